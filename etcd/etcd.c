@@ -66,19 +66,19 @@ struct etcd_watch {
 	void *owner;
 };
 
-static void attempt(struct etcd_call *k);
-static void watch_again(struct etcd_watch *w);
+static void etcd_call_attempt(struct etcd_call *k);
+static void etcd_watch_retry(struct etcd_watch *w);
 
 /* ---- members ---- */
 
 /* The member that failed is not asked next. */
-static void turn_from(struct etcd *c, size_t member)
+static void etcd_next_member(struct etcd *c, size_t member)
 {
 	if (c->current == member)
 		c->current = (member + 1) % c->nendpoints;
 }
 
-static uint64_t next_backoff(uint64_t *ms)
+static uint64_t etcd_next_backoff(uint64_t *ms)
 {
 	uint64_t was = *ms;
 
@@ -88,7 +88,7 @@ static uint64_t next_backoff(uint64_t *ms)
 
 /* ---- a call ---- */
 
-static void on_call_closed(uv_handle_t *t)
+static void etcd_on_call_closed(uv_handle_t *t)
 {
 	struct etcd_call *k = t->data;
 
@@ -96,7 +96,7 @@ static void on_call_closed(uv_handle_t *t)
 	free(k);
 }
 
-static void end_call(struct etcd_call *k)
+static void etcd_call_end(struct etcd_call *k)
 {
 	if (k->over)
 		return;
@@ -106,38 +106,38 @@ static void end_call(struct etcd_call *k)
 		k->next->pprev = k->pprev;
 	if (k->http)
 		http_cancel(k->http);
-	uv_close((uv_handle_t *)&k->timer, on_call_closed);
+	uv_close((uv_handle_t *)&k->timer, etcd_on_call_closed);
 }
 
 void etcd_cancel(struct etcd_call *k)
 {
-	end_call(k);
+	etcd_call_end(k);
 }
 
-static void fail_call(struct etcd_call *k, const struct err *why)
+static void etcd_call_fail(struct etcd_call *k, const struct err *why)
 {
 	etcd_done *done = k->done;
 	void *owner = k->owner;
 
-	end_call(k);
+	etcd_call_end(k);
 	done(owner, NULL, why);
 }
 
-static void on_backoff(uv_timer_t *t)
+static void etcd_on_backoff(uv_timer_t *t)
 {
-	attempt(t->data);
+	etcd_call_attempt(t->data);
 }
 
 /* That member did not; another may, if there is time. */
-static void try_another(struct etcd_call *k, const struct err *why)
+static void etcd_try_next(struct etcd_call *k, const struct err *why)
 {
 	uint64_t now = uv_now(k->etcd->loop), wait;
 	struct err e = ERR_INIT;
 	int hopeless;
 
-	turn_from(k->etcd, k->member);
+	etcd_next_member(k->etcd, k->member);
 	log_debug("etcd: %s", why->text);
-	wait = next_backoff(&k->backoff_ms);
+	wait = etcd_next_backoff(&k->backoff_ms);
 	k->refusals = why->code == ERR_REFUSED ? k->refusals + 1 : 0;
 	/* one that has answered once may be starting again just now */
 	hopeless = !k->etcd->answered &&
@@ -147,19 +147,19 @@ static void try_another(struct etcd_call *k, const struct err *why)
 			"of etcd (%s) answers: %.700s%s", k->etcd->where,
 			why->text, why->code == ERR_REFUSED ? "" :
 			"; is it up, and is this its client port?");
-		fail_call(k, &e);
+		etcd_call_fail(k, &e);
 		return;
 	}
-	uv_timer_start(&k->timer, on_backoff, wait, 0);
+	uv_timer_start(&k->timer, etcd_on_backoff, wait, 0);
 }
 
-static int is_for_another(long status, const struct etcd_reply *r)
+static int etcd_is_for_other_member(long status, const struct etcd_reply *r)
 {
 	return status >= 500 || r->code == ETCD_UNAVAILABLE;
 }
 
 /* gRPC's code for it is that of any argument. */
-static int is_about_user(const struct etcd_reply *r)
+static int etcd_is_about_user(const struct etcd_reply *r)
 {
 	static const char text[] = "user name";
 
@@ -168,12 +168,12 @@ static int is_about_user(const struct etcd_reply *r)
 }
 
 /* With etcd's own words. */
-static void refused(struct etcd_call *k, const struct etcd_reply *r,
-		    struct err *e)
+static void etcd_describe_refusal(struct etcd_call *k,
+				  const struct etcd_reply *r, struct err *e)
 {
 	int is_who = r->code != ETCD_UNAVAILABLE &&
 		     (k->logging_in || r->code == ETCD_DENIED ||
-		      r->code == ETCD_UNAUTHENTICATED || is_about_user(r));
+		      r->code == ETCD_UNAUTHENTICATED || etcd_is_about_user(r));
 
 	err_set(e, is_who ? ERR_REFUSED : ERR_REMOTE, "etcd at %s refuses "
 		"(%s): %.*s%s", k->etcd->endpoints[k->member],
@@ -183,7 +183,7 @@ static void refused(struct etcd_call *k, const struct etcd_reply *r,
 			 "ETCDCTL_USER=name:password" : "");
 }
 
-static void took_login(struct etcd_call *k, const struct etcd_reply *r)
+static void etcd_read_login(struct etcd_call *k, const struct etcd_reply *r)
 {
 	struct err e = ERR_INIT;
 
@@ -191,45 +191,45 @@ static void took_login(struct etcd_call *k, const struct etcd_reply *r)
 	k->etcd->token = r->token.len ? strndup(r->token.data, r->token.len)
 				      : NULL;
 	if (k->etcd->token) {
-		attempt(k);
+		etcd_call_attempt(k);
 		return;
 	}
-	refused(k, r, &e);
-	fail_call(k, &e);
+	etcd_describe_refusal(k, r, &e);
+	etcd_call_fail(k, &e);
 }
 
-static void took_reply(struct etcd_call *k, long status,
-		       const struct etcd_reply *r)
+static void etcd_handle_reply(struct etcd_call *k, long status,
+			      const struct etcd_reply *r)
 {
 	struct etcd *c = k->etcd;
 	etcd_done *done = k->done;
 	void *owner = k->owner;
 	struct err e = ERR_INIT;
 
-	if (is_for_another(status, r)) {
-		refused(k, r, &e);
-		try_another(k, &e);
+	if (etcd_is_for_other_member(status, r)) {
+		etcd_describe_refusal(k, r, &e);
+		etcd_try_next(k, &e);
 	} else if (k->logging_in) {
-		took_login(k, r);
+		etcd_read_login(k, r);
 	} else if (r->code == ETCD_UNAUTHENTICATED && c->user) {
 		free(c->token); /* it is no longer good: a new one */
 		c->token = NULL;
-		attempt(k);
+		etcd_call_attempt(k);
 	} else if (r->error.len) {
-		refused(k, r, &e);
-		end_call(k);
+		etcd_describe_refusal(k, r, &e);
+		etcd_call_end(k);
 		done(owner, r, &e);
 	} else {
 		c->answered = 1;
-		end_call(k);
+		etcd_call_end(k);
 		done(owner, r, &e);
 	}
 }
 
 /* What has failed says why: a failure without etcd's words is not etcd's, and
  * not an answer without keys. */
-static int read_reply(struct etcd_reply *r, long status, struct slice body,
-		      struct err *e)
+static int etcd_read_reply(struct etcd_reply *r, long status, struct slice body,
+			   struct err *e)
 {
 	int rc = etcd_reply_parse(r, body, e);
 
@@ -240,8 +240,8 @@ static int read_reply(struct etcd_reply *r, long status, struct slice body,
 		       (int)(body.len > 200 ? 200 : body.len), body.data);
 }
 
-static void on_reply(void *owner, long status, struct slice body,
-		     const struct err *why)
+static void etcd_on_reply(void *owner, long status, struct slice body,
+			  const struct err *why)
 {
 	struct etcd_call *k = owner;
 	struct etcd_reply r;
@@ -249,30 +249,30 @@ static void on_reply(void *owner, long status, struct slice body,
 
 	k->http = NULL;
 	if (status < 0) {
-		try_another(k, why);
-	} else if (read_reply(&r, status, body, &e) < 0) {
+		etcd_try_next(k, why);
+	} else if (etcd_read_reply(&r, status, body, &e) < 0) {
 		struct err at = ERR_INIT;
 
 		err_set(&at, e.code, "%s (HTTP %ld): %.800s",
 			k->etcd->endpoints[k->member], status, e.text);
-		try_another(k, &at);
+		etcd_try_next(k, &at);
 	} else {
-		took_reply(k, status, &r);
+		etcd_handle_reply(k, status, &r);
 		etcd_reply_release(&r);
 	}
 }
 
-static const struct http_events call_events = {.on_done = on_reply};
+static const struct http_events call_events = {.on_done = etcd_on_reply};
 
 /* One that hangs leaves time to ask another. */
-static long time_for(const struct etcd *c, uint64_t left)
+static long etcd_attempt_time(const struct etcd *c, uint64_t left)
 {
 	if (c->nendpoints > 1 && left > 2 * ATTEMPT_MIN_MS)
 		left /= 2;
 	return (long)(left < ATTEMPT_MS ? left : ATTEMPT_MS);
 }
 
-static void attempt(struct etcd_call *k)
+static void etcd_call_attempt(struct etcd_call *k)
 {
 	struct etcd *c = k->etcd;
 	uint64_t now = uv_now(c->loop);
@@ -288,16 +288,18 @@ static void attempt(struct etcd_call *k)
 	if (k->logging_in)
 		etcd_put_login(&login, c->user, c->password);
 	const struct http_request r = {
-		.url = url, .token = k->logging_in ? NULL : c->token,
-		.body = k->logging_in ? SLICE(login.data, login.len) :
-			SLICE(k->body.data, k->body.len),
+		.url = url,
+		.token = k->logging_in ? NULL : c->token,
+		.body = k->logging_in ? SLICE(login.data, login.len)
+				      : SLICE(k->body.data, k->body.len),
 		.connect_ms = CONNECT_MS,
-		.timeout_ms = time_for(c, left),
-		.events = &call_events, .owner = k,
+		.timeout_ms = etcd_attempt_time(c, left),
+		.events = &call_events,
+		.owner = k,
 	};
 
 	if (http_post(c->http, &r, &k->http, &e) < 0)
-		try_another(k, &e);
+		etcd_try_next(k, &e);
 	buf_release(&login);
 }
 
@@ -329,21 +331,21 @@ struct etcd_call *etcd_send(struct etcd *c, const char *path,
 		k->next->pprev = &k->next;
 	k->pprev = &c->calls;
 	c->calls = k;
-	attempt(k);
+	etcd_call_attempt(k);
 	return k;
 }
 
 /* ---- watches ---- */
 
 /* Who is told may send requests, which libcurl takes from the loop alone. */
-static void tell_changed(uv_timer_t *t)
+static void etcd_watch_notify(uv_timer_t *t)
 {
 	struct etcd_watch *w = t->data;
 
 	w->changed(w->owner);
 }
 
-static void on_watch_line(void *owner, struct slice line)
+static void etcd_on_watch_line(void *owner, struct slice line)
 {
 	struct etcd_watch *w = owner;
 	struct etcd_reply r;
@@ -356,12 +358,12 @@ static void on_watch_line(void *owner, struct slice line)
 	w->backoff_ms = BACKOFF_MIN_MS;
 	/* its first line says that it is there: what was before is not known */
 	if (!r.error.len)
-		uv_timer_start(&w->timer, tell_changed, 0, 0);
+		uv_timer_start(&w->timer, etcd_watch_notify, 0, 0);
 	etcd_reply_release(&r);
 }
 
-static void on_watch_end(void *owner, long status, struct slice body,
-			 const struct err *why)
+static void etcd_on_watch_end(void *owner, long status, struct slice body,
+			      const struct err *why)
 {
 	struct etcd_watch *w = owner;
 
@@ -369,15 +371,15 @@ static void on_watch_end(void *owner, long status, struct slice body,
 	log_debug("etcd's watch at %s ended: %s",
 		  w->etcd->endpoints[w->member],
 		  status < 0 ? why->text : "it closed it");
-	turn_from(w->etcd, w->member);
-	watch_again(w);
+	etcd_next_member(w->etcd, w->member);
+	etcd_watch_retry(w);
 }
 
 static const struct http_events watch_events = {
-	.on_line = on_watch_line, .on_done = on_watch_end,
+	.on_line = etcd_on_watch_line, .on_done = etcd_on_watch_end,
 };
 
-static void begin_watch(uv_timer_t *t)
+static void etcd_watch_begin(uv_timer_t *t)
 {
 	struct etcd_watch *w = t->data;
 	struct etcd *c = w->etcd;
@@ -393,12 +395,13 @@ static void begin_watch(uv_timer_t *t)
 	};
 
 	if (http_post(c->http, &r, &w->http, &e) < 0)
-		watch_again(w);
+		etcd_watch_retry(w);
 }
 
-static void watch_again(struct etcd_watch *w)
+static void etcd_watch_retry(struct etcd_watch *w)
 {
-	uv_timer_start(&w->timer, begin_watch, next_backoff(&w->backoff_ms), 0);
+	uv_timer_start(&w->timer, etcd_watch_begin,
+		       etcd_next_backoff(&w->backoff_ms), 0);
 }
 
 struct etcd_watch *etcd_watch(struct etcd *c, struct slice key,
@@ -426,11 +429,11 @@ struct etcd_watch *etcd_watch(struct etcd *c, struct slice key,
 		w->next->pprev = &w->next;
 	w->pprev = &c->watches;
 	c->watches = w;
-	begin_watch(&w->timer);
+	etcd_watch_begin(&w->timer);
 	return w;
 }
 
-static void on_watch_closed(uv_handle_t *t)
+static void etcd_on_watch_closed(uv_handle_t *t)
 {
 	struct etcd_watch *w = t->data;
 
@@ -448,13 +451,13 @@ void etcd_unwatch(struct etcd_watch *w)
 		w->next->pprev = w->pprev;
 	if (w->http)
 		http_cancel(w->http);
-	uv_close((uv_handle_t *)&w->timer, on_watch_closed);
+	uv_close((uv_handle_t *)&w->timer, etcd_on_watch_closed);
 }
 
 /* ---- begin and end ---- */
 
-static int take_endpoint(struct etcd *c, const char *text, size_t n, int https,
-			 struct err *e)
+static int etcd_add_endpoint(struct etcd *c, const char *text, size_t n,
+			     int https, struct err *e)
 {
 	char one[SOCK_TEXT_MAX], url[URL_MAX];
 	struct endpoint ep;
@@ -478,8 +481,8 @@ static int take_endpoint(struct etcd *c, const char *text, size_t n, int https,
 	return 0;
 }
 
-static int take_endpoints(struct etcd *c, const struct etcd_options *o,
-			  struct err *e)
+static int etcd_parse_endpoints(struct etcd *c, const struct etcd_options *o,
+				struct err *e)
 {
 	const char *p = o->endpoints;
 	size_t n;
@@ -487,13 +490,13 @@ static int take_endpoints(struct etcd *c, const struct etcd_options *o,
 
 	do {
 		n = strcspn(p, ",");
-		rc = take_endpoint(c, p, n, o->https, e);
+		rc = etcd_add_endpoint(c, p, n, o->https, e);
 		p += n;
 	} while (rc == 0 && *p++);
 	return rc;
 }
 
-static char *copy(const char *text, int *failed)
+static char *etcd_copy_string(const char *text, int *failed)
 {
 	char *s = text ? strdup(text) : NULL;
 
@@ -501,7 +504,7 @@ static char *copy(const char *text, int *failed)
 	return s;
 }
 
-static void release(struct etcd *c)
+static void etcd_free(struct etcd *c)
 {
 	char *const strings[] = {c->cacert, c->cert, c->key, c->user,
 				 c->password, c->token};
@@ -522,20 +525,20 @@ int etcd_new(struct etcd **out, uv_loop_t *loop, const struct etcd_options *o,
 	if (!c)
 		return err_set(e, -ENOMEM, "out of memory");
 	c->loop = loop;
-	c->cacert = copy(o->tls.cacert, &failed);
-	c->cert = copy(o->tls.cert, &failed);
-	c->key = copy(o->tls.key, &failed);
-	c->user = copy(o->user, &failed);
-	c->password = copy(o->password ? o->password : "", &failed);
+	c->cacert = etcd_copy_string(o->tls.cacert, &failed);
+	c->cert = etcd_copy_string(o->tls.cert, &failed);
+	c->key = etcd_copy_string(o->tls.key, &failed);
+	c->user = etcd_copy_string(o->user, &failed);
+	c->password = etcd_copy_string(o->password ? o->password : "", &failed);
 	rc = failed ? err_set(e, -ENOMEM, "out of memory")
-		    : take_endpoints(c, o, e);
+		    : etcd_parse_endpoints(c, o, e);
 	if (rc == 0) {
 		const struct http_tls tls = {c->cacert, c->cert, c->key};
 
 		rc = http_new(&c->http, loop, &tls, e);
 	}
 	if (rc < 0) {
-		release(c);
+		etcd_free(c);
 		return rc;
 	}
 	*out = c;
@@ -550,9 +553,9 @@ const char *etcd_where(const struct etcd *c)
 void etcd_close(struct etcd *c)
 {
 	while (c->calls)
-		end_call(c->calls);
+		etcd_call_end(c->calls);
 	while (c->watches)
 		etcd_unwatch(c->watches);
 	http_close(c->http);
-	release(c);
+	etcd_free(c);
 }

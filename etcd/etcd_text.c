@@ -12,13 +12,14 @@
 
 /* ---- out ---- */
 
-static void put_text(struct buf *out, const char *text)
+static void etcd_text_put_text(struct buf *out, const char *text)
 {
 	buf_put(out, text, strlen(text));
 }
 
 /* "name":"base64" */
-static void put_bytes(struct buf *out, const char *name, struct slice s)
+static void etcd_text_put_bytes(struct buf *out, const char *name,
+				struct slice s)
 {
 	size_t n = sodium_base64_ENCODED_LEN(s.len, BASE64);
 	char *to;
@@ -29,37 +30,40 @@ static void put_bytes(struct buf *out, const char *name, struct slice s)
 		return;
 	sodium_bin2base64(to, n, (const unsigned char *)s.data, s.len, BASE64);
 	out->len += n - 1; /* without its NUL */
-	put_text(out, "\"");
+	etcd_text_put_text(out, "\"");
 }
 
-static void put_number(struct buf *out, const char *name, int64_t v)
+static void etcd_text_put_number(struct buf *out, const char *name, int64_t v)
 {
 	buf_printf(out, ",\"%s\":\"%lld\"", name, (long long)v);
 }
 
-static void put_keys(struct buf *out, struct slice key, struct slice end)
+static void etcd_text_put_keys(struct buf *out, struct slice key,
+			       struct slice end)
 {
-	put_bytes(out, "key", key);
+	etcd_text_put_bytes(out, "key", key);
 	if (!end.len)
 		return;
-	put_text(out, ",");
-	put_bytes(out, "range_end", end);
+	etcd_text_put_text(out, ",");
+	etcd_text_put_bytes(out, "range_end", end);
 }
 
-static void put_range_fields(struct buf *out, struct slice key,
-			     struct slice end, int64_t limit, int64_t revision)
+static void etcd_text_put_range_fields(struct buf *out, struct slice key,
+				       struct slice end, int64_t limit,
+				       int64_t revision)
 {
-	put_text(out, "{");
-	put_keys(out, key, end);
-	put_number(out, "limit", limit);
-	put_number(out, "revision", revision);
-	put_text(out, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"KEY\"}");
+	etcd_text_put_text(out, "{");
+	etcd_text_put_keys(out, key, end);
+	etcd_text_put_number(out, "limit", limit);
+	etcd_text_put_number(out, "revision", revision);
+	etcd_text_put_text(
+		out, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"KEY\"}");
 }
 
 void etcd_put_range(struct buf *out, struct slice key, struct slice end,
 		    int64_t limit, int64_t revision)
 {
-	put_range_fields(out, key, end, limit, revision);
+	etcd_text_put_range_fields(out, key, end, limit, revision);
 }
 
 void etcd_put_grant(struct buf *out, int64_t id, int64_t ttl_s)
@@ -76,13 +80,13 @@ void etcd_put_lease(struct buf *out, int64_t id)
 void etcd_put_watch(struct buf *out, struct slice key, struct slice end,
 		    int64_t revision)
 {
-	put_text(out, "{\"create_request\":{");
-	put_keys(out, key, end);
-	put_number(out, "start_revision", revision);
-	put_text(out, "}}");
+	etcd_text_put_text(out, "{\"create_request\":{");
+	etcd_text_put_keys(out, key, end);
+	etcd_text_put_number(out, "start_revision", revision);
+	etcd_text_put_text(out, "}}");
 }
 
-static void put_escaped(struct buf *out, const char *text)
+static void etcd_text_put_escaped(struct buf *out, const char *text)
 {
 	for (const char *p = text; *p; p++) {
 		if (*p == '"' || *p == '\\' || (unsigned char)*p < 0x20)
@@ -94,11 +98,11 @@ static void put_escaped(struct buf *out, const char *text)
 
 void etcd_put_login(struct buf *out, const char *user, const char *password)
 {
-	put_text(out, "{\"name\":\"");
-	put_escaped(out, user);
-	put_text(out, "\",\"password\":\"");
-	put_escaped(out, password);
-	put_text(out, "\"}");
+	etcd_text_put_text(out, "{\"name\":\"");
+	etcd_text_put_escaped(out, user);
+	etcd_text_put_text(out, "\",\"password\":\"");
+	etcd_text_put_escaped(out, password);
+	etcd_text_put_text(out, "\"}");
 }
 
 void etcd_txn_init(struct etcd_txn *t, size_t max)
@@ -115,74 +119,75 @@ void etcd_txn_release(struct etcd_txn *t)
 	buf_release(&t->otherwise);
 }
 
-static struct buf *next_item(struct buf *list)
+static struct buf *etcd_text_next_item(struct buf *list)
 {
 	if (list->len)
-		put_text(list, ",");
+		etcd_text_put_text(list, ",");
 	return list;
 }
 
 void etcd_txn_if_modified(struct etcd_txn *t, struct slice key,
 			  int64_t revision)
 {
-	struct buf *out = next_item(&t->compare);
+	struct buf *out = etcd_text_next_item(&t->compare);
 
-	put_text(out, "{\"target\":\"MOD\",\"result\":\"EQUAL\",");
-	put_bytes(out, "key", key);
-	put_number(out, "mod_revision", revision);
-	put_text(out, "}");
+	etcd_text_put_text(out, "{\"target\":\"MOD\",\"result\":\"EQUAL\",");
+	etcd_text_put_bytes(out, "key", key);
+	etcd_text_put_number(out, "mod_revision", revision);
+	etcd_text_put_text(out, "}");
 }
 
 void etcd_txn_put(struct etcd_txn *t, struct slice key, struct slice value,
 		  int64_t lease)
 {
-	struct buf *out = next_item(&t->then);
+	struct buf *out = etcd_text_next_item(&t->then);
 
-	put_text(out, "{\"request_put\":{");
-	put_bytes(out, "key", key);
-	put_text(out, ",");
-	put_bytes(out, "value", value);
-	put_number(out, "lease", lease);
-	put_text(out, "}}");
+	etcd_text_put_text(out, "{\"request_put\":{");
+	etcd_text_put_bytes(out, "key", key);
+	etcd_text_put_text(out, ",");
+	etcd_text_put_bytes(out, "value", value);
+	etcd_text_put_number(out, "lease", lease);
+	etcd_text_put_text(out, "}}");
 }
 
 void etcd_txn_delete(struct etcd_txn *t, struct slice key, struct slice end)
 {
-	struct buf *out = next_item(&t->then);
+	struct buf *out = etcd_text_next_item(&t->then);
 
-	put_text(out, "{\"request_delete_range\":{");
-	put_keys(out, key, end);
-	put_text(out, "}}");
+	etcd_text_put_text(out, "{\"request_delete_range\":{");
+	etcd_text_put_keys(out, key, end);
+	etcd_text_put_text(out, "}}");
 }
 
 void etcd_txn_else_get(struct etcd_txn *t, struct slice key, struct slice end,
 		       int64_t limit)
 {
-	struct buf *out = next_item(&t->otherwise);
+	struct buf *out = etcd_text_next_item(&t->otherwise);
 
-	put_text(out, "{\"request_range\":");
-	put_range_fields(out, key, end, limit, 0);
-	put_text(out, "}");
+	etcd_text_put_text(out, "{\"request_range\":");
+	etcd_text_put_range_fields(out, key, end, limit, 0);
+	etcd_text_put_text(out, "}");
 }
 
-static void put_list(struct buf *out, const char *name, const struct buf *list)
+static void etcd_text_put_list(struct buf *out, const char *name,
+			       const struct buf *list)
 {
 	buf_printf(out, "\"%s\":[", name);
 	buf_put(out, list->data, list->len);
-	put_text(out, "]");
+	etcd_text_put_text(out, "]");
 	if (list->failed)
 		out->failed = list->failed;
 }
 
 void etcd_put_txn(struct buf *out, const struct etcd_txn *t)
 {
-	put_text(out, "{");
-	put_list(out, "compare", &t->compare);
-	put_text(out, ",");
-	put_list(out, "success", &t->then);
-	put_text(out, ",");
-	put_list(out, "failure", &t->otherwise);
-	put_text(out, "}");
+	etcd_text_put_text(out, "{");
+	etcd_text_put_list(out, "compare", &t->compare);
+	etcd_text_put_text(out, ",");
+	etcd_text_put_list(out, "success", &t->then);
+	etcd_text_put_text(out, ",");
+	etcd_text_put_list(out, "failure", &t->otherwise);
+	etcd_text_put_text(out, "}");
 }
 
 struct slice etcd_prefix_end(struct slice prefix, char *end)
@@ -207,14 +212,16 @@ struct parse {
 	int bad;
 };
 
-static const cJSON *get(struct parse *p, const cJSON *o, const char *name)
+static const cJSON *etcd_text_get(struct parse *p, const cJSON *o,
+				  const char *name)
 {
 	return o && p->json->is_object(o) ? p->json->get(o, name) : NULL;
 }
 
-static int64_t get_number(struct parse *p, const cJSON *o, const char *name)
+static int64_t etcd_text_get_number(struct parse *p, const cJSON *o,
+				    const char *name)
 {
-	const cJSON *v = get(p, o, name);
+	const cJSON *v = etcd_text_get(p, o, name);
 	char *end;
 	int64_t n;
 
@@ -232,16 +239,17 @@ static int64_t get_number(struct parse *p, const cJSON *o, const char *name)
 	return n;
 }
 
-static int get_flag(struct parse *p, const cJSON *o, const char *name)
+static int etcd_text_get_flag(struct parse *p, const cJSON *o, const char *name)
 {
-	const cJSON *v = get(p, o, name);
+	const cJSON *v = etcd_text_get(p, o, name);
 
 	return v && (v->type & 0xff) == cJSON_True;
 }
 
-static struct slice get_text(struct parse *p, const cJSON *o, const char *name)
+static struct slice etcd_text_get_text(struct parse *p, const cJSON *o,
+				       const char *name)
 {
-	const cJSON *v = get(p, o, name);
+	const cJSON *v = etcd_text_get(p, o, name);
 	struct buf *m = &p->reply->memory;
 	size_t at = m->len;
 
@@ -251,9 +259,10 @@ static struct slice get_text(struct parse *p, const cJSON *o, const char *name)
 	return SLICE(m->data + at, m->len - at);
 }
 
-static struct slice get_bytes(struct parse *p, const cJSON *o, const char *name)
+static struct slice etcd_text_get_bytes(struct parse *p, const cJSON *o,
+					const char *name)
 {
-	const cJSON *v = get(p, o, name);
+	const cJSON *v = etcd_text_get(p, o, name);
 	struct buf *m = &p->reply->memory;
 	size_t len, n;
 	char *to;
@@ -275,22 +284,22 @@ static struct slice get_bytes(struct parse *p, const cJSON *o, const char *name)
 	return SLICE(to, n);
 }
 
-static void take_kv(struct parse *p, const cJSON *kv, int deleted)
+static void etcd_text_read_kv(struct parse *p, const cJSON *kv, int deleted)
 {
 	struct etcd_reply *r = p->reply;
 
 	r->kvs[r->nkvs++] = (struct etcd_kv){
-		.key = get_bytes(p, kv, "key"),
-		.value = get_bytes(p, kv, "value"),
-		.created = get_number(p, kv, "create_revision"),
-		.modified = get_number(p, kv, "mod_revision"),
-		.lease = get_number(p, kv, "lease"),
+		.key = etcd_text_get_bytes(p, kv, "key"),
+		.value = etcd_text_get_bytes(p, kv, "value"),
+		.created = etcd_text_get_number(p, kv, "create_revision"),
+		.modified = etcd_text_get_number(p, kv, "mod_revision"),
+		.lease = etcd_text_get_number(p, kv, "lease"),
 		.deleted = deleted,
 	};
 }
 
 /* How many kvs a list has, so that there is room for all. */
-static size_t count(const cJSON *list)
+static size_t etcd_text_count(const cJSON *list)
 {
 	size_t n = 0;
 
@@ -299,10 +308,10 @@ static size_t count(const cJSON *list)
 	return n;
 }
 
-static void make_room(struct parse *p, const cJSON *list)
+static void etcd_text_reserve_kvs(struct parse *p, const cJSON *list)
 {
 	struct etcd_reply *r = p->reply;
-	size_t n = r->nkvs + count(list) + 1;
+	size_t n = r->nkvs + etcd_text_count(list) + 1;
 	struct etcd_kv *kvs = realloc(r->kvs, n * sizeof(*kvs));
 
 	if (kvs)
@@ -311,72 +320,74 @@ static void make_room(struct parse *p, const cJSON *list)
 		p->bad = 1;
 }
 
-static void take_range(struct parse *p, const cJSON *range)
+static void etcd_text_read_range(struct parse *p, const cJSON *range)
 {
-	const cJSON *list = get(p, range, "kvs");
+	const cJSON *list = etcd_text_get(p, range, "kvs");
 
-	make_room(p, list);
+	etcd_text_reserve_kvs(p, list);
 	for (const cJSON *i = list ? list->child : NULL; i && !p->bad;
 	     i = i->next)
-		take_kv(p, i, 0);
-	p->reply->more |= get_flag(p, range, "more");
+		etcd_text_read_kv(p, i, 0);
+	p->reply->more |= etcd_text_get_flag(p, range, "more");
 }
 
-static void take_events(struct parse *p, const cJSON *list)
+static void etcd_text_read_events(struct parse *p, const cJSON *list)
 {
 	const cJSON *type;
 
-	make_room(p, list);
+	etcd_text_reserve_kvs(p, list);
 	for (const cJSON *i = list ? list->child : NULL; i && !p->bad;
 	     i = i->next) {
-		type = get(p, i, "type");
-		take_kv(p, get(p, i, "kv"),
-			type && p->json->is_string(type) &&
-			strcmp(type->valuestring, "DELETE") == 0);
+		type = etcd_text_get(p, i, "type");
+		etcd_text_read_kv(p, etcd_text_get(p, i, "kv"),
+				  type && p->json->is_string(type) &&
+					  strcmp(type->valuestring, "DELETE") ==
+						  0);
 	}
 }
 
 /* A stream wraps what it says as "result" or "error"; a failed call says
  * "error", "code" and "message" beside each other, and from etcd 3.6 on, or
  * where a distribution built it so, only the latter two. */
-static void take_error(struct parse *p, const cJSON *root)
+static void etcd_text_read_error(struct parse *p, const cJSON *root)
 {
-	const cJSON *error = get(p, root, "error");
+	const cJSON *error = etcd_text_get(p, root, "error");
 	const cJSON *in = error && p->json->is_object(error) ? error : root;
 	struct etcd_reply *r = p->reply;
 
-	if (!error && !get(p, root, "code"))
+	if (!error && !etcd_text_get(p, root, "code"))
 		return;
-	r->error = get_text(p, in, "message");
+	r->error = etcd_text_get_text(p, in, "message");
 	if (!r->error.len)
-		r->error = get_text(p, in, "error");
-	r->code = (int)get_number(p, in, "code");
+		r->error = etcd_text_get_text(p, in, "error");
+	r->code = (int)etcd_text_get_number(p, in, "code");
 	if (!r->code)
-		r->code = (int)get_number(p, in, "grpc_code");
+		r->code = (int)etcd_text_get_number(p, in, "grpc_code");
 	p->bad |= !r->error.len;
 }
 
-static void take_root(struct parse *p, const cJSON *root)
+static void etcd_text_read_root(struct parse *p, const cJSON *root)
 {
-	const cJSON *o = get(p, root, "result"), *list;
+	const cJSON *o = etcd_text_get(p, root, "result"), *list;
 	struct etcd_reply *r = p->reply;
 
 	if (!o)
 		o = root;
-	take_error(p, root);
-	r->revision = get_number(p, get(p, o, "header"), "revision");
-	r->succeeded = get_flag(p, o, "succeeded");
-	r->lease = get_number(p, o, "ID");
-	r->ttl_s = get_number(p, o, "TTL");
-	r->canceled = get_flag(p, o, "canceled");
-	r->compacted = get_number(p, o, "compact_revision");
-	r->token = get_text(p, o, "token");
-	take_range(p, o);
-	list = get(p, o, "responses");
+	etcd_text_read_error(p, root);
+	r->revision = etcd_text_get_number(p, etcd_text_get(p, o, "header"),
+					   "revision");
+	r->succeeded = etcd_text_get_flag(p, o, "succeeded");
+	r->lease = etcd_text_get_number(p, o, "ID");
+	r->ttl_s = etcd_text_get_number(p, o, "TTL");
+	r->canceled = etcd_text_get_flag(p, o, "canceled");
+	r->compacted = etcd_text_get_number(p, o, "compact_revision");
+	r->token = etcd_text_get_text(p, o, "token");
+	etcd_text_read_range(p, o);
+	list = etcd_text_get(p, o, "responses");
 	for (const cJSON *i = list ? list->child : NULL; i && !p->bad;
 	     i = i->next)
-		take_range(p, get(p, i, "response_range"));
-	take_events(p, get(p, o, "events"));
+		etcd_text_read_range(p, etcd_text_get(p, i, "response_range"));
+	etcd_text_read_events(p, etcd_text_get(p, o, "events"));
 }
 
 int etcd_reply_parse(struct etcd_reply *r, struct slice text, struct err *e)
@@ -392,7 +403,7 @@ int etcd_reply_parse(struct etcd_reply *r, struct slice text, struct err *e)
 	root = p.json->parse(text.data, text.len);
 	room = buf_reserve(&r->memory, text.len + 1);
 	if (root && room && p.json->is_object(root))
-		take_root(&p, root);
+		etcd_text_read_root(&p, root);
 	else
 		p.bad = 1;
 	p.json->release(root);

@@ -98,7 +98,7 @@ struct watched {
 	curl_socket_t fd;
 };
 
-static const struct curl *load(struct err *e)
+static const struct curl *http_load_curl(struct err *e)
 {
 	static struct curl curl;
 	static int loaded;
@@ -118,7 +118,7 @@ static const struct curl *load(struct err *e)
 
 /* ---- the end of calls ---- */
 
-static void free_call(struct http_call *c)
+static void http_call_free(struct http_call *c)
 {
 	const struct curl *curl = c->http->curl;
 
@@ -136,7 +136,7 @@ static void free_call(struct http_call *c)
 }
 
 /* ERR_REFUSED: it will hardly be otherwise when it is tried again. */
-static int code_of(CURLcode code, int has_guess)
+static int http_error_code(CURLcode code, int has_guess)
 {
 	switch (code) {
 	case CURLE_RECV_ERROR:
@@ -156,7 +156,7 @@ static int code_of(CURLcode code, int has_guess)
 }
 
 /* What to do about an error of certificates; "": nothing is known. */
-static const char *advice(CURLcode code)
+static const char *http_advice(CURLcode code)
 {
 	if (code == CURLE_SSL_CACERT_BADFILE)
 		return "; install ca-certificates, or name the file of the "
@@ -172,8 +172,8 @@ static const char *advice(CURLcode code)
 /* What a new connection by https was closed for without a word: one that wants
  * a certificate and gets none closes when the handshake is over; one of http
  * says what it thinks of the handshake, or resets. */
-static const char *guess(const struct http_call *c, CURLcode code,
-			 const char *url)
+static const char *http_status_text(const struct http_call *c, CURLcode code,
+				    const char *url)
 {
 	long connects = 0, error = 0;
 	double shaken = 0;
@@ -190,7 +190,7 @@ static const char *guess(const struct http_call *c, CURLcode code,
 			    "; does it speak https, not http?";
 }
 
-static void finish_call(struct http_call *c, CURLcode code)
+static void http_call_finish(struct http_call *c, CURLcode code)
 {
 	const struct http_events *events = c->events;
 	void *owner = c->owner;
@@ -207,12 +207,14 @@ static void finish_call(struct http_call *c, CURLcode code)
 		status = err_set(&why, ERR_PROTOCOL, "%s: its answer is larger "
 				 "than %d MiB", url, HTTP_BODY_MAX >> 20);
 	else if (code != CURLE_OK)
-		status = err_set(&why, code_of(code, *guess(c, code, url)),
-				 "%s: %s%s%s", url, c->error[0] ? c->error :
-				 c->http->curl->strerror(code),
-				 advice(code), guess(c, code, url));
+		status = err_set(
+			&why,
+			http_error_code(code, *http_status_text(c, code, url)),
+			"%s: %s%s%s", url,
+			c->error[0] ? c->error : c->http->curl->strerror(code),
+			http_advice(code), http_status_text(c, code, url));
 	buf_init(&c->in, 0);
-	free_call(c);
+	http_call_free(c);
 	if (!canceled)
 		events->on_done(owner, status,
 				SLICE(in.data + used, in.len - used), &why);
@@ -220,7 +222,7 @@ static void finish_call(struct http_call *c, CURLcode code)
 }
 
 /* After each action: who is done, and who was given up meanwhile. */
-static void reap(struct http *h)
+static void http_reap(struct http *h)
 {
 	struct http_call *c, *next;
 	CURLMsg *m;
@@ -230,28 +232,28 @@ static void reap(struct http *h)
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		h->curl->info(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
-		finish_call(c, m->data.result);
+		http_call_finish(c, m->data.result);
 	}
 	for (c = h->calls; c; c = next) {
 		next = c->next;
 		if (c->canceled)
-			free_call(c);
+			http_call_free(c);
 	}
 }
 
-static void act(struct http *h, curl_socket_t fd, int what)
+static void http_socket_action(struct http *h, curl_socket_t fd, int what)
 {
 	int running;
 
 	h->inside = 1;
 	h->curl->act(h->multi, fd, what, &running);
 	h->inside = 0;
-	reap(h);
+	http_reap(h);
 }
 
 /* ---- libuv for libcurl ---- */
 
-static void on_socket_event(uv_poll_t *p, int status, int events)
+static void http_on_socket_event(uv_poll_t *p, int status, int events)
 {
 	struct watched *w = p->data;
 	int what = 0;
@@ -262,16 +264,16 @@ static void on_socket_event(uv_poll_t *p, int status, int events)
 		what |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
 		what |= CURL_CSELECT_OUT;
-	act(w->http, w->fd, what);
+	http_socket_action(w->http, w->fd, what);
 }
 
-static void on_socket_closed(uv_handle_t *p)
+static void http_on_socket_closed(uv_handle_t *p)
 {
 	free(p->data);
 }
 
-static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
-			void *assigned)
+static int http_watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
+			     void *assigned)
 {
 	struct http *h = arg;
 	struct watched *w = assigned;
@@ -279,7 +281,8 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
 
 	if (what == CURL_POLL_REMOVE) {
 		if (w)
-			uv_close((uv_handle_t *)&w->poll, on_socket_closed);
+			uv_close((uv_handle_t *)&w->poll,
+				 http_on_socket_closed);
 		h->curl->assign(h->multi, fd, NULL);
 		return 0;
 	}
@@ -300,26 +303,26 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
 		events |= UV_READABLE;
 	if (what != CURL_POLL_IN)
 		events |= UV_WRITABLE;
-	return uv_poll_start(&w->poll, events, on_socket_event);
+	return uv_poll_start(&w->poll, events, http_on_socket_event);
 }
 
-static void on_time(uv_timer_t *t)
+static void http_on_timer(uv_timer_t *t)
 {
-	act(t->data, CURL_SOCKET_TIMEOUT, 0);
+	http_socket_action(t->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-static int watch_time(CURLM *multi, long ms, void *arg)
+static int http_set_timer(CURLM *multi, long ms, void *arg)
 {
 	struct http *h = arg;
 
 	if (ms < 0)
 		return uv_timer_stop(&h->timer);
-	return uv_timer_start(&h->timer, on_time, (uint64_t)ms, 0);
+	return uv_timer_start(&h->timer, http_on_timer, (uint64_t)ms, 0);
 }
 
 /* ---- a call ---- */
 
-static void tell_lines(struct http_call *c)
+static void http_give_lines(struct http_call *c)
 {
 	struct slice line;
 	char *end;
@@ -336,7 +339,7 @@ static void tell_lines(struct http_call *c)
 	c->used = 0;
 }
 
-static size_t take_body(char *data, size_t one, size_t n, void *arg)
+static size_t http_on_body(char *data, size_t one, size_t n, void *arg)
 {
 	struct http_call *c = arg;
 
@@ -344,19 +347,19 @@ static size_t take_body(char *data, size_t one, size_t n, void *arg)
 	if (c->in.failed)
 		return 0;
 	if (c->is_stream)
-		tell_lines(c);
+		http_give_lines(c);
 	return n;
 }
 
 /* A stream says nothing for hours: that its peer is gone is the kernel's to
  * find out. */
-static int on_socket(void *arg, curl_socket_t fd, curlsocktype what)
+static int http_on_socket(void *arg, curl_socket_t fd, curlsocktype what)
 {
 	sock_set_silence_limit(fd, SILENT_MS);
 	return CURL_SOCKOPT_OK;
 }
 
-static int set_up(struct http_call *c, const struct http_request *r)
+static int http_setup_call(struct http_call *c, const struct http_request *r)
 {
 	const struct curl *curl = c->http->curl;
 	const struct http_tls *tls = &c->http->tls;
@@ -380,7 +383,7 @@ static int set_up(struct http_call *c, const struct http_request *r)
 	curl->set(c->easy, CURLOPT_POSTFIELDS, c->body);
 	curl->set(c->easy, CURLOPT_POSTFIELDSIZE_LARGE,
 		  (curl_off_t)r->body.len);
-	curl->set(c->easy, CURLOPT_WRITEFUNCTION, take_body);
+	curl->set(c->easy, CURLOPT_WRITEFUNCTION, http_on_body);
 	curl->set(c->easy, CURLOPT_WRITEDATA, c);
 	curl->set(c->easy, CURLOPT_ERRORBUFFER, c->error);
 	curl->set(c->easy, CURLOPT_NOSIGNAL, 1L);
@@ -388,7 +391,7 @@ static int set_up(struct http_call *c, const struct http_request *r)
 	curl->set(c->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl->set(c->easy, CURLOPT_CONNECTTIMEOUT_MS, r->connect_ms);
 	curl->set(c->easy, CURLOPT_TIMEOUT_MS, r->timeout_ms);
-	curl->set(c->easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl->set(c->easy, CURLOPT_SOCKOPTFUNCTION, http_on_socket);
 	if (tls->cacert)
 		curl->set(c->easy, CURLOPT_CAINFO, tls->cacert);
 	if (tls->cert)
@@ -421,11 +424,11 @@ int http_post(struct http *h, const struct http_request *r,
 	failed = !c->body || !c->easy;
 	if (!failed) {
 		memcpy(c->body, r->body.data, r->body.len);
-		failed = set_up(c, r) < 0 ||
+		failed = http_setup_call(c, r) < 0 ||
 			 h->curl->add(h->multi, c->easy) != CURLM_OK;
 	}
 	if (failed) {
-		free_call(c);
+		http_call_free(c);
 		return err_set(e, -ENOMEM, "%s: out of memory for a request",
 			       r->url);
 	}
@@ -437,7 +440,7 @@ void http_cancel(struct http_call *c)
 {
 	c->canceled = 1;
 	if (!c->http->inside)
-		free_call(c);
+		http_call_free(c);
 }
 
 /* ---- begin and end ---- */
@@ -445,7 +448,7 @@ void http_cancel(struct http_call *c)
 int http_new(struct http **out, uv_loop_t *loop, const struct http_tls *tls,
 	     struct err *e)
 {
-	const struct curl *curl = load(e);
+	const struct curl *curl = http_load_curl(e);
 	struct http *h;
 
 	if (!curl)
@@ -463,15 +466,15 @@ int http_new(struct http **out, uv_loop_t *loop, const struct http_tls *tls,
 	}
 	uv_timer_init(loop, &h->timer);
 	h->timer.data = h;
-	curl->multi_set(h->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+	curl->multi_set(h->multi, CURLMOPT_SOCKETFUNCTION, http_watch_socket);
 	curl->multi_set(h->multi, CURLMOPT_SOCKETDATA, h);
-	curl->multi_set(h->multi, CURLMOPT_TIMERFUNCTION, watch_time);
+	curl->multi_set(h->multi, CURLMOPT_TIMERFUNCTION, http_set_timer);
 	curl->multi_set(h->multi, CURLMOPT_TIMERDATA, h);
 	*out = h;
 	return 0;
 }
 
-static void on_timer_closed(uv_handle_t *t)
+static void http_on_timer_closed(uv_handle_t *t)
 {
 	free(t->data);
 }
@@ -483,9 +486,9 @@ void http_close(struct http *h)
 
 	h->closing = 1;
 	while ((c = h->calls)) {
-		free_call(c);
+		http_call_free(c);
 		assert(h->calls != c);
 	}
 	h->curl->multi_cleanup(h->multi);
-	uv_close((uv_handle_t *)&h->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->timer, http_on_timer_closed);
 }

@@ -22,7 +22,7 @@ enum { GRANT_SIZE = 2 * PROOF_SIZE };
 
 /* ---- who stands there ---- */
 
-static void peer(const struct peer *m, struct sock_addr *a)
+static void admission_peer_addr(const struct peer *m, struct sock_addr *a)
 {
 	int len = sizeof(a->ss);
 
@@ -33,7 +33,7 @@ static void peer(const struct peer *m, struct sock_addr *a)
 	a->len = (socklen_t)len;
 }
 
-static void drop(struct peer *m, const char *why)
+static void admission_drop(struct peer *m, const char *why)
 {
 	log_debug("closed a connection without proof: %s", why);
 	admission_leave(m);
@@ -42,32 +42,32 @@ static void drop(struct peer *m, const char *why)
 
 /* One number for an IPv4 address, and for a network that one host may have all
  * of: of IPv6 (its first half), and loopback's. */
-static uint64_t network_of_v4(uint32_t address)
+static uint64_t admission_network_of_v4(uint32_t address)
 {
 	return ntohl(address) >> 24 == IN_LOOPBACKNET ? htonl(INADDR_LOOPBACK)
 						      : address;
 }
 
-static uint64_t network_of(const struct peer *m)
+static uint64_t admission_network_of(const struct peer *m)
 {
 	struct in6_addr six;
 	struct sock_addr a;
 	uint64_t n = 0;
 
-	peer(m, &a);
+	admission_peer_addr(m, &a);
 	if (a.ss.ss_family != AF_INET6)
-		return network_of_v4(
+		return admission_network_of_v4(
 			((struct sockaddr_in *)&a.ss)->sin_addr.s_addr);
 	six = ((struct sockaddr_in6 *)&a.ss)->sin6_addr;
 	if (IN6_IS_ADDR_V4MAPPED(&six))
-		return network_of_v4(six.s6_addr32[3]);
+		return admission_network_of_v4(six.s6_addr32[3]);
 	memcpy(&n, &six, sizeof(n));
 	return n;
 }
 
 /* How many of that network say nothing, and the oldest of them. */
-static unsigned count_network(const struct applicants *d, uint64_t network,
-			      struct peer **oldest)
+static unsigned admission_count_network(const struct applicants *d,
+					uint64_t network, struct peer **oldest)
 {
 	unsigned n = 0;
 
@@ -82,13 +82,14 @@ static unsigned count_network(const struct applicants *d, uint64_t network,
 }
 
 /* How long the oldest may stay, as another waits. */
-static uint64_t grace_of(const struct applicants *d, const struct peer *idle)
+static uint64_t admission_grace_ms(const struct applicants *d,
+				   const struct peer *idle)
 {
 	struct peer *oldest;
 
 	if (idle->conn.state != CONN_OPEN)
 		return ADMISSION_MUTE_MS;
-	return count_network(d, idle->applicant.network, &oldest) >
+	return admission_count_network(d, idle->applicant.network, &oldest) >
 			       ADMISSION_MAX_ADDRESS
 		       ? ADMISSION_CROWD_MS
 		       : ADMISSION_GRACE_MS;
@@ -104,9 +105,9 @@ int admission_has_room(struct server *s)
 		return 1;
 	while (idle && idle->applicant.check) /* that waits for us */
 		idle = idle->applicant.next;
-	ends = idle ? idle->applicant.came_ms + grace_of(d, idle) : 0;
+	ends = idle ? idle->applicant.came_ms + admission_grace_ms(d, idle) : 0;
 	if (idle && uv_now(s->loop) >= ends) {
-		drop(idle, "others have come");
+		admission_drop(idle, "others have come");
 		return 1;
 	}
 	d->is_full = 1;
@@ -116,15 +117,16 @@ int admission_has_room(struct server *s)
 }
 
 /* The oldest of too many from one address. */
-static void limit_address(struct applicants *d, uint64_t network, uint64_t now)
+static void admission_limit_address(struct applicants *d, uint64_t network,
+				    uint64_t now)
 {
 	struct peer *oldest;
-	unsigned n = count_network(d, network, &oldest);
+	unsigned n = admission_count_network(d, network, &oldest);
 
 	while (n > ADMISSION_MAX_ADDRESS &&
 	       now - oldest->applicant.came_ms >= ADMISSION_GRACE_MS) {
-		drop(oldest, "its address has too many others");
-		n = count_network(d, network, &oldest);
+		admission_drop(oldest, "its address has too many others");
+		n = admission_count_network(d, network, &oldest);
 	}
 }
 
@@ -135,9 +137,10 @@ void admission_on_due(struct peer *m)
 	if (!m->applicant.is_listed)
 		return;
 	if ((d->is_full || m->is_refused) && !m->applicant.check)
-		drop(m, "others wait");
+		admission_drop(m, "others wait");
 	else if (d->count > ADMISSION_MAX_ADDRESS)
-		limit_address(d, m->applicant.network, uv_now(m->server->loop));
+		admission_limit_address(d, m->applicant.network,
+					uv_now(m->server->loop));
 }
 
 void admission_enter(struct peer *m)
@@ -147,7 +150,7 @@ void admission_enter(struct peer *m)
 
 	c->is_listed = 1;
 	c->came_ms = uv_now(m->server->loop);
-	c->network = network_of(m);
+	c->network = admission_network_of(m);
 	c->previous = d->last;
 	*(d->last ? &d->last->applicant.next : &d->first) = m;
 	d->last = m;
@@ -158,7 +161,7 @@ void admission_enter(struct peer *m)
 		conn_due(&m->conn, c->came_ms + ADMISSION_GRACE_MS);
 }
 
-static void forget_check(struct applicant *c);
+static void admission_munge_check_forget(struct applicant *c);
 
 void admission_leave(struct peer *m)
 {
@@ -171,7 +174,7 @@ void admission_leave(struct peer *m)
 	*(c->previous ? &c->previous->applicant.next : &d->first) = c->next;
 	*(c->next ? &c->next->applicant.previous : &d->last) = c->previous;
 	d->count--;
-	forget_check(c);
+	admission_munge_check_forget(c);
 	if (d->is_full) {
 		d->is_full = 0;
 		d->on_room(m->server);
@@ -198,7 +201,7 @@ void admission_tell_strange(struct peer *m, const char *why)
 	struct sock_addr a;
 	unsigned more = 0;
 
-	peer(m, &a);
+	admission_peer_addr(m, &a);
 	sock_addr_host(&a, address);
 	if (!log_limiter_check(&s->limiter, address, uv_now(s->loop), &more))
 		return;
@@ -225,7 +228,7 @@ void admission_greet(struct peer *m)
 
 	if (random_bytes(nonce, sizeof(nonce), &e) < 0) {
 		log_error("no greeting: %s", e.text);
-		drop(m, e.text);
+		admission_drop(m, e.text);
 		return;
 	}
 	if (job)
@@ -240,7 +243,7 @@ void admission_greet(struct peer *m)
 /* ---- who has no proof ---- */
 
 /* It says who it is, which nobody has to believe, nor a terminal to obey. */
-static void put_claim(char *out, size_t size, struct slice text)
+static void admission_put_claim(char *out, size_t size, struct slice text)
 {
 	size_t n = 0;
 
@@ -251,19 +254,20 @@ static void put_claim(char *out, size_t size, struct slice text)
 	out[n] = '\0';
 }
 
-static void refuse(struct peer *m, const struct wire_hello *hello,
-		   const char *why)
+static void admission_log_refusal(struct peer *m,
+				  const struct wire_hello *hello,
+				  const char *why)
 {
 	char host[64], job[64], address[SOCK_TEXT_MAX], others[64] = "";
 	struct server *s = m->server;
 	struct sock_addr a;
 	unsigned more = 0;
 
-	peer(m, &a);
+	admission_peer_addr(m, &a);
 	sock_addr_host(&a, address);
 	if (log_limiter_check(&s->limiter, address, uv_now(s->loop), &more)) {
-		put_claim(host, sizeof(host), hello->host);
-		put_claim(job, sizeof(job), hello->job);
+		admission_put_claim(host, sizeof(host), hello->host);
+		admission_put_claim(job, sizeof(job), hello->job);
 		if (more)
 			snprintf(others, sizeof(others),
 				 " (and %u more were "
@@ -272,13 +276,14 @@ static void refuse(struct peer *m, const struct wire_hello *hello,
 		log_warn("%s (says it is host %s, job '%s') %s: refused%s",
 			 sock_addr_text(&a, address), host, job, why, others);
 	}
-	drop(m, why);
+	admission_drop(m, why);
 }
 
 /* ---- the answer ---- */
 
-static int job_key(const struct peer *m, const struct wire_hello *hello,
-		   struct proof *key, struct err *e)
+static int admission_job_key(const struct peer *m,
+			     const struct wire_hello *hello, struct proof *key,
+			     struct err *e)
 {
 	const struct auth *a = &m->server->auth;
 	const char *tokens = m->server->token_dir;
@@ -295,18 +300,18 @@ static int job_key(const struct peer *m, const struct wire_hello *hello,
 	return 0;
 }
 
-static struct proof_talk talk_of(const struct peer *m,
-				 const struct wire_frame *f,
-				 const struct wire_hello *hello)
+static struct proof_talk admission_talk(const struct peer *m,
+					const struct wire_frame *f,
+					const struct wire_hello *hello)
 {
 	return (struct proof_talk){
 		SLICE(m->applicant.greeting, WIRE_GREETING_SIZE),
 		wire_signed(f->body, hello->proof)};
 }
 
-static void encrypt(struct peer *m, const struct proof_talk *t,
-		    const struct proof *key, struct slice client_proof,
-		    struct slice welcome)
+static void admission_encrypt(struct peer *m, const struct proof_talk *t,
+			      const struct proof *key,
+			      struct slice client_proof, struct slice welcome)
 {
 	struct proof of_client, of_server;
 	struct cipher keys;
@@ -322,11 +327,12 @@ static void encrypt(struct peer *m, const struct proof_talk *t,
 
 /* What follows it is encrypted, if this client is welcome and has proved
  * anything. */
-static void put_welcome(struct peer *m, const struct wire_frame *f,
-			const struct wire_hello *hello,
-			const struct wire_welcome *w, const struct proof *key)
+static void admission_put_welcome(struct peer *m, const struct wire_frame *f,
+				  const struct wire_hello *hello,
+				  const struct wire_welcome *w,
+				  const struct proof *key)
 {
-	const struct proof_talk t = talk_of(m, f, hello);
+	const struct proof_talk t = admission_talk(m, f, hello);
 	struct buf *out = conn_out(&m->conn);
 	struct wire_welcome welcome = *w;
 	size_t mark = out->len;
@@ -345,12 +351,13 @@ static void put_welcome(struct peer *m, const struct wire_frame *f,
 	proof_of_server(&p, key, &t, hello->proof, body);
 	memcpy(out->data + out->len - PROOF_SIZE, p.bytes, PROOF_SIZE);
 	if (w->code == 0)
-		encrypt(m, &t, key, hello->proof, body);
+		admission_encrypt(m, &t, key, hello->proof, body);
 }
 
 /* Its key was granted before the job's was known here (seal.h). */
-static int is_outdated(const struct peer *m, const struct wire_hello *hello,
-		       const struct proof *granted)
+static int admission_is_outdated(const struct peer *m,
+				 const struct wire_hello *hello,
+				 const struct proof *granted)
 {
 	struct proof key;
 	int same;
@@ -358,7 +365,7 @@ static int is_outdated(const struct peer *m, const struct wire_hello *hello,
 	if (!m->server->leadership || hello->method != WIRE_BY_MUNGE ||
 	    leadership_check(m->server->leadership, NULL) < 0)
 		return 0;
-	same = job_key(m, hello, &key, NULL) == 0 &&
+	same = admission_job_key(m, hello, &key, NULL) == 0 &&
 	       proof_same(&key,
 			  SLICE((const char *)granted->bytes, PROOF_SIZE));
 	proof_wipe(&key, sizeof(key));
@@ -370,7 +377,7 @@ int admission_let_in(struct peer *m, const struct wire_frame *f,
 		     const struct proof *key, struct err *e)
 {
 	struct wire_welcome w = {.grant = SLICE_STR(grant)};
-	int rc = is_outdated(m, hello, key)
+	int rc = admission_is_outdated(m, hello, key)
 			 ? err_set(e, ERR_NOT_YET,
 				   "the rendezvous server at %s has just "
 				   "learned the job's key: ask again",
@@ -381,16 +388,17 @@ int admission_let_in(struct peer *m, const struct wire_frame *f,
 		return rc;
 	w.code = rc;
 	w.text = SLICE_STR(rc < 0 ? e->text : "");
-	put_welcome(m, f, hello, &w, key);
+	admission_put_welcome(m, f, hello, &w, key);
 	admission_leave(m);
 	if (rc < 0)
 		conn_finish(&m->conn);
 	return 0;
 }
 
-static int let_in(struct peer *m, const struct wire_frame *f,
-		  const struct wire_hello *hello, const char *grant,
-		  const struct proof *key, struct err *e)
+static int admission_let_in_or_hold(struct peer *m, const struct wire_frame *f,
+				    const struct wire_hello *hello,
+				    const char *grant, const struct proof *key,
+				    struct err *e)
 {
 	if (m->server->leadership && standby_hold(m, f, grant, key))
 		return 0;
@@ -412,21 +420,21 @@ struct munge_check {
 	struct err why;
 };
 
-static void check_free(struct munge_check *x)
+static void admission_munge_check_free(struct munge_check *x)
 {
 	buf_release(&x->body);
 	proof_wipe(x, sizeof(*x));
 	free(x);
 }
 
-static void forget_check(struct applicant *c)
+static void admission_munge_check_forget(struct applicant *c)
 {
 	if (c->check)
 		c->check->m = NULL;
 	c->check = NULL;
 }
 
-static int make_grant(struct munge_check *x, uid_t uid)
+static int admission_make_grant(struct munge_check *x, uid_t uid)
 {
 	char payload[GRANT_SIZE];
 	int rc;
@@ -440,7 +448,7 @@ static int make_grant(struct munge_check *x, uid_t uid)
 }
 
 /* In a thread: only x is touched. */
-static void ask_munge(uv_work_t *work)
+static void admission_munge_check_run(uv_work_t *work)
 {
 	struct munge_check *x = work->data;
 	unsigned char payload[128];
@@ -459,10 +467,10 @@ static void ask_munge(uv_work_t *work)
 				"showed the munge "
 				"credential of another connection");
 	else
-		x->rc = make_grant(x, uid);
+		x->rc = admission_make_grant(x, uid);
 }
 
-static void on_asked(uv_work_t *work, int status)
+static void admission_on_munge_checked(uv_work_t *work, int status)
 {
 	struct munge_check *x = work->data;
 	struct peer *m = x->m;
@@ -471,17 +479,17 @@ static void on_asked(uv_work_t *work, int status)
 	if (m) {
 		m->applicant.check = NULL;
 		if (x->rc < 0)
-			refuse(m, &x->hello, x->why.text);
-		else if (let_in(m, &x->frame, &x->hello, x->grant, &x->key,
-				&e) < 0)
-			drop(m, e.text);
+			admission_log_refusal(m, &x->hello, x->why.text);
+		else if (admission_let_in_or_hold(m, &x->frame, &x->hello,
+						  x->grant, &x->key, &e) < 0)
+			admission_drop(m, e.text);
 		conn_flush_all(&m->server->pool);
 	}
-	check_free(x);
+	admission_munge_check_free(x);
 }
 
-static int check_munge(struct peer *m, const struct wire_frame *f,
-		       struct err *e)
+static int admission_check_munge(struct peer *m, const struct wire_frame *f,
+				 struct err *e)
 {
 	struct munge_check *x = calloc(1, sizeof(*x));
 	struct proof_talk t;
@@ -494,24 +502,25 @@ static int check_munge(struct peer *m, const struct wire_frame *f,
 	x->frame = *f;
 	x->frame.body = SLICE(x->body.data, x->body.len);
 	if (x->body.failed || wire_get_hello(&x->frame, &x->hello, e) < 0) {
-		check_free(x);
+		admission_munge_check_free(x);
 		return err_set(e, -ENOMEM, "out of memory");
 	}
-	t = talk_of(m, &x->frame, &x->hello);
+	t = admission_talk(m, &x->frame, &x->hello);
 	proof_hash(&x->want, &t);
 	proof_hash_grant(&x->grant_hash, &t, x->hello.proof);
-	if (job_key(m, &x->hello, &x->key, &x->why) < 0) {
-		refuse(m, &x->hello, x->why.text);
-		check_free(x);
+	if (admission_job_key(m, &x->hello, &x->key, &x->why) < 0) {
+		admission_log_refusal(m, &x->hello, x->why.text);
+		admission_munge_check_free(x);
 		return 0;
 	}
 	x->m = m;
 	x->work.data = x;
-	rc = loop_check(
-		uv_queue_work(m->server->loop, &x->work, ask_munge, on_asked),
-		e, "cannot ask munge");
+	rc = loop_check(uv_queue_work(m->server->loop, &x->work,
+				      admission_munge_check_run,
+				      admission_on_munge_checked),
+			e, "cannot ask munge");
 	if (rc < 0)
-		check_free(x);
+		admission_munge_check_free(x);
 	else
 		m->applicant.check = x;
 	return rc;
@@ -519,23 +528,24 @@ static int check_munge(struct peer *m, const struct wire_frame *f,
 
 /* ---- HELLO ---- */
 
-static int check_secret(struct peer *m, const struct wire_frame *f,
-			const struct wire_hello *hello, struct err *e)
+static int admission_check_secret(struct peer *m, const struct wire_frame *f,
+				  const struct wire_hello *hello, struct err *e)
 {
-	const struct proof_talk t = talk_of(m, f, hello);
+	const struct proof_talk t = admission_talk(m, f, hello);
 	struct proof key, want;
 	struct err why = ERR_INIT;
 	int rc = 0;
 
-	if (job_key(m, hello, &key, &why) < 0) {
-		refuse(m, hello, why.text);
+	if (admission_job_key(m, hello, &key, &why) < 0) {
+		admission_log_refusal(m, hello, why.text);
 		return 0;
 	}
 	proof_of_client(&want, &key, &t);
 	if (proof_same(&want, hello->proof))
-		rc = let_in(m, f, hello, "", &key, e);
+		rc = admission_let_in_or_hold(m, f, hello, "", &key, e);
 	else
-		refuse(m, hello, "has not the secret of this job");
+		admission_log_refusal(m, hello,
+				      "has not the secret of this job");
 	proof_wipe(&key, sizeof(key));
 	proof_wipe(&want, sizeof(want));
 	return rc;
@@ -554,19 +564,20 @@ int admission_hello(struct peer *m, const struct wire_frame *f, struct err *e)
 		return err_set(e, ERR_PROTOCOL, "HELLO: a nonce of %zu bytes",
 			       hello.nonce.len);
 	if (!(m->server->auth.methods & hello.method)) {
-		refuse(m, &hello,
-		       hello.method == WIRE_NO_PROOF
-			       ? "offers no proof (--auth none)"
-			       : "offers another proof than this server takes");
+		admission_log_refusal(m, &hello,
+				      hello.method == WIRE_NO_PROOF
+					      ? "offers no proof (--auth none)"
+					      : "offers another proof than "
+						"this server takes");
 		return 0;
 	}
 	switch (hello.method) {
 	case WIRE_NO_PROOF:
-		return let_in(m, f, &hello, "", NULL, e);
+		return admission_let_in_or_hold(m, f, &hello, "", NULL, e);
 	case WIRE_BY_SECRET:
-		return check_secret(m, f, &hello, e);
+		return admission_check_secret(m, f, &hello, e);
 	case WIRE_BY_MUNGE:
-		return check_munge(m, f, e);
+		return admission_check_munge(m, f, e);
 	default:
 		return err_set(e, ERR_PROTOCOL,
 			       "HELLO: method %u does not "

@@ -1,6 +1,6 @@
-/* admission.h: from a connection to a client that has proved who it is: the
- * greeting, the proof and its answer; and how many may stand there without one.
- * Who fails is closed without a word, and named in the log (refusals.h). */
+/* admission.h: from a connection to an authenticated client: the greeting, the
+ * check of its proof and the reply; limits the connections without proof.
+ * A client that fails is closed without a reply, and logged (log_limiter.h). */
 #ifndef RENDEZVOUS_ADMISSION_H
 #define RENDEZVOUS_ADMISSION_H
 
@@ -9,36 +9,36 @@
 
 enum {
 	ADMISSION_MAX = 512, /* connections without proof */
-	ADMISSION_MAX_ADDRESS =
-		256, /* of one address: a host has many workers */
-	/* who comes with many others is not one of many who say nothing: only
-	 * who is there for so long makes room for the next */
+	/* of them from one address; a host has many workers */
+	ADMISSION_MAX_ADDRESS = 256,
+	/* how long a connection is safe when there are too many: the workers
+	 * of a host all connect at once */
 	ADMISSION_GRACE_MS = 2000,
-	/* but where others wait: one of a crowd of one address; and who has
-	 * said nothing at all, as a client does when it has connected */
+	/* the same while others wait: for one of too many from its address,
+	 * and for one that has not sent its preface */
 	ADMISSION_CROWD_MS = 500,
 	ADMISSION_MUTE_MS = 250,
 };
 
-/* Whether one more may be accepted now; if not on_room follows. */
+/* Whether one more may be accepted now; if not, applicants.on_room follows. */
 int admission_has_room(struct server *s);
 void admission_enter(struct peer *m);
-/* It has gone, or is proven. */
+/* The peer is gone, or authenticated. */
 void admission_leave(struct peer *m);
-/* It is going: where its time ended before munge answered, the log says so. */
+/* The peer is going; logs it if its time was over before munge answered. */
 void admission_on_gone(struct peer *m);
 void admission_on_due(struct peer *m);
 
 void admission_greet(struct peer *m);
-/* What came in its name was not its own, or it speaks another version: a line
- * in the log, rationed as those of refusals are. */
+/* Logs, within the limits for refusals, that the peer's records were forged or
+ * that it speaks another version. */
 void admission_tell_strange(struct peer *m, const char *why);
-/* Its HELLO: 0, or ERR_PROTOCOL. Who passes is admitted by request.h and gets
- * its WELCOME, at once or when munge has spoken. */
+/* Checks a HELLO: 0 or ERR_PROTOCOL. A peer that passes is admitted by
+ * request_admit and gets its WELCOME, at once or when munge has answered. */
 int admission_hello(struct peer *m, const struct wire_frame *f, struct err *e);
-/* It belongs to the job; whether that takes it is another question. Who is not
- * taken is told so, and has to come again from the beginning. key: NULL where
- * nobody proves anything. ERR_PROTOCOL: it cannot be. */
+/* The peer has proved that it belongs to the job, which may still refuse it:
+ * sends WELCOME with the result. A refused peer has to connect again. key: NULL
+ * without authentication. 0 or ERR_PROTOCOL. */
 int admission_let_in(struct peer *m, const struct wire_frame *f,
 		     const struct wire_hello *hello, const char *grant,
 		     const struct proof *key, struct err *e);

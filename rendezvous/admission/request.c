@@ -22,13 +22,13 @@
 /* < 0 is an error reply, ERR_PROTOCOL the end */
 typedef int handler(struct peer *m, const struct wire_frame *f, struct err *e);
 
-static int reply_empty(struct peer *m, const struct wire_frame *f)
+static int request_reply_empty(struct peer *m, const struct wire_frame *f)
 {
 	wire_put_empty(conn_out(&m->conn), f->type, WIRE_REPLY, f->id);
 	return 0;
 }
 
-static int is_another(const struct peer *m, struct slice job)
+static int request_is_other_job(const struct peer *m, struct slice job)
 {
 	const char *only = m->server->only_job;
 
@@ -36,7 +36,7 @@ static int is_another(const struct peer *m, struct slice job)
 	       (strlen(only) != job.len || memcmp(only, job.data, job.len));
 }
 
-static int check_hello(const struct wire_hello *hello, struct err *e)
+static int request_check_hello(const struct wire_hello *hello, struct err *e)
 {
 	for (size_t i = 0; i < hello->job.len; i++)
 		if ((unsigned char)hello->job.data[i] < 0x20)
@@ -48,14 +48,14 @@ static int check_hello(const struct wire_hello *hello, struct err *e)
 	return 0;
 }
 
-static int admit_agent(struct peer *m, const struct wire_hello *hello,
-		       struct err *e)
+static int request_admit_agent(struct peer *m, const struct wire_hello *hello,
+			       struct err *e)
 {
 	if (m->server->agentless)
 		return err_set(e, ERR_REFUSED,
 			       "the server at %s serves a job without agents",
 			       m->server->endpoint);
-	if (is_another(m, hello->job))
+	if (request_is_other_job(m, hello->job))
 		return err_set(e, ERR_REFUSED,
 			       "the server at %s serves another job only",
 			       m->server->endpoint);
@@ -71,7 +71,7 @@ static int admit_agent(struct peer *m, const struct wire_hello *hello,
 
 int request_admit(struct peer *m, const struct wire_hello *hello, struct err *e)
 {
-	int rc = check_hello(hello, e);
+	int rc = request_check_hello(hello, e);
 
 	/* An agent may come again: the next server will be here. A worker is
 	 * told how its round ended, as long as we are here. */
@@ -95,7 +95,7 @@ int request_admit(struct peer *m, const struct wire_hello *hello, struct err *e)
 	else if (hello->role == WIRE_TOOL)
 		rc = dump_hello(m, hello, e);
 	else
-		rc = admit_agent(m, hello, e);
+		rc = request_admit_agent(m, hello, e);
 	if (rc < 0)
 		return rc;
 	m->role = hello->role;
@@ -104,8 +104,8 @@ int request_admit(struct peer *m, const struct wire_hello *hello, struct err *e)
 }
 
 /* A connection stands for one node, also when that has left. */
-static int check_node(const struct peer *m, const struct wire_join *join,
-		      struct err *e)
+static int request_check_node(const struct peer *m,
+			      const struct wire_join *join, struct err *e)
 {
 	struct slice own;
 
@@ -122,7 +122,7 @@ static int check_node(const struct peer *m, const struct wire_join *join,
 }
 
 /* The job that it joins; NULL and e: there is none for it. */
-static struct hosted_job *job_to_join(struct peer *m, struct err *e)
+static struct hosted_job *request_job_to_join(struct peer *m, struct err *e)
 {
 	struct server *s = m->server;
 	struct hosted_job *h = hosted_job_find(s, SLICE_STR(m->job_id));
@@ -141,9 +141,9 @@ static struct hosted_job *job_to_join(struct peer *m, struct err *e)
 
 /* What can fail comes first: once the job has taken the node, that is so, and
  * written down. */
-static int join(struct peer *m, struct hosted_job *h,
-		const struct wire_frame *f, const struct wire_join *j,
-		struct err *e)
+static int request_join_job(struct peer *m, struct hosted_job *h,
+			    const struct wire_frame *f,
+			    const struct wire_join *j, struct err *e)
 {
 	struct addr_owner addrs = {NULL};
 	int rc = voucher_prepare(h, m, &j->addrs, &addrs, e);
@@ -160,17 +160,17 @@ static int join(struct peer *m, struct hosted_job *h,
 
 /* It came when the others had done everything, as a spare may that was not
  * needed. */
-static int is_late(const struct peer *m, const struct hosted_job *h)
+static int request_is_too_late(const struct peer *m, const struct hosted_job *h)
 {
 	return !m->hosted && job_state(h->job) == JOB_OVER;
 }
 
-static int tell_late(struct peer *m, const struct hosted_job *h,
-		     const struct wire_frame *f)
+static int request_reply_too_late(struct peer *m, const struct hosted_job *h,
+				  const struct wire_frame *f)
 {
 	uint64_t now = uv_now(m->server->loop);
 
-	reply_empty(m, f);
+	request_reply_empty(m, f);
 	wire_put_end(conn_out(&m->conn), WIRE_END, WIRE_NOTICE, 0,
 		     job_end(h->job));
 	m->close_at = now + SERVER_CLOSE_MS;
@@ -178,22 +178,23 @@ static int tell_late(struct peer *m, const struct hosted_job *h,
 	return 0;
 }
 
-static int on_join(struct peer *m, const struct wire_frame *f, struct err *e)
+static int request_on_join(struct peer *m, const struct wire_frame *f,
+			   struct err *e)
 {
 	struct hosted_job *h;
 	struct wire_join j;
 	int rc = wire_get_join(f, &j, e);
 
 	if (rc == 0)
-		rc = check_node(m, &j, e);
+		rc = request_check_node(m, &j, e);
 	if (rc < 0)
 		return rc;
-	h = job_to_join(m, e);
+	h = request_job_to_join(m, e);
 	if (!h)
 		return e->code;
-	if (is_late(m, h))
-		return tell_late(m, h, f);
-	rc = join(m, h, f, &j, e);
+	if (request_is_too_late(m, h))
+		return request_reply_too_late(m, h, f);
+	rc = request_join_job(m, h, f, &j, e);
 	if (rc < 0) {
 		hosted_job_free_if_empty(h);
 		return rc;
@@ -214,7 +215,8 @@ static int on_join(struct peer *m, const struct wire_frame *f, struct err *e)
 	return 0;
 }
 
-static int take_event(struct peer *m, const struct wire_frame *f, struct err *e)
+static int request_apply_event(struct peer *m, const struct wire_frame *f,
+			       struct err *e)
 {
 	int rc = job_event_take(m->hosted, &m->node, m, f, e);
 
@@ -225,37 +227,41 @@ static int take_event(struct peer *m, const struct wire_frame *f, struct err *e)
 }
 
 /* What a node says of its workers: EXITED, FAILED. */
-static int on_event(struct peer *m, const struct wire_frame *f, struct err *e)
+static int request_on_event(struct peer *m, const struct wire_frame *f,
+			    struct err *e)
 {
 	if (m->node)
-		return take_event(m, f, e);
+		return request_apply_event(m, f, e);
 	return err_set(e, ERR_PROTOCOL, "%s from an agent that has not joined",
 		       wire_type_name(f->type));
 }
 
 /* LEAVE, STOP: one that says so before it has joined leaves nothing. */
-static int on_going(struct peer *m, const struct wire_frame *f, struct err *e)
+static int request_on_leave(struct peer *m, const struct wire_frame *f,
+			    struct err *e)
 {
-	return m->node ? take_event(m, f, e) : 0;
+	return m->node ? request_apply_event(m, f, e) : 0;
 }
 
 /* That this server is there needs no keeping: while etcd takes its time, as it
  * elects, nobody is to believe it dead. */
-static int on_ping(struct peer *m, const struct wire_frame *f, struct err *e)
+static int request_on_ping(struct peer *m, const struct wire_frame *f,
+			   struct err *e)
 {
 	struct buf b = BUF_INIT(WIRE_HEADER_SIZE);
 	int said;
 
 	if (!m->server->leadership ||
 	    !leadership_is_sure(m->server->leadership))
-		return reply_empty(m, f);
+		return request_reply_empty(m, f);
 	wire_put_empty(&b, f->type, WIRE_REPLY, f->id);
 	said = !b.failed && conn_send_unheld(&m->conn, SLICE(b.data, b.len));
 	buf_release(&b);
-	return said ? 0 : reply_empty(m, f);
+	return said ? 0 : request_reply_empty(m, f);
 }
 
-static int on_session(struct peer *m, const struct wire_frame *f, struct err *e)
+static int request_on_session(struct peer *m, const struct wire_frame *f,
+			      struct err *e)
 {
 	int rc = session_request(&m->session, f, e);
 
@@ -267,7 +273,8 @@ static int on_session(struct peer *m, const struct wire_frame *f, struct err *e)
 }
 
 /* How a rank of an agent ends is the agent's to say. */
-static int on_left(struct peer *m, const struct wire_frame *f, struct err *e)
+static int request_on_goodbye(struct peer *m, const struct wire_frame *f,
+			      struct err *e)
 {
 	if (m->hosted && m->hosted->agentless)
 		agentless_job_left(m->hosted, m, "said that it leaves");
@@ -283,31 +290,32 @@ struct rule {
 
 static const struct rule rules[] = {
 	[WIRE_HELLO] = {0, WIRE_REQUEST, admission_hello},
-	[WIRE_JOIN] = {WIRE_AGENT, WIRE_REQUEST, on_join},
-	[WIRE_EXITED] = {WIRE_AGENT, WIRE_NOTICE, on_event},
-	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_event},
-	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_going},
-	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_going},
+	[WIRE_JOIN] = {WIRE_AGENT, WIRE_REQUEST, request_on_join},
+	[WIRE_EXITED] = {WIRE_AGENT, WIRE_NOTICE, request_on_event},
+	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, request_on_event},
+	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, request_on_leave},
+	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, request_on_leave},
 	[WIRE_RESUME] = {WIRE_AGENT, WIRE_REQUEST, resume_take},
 	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
-	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
-	[WIRE_GOODBYE] = {WIRE_WORKER, WIRE_NOTICE, on_left},
+	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, request_on_ping},
+	[WIRE_GOODBYE] = {WIRE_WORKER, WIRE_NOTICE, request_on_goodbye},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
 	[WIRE_STATUS] = {WIRE_TOOL, WIRE_REQUEST, status_take},
 	[WIRE_DUMP_REPLY] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
 };
 
-static struct rule rule_for(enum wire_type type)
+static struct rule request_rule_for(enum wire_type type)
 {
 	if (session_takes(type))
-		return (struct rule){WIRE_WORKER, WIRE_REQUEST, on_session};
+		return (struct rule){WIRE_WORKER, WIRE_REQUEST,
+				     request_on_session};
 	if ((size_t)type < sizeof(rules) / sizeof(rules[0]))
 		return rules[type];
 	return (struct rule){0, 0, NULL};
 }
 
-static int check_rule(const struct peer *m, const struct rule *r,
-		      const struct wire_frame *f, struct err *e)
+static int request_check_rule(const struct peer *m, const struct rule *r,
+			      const struct wire_frame *f, struct err *e)
 {
 	static const char *const who[] = {"a client before its proof",
 					  "an agent", "a worker", "a tool"};
@@ -320,14 +328,14 @@ static int check_rule(const struct peer *m, const struct rule *r,
 
 void request_take(struct peer *m, const struct wire_frame *f)
 {
-	struct rule r = rule_for(f->type);
+	struct rule r = request_rule_for(f->type);
 	struct err e;
 	struct wire_error reply;
 	char why[ERR_TEXT_MAX + 32];
 	int rc;
 
 	err_init(&e);
-	rc = check_rule(m, &r, f, &e);
+	rc = request_check_rule(m, &r, f, &e);
 	m->server->counts.requests[f->type]++;
 	if (rc == 0)
 		rc = r.run(m, f, &e);

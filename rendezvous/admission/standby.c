@@ -21,21 +21,21 @@ struct standby_hello {
 	int has_key;
 };
 
-static void on_timer(uv_timer_t *t);
+static void standby_on_timer(uv_timer_t *t);
 
-static void set_timer(struct server *s)
+static void standby_set_timer(struct server *s)
 {
 	uint64_t now = uv_now(s->loop);
 	const struct standby_hello *x = s->standby.first;
 
 	if (x)
-		uv_timer_start(&s->standby.timer, on_timer,
+		uv_timer_start(&s->standby.timer, standby_on_timer,
 			       x->due > now ? x->due - now : 0, 0);
 	else
 		uv_timer_stop(&s->standby.timer);
 }
 
-static void hello_free(struct standby_hello *x)
+static void standby_hello_free(struct standby_hello *x)
 {
 	struct standby *w = &x->m->server->standby;
 
@@ -59,8 +59,8 @@ void standby_forget(struct peer *m)
 {
 	if (!m->applicant.waits)
 		return;
-	hello_free(m->applicant.waits);
-	set_timer(m->server);
+	standby_hello_free(m->applicant.waits);
+	standby_set_timer(m->server);
 }
 
 int standby_hold(struct peer *m, const struct wire_frame *f, const char *grant,
@@ -96,11 +96,11 @@ int standby_hold(struct peer *m, const struct wire_frame *f, const char *grant,
 	admission_leave(m);
 	conn_proven(&m->conn);
 	if (w->first == x)
-		set_timer(s);
+		standby_set_timer(s);
 	return 1;
 }
 
-static void answer_first(struct standby *w)
+static void standby_answer_first(struct standby *w)
 {
 	struct standby_hello *x = w->first;
 	struct peer *m = x->m;
@@ -111,7 +111,7 @@ static void answer_first(struct standby *w)
 	if (rc == 0)
 		rc = admission_let_in(m, &x->frame, &hello, x->grant,
 				      x->has_key ? &x->key : NULL, &e);
-	hello_free(x);
+	standby_hello_free(x);
 	assert(w->first != x);
 	if (rc < 0) {
 		log_debug("closed a connection: %s", e.text);
@@ -122,17 +122,17 @@ static void answer_first(struct standby *w)
 void standby_answer(struct server *s)
 {
 	while (s->standby.first)
-		answer_first(&s->standby);
-	set_timer(s);
+		standby_answer_first(&s->standby);
+	standby_set_timer(s);
 }
 
-static void on_timer(uv_timer_t *t)
+static void standby_on_timer(uv_timer_t *t)
 {
 	struct server *s = t->data;
 
 	while (s->standby.first && s->standby.first->due <= uv_now(s->loop))
-		answer_first(&s->standby);
-	set_timer(s);
+		standby_answer_first(&s->standby);
+	standby_set_timer(s);
 	conn_flush_all(&s->pool);
 }
 

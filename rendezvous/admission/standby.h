@@ -1,6 +1,6 @@
-/* standby.h: clients that have proved who they are while it is not known who
- * their job's server is, or while that reads its journal: their HELLO waits,
- * but not for long. What they are told is place.h's. */
+/* standby.h: authenticated clients that come before the job's server is known,
+ * or while it reads its journal: their HELLO waits a moment. The reply is
+ * leadership_check's. */
 #ifndef RENDEZVOUS_STANDBY_H
 #define RENDEZVOUS_STANDBY_H
 
@@ -10,7 +10,7 @@
 struct peer;
 struct server;
 
-enum { STANDBY_MS = 2000 }; /* so long does a HELLO wait */
+enum { STANDBY_MS = 2000 }; /* how long a HELLO waits */
 
 void standby_init(struct server *s);
 void standby_close(struct server *s);
@@ -19,9 +19,9 @@ void standby_close(struct server *s);
  * key: NULL where there is no proof. */
 int standby_hold(struct peer *m, const struct wire_frame *hello,
 		 const char *grant, const struct proof *key);
-/* Something is known: all who wait are let in, or told. */
+/* The leader is known: admits all that wait, or refuses them. */
 void standby_answer(struct server *s);
-/* It has gone. */
+/* The peer is gone. */
 void standby_forget(struct peer *m);
 
 #endif

@@ -59,7 +59,7 @@ int auth_of_key(struct auth *a, const char *hex, struct err *e)
 
 /* ---- the rules ---- */
 
-static int way_of(const char *method, enum way *way, struct err *e)
+static int auth_method_parse(const char *method, enum way *way, struct err *e)
 {
 	static const char *const names[] = {"auto", "none", "secret", "munge"};
 	const char *said = method ? method : getenv("DDP_AUTH");
@@ -77,7 +77,7 @@ static int way_of(const char *method, enum way *way, struct err *e)
 		       "none", method ? "--auth" : "DDP_AUTH", said);
 }
 
-static const char *token(void)
+static const char *auth_read_token(void)
 {
 	const char *text = getenv("DDP_TOKEN");
 
@@ -88,7 +88,7 @@ int auth_is_free(const char *method, const char *token_file)
 {
 	enum way way;
 
-	return way_of(method, &way, NULL) == 0 && way == WAY_AUTO &&
+	return auth_method_parse(method, &way, NULL) == 0 && way == WAY_AUTO &&
 	       !token_file;
 }
 
@@ -96,18 +96,19 @@ int auth_is_none(const char *method)
 {
 	enum way way;
 
-	return way_of(method, &way, NULL) == 0 && way == WAY_NONE;
+	return auth_method_parse(method, &way, NULL) == 0 && way == WAY_NONE;
 }
 
 int auth_wants_secret(const char *method, const char *token_file)
 {
-	return auth_is_free(method, token_file) && !token() &&
+	return auth_is_free(method, token_file) && !auth_read_token() &&
 	       (!credential_is_offered() || credential_check(NULL) < 0);
 }
 
-static int by_secret(struct auth *a, const char *token_file, struct err *e)
+static int auth_use_secret(struct auth *a, const char *token_file,
+			   struct err *e)
 {
-	const char *text = token();
+	const char *text = auth_read_token();
 	char host[SOCK_HOST_MAX];
 	struct secret s;
 	int rc;
@@ -128,7 +129,7 @@ static int by_secret(struct auth *a, const char *token_file, struct err *e)
 	return 0;
 }
 
-static int by_munge(struct auth *a, struct err *e)
+static int auth_use_munge(struct auth *a, struct err *e)
 {
 	int rc = credential_check(e);
 
@@ -137,10 +138,10 @@ static int by_munge(struct auth *a, struct err *e)
 }
 
 /* As where there is no munge; but who wonders why others ask it is told. */
-static int by_secret_instead(struct auth *a, const struct err *why,
-			     struct err *e)
+static int auth_use_secret_instead(struct auth *a, const struct err *why,
+				   struct err *e)
 {
-	int rc = by_secret(a, NULL, e);
+	int rc = auth_use_secret(a, NULL, e);
 	size_t n = strlen(a->from);
 
 	if (rc < 0)
@@ -157,7 +158,8 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 	int in_slurm = slurm && *slurm;
 	struct err why = ERR_INIT;
 	enum way way;
-	int rc = way_of(method, &way, e), given = token_file || token();
+	int rc = auth_method_parse(method, &way, e),
+	    given = token_file || auth_read_token();
 
 	if (rc < 0)
 		return rc;
@@ -170,17 +172,17 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 		return 0;
 	}
 	if (way == WAY_MUNGE)
-		return by_munge(a, e);
+		return auth_use_munge(a, e);
 	if (way == WAY_SECRET || given)
-		return by_secret(a, token_file, e);
+		return auth_use_secret(a, token_file, e);
 	/* on a cluster munged runs on all nodes: one without it is broken */
 	if (credential_is_offered() && !credential_is_named() &&
 	    (in_slurm ? credential_load(&why) : credential_try(&why)) < 0)
-		return by_secret_instead(a, &why, e);
+		return auth_use_secret_instead(a, &why, e);
 	if (credential_is_offered() ||
 	    (in_slurm && credential_is_expected()))
-		return by_munge(a, e);
-	return by_secret(a, NULL, e);
+		return auth_use_munge(a, e);
+	return auth_use_secret(a, NULL, e);
 }
 
 int auth_alone(struct auth *a, const char *method, const char *token_file,
@@ -189,7 +191,7 @@ int auth_alone(struct auth *a, const char *method, const char *token_file,
 	const struct err none = ERR_INIT;
 	char from[AUTH_FROM_MAX];
 
-	if (token() || !auth_is_free(method, token_file))
+	if (auth_read_token() || !auth_is_free(method, token_file))
 		return e->code;
 	snprintf(from, sizeof(from), "this ddprun's own, as %.600s", e->text);
 	*e = none;

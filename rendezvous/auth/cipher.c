@@ -38,7 +38,7 @@ struct nonce {
 };
 
 /* 2^64 records are never sent under one key, so no nonce comes twice. */
-static struct nonce next_nonce(struct cipher_way *w)
+static struct nonce cipher_next_nonce(struct cipher_way *w)
 {
 	struct nonce n = {{0}};
 
@@ -48,9 +48,10 @@ static struct nonce next_nonce(struct cipher_way *w)
 	return n;
 }
 
-static void seal_one(struct cipher_way *w, struct slice text, struct buf *out)
+static void cipher_seal_one(struct cipher_way *w, struct slice text,
+			    struct buf *out)
 {
-	struct nonce nonce = next_nonce(w);
+	struct nonce nonce = cipher_next_nonce(w);
 	unsigned char *to;
 
 	buf_put_u32(out, (uint32_t)text.len);
@@ -72,7 +73,7 @@ void cipher_seal(struct cipher_way *w, struct slice text, struct buf *out)
 		part = text;
 		if (part.len > CIPHER_TEXT_MAX)
 			part.len = CIPHER_TEXT_MAX;
-		seal_one(w, part, out);
+		cipher_seal_one(w, part, out);
 		text = SLICE(text.data + part.len, text.len - part.len);
 	}
 }
@@ -98,7 +99,7 @@ int cipher_open(struct cipher_way *w, struct slice record, char *to,
 		struct err *e)
 {
 	const unsigned char *from = (const unsigned char *)record.data;
-	struct nonce nonce = next_nonce(w);
+	struct nonce nonce = cipher_next_nonce(w);
 
 	if (crypto_aead_chacha20poly1305_ietf_decrypt(
 		    (unsigned char *)to, NULL, NULL, from + CIPHER_HEADER,

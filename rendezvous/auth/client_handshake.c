@@ -11,7 +11,7 @@
 
 enum { GRANT_SIZE = 2 * PROOF_SIZE };
 
-static struct slice job_of(const struct handshake *h)
+static struct slice handshake_job(const struct handshake *h)
 {
 	struct reader r;
 
@@ -20,7 +20,7 @@ static struct slice job_of(const struct handshake *h)
 	return reader_slice(&r);
 }
 
-static struct proof_talk talk_of(const struct handshake *h)
+static struct proof_talk handshake_talk(const struct handshake *h)
 {
 	return (struct proof_talk){
 		SLICE(h->greeting, sizeof(h->greeting)),
@@ -28,8 +28,8 @@ static struct proof_talk talk_of(const struct handshake *h)
 }
 
 /* HELLO's body as far as it is known before the greeting: all but the proof. */
-static int put_hello(struct handshake *h, const struct wire_hello *hello,
-		     struct err *e)
+static int handshake_put_hello(struct handshake *h,
+			       const struct wire_hello *hello, struct err *e)
 {
 	unsigned char nonce[WIRE_NONCE_SIZE];
 	struct wire_hello full = *hello;
@@ -64,7 +64,7 @@ int handshake_init(struct handshake *h, const struct auth *auth,
 		else
 			proof_job_key(&h->key, &auth->secret, hello->job);
 	}
-	return put_hello(h, hello, e);
+	return handshake_put_hello(h, hello, e);
 }
 
 int handshake_anew(struct handshake *h, struct err *e)
@@ -88,8 +88,8 @@ void handshake_release(struct handshake *h)
 
 /* ---- which proof ---- */
 
-static int wants_another(const struct handshake *h, unsigned theirs,
-			 struct err *e)
+static int handshake_is_other_job(const struct handshake *h, unsigned theirs,
+				  struct err *e)
 {
 	unsigned ours = h->auth->methods;
 
@@ -123,18 +123,19 @@ static int wants_another(const struct handshake *h, unsigned theirs,
 
 /* A user's secret is none that a server of munge's knows; what was handed to us
  * by who started it is. */
-static int check_method(const struct handshake *h, unsigned theirs,
-			struct err *e)
+static int handshake_check_method(const struct handshake *h, unsigned theirs,
+				  struct err *e)
 {
 	if ((theirs & WIRE_BY_MUNGE) && h->auth->methods == WIRE_BY_SECRET &&
 	    !h->auth->handed)
-		return wants_another(h, theirs, e);
-	return theirs & h->auth->methods ? 0 : wants_another(h, theirs, e);
+		return handshake_is_other_job(h, theirs, e);
+	return theirs & h->auth->methods ? 0
+					 : handshake_is_other_job(h, theirs, e);
 }
 
 /* h->question, if it has no answer yet: 0 or what munge says; -EAGAIN: the
  * owner asks. */
-static int ask(struct handshake *h, struct err *e)
+static int handshake_ask_credential(struct handshake *h, struct err *e)
 {
 	struct credential_question *q = &h->question;
 
@@ -146,9 +147,9 @@ static int ask(struct handshake *h, struct err *e)
 	return q->rc < 0 ? err_set(e, q->rc, "%s", q->why.text) : 0;
 }
 
-static int make_proof(struct handshake *h, struct err *e)
+static int handshake_make_proof(struct handshake *h, struct err *e)
 {
-	const struct proof_talk t = talk_of(h);
+	const struct proof_talk t = handshake_talk(h);
 	struct credential_question *q = &h->question;
 	struct proof p;
 	int rc;
@@ -167,7 +168,7 @@ static int make_proof(struct handshake *h, struct err *e)
 	if (!h->answered)
 		credential_to_make(q, SLICE((const char *)p.bytes, PROOF_SIZE),
 				   CREDENTIAL_FOR_ALL);
-	rc = ask(h, e);
+	rc = handshake_ask_credential(h, e);
 	if (rc < 0)
 		return rc;
 	h->proof_size = strlen(q->text);
@@ -176,12 +177,12 @@ static int make_proof(struct handshake *h, struct err *e)
 }
 
 /* The job's id is in HELLO, which is there from the beginning. */
-static int is_ours(const struct handshake *h)
+static int handshake_is_credential_ours(const struct handshake *h)
 {
 	const char *nonce = h->greeting + WIRE_PREFACE_SIZE;
 	char which[WIRE_WHICH_SIZE];
 
-	proof_which(which, nonce, job_of(h));
+	proof_which(which, nonce, handshake_job(h));
 	return memcmp(which, nonce + WIRE_NONCE_SIZE, sizeof(which)) == 0;
 }
 
@@ -198,10 +199,10 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 	if (rc <= 0)
 		return rc;
 	memcpy(h->greeting, in.data, sizeof(h->greeting));
-	h->ours = is_ours(h);
-	rc = check_method(h, methods, e);
+	h->ours = handshake_is_credential_ours(h);
+	rc = handshake_check_method(h, methods, e);
 	if (rc == 0)
-		rc = make_proof(h, e);
+		rc = handshake_make_proof(h, e);
 	if (rc < 0)
 		return rc;
 	mark = wire_begin(out, WIRE_HELLO, WIRE_REQUEST, 1);
@@ -217,9 +218,9 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 /* ---- the server's ---- */
 
 /* munge says whose server it is; what it grants is the job's key. */
-static int take_key(struct handshake *h, struct err *e)
+static int handshake_read_key(struct handshake *h, struct err *e)
 {
-	const struct proof_talk t = talk_of(h);
+	const struct proof_talk t = handshake_talk(h);
 	const struct credential_question *q = &h->question;
 	struct proof want;
 
@@ -237,8 +238,8 @@ static int take_key(struct handshake *h, struct err *e)
 	return 0;
 }
 
-static int take_grant(struct handshake *h, const struct wire_welcome *w,
-		      struct err *e)
+static int handshake_read_grant(struct handshake *h,
+				const struct wire_welcome *w, struct err *e)
 {
 	struct credential_question *q = &h->question;
 	int rc = 0;
@@ -246,25 +247,26 @@ static int take_grant(struct handshake *h, const struct wire_welcome *w,
 	if (!h->answered)
 		rc = credential_to_read(q, w->grant, e);
 	if (rc == 0)
-		rc = ask(h, e);
+		rc = handshake_ask_credential(h, e);
 	if (rc == 0)
-		rc = take_key(h, e);
+		rc = handshake_read_key(h, e);
 	if (rc != -EAGAIN)
 		proof_wipe(q->payload, sizeof(q->payload));
 	return rc;
 }
 
-static int check_server(struct handshake *h, const struct wire_frame *f,
-			const struct wire_welcome *w, struct err *e)
+static int handshake_check_server(struct handshake *h,
+				  const struct wire_frame *f,
+				  const struct wire_welcome *w, struct err *e)
 {
-	const struct proof_talk t = talk_of(h);
+	const struct proof_talk t = handshake_talk(h);
 	struct proof want;
 	int rc = 0;
 
 	if (h->auth->methods == WIRE_NO_PROOF)
 		return 0;
 	if (h->auth->methods == WIRE_BY_MUNGE)
-		rc = take_grant(h, w, e);
+		rc = handshake_read_grant(h, w, e);
 	if (rc < 0)
 		return rc;
 	proof_of_server(&want, &h->key, &t, SLICE(h->proof, h->proof_size),
@@ -278,10 +280,11 @@ static int check_server(struct handshake *h, const struct wire_frame *f,
 }
 
 /* What follows is under keys of this connection alone. */
-static void start_cipher(struct handshake *h, const struct wire_frame *f,
-			 const struct wire_welcome *w)
+static void handshake_start_cipher(struct handshake *h,
+				   const struct wire_frame *f,
+				   const struct wire_welcome *w)
 {
-	const struct proof_talk t = talk_of(h);
+	const struct proof_talk t = handshake_talk(h);
 	struct proof of_client, of_server;
 
 	if (h->auth->methods == WIRE_NO_PROOF)
@@ -305,11 +308,11 @@ int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
 			       wire_type_name(f->type));
 	rc = wire_get_welcome(f, &w, e);
 	if (rc == 0)
-		rc = check_server(h, f, &w, e);
+		rc = handshake_check_server(h, f, &w, e);
 	if (rc < 0)
 		return rc;
 	if (!w.code) {
-		start_cipher(h, f, &w);
+		handshake_start_cipher(h, f, &w);
 		return 1;
 	}
 	/* code and text lie there as in an error reply */

@@ -44,7 +44,7 @@ static const struct dynlib_symbol rows[] = {
 	DYNLIB_SYMBOL(struct munge_calls, why, "munge_ctx_strerror"),
 };
 
-static void load_once(void)
+static void credential_load_once(void)
 {
 	char host[SOCK_HOST_MAX], without[SOCK_HOST_MAX + 32];
 	const struct dynlib libmunge = {
@@ -66,14 +66,14 @@ int credential_load(struct err *e)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, load_once);
+	pthread_once(&once, credential_load_once);
 	if (load_rc)
 		return err_set(e, load_rc, "%s", load_why.text);
 	return 0;
 }
 
 /* Where nothing else will do. */
-static int must_load(struct err *e)
+static int credential_require_library(struct err *e)
 {
 	struct err why = ERR_INIT;
 	int rc = credential_load(&why);
@@ -86,17 +86,17 @@ static int must_load(struct err *e)
 
 /* ---- munged ---- */
 
-static const char *named_socket(void)
+static const char *credential_named_socket(void)
 {
 	const char *path = getenv("DDP_MUNGE_SOCKET");
 
 	return path && *path ? path : NULL;
 }
 
-static const char *socket_path(void)
+static const char *credential_socket_path(void)
 {
 	const struct slurm_conf *site = slurm_conf_load();
-	const char *named = named_socket();
+	const char *named = credential_named_socket();
 
 	if (named)
 		return named;
@@ -105,55 +105,56 @@ static const char *socket_path(void)
 
 /* A munged may run where Slurm does not use it, with a key that no other host
  * has: Debian's slurmd depends on the package. */
-static int is_not_the_sites(void)
+static int credential_is_foreign_socket(void)
 {
-	return !named_socket() && slurm_conf_load()->without_munge;
+	return !credential_named_socket() && slurm_conf_load()->without_munge;
 }
 
 int credential_is_offered(void)
 {
 	struct stat st;
 
-	return !is_not_the_sites() && stat(socket_path(), &st) == 0 &&
-	       S_ISSOCK(st.st_mode);
+	return !credential_is_foreign_socket() &&
+	       stat(credential_socket_path(), &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
 int credential_is_named(void)
 {
-	return named_socket() != NULL;
+	return credential_named_socket() != NULL;
 }
 
 int credential_is_expected(void)
 {
-	if (named_socket() || slurm_conf_load()->munge_socket[0])
+	if (credential_named_socket() || slurm_conf_load()->munge_socket[0])
 		return 1;
 	/* its folder is not for all to look into */
-	return !is_not_the_sites() &&
+	return !credential_is_foreign_socket() &&
 	       (access(USUAL_KEY, F_OK) == 0 || errno == EACCES);
 }
 
-static int is_down(const char *why, struct err *e)
+static int credential_is_down(const char *why, struct err *e)
 {
 	char host[SOCK_HOST_MAX];
 
 	sock_host_name(host);
-	return err_set(e, ERR_PROOF, "munged does not answer on %s (%s: %s); "
+	return err_set(e, ERR_PROOF,
+		       "munged does not answer on %s (%s: %s); "
 		       "start it there (systemctl start munge), or give all "
 		       "nodes the same secret with --token-file FILE, or with "
 		       "--auth secret where they share your home directory",
-		       host, socket_path(), why);
+		       host, credential_socket_path(), why);
 }
 
 /* 0 where munged takes connections, else errno; libmunge itself tries for
  * seconds. */
-static int knock(void)
+static int credential_probe_socket(void)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd, rc = 0;
 
-	if (strlen(socket_path()) >= sizeof(a.sun_path))
+	if (strlen(credential_socket_path()) >= sizeof(a.sun_path))
 		return ENAMETOOLONG;
-	strcpy(a.sun_path, socket_path());
+	strcpy(a.sun_path, credential_socket_path());
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* EAGAIN: so many are asking it now */
 	if (fd < 0 || (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
@@ -166,34 +167,36 @@ static int knock(void)
 
 int credential_try(struct err *e)
 {
-	int down = knock();
+	int down = credential_probe_socket();
 	char host[SOCK_HOST_MAX];
 
 	if (!down)
 		return credential_load(e);
 	sock_host_name(host);
 	return err_set(e, ERR_PROOF, "munged does not answer on %s (%s: %s)",
-		       host, socket_path(), strerror(down));
+		       host, credential_socket_path(), strerror(down));
 }
 
 int credential_check(struct err *e)
 {
-	int down = knock();
+	int down = credential_probe_socket();
 
-	return down ? is_down(strerror(down), e) : must_load(e);
+	return down ? credential_is_down(strerror(down), e)
+		    : credential_require_library(e);
 }
 
 /* ---- credentials ---- */
 
-static munge_ctx_t open_context(struct err *e)
+static munge_ctx_t credential_open_context(struct err *e)
 {
 	munge_ctx_t c;
 
-	if (must_load(e) < 0)
+	if (credential_require_library(e) < 0)
 		return NULL;
 	c = calls.create();
-	if (c && strcmp(socket_path(), USUAL_SOCKET) != 0 &&
-	    calls.set(c, MUNGE_OPT_SOCKET, socket_path()) != EMUNGE_SUCCESS) {
+	if (c && strcmp(credential_socket_path(), USUAL_SOCKET) != 0 &&
+	    calls.set(c, MUNGE_OPT_SOCKET, credential_socket_path()) !=
+		    EMUNGE_SUCCESS) {
 		calls.destroy(c);
 		c = NULL;
 	}
@@ -202,15 +205,15 @@ static munge_ctx_t open_context(struct err *e)
 	return c;
 }
 
-static int failed(munge_ctx_t c, munge_err_t code, const char *what,
-		  struct err *e)
+static int credential_fail(munge_ctx_t c, munge_err_t code, const char *what,
+			   struct err *e)
 {
 	const char *why = calls.why(c), *help = "";
 	char host[SOCK_HOST_MAX];
 
 	sock_host_name(host);
 	if (code == EMUNGE_SOCKET || code == EMUNGE_TIMEOUT)
-		return is_down(why ? why : "no answer", e);
+		return credential_is_down(why ? why : "no answer", e);
 	if (code == EMUNGE_CRED_EXPIRED || code == EMUNGE_CRED_REWOUND)
 		help = "; do the clocks of both hosts agree?";
 	else if (code == EMUNGE_CRED_INVALID || code == EMUNGE_BAD_CRED)
@@ -221,7 +224,7 @@ static int failed(munge_ctx_t c, munge_err_t code, const char *what,
 
 int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
 {
-	munge_ctx_t c = open_context(e);
+	munge_ctx_t c = credential_open_context(e);
 	munge_err_t code;
 	char *text = NULL;
 	int rc = 0;
@@ -233,7 +236,7 @@ int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
 	calls.set(c, MUNGE_OPT_UID_RESTRICTION, uid);
 	code = calls.encode(&text, c, payload.data, (int)payload.len);
 	if (code != EMUNGE_SUCCESS)
-		rc = failed(c, code, "gives no credential", e);
+		rc = credential_fail(c, code, "gives no credential", e);
 	else if (snprintf(out, CREDENTIAL_MAX, "%s", text) >= CREDENTIAL_MAX)
 		rc = err_set(e, ERR_PROOF, "munge's credential is too long");
 	free(text);
@@ -242,14 +245,14 @@ int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
 }
 
 /* Munge has read it, and says besides what does not matter for one of these. */
-static int is_only_old(munge_err_t code)
+static int credential_is_expired_only(munge_err_t code)
 {
 	return code == EMUNGE_CRED_EXPIRED || code == EMUNGE_CRED_REWOUND ||
 	       code == EMUNGE_CRED_REPLAYED;
 }
 
-static int read_it(struct slice text, int kept, uid_t *uid, void *payload,
-		   struct err *e)
+static int credential_decode(struct slice text, int kept, uid_t *uid,
+			     void *payload, struct err *e)
 {
 	char copy[CREDENTIAL_MAX];
 	munge_ctx_t c;
@@ -262,12 +265,14 @@ static int read_it(struct slice text, int kept, uid_t *uid, void *payload,
 		return err_set(e, ERR_PROOF, "a credential that is too long");
 	memcpy(copy, text.data, text.len);
 	copy[text.len] = '\0';
-	c = open_context(e);
+	c = credential_open_context(e);
 	if (!c)
 		return e ? e->code : ERR_PROOF;
 	code = calls.decode(copy, c, &got, &size, uid, &gid);
-	if (code != EMUNGE_SUCCESS && !(kept && is_only_old(code)))
-		size = failed(c, code, "does not accept the credential", e);
+	if (code != EMUNGE_SUCCESS &&
+	    !(kept && credential_is_expired_only(code)))
+		size = credential_fail(c, code,
+				       "does not accept the credential", e);
 	else if (size < 0 || size > PAYLOAD_MAX)
 		size = err_set(e, ERR_PROOF, "a credential of another program");
 	else
@@ -279,12 +284,12 @@ static int read_it(struct slice text, int kept, uid_t *uid, void *payload,
 
 int credential_read(struct slice text, uid_t *uid, void *payload, struct err *e)
 {
-	return read_it(text, 0, uid, payload, e);
+	return credential_decode(text, 0, uid, payload, e);
 }
 
 int credential_open(struct slice text, uid_t *uid, void *payload, struct err *e)
 {
-	return read_it(text, 1, uid, payload, e);
+	return credential_decode(text, 1, uid, payload, e);
 }
 
 /* ---- for another thread ---- */
@@ -322,5 +327,5 @@ void credential_ask(struct credential_question *q)
 
 int credential_is_late(struct err *e)
 {
-	return is_down("no answer yet", e);
+	return credential_is_down("no answer yet", e);
 }

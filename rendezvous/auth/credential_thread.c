@@ -21,7 +21,7 @@ struct credential_thread {
 	void *owner;
 };
 
-static void let_go(struct credential_thread *t)
+static void credential_thread_release(struct credential_thread *t)
 {
 	if (atomic_fetch_sub(&t->holders, 1) > 1)
 		return;
@@ -30,27 +30,27 @@ static void let_go(struct credential_thread *t)
 	free(t);
 }
 
-static void *run(void *arg)
+static void *credential_thread_run(void *arg)
 {
 	struct credential_thread *t = arg;
 
 	credential_ask(&t->q);
 	eventfd_write(t->done, 1);
-	let_go(t);
+	credential_thread_release(t);
 	return NULL;
 }
 
-static void on_closed(uv_handle_t *h)
+static void credential_thread_on_closed(uv_handle_t *h)
 {
-	let_go(h->data);
+	credential_thread_release(h->data);
 }
 
 void credential_thread_forget(struct credential_thread *t)
 {
-	uv_close((uv_handle_t *)&t->poll, on_closed);
+	uv_close((uv_handle_t *)&t->poll, credential_thread_on_closed);
 }
 
-static void on_done(uv_poll_t *poll, int status, int events)
+static void credential_thread_on_done(uv_poll_t *poll, int status, int events)
 {
 	struct credential_thread *t = poll->data;
 	eventfd_t n;
@@ -62,7 +62,7 @@ static void on_done(uv_poll_t *poll, int status, int events)
 }
 
 /* Signals are the loop's thread's. */
-static int start_thread(struct credential_thread *t)
+static int credential_thread_start_thread(struct credential_thread *t)
 {
 	sigset_t all, was;
 	pthread_t id;
@@ -70,7 +70,7 @@ static int start_thread(struct credential_thread *t)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&id, NULL, run, t);
+	rc = pthread_create(&id, NULL, credential_thread_run, t);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (rc == 0)
 		pthread_detach(id);
@@ -78,19 +78,20 @@ static int start_thread(struct credential_thread *t)
 }
 
 /* Once the handle is open, t is freed in its close callback. */
-static int open_poll(struct credential_thread *t, uv_loop_t *loop)
+static int credential_thread_open_poll(struct credential_thread *t,
+				       uv_loop_t *loop)
 {
 	int rc = uv_poll_init(loop, &t->poll, t->done);
 
 	if (rc < 0) {
-		let_go(t);
+		credential_thread_release(t);
 		return rc;
 	}
 	t->poll.data = t;
-	rc = uv_poll_start(&t->poll, UV_READABLE, on_done);
+	rc = uv_poll_start(&t->poll, UV_READABLE, credential_thread_on_done);
 	if (rc == 0) {
 		atomic_fetch_add(&t->holders, 1);
-		rc = start_thread(t);
+		rc = credential_thread_start_thread(t);
 		if (rc < 0)
 			atomic_fetch_sub(&t->holders, 1);
 	}
@@ -118,7 +119,7 @@ int credential_thread_start(struct credential_thread **out, uv_loop_t *loop,
 	if (rc < 0)
 		free(t);
 	else
-		rc = open_poll(t, loop);
+		rc = credential_thread_open_poll(t, loop);
 	if (rc == 0)
 		*out = t;
 	return loop_check(rc, e, "cannot ask munge");

@@ -20,7 +20,7 @@ struct sum {
 	} in;
 };
 
-static void add(struct sum *s, const void *data, size_t n)
+static void proof_hash_add(struct sum *s, const void *data, size_t n)
 {
 	if (s->keyed)
 		crypto_auth_hmacsha512256_update(&s->in.mac, data, n);
@@ -28,18 +28,19 @@ static void add(struct sum *s, const void *data, size_t n)
 		crypto_generichash_update(&s->in.hash, data, n);
 }
 
-static void add_part(struct sum *s, struct slice part)
+static void proof_hash_add_part(struct sum *s, struct slice part)
 {
 	unsigned char len[8];
 
 	for (int i = 0; i < 8; i++)
 		len[i] = (unsigned char)((uint64_t)part.len >> (8 * i));
-	add(s, len, sizeof(len));
-	add(s, part.data, part.len);
+	proof_hash_add(s, len, sizeof(len));
+	proof_hash_add(s, part.data, part.len);
 }
 
 /* key NULL: a hash that anybody can make. */
-static void begin(struct sum *s, const struct proof *key, const char *what)
+static void proof_hash_begin(struct sum *s, const struct proof *key,
+			     const char *what)
 {
 	s->keyed = key != NULL;
 	if (key)
@@ -47,17 +48,17 @@ static void begin(struct sum *s, const struct proof *key, const char *what)
 					       sizeof(key->bytes));
 	else
 		crypto_generichash_init(&s->in.hash, NULL, 0, PROOF_SIZE);
-	add_part(s, SLICE_STR(what));
+	proof_hash_add_part(s, SLICE_STR(what));
 }
 
-static void add_talk(struct sum *s, const struct proof_talk *t)
+static void proof_hash_add_talk(struct sum *s, const struct proof_talk *t)
 {
-	add_part(s, SLICE(wire_preface, WIRE_PREFACE_SIZE));
-	add_part(s, t->greeting);
-	add_part(s, t->hello);
+	proof_hash_add_part(s, SLICE(wire_preface, WIRE_PREFACE_SIZE));
+	proof_hash_add_part(s, t->greeting);
+	proof_hash_add_part(s, t->hello);
 }
 
-static void end(struct sum *s, struct proof *out)
+static void proof_hash_end(struct sum *s, struct proof *out)
 {
 	if (s->keyed)
 		crypto_auth_hmacsha512256_final(&s->in.mac, out->bytes);
@@ -70,9 +71,9 @@ void proof_secret(struct proof *secret, struct slice text)
 {
 	struct sum s;
 
-	begin(&s, NULL, "ddprun secret 2");
-	add_part(&s, text);
-	end(&s, secret);
+	proof_hash_begin(&s, NULL, "ddprun secret 2");
+	proof_hash_add_part(&s, text);
+	proof_hash_end(&s, secret);
 }
 
 void proof_job_key(struct proof *key, const struct proof *secret,
@@ -95,9 +96,9 @@ void proof_of_client(struct proof *out, const struct proof *key,
 {
 	struct sum s;
 
-	begin(&s, key, "ddprun client 2");
-	add_talk(&s, t);
-	end(&s, out);
+	proof_hash_begin(&s, key, "ddprun client 2");
+	proof_hash_add_talk(&s, t);
+	proof_hash_end(&s, out);
 }
 
 void proof_of_server(struct proof *out, const struct proof *key,
@@ -106,43 +107,44 @@ void proof_of_server(struct proof *out, const struct proof *key,
 {
 	struct sum s;
 
-	begin(&s, key, "ddprun server 2");
-	add_talk(&s, t);
-	add_part(&s, client_proof);
-	add_part(&s, welcome);
-	end(&s, out);
+	proof_hash_begin(&s, key, "ddprun server 2");
+	proof_hash_add_talk(&s, t);
+	proof_hash_add_part(&s, client_proof);
+	proof_hash_add_part(&s, welcome);
+	proof_hash_end(&s, out);
 }
 
-static void stream_key(struct proof *out, const char *what,
-		       const struct proof *key, const struct proof_talk *t,
-		       struct slice client_proof, struct slice welcome)
+static void proof_stream_key(struct proof *out, const char *what,
+			     const struct proof *key,
+			     const struct proof_talk *t,
+			     struct slice client_proof, struct slice welcome)
 {
 	struct sum s;
 
-	begin(&s, key, what);
-	add_talk(&s, t);
-	add_part(&s, client_proof);
-	add_part(&s, welcome);
-	end(&s, out);
+	proof_hash_begin(&s, key, what);
+	proof_hash_add_talk(&s, t);
+	proof_hash_add_part(&s, client_proof);
+	proof_hash_add_part(&s, welcome);
+	proof_hash_end(&s, out);
 }
 
 void proof_stream_keys(struct proof *of_client, struct proof *of_server,
 		       const struct proof *key, const struct proof_talk *t,
 		       struct slice client_proof, struct slice welcome)
 {
-	stream_key(of_client, "ddprun stream client 4", key, t, client_proof,
-		   welcome);
-	stream_key(of_server, "ddprun stream server 4", key, t, client_proof,
-		   welcome);
+	proof_stream_key(of_client, "ddprun stream client 4", key, t,
+			 client_proof, welcome);
+	proof_stream_key(of_server, "ddprun stream server 4", key, t,
+			 client_proof, welcome);
 }
 
 void proof_hash(struct proof *out, const struct proof_talk *t)
 {
 	struct sum s;
 
-	begin(&s, NULL, "ddprun munge client 2");
-	add_talk(&s, t);
-	end(&s, out);
+	proof_hash_begin(&s, NULL, "ddprun munge client 2");
+	proof_hash_add_talk(&s, t);
+	proof_hash_end(&s, out);
 }
 
 void proof_hash_grant(struct proof *out, const struct proof_talk *t,
@@ -150,19 +152,19 @@ void proof_hash_grant(struct proof *out, const struct proof_talk *t,
 {
 	struct sum s;
 
-	begin(&s, NULL, "ddprun munge server 2");
-	add_talk(&s, t);
-	add_part(&s, client_proof);
-	end(&s, out);
+	proof_hash_begin(&s, NULL, "ddprun munge server 2");
+	proof_hash_add_talk(&s, t);
+	proof_hash_add_part(&s, client_proof);
+	proof_hash_end(&s, out);
 }
 
 void proof_hash_seal(struct proof *out, struct slice job)
 {
 	struct sum s;
 
-	begin(&s, NULL, "ddprun munge key 2");
-	add_part(&s, job);
-	end(&s, out);
+	proof_hash_begin(&s, NULL, "ddprun munge key 2");
+	proof_hash_add_part(&s, job);
+	proof_hash_end(&s, out);
 }
 
 void proof_which(void *out, const void *nonce, struct slice job)
@@ -170,10 +172,10 @@ void proof_which(void *out, const void *nonce, struct slice job)
 	struct proof p;
 	struct sum s;
 
-	begin(&s, NULL, "ddprun which 2");
-	add_part(&s, SLICE(nonce, WIRE_NONCE_SIZE));
-	add_part(&s, job);
-	end(&s, &p);
+	proof_hash_begin(&s, NULL, "ddprun which 2");
+	proof_hash_add_part(&s, SLICE(nonce, WIRE_NONCE_SIZE));
+	proof_hash_add_part(&s, job);
+	proof_hash_end(&s, &p);
 	memcpy(out, p.bytes, WIRE_WHICH_SIZE);
 }
 

@@ -36,7 +36,7 @@ int secret_of_text(struct secret *s, struct slice text, const char *from,
 /* systemd hands a service's credentials over in a folder that only the service
  * can look into; from version 254 on they are root's, and an ACL, whose mask
  * shows as the group's bits, lets the service read them. */
-static int is_credential(const char *path)
+static int secret_is_credential(const char *path)
 {
 	const char *folder = getenv("CREDENTIALS_DIRECTORY");
 	size_t len = folder ? strlen(folder) : 0;
@@ -47,8 +47,8 @@ static int is_credential(const char *path)
 
 /* Pipes and the like are trusted as they are. others: the mode bits that must
  * not be set. */
-static int check_owner(const struct stat *st, mode_t others, const char *from,
-		       struct err *e)
+static int secret_check_owner(const struct stat *st, mode_t others,
+			      const char *from, struct err *e)
 {
 	if (!S_ISREG(st->st_mode))
 		return 0;
@@ -65,7 +65,7 @@ static int check_owner(const struct stat *st, mode_t others, const char *from,
 	return 0;
 }
 
-static long read_all(int fd, char *text, size_t size)
+static long secret_read_all(int fd, char *text, size_t size)
 {
 	size_t n = 0;
 	ssize_t got = 1;
@@ -79,18 +79,18 @@ static long read_all(int fd, char *text, size_t size)
 	return (long)n;
 }
 
-static int read_secret(struct secret *s, int fd, mode_t others,
-		       const char *from, struct err *e)
+static int secret_read_secret(struct secret *s, int fd, mode_t others,
+			      const char *from, struct err *e)
 {
 	char text[SECRET_MAX + 2];
 	struct stat st;
 	long n = fstat(fd, &st) < 0 ? -errno : 0;
-	int rc = n < 0 ? 0 : check_owner(&st, others, from, e);
+	int rc = n < 0 ? 0 : secret_check_owner(&st, others, from, e);
 
 	if (rc < 0)
 		return rc;
 	if (n == 0)
-		n = read_all(fd, text, sizeof(text));
+		n = secret_read_all(fd, text, sizeof(text));
 	if (n < 0)
 		return err_set(e, (int)n, "%s cannot be read: %s", from,
 			       strerror((int)-n));
@@ -111,14 +111,15 @@ int secret_of_file(struct secret *s, const char *path, const char *what,
 	if (fd < 0)
 		return err_set(e, -errno, "%s cannot be opened: %s", from,
 			       strerror(errno));
-	rc = read_secret(s, fd, is_credential(path) ? 037 : 077, from, e);
+	rc = secret_read_secret(s, fd, secret_is_credential(path) ? 037 : 077,
+				from, e);
 	close(fd);
 	return rc;
 }
 
 /* ---- the user's own ---- */
 
-static int find_folder(char *out, size_t size, struct err *e)
+static int secret_find_folder(char *out, size_t size, struct err *e)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 	int n = -1;
@@ -136,7 +137,7 @@ static int find_folder(char *out, size_t size, struct err *e)
 
 /* Below a home that is there: one that is not is no place for a secret, though
  * root could make it. */
-static int make_folder(const char *folder)
+static int secret_make_folder(const char *folder)
 {
 	char above[PATH_MAX];
 	int rc = 0;
@@ -152,8 +153,8 @@ static int make_folder(const char *folder)
 
 /* Where the file system has no links nobody is on two hosts of it: those of
  * this one come one after another. */
-static int rename_first(const char *folder, const char *temporary,
-			const char *path)
+static int secret_rename_first(const char *folder, const char *temporary,
+			       const char *path)
 {
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
 
@@ -168,17 +169,17 @@ static int rename_first(const char *folder, const char *temporary,
 }
 
 /* Whole before it has its name; the first one that gets it is everybody's. */
-static int link_first(const char *folder, const char *temporary,
-		      const char *path)
+static int secret_link_first(const char *folder, const char *temporary,
+			     const char *path)
 {
 	if (link(temporary, path) == 0 || errno == EEXIST)
 		return 0;
 	if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS)
-		return rename_first(folder, temporary, path);
+		return secret_rename_first(folder, temporary, path);
 	return -errno;
 }
 
-static int write_key(int fd)
+static int secret_write_key(int fd)
 {
 	struct proof key;
 	char text[PROOF_HEX_SIZE + 1];
@@ -197,10 +198,10 @@ static int write_key(int fd)
 	return rc;
 }
 
-static int make_key(const char *folder, const char *path)
+static int secret_make_key(const char *folder, const char *path)
 {
 	char temporary[PATH_MAX], name[33];
-	int fd, rc = make_folder(folder);
+	int fd, rc = secret_make_folder(folder);
 
 	if (rc == 0)
 		rc = random_hex(name, 16, NULL);
@@ -212,10 +213,10 @@ static int make_key(const char *folder, const char *path)
 	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	rc = write_key(fd);
+	rc = secret_write_key(fd);
 	close(fd);
 	if (rc >= 0)
-		rc = link_first(folder, temporary, path);
+		rc = secret_link_first(folder, temporary, path);
 	unlink(temporary);
 	return rc;
 }
@@ -223,13 +224,13 @@ static int make_key(const char *folder, const char *path)
 int secret_of_user(struct secret *s, struct err *e)
 {
 	char folder[PATH_MAX - 64], path[PATH_MAX], host[SOCK_HOST_MAX];
-	int rc = find_folder(folder, sizeof(folder), e);
+	int rc = secret_find_folder(folder, sizeof(folder), e);
 
 	if (rc < 0)
 		return rc;
 	snprintf(path, sizeof(path), "%s/key", folder);
 	if (access(path, F_OK) < 0 && errno == ENOENT) {
-		rc = make_key(folder, path);
+		rc = secret_make_key(folder, path);
 		if (rc < 0) {
 			sock_host_name(host);
 			return err_set(e, ERR_PROOF, "this user's key file %s "

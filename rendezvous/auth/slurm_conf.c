@@ -19,7 +19,8 @@ static const char blanks[] = " \t\r";
 
 /* The line's value if its key is that one; keys are in any case, and blanks may
  * stand around the equals sign. */
-static int value_of(struct slice line, const char *key, struct slice *value)
+static int slurm_conf_value_of(struct slice line, const char *key,
+			       struct slice *value)
 {
 	size_t n = strlen(key), at = 0, end;
 
@@ -45,7 +46,7 @@ static int value_of(struct slice line, const char *key, struct slice *value)
 }
 
 /* "socket=/run/munge/munge.socket.2,ttl=60" */
-static void take_socket(struct slurm_conf *c, struct slice info)
+static void slurm_conf_parse_socket(struct slurm_conf *c, struct slice info)
 {
 	static const char word[] = "socket=";
 	size_t n = sizeof(word) - 1, len;
@@ -62,7 +63,7 @@ static void take_socket(struct slurm_conf *c, struct slice info)
 	}
 }
 
-static int is_munge(struct slice plugin)
+static int slurm_conf_is_munge(struct slice plugin)
 {
 	static const char name[] = "auth/munge";
 
@@ -81,10 +82,11 @@ void slurm_conf_parse(struct slurm_conf *c, struct slice text)
 		const char *end = memchr(line, '\n', text.len - at);
 
 		len = end ? (size_t)(end - line) : text.len - at;
-		if (value_of(SLICE(line, len), "AuthType", &value))
-			c->without_munge = !is_munge(value);
-		else if (value_of(SLICE(line, len), "AuthInfo", &value))
-			take_socket(c, value);
+		if (slurm_conf_value_of(SLICE(line, len), "AuthType", &value))
+			c->without_munge = !slurm_conf_is_munge(value);
+		else if (slurm_conf_value_of(SLICE(line, len), "AuthInfo",
+					     &value))
+			slurm_conf_parse_socket(c, value);
 	}
 	if (c->without_munge)
 		c->munge_socket[0] = '\0';
@@ -92,7 +94,7 @@ void slurm_conf_parse(struct slurm_conf *c, struct slice text)
 
 /* ---- the file ---- */
 
-static int read_from(const char *path, char *text)
+static int slurm_conf_read_file(const char *path, char *text)
 {
 	long len = file_read_text(path, text, TEXT_MAX);
 
@@ -102,7 +104,7 @@ static int read_from(const char *path, char *text)
 	return 1;
 }
 
-static void load(void)
+static void slurm_conf_load_once(void)
 {
 	/* the last: where slurmd keeps what slurmctld sent to it */
 	static const char *const usual[] = {
@@ -113,10 +115,10 @@ static void load(void)
 	char *text = malloc(TEXT_MAX);
 
 	if (text && given && *given) {
-		read_from(given, text);
+		slurm_conf_read_file(given, text);
 	} else if (text) {
 		for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++) {
-			if (read_from(usual[i], text))
+			if (slurm_conf_read_file(usual[i], text))
 				break;
 		}
 	}
@@ -127,6 +129,6 @@ const struct slurm_conf *slurm_conf_load(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, load);
+	pthread_once(&once, slurm_conf_load_once);
 	return &loaded;
 }

@@ -11,7 +11,7 @@
 
 enum { NAME_MAX_BYTES = 64 };
 
-static int is_plain(const char *name, size_t n)
+static int tenants_is_plain_name(const char *name, size_t n)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
 				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
@@ -37,7 +37,7 @@ int tenants_secret(const char *folder, struct slice job, struct proof *secret,
 
 	if (!slash)
 		return 0;
-	if (!is_plain(job.data, n))
+	if (!tenants_is_plain_name(job.data, n))
 		return err_set(e, ERR_PROOF, "no tenant has that name");
 	snprintf(path, sizeof(path), "%s/%.*s", folder, (int)n, job.data);
 	/* opening a pipe would wait for a writer */

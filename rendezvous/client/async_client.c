@@ -15,7 +15,7 @@ enum { ASYNC_MOVING, ASYNC_CONNECTING, ASYNC_GREETING, ASYNC_PROVING,
 
 enum { RESERVE = 4096 };
 
-static void on_handle_closed(uv_handle_t *h)
+static void async_on_handle_closed(uv_handle_t *h)
 {
 	struct async_client *l = h->data;
 
@@ -29,62 +29,61 @@ static void on_handle_closed(uv_handle_t *h)
 	l->events->on_closed(l);
 }
 
-static int is_up(const struct async_client *l)
+static int async_is_up(const struct async_client *l)
 {
 	return l->state <= ASYNC_OPEN;
 }
 
-static void forget_munge(struct async_client *l)
+static void async_forget_munge(struct async_client *l)
 {
 	if (l->munge)
 		credential_thread_forget(l->munge);
 	l->munge = NULL;
 }
 
-/* Tells the owner once; it still calls async_client_close. */
-static void lost_because(struct async_client *l, const struct err *why)
+/* Notifies the owner once; it still calls async_client_close. */
+static void async_fail(struct async_client *l, const struct err *why)
 {
-	if (!is_up(l))
+	if (!async_is_up(l))
 		return;
 	l->state = ASYNC_LOST;
-	forget_munge(l);
+	async_forget_munge(l);
 	if (!l->handle_gone)
 		uv_read_stop((uv_stream_t *)&l->tcp);
 	l->events->on_lost(l, why);
 }
 
-static void lost(struct async_client *l, int code, const char *what)
+static void async_fail_text(struct async_client *l, int code, const char *what)
 {
 	char at[SOCK_TEXT_MAX];
 	struct err e = ERR_INIT;
 
 	err_set(&e, code, "rendezvous server %s: %s",
 		sock_addr_text(&l->addr, at), what);
-	lost_because(l, &e);
+	async_fail(l, &e);
 }
 
-static void lost_for(struct async_client *l, int rc, const char *what)
+static void async_fail_code(struct async_client *l, int rc, const char *what)
 {
 	char text[160];
 
 	snprintf(text, sizeof(text), "%s (%s)", what, uv_strerror(rc));
-	lost(l, rc, text);
+	async_fail_text(l, rc, text);
 }
 
-static void close_now(struct async_client *l)
+static void async_close_now(struct async_client *l)
 {
 	if (l->handle_gone)
-		on_handle_closed((uv_handle_t *)&l->tcp);
+		async_on_handle_closed((uv_handle_t *)&l->tcp);
 	else if (!uv_is_closing((uv_handle_t *)&l->tcp))
-		uv_close((uv_handle_t *)&l->tcp, on_handle_closed);
+		uv_close((uv_handle_t *)&l->tcp, async_on_handle_closed);
 }
 
 /* ---- out ---- */
 
-/* Nothing that is sent from here on would arrive. The reader still gets what
- * the server said before that, then the end: the owner is told, whatever the
- * kernel thinks of the connection. */
-static void cannot_write(struct async_client *l, int rc)
+/* Nothing sent from here on would arrive. The reader still gets what the server
+ * sent before, then the end, whatever the kernel thinks of the connection. */
+static void async_cannot_write(struct async_client *l, int rc)
 {
 	uv_os_fd_t fd;
 
@@ -94,15 +93,15 @@ static void cannot_write(struct async_client *l, int rc)
 		shutdown(fd, SHUT_RDWR);
 }
 
-static void on_written(uv_write_t *req, int status)
+static void async_on_written(uv_write_t *req, int status)
 {
 	struct async_client *l = req->data;
 
 	buf_reset(&l->sending);
 	if (status < 0 && l->state == ASYNC_CLOSING)
-		close_now(l);
+		async_close_now(l);
 	else if (status < 0 && status != UV_ECANCELED)
-		cannot_write(l, status);
+		async_cannot_write(l, status);
 	if (status == 0)
 		async_client_flush(l);
 }
@@ -112,7 +111,8 @@ struct buf *async_client_out(struct async_client *l)
 	return &l->out;
 }
 
-static void write_rest(struct async_client *l, struct buf *from, size_t sent)
+static void async_write_rest(struct async_client *l, struct buf *from,
+			     size_t sent)
 {
 	struct buf empty = l->sending;
 	uv_buf_t b;
@@ -124,15 +124,16 @@ static void write_rest(struct async_client *l, struct buf *from, size_t sent)
 	b = uv_buf_init(l->sending.data + sent,
 			(unsigned)(l->sending.len - sent));
 	l->write.data = l;
-	rc = uv_write(&l->write, (uv_stream_t *)&l->tcp, &b, 1, on_written);
+	rc = uv_write(&l->write, (uv_stream_t *)&l->tcp, &b, 1,
+		      async_on_written);
 	if (rc < 0) {
 		buf_reset(&l->sending);
-		cannot_write(l, rc);
+		async_cannot_write(l, rc);
 	}
 }
 
-/* All that is in from, which is empty then. */
-static void write_all(struct async_client *l, struct buf *from)
+/* Sends all of from, which is empty then. */
+static void async_write_all(struct async_client *l, struct buf *from)
 {
 	uv_buf_t b = uv_buf_init(from->data, (unsigned)from->len);
 	int n = uv_try_write((uv_stream_t *)&l->tcp, &b, 1);
@@ -140,12 +141,12 @@ static void write_all(struct async_client *l, struct buf *from)
 	if (n >= 0 && (size_t)n == from->len)
 		buf_reset(from);
 	else if (n >= 0 || n == UV_EAGAIN)
-		write_rest(l, from, n < 0 ? 0 : (size_t)n);
+		async_write_rest(l, from, n < 0 ? 0 : (size_t)n);
 	else
-		cannot_write(l, n);
+		async_cannot_write(l, n);
 }
 
-static void write_sealed(struct async_client *l)
+static void async_write_sealed(struct async_client *l)
 {
 	struct buf *b = &l->sealed;
 
@@ -153,15 +154,16 @@ static void write_sealed(struct async_client *l)
 	cipher_seal(&l->hand.cipher.out, SLICE(l->out.data, l->out.len), b);
 	buf_reset(&l->out);
 	if (b->failed)
-		cannot_write(l, UV_ENOMEM);
+		async_cannot_write(l, UV_ENOMEM);
 	else
-		write_all(l, b);
+		async_write_all(l, b);
 }
 
 void async_client_flush(struct async_client *l)
 {
 	if (l->out.failed) {
-		lost(l, l->out.failed, "it does not read what we send");
+		async_fail_text(l, l->out.failed,
+				"it does not read what we send");
 		return;
 	}
 	/* Before its proof it is told nothing; then all of it at once */
@@ -169,12 +171,12 @@ void async_client_flush(struct async_client *l)
 		return;
 	if (l->out.len && l->state != ASYNC_LOST && l->state != ASYNC_CLOSED) {
 		if (l->hand.cipher.on)
-			write_sealed(l);
+			async_write_sealed(l);
 		else
-			write_all(l, &l->out);
+			async_write_all(l, &l->out);
 	}
 	if (l->state == ASYNC_CLOSING && !l->sending.len)
-		close_now(l);
+		async_close_now(l);
 }
 
 void async_client_close(struct async_client *l)
@@ -184,9 +186,9 @@ void async_client_close(struct async_client *l)
 	if (was == ASYNC_CLOSING || was == ASYNC_CLOSED)
 		return;
 	l->state = ASYNC_CLOSING;
-	forget_munge(l);
+	async_forget_munge(l);
 	if (was < ASYNC_OPEN || was == ASYNC_LOST) {
-		close_now(l);
+		async_close_now(l);
 		return;
 	}
 	uv_read_stop((uv_stream_t *)&l->tcp);
@@ -195,7 +197,7 @@ void async_client_close(struct async_client *l)
 
 void async_client_drop(struct async_client *l)
 {
-	if (is_up(l))
+	if (async_is_up(l))
 		l->state = ASYNC_LOST;
 	async_client_close(l);
 }
@@ -218,27 +220,28 @@ int async_client_is_checked(const struct async_client *l)
 
 /* ---- in ---- */
 
-/* Into a socket that is new: so little always fits. */
-static void say(struct async_client *l, const char *data, size_t size)
+/* A new socket always takes so few bytes. */
+static void async_send(struct async_client *l, const char *data, size_t size)
 {
 	uv_buf_t b = uv_buf_init((char *)data, (unsigned)size);
 	int n = uv_try_write((uv_stream_t *)&l->tcp, &b, 1);
 
 	if (n != (int)size)
-		lost_for(l, n < 0 ? n : UV_EAGAIN, "the connection broke");
+		async_fail_code(l, n < 0 ? n : UV_EAGAIN,
+				"the connection broke");
 }
 
-static void on_munge(void *owner, const struct credential_question *q);
+static void async_on_munge(void *owner, const struct credential_question *q);
 
-/* Nothing more is read before it has answered. */
-static void ask_munge(struct async_client *l)
+/* Reads nothing more before munge has answered. */
+static void async_ask_munge(struct async_client *l)
 {
 	struct err e = ERR_INIT;
 	int rc = credential_thread_start(&l->munge, l->loop, &l->hand.question,
-					 on_munge, l, &e);
+					 async_on_munge, l, &e);
 
 	if (rc < 0) {
-		lost_because(l, &e);
+		async_fail(l, &e);
 		return;
 	}
 	log_debug("asking munge %s", l->state == ASYNC_GREETING ?
@@ -246,7 +249,7 @@ static void ask_munge(struct async_client *l)
 	uv_read_stop((uv_stream_t *)&l->tcp);
 }
 
-static void take_greeting(struct async_client *l)
+static void async_read_greeting(struct async_client *l)
 {
 	struct buf hello = BUF_INIT(WIRE_PREFACE_SIZE + WIRE_HEADER_SIZE +
 				    WIRE_HELLO_MAX);
@@ -260,80 +263,81 @@ static void take_greeting(struct async_client *l)
 	if (n > 0) {
 		buf_consume(&l->in, (size_t)n);
 		l->state = ASYNC_PROVING;
-		say(l, hello.data, hello.len);
+		async_send(l, hello.data, hello.len);
 	} else if (n == -EAGAIN) {
-		ask_munge(l);
+		async_ask_munge(l);
 	} else if (n < 0) {
 		if (l->hand.other_version && !l->speaks)
-			say(l, wire_preface, WIRE_PREFACE_SIZE);
-		lost(l, (int)n, e.text);
+			async_send(l, wire_preface, WIRE_PREFACE_SIZE);
+		async_fail_text(l, (int)n, e.text);
 	}
 	buf_release(&hello);
 }
 
-static void connect_now(struct async_client *l);
+static void async_connect_now(struct async_client *l);
 
-/* Each connection is another handle, whose memory this is again. */
-static void on_left(uv_handle_t *h)
+/* The memory of the old handle becomes that of the next connection. */
+static void async_on_left(uv_handle_t *h)
 {
 	struct async_client *l = h->data;
 
 	if (l->state == ASYNC_CLOSING) {
-		on_handle_closed(h);
+		async_on_handle_closed(h);
 		return;
 	}
 	buf_reset(&l->in);
 	buf_reset(&l->raw);
-	connect_now(l);
+	async_connect_now(l);
 }
 
-static void move(struct async_client *l, const struct endpoint *there)
+static void async_reconnect(struct async_client *l,
+			    const struct endpoint *there)
 {
 	struct sock_addr to;
 	char at[SOCK_TEXT_MAX];
 	struct err e = ERR_INIT;
 
 	if (!sock_addr_number(there->host, there->port, &to)) {
-		lost(l, ERR_PROTOCOL, "it gives the server's address as a "
-		     "name");
+		async_fail_text(l, ERR_PROTOCOL,
+				"it gives the server's address as a name");
 		return;
 	}
 	if (l->moved) {
 		err_set(&e, ERR_NOT_YET, "rendezvous server %s: it is not the "
 			"job's server any more", sock_addr_text(&l->addr, at));
-		lost_because(l, &e);
+		async_fail(l, &e);
 		return;
 	}
 	if (handshake_anew(&l->hand, &e) < 0) {
-		lost_because(l, &e);
+		async_fail(l, &e);
 		return;
 	}
 	l->moved = 1;
 	l->addr = to;
 	l->state = ASYNC_MOVING;
-	uv_close((uv_handle_t *)&l->tcp, on_left);
+	uv_close((uv_handle_t *)&l->tcp, async_on_left);
 }
 
-/* 1: it is not the job's server, which was dealt with. */
-static int is_elsewhere(struct async_client *l,
-			const struct wire_frame *refusal)
+/* 1: it is not the job's server; the client reconnects or has failed. */
+static int async_is_moved(struct async_client *l,
+			  const struct wire_frame *refusal)
 {
 	struct endpoint there;
 	struct err e = ERR_INIT;
 	int rc = handshake_elsewhere(refusal, &there, &e);
 
 	if (rc == ERR_MOVED)
-		move(l, &there);
+		async_reconnect(l, &there);
 	else if (rc == ERR_PROTOCOL)
-		lost(l, rc, e.text);
+		async_fail_text(l, rc, e.text);
 	else if (rc < 0)
-		lost_because(l, &e);
+		async_fail(l, &e);
 	return rc != 0;
 }
 
-/* The text of what has come; where a record of it is none of the server's that
- * is the connection's end, after the frames before it. */
-static void open_records(struct async_client *l, struct err *e)
+/* Decrypts what has arrived. A forged record ends the connection, after the
+ * frames before it. */
+static void async_open_records(struct async_client *l, struct err *e)
 {
 	int rc = cipher_take(&l->hand.cipher.in, &l->raw, &l->in, e);
 
@@ -341,38 +345,40 @@ static void open_records(struct async_client *l, struct err *e)
 		e->code = 0;
 }
 
-/* What came behind WELCOME, which ends at `used`, is records. */
-static void begin_records(struct async_client *l, size_t used, struct err *e)
+/* Everything after WELCOME, which ends at `used`, is records. */
+static void async_begin_records(struct async_client *l, size_t used,
+				struct err *e)
 {
 	buf_put(&l->raw, l->in.data + used, l->in.len - used);
 	l->in.len = used;
 	if (l->raw.failed)
-		err_set(e, l->raw.failed, "no memory for what came");
+		err_no_memory(e, "the connection to the server");
 	else
-		open_records(l, e);
+		async_open_records(l, e);
 }
 
-/* It takes us, or says why not; or it is none that we believe. */
-static void take_welcome(struct async_client *l, const struct wire_frame *f,
-			 size_t used, struct err *bad)
+/* The server accepts us or refuses us; or its proof fails. */
+static void async_read_welcome(struct async_client *l,
+			       const struct wire_frame *f, size_t used,
+			       struct err *bad)
 {
 	struct wire_frame refusal;
 	struct err e = ERR_INIT;
 	int rc = handshake_welcomed(&l->hand, f, &refusal, &e);
 
 	if (rc == -EAGAIN) {
-		ask_munge(l);
+		async_ask_munge(l);
 		return;
 	}
 	if (rc < 0) {
-		lost(l, rc, e.text);
+		async_fail_text(l, rc, e.text);
 		return;
 	}
-	if (rc == 0 && is_elsewhere(l, &refusal))
+	if (rc == 0 && async_is_moved(l, &refusal))
 		return;
 	l->state = ASYNC_OPEN;
 	if (l->hand.cipher.on)
-		begin_records(l, used, bad);
+		async_begin_records(l, used, bad);
 	if (rc == 0)
 		l->events->on_frame(l, &refusal);
 	else if (l->events->on_open)
@@ -381,8 +387,9 @@ static void take_welcome(struct async_client *l, const struct wire_frame *f,
 		async_client_flush(l);
 }
 
-/* A frame with id 0 that is an error is the server's last word. */
-static void take_frame(struct async_client *l, const struct wire_frame *f)
+/* An error with id 0 is the server's last word. */
+static void async_handle_frame(struct async_client *l,
+			       const struct wire_frame *f)
 {
 	struct wire_error m;
 	char what[ERR_TEXT_MAX];
@@ -391,13 +398,13 @@ static void take_frame(struct async_client *l, const struct wire_frame *f)
 	    wire_get_error(f, &m, NULL) == 0) {
 		snprintf(what, sizeof(what), "%.*s", SLICE_FMT(m.text));
 		l->told = 1;
-		lost(l, m.code, what);
+		async_fail_text(l, m.code, what);
 		return;
 	}
 	l->events->on_frame(l, f);
 }
 
-static void take_frames(struct async_client *l, struct err *bad)
+static void async_handle_frames(struct async_client *l, struct err *bad)
 {
 	struct wire_frame f;
 	struct err e = ERR_INIT;
@@ -411,24 +418,24 @@ static void take_frames(struct async_client *l, struct err *bad)
 						       : WIRE_WELCOME_MAX,
 			     &f, &e);
 		if (n < 0)
-			lost(l, ERR_PROTOCOL, e.text);
+			async_fail_text(l, ERR_PROTOCOL, e.text);
 		if (n <= 0)
 			break;
 		if (l->state == ASYNC_PROVING)
-			take_welcome(l, &f, used + (size_t)n, bad);
+			async_read_welcome(l, &f, used + (size_t)n, bad);
 		else
-			take_frame(l, &f);
+			async_handle_frame(l, &f);
 		if (l->munge)
 			break;
 		used += (size_t)n;
 	}
-	if (is_up(l))
+	if (async_is_up(l))
 		buf_consume(&l->in, used);
 	if (bad->code)
-		lost(l, bad->code, bad->text);
+		async_fail_text(l, bad->code, bad->text);
 }
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void async_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct async_client *l = h->data;
 	struct buf *in = l->hand.cipher.on ? &l->raw : &l->in;
@@ -437,54 +444,55 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	b->len = b->base ? in->cap - in->len : 0;
 }
 
-static void closed(struct async_client *l)
+static void async_on_eof(struct async_client *l)
 {
 	char what[ERR_TEXT_MAX];
 
 	if (l->state == ASYNC_PROVING) {
 		handshake_explain(&l->hand, what, sizeof(what));
-		lost(l, ERR_REFUSED, what);
+		async_fail_text(l, ERR_REFUSED, what);
 	} else if (l->unsent) {
-		lost_for(l, l->unsent, "the connection broke");
+		async_fail_code(l, l->unsent, "the connection broke");
 	} else {
-		lost(l, ERR_REMOTE, l->raw.len ?
-		     "it closed the connection within a record" :
-		     l->state == ASYNC_OPEN ?
-		     "it closed the connection" :
-		     "it closed the connection without a greeting; is it a "
-		     "ddprdzv of our version?");
+		async_fail_text(l, ERR_REMOTE,
+			l->raw.len ? "it closed the connection within a record"
+			: l->state == ASYNC_OPEN
+				? "it closed the connection"
+				: "it closed the connection without a "
+				  "greeting; is it a "
+				  "ddprdzv of our version?");
 	}
 }
 
-static void take_bytes(struct async_client *l, size_t n)
+static void async_handle_bytes(struct async_client *l, size_t n)
 {
 	struct err bad = ERR_INIT;
 
 	if (l->hand.cipher.on) {
 		l->raw.len += n;
-		open_records(l, &bad);
+		async_open_records(l, &bad);
 	} else {
 		l->in.len += n;
 	}
 	if (l->state == ASYNC_GREETING)
-		take_greeting(l);
-	take_frames(l, &bad);
+		async_read_greeting(l);
+	async_handle_frames(l, &bad);
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void async_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct async_client *l = s->data;
 
 	if (n > 0)
-		take_bytes(l, (size_t)n);
+		async_handle_bytes(l, (size_t)n);
 	else if (n == UV_EOF)
-		closed(l);
+		async_on_eof(l);
 	else if (n < 0)
-		lost_for(l, (int)n, "the connection broke");
+		async_fail_code(l, (int)n, "the connection broke");
 }
 
-/* What it was asked for is still in l->in, and is looked at again. */
-static void on_munge(void *owner, const struct credential_question *q)
+/* munge has answered: handle the frame again, which is still in l->in. */
+static void async_on_munge(void *owner, const struct credential_question *q)
 {
 	struct async_client *l = owner;
 	struct err bad = ERR_INIT;
@@ -493,32 +501,33 @@ static void on_munge(void *owner, const struct credential_question *q)
 	l->munge = NULL;
 	handshake_answer(&l->hand, q);
 	if (l->state == ASYNC_GREETING)
-		take_greeting(l);
+		async_read_greeting(l);
 	else
-		take_frames(l, &bad);
+		async_handle_frames(l, &bad);
 	if ((l->state == ASYNC_PROVING || l->state == ASYNC_OPEN) && !l->munge)
-		rc = uv_read_start((uv_stream_t *)&l->tcp, on_alloc, on_read);
+		rc = uv_read_start((uv_stream_t *)&l->tcp, async_on_alloc,
+				   async_on_read);
 	if (rc < 0)
-		lost(l, rc, uv_strerror(rc));
+		async_fail_text(l, rc, uv_strerror(rc));
 }
 
 /* ---- begin ---- */
 
-/* The kernel refused at once (no route, no descriptors): told from the loop as
- * if it had refused later. */
-static void on_refused_closed(uv_handle_t *h)
+/* The kernel refused at once (no route, no descriptors): report it from the
+ * loop, as if it had refused later. */
+static void async_on_refused_closed(uv_handle_t *h)
 {
 	struct async_client *l = h->data;
 	int was_closed = l->state == ASYNC_CLOSING;
 
 	l->handle_gone = 1;
 	if (was_closed)
-		on_handle_closed(h);
+		async_on_handle_closed(h);
 	else
-		lost_for(l, l->refused, "cannot connect");
+		async_fail_code(l, l->refused, "cannot connect");
 }
 
-static void on_connect(uv_connect_t *req, int status)
+static void async_on_connect(uv_connect_t *req, int status)
 {
 	struct async_client *l = req->data;
 	int rc = status;
@@ -532,12 +541,13 @@ static void on_connect(uv_connect_t *req, int status)
 	if (rc == 0) {
 		uv_tcp_nodelay(&l->tcp, 1);
 		l->state = ASYNC_GREETING;
-		rc = uv_read_start((uv_stream_t *)&l->tcp, on_alloc, on_read);
+		rc = uv_read_start((uv_stream_t *)&l->tcp, async_on_alloc,
+				   async_on_read);
 	}
 	if (rc < 0)
-		lost_for(l, rc, "cannot connect");
+		async_fail_code(l, rc, "cannot connect");
 	else if (l->speaks)
-		say(l, wire_preface, WIRE_PREFACE_SIZE);
+		async_send(l, wire_preface, WIRE_PREFACE_SIZE);
 }
 
 void async_client_speak(struct async_client *l)
@@ -546,19 +556,19 @@ void async_client_speak(struct async_client *l)
 		return;
 	l->speaks = 1;
 	if (l->state == ASYNC_GREETING)
-		say(l, wire_preface, WIRE_PREFACE_SIZE);
+		async_send(l, wire_preface, WIRE_PREFACE_SIZE);
 }
 
-static void connect_now(struct async_client *l)
+static void async_connect_now(struct async_client *l)
 {
 	l->state = ASYNC_CONNECTING;
 	uv_tcp_init(l->loop, &l->tcp);
 	l->tcp.data = l->connect.data = l;
 	l->refused = uv_tcp_connect(&l->connect, &l->tcp,
 				    (const struct sockaddr *)&l->addr.ss,
-				    on_connect);
+				    async_on_connect);
 	if (l->refused < 0)
-		uv_close((uv_handle_t *)&l->tcp, on_refused_closed);
+		uv_close((uv_handle_t *)&l->tcp, async_on_refused_closed);
 }
 
 int async_client_start(struct async_client *l, uv_loop_t *loop,
@@ -584,15 +594,6 @@ int async_client_start(struct async_client *l, uv_loop_t *loop,
 	}
 	l->hand.defers = 1;
 	l->loop = loop;
-	connect_now(l);
+	async_connect_now(l);
 	return 0;
-}
-
-int async_client_local_addr(struct async_client *l, struct sock_addr *out)
-{
-	int len = sizeof(out->ss);
-	int rc = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&out->ss, &len);
-
-	out->len = (socklen_t)len;
-	return rc;
 }

@@ -77,7 +77,15 @@ struct buf *async_client_out(struct async_client *l);
 void async_client_flush(struct async_client *l);
 
 /* Our end of the connection, as the server sees it without NAT. */
-int async_client_local_addr(struct async_client *l, struct sock_addr *out);
+static inline int async_client_local_addr(struct async_client *l,
+					  struct sock_addr *out)
+{
+	int len = sizeof(out->ss);
+	int rc = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&out->ss, &len);
+
+	out->len = (socklen_t)len;
+	return rc;
+}
 
 /* Sends what is queued, then closes; on_closed follows, later (at once where no
  * connection was ever begun). Idempotent. */

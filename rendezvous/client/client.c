@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "rendezvous/client/client_io.h"
 
-static struct buf *begin(struct client *c)
+static struct buf *client_begin_request(struct client *c)
 {
 	buf_reset(&c->out);
 	c->timeout_at = 0;
@@ -13,14 +13,14 @@ static struct buf *begin(struct client *c)
 	return &c->out;
 }
 
-static uint32_t wire_timeout(int timeout_ms)
+static uint32_t client_wire_timeout(int timeout_ms)
 {
 	return timeout_ms < 0 ? WIRE_NO_TIMEOUT : (uint32_t)timeout_ms;
 }
 
 /* The request has a time limit, at that place of the frame: if it is sent
  * again, only the rest of that time goes there. */
-static void runs_out(struct client *c, size_t at, int timeout_ms)
+static void client_set_deadline(struct client *c, size_t at, int timeout_ms)
 {
 	if (timeout_ms < 0) {
 		c->timeout_end = UINT64_MAX;
@@ -31,14 +31,15 @@ static void runs_out(struct client *c, size_t at, int timeout_ms)
 		c->timeout_at = at;
 }
 
-static int torn(struct client *c, const char *what, struct err *e)
+static int client_fail_torn(struct client *c, const char *what, struct err *e)
 {
 	return client_die(c, ERR_PROTOCOL, what, e);
 }
 
 /* A list of n strings, or of n pairs of them. */
-static int list_init(struct buf *items, const struct slice *keys,
-		     const struct slice *values, uint32_t n, struct err *e)
+static int client_list_init(struct buf *items, const struct slice *keys,
+			    const struct slice *values, uint32_t n,
+			    struct err *e)
 {
 	buf_init(items, WIRE_BODY_MAX);
 	for (uint32_t i = 0; i < n; i++) {
@@ -59,12 +60,13 @@ int client_set(struct client *c, struct slice key, struct slice value,
 	struct wire_key_value m = {key, value};
 	struct wire_frame f;
 
-	wire_put_key_value(begin(c), WIRE_SET, WIRE_REQUEST, c->id, &m);
+	wire_put_key_value(client_begin_request(c), WIRE_SET, WIRE_REQUEST,
+			   c->id, &m);
 	return client_round_trip(c, &f, e);
 }
 
-static int value_reply(struct client *c, const struct wire_frame *f,
-		       struct slice *value, struct err *e)
+static int client_read_value(struct client *c, const struct wire_frame *f,
+			     struct slice *value, struct err *e)
 {
 	struct wire_value m;
 	struct err why = ERR_INIT;
@@ -83,30 +85,32 @@ int client_get(struct client *c, struct slice key, struct slice *value,
 	struct wire_frame f;
 	int rc;
 
-	wire_put_key(begin(c), WIRE_GET, WIRE_REQUEST, c->id, &m);
+	wire_put_key(client_begin_request(c), WIRE_GET, WIRE_REQUEST, c->id,
+		     &m);
 	rc = client_round_trip(c, &f, e);
-	return rc < 0 ? rc : value_reply(c, &f, value, e);
+	return rc < 0 ? rc : client_read_value(c, &f, value, e);
 }
 
 int client_wait(struct client *c, const struct slice *keys, uint32_t n,
 		int timeout_ms, struct err *e)
 {
-	struct wire_wait m = {.timeout_ms = wire_timeout(timeout_ms)};
+	struct wire_wait m = {.timeout_ms = client_wire_timeout(timeout_ms)};
 	struct wire_frame f;
 	struct buf items;
-	int rc = list_init(&items, keys, NULL, n, e);
+	int rc = client_list_init(&items, keys, NULL, n, e);
 
 	if (rc < 0)
 		return rc;
 	m.keys = (struct wire_items){n, SLICE(items.data, items.len)};
-	wire_put_wait(begin(c), WIRE_WAIT, WIRE_REQUEST, c->id, &m);
-	runs_out(c, WIRE_HEADER_SIZE, timeout_ms);
+	wire_put_wait(client_begin_request(c), WIRE_WAIT, WIRE_REQUEST, c->id,
+		      &m);
+	client_set_deadline(c, WIRE_HEADER_SIZE, timeout_ms);
 	buf_release(&items);
 	return client_round_trip(c, &f, e);
 }
 
-static int int_reply(struct client *c, const struct wire_frame *f,
-		     int64_t *value, struct err *e)
+static int client_read_int(struct client *c, const struct wire_frame *f,
+			   int64_t *value, struct err *e)
 {
 	struct wire_int m;
 	struct err why = ERR_INIT;
@@ -125,9 +129,10 @@ int client_add(struct client *c, struct slice key, int64_t delta,
 	struct wire_frame f;
 	int rc;
 
-	wire_put_add(begin(c), WIRE_ADD, WIRE_REQUEST, c->id, &m);
+	wire_put_add(client_begin_request(c), WIRE_ADD, WIRE_REQUEST, c->id,
+		     &m);
 	rc = client_round_trip(c, &f, e);
-	return rc < 0 ? rc : int_reply(c, &f, value, e);
+	return rc < 0 ? rc : client_read_int(c, &f, value, e);
 }
 
 int client_compare_set(struct client *c, struct slice key,
@@ -138,10 +143,10 @@ int client_compare_set(struct client *c, struct slice key,
 	struct wire_frame f;
 	int rc;
 
-	wire_put_compare_set(begin(c), WIRE_COMPARE_SET, WIRE_REQUEST, c->id,
-			     &m);
+	wire_put_compare_set(client_begin_request(c), WIRE_COMPARE_SET,
+			     WIRE_REQUEST, c->id, &m);
 	rc = client_round_trip(c, &f, e);
-	return rc < 0 ? rc : value_reply(c, &f, value, e);
+	return rc < 0 ? rc : client_read_value(c, &f, value, e);
 }
 
 int client_append(struct client *c, struct slice key, struct slice value,
@@ -151,9 +156,10 @@ int client_append(struct client *c, struct slice key, struct slice value,
 	struct wire_frame f;
 	int rc;
 
-	wire_put_key_value(begin(c), WIRE_APPEND, WIRE_REQUEST, c->id, &m);
+	wire_put_key_value(client_begin_request(c), WIRE_APPEND, WIRE_REQUEST,
+			   c->id, &m);
 	rc = client_round_trip(c, &f, e);
-	return rc < 0 ? rc : int_reply(c, &f, length, e);
+	return rc < 0 ? rc : client_read_int(c, &f, length, e);
 }
 
 int client_delete(struct client *c, struct slice key, struct err *e)
@@ -163,10 +169,11 @@ int client_delete(struct client *c, struct slice key, struct err *e)
 	int64_t existed = 0;
 	int rc;
 
-	wire_put_key(begin(c), WIRE_DELETE, WIRE_REQUEST, c->id, &m);
+	wire_put_key(client_begin_request(c), WIRE_DELETE, WIRE_REQUEST, c->id,
+		     &m);
 	rc = client_round_trip(c, &f, e);
 	if (rc == 0)
-		rc = int_reply(c, &f, &existed, e);
+		rc = client_read_int(c, &f, &existed, e);
 	return rc < 0 ? rc : existed != 0;
 }
 
@@ -177,18 +184,19 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 	struct wire_list m;
 	struct reader r;
 	struct buf items;
-	int rc = list_init(&items, keys, NULL, n, e);
+	int rc = client_list_init(&items, keys, NULL, n, e);
 
 	if (rc < 0)
 		return rc;
 	m.items = (struct wire_items){n, SLICE(items.data, items.len)};
-	wire_put_list(begin(c), WIRE_MULTI_GET, WIRE_REQUEST, c->id, &m);
+	wire_put_list(client_begin_request(c), WIRE_MULTI_GET, WIRE_REQUEST,
+		      c->id, &m);
 	buf_release(&items);
 	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
-		return torn(c, "MULTI_GET: a torn reply", e);
+		return client_fail_torn(c, "MULTI_GET: a torn reply", e);
 	reader_init(&r, m.items.bytes);
 	for (uint32_t i = 0; i < n; i++) {
 		int found = reader_u8(&r);
@@ -197,7 +205,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 		if (!found)
 			values[i] = SLICE(NULL, 0);
 	}
-	return r.bad ? torn(c, "MULTI_GET: a torn reply", e) : 0;
+	return r.bad ? client_fail_torn(c, "MULTI_GET: a torn reply", e) : 0;
 }
 
 int client_multi_set(struct client *c, const struct slice *keys,
@@ -206,12 +214,13 @@ int client_multi_set(struct client *c, const struct slice *keys,
 	struct wire_frame f;
 	struct wire_list m;
 	struct buf items;
-	int rc = list_init(&items, keys, values, n, e);
+	int rc = client_list_init(&items, keys, values, n, e);
 
 	if (rc < 0)
 		return rc;
 	m.items = (struct wire_items){n, SLICE(items.data, items.len)};
-	wire_put_list(begin(c), WIRE_MULTI_SET, WIRE_REQUEST, c->id, &m);
+	wire_put_list(client_begin_request(c), WIRE_MULTI_SET, WIRE_REQUEST,
+		      c->id, &m);
 	buf_release(&items);
 	return client_round_trip(c, &f, e);
 }
@@ -219,11 +228,12 @@ int client_multi_set(struct client *c, const struct slice *keys,
 int client_barrier(struct client *c, struct slice key, uint32_t size,
 		   int timeout_ms, struct err *e)
 {
-	struct wire_barrier m = {key, size, wire_timeout(timeout_ms)};
+	struct wire_barrier m = {key, size, client_wire_timeout(timeout_ms)};
 	struct wire_frame f;
 
-	wire_put_barrier(begin(c), WIRE_BARRIER, WIRE_REQUEST, c->id, &m);
-	runs_out(c, c->out.len - 4, timeout_ms);
+	wire_put_barrier(client_begin_request(c), WIRE_BARRIER, WIRE_REQUEST,
+			 c->id, &m);
+	client_set_deadline(c, c->out.len - 4, timeout_ms);
 	return client_round_trip(c, &f, e);
 }
 
@@ -231,23 +241,25 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 		  int timeout_ms, struct slice value, struct slice *values,
 		  struct err *e)
 {
-	struct wire_gather m = {key, size, wire_timeout(timeout_ms), value};
+	struct wire_gather m = {key, size, client_wire_timeout(timeout_ms),
+				value};
 	struct wire_frame f;
 	struct wire_list got;
 	struct reader r;
 	int rc;
 
-	wire_put_gather(begin(c), WIRE_GATHER, WIRE_REQUEST, c->id, &m);
-	runs_out(c, WIRE_HEADER_SIZE + 4 + key.len + 4, timeout_ms);
+	wire_put_gather(client_begin_request(c), WIRE_GATHER, WIRE_REQUEST,
+			c->id, &m);
+	client_set_deadline(c, WIRE_HEADER_SIZE + 4 + key.len + 4, timeout_ms);
 	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return torn(c, "GATHER: a torn reply", e);
+		return client_fail_torn(c, "GATHER: a torn reply", e);
 	reader_init(&r, got.items.bytes);
 	for (uint32_t i = 0; i < size; i++)
 		values[i] = reader_slice(&r);
-	return r.bad ? torn(c, "GATHER: a torn reply", e) : 0;
+	return r.bad ? client_fail_torn(c, "GATHER: a torn reply", e) : 0;
 }
 
 int client_share(struct client *c, struct wire_share *m, int timeout_ms,
@@ -257,9 +269,11 @@ int client_share(struct client *c, struct wire_share *m, int timeout_ms,
 	struct wire_frame f;
 	int rc;
 
-	m->timeout_ms = wire_timeout(timeout_ms);
-	wire_put_share(begin(c), WIRE_SHARE, WIRE_REQUEST, c->id, m);
-	runs_out(c, WIRE_HEADER_SIZE + 4 + m->key.len + 4, timeout_ms);
+	m->timeout_ms = client_wire_timeout(timeout_ms);
+	wire_put_share(client_begin_request(c), WIRE_SHARE, WIRE_REQUEST, c->id,
+		       m);
+	client_set_deadline(c, WIRE_HEADER_SIZE + 4 + m->key.len + 4,
+			    timeout_ms);
 	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
@@ -268,7 +282,7 @@ int client_share(struct client *c, struct wire_share *m, int timeout_ms,
 	if (got->values.count ? got->values.count != m->size :
 	    !got->port || got->token.len != WIRE_TOKEN_SIZE ||
 	    got->hash.len != WIRE_HASH_SIZE || got->bytes > WIRE_BODY_MAX)
-		return torn(c, "SHARE: a torn reply", e);
+		return client_fail_torn(c, "SHARE: a torn reply", e);
 	return 0;
 }
 
@@ -279,12 +293,13 @@ int client_whole(struct client *c, uint32_t size, struct slice *list,
 	struct wire_frame f;
 	int rc;
 
-	wire_put_empty(begin(c), WIRE_SHARED_LIST, WIRE_REQUEST, c->id);
+	wire_put_empty(client_begin_request(c), WIRE_SHARED_LIST, WIRE_REQUEST,
+		       c->id);
 	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return torn(c, "SHARED_LIST: a torn reply", e);
+		return client_fail_torn(c, "SHARED_LIST: a torn reply", e);
 	*list = got.items.bytes;
 	return 0;
 }
@@ -292,14 +307,15 @@ int client_whole(struct client *c, uint32_t size, struct slice *list,
 int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 		struct slice *text, struct err *e)
 {
-	struct wire_fate m = {rank, wire_timeout(timeout_ms)};
+	struct wire_fate m = {rank, client_wire_timeout(timeout_ms)};
 	struct wire_text got;
 	struct wire_frame f;
 	struct err why = ERR_INIT;
 	int rc;
 
-	wire_put_fate(begin(c), WIRE_FATE, WIRE_REQUEST, c->id, &m);
-	runs_out(c, c->out.len - 4, timeout_ms);
+	wire_put_fate(client_begin_request(c), WIRE_FATE, WIRE_REQUEST, c->id,
+		      &m);
+	client_set_deadline(c, c->out.len - 4, timeout_ms);
 	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
@@ -315,6 +331,6 @@ void client_left(struct client *c)
 
 	if (c->dead.code)
 		return;
-	wire_put_empty(begin(c), WIRE_GOODBYE, WIRE_NOTICE, 0);
+	wire_put_empty(client_begin_request(c), WIRE_GOODBYE, WIRE_NOTICE, 0);
 	client_send(c, &c->out, clock_ms(), &ignored);
 }

@@ -17,7 +17,7 @@ enum {
 	AWAY_NAP_MS = 20,
 };
 
-static int left_ms(uint64_t deadline)
+static int client_connect_left_ms(uint64_t deadline)
 {
 	uint64_t now = clock_ms();
 
@@ -26,15 +26,15 @@ static int left_ms(uint64_t deadline)
 	return deadline > now ? (int)(deadline - now) : 0;
 }
 
-static uint64_t sooner(uint64_t deadline, uint64_t ms)
+static uint64_t client_min_timeout(uint64_t deadline, uint64_t ms)
 {
 	uint64_t at = clock_ms() + ms;
 
 	return at < deadline ? at : deadline;
 }
 
-static int connect_any(struct client *c, const struct endpoint *to,
-		       uint64_t deadline, struct err *e)
+static int client_connect_any(struct client *c, const struct endpoint *to,
+			      uint64_t deadline, struct err *e)
 {
 	struct sock_addr addrs[ADDRS_MAX];
 	int on = 1, i, n = sock_resolve(to, addrs, ADDRS_MAX, e);
@@ -43,9 +43,10 @@ static int connect_any(struct client *c, const struct endpoint *to,
 		return n;
 	/* its host may be gone, and another be the server soon */
 	if (to != &c->endpoint)
-		deadline = sooner(deadline, AWAY_MS);
+		deadline = client_min_timeout(deadline, AWAY_MS);
 	for (i = 0; i < n && c->fd < 0; i++)
-		c->fd = sock_connect(&addrs[i], left_ms(deadline), e);
+		c->fd = sock_connect(&addrs[i],
+				     client_connect_left_ms(deadline), e);
 	if (c->fd < 0)
 		return c->fd;
 	if (to != &c->endpoint) {
@@ -58,9 +59,9 @@ static int connect_any(struct client *c, const struct endpoint *to,
 }
 
 /* A server of another version hears of us by the preface, if it has not yet. */
-static int cannot_answer(struct client *c, const struct handshake *h,
-			 struct buf *out, int code, const struct err *why,
-			 struct err *e)
+static int client_cannot_answer(struct client *c, const struct handshake *h,
+				struct buf *out, int code,
+				const struct err *why, struct err *e)
 {
 	int rc = client_die(c, code, why->text, e);
 
@@ -70,8 +71,9 @@ static int cannot_answer(struct client *c, const struct handshake *h,
 }
 
 /* HELLO goes into out. */
-static int take_greeting(struct client *c, struct handshake *h,
-			 struct buf *out, uint64_t deadline, struct err *e)
+static int client_read_greeting(struct client *c, struct handshake *h,
+				struct buf *out, uint64_t deadline,
+				struct err *e)
 {
 	struct err why = ERR_INIT;
 	long n;
@@ -92,15 +94,15 @@ static int take_greeting(struct client *c, struct handshake *h,
 		n = handshake_greeted(h, SLICE(c->in.data, c->in.len),
 				      out, &why);
 		if (n < 0)
-			return cannot_answer(c, h, out, (int)n, &why, e);
+			return client_cannot_answer(c, h, out, (int)n, &why, e);
 	} while (n == 0);
 	c->used = (size_t)n;
 	return 0;
 }
 
-static int take_welcome(struct client *c, struct handshake *h,
-			struct endpoint *there, uint64_t deadline,
-			struct err *e)
+static int client_read_welcome(struct client *c, struct handshake *h,
+			       struct endpoint *there, uint64_t deadline,
+			       struct err *e)
 {
 	struct err why = ERR_INIT;
 	struct wire_frame f, refusal;
@@ -131,7 +133,7 @@ static int take_welcome(struct client *c, struct handshake *h,
 /* Another server's secret may be another; this job's own should not, unless it
  * is one that was made for this time: the server of the world before has the
  * job's name, too. */
-static int is_wrong_secret(int rc, const struct handshake *h)
+static int client_is_wrong_secret(int rc, const struct handshake *h)
 {
 	return rc == ERR_PROOF && h->ours && !h->auth->handed;
 }
@@ -139,34 +141,36 @@ static int is_wrong_secret(int rc, const struct handshake *h)
 /* Whether the greeting comes by itself, as from a server of ours: then the
  * preface goes with HELLO. What another does with it tells more than silence.
  */
-static int is_greeted(const struct client *c, uint64_t deadline)
+static int client_is_greeted(const struct client *c, uint64_t deadline)
 {
 	struct pollfd p = {c->fd, POLLIN, 0};
-	int ms = left_ms(deadline);
+	int ms = client_connect_left_ms(deadline);
 
 	return poll(&p, 1, ms < 0 || ms > PATIENCE_MS ? PATIENCE_MS : ms) > 0;
 }
 
-static int greet(struct client *c, struct handshake *h, struct buf *out,
-		 struct endpoint *there, uint64_t deadline, struct err *e)
+static int client_greet(struct client *c, struct handshake *h, struct buf *out,
+			struct endpoint *there, uint64_t deadline,
+			struct err *e)
 {
 	int rc = 0;
 
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
-	if (!is_greeted(c, deadline)) {
+	if (!client_is_greeted(c, deadline)) {
 		rc = client_send(c, out, deadline, e);
 		buf_reset(out);
 	}
 	if (rc == 0)
-		rc = take_greeting(c, h, out, deadline, e);
+		rc = client_read_greeting(c, h, out, deadline, e);
 	if (rc == 0)
 		rc = client_send(c, out, deadline, e);
-	return rc ? rc : take_welcome(c, h, there, deadline, e);
+	return rc ? rc : client_read_welcome(c, h, there, deadline, e);
 }
 
 /* there: where it is, if it is ERR_MOVED. */
-static int open_once(struct client *c, const struct endpoint *to,
-		     struct endpoint *there, uint64_t deadline, struct err *e)
+static int client_open_once(struct client *c, const struct endpoint *to,
+			    struct endpoint *there, uint64_t deadline,
+			    struct err *e)
 {
 	struct buf out = BUF_INIT(WIRE_PREFACE_SIZE + WIRE_HEADER_SIZE +
 				  WIRE_HELLO_MAX);
@@ -175,10 +179,10 @@ static int open_once(struct client *c, const struct endpoint *to,
 
 	endpoint_text(to, c->at);
 	if (rc == 0)
-		rc = connect_any(c, to, deadline, e);
+		rc = client_connect_any(c, to, deadline, e);
 	if (rc == 0)
-		rc = greet(c, &h, &out, there, deadline, e);
-	if (is_wrong_secret(rc, &h))
+		rc = client_greet(c, &h, &out, there, deadline, e);
+	if (client_is_wrong_secret(rc, &h))
 		rc = c->dead.code = ERR_USAGE;
 	if (e && rc < 0)
 		e->code = rc;
@@ -187,21 +191,22 @@ static int open_once(struct client *c, const struct endpoint *to,
 	return rc;
 }
 
-static int open_at(struct client *c, const struct endpoint *to,
-		   struct endpoint *there, uint64_t deadline, struct err *e)
+static int client_open_at(struct client *c, const struct endpoint *to,
+			  struct endpoint *there, uint64_t deadline,
+			  struct err *e)
 {
-	int rc = open_once(c, to, there, deadline, e);
+	int rc = client_open_once(c, to, there, deadline, e);
 
 	/* a server that dies closes, too: the next one may be there */
 	if (rc < 0 && c->unanswered) {
 		client_start_anew(c);
-		rc = open_once(c, to, there, deadline, e);
+		rc = client_open_once(c, to, there, deadline, e);
 	}
 	return rc;
 }
 
 /* The one that we were sent to is gone, or is not the server any more. */
-static int may_ask_again(const struct client *c, int rc)
+static int client_may_retry_connect(const struct client *c, int rc)
 {
 	return rc == ERR_MOVED || rc == -ECONNREFUSED || rc == -ETIMEDOUT ||
 	       rc == -EHOSTUNREACH || rc == -ENETUNREACH ||
@@ -209,7 +214,7 @@ static int may_ask_again(const struct client *c, int rc)
 	       c->unanswered;
 }
 
-static int is_waiting(int rc)
+static int client_is_waiting(int rc)
 {
 	return rc == ERR_NOT_YET || rc == ERR_NO_ETCD;
 }
@@ -220,17 +225,19 @@ int client_open(struct client *c, uint64_t deadline, struct err *e)
 	int rc;
 
 	for (;;) {
-		rc = open_at(c, &c->endpoint, &there, deadline, e);
+		rc = client_open_at(c, &c->endpoint, &there, deadline, e);
 		if (rc == ERR_MOVED) {
 			struct endpoint to = there;
 
 			client_start_anew(c);
-			rc = open_at(c, &to, &there,
-				     sooner(deadline, AWAY_SILENT_MS), e);
-			if (rc >= 0 || (!may_ask_again(c, rc) &&
-					!is_waiting(rc)))
+			rc = client_open_at(
+				c, &to, &there,
+				client_min_timeout(deadline, AWAY_SILENT_MS),
+				e);
+			if (rc >= 0 || (!client_may_retry_connect(c, rc) &&
+					!client_is_waiting(rc)))
 				return rc;
-		} else if (!is_waiting(rc)) {
+		} else if (!client_is_waiting(rc)) {
 			return rc;
 		}
 		if (clock_ms() + AWAY_NAP_MS >= deadline)

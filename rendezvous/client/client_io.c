@@ -32,7 +32,7 @@ int client_die(struct client *c, int code, const char *what, struct err *e)
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
 
-static int die_errno(struct client *c, int error, struct err *e)
+static int client_die_errno(struct client *c, int error, struct err *e)
 {
 	char what[128];
 
@@ -44,7 +44,7 @@ static int die_errno(struct client *c, int error, struct err *e)
 /* ---- bytes ---- */
 
 /* deadline in clock_ms, UINT64_MAX: none. */
-static int left_ms(uint64_t deadline)
+static int client_left_ms(uint64_t deadline)
 {
 	uint64_t now = clock_ms();
 	uint64_t left = deadline > now ? deadline - now : 0;
@@ -53,18 +53,18 @@ static int left_ms(uint64_t deadline)
 	       left > 1 << 30 ? 1 << 30 : (int)left;
 }
 
-static int wait_for(struct client *c, short events, uint64_t deadline,
-		    struct err *e)
+static int client_wait_for(struct client *c, short events, uint64_t deadline,
+			   struct err *e)
 {
 	struct pollfd p = {c->fd, events, 0};
 	int rc;
 
 	for (;;) {
-		rc = poll(&p, 1, left_ms(deadline));
+		rc = poll(&p, 1, client_left_ms(deadline));
 		if (rc > 0)
 			return 0;
 		if (rc < 0 && errno != EINTR)
-			return die_errno(c, errno, e);
+			return client_die_errno(c, errno, e);
 		if (rc == 0 && deadline <= clock_ms())
 			return client_die(c, ERR_TIMEOUT,
 				   "no answer in time; is it, or the network, "
@@ -73,7 +73,7 @@ static int wait_for(struct client *c, short events, uint64_t deadline,
 }
 
 /* The text of the records that are whole. */
-static int open_records(struct client *c, struct err *e)
+static int client_open_records(struct client *c, struct err *e)
 {
 	struct err why = ERR_INIT;
 	int rc = cipher_take(&c->cipher.in, &c->raw, &c->in, &why);
@@ -90,7 +90,7 @@ int client_encrypt(struct client *c, const struct cipher *keys, struct err *e)
 	c->in.len = c->used;
 	if (c->raw.failed)
 		return client_die(c, c->raw.failed, "out of memory", e);
-	rc = open_records(c, e);
+	rc = client_open_records(c, e);
 	return rc < 0 ? rc : 0;
 }
 
@@ -108,7 +108,7 @@ int client_receive(struct client *c, uint64_t deadline, struct err *e)
 		n = recv(c->fd, to, in->cap - in->len, MSG_DONTWAIT);
 		if (n > 0) {
 			in->len += (size_t)n;
-			return c->cipher.on ? open_records(c, e) : 1;
+			return c->cipher.on ? client_open_records(c, e) : 1;
 		}
 		if (n == 0)
 			return client_die(c, ERR_REMOTE,
@@ -116,8 +116,8 @@ int client_receive(struct client *c, uint64_t deadline, struct err *e)
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
-			return die_errno(c, errno, e);
-		rc = wait_for(c, POLLIN, deadline, e);
+			return client_die_errno(c, errno, e);
+		rc = client_wait_for(c, POLLIN, deadline, e);
 		if (rc < 0)
 			return rc;
 	}
@@ -152,8 +152,8 @@ int client_frame(struct client *c, struct wire_frame *f, uint32_t body_max,
 
 /* Of a server that is believed: an error with id 0 is its last word, and
  * becomes ours, as it is. */
-static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e)
+static int client_next_frame(struct client *c, struct wire_frame *f,
+			     uint64_t deadline, struct err *e)
 {
 	struct wire_error m;
 	int rc = client_frame(c, f, WIRE_BODY_MAX, deadline, e);
@@ -170,24 +170,25 @@ static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
 
 /* The connection does not take our bytes any more. Why may be on its way to
  * us: the server's last word is read before errno's is believed. */
-static int last_word(struct client *c, int error, struct err *e)
+static int client_read_last_error(struct client *c, int error, struct err *e)
 {
 	enum { PATIENCE_MS = 100 };
 	struct wire_frame f;
 	int rc;
 
 	do
-		rc = next_frame(c, &f, clock_ms() + PATIENCE_MS, e);
+		rc = client_next_frame(c, &f, clock_ms() + PATIENCE_MS, e);
 	while (rc == 0);
 	if (c->told)
 		return rc;
 	c->dead.code = 0;
-	return die_errno(c, error, e);
+	return client_die_errno(c, error, e);
 }
 
 /* As records, once there are keys: each is sent on one connection only, so a
  * request that is sent again is others. */
-static const struct buf *seal(struct client *c, const struct buf *b)
+static const struct buf *client_encrypt_output(struct client *c,
+					       const struct buf *b)
 {
 	if (!c->cipher.on || b->failed)
 		return b;
@@ -199,7 +200,7 @@ static const struct buf *seal(struct client *c, const struct buf *b)
 int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 		struct err *e)
 {
-	const struct buf *b = seal(c, text);
+	const struct buf *b = client_encrypt_output(c, text);
 	size_t sent = 0;
 	ssize_t n;
 	int rc;
@@ -220,8 +221,8 @@ int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
-			return last_word(c, errno, e);
-		rc = wait_for(c, POLLOUT, deadline, e);
+			return client_read_last_error(c, errno, e);
+		rc = client_wait_for(c, POLLOUT, deadline, e);
 		if (rc < 0)
 			return rc;
 	}
@@ -232,8 +233,8 @@ int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 
 /* A FATE may take longer than it has: as long as the server says that it waits,
  * which it does again when the time that it has waited has doubled. */
-static void more_time(const struct client *c, uint64_t waited_ms,
-		      uint64_t *deadline)
+static void client_extend_deadline(const struct client *c, uint64_t waited_ms,
+				   uint64_t *deadline)
 {
 	uint64_t now = clock_ms(), next;
 
@@ -245,8 +246,8 @@ static void more_time(const struct client *c, uint64_t waited_ms,
 }
 
 /* For the case that no answer comes at all. */
-static void take_waiting(struct client *c, const struct wire_frame *f,
-			 uint32_t id, uint64_t *deadline)
+static void client_handle_waiting(struct client *c, const struct wire_frame *f,
+				  uint32_t id, uint64_t *deadline)
 {
 	struct wire_waiting m;
 
@@ -255,19 +256,19 @@ static void take_waiting(struct client *c, const struct wire_frame *f,
 	snprintf(c->waits, sizeof(c->waits), "; this waited %llu s for %.*s",
 		 (unsigned long long)(m.waited_ms + 500) / 1000,
 		 SLICE_FMT(m.text));
-	more_time(c, m.waited_ms, deadline);
+	client_extend_deadline(c, m.waited_ms, deadline);
 }
 
-static int await_reply(struct client *c, struct wire_frame *f, uint32_t id,
-		       uint64_t deadline, struct err *e)
+static int client_await_reply(struct client *c, struct wire_frame *f,
+			      uint32_t id, uint64_t deadline, struct err *e)
 {
 	struct wire_error m;
 	int rc;
 
 	do {
-		rc = next_frame(c, f, deadline, e);
+		rc = client_next_frame(c, f, deadline, e);
 		if (rc == 0 && f->type == WIRE_WAITING)
-			take_waiting(c, f, id, &deadline);
+			client_handle_waiting(c, f, id, &deadline);
 	/* an answer to a request that was given up is not for us */
 	} while (rc == 0 && f->id != id);
 	if (rc < 0 || f->kind == WIRE_REPLY)
@@ -282,7 +283,7 @@ static int await_reply(struct client *c, struct wire_frame *f, uint32_t id,
 /* ---- coming again ---- */
 
 /* Only where nobody has said why it ended. */
-static int may_again(const struct client *c)
+static int client_may_retry(const struct client *c)
 {
 	return c->again_ms && c->dead.code && !c->told &&
 	       c->dead.code != ERR_PROTOCOL && c->dead.code != ERR_TIMEOUT &&
@@ -302,7 +303,7 @@ void client_start_anew(struct client *c)
 	c->dead = (struct err)ERR_INIT;
 }
 
-static void nap(uint64_t ms, uint64_t end)
+static void client_backoff(uint64_t ms, uint64_t end)
 {
 	uint64_t now = clock_ms();
 
@@ -312,7 +313,7 @@ static void nap(uint64_t ms, uint64_t end)
 }
 
 /* What the server says to it in so many words is the end of it. */
-static int said_no(const struct client *c, int rc)
+static int client_is_refusal(const struct client *c, int rc)
 {
 	if (c->unanswered) /* one that dies may have taken us from the queue */
 		return 0;
@@ -322,7 +323,7 @@ static int said_no(const struct client *c, int rc)
 }
 
 /* It comes back and breaks before it has answered: time and again. */
-static int broke_again(struct client *c, struct err *e)
+static int client_fail_retry(struct client *c, struct err *e)
 {
 	struct err last = c->dead;
 
@@ -334,7 +335,7 @@ static int broke_again(struct client *c, struct err *e)
 /* again_ms is counted from the loss, over all that is tried until a server
  * answers again; `opened` connections were made for this call. A call
  * that comes later than that makes one attempt. */
-static int again(struct client *c, int opened, struct err *e)
+static int client_retry(struct client *c, int opened, struct err *e)
 {
 	struct err why = ERR_INIT;
 	uint64_t ms = BACKOFF_MIN_MS, end, one;
@@ -346,22 +347,23 @@ static int again(struct client *c, int opened, struct err *e)
 	}
 	end = c->lost_ms + (uint64_t)c->again_ms;
 	if (opened && clock_ms() >= end)
-		return broke_again(c, e);
+		return client_fail_retry(c, e);
 	if (opened)
-		nap(opened < 7 ? BACKOFF_MIN_MS << opened : BACKOFF_MAX_MS,
-		    end);
+		client_backoff(opened < 7 ? BACKOFF_MIN_MS << opened
+					  : BACKOFF_MAX_MS,
+			       end);
 	for (;;) {
 		client_start_anew(c);
 		one = clock_ms() + TRY_MS;
 		rc = client_open(c, one > end ? one : end, &why);
 		if (rc == 0)
 			return 0;
-		if (said_no(c, rc) || clock_ms() >= end)
+		if (client_is_refusal(c, rc) || clock_ms() >= end)
 			break;
-		nap(ms, end);
+		client_backoff(ms, end);
 		ms = 2 * ms < BACKOFF_MAX_MS ? 2 * ms : BACKOFF_MAX_MS;
 	}
-	c->told = said_no(c, rc);
+	c->told = client_is_refusal(c, rc);
 	err_set(&c->dead, c->told ? rc : ERR_REMOTE,
 		c->told ? "%.450s; and when it was back: %.450s"
 			: "%.450s; and it did not come back: %.450s",
@@ -370,7 +372,7 @@ static int again(struct client *c, int opened, struct err *e)
 }
 
 /* The request once more: of its time only what is left. */
-static void less_time(struct client *c)
+static void client_shorten_timeouts(struct client *c)
 {
 	uint64_t now = clock_ms(), left;
 
@@ -381,7 +383,7 @@ static void less_time(struct client *c)
 		c->out.data[c->timeout_at + (size_t)i] = (char)(left >> 8 * i);
 }
 
-static uint64_t deadline_of(const struct client *c)
+static uint64_t client_find_deadline(const struct client *c)
 {
 	uint64_t now = clock_ms();
 
@@ -397,24 +399,24 @@ int client_round_trip(struct client *c, struct wire_frame *f, struct err *e)
 	int rc, opened = 0;
 
 	c->id = id == UINT32_MAX ? 2 : id + 1; /* 1 is HELLO's */
-	if (c->dead.code && !may_again(c))
+	if (c->dead.code && !client_may_retry(c))
 		return err_set(e, c->dead.code, "%s", c->dead.text);
 	c->waits[0] = '\0';
 	for (;;) {
-		deadline = deadline_of(c);
+		deadline = client_find_deadline(c);
 		rc = c->dead.code;
 		if (rc == 0)
 			rc = client_send(c, &c->out, deadline, e);
 		if (rc == 0)
-			rc = await_reply(c, f, id, deadline, e);
+			rc = client_await_reply(c, f, id, deadline, e);
 		if (!c->dead.code)
 			c->lost = (struct err)ERR_INIT;
-		if (rc >= 0 || !may_again(c))
+		if (rc >= 0 || !client_may_retry(c))
 			return rc;
-		rc = again(c, opened++, e);
+		rc = client_retry(c, opened++, e);
 		if (rc < 0)
 			return rc;
-		less_time(c);
+		client_shorten_timeouts(c);
 	}
 }
 
@@ -437,8 +439,8 @@ void client_free(struct client *c)
 }
 
 /* The hello of each connection; what it points to is the caller's. */
-static int keep_hello(struct client *c, const struct wire_hello *hello,
-		      struct err *e)
+static int client_keep_hello(struct client *c, const struct wire_hello *hello,
+			     struct err *e)
 {
 	struct slice *const words[] = {&c->hello.job, &c->hello.host};
 	size_t at = 0;
@@ -482,7 +484,7 @@ int client_connect(struct client **out, const struct endpoint *ep,
 	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + c->raw.max);
 	buf_init(&c->out, WIRE_HEADER_SIZE + WIRE_BODY_MAX);
 	buf_init(&c->sealed, CIPHER_SEALED_MAX(c->out.max));
-	rc = keep_hello(c, hello, e);
+	rc = client_keep_hello(c, hello, e);
 	if (rc == 0)
 		rc = client_open(c, deadline, e);
 	if (rc < 0)

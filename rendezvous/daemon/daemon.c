@@ -34,17 +34,17 @@ enum {
 	LAST_WORDS_MS = 200, /* what was sent before it arrives */
 };
 
-static void exit_if_drained(struct server *s);
-static void end_if_guests_gone(struct server *s);
+static void daemon_exit_if_drained(struct server *s);
+static void daemon_end_if_guests_gone(struct server *s);
 
 /* ---- a client ---- */
 
-static void on_frame(struct conn *c, const struct wire_frame *f)
+static void daemon_on_peer_frame(struct conn *c, const struct wire_frame *f)
 {
 	request_take(peer_of(c), f);
 }
 
-static void lose_silent(struct peer *m, uint64_t silent_ms)
+static void daemon_lose_silent_agent(struct peer *m, uint64_t silent_ms)
 {
 	char why[64], told[128];
 
@@ -64,7 +64,7 @@ static void lose_silent(struct peer *m, uint64_t silent_ms)
 /* An agent's lease. If this process itself was held up (stopped, swapped out)
  * the agent's signs of life may lie unread in the socket: so when a lease ends
  * the loop gets one more turn to read them. */
-static void agent_on_due(struct peer *m)
+static void daemon_check_lease(struct peer *m)
 {
 	uint64_t now = uv_now(m->server->loop);
 	uint64_t heard = m->conn.heard, ends;
@@ -87,18 +87,18 @@ static void agent_on_due(struct peer *m)
 		m->is_suspect = 1;
 		conn_due(&m->conn, now + SERVER_SUSPECT_MS);
 	} else {
-		lose_silent(m, m->lease_ms);
+		daemon_lose_silent_agent(m, m->lease_ms);
 	}
 }
 
-static void on_due(struct conn *c)
+static void daemon_on_peer_due(struct conn *c)
 {
 	struct peer *m = peer_of(c);
 
 	if (!m->role) {
 		admission_on_due(m);
 	} else if (m->role == WIRE_AGENT) {
-		agent_on_due(m);
+		daemon_check_lease(m);
 	} else if (m->role == WIRE_TOOL) {
 		dump_on_due(m);
 	} else if (m->hosted) {
@@ -107,12 +107,12 @@ static void on_due(struct conn *c)
 	}
 }
 
-static void on_strange(struct conn *c, const char *why)
+static void daemon_on_peer_strange(struct conn *c, const char *why)
 {
 	admission_tell_strange(peer_of(c), why);
 }
 
-static void on_gone(struct conn *c, const char *why)
+static void daemon_on_peer_gone(struct conn *c, const char *why)
 {
 	struct peer *m = peer_of(c);
 
@@ -123,7 +123,7 @@ static void on_gone(struct conn *c, const char *why)
 		peer_lose(m, why);
 }
 
-static void on_closed(struct conn *c)
+static void daemon_on_peer_closed(struct conn *c)
 {
 	struct peer *m = peer_of(c);
 	struct server *s = m->server;
@@ -137,20 +137,20 @@ static void on_closed(struct conn *c)
 	free(m->job_id);
 	free(m->host);
 	free(m);
-	end_if_guests_gone(s);
-	exit_if_drained(s);
+	daemon_end_if_guests_gone(s);
+	daemon_exit_if_drained(s);
 }
 
 static const struct conn_events conn_events = {
-	.on_frame = on_frame,
-	.on_due = on_due,
-	.on_strange = on_strange,
-	.on_gone = on_gone,
-	.on_closed = on_closed,
+	.on_frame = daemon_on_peer_frame,
+	.on_due = daemon_on_peer_due,
+	.on_strange = daemon_on_peer_strange,
+	.on_gone = daemon_on_peer_gone,
+	.on_closed = daemon_on_peer_closed,
 };
 
-static enum listener_answer on_connection(struct listener *l, int fd,
-					  int scarce)
+static enum listener_answer daemon_on_connection(struct listener *l, int fd,
+						 int scarce)
 {
 	struct server *s = l->owner;
 	struct peer *m;
@@ -187,7 +187,7 @@ static enum listener_answer on_connection(struct listener *l, int fd,
 }
 
 /* Somebody has left the door while another waited before it. */
-static void on_room(struct server *s)
+static void daemon_on_room(struct server *s)
 {
 	for (int i = 0; i < s->nlisteners && !s->draining; i++)
 		listener_again(&s->listeners[i]);
@@ -195,14 +195,14 @@ static void on_room(struct server *s)
 
 /* ---- the end ---- */
 
-static void close_handle(uv_handle_t *h)
+static void daemon_close_handle(uv_handle_t *h)
 {
 	if (!uv_is_closing(h))
 		uv_close(h, NULL);
 }
 
 /* Another ddprdzv serves them from now on, where there is one. */
-static int goes_on_elsewhere(const struct server *s)
+static int daemon_is_served_elsewhere(const struct server *s)
 {
 	struct hash_table *jobs = (struct hash_table *)&s->by_number;
 	struct hash_item *at = NULL;
@@ -215,21 +215,21 @@ static int goes_on_elsewhere(const struct server *s)
 	return 0;
 }
 
-static void on_resigned(void *server)
+static void daemon_on_resigned(void *server)
 {
-	exit_if_drained(server);
+	daemon_exit_if_drained(server);
 }
 
 /* The loop ends when no handle is open. */
-static void exit_if_drained(struct server *s)
+static void daemon_exit_if_drained(struct server *s)
 {
 	struct hash_item *at;
 
 	if (!s->draining || s->peers || s->closing)
 		return;
 	if (s->leadership) {
-		leadership_leave(s->leadership, !goes_on_elsewhere(s),
-				 on_resigned);
+		leadership_leave(s->leadership, !daemon_is_served_elsewhere(s),
+				 daemon_on_resigned);
 		return;
 	}
 	s->closing = 1;
@@ -238,21 +238,21 @@ static void exit_if_drained(struct server *s)
 	/* those whose nodes have not come back */
 	while ((at = hash_table_next(&s->by_number, NULL)))
 		hosted_job_drop(hosted_job_of_number(at));
-	close_handle((uv_handle_t *)&s->drain_timer);
+	daemon_close_handle((uv_handle_t *)&s->drain_timer);
 	wait_report_close(s);
 	limits_close(s);
 	metrics_close(s);
 	service_notify_close(s);
 	standby_close(s);
 	if (s->has_parent) {
-		close_handle((uv_handle_t *)&s->parent.pipe);
+		daemon_close_handle((uv_handle_t *)&s->parent.pipe);
 	} else {
-		close_handle((uv_handle_t *)&s->term);
-		close_handle((uv_handle_t *)&s->interrupt);
+		daemon_close_handle((uv_handle_t *)&s->term);
+		daemon_close_handle((uv_handle_t *)&s->interrupt);
 	}
 }
 
-static void end_jobs(struct server *s)
+static void daemon_end_jobs(struct server *s)
 {
 	struct hash_item *at = NULL;
 	struct hosted_job *h;
@@ -266,12 +266,12 @@ static void end_jobs(struct server *s)
 	}
 }
 
-static void stop_jobs(struct server *s)
+static void daemon_stop_jobs(struct server *s)
 {
 	struct peer *m, *next;
 
 	s->has_stopped_jobs = 1;
-	end_jobs(s);
+	daemon_end_jobs(s);
 	/* Who has no job has nothing to be told */
 	for (m = s->peers; m; m = next) {
 		next = m->next;
@@ -281,7 +281,7 @@ static void stop_jobs(struct server *s)
 	conn_flush_all(&s->pool);
 }
 
-static void drop_members(struct server *s)
+static void daemon_drop_members(struct server *s)
 {
 	struct peer *m;
 
@@ -291,36 +291,36 @@ static void drop_members(struct server *s)
 		peer_lose(m, "its connection closed");
 		conn_drop(&m->conn);
 	}
-	exit_if_drained(s);
+	daemon_exit_if_drained(s);
 }
 
-static void on_moved(void *server)
+static void daemon_on_moved(void *server)
 {
-	drop_members(server);
+	daemon_drop_members(server);
 }
 
-static void on_drain_timer(uv_timer_t *t)
+static void daemon_on_drain_timer(uv_timer_t *t)
 {
 	struct server *s = t->data;
 
-	if (!s->has_stopped_jobs && goes_on_elsewhere(s)) {
+	if (!s->has_stopped_jobs && daemon_is_served_elsewhere(s)) {
 		s->has_stopped_jobs = 1;
-		leadership_leave(s->leadership, 0, on_moved);
+		leadership_leave(s->leadership, 0, daemon_on_moved);
 	} else if (!s->has_stopped_jobs) {
-		stop_jobs(s);
-		uv_timer_start(t, on_drain_timer, DRAIN_MS, 0);
+		daemon_stop_jobs(s);
+		uv_timer_start(t, daemon_on_drain_timer, DRAIN_MS, 0);
 	} else {
-		drop_members(s);
+		daemon_drop_members(s);
 	}
 }
 
-static void close_listeners(struct server *s)
+static void daemon_close_listeners(struct server *s)
 {
 	for (int i = 0; i < s->nlisteners; i++)
 		listener_close(&s->listeners[i]);
 }
 
-static void set_why(struct server *s, const char *why)
+static void daemon_set_why(struct server *s, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "the rendezvous server at %s %s",
 		 s->endpoint, why);
@@ -329,38 +329,38 @@ static void set_why(struct server *s, const char *why)
 /* Nobody new. A parent that is gone, or was told to go as we were, leaves by
  * its own connection too, and that says more than our end would: it is given
  * time to arrive. */
-static void drain(struct server *s, const char *why)
+static void daemon_drain(struct server *s, const char *why)
 {
 	if (s->draining)
 		return;
 	s->draining = 1;
 	service_notify_stops(s);
-	set_why(s, why);
-	close_listeners(s);
-	uv_timer_start(&s->drain_timer, on_drain_timer,
+	daemon_set_why(s, why);
+	daemon_close_listeners(s);
+	uv_timer_start(&s->drain_timer, daemon_on_drain_timer,
 		       s->has_parent ? LAST_WORDS_MS : 0, 0);
-	exit_if_drained(s);
+	daemon_exit_if_drained(s);
 }
 
 /* Its ranks outlive rank 0 by what they still have to do. */
-static void end_if_guests_gone(struct server *s)
+static void daemon_end_if_guests_gone(struct server *s)
 {
 	if (s->agentless && !s->peers &&
 	    (s->parent_gone || agentless_job_all_gone(s->agentless)))
-		drain(s, "stops: its ranks have gone");
+		daemon_drain(s, "stops: its ranks have gone");
 }
 
 /* The jobs go on without us, and with whoever reads the journal next. */
-static void go_away(struct server *s)
+static void daemon_stop_keeping_jobs(struct server *s)
 {
 	journal_writer_commit(&s->writer);
 	journal_writer_close(&s->writer);
 	s->draining = s->has_stopped_jobs = 1;
-	close_listeners(s);
-	drop_members(s);
+	daemon_close_listeners(s);
+	daemon_drop_members(s);
 }
 
-static void on_signal(uv_signal_t *sig, int number)
+static void daemon_on_signal(uv_signal_t *sig, int number)
 {
 	struct server *s = sig->data;
 	char why[64], name[SIGNAL_NAME_MAX];
@@ -371,60 +371,60 @@ static void on_signal(uv_signal_t *sig, int number)
 		 signal_name(number, name));
 	log_info("%s", why);
 	if (s->writer.file)
-		go_away(s);
+		daemon_stop_keeping_jobs(s);
 	else
-		drain(s, why);
+		daemon_drain(s, why);
 }
 
 static const char parent_is_gone[] =
 	"stops: the ddprun that started it is gone";
 
-static void on_parent_gone(struct server *s)
+static void daemon_on_parent_gone(struct server *s)
 {
 	s->parent_gone = 1;
-	end_if_guests_gone(s);
+	daemon_end_if_guests_gone(s);
 	if (!s->agentless)
-		drain(s, parent_is_gone);
+		daemon_drain(s, parent_is_gone);
 }
 
-static void on_last_words(uv_timer_t *t)
+static void daemon_on_last_words(uv_timer_t *t)
 {
 	struct server *s = t->data;
 
-	end_jobs(s);
+	daemon_end_jobs(s);
 	conn_flush_all(&s->pool);
 }
 
 /* As when the parent is gone; but nodes that come late are told how the job
  * ended. */
-static void on_node_gone(struct server *s)
+static void daemon_on_node_gone(struct server *s)
 {
 	if (s->draining || s->jobs_end)
 		return;
 	s->jobs_end = 1;
-	set_why(s, parent_is_gone);
-	uv_timer_start(&s->drain_timer, on_last_words, LAST_WORDS_MS, 0);
+	daemon_set_why(s, parent_is_gone);
+	uv_timer_start(&s->drain_timer, daemon_on_last_words, LAST_WORDS_MS, 0);
 }
 
 static const struct parent_pipe_events parent_events = {
-	.on_gone = on_parent_gone,
-	.on_node_gone = on_node_gone,
+	.on_gone = daemon_on_parent_gone,
+	.on_node_gone = daemon_on_node_gone,
 };
 
 /* ---- begin ---- */
 
-static int watch_signal(struct server *s, uv_signal_t *sig, int number,
-			struct err *e)
+static int daemon_watch_signal(struct server *s, uv_signal_t *sig, int number,
+			       struct err *e)
 {
 	int rc = uv_signal_init(s->loop, sig);
 
 	sig->data = s;
 	if (rc == 0)
-		rc = uv_signal_start(sig, on_signal, number);
+		rc = uv_signal_start(sig, daemon_on_signal, number);
 	return loop_check(rc, e, "cannot watch for signals");
 }
 
-static int listen_with(struct server *s, int fd, struct err *e)
+static int daemon_listen_on(struct server *s, int fd, struct err *e)
 {
 	struct sock_addr a = {.len = sizeof(a.ss)};
 	struct listener *l = &s->listeners[s->nlisteners];
@@ -440,7 +440,7 @@ static int listen_with(struct server *s, int fd, struct err *e)
 	sock_set_silence_limit(fd, s->pool.silent_ms);
 	*l = (struct listener){.owner = s,
 			       .whose = "the rendezvous server",
-			       .on_connection = on_connection,
+			       .on_connection = daemon_on_connection,
 			       .tells = 1};
 	s->nlisteners++;
 	rc = listener_open(l, s->loop, fd);
@@ -452,37 +452,37 @@ static int listen_with(struct server *s, int fd, struct err *e)
 	return 0;
 }
 
-static int start_listening(struct server *s, const struct daemon_options *o,
-			   struct err *e)
+static int daemon_start_listening(struct server *s,
+				  const struct daemon_options *o, struct err *e)
 {
 	int rc = 0;
 
 	for (int i = 0; i < o->listeners && rc == 0; i++)
-		rc = listen_with(s, o->listen_fds[i], e);
+		rc = daemon_listen_on(s, o->listen_fds[i], e);
 	return rc;
 }
 
-static void close_walked(uv_handle_t *h, void *arg)
+static void daemon_close_walked(uv_handle_t *h, void *arg)
 {
-	close_handle(h);
+	daemon_close_handle(h);
 }
 
 /* It was made, and cannot serve. */
-static void abandon(struct server *s)
+static void daemon_abandon(struct server *s)
 {
 	struct hash_item *at;
 
 	while ((at = hash_table_next(&s->by_number, NULL)))
 		hosted_job_drop(hosted_job_of_number(at));
 	leadership_close(s->leadership);
-	close_listeners(s);
-	uv_walk(s->loop, close_walked, NULL);
+	daemon_close_listeners(s);
+	uv_walk(s->loop, daemon_close_walked, NULL);
 	uv_run(s->loop, UV_RUN_DEFAULT);
 	daemon_free(s);
 }
 
-static int open_journal(struct server *s, const struct daemon_options *o,
-			struct err *e)
+static int daemon_open_journal(struct server *s, const struct daemon_options *o,
+			       struct err *e)
 {
 	int rc = 0;
 
@@ -536,21 +536,21 @@ int daemon_new(struct server **out, uv_loop_t *loop,
 	s->pool.hello_ms = o->hello_ms;
 	s->pool.silent_ms = o->silent_ms;
 	s->auth = *o->auth;
-	s->applicants.on_room = on_room;
+	s->applicants.on_room = daemon_on_room;
 	s->hooks = &daemon_hooks;
 	signal(SIGPIPE, SIG_IGN);
-	rc = start_listening(s, o, e);
+	rc = daemon_start_listening(s, o, e);
 	if (rc == 0 && o->parent_fd >= 0)
 		rc = parent_pipe_watch(s, o->parent_fd, &parent_events, e);
 	if (rc == 0 && !s->has_parent)
-		rc = watch_signal(s, &s->term, SIGTERM, e);
+		rc = daemon_watch_signal(s, &s->term, SIGTERM, e);
 	if (rc == 0 && !s->has_parent)
-		rc = watch_signal(s, &s->interrupt, SIGINT, e);
+		rc = daemon_watch_signal(s, &s->interrupt, SIGINT, e);
 	if (rc == 0 && o->metrics)
 		rc = metrics_open(s, o->metrics, e);
 	if (rc < 0) {
-		close_listeners(s);
-		uv_walk(loop, close_walked, NULL);
+		daemon_close_listeners(s);
+		uv_walk(loop, daemon_close_walked, NULL);
 		uv_run(loop, UV_RUN_DEFAULT);
 		free(s);
 		return rc;
@@ -563,9 +563,9 @@ int daemon_new(struct server **out, uv_loop_t *loop,
 	standby_init(s);
 	*out = s;
 	rc = o->guests ? agentless_job_open(s, o->job, o->guests, e)
-		       : open_journal(s, o, e);
+		       : daemon_open_journal(s, o, e);
 	if (rc < 0)
-		abandon(s);
+		daemon_abandon(s);
 	else
 		service_notify_ready(s);
 	return rc;

@@ -134,7 +134,7 @@ static const struct option_spec table[] = {
 	{NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL},
 };
 
-static void print_help(void)
+static void ddprdzv_print_help(void)
 {
 	printf("usage: ddprdzv --listen HOST:PORT [options]\n"
 	       "The rendezvous server of ddprun, which starts one itself where "
@@ -144,7 +144,7 @@ static void print_help(void)
 
 /* A connection for each worker of a large job needs more than the usual 1024
  * descriptors. */
-static void raise_fd_limit(void)
+static void ddprdzv_raise_fd_limit(void)
 {
 	struct rlimit r;
 
@@ -156,8 +156,8 @@ static void raise_fd_limit(void)
 
 /* Returns how many listening descriptors there are; a[i].len is 0 where one was
  * inherited. */
-static int open_listeners(const struct options *o, struct sock_addr *a,
-			  int *fds, struct err *e)
+static int ddprdzv_open_listeners(const struct options *o, struct sock_addr *a,
+				  int *fds, struct err *e)
 {
 	struct endpoint ep;
 	int rc, n;
@@ -189,8 +189,8 @@ static int open_listeners(const struct options *o, struct sock_addr *a,
 }
 
 /* Who is told so may rely on it: it takes signals, too. */
-static void say_where(const struct options *o, const struct sock_addr *a,
-		      int n)
+static void ddprdzv_print_endpoints(const struct options *o,
+				    const struct sock_addr *a, int n)
 {
 	char text[SOCK_TEXT_MAX];
 
@@ -202,7 +202,7 @@ static void say_where(const struct options *o, const struct sock_addr *a,
 
 /* With --token-dir alone all jobs are tenants': nobody has the server's own
  * secret, and none has to be found on this host. */
-static int is_for_tenants(const struct options *o)
+static int ddprdzv_is_for_tenants(const struct options *o)
 {
 	const char *token = getenv("DDP_TOKEN");
 
@@ -211,13 +211,14 @@ static int is_for_tenants(const struct options *o)
 }
 
 /* Who starts us hands over what the clients will know. */
-static int take_auth(const struct options *o, struct auth *a, struct err *e)
+static int ddprdzv_read_auth(const struct options *o, struct auth *a,
+			     struct err *e)
 {
 	unsigned char bytes[AUTH_BYTES];
 	struct auth own;
 	int rc;
 
-	if (is_for_tenants(o))
+	if (ddprdzv_is_for_tenants(o))
 		return auth_random(a, "this ddprdzv", e);
 	if (!o->auth || strcmp(o->auth, "parent") != 0) {
 		rc = auth_choose(&own, o->auth, o->token_file, e);
@@ -242,7 +243,7 @@ static int take_auth(const struct options *o, struct auth *a, struct err *e)
 
 /* ---- etcd ---- */
 
-static int check_etcd(struct options *o, struct err *e)
+static int ddprdzv_check_etcd(struct options *o, struct err *e)
 {
 	if (!o->etcd && (o->etcd_lease || o->etcd_https || o->etcd_cacert ||
 			 o->etcd_cert || o->etcd_key))
@@ -270,7 +271,7 @@ static int check_etcd(struct options *o, struct err *e)
 }
 
 /* As etcdctl has them: name:password, or the password on its own. */
-static void take_user(struct etcd_options *o)
+static void ddprdzv_read_etcd_user(struct etcd_options *o)
 {
 	static char user[USER_MAX];
 	const char *said = getenv("ETCDCTL_USER");
@@ -286,7 +287,8 @@ static void take_user(struct etcd_options *o)
 	o->password = colon ? colon : getenv("ETCDCTL_PASSWORD");
 }
 
-static struct leadership_options place_of(const struct options *o)
+static struct leadership_options ddprdzv_leadership_options(
+	const struct options *o)
 {
 	struct leadership_options place = {
 		.etcd = {.endpoints = o->etcd,
@@ -297,11 +299,11 @@ static struct leadership_options place_of(const struct options *o)
 		.keep_s = (uint32_t)o->etcd_keep,
 	};
 
-	take_user(&place.etcd);
+	ddprdzv_read_etcd_user(&place.etcd);
 	return place;
 }
 
-static struct account_limits accounts_of(const struct options *o)
+static struct account_limits ddprdzv_account_limits(const struct options *o)
 {
 	struct account_limits l = {
 		.job_bytes = (size_t)o->max_memory,
@@ -317,10 +319,10 @@ static struct account_limits accounts_of(const struct options *o)
 	return l;
 }
 
-static int serve(const struct options *o, const struct auth *auth,
-		 struct err *e)
+static int ddprdzv_serve(const struct options *o, const struct auth *auth,
+			 struct err *e)
 {
-	const struct leadership_options place = place_of(o);
+	const struct leadership_options place = ddprdzv_leadership_options(o);
 	struct daemon_options so = {
 		.auth = auth,
 		.parent_fd = (int)o->parent_fd,
@@ -333,7 +335,7 @@ static int serve(const struct options *o, const struct auth *auth,
 		.max_connections = (uint32_t)o->max_connections,
 		.max_keys = (size_t)o->max_keys,
 		.max_bytes = (size_t)o->max_bytes,
-		.accounts = accounts_of(o),
+		.accounts = ddprdzv_account_limits(o),
 		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
 		.token_dir = o->token_dir,
 		.metrics = o->metrics,
@@ -344,7 +346,7 @@ static int serve(const struct options *o, const struct auth *auth,
 	struct sock_addr at[SOCK_LISTEN_MAX] = {{.len = 0}};
 	struct server *server;
 	uv_loop_t loop;
-	int fds[SOCK_LISTEN_MAX], rc = open_listeners(o, at, fds, e);
+	int fds[SOCK_LISTEN_MAX], rc = ddprdzv_open_listeners(o, at, fds, e);
 
 	if (rc < 0)
 		return rc;
@@ -355,7 +357,7 @@ static int serve(const struct options *o, const struct auth *auth,
 		return err_set(e, rc, "cannot start: %s", uv_strerror(rc));
 	rc = daemon_new(&server, &loop, &so, e);
 	if (rc == 0) {
-		say_where(o, at, so.listeners);
+		ddprdzv_print_endpoints(o, at, so.listeners);
 		daemon_run(server);
 		daemon_free(server);
 	}
@@ -364,19 +366,19 @@ static int serve(const struct options *o, const struct auth *auth,
 }
 
 /* One that ddprun starts is ddprun's to speak of. */
-static void say_open(const struct options *o, const struct auth *auth)
+static void ddprdzv_warn_open(const struct options *o, const struct auth *auth)
 {
 	if (auth->methods == WIRE_NO_PROOF && o->parent_fd < 0)
 		log_warn("--auth none: whoever reaches this port can join any "
 			 "job here, read what it stores and end it");
 }
 
-static int print(int what)
+static int ddprdzv_print_info(int what)
 {
 	int rc;
 
 	if (what == OPTION_WANT_HELP)
-		print_help();
+		ddprdzv_print_help();
 	else
 		printf("ddprdzv %s\n", DDP_VERSION);
 	rc = file_flush_stdout();
@@ -403,7 +405,7 @@ int main(int argc, char **argv)
 	log_init("ddprdzv");
 	rc = option_parse(table, &o, argc, argv, 0, &e);
 	if (rc == OPTION_WANT_HELP || rc == OPTION_WANT_VERSION)
-		return print(rc);
+		return ddprdzv_print_info(rc);
 	if (rc >= 0 && rc < argc)
 		rc = err_set(&e, ERR_USAGE, "'%s' is not an option", argv[rc]);
 	if (rc >= 0 && o.guests && !o.job)
@@ -411,13 +413,13 @@ int main(int argc, char **argv)
 			     "--guests needs --job, the name of the workers' "
 			     "job");
 	if (rc >= 0)
-		rc = check_etcd(&o, &e);
+		rc = ddprdzv_check_etcd(&o, &e);
 	if (rc >= 0)
-		rc = take_auth(&o, &auth, &e);
+		rc = ddprdzv_read_auth(&o, &auth, &e);
 	if (rc >= 0) {
-		say_open(&o, &auth);
-		raise_fd_limit();
-		rc = serve(&o, &auth, &e);
+		ddprdzv_warn_open(&o, &auth);
+		ddprdzv_raise_fd_limit();
+		rc = ddprdzv_serve(&o, &auth, &e);
 	}
 	if (rc < 0)
 		log_error("%s", e.text);

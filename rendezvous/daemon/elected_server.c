@@ -6,7 +6,7 @@
 #include "rendezvous/recovery/recovery.h"
 #include "rendezvous/server/peer.h"
 
-static void on_known(void *owner)
+static void elected_server_on_known(void *owner)
 {
 	struct server *s = owner;
 
@@ -14,12 +14,13 @@ static void on_known(void *owner)
 	conn_flush_all(&s->pool);
 }
 
-static int on_load(void *owner, struct journal_etcd *journal, struct err *e)
+static int elected_server_load(void *owner, struct journal_etcd *journal,
+			       struct err *e)
 {
 	return recovery_start_in_etcd(owner, journal, e);
 }
 
-static int on_agree_key(void *owner, struct err *e)
+static int elected_server_agree_key(void *owner, struct err *e)
 {
 	struct server *s = owner;
 	int rc = sealed_key_agree(&s->auth, s->only_job, s->sealed_key, e);
@@ -29,7 +30,7 @@ static int on_agree_key(void *owner, struct err *e)
 	return rc;
 }
 
-static void on_serve(void *owner)
+static void elected_server_serve(void *owner)
 {
 	struct server *s = owner;
 
@@ -38,31 +39,32 @@ static void on_serve(void *owner)
 	journal_writer_kept(&s->writer);
 }
 
-static void on_forget(void *owner)
+static void elected_server_forget(void *owner)
 {
 	recovery_forget(owner);
 }
 
-static void on_kept(void *owner)
+static void elected_server_on_kept(void *owner)
 {
 	struct server *s = owner;
 
 	journal_writer_kept(&s->writer);
 }
 
-static int on_settle(void *owner)
+static int elected_server_settle(void *owner)
 {
 	struct server *s = owner;
 
 	return journal_writer_settle(&s->writer);
 }
 
-static int on_is_over(void *owner, struct journal_etcd *journal)
+static int elected_server_is_over(void *owner, struct journal_etcd *journal)
 {
 	return recovery_is_over_in_etcd(owner, journal);
 }
 
-static void on_look(void *owner, uint64_t since, struct leadership_view *v)
+static void elected_server_look(void *owner, uint64_t since,
+				struct leadership_view *v)
 {
 	const struct server *s = owner;
 	uint64_t now = uv_now(s->loop);
@@ -81,7 +83,7 @@ static void on_look(void *owner, uint64_t since, struct leadership_view *v)
 	}
 }
 
-static void on_close(void *owner)
+static void elected_server_on_close(void *owner)
 {
 	struct server *s = owner;
 
@@ -90,16 +92,16 @@ static void on_close(void *owner)
 }
 
 static const struct leadership_events events = {
-	.on_known = on_known,
-	.load = on_load,
-	.agree_key = on_agree_key,
-	.serve = on_serve,
-	.forget = on_forget,
-	.on_kept = on_kept,
-	.settle = on_settle,
-	.is_over = on_is_over,
-	.look = on_look,
-	.on_close = on_close,
+	.on_known = elected_server_on_known,
+	.load = elected_server_load,
+	.agree_key = elected_server_agree_key,
+	.serve = elected_server_serve,
+	.forget = elected_server_forget,
+	.on_kept = elected_server_on_kept,
+	.settle = elected_server_settle,
+	.is_over = elected_server_is_over,
+	.look = elected_server_look,
+	.on_close = elected_server_on_close,
 };
 
 int elected_server_open(struct server *s, const struct leadership_options *o,

@@ -17,7 +17,7 @@ struct now {
 	uint64_t keys, bytes, memory, parked, waiting;
 };
 
-static void count_job(struct now *n, const struct hosted_job *h)
+static void metrics_count_job(struct now *n, const struct hosted_job *h)
 {
 	struct wire_job m;
 
@@ -33,7 +33,7 @@ static void count_job(struct now *n, const struct hosted_job *h)
 	}
 }
 
-static void count_member(struct now *n, const struct peer *m)
+static void metrics_count_peer(struct now *n, const struct peer *m)
 {
 	n->unproven += m->role == 0;
 	n->agents += m->role == WIRE_AGENT;
@@ -44,7 +44,7 @@ static void count_member(struct now *n, const struct peer *m)
 		      job_node_waits(m->hosted->job, m->node);
 }
 
-static void count(struct now *n, const struct server *s)
+static void metrics_count(struct now *n, const struct server *s)
 {
 	struct hash_table *jobs = (struct hash_table *)&s->jobs;
 	struct hash_item *item = NULL;
@@ -52,29 +52,30 @@ static void count(struct now *n, const struct server *s)
 
 	memset(n, 0, sizeof(*n));
 	while ((item = hash_table_next(jobs, item)))
-		count_job(n, (const struct hosted_job *)item);
+		metrics_count_job(n, (const struct hosted_job *)item);
 	for (m = s->peers; m; m = m->next)
-		count_member(n, m);
+		metrics_count_peer(n, m);
 }
 
 /* ---- the exposition ---- */
 
-static void head(struct buf *out, const char *name, const char *type,
-		 const char *help)
+static void metrics_put_head(struct buf *out, const char *name,
+			     const char *type, const char *help)
 {
 	buf_printf(out, "# HELP ddprdzv_%s %s\n# TYPE ddprdzv_%s %s\n", name,
 		   help, name, type);
 }
 
-static void one(struct buf *out, const char *name, const char *type,
-		const char *help, uint64_t value)
+static void metrics_put_one(struct buf *out, const char *name, const char *type,
+			    const char *help, uint64_t value)
 {
-	head(out, name, type, help);
+	metrics_put_head(out, name, type, help);
 	buf_printf(out, "ddprdzv_%s %llu\n", name, (unsigned long long)value);
 }
 
-static void labelled(struct buf *out, const char *name, const char *label,
-		     const char *value, uint64_t n)
+static void metrics_put_labelled(struct buf *out, const char *name,
+				 const char *label, const char *value,
+				 uint64_t n)
 {
 	buf_printf(out, "ddprdzv_%s{%s=\"", name, label);
 	for (; *value; value++)
@@ -82,101 +83,115 @@ static void labelled(struct buf *out, const char *name, const char *label,
 	buf_printf(out, "\"} %llu\n", (unsigned long long)n);
 }
 
-static void put_connections(struct buf *out, const struct server *s,
-			    const struct now *n)
+static void metrics_put_connections(struct buf *out, const struct server *s,
+				    const struct now *n)
 {
-	head(out, "connections", "gauge", "Clients that are connected, by "
-	     "what they have said that they are.");
-	labelled(out, "connections", "role", "unproven", n->unproven);
-	labelled(out, "connections", "role", "agent", n->agents);
-	labelled(out, "connections", "role", "worker", n->workers_connected);
-	labelled(out, "connections", "role", "tool", n->tools);
-	one(out, "connections_accepted_total", "counter",
-	    "Connections that were taken.", s->counts.accepted);
-	head(out, "connections_refused_total", "counter",
-	     "Clients that were refused, by why.");
-	labelled(out, "connections_refused_total", "reason", "descriptors",
-		 s->counts.refused_full);
-	labelled(out, "connections_refused_total", "reason", "hello",
-		 s->counts.refused_hello);
-	one(out, "received_bytes_total", "counter", "Bytes from clients.",
-	    s->pool.bytes_in);
-	one(out, "sent_bytes_total", "counter", "Bytes to clients.",
-	    s->pool.bytes_out);
+	metrics_put_head(out, "connections", "gauge",
+			 "Clients that are connected, by "
+			 "what they have said that they are.");
+	metrics_put_labelled(out, "connections", "role", "unproven",
+			     n->unproven);
+	metrics_put_labelled(out, "connections", "role", "agent", n->agents);
+	metrics_put_labelled(out, "connections", "role", "worker",
+			     n->workers_connected);
+	metrics_put_labelled(out, "connections", "role", "tool", n->tools);
+	metrics_put_one(out, "connections_accepted_total", "counter",
+			"Connections that were taken.", s->counts.accepted);
+	metrics_put_head(out, "connections_refused_total", "counter",
+			 "Clients that were refused, by why.");
+	metrics_put_labelled(out, "connections_refused_total", "reason",
+			     "descriptors", s->counts.refused_full);
+	metrics_put_labelled(out, "connections_refused_total", "reason",
+			     "hello", s->counts.refused_hello);
+	metrics_put_one(out, "received_bytes_total", "counter",
+			"Bytes from clients.", s->pool.bytes_in);
+	metrics_put_one(out, "sent_bytes_total", "counter", "Bytes to clients.",
+			s->pool.bytes_out);
 }
 
-static void put_jobs(struct buf *out, const struct server *s,
-		     const struct now *n)
+static void metrics_put_jobs(struct buf *out, const struct server *s,
+			     const struct now *n)
 {
-	head(out, "jobs", "gauge", "Jobs, by state.");
+	metrics_put_head(out, "jobs", "gauge", "Jobs, by state.");
 	for (int i = 0; i < JOB_STATES; i++)
-		labelled(out, "jobs", "state", job_state_name(i), n->jobs[i]);
-	one(out, "nodes", "gauge", "Nodes that have joined.", n->nodes);
-	one(out, "spares", "gauge", "Nodes that wait as spares.", n->spares);
-	one(out, "workers", "gauge", "Workers of running rounds.", n->workers);
-	one(out, "rounds_total", "counter", "Rounds that have begun.",
-	    s->counts.rounds);
-	one(out, "restarts_total", "counter",
-	    "Rounds that ended with a restart after a failure.",
-	    s->counts.restarts);
-	one(out, "regroups_total", "counter",
-	    "Rounds that ended as nodes came or went.", s->counts.changes);
-	one(out, "leases_lost_total", "counter",
-	    "Agents that were not heard from for their lease.",
-	    s->counts.leases_lost);
-	one(out, "jobs_expired_total", "counter", "Jobs that were idle.",
-	    s->counts.expired);
-	one(out, "waiting_agents", "gauge",
-	    "Agents that wait for a round to begin.", n->waiting);
+		metrics_put_labelled(out, "jobs", "state", job_state_name(i),
+				     n->jobs[i]);
+	metrics_put_one(out, "nodes", "gauge", "Nodes that have joined.",
+			n->nodes);
+	metrics_put_one(out, "spares", "gauge", "Nodes that wait as spares.",
+			n->spares);
+	metrics_put_one(out, "workers", "gauge", "Workers of running rounds.",
+			n->workers);
+	metrics_put_one(out, "rounds_total", "counter",
+			"Rounds that have begun.", s->counts.rounds);
+	metrics_put_one(out, "restarts_total", "counter",
+			"Rounds that ended with a restart after a failure.",
+			s->counts.restarts);
+	metrics_put_one(out, "regroups_total", "counter",
+			"Rounds that ended as nodes came or went.",
+			s->counts.changes);
+	metrics_put_one(out, "leases_lost_total", "counter",
+			"Agents that were not heard from for their lease.",
+			s->counts.leases_lost);
+	metrics_put_one(out, "jobs_expired_total", "counter",
+			"Jobs that were idle.", s->counts.expired);
+	metrics_put_one(out, "waiting_agents", "gauge",
+			"Agents that wait for a round to begin.", n->waiting);
 }
 
-static void put_journal(struct buf *out, const struct server *s)
+static void metrics_put_journal(struct buf *out, const struct server *s)
 {
 	if (s->leadership)
-		one(out, "serving", "gauge",
-		    "1 where etcd has it that this "
-		    "one is its job's server, 0 where it stands by.",
-		    (uint64_t)leadership_is_sure(s->leadership));
+		metrics_put_one(
+			out, "serving", "gauge",
+			"1 where etcd has it that this "
+			"one is its job's server, 0 where it stands by.",
+			(uint64_t)leadership_is_sure(s->leadership));
 	if (s->writer.file)
-		one(out, "journal_bytes", "gauge", "Bytes in the journal.",
-		    journal_file_bytes(s->writer.file));
+		metrics_put_one(out, "journal_bytes", "gauge",
+				"Bytes in the journal.",
+				journal_file_bytes(s->writer.file));
 }
 
-static void put_store(struct buf *out, const struct server *s,
-		      const struct now *n)
+static void metrics_put_store(struct buf *out, const struct server *s,
+			      const struct now *n)
 {
-	one(out, "store_keys", "gauge", "Keys in the stores of all rounds.",
-	    n->keys);
-	one(out, "store_bytes", "gauge", "Bytes of keys and values in them.",
-	    n->bytes);
-	one(out, "memory_bytes", "gauge", "Bytes held for jobs: stores, who "
-	    "waits in them, clients and their buffers.", n->memory);
-	one(out, "parked_requests", "gauge",
-	    "Requests of workers that wait for their answer.", n->parked);
-	head(out, "requests_total", "counter", "Messages from clients.");
+	metrics_put_one(out, "store_keys", "gauge",
+			"Keys in the stores of all rounds.", n->keys);
+	metrics_put_one(out, "store_bytes", "gauge",
+			"Bytes of keys and values in them.", n->bytes);
+	metrics_put_one(out, "memory_bytes", "gauge",
+			"Bytes held for jobs: stores, who "
+			"waits in them, clients and their buffers.",
+			n->memory);
+	metrics_put_one(out, "parked_requests", "gauge",
+			"Requests of workers that wait for their answer.",
+			n->parked);
+	metrics_put_head(out, "requests_total", "counter",
+			 "Messages from clients.");
 	for (size_t i = 0;
 	     i < sizeof(s->counts.requests) / sizeof(*s->counts.requests); i++)
 		if (strncmp(wire_type_name((int)i), "type ", 5) != 0)
-			labelled(out, "requests_total", "type",
-				 wire_type_name((int)i),
-				 s->counts.requests[i]);
+			metrics_put_labelled(out, "requests_total", "type",
+					     wire_type_name((int)i),
+					     s->counts.requests[i]);
 }
 
 void metrics_put(struct buf *out, const struct server *s)
 {
 	struct now n;
 
-	count(&n, s);
-	put_connections(out, s, &n);
-	put_jobs(out, s, &n);
-	put_store(out, s, &n);
-	put_journal(out, s);
+	metrics_count(&n, s);
+	metrics_put_connections(out, s, &n);
+	metrics_put_jobs(out, s, &n);
+	metrics_put_store(out, s, &n);
+	metrics_put_journal(out, s);
 }
 
 /* ---- the port ---- */
 
-static int page(void *arg, const char *path, struct buf *out,
-		const char **type)
+static int metrics_on_page(void *arg, const char *path, struct buf *out,
+			   const char **type)
 {
 	const struct server *s = arg;
 
@@ -212,7 +227,8 @@ int metrics_open(struct server *s, const char *text, struct err *e)
 	if (rc >= 0)
 		rc = sock_listen(&a, e);
 	if (rc >= 0)
-		rc = http_server_open(&s->web, s->loop, rc, page, s, e);
+		rc = http_server_open(&s->web, s->loop, rc, metrics_on_page, s,
+				      e);
 	if (rc == 0)
 		log_info("health and metrics at http://%s/",
 			 sock_addr_text(&a, at));

@@ -53,12 +53,12 @@ struct election {
 	void (*resigned)(void *owner);
 };
 
-static void look(struct election *c);
-static void check(struct election *c);
-static void grant(struct election *c);
+static void election_query(struct election *c);
+static void election_check_key(struct election *c);
+static void election_grant_lease(struct election *c);
 
 /* etcd's clock goes on while this host sleeps. */
-static uint64_t now_ms(void)
+static uint64_t election_now_ms(void)
 {
 	struct timespec t;
 
@@ -66,7 +66,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void go(struct election *c, enum state s)
+static void election_set_state(struct election *c, enum state s)
 {
 	log_debug("etcd: %s -> %s", state_names[c->state], state_names[s]);
 	c->state = s;
@@ -77,7 +77,7 @@ struct slice election_key(const struct election *c)
 	return SLICE(c->key.data, c->key.len);
 }
 
-static void stop(struct election *c)
+static void election_stop(struct election *c)
 {
 	if (c->watch)
 		etcd_unwatch(c->watch);
@@ -91,27 +91,27 @@ static void stop(struct election *c)
 	c->state = OVER;
 }
 
-static void lose(struct election *c, const struct err *why)
+static void election_fail(struct election *c, const struct err *why)
 {
 	const struct election_events *events = c->events;
 
 	if (c->state == OVER)
 		return;
-	stop(c);
+	election_stop(c);
 	events->on_lost(c->owner, why);
 }
 
-static void no_memory(struct election *c)
+static void election_fail_no_memory(struct election *c)
 {
 	struct err e = ERR_INIT;
 
 	err_set(&e, -ENOMEM, "out of memory for a request to etcd");
-	lose(c, &e);
+	election_fail(c, &e);
 }
 
 /* What the state waits for. */
-static void ask(struct election *c, const char *path, struct buf *body,
-		etcd_done *done)
+static void election_send(struct election *c, const char *path,
+			  struct buf *body, etcd_done *done)
 {
 	c->call = body->failed ? NULL
 			       : etcd_send(c->etcd, path,
@@ -119,19 +119,19 @@ static void ask(struct election *c, const char *path, struct buf *body,
 					   c->within_ms, done, c);
 	buf_release(body);
 	if (!c->call)
-		no_memory(c);
+		election_fail_no_memory(c);
 }
 
 /* ---- the lease ---- */
 
-static void keep_alive(uv_timer_t *t);
+static void election_renew(uv_timer_t *t);
 
-static void keep_later(struct election *c)
+static void election_renew_later(struct election *c)
 {
-	uv_timer_start(&c->timer, keep_alive, c->ttl_s * 1000u / 3, 0);
+	uv_timer_start(&c->timer, election_renew, c->ttl_s * 1000u / 3, 0);
 }
 
-static void lease_over(struct election *c)
+static void election_lease_ended(struct election *c)
 {
 	struct err e = ERR_INIT;
 
@@ -140,13 +140,13 @@ static void lease_over(struct election *c)
 		"did not hear of it for %u s; was this host stopped, or cut "
 		"off?",
 		etcd_where(c->etcd), c->ttl_s);
-	lose(c, &e);
+	election_fail(c, &e);
 }
 
 /* The lease runs from when etcd heard of us, which is not earlier than we
  * asked. etcd's clock may be faster than ours: a twentieth is not relied
  * upon. */
-static void lease_runs(struct election *c)
+static void election_extend(struct election *c)
 {
 	uint64_t ttl_ms = c->ttl_s * 1000u;
 
@@ -154,143 +154,145 @@ static void lease_runs(struct election *c)
 	c->sure_ms = c->ends_ms - ttl_ms / 20;
 }
 
-static void on_alive(void *owner, const struct etcd_reply *r,
-		     const struct err *why)
+static void election_on_renewed(void *owner, const struct etcd_reply *r,
+				const struct err *why)
 {
 	struct election *c = owner;
 
 	c->alive = NULL;
 	if (r && !r->error.len && r->ttl_s > 0)
-		lease_runs(c);
-	if (!r || r->error.len || r->ttl_s <= 0 || now_ms() >= c->ends_ms) {
-		lease_over(c);
+		election_extend(c);
+	if (!r || r->error.len || r->ttl_s <= 0 ||
+	    election_now_ms() >= c->ends_ms) {
+		election_lease_ended(c);
 		return;
 	}
-	keep_later(c);
+	election_renew_later(c);
 	c->events->on_longer(c->owner);
 }
 
-static void keep_alive(uv_timer_t *t)
+static void election_renew(uv_timer_t *t)
 {
 	struct election *c = t->data;
 	struct buf body = BUF_INIT(REQUEST_MAX);
-	uint64_t now = now_ms();
+	uint64_t now = election_now_ms();
 
 	if (now >= c->ends_ms) {
-		lease_over(c);
+		election_lease_ended(c);
 		return;
 	}
 	c->asked_ms = now;
 	etcd_put_lease(&body, c->lease);
 	c->alive =
 		etcd_send(c->etcd, ETCD_KEEPALIVE, SLICE(body.data, body.len),
-			  c->ends_ms - now, on_alive, c);
+			  c->ends_ms - now, election_on_renewed, c);
 	buf_release(&body);
 	if (!c->alive)
-		no_memory(c);
+		election_fail_no_memory(c);
 }
 
 int election_is_sure(const struct election *c)
 {
-	return c->state == LEADING && now_ms() < c->sure_ms;
+	return c->state == LEADING && election_now_ms() < c->sure_ms;
 }
 
 /* ---- who it is ---- */
 
-static void on_look(uv_timer_t *t)
+static void election_on_query_due(uv_timer_t *t)
 {
-	look(t->data);
+	election_query(t->data);
 }
 
-static void follow(struct election *c, struct slice address)
+static void election_set_other(struct election *c, struct slice address)
 {
 	char *other = strndup(address.data, address.len);
 
 	if (!other) {
-		no_memory(c);
+		election_fail_no_memory(c);
 		return;
 	}
-	go(c, FOLLOWING);
+	election_set_state(c, FOLLOWING);
 	if (!c->other || strcmp(c->other, other) != 0)
 		c->events->on_other(c->owner, other);
 	free(c->other);
 	c->other = other;
 	if (c->changed)
-		look(c);
+		election_query(c);
 	else
-		uv_timer_start(&c->timer, on_look, c->ttl_s * 1000u, 0);
+		uv_timer_start(&c->timer, election_on_query_due,
+			       c->ttl_s * 1000u, 0);
 }
 
-static void lead(struct election *c, int64_t revision)
+static void election_lead(struct election *c, int64_t revision)
 {
-	go(c, LEADING);
+	election_set_state(c, LEADING);
 	c->revision = revision;
 	if (!c->sure_ms) /* it was there: how long still? */
-		c->ends_ms = now_ms() + c->ttl_s * 1000u;
+		c->ends_ms = election_now_ms() + c->ttl_s * 1000u;
 	if (!uv_is_active((uv_handle_t *)&c->timer) && !c->alive)
-		keep_alive(&c->timer);
+		election_renew(&c->timer);
 	if (c->state == LEADING)
 		c->events->on_won(c->owner, revision);
 	if (c->state == LEADING && c->changed)
-		check(c);
+		election_check_key(c);
 }
 
-static void claim(struct election *c, int64_t modified);
+static void election_claim(struct election *c, int64_t modified);
 
 /* The key as it is now: with our own lease it is ours, because a request came
  * twice, or because the process before this one had it. */
-static void take_key(struct election *c, const struct etcd_kv *kv)
+static void election_handle_key(struct election *c, const struct etcd_kv *kv)
 {
 	if (kv->lease == c->lease && kv->value.len == strlen(c->address) &&
 	    memcmp(kv->value.data, c->address, kv->value.len) == 0)
-		claim(c, kv->modified);
+		election_claim(c, kv->modified);
 	else
-		follow(c, kv->value);
+		election_set_other(c, kv->value);
 }
 
-static void nobody(struct election *c)
+static void election_set_none(struct election *c)
 {
 	free(c->other);
 	c->other = NULL;
-	grant(c);
+	election_grant_lease(c);
 	if (c->state != OVER)
 		c->events->on_none(c->owner);
 }
 
-static void on_looked(void *owner, const struct etcd_reply *r,
-		      const struct err *why)
+static void election_on_queried(void *owner, const struct etcd_reply *r,
+				const struct err *why)
 {
 	struct election *c = owner;
 
 	c->call = NULL;
 	if (!r || r->error.len)
-		lose(c, why);
+		election_fail(c, why);
 	else if (r->nkvs)
-		take_key(c, r->kvs);
+		election_handle_key(c, r->kvs);
 	else
-		nobody(c);
+		election_set_none(c);
 }
 
-static void look(struct election *c)
+static void election_query(struct election *c)
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
 
 	c->changed = 0;
 	uv_timer_stop(&c->timer);
-	go(c, LOOKING);
+	election_set_state(c, LOOKING);
 	etcd_put_range(&body, election_key(c), SLICE("", 0), 1, 0);
-	ask(c, ETCD_RANGE, &body, on_looked);
+	election_send(c, ETCD_RANGE, &body, election_on_queried);
 }
 
-static void on_checked(void *owner, const struct etcd_reply *r,
-		       const struct err *why)
+static void election_on_checked(void *owner, const struct etcd_reply *r,
+				const struct err *why)
 {
 	struct election *c = owner;
 	struct err e = ERR_INIT;
 
 	c->call = NULL;
 	if (c->changed) {
-		check(c);
+		election_check_key(c);
 		return;
 	}
 	if (!r || r->error.len || (r->nkvs && r->kvs->modified == c->revision))
@@ -299,58 +301,59 @@ static void on_checked(void *owner, const struct etcd_reply *r,
 		"somebody else has written or removed %.*s in "
 		"etcd (%s)",
 		(int)c->key.len, c->key.data, etcd_where(c->etcd));
-	lose(c, &e);
+	election_fail(c, &e);
 }
 
 /* Our own key. */
-static void check(struct election *c)
+static void election_check_key(struct election *c)
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
 
 	c->changed = 0;
 	etcd_put_range(&body, election_key(c), SLICE("", 0), 1, 0);
-	ask(c, ETCD_RANGE, &body, on_checked);
+	election_send(c, ETCD_RANGE, &body, election_on_checked);
 }
 
-static void on_changed(void *owner)
+static void election_on_changed(void *owner)
 {
 	struct election *c = owner;
 
 	if (c->state == FOLLOWING)
-		look(c);
+		election_query(c);
 	else if (c->state == LEADING && !c->call)
-		check(c);
+		election_check_key(c);
 	else
 		c->changed = 1;
 }
 
 /* ---- to become it ---- */
 
-static void on_key(void *owner, const struct etcd_reply *r,
-		   const struct err *why)
+static void election_on_key(void *owner, const struct etcd_reply *r,
+			    const struct err *why)
 {
 	struct election *c = owner;
 
 	c->call = NULL;
 	if (r && r->code == ETCD_NOT_FOUND)
-		grant(c); /* the lease ended before it was used */
+		election_grant_lease(
+			c); /* the lease ended before it was used */
 	else if (!r || r->error.len)
-		lose(c, why);
+		election_fail(c, why);
 	else if (r->succeeded)
-		lead(c, r->revision);
+		election_lead(c, r->revision);
 	else if (r->nkvs)
-		take_key(c, r->kvs);
+		election_handle_key(c, r->kvs);
 	else
-		look(c);
+		election_query(c);
 }
 
 /* If nobody has written the key since that revision; 0: if it is not there. */
-static void claim(struct election *c, int64_t modified)
+static void election_claim(struct election *c, int64_t modified)
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
 	struct etcd_txn t;
 
-	go(c, CAMPAIGNING);
+	election_set_state(c, CAMPAIGNING);
 	etcd_txn_init(&t, REQUEST_MAX);
 	etcd_txn_if_modified(&t, election_key(c), modified);
 	/* also where it is ours: what the process before this one wrote may be
@@ -359,11 +362,11 @@ static void claim(struct election *c, int64_t modified)
 	etcd_txn_else_get(&t, election_key(c), SLICE("", 0), 1);
 	etcd_put_txn(&body, &t);
 	etcd_txn_release(&t);
-	ask(c, ETCD_TXN, &body, on_key);
+	election_send(c, ETCD_TXN, &body, election_on_key);
 }
 
-static void on_granted(void *owner, const struct etcd_reply *r,
-		       const struct err *why)
+static void election_on_granted(void *owner, const struct etcd_reply *r,
+				const struct err *why)
 {
 	struct election *c = owner;
 
@@ -371,28 +374,28 @@ static void on_granted(void *owner, const struct etcd_reply *r,
 	/* FAILED_PRECONDITION: there is one with this number, and it is ours,
 	 * for how long is not known */
 	if (!r || (r->error.len && r->code != ETCD_PRECONDITION)) {
-		lose(c, why);
+		election_fail(c, why);
 		return;
 	}
-	lease_runs(c);
+	election_extend(c);
 	if (r->error.len)
 		c->sure_ms = 0;
-	claim(c, 0);
+	election_claim(c, 0);
 }
 
-static void grant(struct election *c)
+static void election_grant_lease(struct election *c)
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
 
-	go(c, GRANTING);
-	c->asked_ms = now_ms();
+	election_set_state(c, GRANTING);
+	c->asked_ms = election_now_ms();
 	etcd_put_grant(&body, c->lease, c->ttl_s);
-	ask(c, ETCD_GRANT, &body, on_granted);
+	election_send(c, ETCD_GRANT, &body, election_on_granted);
 }
 
 /* ---- begin and end ---- */
 
-static void on_closed(uv_handle_t *t)
+static void election_on_closed(uv_handle_t *t)
 {
 	struct election *c = t->data;
 
@@ -423,7 +426,7 @@ int election_start(struct election **out, struct etcd *etcd, uv_loop_t *loop,
 	buf_printf(&c->key, "server");
 	if (!c->key.failed && c->address)
 		c->watch = etcd_watch(etcd, election_key(c), SLICE("", 0),
-				      on_changed, c);
+				      election_on_changed, c);
 	uv_timer_init(loop, &c->timer);
 	c->timer.data = c;
 	if (!c->watch) {
@@ -431,12 +434,12 @@ int election_start(struct election **out, struct etcd *etcd, uv_loop_t *loop,
 		return err_set(e, -ENOMEM, "out of memory");
 	}
 	*out = c;
-	look(c);
+	election_query(c);
 	return 0;
 }
 
-static void on_resigned(void *owner, const struct etcd_reply *r,
-			const struct err *why)
+static void election_on_resigned(void *owner, const struct etcd_reply *r,
+				 const struct err *why)
 {
 	struct election *c = owner;
 
@@ -451,13 +454,14 @@ void election_resign(struct election *c, void (*done)(void *owner))
 	int may_be_ours = c->state != FOLLOWING && c->state != OVER;
 	int led = c->state == LEADING;
 
-	stop(c);
+	election_stop(c);
 	c->resigned = done;
 	etcd_put_lease(&body, c->lease);
 	if (may_be_ours)
-		c->call = etcd_send(
-			c->etcd, ETCD_REVOKE, SLICE(body.data, body.len),
-			led ? c->ttl_s * 1000u : RESIGN_MS, on_resigned, c);
+		c->call = etcd_send(c->etcd, ETCD_REVOKE,
+				    SLICE(body.data, body.len),
+				    led ? c->ttl_s * 1000u : RESIGN_MS,
+				    election_on_resigned, c);
 	buf_release(&body);
 	if (!c->call)
 		done(c->owner);
@@ -465,6 +469,6 @@ void election_resign(struct election *c, void (*done)(void *owner))
 
 void election_close(struct election *c)
 {
-	stop(c);
-	uv_close((uv_handle_t *)&c->timer, on_closed);
+	election_stop(c);
+	uv_close((uv_handle_t *)&c->timer, election_on_closed);
 }

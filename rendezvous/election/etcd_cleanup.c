@@ -20,19 +20,19 @@ struct etcd_cleanup {
 	uv_timer_t timer;
 };
 
-static void ask(struct etcd_cleanup *r);
+static void etcd_cleanup_query(struct etcd_cleanup *r);
 
-static void on_changed(void *owner)
+static void etcd_cleanup_on_changed(void *owner)
 {
 	struct etcd_cleanup *r = owner;
 
 	r->changed = 1;
 	if (!r->call)
-		ask(r);
+		etcd_cleanup_query(r);
 }
 
-static void on_asked(void *owner, const struct etcd_reply *reply,
-		     const struct err *why)
+static void etcd_cleanup_on_queried(void *owner, const struct etcd_reply *reply,
+				    const struct err *why)
 {
 	struct etcd_cleanup *r = owner;
 
@@ -47,14 +47,14 @@ static void on_asked(void *owner, const struct etcd_reply *reply,
 	}
 	if (!r->watch) {
 		r->watch = etcd_watch(r->etcd, SLICE(r->key.data, r->key.len),
-				      SLICE("", 0), on_changed, r);
+				      SLICE("", 0), etcd_cleanup_on_changed, r);
 		r->on_told(r->owner, ETCD_CLEANUP_THERE);
 	} else if (r->changed) {
-		ask(r);
+		etcd_cleanup_query(r);
 	}
 }
 
-static void ask(struct etcd_cleanup *r)
+static void etcd_cleanup_query(struct etcd_cleanup *r)
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
 
@@ -62,13 +62,13 @@ static void ask(struct etcd_cleanup *r)
 	etcd_put_range(&body, SLICE(r->key.data, r->key.len), SLICE("", 0), 1,
 		       0);
 	if (!body.failed)
-		r->call = etcd_send(r->etcd, ETCD_RANGE,
-				    SLICE(body.data, body.len),
-				    r->ttl_s * 1000u, on_asked, r);
+		r->call = etcd_send(
+			r->etcd, ETCD_RANGE, SLICE(body.data, body.len),
+			r->ttl_s * 1000u, etcd_cleanup_on_queried, r);
 	buf_release(&body);
 }
 
-static void on_long(uv_timer_t *t)
+static void etcd_cleanup_on_timeout(uv_timer_t *t)
 {
 	struct etcd_cleanup *r = t->data;
 
@@ -91,12 +91,13 @@ int etcd_cleanup_watch(struct etcd_cleanup **out, struct etcd *etcd,
 	r->owner = owner;
 	uv_timer_init(loop, &r->timer);
 	r->timer.data = r;
-	uv_timer_start(&r->timer, on_long, 2000ull * ttl_s + SPARE_MS, 0);
+	uv_timer_start(&r->timer, etcd_cleanup_on_timeout,
+		       2000ull * ttl_s + SPARE_MS, 0);
 	buf_init(&r->key, REQUEST_MAX);
 	journal_etcd_put_folder(&r->key, job);
 	buf_printf(&r->key, "ended");
 	if (!r->key.failed)
-		ask(r);
+		etcd_cleanup_query(r);
 	if (!r->call) {
 		etcd_cleanup_close(r);
 		return err_set(e, -ENOMEM, "out of memory");
@@ -105,7 +106,7 @@ int etcd_cleanup_watch(struct etcd_cleanup **out, struct etcd *etcd,
 	return 0;
 }
 
-static void on_closed(uv_handle_t *t)
+static void etcd_cleanup_on_closed(uv_handle_t *t)
 {
 	struct etcd_cleanup *r = t->data;
 
@@ -121,5 +122,5 @@ void etcd_cleanup_close(struct etcd_cleanup *r)
 		etcd_unwatch(r->watch);
 	if (r->call)
 		etcd_cancel(r->call);
-	uv_close((uv_handle_t *)&r->timer, on_closed);
+	uv_close((uv_handle_t *)&r->timer, etcd_cleanup_on_closed);
 }

@@ -11,7 +11,7 @@ struct pass {
 	struct reader in;
 };
 
-static void u32(struct pass *p, uint32_t *v)
+static void job_snapshot_u32(struct pass *p, uint32_t *v)
 {
 	if (p->out)
 		buf_put_u32(p->out, *v);
@@ -19,7 +19,7 @@ static void u32(struct pass *p, uint32_t *v)
 		*v = reader_u32(&p->in);
 }
 
-static void u64(struct pass *p, uint64_t *v)
+static void job_snapshot_u64(struct pass *p, uint64_t *v)
 {
 	if (p->out)
 		buf_put_u64(p->out, *v);
@@ -27,21 +27,21 @@ static void u64(struct pass *p, uint64_t *v)
 		*v = reader_u64(&p->in);
 }
 
-static void number(struct pass *p, int *v)
+static void job_snapshot_number(struct pass *p, int *v)
 {
 	uint32_t word = (uint32_t)*v;
 
-	u32(p, &word);
+	job_snapshot_u32(p, &word);
 	*v = (int)word;
 }
 
 /* NULL stays NULL. */
-static void text(struct pass *p, char **s)
+static void job_snapshot_text(struct pass *p, char **s)
 {
 	struct slice in;
 	int there = *s != NULL;
 
-	number(p, &there);
+	job_snapshot_number(p, &there);
 	if (p->out && *s)
 		buf_put_slice(p->out, SLICE_STR(*s));
 	if (p->out || !there)
@@ -51,7 +51,7 @@ static void text(struct pass *p, char **s)
 	p->in.bad |= !*s;
 }
 
-static void array(struct pass *p, char *s, size_t size)
+static void job_snapshot_array(struct pass *p, char *s, size_t size)
 {
 	struct slice in;
 
@@ -68,7 +68,7 @@ static void array(struct pass *p, char *s, size_t size)
 	}
 }
 
-static void pass_buf(struct pass *p, struct buf *b)
+static void job_snapshot_buf(struct pass *p, struct buf *b)
 {
 	struct slice in;
 
@@ -82,24 +82,24 @@ static void pass_buf(struct pass *p, struct buf *b)
 	p->in.bad |= b->failed != 0;
 }
 
-static void pass_told(struct pass *p, struct job_stop_order *t)
+static void job_snapshot_stop(struct pass *p, struct job_stop_order *t)
 {
 	int level = t->level, cause = t->cause;
 
-	number(p, &level);
-	number(p, &cause);
+	job_snapshot_number(p, &level);
+	job_snapshot_number(p, &cause);
 	t->level = (uint8_t)level;
 	t->cause = (uint8_t)cause;
-	number(p, &t->signal);
-	u32(p, &t->grace_ms);
-	array(p, t->text, sizeof(t->text));
-	array(p, t->first, sizeof(t->first));
-	number(p, &t->exit_code);
-	u32(p, &t->stopped);
-	u32(p, &t->killed);
+	job_snapshot_number(p, &t->signal);
+	job_snapshot_u32(p, &t->grace_ms);
+	job_snapshot_array(p, t->text, sizeof(t->text));
+	job_snapshot_array(p, t->first, sizeof(t->first));
+	job_snapshot_number(p, &t->exit_code);
+	job_snapshot_u32(p, &t->stopped);
+	job_snapshot_u32(p, &t->killed);
 }
 
-static void pass_end(struct pass *p, struct job *j)
+static void job_snapshot_end(struct pass *p, struct job *j)
 {
 	struct wire_frame f;
 	struct wire_end m;
@@ -122,43 +122,43 @@ static void pass_end(struct pass *p, struct job *j)
 		j->end.text = SLICE(NULL, 0);
 }
 
-static void pass_job(struct pass *p, struct job *j)
+static void job_snapshot_job(struct pass *p, struct job *j)
 {
 	int state = (int)j->state, count = MEMORIES;
 
-	number(p, &state);
+	job_snapshot_number(p, &state);
 	j->state = (enum job_state)state;
-	u32(p, &j->round);
-	u32(p, &j->attempt);
-	u32(p, &j->changes);
-	text(p, &j->first_host);
-	u32(p, &j->min_nodes);
-	u32(p, &j->max_nodes);
-	u32(p, &j->max_restarts);
-	u32(p, &j->last_call_ms);
-	u32(p, &j->members);
-	u32(p, &j->spares);
-	u32(p, &j->seq);
-	u32(p, &j->joined);
-	u64(p, &j->nproc);
-	number(p, &j->calling);
-	u32(p, &j->next_memory);
+	job_snapshot_u32(p, &j->round);
+	job_snapshot_u32(p, &j->attempt);
+	job_snapshot_u32(p, &j->changes);
+	job_snapshot_text(p, &j->first_host);
+	job_snapshot_u32(p, &j->min_nodes);
+	job_snapshot_u32(p, &j->max_nodes);
+	job_snapshot_u32(p, &j->max_restarts);
+	job_snapshot_u32(p, &j->last_call_ms);
+	job_snapshot_u32(p, &j->members);
+	job_snapshot_u32(p, &j->spares);
+	job_snapshot_u32(p, &j->seq);
+	job_snapshot_u32(p, &j->joined);
+	job_snapshot_u64(p, &j->nproc);
+	job_snapshot_number(p, &j->calling);
+	job_snapshot_u32(p, &j->next_memory);
 	/* most jobs never lose a node */
 	count = j->next_memory ? MEMORIES : 0;
 	for (int i = 0; i < count; i++) {
 		char *host = j->memory[i].host;
 
-		text(p, &host);
-		number(p, &j->memory[i].rank);
+		job_snapshot_text(p, &host);
+		job_snapshot_number(p, &j->memory[i].rank);
 		if (!p->out)
 			assign_fill(j, &j->memory[i], host, j->memory[i].rank);
 	}
-	u32(p, &j->nnodes);
-	u32(p, &j->world_size);
-	u32(p, &j->exited);
-	pass_buf(p, &j->early);
-	pass_told(p, &j->told);
-	pass_end(p, j);
+	job_snapshot_u32(p, &j->nnodes);
+	job_snapshot_u32(p, &j->world_size);
+	job_snapshot_u32(p, &j->exited);
+	job_snapshot_buf(p, &j->early);
+	job_snapshot_stop(p, &j->told);
+	job_snapshot_end(p, j);
 	for (int i = 0; i < count; i++)
 		if (j->memory[i].rank < 0 ||
 		    j->memory[i].rank >= (int32_t)j->max_nodes)
@@ -169,40 +169,40 @@ static void pass_job(struct pass *p, struct job *j)
 		p->in.bad = 1;
 }
 
-static void pass_node(struct pass *p, struct job_node *n)
+static void job_snapshot_node(struct pass *p, struct job_node *n)
 {
 	int place = (int)n->place, port = n->master_port;
 
-	text(p, &n->node_id);
-	text(p, &n->host);
-	text(p, &n->addr);
-	text(p, &n->role);
-	number(p, &port);
+	job_snapshot_text(p, &n->node_id);
+	job_snapshot_text(p, &n->host);
+	job_snapshot_text(p, &n->addr);
+	job_snapshot_text(p, &n->role);
+	job_snapshot_number(p, &port);
 	n->master_port = (uint16_t)port;
-	number(p, &n->hosts_server);
-	number(p, &n->agent_store);
-	number(p, &n->store_open);
-	u32(p, &n->nproc);
-	u32(p, &n->seq);
-	number(p, &place);
+	job_snapshot_number(p, &n->hosts_server);
+	job_snapshot_number(p, &n->agent_store);
+	job_snapshot_number(p, &n->store_open);
+	job_snapshot_u32(p, &n->nproc);
+	job_snapshot_u32(p, &n->seq);
+	job_snapshot_number(p, &place);
 	n->place = (enum job_place)place;
-	number(p, &n->joined);
-	number(p, &n->running);
-	number(p, &n->told);
-	number(p, &n->home);
-	number(p, &n->rank);
-	u32(p, &n->base);
-	u32(p, &n->role_base);
-	u32(p, &n->role_world);
-	u32(p, &n->said);
-	u32(p, &n->lease_ms);
+	job_snapshot_number(p, &n->joined);
+	job_snapshot_number(p, &n->running);
+	job_snapshot_number(p, &n->told);
+	job_snapshot_number(p, &n->home);
+	job_snapshot_number(p, &n->rank);
+	job_snapshot_u32(p, &n->base);
+	job_snapshot_u32(p, &n->role_base);
+	job_snapshot_u32(p, &n->role_world);
+	job_snapshot_u32(p, &n->said);
+	job_snapshot_u32(p, &n->lease_ms);
 }
 
-static void pass_ranks(struct pass *p, struct job *j)
+static void job_snapshot_ranks(struct pass *p, struct job *j)
 {
 	int there = j->ranks != NULL;
 
-	number(p, &there);
+	job_snapshot_number(p, &there);
 	if (!there || p->in.bad)
 		return;
 	if (!p->out)
@@ -212,8 +212,8 @@ static void pass_ranks(struct pass *p, struct job *j)
 		return;
 	}
 	for (uint32_t i = 0; i < j->world_size && !p->in.bad; i++) {
-		text(p, &j->ranks[i].text);
-		number(p, &j->ranks[i].failed);
+		job_snapshot_text(p, &j->ranks[i].text);
+		job_snapshot_number(p, &j->ranks[i].failed);
 	}
 }
 
@@ -225,18 +225,18 @@ void job_save(const struct job *j, struct buf *out)
 	uint32_t nodes = 0;
 
 	buf_put_slice(out, SLICE_STR(j->id));
-	pass_job(&p, all);
+	job_snapshot_job(&p, all);
 	for (n = j->nodes; n; n = n->next)
 		nodes++;
 	buf_put_u32(out, nodes);
 	for (n = j->nodes; n; n = n->next)
-		pass_node(&p, n);
-	pass_ranks(&p, all);
+		job_snapshot_node(&p, n);
+	job_snapshot_ranks(&p, all);
 }
 
 /* ---- in ---- */
 
-static void drop_node(struct job_node *n)
+static void job_snapshot_drop_node(struct job_node *n)
 {
 	free(n->node_id);
 	free(n->host);
@@ -246,7 +246,7 @@ static void drop_node(struct job_node *n)
 }
 
 /* Where it sits, by what it says of itself. */
-static int seat(struct job *j, struct job_node *n)
+static int job_snapshot_place_node(struct job *j, struct job_node *n)
 {
 	if (n->running && (n->rank < 0 || (uint32_t)n->rank >= j->nnodes))
 		return -1;
@@ -263,24 +263,24 @@ static int seat(struct job *j, struct job_node *n)
 	return 0;
 }
 
-static int load_node(struct job *j, struct pass *p)
+static int job_snapshot_load_node(struct job *j, struct pass *p)
 {
 	struct job_node *n = calloc(1, sizeof(*n));
 
 	if (!n)
 		return -1;
-	pass_node(p, n);
+	job_snapshot_node(p, n);
 	if (p->in.bad || !n->node_id || !n->host || !n->addr || !n->role ||
 	    n->home < -1 || n->home >= (int32_t)j->max_nodes ||
 	    n->place > NODE_GONE) {
-		drop_node(n);
+		job_snapshot_drop_node(n);
 		return -1;
 	}
 	n->item.key = SLICE_STR(n->node_id);
 	assign_addr_key(n);
 	if (hash_table_find(&j->by_id, n->item.key) ||
 	    hash_table_insert(&j->by_id, &n->item) < 0) {
-		drop_node(n);
+		job_snapshot_drop_node(n);
 		return -1;
 	}
 	n->pprev = j->nodes_tail;
@@ -289,12 +289,12 @@ static int load_node(struct job *j, struct pass *p)
 	return 0;
 }
 
-static int load(struct job *j, struct pass *p)
+static int job_snapshot_load_job(struct job *j, struct pass *p)
 {
 	uint32_t nodes;
 	struct job_node *n;
 
-	pass_job(p, j);
+	job_snapshot_job(p, j);
 	nodes = reader_u32(&p->in);
 	if (p->in.bad)
 		return -1;
@@ -306,13 +306,14 @@ static int load(struct job *j, struct pass *p)
 			return -1;
 	}
 	while (nodes--)
-		if (load_node(j, p) < 0)
+		if (job_snapshot_load_node(j, p) < 0)
 			return -1;
-	pass_ranks(p, j);
+	job_snapshot_ranks(p, j);
 	if (p->in.bad || reader_left(&p->in))
 		return -1;
 	for (n = j->nodes; n; n = n->next)
-		if (j->first_host ? seat(j, n) < 0 : n->running)
+		if (j->first_host ? job_snapshot_place_node(j, n) < 0
+				  : n->running)
 			return -1;
 	if (j->state == JOB_RUNNING && (!j->ranks || !j->nnodes))
 		return -1;
@@ -333,7 +334,7 @@ struct job *job_load(struct slice bytes)
 	j = p.in.bad ? NULL : job_new(id, 0);
 	if (!j)
 		return NULL;
-	if (load(j, &p) < 0) {
+	if (job_snapshot_load_job(j, &p) < 0) {
 		job_free(j);
 		return NULL;
 	}

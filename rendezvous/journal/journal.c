@@ -3,33 +3,36 @@
 
 /* Each step can be undone, so whatever differs in one word only gives another
  * sum; words that differ together do so but once in 2^64. */
-static uint64_t mix(uint64_t h, uint64_t word)
+static uint64_t journal_checksum_mix(uint64_t h, uint64_t word)
 {
 	h = (h ^ word) * 0x9fb21c651e98df25u;
 	return h ^ h >> 29;
 }
 
-static uint64_t sum(uint64_t salt, uint64_t number, struct slice body)
+static uint64_t journal_checksum(uint64_t salt, uint64_t number,
+				 struct slice body)
 {
-	uint64_t h = mix(mix(salt, number), body.len), word;
+	uint64_t h = journal_checksum_mix(journal_checksum_mix(salt, number),
+					  body.len),
+		 word;
 	const char *p = body.data;
 	size_t n = body.len;
 
 	for (; n >= 8; n -= 8, p += 8) {
 		memcpy(&word, p, 8);
-		h = mix(h, word);
+		h = journal_checksum_mix(h, word);
 	}
 	word = 0;
 	if (n)
 		memcpy(&word, p, n);
-	return mix(h, word);
+	return journal_checksum_mix(h, word);
 }
 
 void journal_seal(char *head, uint64_t salt, uint64_t number,
 		  struct slice body)
 {
 	const uint32_t words[2] = {(uint32_t)body.len, 0};
-	const uint64_t more[2] = {number, sum(salt, number, body)};
+	const uint64_t more[2] = {number, journal_checksum(salt, number, body)};
 
 	memcpy(head, words, sizeof(words));
 	memcpy(head + sizeof(words), more, sizeof(more));
@@ -50,7 +53,7 @@ size_t journal_cut(struct slice in, uint64_t salt, uint64_t *number,
 	    (*number && more[0] != *number))
 		return 0;
 	*body = SLICE(in.data + JOURNAL_HEAD, words[0]);
-	if (more[1] != sum(salt, more[0], *body))
+	if (more[1] != journal_checksum(salt, more[0], *body))
 		return 0;
 	*number = more[0];
 	return JOURNAL_HEAD + (size_t)words[0];

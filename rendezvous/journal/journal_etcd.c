@@ -52,10 +52,10 @@ struct journal_etcd {
 	int over;
 };
 
-static void load_next(struct journal_etcd *j);
-static void send_next(struct journal_etcd *j);
+static void journal_etcd_load_next(struct journal_etcd *j);
+static void journal_etcd_send_next(struct journal_etcd *j);
 
-static void lose(struct journal_etcd *j, const struct err *why)
+static void journal_etcd_fail(struct journal_etcd *j, const struct err *why)
 {
 	if (j->over)
 		return;
@@ -63,8 +63,8 @@ static void lose(struct journal_etcd *j, const struct err *why)
 	j->events->on_lost(j->owner, why);
 }
 
-static void ask(struct journal_etcd *j, const char *path, struct buf *body,
-		etcd_done *done)
+static void journal_etcd_send(struct journal_etcd *j, const char *path,
+			      struct buf *body, etcd_done *done)
 {
 	struct err e = ERR_INIT;
 
@@ -75,15 +75,15 @@ static void ask(struct journal_etcd *j, const char *path, struct buf *body,
 	if (j->call)
 		return;
 	err_set(&e, -ENOMEM, "out of memory for the journal in etcd");
-	lose(j, &e);
+	journal_etcd_fail(j, &e);
 }
 
 /* FOLDER and what the format says, into to. */
-static struct slice key(const struct journal_etcd *j, struct buf *to,
-			const char *fmt, ...)
+static struct slice journal_etcd_key(const struct journal_etcd *j,
+				     struct buf *to, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static struct slice key(const struct journal_etcd *j, struct buf *to,
-			const char *fmt, ...)
+static struct slice journal_etcd_key(const struct journal_etcd *j,
+				     struct buf *to, const char *fmt, ...)
 {
 	char name[128];
 	va_list ap;
@@ -99,11 +99,12 @@ static struct slice key(const struct journal_etcd *j, struct buf *to,
 
 /* ---- the lease ---- */
 
-static void keep_lease(uv_timer_t *t);
+static void journal_etcd_renew_lease(uv_timer_t *t);
 
 /* One that could not be kept now is in a third of its time. */
-static void on_leased(void *owner, const struct etcd_reply *r,
-		      const struct err *why)
+static void journal_etcd_on_lease_renewed(void *owner,
+					  const struct etcd_reply *r,
+					  const struct err *why)
 {
 	struct journal_etcd *j = owner;
 	struct err e = ERR_INIT;
@@ -112,52 +113,55 @@ static void on_leased(void *owner, const struct etcd_reply *r,
 
 	j->lease_call = NULL;
 	if (!j->leased && (!r || r->error.len) && !was_there) {
-		lose(j, why);
+		journal_etcd_fail(j, why);
 		return;
 	}
 	if (r && !r->error.len && r->ttl_s <= 0) {
 		err_set(&e, ERR_TIMEOUT, "etcd (%s) gave this job's journal up",
 			etcd_where(j->etcd));
-		lose(j, &e);
+		journal_etcd_fail(j, &e);
 		return;
 	}
-	uv_timer_start(&j->timer, keep_lease,
+	uv_timer_start(&j->timer, journal_etcd_renew_lease,
 		       was_there ? 0 : j->keep_s * 1000ull / 3, 0);
 	if (j->leased)
 		return;
 	j->leased = 1;
 	if (!journal_etcd_is_kept(j))
-		send_next(j);
+		journal_etcd_send_next(j);
 }
 
-static void ask_lease(struct journal_etcd *j, const char *path,
-		      struct buf *body)
+static void journal_etcd_query_lease(struct journal_etcd *j, const char *path,
+				     struct buf *body)
 {
 	struct err e = ERR_INIT;
 
-	j->lease_call = body->failed ? NULL :
-		etcd_send(j->etcd, path, SLICE(body->data, body->len),
-			  j->within_ms, on_leased, j);
+	j->lease_call =
+		body->failed
+			? NULL
+			: etcd_send(j->etcd, path, SLICE(body->data, body->len),
+				    j->within_ms, journal_etcd_on_lease_renewed,
+				    j);
 	buf_release(body);
 	if (j->lease_call)
 		return;
 	err_set(&e, -ENOMEM, "out of memory for the journal in etcd");
-	lose(j, &e);
+	journal_etcd_fail(j, &e);
 }
 
-static void keep_lease(uv_timer_t *t)
+static void journal_etcd_renew_lease(uv_timer_t *t)
 {
 	struct journal_etcd *j = t->data;
 	struct buf body = BUF_INIT(KEY_MAX);
 
 	etcd_put_lease(&body, j->lease);
-	ask_lease(j, ETCD_KEEPALIVE, &body);
+	journal_etcd_query_lease(j, ETCD_KEEPALIVE, &body);
 }
 
 /* ---- reading ---- */
 
 /* Pieces have no gaps between their numbers. */
-static int is_next(const struct journal_etcd *j, struct slice key)
+static int journal_etcd_is_next(const struct journal_etcd *j, struct slice key)
 {
 	char end[24];
 	int n = snprintf(end, sizeof(end), "/%016llx",
@@ -168,31 +172,32 @@ static int is_next(const struct journal_etcd *j, struct slice key)
 }
 
 /* 1, or the journal is lost. */
-static int is_answer(struct journal_etcd *j, const struct etcd_reply *r,
-		     const struct err *why)
+static int journal_etcd_is_answer(struct journal_etcd *j,
+				  const struct etcd_reply *r,
+				  const struct err *why)
 {
 	j->call = NULL;
 	if (r && !r->error.len)
 		return 1;
-	lose(j, why);
+	journal_etcd_fail(j, why);
 	return 0;
 }
 
-static void on_page(void *owner, const struct etcd_reply *r,
-		    const struct err *why)
+static void journal_etcd_on_pieces(void *owner, const struct etcd_reply *r,
+				   const struct err *why)
 {
 	struct journal_etcd *j = owner;
 	struct err e = ERR_INIT;
 
-	if (!is_answer(j, r, why))
+	if (!journal_etcd_is_answer(j, r, why))
 		return;
 	for (size_t i = 0; i < r->nkvs; i++) {
-		if (!is_next(j, r->kvs[i].key)) {
+		if (!journal_etcd_is_next(j, r->kvs[i].key)) {
 			err_set(&e, ERR_DATA, "the journal in etcd (%s) has "
 				"%.*s where piece %llu should be",
 				etcd_where(j->etcd), SLICE_FMT(r->kvs[i].key),
 				(unsigned long long)j->number);
-			lose(j, &e);
+			journal_etcd_fail(j, &e);
 			return;
 		}
 		buf_put(&j->loaded, r->kvs[i].value.data, r->kvs[i].value.len);
@@ -203,36 +208,38 @@ static void on_page(void *owner, const struct etcd_reply *r,
 			"out of memory for the journal in etcd" :
 			"the journal in etcd is larger than %d MiB",
 			QUEUE_MAX >> 20);
-		lose(j, &e);
+		journal_etcd_fail(j, &e);
 	} else if (r->more) {
-		load_next(j);
+		journal_etcd_load_next(j);
 	} else {
 		j->events->on_loaded(j->owner);
 	}
 }
 
-static void load_next(struct journal_etcd *j)
+static void journal_etcd_load_next(struct journal_etcd *j)
 {
 	struct buf from = BUF_INIT(KEY_MAX), to = BUF_INIT(KEY_MAX);
 	struct buf body = BUF_INIT(BODY_MAX);
 
 	etcd_put_range(&body,
-		       key(j, &from, "journal/%s/%016llx", j->generation,
-			   (unsigned long long)j->number),
-		       key(j, &to, "journal/%s0", j->generation), PAGE, 0);
+		       journal_etcd_key(j, &from, "journal/%s/%016llx",
+					j->generation,
+					(unsigned long long)j->number),
+		       journal_etcd_key(j, &to, "journal/%s0", j->generation),
+		       PAGE, 0);
 	buf_release(&from);
 	buf_release(&to);
-	ask(j, ETCD_RANGE, &body, on_page);
+	journal_etcd_send(j, ETCD_RANGE, &body, journal_etcd_on_pieces);
 }
 
-static void on_head(void *owner, const struct etcd_reply *r,
-		    const struct err *why)
+static void journal_etcd_on_head(void *owner, const struct etcd_reply *r,
+				 const struct err *why)
 {
 	struct journal_etcd *j = owner;
 	struct err e = ERR_INIT;
 	size_t n;
 
-	if (!is_answer(j, r, why))
+	if (!journal_etcd_is_answer(j, r, why))
 		return;
 	if (!r->nkvs) {
 		j->events->on_loaded(j->owner);
@@ -243,14 +250,14 @@ static void on_head(void *owner, const struct etcd_reply *r,
 		err_set(&e, ERR_DATA, "etcd's key %.*s is none of a ddprdzv's: "
 			"delete it, or choose another --rdzv-id",
 			SLICE_FMT(r->kvs[0].key));
-		lose(j, &e);
+		journal_etcd_fail(j, &e);
 		return;
 	}
 	memcpy(j->generation, r->kvs[0].value.data, n);
 	j->generation[n] = '\0';
 	j->head = r->kvs[0].modified;
 	j->counts = 1;
-	load_next(j);
+	journal_etcd_load_next(j);
 }
 
 int journal_etcd_replay(struct journal_etcd *j,
@@ -278,7 +285,7 @@ int journal_etcd_replay(struct journal_etcd *j,
 
 /* ---- writing ---- */
 
-static void begin_generation(struct journal_etcd *j)
+static void journal_etcd_begin_generation(struct journal_etcd *j)
 {
 	j->superseded = 0;
 	snprintf(j->generation, sizeof(j->generation), "%016llx-%08x",
@@ -290,32 +297,32 @@ static void begin_generation(struct journal_etcd *j)
 /* A request that goes to a second member may have been carried out by the
  * first, late: then `head` is what it would have been, and so it was when this
  * server had its place. */
-static int is_head_there(const struct journal_etcd *j,
-			 const struct etcd_reply *r)
+static int journal_etcd_is_head_there(const struct journal_etcd *j,
+				      const struct etcd_reply *r)
 {
 	return !j->sending && !j->removing && r->nkvs &&
 	       r->kvs->value.len == strlen(j->generation) &&
 	       !memcmp(r->kvs->value.data, j->generation, r->kvs->value.len);
 }
 
-static void on_sent(void *owner, const struct etcd_reply *r,
-		    const struct err *why)
+static void journal_etcd_on_sent(void *owner, const struct etcd_reply *r,
+				 const struct err *why)
 {
 	struct journal_etcd *j = owner;
 	struct err e = ERR_INIT;
 
 	if (j->removing == REMOVED) { /* keys are gone; the lease goes anyhow */
 		j->call = NULL;
-		send_next(j);
+		journal_etcd_send_next(j);
 		return;
 	}
-	if (!is_answer(j, r, why))
+	if (!journal_etcd_is_answer(j, r, why))
 		return;
-	if (!r->succeeded && !is_head_there(j, r)) {
+	if (!r->succeeded && !journal_etcd_is_head_there(j, r)) {
 		err_set(&e, ERR_ABORTED, "another ddprdzv is this job's server "
 			"by now: etcd (%s) took this one for dead",
 			etcd_where(j->etcd));
-		lose(j, &e);
+		journal_etcd_fail(j, &e);
 		return;
 	}
 	if (j->sending) {
@@ -330,67 +337,74 @@ static void on_sent(void *owner, const struct etcd_reply *r,
 	}
 	j->sending = 0;
 	if (j->superseded)
-		begin_generation(j);
-	send_next(j);
+		journal_etcd_begin_generation(j);
+	journal_etcd_send_next(j);
 }
 
 /* For those who leave the job, and might find this server dead. */
-static void put_ended(struct journal_etcd *j, struct etcd_txn *t)
+static void journal_etcd_put_ended(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX);
 
 	if (j->ended)
-		etcd_txn_put(t, key(j, &name, "ended"), SLICE("", 0), j->lease);
+		etcd_txn_put(t, journal_etcd_key(j, &name, "ended"),
+			     SLICE("", 0), j->lease);
 	else
-		etcd_txn_delete(t, key(j, &name, "ended"), SLICE("", 0));
+		etcd_txn_delete(t, journal_etcd_key(j, &name, "ended"),
+				SLICE("", 0));
 	buf_release(&name);
 	j->ended_said = j->ended;
 }
 
-static void send_piece(struct journal_etcd *j, struct etcd_txn *t)
+static void journal_etcd_send_piece(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX);
 	size_t n = j->left ? j->left : j->queue.len;
 
 	j->sending = n < PIECE_MAX ? n : PIECE_MAX;
-	etcd_txn_put(t, key(j, &name, "journal/%s/%016llx", j->generation,
-			    (unsigned long long)j->number),
+	etcd_txn_put(t,
+		     journal_etcd_key(j, &name, "journal/%s/%016llx",
+				      j->generation,
+				      (unsigned long long)j->number),
 		     SLICE(j->queue.data, j->sending), j->lease);
 	buf_release(&name);
 	if (j->ended != j->ended_said)
-		put_ended(j, t);
+		journal_etcd_put_ended(j, t);
 }
 
 /* All of the snapshot is there: from now on it is what counts. Not where `head`
  * is another by now: such a request is one of ours that came twice, and the
  * pieces that it speaks of are gone. */
-static void send_head(struct journal_etcd *j, struct etcd_txn *t)
+static void journal_etcd_send_head(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX), end = BUF_INIT(KEY_MAX);
 
-	etcd_txn_if_modified(t, key(j, &name, "head"), j->head);
-	etcd_txn_else_get(t, key(j, &name, "head"), SLICE("", 0), 1);
-	etcd_txn_put(t, key(j, &name, "head"), SLICE_STR(j->generation),
-		     j->lease);
-	etcd_txn_delete(t, key(j, &name, "journal/"),
-			key(j, &end, "journal/%s", j->generation));
+	etcd_txn_if_modified(t, journal_etcd_key(j, &name, "head"), j->head);
+	etcd_txn_else_get(t, journal_etcd_key(j, &name, "head"), SLICE("", 0),
+			  1);
+	etcd_txn_put(t, journal_etcd_key(j, &name, "head"),
+		     SLICE_STR(j->generation), j->lease);
+	etcd_txn_delete(t, journal_etcd_key(j, &name, "journal/"),
+			journal_etcd_key(j, &end, "journal/%s", j->generation));
 	buf_release(&name);
 	buf_release(&end);
-	put_ended(j, t);
+	journal_etcd_put_ended(j, t);
 }
 
-static void send_removal(struct journal_etcd *j, struct etcd_txn *t)
+static void journal_etcd_send_removal(struct journal_etcd *j,
+				      struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX), end = BUF_INIT(KEY_MAX);
 
-	etcd_txn_delete(t, key(j, &name, "ended"), SLICE("", 0));
-	etcd_txn_delete(t, key(j, &name, "head"), SLICE("", 0));
-	etcd_txn_delete(t, key(j, &name, "journal/"), key(j, &end, "journal0"));
+	etcd_txn_delete(t, journal_etcd_key(j, &name, "ended"), SLICE("", 0));
+	etcd_txn_delete(t, journal_etcd_key(j, &name, "head"), SLICE("", 0));
+	etcd_txn_delete(t, journal_etcd_key(j, &name, "journal/"),
+			journal_etcd_key(j, &end, "journal0"));
 	buf_release(&name);
 	buf_release(&end);
 }
 
-static void send_next(struct journal_etcd *j)
+static void journal_etcd_send_next(struct journal_etcd *j)
 {
 	struct buf body = BUF_INIT(BODY_MAX);
 	struct etcd_txn t;
@@ -404,26 +418,26 @@ static void send_next(struct journal_etcd *j)
 	if (j->removing == REVOKE) {
 		j->removing = REMOVED;
 		etcd_put_lease(&body, j->lease);
-		ask(j, ETCD_REVOKE, &body, on_sent);
+		journal_etcd_send(j, ETCD_REVOKE, &body, journal_etcd_on_sent);
 		return;
 	}
 	etcd_txn_init(&t, BODY_MAX);
 	etcd_txn_if_modified(&t, SLICE(j->guard.data, j->guard.len),
 			     j->guard_revision);
 	if (j->removing == REMOVE)
-		send_removal(j, &t);
+		journal_etcd_send_removal(j, &t);
 	else if (!j->counts && !j->left)
-		send_head(j, &t);
+		journal_etcd_send_head(j, &t);
 	else
-		send_piece(j, &t);
+		journal_etcd_send_piece(j, &t);
 	if (j->removing == REMOVE)
 		j->removing = REVOKE;
 	etcd_put_txn(&body, &t);
 	etcd_txn_release(&t);
-	ask(j, ETCD_TXN, &body, on_sent);
+	journal_etcd_send(j, ETCD_TXN, &body, journal_etcd_on_sent);
 }
 
-static void put_batch(struct journal_etcd *j, struct slice batch)
+static void journal_etcd_put_batch(struct journal_etcd *j, struct slice batch)
 {
 	struct err e = ERR_INIT;
 
@@ -433,7 +447,7 @@ static void put_batch(struct journal_etcd *j, struct slice batch)
 	err_set(&e, j->queue.failed, "etcd (%s) does not take the journal as "
 		"fast as it is written: %zu MiB wait", etcd_where(j->etcd),
 		j->queue.len >> 20);
-	lose(j, &e);
+	journal_etcd_fail(j, &e);
 }
 
 void journal_etcd_append(struct journal_etcd *j, struct slice batch)
@@ -441,12 +455,12 @@ void journal_etcd_append(struct journal_etcd *j, struct slice batch)
 	/* the first batch of all stands where a snapshot would: before `head`
 	 * */
 	if (!j->counts && !j->count) {
-		begin_generation(j);
+		journal_etcd_begin_generation(j);
 		j->left = batch.len + 4;
 	}
 	j->since += batch.len + 4;
-	put_batch(j, batch);
-	send_next(j);
+	journal_etcd_put_batch(j, batch);
+	journal_etcd_send_next(j);
 }
 
 void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
@@ -456,15 +470,15 @@ void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
 	j->left = 0;
 	for (size_t i = 0; i < n; i++) {
 		j->left += parts[i].len + 4;
-		put_batch(j, parts[i]);
+		journal_etcd_put_batch(j, parts[i]);
 	}
 	j->since = 0;
 	j->snapshot = j->left;
 	if (j->call)
 		j->superseded = 1;
 	else
-		begin_generation(j);
-	send_next(j);
+		journal_etcd_begin_generation(j);
+	journal_etcd_send_next(j);
 }
 
 void journal_etcd_say_ended(struct journal_etcd *j, int ended)
@@ -496,7 +510,7 @@ void journal_etcd_remove(struct journal_etcd *j)
 	j->queue.len = j->sending;
 	j->left = 0;
 	j->removing = REMOVE;
-	send_next(j);
+	journal_etcd_send_next(j);
 }
 
 /* ---- begin and end ---- */
@@ -544,14 +558,15 @@ int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 	}
 	*out = j;
 	etcd_put_grant(&body, j->lease, j->keep_s);
-	ask_lease(j, ETCD_GRANT, &body);
-	etcd_put_range(&body, key(j, &name, "head"), SLICE("", 0), 1, 0);
+	journal_etcd_query_lease(j, ETCD_GRANT, &body);
+	etcd_put_range(&body, journal_etcd_key(j, &name, "head"), SLICE("", 0),
+		       1, 0);
 	buf_release(&name);
-	ask(j, ETCD_RANGE, &body, on_head);
+	journal_etcd_send(j, ETCD_RANGE, &body, journal_etcd_on_head);
 	return 0;
 }
 
-static void on_closed(uv_handle_t *t)
+static void journal_etcd_on_closed(uv_handle_t *t)
 {
 	struct journal_etcd *j = t->data;
 
@@ -571,5 +586,5 @@ void journal_etcd_close(struct journal_etcd *j)
 		etcd_cancel(j->call);
 	if (j->lease_call)
 		etcd_cancel(j->lease_call);
-	uv_close((uv_handle_t *)&j->timer, on_closed);
+	uv_close((uv_handle_t *)&j->timer, journal_etcd_on_closed);
 }

@@ -48,20 +48,20 @@ struct journal_file {
 	char name[256];
 };
 
-static struct header *header(const struct journal_file *f)
+static struct header *journal_file_header(const struct journal_file *f)
 {
 	return (struct header *)(void *)f->map;
 }
 
-static int failed(const struct journal_file *f, int rc, const char *what,
-		  struct err *e)
+static int journal_file_fail(const struct journal_file *f, int rc,
+			     const char *what, struct err *e)
 {
 	return err_set(e, rc, "journal %s: %s: %s", f->name, what,
 		       strerror(-rc));
 }
 
 /* The space is taken now, so that no store into the mapping can fail. */
-static int grow(struct journal_file *f, size_t need, struct err *e)
+static int journal_file_grow(struct journal_file *f, size_t need, struct err *e)
 {
 	size_t size = f->size ? f->size : FIRST_SIZE;
 	void *map;
@@ -79,7 +79,7 @@ static int grow(struct journal_file *f, size_t need, struct err *e)
 		rc = map == MAP_FAILED ? errno : 0;
 	}
 	if (rc)
-		return failed(f, -rc, "cannot grow", e);
+		return journal_file_fail(f, -rc, "cannot grow", e);
 	f->map = map;
 	f->size = size;
 	return 0;
@@ -87,14 +87,14 @@ static int grow(struct journal_file *f, size_t need, struct err *e)
 
 /* ---- opening ---- */
 
-static int lock(struct journal_file *f, struct err *e)
+static int journal_file_lock(struct journal_file *f, struct err *e)
 {
 	struct header h = {.pid = 0};
 
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
-		return failed(f, -errno, "cannot lock it", e);
+		return journal_file_fail(f, -errno, "cannot lock it", e);
 	if (pread(f->fd, &h, sizeof(h), 0) < (ssize_t)sizeof(h))
 		h.pid = 0;
 	h.host[sizeof(h.host) - 1] = '\0';
@@ -104,9 +104,9 @@ static int lock(struct journal_file *f, struct err *e)
 		       h.host);
 }
 
-static int make_header(struct journal_file *f, struct err *e)
+static int journal_file_make_header(struct journal_file *f, struct err *e)
 {
-	struct header *h = header(f);
+	struct header *h = journal_file_header(f);
 	int rc = random_bytes(&h->salt, sizeof(h->salt), e);
 
 	if (rc < 0)
@@ -116,9 +116,9 @@ static int make_header(struct journal_file *f, struct err *e)
 	return 0;
 }
 
-static int check_header(struct journal_file *f, struct err *e)
+static int journal_file_check_header(struct journal_file *f, struct err *e)
 {
-	const struct header *h = header(f);
+	const struct header *h = journal_file_header(f);
 
 	if (memcmp(h->magic, magic, sizeof(magic) - 1))
 		return err_set(e, ERR_USAGE, "journal %s: it is a file of "
@@ -129,39 +129,40 @@ static int check_header(struct journal_file *f, struct err *e)
 	return 0;
 }
 
-static int begin(struct journal_file *f, struct err *e)
+static int journal_file_start_empty(struct journal_file *f, struct err *e)
 {
 	struct stat st;
-	int rc = lock(f, e);
+	int rc = journal_file_lock(f, e);
 
 	if (rc < 0)
 		return rc;
 	if (fstat(f->fd, &st) < 0)
-		return failed(f, -errno, "cannot look at it", e);
+		return journal_file_fail(f, -errno, "cannot look at it", e);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_USAGE, "journal %s: it is no file",
 			       f->name);
 	if (st.st_size > 0 && st.st_size < PAGE)
 		return err_set(e, ERR_USAGE, "journal %s: it is a file of "
 			       "something else: choose another", f->name);
-	rc = grow(f, (size_t)st.st_size, e);
+	rc = journal_file_grow(f, (size_t)st.st_size, e);
 	if (rc == 0)
-		rc = st.st_size ? check_header(f, e) : make_header(f, e);
+		rc = st.st_size ? journal_file_check_header(f, e)
+				: journal_file_make_header(f, e);
 	if (rc < 0)
 		return rc;
-	header(f)->pid = getpid();
-	sock_host_name(header(f)->host);
+	journal_file_header(f)->pid = getpid();
+	sock_host_name(journal_file_header(f)->host);
 	return 0;
 }
 
 /* The secret of a job and all that it stores lie in it, and what it says is
  * believed: it is this user's alone. */
-static int check_owner(const struct journal_file *f, struct err *e)
+static int journal_file_check_owner(const struct journal_file *f, struct err *e)
 {
 	struct stat st;
 
 	if (fstat(f->fd, &st) < 0)
-		return failed(f, -errno, "cannot look at it", e);
+		return journal_file_fail(f, -errno, "cannot look at it", e);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_USAGE, "journal %s: it is no regular "
 			       "file: choose another", f->name);
@@ -197,13 +198,16 @@ int journal_file_open(struct journal_file **out, const char *path, int fd,
 	else
 		rc = fcntl(fd, F_SETFD, FD_CLOEXEC);
 	if (f->fd < 0 || rc < 0)
-		rc = failed(f, -errno, errno == ELOOP ?
-			    "name the file itself, not a symbolic link" :
-			    "cannot open it", e);
+		rc = journal_file_fail(
+			f, -errno,
+			errno == ELOOP
+				? "name the file itself, not a symbolic link"
+				: "cannot open it",
+			e);
 	if (rc == 0 && path)
-		rc = check_owner(f, e);
+		rc = journal_file_check_owner(f, e);
 	if (rc == 0)
-		rc = begin(f, e);
+		rc = journal_file_start_empty(f, e);
 	if (rc < 0) {
 		journal_file_close(f);
 		return rc;
@@ -229,7 +233,7 @@ int journal_file_replay(struct journal_file *f,
 			int (*take)(void *arg, struct slice batch), void *arg,
 			struct err *e)
 {
-	struct header *h = header(f);
+	struct header *h = journal_file_header(f);
 	size_t at = h->start, n;
 	uint64_t number = 0; /* the first may have any */
 	struct slice body;
@@ -259,27 +263,31 @@ int journal_file_replay(struct journal_file *f,
 		log_warn("journal %s: what it had cannot be read; was this "
 			 "host's power cut? The jobs in it are lost: start "
 			 "them again", f->name);
-	return make_header(f, e);
+	return journal_file_make_header(f, e);
 }
 
 /* ---- writing ---- */
 
-static void put(struct journal_file *f, size_t at, struct slice batch)
+static void journal_file_write_batch(struct journal_file *f, size_t at,
+				     struct slice batch)
 {
 	memcpy(f->map + at + JOURNAL_HEAD, batch.data, batch.len);
-	journal_seal(f->map + at, header(f)->salt, ++f->number, batch);
+	journal_seal(f->map + at, journal_file_header(f)->salt, ++f->number,
+		     batch);
 }
 
 /* Behind what is there. */
-static int add(struct journal_file *f, struct slice batch, struct err *e)
+static int journal_file_append_batch(struct journal_file *f, struct slice batch,
+				     struct err *e)
 {
 	size_t need = JOURNAL_HEAD + batch.len;
-	int rc = batch.len > JOURNAL_BATCH_MAX ? failed(f, -EFBIG, "a batch", e)
-					       : grow(f, f->end + need, e);
+	int rc = batch.len > JOURNAL_BATCH_MAX
+			 ? journal_file_fail(f, -EFBIG, "a batch", e)
+			 : journal_file_grow(f, f->end + need, e);
 
 	if (rc < 0)
 		return rc;
-	put(f, f->end, batch);
+	journal_file_write_batch(f, f->end, batch);
 	f->end += need;
 	f->since += need;
 	return 0;
@@ -293,8 +301,9 @@ int journal_file_append(struct journal_file *f, struct slice batch,
 	if (f->lost || f->owes)
 		return err_set(e, -ENOSPC, "journal %s: it needs a snapshot",
 			       f->name);
-	rc = header(f)->start ? add(f, batch, e) :
-				journal_file_snapshot(f, &batch, 1, e);
+	rc = journal_file_header(f)->start
+		     ? journal_file_append_batch(f, batch, e)
+		     : journal_file_snapshot(f, &batch, 1, e);
 	f->owes = rc < 0;
 	return rc;
 }
@@ -302,40 +311,40 @@ int journal_file_append(struct journal_file *f, struct slice batch,
 void journal_file_lose(struct journal_file *f)
 {
 	f->lost = 1;
-	__atomic_store_n(&header(f)->start, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&journal_file_header(f)->start, 0, __ATOMIC_RELEASE);
 }
 
 int journal_file_snapshot(struct journal_file *f, const struct slice *parts,
 			  size_t n, struct err *e)
 {
-	struct header *h = header(f);
+	struct header *h = journal_file_header(f);
 	size_t need = 0, at = PAGE, next;
 	int rc = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (parts[i].len > JOURNAL_BATCH_MAX)
-			return failed(f, -EFBIG, "a snapshot", e);
+			return journal_file_fail(f, -EFBIG, "a snapshot", e);
 		need += JOURNAL_HEAD + parts[i].len;
 	}
 	if (h->start && PAGE + need > h->start)
 		at = (f->end + 7) & ~(size_t)7;
-	rc = grow(f, at + need, e);
+	rc = journal_file_grow(f, at + need, e);
 	if (rc < 0)
 		return rc;
 	next = at;
 	for (size_t i = 0; i < n; i++) {
-		put(f, next, parts[i]);
+		journal_file_write_batch(f, next, parts[i]);
 		next += JOURNAL_HEAD + parts[i].len;
 	}
 	/* what was there before goes only when this is there */
 	if (msync(f->map, f->size, MS_SYNC) < 0)
-		return failed(f, -errno, "cannot write it", e);
-	h = header(f);
+		return journal_file_fail(f, -errno, "cannot write it", e);
+	h = journal_file_header(f);
 	__atomic_store_n(&h->start, at, __ATOMIC_RELEASE);
 	/* nor is it written over while a power cut could bring back the start
 	 * that points there */
 	if (msync(f->map, PAGE, MS_SYNC) < 0)
-		return failed(f, -errno, "cannot write it", e);
+		return journal_file_fail(f, -errno, "cannot write it", e);
 	f->end = at + need;
 	f->snapshot = need;
 	f->since = 0;

@@ -8,7 +8,8 @@ void reply_cache_limit(struct reply_cache *ps, uint32_t ranks)
 	ps->most_gone = (size_t)ranks * REPLY_CACHE_PER_RANK + REPLY_CACHE_MORE;
 }
 
-static void list_append(struct reply_list *l, struct cached_reply *p)
+static void reply_cache_list_append(struct reply_list *l,
+				    struct cached_reply *p)
 {
 	if (!l->first)
 		l->end = &l->first;
@@ -18,7 +19,8 @@ static void list_append(struct reply_list *l, struct cached_reply *p)
 	l->end = &p->next;
 }
 
-static void list_remove(struct reply_list *l, struct cached_reply *p)
+static void reply_cache_list_remove(struct reply_list *l,
+				    struct cached_reply *p)
 {
 	*p->pprev = p->next;
 	if (p->next)
@@ -27,15 +29,16 @@ static void list_remove(struct reply_list *l, struct cached_reply *p)
 		l->end = p->pprev;
 }
 
-static void become_gone(struct reply_cache *ps, struct cached_reply *p)
+static void reply_cache_add_gone(struct reply_cache *ps, struct cached_reply *p)
 {
-	list_append(&ps->gone, p);
+	reply_cache_list_append(&ps->gone, p);
 	ps->ngone++;
 }
 
-static void leave_gone(struct reply_cache *ps, struct cached_reply *p)
+static void reply_cache_remove_gone(struct reply_cache *ps,
+				    struct cached_reply *p)
 {
-	list_remove(&ps->gone, p);
+	reply_cache_list_remove(&ps->gone, p);
 	ps->ngone--;
 }
 
@@ -63,7 +66,7 @@ struct cached_reply *reply_cache_find_or_make(struct reply_cache *ps,
 		free(p);
 		return NULL;
 	}
-	become_gone(ps, p);
+	reply_cache_add_gone(ps, p);
 	return p;
 }
 
@@ -74,26 +77,26 @@ static void reply_cache_free(struct cached_reply *p, struct store *s)
 	free(p);
 }
 
-static void forget(struct reply_cache *ps, struct store *s,
-		   struct cached_reply *p)
+static void reply_cache_forget(struct reply_cache *ps, struct store *s,
+			       struct cached_reply *p)
 {
-	leave_gone(ps, p);
+	reply_cache_remove_gone(ps, p);
 	hash_table_remove(&ps->table, &p->item);
 	reply_cache_free(p, s);
 }
 
-static void forget_oldest(struct reply_cache *ps, struct store *s)
+static void reply_cache_forget_oldest(struct reply_cache *ps, struct store *s)
 {
 	while (ps->most_gone && ps->ngone > ps->most_gone)
-		forget(ps, s, ps->gone.first);
+		reply_cache_forget(ps, s, ps->gone.first);
 }
 
 void reply_cache_take(struct reply_cache *ps, struct cached_reply *p,
 		      void *owner)
 {
 	if (!p->owner) {
-		leave_gone(ps, p);
-		list_append(&ps->here, p);
+		reply_cache_remove_gone(ps, p);
+		reply_cache_list_append(&ps->here, p);
 	}
 	p->owner = owner;
 }
@@ -101,12 +104,12 @@ void reply_cache_take(struct reply_cache *ps, struct cached_reply *p,
 void reply_cache_leave(struct reply_cache *ps, struct store *s,
 		       struct cached_reply *p)
 {
-	list_remove(&ps->here, p);
+	reply_cache_list_remove(&ps->here, p);
 	p->owner = NULL;
-	become_gone(ps, p);
+	reply_cache_add_gone(ps, p);
 	if (!p->type)
-		forget(ps, s, p);
-	forget_oldest(ps, s);
+		reply_cache_forget(ps, s, p);
+	reply_cache_forget_oldest(ps, s);
 }
 
 int reply_cache_is_gather(uint8_t type)
@@ -129,9 +132,9 @@ void reply_cache_set(struct reply_cache *ps, struct cached_reply *p,
 	if (p->owner)
 		return;
 	/* of a journal that is read: the last to be forgotten */
-	leave_gone(ps, p);
-	become_gone(ps, p);
-	forget_oldest(ps, s);
+	reply_cache_remove_gone(ps, p);
+	reply_cache_add_gone(ps, p);
+	reply_cache_forget_oldest(ps, s);
 }
 
 const struct cached_reply *reply_cache_next(const struct reply_cache *ps,

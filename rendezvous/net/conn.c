@@ -16,10 +16,10 @@ enum { CACHE_LINE = 64 };
 /* From pool on, and the first of what the owner has behind a connection. */
 enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
-static void on_timer(uv_timer_t *t);
+static void conn_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
+static void conn_on_timer(uv_timer_t *t);
 
-static void arm(struct conn *c)
+static void conn_set_timer(struct conn *c)
 {
 	uint64_t now = uv_now(c->pool->loop);
 	uint64_t when = c->own_due < c->user_due ? c->own_due : c->user_due;
@@ -29,23 +29,24 @@ static void arm(struct conn *c)
 	if (when >= c->armed || c->state == CONN_CLOSED)
 		return;
 	c->armed = when;
-	uv_timer_start(&c->timer, on_timer, when > now ? when - now : 0, 0);
+	uv_timer_start(&c->timer, conn_on_timer, when > now ? when - now : 0,
+		       0);
 }
 
 void conn_due(struct conn *c, uint64_t when)
 {
 	c->user_due = when;
-	arm(c);
+	conn_set_timer(c);
 }
 
-static int is_open(const struct conn *c)
+static int conn_is_open(const struct conn *c)
 {
 	return c->state == CONN_PREFACE || c->state == CONN_OPEN;
 }
 
 /* ---- closing ---- */
 
-static void on_handle_closed(uv_handle_t *h)
+static void conn_on_handle_closed(uv_handle_t *h)
 {
 	struct conn *c = h->data;
 
@@ -60,7 +61,7 @@ static void on_handle_closed(uv_handle_t *h)
 	c->events->on_closed(c);
 }
 
-static void forget_dirty(struct conn *c)
+static void conn_forget_dirty(struct conn *c)
 {
 	struct conn **p = &c->pool->dirty;
 
@@ -77,16 +78,16 @@ void conn_drop(struct conn *c)
 	if (c->state == CONN_CLOSED)
 		return;
 	c->state = CONN_CLOSED;
-	forget_dirty(c);
+	conn_forget_dirty(c);
 	conn_unmark(c);
 	conn_go_on(c);
-	uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
-	uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+	uv_close((uv_handle_t *)&c->tcp, conn_on_handle_closed);
+	uv_close((uv_handle_t *)&c->timer, conn_on_handle_closed);
 }
 
 void conn_gone(struct conn *c, const char *why)
 {
-	int was_open = is_open(c);
+	int was_open = conn_is_open(c);
 
 	conn_drop(c);
 	if (was_open)
@@ -95,7 +96,7 @@ void conn_gone(struct conn *c, const char *why)
 
 /* Who does not read would not read our end either: the close that follows
  * drops what the kernel still holds for it, and it sees that at once. */
-static void reset(struct conn *c)
+static void conn_reset(struct conn *c)
 {
 	uv_os_fd_t fd;
 
@@ -103,18 +104,18 @@ static void reset(struct conn *c)
 		sock_reset_at_close(fd);
 }
 
-static void does_not_read(struct conn *c)
+static void conn_fail_unread(struct conn *c)
 {
-	reset(c);
+	conn_reset(c);
 	conn_gone(c, "it does not read what it is sent");
 }
 
-static void on_shutdown(uv_shutdown_t *req, int status)
+static void conn_on_shutdown(uv_shutdown_t *req, int status)
 {
 	/* The peer's own end, or the linger timer, closes. */
 }
 
-static void shut_when_sent(struct conn *c)
+static void conn_shutdown_when_sent(struct conn *c)
 {
 	if (c->state != CONN_FINISHING || c->shut || c->writing || c->out.len)
 		return;
@@ -122,18 +123,19 @@ static void shut_when_sent(struct conn *c)
 	/* what is sent reaches it after the close, too: only what comes from it
 	 * unread would tear it */
 	if (c->broken || c->silent ||
-	    uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown) < 0)
+	    uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp,
+			conn_on_shutdown) < 0)
 		conn_drop(c);
 }
 
 void conn_finish(struct conn *c)
 {
-	if (!is_open(c))
+	if (!conn_is_open(c))
 		return;
 	c->state = CONN_FINISHING;
 	c->own_due = uv_now(c->pool->loop) + CONN_LINGER_MS;
 	c->user_due = CONN_NEVER;
-	arm(c);
+	conn_set_timer(c);
 	conn_out(c); /* the flush sees to the rest */
 }
 
@@ -155,7 +157,7 @@ void conn_refuse(struct conn *c, int code, const char *text)
 void conn_flush(struct conn *c)
 {
 	if (c->out.failed) {
-		does_not_read(c);
+		conn_fail_unread(c);
 		return;
 	}
 	conn_write_out(c);
@@ -163,12 +165,12 @@ void conn_flush(struct conn *c)
 		buf_reset(&c->out);
 	if (c->out.len == 0 && c->out.data)
 		conn_give_spare(c);
-	shut_when_sent(c);
+	conn_shutdown_when_sent(c);
 	conn_count(c);
 }
 
 /* What commit says. */
-static int flush_all(struct conn_pool *pool)
+static int conn_flush_dirty(struct conn_pool *pool)
 {
 	int waits = pool->commit ? pool->commit(pool->commit_arg) : 0;
 	struct conn *c;
@@ -185,16 +187,16 @@ static int flush_all(struct conn_pool *pool)
 
 void conn_flush_all(struct conn_pool *pool)
 {
-	flush_all(pool);
+	conn_flush_dirty(pool);
 }
 
 /* ---- in ---- */
 
 /* Who asks and does not read the answers is not asked for more: they would be
  * memory and time of ours, which others wait for. */
-static int hold(struct conn *c)
+static int conn_throttle(struct conn *c)
 {
-	if (!c->is_throttled && !c->broken && is_open(c) && c->writing &&
+	if (!c->is_throttled && !c->broken && conn_is_open(c) && c->writing &&
 	    c->out.len + c->sending.len > CONN_THROTTLE_MAX) {
 		c->is_throttled = 1;
 		uv_read_stop((uv_stream_t *)&c->tcp);
@@ -203,14 +205,14 @@ static int hold(struct conn *c)
 }
 
 /* It has asked for more than that: it has so long to read something. */
-static void expect_reading(struct conn *c)
+static void conn_set_read_deadline(struct conn *c)
 {
 	c->unread = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
 	c->own_due = uv_now(c->pool->loop) + CONN_DEAF_MS;
-	arm(c);
+	conn_set_timer(c);
 }
 
-static void broke_protocol(struct conn *c, const struct err *e)
+static void conn_fail_protocol(struct conn *c, const struct err *e)
 {
 	char why[ERR_TEXT_MAX + 32];
 
@@ -219,7 +221,7 @@ static void broke_protocol(struct conn *c, const struct err *e)
 	c->events->on_gone(c, why);
 }
 
-static void other_version(struct conn *c, unsigned theirs)
+static void conn_fail_version(struct conn *c, unsigned theirs)
 {
 	char why[160];
 
@@ -232,13 +234,13 @@ static void other_version(struct conn *c, unsigned theirs)
 }
 
 /* Returns 1 when the preface is complete and right, 0 when more must come. */
-static int take_preface(struct conn *c, struct slice *in)
+static int conn_read_preface(struct conn *c, struct slice *in)
 {
 	size_t n = in->len < WIRE_PREFACE_SIZE ? in->len : WIRE_PREFACE_SIZE;
 
 	if (n > WIRE_MARK_SIZE && in->data[WIRE_MARK_SIZE] != WIRE_VERSION &&
 	    !memcmp(in->data, wire_preface, WIRE_MARK_SIZE)) {
-		other_version(c, (unsigned char)in->data[WIRE_MARK_SIZE]);
+		conn_fail_version(c, (unsigned char)in->data[WIRE_MARK_SIZE]);
 		return 0;
 	}
 	if (memcmp(in->data, wire_preface, n)) {
@@ -256,7 +258,7 @@ static int take_preface(struct conn *c, struct slice *in)
 }
 
 /* Hands on what is there; returns what is left. */
-static struct slice take_raw(struct conn *c, struct slice in)
+static struct slice conn_handle_raw(struct conn *c, struct slice in)
 {
 	size_t n;
 
@@ -273,13 +275,13 @@ struct slice conn_take_frames(struct conn *c, struct slice in)
 	long n;
 
 	err_init(&e);
-	if (c->state == CONN_PREFACE && !take_preface(c, &in))
+	if (c->state == CONN_PREFACE && !conn_read_preface(c, &in))
 		return in;
 	while (c->state == CONN_OPEN && in.len) {
 		n = wire_cut(in, c->accepted ? WIRE_BODY_MAX : WIRE_HELLO_MAX,
 			     &f, &e);
 		if (n < 0)
-			broke_protocol(c, &e);
+			conn_fail_protocol(c, &e);
 		if (n <= 0)
 			break;
 		in.data += n;
@@ -288,7 +290,7 @@ struct slice conn_take_frames(struct conn *c, struct slice in)
 		/* Replies to a batch go out together, unless they are large */
 		if (c->out.len > CONN_RESERVE_MAX && c->state == CONN_OPEN)
 			conn_flush_all(c->pool);
-		if (hold(c) || c->cipher.on != was_on)
+		if (conn_throttle(c) || c->cipher.on != was_on)
 			break;
 	}
 	return in;
@@ -296,7 +298,7 @@ struct slice conn_take_frames(struct conn *c, struct slice in)
 
 void conn_keep(struct conn *c, struct buf *b, struct slice left, int elsewhere)
 {
-	if (!is_open(c) || left.len == 0) {
+	if (!conn_is_open(c) || left.len == 0) {
 		buf_release(b);
 	} else if (elsewhere) {
 		buf_put(b, left.data, left.len);
@@ -307,17 +309,17 @@ void conn_keep(struct conn *c, struct buf *b, struct slice left, int elsewhere)
 	}
 }
 
-static struct slice take_some(struct conn *c, struct slice in)
+static struct slice conn_handle_some(struct conn *c, struct slice in)
 {
 	if (c->events->on_bytes)
-		return take_raw(c, in);
+		return conn_handle_raw(c, in);
 	if (!c->cipher.on)
 		in = conn_take_frames(c, in);
 	return c->cipher.on ? conn_take_records(c, in) : in;
 }
 
 /* How much more the half frame, or record, needs. */
-static size_t wanted(const struct conn *c, struct slice in)
+static size_t conn_bytes_wanted(const struct conn *c, struct slice in)
 {
 	struct reader r;
 
@@ -329,7 +331,7 @@ static size_t wanted(const struct conn *c, struct slice in)
 	return WIRE_HEADER_SIZE + reader_u32(&r) - in.len;
 }
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void conn_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct conn *c = h->data;
 	struct slice in = SLICE(c->in.data, c->in.len);
@@ -356,7 +358,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	}
 	/* A half frame is completed in its own buffer; that grows with what
 	 * came, not with what the peer says will come. */
-	want = wanted(c, in);
+	want = conn_bytes_wanted(c, in);
 	if (want > CONN_RESERVE_MAX)
 		want = CONN_RESERVE_MAX;
 	if (want < CONN_RESERVE)
@@ -365,7 +367,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	b->len = b->base ? c->in.cap - c->in.len : 0;
 }
 
-static void take_bytes(struct conn *c, const char *base, size_t n)
+static void conn_handle_bytes(struct conn *c, const char *base, size_t n)
 {
 	const char *scratch = c->pool->scratch;
 	int shared = base >= scratch &&
@@ -377,15 +379,15 @@ static void take_bytes(struct conn *c, const char *base, size_t n)
 	left = SLICE(shared ? scratch : c->in.data, c->in.len);
 	if (shared)
 		buf_reset(&c->in);
-	left = take_some(c, left);
-	if (hold(c) && left.len + c->text.len)
-		expect_reading(c);
+	left = conn_handle_some(c, left);
+	if (conn_throttle(c) && left.len + c->text.len)
+		conn_set_read_deadline(c);
 	conn_keep(c, &c->in, left, shared);
 	if (!c->is_dirty) /* else it is counted when its output has left */
 		conn_count(c);
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void conn_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct conn *c = s->data;
 	int had_turn = c->had_turn;
@@ -397,9 +399,9 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	c->had_turn = n > 0 && (size_t)n == b->len;
 	if (had_turn && n == UV_ENOBUFS)
 		return;
-	if (n > 0 && is_open(c)) {
+	if (n > 0 && conn_is_open(c)) {
 		c->heard = uv_now(c->pool->loop);
-		take_bytes(c, b->base, (size_t)n);
+		conn_handle_bytes(c, b->base, (size_t)n);
 	} else if (n == UV_EOF) {
 		conn_gone(c, c->cipher.on && c->in.len ?
 			"its connection closed within a record" :
@@ -410,7 +412,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 			 uv_strerror((int)n));
 		conn_gone(c, why);
 	}
-	waits = flush_all(c->pool);
+	waits = conn_flush_dirty(c->pool);
 	if (waits)
 		conn_count(c);
 	if (waits && (waits > 1 || c->out.len > CONN_RESERVE_MAX))
@@ -423,11 +425,11 @@ void conn_take_more(struct conn *c)
 	if (!c->is_throttled || c->writing)
 		return;
 	c->is_throttled = 0;
-	if (is_open(c))
+	if (conn_is_open(c))
 		c->own_due = CONN_NEVER;
-	if (is_open(c) && c->in.len + c->text.len)
-		take_bytes(c, c->in.data, 0);
-	if (flush_all(c->pool))
+	if (conn_is_open(c) && c->in.len + c->text.len)
+		conn_handle_bytes(c, c->in.data, 0);
+	if (conn_flush_dirty(c->pool))
 		conn_count(c);
 	if (!conn_is_stopped(c))
 		conn_resume(c);
@@ -435,26 +437,26 @@ void conn_take_more(struct conn *c)
 
 /* ---- time ---- */
 
-static void is_deaf(struct conn *c)
+static void conn_is_unread(struct conn *c)
 {
 	if (uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp) < c->unread)
-		expect_reading(c);
+		conn_set_read_deadline(c);
 	else
-		does_not_read(c);
+		conn_fail_unread(c);
 }
 
-static void own_deadline(struct conn *c)
+static void conn_own_deadline(struct conn *c)
 {
 	char text[96];
 
 	c->own_due = CONN_NEVER;
-	if (c->is_throttled && is_open(c)) {
-		is_deaf(c);
+	if (c->is_throttled && conn_is_open(c)) {
+		conn_is_unread(c);
 		return;
 	}
 	if (c->state == CONN_FINISHING && (c->is_dirty || c->held_pprev)) {
 		c->own_due = uv_now(c->pool->loop) + CONN_LINGER_MS;
-		arm(c); /* its last words have to be kept first */
+		conn_set_timer(c); /* its last words have to be kept first */
 		return;
 	}
 	if (c->state != CONN_OPEN) { /* no preface, or the linger is over */
@@ -467,19 +469,19 @@ static void own_deadline(struct conn *c)
 	c->events->on_gone(c, text);
 }
 
-static void on_timer(uv_timer_t *t)
+static void conn_on_timer(uv_timer_t *t)
 {
 	struct conn *c = t->data;
 	uint64_t now = uv_now(c->pool->loop);
 
 	c->armed = CONN_NEVER;
 	if (c->own_due <= now)
-		own_deadline(c);
-	if (c->user_due <= now && is_open(c)) {
+		conn_own_deadline(c);
+	if (c->user_due <= now && conn_is_open(c)) {
 		c->user_due = CONN_NEVER;
 		c->events->on_due(c);
 	}
-	arm(c);
+	conn_set_timer(c);
 	conn_flush_all(c->pool);
 }
 
@@ -506,7 +508,8 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 	if (rc < 0)
 		close(fd);
 	else
-		rc = uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+		rc = uv_read_start((uv_stream_t *)&c->tcp, conn_on_alloc,
+				   conn_on_read);
 	if (rc < 0) {
 		conn_drop(c);
 		return rc;
@@ -518,7 +521,7 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 		return 0;
 	}
 	c->own_due = c->heard + pool->hello_ms;
-	arm(c);
+	conn_set_timer(c);
 	return 0;
 }
 
@@ -530,7 +533,8 @@ void conn_pause(struct conn *c)
 void conn_resume(struct conn *c)
 {
 	if (c->state == CONN_CLOSED || c->is_throttled ||
-	    uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) < 0)
+	    uv_read_start((uv_stream_t *)&c->tcp, conn_on_alloc, conn_on_read) <
+		    0)
 		return; /* it is read already, or has ended */
 }
 

@@ -1,7 +1,7 @@
-/* conn.h: one client's connection: preface, frames in, bytes out, one timer.
- * Knows the framing of wire.h, in the records of cipher.h once it has keys for
- * them, and nothing of roles, jobs or stores. One with another framing
- * (PyTorch's) gets its bytes as they are. */
+/* conn.h: a client's connection: preface, frames in, bytes out, one timer.
+ * Knows the framing of wire.h, and the records of cipher.h once it has keys,
+ * but no roles, jobs or stores. With on_bytes (PyTorch's clients) it delivers
+ * plain bytes instead of frames. */
 #ifndef RENDEZVOUS_CONN_H
 #define RENDEZVOUS_CONN_H
 
@@ -14,12 +14,12 @@
 struct conn;
 
 enum {
-	CONN_READ_MAX = 64 << 10,  /* the shared read buffer; so much a turn */
-	CONN_OUT_MAX = 64 << 20,   /* what a client may leave unread */
-	CONN_THROTTLE_MAX = 1 << 20,   /* of who leaves more nothing is read */
-	CONN_DEAF_MS = 5000,       /* and who asks on meanwhile is closed */
-	CONN_LINGER_MS = 1000,     /* from our last word to the close */
-	CONN_SMALL = 64 << 10,     /* buffers that a limit does not end */
+	CONN_READ_MAX = 64 << 10, /* read from a connection in one loop turn */
+	CONN_OUT_MAX = 64 << 20,  /* of replies that a client has not read */
+	CONN_THROTTLE_MAX = 1 << 20, /* of them; beyond it we stop reading */
+	CONN_DEAF_MS = 5000,      /* throttled, then a client is closed */
+	CONN_LINGER_MS = 1000,    /* from our last bytes to the close */
+	CONN_SMALL = 64 << 10,    /* buffers allowed in a full account */
 };
 
 #define CONN_NEVER UINT64_MAX
@@ -27,20 +27,20 @@ enum {
 struct conn_events {
 	/* A frame; valid until return. conn_finish may be called in it. */
 	void (*on_frame)(struct conn *c, const struct wire_frame *f);
-	/* Or, in its place, for one that has no frames: what has come and was
-	 * not taken yet. Returns how much of it is taken now; wants is how many
-	 * more bytes it is worth waiting for. There is no deadline then. */
+	/* Instead of on_frame: the bytes that have arrived and were not taken
+	 * yet. Returns how many are taken; *wants is how many more it is worth
+	 * waiting for. There is no deadline then. */
 	size_t (*on_bytes)(struct conn *c, struct slice in, size_t *wants);
 	/* The time of conn_due has come. */
 	void (*on_due)(struct conn *c);
-	/* What came was not what its client had sent, or it speaks another
-	 * version, or its buffers are too much for its account; on_gone
-	 * follows, with the same words. Not with on_bytes. */
+	/* The records were forged, the client speaks another version, or its
+	 * buffers exceed its account; on_gone follows with the same text. Not
+	 * with on_bytes. */
 	void (*on_strange)(struct conn *c, const char *why);
-	/* Nothing more will come from it; why, to go after "lost: ". Not
-	 * called after conn_finish or conn_drop. */
+	/* Nothing more will arrive; why is to follow "lost: ". Not called after
+	 * conn_finish or conn_drop. */
 	void (*on_gone)(struct conn *c, const char *why);
-	/* The last call: the memory may go. */
+	/* The last callback: the memory may be freed. */
 	void (*on_closed)(struct conn *c);
 };
 
@@ -48,116 +48,116 @@ struct conn_events {
 struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
-	uint64_t silent_ms; /* of a peer's host; listeners have it, too */
+	uint64_t silent_ms; /* then a client's host is gone */
 	uint64_t bytes_in, bytes_out; /* counted */
-	struct conn *dirty; /* with output that is not yet on its way */
-	/* What output may say has to be kept before it leaves: 0 when it is;
-	 * else it waits, and who is asked calls conn_release_held and then
-	 * conn_flush_all again. 2: and no more is to be read before that.
-	 * NULL: nothing has to. */
+	struct conn *dirty; /* with output to be sent */
+	/* Called before output leaves; returns 0 if the journal has kept
+	 * everything that it depends on. Else the output waits for
+	 * conn_release_held and the next conn_flush_all; with 2, reading stops
+	 * as well. NULL: there is no journal. */
 	int (*commit)(void *arg);
 	void *commit_arg;
 	struct conn *held; /* connections whose output waits for the journal */
 	struct conn *stopped; /* not read until then */
-	/* An empty buffer that the next with something to say begins with: of
-	 * those that ask one thing at a time all use the same, warm one. */
+	/* An empty buffer for the next output: connections with one request at
+	 * a time share it, so that it stays in the cache. */
 	struct buf spare;
 	struct buf sealed; /* the records of one write; empty in between */
 	char scratch[CIPHER_RECORD_MAX + CONN_READ_MAX];
 };
 
-/* What each request touches lies together at the end, where the owner's own
- * next fields follow: with a thousand clients it is fetched while the kernel
- * reads (HOT_BYTES in conn.c), else waiting for it is what a request costs. */
+/* The fields that every request touches are together at the end, next to the
+ * owner's first ones: with a thousand clients, conn.c prefetches them while the
+ * kernel reads (HOT_BYTES). Cache misses would otherwise dominate a request. */
 struct conn {
 	uv_timer_t timer;
 	uv_write_t write;
 	uv_shutdown_t shutdown;
 	struct buf sending; /* in uv_write's hands */
-	size_t wants;       /* without frames: of how many more bytes */
+	size_t wants;       /* with on_bytes: how many more */
 	int handles;   /* that are not closed yet */
 	int shut;      /* our side is shut down */
-	int silent;    /* nothing of it is unread: no need to linger */
-	int reset;     /* it broke, and its client may live and come again */
+	int silent;    /* nothing is unread: no need to linger */
+	int reset;     /* by the network: the client may live and reconnect */
 	int is_throttled; /* not read until it reads our replies */
-	size_t unread; /* of that, when it was looked at last */
-	size_t mark;   /* of out, so much is what is being kept */
+	size_t unread; /* bytes of replies, when checked last */
+	size_t mark;   /* bytes of out that wait for the journal */
 	struct conn *held_next, **held_pprev;
 	struct conn *stopped_next, **stopped_pprev; /* NULL: it is read */
-	uint64_t own_due;  /* for its hello, or its linger */
+	uint64_t own_due;  /* the deadline for HELLO, or of lingering */
 	uint64_t user_due;
 	uint64_t armed;    /* when the timer fires */
 	uv_tcp_t tcp;
 	struct conn_pool *pool;
 	const struct conn_events *events;
-	struct buf in;      /* a frame, or a record, that is not whole yet */
-	struct buf text;    /* from records: a frame that is not whole yet */
+	struct buf in;      /* an incomplete frame or record */
+	struct buf text;    /* from records: an incomplete frame */
 	struct buf out;     /* being filled */
-	size_t plain;       /* of out: so much is from before its keys */
+	size_t plain;       /* bytes of out that are sent unencrypted */
 	struct cipher cipher;
 	enum { CONN_PREFACE, CONN_OPEN, CONN_FINISHING, CONN_CLOSED } state;
 	int accepted;  /* may send large frames */
 	int writing;
-	int broken;    /* writing failed: what it sent is read to its end */
-	int had_turn;  /* it has more than others get of one turn */
+	int broken;    /* writing failed: read to the end, then close */
+	int had_turn;  /* has had its share of this loop turn */
 	int is_dirty;
 	struct conn *dirty_next;
-	uint64_t heard;    /* when something came from it; loop time */
-	struct account *account; /* its buffers are counted there; or NULL */
-	size_t counted, fixed;   /* so much of it; of that, its owner */
+	uint64_t heard;    /* when bytes last arrived; loop time */
+	struct account *account; /* that its buffers are charged to; or NULL */
+	size_t counted, fixed;   /* charged; of that, for the owner */
 };
 
-/* Takes fd, a connection that was accepted, in any case; c is zeroed by us. 0,
- * or a libuv error; on_closed follows in any case. in_max: the most that
- * on_bytes may leave untaken. */
+/* Zeroes c and takes fd, an accepted connection, even if it fails. 0 or a libuv
+ * error; on_closed follows in any case. in_max: the most bytes that on_bytes
+ * may leave untaken. */
 int conn_open(struct conn *c, struct conn_pool *pool,
 	      const struct conn_events *events, size_t in_max, int fd);
-/* From here on its buffers, and fixed bytes of its owner's, are counted there,
- * until it is closed; before, elsewhere or nowhere. With more than the account
- * may have, a connection whose buffers grow beyond CONN_SMALL is refused. */
+/* Charges its buffers, and `fixed` bytes for its owner, to this account from
+ * now on. When the account is full, a connection whose buffers grow beyond
+ * CONN_SMALL is refused. */
 void conn_charge_to(struct conn *c, struct account *a, size_t fixed);
-/* From here on nothing is read of it, its end neither, until conn_resume. */
+/* Reads nothing, not even its end, until conn_resume. */
 void conn_pause(struct conn *c);
 void conn_resume(struct conn *c);
-/* Both ends, IPv4 as such. -errno for one that has been reset. */
+/* Both ends' addresses, IPv4-mapped ones as IPv4. -errno after a reset. */
 int conn_addrs(const struct conn *c, struct sock_addr *peer,
 	       struct sock_addr *own);
-/* It has proved who it is: the deadline is off. */
+/* The client is authenticated: removes the deadline for HELLO. */
 void conn_proven(struct conn *c);
-/* Its HELLO was right: large frames are allowed, and it is proven. */
+/* Its HELLO was accepted: as conn_proven, and allows large frames. */
 void conn_accept(struct conn *c);
-/* What comes from here on, and what is put out from here on, is records under
- * these keys, which are copied. */
+/* From now on both directions are records under these keys, which are copied.
+ */
 void conn_encrypt(struct conn *c, const struct cipher *keys);
-/* Where frames to it are put; they leave with the next conn_flush_all. */
+/* The buffer for frames to it; the next conn_flush_all sends them. */
 struct buf *conn_out(struct conn *c);
-/* For what is not worth a packet of its own: it leaves with what follows. */
+/* The same for frames not worth a packet: they leave with the next ones. */
 static inline struct buf *conn_out_later(struct conn *c)
 {
 	return &c->out;
 }
 void conn_flush_all(struct conn_pool *pool);
-/* For a commit that takes its time: what has been put out so far waits for
- * conn_release_held; what is put out later, for another. One at a time. */
+/* For a commit that takes time: all output so far waits for conn_release_held,
+ * later output for the next commit. One at a time. */
 void conn_hold_output(struct conn_pool *pool);
 void conn_release_held(struct conn_pool *pool);
-/* Past all that waits to be kept: one whole frame that says nothing of it. 0:
- * not now; put it out as any other. */
+/* Sends a frame that does not depend on the journal ahead of held output. 0:
+ * not possible now; use conn_out. */
 int conn_send_unheld(struct conn *c, struct slice frame);
-/* It may have more to say than is read of it now. */
+/* Reading is stopped: it may have sent more than we have read. */
 static inline int conn_is_stopped(const struct conn *c)
 {
 	return c->stopped_pprev != NULL;
 }
-/* When its last connection is closed. */
+/* After the last connection is closed. */
 void conn_pool_release(struct conn_pool *pool);
-/* on_due at that time (loop time, ms), once; CONN_NEVER: not. */
+/* Calls on_due once at that time (loop time, ms); CONN_NEVER: not at all. */
 void conn_due(struct conn *c, uint64_t when);
-/* An error reply with id 0, then conn_finish; to one that was not accepted not
- * a word: it is closed. */
+/* Sends an error reply with id 0, then conn_finish. A connection that was not
+ * accepted is closed without a reply. */
 void conn_refuse(struct conn *c, int code, const char *text);
-/* Sends what is there, ends our side, waits a moment for the peer to end its
- * own (so that a reset does not eat our last words), closes. */
+/* Sends the output, shuts down our side, waits a moment for the peer to do the
+ * same (so that a reset does not destroy our last bytes), and closes. */
 void conn_finish(struct conn *c);
 /* Closes at once. */
 void conn_drop(struct conn *c);

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "rendezvous/net/conn_internal.h"
 
-static size_t held_by(const struct conn *c)
+static size_t conn_bytes_held(const struct conn *c)
 {
 	return c->fixed + c->in.cap + c->text.cap + c->out.cap +
 	       (c->writing ? c->sending.cap : 0);
@@ -27,13 +27,13 @@ void conn_charge_to(struct conn *c, struct account *a, size_t fixed)
 		account_let_go(before);
 	}
 	c->fixed = fixed;
-	c->counted = a ? held_by(c) : 0;
+	c->counted = a ? conn_bytes_held(c) : 0;
 	account_add(a, c->counted);
 }
 
 /* The job, or its tenant, has more than it may: the connection that has just
  * grown is closed, if it is large at all. */
-static void refuse(struct conn *c, const struct account *over)
+static void conn_fail_account(struct conn *c, const struct account *over)
 {
 	char why[ERR_TEXT_MAX];
 
@@ -61,7 +61,7 @@ void conn_count(struct conn *c)
 
 	if (!c->account || c->state == CONN_CLOSED)
 		return;
-	now = held_by(c);
+	now = conn_bytes_held(c);
 	if (now == was)
 		return;
 	account_sub(c->account, was);
@@ -71,5 +71,5 @@ void conn_count(struct conn *c)
 		return;
 	over = account_over(c->account);
 	if (over)
-		refuse(c, over);
+		conn_fail_account(c, over);
 }

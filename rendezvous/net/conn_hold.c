@@ -39,7 +39,7 @@ void conn_hold_output(struct conn_pool *pool)
 }
 
 /* More has come behind it, which waits for another commit. */
-static void flush_before(struct conn *c, size_t n)
+static void conn_flush_held_before(struct conn *c, size_t n)
 {
 	struct buf rest = BUF_INIT(CONN_OUT_MAX);
 
@@ -61,7 +61,7 @@ void conn_release_held(struct conn_pool *pool)
 	while ((c = pool->held)) {
 		conn_unmark(c);
 		if (c->is_dirty)
-			flush_before(c, c->mark);
+			conn_flush_held_before(c, c->mark);
 		else
 			conn_flush(c);
 	}

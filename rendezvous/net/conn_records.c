@@ -2,7 +2,7 @@
  * their text is frames. */
 #include "rendezvous/net/conn_internal.h"
 
-static void tampered(struct conn *c, const struct err *e)
+static void conn_fail_tampered(struct conn *c, const struct err *e)
 {
 	c->events->on_strange(c, e->text);
 	conn_gone(c, e->text);
@@ -10,7 +10,7 @@ static void tampered(struct conn *c, const struct err *e)
 
 /* A whole record's text, which is opened where it lies, or behind that which it
  * goes on. */
-static void take_record(struct conn *c, struct slice record)
+static void conn_read_record(struct conn *c, struct slice record)
 {
 	size_t n = record.len - CIPHER_EXTRA;
 	int goes_on = c->text.len != 0;
@@ -25,7 +25,7 @@ static void take_record(struct conn *c, struct slice record)
 		return;
 	}
 	if (cipher_open(&c->cipher.in, record, to, &e) < 0) {
-		tampered(c, &e);
+		conn_fail_tampered(c, &e);
 		return;
 	}
 	if (goes_on) {
@@ -47,10 +47,10 @@ struct slice conn_take_records(struct conn *c, struct slice in)
 	while (c->state == CONN_OPEN && !c->is_throttled) {
 		n = cipher_size(&c->cipher.in, in, &e);
 		if (n < 0)
-			tampered(c, &e);
+			conn_fail_tampered(c, &e);
 		if (n <= 0 || in.len < (size_t)n)
 			break;
-		take_record(c, SLICE(in.data, (size_t)n));
+		conn_read_record(c, SLICE(in.data, (size_t)n));
 		in.data += n;
 		in.len -= (size_t)n;
 	}

@@ -5,7 +5,7 @@
 
 #include "rendezvous/net/conn_internal.h"
 
-static void take_spare(struct conn *c)
+static void conn_reuse_buffer(struct conn *c)
 {
 	struct buf *spare = &c->pool->spare;
 
@@ -45,14 +45,14 @@ struct buf *conn_out(struct conn *c)
 	}
 	/* one that is closed, or nobody's, has no pool to take from */
 	if (!c->out.data && c->state != CONN_CLOSED)
-		take_spare(c);
+		conn_reuse_buffer(c);
 	return &c->out;
 }
 
 /* What is put out does not reach it any more. What it sent before is read
  * nevertheless, up to the end, which closes; and that end comes at once. A peer
  * that can still hear us would wait for our answers for ever. */
-static void cannot_write(struct conn *c)
+static void conn_cannot_write(struct conn *c)
 {
 	uv_os_fd_t fd;
 
@@ -62,7 +62,7 @@ static void cannot_write(struct conn *c)
 		shutdown(fd, SHUT_RDWR);
 }
 
-static void on_written(uv_write_t *req, int status)
+static void conn_on_written(uv_write_t *req, int status)
 {
 	struct conn *c = req->data;
 
@@ -71,14 +71,14 @@ static void on_written(uv_write_t *req, int status)
 	if (c->state == CONN_CLOSED)
 		return;
 	if (status < 0)
-		cannot_write(c);
+		conn_cannot_write(c);
 	conn_out(c);
 	conn_flush_all(c->pool);
 	conn_take_more(c);
 }
 
 /* What did not go out at once goes to libuv, which tells when it has. */
-static void send_rest(struct conn *c, struct buf *from, size_t sent)
+static void conn_send_rest(struct conn *c, struct buf *from, size_t sent)
 {
 	uv_buf_t b;
 
@@ -89,40 +89,40 @@ static void send_rest(struct conn *c, struct buf *from, size_t sent)
 	c->write.data = c;
 	c->writing = 1;
 	if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &b, 1,
-		     on_written) < 0) {
+		     conn_on_written) < 0) {
 		c->writing = 0;
-		cannot_write(c);
+		conn_cannot_write(c);
 	}
 }
 
 /* All that is in from, which is empty then, unless the connection is broken. */
-static void write_all(struct conn *c, struct buf *from)
+static void conn_write_all(struct conn *c, struct buf *from)
 {
 	uv_buf_t b = uv_buf_init(from->data, (unsigned)from->len);
 	int n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
 
 	c->pool->bytes_out += from->len;
 	if (n < 0 && n != UV_EAGAIN)
-		cannot_write(c);
+		conn_cannot_write(c);
 	else if (n == (int)from->len)
 		buf_reset(from);
 	else
-		send_rest(c, from, n < 0 ? 0 : (size_t)n);
+		conn_send_rest(c, from, n < 0 ? 0 : (size_t)n);
 }
 
 /* The records of one write are put together in memory that all share. */
-static void write_sealed(struct conn *c, struct buf *sealed)
+static void conn_write_sealed(struct conn *c, struct buf *sealed)
 {
 	if (sealed->failed)
-		cannot_write(c);
+		conn_cannot_write(c);
 	else
-		write_all(c, sealed);
+		conn_write_all(c, sealed);
 	buf_reset(sealed);
 	if (sealed->cap > CONN_RESERVE_MAX)
 		buf_release(sealed);
 }
 
-static void seal_out(struct conn *c, struct buf *sealed)
+static void conn_encrypt_out(struct conn *c, struct buf *sealed)
 {
 	size_t plain = c->plain < c->out.len ? c->plain : c->out.len;
 
@@ -133,7 +133,7 @@ static void seal_out(struct conn *c, struct buf *sealed)
 	buf_reset(&c->out);
 }
 
-static struct buf *sealed_of(struct conn_pool *pool)
+static struct buf *conn_encrypted_size(struct conn_pool *pool)
 {
 	pool->sealed.max = CIPHER_SEALED_MAX(CONN_OUT_MAX);
 	return &pool->sealed;
@@ -146,12 +146,12 @@ void conn_write_out(struct conn *c)
 	if (c->broken || c->writing || !c->out.len)
 		return;
 	if (!c->cipher.on) {
-		write_all(c, &c->out);
+		conn_write_all(c, &c->out);
 		return;
 	}
-	sealed = sealed_of(c->pool);
-	seal_out(c, sealed);
-	write_sealed(c, sealed);
+	sealed = conn_encrypted_size(c->pool);
+	conn_encrypt_out(c, sealed);
+	conn_write_sealed(c, sealed);
 }
 
 /* A record can be sent once only, so what did not go out at once has to follow;
@@ -165,9 +165,9 @@ int conn_send_unheld(struct conn *c, struct slice frame)
 	if (c->state != CONN_OPEN || c->broken || c->writing || c->plain)
 		return 0;
 	if (c->cipher.on) {
-		sealed = sealed_of(c->pool);
+		sealed = conn_encrypted_size(c->pool);
 		cipher_seal(&c->cipher.out, frame, sealed);
-		write_sealed(c, sealed);
+		conn_write_sealed(c, sealed);
 		return 1;
 	}
 	b = uv_buf_init((char *)frame.data, (unsigned)frame.len);

@@ -74,8 +74,9 @@ struct http_server {
 
 /* ---- requests ---- */
 
-static enum MHD_Result answer(struct MHD_Connection *c, int status,
-			      const struct buf *text, const char *type)
+static enum MHD_Result http_server_answer(struct MHD_Connection *c, int status,
+					  const struct buf *text,
+					  const char *type)
 {
 	/* what it is given is copied: nothing of ours outlives this */
 	struct MHD_Response *r = mhd.response(text->len, text->data,
@@ -91,10 +92,10 @@ static enum MHD_Result answer(struct MHD_Connection *c, int status,
 	return rc;
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *c,
-				  const char *path, const char *method,
-				  const char *version, const char *body,
-				  size_t *body_size, void **state)
+static enum MHD_Result http_server_on_request(
+	void *arg, struct MHD_Connection *c, const char *path,
+	const char *method, const char *version, const char *body,
+	size_t *body_size, void **state)
 {
 	const char *type = "text/plain; charset=utf-8";
 	struct buf text = BUF_INIT(PAGE_MAX);
@@ -108,7 +109,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c,
 		status = 500;
 	if (!text.len)
 		buf_printf(&text, "%d\n", status);
-	rc = answer(c, status, &text, type);
+	rc = http_server_answer(c, status, &text, type);
 	buf_release(&text);
 	return rc;
 }
@@ -116,7 +117,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c,
 /* ---- how long a connection may last ---- */
 
 /* Its end is libmicrohttpd's to see, which then closes it. */
-static void on_sweep(uv_timer_t *t)
+static void http_server_on_sweep(uv_timer_t *t)
 {
 	struct http_server *h = t->data;
 	uint64_t now = uv_now(t->loop);
@@ -132,8 +133,8 @@ static void on_sweep(uv_timer_t *t)
 		uv_timer_stop(t);
 }
 
-static struct applicant *find_caller(struct http_server *h, uint64_t until,
-				     int fd)
+static struct applicant *http_server_find_caller(struct http_server *h,
+						 uint64_t until, int fd)
 {
 	struct applicant *k = h->callers, *end = k + CONNECTIONS;
 
@@ -145,7 +146,7 @@ static struct applicant *find_caller(struct http_server *h, uint64_t until,
 /* With all places taken the next caller would wait for one of them, up to
  * PATIENCE_S: so the oldest connection ends. An answer goes out in the turn in
  * which its request is read: the oldest has hardly asked for anything yet. */
-static void make_room(struct http_server *h)
+static void http_server_make_room(struct http_server *h)
 {
 	struct applicant *oldest = h->callers;
 
@@ -159,40 +160,42 @@ static void make_room(struct http_server *h)
 	shutdown(oldest->fd, SHUT_RDWR);
 }
 
-static void on_caller(void *arg, struct MHD_Connection *c, void **state,
-		      enum MHD_ConnectionNotificationCode what)
+static void http_server_on_caller(void *arg, struct MHD_Connection *c,
+				  void **state,
+				  enum MHD_ConnectionNotificationCode what)
 {
 	int fd = mhd.connection(c, MHD_CONNECTION_INFO_CONNECTION_FD)
 			 ->connect_fd;
 	struct http_server *h = arg;
 	uint64_t until = what == MHD_CONNECTION_NOTIFY_STARTED ?
 			 uv_now(h->sweeper.loop) + PATIENCE_S * 1000 : 0;
-	struct applicant *k = find_caller(h, until, fd);
+	struct applicant *k = http_server_find_caller(h, until, fd);
 
 	h->room |= !until;
 	if (!k)
 		return;
 	*k = (struct applicant){fd, until, h->came++};
-	make_room(h);
+	http_server_make_room(h);
 	if (until && !uv_is_active((uv_handle_t *)&h->sweeper))
-		uv_timer_start(&h->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
+		uv_timer_start(&h->sweeper, http_server_on_sweep, SWEEP_MS,
+			       SWEEP_MS);
 }
 
 /* ---- the loop ---- */
 
-static void run(struct http_server *h);
+static void http_server_run_daemon(struct http_server *h);
 
-static void on_timer(uv_timer_t *t)
+static void http_server_on_timer(uv_timer_t *t)
 {
-	run(t->data);
+	http_server_run_daemon(t->data);
 }
 
-static void on_poll(uv_poll_t *p, int status, int events)
+static void http_server_on_poll(uv_poll_t *p, int status, int events)
 {
-	run(p->data);
+	http_server_run_daemon(p->data);
 }
 
-static void run(struct http_server *h)
+static void http_server_run_daemon(struct http_server *h)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
@@ -201,14 +204,14 @@ static void run(struct http_server *h)
 	/* With all places taken it does not look who comes, and sees that one
 	 * is free at its next turn only. */
 	if (h->room)
-		uv_timer_start(&h->timer, on_timer, 0, 0);
+		uv_timer_start(&h->timer, http_server_on_timer, 0, 0);
 	else if (mhd.timeout(h->daemon, &ms) == MHD_YES)
-		uv_timer_start(&h->timer, on_timer, ms, 0);
+		uv_timer_start(&h->timer, http_server_on_timer, ms, 0);
 	else
 		uv_timer_stop(&h->timer);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void http_server_on_closed(uv_handle_t *handle)
 {
 	struct http_server *h = handle->data;
 
@@ -222,9 +225,9 @@ void http_server_close(struct http_server *h)
 {
 	if (!h || uv_is_closing((uv_handle_t *)&h->timer))
 		return;
-	uv_close((uv_handle_t *)&h->poll, on_closed);
-	uv_close((uv_handle_t *)&h->timer, on_closed);
-	uv_close((uv_handle_t *)&h->sweeper, on_closed);
+	uv_close((uv_handle_t *)&h->poll, http_server_on_closed);
+	uv_close((uv_handle_t *)&h->timer, http_server_on_closed);
+	uv_close((uv_handle_t *)&h->sweeper, http_server_on_closed);
 }
 
 int http_server_open(struct http_server **out, uv_loop_t *loop, int listen_fd,
@@ -241,12 +244,12 @@ int http_server_open(struct http_server **out, uv_loop_t *loop, int listen_fd,
 		h->page = page;
 		h->arg = arg;
 		h->daemon = mhd.start(MHD_USE_EPOLL, 0, NULL, NULL,
-				      on_request, h,
+				      http_server_on_request, h,
 				      MHD_OPTION_LISTEN_SOCKET, listen_fd,
 				      MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
 				      MHD_OPTION_CONNECTION_TIMEOUT, PATIENCE_S,
-				      MHD_OPTION_NOTIFY_CONNECTION, on_caller,
-				      h, MHD_OPTION_END);
+				      MHD_OPTION_NOTIFY_CONNECTION,
+				      http_server_on_caller, h, MHD_OPTION_END);
 		if (!h->daemon)
 			rc = err_set(e, ERR_SYSTEM, "libmicrohttpd does not "
 				     "start");
@@ -269,8 +272,9 @@ int http_server_open(struct http_server **out, uv_loop_t *loop, int listen_fd,
 	h->poll.data = h->timer.data = h->sweeper.data = h;
 	h->handles = 3;
 	*out = h;
-	rc = loop_check(uv_poll_start(&h->poll, UV_READABLE, on_poll), e,
-			"cannot watch for requests");
+	rc = loop_check(
+		uv_poll_start(&h->poll, UV_READABLE, http_server_on_poll), e,
+		"cannot watch for requests");
 	if (rc < 0) {
 		http_server_close(h);
 		*out = NULL;

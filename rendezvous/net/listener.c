@@ -10,55 +10,55 @@
 
 #include "base/log.h"
 
-static void on_ready(uv_poll_t *p, int status, int events);
-static void take_some(struct listener *l);
+static void listener_on_ready(uv_poll_t *p, int status, int events);
+static void listener_accept_some(struct listener *l);
 
-static int is_closing(const struct listener *l)
+static int listener_is_closing(const struct listener *l)
 {
 	return uv_is_closing((const uv_handle_t *)&l->timer);
 }
 
-static void close_fd(int *fd)
+static void listener_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
 }
 
-static void on_timer(uv_timer_t *t)
+static void listener_on_timer(uv_timer_t *t)
 {
 	struct listener *l = t->data;
 
 	if (l->waits)
 		listener_again(l);
 	else
-		take_some(l);
+		listener_accept_some(l);
 }
 
 /* Nothing says when there is more of what ran out, so it is tried. */
-static void try_later(struct listener *l)
+static void listener_retry_later(struct listener *l)
 {
-	uv_timer_start(&l->timer, on_timer, LISTENER_AGAIN_MS, 0);
+	uv_timer_start(&l->timer, listener_on_timer, LISTENER_AGAIN_MS, 0);
 }
 
-static void wait_for_memory(struct listener *l)
+static void listener_wait_for_memory(struct listener *l)
 {
 	if (!l->logged)
 		log_warn("%s cannot take a connection: out of memory; it "
 			 "waits, and is tried again", l->whose);
 	l->logged = 1;
-	try_later(l);
+	listener_retry_later(l);
 }
 
 /* ---- descriptors ---- */
 
-static void keep_reserve(struct listener *l)
+static void listener_keep_reserve(struct listener *l)
 {
 	if (l->tells && l->reserve < 0)
 		l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void log_full(const struct listener *l, int code)
+static void listener_log_full(const struct listener *l, int code)
 {
 	struct rlimit r = {.rlim_cur = 0};
 
@@ -79,24 +79,24 @@ static void log_full(const struct listener *l, int code)
 
 /* New clients wait in the kernel for a while. Then each is accepted with the
  * spare descriptor, told why, and closed. */
-static void is_full(struct listener *l, int code)
+static void listener_log_is_full(struct listener *l, int code)
 {
 	uint64_t now = uv_now(l->timer.loop);
 
 	if (!l->full_since) {
-		log_full(l, code);
+		listener_log_full(l, code);
 		l->full_since = now ? now : 1;
 	}
 	uv_poll_stop(&l->poll);
-	try_later(l);
+	listener_retry_later(l);
 	if (l->reserve < 0 || now - l->full_since < LISTENER_SCARCE_MS)
 		return;
-	close_fd(&l->reserve);
+	listener_close_fd(&l->reserve);
 	l->pending = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	l->scarce = l->pending >= 0;
 }
 
-static void is_not_full(struct listener *l)
+static void listener_log_is_not_full(struct listener *l)
 {
 	if (l->full_since)
 		log_info("%s has descriptors for connections again", l->whose);
@@ -106,22 +106,22 @@ static void is_not_full(struct listener *l)
 /* ---- connections ---- */
 
 /* 1: the next one is there. */
-static int accept_next(struct listener *l)
+static int listener_accept_next(struct listener *l)
 {
-	keep_reserve(l);
+	listener_keep_reserve(l);
 	l->scarce = 0;
 	l->pending = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	/* the kernel looks for a descriptor first, then for a connection */
 	if (l->pending >= 0 || (errno != EMFILE && errno != ENFILE &&
 				errno != ENOBUFS && errno != ENOMEM))
-		is_not_full(l);
+		listener_log_is_not_full(l);
 	else
-		is_full(l, errno);
+		listener_log_is_full(l, errno);
 	return l->pending >= 0;
 }
 
 /* 1: the owner took it. */
-static int offer(struct listener *l)
+static int listener_offer_connection(struct listener *l)
 {
 	enum listener_answer a;
 	int fd = l->pending;
@@ -134,7 +134,7 @@ static int offer(struct listener *l)
 		l->logged = 0;
 		return 1;
 	}
-	if (is_closing(l)) {
+	if (listener_is_closing(l)) {
 		close(fd);
 		return 0;
 	}
@@ -142,30 +142,30 @@ static int offer(struct listener *l)
 	l->pending = fd;
 	uv_poll_stop(&l->poll);
 	if (a == LISTENER_NO_MEMORY)
-		wait_for_memory(l);
+		listener_wait_for_memory(l);
 	return 0;
 }
 
-static void listen_on(struct listener *l)
+static void listener_listen_on(struct listener *l)
 {
-	if (is_closing(l) || l->waits || l->full_since ||
+	if (listener_is_closing(l) || l->waits || l->full_since ||
 	    uv_is_active((uv_handle_t *)&l->poll))
 		return;
-	if (uv_poll_start(&l->poll, UV_READABLE, on_ready) < 0)
-		try_later(l);
+	if (uv_poll_start(&l->poll, UV_READABLE, listener_on_ready) < 0)
+		listener_retry_later(l);
 }
 
-static void take_some(struct listener *l)
+static void listener_accept_some(struct listener *l)
 {
-	for (int i = 0; i < LISTENER_BATCH && !is_closing(l); i++)
-		if (!accept_next(l) || !offer(l))
+	for (int i = 0; i < LISTENER_BATCH && !listener_is_closing(l); i++)
+		if (!listener_accept_next(l) || !listener_offer_connection(l))
 			break;
-	listen_on(l);
+	listener_listen_on(l);
 }
 
-static void on_ready(uv_poll_t *p, int status, int events)
+static void listener_on_ready(uv_poll_t *p, int status, int events)
 {
-	take_some(p->data);
+	listener_accept_some(p->data);
 }
 
 /* ---- life ---- */
@@ -187,24 +187,25 @@ int listener_open(struct listener *l, uv_loop_t *loop, int fd)
 
 int listener_start(struct listener *l)
 {
-	keep_reserve(l);
+	listener_keep_reserve(l);
 	if (listen(l->fd, SOMAXCONN) < 0)
 		return -errno;
-	return uv_poll_start(&l->poll, UV_READABLE, on_ready);
+	return uv_poll_start(&l->poll, UV_READABLE, listener_on_ready);
 }
 
 void listener_again(struct listener *l)
 {
-	if (!l->waits || is_closing(l))
+	if (!l->waits || listener_is_closing(l))
 		return;
 	uv_timer_stop(&l->timer);
-	if (offer(l) && l->full_since)
-		try_later(l);
+	if (listener_offer_connection(l) && l->full_since)
+		listener_retry_later(l);
 	else
-		listen_on(l); /* the next has its own turn of the loop */
+		listener_listen_on(
+			l); /* the next has its own turn of the loop */
 }
 
-static void on_closed(uv_handle_t *h)
+static void listener_on_closed(uv_handle_t *h)
 {
 	struct listener *l = h->data;
 
@@ -214,12 +215,12 @@ static void on_closed(uv_handle_t *h)
 
 void listener_close(struct listener *l)
 {
-	if (is_closing(l))
+	if (listener_is_closing(l))
 		return;
 	if (l->started)
-		uv_close((uv_handle_t *)&l->poll, on_closed);
-	uv_close((uv_handle_t *)&l->timer, on_closed);
-	close_fd(&l->fd);
-	close_fd(&l->pending);
-	close_fd(&l->reserve);
+		uv_close((uv_handle_t *)&l->poll, listener_on_closed);
+	uv_close((uv_handle_t *)&l->timer, listener_on_closed);
+	listener_close_fd(&l->fd);
+	listener_close_fd(&l->pending);
+	listener_close_fd(&l->reserve);
 }

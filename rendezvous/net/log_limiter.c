@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct refusal *find(struct log_limiter *r, const char *address)
+static struct refusal *log_limiter_find(struct log_limiter *r,
+					const char *address)
 {
 	for (int i = 0; i < LOG_LIMITER_KEPT; i++) {
 		if (strcmp(r->last[i].address, address) == 0)
@@ -14,7 +15,7 @@ static struct refusal *find(struct log_limiter *r, const char *address)
 }
 
 /* What it held goes to the sum. */
-static struct refusal *oldest(struct log_limiter *r)
+static struct refusal *log_limiter_oldest(struct log_limiter *r)
 {
 	struct refusal *old = &r->last[0];
 
@@ -30,7 +31,7 @@ static struct refusal *oldest(struct log_limiter *r)
 int log_limiter_check(struct log_limiter *r, const char *address,
 		      uint64_t now_ms, unsigned *more)
 {
-	struct refusal *x = find(r, address);
+	struct refusal *x = log_limiter_find(r, address);
 
 	if (now_ms - r->began_ms >= LOG_LIMITER_AGAIN_MS || !r->began_ms) {
 		r->began_ms = now_ms ? now_ms : 1;
@@ -49,7 +50,7 @@ int log_limiter_check(struct log_limiter *r, const char *address,
 	}
 	r->lines++;
 	if (!x) {
-		x = oldest(r);
+		x = log_limiter_oldest(r);
 		*x = (struct refusal){.more = 0};
 		snprintf(x->address, sizeof(x->address), "%s", address);
 	}

@@ -15,7 +15,7 @@
 enum { FIRST_FD = 3 };
 
 /* A variable that is a number and, if it has one, for this process. */
-static long number_for_us(const char *name, const char *pid_name)
+static long systemd_number_for_us(const char *name, const char *pid_name)
 {
 	const char *text = getenv(name), *pid = getenv(pid_name);
 	long n, whose;
@@ -30,8 +30,9 @@ static long number_for_us(const char *name, const char *pid_name)
 
 int systemd_listen_fd(struct err *e)
 {
-	long n = getenv("LISTEN_PID") ? number_for_us("LISTEN_FDS",
-						      "LISTEN_PID") : 0;
+	long n = getenv("LISTEN_PID")
+			 ? systemd_number_for_us("LISTEN_FDS", "LISTEN_PID")
+			 : 0;
 
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_PID");
@@ -52,7 +53,9 @@ int systemd_is_there(void)
 
 uint64_t systemd_watchdog_ms(void)
 {
-	return (uint64_t)number_for_us("WATCHDOG_USEC", "WATCHDOG_PID") / 1000;
+	return (uint64_t)systemd_number_for_us("WATCHDOG_USEC",
+					       "WATCHDOG_PID") /
+	       1000;
 }
 
 void systemd_notify(const char *state)

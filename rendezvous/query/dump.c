@@ -28,7 +28,7 @@ struct dump {
 	struct asked *nodes;
 };
 
-static uint64_t now_ms(const struct peer *m)
+static uint64_t dump_now_ms(const struct peer *m)
 {
 	return uv_now(m->server->loop);
 }
@@ -44,15 +44,17 @@ static void dump_free(struct dump *d)
 	free(d);
 }
 
-static size_t unread(const struct peer *m)
+static size_t dump_unread_bytes(const struct peer *m)
 {
 	return m->conn.out.len + m->conn.sending.len;
 }
 
 /* Of one node, once. */
-static void tell(struct dump *d, struct asked *a, struct wire_node_dump *m)
+static void dump_send_node(struct dump *d, struct asked *a,
+			   struct wire_node_dump *m)
 {
-	if (unread(d->tool) + m->page.len + m->calls.bytes.len > UNREAD_MAX) {
+	if (dump_unread_bytes(d->tool) + m->page.len + m->calls.bytes.len >
+	    UNREAD_MAX) {
 		m->page = SLICE("", 0);
 		m->calls = (struct wire_items){0, SLICE("", 0)};
 		m->text = SLICE_STR("its page came too fast for who asked; "
@@ -60,14 +62,14 @@ static void tell(struct dump *d, struct asked *a, struct wire_node_dump *m)
 	}
 	m->node_rank = a->node_rank;
 	m->host = SLICE_STR(a->host);
-	m->silent_ms = now_ms(a->agent) - a->agent->conn.heard;
+	m->silent_ms = dump_now_ms(a->agent) - a->agent->conn.heard;
 	wire_put_node_dump(conn_out(&d->tool->conn), WIRE_NODE, WIRE_NOTICE, 0,
 			   m);
 	a->agent = NULL;
 	d->open--;
 }
 
-static void end_if_done(struct dump *d)
+static void dump_finish_if_done(struct dump *d)
 {
 	const struct wire_asked m = {d->n};
 
@@ -75,7 +77,7 @@ static void end_if_done(struct dump *d)
 		return;
 	wire_put_asked(conn_out(&d->tool->conn), WIRE_DUMP, WIRE_REPLY, d->id,
 		       &m);
-	conn_due(&d->tool->conn, now_ms(d->tool) + IDLE_MS);
+	conn_due(&d->tool->conn, dump_now_ms(d->tool) + IDLE_MS);
 	dump_free(d);
 }
 
@@ -88,7 +90,7 @@ static struct dump *dump_of(const struct peer *tool)
 	return d;
 }
 
-static struct asked *find(struct dump *d, const struct peer *agent)
+static struct asked *dump_find_node(struct dump *d, const struct peer *agent)
 {
 	for (uint32_t i = 0; i < d->n; i++) {
 		if (d->nodes[i].agent == agent)
@@ -111,11 +113,11 @@ int dump_hello(struct peer *tool, const struct wire_hello *hello, struct err *e)
 	if (!tool->job_id)
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
-	conn_due(&tool->conn, now_ms(tool) + IDLE_MS);
+	conn_due(&tool->conn, dump_now_ms(tool) + IDLE_MS);
 	return 0;
 }
 
-static int list_nodes(struct dump *d, struct job *job)
+static int dump_list_nodes(struct dump *d, struct job *job)
 {
 	struct job_node *n = NULL;
 	uint32_t room = 0;
@@ -138,7 +140,7 @@ static int list_nodes(struct dump *d, struct job *job)
 	return 0;
 }
 
-static void ask(struct dump *d, const struct wire_dump *m)
+static void dump_send_requests(struct dump *d, const struct wire_dump *m)
 {
 	const struct wire_dump_request look = {
 		.number = d->number,
@@ -153,8 +155,8 @@ static void ask(struct dump *d, const struct wire_dump *m)
 				      WIRE_DUMP_REQUEST, WIRE_NOTICE, 0, &look);
 }
 
-static int check(const struct peer *tool, const struct wire_dump *m,
-		 struct err *e)
+static int dump_check_request(const struct peer *tool,
+			      const struct wire_dump *m, struct err *e)
 {
 	if (dump_of(tool))
 		return err_set(e, ERR_ARGUMENT,
@@ -174,7 +176,7 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
 	struct dump *d;
 	int rc = wire_get_dump(f, &m, e);
 
-	if (rc < 0 || (rc = check(tool, &m, e)) < 0)
+	if (rc < 0 || (rc = dump_check_request(tool, &m, e)) < 0)
 		return rc;
 	h = hosted_job_find(s, SLICE_STR(tool->job_id));
 	if (!h)
@@ -186,7 +188,7 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
 			       "that could be asked",
 			       tool->job_id, s->endpoint);
 	d = calloc(1, sizeof(*d));
-	if (!d || list_nodes(d, h->job) < 0) {
+	if (!d || dump_list_nodes(d, h->job) < 0) {
 		free(d);
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
@@ -194,15 +196,15 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
 	d->tool = tool;
 	d->id = f->id;
 	d->number = ++s->last_dump;
-	d->due = now_ms(tool) + m.timeout_ms + LATE_MS;
+	d->due = dump_now_ms(tool) + m.timeout_ms + LATE_MS;
 	d->next = s->dumps;
 	if (d->next)
 		d->next->pprev = &d->next;
 	d->pprev = &s->dumps;
 	s->dumps = d;
 	conn_due(&tool->conn, d->due);
-	ask(d, &m);
-	end_if_done(d);
+	dump_send_requests(d, &m);
+	dump_finish_if_done(d);
 	return 0;
 }
 
@@ -219,15 +221,15 @@ int dump_page(struct peer *agent, const struct wire_frame *f, struct err *e)
 		return rc;
 	while (d && d->number != m.number)
 		d = d->next;
-	a = d ? find(d, agent) : NULL;
+	a = d ? dump_find_node(d, agent) : NULL;
 	if (!a)
 		return 0;
-	tell(d, a,
-	     &(struct wire_node_dump){.answered = 1,
-				      .text = m.text,
-				      .page = m.page,
-				      .calls = m.calls});
-	end_if_done(d);
+	dump_send_node(d, a,
+		       &(struct wire_node_dump){.answered = 1,
+						.text = m.text,
+						.page = m.page,
+						.calls = m.calls});
+	dump_finish_if_done(d);
 	return 0;
 }
 
@@ -239,15 +241,16 @@ void dump_on_due(struct peer *tool)
 		conn_finish(&tool->conn);
 		return;
 	}
-	if (now_ms(tool) < d->due) {
+	if (dump_now_ms(tool) < d->due) {
 		conn_due(&tool->conn, d->due);
 		return;
 	}
 	for (uint32_t i = 0; i < d->n; i++) {
 		if (d->nodes[i].agent)
-			tell(d, &d->nodes[i], &(struct wire_node_dump){0});
+			dump_send_node(d, &d->nodes[i],
+				       &(struct wire_node_dump){0});
 	}
-	end_if_done(d);
+	dump_finish_if_done(d);
 }
 
 void dump_forget(struct peer *m, const char *why)
@@ -259,10 +262,11 @@ void dump_forget(struct peer *m, const char *why)
 		next = d->next;
 		if (d->tool == m) {
 			dump_free(d);
-		} else if ((a = find(d, m))) {
-			tell(d, a,
-			     &(struct wire_node_dump){.text = SLICE_STR(why)});
-			end_if_done(d);
+		} else if ((a = dump_find_node(d, m))) {
+			dump_send_node(d, a,
+				       &(struct wire_node_dump){
+					       .text = SLICE_STR(why)});
+			dump_finish_if_done(d);
 		}
 	}
 }

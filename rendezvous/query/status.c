@@ -6,7 +6,7 @@
 #include "rendezvous/query/wait_report.h"
 
 /* Of the workers of the round, by rank; NULL where memory ran out. */
-static uint8_t *connected_ranks(const struct hosted_job *h, uint32_t n)
+static uint8_t *status_connected_ranks(const struct hosted_job *h, uint32_t n)
 {
 	uint8_t *is = calloc(n + 1, 1);
 	const struct peer *m;
@@ -17,8 +17,8 @@ static uint8_t *connected_ranks(const struct hosted_job *h, uint32_t n)
 	return is;
 }
 
-static void put_node(struct buf *items, const struct hosted_job *h,
-		     const struct job_node *n, const uint8_t *connected)
+static void status_put_node(struct buf *items, const struct hosted_job *h,
+			    const struct job_node *n, const uint8_t *connected)
 {
 	const struct peer *m = job_node_owner(n);
 	struct wire_job_node item;
@@ -33,7 +33,7 @@ static void put_node(struct buf *items, const struct hosted_job *h,
 }
 
 /* The nodes' wait, or that of the worker who has waited longest. */
-static uint64_t put_awaited(struct hosted_job *h, struct wait_text *a)
+static uint64_t status_put_awaited(struct hosted_job *h, struct wait_text *a)
 {
 	uint64_t now = uv_now(h->server->loop), since = h->since;
 	const struct parked *p, *oldest = NULL;
@@ -56,9 +56,9 @@ static uint64_t put_awaited(struct hosted_job *h, struct wait_text *a)
 	return now - oldest->waited.since;
 }
 
-static void put_job(struct buf *out, struct hosted_job *h)
+static void status_put_job(struct buf *out, struct hosted_job *h)
 {
-	uint8_t *connected = connected_ranks(h, job_world_size(h->job));
+	uint8_t *connected = status_connected_ranks(h, job_world_size(h->job));
 	struct buf items = BUF_INIT(WIRE_BODY_MAX / 2);
 	struct wait_text a = {.hash = 0};
 	struct job_node *n = NULL;
@@ -67,14 +67,14 @@ static void put_job(struct buf *out, struct hosted_job *h)
 	wait_text_init(&a);
 	job_status(h->job, &m);
 	m.state_ms = uv_now(h->server->loop) - h->since;
-	m.waited_ms = put_awaited(h, &a);
+	m.waited_ms = status_put_awaited(h, &a);
 	m.text = SLICE(a.text.data, a.text.len);
 	for (const struct peer *w = h->workers; w; w = w->worker_next)
 		m.connected++;
 	m.keys = h->store ? store_keys(h->store) : 0;
 	m.bytes = h->store ? store_bytes(h->store) : 0;
 	while (!h->agentless && (n = job_next_node(h->job, n))) {
-		put_node(&items, h, n, connected);
+		status_put_node(&items, h, n, connected);
 		m.nodes.count++;
 	}
 	if (items.failed) /* of so many the rest has to do */
@@ -97,7 +97,7 @@ int status_take(struct peer *tool, const struct wire_frame *f, struct err *e)
 		h = (struct hosted_job *)item;
 		if (*tool->job_id && strcmp(tool->job_id, job_id(h->job)) != 0)
 			continue;
-		put_job(conn_out(&tool->conn), h);
+		status_put_job(conn_out(&tool->conn), h);
 		reply.asked++;
 	}
 	wire_put_asked(conn_out(&tool->conn), f->type, WIRE_REPLY, f->id,

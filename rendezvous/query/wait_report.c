@@ -19,14 +19,14 @@ struct tick {
 	uint64_t most_ms; /* it is said again at the latest after that */
 };
 
-static uint64_t now_ms(const struct hosted_job *h)
+static uint64_t wait_report_now_ms(const struct hosted_job *h)
 {
 	return uv_now(h->server->loop);
 }
 
 /* ---- whom for ---- */
 
-static uint64_t silent_ms(void *owner)
+static uint64_t wait_report_silent_ms(void *owner)
 {
 	const struct peer *m = owner;
 	uint64_t silent = uv_now(m->server->loop) - m->conn.heard;
@@ -40,8 +40,8 @@ void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
 	const char *hosts[UNJOINED_MAX];
 	struct wait_text_nodes known = {
 		.unjoined = hosts,
-		.silent_ms = silent_ms,
-		.ending_ms = now_ms(h) - h->since,
+		.silent_ms = wait_report_silent_ms,
+		.ending_ms = wait_report_now_ms(h) - h->since,
 	};
 	const struct peer *m;
 
@@ -53,7 +53,8 @@ void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
 	wait_text_put_nodes(a, h->job, &known);
 }
 
-static const struct peer *worker_of(const struct hosted_job *h, uint32_t rank)
+static const struct peer *wait_report_worker_of(const struct hosted_job *h,
+						uint32_t rank)
 {
 	const struct peer *m = h->workers;
 
@@ -62,9 +63,10 @@ static const struct peer *worker_of(const struct hosted_job *h, uint32_t rank)
 	return m;
 }
 
-static void put_rank(struct wait_text *a, struct hosted_job *h, uint32_t rank)
+static void wait_report_put_rank(struct wait_text *a, struct hosted_job *h,
+				 uint32_t rank)
 {
-	const struct peer *m = worker_of(h, rank);
+	const struct peer *m = wait_report_worker_of(h, rank);
 	const struct peer *agent = job_rank_owner(h->job, rank);
 	const struct parked *p = m ? m->session.parked : NULL;
 	struct buf itself = BUF_INIT(512);
@@ -77,9 +79,9 @@ static void put_rank(struct wait_text *a, struct hosted_job *h, uint32_t rank)
 	};
 
 	if (m)
-		r.silent_ms = now_ms(h) - m->conn.heard;
+		r.silent_ms = wait_report_now_ms(h) - m->conn.heard;
 	else if (agent)
-		r.silent_ms = silent_ms((void *)agent);
+		r.silent_ms = wait_report_silent_ms((void *)agent);
 	if (p && p->type != WIRE_FATE) {
 		wait_text_put_itself(&itself, &p->waiter);
 		buf_put_u8(&itself, 0);
@@ -90,8 +92,8 @@ static void put_rank(struct wait_text *a, struct hosted_job *h, uint32_t rank)
 }
 
 /* Who has not come to a barrier of fewer than all ranks nobody knows. */
-static void put_absent(struct wait_text *a, struct hosted_job *h,
-		       const struct parked *p)
+static void wait_report_put_absent(struct wait_text *a, struct hosted_job *h,
+				   const struct parked *p)
 {
 	struct store_awaited what;
 	uint32_t rank, n = job_world_size(h->job);
@@ -108,7 +110,7 @@ static void put_absent(struct wait_text *a, struct hosted_job *h,
 	store_who_came(&p->waiter, came, n);
 	for (rank = 0; rank < n && wait_text_has_room(a); rank++)
 		if (!came[rank])
-			put_rank(a, h, rank);
+			wait_report_put_rank(a, h, rank);
 	free(came);
 }
 
@@ -116,7 +118,7 @@ uint64_t wait_report_fate_due(const struct parked *p)
 {
 	struct hosted_job *h = p->session->owner;
 	const struct peer *agent = job_rank_owner(h->job, p->rank);
-	uint64_t since = p->waited.since, now = now_ms(h);
+	uint64_t since = p->waited.since, now = wait_report_now_ms(h);
 
 	if (h->agentless || agent == job_rank_owner(h->job, p->session->rank))
 		return p->due; /* who asks is on its host, which lives */
@@ -133,10 +135,10 @@ void wait_report_for_request(const struct parked *p, struct wait_text *a)
 
 	if (p->type == WIRE_FATE) {
 		wait_text_begin_ends(a, 1, 1);
-		put_rank(a, h, p->rank);
+		wait_report_put_rank(a, h, p->rank);
 	} else {
 		wait_text_begin(a, &p->waiter);
-		put_absent(a, h, p);
+		wait_report_put_absent(a, h, p);
 	}
 	wait_text_end(a);
 }
@@ -150,14 +152,14 @@ void wait_report_for_ends(struct hosted_job *h, struct wait_text *a)
 	wait_text_begin_ends(a, n - m.exited, n);
 	for (rank = 0; rank < n && wait_text_has_room(a); rank++)
 		if (!job_rank_end(h->job, rank))
-			put_rank(a, h, rank);
+			wait_report_put_rank(a, h, rank);
 	wait_text_end(a);
 }
 
 /* ---- telling ---- */
 
 /* 1: it is time to say this (again). */
-static int is_due(struct waited *w, const struct tick *t)
+static int wait_report_is_due(struct waited *w, const struct tick *t)
 {
 	uint64_t waited = t->now - w->since;
 
@@ -172,8 +174,8 @@ static int is_due(struct waited *w, const struct tick *t)
 }
 
 /* x: what else is to be said. */
-static void tell(struct tick *t, struct peer *m, const struct waited *w,
-		 struct wire_waiting x)
+static void wait_report_send(struct tick *t, struct peer *m,
+			     const struct waited *w, struct wire_waiting x)
 {
 	x.waited_ms = t->now - w->since;
 	x.text = SLICE(t->text.text.data, t->text.text.len);
@@ -181,7 +183,8 @@ static void tell(struct tick *t, struct peer *m, const struct waited *w,
 }
 
 /* In a round that goes on without its own workers; or for one to begin. */
-static int agent_waits(const struct hosted_job *h, const struct job_node *n)
+static int wait_report_agent_waits(const struct hosted_job *h,
+				   const struct job_node *n)
 {
 	struct wire_job_node item;
 
@@ -192,7 +195,7 @@ static int agent_waits(const struct hosted_job *h, const struct job_node *n)
 }
 
 /* Others may work for hours: that needs no line every half a minute. */
-static void put_agents_wait(struct tick *t, struct hosted_job *h)
+static void wait_report_put_agents_wait(struct tick *t, struct hosted_job *h)
 {
 	int runs = job_state(h->job) == JOB_RUNNING;
 
@@ -203,7 +206,7 @@ static void put_agents_wait(struct tick *t, struct hosted_job *h)
 		wait_report_for_nodes(h, &t->text);
 }
 
-static void tell_agents(struct tick *t, struct hosted_job *h)
+static void wait_report_report_agents(struct tick *t, struct hosted_job *h)
 {
 	struct job_node *n = NULL;
 
@@ -214,7 +217,7 @@ static void tell_agents(struct tick *t, struct hosted_job *h)
 
 		if (!m)
 			continue;
-		if (!agent_waits(h, n)) {
+		if (!wait_report_agent_waits(h, n)) {
 			m->waited.since = 0;
 			continue;
 		}
@@ -222,13 +225,14 @@ static void tell_agents(struct tick *t, struct hosted_job *h)
 		if (!m->waited.since) /* from now on */
 			m->waited = (struct waited){.since = t->now};
 		if (!t->text.text.len)
-			put_agents_wait(t, h);
-		if (is_due(&m->waited, t))
-			tell(t, m, &m->waited, (struct wire_waiting){0});
+			wait_report_put_agents_wait(t, h);
+		if (wait_report_is_due(&m->waited, t))
+			wait_report_send(t, m, &m->waited,
+					 (struct wire_waiting){0});
 	}
 }
 
-static void tell_worker(struct tick *t, struct peer *m)
+static void wait_report_report_worker(struct tick *t, struct peer *m)
 {
 	struct parked *p = m->session.parked;
 
@@ -242,9 +246,10 @@ static void tell_worker(struct tick *t, struct peer *m)
 			wait_report_for_request(p, &t->text);
 			t->of = p->waiter.meeting;
 		}
-		if (is_due(&p->waited, t))
-			tell(t, m, &p->waited,
-			     (struct wire_waiting){.request = p->id});
+		if (wait_report_is_due(&p->waited, t))
+			wait_report_send(
+				t, m, &p->waited,
+				(struct wire_waiting){.request = p->id});
 	}
 }
 
@@ -258,7 +263,8 @@ uint64_t wait_report_for_torch(struct hosted_job *h, struct wait_text *a)
 	while (torch_port_next_wait(h->torch, &at, &w))
 		if (!oldest.since || w.since < oldest.since)
 			oldest = w;
-	if (!oldest.since || now_ms(h) - oldest.since < WAIT_REPORT_TICK_MS)
+	if (!oldest.since ||
+	    wait_report_now_ms(h) - oldest.since < WAIT_REPORT_TICK_MS)
 		return 0;
 	wait_text_begin(a, oldest.waiter);
 	wait_text_end(a);
@@ -267,7 +273,7 @@ uint64_t wait_report_for_torch(struct hosted_job *h, struct wait_text *a)
 }
 
 /* Each node's oldest wait: since when its members' torch.since says. */
-static void find_oldest(struct tick *t, struct hosted_job *h)
+static void wait_report_find_oldest(struct tick *t, struct hosted_job *h)
 {
 	struct torch_client *at = NULL;
 	struct job_node *n = NULL;
@@ -285,8 +291,8 @@ static void find_oldest(struct tick *t, struct hosted_job *h)
 	}
 }
 
-static void tell_torch_wait(struct tick *t, struct peer *m,
-			    const struct torch_wait *w)
+static void wait_report_send_torch(struct tick *t, struct peer *m,
+				   const struct torch_wait *w)
 {
 	char peer[SOCK_TEXT_MAX], own[SOCK_TEXT_MAX];
 	struct wire_waiting x = {0};
@@ -303,38 +309,39 @@ static void tell_torch_wait(struct tick *t, struct peer *m,
 			.own = SLICE_STR(sock_addr_host(&to, own)),
 			.own_port = sock_addr_port(&to),
 		};
-	tell(t, m, &m->torch, x);
+	wait_report_send(t, m, &m->torch, x);
 }
 
 /* Less than that is PyTorch being imported by one worker and not yet by
  * another, and no news. */
-static uint64_t torch_patience(const struct peer *m)
+static uint64_t wait_report_torch_patience(const struct peer *m)
 {
 	uint64_t ms = 2 * m->lease_ms;
 
 	return ms < WAIT_REPORT_TICK_MS ? WAIT_REPORT_TICK_MS : ms;
 }
 
-static void tell_torch(struct tick *t, struct hosted_job *h)
+static void wait_report_report_torch(struct tick *t, struct hosted_job *h)
 {
 	struct torch_client *at = NULL;
 	struct torch_wait w;
 
 	if (h->torch)
-		find_oldest(t, h);
+		wait_report_find_oldest(t, h);
 	while (torch_port_next_wait(h->torch, &at, &w)) {
 		struct peer *m = voucher_agent_at(h, w.from);
 
 		if (!m || w.since != m->torch.since)
 			continue;
 		if (m->torch.hash != w.since) /* it is another */
-			m->torch.again = w.since + torch_patience(m);
+			m->torch.again =
+				w.since + wait_report_torch_patience(m);
 		m->torch.hash = w.since;
 		if (t->now < m->torch.again)
 			continue;
 		m->torch.again =
 			t->now - WAIT_REPORT_TICK_MS / 2 + t->now - w.since;
-		tell_torch_wait(t, m, &w);
+		wait_report_send_torch(t, m, &w);
 	}
 }
 
@@ -342,16 +349,16 @@ void wait_report_given_up(void *hosted, const struct torch_wait *w)
 {
 	struct hosted_job *h = hosted;
 	struct peer *m = voucher_agent_at(h, w->from);
-	struct tick t = {.server = h->server, .now = now_ms(h)};
+	struct tick t = {.server = h->server, .now = wait_report_now_ms(h)};
 
-	if (!m || t.now - w->since < torch_patience(m))
+	if (!m || t.now - w->since < wait_report_torch_patience(m))
 		return;
 	m->torch.since = w->since;
-	tell_torch_wait(&t, m, w);
+	wait_report_send_torch(&t, m, w);
 	wait_text_release(&t.text);
 }
 
-static void on_tick(uv_timer_t *timer)
+static void wait_report_on_tick(uv_timer_t *timer)
 {
 	struct server *s = timer->data;
 	struct tick t = {.server = s, .now = uv_now(s->loop)};
@@ -361,10 +368,10 @@ static void on_tick(uv_timer_t *timer)
 	while ((item = hash_table_next(&s->jobs, item))) {
 		struct hosted_job *h = (struct hosted_job *)item;
 
-		tell_agents(&t, h);
+		wait_report_report_agents(&t, h);
 		for (m = h->workers; m; m = m->worker_next)
-			tell_worker(&t, m);
-		tell_torch(&t, h);
+			wait_report_report_worker(&t, m);
+		wait_report_report_torch(&t, h);
 	}
 	wait_text_release(&t.text);
 	if (!t.somebody)
@@ -375,8 +382,8 @@ static void on_tick(uv_timer_t *timer)
 void wait_report_begin(struct server *s)
 {
 	if (!uv_is_active((uv_handle_t *)&s->waits_timer) && !s->closing)
-		uv_timer_start(&s->waits_timer, on_tick, WAIT_REPORT_TICK_MS,
-			       WAIT_REPORT_TICK_MS);
+		uv_timer_start(&s->waits_timer, wait_report_on_tick,
+			       WAIT_REPORT_TICK_MS, WAIT_REPORT_TICK_MS);
 }
 
 void wait_report_init(struct server *s)

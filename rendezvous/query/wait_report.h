@@ -1,6 +1,6 @@
-/* wait_report.h: nobody waits in silence: once a second whoever waits for
- * longer than that is told whom for (WAITING). No timer runs while nobody
- * waits. What is said is awaited.c's. */
+/* wait_report.h: every wait names what it is waiting for: once a second, sends
+ * WAITING to each peer that has been blocked for longer than that. The texts
+ * are wait_text.c's. No timer runs while no peer waits. */
 #ifndef RENDEZVOUS_WAIT_REPORT_H
 #define RENDEZVOUS_WAIT_REPORT_H
 
@@ -9,31 +9,30 @@
 
 enum {
 	WAIT_REPORT_TICK_MS = 1000,
-	WAIT_REPORT_MAX_MS =
-		30000, /* it is said again at the latest after that */
-	WAIT_REPORT_TOLD_MAX = 16, /* requests of one connection */
-	WAIT_REPORT_FATE_MS = 100, /* its agent may have been heard by then */
+	WAIT_REPORT_MAX_MS = 30000, /* the longest time between two reports */
+	WAIT_REPORT_TOLD_MAX = 16,  /* requests of one connection */
+	WAIT_REPORT_FATE_MS = 100,  /* until its agent is asked about again */
 };
 
 void wait_report_init(struct server *s);
 void wait_report_close(struct server *s);
-/* Somebody waits, perhaps: a request was parked, a node has joined. */
+/* A peer may wait from now on: a request was parked, or a node has joined. */
 void wait_report_begin(struct server *s);
 
-/* Whom those agents wait for whose own workers have all ended. */
+/* What the agents wait for whose own workers have all ended. */
 void wait_report_for_ends(struct hosted_job *h, struct wait_text *a);
-/* Whom the agents of a job wait for; empty where they wait for nobody. */
+/* What the agents of a job that does not run wait for; may be empty. */
 void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a);
-/* Whom the client of PyTorch's store waits for that has waited longest, of all
- * nodes: since when (loop time), or 0: none waits for a second. */
+/* What the client of PyTorch's store waits for that has waited longest. Returns
+ * since when (loop time), or 0: no client has waited for a second. */
 uint64_t wait_report_for_torch(struct hosted_job *h, struct wait_text *a);
-/* A client of PyTorch's store gives up: a torch_gate's on_gave_up. */
+/* server_hooks.on_torch_gave_up. */
 void wait_report_given_up(void *hosted, const struct torch_wait *w);
-/* A session's fate_due: what became of a rank is not said before its agent has
- * been heard, or its node is lost: its host may have gone a moment ago, and
- * the worker that misses it first would be named in its place. */
+/* server_hooks.fate_due: FATE is not answered before the rank's agent has been
+ * heard from or its node is lost. Its host may have died a moment ago, and then
+ * the worker that noticed first would be blamed. */
 uint64_t wait_report_fate_due(const struct parked *p);
-/* Whom a parked request waits for: a session's `explain`. */
+/* server_hooks.explain: what a parked request waits for. */
 void wait_report_for_request(const struct parked *p, struct wait_text *a);
 
 #endif

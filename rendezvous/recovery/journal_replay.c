@@ -465,7 +465,7 @@ int journal_replay_batch(void *replay, struct slice batch)
 		rc = replay_record(&r, &record);
 	if (rc >= 0 && in.bad)
 		rc = err_set(&x->why, ERR_PROTOCOL,
-			     "it is torn, or of another "
-			     "version: move it away");
+			     "it is torn, or this "
+			     "version cannot read it: move it away");
 	return rc < 0 ? rc : 0;
 }

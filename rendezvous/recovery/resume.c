@@ -24,8 +24,8 @@ struct absent {
 	char why[];
 };
 
-static struct absent *unlink_absent(struct hosted_job *h,
-				    const struct job_node *n)
+static struct absent *resume_remove_absent(struct hosted_job *h,
+					   const struct job_node *n)
 {
 	struct absent **p = &h->absent, *a;
 
@@ -38,8 +38,9 @@ static struct absent *unlink_absent(struct hosted_job *h,
 }
 
 /* A job that is over may not have its name any more. */
-static struct job_node *find(struct server *s, struct slice job,
-			     struct slice node, struct hosted_job **out)
+static struct job_node *resume_find_node(struct server *s, struct slice job,
+					 struct slice node,
+					 struct hosted_job **out)
 {
 	struct hash_item *at = NULL;
 	struct job_node *n = NULL;
@@ -57,7 +58,8 @@ static struct job_node *find(struct server *s, struct slice job,
 }
 
 /* Its connection before may not have ended yet. */
-static void replace(struct hosted_job *h, struct job_node *n, struct peer *m)
+static void resume_replace_agent(struct hosted_job *h, struct job_node *n,
+				 struct peer *m)
 {
 	struct peer *other = job_node_owner(n);
 
@@ -67,13 +69,13 @@ static void replace(struct hosted_job *h, struct job_node *n, struct peer *m)
 		other->hosted = NULL;
 		conn_drop(&other->conn);
 	}
-	free(unlink_absent(h, n));
+	free(resume_remove_absent(h, n));
 	job_node_own(n, m);
 }
 
 /* What the job has said while it was away, and what it has not heard of. */
-static void catch_up(struct hosted_job *h, struct job_node *n, struct peer *m,
-		     const struct wire_resume *from)
+static void resume_catch_up(struct hosted_job *h, struct job_node *n,
+			    struct peer *m, const struct wire_resume *from)
 {
 	const struct wire_end *last = job_end(h->job);
 	enum job_state state = job_state(h->job);
@@ -102,8 +104,9 @@ static void catch_up(struct hosted_job *h, struct job_node *n, struct peer *m,
 }
 
 /* It is the node's agent from now on; < 0: nothing is as if it had come. */
-static int take_node(struct hosted_job *h, struct job_node *n, struct peer *m,
-		     const struct wire_resume *from, struct err *e)
+static int resume_take_over(struct hosted_job *h, struct job_node *n,
+			    struct peer *m, const struct wire_resume *from,
+			    struct err *e)
 {
 	struct addr_owner addrs = {NULL};
 	int rc = voucher_prepare(h, m, &from->addrs, &addrs, e);
@@ -111,7 +114,7 @@ static int take_node(struct hosted_job *h, struct job_node *n, struct peer *m,
 	if (rc < 0)
 		return rc;
 	m->node = n;
-	replace(h, n, m);
+	resume_replace_agent(h, n, m);
 	m->hosted = h;
 	conn_charge_to(&m->conn, h->account, sizeof(*m));
 	voucher_settle(h, m, &addrs);
@@ -121,8 +124,8 @@ static int take_node(struct hosted_job *h, struct job_node *n, struct peer *m,
 	return 0;
 }
 
-static const struct lost_node *find_lost(const struct hosted_job *h,
-					 struct slice node)
+static const struct lost_node *resume_find_lost(const struct hosted_job *h,
+						struct slice node)
 {
 	const struct lost_node *l = h ? h->lost : NULL;
 
@@ -133,12 +136,13 @@ static const struct lost_node *find_lost(const struct hosted_job *h,
 }
 
 /* Why it is not known, in reply and text. */
-static void explain(struct peer *m, const struct wire_resume *from, char *text,
-		    size_t size, struct wire_resumed *reply)
+static void resume_explain_unknown(struct peer *m,
+				   const struct wire_resume *from, char *text,
+				   size_t size, struct wire_resumed *reply)
 {
 	struct server *s = m->server;
 	const struct hosted_job *h = hosted_job_find(s, SLICE_STR(m->job_id));
-	const struct lost_node *l = find_lost(h, from->node_id);
+	const struct lost_node *l = resume_find_lost(h, from->node_id);
 	const char *end =
 		h ? NULL
 		  : finished_jobs_find(&s->finished, SLICE_STR(m->job_id),
@@ -165,8 +169,8 @@ static void explain(struct peer *m, const struct wire_resume *from, char *text,
 	reply->text = SLICE_STR(text);
 }
 
-static void answer(struct peer *m, const struct wire_frame *f,
-		   const struct wire_resumed *reply)
+static void resume_reply(struct peer *m, const struct wire_frame *f,
+			 const struct wire_resumed *reply)
 {
 	wire_put_resumed(conn_out(&m->conn), f->type, WIRE_REPLY, f->id, reply);
 }
@@ -184,20 +188,20 @@ int resume_take(struct peer *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	if (m->node)
 		return err_set(e, ERR_PROTOCOL, "RESUME after a JOIN");
-	n = find(m->server, SLICE_STR(m->job_id), from.node_id, &h);
+	n = resume_find_node(m->server, SLICE_STR(m->job_id), from.node_id, &h);
 	if (!n) {
-		explain(m, &from, text, sizeof(text), &reply);
-		answer(m, f, &reply);
+		resume_explain_unknown(m, &from, text, sizeof(text), &reply);
+		resume_reply(m, f, &reply);
 		return 0;
 	}
-	rc = take_node(h, n, m, &from, e);
+	rc = resume_take_over(h, n, m, &from, e);
 	if (rc < 0)
 		return rc;
 	reply.known = WIRE_KNOWN;
 	reply.joined = (uint8_t)(job_node_joined(n) || job_node_is_spare(n));
 	reply.heard = job_node_said(n);
-	answer(m, f, &reply);
-	catch_up(h, n, m, &from);
+	resume_reply(m, f, &reply);
+	resume_catch_up(h, n, m, &from);
 	if (!h->absent)
 		torch_home_begin(h);
 	return 0;
@@ -205,20 +209,20 @@ int resume_take(struct peer *m, const struct wire_frame *f, struct err *e)
 
 /* ---- those who do not come ---- */
 
-static void on_back(uv_timer_t *t);
+static void resume_on_timer(uv_timer_t *t);
 
 /* Until the first is lost. */
-static void start_timer(struct hosted_job *h)
+static void resume_start_timer(struct hosted_job *h)
 {
 	uint64_t now = uv_now(h->server->loop);
 
 	if (h->absent)
 		uv_timer_start(
-			&h->back_timer, on_back,
+			&h->back_timer, resume_on_timer,
 			h->absent->until > now ? h->absent->until - now : 0, 0);
 }
 
-static void on_back(uv_timer_t *t)
+static void resume_on_timer(uv_timer_t *t)
 {
 	struct hosted_job *h = t->data;
 	struct absent *a;
@@ -233,14 +237,14 @@ static void on_back(uv_timer_t *t)
 	}
 	if (!h->absent)
 		torch_home_begin(h);
-	start_timer(h);
+	resume_start_timer(h);
 	hosted_job_free_if_empty(h);
 	conn_flush_all(&h->server->pool);
 }
 
 /* It is lost then, and why: 0 or -ENOMEM. */
-static int await(struct hosted_job *h, struct job_node *n, uint64_t until,
-		 const char *why)
+static int resume_add_absent(struct hosted_job *h, struct job_node *n,
+			     uint64_t until, const char *why)
 {
 	struct absent **p = &h->absent;
 	struct absent *a = malloc(sizeof(*a) + strlen(why) + 1);
@@ -257,7 +261,7 @@ static int await(struct hosted_job *h, struct job_node *n, uint64_t until,
 	return 0;
 }
 
-static uint64_t longest_lease(const struct hosted_job *h)
+static uint64_t resume_longest_lease(const struct hosted_job *h)
 {
 	struct job_node *n = NULL;
 	uint64_t longest = 0, lease;
@@ -272,7 +276,7 @@ static uint64_t longest_lease(const struct hosted_job *h)
 
 void resume_expect(struct hosted_job *h)
 {
-	uint64_t ms = longest_lease(h) + RESUME_RESTART_MS;
+	uint64_t ms = resume_longest_lease(h) + RESUME_RESTART_MS;
 	uint64_t until = uv_now(h->server->loop) + ms;
 	struct job_node *n, *next;
 
@@ -280,18 +284,19 @@ void resume_expect(struct hosted_job *h)
 	for (n = job_next_node(h->job, NULL); n; n = next) {
 		next = job_next_node(h->job, n);
 		if (job_node_owner(n) ||
-		    await(h, n, until,
-			  "its agent did not come back to the "
-			  "rendezvous server after that was restarted") == 0)
+		    resume_add_absent(
+			    h, n, until,
+			    "its agent did not come back to the "
+			    "rendezvous server after that was restarted") == 0)
 			continue;
 		job_event_lost(h, n, "the rendezvous server is out of memory");
 		hosted_job_act(h);
 	}
-	uv_timer_start(&h->back_timer, on_back, ms, 0);
+	uv_timer_start(&h->back_timer, resume_on_timer, ms, 0);
 }
 
 /* One that has left, or whose job is over, does not come. */
-static int comes_again(const struct peer *m)
+static int resume_may_come_back(const struct peer *m)
 {
 	return m->role == WIRE_AGENT && m->node && m->hosted && !m->close_at &&
 	       !m->server->draining && job_state(m->hosted->job) != JOB_OVER &&
@@ -309,8 +314,9 @@ int resume_await(struct peer *m, const char *why)
 		 "%.120s, and it did not come back within "
 		 "%g s",
 		 why, (double)ms / 1e3);
-	if (!comes_again(m) ||
-	    await(h, m->node, uv_now(h->server->loop) + ms, text) < 0)
+	if (!resume_may_come_back(m) ||
+	    resume_add_absent(h, m->node, uv_now(h->server->loop) + ms, text) <
+		    0)
 		return 0;
 	log_debug("job '%s': the agent on %s: %s; it has %g s to come back",
 		  job_id(h->job), job_node_host(m->node), why,
@@ -320,25 +326,25 @@ int resume_await(struct peer *m, const char *why)
 	job_node_own(m->node, NULL);
 	m->node = NULL;
 	m->hosted = NULL;
-	start_timer(h);
+	resume_start_timer(h);
 	return 1;
 }
 
 /* ---- those who were lost ---- */
 
-static size_t lost_bytes(const struct lost_node *l)
+static size_t resume_lost_node_bytes(const struct lost_node *l)
 {
 	return sizeof(*l) + strlen(l->why) + 1 + strlen(l->id) + 1;
 }
 
-static void lost_free(struct hosted_job *h, struct lost_node *l)
+static void resume_lost_node_free(struct hosted_job *h, struct lost_node *l)
 {
-	account_sub(h->account, lost_bytes(l));
+	account_sub(h->account, resume_lost_node_bytes(l));
 	free(l->id);
 	free(l);
 }
 
-static void forget_oldest(struct hosted_job *h)
+static void resume_forget_oldest(struct hosted_job *h)
 {
 	struct lost_node **p = &h->lost;
 
@@ -346,7 +352,7 @@ static void forget_oldest(struct hosted_job *h)
 		p = &(*p)->next;
 	if (!*p)
 		return;
-	lost_free(h, *p);
+	resume_lost_node_free(h, *p);
 	*p = NULL;
 }
 
@@ -361,16 +367,16 @@ void resume_remember(struct hosted_job *h, struct slice id, const char *why)
 		return;
 	}
 	memcpy(l->why, why, strlen(why) + 1);
-	account_add(h->account, lost_bytes(l));
+	account_add(h->account, resume_lost_node_bytes(l));
 	l->next = h->lost;
 	h->lost = l;
-	forget_oldest(h);
+	resume_forget_oldest(h);
 }
 
 void resume_lost(struct hosted_job *h, const struct job_node *n,
 		 const char *why)
 {
-	free(unlink_absent(h, n));
+	free(resume_remove_absent(h, n));
 	resume_remember(h, job_node_id(n), why);
 }
 
@@ -385,6 +391,6 @@ void resume_release(struct hosted_job *h)
 	}
 	while ((l = h->lost)) {
 		h->lost = l->next;
-		lost_free(h, l);
+		resume_lost_node_free(h, l);
 	}
 }

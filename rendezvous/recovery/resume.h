@@ -1,39 +1,39 @@
-/* resume.h: agents that come back, to a server that was away or to one that
- * has not noticed yet: whose node one is, what it has missed; and who is waited
- * for, for how long: those that a journal knows, and those whose connection was
- * reset. */
+/* resume.h: agents that reconnect (RESUME), to a restarted server or to one
+ * that has not noticed yet that they were gone: finds their node and sends what
+ * they have missed. Waits for the nodes of a replayed journal and for those
+ * whose connection was reset; then they are lost. */
 #ifndef RENDEZVOUS_RESUME_H
 #define RENDEZVOUS_RESUME_H
 
 #include "rendezvous/server/hosted_job.h"
 
 enum {
-	RESUME_RESET_MS = 3000, /* and no longer than its lease */
-	RESUME_LOST_MAX = 64,	/* remembered by a job */
+	RESUME_RESET_MS = 3000, /* at most; and no longer than the lease */
+	RESUME_LOST_MAX = 64,   /* lost nodes that a job remembers */
 };
 
 /* A node that was lost, and why. */
 struct lost_node {
-	struct lost_node *next; /* it was lost before this one */
+	struct lost_node *next; /* lost before this one */
 	char *id;
 	char why[];
 };
 
 /* RESUME. */
 int resume_take(struct peer *m, const struct wire_frame *f, struct err *e);
-/* The job is as a journal said: its nodes are away, and lost where they do not
- * come back in time. */
+/* The job was restored from a journal: its nodes are away, and those that do
+ * not come back in time are lost. */
 void resume_expect(struct hosted_job *h);
-/* The agent's connection was reset, as by a firewall that forgot it, while the
- * agent lives: 1: its node is away, and lost where it does not come back in
- * time. 0: nobody waits for it. */
+/* The agent's connection was reset, perhaps by a firewall, and the agent may
+ * live. 1: its node is away, and lost if it does not come back in time. 0: it
+ * is not waited for. */
 int resume_await(struct peer *m, const char *why);
-/* The node is about to be lost: its agent is told so when it comes. */
+/* The node is about to be lost: remembers why, for an agent that comes late. */
 void resume_lost(struct hosted_job *h, const struct job_node *n,
 		 const char *why);
-/* The same of one that is not there any more. */
+/* The same for a node that is gone already. */
 void resume_remember(struct hosted_job *h, struct slice id, const char *why);
-/* With the job. */
+/* The job is being freed. */
 void resume_release(struct hosted_job *h);
 
 #endif

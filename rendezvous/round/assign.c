@@ -20,7 +20,7 @@ void assign_addr_key(struct job_node *n)
 		n->addr_key[0] = 255;
 }
 
-static int by_precedence(const void *pa, const void *pb)
+static int assign_compare_nodes(const void *pa, const void *pb)
 {
 	const struct job_node *a = *(struct job_node *const *)pa;
 	const struct job_node *b = *(struct job_node *const *)pb;
@@ -70,7 +70,7 @@ void assign_forget(struct job *j, struct job_node *n)
 }
 
 /* The lowest rank that a node of this host left behind and nobody has. */
-static void remember(struct job *j, struct job_node *n)
+static void assign_remember_rank(struct job *j, struct job_node *n)
 {
 	struct job_memory *m, *best = NULL;
 
@@ -89,7 +89,7 @@ static void remember(struct job *j, struct job_node *n)
 
 /* ---- node ranks ---- */
 
-static int sit(struct job *j, struct job_node *n, int32_t rank)
+static int assign_take_rank(struct job *j, struct job_node *n, int32_t rank)
 {
 	if (rank < 0 || (uint32_t)rank >= j->nnodes || j->order[rank])
 		return 0;
@@ -99,7 +99,7 @@ static int sit(struct job *j, struct job_node *n, int32_t rank)
 
 /* Those whose rank is beyond the job's size take a free one and keep the one
  * that they were displaced to, until their own fits again. */
-static int place_nodes(struct job *j)
+static int assign_place_nodes(struct job *j)
 {
 	struct job_node **rest = malloc(j->nnodes * sizeof(*rest));
 	struct job_node *n;
@@ -112,14 +112,14 @@ static int place_nodes(struct job *j)
 		if (n->place != NODE_MEMBER)
 			continue;
 		if (n->home < 0 && j->next_memory)
-			remember(j, n);
-		if (!sit(j, n, n->home))
+			assign_remember_rank(j, n);
+		if (!assign_take_rank(j, n, n->home))
 			rest[nrest++] = n;
 	}
 	for (uint32_t i = 0; i < nrest; i++)
-		if (!sit(j, rest[i], rest[i]->rank))
+		if (!assign_take_rank(j, rest[i], rest[i]->rank))
 			rest[left++] = rest[i];
-	qsort(rest, left, sizeof(struct job_node *), by_precedence);
+	qsort(rest, left, sizeof(struct job_node *), assign_compare_nodes);
 	for (uint32_t i = 0; i < left; i++) {
 		while (j->order[free_rank])
 			free_rank++;
@@ -129,7 +129,7 @@ static int place_nodes(struct job *j)
 	return 0;
 }
 
-static void move_in(struct job *j, struct job_node *n, int32_t rank)
+static void assign_fill_homes(struct job *j, struct job_node *n, int32_t rank)
 {
 	n->rank = rank;
 	n->running = 1;
@@ -142,7 +142,7 @@ static void move_in(struct job *j, struct job_node *n, int32_t rank)
 
 /* ---- roles ---- */
 
-static int by_role(const void *pa, const void *pb)
+static int assign_compare_roles(const void *pa, const void *pb)
 {
 	const struct job_node *a = *(struct job_node *const *)pa;
 	const struct job_node *b = *(struct job_node *const *)pb;
@@ -159,7 +159,7 @@ static int assign_roles(struct job *j)
 	if (!nodes)
 		return -ENOMEM;
 	memcpy(nodes, j->order, j->nnodes * sizeof(*nodes));
-	qsort(nodes, j->nnodes, sizeof(*nodes), by_role);
+	qsort(nodes, j->nnodes, sizeof(*nodes), assign_compare_roles);
 	for (uint32_t i = 0; i < j->nnodes; i = k) {
 		sum = 0;
 		for (k = i; k < j->nnodes &&
@@ -180,13 +180,13 @@ int assign_ranks(struct job *j)
 	int rc;
 
 	j->nnodes = j->members;
-	rc = place_nodes(j);
+	rc = assign_place_nodes(j);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < j->nnodes; i++) {
 		struct job_node *n = j->order[i];
 
-		move_in(j, n, (int32_t)i);
+		assign_fill_homes(j, n, (int32_t)i);
 		n->base = base;
 		base += n->nproc;
 	}

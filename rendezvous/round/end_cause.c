@@ -20,7 +20,7 @@ const char *node_name(const struct job_node *n, char *out)
 }
 
 /* ": WHY" for the one line: as much of it as is plain text, and short. */
-static struct slice short_why(struct slice why)
+static struct slice end_cause_short_why(struct slice why)
 {
 	size_t n = 0;
 
@@ -36,10 +36,10 @@ static struct slice short_why(struct slice why)
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 {
 	char name[SIGNAL_NAME_MAX], how[64], *text;
-	struct slice why = short_why(m->why);
+	struct slice why = end_cause_short_why(m->why);
 
 	if (!why.len) /* the call that it was in says more than nothing */
-		why = short_why(m->last);
+		why = end_cause_short_why(m->last);
 	if (m->signal)
 		snprintf(how, sizeof(how), "was killed by signal %d (%s)",
 			 m->signal, signal_name(m->signal, name));
@@ -53,7 +53,7 @@ char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 	return text;
 }
 
-static int code_of(const struct wire_exited *m)
+static int end_cause_exit_code(const struct wire_exited *m)
 {
 	if (m->signal > 0 && m->signal < 128)
 		return 128 + m->signal;
@@ -61,7 +61,7 @@ static int code_of(const struct wire_exited *m)
 }
 
 /* END's slices live as long as the job; what memory is short for is empty. */
-static struct slice keep(struct job *j, int slot, struct slice s)
+static struct slice end_cause_copy_text(struct job *j, int slot, struct slice s)
 {
 	char *p = s.len ? malloc(s.len) : NULL;
 
@@ -73,8 +73,8 @@ static struct slice keep(struct job *j, int slot, struct slice s)
 	return SLICE(p, s.len);
 }
 
-static void end_init(struct job *j, const struct job_node *n,
-		     enum wire_verdict verdict, int exit_code)
+static void end_cause_init(struct job *j, const struct job_node *n,
+			   enum wire_verdict verdict, int exit_code)
 {
 	j->end = (struct wire_end){
 		.round = j->round,
@@ -83,7 +83,7 @@ static void end_init(struct job *j, const struct job_node *n,
 		.restarts_left = j->max_restarts - j->attempt,
 		.rank = -1,
 		.node_rank = n && n->rank >= 0 ? (uint32_t)n->rank : 0,
-		.host = keep(j, 0, SLICE_STR(n ? n->host : "")),
+		.host = end_cause_copy_text(j, 0, SLICE_STR(n ? n->host : "")),
 	};
 }
 
@@ -92,12 +92,12 @@ void end_cause_restore(struct job *j, const struct wire_end *m)
 	j->end = *m;
 	snprintf(j->end_text, sizeof(j->end_text), "%.*s", SLICE_FMT(m->text));
 	j->end.text = SLICE_STR(j->end_text);
-	j->end.host = keep(j, 0, m->host);
-	j->end.tail = keep(j, 1, m->tail);
-	j->end.why = keep(j, 2, m->why);
-	j->end.error = keep(j, 3, m->error);
-	j->end.log = keep(j, 4, m->log);
-	j->end.last = keep(j, 5, m->last);
+	j->end.host = end_cause_copy_text(j, 0, m->host);
+	j->end.tail = end_cause_copy_text(j, 1, m->tail);
+	j->end.why = end_cause_copy_text(j, 2, m->why);
+	j->end.error = end_cause_copy_text(j, 3, m->error);
+	j->end.log = end_cause_copy_text(j, 4, m->log);
+	j->end.last = end_cause_copy_text(j, 5, m->last);
 }
 
 void end_cause_note_early(struct job *j, const struct wire_exited *m)
@@ -110,8 +110,8 @@ void end_cause_note_early(struct job *j, const struct wire_exited *m)
 }
 
 /* Fills in the EXITED of the one that left early; its node, or NULL. */
-static const struct job_node *find_early(const struct job *j,
-					 struct wire_exited *x)
+static const struct job_node *end_cause_find_early(const struct job *j,
+						   struct wire_exited *x)
 {
 	struct wire_frame f;
 
@@ -122,12 +122,13 @@ static const struct job_node *find_early(const struct job *j,
 	return j->ranks[x->rank].node;
 }
 
-static void end_worker(struct job *j, const struct job_node *n,
-		       const struct wire_exited *m, const char *text)
+static void end_cause_set_worker(struct job *j, const struct job_node *n,
+				 const struct wire_exited *m, const char *text)
 {
 	int again = j->attempt < j->max_restarts && !j->told.level;
 
-	end_init(j, n, again ? WIRE_RESTART : WIRE_FAILURE, code_of(m));
+	end_cause_init(j, n, again ? WIRE_RESTART : WIRE_FAILURE,
+		       end_cause_exit_code(m));
 	if (again)
 		j->end.restarts_left--;
 	snprintf(j->end_text, sizeof(j->end_text), "%s", text);
@@ -140,21 +141,21 @@ static void end_worker(struct job *j, const struct job_node *n,
 	j->end.ran_ms = m->ran_ms;
 	j->end.core = m->core;
 	j->end.max_rss_kib = m->max_rss_kib;
-	j->end.tail = keep(j, 1, m->tail);
-	j->end.why = keep(j, 2, m->why);
-	j->end.error = keep(j, 3, m->error);
-	j->end.log = keep(j, 4, m->log);
-	j->end.last = keep(j, 5, m->last);
+	j->end.tail = end_cause_copy_text(j, 1, m->tail);
+	j->end.why = end_cause_copy_text(j, 2, m->why);
+	j->end.error = end_cause_copy_text(j, 3, m->error);
+	j->end.log = end_cause_copy_text(j, 4, m->log);
+	j->end.last = end_cause_copy_text(j, 5, m->last);
 }
 
 /* m failed in a call to which `early` did not come. Nobody can exit with the
  * code 0 of that one: it is m's. */
-static void end_early(struct job *j, const struct job_node *n,
-		      const struct wire_exited *early,
-		      const struct wire_exited *m)
+static void end_cause_set_early(struct job *j, const struct job_node *n,
+				const struct wire_exited *early,
+				const struct wire_exited *m)
 {
 	struct wire_exited explained = *early;
-	struct slice missed = short_why(m->missed);
+	struct slice missed = end_cause_short_why(m->missed);
 	char text[ERR_TEXT_MAX], why[WHY_MAX + 64];
 
 	snprintf(text, sizeof(text),
@@ -167,8 +168,8 @@ static void end_early(struct job *j, const struct job_node *n,
 		 "were in %.*s",
 		 SLICE_FMT(missed));
 	explained.why = SLICE_STR(why);
-	end_worker(j, n, &explained, text);
-	j->end.exit_code = code_of(m);
+	end_cause_set_worker(j, n, &explained, text);
+	j->end.exit_code = end_cause_exit_code(m);
 }
 
 void end_cause_worker(struct job *j, const struct job_node *n,
@@ -176,12 +177,13 @@ void end_cause_worker(struct job *j, const struct job_node *n,
 {
 	struct wire_exited early;
 	const struct job_node *left = m->missed.len && j->early.len
-					      ? find_early(j, &early) : NULL;
+					      ? end_cause_find_early(j, &early)
+					      : NULL;
 
 	if (left)
-		end_early(j, left, &early, m);
+		end_cause_set_early(j, left, &early, m);
 	else
-		end_worker(j, n, m, text);
+		end_cause_set_worker(j, n, m, text);
 }
 
 void end_cause_other(struct job *j, const struct job_node *n,
@@ -189,7 +191,7 @@ void end_cause_other(struct job *j, const struct job_node *n,
 {
 	va_list ap;
 
-	end_init(j, n, verdict, exit_code);
+	end_cause_init(j, n, verdict, exit_code);
 	va_start(ap, fmt);
 	vsnprintf(j->end_text, sizeof(j->end_text), fmt, ap);
 	va_end(ap);

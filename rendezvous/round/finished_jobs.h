@@ -1,6 +1,5 @@
-/* finished_jobs.h: how the last jobs ended that the server has freed since, so
- * that a worker which comes late is still told why. Pure, and bounded: the
- * oldest is forgotten first. */
+/* finished_jobs.h: how the last jobs ended that the server has freed, for
+ * workers that come late. Pure and bounded: the oldest is forgotten first. */
 #ifndef RENDEZVOUS_FINISHED_JOBS_H
 #define RENDEZVOUS_FINISHED_JOBS_H
 
@@ -10,7 +9,7 @@
 
 enum { FINISHED_JOBS_MAX = 64 };
 
-/* All zeroes to begin with. */
+/* All zeroes at first. */
 struct finished_jobs {
 	struct finished_job {
 		char *id; /* NULL: none yet */
@@ -20,10 +19,10 @@ struct finished_jobs {
 	unsigned next;
 };
 
-/* Remembers it; does nothing where memory ran out. */
+/* Remembers a job; does nothing if memory is short. */
 void finished_jobs_add(struct finished_jobs *d, const char *id, uint32_t round,
 	       const char *text);
-/* How that round ended, or NULL: not known. Valid until the next
+/* How that round ended, or NULL if unknown. Valid until the next
  * finished_jobs_add. */
 const char *finished_jobs_find(const struct finished_jobs *d, struct slice id,
 			       uint32_t round);

@@ -25,38 +25,39 @@ struct event {
 	struct err *e;
 };
 
-static void node_free(struct job *j, struct job_node *n);
+static void job_node_free(struct job *j, struct job_node *n);
 
 /* ---- who can go ---- */
 
-static int is_elastic(const struct job *j)
+static int job_is_elastic(const struct job *j)
 {
 	return j->min_nodes < j->max_nodes;
 }
 
 /* Can the others go on without n? A server that is n's own ends with it. */
-static int can_lose(const struct job *j, const struct job_node *n)
+static int job_can_lose(const struct job *j, const struct job_node *n)
 {
 	uint32_t rest = j->members - 1 + j->spares;
 
 	return !n->hosts_server && rest && !j->told.level &&
-	       (is_elastic(j) || j->spares);
+	       (job_is_elastic(j) || j->spares);
 }
 
 /* A signal to a node of a fixed number means the job. Without a signal it is
  * the end of the node's ssh, and a spare takes the place. */
-static int can_leave(const struct job *j, const struct job_node *n, int signal)
+static int job_can_leave(const struct job *j, const struct job_node *n,
+			 int signal)
 {
 	uint32_t rest = j->members - 1 + j->spares;
 
 	return !n->hosts_server && rest >= j->min_nodes && !j->told.level &&
-	       (is_elastic(j) || j->state == JOB_RESTARTING ||
+	       (job_is_elastic(j) || j->state == JOB_RESTARTING ||
 		(!signal && j->spares));
 }
 
 /* ---- what an event does ---- */
 
-static int take_in(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_join(struct job *j, struct event *ev, struct job_node **out)
 {
 	int rc = join_check(j, ev->join, ev->at, ev->e);
 
@@ -67,7 +68,7 @@ static int take_in(struct job *j, struct event *ev, struct job_node **out)
 	return rc;
 }
 
-static int take_back(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_rejoin(struct job *j, struct event *ev, struct job_node **out)
 {
 	struct job_node *n = (struct job_node *)hash_table_find(&j->by_id,
 							   ev->join->node_id);
@@ -76,7 +77,7 @@ static int take_back(struct job *j, struct event *ev, struct job_node **out)
 	if (rc < 0)
 		return rc;
 	if (!n)
-		return take_in(j, ev, out);
+		return job_do_join(j, ev, out);
 	rc = join_again(j, ev->join, ev->owner, n, ev->e);
 	if (rc < 0)
 		return rc;
@@ -87,7 +88,8 @@ static int take_back(struct job *j, struct event *ev, struct job_node **out)
 
 /* What has been done once is not done again for one who comes late: where a
  * worker has finished already, or all are to stop, the newcomer is a spare. */
-static int take_more(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_join_running(struct job *j, struct event *ev,
+			       struct job_node **out)
 {
 	int rc = join_check(j, ev->join, ev->at, ev->e);
 
@@ -105,7 +107,8 @@ static int take_more(struct job *j, struct event *ev, struct job_node **out)
 	return 0;
 }
 
-static int refuse_over(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_refuse_over(struct job *j, struct event *ev,
+			      struct job_node **out)
 {
 	return err_set(ev->e, ERR_REFUSED,
 		       "job '%s' at %s has ended (%s): start it again when all "
@@ -113,19 +116,20 @@ static int refuse_over(struct job *j, struct event *ev, struct job_node **out)
 		       j->id, ev->at, j->end_text);
 }
 
-static int ignore(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_ignore(struct job *j, struct event *ev, struct job_node **out)
 {
 	return 0;
 }
 
-static int free_place(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_free_place(struct job *j, struct event *ev,
+			     struct job_node **out)
 {
 	if (ev->node->place != NODE_GONE)
 		transition_drop(j, ev->node);
 	return 0;
 }
 
-static int start_with_those(struct job *j, struct event *ev,
+static int job_do_start_now(struct job *j, struct event *ev,
 			    struct job_node **out)
 {
 	if (j->calling)
@@ -134,7 +138,7 @@ static int start_with_those(struct job *j, struct event *ev,
 }
 
 /* All have exited and nobody is to blame for a round that goes on. */
-static void end_of_all(struct job *j)
+static void job_end_if_all_exited(struct job *j)
 {
 	uint32_t i;
 
@@ -154,7 +158,7 @@ static void end_of_all(struct job *j)
 	transition_end(j);
 }
 
-static int record_exit(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_exited(struct job *j, struct event *ev, struct job_node **out)
 {
 	const struct wire_exited *m = ev->exited;
 	const struct job_node *n = ev->node;
@@ -188,14 +192,14 @@ static int record_exit(struct job *j, struct event *ev, struct job_node **out)
 		end_cause_worker(j, n, m, r->text);
 		transition_end(j);
 	} else if (j->exited == j->world_size) {
-		end_of_all(j);
+		job_end_if_all_exited(j);
 	}
 	return 0;
 }
 
 /* A spare's going changes nothing but the number of spares, that of one who
  * left before nothing at all. */
-static int is_outside(struct job *j, struct job_node *n)
+static int job_is_outside(struct job *j, struct job_node *n)
 {
 	if (n->place == NODE_MEMBER)
 		return 0;
@@ -209,12 +213,12 @@ static int is_outside(struct job *j, struct job_node *n)
 	return 1;
 }
 
-static int end_failed(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_failed(struct job *j, struct event *ev, struct job_node **out)
 {
 	const struct wire_failed *m = ev->failed;
 	char name[300];
 
-	if (is_outside(j, ev->node) ||
+	if (job_is_outside(j, ev->node) ||
 	    (j->state == JOB_RUNNING && m->round != j->round))
 		return 0;
 	end_cause_other(j, ev->node, WIRE_FAILURE,
@@ -227,7 +231,7 @@ static int end_failed(struct job *j, struct event *ev, struct job_node **out)
 }
 
 /* n has gone, and j->end says so, where a round runs or it is the end. */
-static int go_on(struct job *j, struct job_node *n, int can)
+static int job_do_regroup(struct job *j, struct job_node *n, int can)
 {
 	if (!can || j->state == JOB_RUNNING)
 		transition_end(j);
@@ -236,7 +240,7 @@ static int go_on(struct job *j, struct job_node *n, int can)
 	return 0;
 }
 
-static int leave(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_leave(struct job *j, struct event *ev, struct job_node **out)
 {
 	const struct wire_leave *m = ev->leave;
 	struct job_node *n = ev->node;
@@ -244,12 +248,12 @@ static int leave(struct job *j, struct event *ev, struct job_node **out)
 	enum wire_verdict verdict;
 	int can;
 
-	if (is_outside(j, n))
+	if (job_is_outside(j, n))
 		return 0;
-	can = can_leave(j, n, m->signal);
+	can = job_can_leave(j, n, m->signal);
 	/* where no round runs its end stays what it was */
 	if (can && j->state == JOB_RESTARTING)
-		return go_on(j, n, can);
+		return job_do_regroup(j, n, can);
 	verdict = can ? WIRE_REGROUP : WIRE_ENDED;
 	if (m->signal > 0)
 		end_cause_other(j, n, verdict, 128 + (m->signal & 127),
@@ -258,11 +262,12 @@ static int leave(struct job *j, struct event *ev, struct job_node **out)
 	else
 		end_cause_other(j, n, verdict, EXIT_NODE_LOST, "%s left: %.*s",
 			    node_name(n, name), SLICE_FMT(m->text));
-	return go_on(j, n, can);
+	return job_do_regroup(j, n, can);
 }
 
 /* Where it is the node's affair alone, or nobody works, it leaves. */
-static int told(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_stop_order(struct job *j, struct event *ev,
+			     struct job_node **out)
 {
 	const struct wire_stop *m = ev->stop;
 	const struct wire_leave as_leave = {
@@ -271,29 +276,29 @@ static int told(struct job *j, struct event *ev, struct job_node **out)
 
 	leaving.leave = &as_leave;
 	if (j->state == JOB_RESTARTING ||
-	    (!m->whole && can_leave(j, ev->node, as_leave.signal)))
-		return leave(j, &leaving, out);
+	    (!m->whole && job_can_leave(j, ev->node, as_leave.signal)))
+		return job_do_leave(j, &leaving, out);
 	if (ev->node->place == NODE_SPARE && !m->whole)
-		is_outside(j, ev->node);
+		job_is_outside(j, ev->node);
 	else if (ev->node->place != NODE_GONE)
 		job_stop_take(j, ev->node, m);
 	return 0;
 }
 
-static int lose(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_lost(struct job *j, struct event *ev, struct job_node **out)
 {
 	struct job_node *n = ev->node;
 	const struct job_node *heir;
 	char name[300];
 	int can;
 
-	if (is_outside(j, n))
+	if (job_is_outside(j, n))
 		return 0;
-	can = can_lose(j, n);
+	can = job_can_lose(j, n);
 	if (j->told.level == WIRE_CUT) { /* as all do */
 		end_cause_other(j, n, WIRE_ENDED, j->told.exit_code, "%s",
 			    j->told.first);
-		return go_on(j, n, 0);
+		return job_do_regroup(j, n, 0);
 	}
 	heir = can ? join_next_spare(j) : NULL;
 	if (!can || j->state == JOB_RUNNING)
@@ -302,10 +307,11 @@ static int lose(struct job *j, struct event *ev, struct job_node **out)
 			    node_name(n, name), ev->why, heir ? "; " : "",
 			    heir ? heir->host : "",
 			    heir ? " takes its place" : "");
-	return go_on(j, n, can);
+	return job_do_regroup(j, n, can);
 }
 
-static int end_stopped(struct job *j, struct event *ev, struct job_node **out)
+static int job_do_stopped(struct job *j, struct event *ev,
+			  struct job_node **out)
 {
 	end_cause_other(j, NULL, WIRE_ENDED, EXIT_NODE_LOST, "%s", ev->why);
 	transition_end(j);
@@ -319,33 +325,52 @@ struct reaction {
 	const char *text;
 };
 
-#define TAKE_IN {take_in, "takes it in; all there: START, -> RUNNING; " \
+#define TAKE_IN {job_do_join, "takes it in; all there: START, -> RUNNING; " \
 			  "enough: last call"}
-#define TAKE_MORE {take_more, "fewer than the most: END regroup, -> " \
-			      "RESTARTING; else a spare"}
-#define TAKE_BACK {take_back, "takes a member back, a new one in, or as a " \
-			      "spare; all there: START, -> RUNNING"}
-#define REFUSE_OVER {refuse_over, "refuses: the job has ended"}
-#define FREE_PLACE {free_place, "frees its place; too few: no last call"}
-#define IGNORE {ignore, "nothing"}
-#define RECORD {record_exit, "FATE; first failure: END, -> RESTARTING or " \
+#define TAKE_MORE                                                            \
+	{                                                                    \
+		job_do_join_running, "fewer than the most: END regroup, -> " \
+				     "RESTARTING; else a spare"              \
+	}
+#define TAKE_BACK                                                            \
+	{                                                                    \
+		job_do_rejoin, "takes a member back, a new one in, or as a " \
+			       "spare; all there: START, -> RUNNING"         \
+	}
+#define REFUSE_OVER {job_do_refuse_over, "refuses: the job has ended"}
+#define FREE_PLACE {job_do_free_place, "frees its place; too few: no last call"}
+#define IGNORE {job_do_ignore, "nothing"}
+#define RECORD {job_do_exited, "FATE; first failure: END, -> RESTARTING or " \
 			     "OVER; all 0: END success, -> OVER"}
-#define END_FAILED {end_failed, "END failure (its code or 66), -> OVER"}
-#define LEAVE_RUNNING {leave, "elastic, enough others, or a spare and no " \
+#define END_FAILED {job_do_failed, "END failure (its code or 66), -> OVER"}
+#define LEAVE_RUNNING                                                         \
+	{                                                                     \
+		job_do_leave, "elastic, enough others, or a spare and no "    \
 			      "signal: END regroup, -> RESTARTING; else END " \
-			      "ended (128+signal), -> OVER"}
-#define LEAVE_WAITING {leave, "enough others: goes on with them and a spare; " \
-			      "else END ended (128+signal), -> OVER"}
-#define TOLD_RUNNING {told, "STOP to all, once for each level; a node's " \
-			    "affair alone: as LEAVE"}
-#define LOSE_RUNNING {lose, "elastic or a spare: END regroup, -> " \
+			      "ended (128+signal), -> OVER"                   \
+	}
+#define LEAVE_WAITING                                                          \
+	{                                                                      \
+		job_do_leave, "enough others: goes on with them and a spare; " \
+			      "else END ended (128+signal), -> OVER"           \
+	}
+#define TOLD_RUNNING                                                  \
+	{                                                             \
+		job_do_stop_order,                                    \
+			"STOP to all, once for each level; a node's " \
+			"affair alone: as LEAVE"                      \
+	}
+#define LOSE_RUNNING {job_do_lost, "elastic or a spare: END regroup, -> " \
 			    "RESTARTING; else END failure (69), -> OVER"}
-#define TOLD_WAITING {told, "as LEAVE"}
-#define LOSE_WAITING {lose, "elastic or a spare: goes on with them; else " \
-			    "END failure (69), -> OVER"}
-#define START_NOW {start_with_those, "START with those who are there, -> " \
+#define TOLD_WAITING {job_do_stop_order, "as LEAVE"}
+#define LOSE_WAITING                                                        \
+	{                                                                   \
+		job_do_lost, "elastic or a spare: goes on with them; else " \
+			     "END failure (69), -> OVER"                    \
+	}
+#define START_NOW {job_do_start_now, "START with those who are there, -> " \
 				     "RUNNING"}
-#define END_STOPPED {end_stopped, "END ended (69), -> OVER"}
+#define END_STOPPED {job_do_stopped, "END ended (69), -> OVER"}
 
 static const struct reaction policy[][JOB_EVENTS] = {
 	[JOB_GATHERING] = {
@@ -426,7 +451,7 @@ const char *job_policy(enum job_state s, enum job_event ev)
 	return policy[s][ev].text;
 }
 
-static int react(struct job *j, struct event *ev, struct job_node **out)
+static int job_react(struct job *j, struct event *ev, struct job_node **out)
 {
 	return policy[j->state][ev->type].run(j, ev, out);
 }
@@ -439,7 +464,7 @@ int job_join(struct job *j, const struct wire_join *m, void *owner,
 	struct event ev = {.type = JOB_ON_JOIN, .join = m, .owner = owner,
 			   .at = at, .e = e};
 
-	return react(j, &ev, node);
+	return job_react(j, &ev, node);
 }
 
 int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
@@ -449,7 +474,7 @@ int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 			   .e = e};
 
 	n->said++;
-	return react(j, &ev, NULL);
+	return job_react(j, &ev, NULL);
 }
 
 void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
@@ -460,7 +485,7 @@ void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
 	struct event ev = {.type = JOB_ON_EXITED, .node = n, .exited = &m,
 			   .text = text};
 
-	react(j, &ev, NULL);
+	job_react(j, &ev, NULL);
 }
 
 void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m)
@@ -468,7 +493,7 @@ void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m)
 	struct event ev = {.type = JOB_ON_FAILED, .node = n, .failed = m};
 
 	n->said++;
-	react(j, &ev, NULL);
+	job_react(j, &ev, NULL);
 }
 
 void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m)
@@ -476,7 +501,7 @@ void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m)
 	struct event ev = {.type = JOB_ON_LEAVE, .node = n, .leave = m};
 
 	n->said++;
-	react(j, &ev, NULL);
+	job_react(j, &ev, NULL);
 }
 
 void job_request_stop(struct job *j, struct job_node *n,
@@ -485,29 +510,29 @@ void job_request_stop(struct job *j, struct job_node *n,
 	struct event ev = {.type = JOB_ON_TOLD, .node = n, .stop = m};
 
 	n->said++;
-	react(j, &ev, NULL);
+	job_react(j, &ev, NULL);
 }
 
 void job_lost(struct job *j, struct job_node *n, const char *why)
 {
 	struct event ev = {.type = JOB_ON_LOST, .node = n, .why = why};
 
-	react(j, &ev, NULL);
-	node_free(j, n);
+	job_react(j, &ev, NULL);
+	job_node_free(j, n);
 }
 
 void job_last_call(struct job *j)
 {
 	struct event ev = {.type = JOB_ON_LAST_CALL};
 
-	react(j, &ev, NULL);
+	job_react(j, &ev, NULL);
 }
 
 void job_stop(struct job *j, const char *why)
 {
 	struct event ev = {.type = JOB_ON_STOP, .why = why};
 
-	react(j, &ev, NULL);
+	job_react(j, &ev, NULL);
 }
 
 /* ---- life ---- */
@@ -530,7 +555,7 @@ struct job *job_new(struct slice id, uint32_t first_round)
 	return j;
 }
 
-static void node_free(struct job *j, struct job_node *n)
+static void job_node_free(struct job *j, struct job_node *n)
 {
 	join_drop(j, n);
 	hash_table_remove(&j->by_id, &n->item);
@@ -549,7 +574,7 @@ static void node_free(struct job *j, struct job_node *n)
 void job_free(struct job *j)
 {
 	while (j->nodes)
-		node_free(j, j->nodes);
+		job_node_free(j, j->nodes);
 	transition_release(j);
 	hash_table_release(&j->by_id);
 	buf_release(&j->missing);

@@ -106,7 +106,7 @@ struct job {
 	int lost_action;
 };
 
-/* turn.c */
+/* round_transition.c */
 void transition_act(struct job *j, struct job_action a);
 void transition_tell_state(struct job *j);
 void transition_tell_fates(struct job *j, struct job_rank *r, const char *text);
@@ -121,12 +121,13 @@ void transition_drop(struct job *j, struct job_node *n);
 /* Forgets the ranks of the last round. */
 void transition_release(struct job *j);
 
-/* told.c: n's agent says so; what is no news is not told. */
+/* job_stop.c: n's agent reports a stop; one that adds nothing is not passed on.
+ */
 void job_stop_take(struct job *j, const struct job_node *n,
 	       const struct wire_stop *m);
-/* A rank has exited: counts it; 1: it failed as others were stopped. */
+/* Counts a rank's exit; 1: it failed because of the stop. */
 int job_stop_explains(struct job *j, const struct wire_exited *m);
-/* All ranks have exited: 1 and j->end, if it was told and one was stopped. */
+/* All ranks have exited: 1 and j->end, if the stop ended at least one. */
 int job_stop_ends(struct job *j);
 
 /* join.c: all that speaks against it; then the node with its place. */
@@ -158,7 +159,7 @@ void assign_fill(struct job *j, struct job_memory *m, char *host, int32_t rank);
 /* n goes: its rank is free, and kept in mind for its host. */
 void assign_forget(struct job *j, struct job_node *n);
 
-/* cause.c */
+/* end_cause.c */
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m);
 /* j->end is m, of which all is copied. */
 void end_cause_restore(struct job *j, const struct wire_end *m);

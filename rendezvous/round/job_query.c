@@ -118,7 +118,7 @@ int job_node_is_alone(const struct job *j, const struct job_node *n)
 
 enum { NAMED = 8 };
 
-static void put_more(struct buf *out, uint32_t missing, uint32_t said)
+static void job_put_list_end(struct buf *out, uint32_t missing, uint32_t said)
 {
 	if (missing > said)
 		buf_printf(out, "%s%u more", said ? " and " : "",
@@ -126,7 +126,7 @@ static void put_more(struct buf *out, uint32_t missing, uint32_t said)
 }
 
 /* Who has to come back; beyond those, so many that there are enough. */
-static void put_absent(struct job *j, struct buf *out)
+static void job_put_absent_names(struct job *j, struct buf *out)
 {
 	uint32_t said = 0, wanted = j->members;
 	const struct job_node *n;
@@ -137,12 +137,12 @@ static void put_absent(struct job *j, struct buf *out)
 		if (n->place == NODE_MEMBER && !n->joined)
 			buf_printf(out, "%snode %d (%.255s)",
 				   said++ ? ", " : "", n->rank, n->host);
-	put_more(out, wanted - j->joined, said);
+	job_put_list_end(out, wanted - j->joined, said);
 }
 
 /* Names are worth more than numbers: which of the ranks that were asked for
  * one by one nobody has asked for. */
-static void put_unclaimed(struct job *j, struct buf *out)
+static void job_put_unclaimed(struct job *j, struct buf *out)
 {
 	uint32_t said = 0, claimed = 0;
 
@@ -155,16 +155,16 @@ static void put_unclaimed(struct job *j, struct buf *out)
 	for (uint32_t i = 0; i < j->max_nodes && said < NAMED; i++)
 		if (!j->homes[i])
 			buf_printf(out, "%snode %u", said++ ? ", " : "", i);
-	put_more(out, j->max_nodes - j->joined, said);
+	job_put_list_end(out, j->max_nodes - j->joined, said);
 }
 
 void job_state_for(struct job *j, struct wire_state *m)
 {
 	buf_reset(&j->missing);
 	if (j->state == JOB_RESTARTING)
-		put_absent(j, &j->missing);
+		job_put_absent_names(j, &j->missing);
 	else if (j->state == JOB_GATHERING)
-		put_unclaimed(j, &j->missing);
+		job_put_unclaimed(j, &j->missing);
 	*m = (struct wire_state){
 		.joined = j->joined,
 		.min_nodes = j->min_nodes,
@@ -308,7 +308,7 @@ void job_fate_release(struct job_fate *f)
 
 /* ---- from outside ---- */
 
-static uint8_t node_state(const struct job *j, const struct job_node *n)
+static uint8_t job_node_state(const struct job *j, const struct job_node *n)
 {
 	if (n->place != NODE_MEMBER || j->state == JOB_OVER)
 		return n->place == NODE_SPARE ? WIRE_NODE_SPARE
@@ -322,9 +322,12 @@ void job_node_status(const struct job *j, const struct job_node *n,
 		     struct wire_job_node *item)
 {
 	*item = (struct wire_job_node){
-		.host = SLICE_STR(n->host), .addr = SLICE_STR(n->addr),
-		.node_rank = n->rank, .state = node_state(j, n),
-		.nproc = n->nproc, .base_rank = n->base,
+		.host = SLICE_STR(n->host),
+		.addr = SLICE_STR(n->addr),
+		.node_rank = n->rank,
+		.state = job_node_state(j, n),
+		.nproc = n->nproc,
+		.base_rank = n->base,
 	};
 	for (uint32_t i = 0; n->running && i < n->nproc; i++)
 		item->exited += j->ranks[n->base + i].text != NULL;

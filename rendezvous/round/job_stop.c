@@ -7,8 +7,8 @@
 #include "base/signal_name.h"
 #include "rendezvous/round/job_internal.h"
 
-static void say(const struct job_node *n, const struct wire_stop *m, char *out,
-		size_t size)
+static void job_stop_set_text(const struct job_node *n,
+			      const struct wire_stop *m, char *out, size_t size)
 {
 	char name[300], sig[SIGNAL_NAME_MAX];
 
@@ -33,7 +33,7 @@ void job_stop_take(struct job *j, const struct job_node *n,
 
 	if (m->level <= t->level || m->level > WIRE_CUT)
 		return;
-	say(n, m, t->text, sizeof(t->text));
+	job_stop_set_text(n, m, t->text, sizeof(t->text));
 	if (!t->level) {
 		snprintf(t->first, sizeof(t->first), "%s", t->text);
 		t->exit_code = 128 + number;

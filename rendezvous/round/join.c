@@ -12,7 +12,7 @@ enum { LEASE_MAX_MS = 86400 * 1000 };
 
 /* What comes from one terminal and goes to another has nothing in it that a
  * terminal would obey. */
-static int is_plain(struct slice s)
+static int join_is_plain(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++)
 		if ((unsigned char)s.data[i] < 0x20 || s.data[i] == 0x7f)
@@ -20,11 +20,11 @@ static int is_plain(struct slice s)
 	return 1;
 }
 
-static int check_fields(const struct wire_join *m, struct err *e)
+static int join_check_fields(const struct wire_join *m, struct err *e)
 {
-	if (!is_plain(m->node_id) || !is_plain(m->host) || !is_plain(m->addr) ||
-	    !is_plain(m->role) || !m->node_id.len || !m->host.len ||
-	    !m->addr.len)
+	if (!join_is_plain(m->node_id) || !join_is_plain(m->host) ||
+	    !join_is_plain(m->addr) || !join_is_plain(m->role) ||
+	    !m->node_id.len || !m->host.len || !m->addr.len)
 		return err_set(e, ERR_ARGUMENT,
 			       "JOIN: node id, host, address and role must be "
 			       "printable text");
@@ -57,7 +57,7 @@ static int check_fields(const struct wire_join *m, struct err *e)
 }
 
 /* "4", or "2:4" */
-static const char *nnodes_text(uint32_t min, uint32_t max, char *out)
+static const char *join_nnodes_text(uint32_t min, uint32_t max, char *out)
 {
 	if (min == max)
 		snprintf(out, 24, "%u", max);
@@ -66,9 +66,9 @@ static const char *nnodes_text(uint32_t min, uint32_t max, char *out)
 	return out;
 }
 
-static int differs(const struct job *j, const struct wire_join *m,
-		   const char *option, const char *said, const char *before,
-		   const char *at, struct err *e)
+static int join_differs(const struct job *j, const struct wire_join *m,
+			const char *option, const char *said,
+			const char *before, const char *at, struct err *e)
 {
 	return err_set(e, ERR_REFUSED,
 		       "%.*s says %s %s, but %s said %s for job '%s' at %s: "
@@ -77,20 +77,22 @@ static int differs(const struct job *j, const struct wire_join *m,
 		       j->id, at);
 }
 
-static int check_same(const struct job *j, const struct wire_join *m,
-		      const char *at, struct err *e)
+static int join_check_same(const struct job *j, const struct wire_join *m,
+			   const char *at, struct err *e)
 {
 	char said[24], before[24];
 
 	if (m->min_nodes != j->min_nodes || m->max_nodes != j->max_nodes)
-		return differs(j, m, "--nnodes",
-			       nnodes_text(m->min_nodes, m->max_nodes, said),
-			       nnodes_text(j->min_nodes, j->max_nodes, before),
-			       at, e);
+		return join_differs(
+			j, m, "--nnodes",
+			join_nnodes_text(m->min_nodes, m->max_nodes, said),
+			join_nnodes_text(j->min_nodes, j->max_nodes, before),
+			at, e);
 	if (m->max_restarts != j->max_restarts) {
 		snprintf(said, sizeof(said), "%u", m->max_restarts);
 		snprintf(before, sizeof(before), "%u", j->max_restarts);
-		return differs(j, m, "--max-restarts", said, before, at, e);
+		return join_differs(j, m, "--max-restarts", said, before, at,
+				    e);
 	}
 	return 0;
 }
@@ -99,11 +101,11 @@ int join_check(const struct job *j, const struct wire_join *m, const char *at,
 	       struct err *e)
 {
 	const struct job_node *holder;
-	int rc = check_fields(m, e);
+	int rc = join_check_fields(m, e);
 
 	if (rc < 0 || !j->first_host)
 		return rc;
-	rc = check_same(j, m, at, e);
+	rc = join_check_same(j, m, at, e);
 	if (rc < 0)
 		return rc;
 	holder = m->node_rank >= 0 ? j->homes[m->node_rank] : NULL;
@@ -120,15 +122,15 @@ int join_check(const struct job *j, const struct wire_join *m, const char *at,
 }
 
 /* Those who have not come back yet are counted when they do. */
-static int fits(const struct job *j, uint32_t nproc)
+static int join_fits(const struct job *j, uint32_t nproc)
 {
 	return j->nproc + nproc <= WIRE_WORLD_MAX;
 }
 
-static int check_fits(const struct job *j, const struct wire_join *m,
-		      struct err *e)
+static int join_check_fits(const struct job *j, const struct wire_join *m,
+			   struct err *e)
 {
-	if (fits(j, m->nproc))
+	if (join_fits(j, m->nproc))
 		return 0;
 	return err_set(e, ERR_REFUSED,
 		       "job '%s' would have %llu workers with the %u of %.*s: "
@@ -137,28 +139,28 @@ static int check_fits(const struct job *j, const struct wire_join *m,
 		       SLICE_FMT(m->host), WIRE_WORLD_MAX);
 }
 
-static int no_memory(struct err *e)
+static int join_fail_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "the rendezvous server is out of memory");
 }
 
-static char *copy(struct slice s)
+static char *join_copy_text(struct slice s)
 {
 	return strndup(s.data, s.len);
 }
 
 /* What JOIN says of the node; it may change between two rounds. */
-static int describe(struct job_node *n, const struct wire_join *m,
-		    struct err *e)
+static int join_node_describe(struct job_node *n, const struct wire_join *m,
+			      struct err *e)
 {
-	char *host = copy(m->host), *addr = copy(m->addr);
-	char *role = copy(m->role);
+	char *host = join_copy_text(m->host), *addr = join_copy_text(m->addr);
+	char *role = join_copy_text(m->role);
 
 	if (!host || !addr || !role) {
 		free(host);
 		free(addr);
 		free(role);
-		return no_memory(e);
+		return join_fail_no_memory(e);
 	}
 	free(n->host);
 	free(n->addr);
@@ -177,21 +179,21 @@ static int describe(struct job_node *n, const struct wire_join *m,
 	return 0;
 }
 
-static void be_joined(struct job *j, struct job_node *n)
+static void join_set_joined(struct job *j, struct job_node *n)
 {
 	n->joined = 1;
 	j->joined++;
 	j->nproc += n->nproc;
 }
 
-static void be_member(struct job *j, struct job_node *n)
+static void join_set_member(struct job *j, struct job_node *n)
 {
 	n->place = NODE_MEMBER;
 	j->members++;
-	be_joined(j, n);
+	join_set_joined(j, n);
 }
 
-static void forget_first(struct job *j)
+static void join_reset_first(struct job *j)
 {
 	free(j->first_host);
 	free(j->homes);
@@ -201,16 +203,17 @@ static void forget_first(struct job *j)
 }
 
 /* What the first node says holds for the job. */
-static int be_first(struct job *j, const struct wire_join *m, struct err *e)
+static int join_set_first(struct job *j, const struct wire_join *m,
+			  struct err *e)
 {
 	if (j->first_host)
 		return 0;
-	j->first_host = copy(m->host);
+	j->first_host = join_copy_text(m->host);
 	j->homes = calloc(m->max_nodes, sizeof(struct job_node *));
 	j->order = calloc(m->max_nodes, sizeof(struct job_node *));
 	if (!j->first_host || !j->homes || !j->order) {
-		forget_first(j);
-		return no_memory(e);
+		join_reset_first(j);
+		return join_fail_no_memory(e);
 	}
 	j->min_nodes = m->min_nodes;
 	j->max_nodes = m->max_nodes;
@@ -219,20 +222,20 @@ static int be_first(struct job *j, const struct wire_join *m, struct err *e)
 	return 0;
 }
 
-static int node_new(struct job *j, const struct wire_join *m,
-		    struct job_node **out, struct err *e)
+static int join_node_new(struct job *j, const struct wire_join *m,
+			 struct job_node **out, struct err *e)
 {
 	struct job_node *n = calloc(1, sizeof(*n));
 	int rc;
 
-	if (!n || !(n->node_id = copy(m->node_id))) {
+	if (!n || !(n->node_id = join_copy_text(m->node_id))) {
 		free(n);
-		return no_memory(e);
+		return join_fail_no_memory(e);
 	}
 	n->item.key = SLICE(n->node_id, strlen(n->node_id));
-	rc = describe(n, m, e);
+	rc = join_node_describe(n, m, e);
 	if (rc == 0 && hash_table_insert(&j->by_id, &n->item) < 0)
-		rc = no_memory(e);
+		rc = join_fail_no_memory(e);
 	if (rc < 0) {
 		free(n->host);
 		free(n->addr);
@@ -256,18 +259,18 @@ int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 			       "node %.*s on %.*s is in job '%s' already",
 			       SLICE_FMT(m->node_id), SLICE_FMT(m->host),
 			       j->id);
-	rc = be_first(j, m, e);
+	rc = join_set_first(j, m, e);
 	if (rc < 0)
 		return rc;
 	spare |= j->members == j->max_nodes ||
 		 (m->node_rank == WIRE_RANK_OF_SPARE &&
 		  j->state == JOB_GATHERING);
-	rc = spare ? 0 : check_fits(j, m, e);
+	rc = spare ? 0 : join_check_fits(j, m, e);
 	if (rc == 0)
-		rc = node_new(j, m, &n, e);
+		rc = join_node_new(j, m, &n, e);
 	if (rc) {
 		if (!j->members && !j->spares)
-			forget_first(j);
+			join_reset_first(j);
 		return rc;
 	}
 	n->owner = owner;
@@ -284,7 +287,7 @@ int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 		j->spares++;
 		log_debug("job '%s': %s is a spare", j->id, n->host);
 	} else {
-		be_member(j, n);
+		join_set_member(j, n);
 	}
 	*out = n;
 	return 0;
@@ -300,11 +303,11 @@ int join_again(struct job *j, const struct wire_join *m, void *owner,
 			       "node %.*s on %.*s has joined job '%s' already",
 			       SLICE_FMT(m->node_id), SLICE_FMT(m->host),
 			       j->id);
-	rc = check_fits(j, m, e);
+	rc = join_check_fits(j, m, e);
 	if (rc == 0)
-		rc = describe(n, m, e);
+		rc = join_node_describe(n, m, e);
 	if (rc == 0)
-		be_joined(j, n);
+		join_set_joined(j, n);
 	return rc;
 }
 
@@ -325,7 +328,7 @@ void join_drop(struct job *j, struct job_node *n)
 	assign_forget(j, n);
 	/* whoever is first next may say another --nnodes */
 	if (!j->members && !j->spares && j->state == JOB_GATHERING)
-		forget_first(j);
+		join_reset_first(j);
 }
 
 struct job_node *join_next_spare(const struct job *j)
@@ -333,7 +336,7 @@ struct job_node *join_next_spare(const struct job *j)
 	struct job_node *n;
 
 	for (n = j->spares ? j->nodes : NULL; n; n = n->next)
-		if (n->place == NODE_SPARE && fits(j, n->nproc))
+		if (n->place == NODE_SPARE && join_fits(j, n->nproc))
 			return n;
 	return NULL;
 }
@@ -346,7 +349,7 @@ struct job_node *join_promote(struct job *j)
 		n = join_next_spare(j);
 	if (n) {
 		j->spares--;
-		be_member(j, n);
+		join_set_member(j, n);
 	}
 	return n;
 }

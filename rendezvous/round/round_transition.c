@@ -50,7 +50,8 @@ void transition_tell_fates(struct job *j, struct job_rank *r, const char *text)
 
 /* ---- the end ---- */
 
-static void enter(struct job *j, enum job_state to, const char *why)
+static void transition_set_state(struct job *j, enum job_state to,
+				 const char *why)
 {
 	log_debug("job '%s': %s -> %s, %s", j->id, job_state_name(j->state),
 		  job_state_name(to), why);
@@ -73,7 +74,7 @@ void transition_tell_state(struct job *j)
 		transition_act(j, (struct job_action){.kind = JOB_TELL_STATE});
 }
 
-static void fill_up(struct job *j)
+static void transition_fill_spares(struct job *j)
 {
 	const struct job_node *n;
 
@@ -100,12 +101,13 @@ void transition_end(struct job *j)
 		n->running = 0;
 	}
 	transition_act(j, (struct job_action){.kind = JOB_TELL_END});
-	enter(j, restart || regroup ? JOB_RESTARTING : JOB_OVER, j->end_text);
+	transition_set_state(j, restart || regroup ? JOB_RESTARTING : JOB_OVER,
+			     j->end_text);
 	j->round++;
 	j->attempt += restart;
 	j->changes += regroup;
 	if (restart || regroup) {
-		fill_up(j);
+		transition_fill_spares(j);
 		transition_tell_state(j);
 	}
 }
@@ -117,7 +119,7 @@ void transition_start(struct job *j)
 	uint32_t rank = 0;
 
 	j->calling = 0;
-	fill_up(j);
+	transition_fill_spares(j);
 	transition_release(j);
 	if (assign_ranks(j) == 0)
 		j->ranks = calloc(j->world_size, sizeof(*j->ranks));
@@ -132,12 +134,12 @@ void transition_start(struct job *j)
 	for (uint32_t i = 0; i < j->nnodes; i++)
 		for (uint32_t k = 0; k < j->order[i]->nproc; k++)
 			j->ranks[rank++].node = j->order[i];
-	enter(j, JOB_RUNNING, "all nodes are there");
+	transition_set_state(j, JOB_RUNNING, "all nodes are there");
 	transition_act(j, (struct job_action){.kind = JOB_TELL_START});
 }
 
 /* The first round waits a while for more than it needs. */
-static void call(struct job *j)
+static void transition_last_call(struct job *j)
 {
 	int enough = j->joined + j->spares >= j->min_nodes;
 
@@ -163,7 +165,7 @@ void transition_start_or_wait(struct job *j)
 		return;
 	}
 	if (first)
-		call(j);
+		transition_last_call(j);
 	transition_tell_state(j);
 }
 
@@ -173,6 +175,6 @@ void transition_drop(struct job *j, struct job_node *n)
 	join_drop(j, n);
 	/* before the first round spares have the time of the last call */
 	if (j->state != JOB_GATHERING)
-		fill_up(j);
+		transition_fill_spares(j);
 	transition_start_or_wait(j);
 }

@@ -23,16 +23,17 @@ void wait_text_release(struct wait_text *a)
 
 /* ---- words ---- */
 
-static void put_time(struct wait_text *a, const char *before, uint64_t ms)
+static void wait_text_put_time(struct wait_text *a, const char *before,
+			       uint64_t ms)
 {
 	buf_printf(&a->text, "%s%llu s", before,
 		   (unsigned long long)(ms + 500) / 1000);
 }
 
-static void put(struct wait_text *a, const char *fmt, ...)
+static void wait_text_put_text(struct wait_text *a, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void put(struct wait_text *a, const char *fmt, ...)
+static void wait_text_put_text(struct wait_text *a, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -46,9 +47,9 @@ static void put(struct wait_text *a, const char *fmt, ...)
 }
 
 /* Before each name. */
-static void put_comma(struct wait_text *a)
+static void wait_text_put_comma(struct wait_text *a)
 {
-	put(a, "%s", a->said++ ? ", " : ": ");
+	wait_text_put_text(a, "%s", a->said++ ? ", " : ": ");
 }
 
 int wait_text_has_room(const struct wait_text *a)
@@ -59,12 +60,12 @@ int wait_text_has_room(const struct wait_text *a)
 void wait_text_end(struct wait_text *a)
 {
 	if (a->said && a->missing > a->said)
-		put(a, " and %u more", a->missing - a->said);
+		wait_text_put_text(a, " and %u more", a->missing - a->said);
 }
 
 void wait_text_put_note(struct wait_text *a, const char *note)
 {
-	put(a, "%s", note);
+	wait_text_put_text(a, "%s", note);
 }
 
 int wait_text_timed_out(const struct wait_text *a, uint64_t waited_ms,
@@ -77,62 +78,64 @@ int wait_text_timed_out(const struct wait_text *a, uint64_t waited_ms,
 
 /* ---- nodes ---- */
 
-static void put_silent(struct wait_text *a, const struct wait_text_nodes *known,
-		       const struct job_node *n)
+static void wait_text_put_silent(struct wait_text *a,
+				 const struct wait_text_nodes *known,
+				 const struct job_node *n)
 {
 	uint64_t ms = known->silent_ms && n->owner ?
 		      known->silent_ms(n->owner) : 0;
 
 	if (ms >= WAIT_TEXT_SILENT_MS)
-		put_time(a, ", agent silent for ", ms);
+		wait_text_put_time(a, ", agent silent for ", ms);
 }
 
 /* Those whose round has ended: they join again when their workers have. */
-static void put_stopping(struct wait_text *a, const struct job *j,
-			 const struct wait_text_nodes *known)
+static void wait_text_put_stopping(struct wait_text *a, const struct job *j,
+				   const struct wait_text_nodes *known)
 {
 	const struct job_node *n;
 
 	for (n = j->nodes; n && wait_text_has_room(a); n = n->next) {
 		if (n->place != NODE_MEMBER || n->joined)
 			continue;
-		put_comma(a);
-		put(a, "node %d (%.64s, its workers stop since ", n->rank,
-		    n->host);
-		put_time(a, "", known->ending_ms);
-		put_silent(a, known, n);
-		put(a, ")");
+		wait_text_put_comma(a);
+		wait_text_put_text(a, "node %d (%.64s, its workers stop since ",
+				   n->rank, n->host);
+		wait_text_put_time(a, "", known->ending_ms);
+		wait_text_put_silent(a, known, n);
+		wait_text_put_text(a, ")");
 	}
 }
 
-static void put_unjoined(struct wait_text *a,
-			 const struct wait_text_nodes *known)
+static void wait_text_put_unjoined(struct wait_text *a,
+				   const struct wait_text_nodes *known)
 {
 	for (uint32_t i = 0; i < known->nunjoined && wait_text_has_room(a);
 	     i++) {
-		put_comma(a);
-		put(a, "%.64s (agent connected, has not joined)",
-		    known->unjoined[i]);
+		wait_text_put_comma(a);
+		wait_text_put_text(a, "%.64s (agent connected, has not joined)",
+				   known->unjoined[i]);
 	}
 }
 
 /* Ranks that a node left behind, and nobody has taken. */
-static void put_gone(struct wait_text *a, const struct job *j)
+static void wait_text_put_gone(struct wait_text *a, const struct job *j)
 {
 	for (uint32_t i = 0; i < MEMORIES && wait_text_has_room(a); i++) {
 		const struct job_memory *m = &j->memory[i];
 
 		if (!m->host || !j->homes || j->homes[m->rank])
 			continue;
-		put_comma(a);
-		put(a, "node %d (%.64s, gone, has not come back)", m->rank,
-		    m->host);
+		wait_text_put_comma(a);
+		wait_text_put_text(a,
+				   "node %d (%.64s, gone, has not come back)",
+				   m->rank, m->host);
 	}
 }
 
 /* Names are worth more than numbers: which of the ranks that were asked for
  * one by one nobody has asked for. */
-static void put_unclaimed(struct wait_text *a, const struct job *j)
+static void wait_text_put_unclaimed(struct wait_text *a, const struct job *j)
 {
 	uint32_t claimed = 0;
 
@@ -145,8 +148,8 @@ static void put_unclaimed(struct wait_text *a, const struct job *j)
 	for (uint32_t i = 0; i < j->max_nodes && wait_text_has_room(a); i++) {
 		if (j->homes[i])
 			continue;
-		put_comma(a);
-		put(a, "node %u (not connected)", i);
+		wait_text_put_comma(a);
+		wait_text_put_text(a, "node %u (not connected)", i);
 	}
 }
 
@@ -161,28 +164,29 @@ void wait_text_put_nodes(struct wait_text *a, const struct job *j,
 		return;
 	a->missing = wanted - j->joined;
 	if (j->min_nodes < j->max_nodes && wanted == j->min_nodes)
-		put(a, "%u more of %u to %u nodes", a->missing, wanted,
-		    j->max_nodes);
+		wait_text_put_text(a, "%u more of %u to %u nodes", a->missing,
+				   wanted, j->max_nodes);
 	else
-		put(a, "%u of %u nodes", a->missing, wanted);
+		wait_text_put_text(a, "%u of %u nodes", a->missing, wanted);
 	if (!first)
-		put_stopping(a, j, known);
-	put_unjoined(a, known);
+		wait_text_put_stopping(a, j, known);
+	wait_text_put_unjoined(a, known);
 	if (first)
-		put_unclaimed(a, j);
+		wait_text_put_unclaimed(a, j);
 	else
-		put_gone(a, j);
+		wait_text_put_gone(a, j);
 	wait_text_end(a);
 }
 
 /* ---- keys and ranks ---- */
 
-static void put_key(struct wait_text *a, struct slice key)
+static void wait_text_put_key(struct wait_text *a, struct slice key)
 {
 	struct buf name = BUF_INIT(256);
 
 	store_put_quoted(&name, key);
-	put(a, "%.*s", (int)name.len, name.data ? name.data : "");
+	wait_text_put_text(a, "%.*s", (int)name.len,
+			   name.data ? name.data : "");
 	buf_release(&name);
 }
 
@@ -195,45 +199,50 @@ void wait_text_begin(struct wait_text *a, const struct store_waiter *w)
 	store_awaited(w, &what);
 	a->missing = what.missing;
 	if (what.kind != STORE_AWAITS_KEYS) {
-		put(a, "%u of %u ranks at %s ", what.missing, what.of,
-		    what.kind == STORE_AWAITS_GATHER ? "gather" : "barrier");
-		put_key(a, what.key);
+		wait_text_put_text(
+			a, "%u of %u ranks at %s ", what.missing, what.of,
+			what.kind == STORE_AWAITS_GATHER ? "gather"
+							 : "barrier");
+		wait_text_put_key(a, what.key);
 		return;
 	}
-	put(a, "%u of %u key%s that nobody has set", what.missing, what.of,
-	    what.of == 1 ? "" : "s");
+	wait_text_put_text(a, "%u of %u key%s that nobody has set",
+			   what.missing, what.of, what.of == 1 ? "" : "s");
 	while (wait_text_has_room(a) && store_next_missing(w, &at, &key)) {
-		put_comma(a);
-		put_key(a, key);
+		wait_text_put_comma(a);
+		wait_text_put_key(a, key);
 	}
 }
 
 void wait_text_begin_ends(struct wait_text *a, uint32_t missing, uint32_t of)
 {
 	a->missing = missing;
-	put(a, "%u of %u ranks to end", missing, of);
+	wait_text_put_text(a, "%u of %u ranks to end", missing, of);
 }
 
-static void put_life(struct wait_text *a, const struct wait_text_rank *r)
+static void wait_text_put_life(struct wait_text *a,
+			       const struct wait_text_rank *r)
 {
-	put(a, r->connected ? "connected" : "not connected");
+	wait_text_put_text(a, r->connected ? "connected" : "not connected");
 	if (r->itself)
-		put(a, ", waits itself %.200s", r->itself);
+		wait_text_put_text(a, ", waits itself %.200s", r->itself);
 	else if (r->silent_ms >= WAIT_TEXT_SILENT_MS)
-		put_time(a, r->connected ? ", silent for " :
-			 ", its agent silent for ", r->silent_ms);
+		wait_text_put_time(a,
+				   r->connected ? ", silent for "
+						: ", its agent silent for ",
+				   r->silent_ms);
 }
 
 void wait_text_put_rank(struct wait_text *a, const struct wait_text_rank *r)
 {
-	put_comma(a);
-	put(a, "rank %u (%.64s%s", r->rank, r->host ? r->host : "",
-	    r->host ? ", " : "");
+	wait_text_put_comma(a);
+	wait_text_put_text(a, "rank %u (%.64s%s", r->rank,
+			   r->host ? r->host : "", r->host ? ", " : "");
 	if (r->ended)
-		put(a, "%.200s", r->ended);
+		wait_text_put_text(a, "%.200s", r->ended);
 	else
-		put_life(a, r);
-	put(a, ")");
+		wait_text_put_life(a, r);
+	wait_text_put_text(a, ")");
 }
 
 void wait_text_put_itself(struct buf *out, const struct store_waiter *w)

@@ -28,14 +28,14 @@ enum {
 /* ---- telling ---- */
 
 /* At least 1: 0 means that there is none. */
-static uint32_t last_call_left(const struct hosted_job *h)
+static uint32_t hosted_job_last_call_ms(const struct hosted_job *h)
 {
 	uint64_t left = uv_timer_get_due_in(&h->call_timer);
 
 	return left ? (uint32_t)left : 1;
 }
 
-static void tell_state(struct hosted_job *h)
+static void hosted_job_broadcast_state(struct hosted_job *h)
 {
 	struct job_node *n = NULL;
 	struct wire_state m;
@@ -43,7 +43,7 @@ static void tell_state(struct hosted_job *h)
 	h->states_sent = 0;
 	job_state_for(h->job, &m);
 	if (m.last_call_ms)
-		m.last_call_ms = last_call_left(h);
+		m.last_call_ms = hosted_job_last_call_ms(h);
 	while ((n = job_next_node(h->job, n))) {
 		struct peer *to = job_node_owner(n);
 
@@ -60,7 +60,7 @@ static void tell_state(struct hosted_job *h)
 /* A thousand joins a second are not a thousand times a thousand messages: while
  * more come, those who wait are told late, and so that of its time the server
  * spends about a twentieth on it, however many they are. */
-static void on_state_timer(uv_timer_t *t)
+static void hosted_job_on_state_timer(uv_timer_t *t)
 {
 	struct hosted_job *h = t->data;
 	uint64_t latest = h->states_sent / STATES_PER_MS;
@@ -70,10 +70,10 @@ static void on_state_timer(uv_timer_t *t)
 	if (h->is_state_stale &&
 	    uv_now(h->server->loop) - h->state_since < latest) {
 		h->is_state_stale = 0;
-		uv_timer_start(t, on_state_timer, STATE_DELAY_MS, 0);
+		uv_timer_start(t, hosted_job_on_state_timer, STATE_DELAY_MS, 0);
 		return;
 	}
-	tell_state(h);
+	hosted_job_broadcast_state(h);
 }
 
 void hosted_job_send_state(struct hosted_job *h)
@@ -83,7 +83,8 @@ void hosted_job_send_state(struct hosted_job *h)
 		return;
 	h->is_state_stale = 0;
 	h->state_since = uv_now(h->server->loop);
-	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
+	uv_timer_start(&h->state_timer, hosted_job_on_state_timer,
+		       STATE_DELAY_MS, 0);
 }
 
 /* What a journal says has fitted once: the limits are set when it is read. */
@@ -119,7 +120,7 @@ void hosted_job_send_start(struct hosted_job *h, const struct job_node *n)
 	wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0, &m);
 }
 
-static void tell_start(struct hosted_job *h)
+static void hosted_job_start_round(struct hosted_job *h)
 {
 	struct job_node *n = NULL;
 
@@ -137,7 +138,7 @@ static void tell_start(struct hosted_job *h)
 		hosted_job_send_start(h, n);
 }
 
-static void tell_stop(struct hosted_job *h)
+static void hosted_job_send_stop(struct hosted_job *h)
 {
 	struct job_node *n = NULL;
 	struct wire_stop m;
@@ -152,7 +153,7 @@ static void tell_stop(struct hosted_job *h)
 }
 
 /* The round's keyspace goes, and with it those who used it. */
-static void end_workers(struct hosted_job *h, const char *text)
+static void hosted_job_end_round_workers(struct hosted_job *h, const char *text)
 {
 	struct peer *m;
 
@@ -177,7 +178,7 @@ static void end_workers(struct hosted_job *h, const char *text)
 	h->store = NULL;
 }
 
-static void tell_end(struct hosted_job *h)
+static void hosted_job_send_end(struct hosted_job *h)
 {
 	uint64_t now = uv_now(h->server->loop);
 	struct job_node *n = NULL;
@@ -201,10 +202,10 @@ static void tell_end(struct hosted_job *h)
 		to->close_at = now + SERVER_CLOSE_MS;
 		conn_due(&to->conn, now + 1);
 	}
-	end_workers(h, job_end(h->job)->text.data);
+	hosted_job_end_round_workers(h, job_end(h->job)->text.data);
 }
 
-static void on_last_call(uv_timer_t *t)
+static void hosted_job_on_last_call(uv_timer_t *t)
 {
 	struct hosted_job *h = t->data;
 
@@ -215,14 +216,14 @@ static void on_last_call(uv_timer_t *t)
 
 /* Its agents see the connection end, and say so; what was written down of it
  * the next server knows. */
-static _Noreturn void end_without_memory(void)
+static _Noreturn void hosted_job_end_without_memory(void)
 {
 	log_error("error: out of memory; the jobs on this server end");
 	exit(EX_OSERR);
 }
 
 /* What the job remembers of gone nodes is in its account. */
-static void count_gone(struct hosted_job *h)
+static void hosted_job_count_gone(struct hosted_job *h)
 {
 	size_t now = job_gone_bytes(h->job);
 
@@ -236,7 +237,7 @@ void hosted_job_act(struct hosted_job *h)
 	const struct job_action *a;
 
 	limits_touch(h);
-	count_gone(h);
+	hosted_job_count_gone(h);
 	while ((a = job_next_action(h->job))) {
 		switch (a->kind) {
 		case JOB_TELL_STATE:
@@ -244,12 +245,12 @@ void hosted_job_act(struct hosted_job *h)
 			CALL_HOOK(h->server, on_wait, h->server);
 			break;
 		case JOB_TELL_START:
-			tell_start(h);
+			hosted_job_start_round(h);
 			break;
 		case JOB_RANK_LEFT:
 			/* a gather that misses it would wait for ever */
 			if (store_rank_left(h->store, a->rank, a->text) < 0)
-				end_without_memory();
+				hosted_job_end_without_memory();
 			store_answer_all(h->store);
 			CALL_HOOK(h->server, on_wait, h->server);
 			break;
@@ -257,14 +258,14 @@ void hosted_job_act(struct hosted_job *h)
 			session_tell_fate(a->fate, a->text);
 			break;
 		case JOB_TELL_STOP:
-			tell_stop(h);
+			hosted_job_send_stop(h);
 			break;
 		case JOB_TELL_END:
-			tell_end(h);
+			hosted_job_send_end(h);
 			break;
 		case JOB_LAST_CALL:
-			uv_timer_start(&h->call_timer, on_last_call, a->rank,
-				       0);
+			uv_timer_start(&h->call_timer, hosted_job_on_last_call,
+				       a->rank, 0);
 			break;
 		case JOB_LAST_CALL_OFF:
 			uv_timer_stop(&h->call_timer);
@@ -276,7 +277,7 @@ void hosted_job_act(struct hosted_job *h)
 		}
 	}
 	if (job_lost_action(h->job))
-		end_without_memory();
+		hosted_job_end_without_memory();
 }
 
 /* ---- life ---- */
@@ -286,7 +287,7 @@ struct hosted_job *hosted_job_find(struct server *s, struct slice id)
 	return (struct hosted_job *)hash_table_find(&s->jobs, id);
 }
 
-static void unname(struct hosted_job *h)
+static void hosted_job_remove_name(struct hosted_job *h)
 {
 	if (h->is_named)
 		hash_table_remove(&h->server->jobs, &h->item);
@@ -295,17 +296,17 @@ static void unname(struct hosted_job *h)
 }
 
 /* A last call that was out goes on, for as long as it would from now. */
-static void call_again(struct hosted_job *h)
+static void hosted_job_restart_last_call(struct hosted_job *h)
 {
 	uint32_t ms = job_call_ms(h->job);
 
 	if (ms)
-		uv_timer_start(&h->call_timer, on_last_call, ms, 0);
+		uv_timer_start(&h->call_timer, hosted_job_on_last_call, ms, 0);
 }
 
 /* In both tables, in the place of the one that had its name; or in neither. A
  * table that one of that name is in has room. */
-static int enter(struct hosted_job *h, int named)
+static int hosted_job_insert(struct hosted_job *h, int named)
 {
 	struct server *s = h->server;
 	struct hosted_job *before =
@@ -320,7 +321,7 @@ static int enter(struct hosted_job *h, int named)
 	if (rc < 0 || !named)
 		return rc;
 	if (before)
-		unname(before);
+		hosted_job_remove_name(before);
 	rc = hash_table_insert(&s->jobs, &h->item);
 	if (rc < 0)
 		hash_table_remove(&s->by_number, &h->numbered);
@@ -343,7 +344,7 @@ struct hosted_job *hosted_job_restore(struct server *s, struct job *job,
 	h->server = s;
 	h->number = number;
 	h->item.key = SLICE_STR(job_id(h->job));
-	if (enter(h, named) < 0) {
+	if (hosted_job_insert(h, named) < 0) {
 		job_free(job);
 		account_let_go(h->account);
 		free(h);
@@ -357,8 +358,8 @@ struct hosted_job *hosted_job_restore(struct server *s, struct job *job,
 	uv_timer_init(s->loop, &h->call_timer);
 	uv_timer_init(s->loop, &h->back_timer);
 	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
-	call_again(h);
-	count_gone(h);
+	hosted_job_restart_last_call(h);
+	hosted_job_count_gone(h);
 	limits_touch(h);
 	service_notify_jobs(s);
 	return h;
@@ -378,7 +379,7 @@ static struct hosted_job *hosted_job_new(struct server *s, struct slice id,
 
 /* Its one job was started once, by the ddprun that started the server: a node
  * that comes when it is over was late. */
-static int runs_once(const struct server *s)
+static int hosted_job_has_one_run(const struct server *s)
 {
 	return s->has_parent && s->only_job && !s->leadership && !s->agentless;
 }
@@ -391,7 +392,7 @@ struct hosted_job *hosted_job_for_join(struct server *s, struct slice id)
 	struct hosted_job *h = hosted_job_find(s, id);
 	uint32_t first_round = 0;
 
-	if (h && (job_state(h->job) != JOB_OVER || runs_once(s)))
+	if (h && (job_state(h->job) != JOB_OVER || hosted_job_has_one_run(s)))
 		return h;
 	if (h)
 		first_round = job_round(h->job);
@@ -412,7 +413,7 @@ void peer_extend_lease(struct peer *m)
 		sock_set_silence_limit(fd, m->lease_ms);
 }
 
-static void on_timer_closed(uv_handle_t *t)
+static void hosted_job_on_timer_closed(uv_handle_t *t)
 {
 	struct hosted_job *h = t->data;
 
@@ -420,9 +421,9 @@ static void on_timer_closed(uv_handle_t *t)
 		free(h);
 }
 
-static void close_all(struct hosted_job *h)
+static void hosted_job_close(struct hosted_job *h)
 {
-	unname(h);
+	hosted_job_remove_name(h);
 	CALL_HOOK(h->server, on_job_closed, h);
 	hash_table_remove(&h->server->by_number, &h->numbered);
 	job_free(h->job);
@@ -430,34 +431,34 @@ static void close_all(struct hosted_job *h)
 	account_let_go(h->account);
 	h->account = NULL;
 	h->closing = 3;
-	uv_close((uv_handle_t *)&h->state_timer, on_timer_closed);
-	uv_close((uv_handle_t *)&h->call_timer, on_timer_closed);
-	uv_close((uv_handle_t *)&h->back_timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->state_timer, hosted_job_on_timer_closed);
+	uv_close((uv_handle_t *)&h->call_timer, hosted_job_on_timer_closed);
+	uv_close((uv_handle_t *)&h->back_timer, hosted_job_on_timer_closed);
 }
 
 void hosted_job_free_if_empty(struct hosted_job *h)
 {
 	if (h->closing || !job_is_empty(h->job))
 		return;
-	end_workers(h, "the job has no nodes any more");
+	hosted_job_end_round_workers(h, "the job has no nodes any more");
 	torch_port_close(h->torch);
 	h->torch = NULL;
 	CALL_HOOK(h->server, on_job_empty, h);
-	if (job_state(h->job) == JOB_OVER && runs_once(h->server))
+	if (job_state(h->job) == JOB_OVER && hosted_job_has_one_run(h->server))
 		return;
 	if (job_end(h->job)->text.len)
 		finished_jobs_add(&h->server->finished, job_id(h->job),
 				  job_end(h->job)->round,
 				  job_end(h->job)->text.data);
-	close_all(h);
+	hosted_job_close(h);
 }
 
 void hosted_job_drop(struct hosted_job *h)
 {
-	end_workers(h, "");
+	hosted_job_end_round_workers(h, "");
 	torch_port_close(h->torch);
 	h->torch = NULL;
-	close_all(h);
+	hosted_job_close(h);
 }
 
 void hosted_job_add_worker(struct hosted_job *h, struct peer *m)
@@ -482,8 +483,9 @@ void hosted_job_add_worker(struct hosted_job *h, struct peer *m)
 }
 
 /* What is left of its connection before, if it is here again, is not it. */
-static int be_session(struct hosted_job *h, struct peer *m,
-		      const struct wire_hello *hello, struct err *e)
+static int hosted_job_attach_session(struct hosted_job *h, struct peer *m,
+				     const struct wire_hello *hello,
+				     struct err *e)
 {
 	struct cached_reply *p = reply_cache_find(&h->replies, hello->session);
 	struct peer *other = p ? p->owner : NULL;
@@ -503,7 +505,8 @@ static int be_session(struct hosted_job *h, struct peer *m,
 }
 
 /* A session's second connection takes the place of its first. */
-static int takes_over(struct hosted_job *h, const struct wire_hello *hello)
+static int hosted_job_is_session_here(struct hosted_job *h,
+				      const struct wire_hello *hello)
 {
 	const struct cached_reply *p =
 		reply_cache_find(&h->replies, hello->session);
@@ -540,11 +543,13 @@ int hosted_job_admit_worker(struct peer *m, const struct wire_hello *hello,
 			       "rank %u does not exist: job '%s' has %u ranks",
 			       hello->rank, job_id(h->job),
 			       job_world_size(h->job));
-	if (!takes_over(h, hello) && (rc = limits_check_client(h, e)) < 0)
+	if (!hosted_job_is_session_here(h, hello) &&
+	    (rc = limits_check_client(h, e)) < 0)
 		return rc;
 	if (h->agentless && (rc = agentless_job_check(h, hello, e)) < 0)
 		return rc;
-	if (hello->session && (rc = be_session(h, m, hello, e)) < 0)
+	if (hello->session &&
+	    (rc = hosted_job_attach_session(h, m, hello, e)) < 0)
 		return rc;
 	m->session.rank = hello->rank;
 	hosted_job_add_worker(h, m);
@@ -553,7 +558,7 @@ int hosted_job_admit_worker(struct peer *m, const struct wire_hello *hello,
 	return 0;
 }
 
-static void lose_worker(struct hosted_job *h, struct peer *m)
+static void hosted_job_lose_worker(struct hosted_job *h, struct peer *m)
 {
 	h->nworkers--;
 	*m->worker_pprev = m->worker_next;
@@ -579,7 +584,7 @@ void peer_lose(struct peer *m, const char *why)
 	if (m->role == WIRE_WORKER) {
 		log_debug("job '%s': a connection of rank %u is gone: %s",
 			  job_id(h->job), m->session.rank, why);
-		lose_worker(h, m);
+		hosted_job_lose_worker(h, m);
 	} else if (m->node) {
 		CALL_HOOK(h->server, on_agent_gone, h, m);
 		job_event_lost(h, m->node, why);

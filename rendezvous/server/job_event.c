@@ -2,8 +2,9 @@
  * leaves nothing in the journal. */
 #include "rendezvous/server/job_event.h"
 
-static int take_join(struct hosted_job *h, struct job_node **n, void *owner,
-		     const struct wire_frame *f, struct err *e)
+static int job_event_apply_join(struct hosted_job *h, struct job_node **n,
+				void *owner, const struct wire_frame *f,
+				struct err *e)
 {
 	struct wire_join join;
 	int rc = wire_get_join(f, &join, e);
@@ -13,8 +14,8 @@ static int take_join(struct hosted_job *h, struct job_node **n, void *owner,
 				 e);
 }
 
-static int take_exited(struct hosted_job *h, struct job_node *n,
-		       const struct wire_frame *f, struct err *e)
+static int job_event_apply_exited(struct hosted_job *h, struct job_node *n,
+				  const struct wire_frame *f, struct err *e)
 {
 	struct wire_exited exited;
 	int rc = wire_get_exited(f, &exited, e);
@@ -22,8 +23,8 @@ static int take_exited(struct hosted_job *h, struct job_node *n,
 	return rc < 0 ? rc : job_exited(h->job, n, &exited, e);
 }
 
-static int take_failed(struct hosted_job *h, struct job_node *n,
-		       const struct wire_frame *f, struct err *e)
+static int job_event_apply_failed(struct hosted_job *h, struct job_node *n,
+				  const struct wire_frame *f, struct err *e)
 {
 	struct wire_failed failed;
 	int rc = wire_get_failed(f, &failed, e);
@@ -33,8 +34,8 @@ static int take_failed(struct hosted_job *h, struct job_node *n,
 	return rc;
 }
 
-static int take_leave(struct hosted_job *h, struct job_node *n,
-		      const struct wire_frame *f, struct err *e)
+static int job_event_apply_leave(struct hosted_job *h, struct job_node *n,
+				 const struct wire_frame *f, struct err *e)
 {
 	struct wire_leave leave;
 	int rc = wire_get_leave(f, &leave, e);
@@ -44,8 +45,8 @@ static int take_leave(struct hosted_job *h, struct job_node *n,
 	return rc;
 }
 
-static int take_stop(struct hosted_job *h, struct job_node *n,
-		     const struct wire_frame *f, struct err *e)
+static int job_event_apply_stop(struct hosted_job *h, struct job_node *n,
+				const struct wire_frame *f, struct err *e)
 {
 	struct wire_stop stop;
 	int rc = wire_get_stop(f, &stop, e);
@@ -55,20 +56,21 @@ static int take_stop(struct hosted_job *h, struct job_node *n,
 	return rc;
 }
 
-static int apply(struct hosted_job *h, struct job_node **n, void *owner,
-		 const struct wire_frame *f, struct err *e)
+static int job_event_apply(struct hosted_job *h, struct job_node **n,
+			   void *owner, const struct wire_frame *f,
+			   struct err *e)
 {
 	switch (f->type) {
 	case WIRE_JOIN:
-		return take_join(h, n, owner, f, e);
+		return job_event_apply_join(h, n, owner, f, e);
 	case WIRE_EXITED:
-		return take_exited(h, *n, f, e);
+		return job_event_apply_exited(h, *n, f, e);
 	case WIRE_FAILED:
-		return take_failed(h, *n, f, e);
+		return job_event_apply_failed(h, *n, f, e);
 	case WIRE_LEAVE:
-		return take_leave(h, *n, f, e);
+		return job_event_apply_leave(h, *n, f, e);
 	case WIRE_STOP:
-		return take_stop(h, *n, f, e);
+		return job_event_apply_stop(h, *n, f, e);
 	default:
 		return err_set(e, ERR_PROTOCOL, "%s is no event of a job",
 			       wire_type_name(f->type));
@@ -78,7 +80,7 @@ static int apply(struct hosted_job *h, struct job_node **n, void *owner,
 int job_event_take(struct hosted_job *h, struct job_node **n, void *owner,
 		   const struct wire_frame *f, struct err *e)
 {
-	int rc = apply(h, n, owner, f, e);
+	int rc = job_event_apply(h, n, owner, f, e);
 
 	if (rc == 0)
 		journal_writer_event(&h->server->writer, h->number,

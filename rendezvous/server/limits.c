@@ -33,7 +33,8 @@ int limits_check_client(const struct hosted_job *h, struct err *e)
 /* ---- tenants ---- */
 
 /* NULL, and *rc 0: it is not of a tenant. */
-static struct account *tenant_of(struct server *s, struct slice job, int *rc)
+static struct account *limits_tenant(struct server *s, struct slice job,
+				     int *rc)
 {
 	struct slice name = account_tenant_of(job);
 	struct account *a = NULL;
@@ -51,7 +52,7 @@ struct account *limits_account(struct server *s, struct slice job)
 	struct account *tenant, *a;
 	int rc;
 
-	tenant = tenant_of(s, job, &rc);
+	tenant = limits_tenant(s, job, &rc);
 	a = rc < 0 ? NULL : account_of_job(job, tenant, &s->accounts);
 	account_let_go(tenant);
 	return a;
@@ -64,7 +65,7 @@ int limits_check_tenant(struct peer *m, struct slice job, struct err *e)
 	struct account *a;
 	int rc;
 
-	a = tenant_of(s, job, &rc);
+	a = limits_tenant(s, job, &rc);
 	if (rc < 0)
 		return err_set(e, rc, "the rendezvous server is out of "
 			       "memory");
@@ -79,8 +80,8 @@ int limits_check_tenant(struct peer *m, struct slice job, struct err *e)
 	return rc;
 }
 
-static int check_tenants_jobs(const struct server *s, const char *id,
-			      struct err *e)
+static int limits_check_tenants_jobs(const struct server *s, const char *id,
+				     struct err *e)
 {
 	struct hash_table *jobs = (struct hash_table *)&s->jobs;
 	struct slice name = account_tenant_of(SLICE_STR(id));
@@ -102,7 +103,7 @@ static int check_tenants_jobs(const struct server *s, const char *id,
 int limits_check_job(const struct server *s, const char *id, struct err *e)
 {
 	if (s->jobs.items < s->max_jobs)
-		return check_tenants_jobs(s, id, e);
+		return limits_check_tenants_jobs(s, id, e);
 	return err_set(e, ERR_REFUSED, "job '%s' finds no place at %s: %u jobs "
 		       "are there, its limit (--max-jobs of that ddprdzv)",
 		       id, s->endpoint, s->max_jobs);
@@ -111,7 +112,7 @@ int limits_check_job(const struct server *s, const char *id, struct err *e)
 /* ---- descriptors ---- */
 
 /* Now: others may have lowered it (prlimit). */
-static uint32_t descriptors(void)
+static uint32_t limits_max_descriptors(void)
 {
 	struct rlimit r;
 
@@ -122,10 +123,11 @@ static uint32_t descriptors(void)
 
 int limits_full(const struct server *s, struct err *e)
 {
-	return err_set(e, ERR_REFUSED, "the rendezvous server at %s takes no "
+	return err_set(e, ERR_REFUSED,
+		       "the rendezvous server at %s takes no "
 		       "more connections: it has %u descriptors and serves "
 		       "those who are there (ulimit -n of that ddprdzv)",
-		       s->endpoint, descriptors());
+		       s->endpoint, limits_max_descriptors());
 }
 
 /* The kernel gives the lowest that is free, so its number says how many there
@@ -156,7 +158,7 @@ int limits_accepted(struct server *s, struct peer *m, int scarce)
 /* ---- idle jobs ---- */
 
 /* One that runs is not, while any of its agents is connected. */
-static int is_busy(const struct hosted_job *h)
+static int limits_is_busy(const struct hosted_job *h)
 {
 	struct job_node *n = NULL;
 
@@ -169,7 +171,7 @@ static int is_busy(const struct hosted_job *h)
 	return 0;
 }
 
-static void expire(struct hosted_job *h)
+static void limits_expire_job(struct hosted_job *h)
 {
 	char why[500];
 
@@ -184,7 +186,7 @@ static void expire(struct hosted_job *h)
 	hosted_job_free_if_empty(h);
 }
 
-static void on_idle(uv_timer_t *t)
+static void limits_on_idle_timer(uv_timer_t *t)
 {
 	struct server *s = t->data;
 	uint64_t now = uv_now(s->loop), next = UINT64_MAX;
@@ -196,10 +198,11 @@ static void on_idle(uv_timer_t *t)
 		after = hash_table_next(&s->jobs, item);
 		if (job_state(h->job) == JOB_OVER) /* its agents are going */
 			continue;
-		if (is_busy(h))
+		if (limits_is_busy(h))
 			h->touched = now;
 		if (now - h->touched >= s->idle_ms) {
-			expire(h); /* changes the table: from the start */
+			limits_expire_job(
+				h); /* changes the table: from the start */
 			after = hash_table_next(&s->jobs, NULL);
 			h->touched = now;
 			continue;
@@ -208,7 +211,7 @@ static void on_idle(uv_timer_t *t)
 			next = h->touched + s->idle_ms;
 	}
 	if (next != UINT64_MAX)
-		uv_timer_start(t, on_idle, next - now + 1, 0);
+		uv_timer_start(t, limits_on_idle_timer, next - now + 1, 0);
 	conn_flush_all(&s->pool);
 }
 
@@ -218,12 +221,13 @@ void limits_touch(struct hosted_job *h)
 
 	h->touched = uv_now(s->loop);
 	if (!uv_is_active((uv_handle_t *)&s->idle_timer) && !s->closing)
-		uv_timer_start(&s->idle_timer, on_idle, s->idle_ms, 0);
+		uv_timer_start(&s->idle_timer, limits_on_idle_timer, s->idle_ms,
+			       0);
 }
 
 void limits_init(struct server *s)
 {
-	s->fd_limit = descriptors();
+	s->fd_limit = limits_max_descriptors();
 	uv_timer_init(s->loop, &s->idle_timer);
 	s->idle_timer.data = s;
 }

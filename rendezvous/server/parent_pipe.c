@@ -5,7 +5,7 @@
 
 #include "rendezvous/server/hosted_job.h"
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void parent_pipe_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct server *s = h->data;
 
@@ -14,7 +14,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 
 /* With the key of the job that its agent was given this server lets its workers
  * in as the one does that gave it. A way of no kind: that its node has gone. */
-static void take_record(struct server *s)
+static void parent_pipe_handle_record(struct server *s)
 {
 	struct auth told;
 
@@ -30,7 +30,7 @@ static void take_record(struct server *s)
 	s->parent.have = 0;
 }
 
-static void on_read(uv_stream_t *p, ssize_t n, const uv_buf_t *b)
+static void parent_pipe_on_read(uv_stream_t *p, ssize_t n, const uv_buf_t *b)
 {
 	struct server *s = p->data;
 	struct parent_pipe *from = &s->parent;
@@ -43,7 +43,7 @@ static void on_read(uv_stream_t *p, ssize_t n, const uv_buf_t *b)
 	for (ssize_t i = 0; i < n; i++) {
 		from->record[from->have++] = (unsigned char)b->base[i];
 		if (from->have == sizeof(from->record))
-			take_record(s);
+			parent_pipe_handle_record(s);
 	}
 	proof_wipe(b->base, (size_t)n);
 }
@@ -69,7 +69,8 @@ int parent_pipe_watch(struct server *s, int fd,
 	s->parent.events = events;
 	rc = uv_pipe_open(pipe, fd);
 	if (rc == 0)
-		rc = uv_read_start((uv_stream_t *)pipe, on_alloc, on_read);
+		rc = uv_read_start((uv_stream_t *)pipe, parent_pipe_on_alloc,
+				   parent_pipe_on_read);
 	if (rc < 0)
 		return err_set(e, rc, "--parent-fd %d is not a pipe: %s", fd,
 			       uv_strerror(rc));

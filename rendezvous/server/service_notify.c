@@ -5,7 +5,7 @@
 
 #include "rendezvous/net/systemd.h"
 
-static void on_watchdog(uv_timer_t *t)
+static void service_notify_on_watchdog(uv_timer_t *t)
 {
 	systemd_notify("WATCHDOG=1");
 }
@@ -22,7 +22,7 @@ void service_notify_close(struct server *s)
 		uv_close((uv_handle_t *)&s->watchdog, NULL);
 }
 
-static void tell(const struct server *s, const char *what)
+static void service_notify_send(const struct server *s, const char *what)
 {
 	char text[512];
 	size_t n = s->jobs.items;
@@ -39,19 +39,20 @@ void service_notify_ready(struct server *s)
 
 	if (!s->notifies)
 		return;
-	tell(s, "READY=1\n");
+	service_notify_send(s, "READY=1\n");
 	if (ms)
-		uv_timer_start(&s->watchdog, on_watchdog, ms, ms);
+		uv_timer_start(&s->watchdog, service_notify_on_watchdog, ms,
+			       ms);
 }
 
 void service_notify_stops(struct server *s)
 {
 	if (s->notifies)
-		tell(s, "STOPPING=1\n");
+		service_notify_send(s, "STOPPING=1\n");
 }
 
 void service_notify_jobs(struct server *s)
 {
 	if (s->notifies && !s->draining)
-		tell(s, "");
+		service_notify_send(s, "");
 }

@@ -13,53 +13,47 @@
 #include "rendezvous/store/gather_fanout.h"
 #include "rendezvous/store/gather_reply.h"
 
-typedef int handler(struct session *s, const struct wire_frame *f,
-		    struct err *e);
+typedef int handler(struct session *, const struct wire_frame *, struct err *);
 
 /* ---- replies ---- */
 
-static struct buf *out(struct session *s)
+static int session_reply_empty(struct session *s, const struct wire_frame *f)
 {
-	return conn_out(s->conn);
-}
-
-static int reply_empty(struct session *s, const struct wire_frame *f)
-{
-	wire_put_empty(out(s), f->type, WIRE_REPLY, f->id);
+	wire_put_empty(conn_out(s->conn), f->type, WIRE_REPLY, f->id);
 	return 0;
 }
 
-static int reply_int(struct session *s, const struct wire_frame *f, int64_t v)
+static int session_reply_int(struct session *s, const struct wire_frame *f,
+			     int64_t v)
 {
 	struct wire_int m = {v};
 
-	wire_put_int(out(s), f->type, WIRE_REPLY, f->id, &m);
+	wire_put_int(conn_out(s->conn), f->type, WIRE_REPLY, f->id, &m);
 	return 0;
 }
 
-static int reply_value(struct session *s, const struct wire_frame *f, int found,
-		       struct slice value)
+static int session_reply_value(struct session *s, const struct wire_frame *f,
+			       int found, struct slice value)
 {
 	struct wire_value m = {(uint8_t)found, value};
 
-	wire_put_value(out(s), f->type, WIRE_REPLY, f->id, &m);
+	wire_put_value(conn_out(s->conn), f->type, WIRE_REPLY, f->id, &m);
 	return 0;
 }
 
-static void reply_error(struct session *s, enum wire_type type, uint32_t id,
-			int code, const char *text)
+static void session_reply_error(struct session *s, enum wire_type type,
+				uint32_t id, int code, const char *text)
 {
 	struct wire_error m = {code, SLICE_STR(text)};
 
-	wire_put_error(out(s), type, WIRE_ERROR_REPLY, id, &m);
+	wire_put_error(conn_out(s->conn), type, WIRE_ERROR_REPLY, id, &m);
 }
 
-/* ---- what comes again ---- */
+/* ---- repeated requests ---- */
 
-/* The request has changed something: an answer that is lost is given again, and
- * who reads the journal has it. value: of an answer that is one number. */
-static void changed(struct session *s, const struct wire_frame *f,
-		    int64_t value)
+/* After a change of the store: keeps the reply (its number) and records it. */
+static void session_record_change(struct session *s, const struct wire_frame *f,
+				  int64_t value)
 {
 	struct cached_reply *p = s->reply;
 
@@ -69,8 +63,8 @@ static void changed(struct session *s, const struct wire_frame *f,
 				(uint8_t)f->type, value, NULL);
 }
 
-/* A barrier or gather is complete for p. */
-static void met(struct session *s, struct parked *p)
+/* Keeps and records the result of a complete barrier or gather. */
+static void session_record_gather(struct session *s, struct parked *p)
 {
 	struct cached_reply *past = s->reply;
 
@@ -85,14 +79,14 @@ static void met(struct session *s, struct parked *p)
 
 /* ---- parking ---- */
 
-static void answer_parked(struct store_waiter *w);
+static void session_answer_parked(struct store_waiter *w);
 
-static uint64_t now_ms(const struct session *s)
+static uint64_t session_now_ms(const struct session *s)
 {
 	return uv_now(s->conn->pool->loop);
 }
 
-static void unpark(struct parked *p)
+static void session_unpark(struct parked *p)
 {
 	store_waiter_release(&p->waiter);
 	job_fate_release(&p->fate);
@@ -103,8 +97,9 @@ static void unpark(struct parked *p)
 	store_take_back(p->session->store, p, sizeof(*p));
 }
 
-static int park(struct session *s, const struct wire_frame *f,
-		uint32_t timeout_ms, struct parked **out_p, struct err *e)
+static int session_park(struct session *s, const struct wire_frame *f,
+			uint32_t timeout_ms, struct parked **out_p,
+			struct err *e)
 {
 	struct parked *p;
 
@@ -117,12 +112,12 @@ static int park(struct session *s, const struct wire_frame *f,
 	if (!p)
 		return err_negative(e->code);
 	p->waiter.owner = p->fate.owner = p;
-	p->waiter.answer = answer_parked;
+	p->waiter.answer = session_answer_parked;
 	p->session = s;
 	p->type = f->type;
 	p->id = f->id;
 	p->waiter.rank = s->rank;
-	p->waited.since = now_ms(s);
+	p->waited.since = session_now_ms(s);
 	p->due = timeout_ms == WIRE_NO_TIMEOUT ? CONN_NEVER :
 		 p->waited.since + timeout_ms;
 	p->next = s->parked;
@@ -135,9 +130,9 @@ static int park(struct session *s, const struct wire_frame *f,
 	return 0;
 }
 
-static void time_out(struct parked *p)
+static void session_reply_timeout(struct parked *p)
 {
-	uint64_t waited = now_ms(p->session) - p->waited.since;
+	uint64_t waited = session_now_ms(p->session) - p->waited.since;
 	struct wait_text a = {.hash = 0};
 	struct err e = ERR_INIT;
 
@@ -145,23 +140,23 @@ static void time_out(struct parked *p)
 	p->session->explain(p, &a);
 	wait_text_timed_out(&a, waited, &e);
 	wait_text_release(&a);
-	reply_error(p->session, p->type, p->id, e.code, e.text);
-	unpark(p);
+	session_reply_error(p->session, p->type, p->id, e.code, e.text);
+	session_unpark(p);
 }
 
-/* After what may have parked p: the end of a bad request, or its deadline. */
-static int parked_or(int rc, struct parked *p)
+/* After a call that may have parked p: handles an error or a deadline of 0. */
+static int session_end_park(int rc, struct parked *p)
 {
 	struct session *s = p->session;
 
 	if (rc < 0) {
-		unpark(p);
+		session_unpark(p);
 		return rc;
 	}
 	if (p->waiter.state == WAITER_WOKEN || p->due == CONN_NEVER)
 		return 0;
 	if (p->due <= p->waited.since)
-		time_out(p);
+		session_reply_timeout(p);
 	else if (p->due < s->conn->user_due)
 		conn_due(s->conn, p->due);
 	return 0;
@@ -169,7 +164,7 @@ static int parked_or(int rc, struct parked *p)
 
 void session_on_due(struct session *s)
 {
-	uint64_t now = now_ms(s), due = CONN_NEVER;
+	uint64_t now = session_now_ms(s), due = CONN_NEVER;
 	struct parked *p, *next;
 
 	for (p = s->parked; p; p = next) {
@@ -177,7 +172,7 @@ void session_on_due(struct session *s)
 		if (p->due <= now && p->type == WIRE_FATE && s->fate_due)
 			p->due = s->fate_due(p);
 		if (p->due <= now && p->waiter.state != WAITER_WOKEN)
-			time_out(p);
+			session_reply_timeout(p);
 		else if (p->due < due)
 			due = p->due;
 	}
@@ -189,8 +184,8 @@ void session_abort(struct session *s, int code, const char *text)
 	struct parked *p;
 
 	while ((p = s->parked)) {
-		reply_error(s, p->type, p->id, code, text);
-		unpark(p);
+		session_reply_error(s, p->type, p->id, code, text);
+		session_unpark(p);
 		assert(s->parked != p);
 	}
 }
@@ -198,15 +193,16 @@ void session_abort(struct session *s, int code, const char *text)
 void session_release(struct session *s)
 {
 	for (struct parked *p; (p = s->parked); assert(s->parked != p))
-		unpark(p);
+		session_unpark(p);
 }
 
 /* ---- lists ---- */
 
 /* Reads count items of n strings each into keys (and values, if n is 2). The
  * arrays are the caller's to free. */
-static int read_list(const struct wire_frame *f, struct wire_items list,
-		     struct slice **keys, struct slice **values, struct err *e)
+static int session_read_list(const struct wire_frame *f, struct wire_items list,
+			     struct slice **keys, struct slice **values,
+			     struct err *e)
 {
 	struct reader r;
 	int wrong = 0;
@@ -244,8 +240,8 @@ static int on_set(struct session *s, const struct wire_frame *f, struct err *e)
 		rc = store_set(s->store, m.key, m.value, e);
 	if (rc < 0)
 		return rc;
-	changed(s, f, 0);
-	return reply_empty(s, f);
+	session_record_change(s, f, 0);
+	return session_reply_empty(s, f);
 }
 
 static int on_get(struct session *s, const struct wire_frame *f, struct err *e)
@@ -257,7 +253,7 @@ static int on_get(struct session *s, const struct wire_frame *f, struct err *e)
 	if (rc < 0)
 		return rc;
 	rc = store_get(s->store, m.key, &value);
-	return reply_value(s, f, rc, value);
+	return session_reply_value(s, f, rc, value);
 }
 
 static int on_wait(struct session *s, const struct wire_frame *f, struct err *e)
@@ -269,14 +265,15 @@ static int on_wait(struct session *s, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	rc = read_list(f, m.keys, &keys, NULL, e);
+	rc = session_read_list(f, m.keys, &keys, NULL, e);
 	if (rc == 0 && store_has(s->store, keys, m.keys.count)) {
-		rc = reply_empty(s, f);
+		rc = session_reply_empty(s, f);
 	} else if (rc == 0) {
-		rc = park(s, f, m.timeout_ms, &p, e);
+		rc = session_park(s, f, m.timeout_ms, &p, e);
 		if (rc == 0)
-			rc = parked_or(store_wait(s->store, keys, m.keys.count,
-						  &p->waiter, e), p);
+			rc = session_end_park(store_wait(s->store, keys,
+							 m.keys.count,
+							 &p->waiter, e), p);
 	}
 	free(keys);
 	return rc;
@@ -292,12 +289,12 @@ static int on_add(struct session *s, const struct wire_frame *f, struct err *e)
 		rc = store_add(s->store, m.key, m.delta, &sum, e);
 	if (rc)
 		return rc;
-	changed(s, f, sum);
-	return reply_int(s, f, sum);
+	session_record_change(s, f, sum);
+	return session_reply_int(s, f, sum);
 }
 
 static int on_compare_set(struct session *s, const struct wire_frame *f,
-			  struct err *e)
+				  struct err *e)
 {
 	struct wire_compare_set m;
 	struct slice value;
@@ -309,13 +306,13 @@ static int on_compare_set(struct session *s, const struct wire_frame *f,
 	if (rc < 0)
 		return rc;
 	if (rc)
-		changed(s, f, 0);
+		session_record_change(s, f, 0);
 	rc = store_get(s->store, m.key, &value);
-	return reply_value(s, f, rc, value);
+	return session_reply_value(s, f, rc, value);
 }
 
 static int on_append(struct session *s, const struct wire_frame *f,
-		     struct err *e)
+			     struct err *e)
 {
 	struct wire_key_value m;
 	int64_t len = wire_get_key_value(f, &m, e);
@@ -324,12 +321,12 @@ static int on_append(struct session *s, const struct wire_frame *f,
 		len = store_append(s->store, m.key, m.value, e);
 	if (len < 0)
 		return (int)len;
-	changed(s, f, len);
-	return reply_int(s, f, len);
+	session_record_change(s, f, len);
+	return session_reply_int(s, f, len);
 }
 
 static int on_delete(struct session *s, const struct wire_frame *f,
-		     struct err *e)
+			     struct err *e)
 {
 	struct wire_key m;
 	int rc = wire_get_key(f, &m, e);
@@ -338,12 +335,13 @@ static int on_delete(struct session *s, const struct wire_frame *f,
 		return rc;
 	rc = store_delete(s->store, m.key);
 	if (rc)
-		changed(s, f, rc);
-	return reply_int(s, f, rc);
+		session_record_change(s, f, rc);
+	return session_reply_int(s, f, rc);
 }
 
-static int reply_values(struct session *s, const struct wire_frame *f,
-			const struct slice *keys, uint32_t n, struct err *e)
+static int session_reply_values(struct session *s, const struct wire_frame *f,
+				const struct slice *keys, uint32_t n,
+				struct err *e)
 {
 	struct slice value;
 	size_t mark, size = 4;
@@ -358,19 +356,19 @@ static int reply_values(struct session *s, const struct wire_frame *f,
 			       "more than a reply can hold: ask for fewer at a "
 			       "time",
 			       n, size);
-	mark = wire_begin(out(s), f->type, WIRE_REPLY, f->id);
-	buf_put_u32(out(s), n);
+	mark = wire_begin(conn_out(s->conn), f->type, WIRE_REPLY, f->id);
+	buf_put_u32(conn_out(s->conn), n);
 	for (uint32_t i = 0; i < n; i++) {
-		buf_put_u8(out(s),
+		buf_put_u8(conn_out(s->conn),
 			   (uint8_t)store_get(s->store, keys[i], &value));
-		buf_put_slice(out(s), value);
+		buf_put_slice(conn_out(s->conn), value);
 	}
-	wire_end(out(s), mark);
+	wire_end(conn_out(s->conn), mark);
 	return 0;
 }
 
 static int on_multi_get(struct session *s, const struct wire_frame *f,
-			struct err *e)
+				struct err *e)
 {
 	struct slice *keys = NULL;
 	struct wire_list m;
@@ -378,15 +376,15 @@ static int on_multi_get(struct session *s, const struct wire_frame *f,
 
 	if (rc < 0)
 		return rc;
-	rc = read_list(f, m.items, &keys, NULL, e);
+	rc = session_read_list(f, m.items, &keys, NULL, e);
 	if (rc == 0)
-		rc = reply_values(s, f, keys, m.items.count, e);
+		rc = session_reply_values(s, f, keys, m.items.count, e);
 	free(keys);
 	return rc;
 }
 
 static int on_multi_set(struct session *s, const struct wire_frame *f,
-			struct err *e)
+				struct err *e)
 {
 	struct slice *keys = NULL, *values = NULL;
 	struct wire_list m;
@@ -394,49 +392,51 @@ static int on_multi_set(struct session *s, const struct wire_frame *f,
 
 	if (rc < 0)
 		return rc;
-	rc = read_list(f, m.items, &keys, &values, e);
+	rc = session_read_list(f, m.items, &keys, &values, e);
 	if (rc == 0)
 		rc = store_multi_set(s->store, keys, values, m.items.count, e);
 	free(keys);
 	free(values);
 	if (rc < 0)
 		return rc;
-	changed(s, f, 0);
-	return reply_empty(s, f);
+	session_record_change(s, f, 0);
+	return session_reply_empty(s, f);
 }
 
 static int on_barrier(struct session *s, const struct wire_frame *f,
-		      struct err *e)
+			      struct err *e)
 {
 	struct wire_barrier m;
 	struct parked *p;
 	int rc = wire_get_barrier(f, &m, e);
 
 	if (rc == 0)
-		rc = park(s, f, m.timeout_ms, &p, e);
+		rc = session_park(s, f, m.timeout_ms, &p, e);
 	if (rc)
 		return rc;
-	return parked_or(store_barrier(s->store, m.key, m.size, &p->waiter, e),
-			 p);
+	return session_end_park(
+		store_barrier(s->store, m.key, m.size, &p->waiter, e), p);
 }
 
 static int on_gather(struct session *s, const struct wire_frame *f,
-		     struct err *e)
+			     struct err *e)
 {
 	struct wire_gather m;
 	struct parked *p;
 	int rc = wire_get_gather(f, &m, e);
 
 	if (rc == 0)
-		rc = park(s, f, m.timeout_ms, &p, e);
+		rc = session_park(s, f, m.timeout_ms, &p, e);
 	if (rc)
 		return rc;
-	return parked_or(store_gather(s->store, m.key, m.size, s->rank,
-				      m.value, &p->waiter, e), p);
+	return session_end_park(store_gather(s->store, m.key, m.size,
+						  s->rank, m.value, &p->waiter,
+						  e),
+				     p);
 }
 
 static int on_share(struct session *s, const struct wire_frame *f,
-		    struct err *e)
+			    struct err *e)
 {
 	struct wire_share m;
 	struct parked *p;
@@ -445,18 +445,18 @@ static int on_share(struct session *s, const struct wire_frame *f,
 	if (rc == 0)
 		rc = offers = gather_fanout_is_offer(&m, e);
 	if (rc >= 0)
-		rc = park(s, f, m.timeout_ms, &p, e);
+		rc = session_park(s, f, m.timeout_ms, &p, e);
 	if (rc < 0)
 		return rc;
 	rc = store_gather(s->store, m.key, m.size, s->rank, m.value,
 			  &p->waiter, e);
 	if (rc == 0 && offers)
 		rc = store_offer(&p->waiter, &m, e);
-	return parked_or(rc, p);
+	return session_end_park(rc, p);
 }
 
-static int on_whole(struct session *s, const struct wire_frame *f,
-		    struct err *e)
+static int on_shared_list(struct session *s, const struct wire_frame *f,
+			    struct err *e)
 {
 	const struct cached_reply *p = s->reply;
 
@@ -464,7 +464,7 @@ static int on_whole(struct session *s, const struct wire_frame *f,
 		return err_set(e, ERR_ARGUMENT,
 			       "rank %u asks for the list of a SHARE, but its "
 			       "last request was another", s->rank);
-	gather_reply_put_list(out(s), f->type, f->id, p->met);
+	gather_reply_put_list(conn_out(s->conn), f->type, f->id, p->met);
 	return 0;
 }
 
@@ -476,7 +476,7 @@ static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
 	int rc = wire_get_fate(f, &m, e);
 
 	if (rc == 0)
-		rc = park(s, f, m.timeout_ms, &p, e);
+		rc = session_park(s, f, m.timeout_ms, &p, e);
 	if (rc)
 		return rc;
 	p->rank = m.rank;
@@ -484,7 +484,7 @@ static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
 	if (rc == 0)
 		session_tell_fate(&p->fate, text);
 	else
-		rc = parked_or(rc, p);
+		rc = session_end_park(rc, p);
 	return rc;
 }
 
@@ -501,7 +501,7 @@ static handler *const handlers[] = {
 	[WIRE_BARRIER] = on_barrier,
 	[WIRE_GATHER] = on_gather,
 	[WIRE_SHARE] = on_share,
-	[WIRE_SHARED_LIST] = on_whole,
+	[WIRE_SHARED_LIST] = on_shared_list,
 	[WIRE_FATE] = on_fate,
 };
 
@@ -511,9 +511,9 @@ int session_takes(enum wire_type type)
 	       handlers[type];
 }
 
-/* Its answer did not arrive: the same again. */
-static int answer_again(struct session *s, const struct wire_frame *f,
-			struct err *e)
+/* A repeated request, whose reply was lost: sends the same reply again. */
+static int session_reply_from_cache(struct session *s,
+				    const struct wire_frame *f, struct err *e)
 {
 	const struct cached_reply *p = s->reply;
 	struct wire_compare_set m;
@@ -524,27 +524,28 @@ static int answer_again(struct session *s, const struct wire_frame *f,
 	case WIRE_ADD:
 	case WIRE_APPEND:
 	case WIRE_DELETE:
-		reply_int(s, f, p->value);
+		session_reply_int(s, f, p->value);
 		return 1;
 	case WIRE_COMPARE_SET: /* it stored what it says */
 		if (wire_get_compare_set(f, &m, e) < 0)
 			return ERR_PROTOCOL;
-		reply_value(s, f, 1, m.desired);
+		session_reply_value(s, f, 1, m.desired);
 		return 1;
 	case WIRE_GATHER:
-		gather_reply_put_list(out(s), f->type, f->id, p->met);
+		gather_reply_put_list(conn_out(s->conn), f->type, f->id,
+				      p->met);
 		return 1;
 	case WIRE_SHARE:
-		gather_reply_put_shared(out(s), f->id, p->met, s->rank);
+		gather_reply_put_shared(conn_out(s->conn), f->id, p->met,
+					s->rank);
 		return 1;
 	default:
-		reply_empty(s, f);
+		session_reply_empty(s, f);
 		return 1;
 	}
 }
 
-int session_replay(struct session *s, const struct wire_frame *f,
-		   struct err *e)
+int session_replay(struct session *s, const struct wire_frame *f, struct err *e)
 {
 	if (!session_takes(f->type))
 		return err_set(e, ERR_PROTOCOL, "no request");
@@ -554,38 +555,38 @@ int session_replay(struct session *s, const struct wire_frame *f,
 int session_request(struct session *s, const struct wire_frame *f,
 		    struct err *e)
 {
-	int rc = s->reply ? answer_again(s, f, e) : 0;
+	int rc = s->reply ? session_reply_from_cache(s, f, e) : 0;
 
 	if (rc)
 		return rc < 0 ? rc : 0;
 	rc = handlers[f->type](s, f, e);
-
 	if (rc >= 0 || rc == ERR_PROTOCOL)
 		return rc;
-	reply_error(s, f->type, f->id, rc, e->text);
+	session_reply_error(s, f->type, f->id, rc, e->text);
 	return 0;
 }
 
-/* ---- answers to what was parked ---- */
+/* ---- replies to parked requests ---- */
 
-static void answer_parked(struct store_waiter *w)
+static void session_answer_parked(struct store_waiter *w)
 {
 	struct parked *p = w->owner;
 
 	if (w->code)
-		reply_error(p->session, p->type, p->id, w->code,
-			    store_waiter_text(w));
+		session_reply_error(p->session, p->type, p->id, w->code,
+				    store_waiter_text(w));
 	else if (p->type == WIRE_GATHER)
-		gather_reply_put_list(out(p->session), p->type, p->id,
-				      w->meeting);
+		gather_reply_put_list(conn_out(p->session->conn), p->type,
+				      p->id, w->meeting);
 	else if (p->type == WIRE_SHARE)
-		gather_reply_put_shared(out(p->session), p->id, w->meeting,
-					p->session->rank);
+		gather_reply_put_shared(conn_out(p->session->conn), p->id,
+					w->meeting, p->session->rank);
 	else
-		wire_put_empty(out(p->session), p->type, WIRE_REPLY, p->id);
+		wire_put_empty(conn_out(p->session->conn), p->type, WIRE_REPLY,
+			       p->id);
 	if (!w->code && p->type != WIRE_WAIT)
-		met(p->session, p);
-	unpark(p);
+		session_record_gather(p->session, p);
+	session_unpark(p);
 }
 
 void session_tell_fate(struct job_fate *f, const char *text)
@@ -593,6 +594,7 @@ void session_tell_fate(struct job_fate *f, const char *text)
 	struct parked *p = f->owner;
 	struct wire_text m = {SLICE_STR(text)};
 
-	wire_put_text(out(p->session), p->type, WIRE_REPLY, p->id, &m);
-	unpark(p);
+	wire_put_text(conn_out(p->session->conn), p->type, WIRE_REPLY, p->id,
+		      &m);
+	session_unpark(p);
 }

@@ -12,8 +12,8 @@ struct slice account_tenant_of(struct slice job)
 	return SLICE(job.data, slash ? (size_t)(slash - job.data) : 0);
 }
 
-static struct account *make(const char *what, struct slice name, size_t max,
-			    const char *option)
+static struct account *account_new(const char *what, struct slice name,
+				   size_t max, const char *option)
 {
 	size_t size = strlen(what) + name.len + sizeof " ''";
 	struct account *a = calloc(1, sizeof(*a) + size);
@@ -34,7 +34,7 @@ struct account *account_of_tenant(struct hash_table *tenants, struct slice name,
 
 	if (a)
 		return account_hold(a);
-	a = make("tenant", name, l->tenant_bytes, "--tenant-memory");
+	a = account_new("tenant", name, l->tenant_bytes, "--tenant-memory");
 	if (!a)
 		return NULL;
 	a->item.key = SLICE(a->name + strlen("tenant '"), name.len);
@@ -49,7 +49,8 @@ struct account *account_of_tenant(struct hash_table *tenants, struct slice name,
 struct account *account_of_job(struct slice job, struct account *above,
 			       const struct account_limits *l)
 {
-	struct account *a = make("job", job, l->job_bytes, "--max-memory");
+	struct account *a =
+		account_new("job", job, l->job_bytes, "--max-memory");
 
 	if (a)
 		a->above = account_hold(above);

@@ -1,6 +1,6 @@
-/* account.h: how many bytes a server holds for a job, and for all jobs of a
- * tenant: stores, requests that wait, clients' buffers. Pure. An account lives
- * until the last of those that hold it lets go: a store may outlive its job. */
+/* account.h: the memory that a server uses for a job, and for all jobs of a
+ * tenant: stores, waiting requests, clients' buffers. Pure. Reference-counted,
+ * because a store may outlive its job. */
 #ifndef RENDEZVOUS_ACCOUNT_H
 #define RENDEZVOUS_ACCOUNT_H
 
@@ -12,11 +12,11 @@
 
 struct account {
 	struct hash_item item;  /* of a tenant: by its name, in */
-	struct hash_table *tenants;   /* this table; NULL: a job's */
-	struct account *above;   /* a job's tenant; NULL: it has none */
-	const char *option;      /* that says max */
-	size_t bytes, max;       /* max 0: there is no limit */
-	uint32_t connections;    /* of those that are charged to it */
+	struct hash_table *tenants; /* this table; NULL: a job's account */
+	struct account *above;   /* the job's tenant, or NULL */
+	const char *option;      /* that sets max, for messages */
+	size_t bytes, max;       /* max 0: no limit */
+	uint32_t connections;    /* that are charged to it */
 	uint32_t holders;
 	char name[];             /* job 'x', tenant 'x' */
 };
@@ -27,28 +27,28 @@ struct account_limits {
 	uint32_t tenant_jobs, tenant_connections;
 };
 
-/* The tenant of a job called TENANT/...; "" where it has none. */
+/* The tenant of a job called TENANT/...; "" if it has none. */
 struct slice account_tenant_of(struct slice job);
-/* A tenant's account, made where there is none; held for the caller. NULL when
- * memory ran out. */
+/* A tenant's account, made if there is none; the caller holds it. NULL: out of
+ * memory. */
 struct account *account_of_tenant(struct hash_table *tenants, struct slice name,
 				  const struct account_limits *l);
-/* A job's, below above, which is held by it; NULL: it has no tenant. */
+/* A job's account, which holds its tenant's, above (NULL: it has no tenant). */
 struct account *account_of_job(struct slice job, struct account *above,
 			       const struct account_limits *l);
-/* NULL is fine in all that follows: nothing is counted. */
+/* All calls below do nothing if a is NULL. */
 struct account *account_hold(struct account *a);
 void account_let_go(struct account *a);
 
-/* n bytes more, for the job and its tenant: ERR_REFUSED, and nothing is
- * counted, where that is too much for one of them. */
+/* Charges n bytes to the job and its tenant: ERR_REFUSED, and charges nothing,
+ * if one of them would exceed its limit. */
 int account_take(struct account *a, size_t n, struct err *e);
-/* The same of what is there already, whatever it is too much for. */
+/* The same for memory that is in use already: ignores the limits. */
 void account_add(struct account *a, size_t n);
 void account_sub(struct account *a, size_t n);
 /* A connection comes (1) or goes (-1). */
 void account_connection(struct account *a, int n);
-/* Which of the two has more than it may; NULL: neither. */
+/* Which of the two exceeds its limit, or NULL. */
 const struct account *account_over(const struct account *a);
 
 #endif

@@ -35,7 +35,7 @@ void meetings_release(struct meetings *m)
 	hash_table_release(&m->table);
 }
 
-static void leave_list(struct barrier_gather *m)
+static void barrier_gather_list_remove(struct barrier_gather *m)
 {
 	*m->pprev = m->next;
 	if (m->next)
@@ -43,7 +43,8 @@ static void leave_list(struct barrier_gather *m)
 	m->pprev = NULL;
 }
 
-static void enter_list(struct barrier_gather **list, struct barrier_gather *m)
+static void barrier_gather_list_add(struct barrier_gather **list,
+				    struct barrier_gather *m)
 {
 	m->next = *list;
 	if (m->next)
@@ -53,17 +54,18 @@ static void enter_list(struct barrier_gather **list, struct barrier_gather *m)
 }
 
 /* From here on a meeting of this key is another one. */
-static void unname(struct store *s, struct barrier_gather *m)
+static void barrier_gather_remove_name(struct store *s,
+				       struct barrier_gather *m)
 {
 	if (!m->named)
 		return;
 	hash_table_remove(&s->meetings.table, &m->item);
 	m->named = 0;
 	if (m->is_gather)
-		leave_list(m);
+		barrier_gather_list_remove(m);
 }
 
-static int name(struct store *s, struct barrier_gather *m)
+static int barrier_gather_add_name(struct store *s, struct barrier_gather *m)
 {
 	struct meetings *ms = &s->meetings;
 
@@ -71,15 +73,15 @@ static int name(struct store *s, struct barrier_gather *m)
 		return -ENOMEM;
 	m->named = 1;
 	if (m->is_gather)
-		enter_list(&ms->gathers, m);
+		barrier_gather_list_add(&ms->gathers, m);
 	return 0;
 }
 
 static void barrier_gather_free(struct store *s, struct barrier_gather *m)
 {
-	unname(s, m);
+	barrier_gather_remove_name(s, m);
 	if (m->pprev)
-		leave_list(m);
+		barrier_gather_list_remove(m);
 	for (uint32_t i = 0; m->values && i < m->size; i++) {
 		store_discharge(s, m->values[i].len);
 		free((char *)m->values[i].data);
@@ -93,7 +95,8 @@ static void barrier_gather_free(struct store *s, struct barrier_gather *m)
 
 /* Its memory beside the values, with room for each rank's offer to pass them
  * on. */
-static size_t cost(struct slice key, uint32_t size, int is_gather)
+static size_t barrier_gather_cost_bytes(struct slice key, uint32_t size,
+					int is_gather)
 {
 	size_t each = sizeof(struct slice) + sizeof(struct share_place);
 
@@ -105,7 +108,7 @@ static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
 			      int is_gather, struct barrier_gather **out,
 			      struct err *e)
 {
-	size_t taken = cost(key, size, is_gather);
+	size_t taken = barrier_gather_cost_bytes(key, size, is_gather);
 	struct barrier_gather *m;
 	int rc = store_take(s, taken, e);
 
@@ -124,7 +127,7 @@ static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
 	m->item.key = SLICE(m->key, key.len);
 	if (is_gather)
 		m->values = calloc(size, sizeof(*m->values));
-	if ((is_gather && !m->values) || name(s, m) < 0) {
+	if ((is_gather && !m->values) || barrier_gather_add_name(s, m) < 0) {
 		free(m->values);
 		free(m);
 		*out = NULL;
@@ -136,9 +139,10 @@ static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
 
 /* The meeting of key, begun where there is none, if the caller means the same
  * as those who are there. */
-static int find_or_begin(struct store *s, struct slice key, uint32_t size,
-			 int is_gather, struct barrier_gather **out,
-			 struct err *e)
+static int barrier_gather_find_or_begin(struct store *s, struct slice key,
+					uint32_t size, int is_gather,
+					struct barrier_gather **out,
+					struct err *e)
 {
 	struct barrier_gather *m = (struct barrier_gather *)hash_table_find(
 		&s->meetings.table, key);
@@ -167,11 +171,12 @@ static int find_or_begin(struct store *s, struct slice key, uint32_t size,
 }
 
 /* All who wait get the result; the key is free again. */
-static void finish(struct store *s, struct barrier_gather *m, int code)
+static void barrier_gather_finish(struct store *s, struct barrier_gather *m,
+				  int code)
 {
 	struct store_waiter *w;
 
-	unname(s, m);
+	barrier_gather_remove_name(s, m);
 	while ((w = m->waiters)) {
 		m->waiters = w->next;
 		if (m->waiters)
@@ -180,7 +185,8 @@ static void finish(struct store *s, struct barrier_gather *m, int code)
 	}
 }
 
-static void fail(struct store *s, struct barrier_gather *m, const char *how)
+static void barrier_gather_fail(struct store *s, struct barrier_gather *m,
+				const char *how)
 {
 	struct buf text = BUF_INIT(ERR_TEXT_MAX);
 
@@ -188,11 +194,11 @@ static void fail(struct store *s, struct barrier_gather *m, const char *how)
 	store_put_quoted(&text, m->item.key);
 	buf_put_u8(&text, 0);
 	m->error = text.data;
-	finish(s, m, ERR_REMOTE);
+	barrier_gather_finish(s, m, ERR_REMOTE);
 }
 
-static void enter(struct store *s, struct barrier_gather *m,
-		  struct store_waiter *w)
+static void barrier_gather_add_caller(struct store *s, struct barrier_gather *m,
+				      struct store_waiter *w)
 {
 	w->store = s;
 	w->state = WAITER_MEETING;
@@ -209,18 +215,18 @@ int store_barrier(struct store *s, struct slice key, uint32_t size,
 		  struct store_waiter *w, struct err *e)
 {
 	struct barrier_gather *m;
-	int rc = find_or_begin(s, key, size, 0, &m, e);
+	int rc = barrier_gather_find_or_begin(s, key, size, 0, &m, e);
 
 	if (rc < 0)
 		return rc;
-	enter(s, m, w);
+	barrier_gather_add_caller(s, m, w);
 	if (m->here == m->size)
-		finish(s, m, 0);
+		barrier_gather_finish(s, m, 0);
 	return 0;
 }
 
-static const struct departure *departed(const struct meetings *ms,
-					uint32_t size)
+static const struct departure *barrier_gather_find_departed(
+	const struct meetings *ms, uint32_t size)
 {
 	for (size_t i = 0; i < ms->nleft; i++)
 		if (ms->left[i].rank < size)
@@ -228,15 +234,17 @@ static const struct departure *departed(const struct meetings *ms,
 	return NULL;
 }
 
-static const char *how_left(const struct meetings *ms, uint32_t rank)
+static const char *barrier_gather_departure_text(const struct meetings *ms,
+						 uint32_t rank)
 {
 	uint32_t at = ms->left_at ? ms->left_at[rank] : 0;
 
 	return at ? ms->left[at - 1].how : NULL;
 }
 
-static int bring(struct store *s, struct barrier_gather *m, uint32_t rank,
-		 struct slice value, struct err *e)
+static int barrier_gather_set_value(struct store *s, struct barrier_gather *m,
+				    uint32_t rank, struct slice value,
+				    struct err *e)
 {
 	char *copy;
 	int rc;
@@ -276,24 +284,24 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
 		return err_set(e, ERR_ARGUMENT,
 			       "a gather of %u ranks: this round has %u", size,
 			       s->limits.ranks);
-	rc = find_or_begin(s, key, size, 1, &m, e);
+	rc = barrier_gather_find_or_begin(s, key, size, 1, &m, e);
 	if (rc < 0)
 		return rc;
-	rc = bring(s, m, rank, value, e);
+	rc = barrier_gather_set_value(s, m, rank, value, e);
 	if (rc < 0) {
 		if (m->here == 0)
 			barrier_gather_free(s, m);
 		return rc;
 	}
 	w->rank = rank;
-	enter(s, m, w);
+	barrier_gather_add_caller(s, m, w);
 	/* Who is gone when a gather begins cannot have come to it; who goes
 	 * later is seen when it goes. */
-	gone = m->here == 1 ? departed(ms, size) : NULL;
+	gone = m->here == 1 ? barrier_gather_find_departed(ms, size) : NULL;
 	if (gone)
-		fail(s, m, gone->how);
+		barrier_gather_fail(s, m, gone->how);
 	else if (m->here == m->size)
-		finish(s, m, 0);
+		barrier_gather_finish(s, m, 0);
 	return 0;
 }
 
@@ -309,14 +317,15 @@ struct share *store_share(struct barrier_gather *m)
 }
 
 /* A gather is failed by a rank that left only if it does not have its value. */
-static void fail_those_without(struct store *s, uint32_t rank, const char *how)
+static void barrier_gather_fail_incomplete(struct store *s, uint32_t rank,
+					   const char *how)
 {
 	struct barrier_gather *m, *next;
 
 	for (m = s->meetings.gathers; m; m = next) {
 		next = m->next;
 		if (rank < m->size && !m->values[rank].data)
-			fail(s, m, how);
+			barrier_gather_fail(s, m, how);
 	}
 }
 
@@ -325,7 +334,7 @@ int store_rank_left(struct store *s, uint32_t rank, const char *how)
 	struct meetings *ms = &s->meetings;
 	char *copy;
 
-	if (rank >= s->limits.ranks || how_left(ms, rank))
+	if (rank >= s->limits.ranks || barrier_gather_departure_text(ms, rank))
 		return 0;
 	if (!ms->left_at)
 		ms->left_at = calloc(s->limits.ranks, sizeof(*ms->left_at));
@@ -345,7 +354,7 @@ int store_rank_left(struct store *s, uint32_t rank, const char *how)
 		return -ENOMEM;
 	ms->left[ms->nleft++] = (struct departure){rank, copy};
 	ms->left_at[rank] = (uint32_t)ms->nleft;
-	fail_those_without(s, rank, how);
+	barrier_gather_fail_incomplete(s, rank, how);
 	return 0;
 }
 
@@ -376,9 +385,10 @@ void barrier_gather_leave(struct store_waiter *w)
 			free((char *)m->values[w->rank].data);
 			m->values[w->rank] = SLICE(NULL, 0);
 			gather_fanout_withdraw(&m->share, w->rank);
-			how = how_left(&s->meetings, w->rank);
+			how = barrier_gather_departure_text(&s->meetings,
+							    w->rank);
 			if (how && m->here)
-				fail(s, m, how);
+				barrier_gather_fail(s, m, how);
 		}
 	}
 	if (m->here == 0)
@@ -425,7 +435,7 @@ struct barrier_gather *store_hold(struct store_waiter *w)
 
 	w->meeting = NULL;
 	if (!m->pprev)
-		enter_list(&w->store->meetings.held, m);
+		barrier_gather_list_add(&w->store->meetings.held, m);
 	return m;
 }
 
@@ -474,12 +484,12 @@ struct barrier_gather *store_remake(struct store *s, const struct slice *values,
 	}
 	m->size = size;
 	m->is_gather = 1;
-	m->taken = cost(SLICE("", 0), size, 1);
+	m->taken = barrier_gather_cost_bytes(SLICE("", 0), size, 1);
 	if (store_take(s, m->taken, NULL) < 0)
 		m->taken = 0;
-	enter_list(&s->meetings.held, m);
+	barrier_gather_list_add(&s->meetings.held, m);
 	for (uint32_t i = 0; i < size; i++) {
-		if (bring(s, m, i, values[i], NULL) < 0) {
+		if (barrier_gather_set_value(s, m, i, values[i], NULL) < 0) {
 			barrier_gather_free(s, m);
 			return NULL;
 		}

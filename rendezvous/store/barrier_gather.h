@@ -6,25 +6,25 @@
 
 #include "rendezvous/store/store.h"
 
-/* A rank that has left, and how: each gather that misses it fails with that. */
+/* A rank that has left, and how: every gather that lacks it fails with that. */
 struct departure {
 	uint32_t rank;
 	char *how;
 };
 
 struct meetings {
-	struct hash_table table; /* of those that are not complete, by key */
-	struct barrier_gather *gathers; /* those of them that are gathers */
-	struct barrier_gather *held;    /* complete, for who asks again */
-	struct departure *left; /* in that order */
+	struct hash_table table; /* the incomplete ones, by key */
+	struct barrier_gather *gathers; /* of them, the gathers */
+	struct barrier_gather *held;    /* complete, for repeated requests */
+	struct departure *left; /* in the order of leaving */
 	size_t nleft, cap;
-	uint32_t *left_at; /* of each rank: 1 + its place there, or 0; NULL
-			    * while nobody has left */
+	uint32_t *left_at; /* of each rank: 1 + its index in left, or 0; NULL
+			    * while no rank has left */
 };
 
 void meetings_release(struct meetings *m);
 
-/* w leaves its meeting, whatever state that is in. */
+/* Takes w out of its barrier or gather, whatever its state. */
 void barrier_gather_leave(struct store_waiter *w);
 void barrier_gather_awaited(const struct store_waiter *w,
 			    struct store_awaited *a);

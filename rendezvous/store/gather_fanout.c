@@ -10,7 +10,7 @@
 _Static_assert(WIRE_HASH_SIZE == crypto_generichash_BYTES, "BLAKE2b-256");
 
 /* How many have a lower rank. */
-static uint32_t places_below(const struct share *s, uint32_t rank)
+static uint32_t gather_fanout_count_below(const struct share *s, uint32_t rank)
 {
 	uint32_t low = 0, high = s->n;
 
@@ -25,12 +25,13 @@ static uint32_t places_below(const struct share *s, uint32_t rank)
 	return low;
 }
 
-static int passes_on(const struct share *s, uint32_t at, uint32_t rank)
+static int gather_fanout_is_passing_on(const struct share *s, uint32_t at,
+				       uint32_t rank)
 {
 	return at < s->n && s->places[at].rank == rank;
 }
 
-static int make_room(struct share *s, struct err *e)
+static int gather_fanout_make_room(struct share *s, struct err *e)
 {
 	uint32_t cap = s->cap ? 2 * s->cap : 16;
 	void *p;
@@ -60,11 +61,11 @@ int gather_fanout_is_offer(const struct wire_share *m, struct err *e)
 int gather_fanout_offer(struct share *s, uint32_t rank,
 			const struct wire_share *m, struct err *e)
 {
-	uint32_t at = places_below(s, rank);
+	uint32_t at = gather_fanout_count_below(s, rank);
 	struct share_place *p;
 	char *addr;
 
-	if (make_room(s, e) < 0)
+	if (gather_fanout_make_room(s, e) < 0)
 		return -ENOMEM;
 	addr = strndup(m->addr.data, m->addr.len);
 	if (!addr)
@@ -80,10 +81,10 @@ int gather_fanout_offer(struct share *s, uint32_t rank,
 
 void gather_fanout_withdraw(struct share *s, uint32_t rank)
 {
-	uint32_t at = places_below(s, rank);
+	uint32_t at = gather_fanout_count_below(s, rank);
 	struct share_place *p = s->places + at;
 
-	if (!passes_on(s, at, rank))
+	if (!gather_fanout_is_passing_on(s, at, rank))
 		return;
 	free(p->addr);
 	memmove(p, p + 1, (--s->n - at) * sizeof(*p));
@@ -97,7 +98,7 @@ void gather_fanout_release(struct share *s)
 	*s = (struct share){0};
 }
 
-static uint32_t depth_of(uint32_t at)
+static uint32_t gather_fanout_depth(uint32_t at)
 {
 	uint32_t depth = 0;
 
@@ -107,7 +108,7 @@ static uint32_t depth_of(uint32_t at)
 }
 
 /* Places that have it from this one. */
-static uint32_t children_of(const struct share *s, uint32_t at)
+static uint32_t gather_fanout_children(const struct share *s, uint32_t at)
 {
 	uint32_t first = at * SHARE_FANOUT + 1;
 
@@ -118,7 +119,8 @@ static uint32_t children_of(const struct share *s, uint32_t at)
 
 /* Ranks behind this place and before the next one, which pass nothing on. The
  * first has those before it, too. */
-static uint32_t others_at(const struct share *s, uint32_t at, uint32_t size)
+static uint32_t gather_fanout_count_others(const struct share *s, uint32_t at,
+					   uint32_t size)
 {
 	uint32_t from = at ? s->places[at].rank : 0;
 	uint32_t to = at + 1 < s->n ? s->places[at + 1].rank : size;
@@ -134,16 +136,17 @@ struct share_part gather_fanout_part_of(const struct share *s, uint32_t rank,
 
 	if (!s->n)
 		return part;
-	at = places_below(s, rank);
-	if (passes_on(s, at, rank)) {
-		part.depth = depth_of(at);
-		part.comers = children_of(s, at) + others_at(s, at, size);
+	at = gather_fanout_count_below(s, rank);
+	if (gather_fanout_is_passing_on(s, at, rank)) {
+		part.depth = gather_fanout_depth(at);
+		part.comers = gather_fanout_children(s, at) +
+			      gather_fanout_count_others(s, at, size);
 		if (at)
 			part.from = &s->places[(at - 1) / SHARE_FANOUT];
 		return part;
 	}
 	at = at ? at - 1 : 0;
-	part.depth = depth_of(at) + 1;
+	part.depth = gather_fanout_depth(at) + 1;
 	part.from = &s->places[at];
 	return part;
 }

@@ -1,7 +1,6 @@
-/* gather_fanout.h: how the list of a gather gets to all its ranks when it
- * leaves the server once: which ranks pass it on, and who has it from whom.
- * Pure state of one gather: owns the places that were offered; knows no
- * connections. */
+/* gather_fanout.h: a tree in which ranks pass on the list of a gather, so that
+ * it leaves the server only once. Pure state of one gather: owns the addresses
+ * that ranks have offered; knows no connections. */
 #ifndef RENDEZVOUS_GATHER_FANOUT_H
 #define RENDEZVOUS_GATHER_FANOUT_H
 
@@ -9,7 +8,7 @@
 
 enum { SHARE_FANOUT = 4 };
 
-/* A rank that passes it on, and where. */
+/* A rank that passes the list on, and its address. */
 struct share_place {
 	uint32_t rank;
 	uint16_t port;
@@ -26,27 +25,27 @@ struct share {
 	char hash[WIRE_HASH_SIZE];
 };
 
-/* What a rank is told. */
+/* A rank's part in the tree. */
 struct share_part {
-	const struct share_place *from; /* NULL: the server gives it all */
-	uint32_t comers; /* at most so many come to it */
+	const struct share_place *from; /* NULL: from the server */
+	uint32_t comers; /* ranks that will connect to it, at most */
 	uint32_t depth;	 /* hands that it goes through on the way */
 };
 
-/* 1: its sender passes it on; 0: it does not; ERR_PROTOCOL: an address or a
- * token that is none. */
+/* 1: its sender passes the list on; 0: it does not; ERR_PROTOCOL: the address
+ * or the token is invalid. */
 int gather_fanout_is_offer(const struct wire_share *m, struct err *e);
-/* The rank does, where m says, and has not said so before. 0 or -ENOMEM. */
+/* Adds the rank's offer m, its first. 0 or -ENOMEM. */
 int gather_fanout_offer(struct share *s, uint32_t rank,
 			const struct wire_share *m, struct err *e);
-/* It does not any more; fine where it never did. */
+/* Removes the rank's offer, if it has made one. */
 void gather_fanout_withdraw(struct share *s, uint32_t rank);
 void gather_fanout_release(struct share *s);
 
-/* Of ranks 0..size-1, when all have come. */
+/* The part of one of ranks 0..size-1, once all have come. */
 struct share_part gather_fanout_part_of(const struct share *s, uint32_t rank,
 				uint32_t size);
-/* Sets bytes and hash, once: of each value with its length before it. */
+/* Sets bytes and hash, once: of the values, each after its length. */
 void gather_fanout_digest(struct share *s, const struct slice *values,
 			  uint32_t n);
 

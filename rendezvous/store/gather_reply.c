@@ -6,8 +6,9 @@
 enum { BESIDE_LIST = 32 }; /* what a SHARE's reply has before its list */
 
 /* 1, or it is answered that the list is too long. */
-static int has_room(struct buf *out, enum wire_type type, uint32_t id,
-		    const struct slice *values, uint32_t n)
+static int gather_reply_has_room(struct buf *out, enum wire_type type,
+				 uint32_t id, const struct slice *values,
+				 uint32_t n)
 {
 	const struct wire_error m = {
 		ERR_ARGUMENT, SLICE_STR("the gathered values are more than a "
@@ -30,7 +31,7 @@ void gather_reply_put_list(struct buf *out, enum wire_type type, uint32_t id,
 	const struct slice *values = store_held(m, &n);
 	size_t mark;
 
-	if (!has_room(out, type, id, values, n))
+	if (!gather_reply_has_room(out, type, id, values, n))
 		return;
 	mark = wire_begin(out, type, WIRE_REPLY, id);
 	buf_put_u32(out, n);
@@ -50,7 +51,7 @@ void gather_reply_put_shared(struct buf *out, uint32_t id,
 				    .depth = part.depth};
 	struct buf items = BUF_INIT(WIRE_BODY_MAX);
 
-	if (!has_room(out, WIRE_SHARE, id, values, n))
+	if (!gather_reply_has_room(out, WIRE_SHARE, id, values, n))
 		return;
 	if (part.from) {
 		gather_fanout_digest(share, values, n);

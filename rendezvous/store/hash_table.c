@@ -32,7 +32,7 @@ void hash_table_release(struct hash_table *t)
 /* SipHash (Aumasson and Bernstein, 2012) under a key that no client knows. A
  * client chooses the names it stores: if many that it chose shared a slot, each
  * would be compared with all the others. */
-static uint64_t hash_bytes(struct slice key)
+static uint64_t hash_table_hash(struct slice key)
 {
 	static unsigned char secret[crypto_shorthash_KEYBYTES];
 	static int has_secret;
@@ -49,7 +49,7 @@ static uint64_t hash_bytes(struct slice key)
 	return hash;
 }
 
-static struct hash_item **slot_of(struct hash_table *t, uint64_t hash)
+static struct hash_item **hash_table_slot(struct hash_table *t, uint64_t hash)
 {
 	if (t->old) {
 		size_t i = hash & (t->old_size - 1);
@@ -60,7 +60,7 @@ static struct hash_item **slot_of(struct hash_table *t, uint64_t hash)
 	return &t->slots[hash & (t->size - 1)];
 }
 
-static void move_some(struct hash_table *t)
+static void hash_table_move_some(struct hash_table *t)
 {
 	for (int n = 0; t->old && n < MOVES; n++) {
 		struct hash_item *item = t->old[t->moved], *next;
@@ -79,7 +79,7 @@ static void move_some(struct hash_table *t)
 	}
 }
 
-static int start_growing(struct hash_table *t)
+static int hash_table_start_growing(struct hash_table *t)
 {
 	size_t size = t->size ? t->size * 2 : FIRST_SIZE;
 	struct hash_item **slots = calloc(size, sizeof(struct hash_item *));
@@ -101,8 +101,8 @@ struct hash_item *hash_table_find(struct hash_table *t, struct slice key)
 
 	if (t->items == 0)
 		return NULL;
-	hash = hash_bytes(key);
-	for (item = *slot_of(t, hash); item; item = item->next)
+	hash = hash_table_hash(key);
+	for (item = *hash_table_slot(t, hash); item; item = item->next)
 		if (item->hash == hash && item->key.len == key.len &&
 		    !memcmp(item->key.data, key.data, key.len))
 			return item;
@@ -116,12 +116,12 @@ int hash_table_insert(struct hash_table *t, struct hash_item *item)
 
 	/* A full table that cannot grow still works, with longer chains */
 	if (!t->old && t->items >= t->size)
-		rc = start_growing(t);
+		rc = hash_table_start_growing(t);
 	if (rc < 0 && t->size == 0)
 		return rc;
-	move_some(t);
-	item->hash = hash_bytes(item->key);
-	slot = slot_of(t, item->hash);
+	hash_table_move_some(t);
+	item->hash = hash_table_hash(item->key);
+	slot = hash_table_slot(t, item->hash);
 	item->next = *slot;
 	*slot = item;
 	t->items++;
@@ -130,7 +130,7 @@ int hash_table_insert(struct hash_table *t, struct hash_item *item)
 
 void hash_table_remove(struct hash_table *t, struct hash_item *item)
 {
-	struct hash_item **p = slot_of(t, item->hash);
+	struct hash_item **p = hash_table_slot(t, item->hash);
 
 	while (*p != item)
 		p = &(*p)->next;
@@ -138,8 +138,8 @@ void hash_table_remove(struct hash_table *t, struct hash_item *item)
 	t->items--;
 }
 
-static struct hash_item *pop_from(struct hash_item **slots, size_t *from,
-				   size_t size)
+static struct hash_item *hash_table_pop_from(struct hash_item **slots,
+					     size_t *from, size_t size)
 {
 	struct hash_item *item = NULL;
 
@@ -159,16 +159,16 @@ struct hash_item *hash_table_pop(struct hash_table *t)
 	if (t->items == 0)
 		return NULL;
 	while (t->old)
-		move_some(t);
+		hash_table_move_some(t);
 	/* Nothing else looks at `moved` now: it remembers how far we are */
 	if (t->moved > t->size || t->old_size != t->size) {
 		t->moved = 0;
 		t->old_size = t->size;
 	}
-	item = pop_from(t->slots, &t->moved, t->size);
+	item = hash_table_pop_from(t->slots, &t->moved, t->size);
 	if (!item) { /* something was inserted behind us */
 		t->moved = 0;
-		item = pop_from(t->slots, &t->moved, t->size);
+		item = hash_table_pop_from(t->slots, &t->moved, t->size);
 	}
 	t->items--;
 	return item;
@@ -180,7 +180,7 @@ struct hash_item *hash_table_next(struct hash_table *t, struct hash_item *after)
 	size_t slot = 0;
 
 	while (t->old)
-		move_some(t);
+		hash_table_move_some(t);
 	if (after) {
 		item = after->next;
 		slot = (after->hash & (t->size - 1)) + 1;

@@ -7,12 +7,13 @@
 #include "rendezvous/store/store_internal.h"
 
 /* What one that is queued counts for: it is memory of ours, too. */
-static size_t cost(size_t len)
+static size_t queue_item_bytes(size_t len)
 {
 	return sizeof(struct queued) + len;
 }
 
-static struct queued *make(struct store *s, struct slice value, struct err *e)
+static struct queued *queue_item_new(struct store *s, struct slice value,
+				     struct err *e)
 {
 	struct queued *q = NULL;
 
@@ -21,11 +22,11 @@ static struct queued *make(struct store *s, struct slice value, struct err *e)
 			"are allowed", value.len, s->limits.value);
 		return NULL;
 	}
-	if (store_charge(s, cost(value.len), e) < 0)
+	if (store_charge(s, queue_item_bytes(value.len), e) < 0)
 		return NULL;
 	q = malloc(sizeof(*q) + value.len);
 	if (!q) {
-		store_discharge(s, cost(value.len));
+		store_discharge(s, queue_item_bytes(value.len));
 		store_no_memory(e);
 		return NULL;
 	}
@@ -45,7 +46,7 @@ int store_push(struct store *s, struct slice key, struct slice value,
 
 	if (rc < 0)
 		return rc;
-	q = make(s, value, e);
+	q = queue_item_new(s, value, e);
 	if (!q) {
 		store_drop_if_unused(s, en);
 		return e->code;
@@ -96,7 +97,7 @@ void store_pop(struct store *s, struct slice key)
 	en->head = q->next;
 	en->queued--;
 	s->queues -= !en->head;
-	store_discharge(s, cost(q->len));
+	store_discharge(s, queue_item_bytes(q->len));
 	free(q);
 	store_drop_if_unused(s, en);
 }

@@ -76,7 +76,7 @@ int store_next_key(struct store *s, struct hash_item **at, struct slice *key)
 }
 
 /* What a journal says has fitted once: there are no limits while it is read. */
-static int take(struct store *s, size_t n, struct err *e)
+static int store_find_or_add(struct store *s, size_t n, struct err *e)
 {
 	if (s->limits.bytes != SIZE_MAX)
 		return account_take(s->limits.account, n, e);
@@ -91,7 +91,7 @@ struct account *store_account(const struct store *s)
 
 int store_take(struct store *s, size_t n, struct err *e)
 {
-	int rc = take(s, n, e);
+	int rc = store_find_or_add(s, n, e);
 
 	if (rc == 0)
 		s->taken += n;
@@ -133,7 +133,7 @@ int store_charge(struct store *s, size_t n, struct err *e)
 			       "the store of job '%s' is full: it holds %zu of "
 			       "at most %zu bytes (--max-bytes of its ddprdzv)",
 			       s->limits.job, s->bytes, s->limits.bytes);
-	rc = take(s, n, e);
+	rc = store_find_or_add(s, n, e);
 	if (rc == 0)
 		s->bytes += n;
 	return rc;
@@ -216,14 +216,14 @@ int store_find_or_make(struct store *s, struct slice key,
 	return 0;
 }
 
-static void now_exists(struct store *s, struct store_entry *en)
+static void store_wake_waiters(struct store *s, struct store_entry *en)
 {
 	s->values += !en->exists;
 	en->exists = 1;
 	store_wake_all_of(en);
 }
 
-static int check_value(struct store *s, size_t len, struct err *e)
+static int store_check_value(struct store *s, size_t len, struct err *e)
 {
 	if (len > s->limits.value)
 		return err_set(e, ERR_ARGUMENT,
@@ -233,12 +233,12 @@ static int check_value(struct store *s, size_t len, struct err *e)
 }
 
 /* Makes room for len bytes in the entry, of which it keeps those it has. */
-static int resize(struct store *s, struct store_entry *en, size_t len,
-		  size_t cap, struct err *e)
+static int store_resize(struct store *s, struct store_entry *en, size_t len,
+			size_t cap, struct err *e)
 {
 	size_t grow = cap > en->cap ? cap - en->cap : 0;
 	char *p;
-	int rc = check_value(s, len, e);
+	int rc = store_check_value(s, len, e);
 
 	if (rc < 0 || !grow)
 		return rc;
@@ -256,7 +256,7 @@ static int resize(struct store *s, struct store_entry *en, size_t len,
 }
 
 /* A small value does not keep a large one's memory. */
-static void shrink(struct store *s, struct store_entry *en)
+static void store_shrink(struct store *s, struct store_entry *en)
 {
 	char *p;
 
@@ -270,10 +270,10 @@ static void shrink(struct store *s, struct store_entry *en)
 	en->cap = en->len;
 }
 
-static int put_value(struct store *s, struct store_entry *en,
-		     struct slice value, struct err *e)
+static int store_put_value(struct store *s, struct store_entry *en,
+			   struct slice value, struct err *e)
 {
-	int rc = resize(s, en, value.len, value.len, e);
+	int rc = store_resize(s, en, value.len, value.len, e);
 
 	if (rc < 0) {
 		store_drop_if_unused(s, en);
@@ -282,8 +282,8 @@ static int put_value(struct store *s, struct store_entry *en,
 	if (value.len)
 		memcpy(en->value, value.data, value.len);
 	en->len = value.len;
-	shrink(s, en);
-	now_exists(s, en);
+	store_shrink(s, en);
+	store_wake_waiters(s, en);
 	return 0;
 }
 
@@ -295,7 +295,7 @@ int store_set(struct store *s, struct slice key, struct slice value,
 	struct store_entry *en;
 	int rc = store_find_or_make(s, key, &en, e);
 
-	return rc < 0 ? rc : put_value(s, en, value, e);
+	return rc < 0 ? rc : store_put_value(s, en, value, e);
 }
 
 int store_get(struct store *s, struct slice key, struct slice *value)
@@ -312,7 +312,7 @@ int store_get(struct store *s, struct slice key, struct slice *value)
 
 /* Decimal text, whole, as store_add writes it. By hand, as the next: a counter
  * is what is asked for most, and libc's take longer than all else of it. */
-static int parse_number(const struct store_entry *en, int64_t *out)
+static int store_parse_number(const struct store_entry *en, int64_t *out)
 {
 	int negative = en->exists && en->len && en->value[0] == '-';
 	size_t i = (size_t)negative;
@@ -356,9 +356,9 @@ int store_add(struct store *s, struct slice key, int64_t delta, int64_t *sum,
 
 	if (rc < 0)
 		return rc;
-	if (parse_number(en, sum) == 0 &&
+	if (store_parse_number(en, sum) == 0 &&
 	    !__builtin_add_overflow(*sum, delta, sum))
-		return put_value(s, en, store_number_text(*sum, text), e);
+		return store_put_value(s, en, store_number_text(*sum, text), e);
 	store_put_quoted(&name, key);
 	rc = err_set(e, ERR_ARGUMENT,
 		     "cannot add %" PRId64 " to key %.*s: what it holds is not "
@@ -395,9 +395,9 @@ int64_t store_append(struct store *s, struct slice key, struct slice value,
 	len = en->len + value.len;
 	/* Doubling, so that n appends copy O(n) bytes; never past a limit */
 	cap = len <= en->cap ? en->cap : en->len ? len * 2 : len;
-	rc = resize(s, en, len, cap, NULL);
+	rc = store_resize(s, en, len, cap, NULL);
 	if (rc < 0)
-		rc = resize(s, en, len, len, e);
+		rc = store_resize(s, en, len, len, e);
 	if (rc < 0) {
 		store_drop_if_unused(s, en);
 		return rc;
@@ -405,7 +405,7 @@ int64_t store_append(struct store *s, struct slice key, struct slice value,
 	if (value.len)
 		memcpy(en->value + en->len, value.data, value.len);
 	en->len = len;
-	now_exists(s, en);
+	store_wake_waiters(s, en);
 	return (int64_t)len;
 }
 
@@ -437,7 +437,7 @@ int store_multi_set(struct store *s, const struct slice *keys,
 	int rc = copies ? 0 : store_no_memory(e);
 
 	for (uint32_t i = 0; rc == 0 && i < n; i++) {
-		rc = check_value(s, values[i].len, e);
+		rc = store_check_value(s, values[i].len, e);
 		if (rc == 0)
 			rc = store_charge(s, values[i].len, e);
 		if (rc < 0)
@@ -459,7 +459,7 @@ int store_multi_set(struct store *s, const struct slice *keys,
 		en->len = en->cap = values[i].len;
 		if (en->len)
 			memcpy(en->value, values[i].data, en->len);
-		now_exists(s, en);
+		store_wake_waiters(s, en);
 	}
 	if (rc < 0) {
 		store_discharge(s, charged);

@@ -10,8 +10,8 @@
 
 /* ---- lines of waiters ---- */
 
-static void link_add(struct store_line *line, struct store_link *link,
-		     struct store_entry *en, struct store_waiter *w)
+static void waiter_link_add(struct store_line *line, struct store_link *link,
+			    struct store_entry *en, struct store_waiter *w)
 {
 	if (!line->first)
 		line->end = &line->first;
@@ -24,7 +24,7 @@ static void link_add(struct store_line *line, struct store_link *link,
 	line->end = &link->next;
 }
 
-static void unlink_from(struct store_link *link)
+static void waiter_unlink_from(struct store_link *link)
 {
 	if (link->next)
 		link->next->pprev = link->pprev;
@@ -34,11 +34,11 @@ static void unlink_from(struct store_link *link)
 	link->pprev = NULL;
 }
 
-static void link_remove(struct store *s, struct store_link *link)
+static void waiter_link_remove(struct store *s, struct store_link *link)
 {
 	if (!link->pprev)
 		return;
-	unlink_from(link);
+	waiter_unlink_from(link);
 	store_drop_if_unused(s, link->entry);
 }
 
@@ -57,7 +57,7 @@ void store_wake(struct store_waiter *w, int code)
 }
 
 /* Of what it has not met yet, all is queued. */
-static int is_ready(const struct store_waiter *w)
+static int waiter_is_ready(const struct store_waiter *w)
 {
 	for (uint32_t i = 0; i < w->nlinks; i++) {
 		if (w->links[i].pprev && !w->links[i].entry->queued)
@@ -73,11 +73,11 @@ void store_wake_all_of(struct store_entry *en)
 
 	while ((link = en->waiters.first)) {
 		w = link->waiter;
-		unlink_from(link);
+		waiter_unlink_from(link);
 		assert(en->waiters.first != link);
 		w->missing--;
 		if (w->state == WAITER_KEYS &&
-		    (!w->missing || (w->store->queues && is_ready(w))))
+		    (!w->missing || (w->store->queues && waiter_is_ready(w))))
 			store_wake(w, 0);
 	}
 }
@@ -87,13 +87,13 @@ void store_wake_one_of(struct store_entry *en)
 	struct store_link *link = en->waiters.first;
 
 	while (link && (link->waiter->state != WAITER_KEYS ||
-			!is_ready(link->waiter)))
+			!waiter_is_ready(link->waiter)))
 		link = link->next;
 	if (link)
 		store_wake(link->waiter, 0);
 }
 
-static void leave_woken(struct store_waiter *w)
+static void waiter_leave_woken(struct store_waiter *w)
 {
 	*w->pprev = w->next;
 	if (w->next)
@@ -108,7 +108,7 @@ struct store_waiter *store_woken(struct store *s)
 	struct store_waiter *w = s->woken;
 
 	if (w) {
-		leave_woken(w);
+		waiter_leave_woken(w);
 		w->state = WAITER_IDLE;
 	}
 	return w;
@@ -122,7 +122,7 @@ void store_answer_all(struct store *s)
 		w->answer(w);
 }
 
-static size_t links_bytes(uint32_t n)
+static size_t waiter_links_bytes(uint32_t n)
 {
 	return (n ? n : 1) * sizeof(struct store_link);
 }
@@ -132,11 +132,11 @@ void store_waiter_release(struct store_waiter *w)
 	if (!w->store)
 		return;
 	if (w->state == WAITER_WOKEN)
-		leave_woken(w);
+		waiter_leave_woken(w);
 	for (uint32_t i = 0; i < w->nlinks; i++)
-		link_remove(w->store, &w->links[i]);
+		waiter_link_remove(w->store, &w->links[i]);
 	if (w->links)
-		store_discharge(w->store, links_bytes(w->links_max));
+		store_discharge(w->store, waiter_links_bytes(w->links_max));
 	free(w->links);
 	w->links = NULL;
 	w->nlinks = 0;
@@ -147,7 +147,7 @@ void store_waiter_release(struct store_waiter *w)
 
 /* ---- waiting ---- */
 
-static int is_there(struct store *s, struct slice key)
+static int waiter_is_there(struct store *s, struct slice key)
 {
 	const struct store_entry *en = store_find(s, key);
 
@@ -157,23 +157,23 @@ static int is_there(struct store *s, struct slice key)
 int store_has(struct store *s, const struct slice *keys, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		if (!is_there(s, keys[i]))
+		if (!waiter_is_there(s, keys[i]))
 			return 0;
 	}
 	return 1;
 }
 
-static int begin(struct store *s, struct store_waiter *w, uint32_t n,
-		 struct err *e)
+static int waiter_start(struct store *s, struct store_waiter *w, uint32_t n,
+			struct err *e)
 {
-	int rc = store_charge(s, links_bytes(n), e);
+	int rc = store_charge(s, waiter_links_bytes(n), e);
 
 	w->store = s;
 	if (rc < 0)
 		return rc;
-	w->links = calloc(1, links_bytes(n));
+	w->links = calloc(1, waiter_links_bytes(n));
 	if (!w->links) {
-		store_discharge(s, links_bytes(n));
+		store_discharge(s, waiter_links_bytes(n));
 		return store_no_memory(e);
 	}
 	w->links_max = n;
@@ -187,8 +187,8 @@ static int begin(struct store *s, struct store_waiter *w, uint32_t n,
 static_assert(offsetof(struct store_link, next) == 0, "a line ends in a link");
 
 /* A key that is named twice is waited for once. */
-static int is_last_of(const struct store_line *line,
-		      const struct store_waiter *w)
+static int waiter_is_last_of(const struct store_line *line,
+			     const struct store_waiter *w)
 {
 	const struct store_link *last;
 
@@ -202,7 +202,7 @@ int store_wait(struct store *s, const struct slice *keys, uint32_t n,
 	       struct store_waiter *w, struct err *e)
 {
 	struct store_entry *en;
-	int rc = begin(s, w, n, e);
+	int rc = waiter_start(s, w, n, e);
 
 	for (uint32_t i = 0; rc == 0 && i < n; i++) {
 		rc = store_find_or_make(s, keys[i], &en, e);
@@ -210,24 +210,24 @@ int store_wait(struct store *s, const struct slice *keys, uint32_t n,
 			store_waiter_release(w);
 			return rc;
 		}
-		if (en->exists || is_last_of(&en->waiters, w))
+		if (en->exists || waiter_is_last_of(&en->waiters, w))
 			continue;
-		link_add(&en->waiters, &w->links[w->nlinks++], en, w);
+		waiter_link_add(&en->waiters, &w->links[w->nlinks++], en, w);
 		w->missing++;
 	}
-	if (rc == 0 && is_ready(w))
+	if (rc == 0 && waiter_is_ready(w))
 		store_wake(w, 0);
 	return rc;
 }
 
-static void open_gate(struct store_entry *en)
+static void waiter_open_gate(struct store_entry *en)
 {
 	struct store_link *link;
 	struct store_waiter *w;
 
 	while ((link = en->gate.first)) {
 		w = link->waiter;
-		unlink_from(link);
+		waiter_unlink_from(link);
 		assert(en->gate.first != link);
 		w->missing--;
 		store_wake(w, 0);
@@ -239,7 +239,7 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 {
 	struct store_entry *en;
 	int64_t here;
-	int rc = begin(s, w, 1, e);
+	int rc = waiter_start(s, w, 1, e);
 
 	if (rc == 0)
 		rc = store_add(s, key, 1, &here, e);
@@ -250,11 +250,11 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 	en = store_find(s, key);
 	if (here < size) {
 		w->nkeys = size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
-		link_add(&en->gate, &w->links[w->nlinks++], en, w);
+		waiter_link_add(&en->gate, &w->links[w->nlinks++], en, w);
 		w->missing++;
 		return 0;
 	}
-	open_gate(en);
+	waiter_open_gate(en);
 	store_wake(w, 0);
 	return 0;
 }
@@ -262,7 +262,8 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 /* ---- what for ---- */
 
 /* One whose key was set to less, or deleted, waits for more than all. */
-static void gate_awaited(const struct store_waiter *w, struct store_awaited *a)
+static void waiter_gate_awaited(const struct store_waiter *w,
+				struct store_awaited *a)
 {
 	const struct store_entry *en = w->links[0].entry;
 	char text[32];
@@ -283,7 +284,7 @@ void store_awaited(const struct store_waiter *w, struct store_awaited *a)
 	if (w->meeting)
 		barrier_gather_awaited(w, a);
 	else if (w->nlinks && w->links[0].line == &w->links[0].entry->gate)
-		gate_awaited(w, a);
+		waiter_gate_awaited(w, a);
 }
 
 int store_next_missing(const struct store_waiter *w, uint32_t *at,

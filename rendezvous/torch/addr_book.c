@@ -11,7 +11,7 @@ struct addr_at {
 	char key[ADDR_KEY_SIZE];
 };
 
-static struct slice key_of(const struct sock_addr *of, char *key)
+static struct slice addr_book_key(const struct sock_addr *of, char *key)
 {
 	struct sock_addr a = *of;
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a.ss;
@@ -29,7 +29,8 @@ static struct slice key_of(const struct sock_addr *of, char *key)
 	return SLICE(key, ADDR_KEY_SIZE);
 }
 
-static struct addr_at *at_for(struct addr_book *b, struct slice key)
+static struct addr_at *addr_book_entry_for(struct addr_book *b,
+					   struct slice key)
 {
 	struct addr_at *at = (struct addr_at *)hash_table_find(&b->addrs, key);
 
@@ -46,7 +47,7 @@ static struct addr_at *at_for(struct addr_book *b, struct slice key)
 	return NULL;
 }
 
-static void drop_if_empty(struct addr_book *b, struct addr_at *at)
+static void addr_book_drop_if_empty(struct addr_book *b, struct addr_at *at)
 {
 	if (at->claims)
 		return;
@@ -58,7 +59,7 @@ int addr_book_add(struct addr_book *b, struct addr_owner *owner,
 		  const struct sock_addr *a)
 {
 	char key[ADDR_KEY_SIZE];
-	struct addr_at *at = at_for(b, key_of(a, key));
+	struct addr_at *at = addr_book_entry_for(b, addr_book_key(a, key));
 	struct addr_claim *c;
 
 	if (!at)
@@ -68,7 +69,7 @@ int addr_book_add(struct addr_book *b, struct addr_owner *owner,
 			return 0;
 	c = calloc(1, sizeof(*c));
 	if (!c) {
-		drop_if_empty(b, at);
+		addr_book_drop_if_empty(b, at);
 		return -ENOMEM;
 	}
 	*c = (struct addr_claim){owner, at->claims, &at->claims,
@@ -89,7 +90,7 @@ void addr_book_forget(struct addr_book *b, struct addr_owner *owner)
 		*c->pprev = c->next;
 		if (c->next)
 			c->next->pprev = c->pprev;
-		drop_if_empty(b, c->at);
+		addr_book_drop_if_empty(b, c->at);
 		free(c);
 	}
 }
@@ -108,8 +109,8 @@ struct addr_claim *addr_book_find(struct addr_book *b,
 				  const struct sock_addr *a)
 {
 	char key[ADDR_KEY_SIZE];
-	struct addr_at *at =
-		(struct addr_at *)hash_table_find(&b->addrs, key_of(a, key));
+	struct addr_at *at = (struct addr_at *)hash_table_find(
+		&b->addrs, addr_book_key(a, key));
 
 	return at ? at->claims : NULL;
 }

@@ -44,7 +44,7 @@ struct torch_port {
 	int refused; /* has been said */
 };
 
-static void free_if_gone(struct torch_port *p)
+static void torch_port_free_if_gone(struct torch_port *p)
 {
 	if (p->ended && !p->count) {
 		store_free(p->store);
@@ -54,32 +54,33 @@ static void free_if_gone(struct torch_port *p)
 		free(p);
 }
 
-static struct torch_client *client_of(struct conn *c)
+static struct torch_client *torch_port_client(struct conn *c)
 {
 	return (struct torch_client *)c;
 }
 
-static struct torch_client *whose(struct torch_session *t)
+static struct torch_client *torch_port_peer_text(struct torch_session *t)
 {
 	return (struct torch_client *)
 		((char *)t - offsetof(struct torch_client, session));
 }
 
-static struct buf *out_of(struct torch_session *t)
+static struct buf *torch_port_out(struct torch_session *t)
 {
-	return conn_out(&whose(t)->conn);
+	return conn_out(&torch_port_peer_text(t)->conn);
 }
 
 /* What the last round's clients still do to its store is nobody's business. */
-static void on_changed(struct torch_session *t, struct slice request)
+static void torch_port_on_changed(struct torch_session *t, struct slice request)
 {
-	const struct torch_port *p = whose(t)->port;
+	const struct torch_port *p = torch_port_peer_text(t)->port;
 
 	if (p->gate.on_change && !p->ended)
 		p->gate.on_change(p->gate.owner, t->generation, request);
 }
 
-static void get_wait(const struct torch_client *k, struct torch_wait *w)
+static void torch_port_get_wait(const struct torch_client *k,
+				struct torch_wait *w)
 {
 	*w = (struct torch_wait){.client = k, .from = &k->from,
 				 .since = k->since,
@@ -95,17 +96,17 @@ int torch_port_next_wait(const struct torch_port *p, struct torch_client **at,
 	while (*at && !(*at)->session.parked)
 		*at = (*at)->next;
 	if (*at)
-		get_wait(*at, w);
+		torch_port_get_wait(*at, w);
 	return *at != NULL;
 }
 
-static void on_gave_up(struct torch_session *t)
+static void torch_port_on_gave_up(struct torch_session *t)
 {
-	struct torch_client *k = whose(t);
+	struct torch_client *k = torch_port_peer_text(t);
 	const struct torch_port *p = k->port;
 	struct torch_wait w;
 
-	get_wait(k, &w);
+	torch_port_get_wait(k, &w);
 	if (p->gate.on_gave_up && !p->ended)
 		p->gate.on_gave_up(p->gate.owner, &w);
 	k->since = uv_now(p->pool->loop); /* of one that follows at once */
@@ -113,21 +114,22 @@ static void on_gave_up(struct torch_session *t)
 
 /* ---- a client ---- */
 
-static void leave(struct torch_client *k)
+static void torch_port_forget_wait(struct torch_client *k)
 {
 	k->port->leaving += !k->leaves;
 	k->leaves = 1;
 }
 
 /* The protocol has no words for an error: the log has. */
-static void log_disconnected(const char *why)
+static void torch_port_log_disconnected(const char *why)
 {
 	log_warn("a client of the PyTorch store was disconnected: %s", why);
 }
 
-static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
+static size_t torch_port_on_bytes(struct conn *c, struct slice in,
+				  size_t *wants)
 {
-	struct torch_client *k = client_of(c);
+	struct torch_client *k = torch_port_client(c);
 	const struct torch_gate *gate = &k->port->gate;
 	struct err e;
 	int waited = k->session.parked;
@@ -142,10 +144,10 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 	if (k->session.parked && !waited && gate->on_wait)
 		gate->on_wait(gate->owner);
 	if (n < 0) {
-		log_disconnected(e.text);
+		torch_port_log_disconnected(e.text);
 		torch_session_release(&k->session);
 		store_answer_all(k->port->store);
-		leave(k);
+		torch_port_forget_wait(k);
 		conn_finish(c);
 		return in.len;
 	}
@@ -156,7 +158,7 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 }
 
 /* Its ticket; NULL: it has none. */
-static void *take_ticket(struct torch_client *k)
+static void *torch_port_release_ticket(struct torch_client *k)
 {
 	void *ticket = k->ticket;
 
@@ -165,36 +167,36 @@ static void *take_ticket(struct torch_client *k)
 	return ticket;
 }
 
-static void on_due(struct conn *c)
+static void torch_port_on_due(struct conn *c)
 {
-	struct torch_client *k = client_of(c);
-	void *ticket = take_ticket(k);
+	struct torch_client *k = torch_port_client(c);
+	void *ticket = torch_port_release_ticket(k);
 
 	if (ticket)
 		k->port->gate.on_late(ticket);
 }
 
 /* There is a place, or none that may become free soon. */
-static void take_waiting(struct torch_port *p)
+static void torch_port_accept_waiting(struct torch_port *p)
 {
 	for (int i = 0; i < p->nlisteners && p->open; i++)
 		listener_again(&p->listeners[i]);
 }
 
-static void on_gone(struct conn *c, const char *why)
+static void torch_port_on_gone(struct conn *c, const char *why)
 {
-	struct torch_client *k = client_of(c);
+	struct torch_client *k = torch_port_client(c);
 
 	if (c->out.failed)
-		log_disconnected(why);
-	leave(k);
+		torch_port_log_disconnected(why);
+	torch_port_forget_wait(k);
 	torch_session_release(&k->session);
 	store_answer_all(k->port->store);
 }
 
-static void on_closed(struct conn *c)
+static void torch_port_on_closed(struct conn *c)
 {
-	struct torch_client *k = client_of(c);
+	struct torch_client *k = torch_port_client(c);
 	struct torch_port *p = k->port;
 
 	if (p->store) /* dropped by us */
@@ -205,13 +207,15 @@ static void on_closed(struct conn *c)
 	p->count--;
 	p->leaving -= (uint32_t)k->leaves;
 	free(k);
-	take_waiting(p);
-	free_if_gone(p);
+	torch_port_accept_waiting(p);
+	torch_port_free_if_gone(p);
 }
 
 static const struct conn_events client_events = {
-	.on_bytes = on_bytes, .on_due = on_due, .on_gone = on_gone,
-	.on_closed = on_closed,
+	.on_bytes = torch_port_on_bytes,
+	.on_due = torch_port_on_due,
+	.on_gone = torch_port_on_gone,
+	.on_closed = torch_port_on_closed,
 };
 
 void torch_client_hold(struct torch_client *k, void *ticket, uint64_t ms)
@@ -229,41 +233,41 @@ int torch_client_to(const struct torch_client *k, struct sock_addr *to)
 }
 
 /* Its buffers are its job's. */
-static void charge(struct torch_client *k)
+static void torch_port_charge(struct torch_client *k)
 {
 	conn_charge_to(&k->conn, store_account(k->port->store), sizeof(*k));
 }
 
 void torch_client_admit(struct torch_client *k)
 {
-	take_ticket(k);
+	torch_port_release_ticket(k);
 	conn_due(&k->conn, CONN_NEVER);
-	charge(k);
+	torch_port_charge(k);
 	conn_resume(&k->conn);
 	if (!k->port->asked)
-		take_waiting(k->port);
+		torch_port_accept_waiting(k->port);
 }
 
 void torch_client_refuse(struct torch_client *k)
 {
-	take_ticket(k);
-	leave(k);
+	torch_port_release_ticket(k);
+	torch_port_forget_wait(k);
 	conn_drop(&k->conn);
 }
 
 /* A connection that is paused before it was read once: nothing is lost. */
-static void let_in(struct torch_client *k)
+static void torch_port_admit(struct torch_client *k)
 {
 	const struct torch_gate *gate = &k->port->gate;
 	struct sock_addr to;
 
 	if (conn_addrs(&k->conn, &k->from, &to) < 0) {
-		leave(k);
+		torch_port_forget_wait(k);
 		conn_drop(&k->conn);
 		return;
 	}
 	if (!gate->on_come) {
-		charge(k);
+		torch_port_charge(k);
 		return;
 	}
 	conn_pause(&k->conn);
@@ -274,7 +278,8 @@ static void let_in(struct torch_client *k)
 /* ---- the port ---- */
 
 /* Taken, and closed: else no other would be offered. */
-static enum listener_answer refuse(struct torch_port *p, int fd)
+static enum listener_answer torch_port_refuse_client(struct torch_port *p,
+						     int fd)
 {
 	if (!p->refused)
 		log_warn("the PyTorch store refuses connections: it has %u, "
@@ -285,8 +290,8 @@ static enum listener_answer refuse(struct torch_port *p, int fd)
 }
 
 /* Its clients cannot be told that descriptors are scarce. */
-static enum listener_answer on_connection(struct listener *l, int fd,
-					  int scarce)
+static enum listener_answer torch_port_on_connection(struct listener *l, int fd,
+						     int scarce)
 {
 	struct torch_port *p = l->owner;
 	struct torch_client *k;
@@ -295,14 +300,14 @@ static enum listener_answer on_connection(struct listener *l, int fd,
 	if (p->count == p->most && (p->asked || p->leaving))
 		return LISTENER_WAITS;
 	if (p->count == p->most)
-		return refuse(p, fd);
+		return torch_port_refuse_client(p, fd);
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return LISTENER_NO_MEMORY;
 	k->port = p;
-	torch_session_init(&k->session, p->store, out_of);
-	k->session.changed = on_changed;
-	k->session.gave_up = on_gave_up;
+	torch_session_init(&k->session, p->store, torch_port_out);
+	k->session.changed = torch_port_on_changed;
+	k->session.gave_up = torch_port_on_gave_up;
 	k->next = p->clients;
 	if (k->next)
 		k->next->pprev = &k->next;
@@ -311,21 +316,21 @@ static enum listener_answer on_connection(struct listener *l, int fd,
 	p->count++;
 	if (conn_open(&k->conn, p->pool, &client_events, TORCH_REQUEST_MAX,
 		      fd) == 0)
-		let_in(k);
+		torch_port_admit(k);
 	else
-		leave(k);
+		torch_port_forget_wait(k);
 	return LISTENER_TOOK;
 }
 
-static void on_listener_closed(struct listener *l)
+static void torch_port_on_listener_closed(struct listener *l)
 {
 	struct torch_port *p = l->owner;
 
 	p->listening--;
-	free_if_gone(p);
+	torch_port_free_if_gone(p);
 }
 
-static void stop_listening(struct torch_port *p)
+static void torch_port_stop_listening(struct torch_port *p)
 {
 	if (!p->open)
 		return;
@@ -334,20 +339,22 @@ static void stop_listening(struct torch_port *p)
 		listener_close(&p->listeners[i]);
 }
 
-static int listen_with(struct torch_port *p, int fd)
+static int torch_port_listen_with(struct torch_port *p, int fd)
 {
 	struct listener *l = &p->listeners[p->nlisteners++];
 
 	sock_set_silence_limit(fd, p->pool->silent_ms);
-	*l = (struct listener){.owner = p, .whose = "the PyTorch store",
-			       .on_connection = on_connection,
-			       .on_closed = on_listener_closed};
+	*l = (struct listener){.owner = p,
+			       .whose = "the PyTorch store",
+			       .on_connection = torch_port_on_connection,
+			       .on_closed = torch_port_on_listener_closed};
 	p->listening++;
 	return listener_open(l, p->pool->loop, fd);
 }
 
-static int listen_at(struct torch_port *p, const struct sock_addr *at, int n,
-		     uint16_t *port, struct err *e)
+static int torch_port_listen_at(struct torch_port *p,
+				const struct sock_addr *at, int n,
+				uint16_t *port, struct err *e)
 {
 	struct sock_addr own[TORCH_ADDRS_MAX];
 	int fds[TORCH_ADDRS_MAX], rc;
@@ -362,7 +369,7 @@ static int listen_at(struct torch_port *p, const struct sock_addr *at, int n,
 	*port = sock_addr_port(&own[0]);
 	for (int i = 0; i < n; i++) {
 		if (rc == 0)
-			rc = listen_with(p, fds[i]);
+			rc = torch_port_listen_with(p, fds[i]);
 		else
 			close(fds[i]);
 	}
@@ -388,11 +395,11 @@ int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 	if (p->most < CLIENTS_MIN)
 		p->most = CLIENTS_MIN;
 	p->open = p->owned = 1;
-	rc = listen_at(p, at, n, port, e);
+	rc = torch_port_listen_at(p, at, n, port, e);
 	if (rc < 0) {
 		p->owned = 0;
-		stop_listening(p);
-		free_if_gone(p);
+		torch_port_stop_listening(p);
+		torch_port_free_if_gone(p);
 		return rc;
 	}
 	*out = p;
@@ -415,8 +422,8 @@ int torch_port_begin(struct torch_port *p, struct err *e)
 void torch_port_end(struct torch_port *p)
 {
 	p->ended = 1;
-	stop_listening(p);
-	free_if_gone(p);
+	torch_port_stop_listening(p);
+	torch_port_free_if_gone(p);
 }
 
 void torch_port_close(struct torch_port *p)
@@ -424,7 +431,7 @@ void torch_port_close(struct torch_port *p)
 	if (!p)
 		return;
 	for (struct torch_client *k = p->clients, *next; k; k = next) {
-		void *ticket = take_ticket(k);
+		void *ticket = torch_port_release_ticket(k);
 
 		next = k->next;
 		if (ticket)
@@ -432,5 +439,5 @@ void torch_port_close(struct torch_port *p)
 		conn_drop(&k->conn);
 	}
 	p->owned = 0;
-	free_if_gone(p);
+	torch_port_free_if_gone(p);
 }

@@ -20,7 +20,8 @@ typedef int handler(struct torch_session *t, const struct torch_request *r,
 /* ---- what was queued for this one ---- */
 
 /* It was told that what it waited for is there. */
-static void owe(struct torch_session *t, struct slice items, uint32_t n)
+static void torch_session_add_owed(struct torch_session *t, struct slice items,
+				   uint32_t n)
 {
 	struct reader r;
 	struct slice key, value;
@@ -35,7 +36,8 @@ static void owe(struct torch_session *t, struct slice items, uint32_t n)
 }
 
 /* It asks for something else, or goes; taken: what it takes now. */
-static void give_on(struct torch_session *t, struct slice taken)
+static void torch_session_reply_ready(struct torch_session *t,
+				      struct slice taken)
 {
 	struct reader r;
 	struct slice key;
@@ -52,19 +54,19 @@ static void give_on(struct torch_session *t, struct slice taken)
 
 /* ---- replies ---- */
 
-static int reply_byte(struct torch_session *t, int byte)
+static int torch_session_reply_byte(struct torch_session *t, int byte)
 {
 	buf_put_u8(t->out(t), (uint8_t)byte);
 	return 0;
 }
 
-static int reply_number(struct torch_session *t, int64_t n)
+static int torch_session_reply_number(struct torch_session *t, int64_t n)
 {
 	buf_put_u64(t->out(t), (uint64_t)n);
 	return 0;
 }
 
-static int reply_text(struct torch_session *t, struct slice text)
+static int torch_session_reply_text(struct torch_session *t, struct slice text)
 {
 	torch_put_text(t->out(t), text);
 	return 0;
@@ -72,21 +74,23 @@ static int reply_text(struct torch_session *t, struct slice text)
 
 /* ---- requests ---- */
 
-static int on_validate(struct torch_session *t, const struct torch_request *r,
-		       struct err *e)
+static int torch_session_on_validate(struct torch_session *t,
+				     const struct torch_request *r,
+				     struct err *e)
 {
 	return 0;
 }
 
-static int on_set(struct torch_session *t, const struct torch_request *r,
-		  struct err *e)
+static int torch_session_on_set(struct torch_session *t,
+				const struct torch_request *r, struct err *e)
 {
 	return store_set(t->store, r->text[0], r->text[1], e);
 }
 
 /* Of one that is not there, and was expected to be: what was expected. */
-static int on_compare_set(struct torch_session *t,
-			  const struct torch_request *r, struct err *e)
+static int torch_session_on_compare_set(struct torch_session *t,
+					const struct torch_request *r,
+					struct err *e)
 {
 	struct slice now = r->text[1];
 	int rc = store_compare_set(t->store, r->text[0], r->text[1],
@@ -96,20 +100,20 @@ static int on_compare_set(struct torch_session *t,
 		return rc;
 	if (!store_get(t->store, r->text[0], &now))
 		now = r->text[1];
-	return reply_text(t, now);
+	return torch_session_reply_text(t, now);
 }
 
-static int on_get(struct torch_session *t, const struct torch_request *r,
-		  struct err *e)
+static int torch_session_on_get(struct torch_session *t,
+				const struct torch_request *r, struct err *e)
 {
 	struct slice value;
 
 	store_get(t->store, r->text[0], &value);
-	return reply_text(t, value);
+	return torch_session_reply_text(t, value);
 }
 
 /* As C++'s stoll: blanks before it and anything behind it are let pass. */
-static int parse_number(struct slice s, long long *out)
+static int torch_session_parse_number(struct slice s, long long *out)
 {
 	char text[64], *end;
 	size_t n = s.len < sizeof(text) - 1 ? s.len : sizeof(text) - 1;
@@ -121,8 +125,8 @@ static int parse_number(struct slice s, long long *out)
 	return end == text || errno ? -1 : 0;
 }
 
-static int on_add(struct torch_session *t, const struct torch_request *r,
-		  struct err *e)
+static int torch_session_on_add(struct torch_session *t,
+				const struct torch_request *r, struct err *e)
 {
 	struct slice now;
 	long long sum = 0;
@@ -130,19 +134,20 @@ static int on_add(struct torch_session *t, const struct torch_request *r,
 	int rc;
 
 	if (store_get(t->store, r->text[0], &now) &&
-	    parse_number(now, &sum) < 0)
+	    torch_session_parse_number(now, &sum) < 0)
 		return err_set(e, ERR_ARGUMENT, "TCPStore: ADD to a key whose "
 			       "value is not a number");
 	if (__builtin_add_overflow(sum, r->number, &sum))
 		return err_set(e, ERR_ARGUMENT, "TCPStore: ADD whose sum does "
 			       "not fit in 64 bits");
 	rc = store_set(t->store, r->text[0], store_number_text(sum, text), e);
-	return rc < 0 ? rc : reply_number(t, sum);
+	return rc < 0 ? rc : torch_session_reply_number(t, sum);
 }
 
 /* n keys, the caller's to free. */
-static int list(const struct torch_request *r, struct slice **keys,
-		struct slice **values, struct err *e)
+static int torch_session_list(const struct torch_request *r,
+			      struct slice **keys, struct slice **values,
+			      struct err *e)
 {
 	struct reader items;
 
@@ -160,28 +165,29 @@ static int list(const struct torch_request *r, struct slice **keys,
 	return 0;
 }
 
-static int on_check(struct torch_session *t, const struct torch_request *r,
-		    struct err *e)
+static int torch_session_on_check(struct torch_session *t,
+				  const struct torch_request *r, struct err *e)
 {
 	struct slice *keys;
-	int rc = list(r, &keys, NULL, e);
+	int rc = torch_session_list(r, &keys, NULL, e);
 
 	if (rc == 0)
-		reply_byte(t, store_has(t->store, keys, r->count)
-			      ? TORCH_READY : TORCH_NOT_READY);
+		torch_session_reply_byte(t, store_has(t->store, keys, r->count)
+						    ? TORCH_READY
+						    : TORCH_NOT_READY);
 	free(keys);
 	return rc;
 }
 
-static int on_wait(struct torch_session *t, const struct torch_request *r,
-		   struct err *e)
+static int torch_session_on_wait(struct torch_session *t,
+				 const struct torch_request *r, struct err *e)
 {
 	struct slice *keys;
-	int rc = list(r, &keys, NULL, e);
+	int rc = torch_session_list(r, &keys, NULL, e);
 
 	if (rc == 0 && store_has(t->store, keys, r->count)) {
-		owe(t, r->items, r->count);
-		reply_byte(t, TORCH_STOP_WAITING);
+		torch_session_add_owed(t, r->items, r->count);
+		torch_session_reply_byte(t, TORCH_STOP_WAITING);
 	} else if (rc == 0) {
 		rc = store_wait(t->store, keys, r->count, &t->waiter, e);
 		t->parked = rc == 0;
@@ -190,20 +196,23 @@ static int on_wait(struct torch_session *t, const struct torch_request *r,
 	return rc;
 }
 
-static int on_getnumkeys(struct torch_session *t,
-			 const struct torch_request *r, struct err *e)
+static int torch_session_on_getnumkeys(struct torch_session *t,
+				       const struct torch_request *r,
+				       struct err *e)
 {
-	return reply_number(t, (int64_t)store_keys(t->store));
+	return torch_session_reply_number(t, (int64_t)store_keys(t->store));
 }
 
-static int on_delete_key(struct torch_session *t,
-			 const struct torch_request *r, struct err *e)
+static int torch_session_on_delete_key(struct torch_session *t,
+				       const struct torch_request *r,
+				       struct err *e)
 {
-	return reply_number(t, store_delete(t->store, r->text[0]));
+	return torch_session_reply_number(t,
+					  store_delete(t->store, r->text[0]));
 }
 
-static int on_append(struct torch_session *t, const struct torch_request *r,
-		     struct err *e)
+static int torch_session_on_append(struct torch_session *t,
+				   const struct torch_request *r, struct err *e)
 {
 	int64_t len = store_append(t->store, r->text[0], r->text[1], e);
 
@@ -211,8 +220,8 @@ static int on_append(struct torch_session *t, const struct torch_request *r,
 }
 
 /* So many texts of so many bytes in all, as one reply. */
-static int check_reply(const char *op, uint64_t n, uint64_t bytes,
-		       struct err *e)
+static int torch_session_check_reply(const char *op, uint64_t n, uint64_t bytes,
+				     struct err *e)
 {
 	bytes += n * 8;
 	if (bytes <= TORCH_REPLY_MAX)
@@ -223,8 +232,9 @@ static int check_reply(const char *op, uint64_t n, uint64_t bytes,
 		       TORCH_REPLY_MAX);
 }
 
-static int on_multi_get(struct torch_session *t,
-			const struct torch_request *r, struct err *e)
+static int torch_session_on_multi_get(struct torch_session *t,
+				      const struct torch_request *r,
+				      struct err *e)
 {
 	struct reader items;
 	struct slice value;
@@ -236,22 +246,23 @@ static int on_multi_get(struct torch_session *t,
 		store_get(t->store, torch_item(&items), &value);
 		bytes += value.len;
 	}
-	rc = check_reply("MULTI_GET", r->count, bytes, e);
+	rc = torch_session_check_reply("MULTI_GET", r->count, bytes, e);
 	if (rc < 0)
 		return rc;
 	reader_init(&items, r->items);
 	for (uint32_t i = 0; i < r->count; i++) {
 		store_get(t->store, torch_item(&items), &value);
-		reply_text(t, value);
+		torch_session_reply_text(t, value);
 	}
 	return 0;
 }
 
-static int on_multi_set(struct torch_session *t,
-			const struct torch_request *r, struct err *e)
+static int torch_session_on_multi_set(struct torch_session *t,
+				      const struct torch_request *r,
+				      struct err *e)
 {
 	struct slice *keys, *values = NULL;
-	int rc = list(r, &keys, &values, e);
+	int rc = torch_session_list(r, &keys, &values, e);
 
 	if (rc == 0)
 		rc = store_multi_set(t->store, keys, values, r->count, e);
@@ -260,54 +271,59 @@ static int on_multi_set(struct torch_session *t,
 	return rc;
 }
 
-static int on_cancel_wait(struct torch_session *t,
-			  const struct torch_request *r, struct err *e)
+static int torch_session_on_cancel_wait(struct torch_session *t,
+					const struct torch_request *r,
+					struct err *e)
 {
 	if (t->parked && t->gave_up)
 		t->gave_up(t);
 	store_waiter_release(&t->waiter);
 	t->parked = 0;
-	return reply_byte(t, TORCH_WAIT_CANCELED);
+	return torch_session_reply_byte(t, TORCH_WAIT_CANCELED);
 }
 
-static int on_ping(struct torch_session *t, const struct torch_request *r,
-		   struct err *e)
+static int torch_session_on_ping(struct torch_session *t,
+				 const struct torch_request *r, struct err *e)
 {
 	buf_put_u32(t->out(t), (uint32_t)r->number);
 	return 0;
 }
 
-static int on_queue_push(struct torch_session *t,
-			 const struct torch_request *r, struct err *e)
+static int torch_session_on_queue_push(struct torch_session *t,
+				       const struct torch_request *r,
+				       struct err *e)
 {
 	return store_push(t->store, r->text[0], r->text[1], e);
 }
 
-static int on_queue_pop(struct torch_session *t,
-			const struct torch_request *r, struct err *e)
+static int torch_session_on_queue_pop(struct torch_session *t,
+				      const struct torch_request *r,
+				      struct err *e)
 {
 	struct slice value;
 	uint64_t n = store_queued(t->store, r->text[0], &value);
 
-	reply_number(t, (int64_t)n);
+	torch_session_reply_number(t, (int64_t)n);
 	if (n) {
-		reply_text(t, value);
+		torch_session_reply_text(t, value);
 		store_pop(t->store, r->text[0]);
 	}
 	return 0;
 }
 
-static int on_queue_len(struct torch_session *t,
-			const struct torch_request *r, struct err *e)
+static int torch_session_on_queue_len(struct torch_session *t,
+				      const struct torch_request *r,
+				      struct err *e)
 {
 	struct slice value;
 
-	return reply_number(t, (int64_t)store_queued(t->store, r->text[0],
-						     &value));
+	return torch_session_reply_number(
+		t, (int64_t)store_queued(t->store, r->text[0], &value));
 }
 
-static int on_list_keys(struct torch_session *t,
-			const struct torch_request *r, struct err *e)
+static int torch_session_on_list_keys(struct torch_session *t,
+				      const struct torch_request *r,
+				      struct err *e)
 {
 	struct hash_item *at = NULL;
 	uint64_t bytes = 0;
@@ -316,17 +332,19 @@ static int on_list_keys(struct torch_session *t,
 
 	while (store_next_key(t->store, &at, &key))
 		bytes += key.len;
-	rc = check_reply("LIST_KEYS", store_keys(t->store), bytes, e);
+	rc = torch_session_check_reply("LIST_KEYS", store_keys(t->store), bytes,
+				       e);
 	if (rc < 0)
 		return rc;
-	reply_number(t, (int64_t)store_keys(t->store));
+	torch_session_reply_number(t, (int64_t)store_keys(t->store));
 	while (store_next_key(t->store, &at, &key))
-		reply_text(t, key);
+		torch_session_reply_text(t, key);
 	return 0;
 }
 
-static int on_barrier(struct torch_session *t, const struct torch_request *r,
-		      struct err *e)
+static int torch_session_on_barrier(struct torch_session *t,
+				    const struct torch_request *r,
+				    struct err *e)
 {
 	int rc = store_arrive(t->store, r->text[0], r->number, &t->waiter, e);
 
@@ -335,29 +353,40 @@ static int on_barrier(struct torch_session *t, const struct torch_request *r,
 }
 
 /* Of 1.13, on a connection of its own: nothing in PyTorch uses it. */
-static int on_watch_key(struct torch_session *t,
-			const struct torch_request *r, struct err *e)
+static int torch_session_on_watch_key(struct torch_session *t,
+				      const struct torch_request *r,
+				      struct err *e)
 {
 	return err_set(e, ERR_REFUSED, "TCPStore: watching a key is not "
 		       "offered; PyTorch itself has given it up");
 }
 
 static handler *const handlers[] = {
-	[TORCH_VALIDATE] = on_validate, [TORCH_SET] = on_set,
-	[TORCH_COMPARE_SET] = on_compare_set, [TORCH_GET] = on_get,
-	[TORCH_ADD] = on_add, [TORCH_CHECK] = on_check,
-	[TORCH_WAIT] = on_wait, [TORCH_GETNUMKEYS] = on_getnumkeys,
-	[TORCH_DELETE_KEY] = on_delete_key, [TORCH_APPEND] = on_append,
-	[TORCH_MULTI_GET] = on_multi_get, [TORCH_MULTI_SET] = on_multi_set,
-	[TORCH_CANCEL_WAIT] = on_cancel_wait, [TORCH_PING] = on_ping,
-	[TORCH_QUEUE_PUSH] = on_queue_push, [TORCH_QUEUE_POP] = on_queue_pop,
-	[TORCH_QUEUE_LEN] = on_queue_len, [TORCH_LIST_KEYS] = on_list_keys,
-	[TORCH_BARRIER] = on_barrier, [TORCH_WATCH_KEY] = on_watch_key,
+	[TORCH_VALIDATE] = torch_session_on_validate,
+	[TORCH_SET] = torch_session_on_set,
+	[TORCH_COMPARE_SET] = torch_session_on_compare_set,
+	[TORCH_GET] = torch_session_on_get,
+	[TORCH_ADD] = torch_session_on_add,
+	[TORCH_CHECK] = torch_session_on_check,
+	[TORCH_WAIT] = torch_session_on_wait,
+	[TORCH_GETNUMKEYS] = torch_session_on_getnumkeys,
+	[TORCH_DELETE_KEY] = torch_session_on_delete_key,
+	[TORCH_APPEND] = torch_session_on_append,
+	[TORCH_MULTI_GET] = torch_session_on_multi_get,
+	[TORCH_MULTI_SET] = torch_session_on_multi_set,
+	[TORCH_CANCEL_WAIT] = torch_session_on_cancel_wait,
+	[TORCH_PING] = torch_session_on_ping,
+	[TORCH_QUEUE_PUSH] = torch_session_on_queue_push,
+	[TORCH_QUEUE_POP] = torch_session_on_queue_pop,
+	[TORCH_QUEUE_LEN] = torch_session_on_queue_len,
+	[TORCH_LIST_KEYS] = torch_session_on_list_keys,
+	[TORCH_BARRIER] = torch_session_on_barrier,
+	[TORCH_WATCH_KEY] = torch_session_on_watch_key,
 };
 
 /* ---- a session ---- */
 
-static void on_woken(struct store_waiter *w)
+static void torch_session_on_woken(struct store_waiter *w)
 {
 	struct torch_session *t = (struct torch_session *)w;
 
@@ -370,26 +399,27 @@ static void on_woken(struct store_waiter *w)
 	}
 	store_waiter_release(w);
 	t->parked = 0;
-	reply_byte(t, TORCH_STOP_WAITING);
+	torch_session_reply_byte(t, TORCH_STOP_WAITING);
 }
 
 void torch_session_init(struct torch_session *t, struct store *store,
 			struct buf *(*out)(struct torch_session *t))
 {
 	*t = (struct torch_session){.store = store, .out = out};
-	t->waiter.answer = on_woken;
+	t->waiter.answer = torch_session_on_woken;
 	buf_init(&t->owed, OWED_MAX);
 }
 
 void torch_session_release(struct torch_session *t)
 {
 	store_waiter_release(&t->waiter);
-	give_on(t, SLICE("", 0));
+	torch_session_reply_ready(t, SLICE("", 0));
 	buf_release(&t->owed);
 }
 
 /* What may come while it waits: writes without a reply, and the end of it. */
-static int may_come(const struct torch_session *t, enum torch_op op)
+static int torch_session_is_complete(const struct torch_session *t,
+				     enum torch_op op)
 {
 	return !t->parked || op == TORCH_CANCEL_WAIT || op == TORCH_SET ||
 	       op == TORCH_APPEND || op == TORCH_MULTI_SET ||
@@ -402,8 +432,9 @@ static const char writes[TORCH_OPS] = {
 	[TORCH_QUEUE_PUSH] = 1, [TORCH_QUEUE_POP] = 1, [TORCH_BARRIER] = 1,
 };
 
-static int handle(struct torch_session *t, const struct torch_request *r,
-		  struct err *e)
+static int torch_session_handle_request(struct torch_session *t,
+					const struct torch_request *r,
+					struct err *e)
 {
 	/* A wait of 1.13 that timed out ends without a word to the server; an
 	 * answer to it would be taken for that to something else. */
@@ -411,18 +442,19 @@ static int handle(struct torch_session *t, const struct torch_request *r,
 		store_waiter_release(&t->waiter);
 		t->parked = 0;
 	}
-	if (!may_come(t, r->op))
+	if (!torch_session_is_complete(t, r->op))
 		return err_set(e, ERR_PROTOCOL, "TCPStore: %s while an earlier "
 			       "request waits for its answer",
 			       torch_op_name(r->op));
 	if (t->owed.len)
-		give_on(t, r->op == TORCH_QUEUE_POP ? r->text[0]
-						    : SLICE("", 0));
+		torch_session_reply_ready(t, r->op == TORCH_QUEUE_POP
+						     ? r->text[0]
+						     : SLICE("", 0));
 	return handlers[r->op](t, r, e);
 }
 
-static int find_generation(struct torch_session *t, struct slice in,
-			   struct err *e)
+static int torch_session_find_generation(struct torch_session *t,
+					 struct slice in, struct err *e)
 {
 	if (t->generation == TORCH_UNKNOWN)
 		t->generation = torch_sniff(in);
@@ -441,13 +473,13 @@ long torch_session_take(struct torch_session *t, struct slice in,
 {
 	struct torch_request r;
 	long n = 0, taken = 0;
-	int rc = find_generation(t, in, e);
+	int rc = torch_session_find_generation(t, in, e);
 
 	while (rc == 0 && t->generation != TORCH_UNKNOWN && in.len) {
 		n = torch_cut(in, t->generation, &t->cursor, &r, e);
 		if (n <= 0)
 			break;
-		rc = handle(t, &r, e);
+		rc = torch_session_handle_request(t, &r, e);
 		if (rc == 0 && t->changed && writes[r.op])
 			t->changed(t, SLICE(in.data, (size_t)n));
 		in.data += n;
@@ -462,7 +494,7 @@ long torch_session_take(struct torch_session *t, struct slice in,
 /* Nobody's: what is put into it is thrown away. */
 static struct buf nobody = BUF_INIT(TORCH_REQUEST_MAX);
 
-static struct buf *to_nobody(struct torch_session *t)
+static struct buf *torch_session_discard(struct torch_session *t)
 {
 	return &nobody;
 }
@@ -473,7 +505,7 @@ int torch_session_replay(struct store *store, enum torch_generation g,
 	struct torch_session t;
 	long n;
 
-	torch_session_init(&t, store, to_nobody);
+	torch_session_init(&t, store, torch_session_discard);
 	t.generation = g;
 	n = torch_session_take(&t, request, e);
 	torch_session_release(&t);

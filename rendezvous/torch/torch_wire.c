@@ -70,7 +70,7 @@ enum torch_generation torch_sniff(struct slice in)
 
 /* ---- one request ---- */
 
-static uint64_t u64_at(struct slice in, size_t at)
+static uint64_t torch_wire_u64_at(struct slice in, size_t at)
 {
 	struct reader r;
 
@@ -78,8 +78,8 @@ static uint64_t u64_at(struct slice in, size_t at)
 	return reader_u64(&r);
 }
 
-static int find_op(unsigned char byte, enum torch_generation g,
-		   enum torch_op *op, struct err *e)
+static int torch_wire_find_op(unsigned char byte, enum torch_generation g,
+			      enum torch_op *op, struct err *e)
 {
 	if (g == TORCH_OLD ? byte >= OLD_OPS : byte >= TORCH_MODERN_OPS)
 		return err_set(e, ERR_PROTOCOL, "TCPStore: there is no "
@@ -89,13 +89,13 @@ static int find_op(unsigned char byte, enum torch_generation g,
 }
 
 /* Of a request's strings the first of each item is a key. */
-static int is_key(const struct shape *s, uint32_t i)
+static int torch_wire_is_key(const struct shape *s, uint32_t i)
 {
 	return s->list ? i % s->strings == 0 : i == 0;
 }
 
-static int too_much(const struct shape *s, const char *what, uint64_t n,
-		    uint64_t most, struct err *e)
+static int torch_wire_too_much(const struct shape *s, const char *what,
+			       uint64_t n, uint64_t most, struct err *e)
 {
 	return err_set(e, ERR_PROTOCOL, "TCPStore: %s with %llu %s, and at "
 		       "most %llu are allowed", s->name, (unsigned long long)n,
@@ -103,23 +103,29 @@ static int too_much(const struct shape *s, const char *what, uint64_t n,
 }
 
 /* 1: all that come before the tail are there; 0; ERR_PROTOCOL. */
-static int skip_strings(struct slice in, const struct shape *s, uint64_t n,
-			struct torch_cursor *c, struct err *e)
+static int torch_wire_skip_strings(struct slice in, const struct shape *s,
+				   uint64_t n, struct torch_cursor *c,
+				   struct err *e)
 {
 	uint64_t len, most;
 
 	while (c->strings < n) {
 		if (in.len - c->at < 8)
 			return 0;
-		len = u64_at(in, c->at);
-		most = is_key(s, c->strings) ? TORCH_KEY_MAX : TORCH_VALUE_MAX;
+		len = torch_wire_u64_at(in, c->at);
+		most = torch_wire_is_key(s, c->strings) ? TORCH_KEY_MAX
+							: TORCH_VALUE_MAX;
 		if (len > most)
-			return too_much(s, is_key(s, c->strings)
+			return torch_wire_too_much(
+				s,
+				torch_wire_is_key(s, c->strings)
 					? "bytes of a key"
-					: "bytes of a value", len, most, e);
+					: "bytes of a value",
+				len, most, e);
 		if (c->at + 8 + len > TORCH_REQUEST_MAX)
-			return too_much(s, "bytes in all", c->at + 8 + len,
-					TORCH_REQUEST_MAX, e);
+			return torch_wire_too_much(s, "bytes in all",
+						   c->at + 8 + len,
+						   TORCH_REQUEST_MAX, e);
 		if (in.len - c->at - 8 < len)
 			return 0;
 		c->at += 8 + len;
@@ -128,9 +134,9 @@ static int skip_strings(struct slice in, const struct shape *s, uint64_t n,
 	return 1;
 }
 
-static struct slice text_at(struct slice in, size_t *at)
+static struct slice torch_wire_text_at(struct slice in, size_t *at)
 {
-	size_t len = u64_at(in, *at);
+	size_t len = torch_wire_u64_at(in, *at);
 	struct slice s = SLICE(in.data + *at + 8, len);
 
 	*at += 8 + len;
@@ -138,16 +144,16 @@ static struct slice text_at(struct slice in, size_t *at)
 }
 
 /* The request is whole, and ends where the cursor is, but for its tail. */
-static int fill(struct slice in, const struct shape *s, size_t begin,
-		const struct torch_cursor *c, struct torch_request *r,
-		struct err *e)
+static int torch_wire_fill(struct slice in, const struct shape *s, size_t begin,
+			   const struct torch_cursor *c,
+			   struct torch_request *r, struct err *e)
 {
 	struct reader tail;
 
 	if (s->list)
 		r->items = SLICE(in.data + begin, c->at - begin);
 	for (uint32_t i = 0; !s->list && i < s->strings; i++)
-		r->text[i] = text_at(in, &begin);
+		r->text[i] = torch_wire_text_at(in, &begin);
 	reader_init(&tail, SLICE(in.data + c->at, s->tail));
 	r->number = s->tail == 8 ? (int64_t)reader_u64(&tail) :
 		    s->tail == 4 ? reader_u32(&tail) : 0;
@@ -170,7 +176,7 @@ long torch_cut(struct slice in, enum torch_generation g,
 	if (!in.len)
 		return 0;
 	*r = (struct torch_request){0};
-	rc = find_op((unsigned char)in.data[0], g, &r->op, e);
+	rc = torch_wire_find_op((unsigned char)in.data[0], g, &r->op, e);
 	if (rc < 0)
 		return rc;
 	s = &shapes[r->op];
@@ -179,19 +185,21 @@ long torch_cut(struct slice in, enum torch_generation g,
 		if (in.len < 9)
 			return 0;
 		begin = 9;
-		n = u64_at(in, 1);
+		n = torch_wire_u64_at(in, 1);
 		if (n > TORCH_KEYS_MAX)
-			return too_much(s, "keys", n, TORCH_KEYS_MAX, e);
+			return torch_wire_too_much(s, "keys", n, TORCH_KEYS_MAX,
+						   e);
 		r->count = (uint32_t)n;
 		n *= s->strings;
 	}
 	if (!c->at)
 		c->at = begin;
-	rc = skip_strings(in, s, n, c, e);
+	rc = torch_wire_skip_strings(in, s, n, c, e);
 	if (rc > 0 && in.len - c->at < s->tail)
 		rc = 0;
 	if (rc > 0)
-		rc = fill(in, s, begin, c, r, e) < 0 ? ERR_PROTOCOL : 1;
+		rc = torch_wire_fill(in, s, begin, c, r, e) < 0 ? ERR_PROTOCOL
+								: 1;
 	if (rc <= 0)
 		return rc;
 	size = (long)(c->at + s->tail);
@@ -205,7 +213,7 @@ size_t torch_wants(struct slice in, const struct torch_cursor *c)
 
 	/* it was found to be within the limits */
 	if (c->at && in.len >= end)
-		end += u64_at(in, c->at);
+		end += torch_wire_u64_at(in, c->at);
 	return end > in.len ? end - in.len : 1;
 }
 

@@ -11,7 +11,7 @@
  * that host knows: so where the agents have come by it; and a link-local
  * address is of the interface by which they have. None where that is not ours,
  * or the next server may be elsewhere. */
-static int find_addrs(struct hosted_job *h)
+static int torch_home_find_addrs(struct hosted_job *h)
 {
 	const char *master = job_agent_store_addr(h->job);
 	const struct vouchers *v = &h->vouchers;
@@ -27,15 +27,15 @@ static int find_addrs(struct hosted_job *h)
 	return v->nways;
 }
 
-static void on_change(void *owner, enum torch_generation g,
-		      struct slice request)
+static void torch_home_on_change(void *owner, enum torch_generation g,
+				 struct slice request)
 {
 	struct hosted_job *h = owner;
 
 	journal_writer_torched(&h->server->writer, h->number, g, request);
 }
 
-static void on_wait(void *owner)
+static void torch_home_on_wait(void *owner)
 {
 	struct hosted_job *h = owner;
 
@@ -43,14 +43,14 @@ static void on_wait(void *owner)
 		h->server->hooks->on_wait(h->server);
 }
 
-static int open_port(struct hosted_job *h, struct err *e)
+static int torch_home_open_port(struct hosted_job *h, struct err *e)
 {
 	struct torch_gate gate = {.owner = h};
 
 	if (!job_store_open(h->job))
 		gate = voucher_gate(h);
-	gate.on_change = on_change;
-	gate.on_wait = on_wait;
+	gate.on_change = torch_home_on_change;
+	gate.on_wait = torch_home_on_wait;
 	if (h->server->hooks)
 		gate.on_gave_up = h->server->hooks->on_torch_gave_up;
 	return torch_port_open(
@@ -65,10 +65,10 @@ void torch_home_open(struct hosted_job *h)
 	torch_port_close(h->torch);
 	h->torch = NULL;
 	h->torch_port = 0;
-	h->ntorch_at = find_addrs(h);
+	h->ntorch_at = torch_home_find_addrs(h);
 	if (!h->ntorch_at)
 		return;
-	if (open_port(h, &e) < 0) {
+	if (torch_home_open_port(h, &e) < 0) {
 		h->torch_port = 0;
 		log_warn("rank 0 has to keep PyTorch's store: %s", e.text);
 		return;
@@ -82,7 +82,7 @@ void torch_home_open_again(struct hosted_job *h)
 {
 	struct err e = ERR_INIT;
 
-	if (h->torch_port && h->store && open_port(h, &e) < 0)
+	if (h->torch_port && h->store && torch_home_open_port(h, &e) < 0)
 		log_warn("job '%s': PyTorch's clients cannot connect to their "
 			 "store again, the next round's can: %s",
 			 job_id(h->job), e.text);

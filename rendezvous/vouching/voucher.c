@@ -35,8 +35,8 @@ static struct peer *voucher_peer_of(struct addr_owner *o)
 
 /* ---- who is where ---- */
 
-static int take_addr(struct hosted_job *h, struct addr_owner *to,
-		     struct slice text, struct err *e)
+static int voucher_parse_addr(struct hosted_job *h, struct addr_owner *to,
+			      struct slice text, struct err *e)
 {
 	char host[SOCK_HOST_MAX];
 	struct sock_addr a;
@@ -56,8 +56,8 @@ static int take_addr(struct hosted_job *h, struct addr_owner *to,
 
 /* One whose connection has one address at both ends is on this host, where
  * other connections may come from loopback. */
-static int add_own(struct hosted_job *h, const struct peer *agent,
-		   struct addr_owner *to)
+static int voucher_add_own(struct hosted_job *h, const struct peer *agent,
+			   struct addr_owner *to)
 {
 	struct addr_book *book = &h->vouchers.book;
 	struct sock_addr peer, own, loop;
@@ -85,9 +85,9 @@ int voucher_prepare(struct hosted_job *h, const struct peer *agent,
 			       "are allowed",
 			       addrs->count, WIRE_ADDRS_MAX);
 	reader_init(&r, addrs->bytes);
-	rc = add_own(h, agent, to);
+	rc = voucher_add_own(h, agent, to);
 	for (uint32_t i = 0; i < addrs->count && rc == 0; i++)
-		rc = take_addr(h, to, reader_slice(&r), e);
+		rc = voucher_parse_addr(h, to, reader_slice(&r), e);
 	if (rc == -ENOMEM)
 		err_set(e, rc, "the rendezvous server is out of memory");
 	if (rc == 0 && (r.bad || reader_left(&r)))
@@ -122,7 +122,8 @@ struct peer *voucher_agent_at(struct hosted_job *h,
 /* ---- the log ---- */
 
 /* Once for each address: who knocks all day fills no disk. */
-static int is_news(struct vouchers *v, const struct sock_addr *from)
+static int voucher_is_new_address(struct vouchers *v,
+				  const struct sock_addr *from)
 {
 	for (uint32_t i = 0; i < v->nnamed; i++)
 		if (sock_addr_compare(&v->named[i], from) == 0)
@@ -133,13 +134,14 @@ static int is_news(struct vouchers *v, const struct sock_addr *from)
 	return 1;
 }
 
-static void say(struct hosted_job *h, const struct sock_addr *from,
-		const char *host, struct slice why)
+static void voucher_log_refused(struct hosted_job *h,
+				const struct sock_addr *from, const char *host,
+				struct slice why)
 {
 	struct vouchers *v = &h->vouchers;
 	char text[SOCK_TEXT_MAX];
 
-	if (!is_news(v, from))
+	if (!voucher_is_new_address(v, from))
 		return;
 	log_warn("job '%s': closed a connection to PyTorch's store from %s"
 		 "%s%.255s%s: %.*s",
@@ -153,36 +155,37 @@ static void say(struct hosted_job *h, const struct sock_addr *from,
 
 /* ---- a question ---- */
 
-static struct vouchers *vouchers_of(struct voucher *q)
+static struct vouchers *voucher_vouchers(struct voucher *q)
 {
 	return &q->hosted->vouchers;
 }
 
 /* The client is the caller's from now on. */
-static struct torch_client *close_question(struct voucher *q)
+static struct torch_client *voucher_close_question(struct voucher *q)
 {
 	struct torch_client *k = q->client;
 
-	hash_table_remove(&vouchers_of(q)->open, &q->item);
+	hash_table_remove(&voucher_vouchers(q)->open, &q->item);
 	free(q);
 	return k;
 }
 
-static void refuse(struct voucher *q, struct slice why)
+static void voucher_refuse_client(struct voucher *q, struct slice why)
 {
-	say(q->hosted, &q->from, q->host, why);
-	torch_client_refuse(close_question(q));
+	voucher_log_refused(q->hosted, &q->from, q->host, why);
+	torch_client_refuse(voucher_close_question(q));
 }
 
 /* One of those who were asked does not vouch for it. */
-static void count_no(struct voucher *q, uint32_t i, struct slice why)
+static void voucher_count_no(struct voucher *q, uint32_t i, struct slice why)
 {
 	q->asked[i] = NULL;
 	if (--q->open == 0)
-		refuse(q, why);
+		voucher_refuse_client(q, why);
 }
 
-static void ask(struct voucher *q, struct peer *m, const struct wire_vouch *w)
+static void voucher_ask_agent(struct voucher *q, struct peer *m,
+			      const struct wire_vouch *w)
 {
 	q->asked[q->n++] = m;
 	if (q->ms < m->lease_ms)
@@ -190,10 +193,10 @@ static void ask(struct voucher *q, struct peer *m, const struct wire_vouch *w)
 	wire_put_vouch(conn_out(&m->conn), WIRE_VOUCH, WIRE_NOTICE, 0, w);
 }
 
-static struct voucher *question_new(struct hosted_job *h,
-				    struct torch_client *k,
-				    const struct sock_addr *from,
-				    const struct addr_claim *claims)
+static struct voucher *voucher_question_new(struct hosted_job *h,
+					    struct torch_client *k,
+					    const struct sock_addr *from,
+					    const struct addr_claim *claims)
 {
 	struct vouchers *v = &h->vouchers;
 	size_t n = 0;
@@ -218,8 +221,9 @@ static struct voucher *question_new(struct hosted_job *h,
 	return q;
 }
 
-static void on_come(void *owner, struct torch_client *k,
-		    const struct sock_addr *from, const struct sock_addr *to)
+static void voucher_on_client(void *owner, struct torch_client *k,
+			      const struct sock_addr *from,
+			      const struct sock_addr *to)
 {
 	struct hosted_job *h = owner;
 	struct addr_claim *claims = addr_book_find(&h->vouchers.book, from);
@@ -228,13 +232,14 @@ static void on_come(void *owner, struct torch_client *k,
 	struct voucher *q;
 
 	if (!claims) {
-		say(h, from, "",
-		    SLICE_STR("no node of the job has that address"
-			      "; " OPEN_ADVICE));
+		voucher_log_refused(
+			h, from, "",
+			SLICE_STR("no node of the job has that address"
+				  "; " OPEN_ADVICE));
 		torch_client_refuse(k);
 		return;
 	}
-	q = question_new(h, k, from, claims);
+	q = voucher_question_new(h, k, from, claims);
 	if (!q) {
 		log_warn("the PyTorch store is out of memory for a client");
 		torch_client_refuse(k);
@@ -248,14 +253,14 @@ static void on_come(void *owner, struct torch_client *k,
 		.own_port = sock_addr_port(to),
 	};
 	for (struct addr_claim *c = claims; c; c = c->next)
-		ask(q, voucher_peer_of(c->owner), &w);
+		voucher_ask_agent(q, voucher_peer_of(c->owner), &w);
 	q->open = q->n;
 	snprintf(q->host, sizeof(q->host), "%s",
 		 job_node_host(q->asked[0]->node));
 	torch_client_hold(k, q, q->ms);
 }
 
-static void on_late(void *ticket)
+static void voucher_on_timeout(void *ticket)
 {
 	struct voucher *q = ticket;
 	char why[96];
@@ -264,20 +269,20 @@ static void on_late(void *ticket)
 		 "ddprun there did not say within %.1f s "
 		 "whose it is",
 		 (double)q->ms / 1e3);
-	refuse(q, SLICE_STR(why));
+	voucher_refuse_client(q, SLICE_STR(why));
 }
 
-static void on_gone(void *ticket)
+static void voucher_on_gone(void *ticket)
 {
-	close_question(ticket);
+	voucher_close_question(ticket);
 }
 
 struct torch_gate voucher_gate(struct hosted_job *h)
 {
 	return (struct torch_gate){.owner = h,
-				   .on_come = on_come,
-				   .on_late = on_late,
-				   .on_gone = on_gone};
+				   .on_come = voucher_on_client,
+				   .on_late = voucher_on_timeout,
+				   .on_gone = voucher_on_gone};
 }
 
 /* ---- the answer ---- */
@@ -299,9 +304,9 @@ int voucher_answer(struct peer *agent, const struct wire_frame *f,
 		if (q->asked[i] != agent)
 			continue;
 		if (m.yes)
-			torch_client_admit(close_question(q));
+			torch_client_admit(voucher_close_question(q));
 		else
-			count_no(q, i, m.text);
+			voucher_count_no(q, i, m.text);
 		break;
 	}
 	return 0;
@@ -322,7 +327,7 @@ void voucher_forget(struct hosted_job *h, struct peer *agent)
 			;
 		if (i == q->n)
 			continue;
-		count_no(q, i, SLICE_STR("ddprun there has gone"));
+		voucher_count_no(q, i, SLICE_STR("ddprun there has gone"));
 		item = NULL; /* the table may be another now */
 	}
 }

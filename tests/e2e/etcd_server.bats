@@ -290,8 +290,8 @@ key64() {
 	told agent a 'the journal in etcd .* has /ddprun/j/journal/.* where piece 1 should be'
 	etcdctl_ put "${piece%1}0" garbage
 	etcdctl_ del --from-key "$piece"
-	await a.err 'makes no sense to this version: remove all below /ddprun/j/'
-	told worker a 'makes no sense to this version'
+	await a.err 'this version cannot read it: remove all below /ddprun/j/'
+	told worker a 'this version cannot read it'
 	etcdctl_ del --prefix /ddprun/j/head
 	serves a
 	told agent a '^welcome'

@@ -44,14 +44,14 @@ asked() {
 	asked share 10
 	job 7 3 c_share
 	asked share 31
-	asked whole 0
+	asked shared_list 0
 }
 
 @test "libddp's ranks meet by relay, and those of a small world as usual" {
 	server
 	DDP_TEST_SHARE=1 job 3 2 c_collectives 1000
 	asked gather 0
-	asked whole 0
+	asked shared_list 0
 	job 2 2 c_collectives 1000
 	asked gather 8
 }
@@ -70,7 +70,7 @@ asked() {
 	done
 	asked gather 0
 	asked share 1024 # where they are, and that they share memory
-	asked whole 0
+	asked shared_list 0
 }
 
 # bats test_tags=etcd
@@ -85,18 +85,18 @@ asked() {
 	server
 	job 3 2 c_share lies 0
 	# the three that it sends to, and who was sent by them what had come so far
-	asked whole '[3-5]'
+	asked shared_list '[3-5]'
 	job 7 2 c_share lies 2
-	asked whole '([6-9]|10)'
+	asked shared_list '([6-9]|10)'
 	job 7 2 c_share short 2
 	job 7 2 c_share refuses 2
-	asked whole '1[2-8]'
+	asked shared_list '1[2-8]'
 }
 
 @test "a rank that gets a list not sealed by the token asks the server" {
 	server
 	job 3 2 c_share garbles 0
-	asked whole '[3-5]'
+	asked shared_list '[3-5]'
 }
 
 @test "a rank that dies while it relays the list is missed by nobody" {
@@ -116,7 +116,7 @@ asked() {
 @test "strangers with wrong or silent hellos get nothing and block nobody" {
 	server
 	job 2 2 c_share strange 2
-	asked whole 0
+	asked shared_list 0
 }
 
 # Its patience with who says nothing is three seconds, which the server dies in.
@@ -132,7 +132,7 @@ asked() {
 	server --journal "$T/journal"
 	finish job
 	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
-	asked whole 2
+	asked shared_list 2
 }
 
 @test "ranks that wait while the server dies get their result" {
