@@ -1,8 +1,6 @@
-/* connection_host.c: the server of this node: where the endpoint is this
- * host's, and free; or one of all nodes', where etcd lets one of them be the
- * job's. */
-#include "launcher/membership/connection_internal.h"
-
+/* connection_host.c: the server that this node starts: the job's, where the
+ * endpoint is this host's and free, or a candidate, where etcd chooses among
+ * those of all nodes; and the address by which other nodes reach this one. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,21 +8,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/config/step_address.h"
+#include "launcher/membership/connection_internal.h"
 #include "launcher/membership/listen_addrs.h"
 
 enum { UNHEARD_MS = 1000 }; /* another ddprun, between bind and listen */
 
-/* Who is not here can be told no other way. */
-static void tell_port(const struct connection *c)
-{
-	if (c->config->max_nodes > 1 && !c->config->private_endpoint)
-		log_info("the nodes meet at %s; start the others with "
-			 "--rdzv-endpoint %s",
-			 c->where, c->where);
-}
+/* ---- hosting ---- */
 
-/* The kernel has chosen the port. */
-static void take_port(struct connection *c)
+/* The kernel has chosen the port: nobody else can know it. */
+static void connection_set_chosen_port(struct connection *c)
 {
 	struct endpoint at = c->config->endpoint;
 
@@ -33,14 +25,17 @@ static void take_port(struct connection *c)
 		sock_addr_text(&c->addr, c->where);
 	else
 		endpoint_text(&at, c->where);
-	tell_port(c);
+	if (c->config->max_nodes > 1 && !c->config->private_endpoint)
+		log_info("the nodes meet at %s; start the others with "
+			 "--rdzv-endpoint %s",
+			 c->where, c->where);
 }
 
-static int start_server(struct connection *c, const int *fds, int n,
-			struct err *e)
+static int connection_start_server(struct connection *c, const int *fds, int n,
+				   struct err *e)
 {
 	const struct config *config = c->config;
-	const struct server_supervisor_options order = {
+	const struct server_supervisor_options options = {
 		.fds = fds,
 		.n = n,
 		.job = config->nports || config->etcd.members ? config->job
@@ -48,22 +43,21 @@ static int start_server(struct connection *c, const int *fds, int n,
 		.journal = config->reconnect_s > 0 ? config->journal : "none",
 		.etcd = config->etcd.members ? &config->etcd : NULL,
 	};
-	int rc = server_supervisor_start(&c->supervisor, &order, &c->auth, e);
+	int rc = server_supervisor_start(&c->supervisor, &options, &c->auth, e);
 	char at[SOCK_TEXT_MAX];
 
 	if (rc == 0 && c->supervisor.auth.methods == WIRE_NO_PROOF)
-		log_warn("--auth none: whoever reaches %s can join job '%s', "
-			 "read what it stores there and end it",
+		log_warn("--auth none: anyone who can reach %s can join job "
+			 "'%s', read what it stores there and end it",
 			 config->etcd.members ? sock_addr_text(&c->addr, at)
 					      : c->where,
 			 config->job);
 	return rc;
 }
 
-/* 1: we host; 0: someone else has the port, c->addr says where; else an
- * error, -EADDRNOTAVAIL if the address is not ours. */
-static int host_at(struct connection *c, const struct sock_addr *where,
-		   struct err *e)
+/* As connection_host. */
+static int connection_host_at(struct connection *c,
+			      const struct sock_addr *where, struct err *e)
 {
 	struct sock_addr at[SOCK_LISTEN_MAX];
 	int fds[SOCK_LISTEN_MAX], n, rc;
@@ -78,17 +72,18 @@ static int host_at(struct connection *c, const struct sock_addr *where,
 		return c->port_taken ? 0 : rc;
 	c->addr = at[0];
 	if (!c->config->endpoint.port || c->config->private_endpoint)
-		take_port(c);
-	rc = start_server(c, fds, n, e);
+		connection_set_chosen_port(c);
+	rc = connection_start_server(c, fds, n, e);
 	if (rc < 0)
 		return rc;
-	c->hosts = 1;
+	c->role = ROLE_HOST;
 	return 1;
 }
 
-/* As host_at, at the first of our ports that nobody has. */
-static int host_at_ports(struct connection *c, const struct sock_addr *where,
-			 struct err *e)
+/* The same, at the first of our ports that is free. */
+static int connection_host_at_ports(struct connection *c,
+				    const struct sock_addr *where,
+				    struct err *e)
 {
 	const struct config *config = c->config;
 	struct sock_addr a = *where;
@@ -96,30 +91,31 @@ static int host_at_ports(struct connection *c, const struct sock_addr *where,
 
 	for (int i = 0; i < config->nports && rc == 0; i++) {
 		sock_addr_set_port(&a, config->ports[i]);
-		rc = host_at(c, &a, e);
+		rc = connection_host_at(c, &a, e);
 		if (rc == 0)
-			log_info("port %u of %s is another process's; the "
-				 "job's server takes the next",
+			log_info("port %u of %s is in use by another process; "
+				 "the job's server tries the next one",
 				 config->ports[i], c->host);
 	}
 	if (rc == 0)
 		return err_set(e, -EADDRINUSE,
-			       "all %d ports that this step of Slurm's tries "
-			       "are taken on %s; give a free one, with "
+			       "all %d ports that this Slurm step tries are in "
+			       "use on %s; choose a free one with "
 			       "--rdzv-endpoint %s:PORT",
 			       config->nports, c->host, config->endpoint.host);
 	return rc;
 }
 
-/* Where etcd says who is the server each node has one that may be. */
 static int connection_host_candidate(struct connection *c, struct err *e)
 {
 	int fd, rc = sock_listen_all(&c->addr, 1, &fd, e);
 
 	if (rc == 0)
-		rc = start_server(c, &fd, 1, e);
-	c->is_candidate = rc == 0;
-	return rc < 0 ? rc : 1;
+		rc = connection_start_server(c, &fd, 1, e);
+	if (rc < 0)
+		return rc;
+	c->role = ROLE_CANDIDATE;
+	return 1;
 }
 
 int connection_host(struct connection *c, struct err *e)
@@ -129,12 +125,13 @@ int connection_host(struct connection *c, struct err *e)
 	if (c->config->etcd.members)
 		return connection_host_candidate(c, e);
 	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL; i++)
-		rc = c->config->nports ? host_at_ports(c, &c->addrs[i], e)
-				       : host_at(c, &c->addrs[i], e);
+		rc = c->config->nports
+			     ? connection_host_at_ports(c, &c->addrs[i], e)
+			     : connection_host_at(c, &c->addrs[i], e);
 	if (rc == -EADDRNOTAVAIL && c->config->is_host == 1)
 		return err_set(e, ERR_USAGE,
-			       "%s: no address of the endpoint "
-			       "'%s' is this host's; give one that is%s",
+			       "%s: the endpoint '%s' has no address of this "
+			       "host; give one that does%s",
 			       c->config->nports ? "Slurm's first node"
 						 : "--rdzv-conf is_host=1",
 			       c->where,
@@ -142,6 +139,8 @@ int connection_host(struct connection *c, struct err *e)
 						 : "");
 	return rc;
 }
+
+/* ---- trouble ---- */
 
 int connection_host_is_unheard(struct connection *c, const struct err *why,
 			       struct err *e)
@@ -158,48 +157,79 @@ int connection_host_is_unheard(struct connection *c, const struct err *why,
 	if (now - c->unheard_since_ms < UNHEARD_MS)
 		return 0;
 	err_set(e, -EADDRINUSE,
-		"rendezvous server %s: the port is in use on "
-		"this host (%s), but nobody listens there; it may be the local "
-		"port of an outgoing connection; choose another port with "
+		"rendezvous server %s: the port is in use on this host (%s), "
+		"but no process listens on it; it may be the local port of an "
+		"outgoing connection; choose another port with "
 		"--rdzv-endpoint HOST:PORT",
 		sock_addr_text(&c->addr, at), c->host);
 	return 1;
 }
 
-/* If it was the job's server etcd gives its place away first: it may be stopped
- * for a moment only, and then nothing has happened. */
+/* If it was the job's server etcd first gives its place to another: it may be
+ * stopped for a moment only, and then nothing has happened. */
 void connection_host_check_stopped(struct connection *c)
 {
 	pid_t pid = c->supervisor.server.pid;
 	uint64_t ttl_ms = (uint64_t)c->config->etcd.ttl_s * 1000;
 
-	if (!c->is_candidate || c->link.moved ||
+	if (c->role != ROLE_CANDIDATE || c->link.moved ||
 	    !server_process_is_stopped(&c->supervisor.server))
 		return;
-	if (c->said_stopped != pid)
+	if (c->logged_stopped != pid)
 		log_warn("this node's ddprdzv (pid %d) is stopped (SIGSTOP?), "
-			 "and nobody else tells it where the job's server is: "
-			 "another takes its place unless it goes on",
+			 "and only it can say where the job's server is: "
+			 "another replaces it unless it continues",
 			 (int)pid);
-	c->said_stopped = pid;
-	if (!c->lost_own || clock_ms() - c->lost_ms >= ttl_ms)
+	c->logged_stopped = pid;
+	if (!c->own_lost_ms || clock_ms() - c->own_lost_ms >= ttl_ms)
 		kill(pid, SIGKILL);
 }
+
+int connection_is_own_candidate(const struct connection *c)
+{
+	return c->role == ROLE_CANDIDATE && !c->link.moved;
+}
+
+int connection_reaped(struct connection *c, pid_t pid, int status)
+{
+	struct err e = ERR_INIT;
+	enum server_end how =
+		server_supervisor_reaped(&c->supervisor, pid, status, &e);
+
+	if (how != SERVER_LOST || c->phase == CONNECTION_OVER)
+		return how != SERVER_NOT_OURS;
+	if (c->phase == CONNECTION_IN && c->role == ROLE_CANDIDATE &&
+	    !connection_is_own_candidate(c)) {
+		log_warn("%s; this node cannot find another server when the "
+			 "job's is lost",
+			 e.text);
+		c->candidate_error = e;
+		return 1;
+	}
+	if (c->search == SEARCH_FIRST || !c->events->on_away(c, &e, 1))
+		connection_fail(c, &e);
+	else if (c->phase != CONNECTION_OVER)
+		connection_stop_search(c);
+	return 1;
+}
+
+/* ---- where other nodes reach this one ---- */
 
 void connection_own_addr(struct connection *c, char *text)
 {
 	const struct config *config = c->config;
 	struct sock_addr local;
+	int is_host = c->role == ROLE_HOST;
 
 	if (config->local_addr_given)
 		snprintf(text, SOCK_TEXT_MAX, "%s", config->local_addr);
-	else if (c->is_candidate)
+	else if (c->role == ROLE_CANDIDATE)
 		sock_addr_scoped(&c->addr, text);
-	else if (c->hosts && listen_addrs_is_loopback(config->endpoint.host))
+	else if (is_host && listen_addrs_is_loopback(config->endpoint.host))
 		sock_addr_scoped(&c->addr, text);
-	else if (c->hosts && c->nameless)
+	else if (is_host && c->is_nameless)
 		step_address_own(config, text);
-	else if (c->hosts)
+	else if (is_host)
 		snprintf(text, SOCK_TEXT_MAX, "%s", config->endpoint.host);
 	else if (async_client_local_addr(&c->link, &local) == 0)
 		sock_addr_scoped(&local, text);

@@ -1,19 +1,38 @@
-/* connection_internal.h: whether this node starts a server, at which of the
- * job's places, and that it is told to people. A part of connection.c. */
+/* connection_internal.h: shared by connection.c, which connects,
+ * connection_loss.c, which decides what follows when that fails, and
+ * connection_host.c, which hosts. */
 #ifndef LAUNCHER_CONNECTION_INTERNAL_H
 #define LAUNCHER_CONNECTION_INTERNAL_H
 
 #include "launcher/membership/connection.h"
 
-/* 1: there is one of ours, c->addr is where it listens (c->hosts: the job's;
- * c->is_candidate: one of those of which etcd chooses); 0: someone else has the
- * port, c->addr says where; else an error, -EADDRNOTAVAIL if the address is not
- * ours. */
-int connection_host(struct connection *c, struct err *e);
-/* One of those of which etcd chooses says nothing: where it is stopped that is
- * said, and another takes its place. */
-void connection_host_check_stopped(struct connection *c);
+enum {
+	BACKOFF_MIN_MS = 5,
+	BACKOFF_QUICK_MS = 50,
+	GREETING_MS = 5000,
+};
 
+/* connection.c: ends it for good: on_lost. */
+void connection_fail(struct connection *c, const struct err *why);
+/* The next address or port to try: 1 where all have been tried. */
+int connection_next_place(struct connection *c);
+
+/* connection_loss.c: the link's on_lost. */
+void connection_on_link_lost(struct async_client *l, const struct err *why);
+/* What listens there is no ddprdzv that works; what says why. */
+void connection_fail_mute(struct connection *c, const char *what);
+/* The server that greeted us is lost. 1: it is looked for. */
+int connection_search_again(struct connection *c, const struct err *why);
+/* Nobody listens there, or the network says so. */
+int connection_is_unreachable(int code);
+
+/* connection_host.c. 1: a server of ours runs and listens at c->addr, as
+ * c->role says; 0: another process has the port, c->addr says where; else an
+ * error, -EADDRNOTAVAIL if the address is not ours. */
+int connection_host(struct connection *c, struct err *e);
+/* A candidate of ours sends nothing: if it is stopped that is logged, and
+ * another takes its place. */
+void connection_host_check_stopped(struct connection *c);
 /* The endpoint's port is ours, and for a while it could be neither bound nor
  * connected to: some process holds it and does not listen. 1 with text. */
 int connection_host_is_unheard(struct connection *c, const struct err *why,

@@ -11,8 +11,9 @@
 
 enum { LINE_MAX_BYTES = 4096 };
 
-static void join_progress_how(const struct join_progress *p, char *how,
-			      size_t size)
+/* The command that brings another node. */
+static void join_progress_command(const struct join_progress *p, char *how,
+				  size_t size)
 {
 	const struct config *c = p->config;
 
@@ -91,8 +92,8 @@ static void join_progress_log_last_call(const struct join_progress *p)
 		 (unsigned long long)(left + 500) / 1000);
 }
 
-/* "1 of 2 nodes: node 1 (h2, not connected)" in its two halves; Slurm knows
- * their names, and has started them. */
+/* Splits "1 of 2 nodes: node 1 (h2, not connected)" at the colon. Under Slurm
+ * the nodes that are not connected have names as well. */
 static void join_progress_put_awaited(const struct join_progress *p,
 				      struct buf *head, struct buf *names)
 {
@@ -107,7 +108,7 @@ static void join_progress_put_awaited(const struct join_progress *p,
 	inferred_name_nodes(p->config, colon + 2, names);
 }
 
-/* How those come that are missing: by whom, and with what. */
+/* What brings the missing nodes. */
 static void join_progress_remedy(const struct join_progress *p, char *text,
 				 size_t size)
 {
@@ -115,10 +116,10 @@ static void join_progress_remedy(const struct join_progress *p, char *text,
 	char how[SOCK_TEXT_MAX + 128];
 
 	text[0] = '\0';
-	join_progress_how(p, how, sizeof(how));
+	join_progress_command(p, how, sizeof(how));
 	if (c->nports && strstr(p->awaited, ": "))
-		snprintf(text, size, "; srun %s ddprun there, too",
-			 p->has_started ? "had" : "starts");
+		snprintf(text, size, "; srun %s ddprun there as well",
+			 p->has_started ? "started" : "starts");
 	else if (!p->has_started)
 		snprintf(text, size, "; start the other%s with %s",
 			 c->max_nodes - p->joined > 1 ? "s" : "", how);
@@ -147,7 +148,7 @@ void join_progress_log(const struct join_progress *p, int is_spare)
 	if (p->connection->phase != CONNECTION_IN)
 		join_progress_log_outside(p, s);
 	else if (is_spare)
-		return; /* was logged once */
+		return; /* join_progress_log_spare was enough */
 	else if (p->joined && p->starts_ms)
 		join_progress_log_last_call(p);
 }
@@ -160,7 +161,7 @@ void join_progress_timeout_error(const struct join_progress *p, struct err *e)
 
 	if (at->phase == CONNECTION_IN)
 		err_set(e, ERR_TIMEOUT,
-			"gave up after %g s: only %u of %s came to %s "
+			"gave up after %g s: only %u of %s joined at %s "
 			"(job '%s')%s%s; start them all within --rdzv-timeout",
 			c->rdzv_timeout_s, p->joined,
 			join_progress_nodes(p, nodes, sizeof(nodes)), at->where,
@@ -168,7 +169,7 @@ void join_progress_timeout_error(const struct join_progress *p, struct err *e)
 			p->awaited);
 	else if (c->etcd.members)
 		err_set(e, ERR_TIMEOUT,
-			"gave up after %g s: nobody became the server of job "
+			"gave up after %g s: no node became the server of job "
 			"'%s' at %s%s%s; look at etcd, or raise "
 			"--rdzv-timeout",
 			c->rdzv_timeout_s, c->job, at->where,

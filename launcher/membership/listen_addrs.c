@@ -1,5 +1,5 @@
-/* listen_addrs.c: never the wildcard: a server that hears all interfaces hears
- * those who have no business there. */
+/* listen_addrs.c: an address that other nodes reach, and no more than needed.
+ */
 #include "launcher/membership/listen_addrs.h"
 
 #include <arpa/inet.h>
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/local_addrs.h"
 #include "base/log.h"
+#include "base/local_addrs.h"
 
 int listen_addrs_is_loopback(const char *host)
 {
@@ -20,17 +20,19 @@ int listen_addrs_is_loopback(const char *host)
 	       ntohl(v4.s_addr) >> 24 == 127;
 }
 
-/* Debian gives a host's own name the address 127.0.1.1, where no other host
- * could come. */
-static int is_own_name(const struct config *c, const struct sock_addr *a)
+/* Debian gives a host's own name the address 127.0.1.1, which no other host can
+ * reach. */
+static int listen_addrs_is_own_name(const struct config *c,
+				    const struct sock_addr *a)
 {
 	return c->max_nodes > 1 && sock_addr_is_loopback(a) &&
 	       !listen_addrs_is_loopback(c->endpoint.host);
 }
 
-/* Where Slurm names another node: our address of the interface to it. */
-static int towards_step(const struct config *c, const struct sock_addr *where,
-			struct sock_addr *own)
+/* Slurm names another node: our address on the interface that leads to it. */
+static int listen_addrs_towards_step(const struct config *c,
+				     const struct sock_addr *where,
+				     struct sock_addr *own)
 {
 	struct endpoint other = {.port = sock_addr_port(where)};
 	struct sock_addr peer;
@@ -45,8 +47,9 @@ static int towards_step(const struct config *c, const struct sock_addr *where,
 	       own->ss.ss_family == where->ss.ss_family;
 }
 
-/* What the user says is this host's address, if it is. */
-static int is_said(const struct config *c, struct sock_addr *own)
+/* The address that the user chose, if it is this host's. */
+static int listen_addrs_find_chosen(const struct config *c,
+				    struct sock_addr *own)
 {
 	struct endpoint at = {.port = 0};
 
@@ -57,8 +60,8 @@ static int is_said(const struct config *c, struct sock_addr *own)
 	       !sock_addr_is_loopback(own) && sock_addr_is_local(own);
 }
 
-/* The others look behind the name, and nobody here knows what they find. */
-static int add_outside(struct sock_addr *out, int n)
+/* Other hosts resolve the name differently: it may mean any of these there. */
+static int listen_addrs_add_outside(struct sock_addr *out, int n)
 {
 	struct sock_addr own[SOCK_LISTEN_MAX];
 	int max = SOCK_LISTEN_MAX - n, found = local_addrs_external(own, max);
@@ -68,7 +71,7 @@ static int add_outside(struct sock_addr *out, int n)
 	return n;
 }
 
-static void tell(const struct sock_addr *out, int n)
+static void listen_addrs_log(const struct sock_addr *out, int n)
 {
 	char text[SOCK_TEXT_MAX];
 
@@ -83,34 +86,34 @@ int listen_addrs_choose(const struct config *c, const struct sock_addr *where,
 	struct sock_addr own;
 	int n = 0;
 
-	if (towards_step(c, where, &own)) {
+	if (listen_addrs_towards_step(c, where, &own)) {
 		out[n++] = own;
-		/* others may know this host by the other address */
+		/* other nodes may use the endpoint's address all the same */
 		if (!sock_addr_is_loopback(where))
 			n = sock_addr_add(out, n, SOCK_LISTEN_MAX, where);
-	} else if (is_own_name(c, where)) {
+	} else if (listen_addrs_is_own_name(c, where)) {
 		out[n++] = *where;
 		sock_addr_number(where->ss.ss_family == AF_INET ? "127.0.0.1"
 								: "::1",
 				 0, &own);
 		n = sock_addr_add(out, n, SOCK_LISTEN_MAX, &own);
-		n = is_said(c, &own)
+		n = listen_addrs_find_chosen(c, &own)
 			    ? sock_addr_add(out, n, SOCK_LISTEN_MAX, &own)
-			    : add_outside(out, n);
+			    : listen_addrs_add_outside(out, n);
 	} else {
 		out[n++] = *where;
 	}
 	for (int i = 0; i < n; i++)
 		sock_addr_set_port(&out[i], sock_addr_port(where));
-	tell(out, n);
+	listen_addrs_log(out, n);
 	return n;
 }
 
-/* ---- one of all nodes' ---- */
+/* ---- a candidate's ---- */
 
-/* The first that others can come to, where there are others. */
-static int choose(const struct config *c, const struct sock_addr *at, int n,
-		  struct sock_addr *out)
+/* The first that other nodes can reach, if there are others. */
+static int listen_addrs_pick(const struct config *c, const struct sock_addr *at,
+			     int n, struct sock_addr *out)
 {
 	for (int i = 0; i < n; i++) {
 		if (c->max_nodes > 1 && sock_addr_is_loopback(&at[i]))
@@ -121,9 +124,10 @@ static int choose(const struct config *c, const struct sock_addr *at, int n,
 	return 0;
 }
 
-/* A name may mean loopback here, as this host's own does on Debian; a number
- * means what it says. */
-static int said(const struct config *c, struct sock_addr *out, struct err *e)
+/* A name may mean loopback here, as this host's own does on Debian: then
+ * another of its addresses is better. */
+static int listen_addrs_resolve_chosen(const struct config *c,
+				       struct sock_addr *out, struct err *e)
 {
 	struct endpoint at = {.port = 0};
 	struct sock_addr own[SOCK_LISTEN_MAX];
@@ -135,19 +139,18 @@ static int said(const struct config *c, struct sock_addr *out, struct err *e)
 		return n;
 	if (n == 0)
 		return err_set(e, ERR_USAGE,
-			       "%s %s is no address of this "
-			       "host's: this node's ddprdzv could not listen "
-			       "there",
+			       "%s %s is not an address of this host: its "
+			       "ddprdzv could not listen there",
 			       c->interface ? "--interface" : "--local-addr",
 			       c->local_addr);
-	if (!choose(c, own, n, out))
+	if (!listen_addrs_pick(c, own, n, out))
 		*out = own[0];
 	return 0;
 }
 
-/* Towards the first member that is elsewhere. */
-static int towards_etcd(const struct config *c, struct sock_addr *out,
-			struct err *e)
+/* Towards the first member on another host. */
+static int listen_addrs_towards_etcd(const struct config *c,
+				     struct sock_addr *out, struct err *e)
 {
 	struct endpoint member[ETCD_PLACE_MEMBERS_MAX];
 	struct sock_addr peer, own;
@@ -158,7 +161,7 @@ static int towards_etcd(const struct config *c, struct sock_addr *out,
 		rc = sock_resolve(&member[i], &peer, 1, e);
 		if (rc < 0 || sock_addr_towards(&peer, &own) < 0)
 			continue;
-		if (choose(c, &own, 1, out))
+		if (listen_addrs_pick(c, &own, 1, out))
 			return 1;
 		*out = own;
 		some = 1;
@@ -167,9 +170,8 @@ static int towards_etcd(const struct config *c, struct sock_addr *out,
 		return n < 0 ? n : 0;
 	return rc < 0 ? rc
 		      : err_set(e, -EHOSTUNREACH,
-				"no network of this "
-				"host's leads to %s; --local-addr HOST "
-				"says which to use",
+				"no network of this host leads to %s; choose "
+				"an address with --local-addr HOST",
 				c->etcd.members);
 }
 
@@ -177,12 +179,14 @@ int listen_addrs_choose_candidate(const struct config *c, struct sock_addr *out,
 				  struct err *e)
 {
 	struct sock_addr own[SOCK_LISTEN_MAX];
-	int rc =
-		c->local_addr_given ? said(c, out, e) : towards_etcd(c, out, e);
+	int rc = c->local_addr_given ? listen_addrs_resolve_chosen(c, out, e)
+				     : listen_addrs_towards_etcd(c, out, e);
 
-	/* an etcd on each node, or one for all nodes here: nobody knows */
+	/* the members are on this host, which says nothing about the network */
 	if (rc == 0 && !c->local_addr_given)
-		choose(c, own, local_addrs_external(own, SOCK_LISTEN_MAX), out);
+		listen_addrs_pick(c, own,
+				  local_addrs_external(own, SOCK_LISTEN_MAX),
+				  out);
 	sock_addr_set_port(out, 0);
 	return rc < 0 ? rc : 0;
 }

@@ -1,21 +1,23 @@
-/* listen_addrs.h: at which of this host's addresses the server that we start
- * listens: at the one that others are told, and where that is a name that means
- * loopback here at those that they may find behind it. */
+/* listen_addrs.h: at which of this host's addresses our server listens: never
+ * at the wildcard, which includes networks that no node of the job uses. It
+ * listens at the address that the other nodes get, and where that is a name
+ * that means loopback here, also at the addresses that the name may have
+ * elsewhere. Owns nothing; looking up a name may block on DNS and fail. */
 #ifndef LAUNCHER_LISTEN_ADDRS_H
 #define LAUNCHER_LISTEN_ADDRS_H
 
 #include "launcher/config/config.h"
 
-/* out has room for SOCK_LISTEN_MAX; where is the endpoint's address, which is
- * this host's. Returns how many; the first is the one by which this node itself
- * goes there. All have where's port. */
+/* where: the endpoint's address, which is this host's; out has room for
+ * SOCK_LISTEN_MAX. Returns how many; this node itself connects to the first.
+ * All have where's port. */
 int listen_addrs_choose(const struct config *c, const struct sock_addr *where,
 			struct sock_addr *out);
 
-/* Where a server of this node listens that is one of all nodes' (etcd): at one
- * address, by which other nodes reach it: what the user says; else that by
- * which this host goes to a member of etcd, or another of its own where that is
- * loopback. Port 0. May block on DNS; an error names the host. */
+/* The one address, with port 0, at which a candidate of this node listens and
+ * other nodes reach it: the user's choice; else the one from which this host
+ * reaches a member of etcd, or another one where that is loopback. May block on
+ * DNS; an error names the host. */
 int listen_addrs_choose_candidate(const struct config *c, struct sock_addr *out,
 				  struct err *e);
 

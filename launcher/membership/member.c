@@ -13,8 +13,6 @@ enum {
 	UNANSWERED_MAX = WIRE_PINGS - 1,
 };
 
-static const struct member_news no_news = {.why = NULL};
-
 /* ---- the connection ---- */
 
 const struct sock_addr *member_server_addr(const struct member *m)
@@ -87,14 +85,14 @@ static void member_lose_silent_server(struct member *m)
 	char at[SOCK_TEXT_MAX];
 
 	err_set(&e, ERR_REMOTE,
-		"the rendezvous server at %s is silent for %g s; is its host "
-		"or the network down?",
-		m->connection.is_candidate
+		"the rendezvous server at %s has been silent for %g s; is its "
+		"host or the network down?",
+		m->connection.role == ROLE_CANDIDATE
 			? connection_server_text(&m->connection, at)
 			: m->connection.where,
 		m->config->heartbeat_s);
 	m->reconnect.is_silent = 1;
-	if (!connection_on_silence(&m->connection, &e))
+	if (!connection_lose_silent(&m->connection, &e))
 		member_fail(m, &e);
 }
 
@@ -122,14 +120,12 @@ static void member_stop_timers(struct member *m)
 	reconnect_stop_timers(&m->reconnect);
 }
 
-static void do_connect(struct member *m, const struct member_news *news,
-		       enum membership_state was)
+static void member_do_connect(struct member *m, const struct member_news *n)
 {
 	connection_start(&m->connection);
 }
 
-static void do_join(struct member *m, const struct member_news *news,
-		    enum membership_state was)
+static void member_do_join(struct member *m, const struct member_news *n)
 {
 	member_send_join(m);
 }
@@ -138,64 +134,57 @@ static void do_join(struct member *m, const struct member_news *news,
  * needs not wait for it. */
 static int member_joins_early(const struct member *m)
 {
-	return m->connection.hosts || m->connection.is_candidate;
+	return m->connection.role != ROLE_GUEST;
 }
 
-static void do_finish_join(struct member *m, const struct member_news *news,
-			   enum membership_state was)
+static void member_do_finish_join(struct member *m, const struct member_news *n)
 {
 	if (!member_joins_early(m))
 		member_send_join(m);
 }
 
-static void do_retry(struct member *m, const struct member_news *news,
-		     enum membership_state was)
+static void member_do_retry(struct member *m, const struct member_news *n)
 {
 	uv_timer_stop(&m->ping);
 	if (m->membership.state == MEMBER_CONNECTING &&
 	    !uv_is_active((uv_handle_t *)&m->deadline))
 		member_start_deadline(m);
-	connection_retry(&m->connection, news->why);
+	connection_retry(&m->connection, n->why);
 }
 
 /* Without a deadline: a job may run for weeks before it needs its spare. */
-static void do_be_spare(struct member *m, const struct member_news *news,
-			enum membership_state was)
+static void member_do_be_spare(struct member *m, const struct member_news *n)
 {
 	uv_timer_stop(&m->deadline);
 	join_progress_log_spare(&m->progress);
 	m->events->on_spare(m);
 }
 
-static void do_be_counted(struct member *m, const struct member_news *news,
-			  enum membership_state was)
+static void member_do_be_counted(struct member *m, const struct member_news *n)
 {
 	member_start_deadline(m);
 }
 
-static void do_start(struct member *m, const struct member_news *news,
-		     enum membership_state was)
+static void member_do_start(struct member *m, const struct member_news *n)
 {
 	uv_timer_stop(&m->report);
 	uv_timer_stop(&m->deadline);
 	m->has_started = 1;
-	m->round = news->start->round;
-	m->events->on_start(m, news->start);
+	m->round = n->start->round;
+	m->events->on_start(m, n->start);
 }
 
 /* After the job's end the server waits for its nodes to hang up. */
-static void do_end(struct member *m, const struct member_news *news,
-		   enum membership_state was)
+static void member_do_end(struct member *m, const struct member_news *n)
 {
 	if (m->membership.state == MEMBER_CLOSED) {
 		member_stop_timers(m);
 		connection_hang_up(&m->connection);
 	}
-	m->events->on_end(m, news->end);
+	m->events->on_end(m, n->end);
 }
 
-static void do_renew(struct member *m, const struct member_news *news,
-		     enum membership_state was)
+static void member_do_renew(struct member *m, const struct member_news *n)
 {
 	/* else the loss that people know of goes on */
 	if (m->membership.state == MEMBER_RENEWING)
@@ -203,48 +192,42 @@ static void do_renew(struct member *m, const struct member_news *news,
 	connection_renew(&m->connection, &m->reconnect.why);
 }
 
-static void do_reconnect(struct member *m, const struct member_news *news,
-			 enum membership_state was)
+static void member_do_reconnect(struct member *m, const struct member_news *n)
 {
-	reconnect_start(&m->reconnect, news->why,
+	reconnect_start(&m->reconnect, n->why,
 			!membership_waits(&m->membership));
 }
 
-static void do_resume(struct member *m, const struct member_news *news,
-		      enum membership_state was)
+static void member_do_resume(struct member *m, const struct member_news *n)
 {
 	member_send_resume(m);
 }
 
-static void do_replay(struct member *m, const struct member_news *news,
-		      enum membership_state was)
+static void member_do_replay(struct member *m, const struct member_news *n)
 {
-	struct slice rest = outbox_unheard(&m->outbox, news->heard);
+	struct slice rest = outbox_unheard(&m->outbox, n->heard);
 
-	reconnect_stop(&m->reconnect, was == MEMBER_RENEWING);
+	reconnect_stop(&m->reconnect, n->was == MEMBER_RENEWING);
 	if (rest.len)
 		buf_put(member_out(m), rest.data, rest.len);
 	member_flush(m);
 }
 
-static void do_rejoin(struct member *m, const struct member_news *news,
-		      enum membership_state was)
+static void member_do_rejoin(struct member *m, const struct member_news *n)
 {
-	reconnect_stop(&m->reconnect, was == MEMBER_RENEWING);
+	reconnect_stop(&m->reconnect, n->was == MEMBER_RENEWING);
 	member_send_join(m);
 }
 
-static void do_be_expelled(struct member *m, const struct member_news *news,
-			   enum membership_state was)
+static void member_do_be_expelled(struct member *m, const struct member_news *n)
 {
-	reconnect_stop(&m->reconnect, was == MEMBER_RENEWING);
-	m->events->on_end(m, news->end);
+	reconnect_stop(&m->reconnect, n->was == MEMBER_RENEWING);
+	m->events->on_end(m, n->end);
 }
 
-static void do_detach(struct member *m, const struct member_news *news,
-		      enum membership_state was)
+static void member_do_detach(struct member *m, const struct member_news *n)
 {
-	reconnect_give_up(&m->reconnect, news->why->text);
+	reconnect_give_up(&m->reconnect, n->why->text);
 	if (membership_waits(&m->membership) || m->outbox.is_urgent ||
 	    reconnect_is_left_behind(&m->reconnect)) {
 		member_handle(m, MEMBER_ON_NEEDED, NULL);
@@ -256,44 +239,41 @@ static void do_detach(struct member *m, const struct member_news *news,
 	m->events->on_detached(m);
 }
 
-static void do_fail(struct member *m, const struct member_news *news,
-		    enum membership_state was)
+static void member_do_fail(struct member *m, const struct member_news *n)
 {
 	member_stop_timers(m);
 	connection_hang_up(&m->connection);
-	m->events->on_lost(m, news->why);
+	m->events->on_lost(m, n->why);
 }
 
-static void do_lose(struct member *m, const struct member_news *news,
-		    enum membership_state was)
+static void member_do_lose(struct member *m, const struct member_news *n)
 {
 	struct err e = ERR_INIT;
 
 	reconnect_error(&m->reconnect, &e);
-	do_fail(m, &(struct member_news){.why = &e}, was);
+	member_do_fail(m, &(struct member_news){.why = &e});
 }
 
 static void (*const member_acts[])(struct member *m,
-				   const struct member_news *news,
-				   enum membership_state was) = {
+				   const struct member_news *news) = {
 	[MEMBER_DO_NOTHING] = NULL,
-	[MEMBER_DO_CONNECT] = do_connect,
-	[MEMBER_DO_FINISH_JOIN] = do_finish_join,
-	[MEMBER_DO_JOIN] = do_join,
-	[MEMBER_DO_RETRY] = do_retry,
-	[MEMBER_DO_BE_SPARE] = do_be_spare,
-	[MEMBER_DO_BE_COUNTED] = do_be_counted,
-	[MEMBER_DO_START] = do_start,
-	[MEMBER_DO_END] = do_end,
-	[MEMBER_DO_RENEW] = do_renew,
-	[MEMBER_DO_RECONNECT] = do_reconnect,
-	[MEMBER_DO_RESUME] = do_resume,
-	[MEMBER_DO_REPLAY] = do_replay,
-	[MEMBER_DO_REJOIN] = do_rejoin,
-	[MEMBER_DO_BE_EXPELLED] = do_be_expelled,
-	[MEMBER_DO_DETACH] = do_detach,
-	[MEMBER_DO_LOSE] = do_lose,
-	[MEMBER_DO_FAIL] = do_fail,
+	[MEMBER_DO_CONNECT] = member_do_connect,
+	[MEMBER_DO_FINISH_JOIN] = member_do_finish_join,
+	[MEMBER_DO_JOIN] = member_do_join,
+	[MEMBER_DO_RETRY] = member_do_retry,
+	[MEMBER_DO_BE_SPARE] = member_do_be_spare,
+	[MEMBER_DO_BE_COUNTED] = member_do_be_counted,
+	[MEMBER_DO_START] = member_do_start,
+	[MEMBER_DO_END] = member_do_end,
+	[MEMBER_DO_RENEW] = member_do_renew,
+	[MEMBER_DO_RECONNECT] = member_do_reconnect,
+	[MEMBER_DO_RESUME] = member_do_resume,
+	[MEMBER_DO_REPLAY] = member_do_replay,
+	[MEMBER_DO_REJOIN] = member_do_rejoin,
+	[MEMBER_DO_BE_EXPELLED] = member_do_be_expelled,
+	[MEMBER_DO_DETACH] = member_do_detach,
+	[MEMBER_DO_LOSE] = member_do_lose,
+	[MEMBER_DO_FAIL] = member_do_fail,
 };
 static_assert(sizeof(member_acts) / sizeof(*member_acts) == MEMBER_ACTS,
 	      "what is done for each");
@@ -301,19 +281,19 @@ static_assert(sizeof(member_acts) / sizeof(*member_acts) == MEMBER_ACTS,
 void member_handle(struct member *m, enum membership_event ev,
 		   const struct member_news *news)
 {
-	enum membership_state was = m->membership.state;
-	const struct membership_edge *edge =
-		membership_step(&m->membership, ev);
+	struct member_news n = news ? *news : (struct member_news){.why = NULL};
+	const struct membership_edge *edge;
 
-	if (!news)
-		news = &no_news;
-	log_debug("membership: %s -> %s, %s%s%s%s", membership_state_names[was],
+	n.was = m->membership.state;
+	edge = membership_step(&m->membership, ev);
+	log_debug("membership: %s -> %s, %s%s%s%s",
+		  membership_state_names[n.was],
 		  membership_state_names[m->membership.state],
 		  membership_event_names[ev],
-		  edge->is_known ? "" : " (ignored)", news->why ? ": " : "",
-		  news->why ? news->why->text : "");
+		  edge->is_known ? "" : " (ignored)", n.why ? ": " : "",
+		  n.why ? n.why->text : "");
 	if (edge->is_known && member_acts[edge->act])
-		member_acts[edge->act](m, news, was);
+		member_acts[edge->act](m, &n);
 }
 
 /* ---- the connection's events ---- */
@@ -348,13 +328,13 @@ static int on_away(struct connection *c, const struct err *why, int hopeless)
 	const struct member_news lost = {.why = why}, given_up = {.why = &e};
 
 	uv_timer_stop(&m->ping);
-	probe_stop(&m->reconnect.probe);
+	reconnect_on_heard(&m->reconnect);
 	if (!config_again_ms(m->config) || m->membership.state == MEMBER_CLOSED)
 		return 0;
 	member_handle(m, MEMBER_ON_AWAY, &lost);
 	if (hopeless && m->membership.state == MEMBER_RECONNECTING) {
 		m->reconnect.why = *why; /* more than "connection lost" */
-		err_set(&e, ERR_REMOTE, "nobody starts it again");
+		err_set(&e, ERR_REMOTE, "it is not started again");
 		member_handle(m, MEMBER_ON_DETACH, &given_up);
 	}
 	return 1;
@@ -470,7 +450,7 @@ pid_t member_server_pid(const struct member *m)
 
 int member_server_stands_by(const struct member *m)
 {
-	return member_server_pid(m) && m->connection.is_candidate &&
+	return member_server_pid(m) && m->connection.role == ROLE_CANDIDATE &&
 	       !connection_is_own_candidate(&m->connection) &&
 	       !server_process_is_stopped(&m->connection.supervisor.server);
 }

@@ -6,16 +6,17 @@
 
 #include "launcher/membership/member.h"
 
-/* What comes with an event, for its action and the log; NULL where nothing
- * does. */
+/* What comes with an event, for its action and the log. */
 struct member_news {
+	enum membership_state was; /* set by member_handle */
 	const struct err *why;
 	const struct wire_start *start;
 	const struct wire_end *end;
 	uint32_t heard; /* notices of the outbox that the server has */
 };
 
-/* The one way to change the membership: logs the edge, runs its action. */
+/* The one way to change the membership: logs the edge, runs its action. news
+ * may be NULL. */
 void member_handle(struct member *m, enum membership_event ev,
 		   const struct member_news *news);
 void member_fail(struct member *m, const struct err *why);

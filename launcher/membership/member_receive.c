@@ -49,7 +49,7 @@ static void member_on_forgotten(struct member *m, const struct wire_resumed *x)
 	uv_timer_stop(&m->ping); /* nobody is left to answer */
 	if (x->known == WIRE_OVER) {
 		m->outbox.is_urgent = 1;
-	} else if (m->connection.is_candidate) {
+	} else if (m->connection.role == ROLE_CANDIDATE) {
 		/* the others go on without this node */
 		left = "and the next one does not know this node any more (";
 		right = ")";
@@ -72,7 +72,7 @@ static void member_on_resumed(struct member *m, const struct wire_frame *f)
 	else if (x.known == WIRE_KNOWN)
 		member_on_known(m, &x);
 	else if (x.known == WIRE_LOST && m->has_started &&
-		 !m->connection.is_candidate)
+		 m->connection.role != ROLE_CANDIDATE)
 		member_on_counted_lost(m, &x);
 	else if (!m->has_started)
 		member_handle(m, MEMBER_ON_UNJOINED, NULL);
@@ -236,7 +236,7 @@ void member_on_frame(struct member *m, const struct wire_frame *f)
 	struct err e = ERR_INIT;
 
 	m->unanswered = 0;
-	probe_stop(&m->reconnect.probe);
+	reconnect_on_heard(&m->reconnect);
 	if (member_is_resume_reply(m, f))
 		member_on_resumed(m, f);
 	else if (f->kind == WIRE_ERROR_REPLY)

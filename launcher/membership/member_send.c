@@ -58,7 +58,7 @@ void member_send_join(struct member *m)
 {
 	const struct config *c = m->config;
 	struct wire_join join = {
-		.hosts_server = (uint8_t)m->connection.hosts,
+		.hosts_server = m->connection.role == ROLE_HOST,
 		.node_rank = member_wanted_rank(c),
 		.min_nodes = c->min_nodes,
 		.max_nodes = c->max_nodes,

@@ -29,8 +29,8 @@ static int outbox_added(struct outbox *o, size_t from, int is_urgent,
 
 	if (rc < 0)
 		return err_set(e, rc,
-			       "cannot keep what this node has to tell "
-			       "the rendezvous server: %s",
+			       "cannot keep a notice for the "
+			       "rendezvous server: %s",
 			       err_name(rc));
 	o->is_urgent |= is_urgent;
 	*frame = SLICE(all.data + from, all.len - from);

@@ -1,4 +1,4 @@
-/* probe.c: a ring of attempts; the oldest makes way for the next. */
+/* probe.c: a ring of attempts, of which a new one replaces the oldest. */
 #include "launcher/membership/probe.h"
 
 static void on_try_closed(uv_handle_t *h)
@@ -8,7 +8,7 @@ static void on_try_closed(uv_handle_t *h)
 	t->open = 0;
 }
 
-static void end_try(struct probe_try *t)
+static void probe_end_try(struct probe_try *t)
 {
 	if (t->open && !uv_is_closing((uv_handle_t *)&t->tcp))
 		uv_close((uv_handle_t *)&t->tcp, on_try_closed);
@@ -19,7 +19,7 @@ static void on_connect(uv_connect_t *req, int status)
 	struct probe_try *t = req->data;
 	struct probe *p = t->probe;
 
-	end_try(t);
+	probe_end_try(t);
 	if (!p->running || (status < 0 && status != UV_ECONNREFUSED))
 		return;
 	probe_stop(p);
@@ -31,7 +31,7 @@ static void on_time(uv_timer_t *timer)
 	struct probe *p = timer->data;
 	struct probe_try *t = &p->tries[p->next++ % PROBE_TRIES];
 
-	end_try(&p->tries[p->next % PROBE_TRIES]);
+	probe_end_try(&p->tries[p->next % PROBE_TRIES]);
 	if (t->open)
 		return;
 	if (uv_tcp_init(p->timer.loop, &t->tcp) < 0)
@@ -42,7 +42,7 @@ static void on_time(uv_timer_t *timer)
 	if (uv_tcp_connect(&t->connect, &t->tcp,
 			   (const struct sockaddr *)&p->addr.ss,
 			   on_connect) < 0)
-		end_try(t);
+		probe_end_try(t);
 }
 
 void probe_init(struct probe *p, uv_loop_t *loop,
@@ -69,7 +69,7 @@ void probe_stop(struct probe *p)
 	p->running = 0;
 	uv_timer_stop(&p->timer);
 	for (int i = 0; i < PROBE_TRIES; i++)
-		end_try(&p->tries[i]);
+		probe_end_try(&p->tries[i]);
 }
 
 void probe_close(struct probe *p)

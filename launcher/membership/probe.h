@@ -1,14 +1,15 @@
-/* probe.h: whether a host can be reached again: connects to it, over and over,
- * until one attempt is answered, and says nothing there. A connection that the
- * network held up for seconds may wait for as long again before TCP tries once
- * more; a new one is answered as soon as the network is back. */
+/* probe.h: detects when a host can be reached again: connects to it, over and
+ * over, until one attempt is answered, and sends nothing. Where the network was
+ * down for seconds, TCP may wait as long again before it retransmits on an old
+ * connection; a new one is answered as soon as the network is back. An attempt
+ * that fails is tried again; nothing else can fail. */
 #ifndef LAUNCHER_PROBE_H
 #define LAUNCHER_PROBE_H
 
 #include "base/loop.h"
 #include "base/sock.h"
 
-/* Under way at once: an answer may take that many intervals. */
+/* Attempts at the same time: an answer may take as many intervals. */
 enum { PROBE_TRIES = 8 };
 
 struct probe {
@@ -22,7 +23,7 @@ struct probe {
 	unsigned next;
 	int running;
 	struct sock_addr addr;
-	/* Its kernel has answered, if only by refusing; once for each start. */
+	/* Its kernel has answered, if only by refusing; once a start. */
 	void (*on_reached)(void *owner);
 	void *owner;
 };

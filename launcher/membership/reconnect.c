@@ -35,7 +35,7 @@ void reconnect_error(struct reconnect *r, struct err *e)
 
 int reconnect_is_left_behind(const struct reconnect *r)
 {
-	return r->connection->is_candidate &&
+	return r->connection->role == ROLE_CANDIDATE &&
 	       (r->is_silent || r->connection->supervisor.cut_off);
 }
 
@@ -45,7 +45,7 @@ static void reconnect_log_lost(struct reconnect *r)
 {
 	r->is_logged = 1;
 	/* our own is started again, and its supervisor has logged that */
-	if (!r->connection->hosts)
+	if (r->connection->role != ROLE_HOST)
 		log_warn("%s; %sooking for it for %g s (--rdzv-conf "
 			 "reconnect_timeout)",
 			 r->why.text,
@@ -91,7 +91,7 @@ void reconnect_start(struct reconnect *r, const struct err *why,
 	r->has_workers = has_workers;
 	reconnect_note_time(r);
 	r->is_logged = 0;
-	if (!r->connection->is_candidate)
+	if (r->connection->role != ROLE_CANDIDATE)
 		reconnect_log_lost(r);
 	reconnect_start_timer(r, 0);
 }
@@ -117,7 +117,8 @@ void reconnect_give_up(struct reconnect *r, const char *text)
 
 /* ---- stalled ---- */
 
-int reconnect_is_stalled(const struct reconnect *r)
+/* The connection is up, and what we sent is not acknowledged. */
+static int reconnect_is_stalled(const struct reconnect *r)
 {
 	return r->connection->phase == CONNECTION_IN &&
 	       async_client_is_stalled(&r->connection->link);
@@ -142,6 +143,11 @@ void reconnect_check_stall(struct reconnect *r, unsigned unanswered,
 		probe_start(&r->probe, &r->connection->link.addr, ping_ms / 2);
 }
 
+void reconnect_on_heard(struct reconnect *r)
+{
+	probe_stop(&r->probe);
+}
+
 /* ---- back ---- */
 
 /* The supervisor has just logged that it restarted our own server. */
@@ -159,9 +165,9 @@ static void reconnect_log_back(const struct reconnect *r)
 	char at[SOCK_TEXT_MAX];
 
 	connection_server_text(r->connection, at);
-	if (r->is_logged && r->connection->is_candidate)
+	if (r->is_logged && r->connection->role == ROLE_CANDIDATE)
 		log_info("the job's server is at %s after %.3f s", at, s);
-	else if (r->is_logged && !r->connection->hosts)
+	else if (r->is_logged && r->connection->role != ROLE_HOST)
 		log_info("the rendezvous server at %s is back after %.3f s", at,
 			 s);
 	else if (!r->is_logged && !reconnect_is_restart_logged(r))

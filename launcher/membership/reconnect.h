@@ -60,7 +60,7 @@ int reconnect_is_left_behind(const struct reconnect *r);
  * back. */
 void reconnect_check_stall(struct reconnect *r, unsigned unanswered,
 			   uint64_t ping_ms);
-/* The connection is up, and what we sent is not acknowledged. */
-int reconnect_is_stalled(const struct reconnect *r);
+/* The connection works, or is gone: there is nothing to probe. */
+void reconnect_on_heard(struct reconnect *r);
 
 #endif

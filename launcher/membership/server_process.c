@@ -1,4 +1,5 @@
-/* server_process.c: starting ddprdzv. */
+/* server_process.c: finds ddprdzv, and starts it with copies of our
+ * descriptors. */
 #include "launcher/membership/server_process.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ static void server_process_find_sibling(char *out, size_t size)
 		out[0] = '\0';
 }
 
-static int find(struct program *p, struct err *e)
+static int server_process_find(struct program *p, struct err *e)
 {
 	static char name[] = "ddprdzv";
 	char path[PATH_MAX];
@@ -59,21 +60,22 @@ static int find(struct program *p, struct err *e)
 	}
 	rc = program_find(p, words, &how, &why);
 	if (rc < 0)
-		return err_set(e, rc, "the rendezvous server: %s%s", why.text,
-			       rc == -ENOMEM ? ""
-					     : "; set DDP_SERVER to where "
-					       "ddprdzv is");
+		return err_set(
+			e, rc, "the rendezvous server: %s%s", why.text,
+			rc == -ENOMEM
+				? ""
+				: "; set DDP_SERVER to the path of ddprdzv");
 	p->argv[0] = name;
 	return 0;
 }
 
-/* Our end of the pipe, and what the child gets: -1 or open. */
-struct ends {
+/* Our end of the pipe, and the descriptors for the child. -1: not open. */
+struct server_process_ends {
 	int ours, theirs;
 	int sockets[SOCK_LISTEN_MAX + 1], n; /* the journal is the last */
 };
 
-static void close_ends(const struct ends *n)
+static void server_process_close_ends(const struct server_process_ends *n)
 {
 	if (n->ours >= 0)
 		close(n->ours);
@@ -83,50 +85,53 @@ static void close_ends(const struct ends *n)
 		close(n->sockets[i]);
 }
 
-/* What the child gets must be above the numbers that it will have there. */
-static int high(int fd)
+/* The child gets its descriptors under fixed numbers: the originals must be
+ * above these. */
+static int server_process_dup_high(int fd)
 {
 	return fcntl(fd, F_DUPFD_CLOEXEC, LISTEN_FD + SOCK_LISTEN_MAX + 1);
 }
 
-static int add(struct ends *n, int fd)
+static int server_process_add_end(struct server_process_ends *n, int fd)
 {
-	fd = high(fd);
+	fd = server_process_dup_high(fd);
 	if (fd < 0)
 		return -errno;
 	n->sockets[n->n++] = fd;
 	return 0;
 }
 
-static int open_ends(struct ends *n, const struct server_process_options *o,
-		     struct err *e)
+static int server_process_open_ends(struct server_process_ends *n,
+				    const struct server_process_options *o,
+				    struct err *e)
 {
 	int pipe[2], rc = 0;
 
-	*n = (struct ends){.ours = -1, .theirs = -1};
+	*n = (struct server_process_ends){.ours = -1, .theirs = -1};
 	if (pipe2(pipe, O_CLOEXEC) < 0) {
 		rc = -errno;
 	} else {
 		n->ours = pipe[1];
-		n->theirs = high(pipe[0]);
+		n->theirs = server_process_dup_high(pipe[0]);
 		if (n->theirs < 0)
 			rc = -errno;
 		close(pipe[0]);
 	}
 	while (rc == 0 && n->n < o->n)
-		rc = add(n, o->fds[n->n]);
+		rc = server_process_add_end(n, o->fds[n->n]);
 	if (rc == 0 && o->journal_fd >= 0)
-		rc = add(n, o->journal_fd);
+		rc = server_process_add_end(n, o->journal_fd);
 	if (rc == 0)
 		return 0;
-	close_ends(n);
-	return err_set(e, rc, "no pipe for the rendezvous server: %s",
+	server_process_close_ends(n);
+	return err_set(e, rc,
+		       "cannot make a pipe for the rendezvous server: %s",
 		       strerror(-rc));
 }
 
-/* One more word; the text may move, so argv gets its place later. */
-__attribute__((format(printf, 2, 3))) static void add_word(struct buf *b,
-							   const char *fmt, ...)
+/* Adds a word. The text may move: argv points into it only at the end. */
+__attribute__((format(printf, 2, 3))) static void server_process_add_word(
+	struct buf *b, const char *fmt, ...)
 {
 	char text[PATH_MAX + 64];
 	va_list ap;
@@ -137,43 +142,46 @@ __attribute__((format(printf, 2, 3))) static void add_word(struct buf *b,
 	buf_put(b, text, strlen(text) + 1);
 }
 
-static void put_etcd(struct buf *b, const struct server_process_options *o)
+static void server_process_put_etcd(struct buf *b,
+				    const struct server_process_options *o)
 {
 	const struct etcd_place *etcd = o->etcd;
 
-	add_word(b, "--etcd=%s", etcd->members);
-	add_word(b, "--etcd-lease=%lld", (long long)o->lease);
-	add_word(b, "--etcd-ttl=%ld", etcd->ttl_s);
+	server_process_add_word(b, "--etcd=%s", etcd->members);
+	server_process_add_word(b, "--etcd-lease=%lld", (long long)o->lease);
+	server_process_add_word(b, "--etcd-ttl=%ld", etcd->ttl_s);
 	if (etcd->https)
-		add_word(b, "--etcd-https");
+		server_process_add_word(b, "--etcd-https");
 	if (etcd->cacert[0])
-		add_word(b, "--etcd-cacert=%s", etcd->cacert);
+		server_process_add_word(b, "--etcd-cacert=%s", etcd->cacert);
 	if (etcd->cert[0])
-		add_word(b, "--etcd-cert=%s", etcd->cert);
+		server_process_add_word(b, "--etcd-cert=%s", etcd->cert);
 	if (etcd->key[0])
-		add_word(b, "--etcd-key=%s", etcd->key);
+		server_process_add_word(b, "--etcd-key=%s", etcd->key);
 }
 
-static void put_words(struct buf *b, const char *name,
-		      const struct server_process_options *o)
+static void server_process_put_words(struct buf *b, const char *name,
+				     const struct server_process_options *o)
 {
-	add_word(b, "%s", name);
-	add_word(b, "--listen-fd=%d", LISTEN_FD);
-	add_word(b, "--listen-fds=%d", o->n);
-	add_word(b, "--parent-fd=%d", PARENT_FD);
-	add_word(b, "--auth=parent");
+	server_process_add_word(b, "%s", name);
+	server_process_add_word(b, "--listen-fd=%d", LISTEN_FD);
+	server_process_add_word(b, "--listen-fds=%d", o->n);
+	server_process_add_word(b, "--parent-fd=%d", PARENT_FD);
+	server_process_add_word(b, "--auth=parent");
 	if (o->job)
-		add_word(b, "--job=%s", o->job);
+		server_process_add_word(b, "--job=%s", o->job);
 	if (o->journal)
-		add_word(b, "--journal=%s", o->journal);
+		server_process_add_word(b, "--journal=%s", o->journal);
 	else if (o->journal_fd >= 0)
-		add_word(b, "--journal-fd=%d", LISTEN_FD + o->n);
+		server_process_add_word(b, "--journal-fd=%d", LISTEN_FD + o->n);
 	if (o->etcd)
-		put_etcd(b, o);
+		server_process_put_etcd(b, o);
 }
 
-static pid_t start(const struct program *p, const struct ends *n,
-		   const struct server_process_options *o, struct err *e)
+static pid_t server_process_spawn(const struct program *p,
+				  const struct server_process_ends *n,
+				  const struct server_process_options *o,
+				  struct err *e)
 {
 	extern char **environ;
 	char *argv[WORDS_MAX + 1] = {NULL};
@@ -194,7 +202,7 @@ static pid_t start(const struct program *p, const struct ends *n,
 	};
 	pid_t pid;
 
-	put_words(&words, p->argv[0], o);
+	server_process_put_words(&words, p->argv[0], o);
 	for (size_t at = 0; at < words.len && argc < WORDS_MAX; argc++) {
 		argv[argc] = words.data + at;
 		at += strlen(words.data + at) + 1;
@@ -203,8 +211,8 @@ static pid_t start(const struct program *p, const struct ends *n,
 		pid = order.in;
 	else if (words.failed)
 		pid = err_set(e, words.failed,
-			      "no room for the rendezvous "
-			      "server's arguments");
+			      "out of memory for the rendezvous server's "
+			      "arguments");
 	else
 		pid = spawn_process(&order, e);
 	if (order.in >= 0)
@@ -213,8 +221,9 @@ static pid_t start(const struct program *p, const struct ends *n,
 	return pid;
 }
 
-/* A pipe holds so little before anybody reads. */
-static int hand_over(const struct auth *auth, int pipe, struct err *e)
+/* Does not block: a pipe holds these few bytes before they are read. */
+static int server_process_write_auth(const struct auth *auth, int pipe,
+				     struct err *e)
 {
 	unsigned char bytes[AUTH_BYTES];
 	int rc;
@@ -223,8 +232,8 @@ static int hand_over(const struct auth *auth, int pipe, struct err *e)
 	rc = file_write_all(pipe, bytes, sizeof(bytes));
 	proof_wipe(bytes, sizeof(bytes));
 	return rc < 0 ? err_set(e, rc,
-				"the secret does not go to the "
-				"rendezvous server: %s",
+				"cannot pass the secret to the rendezvous "
+				"server: %s",
 				strerror(-rc))
 		      : 0;
 }
@@ -233,23 +242,23 @@ int server_process_start(struct server_process *s,
 			 const struct server_process_options *o, struct err *e)
 {
 	struct program p;
-	struct ends n;
+	struct server_process_ends n;
 	pid_t pid;
-	int rc = find(&p, e);
+	int rc = server_process_find(&p, e);
 
 	if (rc < 0)
 		return rc;
-	rc = open_ends(&n, o, e);
+	rc = server_process_open_ends(&n, o, e);
 	if (rc == 0) {
-		rc = hand_over(o->auth, n.ours, e);
-		pid = rc < 0 ? rc : start(&p, &n, o, e);
+		rc = server_process_write_auth(o->auth, n.ours, e);
+		pid = rc < 0 ? rc : server_process_spawn(&p, &n, o, e);
 		rc = pid < 0 ? pid : 0;
 		if (rc == 0) {
 			s->pid = pid;
 			s->pipe = n.ours;
 			n.ours = -1;
 		}
-		close_ends(&n);
+		server_process_close_ends(&n);
 	}
 	program_release(&p);
 	return rc;
@@ -268,7 +277,7 @@ int server_process_is_stopped(const struct server_process *s)
 int server_process_send_auth(struct server_process *s, const struct auth *auth,
 			     struct err *e)
 {
-	return s->pipe < 0 ? 0 : hand_over(auth, s->pipe, e);
+	return s->pipe < 0 ? 0 : server_process_write_auth(auth, s->pipe, e);
 }
 
 void server_process_send_node_gone(struct server_process *s)

@@ -1,6 +1,7 @@
-/* server_process.h: the ddprdzv that this agent starts where the job meets at
- * its own address: found, started with the listening sockets, let go by closing
- * a pipe. Knows no protocol. */
+/* server_process.h: one ddprdzv as our child: found, started with the sockets
+ * that it listens on, and asked to exit by the end of a pipe. Owns the pid and
+ * its own end of that pipe; the descriptors stay the caller's. Starting may
+ * fail: no such program, no process, no descriptors. Knows no protocol. */
 #ifndef LAUNCHER_SERVER_PROCESS_H
 #define LAUNCHER_SERVER_PROCESS_H
 
@@ -11,13 +12,12 @@
 
 struct server_process {
 	pid_t pid; /* 0: none runs */
-	int pipe;  /* whose end tells it to go; -1: closed */
+	int pipe;  /* its end asks the server to exit; -1: closed */
 };
 
-#define SERVER_PROCESS_INIT \
-	{                   \
-		0, -1       \
-	}
+/* clang-format off */
+#define SERVER_PROCESS_INIT {0, -1}
+/* clang-format on */
 
 struct server_process_options {
 	const int *fds; /* n listening sockets */
@@ -25,31 +25,31 @@ struct server_process_options {
 	int journal_fd;		 /* where it keeps its state; -1: not there */
 	const char *journal;	 /* but in this file; NULL: in none */
 	const char *job;	 /* the only one that it serves; NULL: any */
-	const struct auth *auth; /* by which it lets in who proves itself */
-	/* where it is one of several, of which etcd chooses; NULL: it is not.
-	 * lease: the same for all that take each other's place here */
+	const struct auth *auth; /* how its clients prove themselves */
+	/* Where it is a candidate, of which etcd chooses one; NULL: it is not.
+	 * lease: the same for all servers that replace each other here. */
 	const struct etcd_place *etcd;
 	int64_t lease;
 };
 
-/* Starts $DDP_SERVER, else the ddprdzv beside this program, else that in $PATH,
- * with copies of the descriptors, which stay the caller's; auth goes to it
- * through the pipe, where nobody sees it. */
+/* Starts $DDP_SERVER, else the ddprdzv beside this program, else the one in
+ * $PATH, with copies of the descriptors. auth goes to it through the pipe,
+ * where no other process sees it. */
 int server_process_start(struct server_process *s,
 			 const struct server_process_options *o, struct err *e);
 
-/* It is there, and was sent SIGSTOP. */
+/* It runs, and is stopped by a signal (SIGSTOP). */
 int server_process_is_stopped(const struct server_process *s);
 
-/* By which it lets in from now on. */
+/* Its clients prove themselves like this from now on. */
 int server_process_send_auth(struct server_process *s, const struct auth *auth,
 			     struct err *e);
 
-/* This node has gone: jobs that are not over end, and nodes that come late
- * learn how, until server_process_stop. */
+/* This node has left: jobs that are not over end, and late nodes learn how,
+ * until server_process_stop. */
 void server_process_send_node_gone(struct server_process *s);
 
-/* Tells it to go; it ends by itself, later. */
+/* Asks it to exit, which it does later. Idempotent. */
 void server_process_stop(struct server_process *s);
 
 #endif

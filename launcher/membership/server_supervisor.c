@@ -1,4 +1,4 @@
-/* server_supervisor.c: starting a server, and starting it again. */
+/* server_supervisor.c: when a server that died is started again. */
 #include "launcher/membership/server_supervisor.h"
 
 #include <string.h>
@@ -13,121 +13,124 @@
 
 enum { RESTARTS_MS = 60000, REPLACED_STATUS = 75, CUT_OFF_STATUS };
 
-/* etcd's leases are positive, and 0 is none. */
+/* A lease's number in etcd is positive. */
 #define LEASE_MASK INT64_C(0x3fffffffffffffff)
 
-static int start(struct server_supervisor *h, struct err *e)
+static int server_supervisor_run(struct server_supervisor *s, struct err *e)
 {
 	const struct server_process_options order = {
-		.fds = h->fds,
-		.n = h->n,
-		.journal_fd = h->journal_fd,
-		.journal = h->journal,
-		.job = h->job,
-		.auth = &h->auth,
-		.etcd = h->etcd,
-		.lease = h->lease,
+		.fds = s->fds,
+		.n = s->n,
+		.journal_fd = s->journal_fd,
+		.journal = s->journal,
+		.job = s->job,
+		.auth = &s->auth,
+		.etcd = s->etcd,
+		.lease = s->lease,
 	};
 
-	int rc = server_process_start(&h->server, &order, e);
+	int rc = server_process_start(&s->server, &order, e);
 
-	if (rc == 0 && h->node_gone)
-		server_process_send_node_gone(&h->server);
+	if (rc == 0 && s->is_node_gone)
+		server_process_send_node_gone(&s->server);
 	return rc;
 }
 
-static void let_go(struct server_supervisor *h)
+static void server_supervisor_release(struct server_supervisor *s)
 {
-	while (h->n > 0)
-		close(h->fds[--h->n]);
-	if (h->journal_fd >= 0)
-		close(h->journal_fd);
-	h->journal_fd = -1;
-	auth_wipe(&h->auth);
+	while (s->n > 0)
+		close(s->fds[--s->n]);
+	if (s->journal_fd >= 0)
+		close(s->journal_fd);
+	s->journal_fd = -1;
+	auth_wipe(&s->auth);
 }
 
-/* Without one the job can do, too; and etcd has another. */
-static void open_journal(struct server_supervisor *h,
-			 const struct server_supervisor_options *o)
+/* A job runs without a journal as well; with etcd, that is the journal. */
+static void server_supervisor_open_journal(
+	struct server_supervisor *s, const struct server_supervisor_options *o)
 {
-	h->journal =
+	s->journal =
 		o->journal && strcmp(o->journal, "none") ? o->journal : NULL;
 	if (o->etcd)
-		h->journal = NULL;
+		s->journal = NULL;
 	else if (!o->journal)
-		h->journal_fd = memfd_create("ddprdzv-journal", MFD_CLOEXEC);
-	h->keeps = h->journal || h->journal_fd >= 0 || o->etcd;
+		s->journal_fd = memfd_create("ddprdzv-journal", MFD_CLOEXEC);
+	s->has_journal = s->journal || s->journal_fd >= 0 || o->etcd;
 }
 
-static int make_lease(struct server_supervisor *h, struct err *e)
+static int server_supervisor_make_lease(struct server_supervisor *s,
+					struct err *e)
 {
-	int rc = random_bytes(&h->lease, sizeof(h->lease), e);
+	int rc = random_bytes(&s->lease, sizeof(s->lease), e);
 
-	h->lease = (h->lease & LEASE_MASK) | 1;
+	s->lease = (s->lease & LEASE_MASK) | 1;
 	return rc < 0 ? rc : 0;
 }
 
-int server_supervisor_start(struct server_supervisor *h,
+int server_supervisor_start(struct server_supervisor *s,
 			    const struct server_supervisor_options *o,
 			    struct auth *client, struct err *e)
 {
 	struct auth same = *client;
-	int rc = auth_for_server(&h->auth, o->etcd ? &same : client, e);
+	int rc = auth_for_server(&s->auth, o->etcd ? &same : client, e);
 
 	auth_wipe(&same);
-	memcpy(h->fds, o->fds, (size_t)o->n * sizeof(*o->fds));
-	h->n = o->n;
-	h->job = o->job;
-	h->etcd = o->etcd;
-	open_journal(h, o);
+	memcpy(s->fds, o->fds, (size_t)o->n * sizeof(*o->fds));
+	s->n = o->n;
+	s->job = o->job;
+	s->etcd = o->etcd;
+	server_supervisor_open_journal(s, o);
 	if (rc == 0 && o->etcd)
-		rc = make_lease(h, e);
+		rc = server_supervisor_make_lease(s, e);
 	if (rc == 0)
-		rc = start(h, e);
+		rc = server_supervisor_run(s, e);
 	if (rc < 0)
-		let_go(h);
+		server_supervisor_release(s);
 	return rc;
 }
 
-void server_supervisor_learn_key(struct server_supervisor *h,
+void server_supervisor_learn_key(struct server_supervisor *s,
 				 const struct proof *key)
 {
 	struct err e = ERR_INIT;
 
-	if (!(h->auth.methods & WIRE_BY_MUNGE) ||
-	    (h->auth.is_key && memcmp(&h->auth.secret, key, sizeof(*key)) == 0))
+	if (!(s->auth.methods & WIRE_BY_MUNGE) ||
+	    (s->auth.is_key && memcmp(&s->auth.secret, key, sizeof(*key)) == 0))
 		return;
-	h->auth.secret = *key;
-	h->auth.is_key = 1;
-	if (server_process_send_auth(&h->server, &h->auth, &e) < 0)
+	s->auth.secret = *key;
+	s->auth.is_key = 1;
+	if (server_process_send_auth(&s->server, &s->auth, &e) < 0)
 		log_warn("%s", e.text);
 }
 
-/* Another one is the job's server: that was no failure of its own. */
-static int was_replaced(const struct server_supervisor *h, int status)
+/* etcd chose another server: this one did not fail. */
+static int server_supervisor_was_replaced(const struct server_supervisor *s,
+					  int status)
 {
-	return h->etcd && WIFEXITED(status) &&
+	return s->etcd && WIFEXITED(status) &&
 	       (WEXITSTATUS(status) == REPLACED_STATUS ||
 		WEXITSTATUS(status) == CUT_OFF_STATUS);
 }
 
-/* A crash; one that ended by itself would do so again. */
-static int may_start_again(struct server_supervisor *h, int status)
+/* After a crash; a server that exited would exit again. */
+static int server_supervisor_may_restart(struct server_supervisor *s,
+					 int status)
 {
 	uint64_t now = clock_ms();
-	uint64_t *oldest = &h->restarts_ms[h->restarts % SERVER_RESTARTS_MAX];
+	uint64_t *oldest = &s->restarts_ms[s->restarts % SERVER_RESTARTS_MAX];
 
-	if (was_replaced(h, status))
+	if (server_supervisor_was_replaced(s, status))
 		return 1;
-	if (!WIFSIGNALED(status) || !h->keeps ||
-	    (h->restarts >= SERVER_RESTARTS_MAX && now - *oldest < RESTARTS_MS))
+	if (!WIFSIGNALED(status) || !s->has_journal ||
+	    (s->restarts >= SERVER_RESTARTS_MAX && now - *oldest < RESTARTS_MS))
 		return 0;
 	*oldest = now;
-	h->restarts++;
+	s->restarts++;
 	return 1;
 }
 
-static void say_how(pid_t pid, int status, struct err *e)
+static void server_supervisor_describe_end(pid_t pid, int status, struct err *e)
 {
 	char name[SIGNAL_NAME_MAX];
 
@@ -143,43 +146,44 @@ static void say_how(pid_t pid, int status, struct err *e)
 			(int)pid, WEXITSTATUS(status));
 }
 
-enum server_end server_supervisor_reaped(struct server_supervisor *h, pid_t pid,
+enum server_end server_supervisor_reaped(struct server_supervisor *s, pid_t pid,
 					 int status, struct err *e)
 {
 	struct err why = ERR_INIT;
-	int was_told = h->server.pipe < 0;
+	int was_told = s->server.pipe < 0;
 
-	if (!pid || pid != h->server.pid)
+	if (!pid || pid != s->server.pid)
 		return SERVER_NOT_OURS;
-	h->server.pid = 0;
-	server_process_stop(&h->server); /* our end of its pipe */
+	s->server.pid = 0;
+	server_process_stop(&s->server); /* our end of its pipe */
 	if (was_told)
 		return SERVER_ENDED;
-	h->cut_off = was_replaced(h, status) &&
+	s->cut_off = server_supervisor_was_replaced(s, status) &&
 		     WEXITSTATUS(status) == CUT_OFF_STATUS;
-	say_how(pid, status, e);
-	if (may_start_again(h, status)) {
-		if (start(h, &why) == 0) {
-			if (was_replaced(h, status)) /* it has said so */
+	server_supervisor_describe_end(pid, status, e);
+	if (server_supervisor_may_restart(s, status)) {
+		if (server_supervisor_run(s, &why) == 0) {
+			if (server_supervisor_was_replaced(
+				    s, status)) /* it has logged that */
 				return SERVER_RESTARTED;
-			h->again_ms = clock_ms();
+			s->again_ms = clock_ms();
 			log_warn("%s: started again, the job goes on", e->text);
 			return SERVER_RESTARTED;
 		}
 		log_warn("it cannot be started again: %s", why.text);
 	}
-	let_go(h);
+	server_supervisor_release(s);
 	return SERVER_LOST;
 }
 
-void server_supervisor_node_gone(struct server_supervisor *h)
+void server_supervisor_node_gone(struct server_supervisor *s)
 {
-	h->node_gone = 1;
-	server_process_send_node_gone(&h->server);
+	s->is_node_gone = 1;
+	server_process_send_node_gone(&s->server);
 }
 
-void server_supervisor_stop(struct server_supervisor *h)
+void server_supervisor_stop(struct server_supervisor *s)
 {
-	let_go(h);
-	server_process_stop(&h->server);
+	server_supervisor_release(s);
+	server_process_stop(&s->server);
 }

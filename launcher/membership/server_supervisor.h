@@ -1,7 +1,8 @@
-/* server_supervisor.h: the server that this process has: its socket and its
- * journal stay ours, so that a ddprdzv which dies is started again and goes on
- * with them. Three times a minute, and only where it keeps a journal, or etcd
- * does; one that etcd took its place from always is, to stand by. */
+/* server_supervisor.h: supervises the ddprdzv that we started: keeps its
+ * sockets and its journal open, so that another one can go on with them when it
+ * dies. It is started again up to three times a minute, and only if its state
+ * is in a journal or in etcd; a candidate that etcd has replaced always is, to
+ * stand by. Owns all that it was started with; fails as server_process.h. */
 #ifndef LAUNCHER_SERVER_SUPERVISOR_H
 #define LAUNCHER_SERVER_SUPERVISOR_H
 
@@ -20,56 +21,54 @@ struct server_supervisor {
 	const char *job, *journal;     /* the caller's */
 	const struct etcd_place *etcd; /* the caller's; NULL: none */
 	int64_t lease;		       /* in etcd, of each of them */
-	struct auth auth;	       /* the next one's, too */
-	int keeps;		       /* it has a journal */
-	uint64_t again_ms; /* when it was last said that it is started again */
-	int node_gone;	   /* the next one has to know it, too */
+	struct auth auth;	       /* also for the next one */
+	int has_journal;
+	int is_node_gone; /* the next one has to know it as well */
 	int cut_off; /* the last one reached neither etcd nor other nodes */
+	uint64_t again_ms; /* when its restart was last logged; 0: never */
 	uint64_t restarts_ms[SERVER_RESTARTS_MAX];
 	unsigned restarts;
 };
 
-#define SERVER_SUPERVISOR_INIT                                  \
-	{                                                       \
-		.server = SERVER_PROCESS_INIT, .journal_fd = -1 \
-	}
+/* clang-format off */
+#define SERVER_SUPERVISOR_INIT {.server = SERVER_PROCESS_INIT, .journal_fd = -1}
+/* clang-format on */
 
 struct server_supervisor_options {
-	const int *fds; /* n listening sockets, taken also where it fails */
+	const int *fds; /* n listening sockets; taken, even on failure */
 	int n;
 	const char *job;     /* as in server_process_options */
 	const char *journal; /* a file; "none"; NULL: in memory, gone with us */
-	const struct etcd_place *etcd; /* keeps it instead; NULL: no etcd */
+	const struct etcd_place *etcd; /* has the state; NULL: no etcd */
 };
 
-/* client: our own way to prove ourselves to it, which changes as
- * auth_for_server says; not with etcd, where the job's server may be another
- * one. */
-int server_supervisor_start(struct server_supervisor *h,
+/* client: how we prove ourselves to it, which changes as auth_for_server says;
+ * not with etcd, where the job's server may be another node's. */
+int server_supervisor_start(struct server_supervisor *s,
 			    const struct server_supervisor_options *o,
 			    struct auth *client, struct err *e);
 
-/* The job's key, as its server has told us: ours, where munge gave each of them
- * a secret of its own, lets the job's workers in by it from now on. */
-void server_supervisor_learn_key(struct server_supervisor *h,
+/* The job's key, as the job's server has sent it. With munge each candidate has
+ * drawn a key of its own: ours accepts the job's workers by this one from now
+ * on. */
+void server_supervisor_learn_key(struct server_supervisor *s,
 				 const struct proof *key);
 
 enum server_end {
-	SERVER_NOT_OURS, /* another child's end */
-	SERVER_ENDED,
-	SERVER_RESTARTED, /* it died, and has been started again: that was said
-			   */
+	SERVER_NOT_OURS,  /* another child ended */
+	SERVER_ENDED,	  /* as it was asked to */
+	SERVER_RESTARTED, /* it died, and another one runs; logged */
 	SERVER_LOST,	  /* it died, e says how, and nobody listens any more */
 };
 
 /* A child has ended. */
-enum server_end server_supervisor_reaped(struct server_supervisor *h, pid_t pid,
+enum server_end server_supervisor_reaped(struct server_supervisor *s, pid_t pid,
 					 int status, struct err *e);
 
 /* As server_process_send_node_gone. */
-void server_supervisor_node_gone(struct server_supervisor *h);
+void server_supervisor_node_gone(struct server_supervisor *s);
 
-/* Tells it to go; it ends by itself, later. Idempotent. */
-void server_supervisor_stop(struct server_supervisor *h);
+/* Asks it to exit, which it does later. Idempotent. */
+void server_supervisor_stop(struct server_supervisor *s);
 
 #endif

@@ -1,6 +1,6 @@
-/* vouch.c: the kernel says whose the socket is; ours are those of the user that
- * this ddprun, and so its workers, run as. Names of users are not looked up:
- * that may ask a directory on the network, and block. */
+/* vouch.c: the kernel knows which user a socket belongs to; ours are those of
+ * the user that this ddprun and its workers run as. Users have numbers here:
+ * looking up a name may ask a directory on the network, and block. */
 #include "launcher/membership/vouch.h"
 
 #include <stdio.h>
@@ -32,19 +32,19 @@ struct wire_items vouch_addrs(struct vouch *v)
 				   SLICE(v->addrs.data, v->addrs.len)};
 }
 
-static int get_addr(struct slice text, uint16_t port, struct sock_addr *a,
-		    struct err *e)
+static int vouch_parse_addr(struct slice text, uint16_t port,
+			    struct sock_addr *a, struct err *e)
 {
 	char host[SOCK_HOST_MAX];
 
 	snprintf(host, sizeof(host), "%.*s", SLICE_FMT(text));
 	if (sock_addr_number(host, port, a))
 		return 0;
-	return err_set(e, ERR_PROTOCOL, "VOUCH: '%s' is no address", host);
+	return err_set(e, ERR_PROTOCOL, "VOUCH: '%s' is not an address", host);
 }
 
-/* The first numbers of a file of /proc, at most n; returns how many. */
-static int numbers_of(const char *path, unsigned long long *out, int n)
+/* Reads up to n numbers from a file of /proc; returns how many there were. */
+static int vouch_read_numbers(const char *path, unsigned long long *out, int n)
 {
 	FILE *f = fopen(path, "re");
 	int got = 0;
@@ -61,18 +61,18 @@ int vouch_tells_users_apart(void)
 	unsigned long long overflow = 65534, map[4];
 	int mapped;
 
-	numbers_of("/proc/sys/kernel/overflowuid", &overflow, 1);
+	vouch_read_numbers("/proc/sys/kernel/overflowuid", &overflow, 1);
 	if (geteuid() != overflow)
 		return 1;
-	/* Outside of all user namespaces it is a user as any other. */
-	mapped = numbers_of("/proc/self/uid_map", map, 4);
+	/* Outside of all user namespaces it is an ordinary user. */
+	mapped = vouch_read_numbers("/proc/self/uid_map", map, 4);
 	return mapped == 3 && map[0] == 0 && map[1] == 0 &&
 	       map[2] == UINT32_MAX;
 }
 
-/* What the kernel found, and what it means. */
-static void judge(int found, uid_t uid, const struct err *why,
-		  struct wire_vouched *m, char *text, size_t size)
+/* What the kernel found becomes the answer. */
+static void vouch_judge(int found, uid_t uid, const struct err *why,
+			struct wire_vouched *m, char *text, size_t size)
 {
 	int ours = found == SOCKET_OWNED && uid == geteuid();
 
@@ -83,24 +83,23 @@ static void judge(int found, uid_t uid, const struct err *why,
 		return;
 	if (ours)
 		snprintf(text, size,
-			 "ddprun there runs in a user namespace "
-			 "in which all users' sockets look like its own (user "
-			 "%u); map the user id, or start with --store-open",
+			 "ddprun there runs in a user namespace in which all "
+			 "users' sockets look like its own (user %u); map the "
+			 "user id, or start with --store-open",
 			 (unsigned)uid);
 	else if (found == SOCKET_OWNED)
 		snprintf(text, size,
-			 "the socket there belongs to user %u, and "
-			 "the job to user %u",
+			 "the socket there belongs to user %u, but the job to "
+			 "user %u",
 			 (unsigned)uid, (unsigned)geteuid());
 	else if (found == SOCKET_CLOSED)
 		snprintf(text, size,
-			 "it was closed there before it was known "
-			 "whose it is");
+			 "it was closed there before its owner was found");
 	else if (found == SOCKET_NONE)
 		snprintf(text, size,
-			 "ddprun there sees no such socket; if it "
-			 "comes through a NAT, or out of a container with a "
-			 "network of its own, start with --store-open");
+			 "ddprun there sees no such socket; if the client "
+			 "comes through NAT, or from a container with its own "
+			 "network, start with --store-open");
 	else
 		snprintf(text, size, "%.400s; start with --store-open",
 			 why->text);
@@ -118,15 +117,15 @@ int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
 	int rc = wire_get_vouch(f, &m, e);
 
 	if (rc == 0)
-		rc = get_addr(m.peer, m.peer_port, &peer, e);
+		rc = vouch_parse_addr(m.peer, m.peer_port, &peer, e);
 	if (rc == 0)
-		rc = get_addr(m.own, m.own_port, &own, e);
+		rc = vouch_parse_addr(m.own, m.own_port, &own, e);
 	if (rc < 0)
 		return rc;
 	answer = (struct wire_vouched){.number = m.number};
-	/* its own end is what the server calls the peer */
+	/* the client's own end is the server's peer */
 	rc = socket_owner(&v->finder, &peer, &own, &whose, &why);
-	judge(rc, whose.uid, &why, &answer, text, sizeof(text));
+	vouch_judge(rc, whose.uid, &why, &answer, text, sizeof(text));
 	answer.text = SLICE_STR(text);
 	wire_put_vouched(out, WIRE_VOUCHED, WIRE_NOTICE, 0, &answer);
 	return 0;
@@ -137,8 +136,8 @@ uint64_t vouch_inode(struct vouch *v, const struct wire_waiting *x)
 	struct sock_addr peer, own;
 	struct socket_whose whose;
 
-	if (get_addr(x->peer, x->peer_port, &peer, NULL) < 0 ||
-	    get_addr(x->own, x->own_port, &own, NULL) < 0 ||
+	if (vouch_parse_addr(x->peer, x->peer_port, &peer, NULL) < 0 ||
+	    vouch_parse_addr(x->own, x->own_port, &own, NULL) < 0 ||
 	    socket_owner(&v->finder, &peer, &own, &whose, NULL) != SOCKET_OWNED)
 		return 0;
 	return whose.inode;

@@ -1,5 +1,7 @@
-/* vouch.h: this node's word for those who connect from here to PyTorch's store:
- * at which addresses it may be asked, and what it answers. */
+/* vouch.h: what this node tells the server about those who connect from here to
+ * PyTorch's store, which takes no proof: its addresses, at which it may be
+ * asked, and which user a socket belongs to. Owns the list of addresses and the
+ * search in /proc. Not finding a socket is an answer, no failure. */
 #ifndef LAUNCHER_VOUCH_H
 #define LAUNCHER_VOUCH_H
 
@@ -8,7 +10,7 @@
 
 struct vouch {
 	struct socket_finder finder;
-	struct buf addrs; /* JOIN's and RESUME's list, of the last time */
+	struct buf addrs; /* the list of the last JOIN or RESUME */
 };
 
 void vouch_init(struct vouch *v);
@@ -17,12 +19,13 @@ struct wire_items vouch_addrs(struct vouch *v);
 /* Answers a VOUCH into out. ERR_PROTOCOL with text. */
 int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
 		 struct err *e);
-/* Of the socket here of who waits, by which /proc names it; 0: not known. */
+/* The inode of the socket here of the client that waits, as /proc names it; 0:
+ * not known. */
 uint64_t vouch_inode(struct vouch *v, const struct wire_waiting *x);
 void vouch_release(struct vouch *v);
 
-/* Whether sockets of our user can be told from those of others. In a user
- * namespace that has no place for our user id, every user's look the same. */
+/* Whether our user's sockets can be told from those of others. In a user
+ * namespace that does not map our user id, every user's look the same. */
 int vouch_tells_users_apart(void);
 
 #endif

@@ -241,7 +241,7 @@ with_name() {
 	# h2's ddprun comes later
 	on_login job srun -w h1,h2 --ntasks-per-node 1 sh -c \
 		'[ $SLURM_NODEID = 0 ] || read x <go; exec ddprun --nproc-per-node 1 echo hello'
-	await "$T/job.err" 'waiting 1 s at h1:[0-9]+ for 1 of 2 nodes \(job .slurm-[0-9.]+.\): node 1 \(h2, not connected\); srun starts ddprun there, too$'
+	await "$T/job.err" 'waiting 1 s at h1:[0-9]+ for 1 of 2 nodes \(job .slurm-[0-9.]+.\): node 1 \(h2, not connected\); srun starts ddprun there as well$'
 	echo >go
 	finish job
 	has "$out" '^\[1\] hello$'

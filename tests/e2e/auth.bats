@@ -124,7 +124,7 @@ one=first-token-of-ours two=second-token-of-theirs
 
 @test "--auth none on one node names the address of its server" {
 	expect 0 ddprun --auth none sh -c 'echo "$DDP_RDZV_ENDPOINT"'
-	has "$err" "^ddprun: warning: --auth none: whoever reaches ${out#*] } can join job 'none', "
+	has "$err" "^ddprun: warning: --auth none: anyone who can reach ${out#*] } can join job 'none', "
 }
 
 @test "--auth none prints one line about its meaning, and only meets --auth none" {
@@ -132,7 +132,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	DDP_LOG=debug node a --auth none
 	await "$T/a.err" 'debug: 1 of 2 nodes are there'
 	[ "$(grep -c -- '--auth none' "$T/a.err")" = 1 ]
-	has "$(<"$T/a.err")" "^ddprun: warning: --auth none: whoever reaches $at can join job 'none', read what it stores there and end it\$"
+	has "$(<"$T/a.err")" "^ddprun: warning: --auth none: anyone who can reach $at can join job 'none', read what it stores there and end it\$"
 	node b
 	finish b 77
 	has "$err" "rendezvous server $at: it lets everybody in \(--auth none\)"

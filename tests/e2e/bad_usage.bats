@@ -113,7 +113,7 @@ refused() {
 		--rdzv-conf join_timeout=soon true
 	refused 2 "--rdzv-conf: store_type=file: ddprun meets over TCP only" \
 		--rdzv-conf store_type=file true
-	refused 2 "--rdzv-conf is_host=1: no address of the endpoint '192.0.2.1:9' is this host's" \
+	refused 2 "--rdzv-conf is_host=1: the endpoint '192.0.2.1:9' has no address of this host" \
 		--rdzv-endpoint 192.0.2.1:9 --rdzv-conf is_host=1 true
 	expect 0 ddprun --rdzv-conf plugin=1 true
 	has "$err" '^ddprun: warning: --rdzv-conf: plugin is ignored'
@@ -144,7 +144,7 @@ refused() {
 		"${with[@]}" --rdzv-id j --rdzv-conf is_host=1 true
 	refused 2 "--rdzv-conf: cacert, cert and key are for protocol=https" \
 		"${with[@]}" --rdzv-id j --rdzv-conf cacert=f true
-	refused 2 "--local-addr 192.0.2.7 is no address of this host's" \
+	refused 2 "--local-addr 192.0.2.7 is not an address of this host" \
 		"${with[@]}" --rdzv-id j --local-addr 192.0.2.7 true
 }
 
@@ -185,7 +185,7 @@ refused() {
 	start other w_port closing
 	await other.out '^[0-9]'
 	expect 76 ddprun --rdzv-endpoint "127.0.0.1:$line" true
-	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*closes each connection without a word"
+	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*closes each connection without an answer"
 }
 
 @test "a missing server program is an error" {

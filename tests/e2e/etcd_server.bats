@@ -145,7 +145,7 @@ key64() {
 		has "$out" "^the job has no server yet $of\$"
 	done
 	finish node 75
-	has "$err" "nobody became the server of job 'j' at etcd .*: $of"
+	has "$err" "no node became the server of job 'j' at etcd .*: $of"
 	begin waiting rdzv_client told agent "${at[a]}" j
 	echo >&9
 	finish waiting

@@ -45,10 +45,10 @@ here() {
 	node a without
 	node b without
 	finish a
-	has "$err" "^ddprun: who joins is known by $key\$"
-	[ "$(grep -c 'is known by' <<<"$err")" = 1 ]
+	has "$err" "^ddprun: joining nodes authenticate with $key\$"
+	[ "$(grep -c 'authenticate with' <<<"$err")" = 1 ]
 	finish b
-	has "$err" "^ddprun: who joins is known by $key\$"
+	has "$err" "^ddprun: joining nodes authenticate with $key\$"
 	# what is started alone wonders about nothing
 	start alone image without ddprun true
 	finish alone
@@ -84,7 +84,7 @@ here() {
 	node a with
 	node b with
 	finish a
-	has "$err" "^ddprun: who joins is known by the key file $T/config/ddprun/key on $(hostname), as $down\$"
+	has "$err" "^ddprun: joining nodes authenticate with the key file $T/config/ddprun/key on $(hostname), as $down\$"
 	finish b
 	node c with DDP_AUTH=munge
 	finish c 77

@@ -264,7 +264,7 @@ server() {
 	port
 	expect 75 ddprun --rdzv-endpoint "$meet" --nnodes 2 \
 		--rdzv-timeout 2 true
-	has "$err" "^ddprun: error: gave up after 2 s: only 1 of 2 nodes came to $where \(job 'none'\)"
+	has "$err" "^ddprun: error: gave up after 2 s: only 1 of 2 nodes joined at $where \(job 'none'\)"
 	nothing_left
 }
 

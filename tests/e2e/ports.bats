@@ -52,12 +52,12 @@ print(s.getsockname()[1], flush=True)
 time.sleep(1000)'
 	await holder.out .
 	expect 71 ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$line" true
-	has "$err" "^ddprun: error: rendezvous server 127.0.0.1:$line: the port is in use on this host \\(.*\\), but nobody listens there; .*; choose another port with --rdzv-endpoint HOST:PORT$"
+	has "$err" "^ddprun: error: rendezvous server 127.0.0.1:$line: the port is in use on this host \\(.*\\), but no process listens on it; .*; choose another port with --rdzv-endpoint HOST:PORT$"
 }
 
 @test "port 0 of another host is not guessed" {
 	expect 2 ddprun --nnodes 2 --rdzv-endpoint 192.0.2.1:0 true
-	[ "$err" = "ddprun: error: the port of the rendezvous 192.0.2.1:0 is 0, which is a free one of that host's: start ddprun there first, and here with the port that it says" ]
+	[ "$err" = "ddprun: error: the rendezvous 192.0.2.1:0 has port 0, which is any free port of that host: start ddprun there first, and here with the port that it prints" ]
 }
 
 @test "ddprdzv prints what port 0 has become, the same at all addresses of a name" {

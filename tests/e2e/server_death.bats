@@ -433,7 +433,7 @@ same_workers() { # NAME N
 	await j.out 'up 0'
 	server_of j
 	kill -9 "$server"
-	await j.err "$server\) was killed by .*nobody starts it again; the workers go on"
+	await j.err "$server\) was killed by .*it is not started again; the workers go on"
 	open_gate 0
 	finish j 0
 }
@@ -451,7 +451,7 @@ same_workers() { # NAME N
 	done
 	server_of j
 	kill -9 "$server"
-	await j.err "$server\) was killed by .*nobody starts it again"
+	await j.err "$server\) was killed by .*it is not started again"
 	open_gate 0
 	finish j 0
 }
@@ -581,4 +581,16 @@ same_workers() { # NAME N
 	has "$out" "^\[1\] year$((year - 10))"
 	same_workers j 2
 	[ "$(grep -c "1 'v'" <<<"$out")" = 2 ]
+}
+
+@test "DDP_LOG=debug prints each edge of the membership" {
+	gates 0
+	export T
+	DDP_LOG=debug job j --standalone -- "$gate"
+	await j.out 'up 0'
+	kill_server_of j
+	await j.err 'membership: RECONNECTING -> RUNNING, resumed'
+	open_gate 0
+	finish j 0
+	[ "$(sed -n 's/.*membership: \([^:]*\).*/\1/p' <<<"$err" | paste -sd/)" = "IDLE -> CONNECTING, join/CONNECTING -> WAITING, greeted/WAITING -> RUNNING, start/RUNNING -> RECONNECTING, away/RECONNECTING -> RECONNECTING, greeted/RECONNECTING -> RUNNING, resumed/RUNNING -> CLOSED, job-end/CLOSED -> CLOSED, close" ]
 }

@@ -36,7 +36,7 @@ other_or_skip() {
 [0] mine is kept' ]
 	# once, though it came three times
 	[ "$(grep -c 'closed a connection' <<<"$err")" = 1 ]
-	has "$err" "^ddprdzv: warning: job '.*': closed a connection to PyTorch's store from 127.0.0.1 \\(.*\\): the socket there belongs to user 65534, and the job to user 0$"
+	has "$err" "^ddprdzv: warning: job '.*': closed a connection to PyTorch's store from 127.0.0.1 \\(.*\\): the socket there belongs to user 65534, but the job to user 0$"
 }
 
 @test "--store-open admits everybody, and says so" {
@@ -73,7 +73,7 @@ other_or_skip() {
 	[ "$out" = '[0] sent
 [0] other is value
 [0] key is ' ]
-	has "$err" 'from 127.0.0.1 \(.*\): (it was closed there before it was known whose it is|ddprun there sees no such socket; .*)$'
+	has "$err" 'from 127.0.0.1 \(.*\): (it was closed there before its owner was found|ddprun there sees no such socket; .*)$'
 }
 
 @test "an agent that does not answer is named, and its client closed" {
@@ -131,7 +131,7 @@ other_or_skip() {
 		w_knock AT ::1 \$MASTER_PORT ping"
 	[ "$out" = '[0] closed
 [0] answered' ]
-	has "$err" "closed a connection to PyTorch's store from ::1 \\(.*\\): the socket there belongs to user 65534, and the job to user 0$"
+	has "$err" "closed a connection to PyTorch's store from ::1 \\(.*\\): the socket there belongs to user 65534, but the job to user 0$"
 }
 
 @test "over IPv6 a worker is admitted as well" {
@@ -163,5 +163,5 @@ other_or_skip() {
 [0] sent
 [0] closed
 [0] mine is kept' ]
-	has "$err" 'the socket there belongs to user 65534, and the job to user 0$'
+	has "$err" 'the socket there belongs to user 65534, but the job to user 0$'
 }

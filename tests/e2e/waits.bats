@@ -66,7 +66,7 @@ worker() {
 		--rdzv-timeout 2.5 true
 	finish job -
 	has "$err" '^ddprun: waiting [12] s at 127\.0\.0\.1:[0-9]+ for 2 of 3 nodes \(job .none.\): node 1 \(not connected\), node 2 \(not connected\); start the others with '
-	has "$err" "^ddprun: error: gave up after 2.5 s: only 1 of 3 nodes came to .*; waited for 2 of 3 nodes: node 1 \(not connected\), node 2 \(not connected\); start them all"
+	has "$err" "^ddprun: error: gave up after 2.5 s: only 1 of 3 nodes joined at .*; waited for 2 of 3 nodes: node 1 \(not connected\), node 2 \(not connected\); start them all"
 	[ "$status" != 0 ]
 }
 

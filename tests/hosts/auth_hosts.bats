@@ -71,7 +71,7 @@ first_is_taken() {
 	for job in '' '--job slurm-12.1'; do
 		first_is_taken $job
 		task 0 a $one DDP_LOG=debug ddprun --nproc-per-node 1 true
-		await a.err "^ddprun: port $port of h1 is another process's; the job's server takes the next"
+		await a.err "^ddprun: port $port of h1 is in use by another process; the job's server tries the next one"
 		await a.err 'debug: 1 of 2 nodes are there'
 		task 1 b $two ddprun --nproc-per-node 1 true
 		finish b 77

@@ -69,7 +69,7 @@ await_world() {
 	await_world 1 0 4 h1
 	# cut off as it is, it knows and stops its own
 	finish on_h2 69
-	has "$err" "server at (h1|[0-9.]+):[0-9]+ is silent for 3 s.*; stopping this node's workers\$"
+	has "$err" "server at (h1|[0-9.]+):[0-9]+ has been silent for 3 s.*; stopping this node's workers\$"
 	signal on_h1 TERM
 	finish on_h1 143
 	nothing_left
@@ -252,7 +252,7 @@ await_world() {
 	await_world 2 0 0 h1 h2
 	cable_cut h1
 	finish on_h2 69
-	has "$err" "the rendezvous server at h1:29400 is silent for 3 s"
+	has "$err" "the rendezvous server at h1:29400 has been silent for 3 s"
 	finish on_h1 69
 	has "$err" 'node 1 \(h2\) was lost: not heard from'
 	nothing_left

@@ -75,7 +75,7 @@ says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 	# an address at which others could not listen
 	node h2 2 --local-addr 10.79.0.3 true
 	finish on_h2 2
-	has "$err" "--local-addr 10.79.0.3 is no address of this host's"
+	has "$err" "--local-addr 10.79.0.3 is not an address of this host"
 	nothing_in_etcd
 }
 
