@@ -160,7 +160,7 @@ refused() {
 @test "an endpoint that is invalid or does not resolve is an error" {
 	refused 2 "endpoint ':29400': the host is empty" \
 		--rdzv-endpoint :29400 true
-	refused 2 "endpoint 'h:99999': the port is no number" \
+	refused 2 "endpoint 'h:99999': the port is not a number from 0 to 65535" \
 		--rdzv-endpoint h:99999 true
 	refused 2 "host 'no-such-host.invalid' does not resolve: .*; check the name" \
 		--nnodes 2 --rdzv-endpoint no-such-host.invalid true
