@@ -2,7 +2,7 @@
  * of functions: shm and tcp have one each. The engine (comm/) and the
  * algorithms (this room) see a transport only through its row, and a transport
  * knows neither of them. A third one, say RDMA, is a new room with a row, and a
- * place in comm/cpu.h and comm/cpu_start.c.
+ * place in comm/cpu.h and comm/cpu_start.c; test_transport.c has one in memory.
  *
  * A row has three groups of functions. Every transport moves messages between
  * two ranks. For collectives it either moves the messages of an algorithm's
