@@ -225,7 +225,7 @@ $(call objs,$(unit_sources)): extra_cflags = -Og
 
 # Some tests replace the clock, connect, wake-ups or malloc.
 $(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
-$(O)/tests/test_remote_order: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc
+$(O)/tests/test_remote_spec: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc
 $(O)/tests/test_client: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=connect
 $(O)/tests/test_engine: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=syscall
 $(O)/tests/test_engine_tcp: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=poll,--wrap=__poll_chk

@@ -23,8 +23,8 @@
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 #include "launcher/requeue.h"
-#include "launcher/ssh/remote.h"
-#include "launcher/ssh/remote_end.h"
+#include "launcher/ssh/launch.h"
+#include "launcher/ssh/proxy.h"
 #include "launcher/worker/spawn.h"
 #include "launcher/worker/sweep.h"
 
@@ -162,7 +162,7 @@ static int run_command(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "status") == 0)
 		return status_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
-		return remote_end_main(argc, argv);
+		return proxy_main(argc, argv);
 	remote_node_init();
 	rc = config_parse(&config, argc, argv, &e);
 	if (rc == OPTION_WANT_HELP) {
@@ -188,7 +188,7 @@ static int run_command(int argc, char **argv)
 		return EXIT_BAD_USAGE;
 	}
 	if (rc == CONFIG_WANT_HOSTS)
-		rc = remote_run(&config, argv);
+		rc = launch_run(&config, argv);
 	else if (rc < 0)
 		rc = fail(&e, rc == -ENOMEM ? EXIT_OS : EXIT_BAD_USAGE);
 	else

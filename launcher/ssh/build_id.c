@@ -1,4 +1,4 @@
-/* build_id.c: from our own ELF notes and /proc/self/exe. */
+/* build_id.c: reads our own ELF notes and /proc/self/exe. */
 #include "launcher/ssh/build_id.h"
 
 #include <elf.h>
@@ -15,7 +15,7 @@
 
 #define ALIGN4(n) (((n) + 3u) & ~(size_t)3u)
 
-static void put_hex(const unsigned char *p, size_t n, char *out)
+static void build_id_put_hex(const unsigned char *p, size_t n, char *out)
 {
 	if (n > (BUILD_ID_MAX - 1) / 2)
 		n = (BUILD_ID_MAX - 1) / 2;
@@ -23,7 +23,7 @@ static void put_hex(const unsigned char *p, size_t n, char *out)
 		sprintf(out + 2 * i, "%02x", p[i]);
 }
 
-static void scan_notes(const char *p, size_t left, char *out)
+static void build_id_scan_notes(const char *p, size_t left, char *out)
 {
 	ElfW(Nhdr) note;
 
@@ -37,8 +37,9 @@ static void scan_notes(const char *p, size_t left, char *out)
 			return;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
 		    memcmp(p + sizeof(note), "GNU", 4) == 0)
-			put_hex((const unsigned char *)p + sizeof(note) + name,
-				note.n_descsz, out);
+			build_id_put_hex((const unsigned char *)p +
+						 sizeof(note) + name,
+					 note.n_descsz, out);
 		p += sizeof(note) + name + desc;
 		left -= sizeof(note) + name + desc;
 	}
@@ -51,20 +52,21 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *out)
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
 
 		if (h->p_type == PT_NOTE)
-			scan_notes((const char *)(info->dlpi_addr + h->p_vaddr),
-				   h->p_memsz, out);
+			build_id_scan_notes(
+				(const char *)(info->dlpi_addr + h->p_vaddr),
+				h->p_memsz, out);
 	}
 	return 1;
 }
 
-static unsigned long long size_of(const char *path)
+static unsigned long long build_id_file_size(const char *path)
 {
 	struct stat st;
 
 	return stat(path, &st) < 0 ? 0 : (unsigned long long)st.st_size;
 }
 
-static void find_files(struct build_id *b)
+static void build_id_find_files(struct build_id *b)
 {
 	ssize_t n = readlink("/proc/self/exe", b->self, sizeof(b->self) - 1);
 	char *slash;
@@ -72,13 +74,13 @@ static void find_files(struct build_id *b)
 	if (n <= 0)
 		return;
 	b->self[n] = '\0';
-	b->self_size = size_of("/proc/self/exe");
+	b->self_size = build_id_file_size("/proc/self/exe");
 	slash = strrchr(b->self, '/');
 	if (!slash || snprintf(b->server, sizeof(b->server), "%.*s/ddprdzv",
 			       (int)(slash - b->self), b->self) >=
 			      (int)sizeof(b->server))
 		b->server[0] = '\0';
-	b->server_size = size_of(b->server);
+	b->server_size = build_id_file_size(b->server);
 	if (!b->server_size)
 		b->server[0] = '\0';
 }
@@ -88,7 +90,7 @@ void build_id_init(struct build_id *b)
 	struct utsname u;
 
 	memset(b, 0, sizeof(*b));
-	find_files(b);
+	build_id_find_files(b);
 	dl_iterate_phdr(on_object, b->id);
 	if (!b->id[0])
 		snprintf(b->id, sizeof(b->id), "%.40s-%llu", DDP_VERSION,

@@ -1,5 +1,5 @@
-/* remote_agent.h: on a host that was reached over ssh, the ordinary ddprun that
- * runs the job there: a child with pipes for all that it reads and writes. */
+/* remote_agent.h: the ordinary ddprun that a proxy runs on its host: a child
+ * with pipes for its stdin, stdout, stderr and failure page. */
 #ifndef LAUNCHER_REMOTE_AGENT_H
 #define LAUNCHER_REMOTE_AGENT_H
 
@@ -13,13 +13,14 @@
 struct remote_agent;
 
 struct remote_agent_events {
-	/* REMOTE_OUT, REMOTE_ERR or REMOTE_PAGE; the first two whole lines. */
+	/* type is REMOTE_OUT or REMOTE_ERR, whole lines, or REMOTE_PAGE. */
 	void (*on_text)(struct remote_agent *a, uint8_t type,
 			struct slice text);
-	/* What was given it to read is passed on; 0: nobody reads any more. */
-	void (*on_took)(struct remote_agent *a, int is_read);
-	/* It has exited, and all that it wrote has been told. One that was
-	 * killed is a lost node: 69, and that was logged. */
+	/* The last remote_agent_write is done; is_read 0: it has closed its
+	 * stdin. */
+	void (*on_ack)(struct remote_agent *a, int is_read);
+	/* It has exited, and all its output was reported. If it was killed by
+	 * somebody else, that is logged and code is 69: the node is lost. */
 	void (*on_gone)(struct remote_agent *a, int code);
 };
 
@@ -27,40 +28,41 @@ enum { REMOTE_AGENT_OUTS = 3 };
 
 struct remote_agent_out {
 	uv_pipe_t pipe;
-	struct buf text; /* not told yet */
+	struct buf text; /* not reported yet */
 	int ended;
 };
 
 struct remote_agent {
 	void *owner;
 	const struct remote_agent_events *events;
-	pid_t pid; /* 0: none runs */
-	uint64_t told; /* by us, which signals: a bit each; not SIGKILL */
-	int told_fd;   /* and it knows that it was by us */
+	pid_t pid; /* 0: it does not run */
+	uint64_t signals_sent; /* by us, a bit each; not SIGKILL */
+	int signal_fd; /* an eventfd that tells it that we sent one */
 	int code;
 	struct remote_agent_out outs[REMOTE_AGENT_OUTS];
 	uv_pipe_t in;
 	int in_open;
 	uv_write_t write;
 	struct buf writing;
-	uv_timer_t straggler;
+	uv_timer_t drain;
 	int parts, paused;
 };
 
-/* Starts path with argv and this environment, and DDP_REMOTE_NODE for node;
- * auth (methods 0: none) goes to it through a pipe. A negative error: nothing
- * runs. owner and events are set. */
+/* Starts path with argv, this environment and DDP_REMOTE_NODE for node; passes
+ * auth (methods 0: none) through a pipe. The caller has set owner and events.
+ * After an error nothing runs. */
 int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 		       const char *path, char **argv, uint32_t node,
 		       const struct auth *auth, struct err *e);
-/* Tells it to stop, for nobody is there any more who started the job: it sees
- * that (remote_node_is_cut_off), and of an elastic job only this node goes. */
+/* The head is gone: asks it to stop. It notices why (remote_node_is_cut_off),
+ * and leaves an elastic job alone. */
 void remote_agent_abandon(struct remote_agent *a);
-/* Whether a signal has stopped it since this was last asked (1), or it goes on
- * after that (0); -1: neither. */
+/* After SIGCHLD: 1 if a signal has stopped it, 0 if it continues, -1 if
+ * neither. */
 int remote_agent_stopped(const struct remote_agent *a);
 void remote_agent_signal(struct remote_agent *a, int number);
-/* No bytes: the end. One at a time: on_took answers. */
+/* Writes to its stdin; no bytes: closes it. on_ack follows; until then no other
+ * call. */
 void remote_agent_write(struct remote_agent *a, struct slice bytes);
 void remote_agent_pause(struct remote_agent *a, int paused);
 int remote_agent_reaped(struct remote_agent *a, pid_t pid, int status);

@@ -1,10 +1,10 @@
-/* remote_env.c: the list. */
+/* remote_env.c: the variables that are not sent. */
 #include "launcher/ssh/remote_env.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A name that ends with '*' is the beginning of many. */
+/* A name that ends with '*' is a prefix. */
 static const char *const stays[] = {
 	/* the host and the user there */
 	"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST",
@@ -19,12 +19,12 @@ static const char *const stays[] = {
 	"JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "GPG_*", "KRB5CCNAME",
 	"TERM", "TERM_*", "COLORTERM", "COLUMNS", "LINES", "WINDOW*", "TMUX*",
 	"STY", "VTE_VERSION", "LS_COLORS", "LESSOPEN", "LESSCLOSE",
-	/* a scheduler's task, or a launcher above us: not the workers' */
+	/* a scheduler's task, or the launcher that started us */
 	"SLURM_*", "SLURMD_*", "SRUN_*", "PMI_*", "PMIX_*", "OMPI_COMM_*",
 	"OMPI_UNIVERSE_SIZE", "HYDI_*", "HYDRA_*", "MPI_LOCALRANKID",
 	"MPI_LOCALNRANKS", "PRTE_*", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE",
 	"LSB_HOSTS", "LSB_MCPU_HOSTS",
-	/* what another ddprun gives its workers */
+	/* set by another ddprun for its workers */
 	"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK",
 	"GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE",
 	"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE",
@@ -32,7 +32,7 @@ static const char *const stays[] = {
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_ID", "DDP_ROUND", "DDP_NODE_ADDR",
 	"DDP_AGENT_ID", "DDP_TERMINAL", "DDP_REMOTE_NODE",
 	"DDP_RECONNECT_TIMEOUT",
-	/* of ours: where the nodes are is said to each by its own options */
+	/* our own: the options of each host replace them */
 	"PET_HOSTS", "PET_HOSTFILE", "PET_NNODES", "PET_NODE_RANK",
 	"PET_NPROC_PER_NODE", "PET_RDZV_ENDPOINT", "PET_RDZV_ID",
 	"PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_LOCAL_ADDR",
@@ -55,7 +55,7 @@ int remote_env_travels(const char *variable)
 		if (is_named(variable, stays[i]))
 			return 0;
 	}
-	/* numbers mean the same everywhere, names are of one GPU */
+	/* numbers are valid on any host, UUIDs on one */
 	if (strncmp(variable, gpus, sizeof(gpus) - 1) == 0)
 		return !strstr(variable, "GPU-") && !strstr(variable, "MIG-");
 	return strchr(variable, '=') != NULL && variable[0] != '=';

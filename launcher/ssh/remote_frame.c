@@ -1,4 +1,4 @@
-/* remote_frame.c: bytes to frames and back. */
+/* remote_frame.c: parses and writes records, frames and bodies. */
 #include "launcher/ssh/remote_frame.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ void remote_frame_put(struct buf *b, uint8_t type, uint32_t host,
 
 /* ---- before the frames ---- */
 
-static int starts(struct slice *text, const char *with)
+static int remote_record_skip(struct slice *text, const char *with)
 {
 	size_t n = strlen(with);
 
@@ -49,8 +49,8 @@ static int starts(struct slice *text, const char *with)
 	return 1;
 }
 
-/* 0 for what is no word of ours. */
-static enum remote_word word_of(struct slice *text)
+/* REMOTE_MORE if text begins with no known word. */
+static enum remote_word remote_record_word(struct slice *text)
 {
 	static const struct {
 		const char *text;
@@ -62,14 +62,14 @@ static enum remote_word word_of(struct slice *text)
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-		if (starts(text, words[i].text))
+		if (remote_record_skip(text, words[i].text))
 			return words[i].word;
 	}
 	return REMOTE_MORE;
 }
 
-/* Where the mark is, or as much of it as there is; in.len: nowhere. */
-static size_t find_mark(struct slice in, size_t from)
+/* Where the mark begins, or the part of it that has come; in.len: nowhere. */
+static size_t remote_record_find_mark(struct slice in, size_t from)
 {
 	for (; from < in.len; from++) {
 		size_t left = in.len - from;
@@ -84,10 +84,10 @@ static size_t find_mark(struct slice in, size_t from)
 
 void remote_record_find(struct slice in, struct remote_record *r)
 {
-	size_t at = find_mark(in, 0);
+	size_t at = remote_record_find_mark(in, 0);
 
 	*r = (struct remote_record){.word = REMOTE_MORE};
-	for (; at < in.len; at = find_mark(in, at + 1)) {
+	for (; at < in.len; at = remote_record_find_mark(in, at + 1)) {
 		size_t left = in.len - at;
 		const char *end = left < MARK ? NULL
 			: memchr(in.data + at, 3, left < REMOTE_RECORD_MAX
@@ -101,7 +101,7 @@ void remote_record_find(struct slice in, struct remote_record *r)
 			continue;
 		text = SLICE(in.data + at + MARK,
 			     (size_t)(end - in.data) - at - MARK);
-		r->word = word_of(&text);
+		r->word = remote_record_word(&text);
 		r->rest = text;
 		r->size = (size_t)(end - in.data) + 1;
 		if (r->word != REMOTE_MORE)
@@ -127,8 +127,8 @@ const char *remote_list_next(const struct remote_list *l, size_t *at)
 	return text;
 }
 
-/* A list whose last text has no end is none. */
-static struct remote_list get_list(struct reader *r)
+/* A list whose last text is not terminated is bad. */
+static struct remote_list remote_list_get(struct reader *r)
 {
 	struct slice s = reader_slice(r);
 
@@ -137,7 +137,7 @@ static struct remote_list get_list(struct reader *r)
 	return (struct remote_list){s};
 }
 
-static int is_done(const struct reader *r)
+static int remote_body_check(const struct reader *r)
 {
 	return r->bad || reader_left(r) ? -1 : 0;
 }
@@ -164,10 +164,10 @@ int remote_job_get(struct slice body, struct remote_job *j)
 	j->grace_ms = reader_u32(&r);
 	j->dir = reader_slice(&r);
 	j->secret = reader_slice(&r);
-	j->options = get_list(&r);
-	j->words = get_list(&r);
-	j->environment = get_list(&r);
-	return is_done(&r);
+	j->options = remote_list_get(&r);
+	j->words = remote_list_get(&r);
+	j->environment = remote_list_get(&r);
+	return remote_body_check(&r);
 }
 
 void remote_branch_put(struct buf *b, const struct remote_branch *m)
@@ -189,9 +189,9 @@ int remote_branch_get(struct slice body, struct remote_branch *m)
 	m->timeout_ms = reader_u32(&r);
 	m->silent_ms = reader_u32(&r);
 	m->ssh = reader_slice(&r);
-	m->args = get_list(&r);
-	m->hosts = get_list(&r);
-	return is_done(&r);
+	m->args = remote_list_get(&r);
+	m->hosts = remote_list_get(&r);
+	return remote_body_check(&r);
 }
 
 void remote_ready_put(struct buf *b, const struct remote_ready *m)
@@ -219,7 +219,7 @@ int remote_ready_get(struct slice body, struct remote_ready *m)
 	m->cpus = reader_u32(&r);
 	m->gpus = reader_u32(&r);
 	m->unix_ms = reader_u64(&r);
-	return is_done(&r);
+	return remote_body_check(&r);
 }
 
 int remote_u32_get(struct slice body, uint32_t *n)
@@ -228,5 +228,5 @@ int remote_u32_get(struct slice body, uint32_t *n)
 
 	reader_init(&r, body);
 	*n = reader_u32(&r);
-	return is_done(&r);
+	return remote_body_check(&r);
 }

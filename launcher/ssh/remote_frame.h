@@ -1,9 +1,9 @@
-/* remote_frame.h: what the ddprun that was typed (the head) and those that it
- * starts over ssh say to each other on ssh's stdin and stdout. Pure.
+/* remote_frame.h: the protocol between the head (`ddprun -H`) and the proxies
+ * that it starts over ssh, on ssh's stdin and stdout. Pure.
  *
  * A host's stdout begins with whatever its shell's start-up files print, then
- * records "\2ddprun WORD REST\3"; after the record "far" all is frames:
- * u32 length of the body, u8 type, u32 host's number, body. */
+ * records "\2ddprun WORD REST\3". After the record "far" come frames: u32
+ * length of the body, u8 type, u32 number of the host, body. */
 #ifndef LAUNCHER_REMOTE_FRAME_H
 #define LAUNCHER_REMOTE_FRAME_H
 
@@ -18,30 +18,30 @@ enum {
 
 enum remote_type {
 	/* to a host */
-	REMOTE_JOB = 1, /* struct remote_job: look whether it can run */
+	REMOTE_JOB = 1, /* struct remote_job: check whether it can run */
 	REMOTE_BRANCH,  /* struct remote_branch: hosts behind this one */
 	REMOTE_SERVE,   /* list of the others' addresses: start the server */
-	REMOTE_START,   /* u32: its place among those that start; text, the
-			 * endpoint; "": alone */
-	REMOTE_SIGNAL,  /* u32: to the agent */
-	REMOTE_STDIN,   /* bytes; none: its end. Answered by TOOK */
+	REMOTE_START,   /* u32: its place among those that start; text: the
+			 * endpoint, "" if it is alone */
+	REMOTE_SIGNAL,  /* u32: for the agent */
+	REMOTE_STDIN,   /* bytes; none: end of file. Answered by STDIN_ACK */
 	/* from a host */
-	REMOTE_OPEN,    /* u8 copied: it waits for its JOB */
+	REMOTE_OPEN,    /* u8: ddprun was copied; it waits for its JOB */
 	REMOTE_READY,   /* struct remote_ready: the answer to JOB */
-	REMOTE_SERVING, /* text, the endpoint; the answer to SERVE */
-	REMOTE_TOOK,    /* u8: STDIN is passed on; 0: nobody reads it */
-	REMOTE_OUT,     /* whole lines of its stdout; */
-	REMOTE_ERR,     /* of its stderr */
+	REMOTE_SERVING, /* text: the endpoint; the answer to SERVE */
+	REMOTE_STDIN_ACK, /* u8: STDIN is passed on; 0: nothing reads it */
+	REMOTE_OUT,     /* whole lines of its stdout */
+	REMOTE_ERR,     /* whole lines of its stderr */
 	REMOTE_PAGE,    /* its failure page */
-	REMOTE_WORDS,   /* a line of ssh's, or of others beside the job */
-	REMOTE_NOISE,   /* what a start-up file printed */
+	REMOTE_SSH_LINE, /* a line of ssh's stderr */
+	REMOTE_NOISE,   /* output of a start-up file */
 	REMOTE_FAILED,  /* u32 code, text: it cannot start */
 	REMOTE_EXIT,    /* u32: its agent's exit code */
-	REMOTE_STOPPED, /* u32: its agent's pid, which a signal stopped; 0: it
-			 * goes on */
-	REMOTE_UNSERVED, /* its server has died, and is not started again */
-	REMOTE_LOST,    /* text: nothing more comes of it */
-	/* both, every now and then */
+	REMOTE_STOPPED, /* u32: pid of its agent, which a signal stopped; 0: it
+			 * continues */
+	REMOTE_SERVER_LOST, /* its server died and is not restarted */
+	REMOTE_LOST,    /* text: nothing more comes from it */
+	/* in both directions, regularly */
 	REMOTE_PING,
 	REMOTE_TYPES
 };
@@ -50,10 +50,11 @@ struct remote_frame {
 	uint8_t type;
 	uint32_t host;
 	struct slice body;
-	struct slice bytes; /* all of it, to be passed on */
+	struct slice bytes; /* the whole frame, to forward it */
 };
 
-/* The first frame of in: its size; 0: more bytes are needed; ERR_PROTOCOL. */
+/* Parses the first frame of in: its size; 0: more bytes are needed;
+ * ERR_PROTOCOL. */
 MUST_CHECK long remote_frame_cut(struct slice in, struct remote_frame *f,
 				 struct err *e);
 void remote_frame_put(struct buf *b, uint8_t type, uint32_t host,
@@ -62,41 +63,41 @@ void remote_frame_put(struct buf *b, uint8_t type, uint32_t host,
 /* ---- before the frames ---- */
 
 enum remote_word {
-	REMOTE_MORE,    /* no whole record yet; skip is noise all the same */
+	REMOTE_MORE,    /* no complete record yet; noise is set all the same */
 	REMOTE_FAR,     /* frames follow */
-	REMOTE_COPIED,  /* ddprun was copied there; more follows */
-	REMOTE_NEED,    /* rest: the file that it wants */
-	REMOTE_MACHINE, /* rest: its own kind, which is not ours */
-	REMOTE_FAIL,    /* rest: why it cannot be copied there */
+	REMOTE_COPIED,  /* ddprun was copied there; more records follow */
+	REMOTE_NEED,    /* rest: the file that it needs */
+	REMOTE_MACHINE, /* rest: its uname -m, which is not ours */
+	REMOTE_FAIL,    /* rest: why ddprun cannot be copied there */
 };
 
 struct remote_record {
 	enum remote_word word;
 	struct slice rest;
-	size_t noise; /* so many bytes before it are none of ours */
-	size_t size;  /* noise and record */
+	size_t noise; /* bytes before it that belong to no record */
+	size_t size;  /* of noise and record */
 };
 
-/* Never fails: what is no record is noise. */
+/* Never fails: bytes that are no record are noise. */
 void remote_record_find(struct slice in, struct remote_record *r);
 
-/* ---- bodies; slices are borrowed from the frame ---- */
+/* ---- bodies; slices point into the frame ---- */
 
-/* A list of texts, each NUL-ended, in one slice. */
+/* A list of NUL-terminated texts in one slice. */
 struct remote_list {
 	struct slice texts;
 };
 
 void remote_list_add(struct buf *texts, const char *text);
-/* The next of them, NULL at the end; *at begins as 0. */
+/* The next text, NULL at the end; *at begins as 0. */
 const char *remote_list_next(const struct remote_list *l, size_t *at);
 
 struct remote_job {
-	uint8_t check;      /* count what it has, run nothing */
-	uint32_t silent_ms; /* so long without a word is a lost connection */
+	uint8_t check;      /* count its CPUs and GPUs, run nothing */
+	uint32_t silent_ms; /* after so much silence the connection is lost */
 	uint32_t grace_ms;
 	struct slice dir;
-	struct slice secret; /* of the job, 32 bytes; or none */
+	struct slice secret; /* of the job: 32 bytes, or none */
 	struct remote_list options, words, environment;
 };
 
@@ -108,9 +109,9 @@ struct remote_branch {
 };
 
 struct remote_ready {
-	uint32_t code; /* what ddprun exits with; 0: it can run */
+	uint32_t code; /* exit code; 0: it can run */
 	struct slice text;
-	struct slice host, addr; /* its name; where ssh came to */
+	struct slice host, addr; /* its name; the address ssh connected to */
 	uint32_t nproc, cpus, gpus;
 	uint64_t unix_ms;
 };
@@ -121,7 +122,7 @@ void remote_branch_put(struct buf *b, const struct remote_branch *m);
 MUST_CHECK int remote_branch_get(struct slice body, struct remote_branch *m);
 void remote_ready_put(struct buf *b, const struct remote_ready *r);
 MUST_CHECK int remote_ready_get(struct slice body, struct remote_ready *r);
-/* The others are one of these, and nothing. -1: it is not. */
+/* For a body that is one u32. -1: it is not. */
 MUST_CHECK int remote_u32_get(struct slice body, uint32_t *n);
 
 #endif

@@ -1,4 +1,4 @@
-/* remote_input.c: one piece at a time. */
+/* remote_input.c: sends one piece at a time. */
 #include "launcher/ssh/remote_input.h"
 
 #include <errno.h>
@@ -8,7 +8,11 @@
 
 #include "base/log.h"
 
-enum { PIECE = 32 << 10, READS = 1, BUSY = 2 };
+enum {
+	PIECE = 32 << 10,
+	READS = 1, /* the host reads */
+	BUSY = 2,  /* it has not acknowledged the last piece */
+};
 
 void remote_input_init(struct remote_input *in, uv_loop_t *loop, long rank,
 		       void (*on_bytes)(void *arg, uint32_t host,
@@ -18,7 +22,7 @@ void remote_input_init(struct remote_input *in, uv_loop_t *loop, long rank,
 				    .on_bytes = on_bytes, .arg = arg};
 }
 
-static void hand_out(struct remote_input *in, struct slice bytes)
+static void remote_input_send(struct remote_input *in, struct slice bytes)
 {
 	for (uint32_t i = 0; i < in->n; i++) {
 		if (!in->reads[i])
@@ -28,8 +32,8 @@ static void hand_out(struct remote_input *in, struct slice bytes)
 	}
 }
 
-/* How many hosts read; how many of them are to be waited for. */
-static uint32_t readers(const struct remote_input *in, uint8_t mask)
+/* How many hosts have one of these flags. */
+static uint32_t remote_input_count(const struct remote_input *in, uint8_t mask)
 {
 	uint32_t n = 0;
 
@@ -45,18 +49,18 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	*b = uv_buf_init(in->piece, PIECE);
 }
 
-static void close_pipe(struct remote_input *in)
+static void remote_input_close_pipe(struct remote_input *in)
 {
 	if (in->open)
 		uv_close((uv_handle_t *)&in->pipe, NULL);
 	in->open = 0;
 }
 
-static void finish(struct remote_input *in)
+static void remote_input_end(struct remote_input *in)
 {
 	in->ended = 1;
-	hand_out(in, SLICE("", 0));
-	close_pipe(in);
+	remote_input_send(in, SLICE("", 0));
+	remote_input_close_pipe(in);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -67,33 +71,33 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		return;
 	uv_read_stop(s);
 	if (n > 0) {
-		hand_out(in, SLICE(in->piece, (size_t)n));
+		remote_input_send(in, SLICE(in->piece, (size_t)n));
 		return;
 	}
-	finish(in);
+	remote_input_end(in);
 }
 
-static void go_on(struct remote_input *in)
+static void remote_input_resume(struct remote_input *in)
 {
 	int rc;
 
-	if (!in->open || readers(in, BUSY))
+	if (!in->open || remote_input_count(in, BUSY))
 		return;
-	if (!readers(in, READS)) {
+	if (!remote_input_count(in, READS)) {
 		remote_input_close(in);
 		return;
 	}
 	rc = uv_read_start((uv_stream_t *)&in->pipe, on_alloc, on_read);
 	if (rc < 0 && rc != UV_EALREADY) {
-		log_warn("cannot read standard input: %s; the workers get its "
-			 "end", uv_strerror(rc));
-		finish(in);
+		log_warn("cannot read standard input: %s; the workers get end "
+			 "of file", uv_strerror(rc));
+		remote_input_end(in);
 	}
 }
 
 /* Ranks are prefix sums over the hosts' numbers of workers. */
-static void find_readers(struct remote_input *in,
-			 const struct remote_host *hosts)
+static void remote_input_find_readers(struct remote_input *in,
+				      const struct remote_host *hosts)
 {
 	long base = 0;
 
@@ -119,8 +123,8 @@ int remote_input_start(struct remote_input *in, const struct remote_host *hosts,
 	in->piece = malloc(PIECE);
 	if (!in->reads || !in->piece)
 		return err_set(e, -ENOMEM, "out of memory for stdin");
-	find_readers(in, hosts);
-	/* as for all: it is pumped into a pipe, whatever it is */
+	remote_input_find_readers(in, hosts);
+	/* INPUT_ALL: whatever stdin is, we read it through a pipe */
 	input_init(&in->input, in->loop, INPUT_ALL);
 	in->started = 1;
 	rc = input_open(&in->input, 0, &fd, e);
@@ -132,24 +136,25 @@ int remote_input_start(struct remote_input *in, const struct remote_host *hosts,
 	rc = uv_pipe_open(&in->pipe, fd);
 	if (rc < 0) {
 		close(fd);
-		return err_set(e, rc, "stdin cannot be read: %s",
+		return err_set(e, rc, "cannot read stdin: %s",
 			       uv_strerror(rc));
 	}
-	go_on(in);
+	remote_input_resume(in);
 	return 0;
 }
 
-void remote_input_took(struct remote_input *in, uint32_t host, int is_read)
+void remote_input_acknowledge(struct remote_input *in, uint32_t host,
+			      int is_read)
 {
 	if (!in->started || host >= in->n)
 		return;
 	in->reads[host] &= is_read ? READS : 0;
-	go_on(in);
+	remote_input_resume(in);
 }
 
-void remote_input_lost(struct remote_input *in, uint32_t host)
+void remote_input_host_lost(struct remote_input *in, uint32_t host)
 {
-	remote_input_took(in, host, 0);
+	remote_input_acknowledge(in, host, 0);
 }
 
 void remote_input_close(struct remote_input *in)
@@ -157,7 +162,7 @@ void remote_input_close(struct remote_input *in)
 	if (!in->started)
 		return;
 	in->started = 0;
-	close_pipe(in);
+	remote_input_close_pipe(in);
 	input_close(&in->input);
 	free(in->reads);
 	free(in->piece);

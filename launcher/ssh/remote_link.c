@@ -1,4 +1,4 @@
-/* remote_link.c: from starting ssh to its end. */
+/* remote_link.c: an ssh from its start to its end. */
 #include "launcher/ssh/remote_link.h"
 
 #include <errno.h>
@@ -15,20 +15,20 @@
 enum {
 	PIECE = 4096,
 	FILE_MAX = 128 << 20,
-	STRAGGLER_MS = 500,
+	DRAIN_MS = 500,
 	DETAIL_MAX = 500,
-	PINGS = 5, /* in the time after which silence is the end */
+	PINGS = 5, /* per silent_ms */
 };
 
 /* ---- its end ---- */
 
-static void explain(const struct remote_link *l, struct err *e)
+static void remote_link_explain(const struct remote_link *l, struct err *e)
 {
 	const struct ssh_end n = {
 		.program = l->how->program, .status = l->status,
 		.opened = l->open,
 		.timeout_s = l->timed_out,
-		.words = SLICE(l->words.data, l->words.len),
+		.lines = SLICE(l->lines.data, l->lines.len),
 	};
 
 	if (l->broken.code)
@@ -42,14 +42,14 @@ static void on_timer_closed(uv_handle_t *h)
 	struct remote_link *l = h->data;
 	struct err e = ERR_INIT;
 
-	explain(l, &e);
-	buf_release(&l->words);
+	remote_link_explain(l, &e);
+	buf_release(&l->lines);
 	l->events->on_down(l, &e);
 }
 
-/* The process, its stdout, its stderr: what was said is heard before the end is
- * told. */
-static void part_gone(struct remote_link *l)
+/* A link has three parts: the process, its stdout and its stderr. It is down
+ * when all have ended, so that no output is lost. */
+static void remote_link_part_gone(struct remote_link *l)
 {
 	if (--l->parts == 0)
 		uv_close((uv_handle_t *)&l->timer, on_timer_closed);
@@ -57,15 +57,15 @@ static void part_gone(struct remote_link *l)
 
 static void on_err_closed(uv_handle_t *h)
 {
-	part_gone(h->data);
+	remote_link_part_gone(h->data);
 }
 
 static void on_pipe_closed(struct remote_pipe *p)
 {
-	part_gone(p->owner);
+	remote_link_part_gone(p->owner);
 }
 
-static void kill_ssh(struct remote_link *l)
+static void remote_link_kill(struct remote_link *l)
 {
 	if (l->pid && !l->killed)
 		kill(l->pid, SIGKILL);
@@ -74,11 +74,11 @@ static void kill_ssh(struct remote_link *l)
 
 static void on_late(uv_timer_t *t)
 {
-	kill_ssh(t->data);
+	remote_link_kill(t->data);
 }
 
-/* What ssh leaves in the background (ControlPersist) keeps its stderr open. */
-static void on_straggler(uv_timer_t *t)
+/* A background ssh (ControlPersist) may keep the pipes open: close them. */
+static void on_drain_over(uv_timer_t *t)
 {
 	struct remote_link *l = t->data;
 
@@ -94,39 +94,39 @@ static void on_end(struct remote_pipe *p, const struct err *why)
 
 	if (why->code && !l->released && !l->broken.code) {
 		l->broken = *why;
-		kill_ssh(l);
+		remote_link_kill(l);
 	}
 	remote_pipe_close(p);
-	/* who keeps its process but not its stdout is of no use */
+	/* an ssh that has closed its stdout is of no use */
 	if (l->pid && !uv_is_closing((uv_handle_t *)&l->timer))
 		uv_timer_start(&l->timer, on_late, 2000, 0);
 }
 
-/* ---- what it says on stderr ---- */
+/* ---- stderr ---- */
 
-static void tell_words(struct remote_link *l)
+static void remote_link_report_lines(struct remote_link *l)
 {
-	struct slice s = SLICE(l->words.data, l->words.len);
+	struct slice s = SLICE(l->lines.data, l->lines.len);
 
 	while (s.len) {
 		const char *end = memchr(s.data, '\n', s.len);
 		size_t n = end ? (size_t)(end - s.data) : s.len;
 
 		if (n)
-			l->events->on_words(l, SLICE(s.data, n));
+			l->events->on_line(l, SLICE(s.data, n));
 		n += end != NULL;
 		s = SLICE(s.data + n, s.len - n);
 	}
-	buf_reset(&l->words);
+	buf_reset(&l->lines);
 }
 
 static void on_err_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct remote_link *l = h->data;
 
-	if (l->words.len > REMOTE_LINK_WORDS)
-		buf_consume(&l->words, l->words.len - REMOTE_LINK_WORDS);
-	b->base = buf_reserve(&l->words, PIECE);
+	if (l->lines.len > REMOTE_LINK_LINES)
+		buf_consume(&l->lines, l->lines.len - REMOTE_LINK_LINES);
+	b->base = buf_reserve(&l->lines, PIECE);
 	b->len = b->base ? PIECE : 0;
 }
 
@@ -135,9 +135,9 @@ static void on_err(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	struct remote_link *l = s->data;
 
 	if (n > 0) {
-		l->words.len += (size_t)n;
-		if (l->open && l->words.data[l->words.len - 1] == '\n')
-			tell_words(l);
+		l->lines.len += (size_t)n;
+		if (l->open && l->lines.data[l->lines.len - 1] == '\n')
+			remote_link_report_lines(l);
 	} else if (n < 0) {
 		uv_close((uv_handle_t *)s, on_err_closed);
 	}
@@ -145,18 +145,18 @@ static void on_err(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 
 /* ---- before the frames ---- */
 
-static void give_up(struct remote_link *l, const char *what,
-		    struct slice detail, const char *todo)
+static void remote_link_fail(struct remote_link *l, const char *what,
+			     struct slice detail, const char *todo)
 {
 	if (detail.len > DETAIL_MAX)
 		detail.len = DETAIL_MAX;
 	if (!l->broken.code)
 		err_set(&l->broken, ERR_REMOTE, "%s%.*s%s", what,
 			SLICE_FMT(detail), todo);
-	kill_ssh(l);
+	remote_link_kill(l);
 }
 
-static void send_file(struct remote_link *l, struct slice name)
+static void remote_link_send_file(struct remote_link *l, struct slice name)
 {
 	const struct build_id *build = l->how->build;
 	int is_server = name.len == 7 && memcmp(name.data, "ddprdzv", 7) == 0;
@@ -164,59 +164,61 @@ static void send_file(struct remote_link *l, struct slice name)
 	struct err e = ERR_INIT;
 
 	if (is_server && !build->server[0])
-		give_up(l, "it has no ddprun of this build, and there is no "
-			"ddprdzv beside '", SLICE_STR(build->self),
-			"' that could be copied there with it; install ddprun "
-			"there");
+		remote_link_fail(l, "it has no ddprun of this build, and there "
+				 "is no ddprdzv beside '",
+				 SLICE_STR(build->self), "' to copy there "
+				 "together with it; install ddprun there");
 	else if (build_id_read(is_server ? build->server : "/proc/self/exe",
 			       &text, &e) < 0)
-		give_up(l, "", SLICE_STR(e.text), "");
+		remote_link_fail(l, "", SLICE_STR(e.text), "");
 	else
 		remote_pipe_send_bytes(&l->pipe, SLICE(text.data, text.len));
 	buf_release(&text);
 }
 
-static void take_noise(struct remote_link *l, struct slice text)
+static void remote_link_handle_noise(struct remote_link *l, struct slice text)
 {
-	if (!text.len || l->told_noise)
+	if (!text.len || l->has_noise)
 		return;
-	l->told_noise = 1;
+	l->has_noise = 1;
 	l->events->on_noise(l, text);
 }
 
 static void on_silence(uv_timer_t *t);
 
-static void opened(struct remote_link *l)
+static void remote_link_set_open(struct remote_link *l)
 {
 	uint32_t ms = l->silent_ms / PINGS;
 
 	l->open = 1;
-	buf_reset(&l->words);
+	buf_reset(&l->lines);
 	uv_timer_start(&l->timer, on_silence, ms, ms);
 	l->events->on_open(l);
 }
 
-static void take_record(struct remote_link *l, const struct remote_record *r)
+static void remote_link_handle_record(struct remote_link *l,
+				      const struct remote_record *r)
 {
 	switch (r->word) {
 	case REMOTE_FAR:
-		opened(l);
+		remote_link_set_open(l);
 		break;
 	case REMOTE_COPIED:
 		l->copied = 1;
 		break;
 	case REMOTE_NEED:
-		send_file(l, r->rest);
+		remote_link_send_file(l, r->rest);
 		break;
 	case REMOTE_MACHINE:
-		give_up(l, "it has no ddprun, and cannot run this one: its "
-			"machine is ", r->rest, "; install ddprun there");
+		remote_link_fail(l, "it has no ddprun, and cannot run this "
+				 "one: its machine is ", r->rest,
+				 "; install ddprun there");
 		break;
 	case REMOTE_FAIL:
-		give_up(l, "it has no ddprun of this build, and one cannot be "
-			"copied to ", r->rest, "; make room there, set "
-			"XDG_CACHE_HOME there to a folder that can be written, "
-			"or install ddprun");
+		remote_link_fail(l, "it has no ddprun of this build, and one "
+				 "cannot be copied to ", r->rest, "; make room "
+				 "there, set XDG_CACHE_HOME there to a folder "
+				 "that can be written, or install ddprun");
 		break;
 	case REMOTE_MORE:
 		break;
@@ -230,8 +232,8 @@ static void on_bytes(struct remote_pipe *p)
 
 	while (!l->open && r.word != REMOTE_MORE) {
 		remote_record_find(SLICE(p->rx.data, p->rx.len), &r);
-		take_noise(l, SLICE(p->rx.data, r.noise));
-		take_record(l, &r);
+		remote_link_handle_noise(l, SLICE(p->rx.data, r.noise));
+		remote_link_handle_record(l, &r);
 		buf_consume(&p->rx, r.size);
 	}
 	if (l->open)
@@ -259,7 +261,7 @@ static void on_timeout(uv_timer_t *t)
 
 	l->timed_out = (double)uv_timer_get_repeat(t) / 1000;
 	uv_timer_stop(t);
-	kill_ssh(l);
+	remote_link_kill(l);
 }
 
 static void on_silence(uv_timer_t *t)
@@ -273,16 +275,16 @@ static void on_silence(uv_timer_t *t)
 	uv_timer_stop(t);
 	err_set(&l->broken, ERR_REMOTE, "the connection is lost: nothing came "
 		"for %g s", l->silent_ms / 1000.0);
-	kill_ssh(l);
+	remote_link_kill(l);
 }
 
 /* ---- starting ---- */
 
-struct ends {
+struct remote_link_ends {
 	int ours[3], theirs[3];
 };
 
-static void close_all(int *fds)
+static void remote_link_close_fds(int *fds)
 {
 	for (int i = 0; i < 3; i++) {
 		if (fds[i] >= 0)
@@ -291,7 +293,7 @@ static void close_all(int *fds)
 	}
 }
 
-static int open_ends(struct ends *n, struct err *e)
+static int remote_link_open_ends(struct remote_link_ends *n, struct err *e)
 {
 	int rc = 0;
 
@@ -308,13 +310,13 @@ static int open_ends(struct ends *n, struct err *e)
 	}
 	if (rc == 0)
 		return 0;
-	close_all(n->ours);
-	close_all(n->theirs);
-	return err_set(e, rc, "no pipes for ssh: %s", strerror(-rc));
+	remote_link_close_fds(n->ours);
+	remote_link_close_fds(n->theirs);
+	return err_set(e, rc, "cannot make pipes for ssh: %s", strerror(-rc));
 }
 
-static pid_t spawn_ssh(const struct remote_link *l, const struct ends *n,
-		       struct err *e)
+static pid_t remote_link_spawn(const struct remote_link *l,
+			       const struct remote_link_ends *n, struct err *e)
 {
 	extern char **environ;
 	struct ssh_command c;
@@ -345,36 +347,36 @@ static pid_t spawn_ssh(const struct remote_link *l, const struct ends *n,
 }
 
 int remote_link_start(struct remote_link *l, uv_loop_t *loop,
-		      const struct ssh_how *how, uint32_t timeout_ms,
+		      const struct ssh_options *how, uint32_t timeout_ms,
 		      uint32_t silent_ms, struct err *e)
 {
-	struct ends n;
-	int rc = open_ends(&n, e);
+	struct remote_link_ends n;
+	int rc = remote_link_open_ends(&n, e);
 
 	if (rc < 0)
 		return rc;
 	l->how = how;
 	l->silent_ms = silent_ms;
-	rc = spawn_ssh(l, &n, e);
-	close_all(n.theirs);
+	rc = remote_link_spawn(l, &n, e);
+	remote_link_close_fds(n.theirs);
 	if (rc < 0) {
-		close_all(n.ours);
+		remote_link_close_fds(n.ours);
 		return rc;
 	}
 	l->pid = rc;
 	l->parts = 3;
-	buf_init(&l->words, REMOTE_LINK_WORDS + 2 * PIECE);
+	buf_init(&l->lines, REMOTE_LINK_LINES + 2 * PIECE);
 	uv_timer_init(loop, &l->timer);
 	uv_pipe_init(loop, &l->err, 0);
 	l->timer.data = l->err.data = l->pipe.owner = l;
 	l->pipe.events = &pipe_events;
 	uv_timer_start(&l->timer, on_timeout, timeout_ms, timeout_ms);
-	/* what fails here is told when the killed process is reaped */
+	/* a failure here is reported when the killed process is reaped */
 	if (remote_pipe_open(&l->pipe, loop, n.ours[1], n.ours[0], 0) < 0)
-		kill_ssh(l);
+		remote_link_kill(l);
 	if (uv_pipe_open(&l->err, n.ours[2]) < 0 ||
 	    uv_read_start((uv_stream_t *)&l->err, on_err_alloc, on_err) < 0) {
-		kill_ssh(l);
+		remote_link_kill(l);
 		uv_close((uv_handle_t *)&l->err, on_err_closed);
 	}
 	return 0;
@@ -416,7 +418,7 @@ void remote_link_release(struct remote_link *l, uint64_t ms)
 	remote_pipe_pause(&l->pipe, 0);
 	remote_pipe_hang_up(&l->pipe);
 	if (!l->open)
-		kill_ssh(l);
+		remote_link_kill(l);
 	uv_timer_start(&l->timer, on_late, ms, 0);
 }
 
@@ -427,7 +429,7 @@ int remote_link_reaped(struct remote_link *l, pid_t pid, int status)
 	l->pid = 0;
 	l->status = status;
 	remote_pipe_pause(&l->pipe, 0);
-	uv_timer_start(&l->timer, on_straggler, STRAGGLER_MS, 0);
-	part_gone(l);
+	uv_timer_start(&l->timer, on_drain_over, DRAIN_MS, 0);
+	remote_link_part_gone(l);
 	return 1;
 }

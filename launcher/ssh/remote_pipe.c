@@ -1,4 +1,4 @@
-/* remote_pipe.c: reading, cutting, queueing. */
+/* remote_pipe.c: reads, cuts into frames, and queues. */
 #include "launcher/ssh/remote_pipe.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static void on_handle_closed(uv_handle_t *h)
 		p->events->on_closed(p);
 }
 
-static void close_handle(uv_pipe_t *h)
+static void remote_pipe_close_handle(uv_pipe_t *h)
 {
 	if (!uv_is_closing((uv_handle_t *)h))
 		uv_close((uv_handle_t *)h, on_handle_closed);
@@ -31,7 +31,7 @@ static void close_handle(uv_pipe_t *h)
 
 /* ---- out ---- */
 
-static void flush(struct remote_pipe *p);
+static void remote_pipe_flush(struct remote_pipe *p);
 
 static void on_written(uv_write_t *w, int status)
 {
@@ -40,12 +40,12 @@ static void on_written(uv_write_t *w, int status)
 	buf_reset(&p->sending);
 	if (status < 0)
 		p->out_gone = 1;
-	flush(p);
+	remote_pipe_flush(p);
 	if (!remote_pipe_pending(p) && p->events->on_sent && !p->closing)
 		p->events->on_sent(p);
 }
 
-static void flush(struct remote_pipe *p)
+static void remote_pipe_flush(struct remote_pipe *p)
 {
 	struct buf empty = p->sending;
 	uv_buf_t b = uv_buf_init(p->tx.data, (unsigned)p->tx.len);
@@ -75,25 +75,25 @@ static void flush(struct remote_pipe *p)
 	}
 }
 
-static void end(struct remote_pipe *p, const struct err *why);
+static void remote_pipe_end(struct remote_pipe *p, const struct err *why);
 
-/* The other side must not wait for a frame that it will never get. */
-static void no_memory(struct remote_pipe *p, int rc)
+/* Ends the pipe: the peer must not wait for a frame that never comes. */
+static void remote_pipe_fail(struct remote_pipe *p, int rc)
 {
 	struct err e = ERR_INIT;
 
 	err_set(&e, rc, "cannot send over ssh: %s", err_name(rc));
 	p->out_gone = 1;
 	buf_reset(&p->tx);
-	end(p, &e);
+	remote_pipe_end(p, &e);
 }
 
-static void send_queued(struct remote_pipe *p)
+static void remote_pipe_send_queued(struct remote_pipe *p)
 {
 	if (p->tx.failed)
-		no_memory(p, p->tx.failed);
+		remote_pipe_fail(p, p->tx.failed);
 	else
-		flush(p);
+		remote_pipe_flush(p);
 }
 
 void remote_pipe_send_bytes(struct remote_pipe *p, struct slice bytes)
@@ -101,7 +101,7 @@ void remote_pipe_send_bytes(struct remote_pipe *p, struct slice bytes)
 	if (p->out_gone || p->closing)
 		return;
 	buf_put(&p->tx, bytes.data, bytes.len);
-	send_queued(p);
+	remote_pipe_send_queued(p);
 }
 
 void remote_pipe_send(struct remote_pipe *p, uint8_t type, uint32_t host,
@@ -110,7 +110,7 @@ void remote_pipe_send(struct remote_pipe *p, uint8_t type, uint32_t host,
 	if (p->out_gone || p->closing)
 		return;
 	remote_frame_put(&p->tx, type, host, body);
-	send_queued(p);
+	remote_pipe_send_queued(p);
 }
 
 void remote_pipe_send_buf(struct remote_pipe *p, uint8_t type, uint32_t host,
@@ -122,7 +122,7 @@ void remote_pipe_send_buf(struct remote_pipe *p, uint8_t type, uint32_t host,
 	if (rc == 0)
 		remote_pipe_send(p, type, host, bytes);
 	else if (!p->out_gone && !p->closing)
-		no_memory(p, rc);
+		remote_pipe_fail(p, rc);
 }
 
 size_t remote_pipe_pending(const struct remote_pipe *p)
@@ -133,12 +133,12 @@ size_t remote_pipe_pending(const struct remote_pipe *p)
 void remote_pipe_hang_up(struct remote_pipe *p)
 {
 	p->out_gone = 1;
-	close_handle(&p->out);
+	remote_pipe_close_handle(&p->out);
 }
 
 /* ---- in ---- */
 
-static void end(struct remote_pipe *p, const struct err *why)
+static void remote_pipe_end(struct remote_pipe *p, const struct err *why)
 {
 	if (p->ended || p->closing)
 		return;
@@ -149,17 +149,17 @@ static void end(struct remote_pipe *p, const struct err *why)
 
 void remote_pipe_break(struct remote_pipe *p, const struct err *why)
 {
-	end(p, why);
+	remote_pipe_end(p, why);
 }
 
-static void cut(struct remote_pipe *p)
+static void remote_pipe_cut(struct remote_pipe *p)
 {
 	struct remote_frame f;
 	struct err e = ERR_INIT;
 	size_t at = 0;
 	long n = 1;
 
-	if (p->cutting) /* a frame's owner paused and went on */
+	if (p->cutting) /* on_frame has paused and resumed: no recursion */
 		return;
 	p->cutting = 1;
 	while (p->framed && n > 0 && !p->ended && !p->closing && !p->paused) {
@@ -174,7 +174,7 @@ static void cut(struct remote_pipe *p)
 	if (!p->closing)
 		buf_consume(&p->rx, at);
 	if (n < 0)
-		end(p, &e);
+		remote_pipe_end(p, &e);
 }
 
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
@@ -195,10 +195,10 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		return;
 	if (n < 0) {
 		if (n != UV_EOF)
-			err_set(&e, (int)n, "cannot read what comes over ssh: "
-				"%s", n == UV_ENOBUFS ? "out of memory"
-						      : err_name((int)n));
-		end(p, &e);
+			err_set(&e, (int)n, "cannot read from ssh: %s",
+				n == UV_ENOBUFS ? "out of memory"
+						: err_name((int)n));
+		remote_pipe_end(p, &e);
 		return;
 	}
 	p->rx.len += (size_t)n;
@@ -206,13 +206,13 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	if (!p->framed)
 		p->events->on_bytes(p);
 	else
-		cut(p);
+		remote_pipe_cut(p);
 }
 
 void remote_pipe_frames(struct remote_pipe *p)
 {
 	p->framed = 1;
-	cut(p);
+	remote_pipe_cut(p);
 }
 
 void remote_pipe_pause(struct remote_pipe *p, int paused)
@@ -230,13 +230,13 @@ void remote_pipe_pause(struct remote_pipe *p, int paused)
 		return;
 	}
 	p->heard_ms = uv_now(p->in.loop);
-	cut(p);
+	remote_pipe_cut(p);
 	if (p->paused || p->ended || p->closing)
 		return;
 	rc = loop_check(uv_read_start((uv_stream_t *)&p->in, on_alloc, on_read),
-			&e, "cannot read on");
+			&e, "cannot read from ssh");
 	if (rc < 0)
-		end(p, &e);
+		remote_pipe_end(p, &e);
 }
 
 /* ---- from start to end ---- */
@@ -278,6 +278,6 @@ void remote_pipe_close(struct remote_pipe *p)
 	if (p->closing)
 		return;
 	p->closing = 1;
-	close_handle(&p->in);
-	close_handle(&p->out);
+	remote_pipe_close_handle(&p->in);
+	remote_pipe_close_handle(&p->out);
 }

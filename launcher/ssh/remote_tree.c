@@ -1,4 +1,4 @@
-/* remote_tree.c: who is reached through whom. */
+/* remote_tree.c: which host is reached through which link. */
 #include "launcher/ssh/remote_tree.h"
 
 #include <errno.h>
@@ -8,10 +8,10 @@
 
 enum { TEXT_MAX = 64 << 20, LINE_MAX_BYTES = 1024 };
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
-static void tell(struct remote_tree *t, uint8_t type, uint32_t host,
-		 struct slice body)
+static void remote_tree_report(struct remote_tree *t, uint8_t type,
+			       uint32_t host, struct slice body)
 {
 	const struct remote_frame f = {.type = type, .host = host,
 				       .body = body};
@@ -33,48 +33,51 @@ static void on_open(struct remote_link *l)
 		remote_link_send_buf(l, REMOTE_BRANCH, l->host, &body);
 	}
 	buf_release(&body);
-	tell(t, REMOTE_OPEN, l->host, SLICE(&copied, 1));
+	remote_tree_report(t, REMOTE_OPEN, l->host, SLICE(&copied, 1));
 }
 
-static struct remote_link *find(const struct remote_tree *t, uint32_t host);
+static struct remote_link *remote_tree_find(const struct remote_tree *t,
+					    uint32_t host);
 
 static void on_link_frame(struct remote_link *l, const struct remote_frame *f)
 {
 	struct remote_tree *t = l->owner;
 
-	if (find(t, f->host) == l)
+	if (remote_tree_find(t, f->host) == l)
 		t->events->on_frame(t, f);
 	else
-		remote_link_break(l, "it speaks for a host that is not behind "
-				  "it");
+		remote_link_break(l, "it sent a message from a host that is "
+				     "not behind it");
 }
 
-static void on_words(struct remote_link *l, struct slice line)
+static void on_line(struct remote_link *l, struct slice line)
 {
 	if (line.len > LINE_MAX_BYTES)
 		line.len = LINE_MAX_BYTES;
-	tell(l->owner, REMOTE_WORDS, l->host, line);
+	remote_tree_report(l->owner, REMOTE_SSH_LINE, l->host, line);
 }
 
 static void on_noise(struct remote_link *l, struct slice text)
 {
 	if (text.len > LINE_MAX_BYTES)
 		text.len = LINE_MAX_BYTES;
-	tell(l->owner, REMOTE_NOISE, l->host, text);
+	remote_tree_report(l->owner, REMOTE_NOISE, l->host, text);
 }
 
-/* With a host those behind it are lost, too. */
-static void tell_lost(struct remote_tree *t, uint32_t link, const char *text)
+/* The hosts behind a lost host are lost as well. */
+static void remote_tree_report_lost(struct remote_tree *t, uint32_t link,
+				    const char *text)
 {
 	struct remote_link *l = &t->links[link];
 	char behind[ERR_TEXT_MAX];
 
-	tell(t, REMOTE_LOST, l->host, SLICE_STR(text));
+	remote_tree_report(t, REMOTE_LOST, l->host, SLICE_STR(text));
 	snprintf(behind, sizeof(behind), "it was reached through %s",
 		 l->name);
 	for (uint32_t i = 0; i < t->hosts; i++) {
 		if (t->via[i] == link && t->numbers[i] != l->host)
-			tell(t, REMOTE_LOST, t->numbers[i], SLICE_STR(behind));
+			remote_tree_report(t, REMOTE_LOST, t->numbers[i],
+					   SLICE_STR(behind));
 	}
 }
 
@@ -82,21 +85,22 @@ static void on_down(struct remote_link *l, const struct err *why)
 {
 	struct remote_tree *t = l->owner;
 
-	/* what that leads to may release the tree; then its end is told here */
-	tell_lost(t, (uint32_t)(l - t->links), why->text);
+	/* the owner may release the tree in this call: report its end below */
+	remote_tree_report_lost(t, (uint32_t)(l - t->links), why->text);
 	t->live--;
 	if (!t->live && t->releasing)
 		t->events->on_gone(t);
 }
 
 static const struct remote_link_events link_events = {
-	.on_open = on_open, .on_frame = on_link_frame, .on_words = on_words,
+	.on_open = on_open, .on_frame = on_link_frame, .on_line = on_line,
 	.on_noise = on_noise, .on_down = on_down,
 };
 
 /* ---- starting ---- */
 
-static int copy_branch(struct remote_tree *t, const struct remote_branch *b)
+static int remote_tree_copy_branch(struct remote_tree *t,
+				   const struct remote_branch *b)
 {
 	size_t args, hosts;
 
@@ -114,18 +118,19 @@ static int copy_branch(struct remote_tree *t, const struct remote_branch *b)
 	t->branch.args.texts = SLICE(t->ssh.data + args, b->args.texts.len);
 	t->branch.hosts.texts = SLICE(t->ssh.data + hosts, b->hosts.texts.len);
 	build_id_init(&t->build);
-	t->how = (struct ssh_how){
+	t->how = (struct ssh_options){
 		.program = t->ssh.data, .args = t->branch.args,
-		/* ours is first: it also ends what hangs after connecting */
+		/* our own timer fires first: it also covers the time after
+		 * ssh has connected */
 		.timeout_s = (b->timeout_ms + 999) / 1000 + 1,
 		.build = &t->build,
 	};
 	return 0;
 }
 
-/* The hosts behind the i-th of n links: the rest of the list, in pieces of
- * sizes that differ by one at most, so that numbers stay in order. */
-static void share_out(struct remote_tree *t)
+/* The first n hosts get a link each. The rest of the list is cut into n pieces
+ * that differ in size by one at most; numbers stay sorted. */
+static void remote_tree_partition(struct remote_tree *t)
 {
 	const struct remote_list *all = &t->branch.hosts;
 	uint32_t rest = t->hosts - t->n, host = t->n;
@@ -154,7 +159,7 @@ static void share_out(struct remote_tree *t)
 	}
 }
 
-static int count_hosts(struct remote_tree *t)
+static int remote_tree_count_hosts(struct remote_tree *t)
 {
 	const struct remote_list *all = &t->branch.hosts;
 	uint32_t hosts = 0, n;
@@ -174,7 +179,7 @@ static int count_hosts(struct remote_tree *t)
 	t->numbers = calloc(hosts + 1, sizeof(*t->numbers));
 	t->via = calloc(hosts + 1, sizeof(*t->via));
 	if (!t->links || !t->behind || !t->names || !t->numbers || !t->via)
-		return -ENOMEM; /* and still a tree of no hosts */
+		return -ENOMEM; /* still a tree without hosts */
 	t->n = n;
 	t->hosts = hosts;
 	return 0;
@@ -190,14 +195,15 @@ int remote_tree_start(struct remote_tree *t, uv_loop_t *loop,
 		      const struct remote_branch *b, struct err *e)
 {
 	struct err why = ERR_INIT;
-	int rc = copy_branch(t, b);
+	int rc = remote_tree_copy_branch(t, b);
 
 	if (rc == 0)
-		rc = count_hosts(t);
+		rc = remote_tree_count_hosts(t);
 	if (rc < 0)
-		return err_set(e, rc, "no list of hosts: %s", err_name(rc));
-	share_out(t);
-	/* who hears of one that failed may have had enough */
+		return err_set(e, rc, "cannot use the list of hosts: %s",
+			       err_name(rc));
+	remote_tree_partition(t);
+	/* the owner may release the tree when it hears of a failure */
 	for (uint32_t i = 0; i < t->n && !t->releasing; i++) {
 		struct remote_link *l = &t->links[i];
 
@@ -208,7 +214,7 @@ int remote_tree_start(struct remote_tree *t, uv_loop_t *loop,
 				       b->silent_ms, &why);
 		t->live += rc == 0;
 		if (rc < 0)
-			tell_lost(t, i, why.text);
+			remote_tree_report_lost(t, i, why.text);
 	}
 	return 0;
 }
@@ -225,8 +231,9 @@ void remote_tree_free(struct remote_tree *t)
 
 /* ---- while it runs ---- */
 
-/* The link to a host; NULL: none of ours. */
-static struct remote_link *find(const struct remote_tree *t, uint32_t host)
+/* The link to a host; NULL: not in the tree. */
+static struct remote_link *remote_tree_find(const struct remote_tree *t,
+					    uint32_t host)
 {
 	uint32_t low = 0, high = t->hosts;
 
@@ -246,7 +253,7 @@ static struct remote_link *find(const struct remote_tree *t, uint32_t host)
 void remote_tree_send(struct remote_tree *t, uint32_t host, uint8_t type,
 		      struct slice body)
 {
-	struct remote_link *l = find(t, host);
+	struct remote_link *l = remote_tree_find(t, host);
 
 	if (l && !l->released)
 		remote_link_send(l, type, host, body);
@@ -255,7 +262,7 @@ void remote_tree_send(struct remote_tree *t, uint32_t host, uint8_t type,
 void remote_tree_send_buf(struct remote_tree *t, uint32_t host, uint8_t type,
 			  const struct buf *body)
 {
-	struct remote_link *l = find(t, host);
+	struct remote_link *l = remote_tree_find(t, host);
 
 	if (l && !l->released)
 		remote_link_send_buf(l, type, host, body);
@@ -263,7 +270,7 @@ void remote_tree_send_buf(struct remote_tree *t, uint32_t host, uint8_t type,
 
 void remote_tree_break(struct remote_tree *t, uint32_t host, const char *why)
 {
-	struct remote_link *l = find(t, host);
+	struct remote_link *l = remote_tree_find(t, host);
 
 	if (l && !l->released)
 		remote_link_break(l, why);
@@ -271,7 +278,7 @@ void remote_tree_break(struct remote_tree *t, uint32_t host, const char *why)
 
 int remote_tree_has(const struct remote_tree *t, uint32_t host)
 {
-	return find(t, host) != NULL;
+	return remote_tree_find(t, host) != NULL;
 }
 
 void remote_tree_pause(struct remote_tree *t, int paused)

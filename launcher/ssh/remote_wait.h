@@ -1,16 +1,16 @@
-/* remote_wait.h: how long the head waits for the ddpruns of the hosts: for good
- * while the job goes on, and for a limited time once it is over, or all of them
- * that have not exited are stopped. */
+/* remote_wait.h: how long the head waits for the agents of the hosts: without a
+ * limit while the job runs; for a limited time once it is over, or once all
+ * agents that have not exited are stopped by a signal. */
 #ifndef LAUNCHER_REMOTE_WAIT_H
 #define LAUNCHER_REMOTE_WAIT_H
 
 #include "base/loop.h"
-#include "launcher/ssh/remote_check.h"
+#include "launcher/ssh/remote_host.h"
 
 struct remote_wait_events {
-	/* To its ddprun. */
+	/* Send a signal to the host's agent. */
 	void (*signal)(void *owner, uint32_t host, int number);
-	/* They have had their time, and are named; once. */
+	/* The time is over; the log names the hosts. Called once. */
 	void (*on_limit)(void *owner);
 };
 
@@ -19,13 +19,13 @@ struct remote_wait {
 	const struct remote_wait_events *events;
 	void *owner;
 	struct remote_host *hosts; /* the head's */
-	uint32_t n, first; /* first: has the server */
+	uint32_t n, first; /* first: the host of the server */
 	uv_timer_t timer;
-	int held;     /* nothing is read from them */
-	int pushes;   /* they have not been told by a signal yet */
-	int over;     /* the job is, for all of them */
-	int unserved; /* the server has died: each ends when it is done */
-	int code;     /* what the exit said that showed it; -1: none did */
+	int held;        /* the head does not read from the hosts now */
+	int expects_end; /* a host was lost; SIGTERM is not sent yet */
+	int over;        /* the job has ended for all hosts */
+	int server_lost; /* each host ends when its workers do */
+	int code;        /* of the exit that ended the job; -1: none */
 	uint32_t last_code;
 };
 
@@ -33,22 +33,22 @@ struct remote_wait {
 void remote_wait_init(struct remote_wait *w, uv_loop_t *loop);
 void remote_wait_close(struct remote_wait *w);
 
-/* No more is waited for. */
+/* Ends all waiting. */
 void remote_wait_stop(struct remote_wait *w);
-/* A host is lost, with which the job ends. The others hear of it from the
- * server; if they do not, SIGTERM. */
-void remote_wait_push(struct remote_wait *w);
-/* The host's ddprun has exited. */
+/* A host is lost and the job ends with it. If the server does not end the
+ * others in time, they get SIGTERM. */
+void remote_wait_expect_end(struct remote_wait *w);
+/* The host's agent has exited. */
 void remote_wait_exited(struct remote_wait *w, uint32_t host);
-/* Its ddprun was stopped (pid), or goes on (0): tells the user. */
+/* The host's agent was stopped (pid), or continues (0): logs it. */
 void remote_wait_stopped(struct remote_wait *w, uint32_t host, uint32_t pid);
-/* A line has come: a host that is slow to tell all is not late. */
+/* Output came: a host that is still sending is not late. */
 void remote_wait_heard(struct remote_wait *w);
-/* Nothing is read from the hosts, which may have much to tell; or again. */
-void remote_wait_hold(struct remote_wait *w, int held);
-/* What the head exits with, by what the hosts have. */
+/* The head has stopped reading from the hosts, or reads again. */
+void remote_wait_set_held(struct remote_wait *w, int held);
+/* The exit code, derived from those of the hosts. */
 int remote_wait_code(const struct remote_wait *w);
-/* Some other host's state has changed. */
-void remote_wait_look(struct remote_wait *w);
+/* A host's state has changed. */
+void remote_wait_check(struct remote_wait *w);
 
 #endif

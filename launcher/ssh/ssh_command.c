@@ -1,4 +1,4 @@
-/* ssh_command.c: argv, and words for people. */
+/* ssh_command.c: ssh's argv, the script that it runs, and advice. */
 #include "launcher/ssh/ssh_command.h"
 
 #include <ctype.h>
@@ -13,13 +13,15 @@
 
 enum { TEXTS_MAX = 1 << 20, ARGS_MAX = 4096, WORDS_SHOWN = 600 };
 
-/* Run by any login shell, as sh -c '...' ddprun SELF ID SIZE SIZE MACHINE: no
- * quote, line end or exclamation mark in it. Finds a ddprun of this build, else
- * takes one from its stdin; what it answers is remote_frame.h's. */
+/* Any login shell runs it, as sh -c '...' ddprun SELF ID SIZE SIZE MACHINE, so
+ * it must not contain a single quote, a newline or an exclamation mark. Finds a
+ * ddprun of this build, or else receives one on stdin. Its answers are the
+ * records of remote_frame.h. */
 static const char script[] =
-	/* o FILE: nobody but this user and root can change it, or a folder on
-	 * its way; else that is in q. A group that is this user's own is no
-	 * other, and in a sticky folder only owners can rename. */
+	/* o FILE: succeeds if only this user and root can change FILE and the
+	 * folders above it; else q names what others can change. This user's
+	 * own group does not count, nor does a sticky folder, where only
+	 * owners can rename. */
 	"u=$(id -u); g=none; "
 	"[ \"$(id -un)\" = \"$(id -gn)\" ] && g=$(id -g); "
 	"o() { q=$1; while :; do set -- $(ls -ldn \"$q\"); "
@@ -38,7 +40,7 @@ static const char script[] =
 	"{ s \"fail $c: $e\"; exit 1; }; "
 	"c=$(readlink -f \"$c\"); o \"$c\" || "
 	"{ s \"fail $c: other users can change $q\"; exit 1; }; "
-	/* the file is what it should be before it has its name */
+	/* renames the file only once it is complete */
 	"g() { s \"need $1\"; e=$(LC_ALL=C; export LC_ALL; umask 077; "
 	"{ head -c \"$2\" >\"$c/$1.$$\" && "
 	"[ \"$(wc -c <\"$c/$1.$$\")\" -eq \"$2\" ] && "
@@ -49,7 +51,7 @@ static const char script[] =
 	"{ s \"fail $c/ddprun: $e\"; exit 1; }; "
 	"s copied; exec \"$c/ddprun\" --remote-end \"$2\"";
 
-static void put_command(struct buf *b, const struct build_id *build)
+static void ssh_command_put_script(struct buf *b, const struct build_id *build)
 {
 	struct buf word = BUF_INIT(2 * PATH_MAX);
 	struct slice self;
@@ -68,16 +70,16 @@ static void put_command(struct buf *b, const struct build_id *build)
 	buf_release(&word);
 }
 
-/* It understands OpenSSH's options: the name says so. */
-static int is_ssh(const char *program)
+/* Whether it takes OpenSSH's options, judged by its name. */
+static int ssh_command_is_openssh(const char *program)
 {
 	const char *slash = strrchr(program, '/');
 
 	return strcmp(slash ? slash + 1 : program, "ssh") == 0;
 }
 
-static void put_words(struct buf *b, const struct ssh_how *how,
-		      const char *host)
+static void ssh_command_put_argv(struct buf *b, const struct ssh_options *how,
+				 const char *host)
 {
 	const char *arg;
 	size_t at = 0;
@@ -85,7 +87,7 @@ static void put_words(struct buf *b, const struct ssh_how *how,
 	remote_list_add(b, how->program);
 	while ((arg = remote_list_next(&how->args, &at)))
 		remote_list_add(b, arg);
-	if (is_ssh(how->program)) {
+	if (ssh_command_is_openssh(how->program)) {
 		remote_list_add(b, "-T");
 		remote_list_add(b, "-oBatchMode=yes");
 		buf_printf(b, "-oConnectTimeout=%u", how->timeout_s);
@@ -93,10 +95,10 @@ static void put_words(struct buf *b, const struct ssh_how *how,
 		remote_list_add(b, "--");
 	}
 	remote_list_add(b, host);
-	put_command(b, how->build);
+	ssh_command_put_script(b, how->build);
 }
 
-int ssh_command_init(struct ssh_command *c, const struct ssh_how *how,
+int ssh_command_init(struct ssh_command *c, const struct ssh_options *how,
 		     const char *host, struct err *e)
 {
 	struct remote_list words;
@@ -104,7 +106,7 @@ int ssh_command_init(struct ssh_command *c, const struct ssh_how *how,
 	size_t n = 0, at = 0;
 
 	buf_init(&c->texts, TEXTS_MAX);
-	put_words(&c->texts, how, host);
+	ssh_command_put_argv(&c->texts, how, host);
 	c->argv = calloc(ARGS_MAX + 1, sizeof(*c->argv));
 	if (!c->argv || c->texts.failed) {
 		ssh_command_release(c);
@@ -125,34 +127,34 @@ void ssh_command_release(struct ssh_command *c)
 
 /* ---- why it failed ---- */
 
-/* What ssh says, which it does in English everywhere, and what helps. */
+/* ssh's messages, which are in English in any locale, and what helps. */
 static const struct {
 	const char *part, *advice;
 } known[] = {
-	{"HOST IDENTIFICATION HAS CHANGED", "the key of this host is not the "
-	 "one that ~/.ssh/known_hosts has: if that is right (it was installed "
-	 "again), ssh-keygen -R forgets the old one"},
+	{"HOST IDENTIFICATION HAS CHANGED", "the key of this host differs from "
+	 "the one in ~/.ssh/known_hosts: if that is expected (the host was "
+	 "installed again), remove the old one with ssh-keygen -R HOST"},
 	{"Host key verification failed", "the key of this host is not known "
-	 "here: connect once by hand and compare it, or trust what the network "
-	 "says: ssh-keyscan HOST >>~/.ssh/known_hosts"},
+	 "here: connect once by hand and compare it, or, if you trust the "
+	 "network: ssh-keyscan HOST >>~/.ssh/known_hosts"},
 	{"Too many authentication failures", "the ssh-agent offers too many "
 	 "keys: name one, --ssh-args '-o IdentitiesOnly=yes -i KEYFILE'"},
 	{"Permission denied", "it asks for a password, which ddprun cannot "
 	 "give: set up a key with ssh-keygen and ssh-copy-id HOST; one with a "
 	 "passphrase needs ssh-agent and ssh-add"},
-	{"Could not resolve", "check the name; an alias has to be in this "
-	 "machine's ~/.ssh/config"},
-	{"Connection refused", "no sshd runs there; for another port, "
-	 "--ssh-args '-p PORT'"},
+	{"Could not resolve", "check the name; an alias must be in this "
+			      "machine's ~/.ssh/config"},
+	{"Connection refused", "no sshd runs there; for another port use "
+			       "--ssh-args '-p PORT'"},
 	{"timed out", "is it down, or behind a firewall?"},
 	{"No route to host", "is it down?"},
-	{"kex_exchange_identification", "its sshd takes no more connections "
-	 "for now (MaxStartups); try again, or a smaller --ssh-width"},
+	{"kex_exchange_identification", "its sshd accepts no more connections "
+	 "now (MaxStartups); try again, or use a smaller --ssh-width"},
 	{"Bad configuration option", "see --ssh-args"},
 	{"unknown option", "see --ssh-args"},
 };
 
-static const char *advice(struct slice words)
+static const char *ssh_command_advice(struct slice words)
 {
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
 		if (words.len && memmem(words.data, words.len, known[i].part,
@@ -162,8 +164,8 @@ static const char *advice(struct slice words)
 	return "";
 }
 
-/* On one line, without what a terminal would obey. */
-static void put_said(struct buf *b, struct slice words)
+/* Puts them on one line, without control characters. */
+static void ssh_command_put_stderr(struct buf *b, struct slice words)
 {
 	size_t from = words.len > WORDS_SHOWN ? words.len - WORDS_SHOWN : 0;
 	int blank = 1;
@@ -179,7 +181,7 @@ static void put_said(struct buf *b, struct slice words)
 	}
 }
 
-static void put_status(struct buf *b, const struct ssh_end *n)
+static void ssh_command_put_status(struct buf *b, const struct ssh_end *n)
 {
 	char name[SIGNAL_NAME_MAX];
 
@@ -193,22 +195,22 @@ static void put_status(struct buf *b, const struct ssh_end *n)
 		buf_printf(b, n->opened ? "the connection is lost"
 					: "%s cannot connect", n->program);
 	else if (n->opened)
-		buf_printf(b, "ddprun there is gone (exit code %d)",
+		buf_printf(b, "ddprun there has ended (exit code %d)",
 			   WEXITSTATUS(n->status));
 	else
-		buf_printf(b, "ddprun cannot be started there (exit code %d)",
+		buf_printf(b, "cannot start ddprun there (exit code %d)",
 			   WEXITSTATUS(n->status));
 }
 
 int ssh_command_explain(const struct ssh_end *n, struct err *e)
 {
 	struct buf b = BUF_INIT(ERR_TEXT_MAX);
-	const char *what = n->opened ? "" : advice(n->words);
+	const char *what = n->opened ? "" : ssh_command_advice(n->lines);
 
-	put_status(&b, n);
-	if (n->words.len) {
+	ssh_command_put_status(&b, n);
+	if (n->lines.len) {
 		buf_printf(&b, ": ");
-		put_said(&b, n->words);
+		ssh_command_put_stderr(&b, n->lines);
 	}
 	if (*what)
 		buf_printf(&b, "; %s", what);

@@ -212,7 +212,7 @@ refused() {
 	[ "$(grep -c 'workers: 2' <<<"$out")" = 2 ]
 	# the only one, which is the end of all
 	expect 69 ddprun -H nowhere --ssh false true
-	[ "$err" = 'ddprun: error: host nowhere: ddprun cannot be started there (exit code 1)' ]
+	[ "$err" = 'ddprun: error: host nowhere: cannot start ddprun there (exit code 1)' ]
 }
 
 @test "--help and --version print and exit" {

@@ -88,12 +88,12 @@ greeting='printf "\002ddprun far\003"'
 	local ready='\001\000\000\000\010\000\000\000\000?'
 	fake_ssh "$greeting; printf '$ready'; exec sleep 60"
 	expect 69 ddprun -H a:1 --ssh "$T/FAKE" true
-	has "$err" 'host a: it broke the protocol between ddpruns'
+	has "$err" 'host a: it violated the protocol between ddpruns'
 	# a host may speak for itself and those behind it
 	local stranger='\000\000\000\000\010\007\000\000\000'
 	fake_ssh "$greeting; printf '$stranger'; exec sleep 60"
 	expect 69 ddprun -H a:1 --ssh "$T/FAKE" true
-	has "$err" 'host a: it speaks for a host that is not behind it'
+	has "$err" 'host a: it sent a message from a host that is not behind it'
 }
 
 @test "a remote end that gets an invalid message reports it and exits" {
@@ -114,7 +114,7 @@ greeting='printf "\002ddprun far\003"'
 @test "an unterminated line of a start-up file is quoted completely, and nothing more" {
 	fake_ssh "printf WELCOME; $greeting; exec sleep 60"
 	start job ddprun -H a:1 --ssh "$T/FAKE" true
-	await job.err "prints to stdout \('WELCOME'\); that is left out"
+	await job.err "prints to stdout \('WELCOME'\); ignored"
 	signal job TERM
 	finish job -
 }

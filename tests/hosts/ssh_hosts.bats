@@ -45,7 +45,7 @@ sorted() {
 	[ "$(sorted "$err")" = $'[0] err 0\n[1] err 1' ]
 }
 
-@test "a worker that fails on another host: its code, one page, and nothing left" {
+@test "a worker fails on another host: its exit code, one page, nothing left behind" {
 	sshd_up 2
 	over_ssh job -H h1:1,h2:2 sh -c '[ $RANK = 2 ] && {
 		echo "last words" >&2; exit 7; }; exec tail -f /dev/null'
@@ -106,7 +106,7 @@ sorted() {
 	nothing_left 20
 }
 
-@test "a host whose cable is cut is named, and the others end" {
+@test "the job names a host whose network is cut, and ends on the others" {
 	sshd_up 2
 	over_ssh job --heartbeat-timeout 2 -H h1:1,h2:1 sh -c "$waiter"
 	await "$T/job.out" 'worker 0'

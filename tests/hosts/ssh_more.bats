@@ -291,7 +291,7 @@ setup() {
 	nothing_left
 }
 
-@test "SIGTERM to the ddprun of one host ends a job of a fixed size, by that name" {
+@test "SIGTERM to the ddprun of one host ends a job of fixed size and names the host" {
 	sshd_up 2
 	over_ssh job -H h1:1,h2:1 bash -c \
 		'echo "$RANK under $PPID"; exec tail -f /dev/null'

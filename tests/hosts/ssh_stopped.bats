@@ -70,7 +70,7 @@ lose_agent() {
 	stop_agent h2
 	start_on h2 cont kill -CONT "$agent"
 	finish cont
-	await "$T/job.err" 'host h2: its ddprun goes on'
+	await "$T/job.err" 'host h2: its ddprun continues'
 	echo >go
 	DEADLINE=60 finish job
 	[ "$(grep -c 'well$' <<<"$out")" = 2 ]

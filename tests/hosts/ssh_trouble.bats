@@ -9,7 +9,7 @@ setup() {
 	lib_setup
 }
 
-# refused CODE ERE OPTIONS...: a job on h1 and h2 ends so, and ran nowhere
+# refused CODE ERE OPTIONS...: a job on h1 and h2 ends with that, and ran nowhere
 refused() {
 	local code=$1 pattern=$2
 	shift 2
@@ -49,7 +49,7 @@ refused() {
 	nothing_left
 }
 
-@test "a working directory or a program that a host lacks is found before the start" {
+@test "a host without the working directory or the program is found before the start" {
 	sshd_up 2
 	mkdir here
 	cp "$(command -v touch)" here/touch
@@ -60,12 +60,12 @@ refused() {
 	cd here
 	mkdir only
 	cd only
-	refused 71 "host h2: cannot go to the working directory '$T/here/only'"
+	refused 71 "host h2: cannot enter the working directory '$T/here/only'"
 	cd ../..
 	nothing_left
 }
 
-@test "a host without ddprun gets a copy, once, and its server runs from it" {
+@test "a host without ddprun gets a copy, once, and can run the server from it" {
 	sshd_up 2
 	hide_on h2 "$O"
 	over_ssh job -H h2:1,h1:1 sh -c 'echo "$RANK on $(hostname)"'
@@ -87,7 +87,7 @@ refused() {
 	nothing_left
 }
 
-@test "a ddprun that others could have put there is not run" {
+@test "a ddprun that another user could have put there is not run" {
 	sshd_up 2
 	mkdir -m 777 shared
 	cp "$O/ddprun" "$O/ddprdzv" shared
@@ -158,7 +158,7 @@ refused() {
 	cd ../..
 	finish job 71
 	has "$out" '^h1: fine: ddprun is there, working directory and true too; 2 workers, [0-9]+ CPUs?, [0-9]+ GPUs?; clock '
-	has "$out" "^h2: FAILED: cannot go to the working directory"
+	has "$out" "^h2: FAILED: cannot enter the working directory"
 	has "$out" '^h3: FAILED: ssh cannot connect: .*refused'
 	[ "$(wc -l <<<"$out")" = 3 ]
 	nothing_left

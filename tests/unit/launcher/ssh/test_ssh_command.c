@@ -20,7 +20,7 @@ static const char *command(const char *program, const char *args, size_t n,
 			   struct words *remote)
 {
 	static char out[1024];
-	const struct ssh_how how = {
+	const struct ssh_options how = {
 		.program = program, .args.texts = SLICE(args, n),
 		.timeout_s = 30, .build = &build,
 	};
@@ -108,7 +108,7 @@ START_TEST(errors_of_ssh_come_with_a_remedy)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const struct ssh_end n = {.program = "ssh", .status = 255 << 8,
-					  .words = SLICE_STR(rows[i].words)};
+					  .lines = SLICE_STR(rows[i].words)};
 		const char *text = explain(&n);
 
 		SAYS(text, "ssh cannot connect: ");
@@ -121,12 +121,13 @@ END_TEST
 START_TEST(codes_of_ssh_and_of_its_command_are_distinguished)
 {
 	struct ssh_end n = {.program = "ssh", .status = 127 << 8,
-			    .words = SLICE_STR("sh: exec: not found\n")};
+			    .lines = SLICE_STR("sh: exec: not found\n")};
 
-	SAYS(explain(&n), "cannot be started there (exit code 127): sh: exec");
+	SAYS(explain(&n),
+	     "cannot start ddprun there (exit code 127): sh: exec");
 	n.opened = 1;
-	n.words = SLICE("", 0);
-	SAYS(explain(&n), "ddprun there is gone (exit code 127)");
+	n.lines = SLICE("", 0);
+	SAYS(explain(&n), "ddprun there has ended (exit code 127)");
 	n.status = 255 << 8;
 	SAYS(explain(&n), "the connection is lost");
 	n.status = 9;

@@ -1,5 +1,5 @@
-/* remote_check.c: lines for people. */
-#include "launcher/ssh/remote_check.h"
+/* remote_host.c: clocks, and the lines for users. */
+#include "launcher/ssh/remote_host.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "launcher/config/exit_code.h"
 #include "launcher/plan/words.h"
 
-uint64_t remote_check_now(void)
+uint64_t remote_host_unix_ms(void)
 {
 	struct timespec now;
 
@@ -20,33 +20,36 @@ uint64_t remote_check_now(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* It answered at some time between the two of ours. */
-static int64_t skew(uint64_t asked, uint64_t theirs, uint64_t now)
+/* The host read its clock between our times `asked` and `now`. */
+static int64_t remote_host_skew_ms(uint64_t asked, uint64_t theirs,
+				   uint64_t now)
 {
 	if (theirs > now)
 		return (int64_t)(theirs - now);
 	return theirs < asked ? -(int64_t)(asked - theirs) : 0;
 }
 
-int remote_check_take(struct remote_host *h, const struct remote_ready *ready)
+int remote_host_set_ready(struct remote_host *h,
+			  const struct remote_ready *ready)
 {
 	h->nproc = ready->nproc;
 	h->cpus = ready->cpus;
 	h->gpus = ready->gpus;
-	h->skew_ms = skew(h->asked_ms, ready->unix_ms, remote_check_now());
+	h->skew_ms = remote_host_skew_ms(h->asked_ms, ready->unix_ms,
+					 remote_host_unix_ms());
 	free(h->addr);
 	h->addr = strndup(ready->addr.data, ready->addr.len);
 	return h->addr ? 0 : -ENOMEM;
 }
 
-void remote_check_free(struct remote_host *h)
+void remote_host_release(struct remote_host *h)
 {
 	free(h->addr);
 	free(h->why);
 }
 
-static void put_fine(struct buf *b, const struct remote_host *h,
-		     const struct config *c)
+static void remote_host_put_ok(struct buf *b, const struct remote_host *h,
+			       const struct config *c)
 {
 	buf_printf(b, "fine: ddprun %s, working directory%s%s too; %u worker%s,"
 		   " %u CPU%s, %u GPU%s; clock ",
@@ -61,8 +64,8 @@ static void put_fine(struct buf *b, const struct remote_host *h,
 		buf_printf(b, "right\n");
 }
 
-int remote_check_print(const struct remote_host *hosts, uint32_t n,
-		       const struct config *c)
+int remote_host_print_check(const struct remote_host *hosts, uint32_t n,
+			    const struct config *c)
 {
 	struct buf b = BUF_INIT(64 << 20);
 	struct slice text;
@@ -73,7 +76,7 @@ int remote_check_print(const struct remote_host *hosts, uint32_t n,
 
 		buf_printf(&b, "%s: ", host_list_name(&c->hosts, i));
 		if (h->state == HOST_READY)
-			put_fine(&b, h, c);
+			remote_host_put_ok(&b, h, c);
 		else
 			buf_printf(&b, "FAILED: %s\n", h->why ? h->why : "");
 		if (h->state != HOST_READY && !code)
@@ -89,7 +92,7 @@ int remote_check_print(const struct remote_host *hosts, uint32_t n,
 	return EXIT_OS;
 }
 
-static void put_ssh(struct buf *b, const struct remote_branch *m)
+static void remote_host_put_ssh(struct buf *b, const struct remote_branch *m)
 {
 	const char *arg;
 	size_t at = 0;
@@ -101,11 +104,12 @@ static void put_ssh(struct buf *b, const struct remote_branch *m)
 	}
 }
 
-void remote_check_dry_run(const struct config *c, const struct remote_branch *m)
+void remote_host_print_dry_run(const struct config *c,
+			       const struct remote_branch *m)
 {
 	struct buf ssh = BUF_INIT(1 << 20);
 
-	put_ssh(&ssh, m);
+	remote_host_put_ssh(&ssh, m);
 	for (uint32_t i = 0; i < c->hosts.count; i++) {
 		const struct host *h = &c->hosts.hosts[i];
 		char slots[24];

@@ -1,13 +1,12 @@
-/* test_remote_order.c: what the head tells a host over ssh: all of it, or an
- * error. */
+/* test_remote_spec.c: the messages to a host: sent in full, or an error. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/ssh/remote_order.h"
+#include "launcher/ssh/remote_spec.h"
 #include "tests/unit/run_case.h"
 
-/* How many allocations are left until one fails; 0: none does. */
+/* How many allocations until one fails; 0: none fails. */
 static int left;
 
 void *__real_malloc(size_t n);
@@ -38,9 +37,9 @@ void *__wrap_realloc(void *p, size_t n)
 }
 
 static struct config c;
-static struct remote_order order;
+static struct remote_spec spec;
 
-/* What was typed: the last word of it is NULL. */
+/* The command as typed, NULL-terminated. */
 static void begin(char **argv)
 {
 	struct err e = ERR_INIT;
@@ -50,17 +49,17 @@ static void begin(char **argv)
 		argc++;
 	ck_assert_msg(config_parse(&c, argc, argv, &e) == CONFIG_WANT_HOSTS,
 		      "%s", e.text);
-	ck_assert_msg(remote_order_init(&order, &c, argv, &e) == 0, "%s",
+	ck_assert_msg(remote_spec_init(&spec, &c, argv, &e) == 0, "%s",
 		      e.text);
 }
 
 static void end(void)
 {
-	remote_order_release(&order);
+	remote_spec_release(&spec);
 	config_release(&c);
 }
 
-START_TEST(a_failed_allocation_sends_no_part_of_an_order)
+START_TEST(a_failed_allocation_sends_no_part_of_a_job)
 {
 	char *argv[] = {"ddprun", "-H", "a:1,b:1", "--role", "r", "sh", "-c",
 			"echo $V", NULL};
@@ -69,13 +68,13 @@ START_TEST(a_failed_allocation_sends_no_part_of_an_order)
 	int rc, at, fired;
 
 	begin(argv);
-	ck_assert_int_eq(remote_order_job(&order, 1, &whole, &e), 0);
+	ck_assert_int_eq(remote_spec_job(&spec, 1, &whole, &e), 0);
 	for (at = 1;; at++) {
 		buf_release(&b);
 		buf_init(&b, 64 << 20);
 		e = (struct err)ERR_INIT;
 		left = at;
-		rc = remote_order_job(&order, 1, &b, &e);
+		rc = remote_spec_job(&spec, 1, &b, &e);
 		fired = left == 0;
 		left = 0;
 		if (!fired)
@@ -95,7 +94,7 @@ START_TEST(a_failed_allocation_sends_no_part_of_an_order)
 }
 END_TEST
 
-START_TEST(a_long_shutdown_timeout_does_not_become_a_short_one)
+START_TEST(a_long_shutdown_timeout_does_not_overflow)
 {
 	static const struct {
 		char *s;
@@ -111,7 +110,7 @@ START_TEST(a_long_shutdown_timeout_does_not_become_a_short_one)
 		struct buf b = BUF_INIT(64 << 20);
 
 		begin(argv);
-		ck_assert_int_eq(remote_order_job(&order, 0, &b, &e), 0);
+		ck_assert_int_eq(remote_spec_job(&spec, 0, &b, &e), 0);
 		ck_assert_int_eq(remote_job_get(SLICE(b.data, b.len), &job), 0);
 		ck_assert_uint_eq(job.grace_ms, times[i].ms);
 		buf_release(&b);
@@ -122,11 +121,11 @@ END_TEST
 
 int main(void)
 {
-	TCase *t = tcase_create("remote_order");
+	TCase *t = tcase_create("remote_spec");
 
 	tcase_set_timeout(t, 20);
-	tcase_add_test(t, a_failed_allocation_sends_no_part_of_an_order);
+	tcase_add_test(t, a_failed_allocation_sends_no_part_of_a_job);
 	tcase_add_test(t,
-		       a_long_shutdown_timeout_does_not_become_a_short_one);
+		       a_long_shutdown_timeout_does_not_overflow);
 	return run_case(t) != 0;
 }

@@ -1,5 +1,5 @@
-/* remote_end.c: frames in, and what they do here. */
-#include "launcher/ssh/remote_end.h"
+/* proxy.c: handles the frames that come from the head. */
+#include "launcher/ssh/proxy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,26 +16,26 @@
 #include "launcher/config/exit_code.h"
 #include "launcher/worker/reap.h"
 #include "launcher/ssh/remote_agent.h"
-#include "launcher/ssh/remote_job.h"
+#include "launcher/ssh/proxy_job.h"
 #include "launcher/ssh/remote_tree.h"
 #include "launcher/worker/signals.h"
 
 enum {
 	PAUSE_BYTES = 1 << 20,
-	JOB_MS = 60000,   /* at most, until the job is there */
-	BEYOND_MS = 10000, /* the agent keeps the grace time itself */
+	JOB_MS = 60000,    /* for the job to come */
+	MARGIN_MS = 10000, /* beyond the grace period, which the agent keeps */
 	SERVER_MS = 8000,
-	PINGS = 5,
+	PINGS = 5, /* per silent_ms */
 	HIGH_FD = 10,
 };
 
-struct remote_end {
+struct proxy {
 	uv_loop_t loop;
 	struct remote_pipe pipe;
 	struct signals signals;
 	uv_timer_t ping, late;
 	struct build_id build;
-	struct remote_job_here job;
+	struct proxy_job job;
 	uint32_t host, silent_ms, grace_ms;
 	int has_job;
 	struct remote_agent agent;
@@ -46,12 +46,12 @@ struct remote_end {
 	int ending, over;
 };
 
-static void tell(struct remote_end *r, uint8_t type, struct slice body)
+static void proxy_send(struct proxy *r, uint8_t type, struct slice body)
 {
 	remote_pipe_send(&r->pipe, type, r->host, body);
 }
 
-static void send_u32(struct remote_end *r, uint8_t type, uint32_t n)
+static void proxy_send_u32(struct proxy *r, uint8_t type, uint32_t n)
 {
 	struct buf b = BUF_INIT(4);
 
@@ -60,8 +60,8 @@ static void send_u32(struct remote_end *r, uint8_t type, uint32_t n)
 	buf_release(&b);
 }
 
-/* What is not out yet is bounded by who writes it. */
-static void pace(struct remote_end *r)
+/* Pauses the sources while too much is queued. */
+static void proxy_throttle(struct proxy *r)
 {
 	int paused = remote_pipe_pending(&r->pipe) > PAUSE_BYTES;
 
@@ -72,7 +72,7 @@ static void pace(struct remote_end *r)
 
 /* ---- the end ---- */
 
-static void finish(struct remote_end *r)
+static void proxy_check_done(struct proxy *r)
 {
 	if (!r->ending || r->over || r->agent_runs ||
 	    r->supervisor.server.pid || (r->has_tree && !r->tree_gone))
@@ -86,17 +86,17 @@ static void finish(struct remote_end *r)
 
 static void on_late(uv_timer_t *t)
 {
-	struct remote_end *r = t->data;
+	struct proxy *r = t->data;
 
 	remote_agent_signal(&r->agent, SIGKILL);
 	if (r->supervisor.server.pid)
 		kill(r->supervisor.server.pid, SIGKILL);
 }
 
-/* All that runs here has to go: nobody is there who wants it. */
-static void end(struct remote_end *r, const char *why)
+/* The head does not want this host any more: ends all that runs here. */
+static void proxy_end(struct proxy *r, const char *why)
 {
-	uint64_t ms = (uint64_t)r->grace_ms + BEYOND_MS;
+	uint64_t ms = (uint64_t)r->grace_ms + MARGIN_MS;
 
 	if (r->ending)
 		return;
@@ -112,11 +112,11 @@ static void end(struct remote_end *r, const char *why)
 	uv_timer_stop(&r->ping);
 	if (r->has_tree)
 		remote_tree_release(&r->tree, ms);
-	finish(r);
+	proxy_check_done(r);
 }
 
-/* What came makes no sense, and is not waited for. */
-static void garbled(struct remote_end *r, const char *what)
+/* A message that makes no sense: ends the connection. */
+static void proxy_reject(struct proxy *r, const char *what)
 {
 	struct err e = ERR_INIT;
 
@@ -129,40 +129,40 @@ static void garbled(struct remote_end *r, const char *what)
 
 static void on_text(struct remote_agent *a, uint8_t type, struct slice text)
 {
-	struct remote_end *r = a->owner;
+	struct proxy *r = a->owner;
 
-	tell(r, type, text);
-	pace(r);
+	proxy_send(r, type, text);
+	proxy_throttle(r);
 }
 
-static void took(struct remote_end *r, int is_read)
+static void proxy_send_ack(struct proxy *r, int is_read)
 {
 	const char mark = (char)is_read;
 
-	tell(r, REMOTE_TOOK, SLICE(&mark, 1));
+	proxy_send(r, REMOTE_STDIN_ACK, SLICE(&mark, 1));
 }
 
-static void on_took(struct remote_agent *a, int is_read)
+static void on_ack(struct remote_agent *a, int is_read)
 {
-	took(a->owner, is_read);
+	proxy_send_ack(a->owner, is_read);
 }
 
 static void on_agent_gone(struct remote_agent *a, int code)
 {
-	struct remote_end *r = a->owner;
+	struct proxy *r = a->owner;
 
 	r->agent_runs = 0;
-	/* other nodes may come to it as long as the head waits for them */
+	/* other nodes may need the server while the head waits for them */
 	server_supervisor_node_gone(&r->supervisor);
-	send_u32(r, REMOTE_EXIT, (uint32_t)code);
-	finish(r);
+	proxy_send_u32(r, REMOTE_EXIT, (uint32_t)code);
+	proxy_check_done(r);
 }
 
 static const struct remote_agent_events agent_events = {
-	.on_text = on_text, .on_took = on_took, .on_gone = on_agent_gone,
+	.on_text = on_text, .on_ack = on_ack, .on_gone = on_agent_gone,
 };
 
-static void fail(struct remote_end *r, const struct err *e)
+static void proxy_send_failure(struct proxy *r, const struct err *e)
 {
 	struct buf b = BUF_INIT(ERR_TEXT_MAX + 64);
 
@@ -172,7 +172,7 @@ static void fail(struct remote_end *r, const struct err *e)
 	buf_release(&b);
 }
 
-static void start(struct remote_end *r, struct slice body)
+static void proxy_start_agent(struct proxy *r, struct slice body)
 {
 	char text[SOCK_TEXT_MAX];
 	struct reader b;
@@ -182,31 +182,30 @@ static void start(struct remote_end *r, struct slice body)
 	reader_init(&b, body);
 	place = reader_u32(&b);
 	if (b.bad) {
-		garbled(r, "START");
+		proxy_reject(r, "START");
 		return;
 	}
 	if (!r->has_job || r->was_started || r->ending)
 		return;
-	r->was_started = 1; /* or failed to: its pipes may still be there */
+	r->was_started = 1; /* even if it fails: its pipes may still exist */
 	snprintf(text, sizeof(text), "%.*s", (int)reader_left(&b), b.p);
 	r->agent = (struct remote_agent){.owner = r, .events = &agent_events};
 	if (!r->build.self[0])
 		err_set(&e, -ENOENT, "ddprun cannot find its own file there "
 			"(/proc/self/exe); is /proc mounted?");
 	if (e.code < 0 || remote_agent_start(&r->agent, &r->loop, r->build.self,
-			       remote_job_argv(&r->job, text), place,
+			       proxy_job_argv(&r->job, text), place,
 			       &r->job.auth, &e) < 0)
-		fail(r, &e);
+		proxy_send_failure(r, &e);
 	else
 		r->agent_runs = 1;
 }
 
 /* ---- the server ---- */
 
-/* Its address and port may be given: "ADDRESS PORT" is the first of the list,
- * "" and 0 where not. */
-static int choose_address(const struct remote_list *list, struct sock_addr *a,
-			  struct err *e)
+/* The list begins with "PORT ADDRESS", 0 and "" if they are not given. */
+static int proxy_choose_address(const struct remote_list *list,
+				struct sock_addr *a, struct err *e)
 {
 	struct endpoint given = {.port = 0};
 	size_t at = 0;
@@ -223,13 +222,13 @@ static int choose_address(const struct remote_list *list, struct sock_addr *a,
 		if (sock_resolve(&given, a, 1, e) < 0)
 			return e->code;
 	} else {
-		remote_job_address(&others, a);
+		proxy_job_address(&others, a);
 	}
 	sock_addr_set_port(a, (uint16_t)port);
 	return 0;
 }
 
-static int start_server(struct remote_end *r, int fd, struct err *e)
+static int proxy_start_server(struct proxy *r, int fd, struct err *e)
 {
 	const struct config *c = &r->job.config;
 	const struct server_supervisor_options order = {
@@ -243,13 +242,13 @@ static int start_server(struct remote_end *r, int fd, struct err *e)
 	else
 		rc = server_supervisor_start(&r->supervisor, &order, &own, e);
 	if (rc == 0 && r->supervisor.auth.methods == WIRE_NO_PROOF)
-		log_warn("--auth none: whoever reaches the job's server can "
-			 "join it, read what it stores there and end it");
+		log_warn("--auth none: anybody who reaches the job's server "
+			 "can join the job, read its store and end it");
 	auth_wipe(&own);
 	return rc;
 }
 
-static void serve(struct remote_end *r, struct slice body)
+static void proxy_handle_serve(struct proxy *r, struct slice body)
 {
 	const struct remote_list list = {body};
 	char text[SOCK_TEXT_MAX];
@@ -259,38 +258,39 @@ static void serve(struct remote_end *r, struct slice body)
 
 	if (!r->has_job || r->supervisor.server.pid ||
 	    (body.len && body.data[body.len - 1])) {
-		garbled(r, "SERVE");
+		proxy_reject(r, "SERVE");
 		return;
 	}
-	rc = choose_address(&list, &a, &e);
+	rc = proxy_choose_address(&list, &a, &e);
 	if (rc == 0)
 		fd = rc = sock_listen(&a, &e);
 	if (rc >= 0)
-		rc = start_server(r, fd, &e);
+		rc = proxy_start_server(r, fd, &e);
 	if (rc < 0)
-		fail(r, &e);
+		proxy_send_failure(r, &e);
 	else
-		tell(r, REMOTE_SERVING, SLICE_STR(sock_addr_text(&a, text)));
+		proxy_send(r, REMOTE_SERVING,
+			   SLICE_STR(sock_addr_text(&a, text)));
 }
 
 /* ---- the job ---- */
 
 static void on_ping(uv_timer_t *t)
 {
-	struct remote_end *r = t->data;
+	struct proxy *r = t->data;
 
-	tell(r, REMOTE_PING, SLICE("", 0));
+	proxy_send(r, REMOTE_PING, SLICE("", 0));
 	if (uv_now(&r->loop) - r->pipe.heard_ms >= r->silent_ms)
-		end(r, "nothing is heard of who started this");
+		proxy_end(r, "the head is silent");
 }
 
-static void set_silence(struct remote_end *r, uint32_t ms)
+static void proxy_set_silence(struct proxy *r, uint32_t ms)
 {
 	r->silent_ms = ms;
 	uv_timer_start(&r->ping, on_ping, ms / PINGS + 1, ms / PINGS + 1);
 }
 
-static void take_job(struct remote_end *r, const struct remote_frame *f)
+static void proxy_handle_job(struct proxy *r, const struct remote_frame *f)
 {
 	struct remote_job job;
 	struct remote_ready answer;
@@ -298,18 +298,18 @@ static void take_job(struct remote_end *r, const struct remote_frame *f)
 	struct buf b = BUF_INIT(64 << 10);
 
 	if (r->has_job || remote_job_get(f->body, &job) < 0) {
-		garbled(r, "JOB");
+		proxy_reject(r, "JOB");
 		return;
 	}
 	r->has_job = 1;
 	r->host = f->host;
 	r->grace_ms = job.grace_ms;
-	set_silence(r, job.silent_ms);
-	remote_job_prepare(&r->job, &job, &answer, &e);
+	proxy_set_silence(r, job.silent_ms);
+	proxy_job_prepare(&r->job, &job, &answer, &e);
 	remote_ready_put(&b, &answer);
 	remote_pipe_send_buf(&r->pipe, REMOTE_READY, r->host, &b);
 	buf_release(&b);
-	/* looking may have taken longer than silence may last */
+	/* the check may have taken longer than silent_ms */
 	uv_update_time(&r->loop);
 	r->pipe.heard_ms = uv_now(&r->loop);
 }
@@ -318,28 +318,28 @@ static void take_job(struct remote_end *r, const struct remote_frame *f)
 
 static void on_tree_frame(struct remote_tree *t, const struct remote_frame *f)
 {
-	struct remote_end *r = t->owner;
+	struct proxy *r = t->owner;
 
 	if (f->bytes.len)
 		remote_pipe_send_bytes(&r->pipe, f->bytes);
 	else
 		remote_pipe_send(&r->pipe, f->type, f->host, f->body);
-	pace(r);
+	proxy_throttle(r);
 }
 
 static void on_tree_gone(struct remote_tree *t)
 {
-	struct remote_end *r = t->owner;
+	struct proxy *r = t->owner;
 
 	r->tree_gone = 1;
-	finish(r);
+	proxy_check_done(r);
 }
 
 static const struct remote_tree_events tree_events = {
 	.on_frame = on_tree_frame, .on_gone = on_tree_gone,
 };
 
-static void branch(struct remote_end *r, const struct remote_frame *f)
+static void proxy_handle_branch(struct proxy *r, const struct remote_frame *f)
 {
 	struct remote_branch b;
 	struct err e = ERR_INIT;
@@ -347,7 +347,7 @@ static void branch(struct remote_end *r, const struct remote_frame *f)
 	if (r->ending)
 		return;
 	if (r->has_tree || remote_branch_get(f->body, &b) < 0) {
-		garbled(r, "BRANCH");
+		proxy_reject(r, "BRANCH");
 		return;
 	}
 	r->host = f->host;
@@ -361,7 +361,7 @@ static void branch(struct remote_end *r, const struct remote_frame *f)
 
 static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
 {
-	struct remote_end *r = p->owner;
+	struct proxy *r = p->owner;
 	uint32_t number;
 
 	if (r->has_tree && remote_tree_has(&r->tree, f->host)) {
@@ -370,48 +370,48 @@ static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
 	}
 	switch (f->type) {
 	case REMOTE_JOB:
-		take_job(r, f);
+		proxy_handle_job(r, f);
 		break;
 	case REMOTE_BRANCH:
-		branch(r, f);
+		proxy_handle_branch(r, f);
 		break;
 	case REMOTE_SERVE:
-		serve(r, f->body);
+		proxy_handle_serve(r, f->body);
 		break;
 	case REMOTE_START:
-		start(r, f->body);
+		proxy_start_agent(r, f->body);
 		break;
 	case REMOTE_SIGNAL:
 		if (remote_u32_get(f->body, &number) == 0)
 			remote_agent_signal(&r->agent, (int)number);
 		else
-			garbled(r, "SIGNAL");
+			proxy_reject(r, "SIGNAL");
 		break;
 	case REMOTE_STDIN:
 		if (r->agent_runs)
 			remote_agent_write(&r->agent, f->body);
 		else
-			took(r, 0);
+			proxy_send_ack(r, 0);
 		break;
 	case REMOTE_PING:
 		break;
 	default:
-		garbled(r, "a host's own message");
+		proxy_reject(r, "a host's own message");
 		break;
 	}
 }
 
 static void on_end(struct remote_pipe *p, const struct err *why)
 {
-	/* ssh passes it on to whoever typed the command */
+	/* ssh forwards our stderr to the head's user */
 	if (why->code)
 		log_error("error: %s", why->text);
-	end(p->owner, why->code ? why->text : "stdin is at its end");
+	proxy_end(p->owner, why->code ? why->text : "end of stdin");
 }
 
 static void on_sent(struct remote_pipe *p)
 {
-	pace(p->owner);
+	proxy_throttle(p->owner);
 }
 
 static const struct remote_pipe_events pipe_events = {
@@ -420,10 +420,10 @@ static const struct remote_pipe_events pipe_events = {
 
 /* ---- signals ---- */
 
-static void take_death(void *arg, pid_t pid, int status,
-		       const struct rusage *usage)
+static void on_reaped(void *arg, pid_t pid, int status,
+		      const struct rusage *usage)
 {
-	struct remote_end *r = arg;
+	struct proxy *r = arg;
 	struct err e = ERR_INIT;
 	enum server_end how;
 
@@ -433,32 +433,32 @@ static void take_death(void *arg, pid_t pid, int status,
 	how = server_supervisor_reaped(&r->supervisor, pid, status, &e);
 	if (how == SERVER_LOST) {
 		log_error("error: %s", e.text);
-		tell(r, REMOTE_UNSERVED, SLICE("", 0));
+		proxy_send(r, REMOTE_SERVER_LOST, SLICE("", 0));
 	}
 	if (how == SERVER_LOST || how == SERVER_ENDED)
-		finish(r);
+		proxy_check_done(r);
 }
 
 static void on_child(void *owner)
 {
-	struct remote_end *r = owner;
+	struct proxy *r = owner;
 	int stopped;
 
-	reap_children(take_death, r);
+	reap_children(on_reaped, r);
 	stopped = remote_agent_stopped(&r->agent);
 	if (stopped >= 0)
-		send_u32(r, REMOTE_STOPPED,
-			 stopped ? (uint32_t)r->agent.pid : 0);
+		proxy_send_u32(r, REMOTE_STOPPED,
+			       stopped ? (uint32_t)r->agent.pid : 0);
 }
 
 static void on_signal(void *owner, int number)
 {
-	struct remote_end *r = owner;
+	struct proxy *r = owner;
 
 	if (r->agent_runs)
 		remote_agent_signal(&r->agent, number);
 	else
-		end(r, "a signal");
+		proxy_end(r, "a signal");
 }
 
 static void on_suspend(void *owner)
@@ -472,9 +472,9 @@ static const struct signals_events signals_events = {
 
 /* ---- from start to end ---- */
 
-/* ssh's pipes get numbers of their own: what prints by mistake tears no frame.
- */
-static int take_stdio(int *in, int *out)
+/* Moves ssh's pipes to other descriptors, so that a stray print cannot corrupt
+ * a frame. */
+static int proxy_take_stdio(int *in, int *out)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -487,12 +487,12 @@ static int take_stdio(int *in, int *out)
 	return 0;
 }
 
-static int run(struct remote_end *r, struct err *e)
+static int proxy_run(struct proxy *r, struct err *e)
 {
 	static const char greeting[] = "\2ddprun far\3";
-	static const char not_ssh[] = "stdin and stdout are not ssh's";
+	static const char not_ssh[] = "stdin and stdout are no pipes of ssh";
 	struct signal_set ending, none = {0};
-	int in, out, rc = loop_check(take_stdio(&in, &out), e, not_ssh);
+	int in, out, rc = loop_check(proxy_take_stdio(&in, &out), e, not_ssh);
 
 	if (rc < 0)
 		return rc;
@@ -507,7 +507,7 @@ static int run(struct remote_end *r, struct err *e)
 	if (rc == 0)
 		rc = loop_check(file_write_all(out, greeting,
 					       sizeof(greeting) - 1), e,
-				not_ssh);
+			not_ssh);
 	if (rc == 0)
 		rc = loop_check(remote_pipe_open(&r->pipe, &r->loop, in, out,
 						 1), e, not_ssh);
@@ -516,29 +516,29 @@ static int run(struct remote_end *r, struct err *e)
 	uv_timer_init(&r->loop, &r->ping);
 	uv_timer_init(&r->loop, &r->late);
 	r->ping.data = r->late.data = r;
-	set_silence(r, JOB_MS);
+	proxy_set_silence(r, JOB_MS);
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&r->loop);
-	remote_job_release(&r->job);
+	proxy_job_release(&r->job);
 	if (r->has_tree)
 		remote_tree_free(&r->tree);
 	return 0;
 }
 
-int remote_end_main(int argc, char **argv)
+int proxy_main(int argc, char **argv)
 {
-	static struct remote_end r = {.supervisor = SERVER_SUPERVISOR_INIT};
+	static struct proxy r = {.supervisor = SERVER_SUPERVISOR_INIT};
 	struct err e = ERR_INIT;
 	int rc;
 
 	build_id_init(&r.build);
 	if (argc < 3 || strcmp(argv[2], r.build.id) != 0) {
 		log_error("error: this ddprun is of build %s", r.build.id);
-		return REMOTE_END_OTHER;
+		return PROXY_OTHER_BUILD;
 	}
 	if (argc > 3 && strcmp(argv[3], "check") == 0)
 		return 0;
-	rc = run(&r, &e);
+	rc = proxy_run(&r, &e);
 	if (rc == 0)
 		return 0;
 	log_error("error: %s", e.text);

@@ -1,5 +1,5 @@
-/* remote_job.c: looking, on the far side. */
-#include "launcher/ssh/remote_job.h"
+/* proxy_job.c: everything between a job's arrival and its start. */
+#include "launcher/ssh/proxy_job.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +19,7 @@
 
 enum { ARGS_MAX = 16 << 20, EXTRA = 4 };
 
-static int set_variable(const char *text)
+static int proxy_job_set_variable(const char *text)
 {
 	const char *value = strchr(text, '='), *own = NULL;
 	char *name, *path = NULL;
@@ -40,15 +40,17 @@ static int set_variable(const char *text)
 	return rc;
 }
 
-/* A rank with another environment than the others' must not start. */
-static int set_environment(const struct remote_job *job, struct err *e)
+/* All or nothing: a rank must not start in an environment that differs from the
+ * others'. */
+static int proxy_job_set_environment(const struct remote_job *job,
+				     struct err *e)
 {
 	const char *text;
 	size_t at = 0;
 	int rc = 0;
 
 	while (rc == 0 && (text = remote_list_next(&job->environment, &at)))
-		rc = set_variable(text);
+		rc = proxy_job_set_variable(text);
 	if (rc == 0 && setenv(REMOTE_NODE, "0 -1", 1) < 0)
 		rc = -errno;
 	if (rc < 0)
@@ -58,15 +60,15 @@ static int set_environment(const struct remote_job *job, struct err *e)
 	return 0;
 }
 
-static int enter_folder(const struct remote_job *job, struct err *e)
+static int proxy_job_enter_dir(const struct remote_job *job, struct err *e)
 {
 	char dir[PATH_MAX];
 
 	snprintf(dir, sizeof(dir), "%.*s", SLICE_FMT(job->dir));
 	if (chdir(dir) < 0)
-		return err_set(e, -errno, "cannot go to the working directory "
-			       "'%s': %s; make it there, or start ddprun in a "
-			       "folder that all hosts have", dir,
+		return err_set(e, -errno, "cannot enter the working directory "
+			       "'%s': %s; create it there, or start ddprun in "
+			       "a folder that all hosts have", dir,
 			       strerror(errno));
 	if (setenv("PWD", dir, 1) < 0)
 		return err_set(e, -errno, "cannot set PWD: %s",
@@ -76,7 +78,7 @@ static int enter_folder(const struct remote_job *job, struct err *e)
 
 /* ---- the agent's arguments ---- */
 
-static size_t count(const struct remote_list *l)
+static size_t proxy_job_count(const struct remote_list *l)
 {
 	size_t at = 0, n = 0;
 
@@ -85,7 +87,7 @@ static size_t count(const struct remote_list *l)
 	return n;
 }
 
-static int add_all(struct remote_job_here *h, int n, struct slice texts)
+static int proxy_job_add_args(struct proxy_job *h, int n, struct slice texts)
 {
 	struct remote_list l = {texts};
 	const char *text;
@@ -96,7 +98,8 @@ static int add_all(struct remote_job_here *h, int n, struct slice texts)
 	return n;
 }
 
-static int make_argv(struct remote_job_here *h, const struct remote_job *job)
+static int proxy_job_make_argv(struct proxy_job *h,
+			       const struct remote_job *job)
 {
 	struct slice options = job->options.texts, words = job->words.texts;
 	int n;
@@ -104,20 +107,20 @@ static int make_argv(struct remote_job_here *h, const struct remote_job *job)
 	buf_init(&h->texts, ARGS_MAX);
 	buf_put(&h->texts, options.data, options.len);
 	buf_put(&h->texts, words.data, words.len);
-	h->nargs = (int)count(&job->options);
-	h->nwords = (int)count(&job->words);
+	h->nargs = (int)proxy_job_count(&job->options);
+	h->nwords = (int)proxy_job_count(&job->words);
 	h->argv = calloc((size_t)h->nargs + (size_t)h->nwords + EXTRA + 2,
 			 sizeof(*h->argv));
 	if (h->texts.failed || !h->argv)
 		return -ENOMEM;
 	h->argv[0] = (char *)"ddprun";
-	n = add_all(h, 1, SLICE(h->texts.data, options.len));
+	n = proxy_job_add_args(h, 1, SLICE(h->texts.data, options.len));
 	h->argv[n++] = (char *)"--";
-	add_all(h, n, SLICE(h->texts.data + options.len, words.len));
+	proxy_job_add_args(h, n, SLICE(h->texts.data + options.len, words.len));
 	return 0;
 }
 
-char **remote_job_argv(struct remote_job_here *h, const char *endpoint)
+char **proxy_job_argv(struct proxy_job *h, const char *endpoint)
 {
 	int n = 1 + h->nargs, extra = *endpoint ? 2 : 1;
 
@@ -133,7 +136,7 @@ char **remote_job_argv(struct remote_job_here *h, const char *endpoint)
 	return h->argv;
 }
 
-void remote_job_release(struct remote_job_here *h)
+void proxy_job_release(struct proxy_job *h)
 {
 	free(h->argv);
 	buf_release(&h->texts);
@@ -141,7 +144,7 @@ void remote_job_release(struct remote_job_here *h)
 
 /* ---- whether it could run ---- */
 
-static void count_all(struct remote_ready *answer)
+static void proxy_job_count_resources(struct remote_ready *answer)
 {
 	struct cpus allowed;
 	const char *why;
@@ -152,8 +155,9 @@ static void count_all(struct remote_ready *answer)
 			       : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* The agent raises the limit of files itself, and gives workers the old one. */
-static int try_all(struct remote_job_here *h, struct err *e)
+/* Restores the limit of open files, which the check raises: the agent raises it
+ * itself, and must know the old one for its workers. */
+static int proxy_job_try(struct proxy_job *h, struct err *e)
 {
 	struct plan_parts parts = {.program = {NULL}};
 	struct rlimit limit;
@@ -167,25 +171,26 @@ static int try_all(struct remote_job_here *h, struct err *e)
 	return code;
 }
 
-static int look(struct remote_job_here *h, const struct remote_job *job,
-		struct err *e)
+static int proxy_job_check(struct proxy_job *h, const struct remote_job *job,
+			   struct err *e)
 {
 	int rc;
 
-	if (set_environment(job, e) < 0 || enter_folder(job, e) < 0)
+	if (proxy_job_set_environment(job, e) < 0 ||
+	    proxy_job_enter_dir(job, e) < 0)
 		return EXIT_OS;
-	if (make_argv(h, job) < 0) {
+	if (proxy_job_make_argv(h, job) < 0) {
 		err_set(e, -ENOMEM, "out of memory");
 		return EXIT_OS;
 	}
 	rc = config_parse(&h->config, h->nargs + h->nwords + 2, h->argv, e);
 	if (rc < 0)
 		return rc == -ENOMEM ? EXIT_OS : EXIT_BAD_USAGE;
-	return try_all(h, e);
+	return proxy_job_try(h, e);
 }
 
 /* "CLIENT PORT SERVER PORT" */
-static struct slice ssh_address(void)
+static struct slice proxy_job_ssh_address(void)
 {
 	const char *text = getenv("SSH_CONNECTION");
 
@@ -196,7 +201,7 @@ static struct slice ssh_address(void)
 	return text ? SLICE(text, strcspn(text, " ")) : SLICE("", 0);
 }
 
-static void take_secret(struct remote_job_here *h, struct slice secret)
+static void proxy_job_set_secret(struct proxy_job *h, struct slice secret)
 {
 	struct proof p;
 
@@ -207,31 +212,31 @@ static void take_secret(struct remote_job_here *h, struct slice secret)
 	proof_wipe(&p, sizeof(p));
 }
 
-void remote_job_prepare(struct remote_job_here *h,
+void proxy_job_prepare(struct proxy_job *h,
 			const struct remote_job *job,
 			struct remote_ready *answer, struct err *e)
 {
 	struct timespec now;
 
-	*h = (struct remote_job_here){.nwords = 0};
-	take_secret(h, job->secret);
+	*h = (struct proxy_job){.nwords = 0};
+	proxy_job_set_secret(h, job->secret);
 	*answer = (struct remote_ready){.code = 0};
 	sock_host_name(h->host);
-	answer->code = (uint32_t)look(h, job, e);
+	answer->code = (uint32_t)proxy_job_check(h, job, e);
 	if (job->check)
-		count_all(answer);
+		proxy_job_count_resources(answer);
 	clock_gettime(CLOCK_REALTIME, &now);
 	answer->unix_ms = (uint64_t)now.tv_sec * 1000 +
 			  (uint64_t)now.tv_nsec / 1000000;
 	answer->nproc = h->config.nproc;
 	answer->text = SLICE_STR(e->text);
 	answer->host = SLICE_STR(h->host);
-	answer->addr = ssh_address();
+	answer->addr = proxy_job_ssh_address();
 }
 
 /* ---- where others reach it ---- */
 
-static int resolve(struct slice host, struct sock_addr *a)
+static int proxy_job_resolve(struct slice host, struct sock_addr *a)
 {
 	struct endpoint ep = {.port = 0};
 	struct err e;
@@ -240,17 +245,17 @@ static int resolve(struct slice host, struct sock_addr *a)
 	return ep.host[0] && sock_resolve(&ep, a, 1, &e) == 1 ? 0 : -1;
 }
 
-void remote_job_address(const struct remote_list *others,
+void proxy_job_address(const struct remote_list *others,
 			struct sock_addr *own)
 {
 	struct sock_addr a, ssh;
-	int reached = resolve(ssh_address(), &ssh) == 0 &&
+	int reached = proxy_job_resolve(proxy_job_ssh_address(), &ssh) == 0 &&
 		      sock_addr_is_local(&ssh);
 	const char *text;
 	size_t at = 0;
 
 	while ((text = remote_list_next(others, &at))) {
-		if (resolve(SLICE_STR(text), &a) == 0 &&
+		if (proxy_job_resolve(SLICE_STR(text), &a) == 0 &&
 		    !sock_addr_is_loopback(&a) &&
 		    sock_addr_towards(&a, own) == 0 &&
 		    !sock_addr_is_loopback(own))
@@ -259,6 +264,6 @@ void remote_job_address(const struct remote_list *others,
 	if (reached)
 		*own = ssh;
 	else
-		resolve(SLICE_STR("127.0.0.1"), own);
+		proxy_job_resolve(SLICE_STR("127.0.0.1"), own);
 	sock_addr_set_port(own, 0);
 }
