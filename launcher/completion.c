@@ -1,4 +1,4 @@
-/* completion.c: the same table that is parsed and that --help shows. */
+/* completion.c: completion scripts from the tables that option_parse uses. */
 #include "launcher/completion.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 
-/* A subcommand has options of its own, and no program. */
+/* A subcommand has its own options, and no program. */
 static const struct {
 	const char *name;
 	const struct option_spec *options;
@@ -17,8 +17,8 @@ static const struct {
 
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(*subcommands) };
 
-/* Words of an argument's description in lower case are values. */
-static void print_values(const char *arg, char between)
+/* Lower-case words of an argument's description are values. */
+static void completion_print_values(const char *arg, char between)
 {
 	int some = 0;
 
@@ -36,13 +36,13 @@ static void print_values(const char *arg, char between)
 	}
 }
 
-static int has_values(const struct option_spec *s)
+static int completion_has_values(const struct option_spec *s)
 {
 	return islower((unsigned char)s->arg[0]) || strchr(s->arg, '|') != NULL;
 }
 
-/* Which option takes the word after it. */
-static void print_bash_options(void)
+/* The case branches of options that take the next word. */
+static void completion_print_bash_options(void)
 {
 	for (const struct option_spec *s = config_options; s->name; s++) {
 		if (!option_takes_value(s))
@@ -54,18 +54,18 @@ static void print_bash_options(void)
 	}
 }
 
-static void print_bash_values(void)
+static void completion_print_bash_values(void)
 {
 	for (const struct option_spec *s = config_options; s->name; s++) {
-		if (!option_takes_value(s) || !has_values(s))
+		if (!option_takes_value(s) || !completion_has_values(s))
 			continue;
 		printf("\t--%s) value=\"", s->name);
-		print_values(s->arg, ' ');
+		completion_print_values(s->arg, ' ');
 		printf("\" ;;\n");
 	}
 }
 
-static void print_bash_subcommand(int i)
+static void completion_print_bash_subcommand(int i)
 {
 	printf("\t\t\t\tif [ $i = 1 ] && [ \"$name\" = %s ]; then\n"
 	       "\t\t\t\t\tmapfile -t COMPREPLY < <(compgen -W \"",
@@ -75,7 +75,7 @@ static void print_bash_subcommand(int i)
 	printf("\" -- \"$word\")\n\t\t\t\t\treturn\n\t\t\t\tfi\n");
 }
 
-void completion_print_bash(void)
+static void completion_print_bash(void)
 {
 	printf("# bash completion for ddprun, made from its table of options\n"
 	       "_ddprun()\n{\n"
@@ -91,11 +91,11 @@ void completion_print_bash(void)
 	       "\t\telse\n"
 	       "\t\t\tname=${COMP_WORDS[i]//_/-}\n"
 	       "\t\t\tcase $name in\n\t\t\t");
-	print_bash_options();
+	completion_print_bash_options();
 	printf("-*) ;;\n"
 	       "\t\t\t*)\n");
 	for (int i = 0; i < SUBCOMMANDS; i++)
-		print_bash_subcommand(i);
+		completion_print_bash_subcommand(i);
 	printf("\t\t\t\tif declare -F _command_offset >/dev/null; then\n"
 	       "\t\t\t\t\t_command_offset $i\n"
 	       "\t\t\t\tfi\n"
@@ -103,7 +103,7 @@ void completion_print_bash(void)
 	       "\t\t\tesac\n\t\tfi\n\t\ti=$((i + 1))\n\tdone\n"
 	       "\t[ \"$word\" != = ] || word=\n"
 	       "\tcase $option in\n");
-	print_bash_values();
+	completion_print_bash_values();
 	printf("\t--log-dir)\n"
 	       "\t\tmapfile -t COMPREPLY < <(compgen -d -- \"$word\")\n"
 	       "\t\treturn ;;\n"
@@ -123,8 +123,8 @@ void completion_print_bash(void)
 	       "complete -o default -F _ddprun ddprun\n");
 }
 
-/* For zsh's _arguments, within '...' and [...]. */
-static void print_zsh_text(const char *text)
+/* Escapes text for zsh's _arguments, inside '...' and [...]. */
+static void completion_print_zsh_text(const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '\'')
@@ -136,7 +136,7 @@ static void print_zsh_text(const char *text)
 	}
 }
 
-static void print_zsh_options(const struct option_spec *table)
+static void completion_print_zsh_options(const struct option_spec *table)
 {
 	for (const struct option_spec *s = table; s->name; s++) {
 		if (s->letter)
@@ -147,17 +147,17 @@ static void print_zsh_options(const struct option_spec *table)
 		else
 			printf("\t'--%s%s[", s->name,
 			       option_takes_value(s) ? "=" : "");
-		print_zsh_text(s->help);
+		completion_print_zsh_text(s->help);
 		putchar(']');
 		if (option_takes_value(s)) {
 			putchar(':');
-			print_zsh_text(s->arg);
+			completion_print_zsh_text(s->arg);
 			putchar(':');
 			if (strcmp(s->arg, "DIR") == 0)
 				printf("_files -/");
-			else if (has_values(s)) {
+			else if (completion_has_values(s)) {
 				putchar('(');
-				print_values(s->arg, ' ');
+				completion_print_values(s->arg, ' ');
 				putchar(')');
 			}
 		}
@@ -165,7 +165,7 @@ static void print_zsh_options(const struct option_spec *table)
 	}
 }
 
-void completion_print_zsh(void)
+static void completion_print_zsh(void)
 {
 	printf("#compdef ddprun\n"
 	       "# zsh completion for ddprun, made from its table of options\n");
@@ -173,11 +173,19 @@ void completion_print_zsh(void)
 		printf("if (( CURRENT > 2 )) && [[ $words[2] == %s ]]; then\n"
 		       "\tshift words\n\t(( CURRENT-- ))\n\t_arguments -S "
 		       "\\\n", subcommands[i].name);
-		print_zsh_options(subcommands[i].options);
+		completion_print_zsh_options(subcommands[i].options);
 		printf("\t&& return\nfi\n");
 	}
 	printf("_arguments -S \\\n");
-	print_zsh_options(config_options);
+	completion_print_zsh_options(config_options);
 	printf("\t'(-):program:{_command_names -e || _files}' \\\n"
 	       "\t'*::arguments:_normal'\n");
+}
+
+void completion_print(const char *shell)
+{
+	if (shell[0] == 'b')
+		completion_print_bash();
+	else
+		completion_print_zsh();
 }

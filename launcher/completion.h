@@ -1,9 +1,9 @@
-/* completion.h: shell completion for ddprun, made from its table of options.
- * Prints to stdout. */
+/* completion.h: prints completion scripts for ddprun to stdout, made from its
+ * option tables. */
 #ifndef LAUNCHER_COMPLETION_H
 #define LAUNCHER_COMPLETION_H
 
-void completion_print_bash(void);
-void completion_print_zsh(void);
+/* shell: "bash" or "zsh". */
+void completion_print(const char *shell);
 
 #endif

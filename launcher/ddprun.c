@@ -28,12 +28,13 @@
 #include "launcher/worker/spawn.h"
 #include "launcher/worker/sweep.h"
 
-/* srun -K ends all tasks when one has, also who has yet to say why. */
-enum { SAID_MS = 1000 };
+/* srun -K ends all tasks when one exits: the task that reports the error gets
+ * this much time. */
+enum { LINGER_MS = 1000 };
 
-/* A descriptor that was closed would be given to a socket, and then written to
- * as stdout. */
-static void open_missing_files(void)
+/* If stdin, stdout or stderr were closed, a socket could get their number, and
+ * our output would go there. */
+static void ddprun_open_missing_files(void)
 {
 	int fd;
 
@@ -44,62 +45,66 @@ static void open_missing_files(void)
 		close(fd);
 }
 
-static int fail(const struct err *e, int code)
+static int ddprun_fail(const struct err *e, int code)
 {
 	log_error("error: %s", e->text);
 	return code;
 }
 
-/* Other nodes would wait for this one: they are told why it cannot run. */
-static int run_unable(const struct config *config,
-		      const struct agent_unable *unable)
+/* This node cannot run: joins only to tell the other nodes, which would wait
+ * for it, why. */
+static int ddprun_run_unable(const struct config *config,
+			     const struct agent_unable *unable)
 {
 	struct agent_ended ended;
 
-	/* a line that is wrong here is wrong there, too */
+	/* a bad command line is the same on all nodes */
 	if (config->max_nodes == 1 || config->dry_run ||
 	    unable->exit_code == EXIT_BAD_USAGE)
-		return fail(&unable->why, unable->exit_code);
+		return ddprun_fail(&unable->why, unable->exit_code);
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
 	return agent_run(config, NULL, unable, 0, &ended);
 }
 
-static int run_agent(const struct config *c, const struct plan_parts *parts,
-		     uint64_t open_files)
+static int ddprun_run_agent(const struct config *c,
+			    const struct plan_parts *parts, uint64_t open_files)
 {
 	struct agent_ended ended;
 	int rc = agent_run(c, parts, NULL, open_files, &ended);
-	const struct requeue_told told = {
+	const struct requeue_notice notice = {
 		.warned = ended.warned, .cut = ended.level == WIRE_CUT,
 		.restarts = c->slurm.restarts,
 	};
 
 	/* all checkpoints are complete: requeueing kills what runs */
 	if (ended.level)
-		requeue_run(c, &told);
+		requeue_run(c, &notice);
 	return rc;
 }
 
-static int run_here(struct config *config, const struct plan_parts *parts,
-		    const struct agent_unable *unable, uint64_t open_files)
+static int ddprun_run_here(struct config *config,
+			   const struct plan_parts *parts,
+			   const struct agent_unable *unable,
+			   uint64_t open_files)
 {
 	struct err e = ERR_INIT;
 
 	if (config->dry_run && !unable->exit_code)
-		return dry_run(config, parts, &e) < 0 ? fail(&e, EXIT_OS) : 0;
-	/* also who is unable goes there, to tell the others */
+		return dry_run(config, parts, &e) < 0 ? ddprun_fail(&e, EXIT_OS)
+						      : 0;
+	/* a node that cannot run meets the others as well, to tell them */
 	if (config->meets && !config->dry_run &&
 	    unable->exit_code != EXIT_BAD_USAGE && meet(config, &e) < 0)
-		return fail(&e, exit_code_of(&e));
+		return ddprun_fail(&e, exit_code_of(&e));
 	meet_dismiss();
 	inferred_mpi_say(config);
 	if (unable->exit_code)
-		return run_unable(config, unable);
-	return run_agent(config, parts, open_files);
+		return ddprun_run_unable(config, unable);
+	return ddprun_run_agent(config, parts, open_files);
 }
 
-static int run(struct config *config)
+static int ddprun_run(struct config *config)
 {
 	struct plan_parts parts = {.program = {NULL}};
 	struct agent_unable unable = {.why = ERR_INIT};
@@ -109,14 +114,14 @@ static int run(struct config *config)
 	inferred_say(config);
 	inferred_restore(config);
 	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
-	rc = run_here(config, &parts, &unable, open_files);
+	rc = ddprun_run_here(config, &parts, &unable, open_files);
 	prepare_release(&parts);
 	inferred_linger(config, rc == EXIT_LOST);
 	return rc;
 }
 
-/* In an allocation of Slurm's: this command again, by srun, on its nodes. */
-static int run_step(const struct config *c, char **args)
+/* In a Slurm allocation: starts this command again on its nodes, with srun. */
+static int ddprun_run_step(const struct config *c, char **args)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -129,9 +134,9 @@ static int run_step(const struct config *c, char **args)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
 	if (!c->dry_run && requeue_prepare(c, &e) < 0)
-		return fail(&e, EXIT_BAD_USAGE);
+		return ddprun_fail(&e, EXIT_BAD_USAGE);
 	if (step_command_init(&command, c, self, args, &e) < 0)
-		return fail(&e, exit_code_of(&e));
+		return ddprun_fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
 	step_command_put(&line, &command);
 	if (c->dry_run) {
@@ -148,10 +153,10 @@ static int run_step(const struct config *c, char **args)
 	}
 	buf_release(&line);
 	step_command_release(&command);
-	return c->dry_run ? 0 : fail(&e, EXIT_NOT_FOUND);
+	return c->dry_run ? 0 : ddprun_fail(&e, EXIT_NOT_FOUND);
 }
 
-static int run_command(int argc, char **argv)
+static int ddprun_run_command(int argc, char **argv)
 {
 	struct config config;
 	struct err e = ERR_INIT;
@@ -165,34 +170,31 @@ static int run_command(int argc, char **argv)
 		return proxy_main(argc, argv);
 	remote_node_init();
 	rc = config_parse(&config, argc, argv, &e);
-	if (rc == OPTION_WANT_HELP) {
+	switch (rc) {
+	case OPTION_WANT_HELP:
 		config_print_help();
 		return 0;
-	}
-	if (rc == OPTION_WANT_VERSION) {
+	case OPTION_WANT_VERSION:
 		printf("ddprun %s\n", DDP_VERSION);
 		return 0;
-	}
-	if (rc == CONFIG_WANT_COMPLETION) {
-		if (config.print_completion[0] == 'b')
-			completion_print_bash();
-		else
-			completion_print_zsh();
+	case CONFIG_WANT_COMPLETION:
+		completion_print(config.print_completion);
 		return 0;
-	}
-	if (rc == CONFIG_WANT_STEP)
-		return run_step(&config, argv + 1);
-	if (rc == ERR_USAGE && inferred_is_said(&config)) {
-		inferred_end_echoes(&config);
-		poll(NULL, 0, SAID_MS);
-		return EXIT_BAD_USAGE;
-	}
-	if (rc == CONFIG_WANT_HOSTS)
+	case CONFIG_WANT_STEP:
+		return ddprun_run_step(&config, argv + 1);
+	case CONFIG_WANT_HOSTS:
 		rc = launch_run(&config, argv);
-	else if (rc < 0)
-		rc = fail(&e, rc == -ENOMEM ? EXIT_OS : EXIT_BAD_USAGE);
-	else
-		rc = run(&config);
+		break;
+	default:
+		if (rc == ERR_USAGE && inferred_is_said(&config)) {
+			inferred_end_echoes(&config);
+			poll(NULL, 0, LINGER_MS);
+			return EXIT_BAD_USAGE;
+		}
+		rc = rc < 0 ? ddprun_fail(&e, rc == -ENOMEM ? EXIT_OS
+							    : EXIT_BAD_USAGE)
+			    : ddprun_run(&config);
+	}
 	config_release(&config);
 	return rc;
 }
@@ -204,10 +206,10 @@ int main(int argc, char **argv)
 	inferred_catch_early();
 	spawn_take_over_signals();
 	sweep_note_strangers();
-	open_missing_files();
+	ddprun_open_missing_files();
 	log_init("ddprun");
-	code = run_command(argc, argv);
-	/* --help, --version, a dump: nobody has them if the disk is full */
+	code = ddprun_run_command(argc, argv);
+	/* --help, --version and dump fail if their output cannot be written */
 	rc = file_flush_stdout();
 	if (rc == 0 || code)
 		return code;

@@ -1,4 +1,4 @@
-/* dry_run.c: a plan, printed. */
+/* dry_run.c: prints a plan. */
 #include "launcher/dry_run.h"
 
 #include <errno.h>
@@ -25,33 +25,34 @@ struct dry_run {
 	struct log_rules rules;
 	struct buf text;
 	char host[SOCK_HOST_MAX];
-	/* the variables whose values a dry run cannot know */
+	/* variables whose values are known only in a run */
 	const char *open[NAMES_MAX];
 	int nopen;
 };
 
-/* 1 if the ranks are known before the nodes have met. */
-static int is_alone(const struct config *c)
+/* 1 if the ranks are known without a rendezvous. */
+static int dry_run_is_alone(const struct config *c)
 {
 	return c->max_nodes == 1;
 }
 
-static void leave_open(struct dry_run *d, const char *const *names, int n)
+static void dry_run_leave_open(struct dry_run *d, const char *const *names,
+			       int n)
 {
 	for (int i = 0; i < n; i++)
 		d->open[d->nopen++] = names[i];
 }
 
-#define LEAVE_OPEN(d, ...)                                                    \
-	leave_open(d, (const char *const[]){__VA_ARGS__},                     \
-		   sizeof((const char *const[]){__VA_ARGS__}) /               \
-			   sizeof(char *))
+#define LEAVE_OPEN(d, ...)                                              \
+	dry_run_leave_open(d, (const char *const[]){__VA_ARGS__},       \
+			   sizeof((const char *const[]){__VA_ARGS__}) / \
+				   sizeof(char *))
 
-static void find_open(struct dry_run *d)
+static void dry_run_find_open(struct dry_run *d)
 {
 	const struct config *c = d->config;
 
-	if (!is_alone(c))
+	if (!dry_run_is_alone(c))
 		LEAVE_OPEN(d, "RANK", "WORLD_SIZE", "GROUP_RANK", "ROLE_RANK",
 			   "ROLE_WORLD_SIZE");
 	if (c->min_nodes != c->max_nodes)
@@ -66,22 +67,22 @@ static void find_open(struct dry_run *d)
 		LEAVE_OPEN(d, "TORCHELASTIC_ERROR_FILE");
 	if (*d->logdir.attempt && c->nccl_debug)
 		LEAVE_OPEN(d, "NCCL_DEBUG_FILE");
-	if (!is_alone(c) && c->net_interface)
+	if (!dry_run_is_alone(c) && c->net_interface)
 		LEAVE_OPEN(d, "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME");
-	if (c->standalone) /* another in each run */
+	if (c->standalone) /* each run draws another one */
 		LEAVE_OPEN(d, "TORCHELASTIC_RUN_ID", "DDP_JOB_ID");
 	if (isatty(STDOUT_FILENO))
 		LEAVE_OPEN(d, "DDP_TERMINAL");
 }
 
-static size_t name_length(const char *var)
+static size_t dry_run_name_length(const char *var)
 {
 	return strcspn(var, "=");
 }
 
-static int is_open(const struct dry_run *d, const char *var)
+static int dry_run_is_open(const struct dry_run *d, const char *var)
 {
-	size_t len = name_length(var);
+	size_t len = dry_run_name_length(var);
 
 	for (int i = 0; i < d->nopen; i++) {
 		if (strncmp(d->open[i], var, len) == 0 && !d->open[i][len])
@@ -91,40 +92,43 @@ static int is_open(const struct dry_run *d, const char *var)
 }
 
 /* The variable of the same name, or NULL. */
-static const char *find(char *const *vars, const char *var)
+static const char *dry_run_find(char *const *vars, const char *var)
 {
-	size_t len = name_length(var);
+	size_t len = dry_run_name_length(var);
 
 	for (; *vars; vars++) {
 		if (strncmp(*vars, var, len) == 0 &&
-		    name_length(*vars) == len)
+		    dry_run_name_length(*vars) == len)
 			return *vars;
 	}
 	return NULL;
 }
 
-static void put_var(struct buf *b, const char *how, const char *var)
+static void dry_run_put_variable(struct buf *b, const char *how,
+				 const char *var)
 {
-	size_t len = name_length(var);
+	size_t len = dry_run_name_length(var);
 
 	buf_printf(b, "  %-8s %.*s=", how, (int)len, var);
 	words_quote(b, var + len + (var[len] == '='));
 	buf_printf(b, "\n");
 }
 
-static void put_environment(struct dry_run *d, char *const *envp)
+static void dry_run_put_environment(struct dry_run *d, char *const *envp)
 {
 	for (char *const *var = envp; *var; var++) {
-		const char *ours = find(environ, *var);
+		const char *ours = dry_run_find(environ, *var);
 
-		if (is_open(d, *var) || (ours && strcmp(ours, *var) == 0))
+		if (dry_run_is_open(d, *var) ||
+		    (ours && strcmp(ours, *var) == 0))
 			continue;
-		put_var(&d->text, ours ? "changed" : "added", *var);
+		dry_run_put_variable(&d->text, ours ? "changed" : "added",
+				     *var);
 	}
 	for (char **var = environ; *var; var++) {
-		if (!is_open(d, *var) && !find(envp, *var))
+		if (!dry_run_is_open(d, *var) && !dry_run_find(envp, *var))
 			buf_printf(&d->text, "  removed  %.*s\n",
-				   (int)name_length(*var), *var);
+				   (int)dry_run_name_length(*var), *var);
 	}
 	buf_printf(&d->text, "  later   ");
 	for (int i = 0; i < d->nopen; i++)
@@ -132,7 +136,8 @@ static void put_environment(struct dry_run *d, char *const *envp)
 	buf_printf(&d->text, " (known once it runs)\n");
 }
 
-static void put_argv(struct dry_run *d, char *const *argv, const char *whose)
+static void dry_run_put_argv(struct dry_run *d, char *const *argv,
+			     const char *whose)
 {
 	buf_printf(&d->text, "  argv     ");
 	for (char *const *word = argv; *word; word++) {
@@ -143,7 +148,7 @@ static void put_argv(struct dry_run *d, char *const *argv, const char *whose)
 	buf_printf(&d->text, "%s\n", whose);
 }
 
-static void put_cpus(struct dry_run *d, const struct cpus *cpus)
+static void dry_run_put_cpus(struct dry_run *d, const struct cpus *cpus)
 {
 	const struct placement *p = &d->parts->placement;
 	size_t before;
@@ -155,14 +160,14 @@ static void put_cpus(struct dry_run *d, const struct cpus *cpus)
 	buf_printf(&d->text, "\n  memory   NUMA node ");
 	placement_put_nodes(p, &d->text, cpus ? cpus : &p->allowed);
 	if (d->text.len > before && d->text.data[d->text.len - 1] == ' ')
-		d->text.len = before; /* not known without hwloc */
+		d->text.len = before; /* unknown without hwloc */
 	buf_printf(&d->text, "\n");
 }
 
-static void put_gpus(struct dry_run *d, char *const *envp, int here,
-		     const char *why)
+static void dry_run_put_gpus(struct dry_run *d, char *const *envp, int here,
+			     const char *why)
 {
-	const char *var = find(envp, "CUDA_VISIBLE_DEVICES");
+	const char *var = dry_run_find(envp, "CUDA_VISIBLE_DEVICES");
 	const char *list = var ? strchr(var, '=') + 1 : "";
 
 	buf_printf(&d->text, "  gpus     ");
@@ -174,20 +179,21 @@ static void put_gpus(struct dry_run *d, char *const *envp, int here,
 		buf_printf(&d->text, "none: %s\n", why);
 }
 
-/* A rank that is not known yet is not asked for. */
-static int is_shown(const struct dry_run *d, uint32_t local_rank)
+/* While the rank is not known, rules for ranks are ignored. */
+static int dry_run_is_shown(const struct dry_run *d, uint32_t local_rank)
 {
-	if (is_alone(d->config))
+	if (dry_run_is_alone(d->config))
 		return log_rules_shows(&d->rules, local_rank, local_rank);
 	return log_rules_shows_local(&d->rules, local_rank);
 }
 
-static void put_stream(struct dry_run *d, uint32_t local_rank, int is_stderr)
+static void dry_run_put_stream(struct dry_run *d, uint32_t local_rank,
+			       int is_stderr)
 {
 	char path[LOGDIR_PATH_MAX];
 	const struct output_options *o = &d->config->output;
 	int shown = log_rules_to_console(o, local_rank, is_stderr) &&
-		    is_shown(d, local_rank);
+		    dry_run_is_shown(d, local_rank);
 
 	logdir_stream(&d->logdir, local_rank, is_stderr, path);
 	buf_printf(&d->text, "  %s   %s%s%s\n", is_stderr ? "stderr" : "stdout",
@@ -195,9 +201,9 @@ static void put_stream(struct dry_run *d, uint32_t local_rank, int is_stderr)
 		   *path || shown ? path : "nowhere");
 }
 
-/* With many nodes a worker is wrapped or not by a rank that is not known yet:
- * both are printed. */
-static void put_both(struct dry_run *d, uint32_t local_rank)
+/* With several nodes the rank, which decides whether a worker is wrapped, is
+ * not known yet: prints both. */
+static void dry_run_put_both(struct dry_run *d, uint32_t local_rank)
 {
 	const struct wrap *wrap = &d->parts->wrap;
 	uint32_t last = rank_list_last(&wrap->ranks);
@@ -206,40 +212,40 @@ static void put_both(struct dry_run *d, uint32_t local_rank)
 
 	d->plan.base_rank = last + 1;
 	plan_worker(&d->plan, local_rank, &w);
-	put_argv(d, w.argv, "");
+	dry_run_put_argv(d, w.argv, "");
 	d->plan.base_rank = last - local_rank;
 	plan_worker(&d->plan, local_rank, &w);
 	snprintf(whose, sizeof(whose), "   # if its rank is in %s",
 		 d->config->wrap_ranks);
-	put_argv(d, w.argv, whose);
+	dry_run_put_argv(d, w.argv, whose);
 	d->plan.base_rank = 0;
 }
 
-static void put_worker(struct dry_run *d, uint32_t local_rank, int gpus,
-		       const char *why)
+static void dry_run_put_worker(struct dry_run *d, uint32_t local_rank, int gpus,
+			       const char *why)
 {
-	int both = !is_alone(d->config) && d->parts->wrap.ranks.n;
+	int both = !dry_run_is_alone(d->config) && d->parts->wrap.ranks.n;
 	struct plan_worker w;
 
-	if (is_alone(d->config))
+	if (dry_run_is_alone(d->config))
 		buf_printf(&d->text, "rank %u, local rank %u, host %s\n",
 			   local_rank, local_rank, d->host);
 	else
 		buf_printf(&d->text, "local rank %u, host %s (node rank comes "
 			   "from the rendezvous)\n", local_rank, d->host);
 	if (both)
-		put_both(d, local_rank);
+		dry_run_put_both(d, local_rank);
 	plan_worker(&d->plan, local_rank, &w);
 	if (!both)
-		put_argv(d, w.argv, "");
-	put_cpus(d, w.cpus);
-	put_gpus(d, w.envp, gpus, why);
-	put_stream(d, local_rank, 0);
-	put_stream(d, local_rank, 1);
-	put_environment(d, w.envp);
+		dry_run_put_argv(d, w.argv, "");
+	dry_run_put_cpus(d, w.cpus);
+	dry_run_put_gpus(d, w.envp, gpus, why);
+	dry_run_put_stream(d, local_rank, 0);
+	dry_run_put_stream(d, local_rank, 1);
+	dry_run_put_environment(d, w.envp);
 }
 
-static int make_plan(struct dry_run *d, struct err *e)
+static int dry_run_make_plan(struct dry_run *d, struct err *e)
 {
 	const struct config *c = d->config;
 	struct environment_job job = {
@@ -259,7 +265,7 @@ static int make_plan(struct dry_run *d, struct err *e)
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);
 }
 
-static int print(const struct buf *b, struct err *e)
+static int dry_run_print(const struct buf *b, struct err *e)
 {
 	int rc = b->failed ? b->failed
 			   : file_write_all(STDOUT_FILENO, b->data, b->len);
@@ -278,16 +284,16 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 
 	if (rc < 0)
 		return rc;
-	rc = make_plan(&d, e);
+	rc = dry_run_make_plan(&d, e);
 	if (rc < 0)
 		goto out;
 	logdir_imagine(&d.logdir, &c->output, c->job, c->nproc);
 	sock_host_name(d.host);
-	find_open(&d);
+	dry_run_find_open(&d);
 	gpus = gpu_count(&why);
 	for (uint32_t i = 0; i < c->nproc; i++)
-		put_worker(&d, i, gpus, why);
-	rc = print(&d.text, e);
+		dry_run_put_worker(&d, i, gpus, why);
+	rc = dry_run_print(&d.text, e);
 	buf_release(&d.text);
 	plan_release(&d.plan);
 out:

@@ -1,14 +1,14 @@
-/* dry_run.h: --dry-run: what each worker of this node would be started with,
- * from the very plan that a run follows. Starts nothing, connects nowhere,
- * makes no file. */
+/* dry_run.h: --dry-run: prints what each worker of this node would be started
+ * with, from the same plan as a run. Starts nothing, connects nowhere, makes no
+ * file. */
 #ifndef LAUNCHER_DRY_RUN_H
 #define LAUNCHER_DRY_RUN_H
 
 #include "launcher/config/config.h"
 #include "launcher/plan/plan.h"
 
-/* For people, to stdout. What only the rendezvous decides is named as that.
- * -ENOMEM, or stdout's error. */
+/* Prints to stdout, and marks what the rendezvous will decide. -ENOMEM, or the
+ * error of stdout. */
 int dry_run(const struct config *c, const struct plan_parts *parts,
 	    struct err *e);
 

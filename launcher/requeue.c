@@ -1,4 +1,4 @@
-/* requeue.c: reading scontrol's page, and running it. */
+/* requeue.c: runs scontrol, and parses its output. */
 #include "launcher/requeue.h"
 
 #include <errno.h>
@@ -12,23 +12,24 @@
 enum {
 	PAGE_MAX = 64 << 10,
 	ID_MAX = 64,
-	SCONTROL_MS = 60000, /* it asks a controller that restarts again */
+	SCONTROL_MS = 60000, /* it retries while the controller restarts */
 };
 
-static int scontrol(const char *a, const char *b, const char *c, char *out,
-		    size_t size, struct err *e)
+static int requeue_scontrol(const char *a, const char *b, const char *c,
+			    char *out, size_t size, struct err *e)
 {
 	const char *const words[] = {a, b, c, NULL};
 
 	return scontrol_run(words, SCONTROL_MS, out, size, e);
 }
 
-/* ---- what scontrol says ---- */
+/* ---- scontrol's output ---- */
 
-/* The value of a field that comes after another on its line, into out. The
- * job's name and comment are people's, on lines that begin otherwise. */
-static int field(const char *text, const char *line, const char *name,
-		 char *out, size_t size)
+/* Copies the value of field `name` on the line that begins with field `line`.
+ * That skips the lines with the job's name and comment, which may contain
+ * anything. */
+static int requeue_field(const char *text, const char *line, const char *name,
+			 char *out, size_t size)
 {
 	char start[48];
 	const char *at, *end;
@@ -51,8 +52,8 @@ static int field(const char *text, const char *line, const char *name,
 	return 0;
 }
 
-/* "1795308847"; 0 for None, N/A, or a time in other words. */
-static uint64_t seconds(const char *text)
+/* "1795308847"; 0 for None, N/A, or a time in another format. */
+static uint64_t requeue_seconds(const char *text)
 {
 	char *end;
 	unsigned long long n = strtoull(text, &end, 10);
@@ -65,34 +66,36 @@ int requeue_parse(struct requeue_job *j, const char *text, struct err *e)
 	char word[32];
 
 	*j = (struct requeue_job){.batch = 0};
-	if (!field(text, "JobState", "JobState", j->state, sizeof(j->state)))
-		return err_set(e, ERR_DATA, "scontrol says nothing of the job's"
-			       " state: '%.200s'", text);
-	field(text, "JobState", "Reason", j->reason, sizeof(j->reason));
-	field(text, "Requeue", "BatchFlag", word, sizeof(word));
+	if (!requeue_field(text, "JobState", "JobState", j->state,
+			   sizeof(j->state)))
+		return err_set(e, ERR_DATA, "scontrol does not show the state "
+			       "of the job: '%.200s'", text);
+	requeue_field(text, "JobState", "Reason", j->reason, sizeof(j->reason));
+	requeue_field(text, "Requeue", "BatchFlag", word, sizeof(word));
 	j->batch = strcmp(word, "1") == 0;
-	field(text, "Requeue", "Restarts", word, sizeof(word));
+	requeue_field(text, "Requeue", "Restarts", word, sizeof(word));
 	j->restarts = (uint32_t)strtoul(word, NULL, 10);
-	field(text, "StartTime", "EndTime", word, sizeof(word));
-	j->end_time = seconds(word);
-	/* in any format of times: it has one */
-	field(text, "PreemptEligibleTime", "PreemptTime", word, sizeof(word));
+	requeue_field(text, "StartTime", "EndTime", word, sizeof(word));
+	j->end_time = requeue_seconds(word);
+	/* present in any time format */
+	requeue_field(text, "PreemptEligibleTime", "PreemptTime", word,
+		      sizeof(word));
 	j->preempted = word[0] >= '0' && word[0] <= '9' &&
 		       strcmp(word, "0") != 0;
 	return 0;
 }
 
-enum phase { PHASE_RUNNING, PHASE_WAITING, PHASE_ENDING };
+enum requeue_phase { PHASE_RUNNING, PHASE_WAITING, PHASE_ENDING };
 
-/* scontrol prints a flag instead of the state below it: a running job that
- * slurmctld sends a signal to is SIGNALING until the last slurmd has answered.
- * A word that is not here counts as running: a job that was warned is then
- * requeued, and not lost. */
-static enum phase phase_of(const char *state)
+/* scontrol may print a flag instead of the state: while slurmctld signals a
+ * running job, the job is SIGNALING until the last slurmd has answered. Unknown
+ * words count as running, so that a job that was warned is requeued and not
+ * lost. */
+static enum requeue_phase requeue_phase(const char *state)
 {
 	static const struct {
 		const char *state;
-		enum phase phase;
+		enum requeue_phase phase;
 	} rows[] = {
 		{"PENDING", PHASE_WAITING},
 		{"REQUEUED", PHASE_WAITING},
@@ -124,44 +127,45 @@ static enum phase phase_of(const char *state)
 }
 
 enum requeue_why requeue_decide(const struct requeue_job *j,
-				const struct requeue_told *told)
+				const struct requeue_notice *n)
 {
-	enum phase phase = phase_of(j->state);
+	enum requeue_phase phase = requeue_phase(j->state);
 	int ending = phase == PHASE_ENDING;
 
 	if (!j->batch)
 		return REQUEUE_NO_BATCH;
-	if (j->restarts > told->restarts || phase == PHASE_WAITING)
+	if (j->restarts > n->restarts || phase == PHASE_WAITING)
 		return REQUEUE_DONE;
 	if (strcmp(j->state, "CANCELLED") == 0)
 		return REQUEUE_CANCELLED;
-	/* who waits for the end of its grace is told once; a second word may be
-	 * that end, or scancel's, and nobody can tell */
+	/* Slurm signals a preempted job once. A second signal is the end of its
+	 * grace time, or scancel: the two cannot be told apart */
 	if (j->preempted || strcmp(j->state, "PREEMPTED") == 0)
-		return ending && told->cut ? REQUEUE_CANCELLED
+		return ending && n->cut ? REQUEUE_CANCELLED
 					   : REQUEUE_PREEMPTED;
 	if (strcmp(j->reason, "TimeLimit") == 0 ||
 	    strcmp(j->state, "TIMEOUT") == 0)
 		return REQUEUE_TIMED_OUT;
 	if (ending)
 		return REQUEUE_CANCELLED;
-	return told->warned ? REQUEUE_TIMED_OUT : REQUEUE_BY_HAND;
+	return n->warned ? REQUEUE_TIMED_OUT : REQUEUE_BY_HAND;
 }
 
-static const char *value(allocation_get *get, const char *name)
+static const char *requeue_variable(allocation_get *get, const char *name)
 {
 	const char *text = get(name);
 
 	return text && *text ? text : NULL;
 }
 
-/* The number of an array's last task is that of the whole array. */
+/* The job id of an array's last task is that of the whole array, so a task
+ * needs both numbers. */
 const char *requeue_id(allocation_get *get, char *out)
 {
-	const char *array = value(get, "SLURM_ARRAY_JOB_ID");
-	const char *task = value(get, "SLURM_ARRAY_TASK_ID");
-	const char *whole = value(get, "SLURM_HET_JOB_ID");
-	const char *job = value(get, "SLURM_JOB_ID");
+	const char *array = requeue_variable(get, "SLURM_ARRAY_JOB_ID");
+	const char *task = requeue_variable(get, "SLURM_ARRAY_TASK_ID");
+	const char *whole = requeue_variable(get, "SLURM_HET_JOB_ID");
+	const char *job = requeue_variable(get, "SLURM_JOB_ID");
 
 	if (array && task)
 		snprintf(out, ID_MAX, "%.30s_%.30s", array, task);
@@ -172,12 +176,12 @@ const char *requeue_id(allocation_get *get, char *out)
 
 /* ---- running it ---- */
 
-static const char *get(const char *name)
+static const char *requeue_getenv(const char *name)
 {
 	return getenv(name);
 }
 
-static int show(const char *id, struct requeue_job *j, struct err *e)
+static int requeue_show(const char *id, struct requeue_job *j, struct err *e)
 {
 	char *page = malloc(PAGE_MAX);
 	int rc;
@@ -185,7 +189,7 @@ static int show(const char *id, struct requeue_job *j, struct err *e)
 	if (!page)
 		return err_set(e, -ENOMEM, "out of memory");
 	setenv("SLURM_TIME_FORMAT", "%s", 1);
-	rc = scontrol("show", "job", id, page, PAGE_MAX, e);
+	rc = requeue_scontrol("show", "job", id, page, PAGE_MAX, e);
 	unsetenv("SLURM_TIME_FORMAT");
 	if (rc == 0)
 		rc = requeue_parse(j, page, e);
@@ -203,18 +207,18 @@ int requeue_prepare(const struct config *c, struct err *e)
 
 	if (!c->requeue)
 		return 0;
-	rc = show(requeue_id(get, id), &j, &why);
+	rc = requeue_show(requeue_id(requeue_getenv, id), &j, &why);
 	if (format)
 		setenv("SLURM_TIME_FORMAT", format, 1);
 	if (rc) {
-		log_warn("--requeue-on %s: nothing can be requeued from here: "
-			 "%s", c->requeue_on, why.text);
+		log_warn("--requeue-on %s: the job cannot be requeued from "
+			 "here: %s", c->requeue_on, why.text);
 		return 0;
 	}
 	if (!j.batch)
 		return err_set(e, ERR_USAGE, "--requeue-on %s: Slurm's job %s "
-			       "has no script to begin again with; leave it "
-			       "out, or start ddprun in a script of sbatch's",
+			       "has no script to begin again with; omit the "
+			       "option, or start ddprun in a batch script",
 			       c->requeue_on, id);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)j.end_time);
 	if (j.end_time)
@@ -222,14 +226,14 @@ int requeue_prepare(const struct config *c, struct err *e)
 	return 0;
 }
 
-/* ---- in words ---- */
+/* ---- the decision ---- */
 
-static void requeue(const char *id, const char *why)
+static void requeue_do(const char *id, const char *why)
 {
-	char said[512];
+	char out[512];
 	struct err e = ERR_INIT;
 
-	if (scontrol("requeue", id, NULL, said, sizeof(said), &e) == 0)
+	if (requeue_scontrol("requeue", id, NULL, out, sizeof(out), &e) == 0)
 		log_info("Slurm's job %s %s: it is requeued", id, why);
 	else
 		log_warn("Slurm's job %s %s, and is not requeued: %s; "
@@ -237,34 +241,34 @@ static void requeue(const char *id, const char *why)
 			 id);
 }
 
-/* Why not, in Slurm's own words: they tell whether ddprun took them right. */
-static void decline(const char *id, const struct requeue_job *j,
-		    const char *why)
+/* Quotes Slurm's own words, so that the user can check the decision. */
+static void requeue_decline(const char *id, const struct requeue_job *j,
+			    const char *why)
 {
 	log_info("Slurm's job %s %s (JobState=%s Reason=%s): it is not "
 		 "requeued", id, why, j->state, j->reason);
 }
 
-static void act(const struct config *c, const char *id,
-		const struct requeue_job *j, enum requeue_why why)
+static void requeue_act(const struct config *c, const char *id,
+			const struct requeue_job *j, enum requeue_why why)
 {
 	switch (why) {
 	case REQUEUE_PREEMPTED:
 		if (c->requeue & CONFIG_ON_PREEMPT)
-			requeue(id, "was preempted");
+			requeue_do(id, "was preempted");
 		break;
 	case REQUEUE_TIMED_OUT:
 		if (c->requeue & CONFIG_ON_TIMEOUT)
-			requeue(id, "has used up its time");
+			requeue_do(id, "has used up its time");
 		break;
 	case REQUEUE_DONE:
-		log_info("Slurm's job %s is requeued, by Slurm", id);
+		log_info("Slurm has already requeued job %s", id);
 		break;
 	case REQUEUE_CANCELLED:
-		decline(id, j, "was cancelled");
+		requeue_decline(id, j, "was cancelled");
 		break;
 	case REQUEUE_BY_HAND:
-		decline(id, j, "was neither preempted nor out of time");
+		requeue_decline(id, j, "was neither preempted nor out of time");
 		break;
 	case REQUEUE_NO_BATCH:
 		log_info("Slurm's job %s has no script to begin again with: it "
@@ -273,7 +277,7 @@ static void act(const struct config *c, const char *id,
 	}
 }
 
-void requeue_run(const struct config *c, const struct requeue_told *told)
+void requeue_run(const struct config *c, const struct requeue_notice *n)
 {
 	struct requeue_job j;
 	struct err e = ERR_INIT;
@@ -281,12 +285,12 @@ void requeue_run(const struct config *c, const struct requeue_told *told)
 
 	if (!c->requeue || c->slurm.node_rank != 0)
 		return;
-	requeue_id(get, id);
-	if (show(id, &j, &e)) {
-		log_warn("--requeue-on %s: it cannot be known why Slurm's job "
-			 "%s was stopped: %s; scontrol requeue %s requeues it",
+	requeue_id(requeue_getenv, id);
+	if (requeue_show(id, &j, &e)) {
+		log_warn("--requeue-on %s: cannot find out why Slurm's job %s "
+			 "was stopped: %s; scontrol requeue %s requeues it",
 			 c->requeue_on, id, e.text, id);
 		return;
 	}
-	act(c, id, &j, requeue_decide(&j, told));
+	requeue_act(c, id, &j, requeue_decide(&j, n));
 }

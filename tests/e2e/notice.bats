@@ -231,7 +231,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	expect 0 env --ignore-signal=CHLD --block-signal=USR1 "PATH=$T:$PATH" \
 		SLURM_JOB_ID=12 SLURM_JOB_NUM_NODES=1 \
 		ddprun --requeue-on timeout true
-	has "$err" 'nothing can be requeued from here: no controller$'
+	has "$err" 'the job cannot be requeued from here: no controller$'
 	# srun takes ddprun's place, and has its mask
 	has "$out" '^SigBlk:.0000000000000200$'
 }
@@ -255,5 +255,5 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	step_path=$O:$O/tests step 20 --requeue-on timeout "$BASH" -c \
 		'trap "exit 0" TERM; echo up; eval "$IDLE"'
 	finish job 143
-	has "$err" "^ddprun: warning: --requeue-on timeout: it cannot be known why Slurm's job 12 was stopped: .*scontrol.*; scontrol requeue 12 requeues it"
+	has "$err" "^ddprun: warning: --requeue-on timeout: cannot find out why Slurm's job 12 was stopped: .*scontrol.*; scontrol requeue 12 requeues it"
 }

@@ -101,7 +101,7 @@ START_TEST(each_cause_has_its_answer)
 		struct requeue_job j = {.batch = 1,
 					.preempted = rows[i].preempted,
 					.restarts = rows[i].restarts};
-		const struct requeue_told told = {rows[i].warned, rows[i].cut,
+		const struct requeue_notice told = {rows[i].warned, rows[i].cut,
 						  1};
 
 		strcpy(j.state, rows[i].state);
@@ -160,8 +160,8 @@ START_TEST(a_running_job_is_not_taken_for_a_cancelled_one)
 		"RUNNING", "SIGNALING", "RESIZING", "CONFIGURING", "SUSPENDED",
 		"STOPPED", "POWER_UP_NODE", "A_LATER_SLURMS",
 	};
-	const struct requeue_told warned = {1, 0, 0}, cut = {1, 1, 0};
-	const struct requeue_told by_hand = {0, 0, 0};
+	const struct requeue_notice warned = {1, 0, 0}, cut = {1, 1, 0};
+	const struct requeue_notice by_hand = {0, 0, 0};
 
 	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
 		struct requeue_job j = {.batch = 1, .reason = "None"};
@@ -185,7 +185,7 @@ START_TEST(a_job_that_ends_is_not_requeued_for_a_warning_alone)
 		"FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
 		"RECONFIG_FAIL", "REVOKED", "STAGE_OUT",
 	};
-	const struct requeue_told warned = {1, 0, 0}, cut = {1, 1, 0};
+	const struct requeue_notice warned = {1, 0, 0}, cut = {1, 1, 0};
 
 	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
 		struct requeue_job j = {.batch = 1, .reason = "None"};
