@@ -394,7 +394,7 @@ static void on_suspend(void *owner)
 
 	if (a->config->max_nodes > 1 && a->state != LEAVING)
 		log_warn("stopping: the other nodes count this one as lost "
-			 "unless it continues within %g s (--heartbeat-timeout)",
+			 "unless it resumes within %g s (--heartbeat-timeout)",
 			 a->config->heartbeat_s);
 	group_relay(&a->group, SIGSTOP);
 	kill(getpid(), SIGSTOP);

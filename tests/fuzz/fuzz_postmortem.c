@@ -30,8 +30,8 @@ static void fuzz_log(const char *data, size_t size)
 	const char *xid;
 
 	log.n = 0;
-	kernel_log_take(&log, data, size);
-	kernel_log_take(&log, data, size / 2);
+	kernel_log_add(&log, data, size);
+	kernel_log_add(&log, data, size / 2);
 	kernel_log_killed(&log, 1, &kill);
 	xid = kernel_log_xid(&log);
 	if (xid && strlen(xid) >= KERNEL_LOG_LINE_MAX)
@@ -40,7 +40,7 @@ static void fuzz_log(const char *data, size_t size)
 
 static void fuzz_core(const char *pattern)
 {
-	const struct core_of of = {.pid = 4711, .signal = 11, .cwd = "/c",
+	const struct core_process of = {.pid = 4711, .signal = 11, .cwd = "/c",
 				   .host = "h"};
 	struct buf out = BUF_INIT(1 << 20);
 
