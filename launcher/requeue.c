@@ -187,7 +187,7 @@ static int requeue_show(const char *id, struct requeue_job *j, struct err *e)
 	int rc;
 
 	if (!page)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "scontrol's output");
 	setenv("SLURM_TIME_FORMAT", "%s", 1);
 	rc = requeue_scontrol("show", "job", id, page, PAGE_MAX, e);
 	unsetenv("SLURM_TIME_FORMAT");

@@ -14,8 +14,7 @@ int exit_reports_init(struct exit_reports *r, uv_loop_t *loop, uint32_t workers,
 	r->timer.data = r;
 	r->held = calloc(workers, sizeof(*r->held));
 	if (!r->held)
-		return err_set(e, -ENOMEM, "out of memory for %u workers",
-			       workers);
+		return err_no_memory(e, "%u workers", workers);
 	return 0;
 }
 
@@ -56,16 +55,11 @@ static int exit_report_is_stopped(struct exit_reports *r, struct worker *w)
 static void exit_report_send(struct exit_reports *r, struct worker *w)
 {
 	struct wire_exited m = {
-		.round = r->round,
-		.rank = group_rank(w),
-		.local_rank = w->local_rank,
-		.pid = w->pid,
-		.code = w->code,
-		.signal = w->signal,
-		.ran_ms = w->ran_ms,
+		.round = r->round, .rank = group_rank(w),
+		.local_rank = w->local_rank, .pid = w->pid, .code = w->code,
+		.signal = w->signal, .ran_ms = w->ran_ms,
 		.stopped = (uint8_t)exit_report_is_stopped(r, w),
-		.core = w->core,
-		.max_rss_kib = w->max_rss_kib,
+		.core = w->core, .max_rss_kib = w->max_rss_kib,
 		.tail = tail_text(&w->tail),
 	};
 	int failed = w->status != 0 && !m.stopped;

@@ -178,7 +178,7 @@ int error_file_replace(const char *path, const char *text, struct err *e)
 	int fd = -1, rc = 0;
 
 	if (!beside)
-		return err_set(e, -ENOMEM, "out of memory for %s", path);
+		return err_no_memory(e, "%s", path);
 	if (error_file_is_special(path)) {
 		free(beside);
 		return error_file_overwrite(path, text, e);
@@ -243,7 +243,7 @@ int error_file_forward(const char *path, struct slice json, struct slice text,
 	buf_put(&clean, "", 1);
 	rc = printed && !clean.failed
 		     ? error_file_replace(path, clean.data, e)
-		     : err_set(e, -ENOMEM, "out of memory for %s", path);
+		     : err_no_memory(e, "%s", path);
 	buf_release(&clean);
 	j->free(printed);
 	j->release(all);

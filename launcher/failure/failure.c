@@ -283,11 +283,8 @@ static uint32_t failure_gather_workers(const struct failure *f,
 			continue;
 		list[n++] = (struct report_worker){
 			.fate = failure_worker_fate(f, w),
-			.rank = group_rank(w),
-			.local_rank = w->local_rank,
-			.pid = w->pid,
-			.code = w->code,
-			.signal = w->signal,
+			.rank = group_rank(w), .local_rank = w->local_rank,
+			.pid = w->pid, .code = w->code, .signal = w->signal,
 			.after_ms = (int64_t)(w->ended_ns - since) / 1000000,
 			.max_rss_kib = w->max_rss_kib,
 			.last = failure_last_call(f, w),

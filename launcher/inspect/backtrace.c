@@ -223,7 +223,7 @@ static int backtrace_walk_all(Dwfl *dwfl, pid_t pid,
 	    rc = 0;
 
 	if (!t || !f)
-		rc = err_set(e, -ENOMEM, "out of memory for stacks");
+		rc = err_no_memory(e, "stacks");
 	else if (dw.report(dwfl, pid) || dw.report_end(dwfl, NULL, NULL) ||
 		 !dw.attach(dwfl, NULL, pid, &thread_calls, f))
 		rc = err_set(e, ERR_SYSTEM, "its memory map cannot be read: it "
@@ -251,7 +251,7 @@ int backtrace_process(pid_t pid, backtrace_on_thread *on_thread, void *arg,
 	calls.find_elf = dw.find_elf;
 	dwfl = dw.begin(&calls);
 	if (!dwfl)
-		return err_set(e, -ENOMEM, "out of memory for stacks");
+		return err_no_memory(e, "stacks");
 	rc = backtrace_walk_all(dwfl, pid, on_thread, arg, e);
 	dw.end(dwfl);
 	return rc;

@@ -140,7 +140,7 @@ int control_client_request(const struct endpoint *server,
 	int rc;
 
 	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the request");
 	c->q = q;
 	c->e = e;
 	rc = sock_resolve(server, &c->addr, 1, e);

@@ -320,7 +320,7 @@ static int dump_put_nodes(struct buf *out, const struct dump *d, struct err *e)
 		}
 		buf_put(out, "\n", 1);
 		if (stragglers_put(out, &d->queries[i]) < 0)
-			return err_set(e, -ENOMEM, "out of memory");
+			return err_no_memory(e, "the dump");
 	}
 	return 0;
 }

@@ -59,7 +59,7 @@ static int dump_query_on_notice(void *arg, const struct wire_frame *f,
 		return 0;
 	rc = wire_get_node_dump(f, &m, e);
 	if (rc == 0 && (rc = dump_query_add(r->query, &m)) < 0)
-		err_set(e, rc, "out of memory for the dump");
+		rc = err_no_memory(e, "the dump");
 	return rc;
 }
 
@@ -87,7 +87,7 @@ int dump_query_init(struct dump_query *q, const struct endpoint *server,
 
 	*q = (struct dump_query){.job = strdup(job)};
 	if (!q->job)
-		return err_set(e, -ENOMEM, "out of memory for the dump");
+		return err_no_memory(e, "the dump");
 	rc = control_client_request(server, &request, e);
 	if (rc == 0 && q->n)
 		qsort(q->nodes, q->n, sizeof(*q->nodes), dump_query_compare);

@@ -216,7 +216,7 @@ int local_workers_init(struct local_workers *l, const char *job, pid_t agent,
 	l->now_ns = clock_ns();
 	if (rc < 0) {
 		local_workers_release(l);
-		return err_set(e, rc, "out of memory");
+		return err_no_memory(e, "the list of workers");
 	}
 	if (l->n)
 		qsort(l->workers, l->n, sizeof(*l->workers),

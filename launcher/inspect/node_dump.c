@@ -173,7 +173,7 @@ static void node_dump_append(struct node_dump *p, const char *data, size_t n)
 		return;
 	p->is_cut = 1;
 	node_dump_kill(p, "its dump is cut at 1 MiB; --no-stacks makes it "
-			  "shorter");
+		       "shorter");
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)

@@ -308,7 +308,7 @@ static int status_add_job(struct status *s, const struct wire_frame *f,
 		s->jobs = more;
 	job = more ? &more[s->n] : NULL;
 	if (!job || !(job->bytes = malloc(f->body.len + 1)))
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the status");
 	memcpy(job->bytes, f->body.data, f->body.len);
 	own.body.data = job->bytes;
 	s->n++;

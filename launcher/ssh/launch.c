@@ -91,7 +91,7 @@ static void on_tree_gone(struct remote_tree *t)
 	l->tree_gone = 1;
 	if (l->page.len > 1)
 		relay_put(&l->relay, 1, SLICE(l->page.data + 1,
-						  l->page.len - 1));
+					      l->page.len - 1));
 	relay_close(&l->relay);
 	remote_wait_close(&l->wait);
 	signals_unref_child(&l->signals);
@@ -579,7 +579,7 @@ int launch_run(const struct config *c, char **argv)
 	buf_init(&l.page, PAGE_MAX);
 	l.hosts = calloc(l.n, sizeof(*l.hosts));
 	if (!l.hosts)
-		err_set(&e, -ENOMEM, "out of memory for %u hosts", l.n);
+		err_no_memory(&e, "%u hosts", l.n);
 	if (!l.hosts || remote_spec_init(&l.spec, c, argv, &e) < 0 ||
 	    remote_spec_branch(&l.spec, &texts, &branch, &e) < 0) {
 		free(l.hosts);

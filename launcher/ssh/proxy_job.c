@@ -180,7 +180,7 @@ static int proxy_job_check(struct proxy_job *h, const struct remote_job *job,
 	    proxy_job_enter_dir(job, e) < 0)
 		return EXIT_OS;
 	if (proxy_job_make_argv(h, job) < 0) {
-		err_set(e, -ENOMEM, "out of memory");
+		err_no_memory(e, "the job's arguments");
 		return EXIT_OS;
 	}
 	rc = config_parse(&h->config, h->nargs + h->nwords + 2, h->argv, e);
@@ -213,8 +213,8 @@ static void proxy_job_set_secret(struct proxy_job *h, struct slice secret)
 }
 
 void proxy_job_prepare(struct proxy_job *h,
-			const struct remote_job *job,
-			struct remote_ready *answer, struct err *e)
+		       const struct remote_job *job,
+		       struct remote_ready *answer, struct err *e)
 {
 	struct timespec now;
 
@@ -246,7 +246,7 @@ static int proxy_job_resolve(struct slice host, struct sock_addr *a)
 }
 
 void proxy_job_address(const struct remote_list *others,
-			struct sock_addr *own)
+		       struct sock_addr *own)
 {
 	struct sock_addr a, ssh;
 	int reached = proxy_job_resolve(proxy_job_ssh_address(), &ssh) == 0 &&

@@ -122,7 +122,7 @@ int remote_input_start(struct remote_input *in, const struct remote_host *hosts,
 	in->reads = calloc(n, sizeof(*in->reads));
 	in->piece = malloc(PIECE);
 	if (!in->reads || !in->piece)
-		return err_set(e, -ENOMEM, "out of memory for stdin");
+		return err_no_memory(e, "stdin");
 	remote_input_find_readers(in, hosts);
 	/* INPUT_ALL: whatever stdin is, we read it through a pipe */
 	input_init(&in->input, in->loop, INPUT_ALL);

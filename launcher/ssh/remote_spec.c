@@ -42,7 +42,7 @@ static uint32_t remote_spec_silent_ms(const struct config *c)
 }
 
 int remote_spec_init(struct remote_spec *s, const struct config *c,
-		      char **argv, struct err *e)
+		     char **argv, struct err *e)
 {
 	int rc;
 

@@ -23,7 +23,7 @@ struct remote_spec {
 
 /* ERR_USAGE: --ssh-args; -errno: there is no working directory. */
 int remote_spec_init(struct remote_spec *s, const struct config *c,
-		      char **argv, struct err *e);
+		     char **argv, struct err *e);
 void remote_spec_release(struct remote_spec *s);
 
 /* The body of JOB for the i-th host. -E2BIG. */

@@ -110,7 +110,7 @@ int ssh_command_init(struct ssh_command *c, const struct ssh_options *how,
 	c->argv = calloc(ARGS_MAX + 1, sizeof(*c->argv));
 	if (!c->argv || c->texts.failed) {
 		ssh_command_release(c);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the ssh command");
 	}
 	words = (struct remote_list){SLICE(c->texts.data, c->texts.len)};
 	while (n < ARGS_MAX && (word = remote_list_next(&words, &at)))
