@@ -1,5 +1,5 @@
 /* agree.c: one rank does something for all, and all stop at one step. */
-#include "worker-sdk/api/agree.h"
+#include "worker-sdk/api/api_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -47,12 +47,12 @@ struct outcome {
 	int32_t ran, rc;
 };
 
-static int runs_it(struct ddp_comm *c, enum ddp_scope scope)
+static int once_is_mine(struct ddp_comm *c, enum ddp_scope scope)
 {
 	return scope == DDP_JOB ? c->rank == 0 : ddp_host_leader(c) == c->rank;
 }
 
-static struct outcome run(int (*fn)(void *arg), void *arg, struct err *why)
+static struct outcome once_run(int (*fn)(void *arg), void *arg, struct err *why)
 {
 	struct err *e = ddp__last_error();
 	struct outcome o = {1, 0};
@@ -72,8 +72,8 @@ static struct outcome run(int (*fn)(void *arg), void *arg, struct err *why)
 
 /* The ranks whose function failed say why; the lowest one's is the error of
  * all. */
-static int fail_alike(struct ddp_comm *c, int who, int code,
-		      const struct err *why)
+static int once_fail(struct ddp_comm *c, int who, int code,
+		     const struct err *why)
 {
 	struct err *e = ddp__last_error();
 	char mine[WHY_MAX] = "", name[DDP__NAME_MAX];
@@ -99,8 +99,8 @@ static int fail_alike(struct ddp_comm *c, int who, int code,
 
 /* What the function returned where it ran for this rank, or the lowest rank
  * with an error. */
-static int choose(struct ddp_comm *c, enum ddp_scope scope,
-		  const struct outcome *all, int *who)
+static int once_outcome(struct ddp_comm *c, enum ddp_scope scope,
+			const struct outcome *all, int *who)
 {
 	*who = scope == DDP_JOB ? 0 : ddp_host_leader(c);
 	for (int i = 0; i < c->size; i++)
@@ -111,7 +111,7 @@ static int choose(struct ddp_comm *c, enum ddp_scope scope,
 	return all[*who].rc;
 }
 
-static void set_timeouts(struct ddp__world *w, int timeout_ms)
+static void once_set_timeouts(struct ddp__world *w, int timeout_ms)
 {
 	for (struct ddp_comm *c = w->comms; c; c = c->next)
 		if (c->state && c->backend->set_timeout)
@@ -136,17 +136,17 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 	all = calloc((size_t)c->size, sizeof(*all));
 	if (!all)
 		return err_set(e, -ENOMEM, "ddp_once: no memory");
-	if (runs_it(c, scope))
-		mine = run(fn, arg, &why);
+	if (once_is_mine(c, scope))
+		mine = once_run(fn, arg, &why);
 	/* a download may take longer than a step, for what is under way on any
 	 * communicator too; a death is still noticed */
-	set_timeouts(c->world, -1);
+	once_set_timeouts(c->world, -1);
 	rc = ddp__host_gather(c, DDP__ONCE, &mine, all, sizeof(mine));
-	set_timeouts(c->world, c->world->timeout_ms);
+	once_set_timeouts(c->world, c->world->timeout_ms);
 	if (!rc) {
-		rc = choose(c, scope, all, &who);
+		rc = once_outcome(c, scope, all, &who);
 		if (rc < 0)
-			rc = fail_alike(c, who, rc, &why);
+			rc = once_fail(c, who, rc, &why);
 	}
 	free(all);
 	return rc;

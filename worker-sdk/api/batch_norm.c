@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/api/agree.h"
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
@@ -31,20 +31,21 @@ struct part {
 	float moments[];
 };
 
-static const struct part *part_of(const char *all, size_t size, int rank)
+static const struct part *batch_norm_part(const char *all, size_t size,
+					  int rank)
 {
 	return (const struct part *)(const void *)(all + (size_t)rank * size);
 }
 
-static void combine(const char *all, size_t size, int ranks, float *mean,
-		    float *var, size_t channels)
+static void batch_norm_combine(const char *all, size_t size, int ranks,
+			       float *mean, float *var, size_t channels)
 {
 	for (size_t i = 0; i < channels; i++) {
 		double m = mean[i], v = var[i];
 		uint64_t n = 0;
 
 		for (int r = 0; r < ranks; r++) {
-			const struct part *p = part_of(all, size, r);
+			const struct part *p = batch_norm_part(all, size, r);
 
 			ddp__moments_add(&m, &v, n, (double)p->moments[i],
 					 (double)p->moments[channels + i],
@@ -89,10 +90,10 @@ int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var, size_t channels,
 		rc = ddp__host_gather(c, DDP__BATCH_NORM, mine, all, size);
 	}
 	if (!rc) {
-		combine(all, size, c->size, mean, var, channels);
+		batch_norm_combine(all, size, c->size, mean, var, channels);
 		*count = 0;
 		for (int r = 0; r < c->size; r++)
-			*count += part_of(all, size, r)->count;
+			*count += batch_norm_part(all, size, r)->count;
 	}
 	free(mine);
 	free(all);

@@ -43,7 +43,7 @@ struct guest {
 	struct err *e;
 };
 
-static int left_ms(const struct guest *g)
+static int bootstrap_left_ms(const struct guest *g)
 {
 	uint64_t now = clock_ms();
 
@@ -56,8 +56,8 @@ static int left_ms(const struct guest *g)
 
 /* At those addresses, which have one port; n 0: none of what others are told is
  * this host's (there is a NAT, say), so it is found at whichever is. */
-static int listen_at(struct guest *g, struct sock_addr *at, int n,
-		     uint16_t port)
+static int bootstrap_listen_at(struct guest *g, struct sock_addr *at, int n,
+			       uint16_t port)
 {
 	int rc;
 
@@ -71,7 +71,7 @@ static int listen_at(struct guest *g, struct sock_addr *at, int n,
 }
 
 /* Where others find that host, which is this one. */
-static int listen_on(struct guest *g, const char *host, uint16_t port)
+static int bootstrap_listen_on(struct guest *g, const char *host, uint16_t port)
 {
 	struct sock_addr at[SOCK_LISTEN_MAX];
 	struct endpoint ep = {.port = port};
@@ -79,22 +79,23 @@ static int listen_on(struct guest *g, const char *host, uint16_t port)
 
 	snprintf(ep.host, sizeof(ep.host), "%s", host);
 	n = local_addrs_of(&ep, at, SOCK_LISTEN_MAX, g->e);
-	return n < 0 ? n : listen_at(g, at, n, port);
+	return n < 0 ? n : bootstrap_listen_at(g, at, n, port);
 }
 
 /* Where the server of the attempt before may have to end first. */
-static int listen_at_given(struct guest *g, const char *host, uint16_t port)
+static int bootstrap_listen_at_given(struct guest *g, const char *host,
+				     uint16_t port)
 {
 	uint64_t until = clock_ms() + PREDECESSOR_MS;
 	int rc;
 
-	while ((rc = listen_on(g, host, port)) == -EADDRINUSE &&
+	while ((rc = bootstrap_listen_on(g, host, port)) == -EADDRINUSE &&
 	       clock_ms() < until)
 		poll(NULL, 0, RETRY_MIN_MS);
 	return rc < 0 ? rc : 0;
 }
 
-static int start_server(struct guest *g)
+static int bootstrap_start_server(struct guest *g)
 {
 	struct auth theirs;
 	int rc = auth_for_server(&theirs, &g->auth, g->e);
@@ -109,7 +110,7 @@ static int start_server(struct guest *g)
 
 /* ---- the place is given ---- */
 
-static int given(struct guest *g)
+static int bootstrap_at_given(struct guest *g)
 {
 	const struct ddp__env *v = g->env;
 	int rc;
@@ -121,13 +122,13 @@ static int given(struct guest *g)
 	rc = auth_choose(&g->auth, NULL, NULL, g->e);
 	if (rc < 0 || v->rank)
 		return rc;
-	rc = listen_at_given(g, v->server.host, v->server.port);
-	return rc ? rc : start_server(g);
+	rc = bootstrap_listen_at_given(g, v->server.host, v->server.port);
+	return rc ? rc : bootstrap_start_server(g);
 }
 
 /* ---- a Slurm step: the first node, a port of the step's own ---- */
 
-static int step_number(const char *name, uint64_t *out, struct err *e)
+static int bootstrap_step_number(const char *name, uint64_t *out, struct err *e)
 {
 	long n = 0;
 	int rc = parse_long(getenv(name), 0, UINT32_MAX, name, &n, e);
@@ -136,14 +137,14 @@ static int step_number(const char *name, uint64_t *out, struct err *e)
 	return rc;
 }
 
-static const char *get(const char *name)
+static const char *bootstrap_getenv(const char *name)
 {
 	return getenv(name);
 }
 
 /* Where Slurm's names do not resolve: on the node itself all of its addresses
  * will do; the others may find it where srun runs, as in a batch script. */
-static const char *meeting_place(const char *node, int keeps)
+static const char *bootstrap_step_host(const char *node, int keeps)
 {
 	const char *srun = getenv("SLURM_LAUNCH_NODE_IPADDR");
 	struct endpoint at = {.port = 0};
@@ -155,7 +156,7 @@ static const char *meeting_place(const char *node, int keeps)
 	return keeps ? NULL : srun && *srun ? srun : node;
 }
 
-static int listen_in_step(struct guest *g, const char *host)
+static int bootstrap_listen_in_step(struct guest *g, const char *host)
 {
 	struct sock_addr any[SOCK_LISTEN_MAX];
 	int rc = -EADDRINUSE;
@@ -163,30 +164,30 @@ static int listen_in_step(struct guest *g, const char *host)
 	for (int i = 0; i < STEP_PORTS && rc == -EADDRINUSE; i++) {
 		uint16_t port = g->place.at[i].port;
 
-		rc = host ? listen_on(g, host, port)
-			  : listen_at(g, any, 0, port);
+		rc = host ? bootstrap_listen_on(g, host, port)
+			  : bootstrap_listen_at(g, any, 0, port);
 	}
-	return rc < 0 ? rc : start_server(g);
+	return rc < 0 ? rc : bootstrap_start_server(g);
 }
 
-static int of_step(struct guest *g)
+static int bootstrap_at_step(struct guest *g)
 {
 	uint64_t job, step;
 	char node[HOSTLIST_NAME_MAX + 1] = "";
 	const char *host = "127.0.0.1";
-	int keeps = 0, rc = step_number("SLURM_JOB_ID", &job, g->e);
+	int keeps = 0, rc = bootstrap_step_number("SLURM_JOB_ID", &job, g->e);
 
 	if (!rc)
-		rc = step_number("SLURM_STEP_ID", &step, g->e);
+		rc = bootstrap_step_number("SLURM_STEP_ID", &step, g->e);
 	if (!rc)
-		rc = step_meeting_node(get, node, g->e);
+		rc = step_meeting_node(bootstrap_getenv, node, g->e);
 	if (!rc)
 		rc = auth_choose(&g->auth, NULL, NULL, g->e);
 	if (rc)
 		return rc;
-	keeps = step_is_keeper(get, node);
+	keeps = step_is_keeper(bootstrap_getenv, node);
 	if (g->env->nodes > 1) {
-		host = meeting_place(node, keeps);
+		host = bootstrap_step_host(node, keeps);
 		snprintf(g->keeper, sizeof(g->keeper), "the first task on %s",
 			 node);
 	}
@@ -199,12 +200,12 @@ static int of_step(struct guest *g)
 			 host ? host : "127.0.0.1");
 		at->port = step_port(job, step, i);
 	}
-	return keeps ? listen_in_step(g, host) : 0;
+	return keeps ? bootstrap_listen_in_step(g, host) : 0;
 }
 
 /* ---- the launcher carries it ---- */
 
-static void take_key(struct guest *g)
+static void bootstrap_use_key(struct guest *g)
 {
 	struct proof key;
 
@@ -213,17 +214,18 @@ static void take_key(struct guest *g)
 	proof_wipe(&key, sizeof(key));
 }
 
-static int make_key(struct guest *g)
+static int bootstrap_make_key(struct guest *g)
 {
 	int rc = random_bytes(g->place.key, sizeof(g->place.key), g->e);
 
 	if (rc >= 0)
-		take_key(g);
+		bootstrap_use_key(g);
 	return rc;
 }
 
 /* Listens at what the others are told, at one port that is free there. */
-static int offer(struct guest *g, char (*addrs)[SOCK_TEXT_MAX], int n)
+static int bootstrap_publish_addrs(struct guest *g,
+				   char (*addrs)[SOCK_TEXT_MAX], int n)
 {
 	struct sock_addr own[SOCK_LISTEN_MAX], at[SOCK_LISTEN_MAX];
 	struct endpoint ep = {.port = 0};
@@ -239,7 +241,7 @@ static int offer(struct guest *g, char (*addrs)[SOCK_TEXT_MAX], int n)
 			nown = sock_addr_add(own, nown, SOCK_LISTEN_MAX,
 					     &at[k]);
 	}
-	port = listen_at(g, own, nown, 0);
+	port = bootstrap_listen_at(g, own, nown, 0);
 	for (int i = 0; i < n; i++) {
 		struct endpoint *to = &g->place.at[g->place.n++];
 
@@ -250,12 +252,12 @@ static int offer(struct guest *g, char (*addrs)[SOCK_TEXT_MAX], int n)
 }
 
 /* What rank 0 will say. That it has failed is said too: nobody waits then. */
-static void prepare(struct guest *g)
+static void bootstrap_prepare(struct guest *g)
 {
 	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
 	int one_host = g->env->nodes == 1, n = 0, rc;
 
-	rc = make_key(g);
+	rc = bootstrap_make_key(g);
 	if (rc >= 0)
 		rc = random_hex(token, TOKEN_BYTES, g->e);
 	snprintf(g->place.job, sizeof(g->place.job), "guests %s", token);
@@ -267,15 +269,15 @@ static void prepare(struct guest *g)
 	if (!n)
 		snprintf(addrs[n++], sizeof(addrs[0]), "127.0.0.1");
 	if (rc >= 0)
-		rc = offer(g, addrs, n);
+		rc = bootstrap_publish_addrs(g, addrs, n);
 	if (rc >= 0)
-		rc = start_server(g);
+		rc = bootstrap_start_server(g);
 	if (rc < 0)
 		g->place.why = *g->e;
 }
 
 /* All have rank 0's word in text. */
-static int take_place(struct guest *g, const char *text)
+static int bootstrap_use_place(struct guest *g, const char *text)
 {
 	struct err why;
 	int rc;
@@ -287,7 +289,7 @@ static int take_place(struct guest *g, const char *text)
 	else
 		why = g->place.why;
 	if (!why.code) {
-		take_key(g);
+		bootstrap_use_key(g);
 		return 0;
 	}
 	if (g->env->rank == 0)
@@ -296,7 +298,7 @@ static int take_place(struct guest *g, const char *text)
 		       why.text);
 }
 
-static int through_pmi(struct guest *g)
+static int bootstrap_over_pmi(struct guest *g)
 {
 	char text[PLACE_TEXT_MAX] = "";
 	struct pmi pmi;
@@ -306,20 +308,20 @@ static int through_pmi(struct guest *g)
 	if (rc)
 		return rc;
 	if (g->env->rank == 0) {
-		prepare(g);
+		bootstrap_prepare(g);
 		place_put(&g->place, text);
 	}
-	rc = pmi_open(&pmi, (int)fd, left_ms(g), g->e);
+	rc = pmi_open(&pmi, (int)fd, bootstrap_left_ms(g), g->e);
 	if (!rc)
 		rc = pmi_share(&pmi, "ddp-place", g->env->rank == 0, text,
 			       sizeof(text));
 	if (!rc)
 		rc = pmi_close(&pmi);
-	return rc ? rc : take_place(g, text);
+	return rc ? rc : bootstrap_use_place(g, text);
 }
 
 /* What env does not say the launcher may. */
-static int take_self(struct guest *g, const struct pmix_self *s)
+static int bootstrap_check_pmix(struct guest *g, const struct pmix_self *s)
 {
 	struct ddp__env *v = g->env;
 
@@ -345,7 +347,7 @@ static int take_self(struct guest *g, const struct pmix_self *s)
 	return 0;
 }
 
-static int through_pmix(struct guest *g)
+static int bootstrap_over_pmix(struct guest *g)
 {
 	char text[PLACE_TEXT_MAX] = "";
 	struct pmix_self self;
@@ -353,16 +355,16 @@ static int through_pmix(struct guest *g)
 	int rc = pmix_open(&p, &self, g->e);
 
 	if (!rc)
-		rc = take_self(g, &self);
+		rc = bootstrap_check_pmix(g, &self);
 	if (!rc && !g->env->alone) {
 		if (g->env->rank == 0) {
-			prepare(g);
+			bootstrap_prepare(g);
 			place_put(&g->place, text);
 		}
 		rc = pmix_share(p, "ddp-place", 0, text, sizeof(text),
-				left_ms(g), g->e);
+				bootstrap_left_ms(g), g->e);
 		if (!rc)
-			rc = take_place(g, text);
+			rc = bootstrap_use_place(g, text);
 	}
 	pmix_close(p);
 	return rc;
@@ -372,12 +374,12 @@ static int through_pmix(struct guest *g)
 
 /* Another address may do, or another moment: what refuses may be the server of
  * the world before this one. */
-static int is_final(int rc)
+static int bootstrap_is_final(int rc)
 {
 	return rc == ERR_USAGE || rc == ERR_ARGUMENT || rc == -ENOMEM;
 }
 
-static int connect_once(struct guest *g)
+static int bootstrap_connect_once(struct guest *g)
 {
 	struct wire_hello hello = {.role = WIRE_WORKER,
 				   .job = SLICE_STR(g->place.job),
@@ -388,7 +390,7 @@ static int connect_once(struct guest *g)
 	int rc = ERR_INTERNAL;
 
 	for (int i = 0; i < g->place.n; i++) {
-		int ms = left_ms(g);
+		int ms = bootstrap_left_ms(g);
 
 		rc = ddp__kv_server(&kv, &g->place.at[i], &hello, &g->auth,
 				    ms < 0 || ms > TRY_MS ? TRY_MS : ms, &e);
@@ -399,9 +401,9 @@ static int connect_once(struct guest *g)
 			g->pipe = -1;
 			return 0;
 		}
-		if (!first.code || is_final(rc))
+		if (!first.code || bootstrap_is_final(rc))
 			first = e;
-		if (is_final(rc))
+		if (bootstrap_is_final(rc))
 			break;
 	}
 	*g->e = first;
@@ -409,17 +411,18 @@ static int connect_once(struct guest *g)
 }
 
 /* The rank that keeps it may still be on its way. */
-static int connect_place(struct guest *g)
+static int bootstrap_connect(struct guest *g)
 {
 	int pause = RETRY_MIN_MS, rc;
 	struct err why;
 
-	while ((rc = connect_once(g)) && !is_final(rc) && left_ms(g)) {
+	while ((rc = bootstrap_connect_once(g)) && !bootstrap_is_final(rc) &&
+	       bootstrap_left_ms(g)) {
 		poll(NULL, 0, pause);
 		if (pause < RETRY_MAX_MS)
 			pause *= 2;
 	}
-	if (!rc || is_final(rc))
+	if (!rc || bootstrap_is_final(rc))
 		return rc;
 	why = *g->e;
 	return err_set(g->e, rc, "the store that %s keeps (started by %s) "
@@ -430,7 +433,7 @@ static int connect_place(struct guest *g)
 /* ---- what nobody has said ---- */
 
 /* Who shares a host: found out by all together. */
-static int learn_nodes(struct guest *g)
+static int bootstrap_find_nodes(struct guest *g)
 {
 	struct ddp__env *v = g->env;
 	size_t n = (size_t)v->world_size;
@@ -445,8 +448,8 @@ static int learn_nodes(struct guest *g)
 	stat("/proc/self/ns/net", &ns);
 	snprintf(id, sizeof(id), "%s %lu", g->host, (unsigned long)ns.st_ino);
 	rc = g->kv->ops->gather(g->kv, SLICE_STR("ddp/places"), v->rank,
-				v->world_size, left_ms(g), SLICE_STR(id), ids,
-				g->e);
+				v->world_size, bootstrap_left_ms(g),
+				SLICE_STR(id), ids, g->e);
 	if (!rc && ddp__topology_init(&t, ids, v->world_size))
 		rc = err_set(g->e, -ENOMEM, "ddp_init: no memory");
 	free(ids);
@@ -467,7 +470,7 @@ static int learn_nodes(struct guest *g)
 
 /* From where I reach the store others reach me, unless the store is here and
  * known by loopback. */
-static void learn_addr(struct guest *g)
+static void bootstrap_find_addr(struct guest *g)
 {
 	struct ddp__env *v = g->env;
 	struct endpoint loop = {"127.0.0.1", 0};
@@ -486,49 +489,50 @@ static void learn_addr(struct guest *g)
 }
 
 /* Real torchrun says everything; the same answer on all ranks. */
-static int must_learn(const struct ddp__env *v)
+static int bootstrap_needs_nodes(const struct ddp__env *v)
 {
 	if (v->starter == DDP__TORCHRUN)
 		return !v->job;
 	return v->local_rank < 0 || v->local_world_size < 0 || v->nodes < 0;
 }
 
-static int open_torch(struct guest *g)
+static int bootstrap_open_torch(struct guest *g)
 {
 	char prefix[300];
 
 	snprintf(prefix, sizeof(prefix), "ddp/%.200s/%d/",
 		 g->env->job ? g->env->job : "env", g->env->attempt);
 	return ddp__kv_tcpstore(&g->kv, &g->env->server, prefix,
-				g->env->world_size, left_ms(g), g->e);
+				g->env->world_size, bootstrap_left_ms(g), g->e);
 }
 
-static int meet(struct guest *g)
+static int bootstrap_run(struct guest *g)
 {
 	int rc;
 
 	switch (g->env->starter) {
 	case DDP__TORCHRUN:
-		rc = g->env->agent_store ? open_torch(g) : given(g);
+		rc = g->env->agent_store ? bootstrap_open_torch(g)
+					 : bootstrap_at_given(g);
 		break;
 	case DDP__OPENMPI:
 	case DDP__PMIX:
-		rc = through_pmix(g);
+		rc = bootstrap_over_pmix(g);
 		break;
 	case DDP__PMI:
-		rc = through_pmi(g);
+		rc = bootstrap_over_pmi(g);
 		break;
 	default:
-		rc = of_step(g);
+		rc = bootstrap_at_step(g);
 	}
 	if (rc || g->env->alone)
 		return rc;
 	if (!g->kv)
-		rc = connect_place(g);
-	if (!rc && must_learn(g->env))
-		rc = learn_nodes(g);
+		rc = bootstrap_connect(g);
+	if (!rc && bootstrap_needs_nodes(g->env))
+		rc = bootstrap_find_nodes(g);
 	if (!rc)
-		learn_addr(g);
+		bootstrap_find_addr(g);
 	return rc;
 }
 
@@ -541,7 +545,7 @@ int ddp__bootstrap_open(struct ddp__kv **kv, struct ddp__env *env,
 
 	g.deadline = timeout_ms < 0 ? UINT64_MAX
 				    : clock_ms() + (uint64_t)timeout_ms;
-	rc = meet(&g);
+	rc = bootstrap_run(&g);
 	while (g.n > 0)
 		close(g.listeners[--g.n]);
 	if (g.pipe >= 0)

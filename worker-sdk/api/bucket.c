@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t count_of(const struct ddp__buckets *b, int i)
+static size_t buckets_count_of(const struct ddp__buckets *b, int i)
 {
 	return b->at[i + 1] - b->at[i];
 }
 
 /* now becomes the last of the list: its parameters are those from first to end
  * that are in no other. */
-static void append(struct ddp__buckets *b, const struct ddp__bucket *now)
+static void buckets_append(struct ddp__buckets *b,
+			   const struct ddp__bucket *now)
 {
 	struct ddp__bucket *to = &b->list[b->count];
 
@@ -29,22 +30,22 @@ static void append(struct ddp__buckets *b, const struct ddp__bucket *now)
 
 /* Large ones each alone, the small ones between them together. A bucket stands
  * in the list where the last of its gradients is ready. */
-static void cut_apart(struct ddp__buckets *b, size_t most, size_t alone)
+static void buckets_cut_spans(struct ddp__buckets *b, size_t most, size_t alone)
 {
 	struct ddp__bucket small = {0};
 
 	memset(b->of, -1, (size_t)b->n * sizeof(*b->of));
 	for (int i = b->n - 1; i >= 0; i--) {
 		struct ddp__bucket own = {.first = i, .end = i + 1,
-					  .count = count_of(b, i)};
+					  .count = buckets_count_of(b, i)};
 
 		if (own.count >= alone) {
-			append(b, &own);
+			buckets_append(b, &own);
 			continue;
 		}
 		if (small.end && own.count && small.count &&
 		    own.count + small.count > most) {
-			append(b, &small);
+			buckets_append(b, &small);
 			small.end = 0;
 		}
 		if (!small.end)
@@ -53,16 +54,17 @@ static void cut_apart(struct ddp__buckets *b, size_t most, size_t alone)
 		small.count += own.count;
 	}
 	if (small.end)
-		append(b, &small);
+		buckets_append(b, &small);
 }
 
-static void cut(struct ddp__buckets *b, size_t first, size_t later)
+static void buckets_cut_arena(struct ddp__buckets *b, size_t first,
+			      size_t later)
 {
 	struct ddp__bucket *now = NULL;
 
 	b->count = 0;
 	for (int i = b->n - 1; i >= 0; i--) {
-		size_t count = count_of(b, i);
+		size_t count = buckets_count_of(b, i);
 		size_t most = b->count > 1 ? later : first;
 
 		/* what has no elements fits everywhere */
@@ -102,9 +104,9 @@ int ddp__buckets_init(struct ddp__buckets *b, const size_t *counts, int n,
 		b->at[i + 1] = b->at[i] + counts[i];
 	}
 	if (alone < SIZE_MAX)
-		cut_apart(b, first, alone);
+		buckets_cut_spans(b, first, alone);
 	else
-		cut(b, first, later);
+		buckets_cut_arena(b, first, later);
 	for (int k = 1; k < b->count; k++)
 		b->list[k].from = b->list[k - 1].from + b->list[k - 1].count;
 	ddp__buckets_reset(b);

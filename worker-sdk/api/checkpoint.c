@@ -36,13 +36,14 @@ enum {
 
 static const char magic[8] = {'D', 'D', 'P', 'C', 'K', 'P', 'T', '\n'};
 
-static uint32_t crc_of(const void *data, size_t size)
+static uint32_t checkpoint_crc(const void *data, size_t size)
 {
 	return (uint32_t)crc32_z(0, data, size);
 }
 
-static int check_arguments(const char *path, const char *kind,
-			   const struct ddp_section *sec, int n, struct err *e)
+static int checkpoint_check_arguments(const char *path, const char *kind,
+				      const struct ddp_section *sec, int n,
+				      struct err *e)
 {
 	if (!path || !path[0] || !kind || n < 0 || (n > 0 && !sec))
 		return err_set(e, ERR_ARGUMENT,
@@ -74,8 +75,8 @@ static int check_arguments(const char *path, const char *kind,
 
 /* ---- saving */
 
-static void put_header(struct buf *b, const char *kind,
-		       const struct ddp_section *sec, int n)
+static void checkpoint_put_header(struct buf *b, const char *kind,
+				  const struct ddp_section *sec, int n)
 {
 	uint64_t total = 0;
 	size_t length;
@@ -91,7 +92,7 @@ static void put_header(struct buf *b, const char *kind,
 	for (int i = 0; i < n; i++) {
 		buf_put_slice(b, SLICE_STR(sec[i].name));
 		buf_put_u64(b, sec[i].size);
-		buf_put_u32(b, crc_of(sec[i].data, sec[i].size));
+		buf_put_u32(b, checkpoint_crc(sec[i].data, sec[i].size));
 	}
 	if (b->failed)
 		return;
@@ -102,11 +103,11 @@ static void put_header(struct buf *b, const char *kind,
 		b->data[12 + i] = (char)(length >> 8 * i);
 	for (int i = 0; i < 8; i++)
 		b->data[16 + i] = (char)(total >> 8 * i);
-	buf_put_u32(b, crc_of(b->data, b->len));
+	buf_put_u32(b, checkpoint_crc(b->data, b->len));
 }
 
 /* The folder of path, and the name within it. The caller frees *folder. */
-static const char *split_path(const char *path, char **folder)
+static const char *checkpoint_split_path(const char *path, char **folder)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -119,7 +120,7 @@ static const char *split_path(const char *path, char **folder)
 }
 
 /* The last part of "ck/", "ck/." and "..": no file can have that name. */
-static int is_folder_name(const char *name)
+static int checkpoint_is_directory_name(const char *name)
 {
 	return !name[0] || !strcmp(name, ".") || !strcmp(name, "..");
 }
@@ -127,7 +128,7 @@ static int is_folder_name(const char *name)
 /* Where path leads, so that a link to a file stays one: links are followed, and
  * the last one's target need not be there yet. NULL and errno; the caller
  * frees. */
-static char *follow_links(const char *path)
+static char *checkpoint_follow_links(const char *path)
 {
 	char target[PATH_MAX], *at = strdup(path), *folder, *next;
 
@@ -142,7 +143,7 @@ static char *follow_links(const char *path)
 			return NULL;
 		}
 		target[n] = '\0';
-		split_path(at, &folder);
+		checkpoint_split_path(at, &folder);
 		free(at);
 		if (!folder || asprintf(&next, "%s%s%s",
 					target[0] == '/' ? "" : folder,
@@ -157,8 +158,8 @@ static char *follow_links(const char *path)
 }
 
 /* Writes and syncs the temporary file; on failure *what says which step. */
-static int write_file(int fd, const struct buf *header,
-		      const struct ddp_section *sec, int n)
+static int checkpoint_write_file(int fd, const struct buf *header,
+				 const struct ddp_section *sec, int n)
 {
 	size_t size = header->len;
 	int rc;
@@ -176,8 +177,8 @@ static int write_file(int fd, const struct buf *header,
 	return rc;
 }
 
-static int save_failed(struct err *e, int rc, const char *path,
-		       const char *folder)
+static int checkpoint_save_failed(struct err *e, int rc, const char *path,
+				  const char *folder)
 {
 	if (rc == -ENOENT || rc == -ENOTDIR)
 		return err_set(e, rc,
@@ -220,20 +221,21 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 	char *folder = NULL, *file;
 	const char *name = NULL;
 	struct stat st;
-	int dir = -1, rc = check_arguments(path, kind, sections, n, e);
+	int dir = -1,
+	    rc = checkpoint_check_arguments(path, kind, sections, n, e);
 
 	if (rc)
 		return rc;
-	file = follow_links(path);
+	file = checkpoint_follow_links(path);
 	if (!file)
-		return save_failed(e, -errno, path, ".");
-	name = split_path(file, &folder);
-	put_header(&header, kind, sections, n);
+		return checkpoint_save_failed(e, -errno, path, ".");
+	name = checkpoint_split_path(file, &folder);
+	checkpoint_put_header(&header, kind, sections, n);
 	if (!folder || header.failed) {
 		rc = -ENOMEM;
 		goto fail;
 	}
-	if (is_folder_name(name)) {
+	if (checkpoint_is_directory_name(name)) {
 		rc = -EISDIR;
 		goto fail;
 	}
@@ -246,7 +248,7 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 	if (rc)
 		goto fail;
 	ddp__temp_file_tidy(&temp, name);
-	rc = write_file(temp.fd, &header, sections, n);
+	rc = checkpoint_write_file(temp.fd, &header, sections, n);
 	/* not over /dev/null, as root can */
 	if (!rc && fstatat(dir, name, &st, 0) == 0 && !S_ISREG(st.st_mode) &&
 	    !S_ISDIR(st.st_mode))
@@ -263,7 +265,7 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 			     path, strerror(errno));
 	goto out;
 fail:
-	save_failed(e, rc, path, folder ? folder : ".");
+	checkpoint_save_failed(e, rc, path, folder ? folder : ".");
 out:
 	ddp__temp_file_end(&temp);
 	if (dir >= 0)
@@ -285,7 +287,8 @@ struct file {
 };
 
 /* Exactly size bytes from offset at. */
-static int read_at(struct file *f, void *to, size_t size, uint64_t at)
+static int checkpoint_read_at(struct file *f, void *to, size_t size,
+			      uint64_t at)
 {
 	char *p = to;
 
@@ -310,7 +313,7 @@ static int read_at(struct file *f, void *to, size_t size, uint64_t at)
 	return 0;
 }
 
-static int damaged(struct file *f, const char *where)
+static int checkpoint_damaged(struct file *f, const char *where)
 {
 	return err_set(f->e, ERR_DATA,
 		       "checkpoint %s is damaged: %s; use an older one",
@@ -318,7 +321,7 @@ static int damaged(struct file *f, const char *where)
 }
 
 /* Reads and checks the header up to its checksum. */
-static int read_header(struct file *f)
+static int checkpoint_read_header(struct file *f)
 {
 	unsigned long long whole;
 	uint32_t version, length;
@@ -326,7 +329,7 @@ static int read_header(struct file *f)
 	char fixed[FIXED_SIZE];
 	size_t start = f->size < FIXED_SIZE ? (size_t)f->size : FIXED_SIZE;
 	char *p;
-	int rc = read_at(f, fixed, start, 0);
+	int rc = checkpoint_read_at(f, fixed, start, 0);
 
 	if (rc)
 		return rc;
@@ -355,16 +358,18 @@ static int read_header(struct file *f)
 			       f->path, (unsigned long long)f->size, whole);
 	if (version < 1 || length < 12 || length > HEADER_MAX ||
 	    f->size > whole || FIXED_SIZE + length > whole)
-		return damaged(f, "its header does not fit its size");
+		return checkpoint_damaged(f,
+					  "its header does not fit its size");
 	p = buf_reserve(&f->header, FIXED_SIZE + length);
 	if (!p)
 		return err_set(f->e, -ENOMEM, "checkpoint %s: no memory",
 			       f->path);
-	rc = read_at(f, p, FIXED_SIZE + length, 0);
+	rc = checkpoint_read_at(f, p, FIXED_SIZE + length, 0);
 	f->header.len = FIXED_SIZE + length;
 	reader_init(&r, SLICE(p + FIXED_SIZE + length - 4, 4));
-	if (!rc && crc_of(p, FIXED_SIZE + length - 4) != reader_u32(&r))
-		rc = damaged(f, "its header's checksum does not match");
+	if (!rc && checkpoint_crc(p, FIXED_SIZE + length - 4) != reader_u32(&r))
+		rc = checkpoint_damaged(f,
+					"its header's checksum does not match");
 	return rc;
 }
 
@@ -375,9 +380,9 @@ struct entry {
 	uint32_t crc;
 };
 
-static int match_entry(struct file *f, struct slice name, uint64_t size,
-		       const struct ddp_section *sec, int n,
-		       const struct ddp_section **out)
+static int checkpoint_match_entry(struct file *f, struct slice name,
+				  uint64_t size, const struct ddp_section *sec,
+				  int n, const struct ddp_section **out)
 {
 	for (int i = 0; i < n; i++) {
 		if (strlen(sec[i].name) != name.len ||
@@ -398,9 +403,9 @@ static int match_entry(struct file *f, struct slice name, uint64_t size,
 		       f->path, SLICE_FMT(name));
 }
 
-static int parse_header(struct file *f, const char *kind,
-			const struct ddp_section *sec, int n,
-			struct entry *entries)
+static int checkpoint_parse_header(struct file *f, const char *kind,
+				   const struct ddp_section *sec, int n,
+				   struct entry *entries)
 {
 	uint64_t at = f->header.len;
 	struct slice its_kind;
@@ -425,14 +430,14 @@ static int parse_header(struct file *f, const char *kind,
 
 		if (r.bad)
 			break;
-		rc = match_entry(f, name, size, sec, n, &s);
+		rc = checkpoint_match_entry(f, name, size, sec, n, &s);
 		if (rc)
 			return rc;
 		entries[s - sec] = (struct entry){s, at, crc};
 		at += size;
 	}
 	if (r.bad || reader_left(&r) || at != f->size)
-		return damaged(f, "its header does not parse");
+		return checkpoint_damaged(f, "its header does not parse");
 	for (int i = 0; i < n; i++)
 		if (!entries[i].section)
 			return err_set(f->e, ERR_DATA,
@@ -442,7 +447,8 @@ static int parse_header(struct file *f, const char *kind,
 }
 
 /* The checksum over the file, without touching the caller's data. */
-static int verify(struct file *f, const struct entry *entry, char *chunk)
+static int checkpoint_verify(struct file *f, const struct entry *entry,
+			     char *chunk)
 {
 	uint64_t left = entry->section->size, at = entry->at;
 	uLong crc = 0;
@@ -450,7 +456,7 @@ static int verify(struct file *f, const struct entry *entry, char *chunk)
 
 	while (left) {
 		size_t n = left < CHUNK ? (size_t)left : CHUNK;
-		int rc = read_at(f, chunk, n, at);
+		int rc = checkpoint_read_at(f, chunk, n, at);
 
 		if (rc)
 			return rc;
@@ -463,10 +469,10 @@ static int verify(struct file *f, const struct entry *entry, char *chunk)
 	snprintf(text, sizeof(text),
 		 "the checksum of section %s does not match",
 		 entry->section->name);
-	return damaged(f, text);
+	return checkpoint_damaged(f, text);
 }
 
-static int open_file(struct file *f)
+static int checkpoint_open_file(struct file *f)
 {
 	struct stat st;
 
@@ -491,7 +497,7 @@ int ddp_checkpoint_load(const char *path, const char *kind,
 			 ddp__last_error()};
 	struct entry *entries = NULL;
 	char *chunk = NULL;
-	int rc = check_arguments(path, kind, sections, n, f.e);
+	int rc = checkpoint_check_arguments(path, kind, sections, n, f.e);
 
 	if (rc)
 		return rc;
@@ -501,16 +507,16 @@ int ddp_checkpoint_load(const char *path, const char *kind,
 		rc = err_set(f.e, -ENOMEM, "checkpoint %s: no memory", path);
 		goto out;
 	}
-	rc = open_file(&f);
+	rc = checkpoint_open_file(&f);
 	if (!rc)
-		rc = read_header(&f);
+		rc = checkpoint_read_header(&f);
 	if (!rc)
-		rc = parse_header(&f, kind, sections, n, entries);
+		rc = checkpoint_parse_header(&f, kind, sections, n, entries);
 	for (int i = 0; i < n && !rc; i++)
-		rc = verify(&f, &entries[i], chunk);
+		rc = checkpoint_verify(&f, &entries[i], chunk);
 	for (int i = 0; i < n && !rc; i++)
-		rc = read_at(&f, sections[i].data, sections[i].size,
-			     entries[i].at);
+		rc = checkpoint_read_at(&f, sections[i].data, sections[i].size,
+					entries[i].at);
 out:
 	if (f.fd >= 0)
 		close(f.fd);

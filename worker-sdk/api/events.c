@@ -38,7 +38,7 @@ uint32_t ddp__crc32c(const void *data, size_t size)
 
 /* A checksum of data that holds checksums is weak: so they are stored turned
  * and shifted. */
-static uint32_t masked(const void *data, size_t size)
+static uint32_t event_mask_crc(const void *data, size_t size)
 {
 	uint32_t crc = ddp__crc32c(data, size);
 
@@ -46,7 +46,7 @@ static uint32_t masked(const void *data, size_t size)
 }
 
 /* Begins a record, whose length is not yet known; returns where. */
-static size_t open_record(struct buf *out, double wall)
+static size_t event_open_record(struct buf *out, double wall)
 {
 	size_t at = out->len;
 	uint64_t bits;
@@ -59,7 +59,7 @@ static size_t open_record(struct buf *out, double wall)
 	return at;
 }
 
-static void close_record(struct buf *out, size_t at)
+static void event_close_record(struct buf *out, size_t at)
 {
 	unsigned char *head;
 	uint32_t crc;
@@ -71,13 +71,13 @@ static void close_record(struct buf *out, size_t at)
 	n = out->len - at - 12;
 	for (int i = 0; i < 8; i++)
 		head[i] = (unsigned char)((uint64_t)n >> 8 * i);
-	crc = masked(head, 8);
+	crc = event_mask_crc(head, 8);
 	for (int i = 0; i < 4; i++)
 		head[8 + i] = (unsigned char)(crc >> 8 * i);
-	buf_put_u32(out, masked(head + 12, n));
+	buf_put_u32(out, event_mask_crc(head + 12, n));
 }
 
-static size_t varint_size(uint64_t v)
+static size_t event_varint_size(uint64_t v)
 {
 	size_t n = 1;
 
@@ -86,46 +86,46 @@ static size_t varint_size(uint64_t v)
 	return n;
 }
 
-static void put_varint(struct buf *out, uint64_t v)
+static void event_put_varint(struct buf *out, uint64_t v)
 {
 	for (; v > 0x7f; v >>= 7)
 		buf_put_u8(out, (uint8_t)(v | 0x80));
 	buf_put_u8(out, (uint8_t)v);
 }
 
-static void put_bytes(struct buf *out, uint8_t key, struct slice s)
+static void event_put_bytes(struct buf *out, uint8_t key, struct slice s)
 {
 	buf_put_u8(out, key);
-	put_varint(out, s.len);
+	event_put_varint(out, s.len);
 	buf_put(out, s.data, s.len);
 }
 
 void ddp__event_version(struct buf *out, double wall)
 {
-	size_t at = open_record(out, wall);
+	size_t at = event_open_record(out, wall);
 
-	put_bytes(out, EVENT_FILE_VERSION, SLICE_STR("brain.Event:2"));
-	close_record(out, at);
+	event_put_bytes(out, EVENT_FILE_VERSION, SLICE_STR("brain.Event:2"));
+	event_close_record(out, at);
 }
 
 void ddp__event_scalar(struct buf *out, double wall, int64_t step,
 		       struct slice tag, float value)
 {
-	size_t size = 1 + varint_size(tag.len) + tag.len + 5;
-	size_t at = open_record(out, wall);
+	size_t size = 1 + event_varint_size(tag.len) + tag.len + 5;
+	size_t at = event_open_record(out, wall);
 	uint32_t bits;
 
 	memcpy(&bits, &value, sizeof(bits));
 	if (step) { /* 0 is what a missing one is */
 		buf_put_u8(out, EVENT_STEP);
-		put_varint(out, (uint64_t)step);
+		event_put_varint(out, (uint64_t)step);
 	}
 	buf_put_u8(out, EVENT_SUMMARY);
-	put_varint(out, 1 + varint_size(size) + size);
+	event_put_varint(out, 1 + event_varint_size(size) + size);
 	buf_put_u8(out, SUMMARY_VALUE);
-	put_varint(out, size);
-	put_bytes(out, VALUE_TAG, tag);
+	event_put_varint(out, size);
+	event_put_bytes(out, VALUE_TAG, tag);
 	buf_put_u8(out, VALUE_SIMPLE);
 	buf_put_u32(out, bits);
-	close_record(out, at);
+	event_close_record(out, at);
 }

@@ -3,7 +3,7 @@
  * by round together, over all of the parent, until every group is there or has
  * failed: so nobody is left waiting for a group that is not its own. So is a
  * reducer's communicator made, as the one group of all ranks. */
-#include "worker-sdk/api/group.h"
+#include "worker-sdk/api/api_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ struct split {
 };
 
 /* Each rank's size bytes; a failure is the parent's. */
-static int gather(struct split *s, const void *mine, void *all, size_t size)
+static int split_gather(struct split *s, const void *mine, void *all,
+			size_t size)
 {
 	struct ddp_comm *c = s->parent;
 
@@ -52,17 +53,18 @@ static int gather(struct split *s, const void *mine, void *all, size_t size)
 	return c->backend->gather(c, &s->call, mine, all, size, &s->lost);
 }
 
-static int no_memory(const struct split *s, struct err *e)
+static int split_no_memory(const struct split *s, struct err *e)
 {
 	return err_set(e, -ENOMEM, "%s: no memory", s->function);
 }
 
 /* Afterwards s->said and, of those who gave some, values are all ranks'. */
-static int go_round(struct split *s, const struct saying *me, const char *value)
+static int split_round(struct split *s, const struct saying *me,
+		       const char *value)
 {
 	size_t n = (size_t)s->parent->size;
 	char *mine;
-	int rc = gather(s, me, s->said, sizeof(*me));
+	int rc = split_gather(s, me, s->said, sizeof(*me));
 
 	s->all_done = 1;
 	s->most = 0;
@@ -80,15 +82,15 @@ static int go_round(struct split *s, const struct saying *me, const char *value)
 	if (mine && s->values) {
 		if (me->size)
 			memcpy(mine, value, (size_t)me->size);
-		rc = gather(s, mine, s->values, s->most);
+		rc = split_gather(s, mine, s->values, s->most);
 	} else {
-		rc = no_memory(s, &s->lost);
+		rc = split_no_memory(s, &s->lost);
 	}
 	free(mine);
 	return rc;
 }
 
-static struct slice value_of(const struct split *s, int parent_rank)
+static struct slice split_value(const struct split *s, int parent_rank)
 {
 	size_t at = (size_t)parent_rank * s->most;
 
@@ -97,60 +99,60 @@ static struct slice value_of(const struct split *s, int parent_rank)
 }
 
 /* Of the group's ranks that are through with it one had an error. */
-static int failed_elsewhere(const struct split *s, struct err *e)
+static int split_remote_error(const struct split *s, struct err *e)
 {
 	for (int i = 0; i < s->group->size; i++) {
 		int r = s->members[i];
 
 		if (s->said[r].done && s->said[r].code < 0)
 			return err_set(e, s->said[r].code, "%.*s",
-				       SLICE_FMT(value_of(s, r)));
+				       SLICE_FMT(split_value(s, r)));
 	}
 	return 0;
 }
 
 /* The exchange that a backend makes a group with. */
-static int exchange(void *owner, const char *what, struct slice mine,
-		    struct slice *values, struct err *e)
+static int split_exchange(void *owner, const char *what, struct slice mine,
+			  struct slice *values, struct err *e)
 {
 	struct split *s = owner;
 	struct saying me = {0, 0, mine.len};
-	int rc = go_round(s, &me, mine.data);
+	int rc = split_round(s, &me, mine.data);
 
 	if (rc) {
 		*e = s->lost;
 		return rc;
 	}
-	rc = failed_elsewhere(s, e);
+	rc = split_remote_error(s, e);
 	for (int i = 0; i < s->group->size && !rc; i++) {
 		if (s->said[s->members[i]].done)
 			rc = err_set(e, ERR_INTERNAL,
 				     "%s: ranks differ in %s", s->function,
 				     what);
-		values[i] = value_of(s, s->members[i]);
+		values[i] = split_value(s, s->members[i]);
 	}
 	return rc;
 }
 
 /* Rounds until all are through; a group that one of its ranks could not make is
  * made on none. */
-static int part(struct split *s, int made, struct err *e)
+static int split_finish(struct split *s, int made, struct err *e)
 {
 	struct saying me = {1, made, made ? strlen(e->text) : 0};
 	int rc = made;
 
 	do {
-		if (go_round(s, &me, e->text)) {
+		if (split_round(s, &me, e->text)) {
 			*e = s->lost;
 			return e->code;
 		}
 		if (!rc && s->group)
-			rc = failed_elsewhere(s, e);
+			rc = split_remote_error(s, e);
 	} while (!s->all_done);
 	return rc;
 }
 
-static int by_key(const void *pa, const void *pb, void *arg)
+static int split_compare_keys(const void *pa, const void *pb, void *arg)
 {
 	const struct wish *wishes = arg;
 	int a = *(const int *)pa, b = *(const int *)pb;
@@ -162,7 +164,7 @@ static int by_key(const void *pa, const void *pb, void *arg)
 
 /* "1.0" of the first split, "r1" of the first reducer: what flight_recorder.c
  * turns into words. */
-static void name_group(struct split *s, int color)
+static void split_name_group(struct split *s, int color)
 {
 	struct ddp_comm *c = s->parent, *g = s->group;
 	const char *slash = c->name[0] ? "/" : "";
@@ -176,38 +178,39 @@ static void name_group(struct split *s, int color)
 }
 
 /* Who is in my group, from the wishes of all. */
-static int gather_members(struct split *s, int color, struct err *e)
+static int split_find_members(struct split *s, int color, struct err *e)
 {
 	struct ddp_comm *c = s->parent, *g = ddp__comm_new(c->world);
 	size_t n = (size_t)c->size;
 
 	if (!g)
-		return no_memory(s, e);
+		return split_no_memory(s, e);
 	s->group = g;
 	g->backend = c->backend;
 	s->members = calloc(n, sizeof(int));
 	g->ranks = calloc(n, sizeof(int));
 	if (!s->members || !g->ranks)
-		return no_memory(s, e);
+		return split_no_memory(s, e);
 	for (int r = 0; r < c->size; r++)
 		if (s->wishes[r].color == color)
 			s->members[g->size++] = r;
-	qsort_r(s->members, (size_t)g->size, sizeof(int), by_key, s->wishes);
+	qsort_r(s->members, (size_t)g->size, sizeof(int), split_compare_keys,
+		s->wishes);
 	for (int i = 0; i < g->size; i++) {
 		g->ranks[i] = ddp_world_rank(c, s->members[i]);
 		if (s->members[i] == c->rank)
 			g->rank = i;
 	}
-	name_group(s, color);
+	split_name_group(s, color);
 	g->id = flight_comm_id(g->name);
 	return 0;
 }
 
-static int make(struct split *s, int color, int key, struct err *e)
+static int split_make(struct split *s, int color, int key, struct err *e)
 {
-	struct ddp__exchange x = {s, exchange};
+	struct ddp__exchange x = {s, split_exchange};
 	struct ddp_comm *c = s->parent, *g;
-	int rc = color < 0 ? 0 : gather_members(s, color, e);
+	int rc = color < 0 ? 0 : split_find_members(s, color, e);
 
 	g = s->group;
 	if (!rc && c->backend->split && c->state)
@@ -217,7 +220,7 @@ static int make(struct split *s, int color, int key, struct err *e)
 	return rc;
 }
 
-static int split(struct split *s, int color, int key, struct err *e)
+static int split_run(struct split *s, int color, int key, struct err *e)
 {
 	struct ddp_comm *c = s->parent;
 	struct wish mine = {color, key};
@@ -228,16 +231,16 @@ static int split(struct split *s, int color, int key, struct err *e)
 	s->wishes = calloc(n, sizeof(*s->wishes));
 	s->said = calloc(n, sizeof(*s->said));
 	if (!s->wishes || !s->said)
-		return no_memory(s, &s->lost);
-	if (gather(s, &mine, s->wishes, sizeof(mine)))
+		return split_no_memory(s, &s->lost);
+	if (split_gather(s, &mine, s->wishes, sizeof(mine)))
 		return s->lost.code;
-	rc = make(s, color, key, e);
-	return part(s, rc, e);
+	rc = split_make(s, color, key, e);
+	return split_finish(s, rc, e);
 }
 
 /* The way of both, in and out. */
-static int enter_and_split(struct split *s, int color, int key,
-			   ddp_comm **group, struct err *e)
+static int split_call(struct split *s, int color, int key,
+		      ddp_comm **group, struct err *e)
 {
 	struct ddp_comm *c = s->parent;
 	int rc = ddp__acquire(c, &s->call, e);
@@ -253,7 +256,7 @@ static int enter_and_split(struct split *s, int color, int key,
 	if (!rc)
 		rc = ddp__enter(c, &s->call, e);
 	if (!rc) {
-		rc = split(s, color, key, e);
+		rc = split_run(s, color, key, e);
 		if (s->lost.code)
 			*e = s->lost;
 		/* that a group failed does not break its parent */
@@ -281,17 +284,17 @@ int ddp_comm_split(ddp_comm *c, int color, int key, ddp_comm **group)
 			  .function = "ddp_comm_split",
 			  .call = {.kind = DDP__SPLIT, .type = DDP_U8}};
 
-	return enter_and_split(&s, color < 0 ? -1 : color, key, group,
-			       ddp__last_error());
+	return split_call(&s, color < 0 ? -1 : color, key, group,
+			  ddp__last_error());
 }
 
-int ddp__comm_for_reducer(ddp_comm *c, ddp_comm **own)
+int ddp__comm_new_for_reducer(ddp_comm *c, ddp_comm **own)
 {
 	struct split s = {.parent = c,
 			  .function = "ddp_reducer_new",
 			  .call = {.kind = DDP__REDUCER, .type = DDP_U8}};
 
-	return enter_and_split(&s, 0, 0, own, ddp__last_error());
+	return split_call(&s, 0, 0, own, ddp__last_error());
 }
 
 void ddp_comm_free(ddp_comm *group)

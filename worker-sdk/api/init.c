@@ -29,7 +29,8 @@ enum {
 static unsigned joined; /* worlds so far */
 
 /* The world begins on the cpu; NCCL comes on top where it is to. */
-static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
+static int init_choose_backend(struct ddp_comm *c, const char *name,
+			       struct err *e)
 {
 	if (!name || !name[0])
 		name = getenv("DDP_BACKEND");
@@ -46,7 +47,7 @@ static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
 
 /* ddprun on this host listens on loopback: who does not find it there is in a
  * network of its own. */
-static int explain(const struct ddp__world *w, int rc, struct err *e)
+static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 {
 	struct sock_addr a;
 	struct err why;
@@ -63,8 +64,9 @@ static int explain(const struct ddp__world *w, int rc, struct err *e)
 
 /* The agent lives, so the server was here a moment ago: where it died since, it
  * may be about to be started again. */
-static int reach_server(struct ddp__world *w, const struct wire_hello *hello,
-			const struct auth *auth, int ms, struct err *e)
+static int init_reach_server(struct ddp__world *w,
+			     const struct wire_hello *hello,
+			     const struct auth *auth, int ms, struct err *e)
 {
 	int look_ms = w->env.again_ms < LOOK_MS ? w->env.again_ms : LOOK_MS;
 	uint64_t end = clock_ms() + (uint64_t)look_ms;
@@ -81,7 +83,7 @@ static int reach_server(struct ddp__world *w, const struct wire_hello *hello,
 }
 
 /* Each rank concludes the same. The first of each node passes it on. */
-static void share_if_large(struct ddp__world *w)
+static void init_share_if_large(struct ddp__world *w)
 {
 	const struct ddp__env *env = &w->env;
 
@@ -91,7 +93,7 @@ static void share_if_large(struct ddp__world *w)
 							   : env->node_addr);
 }
 
-static int open_store(struct ddp__world *w, struct err *e)
+static int init_open_store(struct ddp__world *w, struct err *e)
 {
 	struct wire_hello hello = {.role = WIRE_WORKER,
 				   .host = SLICE_STR(w->host),
@@ -117,18 +119,18 @@ static int open_store(struct ddp__world *w, struct err *e)
 	rc = auth_of_key(&auth, w->env.job_key, e);
 	if (rc)
 		return rc;
-	rc = reach_server(w, &hello, &auth, ms, e);
+	rc = init_reach_server(w, &hello, &auth, ms, e);
 	auth_wipe(&auth);
 	if (!rc) {
 		ddp__kv_server_again(w->kv, w->env.again_ms);
-		share_if_large(w);
+		init_share_if_large(w);
 	}
-	return explain(w, rc, e);
+	return init_explain(w, rc, e);
 }
 
 /* The world's ranks meet in the store. */
-static int gather_in_store(void *owner, const char *what, struct slice mine,
-			   struct slice *values, struct err *e)
+static int init_gather(void *owner, const char *what, struct slice mine,
+		       struct slice *values, struct err *e)
 {
 	struct ddp_comm *c = owner;
 	struct ddp__kv *kv = c->world->kv;
@@ -141,8 +143,8 @@ static int gather_in_store(void *owner, const char *what, struct slice mine,
 }
 
 /* The ranks meet; who is late there is in the recorder as in any other call. */
-static int meet(struct ddp_comm *c, const struct ddp__exchange *x,
-		struct err *e)
+static int init_meet(struct ddp_comm *c, const struct ddp__exchange *x,
+		     struct err *e)
 {
 	struct ddp__world *w = c->world;
 	const struct ddp__call call = {.kind = DDP__INIT};
@@ -158,28 +160,28 @@ static int meet(struct ddp_comm *c, const struct ddp__exchange *x,
 	return rc;
 }
 
-static int join(struct ddp_comm **world, const struct ddp_options *o,
-		struct err *e)
+static int init_join(struct ddp_comm **world, const struct ddp_options *o,
+		     struct err *e)
 {
 	struct ddp_comm *c = *world;
 	struct ddp__world *w = c->world;
-	struct ddp__exchange x = {c, gather_in_store};
+	struct ddp__exchange x = {c, init_gather};
 	int rc = ddp__env_read(&w->env, e);
 
 	if (!rc)
 		rc = ddp__env_timeout(o->timeout_ms, &w->timeout_ms, e);
 	if (!rc)
-		rc = choose_backend(c, o->backend, e);
+		rc = init_choose_backend(c, o->backend, e);
 	if (!rc)
-		rc = open_store(w, e);
+		rc = init_open_store(w, e);
 	c->rank = w->env.rank;
 	c->size = w->env.world_size;
 	if (!rc && !w->env.alone)
 		joined++; /* here all ranks of the store count alike */
 	if (!rc)
-		rc = meet(c, &x, e);
+		rc = init_meet(c, &x, e);
 	if (!rc && strcmp(w->wish, "cpu"))
-		rc = ddp__nccl_rise(c, &x, w->wish, world, e);
+		rc = ddp__nccl_init(c, &x, w->wish, world, e);
 	return rc < 0 ? rc : 0;
 }
 
@@ -211,7 +213,7 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 	if (gethostname(w->host, sizeof(w->host) - 1))
 		snprintf(w->host, sizeof(w->host), "?");
 	*world = c;
-	rc = join(world, options ? options : &none, e);
+	rc = init_join(world, options ? options : &none, e);
 	if (rc) {
 		struct err why = *e;
 
@@ -247,6 +249,27 @@ void ddp_finalize(ddp_comm *c)
 	free(w);
 }
 
+int ddp_abort(ddp_comm *c, const char *why)
+{
+	struct err *e = ddp__last_error(), aborted = ERR_INIT;
+	char name[DDP__NAME_MAX];
+	int rc = ddp__check_comm(c, "ddp_abort", e);
+
+	if (rc)
+		return rc;
+	for (struct ddp_comm *at = c->world->comms; at; at = at->next) {
+		/* what it calls itself in a world is its rank there */
+		at->peers.name(at, at->rank, name);
+		err_set(&aborted, ERR_ABORTED, "%s called ddp_abort%s%.800s",
+			name, why && why[0] ? ": " : "", why ? why : "");
+		if (at->state)
+			at->backend->abort(at, &aborted);
+		if (!at->broken.code)
+			at->broken = aborted;
+	}
+	return 0;
+}
+
 int ddp_rank(const ddp_comm *c)
 {
 	return c->rank;
@@ -265,49 +288,49 @@ int ddp_world_rank(const ddp_comm *c, int rank)
 }
 
 /* Of a communicator that was freed there is nothing to tell. */
-static int lives(const ddp_comm *c)
+static int comm_is_alive(const ddp_comm *c)
 {
 	return c->magic == DDP__ALIVE;
 }
 
 int ddp_local_rank(const ddp_comm *c)
 {
-	return lives(c) ? c->world->env.local_rank : -1;
+	return comm_is_alive(c) ? c->world->env.local_rank : -1;
 }
 
 int ddp_local_world_size(const ddp_comm *c)
 {
-	return lives(c) ? c->world->env.local_world_size : -1;
+	return comm_is_alive(c) ? c->world->env.local_world_size : -1;
 }
 
 int ddp_node_rank(const ddp_comm *c)
 {
-	return lives(c) ? c->world->env.node_rank : -1;
+	return comm_is_alive(c) ? c->world->env.node_rank : -1;
 }
 
 int ddp_nodes(const ddp_comm *c)
 {
-	return lives(c) ? c->world->env.nodes : -1;
+	return comm_is_alive(c) ? c->world->env.nodes : -1;
 }
 
 int ddp_attempt(const ddp_comm *c)
 {
-	return lives(c) ? c->world->env.attempt : -1;
+	return comm_is_alive(c) ? c->world->env.attempt : -1;
 }
 
 const char *ddp_backend(const ddp_comm *c)
 {
-	return lives(c) ? c->backend->name : "";
+	return comm_is_alive(c) ? c->backend->name : "";
 }
 
 const char *ddp_warning(const ddp_comm *c)
 {
-	return lives(c) ? c->world->warning : "";
+	return comm_is_alive(c) ? c->world->warning : "";
 }
 
 int ddp_host_leader(const ddp_comm *c)
 {
-	const struct ddp__topology *t = &ddp__nccl_beside(c)->topology;
+	const struct ddp__topology *t = &ddp__nccl_host_comm(c)->topology;
 
 	if (!c->state || !t->nhosts)
 		return c->rank;

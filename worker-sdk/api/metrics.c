@@ -34,7 +34,7 @@ struct ddp_metrics {
 	struct err failed; /* the first thing that could not be written */
 };
 
-static double now(void)
+static double metrics_now(void)
 {
 	struct timespec t;
 
@@ -44,7 +44,8 @@ static double now(void)
 
 /* ---- Opening ---- */
 
-static int cannot(struct err *e, int rc, const char *verb, const char *path)
+static int metrics_cannot(struct err *e, int rc, const char *verb,
+			  const char *path)
 {
 	return err_set(e, rc, "metrics: cannot %s %s: %s%s", verb, path,
 		       strerror(-rc),
@@ -53,18 +54,18 @@ static int cannot(struct err *e, int rc, const char *verb, const char *path)
 			       : "");
 }
 
-static int take(struct sink *s, struct err *e)
+static int metrics_read_tail(struct sink *s, struct err *e)
 {
 	struct stat st;
 
 	if (s->fd < 0 || fstat(s->fd, &st))
-		return cannot(e, -errno, "open", s->path);
+		return metrics_cannot(e, -errno, "open", s->path);
 	s->end = S_ISREG(st.st_mode) ? st.st_size : -1;
 	return 0;
 }
 
 /* A line without an end is of a writer that was killed: it goes. */
-static int cut_torn_line(struct sink *s, struct err *e)
+static int metrics_cut_torn_line(struct sink *s, struct err *e)
 {
 	char block[4096];
 	off_t at = s->end, end = 0;
@@ -76,19 +77,19 @@ static int cut_torn_line(struct sink *s, struct err *e)
 
 		at -= (off_t)n;
 		if (pread(s->fd, block, n, at) != (ssize_t)n)
-			return cannot(e, -EIO, "read", s->path);
+			return metrics_cannot(e, -EIO, "read", s->path);
 		last = memrchr(block, '\n', n);
 		if (last)
 			end = at + (last - block) + 1;
 	}
 	if (s->end > end && ftruncate(s->fd, end))
-		return cannot(e, -errno, "go on with", s->path);
+		return metrics_cannot(e, -errno, "go on with", s->path);
 	if (s->end > 0)
 		s->end = end;
 	return 0;
 }
 
-static int open_lines(struct sink *s, const char *dir, struct err *e)
+static int metrics_open_lines(struct sink *s, const char *dir, struct err *e)
 {
 	int rc;
 
@@ -97,13 +98,13 @@ static int open_lines(struct sink *s, const char *dir, struct err *e)
 		return err_set(e, -ENOMEM, "metrics: no memory");
 	}
 	s->fd = open(s->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-	rc = take(s, e);
-	return rc ? rc : cut_torn_line(s, e);
+	rc = metrics_read_tail(s, e);
+	return rc ? rc : metrics_cut_torn_line(s, e);
 }
 
 /* events.out.tfevents.SECONDS.HOST.PID.N: TensorBoard reads all that a folder
  * has in the order of their names, so a run that goes on has a file more. */
-static int open_events(struct sink *s, const char *dir, struct err *e)
+static int metrics_open_events(struct sink *s, const char *dir, struct err *e)
 {
 	char host[256] = "";
 
@@ -122,13 +123,13 @@ static int open_events(struct sink *s, const char *dir, struct err *e)
 		if (s->fd >= 0 || errno != EEXIST)
 			break;
 	}
-	return take(s, e);
+	return metrics_read_tail(s, e);
 }
 
 /* ---- Writing ---- */
 
 /* Appends the record to s, all of it or nothing. */
-static int put(struct ddp_metrics *m, struct sink *s, struct err *e)
+static int metrics_write(struct ddp_metrics *m, struct sink *s, struct err *e)
 {
 	int rc = m->record.failed;
 
@@ -141,7 +142,7 @@ static int put(struct ddp_metrics *m, struct sink *s, struct err *e)
 			s->end += (off_t)m->record.len;
 		return 0;
 	}
-	cannot(e, rc, "write", s->path);
+	metrics_cannot(e, rc, "write", s->path);
 	/* else what comes after the torn record could not be read */
 	if (s->end >= 0 && ftruncate(s->fd, s->end))
 		err_set(e, rc, "metrics: cannot write %s: %s; its last record "
@@ -153,7 +154,7 @@ static int put(struct ddp_metrics *m, struct sink *s, struct err *e)
 
 /* The shortest text that reads back as v. JSON has no NaN and no infinity:
  * they are strings, as in protobuf's JSON, which float() and Number() read. */
-static void put_number(struct buf *out, double v)
+static void metrics_put_number(struct buf *out, double v)
 {
 	static const int digits[] = {6, 9, 15, 16, 17};
 	char text[32];
@@ -172,7 +173,7 @@ static void put_number(struct buf *out, double v)
 	buf_put(out, text, strlen(text));
 }
 
-static void put_text(struct buf *out, struct slice s)
+static void metrics_put_text(struct buf *out, struct slice s)
 {
 	buf_put_u8(out, '"');
 	for (size_t i = 0; i < s.len; i++) {
@@ -189,23 +190,23 @@ static void put_text(struct buf *out, struct slice s)
 	buf_put_u8(out, '"');
 }
 
-static void put_line(struct ddp_metrics *m, double wall, int64_t step,
-		     double value)
+static void metrics_put_line(struct ddp_metrics *m, double wall, int64_t step,
+			     double value)
 {
 	locale_t old = uselocale(m->c);
 
 	buf_printf(&m->record, "{\"step\":%lld,\"wall_time\":%.6f,\"tag\":",
 		   (long long)step, wall);
-	put_text(&m->record, SLICE(m->tag.data, m->tag.len));
+	metrics_put_text(&m->record, SLICE(m->tag.data, m->tag.len));
 	buf_printf(&m->record, ",\"value\":");
-	put_number(&m->record, value);
+	metrics_put_number(&m->record, value);
 	buf_printf(&m->record, "}\n");
 	uselocale(old);
 }
 
 /* ---- The calls ---- */
 
-static void release(struct ddp_metrics *m)
+static void metrics_release(struct ddp_metrics *m)
 {
 	if (m->lines.fd >= 0)
 		close(m->lines.fd);
@@ -220,8 +221,8 @@ static void release(struct ddp_metrics *m)
 	free(m);
 }
 
-static int open_sinks(struct ddp_metrics *m, const char *dir, int formats,
-		      struct err *e)
+static int metrics_open_sinks(struct ddp_metrics *m, const char *dir,
+			      int formats, struct err *e)
 {
 	int rc = file_make_folders(dir);
 
@@ -233,12 +234,12 @@ static int open_sinks(struct ddp_metrics *m, const char *dir, int formats,
 		return err_set(e, -errno, "metrics: no locale C: %s",
 			       strerror(errno));
 	if (formats & DDP_JSONL)
-		rc = open_lines(&m->lines, dir, e);
+		rc = metrics_open_lines(&m->lines, dir, e);
 	if (!rc && formats & DDP_TENSORBOARD)
-		rc = open_events(&m->events, dir, e);
+		rc = metrics_open_events(&m->events, dir, e);
 	if (!rc && m->events.fd >= 0) {
-		ddp__event_version(&m->record, now());
-		rc = put(m, &m->events, e);
+		ddp__event_version(&m->record, metrics_now());
+		rc = metrics_write(m, &m->events, e);
 	}
 	return rc;
 }
@@ -263,9 +264,9 @@ int ddp_metrics_open(ddp_metrics **out, const char *dir, int formats)
 	m->lines.fd = m->events.fd = -1;
 	buf_init(&m->record, RECORD_MAX);
 	buf_init(&m->tag, 3 * TAG_MAX);
-	rc = open_sinks(m, dir, formats, e);
+	rc = metrics_open_sinks(m, dir, formats, e);
 	if (rc)
-		release(m);
+		metrics_release(m);
 	else
 		*out = m;
 	return rc;
@@ -276,7 +277,7 @@ int ddp_metrics_scalar(ddp_metrics *m, const char *tag, double value,
 {
 	struct err *e = ddp__last_error();
 	size_t len = tag ? strlen(tag) : 0;
-	double wall = now();
+	double wall = metrics_now();
 	struct err second;
 	int rc = 0, later = 0;
 
@@ -290,23 +291,23 @@ int ddp_metrics_scalar(ddp_metrics *m, const char *tag, double value,
 		ddp__event_scalar(&m->record, wall, step,
 				  SLICE(m->tag.data, m->tag.len),
 				  (float)value);
-		rc = put(m, &m->events, e);
+		rc = metrics_write(m, &m->events, e);
 	}
 	if (m->lines.fd >= 0) {
 		buf_reset(&m->record);
-		put_line(m, wall, step, value);
-		later = put(m, &m->lines, rc ? &second : e);
+		metrics_put_line(m, wall, step, value);
+		later = metrics_write(m, &m->lines, rc ? &second : e);
 	}
 	return rc ? rc : later;
 }
 
-static int sync_sink(struct ddp_metrics *m, const struct sink *s,
-		     struct err *e)
+static int metrics_sync_sink(struct ddp_metrics *m, const struct sink *s,
+			     struct err *e)
 {
 	/* EINVAL: a pipe, or a file system that cannot */
 	if (s->fd < 0 || !fsync(s->fd) || errno == EINVAL || errno == EROFS)
 		return 0;
-	cannot(e, -errno, "write", s->path);
+	metrics_cannot(e, -errno, "write", s->path);
 	if (!m->failed.code)
 		m->failed = *e;
 	return e->code;
@@ -319,8 +320,8 @@ int ddp_metrics_flush(ddp_metrics *m)
 
 	if (!m)
 		return err_set(e, ERR_ARGUMENT, "ddp_metrics_flush: m is NULL");
-	rc = sync_sink(m, &m->events, e);
-	later = rc ? 0 : sync_sink(m, &m->lines, e);
+	rc = metrics_sync_sink(m, &m->events, e);
+	later = rc ? 0 : metrics_sync_sink(m, &m->lines, e);
 	return rc ? rc : later;
 }
 
@@ -335,6 +336,6 @@ int ddp_metrics_close(ddp_metrics *m)
 	rc = m->failed.code;
 	if (rc)
 		*e = m->failed;
-	release(m);
+	metrics_release(m);
 	return rc;
 }

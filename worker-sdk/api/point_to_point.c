@@ -9,8 +9,8 @@
 #include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/core/last_error.h"
 
-static int check(const struct ddp_comm *c, const struct ddp__use *u,
-		 struct err *e)
+static int message_check(const struct ddp_comm *c, const struct ddp__use *u,
+			 struct err *e)
 {
 	char text[DDP__CALL_TEXT];
 
@@ -23,7 +23,8 @@ static int check(const struct ddp_comm *c, const struct ddp__use *u,
 }
 
 /* The count of messages to or from that rank; NULL: no memory. */
-static uint64_t *counter(struct ddp_comm *c, const struct ddp__call *call)
+static uint64_t *message_counter(struct ddp_comm *c,
+				 const struct ddp__call *call)
 {
 	size_t n = (size_t)c->size;
 
@@ -35,8 +36,8 @@ static uint64_t *counter(struct ddp_comm *c, const struct ddp__call *call)
 			    (call->kind == DDP__RECV ? n : 0)];
 }
 
-static int message(struct ddp_comm *c, struct ddp__use *u,
-		   ddp_request **request, struct err *e)
+static int message_start(struct ddp_comm *c, struct ddp__use *u,
+			 ddp_request **request, struct err *e)
 {
 	char text[DDP__CALL_TEXT];
 	uint64_t *count;
@@ -45,10 +46,10 @@ static int message(struct ddp_comm *c, struct ddp__use *u,
 	if (!request)
 		return err_set(e, ERR_ARGUMENT, "%s: request is NULL",
 			       ddp__call_text(&u->call, text));
-	rc = check(c, u, e);
+	rc = message_check(c, u, e);
 	if (rc)
 		return rc;
-	count = counter(c, &u->call);
+	count = message_counter(c, &u->call);
 	if (!count)
 		return err_set(e, -ENOMEM, "%s: no memory",
 			       ddp__call_text(&u->call, text));
@@ -58,8 +59,8 @@ static int message(struct ddp_comm *c, struct ddp__use *u,
 	return ddp__run_or_begin(c, u, request, e);
 }
 
-static int occupy_and_do(struct ddp_comm *c, struct ddp__use *u,
-			 ddp_request **request)
+static int message_call(struct ddp_comm *c, struct ddp__use *u,
+			ddp_request **request)
 {
 	struct err *e = ddp__last_error();
 	int rc = ddp__acquire(c, &u->call, e);
@@ -70,7 +71,7 @@ static int occupy_and_do(struct ddp_comm *c, struct ddp__use *u,
 		rc = ddp__route(&c, u, e);
 	u->call.group = c->name[0] ? c->name : NULL;
 	if (!rc)
-		rc = message(c, u, request, e);
+		rc = message_start(c, u, request, e);
 	ddp__release(c);
 	return rc;
 }
@@ -81,7 +82,7 @@ int ddp_send_async(ddp_comm *c, const void *buf, size_t count,
 	struct ddp__use u = {{DDP__SEND, type, DDP_SUM, to, count, 0, NULL},
 			     buf, NULL, 1, 0};
 
-	return occupy_and_do(c, &u, request);
+	return message_call(c, &u, request);
 }
 
 int ddp_recv_async(ddp_comm *c, void *buf, size_t count, enum ddp_type type,
@@ -90,7 +91,7 @@ int ddp_recv_async(ddp_comm *c, void *buf, size_t count, enum ddp_type type,
 	struct ddp__use u = {{DDP__RECV, type, DDP_SUM, from, count, 0, NULL},
 			     NULL, buf, 0, 1};
 
-	return occupy_and_do(c, &u, request);
+	return message_call(c, &u, request);
 }
 
 int ddp_send(ddp_comm *c, const void *buf, size_t count, enum ddp_type type,

@@ -25,7 +25,7 @@ void ddp__progress_wake(struct ddp__engine *en)
 }
 
 /* The program wants the lock, and not only if it is lucky. */
-static void let_by(struct ddp__engine *en)
+static void progress_yield(struct ddp__engine *en)
 {
 	if (!atomic_load(&en->wanted))
 		return;
@@ -35,7 +35,7 @@ static void let_by(struct ddp__engine *en)
 	pthread_mutex_lock(&en->lock);
 }
 
-static void *run(void *arg)
+static void *progress_thread(void *arg)
 {
 	struct ddp__engine *en = arg;
 	struct ddp__sleeper sleeper = {NULL, 0, 0, 0};
@@ -57,7 +57,7 @@ static void *run(void *arg)
 			eventfd_read(en->bell, &count);
 			ddp__engine_look(en);
 		}
-		let_by(en);
+		progress_yield(en);
 	}
 	pthread_mutex_unlock(&en->lock);
 	free(sleeper.polls);
@@ -65,7 +65,7 @@ static void *run(void *arg)
 }
 
 /* The new thread gets no signal: they are the program's. */
-static int start_thread(struct ddp__engine *en, const cpu_set_t *cpus)
+static int progress_start_thread(struct ddp__engine *en, const cpu_set_t *cpus)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
@@ -78,7 +78,7 @@ static int start_thread(struct ddp__engine *en, const cpu_set_t *cpus)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (!rc)
-		rc = pthread_create(&en->thread, &attr, run, en);
+		rc = pthread_create(&en->thread, &attr, progress_thread, en);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return rc;
@@ -98,8 +98,9 @@ int ddp__progress_run(struct ddp__engine *en, int cpu, struct err *e)
 	CPU_ZERO(&cpus);
 	if (cpu >= 0 && cpu < CPU_SETSIZE)
 		CPU_SET(cpu, &cpus);
-	rc = cpu >= CPU_SETSIZE ? EINVAL
-				: start_thread(en, cpu < 0 ? NULL : &cpus);
+	rc = cpu >= CPU_SETSIZE
+		     ? EINVAL
+		     : progress_start_thread(en, cpu < 0 ? NULL : &cpus);
 	if (rc) {
 		close(en->bell);
 		en->bell = -1;

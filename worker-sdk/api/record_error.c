@@ -18,7 +18,7 @@ enum {
 	PATH_SIZE = 4096,
 };
 
-static void put_escaped(struct buf *out, struct slice text)
+static void record_error_put_escaped(struct buf *out, struct slice text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		unsigned char c = (unsigned char)text.data[i];
@@ -37,7 +37,7 @@ static void put_escaped(struct buf *out, struct slice text)
 }
 
 /* At most MESSAGE_MAX bytes, and no half of a character at the end. */
-static struct slice shortened(const char *message)
+static struct slice record_error_shorten(const char *message)
 {
 	size_t n = strlen(message);
 
@@ -50,13 +50,13 @@ static struct slice shortened(const char *message)
 	return SLICE(message, n);
 }
 
-static void put_json(struct buf *out, struct slice message)
+static void record_error_put_json(struct buf *out, struct slice message)
 {
 	struct buf clean = BUF_INIT(4 * MESSAGE_MAX);
 
 	utf8_put(&clean, message);
 	buf_printf(out, "{\"message\": {\"message\": \"");
-	put_escaped(out, SLICE(clean.data, clean.len));
+	record_error_put_escaped(out, SLICE(clean.data, clean.len));
 	buf_printf(out, "\", \"extraInfo\": {\"timestamp\": \"%lld\"}}}\n",
 		   (long long)time(NULL));
 	if (clean.failed)
@@ -65,7 +65,7 @@ static void put_json(struct buf *out, struct slice message)
 }
 
 /* A link is not made where there is a file already: the first one stays. */
-static int place(const char *beside, const char *path)
+static int record_error_link(const char *beside, const char *path)
 {
 	if (link(beside, path) == 0 || errno == EEXIST)
 		return 0;
@@ -75,7 +75,7 @@ static int place(const char *beside, const char *path)
 	return rename(beside, path) < 0 ? -errno : 0;
 }
 
-static int write_file(const char *path, const struct buf *json)
+static int record_error_write_file(const char *path, const struct buf *json)
 {
 	char beside[PATH_SIZE];
 	int n = snprintf(beside, sizeof beside, "%s.%ld.XXXXXX", path,
@@ -91,7 +91,7 @@ static int write_file(const char *path, const struct buf *json)
 	if (close(fd) < 0 && rc == 0)
 		rc = -errno;
 	if (rc == 0)
-		rc = place(beside, path);
+		rc = record_error_link(beside, path);
 	unlink(beside);
 	return rc;
 }
@@ -99,19 +99,19 @@ static int write_file(const char *path, const struct buf *json)
 int ddp_record_error(const char *message)
 {
 	const char *path = getenv("TORCHELASTIC_ERROR_FILE");
-	struct slice text = shortened(message ? message : "");
+	struct slice text = record_error_shorten(message ? message : "");
 	struct buf json = BUF_INIT(JSON_MAX);
 	int rc;
 
 	if (!path || !*path)
 		return 0;
-	put_json(&json, text);
+	record_error_put_json(&json, text);
 	/* much of it was to be escaped: as much as fits for certain */
 	if (json.failed == -ENOBUFS) {
 		buf_reset(&json);
-		put_json(&json, SLICE(text.data, text.len / 4));
+		record_error_put_json(&json, SLICE(text.data, text.len / 4));
 	}
-	rc = json.failed ? json.failed : write_file(path, &json);
+	rc = json.failed ? json.failed : record_error_write_file(path, &json);
 	buf_release(&json);
 	return rc;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/api/group.h"
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/request.h"
 #include "worker-sdk/core/last_error.h"
@@ -26,8 +25,8 @@ enum {
 
 /* ---- Making one ---- */
 
-static int check(const struct ddp_reducer *r, const size_t *counts, int n,
-		 struct err *e)
+static int reducer_check(const struct ddp_reducer *r, const size_t *counts,
+			 int n, struct err *e)
 {
 	if (n < 0 || (n && !counts))
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s",
@@ -49,8 +48,8 @@ static int check(const struct ddp_reducer *r, const size_t *counts, int n,
 }
 
 /* Bytes of all buckets but the first. */
-static size_t later_bucket(const struct ddp_reducer *r, const size_t *counts,
-			   int n)
+static size_t reducer_later_bucket(const struct ddp_reducer *r,
+				   const size_t *counts, int n)
 {
 	size_t total = 0, least = r->o.first_bucket;
 
@@ -63,7 +62,7 @@ static size_t later_bucket(const struct ddp_reducer *r, const size_t *counts,
 }
 
 /* Elements from which a gradient has a bucket of its own. */
-static size_t alone(const struct ddp_reducer *r)
+static size_t reducer_span_alone(const struct ddp_reducer *r)
 {
 	if (!r->apart)
 		return SIZE_MAX;
@@ -71,18 +70,18 @@ static size_t alone(const struct ddp_reducer *r)
 	       r->element;
 }
 
-static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
-		  struct err *e)
+static int reducer_set_up(struct ddp_reducer *r, const size_t *counts, int n,
+			  struct err *e)
 {
 	size_t params = (size_t)n + 1, total;
-	int rc = check(r, counts, n, e);
+	int rc = reducer_check(r, counts, n, e);
 
 	if (rc)
 		return rc;
 	if (!r->o.bucket)
-		r->o.bucket = later_bucket(r, counts, n);
+		r->o.bucket = reducer_later_bucket(r, counts, n);
 	rc = ddp__buckets_init(&r->b, counts, n, r->o.first_bucket / r->element,
-			       r->o.bucket / r->element, alone(r));
+			       r->o.bucket / r->element, reducer_span_alone(r));
 	if (rc == -EOVERFLOW)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: more "
 			       "elements than memory can hold");
@@ -94,26 +93,26 @@ static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	r->mine = calloc(params, 1);
 	r->used = calloc(params, 1);
 	if (rc || !r->requests || !r->mine || !r->used ||
-	    ddp__reducer_prepare(r))
+	    ddp__reducer_memory_init(r))
 		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory for %d "
 			       "parameters", n);
 	if (!r->apart)
-		r->enlisted = ddp__nccl_enlist(r->c, r->grads,
-					       total * r->element);
+		r->registration = ddp__nccl_register(r->c, r->grads,
+						     total * r->element);
 	return 0;
 }
 
 /* On GPUs buckets share the program's communicator: each begins in the call of
  * ready that completes it, which depends on no time, and a second communicator
  * of NCCL would take a good part of the GPU's memory. */
-static int take_own_comm(struct ddp_reducer *r)
+static int reducer_make_comm(struct ddp_reducer *r)
 {
 	ddp_comm *own;
 	int rc;
 
 	if (!r->c->state || r->c->backend != &ddp__cpu)
 		return 0;
-	rc = ddp__comm_for_reducer(r->c, &own);
+	rc = ddp__comm_new_for_reducer(r->c, &own);
 	if (rc)
 		return rc;
 	r->c = own;
@@ -122,13 +121,13 @@ static int take_own_comm(struct ddp_reducer *r)
 	return 0;
 }
 
-static void release(struct ddp_reducer *r)
+static void reducer_release(struct ddp_reducer *r)
 {
 	if (r->owns_c && r->c)
 		ddp__comm_free(r->c);
 	else if (!r->owns_c)
-		ddp__nccl_delist(r->c, r->enlisted);
-	ddp__reducer_let_go(r);
+		ddp__nccl_deregister(r->c, r->registration);
+	ddp__reducer_memory_release(r);
 	ddp__buckets_release(&r->b);
 	free(r->requests);
 	free(r->mine);
@@ -139,9 +138,10 @@ static void release(struct ddp_reducer *r)
 
 /* r has its type, and its arena or its spans; ours: what was wrong with them on
  * this rank. */
-static int make(ddp_reducer **out, struct ddp_reducer *r, ddp_comm *c,
-		const size_t *counts, int n,
-		const struct ddp_reducer_options *options, struct err *ours)
+static int reducer_make(ddp_reducer **out, struct ddp_reducer *r, ddp_comm *c,
+			const size_t *counts, int n,
+			const struct ddp_reducer_options *options,
+			struct err *ours)
 {
 	int rc;
 
@@ -153,19 +153,19 @@ static int make(ddp_reducer **out, struct ddp_reducer *r, ddp_comm *c,
 		r->o.first_bucket = FIRST_BUCKET;
 	r->alone = !c->state && !r->o.hook;
 	if (!ours->code)
-		set_up(r, counts, n, ours);
+		reducer_set_up(r, counts, n, ours);
 	rc = ddp__reducer_agree(c, r, counts, n, ours);
 	if (!rc)
-		rc = take_own_comm(r);
+		rc = reducer_make_comm(r);
 	if (rc)
-		release(r);
+		reducer_release(r);
 	else
 		*out = r;
 	return rc;
 }
 
-static int check_new(ddp_reducer **out, ddp_comm *c, const char *what,
-		     struct ddp_reducer **r)
+static int reducer_check_new(ddp_reducer **out, ddp_comm *c, const char *what,
+			     struct ddp_reducer **r)
 {
 	struct err *e = ddp__last_error();
 	int rc;
@@ -186,17 +186,18 @@ int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
 {
 	struct err ours = ERR_INIT;
 	struct ddp_reducer *r;
-	int rc = check_new(out, c, "ddp_reducer_new", &r);
+	int rc = reducer_check_new(out, c, "ddp_reducer_new", &r);
 
 	if (rc)
 		return rc;
 	r->type = type;
 	r->grads = grads;
-	return make(out, r, c, counts, n, options, &ours);
+	return reducer_make(out, r, c, counts, n, options, &ours);
 }
 
-static int take_spans(struct ddp_reducer *r, const struct ddp_span *spans,
-		      int n, size_t **counts, struct err *e)
+static int reducer_use_spans(struct ddp_reducer *r,
+			     const struct ddp_span *spans, int n,
+			     size_t **counts, struct err *e)
 {
 	size_t room = (size_t)(n > 0 ? n : 0) + 1;
 
@@ -231,13 +232,13 @@ int ddp_reducer_new_spans(ddp_reducer **out, ddp_comm *c,
 	struct err ours = ERR_INIT;
 	struct ddp_reducer *r;
 	size_t *counts = NULL;
-	int rc = check_new(out, c, "ddp_reducer_new_spans", &r);
+	int rc = reducer_check_new(out, c, "ddp_reducer_new_spans", &r);
 
 	if (rc)
 		return rc;
 	r->apart = 1;
-	take_spans(r, spans, n, &counts, &ours);
-	rc = make(out, r, c, counts, n, options, &ours);
+	reducer_use_spans(r, spans, n, &counts, &ours);
+	rc = reducer_make(out, r, c, counts, n, options, &ours);
 	free(counts);
 	return rc;
 }
@@ -248,20 +249,20 @@ void ddp_reducer_free(ddp_reducer *r)
 		return;
 	/* what is under way writes to the arena until its end */
 	ddp_wait_all(r->requests, r->b.taken);
-	release(r);
+	reducer_release(r);
 }
 
 /* ---- One bucket ---- */
 
-static int fail(struct ddp_reducer *r)
+static int reducer_fail(struct ddp_reducer *r)
 {
 	r->state = REDUCER_FAILED;
 	r->failed = *ddp__last_error();
 	return r->failed.code;
 }
 
-static int call_hook(struct ddp_reducer *r, int k, void *data, size_t count,
-		     enum ddp_type type)
+static int reducer_call_hook(struct ddp_reducer *r, int k, void *data,
+			     size_t count, enum ddp_type type)
 {
 	struct err *e = ddp__last_error();
 	int rc;
@@ -277,13 +278,13 @@ static int call_hook(struct ddp_reducer *r, int k, void *data, size_t count,
 /* The last bucket with nothing before it under way has nothing to overlap with
  * but the return to finish; and a call that blocks wakes sooner than a request
  * that is waited for. */
-static int to_be_held(const struct ddp_reducer *r, int k)
+static int reducer_is_held(const struct ddp_reducer *r, int k)
 {
 	return k == r->b.count - 1 && r->landed == k && !r->o.hook &&
 	       r->c->backend == &ddp__cpu;
 }
 
-static int begin_bucket(struct ddp_reducer *r, int k)
+static int reducer_begin_bucket(struct ddp_reducer *r, int k)
 {
 	size_t count = r->b.list[k].count;
 	enum ddp_type type;
@@ -292,20 +293,20 @@ static int begin_bucket(struct ddp_reducer *r, int k)
 
 	if (r->alone || !count)
 		return 0;
-	if (to_be_held(r, k)) {
+	if (reducer_is_held(r, k)) {
 		r->held = 1;
 		return 0;
 	}
 	data = ddp__reducer_load(r, k, &type);
 	if (r->o.hook)
-		rc = call_hook(r, k, data, count, type);
+		rc = reducer_call_hook(r, k, data, count, type);
 	else
 		rc = ddp_all_reduce_async(r->c, data, data, count, type,
 					  DDP_AVG, &r->requests[k]);
-	return rc < 0 ? fail(r) : 0;
+	return rc < 0 ? reducer_fail(r) : 0;
 }
 
-static int run_held(struct ddp_reducer *r)
+static int reducer_run_held(struct ddp_reducer *r)
 {
 	enum ddp_type type;
 	void *data;
@@ -317,29 +318,29 @@ static int run_held(struct ddp_reducer *r)
 	data = ddp__reducer_load(r, k, &type);
 	if (ddp_all_reduce(r->c, data, data, r->b.list[k].count, type,
 			   DDP_AVG) < 0)
-		return fail(r);
+		return reducer_fail(r);
 	return 0;
 }
 
-static int begin_ready(struct ddp_reducer *r)
+static int reducer_begin_ready(struct ddp_reducer *r)
 {
 	int k, rc = 0;
 
 	while (!rc && (k = ddp__buckets_take(&r->b)) >= 0)
-		rc = begin_bucket(r, k);
+		rc = reducer_begin_bucket(r, k);
 	return rc;
 }
 
-static int land(struct ddp_reducer *r)
+static int reducer_land(struct ddp_reducer *r)
 {
 	if (ddp_wait(&r->requests[r->landed]) < 0)
-		return fail(r);
+		return reducer_fail(r);
 	ddp__reducer_land(r, r->landed++);
 	return 0;
 }
 
 /* Lands the buckets that have ended. */
-static int land_ended(struct ddp_reducer *r)
+static int reducer_land_ended(struct ddp_reducer *r)
 {
 	int rc = 0;
 
@@ -348,7 +349,7 @@ static int land_ended(struct ddp_reducer *r)
 
 		if (request && ddp__request_test(request) == 0)
 			return 0;
-		rc = land(r);
+		rc = reducer_land(r);
 	}
 	return rc;
 }
@@ -356,7 +357,7 @@ static int land_ended(struct ddp_reducer *r)
 /* Lands all that were begun. They end in their order, so that to wait for one
  * is to wait for those before it: this thread and the one that moves them
  * change places once, and not for each bucket. */
-static int land_all(struct ddp_reducer *r)
+static int reducer_land_all(struct ddp_reducer *r)
 {
 	int rc = 0;
 
@@ -367,16 +368,16 @@ static int land_all(struct ddp_reducer *r)
 		       !ddp__reducer_is_copied(r, k))
 			k++;
 		if (ddp_wait(&r->requests[k]) < 0)
-			return fail(r);
+			return reducer_fail(r);
 		while (!rc && r->landed <= k)
-			rc = land(r);
+			rc = reducer_land(r);
 	}
 	return rc;
 }
 
 /* ---- A step ---- */
 
-static int check_state(ddp_reducer *r, const char *what)
+static int reducer_check_state(ddp_reducer *r, const char *what)
 {
 	if (!r)
 		return err_set(ddp__last_error(), ERR_ARGUMENT,
@@ -392,7 +393,7 @@ static int check_state(ddp_reducer *r, const char *what)
 
 int ddp_reducer_begin(ddp_reducer *r, int sync)
 {
-	int rc = check_state(r, "ddp_reducer_begin");
+	int rc = reducer_check_state(r, "ddp_reducer_begin");
 
 	if (rc)
 		return rc;
@@ -411,7 +412,7 @@ int ddp_reducer_begin(ddp_reducer *r, int sync)
 int ddp_reducer_ready(ddp_reducer *r, int i)
 {
 	struct err *e = ddp__last_error();
-	int rc = check_state(r, "ddp_reducer_ready");
+	int rc = reducer_check_state(r, "ddp_reducer_ready");
 
 	if (rc)
 		return rc;
@@ -429,32 +430,32 @@ int ddp_reducer_ready(ddp_reducer *r, int i)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: parameter "
 			       "%d was ready before in this step; its gradient "
 			       "may be on its way already", i);
-	rc = begin_ready(r);
-	return rc ? rc : land_ended(r);
+	rc = reducer_begin_ready(r);
+	return rc ? rc : reducer_land_ended(r);
 }
 
 /* ---- Unused parameters ---- */
 
-static size_t size_of(const struct ddp_reducer *r, int i)
+static size_t reducer_grad_size(const struct ddp_reducer *r, int i)
 {
 	return (r->b.at[i + 1] - r->b.at[i]) * r->element;
 }
 
-static char *grad_of(const struct ddp_reducer *r, int i)
+static char *reducer_grad(const struct ddp_reducer *r, int i)
 {
 	return r->data[i];
 }
 
 /* Parameters that this rank did not use count as zeros; what is in the arena is
  * kept, as nobody else may have used them either. */
-static int fill_in(struct ddp_reducer *r)
+static int reducer_zero_unused(struct ddp_reducer *r)
 {
 	size_t size = 0;
 	int rc = 0;
 
 	for (int i = 0; i < r->b.n; i++)
 		if (!r->mine[i])
-			size += size_of(r, i);
+			size += reducer_grad_size(r, i);
 	if (size) {
 		free(r->kept);
 		r->kept = malloc(size);
@@ -462,45 +463,47 @@ static int fill_in(struct ddp_reducer *r)
 	if (size && !r->kept) {
 		err_set(ddp__last_error(), -ENOMEM, "ddp_reducer_finish: no "
 			"memory for %zu bytes of unused gradients", size);
-		return fail(r);
+		return reducer_fail(r);
 	}
 	size = 0;
 	for (int i = r->b.n - 1; i >= 0 && !rc; i--) {
-		if (!r->mine[i] && size_of(r, i)) {
-			memcpy(r->kept + size, grad_of(r, i), size_of(r, i));
-			memset(grad_of(r, i), 0, size_of(r, i));
-			size += size_of(r, i);
+		if (!r->mine[i] && reducer_grad_size(r, i)) {
+			memcpy(r->kept + size, reducer_grad(r, i),
+			       reducer_grad_size(r, i));
+			memset(reducer_grad(r, i), 0, reducer_grad_size(r, i));
+			size += reducer_grad_size(r, i);
 		}
 		ddp__buckets_ready(&r->b, i);
-		rc = begin_ready(r);
+		rc = reducer_begin_ready(r);
 	}
 	return rc;
 }
 
 /* After the buckets, as on every rank: who used what. */
-static int agree_on_used(struct ddp_reducer *r)
+static int reducer_agree_on_used(struct ddp_reducer *r)
 {
 	memcpy(r->used, r->mine, (size_t)r->b.n);
 	if (r->b.n && ddp_all_reduce(r->c, r->used, r->used, (size_t)r->b.n,
 				     DDP_U8, DDP_MAX) < 0)
-		return fail(r);
+		return reducer_fail(r);
 	return 0;
 }
 
-static void put_back(struct ddp_reducer *r)
+static void reducer_restore_unused(struct ddp_reducer *r)
 {
 	size_t at = 0;
 
 	for (int i = r->b.n - 1; i >= 0; i--) {
 		if (r->mine[i])
 			continue;
-		if (!r->used[i] && size_of(r, i))
-			memcpy(grad_of(r, i), r->kept + at, size_of(r, i));
-		at += size_of(r, i);
+		if (!r->used[i] && reducer_grad_size(r, i))
+			memcpy(reducer_grad(r, i), r->kept + at,
+			       reducer_grad_size(r, i));
+		at += reducer_grad_size(r, i);
 	}
 }
 
-static int missing(struct ddp_reducer *r)
+static int reducer_check_all_ready(struct ddp_reducer *r)
 {
 	for (int i = r->b.n - 1; i >= 0; i--)
 		if (!r->b.ready[i])
@@ -513,7 +516,7 @@ static int missing(struct ddp_reducer *r)
 
 int ddp_reducer_finish(ddp_reducer *r)
 {
-	int rc = check_state(r, "ddp_reducer_finish");
+	int rc = reducer_check_state(r, "ddp_reducer_finish");
 
 	if (rc)
 		return rc;
@@ -525,17 +528,18 @@ int ddp_reducer_finish(ddp_reducer *r)
 		r->state = REDUCER_IDLE;
 		return 0;
 	}
-	rc = r->o.find_unused ? fill_in(r) : missing(r);
+	rc = r->o.find_unused ? reducer_zero_unused(r)
+			      : reducer_check_all_ready(r);
 	if (!rc)
-		rc = run_held(r);
+		rc = reducer_run_held(r);
 	if (!rc && r->o.find_unused)
-		rc = agree_on_used(r);
+		rc = reducer_agree_on_used(r);
 	if (!rc)
-		rc = land_all(r);
+		rc = reducer_land_all(r);
 	if (rc)
 		return rc;
 	if (r->o.find_unused)
-		put_back(r);
+		reducer_restore_unused(r);
 	memset(r->mine, 0, (size_t)r->b.n);
 	r->state = REDUCER_IDLE;
 	return 0;

@@ -3,7 +3,7 @@
 #ifndef SDK_REDUCER_H
 #define SDK_REDUCER_H
 
-#include "worker-sdk/api/agree.h"
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/api/bucket.h"
 #include "worker-sdk/ddp.h"
 
@@ -29,7 +29,7 @@ struct ddp_reducer {
 	/* Of each bucket: where its gradients are gathered; NULL: they lie one
 	 * after another and are averaged where they are. */
 	char **room;
-	void *enlisted; /* with NCCL, or NULL */
+	void *registration; /* with NCCL, or NULL */
 	struct ddp_reducer_options o;
 	struct ddp__buckets b;
 	enum reducer_state state;
@@ -46,8 +46,8 @@ struct ddp_reducer {
 };
 
 /* Once data is set: makes the rooms and the wire. 0 or -ENOMEM. */
-int ddp__reducer_prepare(struct ddp_reducer *r);
-void ddp__reducer_let_go(struct ddp_reducer *r);
+int ddp__reducer_memory_init(struct ddp_reducer *r);
+void ddp__reducer_memory_release(struct ddp_reducer *r);
 /* What of bucket k is to be averaged, and as what. */
 void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type);
 /* Whether that is a copy of the gradients. */

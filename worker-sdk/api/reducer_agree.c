@@ -18,7 +18,7 @@ struct head {
 
 enum { BLOCK = 256 };
 
-static uint64_t hash(const size_t *counts, int n)
+static uint64_t reducer_hash_counts(const size_t *counts, int n)
 {
 	uint64_t h = 0xcbf29ce484222325u;
 
@@ -34,8 +34,8 @@ struct pair {
 	int rank; /* whose differs from rank 0's */
 };
 
-static int differ(const struct pair *p, const char *what, long long a,
-		  long long b)
+static int reducer_differ_error(const struct pair *p, const char *what,
+				long long a, long long b)
 {
 	char zero[DDP__NAME_MAX], other[DDP__NAME_MAX];
 
@@ -47,7 +47,8 @@ static int differ(const struct pair *p, const char *what, long long a,
 }
 
 /* All ranks look at the same counts, block by block, so all stop at once. */
-static int name_parameter(const struct pair *p, const size_t *counts, int n)
+static int reducer_find_difference(const struct pair *p, const size_t *counts,
+				   int n)
 {
 	size_t size = BLOCK * sizeof(uint64_t);
 	uint64_t mine[BLOCK], *all = malloc(size * (size_t)p->c->size);
@@ -69,36 +70,41 @@ static int name_parameter(const struct pair *p, const size_t *counts, int n)
 				continue;
 			snprintf(what, sizeof(what), "elements of parameter %d",
 				 at + i);
-			rc = differ(p, what, (long long)all[i],
-				    (long long)other[i]);
+			rc = reducer_differ_error(p, what, (long long)all[i],
+						  (long long)other[i]);
 		}
 	}
 	free(all);
-	return rc ? rc : differ(p, "the counts' hash", 0, 1);
+	return rc ? rc : reducer_differ_error(p, "the counts' hash", 0, 1);
 }
 
-static int compare(const struct pair *p, const struct head *a,
-		   const struct head *b, const size_t *counts, int n)
+static int reducer_compare(const struct pair *p, const struct head *a,
+			   const struct head *b, const size_t *counts, int n)
 {
 	if (a->n != b->n)
-		return differ(p, "parameters", a->n, b->n);
+		return reducer_differ_error(p, "parameters", a->n, b->n);
 	if (a->type != b->type)
-		return differ(p, "type", a->type, b->type);
+		return reducer_differ_error(p, "type", a->type, b->type);
 	if (a->spans != b->spans)
-		return differ(p, "in spans", a->spans, b->spans);
+		return reducer_differ_error(p, "in spans", a->spans, b->spans);
 	if (a->counts != b->counts)
-		return name_parameter(p, counts, n);
+		return reducer_find_difference(p, counts, n);
 	if (a->first != b->first)
-		return differ(p, "bytes of first_bucket", (long long)a->first,
-			      (long long)b->first);
+		return reducer_differ_error(p, "bytes of first_bucket",
+					    (long long)a->first,
+					    (long long)b->first);
 	if (a->later != b->later)
-		return differ(p, "bytes of bucket", (long long)a->later,
-			      (long long)b->later);
+		return reducer_differ_error(p, "bytes of bucket",
+					    (long long)a->later,
+					    (long long)b->later);
 	if (a->bf16 != b->bf16)
-		return differ(p, "bf16", a->bf16, b->bf16);
+		return reducer_differ_error(p, "bf16", a->bf16, b->bf16);
 	if (a->unused != b->unused)
-		return differ(p, "find_unused", a->unused, b->unused);
-	return a->hook == b->hook ? 0 : differ(p, "hook", a->hook, b->hook);
+		return reducer_differ_error(p, "find_unused", a->unused,
+					    b->unused);
+	return a->hook == b->hook
+		       ? 0
+		       : reducer_differ_error(p, "hook", a->hook, b->hook);
 }
 
 int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
@@ -118,7 +124,7 @@ int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
 	if (!all)
 		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory");
 	if (!ours->code)
-		mine.counts = hash(counts, n);
+		mine.counts = reducer_hash_counts(counts, n);
 	rc = ddp__host_gather(c, DDP__REDUCER, &mine, all, sizeof(mine));
 	if (ours->code) { /* what we say is better than what we hear */
 		*e = *ours;
@@ -132,8 +138,8 @@ int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
 				     err_name(all[i].bad));
 	for (int i = 1; i < c->size && !rc; i++)
 		if (memcmp(&all[i], &all[0], sizeof(mine)))
-			rc = compare(&(struct pair){c, i}, &all[0], &all[i],
-				     counts, n);
+			rc = reducer_compare(&(struct pair){c, i}, &all[0],
+					     &all[i], counts, n);
 	free(all);
 	return rc;
 }

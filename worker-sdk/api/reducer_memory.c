@@ -7,13 +7,13 @@
 #include "worker-sdk/api/reducer.h"
 #include "worker-sdk/math/kernels.h"
 
-static size_t count_of(const struct ddp_reducer *r, int i)
+static size_t bucket_grad_count(const struct ddp_reducer *r, int i)
 {
 	return r->b.at[i + 1] - r->b.at[i];
 }
 
 /* The next member of bucket k from i on; b->end: none. */
-static int member(const struct ddp_reducer *r, int k, int i)
+static int bucket_next_member(const struct ddp_reducer *r, int k, int i)
 {
 	while (i < r->b.list[k].end && r->b.of[i] != k)
 		i++;
@@ -21,35 +21,35 @@ static int member(const struct ddp_reducer *r, int k, int i)
 }
 
 /* The first gradient of a bucket that has elements; NULL: none. */
-static char *data_of(const struct ddp_reducer *r, int k)
+static char *bucket_first_data(const struct ddp_reducer *r, int k)
 {
 	const struct ddp__bucket *b = &r->b.list[k];
 
-	for (int i = member(r, k, b->first); i < b->end;
-	     i = member(r, k, i + 1))
-		if (count_of(r, i))
+	for (int i = bucket_next_member(r, k, b->first); i < b->end;
+	     i = bucket_next_member(r, k, i + 1))
+		if (bucket_grad_count(r, i))
 			return r->data[i];
 	return NULL;
 }
 
 /* Whether each begins where the one before it ends. */
-static int is_together(const struct ddp_reducer *r, int k)
+static int bucket_is_contiguous(const struct ddp_reducer *r, int k)
 {
 	const struct ddp__bucket *b = &r->b.list[k];
-	const char *next = data_of(r, k);
+	const char *next = bucket_first_data(r, k);
 
-	for (int i = member(r, k, b->first); i < b->end;
-	     i = member(r, k, i + 1)) {
-		if (!count_of(r, i))
+	for (int i = bucket_next_member(r, k, b->first); i < b->end;
+	     i = bucket_next_member(r, k, i + 1)) {
+		if (!bucket_grad_count(r, i))
 			continue;
 		if (r->data[i] != next)
 			return 0;
-		next += count_of(r, i) * r->element;
+		next += bucket_grad_count(r, i) * r->element;
 	}
 	return 1;
 }
 
-int ddp__reducer_prepare(struct ddp_reducer *r)
+int ddp__reducer_memory_init(struct ddp_reducer *r)
 {
 	size_t buckets = (size_t)r->b.count + 1, total = r->b.at[r->b.n];
 
@@ -64,7 +64,7 @@ int ddp__reducer_prepare(struct ddp_reducer *r)
 	if (!r->data || !r->room || (r->o.bf16 && !r->wire))
 		return -ENOMEM;
 	for (int k = 0; k < r->b.count && !r->wire; k++) {
-		if (is_together(r, k))
+		if (bucket_is_contiguous(r, k))
 			continue;
 		r->room[k] = malloc(r->b.list[k].count * r->element);
 		if (!r->room[k])
@@ -73,7 +73,7 @@ int ddp__reducer_prepare(struct ddp_reducer *r)
 	return 0;
 }
 
-void ddp__reducer_let_go(struct ddp_reducer *r)
+void ddp__reducer_memory_release(struct ddp_reducer *r)
 {
 	for (int k = 0; r->room && k < r->b.count; k++)
 		free(r->room[k]);
@@ -82,7 +82,7 @@ void ddp__reducer_let_go(struct ddp_reducer *r)
 	free(r->wire);
 }
 
-static void copy(void *to, const void *from, size_t size)
+static void bucket_copy(void *to, const void *from, size_t size)
 {
 	if (size)
 		memcpy(to, from, size);
@@ -95,17 +95,17 @@ void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type)
 
 	*type = r->wire ? DDP_BF16 : r->type;
 	if (!ddp__reducer_is_copied(r, k))
-		return data_of(r, k);
-	for (int i = member(r, k, b->first); i < b->end;
-	     i = member(r, k, i + 1)) {
-		size_t n = count_of(r, i);
+		return bucket_first_data(r, k);
+	for (int i = bucket_next_member(r, k, b->first); i < b->end;
+	     i = bucket_next_member(r, k, i + 1)) {
+		size_t n = bucket_grad_count(r, i);
 
 		if (r->wire)
 			ddp__kernels()->to_bf16(r->wire + b->from + at,
 						(void *)r->data[i], n);
 		else
-			copy(r->room[k] + at * r->element, r->data[i],
-			     n * r->element);
+			bucket_copy(r->room[k] + at * r->element, r->data[i],
+				    n * r->element);
 		at += n;
 	}
 	return r->wire ? (void *)(r->wire + b->from) : r->room[k];
@@ -123,16 +123,16 @@ void ddp__reducer_land(struct ddp_reducer *r, int k)
 
 	if (r->alone || !ddp__reducer_is_copied(r, k))
 		return;
-	for (int i = member(r, k, b->first); i < b->end;
-	     i = member(r, k, i + 1)) {
-		size_t n = count_of(r, i);
+	for (int i = bucket_next_member(r, k, b->first); i < b->end;
+	     i = bucket_next_member(r, k, i + 1)) {
+		size_t n = bucket_grad_count(r, i);
 
 		if (r->wire)
 			ddp__kernels()->from_bf16((void *)r->data[i],
 						  r->wire + b->from + at, n);
 		else
-			copy(r->data[i], r->room[k] + at * r->element,
-			     n * r->element);
+			bucket_copy(r->data[i], r->room[k] + at * r->element,
+				    n * r->element);
 		at += n;
 	}
 }

@@ -8,7 +8,7 @@
 #include "worker-sdk/core/last_error.h"
 #include "worker-sdk/ddp.h"
 
-static void shuffle(uint32_t *p, uint64_t n, struct mt19937 *g)
+static void sampler_shuffle(uint32_t *p, uint64_t n, struct mt19937 *g)
 {
 	for (uint64_t i = 0; i < n; i++)
 		p[i] = (uint32_t)i;
@@ -21,7 +21,7 @@ static void shuffle(uint32_t *p, uint64_t n, struct mt19937 *g)
 }
 
 /* The inside-out shuffle; two draws are one number, the high half first. */
-static void shuffle_large(uint32_t *p, uint64_t n, struct mt19937 *g)
+static void sampler_shuffle_large(uint32_t *p, uint64_t n, struct mt19937 *g)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t high = mt19937_next(g), low = mt19937_next(g);
@@ -38,11 +38,11 @@ void ddp__randperm(uint32_t *p, uint64_t n, uint64_t seed, uint64_t large)
 	struct mt19937 g;
 
 	mt19937_seed(&g, (uint32_t)seed);
-	(n < large ? shuffle : shuffle_large)(p, n, &g);
+	(n < large ? sampler_shuffle : sampler_shuffle_large)(p, n, &g);
 }
 
-static uint64_t share(uint64_t dataset_size, uint64_t world, uint64_t rank,
-		      enum ddp_remainder remainder)
+static uint64_t sampler_share(uint64_t dataset_size, uint64_t world,
+			      uint64_t rank, enum ddp_remainder remainder)
 {
 	uint64_t each = dataset_size / world, left = dataset_size % world;
 
@@ -80,7 +80,8 @@ int ddp_sampler_init(struct ddp_sampler *s, uint64_t dataset_size, int rank,
 	s->seed = seed;
 	s->shuffle = shuffle;
 	s->remainder = remainder;
-	s->samples = share(dataset_size, world, (uint64_t)rank, remainder);
+	s->samples =
+		sampler_share(dataset_size, world, (uint64_t)rank, remainder);
 	s->order = malloc(dataset_size ? dataset_size * sizeof(*s->order) : 1);
 	if (!s->order)
 		return err_set(e, -ENOMEM,

@@ -19,7 +19,7 @@ static_assert((int)DDP__CALL_TEXT >= (int)FLIGHT_CALL_MAX, "its texts fit");
 static_assert((int)FLIGHT_ROOT_MOST >= (int)WIRE_WORLD_MAX,
 	      "each rank of a world can be named");
 
-static struct flight_call flight_call(const struct ddp__call *c)
+static struct flight_call call_to_flight(const struct ddp__call *c)
 {
 	return (struct flight_call){
 		.kind = c->kind, .type = c->type, .op = c->op, .root = c->root,
@@ -40,7 +40,7 @@ void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number)
 
 char *ddp__call_text(const struct ddp__call *c, char *out)
 {
-	struct flight_call f = flight_call(c);
+	struct flight_call f = call_to_flight(c);
 
 	return flight_call_text(&f, out);
 }

@@ -27,7 +27,7 @@ int ddp__blocked_awaits(const struct ddp__blocked *a,
 	       ddp__has_not_begun(b, a->comm, a->number);
 }
 
-static int is_among(const int *found, int n, int place)
+static int deadlock_contains(const int *found, int n, int place)
 {
 	for (int i = 0; i < n; i++)
 		if (found[i] == place)
@@ -41,13 +41,13 @@ int ddp__blocked_reach(const struct ddp__blocked *all, int n, int *found,
 	for (int i = 0; i < n_found; i++)
 		for (int to = 0; to < n && n_found < most; to++)
 			if (ddp__blocked_awaits(&all[found[i]], &all[to]) &&
-			    !is_among(found, n_found, to))
+			    !deadlock_contains(found, n_found, to))
 				found[n_found++] = to;
 	return n_found;
 }
 
 /* From the lowest rank on, so that all ranks of it say the same. */
-static void turn_round(const struct ddp__blocked *all, int *circle, int n)
+static void deadlock_rotate(const struct ddp__blocked *all, int *circle, int n)
 {
 	int from[DDP__CIRCLE_MAX], first = 0;
 
@@ -61,8 +61,8 @@ static void turn_round(const struct ddp__blocked *all, int *circle, int n)
 
 /* The way from `me` to `last`, as it was found. Returns its length, or 0 if it
  * is too long. */
-static int way_to(const int *before, int me, int last,
-		  int circle[DDP__CIRCLE_MAX])
+static int deadlock_path(const int *before, int me, int last,
+			 int circle[DDP__CIRCLE_MAX])
 {
 	int n = 1;
 
@@ -77,8 +77,8 @@ static int way_to(const int *before, int me, int last,
 
 /* Breadth first: what comes back to me first is the shortest. next: of those
  * seen, in their order; before: whom each was seen from. */
-static int search(const struct ddp__blocked *all, int n, int me, int *next,
-		  int *before, int circle[DDP__CIRCLE_MAX])
+static int deadlock_search(const struct ddp__blocked *all, int n, int me,
+			   int *next, int *before, int circle[DDP__CIRCLE_MAX])
 {
 	int seen = 1;
 
@@ -90,7 +90,8 @@ static int search(const struct ddp__blocked *all, int n, int me, int *next,
 			if (!ddp__blocked_awaits(&all[next[i]], &all[to]))
 				continue;
 			if (to == me)
-				return way_to(before, me, next[i], circle);
+				return deadlock_path(before, me, next[i],
+						     circle);
 			if (before[to] >= 0)
 				continue;
 			before[to] = next[i];
@@ -105,27 +106,28 @@ int ddp__deadlock_find(const struct ddp__blocked *all, int n, int me,
 	int *scratch = malloc(2 * (size_t)n * sizeof(*scratch)), length = 0;
 
 	if (scratch)
-		length = search(all, n, me, scratch, scratch + n, circle);
+		length = deadlock_search(all, n, me, scratch, scratch + n,
+					 circle);
 	free(scratch);
 	if (length)
-		turn_round(all, circle, length);
+		deadlock_rotate(all, circle, length);
 	return length;
 }
 
 /* ---- in words */
 
-static int is_of_reducer(const struct ddp__blocked *b)
+static int deadlock_is_of_reducer(const struct ddp__blocked *b)
 {
 	const char *slash = strrchr(b->group, '/');
 
 	return (slash ? slash[1] : b->group[0]) == 'r';
 }
 
-static const char *advice(const struct ddp__blocked *all, const int *circle,
-			  int n)
+static const char *deadlock_advice(const struct ddp__blocked *all,
+				   const int *circle, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (is_of_reducer(&all[circle[i]]))
+		if (deadlock_is_of_reducer(&all[circle[i]]))
 			return "all ranks must make the same steps of a "
 			       "reducer, with the same sync, and the same "
 			       "other calls within them";
@@ -134,7 +136,7 @@ static const char *advice(const struct ddp__blocked *all, const int *circle,
 }
 
 /* "barrier #3 of group 1.0" */
-static char *call_of(const struct ddp__blocked *b, char *out)
+static char *deadlock_call(const struct ddp__blocked *b, char *out)
 {
 	struct ddp__call call;
 
@@ -159,7 +161,7 @@ int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
 
 		len += (size_t)snprintf(
 			list + len, sizeof(list) - len, "%s waits in %s for ",
-			i ? ", which" : first, call_of(b, call));
+			i ? ", which" : first, deadlock_call(b, call));
 		if (i + 1 < named)
 			len += (size_t)snprintf(
 				list + len, sizeof(list) - len, "%s",
@@ -170,5 +172,5 @@ int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
 		snprintf(more, sizeof(more), "one of %d more, who wait for ",
 			 n - named);
 	return err_set(e, ERR_ARGUMENT, "%s%s%s: %s", list, more, first,
-		       advice(all, circle, n));
+		       deadlock_advice(all, circle, n));
 }

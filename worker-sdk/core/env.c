@@ -81,17 +81,17 @@ static const struct names names[DDP__STARTERS] = {
 };
 
 /* An empty variable is as good as none. */
-static const char *get(const char *name)
+static const char *env_get(const char *name)
 {
 	const char *value = name ? getenv(name) : NULL;
 
 	return value && value[0] ? value : NULL;
 }
 
-static int get_int(const char *name, long min, long max, int *out,
-		   struct err *e)
+static int env_get_int(const char *name, long min, long max, int *out,
+		       struct err *e)
 {
-	const char *text = get(name);
+	const char *text = env_get(name);
 	long value = *out;
 	int rc = text ? parse_long(text, min, max, name, &value, e) : 0;
 
@@ -101,54 +101,54 @@ static int get_int(const char *name, long min, long max, int *out,
 	return 0;
 }
 
-static int has_mark(const struct names *n)
+static int env_has_marker(const struct names *n)
 {
 	for (size_t i = 0; i < sizeof(n->marks) / sizeof(*n->marks); i++)
-		if (get(n->marks[i]))
+		if (env_get(n->marks[i]))
 			return 1;
 	return 0;
 }
 
 /* A step of one task, a batch script and an allocation's shell are no world:
  * they have SLURM_PROCID too. */
-static int is_step(void)
+static int env_is_step(void)
 {
-	const char *tasks = get("SLURM_STEP_NUM_TASKS");
+	const char *tasks = env_get("SLURM_STEP_NUM_TASKS");
 
-	return get("SLURM_STEP_ID") && tasks && strcmp(tasks, "1");
+	return env_get("SLURM_STEP_ID") && tasks && strcmp(tasks, "1");
 }
 
 /* What torchrun sets and a batch script may set for what it starts; where it
  * starts nothing that we know, one of them is half of something. */
-static const char *find_half(void)
+static const char *env_find_incomplete(void)
 {
 	static const char *const halves[] = {
 		"WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
 		"GROUP_WORLD_SIZE"};
 
 	for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++)
-		if (get(halves[i]))
+		if (env_get(halves[i]))
 			return halves[i];
 	return NULL;
 }
 
-static enum ddp__starter find_starter(void)
+static enum ddp__starter env_find_starter(void)
 {
 	for (int i = DDP__DDPRUN; i < DDP__SLURM; i++)
-		if (has_mark(&names[i]))
+		if (env_has_marker(&names[i]))
 			return i;
-	if (is_step())
+	if (env_is_step())
 		return DDP__SLURM;
-	return find_half() ? DDP__TORCHRUN : DDP__NOBODY;
+	return env_find_incomplete() ? DDP__TORCHRUN : DDP__NOBODY;
 }
 
 /* Which of the variables that only come together is there, and which is not. */
-static int check_needed(const struct names *n, struct err *e)
+static int env_check_needed(const struct names *n, struct err *e)
 {
 	const char *there = NULL, *missing = NULL;
 
 	for (int i = 0; n->needed[i]; i++) {
-		if (get(n->needed[i])) {
+		if (env_get(n->needed[i])) {
 			if (!there)
 				there = n->needed[i];
 		} else if (!missing) {
@@ -156,7 +156,7 @@ static int check_needed(const struct names *n, struct err *e)
 		}
 	}
 	if (!there)
-		there = find_half();
+		there = env_find_incomplete();
 	if (!missing)
 		return 0;
 	return err_set(e, ERR_USAGE,
@@ -166,8 +166,8 @@ static int check_needed(const struct names *n, struct err *e)
 }
 
 /* x is less than y, where both are known. */
-static int check_below(const struct names *n, const char *a, int x,
-		       const char *b, int y, struct err *e)
+static int env_check_below(const struct names *n, const char *a, int x,
+			   const char *b, int y, struct err *e)
 {
 	if (x < 0 || y < 0 || x < y)
 		return 0;
@@ -177,24 +177,27 @@ static int check_below(const struct names *n, const char *a, int x,
 		       a, x, b, y, n->advice);
 }
 
-static int read_numbers(struct ddp__env *v, const struct names *n,
-			struct err *e)
+static int env_read_numbers(struct ddp__env *v, const struct names *n,
+			    struct err *e)
 {
 	int rc;
 
-	if ((rc = get_int(n->rank, 0, RANKS_MAX, &v->rank, e)) ||
-	    (rc = get_int(n->world_size, 1, RANKS_MAX, &v->world_size, e)) ||
-	    (rc = get_int(n->local_rank, 0, RANKS_MAX, &v->local_rank, e)) ||
-	    (rc = get_int(n->local_world_size, 1, RANKS_MAX,
-			  &v->local_world_size, e)) ||
-	    (rc = get_int(n->node_rank, 0, RANKS_MAX, &v->node_rank, e)) ||
-	    (rc = get_int(n->nodes, 1, RANKS_MAX, &v->nodes, e)) ||
-	    (rc = check_below(n, n->rank, v->rank, n->world_size,
-			      v->world_size, e)) ||
-	    (rc = check_below(n, n->local_rank, v->local_rank,
-			      n->local_world_size, v->local_world_size, e)) ||
-	    (rc = check_below(n, n->node_rank, v->node_rank, n->nodes,
-			      v->nodes, e)))
+	if ((rc = env_get_int(n->rank, 0, RANKS_MAX, &v->rank, e)) ||
+	    (rc = env_get_int(n->world_size, 1, RANKS_MAX, &v->world_size,
+			      e)) ||
+	    (rc = env_get_int(n->local_rank, 0, RANKS_MAX, &v->local_rank,
+			      e)) ||
+	    (rc = env_get_int(n->local_world_size, 1, RANKS_MAX,
+			      &v->local_world_size, e)) ||
+	    (rc = env_get_int(n->node_rank, 0, RANKS_MAX, &v->node_rank, e)) ||
+	    (rc = env_get_int(n->nodes, 1, RANKS_MAX, &v->nodes, e)) ||
+	    (rc = env_check_below(n, n->rank, v->rank, n->world_size,
+				  v->world_size, e)) ||
+	    (rc = env_check_below(n, n->local_rank, v->local_rank,
+				  n->local_world_size, v->local_world_size,
+				  e)) ||
+	    (rc = env_check_below(n, n->node_rank, v->node_rank, n->nodes,
+				  v->nodes, e)))
 		return rc;
 	if (v->local_world_size > v->world_size && v->world_size > 0)
 		return err_set(e, ERR_USAGE,
@@ -205,101 +208,102 @@ static int read_numbers(struct ddp__env *v, const struct names *n,
 	return 0;
 }
 
-static int read_endpoint(struct ddp__env *v, const char *name, struct err *e)
+static int env_read_endpoint(struct ddp__env *v, const char *name,
+			     struct err *e)
 {
-	int rc = endpoint_parse(&v->server, get(name), 29400, e);
+	int rc = endpoint_parse(&v->server, env_get(name), 29400, e);
 	struct err why = *e;
 
 	return rc ? err_set(e, rc, "%s: %.900s", name, why.text) : 0;
 }
 
-static int read_ddprun(struct ddp__env *v, struct err *e)
+static int env_read_ddprun(struct ddp__env *v, struct err *e)
 {
-	int round = 0, rc = get_int("DDP_ROUND", 0, INT_MAX, &round, e);
+	int round = 0, rc = env_get_int("DDP_ROUND", 0, INT_MAX, &round, e);
 
 	if (!rc)
-		rc = get_int("DDP_RECONNECT_TIMEOUT", 0, INT_MAX, &v->again_ms,
-			     e);
+		rc = env_get_int("DDP_RECONNECT_TIMEOUT", 0, INT_MAX,
+				 &v->again_ms, e);
 	if (!rc)
-		rc = get_int("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX,
-			     &v->attempt, e);
+		rc = env_get_int("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX,
+				 &v->attempt, e);
 	v->round = (uint32_t)round;
-	v->job = get("DDP_JOB_ID");
-	v->job_key = get("DDP_JOB_KEY");
-	return rc ? rc : read_endpoint(v, "DDP_RDZV_ENDPOINT", e);
+	v->job = env_get("DDP_JOB_ID");
+	v->job_key = env_get("DDP_JOB_KEY");
+	return rc ? rc : env_read_endpoint(v, "DDP_RDZV_ENDPOINT", e);
 }
 
-static int read_torchrun(struct ddp__env *v, struct err *e)
+static int env_read_torchrun(struct ddp__env *v, struct err *e)
 {
-	const char *agent = get("TORCHELASTIC_USE_AGENT_STORE");
-	int port = 0, rc = read_endpoint(v, "MASTER_ADDR", e);
+	const char *agent = env_get("TORCHELASTIC_USE_AGENT_STORE");
+	int port = 0, rc = env_read_endpoint(v, "MASTER_ADDR", e);
 
 	if (!rc)
-		rc = get_int("MASTER_PORT", 1, 65535, &port, e);
+		rc = env_get_int("MASTER_PORT", 1, 65535, &port, e);
 	if (!rc)
-		rc = get_int("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX,
-			     &v->attempt, e);
+		rc = env_get_int("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX,
+				 &v->attempt, e);
 	v->server.port = (uint16_t)port;
 	v->agent_store = agent && !strcmp(agent, "True");
-	v->job = get("TORCHELASTIC_RUN_ID");
+	v->job = env_get("TORCHELASTIC_RUN_ID");
 	return rc;
 }
 
 /* Of a heterogeneous job's step that list is sorted by the nodes' names, and
  * SLURM_NODEID follows the groups: there the node's own tasks are counted, as
  * many as SLURM_GTIDS names ("2,3"). */
-static int tasks_here(long node_rank, long *tasks, struct err *e)
+static int env_tasks_here(long node_rank, long *tasks, struct err *e)
 {
-	const char *ids = get("SLURM_GTIDS");
+	const char *ids = env_get("SLURM_GTIDS");
 
-	if (!get("SLURM_HET_SIZE") || !ids)
-		return step_tasks_on(get("SLURM_STEP_TASKS_PER_NODE"),
+	if (!env_get("SLURM_HET_SIZE") || !ids)
+		return step_tasks_on(env_get("SLURM_STEP_TASKS_PER_NODE"),
 				     node_rank, tasks, e);
 	for (*tasks = 1; (ids = strchr(ids, ',')) != NULL; ids++)
 		(*tasks)++;
 	return 0;
 }
 
-static int read_step(struct ddp__env *v, struct err *e)
+static int env_read_step(struct ddp__env *v, struct err *e)
 {
 	long tasks = 0;
-	int rc = tasks_here(v->node_rank, &tasks, e);
+	int rc = env_tasks_here(v->node_rank, &tasks, e);
 
 	v->local_world_size = (int)tasks;
-	return rc ? rc : check_below(&names[DDP__SLURM], "SLURM_LOCALID",
-				     v->local_rank,
-				     "the node's part of "
-				     "SLURM_STEP_TASKS_PER_NODE",
-				     v->local_world_size, e);
+	return rc ? rc : env_check_below(&names[DDP__SLURM], "SLURM_LOCALID",
+					 v->local_rank,
+					 "the node's part of "
+					 "SLURM_STEP_TASKS_PER_NODE",
+					 v->local_world_size, e);
 }
 
 /* srun --mpi=pmi2 says the rest in Slurm's words. An mpiexec in a step of its
  * own has the step's variables too, but its ranks are others. */
-static int read_pmi(struct ddp__env *v, struct err *e)
+static int env_read_pmi(struct ddp__env *v, struct err *e)
 {
 	struct ddp__env step = *v;
 	const struct names *n = &names[DDP__SLURM];
 	int rc;
 
-	if (v->local_rank >= 0 || !is_step())
+	if (v->local_rank >= 0 || !env_is_step())
 		return 0;
 	for (int i = 0; n->needed[i]; i++)
-		if (!get(n->needed[i]))
+		if (!env_get(n->needed[i]))
 			return 0;
-	rc = read_numbers(&step, n, e);
+	rc = env_read_numbers(&step, n, e);
 	if (rc || step.rank != v->rank || step.world_size != v->world_size)
 		return rc;
 	*v = step;
-	return read_step(v, e);
+	return env_read_step(v, e);
 }
 
 /* horovodrun's gloo controller: its place to meet is of Horovod's own kind.
  * Each process would be a world of one, and nobody would notice. */
-static int check_horovod(struct err *e)
+static int env_check_horovod(struct err *e)
 {
-	const char *size = get("HOROVOD_SIZE");
+	const char *size = env_get("HOROVOD_SIZE");
 
-	if (!get("HOROVOD_RANK") || !size || strcmp(size, "1") == 0)
+	if (!env_get("HOROVOD_RANK") || !size || strcmp(size, "1") == 0)
 		return 0;
 	return err_set(e, ERR_USAGE,
 		       "HOROVOD_SIZE is %.20s and no MPI launcher's variables "
@@ -314,29 +318,29 @@ int ddp__env_read(struct ddp__env *env, struct err *e)
 	int rc;
 
 	memset(env, 0, sizeof(*env));
-	env->starter = find_starter();
+	env->starter = env_find_starter();
 	env->alone = env->starter == DDP__NOBODY;
 	env->world_size = env->local_world_size = env->nodes = 1;
 	if (env->alone)
-		return check_horovod(e);
+		return env_check_horovod(e);
 	n = &names[env->starter];
 	env->rank = env->world_size = -1;
 	env->local_rank = env->local_world_size = -1;
 	env->node_rank = env->nodes = -1;
-	rc = check_needed(n, e);
+	rc = env_check_needed(n, e);
 	if (!rc)
-		rc = read_numbers(env, n, e);
+		rc = env_read_numbers(env, n, e);
 	if (!rc && env->starter == DDP__DDPRUN)
-		rc = read_ddprun(env, e);
+		rc = env_read_ddprun(env, e);
 	if (!rc && env->starter == DDP__TORCHRUN)
-		rc = read_torchrun(env, e);
+		rc = env_read_torchrun(env, e);
 	if (!rc && env->starter == DDP__PMI)
-		rc = read_pmi(env, e);
+		rc = env_read_pmi(env, e);
 	if (!rc && env->starter == DDP__SLURM)
-		rc = read_step(env, e);
+		rc = env_read_step(env, e);
 	if (rc)
 		return rc;
-	env->node_addr = get("DDP_NODE_ADDR");
+	env->node_addr = env_get("DDP_NODE_ADDR");
 	/* nobody to meet */
 	if (env->starter != DDP__DDPRUN && env->world_size == 1)
 		env->alone = 1;
@@ -363,7 +367,7 @@ int ddp__env_timeout(int given, int *timeout_ms, struct err *e)
 	*timeout_ms = given;
 	if (given)
 		return 0;
-	rc = get_int("DDP_TIMEOUT", -1, INT_MAX / 1000, &seconds, e);
+	rc = env_get_int("DDP_TIMEOUT", -1, INT_MAX / 1000, &seconds, e);
 	*timeout_ms = seconds < 0 ? -1 : seconds * 1000;
 	if (!rc && seconds == 0)
 		rc = err_set(e, ERR_USAGE,

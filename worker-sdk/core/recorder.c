@@ -15,7 +15,7 @@
 /* "/proc/4711/fd/9:3" is part 3 of that file. Returns the descriptor, or -1.
  * The number may be another process's here (a container with a /proc of its
  * own): so what is opened must be a file, and say that it is our agent's. */
-static int open_file(struct flight_file *head, long *part)
+static int recorder_open_file(struct flight_file *head, long *part)
 {
 	const char *value = getenv("DDP_RECORDER");
 	const char *agent = getenv("DDP_AGENT_ID");
@@ -45,7 +45,7 @@ static int open_file(struct flight_file *head, long *part)
 	return -1;
 }
 
-static void *map(int fd, uint64_t at)
+static void *recorder_map(int fd, uint64_t at)
 {
 	/* touched now: not in the first 256 calls */
 	int flags = MAP_POPULATE |
@@ -59,7 +59,8 @@ static void *map(int fd, uint64_t at)
 /* ---- without an agent ---- */
 
 /* What the ranks that were started together have in common, for people. */
-static void name_job(const struct ddp__env *env, char *out, size_t size)
+static void recorder_name_job(const struct ddp__env *env, char *out,
+			      size_t size)
 {
 	const char *who = ddp__env_starter(env);
 	const char *space = getenv("PMIX_NAMESPACE");
@@ -84,7 +85,7 @@ static void name_job(const struct ddp__env *env, char *out, size_t size)
 
 /* As if this process were its own agent, who has started the ranks before it on
  * this host elsewhere. */
-static int make_file(const struct flight_file *head, uint32_t local)
+static int recorder_make_file(const struct flight_file *head, uint32_t local)
 {
 	const struct flight_worker me = {.pid = getpid()};
 	int fd = memfd_create(FLIGHT_FILE_NAME,
@@ -105,8 +106,8 @@ static int make_file(const struct flight_file *head, uint32_t local)
 	return -1;
 }
 
-static struct flight *open_own(const struct ddp__env *env, const char *host,
-			       int *fd)
+static struct flight *recorder_open_own(const struct ddp__env *env,
+					const char *host, int *fd)
 {
 	struct flight_file head = {.agent_pid = getpid(), .nodes = 1};
 	uint32_t rank = (uint32_t)env->rank, local = 0;
@@ -118,16 +119,16 @@ static struct flight *open_own(const struct ddp__env *env, const char *host,
 	head.world_size = (uint32_t)env->world_size;
 	head.attempt = (uint32_t)env->attempt;
 	flight_file_layout(&head, local + 1);
-	name_job(env, head.job, sizeof(head.job));
+	recorder_name_job(env, head.job, sizeof(head.job));
 	snprintf(head.host, sizeof(head.host), "%s", host);
-	*fd = make_file(&head, local);
+	*fd = recorder_make_file(&head, local);
 	if (*fd >= 0)
-		f = map(*fd, flight_part_at(&head, local));
+		f = recorder_map(*fd, flight_part_at(&head, local));
 	if (!f && *fd >= 0) {
 		close(*fd);
 		*fd = -1;
 	}
-	return f ? f : map(-1, 0);
+	return f ? f : recorder_map(-1, 0);
 }
 
 struct flight *ddp__recorder_open(const struct ddp__env *env, const char *host,
@@ -142,13 +143,13 @@ struct flight *ddp__recorder_open(const struct ddp__env *env, const char *host,
 	*fd = -1;
 	if (value && strcmp(value, "off") == 0)
 		return NULL;
-	agents = open_file(&head, &part);
+	agents = recorder_open_file(&head, &part);
 	if (agents >= 0) {
-		f = map(agents, flight_part_at(&head, (uint32_t)part));
+		f = recorder_map(agents, flight_part_at(&head, (uint32_t)part));
 		close(agents);
 	}
 	if (!f)
-		f = open_own(env, host, fd);
+		f = recorder_open_own(env, host, fd);
 	if (f)
 		flight_start(f, (uint32_t)env->rank,
 			     (uint32_t)env->world_size);
@@ -168,7 +169,7 @@ char *ddp__recorder_seen(uint32_t rank, char *out)
 	struct flight_file head;
 	struct flight_view *v;
 	long part;
-	int fd = open_file(&head, &part);
+	int fd = recorder_open_file(&head, &part);
 
 	out[0] = '\0';
 	if (fd < 0)

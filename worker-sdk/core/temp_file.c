@@ -22,7 +22,7 @@ enum {
 };
 
 /* The same for all processes whose locks the same kernel keeps. */
-static uint32_t this_kernel(void)
+static uint32_t temp_file_boot_id(void)
 {
 	char text[64];
 	long n = file_read_text("/proc/sys/kernel/random/boot_id", text,
@@ -34,7 +34,7 @@ static uint32_t this_kernel(void)
 
 /* Locked, and still there: before it was locked another writer may have taken
  * it for a killed one's. Where there are no locks it is nobody's to remove. */
-static int is_mine(const struct ddp__temp_file *t)
+static int temp_file_is_mine(const struct ddp__temp_file *t)
 {
 	struct stat mine, there;
 
@@ -46,21 +46,21 @@ static int is_mine(const struct ddp__temp_file *t)
 	       there.st_ino == mine.st_ino && there.st_dev == mine.st_dev;
 }
 
-static int try_once(struct ddp__temp_file *t, const char *name)
+static int temp_file_try_once(struct ddp__temp_file *t, const char *name)
 {
 	uint32_t random;
 
 	if (random_bytes(&random, sizeof(random), NULL) < 0)
 		return -EIO;
 	if (snprintf(t->name, sizeof(t->name), "%s.tmp.%08x.%08x", name,
-		     this_kernel(), random) >= (int)sizeof(t->name))
+		     temp_file_boot_id(), random) >= (int)sizeof(t->name))
 		return -ENAMETOOLONG;
 	t->fd = openat(t->dir, t->name,
 		       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 		       0666);
 	if (t->fd < 0)
 		return -errno;
-	if (is_mine(t))
+	if (temp_file_is_mine(t))
 		return 0;
 	close(t->fd);
 	t->fd = -1;
@@ -73,7 +73,7 @@ int ddp__temp_file_make(struct ddp__temp_file *t, int dir, const char *name)
 
 	*t = (struct ddp__temp_file){.dir = dir, .fd = -1};
 	for (int i = 0; i < TRIES_MAX && rc == -EEXIST; i++)
-		rc = try_once(t, name);
+		rc = temp_file_try_once(t, name);
 	return rc;
 }
 
@@ -104,27 +104,27 @@ void ddp__temp_file_end(struct ddp__temp_file *t)
 
 /* ---- those of others */
 
-static int is_hex(const char *text)
+static int temp_file_is_hex(const char *text)
 {
 	return strspn(text, "0123456789abcdef") >= HEX;
 }
 
 /* The end of a temporary name of `name`, from the kernel's number on; NULL: it
  * is none. */
-static const char *suffix_of(const char *found, const char *name)
+static const char *temp_file_suffix_of(const char *found, const char *name)
 {
 	size_t len = strlen(name);
 	const char *at = found + len + 5;
 
 	if (strlen(found) != len + SUFFIX || strncmp(found, name, len) ||
-	    strncmp(found + len, ".tmp.", 5) || !is_hex(at) ||
-	    at[HEX] != '.' || !is_hex(at + HEX + 1))
+	    strncmp(found + len, ".tmp.", 5) || !temp_file_is_hex(at) ||
+	    at[HEX] != '.' || !temp_file_is_hex(at + HEX + 1))
 		return NULL;
 	return at;
 }
 
 /* By the clock of the file system, which has just stamped t, too. */
-static int is_old(const struct ddp__temp_file *t, int fd)
+static int temp_file_is_old(const struct ddp__temp_file *t, int fd)
 {
 	struct stat now, st;
 
@@ -133,8 +133,8 @@ static int is_old(const struct ddp__temp_file *t, int fd)
 }
 
 /* Opened for writing: NFS gives no exclusive lock else. */
-static void remove_abandoned(const struct ddp__temp_file *t, const char *found,
-			     int same_kernel)
+static void temp_file_remove_abandoned(const struct ddp__temp_file *t,
+				       const char *found, int same_kernel)
 {
 	int fd = openat(t->dir, found,
 			O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -145,7 +145,7 @@ static void remove_abandoned(const struct ddp__temp_file *t, const char *found,
 	locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
 	in_use = !locked && errno == EWOULDBLOCK;
 	/* neither: this file system has no locks */
-	if (!in_use && ((locked && same_kernel) || is_old(t, fd)))
+	if (!in_use && ((locked && same_kernel) || temp_file_is_old(t, fd)))
 		unlinkat(t->dir, found, 0);
 	close(fd);
 }
@@ -154,16 +154,16 @@ void ddp__temp_file_tidy(const struct ddp__temp_file *t, const char *name)
 {
 	int fd = openat(t->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const char *mine = suffix_of(t->name, name), *at;
+	const char *mine = temp_file_suffix_of(t->name, name), *at;
 	struct dirent *ent;
 
 	if (!d && fd >= 0)
 		close(fd);
 	while (d && mine && (ent = readdir(d))) {
-		at = suffix_of(ent->d_name, name);
+		at = temp_file_suffix_of(ent->d_name, name);
 		if (at && strcmp(at, mine))
-			remove_abandoned(t, ent->d_name,
-					 !strncmp(at, mine, HEX));
+			temp_file_remove_abandoned(t, ent->d_name,
+						   !strncmp(at, mine, HEX));
 	}
 	if (d)
 		closedir(d);

@@ -10,7 +10,7 @@ struct named {
 	int rank;
 };
 
-static int by_id(const void *pa, const void *pb)
+static int topology_compare_ids(const void *pa, const void *pb)
 {
 	const struct named *a = pa, *b = pb;
 	size_t len = a->id.len < b->id.len ? a->id.len : b->id.len;
@@ -23,20 +23,20 @@ static int by_id(const void *pa, const void *pb)
 	return a->rank - b->rank;
 }
 
-static int same_id(const struct named *a, const struct named *b)
+static int topology_is_same_id(const struct named *a, const struct named *b)
 {
 	return a->id.len == b->id.len &&
 	       (!a->id.len || !memcmp(a->id.data, b->id.data, a->id.len));
 }
 
 /* leader[r]: the lowest rank with the same id as rank r. */
-static void find_leaders(struct named *sorted, int n, int *leader)
+static void topology_find_leaders(struct named *sorted, int n, int *leader)
 {
 	int first = 0;
 
-	qsort(sorted, (size_t)n, sizeof(*sorted), by_id);
+	qsort(sorted, (size_t)n, sizeof(*sorted), topology_compare_ids);
 	for (int i = 0; i < n; i++) {
-		if (!same_id(&sorted[first], &sorted[i]))
+		if (!topology_is_same_id(&sorted[first], &sorted[i]))
 			first = i;
 		leader[sorted[i].rank] = sorted[first].rank;
 	}
@@ -59,7 +59,7 @@ int ddp__topology_init(struct ddp__topology *t, const struct slice *ids,
 		goto out;
 	for (int r = 0; r < world_size; r++)
 		sorted[r] = (struct named){ids[r], r};
-	find_leaders(sorted, world_size, t->host_of);
+	topology_find_leaders(sorted, world_size, t->host_of);
 	/* A leader comes before its host's others, so its number is known. */
 	for (int r = 0; r < world_size; r++) {
 		int leader = t->host_of[r];

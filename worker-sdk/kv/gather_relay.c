@@ -79,8 +79,8 @@ struct passing {
 
 /* ---- what the token is good for ---- */
 
-static void make_key(unsigned char out[PROOF_SIZE], const char *token,
-		     const char *use, const void *random)
+static void relay_make_key(unsigned char out[PROOF_SIZE], const char *token,
+			   const char *use, const void *random)
 {
 	crypto_generichash_state s;
 
@@ -99,16 +99,17 @@ int ddp__relay_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
 
 	if (rc < 0)
 		return rc;
-	make_key(hello + DDP__PASS_RANDOM, token, "ddprun share hello", hello);
+	relay_make_key(hello + DDP__PASS_RANDOM, token, "ddprun share hello",
+		       hello);
 	return 0;
 }
 
-static int is_hello(const unsigned char hello[DDP__PASS_HELLO],
-		    const char *token)
+static int relay_is_hello(const unsigned char hello[DDP__PASS_HELLO],
+			  const char *token)
 {
 	unsigned char right[PROOF_SIZE];
 
-	make_key(right, token, "ddprun share hello", hello);
+	relay_make_key(right, token, "ddprun share hello", hello);
 	return !sodium_memcmp(hello + DDP__PASS_RANDOM, right, sizeof(right));
 }
 
@@ -116,7 +117,7 @@ void ddp__relay_way(struct cipher_way *w, const char *token, const void *salt)
 {
 	(void)!sodium_init(); /* as in cipher_start */
 	w->count = 0;
-	make_key(w->key.bytes, token, "ddprun share list", salt);
+	relay_make_key(w->key.bytes, token, "ddprun share list", salt);
 }
 
 void ddp__relay_open(struct ddp__relay *pass, const char *addr,
@@ -145,28 +146,28 @@ void ddp__relay_close(struct ddp__relay *pass)
 
 /* ---- what the comers are sent ---- */
 
-static void hang_up(int *fd)
+static void relay_hang_up(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
 }
 
-static int is_known(const struct comer *c)
+static int relay_is_known(const struct comer *c)
 {
 	return c->heard == sizeof(c->hello);
 }
 
 /* Has it, or has given up. */
-static void end_comer(struct passing *p, struct comer *c)
+static void relay_end_comer(struct passing *p, struct comer *c)
 {
-	hang_up(&c->fd);
-	if (is_known(c) && p->left)
+	relay_hang_up(&c->fd);
+	if (relay_is_known(c) && p->left)
 		p->left--;
 }
 
 /* A salt of its own: no key seals two texts as the same record. */
-static int begin_sealing(struct passing *p)
+static int relay_start_sealing(struct passing *p)
 {
 	unsigned char salt[DDP__PASS_RANDOM];
 	int rc = random_bytes(salt, sizeof(salt), p->e);
@@ -181,7 +182,7 @@ static int begin_sealing(struct passing *p)
 }
 
 /* What has come since, in full records; at the end, what is left. */
-static int seal_more(struct passing *p)
+static int relay_seal_more(struct passing *p)
 {
 	size_t n = p->got - p->out.text;
 
@@ -199,23 +200,23 @@ static int seal_more(struct passing *p)
 
 /* What was passed on so far was wrong: those who have begun to take it ask the
  * server, later ones get the right list from its start. */
-static int seal_again(struct passing *p)
+static int relay_seal_again(struct passing *p)
 {
 	for (size_t i = 0; i < p->room; i++)
 		if (p->comers[i].fd >= 0 && p->comers[i].sent)
-			end_comer(p, &p->comers[i]);
-	return p->room ? begin_sealing(p) : 0;
+			relay_end_comer(p, &p->comers[i]);
+	return p->room ? relay_start_sealing(p) : 0;
 }
 
 /* ---- the source ---- */
 
 /* No rank gives it to this one: the server does, or says why nobody does. */
-static int ask_server(struct passing *p)
+static int relay_ask_server(struct passing *p)
 {
 	struct slice whole;
 	int rc;
 
-	hang_up(&p->source.fd);
+	relay_hang_up(&p->source.fd);
 	rc = client_whole(p->client, p->size, &whole, p->e);
 	if (rc < 0)
 		return rc;
@@ -224,21 +225,21 @@ static int ask_server(struct passing *p)
 			       "ddp_init: the server's list has %zu bytes, and "
 			       "not the %zu that it said", whole.len, p->bytes);
 	if (memcmp(p->list, whole.data, p->got))
-		rc = seal_again(p);
+		rc = relay_seal_again(p);
 	if (rc < 0)
 		return rc;
 	memcpy(p->list, whole.data, whole.len);
 	p->got = p->bytes;
 	p->moved = clock_ms();
-	return seal_more(p);
+	return relay_seal_more(p);
 }
 
 /* Starts a connection to the next of its addresses. */
-static int call_source(struct passing *p)
+static int relay_connect_source(struct passing *p)
 {
 	struct source *s = &p->source;
 
-	hang_up(&s->fd);
+	relay_hang_up(&s->fd);
 	while (s->next < s->n) {
 		const struct sock_addr *a = &s->at[s->next++];
 
@@ -249,12 +250,12 @@ static int call_source(struct passing *p)
 		    (!connect(s->fd, (const struct sockaddr *)&a->ss, a->len) ||
 		     errno == EINPROGRESS))
 			return 0;
-		hang_up(&s->fd);
+		relay_hang_up(&s->fd);
 	}
-	return ask_server(p);
+	return relay_ask_server(p);
 }
 
-static int on_connected(struct passing *p)
+static int relay_on_connected(struct passing *p)
 {
 	struct source *s = &p->source;
 	unsigned char hello[DDP__PASS_HELLO];
@@ -268,11 +269,11 @@ static int on_connected(struct passing *p)
 	/* a fresh socket takes it whole */
 	if (error || send(s->fd, hello, sizeof(hello),
 			  MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(hello))
-		return call_source(p);
+		return relay_connect_source(p);
 	return 0;
 }
 
-static int is_right(const struct passing *p)
+static int relay_is_valid(const struct passing *p)
 {
 	unsigned char hash[WIRE_HASH_SIZE];
 
@@ -281,7 +282,7 @@ static int is_right(const struct passing *p)
 	return !memcmp(hash, p->hash, sizeof(hash));
 }
 
-static int is_crowded_out(struct passing *p, ssize_t n)
+static int relay_is_crowded_out(struct passing *p, ssize_t n)
 {
 	return !p->got && !p->source.salted && !p->source.raw.len &&
 	       (!n || errno == ECONNRESET) &&
@@ -290,7 +291,7 @@ static int is_crowded_out(struct passing *p, ssize_t n)
 
 /* Opens the record that raw begins with. Its size; 0: it has not all come;
  * ERR_REMOTE: it is none, or more than the list. */
-static long open_record(struct passing *p, struct slice raw)
+static long relay_open_record(struct passing *p, struct slice raw)
 {
 	struct source *s = &p->source;
 	struct err ignored = ERR_INIT;
@@ -308,7 +309,7 @@ static long open_record(struct passing *p, struct slice raw)
 }
 
 /* Takes what is whole in raw: 0, or ERR_REMOTE. */
-static int take_records(struct passing *p)
+static int relay_read_records(struct passing *p)
 {
 	struct source *s = &p->source;
 	size_t used = 0;
@@ -320,43 +321,43 @@ static int take_records(struct passing *p)
 		used = DDP__PASS_RANDOM;
 	}
 	while (s->salted && n > 0 && p->got < p->bytes) {
-		n = open_record(p, SLICE(s->raw.data + used,
-					 s->raw.len - used));
+		n = relay_open_record(p, SLICE(s->raw.data + used,
+					       s->raw.len - used));
 		used += n > 0 ? (size_t)n : 0;
 	}
 	buf_consume(&s->raw, used);
 	return n < 0 ? (int)n : 0;
 }
 
-static int on_source(struct passing *p)
+static int relay_on_source(struct passing *p)
 {
 	struct source *s = &p->source;
 	ssize_t n;
 
 	if (s->connecting)
-		return on_connected(p);
+		return relay_on_connected(p);
 	/* there is always room: a record that is whole does not stay */
 	n = recv(s->fd, s->raw.data + s->raw.len, s->raw.cap - s->raw.len,
 		 MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (n <= 0 && is_crowded_out(p, n)) {
+	if (n <= 0 && relay_is_crowded_out(p, n)) {
 		s->next = 0;
-		return call_source(p);
+		return relay_connect_source(p);
 	}
 	s->raw.len += n > 0 ? (size_t)n : 0;
-	if (n <= 0 || take_records(p) < 0)
-		return ask_server(p);
+	if (n <= 0 || relay_read_records(p) < 0)
+		return relay_ask_server(p);
 	if (p->got < p->bytes)
-		return seal_more(p);
-	hang_up(&s->fd);
-	return is_right(p) ? seal_more(p) : ask_server(p);
+		return relay_seal_more(p);
+	relay_hang_up(&s->fd);
+	return relay_is_valid(p) ? relay_seal_more(p) : relay_ask_server(p);
 }
 
 /* ---- comers ---- */
 
 /* The place of the next one: of strangers, who say nothing, the first goes. */
-static struct comer *place_for(struct passing *p)
+static struct comer *relay_place_for(struct passing *p)
 {
 	struct comer *stranger = NULL;
 
@@ -365,20 +366,20 @@ static struct comer *place_for(struct passing *p)
 
 		if (c->fd < 0)
 			return c;
-		if (!is_known(c) &&
+		if (!relay_is_known(c) &&
 		    (!stranger || c->number < stranger->number))
 			stranger = c;
 	}
 	if (stranger)
-		hang_up(&stranger->fd);
+		relay_hang_up(&stranger->fd);
 	return stranger;
 }
 
-static void take_comers(struct passing *p)
+static void relay_accept(struct passing *p)
 {
 	for (int i = 0; i < ACCEPTED_MAX; i++) {
 		int fd = ddp__listen_accept(&p->pass->listener);
-		struct comer *c = fd < 0 ? NULL : place_for(p);
+		struct comer *c = fd < 0 ? NULL : relay_place_for(p);
 
 		if (c)
 			*c = (struct comer){.fd = fd, .number = p->came++};
@@ -388,9 +389,9 @@ static void take_comers(struct passing *p)
 }
 
 /* Whether it is a right hello that has not come before: a copy is none. */
-static int is_welcome(struct passing *p, const struct comer *c)
+static int relay_is_welcome(struct passing *p, const struct comer *c)
 {
-	if (!is_hello(c->hello, p->pass->token) || p->nknown == p->room)
+	if (!relay_is_hello(c->hello, p->pass->token) || p->nknown == p->room)
 		return 0;
 	for (size_t i = 0; i < p->nknown; i++)
 		if (!memcmp(p->known[i], c->hello, DDP__PASS_RANDOM))
@@ -399,26 +400,26 @@ static int is_welcome(struct passing *p, const struct comer *c)
 	return 1;
 }
 
-static void hear(struct passing *p, struct comer *c)
+static void relay_read_hello(struct passing *p, struct comer *c)
 {
 	char more;
-	ssize_t n = is_known(c)
+	ssize_t n = relay_is_known(c)
 			    ? recv(c->fd, &more, 1, MSG_DONTWAIT)
 			    : recv(c->fd, c->hello + c->heard,
 				   sizeof(c->hello) - c->heard, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n <= 0 || is_known(c)) {
-		end_comer(p, c); /* it has nothing more to say */
+	if (n <= 0 || relay_is_known(c)) {
+		relay_end_comer(p, c); /* it has nothing more to say */
 		return;
 	}
 	c->heard += (size_t)n;
-	if (is_known(c) && !is_welcome(p, c))
-		hang_up(&c->fd);
+	if (relay_is_known(c) && !relay_is_welcome(p, c))
+		relay_hang_up(&c->fd);
 }
 
-static void send_to(struct passing *p, struct comer *c)
+static void relay_send_to(struct passing *p, struct comer *c)
 {
 	const struct buf *out = &p->out.bytes;
 	ssize_t n = 0;
@@ -437,20 +438,20 @@ static void send_to(struct passing *p, struct comer *c)
 			p->moved = clock_ms();
 	}
 	if (n < 0 || p->out.text == p->bytes)
-		end_comer(p, c);
+		relay_end_comer(p, c);
 }
 
-static void on_comer(struct passing *p, struct comer *c, short events)
+static void relay_on_comer(struct passing *p, struct comer *c, short events)
 {
 	if (events & (POLLIN | POLLHUP | POLLERR))
-		hear(p, c);
-	if (c->fd >= 0 && is_known(c))
-		send_to(p, c);
+		relay_read_hello(p, c);
+	if (c->fd >= 0 && relay_is_known(c))
+		relay_send_to(p, c);
 }
 
 /* ---- both ---- */
 
-static nfds_t put_polls(const struct passing *p)
+static nfds_t relay_add_polls(const struct passing *p)
 {
 	const struct source *s = &p->source;
 	nfds_t n = 0;
@@ -459,7 +460,7 @@ static nfds_t put_polls(const struct passing *p)
 					s->connecting ? POLLOUT : POLLIN, 0};
 	for (size_t i = 0; i < p->room; i++) {
 		const struct comer *c = &p->comers[i];
-		int more = is_known(c) && c->sent < p->out.bytes.len;
+		int more = relay_is_known(c) && c->sent < p->out.bytes.len;
 
 		p->polls[n++] = (struct pollfd){
 			c->fd, (short)(more ? POLLIN | POLLOUT : POLLIN), 0};
@@ -469,16 +470,16 @@ static nfds_t put_polls(const struct passing *p)
 }
 
 /* Waits for what is there to do, and does it. */
-static int turn(struct passing *p)
+static int relay_turn(struct passing *p)
 {
 	int comes = p->got < p->bytes;
 	uint64_t end = p->moved + (comes ? p->patience : COMERS_MS);
 	uint64_t now = clock_ms();
-	nfds_t n = put_polls(p);
+	nfds_t n = relay_add_polls(p);
 	int rc = 0, heard = 0;
 
 	if (now >= end && comes)
-		return ask_server(p);
+		return relay_ask_server(p);
 	if (now >= end) {
 		p->left = 0;
 		return 0;
@@ -486,18 +487,19 @@ static int turn(struct passing *p)
 	if (poll(p->polls, n, (int)(end - now)) <= 0)
 		return 0;
 	if (p->polls[0].revents)
-		rc = on_source(p);
+		rc = relay_on_source(p);
 	for (size_t i = 0; i < p->room && !rc; i++)
 		if (p->comers[i].fd >= 0 && (p->polls[i + 1].revents || comes))
-			on_comer(p, &p->comers[i], p->polls[i + 1].revents);
+			relay_on_comer(p, &p->comers[i],
+				       p->polls[i + 1].revents);
 	for (nfds_t i = p->room + 1; i < n; i++)
 		heard |= p->polls[i].revents;
 	if (heard && !rc)
-		take_comers(p);
+		relay_accept(p);
 	return rc;
 }
 
-static int find_source(struct passing *p, const struct wire_shared *told)
+static int relay_find_source(struct passing *p, const struct wire_shared *told)
 {
 	struct source *s = &p->source;
 	struct err ignored = ERR_INIT;
@@ -507,18 +509,18 @@ static int find_source(struct passing *p, const struct wire_shared *told)
 	memcpy(p->hash, told->hash.data, sizeof(p->hash));
 	memcpy(s->token, told->token.data, sizeof(s->token));
 	if (told->addr.len >= sizeof(text))
-		return ask_server(p);
+		return relay_ask_server(p);
 	memcpy(text, told->addr.data, told->addr.len);
 	text[told->addr.len] = '\0';
 	if (endpoint_parse(&at, text, 0, &ignored) < 0)
-		return ask_server(p);
+		return relay_ask_server(p);
 	at.port = told->port;
 	s->n = sock_resolve(&at, s->at, ADDRESSES_MAX, &ignored);
-	return call_source(p);
+	return relay_connect_source(p);
 }
 
 /* 0 or -ENOMEM. */
-static int make_room(struct passing *p)
+static int relay_make_room(struct passing *p)
 {
 	p->list = malloc(p->bytes + 1);
 	p->comers = calloc(p->room + 1, sizeof(*p->comers));
@@ -534,7 +536,7 @@ static int make_room(struct passing *p)
 	return 0;
 }
 
-static int begin(struct passing *p, const struct wire_shared *told)
+static int relay_begin(struct passing *p, const struct wire_shared *told)
 {
 	int whole = told->values.count > 0, rc;
 
@@ -543,23 +545,23 @@ static int begin(struct passing *p, const struct wire_shared *told)
 	p->left = p->pass->listener.n ? told->comers : 0;
 	p->room = p->left ? p->left + STRANGERS_MAX : 0;
 	p->moved = clock_ms();
-	rc = make_room(p);
+	rc = relay_make_room(p);
 	if (!rc && p->room)
-		rc = begin_sealing(p);
+		rc = relay_start_sealing(p);
 	if (rc < 0)
 		return rc;
 	if (!whole)
-		return find_source(p, told);
+		return relay_find_source(p, told);
 	memcpy(p->list, told->values.bytes.data, p->bytes);
 	p->got = p->bytes;
-	return seal_more(p);
+	return relay_seal_more(p);
 }
 
-static void release(struct passing *p)
+static void relay_release(struct passing *p)
 {
-	hang_up(&p->source.fd);
+	relay_hang_up(&p->source.fd);
 	for (size_t i = 0; p->comers && i < p->room; i++)
-		hang_up(&p->comers[i].fd);
+		relay_hang_up(&p->comers[i].fd);
 	free(p->comers);
 	free(p->known);
 	free(p->polls);
@@ -574,16 +576,16 @@ int ddp__relay_on(const struct ddp__relay *pass, struct client *c,
 {
 	struct passing p = {.pass = pass, .client = c, .size = size, .e = e,
 			    .source = {.fd = -1}};
-	int rc = begin(&p, told);
+	int rc = relay_begin(&p, told);
 
 	while (!rc && (p.got < p.bytes || p.left))
-		rc = turn(&p);
+		rc = relay_turn(&p);
 	if (rc) {
 		free(p.list);
 	} else {
 		*list = p.list;
 		*bytes = p.bytes;
 	}
-	release(&p);
+	relay_release(&p);
 	return rc;
 }

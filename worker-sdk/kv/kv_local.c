@@ -36,7 +36,7 @@ static void local_free(struct ddp__kv *kv)
 }
 
 /* Where the entry is linked, or the end of the list. */
-static struct entry **find(struct ddp__kv *kv, struct slice key)
+static struct entry **local_find(struct ddp__kv *kv, struct slice key)
 {
 	struct entry **at = &((struct local_kv *)kv)->first;
 
@@ -46,9 +46,9 @@ static struct entry **find(struct ddp__kv *kv, struct slice key)
 	return at;
 }
 
-static struct entry *find_or_add(struct ddp__kv *kv, struct slice key)
+static struct entry *local_find_or_add(struct ddp__kv *kv, struct slice key)
 {
-	struct entry **at = find(kv, key), *entry = *at;
+	struct entry **at = local_find(kv, key), *entry = *at;
 
 	if (entry)
 		return entry;
@@ -65,7 +65,7 @@ static struct entry *find_or_add(struct ddp__kv *kv, struct slice key)
 static int local_append(struct ddp__kv *kv, struct slice key,
 			struct slice value, struct err *e)
 {
-	struct entry *entry = find_or_add(kv, key);
+	struct entry *entry = local_find_or_add(kv, key);
 
 	if (entry && entry->value.len + value.len > VALUE_MAX)
 		return err_set(e, ERR_REFUSED,
@@ -82,7 +82,7 @@ static int local_append(struct ddp__kv *kv, struct slice key,
 static int local_set(struct ddp__kv *kv, struct slice key, struct slice value,
 		     struct err *e)
 {
-	struct entry *entry = *find(kv, key);
+	struct entry *entry = *local_find(kv, key);
 
 	if (entry)
 		buf_reset(&entry->value);
@@ -92,7 +92,7 @@ static int local_set(struct ddp__kv *kv, struct slice key, struct slice value,
 static int local_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
 		     struct slice *value, struct err *e)
 {
-	struct entry *entry = *find(kv, key);
+	struct entry *entry = *local_find(kv, key);
 
 	if (!entry)
 		return 0;
@@ -124,7 +124,7 @@ no_number:
 		       "sum does not fit 64 bits", SLICE_FMT(key));
 }
 
-static int same(struct slice a, struct slice b)
+static int local_is_equal(struct slice a, struct slice b)
 {
 	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
 }
@@ -135,7 +135,7 @@ static int local_compare_set(struct ddp__kv *kv, struct slice key,
 {
 	int found = local_get(kv, key, 0, now, e), rc;
 
-	if (found ? !same(*now, expected) : expected.len != 0)
+	if (found ? !local_is_equal(*now, expected) : expected.len != 0)
 		return found;
 	rc = local_set(kv, key, desired, e);
 	return rc ? rc : local_get(kv, key, 0, now, e);
@@ -143,7 +143,7 @@ static int local_compare_set(struct ddp__kv *kv, struct slice key,
 
 static int local_delete(struct ddp__kv *kv, struct slice key, struct err *e)
 {
-	struct entry **at = find(kv, key), *entry = *at;
+	struct entry **at = local_find(kv, key), *entry = *at;
 
 	if (!entry)
 		return 0;

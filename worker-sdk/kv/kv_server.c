@@ -17,7 +17,7 @@ struct server_kv {
 	char *list; /* what was gathered last */
 };
 
-static struct client *client_of(struct ddp__kv *kv)
+static struct client *server_client(struct ddp__kv *kv)
 {
 	return ((struct server_kv *)kv)->client;
 }
@@ -39,32 +39,32 @@ static void server_free(struct ddp__kv *kv)
 static int server_set(struct ddp__kv *kv, struct slice key, struct slice value,
 		      struct err *e)
 {
-	return client_set(client_of(kv), key, value, e);
+	return client_set(server_client(kv), key, value, e);
 }
 
 static int server_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
 		      struct slice *value, struct err *e)
 {
-	int rc = client_get(client_of(kv), key, value, e);
+	int rc = client_get(server_client(kv), key, value, e);
 
 	if (rc || timeout_ms == 0)
 		return rc;
-	rc = client_wait(client_of(kv), &key, 1, timeout_ms, e);
-	return rc < 0 ? rc : client_get(client_of(kv), key, value, e);
+	rc = client_wait(server_client(kv), &key, 1, timeout_ms, e);
+	return rc < 0 ? rc : client_get(server_client(kv), key, value, e);
 }
 
 static int server_add(struct ddp__kv *kv, struct slice key, int64_t delta,
 		      int64_t *sum, struct err *e)
 {
-	return client_add(client_of(kv), key, delta, sum, e);
+	return client_add(server_client(kv), key, delta, sum, e);
 }
 
 static int server_compare_set(struct ddp__kv *kv, struct slice key,
 			      struct slice expected, struct slice desired,
 			      struct slice *now, struct err *e)
 {
-	return client_compare_set(client_of(kv), key, expected, desired, now,
-				  e);
+	return client_compare_set(server_client(kv), key, expected, desired,
+				  now, e);
 }
 
 static int server_append(struct ddp__kv *kv, struct slice key,
@@ -72,16 +72,16 @@ static int server_append(struct ddp__kv *kv, struct slice key,
 {
 	int64_t length;
 
-	return client_append(client_of(kv), key, value, &length, e);
+	return client_append(server_client(kv), key, value, &length, e);
 }
 
 static int server_delete(struct ddp__kv *kv, struct slice key, struct err *e)
 {
-	return client_delete(client_of(kv), key, e);
+	return client_delete(server_client(kv), key, e);
 }
 
-static int share(struct server_kv *s, struct wire_share *m, int timeout_ms,
-		 struct slice *values, struct err *e)
+static int server_share(struct server_kv *s, struct wire_share *m,
+			int timeout_ms, struct slice *values, struct err *e)
 {
 	struct wire_shared told;
 	struct ddp__relay pass;
@@ -116,15 +116,16 @@ static int server_gather(struct ddp__kv *kv, struct slice key, int rank,
 
 	/* the server knows my rank from my HELLO */
 	if (s->shares)
-		return share(s, &m, timeout_ms, values, e);
-	return client_gather(client_of(kv), key, (uint32_t)size, timeout_ms,
+		return server_share(s, &m, timeout_ms, values, e);
+	return client_gather(server_client(kv), key, (uint32_t)size, timeout_ms,
 			     mine, values, e);
 }
 
 static int server_fate(struct ddp__kv *kv, int rank, int timeout_ms,
 		       struct slice *text, struct err *e)
 {
-	return client_fate(client_of(kv), (uint32_t)rank, timeout_ms, text, e);
+	return client_fate(server_client(kv), (uint32_t)rank, timeout_ms, text,
+			   e);
 }
 
 static const struct ddp__kv_ops server_ops = {
@@ -161,7 +162,7 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 
 void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms)
 {
-	client_come_again(client_of(kv), timeout_ms);
+	client_come_again(server_client(kv), timeout_ms);
 }
 
 void ddp__kv_server_share(struct ddp__kv *kv, const char *addr)

@@ -30,18 +30,18 @@ struct torch_kv {
 	int gathers;
 };
 
-static struct torch_kv *torch_of(struct ddp__kv *kv)
+static struct torch_kv *torch_kv(struct ddp__kv *kv)
 {
 	return (struct torch_kv *)kv;
 }
 
-static uint64_t deadline_in(int ms)
+static uint64_t torch_deadline(int ms)
 {
 	return ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)ms;
 }
 
 /* A length and so many bytes, appended to s->values. */
-static int receive_value(struct torch_kv *s, size_t *len, struct err *e)
+static int torch_receive_value(struct torch_kv *s, size_t *len, struct err *e)
 {
 	uint64_t size;
 	int rc = ddp__torch_answer(&s->t, &size, sizeof(size), e);
@@ -66,26 +66,27 @@ static int receive_value(struct torch_kv *s, size_t *len, struct err *e)
 	return rc;
 }
 
-static int receive_one(struct torch_kv *s, struct slice *value, struct err *e)
+static int torch_receive_one(struct torch_kv *s, struct slice *value,
+			     struct err *e)
 {
 	size_t len = 0;
 	int rc;
 
 	s->values_len = 0;
-	rc = receive_value(s, &len, e);
+	rc = torch_receive_value(s, &len, e);
 	*value = SLICE(s->values, len);
 	return rc;
 }
 
 /* ---- requests ---- */
 
-static void put_bytes(struct torch_kv *s, struct slice v)
+static void torch_put_bytes(struct torch_kv *s, struct slice v)
 {
 	buf_put_u64(&s->t.out, v.len);
 	buf_put(&s->t.out, v.data, v.len);
 }
 
-static void put_key(struct torch_kv *s, struct slice key)
+static void torch_put_key(struct torch_kv *s, struct slice key)
 {
 	size_t len = strlen(s->prefix);
 
@@ -94,8 +95,8 @@ static void put_key(struct torch_kv *s, struct slice key)
 	buf_put(&s->t.out, key.data, key.len);
 }
 
-static int begin(struct torch_kv *s, enum op op, struct slice key,
-		 struct err *e)
+static int torch_begin(struct torch_kv *s, enum op op, struct slice key,
+		       struct err *e)
 {
 	if (key.len + strlen(s->prefix) > KEY_MAX)
 		return err_set(e, ERR_ARGUMENT,
@@ -106,27 +107,27 @@ static int begin(struct torch_kv *s, enum op op, struct slice key,
 	buf_put_u8(&s->t.out, numbers[s->t.modern][op]);
 	if (op == CHECK || op == WAIT)
 		buf_put_u64(&s->t.out, 1);
-	put_key(s, key);
+	torch_put_key(s, key);
 	return 0;
 }
 
 static int torch_set(struct ddp__kv *kv, struct slice key, struct slice value,
 		     struct err *e)
 {
-	struct torch_kv *s = torch_of(kv);
-	int rc = begin(s, SET, key, e);
+	struct torch_kv *s = torch_kv(kv);
+	int rc = torch_begin(s, SET, key, e);
 
 	if (rc)
 		return rc;
-	put_bytes(s, value);
+	torch_put_bytes(s, value);
 	return ddp__torch_send(&s->t, e);
 }
 
 /* 1: it is there. */
-static int check(struct torch_kv *s, struct slice key, struct err *e)
+static int torch_check(struct torch_kv *s, struct slice key, struct err *e)
 {
 	unsigned char not_ready = 1;
-	int rc = begin(s, CHECK, key, e);
+	int rc = torch_begin(s, CHECK, key, e);
 
 	if (!rc)
 		rc = ddp__torch_send(&s->t, e);
@@ -137,7 +138,8 @@ static int check(struct torch_kv *s, struct slice key, struct err *e)
 
 /* The request is sent. 0 when the store says so; ERR_TIMEOUT: not in time, and
  * the connection can be used again. */
-static int wait_answer(struct torch_kv *s, uint64_t deadline, struct err *e)
+static int torch_wait_answer(struct torch_kv *s, uint64_t deadline,
+			     struct err *e)
 {
 	unsigned char byte;
 	int rc = ddp__torch_receive(&s->t, &byte, 1, deadline, e), last;
@@ -164,18 +166,19 @@ static int wait_answer(struct torch_kv *s, uint64_t deadline, struct err *e)
 static int torch_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
 		     struct slice *value, struct err *e)
 {
-	struct torch_kv *s = torch_of(kv);
+	struct torch_kv *s = torch_kv(kv);
 	uint64_t start = clock_ms();
-	int rc = check(s, key, e);
+	int rc = torch_check(s, key, e);
 
 	if (rc < 0 || (rc == 0 && timeout_ms == 0))
 		return rc;
 	if (rc == 0) {
-		rc = begin(s, WAIT, key, e);
+		rc = torch_begin(s, WAIT, key, e);
 		if (!rc)
 			rc = ddp__torch_send(&s->t, e);
 		if (!rc)
-			rc = wait_answer(s, deadline_in(timeout_ms), e);
+			rc = torch_wait_answer(s, torch_deadline(timeout_ms),
+					       e);
 		if (rc == ERR_TIMEOUT && s->t.fd >= 0)
 			return err_set(e, rc, "waited %.1f s for the key "
 				       "'%.*s', which nobody has set",
@@ -184,17 +187,17 @@ static int torch_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
 		if (rc)
 			return rc;
 	}
-	rc = begin(s, GET, key, e);
+	rc = torch_begin(s, GET, key, e);
 	if (!rc)
 		rc = ddp__torch_send(&s->t, e);
 	if (!rc)
-		rc = receive_one(s, value, e);
+		rc = torch_receive_one(s, value, e);
 	return rc ? rc : 1;
 }
 
 /* The store closes the connection of who adds to what is no number. */
-static int explain_add(struct torch_kv *s, struct slice key, int rc,
-		       struct err *e)
+static int torch_explain_add(struct torch_kv *s, struct slice key, int rc,
+			     struct err *e)
 {
 	struct err why;
 	struct slice value = {"", 0};
@@ -215,8 +218,8 @@ static int explain_add(struct torch_kv *s, struct slice key, int rc,
 static int torch_add(struct ddp__kv *kv, struct slice key, int64_t delta,
 		     int64_t *sum, struct err *e)
 {
-	struct torch_kv *s = torch_of(kv);
-	int rc = begin(s, ADD, key, e);
+	struct torch_kv *s = torch_kv(kv);
+	int rc = torch_begin(s, ADD, key, e);
 
 	if (rc)
 		return rc;
@@ -224,10 +227,10 @@ static int torch_add(struct ddp__kv *kv, struct slice key, int64_t delta,
 	rc = ddp__torch_send(&s->t, e);
 	if (!rc)
 		rc = ddp__torch_answer(&s->t, sum, sizeof(*sum), e);
-	return rc ? explain_add(s, key, rc, e) : 0;
+	return rc ? torch_explain_add(s, key, rc, e) : 0;
 }
 
-static int same(struct slice a, struct slice b)
+static int torch_is_equal(struct slice a, struct slice b)
 {
 	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
 }
@@ -238,27 +241,27 @@ static int torch_compare_set(struct ddp__kv *kv, struct slice key,
 			     struct slice expected, struct slice desired,
 			     struct slice *now, struct err *e)
 {
-	struct torch_kv *s = torch_of(kv);
-	int rc = begin(s, COMPARE_SET, key, e);
+	struct torch_kv *s = torch_kv(kv);
+	int rc = torch_begin(s, COMPARE_SET, key, e);
 
 	if (rc)
 		return rc;
-	put_bytes(s, expected);
-	put_bytes(s, desired);
+	torch_put_bytes(s, expected);
+	torch_put_bytes(s, desired);
 	rc = ddp__torch_send(&s->t, e);
 	if (!rc)
-		rc = receive_one(s, now, e);
+		rc = torch_receive_one(s, now, e);
 	if (rc)
 		return rc;
-	if (!expected.len || !same(*now, expected))
+	if (!expected.len || !torch_is_equal(*now, expected))
 		return 1;
-	return same(expected, desired) ? check(s, key, e) : 0;
+	return torch_is_equal(expected, desired) ? torch_check(s, key, e) : 0;
 }
 
 static int torch_append(struct ddp__kv *kv, struct slice key,
 			struct slice value, struct err *e)
 {
-	struct torch_kv *s = torch_of(kv);
+	struct torch_kv *s = torch_kv(kv);
 	int rc;
 
 	if (!s->t.modern)
@@ -266,18 +269,18 @@ static int torch_append(struct ddp__kv *kv, struct slice key,
 			       "PyTorch's store at %s is that of 1.13, which "
 			       "cannot append: use ddp_store_set, or start "
 			       "with ddprun", s->t.at);
-	rc = begin(s, APPEND, key, e);
+	rc = torch_begin(s, APPEND, key, e);
 	if (rc)
 		return rc;
-	put_bytes(s, value);
+	torch_put_bytes(s, value);
 	return ddp__torch_send(&s->t, e);
 }
 
 static int torch_delete(struct ddp__kv *kv, struct slice key, struct err *e)
 {
-	struct torch_kv *s = torch_of(kv);
+	struct torch_kv *s = torch_kv(kv);
 	int64_t n = 0;
-	int rc = begin(s, DELETE, key, e);
+	int rc = torch_begin(s, DELETE, key, e);
 
 	if (!rc)
 		rc = ddp__torch_send(&s->t, e);
@@ -289,15 +292,15 @@ static int torch_delete(struct ddp__kv *kv, struct slice key, struct err *e)
 /* ---- gather ---- */
 
 /* One key for each rank, another set of them for each gather. */
-static void rank_key(char *out, size_t size, const struct torch_kv *s,
-		     struct slice key, int rank)
+static void torch_rank_key(char *out, size_t size, const struct torch_kv *s,
+			   struct slice key, int rank)
 {
 	snprintf(out, size, "%.*s/%d/%d", (int)(key.len < 200 ? key.len : 200),
 		 key.data, s->gathers, rank);
 }
 
-static void put_rank_keys(struct torch_kv *s, enum op op, struct slice key,
-			  int size)
+static void torch_put_rank_keys(struct torch_kv *s, enum op op,
+				struct slice key, int size)
 {
 	char name[300];
 
@@ -305,22 +308,22 @@ static void put_rank_keys(struct torch_kv *s, enum op op, struct slice key,
 	buf_put_u8(&s->t.out, numbers[s->t.modern][op]);
 	buf_put_u64(&s->t.out, (uint64_t)size);
 	for (int r = 0; r < size; r++) {
-		rank_key(name, sizeof(name), s, key, r);
-		put_key(s, SLICE_STR(name));
+		torch_rank_key(name, sizeof(name), s, key, r);
+		torch_put_key(s, SLICE_STR(name));
 	}
 }
 
 /* "rank 3 has not come", the first three of them. */
-static int tell_missing(struct torch_kv *s, struct slice key, int size,
-			uint64_t waited, struct err *e)
+static int torch_missing_error(struct torch_kv *s, struct slice key, int size,
+			       uint64_t waited, struct err *e)
 {
 	char name[300], who[80] = "";
 	int missing = 0, rc;
 	size_t at = 0;
 
 	for (int r = 0; r < size; r++) {
-		rank_key(name, sizeof(name), s, key, r);
-		rc = check(s, SLICE_STR(name), e);
+		torch_rank_key(name, sizeof(name), s, key, r);
+		rc = torch_check(s, SLICE_STR(name), e);
 		if (rc < 0)
 			return rc;
 		if (rc == 0 && missing++ < 3)
@@ -333,8 +336,8 @@ static int tell_missing(struct torch_kv *s, struct slice key, int size,
 		       missing, size, who, missing > 3 ? ", ..." : "");
 }
 
-static int receive_all(struct torch_kv *s, struct slice key, int size,
-		       struct slice *values, struct err *e)
+static int torch_receive_all(struct torch_kv *s, struct slice key, int size,
+			     struct slice *values, struct err *e)
 {
 	char name[300];
 	size_t at = 0;
@@ -342,18 +345,18 @@ static int receive_all(struct torch_kv *s, struct slice key, int size,
 
 	s->values_len = 0;
 	if (s->t.modern) {
-		put_rank_keys(s, MULTI_GET, key, size);
+		torch_put_rank_keys(s, MULTI_GET, key, size);
 		rc = ddp__torch_send(&s->t, e);
 	}
 	for (int r = 0; r < size && !rc; r++) {
-		rank_key(name, sizeof(name), s, key, r);
+		torch_rank_key(name, sizeof(name), s, key, r);
 		if (!s->t.modern) {
-			rc = begin(s, GET, SLICE_STR(name), e);
+			rc = torch_begin(s, GET, SLICE_STR(name), e);
 			if (!rc)
 				rc = ddp__torch_send(&s->t, e);
 		}
 		if (!rc)
-			rc = receive_value(s, &values[r].len, e);
+			rc = torch_receive_value(s, &values[r].len, e);
 	}
 	/* not before all are there: the memory moves */
 	for (int r = 0; r < size && !rc; at += values[r++].len)
@@ -365,28 +368,28 @@ static int torch_gather(struct ddp__kv *kv, struct slice key, int rank,
 			int size, int timeout_ms, struct slice mine,
 			struct slice *values, struct err *e)
 {
-	struct torch_kv *s = torch_of(kv);
+	struct torch_kv *s = torch_kv(kv);
 	uint64_t start = clock_ms();
 	char name[300];
 	int rc;
 
 	s->gathers++;
-	rank_key(name, sizeof(name), s, key, rank);
+	torch_rank_key(name, sizeof(name), s, key, rank);
 	rc = torch_set(kv, SLICE_STR(name), mine, e);
 	if (rc)
 		return rc;
-	put_rank_keys(s, WAIT, key, size);
+	torch_put_rank_keys(s, WAIT, key, size);
 	rc = ddp__torch_send(&s->t, e);
 	if (!rc)
-		rc = wait_answer(s, deadline_in(timeout_ms), e);
+		rc = torch_wait_answer(s, torch_deadline(timeout_ms), e);
 	if (rc == ERR_TIMEOUT && s->t.fd >= 0)
-		return tell_missing(s, key, size, clock_ms() - start, e);
-	return rc ? rc : receive_all(s, key, size, values, e);
+		return torch_missing_error(s, key, size, clock_ms() - start, e);
+	return rc ? rc : torch_receive_all(s, key, size, values, e);
 }
 
 static void torch_free(struct ddp__kv *kv)
 {
-	struct torch_kv *s = torch_of(kv);
+	struct torch_kv *s = torch_kv(kv);
 
 	ddp__torch_close(&s->t);
 	free(s->values);

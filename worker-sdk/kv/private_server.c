@@ -28,46 +28,47 @@ enum {
 
 /* ---- where it is ---- */
 
-static int is_program(const char *path)
+static int private_server_is_program(const char *path)
 {
 	struct stat st;
 
 	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
 }
 
-static int in_folder(const char *folder, size_t len, const char *below,
-		     char *out)
+static int private_server_in_directory(const char *folder, size_t len,
+				       const char *below, char *out)
 {
 	int n = snprintf(out, PATH_MAX, "%.*s%sddprdzv", (int)len, folder,
 			 below);
 
-	return n > 0 && n < PATH_MAX && is_program(out);
+	return n > 0 && n < PATH_MAX && private_server_is_program(out);
 }
 
 /* Beside the file, or in ../bin. */
-static int near(const char *file, char *out)
+static int private_server_beside(const char *file, char *out)
 {
 	const char *slash = strrchr(file, '/');
 	size_t len = slash ? (size_t)(slash - file) : 0;
 
-	return slash && (in_folder(file, len, "/", out) ||
-			 in_folder(file, len, "/../bin/", out));
+	return slash &&
+	       (private_server_in_directory(file, len, "/", out) ||
+		private_server_in_directory(file, len, "/../bin/", out));
 }
 
-static int in_path(char *out)
+static int private_server_in_path(char *out)
 {
 	const char *at = getenv("PATH");
 	size_t len;
 
 	for (; at && *at; at += len + (at[len] == ':')) {
 		len = strcspn(at, ":");
-		if (len && in_folder(at, len, "/", out))
+		if (len && private_server_in_directory(at, len, "/", out))
 			return 1;
 	}
 	return 0;
 }
 
-static int find(char *out, struct err *e)
+static int private_server_find(char *out, struct err *e)
 {
 	const char *user = getenv("DDP_SERVER");
 	char self[PATH_MAX];
@@ -76,16 +77,16 @@ static int find(char *out, struct err *e)
 
 	if (user && *user) {
 		snprintf(out, PATH_MAX, "%s", user);
-		if (is_program(user))
+		if (private_server_is_program(user))
 			return 0;
 		return err_set(e, ERR_USAGE,
 			       "DDP_SERVER is '%.300s', which is no program: "
 			       "set it to where ddprdzv is", user);
 	}
 	self[n > 0 ? n : 0] = 0;
-	if ((dladdr((void *)(uintptr_t)find, &lib) && lib.dli_fname &&
-	     near(lib.dli_fname, out)) ||
-	    near(self, out) || in_path(out))
+	if ((dladdr((void *)(uintptr_t)private_server_find, &lib) &&
+	     lib.dli_fname && private_server_beside(lib.dli_fname, out)) ||
+	    private_server_beside(self, out) || private_server_in_path(out))
 		return 0;
 	return err_set(e, ERR_USAGE,
 		       "this rank has to start ddprdzv, which keeps the ranks' "
@@ -96,7 +97,7 @@ static int find(char *out, struct err *e)
 /* ---- the process ---- */
 
 /* As fork, but its end raises no SIGCHLD, and only __WALL waits for it. */
-static pid_t quiet_fork(void)
+static pid_t private_server_quiet_fork(void)
 {
 	return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
@@ -110,7 +111,7 @@ struct order {
 
 /* Only system calls from here on. A daemon's session: what a terminal or the
  * launcher sends to this rank's process group is not for it. */
-static _Noreturn void be_server(const struct order *o)
+static _Noreturn void private_server_exec(const struct order *o)
 {
 	extern char **environ;
 	sigset_t none;
@@ -138,16 +139,16 @@ fail:
 }
 
 /* The one between ends at once, so that the server is init's. */
-static int start(const struct order *o, int error_in)
+static int private_server_start(const struct order *o, int error_in)
 {
 	int status, error = 0;
 	ssize_t n;
-	pid_t pid = quiet_fork();
+	pid_t pid = private_server_quiet_fork();
 
 	if (pid == 0) {
-		pid = quiet_fork();
+		pid = private_server_quiet_fork();
 		if (pid == 0)
-			be_server(o);
+			private_server_exec(o);
 		_exit(pid < 0 ? 1 : 0);
 	}
 	if (pid < 0)
@@ -163,13 +164,13 @@ static int start(const struct order *o, int error_in)
 	return WIFEXITED(status) && WEXITSTATUS(status) ? -EAGAIN : 0;
 }
 
-static int high(int fd)
+static int private_server_high_fd(int fd)
 {
 	return fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FDS);
 }
 
 /* A pipe holds so little before anybody reads. */
-static int hand_over(const struct auth *auth, int pipe)
+static int private_server_hand_over(const struct auth *auth, int pipe)
 {
 	unsigned char bytes[AUTH_BYTES];
 	int rc;
@@ -180,7 +181,7 @@ static int hand_over(const struct auth *auth, int pipe)
 	return rc;
 }
 
-static void close_all(struct order *o)
+static void private_server_close_all(struct order *o)
 {
 	close(o->null);
 	close(o->parent);
@@ -189,15 +190,17 @@ static void close_all(struct order *o)
 }
 
 /* Copies that are above the numbers which the child will have. */
-static int open_all(struct order *o, int life, int told, const int *fds, int n)
+static int private_server_open_all(struct order *o, int life, int told,
+				   const int *fds, int n)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	o->null = null < 0 ? -1 : high(null);
-	o->parent = high(life);
-	o->error = high(told);
+	o->null = null < 0 ? -1 : private_server_high_fd(null);
+	o->parent = private_server_high_fd(life);
+	o->error = private_server_high_fd(told);
 	close(null);
-	while (o->n < n && (o->listen[o->n] = high(fds[o->n])) >= 0)
+	while (o->n < n &&
+	       (o->listen[o->n] = private_server_high_fd(fds[o->n])) >= 0)
 		o->n++;
 	return o->null >= 0 && o->parent >= 0 && o->error >= 0 && o->n == n;
 }
@@ -215,7 +218,7 @@ int ddp__private_server_start(int *ours, const int *fds, int n, const char *job,
 	int life[2] = {-1, -1}, told[2] = {-1, -1};
 	struct order o = {.path = path, .argv = argv, .null = -1, .parent = -1,
 			  .error = -1};
-	int rc = find(path, e);
+	int rc = private_server_find(path, e);
 
 	if (rc)
 		return rc;
@@ -225,16 +228,16 @@ int ddp__private_server_start(int *ours, const int *fds, int n, const char *job,
 	snprintf(ranks_arg, sizeof(ranks_arg), "--guests=%d", ranks);
 	rc = -EMFILE;
 	if (!pipe2(life, O_CLOEXEC) && !pipe2(told, O_CLOEXEC) &&
-	    open_all(&o, life[0], told[1], fds, n))
+	    private_server_open_all(&o, life[0], told[1], fds, n))
 		rc = 0;
 	close(life[0]);
 	close(told[1]);
 	if (rc == 0)
-		rc = hand_over(auth, life[1]);
+		rc = private_server_hand_over(auth, life[1]);
 	if (rc == 0)
-		rc = start(&o, told[0]);
+		rc = private_server_start(&o, told[0]);
 	close(told[0]);
-	close_all(&o);
+	private_server_close_all(&o);
 	if (!rc) {
 		*ours = life[1];
 		return 0;

@@ -13,7 +13,7 @@ enum { ADDRS_MAX = 8, RETRY_MS = 100, OUT_MAX = 32 << 20 };
 
 /* ---- bytes ---- */
 
-static int left_ms(uint64_t deadline)
+static int tcpstore_left_ms(uint64_t deadline)
 {
 	uint64_t now = clock_ms();
 
@@ -24,7 +24,7 @@ static int left_ms(uint64_t deadline)
 					      : (int)(deadline - now);
 }
 
-static uint64_t deadline_in(int ms)
+static uint64_t tcpstore_deadline(int ms)
 {
 	return ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)ms;
 }
@@ -39,23 +39,23 @@ int ddp__torch_broke(struct ddp__torch *s, int code, const char *what,
 	return err_set(e, code, "PyTorch's store at %s: %s", s->at, what);
 }
 
-static int wait_for(struct ddp__torch *s, short events, uint64_t deadline,
-		    struct err *e)
+static int tcpstore_wait_for(struct ddp__torch *s, short events,
+			     uint64_t deadline, struct err *e)
 {
 	struct pollfd p = {s->fd, events, 0};
 	int rc;
 
 	do {
-		rc = poll(&p, 1, left_ms(deadline));
+		rc = poll(&p, 1, tcpstore_left_ms(deadline));
 		if (rc < 0 && errno != EINTR)
 			return ddp__torch_broke(s, -errno, strerror(errno), e);
-	} while (rc < 0 || (rc == 0 && left_ms(deadline)));
+	} while (rc < 0 || (rc == 0 && tcpstore_left_ms(deadline)));
 	return rc > 0 ? 0 : ERR_TIMEOUT;
 }
 
 int ddp__torch_send(struct ddp__torch *s, struct err *e)
 {
-	uint64_t deadline = deadline_in(DDP__TORCH_ANSWER_MS);
+	uint64_t deadline = tcpstore_deadline(DDP__TORCH_ANSWER_MS);
 	size_t sent = 0;
 	ssize_t n;
 
@@ -71,7 +71,7 @@ int ddp__torch_send(struct ddp__torch *s, struct err *e)
 		if (n >= 0)
 			sent += (size_t)n;
 		else if (errno == EAGAIN &&
-			 wait_for(s, POLLOUT, deadline, e))
+			 tcpstore_wait_for(s, POLLOUT, deadline, e))
 			return ddp__torch_broke(s, ERR_TIMEOUT, "it does not "
 						"read; is it stopped?", e);
 		else if (errno != EAGAIN && errno != EINTR)
@@ -104,7 +104,7 @@ int ddp__torch_receive(struct ddp__torch *s, void *to, size_t size,
 			continue;
 		if (errno != EAGAIN)
 			return ddp__torch_broke(s, -errno, strerror(errno), e);
-		rc = wait_for(s, POLLIN, deadline, e);
+		rc = tcpstore_wait_for(s, POLLIN, deadline, e);
 		if (rc == ERR_TIMEOUT && got)
 			return ddp__torch_broke(s, rc, "its answer stopped "
 						"half way", e);
@@ -118,7 +118,7 @@ int ddp__torch_receive(struct ddp__torch *s, void *to, size_t size,
 int ddp__torch_answer(struct ddp__torch *s, void *to, size_t size,
 		      struct err *e)
 {
-	uint64_t deadline = deadline_in(DDP__TORCH_ANSWER_MS);
+	uint64_t deadline = tcpstore_deadline(DDP__TORCH_ANSWER_MS);
 	int rc = ddp__torch_receive(s, to, size, deadline, e);
 
 	return rc == ERR_TIMEOUT && s->fd >= 0
@@ -129,7 +129,8 @@ int ddp__torch_answer(struct ddp__torch *s, void *to, size_t size,
 
 /* ---- begin and end ---- */
 
-static int connect_any(struct ddp__torch *s, int timeout_ms, struct err *e)
+static int tcpstore_connect_any(struct ddp__torch *s, int timeout_ms,
+				struct err *e)
 {
 	struct sock_addr addrs[ADDRS_MAX];
 	int n = sock_resolve(&s->where, addrs, ADDRS_MAX, e), rc = n;
@@ -142,8 +143,8 @@ static int connect_any(struct ddp__torch *s, int timeout_ms, struct err *e)
 /* Which generation is it? To that of 2.2 and later these bytes are VALIDATE and
  * four CANCEL_WAITs, each of which it answers with 1. To that of 1.13 they are
  * a SET whose key has 10^18 bytes: it closes the connection. */
-static int ask_generation(struct ddp__torch *s, uint64_t deadline,
-			  struct err *e)
+static int tcpstore_ask_generation(struct ddp__torch *s, uint64_t deadline,
+				   struct err *e)
 {
 	static const unsigned char hello[] = {0,  0xce, 0xf7, 0x85, 0x3c,
 					      12, 12,	12,   12};
@@ -160,7 +161,7 @@ static int ask_generation(struct ddp__torch *s, uint64_t deadline,
 					"PyTorch's store?", e);
 	if (rc == ERR_REMOTE || rc == -ECONNRESET || rc == -EPIPE) {
 		s->modern = 0;
-		return connect_any(s, left_ms(deadline), e);
+		return tcpstore_connect_any(s, tcpstore_left_ms(deadline), e);
 	}
 	if (!rc && memcmp(says, "\1\1\1\1", 4))
 		return ddp__torch_broke(s, ERR_PROTOCOL,
@@ -174,29 +175,30 @@ static int ask_generation(struct ddp__torch *s, uint64_t deadline,
 int ddp__torch_open(struct ddp__torch *s, const struct endpoint *where,
 		    int timeout_ms, struct err *e)
 {
-	uint64_t deadline = deadline_in(timeout_ms);
+	uint64_t deadline = tcpstore_deadline(timeout_ms);
 	int rc;
 
 	s->fd = -1;
 	s->where = *where;
 	endpoint_text(where, s->at);
 	buf_init(&s->out, OUT_MAX);
-	while ((rc = connect_any(s, left_ms(deadline), e)) == -ECONNREFUSED &&
-	       left_ms(deadline))
+	while ((rc = tcpstore_connect_any(s, tcpstore_left_ms(deadline), e)) ==
+		       -ECONNREFUSED &&
+	       tcpstore_left_ms(deadline))
 		poll(NULL, 0, RETRY_MS);
-	return rc ? rc : ask_generation(s, deadline, e);
+	return rc ? rc : tcpstore_ask_generation(s, deadline, e);
 }
 
 int ddp__torch_reopen(struct ddp__torch *s, struct err *e)
 {
-	uint64_t deadline = deadline_in(DDP__TORCH_ANSWER_MS);
+	uint64_t deadline = tcpstore_deadline(DDP__TORCH_ANSWER_MS);
 	int rc;
 
 	if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
-	rc = connect_any(s, left_ms(deadline), e);
-	return rc || !s->modern ? rc : ask_generation(s, deadline, e);
+	rc = tcpstore_connect_any(s, tcpstore_left_ms(deadline), e);
+	return rc || !s->modern ? rc : tcpstore_ask_generation(s, deadline, e);
 }
 
 void ddp__torch_close(struct ddp__torch *s)

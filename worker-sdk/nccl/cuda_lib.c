@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/core/library.h"
+#include "worker-sdk/core/dynlib.h"
 
 /* A newer one than the driver knows fails with 35, so all are tried. */
 static const char *const names[] = {
@@ -22,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ddp__cuda loaded;
 static int is_loaded;
 
-static int look_up(struct ddp__cuda *cu, void *library, struct err *e)
+static int cuda_find_symbols(struct ddp__cuda *cu, void *library, struct err *e)
 {
 	const char *missing = NULL;
 
@@ -35,7 +35,7 @@ static int look_up(struct ddp__cuda *cu, void *library, struct err *e)
 	*(void **)&cu->error_text = dlsym(library, "cudaGetErrorString");
 	if (!cu->error_text && !missing)
 		missing = "cudaGetErrorString";
-	ddp__library_path(library, cu->from, sizeof(cu->from));
+	ddp__dynlib_path(library, cu->from, sizeof(cu->from));
 	if (!missing)
 		return 0;
 	return err_set(e, ERR_SYSTEM,
@@ -46,26 +46,26 @@ static int look_up(struct ddp__cuda *cu, void *library, struct err *e)
 
 /* The process's own first: two runtimes in one process work, but need not be.
  * Then the newest that the driver is new enough for. */
-static int load(struct ddp__cuda *cu, struct err *e)
+static int cuda_load(struct ddp__cuda *cu, struct err *e)
 {
 	struct err why = ERR_INIT;
 	void *library;
 	int n, rc;
 
-	library = ddp__library_open("DDP_CUDART_LIB", names, RTLD_NOLOAD, e);
+	library = ddp__dynlib_open("DDP_CUDART_LIB", names, RTLD_NOLOAD, e);
 	if (library)
-		return look_up(cu, library, e);
+		return cuda_find_symbols(cu, library, e);
 	for (int i = 0; names[i] && !getenv("DDP_CUDART_LIB"); i++) {
-		library = ddp__library_find(names[i], RTLD_NOW);
+		library = ddp__dynlib_load(names[i], RTLD_NOW);
 		if (!library)
 			continue;
-		rc = look_up(cu, library, &why);
+		rc = cuda_find_symbols(cu, library, &why);
 		if (!rc && cu->device_count(&n) != DDP__CUDA_OLD_DRIVER)
 			return 0;
 		dlclose(library);
 	}
-	library = ddp__library_open("DDP_CUDART_LIB", names, 0, e);
-	return library ? look_up(cu, library, e) : e->code;
+	library = ddp__dynlib_open("DDP_CUDART_LIB", names, 0, e);
+	return library ? cuda_find_symbols(cu, library, e) : e->code;
 }
 
 int ddp__cuda_load(const struct ddp__cuda **out, struct err *e)
@@ -75,7 +75,7 @@ int ddp__cuda_load(const struct ddp__cuda **out, struct err *e)
 
 	pthread_mutex_lock(&lock);
 	if (!is_loaded) {
-		rc = load(&cu, e);
+		rc = cuda_load(&cu, e);
 		if (!rc) {
 			loaded = cu;
 			is_loaded = 1;
@@ -86,7 +86,7 @@ int ddp__cuda_load(const struct ddp__cuda **out, struct err *e)
 	return rc;
 }
 
-static void version_text(int version, char *out, size_t size)
+static void cuda_version_text(int version, char *out, size_t size)
 {
 	snprintf(out, size, "%d.%d", version / 1000, version % 1000 / 10);
 }
@@ -102,8 +102,8 @@ int ddp__cuda_devices(const struct ddp__cuda *cu, struct err *e)
 	ddp__cuda_forget(cu, rc);
 	cu->driver_version(&driver);
 	cu->runtime_version(&runtime);
-	version_text(driver, has, sizeof(has));
-	version_text(runtime, needs, sizeof(needs));
+	cuda_version_text(driver, has, sizeof(has));
+	cuda_version_text(runtime, needs, sizeof(needs));
 	if (rc == DDP__CUDA_OLD_DRIVER && !driver)
 		return err_set(e, ERR_SYSTEM,
 			       "no NVIDIA driver is loaded on this host "

@@ -13,7 +13,7 @@ struct offer {
 	struct ddp__nccl_id id;
 };
 
-static void make_offer(struct offer *o)
+static void nccl_make_id(struct offer *o)
 {
 	const struct ddp__nccl_lib *lib;
 	struct err e = ERR_INIT;
@@ -46,7 +46,7 @@ int ddp_nccl_unique_id(ddp_comm *c, void *id, size_t size)
 			       id ? "there" : "NULL", size, DDP__NCCL_ID);
 	memset(&o, 0, sizeof(o));
 	if (c->rank == 0)
-		make_offer(&o);
+		nccl_make_id(&o);
 	rc = ddp_broadcast(c, &o, sizeof(o), DDP_U8, 0);
 	if (rc)
 		return rc;

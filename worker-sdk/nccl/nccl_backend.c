@@ -11,7 +11,7 @@
 enum { ENLIST_MIN = 1 << 20 };
 
 /* Whatever went wrong, NCCL's kernels may spin for ever: they are ended. */
-static int broke(struct ddp__nccl *n, int rc, struct err *e)
+static int nccl_fail_comm(struct ddp__nccl *n, int rc, struct err *e)
 {
 	size_t len = strlen(e->text);
 
@@ -36,7 +36,7 @@ int ddp__nccl_device(struct ddp__nccl *n)
 	return before;
 }
 
-static void back(struct ddp__nccl *n, int before)
+static void nccl_restore_device(struct ddp__nccl *n, int before)
 {
 	if (before != n->device)
 		n->cuda->set_device(before);
@@ -77,7 +77,8 @@ struct task {
 	void *copy;  /* memory that goes when the call is in its stream */
 };
 
-static int self_copy(struct task *t, void *to, const void *from, size_t size)
+static int task_self_copy(struct task *t, void *to, const void *from,
+			  size_t size)
 {
 	if (to == from || !size)
 		return 0;
@@ -87,7 +88,7 @@ static int self_copy(struct task *t, void *to, const void *from, size_t size)
 }
 
 /* To rank r from at, or from r to at; nothing where it is me. */
-static int one(struct task *t, int r, const char *from, char *to)
+static int task_send_recv(struct task *t, int r, const char *from, char *to)
 {
 	struct ddp__nccl *n = t->n;
 	int rc = 0;
@@ -104,8 +105,8 @@ static int one(struct task *t, int r, const char *from, char *to)
 }
 
 /* Sends and receives that NCCL does all at once. */
-static int exchange(struct task *t, const char *all_from, char *all_to, int a,
-		    int b)
+static int task_exchange(struct task *t, const char *all_from, char *all_to,
+			 int a, int b)
 {
 	const struct ddp__nccl_lib *lib = t->n->lib;
 	int rc = lib->group_start(), end;
@@ -113,37 +114,40 @@ static int exchange(struct task *t, const char *all_from, char *all_to, int a,
 	if (rc)
 		return rc;
 	for (int r = a; r < b && !rc; r++)
-		rc = one(t, r, all_from ? all_from + (size_t)r * t->size : NULL,
-			 all_to ? all_to + (size_t)r * t->size : NULL);
+		rc = task_send_recv(
+			t, r, all_from ? all_from + (size_t)r * t->size : NULL,
+			all_to ? all_to + (size_t)r * t->size : NULL);
 	end = lib->group_end();
 	return rc ? rc : end;
 }
 
-static int gather(struct task *t)
+static int task_gather(struct task *t)
 {
 	struct ddp_comm *c = t->n->c;
 	int root = t->call->root, rc;
 
 	if (c->rank != root)
-		return one(t, root, t->send, NULL);
-	rc = self_copy(t, t->recv + (size_t)root * t->size, t->send, t->size);
-	return rc ? rc : exchange(t, NULL, t->recv, 0, c->size);
+		return task_send_recv(t, root, t->send, NULL);
+	rc = task_self_copy(t, t->recv + (size_t)root * t->size, t->send,
+			    t->size);
+	return rc ? rc : task_exchange(t, NULL, t->recv, 0, c->size);
 }
 
-static int scatter(struct task *t)
+static int task_scatter(struct task *t)
 {
 	struct ddp_comm *c = t->n->c;
 	int root = t->call->root, rc;
 
 	if (c->rank != root)
-		return one(t, root, NULL, t->recv);
-	rc = self_copy(t, t->recv, t->send + (size_t)root * t->size, t->size);
-	return rc ? rc : exchange(t, t->send, NULL, 0, c->size);
+		return task_send_recv(t, root, NULL, t->recv);
+	rc = task_self_copy(t, t->recv, t->send + (size_t)root * t->size,
+			    t->size);
+	return rc ? rc : task_exchange(t, t->send, NULL, 0, c->size);
 }
 
 /* In place what is still to be sent would be overwritten: from a copy, whose
  * memory comes and goes in the order of the stream. */
-static int all_to_all(struct task *t)
+static int task_all_to_all(struct task *t)
 {
 	struct ddp_comm *c = t->n->c;
 	const struct ddp__cuda *cu = t->n->cuda;
@@ -156,15 +160,15 @@ static int all_to_all(struct task *t)
 
 		if (cu->stream_alloc(&t->copy, all, t->stream))
 			return DDP__NCCL_CUDA;
-		rc = self_copy(t, t->copy, t->send, all);
+		rc = task_self_copy(t, t->copy, t->send, all);
 		from = t->copy;
 	} else {
-		rc = self_copy(t, t->recv + own, t->send + own, t->size);
+		rc = task_self_copy(t, t->recv + own, t->send + own, t->size);
 	}
-	return rc ? rc : exchange(t, from, t->recv, 0, c->size);
+	return rc ? rc : task_exchange(t, from, t->recv, 0, c->size);
 }
 
-static int collective(struct task *t)
+static int task_run(struct task *t)
 {
 	const struct ddp__nccl_lib *l = t->n->lib;
 	const struct ddp__call *k = t->call;
@@ -188,11 +192,11 @@ static int collective(struct task *t)
 		return l->all_gather(t->send, t->recv, k->count, t->type, comm,
 				     t->stream);
 	case DDP__GATHER:
-		return gather(t);
+		return task_gather(t);
 	case DDP__SCATTER:
-		return scatter(t);
+		return task_scatter(t);
 	case DDP__ALL_TO_ALL:
-		return all_to_all(t);
+		return task_all_to_all(t);
 	case DDP__BARRIER:
 		return l->all_reduce(t->n->token, t->n->token, 1,
 				     ddp__nccl_type(DDP_U8),
@@ -203,8 +207,9 @@ static int collective(struct task *t)
 }
 
 /* Puts call into stream; what follows in it comes after the call. */
-static int enqueue(struct ddp__nccl *n, const struct ddp__call *call,
-		   const void *send, void *recv, void *stream, struct err *e)
+static int nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
+			const void *send, void *recv, void *stream,
+			struct err *e)
 {
 	struct task t = {.n = n,
 			 .call = call,
@@ -218,7 +223,7 @@ static int enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 	if (!call->count && call->kind != DDP__BARRIER)
 		return 0;
 	t.size = call->count * ddp_type_size(call->type);
-	rc = collective(&t);
+	rc = task_run(&t);
 	if (rc)
 		rc = ddp__nccl_settle(n, n->comm, rc,
 				      ddp__call_text(call, text), e);
@@ -229,7 +234,7 @@ static int enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 
 /* libddp's stream goes on where the caller's is now; where none was given that
  * is CUDA's default stream. */
-static int follow(struct ddp__nccl *n, void *stream, struct err *e)
+static int nccl_follow_user(struct ddp__nccl *n, void *stream, struct err *e)
 {
 	int rc = n->cuda->event_record(n->fence, n->user);
 
@@ -240,14 +245,14 @@ static int follow(struct ddp__nccl *n, void *stream, struct err *e)
 
 /* ---- waiting */
 
-static int is_message(const struct ddp__call *call)
+static int nccl_is_message(const struct ddp__call *call)
 {
 	return call->kind == DDP__SEND || call->kind == DDP__RECV;
 }
 
 /* 1: event has come; 0: not yet; or what NCCL or CUDA say is wrong. */
-static int has_come(struct ddp__nccl *n, void *comm, void *event,
-		    const char *what, struct err *e)
+static int nccl_event_done(struct ddp__nccl *n, void *comm, void *event,
+			   const char *what, struct err *e)
 {
 	int state = DDP__NCCL_SUCCESS, rc = n->cuda->event_query(event);
 
@@ -266,8 +271,8 @@ static int has_come(struct ddp__nccl *n, void *comm, void *event,
 		       : 0;
 }
 
-static int op_has_come(struct ddp__nccl *n, struct ddp__nccl_op *op,
-		       const char *what, struct err *e)
+static int nccl_op_done(struct ddp__nccl *n, struct ddp__nccl_op *op,
+			const char *what, struct err *e)
 {
 	int rc = ddp__nccl_push(n, e);
 
@@ -275,14 +280,15 @@ static int op_has_come(struct ddp__nccl *n, struct ddp__nccl_op *op,
 		return rc;
 	if (op->pair && !op->posted)
 		return 0;
-	return has_come(n, op->pair ? ddp__nccl_pair_comm(op->pair) : n->comm,
-			op->done, what, e);
+	return nccl_event_done(
+		n, op->pair ? ddp__nccl_pair_comm(op->pair) : n->comm, op->done,
+		what, e);
 }
 
 /* Until it is done; with a stream of the caller's, until it is in a stream and
  * the caller's waits for it. 1, 0 after timeout_ms, or an error. */
-static int op_wait(struct ddp__nccl *n, struct ddp__nccl_op *op, int timeout_ms,
-		   struct err *e)
+static int nccl_op_wait(struct ddp__nccl *n, struct ddp__nccl_op *op,
+			int timeout_ms, struct err *e)
 {
 	struct ddp__watch w;
 	char text[DDP__CALL_TEXT];
@@ -290,7 +296,7 @@ static int op_wait(struct ddp__nccl *n, struct ddp__nccl_op *op, int timeout_ms,
 
 	ddp__watch_init(&w, n->c, ddp__call_text(op->call, text));
 	for (;;) {
-		rc = op_has_come(n, op, text, e);
+		rc = nccl_op_done(n, op, text, e);
 		if (rc)
 			return rc;
 		if (n->user && op->posted) {
@@ -307,7 +313,7 @@ static int op_wait(struct ddp__nccl *n, struct ddp__nccl_op *op, int timeout_ms,
 	}
 }
 
-static void op_release(struct ddp__nccl *n, struct ddp__nccl_op *op)
+static void nccl_op_release(struct ddp__nccl *n, struct ddp__nccl_op *op)
 {
 	if (!n->dead) /* else the pairs are gone */
 		ddp__nccl_unpost(n, op);
@@ -319,8 +325,8 @@ static void op_release(struct ddp__nccl *n, struct ddp__nccl_op *op)
 /* ---- the table */
 
 /* A message to oneself that the other side of was not begun before. */
-static int check_self(struct ddp__nccl *n, const struct ddp__nccl_op *op,
-		      struct err *e)
+static int nccl_check_self(struct ddp__nccl *n, const struct ddp__nccl_op *op,
+			   struct err *e)
 {
 	char text[DDP__CALL_TEXT];
 
@@ -332,8 +338,8 @@ static int check_self(struct ddp__nccl *n, const struct ddp__nccl_op *op,
 		       ddp__call_text(op->call, text), n->c->rank);
 }
 
-static int run_message(struct ddp__nccl *n, const struct ddp__call *call,
-		       void *buf, struct err *e)
+static int nccl_run_message(struct ddp__nccl *n, const struct ddp__call *call,
+			    void *buf, struct err *e)
 {
 	struct ddp__nccl_op op = {.call = call, .buf = buf};
 	int rc;
@@ -344,32 +350,33 @@ static int run_message(struct ddp__nccl *n, const struct ddp__call *call,
 	if (!rc)
 		rc = ddp__nccl_push(n, e);
 	if (!rc)
-		rc = check_self(n, &op, e);
+		rc = nccl_check_self(n, &op, e);
 	if (!rc)
-		rc = op_wait(n, &op, -1, e);
-	op_release(n, &op);
+		rc = nccl_op_wait(n, &op, -1, e);
+	nccl_op_release(n, &op);
 	return rc < 0 ? rc : 0;
 }
 
-static int run_collective(struct ddp__nccl *n, const struct ddp__call *call,
-			  const void *send, void *recv, struct err *e)
+static int nccl_run_collective(struct ddp__nccl *n,
+			       const struct ddp__call *call, const void *send,
+			       void *recv, struct err *e)
 {
 	struct ddp__nccl_op op = {.call = call, .done = n->finish, .posted = 1};
 	int rc;
 
 	/* in order of the caller's stream, which waits for it and we do not */
 	if (n->user)
-		return enqueue(n, call, send, recv, n->user, e);
-	rc = follow(n, n->stream, e);
+		return nccl_enqueue(n, call, send, recv, n->user, e);
+	rc = nccl_follow_user(n, n->stream, e);
 	if (!rc)
-		rc = enqueue(n, call, send, recv, n->stream, e);
+		rc = nccl_enqueue(n, call, send, recv, n->stream, e);
 	if (!rc)
 		rc = ddp__cuda_check(n->cuda,
 				     n->cuda->event_record(n->finish,
 							   n->stream),
 				     "cudaEventRecord", e);
 	if (!rc)
-		rc = op_wait(n, &op, -1, e);
+		rc = nccl_op_wait(n, &op, -1, e);
 	return rc < 0 ? rc : 0;
 }
 
@@ -379,26 +386,26 @@ static int nccl_run(struct ddp_comm *c, const struct ddp__call *call,
 	struct ddp__nccl *n = c->state;
 	int before = ddp__nccl_device(n), rc;
 
-	if (is_message(call))
-		rc = run_message(n, call,
-				 call->kind == DDP__SEND ? (void *)send : recv,
-				 e);
+	if (nccl_is_message(call))
+		rc = nccl_run_message(
+			n, call, call->kind == DDP__SEND ? (void *)send : recv,
+			e);
 	else
-		rc = run_collective(n, call, send, recv, e);
-	rc = broke(n, rc, e);
-	back(n, before);
+		rc = nccl_run_collective(n, call, send, recv, e);
+	rc = nccl_fail_comm(n, rc, e);
+	nccl_restore_device(n, before);
 	return rc;
 }
 
-static int begin_collective(struct ddp__nccl *n, struct ddp_request *r,
-			    struct ddp__nccl_op *op, struct err *e)
+static int nccl_begin_collective(struct ddp__nccl *n, struct ddp_request *r,
+				 struct ddp__nccl_op *op, struct err *e)
 {
 	int rc = ddp__nccl_event(n, &op->done, e);
 
 	if (!rc)
-		rc = follow(n, n->stream, e);
+		rc = nccl_follow_user(n, n->stream, e);
 	if (!rc)
-		rc = enqueue(n, &r->call, r->send, r->recv, n->stream, e);
+		rc = nccl_enqueue(n, &r->call, r->send, r->recv, n->stream, e);
 	if (!rc)
 		rc = ddp__cuda_check(n->cuda,
 				     n->cuda->event_record(op->done, n->stream),
@@ -415,8 +422,8 @@ static int nccl_begin(struct ddp_request *r, struct err *e)
 
 	op->call = &r->call;
 	op->buf = r->call.kind == DDP__SEND ? (void *)r->send : r->recv;
-	if (!is_message(&r->call)) {
-		rc = begin_collective(n, r, op, e);
+	if (!nccl_is_message(&r->call)) {
+		rc = nccl_begin_collective(n, r, op, e);
 	} else if (!r->call.count) {
 		op->posted = 1;
 		rc = 0;
@@ -425,13 +432,13 @@ static int nccl_begin(struct ddp_request *r, struct err *e)
 		if (!rc)
 			rc = ddp__nccl_push(n, e);
 	}
-	rc = broke(n, rc, e);
-	back(n, before);
+	rc = nccl_fail_comm(n, rc, e);
+	nccl_restore_device(n, before);
 	return rc;
 }
 
 /* Of a request that another call's error has ended too. */
-static int ended(struct ddp__nccl *n, struct err *e)
+static int nccl_ended_error(struct ddp__nccl *n, struct err *e)
 {
 	*e = n->c->broken;
 	return e->code ? e->code
@@ -447,10 +454,10 @@ static int nccl_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 	if (op->posted && !op->done)
 		return 1; /* nothing was to be done */
 	if (n->dead)
-		return ended(n, e);
+		return nccl_ended_error(n, e);
 	before = ddp__nccl_device(n);
-	rc = broke(n, op_wait(n, op, timeout_ms, e), e);
-	back(n, before);
+	rc = nccl_fail_comm(n, nccl_op_wait(n, op, timeout_ms, e), e);
+	nccl_restore_device(n, before);
 	return rc;
 }
 
@@ -464,16 +471,17 @@ static int nccl_test(struct ddp_request *r, struct err *e)
 	if (op->posted && !op->done)
 		return 1;
 	if (n->dead)
-		return ended(n, e);
+		return nccl_ended_error(n, e);
 	before = ddp__nccl_device(n);
-	rc = broke(n, op_has_come(n, op, ddp__call_text(&r->call, text), e), e);
-	back(n, before);
+	rc = nccl_fail_comm(
+		n, nccl_op_done(n, op, ddp__call_text(&r->call, text), e), e);
+	nccl_restore_device(n, before);
 	return rc;
 }
 
 static void nccl_release(struct ddp_request *r)
 {
-	op_release(r->comm->state, (struct ddp__nccl_op *)r->op);
+	nccl_op_release(r->comm->state, (struct ddp__nccl_op *)r->op);
 }
 
 static int nccl_gather(struct ddp_comm *c, const struct ddp__call *call,
@@ -511,20 +519,20 @@ const struct ddp__backend ddp__nccl = {
 	.release = nccl_release,
 	.gather = nccl_gather,
 	.set_timeout = nccl_set_timeout,
-	.home = ddp__nccl_home,
+	.home = ddp__nccl_route,
 };
 
 /* ---- beside the table */
 
-const struct ddp_comm *ddp__nccl_beside(const struct ddp_comm *c)
+const struct ddp_comm *ddp__nccl_host_comm(const struct ddp_comm *c)
 {
 	const struct ddp__nccl *n = c->state;
 
 	return c->backend == &ddp__nccl && n && n->host ? n->host : c;
 }
 
-int ddp__nccl_home(struct ddp_comm **c, const struct ddp__call *call,
-		   const void *send, const void *recv, struct err *e)
+int ddp__nccl_route(struct ddp_comm **c, const struct ddp__call *call,
+		    const void *send, const void *recv, struct err *e)
 {
 	const struct ddp__nccl *n = (*c)->state;
 	char text[DDP__CALL_TEXT];
@@ -551,26 +559,27 @@ int ddp__nccl_home(struct ddp_comm **c, const struct ddp__call *call,
 	return 0;
 }
 
-void *ddp__nccl_enlist(struct ddp_comm *c, void *buf, size_t size)
+void *ddp__nccl_register(struct ddp_comm *c, void *buf, size_t size)
 {
 	struct ddp__nccl *n = c->state;
 	struct err ignored = ERR_INIT;
 	void *handle = NULL;
 	int rc;
 
-	if (c->backend != &ddp__nccl || !n || n->dead || !n->lib->enlist ||
-	    size < ENLIST_MIN || !ddp__cuda_on_device(n->cuda, buf))
+	if (c->backend != &ddp__nccl || !n || n->dead ||
+	    !n->lib->register_buffer || size < ENLIST_MIN ||
+	    !ddp__cuda_on_device(n->cuda, buf))
 		return NULL;
-	rc = n->lib->enlist(n->comm, buf, size, &handle);
+	rc = n->lib->register_buffer(n->comm, buf, size, &handle);
 	if (ddp__nccl_settle(n, n->comm, rc, "ncclCommRegister", &ignored))
 		return NULL;
 	return handle;
 }
 
-void ddp__nccl_delist(struct ddp_comm *c, void *handle)
+void ddp__nccl_deregister(struct ddp_comm *c, void *handle)
 {
 	struct ddp__nccl *n = c->state;
 
 	if (handle && c->backend == &ddp__nccl && n && !n->dead)
-		n->lib->delist(n->comm, handle);
+		n->lib->deregister_buffer(n->comm, handle);
 }

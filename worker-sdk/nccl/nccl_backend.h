@@ -4,7 +4,7 @@
  *
  * A communicator of this backend has another beside it, of the same ranks and
  * the cpu backend: calls whose buffers lie in the host's memory are that one's
- * (ddp__nccl_home), and so are a group's meetings.
+ * (ddp__nccl_route), and so are a group's meetings.
  *
  * NCCL is used without blocking: each of its calls is asked for its result
  * until there is one, a deadline passes, or the store says that a rank is gone,
@@ -55,18 +55,18 @@ extern const struct ddp__backend ddp__nccl;
 /* From a world on the cpu to one on GPUs. wish is "nccl" or "auto". 1 and *out,
  * a communicator that has c beside it; 0: wish is auto and a rank cannot, which
  * e->text says (e->code is 0); or an error, which names rank and host. */
-int ddp__nccl_rise(struct ddp_comm *c, const struct ddp__exchange *x,
+int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 		   const char *wish, struct ddp_comm **out, struct err *e);
 
 /* Of a communicator of this backend: makes *c the one that serves the call: the
  * one beside it where the buffers lie in the host's memory. A buffer that is
  * not used is NULL. ERR_ARGUMENT: they lie in both, or NCCL has no such
  * operation. */
-int ddp__nccl_home(struct ddp_comm **c, const struct ddp__call *call,
-		   const void *send, const void *recv, struct err *e);
+int ddp__nccl_route(struct ddp_comm **c, const struct ddp__call *call,
+		    const void *send, const void *recv, struct err *e);
 
 /* The one beside c; c itself where its backend is another. */
-const struct ddp_comm *ddp__nccl_beside(const struct ddp_comm *c);
+const struct ddp_comm *ddp__nccl_host_comm(const struct ddp_comm *c);
 
 /* Tells NCCL that buf will be communicated again and again, so that it may read
  * and write it in place (NVLink SHARP, InfiniBand); no gain on one GPU or over
@@ -75,8 +75,8 @@ const struct ddp_comm *ddp__nccl_beside(const struct ddp_comm *c);
  * it is not done behind the program's back. NULL where it is of no use: the
  * memory is the host's or small, this NCCL cannot, c's backend is another; then
  * all works as well. Not collective. */
-void *ddp__nccl_enlist(struct ddp_comm *c, void *buf, size_t size);
-void ddp__nccl_delist(struct ddp_comm *c, void *handle);
+void *ddp__nccl_register(struct ddp_comm *c, void *buf, size_t size);
+void ddp__nccl_deregister(struct ddp_comm *c, void *handle);
 
 /* ---- nccl_start.c */
 
@@ -114,7 +114,7 @@ uint64_t ddp__watch_ns(const struct ddp__watch *w);
 int ddp__nccl_settle(struct ddp__nccl *n, void *comm, int rc, const char *what,
 		     struct err *e);
 /* In the store: this world ends, and why. */
-void ddp__watch_tell(struct ddp_comm *c, const struct err *why);
+void ddp__watch_publish(struct ddp_comm *c, const struct err *why);
 
 /* ---- nccl_p2p.c */
 

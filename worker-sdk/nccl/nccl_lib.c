@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "worker-sdk/core/library.h"
+#include "worker-sdk/core/dynlib.h"
 
 static const char *const names[] = {
 	"libnccl.so.2",
@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ddp__nccl_lib loaded;
 static int is_loaded;
 
-static const char *look_up(struct ddp__nccl_lib *l, void *library)
+static const char *nccl_find_symbols(struct ddp__nccl_lib *l, void *library)
 {
 	const char *missing = NULL;
 
@@ -35,16 +35,16 @@ static const char *look_up(struct ddp__nccl_lib *l, void *library)
 	return missing ? missing : l->error_text ? NULL : "ncclGetErrorString";
 }
 
-static int load(struct ddp__nccl_lib *l, struct err *e)
+static int nccl_load(struct ddp__nccl_lib *l, struct err *e)
 {
-	void *library = ddp__library_open("DDP_NCCL_LIB", names, 0, e);
+	void *library = ddp__dynlib_open("DDP_NCCL_LIB", names, 0, e);
 	const char *missing;
 	int v;
 
 	if (!library)
 		return e->code;
-	ddp__library_path(library, l->from, sizeof(l->from));
-	missing = look_up(l, library);
+	ddp__dynlib_path(library, l->from, sizeof(l->from));
+	missing = nccl_find_symbols(l, library);
 	/* an old NCCL is called that, whatever it lacks */
 	if (l->get_version && l->get_version(&l->version) == 0 &&
 	    l->version < DDP__NCCL_OLDEST) {
@@ -74,7 +74,7 @@ int ddp__nccl_load(const struct ddp__nccl_lib **out, struct err *e)
 	memset(&l, 0, sizeof(l));
 	pthread_mutex_lock(&lock);
 	if (!is_loaded) {
-		rc = load(&l, e);
+		rc = nccl_load(&l, e);
 		if (!rc) {
 			loaded = l;
 			is_loaded = 1;

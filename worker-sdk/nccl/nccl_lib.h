@@ -89,12 +89,12 @@ enum { DDP__NCCL_OLDEST = 21800, DDP__NCCL_SCALABLE = 22300 };
 
 /* Not in every version from DDP__NCCL_OLDEST on: NULL where it is missing. */
 #define DDP__NCCL_NEWER_CALLS(X)                                              \
-	X(init_scalable, ncclCommInitRankScalable,                             \
-	  (void **comm, int ranks, int rank, int n, struct ddp__nccl_id *ids,  \
-	   struct ddp__nccl_config *config))                                   \
-	X(enlist, ncclCommRegister,                                            \
-	  (void *comm, void *buf, size_t size, void **handle))                 \
-	X(delist, ncclCommDeregister, (void *comm, void *handle))
+	X(init_scalable, ncclCommInitRankScalable,                            \
+	  (void **comm, int ranks, int rank, int n, struct ddp__nccl_id *ids, \
+	   struct ddp__nccl_config *config))                                  \
+	X(register_buffer, ncclCommRegister,                                  \
+	  (void *comm, void *buf, size_t size, void **handle))                \
+	X(deregister_buffer, ncclCommDeregister, (void *comm, void *handle))
 
 struct ddp__nccl_lib {
 #define X(field, symbol, args) int (*field) args;

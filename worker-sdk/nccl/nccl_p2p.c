@@ -25,22 +25,22 @@ struct ddp__nccl_pair {
 	uint64_t asked; /* when the store was asked for the id, ns */
 };
 
-static int is_send(const struct ddp__nccl_op *op)
+static int pair_is_send(const struct ddp__nccl_op *op)
 {
 	return op->call->kind == DDP__SEND;
 }
 
-static char *text_of(const struct ddp__nccl_op *op, char *out)
+static char *pair_op_text(const struct ddp__nccl_op *op, char *out)
 {
 	return ddp__call_text(op->call, out);
 }
 
-static struct ddp__nccl_pair *pair_of(struct ddp__nccl *n,
-				      const struct ddp__nccl_op *op,
-				      struct err *e)
+static struct ddp__nccl_pair *pair_get(struct ddp__nccl *n,
+				       const struct ddp__nccl_op *op,
+				       struct err *e)
 {
 	size_t size = (size_t)n->c->size;
-	size_t at = (size_t)op->call->root + (is_send(op) ? 0 : size);
+	size_t at = (size_t)op->call->root + (pair_is_send(op) ? 0 : size);
 	struct ddp__nccl_pair *p;
 
 	if (!n->pairs)
@@ -53,8 +53,8 @@ static struct ddp__nccl_pair *pair_of(struct ddp__nccl *n,
 		err_set(e, -ENOMEM, "no memory for a message");
 		return NULL;
 	}
-	p->from = is_send(op) ? n->c->rank : op->call->root;
-	p->to = is_send(op) ? op->call->root : n->c->rank;
+	p->from = pair_is_send(op) ? n->c->rank : op->call->root;
+	p->to = pair_is_send(op) ? op->call->root : n->c->rank;
 	p->state = p->from == p->to ? SELF : NEW;
 	p->last = &p->first;
 	n->pairs[at] = p;
@@ -73,7 +73,7 @@ int ddp__nccl_post(struct ddp__nccl *n, struct ddp__nccl_op *op, struct err *e)
 				     "cudaEventRecord", e);
 	if (rc)
 		return rc;
-	op->pair = pair_of(n, op, e);
+	op->pair = pair_get(n, op, e);
 	if (!op->pair)
 		return e->code;
 	*op->pair->last = op;
@@ -81,7 +81,7 @@ int ddp__nccl_post(struct ddp__nccl *n, struct ddp__nccl_op *op, struct err *e)
 	return 0;
 }
 
-static void pop(struct ddp__nccl_pair *p)
+static void pair_pop(struct ddp__nccl_pair *p)
 {
 	struct ddp__nccl_op *op = p->first;
 
@@ -116,8 +116,8 @@ void *ddp__nccl_pair_comm(const struct ddp__nccl_pair *p)
 
 /* ---- meeting */
 
-static struct slice key_of(const struct ddp__nccl *n,
-			   const struct ddp__nccl_pair *p, char out[128])
+static struct slice pair_key(const struct ddp__nccl *n,
+			     const struct ddp__nccl_pair *p, char out[128])
 {
 	snprintf(out, 128, "ddp/%u/nccl/%s/message/%d/%d",
 		 n->c->world->joined, n->c->name, p->from, p->to);
@@ -125,8 +125,8 @@ static struct slice key_of(const struct ddp__nccl *n,
 }
 
 /* 1 and the id that both use; 0: the sender has not come yet. */
-static int get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
-		  struct ddp__nccl_id *id, struct err *e)
+static int pair_get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+		       struct ddp__nccl_id *id, struct err *e)
 {
 	struct ddp__kv *kv = n->c->world->kv;
 	struct slice value;
@@ -139,13 +139,13 @@ static int get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 			return ddp__nccl_fail(n->lib, NULL, rc,
 					      "ncclGetUniqueId", e);
 		value = SLICE(id->bytes, sizeof(id->bytes));
-		rc = kv->ops->set(kv, key_of(n, p, key), value, e);
+		rc = kv->ops->set(kv, pair_key(n, p, key), value, e);
 		return rc < 0 ? rc : 1;
 	}
 	if (clock_ns() - p->asked < POLL_NS)
 		return 0;
 	p->asked = clock_ns();
-	rc = kv->ops->get(kv, key_of(n, p, key), 0, &value, e);
+	rc = kv->ops->get(kv, pair_key(n, p, key), 0, &value, e);
 	if (rc == ERR_TIMEOUT)
 		return 0;
 	if (rc > 0 && value.len != sizeof(id->bytes))
@@ -156,11 +156,12 @@ static int get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 	return rc;
 }
 
-static int meet(struct ddp__nccl *n, struct ddp__nccl_pair *p, struct err *e)
+static int pair_connect(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+			struct err *e)
 {
 	struct ddp__nccl_config config;
 	struct ddp__nccl_id id;
-	int rc = get_id(n, p, &id, e);
+	int rc = pair_get_id(n, p, &id, e);
 	char text[DDP__CALL_TEXT];
 
 	if (rc <= 0)
@@ -175,13 +176,14 @@ static int meet(struct ddp__nccl *n, struct ddp__nccl_pair *p, struct err *e)
 	rc = n->lib->init(&p->comm, 2, id, p->to == n->c->rank, &config);
 	if (rc && rc != DDP__NCCL_IN_PROGRESS)
 		return ddp__nccl_fail(n->lib, p->comm, rc,
-				      text_of(p->first, text), e);
+				      pair_op_text(p->first, text), e);
 	p->state = MEETING;
 	return 0;
 }
 
 /* 1: NCCL has done what it was asked for on this pair; 0: not yet. */
-static int settled(struct ddp__nccl *n, struct ddp__nccl_pair *p, struct err *e)
+static int pair_is_settled(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+			   struct err *e)
 {
 	char text[DDP__CALL_TEXT];
 	int state = DDP__NCCL_SUCCESS;
@@ -191,15 +193,15 @@ static int settled(struct ddp__nccl *n, struct ddp__nccl_pair *p, struct err *e)
 		rc = state;
 	if (rc == DDP__NCCL_IN_PROGRESS)
 		return 0;
-	return rc ? ddp__nccl_fail(n->lib, p->comm, rc, text_of(p->first, text),
-				   e)
+	return rc ? ddp__nccl_fail(n->lib, p->comm, rc,
+				   pair_op_text(p->first, text), e)
 		  : 1;
 }
 
 /* ---- messages */
 
-static int send_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
-		      struct err *e)
+static int pair_start_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+			    struct err *e)
 {
 	struct ddp__nccl_op *op = p->first;
 	const struct ddp__call *call = op->call;
@@ -212,21 +214,21 @@ static int send_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 
 	if (rc)
 		return rc;
-	if (is_send(op))
+	if (pair_is_send(op))
 		rc = n->lib->send(op->buf, call->count, type, other, p->comm,
 				  p->stream);
 	else
 		rc = n->lib->recv(op->buf, call->count, type, other, p->comm,
 				  p->stream);
 	if (rc && rc != DDP__NCCL_IN_PROGRESS)
-		return ddp__nccl_fail(n->lib, p->comm, rc, text_of(op, text),
-				      e);
+		return ddp__nccl_fail(n->lib, p->comm, rc,
+				      pair_op_text(op, text), e);
 	p->state = SENDING;
 	return 0;
 }
 
-static int end_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
-		     struct err *e)
+static int pair_end_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+			  struct err *e)
 {
 	int rc = ddp__cuda_check(n->cuda,
 				 n->cuda->event_record(p->first->done,
@@ -235,12 +237,12 @@ static int end_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 
 	if (rc)
 		return rc;
-	pop(p);
+	pair_pop(p);
 	p->state = READY;
 	return 0;
 }
 
-static int push_pair(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+static int pair_push(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 		     struct err *e)
 {
 	int rc = 0;
@@ -248,25 +250,25 @@ static int push_pair(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 	while (p->first && !rc) {
 		switch (p->state) {
 		case NEW:
-			rc = meet(n, p, e);
+			rc = pair_connect(n, p, e);
 			if (!rc && p->state == NEW)
 				return 0;
 			break;
 		case MEETING:
-			rc = settled(n, p, e);
+			rc = pair_is_settled(n, p, e);
 			if (rc <= 0)
 				return rc;
 			p->state = READY;
 			rc = 0;
 			break;
 		case READY:
-			rc = send_first(n, p, e);
+			rc = pair_start_first(n, p, e);
 			break;
 		case SENDING:
-			rc = settled(n, p, e);
+			rc = pair_is_settled(n, p, e);
 			if (rc <= 0)
 				return rc;
-			rc = end_first(n, p, e);
+			rc = pair_end_first(n, p, e);
 			break;
 		case SELF:
 			return 0;
@@ -275,8 +277,8 @@ static int push_pair(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 	return rc;
 }
 
-static int copy(struct ddp__nccl *n, struct ddp__nccl_op *send,
-		struct ddp__nccl_op *recv, struct err *e)
+static int pair_copy(struct ddp__nccl *n, struct ddp__nccl_op *send,
+		     struct ddp__nccl_op *recv, struct err *e)
 {
 	const struct ddp__cuda *cu = n->cuda;
 	size_t size = send->call->count * ddp_type_size(send->call->type);
@@ -288,7 +290,7 @@ static int copy(struct ddp__nccl *n, struct ddp__nccl_op *send,
 		return err_set(e, ERR_ARGUMENT,
 			       "%s, but what came is of %s: both must have the "
 			       "same count and type",
-			       text_of(recv, a), text_of(send, b));
+			       pair_op_text(recv, a), pair_op_text(send, b));
 	rc = cu->stream_wait(n->stream, send->ready, 0);
 	if (!rc)
 		rc = cu->stream_wait(n->stream, recv->ready, 0);
@@ -302,17 +304,17 @@ static int copy(struct ddp__nccl *n, struct ddp__nccl_op *send,
 	return ddp__cuda_check(cu, rc, "a message to oneself", e);
 }
 
-static int push_self(struct ddp__nccl *n, struct err *e)
+static int pair_push_self(struct ddp__nccl *n, struct err *e)
 {
 	struct ddp__nccl_pair *s = n->pairs[n->c->rank];
 	struct ddp__nccl_pair *r = n->pairs[n->c->size + n->c->rank];
 	int rc = 0;
 
 	while (s && r && s->first && r->first && !rc) {
-		rc = copy(n, s->first, r->first, e);
+		rc = pair_copy(n, s->first, r->first, e);
 		if (!rc) {
-			pop(s);
-			pop(r);
+			pair_pop(s);
+			pair_pop(r);
 		}
 	}
 	return rc;
@@ -326,8 +328,8 @@ int ddp__nccl_push(struct ddp__nccl *n, struct err *e)
 		return 0;
 	for (int i = 0; i < 2 * n->c->size && !rc; i++)
 		if (n->pairs[i] && n->pairs[i]->first)
-			rc = push_pair(n, n->pairs[i], e);
-	return rc ? rc : push_self(n, e);
+			rc = pair_push(n, n->pairs[i], e);
+	return rc ? rc : pair_push_self(n, e);
 }
 
 void ddp__nccl_pairs_free(struct ddp__nccl *n, int abort, int leave)

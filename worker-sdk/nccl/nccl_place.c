@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "worker-sdk/core/library.h"
+#include "worker-sdk/core/dynlib.h"
 
 /* 2.30.3 has a variable of its own for it */
 enum { MULTI_RANK_VERSION = 23003 };
 
-static int asked_to_share(void)
+static int place_is_shared(void)
 {
 	const char *share = getenv("DDP_NCCL_SHARE_GPU");
 
@@ -27,7 +27,7 @@ static int asked_to_share(void)
  * only: with an id for each process every rank is a host of its own, and they
  * talk through sockets. Slow, and meant for tests. NCCL reads these at its
  * first call, so they are set before. */
-static void set_to_share(const struct ddp__env *env)
+static void place_set_shared(const struct ddp__env *env)
 {
 	char id[96];
 
@@ -49,7 +49,7 @@ static void set_to_share(const struct ddp__env *env)
 static const char driver_name[] = "libcuda.so.1";
 
 /* The dynamic linker's list of what is installed. Without one: it may be. */
-static int is_listed(void)
+static int place_is_driver_listed(void)
 {
 	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC), found;
 	struct stat st;
@@ -72,25 +72,26 @@ static int is_listed(void)
 /* What is not listed the loader looks for in some folders, and each subfolder
  * of theirs for one kind of CPU or another: a hundred system calls of each of
  * many ranks, where hardly a CPU's job has it. So it is not asked in vain. */
-static int may_be_found(void)
+static int place_may_have_driver(void)
 {
 	char path[PATH_MAX];
 
 	return getenv("LD_LIBRARY_PATH") || dlsym(RTLD_DEFAULT, "cuInit") ||
-	       is_listed() ||
-	       ddp__library_programs(driver_name, path, sizeof(path));
+	       place_is_driver_listed() ||
+	       ddp__dynlib_program_path(driver_name, path, sizeof(path));
 }
 
 /* It stays loaded: libcudart asks for it by its name, and may not find it where
  * the program does. */
-static int has_driver(void)
+static int place_has_driver(void)
 {
-	return may_be_found() && ddp__library_find(driver_name, RTLD_LAZY);
+	return place_may_have_driver() &&
+	       ddp__dynlib_load(driver_name, RTLD_LAZY);
 }
 
 /* The kernel's boot and the bus address name a GPU, whatever a container calls
  * its host. NCCL, too, takes two parts of one GPU for the same. */
-static void name_gpu(struct ddp__nccl_place *p, const char *bus)
+static void place_name_gpu(struct ddp__nccl_place *p, const char *bus)
 {
 	char boot[40] = "";
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -102,8 +103,8 @@ static void name_gpu(struct ddp__nccl_place *p, const char *bus)
 	snprintf(p->gpu, sizeof(p->gpu), "%s %s", boot, bus);
 }
 
-static int choose_device(struct ddp__nccl_place *p, const struct ddp__env *env,
-			 struct err *e)
+static int place_choose_device(struct ddp__nccl_place *p,
+			       const struct ddp__env *env, struct err *e)
 {
 	const struct ddp__cuda *cu = p->cuda;
 	int n = ddp__cuda_devices(cu, e), current = 0, rc;
@@ -120,27 +121,27 @@ static int choose_device(struct ddp__nccl_place *p, const struct ddp__env *env,
 	rc = ddp__cuda_check(cu, cu->bus_id(bus, sizeof(bus), p->device),
 			     "cudaDeviceGetPCIBusId", e);
 	if (!rc)
-		name_gpu(p, bus);
+		place_name_gpu(p, bus);
 	return rc;
 }
 
-static int find(struct ddp__nccl_place *p, const struct ddp__env *env,
-		int brief, struct err *e)
+static int place_find(struct ddp__nccl_place *p, const struct ddp__env *env,
+		      int brief, struct err *e)
 {
 	int rc;
 
-	if (!has_driver() && brief)
+	if (!place_has_driver() && brief)
 		return err_set(e, ERR_SYSTEM,
 			       "no NVIDIA driver (libcuda.so.1) is installed "
 			       "on this host");
 	rc = ddp__cuda_load(&p->cuda, e);
 	if (!rc)
-		rc = choose_device(p, env, e);
+		rc = place_choose_device(p, env, e);
 	if (rc)
 		return rc;
-	p->share = asked_to_share();
+	p->share = place_is_shared();
 	if (p->share)
-		set_to_share(env);
+		place_set_shared(env);
 	rc = ddp__nccl_load(&p->nccl, e);
 	if (rc)
 		return rc;
@@ -156,7 +157,7 @@ void ddp__nccl_place_find(struct ddp__nccl_place *p, const struct ddp__env *env,
 	struct err why = ERR_INIT;
 
 	memset(p, 0, sizeof(*p));
-	if (find(p, env, brief, &why))
+	if (place_find(p, env, brief, &why))
 		snprintf(p->why, sizeof(p->why), "%.*s",
 			 (int)sizeof(p->why) - 1, why.text);
 }
@@ -169,7 +170,7 @@ void ddp__nccl_place_put(struct buf *b, const struct ddp__nccl_place *p)
 	buf_put_slice(b, SLICE_STR(p->why));
 }
 
-static void take(struct reader *r, char *out, size_t size)
+static void place_get_text(struct reader *r, char *out, size_t size)
 {
 	struct slice s = reader_slice(r);
 
@@ -188,8 +189,8 @@ int ddp__nccl_place_get(struct ddp__nccl_place *p, struct slice s,
 	reader_init(&r, s);
 	p->version = (int)reader_u32(&r);
 	p->share = reader_u8(&r);
-	take(&r, p->gpu, sizeof(p->gpu));
-	take(&r, p->why, sizeof(p->why));
+	place_get_text(&r, p->gpu, sizeof(p->gpu));
+	place_get_text(&r, p->why, sizeof(p->why));
 	if (!r.bad && !reader_left(&r))
 		return 0;
 	return err_set(e, ERR_PROTOCOL,
@@ -197,8 +198,8 @@ int ddp__nccl_place_get(struct ddp__nccl_place *p, struct slice s,
 		       "start all ranks with the same libddp");
 }
 
-static int say_cannot(int i, const struct ddp__nccl_place *p,
-		      const struct ddp__peers *peers, char *why)
+static int place_explain(int i, const struct ddp__nccl_place *p,
+			 const struct ddp__peers *peers, char *why)
 {
 	char name[DDP__NAME_MAX];
 
@@ -208,7 +209,7 @@ static int say_cannot(int i, const struct ddp__nccl_place *p,
 }
 
 /* Those with the same GPU come together, in order of rank. */
-static int by_gpu(const void *a, const void *b)
+static int place_compare_gpus(const void *a, const void *b)
 {
 	const struct ddp__nccl_place *p = *(struct ddp__nccl_place *const *)a;
 	const struct ddp__nccl_place *q = *(struct ddp__nccl_place *const *)b;
@@ -218,7 +219,8 @@ static int by_gpu(const void *a, const void *b)
 }
 
 /* 1 and two ranks that have the same GPU, and may not. */
-static int find_twice(const struct ddp__nccl_place *all, int n, int *a, int *b)
+static int place_find_shared_gpu(const struct ddp__nccl_place *all, int n,
+				 int *a, int *b)
 {
 	const struct ddp__nccl_place **order = malloc((size_t)n *
 						      sizeof(*order));
@@ -228,7 +230,7 @@ static int find_twice(const struct ddp__nccl_place *all, int n, int *a, int *b)
 		return 0; /* NCCL will say so */
 	for (int i = 0; i < n; i++)
 		order[i] = &all[i];
-	qsort(order, (size_t)n, sizeof(*order), by_gpu);
+	qsort(order, (size_t)n, sizeof(*order), place_compare_gpus);
 	for (int i = 1; i < n && !found; i++) {
 		if (strcmp(order[i - 1]->gpu, order[i]->gpu) ||
 		    (order[i - 1]->share && order[i]->share))
@@ -250,7 +252,7 @@ int ddp__nccl_agree(const struct ddp__nccl_place *all, int n,
 	why[0] = '\0';
 	for (int i = 0; i < n; i++)
 		if (all[i].why[0])
-			return say_cannot(i, &all[i], peers, why);
+			return place_explain(i, &all[i], peers, why);
 	for (int i = 1; i < n; i++) {
 		if (all[i].version == all[0].version)
 			continue;
@@ -260,7 +262,7 @@ int ddp__nccl_agree(const struct ddp__nccl_place *all, int n,
 			 peers->name(peers->owner, 0, two), all[0].version);
 		return 0;
 	}
-	if (!find_twice(all, n, &a, &b))
+	if (!place_find_shared_gpu(all, n, &a, &b))
 		return 1;
 	snprintf(why, ERR_TEXT_MAX,
 		 "%s and %s have the same GPU (%s), and NCCL wants one for "

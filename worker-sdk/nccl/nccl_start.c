@@ -10,7 +10,7 @@
 /* One root serves that many ranks; more of them come with more roots. */
 enum { RANKS_A_ROOT = 128, LEAVE_MS = 5000 };
 
-static int no_memory(struct err *e)
+static int nccl_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "ddp_init (NCCL): no memory");
 }
@@ -26,9 +26,9 @@ void ddp__nccl_configure(struct ddp__nccl_config *config)
 /* ---- the agreement */
 
 /* Everybody's record in so many bytes; 1: somebody's is longer. */
-static int gather_records(struct ddp_comm *c, const struct buf *record,
-			  size_t size, struct ddp__nccl_place *all,
-			  struct err *e)
+static int nccl_gather_records(struct ddp_comm *c, const struct buf *record,
+			       size_t size, struct ddp__nccl_place *all,
+			       struct err *e)
 {
 	struct ddp__call call = {.kind = DDP__INIT,
 				 .type = DDP_U8,
@@ -42,7 +42,7 @@ static int gather_records(struct ddp_comm *c, const struct buf *record,
 
 	buf_put_slice(&own, SLICE(record->data, record->len));
 	if (!flat || record->failed || own.failed) {
-		rc = no_memory(e);
+		rc = nccl_no_memory(e);
 		goto out;
 	}
 	memcpy(me, own.data, own.len < size ? own.len : size);
@@ -66,27 +66,28 @@ out:
 /* Every rank's place, through the cpu's communicator: microseconds, so that a
  * job without GPUs starts no later for it. That there is no driver is soon
  * said; only where somebody has more to say everybody is asked for it. */
-static int gather_places(struct ddp_comm *c, const struct ddp__nccl_place *mine,
-			 struct ddp__nccl_place *all, struct err *e)
+static int nccl_gather_places(struct ddp_comm *c,
+			      const struct ddp__nccl_place *mine,
+			      struct ddp__nccl_place *all, struct err *e)
 {
 	struct buf record = BUF_INIT(DDP__PLACE_MAX);
 	int rc;
 
 	ddp__nccl_place_put(&record, mine);
-	rc = gather_records(c, &record, DDP__PLACE_BRIEF, all, e);
+	rc = nccl_gather_records(c, &record, DDP__PLACE_BRIEF, all, e);
 	if (rc > 0)
-		rc = gather_records(c, &record, DDP__PLACE_MAX, all, e);
+		rc = nccl_gather_records(c, &record, DDP__PLACE_MAX, all, e);
 	buf_release(&record);
 	return rc;
 }
 
 /* 1: all can; 0: not, and it need not be; or an error. */
-static int agree(struct ddp_comm *c, const char *wish,
-		 struct ddp__nccl_place *mine, struct err *e)
+static int nccl_agree(struct ddp_comm *c, const char *wish,
+		      struct ddp__nccl_place *mine, struct err *e)
 {
 	struct ddp__nccl_place *all = calloc((size_t)c->size, sizeof(*all));
 	char why[ERR_TEXT_MAX];
-	int rc = all ? gather_places(c, mine, all, e) : no_memory(e);
+	int rc = all ? nccl_gather_places(c, mine, all, e) : nccl_no_memory(e);
 
 	if (!rc)
 		rc = ddp__nccl_agree(all, c->size, &c->peers, why);
@@ -104,7 +105,7 @@ static int agree(struct ddp_comm *c, const char *wish,
 
 /* ---- meeting */
 
-static int roots_of(const struct ddp__nccl *n, int size)
+static int nccl_roots(const struct ddp__nccl *n, int size)
 {
 	if (!n->lib->init_scalable || n->lib->version < DDP__NCCL_SCALABLE ||
 	    size <= RANKS_A_ROOT)
@@ -115,14 +116,14 @@ static int roots_of(const struct ddp__nccl *n, int size)
 /* Each root's id, made by a rank of its own, is everybody's. That a rank gives
  * its value here, an empty one or not, is also how the others know that it has
  * come: only then does NCCL begin. */
-static int exchange_ids(struct ddp__nccl *n, const struct ddp__exchange *x,
-			struct ddp__nccl_id *ids, int roots, struct err *e)
+static int nccl_exchange_ids(struct ddp__nccl *n, const struct ddp__exchange *x,
+			     struct ddp__nccl_id *ids, int roots, struct err *e)
 {
 	struct ddp_comm *c = n->c;
 	struct slice *values = calloc((size_t)c->size, sizeof(*values));
 	struct slice mine = {"", 0};
 	struct ddp__nccl_id id;
-	int rc = values ? 0 : no_memory(e), found = 0;
+	int rc = values ? 0 : nccl_no_memory(e), found = 0;
 
 	for (int i = 0; i < roots && !rc; i++) {
 		if ((long)i * c->size / roots != c->rank)
@@ -149,17 +150,17 @@ static int exchange_ids(struct ddp__nccl *n, const struct ddp__exchange *x,
 	return rc;
 }
 
-static int connect_ranks(struct ddp__nccl *n, const struct ddp__exchange *x,
-			 struct err *e)
+static int nccl_connect_ranks(struct ddp__nccl *n,
+			      const struct ddp__exchange *x, struct err *e)
 {
-	int roots = roots_of(n, n->c->size), rc;
+	int roots = nccl_roots(n, n->c->size), rc;
 	struct ddp__nccl_id *ids = calloc((size_t)roots, sizeof(*ids));
 	struct ddp__nccl_config config;
 
 	if (!ids)
-		return no_memory(e);
+		return nccl_no_memory(e);
 	ddp__nccl_configure(&config);
-	rc = exchange_ids(n, x, ids, roots, e);
+	rc = nccl_exchange_ids(n, x, ids, roots, e);
 	if (!rc) {
 		rc = roots > 1 ? n->lib->init_scalable(&n->comm, n->c->size,
 						       n->c->rank, roots, ids,
@@ -173,7 +174,7 @@ static int connect_ranks(struct ddp__nccl *n, const struct ddp__exchange *x,
 }
 
 /* Streams, events and a byte of memory. */
-static int furnish(struct ddp__nccl *n, struct err *e)
+static int nccl_make_resources(struct ddp__nccl *n, struct err *e)
 {
 	const struct ddp__cuda *cu = n->cuda;
 	int least = 0, greatest = 0, rc;
@@ -195,13 +196,13 @@ static int furnish(struct ddp__nccl *n, struct err *e)
 	return rc;
 }
 
-static struct ddp__nccl *state_new(struct ddp_comm *c, struct ddp_comm *host,
-				   struct err *e)
+static struct ddp__nccl *nccl_state_new(struct ddp_comm *c,
+					struct ddp_comm *host, struct err *e)
 {
 	struct ddp__nccl *n = calloc(1, sizeof(*n));
 
 	if (!n) {
-		no_memory(e);
+		nccl_no_memory(e);
 		return NULL;
 	}
 	n->c = c;
@@ -211,7 +212,7 @@ static struct ddp__nccl *state_new(struct ddp_comm *c, struct ddp_comm *host,
 	return n;
 }
 
-int ddp__nccl_rise(struct ddp_comm *c, const struct ddp__exchange *x,
+int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 		   const char *wish, struct ddp_comm **out, struct err *e)
 {
 	struct ddp__nccl_place mine;
@@ -220,7 +221,7 @@ int ddp__nccl_rise(struct ddp_comm *c, const struct ddp__exchange *x,
 	int rc;
 
 	ddp__nccl_place_find(&mine, &c->world->env, !strcmp(wish, "auto"));
-	rc = agree(c, wish, &mine, e);
+	rc = nccl_agree(c, wish, &mine, e);
 	if (rc <= 0)
 		return rc;
 	/* not before: it takes time, and some of the GPU's memory */
@@ -230,18 +231,18 @@ int ddp__nccl_rise(struct ddp_comm *c, const struct ddp__exchange *x,
 		return rc;
 	up = ddp__comm_new(c->world);
 	if (!up)
-		return no_memory(e);
+		return nccl_no_memory(e);
 	up->rank = c->rank;
 	up->size = c->size;
-	n = state_new(up, c, e);
+	n = nccl_state_new(up, c, e);
 	if (!n)
 		return e->code; /* ddp_finalize frees up */
 	n->cuda = mine.cuda;
 	n->lib = mine.nccl;
 	n->device = mine.device;
-	rc = connect_ranks(n, x, e);
+	rc = nccl_connect_ranks(n, x, e);
 	if (!rc)
-		rc = furnish(n, e);
+		rc = nccl_make_resources(n, e);
 	if (rc) {
 		ddp__nccl_abort(up, e);
 		n->host = NULL; /* c stays the caller's */
@@ -254,14 +255,14 @@ int ddp__nccl_rise(struct ddp_comm *c, const struct ddp__exchange *x,
 /* ---- groups */
 
 /* The cpu's communicator that goes with a group. */
-static int start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
-		      struct err *e)
+static int nccl_start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
+			   struct err *e)
 {
 	struct ddp_comm *c = n->c, *h = ddp__comm_new(c->world);
 	size_t size = (size_t)c->size * sizeof(int);
 
 	if (!h)
-		return no_memory(e);
+		return nccl_no_memory(e);
 	n->host = h;
 	h->backend = &ddp__cpu;
 	h->rank = c->rank;
@@ -270,13 +271,13 @@ static int start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
 	h->id = c->id;
 	h->ranks = malloc(size);
 	if (!h->ranks)
-		return no_memory(e);
+		return nccl_no_memory(e);
 	memcpy(h->ranks, c->ranks, size);
 	return h->size > 1 ? ddp__cpu.start(h, x, e) : 0;
 }
 
 /* All of the parent's ranks are in ncclCommSplit, those without a group too. */
-static int split_nccl(struct ddp__nccl *p, int color, int key, void **comm,
+static int nccl_split(struct ddp__nccl *p, int color, int key, void **comm,
 		      struct err *e)
 {
 	int rc = p->lib->split(p->comm, color, key, comm, NULL);
@@ -296,10 +297,10 @@ int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
 	int before = ddp__nccl_device(p), rc;
 	void *comm = NULL;
 
-	rc = split_nccl(p, color, key, &comm, e);
+	rc = nccl_split(p, color, key, &comm, e);
 	if (rc || !group)
 		goto out;
-	n = state_new(group, NULL, e);
+	n = nccl_state_new(group, NULL, e);
 	if (!n) {
 		rc = e->code;
 		goto out;
@@ -308,9 +309,9 @@ int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
 	n->lib = p->lib;
 	n->device = p->device;
 	n->comm = comm;
-	rc = start_host(n, x, e);
+	rc = nccl_start_host(n, x, e);
 	if (!rc)
-		rc = furnish(n, e);
+		rc = nccl_make_resources(n, e);
 	if (rc)
 		ddp__nccl_stop(group);
 out:
@@ -322,7 +323,7 @@ out:
 
 /* Leaves together with nobody: NCCL's own end waits for what is in its streams,
  * and on a host for the others, so it gets a while and no more. */
-static int leave(struct ddp__nccl *n)
+static int nccl_leave(struct ddp__nccl *n)
 {
 	uint64_t end = clock_ms() + LEAVE_MS;
 	int state = DDP__NCCL_IN_PROGRESS;
@@ -338,7 +339,7 @@ static int leave(struct ddp__nccl *n)
 	return n->lib->destroy(n->comm) ? -1 : 0;
 }
 
-static void drop_events(struct ddp__nccl *n)
+static void nccl_free_events(struct ddp__nccl *n)
 {
 	const struct ddp__cuda *cu = n->cuda;
 
@@ -353,7 +354,7 @@ static void drop_events(struct ddp__nccl *n)
 }
 
 /* It may be gone already: in ddp_finalize communicators go one by one. */
-static void free_host(struct ddp__nccl *n)
+static void nccl_free_host(struct ddp__nccl *n)
 {
 	struct ddp_comm *at = n->c->world->comms;
 
@@ -372,16 +373,16 @@ void ddp__nccl_stop(struct ddp_comm *c)
 		return;
 	before = n->cuda ? ddp__nccl_device(n) : 0;
 	ddp__nccl_pairs_free(n, 0, n->dead);
-	if (n->comm && !n->dead && leave(n))
+	if (n->comm && !n->dead && nccl_leave(n))
 		n->dead = 1;
 	/* cudaFree waits for the device, which a kernel may spin on for ever */
 	if (n->token && !n->dead)
 		n->cuda->free(n->token);
 	if (n->cuda) {
-		drop_events(n);
+		nccl_free_events(n);
 		n->cuda->set_device(before);
 	}
-	free_host(n);
+	nccl_free_host(n);
 	free(n);
 	c->state = NULL;
 }
@@ -394,7 +395,7 @@ void ddp__nccl_abort(struct ddp_comm *c, const struct err *why)
 	if (n->dead)
 		return;
 	n->dead = 1;
-	ddp__watch_tell(c, why);
+	ddp__watch_publish(c, why);
 	if (!n->lib)
 		return;
 	before = ddp__nccl_device(n);

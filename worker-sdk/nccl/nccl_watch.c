@@ -33,8 +33,8 @@ uint64_t ddp__watch_ns(const struct ddp__watch *w)
 	return clock_ns() - w->begun;
 }
 
-static char *key_of(const struct ddp_comm *c, const char *what, int rank,
-		    char out[128])
+static char *watch_key(const struct ddp_comm *c, const char *what, int rank,
+		       char out[128])
 {
 	snprintf(out, 128, "ddp/%u/nccl/%s/%s/%d", c->world->joined, c->name,
 		 what, rank);
@@ -42,13 +42,13 @@ static char *key_of(const struct ddp_comm *c, const char *what, int rank,
 }
 
 /* One for the whole world: whatever ended it, all of it is over. */
-static char *end_key(const struct ddp_comm *c, char out[128])
+static char *watch_end_key(const struct ddp_comm *c, char out[128])
 {
 	snprintf(out, 128, "ddp/%u/nccl/end", c->world->joined);
 	return out;
 }
 
-void ddp__watch_tell(struct ddp_comm *c, const struct err *why)
+void ddp__watch_publish(struct ddp_comm *c, const struct err *why)
 {
 	struct ddp__kv *kv = c->world->kv;
 	struct slice now, text = SLICE_STR(why->text);
@@ -56,17 +56,17 @@ void ddp__watch_tell(struct ddp_comm *c, const struct err *why)
 	char key[128];
 
 	/* the first reason stays */
-	kv->ops->compare_set(kv, SLICE_STR(end_key(c, key)), SLICE("", 0), text,
-			     &now, &ignored);
+	kv->ops->compare_set(kv, SLICE_STR(watch_end_key(c, key)), SLICE("", 0),
+			     text, &now, &ignored);
 }
 
-static int has_ended(struct ddp__watch *w, struct err *e)
+static int watch_has_ended(struct ddp__watch *w, struct err *e)
 {
 	struct ddp__kv *kv = w->c->world->kv;
 	struct err why = ERR_INIT;
 	struct slice text;
 	char key[128];
-	int rc = kv->ops->get(kv, SLICE_STR(end_key(w->c, key)), 0, &text,
+	int rc = kv->ops->get(kv, SLICE_STR(watch_end_key(w->c, key)), 0, &text,
 			      &why);
 
 	if (rc > 0)
@@ -80,11 +80,11 @@ static int has_ended(struct ddp__watch *w, struct err *e)
 }
 
 /* One rank at a time: that the round is over is said of any of them. */
-static int ask(struct ddp__watch *w, struct err *e)
+static int watch_ask_store(struct ddp__watch *w, struct err *e)
 {
 	struct ddp_comm *c = w->c;
 	struct err why = ERR_INIT;
-	int rc = has_ended(w, e);
+	int rc = watch_has_ended(w, e);
 
 	if (rc || c->size < 2)
 		return rc;
@@ -96,8 +96,8 @@ static int ask(struct ddp__watch *w, struct err *e)
 }
 
 /* ", rank 2 on h1 is in barrier #4"; of more than NAMED_MAX only the count. */
-static void name_late(struct ddp_comm *c, int r, int nth, struct slice in,
-		      char *out, size_t size)
+static void watch_name_late(struct ddp_comm *c, int r, int nth, struct slice in,
+			    char *out, size_t size)
 {
 	char name[DDP__NAME_MAX], last[FLIGHT_TEXT_MAX] = "";
 	size_t at = strlen(out);
@@ -120,8 +120,8 @@ static void name_late(struct ddp_comm *c, int r, int nth, struct slice in,
 
 /* Every rank that gives up writes what it was in; who wrote something else, or
  * nothing for a while, is to be looked at. seen: size bytes, of who wrote. */
-static int look_round(struct ddp__watch *w, char *seen, int *late, char *out,
-		      size_t size)
+static int watch_check_ranks(struct ddp__watch *w, char *seen, int *late,
+			     char *out, size_t size)
 {
 	struct ddp_comm *c = w->c;
 	struct ddp__kv *kv = c->world->kv;
@@ -135,7 +135,7 @@ static int look_round(struct ddp__watch *w, char *seen, int *late, char *out,
 
 		if (seen[r])
 			continue;
-		rc = kv->ops->get(kv, SLICE_STR(key_of(c, "in", r, key)), 0,
+		rc = kv->ops->get(kv, SLICE_STR(watch_key(c, "in", r, key)), 0,
 				  &in, &ignored);
 		if (rc < 0 && rc != ERR_TIMEOUT)
 			return -1; /* the round is over: nothing more to see */
@@ -143,12 +143,12 @@ static int look_round(struct ddp__watch *w, char *seen, int *late, char *out,
 		missing += rc <= 0;
 		if (rc > 0 && (in.len != strlen(w->what) ||
 			       memcmp(in.data, w->what, in.len)))
-			name_late(c, r, (*late)++, in, out, size);
+			watch_name_late(c, r, (*late)++, in, out, size);
 	}
 	return missing;
 }
 
-static void find_late(struct ddp__watch *w, char *out, size_t size)
+static void watch_find_late(struct ddp__watch *w, char *out, size_t size)
 {
 	struct ddp_comm *c = w->c;
 	struct ddp__kv *kv = c->world->kv;
@@ -160,26 +160,26 @@ static void find_late(struct ddp__watch *w, char *out, size_t size)
 	out[0] = '\0';
 	if (!seen)
 		return;
-	kv->ops->set(kv, SLICE_STR(key_of(c, "in", c->rank, key)),
+	kv->ops->set(kv, SLICE_STR(watch_key(c, "in", c->rank, key)),
 		     SLICE_STR(w->what), &ignored);
-	while ((missing = look_round(w, seen, &late, out, size)) > 0 &&
+	while ((missing = watch_check_ranks(w, seen, &late, out, size)) > 0 &&
 	       clock_ns() < end)
 		nanosleep(&(struct timespec){0, 20 * (long)MS}, NULL);
 	for (int r = 0; r < c->size && missing > 0; r++)
 		if (!seen[r])
-			name_late(c, r, late++, SLICE("", 0), out, size);
+			watch_name_late(c, r, late++, SLICE("", 0), out, size);
 	free(seen);
 	if (late > NAMED_MAX)
 		snprintf(out + strlen(out), size - strlen(out),
 			 " and %d more ranks", late - NAMED_MAX);
 }
 
-static int too_late(struct ddp__watch *w, struct err *e)
+static int watch_timeout_error(struct ddp__watch *w, struct err *e)
 {
 	double waited = (double)ddp__watch_ns(w) / 1e9;
 	char who[700];
 
-	find_late(w, who, sizeof(who));
+	watch_find_late(w, who, sizeof(who));
 	return err_set(e, ERR_TIMEOUT, "%s: not done after %.1f s%s%s",
 		       w->what, waited, who[0] ? ": " : "", who);
 }
@@ -191,9 +191,9 @@ int ddp__watch_pause(struct ddp__watch *w, struct err *e)
 	int rc;
 
 	if (limit >= 0 && waited / MS >= (uint64_t)limit)
-		return too_late(w, e);
+		return watch_timeout_error(w, e);
 	if (now >= w->next) {
-		rc = ask(w, e);
+		rc = watch_ask_store(w, e);
 		w->pause = w->pause * 2 < ASK_MAX ? w->pause * 2 : ASK_MAX;
 		w->next = clock_ns() + w->pause;
 		return rc;

@@ -1,4 +1,4 @@
-/* spans.c: many arrays broadcast in few calls. */
+/* broadcast_list.c: many arrays broadcast in few calls. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,13 @@
  * what goes together root's digest is the end. */
 enum { SMALL = 64 << 10, TOGETHER = 1 << 20, DIGEST = sizeof(uint64_t) };
 
-static size_t size_of(const struct ddp_span *s)
+static size_t broadcast_list_bytes(const struct ddp_span *s)
 {
 	return s->count * ddp_type_size(s->type);
 }
 
-static int check(const ddp_comm *c, const struct ddp_span *spans, int n,
-		 int root)
+static int broadcast_list_check(const ddp_comm *c, const struct ddp_span *spans,
+				int n, int root)
 {
 	struct err *e = ddp__last_error();
 	int rc = ddp__check_comm(c, "ddp_broadcast_spans", e);
@@ -46,21 +46,22 @@ static int check(const ddp_comm *c, const struct ddp_span *spans, int n,
 }
 
 /* How many spans from the first on go together, and their bytes. */
-static int take(const struct ddp_span *s, int n, size_t *bytes)
+static int broadcast_list_batch(const struct ddp_span *s, int n, size_t *bytes)
 {
 	int k = 0;
 
 	*bytes = 0;
-	while (k < n && size_of(&s[k]) <= SMALL &&
-	       *bytes + size_of(&s[k]) <= TOGETHER)
-		*bytes += size_of(&s[k++]);
+	while (k < n && broadcast_list_bytes(&s[k]) <= SMALL &&
+	       *bytes + broadcast_list_bytes(&s[k]) <= TOGETHER)
+		*bytes += broadcast_list_bytes(&s[k++]);
 	return k;
 }
 
-static void move(const struct ddp_span *s, int n, char *room, int out)
+static void broadcast_list_pack(const struct ddp_span *s, int n, char *room,
+				int out)
 {
 	for (int i = 0; i < n; i++) {
-		size_t size = size_of(&s[i]);
+		size_t size = broadcast_list_bytes(&s[i]);
 
 		if (size && out)
 			memcpy(s[i].data, room, size);
@@ -70,7 +71,7 @@ static void move(const struct ddp_span *s, int n, char *room, int out)
 	}
 }
 
-static uint64_t digest(const struct ddp_span *s, int n)
+static uint64_t broadcast_list_digest(const struct ddp_span *s, int n)
 {
 	uint64_t d = (uint64_t)n;
 
@@ -80,15 +81,16 @@ static uint64_t digest(const struct ddp_span *s, int n)
 }
 
 /* The n from the first one on, in one call, through room. */
-static int pass(struct ddp_comm *c, const struct ddp_span *spans, int first,
-		int n, size_t bytes, char *room, int root)
+static int broadcast_list_send(struct ddp_comm *c, const struct ddp_span *spans,
+			       int first, int n, size_t bytes, char *room,
+			       int root)
 {
 	const struct ddp_span *s = spans + first;
-	uint64_t mine = digest(s, n);
+	uint64_t mine = broadcast_list_digest(s, n);
 	int rc;
 
 	if (c->rank == root) {
-		move(s, n, room, 0);
+		broadcast_list_pack(s, n, room, 0);
 		memcpy(room + bytes, &mine, DIGEST);
 	}
 	rc = ddp_broadcast(c, room, bytes + DIGEST, DDP_U8, root);
@@ -102,14 +104,14 @@ static int pass(struct ddp_comm *c, const struct ddp_span *spans, int first,
 			       "root, than on rank %d: all ranks must give the "
 			       "same",
 			       first, first + n - 1, root, c->rank);
-	move(s, n, room, 1);
+	broadcast_list_pack(s, n, room, 1);
 	return 0;
 }
 
 int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 			int root)
 {
-	int rc = check(c, spans, n, root), here, k;
+	int rc = broadcast_list_check(c, spans, n, root), here, k;
 	char *room = NULL;
 	size_t bytes;
 
@@ -117,7 +119,7 @@ int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 		return rc;
 	here = c->backend == &ddp__cpu; /* else memory is not ours to touch */
 	for (int i = 0; i < n && !rc; i += k) {
-		k = here ? take(spans + i, n - i, &bytes) : 0;
+		k = here ? broadcast_list_batch(spans + i, n - i, &bytes) : 0;
 		if (k < 2) {
 			k = 1;
 			rc = ddp_broadcast(c, spans[i].data, spans[i].count,
@@ -129,7 +131,7 @@ int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 		if (!room)
 			return err_set(ddp__last_error(), -ENOMEM,
 				       "ddp_broadcast_spans: no memory");
-		rc = pass(c, spans, i, k, bytes, room, root);
+		rc = broadcast_list_send(c, spans, i, k, bytes, room, root);
 	}
 	free(room);
 	return rc;

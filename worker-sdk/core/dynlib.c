@@ -1,6 +1,6 @@
-/* library.c: dlopen with a text for people. It searches as for who calls it:
+/* dynlib.c: dlopen with a text for people. It searches as for who calls it:
  * the program's DT_RPATH is in that, its DT_RUNPATH is not (man 8 ld.so). */
-#include "worker-sdk/core/library.h"
+#include "worker-sdk/core/dynlib.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* "libx.so.2, libx.so, /opt/libx.so" */
-static void list(const char *const *names, char *out, size_t size)
+static void dynlib_join_names(const char *const *names, char *out, size_t size)
 {
 	size_t at = 0;
 
@@ -22,7 +22,7 @@ static void list(const char *const *names, char *out, size_t size)
 }
 
 /* To be freed; NULL: it is not known. */
-static Dl_serinfo *programs_folders(void)
+static Dl_serinfo *dynlib_program_directories(void)
 {
 	void *program = dlopen(NULL, RTLD_LAZY);
 	Dl_serinfo size, *all = NULL;
@@ -41,9 +41,10 @@ static Dl_serinfo *programs_folders(void)
 	return all;
 }
 
-const char *ddp__library_programs(const char *name, char *out, size_t size)
+const char *ddp__dynlib_program_path(const char *name, char *out, size_t size)
 {
-	Dl_serinfo *all = strchr(name, '/') ? NULL : programs_folders();
+	Dl_serinfo *all =
+		strchr(name, '/') ? NULL : dynlib_program_directories();
 	int found = 0, n;
 
 	for (unsigned i = 0; all && i < all->dls_cnt && !found; i++) {
@@ -55,27 +56,27 @@ const char *ddp__library_programs(const char *name, char *out, size_t size)
 	return found ? out : NULL;
 }
 
-void *ddp__library_find(const char *name, int flags)
+void *ddp__dynlib_load(const char *name, int flags)
 {
 	void *library = dlopen(name, RTLD_LOCAL | flags);
 	char path[PATH_MAX];
 
 	/* what is loaded already is known by its name, wherever it was */
 	if (!library && !(flags & RTLD_NOLOAD) &&
-	    ddp__library_programs(name, path, sizeof(path)))
+	    ddp__dynlib_program_path(name, path, sizeof(path)))
 		library = dlopen(path, RTLD_LOCAL | flags);
 	return library;
 }
 
-void *ddp__library_open(const char *variable, const char *const *names,
-			int flags, struct err *e)
+void *ddp__dynlib_open(const char *variable, const char *const *names,
+		       int flags, struct err *e)
 {
 	const char *given = getenv(variable), *path, *why;
 	char all[256];
 	void *library;
 
 	if (given && given[0]) {
-		library = ddp__library_find(given, RTLD_NOW | flags);
+		library = ddp__dynlib_load(given, RTLD_NOW | flags);
 		/* once more, for its words */
 		why = library || dlopen(given, RTLD_NOW | flags) ?
 			      NULL : dlerror();
@@ -87,12 +88,12 @@ void *ddp__library_open(const char *variable, const char *const *names,
 		return library;
 	}
 	for (int i = 0; names[i]; i++) {
-		library = ddp__library_find(names[i], RTLD_NOW | flags);
+		library = ddp__dynlib_load(names[i], RTLD_NOW | flags);
 		if (library)
 			return library;
 	}
 	path = getenv("LD_LIBRARY_PATH");
-	list(names, all, sizeof(all));
+	dynlib_join_names(names, all, sizeof(all));
 	err_set(e, ERR_SYSTEM,
 		"none of %s is found (LD_LIBRARY_PATH is '%.200s'): install "
 		"it, or add its folder to LD_LIBRARY_PATH, or set %s to it",
@@ -100,7 +101,7 @@ void *ddp__library_open(const char *variable, const char *const *names,
 	return NULL;
 }
 
-void ddp__library_path(void *library, char *out, size_t size)
+void ddp__dynlib_path(void *library, char *out, size_t size)
 {
 	struct link_map *map = NULL;
 
