@@ -90,8 +90,8 @@ static int toy_from_ddp(int r, struct err *e)
 }
 
 /* Unless all ranks come with 0 all fail, and the lowest that has an error says
- * it: the others wait until it is gone, so that the launcher shows its words.
- */
+ * it: the others wait until it is gone, so that the launcher shows its
+ * words. */
 static int toy_agree(struct toy *t, int r, struct err *e)
 {
 	int32_t who = r < 0 ? t->rank : INT32_MAX;
@@ -353,8 +353,10 @@ static int toy_parse(struct toy *t, int argc, char **argv, struct err *e)
 	if (r < 0)
 		return r;
 	if (r < argc)
-		return err_set(e, ERR_USAGE, "unexpected argument '%s'; all is "
-			       "said by options, see --help", argv[r]);
+		return err_set(e, ERR_USAGE,
+			       "unexpected argument '%s': this "
+			       "program only takes options, see --help",
+			       argv[r]);
 	if (t->data && !*t->data)
 		t->data = NULL;
 	t->ops = ops_find(t->device, e);

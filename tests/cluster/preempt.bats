@@ -96,11 +96,11 @@ take_nodes() {
 	await batch.log 'SIGTERM: stopping 2 workers'
 	cat <&6 >>seen 3>&- 4>&- 6>&- &
 	reader=$!
-	await batch.log '^(\[0\] )?asked to stop: ended after step [0-9]+'
+	await batch.log '^(\[0\] )?stopped on request after step [0-9]+'
 	last=${line##*step } last=${last%%;*}
 	await seen "^{\"step\":$last,"
 	await batch.log "^ddprun: Slurm's job $job was preempted: it is requeued\$"
-	await batch.log '^(\[0\] )?going on from .*two.ckpt after epoch'
+	await batch.log '^(\[0\] )?resuming from .*two.ckpt after epoch'
 	await batch.log '^batch: 0$'
 	kill $reader
 	wait $reader || true

@@ -38,7 +38,7 @@ near() {
 	expect 0 job 2 resnet $common --steps 3 --log-dir one --checkpoint one.ckpt
 	expect 0 job 2 resnet $common --steps 1 --log-dir two --checkpoint two.ckpt
 	expect 0 job 2 resnet $common --steps 3 --log-dir two --checkpoint two.ckpt --resume
-	has "$out" 'going on from two.ckpt after epoch 0 and 8 samples, step 1'
+	has "$out" 'resuming from two.ckpt after epoch 0 and 8 samples, step 1'
 	run ! grep 'what changes' <<<"$out"
 	cmp <(losses one) <(losses two)
 	cmp one.ckpt two.ckpt
@@ -64,11 +64,11 @@ near() {
 	expect 0 mnist_mlp --data data --epochs 3 --checkpoint three
 	# k.2 is what three epochs leave, but for how long they took
 	expect 0 mnist_mlp --data data --epochs 5 --resume k.2
-	has "$out" 'going on from k.2 after epoch 3, step 30'
+	has "$out" 'resuming from k.2 after epoch 3, step 30'
 	truncate -s -100 k
 	expect 0 mnist_mlp --data data --epochs 5 --checkpoint k --keep 3 --resume auto
 	has "$err" 'warning: .*k.*(truncated|ends)'
-	has "$out" 'going on from k.1 after epoch 4'
+	has "$out" 'resuming from k.1 after epoch 4'
 	[ "$(ls k*)" = $'k\nk.1\nk.2' ]
 	for i in k k.1 k.2; do
 		truncate -s 100 $i
@@ -102,7 +102,7 @@ fi
 exec mnist_mlp --data data --epochs 6 --log-dir two --checkpoint c
 SH
 	expect 0 "$DDPRUN" --standalone --max-restarts 1 --nproc-per-node 1 sh flaky.sh
-	has "$out" 'going on from c after epoch 2, step 20'
+	has "$out" 'resuming from c after epoch 2, step 20'
 	cmp <(losses one) <(losses two)
 }
 

@@ -103,5 +103,5 @@ same() { # PART: what gpu_ops compares
 @test "--conv direct is refused on a GPU" {
 	host_twin
 	expect 2 resnet --device cuda --synthetic --steps 1 --conv direct
-	has "$err" '^resnet: --conv direct is of CPUs: .*--device cpu'
+	has "$err" '^resnet: --conv direct only applies to CPUs: .*--device cpu'
 }

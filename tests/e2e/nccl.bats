@@ -144,7 +144,7 @@ fake_cuda() {
 	expect 0 mnist_mlp --epochs 0 --device cpu --backend auto
 	expect 0 mnist_ae --epochs 0 --device cpu --backend cpu
 	expect 2 mnist_mlp --epochs 0 --device cpu --backend nccl
-	has "$err" '--backend nccl does not reach what --device cpu computes; use cpu or auto'
+	has "$err" '--backend nccl cannot reduce what --device cpu computes; use cpu or auto'
 	[ ! -e looked ]
 }
 

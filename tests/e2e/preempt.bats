@@ -48,12 +48,12 @@ read_to() {
 	kill $reader
 	wait $reader || true
 	exec 6>&-
-	has "$out" '^asked to stop: ended after step [0-9]+; --resume goes on from two.ckpt$'
+	has "$out" '^stopped on request after step [0-9]+; --resume continues from two.ckpt$'
 	[ -z "$err" ]
 	rm two/metrics.jsonl
 	expect 0 mnist_mlp $common --log-dir two --checkpoint two.ckpt --resume
-	has "$out" 'going on from two.ckpt after epoch [0-9]+( and [0-9]+ samples)?, step [0-9]+'
-	# what is left are the last steps of the run in one go, and its end
+	has "$out" 'resuming from two.ckpt after epoch [0-9]+( and [0-9]+ samples)?, step [0-9]+'
+	# the rest are the last steps of the uninterrupted run, and its end
 	[ "$(losses two | wc -l)" -ge 100 ]
 	cmp <(losses one | tail -n "$(losses two | wc -l)") <(losses two)
 	cmp one.ckpt two.ckpt
@@ -71,10 +71,10 @@ read_to() {
 			kill -TERM "$(<rank1)"
 		fi
 		finish job 143
-		has "$out" 'asked to stop: ended after step'
+		has "$out" 'stopped on request after step'
 		[ -f c.ckpt ]
 	done
-	has "$out" 'going on from c.ckpt after epoch'
+	has "$out" 'resuming from c.ckpt after epoch'
 }
 
 @test "without a checkpoint SIGTERM ends a run at once" {
@@ -134,12 +134,12 @@ SH
 	for n in 1 2; do
 		expect 1 "$DDPRUN" --standalone --nproc-per-node $n \
 			mnist_mlp --data data --init-from weights
-		has "$out$err" 'mnist_mlp: .*the loss is -?nan at step 1: training has come apart, first in the weights or the output of layer 2; try a --lr smaller than 0.001'
-		run ! grep -E 'rank 1: .*come apart' <<<"$out$err"
+		has "$out$err" 'mnist_mlp: .*the loss is -?nan at step 1: training has diverged, first in the weights or the output of layer 2; try a --lr smaller than 0.001'
+		run ! grep -E 'rank 1: .*diverged' <<<"$out$err"
 	done
-	# a rate that is far too high: numbers that are too large for the loss
+	# a rate that is far too high overflows the loss
 	expect 1 mnist_ae --data data --lr 1e6 --epochs 20
-	has "$err" 'the loss is (inf|-?nan) at step [2-9]: training has come apart, (first in the weights|in the loss itself)'
+	has "$err" 'the loss is (inf|-?nan) at step [2-9]: training has diverged, (first in the weights|in the loss itself)'
 }
 
 @test "a GPU that is requested but absent is an error before anything starts" {

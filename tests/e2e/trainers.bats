@@ -175,7 +175,7 @@ same_labels() {
 		expect 0 mnist_$m --data data --epochs 4 --log-dir one --checkpoint one.ckpt
 		expect 0 mnist_$m --data data --epochs 2 --log-dir two --checkpoint two.ckpt
 		expect 0 mnist_$m --data data --epochs 4 --log-dir two --checkpoint two.ckpt --resume
-		has "$out" 'going on from two.ckpt after epoch 2'
+		has "$out" 'resuming from two.ckpt after epoch 2'
 		cmp <(losses one) <(losses two)
 		cmp one.ckpt two.ckpt
 		rm -rf one two one.ckpt two.ckpt
@@ -224,7 +224,7 @@ same_labels() {
 	[ -f two.ckpt ]
 	rm two/metrics.jsonl
 	expect 0 mnist_mlp --data data --epochs 60 --log-dir two --checkpoint two.ckpt --resume
-	has "$out" 'going on from two.ckpt after epoch [1-9]'
+	has "$out" 'resuming from two.ckpt after epoch [1-9]'
 	[ "$(losses two | wc -l)" -ge 32 ]
 	# every step of the rest is the step of the run in one go
 	losses two | grep -vxFf <(losses one) && false
@@ -244,7 +244,7 @@ same_labels() {
 
 @test "--resume without a file starts anew, and says so" {
 	expect 0 mnist_mlp --data data --epochs 1 --checkpoint new.ckpt --resume
-	has "$out" 'no checkpoint new.ckpt yet: starting anew'
+	has "$out" 'no checkpoint new.ckpt yet: starting from scratch'
 	[ -f new.ckpt ]
 }
 

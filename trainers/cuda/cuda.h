@@ -1,6 +1,5 @@
-/* cuda.h: what the files of the CUDA twin share among themselves. All is put
- * into one stream for each device; what goes wrong there is noted, and wait
- * tells it. */
+/* cuda.h: shared by the files of the CUDA operations. All work goes into one
+ * stream per device; its errors are kept and returned by wait. */
 #ifndef TRAINERS_CUDA_H
 #define TRAINERS_CUDA_H
 
@@ -11,17 +10,17 @@
 #include "trainers/cuda/kernels.h"
 #include "trainers/cuda/layout.h"
 
-/* Memory that alloc gave. In bf16 an arena of parameters has a copy that
- * convolutions read: value i of it is value i of the arena. */
+/* Memory from alloc. With bf16 an arena of parameters has a copy that
+ * convolutions read, value by value. */
 struct cuda_block {
 	char *data;
 	size_t bytes;
-	uint16_t *narrow; /* NULL: nobody wants one */
+	uint16_t *narrow; /* NULL: none needed */
 	struct cuda_block *next;
 };
 
-/* Room that operations work in, one after another. It only grows, and what was
- * too small is kept: recorded steps may point at it. */
+/* Scratch memory that all operations share. It only grows, and smaller ones are
+ * kept: captured steps may point to them. */
 struct cuda_room {
 	void *data;
 	struct cuda_room *next;
@@ -30,7 +29,7 @@ struct cuda_room {
 struct cuda_device {
 	struct device base;
 	int index;
-	int search; /* algorithms of convolutions by measuring */
+	int search; /* choose convolution algorithms by measuring */
 	cudaStream_t stream;
 	cudnnHandle_t cudnn;
 	cublasLtHandle_t blas;
@@ -39,7 +38,7 @@ struct cuda_device {
 	struct cuda_room *rooms;
 	void *room; /* the newest */
 	size_t room_size;
-	char error[256]; /* of base.error */
+	char error[256]; /* text of base.error */
 };
 
 struct cuda_op;
@@ -53,7 +52,7 @@ struct cuda_kind {
 	void (*release)(struct cuda_device *d, struct cuda_op *op);
 };
 
-/* One operation: struct op, then what its kind needs. */
+/* An operation: struct op, then its kind's own fields. */
 struct cuda_op {
 	struct op base;
 	const struct cuda_kind *kind;
@@ -70,7 +69,7 @@ extern const struct cuda_kind cuda_linear, cuda_conv, cuda_batch_norm,
 /* ---- device.c ---- */
 
 struct cuda_device *cuda_of(struct device *d);
-/* What CUDA, cuDNN and cuBLAS refused, in words; 0 is 0. */
+/* 0 if rc is 0, else an error in words. */
 int cuda_status(cudaError_t rc, const char *what, struct err *e);
 int cuda_dnn_status(cudnnStatus_t rc, const char *what, const char *name,
 		    struct err *e);
@@ -104,12 +103,12 @@ void cuda_param_put(struct device *d, const struct op *op, int i, float *arena,
 		    const float *values);
 void cuda_param_get(struct device *d, const struct op *op, int i,
 		    const float *arena, float *values);
-/* Sees to it that d->room has this much. */
+/* Makes d->room at least this large. */
 int cuda_room(struct cuda_device *d, size_t bytes, struct err *e);
-/* The bf16 copy of parameters in an arena; made where there is none. */
+/* The bf16 copy of the parameters at param; made if missing. */
 int cuda_narrow(struct cuda_device *d, const float *param, uint16_t **out,
 		struct err *e);
-/* The same where there is one; else NULL. */
+/* The same, or NULL if there is none. */
 uint16_t *cuda_narrow_of(const struct cuda_device *d, const float *param);
 void cuda_params_changed(struct device *d);
 

@@ -1,6 +1,5 @@
-/* device.cuh: what the kernels have in common: 16 bytes of a tensor as values,
- * sums in a block, launching. Compiles for the host, too, where a test brings
- * its own LAUNCH. */
+/* device.cuh: shared by the kernels: 16 bytes of a tensor as values, sums in a
+ * block, launching. Also compiles for the host, where a test defines LAUNCH. */
 #ifndef TRAINERS_CUDA_DEVICE_CUH
 #define TRAINERS_CUDA_DEVICE_CUH
 
@@ -46,7 +45,7 @@ static __device__ inline bool is_finite(float f)
 	return (bits_of(f) & 0x7f800000u) != 0x7f800000u;
 }
 
-/* bf16, the nearest, ties to even; NaN stays one. */
+/* Rounds to bf16, to nearest even; NaN stays NaN. */
 static __device__ inline uint32_t narrow(float f)
 {
 	uint32_t u = bits_of(f);
@@ -137,7 +136,7 @@ static __device__ inline void load_floats(float *v, const float *p, size_t at)
 		pack<float>::load(v + i, p, (at + i) / 4);
 }
 
-/* The thread's number in the grid, and how many there are. */
+/* The thread's index in the grid, and the number of threads. */
 static __device__ inline size_t thread_at(void)
 {
 	return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -150,8 +149,8 @@ static __device__ inline size_t thread_count(void)
 
 enum { BLOCK = 256, BLOCKS_MAX = 4096 };
 
-/* Blocks for so many threads of work: kernels walk what is more. At least one,
- * so that none is launched with an empty grid. */
+/* Blocks for this many threads of work; kernels loop over the rest. At least
+ * one, as a grid must not be empty. */
 static inline unsigned blocks_for(size_t threads)
 {
 	size_t n = (threads + BLOCK - 1) / BLOCK;

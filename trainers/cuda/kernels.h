@@ -1,10 +1,10 @@
-/* kernels.h: our own CUDA kernels, each behind a function that puts it into a
- * stream and returns CUDA's error of that, 0 for none. They neither allocate
- * nor wait, so all may be recorded. Knows neither tensors nor operations.
+/* kernels.h: our own CUDA kernels. Each function puts its kernels into a stream
+ * and returns CUDA's error, or 0. They neither allocate nor wait, so all can be
+ * captured. Knows neither tensors nor operations.
  *
- * "values" lie as nhwc: rows (samples x places) of channels, which are a
- * multiple of what 16 bytes hold; all memory is aligned to 16 bytes. Sums are
- * taken in a fixed order: the same bits each time, on every GPU. */
+ * "Values" are nhwc: rows (samples x places) of channels, a multiple of what 16
+ * bytes hold; all memory is aligned to 16 bytes. Sums are computed in a fixed
+ * order: the same bits each time, on every GPU. */
 #ifndef TRAINERS_CUDA_KERNELS_H
 #define TRAINERS_CUDA_KERNELS_H
 
@@ -17,20 +17,21 @@ extern "C" {
 
 typedef struct CUstream_st *kernel_stream;
 
-/* What the device remembers between steps. */
+/* State of the device between steps. */
 struct kernel_state {
 	uint64_t step, first;
 	double lr;
 	uint64_t halted;
-	int not_finite; /* what kernel_finite found */
+	int not_finite; /* result of kernel_finite */
 };
 
 /* ---- state.cu ---- */
 
-/* All but halted; from the arguments, so that nothing waits for a copy. */
+/* Sets all but halted, from kernel arguments, so that nothing waits for a
+ * copy. */
 int kernel_set_step(kernel_stream s, struct kernel_state *k, uint64_t step,
 		    uint64_t first, double lr);
-/* Sets k->not_finite where one of count values, f32 or bf16, is not. */
+/* Sets k->not_finite if one of count values, f32 or bf16, is not finite. */
 int kernel_finite(kernel_stream s, struct kernel_state *k, int bf16,
 		  size_t count, const void *x);
 
@@ -38,7 +39,7 @@ int kernel_finite(kernel_stream s, struct kernel_state *k, int bf16,
 
 int kernel_add(kernel_stream s, size_t count, const float *x, float *y);
 int kernel_scale(kernel_stream s, size_t count, float by, float *y);
-/* a += b; count a multiple of what 16 bytes hold */
+/* a += b; count is a multiple of what 16 bytes hold. */
 int kernel_add_values(kernel_stream s, int bf16, size_t count, void *a,
 		      const void *b);
 /* Between f32 and bf16. */
@@ -49,19 +50,19 @@ int kernel_widen(kernel_stream s, size_t count, const uint16_t *from,
 
 struct kernel_update {
 	int adam, nesterov;
-	double beta1, beta2; /* adam: powers of them are taken */
+	double beta1, beta2; /* adam: their powers are needed */
 	float eps, momentum, decay, scale;
 	size_t count;
 	const float *grad, *loss; /* loss may be NULL */
 	float *param, *moment[2];
-	uint16_t *narrow; /* param as bf16; NULL: not wanted */
+	uint16_t *narrow; /* param as bf16; NULL: not needed */
 };
 int kernel_update(kernel_stream s, struct kernel_state *k,
 		  const struct kernel_update *u);
 
 /* ---- loader.cu ---- */
 
-/* A pointer that changes while a recorded step stays as it is. */
+/* A pointer that changes while a captured step stays the same. */
 struct kernel_order {
 	const uint32_t *index;
 	uint64_t epoch;
@@ -79,7 +80,7 @@ struct kernel_load_batch {
 	int augment;
 	uint64_t seed;
 	uint8_t *labels_out; /* [n] */
-	/* plain f32, or bf16 as nhwc of 8 channels; NULL: not wanted */
+	/* plain f32, or bf16 nhwc of 8 channels; NULL: not needed */
 	void *out;
 	int bf16;
 };
@@ -91,7 +92,7 @@ int kernel_load_batch(kernel_stream s, const struct kernel_state *k,
 struct kernel_transpose {
 	int bf16;
 	int n, c, places;
-	int channels; /* of nhwc, padded with zeros */
+	int channels; /* of nhwc, zero-padded */
 };
 int kernel_to_nhwc(kernel_stream s, const struct kernel_transpose *t,
 		   const float *from, void *to);
@@ -100,48 +101,48 @@ int kernel_from_nhwc(kernel_stream s, const struct kernel_transpose *t,
 
 /* ---- dense.cu ---- */
 
-/* dy = (dy + dy1) where y > 0 (y NULL: everywhere); sum[out] over n. dy1 may be
- * NULL. */
+/* dy = (dy + dy1) where y > 0 (y NULL: everywhere); sum[out] = sums over n. dy1
+ * may be NULL. */
 int kernel_mask_and_sum(kernel_stream s, int n, int out, const float *y,
 			float *dy, const float *dy1, float *sum);
 
 /* ---- norm.cu ---- */
 
-/* Room for a device's operations to work in: sums of parts. */
+/* Scratch memory for partial sums, in bytes. */
 enum { KERNEL_NORM_BLOCKS = 528 };
 size_t kernel_norm_room(size_t channels);
 
 struct kernel_norm {
 	int bf16, relu, training;
 	size_t rows, channels;
-	/* x, and what is added (may be NULL), and y: [rows][channels] */
+	/* x, the second input (may be NULL) and y: [rows][channels] */
 	const void *x, *other;
 	void *y;
 	const float *weight, *bias;
 	float *running_mean, *running_var;
 	float *grad_weight, *grad_bias;
-	/* dy1, dx, dz may be NULL. dz, dx may be dy's memory. */
+	/* dy1, dx and dz may be NULL. dz and dx may share dy's memory. */
 	void *dy, *dx, *dz;
 	const void *dy1;
 	float *room; /* kernel_norm_room */
-	/* The operation's own, [channels] each. */
+	/* Private to the operation, [channels] each. */
 	float *mean, *var, *inv, *mul, *add, *by_x, *shift;
-	/* [KERNEL_NORM_COUNT + 2 * channels]: what goes over all ranks: the
-	 * count of values, and sums from KERNEL_NORM_COUNT on */
+	/* [KERNEL_NORM_COUNT + 2 * channels], summed over the ranks: the count
+	 * of values, and the sums from KERNEL_NORM_COUNT on */
 	float *count;
-	int sync; /* forward and back stop where sums go over all ranks */
+	int sync; /* forward and backward pause where sums go over the ranks */
 };
 enum { KERNEL_NORM_COUNT = 4 };
-/* Forward: by running statistics; or moments, then apply. With sync: moments,
- * sum of the count and of channels sums, spread, sum of channels sums, settle,
- * apply. */
+/* Forward: running statistics; or moments, apply. With sync: moments,
+ * all_reduce of the count and `channels` sums, spread, all_reduce of `channels`
+ * sums, settle, apply. */
 int kernel_norm_running(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_moments(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_spread(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_settle(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n);
-/* Back: slopes, then back. With sync: the sum of 2 * channels sums and
- * slopes_settle between. */
+/* Backward: slopes, back. With sync: an all_reduce of 2 * channels sums and
+ * slopes_settle between them. */
 int kernel_norm_slopes(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_slopes_settle(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_back(kernel_stream s, const struct kernel_norm *n);
@@ -154,8 +155,8 @@ struct kernel_pool {
 	int channels;           /* of nhwc */
 	int kernel, stride, pad;
 };
-enum { KERNEL_POOL_MAX = 15 }; /* kernel: a place in it fits a byte */
-/* where: a byte for each value of y */
+enum { KERNEL_POOL_MAX = 15 }; /* kernel * kernel fits in a byte */
+/* where: [y] positions of the maxima, a byte each */
 int kernel_max_pool(kernel_stream s, const struct kernel_pool *p,
 		    const void *x, void *y, uint8_t *where);
 int kernel_max_pool_back(kernel_stream s, const struct kernel_pool *p,

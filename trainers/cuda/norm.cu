@@ -90,8 +90,8 @@ static __device__ void norm_write_parts(const struct walk &w, unsigned vector,
 	}
 }
 
-/* Adds parts[][which][channel] in f64, a block's FINISH_DEEP rows of threads
- * taking turns; the result is threadIdx.y 0's. All of the block come here. */
+/* Sums parts[][which][channel] in f64 over the block's FINISH_DEEP rows of
+ * threads; row 0 gets the result. All threads of the block must call it. */
 static __device__ double norm_add_parts(unsigned parts, size_t channels,
 					int which, size_t channel,
 					const float *from)
@@ -166,7 +166,7 @@ norm_moments(struct walk w, const void *x, float *parts)
 	norm_write_parts<N>(w, vector, sum, square, parts);
 }
 
-/* What makes y of x: y = x * mul + add. */
+/* The affine form of the normalisation: y = x * mul + add. */
 static __device__ void norm_find_scale(const struct kernel_norm &n, size_t c,
 				       double mean, double var)
 {
@@ -178,7 +178,7 @@ static __device__ void norm_find_scale(const struct kernel_norm &n, size_t c,
 	n.add[c] = (float)((double)n.bias[c] - mean * mul);
 }
 
-/* mean and var are those of count values: the running ones follow. */
+/* Sets mean and var of count values, and updates the running ones. */
 static __device__ void norm_settle(const struct kernel_norm &n, size_t c,
 				   double mean, double var, double count)
 {
@@ -211,7 +211,7 @@ static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
 		return;
 	mean = sum / rows;
 	var = square / rows - mean * mean;
-	/* not a comparison that loses NaN */
+	/* written so that NaN passes through */
 	var = var < 0 ? 0 : var;
 	mean += norm_first_value(n, c);
 	if (c == 0)
@@ -286,7 +286,7 @@ norm_apply(struct walk w, struct kernel_norm n)
 			v[i] = v[i] * mul[i] + add[i];
 			if (n.other)
 				v[i] += other[i];
-			/* the way round that lets NaN through */
+			/* written so that NaN passes through */
 			if (n.relu)
 				v[i] = v[i] < 0 ? 0 : v[i];
 		}
@@ -471,8 +471,8 @@ norm_backward(struct walk w, struct kernel_norm n)
 
 		pack<T>::load(dz, from, at);
 		pack<T>::load(x, n.x, at);
-		/* who writes dz down does so where two ways meet or something
-		 * was added, so x alone is enough here */
+		/* dz is only written if there are two gradients or a second
+		 * input; so here x alone gives the mask */
 		if (n.relu && !n.dz)
 			norm_relu_mask<N>(n, x, x, mul, add, dz);
 		for (int i = 0; i < N; i++)

@@ -1,5 +1,5 @@
-/* transpose.cu: between [n][c][places] f32 and nhwc, whose channels are padded
- * with zeros. A thread has 16 bytes of channels of one place. */
+/* transpose.cu: converts between [n][c][places] f32 and nhwc with zero-padded
+ * channels. Each thread handles 16 bytes of channels of one place. */
 #include "trainers/cuda/device.cuh"
 
 struct spot {

@@ -1,4 +1,4 @@
-/* twin.c: the table of the CUDA twin, and its operations by their kind. */
+/* twin.c: the CUDA device's table, and its operations by kind. */
 #include "trainers/cuda/twin.h"
 
 #include <errno.h>

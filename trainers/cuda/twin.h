@@ -1,10 +1,10 @@
-/* twin.h: the CUDA twin's one entrance, as ops.h describes it. */
+/* twin.h: the entry point of the CUDA library; see ops.h. */
 #ifndef TRAINERS_CUDA_TWIN_H
 #define TRAINERS_CUDA_TWIN_H
 
 #include "trainers/ops/ops.h"
 
-/* All else in the library is hidden. */
+/* The only exported symbol. */
 __attribute__((visibility("default")))
 const struct ops *ddp_cuda_ops(int version);
 

@@ -1,6 +1,6 @@
-/* augment.h: what chance does to a training image, from (seed, epoch, sample)
- * alone: the same whatever the world size, the order or the device. Pure, and
- * for CUDA's kernels, too. */
+/* augment.h: the random crop and flip of a training image, computed from (seed,
+ * epoch, sample) alone, so the same for any world size, order and device. Pure;
+ * CUDA's kernels use it as well. */
 #ifndef TRAINERS_AUGMENT_H
 #define TRAINERS_AUGMENT_H
 
@@ -14,10 +14,10 @@
 
 enum { AUGMENT_PADDING = 4 };
 
-/* Pixel (y, x) of the result is pixel (y + dy, x' + dx) of the image, a zero
- * byte outside of it (torchvision's RandomCrop pads before it scales); x' is x,
- * or counted from the right in a flip. dy and dx are -AUGMENT_PADDING..
- * AUGMENT_PADDING. */
+/* Pixel (y, x) of the result is pixel (y + dy, x' + dx) of the image, or a zero
+ * byte outside it (torchvision's RandomCrop pads before it scales). x' is x, or
+ * in a flip width - 1 - x. dy and dx are in
+ * -AUGMENT_PADDING..AUGMENT_PADDING. */
 struct augment {
 	int dy, dx, flip;
 };
@@ -40,8 +40,8 @@ AUGMENT_FN struct augment augment_draw(uint64_t seed, uint64_t epoch,
 	const uint64_t places = 2 * AUGMENT_PADDING + 1;
 	struct augment a;
 
-	/* 2^20 is so much more than 9 that no place is preferred by more than
-	 * one in 100,000 */
+	/* 2^20 is far more than 9: no offset is more likely than another by
+	 * over one in 100,000 */
 	a.dy = (int)((z & 0xfffff) * places >> 20) - AUGMENT_PADDING;
 	a.dx = (int)((z >> 20 & 0xfffff) * places >> 20) - AUGMENT_PADDING;
 	a.flip = (int)(z >> 63);

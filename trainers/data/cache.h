@@ -1,6 +1,5 @@
-/* cache.h: data sets decoded once a host: a block of bytes in a file that is
- * made by one process at a time and mapped read-only by all. Knows neither what
- * is in the block nor ranks. */
+/* cache.h: data sets, decoded once per host into a file that one process at a
+ * time makes and all map read-only. Knows neither the contents nor ranks. */
 #ifndef TRAINERS_CACHE_H
 #define TRAINERS_CACHE_H
 
@@ -11,13 +10,14 @@
 
 enum { CACHE_PATH_MAX = 4096 };
 
-/* What the block is, and how to make it. */
+/* What a block holds, and how to make it. */
 struct cache_source {
-	const char *name;     /* file name in the cache: "mnist-5fe0a7"; NULL:
-				 not worth a file, all make it */
-	const char *identity; /* of what it is made from; a file of another
-				 identity is stale and made again */
-	/* Sets p; its data then belongs to the cache, which frees it. */
+	const char *name;     /* file name in the cache ("mnist-5fe0a7"); NULL:
+			       * not worth a file, every rank makes its own
+			       * block */
+	const char *identity; /* of the source files; a cache file with another
+			       * identity is stale and made again */
+	/* Sets p; the cache then owns its data and frees it. */
 	int (*make)(void *arg, struct payload *p, struct err *e);
 	void *arg;
 };
@@ -26,26 +26,25 @@ struct cache_source {
 struct cache_block {
 	const void *data;
 	size_t size;
-	void *map; /* what _release undoes; NULL: none */
+	void *map; /* to unmap; NULL: none */
 	size_t map_size;
 	void *own;
 };
 
-/* Where decoded data is kept: $DDP_CACHE, else $XDG_CACHE_HOME/ddprun, else
- * $HOME/.cache/ddprun. Returns 0 if the environment names no place. */
+/* Sets out to the cache directory: $DDP_CACHE, else $XDG_CACHE_HOME/ddprun,
+ * else $HOME/.cache/ddprun. Returns 0 if the environment names none. */
 int cache_folder(char *out);
 
-/* By one process a host: takes the file if it is right (checksum and all),
- * else makes it, while others that call this wait. A file that was damaged, is
- * another user's (but root's), or that others can write to, is made again;
- * where nothing can be written it makes a private block: these are no errors,
- * but told in note (ERR_TEXT_MAX bytes, else ""). Errors are make's.
- */
+/* Called by one process per host: maps the cache file if it is valid (checksum
+ * included), else makes it, while other callers wait. A file that is damaged,
+ * belongs to another user (except root) or is writable by others is made again.
+ * If nothing can be written the block is private. These are no errors;
+ * note[ERR_TEXT_MAX] says so, or is "". Errors are make's. */
 int cache_prepare(const struct cache_source *s, struct cache_block *b,
 		  char *note, struct err *e);
 
-/* By the others, after it: maps the file, or makes a private block where there
- * is none. */
+/* Called by the host's other processes afterwards: maps the file, or makes a
+ * private block if there is none. */
 int cache_open(const struct cache_source *s, struct cache_block *b,
 	       struct err *e);
 

@@ -1,4 +1,4 @@
-/* cifar.h: CIFAR-10 from the files of its "binary version". */
+/* cifar.h: decodes CIFAR-10's "binary version". */
 #ifndef TRAINERS_CIFAR_H
 #define TRAINERS_CIFAR_H
 
@@ -8,26 +8,26 @@
 enum { CIFAR_SIDE = 32, CIFAR_FILES = 6 };
 enum { CIFAR_PIXELS = 3 * CIFAR_SIDE * CIFAR_SIDE };
 
-/* Its means and deviations are those that most recipes have. */
+/* The means and standard deviations that most recipes use. */
 extern const struct image_shape cifar_shape;
 
-/* data_batch_1.bin to _5, test_batch.bin, in dir, dir/cifar10 or
+/* Finds data_batch_1.bin to _5 and test_batch.bin in dir, dir/cifar10 or
  * dir/cifar-10-batches-bin. Errors are data_files_find's. */
 int cifar_find(struct data_files *f, const char *dir, struct err *e);
 
-/* Decodes them, several at once where there are cores. The caller frees
- * p->data. ERR_DATA names the file and what is wrong: truncated, a label over
- * 9, not as many images as the others. */
+/* Decodes the files, in parallel if there are several cores. The caller frees
+ * p->data. ERR_DATA names the file and the fault: truncated, a label over 9, a
+ * different number of images than the others. */
 int cifar_decode(const struct data_files *f, struct payload *p, struct err *e);
 
-/* What one file holds. */
+/* The contents of one file. */
 struct cifar_images {
 	uint32_t count;
 	uint8_t *pixels; /* [count][CIFAR_PIXELS] */
 	uint8_t *labels; /* [count] */
 };
 
-/* One file alone. The caller releases i, also after an error. */
+/* Decodes one file. The caller releases i, also after an error. */
 int cifar_decode_file(const char *path, struct cifar_images *i, struct err *e);
 void cifar_images_release(struct cifar_images *i);
 

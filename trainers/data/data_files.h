@@ -1,5 +1,5 @@
-/* data_files.h: where the files of a data set are, whatever they are packed
- * with, and a text that changes when one of them does. */
+/* data_files.h: finds the files of a data set, compressed or not, and makes a
+ * text that changes when one of them does. */
 #ifndef TRAINERS_DATA_FILES_H
 #define TRAINERS_DATA_FILES_H
 
@@ -7,13 +7,14 @@
 
 enum { DATA_FILES_MAX = 6, DATA_PATH_MAX = 4096, DATA_IDENTITY_MAX = 1024 };
 
-/* What a set is made of, and where people keep it. */
+/* The files of a data set and the usual subdirectories. */
 struct data_files_spec {
 	const char *set;           /* "MNIST" */
-	const char *get;           /* what get-data calls it: "mnist" */
-	const char *const *names;  /* of its files, unpacked; NULL ends it */
-	const char *const *below;  /* folders in DIR where they may be, if not
-				      in DIR itself; NULL ends it */
+	const char *get;           /* get-data's name for it: "mnist" */
+	const char *const *names;  /* of its uncompressed files; ends with
+				    * NULL */
+	const char *const *below;  /* subdirectories to search after DIR itself;
+				    * ends with NULL */
 };
 
 struct data_files {
@@ -23,8 +24,8 @@ struct data_files {
 	char identity[DATA_IDENTITY_MAX];
 };
 
-/* Looks for all files in dir, then in its folders `below`, each plain, .gz or
- * .xz. -ENOENT with a text that says what was looked for. */
+/* Finds all files in dir, else in its subdirectories `below`; each plain, .gz
+ * or .xz. -ENOENT: the text says what was looked for. */
 int data_files_find(struct data_files *f, const struct data_files_spec *s,
 		    const char *dir, struct err *e);
 

@@ -1,5 +1,5 @@
-/* host_data.h: the data set of a rank: one rank a host reads or draws it, the
- * others of the host share what it made. Knows ranks, not models. */
+/* host_data.h: a rank's data set: one rank per host reads or draws it, the
+ * host's other ranks share the result. Knows ranks, not models. */
 #ifndef TRAINERS_HOST_DATA_H
 #define TRAINERS_HOST_DATA_H
 
@@ -10,13 +10,14 @@
 
 enum data_kind { DATA_MNIST, DATA_CIFAR10, DATA_SYNTHETIC };
 
-/* What a trainer wants. */
+/* The data set that a trainer asks for. */
 struct host_data_want {
 	enum data_kind kind;
-	const char *dir; /* NULL: none was named */
-	int side;        /* synthetic: of its images */
-	uint32_t least;  /* synthetic: at least so many to train with */
-	/* May be NULL. Told before what takes seconds: a line for people. */
+	const char *dir; /* NULL: not given */
+	int side;        /* synthetic: height and width of an image */
+	uint32_t least;  /* synthetic: at least this many for training */
+	/* Called with a line for the user before work that takes seconds; may
+	 * be NULL. */
 	void (*on_wait)(void *arg, const char *text);
 	void *arg;
 };
@@ -27,24 +28,23 @@ struct host_data {
 	struct cache_block block;
 	struct data_files files;
 	struct cache_source source;
-	char name[64]; /* of the file in the cache */
+	char name[64]; /* of the cache file */
 	char identity[DATA_IDENTITY_MAX + 64];
-	char note[ERR_TEXT_MAX]; /* what the user should be told, or "" */
+	char note[ERR_TEXT_MAX]; /* a note for the user, or "" */
 };
 
-/* Names what is to be read: MNIST's or CIFAR-10's files in dir; for MNIST
- * without a dir, digits that digits.h draws; synthetic.h's images, which each
- * rank draws for itself. CIFAR-10 without a dir is ERR_USAGE; a dir without the
- * files is an error. Every rank does. h stays where it is until it is released.
- */
+/* Called by every rank: chooses the source. MNIST's or CIFAR-10's files in dir;
+ * without a dir, digits.h's digits instead of MNIST; or synthetic.h's images,
+ * which each rank makes itself. ERR_USAGE: CIFAR-10 without a dir. A dir
+ * without the files is an error. h must not move until it is released. */
 int host_data_find(struct host_data *h, const struct host_data_want *want,
 		   struct err *e);
 
-/* The host's leader; may take a while. Sets note where the cache cannot be
- * used, or was damaged. */
+/* Called by the host's leader; may take a while. Sets note if the cache cannot
+ * be used or was damaged. */
 int host_data_prepare(struct host_data *h, struct err *e);
 
-/* The other ranks, after every leader has succeeded. */
+/* Called by the other ranks after every leader has succeeded. */
 int host_data_open(struct host_data *h, struct err *e);
 
 void host_data_release(struct host_data *h);

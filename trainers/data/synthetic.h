@@ -1,5 +1,5 @@
-/* synthetic.h: images of noise, for measuring how fast a model trains: the same
- * at every run. A class shines a little in one of the channels. */
+/* synthetic.h: images of noise for benchmarks, the same in every run. Each
+ * class is slightly brighter in one channel. */
 #ifndef TRAINERS_SYNTHETIC_H
 #define TRAINERS_SYNTHETIC_H
 
@@ -7,12 +7,12 @@
 
 enum { SYNTHETIC_CLASSES = 10 };
 
-/* Draws train and test images of 3 x side x side. The caller frees p->data. */
+/* Makes train and test images of [3][side][side]. The caller frees p->data. */
 int synthetic_make(int side, uint32_t train, uint32_t test, struct payload *p,
 		   struct err *e);
 
-/* How many images of this side are worth keeping: some 256 MB of them, and not
- * over 50,000. */
+/* The number of images of this side that is worth keeping: about 256 MB, at
+ * most 50,000. */
 uint32_t synthetic_count(int side);
 
 #endif

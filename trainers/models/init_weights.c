@@ -1,4 +1,4 @@
-/* init_weights.c: the first weights of a model, as PyTorch draws them. */
+/* init_weights.c: a model's initial weights, the same numbers as PyTorch's. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -39,8 +39,8 @@ static void init_box_muller(float *p, float std)
 	}
 }
 
-/* at::Tensor::normal_ on the CPU of at least 16 values: sixteen at a time, the
- * last ones drawn anew where that does not come out even. */
+/* at::Tensor::normal_ on the CPU of at least 16 values: sixteen at a time; a
+ * remainder redraws the last sixteen. */
 static void init_normal(struct mt19937 *rng, size_t n, double std, float *p)
 {
 	init_uniform(rng, n, 0, 1, p);
@@ -78,7 +78,8 @@ static enum op_kind init_op_kind(const struct net *net,
 
 static void init_torch(const struct net *net, struct mt19937 *rng, float *out)
 {
-	const struct net_param *weight = net->param; /* the first one is */
+	const struct net_param *weight = net->param; /* the first parameter is a
+						      * weight */
 
 	for (int i = 0; i < net->param_count; i++) {
 		const struct net_param *p = &net->param[i];
@@ -93,8 +94,8 @@ static void init_torch(const struct net *net, struct mt19937 *rng, float *out)
 	}
 }
 
-/* torchvision's constructor: every layer is drawn in its default way, the last
- * linear one among them, and then each convolution again, as
+/* torchvision's constructor: every layer is drawn with its default, the last
+ * linear one included, then each convolution again with
  * kaiming_normal_(fan_out, relu). */
 static void init_resnet(const struct net *net, struct mt19937 *rng, float *out)
 {

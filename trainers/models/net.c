@@ -1,4 +1,4 @@
-/* net.c: the arenas of a model, and walking its layers forward and back. */
+/* net.c: the arenas of a model, and its passes forward and backward. */
 #include "trainers/models/net.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static int net_name_layers(struct net *net, struct err *e)
 			snprintf(net->names[i], LAYER_NAME_MAX, "%s", l->name);
 		else
 			snprintf(net->names[i], LAYER_NAME_MAX, "%d", at);
-		/* torch.nn.Sequential counts ReLUs, too */
+		/* torch.nn.Sequential counts ReLUs as well */
 		at += l->op.relu;
 	}
 	return 0;
@@ -56,8 +56,8 @@ const char *net_layer_name(const struct net *net, int layer)
 	return net->names[layer];
 }
 
-/* Parameters (or buffers) in the order of the layers; returns the values of an
- * arena of them. */
+/* Lists parameters (or buffers) in the order of the layers; returns the size of
+ * their arena in values. */
 static size_t net_lay_out(struct net *net, const struct plan *p, int buffers,
 			  struct net_param *out)
 {
@@ -257,8 +257,8 @@ void net_release(struct net *net)
 
 /* ---- A step ---- */
 
-/* Whether the first layer goes by the loader's lists, and nobody needs all of
- * the samples. */
+/* 1 if the first layer reads the loader's lists, and nothing else needs the
+ * samples themselves. */
 static int net_uses_lists(const struct plan *p, const struct loader *f)
 {
 	return p->op[0]->takes_lists && f->spec.part->samples.start &&
@@ -300,7 +300,7 @@ void net_loss(struct plan *p, const struct loss_spec *loss)
 			      net->tally, p->d_out);
 }
 
-/* The layer's gradients are there: what micro-batches before gave is added. */
+/* The layer's gradients are complete: adds those of earlier micro-batches. */
 static void net_gradients_ready(struct net *net, int layer)
 {
 	size_t at, count;

@@ -1,6 +1,6 @@
-/* plan.c: the operations of a model for so many samples, and which memory their
- * activations share: one buffer serves another tensor as soon as nobody looks
- * at the last one any more. */
+/* plan.c: the operations of a model for n samples, and the sharing of memory
+ * between activations: a buffer serves another tensor once its last reader has
+ * run. */
 #include "trainers/models/plan.h"
 
 #include <errno.h>
@@ -16,9 +16,10 @@ struct buffer {
 /* What a plan allocates. */
 struct plan_memory {
 	struct tensor in, d_in, *value; /* [layer_count] */
-	/* [layer_count]: gradients of the outputs, from one or two sides */
+	/* [layer_count]: gradients of each output, from its one or two
+	 * readers */
 	struct tensor (*slope)[2];
-	int *sides; /* [layer_count]: how many of them */
+	int *sides; /* [layer_count]: number of those gradients */
 	struct buffer *buffer;
 	int buffer_count;
 };
@@ -143,7 +144,7 @@ static struct buffer *plan_take_buffer(struct plan_memory *m, size_t bytes)
 	return &m->buffer[m->buffer_count++];
 }
 
-/* Until buffers have memory, a tensor's data is its buffer. */
+/* Until the buffers are allocated, a tensor's data points to its buffer. */
 static void plan_assign_buffer(struct plan_memory *m, struct tensor *t)
 {
 	t->data = plan_take_buffer(m, t->bytes);
@@ -154,7 +155,8 @@ static void plan_drop_buffer(struct tensor *t)
 	((struct buffer *)t->data)->used = 0;
 }
 
-/* The last layer that looks at each output when it goes forward. */
+/* Assigns buffers for the forward pass; when evaluating, an output's buffer is
+ * free after its last reader. */
 static void plan_share_forward(struct plan *p)
 {
 	const struct model_spec *spec = p->net->spec;
@@ -176,8 +178,8 @@ static void plan_share_forward(struct plan *p)
 	}
 }
 
-/* One more gradient of layer k's output, like the output; room for it comes
- * from another gradient or is taken. NULL: there are two already. */
+/* Adds a gradient of layer k's output, of the output's shape, in room's memory
+ * or in a new buffer. NULL: there are two already. */
 static struct tensor *plan_add_gradient(struct plan *p, int k,
 					struct tensor *room)
 {
@@ -200,8 +202,9 @@ static struct tensor *plan_gradient(struct plan_memory *m, int k, int i)
 	return i < m->sides[k] ? &m->slope[k][i] : NULL;
 }
 
-/* From the last layer to the first: batch normalisation puts its results where
- * its gradient was, others take room; then their own gradient is done with. */
+/* Assigns gradients, from last layer to first: batch normalisation writes its
+ * results over its own gradient, others get a buffer; then the layer's own
+ * gradient is free. */
 static int plan_share_backward(struct plan *p, struct op_memory *om,
 			       struct err *e)
 {

@@ -1,22 +1,23 @@
-/* plan.h: how the files of a net make its plans: operations first, then, when
- * the arenas are there, memory. */
+/* plan.h: makes a net's plans: first the operations, then, once the arenas
+ * exist, the memory. Private to this room. */
 #ifndef TRAINERS_PLAN_H
 #define TRAINERS_PLAN_H
 
 #include "trainers/models/net.h"
 
-/* The layer, from 0, whose output comes into layer i, or is added there; -1:
+/* The layer (from 0) whose output is layer i's input, or is added in it; -1:
  * the model's input; -2: nothing is added. */
 int plan_from(const struct model_spec *spec, int i);
 int plan_add(const struct model_spec *spec, int i);
 
-/* The operations; those of `like` (NULL: there are none yet) have the same
- * parameters. */
+/* Makes the operations. `like` is an earlier plan with the same parameters, or
+ * NULL. */
 int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
 	      enum net_mode mode, struct err *e);
-/* Memory for activations and their gradients, and all of it bound. */
+/* Allocates activations and their gradients, and binds the operations to all
+ * memory. */
 int plan_bind(struct plan *p, struct err *e);
-/* Frees all but p; also after an error. */
+/* Frees everything but p, also after an error. */
 void plan_release(struct plan *p);
 
 #endif

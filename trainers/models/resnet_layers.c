@@ -19,10 +19,10 @@ static const struct depth {
 };
 enum { DEPTHS = sizeof(depths) / sizeof(*depths) };
 
-/* What is being written: the list, and where it has come to. */
+/* The list being written. */
 struct writer {
 	struct layer *layers;
-	int count; /* so also the number of the last layer, counted from 1 */
+	int count; /* also the number of the last layer, from 1 */
 	char block[LAYER_NAME_MAX]; /* "layer1.0." */
 };
 
@@ -54,9 +54,9 @@ static struct layer *resnet_norm(struct writer *w, const char *name, int order,
 		(struct op_spec){.kind = OP_BATCH_NORM, .relu = relu});
 }
 
-/* The convolutions of a block, each with its batch normalisation; the last
- * one's comes after the shortcut, which it adds. PyTorch names the shortcut's
- * layers after it, hence `order`. */
+/* Adds a block: convolutions, each with its batch normalisation, the last of
+ * which adds the shortcut. PyTorch lists the shortcut's layers after that one,
+ * hence `order`. */
 static void resnet_block(struct writer *w, int bottleneck, int width,
 			 int stride, int project)
 {

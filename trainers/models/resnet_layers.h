@@ -1,6 +1,5 @@
-/* resnet_layers.h: ResNet-18 to 152 (He et al., 2015) as lists of layers, the
- * way torchvision has them: v1.5, the stride of a bottleneck is in its 3x3.
- * Pure. */
+/* resnet_layers.h: ResNet-18 to 152 (He et al., 2015) as lists of layers, as in
+ * torchvision (v1.5: a bottleneck's stride is in its 3x3). Pure. */
 #ifndef TRAINERS_RESNET_LAYERS_H
 #define TRAINERS_RESNET_LAYERS_H
 
@@ -16,9 +15,9 @@ struct resnet {
 	struct layer *layers; /* spec.layers */
 };
 
-/* arch: "resnet18", 34, 50, 101, 152; stem: "torchvision" or "cifar". Fills r
- * for images of this shape and this many classes. ERR_USAGE names what there
- * is; an image too small for the stem is an error, too. The caller frees with
+/* Fills in r for images of this shape and number of classes. arch: "resnet18",
+ * 34, 50, 101 or 152; stem: "torchvision" or "cifar". ERR_USAGE: the text lists
+ * the choices, or the image is too small for the stem. The caller frees with
  * resnet_release. */
 int resnet_init(struct resnet *r, const char *arch, const char *stem,
 		const struct image_shape *input, struct err *e);

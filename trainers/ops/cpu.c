@@ -1,7 +1,6 @@
-/* cpu.c: the CPU twin: its device and its table. Convolutions and products are
- * oneDNN's, all else is in loops that gcc vectorises, compiled once per level
- * of x86-64 and picked at load time. Sums over many values are taken in parts,
- * in a fixed order. */
+/* cpu.c: the CPU device and its table. Convolutions and products are oneDNN's;
+ * everything else is loops that gcc vectorises, compiled per level of x86-64.
+ * Sums over many values are computed in parts, in a fixed order. */
 #include "trainers/ops/cpu.h"
 
 #include <errno.h>
@@ -21,19 +20,19 @@ static struct cpu_device *cpu_of(struct device *d)
 
 /* ---- The device ---- */
 
-/* One: its cores are counted as threads. */
+/* One device; cores are its threads. */
 static int cpu_count(struct err *e)
 {
 	return 1;
 }
 
-/* Each level has the bits of those that it includes. */
+/* A level's bits include those of lower levels. */
 static int cpu_has_isa(dnnl_cpu_isa_t isa, dnnl_cpu_isa_t level)
 {
 	return (isa & level) == level;
 }
 
-/* What oneDNN multiplies bf16 with here; NULL: nothing. */
+/* The instructions that oneDNN multiplies bf16 with here; NULL: none. */
 static const char *cpu_bf16_isa(void)
 {
 #ifdef __x86_64__
@@ -65,7 +64,7 @@ static int cpu_start_onednn(struct cpu_device *d, int bf16, struct err *e)
 		r = cpu_status(dnnl_stream_create(&d->stream, d->engine,
 						  dnnl_stream_default_flags),
 			       "its start", "-", e);
-	/* What oneDNN's fastest kernels want: blocks of 16 channels, but for
+	/* oneDNN's fastest kernels want blocks of 16 channels, except with
 	 * AMX. */
 	if (wide && !(bf16 && cpu_has_isa(isa, dnnl_cpu_isa_avx512_core_amx))) {
 		d->tag = dnnl_nChw16c;
@@ -125,9 +124,9 @@ static void cpu_enter(struct device *device)
 	struct cpu_device *d = cpu_of(device);
 
 #ifdef __SSE2__
-	/* Adam's moments of a pixel that is hardly ever inked fade into numbers
-	 * too small to be normal, which cost some processors a hundred cycles
-	 * each. They are taken as zero. */
+	/* Flush denormals to zero: Adam's moments of pixels that are rarely
+	 * nonzero decay into them, and some processors take a hundred cycles
+	 * for each. */
 	_mm_setcsr(_mm_getcsr() | 0x8040);
 #endif
 	omp_set_num_threads(d->threads);
@@ -175,7 +174,7 @@ static void cpu_copy(struct device *to, void *dst, struct device *from,
 	memcpy(dst, src, bytes);
 }
 
-/* Between a tensor and plain f32. */
+/* Copies between a tensor and plain f32. */
 static void cpu_tensor_convert(struct cpu_device *d, const struct tensor *t,
 			       void *values, int into)
 {
@@ -214,7 +213,7 @@ static void cpu_tensor_get(struct device *d, const struct tensor *t,
 	cpu_tensor_convert(cpu_of(d), t, values, 0);
 }
 
-/* ---- The queue: all is done at once ---- */
+/* ---- The queue: calls run at once ---- */
 
 static int cpu_wait(struct device *d, struct err *e)
 {

@@ -1,11 +1,11 @@
-/* cpu.h: what the files of the CPU twin share among themselves. */
+/* cpu.h: shared by the files of the CPU operations; private to this room. */
 #ifndef TRAINERS_CPU_H
 #define TRAINERS_CPU_H
 
 #include "trainers/ops/cpu_onednn.h"
 #include "trainers/ops/ops.h"
 
-/* A loop compiled once per level of x86-64, picked at load time. */
+/* A loop compiled for each level of x86-64; the loader picks one. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define MULTIVERSION                                                           \
 	__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3",       \
@@ -14,14 +14,14 @@
 #define MULTIVERSION
 #endif
 
-/* In such a loop a * b + c may be rounded once, where the level can. */
+/* In such a loop a * b + c is rounded once, if the level can. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define FUSED __attribute__((optimize("fp-contract=fast")))
 #else
 #define FUSED
 #endif
 
-/* Sixteen floats anywhere in memory; gcc makes of it what the level has. */
+/* Sixteen floats at any address; gcc maps them to the level's vectors. */
 typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
 enum { LANES = 16 };
 
@@ -30,20 +30,21 @@ struct cpu_device {
 	int threads, core, direct;
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
-	dnnl_format_tag_t tag; /* of activations whose channels allow it */
-	int block;             /* its channels: 16, 8, or 0 for nhwc */
+	dnnl_format_tag_t tag; /* of activations whose channel count allows
+				* it */
+	int block;             /* its block of channels: 16, 8, or 0 for nhwc */
 	cpu_md *mds; /* the layouts in use, each once */
 	size_t md_count;
-	/* Room that one operation after another works in. */
+	/* Scratch memory that all operations share. */
 	void *scratch;
 	size_t scratch_size;
 	struct step_args args;
 	uint64_t halted;
-	/* Grows when parameters change: copies know by it that they are old. */
+	/* Incremented when parameters change: cached copies compare it. */
 	uint64_t generation;
 };
 
-/* One of oneDNN's primitives with what it is called with. */
+/* A oneDNN primitive and its arguments. */
 enum { CPU_ARGS = 6 };
 struct cpu_call {
 	dnnl_primitive_t primitive;
@@ -53,7 +54,7 @@ struct cpu_call {
 	dnnl_memory_t scratch;
 };
 
-/* One operation: struct op, then what its kind needs. */
+/* An operation: struct op, then its kind's own fields. */
 struct cpu_op {
 	struct op base;
 	const struct cpu_kind *kind;
@@ -73,7 +74,7 @@ struct cpu_kind {
 	void (*backward)(struct cpu_device *d, struct cpu_op *op,
 			 const struct loader *f);
 	void (*release)(struct cpu_op *op);
-	/* NULL: as PyTorch has them */
+	/* NULL: parameters are in PyTorch's layout */
 	void (*put)(struct cpu_device *d, const struct cpu_op *op, int i,
 		    float *arena, const float *values);
 	void (*get)(struct cpu_device *d, const struct cpu_op *op, int i,
@@ -85,26 +86,26 @@ extern const struct cpu_kind cpu_linear, cpu_conv, cpu_batch_norm,
 
 /* ---- cpu_call.c ---- */
 
-/* A layout in *md, which the device keeps until it is closed. */
+/* Sets *md to a layout, which the device keeps until it is closed. */
 int cpu_layout(struct cpu_device *d, const dnnl_dims_t dims,
 	       dnnl_data_type_t type, dnnl_format_tag_t tag, cpu_md *md,
 	       const char *name, struct err *e);
-/* One like `from`, which a call may own. */
+/* The same for a copy of `from`, which a call may own. */
 int cpu_layout_keep(struct cpu_device *d, cpu_md from, cpu_md *md,
 		    const char *name, struct err *e);
 void cpu_layouts_free(struct cpu_device *d);
 dnnl_data_type_t cpu_type(enum tensor_type type);
-/* How t lies, for oneDNN. */
+/* The layout of t, for oneDNN. */
 int cpu_desc(struct cpu_device *d, const struct tensor *t, cpu_md *md,
 	     const char *name, struct err *e);
-/* Sets all of t but data: activations of this device. *md is t->layout. */
+/* Sets t (an activation) except data; *md is its t->layout. */
 int cpu_tensor(struct cpu_device *d, struct tensor *t, int n, int c, int h,
 	       int w, cpu_md *md, const char *name, struct err *e);
-/* What oneDNN refused, in words; status 0 is 0. */
+/* 0 if status is 0, else an error in words. */
 int cpu_status(dnnl_status_t status, const char *what, const char *name,
 	       struct err *e);
-/* Calls of these primitives, with a scratchpad of the device's. hint is the
- * forward call where this is a gradient. */
+/* Make calls of these primitives, with the device's scratch memory. hint: the
+ * forward call, for a gradient. */
 int cpu_convolution_new(struct cpu_device *d, struct cpu_call *c,
 			enum cpu_pass pass, dnnl_alg_kind_t algorithm,
 			const struct cpu_window *w,
@@ -114,15 +115,15 @@ int cpu_pooling_new(struct cpu_device *d, struct cpu_call *c,
 		    enum cpu_pass pass, int training,
 		    const struct cpu_window *w, const struct cpu_call *hint,
 		    const char *name, struct err *e);
-/* One that copies from one layout or type to another. */
+/* A call that copies between layouts or types. */
 int cpu_reorder_new(struct cpu_device *d, struct cpu_call *c, cpu_md from,
 		    cpu_md to, const char *name, struct err *e);
-/* Gives it one more argument, in this memory. */
+/* Adds an argument, in this memory. */
 int cpu_call_arg(struct cpu_device *d, struct cpu_call *c, int arg, cpu_md md,
 		 void *data, const char *name, struct err *e);
 void cpu_call_run(struct cpu_device *d, struct cpu_call *c);
 void cpu_call_release(struct cpu_call *c);
-/* The primitive's own idea of an argument; what: dnnl_query_src_md, ... */
+/* The layout that the primitive wants; what: dnnl_query_src_md, ... */
 cpu_md cpu_call_desc(const struct cpu_call *c, dnnl_query_t what);
 
 /* ---- cpu_linear.c ---- */
@@ -130,11 +131,11 @@ cpu_md cpu_call_desc(const struct cpu_call *c, dnnl_query_t what);
 /* y += bias, then ReLU. */
 void cpu_bias_relu(int n, int out, int relu, const float *restrict bias,
 		   float *restrict y);
-/* dy *= (y > 0) where there is a ReLU, and the sums of dy's columns. */
+/* dy *= (y > 0) if relu; sum[out] = sums of dy's columns. */
 void cpu_mask_and_sum(int n, int out, int relu, const float *restrict y,
 		      float *restrict dy, float *restrict sum);
 
-/* ---- cpu_sparse.c: a first linear layer by lists ---- */
+/* ---- cpu_sparse.c: a first linear layer on lists ---- */
 
 enum { SPARSE_SAMPLES_MAX = 4096, SPARSE_OUTPUTS_MIN = 16 };
 struct cpu_dense {
@@ -142,8 +143,8 @@ struct cpu_dense {
 	const float *weight, *bias;    /* [in][out], [out] */
 	float *weight_grad, *bias_grad;
 };
-/* n <= SPARSE_SAMPLES_MAX and at least SPARSE_OUTPUTS_MIN outputs. room has
- * sparse_room bytes, zeroed at first, which nobody else uses. */
+/* n <= SPARSE_SAMPLES_MAX, and at least SPARSE_OUTPUTS_MIN outputs. room has
+ * sparse_room bytes, initially zero, for these calls alone. */
 size_t cpu_sparse_room(int n, size_t size);
 void cpu_sparse_forward(const struct cpu_dense *l, int n,
 			const struct samples *s, const uint32_t *index,
@@ -156,11 +157,11 @@ void cpu_sparse_backward(const struct cpu_dense *l, int n,
 
 void cpu_vector_add(size_t count, const float *x, float *y);
 void cpu_vector_scale(size_t count, float by, float *y);
-/* a += b, both of md's layout and type. */
+/* a += b, of the same layout and type. */
 void cpu_tensor_add(struct tensor *a, const struct tensor *b);
 int cpu_vector_finite(size_t count, const float *x);
 
-/* ---- the entries of struct ops, by file ---- */
+/* ---- entries of struct ops, by file ---- */
 
 int cpu_loader_new(struct device *d, const struct loader_spec *s,
 		   struct loader **f, struct err *e);

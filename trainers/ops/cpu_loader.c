@@ -1,5 +1,5 @@
-/* cpu_loader.c: batches on the CPU: bytes become scaled values, in the order of
- * the epoch, cropped and flipped where that is wanted. */
+/* cpu_loader.c: loads batches on the CPU: bytes become scaled values, in the
+ * epoch's order, cropped and flipped with augmentation. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@ struct cpu_loader {
 	size_t count;
 	uint64_t epoch;
 	uint8_t *labels; /* [batch] */
-	uint8_t *cropped; /* a sample, where there is augmentation */
-	int exact;       /* x / 255 and nothing else */
+	uint8_t *cropped; /* one sample, with augmentation */
+	int exact;       /* scaling is x / 255 alone */
 };
 
-/* x / 255 rounded as a division rounds it, for the price of two products: hi is
- * 1/255 cut to 16 bits, so x * hi is exact, and only the sum rounds. */
+/* x / 255, rounded like a division, at the cost of two products: hi is 1/255
+ * cut to 16 bits, so x * hi is exact and only the sum rounds. */
 MULTIVERSION
 static void loader_scale_pixels(size_t count, const uint8_t *restrict in,
 				float *restrict out)
@@ -34,8 +34,8 @@ static void loader_scale_pixels(size_t count, const uint8_t *restrict in,
 	}
 }
 
-/* As torchvision does it, division by division: a step is so long that they
- * are not seen. */
+/* As in torchvision, division by division; their cost does not show in a
+ * step. */
 MULTIVERSION
 static void loader_scale_channel(size_t count, float mean, float std,
 				 const uint8_t *restrict in,
@@ -55,7 +55,7 @@ static void loader_scale_channel_bf16(size_t count, float mean, float std,
 		uint32_t bits;
 
 		memcpy(&bits, &value, sizeof(bits));
-		/* to nearest even; none is a NaN */
+		/* to nearest even; no value is NaN */
 		out[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 	}
 }
@@ -73,13 +73,13 @@ static void loader_reverse_row(size_t width, uint8_t *row)
 	}
 }
 
-/* A row of the result before the flip: row[x] = from[x + dx]. */
+/* One row before the flip: row[x] = from[x + dx], zero outside. */
 static void loader_shift_row(int width, int dx, const uint8_t *from,
 			     uint8_t *row)
 {
 	int left = dx < 0 ? -dx : 0, right = dx > 0 ? dx : 0;
 
-	/* an image that is narrower than its padding may be left altogether */
+	/* an image narrower than the padding may be shifted out completely */
 	if (left + right >= width) {
 		memset(row, 0, (size_t)width);
 		return;
@@ -108,7 +108,7 @@ static void loader_crop(const struct image_shape *s, const struct augment *a,
 	}
 }
 
-/* ---- Feeds ---- */
+/* ---- Loaders ---- */
 
 int cpu_loader_new(struct device *d, const struct loader_spec *s,
 		   struct loader **out, struct err *e)

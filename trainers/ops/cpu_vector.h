@@ -1,5 +1,5 @@
-/* cpu_vector.h: sixteen values of either type as floats, for loops that are
- * MULTIVERSION: what is inlined there takes that level's instructions. */
+/* cpu_vector.h: loads and stores of sixteen f32 or bf16 values as floats, for
+ * MULTIVERSION loops: inlined, they use the level's instructions. */
 #ifndef TRAINERS_CPU_VECTOR_H
 #define TRAINERS_CPU_VECTOR_H
 
@@ -12,7 +12,7 @@ typedef uint16_t u16x16 __attribute__((vector_size(32), aligned(2),
 				       may_alias));
 typedef int32_t s16x32 __attribute__((vector_size(64)));
 
-/* Value i of an array of the type. */
+/* Address of value i. */
 INLINED const void *value_at(const void *p, size_t i, int bf16)
 {
 	return (const char *)p + i * (bf16 ? 2 : 4);
@@ -30,7 +30,7 @@ INLINED void load16(v16 *out, const void *p, size_t i, int bf16)
 	}
 }
 
-/* To nearest even; a NaN stays one. */
+/* Rounds to nearest even; a NaN stays NaN. */
 INLINED void store16(const v16 *v, void *p, size_t i, int bf16)
 {
 	if (bf16) {
@@ -47,7 +47,7 @@ INLINED void store16(const v16 *v, void *p, size_t i, int bf16)
 	}
 }
 
-/* v where m's lane is set, else 0. */
+/* Zeroes the lanes of v that are not set in m. */
 INLINED void keep16(v16 *v, const s16x32 *m)
 {
 	*v = (v16)((s16x32)*v & *m);

@@ -1,15 +1,15 @@
 /* ops.h: the operations that models are made of, as one table of functions per
- * kind of device, and how to come by such a table. They know tensors and
+ * kind of device, and how to get such a table. Operations know tensors and
  * shapes; neither models, ranks, files nor epochs.
  *
- * The cpu's table is in this program. The cuda one is in a library beside the
- * program, libddp_cuda_ops.so, which is loaded when it is asked for: one build
- * runs on hosts with and without GPUs. Both compute the same up to the rounding
- * of their sums. CUDA compiles this header as C++.
+ * The cpu table is in the program. The cuda table is in libddp_cuda_ops.so,
+ * which is loaded on request: one build runs on hosts with and without GPUs.
+ * Both compute the same results, up to the rounding of sums. CUDA compiles this
+ * header as C++.
  *
- * A device is one queue of work: calls are done in their order, and on a GPU
- * they return before the work is done, but for those that say that they wait.
- * What a GPU cannot do is noticed later: ops->wait returns it. */
+ * A device is one queue of work: calls run in order, and on a GPU they return
+ * before the work is done, except those that wait. Errors of queued work are
+ * returned by ops->wait. */
 #ifndef TRAINERS_OPS_H
 #define TRAINERS_OPS_H
 
@@ -23,33 +23,35 @@
 extern "C" {
 #endif
 
-/* Changes with anything in here: a library of another number is refused. */
+/* Changes with this header: a library with another number is rejected. */
 enum { OPS_VERSION = 2 };
 
 /* ---- Tensors ---- */
 
 enum tensor_type { TENSOR_F32, TENSOR_BF16 };
 
-/* n samples of c x h x w values in the device's memory. How they lie there is
- * the twin's own choice, unless `plain` is set: then it is [n][c][h][w], which
- * is what goes in and comes out of a model. */
+/* [n][c][h][w] values in device memory. The layout is the device's choice,
+ * unless `plain` is set: then it is [n][c][h][w], the layout of a model's input
+ * and output. */
 struct tensor {
-	int n, c, h, w; /* h = w = 1: c values a sample */
+	int n, c, h, w; /* h = w = 1: c values per sample */
 	enum tensor_type type;
 	int plain;
 	size_t bytes;
-	const void *layout; /* the twin's, as long as the op that made it */
+	const void *layout; /* the device's; valid as long as the op that made
+			     * it */
 	void *data;         /* aligned to 64 bytes */
 };
 
 /* ---- Operations ---- */
 
 enum op_kind {
-	OP_LINEAR,       /* bias, ReLU where set; its input is flattened */
+	OP_LINEAR,       /* y[n][out] = x[n][c*h*w] * w + bias, then ReLU if
+			  * set */
 	OP_CONV,         /* no bias; square kernels */
-	OP_BATCH_NORM,   /* then + add where there is one, ReLU where set */
-	OP_MAX_POOL,     /* padding never is the greatest */
-	OP_AVERAGE_POOL, /* over all of h x w, which become 1 x 1 */
+	OP_BATCH_NORM,   /* then + add if there is one, then ReLU if set */
+	OP_MAX_POOL,     /* padding is never the maximum */
+	OP_AVERAGE_POOL, /* over h x w: y is [n][c][1][1] */
 	OP_KINDS
 };
 
@@ -60,90 +62,93 @@ struct op_spec {
 	int relu;                /* linear, batch_norm */
 };
 
-/* A parameter or a buffer of an operation, as PyTorch knows it. In an arena it
- * takes `size` values, at least `count`: twins may pad, with zeros that stay
- * zeros. */
+/* A parameter or a buffer of an operation, as in PyTorch. In an arena it takes
+ * `size` values, at least `count`: a device may pad it with zeros, which stay
+ * zero. */
 struct op_param {
 	const char *name; /* "weight", "bias", "running_mean", "running_var" */
-	int shape[4];     /* [out][in][h][w], with ones at the end */
-	size_t count;     /* of PyTorch's values */
-	size_t size;      /* of ours */
+	int shape[4];     /* [out][in][h][w], trailing ones */
+	size_t count;     /* values in PyTorch */
+	size_t size;      /* values in an arena */
 };
 enum { OP_PARAMS_MAX = 2 };
 
-/* Where an operation stands: what it is made with, by ops->op_new. */
+/* What ops->op_new makes an operation from. */
 struct op_site {
 	struct op_spec spec;
 	const char *name; /* for errors */
-	/* Made before: shape and layout count, not data. add may be NULL. */
+	/* Shape and layout are used, data is not. add may be NULL. */
 	const struct tensor *in, *add;
-	enum tensor_type out_type; /* linear only: the model's last is F32 */
-	int training; /* 0: forward only, batch_norm by running statistics */
-	int first;    /* its input is the batch: no gradient goes further */
-	/* The same layer for another number of samples or another mode: its
-	 * parameters lie in the same way. NULL: this is the first one. */
+	enum tensor_type out_type; /* linear only: F32 for the model's last
+				    * layer */
+	int training; /* 0: forward only, batch_norm with running statistics */
+	int first;    /* its input is the batch: dx is not needed */
+	/* The same layer for another number of samples or mode; both have the
+	 * same parameter layout. NULL: this is the first. */
 	const struct op *like;
 };
 
-/* What op_new found; the twin's struct op begins with it. */
+/* An operation; the device's own struct begins with it. */
 struct op {
 	struct op_spec spec;
-	struct tensor out; /* all but data */
+	struct tensor out; /* everything but data */
 	int param_count;   /* trained: weight, then bias */
 	struct op_param param[OP_PARAMS_MAX];
 	int buffer_count; /* batch_norm: running_mean, running_var */
 	struct op_param buffer[OP_PARAMS_MAX];
-	int takes_lists; /* a first linear: forward may get a loader's lists,
-			    and then does not look at in */
+	int takes_lists; /* a first linear layer: forward may use a loader's
+			  * lists instead of `in` */
 };
 
-/* All the memory that an op works on, in the device; given once, before the
- * first run. Tensors have data. Gradients of activations have the layout of
- * the activation. */
+/* The device memory that an op uses; set once, before its first run. Tensors
+ * have data. A gradient has the layout of its activation. */
 struct op_memory {
 	const struct tensor *in, *add;
-	struct tensor *out; /* not training: batch_norm's may be in's memory */
-	float *param[OP_PARAMS_MAX];  /* f32 always: the master weights */
-	float *grad[OP_PARAMS_MAX];   /* overwritten by backward */
+	struct tensor *out; /* if not training, batch_norm's may share in's
+			     * memory */
+	float *param[OP_PARAMS_MAX];  /* always f32: the master weights */
+	float *grad[OP_PARAMS_MAX];   /* overwritten, not added to */
 	float *buffer[OP_PARAMS_MAX];
-	/* The gradient of out is the sum of dy[0] and, where an output goes two
-	 * ways, dy[1], else NULL. Backward may overwrite both. */
+	/* The gradient of out is dy[0], plus dy[1] if two layers read out (else
+	 * NULL). Backward may overwrite both. */
 	struct tensor *dy[2];
-	struct tensor *dx;    /* NULL: not wanted. May be dy[0]'s memory for
-				 batch_norm without add */
-	struct tensor *d_add; /* may be dy[0]'s memory */
+	struct tensor *dx;    /* NULL: not needed. May share dy[0]'s memory for
+			       * batch_norm without add */
+	struct tensor *d_add; /* may share dy[0]'s memory */
 };
 
-/* ---- What goes in ---- */
+/* ---- Input ---- */
 
-/* A part of a data set, in the order of an epoch, as batches on the device. On
- * a GPU the samples are there from loader_new on. */
+/* Loads batches of a data set, in the order of an epoch. On a GPU all samples
+ * are in its memory from loader_new on. */
 struct loader_spec {
-	const struct dataset_part *part; /* borrowed, in the host's memory */
-	struct image_shape shape;        /* of a sample, and how to scale it */
-	/* Each time a sample is taken: 4 pixels of padding, a random crop of
-	 * the old size, and a flip by chance: augment.h draws both. */
+	const struct dataset_part *part; /* borrowed, in host memory */
+	struct image_shape shape;        /* of a sample, and its scale */
+	/* Each load pads a sample by 4 pixels, crops it at random to its size
+	 * and flips it at random, by augment.h. */
 	int augment;
 	uint64_t seed;
-	int batch; /* samples that are taken at once, at most */
-	/* Another type than F32 or a layout: that of the first op's input. */
+	int batch; /* most samples in a batch */
+	/* Type of the batch, as the first op wants it. */
 	enum tensor_type type;
 };
 struct loader {
 	struct loader_spec spec;
-	struct tensor in; /* what to make the first op with: all but n, data */
-	const uint8_t *labels; /* on the device: of the batch last taken */
-	const struct samples *lists; /* of the batch last taken: where a first
-					linear may go by them; else NULL */
-	const uint32_t *index;       /* for the lists: of the batch */
+	struct tensor in; /* [n][c][h][w] of a batch, without n and data: the
+			   * first op's input */
+	const uint8_t *labels; /* [n], on the device: labels of the last
+				* batch */
+	const struct samples *lists; /* lists of the last batch, for a first
+				      * linear layer; NULL: none */
+	const uint32_t *index;       /* [n]: the last batch's samples in the
+				      * lists */
 };
 
-/* The numbers of a step. They change while the work of a step, as a graph,
- * stays the same; so they go to the device before it. */
+/* The arguments of a step that change while its captured graph stays the same;
+ * so they are copied to the device first. */
 struct step_args {
-	uint64_t step;  /* of the update, from 1 */
-	uint64_t first; /* sample of the loader's order that the batch begins
-			   with */
+	uint64_t step;  /* number of the update, from 1 */
+	uint64_t first; /* the batch's first sample in the loader's order */
 	double lr;
 };
 
@@ -151,8 +156,8 @@ struct step_args {
 
 enum optimizer_kind { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 
-/* As torch.optim.Adam and torch.optim.SGD compute it; weight_decay is L2, of
- * all parameters. */
+/* As torch.optim.Adam and torch.optim.SGD. weight_decay is an L2 penalty on all
+ * parameters. */
 struct optimizer {
 	enum optimizer_kind kind;
 	double beta1, beta2, eps;          /* adam */
@@ -160,162 +165,160 @@ struct optimizer {
 	int nesterov;
 	double weight_decay;
 };
-/* Arenas of `count` values. A gradient is taken times `scale`. */
+/* Arenas of `count` values. Gradients are multiplied by `scale`. */
 struct update {
 	struct optimizer how;
 	size_t count;
 	const float *grad;
 	float scale;
 	float *param;
-	float *moment[2]; /* adam: m, v. sgd: the momentum buffer, NULL */
-	/* Where this value is not finite, nothing is updated, now and later:
-	 * ops->halted tells the step. */
+	float *moment[2]; /* adam: m, v. sgd: momentum, NULL */
+	/* If this value is not finite, nothing is updated, now or later;
+	 * ops->halted returns the step. */
 	const float *loss;
 };
 
 /* ---- Losses ---- */
 
 enum loss_kind {
-	LOSS_CROSS_ENTROPY, /* of the outputs against the sample's label */
-	LOSS_MSE            /* of the outputs against the sample itself */
+	LOSS_CROSS_ENTROPY, /* of the outputs and the label */
+	LOSS_MSE            /* of the outputs and the sample itself */
 };
 struct loss_spec {
 	enum loss_kind kind;
-	float smoothing; /* cross-entropy: label smoothing as PyTorch's */
-	/* 1; where gradients are accumulated, 1 / micro-batches: their losses
-	 * and gradients are then to be summed. */
+	float smoothing; /* cross-entropy: label smoothing, as in PyTorch */
+	/* Factor of loss and gradient: 1, or the micro-batch's share of the
+	 * batch, so that micro-batches sum up to the mean. */
 	float scale;
 };
-/* What was seen since it was set to zero, on the device. */
+/* Sums over the samples since the last zero; on the device. */
 struct tally {
-	double loss; /* sum over samples */
+	double loss; /* sum of the losses */
 	uint64_t correct, count;
 };
 
 /* ---- Devices ---- */
 
 struct device_options {
-	int index;    /* the cuda device among those that are visible */
-	int threads;  /* cpu: how many cores may be used */
-	int core;     /* cpu: -1, or the only core that is used (toy_mp) */
-	int bf16;     /* activations and what is multiplied are bf16 */
-	int direct;   /* cpu: convolutions by their definition alone, which
-			 rounds less than Winograd's and is slower */
+	int index;    /* cuda: index among the visible devices */
+	int threads;  /* cpu: threads to use */
+	int core;     /* cpu: the only core to run on; -1: any */
+	int bf16;     /* activations and factors are bf16 */
+	int direct;   /* cpu: no Winograd convolutions: less rounding, slower */
 };
-/* The twin's struct begins with it. */
+/* A device; its own struct begins with this. */
 struct device {
 	const struct ops *ops;
 	char name[128]; /* "cpu, 2 threads, bf16 by avx512_bf16" */
 	enum tensor_type type; /* of activations */
-	/* Synchronised batch normalisation, where the caller sets it before
-	 * op_new: both are collective and work on the device's memory, in its
-	 * order. From this rank's mean, biased var[channels] and count of
-	 * values to those of all ranks; the sum of all ranks' values[n]. The
-	 * cuda twin has the mean and var by sync_sum, too, for which the host
-	 * need not wait. */
+	/* Synchronised batch normalisation; set by the caller before op_new.
+	 * Both are collective, and work on device memory in queue order.
+	 * sync_moments: replaces mean[channels], biased var[channels] and count
+	 * by those over all ranks. sync_sum: sums values[n] over the ranks. The
+	 * cuda device only uses sync_sum, for which the host need not wait. */
 	int (*sync_moments)(void *arg, float *mean, float *var,
 			    size_t channels, uint64_t *count);
 	int (*sync_sum)(void *arg, float *values, size_t n);
 	void *sync_arg;
-	int error; /* the first that a call without a result met, from the
-		      functions above: wait returns it */
+	int error; /* the first error of a call that returns nothing; ops->wait
+		    * returns it */
 };
 
-struct graph; /* a recorded step, the twin's own */
+struct graph; /* a captured step; the device's */
 
 struct ops {
 	int version; /* OPS_VERSION */
 	const char *kind; /* "cpu", "cuda" */
 
-	/* How many such devices this process can see; < 0 with a text that
-	 * says why none. */
+	/* Number of visible devices of this kind; < 0: none, the text says
+	 * why. */
 	int (*count)(struct err *e);
-	/* ERR_USAGE for what this host cannot do (an index that is not there;
-	 * bf16 without instructions for it). */
+	/* ERR_USAGE: the host cannot do it (no such index; bf16 without
+	 * instructions for it). */
 	int (*open)(const struct device_options *o, struct device **d,
 		    struct err *e);
 	void (*close)(struct device *d);
-	/* Each thread that uses d says so once, before all else. */
+	/* Each thread calls it once, before it uses d. */
 	void (*enter)(struct device *d);
 
 	/* -- memory -- */
-	/* Zeroed, aligned to 64 bytes. -ENOMEM with a text that says what was
-	 * asked for and what is free. Not in the queue: waits. */
+	/* Zeroed memory, aligned to 64 bytes. -ENOMEM: the text says how much
+	 * was asked for and is free. Waits. */
 	int (*alloc)(struct device *d, size_t bytes, void **out, struct err *e);
 	void (*free)(struct device *d, void *p);
 	void (*zero)(struct device *d, void *p, size_t bytes);
-	/* Host memory to the device's and back. Both wait. */
+	/* Host memory to the device, and back. Both wait. */
 	void (*put)(struct device *d, void *to, const void *from, size_t bytes);
 	void (*get)(struct device *d, void *to, const void *from, size_t bytes);
-	/* Between two devices of a kind, or in one; in the queue of `to`, after
-	 * what is queued on `from` now. */
+	/* Between devices of one kind, or within one; in the queue of `to`,
+	 * after what is now queued on `from`. */
 	void (*copy)(struct device *to, void *dst, struct device *from,
 		     const void *src, size_t bytes);
-	/* A tensor to and from plain f32 in the host's memory; both wait. */
+	/* A tensor from or to plain f32 [n][c][h][w] in host memory; both
+	 * wait. */
 	void (*tensor_put)(struct device *d, const struct tensor *t,
 			   const float *values);
 	void (*tensor_get)(struct device *d, const struct tensor *t,
 			   float *values);
 
 	/* -- the queue -- */
-	/* Waits until all is done. 0, or the first error since the last call.
-	 */
+	/* Waits until the queue is empty. Returns 0, or the first error since
+	 * the last call. */
 	int (*wait)(struct device *d, struct err *e);
 	/* cuda: the cudaStream_t, for ddp_set_stream. cpu: NULL. */
 	void *(*stream)(struct device *d);
-	/* Between begin and end calls are recorded, not done; *g can then be
-	 * run over and over. Only op_forward, op_backward, losses, take,
-	 * update, add, scale and zero, and NCCL's calls on the stream, may be
-	 * recorded. So may libddp's calls that block, where they got this
-	 * stream by ddp_set_stream; not a ddp_reducer's step, which asks events
-	 * whether they have come, and CUDA forbids that here. *g NULL after
-	 * end: this twin (cpu), or this step, has no graphs: everything was
-	 * done at once, and is done so each time. */
+	/* Calls between begin and end are captured, not run; *g can then be
+	 * launched repeatedly. Allowed are op_forward, op_backward, losses,
+	 * load_batch, update, add, scale, zero, and NCCL's calls on the stream;
+	 * also libddp's blocking calls, if ddp_set_stream gave them this
+	 * stream, but not a ddp_reducer's step, which queries events, as CUDA
+	 * forbids here. *g NULL after end: the device (cpu), or this step,
+	 * cannot be captured; the calls have run at once. */
 	int (*capture_begin)(struct device *d, struct err *e);
 	int (*capture_end)(struct device *d, struct graph **g, struct err *e);
 	void (*graph_launch)(struct device *d, struct graph *g);
 	void (*graph_free)(struct device *d, struct graph *g);
-	/* Before each step, never recorded. */
+	/* Call it before each step; never captured. */
 	void (*set_step)(struct device *d, const struct step_args *n);
 
-	/* -- what goes in -- */
+	/* -- input -- */
 	int (*loader_new)(struct device *d, const struct loader_spec *s,
 			  struct loader **f, struct err *e);
 	void (*loader_free)(struct device *d, struct loader *f);
-	/* order[count]: samples of this rank in this epoch; copied. */
+	/* Sets this rank's samples of an epoch, order[count]; copied. */
 	int (*loader_order)(struct loader *f, const uint32_t *order,
 			    size_t count, uint64_t epoch, struct err *e);
-	/* n samples from args.first on into `in`, augmented and scaled, and
-	 * their labels into f->labels. in NULL: labels and lists only. */
+	/* Loads n samples, from args.first on, augmented and scaled, into `in`,
+	 * and their labels into f->labels. in NULL: labels and lists only. */
 	void (*load_batch)(struct loader *f, int n, struct tensor *in);
 
 	/* -- layers -- */
-	/* ERR_USAGE for a shape that cannot be. May take a while: this is where
-	 * algorithms are chosen. */
+	/* ERR_USAGE: an impossible shape. May take a while: it chooses
+	 * algorithms. */
 	int (*op_new)(struct device *d, const struct op_site *s,
 		      struct op **out, struct err *e);
 	void (*op_free)(struct device *d, struct op *op);
 	int (*op_bind)(struct device *d, struct op *op,
 		       const struct op_memory *m, struct err *e);
-	/* f: the batch's, where this op is the first and takes lists. */
+	/* f: the batch's loader, if this op is the first and takes lists. */
 	void (*op_forward)(struct device *d, struct op *op,
 			   const struct loader *f);
-	/* After forward. What it gives: struct op_memory. */
+	/* After forward. Its results: see struct op_memory. */
 	void (*op_backward)(struct device *d, struct op *op,
 			    const struct loader *f);
-	/* Parameter i of op between PyTorch's layout, on the host, and its
-	 * place in an arena (parameters, gradients, moments); both wait. */
+	/* Copies parameter i of op between PyTorch's layout, on the host, and
+	 * its place in an arena (parameters, gradients, moments); both wait. */
 	void (*param_put)(struct device *d, const struct op *op, int i,
 			  float *arena, const float *values);
 	void (*param_get)(struct device *d, const struct op *op, int i,
 			  const float *arena, float *values);
-	/* After parameters were written by other calls than update: what a twin
-	 * keeps of them (bf16 copies) is out of date. */
+	/* Call it after parameters were written other than by update: cached
+	 * copies (bf16) are stale. */
 	void (*params_changed)(struct device *d);
 
-	/* -- losses: of y[n][c], plain f32 -- */
-	/* *loss = the mean times scale; dy (NULL: not wanted) its gradient; the
-	 * batch is added to tally, if that is not NULL. target is mse's. */
+	/* -- losses of y[n][c], plain f32 -- */
+	/* *loss = mean * scale; dy (NULL: not needed) its gradient; the batch
+	 * is added to tally, unless NULL. target is for mse. */
 	void (*cross_entropy)(struct device *d, const struct loss_spec *s,
 			      const struct tensor *y, const uint8_t *labels,
 			      float *loss, struct tally *t, struct tensor *dy);
@@ -326,26 +329,25 @@ struct ops {
 	/* -- arithmetic over arenas -- */
 	void (*add)(struct device *d, size_t count, const float *x, float *y);
 	void (*scale)(struct device *d, size_t count, float by, float *y);
-	/* By the lr and the step of args. */
+	/* With lr and step of the last set_step. */
 	void (*update)(struct device *d, const struct update *u);
 	/* The step whose loss was not finite; 0: none. Waits. */
 	uint64_t (*halted)(struct device *d);
-	/* 1 if all of t's values, or of x[count], are finite; wait. */
+	/* 1 if all values of t, or of x[count], are finite. Both wait. */
 	int (*tensor_finite)(struct device *d, const struct tensor *t);
 	int (*finite)(struct device *d, size_t count, const float *x);
 };
 
 extern const struct ops ops_cpu;
 
-/* The operations for --device: "cpu"; "cuda"; "auto", which is cuda where its
- * library can be loaded and sees a device, else cpu. NULL and a text for what
- * this build or this host has not. A library stays loaded. It is
- * $DDP_CUDA_OPS, else libddp_cuda_ops.so beside this program, else wherever
- * the loader finds it. */
+/* The table for --device: "cpu", "cuda", or "auto": cuda if its library can be
+ * loaded and sees a device, else cpu. NULL: not available, the text says why.
+ * The library is $DDP_CUDA_OPS, else libddp_cuda_ops.so beside this program,
+ * else the loader's choice; it stays loaded. */
 const struct ops *ops_find(const char *device, struct err *e);
 
-/* What libddp_cuda_ops.so has: returns its table; NULL if version is not its
- * own. */
+/* Exported by libddp_cuda_ops.so: returns its table, or NULL if its version
+ * differs. */
 #define OPS_CUDA_ENTRY "ddp_cuda_ops"
 typedef const struct ops *(*ops_entry_fn)(int version);
 

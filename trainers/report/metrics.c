@@ -1,4 +1,5 @@
-/* metrics.c: the lines, and what of an older file stays. */
+/* metrics.c: writes the lines, and cuts those that a resumed run will write
+ * again. */
 #include "trainers/report/metrics.h"
 
 #include <cjson/cJSON.h>
@@ -11,8 +12,8 @@
 #include "base/file.h"
 #include "worker-sdk/ddp.h"
 
-/* Where the lines end that belong to the first done_steps steps. A line is
- * whole only with its newline. */
+/* The offset where the lines of the first done_steps steps end. A line without
+ * its newline is incomplete. */
 static long metrics_kept_end(FILE *f, uint64_t done_steps)
 {
 	char *line = NULL;
@@ -67,12 +68,12 @@ int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 	end = metrics_kept_end(m->file, done_steps);
 	if (ftruncate(fileno(m->file), end) < 0 ||
 	    fseek(m->file, 0, SEEK_END) < 0)
-		return err_set(e, -errno, "--log-dir: cannot go on with %s: %s",
+		return err_set(e, -errno, "--log-dir: cannot append to %s: %s",
 			       m->path, strerror(errno));
 	return 0;
 }
 
-/* Nine digits tell any two float32 apart. JSON has no NaN: null. */
+/* Nine digits identify any float32. JSON has no NaN: null. */
 static void metrics_add(cJSON *o, const char *name, double v)
 {
 	char text[32];
@@ -103,7 +104,7 @@ void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
 	metrics_add(o, "lr", lr);
 	metrics_add(o, "loss", (double)loss);
 	metrics_put(m, o);
-	/* one that fails is told when they are closed */
+	/* an error is kept and returned when they are closed */
 	ddp_metrics_scalar(m->events, "loss/step", (double)loss,
 			   (int64_t)step);
 	ddp_metrics_scalar(m->events, "lr", lr, (int64_t)step);

@@ -1,6 +1,5 @@
-/* metrics.h: metrics.jsonl in --log-dir: one JSON object a line, for programs
- * to read; and the same as TensorBoard's events. One process of the job writes
- * them. */
+/* metrics.h: metrics.jsonl in --log-dir, one JSON object per line, and the same
+ * values as TensorBoard events. One process of the job writes them. */
 #ifndef TRAINERS_METRICS_H
 #define TRAINERS_METRICS_H
 
@@ -10,22 +9,22 @@
 #include "base/error.h"
 
 struct metrics {
-	FILE *file; /* NULL: nobody wants them */
+	FILE *file; /* NULL: no --log-dir */
 	char *path;
 	struct ddp_metrics *events;
 };
 
 struct metrics_epoch {
 	long epoch;
-	uint64_t step; /* steps done so far, of all epochs */
-	double train_loss, test_loss; /* NaN: there was no test */
+	uint64_t step; /* steps done, over all epochs */
+	double train_loss, test_loss; /* NaN: not evaluated */
 	double test_accuracy; /* percent; < 0: the model has none */
 	double seconds, samples_per_second;
 };
 
-/* Makes dir if need be and opens dir/metrics.jsonl and a file of events. Lines
- * of steps up to done_steps stay, what a run that died wrote after them goes; 0
- * starts anew. dir NULL: nothing. */
+/* Makes dir if missing and opens dir/metrics.jsonl and a new events file. Lines
+ * of up to done_steps steps are kept, later ones, written by a run that died,
+ * are cut off; 0 starts a new file. dir NULL: does nothing. */
 int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 		 struct err *e);
 
@@ -34,8 +33,8 @@ void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
 		  float loss);
 
 /* {"epoch":1,"steps":938,"train_loss":..,"test_loss":..,"test_accuracy":..,
- *  "seconds":..,"samples_per_second":..}; test_loss and test_accuracy only
- * where there are. All that was written reaches the file; an error says so. */
+ * "seconds":..,"samples_per_second":..}; test_loss and test_accuracy only if
+ * they exist. Flushes; returns an error if any line was lost. */
 int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
 		  struct err *e);
 

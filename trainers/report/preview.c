@@ -1,4 +1,4 @@
-/* preview.c: the sheet, and libpng. */
+/* preview.c: lays out the sheet and writes it with libpng. */
 #include "trainers/report/preview.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ struct sheet {
 	uint8_t *pixels;             /* [height][width][channels] */
 };
 
-/* A value as the byte that it came from: what dataset.h does, backwards. */
+/* The byte of a value: the inverse of dataset.h's scaling. */
 static uint8_t preview_byte(const struct image_shape *s, int channel,
 			    float value)
 {
@@ -22,7 +22,7 @@ static uint8_t preview_byte(const struct image_shape *s, int channel,
 	return !(v > 0) ? 0 : v > 255 ? 255 : (uint8_t)v;
 }
 
-/* Pair i: its upper half is before, its lower half after. */
+/* Draws pair i: `before` in the upper half, `after` in the lower. */
 static void preview_draw(struct sheet *sheet, const struct image_shape *s,
 			 int i, const uint8_t *before, const float *after)
 {
@@ -49,7 +49,7 @@ static void preview_draw(struct sheet *sheet, const struct image_shape *s,
 	}
 }
 
-/* libpng's errors are said here, not printed by it. */
+/* Keeps libpng's error text instead of printing it. */
 static void on_png_error(png_structp png, png_const_charp text)
 {
 	snprintf(png_get_error_ptr(png), 128, "%s", text);

@@ -1,4 +1,4 @@
-/* progress.c: one moving line or some that stay. */
+/* progress.c: the updating line, and plain lines. */
 #include "trainers/report/progress.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@ void progress_init(struct progress *p, int silent)
 	p->silent = silent;
 	p->moving = isatty(STDOUT_FILENO) || (terminal && *terminal);
 	p->due = clock_ns() + (p->moving ? 0 : PLAIN_EVERY);
-	/* Lines leave at once, also into a pipe. */
+	/* lines are written at once, also to a pipe */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
@@ -53,7 +53,7 @@ const char *progress_count(uint64_t n, char *out)
 	return out;
 }
 
-/* Blanks for what a longer line left behind. */
+/* Overwrites the rest of a longer line with blanks. */
 static void progress_clear(struct progress *p, int len)
 {
 	printf("%*s", p->shown > len ? p->shown - len : 0, "");

@@ -1,4 +1,4 @@
-/* checkpoint_rotate.c: names of files. */
+/* checkpoint_rotate.c: renames checkpoints. */
 #include "trainers/train/checkpoint_rotate.h"
 
 #include <errno.h>
@@ -29,10 +29,10 @@ void checkpoint_rotate_begin(const char *file, long keep)
 		return;
 	checkpoint_old_name(file, old);
 	unlink(old);
-	/* what a symbolic link leads to is what will be replaced */
+	/* the write replaces the target of a symbolic link */
 	if (linkat(AT_FDCWD, file, AT_FDCWD, old, AT_SYMLINK_FOLLOW) < 0 &&
 	    errno != ENOENT)
-		rename(file, old); /* a file system without second names */
+		rename(file, old); /* the file system has no hard links */
 }
 
 void checkpoint_rotate_end(const char *file, long keep, int ok)
@@ -65,7 +65,7 @@ int checkpoint_rotate_aside(const char *file)
 {
 	char before[CHECKPOINT_PATH_MAX], from[CHECKPOINT_PATH_MAX],
 		to[CHECKPOINT_PATH_MAX];
-	char *real = realpath(file, NULL); /* a link stays where it is */
+	char *real = realpath(file, NULL); /* a symbolic link stays in place */
 	int n = 0;
 
 	if (real && snprintf(before, sizeof(before), "%s.before", real) <

@@ -1,4 +1,5 @@
-/* device_assign.c: the choice, and asking the other ranks of the host. */
+/* device_assign.c: chooses a GPU and compares it with those of the host's other
+ * ranks. */
 #include "trainers/train/device_assign.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
-/* device_assign.h: on which device a rank computes: which of the GPUs that it
- * can see, and whether another rank of its host has taken the same; on which
- * cores. */
+/* device_assign.h: which of the visible GPUs a rank uses, whether another rank
+ * of its host uses the same one, and the cores it runs on. */
 #ifndef TRAINERS_DEVICE_ASSIGN_H
 #define TRAINERS_DEVICE_ASSIGN_H
 
@@ -12,26 +11,26 @@
 
 enum { DEVICE_CLAIM_NAME_MAX = 64 };
 
-/* "core 3", "cores 0-3,8"; a long list is cut off. Pure; returns out. */
+/* Writes "core 3" or "cores 0-3,8" to out, cut to size. Pure; returns out. */
 const char *device_assign_cores(const cpu_set_t *set, char *out, size_t size);
 
-/* Whether, of ranks whose GPUs have these names on hosts with these leaders,
- * one before `rank` has the same as it: that one, else -1. Pure. */
+/* The first rank before `rank` with the same GPU on the same host; -1: none.
+ * Pure. */
 struct device_claim {
-	char leader[16]; /* the host's: ranks with the same one share a host */
+	char leader[16]; /* the host's leader: equal on the ranks of a host */
 	char name[DEVICE_CLAIM_NAME_MAX];
 };
 int device_assign_conflict(const struct device_claim *all, int rank);
 
-/* The GPU of a local rank: its index among the `count` visible ones, which is
- * returned, and its name on the host: its entry of CUDA_VISIBLE_DEVICES (NULL:
- * unset). Pure. */
+/* The GPU of a local rank: returns its index among the `count` visible ones and
+ * writes its name, the entry of CUDA_VISIBLE_DEVICES (visible; NULL: unset), or
+ * the index. Pure. */
 int device_assign_gpu(int local_rank, int count, const char *visible,
 		      char name[DEVICE_CLAIM_NAME_MAX]);
 
-/* Collective. Sets *index, after all ranks of every host were found to have a
- * GPU of their own, unless o->oversubscribe_gpu. ERR_USAGE says which two ranks
- * of a host share, on the later one. */
+/* Collective. Sets *index to this rank's GPU. ERR_USAGE, on the later of the
+ * two ranks: two ranks of a host would share a GPU, without
+ * o->oversubscribe_gpu. */
 int device_assign(ddp_comm *world, const struct trainer_options *o, int count,
 		  int *index, struct err *e);
 

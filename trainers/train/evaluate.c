@@ -1,4 +1,4 @@
-/* evaluate.c: the test set, and the picture. */
+/* evaluate.c: evaluation of the test set, and the picture. */
 #include "trainers/train/evaluate.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 enum { PREVIEW_IMAGES = 2 * PREVIEW_ROW };
 
-/* Each rank's batch normalisation has seen other samples. */
+/* Each rank's running statistics come from other samples: all use rank 0's. */
 static int evaluate_share_statistics(struct run *run, struct err *e)
 {
 	size_t n = net_buffer_count(&run->net);
@@ -39,7 +39,7 @@ static int evaluate_batch(struct run *run, uint64_t first, uint64_t size,
 	int r;
 
 	if (n == 0)
-		return 0; /* this rank has one sample less than others */
+		return 0; /* this rank has one sample fewer than others */
 	r = net_plan(&run->net, n, NET_EVALUATE, &p, e);
 	if (r < 0)
 		return r;
@@ -67,7 +67,8 @@ int evaluate(struct run *run, struct result *out, struct err *e)
 		run->order[i] = ddp_sampler_index(&run->test_sampler, i);
 	r = run->ops->loader_order(run->test_loader, run->order, size, 0, e);
 	run->ops->zero(run->device, run->net.tally, sizeof(tally));
-	/* as many rounds on all ranks, so that they can be stopped together */
+	/* equally many rounds on all ranks, so that all can stop in the same
+	 * one */
 	for (uint64_t i = 0; r == 0 && !stop && i < most; i += batch) {
 		r = evaluate_batch(run, i, size, e);
 		if (r == 0 && run->options.checkpoint)

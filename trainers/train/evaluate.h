@@ -1,5 +1,5 @@
-/* evaluate.h: the test set through the model, each sample once, by some rank;
- * and a picture of what it makes of some. */
+/* evaluate.h: runs the test set through the model, each sample on one rank, and
+ * makes a picture of some outputs. */
 #ifndef TRAINERS_EVALUATE_H
 #define TRAINERS_EVALUATE_H
 
@@ -7,14 +7,14 @@
 
 struct result {
 	double loss;
-	double accuracy; /* percent; < 0 where the model has none */
+	double accuracy; /* percent; < 0: the model has none */
 };
 
-/* Collective. With rank 0's running statistics, as PyTorch's DDP has them.
- * RUN_STOPPED: it was asked to stop, and there is no result. */
+/* Collective. Uses rank 0's running statistics, as PyTorch's DDP does.
+ * RUN_STOPPED: the run was asked to stop, and *out is not set. */
 int evaluate(struct run *run, struct result *out, struct err *e);
 
-/* Rank 0: --save-images. */
+/* Rank 0: writes the picture of --save-images. */
 int evaluate_preview(struct run *run, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* pipeline.c: two threads that hand micro-batches to each other, and the one
- * that gave them the step. */
+/* pipeline.c: the two stage threads, which pass micro-batches to each other,
+ * and the caller's thread, which starts their tasks. */
 #include "trainers/train/pipeline.h"
 
 #include <errno.h>
@@ -54,8 +54,8 @@ static void stage_load_batch(struct stage *s, int m, struct tensor *in)
 	p->spec.ops->load_batch(s->loader, p->spec.n, in);
 }
 
-/* All forward, then back as gradients come. A plan for each micro-batch keeps
- * its activations until then. */
+/* Runs all micro-batches forward, then each backward when its gradient arrives.
+ * Each has its own plan, which keeps its activations until then. */
 static int stage_step_head(struct stage *s)
 {
 	struct pipeline *p = s->pipeline;
@@ -86,7 +86,8 @@ static int stage_step_head(struct stage *s)
 	return r;
 }
 
-/* Each forward and back at once, so that its gradient is early at the head. */
+/* Runs each micro-batch forward and backward at once, so that the head gets its
+ * gradient early. */
 static int stage_step_tail(struct stage *s)
 {
 	struct pipeline *p = s->pipeline;
@@ -214,7 +215,7 @@ static int stage_step(struct stage *s)
 	return r;
 }
 
-/* What the ranks made of the gradients, and of the loss beside them. */
+/* Reads the averaged gradients and loss. */
 static int stage_read_average(struct stage *s)
 {
 	struct pipeline *p = s->pipeline;
@@ -317,7 +318,7 @@ static void pipeline_wait_idle(struct pipeline *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Has both stages do it; the first one's error. */
+/* Runs a task on both stages; returns the first stage's error. */
 static int pipeline_run_task(struct pipeline *p, enum pipeline_task task,
 			     struct err *e)
 {
@@ -359,7 +360,7 @@ void pipeline_release(struct pipeline *p)
 		return;
 	for (int i = 0; i < PIPELINE_STAGES; i++)
 		ddp_reducer_free(p->stage[i].reducer);
-	/* a step whose average failed is still under way */
+	/* after a failed average the step may still be running */
 	pipeline_wait_idle(p);
 	pipeline_start_task(p, PIPELINE_CLOSE);
 	for (int i = 0; i < PIPELINE_STAGES; i++)
@@ -374,8 +375,7 @@ static int pipeline_from_ddp(int r, struct err *e)
 	return r < 0 ? err_set(e, r, "%s", ddp_last_error()) : 0;
 }
 
-/* A layer's parameters together are one of the reducer's; the loss is the last
- * one. */
+/* Each layer is one parameter of the reducer; the loss is the last. */
 static int pipeline_join_stage(struct pipeline *p, struct stage *s,
 			       struct err *e)
 {
@@ -417,7 +417,7 @@ int pipeline_order(struct pipeline *p, const uint32_t *order, size_t count,
 	return pipeline_run_task(p, PIPELINE_ORDER, e);
 }
 
-/* A gradient that its reducer was not told of; -1: there is none. */
+/* The next complete gradient that its reducer was not given; -1: none. */
 static int pipeline_next_ready(struct pipeline *p, struct stage **which)
 {
 	for (int i = PIPELINE_STAGES - 1; i >= 0; i--) {
@@ -430,7 +430,7 @@ static int pipeline_next_ready(struct pipeline *p, struct stage **which)
 	return -1;
 }
 
-/* Both reducers get what the threads have ready, while these go on. */
+/* Passes complete gradients to both reducers while the threads compute. */
 static int pipeline_notify_reducers(struct pipeline *p)
 {
 	struct stage *s;
@@ -478,7 +478,7 @@ static int pipeline_average(struct pipeline *p, struct err *e)
 			*e = p->stage[i].e;
 			return p->stage[i].r;
 		}
-	/* on every rank the tails' first: it was ready first */
+	/* the tails first, on every rank: they are complete first */
 	for (int i = PIPELINE_STAGES - 1; r == 0 && i >= 0; i--)
 		r = pipeline_reduce(p, &p->stage[i]);
 	return pipeline_from_ddp(r, e);
@@ -495,7 +495,7 @@ int pipeline_step(struct pipeline *p, const struct step_args *args,
 		r = pipeline_run_task(p, PIPELINE_READ, e);
 	if (r == 0 && !isfinite(p->loss))
 		r = err_set(e, ERR_DATA, "the loss is %g at step %llu: "
-			    "training has come apart; try a --lr smaller than "
+			    "training has diverged; try a --lr smaller than "
 			    "%g", (double)p->loss,
 			    (unsigned long long)args->step, args->lr);
 	return r == 0 ? pipeline_run_task(p, PIPELINE_UPDATE, e) : r;

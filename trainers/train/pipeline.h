@@ -1,7 +1,7 @@
-/* pipeline.h: a model in two parts, each on a device of its own with a thread
- * of its own; a batch goes through them in micro-batches, so that both work at
- * once (GPipe: Huang et al., 2019). And, over the ranks, the averages of both
- * parts' gradients. Knows neither data sets nor options. */
+/* pipeline.h: a model in two stages, head and tail, each on its own device with
+ * its own thread. A batch passes through in micro-batches, so that both work at
+ * once (GPipe: Huang et al., 2019). Averages the gradients of both stages over
+ * the ranks. Knows neither data sets nor options. */
 #ifndef TRAINERS_PIPELINE_H
 #define TRAINERS_PIPELINE_H
 
@@ -17,19 +17,19 @@ enum pipeline_task { PIPELINE_OPEN, PIPELINE_ORDER, PIPELINE_STEP,
 struct pipeline_spec {
 	const struct ops *ops;
 	struct model_spec model[PIPELINE_STAGES]; /* the tail's input is the
-						     head's output */
+						   * head's output */
 	struct device_options device[PIPELINE_STAGES];
-	struct dataset_part part; /* what it learns from, and its shape */
+	struct dataset_part part; /* the training set */
 	struct image_shape shape;
-	int micros, n;            /* micro-batches, and samples in each */
+	int micros, n;            /* micro-batches per step, samples in each */
 	uint64_t seed;
 	struct optimizer optimizer;
-	/* The ranks' heads and the ranks' tails: the caller's. */
+	/* Communicators of all heads and of all tails; the caller's. */
 	ddp_comm *comm[PIPELINE_STAGES];
 };
 
-/* A part. What its device computes is its thread's affair; libddp is called by
- * one thread only, the caller's. */
+/* One stage. Its own thread uses its device; only the caller's thread calls
+ * libddp. */
 struct stage {
 	struct pipeline *pipeline;
 	int which;
@@ -40,33 +40,34 @@ struct stage {
 	struct net net;
 	struct plan **plan; /* [micros] */
 	float *moment;
-	/* The gradients in the host's memory, where libddp cannot reach them
-	 * on the device; else NULL and a reducer. */
+	/* [arena + NET_LOSS_VALUES] in host memory, if libddp cannot reach the
+	 * gradients on the device; else NULL, and there is a reducer. */
 	float *staged;
 	ddp_reducer *reducer;
-	int *reducer_index; /* [layer_count + 1]: a layer's place in the reducer
-			     */
-	/* Slots whose gradients are there, in that order; how many, and how
-	 * many of them the reducer was told. */
+	int *reducer_index; /* [layer_count + 1]: a layer's parameter in the
+			     * reducer */
+	/* Reducer parameters whose gradients are complete, in that order; their
+	 * number, and how many the reducer has been given. */
 	int *ready, ready_count, told;
-	uint64_t done; /* the turn that it has finished */
-	int r;         /* how that went */
+	uint64_t done; /* the last task that it has finished */
+	int r;         /* result of that task */
 	struct err e;
 };
 
 struct pipeline {
 	struct pipeline_spec spec;
 	struct stage stage[PIPELINE_STAGES];
-	pthread_mutex_t lock; /* of all that follows, and of the stages' ready
-				 and done */
+	pthread_mutex_t lock; /* protects everything below, and the stages'
+			       * ready and done */
 	pthread_cond_t changed;
 	enum pipeline_task task;
-	uint64_t turn;        /* how often a task was given */
-	int forwarded;        /* micro-batches that have left the head */
-	int returned;         /* whose gradient has left the tail */
+	uint64_t turn;        /* number of tasks started */
+	int forwarded;        /* micro-batches forwarded by the head */
+	int returned;         /* micro-batches whose gradient the tail has
+			       * returned */
 	int head_at_work;
-	uint64_t both;        /* micro-batches that the tail began while the
-				 head was at work on another */
+	uint64_t both;        /* micro-batches that the tail started while the
+			       * head was busy with another */
 	struct step_args args;
 	float loss;
 	struct {
@@ -82,16 +83,17 @@ int pipeline_init(struct pipeline *p, const struct pipeline_spec *spec,
 		  struct err *e);
 void pipeline_release(struct pipeline *p);
 
-/* The reducers. Collective, after every rank's pipeline_init went well. */
+/* Collective, after pipeline_init succeeded on every rank: makes the
+ * reducers. */
 int pipeline_join(struct pipeline *p, struct err *e);
 
-/* This rank's samples of an epoch, in their order; between steps. */
+/* Sets this rank's samples of an epoch, in order. Call it between steps. */
 int pipeline_order(struct pipeline *p, const uint32_t *order, size_t count,
 		   uint64_t epoch, struct err *e);
 
-/* One step with the micros * n samples from args->first on: p->loss is the
- * mean of all ranks. Collective. A loss that is not finite is ERR_DATA, and
- * nothing was updated. */
+/* Collective. Runs one step over the micros * n samples from args->first on and
+ * sets p->loss to the mean over all ranks. ERR_DATA: the loss is not finite,
+ * and no parameters were updated. */
 int pipeline_step(struct pipeline *p, const struct step_args *args,
 		  struct err *e);
 

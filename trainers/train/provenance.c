@@ -1,4 +1,4 @@
-/* provenance.c: config.json, and asking git. */
+/* provenance.c: collects and writes config.json. */
 #include "trainers/train/provenance.h"
 
 #include <cjson/cJSON.h>
@@ -97,7 +97,7 @@ static cJSON *provenance_command(int argc, char **argv)
 
 /* ---- Versions ---- */
 
-/* One line that git says of dir into out; 0 if it has none. */
+/* Sets out to git's description of dir. Returns 0 if it has none. */
 static int provenance_git_describe(const char *dir, char *out, size_t size)
 {
 	char *argv[] = {"git", "-C", (char *)(uintptr_t)dir, "describe",

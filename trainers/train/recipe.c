@@ -1,4 +1,4 @@
-/* recipe.c: the named ways, and what options change of them. */
+/* recipe.c: the recipes, and the options that change them. */
 #include "trainers/train/recipe.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static int recipe_find(struct recipe *out, const struct recipe *recipes,
 		       "%s", name, list);
 }
 
-/* Another optimizer than the recipe's begins with PyTorch's defaults. */
+/* An optimizer other than the recipe's starts with PyTorch's defaults. */
 static int recipe_change_optimizer(struct recipe *r,
 				   const struct trainer_options *o,
 				   struct err *e)
@@ -61,8 +61,8 @@ static int recipe_change_optimizer(struct recipe *r,
 			       "nor adam", o->optimizer);
 	if (kind != how->kind && !o->given.lr)
 		return err_set(e, ERR_USAGE, "--optimizer %s is not the "
-			       "recipe's, so its rate does not fit: give a "
-			       "--lr, too", o->optimizer);
+			       "recipe's, whose rate does not fit it: give "
+			       "--lr as well", o->optimizer);
 	if (kind != how->kind && kind == OPTIMIZER_SGD)
 		*how = (struct optimizer){kind, .momentum = 0.9};
 	else if (kind != how->kind)
@@ -134,7 +134,8 @@ struct schedule recipe_schedule(const struct recipe *r,
 		steps = o->warmup * (double)steps_of_epoch;
 	if (steps > (double)total)
 		steps = (double)total;
-	/* a line and a cosine meet at a step, as SequentialLR's milestones */
+	/* the linear part and the cosine meet at a step, like SequentialLR's
+	 * milestones */
 	if (r->schedule != SCHEDULE_ONE_CYCLE)
 		steps = floor(steps + 0.5);
 	return (struct schedule){r->schedule, r->lr, steps, total};

@@ -1,5 +1,5 @@
-/* recipe.h: how a model is trained, in numbers: a row of them for each way that
- * has a name, and what of it the user wants otherwise. Pure. */
+/* recipe.h: named sets of hyperparameters, and the options that override them.
+ * Pure. */
 #ifndef TRAINERS_RECIPE_H
 #define TRAINERS_RECIPE_H
 
@@ -14,30 +14,30 @@ struct recipe {
 	struct optimizer optimizer;
 	double lr; /* for a world of one */
 	enum schedule_kind schedule;
-	double warmup; /* part of all steps, 0 to 1 */
+	double warmup; /* fraction of all steps, 0 to 1 */
 	float smoothing;
-	int augment; /* where the data are photographs */
+	int augment; /* random crops and flips of photographs */
 };
 
-/* A trainer's recipes end with one without a name; the first is its default.
- * Fills out with the one that o names, changed by whatever else o says, its lr
- * times the world size under --lr-scale linear. ERR_USAGE with a text that
- * lists what there is, or says which options contradict each other. */
+/* Sets *out to the recipe that o names, or the first one, changed by the other
+ * options in o; its lr is multiplied by world_size with --lr-scale linear.
+ * recipes ends with one without a name. ERR_USAGE: the name is unknown (the
+ * text lists all), or options contradict each other. */
 int recipe_choose(struct recipe *out, const struct recipe *recipes,
 		  const struct trainer_options *o, int world_size,
 		  struct err *e);
 
-/* The schedule of a run of so many steps, and of an epoch. */
+/* The schedule of a run of `total` steps, steps_of_epoch in an epoch. */
 struct schedule recipe_schedule(const struct recipe *r,
 				const struct trainer_options *o,
 				uint64_t total, uint64_t steps_of_epoch);
 
-/* "SGD (Nesterov, momentum 0.9, weight decay 0.0005), lr 0.1 one-cycle" into
- * out, which it returns. */
+/* Writes "SGD, Nesterov's momentum 0.9, weight decay 0.0005, lr 0.1 one-cycle"
+ * to out; returns out. */
 const char *recipe_text(const struct recipe *r, char *out, size_t size);
 
-/* PyTorch's Adam; and the ones of ResNets: the published script's, and what
- * reaches more in fewer epochs. */
+/* PyTorch's Adam; and for ResNets the published script's numbers, and a set
+ * that reaches more accuracy in fewer epochs. */
 #define RECIPE_ADAM(rate)                                                     \
 	{.name = "published", .lr = (rate),                                   \
 	 .optimizer = {OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999,          \

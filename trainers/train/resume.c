@@ -1,4 +1,4 @@
-/* resume.c: choosing a checkpoint, and writing the next. */
+/* resume.c: chooses a checkpoint to load, and writes the next one. */
 #include "trainers/train/resume.h"
 
 #include <errno.h>
@@ -16,13 +16,14 @@ static int resume_check_file(const char *file, struct err *e)
 
 	if (r == 0)
 		return 0;
-	return err_set(e, r, "--checkpoint: cannot write %s: %s; nothing was "
-		       "trained yet", file,
+	return err_set(e, r, "--checkpoint: cannot write %s: %s; training "
+		       "has not started", file,
 		       r == -EINVAL ? "it is a device, a pipe or a socket; "
 				      "name a file" : strerror(-r));
 }
 
-/* A batch of another size may begin where none of its own does. */
+/* With another number of ranks the position may lie inside a round of the
+ * sampler: go back to where the round starts. */
 static void resume_align(struct run *run)
 {
 	struct train_position *at = &run->state.position;
@@ -31,12 +32,12 @@ static void resume_align(struct run *run)
 		return;
 	at->sample -= at->sample % run->world_size;
 	progress_print(&run->progress,
-		       "the position in the epoch is no multiple "
-		       "of %d ranks: some samples come twice",
+		       "the position in the epoch is not a multiple "
+		       "of %d ranks: some samples are used twice",
 		       run->world_size);
 }
 
-/* 1: from file; 0: there is none. */
+/* Loads file. Returns 1, or 0 if it does not exist. */
 static int resume_from_file(struct run *run, const char *file, struct err *e)
 {
 	const struct train_position *at = &run->state.position;
@@ -51,8 +52,7 @@ static int resume_from_file(struct run *run, const char *file, struct err *e)
 		snprintf(where, sizeof(where), " and %lld samples",
 			 (long long)at->sample);
 	progress_print(&run->progress,
-		       "going on from %s after epoch %lld%s, step "
-		       "%lld",
+		       "resuming from %s after epoch %lld%s, step %lld",
 		       file, (long long)at->epoch, where, (long long)at->step);
 	if (train_about_changes(&was, &run->state.about, changes,
 				sizeof(changes))[0])
@@ -61,7 +61,7 @@ static int resume_from_file(struct run *run, const char *file, struct err *e)
 	return 1;
 }
 
-/* FILE, FILE.1, ...: the first that is whole, and of this model. */
+/* Loads the first of FILE, FILE.1, ... that is whole and of this model. */
 static int resume_newest(struct run *run, struct err *e)
 {
 	char name[CHECKPOINT_PATH_MAX];
@@ -77,13 +77,15 @@ static int resume_newest(struct run *run, struct err *e)
 		r = 0;
 	}
 	if (r == 0 && damaged)
-		return err_set(e, ERR_DATA, "--resume auto: no checkpoint %s "
-			       "is whole; leave --resume out to begin anew",
-			       run->options.checkpoint);
+		return err_set(
+			e, ERR_DATA,
+			"--resume auto: no checkpoint %s "
+			"is whole; leave out --resume to start from scratch",
+			run->options.checkpoint);
 	return r;
 }
 
-/* --resume names another file than the one that will be written. */
+/* 1 if --resume names a file other than --checkpoint's. */
 static int resume_is_other_file(const char *how, const char *file)
 {
 	return *how && strcmp(how, TRAINER_RESUME_AUTO) != 0 &&
@@ -111,7 +113,7 @@ int resume_first_state(struct run *run, struct err *e)
 	int again = file && ddp_attempt(run->world) > 0;
 	int r = file ? resume_check_file(file, e) : 0;
 
-	/* of a job that was restarted --resume FILE was for the first time */
+	/* in a restarted job --resume FILE was for the first attempt only */
 	if (r == 0 && again && access(file, F_OK) == 0)
 		run->options.resume = TRAINER_RESUME_AUTO;
 	if (r == 0 && (run->options.resume || again))
@@ -120,7 +122,7 @@ int resume_first_state(struct run *run, struct err *e)
 		return r;
 	if (r == 0 && run->options.resume)
 		progress_print(&run->progress, "no checkpoint %s yet: starting "
-			       "anew", file);
+			       "from scratch", file);
 	if (file && !again &&
 	    (r == 0 || resume_is_other_file(run->options.resume, file)) &&
 	    checkpoint_rotate_aside(file))

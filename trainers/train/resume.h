@@ -1,17 +1,18 @@
-/* resume.h: where a run begins: anew, or from a checkpoint; and writing one. On
- * rank 0. */
+/* resume.h: the state that a run starts with, new or from a checkpoint, and the
+ * writing of checkpoints. Called on rank 0. */
 #ifndef TRAINERS_RESUME_H
 #define TRAINERS_RESUME_H
 
 #include "trainers/train/run.h"
 
-/* By --resume; where the launcher has restarted the job, from the newest whole
- * checkpoint of its own. Says from where, and what changes. An older run's
- * checkpoint at the same place is set aside by one that begins anew. */
+/* Loads the checkpoint that --resume names, or, in a job that the launcher
+ * restarted, the newest whole one of its own; else initialises the weights.
+ * Prints where the run continues and what changes. A run that starts from
+ * scratch renames another run's checkpoints at the same path. */
 int resume_first_state(struct run *run, struct err *e);
 
-/* Writes --checkpoint's file. What goes wrong is a warning: the file that was
- * there stays, run->unsaved is set until one was written. */
+/* Writes the file of --checkpoint. A failure is logged as a warning and sets
+ * run->unsaved until a write succeeds; the old file stays. */
 void resume_save(struct run *run);
 
 #endif

@@ -1,4 +1,4 @@
-/* run.c: setting up a run, and how its ranks fail together. */
+/* run.c: sets up a run, and makes its ranks fail together. */
 #include "trainers/train/run.h"
 
 #include <errno.h>
@@ -21,9 +21,9 @@ int run_from_ddp(int r, struct err *e)
 	return r < 0 ? err_set(e, r, "%s", ddp_last_error()) : 0;
 }
 
-/* A rank that leaves ends the job, and the launcher shows the first one's last
- * words. So the ranks that have nothing to say wait until the one that has is
- * gone. */
+/* A rank that exits ends the job, and the launcher shows the error of the first
+ * one that does. So ranks with nothing to report wait until the reporting rank
+ * has exited. */
 static int run_wait_for_reporter(struct run *run)
 {
 	ddp_barrier(run->world);
@@ -103,7 +103,7 @@ static int run_open_data(struct run *run, struct err *e)
 	return run_agree(run, r, e);
 }
 
-/* The cpu's, or a GPU that no other rank of this host has. */
+/* Opens the CPU, or a GPU that no other rank of this host uses. */
 static int run_open_device(struct run *run, struct err *e)
 {
 	struct device_options o = {
@@ -167,7 +167,8 @@ static void run_enable_sync_bn(struct run *run)
 	run->device->sync_arg = run;
 }
 
-/* Each rank takes its share; a data set smaller than a batch is the batch. */
+/* Makes the samplers, the schedule and the number of steps. If the data set is
+ * smaller than a batch, it is the batch. */
 static int run_open_samplers(struct run *run, struct err *e)
 {
 	const struct dataset *d = &run->data.set;
@@ -195,7 +196,7 @@ static int run_open_samplers(struct run *run, struct err *e)
 	}
 	batch = (uint64_t)run->batch;
 	run->epoch_steps = (size + batch - 1) / batch;
-	/* what is made up needs no remainder */
+	/* synthetic data sets drop the remainder */
 	if (run->options.synthetic)
 		run->epoch_steps = size / batch;
 	run->total_steps = run->epoch_steps * (uint64_t)run->options.epochs;
@@ -210,14 +211,14 @@ static int run_open_samplers(struct run *run, struct err *e)
 	return 0;
 }
 
-/* Large images take as much memory as a micro-batch does, not more. */
+/* Evaluating large images must not take more memory than a micro-batch. */
 static int run_evaluation_batch(const struct run *run)
 {
 	return run->data.set.train.samples.size <= 4096 ||
 	       run->micro > RUN_EVAL_BATCH ? RUN_EVAL_BATCH : run->micro;
 }
 
-/* One loader for training, one for evaluation, and room for their orders. */
+/* Makes one loader for training and one for evaluation, and `order`. */
 static int run_open_loaders(struct run *run, struct err *e)
 {
 	const struct dataset *d = &run->data.set;
@@ -294,7 +295,8 @@ static int run_open_model(struct run *run, struct err *e)
 	return r;
 }
 
-/* libddp's cpu backend does not reach a GPU's memory. */
+/* libddp's cpu backend cannot reach GPU memory: gradients then go through host
+ * memory. */
 static int run_open_staging(struct run *run, struct err *e)
 {
 	size_t n = run->net.arena + NET_LOSS_VALUES;
@@ -316,8 +318,8 @@ static void on_gradient_ready(void *arg, int layer)
 						   run->reducer_index[layer]);
 }
 
-/* A layer's parameters together are one of the reducer's; the loss is the last
- * one, so it goes with the first bucket. */
+/* Each layer is one parameter of the reducer. The loss is the last one, so it
+ * is in the first bucket. */
 static int run_open_reducer(struct run *run, struct err *e)
 {
 	const struct net *net = &run->net;
@@ -329,7 +331,7 @@ static int run_open_reducer(struct run *run, struct err *e)
 	r = run_agree(run, run_open_staging(run, e), e);
 	if (r < 0 || run->staged)
 		return r;
-	/* of a GPU: in the order of what it computes */
+	/* on a GPU collectives run in stream order with the computation */
 	r = run_from_ddp(
 		ddp_set_stream(run->world, run->ops->stream(run->device)), e);
 	if (r < 0)
@@ -337,7 +339,7 @@ static int run_open_reducer(struct run *run, struct err *e)
 	counts = calloc((size_t)layers + 1, sizeof(*counts));
 	run->reducer_index =
 		calloc((size_t)layers + 1, sizeof(*run->reducer_index));
-	/* without memory: NULL, of which the other ranks are told, too */
+	/* out of memory: ddp_reducer_new gets NULL, and fails on all ranks */
 	if (!run->reducer_index) {
 		free(counts);
 		counts = NULL;
@@ -355,7 +357,8 @@ static int run_open_reducer(struct run *run, struct err *e)
 	return run_from_ddp(r, e);
 }
 
-/* ", on core 0", ", rank 0 on core 0": what the launcher bound it to. */
+/* Writes ", on core 0" or ", rank 0 on core 0": the cores that the launcher
+ * bound this rank to. */
 static const char *run_cores_text(const struct run *run, char *out, size_t size)
 {
 	char cores[64];
@@ -406,7 +409,7 @@ uint64_t run_done(const struct run *run)
 	       (samples + batch - 1) / batch;
 }
 
-/* What is read later: config.json. */
+/* Writes config.json. */
 static int run_write_config(struct run *run, struct err *e)
 {
 	char kind[MODEL_KIND_MAX], recipe[160], ranks[32], steps[32];
@@ -429,7 +432,8 @@ static int run_write_config(struct run *run, struct err *e)
 				sizeof(facts) / sizeof(*facts), e);
 }
 
-/* Rank 0 alone. */
+/* Rank 0 only: checks --save-images, restores or draws the first state, opens
+ * the metrics. */
 static int run_begin(struct run *run, struct err *e)
 {
 	const char *picture = run->options.save_images;

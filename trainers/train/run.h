@@ -1,5 +1,5 @@
-/* run.h: one rank's training run: all that it holds, and how its ranks fail
- * together. For the files of the training loop. */
+/* run.h: the state of one rank's training run, its set-up, and how its ranks
+ * fail together. Shared by the files of the training loop. */
 #ifndef TRAINERS_RUN_H
 #define TRAINERS_RUN_H
 
@@ -12,8 +12,8 @@
 #include "trainers/train/trainer_options.h"
 #include "worker-sdk/ddp.h"
 
-/* What a rank returns that has nothing to say, because another one says it; and
- * one that was asked to stop, and did. */
+/* RUN_REPORTED_ELSEWHERE: another rank reports the error, this one stays
+ * silent. RUN_STOPPED: the run was asked to stop, and has. */
 enum { RUN_REPORTED_ELSEWHERE = -30001, RUN_STOPPED = -30002 };
 enum { RUN_EVAL_BATCH = 250 };
 
@@ -23,66 +23,74 @@ struct run {
 	char **argv;
 	int argc;
 	struct recipe recipe;
-	struct model_spec spec; /* what is trained */
+	struct model_spec spec; /* the model */
 	const struct ops *ops;
 	struct device *device;
 	ddp_comm *world;
 	int rank, world_size;
 
 	struct host_data data;
-	struct ddp_sampler sampler;      /* of the training part */
-	struct ddp_sampler test_sampler; /* each sample once */
-	uint32_t *order; /* of an epoch or an evaluation, this rank's samples */
+	struct ddp_sampler sampler;      /* over the training set */
+	struct ddp_sampler test_sampler; /* over the test set, each sample
+					  * once */
+	uint32_t *order; /* this rank's samples of an epoch or an evaluation */
 	struct loader *loader, *test_loader;
 	struct net net;
-	ddp_reducer *reducer; /* of the net's gradients, and its loss; NULL:
-				 there is one rank, or they lie where libddp
-				 cannot reach, and go through `staged` */
-	float *staged;        /* the gradients' arena in the host's memory */
-	int *reducer_index;   /* [layer_count + 1]: a layer's place in it */
-	int reduce_rc;         /* how it goes in this step: 0, or an error */
-	struct graph *graph;  /* where the device records: the whole step, of
-				 several ranks its gradients */
-	int eager_steps;      /* done before it was recorded; < 0: it cannot
-				 be */
+	ddp_reducer *reducer; /* of the gradients and the loss. NULL: one rank,
+			       * or libddp cannot reach the gradients, which go
+			       * through `staged` */
+	float *staged;        /* [arena + NET_LOSS_VALUES], host memory: a copy
+			       * of the gradients and the loss */
+	int *reducer_index;   /* [layer_count + 1]: a layer's parameter in the
+			       * reducer */
+	int reduce_rc;         /* result of the reducer's calls in this step */
+	struct graph *graph;  /* where the device can capture: the whole step,
+			       * or, with several ranks, the forward and
+			       * backward pass */
+	int eager_steps;      /* steps run before the capture; < 0: a step
+			       * cannot be captured */
 	struct train_state state;
 	struct metrics metrics;
 	struct progress progress;
 
-	int batch, micro; /* samples a step, and a micro-batch, of this rank */
+	int batch, micro; /* this rank's samples in a step, and in a
+			   * micro-batch */
 	int eval_batch;
 	struct schedule schedule;
 	uint64_t epoch_steps, total_steps;
-	/* Of this epoch, as far as this process did it. */
+	/* This process's share of the current epoch. */
 	double seconds, samples;
-	uint64_t steps, input_ns; /* ns spent on batches */
-	/* Whether to stop is asked at step `check`; it was at `step`, at
-	 * time ns. */
+	uint64_t steps, input_ns; /* ns spent loading batches */
+	/* The ranks next ask whether to stop at step `check`; they last asked
+	 * at `step`, at `time` (ns). */
 	struct {
 		int64_t check, step;
 		uint64_t time;
 	} stop;
 	struct {
 		uint64_t done, time;
-	} steady; /* from here on steps take as long as they do */
-	uint64_t start; /* of the run, ns */
+	} steady; /* where throughput is measured from: steps done, ns */
+	uint64_t start; /* ns */
 	int unsaved;           /* the last checkpoint could not be written */
 };
 
-/* r if it is no error, else libddp's text in e. */
+/* r if it is >= 0; else r, with libddp's text in *e. */
 int run_from_ddp(int r, struct err *e);
 
-/* Every rank comes here with 0 or its error; unless all have 0, all fail, and
- * the lowest of those with an error says it. */
+/* Collective. r is 0 or this rank's error, whose text is in *e. Returns 0 if r
+ * is 0 on all ranks. Else all ranks fail: the lowest with an error returns it,
+ * the others RUN_REPORTED_ELSEWHERE. */
 int run_agree(struct run *run, int r, struct err *e);
 
-/* After ddp_init: data, model and first state, on all ranks. */
+/* Collective, after ddp_init: opens data and device, makes the model, and gives
+ * all ranks the first state. */
 int run_set_up(struct run *run, struct err *e);
 
-/* Steps done, as the schedule counts: of whole epochs, and of this one. */
+/* Steps done so far, as the schedule counts them: those of whole epochs and of
+ * the current one. */
 uint64_t run_done(const struct run *run);
 
-/* Frees all but the world; metrics are closed before. */
+/* Frees everything but the world. The caller closes the metrics first. */
 void run_release(struct run *run);
 
 #endif

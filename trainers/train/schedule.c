@@ -1,4 +1,4 @@
-/* schedule.c: rates by the number of steps done. */
+/* schedule.c: the rate as a function of the steps done. */
 #include "trainers/train/schedule.h"
 
 #include <math.h>
@@ -29,14 +29,14 @@ int schedule_find(const char *name, struct err *e)
 		       "cosine, one-cycle", name);
 }
 
-/* From a to b along half a cosine; at 0 <= part <= 1. */
+/* From a to b along half a cosine; 0 <= part <= 1. */
 static double schedule_cosine(double a, double b, double part)
 {
 	return b + (a - b) * (1 + cos(M_PI * part)) / 2;
 }
 
-/* The top may lie between two steps or, where the warm-up is shorter than a
- * step, before the first: as in PyTorch, which counts it from step 0. */
+/* The peak may lie between two steps or, with a warm-up shorter than a step,
+ * before the first, as in PyTorch, which counts from step 0. */
 static double schedule_one_cycle(const struct schedule *s, double done)
 {
 	double top = s->warmup - 1;

@@ -1,5 +1,5 @@
-/* step.c: one step, plainly or as a graph; and what to say when its loss is no
- * number. */
+/* step.c: one step, run eagerly or as a captured graph, and the report of a
+ * loss that is not finite. */
 #include "trainers/train/step.h"
 
 #include <errno.h>
@@ -10,13 +10,13 @@
 
 #include "base/clock.h"
 
-/* A step is recorded after so many were done plainly: by then libraries have
- * chosen their algorithms and taken their memory. */
+/* A step is captured after this many eager ones: by then libraries have chosen
+ * their algorithms and allocated their memory. */
 enum { EAGER_STEPS = 2 };
 
 static int step_micro_batch(struct run *run, int n, int of_n, struct err *e)
 {
-	/* means of unequal parts add up by their share of the batch */
+	/* each micro-batch's mean counts by its share of the batch */
 	struct loss_spec loss = {run->spec.loss, run->recipe.smoothing,
 				 (float)n / (float)of_n};
 	struct plan *p;
@@ -34,7 +34,8 @@ static int step_micro_batch(struct run *run, int n, int of_n, struct err *e)
 	return 0;
 }
 
-/* Gradients and loss of this rank's n samples. */
+/* Computes the gradients and the loss of this rank's n samples:
+ * net->gradients[arena], net->loss[1]. */
 static int step_gradients(struct run *run, uint64_t first, int n,
 			  struct step_args *args, struct err *e)
 {
@@ -60,7 +61,7 @@ static int step_gradients(struct run *run, uint64_t first, int n,
 	return r;
 }
 
-/* The average over all ranks of gradients that libddp cannot reach. */
+/* Averages gradients that libddp cannot reach, through host memory. */
 static int step_reduce_staged(struct run *run, struct err *e)
 {
 	size_t n = run->net.arena + NET_LOSS_VALUES;
@@ -90,7 +91,8 @@ static void step_update(struct run *run)
 	run->ops->update(run->device, &u);
 }
 
-/* Gradients that were not told one by one: all of them now. */
+/* Reports all gradients to the reducer at once, for a step whose layers did not
+ * report them one by one. */
 static void step_mark_ready(struct run *run)
 {
 	for (int i = run->spec.layer_count; i >= 0; i--) {
@@ -102,7 +104,7 @@ static void step_mark_ready(struct run *run)
 	}
 }
 
-/* The average of the gradients, where there is another rank. */
+/* Averages the gradients over the ranks. */
 static int step_reduce(struct run *run, struct err *e)
 {
 	int r = run->reduce_rc;
@@ -128,15 +130,16 @@ static int step_compute(struct run *run, uint64_t first, int n,
 	return r;
 }
 
-/* What a graph holds must be the same at every step, and the ranks' messages
- * are no part of it. */
+/* A graph repeats the same work in every step, and cannot hold messages between
+ * ranks. */
 static int step_can_capture(const struct run *run, int n)
 {
 	return run->eager_steps >= EAGER_STEPS && n == run->batch &&
 	       run->micro >= run->batch && !run->device->sync_sum;
 }
 
-/* Alone: the whole step. Else the gradients, without a word to the reducer. */
+/* Captures the whole step of a single rank; with several ranks the forward and
+ * backward pass, without reports to the reducer. */
 static int step_capture(struct run *run, uint64_t first, int n,
 			struct step_args *args, struct err *e)
 {
@@ -155,11 +158,12 @@ static int step_capture(struct run *run, uint64_t first, int n,
 	if (r == 0)
 		r = ended;
 	if (!run->graph)
-		run->eager_steps = INT_MIN; /* it was done at once */
+		run->eager_steps = INT_MIN; /* not captured: it ran eagerly */
 	return r;
 }
 
-/* A step that is recorded, or was done at once while it should have been. */
+/* Launches the captured step, unless it just ran (ran), then reduces and
+ * updates if that is not in the graph. */
 static int step_replay(struct run *run, int ran, struct err *e)
 {
 	int r;
@@ -210,10 +214,11 @@ void step_release(struct run *run)
 	run->graph = NULL;
 }
 
-/* ---- A loss that is no number ---- */
+/* ---- A loss that is not finite ---- */
 
-/* The batch of a step that is `back` steps before the one at first, forward
- * once more: nothing was updated since. NULL: all layers are finite. */
+/* Runs the batch of the step `back` steps before the one at `first` forward
+ * once more; no parameters were updated since. Returns the first layer with a
+ * value that is not finite, or NULL. */
 static const char *step_find_layer(struct run *run, uint64_t first,
 				   uint64_t back)
 {
@@ -243,7 +248,8 @@ static const char *step_find_layer(struct run *run, uint64_t first,
 	return name;
 }
 
-/* All ranks come here; the lowest that finds a layer says it, else rank 0. */
+/* Collective. The lowest rank that finds such a layer reports it, else rank
+ * 0. */
 static int step_diverged(struct run *run, uint64_t halted, uint64_t first,
 			 float loss, struct err *e)
 {
@@ -254,8 +260,8 @@ static int step_diverged(struct run *run, uint64_t halted, uint64_t first,
 
 	if (r < 0)
 		return run_from_ddp(r, e);
-	err_set(e, ERR_DATA, "the loss is %g at step %llu: training has come "
-		"apart, %s%s; try a --lr smaller than %g", (double)loss,
+	err_set(e, ERR_DATA, "the loss is %g at step %llu: training has "
+		"diverged, %s%s; try a --lr smaller than %g", (double)loss,
 		(unsigned long long)halted, name ? "first in the weights or "
 		"the output of layer " : "in the loss itself: all layers are "
 		"finite", name ? name : "", run->recipe.lr);

@@ -1,5 +1,5 @@
-/* train.c: the one training loop, from the command line to the last line. Every
- * rank of the job walks through it in step; rank 0 speaks and writes. */
+/* train.c: the training loop, from the command line to the last line of output.
+ * All ranks run it in lockstep; rank 0 prints and writes files. */
 #include "trainers/train/train.h"
 
 #include <math.h>
@@ -15,14 +15,14 @@
 #include "trainers/train/run.h"
 #include "trainers/train/step.h"
 
-/* As a shell and the launcher say that SIGTERM ended a process. */
+/* What shells and the launcher report for a process that SIGTERM ended. */
 enum { EXIT_STOPPED = 128 + SIGTERM };
 enum { GPU_LOG_EVERY = 50 };
 #define STOP_CHECK_NS 50000000.0
 
-/* ---- Being asked to stop ---- */
+/* ---- Stop requests ---- */
 
-/* The only one that the signal's handler can ask. */
+/* The world that on_sigterm asks to stop. */
 static ddp_comm *volatile stoppable;
 
 static void on_sigterm(int number)
@@ -30,7 +30,8 @@ static void on_sigterm(int number)
 	ddp_request_stop(stoppable);
 }
 
-/* Without a checkpoint there is nothing to keep: SIGTERM ends the process. */
+/* Without --checkpoint there is no state to save, so SIGTERM keeps its default
+ * action: it ends the process. */
 static void train_handle_sigterm(struct run *run)
 {
 	struct sigaction act = {.sa_handler = on_sigterm,
@@ -44,8 +45,8 @@ static void train_handle_sigterm(struct run *run)
 	sigaction(SIGTERM, &act, NULL);
 }
 
-/* Collective. Asking costs a message, and steps may be shorter than one: so
- * ranks agree how many of them to wait until the next time. */
+/* Collective. Asking costs a message, which may take longer than a step, so the
+ * ranks agree on how many steps to run before they ask again. */
 static int train_should_stop(struct run *run, struct err *e)
 {
 	int64_t step = run->state.position.step;
@@ -67,7 +68,7 @@ static int train_should_stop(struct run *run, struct err *e)
 	return r < 0 ? run_from_ddp(r, e) : r;
 }
 
-/* The state of a run that ends here, to go on from. */
+/* Saves the state, so that --resume can continue from here. */
 static int train_stop(struct run *run, struct err *e)
 {
 	int r;
@@ -75,8 +76,8 @@ static int train_stop(struct run *run, struct err *e)
 	if (run->rank == 0) {
 		resume_save(run);
 		progress_print(&run->progress,
-			       "asked to stop: ended after step "
-			       "%lld; --resume goes on from %s%s",
+			       "stopped on request after step "
+			       "%lld; --resume continues from %s%s",
 			       (long long)run->state.position.step,
 			       run->options.checkpoint,
 			       run->unsaved ? ", which is older" : "");
@@ -87,7 +88,7 @@ static int train_stop(struct run *run, struct err *e)
 
 /* ---- Training ---- */
 
-/* This rank's samples of the epoch that comes. */
+/* Gives the loader this rank's samples of the coming epoch. */
 static int train_set_order(struct run *run, struct err *e)
 {
 	uint64_t epoch = (uint64_t)run->state.position.epoch;
@@ -99,7 +100,8 @@ static int train_set_order(struct run *run, struct err *e)
 	return run->ops->loader_order(run->loader, run->order, size, epoch, e);
 }
 
-/* Throughput is that of steps for which all is made and warm. */
+/* Starts to measure throughput once the first steps have made and warmed
+ * everything up. */
 static int train_start_timing(struct run *run, uint64_t done, struct err *e)
 {
 	uint64_t warm = run->total_steps / 4 < 10 ? run->total_steps / 4 : 10;
@@ -113,8 +115,8 @@ static int train_start_timing(struct run *run, uint64_t done, struct err *e)
 	return r;
 }
 
-/* A loss is read only where somebody wants it: on a GPU that waits for all that
- * is queued. *seen: it was. All ranks take the same way. */
+/* Reads the loss if it is wanted in this step: on a GPU that waits for all
+ * queued work. Sets *seen. All ranks decide alike. */
 static int train_read_loss(struct run *run, uint64_t first, float *loss,
 			   int *seen, struct err *e)
 {
@@ -138,7 +140,7 @@ static void train_report_step(struct run *run, uint64_t step_of_epoch,
 	progress_step(&run->progress, step_of_epoch, &loss, clock_ns());
 }
 
-/* What the ranks saw since the epoch began, or the run was resumed. */
+/* Sums the loss over all ranks since the epoch started or the run resumed. */
 static int train_sum_loss(struct run *run, uint64_t start, struct err *e)
 {
 	struct tally tally;
@@ -154,7 +156,8 @@ static int train_sum_loss(struct run *run, uint64_t start, struct err *e)
 	return run_from_ddp(r, e);
 }
 
-/* The steps of an epoch that are left. *stop: it was asked to stop. */
+/* Runs the rest of the epoch's steps; sets *stop if the job was asked to
+ * stop. */
 static int train_steps(struct run *run, int *stop, struct err *e)
 {
 	uint64_t batch = (uint64_t)run->batch, first;
@@ -240,7 +243,7 @@ static const char *train_pace_text(const struct run *run, double rate,
 	return out;
 }
 
-/* Rank 0: says and logs what an epoch came to. */
+/* Rank 0: prints and logs the results of an epoch. */
 static void train_report_epoch(struct run *run, const struct result *v)
 {
 	const struct train_position *at = &run->state.position;
@@ -263,7 +266,7 @@ static void train_report_epoch(struct run *run, const struct result *v)
 		log_warn("%s", e.text);
 }
 
-/* Whether this epoch ends with a test. */
+/* 1 if the test set is evaluated after this epoch. */
 static int train_is_test_due(const struct run *run)
 {
 	int64_t epoch = run->state.position.epoch + 1;
@@ -275,7 +278,7 @@ static int train_is_test_due(const struct run *run)
 		epoch % run->options.eval_every == 0);
 }
 
-/* What comes after an epoch's steps. */
+/* After the steps of an epoch: evaluation, report, checkpoint. */
 static int train_end_epoch(struct run *run, struct result *v, struct err *e)
 {
 	struct train_position *at = &run->state.position;
@@ -295,7 +298,7 @@ static int train_end_epoch(struct run *run, struct result *v, struct err *e)
 		log_warn("%s", ignored.text);
 	if (run->rank == 0)
 		train_report_epoch(run, v);
-	/* one that --steps ended goes on where it is */
+	/* an epoch that --steps cut short continues where it is */
 	if (run_done(run) >= whole) {
 		at->epoch++;
 		at->sample = 0;
@@ -364,7 +367,7 @@ static int train_loop(struct run *run, struct err *e)
 
 /* ---- From main to exit ---- */
 
-/* ddp_init has happened; what fails from here on concerns all ranks. */
+/* After ddp_init: from here on a failure concerns all ranks. */
 static int train_run(struct run *run, struct err *e)
 {
 	int r, closed;
@@ -396,8 +399,8 @@ static int train_fail(const struct run *run, int r, const struct err *e)
 	return r == ERR_USAGE ? 2 : 1;
 }
 
-/* Where arrays lie in the host's memory, only cpu reaches them: it is not left
- * to what GPUs there are. */
+/* Arrays in host memory can only be reduced by the cpu backend, so auto must
+ * not pick nccl because the host has GPUs. */
 static int train_choose_backend(struct run *run, struct err *e)
 {
 	const char *wish = run->options.backend ? run->options.backend : "auto";
@@ -405,7 +408,7 @@ static int train_choose_backend(struct run *run, struct err *e)
 	if (strcmp(run->ops->kind, "cpu"))
 		return 0;
 	if (!strcmp(wish, "nccl"))
-		return err_set(e, ERR_USAGE, "--backend nccl does not reach "
+		return err_set(e, ERR_USAGE, "--backend nccl cannot reduce "
 			       "what --device cpu computes; use cpu or auto");
 	if (!strcmp(wish, "auto"))
 		run->options.backend = "cpu";
@@ -416,8 +419,9 @@ static int train_check_conv(const struct run *run, struct err *e)
 {
 	if (!run->options.direct || !strcmp(run->ops->kind, "cpu"))
 		return 0;
-	return err_set(e, ERR_USAGE, "--conv direct is of CPUs: on a GPU cuDNN "
-		       "chooses; give --device cpu with it, or leave it out");
+	return err_set(e, ERR_USAGE,
+		       "--conv direct only applies to CPUs: on a GPU "
+		       "cuDNN chooses; add --device cpu, or leave it out");
 }
 
 int train_main(const struct trainer *t, int argc, char **argv)

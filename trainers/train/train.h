@@ -1,5 +1,6 @@
-/* train.h: the one training loop. A trainer is a description and a main of one
- * line; all the rest, from the options to the last line of output, is here. */
+/* train.h: the training loop that all models share. A trainer is a struct
+ * trainer and a main of one line; options, data, devices, checkpoints and
+ * output are handled here. */
 #ifndef TRAINERS_TRAIN_H
 #define TRAINERS_TRAIN_H
 
@@ -9,27 +10,26 @@
 #include "trainers/train/trainer_options.h"
 
 struct trainer {
-	const char *name;  /* of the program */
-	const char *about; /* a sentence for --help */
-	unsigned features; /* enum trainer_feature: the options that it has */
-	/* What it trains: this, or, where the options have a say, what
-	 * make_model gives for images of this shape; release_model (may be
-	 * NULL) frees it. */
+	const char *name;  /* the program */
+	const char *about; /* one sentence for --help */
+	unsigned features; /* enum trainer_feature: which options exist */
+	/* The model. Where the options choose it, make_model fills in *out for
+	 * images of shape input, and release_model (may be NULL) frees it. */
 	struct model_spec model;
 	int (*make_model)(struct model_spec *out,
 			  const struct trainer_options *o,
 			  const struct image_shape *input, struct err *e);
 	void (*release_model)(struct model_spec *spec);
 	enum data_kind data;
-	long epochs; /* the options' defaults */
+	long epochs; /* defaults of the options */
 	long batch;
-	const struct recipe *recipes; /* the first is the default; the last one
-					 has no name */
+	const struct recipe *recipes; /* the first is the default; ends with one
+				       * without a name */
 };
 
-/* Runs the trainer as one rank of a job (or alone) and returns its exit status:
- * 0, 2 for a wrong command line or environment, 143 where SIGTERM or the
- * launcher ended it and its state was kept, 1 for everything else. */
+/* Runs the trainer as one rank of a job, or alone. Returns the exit status: 0;
+ * 2 for a wrong command line or environment; 143 if SIGTERM or the launcher
+ * stopped it and its state was saved; 1 for every other failure. */
 int train_main(const struct trainer *t, int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
 /* train_state.c: the sections of a checkpoint. All are in PyTorch's layout, so
- * that another device can go on from them. */
+ * that another device can continue from them. */
 #include "trainers/train/train_state.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ void train_state_release(struct train_state *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/* The state in the host's memory, as it is in a file. */
+/* The state in host memory, as it is in a file. */
 struct image {
 	struct train_position position;
 	struct train_about about;
@@ -84,7 +84,7 @@ static int train_image_init(struct image *m, const struct train_state *s,
 	return 0;
 }
 
-/* Between the sections and the device. */
+/* Copies from the sections to the device (into), or back. */
 static void train_image_copy(struct train_state *s, struct image *m, int into)
 {
 	float *arena[3] = {s->net->parameters, s->moment[0], s->moment[1]};
@@ -179,7 +179,7 @@ int train_state_share(struct train_state *s, struct ddp_comm *world,
 	if (ddp_rank(world) == 0)
 		train_image_copy(s, &m, 0);
 	r = ddp_broadcast(world, &m.position, sizeof(m.position), DDP_U8, 0);
-	/* moments that are zero everywhere stay where they are */
+	/* before the first step moments are zero on all ranks */
 	for (int k = FIXED; r == 0 && k < m.count; k++)
 		if (m.position.step || !strchr(m.section[k].name, '.'))
 			r = ddp_broadcast(world, m.section[k].data,
@@ -194,7 +194,7 @@ int train_state_share(struct train_state *s, struct ddp_comm *world,
 	return r;
 }
 
-/* ---- What changes ---- */
+/* ---- Differences between two runs ---- */
 
 struct list {
 	char *out;

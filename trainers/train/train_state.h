@@ -1,7 +1,7 @@
-/* train_state.h: all that a training run must keep to go on bit by bit: the
- * parameters, running statistics, the optimizer's moments, and how far it came;
- * and what kind of run it was. Saved by one rank. Of chance there is the seed:
- * all orders, crops and flips follow from it and the epoch. */
+/* train_state.h: everything that a run needs to continue bit for bit:
+ * parameters, running statistics, the optimizer's moments and the position; and
+ * a description of the run. One rank saves it. The only randomness is the seed:
+ * orders, crops and flips follow from it and the epoch. */
 #ifndef TRAINERS_TRAIN_STATE_H
 #define TRAINERS_TRAIN_STATE_H
 
@@ -11,20 +11,20 @@
 #include "trainers/models/net.h"
 #include "trainers/train/schedule.h"
 
-/* Fixed layout: it is a section of the checkpoint. */
+/* Fixed layout: a section of the checkpoint. */
 struct train_position {
-	int64_t epoch;  /* epochs done, with all that comes at their end */
-	int64_t sample; /* samples of the epoch after them that are done, all
-			   ranks together: where the sampler goes on */
-	int64_t step;   /* updates done, of all epochs */
+	int64_t epoch;  /* epochs complete, with their evaluation */
+	int64_t sample; /* samples of the next epoch that are done, over all
+			 * ranks: where the sampler continues */
+	int64_t step;   /* updates done, over all epochs */
 	int64_t seed;
-	double loss; /* of those samples, summed */
+	double loss; /* summed over those samples */
 };
 
-/* What changes nothing in a file's layout, and may be another when a run goes
- * on. Fixed layout: a section, too. */
+/* Properties of a run that may differ when it continues. Fixed layout: a
+ * section of the checkpoint. */
 struct train_about {
-	int64_t batch; /* of all ranks together */
+	int64_t batch; /* over all ranks */
 	int64_t micro; /* samples that a rank computes at once */
 	int64_t world_size;
 	int64_t sync_bn, bf16;
@@ -36,36 +36,36 @@ struct train_about {
 
 struct train_state {
 	struct net *net; /* borrowed */
-	float *moment[2]; /* the optimizer's, one arena each; NULL: has none */
+	float *moment[2]; /* [arena] each, the optimizer's; NULL: it has none */
 	enum optimizer_kind optimizer;
 	struct train_position position;
 	struct train_about about; /* of this run */
 };
 
-/* Moments are zero, nothing is done. The caller frees with _release, also
+/* Starts with zero moments at step 0. The caller frees with _release, also
  * after an error. */
 int train_state_init(struct train_state *s, struct net *net,
 		     const struct optimizer *optimizer, struct err *e);
 void train_state_release(struct train_state *s);
 
-/* Writes the checkpoint path whole or not at all. Errors are libddp's. */
+/* Writes the checkpoint at path, whole or not at all. Errors are libddp's. */
 int train_state_save(struct train_state *s, const char *path, struct err *e);
 
-/* Reads it back; s->position.seed holds what this run was told and must be the
- * file's; samples is how many an epoch has. was is what the file's run was.
- * Returns 1, 0 if there is no such file, or an error, after which s is as
- * before. */
+/* Reads the checkpoint at path. Its seed must equal s->position.seed; an epoch
+ * has `samples` samples. Sets *was to the description of the run that wrote it.
+ * Returns 1, 0 if the file does not exist, or an error, which leaves s
+ * unchanged. */
 int train_state_load(struct train_state *s, const char *path, uint64_t samples,
 		     struct train_about *was, struct err *e);
 
-/* What of now is not as it was, in words, each with what it means:
- * "4 ranks instead of 2 (sums are rounded in another order); ..." Pure.
- * Returns out, which is "" where nothing changes. */
+/* Writes to out how `now` differs from `was`, and what that means: "4 ranks
+ * instead of 2 (sums are rounded in another order); ...", or "". Pure; returns
+ * out. */
 const char *train_about_changes(const struct train_about *was,
 				const struct train_about *now, char *out,
 				size_t size);
 
-/* The state of rank 0 to all ranks, through the host's memory. */
+/* Collective: copies rank 0's state to all ranks, through host memory. */
 struct ddp_comm;
 int train_state_share(struct train_state *s, struct ddp_comm *world,
 		      struct err *e);

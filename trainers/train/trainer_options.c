@@ -1,5 +1,5 @@
-/* trainer_options.c: the table, who has which option, and what is wrong between
- * two of them. */
+/* trainer_options.c: the option table, the features that options need, and
+ * checks of combinations. */
 #include "trainers/train/trainer_options.h"
 
 #include <stdio.h>
@@ -11,89 +11,90 @@
 
 const struct option_spec trainer_option_table[] = {
 	{"data", 0, OPTION_STRING, AT(data), 0, 0, 0, "DIR", "DDP_DATA",
-	 "folder with the data set's files (MNIST, CIFAR-10; plain, .gz, .xz) "
-	 "or with a folder mnist or cifar10 that has them"},
+	 "directory with the data set's files (MNIST, CIFAR-10; plain, .gz or "
+	 ".xz), or with a subdirectory mnist or cifar10"},
 	{"synthetic", 0, OPTION_FLAG, AT(synthetic), GIVEN(synthetic), 0, 0,
-	 NULL, NULL, "made-up images instead of data, to measure with"},
+	 NULL, NULL, "synthetic images instead of data, for benchmarks"},
 	{"image-size", 0, OPTION_INT, AT(image_size), GIVEN(image_size), 8,
 	 4096, "N", NULL, "height and width of synthetic images"},
 	{"arch", 0, OPTION_STRING, AT(arch), GIVEN(arch), 0, 0, "NAME", NULL,
 	 "the network: resnet18, resnet34, resnet50, resnet101, resnet152"},
 	{"stem", 0, OPTION_STRING, AT(stem), GIVEN(stem), 0, 0,
 	 "torchvision|cifar", NULL,
-	 "its first layers: 7x7 of stride 2 and a pool, or 3x3 for small "
+	 "the first layers: 7x7 of stride 2 and a pool, or 3x3 for small "
 	 "images"},
 	{"epochs", 0, OPTION_INT, AT(epochs), GIVEN(epochs), 0, 1e6, "N", NULL,
-	 "how often to go through the training data; 0 only tests"},
+	 "passes over the training data; 0 only evaluates"},
 	{"steps", 0, OPTION_INT, AT(steps), GIVEN(steps), 1, 1e12, "N", NULL,
-	 "end after so many steps, instead of --epochs"},
+	 "train for N steps, instead of --epochs"},
 	{"eval-every", 0, OPTION_INT, AT(eval_every), 0, 0, 1e6, "N", NULL,
-	 "epochs from one evaluation to the next; 0: only after the last"},
+	 "evaluate every N epochs; 0: only after the last"},
 	{"batch-size", 0, OPTION_INT, AT(batch), 0, 1, 1e6, "N", NULL,
-	 "samples a step, of all ranks together"},
+	 "samples per step, over all ranks"},
 	{"accumulate", 0, OPTION_INT, AT(accumulate), 0, 1, 1e6, "N", NULL,
-	 "micro-batches that a rank's part of the batch is computed in, for "
-	 "less memory"},
+	 "split a rank's share of the batch into N micro-batches, to use less "
+	 "memory"},
 	{"recipe", 0, OPTION_STRING, AT(recipe), GIVEN(recipe), 0, 0, "NAME",
-	 NULL, "numbers to train with: published, or fast (Nesterov, one "
-	 "cycle, label smoothing); the options below change single ones"},
+	 NULL, "hyperparameters: published, or fast (Nesterov, one cycle, "
+	 "label smoothing); the options below override single ones"},
 	{"optimizer", 0, OPTION_STRING, AT(optimizer), 0, 0, 0, "sgd|adam",
-	 NULL, "needs a --lr where it is not the recipe's"},
+	 NULL, "needs --lr if it is not the recipe's"},
 	{"lr", 0, OPTION_DOUBLE, AT(lr), GIVEN(lr), 0, 1e6, "X", NULL,
-	 "learning rate, the highest of the schedule"},
+	 "learning rate: the peak of the schedule"},
 	{"lr-scale", 0, OPTION_STRING, AT(lr_scale), 0, 0, 0, "none|linear",
-	 NULL, "linear: the rate times the number of ranks"},
+	 NULL, "linear: multiply the rate by the number of ranks"},
 	{"schedule", 0, OPTION_STRING, AT(schedule), 0, 0, 0,
-	 "constant|cosine|one-cycle", NULL, "of the rate, over all steps"},
+	 "constant|cosine|one-cycle", NULL,
+	 "schedule of the learning rate over all steps"},
 	{"warmup-epochs", 0, OPTION_DOUBLE, AT(warmup), GIVEN(warmup), 0, 1e6,
-	 "X", NULL, "epochs, or a part of one, in which the rate rises"},
+	 "X", NULL, "epochs in which the rate rises; may be a fraction"},
 	{"momentum", 0, OPTION_DOUBLE, AT(momentum), GIVEN(momentum), 0, 1,
-	 "X", NULL, "of sgd"},
+	 "X", NULL, "momentum of sgd"},
 	{"nesterov", 0, OPTION_FLAG, AT(nesterov), GIVEN(nesterov), 0, 0, NULL,
 	 NULL, "Nesterov's momentum"},
 	{"weight-decay", 0, OPTION_DOUBLE, AT(weight_decay),
-	 GIVEN(weight_decay), 0, 1e6, "X", NULL, "L2, of all parameters"},
+	 GIVEN(weight_decay), 0, 1e6, "X", NULL,
+	 "L2 penalty on all parameters"},
 	{"label-smoothing", 0, OPTION_DOUBLE, AT(smoothing), GIVEN(smoothing),
-	 0, 1, "X", NULL, "of the cross-entropy"},
+	 0, 1, "X", NULL, "smoothing of the cross-entropy's targets"},
 	{"no-augment", 0, OPTION_FLAG, AT(no_augment), GIVEN(no_augment), 0, 0,
-	 NULL, NULL, "images as they are: no random crops and flips"},
+	 NULL, NULL, "no random crops and flips"},
 	{"sync-bn", 0, OPTION_FLAG, AT(sync_bn), GIVEN(sync_bn), 0, 0, NULL,
-	 NULL, "batch normalisation by the statistics of all ranks"},
+	 NULL, "batch normalisation with the statistics of all ranks"},
 	{"precision", 0, OPTION_STRING, AT(precision), 0, 0, 0, "fp32|bf16",
-	 NULL, "of activations and products; weights are kept in fp32"},
+	 NULL, "type of activations and products; weights stay fp32"},
 	{"conv", 0, OPTION_STRING, AT(conv), GIVEN(conv), 0, 0, "auto|direct",
-	 NULL, "how a CPU convolves: auto, by Winograd's algorithm where that "
-	 "is faster, or direct, which rounds less"},
+	 NULL, "convolution on CPUs: auto uses Winograd's algorithm where it "
+	 "is faster; direct rounds less"},
 	{"seed", 0, OPTION_INT, AT(seed), 0, 0, 4294967295.0, "N", NULL,
-	 "of the first weights, the order of the samples and what chance does "
-	 "to them"},
+	 "seed of the initial weights, the order of samples, crops and flips"},
 	{"device", 0, OPTION_STRING, AT(device), 0, 0, 0, "D", NULL,
 	 "cpu, cuda or auto"},
 	{"oversubscribe-gpu", 0, OPTION_FLAG, AT(oversubscribe_gpu), 0, 0, 0,
-	 NULL, NULL, "several ranks may share a GPU: slower, for tests"},
+	 NULL, NULL, "let several ranks share a GPU: slower, for tests"},
 	{"backend", 0, OPTION_STRING, AT(backend), 0, 0, 0, "B", "DDP_BACKEND",
-	 "what carries the collectives: cpu, nccl or auto"},
+	 "backend of the collectives: cpu, nccl or auto"},
 	{"checkpoint", 0, OPTION_STRING, AT(checkpoint), 0, 0, 0, "FILE", NULL,
-	 "file that keeps the state, written after each epoch, and when "
-	 "SIGTERM ends the run. A job that ddprun restarts goes on from it"},
+	 "file for the state, written after each epoch and when SIGTERM "
+	 "stops the run. A job that ddprun restarts resumes from it"},
 	{"keep", 0, OPTION_INT, AT(keep), GIVEN(keep), 1, 99, "N", NULL,
-	 "checkpoints that stay: FILE, and the ones before as FILE.1, ..."},
+	 "keep N checkpoints: FILE, and older ones as FILE.1, ..."},
 	{"resume", 0, OPTION_STRING, AT(resume), 0, 0, 0, "[auto|FILE]",
 	 NULL,
-	 "go on from --checkpoint's file, if it is there; auto: from the "
-	 "newest one that is whole; FILE: from that one",
+	 "resume from --checkpoint's file, if it exists; auto: from the "
+	 "newest whole checkpoint; FILE: from that file",
 	 .bare = TRAINER_RESUME_IT},
 	{"init-from", 0, OPTION_STRING, AT(init_from), 0, 0, 0, "FILE", NULL,
-	 "start from these weights (raw little-endian float32: layer by layer "
-	 "weight, bias) instead of drawing some"},
+	 "initial weights, instead of random ones (raw little-endian float32: "
+	 "weight, bias, layer by layer)"},
 	{"log-dir", 0, OPTION_STRING, AT(log_dir), 0, 0, 0, "DIR", NULL,
-	 "folder for metrics.jsonl, TensorBoard events and config.json; "
-	 "ddp-plot DIR draws it"},
+	 "directory for metrics.jsonl, TensorBoard events and config.json; "
+	 "ddp-plot DIR plots it"},
 	{"log-every", 0, OPTION_INT, AT(log_every), 0, 1, 1e9, "N", NULL,
-	 "steps from one loss in them to the next: 1, on a GPU 50"},
+	 "log the loss every N steps; default: 1, on a GPU 50"},
 	{"save-images", 0, OPTION_STRING, AT(save_images), GIVEN(save_images),
 	 0, 0, "FILE", NULL,
-	 "PNG of test images above what the model makes of them, after each "
+	 "PNG of test images above the model's outputs, written after each "
 	 "evaluation"},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "this text"},
 	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
@@ -101,7 +102,8 @@ const struct option_spec trainer_option_table[] = {
 	{NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL},
 };
 
-/* Who has an option; those that are not here everybody has. */
+/* The feature that an option needs; options not listed exist in all
+ * trainers. */
 static const struct {
 	const char *name;
 	unsigned needs;
@@ -120,7 +122,7 @@ static const struct {
 };
 enum { LIMITED = sizeof(limited) / sizeof(*limited) };
 
-/* Index into limited, or -1: everybody has it. */
+/* Index into limited, or -1: the option exists in all trainers. */
 static int trainer_options_limit(const char *name)
 {
 	for (int i = 0; i < LIMITED; i++)
@@ -146,14 +148,14 @@ static int trainer_options_check_features(const struct trainer_options *o,
 	return 0;
 }
 
-/* An empty variable is as one that is not set. */
+/* An empty environment variable counts as unset. */
 static void trainer_options_drop_empty(const char **text)
 {
 	if (*text && !**text)
 		*text = NULL;
 }
 
-/* What cannot be an empty name. */
+/* Rejects empty file names. */
 static int trainer_options_check_names(const struct trainer_options *o,
 				       struct err *e)
 {
@@ -182,13 +184,14 @@ static int trainer_options_check_pairs(const struct trainer_options *o,
 			       "to go on from");
 	if (o->given.keep && !o->checkpoint)
 		return err_set(e, ERR_USAGE, "--keep needs --checkpoint FILE: "
-			       "it says how many of them stay");
+			       "it is the number of checkpoints to keep");
 	if (o->given.steps && o->given.epochs)
 		return err_set(e, ERR_USAGE, "--steps and --epochs both say "
 			       "how long to train; give one of them");
 	if (o->given.image_size && !o->synthetic)
-		return err_set(e, ERR_USAGE, "--image-size is of --synthetic "
-			       "images; those of a data set have a size");
+		return err_set(e, ERR_USAGE, "--image-size only applies to "
+			       "--synthetic; a data set's images have a "
+			       "fixed size");
 	if (o->synthetic && o->data && o->data != getenv("DDP_DATA"))
 		return err_set(e, ERR_USAGE, "--data and --synthetic "
 			       "contradict each other");
@@ -223,8 +226,10 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 	if (r < 0)
 		return r;
 	if (r < argc)
-		return err_set(e, ERR_USAGE, "unexpected argument '%s'; all is "
-			       "said by options, see --help", argv[r]);
+		return err_set(e, ERR_USAGE,
+			       "unexpected argument '%s': this "
+			       "program only takes options, see --help",
+			       argv[r]);
 	trainer_options_drop_empty(&o->data);
 	trainer_options_drop_empty(&o->backend);
 	r = trainer_options_check_features(o, name, features, e);

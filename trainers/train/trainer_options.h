@@ -1,24 +1,25 @@
-/* trainer_options.h: the command line of every trainer, one table for all.
- * Knows what can be said and what contradicts itself, not what it leads to. */
+/* trainer_options.h: the command line of all trainers, in one table. Parses
+ * options and rejects contradictions; knows nothing of their effects. */
 #ifndef TRAINERS_TRAINER_OPTIONS_H
 #define TRAINERS_TRAINER_OPTIONS_H
 
 #include "base/error.h"
 #include "base/option.h"
 
-/* What a trainer has. An option for what it has not is refused in words, and
- * is not in its --help. */
+/* What a trainer supports. Options for anything else are rejected and left out
+ * of its --help. */
 enum trainer_feature {
-	TRAINER_ARCH = 1,        /* several networks */
-	TRAINER_SYNTHETIC = 2,   /* images of any size, made up */
+	TRAINER_ARCH = 1,        /* several networks to choose from */
+	TRAINER_SYNTHETIC = 2,   /* synthetic images of any size */
 	TRAINER_BATCH_NORM = 4,
-	TRAINER_CLASSES = 8,     /* cross-entropy */
-	TRAINER_AUGMENT = 16,    /* photographs */
+	TRAINER_CLASSES = 8,     /* a cross-entropy loss */
+	TRAINER_AUGMENT = 16,    /* photographs, which can be cropped and
+				  * flipped */
 	TRAINER_IMAGES_OUT = 32, /* its outputs are images */
 	TRAINER_RECIPES = 64     /* more than one recipe */
 };
 
-/* 1: said by the command line or the environment. */
+/* 1: given on the command line or in the environment. */
 struct trainer_given {
 	int epochs, steps, lr, momentum, nesterov, weight_decay, warmup;
 	int arch, stem, synthetic, image_size, sync_bn, smoothing, no_augment;
@@ -26,19 +27,19 @@ struct trainer_given {
 };
 
 struct trainer_options {
-	const char *data; /* NULL: none named */
+	const char *data; /* NULL: not given */
 	int synthetic;
 	long image_size;
 	const char *arch, *stem;
 
 	long epochs;
-	long steps;      /* 0: epochs say how long */
+	long steps;      /* 0: epochs sets the length */
 	long eval_every; /* epochs; 0: only after the last */
-	long batch;      /* of all ranks together */
-	long accumulate; /* micro-batches of a rank's part of it */
+	long batch;      /* over all ranks */
+	long accumulate; /* micro-batches of a rank's share */
 
-	/* recipe.h makes one recipe of these */
-	const char *recipe, *optimizer, *schedule; /* NULL: not said */
+	/* recipe.h makes a recipe of these */
+	const char *recipe, *optimizer, *schedule; /* NULL: not given */
 	double lr, momentum, weight_decay, warmup, smoothing;
 	int nesterov, no_augment;
 	const char *lr_scale;
@@ -51,17 +52,17 @@ struct trainer_options {
 	long seed;
 	const char *device;
 	int oversubscribe_gpu;
-	const char *backend; /* NULL: libddp decides */
+	const char *backend; /* NULL: libddp chooses */
 
 	const char *checkpoint;
 	long keep;
-	/* NULL: no. TRAINER_RESUME_IT: from --checkpoint's file, if it is
-	 * there. TRAINER_RESUME_AUTO: from the newest whole one. Else a file.
-	 */
+	/* NULL: do not resume. TRAINER_RESUME_IT: from --checkpoint's file, if
+	 * it exists. TRAINER_RESUME_AUTO: from the newest whole checkpoint.
+	 * Else the name of a file. */
 	const char *resume;
 	const char *init_from;
 	const char *log_dir;
-	long log_every; /* steps; 0: each, on a GPU each 50th */
+	long log_every; /* steps; 0: every step, on a GPU every 50th */
 	const char *save_images;
 	struct trainer_given given;
 };
@@ -71,20 +72,20 @@ struct trainer_options {
 
 extern const struct option_spec trainer_option_table[];
 
-/* o holds the trainer's defaults and is filled from the environment and argv;
- * features are the trainer's, name its name. Returns 0, OPTION_WANT_HELP,
- * OPTION_WANT_VERSION, or ERR_USAGE with a text. */
+/* Parses the environment and argv into o, which holds the trainer's defaults.
+ * Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION or ERR_USAGE. */
 int trainer_options_parse(struct trainer_options *o, const char *name,
 			  unsigned features, int argc, char **argv,
 			  struct err *e);
 
-/* What every trainer begins with, before its own defaults. */
+/* Defaults of all trainers; each adds its own. */
 #define TRAINER_OPTIONS_INIT                                                  \
 	.device = "auto", .accumulate = 1, .eval_every = 1, .keep = 1,        \
 	.lr_scale = "none", .precision = "fp32", .conv = "auto",              \
 	.image_size = 32, .arch = "resnet18", .stem = "torchvision"
 
-/* --help of the trainer name; about is a sentence, o its defaults. */
+/* Prints --help of the trainer `name`; about is one sentence, o holds the
+ * defaults. */
 void trainer_options_help(const char *name, const char *about,
 			  unsigned features, const struct trainer_options *o);
 

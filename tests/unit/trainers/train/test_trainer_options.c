@@ -93,7 +93,7 @@ START_TEST(contradictions_are_refused)
 {
 	refused(0, "--steps 3 --epochs 3", "both say how long");
 	refused(0, "--keep 3", "--keep needs --checkpoint");
-	refused(ALL, "--image-size 32", "is of --synthetic images");
+	refused(ALL, "--image-size 32", "only applies to --synthetic");
 	refused(ALL, "--synthetic --data x", "contradict each other");
 	refused(0, "--precision fp16", "'fp16' is neither fp32 nor bf16");
 	refused(ALL, "--conv fft", "'fft' is neither auto nor direct");
@@ -170,7 +170,7 @@ START_TEST(recipes_that_cannot_be_are_refused)
 		   "trainer's: published, fast");
 	not_chosen(adam, "--momentum 0.9", "--momentum is sgd's");
 	not_chosen(adam, "--nesterov", "--nesterov is sgd's");
-	not_chosen(adam, "--optimizer sgd", "give a --lr, too");
+	not_chosen(adam, "--optimizer sgd", "give --lr as well");
 	not_chosen(adam, "--optimizer lion", "'lion' is neither sgd nor adam");
 	not_chosen(recipe_resnet, "--momentum 0 --nesterov", "above 0");
 	not_chosen(adam, "--schedule linear", "none of constant, cosine");
