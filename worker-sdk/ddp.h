@@ -17,8 +17,8 @@
  *
  * A communicator, the groups split from it and their requests may be used by
  * one thread at a time. libddp never prints, never exits and installs no signal
- * handler; it starts a thread only in functions that say so.
- */
+ * handler; it starts a thread only in functions that say
+ * so. */
 #ifndef DDP_H
 #define DDP_H
 
@@ -495,7 +495,7 @@ DDP_API int ddp_reducer_ready(ddp_reducer *r, int i);
  * find_unused it fails if a parameter was not ready; the text names it. */
 DDP_API int ddp_reducer_finish(ddp_reducer *r);
 /* 1 if any rank used parameter i in the last step with sync or in one without
- * that it accumulated, else 0. Needs find_unused. */
+ * that it accumulated, else 0. Always 1 without find_unused. */
 DDP_API int ddp_reducer_used(const ddp_reducer *r, int i);
 
 /* Broadcasts the data of spans[0..n) (parameters, buffers) from root; small

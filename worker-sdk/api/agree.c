@@ -1,4 +1,5 @@
-/* agree.c: one rank does something for all, and all stop at one step. */
+/* agree.c: ddp_once runs a function on one rank for all, ddp_should_stop lets
+ * all ranks stop at the same step; the small gathers behind both. */
 #include "worker-sdk/api/api_internal.h"
 
 #include <errno.h>
@@ -20,7 +21,8 @@ int ddp__host_gather(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
 
 	if (!c->state || c->backend == &ddp__cpu)
 		return ddp__collective(c, &u, &ddp__blocking);
-	/* this one's collectives have their buffers elsewhere */
+	/* this backend's collectives need GPU memory: gather through the
+	 * host */
 	rc = ddp__acquire(c, &call, e);
 	if (rc)
 		return rc;
@@ -61,8 +63,8 @@ static struct outcome once_run(int (*fn)(void *arg), void *arg, struct err *why)
 	o.rc = fn(arg);
 	if (o.rc >= 0)
 		return o;
-	/* what it says itself, where it failed in a call of ours; a code of its
-	 * own has no name that we know */
+	/* libddp's own text, if a call of libddp failed; the codes of others
+	 * have no name that libddp knows */
 	if (e->code == o.rc && e->text[0])
 		*why = *e;
 	else
@@ -70,8 +72,8 @@ static struct outcome once_run(int (*fn)(void *arg), void *arg, struct err *why)
 	return o;
 }
 
-/* The ranks whose function failed say why; the lowest one's is the error of
- * all. */
+/* Collective. Sets the error of the lowest rank whose function failed on all
+ * ranks. */
 static int once_fail(struct ddp_comm *c, int who, int code,
 		     const struct err *why)
 {
@@ -97,8 +99,8 @@ static int once_fail(struct ddp_comm *c, int who, int code,
 	return rc;
 }
 
-/* What the function returned where it ran for this rank, or the lowest rank
- * with an error. */
+/* The result where fn ran for this rank, or that of the lowest rank with an
+ * error; *who is that rank. */
 static int once_outcome(struct ddp_comm *c, enum ddp_scope scope,
 			const struct outcome *all, int *who)
 {
@@ -118,8 +120,8 @@ static void once_set_timeouts(struct ddp__world *w, int timeout_ms)
 			c->backend->set_timeout(c, timeout_ms);
 }
 
-/* Hosts wait for each other, too: each could go on alone, but only to the next
- * collective, where the timeout counts; and all fail if one does. */
+/* Hosts wait for each other as well: one could go on alone, but only to the
+ * next collective, which has a timeout; and all fail if one does. */
 int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 {
 	struct err *e = ddp__last_error(), why = ERR_INIT;
@@ -138,8 +140,8 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 		return err_set(e, -ENOMEM, "ddp_once: no memory");
 	if (once_is_mine(c, scope))
 		mine = once_run(fn, arg, &why);
-	/* a download may take longer than a step, for what is under way on any
-	 * communicator too; a death is still noticed */
+	/* fn may take longer than the timeout, also of operations under way on
+	 * other communicators; a dead rank is still noticed */
 	once_set_timeouts(c->world, -1);
 	rc = ddp__host_gather(c, DDP__ONCE, &mine, all, sizeof(mine));
 	once_set_timeouts(c->world, c->world->timeout_ms);
@@ -169,12 +171,14 @@ int ddp_should_stop(ddp_comm *c)
 
 	if (rc)
 		return rc;
-	/* before it looks: who is not marked gets a signal as well */
+	/* mark the call before reading the flags: a worker that is not marked
+	 * gets a signal as well */
 	flight_poll_stop(c->world->flight, 0);
 	stop = atomic_load(&c->world->stop) || flight_stop(c->world->flight);
 	u.send = u.recv = &stop;
 	rc = ddp__collective(c, &u, &ddp__blocking);
-	if (rc == 0 && stop) /* the agent sees that this rank was told */
+	if (rc == 0 && stop) /* tell the agent that this rank knows of the
+			      * stop */
 		flight_poll_stop(c->world->flight, 1);
 	return rc < 0 ? rc : stop;
 }

@@ -1,5 +1,5 @@
-/* batch_norm.c: each rank tells its moments, and all combine them in the order
- * of ranks: so all get the same bits. */
+/* batch_norm.c: gathers the moments of all ranks; each rank combines them in
+ * rank order, so all get the same bits. */
 #include "worker-sdk/api/batch_norm.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ void ddp__moments_add(double *mean, double *var, uint64_t a, double b_mean,
 	*mean = a ? *mean + d * of_b : b_mean;
 }
 
-/* One rank's in what is told: its count, then means, then variances. */
+/* One rank's contribution: its count, then means, then variances. */
 struct part {
 	uint64_t count;
 	float moments[];

@@ -1,5 +1,5 @@
-/* bootstrap.c: the ways to a store. It is PyTorch's, or one rank starts it:
- * rank 0, at the address in MASTER_ADDR or at one that it publishes through the
+/* bootstrap.c: the ways to get a store. It is PyTorch's, or one rank starts it:
+ * rank 0, at MASTER_ADDR or at an address that it publishes through the
  * launcher (PMIx, PMI); in a Slurm step the first rank on the first node. */
 #include "worker-sdk/api/bootstrap.h"
 
@@ -24,9 +24,10 @@
 #include "worker-sdk/kv/private_server.h"
 
 enum {
-	TRY_MS = 3000,	      /* for one address; others may be better */
+	TRY_MS = 3000,	      /* per address: another may work */
 	RETRY_MIN_MS = 10, RETRY_MAX_MS = 500,
-	PREDECESSOR_MS = 10000, /* to give up the port after a restart */
+	PREDECESSOR_MS = 10000, /* for the previous attempt's server to give up
+				 * the port */
 	TOKEN_BYTES = 16,
 };
 
@@ -35,10 +36,12 @@ struct guest {
 	const char *host;
 	uint64_t deadline;
 	struct place place;
-	struct auth auth; /* how each rank proves itself to that server */
-	int listeners[SOCK_LISTEN_MAX], n; /* where this rank keeps the store */
-	int pipe; /* to the server that this rank started; or -1 */
-	char keeper[HOSTLIST_NAME_MAX + 32]; /* who starts it, for people */
+	struct auth auth; /* how ranks authenticate to the server */
+	int listeners[SOCK_LISTEN_MAX], n; /* sockets of the store, if this rank
+					    * keeps it */
+	int pipe; /* to the server that this rank started; -1: none */
+	char keeper[HOSTLIST_NAME_MAX + 32]; /* the rank that starts the server,
+					      * for messages */
 	struct ddp__kv *kv;
 	struct err *e;
 };
@@ -54,8 +57,8 @@ static int bootstrap_left_ms(const struct guest *g)
 
 /* ---- the server that a rank starts ---- */
 
-/* At those addresses, which have one port; n 0: none of what others are told is
- * this host's (there is a NAT, say), so it is found at whichever is. */
+/* Listens at these addresses, which have one port. n 0: no address that others
+ * are given is this host's (there is a NAT, say), so listens at any. */
 static int bootstrap_listen_at(struct guest *g, struct sock_addr *at, int n,
 			       uint16_t port)
 {
@@ -70,7 +73,7 @@ static int bootstrap_listen_at(struct guest *g, struct sock_addr *at, int n,
 	return sock_addr_port(&at[0]);
 }
 
-/* Where others find that host, which is this one. */
+/* Listens at the addresses that others reach `host`, this host, at. */
 static int bootstrap_listen_on(struct guest *g, const char *host, uint16_t port)
 {
 	struct sock_addr at[SOCK_LISTEN_MAX];
@@ -82,7 +85,7 @@ static int bootstrap_listen_on(struct guest *g, const char *host, uint16_t port)
 	return n < 0 ? n : bootstrap_listen_at(g, at, n, port);
 }
 
-/* Where the server of the attempt before may have to end first. */
+/* The same, waiting for the previous attempt's server to end. */
 static int bootstrap_listen_at_given(struct guest *g, const char *host,
 				     uint16_t port)
 {
@@ -108,7 +111,7 @@ static int bootstrap_start_server(struct guest *g)
 	return rc;
 }
 
-/* ---- the place is given ---- */
+/* ---- the address is given ---- */
 
 static int bootstrap_at_given(struct guest *g)
 {
@@ -142,8 +145,9 @@ static const char *bootstrap_getenv(const char *name)
 	return getenv(name);
 }
 
-/* Where Slurm's names do not resolve: on the node itself all of its addresses
- * will do; the others may find it where srun runs, as in a batch script. */
+/* The address of the store's node. If Slurm's name for it does not resolve:
+ * NULL, any address, on the node itself; elsewhere the address that srun runs
+ * at, which is the same node in a batch script. */
 static const char *bootstrap_step_host(const char *node, int keeps)
 {
 	const char *srun = getenv("SLURM_LAUNCH_NODE_IPADDR");
@@ -203,7 +207,7 @@ static int bootstrap_at_step(struct guest *g)
 	return keeps ? bootstrap_listen_in_step(g, host) : 0;
 }
 
-/* ---- the launcher carries it ---- */
+/* ---- through the launcher ---- */
 
 static void bootstrap_use_key(struct guest *g)
 {
@@ -223,7 +227,7 @@ static int bootstrap_make_key(struct guest *g)
 	return rc;
 }
 
-/* Listens at what the others are told, at one port that is free there. */
+/* Listens at the addresses that the others are given, at one free port. */
 static int bootstrap_publish_addrs(struct guest *g,
 				   char (*addrs)[SOCK_TEXT_MAX], int n)
 {
@@ -231,7 +235,7 @@ static int bootstrap_publish_addrs(struct guest *g,
 	struct endpoint ep = {.port = 0};
 	int port, found, nown = 0;
 
-	/* a rank here may not be able to use another */
+	/* a rank on this host may not be able to use another address */
 	if (g->env->nodes == 1)
 		nown = sock_addr_number("127.0.0.1", 0, &own[0]);
 	for (int i = 0; i < n; i++) {
@@ -251,7 +255,8 @@ static int bootstrap_publish_addrs(struct guest *g,
 	return port;
 }
 
-/* What rank 0 will say. That it has failed is said too: nobody waits then. */
+/* Rank 0: prepares the record for the others. A failure is published as well,
+ * so that nobody waits. */
 static void bootstrap_prepare(struct guest *g)
 {
 	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
@@ -276,7 +281,7 @@ static void bootstrap_prepare(struct guest *g)
 		g->place.why = *g->e;
 }
 
-/* All have rank 0's word in text. */
+/* All ranks: uses the record of rank 0 in text. */
 static int bootstrap_use_place(struct guest *g, const char *text)
 {
 	struct err why;
@@ -320,7 +325,7 @@ static int bootstrap_over_pmi(struct guest *g)
 	return rc ? rc : bootstrap_use_place(g, text);
 }
 
-/* What env does not say the launcher may. */
+/* Completes env from PMIx, and compares what both say. */
 static int bootstrap_check_pmix(struct guest *g, const struct pmix_self *s)
 {
 	struct ddp__env *v = g->env;
@@ -372,8 +377,8 @@ static int bootstrap_over_pmix(struct guest *g)
 
 /* ---- connecting ---- */
 
-/* Another address may do, or another moment: what refuses may be the server of
- * the world before this one. */
+/* 1 if neither another address nor a retry can help. A server that refuses may
+ * be that of the previous world. */
 static int bootstrap_is_final(int rc)
 {
 	return rc == ERR_USAGE || rc == ERR_ARGUMENT || rc == -ENOMEM;
@@ -410,7 +415,7 @@ static int bootstrap_connect_once(struct guest *g)
 	return first.code ? first.code : rc;
 }
 
-/* The rank that keeps it may still be on its way. */
+/* The rank that keeps the store may not have started it yet. */
 static int bootstrap_connect(struct guest *g)
 {
 	int pause = RETRY_MIN_MS, rc;
@@ -430,9 +435,9 @@ static int bootstrap_connect(struct guest *g)
 		       ddp__env_starter(g->env), why.text);
 }
 
-/* ---- what nobody has said ---- */
+/* ---- what the launcher did not say ---- */
 
-/* Who shares a host: found out by all together. */
+/* Collective: finds the ranks that share a host. */
 static int bootstrap_find_nodes(struct guest *g)
 {
 	struct ddp__env *v = g->env;
@@ -468,8 +473,8 @@ static int bootstrap_find_nodes(struct guest *g)
 	return 0;
 }
 
-/* From where I reach the store others reach me, unless the store is here and
- * known by loopback. */
+/* This node's address: the one that reaches the store, unless the store is
+ * local and its address is loopback. */
 static void bootstrap_find_addr(struct guest *g)
 {
 	struct ddp__env *v = g->env;
@@ -488,7 +493,8 @@ static void bootstrap_find_addr(struct guest *g)
 	v->node_addr = v->own_addr;
 }
 
-/* Real torchrun says everything; the same answer on all ranks. */
+/* 1 if nodes and local ranks are unknown; the same on all ranks. torchrun
+ * itself sets everything. */
 static int bootstrap_needs_nodes(const struct ddp__env *v)
 {
 	if (v->starter == DDP__TORCHRUN)

@@ -1,4 +1,4 @@
-/* broadcast_list.c: many arrays broadcast in few calls. */
+/* broadcast_list.c: ddp_broadcast_spans: many arrays in few broadcasts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
-/* A span above SMALL goes by itself: copying it would cost more than a call. Of
- * what goes together root's digest is the end. */
+/* Spans over SMALL are broadcast alone: a copy would cost more than a call. A
+ * batch of small ones ends with the root's digest of counts and types. */
 enum { SMALL = 64 << 10, TOGETHER = 1 << 20, DIGEST = sizeof(uint64_t) };
 
 static size_t broadcast_list_bytes(const struct ddp_span *s)
@@ -45,7 +45,7 @@ static int broadcast_list_check(const ddp_comm *c, const struct ddp_span *spans,
 	return 0;
 }
 
-/* How many spans from the first on go together, and their bytes. */
+/* The number of spans at the front that fit one batch, and their bytes. */
 static int broadcast_list_batch(const struct ddp_span *s, int n, size_t *bytes)
 {
 	int k = 0;
@@ -80,7 +80,7 @@ static uint64_t broadcast_list_digest(const struct ddp_span *s, int n)
 	return d;
 }
 
-/* The n from the first one on, in one call, through room. */
+/* Broadcasts the n spans from `first` on in one call, through room. */
 static int broadcast_list_send(struct ddp_comm *c, const struct ddp_span *spans,
 			       int first, int n, size_t bytes, char *room,
 			       int root)
@@ -96,7 +96,7 @@ static int broadcast_list_send(struct ddp_comm *c, const struct ddp_span *spans,
 	rc = ddp_broadcast(c, room, bytes + DIGEST, DDP_U8, root);
 	if (rc || c->rank == root)
 		return rc;
-	/* the sum of their bytes may be right where theirs are not */
+	/* the total size may match where counts or types do not */
 	if (memcmp(room + bytes, &mine, DIGEST))
 		return err_set(ddp__last_error(), ERR_ARGUMENT,
 			       "ddp_broadcast_spans: of the spans %d to %d "
@@ -117,7 +117,7 @@ int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 
 	if (rc || !c->state)
 		return rc;
-	here = c->backend == &ddp__cpu; /* else memory is not ours to touch */
+	here = c->backend == &ddp__cpu; /* else the memory may be a GPU's */
 	for (int i = 0; i < n && !rc; i += k) {
 		k = here ? broadcast_list_batch(spans + i, n - i, &bytes) : 0;
 		if (k < 2) {

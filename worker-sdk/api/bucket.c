@@ -1,4 +1,4 @@
-/* bucket.c: cutting from the end, where the backward pass begins. */
+/* bucket.c: groups from the end, where the backward pass starts. */
 #include "worker-sdk/api/bucket.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@ static size_t buckets_count_of(const struct ddp__buckets *b, int i)
 	return b->at[i + 1] - b->at[i];
 }
 
-/* now becomes the last of the list: its parameters are those from first to end
- * that are in no other. */
+/* Appends `now` to the list; its members are the parameters in first..end-1
+ * without a bucket. */
 static void buckets_append(struct ddp__buckets *b,
 			   const struct ddp__bucket *now)
 {
@@ -28,8 +28,8 @@ static void buckets_append(struct ddp__buckets *b,
 	b->count++;
 }
 
-/* Large ones each alone, the small ones between them together. A bucket stands
- * in the list where the last of its gradients is ready. */
+/* Large gradients alone, the small ones between them together. A bucket's
+ * position in the list is that of its last member to become ready. */
 static void buckets_cut_spans(struct ddp__buckets *b, size_t most, size_t alone)
 {
 	struct ddp__bucket small = {0};
@@ -67,7 +67,7 @@ static void buckets_cut_arena(struct ddp__buckets *b, size_t first,
 		size_t count = buckets_count_of(b, i);
 		size_t most = b->count > 1 ? later : first;
 
-		/* what has no elements fits everywhere */
+		/* a parameter without elements fits everywhere */
 		if (!now || (count && now->count &&
 			     (count > most || now->count > most - count))) {
 			now = &b->list[b->count++];

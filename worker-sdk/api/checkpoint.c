@@ -1,6 +1,6 @@
-/* checkpoint.c: the checkpoint container: a checked header that names what is
- * in the file, then the sections, each with its checksum. Knows nothing of
- * models or ranks. */
+/* checkpoint.c: the checkpoint format: a header with a checksum that lists the
+ * sections, then the sections, each with its checksum. Knows neither models nor
+ * ranks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -36,8 +36,8 @@ uint32_t ddp__crc32c(const void *data, size_t size)
 	return ~crc;
 }
 
-/* A checksum of data that holds checksums is weak: so they are stored turned
- * and shifted. */
+/* TensorFlow masks checksums, because the checksum of data that contains
+ * checksums is weak. */
 static uint32_t event_mask_crc(const void *data, size_t size)
 {
 	uint32_t crc = ddp__crc32c(data, size);
@@ -45,7 +45,7 @@ static uint32_t event_mask_crc(const void *data, size_t size)
 	return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Begins a record, whose length is not yet known; returns where. */
+/* Starts a record, whose length is not known yet; returns its offset. */
 static size_t event_open_record(struct buf *out, double wall)
 {
 	size_t at = out->len;

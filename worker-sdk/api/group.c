@@ -1,8 +1,8 @@
-/* group.c: groups split from a communicator, which their ranks meet through: no
- * server is needed. The ranks of all groups that come out of one split go round
- * by round together, over all of the parent, until every group is there or has
- * failed: so nobody is left waiting for a group that is not its own. So is a
- * reducer's communicator made, as the one group of all ranks. */
+/* group.c: splits groups from a communicator, whose ranks exchange everything
+ * through it; no server is needed. The ranks of all groups of one split go
+ * through rounds together, over the whole parent, until every group is made or
+ * has failed, so no rank waits for a group that is not its own. A reducer's
+ * communicator is made the same way, as one group of all ranks. */
 #include "worker-sdk/api/api_internal.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
-/* What a rank says of itself at the begin of a round. */
+/* A rank's state at the start of a round. */
 struct saying {
-	uint32_t done; /* with its group's making */
-	int32_t code;  /* then: how it went */
-	uint64_t size; /* of its value, or of its error's text */
+	uint32_t done; /* 1: its group is made, or has failed */
+	int32_t code;  /* its result, when done */
+	uint64_t size; /* bytes of its value, or of its error's text */
 };
 
 struct wish {
@@ -25,19 +25,19 @@ struct wish {
 };
 
 struct split {
-	struct ddp_comm *parent, *group; /* group NULL: in none */
+	struct ddp_comm *parent, *group; /* group NULL: this rank is in none */
 	struct ddp__call call;
-	const char *function; /* for texts */
+	const char *function; /* for messages */
 	struct wish *wishes;  /* by the parent's ranks */
 	int *members;	      /* the parent's rank of each of the group's */
 	struct saying *said;  /* by the parent's ranks */
 	char *values;	      /* theirs, each `most` bytes apart */
 	size_t most;
 	int all_done;
-	struct err lost; /* code 0, or why the parent is of no more use */
+	struct err lost; /* code 0, or why the parent is unusable */
 };
 
-/* Each rank's size bytes; a failure is the parent's. */
+/* Gathers size bytes from each rank; a failure is the parent's. */
 static int split_gather(struct split *s, const void *mine, void *all,
 			size_t size)
 {
@@ -58,7 +58,7 @@ static int split_no_memory(const struct split *s, struct err *e)
 	return err_set(e, -ENOMEM, "%s: no memory", s->function);
 }
 
-/* Afterwards s->said and, of those who gave some, values are all ranks'. */
+/* One round: sets s->said, and s->values of the ranks that gave some. */
 static int split_round(struct split *s, const struct saying *me,
 		       const char *value)
 {
@@ -98,7 +98,7 @@ static struct slice split_value(const struct split *s, int parent_rank)
 		     (size_t)s->said[parent_rank].size);
 }
 
-/* Of the group's ranks that are through with it one had an error. */
+/* The error of a rank of this group that failed to make it; 0: none. */
 static int split_remote_error(const struct split *s, struct err *e)
 {
 	for (int i = 0; i < s->group->size; i++) {
@@ -111,7 +111,7 @@ static int split_remote_error(const struct split *s, struct err *e)
 	return 0;
 }
 
-/* The exchange that a backend makes a group with. */
+/* The exchange that a backend makes the group with. */
 static int split_exchange(void *owner, const char *what, struct slice mine,
 			  struct slice *values, struct err *e)
 {
@@ -134,8 +134,8 @@ static int split_exchange(void *owner, const char *what, struct slice mine,
 	return rc;
 }
 
-/* Rounds until all are through; a group that one of its ranks could not make is
- * made on none. */
+/* Takes part in rounds until all ranks are done. A group that one of its ranks
+ * could not make fails on all of them. */
 static int split_finish(struct split *s, int made, struct err *e)
 {
 	struct saying me = {1, made, made ? strlen(e->text) : 0};
@@ -177,7 +177,7 @@ static void split_name_group(struct split *s, int color)
 			 slash, c->splits, color);
 }
 
-/* Who is in my group, from the wishes of all. */
+/* Makes *g, with its ranks, from the colors and keys of all. */
 static int split_find_members(struct split *s, int color, struct err *e)
 {
 	struct ddp_comm *c = s->parent, *g = ddp__comm_new(c->world);
@@ -238,7 +238,7 @@ static int split_run(struct split *s, int color, int key, struct err *e)
 	return split_finish(s, rc, e);
 }
 
-/* The way of both, in and out. */
+/* Common to both public calls. */
 static int split_call(struct split *s, int color, int key,
 		      ddp_comm **group, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* init.c: joining the job and leaving it, and what a rank may ask about its
- * world. How a backend's ranks meet is the backend's. */
+/* init.c: joins and leaves the job, aborts it, and answers questions about the
+ * world. How a backend's ranks connect is the backend's business. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,17 +18,17 @@
 
 enum {
 	CONNECT_MS = 30000,
-	LOOK_MS = 2000, /* for a server that is about to be started again */
+	LOOK_MS = 2000, /* for a server that is about to be restarted */
 	NAP_MS = 50,
-	/* So many ranks pass on to each other what they gather: of 512 with 256
-	 * bytes each it is 64 MiB that would leave the server, and of twice as
-	 * many four times that. */
+	/* From this many ranks on they relay to each other what they gather:
+	 * with 512 ranks of 256 bytes each, 64 MiB would leave the server; with
+	 * twice as many, four times that. */
 	SHARE_RANKS = 512,
 };
 
-static unsigned joined; /* worlds so far */
+static unsigned joined; /* worlds joined so far */
 
-/* The world begins on the cpu; NCCL comes on top where it is to. */
+/* The world starts on the cpu backend; NCCL is added on top of it. */
 static int init_choose_backend(struct ddp_comm *c, const char *name,
 			       struct err *e)
 {
@@ -45,8 +45,8 @@ static int init_choose_backend(struct ddp_comm *c, const char *name,
 		       "backend '%s' is unknown: use cpu, nccl or auto", name);
 }
 
-/* ddprun on this host listens on loopback: who does not find it there is in a
- * network of its own. */
+/* ddprun on this host listens on loopback: a process that cannot reach it there
+ * is in another network namespace. */
 static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 {
 	struct sock_addr a;
@@ -62,8 +62,8 @@ static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 		       why.text);
 }
 
-/* The agent lives, so the server was here a moment ago: where it died since, it
- * may be about to be started again. */
+/* The agent is alive, so the server was there a moment ago: if it has died, it
+ * may be about to be restarted. */
 static int init_reach_server(struct ddp__world *w,
 			     const struct wire_hello *hello,
 			     const struct auth *auth, int ms, struct err *e)
@@ -82,7 +82,7 @@ static int init_reach_server(struct ddp__world *w,
 	} while (1);
 }
 
-/* Each rank concludes the same. The first of each node passes it on. */
+/* Decides alike on each rank. The first rank of each node relays. */
 static void init_share_if_large(struct ddp__world *w)
 {
 	const struct ddp__env *env = &w->env;
@@ -128,7 +128,7 @@ static int init_open_store(struct ddp__world *w, struct err *e)
 	return init_explain(w, rc, e);
 }
 
-/* The world's ranks meet in the store. */
+/* The exchange of the world's ranks, in the store. */
 static int init_gather(void *owner, const char *what, struct slice mine,
 		       struct slice *values, struct err *e)
 {
@@ -136,13 +136,13 @@ static int init_gather(void *owner, const char *what, struct slice mine,
 	struct ddp__kv *kv = c->world->kv;
 	char key[80];
 
-	/* The store may be the one of a world that this process left. */
+	/* the store may also hold keys of a world that this process left */
 	snprintf(key, sizeof(key), "ddp/%u/%s", c->world->joined, what);
 	return kv->ops->gather(kv, SLICE_STR(key), c->rank, c->size,
 			       c->world->timeout_ms, mine, values, e);
 }
 
-/* The ranks meet; who is late there is in the recorder as in any other call. */
+/* Connects the ranks. The flight recorder shows a late rank, as in any call. */
 static int init_meet(struct ddp_comm *c, const struct ddp__exchange *x,
 		     struct err *e)
 {
@@ -177,7 +177,7 @@ static int init_join(struct ddp_comm **world, const struct ddp_options *o,
 	c->rank = w->env.rank;
 	c->size = w->env.world_size;
 	if (!rc && !w->env.alone)
-		joined++; /* here all ranks of the store count alike */
+		joined++; /* from here on all ranks of the store count alike */
 	if (!rc)
 		rc = init_meet(c, &x, e);
 	if (!rc && strcmp(w->wish, "cpu"))
@@ -229,7 +229,7 @@ void ddp_finalize(ddp_comm *c)
 {
 	struct ddp__world *w;
 
-	/* a group is left with ddp_comm_free */
+	/* groups are freed by ddp_comm_free */
 	if (!c || c->magic != DDP__ALIVE || c->name[0])
 		return;
 	w = c->world;
@@ -243,7 +243,7 @@ void ddp_finalize(ddp_comm *c)
 		w->kv->ops->free(w->kv);
 	free(w->detector);
 	ddp__recorder_close(w->flight, w->flight_fd);
-	/* in a forked child a thread that is not there may hold it */
+	/* in a forked child a thread that does not exist there may hold it */
 	if (w->forks == ddp__forks)
 		pthread_mutex_destroy(&w->kv_lock);
 	free(w);
@@ -258,7 +258,7 @@ int ddp_abort(ddp_comm *c, const char *why)
 	if (rc)
 		return rc;
 	for (struct ddp_comm *at = c->world->comms; at; at = at->next) {
-		/* what it calls itself in a world is its rank there */
+		/* its name in a world is its rank there */
 		at->peers.name(at, at->rank, name);
 		err_set(&aborted, ERR_ABORTED, "%s called ddp_abort%s%.800s",
 			name, why && why[0] ? ": " : "", why ? why : "");
@@ -287,7 +287,7 @@ int ddp_world_rank(const ddp_comm *c, int rank)
 	return c->ranks ? c->ranks[rank] : rank;
 }
 
-/* Of a communicator that was freed there is nothing to tell. */
+/* A freed communicator has no properties. */
 static int comm_is_alive(const ddp_comm *c)
 {
 	return c->magic == DDP__ALIVE;

@@ -1,6 +1,6 @@
-/* metrics.c: scalars into metrics.jsonl and TensorBoard's event files. Each is
- * written at once and whole: what a kill can tear is the last record only, and
- * after a full disk the file ends with a whole one. Knows no ranks. */
+/* metrics.c: writes scalars to metrics.jsonl and TensorBoard event files, each
+ * at once and whole: a kill tears at most the last record, and after a full
+ * disk the file ends with a whole one. Knows no ranks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>

@@ -1,5 +1,5 @@
-/* point_to_point.c: the public sends and receives: checked here, numbered for
- * each other rank and direction, so that both sides give one message the same
+/* point_to_point.c: the public sends and receives: checks them, and numbers
+ * them per peer and direction, so that both sides give a message the same
  * number. */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int message_check(const struct ddp_comm *c, const struct ddp__use *u,
 	return ddp__check_use(c, u, 1, e);
 }
 
-/* The count of messages to or from that rank; NULL: no memory. */
+/* The number of messages to or from that rank so far; NULL: no memory. */
 static uint64_t *message_counter(struct ddp_comm *c,
 				 const struct ddp__call *call)
 {

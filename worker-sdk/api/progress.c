@@ -1,6 +1,6 @@
-/* progress.c: the thread that moves a world's operations on while the program
- * computes. It holds the engine's lock but when it sleeps or is asked for it.
- */
+/* progress.c: the thread that advances a world's operations while the program
+ * computes. It holds the engine's lock except while it sleeps or the program
+ * wants it. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,8 +14,8 @@
 #include "worker-sdk/comm/engine.h"
 #include "worker-sdk/core/last_error.h"
 
-/* It spins only so long that what comes at once finds it awake: the program
- * wants the CPU for itself. */
+/* It spins only briefly, for operations that follow at once: the program needs
+ * the CPU. */
 #define SPIN_NS 10000u
 
 void ddp__progress_wake(struct ddp__engine *en)
@@ -24,7 +24,7 @@ void ddp__progress_wake(struct ddp__engine *en)
 	eventfd_write(en->bell, 1);
 }
 
-/* The program wants the lock, and not only if it is lucky. */
+/* Lets the program take the lock, which a plain unlock would not ensure. */
 static void progress_yield(struct ddp__engine *en)
 {
 	if (!atomic_load(&en->wanted))
@@ -64,7 +64,7 @@ static void *progress_thread(void *arg)
 	return NULL;
 }
 
-/* The new thread gets no signal: they are the program's. */
+/* The new thread blocks all signals: they are the program's. */
 static int progress_start_thread(struct ddp__engine *en, const cpu_set_t *cpus)
 {
 	pthread_attr_t attr;

@@ -1,4 +1,4 @@
-/* record_error.c: why this process fails, for the launcher to read. */
+/* record_error.c: writes the error file that the launcher reads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void record_error_put_escaped(struct buf *out, struct slice text)
 	}
 }
 
-/* At most MESSAGE_MAX bytes, and no half of a character at the end. */
+/* At most MESSAGE_MAX bytes, without a partial character at the end. */
 static struct slice record_error_shorten(const char *message)
 {
 	size_t n = strlen(message);
@@ -64,12 +64,12 @@ static void record_error_put_json(struct buf *out, struct slice message)
 	buf_release(&clean);
 }
 
-/* A link is not made where there is a file already: the first one stays. */
+/* link() fails if the file exists: the first message stays. */
 static int record_error_link(const char *beside, const char *path)
 {
 	if (link(beside, path) == 0 || errno == EEXIST)
 		return 0;
-	/* a file system without links */
+	/* the file system has no hard links */
 	if (access(path, F_OK) == 0)
 		return 0;
 	return rename(beside, path) < 0 ? -errno : 0;
@@ -106,7 +106,7 @@ int ddp_record_error(const char *message)
 	if (!path || !*path)
 		return 0;
 	record_error_put_json(&json, text);
-	/* much of it was to be escaped: as much as fits for certain */
+	/* too much of it needed escaping: write as much as surely fits */
 	if (json.failed == -ENOBUFS) {
 		buf_reset(&json);
 		record_error_put_json(&json, SLICE(text.data, text.len / 4));

@@ -1,5 +1,5 @@
-/* reducer.c: a step of the reducer: buckets begin as they are ready, in one
- * order on all ranks, and land in the same order. */
+/* reducer.c: a step of the reducer: buckets start when they are ready, in one
+ * order on all ranks, and complete in that order. */
 #include "worker-sdk/api/reducer.h"
 
 #include <errno.h>
@@ -14,11 +14,11 @@
 enum {
 	FIRST_BUCKET = 1 << 20,
 	BUCKET = 25 << 20,
-	/* Nothing is left to overlap the last bucket with: it is to be a small
-	 * part of the whole. */
+	/* Nothing overlaps with the last bucket, so it should be a small part
+	 * of the whole. */
 	BUCKETS_MIN = 16,
-	/* Bytes from which a span has a bucket of its own: gathering it would
-	 * cost more than another call, which is cheap within a host. */
+	/* Spans of at least this many bytes are buckets of their own: copying
+	 * them costs more than another call, which is cheap within a host. */
 	SPAN_ALONE = 256 << 10,
 	SPAN_ALONE_IN_HOST = 64 << 10
 };
@@ -47,7 +47,7 @@ static int reducer_check(const struct ddp_reducer *r, const size_t *counts,
 	return 0;
 }
 
-/* Bytes of all buckets but the first. */
+/* Bytes of each bucket after the first. */
 static size_t reducer_later_bucket(const struct ddp_reducer *r,
 				   const size_t *counts, int n)
 {
@@ -61,7 +61,7 @@ static size_t reducer_later_bucket(const struct ddp_reducer *r,
 	return total < BUCKET ? total : BUCKET;
 }
 
-/* Elements from which a gradient has a bucket of its own. */
+/* Elements from which on a gradient is a bucket of its own. */
 static size_t reducer_span_alone(const struct ddp_reducer *r)
 {
 	if (!r->apart)
@@ -102,9 +102,9 @@ static int reducer_set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	return 0;
 }
 
-/* On GPUs buckets share the program's communicator: each begins in the call of
- * ready that completes it, which depends on no time, and a second communicator
- * of NCCL would take a good part of the GPU's memory. */
+/* On GPUs buckets share the program's communicator: each starts in the call of
+ * ready that completes it, independent of timing, and a second NCCL
+ * communicator would take much GPU memory. */
 static int reducer_make_comm(struct ddp_reducer *r)
 {
 	ddp_comm *own;
@@ -136,8 +136,8 @@ static void reducer_release(struct ddp_reducer *r)
 	free(r);
 }
 
-/* r has its type, and its arena or its spans; ours: what was wrong with them on
- * this rank. */
+/* r has its type and its arena or spans; ours: what was wrong with them on this
+ * rank. */
 static int reducer_make(ddp_reducer **out, struct ddp_reducer *r, ddp_comm *c,
 			const size_t *counts, int n,
 			const struct ddp_reducer_options *options,
@@ -247,7 +247,7 @@ void ddp_reducer_free(ddp_reducer *r)
 {
 	if (!r)
 		return;
-	/* what is under way writes to the arena until its end */
+	/* operations under way write to the arena until they end */
 	ddp_wait_all(r->requests, r->b.taken);
 	reducer_release(r);
 }
@@ -275,9 +275,9 @@ static int reducer_call_hook(struct ddp_reducer *r, int k, void *data,
 	return rc < 0 ? rc : 0;
 }
 
-/* The last bucket with nothing before it under way has nothing to overlap with
- * but the return to finish; and a call that blocks wakes sooner than a request
- * that is waited for. */
+/* 1 for the last bucket with no other under way: finish then runs it as a
+ * blocking call, which wakes sooner than a request, and there is nothing to
+ * overlap with. */
 static int reducer_is_held(const struct ddp_reducer *r, int k)
 {
 	return k == r->b.count - 1 && r->landed == k && !r->o.hook &&
@@ -339,7 +339,7 @@ static int reducer_land(struct ddp_reducer *r)
 	return 0;
 }
 
-/* Lands the buckets that have ended. */
+/* Completes the buckets whose operations have ended. */
 static int reducer_land_ended(struct ddp_reducer *r)
 {
 	int rc = 0;
@@ -354,9 +354,9 @@ static int reducer_land_ended(struct ddp_reducer *r)
 	return rc;
 }
 
-/* Lands all that were begun. They end in their order, so that to wait for one
- * is to wait for those before it: this thread and the one that moves them
- * change places once, and not for each bucket. */
+/* Completes all started buckets. They end in order, so waiting for one is
+ * waiting for those before it: this thread and the progress thread switch once,
+ * not for each bucket. */
 static int reducer_land_all(struct ddp_reducer *r)
 {
 	int rc = 0;
@@ -446,8 +446,8 @@ static char *reducer_grad(const struct ddp_reducer *r, int i)
 	return r->data[i];
 }
 
-/* Parameters that this rank did not use count as zeros; what is in the arena is
- * kept, as nobody else may have used them either. */
+/* Parameters that this rank did not use count as zeros; their gradients are
+ * saved, as no other rank may have used them either. */
 static int reducer_zero_unused(struct ddp_reducer *r)
 {
 	size_t size = 0;
@@ -479,7 +479,7 @@ static int reducer_zero_unused(struct ddp_reducer *r)
 	return rc;
 }
 
-/* After the buckets, as on every rank: who used what. */
+/* Collective, after the buckets: finds the parameters that any rank used. */
 static int reducer_agree_on_used(struct ddp_reducer *r)
 {
 	memcpy(r->used, r->mine, (size_t)r->b.n);

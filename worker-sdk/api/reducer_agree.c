@@ -1,5 +1,5 @@
-/* reducer_agree.c: reducers of other shapes would average the wrong things, or
- * wait for each other for ever: so ranks compare before the first step. */
+/* reducer_agree.c: compares the ranks' reducers before the first step:
+ * different ones would average the wrong values or wait for ever. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "worker-sdk/api/reducer.h"
 #include "worker-sdk/core/last_error.h"
 
-/* What each rank says of its own. */
+/* What the ranks compare. */
 struct head {
 	uint64_t counts; /* their hash */
 	uint64_t first, later;
 	int32_t n, type, spans, bf16, unused, hook;
-	int32_t bad; /* its arguments are: an error's code */
+	int32_t bad; /* an error of this rank's arguments */
 };
 
 enum { BLOCK = 256 };
@@ -31,7 +31,7 @@ static uint64_t reducer_hash_counts(const size_t *counts, int n)
 
 struct pair {
 	ddp_comm *c;
-	int rank; /* whose differs from rank 0's */
+	int rank; /* the rank that differs from rank 0 */
 };
 
 static int reducer_differ_error(const struct pair *p, const char *what,
@@ -46,7 +46,8 @@ static int reducer_differ_error(const struct pair *p, const char *what,
 		       ddp__name_rank(p->c, p->rank, other));
 }
 
-/* All ranks look at the same counts, block by block, so all stop at once. */
+/* Collective: finds the first parameter whose count differs. All ranks compare
+ * the same counts, block by block, so all stop together. */
 static int reducer_find_difference(const struct pair *p, const size_t *counts,
 				   int n)
 {
@@ -126,7 +127,7 @@ int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
 	if (!ours->code)
 		mine.counts = reducer_hash_counts(counts, n);
 	rc = ddp__host_gather(c, DDP__REDUCER, &mine, all, sizeof(mine));
-	if (ours->code) { /* what we say is better than what we hear */
+	if (ours->code) { /* our own error says more than theirs */
 		*e = *ours;
 		rc = e->code;
 	}

@@ -1,5 +1,5 @@
-/* reducer_memory.c: where a reducer's gradients lie, and what of a bucket is
- * averaged: the gradients in place, gathered ones, or bf16 made of them. */
+/* reducer_memory.c: the memory of a reducer's buckets: gradients in place,
+ * copied together, or as bf16. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static char *bucket_first_data(const struct ddp_reducer *r, int k)
 	return NULL;
 }
 
-/* Whether each begins where the one before it ends. */
+/* 1 if the bucket's gradients are contiguous. */
 static int bucket_is_contiguous(const struct ddp_reducer *r, int k)
 {
 	const struct ddp__bucket *b = &r->b.list[k];

@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
-/* From here on torch.randperm draws 64 bits an index, and shuffles in another
- * way: aten/src/ATen/native/TensorFactories.cpp, randperm_cpu. */
+/* From this n on torch.randperm draws 64 bits per index and shuffles
+ * differently: aten/src/ATen/native/TensorFactories.cpp, randperm_cpu. */
 enum { DDP__RANDPERM_LARGE = UINT32_MAX / 20 };
 
-/* torch.randperm on the CPU: the n indices in p. large: where the second way
- * begins; DDP__RANDPERM_LARGE but in tests, which have not the memory. */
+/* Sets p[n] to torch.randperm on the CPU. large: where the second algorithm
+ * starts; DDP__RANDPERM_LARGE except in tests, which lack the memory. */
 void ddp__randperm(uint32_t *p, uint64_t n, uint64_t seed, uint64_t large);
 
 #endif

@@ -1,5 +1,5 @@
-/* call.c: packing and naming calls: as the flight recorder does it, for what it
- * holds is these calls. */
+/* call.c: unpacks and names calls like the flight recorder, which records
+ * them. */
 #include "worker-sdk/core/call.h"
 
 #include <assert.h>

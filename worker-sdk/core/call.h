@@ -1,5 +1,5 @@
-/* call.h: one collective call in a word, so that ranks can compare what they
- * were asked to do, and in words, for errors. Pure. */
+/* call.h: a collective call as one word, which ranks compare, and as text, for
+ * errors. Pure. */
 #ifndef SDK_CALL_H
 #define SDK_CALL_H
 
@@ -37,17 +37,17 @@ struct ddp__call {
 	enum ddp_op op;
 	int root;
 	size_t count;
-	/* of the collectives on this communicator, or of the messages between
-	 * the two in that direction; from 1 */
+	/* number of this collective on the communicator, or of this message
+	 * between the two ranks in this direction; from 1 */
 	uint64_t number;
-	const char *group; /* its name, which outlives the call; NULL: world */
-	uint64_t ticket;   /* the flight recorder's */
+	const char *group; /* its name, borrowed; NULL: the world */
+	uint64_t ticket;   /* in the flight recorder */
 };
 
 enum { DDP__CALL_TEXT = 144 };
 #define DDP__COUNT_MAX (((size_t)1 << 36) - 1)
 
-/* Bytes of its elements, of a type and a count that are legal. */
+/* Bytes of its elements; type and count are valid. */
 static inline size_t ddp__call_bytes(const struct ddp__call *c)
 {
 	static const unsigned char size[DDP_TYPES] = {
@@ -58,20 +58,20 @@ static inline size_t ddp__call_bytes(const struct ddp__call *c)
 	return c->count * size[c->type];
 }
 
-/* Between two ranks; root is the other. */
+/* 1 for a message between two ranks; root is the peer. */
 static inline int ddp__is_message(const struct ddp__call *c)
 {
 	return c->kind == DDP__SEND || c->kind == DDP__RECV;
 }
 
-/* Ranks meet in it, by several rounds of one number. */
+/* 1 if ranks exchange values in it, in several rounds of one number. */
 static inline int ddp__is_meeting(const struct ddp__call *c)
 {
 	return c->kind == DDP__INIT || c->kind == DDP__SPLIT ||
 	       c->kind == DDP__REDUCER;
 }
 
-/* All but number and group, as the flight recorder packs them; equal words are
+/* Packs all but number and group, as the flight recorder does; equal words are
  * equal calls. */
 static inline uint64_t ddp__call_pack(const struct ddp__call *c)
 {
@@ -83,17 +83,17 @@ static inline uint64_t ddp__call_pack(const struct ddp__call *c)
 }
 void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number);
 
-/* Whether a packed call is of the type and, as far as it tells, the count of
- * c. */
+/* 1 if a packed call has c's type and, as far as the word holds it, c's
+ * count. */
 static inline int ddp__is_same_data(uint64_t word, const struct ddp__call *c)
 {
 	return !((word ^ ddp__call_pack(c)) &
 		 ((uint64_t)7 << 56 | FLIGHT_COUNT_MOST));
 }
 
-/* What ranks compare of a call: its word, its count where the word cannot hold
- * it, its whole number, and `before`, a digest of the calls that nobody waited
- * for. Two that are equal are the same call after the same calls. */
+/* The word that ranks compare: the packed call, the part of its count that does
+ * not fit, its number, and `before`, a digest of the calls that nobody waited
+ * for. Equal marks are the same call after the same calls. */
 static inline uint64_t ddp__call_mark(const struct ddp__call *c, uint64_t word,
 				      uint64_t before)
 {
@@ -102,14 +102,14 @@ static inline uint64_t ddp__call_mark(const struct ddp__call *c, uint64_t word,
 	return word ^ (c->number * 0x9e3779b97f4a7c15u) ^ before ^ more << 8;
 }
 
-/* The digest of those before and one more. */
+/* Extends a digest by one word. */
 static inline uint64_t ddp__digest(uint64_t before, uint64_t word)
 {
 	return ((before ^ word) * 0xbf58476d1ce4e5b9u) ^ before >> 29;
 }
 
-/* "all_reduce #12 (f32 x 39760, sum)", with " of group 1.0" where it has one,
- * into out[DDP__CALL_TEXT]; returns out. */
+/* Writes "all_reduce #12 (f32 x 39760, sum)", with " of group 1.0" for a group,
+ * to out[DDP__CALL_TEXT]; returns out. */
 char *ddp__call_text(const struct ddp__call *c, char *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* dynlib.c: dlopen with a text for people. It searches as for who calls it:
- * the program's DT_RPATH is in that, its DT_RUNPATH is not (man 8 ld.so). */
+/* dynlib.c: dlopen with an error text. The loader searches for the caller of
+ * dlopen: that includes the program's DT_RPATH, but not its DT_RUNPATH (man 8
+ * ld.so). */
 #include "worker-sdk/core/dynlib.h"
 
 #include <dlfcn.h>
@@ -21,7 +22,7 @@ static void dynlib_join_names(const char *const *names, char *out, size_t size)
 				       i ? ", " : "", names[i]);
 }
 
-/* To be freed; NULL: it is not known. */
+/* The caller frees it; NULL: unknown. */
 static Dl_serinfo *dynlib_program_directories(void)
 {
 	void *program = dlopen(NULL, RTLD_LAZY);
@@ -61,7 +62,7 @@ void *ddp__dynlib_load(const char *name, int flags)
 	void *library = dlopen(name, RTLD_LOCAL | flags);
 	char path[PATH_MAX];
 
-	/* what is loaded already is known by its name, wherever it was */
+	/* a library that is already loaded is found by name, wherever it was */
 	if (!library && !(flags & RTLD_NOLOAD) &&
 	    ddp__dynlib_program_path(name, path, sizeof(path)))
 		library = dlopen(path, RTLD_LOCAL | flags);
@@ -77,7 +78,7 @@ void *ddp__dynlib_open(const char *variable, const char *const *names,
 
 	if (given && given[0]) {
 		library = ddp__dynlib_load(given, RTLD_NOW | flags);
-		/* once more, for its words */
+		/* once more, for its error text */
 		why = library || dlopen(given, RTLD_NOW | flags) ?
 			      NULL : dlerror();
 		if (!library)

@@ -1,4 +1,4 @@
-/* env.c: reading the environment, with an error for each thing amiss. */
+/* env.c: reads the environment, with an error for each inconsistency. */
 #include "worker-sdk/core/env.h"
 
 #include <limits.h>
@@ -80,7 +80,7 @@ static const struct names names[DDP__STARTERS] = {
 		.nodes = "SLURM_STEP_NUM_NODES"},
 };
 
-/* An empty variable is as good as none. */
+/* The variable's value; NULL: unset or empty. */
 static const char *getenv_nonempty(const char *name)
 {
 	const char *value = name ? getenv(name) : NULL;

@@ -1,17 +1,17 @@
-/* env.h: who started this worker, and its place in the job, as its environment
- * tells it (docs/environment.txt). Reads getenv and nothing else. */
+/* env.h: the launcher of this worker, and its place in the job, from its
+ * environment (docs/environment.txt). Only calls getenv. */
 #ifndef SDK_ENV_H
 #define SDK_ENV_H
 
 #include "base/sock.h"
 
-/* In this order: the first whose variables are there is the innermost. */
+/* In this order: the first one whose variables are set is the innermost. */
 enum ddp__starter {
-	DDP__NOBODY,   /* none of it is set */
+	DDP__NOBODY,   /* none of their variables is set */
 	DDP__DDPRUN,
-	DDP__TORCHRUN, /* or by hand, as PyTorch's env:// */
+	DDP__TORCHRUN, /* or by hand, as for PyTorch's env:// */
 	DDP__OPENMPI,
-	DDP__PMIX,     /* srun --mpi=pmix, prterun: says the rank only */
+	DDP__PMIX,     /* srun --mpi=pmix, prterun: the rank only */
 	DDP__PMI,      /* mpiexec of MPICH (hydra), srun --mpi=pmi2 */
 	DDP__SLURM,    /* a task of srun */
 	DDP__STARTERS
@@ -20,32 +20,32 @@ enum ddp__starter {
 struct ddp__env {
 	enum ddp__starter starter;
 	int alone; /* a world of one without a server */
-	/* -1 where the starter does not say it: ddp_init finds it out before
-	 * the ranks meet */
+	/* -1: unknown; ddp_init finds it before the ranks connect */
 	int rank, world_size;
 	int local_rank, local_world_size;
 	int node_rank, nodes;
 	int attempt;
 	uint32_t round;
-	int again_ms; /* to find a server again that was lost; 0: it is not */
-	/* ddprun: its server. torchrun: PyTorch's store, or where rank 0 makes
-	 * one. The others: empty. */
+	int again_ms; /* time to find a lost server again; 0: do not */
+	/* ddprun: its server. torchrun: PyTorch's store, or the address where
+	 * rank 0 starts one. Others: empty. */
 	struct endpoint server;
-	int agent_store;       /* torchrun: PyTorch's store is there */
-	const char *job;       /* borrowed from the environment; or NULL */
-	const char *job_key;   /* the same; nobody proves anything without */
+	int agent_store;       /* torchrun: PyTorch's store exists */
+	const char *job;       /* borrowed from the environment; may be NULL */
+	const char *job_key;   /* the same; NULL: no authentication */
 	const char *node_addr; /* NULL: not set */
-	char own_addr[SOCK_TEXT_MAX]; /* what ddp_init finds it to be then */
+	char own_addr[SOCK_TEXT_MAX]; /* then found by ddp_init */
 };
 
-/* ERR_USAGE, naming the variable that is missing or wrong and what to do. */
+/* Fills in env. ERR_USAGE: the text names the variable that is missing or
+ * wrong, and what to do. */
 int ddp__env_read(struct ddp__env *env, struct err *e);
 
-/* "mpirun of OpenMPI", for texts. */
+/* The launcher for messages: "mpirun of OpenMPI". */
 const char *ddp__env_starter(const struct ddp__env *env);
 
-/* given if not 0, else $DDP_TIMEOUT (seconds, -1 for ever), else the default;
- * in ms, negative for ever. */
+/* Sets *timeout_ms to given if not 0, else $DDP_TIMEOUT (seconds; -1: no
+ * limit), else the default; negative: no limit. */
 int ddp__env_timeout(int given, int *timeout_ms, struct err *e);
 
 #endif

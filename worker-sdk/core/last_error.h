@@ -1,5 +1,5 @@
-/* last_error.h: the error of this thread, which ddp_last_error shows. Public
- * functions hand it down; the text is written once, where the error is born. */
+/* last_error.h: this thread's error, which ddp_last_error returns. Public
+ * functions pass it down; the text is written once, where the error is born. */
 #ifndef SDK_LAST_ERROR_H
 #define SDK_LAST_ERROR_H
 

@@ -1,5 +1,4 @@
-/* recorder.c: opening the agent's file, of which this is one part, or making
- * one like it. */
+/* recorder.c: opens the agent's file, or makes one like it. */
 #include "worker-sdk/core/recorder.h"
 
 #include <fcntl.h>

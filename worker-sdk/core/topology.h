@@ -1,5 +1,5 @@
-/* topology.h: which ranks share a host. Pure: compares names of hosts that it
- * is given. Hosts are numbered by their lowest rank, which is their leader. */
+/* topology.h: which ranks share a host. Pure: compares the host ids that it is
+ * given. Hosts are numbered by their lowest rank, their leader. */
 #ifndef SDK_TOPOLOGY_H
 #define SDK_TOPOLOGY_H
 
@@ -8,7 +8,7 @@
 struct ddp__host {
 	int *ranks; /* in order; the first is the leader */
 	int n;
-	int first; /* how many ranks the hosts before this one have */
+	int first; /* number of ranks on earlier hosts */
 };
 
 struct ddp__topology {
@@ -17,10 +17,10 @@ struct ddp__topology {
 	int *host_of;  /* of each rank */
 	int *index_of; /* of each rank within its host */
 	int *order;    /* all ranks, host by host */
-	int in_order;  /* order[i] == i: so it is almost always */
+	int in_order;  /* order[i] == i, as usual */
 };
 
-/* ids: of each rank's host. 0, or -ENOMEM; the caller releases it. */
+/* ids[world_size]: each rank's host. 0 or -ENOMEM; the caller releases t. */
 int ddp__topology_init(struct ddp__topology *t, const struct slice *ids,
 		       int world_size);
 void ddp__topology_release(struct ddp__topology *t);

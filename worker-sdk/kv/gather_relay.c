@@ -1,6 +1,6 @@
-/* gather_relay.c: one source and several receivers. What has come from the
- * source is sealed once and sent to each receiver at once. It is accepted if
- * its hash is the one that the server, which has proved itself, announced. */
+/* gather_relay.c: one source, several receivers. Data from the source is sealed
+ * once and sent to each receiver as it arrives. The list is accepted if its
+ * hash is the one that the authenticated server announced. */
 #include "worker-sdk/kv/gather_relay.h"
 
 #include <errno.h>

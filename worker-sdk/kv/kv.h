@@ -1,7 +1,7 @@
-/* kv.h: the key-value store that the ranks share, whoever keeps it: ddprdzv
- * (kv_server.c), torchrun (kv_tcpstore.c), or this process in a world of one
- * (kv_local.c). One struct of function pointers each; keys and sizes have been
- * checked. */
+/* kv.h: the key-value store that the ranks share, as a table of functions: in
+ * ddprdzv (kv_server.c), in torchrun's TCPStore (kv_tcpstore.c), or in this
+ * process for a world of one (kv_local.c). The caller has checked keys and
+ * sizes. */
 #ifndef SDK_KV_H
 #define SDK_KV_H
 
@@ -14,30 +14,30 @@ struct ddp__kv_ops {
 	void (*free)(struct ddp__kv *kv);
 	int (*set)(struct ddp__kv *kv, struct slice key, struct slice value,
 		   struct err *e);
-	/* Waits up to timeout_ms (0: not at all, < 0: for ever). 1 and *value,
-	 * valid until the next call; 0: not there, and nobody will set it, or
-	 * timeout_ms was 0; ERR_TIMEOUT: not there in time. */
+	/* Waits up to timeout_ms (0: does not wait; < 0: no limit). 1 and
+	 * *value, valid until the next call; 0: missing, and nobody will set
+	 * it, or timeout_ms was 0; ERR_TIMEOUT. */
 	int (*get)(struct ddp__kv *kv, struct slice key, int timeout_ms,
 		   struct slice *value, struct err *e);
 	int (*add)(struct ddp__kv *kv, struct slice key, int64_t delta,
 		   int64_t *sum, struct err *e);
-	/* 1 and *now, what the key holds then; 0: it is missing. */
+	/* 1 and *now, the value afterwards; 0: the key is missing. */
 	int (*compare_set)(struct ddp__kv *kv, struct slice key,
 			   struct slice expected, struct slice desired,
 			   struct slice *now, struct err *e);
 	int (*append)(struct ddp__kv *kv, struct slice key, struct slice value,
 		      struct err *e);
-	/* 1 deleted, 0 was missing */
+	/* 1: deleted; 0: was missing */
 	int (*delete)(struct ddp__kv *kv, struct slice key, struct err *e);
-	/* Gives mine, as that of `rank` of `size`, and waits for the others':
-	 * values, size of them in rank order, valid until the next call. A rank
-	 * that ended before it came is an ERR_REMOTE, where that is known. */
+	/* Contributes `mine` as rank `rank` of `size` and waits for the other
+	 * ranks: values[size], in rank order, valid until the next call.
+	 * ERR_REMOTE: a rank ended first, if that can be known. */
 	int (*gather)(struct ddp__kv *kv, struct slice key, int rank, int size,
 		      int timeout_ms, struct slice mine, struct slice *values,
 		      struct err *e);
-	/* 0 and *text: what became of that rank. ERR_ABORTED: the round is
-	 * over, and e says why. Another error: nothing known after timeout_ms.
-	 * NULL: nobody knows. */
+	/* 0 and *text: the fate of that rank. ERR_ABORTED: the round is over, e
+	 * says why. Other errors: nothing known after timeout_ms. The pointer
+	 * is NULL if the store cannot know. */
 	int (*fate)(struct ddp__kv *kv, int rank, int timeout_ms,
 		    struct slice *text, struct err *e);
 };
@@ -50,22 +50,23 @@ struct endpoint;
 struct wire_hello;
 struct auth;
 
-/* Each sets *out, which ops->free frees, or returns an error. */
+/* Each sets *out, which ops->free frees. */
 int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 		   const struct wire_hello *hello, const struct auth *auth,
 		   int timeout_ms, struct err *e);
-/* A connection that is lost is made again, within so
- * long (client_come_again). */
+/* Reconnects a lost connection within timeout_ms (client_come_again). */
 void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms);
-/* For a large world: from now on its ranks relay to each other what they gather
- * (gather_relay.h), this one at addr, which outlives kv; NULL: it relays
- * nothing. */
+/* For large worlds: from now on ranks relay to each other what they gather
+ * (gather_relay.h), this one at addr, which outlives kv; NULL: this rank does
+ * not relay. */
 void ddp__kv_server_share(struct ddp__kv *kv, const char *addr);
-/* This world has no agents: freeing it tells the server that the rank leaves in
- * good order. pipe (or -1): then closed, on which rank 0's server goes. */
+/* For a world without agents: kv's release reports an orderly leave to the
+ * server. pipe (or -1) is closed then; rank 0's server lives as long as it is
+ * open. */
 void ddp__kv_server_guest(struct ddp__kv *kv, int pipe);
-/* PyTorch's store, which outlives the world: prefix goes before each key, and
- * after it which world it is, counted in the store; so all ranks open it. */
+/* PyTorch's store, which outlives the world. Keys are prefixed by `prefix` and
+ * the number of the world, which is counted in the store; so all ranks must
+ * open it. */
 int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
 		     const char *prefix, int ranks, int timeout_ms,
 		     struct err *e);

@@ -1,5 +1,5 @@
-/* kv_local.c: the store of a world of one: a list of keys; one process keeps
- * few, and nobody else could set what it waits for. */
+/* kv_local.c: the store of a world of one: a list, as one process has few keys;
+ * nobody else could set a missing one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

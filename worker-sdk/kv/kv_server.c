@@ -1,4 +1,4 @@
-/* kv_server.c: the store that ddprdzv keeps for the round. */
+/* kv_server.c: the store in ddprdzv. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-/* kv_tcpstore.c: PyTorch's store, as torchrun's agent keeps it: a blocking
- * client of its TCPStore protocol (torch/csrc/distributed/c10d/TCPStore.cpp),
- * that of 2.2 and later and that of 1.13. All integers are little-endian. */
+/* kv_tcpstore.c: the store in torchrun's agent: a blocking client of PyTorch's
+ * TCPStore protocol (torch/csrc/distributed/c10d/TCPStore.cpp), of 2.2 and
+ * later and of 1.13. All integers are little-endian. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* private_server.c: starting ddprdzv from within a program that is not ours. */
+/* private_server.c: starts ddprdzv from inside a program that is not ours. */
 #include "worker-sdk/kv/private_server.h"
 
 #include <dlfcn.h>

@@ -1,17 +1,17 @@
-/* private_server.h: the ddprdzv that one rank starts where nobody else keeps a
- * store for its world: found, started with the listening sockets, let go by
- * closing a pipe. It is nobody's child: the program sees no SIGCHLD and no
- * wait() of its own returns it. Knows no protocol. */
+/* private_server.h: starts a ddprdzv for a world that has no other store, with
+ * the rank's listening sockets. It is not a child of the program, which sees no
+ * SIGCHLD and no extra wait() result. It ends when a pipe is closed. Knows no
+ * protocol. */
 #ifndef SDK_PRIVATE_SERVER_H
 #define SDK_PRIVATE_SERVER_H
 
 #include "rendezvous/auth/auth.h"
 
 /* Starts $DDP_SERVER, else the ddprdzv beside libddp, beside this program, in
- * ../bin of either, or in $PATH, with copies of n listening sockets, for a job
- * of that name and so many ranks, who prove themselves by auth. *pipe is the
- * caller's: the server ends when it is closed, here or with this process, and
- * the ranks have gone. */
+ * ../bin of either, or in $PATH, with copies of n listening sockets, for job
+ * `job` of `ranks` ranks, which authenticate with auth. The caller closes
+ * *pipe: when it is closed, also by this process's death, and the ranks have
+ * gone, the server ends. */
 int ddp__private_server_start(int *pipe, const int *fds, int n, const char *job,
 			  int ranks, const struct auth *auth, struct err *e);
 

@@ -1,4 +1,4 @@
-/* cuda_lib.c: finding libcudart, and what its errors mean. */
+/* cuda_lib.c: finds libcudart, and explains its errors. */
 #include "worker-sdk/nccl/cuda_lib.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 #include "worker-sdk/core/dynlib.h"
 
-/* A newer one than the driver knows fails with 35, so all are tried. */
+/* A runtime newer than the driver fails with 35, so all are tried. */
 static const char *const names[] = {
 	"libcudart.so.13",
 	"libcudart.so.12",
@@ -44,8 +44,8 @@ static int cuda_find_symbols(struct ddp__cuda *cu, void *library, struct err *e)
 		       cu->from, missing);
 }
 
-/* The process's own first: two runtimes in one process work, but need not be.
- * Then the newest that the driver is new enough for. */
+/* Prefers the runtime that the process has loaded: two would work, but are not
+ * needed. Then the newest one that the driver supports. */
 static int cuda_load(struct ddp__cuda *cu, struct err *e)
 {
 	struct err why = ERR_INIT;

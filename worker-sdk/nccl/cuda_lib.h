@@ -1,6 +1,6 @@
-/* cuda_lib.h: the CUDA runtime, looked up when a GPU is asked for: libddp is
- * built without CUDA and runs where there is none. Our own declarations; a test
- * holds them against CUDA's headers where those are. Knows nothing of NCCL. */
+/* cuda_lib.h: the CUDA runtime, loaded when a GPU is asked for: libddp is built
+ * without CUDA and runs without it. The declarations are ours; a test compares
+ * them with CUDA's headers where those exist. Knows nothing of NCCL. */
 #ifndef SDK_CUDA_LIB_H
 #define SDK_CUDA_LIB_H
 
@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 
-/* cudaError_t that are told apart; the values are CUDA's and never change. */
+/* cudaError_t values that matter here; they are CUDA's and never change. */
 enum {
-	DDP__CUDA_OLD_DRIVER = 35, /* or none at all: the version says which */
+	DDP__CUDA_OLD_DRIVER = 35, /* or no driver: the version tells which */
 	DDP__CUDA_NO_DEVICE = 100,
 	DDP__CUDA_NOT_READY = 600,
 };
@@ -72,7 +72,7 @@ struct ddp__cuda {
 	DDP__CUDA_CALLS(X)
 #undef X
 	const char *(*error_text)(int rc);
-	char from[256]; /* what was loaded */
+	char from[256]; /* the file that was loaded */
 };
 
 /* Loads libcudart: $DDP_CUDART_LIB, else the one that the process has, else by

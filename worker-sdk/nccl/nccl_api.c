@@ -1,5 +1,5 @@
-/* nccl_api.c: the public calls for programs that use NCCL themselves, or have
- * streams of their own. */
+/* nccl_api.c: the public calls for programs that call NCCL themselves or use
+ * their own streams. */
 #include <string.h>
 
 #include "worker-sdk/comm/call_guard.h"

@@ -1,5 +1,5 @@
-/* nccl_backend.c: the backend for memory of GPUs: calls become NCCL's, put into
- * streams; waiting for them. */
+/* nccl_backend.c: the backend for GPU memory: turns calls into NCCL's, enqueues
+ * them in streams, and waits for them. */
 #include "worker-sdk/nccl/nccl_backend.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 
 enum { ENLIST_MIN = 1 << 20 };
 
-/* Whatever went wrong, NCCL's kernels may spin for ever: they are ended. */
+/* After any error NCCL's kernels may spin for ever, so the communicator is
+ * aborted. */
 static int nccl_fail_comm(struct ddp__nccl *n, int rc, struct err *e)
 {
 	size_t len = strlen(e->text);

@@ -1,4 +1,4 @@
-/* nccl_lib.c: finding libnccl, and what its errors mean. */
+/* nccl_lib.c: finds libnccl, and explains its errors. */
 #include "worker-sdk/nccl/nccl_lib.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-/* nccl_lib.h: NCCL, looked up when it is asked for: libddp is built without it
- * and runs where there is none. Our own declarations; a test holds them against
- * nccl.h where that is. Needs no GPU: ids are made without one. */
+/* nccl_lib.h: NCCL, loaded on demand: libddp is built without it and runs
+ * without it. The declarations are ours; a test compares them with nccl.h where
+ * that exists. Needs no GPU: ids are made without one. */
 #ifndef SDK_NCCL_LIB_H
 #define SDK_NCCL_LIB_H
 
@@ -28,15 +28,15 @@ enum {
 	DDP__NCCL_IN_PROGRESS
 };
 
-/* ncclConfig_t as it was in 2.18: NCCL reads `size` bytes, and what a version
- * had not it sets itself. */
+/* ncclConfig_t of 2.18: NCCL reads `size` bytes and sets later fields
+ * itself. */
 struct ddp__nccl_config {
 	size_t size;
 	unsigned int magic, version;
 	int blocking, cga_cluster_size, min_ctas, max_ctas;
 	const char *net_name;
 	int split_share;
-	int traffic_class; /* of 2.25; here it is only what pads the struct */
+	int traffic_class; /* of 2.25; here it pads the struct */
 };
 
 #define DDP__NCCL_CONFIG                                                      \
@@ -45,7 +45,7 @@ struct ddp__nccl_config {
 			INT_MIN, INT_MIN, INT_MIN, NULL, INT_MIN, INT_MIN     \
 	}
 
-/* The oldest that libddp works with: ncclCommSplit is of 2.18. */
+/* The oldest supported version: ncclCommSplit is new in 2.18. */
 enum { DDP__NCCL_OLDEST = 21800, DDP__NCCL_SCALABLE = 22300 };
 
 /* field, symbol, arguments: all return an ncclResult_t. A comm is an
@@ -87,7 +87,7 @@ enum { DDP__NCCL_OLDEST = 21800, DDP__NCCL_SCALABLE = 22300 };
 	  (void *buf, size_t count, int type, int peer, void *comm,            \
 	   void *stream))
 
-/* Not in every version from DDP__NCCL_OLDEST on: NULL where it is missing. */
+/* Missing in some versions from DDP__NCCL_OLDEST on; NULL then. */
 #define DDP__NCCL_NEWER_CALLS(X)                                              \
 	X(init_scalable, ncclCommInitRankScalable,                            \
 	  (void **comm, int ranks, int rank, int n, struct ddp__nccl_id *ids, \
@@ -107,24 +107,24 @@ struct ddp__nccl_lib {
 	char from[256];
 };
 
-/* Loads libnccl: $DDP_NCCL_LIB, else libnccl.so.2 as the loader finds it, else
- * where CUDA's installer puts it. Once a process, never unloaded. On failure
- * ERR_SYSTEM: what was looked for, where, what to do; or that it is too old.
- * Any thread may call it. */
+/* Loads libnccl once per process and never unloads it: $DDP_NCCL_LIB, else
+ * libnccl.so.2 as the loader finds it, else where CUDA's installer puts it.
+ * ERR_SYSTEM: what was looked for, where, what to do; or it is too old. Any
+ * thread may call it. */
 int ddp__nccl_load(const struct ddp__nccl_lib **out, struct err *e);
 
-/* NCCL's numbers for ours; -1: it has none (DDP_BAND, DDP_BOR). */
+/* NCCL's numbers for ours; -1: not supported (DDP_BAND, DDP_BOR). */
 int ddp__nccl_type(enum ddp_type type);
 int ddp__nccl_op(enum ddp_op op);
 
-/* NCCL from 2.28.3 to 2.28.8 crashes in ncclCommAbort when the process goes on
- * to make communicators: then one is left as it is instead. */
+/* 1 for NCCL 2.28.3 to 2.28.8, which crashes in ncclCommAbort if the process
+ * makes communicators afterwards: these are not aborted. */
 int ddp__nccl_abort_crashes(int version);
 
-/* Says in e what an ncclResult_t other than success means, with NCCL's own last
- * words, and what to do where that is known. what: "all_reduce #3 (...)".
- * Returns the code: ERR_REMOTE for a lost peer, ERR_USAGE for two ranks on one
- * GPU, else ERR_SYSTEM. */
+/* Sets e to the meaning of an ncclResult_t other than success, with NCCL's last
+ * error text and, where known, what to do. what: "all_reduce #3 (...)". Returns
+ * ERR_REMOTE for a lost peer, ERR_USAGE for two ranks on one GPU, else
+ * ERR_SYSTEM. */
 int ddp__nccl_fail(const struct ddp__nccl_lib *lib, void *comm, int rc,
 		   const char *what, struct err *e);
 

@@ -1,10 +1,9 @@
 /* nccl_p2p.c: messages between two ranks. NCCL runs the calls of a communicator
- * one after the other, on whatever streams: two ranks that send to each other
- * first and receive then would wait for ever, and so would a collective behind
- * a message. So each pair of ranks has a communicator and a stream of its own
- * for each direction, made when its first message comes: the sender leaves an
- * id in the store. A world of many ranks that all talk to all should rather
- * use all_to_all. Nothing here waits. */
+ * in order, whatever their streams: two ranks that both send first would wait
+ * for ever, and so would a collective behind a message. So each pair of ranks
+ * has a communicator and a stream per direction, made with its first message:
+ * the sender puts an id into the store. Large worlds in which all ranks talk to
+ * all should use all_to_all. Nothing here waits. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

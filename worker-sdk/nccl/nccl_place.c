@@ -1,4 +1,5 @@
-/* nccl_place.c: a GPU for this rank, and the agreement to use it. */
+/* nccl_place.c: chooses a GPU for this rank, and agrees with the others on
+ * using NCCL. */
 #include "worker-sdk/nccl/nccl_place.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* nccl_start.c: how the ranks of an nccl communicator meet, and how it ends. */
+/* nccl_start.c: connects the ranks of an nccl communicator, and ends it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

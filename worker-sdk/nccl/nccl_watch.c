@@ -1,5 +1,5 @@
-/* nccl_watch.c: waiting for a GPU and for other ranks, never for ever: what is
- * asked in the meantime, and who is named when it was too long. */
+/* nccl_watch.c: bounded waits for a GPU and for other ranks: asks the store
+ * meanwhile, and names the late rank after a timeout. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
