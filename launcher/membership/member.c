@@ -55,10 +55,19 @@ static void on_deadline(uv_timer_t *t)
 	member_fail(m, &e);
 }
 
-static void member_start_deadline(struct member *m)
+/* Runs exactly while the membership has one. */
+static void member_check_deadline(struct member *m)
 {
-	uv_timer_start(&m->deadline, on_deadline,
-		       (uint64_t)(m->config->rdzv_timeout_s * 1000) + 1, 0);
+	int runs = uv_is_active((uv_handle_t *)&m->deadline) != 0;
+
+	if (membership_has_deadline(&m->membership) == runs)
+		return;
+	if (runs)
+		uv_timer_stop(&m->deadline);
+	else
+		uv_timer_start(&m->deadline, on_deadline,
+			       (uint64_t)(m->config->rdzv_timeout_s * 1000) + 1,
+			       0);
 }
 
 void member_join(struct member *m)
@@ -66,7 +75,6 @@ void member_join(struct member *m)
 	join_progress_begin(&m->progress, m->has_started);
 	uv_timer_start(&m->report, on_report, JOIN_PROGRESS_FIRST_MS,
 		       REPORT_MS);
-	member_start_deadline(m);
 	member_handle(m, MEMBER_ON_JOIN, NULL);
 }
 
@@ -146,29 +154,18 @@ static void member_do_finish_join(struct member *m, const struct member_news *n)
 static void member_do_retry(struct member *m, const struct member_news *n)
 {
 	uv_timer_stop(&m->ping);
-	if (m->membership.state == MEMBER_CONNECTING &&
-	    !uv_is_active((uv_handle_t *)&m->deadline))
-		member_start_deadline(m);
 	connection_retry(&m->connection, n->why);
 }
 
-/* Without a deadline: a job may run for weeks before it needs its spare. */
 static void member_do_be_spare(struct member *m, const struct member_news *n)
 {
-	uv_timer_stop(&m->deadline);
 	join_progress_log_spare(&m->progress);
 	m->events->on_spare(m);
-}
-
-static void member_do_be_counted(struct member *m, const struct member_news *n)
-{
-	member_start_deadline(m);
 }
 
 static void member_do_start(struct member *m, const struct member_news *n)
 {
 	uv_timer_stop(&m->report);
-	uv_timer_stop(&m->deadline);
 	m->has_started = 1;
 	m->round = n->start->round;
 	m->events->on_start(m, n->start);
@@ -262,7 +259,6 @@ static void (*const member_acts[])(struct member *m,
 	[MEMBER_DO_JOIN] = member_do_join,
 	[MEMBER_DO_RETRY] = member_do_retry,
 	[MEMBER_DO_BE_SPARE] = member_do_be_spare,
-	[MEMBER_DO_BE_COUNTED] = member_do_be_counted,
 	[MEMBER_DO_START] = member_do_start,
 	[MEMBER_DO_END] = member_do_end,
 	[MEMBER_DO_RENEW] = member_do_renew,
@@ -292,6 +288,7 @@ void member_handle(struct member *m, enum membership_event ev,
 		  membership_event_names[ev],
 		  edge->is_known ? "" : " (ignored)", n.why ? ": " : "",
 		  n.why ? n.why->text : "");
+	member_check_deadline(m);
 	if (edge->is_known && member_acts[edge->act])
 		member_acts[edge->act](m, &n);
 }

@@ -53,7 +53,6 @@ const char *const membership_act_names[] = {
 	[MEMBER_DO_JOIN] = "join",
 	[MEMBER_DO_RETRY] = "retry",
 	[MEMBER_DO_BE_SPARE] = "be-spare",
-	[MEMBER_DO_BE_COUNTED] = "be-counted",
 	[MEMBER_DO_START] = "start",
 	[MEMBER_DO_END] = "end",
 	[MEMBER_DO_RENEW] = "renew",
@@ -99,7 +98,7 @@ static const struct membership_edge table[][MEMBER_EVENTS] = {
 		{
 			[MEMBER_ON_TURNED_AWAY] =
 				EDGE_AT(CONNECTING, WAITING, RETRY),
-			[MEMBER_ON_COUNTED] = EDGE(WAITING, BE_COUNTED),
+			[MEMBER_ON_COUNTED] = EDGE(WAITING, NOTHING),
 			[MEMBER_ON_START] = EDGE(RUNNING, START),
 			[MEMBER_ON_ROUND_END] = EDGE(SPARE, END),
 			[MEMBER_ON_JOB_END] = EDGE(CLOSED, END),
@@ -216,6 +215,11 @@ int membership_waits(const struct membership *ms)
 {
 	return ms->state != MEMBER_CLOSED &&
 	       (ms->place == MEMBER_WAITING || ms->place == MEMBER_SPARE);
+}
+
+int membership_has_deadline(const struct membership *ms)
+{
+	return membership_waits(ms) && ms->place != MEMBER_SPARE;
 }
 
 int membership_is_heard(const struct membership *ms)

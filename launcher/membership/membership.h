@@ -63,7 +63,6 @@ enum membership_act {
 	MEMBER_DO_JOIN,
 	MEMBER_DO_RETRY, /* drops the connection, makes another one later */
 	MEMBER_DO_BE_SPARE,
-	MEMBER_DO_BE_COUNTED,
 	MEMBER_DO_START,
 	MEMBER_DO_END,
 	MEMBER_DO_RENEW,     /* replaces the connection at once */
@@ -101,6 +100,9 @@ const struct membership_edge *membership_step(struct membership *ms,
 
 /* A JOIN waits for its START, whether or not the server is there. */
 int membership_waits(const struct membership *ms);
+/* --rdzv-timeout ends this wait. A spare's has no end: a job may run for weeks
+ * before it needs one. */
+int membership_has_deadline(const struct membership *ms);
 /* What is sent now reaches a server that counts this node as its own. */
 int membership_is_heard(const struct membership *ms);
 /* A server has been lost and has not resumed this node yet. */

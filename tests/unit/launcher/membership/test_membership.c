@@ -26,7 +26,7 @@ static const char states[] =
 	"WAITING      fail        -> CLOSED       fail\n"
 	"WAITING      close       -> CLOSED       nothing\n"
 	"SPARE        turned-away -> CONNECTING   retry\n"
-	"SPARE        counted     -> WAITING      be-counted\n"
+	"SPARE        counted     -> WAITING      nothing\n"
 	"SPARE        start       -> RUNNING      start\n"
 	"SPARE        round-end   -> SPARE        end\n"
 	"SPARE        job-end     -> CLOSED       end\n"
@@ -297,6 +297,21 @@ START_TEST(a_join_without_a_server_is_sent_to_the_next)
 }
 END_TEST
 
+START_TEST(every_wait_but_a_spare_s_has_a_deadline)
+{
+	struct membership ms = {.state = MEMBER_RECONNECTING,
+				.place = MEMBER_SPARE};
+
+	for (int i = 0; i < all.n; i++)
+		ck_assert_int_eq(membership_has_deadline(&all.list[i]),
+				 membership_waits(&all.list[i]) &&
+					 all.list[i].place != MEMBER_SPARE);
+	/* a server that lost the spare may have no round for it to wait for */
+	membership_step(&ms, MEMBER_ON_UNJOINED);
+	ck_assert(membership_has_deadline(&ms));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("membership");
@@ -312,5 +327,6 @@ int main(void)
 	tcase_add_test(c, a_node_that_needs_the_server_does_not_stay_detached);
 	tcase_add_test(c, a_round_starts_only_where_a_node_waits);
 	tcase_add_test(c, a_join_without_a_server_is_sent_to_the_next);
+	tcase_add_test(c, every_wait_but_a_spare_s_has_a_deadline);
 	return run_case(c);
 }
