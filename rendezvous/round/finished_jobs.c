@@ -20,20 +20,39 @@ void finished_jobs_add(struct finished_jobs *d, const char *id, uint32_t round,
 	d->next++;
 }
 
+/* The i-th newest, from 1, if it has that name, which may be used again. */
+static const struct finished_job *
+finished_jobs_nth(const struct finished_jobs *d, unsigned i, struct slice id)
+{
+	const struct finished_job *job =
+		&d->jobs[(d->next - i) % FINISHED_JOBS_MAX];
+
+	return job->id && strlen(job->id) == id.len &&
+	       memcmp(job->id, id.data, id.len) == 0 ? job : NULL;
+}
+
 const char *finished_jobs_find(const struct finished_jobs *d, struct slice id,
 			       uint32_t round)
 {
-	/* the newest first: a name may have been used again */
 	for (unsigned i = 1; i <= FINISHED_JOBS_MAX; i++) {
-		const struct finished_job *job =
-			&d->jobs[(d->next - i) % FINISHED_JOBS_MAX];
+		const struct finished_job *job = finished_jobs_nth(d, i, id);
 
-		if (job->id && job->round == round &&
-		    strlen(job->id) == id.len &&
-		    memcmp(job->id, id.data, id.len) == 0)
+		if (job && job->round == round)
 			return job->text;
 	}
 	return NULL;
+}
+
+uint32_t finished_jobs_next_round(const struct finished_jobs *d,
+				  struct slice id)
+{
+	for (unsigned i = 1; i <= FINISHED_JOBS_MAX; i++) {
+		const struct finished_job *job = finished_jobs_nth(d, i, id);
+
+		if (job)
+			return job->round + 1;
+	}
+	return 0;
 }
 
 void finished_jobs_release(struct finished_jobs *d)

@@ -26,6 +26,10 @@ void finished_jobs_add(struct finished_jobs *d, const char *id, uint32_t round,
  * finished_jobs_add. */
 const char *finished_jobs_find(const struct finished_jobs *d, struct slice id,
 			       uint32_t round);
+/* The first round of another job of that name: beyond those of the last, of
+ * which a node may still live. 0: none is known. */
+uint32_t finished_jobs_next_round(const struct finished_jobs *d,
+				  struct slice id);
 void finished_jobs_release(struct finished_jobs *d);
 
 #endif

@@ -385,17 +385,18 @@ static int hosted_job_has_one_run(const struct server *s)
 }
 
 /* A job that has ended makes room for its successor at once, though its nodes
- * may not all have gone. Round numbers go on, so that a worker of the old one
- * can never be taken for one of the new. */
+ * may not all have gone, and one that was counted as lost may still live. Round
+ * numbers go on, so that a worker of the old one can never be taken for one of
+ * the new. */
 struct hosted_job *hosted_job_for_join(struct server *s, struct slice id)
 {
 	struct hosted_job *h = hosted_job_find(s, id);
-	uint32_t first_round = 0;
+	uint32_t first_round;
 
 	if (h && (job_state(h->job) != JOB_OVER || hosted_job_has_one_run(s)))
 		return h;
-	if (h)
-		first_round = job_round(h->job);
+	first_round = h ? job_round(h->job)
+			: finished_jobs_next_round(&s->finished, id);
 	return hosted_job_new(s, id, first_round);
 }
 

@@ -252,3 +252,14 @@ say() {
 	finish h3 1
 	has "$out" '^error: a heartbeat timeout of 0.099 s on h3: it must be 0.1 s to a day'
 }
+
+@test "the rounds of the next job of a name begin beyond those of a lost node" {
+	server
+	node h1 1:2
+	await h1.out '^START round 0 attempt 0 node 0 of 1'
+	signal h1 KILL
+	finish h1 137
+	await server.err 'was lost: its connection'
+	node h2 1:2
+	await h2.out '^START round 1 attempt 0 node 0 of 1'
+}

@@ -46,11 +46,31 @@ START_TEST(the_oldest_is_forgotten_first)
 }
 END_TEST
 
+static uint32_t next_round(const char *id)
+{
+	return finished_jobs_next_round(&finished, SLICE_STR(id));
+}
+
+START_TEST(the_next_job_of_a_name_begins_beyond_the_last)
+{
+	ck_assert_uint_eq(next_round("a"), 0);
+	finished_jobs_add(&finished, "a", 2, "h1 was lost");
+	finished_jobs_add(&finished, "b", 0, "all went well");
+	ck_assert_uint_eq(next_round("a"), 3);
+	ck_assert_uint_eq(next_round("b"), 1);
+	ck_assert_uint_eq(next_round("ab"), 0);
+	finished_jobs_add(&finished, "a", 5, "all went well");
+	ck_assert_uint_eq(next_round("a"), 6);
+	finished_jobs_release(&finished);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("ended");
 
 	tcase_add_test(c, job_and_round_must_both_match);
 	tcase_add_test(c, the_oldest_is_forgotten_first);
+	tcase_add_test(c, the_next_job_of_a_name_begins_beyond_the_last);
 	return run_case(c);
 }
