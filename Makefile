@@ -13,6 +13,8 @@
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
 #   make fuzz-sdk    compare libddp with a reference, FUZZ_SECONDS (60) of random calls
 #   make fuzz-store  compare the store with a model likewise (FUZZ_SEED=N: start at N)
+#   make model       search all interleavings of a job's rounds for a minute (NODES=2,
+#                    DEPTH=steps, FAULTS=n, MODEL_SECONDS=60; docs/testing.md)
 #   make planted     plant faults, and check that tests find them (PLANTED="names")
 #   make chaos       SECONDS (60) of random faults on several hosts (docs/testing.md)
 #   make faults      let each call of each process fail once (docs/testing.md)
@@ -96,7 +98,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store planted faults chaos mutants install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model planted faults chaos mutants install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -282,6 +284,13 @@ $(fuzz_store): $(call objs,$(wildcard tests/fuzz_store/*.c) rendezvous/auth/clie
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lpthread -ldl
 
+# The model checker of the rounds: all of the real code that it calls is pure.
+model := $(O)/tests/model
+$(model): $(call objs,$(wildcard tests/model/*.c)) $(internal)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) $(uv_libs)
+
 # What the benchmarks start, and time with; static, for a fast start.
 bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
 $(bench_programs): $(O)/bench/%: tests/bench/%.c
@@ -322,7 +331,7 @@ $(O)/tests/faults.so: tests/faults/shim.c
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wall -Wextra -Wshadow -Wno-unused-parameter -o $@ $< -ldl
 
-tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(fuzz_sdk) $(fuzz_store) $(examples) $(O)/generate gpu-programs $(host_twin)
+tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin)
 
 # deps first, then a second make that detects what was installed
 # TSan checks libddp's threads. Only workers are built with it: the launcher and the
@@ -424,6 +433,9 @@ fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)
 # SAN=thread cannot.
 fuzz-store: $(programs) $(fuzz_store)
 	@O=$(abspath $(O)) sh tests/fuzz_store/run $(FUZZ_SECONDS) $(FUZZ_SEED)
+
+model: $(model)
+	@$(model) --seconds $(or $(MODEL_SECONDS),60) $(NODES:%=--nodes %) $(DEPTH:%=--depth %) $(FAULTS:%=--faults %)
 
 planted:
 	@CC="$(CC)" CXX="$(CXX)" sh tests/planted/run $(PLANTED)
