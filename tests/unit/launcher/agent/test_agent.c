@@ -28,6 +28,7 @@ static const char states[] =
 	"NOTIFIED   stop     -> NOTIFIED\n"
 	"NOTIFIED   kill     -> KILLING\n"
 	"NOTIFIED   grace    -> KILLING\n"
+	"KILLING    start    -> LEAVING\n"
 	"KILLING    end      -> STOPPING\n"
 	"KILLING    restart  -> STOPPING\n"
 	"KILLING    lost     -> STOPPING\n"
