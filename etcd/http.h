@@ -1,6 +1,6 @@
-/* http.h: POSTs over HTTP on a libuv loop, by libcurl, which is looked up when
- * it is first needed: a ddprdzv that has no use for it does not wait for it to
- * load. Knows nothing of etcd, and decides nothing about trying again. */
+/* http.h: POST requests on a libuv loop with libcurl, which is loaded on first
+ * use so that other servers start faster. Knows nothing of etcd, and never
+ * retries. */
 #ifndef ETCD_HTTP_H
 #define ETCD_HTTP_H
 
@@ -11,7 +11,7 @@
 struct http;
 struct http_call;
 
-/* Files; NULL: the system's certificates, no certificate of ours. Borrowed. */
+/* Files, borrowed; NULL: the system's certificates, no client certificate. */
 struct http_tls {
 	const char *cacert, *cert, *key;
 };
@@ -23,9 +23,9 @@ enum {
 struct http_events {
 	/* A line of a stream's reply, without its end; valid until return. */
 	void (*on_line)(void *owner, struct slice line);
-	/* The call is over and its memory gone. status: HTTP's (body is the
-	 * whole reply, or what follows a stream's last line); or < 0 and why
-	 * says what failed, at which address. Not called after http_cancel. */
+	/* The call is over and freed. status is HTTP's, and body the reply (or
+	 * the rest after a stream's last line); or < 0, and why has what failed
+	 * and the address. Not called after http_cancel. */
 	void (*on_done)(void *owner, long status, struct slice body,
 			const struct err *why);
 };
@@ -35,18 +35,18 @@ struct http_request {
 	const char *token;  /* for an Authorization header; NULL: none */
 	struct slice body;  /* JSON; copied */
 	long connect_ms;    /* to get a connection */
-	long timeout_ms;    /* for all of it; 0: a stream, which has no end */
+	long timeout_ms;    /* for the whole call; 0: an endless stream */
 	const struct http_events *events;
 	void *owner;
 };
 
-/* ERR_SYSTEM where libcurl is not to be had; the text says what to install. */
+/* ERR_SYSTEM if libcurl is missing; the text says what to install. */
 int http_new(struct http **out, uv_loop_t *loop, const struct http_tls *tls,
 	     struct err *e);
-/* Cancels all calls. The memory goes by itself, from the loop. */
+/* Cancels all calls. The memory is freed from the loop. */
 void http_close(struct http *h);
 
-/* on_done never comes before this has returned. -ENOMEM, or libcurl's. */
+/* Never calls on_done before it returns. -ENOMEM, or libcurl's error. */
 int http_post(struct http *h, const struct http_request *request,
 	      struct http_call **out, struct err *e);
 void http_cancel(struct http_call *c);

@@ -1,6 +1,6 @@
-/* auth.h: how a process proves that it belongs to a job, or has others prove
- * it: by munge, or by a secret, and which; decided from what the user says and
- * what this host has. The rules are docs/ddprun.1's, "Who can join". */
+/* auth.h: how the processes of a job authenticate: by munge, or by which
+ * secret, chosen from the user's options and what this host has. The rules are
+ * in docs/ddprun.1, "Who can join". */
 #ifndef RENDEZVOUS_AUTH_H
 #define RENDEZVOUS_AUTH_H
 
@@ -9,22 +9,22 @@
 enum { AUTH_FROM_MAX = 800, AUTH_BYTES = 1 + PROOF_SIZE };
 
 struct auth {
-	unsigned methods;    /* enum wire_method: one; a server's are bits */
-	int is_key;          /* secret is the key of the one job already */
-	int handed;          /* by who started the job: not the user's own */
-	int without_munge;   /* it cannot be asked here: from says why */
-	struct proof secret; /* a client by munge has none */
-	char from[AUTH_FROM_MAX]; /* "DDP_TOKEN on h2", for people */
+	unsigned methods;    /* enum wire_method: one; a server may have more */
+	int is_key;          /* secret is already the key of the one job */
+	int handed;	   /* secret is from the job's starter, not the user */
+	int without_munge; /* munge cannot be asked here: from has the reason */
+	struct proof secret; /* unused by a client with munge */
+	char from[AUTH_FROM_MAX]; /* "DDP_TOKEN on h2", for messages */
 };
 
-/* Nobody proves anything. */
+/* No authentication. */
 void auth_none(struct auth *a);
-/* A secret of this job's own, which somebody else hands over. */
+/* A random secret for one job. */
 int auth_random(struct auth *a, const char *from, struct err *e);
 void auth_of_secret(struct auth *a, const struct proof *secret,
 		    const char *from);
-/* A job's key, as workers find it in DDP_JOB_KEY; "" or NULL: nobody there
- * proves anything. ERR_USAGE: it is no key. */
+/* A job's key from DDP_JOB_KEY; "" or NULL: no authentication. ERR_USAGE: it is
+ * not a key. */
 int auth_of_key(struct auth *a, const char *hex, struct err *e);
 
 /* What the user's words mean on this host: method none, secret, munge, auto or

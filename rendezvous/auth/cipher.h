@@ -1,20 +1,20 @@
-/* cipher.h: the bytes of one connection after its proof, as records that only
- * its two ends can read or make.
+/* cipher.h: the bytes of a connection after authentication, as records that
+ * only its two ends can read or make.
  *
- * Their keys, one for each direction, are made of the job's key and of all that
- * both said before (proof_stream_keys), with the random bytes of both. So they
- * are of this connection alone, and a relay, which passes the proof on but has
- * not the job's key, has neither.
+ * The keys, one for each direction, are derived from the job's key and the
+ * whole handshake (proof_stream_keys) with random bytes of both ends. So they
+ * belong to this connection alone, and a relay, which has no job key, has
+ * neither.
  *
  * A record is a u32 length n, n bytes and a tag (ChaCha20-Poly1305, RFC 8439).
- * The tag covers the length, too; the nonce is the number of the record in its
- * direction, which is not sent: a record that was changed, repeated, left out,
- * put elsewhere or turned back to its sender does not authenticate, and that
- * ends the connection. Where a stream ends is not authenticated: what an end
- * means is for the messages in it to say.
+ * The tag also covers the length; the nonce is the record's number in its
+ * direction, which is not sent. A record that was changed, repeated, omitted,
+ * reordered or reflected does not authenticate, which ends the connection. The
+ * end of the stream is not authenticated; the messages in it must tell whether
+ * it was complete.
  *
- * Pure: bytes in, bytes out. The owner has the sockets and the buffers, wipes
- * what it copies (cipher_wipe), and uses neither side again after an error. */
+ * Pure: bytes in, bytes out. The owner wipes its copies of keys (cipher_wipe)
+ * and uses neither direction after an error. */
 #ifndef RENDEZVOUS_CIPHER_H
 #define RENDEZVOUS_CIPHER_H
 

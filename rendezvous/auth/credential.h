@@ -1,9 +1,9 @@
-/* credential.h: munge's credentials: who made one, on which host of the
- * cluster, and what is in it. libmunge is loaded when it is needed. What is
- * here blocks for as long as munged takes to answer, and may run in any thread.
+/* credential.h: munge credentials: makes them, and reads their user and
+ * payload. libmunge is loaded on first use. Calls block until munged answers,
+ * and may run in any thread.
  *
- * munged is looked for at $DDP_MUNGE_SOCKET, else where slurm.conf's AuthInfo
- * says that it is, else where libmunge does. */
+ * munged's socket is $DDP_MUNGE_SOCKET, else the one in slurm.conf's AuthInfo,
+ * else libmunge's default. */
 #ifndef RENDEZVOUS_CREDENTIAL_H
 #define RENDEZVOUS_CREDENTIAL_H
 
@@ -15,44 +15,46 @@
 enum { CREDENTIAL_MAX = 1024 }; /* bytes, with a NUL */
 #define CREDENTIAL_FOR_ALL ((uid_t)-1)
 
-/* 1 where munged's socket is: munge is how this host knows its users. 0 where
- * slurm.conf says that Slurm has another way (AuthType=auth/slurm). */
+/* 1 if munged's socket exists. 0 if slurm.conf has another AuthType than munge
+ * (auth/slurm). */
 int credential_is_offered(void);
-/* 1 where munge has a key or its socket was named, running or not; 0 where
- * slurm.conf says otherwise, as above. */
+/* 1 if munge has a key or its socket was named, even if munged is down; 0 if
+ * slurm.conf has another AuthType. */
 int credential_is_expected(void);
-/* 1 where the user says by DDP_MUNGE_SOCKET that it is to be asked there. */
+/* 1 if DDP_MUNGE_SOCKET names the socket. */
 int credential_is_named(void);
-/* 0, or ERR_PROOF: there is no libmunge here by which it could be asked. */
+/* 0, or ERR_PROOF: libmunge is missing. */
 int credential_load(struct err *e);
 
-/* 0, or ERR_PROOF at once: munged does not answer, or cannot be asked; the text
- * names this host and the socket. */
+/* 0, or ERR_PROOF: munged does not answer; the text names this host and the
+ * socket. */
 int credential_try(struct err *e);
-/* The same where nothing else will do: the text says what to do, too. */
+/* The same if munge is required: the text also gives the remedy. */
 int credential_check(struct err *e);
 
-/* One of this process's user, with that payload (at most 128 bytes), which only
- * processes of uid can read; into out[CREDENTIAL_MAX]. ERR_PROOF. */
+/* Makes a credential of this process's user with that payload (at most 128
+ * bytes), which only processes of uid can read, in out[CREDENTIAL_MAX].
+ * ERR_PROOF. */
 int credential_make(char *out, struct slice payload, uid_t uid, struct err *e);
 
-/* Whose it is, and its payload into payload[128]: the payload's size, or
- * ERR_PROOF: it is none, too old, was read before, or is not for us. */
+/* Reads a credential's user, and its payload into payload[128]. Returns the
+ * payload's size, or ERR_PROOF: it is invalid, expired, replayed, or not for
+ * us. */
 int credential_read(struct slice text, uid_t *uid, void *payload,
 		    struct err *e);
-/* The same of one that was kept: it may be old, and may be read again. */
+/* The same for a stored credential: it may be old and may be read again. */
 int credential_open(struct slice text, uid_t *uid, void *payload,
 		    struct err *e);
 
-/* A question to munge and its answer, in one piece that can be given to another
- * thread: nothing in it points anywhere. */
+/* A question to munge and its answer, without pointers, so that it can be
+ * copied to another thread. */
 struct credential_question {
-	int reads; /* what is in text? Else: a credential with payload */
+	int reads; /* 1: read text; 0: make a credential with payload */
 	unsigned char payload[128];
 	int size; /* of the payload */
 	char text[CREDENTIAL_MAX];
-	uid_t uid; /* who made it, or alone can read it */
-	int rc;    /* of credential_read or credential_make, and: */
+	uid_t uid; /* of its maker, or of the only reader */
+	int rc;    /* of credential_read or credential_make */
 	struct err why;
 };
 
@@ -61,9 +63,9 @@ void credential_to_make(struct credential_question *q, struct slice payload,
 /* ERR_PROOF: that text is too long to be a credential. */
 int credential_to_read(struct credential_question *q, struct slice text,
 		       struct err *e);
-/* Asks it; blocks. */
+/* Asks munge; blocks. */
 void credential_ask(struct credential_question *q);
-/* munged has not answered within the time that somebody had: ERR_PROOF. */
+/* Sets ERR_PROOF: munged has not answered in time. */
 int credential_is_late(struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
-/* credential_thread.h: a question to munge in a thread of its own, and its
- * answer on the loop. Not in libuv's threads: libmunge tries for 10 s, and a
- * program that ends meanwhile would have to wait for those. */
+/* credential_thread.h: asks munge in a thread of its own, with the answer on
+ * the loop. libuv's pool does not do: libmunge retries for 10 s, and a program
+ * that ends meanwhile would have to wait for the pool. */
 #ifndef RENDEZVOUS_CREDENTIAL_THREAD_H
 #define RENDEZVOUS_CREDENTIAL_THREAD_H
 
@@ -12,14 +12,13 @@ struct credential_thread;
 typedef void (*credential_answer_cb)(void *owner,
 				     const struct credential_question *q);
 
-/* Asks a copy of q; on_answer comes once, from the loop, with its answer, and
- * *out is invalid from then on. An error: it could not be asked (memory,
- * descriptors, threads). */
+/* Asks a copy of q, then calls on_answer once, from the loop; *out is invalid
+ * from then on. Fails for lack of memory, descriptors or threads. */
 int credential_thread_start(struct credential_thread **out, uv_loop_t *loop,
 			    const struct credential_question *q,
 			    credential_answer_cb on_answer, void *owner,
 			    struct err *e);
-/* No answer is wanted any more. The loop can end, and so can the program. */
+/* The answer is not wanted any more: the loop and the program can end. */
 void credential_thread_forget(struct credential_thread *t);
 
 #endif

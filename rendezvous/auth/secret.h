@@ -1,5 +1,5 @@
-/* secret.h: the secret of a user whose nodes have no munge: given as a token,
- * in a file, or made once and kept in the user's own key file. */
+/* secret.h: a user's secret on hosts without munge: a token, a token file, or
+ * the user's key file, which is made once. */
 #ifndef RENDEZVOUS_SECRET_H
 #define RENDEZVOUS_SECRET_H
 
@@ -13,22 +13,22 @@ enum {
 
 struct secret {
 	struct proof value;
-	char from[SECRET_FROM_MAX]; /* where it is from, for people */
+	char from[SECRET_FROM_MAX]; /* its source, for messages */
 };
 
-/* from: what is to be said of it. ERR_USAGE: too short, or too long. */
+/* from: its source. ERR_USAGE: too short, or too long. */
 int secret_of_text(struct secret *s, struct slice text, const char *from,
 		   struct err *e);
 
-/* The file's text without the white space at its end. A file that is another
- * user's, or that others may read, is refused with ERR_PROOF. */
+/* The file's text without trailing white space. ERR_PROOF if the file belongs
+ * to another user or is readable by others. */
 int secret_of_file(struct secret *s, const char *path, const char *what,
 		   struct err *e);
 
-/* The key file, ${XDG_CONFIG_HOME:-~/.config}/ddprun/key, which is made where
- * there is none: two hosts that do so at once in a home directory that they
- * share end with the same. Refused as secret_of_file does; an error that it
- * cannot be made names the other ways. */
+/* The key file, ${XDG_CONFIG_HOME:-~/.config}/ddprun/key, made if it is
+ * missing. Two hosts that make it at once in a shared home directory get the
+ * same one. ERR_PROOF as secret_of_file; if it cannot be made, the error names
+ * the alternatives. */
 int secret_of_user(struct secret *s, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* slurm_conf.h: what a site's slurm.conf says about munge: whether Slurm itself
- * uses it, and at which socket. Pure but for slurm_conf_load. */
+/* slurm_conf.h: whether the site's slurm.conf uses munge, and at which socket.
+ * Pure except slurm_conf_load. */
 #ifndef RENDEZVOUS_SLURM_CONF_H
 #define RENDEZVOUS_SLURM_CONF_H
 
@@ -8,15 +8,15 @@
 enum { SLURM_CONF_SOCKET_MAX = 108 }; /* as sun_path has it */
 
 struct slurm_conf {
-	int without_munge; /* AuthType is another plugin's */
-	char munge_socket[SLURM_CONF_SOCKET_MAX]; /* AuthInfo's; "": not said */
+	int without_munge; /* AuthType is another plugin */
+	char munge_socket[SLURM_CONF_SOCKET_MAX]; /* AuthInfo's; "": none */
 };
 
-/* Files that it includes are not read. */
+/* Does not read included files. */
 void slurm_conf_parse(struct slurm_conf *c, struct slice text);
 
-/* $SLURM_CONF, else the first of Slurm's usual places that can be read; read
- * once. Where there is none nothing is said. Any thread may call it. */
+/* Reads $SLURM_CONF, else the first readable one of Slurm's usual paths, once;
+ * all zeroes if there is none. Thread-safe. */
 const struct slurm_conf *slurm_conf_load(void);
 
 #endif

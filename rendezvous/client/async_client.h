@@ -1,8 +1,7 @@
 /* async_client.h: a non-blocking connection to the rendezvous server on a libuv
- * loop, for the agent and for tools. Turns bytes into frames and frames into
- * bytes; what they mean is its owner's business. Where the ddprdzv that it was
- * sent to says that the job's server is another one it goes there by itself,
- * once. */
+ * loop, for the agent and for tools. Turns bytes into frames and back; the
+ * owner knows what they mean. If a ddprdzv refers it to the job's leader, it
+ * connects there, once. */
 #ifndef RENDEZVOUS_ASYNC_CLIENT_H
 #define RENDEZVOUS_ASYNC_CLIENT_H
 
@@ -16,17 +15,16 @@ struct async_client;
 enum { LINK_PATIENCE_MS = 100 };
 
 struct async_client_events {
-	/* Both have proved that they belong to the job, and it takes us. */
+	/* Both sides are authenticated, and the server has accepted us. */
 	void (*on_open)(struct async_client *l);
 	/* A frame; valid until return. The owner may call async_client_close in
 	 * it. */
 	void (*on_frame)(struct async_client *l, const struct wire_frame *f);
-	/* Could not connect, lost, closed by the peer, broke the protocol, or
-	 * one of us has no proof for the other (ERR_PROOF; ERR_REFUSED where
-	 * the server closed on ours, which it may have done as it died), or the
-	 * job has no server yet (ERR_NOT_YET; ERR_NO_ETCD: nobody can say who
-	 * it is): code and text say which. Called once, and not after
-	 * async_client_close. */
+	/* The connection failed, was lost or closed, the peer broke the
+	 * protocol, one side failed to authenticate (ERR_PROOF; ERR_REFUSED if
+	 * the server closed after our proof, perhaps because it died), or the
+	 * job has no leader yet (ERR_NOT_YET; ERR_NO_ETCD if it cannot be
+	 * known). Called once, and not after async_client_close. */
 	void (*on_lost)(struct async_client *l, const struct err *why);
 	/* After async_client_close: the memory may be freed or used again. */
 	void (*on_closed)(struct async_client *l);
@@ -57,18 +55,17 @@ struct async_client {
 	int handle_gone; /* tcp went through its close for that */
 };
 
-/* Starts connecting, to say preface and HELLO (id 1) when the greeting has
- * come, as it does by itself. auth must outlive l; its hello need not. 0, or an
- * error before anything was started (out of memory; then on_closed is not
- * called). A connect that fails at once is an on_lost too, from the loop. l is
- * zeroed by us; set owner after. */
+/* Zeroes l and starts connecting; sends preface and HELLO (id 1) when the
+ * greeting has arrived. Set owner after it. auth must outlive l, hello need
+ * not. 0, or out of memory, and then on_closed is not called. A connect that
+ * fails at once is reported by on_lost, from the loop. */
 int async_client_start(struct async_client *l, uv_loop_t *loop,
 		       const struct sock_addr *addr,
 		       const struct wire_hello *hello, const struct auth *auth,
 		       const struct async_client_events *events, struct err *e);
 
-/* No greeting has come in LINK_PATIENCE_MS: says the preface now. What is no
- * server of ours may have an answer to it that tells more than its silence. */
+/* No greeting has come in LINK_PATIENCE_MS: sends the preface now. The reply of
+ * a foreign server to it may tell more than silence. */
 void async_client_speak(struct async_client *l);
 
 /* The buffer to put frames into; then async_client_flush sends what is there.
@@ -92,8 +89,8 @@ static inline int async_client_local_addr(struct async_client *l,
 void async_client_close(struct async_client *l);
 /* The same at once, whatever is queued: nobody is there to read it. */
 void async_client_drop(struct async_client *l);
-/* The same, and tears the connection: the server hears that it is over without
- * our having left. */
+/* The same, with a reset, so that the server sees a broken connection and not
+ * that we left. */
 static inline void async_client_tear(struct async_client *l)
 {
 	uv_os_fd_t fd;
@@ -102,8 +99,8 @@ static inline void async_client_tear(struct async_client *l)
 		sock_reset_at_close(fd);
 	async_client_drop(l);
 }
-/* 1: what we sent is not acknowledged by the server's host, and has been sent
- * again. */
+/* 1: the server's host has not acknowledged our data, which was retransmitted.
+ */
 static inline int async_client_is_stalled(const struct async_client *l)
 {
 	uv_os_fd_t fd;
@@ -113,8 +110,8 @@ static inline int async_client_is_stalled(const struct async_client *l)
 }
 /* 0 while the connection is still being made. */
 int async_client_is_connected(const struct async_client *l);
-/* 0, or munge is being asked and the server waits for us: ERR_PROOF, if the
- * time for that is over. */
+/* ERR_PROOF if the server's time for our HELLO ran out while munge was asked;
+ * else 0. */
 int async_client_munge_is_late(const struct async_client *l, struct err *e);
 /* 1: the server has our munge credential, and asks its own munged. */
 int async_client_is_checked(const struct async_client *l);

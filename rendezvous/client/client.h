@@ -9,24 +9,23 @@
 
 struct client;
 
-/* Connects within timeout_ms, proves itself, and has the server prove itself.
- * Where etcd says which ddprdzv is the server, and this is another one, it
- * goes there; while nobody knows (ERR_NOT_YET, ERR_NO_ETCD) it asks again.
- * On success *out is the caller's, to be freed by client_free. ERR_TIMEOUT,
- * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), ERR_PROOF (one
- * of both has none for the other; ERR_USAGE where it greets as the server of
- * this very job and the secret is the user's own: no other will do), or the
- * server's own refusal. auth need not outlive the call. */
+/* Connects within timeout_ms; both sides authenticate. With etcd, follows a
+ * referral to the job's leader, and retries while there is none (ERR_NOT_YET,
+ * ERR_NO_ETCD). On success, free *out with client_free. ERR_TIMEOUT,
+ * ERR_PROTOCOL (not a ddprdzv: the text quotes what came instead), ERR_PROOF
+ * (one side failed to authenticate; ERR_USAGE if it is the server of this very
+ * job and the user's secret is wrong), or the server's refusal. auth need not
+ * outlive the call. */
 int client_connect(struct client **out, const struct endpoint *ep,
 		   const struct wire_hello *hello, const struct auth *auth,
 		   int timeout_ms, struct err *e);
-/* From now on a connection that is lost is made again, and the request that
- * has no answer is sent once more: the caller notices nothing but the time. By
- * hello's session the server knows what it has answered already. timeout_ms
- * counts from the loss until a server answers again; when it has passed the
- * call fails with ERR_REMOTE, and each later call makes one attempt. */
+/* From now on, reconnects when the connection is lost and repeats the request
+ * without reply: the caller only notices the time. The server recognises
+ * requests that it has executed by hello's session. timeout_ms counts from the
+ * loss; after it the call fails with ERR_REMOTE, and each later call makes one
+ * attempt. */
 void client_come_again(struct client *c, int timeout_ms);
-/* Says that this rank leaves in good order; whether it arrives is not known. */
+/* Sends GOODBYE: this rank leaves in order. It may not arrive. */
 void client_left(struct client *c);
 void client_free(struct client *c); /* NULL is fine; closes */
 

@@ -1,7 +1,7 @@
-/* election.h: one of several ddprdzvs of a job, of which etcd lets only one at
- * a time be its server: that one has a key with its address, bound to a lease
- * that it keeps alive. The others know where it is, and follow it when the key
- * goes. Knows nothing of what a server does.
+/* election.h: one of several ddprdzvs of a job, of which only one at a time is
+ * the leader: it holds a key in etcd with its address, bound to a lease that it
+ * renews. The others know its address, and stand again when the key is gone.
+ * Knows nothing of what a server does.
  * Keys, all below /ddprun/JOB/: `server`, and what journal_etcd.h keeps. */
 #ifndef RENDEZVOUS_ELECTION_H
 #define RENDEZVOUS_ELECTION_H
@@ -12,27 +12,26 @@ struct election;
 
 struct election_options {
 	const char *job;
-	const char *address; /* where clients would reach us, "10.0.0.1:4711" */
-	/* Of our lease: the same for each process of one agent, as the address
-	 * is, so that one which replaces one that died is the server at once
-	 * and need not wait for the lease to end. */
+	const char *address; /* where clients reach us, "10.0.0.1:4711" */
+	/* The id of our lease: the same for each process of an agent, as is the
+	 * address, so that a process that replaces a dead one leads at once. */
 	int64_t lease;
-	uint32_t ttl_s;	    /* after our death the others wait so long */
-	uint64_t within_ms; /* for etcd to answer: it may be electing, too */
+	uint32_t ttl_s;	    /* how long the others wait after our death */
+	uint64_t within_ms; /* for etcd to answer: it may be electing as well */
 };
 
 struct election_events {
-	/* The job's server is at that address; not we. Each time it changes. */
+	/* Another process leads, at that address. Called at each change. */
 	void (*on_other)(void *owner, const char *address);
-	/* Nobody is, by now; one of these follows. */
+	/* There is no leader now; another event follows. */
 	void (*on_none)(void *owner);
-	/* We are, since that revision: each write of ours holds only while the
-	 * key is of it (election_key, etcd_txn_if_modified). */
+	/* We lead since that revision: our writes must depend on the key having
+	 * it (election_key, etcd_txn_if_modified). */
 	void (*on_won)(void *owner, int64_t revision);
-	/* The lease runs on: election_is_sure again, perhaps. */
+	/* The lease was renewed: election_is_sure may be true again. */
 	void (*on_longer)(void *owner);
-	/* We are not any more, or etcd cannot be reached, and why. Called
-	 * once: nothing else comes after it. */
+	/* We lead no more, or etcd cannot be reached, and why. Called once, as
+	 * the last event. */
 	void (*on_lost)(void *owner, const struct err *why);
 };
 
@@ -43,13 +42,13 @@ int election_start(struct election **out, struct etcd *etcd, uv_loop_t *loop,
 		   struct err *e);
 /* "/ddprun/JOB/server" */
 struct slice election_key(const struct election *c);
-/* We are it, by our own clock too: nobody else can be, at this moment. It may
- * be 0 for a while, until on_longer or on_lost. */
+/* We lead, and by our own clock no other process can at this moment. It may be
+ * 0 for a while, until on_longer or on_lost. */
 int election_is_sure(const struct election *c);
-/* Gives the lease back, so that the key goes at once; done when etcd said so,
- * or the lease is over anyhow; at once while it is another's. */
+/* Revokes the lease, so that the key is removed at once. Calls done when etcd
+ * has confirmed it or the lease has ended; at once if we do not lead. */
 void election_resign(struct election *c, void (*done)(void *owner));
-/* Stops without a word. The memory goes from the loop. */
+/* Stops without resigning. The memory is freed from the loop. */
 void election_close(struct election *c);
 
 #endif

@@ -1,7 +1,7 @@
-/* etcd_cleanup.h: what is left in etcd of a job that is over: a server that
- * sees the end writes /ddprun/JOB/ended (journal_etcd.h), and then removes all.
- * Who leaves the job waits here until that is done; where it is not, as that
- * server died, he does it. Says only how it stands. */
+/* etcd_cleanup.h: watches the removal of a job that is over from etcd: its
+ * leader writes /ddprun/JOB/ended (journal_etcd.h) and then removes all keys. A
+ * process that leaves the job waits for that; if the leader has died, it stands
+ * for election and removes them. Only reports the state. */
 #ifndef RENDEZVOUS_ETCD_CLEANUP_H
 #define RENDEZVOUS_ETCD_CLEANUP_H
 
@@ -10,20 +10,21 @@
 struct etcd_cleanup;
 
 enum etcd_cleanup_state {
-	ETCD_CLEANUP_NONE,  /* the job goes on, or all of it has been removed */
-	ETCD_CLEANUP_THERE, /* it is over, and has not been removed yet */
-	ETCD_CLEANUP_UNKNOWN, /* etcd did not say, or it took too long */
+	ETCD_CLEANUP_NONE,    /* the job continues, or is removed */
+	ETCD_CLEANUP_THERE,   /* it is over, and is not removed yet */
+	ETCD_CLEANUP_UNKNOWN, /* etcd did not answer, or it took too long */
 };
 
-/* on_told: as soon as it is known; after ETCD_CLEANUP_THERE once more when that
- * has changed, or waiting has taken twice the ttl and some seconds.
+/* Calls on_told as soon as the state is known; after ETCD_CLEANUP_THERE once
+ * more, when it has changed or after twice the ttl and a few seconds.
  * etcd_cleanup_close may be called in it. etcd is borrowed. -ENOMEM. */
 int etcd_cleanup_watch(struct etcd_cleanup **out, struct etcd *etcd,
 		       uv_loop_t *loop, const char *job, uint32_t ttl_s,
 		       void (*on_told)(void *owner,
 				       enum etcd_cleanup_state how),
 		       void *owner, struct err *e);
-/* NULL is fine; the memory goes from the loop. Not from a watch's callback. */
+/* NULL is fine. The memory is freed from the loop. Do not call it in a watch's
+ * callback. */
 void etcd_cleanup_close(struct etcd_cleanup *r);
 
 #endif

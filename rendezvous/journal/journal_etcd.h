@@ -1,11 +1,10 @@
-/* journal_etcd.h: a journal in etcd, which only the server that a candidate
- * became may write: each write holds only while that candidate's key is there.
- * Offers what journal_file.h does, but what is appended is kept only later.
- * Keys, below /ddprun/JOB/: `head`, the number of the generation that counts;
- * `journal/GENERATION/NUMBER`, pieces of a stream of batches, each with its
- * length before it; `ended` while a job that is over has not been removed. A
- * snapshot begins a generation. What is written goes with a lease of its own,
- * for jobs that nobody comes back to. */
+/* journal_etcd.h: a journal in etcd that only the leader may write: each write
+ * succeeds only while the leader's key exists. As journal_file.h, but a batch
+ * is kept only when on_kept is called. Keys, below /ddprun/JOB/: `head`, the
+ * number of the generation that counts; `journal/GENERATION/NUMBER`, pieces of
+ * a stream of batches, each after its length; `ended` while a job that is over
+ * has not been removed. A snapshot begins a generation. The keys have a lease
+ * of their own, so that abandoned jobs are removed. */
 #ifndef RENDEZVOUS_JOURNAL_ETCD_H
 #define RENDEZVOUS_JOURNAL_ETCD_H
 
@@ -15,21 +14,21 @@ struct journal_etcd;
 
 struct journal_etcd_options {
 	const char *job;
-	struct slice guard; /* the candidate's key, and its revision */
+	struct slice guard; /* the leader's key, and its revision */
 	int64_t guard_revision;
 	uint64_t within_ms; /* for etcd to answer */
-	/* Of what is written: the same for each process of one agent, and not
-	 * the candidate's. It lasts so long without a server. */
+	/* Of the keys: the same for each process of an agent, and not the
+	 * leader's. They last keep_s without a server. */
 	int64_t lease;
 	uint32_t keep_s;
 };
 
 struct journal_etcd_events {
-	/* What is there has been read: replay comes next. */
+	/* The journal has been read: call replay next. */
 	void (*on_loaded)(void *owner);
-	/* All that was appended so far is kept. */
+	/* Everything appended so far is kept. */
 	void (*on_kept)(void *owner);
-	/* It cannot be read or written any more, and why. The last call. */
+	/* It cannot be read or written any more, and why. The last callback. */
 	void (*on_lost)(void *owner, const struct err *why);
 };
 
@@ -39,38 +38,37 @@ int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 		      const struct journal_etcd_options *options,
 		      const struct journal_etcd_events *events, void *owner,
 		      struct err *e);
-/* At once: what is not kept may or may not be. NULL is fine. The memory goes
- * from the loop. */
+/* Closes at once: batches that are not kept may or may not be written. NULL is
+ * fine. The memory is freed from the loop. */
 void journal_etcd_close(struct journal_etcd *j);
 
-/* After on_loaded, once: hands on each whole batch, in order. Returns how many
- * there were, or what take said when it was < 0. */
+/* Once, after on_loaded: calls take for each complete batch, in order. Returns
+ * the number of batches, or take's result if that is < 0. */
 int journal_etcd_replay(struct journal_etcd *j,
 			int (*take)(void *arg, struct slice batch), void *arg);
 
 /* on_kept follows, or on_lost. */
 void journal_etcd_append(struct journal_etcd *j, struct slice batch);
-/* All that was appended before says no more than these n batches. */
+/* Replaces everything appended so far with these n batches. */
 void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
 			   size_t n);
-/* Whether the job is over, once the next batch is kept: the key `ended` says so
- * to who leaves it (remains.h). */
+/* Whether the job is over when the next batch is kept: sets the key `ended`,
+ * for processes that leave (etcd_cleanup.h). */
 void journal_etcd_say_ended(struct journal_etcd *j, int ended);
 int journal_etcd_is_long(const struct journal_etcd *j);
-/* The same of any: of a snapshot, and what was appended since, in bytes. Each
- * journal that is compacted as this says can be read, whatever batch comes
- * next: one of BATCH_MAX, as a server takes no more in while another is kept.
- * */
+/* The same for a snapshot and the bytes appended since. A journal compacted by
+ * this rule can always be read, even if a batch of BATCH_MAX comes next (a
+ * server accepts no more while another batch is being kept). */
 enum {
 	JOURNAL_ETCD_READ_MAX = 512 << 20,
 	JOURNAL_ETCD_WRITTEN_MAX = 192 << 20,
 	JOURNAL_ETCD_BATCH_MAX = 256 << 20,
 };
 int journal_etcd_is_too_long(uint64_t snapshot, uint64_t since);
-/* All that was appended is. */
+/* Everything appended is kept. */
 int journal_etcd_is_kept(const struct journal_etcd *j);
-/* The job is over: nothing of it is left in etcd, but the candidate's key.
- * on_kept follows, or on_lost. */
+/* The job is over: removes all its keys from etcd except the leader's. on_kept
+ * or on_lost follows. */
 void journal_etcd_remove(struct journal_etcd *j);
 
 /* Appends "/ddprun/JOB/", the prefix of all keys of a job. No job's prefix is

@@ -1,16 +1,15 @@
-/* job_event.h: what happens to a job. The server that is there when it happens
- * and the one that reads of it in a journal call the same functions, so that
- * what they make of it cannot differ: each applies the event and writes it
- * down, which a server that reads does not do again. hosted_job_act is to
- * follow. */
+/* job_event.h: events of a job. Each is applied and then recorded, so that a
+ * refused event leaves nothing in the journal. Replay calls the same functions
+ * (and records nothing), so that both reach the same state. Call hosted_job_act
+ * after each. */
 #ifndef RENDEZVOUS_JOB_EVENT_H
 #define RENDEZVOUS_JOB_EVENT_H
 
 #include "rendezvous/server/hosted_job.h"
 
-/* A frame of an agent: JOIN, EXITED, FAILED, LEAVE or STOP; any other is
- * ERR_PROTOCOL. *n is its node, which JOIN sets; owner is JOIN's. < 0: the job
- * is as it was, and nothing is written. */
+/* An agent's JOIN, EXITED, FAILED, LEAVE or STOP; any other frame is
+ * ERR_PROTOCOL. *n is its node, which JOIN sets; owner is for JOIN. < 0:
+ * nothing has changed or is recorded. */
 int job_event_take(struct hosted_job *h, struct job_node **n, void *owner,
 		   const struct wire_frame *f, struct err *e);
 /* The node's agent is gone. n is freed. */

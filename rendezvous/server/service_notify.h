@@ -1,5 +1,5 @@
-/* service_notify.h: a server that systemd runs: what its manager is told, and
- * the signs of life that it expects. Nothing where it is none. */
+/* service_notify.h: reports the server's state to systemd, and feeds its
+ * watchdog. Does nothing outside of a service. */
 #ifndef RENDEZVOUS_SERVICE_NOTIFY_H
 #define RENDEZVOUS_SERVICE_NOTIFY_H
 
@@ -7,7 +7,7 @@
 
 void service_notify_init(struct server *s);
 void service_notify_close(struct server *s);
-/* It listens; it stops; the number of its jobs is another. */
+/* The server listens; it stops; its number of jobs has changed. */
 void service_notify_ready(struct server *s);
 void service_notify_stops(struct server *s);
 void service_notify_jobs(struct server *s);

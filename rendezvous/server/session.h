@@ -1,6 +1,6 @@
-/* session.h: what one worker asks of its round's store and of its peers' fate,
- * and what it still waits for. Our codec on the store: frames in, replies out.
- * Knows nothing of how a job is run. */
+/* session.h: a worker's requests to its round's store, and for the fate of
+ * other ranks: our codec on the store, frames in, replies out. Owns the
+ * requests that wait. Knows nothing of how a job is run. */
 #ifndef RENDEZVOUS_SESSION_H
 #define RENDEZVOUS_SESSION_H
 
@@ -12,13 +12,13 @@
 struct wait_text;
 struct session;
 
-/* How long somebody has waited, and what was said of it. */
+/* How long a peer has waited, and the last report of it. */
 struct waited {
-	uint64_t since, again; /* loop time; again 0: nothing was said yet */
+	uint64_t since, again; /* loop time; again 0: no report yet */
 	uint64_t hash;
 };
 
-/* A request that waits; a store waiter or a fate, as its type says. */
+/* A waiting request; its type says whether waiter or fate is used. */
 struct parked {
 	struct store_waiter waiter;
 	struct job_fate fate;
@@ -36,38 +36,37 @@ struct session {
 	struct store *store; /* of its round */
 	struct job *job;
 	uint32_t rank;
-	uint64_t id;         /* said by the worker; 0: it never comes again */
+	uint64_t id;         /* from the worker; 0: it never reconnects */
 	struct reply_cache *replies; /* of its round */
 	struct cached_reply *reply;  /* its own; NULL: it has no id */
-	struct parked *parked; /* requests without an answer yet */
+	struct parked *parked; /* waiting requests */
 	uint32_t nparked;
-	/* Says whom a parked request waits for; NULL: a worker's who asks
-	 * nothing yet. owner is explain's. */
+	/* Puts what a parked request waits for; or NULL. */
 	void (*explain)(const struct parked *p, struct wait_text *a);
-	/* Until when a FATE that is due waits on; NULL: it does not. */
+	/* How long a FATE that has timed out waits further; or NULL. */
 	uint64_t (*fate_due)(const struct parked *p);
 	void *owner;
 };
 
 enum { SESSION_PARKED_MAX = 1024 };
 
-/* Is this type a store request or FATE? */
+/* Whether this type is a store request or FATE. */
 int session_takes(enum wire_type type);
-/* Answers the request or parks it. ERR_PROTOCOL: the body does not parse. Call
- * store_answer_all after it. */
+/* Replies to the request or parks it. ERR_PROTOCOL: the body does not parse.
+ * Call store_answer_all after it. */
 int session_request(struct session *s, const struct wire_frame *f,
 		    struct err *e);
-/* A request that changed the store once, from a journal: changes it again, and
- * answers nobody. ERR_PROTOCOL: it is none. */
+/* Repeats a change of the store from a journal, without a reply. ERR_PROTOCOL:
+ * it is not such a request. */
 int session_replay(struct session *s, const struct wire_frame *f,
 		   struct err *e);
 /* Answers the FATE that f is part of. */
 void session_tell_fate(struct job_fate *f, const char *text);
-/* Answers what is due by now (loop time) and sets conn_due for the rest. */
+/* Replies to requests that have timed out, and sets conn_due for the rest. */
 void session_on_due(struct session *s);
-/* Answers everything parked with an error. */
+/* Replies to all parked requests with an error. */
 void session_abort(struct session *s, int code, const char *text);
-/* The worker is gone: drops everything parked. */
+/* The worker is gone: drops its parked requests. */
 void session_release(struct session *s);
 
 #endif

@@ -1,6 +1,6 @@
-/* store.h: the key-value store of one round, and those who wait in it.
- * Pure state: no sockets, no clock. Owns its keys and values and copies what
- * it is given. A waiter is its caller's memory and stays put while it waits. */
+/* store.h: the key-value store of one round, and its waiters. Pure state: no
+ * sockets, no clock. Owns its keys and values, which it copies. A waiter is the
+ * caller's memory and must not move while it waits. */
 #ifndef RENDEZVOUS_STORE_H
 #define RENDEZVOUS_STORE_H
 
@@ -17,10 +17,10 @@ struct barrier_gather;
 struct share;
 struct wire_share;
 
-/* What the holder of a gather's result keeps with it; 0 at first. */
+/* The holder's data with a gather's result; 0 at first. */
 struct held_tag {
-	uint32_t number;   /* by which it is found again */
-	uint32_t snapshot; /* the last one that it was written into */
+	uint32_t number;   /* in the journal */
+	uint32_t snapshot; /* the last one that includes it */
 };
 
 struct store_limits {
@@ -29,11 +29,10 @@ struct store_limits {
 	size_t value; /* of one value */
 	uint32_t ranks; /* of the round: a gather's size is at most this */
 	const char *job; /* for refusals; copied. NULL: "" */
-	struct account *account; /* all that it holds is counted there, too:
-				  * entries, waiters, meetings. NULL: nowhere */
+	struct account *account; /* charged with all its memory; or NULL */
 };
 
-/* One link of a waiter into the list of a key that is not there yet. */
+/* Links a waiter into the line of a key that does not exist yet. */
 struct store_link {
 	struct store_link *next, **pprev; /* pprev NULL: not in a line */
 	struct store_line *line;
@@ -41,10 +40,10 @@ struct store_link {
 	struct store_waiter *waiter;
 };
 
-/* Someone who waits for keys, or in a barrier or gather. A waiter is zeroed
- * before its first use. When what it waits for happens it moves to the store's
- * woken queue: the caller takes it out there (store_woken), answers, and then
- * releases it. So nothing is ever called back from inside an operation. */
+/* Waits for keys, or in a barrier or gather. Zeroed before its first use. When
+ * its wait is over it moves to the store's woken queue, from which the caller
+ * takes it (store_woken), replies, and releases it. So no operation ever calls
+ * back. */
 struct store_waiter {
 	void *owner; /* the caller's */
 	void (*answer)(struct store_waiter *w); /* what store_answer_all does */
@@ -60,122 +59,122 @@ struct store_waiter {
 	uint32_t rank; /* of a barrier the caller's to say, before */
 };
 
-/* NULL when memory ran out. */
+/* NULL: out of memory. */
 struct store *store_new(const struct store_limits *limits);
 /* No waiter may be left in it. NULL is fine. */
 void store_free(struct store *s);
-/* Other limits from now on. What is there already stays, also beyond them. */
+/* Changes the limits. What exceeds them already stays. */
 void store_limit(struct store *s, size_t keys, size_t bytes);
 
-/* Each key that is set wakes its waiters. ERR_REFUSED: over a limit. */
+/* Setting a key wakes its waiters. ERR_REFUSED: over a limit. */
 int store_set(struct store *s, struct slice key, struct slice value,
 	      struct err *e);
-/* 1 and *value, valid until the next change; 0: not there. */
+/* 1 and *value, valid until the next change; 0: the key does not exist. */
 int store_get(struct store *s, struct slice key, struct slice *value);
-/* ERR_ARGUMENT: the value is no number, or the sum does not fit an int64. */
+/* ERR_ARGUMENT: the value is not a number, or the sum does not fit an int64. */
 int store_add(struct store *s, struct slice key, int64_t delta, int64_t *sum,
 	      struct err *e);
-/* 1 stored, 0 not; negative: error. What is there now is store_get's. */
+/* 1: stored; 0: not; < 0: an error. Get the current value with store_get. */
 int store_compare_set(struct store *s, struct slice key, struct slice expected,
 		      struct slice desired, struct err *e);
 /* The new length, or an error. */
 int64_t store_append(struct store *s, struct slice key, struct slice value,
 		     struct err *e);
-/* 1 if it was there, else 0. */
+/* 1 if the key existed, else 0. */
 int store_delete(struct store *s, struct slice key);
 /* All or nothing. */
 int store_multi_set(struct store *s, const struct slice *keys,
 		    const struct slice *values, uint32_t n, struct err *e);
-/* How many there are. Those that only wait for a key, and queues, do not count.
- */
+/* The number of keys with a value; queues and awaited keys do not count. */
 size_t store_keys(const struct store *s);
-/* Names, values and what is queued; of a name that somebody waits for, too. */
+/* The bytes of names, values and queues, including names that are awaited. */
 size_t store_bytes(const struct store *s);
-/* Zeroed memory for one who waits, counted in the account alone. NULL, and e
- * (not NULL) says why: ERR_REFUSED, -ENOMEM. */
+/* Zeroed memory for a waiter, charged to the account only. NULL, and e (not
+ * NULL) is set: ERR_REFUSED, -ENOMEM. */
 void *store_lend(struct store *s, size_t n, struct err *e);
 void store_take_back(struct store *s, void *p, size_t n);
 struct account *store_account(const struct store *s);
-/* The next of the keys, in any order; *at NULL begins. 1 and the key, 0 at the
- * end. Nothing may change on the way. */
+/* Iterates over the keys in no particular order; *at NULL begins. 1 and the
+ * key, or 0 at the end. The store must not change meanwhile. */
 int store_next_key(struct store *s, struct hash_item **at, struct slice *key);
 
-/* Queues live beside the keys: a name may have both, and only store_has and
- * store_wait look at the two. ERR_REFUSED, ERR_ARGUMENT as for store_set. Each
- * push wakes one waiter, who came first. */
+/* Queues are separate from keys: a name may have both, and only store_has and
+ * store_wait consider both. ERR_REFUSED, ERR_ARGUMENT as store_set. Each push
+ * wakes one waiter, the first. */
 int store_push(struct store *s, struct slice key, struct slice value,
 	       struct err *e);
-/* How many are queued, and the first, valid until the next change. */
+/* The number of queued values, and the first, valid until the next change. */
 uint64_t store_queued(struct store *s, struct slice key, struct slice *value);
-/* The next of all that is queued, each queue's in its order: *at and *q NULL
- * begin. 1, the key and what is queued; 0 at the end. Nothing may change on the
- * way. */
+/* Iterates over all queued values, each queue in order: *at and *q NULL begin.
+ * 1, the key and the value; or 0 at the end. The store must not change
+ * meanwhile. */
 int store_next_queued(struct store *s, struct hash_item **at,
 		      const struct queued **q, struct slice *key,
 		      struct slice *value);
-/* Takes the first, of one or more, away. */
+/* Removes the first value of a queue that is not empty. */
 void store_pop(struct store *s, struct slice key);
-/* Whoever was woken for what is queued will not take it: the next one may. */
+/* The waiter that was woken for a queued value does not take it: wakes the
+ * next. */
 void store_nudge(struct store *s, struct slice key);
 
-/* 1 if all n keys are there, or have something queued. */
+/* 1 if each of n keys has a value or a non-empty queue. */
 int store_has(struct store *s, const struct slice *keys, uint32_t n);
-/* Parks w until each key has been there; those that are there now count. What
- * it takes is counted among the store's bytes. 0, or an error (ERR_REFUSED
- * where that is too much) and w is not parked. With all keys there it is woken
- * at once. */
+/* Parks w until each key has existed, now or later; with all keys there it is
+ * woken at once. Its memory counts among the store's bytes. 0, or an error
+ * (ERR_REFUSED: over the limit), and then w is not parked. */
 int store_wait(struct store *s, const struct slice *keys, uint32_t n,
 	       struct store_waiter *w, struct err *e);
-/* Parks w until size callers have come to the barrier `key`, itself included.
- * ERR_ARGUMENT: size 0 or not what the others said, or the key is a gather. */
+/* Parks w until size callers, itself included, are at the barrier `key`.
+ * ERR_ARGUMENT: size is 0 or differs from the others', or the key is a gather.
+ */
 int store_barrier(struct store *s, struct slice key, uint32_t size,
 		  struct store_waiter *w, struct err *e);
-/* PyTorch's barrier: adds 1 to the key and parks w until that is size or more,
- * when all who are parked there are woken. It is not begun anew by itself: who
- * comes later passes at once. ERR_ARGUMENT as for store_add. */
+/* PyTorch's barrier: adds 1 to the key and parks w until it is size or more,
+ * which wakes all that are parked there. It does not reset: later callers pass
+ * at once. ERR_ARGUMENT as store_add. */
 int store_arrive(struct store *s, struct slice key, int64_t size,
 		 struct store_waiter *w, struct err *e);
-/* Parks w until ranks 0..size-1 have each come with a value. Woken with
- * ERR_REMOTE where one of them has left or leaves before it came. */
+/* Parks w until each of ranks 0..size-1 has brought a value. Woken with
+ * ERR_REMOTE if one of them has left, or leaves before that. */
 int store_gather(struct store *s, struct slice key, uint32_t size,
 		 uint32_t rank, struct slice value, struct store_waiter *w,
 		 struct err *e);
-/* w, which store_gather has parked or woken, passes the list on to others,
- * where m says. 0 or -ENOMEM. */
+/* w, which store_gather has parked or woken, passes the list on at m's address.
+ * 0 or -ENOMEM. */
 int store_offer(struct store_waiter *w, const struct wire_share *m,
 		struct err *e);
-/* Who does so; empty where nobody does. */
+/* The offers to pass the list on; may be empty. */
 struct share *store_share(struct barrier_gather *m);
-/* A rank is gone for good; how says who and how ("rank 1 on h2 exited with
- * code 0"). Gathers that still miss it fail, now and later. 0 or -ENOMEM. */
+/* A rank is gone for good; how is "rank 1 on h2 exited with code 0". Gathers
+ * that lack it fail, now and later. 0 or -ENOMEM. */
 int store_rank_left(struct store *s, uint32_t rank, const char *how);
-/* 1 and the rank that left as number i, from 0; 0: so many have not. */
+/* 1 and the rank that left as number i, from 0; or 0 if fewer have left. */
 int store_left_at(const struct store *s, size_t i, uint32_t *rank);
 
-/* Each waiter that is done answers, and none is left. */
+/* Calls answer for all woken waiters. */
 void store_answer_all(struct store *s);
-/* The next waiter that is done, or NULL. Until store_waiter_release its result
- * may be read: */
+/* The next woken waiter, or NULL. Its result can be read until
+ * store_waiter_release: */
 struct store_waiter *store_woken(struct store *s);
 /* the values of a gather in rank order, *size of them */
 const struct slice *store_gathered(const struct store_waiter *w,
 				   uint32_t *size);
-/* What a gather brought lives on after w, until store_let_go. */
+/* Keeps a gather's result beyond w, until store_let_go. */
 struct barrier_gather *store_hold(struct store_waiter *w);
 void store_let_go(struct store *s, struct barrier_gather *m);
 const struct slice *store_held(const struct barrier_gather *m, uint32_t *size);
 struct held_tag *store_held_tag(struct barrier_gather *m);
-/* One that was gathered before; nobody holds it yet. The values are copied.
- * NULL when memory ran out. */
+/* A result from the journal, which is not held yet. Copies the values. NULL:
+ * out of memory. */
 struct barrier_gather *store_remake(struct store *s, const struct slice *values,
 			     uint32_t size);
-/* The one of those which are held; NULL: none has that number. */
+/* The held result with that number, or NULL. */
 struct barrier_gather *store_find_held(struct store *s, uint32_t number);
 struct barrier_gather *store_hold_again(struct barrier_gather *m);
 /* the text of a code that is not 0 */
 const char *store_waiter_text(const struct store_waiter *w);
 
-/* What one that waits still waits for. */
+/* What a waiter still waits for. */
 struct store_awaited {
 	enum { STORE_AWAITS_KEYS, STORE_AWAITS_BARRIER, STORE_AWAITS_GATHER }
 		kind;
@@ -183,14 +182,14 @@ struct store_awaited {
 	uint32_t missing, of; /* keys, or callers */
 };
 void store_awaited(const struct store_waiter *w, struct store_awaited *a);
-/* 1 and the next key that w waits for, 0 at the end; *at begins at 0. */
+/* 1 and the next key that w waits for, or 0 at the end; *at begins at 0. */
 int store_next_missing(const struct store_waiter *w, uint32_t *at,
 		       struct slice *key);
-/* Sets came[rank] to 1 for those of n ranks that are in w's meeting. */
+/* Sets came[rank] to 1 for each of n ranks in w's barrier or gather. */
 void store_who_came(const struct store_waiter *w, uint8_t *came, uint32_t n);
-/* Puts a key in quotes, shortened, with what is not printable as '?'. */
+/* Appends a key in quotes, shortened, with '?' for unprintable bytes. */
 void store_put_quoted(struct buf *out, struct slice key);
-/* Takes w out of wherever it is; idle and zeroed waiters are fine. */
+/* Ends w's wait, whatever it waits for; an idle or zeroed w is fine. */
 void store_waiter_release(struct store_waiter *w);
 
 #endif
