@@ -208,7 +208,7 @@ static void proxy_job_set_secret(struct proxy_job *h, struct slice secret)
 	if (secret.len != sizeof(p.bytes))
 		return;
 	memcpy(p.bytes, secret.data, sizeof(p.bytes));
-	auth_of_secret(&h->auth, &p, "who started it over ssh");
+	auth_of_secret(&h->auth, &p, "the ddprun that started it over ssh");
 	proof_wipe(&p, sizeof(p));
 }
 

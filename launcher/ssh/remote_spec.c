@@ -56,7 +56,8 @@ int remote_spec_init(struct remote_spec *s, const struct config *c,
 	if (rc == 0)
 		rc = remote_spec_find_dir(s->dir, sizeof(s->dir), e);
 	if (rc == 0 && auth_is_free(c->auth_text, c->token_file))
-		rc = auth_random(&s->auth, "who started it over ssh", e);
+		rc = auth_random(&s->auth,
+				 "the ddprun that started it over ssh", e);
 	if (rc == 0)
 		rc = words_split(&s->ssh_args, c->ssh_args, "--ssh-args", e);
 	return rc;
