@@ -75,7 +75,7 @@ int cuda_dnn_status(cudnnStatus_t rc, const char *what, const char *name,
 		    struct err *e);
 int cuda_blas_status(cublasStatus_t rc, const char *what, const char *name,
 		     struct err *e);
-/* The same where nobody can be told now: the first one is kept. */
+/* The same if no error can be returned here: keeps the first one. */
 void cuda_note(struct cuda_device *d, int rc, const char *what);
 void cuda_note_dnn(struct cuda_device *d, cudnnStatus_t rc, const char *what);
 void cuda_note_blas(struct cuda_device *d, cublasStatus_t rc,

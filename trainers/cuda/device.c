@@ -86,7 +86,7 @@ int cuda_count(struct err *e)
 
 	if (rc == cudaSuccess && n > 0)
 		return n;
-	cudaGetLastError(); /* CUDA repeats it to whoever asks next */
+	cudaGetLastError(); /* clear it: CUDA would return it again */
 	if (rc == cudaErrorInsufficientDriver)
 		return err_set(e, ERR_USAGE, "no GPU: this host has no NVIDIA "
 			       "driver, or one that is too old for CUDA %d.%d; "

@@ -122,7 +122,8 @@ void cuda_loader_free(struct device *d, struct loader *loader)
 	free(f);
 }
 
-/* A larger one goes elsewhere; recorded steps find it by f->now. */
+/* A larger order is allocated elsewhere; captured steps find it through
+ * f->now. */
 int cuda_loader_order(struct loader *loader, const uint32_t *order,
 		      size_t count, uint64_t epoch, struct err *e)
 {

@@ -21,7 +21,7 @@ static __global__ void state_clear_finite(struct kernel_state *k)
 	k->not_finite = 0;
 }
 
-/* All who find one write the same. */
+/* All threads that find one write the same value. */
 template <typename T>
 static __global__ void state_find_not_finite(struct kernel_state *k,
 					     size_t count, const T *x)

@@ -34,7 +34,7 @@ INLINED void norm_store1(float x, void *p, size_t i, int bf16)
 		((uint16_t *)p)[i] = (uint16_t)(v.u >> 16 | 0x40);
 }
 
-/* A vector, or as many of its lanes as there are channels. */
+/* A vector, or those of its lanes that have channels. */
 INLINED void norm_load(v16 *out, const void *p, size_t i, int bf16, int lanes)
 {
 	if (lanes == LANES) {

@@ -31,7 +31,7 @@ static int max_pool_make(struct cpu_device *d, struct cpu_op *op,
 	};
 	int r;
 
-	/* C divides towards zero: a window that is too large makes h 1, too */
+	/* C divides towards zero: a window that is too large also makes h 1 */
 	if (h < 1 || w < 1 || in->h + 2 * k->pad < k->kernel ||
 	    in->w + 2 * k->pad < k->kernel)
 		return err_set(e, ERR_USAGE, "layer %s: an image of %d x %d is "

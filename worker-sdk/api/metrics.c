@@ -22,7 +22,7 @@
 enum { TAG_MAX = 1023, RECORD_MAX = 16384, FILES_MAX = 10000 };
 
 struct sink {
-	int fd; /* -1: nobody wants it */
+	int fd; /* -1: not asked for */
 	char *path;
 	off_t end; /* of the last whole record; -1: not a regular file */
 };
@@ -64,7 +64,7 @@ static int metrics_read_tail(struct sink *s, struct err *e)
 	return 0;
 }
 
-/* A line without an end is of a writer that was killed: it goes. */
+/* Cuts a line without its newline, which a killed writer left. */
 static int metrics_cut_torn_line(struct sink *s, struct err *e)
 {
 	char block[4096];

@@ -342,7 +342,7 @@ int ddp__env_read(struct ddp__env *env, struct err *e)
 	if (rc)
 		return rc;
 	env->node_addr = getenv_nonempty("DDP_NODE_ADDR");
-	/* nobody to meet */
+	/* a world of one */
 	if (env->starter != DDP__DDPRUN && env->world_size == 1)
 		env->alone = 1;
 	if (env->alone) {

@@ -123,7 +123,7 @@ static const char *temp_file_suffix_of(const char *found, const char *name)
 	return at;
 }
 
-/* By the clock of the file system, which has just stamped t, too. */
+/* By the clock of the file system, which has just stamped t as well. */
 static int temp_file_is_old(const struct ddp__temp_file *t, int fd)
 {
 	struct stat now, st;

@@ -16,7 +16,8 @@
 enum {
 	ADDRESSES_MAX = 8,
 	STRANGERS_MAX = 16, /* connected, and have not shown the token */
-	ACCEPTED_MAX = 8, /* a turn: they are heard before one of them goes */
+	ACCEPTED_MAX = 8, /* per turn: all are read before one of them is
+			   * dropped */
 	/* How often a source may hang up before it has sent anything. It does
 	 * so where strangers crowd out a rank that has yet to say its hello. */
 	CROWDED_OUT_MAX = 8,
@@ -29,7 +30,7 @@ enum {
 
 /* One that has the list from here. */
 struct comer {
-	int fd; /* -1: nobody */
+	int fd; /* -1: unused */
 	unsigned number; /* in the order of coming */
 	size_t heard; /* of the hello */
 	size_t sent;
@@ -70,7 +71,8 @@ struct passing {
 	unsigned came;
 	unsigned char (*known)[DDP__PASS_RANDOM]; /* of hellos: each once */
 	size_t nknown; /* up to room */
-	uint32_t left; /* comers who have neither got it nor given up */
+	uint32_t left; /* expected ranks that have neither received it nor given
+			* up */
 	uint64_t moved; /* clock_ms: something has come, or gone on */
 	uint64_t patience;
 	struct pollfd *polls;
@@ -210,7 +212,8 @@ static int relay_seal_again(struct passing *p)
 
 /* ---- the source ---- */
 
-/* No rank gives it to this one: the server does, or says why nobody does. */
+/* No rank relays to this one: the server sends the list, or says why it
+ * cannot. */
 static int relay_ask_server(struct passing *p)
 {
 	struct slice whole;
@@ -356,7 +359,8 @@ static int relay_on_source(struct passing *p)
 
 /* ---- comers ---- */
 
-/* The place of the next one: of strangers, who say nothing, the first goes. */
+/* The slot for the next connection: drops the oldest that has not proved
+ * itself, if all are taken. */
 static struct comer *relay_place_for(struct passing *p)
 {
 	struct comer *stranger = NULL;

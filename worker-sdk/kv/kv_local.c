@@ -157,7 +157,7 @@ static int local_gather(struct ddp__kv *kv, struct slice key, int rank,
 			int size, int timeout_ms, struct slice mine,
 			struct slice *values, struct err *e)
 {
-	values[0] = mine; /* nobody else is there */
+	values[0] = mine; /* a world of one */
 	return 0;
 }
 

@@ -10,7 +10,8 @@
 struct server_kv {
 	struct ddp__kv kv;
 	struct client *client;
-	pid_t guest; /* whose leaving is told; 0: the agent tells it */
+	pid_t guest; /* the process whose leave is reported; 0: the agent
+		      * reports it */
 	int pipe;
 	int shares; /* the ranks pass on what they gather */
 	const char *share_addr;

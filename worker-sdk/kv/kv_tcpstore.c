@@ -40,7 +40,7 @@ static uint64_t torch_deadline(int ms)
 	return ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)ms;
 }
 
-/* A length and so many bytes, appended to s->values. */
+/* Receives a length and that many bytes, appended to s->values. */
 static int torch_receive_value(struct torch_kv *s, size_t *len, struct err *e)
 {
 	uint64_t size;
@@ -195,7 +195,8 @@ static int torch_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
 	return rc ? rc : 1;
 }
 
-/* The store closes the connection of who adds to what is no number. */
+/* The store closes the connection of a client that adds to a value that is not
+ * a number. */
 static int torch_explain_add(struct torch_kv *s, struct slice key, int rc,
 			     struct err *e)
 {

@@ -75,7 +75,7 @@ struct task {
 	void *stream;
 	int type;
 	size_t size; /* of count elements */
-	void *copy;  /* memory that goes when the call is in its stream */
+	void *copy;  /* freed once the call is in its stream */
 };
 
 static int task_self_copy(struct task *t, void *to, const void *from,
@@ -88,7 +88,8 @@ static int task_self_copy(struct task *t, void *to, const void *from,
 		       : 0;
 }
 
-/* To rank r from at, or from r to at; nothing where it is me. */
+/* Sends `from` to rank r and receives `to` from it (either may be NULL);
+ * nothing if r is this rank. */
 static int task_send_recv(struct task *t, int r, const char *from, char *to)
 {
 	struct ddp__nccl *n = t->n;
@@ -105,7 +106,7 @@ static int task_send_recv(struct task *t, int r, const char *from, char *to)
 	return rc;
 }
 
-/* Sends and receives that NCCL does all at once. */
+/* Sends and receives with ranks a..b-1 as one NCCL group. */
 static int task_exchange(struct task *t, const char *all_from, char *all_to,
 			 int a, int b)
 {
@@ -146,8 +147,8 @@ static int task_scatter(struct task *t)
 	return rc ? rc : task_exchange(t, t->send, NULL, 0, c->size);
 }
 
-/* In place what is still to be sent would be overwritten: from a copy, whose
- * memory comes and goes in the order of the stream. */
+/* In place, data still to be sent would be overwritten: sends from a copy,
+ * which is allocated and freed in stream order. */
 static int task_all_to_all(struct task *t)
 {
 	struct ddp_comm *c = t->n->c;
@@ -207,7 +208,7 @@ static int task_run(struct task *t)
 	}
 }
 
-/* Puts call into stream; what follows in it comes after the call. */
+/* Enqueues call in stream; later work in it comes after the call. */
 static int nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 			const void *send, void *recv, void *stream,
 			struct err *e)
@@ -233,8 +234,8 @@ static int nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 	return rc;
 }
 
-/* libddp's stream goes on where the caller's is now; where none was given that
- * is CUDA's default stream. */
+/* Makes libddp's stream wait for the work now in the caller's, or, without one,
+ * in CUDA's default stream. */
 static int nccl_follow_user(struct ddp__nccl *n, void *stream, struct err *e)
 {
 	int rc = n->cuda->event_record(n->fence, n->user);
@@ -251,7 +252,7 @@ static int nccl_is_message(const struct ddp__call *call)
 	return call->kind == DDP__SEND || call->kind == DDP__RECV;
 }
 
-/* 1: event has come; 0: not yet; or what NCCL or CUDA say is wrong. */
+/* 1: event is complete; 0: not yet; or the error that NCCL or CUDA report. */
 static int nccl_event_done(struct ddp__nccl *n, void *comm, void *event,
 			   const char *what, struct err *e)
 {
@@ -286,8 +287,8 @@ static int nccl_op_done(struct ddp__nccl *n, struct ddp__nccl_op *op,
 		what, e);
 }
 
-/* Until it is done; with a stream of the caller's, until it is in a stream and
- * the caller's waits for it. 1, 0 after timeout_ms, or an error. */
+/* Waits until op is done; with a caller's stream, until op is enqueued and that
+ * stream waits for it. 1, 0 after timeout_ms, or an error. */
 static int nccl_op_wait(struct ddp__nccl *n, struct ddp__nccl_op *op,
 			int timeout_ms, struct err *e)
 {
@@ -325,7 +326,8 @@ static void nccl_op_release(struct ddp__nccl *n, struct ddp__nccl_op *op)
 
 /* ---- the table */
 
-/* A message to oneself that the other side of was not begun before. */
+/* ERR_ARGUMENT for a blocking message to this rank itself whose other side has
+ * not started. */
 static int nccl_check_self(struct ddp__nccl *n, const struct ddp__nccl_op *op,
 			   struct err *e)
 {
@@ -438,7 +440,7 @@ static int nccl_begin(struct ddp_request *r, struct err *e)
 	return rc;
 }
 
-/* Of a request that another call's error has ended too. */
+/* The error of a request that another call's failure ended. */
 static int nccl_ended_error(struct ddp__nccl *n, struct err *e)
 {
 	*e = n->c->broken;
@@ -453,7 +455,7 @@ static int nccl_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 	int before, rc;
 
 	if (op->posted && !op->done)
-		return 1; /* nothing was to be done */
+		return 1; /* there was nothing to do */
 	if (n->dead)
 		return nccl_ended_error(n, e);
 	before = ddp__nccl_device(n);
@@ -496,7 +498,7 @@ static int nccl_gather(struct ddp_comm *c, const struct ddp__call *call,
 	return 0;
 }
 
-/* Of what goes through the host's memory; how long a GPU is waited for is the
+/* Sets the timeout of calls through host memory; waits for a GPU use the
  * world's. */
 static void nccl_set_timeout(struct ddp_comm *c, int timeout_ms)
 {

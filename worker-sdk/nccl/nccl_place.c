@@ -24,10 +24,10 @@ static int place_is_shared(void)
 	return share && !strcmp(share, "1");
 }
 
-/* NCCL tells hosts apart by NCCL_HOSTID, and refuses a GPU twice on one host
- * only: with an id for each process every rank is a host of its own, and they
- * talk through sockets. Slow, and meant for tests. NCCL reads these at its
- * first call, so they are set before. */
+/* NCCL identifies hosts by NCCL_HOSTID and rejects a GPU used twice on one
+ * host: with an id per process each rank is its own host, and ranks talk over
+ * sockets. Slow, for tests. NCCL reads these at its first call, so they are set
+ * before. */
 static void place_set_shared(const struct ddp__env *env)
 {
 	char id[96];
@@ -49,7 +49,7 @@ static void place_set_shared(const struct ddp__env *env)
 
 static const char driver_name[] = "libcuda.so.1";
 
-/* The dynamic linker's list of what is installed. Without one: it may be. */
+/* 1 if the dynamic linker's cache lists the driver, or there is no cache. */
 static int place_is_driver_listed(void)
 {
 	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC), found;
@@ -70,9 +70,9 @@ static int place_is_driver_listed(void)
 	return found;
 }
 
-/* What is not listed the loader looks for in some folders, and each subfolder
- * of theirs for one kind of CPU or another: a hundred system calls of each of
- * many ranks, where hardly a CPU's job has it. So it is not asked in vain. */
+/* The loader searches several directories, each with subdirectories per kind of
+ * CPU, for a library that is not cached: a hundred system calls in each of many
+ * ranks of CPU jobs. So do not ask it in vain. */
 static int place_may_have_driver(void)
 {
 	char path[PATH_MAX];
@@ -82,16 +82,16 @@ static int place_may_have_driver(void)
 	       ddp__dynlib_program_path(driver_name, path, sizeof(path));
 }
 
-/* It stays loaded: libcudart asks for it by its name, and may not find it where
- * the program does. */
+/* Loads the driver and keeps it: libcudart opens it by name, and may not find
+ * it where the program does. */
 static int place_has_driver(void)
 {
 	return place_may_have_driver() &&
 	       ddp__dynlib_load(driver_name, RTLD_LAZY);
 }
 
-/* The kernel's boot and the bus address name a GPU, whatever a container calls
- * its host. NCCL, too, takes two parts of one GPU for the same. */
+/* The kernel's boot id and the bus address identify a GPU, whatever a container
+ * calls its host. NCCL also treats two parts of one GPU as the same. */
 static void place_name_gpu(struct ddp__nccl_place *p, const char *bus)
 {
 	char boot[40] = "";
@@ -209,7 +209,7 @@ static int place_explain(int i, const struct ddp__nccl_place *p,
 	return 0;
 }
 
-/* Those with the same GPU come together, in order of rank. */
+/* Orders ranks by GPU, then by rank. */
 static int place_compare_gpus(const void *a, const void *b)
 {
 	const struct ddp__nccl_place *p = *(struct ddp__nccl_place *const *)a;
@@ -219,7 +219,7 @@ static int place_compare_gpus(const void *a, const void *b)
 	return order ? order : p < q ? -1 : 1;
 }
 
-/* 1 and two ranks that have the same GPU, and may not. */
+/* 1 and two ranks that use the same GPU without being allowed to. */
 static int place_find_shared_gpu(const struct ddp__nccl_place *all, int n,
 				 int *a, int *b)
 {

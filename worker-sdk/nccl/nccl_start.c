@@ -25,7 +25,7 @@ void ddp__nccl_configure(struct ddp__nccl_config *config)
 
 /* ---- the agreement */
 
-/* Everybody's record in so many bytes; 1: somebody's is longer. */
+/* Gathers all records in `size` bytes each; 1: one is longer. */
 static int nccl_gather_records(struct ddp_comm *c, const struct buf *record,
 			       size_t size, struct ddp__nccl_place *all,
 			       struct err *e)
@@ -254,7 +254,7 @@ int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 
 /* ---- groups */
 
-/* The cpu's communicator that goes with a group. */
+/* Makes the cpu communicator beside a group. */
 static int nccl_start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
 			   struct err *e)
 {

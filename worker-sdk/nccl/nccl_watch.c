@@ -79,7 +79,7 @@ static int watch_has_ended(struct ddp__watch *w, struct err *e)
 	return 0;
 }
 
-/* One rank at a time: that the round is over is said of any of them. */
+/* One rank at a time: each answer also tells whether the round is over. */
 static int watch_ask_store(struct ddp__watch *w, struct err *e)
 {
 	struct ddp_comm *c = w->c;
@@ -118,8 +118,9 @@ static void watch_name_late(struct ddp_comm *c, int r, int nth, struct slice in,
 			 at ? ", " : "", name, last[0] ? "; " : "", last);
 }
 
-/* Every rank that gives up writes what it was in; who wrote something else, or
- * nothing for a while, is to be looked at. seen: size bytes, of who wrote. */
+/* Every rank that times out writes the call it was in. Ranks that wrote another
+ * call, or nothing for a while, are late. seen[size]: which ranks have
+ * written. */
 static int watch_check_ranks(struct ddp__watch *w, char *seen, int *late,
 			     char *out, size_t size)
 {
