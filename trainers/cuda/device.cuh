@@ -16,6 +16,15 @@ typedef uint4 words4;
 #define LAUNCHED() ((int)cudaGetLastError())
 #endif
 
+/* Launches the kernel's variant for bf16 or for f32 tensors. */
+#define LAUNCH_TYPED(bf16, kernel, ...)                                       \
+	do {                                                                  \
+		if (bf16)                                                     \
+			LAUNCH(kernel<uint16_t>, __VA_ARGS__);                \
+		else                                                          \
+			LAUNCH(kernel<float>, __VA_ARGS__);                   \
+	} while (0)
+
 static __device__ inline float float_of(uint32_t u)
 {
 #ifdef __CUDA_ARCH__

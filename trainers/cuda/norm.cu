@@ -305,12 +305,8 @@ int kernel_norm_moments(kernel_stream s, const struct kernel_norm *n)
 	struct walk w = norm_walk(n);
 	struct walk_shape g = norm_walk_shape(&w, KERNEL_NORM_BLOCKS);
 
-	if (n->bf16)
-		LAUNCH(norm_moments<uint16_t>, g.grid, g.block, s, w, n->x,
-		       n->room);
-	else
-		LAUNCH(norm_moments<float>, g.grid, g.block, s, w, n->x,
-		       n->room);
+	LAUNCH_TYPED(n->bf16, norm_moments, g.grid, g.block, s, w, n->x,
+		     n->room);
 	LAUNCH(norm_finish_moments, norm_finish_grid(n), norm_finish_block(), s,
 	       *n, g.grid.y);
 	return LAUNCHED();
@@ -333,10 +329,7 @@ int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n)
 	struct walk w = norm_walk(n);
 	struct walk_shape g = norm_walk_shape(&w, BLOCKS_MAX);
 
-	if (n->bf16)
-		LAUNCH(norm_apply<uint16_t>, g.grid, g.block, s, w, *n);
-	else
-		LAUNCH(norm_apply<float>, g.grid, g.block, s, w, *n);
+	LAUNCH_TYPED(n->bf16, norm_apply, g.grid, g.block, s, w, *n);
 	return LAUNCHED();
 }
 
@@ -486,10 +479,7 @@ int kernel_norm_slopes(kernel_stream s, const struct kernel_norm *n)
 	struct walk w = norm_walk(n);
 	struct walk_shape g = norm_walk_shape(&w, KERNEL_NORM_BLOCKS);
 
-	if (n->bf16)
-		LAUNCH(norm_slopes<uint16_t>, g.grid, g.block, s, w, *n);
-	else
-		LAUNCH(norm_slopes<float>, g.grid, g.block, s, w, *n);
+	LAUNCH_TYPED(n->bf16, norm_slopes, g.grid, g.block, s, w, *n);
 	LAUNCH(norm_finish_slopes, norm_finish_grid(n), norm_finish_block(), s,
 	       *n, g.grid.y);
 	return LAUNCHED();
@@ -506,9 +496,6 @@ int kernel_norm_back(kernel_stream s, const struct kernel_norm *n)
 	struct walk w = norm_walk(n);
 	struct walk_shape g = norm_walk_shape(&w, BLOCKS_MAX);
 
-	if (n->bf16)
-		LAUNCH(norm_backward<uint16_t>, g.grid, g.block, s, w, *n);
-	else
-		LAUNCH(norm_backward<float>, g.grid, g.block, s, w, *n);
+	LAUNCH_TYPED(n->bf16, norm_backward, g.grid, g.block, s, w, *n);
 	return LAUNCHED();
 }

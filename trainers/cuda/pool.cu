@@ -73,12 +73,8 @@ int kernel_max_pool(kernel_stream s, const struct kernel_pool *p,
 	size_t n = (size_t)p->n * p->out_h * p->out_w *
 		   (p->channels / (p->bf16 ? 8 : 4));
 
-	if (p->bf16)
-		LAUNCH(pool_max<uint16_t>, blocks_for(n), BLOCK, s, *p, n, x,
-		       y, where);
-	else
-		LAUNCH(pool_max<float>, blocks_for(n), BLOCK, s, *p, n, x, y,
-		       where);
+	LAUNCH_TYPED(p->bf16, pool_max, blocks_for(n), BLOCK, s, *p, n, x, y,
+		     where);
 	return LAUNCHED();
 }
 
@@ -146,12 +142,8 @@ int kernel_max_pool_back(kernel_stream s, const struct kernel_pool *p,
 	size_t n = (size_t)p->n * p->h * p->w *
 		   (p->channels / (p->bf16 ? 8 : 4));
 
-	if (p->bf16)
-		LAUNCH(pool_max_backward<uint16_t>, blocks_for(n), BLOCK, s, *p,
-		       n, dy, dy1, where, dx);
-	else
-		LAUNCH(pool_max_backward<float>, blocks_for(n), BLOCK, s, *p, n,
-		       dy, dy1, where, dx);
+	LAUNCH_TYPED(p->bf16, pool_max_backward, blocks_for(n), BLOCK, s, *p, n,
+		     dy, dy1, where, dx);
 	return LAUNCHED();
 }
 
@@ -190,12 +182,8 @@ int kernel_average(kernel_stream s, const struct kernel_transpose *t,
 {
 	size_t n = (size_t)t->n * (t->channels / (t->bf16 ? 8 : 4));
 
-	if (t->bf16)
-		LAUNCH(pool_average<uint16_t>, blocks_for(n), BLOCK, s, *t, n,
-		       x, y);
-	else
-		LAUNCH(pool_average<float>, blocks_for(n), BLOCK, s, *t, n, x,
-		       y);
+	LAUNCH_TYPED(t->bf16, pool_average, blocks_for(n), BLOCK, s, *t, n, x,
+		     y);
 	return LAUNCHED();
 }
 
@@ -231,11 +219,7 @@ int kernel_average_back(kernel_stream s, const struct kernel_transpose *t,
 	size_t n = (size_t)t->n * t->places *
 		   (t->channels / (t->bf16 ? 8 : 4));
 
-	if (t->bf16)
-		LAUNCH(pool_average_backward<uint16_t>, blocks_for(n), BLOCK, s,
-		       *t, n, dy, dy1, dx);
-	else
-		LAUNCH(pool_average_backward<float>, blocks_for(n), BLOCK, s,
-		       *t, n, dy, dy1, dx);
+	LAUNCH_TYPED(t->bf16, pool_average_backward, blocks_for(n), BLOCK, s,
+		     *t, n, dy, dy1, dx);
 	return LAUNCHED();
 }

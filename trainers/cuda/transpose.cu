@@ -64,12 +64,8 @@ int kernel_to_nhwc(kernel_stream s, const struct kernel_transpose *t,
 {
 	size_t n = transpose_vectors(t);
 
-	if (t->bf16)
-		LAUNCH(transpose_to_nhwc<uint16_t>, blocks_for(n), BLOCK, s, *t,
-		       n, from, to);
-	else
-		LAUNCH(transpose_to_nhwc<float>, blocks_for(n), BLOCK, s, *t, n,
-		       from, to);
+	LAUNCH_TYPED(t->bf16, transpose_to_nhwc, blocks_for(n), BLOCK, s, *t, n,
+		     from, to);
 	return LAUNCHED();
 }
 
@@ -78,11 +74,7 @@ int kernel_from_nhwc(kernel_stream s, const struct kernel_transpose *t,
 {
 	size_t n = transpose_vectors(t);
 
-	if (t->bf16)
-		LAUNCH(transpose_from_nhwc<uint16_t>, blocks_for(n), BLOCK, s,
-		       *t, n, from, to);
-	else
-		LAUNCH(transpose_from_nhwc<float>, blocks_for(n), BLOCK, s, *t,
-		       n, from, to);
+	LAUNCH_TYPED(t->bf16, transpose_from_nhwc, blocks_for(n), BLOCK, s, *t,
+		     n, from, to);
 	return LAUNCHED();
 }
