@@ -2,6 +2,7 @@
 #
 #   make demo        install what is missing, build, train MNIST on two workers
 #   make check       install what is missing, build, run all tests
+#                    FOR=launcher/output: only the tests that cover that room or file
 #   make all         build everything into build/
 #   make check-gpu   the tests that need a GPU
 #   make check-cluster   all tests that need a real Slurm; check runs some of them
@@ -13,6 +14,7 @@
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
 #   make fuzz-sdk    compare libddp with a reference, FUZZ_SECONDS (60) of random calls
 #   make fuzz-store  compare the store with a model likewise (FUZZ_SEED=N: start at N)
+#   make coverage    run the tests in a build of its own; lines and branches by room
 #   make model       search all interleavings of a job's rounds for a minute (NODES=2,
 #                    DEPTH=steps, FAULTS=n, MODEL_SECONDS=60; docs/testing.md)
 #   make planted     plant faults, and check that tests find them (PLANTED="names")
@@ -98,7 +100,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model planted faults chaos mutants install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -433,6 +435,13 @@ fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)
 # SAN=thread cannot.
 fuzz-store: $(programs) $(fuzz_store)
 	@O=$(abspath $(O)) sh tests/fuzz_store/run $(FUZZ_SECONDS) $(FUZZ_SEED)
+
+# Objects of their own; ROOM=launcher/output prints its files instead of all rooms.
+coverage: deps
+	@$(MAKE) $(all_cores) O=build/coverage CFLAGS="-O0 -g --coverage" LDFLAGS=--coverage tests
+	@find build/coverage/obj -name '*.gcda' -delete # of runs before
+	-@O=$(abspath build/coverage) sh tests/run $(TESTS)
+	@python3 tests/coverage build/coverage/obj $(ROOM)
 
 model: $(model)
 	@$(model) --seconds $(or $(MODEL_SECONDS),60) $(NODES:%=--nodes %) $(DEPTH:%=--depth %) $(FAULTS:%=--faults %)

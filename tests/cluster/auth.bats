@@ -1,5 +1,6 @@
 # auth.bats: authentication on a cluster with munge. hosts/slurm_hosts.bats tests
 # that a second user can neither join nor read.
+# covers: rendezvous/auth
 
 bats_require_minimum_version 1.5.0
 load cluster

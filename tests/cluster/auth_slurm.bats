@@ -1,5 +1,6 @@
 # auth_slurm.bats: a cluster whose Slurm authenticates by auth/slurm, with the munge
 # package installed (Debian's slurmd needs it) but no munged running.
+# covers: rendezvous/auth
 
 bats_require_minimum_version 1.5.0
 load cluster

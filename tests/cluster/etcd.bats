@@ -1,5 +1,6 @@
 # etcd.bats: srun's ddpruns meet at an etcd beside the cluster: no node is special,
 # and nodes authenticate by munge.
+# covers: etcd launcher/membership slurm rendezvous/election
 
 bats_require_minimum_version 1.5.0
 load cluster

@@ -1,4 +1,5 @@
 # launch.bats: ddprun under Slurm, beyond hosts/slurm_hosts.bats.
+# covers: slurm launcher/config
 
 bats_require_minimum_version 1.5.0
 load cluster

@@ -1,5 +1,6 @@
 # preempt.bats: how a Slurm job ends early and resumes: preemption, the time limit,
 # scancel; one notice for all workers, and requeueing.
+# covers: slurm launcher/agent
 
 bats_require_minimum_version 1.5.0
 load cluster

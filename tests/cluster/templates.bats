@@ -1,6 +1,7 @@
 # templates.bats: submits each batch script of slurm/ unchanged. sbatch's arguments set
 # the number of GPUs and the data's folder, as a site's users would.
 # preempt.bats has preemptible.sbatch.
+# covers: slurm
 
 bats_require_minimum_version 1.5.0
 load cluster

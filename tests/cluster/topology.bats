@@ -1,6 +1,7 @@
 # topology.bats: a cluster with a topology of switches. Slurm 26.05 numbers the tasks
 # in the order of the switches, here h3, h1, h2, but sorts the list of nodes by name;
 # older versions use one order for both. Ranks are always the tasks' numbers.
+# covers: slurm launcher/config
 
 bats_require_minimum_version 1.5.0
 load cluster

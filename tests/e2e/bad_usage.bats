@@ -1,5 +1,6 @@
 # Bad usage: before any worker starts, ddprun prints one line that names the mistake
 # and a remedy.
+# covers: launcher/config base
 load ../lib
 
 # refused STATUS PATTERN ARGS...: nothing on stdout, one line on stderr.

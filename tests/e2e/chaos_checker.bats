@@ -1,5 +1,6 @@
 # The checker of tests/chaos must find violations that tests/chaos/planted plants into
 # the records of real trials, and into trials (docs/testing.md).
+# covers: tests/chaos
 load ../lib
 
 @test "the checker finds each kind of violation planted into a chaos trial" {

@@ -1,5 +1,6 @@
 # checkpoints.bats: resumed runs: bit by bit, from the newest intact file, in another
 # world, after ddprun restarted them; and how many files are kept.
+# covers: worker-sdk/api trainers/train
 
 bats_require_minimum_version 1.5.0
 load ../lib

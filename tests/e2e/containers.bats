@@ -1,5 +1,6 @@
 # Workers, or a whole ddprun, in namespaces as containers use them: PIDs, mounts and
 # networks. docs/containers.md cites these tests.
+# covers: launcher/worker launcher/plan rendezvous/auth
 load ../lib
 
 # own KIND...: unshare with these works here

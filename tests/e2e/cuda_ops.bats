@@ -1,3 +1,4 @@
+# covers: trainers/cuda trainers/ops
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,5 +1,6 @@
 # data.bats: the trainers' input: CIFAR-10 in every packing, the cache, small data
 # sets, and clear errors for invalid files.
+# covers: trainers/data
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,3 +1,4 @@
+# covers: trainers Makefile
 load ../lib
 
 setup() {

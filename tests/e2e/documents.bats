@@ -1,5 +1,6 @@
 # The documents are correct: each block of README, HACKING, docs and the man pages
 # runs, and each default in a table is the program's.
+# covers: docs README.md HACKING.md launcher/config
 load ../lib
 
 tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)

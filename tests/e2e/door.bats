@@ -1,5 +1,6 @@
 # Connections to ddprdzv without a proof: how many are admitted, from how many
 # addresses, and that others are served meanwhile.
+# covers: rendezvous/admission rendezvous/net
 bats_require_minimum_version 1.5.0
 load ../lib
 

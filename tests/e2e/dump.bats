@@ -1,4 +1,5 @@
 # ddprun dump: shows what workers do, from outside, and leaves them running.
+# covers: launcher/inspect rendezvous/query
 load ../lib
 
 # Others may test here at the same time: a name that no other job has.

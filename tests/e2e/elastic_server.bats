@@ -1,5 +1,6 @@
 # ddprdzv and agents that join and leave: last calls, spares, rounds that end because
 # the nodes have changed, leases, and the reports of a worker's end.
+# covers: rendezvous/round rendezvous/server
 load ../lib
 
 # server [OPTION...]: a ddprdzv of our own; $at is its endpoint.

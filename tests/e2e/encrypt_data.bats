@@ -1,6 +1,7 @@
 # ddprun --encrypt-data: encrypted TCP collectives and messages between hosts
 # (worker-sdk/tcp/tcp_secure.h). The hosts here are DDP_TEST_HOSTS's;
 # tests/unit/worker-sdk/tcp/test_tcp_secure_hosts.c tests tampering.
+# covers: worker-sdk/tcp rendezvous/auth
 load ../lib
 
 @test "collectives and messages are correct, within and between hosts" {

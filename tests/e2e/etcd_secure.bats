@@ -1,5 +1,6 @@
 # An etcd that requires a user or a certificate: ddprun's errors for a missing or
 # wrong one, before anything starts.
+# covers: etcd launcher/config
 load ../lib
 load ../hosts/etcd
 

@@ -1,3 +1,5 @@
+# covers: etcd rendezvous/journal rendezvous/server rendezvous/election
+# covers: rendezvous/recovery
 load ../lib
 load ../hosts/etcd
 

@@ -1,3 +1,4 @@
+# covers: worker-sdk/examples worker-sdk/api
 load ../lib
 
 # The programs of docs/sdk.md match the page, and they run.

@@ -1,4 +1,5 @@
 # A worker fails: the page, ddprun's exit code, and how the other workers end.
+# covers: launcher/failure launcher/agent rendezvous/round
 load ../lib
 
 # lacks TEXT ERE: no line of TEXT matches.

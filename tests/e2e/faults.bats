@@ -1,5 +1,6 @@
 # faults.bats: shortage of memory, descriptors or disk space, and an ssh whose other
 # side sends nonsense. `make faults` tries all single faults; this is a sample.
+# covers: tests/faults launcher/agent launcher/ssh launcher/worker rendezvous/daemon
 
 load ../lib
 

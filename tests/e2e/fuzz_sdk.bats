@@ -1,3 +1,5 @@
+# covers: worker-sdk/api worker-sdk/comm worker-sdk/math worker-sdk/shm
+# covers: worker-sdk/tcp
 bats_require_minimum_version 1.5.0
 load ../lib
 

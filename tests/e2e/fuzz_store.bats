@@ -1,6 +1,8 @@
 # The store against a model: random requests of eight clients in both protocols, a
 # killed server, dropped connections; each key's history must be linearizable
 # (tests/fuzz_store, docs/testing.md).
+# covers: rendezvous/store rendezvous/journal rendezvous/torch rendezvous/server
+# covers: rendezvous/recovery rendezvous/client
 load ../lib
 
 @test "the store's answers are linearizable" {

@@ -1,5 +1,6 @@
 # get_data.bats: trainers/get-data with a local web server gets complete files or
 # none, whatever the mirrors do.
+# covers: trainers/get-data
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,4 +1,5 @@
 # What is left when ddprun or its guard is killed.
+# covers: launcher/worker
 load ../lib
 
 @test "kill -9 of ddprun leaves no worker, grandchild or server" {

@@ -1,3 +1,4 @@
+# covers: Makefile
 load ../lib
 
 # What `make install` and `make deb` install, and that it works from there.

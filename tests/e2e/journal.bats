@@ -1,3 +1,4 @@
+# covers: rendezvous/journal rendezvous/server rendezvous/recovery
 load ../lib
 load ../hosts/etcd
 

@@ -1,4 +1,5 @@
 # A job that succeeds: environment, exit codes, programs.
+# covers: launcher/agent launcher/plan launcher/worker
 load ../lib
 
 # lacks TEXT ERE: no line of TEXT matches.

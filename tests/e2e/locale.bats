@@ -1,4 +1,5 @@
 # locale.bats: decimal commas and the Turkish i do not affect input and output.
+# covers: base launcher/config
 bats_require_minimum_version 1.5.0
 load ../lib
 

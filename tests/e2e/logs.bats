@@ -1,4 +1,5 @@
 # Log folders, redirects, tee, prefixes, filters, and what goes wrong with them.
+# covers: launcher/output
 load ../lib
 
 # The one folder of a run below logs/ is then $run.

@@ -1,5 +1,6 @@
 # What clients can make a server hold is counted for their job, and for its
 # tenant: a client over a limit learns which, and no other job notices.
+# covers: rendezvous/server rendezvous/store rendezvous/net
 load ../lib
 
 setup() {

@@ -1,5 +1,6 @@
 # The model checker of a job's rounds (tests/model, docs/testing.md), for as long as a
 # suite can wait: two nodes and one fault are searched as a whole.
+# covers: rendezvous/round rendezvous/journal launcher/agent launcher/membership
 load ../lib
 
 @test "no interleaving of two nodes and one fault breaks a round" {

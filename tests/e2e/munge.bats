@@ -2,6 +2,7 @@
 # is not used, and both sides report how they authenticate. The same holds if munged
 # has ended and left its socket. Worlds that authenticate by munge. (ddpruns:
 # cluster/auth.bats.)
+# covers: rendezvous/auth
 load ../lib
 
 setup() {

@@ -1,5 +1,6 @@
 # A munged that does not answer: libmunge tries for 10 s, and nothing else in an agent
 # waits for that. (A munged that is down is named at once: cluster/auth.bats.)
+# covers: rendezvous/auth
 load ../lib
 
 setup() {

@@ -1,3 +1,4 @@
+# covers: worker-sdk/nccl
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,5 +1,6 @@
 # NCCL's and gloo's variables: --nccl-debug and --net-interface. tests/gpu has NCCL
 # itself.
+# covers: launcher/plan
 load ../lib
 
 # The variables of worker 1, without its prefix, sorted.

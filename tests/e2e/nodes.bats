@@ -1,4 +1,5 @@
 # Two and more ddpruns on this machine that form one job.
+# covers: launcher/membership launcher/agent rendezvous/round
 load ../lib
 load ../backend
 

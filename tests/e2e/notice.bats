@@ -1,5 +1,6 @@
 # notice.bats: a stop request reaches a job once, through whichever ddprun, on all
 # nodes and at one step; and how the job then ends.
+# covers: launcher/agent rendezvous/round worker-sdk/api
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,4 +1,5 @@
 # torchrun's command line in ddprun, as the workers see it.
+# covers: launcher/config launcher/plan
 load ../lib
 
 # Without the prefix and in the order of the ranks.

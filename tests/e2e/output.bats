@@ -1,4 +1,5 @@
 # The console output of workers.
+# covers: launcher/output
 load ../lib
 
 # lacks TEXT ERE: no line of TEXT matches.

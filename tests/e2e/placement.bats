@@ -1,4 +1,5 @@
 # Binding workers to CPUs, --dry-run's account of it, and wrappers around workers.
+# covers: launcher/plan
 load ../lib
 
 # The CPUs that rank $2 may use, from $1: what grep Cpus_allowed_list wrote.

@@ -1,4 +1,5 @@
 # plot.bats: ddp-plot draws the runs in --log-dir, or reports why it cannot.
+# covers: trainers/ddp-plot
 
 bats_require_minimum_version 1.5.0
 load ../lib

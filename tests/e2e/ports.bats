@@ -1,5 +1,6 @@
 # Where servers listen: at the addresses that others use, at free ports, and never at
 # all addresses of a host.
+# covers: launcher/membership rendezvous/net base
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,5 +1,6 @@
 # Unmodified PyTorch scripts under ddprun, if PyTorch is installed: DDP_TEST_PYTHON
 # names a python that has it (default: python3, /usr/bin/python3).
+# covers: rendezvous/torch launcher/plan rendezvous/vouching
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,6 +1,7 @@
 # A relay between the nodes and their server passes the proof on, and reads and
 # changes what follows (docs/protocol-records.txt): it can read nothing, and tampering
 # is detected and named. It runs as another user if possible.
+# covers: rendezvous/auth rendezvous/net
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,5 +1,7 @@
 # ddprdzv alone, over real sockets: workers and agents that behave, vanish, fall
 # silent or send nonsense, and the server's own end.
+# covers: rendezvous/round rendezvous/server rendezvous/daemon rendezvous/net
+# covers: rendezvous/admission
 load ../lib
 
 # server [OPTION...]: a ddprdzv of our own; $at is its endpoint.

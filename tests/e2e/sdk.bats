@@ -1,3 +1,4 @@
+# covers: worker-sdk/api worker-sdk/comm worker-sdk/kv rendezvous/client
 bats_require_minimum_version 1.5.0
 load ../lib
 load ranks

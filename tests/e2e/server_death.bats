@@ -1,6 +1,8 @@
 # kill -9 of ddprdzv in each phase of a job. ddprun restarts its own server; the test
 # restarts a server that was started by hand, with and without a journal. The workers
 # are the same processes throughout.
+# covers: rendezvous/journal rendezvous/server launcher/membership
+# covers: rendezvous/client rendezvous/recovery
 load ../lib
 load ../backend
 

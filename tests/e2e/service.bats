@@ -1,5 +1,6 @@
 # ddprdzv as a service: separate jobs, limits for each, idle jobs, systemd's
 # protocols, health and metrics, and a shortage of descriptors.
+# covers: rendezvous/daemon rendezvous/server rendezvous/net rendezvous/admission
 load ../lib
 
 tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)

@@ -2,6 +2,7 @@
 # each other (protocol.txt, SHARE). This works for any number of nodes, whichever
 # relay dies, lies or falls silent. Here on loopback with few ranks, for which
 # DDP_TEST_SHARE enables it.
+# covers: rendezvous/store worker-sdk/kv
 load ../lib
 load ../backend
 

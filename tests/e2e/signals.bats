@@ -1,4 +1,5 @@
 # Signals that stop or kill ddprun.
+# covers: launcher/agent launcher/worker
 load ../lib
 
 # Starts two workers that write their pids; more options in "$@".

@@ -1,6 +1,7 @@
 # srun.bats: the same worker as a task of a Slurm step on one node: directly, over
 # PMI2, over PMIx if Slurm has it, and inside other launchers. cluster/launch.bats has
 # several nodes.
+# covers: worker-sdk/core worker-sdk/kv pmi slurm
 
 bats_require_minimum_version 1.5.0
 load ../lib

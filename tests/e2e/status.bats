@@ -1,4 +1,5 @@
 # ddprun status: what the server knows about a job, as text and JSON.
+# covers: launcher/inspect rendezvous/query
 load ../lib
 
 setup() {

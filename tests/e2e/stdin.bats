@@ -1,4 +1,5 @@
 # Which worker reads ddprun's standard input.
+# covers: launcher/worker
 load ../lib
 
 # What each worker got, with its rank: a line for each that it read.

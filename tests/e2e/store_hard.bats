@@ -1,6 +1,7 @@
 # The store's hard cases, over real sockets and in both of its protocols: requests
 # that arrive in pieces, end anywhere, exceed limits, or are reset while they wait.
 # Afterwards the server still serves, with the memory that it had.
+# covers: rendezvous/store rendezvous/torch rendezvous/server
 load ../lib
 
 setup() {

@@ -1,5 +1,6 @@
 # Another user of the host tries everything that is visible to all (stranger.py).
 # Needs a second user and a separate network, hence root.
+# covers: rendezvous/auth rendezvous/admission launcher/failure worker-sdk/shm worker-sdk/tcp
 load ../lib
 
 # stranger: what user 65534 finds; in $out

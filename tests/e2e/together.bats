@@ -1,3 +1,4 @@
+# covers: worker-sdk/comm worker-sdk/core
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,3 +1,4 @@
+# covers: trainers/toy_mp.c
 bats_require_minimum_version 1.5.0
 load ../lib
 

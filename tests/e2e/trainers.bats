@@ -1,5 +1,6 @@
 # trainers.bats: mnist_mlp and mnist_ae: results, resumed runs, shared data, and clear
 # errors.
+# covers: trainers/train trainers/models trainers/data trainers/report
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,5 +1,6 @@
 # Access to PyTorch's store: its clients cannot authenticate, so the agents vouch for
 # their sockets. bash scripts and w_knock speak its protocol here.
+# covers: launcher/membership rendezvous/vouching rendezvous/torch
 bats_require_minimum_version 1.5.0
 load ../lib
 

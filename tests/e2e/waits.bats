@@ -1,5 +1,6 @@
 # No silent waits: the server tells every agent and worker that waits for more than a
 # second what it waits for, and the error of its timeout names the same.
+# covers: rendezvous/query rendezvous/round launcher/membership
 load ../lib
 
 # server [OPTION...]: a ddprdzv of our own; $at is its endpoint.

@@ -1,6 +1,7 @@
 # Misuse of the port for health and metrics: other protocols, slow and endless
 # requests, unknown methods and paths, and hundreds of scrapes. The server's jobs
 # notice nothing.
+# covers: rendezvous/net rendezvous/daemon
 load ../lib
 
 setup() {

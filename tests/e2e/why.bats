@@ -1,4 +1,5 @@
 # Why a job died: what the kernel, the worker and the other workers have to say.
+# covers: launcher/failure
 load ../lib
 
 # lacks TEXT ERE: no line of TEXT matches.

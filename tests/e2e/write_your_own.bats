@@ -1,3 +1,4 @@
+# covers: docs worker-sdk/api
 load ../lib
 
 # docs/write-your-own.md: its pieces form the program, and that does what the page

@@ -1,3 +1,4 @@
+# covers: rendezvous/auth launcher/membership
 load ../lib
 load netns
 

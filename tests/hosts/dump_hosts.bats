@@ -1,3 +1,4 @@
+# covers: launcher/inspect rendezvous/query
 load ../lib
 load netns
 

@@ -1,3 +1,4 @@
+# covers: launcher/membership rendezvous/round rendezvous/server
 load ../lib
 load netns
 load ../backend

@@ -1,3 +1,4 @@
+# covers: etcd rendezvous/journal launcher/membership rendezvous/election
 load ../lib
 load netns
 load etcd

@@ -1,3 +1,4 @@
+# covers: etcd rendezvous/journal rendezvous/server rendezvous/election
 load ../lib
 load netns
 load etcd

@@ -1,3 +1,4 @@
+# covers: etcd launcher/membership rendezvous/server rendezvous/election
 load ../lib
 load netns
 load etcd

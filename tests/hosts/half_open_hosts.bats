@@ -1,5 +1,6 @@
 # half_open_hosts.bats: the host of a worker or a PyTorch client is cut off without
 # notice while it waits at the server: the server still ends the connection.
+# covers: rendezvous/net rendezvous/torch
 load ../lib
 load netns
 

@@ -1,4 +1,5 @@
 # interfaces.bats: hosts with two interfaces, and which one NCCL and gloo get.
+# covers: launcher/plan
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,5 +1,6 @@
 # listen_hosts.bats: the addresses at which a host with several interfaces listens, and
 # hosts with only IPv6.
+# covers: launcher/membership base
 
 bats_require_minimum_version 1.5.0
 load ../lib

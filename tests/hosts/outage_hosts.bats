@@ -1,5 +1,6 @@
 # outage_hosts.bats: the network between two hosts drops all packets for nine tenths
 # of the heartbeat timeout, and the job notices nothing.
+# covers: launcher/membership rendezvous/client
 load ../lib
 load netns
 

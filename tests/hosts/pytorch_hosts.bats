@@ -1,3 +1,4 @@
+# covers: rendezvous/torch launcher/membership rendezvous/vouching
 load ../lib
 load netns
 

@@ -1,5 +1,6 @@
 # reboot_hosts.bats: a host loses its power and is up again before its lease ends: it
 # resets its peers' connections, and does not know the job.
+# covers: rendezvous/recovery launcher/membership
 load ../lib
 load netns
 

@@ -1,5 +1,6 @@
 # reset_hosts.bats: the connection of one live ddprun to the server is reset, as by a
 # firewall that loses its state: the ddprun reconnects, or is lost for that reason.
+# covers: rendezvous/recovery launcher/membership
 load ../lib
 load netns
 

@@ -1,3 +1,4 @@
+# covers: worker-sdk/tcp worker-sdk/comm worker-sdk/api
 load ../lib
 load netns
 

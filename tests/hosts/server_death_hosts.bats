@@ -1,3 +1,5 @@
+# covers: rendezvous/journal rendezvous/server launcher/membership
+# covers: rendezvous/recovery
 load ../lib
 load netns
 

@@ -1,5 +1,6 @@
 # slurm_hosts.bats: ddprun without options under Slurm: as the task of a step, and in
 # an allocation, where it starts the step itself. cluster/launch.bats has more.
+# covers: slurm launcher/config
 
 bats_require_minimum_version 1.5.0
 load ../cluster/cluster

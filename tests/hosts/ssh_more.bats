@@ -1,3 +1,4 @@
+# covers: launcher/ssh
 load ../lib
 load netns
 load sshd

@@ -1,3 +1,4 @@
+# covers: launcher/ssh launcher/membership
 load ../lib
 load netns
 load sshd

@@ -1,3 +1,4 @@
+# covers: launcher/ssh launcher/agent
 load ../lib
 load netns
 load sshd

@@ -1,3 +1,4 @@
+# covers: launcher/membership launcher/agent rendezvous/round
 load ../lib
 load netns
 

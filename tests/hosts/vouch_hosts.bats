@@ -1,5 +1,6 @@
 # vouch_hosts.bats: access to PyTorch's store from other hosts: workers on the job's
 # nodes are admitted, other users there and other hosts are not.
+# covers: launcher/membership rendezvous/vouching rendezvous/torch
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,3 +1,4 @@
+# covers: rendezvous/query launcher/membership
 load ../lib
 load netns
 
