@@ -108,11 +108,6 @@ const struct ddp__call *ddp__cpu_op_awaited(const struct ddp__cpu_op *op,
 	return op->remote_busy ? op->call : NULL;
 }
 
-int ddp__cpu_op_is_two(const struct ddp__cpu_op *op)
-{
-	return op->segments > 1 && ddp__is_leading(op->c);
-}
-
 /* ---- the local lane */
 
 static int op_local_advance(struct ddp__cpu_op *op, struct err *e)
@@ -308,24 +303,28 @@ int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e)
 	return op_finish(op);
 }
 
-int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
+/* To its end, where that is more than one operation of the local transport. */
+static int op_run_stages(struct ddp__cpu_op *op, struct err *e)
 {
-	int rc = op_start(op, e);
+	int leading = ddp__is_leading(op->c), rc = 0;
 
-	if (rc)
-		return rc;
-	if (!op->stages) {
-		rc = op_local_wait(op, e);
-		return rc ? rc : 1;
-	}
-	if (!ddp__is_leading(op->c)) {
+	while (!rc && op->turn < 2 * op->segments) {
 		rc = op_local_move(op, 1, e);
-		return rc ? rc : op_finish(op);
-	}
-	while (!rc && op->turn < 2) {
-		rc = op_local_move(op, 1, e);
-		if (!rc)
+		if (!rc && leading)
 			rc = op_remote_move(op, 1, e);
 	}
 	return rc ? rc : op_finish(op);
+}
+
+int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
+{
+	int rc;
+
+	if (op->segments > 1 && ddp__is_leading(op->c))
+		return 0;
+	rc = op_start(op, e);
+	if (!rc)
+		rc = op->stages ? op_run_stages(op, e) : op_local_wait(op, e);
+	ddp__cpu_op_release(op);
+	return rc < 0 ? rc : 1;
 }

@@ -43,10 +43,9 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
  * both paths. The operations of a communicator are advanced one after the
  * other, in the same order on all its ranks. */
 int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e);
-/* Advances it to its end, waiting: 1 or an error. Not for an operation that may
- * wait for both transports at once. */
+/* Advances it to its end, waiting, and releases it: 1 or an error. 0: it may
+ * have to wait for both transports at once, and has to be advanced. */
 int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e);
-int ddp__cpu_op_is_two(const struct ddp__cpu_op *op);
 void ddp__cpu_op_release(struct ddp__cpu_op *op);
 
 /* Whether it has moved since this was last asked. */

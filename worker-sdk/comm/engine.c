@@ -220,8 +220,6 @@ int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
 	t.recv = recv;
 	ddp__task_prepare(&t);
 	rc = t.kind->wait(&t, e);
-	if (t.kind->release)
-		t.kind->release(&t);
 	if (rc < 0)
 		ddp__engine_fail_in_wait(c, e);
 	return rc;

@@ -46,12 +46,7 @@ static int collective_advance(struct ddp__task *t, struct err *e)
 
 static int collective_wait(struct ddp__task *t, struct err *e)
 {
-	int rc;
-
-	if (ddp__cpu_op_is_two(&t->op))
-		return 0;
-	rc = ddp__cpu_op_run(&t->op, e);
-	return rc < 0 ? rc : 1;
+	return ddp__cpu_op_run(&t->op, e);
 }
 
 static int collective_has_moved(struct ddp__task *t)

@@ -54,8 +54,8 @@ struct ddp__sleeper {
 struct ddp__task_kind {
 	/* 1: done; 0: not yet; < 0: its error. */
 	int (*advance)(struct ddp__task *t, struct err *e);
-	/* Blocks to its end: 1 or an error. 0: it waits in several places, and
-	 * has to be advanced. */
+	/* Blocks to its end and releases it: 1 or an error. 0: it waits in
+	 * several places, and has to be advanced. */
 	int (*wait)(struct ddp__task *t, struct err *e);
 	/* Since it was last asked: by this rank, or by either side. */
 	int (*has_moved)(struct ddp__task *t);
