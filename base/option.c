@@ -81,6 +81,22 @@ static int option_assign(const struct option_spec *s, void *values,
 	return rc;
 }
 
+/* A default does not count as given. */
+static int option_set_defaults(const struct option_spec *table, void *values,
+			       struct err *e)
+{
+	int rc = 0;
+
+	for (const struct option_spec *s = table; s->name && rc == 0; s++) {
+		struct option_spec row = *s;
+
+		row.given_offset = 0;
+		if (s->def)
+			rc = option_assign(&row, values, s->def, s->name, e);
+	}
+	return rc;
+}
+
 static int option_read_environment(const struct option_spec *table,
 				   void *values, struct err *e)
 {
@@ -244,9 +260,11 @@ static int option_parse_all(const struct option_spec *table, void *values,
 			    int argc, char **argv, int stop_at_first,
 			    int *ended, struct err *e)
 {
-	int i, rc = option_read_environment(table, values, e);
+	int i, rc = option_set_defaults(table, values, e);
 
 	*ended = 0;
+	if (rc == 0)
+		rc = option_read_environment(table, values, e);
 	if (rc < 0)
 		return rc;
 	for (i = 1; i < argc; i++) {
@@ -304,12 +322,24 @@ static void option_print_wrapped(const char *text, int indent, int col)
 	putchar('\n');
 }
 
+const char *option_help(const struct option_spec *s, char out[OPTION_HELP_MAX])
+{
+	const char *mark = s->def ? strstr(s->help, "{}") : NULL;
+
+	if (mark)
+		snprintf(out, OPTION_HELP_MAX, "%.*s%s%s",
+			 (int)(mark - s->help), s->help, s->def, mark + 2);
+	else
+		snprintf(out, OPTION_HELP_MAX, "%s", s->help);
+	return out;
+}
+
 void option_print_help(const struct option_spec *table)
 {
 	enum { HELP_COLUMN = 26 };
 
 	for (const struct option_spec *s = table; s->name; s++) {
-		char head[NAME_MAX_BYTES * 2];
+		char head[NAME_MAX_BYTES * 2], help[OPTION_HELP_MAX];
 		char letter[8] = "    ";
 		int col;
 
@@ -326,6 +356,7 @@ void option_print_help(const struct option_spec *table)
 			col = 0;
 		}
 		printf("%*s", HELP_COLUMN - col, "");
-		option_print_wrapped(s->help, HELP_COLUMN, HELP_COLUMN);
+		option_print_wrapped(option_help(s, help), HELP_COLUMN,
+				     HELP_COLUMN);
 	}
 }

@@ -34,6 +34,9 @@ struct option_spec {
 	const char *help;     /* one sentence */
 	const char *more;     /* for the man page only, or NULL */
 	int yields;	      /* a shared abbreviation means the other option */
+	/* The default as text: option_parse sets it before it reads anything,
+	 * and "{}" in help stands for it. NULL: the caller sets it. */
+	const char *def;
 	/* OPTION_STRING: the value if the option stands last or another option
 	 * follows; NULL: a value is required. */
 	const char *bare;
@@ -42,8 +45,8 @@ struct option_spec {
 /* Whether the option takes an argument. */
 int option_takes_value(const struct option_spec *s);
 
-/* Fills *values (the caller has set the defaults): first from the environment,
- * then from argv, which wins. With stop_at_first, the first word that is not an
+/* Fills *values: first with the rows' defaults, then from the environment, then
+ * from argv, which wins. With stop_at_first, the first word that is not an
  * option and all after it belong to the program ("--" also ends the options).
  * Returns the index of that word (argc if none), OPTION_WANT_HELP or _VERSION,
  * or ERR_USAGE with a text that names the option, the value, and, for an
@@ -60,6 +63,11 @@ MUST_CHECK int option_parse(const struct option_spec *table, void *values,
 MUST_CHECK int option_parse_program(const struct option_spec *table,
 				    void *values, int argc, char **argv,
 				    int *options, struct err *e);
+
+enum { OPTION_HELP_MAX = 1024 };
+
+/* The row's help with its default in it, into out; returns out. */
+const char *option_help(const struct option_spec *s, char out[OPTION_HELP_MAX]);
 
 /* Prints the table, wrapped at 80 columns, to stdout. */
 void option_print_help(const struct option_spec *table);

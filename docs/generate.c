@@ -36,6 +36,8 @@ static void print_name(const char *name)
 
 static void print_man(void)
 {
+	char help[OPTION_HELP_MAX];
+
 	for (const struct option_spec *s = config_options; s->name; s++) {
 		printf(".It ");
 		if (s->letter)
@@ -47,7 +49,7 @@ static void print_man(void)
 			print_name(s->arg);
 		}
 		putchar('\n');
-		print_mdoc(s->help);
+		print_mdoc(option_help(s, help));
 		if (s->more)
 			print_mdoc(s->more);
 	}

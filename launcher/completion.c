@@ -138,6 +138,8 @@ static void completion_print_zsh_text(const char *text)
 
 static void completion_print_zsh_options(const struct option_spec *table)
 {
+	char help[OPTION_HELP_MAX];
+
 	for (const struct option_spec *s = table; s->name; s++) {
 		if (s->letter)
 			printf("\t'(-%c --%s)'{-%c%s,--%s%s}'[", s->letter,
@@ -147,7 +149,7 @@ static void completion_print_zsh_options(const struct option_spec *table)
 		else
 			printf("\t'--%s%s[", s->name,
 			       option_takes_value(s) ? "=" : "");
-		completion_print_zsh_text(s->help);
+		completion_print_zsh_text(option_help(s, help));
 		putchar(']');
 		if (option_takes_value(s)) {
 			putchar(':');

@@ -12,17 +12,15 @@
 #include "base/log.h"
 #include "launcher/agent/agent.h"
 #include "launcher/completion.h"
-#include "launcher/config/exit_code.h"
-#include "launcher/config/inferred.h"
-#include "launcher/config/inferred_mpi.h"
-#include "launcher/config/meet.h"
+#include "launcher/failure/exit_code.h"
+#include "launcher/config/launch_defaults.h"
 #include "launcher/config/prepare.h"
-#include "launcher/config/remote_node.h"
-#include "launcher/config/step_command.h"
 #include "launcher/dry_run.h"
+#include "launcher/env/ssh_env.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 #include "launcher/requeue.h"
+#include "launcher/srun_exec.h"
 #include "launcher/ssh/launch.h"
 #include "launcher/ssh/proxy.h"
 #include "launcher/worker/spawn.h"
@@ -74,7 +72,7 @@ static int ddprun_run_agent(const struct config *c,
 	int rc = agent_run(c, parts, NULL, open_files, &ended);
 	const struct requeue_notice notice = {
 		.warned = ended.warned, .cut = ended.level == WIRE_CUT,
-		.restarts = c->slurm.restarts,
+		.restarts = c->env.restarts,
 	};
 
 	/* all checkpoints are complete: requeueing kills what runs */
@@ -95,10 +93,12 @@ static int ddprun_run_here(struct config *config,
 						      : 0;
 	/* a node that cannot run meets the others as well, to tell them */
 	if (config->meets && !config->dry_run &&
-	    unable->exit_code != EXIT_BAD_USAGE && meet(config, &e) < 0)
-		return ddprun_fail(&e, exit_code_of(&e));
-	meet_dismiss();
-	inferred_mpi_say(config);
+	    unable->exit_code != EXIT_BAD_USAGE) {
+		if (launch_defaults_meet(config, &e) < 0)
+			return ddprun_fail(&e, exit_code_of(&e));
+		launch_defaults_log(config);
+	}
+	launch_env_end_exchange();
 	if (unable->exit_code)
 		return ddprun_run_unable(config, unable);
 	return ddprun_run_agent(config, parts, open_files);
@@ -111,12 +111,15 @@ static int ddprun_run(struct config *config)
 	uint64_t open_files = 0;
 	int rc;
 
-	inferred_say(config);
-	inferred_restore(config);
+	if (!config->meets) /* else where is not known yet */
+		launch_defaults_log(config);
+	launch_env_restore(&config->env);
 	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
 	rc = ddprun_run_here(config, &parts, &unable, open_files);
 	prepare_release(&parts);
-	inferred_linger(config, rc == EXIT_LOST);
+	if (config->nports &&
+	    (rc == EXIT_LOST || config->min_nodes < config->max_nodes))
+		launch_env_linger(&config->env);
 	return rc;
 }
 
@@ -125,34 +128,31 @@ static int ddprun_run_step(const struct config *c, char **args)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	struct step_command command;
+	struct srun_exec command;
 	struct buf line;
 	struct err e = ERR_INIT;
-	char restart[ALLOCATION_RESTART_MAX];
 
 	if (n <= 0)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
 	if (!c->dry_run && requeue_prepare(c, &e) < 0)
 		return ddprun_fail(&e, EXIT_BAD_USAGE);
-	if (step_command_init(&command, c, self, args, &e) < 0)
+	if (srun_exec_init(&command, c, self, args, &e) < 0)
 		return ddprun_fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
-	step_command_put(&line, &command);
+	srun_exec_put(&line, &command);
 	if (c->dry_run) {
 		printf("%.*s\n", (int)line.len, line.data);
 	} else {
-		log_info("in Slurm's job %llu%s, of %u node%s: %.*s",
-			 (unsigned long long)c->slurm.job,
-			 allocation_restart(&c->slurm, restart), c->slurm.nodes,
-			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
-			 line.data);
-		step_command_clean(c);
-		if (step_command_add_secret(c, &e) == 0)
-			step_command_exec(&command, &e);
+		log_info("%s, of %u node%s: %.*s", c->env.started,
+			 c->env.nodes, c->env.nodes == 1 ? "" : "s",
+			 (int)line.len, line.data);
+		srun_exec_clean(c);
+		if (srun_exec_add_secret(c, &e) == 0)
+			srun_exec_run(&command, &e);
 	}
 	buf_release(&line);
-	step_command_release(&command);
+	srun_exec_release(&command);
 	return c->dry_run ? 0 : ddprun_fail(&e, EXIT_NOT_FOUND);
 }
 
@@ -168,7 +168,7 @@ static int ddprun_run_command(int argc, char **argv)
 		return status_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return proxy_main(argc, argv);
-	remote_node_init();
+	ssh_env_init();
 	rc = config_parse(&config, argc, argv, &e);
 	switch (rc) {
 	case OPTION_WANT_HELP:
@@ -186,8 +186,9 @@ static int ddprun_run_command(int argc, char **argv)
 		rc = launch_run(&config, argv);
 		break;
 	default:
-		if (rc == ERR_USAGE && inferred_is_said(&config)) {
-			inferred_end_echoes(&config);
+		if (rc == ERR_USAGE && config.env.is_silent) {
+			launch_env_block_echoes(&config.env, &config.ending,
+						&config.warning);
 			poll(NULL, 0, LINGER_MS);
 			return EXIT_BAD_USAGE;
 		}
@@ -203,7 +204,7 @@ int main(int argc, char **argv)
 {
 	int code, rc;
 
-	inferred_catch_early();
+	launch_env_catch_early();
 	spawn_take_over_signals();
 	sweep_note_strangers();
 	ddprun_open_missing_files();

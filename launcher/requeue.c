@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "launcher/config/scontrol.h"
+#include "launcher/env/scontrol.h"
 
 enum {
 	PAGE_MAX = 64 << 10,
@@ -283,7 +283,7 @@ void requeue_run(const struct config *c, const struct requeue_notice *n)
 	struct err e = ERR_INIT;
 	char id[ID_MAX];
 
-	if (!c->requeue || c->slurm.node_rank != 0)
+	if (!c->requeue || c->env.node_rank != 0)
 		return;
 	requeue_id(requeue_getenv, id);
 	if (requeue_show(id, &j, &e)) {

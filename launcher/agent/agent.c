@@ -12,8 +12,7 @@
 #include "base/random.h"
 #include "base/signal_name.h"
 #include "launcher/agent/agent_internal.h"
-#include "launcher/config/exit_code.h"
-#include "launcher/config/inferred.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/worker/reap.h"
 #include "launcher/worker/spawn.h"
 
@@ -226,7 +225,7 @@ static void on_end(struct member *m, const struct wire_end *end)
 	/* no page for users who stopped the job themselves */
 	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS &&
 	    !(a->ended_as_asked && (a->stop_signals ||
-			   a->config->slurm.place == ALLOCATION_STEP)))
+			   a->config->env.shares_console)))
 		failure_record_end(&a->failure, end, a->attempt, a->world_size);
 	agent_decide_exit(a, end->exit_code, text);
 	agent_handle(a, EV_END, text);
@@ -451,7 +450,7 @@ static int agent_start_guard(struct agent *a, struct err *e)
 static int agent_run_loop(struct agent *a, struct err *e)
 {
 	/* before there are signal handlers: Ctrl-C must end a slow look-up */
-	int rc = member_init(&a->member, &a->loop, a->config, agent_id(a),
+	int rc = member_init(&a->member, &a->loop, &a->rdzv, agent_id(a),
 			     &member_events, e);
 
 	if (rc < 0)
@@ -466,12 +465,12 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	agent_start_time_limit(a);
 	rc = exit_reports_init(&a->exit_reports, &a->loop, a->config->nproc, e);
 	input_init(&a->input, &a->loop, a->config->stdin_rank);
-	a->input.is_copy = inferred_copies_input(a->config);
+	a->input.is_copy = a->config->env.copies_stdin;
 	if (rc == 0)
 		rc = signals_start(&a->signals, &a->loop, &a->config->ending,
 				   &a->config->forwarded, &a->config->warning,
 				   &signals_events, a, e);
-	inferred_drop_early();
+	launch_env_drop_early();
 	if (rc == 0)
 		rc = group_init(&a->group, &a->loop, &a->output, &a->input,
 				&a->guard, a->config->nproc, e);
@@ -491,7 +490,8 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	} else {
 		member_close(&a->member);
 	}
-	inferred_end_echoes(a->config);
+	launch_env_block_echoes(&a->config->env, &a->config->ending,
+				&a->config->warning);
 	signals_close(&a->signals);
 	worker_shutdown_close(&a->shutdown);
 	exit_reports_close(&a->exit_reports);
@@ -532,17 +532,19 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	      const struct agent_unable *unable, uint64_t open_files,
 	      struct agent_ended *ended)
 {
+	const struct failure_options failure = config_failure_options(config);
 	/* static: it is large, and a user's stack may be small (ulimit -s) */
 	static struct agent a;
 	struct err e = ERR_INIT;
 	int rc;
 
 	a.config = config;
+	a.rdzv = config_rdzv_options(config);
 	a.parts = parts;
 	a.unable = unable;
 	a.open_files = open_files;
 	a.exit_code = a.group.dev_null = -1;
-	failure_init(&a.failure, config, &a.logdir, &a.group);
+	failure_init(&a.failure, &failure, &a.logdir, &a.group);
 	a.exit_reports = (struct exit_reports){
 		.config = config, .stop = &a.stop, .failure = &a.failure,
 		.member = &a.member};

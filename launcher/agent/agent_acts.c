@@ -58,10 +58,10 @@ static void agent_kill_workers(struct agent *a)
  */
 static void agent_log_stop(const struct agent *a, uint32_t n)
 {
-	const struct allocation *slurm = &a->config->slurm;
+	const struct launch_env *env = &a->config->env;
 
-	if (slurm->place == ALLOCATION_STEP)
-		n = slurm->node_rank == 0 ? a->world_size : 0;
+	if (env->shares_console)
+		n = env->node_rank == 0 ? a->world_size : 0;
 	if (n && !a->stop.signal)
 		log_info("%s: workers that poll ddp_should_stop() are notified",
 			 a->shutdown.cause);

@@ -30,6 +30,7 @@ struct restart_time {
 
 struct agent {
 	const struct config *config;
+	struct rdzv_options rdzv;
 	const struct plan_parts *parts; /* NULL: see unable */
 	const struct agent_unable *unable;
 	uint64_t open_files;

@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "base/signal_name.h"
 #include "launcher/agent/agent_internal.h"
-#include "launcher/config/inferred.h"
-#include "launcher/config/remote_node.h"
+#include "launcher/env/launch_env.h"
 
 enum { RETRY_MS = 1000 }; /* until a round runs that can be stopped */
 
@@ -30,19 +29,18 @@ static void agent_accept_stop(struct agent *a, const struct stop_request *n,
  * knows whether the other nodes, or a spare, can go on. */
 static int agent_stops_job(const struct config *c)
 {
-	int alone = remote_node_is() && !remote_node_is_told();
-
-	if (remote_node_is_cut_off())
+	if (launch_env_is_gone(&c->env))
 		return 0;
-	return inferred_hears_all(c) &&
-	       !(alone && c->min_nodes < c->max_nodes);
+	return c->env.signals_reach_all &&
+	       (launch_env_passed_signal(&c->env) ||
+		c->min_nodes == c->max_nodes);
 }
 
 /* A request that reached this node: reports it to the server, and obeys. */
 static void agent_request_stop(struct agent *a, const struct stop_request *n,
 			       const char *text)
 {
-	int cut_off = remote_node_is_cut_off();
+	int cut_off = launch_env_is_gone(&a->config->env);
 	const struct wire_stop stop = {
 		.level = n->level, .cause = cut_off ? WIRE_BY_SSH : n->cause,
 		.whole = (uint8_t)agent_stops_job(a->config),
@@ -70,7 +68,7 @@ void agent_on_stop(struct member *m, const struct wire_stop *stop)
 static void on_time_limit(uv_timer_t *t)
 {
 	struct agent *a = t->data;
-	uint64_t now = (uint64_t)time(NULL), end = a->config->slurm.end_time;
+	uint64_t now = (uint64_t)time(NULL), end = a->config->env.end_time;
 	const struct stop_request n = stop_request_of_limit(a->config, now);
 	char text[128];
 
@@ -78,8 +76,8 @@ static void on_time_limit(uv_timer_t *t)
 		uv_timer_start(t, on_time_limit, RETRY_MS, 0);
 		return;
 	}
-	snprintf(text, sizeof(text), "the time of Slurm's job %llu ends in "
-		 "%llu s", (unsigned long long)a->config->slurm.job,
+	snprintf(text, sizeof(text), "the time of %s ends in %llu s",
+		 a->config->env.job_title,
 		 (unsigned long long)(end > now ? end - now : 0));
 	if (a->state == RUNNING)
 		agent_request_stop(a, &n, text);
@@ -105,12 +103,12 @@ static void agent_leave_by_signal(struct agent *a, int number,
 
 	if (a->exit_code < 0) {
 		log_info("%s: leaving", cause);
-		if (remote_node_is_cut_off())
+		if (launch_env_is_gone(&a->config->env))
 			member_leave(&a->member, 0, ssh_is_gone);
 		else
 			member_leave(&a->member, number, cause);
-		code = inferred_exit_code(a->config, number,
-					  member_has_started(&a->member));
+		code = launch_env_exit_code(&a->config->env, number,
+					    member_has_started(&a->member));
 		agent_decide_exit(a, code, cause);
 		a->shutdown.signal = number;
 	}
@@ -122,7 +120,7 @@ static int agent_has_work(const struct agent *a)
 	return a->state == RUNNING || a->state == NOTIFIED ||
 	       a->state == KILLING ||
 	       (a->state == JOINING && member_is_spare(&a->member) &&
-		inferred_hears_all(a->config));
+		a->config->env.signals_reach_all);
 }
 
 /* srun forwards signals that Slurm has sent to its tasks already. A user who
@@ -132,7 +130,7 @@ static int agent_is_repeated(struct agent *a)
 	uint64_t last = a->stop_signal_ms, now = clock_ms();
 
 	if (a->stop_signals && now - last < STOP_ECHO_MS &&
-	    inferred_says_twice(a->config))
+	    a->config->env.says_twice)
 		return 1;
 	a->stop_signal_ms = now;
 	return 0;
@@ -153,12 +151,14 @@ void agent_on_stop_signal(void *owner, int number)
 	char name[SIGNAL_NAME_MAX], cause[64];
 
 	snprintf(cause, sizeof(cause), "got %s%s", signal_name(number, name),
-		 remote_node_is_cut_off() ? " after its ssh ended" : "");
+		 launch_env_is_gone(&a->config->env) ? " after its ssh ended"
+						     : "");
 	if (agent_is_repeated(a))
 		log_debug("%s: repeated by srun, ignored", cause);
 	else if (a->stop_signals++)
 		agent_handle(a, agent_has_work(a) ? EV_KILL : EV_SIGNAL, cause);
-	else if (a->exit_code > 0 && inferred_is_echo(a->config, number))
+	else if (a->exit_code > 0 &&
+		 launch_env_is_echo(&a->config->env, number))
 		log_debug("%s: this node is stopping already", cause);
 	else if (agent_has_work(a))
 		agent_request_stop_by_signal(a, number, cause);

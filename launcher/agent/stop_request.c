@@ -22,7 +22,7 @@ static struct signal_set stop_request_signals(int number)
  * earlier only if the job is to be requeued before that. */
 static uint32_t stop_request_grace_ms(const struct config *c, uint64_t now)
 {
-	uint64_t end = c->slurm.end_time;
+	uint64_t end = c->env.end_time;
 
 	if (!end || !(c->requeue & CONFIG_ON_TIMEOUT))
 		return SHUTDOWN_NO_LIMIT;
@@ -76,7 +76,7 @@ struct stop_request stop_request_of_wire(const struct wire_stop *m)
 
 uint64_t stop_request_due_ms(const struct config *c, uint64_t now)
 {
-	uint64_t end = c->slurm.end_time;
+	uint64_t end = c->env.end_time;
 	uint64_t before = stop_request_ms(c->stop_before_s);
 	uint64_t left = end > now ? (end - now) * 1000 : 0;
 

@@ -10,11 +10,8 @@
 #include "base/signal_name.h"
 #include "launcher/config/config_rdzv.h"
 #include "launcher/config/host_choice.h"
-#include "launcher/config/inferred.h"
-#include "launcher/config/inferred_mpi.h"
+#include "launcher/config/launch_defaults.h"
 #include "launcher/config/rdzv_conf.h"
-#include "launcher/config/remote_node.h"
-#include "launcher/config/step_command.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/gpu.h"
@@ -22,6 +19,8 @@
 #include "launcher/plan/nccl.h"
 #include "launcher/worker/input.h"
 #include "rendezvous/wire.h"
+
+enum { RECONNECT_S = 30 }; /* --rdzv-conf reconnect_timeout */
 
 /* "N" or "MIN:MAX" */
 static int decide_nnodes(struct config *c, struct err *e)
@@ -77,13 +76,8 @@ static int decide_nproc(struct config *c, struct err *e)
 	const char *why, *text = c->nproc_text;
 	long n = 0;
 
-	if (!c->nproc_given && c->slurm.place == ALLOCATION_STEP)
-		return inferred_nproc(c, e);
-	if (!c->nproc_given && c->mpirun.kind) {
-		text = "auto";
-		c->nproc_why = gpu_workers(c, &why) ? "by its GPUs"
-						    : "by its CPUs";
-	}
+	if (!c->nproc_given && c->env.role == LAUNCH_TASK)
+		return launch_defaults_nproc(c, e);
 	if (strcmp(text, "cpu") == 0) {
 		n = cpu_count();
 	} else if (strcmp(text, "auto") == 0) {
@@ -203,20 +197,6 @@ static int check_python(const struct config *c, struct err *e)
 	return 0;
 }
 
-/* sbatch --signal=USR1@120 is meant for the workers; who lists the signal has
- * said what it means. */
-static void decide_warning(struct config *c)
-{
-	static const int numbers[] = {SIGUSR1, SIGUSR2};
-
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		if (c->slurm.place == ALLOCATION_STEP &&
-		    !signal_set_has(&c->ending, numbers[i]) &&
-		    !signal_set_has(&c->forwarded, numbers[i]))
-			c->warning.bits |= UINT64_C(1) << (numbers[i] - 1);
-	}
-}
-
 static int decide_signals(struct config *c, struct err *e)
 {
 	char name[SIGNAL_NAME_MAX];
@@ -237,7 +217,9 @@ static int decide_signals(struct config *c, struct err *e)
 			       "--signals-to-handle as well; it can end the "
 			       "job or be passed on, not both",
 			       signal_name(rc, name));
-	decide_warning(c);
+	/* a user who lists such a signal has decided what it means */
+	c->warning.bits = c->env.warnings.bits & ~c->ending.bits &
+			  ~c->forwarded.bits;
 	return 0;
 }
 
@@ -265,7 +247,7 @@ static int decide_requeue(struct config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "--requeue-on '%s': give preempt, "
 			       "timeout, or both with a comma between them",
 			       c->requeue_on);
-	if (c->requeue && c->slurm.place == ALLOCATION_NONE)
+	if (c->requeue && !c->env.can_requeue)
 		return err_set(e, ERR_USAGE, "--requeue-on %s: %s; leave it "
 			       "out, or start ddprun in a script of sbatch's",
 			       c->requeue_on, c->standalone ?
@@ -332,7 +314,7 @@ static int decide(struct config *c, struct err *e)
 
 static int is_far(const struct config *c)
 {
-	return c->over_ssh || c->slurm.place == ALLOCATION_NO_STEP;
+	return c->over_ssh || c->env.role == LAUNCH_STEP;
 }
 
 /* What can be decided where no worker will run: the rest is the nodes'. */
@@ -380,18 +362,10 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	int rc;
 
 	*c = (struct config){
-		.nnodes_text = "1", .nproc_text = "1", .job = "none",
-		.backend = "static", .node_rank = -1, .is_host = -1,
-		.grace_s = 30,
-		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
-		.reconnect_s = 30, .etcd = {.ttl_s = ETCD_PLACE_TTL_S},
-		.role = "default", .monitor_interval_s = 0.1,
-		.start_method = "spawn", .event_log_handler = "null",
-		.stdin_to = "0",
-		.signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
-		.forward_signals = "",
-		.ssh_program = "ssh", .ssh_args = "", .ssh_timeout_s = 30,
-		.ssh_width = 32,
+		/* no option's default: they stand in config_options */
+		.node_rank = -1, .is_host = -1,
+		.reconnect_s = RECONNECT_S,
+		.etcd = {.ttl_s = ETCD_OPTIONS_TTL_S},
 	};
 	rc = option_parse_program(config_options, c, argc, argv, &c->noptions,
 				  e);
@@ -400,23 +374,16 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	c->words = argv + rc;
 	if (c->print_completion)
 		return check_completion(c, e);
-	remote_node_auth(&c->handed);
-	rc = step_command_take_secret(&c->handed, e);
+	rc = launch_env_take_auth(&c->handed, e);
 	if (rc == 0)
 		rc = config_rdzv_backend(c, e);
 	if (rc == 0)
 		rc = host_choice_init(c, e);
-	if (rc == 0 && !c->over_ssh && !remote_node_is())
-		rc = inferred_init(c, e);
-	if (rc == 0 && !c->over_ssh && !remote_node_is())
-		rc = inferred_mpi_init(c, e);
 	if (rc == 0)
 		rc = decide_nnodes(c, e);
 	if (rc == 0)
 		rc = c->over_ssh ? host_choice_nodes(c, e)
-				 : inferred_nodes(c, e);
-	if (rc == 0)
-		rc = inferred_mpi_nodes(c, e);
+				 : launch_defaults_nodes(c, e);
 	if (rc == 0)
 		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
 	decide_streams(&c->output);
@@ -455,6 +422,15 @@ void config_print_help(void)
 	       "  ddprun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint "
 	       "h1:29400 ./trainer\n"
 	       "  ddprun -H h1:4,h2:4 ./trainer\n");
+}
+
+struct failure_options config_failure_options(const struct config *c)
+{
+	return (struct failure_options){
+		.env = &c->env, .job = c->job, .max_nodes = c->max_nodes,
+		.nproc = c->nproc, .max_restarts = (uint32_t)c->max_restarts,
+		.has_log_dir = c->output.log_dir != NULL,
+	};
 }
 
 uint32_t config_again_ms(const struct config *c)

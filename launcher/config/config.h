@@ -7,14 +7,12 @@
 
 #include "base/option.h"
 #include "base/sock.h"
-#include "launcher/config/etcd_place.h"
-#include "launcher/config/host_list.h"
+#include "launcher/env/launch_env.h"
+#include "launcher/failure/failure_options.h"
+#include "launcher/membership/rdzv_options.h"
 #include "launcher/output/output_options.h"
 #include "launcher/worker/signal_set.h"
-#include "pmi/mpirun.h"
 #include "rendezvous/auth/auth.h"
-#include "slurm/allocation.h"
-#include "slurm/step.h"
 
 /* --requeue-on */
 enum { CONFIG_ON_PREEMPT = 1, CONFIG_ON_TIMEOUT = 2 };
@@ -72,22 +70,20 @@ struct config {
 	uint32_t min_nodes, max_nodes;
 	uint32_t nproc;
 	struct endpoint endpoint;
-	struct etcd_place etcd; /* then endpoint is its first member */
+	struct etcd_options etcd; /* then endpoint is its first member */
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
-	/* what Slurm says, where it is asked (inferred.h) */
-	struct allocation slurm;
-	struct mpirun mpirun; /* the same of an MPI launcher (inferred_mpi.h) */
-	int meets; /* the endpoint is found out later (meet.h) */
+	struct launch_env env; /* who started us, if that is asked */
+	int meets; /* the endpoint is found out later (launch_defaults.h) */
 	/* how this node proves itself, where who started the job has said it;
 	 * methods 0: it has not */
 	struct auth handed;
 	const char *nproc_why; /* how their word gave nproc; NULL: not */
-	uint16_t ports[STEP_PORTS]; /* the endpoint's: the first free one */
+	uint16_t ports[LAUNCH_PORTS]; /* the endpoint's: the first free one */
 	int nports;                 /* 0: only its own */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	int agent_store; /* the server may be PyTorch's store */
 	struct signal_set ending, forwarded;
-	struct signal_set warning; /* Slurm's --signal: the time ends */
+	struct signal_set warning; /* the time ends (sbatch --signal) */
 	int requeue; /* bits of CONFIG_ON_... */
 	long stdin_rank; /* INPUT_NONE, INPUT_ALL, or one */
 	int no_program;       /* --host-check needs none */
@@ -119,8 +115,12 @@ enum {
  * and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
 
-/* reconnect_s, as the workers are told it. */
+/* reconnect_s, as the workers get it. */
 uint32_t config_again_ms(const struct config *c);
+
+/* What other rooms need of c, which must outlive it. */
+struct rdzv_options config_rdzv_options(const struct config *c);
+struct failure_options config_failure_options(const struct config *c);
 
 /* What config_parse took memory for, when it is over or has failed. */
 void config_release(struct config *c);

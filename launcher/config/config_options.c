@@ -20,15 +20,17 @@
 
 const struct option_spec config_options[] = {
 	{TEXT("nnodes", nnodes_text, "N|MIN:MAX", "PET_NNODES",
-	      "Number of nodes, each of which runs this command (1; under "
+	      "Number of nodes, each of which runs this command ({}; under "
 	      "Slurm those of the step); MIN:MAX lets them come and go. More "
 	      "than that wait as spares."),
+	 .def = "1",
 	 .given_offset = AT(nnodes_given)},
 	{TEXT("nproc-per-node", nproc_text, "N|auto|cpu|gpu",
 	      "PET_NPROC_PER_NODE",
 	      "Workers on this node: a number, cpu, gpu, or auto, which is gpu "
-	      "where there is one, else cpu (1; under Slurm one for each GPU "
+	      "where there is one, else cpu ({}; under Slurm one for each GPU "
 	      "of the step, else for each task or CPU)."),
+	 .def = "1",
 	 .given_offset = AT(nproc_given),
 	 .more = "Nodes may have different numbers: ranks are prefix sums over "
 		 "the nodes. CPUs are those that this process may use; GPUs "
@@ -50,20 +52,24 @@ const struct option_spec config_options[] = {
 	      "with 0 if the job could run."),
 	 .yields = 1},
 	{TEXT("ssh", ssh_program, "PROGRAM", "PET_SSH",
-	      "Reaches the hosts (ssh): called as PROGRAM SSH-ARGS HOST "
+	      "Reaches the hosts ({}): called as PROGRAM SSH-ARGS HOST "
 	      "COMMAND."),
+	 .def = "ssh",
 	 .yields = 1},
 	{TEXT("ssh-args", ssh_args, "ARGS", "PET_SSH_ARGS",
 	      "More arguments for it, split as a shell splits them: '-p 2222 "
 	      "-i KEYFILE'."),
+	 .def = "",
 	 .yields = 1},
 	{SECONDS("ssh-timeout", ssh_timeout_s, 0.1, "PET_SSH_TIMEOUT",
 		 "A host that cannot be reached within that time is an error "
-		 "(30)."),
+		 "({})."),
+	 .def = "30",
 	 .yields = 1},
 	{INT("ssh-width", ssh_width, 1, 65536, "N", "PET_SSH_WIDTH",
 	     "So many ssh at once; further hosts are reached through the first "
-	     "ones, which must be able to (32)."),
+	     "ones, which must be able to ({})."),
+	 .def = "32",
 	 .yields = 1},
 	{INT("node-rank", node_rank, 0, WIRE_NODES_MAX - 1, "N",
 	     "PET_NODE_RANK",
@@ -80,13 +86,15 @@ const struct option_spec config_options[] = {
 	      "--rdzv-backend etcd: its members, port 2379."),
 	 .given_offset = AT(endpoint_given)},
 	{TEXT("rdzv-id", job, "ID", "PET_RDZV_ID",
-	      "The job's name; only nodes with the same one meet (none; under "
+	      "The job's name; only nodes with the same one meet ({}; under "
 	      "Slurm slurm-JOB.STEP)."),
+	 .def = "none",
 	 .given_offset = AT(job_given)},
 	{TEXT("rdzv-backend", backend, "static|c10d|etcd", "PET_RDZV_BACKEND",
 	      "static or c10d, for torchrun's sake: both mean ddprun's own. "
 	      "etcd: the same, with its place and its state in etcd, so that "
 	      "any node may be lost (docs: etcd)."),
+	 .def = "static",
 	 .more = "etcd-v2 is the same word. Needs --rdzv-id, and every node a "
 		 "ddprdzv, of which etcd lets one be the server. Not with -H, "
 		 "--standalone, --journal."},
@@ -104,12 +112,14 @@ const struct option_spec config_options[] = {
 		 "store_type can only be tcp; another key is ignored with a "
 		 "warning."},
 	{SECONDS("rdzv-timeout", rdzv_timeout_s, 0.001, "PET_RDZV_TIMEOUT",
-		 "How long to wait for all nodes (600)."),
+		 "How long to wait for all nodes ({})."),
+	 .def = "600",
 	 .given_offset = AT(rdzv_timeout_given),
 	 .yields = 1},
 	{SECONDS("last-call-timeout", last_call_s, 0, "PET_LAST_CALL_TIMEOUT",
 		 "With --nnodes MIN:MAX: how long to wait for more nodes once "
-		 "MIN are there (30)."),
+		 "MIN are there ({})."),
+	 .def = "30",
 	 .given_offset = AT(last_call_given),
 	 .yields = 1},
 	{TEXT("journal", journal, "FILE|none", "PET_JOURNAL",
@@ -120,7 +130,8 @@ const struct option_spec config_options[] = {
 	{SECONDS("heartbeat-timeout", heartbeat_s, 0.1,
 		 "PET_HEARTBEAT_TIMEOUT",
 		 "A node that is silent for that long is lost; an outage "
-		 "of nine tenths of it is survived (5)."),
+		 "of nine tenths of it is survived ({})."),
+	 .def = "5",
 	 .given_offset = AT(heartbeat_given),
 	 .yields = 1},
 	{TEXT("auth", auth_text, "auto|secret|munge|none", "PET_AUTH",
@@ -174,14 +185,17 @@ const struct option_spec config_options[] = {
 		 "--auth none, where the key would be sent in plain."},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "What this node's workers are: ROLE_NAME, and whom they share "
-	      "ROLE_RANK and ROLE_WORLD_SIZE with (default).")},
+	      "ROLE_RANK and ROLE_WORLD_SIZE with ({})."),
+	 .def = "default"},
 	{INT("max-restarts", max_restarts, 0, 1000000, "N",
 	     "PET_MAX_RESTARTS",
-	     "Start all workers again after a failure, up to N times (0)."),
+	     "Start all workers again after a failure, up to N times ({})."),
+	 .def = "0",
 	 .more = "The count is one for the whole job, whatever node the worker "
 		 "was on; nodes that come and go do not count."},
 	{SECONDS("shutdown-timeout", grace_s, 0, "PET_SHUTDOWN_TIMEOUT",
-		 "From SIGTERM to SIGKILL, for workers that must stop (30)."),
+		 "From SIGTERM to SIGKILL, for workers that must stop ({})."),
+	 .def = "30",
 	 .given_offset = AT(grace_given),
 	 .more = "Default: $TORCH_ELASTIC_SHUTDOWN_TIMEOUT, if it is set."},
 	{SECONDS("stop-before", stop_before_s, 0, "PET_STOP_BEFORE",
@@ -205,11 +219,13 @@ const struct option_spec config_options[] = {
 	{SECONDS("monitor-interval", monitor_interval_s, 0,
 		 "PET_MONITOR_INTERVAL",
 		 "For torchrun's sake: nothing is polled, all is noticed as "
-		 "it happens.")},
+		 "it happens."),
+	 .def = "0.1"},
 	{TEXT("signals-to-handle", signals_to_handle, "NAME,...",
 	      "PET_SIGNALS_TO_HANDLE",
 	      "Signals that end the job: the workers get the same one "
-	      "(SIGTERM,SIGINT,SIGHUP,SIGQUIT)."),
+	      "({})."),
+	 .def = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 	 .more = "All workers of all nodes are told, whichever ddprun is; who "
 		 "asks (ddp_should_stop) needs no signal. A second one kills "
 		 "them. Under Slurm SIGUSR1 and SIGUSR2 say that the time ends "
@@ -218,10 +234,13 @@ const struct option_spec config_options[] = {
 	      "PET_FORWARD_SIGNALS",
 	      "Signals that are passed to the workers and do not end the job, "
 	      "SIGUSR1,SIGUSR2 for instance (none)."),
+	 .def = "",
 	 .yields = 1},
 	{TEXT("stdin", stdin_to, "none|all|RANK", "PET_STDIN",
 	      "Who reads ddprun's standard input: the worker of that rank, all "
-	      "of them, or none (0). If no such rank exists, nobody reads it."),
+	      "of them, or none ({}). If no such rank exists, nobody reads "
+	      "it."),
+	 .def = "0",
 	 .yields = 1},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
@@ -234,7 +253,8 @@ const struct option_spec config_options[] = {
 	{TEXT("start-method", start_method, "spawn|fork|forkserver",
 	      "PET_START_METHOD",
 	      "For torchrun's sake: ddprun starts programs, so it has no "
-	      "effect.")},
+	      "effect."),
+	 .def = "spawn"},
 	{FLAG("virtual-local-rank", virtual_local_rank,
 	      "PET_VIRTUAL_LOCAL_RANK",
 	      "Each worker has LOCAL_RANK=0 and sees one GPU, its own."),
@@ -330,7 +350,8 @@ const struct option_spec config_options[] = {
 	      "load but the default.")},
 	{TEXT("event-log-handler", event_log_handler, "null|console",
 	      "PET_EVENT_LOG_HANDLER",
-	      "For torchrun's sake: ddprun records no such events.")},
+	      "For torchrun's sake: ddprun records no such events."),
+	 .def = "null"},
 	{FLAG("dry-run", dry_run, "PET_DRY_RUN",
 	      "Print what each worker of this node would be started with, and "
 	      "start nothing."),

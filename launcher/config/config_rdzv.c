@@ -7,8 +7,7 @@
 
 #include "base/local_addrs.h"
 #include "base/random.h"
-#include "launcher/config/inferred.h"
-#include "launcher/config/inferred_mpi.h"
+#include "launcher/config/launch_defaults.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, NAME_BYTES_MAX = 256 };
 
@@ -43,7 +42,7 @@ static int check_etcd(const struct config *c, struct err *e)
 
 int config_rdzv_backend(struct config *c, struct err *e)
 {
-	if (etcd_place_is_backend(c->backend)) {
+	if (etcd_options_is_backend(c->backend)) {
 		c->etcd.members = c->endpoint_text;
 		return check_etcd(c, e);
 	}
@@ -59,8 +58,8 @@ int config_rdzv_backend(struct config *c, struct err *e)
 /* Two jobs without a name would be one, on whatever hosts. */
 static int check_etcd_id(const struct config *c, struct err *e)
 {
-	if (c->job_given || c->job == c->slurm.id ||
-	    c->slurm.place == ALLOCATION_NO_STEP)
+	if (c->job_given || c->job == c->env.job ||
+	    c->env.role == LAUNCH_STEP)
 		return 0;
 	return err_set(e, ERR_USAGE, "--rdzv-backend %s needs --rdzv-id ID: "
 		       "all jobs that use this etcd have one of their own",
@@ -95,10 +94,10 @@ static int decide_endpoint(struct config *c, struct err *e)
 		rc = endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
 				    e);
 		if (rc == 0)
-			inferred_port(c);
+			launch_defaults_port(c);
 		return rc;
 	}
-	if (inferred_endpoint(c) || inferred_mpi_endpoint(c))
+	if (launch_defaults_endpoint(c))
 		return 0;
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
@@ -120,8 +119,8 @@ static int decide_endpoint(struct config *c, struct err *e)
 
 static int decide_etcd(struct config *c, struct err *e)
 {
-	struct endpoint members[ETCD_PLACE_MEMBERS_MAX];
-	int rc = etcd_place_members(c->etcd.members, members, e);
+	struct endpoint members[ETCD_OPTIONS_MEMBERS_MAX];
+	int rc = etcd_options_members(c->etcd.members, members, e);
 
 	if (rc < 0)
 		return rc;
@@ -240,11 +239,37 @@ int config_rdzv_check(const struct config *c, struct err *e)
 	int rc = check_endpoint(c, e);
 
 	if (rc == 0 && c->etcd.members)
-		rc = etcd_place_check(&c->etcd, e);
+		rc = etcd_options_check(&c->etcd, e);
 	if (rc == 0 && c->etcd.members)
 		rc = check_etcd_id(c, e);
 	if (rc == 0 && !config_is_name(c->job))
 		rc = err_set(e, ERR_USAGE, "--rdzv-id: the name must have 1 to "
 			     "%d printable bytes", NAME_BYTES_MAX);
 	return rc;
+}
+
+/* ---- for launcher/membership ---- */
+
+struct rdzv_options config_rdzv_options(const struct config *c)
+{
+	struct rdzv_options o = {
+		.env = &c->env, .job = c->job,
+		.min_nodes = c->min_nodes, .max_nodes = c->max_nodes,
+		.nproc = c->nproc, .node_rank = c->node_rank, .role = c->role,
+		.max_restarts = c->max_restarts,
+		.agent_store = c->agent_store, .store_open = c->store_open,
+		.endpoint = c->endpoint, .etcd = c->etcd,
+		.private_endpoint = c->private_endpoint, .nports = c->nports,
+		.is_host = c->is_host, .journal = c->journal,
+		.local_addr = c->local_addr_given ? c->local_addr : NULL,
+		.by_interface = c->interface != NULL,
+		.auth_text = c->auth_text, .token_file = c->token_file,
+		.handed = c->handed, .timeout_s = c->rdzv_timeout_s,
+		.last_call_s = c->last_call_s, .heartbeat_s = c->heartbeat_s,
+		.reconnect_s = c->reconnect_s,
+		.reconnect_ms = config_again_ms(c),
+	};
+
+	memcpy(o.ports, c->ports, sizeof(o.ports));
+	return o;
 }

@@ -7,13 +7,8 @@
 #include <strings.h>
 
 #include "base/log.h"
-#include "launcher/config/remote_node.h"
+#include "launcher/config/launch_defaults.h"
 #include "rendezvous/wire.h"
-
-static const char *get(const char *name)
-{
-	return getenv(name);
-}
 
 static int is_given(const struct config *c)
 {
@@ -30,7 +25,7 @@ static int refuse(const char *option, const char *advice, struct err *e)
 
 static int check(const struct config *c, struct err *e)
 {
-	struct mpirun m;
+	const char *command = launch_env_has_started();
 
 	if (c->hosts_text && c->hostfile)
 		return err_set(e, ERR_USAGE, "-H and --hostfile both say the "
@@ -49,34 +44,14 @@ static int check(const struct config *c, struct err *e)
 	if (c->local_addr_given)
 		return refuse("--local-addr", "each host finds its own; leave "
 			      "it out", e);
-	if (allocation_place(get) == ALLOCATION_STEP)
-		return refuse("srun", "this is a task of a Slurm step, which "
-			      "has started ddprun on its nodes already; leave "
-			      "-H out, or leave srun out", e);
-	if (mpirun_read(&m, get, NULL) == 0 && m.kind && m.size != 1)
-		return refuse(mpirun_name(&m), "it has started ddprun on its "
-			      "nodes already; leave -H out, or start ddprun "
-			      "without it", e);
+	if (command)
+		return refuse(command, "it has started ddprun on its nodes "
+			      "already; leave -H out, or start ddprun without "
+			      "it", e);
 	return 0;
 }
 
-/* ---- where it is not said ---- */
-
-/* Started by another launcher, or by hand with what a node needs to be told. */
-static int is_by_hand(const struct config *c)
-{
-	static const char *const marks[] = {
-		"DDP_AGENT_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-		"PMIX_RANK", "SLURM_JOB_ID",
-	};
-
-	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
-		if (getenv(marks[i]))
-			return 1;
-	}
-	return c->standalone || c->endpoint_given || c->node_rank_given ||
-	       c->master_addr_given;
-}
+/* ---- a list of one host ---- */
 
 /* "n1" for "user@n1.site.org" */
 static int is_this_host(const char *name)
@@ -149,17 +124,20 @@ int host_choice_init(struct config *c, struct err *e)
 {
 	int rc;
 
-	if (remote_node_is())
-		return 0;
 	host_list_init(&c->hosts);
+	if (launch_env_has_decided())
+		return launch_defaults_init(c, e);
 	if (is_given(c)) {
 		rc = check(c, e);
 		if (rc == 0)
 			rc = read_list(c, e);
 		c->over_ssh = rc == 0;
 	} else {
-		rc = is_by_hand(c) ? 0 : host_list_scheduler(&c->hosts, get, e);
-		c->over_ssh = c->from_scheduler = rc == 1;
+		rc = launch_defaults_init(c, e);
+		if (rc == 0 && c->env.role == LAUNCH_HOSTS) {
+			rc = c->env.source->list_hosts(&c->hosts, e);
+			c->over_ssh = c->from_scheduler = rc == 0;
+		}
 	}
 	if (c->over_ssh && fit_slots(c, e) < 0)
 		return ERR_USAGE;

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/plan/nccl.h"
 
 static int find_program(struct program *program, const struct config *c,

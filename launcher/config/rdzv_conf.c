@@ -109,7 +109,7 @@ static int take(struct config *c, const char *key, const char *value,
 			   "it out");
 	}
 	if (c->etcd.members) {
-		rc = etcd_place_take(&c->etcd, key, value, &why);
+		rc = etcd_options_take(&c->etcd, key, value, &why);
 		if (rc)
 			return rc < 0 ? bad(e, key, value, why) : 0;
 	}

@@ -8,17 +8,17 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "launcher/config/remote_node.h"
+#include "launcher/env/launch_env.h"
 #include "launcher/failure/last_words.h"
 
 #define REPORT_NAME "report.json"
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
 
-void failure_init(struct failure *f, const struct config *config,
+void failure_init(struct failure *f, const struct failure_options *options,
 		  const struct logdir *logdir, const struct group *group)
 {
 	memset(f, 0, sizeof(*f));
-	f->config = config;
+	f->options = *options;
 	f->logdir = logdir;
 	f->group = group;
 	postmortem_init(&f->postmortem);
@@ -50,9 +50,9 @@ void failure_publish_job(struct failure *f, const char *agent_id,
 {
 	char at[SOCK_TEXT_MAX];
 	const struct recorder_round round = {
-		.agent_id = agent_id, .job = f->config->job, .host = f->host,
+		.agent_id = agent_id, .job = f->options.job, .host = f->host,
 		.server = sock_addr_text(server, at), .job_key = job_key,
-		.nodes = f->config->max_nodes,
+		.nodes = f->options.max_nodes,
 	};
 
 	if (!f->recorder.head)
@@ -65,10 +65,10 @@ void failure_begin(struct failure *f, const struct wire_start *start,
 {
 	char at[SOCK_TEXT_MAX];
 	const struct recorder_round round = {
-		.agent_id = agent_id, .job = f->config->job, .host = f->host,
+		.agent_id = agent_id, .job = f->options.job, .host = f->host,
 		.server = sock_addr_text(server, at), .job_key = job_key,
 		.round = start->round, .attempt = start->attempt,
-		.base_rank = start->base_rank, .nproc = f->config->nproc,
+		.base_rank = start->base_rank, .nproc = f->options.nproc,
 		.world_size = start->world_size,
 		.node_rank = start->node_rank, .nodes = start->nnodes,
 	};
@@ -222,7 +222,7 @@ void failure_record_end(struct failure *f, const struct wire_end *end,
 	f->attempt = attempt;
 	/* a spare that has seen no round derives the attempt */
 	if (!world_size)
-		f->attempt = (uint32_t)f->config->max_restarts -
+		f->attempt = f->options.max_restarts -
 			     end->restarts_left;
 	f->world_size = world_size;
 	f->ended_ns = clock_ns();
@@ -297,7 +297,7 @@ static uint32_t failure_gather_workers(const struct failure *f,
 
 static void failure_write_json(const struct failure *f, const struct report *r)
 {
-	int kept = f->config->output.log_dir != NULL;
+	int kept = f->options.has_log_dir;
 	const char *dir = kept ? logdir_attempt(f->logdir) : "";
 	struct buf text = BUF_INIT(256 << 20);
 	char path[LOGDIR_PATH_MAX + sizeof(REPORT_NAME)];
@@ -349,9 +349,9 @@ void failure_report_lost(const char *text, int exit_code)
 struct slice failure_report(struct failure *f)
 {
 	struct report r = {
-		.job = f->config->job, .end = &f->end,
+		.job = f->options.job, .end = &f->end,
 		.world_size = f->world_size, .attempt = f->attempt,
-		.max_restarts = (uint32_t)f->config->max_restarts,
+		.max_restarts = f->options.max_restarts,
 		.host = f->host, .now_ms = f->ended_ms,
 		.past = f->past, .npast = f->npast,
 		.past_left_out = f->past_left_out,
@@ -381,7 +381,8 @@ struct slice failure_report(struct failure *f)
 	free(workers);
 	f->has_end = 0;
 	/* over ssh the head shows the page of one host */
-	if (remote_node_tell(failure_text(&f->page), r.first_is_here))
+	if (launch_env_send_page(f->options.env, failure_text(&f->page),
+				 r.first_is_here))
 		buf_reset(&f->page);
 	return failure_text(&f->page);
 }

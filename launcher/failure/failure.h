@@ -4,7 +4,7 @@
 #ifndef LAUNCHER_FAILURE_H
 #define LAUNCHER_FAILURE_H
 
-#include "launcher/config/config.h"
+#include "launcher/failure/failure_options.h"
 #include "launcher/failure/postmortem.h"
 #include "launcher/failure/report.h"
 #include "launcher/output/logdir.h"
@@ -14,7 +14,7 @@
 enum { FAILURE_PAST_MAX = 5, FAILURE_PAGE_MAX = 256 << 10 };
 
 struct failure {
-	const struct config *config;
+	struct failure_options options;
 	const struct logdir *logdir;
 	const struct group *group;
 	char host[SOCK_HOST_MAX];
@@ -39,7 +39,7 @@ struct failure {
 };
 
 /* The arguments must outlive f. */
-void failure_init(struct failure *f, const struct config *config,
+void failure_init(struct failure *f, const struct failure_options *options,
 		  const struct logdir *logdir, const struct group *group);
 void failure_release(struct failure *f);
 

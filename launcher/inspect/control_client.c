@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "rendezvous/client/async_client.h"
 
 enum { REQUEST_ID = 2, /* HELLO's is 1 */ RETRY_MS = 20 };

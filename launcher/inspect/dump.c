@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sock.h"
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/control_client.h"
 #include "launcher/inspect/stragglers.h"

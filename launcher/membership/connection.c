@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "launcher/config/step_address.h"
 #include "launcher/membership/connection_internal.h"
 #include "launcher/membership/listen_addrs.h"
 
@@ -34,7 +33,7 @@ int connection_next_place(struct connection *c)
 	if (++c->next_addr < c->naddrs)
 		return 0;
 	c->next_addr = 0;
-	if (++c->next_port < c->config->nports)
+	if (++c->next_port < c->options->nports)
 		return 0;
 	c->next_port = 0;
 	return 1;
@@ -66,7 +65,7 @@ static void on_closed(struct async_client *l)
 	if (c->refusals == 1)
 		connection_attempt(c);
 	else if (connection_knows_place(c) || connection_is_early(c) ||
-		 connection_next_place(c) || !c->config->nports)
+		 connection_next_place(c) || !c->options->nports)
 		connection_attempt_later(c);
 	else
 		connection_attempt(c);
@@ -96,7 +95,7 @@ static void on_link_frame(struct async_client *l, const struct wire_frame *f)
 	struct err e = ERR_INIT;
 
 	/* another job's server, at one of our ports */
-	if (c->config->nports && f->type == WIRE_HELLO &&
+	if (c->options->nports && f->type == WIRE_HELLO &&
 	    f->kind == WIRE_ERROR_REPLY && wire_get_error(f, &m, NULL) == 0 &&
 	    m.code == ERR_REFUSED) {
 		err_set(&e, m.code, "%.*s", SLICE_FMT(m.text));
@@ -174,7 +173,7 @@ static void on_silence(uv_timer_t *t)
 		uv_timer_start(t, on_silence, GREETING_MS - CONNECT_MS, 0);
 		return;
 	}
-	if (!c->config->nports && c->search == SEARCH_FIRST && !is_candidate &&
+	if (!c->options->nports && c->search == SEARCH_FIRST && !is_candidate &&
 	    async_client_is_connected(&c->link))
 		connection_fail_mute(c, "has been silent for 5 s");
 	else
@@ -185,7 +184,7 @@ static void connection_call(struct connection *c)
 {
 	const struct wire_hello hello = {
 		.role = WIRE_AGENT,
-		.job = SLICE_STR(c->config->job),
+		.job = SLICE_STR(c->options->job),
 		.host = SLICE_STR(c->host),
 		.session = c->session,
 	};
@@ -216,8 +215,8 @@ static void connection_attempt(struct connection *c)
 	int is_known = connection_knows_place(c);
 	int rc = is_known ? 0 : connection_host(c, &e);
 
-	if (rc == -EADDRNOTAVAIL && !c->config->etcd.members &&
-	    !c->config->endpoint.port) {
+	if (rc == -EADDRNOTAVAIL && !c->options->etcd.members &&
+	    !c->options->endpoint.port) {
 		err_set(&e, ERR_USAGE,
 			"the rendezvous %s has port 0, which is any free port "
 			"of that host: start ddprun there first, and here with "
@@ -228,9 +227,9 @@ static void connection_attempt(struct connection *c)
 	}
 	if (!is_known && c->role != ROLE_HOST && rc == -EADDRNOTAVAIL) {
 		c->addr = c->addrs[c->next_addr];
-		if (c->config->nports)
+		if (c->options->nports)
 			sock_addr_set_port(&c->addr,
-					   c->config->ports[c->next_port]);
+					   c->options->ports[c->next_port]);
 	} else if (!is_known && c->role != ROLE_HOST && rc < 0) {
 		connection_fail(c, &e);
 		return;
@@ -243,18 +242,19 @@ static void connection_attempt(struct connection *c)
 /* The endpoint's addresses; blocks on DNS. */
 static int connection_resolve(struct connection *c, struct err *e)
 {
-	const struct config *config = c->config;
+	const struct rdzv_options *o = c->options;
 	struct endpoint here = {"127.0.0.1", 0};
 	int rc, is_guess = 0;
 
-	if (config->etcd.members)
-		return listen_addrs_choose_candidate(config, &c->addr, e);
-	rc = sock_resolve(config->private_endpoint ? &here : &config->endpoint,
+	if (o->etcd.members)
+		return listen_addrs_choose_candidate(o, &c->addr, e);
+	rc = sock_resolve(o->private_endpoint ? &here : &o->endpoint,
 			  c->addrs, CONNECTION_ADDRS_MAX, e);
-	if (rc >= 0 || !config->nports)
+	if (rc >= 0 || !o->nports)
 		return rc;
-	rc = step_address_find(config, c->host, c->addrs, CONNECTION_ADDRS_MAX,
-			       &is_guess, e);
+	rc = launch_env_resolve(o->env, &o->endpoint,
+				o->is_host == 1, c->addrs,
+				CONNECTION_ADDRS_MAX, &is_guess, e);
 	c->is_nameless = rc > 0;
 	if (is_guess) {
 		c->unresolved = *e;
@@ -266,19 +266,19 @@ static int connection_resolve(struct connection *c, struct err *e)
 /* A job that no other node joins has a secret of its own. */
 static int connection_choose_auth(struct connection *c, struct err *e)
 {
-	const struct config *config = c->config;
+	const struct rdzv_options *o = c->options;
 	int rc;
 
-	if (config->handed.methods) {
-		c->auth = config->handed;
+	if (o->handed.methods) {
+		c->auth = o->handed;
 		return 0;
 	}
-	if (config->private_endpoint &&
-	    auth_is_free(config->auth_text, config->token_file))
+	if (o->private_endpoint &&
+	    auth_is_free(o->auth_text, o->token_file))
 		return auth_random(&c->auth, "this ddprun", e);
-	rc = auth_choose(&c->auth, config->auth_text, config->token_file, e);
-	if (rc < 0 && config->max_nodes == 1 && !config->etcd.members)
-		rc = auth_alone(&c->auth, config->auth_text, config->token_file,
+	rc = auth_choose(&c->auth, o->auth_text, o->token_file, e);
+	if (rc < 0 && o->max_nodes == 1 && !o->etcd.members)
+		rc = auth_alone(&c->auth, o->auth_text, o->token_file,
 				e);
 	if (rc == 0 && c->auth.without_munge)
 		log_info("joining nodes authenticate with %s", c->auth.from);
@@ -286,23 +286,23 @@ static int connection_choose_auth(struct connection *c, struct err *e)
 }
 
 int connection_init(struct connection *c, uv_loop_t *loop,
-		    const struct config *config, const char *host,
+		    const struct rdzv_options *options, const char *host,
 		    const struct connection_events *events, struct err *e)
 {
 	*c = (struct connection){
 		.events = events,
 		.loop = loop,
-		.config = config,
+		.options = options,
 		.host = host,
 		.supervisor = SERVER_SUPERVISOR_INIT,
 		.backoff_ms = BACKOFF_MIN_MS,
 		.unresolved = ERR_INIT,
 		.candidate_error = ERR_INIT,
 	};
-	if (config->etcd.members)
-		etcd_place_text(&config->etcd, c->where);
+	if (options->etcd.members)
+		etcd_options_text(&options->etcd, c->where);
 	else
-		endpoint_text(&config->endpoint, c->where);
+		endpoint_text(&options->endpoint, c->where);
 	if (connection_choose_auth(c, e) < 0 ||
 	    random_bytes(&c->session, sizeof(c->session), e) < 0)
 		return e->code;

@@ -13,7 +13,7 @@
 #define LAUNCHER_CONNECTION_H
 
 #include "base/loop.h"
-#include "launcher/config/config.h"
+#include "launcher/membership/rdzv_options.h"
 #include "launcher/membership/server_supervisor.h"
 #include "rendezvous/client/async_client.h"
 
@@ -64,7 +64,7 @@ struct connection {
 	void *owner;
 	const struct connection_events *events;
 	uv_loop_t *loop;
-	const struct config *config;
+	const struct rdzv_options *options;
 	const char *host; /* this host's name */
 	enum connection_phase phase;
 	enum connection_search search;
@@ -110,7 +110,7 @@ struct connection {
  * we belong to the job; nothing is started. An error names the host. host must
  * outlive c. */
 int connection_init(struct connection *c, uv_loop_t *loop,
-		    const struct config *config, const char *host,
+		    const struct rdzv_options *options, const char *host,
 		    const struct connection_events *events, struct err *e);
 
 /* Starts hosting or connecting. */

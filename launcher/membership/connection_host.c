@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "launcher/config/step_address.h"
 #include "launcher/membership/connection_internal.h"
 #include "launcher/membership/listen_addrs.h"
 
@@ -18,14 +17,14 @@ enum { UNHEARD_MS = 1000 }; /* another ddprun, between bind and listen */
 /* The kernel has chosen the port: nobody else can know it. */
 static void connection_set_chosen_port(struct connection *c)
 {
-	struct endpoint at = c->config->endpoint;
+	struct endpoint at = c->options->endpoint;
 
 	at.port = sock_addr_port(&c->addr);
-	if (c->config->private_endpoint)
+	if (c->options->private_endpoint)
 		sock_addr_text(&c->addr, c->where);
 	else
 		endpoint_text(&at, c->where);
-	if (c->config->max_nodes > 1 && !c->config->private_endpoint)
+	if (c->options->max_nodes > 1 && !c->options->private_endpoint)
 		log_info("the nodes meet at %s; start the others with "
 			 "--rdzv-endpoint %s",
 			 c->where, c->where);
@@ -34,14 +33,13 @@ static void connection_set_chosen_port(struct connection *c)
 static int connection_start_server(struct connection *c, const int *fds, int n,
 				   struct err *e)
 {
-	const struct config *config = c->config;
+	const struct rdzv_options *o = c->options;
 	const struct server_supervisor_options options = {
 		.fds = fds,
 		.n = n,
-		.job = config->nports || config->etcd.members ? config->job
-							      : NULL,
-		.journal = config->reconnect_s > 0 ? config->journal : "none",
-		.etcd = config->etcd.members ? &config->etcd : NULL,
+		.job = o->nports || o->etcd.members ? o->job : NULL,
+		.journal = o->reconnect_s > 0 ? o->journal : "none",
+		.etcd = o->etcd.members ? &o->etcd : NULL,
 	};
 	int rc = server_supervisor_start(&c->supervisor, &options, &c->auth, e);
 	char at[SOCK_TEXT_MAX];
@@ -49,9 +47,9 @@ static int connection_start_server(struct connection *c, const int *fds, int n,
 	if (rc == 0 && c->supervisor.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: anyone who can reach %s can join job "
 			 "'%s', read what it stores there and end it",
-			 config->etcd.members ? sock_addr_text(&c->addr, at)
-					      : c->where,
-			 config->job);
+			 o->etcd.members ? sock_addr_text(&c->addr, at)
+					 : c->where,
+			 o->job);
 	return rc;
 }
 
@@ -62,16 +60,16 @@ static int connection_host_at(struct connection *c,
 	struct sock_addr at[SOCK_LISTEN_MAX];
 	int fds[SOCK_LISTEN_MAX], n, rc;
 
-	if (c->config->is_host == 0 || !sock_addr_is_local(where))
+	if (c->options->is_host == 0 || !sock_addr_is_local(where))
 		return -EADDRNOTAVAIL;
-	n = listen_addrs_choose(c->config, where, at);
+	n = listen_addrs_choose(c->options, where, at);
 	c->addr = at[0];
 	rc = sock_listen_all(at, n, fds, e);
 	c->port_taken = rc == -EADDRINUSE;
 	if (rc < 0)
 		return c->port_taken ? 0 : rc;
 	c->addr = at[0];
-	if (!c->config->endpoint.port || c->config->private_endpoint)
+	if (!c->options->endpoint.port || c->options->private_endpoint)
 		connection_set_chosen_port(c);
 	rc = connection_start_server(c, fds, n, e);
 	if (rc < 0)
@@ -85,24 +83,25 @@ static int connection_host_at_ports(struct connection *c,
 				    const struct sock_addr *where,
 				    struct err *e)
 {
-	const struct config *config = c->config;
+	const struct rdzv_options *options = c->options;
 	struct sock_addr a = *where;
 	int rc = 0;
 
-	for (int i = 0; i < config->nports && rc == 0; i++) {
-		sock_addr_set_port(&a, config->ports[i]);
+	for (int i = 0; i < options->nports && rc == 0; i++) {
+		sock_addr_set_port(&a, options->ports[i]);
 		rc = connection_host_at(c, &a, e);
 		if (rc == 0)
 			log_info("port %u of %s is in use by another process; "
 				 "the job's server tries the next one",
-				 config->ports[i], c->host);
+				 options->ports[i], c->host);
 	}
 	if (rc == 0)
 		return err_set(e, -EADDRINUSE,
 			       "all %d ports that this Slurm step tries are in "
 			       "use on %s; choose a free one with "
 			       "--rdzv-endpoint %s:PORT",
-			       config->nports, c->host, config->endpoint.host);
+			       options->nports, c->host,
+				       options->endpoint.host);
 	return rc;
 }
 
@@ -122,20 +121,20 @@ int connection_host(struct connection *c, struct err *e)
 {
 	int rc = -EADDRNOTAVAIL;
 
-	if (c->config->etcd.members)
+	if (c->options->etcd.members)
 		return connection_host_candidate(c, e);
 	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL; i++)
-		rc = c->config->nports
+		rc = c->options->nports
 			     ? connection_host_at_ports(c, &c->addrs[i], e)
 			     : connection_host_at(c, &c->addrs[i], e);
-	if (rc == -EADDRNOTAVAIL && c->config->is_host == 1)
+	if (rc == -EADDRNOTAVAIL && c->options->is_host == 1)
 		return err_set(e, ERR_USAGE,
 			       "%s: the endpoint '%s' has no address of this "
 			       "host; give one that does%s",
-			       c->config->nports ? "Slurm's first node"
+			       c->options->nports ? "Slurm's first node"
 						 : "--rdzv-conf is_host=1",
 			       c->where,
-			       c->config->nports ? ", with --rdzv-endpoint"
+			       c->options->nports ? ", with --rdzv-endpoint"
 						 : "");
 	return rc;
 }
@@ -148,7 +147,8 @@ int connection_host_is_unheard(struct connection *c, const struct err *why,
 	uint64_t now = clock_ms();
 	char at[SOCK_TEXT_MAX];
 
-	if (!c->port_taken || c->config->nports || why->code != -ECONNREFUSED) {
+	if (!c->port_taken || c->options->nports ||
+	    why->code != -ECONNREFUSED) {
 		c->unheard_since_ms = 0;
 		return 0;
 	}
@@ -170,7 +170,7 @@ int connection_host_is_unheard(struct connection *c, const struct err *why,
 void connection_host_check_stopped(struct connection *c)
 {
 	pid_t pid = c->supervisor.server.pid;
-	uint64_t ttl_ms = (uint64_t)c->config->etcd.ttl_s * 1000;
+	uint64_t ttl_ms = (uint64_t)c->options->etcd.ttl_s * 1000;
 
 	if (c->role != ROLE_CANDIDATE || c->link.moved ||
 	    !server_process_is_stopped(&c->supervisor.server))
@@ -217,20 +217,20 @@ int connection_reaped(struct connection *c, pid_t pid, int status)
 
 void connection_own_addr(struct connection *c, char *text)
 {
-	const struct config *config = c->config;
+	const struct rdzv_options *options = c->options;
 	struct sock_addr local;
 	int is_host = c->role == ROLE_HOST;
 
-	if (config->local_addr_given)
-		snprintf(text, SOCK_TEXT_MAX, "%s", config->local_addr);
+	if (options->local_addr)
+		snprintf(text, SOCK_TEXT_MAX, "%s", options->local_addr);
 	else if (c->role == ROLE_CANDIDATE)
 		sock_addr_scoped(&c->addr, text);
-	else if (is_host && listen_addrs_is_loopback(config->endpoint.host))
+	else if (is_host && listen_addrs_is_loopback(options->endpoint.host))
 		sock_addr_scoped(&c->addr, text);
 	else if (is_host && c->is_nameless)
-		step_address_own(config, text);
+		launch_env_own_addr(options->env, &options->endpoint, text);
 	else if (is_host)
-		snprintf(text, SOCK_TEXT_MAX, "%s", config->endpoint.host);
+		snprintf(text, SOCK_TEXT_MAX, "%s", options->endpoint.host);
 	else if (async_client_local_addr(&c->link, &local) == 0)
 		sock_addr_scoped(&local, text);
 	else

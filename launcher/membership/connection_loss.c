@@ -122,7 +122,7 @@ static void connection_on_refusal(struct connection *c, const struct err *why)
 static int connection_may_be_elsewhere(const struct connection *c,
 				       const struct err *why)
 {
-	if (!c->config->nports || c->role == ROLE_HOST ||
+	if (!c->options->nports || c->role == ROLE_HOST ||
 	    c->search != SEARCH_FIRST)
 		return 0;
 	if (connection_is_refusal(why->code))

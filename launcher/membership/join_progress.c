@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "launcher/config/inferred.h"
+#include "launcher/env/launch_env.h"
 #include "launcher/membership/listen_addrs.h"
 
 enum { LINE_MAX_BYTES = 4096 };
@@ -15,7 +15,7 @@ enum { LINE_MAX_BYTES = 4096 };
 static void join_progress_command(const struct join_progress *p, char *how,
 				  size_t size)
 {
-	const struct config *c = p->config;
+	const struct rdzv_options *c = p->options;
 
 	if (c->etcd.members)
 		snprintf(how, size, "the same command there");
@@ -34,7 +34,7 @@ static void join_progress_command(const struct join_progress *p, char *how,
 static void join_progress_log_outside(const struct join_progress *p,
 				      unsigned long long s)
 {
-	const struct config *c = p->config;
+	const struct rdzv_options *c = p->options;
 
 	if (c->etcd.members)
 		log_info("waiting %llu s for a server of job '%s' at %s%s%s", s,
@@ -57,7 +57,7 @@ static void join_progress_log_outside(const struct join_progress *p,
 static const char *join_progress_nodes(const struct join_progress *p,
 				       char *text, size_t size)
 {
-	const struct config *c = p->config;
+	const struct rdzv_options *c = p->options;
 
 	if (c->min_nodes == c->max_nodes)
 		snprintf(text, size, "%u nodes", c->max_nodes);
@@ -69,7 +69,7 @@ static const char *join_progress_nodes(const struct join_progress *p,
 
 void join_progress_log_spare(const struct join_progress *p)
 {
-	const struct config *c = p->config;
+	const struct rdzv_options *c = p->options;
 
 	log_info("this node waits as a spare: job '%s' at %s has its %u node%s "
 		 "and takes this one when it loses one; if this is another job,"
@@ -80,7 +80,7 @@ void join_progress_log_spare(const struct join_progress *p)
 
 static void join_progress_log_last_call(const struct join_progress *p)
 {
-	const struct config *c = p->config;
+	const struct rdzv_options *c = p->options;
 	uint64_t now = clock_ms();
 	uint64_t left = p->starts_ms > now ? p->starts_ms - now : 0;
 	char nodes[64];
@@ -105,21 +105,25 @@ static void join_progress_put_awaited(const struct join_progress *p,
 	if (!colon)
 		return;
 	buf_put(names, ": ", 2);
-	inferred_name_nodes(p->config, colon + 2, names);
+	if (p->options->nports) /* all nodes are the launcher's */
+		launch_env_name_nodes(p->options->env, colon + 2, names);
+	else
+		buf_put(names, colon + 2, strlen(colon + 2));
 }
 
 /* What brings the missing nodes. */
 static void join_progress_remedy(const struct join_progress *p, char *text,
 				 size_t size)
 {
-	const struct config *c = p->config;
+	const struct rdzv_options *c = p->options;
 	char how[SOCK_TEXT_MAX + 128];
 
 	text[0] = '\0';
 	join_progress_command(p, how, sizeof(how));
 	if (c->nports && strstr(p->awaited, ": "))
-		snprintf(text, size, "; srun %s ddprun there as well",
-			 p->has_started ? "started" : "starts");
+		snprintf(text, size, "; %s %s ddprun there as well",
+			 c->env->command, p->has_started ? "started" :
+				 "starts");
 	else if (!p->has_started)
 		snprintf(text, size, "; start the other%s with %s",
 			 c->max_nodes - p->joined > 1 ? "s" : "", how);
@@ -135,7 +139,8 @@ void join_progress_log_awaited(struct join_progress *p, struct slice text,
 	join_progress_put_awaited(p, &head, &names);
 	join_progress_remedy(p, remedy, sizeof(remedy));
 	log_info("waiting %llu s at %s for %.*s (job '%s')%.*s%s", s,
-		 p->connection->where, (int)head.len, head.data, p->config->job,
+		 p->connection->where, (int)head.len, head.data,
+			 p->options->job,
 		 (int)names.len, names.len ? names.data : "", remedy);
 	buf_release(&head);
 	buf_release(&names);
@@ -155,7 +160,7 @@ void join_progress_log(const struct join_progress *p, int is_spare)
 
 void join_progress_timeout_error(const struct join_progress *p, struct err *e)
 {
-	const struct config *c = p->config;
+	const struct rdzv_options *c = p->options;
 	const struct connection *at = p->connection;
 	char nodes[64];
 
@@ -163,7 +168,7 @@ void join_progress_timeout_error(const struct join_progress *p, struct err *e)
 		err_set(e, ERR_TIMEOUT,
 			"gave up after %g s: only %u of %s joined at %s "
 			"(job '%s')%s%s; start them all within --rdzv-timeout",
-			c->rdzv_timeout_s, p->joined,
+			c->timeout_s, p->joined,
 			join_progress_nodes(p, nodes, sizeof(nodes)), at->where,
 			c->job, p->awaited[0] ? "; waited for " : "",
 			p->awaited);
@@ -172,14 +177,14 @@ void join_progress_timeout_error(const struct join_progress *p, struct err *e)
 			"gave up after %g s: no node became the server of job "
 			"'%s' at %s%s%s; look at etcd, or raise "
 			"--rdzv-timeout",
-			c->rdzv_timeout_s, c->job, at->where,
+			c->timeout_s, c->job, at->where,
 			at->last.code ? ": " : "", at->last.text);
 	else
 		err_set(e, ERR_TIMEOUT,
 			"gave up after %g s: no rendezvous at %s%s%s; start "
 			"ddprdzv or node 0's ddprun there, or raise "
 			"--rdzv-timeout",
-			c->rdzv_timeout_s, at->where, at->last.code ? ": " : "",
+			c->timeout_s, at->where, at->last.code ? ": " : "",
 			at->last.text);
 }
 
@@ -198,7 +203,7 @@ void join_progress_set_state(struct join_progress *p,
 	p->joined = state->joined;
 	p->starts_ms =
 		state->last_call_ms ? clock_ms() + state->last_call_ms : 0;
-	log_debug("%u of %u nodes are there", p->joined, p->config->max_nodes);
+	log_debug("%u of %u nodes are there", p->joined, p->options->max_nodes);
 }
 
 int join_progress_is_due(const struct join_progress *p)

@@ -10,7 +10,7 @@
 enum { JOIN_PROGRESS_AWAITED_MAX = 640, JOIN_PROGRESS_FIRST_MS = 1000 };
 
 struct join_progress {
-	const struct config *config;
+	const struct rdzv_options *options;
 	const struct connection *connection;
 	int has_started; /* a round has been: the others know the way */
 	uint64_t began_ms;

@@ -22,7 +22,7 @@ int listen_addrs_is_loopback(const char *host)
 
 /* Debian gives a host's own name the address 127.0.1.1, which no other host can
  * reach. */
-static int listen_addrs_is_own_name(const struct config *c,
+static int listen_addrs_is_own_name(const struct rdzv_options *c,
 				    const struct sock_addr *a)
 {
 	return c->max_nodes > 1 && sock_addr_is_loopback(a) &&
@@ -30,7 +30,7 @@ static int listen_addrs_is_own_name(const struct config *c,
 }
 
 /* Slurm names another node: our address on the interface that leads to it. */
-static int listen_addrs_towards_step(const struct config *c,
+static int listen_addrs_towards_step(const struct rdzv_options *c,
 				     const struct sock_addr *where,
 				     struct sock_addr *own)
 {
@@ -38,9 +38,9 @@ static int listen_addrs_towards_step(const struct config *c,
 	struct sock_addr peer;
 	struct err e;
 
-	if (!c->slurm.second[0] || !c->nports)
+	if (!c->env->second_host[0] || !c->nports)
 		return 0;
-	snprintf(other.host, sizeof(other.host), "%s", c->slurm.second);
+	snprintf(other.host, sizeof(other.host), "%s", c->env->second_host);
 	return sock_resolve(&other, &peer, 1, &e) >= 1 &&
 	       sock_addr_towards(&peer, own) == 0 &&
 	       !sock_addr_is_loopback(own) &&
@@ -48,12 +48,12 @@ static int listen_addrs_towards_step(const struct config *c,
 }
 
 /* The address that the user chose, if it is this host's. */
-static int listen_addrs_find_chosen(const struct config *c,
+static int listen_addrs_find_chosen(const struct rdzv_options *c,
 				    struct sock_addr *own)
 {
 	struct endpoint at = {.port = 0};
 
-	if (!c->local_addr_given)
+	if (!c->local_addr)
 		return 0;
 	snprintf(at.host, sizeof(at.host), "%s", c->local_addr);
 	return sock_resolve(&at, own, 1, NULL) >= 1 &&
@@ -80,7 +80,8 @@ static void listen_addrs_log(const struct sock_addr *out, int n)
 			  sock_addr_text(&out[i], text));
 }
 
-int listen_addrs_choose(const struct config *c, const struct sock_addr *where,
+int listen_addrs_choose(const struct rdzv_options *c,
+			const struct sock_addr *where,
 			struct sock_addr *out)
 {
 	struct sock_addr own;
@@ -112,7 +113,8 @@ int listen_addrs_choose(const struct config *c, const struct sock_addr *where,
 /* ---- a candidate's ---- */
 
 /* The first that other nodes can reach, if there are others. */
-static int listen_addrs_pick(const struct config *c, const struct sock_addr *at,
+static int listen_addrs_pick(const struct rdzv_options *c,
+			     const struct sock_addr *at,
 			     int n, struct sock_addr *out)
 {
 	for (int i = 0; i < n; i++) {
@@ -126,7 +128,7 @@ static int listen_addrs_pick(const struct config *c, const struct sock_addr *at,
 
 /* A name may mean loopback here, as this host's own does on Debian: then
  * another of its addresses is better. */
-static int listen_addrs_resolve_chosen(const struct config *c,
+static int listen_addrs_resolve_chosen(const struct rdzv_options *c,
 				       struct sock_addr *out, struct err *e)
 {
 	struct endpoint at = {.port = 0};
@@ -141,7 +143,7 @@ static int listen_addrs_resolve_chosen(const struct config *c,
 		return err_set(e, ERR_USAGE,
 			       "%s %s is not an address of this host: its "
 			       "ddprdzv could not listen there",
-			       c->interface ? "--interface" : "--local-addr",
+			       c->by_interface ? "--interface" : "--local-addr",
 			       c->local_addr);
 	if (!listen_addrs_pick(c, own, n, out))
 		*out = own[0];
@@ -149,12 +151,12 @@ static int listen_addrs_resolve_chosen(const struct config *c,
 }
 
 /* Towards the first member on another host. */
-static int listen_addrs_towards_etcd(const struct config *c,
+static int listen_addrs_towards_etcd(const struct rdzv_options *c,
 				     struct sock_addr *out, struct err *e)
 {
-	struct endpoint member[ETCD_PLACE_MEMBERS_MAX];
+	struct endpoint member[ETCD_OPTIONS_MEMBERS_MAX];
 	struct sock_addr peer, own;
-	int n = etcd_place_members(c->etcd.members, member, e);
+	int n = etcd_options_members(c->etcd.members, member, e);
 	int rc = 0, some = 0;
 
 	for (int i = 0; i < n; i++) {
@@ -175,15 +177,16 @@ static int listen_addrs_towards_etcd(const struct config *c,
 				c->etcd.members);
 }
 
-int listen_addrs_choose_candidate(const struct config *c, struct sock_addr *out,
+int listen_addrs_choose_candidate(const struct rdzv_options *c,
+				  struct sock_addr *out,
 				  struct err *e)
 {
 	struct sock_addr own[SOCK_LISTEN_MAX];
-	int rc = c->local_addr_given ? listen_addrs_resolve_chosen(c, out, e)
+	int rc = c->local_addr ? listen_addrs_resolve_chosen(c, out, e)
 				     : listen_addrs_towards_etcd(c, out, e);
 
 	/* the members are on this host, which says nothing about the network */
-	if (rc == 0 && !c->local_addr_given)
+	if (rc == 0 && !c->local_addr)
 		listen_addrs_pick(c, own,
 				  local_addrs_external(own, SOCK_LISTEN_MAX),
 				  out);

@@ -66,7 +66,7 @@ static void member_check_deadline(struct member *m)
 		uv_timer_stop(&m->deadline);
 	else
 		uv_timer_start(&m->deadline, on_deadline,
-			       (uint64_t)(m->config->rdzv_timeout_s * 1000) + 1,
+			       (uint64_t)(m->options->timeout_s * 1000) + 1,
 			       0);
 }
 
@@ -82,7 +82,7 @@ void member_join(struct member *m)
 
 uint64_t member_ping_ms(const struct member *m)
 {
-	return (uint64_t)(m->config->heartbeat_s * 1000) / WIRE_PINGS;
+	return (uint64_t)(m->options->heartbeat_s * 1000) / WIRE_PINGS;
 }
 
 /* By now the server counts this node as lost as well, and the others may go on
@@ -98,7 +98,7 @@ static void member_lose_silent_server(struct member *m)
 		m->connection.role == ROLE_CANDIDATE
 			? connection_server_text(&m->connection, at)
 			: m->connection.where,
-		m->config->heartbeat_s);
+		m->options->heartbeat_s);
 	m->reconnect.is_silent = 1;
 	if (!connection_lose_silent(&m->connection, &e))
 		member_fail(m, &e);
@@ -326,7 +326,7 @@ static int on_away(struct connection *c, const struct err *why, int hopeless)
 
 	uv_timer_stop(&m->ping);
 	reconnect_on_heard(&m->reconnect);
-	if (!config_again_ms(m->config) || m->membership.state == MEMBER_CLOSED)
+	if (!m->options->reconnect_ms || m->membership.state == MEMBER_CLOSED)
 		return 0;
 	member_handle(m, MEMBER_ON_AWAY, &lost);
 	if (hopeless && m->membership.state == MEMBER_RECONNECTING) {
@@ -371,23 +371,24 @@ static const struct reconnect_events reconnect_events = {
 
 /* ---- from start to end ---- */
 
-int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
+int member_init(struct member *m, uv_loop_t *loop,
+		const struct rdzv_options *options,
 		const char *node_id, const struct member_events *events,
 		struct err *e)
 {
 	int rc;
 
 	*m = (struct member){.events = events,
-			     .config = config,
+			     .options = options,
 			     .node_id = node_id,
 			     .reserved_fd = -1};
 	sock_host_name(m->host);
-	rc = connection_init(&m->connection, loop, config, m->host,
+	rc = connection_init(&m->connection, loop, options, m->host,
 			     &connection_events, e);
 	if (rc < 0)
 		return rc;
 	m->connection.owner = m;
-	m->progress = (struct join_progress){.config = config,
+	m->progress = (struct join_progress){.options = options,
 					     .connection = &m->connection};
 	node_dumps_init(&m->pages, loop, member_send_page, m);
 	outbox_init(&m->outbox);

@@ -38,7 +38,7 @@ struct member_events {
 struct member {
 	void *owner;
 	const struct member_events *events;
-	const struct config *config;
+	const struct rdzv_options *options;
 	const char *node_id;
 	char host[SOCK_HOST_MAX];
 	struct membership membership;
@@ -61,7 +61,8 @@ struct member {
 
 /* Resolves the endpoint, which may block on DNS; nothing is started. An error
  * names the host. */
-int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
+int member_init(struct member *m, uv_loop_t *loop,
+		const struct rdzv_options *options,
 		const char *node_id, const struct member_events *events,
 		struct err *e);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/membership/member_internal.h"
 
 /* ---- what a server that was lost knows of us ---- */
@@ -152,7 +152,7 @@ static void member_on_waiting(struct member *m, const struct wire_waiting *x)
 		member_name_client(m, x, client, sizeof(client));
 	if (m->has_started && !membership_waits(&m->membership))
 		log_info("waiting %llu s for %.*s%s (job '%s')", s,
-			 SLICE_FMT(x->text), client, m->config->job);
+			 SLICE_FMT(x->text), client, m->options->job);
 	if (m->membership.state != MEMBER_WAITING || m->progress.starts_ms)
 		return;
 	join_progress_log_awaited(&m->progress, x->text, s);

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/config/remote_node.h"
 #include "launcher/membership/member_internal.h"
 
 enum { MUCH_BYTES = 64 << 10 };
@@ -48,15 +47,15 @@ static uint32_t member_wire_ms(double seconds)
 }
 
 /* Over ssh the hosts beyond MAX wait until one of the others is missing. */
-static int32_t member_wanted_rank(const struct config *c)
+static int32_t member_wanted_rank(const struct rdzv_options *c)
 {
-	return remote_node_number() >= c->max_nodes ? WIRE_RANK_OF_SPARE
+	return c->env->host_index >= c->max_nodes ? WIRE_RANK_OF_SPARE
 						    : (int32_t)c->node_rank;
 }
 
 void member_send_join(struct member *m)
 {
-	const struct config *c = m->config;
+	const struct rdzv_options *c = m->options;
 	struct wire_join join = {
 		.hosts_server = m->connection.role == ROLE_HOST,
 		.node_rank = member_wanted_rank(c),
@@ -99,7 +98,7 @@ void member_send_resume(struct member *m)
 			m->has_started && m->membership.place != MEMBER_RUNNING,
 	};
 
-	if (!m->config->private_endpoint)
+	if (!m->options->private_endpoint)
 		x.addrs = vouch_addrs(&m->vouch);
 	m->resume_id = ++m->id;
 	wire_put_resume(member_out(m), WIRE_RESUME, WIRE_REQUEST, m->resume_id,

@@ -50,7 +50,7 @@ static void reconnect_log_lost(struct reconnect *r)
 			 "reconnect_timeout)",
 			 r->why.text,
 			 r->has_workers ? "the workers go on, l" : "l",
-			 r->config->reconnect_s);
+			 r->options->reconnect_s);
 }
 
 static void on_timer(uv_timer_t *t);
@@ -58,7 +58,7 @@ static void on_timer(uv_timer_t *t);
 /* For the time that is left, or until the loss is worth a line. */
 static void reconnect_start_timer(struct reconnect *r, uint64_t gone_ms)
 {
-	uint64_t ms = config_again_ms(r->config);
+	uint64_t ms = r->options->reconnect_ms;
 
 	ms = ms > gone_ms ? ms - gone_ms : 0;
 	if (!r->is_logged && ms > QUIET_MS)
@@ -80,7 +80,7 @@ static void on_timer(uv_timer_t *t)
 	err_set(&e, ERR_TIMEOUT,
 		"it did not come back within %g s "
 		"(--rdzv-conf reconnect_timeout)%s%.300s",
-		r->config->reconnect_s, last->code ? ": " : "", last->text);
+		r->options->reconnect_s, last->code ? ": " : "", last->text);
 	r->events->on_timeout(r->owner, &e);
 }
 
@@ -139,7 +139,7 @@ void reconnect_check_stall(struct reconnect *r, unsigned unanswered,
 		return;
 	log_debug("%u of %d pings in a row are unanswered", unanswered,
 		  WIRE_PINGS);
-	if (config_again_ms(r->config) && reconnect_is_stalled(r))
+	if (r->options->reconnect_ms && reconnect_is_stalled(r))
 		probe_start(&r->probe, &r->connection->link.addr, ping_ms / 2);
 }
 
@@ -196,7 +196,7 @@ void reconnect_init(struct reconnect *r, uv_loop_t *loop,
 	*r = (struct reconnect){
 		.events = events,
 		.owner = owner,
-		.config = connection->config,
+		.options = connection->options,
 		.connection = connection,
 	};
 	uv_timer_init(loop, &r->timer);

@@ -17,7 +17,7 @@ struct reconnect_events {
 struct reconnect {
 	const struct reconnect_events *events;
 	void *owner;
-	const struct config *config;
+	const struct rdzv_options *options;
 	struct connection *connection;
 	struct err why;
 	uint64_t lost_ms;

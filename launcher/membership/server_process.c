@@ -145,7 +145,7 @@ __attribute__((format(printf, 2, 3))) static void server_process_add_word(
 static void server_process_put_etcd(struct buf *b,
 				    const struct server_process_options *o)
 {
-	const struct etcd_place *etcd = o->etcd;
+	const struct etcd_options *etcd = o->etcd;
 
 	server_process_add_word(b, "--etcd=%s", etcd->members);
 	server_process_add_word(b, "--etcd-lease=%lld", (long long)o->lease);

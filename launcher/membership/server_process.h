@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "launcher/config/etcd_place.h"
+#include "launcher/membership/etcd_options.h"
 #include "rendezvous/auth/auth.h"
 
 struct server_process {
@@ -28,7 +28,7 @@ struct server_process_options {
 	const struct auth *auth; /* how its clients prove themselves */
 	/* Where it is a candidate, of which etcd chooses one; NULL: it is not.
 	 * lease: the same for all servers that replace each other here. */
-	const struct etcd_place *etcd;
+	const struct etcd_options *etcd;
 	int64_t lease;
 };
 

@@ -19,7 +19,7 @@ struct server_supervisor {
 	int fds[SOCK_LISTEN_MAX], n;   /* where it listens */
 	int journal_fd;		       /* -1: none */
 	const char *job, *journal;     /* the caller's */
-	const struct etcd_place *etcd; /* the caller's; NULL: none */
+	const struct etcd_options *etcd; /* the caller's; NULL: none */
 	int64_t lease;		       /* in etcd, of each of them */
 	struct auth auth;	       /* also for the next one */
 	int has_journal;
@@ -39,7 +39,7 @@ struct server_supervisor_options {
 	int n;
 	const char *job;     /* as in server_process_options */
 	const char *journal; /* a file; "none"; NULL: in memory, gone with us */
-	const struct etcd_place *etcd; /* has the state; NULL: no etcd */
+	const struct etcd_options *etcd; /* has the state; NULL: no etcd */
 };
 
 /* client: how we prove ourselves to it, which changes as auth_for_server says;

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/signal_name.h"
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/config/host_choice.h"
 #include "launcher/ssh/relay.h"
 #include "launcher/ssh/remote_host.h"

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "launcher/membership/server_supervisor.h"
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/worker/reap.h"
 #include "launcher/ssh/remote_agent.h"
 #include "launcher/ssh/proxy_job.h"

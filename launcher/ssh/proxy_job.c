@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/config/prepare.h"
-#include "launcher/config/remote_node.h"
+#include "launcher/env/ssh_env.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/gpu.h"
 #include "launcher/ssh/remote_env.h"
@@ -51,12 +51,12 @@ static int proxy_job_set_environment(const struct remote_job *job,
 
 	while (rc == 0 && (text = remote_list_next(&job->environment, &at)))
 		rc = proxy_job_set_variable(text);
-	if (rc == 0 && setenv(REMOTE_NODE, "0 -1", 1) < 0)
+	if (rc == 0 && setenv(SSH_ENV_NODE, "0 -1", 1) < 0)
 		rc = -errno;
 	if (rc < 0)
 		return err_set(e, rc, "cannot set the environment that the job "
 			       "was given: %s", err_name(rc));
-	remote_node_init();
+	ssh_env_init();
 	return 0;
 }
 

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/signal_name.h"
-#include "launcher/config/remote_node.h"
+#include "launcher/env/ssh_env.h"
 #include "launcher/ssh/remote_frame.h"
 #include "launcher/worker/spawn.h"
 
@@ -351,8 +351,8 @@ static int remote_agent_set_node(uint32_t node, int has_secret, struct err *e)
 
 	snprintf(text, sizeof(text), "%u %d %d %d", node, PAGE_FD,
 		 has_secret ? SECRET_FD : -1, SIGNAL_FD);
-	if (setenv(REMOTE_NODE, text, 1) < 0)
-		return err_set(e, -errno, "cannot set " REMOTE_NODE ": %s",
+	if (setenv(SSH_ENV_NODE, text, 1) < 0)
+		return err_set(e, -errno, "cannot set " SSH_ENV_NODE ": %s",
 			       strerror(errno));
 	return 0;
 }

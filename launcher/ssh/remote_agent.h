@@ -54,7 +54,7 @@ struct remote_agent {
 int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 		       const char *path, char **argv, uint32_t node,
 		       const struct auth *auth, struct err *e);
-/* The head is gone: asks it to stop. It notices why (remote_node_is_cut_off),
+/* The head is gone: asks it to stop. It notices why (launch_env_is_gone),
  * and leaves an elastic job alone. */
 void remote_agent_abandon(struct remote_agent *a);
 /* After SIGCHLD: 1 if a signal has stopped it, 0 if it continues, -1 if

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/plan/words.h"
 
 uint64_t remote_host_unix_ms(void)

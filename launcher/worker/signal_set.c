@@ -109,6 +109,11 @@ int signal_set_parse(struct signal_set *set, const char *text,
 	return 0;
 }
 
+struct signal_set signal_set_of(int number)
+{
+	return (struct signal_set){number ? UINT64_C(1) << (number - 1) : 0};
+}
+
 int signal_set_has(const struct signal_set *set, int number)
 {
 	return number >= 1 && number <= SIGNAL_SET_MAX &&

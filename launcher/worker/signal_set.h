@@ -19,6 +19,9 @@ struct signal_set {
 int signal_set_parse(struct signal_set *set, const char *text,
 		     const char *option, struct err *e);
 
+/* The set of this one; of none if number is 0. */
+struct signal_set signal_set_of(int number);
+
 int signal_set_has(const struct signal_set *set, int number);
 
 /* The lowest signal that is in both, 0 if there is none. */

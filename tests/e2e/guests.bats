@@ -246,7 +246,7 @@ is_dumped() {
 is_one_node() { # NAME
 	expect 0 $launcher 1 ddprun sh -c 'echo "$WORLD_SIZE"'
 	has "$out" "^.0. $(nproc)\$"
-	has "$err" "^ddprun: started by $1 on 1 node, which is taken as --nproc-per-node $(nproc) \\(by its [CG]PUs\\)\$"
+	has "$err" "^ddprun: started by $1 on 1 node: using --nproc-per-node $(nproc) \\(by its [CG]PUs\\)\$"
 	expect 0 $launcher 1 ddprun --nproc-per-node 2 sh -c \
 		'env | grep -E "^(PMI_|PMIX_([^M]|M[^C])|OMPI_COMM|OMPI_MCA_(orte|ess|pmix)|MPI_LOCAL|HYDI)"; true'
 	[ -z "$out$err" ]

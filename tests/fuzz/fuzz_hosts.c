@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "launcher/config/host_list.h"
+#include "launcher/env/host_list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -119,8 +119,8 @@ confuse() {
 is_two_level() { # NAME RANK_VARIABLE
 	two_hosts_ok
 	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
-	has "$err" "^ddprun: started by $1 on 2 nodes, which is taken as --nnodes 2 --node-rank [$]$2 --rdzv-endpoint 10.78.0.1:[0-9]+ --rdzv-id mpi-[0-9a-f]+\$"
-	[ "$(grep -c 'is taken as' <<<"$err")" = 1 ]
+	has "$err" "^ddprun: started by $1 on 2 nodes: using --nnodes 2 --node-rank [$]$2 --rdzv-endpoint 10.78.0.1:[0-9]+ --rdzv-id mpi-[0-9a-f]+\$"
+	[ "$(grep -c 'started by' <<<"$err")" = 1 ]
 	has "$out" '^master 10.78.0.1, no rank of another$'
 }
 
@@ -135,7 +135,7 @@ free_port() {
 		finish job
 		has "$out" 'rank 1 of 2, .* node 1 of 2: ok$'
 		has "$out" 'at (h1|10\.78\.0\.1):[1-9][0-9]+$'
-		has "$err" "^ddprun: started by $1 on 2 nodes, .* --rdzv-endpoint (h1|10\.78\.0\.1):[1-9][0-9]+ "
+		has "$err" "^ddprun: started by $1 on 2 nodes: using .* --rdzv-endpoint (h1|10\.78\.0\.1):[1-9][0-9]+ "
 	done
 	start_on h1 job $2 ddprun --nproc-per-node 1 --rdzv-endpoint 10.78.0.2:0 true
 	finish job 2
@@ -188,7 +188,7 @@ two_level='c_guest && c_collectives 3 && {
 		--rdzv-endpoint 10.78.0.1:4711 --rdzv-id mine sh -c 'echo "$TORCHELASTIC_RUN_ID $DDP_RDZV_ENDPOINT"'
 	finish job
 	[ "$(grep -c 'mine 10.78.0.1:4711' <<<"$out")" = 2 ]
-	has "$err" 'taken as --nnodes 2 --node-rank [$]PMI_RANK$'
+	has "$err" '^ddprun: started by [a-z]+ on 2 nodes: using --nnodes 2 --node-rank [$]PMI_RANK$'
 	free_port "mpiexec" "$launcher -n 2 -ppn 1"
 }
 

@@ -22,7 +22,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 [3] 3/4 1/2 h3 h2" ]
 	# said once, as options
 	[ "$(grep -c '^ddprun: ' <<<"$err")" = 1 ]
-	has "$err" "^ddprun: Slurm's step [0-9]+\.0 is taken as --nnodes 2 --node-rank .SLURM_PROCID --nproc-per-node 2 \(by its GPUs\) --rdzv-endpoint h2:[0-9]+ --rdzv-id slurm-[0-9]+\.0\$"
+	has "$err" "^ddprun: started in Slurm's step [0-9]+\.0: using --nnodes 2 --node-rank .SLURM_PROCID --nproc-per-node 2 \(by its GPUs\) --rdzv-endpoint h2:[0-9]+ --rdzv-id slurm-[0-9]+\.0\$"
 }
 
 @test "ddprun in a batch script starts the step, one task per node" {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/config/scontrol.h"
+#include "launcher/env/scontrol.h"
 #include "launcher/requeue.h"
 #include "tests/unit/run_case.h"
 

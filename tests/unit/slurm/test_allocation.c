@@ -409,7 +409,7 @@ START_TEST(given_options_stay)
 	parses("--standalone ./a");
 	ck_assert_uint_eq(config.max_nodes, 1);
 	ck_assert_uint_eq(config.nproc, 1);
-	ck_assert_int_eq(config.slurm.place, ALLOCATION_NONE);
+	ck_assert_int_eq(config.env.role, LAUNCH_BY_HAND);
 }
 END_TEST
 
@@ -501,13 +501,13 @@ START_TEST(how_long_there_is_and_how_often_it_began)
 
 	step();
 	parses("./a");
-	ck_assert_uint_eq(config.slurm.end_time, 0);
-	ck_assert_str_eq(allocation_restart(&config.slurm, text), "");
+	ck_assert_uint_eq(config.env.end_time, 0);
+	ck_assert_str_eq(allocation_restart(&config.env.slurm, text), "");
 	set("SLURM_JOB_END_TIME", "1795308790");
 	set("SLURM_RESTART_COUNT", "2");
 	parses("./a");
-	ck_assert_uint_eq(config.slurm.end_time, 1795308790);
-	ck_assert_str_eq(allocation_restart(&config.slurm, text),
+	ck_assert_uint_eq(config.env.end_time, 1795308790);
+	ck_assert_str_eq(allocation_restart(&config.env.slurm, text),
 			 " (restart 2)");
 	set("SLURM_JOB_END_TIME", "soon");
 	parse_refused("./a", "SLURM_JOB_END_TIME is 'soon', which is no time");

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "launcher/agent/agent_internal.h"
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 #include "tests/unit/run_case.h"
 
 /* A change here changes what ddprun does: change the man page as well. */

@@ -44,21 +44,21 @@ START_TEST(a_warning_grants_the_time_until_slurms_limit_or_the_requeue)
 	ck_assert_int_eq(n.level, WIRE_WARNED);
 	ck_assert_int_eq(n.exit_code, 138);
 	ck_assert_uint_eq(n.grace_ms, SHUTDOWN_NO_LIMIT);
-	c.slurm.end_time = now + 120;
+	c.env.end_time = now + 120;
 	n = stop_request_of_signal(&c, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, SHUTDOWN_NO_LIMIT);
 	c.requeue = CONFIG_ON_TIMEOUT;
 	n = stop_request_of_signal(&c, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, 115000);
 	/* the warning came late */
-	c.slurm.end_time = now + 3;
+	c.env.end_time = now + 3;
 	n = stop_request_of_signal(&c, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, 5000);
-	c.slurm.end_time = now - 3;
+	c.env.end_time = now - 3;
 	n = stop_request_of_signal(&c, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, 5000);
 	/* Slurm gives a job without a limit one year */
-	c.slurm.end_time = now + 365 * 86400;
+	c.env.end_time = now + 365 * 86400;
 	n = stop_request_of_signal(&c, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, SHUTDOWN_NO_LIMIT - 1);
 }
@@ -69,11 +69,11 @@ START_TEST(the_time_limit_is_due_some_seconds_before_it)
 	struct config c = config();
 
 	ck_assert_uint_eq(stop_request_due_ms(&c, now), 0);
-	c.slurm.end_time = now + 100;
+	c.env.end_time = now + 100;
 	ck_assert_uint_eq(stop_request_due_ms(&c, now), 70000);
-	c.slurm.end_time = now + 20;
+	c.env.end_time = now + 20;
 	ck_assert_uint_eq(stop_request_due_ms(&c, now), 1);
-	c.slurm.end_time = now - 20;
+	c.env.end_time = now - 20;
 	ck_assert_uint_eq(stop_request_due_ms(&c, now), 1);
 	c.stop_before_s = 0;
 	ck_assert_uint_eq(stop_request_due_ms(&c, now), 0);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/config/inferred.h"
+#include "launcher/config/config.h"
 #include "slurm/allocation.h"
 
 enum { VARS_MAX = 60 };

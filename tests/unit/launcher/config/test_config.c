@@ -320,7 +320,7 @@ START_TEST(etcd_has_members_and_a_name_for_the_job)
 	ck_assert_int_eq(parse("--rdzv-backend etcd --rdzv-endpoint "
 			       "e1,[fd77::1]:5,10.0.0.1:7 --rdzv-id j "
 			       "--nnodes 2 a"), 0);
-	ck_assert_str_eq(etcd_place_text(&config.etcd, text),
+	ck_assert_str_eq(etcd_options_text(&config.etcd, text),
 			 "etcd (e1:2379, [fd77::1]:5, 10.0.0.1:7)");
 	ck_assert_int_eq(config.etcd.https, 0);
 	ck_assert_int_eq((int)config.etcd.ttl_s, 10);
@@ -553,9 +553,9 @@ START_TEST(by_an_mpi_launcher)
 				"ddprun on its nodes already");
 	/* by hand, and alone */
 	ck_assert_int_eq(parse("--nnodes 2 --rdzv-endpoint n1:5 ./a"), 0);
-	ck_assert_int_eq(config.mpirun.kind, MPIRUN_NONE);
+	ck_assert_int_eq(config.env.mpi.kind, MPIRUN_NONE);
 	ck_assert_int_eq(parse("--standalone ./a"), 0);
-	ck_assert_int_eq(config.mpirun.kind, MPIRUN_NONE);
+	ck_assert_int_eq(config.env.mpi.kind, MPIRUN_NONE);
 	unsetenv("OMPI_COMM_WORLD_RANK");
 	unsetenv("OMPI_COMM_WORLD_SIZE");
 	setenv("PMI_RANK", "0", 1);

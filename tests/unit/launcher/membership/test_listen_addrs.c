@@ -26,20 +26,22 @@ static int find_outside(struct sock_addr *out)
  * node says by which address the others come. */
 START_TEST(in_a_step_it_listens_where_the_second_node_comes_in)
 {
-	static struct config c = {.nports = 1};
+	static struct launch_env env;
+	const struct rdzv_options c = {.nports = 1, .env = &env};
 	struct sock_addr outside, named, out[SOCK_LISTEN_MAX];
 	struct in_addr *at = &((struct sockaddr_in *)&outside.ss)->sin_addr;
 
 	if (!find_outside(&outside)) /* a host without a network */
 		return;
 	ck_assert_ptr_nonnull(
-		inet_ntop(AF_INET, at, c.slurm.second, sizeof c.slurm.second));
+		inet_ntop(AF_INET, at, env.second_host,
+			  sizeof env.second_host));
 	ck_assert(sock_addr_number("127.0.0.1", 29400, &named));
 	ck_assert_int_eq(listen_addrs_choose(&c, &named, out), 1);
 	sock_addr_set_port(&outside, 29400);
 	ck_assert_mem_eq(&out[0].ss, &outside.ss, sizeof(struct sockaddr_in));
 	/* one node needs no other's way */
-	c.slurm.second[0] = '\0';
+	env.second_host[0] = '\0';
 	ck_assert_int_ge(listen_addrs_choose(&c, &named, out), 1);
 	ck_assert_mem_eq(&out[0].ss, &named.ss, sizeof(struct sockaddr_in));
 }

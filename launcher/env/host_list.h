@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "launcher/config/host_name.h"
+#include "launcher/env/host_name.h"
 
 enum {
 	HOST_LIST_MAX = 65536,     /* hosts; as many as a job may have nodes */

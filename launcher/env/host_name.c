@@ -1,5 +1,5 @@
 /* host_name.c: cutting and checking [user@]host[:slots]. */
-#include "launcher/config/host_name.h"
+#include "launcher/env/host_name.h"
 
 #define NAME_CHARS                                                            \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"

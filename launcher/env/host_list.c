@@ -1,6 +1,6 @@
 /* host_list.c: the parser of lists of hosts: -H, hostfiles, and what PBS and
  * LSF hand out. Words are cut the same way in all of them. */
-#include "launcher/config/host_list.h"
+#include "launcher/env/host_list.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "launcher/config/host_list.h"
+#include "launcher/env/host_list.h"
 #include "tests/unit/run_case.h"
 
 static char out[4096];

@@ -1,12 +1,12 @@
-/* etcd_place.c: what the user says of etcd. */
-#include "launcher/config/etcd_place.h"
+/* etcd_options.c: what the user says of etcd. */
+#include "launcher/membership/etcd_options.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/option.h"
 
-int etcd_place_is_backend(const char *name)
+int etcd_options_is_backend(const char *name)
 {
 	return strcmp(name, "etcd") == 0 || strcmp(name, "etcd-v2") == 0;
 }
@@ -36,14 +36,14 @@ static int take_member(const char *text, const char *word, size_t len,
 	if (strpbrk(one, " \t/"))
 		return bad_members(text, "there is a blank or a slash in it",
 				   e);
-	if (endpoint_parse(out, one, ETCD_PLACE_PORT, &why) < 0)
+	if (endpoint_parse(out, one, ETCD_OPTIONS_PORT, &why) < 0)
 		return bad_members(text, why.text, e);
 	if (!out->port)
 		return bad_members(text, "port 0 is nobody's", e);
 	return 0;
 }
 
-int etcd_place_members(const char *text, struct endpoint *out, struct err *e)
+int etcd_options_members(const char *text, struct endpoint *out, struct err *e)
 {
 	const char *word = text;
 	int n = 0, rc;
@@ -51,7 +51,7 @@ int etcd_place_members(const char *text, struct endpoint *out, struct err *e)
 	for (;;) {
 		size_t len = strcspn(word, ",");
 
-		if (n == ETCD_PLACE_MEMBERS_MAX)
+		if (n == ETCD_OPTIONS_MEMBERS_MAX)
 			return bad_members(text, "these are more than 16", e);
 		rc = take_member(text, word, len, &out[n], e);
 		if (rc < 0)
@@ -63,11 +63,11 @@ int etcd_place_members(const char *text, struct endpoint *out, struct err *e)
 	}
 }
 
-char *etcd_place_text(const struct etcd_place *p, char text[SOCK_TEXT_MAX])
+char *etcd_options_text(const struct etcd_options *p, char text[SOCK_TEXT_MAX])
 {
-	struct endpoint at[ETCD_PLACE_MEMBERS_MAX];
+	struct endpoint at[ETCD_OPTIONS_MEMBERS_MAX];
 	char one[SOCK_TEXT_MAX];
-	int n = etcd_place_members(p->members, at, NULL);
+	int n = etcd_options_members(p->members, at, NULL);
 	size_t len = (size_t)snprintf(text, SOCK_TEXT_MAX, "etcd (");
 
 	for (int i = 0; i < n && len < SOCK_TEXT_MAX; i++)
@@ -81,7 +81,7 @@ char *etcd_place_text(const struct etcd_place *p, char text[SOCK_TEXT_MAX])
 
 /* ---- --rdzv-conf ---- */
 
-static int take_protocol(struct etcd_place *p, const char *value,
+static int take_protocol(struct etcd_options *p, const char *value,
 			 const char **why)
 {
 	p->https = strcmp(value, "https") == 0;
@@ -93,14 +93,15 @@ static int take_protocol(struct etcd_place *p, const char *value,
 
 static int take_file(char *file, const char *value, const char **why)
 {
-	if (snprintf(file, ETCD_PLACE_FILE_MAX, "%s", value) <
-	    ETCD_PLACE_FILE_MAX)
+	if (snprintf(file, ETCD_OPTIONS_FILE_MAX, "%s", value) <
+	    ETCD_OPTIONS_FILE_MAX)
 		return 1;
 	*why = "the file's name is too long";
 	return ERR_USAGE;
 }
 
-int etcd_place_take(struct etcd_place *p, const char *key, const char *value,
+int etcd_options_take(struct etcd_options *p, const char *key,
+		      const char *value,
 		    const char **why)
 {
 	if (strcmp(key, "protocol") == 0)
@@ -114,17 +115,17 @@ int etcd_place_take(struct etcd_place *p, const char *key, const char *value,
 		return take_file(p->key, value, why);
 	if (strcmp(key, "ttl") != 0)
 		return 0;
-	if (parse_long(value, 1, ETCD_PLACE_TTL_MAX_S, "", &p->ttl_s,
+	if (parse_long(value, 1, ETCD_OPTIONS_TTL_MAX_S, "", &p->ttl_s,
 		       NULL) == 0)
 		return 1;
 	*why = "give whole seconds, 1 to 3600";
 	return ERR_USAGE;
 }
 
-int etcd_place_check(const struct etcd_place *p, struct err *e)
+int etcd_options_check(const struct etcd_options *p, struct err *e)
 {
-	struct endpoint at[ETCD_PLACE_MEMBERS_MAX];
-	int rc = etcd_place_members(p->members, at, e);
+	struct endpoint at[ETCD_OPTIONS_MEMBERS_MAX];
+	int rc = etcd_options_members(p->members, at, e);
 
 	if (rc < 0)
 		return rc;

@@ -1,5 +1,5 @@
-/* test_step_command.c: what is asked of srun. */
-#include "launcher/config/step_command.h"
+/* test_srun_exec.c: what is asked of srun. */
+#include "launcher/srun_exec.h"
 #include "tests/unit/launcher/config/slurm_vars.h"
 #include "tests/unit/run_case.h"
 
@@ -7,19 +7,19 @@ static const char *command(const char *text)
 {
 	static char out[1024];
 	static char self[] = "/opt/my bin/ddprun";
-	struct step_command s;
+	struct srun_exec s;
 	struct buf b;
 
 	ck_assert_msg(parse(text) == CONFIG_WANT_STEP, "'%s': %s", text,
 		      error.text);
-	ck_assert_int_eq(step_command_init(&s, &config, self, words + 1,
+	ck_assert_int_eq(srun_exec_init(&s, &config, self, words + 1,
 					   &error), 0);
 	buf_init(&b, sizeof(out));
-	step_command_put(&b, &s);
+	srun_exec_put(&b, &s);
 	ck_assert_str_eq(s.argv[0], "srun");
 	snprintf(out, sizeof(out), "%.*s", (int)b.len, b.data);
 	buf_release(&b);
-	step_command_release(&s);
+	srun_exec_release(&s);
 	return out;
 }
 
@@ -122,7 +122,7 @@ START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
 	set("SLURM_NTASKS", "16");
 	set("SLURM_SUBMIT_DIR", "/home");
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	step_command_clean(&config);
+	srun_exec_clean(&config);
 	ck_assert_ptr_null(getenv("SLURM_NTASKS"));
 	ck_assert_ptr_null(getenv("SLURM_CPUS_PER_TASK"));
 	ck_assert_str_eq(getenv("SLURM_SUBMIT_DIR"), "/home");
@@ -133,7 +133,7 @@ START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
 	set(ALLOCATION_TASKS, "4(x4)");
 	set(ALLOCATION_CPUS_PER_TASK, "2");
 	parses("./a");
-	inferred_restore(&config);
+	launch_env_restore(&config.env);
 	ck_assert_str_eq(getenv("SLURM_CPUS_PER_TASK"), "2");
 	ck_assert_ptr_null(getenv(ALLOCATION_TASKS));
 	ck_assert_ptr_null(getenv(ALLOCATION_CPUS_PER_TASK));
@@ -148,8 +148,9 @@ START_TEST(awaited_nodes_have_the_names_that_slurm_gives_them)
 	step();
 	parses("./a");
 	buf_init(&b, 256);
-	inferred_name_nodes(&config, "node 0 (not connected), node 1 (h, not "
-			    "connected), node 1, node 2", &b);
+	launch_env_name_nodes(&config.env, "node 0 (not connected), node 1 (h, "
+					   "not connected), node 1, node 2",
+			      &b);
 	buf_put(&b, "", 1);
 	ck_assert_str_eq(b.data, "node 0 (n10, not connected), node 1 (h, not "
 				 "connected), node 1 (n11), node 2");
@@ -167,7 +168,7 @@ START_TEST(a_step_of_all_groups)
 	parse_refused("--nnodes 4 ./a", "this allocation of Slurm's has 3");
 	set("SLURM_NTASKS_HET_GROUP_1", "2");
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	step_command_clean(&config);
+	srun_exec_clean(&config);
 	ck_assert_ptr_null(getenv("SLURM_NTASKS_HET_GROUP_1"));
 	ck_assert_str_eq(getenv("SLURM_JOB_NUM_NODES_HET_GROUP_1"), "2");
 	ck_assert_str_eq(getenv(ALLOCATION_TASKS), "2,1(x2)");
@@ -177,11 +178,11 @@ END_TEST
 START_TEST(a_word_that_srun_would_take)
 {
 	static char self[] = "/opt/ddprun";
-	struct step_command s;
+	struct srun_exec s;
 
 	batch();
 	ck_assert_int_eq(parse("./a : b"), CONFIG_WANT_STEP);
-	ck_assert_int_eq(step_command_init(&s, &config, self, words + 1,
+	ck_assert_int_eq(srun_exec_init(&s, &config, self, words + 1,
 					   &error), ERR_USAGE);
 	has(error.text, "srun takes the word ':'");
 }
@@ -196,19 +197,19 @@ START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
 	setenv("DDP_MUNGE_SOCKET", "/nowhere", 1);
 	batch();
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
 	first = getenv("DDP_SLURM_SECRET");
 	ck_assert_ptr_nonnull(first);
 	snprintf(hex, sizeof(hex), "%s", first);
 	ck_assert_uint_eq(strlen(hex), PROOF_HEX_SIZE - 1);
-	ck_assert_int_eq(step_command_take_secret(&handed, &error), 0);
+	ck_assert_int_eq(launch_env_take_auth(&handed, &error), 0);
 	ck_assert_uint_eq(handed.methods, WIRE_BY_SECRET);
 	ck_assert_int_eq(handed.handed, 1);
 	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
 	/* wiped where /proc/PID/environ shows it, too */
 	ck_assert_int_eq(*first, '\0');
 	/* another step has another one, and its ddpruns use it */
-	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
 	ck_assert_str_ne(getenv("DDP_SLURM_SECRET"), hex);
 	clean();
 	setenv("DDP_SLURM_SECRET", hex, 1);
@@ -232,19 +233,19 @@ START_TEST(a_word_of_the_users_is_no_place_for_a_secret_of_ours)
 	batch();
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		ck_assert_int_eq(parse(lines[i]), CONFIG_WANT_STEP);
-		ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+		ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
 		ck_assert_msg(!getenv("DDP_SLURM_SECRET"), "%s", lines[i]);
 	}
 	setenv("DDP_TOKEN", "0123456789abcdef", 1);
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
 	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
 }
 END_TEST
 
 int main(void)
 {
-	TCase *c = tcase_create("step_command");
+	TCase *c = tcase_create("srun_exec");
 
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, clean, NULL);

@@ -1,5 +1,5 @@
 /* exit_code.c: from an error's guilty party to an exit code. */
-#include "launcher/config/exit_code.h"
+#include "launcher/failure/exit_code.h"
 
 int exit_code_of(const struct err *e)
 {

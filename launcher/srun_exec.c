@@ -1,5 +1,5 @@
-/* step_command.c: one ddprun a node, with all that the job has of it. */
-#include "launcher/config/step_command.h"
+/* srun_exec.c: one ddprun a node, with all that the allocation has of it. */
+#include "launcher/srun_exec.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -8,15 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launcher/env/slurm_env.h"
 #include "launcher/plan/words.h"
 #include "launcher/worker/input.h"
 #include "launcher/worker/spawn.h"
 #include "slurm/groups.h"
 
-/* For the ddpruns of a step that ddprun starts; no worker sees it. */
-#define SECRET "DDP_SLURM_SECRET"
-
 enum { WORDS_MAX = 16, TEXT_MAX = 1024 };
+
+static const struct allocation *allocation(const struct config *c)
+{
+	return slurm_env_allocation(&c->env);
+}
 
 static int is_elastic(const struct config *c)
 {
@@ -26,7 +29,7 @@ static int is_elastic(const struct config *c)
 /* Those who come and go may be all; others who do not fit wait as spares. */
 static uint32_t nodes(const struct config *c)
 {
-	return is_elastic(c) ? c->slurm.nodes : c->min_nodes;
+	return is_elastic(c) ? allocation(c)->nodes : c->min_nodes;
 }
 
 /* One more word; the text may move, so argv gets its place later. */
@@ -56,8 +59,8 @@ static void put_options(struct buf *b, const struct config *c)
 	uint32_t n = nodes(c);
 
 	add(b, "srun");
-	if (c->slurm.groups) { /* they would be numbers of each group */
-		add(b, "--het-group=0-%u", c->slurm.groups - 1);
+	if (allocation(c)->groups) { /* they would be numbers of each group */
+		add(b, "--het-group=0-%u", allocation(c)->groups - 1);
 	} else {
 		add(b, "--nodes=%u", n);
 		add(b, "--ntasks=%u", n);
@@ -65,12 +68,12 @@ static void put_options(struct buf *b, const struct config *c)
 	add(b, "--ntasks-per-node=1");
 	/* A second ddprun would wait for the first one's end; but one that
 	 * wants some of the nodes is to get those that another has not. */
-	if (n == c->slurm.nodes)
+	if (n == allocation(c)->nodes)
 		add(b, "--overlap");
 	add(b, "--cpu-bind=none");
 	add(b, "--mem=0");
-	if (c->slurm.gpus_each)
-		add(b, "--gpus-per-node=%u", c->slurm.gpus_each);
+	if (allocation(c)->gpus_each)
+		add(b, "--gpus-per-node=%u", allocation(c)->gpus_each);
 	add(b, "--mpi=none");
 	add(b, "--export=ALL");
 	add(b, "--input=%s", input(c));
@@ -81,7 +84,7 @@ static void put_options(struct buf *b, const struct config *c)
 	add(b, "--kill-on-bad-exit=%d", !is_elastic(c));
 }
 
-int step_command_init(struct step_command *s, const struct config *c,
+int srun_exec_init(struct srun_exec *s, const struct config *c,
 		      char *self, char **args, struct err *e)
 {
 	size_t nargs = 0, n = 0;
@@ -97,7 +100,7 @@ int step_command_init(struct step_command *s, const struct config *c,
 	put_options(&s->texts, c);
 	s->argv = calloc(WORDS_MAX + 1 + nargs + 1, sizeof(*s->argv));
 	if (!s->argv || s->texts.failed) {
-		step_command_release(s);
+		srun_exec_release(s);
 		return err_set(e, -ENOMEM, "out of memory");
 	}
 	for (size_t at = 0; at < s->texts.len;) {
@@ -109,14 +112,14 @@ int step_command_init(struct step_command *s, const struct config *c,
 	return 0;
 }
 
-void step_command_release(struct step_command *s)
+void srun_exec_release(struct srun_exec *s)
 {
 	free(s->argv);
 	buf_release(&s->texts);
-	*s = (struct step_command){NULL};
+	*s = (struct srun_exec){NULL};
 }
 
-void step_command_put(struct buf *b, const struct step_command *s)
+void srun_exec_put(struct buf *b, const struct srun_exec *s)
 {
 	for (char **word = s->argv; *word; word++) {
 		if (word != s->argv)
@@ -125,45 +128,12 @@ void step_command_put(struct buf *b, const struct step_command *s)
 	}
 }
 
-int step_command_add_secret(const struct config *c, struct err *e)
+int srun_exec_add_secret(const struct config *c, struct err *e)
 {
-	char hex[PROOF_HEX_SIZE];
-	struct auth a;
-	int rc;
-
 	/* a job that etcd knows may have nodes of other steps */
 	if (c->etcd.members || !auth_wants_secret(c->auth_text, c->token_file))
 		return 0;
-	rc = auth_random(&a, "this ddprun", e);
-	if (rc < 0)
-		return rc;
-	proof_to_hex(hex, &a.secret);
-	if (setenv(SECRET, hex, 1) < 0)
-		rc = err_set(e, -ENOMEM, "out of memory");
-	proof_wipe(hex, sizeof(hex));
-	auth_wipe(&a);
-	return rc;
-}
-
-int step_command_take_secret(struct auth *a, struct err *e)
-{
-	char *hex = getenv(SECRET);
-	struct proof secret;
-	int rc = 0;
-
-	if (!hex)
-		return 0;
-	if (proof_from_hex(&secret, hex) < 0)
-		rc = err_set(e, ERR_USAGE, SECRET " is not %d hex digits: the "
-			     "ddprun that started this step set it, and "
-			     "something changed it since", 2 * PROOF_SIZE);
-	else
-		auth_of_secret(a, &secret, "the ddprun that started this step");
-	/* the text is also what /proc shows of this process */
-	proof_wipe(hex, strlen(hex));
-	proof_wipe(&secret, sizeof(secret));
-	unsetenv(SECRET);
-	return rc;
+	return slurm_env_put_secret(e);
 }
 
 static const char *get(const char *name)
@@ -184,19 +154,19 @@ static void carry_tasks(const struct config *c)
 {
 	struct buf b;
 
-	if (!c->slurm.groups) {
+	if (!allocation(c)->groups) {
 		carry("SLURM_TASKS_PER_NODE", ALLOCATION_TASKS);
 		return;
 	}
 	buf_init(&b, 1 << 20);
-	groups_tasks(get, c->slurm.groups, &b);
+	groups_tasks(get, allocation(c)->groups, &b);
 	buf_put_u8(&b, '\0');
 	if (!b.failed && b.data[0])
 		setenv(ALLOCATION_TASKS, b.data, 1);
 	buf_release(&b);
 }
 
-void step_command_clean(const struct config *c)
+void srun_exec_clean(const struct config *c)
 {
 	static const char *const names[] = {
 		"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE",
@@ -216,12 +186,12 @@ void step_command_clean(const struct config *c)
 	carry("SLURM_CPUS_PER_TASK", ALLOCATION_CPUS_PER_TASK);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		unsetenv(names[i]);
-		for (uint32_t g = 0; g < c->slurm.groups; g++)
+		for (uint32_t g = 0; g < allocation(c)->groups; g++)
 			groups_unset(names[i], g);
 	}
 }
 
-int step_command_exec(const struct step_command *s, struct err *e)
+int srun_exec_run(const struct srun_exec *s, struct err *e)
 {
 	int rc;
 

@@ -1,7 +1,7 @@
-/* meet.c: a child that speaks with the launcher, and what it brings home. The
- * first node offers all of its addresses; the second tries them and says which
- * one is good, since only who connects can know. */
-#include "launcher/config/meet.h"
+/* mpi_bootstrap.c: a child that speaks with the launcher, and what it brings
+ * home. The first node offers all of its addresses; the second tries them and
+ * answers with the one that it can connect to. */
+#include "launcher/env/mpi_bootstrap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -262,7 +262,7 @@ static int begin(struct child *c, const struct mpirun *with, struct answer *a,
 /* From asking who we are to asking where. */
 static struct child asked;
 
-int meet_ask_pmix(struct pmix_self *self, struct err *e)
+int mpi_bootstrap_ask_pmix(struct pmix_self *self, struct err *e)
 {
 	const struct mpirun with = {.kind = MPIRUN_PMIX};
 	struct answer a;
@@ -272,7 +272,7 @@ int meet_ask_pmix(struct pmix_self *self, struct err *e)
 	return rc;
 }
 
-void meet_dismiss(void)
+void mpi_bootstrap_end(void)
 {
 	end(&asked, 0);
 }
@@ -300,12 +300,13 @@ static int listen_at_offered(const struct place *p, int *fds, struct err *e)
 }
 
 /* The user has said at which address, with port 0. */
-static int offer_given(struct place *p, const struct config *c, uint16_t port,
+static int offer_given(struct place *p, const struct mpirun *m,
+		       const struct endpoint *given, uint16_t port,
 		       struct err *e)
 {
 	char at[SOCK_TEXT_MAX], host[SOCK_HOST_MAX];
 	struct sock_addr own[PLACES_MAX];
-	int n = local_addrs_of(&c->endpoint, own, PLACES_MAX, e);
+	int n = local_addrs_of(given, own, PLACES_MAX, e);
 
 	if (n < 0)
 		return n;
@@ -315,16 +316,15 @@ static int offer_given(struct place *p, const struct config *c, uint16_t port,
 			       "0, which is a free one of that host's, but %s "
 			       "starts the first ddprun on %s, which has no "
 			       "such address: give one of its own, or a port",
-			       endpoint_text(&c->endpoint, at),
-			       mpirun_name(&c->mpirun), host);
-	p->at[0] = c->endpoint;
+			       endpoint_text(given, at), mpirun_name(m), host);
+	p->at[0] = *given;
 	p->at[0].port = port;
 	p->n = 1;
 	return 0;
 }
 
-static int offer(struct place *p, const struct config *c, uint16_t port,
-		 struct err *e)
+static int offer(struct place *p, const struct mpirun *m,
+		 const struct launch_offer *o, uint16_t port, struct err *e)
 {
 	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
 	int rc = random_hex(token, TOKEN_BYTES, e);
@@ -335,11 +335,11 @@ static int offer(struct place *p, const struct config *c, uint16_t port,
 	if (rc < 0)
 		return rc;
 	snprintf(p->job, sizeof(p->job), "mpi-%s", token);
-	if (c->endpoint_given || c->master_addr_given)
-		return offer_given(p, c, port, e);
-	p->n = c->local_addr_given ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
-					      c->local_addr) > 0
-				   : local_addrs(addrs, PLACES_MAX);
+	if (o->at)
+		return offer_given(p, m, o->at, port, e);
+	p->n = o->local_addr ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
+					o->local_addr) > 0
+			     : local_addrs(addrs, PLACES_MAX);
 	for (int i = 0; i < p->n; i++) {
 		snprintf(p->at[i].host, SOCK_HOST_MAX, "%.255s", addrs[i]);
 		p->at[i].port = port;
@@ -352,17 +352,17 @@ static int offer(struct place *p, const struct config *c, uint16_t port,
 	return 0;
 }
 
-/* Listens; that it cannot is told to the others, too. The reserved port stays
- * ours as long as this process lives. */
-static int prepare(struct request *r, const struct config *c, int *fds)
+/* Listens; the others learn of an error, too. The reserved port stays ours as
+ * long as this process lives. */
+static int make_offer(struct request *r, const struct mpirun *m,
+		      const struct launch_offer *o, int *fds)
 {
 	struct place p = {.n = 0};
-	int given = c->master_port_given && c->master_port;
-	uint16_t port = given ? (uint16_t)c->master_port : 0;
-	int rc = given ? 0 : sock_reserve_port(&port, &p.why);
+	uint16_t port = o->port;
+	int rc = port ? 0 : sock_reserve_port(&port, &p.why);
 
 	if (rc >= 0)
-		rc = offer(&p, c, port, &p.why);
+		rc = offer(&p, m, o, port, &p.why);
 	if (rc >= 0)
 		rc = listen_at_offered(&p, fds, &p.why);
 	p.why.code = rc < 0 ? rc : 0;
@@ -370,56 +370,19 @@ static int prepare(struct request *r, const struct config *c, int *fds)
 	return rc;
 }
 
-/* Of a user who says nothing of it. */
-static void take_key(struct config *c, const struct place *p)
+int mpi_bootstrap(const struct mpirun *m, const struct launch_offer *o,
+		  struct place *out, struct err *e)
 {
-	struct proof key;
-
-	if (!auth_is_free(c->auth_text, c->token_file))
-		return;
-	memcpy(key.bytes, p->key, sizeof(key.bytes));
-	auth_of_secret(&c->handed, &key, "the first node, through mpirun");
-	proof_wipe(&key, sizeof(key));
-}
-
-static int take(struct config *c, const struct answer *a, struct err *e)
-{
-	struct place p;
-	int rc = place_get(&p, a->place, e);
-
-	if (rc)
-		return rc;
-	if (p.why.code)
-		return err_set(e, p.why.code, "%s", p.why.text);
-	c->endpoint = p.at[0];
-	take_key(c, &p);
-	c->is_host = c->mpirun.rank == 0;
-	if (!c->job_given) {
-		snprintf(c->job_text, sizeof(c->job_text), "%.39s", p.job);
-		c->job = c->job_text;
-	}
-	return 0;
-}
-
-/* 0 would be no deadline, and a day is as good as none. */
-static int timeout_of(const struct config *c)
-{
-	return c->rdzv_timeout_s > 86400 ? 86400000
-					 : (int)(c->rdzv_timeout_s * 1000) + 1;
-}
-
-int meet(struct config *c, struct err *e)
-{
-	struct request r = {.timeout_ms = timeout_of(c), .place = ""};
+	struct request r = {.timeout_ms = o->timeout_ms, .place = ""};
 	struct child child = asked;
 	struct answer a;
 	int listeners[PLACES_MAX], n = 0, rc = 0;
 
 	asked.pid = 0;
-	if (c->mpirun.rank == 0)
-		n = prepare(&r, c, listeners);
+	if (m->rank == 0)
+		n = make_offer(&r, m, o, listeners);
 	if (!child.pid)
-		rc = begin(&child, &c->mpirun, &a, e);
+		rc = begin(&child, m, &a, e);
 	if (rc == 0) {
 		rc = file_write_all(child.to, &r, sizeof(r));
 		rc = rc ? err_set(e, rc, "cannot speak with the MPI launcher: "
@@ -429,5 +392,9 @@ int meet(struct config *c, struct err *e)
 	}
 	while (n-- > 0)
 		close(listeners[n]);
-	return rc ? rc : take(c, &a, e);
+	if (rc == 0)
+		rc = place_get(out, a.place, e);
+	if (rc == 0 && out->why.code)
+		rc = err_set(e, out->why.code, "%s", out->why.text);
+	return rc;
 }

@@ -1,5 +1,5 @@
-/* remote_node.c: from the environment. */
-#include "launcher/config/remote_node.h"
+/* ssh_env.c: a ddprun that another ddprun, the head, started over ssh. */
+#include "launcher/env/ssh_env.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,12 +10,13 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sock.h"
+#include "launcher/env/launch_env_internal.h"
 
 static int is_remote, page_fd = -1, told_fd = -1;
 static unsigned number;
 static struct auth auth;
 
-static void take_secret(int fd)
+static void read_secret(int fd)
 {
 	unsigned char bytes[AUTH_BYTES];
 
@@ -29,11 +30,11 @@ static void take_secret(int fd)
 	close(fd);
 }
 
-void remote_node_init(void)
+void ssh_env_init(void)
 {
 	static char name[SOCK_HOST_MAX + 16];
 	char host[SOCK_HOST_MAX];
-	const char *text = getenv(REMOTE_NODE);
+	const char *text = getenv(SSH_ENV_NODE);
 	int secret_fd = -1;
 
 	if (!text)
@@ -48,24 +49,39 @@ void remote_node_init(void)
 		fcntl(page_fd, F_SETFD, FD_CLOEXEC);
 	if (told_fd >= 0)
 		fcntl(told_fd, F_SETFD, FD_CLOEXEC);
-	take_secret(secret_fd);
-	unsetenv(REMOTE_NODE);
+	read_secret(secret_fd);
+	unsetenv(SSH_ENV_NODE);
 	sock_host_name(host);
 	snprintf(name, sizeof(name), "ddprun on %s", host);
 	log_init(name);
 }
 
-int remote_node_is(void)
+/* The head has decided all, and passes it on as options. */
+static int ssh_read(struct launch_env *env, const struct launch_request *r,
+		    struct err *e)
+{
+	if (!is_remote)
+		return 0;
+	env->role = LAUNCH_BY_HAND;
+	env->command = "ssh";
+	env->host_index = number;
+	env->signals_reach_all = env->echoes_all = 1;
+	return 1;
+}
+
+static int ssh_has_decided(void)
 {
 	return is_remote;
 }
 
-uint32_t remote_node_number(void)
+static int ssh_take_auth(struct auth *a, struct err *e)
 {
-	return number;
+	if (auth.methods)
+		*a = auth;
+	return 0;
 }
 
-int remote_node_is_cut_off(void)
+static int ssh_is_gone(void)
 {
 	struct pollfd page = {page_fd, 0, 0};
 
@@ -73,20 +89,14 @@ int remote_node_is_cut_off(void)
 	       page.revents & POLLERR;
 }
 
-int remote_node_is_told(void)
+static int ssh_passed_signal(void)
 {
 	struct pollfd told = {told_fd, POLLIN, 0};
 
 	return told_fd >= 0 && poll(&told, 1, 0) > 0 && told.revents & POLLIN;
 }
 
-void remote_node_auth(struct auth *a)
-{
-	if (auth.methods)
-		*a = auth;
-}
-
-int remote_node_tell(struct slice page, int first_is_here)
+static int ssh_send_page(struct slice page, int first_is_here)
 {
 	const char mark = first_is_here ? '1' : '0';
 
@@ -95,3 +105,12 @@ int remote_node_tell(struct slice page, int first_is_here)
 	return file_write_all(page_fd, &mark, 1) == 0 &&
 	       file_write_all(page_fd, page.data, page.len) == 0;
 }
+
+const struct launch_source ssh_env = {
+	.read = ssh_read,
+	.has_decided = ssh_has_decided,
+	.take_auth = ssh_take_auth,
+	.is_gone = ssh_is_gone,
+	.passed_signal = ssh_passed_signal,
+	.send_page = ssh_send_page,
+};

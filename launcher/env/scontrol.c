@@ -1,5 +1,5 @@
 /* scontrol.c: running it, and its words about a node. */
-#include "launcher/config/scontrol.h"
+#include "launcher/env/scontrol.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,59 @@
+/* batch_env.c: PBS and LSF as the ones who started us. They list the hosts of
+ * the job and start nothing there: ssh does. */
+#include <stdlib.h>
+
+#include "launcher/env/launch_env_internal.h"
+
+static const char *get(const char *name)
+{
+	return getenv(name);
+}
+
+/* Not where another launcher is in between, nor where each node is started by
+ * hand with what it needs to be told. */
+static int read_list(struct launch_env *env, const struct launch_request *r,
+		     int is_set)
+{
+	if (!is_set || r->standalone || r->place || r->etcd || r->node_rank ||
+	    launch_env_is_marked())
+		return 0;
+	env->role = LAUNCH_HOSTS;
+	return 1;
+}
+
+static int has(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text;
+}
+
+static int pbs_read(struct launch_env *env, const struct launch_request *r,
+		    struct err *e)
+{
+	return read_list(env, r, has("PBS_NODEFILE"));
+}
+
+static int lsf_read(struct launch_env *env, const struct launch_request *r,
+		    struct err *e)
+{
+	return read_list(env, r, has("LSB_DJOB_HOSTFILE") ||
+				 has("LSB_MCPU_HOSTS") || has("LSB_HOSTS"));
+}
+
+static int list_hosts(struct host_list *l, struct err *e)
+{
+	int rc = host_list_scheduler(l, get, e);
+
+	return rc < 0 ? rc : 0;
+}
+
+const struct launch_source pbs_env = {
+	.read = pbs_read,
+	.list_hosts = list_hosts,
+};
+
+const struct launch_source lsf_env = {
+	.read = lsf_read,
+	.list_hosts = list_hosts,
+};

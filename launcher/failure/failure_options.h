@@ -1,0 +1,15 @@
+/* failure_options.h: what the failure page needs to know of the job.
+ * launcher/config fills it from the command line. */
+#ifndef LAUNCHER_FAILURE_OPTIONS_H
+#define LAUNCHER_FAILURE_OPTIONS_H
+
+#include "launcher/env/launch_env.h"
+
+struct failure_options {
+	const struct launch_env *env; /* who started us */
+	const char *job; /* borrowed */
+	uint32_t max_nodes, nproc, max_restarts;
+	int has_log_dir; /* what workers wrote is kept in files */
+};
+
+#endif
