@@ -79,6 +79,7 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 		.log_dir = logdir_attempt(&a->logdir),
 		.again_ms = config_again_ms(a->config),
 		.encrypt_data = a->config->encrypt_data,
+		.uses_mpi = a->parts->mpi_library[0] != '\0',
 	};
 
 	snprintf(master, sizeof(master), "%.*s",
@@ -173,6 +174,14 @@ static void on_start(struct member *m, const struct wire_start *start)
 		log_info("--store-open: anybody who reaches %.*s:%u can read "
 			 "and write what the workers store there",
 			 SLICE_FMT(start->master_addr), start->master_port);
+	if (a->parts && a->parts->mpi_library[0] && start->world_size > 1 &&
+	    start->node_rank == 0 && start->attempt + start->changes == 0)
+		log_warn("%s is an MPI program (it needs %s), and ddprun does "
+			 "not serve MPI: its %u processes are %u MPI worlds of "
+			 "one process; start it with mpirun or srun instead "
+			 "(docs/mpi.md)", a->parts->program.path,
+			 a->parts->mpi_library, start->world_size,
+			 start->world_size);
 	a->starting = start;
 	agent_handle(a, EV_START, "all nodes are there");
 	a->starting = NULL;

@@ -60,6 +60,7 @@ int prepare(struct plan_parts *parts, const struct config *c,
 		return exit_code_of(e);
 	if (rc < 0)
 		return EXIT_NOT_EXECUTABLE;
+	mpi_program_library(parts->program.path, parts->mpi_library);
 	rc = place_workers(&parts->placement, c, e);
 	return rc < 0 ? exit_code_of(e) : 0;
 }

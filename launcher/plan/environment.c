@@ -66,6 +66,42 @@ static int is_replaced(const char *var)
 	return 0;
 }
 
+/* Worlds that other frameworks read from their variables: inherited ones are
+ * those of a job around this one, and would give all workers one place in it.
+ * A name that ends with '_' stands for all that begin with it. */
+static const char *const other_worlds[] = {
+	"TF_CONFIG", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM",
+	"PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT",
+	"HOROVOD_CONTROLLER", "HOROVOD_GLOO_",
+};
+/* By these an MPI library takes a process for one that Slurm or Flux started,
+ * and ends it, because nothing of PMI is there. */
+static const char *const mpi_starters[] = {
+	"SLURM_STEP_ID", "SLURM_MPI_TYPE", "FLUX_JOB_ID",
+};
+
+static int is_listed(const char *var, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(names[i]);
+
+		if (names[i][len - 1] == '_' ? !strncmp(var, names[i], len)
+					     : is_name(var, names[i]))
+			return 1;
+	}
+	return 0;
+}
+
+static int is_misleading(const struct environment_job *job, const char *var)
+{
+	return (job->world_size > 1 &&
+		is_listed(var, other_worlds,
+			  sizeof(other_worlds) / sizeof(*other_worlds))) ||
+	       (job->uses_mpi &&
+		is_listed(var, mpi_starters,
+			  sizeof(mpi_starters) / sizeof(*mpi_starters)));
+}
+
 /* The value of a variable, or NULL. */
 static const char *get(char **base, const char *name)
 {
@@ -256,6 +292,7 @@ int environment_init(struct environment *env, char **base,
 	for (; *base; base++) {
 		if (!is_replaced(*base) && !is_overruled(job, *base) &&
 		    !mpirun_is_rank_variable(*base) &&
+		    !is_misleading(job, *base) &&
 		    !(env->gpus && is_gpus(*base)))
 			env->vars[n++] = *base;
 	}

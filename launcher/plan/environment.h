@@ -36,6 +36,7 @@ struct environment_job {
 	const char *log_dir; /* with a folder for each worker; NULL, "": none */
 	uint32_t again_ms; /* to find the server again; 0: they do not */
 	int encrypt_data;  /* the user asked for it */
+	int uses_mpi;      /* the program is linked with an MPI library */
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 

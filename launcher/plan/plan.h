@@ -5,6 +5,7 @@
 #define LAUNCHER_PLAN_H
 
 #include "launcher/plan/environment.h"
+#include "launcher/plan/mpi_program.h"
 #include "launcher/plan/nccl.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/program.h"
@@ -16,6 +17,7 @@ struct plan_parts {
 	struct wrap wrap;
 	struct placement placement;
 	struct nccl nccl;
+	char mpi_library[MPI_LIBRARY_MAX]; /* of program; "": none */
 };
 
 struct plan {

@@ -99,6 +99,36 @@ START_TEST(all_of_torchruns_and_ours)
 }
 END_TEST
 
+START_TEST(the_world_of_a_surrounding_job_is_not_inherited)
+{
+	char *base[] = {(char *)"TF_CONFIG={}", (char *)"PADDLE_TRAINER_ID=0",
+			(char *)"HOROVOD_GLOO_RENDEZVOUS_ADDR=h",
+			(char *)"HOROVOD_FUSION_THRESHOLD=1",
+			(char *)"SLURM_STEP_ID=0", (char *)"SLURM_JOB_ID=7",
+			(char *)"FLUX_JOB_ID=1", NULL};
+	struct environment_job one = job, mpi = job;
+
+	make(base, &job);
+	ck_assert_ptr_null(value("TF_CONFIG"));
+	ck_assert_ptr_null(value("PADDLE_TRAINER_ID"));
+	ck_assert_ptr_null(value("HOROVOD_GLOO_RENDEZVOUS_ADDR"));
+	ck_assert_str_eq(value("HOROVOD_FUSION_THRESHOLD"), "1");
+	ck_assert_str_eq(value("SLURM_STEP_ID"), "0");
+	ck_assert_str_eq(value("FLUX_JOB_ID"), "1");
+	environment_release(&env);
+	one.world_size = 1; /* a single worker cannot take another's place */
+	make(base, &one);
+	ck_assert_str_eq(value("TF_CONFIG"), "{}");
+	environment_release(&env);
+	mpi.uses_mpi = 1;
+	make(base, &mpi);
+	ck_assert_ptr_null(value("SLURM_STEP_ID"));
+	ck_assert_ptr_null(value("FLUX_JOB_ID"));
+	ck_assert_str_eq(value("SLURM_JOB_ID"), "7");
+	environment_release(&env);
+}
+END_TEST
+
 START_TEST(inherited_variables_are_kept)
 {
 	char *base[] = {(char *)"RANK=9", (char *)"MASTER_ADDR=old",
@@ -368,6 +398,7 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, all_of_torchruns_and_ours);
 	tcase_add_test(c, each_worker_has_its_part_of_the_recorder);
+	tcase_add_test(c, the_world_of_a_surrounding_job_is_not_inherited);
 	tcase_add_test(c, inherited_variables_are_kept);
 	tcase_add_test(c, one_worker_keeps_its_threads_and_learns_the_terminal);
 	tcase_add_test(c, gpus_of_their_own);

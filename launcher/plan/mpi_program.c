@@ -1,0 +1,156 @@
+/* mpi_program.c: reads DT_NEEDED, as the dynamic linker does (elf(5)). */
+#include "launcher/plan/mpi_program.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The program's size; larger ones are taken for no program. */
+enum { FILE_MAX = 1 << 30 };
+
+/* Open MPI and Intel MPI; MPICH of Debian; NVSHMEM, which starts by PMI. */
+static const char *const libraries[] = {
+	"libmpi.so", "libmpich.so", "libmpi_cxx.so", "libmpicxx.so",
+	"libmpifort.so", "libmpi_mpifh.so", "libnvshmem_host.so",
+};
+
+/* Copies n bytes at offset; 0 if the file ends before. */
+static int mpi_program_read(struct slice file, uint64_t offset, void *to,
+			    size_t n)
+{
+	if (offset > file.len || n > file.len - offset)
+		return 0;
+	memcpy(to, file.data + offset, n);
+	return 1;
+}
+
+static int mpi_program_header(struct slice file, Elf64_Ehdr *h)
+{
+	const uint16_t one = 1;
+	const unsigned char order =
+		*(const char *)&one ? ELFDATA2LSB : ELFDATA2MSB;
+
+	return mpi_program_read(file, 0, h, sizeof(*h)) &&
+	       memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
+	       h->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       h->e_ident[EI_DATA] == order &&
+	       h->e_phentsize == sizeof(Elf64_Phdr);
+}
+
+static int mpi_program_segment(struct slice file, const Elf64_Ehdr *h, int i,
+			       Elf64_Phdr *p)
+{
+	return mpi_program_read(file, h->e_phoff + i * sizeof(*p), p,
+				sizeof(*p));
+}
+
+/* Where the bytes of a virtual address are in the file; UINT64_MAX: nowhere. */
+static uint64_t mpi_program_offset(struct slice file, const Elf64_Ehdr *h,
+				   uint64_t address)
+{
+	Elf64_Phdr p;
+
+	for (int i = 0; i < h->e_phnum; i++) {
+		if (mpi_program_segment(file, h, i, &p) &&
+		    p.p_type == PT_LOAD && address >= p.p_vaddr &&
+		    address - p.p_vaddr < p.p_filesz)
+			return address - p.p_vaddr + p.p_offset;
+	}
+	return UINT64_MAX;
+}
+
+/* "libmpi.so.12" matches "libmpi.so", "libmpi.so2" does not. */
+static int mpi_program_is_library(const char *name)
+{
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++) {
+		size_t n = strlen(libraries[i]);
+
+		if (strncmp(name, libraries[i], n) == 0 &&
+		    (name[n] == '\0' || name[n] == '.'))
+			return 1;
+	}
+	return 0;
+}
+
+/* The entry i of the dynamic section; 0 at its end. */
+static int mpi_program_entry(struct slice file, const Elf64_Phdr *dynamic,
+			     uint64_t i, Elf64_Dyn *d)
+{
+	return i < dynamic->p_filesz / sizeof(*d) &&
+	       mpi_program_read(file, dynamic->p_offset + i * sizeof(*d), d,
+				sizeof(*d)) &&
+	       d->d_tag != DT_NULL;
+}
+
+static int mpi_program_needs(struct slice file, const Elf64_Ehdr *h,
+			     const Elf64_Phdr *dynamic,
+			     char out[MPI_LIBRARY_MAX])
+{
+	uint64_t names = UINT64_MAX;
+	Elf64_Dyn d;
+
+	for (uint64_t i = 0; mpi_program_entry(file, dynamic, i, &d); i++)
+		if (d.d_tag == DT_STRTAB)
+			names = mpi_program_offset(file, h, d.d_un.d_ptr);
+	if (names >= file.len)
+		return 0;
+	for (uint64_t i = 0; mpi_program_entry(file, dynamic, i, &d); i++) {
+		size_t left = file.len - names;
+		size_t n = MPI_LIBRARY_MAX - 1;
+
+		if (d.d_tag != DT_NEEDED || d.d_un.d_val >= left)
+			continue;
+		left -= d.d_un.d_val;
+		if (n > left)
+			n = left;
+		memcpy(out, file.data + names + d.d_un.d_val, n);
+		out[n] = '\0';
+		if (mpi_program_is_library(out))
+			return 1;
+	}
+	out[0] = '\0';
+	return 0;
+}
+
+int mpi_program_library_of(struct slice file, char out[MPI_LIBRARY_MAX])
+{
+	Elf64_Ehdr h;
+	Elf64_Phdr p;
+
+	out[0] = '\0';
+	if (!mpi_program_header(file, &h))
+		return 0;
+	for (int i = 0; i < h.e_phnum; i++)
+		if (mpi_program_segment(file, &h, i, &p) &&
+		    p.p_type == PT_DYNAMIC)
+			return mpi_program_needs(file, &h, &p, out);
+	return 0;
+}
+
+int mpi_program_library(const char *path, char out[MPI_LIBRARY_MAX])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int found = 0;
+	struct stat st;
+	void *bytes;
+
+	out[0] = '\0';
+	if (fd < 0)
+		return 0;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+	    st.st_size < FILE_MAX) {
+		bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE,
+			     fd, 0);
+		if (bytes != MAP_FAILED) {
+			found = mpi_program_library_of(
+				SLICE(bytes, (size_t)st.st_size), out);
+			munmap(bytes, (size_t)st.st_size);
+		}
+	}
+	close(fd);
+	return found;
+}
