@@ -37,7 +37,7 @@ SHOWN = [
     ("slurm.md", r"#!/bin/bash|#SBATCH|ddprun: "),
     ("sdk.md", r"all_reduce #1532|rank 0 on n07 waits in"),
     ("ssh.md", r"ddprun --hostfile hosts --host-check"),
-    ("testing.md", r"the answers about"),
+    ("testing.md", r"the answers about|static-2, 1 faults: violated"),
     ("trainers.md", r"epoch 2/5:|\{\"step\":1|  +samples 0, 2"),
     ("ddprun-dump.1|ddprun-status.1", r"\$ ddprun dump --job run7|job 'none'"),
     ("ddp.3", r"int ddp_record_error"),
@@ -238,7 +238,7 @@ def command(line):
         # the listener's address may be another host's: the options are parsed
         must(re.sub(r"\S*/?ddprdzv", "ddprdzv", line, 1)
              .replace(" ./trainer", "") + " --help")
-    elif name == "sh" or name.startswith("fuzz_"):
+    elif name in ("sh", "model") or name.startswith("fuzz_"):
         path = [w for w in line.split() if "/" in w][0]
         if not os.path.exists(path.replace("build", build, 1)
                               if path.startswith("build/")
