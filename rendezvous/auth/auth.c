@@ -164,9 +164,8 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 	if (rc < 0)
 		return rc;
 	if (way == WAY_NONE && token_file)
-		return err_set(e, ERR_USAGE, "--auth none lets everybody in, "
-			       "and --token-file only who has the token; leave "
-			       "one of them out");
+		return err_set(e, ERR_USAGE, "--auth none contradicts "
+			       "--token-file; leave one of them out");
 	if (way == WAY_NONE) {
 		auth_none(a);
 		return 0;

@@ -94,25 +94,24 @@ static int handshake_is_other_job(const struct handshake *h, unsigned theirs,
 	unsigned ours = h->auth->methods;
 
 	if (theirs & WIRE_NO_PROOF)
-		return err_set(e, ERR_PROOF, "it lets everybody in (--auth "
-			       "none), and this program tells nothing to who "
-			       "proves nothing: start both with --auth none, "
-			       "or the server without");
+		return err_set(e, ERR_PROOF, "it runs without "
+			       "authentication (--auth none), which this "
+			       "program refuses: start both with --auth none, "
+			       "or the server without it");
 	if (ours & WIRE_NO_PROOF)
-		return err_set(e, ERR_PROOF, "it wants a proof of who joins, "
-			       "and here is none (--auth none, or no "
+		return err_set(e, ERR_PROOF, "it requires authentication, "
+			       "which is off here (--auth none, or no "
 			       "DDP_JOB_KEY): start all nodes the same way");
 	if ((theirs & WIRE_BY_MUNGE) && h->auth->without_munge)
-		return err_set(e, ERR_PROOF, "it takes munge's word for who "
-			       "joins, and here it is known by %s; make munge "
-			       "work here, or give all nodes the same "
-			       "--token-file FILE",
+		return err_set(e, ERR_PROOF, "it authenticates with munge, "
+			       "and this node with %s; make munge work here, "
+			       "or give all nodes the same --token-file FILE",
 			       h->auth->from);
 	if (theirs & WIRE_BY_MUNGE)
-		return err_set(e, ERR_PROOF, "it takes munge's word for who "
-			       "joins, and here munge is not asked (%s): is "
-			       "munged down on this node? Start it (systemctl "
-			       "start munge), or give all nodes the same "
+		return err_set(e, ERR_PROOF, "it authenticates with munge, "
+			       "which is not used here (%s): is munged down "
+			       "on this node? Start it (systemctl start "
+			       "munge), or give all nodes the same "
 			       "--token-file FILE", h->auth->from);
 	return err_set(e, ERR_PROOF, "it wants to see a secret (a token, or the"
 		       " user's key file), and here munge is asked: is munged "
@@ -275,8 +274,8 @@ static int handshake_check_server(struct handshake *h,
 		return 0;
 	return err_set(e, ERR_PROOF, "it does not hold the secret of this job "
 		       "itself (ours is from %s): something else poses as the "
-		       "server there; choose another port, and look who "
-		       "listens", h->auth->from);
+		       "server there; choose another port, and check which "
+		       "process listens there", h->auth->from);
 }
 
 /* What follows is under keys of this connection alone. */

@@ -54,8 +54,8 @@ static int secret_check_owner(const struct stat *st, mode_t others,
 		return 0;
 	if (st->st_uid != geteuid() && st->st_uid != 0)
 		return err_set(e, ERR_PROOF, "%s belongs to user %u, not to "
-			       "%u, who runs this: it is no secret of ours; "
-			       WAYS, from, (unsigned)st->st_uid,
+			       "the user of this process, %u: it is not our "
+			       "secret; " WAYS, from, (unsigned)st->st_uid,
 			       (unsigned)geteuid());
 	if (st->st_mode & others)
 		return err_set(e, ERR_PROOF, "%s can be read by others (mode "

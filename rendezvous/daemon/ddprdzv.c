@@ -54,7 +54,8 @@ static const struct option_spec table[] = {
 	{"listen-fd", 0, OPTION_INT, FIELD(listen_fd), 0, FD_MAX, "N", NULL,
 	 "Take connections from this inherited, listening socket."},
 	{"listen-fds", 0, OPTION_INT, FIELD(listen_fds), 1, SOCK_LISTEN_MAX,
-	 "N", NULL, "So many of them, whose numbers follow one another (1)."},
+	 "N", NULL,
+	 "The number of such sockets, with consecutive descriptors (1)."},
 	{"parent-fd", 0, OPTION_INT, FIELD(parent_fd), 0, FD_MAX, "N", NULL,
 	 "Stop when the other end of this inherited pipe is closed."},
 	{"heartbeat-timeout", 0, OPTION_DOUBLE, FIELD(heartbeat_timeout), 0.1,
@@ -62,68 +63,68 @@ static const struct option_spec table[] = {
 	 "A node that is silent for that long is lost (5)."},
 	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
 	 "SECONDS", NULL,
-	 "A client that has not proved who it is by then is closed (5)."},
+	 "Close a client that has not authenticated by then (5)."},
 	{"silent-timeout", 0, OPTION_DOUBLE, FIELD(silent_timeout), 1, 86400,
 	 "SECONDS", NULL,
 	 "A client whose host does not answer for that long is closed (60)."},
 	{"auth", 0, OPTION_STRING, FIELD(auth), 0, 0,
 	 "auto|secret|munge|none", NULL,
-	 "How clients prove that they may join (auto: by DDP_TOKEN or "
-	 "--token-file, else munge where it runs, else the user's key file); "
-	 "none: whoever reaches the port joins, and reads every job."},
+	 "How clients authenticate (auto: with DDP_TOKEN or --token-file, else "
+	 "munge where it runs, else the user's key file); none: any process "
+	 "that reaches the port can join and read every job."},
 	{"token-file", 0, OPTION_STRING, FIELD(token_file), 0, 0, "FILE", NULL,
-	 "The secret that all nodes have, in a file that only its owner may "
+	 "The secret that all nodes share, in a file that only its owner can "
 	 "read."},
 	{"guests", 0, OPTION_INT, FIELD(guests), 1, 65536, "N", NULL,
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
 	 "Serve the job of that name only."},
 	{"max-jobs", 0, OPTION_INT, FIELD(max_jobs), 1, INT32_MAX, "N", NULL,
-	 "So many jobs at a time; more are refused (65536)."},
+	 "The most jobs at a time; more are refused (65536)."},
 	{"max-connections", 0, OPTION_INT, FIELD(max_connections), 1,
 	 INT32_MAX, "N", NULL,
-	 "So many agents and workers of each job (262144)."},
+	 "The most agents and workers of a job (262144)."},
 	{"max-keys", 0, OPTION_INT, FIELD(max_keys), 1, INT32_MAX, "N", NULL,
-	 "So many keys in the store of each job (1048576)."},
+	 "The most keys in the store of a job (1048576)."},
 	{"max-bytes", 0, OPTION_INT, FIELD(max_bytes), 1024, 1e15, "N", NULL,
-	 "So many bytes in it, keys and values together (1073741824)."},
+	 "The most bytes in it, keys and values together (1073741824)."},
 	{"max-memory", 0, OPTION_INT, FIELD(max_memory), 65536, 1e15, "N", NULL,
-	 "So many bytes for each job in all: its store, requests that wait, "
-	 "its clients and what they have not read (twice --max-bytes, and 256 "
-	 "MiB)."},
+	 "The most bytes for a job in all: its store, waiting requests, its "
+	 "clients and the replies that they have not read (twice --max-bytes, "
+	 "plus 256 MiB)."},
 	{"tenant-jobs", 0, OPTION_INT, FIELD(tenant_jobs), 1, INT32_MAX, "N",
-	 NULL, "So many jobs of one tenant of --token-dir at a time (4096)."},
+	 NULL, "The most jobs of a tenant of --token-dir at a time (4096)."},
 	{"tenant-connections", 0, OPTION_INT, FIELD(tenant_connections), 1,
 	 INT32_MAX, "N", NULL,
-	 "So many clients of all its jobs, tools too (262144)."},
+	 "The most clients of all its jobs, including tools (262144)."},
 	{"tenant-memory", 0, OPTION_INT, FIELD(tenant_memory), 65536, 1e15, "N",
-	 NULL, "So many bytes for all its jobs (four times --max-memory)."},
+	 NULL, "The most bytes for all its jobs (four times --max-memory)."},
 	{"idle-timeout", 0, OPTION_DOUBLE, FIELD(idle_timeout), 0.1, 1e9,
 	 "SECONDS", NULL,
-	 "A job that does not run, and in which nothing happens, ends (3600)."},
+	 "End a job that does not run and in which nothing happens (3600)."},
 	{"token-dir", 0, OPTION_STRING, FIELD(token_dir), 0, 0, "DIR", NULL,
-	 "Jobs called NAME/... are of who has the token in the file DIR/NAME; "
+	 "Jobs called NAME/... belong to the holder of the token in DIR/NAME; "
 	 "without --auth, --token-file and DDP_TOKEN there are no others."},
 	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
 	 "[HOST:]PORT", NULL,
-	 "Answer GET /health and /metrics there, on loopback without HOST."},
+	 "Answer GET /health and /metrics there; without HOST on loopback."},
 	{"journal", 0, OPTION_STRING, FIELD(journal), 0, 0, "FILE", NULL,
-	 "Keep there what a server that is started again needs to go on."},
+	 "Keep the journal here, so that a restarted server can continue."},
 	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
-	 "Keep it in this inherited file or memory."},
+	 "Keep the journal in this inherited file or memory."},
 	{"etcd", 0, OPTION_STRING, FIELD(etcd), 0, 0, "HOST:PORT,...", NULL,
-	 "Be the server of the one --job if etcd says so, and keep there what "
-	 "the next one needs; else say where the server is."},
+	 "Stand for election in etcd: the leader serves --job and keeps its "
+	 "journal there; the others refer clients to it."},
 	{"etcd-lease", 0, OPTION_INT, FIELD(etcd_lease), 1, LEASE_MAX, "N",
-	 NULL, "The same for each ddprdzv that this one stands for (random)."},
+	 NULL, "The same for each ddprdzv that replaces this one (random)."},
 	{"etcd-ttl", 0, OPTION_INT, FIELD(etcd_ttl), 1, 3600, "SECONDS", NULL,
-	 "Silent for so long it is not the server any more (10)."},
+	 "A leader that is silent for that long is replaced (10)."},
 	{"etcd-keep", 0, OPTION_INT, FIELD(etcd_keep), 1, 1e9, "SECONDS", NULL,
-	 "So long etcd keeps a job that has no ddprdzv any more (3600)."},
+	 "How long etcd keeps a job without any ddprdzv (3600)."},
 	{"etcd-https", 0, OPTION_FLAG, FIELD(etcd_https), 0, 0, NULL, NULL,
 	 "Ask etcd over TLS."},
 	{"etcd-cacert", 0, OPTION_STRING, FIELD(etcd_cacert), 0, 0, "FILE",
-	 NULL, "Who may vouch for etcd's certificates."},
+	 NULL, "The CA of etcd's certificates."},
 	{"etcd-cert", 0, OPTION_STRING, FIELD(etcd_cert), 0, 0, "FILE", NULL,
 	 "Our certificate for etcd."},
 	{"etcd-key", 0, OPTION_STRING, FIELD(etcd_key), 0, 0, "FILE", NULL,
@@ -223,7 +224,8 @@ static int ddprdzv_read_auth(const struct options *o, struct auth *a,
 	if (!o->auth || strcmp(o->auth, "parent") != 0) {
 		rc = auth_choose(&own, o->auth, o->token_file, e);
 		if (rc == 0 && own.without_munge)
-			log_info("who joins is known by %s", own.from);
+			log_info("joining nodes authenticate with %s",
+				 own.from);
 		rc = rc < 0 ? rc : auth_for_server(a, &own, e);
 		auth_wipe(&own);
 		if (rc == 0)
@@ -369,7 +371,8 @@ static int ddprdzv_serve(const struct options *o, const struct auth *auth,
 static void ddprdzv_warn_open(const struct options *o, const struct auth *auth)
 {
 	if (auth->methods == WIRE_NO_PROOF && o->parent_fd < 0)
-		log_warn("--auth none: whoever reaches this port can join any "
+		log_warn("--auth none: any process that reaches this port can "
+			 "join any "
 			 "job here, read what it stores and end it");
 }
 

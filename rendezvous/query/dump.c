@@ -57,8 +57,9 @@ static void dump_send_node(struct dump *d, struct asked *a,
 	    UNREAD_MAX) {
 		m->page = SLICE("", 0);
 		m->calls = (struct wire_items){0, SLICE("", 0)};
-		m->text = SLICE_STR("its page came too fast for who asked; "
-				    "without stacks it is shorter");
+		m->text = SLICE_STR("the tool reads too slowly for this "
+				    "node's dump; without stacks it is "
+				    "shorter");
 	}
 	m->node_rank = a->node_rank;
 	m->host = SLICE_STR(a->host);

@@ -111,7 +111,7 @@ int limits_check_job(const struct server *s, const char *id, struct err *e)
 
 /* ---- descriptors ---- */
 
-/* Now: others may have lowered it (prlimit). */
+/* The current limit, which prlimit may have changed. */
 static uint32_t limits_max_descriptors(void)
 {
 	struct rlimit r;
@@ -125,8 +125,8 @@ int limits_full(const struct server *s, struct err *e)
 {
 	return err_set(e, ERR_REFUSED,
 		       "the rendezvous server at %s takes no "
-		       "more connections: it has %u descriptors and serves "
-		       "those who are there (ulimit -n of that ddprdzv)",
+		       "more connections: all of its %u descriptors are in "
+		       "use (ulimit -n of that ddprdzv)",
 		       s->endpoint, limits_max_descriptors());
 }
 

@@ -155,8 +155,8 @@ static int barrier_gather_find_or_begin(struct store *s, struct slice key,
 	store_put_quoted(&name, key);
 	if (m)
 		rc = err_set(e, ERR_ARGUMENT,
-			     "%.*s is a %s of %u for those who are there, and "
-			     "a %s of %u for this caller",
+			     "%.*s is a %s of %u for the other callers, and a "
+			     "%s of %u for this one",
 			     (int)name.len, name.data,
 			     m->is_gather ? "gather" : "barrier", m->size,
 			     is_gather ? "gather" : "barrier", size);

@@ -136,19 +136,19 @@ one=first-token-of-ours two=second-token-of-theirs
 	has "$(<"$T/a.err")" "^ddprun: warning: --auth none: anyone who can reach $at can join job 'none', read what it stores there and end it\$"
 	node b
 	finish b 77
-	has "$err" "rendezvous server $at: it lets everybody in \(--auth none\)"
+	has "$err" "rendezvous server $at: it runs without authentication \(--auth none\)"
 	DDP_AUTH=none node c
 	finish c
 	finish a
 	server
 	node d --auth none
 	finish d 77
-	has "$err" "rendezvous server $at: it wants a proof of who joins"
+	has "$err" "rendezvous server $at: it requires authentication"
 	signal server TERM
 	finish server
 	start open ddprdzv --listen 127.0.0.1:0 --auth none
 	await "$T/open.err" 'listening on'
-	has "$(<"$T/open.err")" '^ddprdzv: warning: --auth none: whoever reaches this port can join any job here'
+	has "$(<"$T/open.err")" '^ddprdzv: warning: --auth none: any process that reaches this port can join any job here'
 	signal open TERM
 	finish open
 }
@@ -167,7 +167,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	DDP_JOB_KEY=${key%????}0000 expect 1 rdzv_client do "$at" a "$round" 0 get k
 	has "$out" 'closed the connection on our proof'
 	DDP_AUTH=none expect 1 rdzv_client do "$at" a "$round" 0 get k
-	has "$out" 'wants a proof'
+	has "$out" 'requires authentication'
 	# nor does a tool that has nothing
 	DDP_TOKEN=$two expect 77 ddprun status --rdzv-endpoint "$at"
 	DDP_TOKEN=$two expect 77 ddprun dump --rdzv-endpoint "$at" --job a

@@ -62,7 +62,7 @@ here() {
 	await a.err "1 of 2 nodes are there"
 	node b without
 	finish b 77
-	has "$err" "rendezvous server $at: it takes munge's word for who joins, and here it is known by $key; make munge work here, or give all nodes the same --token-file FILE\$"
+	has "$err" "rendezvous server $at: it authenticates with munge, and this node with $key; make munge work here, or give all nodes the same --token-file FILE\$"
 	node c with
 	finish c
 	finish a
@@ -108,7 +108,7 @@ here() {
 	has "$err" "$reason; install it there"
 	start server image without ddprdzv --listen 127.0.0.1:0
 	await server.err 'listening on'
-	has "$(<server.err)" "^ddprdzv: who joins is known by $key\$"
+	has "$(<server.err)" "^ddprdzv: joining nodes authenticate with $key\$"
 	signal server TERM
 	finish server
 }

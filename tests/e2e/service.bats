@@ -384,7 +384,7 @@ shipped() { # where to listen
 	# the places of those who say nothing are free after a second
 	until run rdzv_client do "$at" a 0 0 get k &&
 		[[ $output == *"takes no more connections"* ]]; do :; done
-	[[ $output == *"the rendezvous server at $at takes no more connections: it has 70 descriptors and serves those who are there (ulimit -n of that ddprdzv)"* ]]
+	[[ $output == *"the rendezvous server at $at takes no more connections: all of its 70 descriptors are in use (ulimit -n of that ddprdzv)"* ]]
 	say a ping
 	await a.out PONG
 	say a 'exit 0 0'
@@ -428,7 +428,7 @@ shipped() { # where to listen
 		exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"
 	done
 	expect 1 rdzv_client do "$at" a 0 0 get k
-	has "$out$err" "the rendezvous server at $at takes no more connections: it has $((limit + 1)) descriptors"
+	has "$out$err" "the rendezvous server at $at takes no more connections: all of its $((limit + 1)) descriptors are in use"
 	[ "$(grep -c 'no descriptor left' server.err)" -ge 2 ]
 	start waits rdzv_client do "$at" a 0 0 get k
 	prlimit --pid "${pid[server]}" --nofile=1000:

@@ -365,8 +365,8 @@ START_TEST(callers_must_mean_the_same_meeting)
 {
 	barrier(0, "b", 2);
 	ck_assert_int_eq(barrier(1, "b", 3), ERR_ARGUMENT);
-	ck_assert_str_eq(e.text, "'b' is a barrier of 2 for those who are "
-				 "there, and a barrier of 3 for this caller");
+	ck_assert_str_eq(e.text, "'b' is a barrier of 2 for the other "
+				 "callers, and a barrier of 3 for this one");
 	memset(&w[1], 0, sizeof w[1]);
 	ck_assert_int_eq(store_gather(s, t("b"), 2, 0, t(""), &w[1], &e),
 			 ERR_ARGUMENT);
