@@ -476,7 +476,7 @@ static int etcd_add_endpoint(struct etcd *c, const char *text, size_t n,
 		 len ? ", " : "", one);
 	c->endpoints[c->nendpoints] = strdup(url);
 	if (!c->endpoints[c->nendpoints])
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the client of etcd");
 	c->nendpoints++;
 	return 0;
 }
@@ -523,14 +523,14 @@ int etcd_new(struct etcd **out, uv_loop_t *loop, const struct etcd_options *o,
 	int failed = 0, rc;
 
 	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the client of etcd");
 	c->loop = loop;
 	c->cacert = etcd_copy_string(o->tls.cacert, &failed);
 	c->cert = etcd_copy_string(o->tls.cert, &failed);
 	c->key = etcd_copy_string(o->tls.key, &failed);
 	c->user = etcd_copy_string(o->user, &failed);
 	c->password = etcd_copy_string(o->password ? o->password : "", &failed);
-	rc = failed ? err_set(e, -ENOMEM, "out of memory")
+	rc = failed ? err_no_memory(e, "the client of etcd")
 		    : etcd_parse_endpoints(c, o, e);
 	if (rc == 0) {
 		const struct http_tls tls = {c->cacert, c->cert, c->key};

@@ -408,7 +408,7 @@ int http_post(struct http *h, const struct http_request *r,
 	int failed;
 
 	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "an HTTP request");
 	c->http = h;
 	c->events = r->events;
 	c->owner = r->owner;
@@ -455,14 +455,14 @@ int http_new(struct http **out, uv_loop_t *loop, const struct http_tls *tls,
 		return ERR_SYSTEM;
 	h = calloc(1, sizeof(*h));
 	if (!h)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "an HTTP request");
 	h->curl = curl;
 	h->loop = loop;
 	h->tls = *tls;
 	h->multi = curl->multi_init();
 	if (!h->multi) {
 		free(h);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "an HTTP request");
 	}
 	uv_timer_init(loop, &h->timer);
 	h->timer.data = h;

@@ -496,14 +496,14 @@ static int admission_check_munge(struct peer *m, const struct wire_frame *f,
 	int rc;
 
 	if (!x)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the check of a munge credential");
 	buf_init(&x->body, WIRE_HELLO_MAX);
 	buf_put(&x->body, f->body.data, f->body.len);
 	x->frame = *f;
 	x->frame.body = SLICE(x->body.data, x->body.len);
 	if (x->body.failed || wire_get_hello(&x->frame, &x->hello, e) < 0) {
 		admission_munge_check_free(x);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the check of a munge credential");
 	}
 	t = admission_talk(m, &x->frame, &x->hello);
 	proof_hash(&x->want, &t);

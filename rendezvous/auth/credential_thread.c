@@ -109,7 +109,7 @@ int credential_thread_start(struct credential_thread **out, uv_loop_t *loop,
 	int rc;
 
 	if (!t)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "a question to munge");
 	t->q = *q;
 	t->on_answer = on_answer;
 	t->owner = owner;

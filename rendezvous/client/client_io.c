@@ -206,7 +206,7 @@ int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 	int rc;
 
 	if (b->failed == -ENOMEM)
-		return err_set(e, -ENOMEM, "no memory for a request");
+		return err_no_memory(e, "the connection to the server");
 	if (b->failed)
 		return err_set(e, ERR_ARGUMENT,
 			       "a request of more than %d bytes",
@@ -473,7 +473,7 @@ int client_connect(struct client **out, const struct endpoint *ep,
 	int rc;
 
 	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the connection to the server");
 	c->fd = -1;
 	c->id = 2; /* HELLO's is 1 */
 	c->pid = getpid();

@@ -521,7 +521,7 @@ int daemon_new(struct server **out, uv_loop_t *loop,
 	int rc;
 
 	if (!s)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the server");
 	s->loop = loop;
 	s->lease_ms = o->lease_ms;
 	s->only_job = o->job;

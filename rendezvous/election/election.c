@@ -413,7 +413,7 @@ int election_start(struct election **out, struct etcd *etcd, uv_loop_t *loop,
 	struct election *c = calloc(1, sizeof(*c));
 
 	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the election in etcd");
 	c->etcd = etcd;
 	c->events = events;
 	c->owner = owner;
@@ -431,7 +431,7 @@ int election_start(struct election **out, struct etcd *etcd, uv_loop_t *loop,
 	c->timer.data = c;
 	if (!c->watch) {
 		election_close(c);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the election in etcd");
 	}
 	*out = c;
 	election_query(c);

@@ -84,7 +84,7 @@ int etcd_cleanup_watch(struct etcd_cleanup **out, struct etcd *etcd,
 	struct etcd_cleanup *r = calloc(1, sizeof(*r));
 
 	if (!r)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the clean-up of etcd");
 	r->etcd = etcd;
 	r->ttl_s = ttl_s;
 	r->on_told = on_told;
@@ -100,7 +100,7 @@ int etcd_cleanup_watch(struct etcd_cleanup **out, struct etcd *etcd,
 		etcd_cleanup_query(r);
 	if (!r->call) {
 		etcd_cleanup_close(r);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the clean-up of etcd");
 	}
 	*out = r;
 	return 0;

@@ -536,7 +536,7 @@ int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 	struct buf name = BUF_INIT(KEY_MAX), body = BUF_INIT(BODY_MAX);
 
 	if (!j)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the journal in etcd");
 	uv_timer_init(loop, &j->timer);
 	j->timer.data = j;
 	j->etcd = etcd;
@@ -554,7 +554,7 @@ int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 	buf_put(&j->guard, o->guard.data, o->guard.len);
 	if (j->folder.failed || j->guard.failed) {
 		journal_etcd_close(j);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the journal in etcd");
 	}
 	*out = j;
 	etcd_put_grant(&body, j->lease, j->keep_s);

@@ -188,7 +188,7 @@ int journal_file_open(struct journal_file **out, const char *path, int fd,
 	if (!f) {
 		if (fd >= 0)
 			close(fd);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the journal");
 	}
 	f->fd = fd;
 	strncpy(f->name, path ? path : "in memory", sizeof(f->name) - 1);

@@ -239,7 +239,7 @@ int http_server_open(struct http_server **out, uv_loop_t *loop, int listen_fd,
 
 	*out = NULL;
 	if (rc == 0 && !(h = calloc(1, sizeof(*h))))
-		rc = err_set(e, -ENOMEM, "out of memory");
+		rc = err_no_memory(e, "the HTTP server");
 	if (rc == 0) {
 		h->page = page;
 		h->arg = arg;

@@ -25,7 +25,7 @@ int agentless_job_open(struct server *s, const char *job, uint32_t ranks,
 	int rc;
 
 	if (!h)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "the job");
 	rc = job_join(h->job, &join, NULL, s->endpoint, &h->agentless, e);
 	if (rc < 0) {
 		hosted_job_free_if_empty(h);

@@ -387,7 +387,7 @@ int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 
 	*out = NULL;
 	if (!p)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "PyTorch's store");
 	p->pool = pool;
 	p->store = store;
 	p->gate = *gate;
