@@ -354,7 +354,7 @@ static void admission_put_welcome(struct peer *m, const struct wire_frame *f,
 		admission_encrypt(m, &t, key, hello->proof, body);
 }
 
-/* Its key was granted before the job's was known here (seal.h). */
+/* Its key was granted before this server learned the job's (sealed_key.h). */
 static int admission_is_outdated(const struct peer *m,
 				 const struct wire_hello *hello,
 				 const struct proof *granted)

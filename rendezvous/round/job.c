@@ -1,5 +1,6 @@
 /* job.c: the states of a job and what each event does in each of them.
- * Decides; sends nothing. Who may come is join.c's, how it ended cause.c's. */
+ * Decides; sends nothing. join.c knows which nodes may join, end_cause.c how a
+ * round ended. */
 #include "rendezvous/round/job.h"
 
 #include <assert.h>

@@ -1,6 +1,7 @@
-/* job_internal.h: the insides of a job, for the files that make it up: round.c
- * (states and events), told.c (that it stops), join.c (who may come), assign.c
- * (ranks), cause.c (how it ended). Everybody else includes round.h. */
+/* job_internal.h: the insides of a job, for the files that it consists of:
+ * job.c (states and events), round_transition.c (starts and ends of rounds),
+ * job_stop.c (stops), join.c (which nodes may join), assign.c (ranks),
+ * end_cause.c (how it ended). Others include job.h. */
 #ifndef RENDEZVOUS_JOB_INTERNAL_H
 #define RENDEZVOUS_JOB_INTERNAL_H
 

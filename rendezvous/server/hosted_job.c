@@ -25,9 +25,9 @@ enum {
 			(s)->hooks->hook(__VA_ARGS__); \
 	} while (0)
 
-/* ---- telling ---- */
+/* ---- messages to nodes ---- */
 
-/* At least 1: 0 means that there is none. */
+/* At least 1, because 0 means that there is no last call. */
 static uint32_t hosted_job_last_call_ms(const struct hosted_job *h)
 {
 	uint64_t left = uv_timer_get_due_in(&h->call_timer);
@@ -57,9 +57,9 @@ static void hosted_job_broadcast_state(struct hosted_job *h)
 	conn_flush_all(&h->server->pool);
 }
 
-/* A thousand joins a second are not a thousand times a thousand messages: while
- * more come, those who wait are told late, and so that of its time the server
- * spends about a twentieth on it, however many they are. */
+/* A thousand joins a second must not cause a million messages: while nodes keep
+ * joining, STATE is sent late, and seldom enough that it takes about a
+ * twentieth of the server's time, however many nodes wait. */
 static void hosted_job_on_state_timer(uv_timer_t *t)
 {
 	struct hosted_job *h = t->data;
@@ -87,7 +87,7 @@ void hosted_job_send_state(struct hosted_job *h)
 		       STATE_DELAY_MS, 0);
 }
 
-/* What a journal says has fitted once: the limits are set when it is read. */
+/* During replay without limits: the journal's keys have fitted once. */
 int hosted_job_make_store(struct hosted_job *h)
 {
 	const struct server *s = h->server;
@@ -214,15 +214,14 @@ static void hosted_job_on_last_call(uv_timer_t *t)
 	conn_flush_all(&h->server->pool);
 }
 
-/* Its agents see the connection end, and say so; what was written down of it
- * the next server knows. */
+/* The agents report that the connection ended; the journal stays. */
 static _Noreturn void hosted_job_end_without_memory(void)
 {
 	log_error("error: out of memory; the jobs on this server end");
 	exit(EX_OSERR);
 }
 
-/* What the job remembers of gone nodes is in its account. */
+/* Charges what the job remembers of gone nodes to its account. */
 static void hosted_job_count_gone(struct hosted_job *h)
 {
 	size_t now = job_gone_bytes(h->job);
@@ -248,7 +247,7 @@ void hosted_job_act(struct hosted_job *h)
 			hosted_job_start_round(h);
 			break;
 		case JOB_RANK_LEFT:
-			/* a gather that misses it would wait for ever */
+			/* else a gather that lacks it would wait for ever */
 			if (store_rank_left(h->store, a->rank, a->text) < 0)
 				hosted_job_end_without_memory();
 			store_answer_all(h->store);
@@ -295,7 +294,7 @@ static void hosted_job_remove_name(struct hosted_job *h)
 	service_notify_jobs(h->server);
 }
 
-/* A last call that was out goes on, for as long as it would from now. */
+/* Restarts the timer of a last call that was pending in the journal. */
 static void hosted_job_restart_last_call(struct hosted_job *h)
 {
 	uint32_t ms = job_call_ms(h->job);
@@ -304,8 +303,8 @@ static void hosted_job_restart_last_call(struct hosted_job *h)
 		uv_timer_start(&h->call_timer, hosted_job_on_last_call, ms, 0);
 }
 
-/* In both tables, in the place of the one that had its name; or in neither. A
- * table that one of that name is in has room. */
+/* Enters the job in both tables, replacing the job that had its name; or in
+ * neither. Replacing needs no memory. */
 static int hosted_job_insert(struct hosted_job *h, int named)
 {
 	struct server *s = h->server;
@@ -377,17 +376,16 @@ static struct hosted_job *hosted_job_new(struct server *s, struct slice id,
 	return h;
 }
 
-/* Its one job was started once, by the ddprun that started the server: a node
- * that comes when it is over was late. */
+/* The server's only job is run once by the ddprun that started the server: a
+ * node that comes when it is over is late. */
 static int hosted_job_has_one_run(const struct server *s)
 {
 	return s->has_parent && s->only_job && !s->leadership && !s->agentless;
 }
 
-/* A job that has ended makes room for its successor at once, though its nodes
- * may not all have gone, and one that was counted as lost may still live. Round
- * numbers go on, so that a worker of the old one can never be taken for one of
- * the new. */
+/* A job that is over is replaced at once, even if some of its nodes are still
+ * connected, or were counted as lost and still live. Round numbers continue, so
+ * that a worker of the old job is never mistaken for one of the new job. */
 struct hosted_job *hosted_job_for_join(struct server *s, struct slice id)
 {
 	struct hosted_job *h = hosted_job_find(s, id);
@@ -483,7 +481,7 @@ void hosted_job_add_worker(struct hosted_job *h, struct peer *m)
 	h->nworkers++;
 }
 
-/* What is left of its connection before, if it is here again, is not it. */
+/* Attaches the session's reply cache; drops the session's former connection. */
 static int hosted_job_attach_session(struct hosted_job *h, struct peer *m,
 				     const struct wire_hello *hello,
 				     struct err *e)
@@ -505,7 +503,7 @@ static int hosted_job_attach_session(struct hosted_job *h, struct peer *m,
 	return 0;
 }
 
-/* A session's second connection takes the place of its first. */
+/* The session has a connection already, which this one replaces. */
 static int hosted_job_is_session_here(struct hosted_job *h,
 				      const struct wire_hello *hello)
 {
@@ -568,7 +566,7 @@ static void hosted_job_lose_worker(struct hosted_job *h, struct peer *m)
 	session_release(&m->session);
 	if (m->session.reply)
 		reply_cache_leave(&h->replies, h->store, m->session.reply);
-	/* its going may have failed a gather */
+	/* a gather may have failed because it left */
 	store_answer_all(h->store);
 	if (h->agentless)
 		agentless_job_left(h, m, "ended without ddp_finalize");

@@ -1,5 +1,4 @@
-/* job_event.c: parse, apply, write down; in that order, so that what is refused
- * leaves nothing in the journal. */
+/* job_event.c: parses, applies and records an event, in that order. */
 #include "rendezvous/server/job_event.h"
 
 static int job_event_apply_join(struct hosted_job *h, struct job_node **n,

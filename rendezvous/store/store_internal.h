@@ -1,6 +1,6 @@
-/* store_internal.h: the store's insides, for the files that it is made of: keys
- * and values (store.c), those who wait for them (waiter.c), queues (queue.c),
- * barriers and gathers (meeting.c). Others include store.h. */
+/* store_internal.h: the insides of the store, for the files that it consists
+ * of: keys and values (store.c), waiters (waiter.c), queues (queue.c), barriers
+ * and gathers (barrier_gather.c). Others include store.h. */
 #ifndef RENDEZVOUS_STORE_INTERNAL_H
 #define RENDEZVOUS_STORE_INTERNAL_H
 
