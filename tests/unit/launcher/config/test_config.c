@@ -208,7 +208,8 @@ START_TEST(errors_name_the_option_and_the_way_out)
 		{"--role= a", "--role: the name"},
 		{"--monitor-interval -1 a", "--monitor-interval: -1"},
 		{"--rdzv-endpoint :5 a", "the host is empty"},
-		{"--rdzv-endpoint h:x a", "no number"},
+		{"--rdzv-endpoint h:x a",
+		 "the port is not a number from 0 to 65535"},
 		{"--standalone --nnodes 2 a", "--standalone is for one node"},
 		{"--standalone=1 a", "takes no value"},
 		{"--max-restarts -1 a", "--max-restarts: -1"},
@@ -375,7 +376,7 @@ START_TEST(etcd_and_what_does_not_go_with_it)
 		{"--rdzv-backend etcd --rdzv-endpoint= --rdzv-id j a",
 		 "a member is empty"},
 		{"--rdzv-backend etcd --rdzv-endpoint e1:x --rdzv-id j a",
-		 "no number"},
+		 "the port is not a number from 0 to 65535"},
 		{"--rdzv-backend etcd --rdzv-endpoint e1:0 --rdzv-id j a",
 		 "port 0"},
 		{"--rdzv-backend etcd --rdzv-endpoint https://e1 --rdzv-id j "
