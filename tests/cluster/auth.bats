@@ -15,7 +15,7 @@ teardown() { cluster_leave; }
 	await "$T/evil.err" 'listening on'
 	slurm 77 srun -w h2 -N 1 -n 1 ddprun --nnodes 2 \
 		--rdzv-endpoint h1:29400 true
-	# which of both finds it out first does not matter
+	# either may detect it first
 	has "$err" 'rendezvous server 10\.78\.0\.1:29400: it '
 	has "$(<"$T/evil.err")" 'is user 0 by munge.s word, and this server user 65534.s: refused'
 	signal evil TERM
@@ -35,12 +35,12 @@ teardown() { cluster_leave; }
 	[ \$SLURM_NODEID = 0 ] || export DDP_MUNGE_SOCKET=$T/second.sock
 	exec ddprun --nproc-per-node 1 sh -c 'echo "rank \$RANK"'
 	EOF
-	# (srun may end the other task before that has anything to say)
+	# (srun may end the other task before it prints anything)
 	slurm - srun -K -w h1,h2 -N 2 --ntasks-per-node 1 bash node.sh
 	[ "$status" != 0 ]
 	has "$err" 'h2: task 1: Exited with exit code 77'
 	has "$err" "error: munged does not answer on h2 \($T/second.sock: Connection refused\); start it there \(systemctl start munge\), or give all nodes the same secret with --token-file FILE"
-	# the way around it
+	# the workaround
 	echo a-token-for-all-the-nodes >token
 	chmod 600 token
 	sed -i 's/ddprun/ddprun --token-file token/' node.sh

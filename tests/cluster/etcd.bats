@@ -16,7 +16,7 @@ teardown() {
 	[ ! -e failed ]
 }
 
-# ask ARGS...: etcdctl where people work; its output in $out
+# ask ARGS...: etcdctl on the login host; its output is in $out
 ask() {
 	on_login ask env ETCDCTL_API=3 etcdctl --endpoints "$etcd" "$@"
 	finish ask

@@ -15,7 +15,7 @@ teardown() {
 	[ ! -e failed ]
 }
 
-# Two nodes whose rank 0 waits for `go`; `up` says that it does.
+# Two nodes whose rank 0 waits for `go`; `up` shows that it does.
 start_waiting() {
 	mkfifo up go
 	on_login job srun -w h1,h2 --ntasks-per-node 1 ddprun --nproc-per-node 1 \
@@ -65,7 +65,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	id=$out
 	await batch.log '^\[0\] up'
 	await batch.log '^\[1\] up'
-	# a node that scancel comes to late may have no such step any more
+	# a node that scancel reaches late may have no such step any more
 	slurm - scancel --signal=TERM "$id.0"
 	await batch.log '^\[0\] second'
 	await batch.log '^\[1\] second'
@@ -126,7 +126,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 }
 
 @test "an error that all tasks of a step detect is printed once" {
-	# Slurm is not to kill those that have not begun: their 143 would be srun's
+	# Slurm must not kill tasks that have not begun: their 143 would be srun's
 	slurm 2 srun -w h1,h2 --ntasks-per-node 3 --kill-on-bad-exit=0 ddprun true
 	[ "$(grep -c '^ddprun: error: srun starts 6 ddpruns on 2 nodes' <<<"$err")" = 1 ]
 }
@@ -149,7 +149,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 }
 
 @test "a first node with two interfaces listens on the one towards the others" {
-	# its own name is the other one's, where nobody can come
+	# its own name resolves to the other interface, which others cannot reach
 	cp "$CLUSTER/etc_hosts.h1" before
 	in_net h1 ip link add eth1 type veth peer name eth2
 	in_net h1 ip addr add 10.79.0.1/24 dev eth1
@@ -190,7 +190,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	has "$out" "^ddprun: warning: on h2 'h1' does not resolve; trying 10.78.0.1, where (srun runs|Slurm finds it)\$"
 }
 
-# without_name H...: these do not know the name h1; with_name undoes it
+# without_name H...: makes these hosts not know the name h1; with_name undoes it
 without_name() {
 	local h
 	for h; do
@@ -239,7 +239,7 @@ with_name() {
 
 @test "a waiting node names the node that it waits for" {
 	mkfifo go
-	# h2's ddprun comes later
+	# h2's ddprun starts later
 	on_login job srun -w h1,h2 --ntasks-per-node 1 sh -c \
 		'[ $SLURM_NODEID = 0 ] || read x <go; exec ddprun --nproc-per-node 1 echo hello'
 	await "$T/job.err" 'waiting 1 s at h1:[0-9]+ for 1 of 2 nodes \(job .slurm-[0-9.]+.\): node 1 \(h2, not connected\); srun starts ddprun there as well$'

@@ -52,7 +52,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	# a job of its own on each node
 	slurm 0 srun -w h1,h2 --ntasks-per-node 1 ddprun --standalone sh -c "$who"
 	[ "$(grep -c '^\[0\] 0/1 0/1 h[12] 127.0.0.1$' <<<"$out")" = 2 ]
-	# not the environment's, which may be of a start-up file
+	# not the environment's, which may come from a start-up file
 	slurm 0 env MASTER_ADDR=localhost MASTER_PORT=1 srun -w h1,h2 \
 		--ntasks-per-node 1 ddprun sh -c "$who"
 	has "$out" '^\[1\] 1/2 0/1 h2 h1$'

@@ -44,7 +44,7 @@ runs() { # until both run
 	await batch.log '^\[1\] up 1 run 0'
 }
 
-# again CAUSE: it is requeued, and done in its second run
+# again CAUSE: it is requeued, and finishes in its second run
 again() {
 	await batch.log "^ddprun: Slurm's job $job $1: it is requeued\$"
 	await batch.log '^\[0\] up 0 run 1'
@@ -53,7 +53,7 @@ again() {
 	await batch.log '^batch: 0$'
 }
 
-# take_nodes: a job that is worth more wants them all; its log is taken.log
+# take_nodes: a job of higher priority needs all nodes; its log is taken.log
 take_nodes() {
 	slurm 0 sbatch -N 3 --exclusive -o "$T/taken.log" --wrap 'echo taken'
 }
@@ -75,7 +75,7 @@ take_nodes() {
 	t_idx data 20000 100
 	expect 0 ddprun --standalone --nproc-per-node 2 mnist_mlp $common \
 		--log-dir one --checkpoint one.ckpt
-	# its log is a pipe: it can be no further than that holds
+	# its log is a pipe: it cannot run ahead of its reader by more than that holds
 	mkfifo two.0/metrics.jsonl
 	exec 6<>two.0/metrics.jsonl
 	cat >batch.sh <<-EOF
@@ -165,7 +165,7 @@ job_is() { # STATE
 	cat_worker='echo up $RANK run 0; exec tail -f /dev/null'
 	submit all '--requeue-on preempt,timeout'
 	runs
-	# a node that scancel comes to late may have no such step any more
+	# a node that scancel reaches late may have no such step any more
 	slurm - scancel -s TERM "$job.0"
 	await batch.log "^ddprun: Slurm's job $job was neither preempted nor out of time \(JobState=RUNNING Reason=None\): it is not requeued\$"
 	await batch.log '^batch: 143$'
@@ -179,7 +179,7 @@ job_is() { # STATE
 	slurm 0 scancel -s TERM "$job.0"
 	await batch.log '^\[0\] told'
 	await batch.log '^\[1\] told'
-	# what comes at once is the same word, passed on by srun; so: until it counts
+	# an immediate repetition is srun's copy of the signal; so wait until it counts
 	until grep -q '^ddprun: killing 1 worker$' batch.log; do
 		slurm - scancel -s TERM "$job.0"
 	done
@@ -213,7 +213,7 @@ job_is() { # STATE
 }
 
 @test "the SIGTERM of srun -K to a ddprun hides no worker's exit code" {
-	# the ddpruns that are still there when the first has gone get it
+	# the ddpruns that remain when the first has exited get it
 	batch 5 -N 3 <<-'EOF'
 	ddprun --nproc-per-node 1 bash -c '[ $RANK != 1 ] || exit 5
 		eval "$IDLE"'

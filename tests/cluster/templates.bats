@@ -22,7 +22,7 @@ setup() {
 
 teardown() { cluster_leave; }
 
-# The trainer's first and last lines: it was N ranks, and went through.
+# The trainer's first and last lines: N ranks, and success.
 trained() { # N [TEXT]
 	local text=${2-$out}
 	has "$text" "^(\[0\] )?(.*[^0-9])?$1 ranks? x batch "
@@ -96,7 +96,7 @@ trained() { # N [TEXT]
 	has "$out" '^\[1\] 1/3 learner 0/2$'
 	has "$out" '^\[2\] 2/3 learner 1/2$'
 	has "$out" "^ddprun: this step has 1 of the heterogeneous job's 3 nodes; srun --het-group=0-1 is for all\$"
-	# tasks of srun's own are ranks
+	# tasks that srun starts directly are ranks
 	batch 0 -w h2 --ntasks-per-node 2 : -N 2 <<-'EOF'
 	srun --het-group=0,1 sh -c 'c_guest && c_collectives 3'
 	EOF
@@ -120,7 +120,7 @@ trained() { # N [TEXT]
 	trained 1 "$(<"seed2.$id.log")"
 }
 
-# A root with a shell, ddprun and a worker, and nothing of Slurm's.
+# A root with a shell, ddprun and a worker, without Slurm.
 make_image() {
 	local file
 	mkdir -p "$1"/{proc,sys,dev,tmp,etc,opt,usr/bin,bin}
@@ -192,7 +192,7 @@ terminal() { # NUMBER NAME
 @test "interactive.txt works from two terminals" {
 	mkfifo up go
 	mkdir bin
-	# holds the training until the second terminal has looked
+	# holds the training until the second terminal is done
 	cat >bin/mnist_mlp <<-EOF
 	#!/bin/sh
 	[ \$RANK != 0 ] || { echo >up; read x <go; }

@@ -24,7 +24,7 @@ teardown() { cluster_leave; }
 }
 
 @test "a node's rank is its task's number, and MASTER_ADDR is rank 0's node" {
-	# the first node of the list is where all meet
+	# all meet at the first node of the list
 	batch 0 -N 3 -n 6 --distribution=block <<-'EOF'
 	ddprun --nproc-per-node 1 sh -c 'echo "$RANK is $SLURM_PROCID on $(hostname),
 		rank 0 on $MASTER_ADDR"'

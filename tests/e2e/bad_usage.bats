@@ -88,7 +88,7 @@ refused() {
 		true
 	MASTER_PORT=http refused 2 "MASTER_PORT in the environment" \
 		--nnodes 2 true
-	# one node has nobody to meet there
+	# one node meets no other there
 	MASTER_PORT=http expect 0 ddprun true
 }
 
@@ -196,7 +196,7 @@ refused() {
 }
 
 @test "an endpoint on another host where nobody answers is an error" {
-	# TEST-NET-1: never routed. It says what it waits for at that moment: a
+	# TEST-NET-1: never routed. The error names what it waits for at that moment: a
 	# connection that is refused at once, or one under way.
 	expect 75 ddprun --nnodes 2 --rdzv-timeout 1.5 \
 		--rdzv-endpoint 192.0.2.1:29400 true
@@ -211,7 +211,7 @@ refused() {
 		-H a:4,b:2 --nproc-per-node 3 true
 	expect 0 ddprun -H a:4,b:2 --nproc-per-node 2 --dry-run true
 	[ "$(grep -c 'workers: 2' <<<"$out")" = 2 ]
-	# the only one, which is the end of all
+	# the only host, so the whole job ends
 	expect 69 ddprun -H nowhere --ssh false true
 	[ "$err" = 'ddprun: error: host nowhere: cannot start ddprun there (exit code 1)' ]
 }

@@ -63,7 +63,7 @@ near() {
 	expect 0 mnist_mlp --data data --epochs 5 --checkpoint k --keep 3
 	[ "$(ls k*)" = $'k\nk.1\nk.2' ]
 	expect 0 mnist_mlp --data data --epochs 3 --checkpoint three
-	# k.2 is what three epochs leave, but for how long they took
+	# k.2 equals the result of three epochs, except for their duration
 	expect 0 mnist_mlp --data data --epochs 5 --resume k.2
 	has "$out" 'resuming from k.2 after epoch 3, step 30'
 	truncate -s -100 k
@@ -159,7 +159,7 @@ SH
 		expect 0 job $n resnet $common --sync-bn --log-dir $n
 		near $n 1 1e-4
 	done
-	# without it each rank normalises by what it sees itself
+	# without it each rank normalises by its own samples
 	expect 0 job 2 resnet $common --log-dir not
 	run ! near not 1 1e-2
 }

@@ -3,7 +3,7 @@
 # covers: launcher/worker launcher/plan rendezvous/auth
 load ../lib
 
-# own KIND...: unshare with these works here
+# own KIND...: whether unshare with these works here
 own() {
 	unshare "$@" true 2>/dev/null || skip "no such namespaces here: $*"
 }
@@ -70,7 +70,7 @@ apart='warning: the ranks of .* are in 2 containers, or namespaces of PIDs or ne
 	expect 3 unshare -pf --kill-child --mount-proc ddprun --nproc-per-node 2 \
 		sh -c 'test $RANK = 0 || exit 3; read -r _ <fifo'
 	has "$err" 'rank 1 .* exited with code 3'
-	# what workers orphan comes to it
+	# it inherits the workers' orphans
 	expect 0 unshare -pf --kill-child --mount-proc ddprun sh -c '(sh -c "exit 7" &); true'
 	# dump works from inside
 	expect 0 unshare -pf --kill-child --mount-proc bash -c '

@@ -8,7 +8,7 @@ load ../lib
 
 setup() {
 	lib_setup
-	# digits are drawn once for all tests here
+	# all tests here share the generated digits
 	export DDP_CACHE=$BATS_FILE_TMPDIR/cache
 	unset DDP_DATA DDP_CUDA_OPS
 }

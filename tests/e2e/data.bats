@@ -148,7 +148,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	expect 0 "$DDPRUN" --standalone --nproc-per-node 2 \
 		mnist_mlp --data digits --epochs 2 --batch-size 64
 	has "$out" '2 ranks x batch 5'
-	# and than a world: some rank sees an image again, all of them go on
+	# and than a world: some rank sees an image again, and all continue
 	t_idx digits 3 2
 	expect 0 "$DDPRUN" --standalone --nproc-per-node 4 \
 		mnist_mlp --data digits --epochs 2 --batch-size 64

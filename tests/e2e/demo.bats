@@ -3,7 +3,7 @@ load ../lib
 
 setup() {
 	lib_setup
-	# digits are drawn once for all tests here
+	# all tests here share the generated digits
 	export DDP_CACHE=$BATS_FILE_TMPDIR/cache
 }
 
@@ -37,8 +37,8 @@ setup() {
 	[[ $out != *'drawn by this program'* ]]
 }
 
-# A machine on which only the packages in $here are installed: apt-get and sudo
-# write down what they were asked.
+# A machine with only the packages in $here installed: apt-get and sudo
+# record their arguments.
 machine() {
 	mkdir -p bin
 	echo '#!/bin/sh

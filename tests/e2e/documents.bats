@@ -93,7 +93,7 @@ defaults() {
 	done
 }
 
-# tried WORD VALUE: what ddprun says of it in the place that LIMITS calls WORD
+# tried WORD VALUE: tries VALUE as the option or key that LIMITS calls WORD
 tried() {
 	local etcd="--rdzv-backend etcd --rdzv-id x --rdzv-endpoint"
 	status=0
@@ -142,7 +142,7 @@ tried() {
 
 @test "each variable that the programs read is in environment.txt" {
 	local name
-	# what only tests set, and what every program may read
+	# except variables of tests only, and those of every program
 	cd "$tree"
 	grep -rhoE '\b(getenv|env_[a-z]+)\("[A-Z][A-Z0-9_]+"' --include='*.c' base \
 		launcher rendezvous worker-sdk trainers slurm pmi etcd |

@@ -12,13 +12,13 @@ server() {
 	at=${line##* }
 }
 
-# crowd NAME FROM*N...: connections that say nothing
+# crowd NAME FROM*N...: silent connections
 crowd() {
 	start "$1" rdzv_peer crowd "$at" "${@:2}"
 	await "$T/$1.out" '^open'
 }
 
-# An agent comes and goes.
+# An agent joins and leaves.
 somebody() {
 	expect 0 ddprun --nnodes 1:2 --last-call-timeout 0 \
 		--rdzv-endpoint "$at" sh -c 'echo in'

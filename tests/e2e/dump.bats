@@ -2,7 +2,7 @@
 # covers: launcher/inspect rendezvous/query
 load ../lib
 
-# Others may test here at the same time: a name that no other job has.
+# Other tests may run at the same time: a unique job name.
 setup() {
 	lib_setup
 	J=dump.$TEST_COOKIE

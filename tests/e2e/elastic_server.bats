@@ -26,7 +26,7 @@ node() {
 		"$call" "$lease" "$role" "$host"
 }
 
-# (opened for both: that never waits for a reader, which may have gone)
+# (opened for both, which never waits for a reader that may have left)
 say() {
 	echo "$2" 1<>"$T/$1.in"
 }
@@ -136,7 +136,7 @@ say() {
 	await h5.out '^STATE 4 of 4 spare of 1$'
 	node h6 4
 	await h6.out '^STATE 4 of 4 spare of 2$'
-	# they have nothing to do with the others' workers
+	# they do not affect the others' workers
 	run rdzv_client do "$at" j 0 3 add n 1
 	[ "$output" = 1 ]
 	signal h2 KILL
@@ -243,7 +243,7 @@ say() {
 	server
 	node h1 1:2
 	await h1.out '^START'
-	# its second, not the server's minute
+	# its own timeout of a second, not the server's of a minute
 	node h2 1:2 lease=1000
 	finish h2 1
 	has "$out" '^error: this node was not heard from for 1.0 s; was it stopped'

@@ -45,7 +45,7 @@ ctl() {
 	refused "$etcd.*permission denied" ETCDCTL_USER=you:word
 }
 
-# ca NAME: an authority; signed NAME CA SUBJECT: a certificate of its, and its key
+# ca NAME: makes an authority; signed NAME CA SUBJECT: its certificate and key
 ca() {
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
 		-keyout "$1.key" -out "$1.pem" -days 2 -subj "/CN=$1" 2>/dev/null

@@ -11,7 +11,7 @@ setup() {
 	export DDP_TOKEN=0123456789abcdef ETCDCTL_API=3
 }
 
-# start, but not holding the end of a parent's pipe
+# start, without holding the end of a parent's pipe
 begin() {
 	start "$@" 6>&-
 }
@@ -114,7 +114,7 @@ serving() {
 	told agent a '^welcome'
 }
 
-# gate WORD...: a way to etcd that holds a request with these words; a line of fd 9
+# gate WORD...: a proxy to etcd that holds a request with these words; a line of fd 9
 # lets it through. $gate is where it is
 gate() {
 	mkfifo gate.in
@@ -136,7 +136,7 @@ key64() {
 	etcd=$gate candidate a 600
 	await gate.out held
 	of="the server of job 'j', ${at[a]}, still reads what etcd \\($gate\\) has of it"
-	# its own stands by, and sends it there
+	# its own ddprdzv stands by, and redirects it
 	begin node ddprun --rdzv-backend etcd --rdzv-endpoint "$etcd" \
 		--rdzv-id j --local-addr 127.0.0.1 --rdzv-timeout 2.5 true
 	for role in agent worker tool; do
@@ -247,7 +247,7 @@ key64() {
 	finish w
 	[ "$out" = "1 'v'
 1 'w'" ]
-	# and what that one has written is there for a third
+	# and a third server finds what that one has written
 	signal a KILL
 	finish a 137
 	candidate a 600 --etcd-lease 77
@@ -374,8 +374,8 @@ key64() {
 	nothing_in_etcd
 }
 
-# The first one is the server, and reaches etcd through a gate that holds its
-# removal. Those who leave the job see to it that it is removed.
+# The first is the server, and reaches etcd through a gate that holds its
+# removal. The nodes that leave the job ensure the removal.
 @test "if the server dies after its job and before the clean-up, others clean up" {
 	local server name
 	etcd_here

@@ -23,7 +23,7 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	done
 }
 
-# nvcc compiles C++, where a compound literal has no address.
+# nvcc compiles C++, in which a compound literal has no address.
 @test "the lines that the docs give to NCCL programs are C++" {
 	local doc
 	for doc in sdk sdk-nccl; do

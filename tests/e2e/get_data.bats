@@ -11,7 +11,7 @@ setup() {
 	lib_setup
 	command -v curl >/dev/null || skip "no curl here"
 	mkdir www
-	# no proxy is asked for what is on this host, and no host outside
+	# no proxy for this host, and no outside host
 	export no_proxy='*' NO_PROXY='*'
 }
 

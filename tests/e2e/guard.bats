@@ -49,13 +49,13 @@ load ../lib
 	nothing_left
 }
 
-# The other marks are enough, where there is no limit to tell it by.
+# The other marks are enough without the limit.
 @test "kill -9 of ddprun ends processes without an environment, and their children" {
 	start job bash -c 'ulimit -x 1000; exec "$@"' - \
 		ddprun --nproc-per-node 2 bash -c '
 		setsid env -i bash -c "echo \$\$ >'"$T"'/bare.$RANK
 			tail -f /dev/null & echo \$! >'"$T"'/child.$RANK; wait" &
-		# orphaned, and its stdout is elsewhere
+		# an orphan with another stdout
 		(setsid env -i bash -c "echo \$\$ >'"$T"'/orphan.$RANK; tail -f /dev/null" \
 			>/dev/null &)
 		until [ -s '"$T"'/child.$RANK ] && [ -s '"$T"'/orphan.$RANK ]; do :; done

@@ -10,9 +10,9 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 setup() {
 	lib_setup
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	# a rank that waits in vain is a failed test, not a hung one
+	# a rank that waits in vain fails the test instead of hanging it
 	export DDP_TIMEOUT=60
-	# what PMIx's library leaks is not ours
+	# leaks of PMIx's library are not ours
 	echo leak:libpmix >lsan
 	export LSAN_OPTIONS=suppressions=$T/lsan:print_suppressions=0
 }
@@ -68,7 +68,7 @@ starts_worlds() {
 		expect 0 $launcher $n c_guest
 		all_ok $n
 	done
-	# few counts: sdk.bats has all, and ranks that have sessions of their own
+	# few counts: sdk.bats has all, and ranks in sessions of their own
 	# do not get the CPU when another yields it
 	expect 0 $launcher 4 c_collectives 3
 	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
@@ -93,13 +93,13 @@ needs_a_server() {
 	DDP_SERVER=$T/none expect - $launcher 2 c_guest
 	[ "$status" != 0 ]
 	has "$out" "DDP_SERVER is '$T/none', which is no program: set it to where ddprdzv is"
-	# whoever is not rank 0 hears it too, and who has it; no launcher ends it
-	# before it has said so
+	# other ranks also learn it, and which rank it is; no launcher ends them
+	# before they have printed it
 	DDP_SERVER=$T/none expect 0 $launcher 2 sh -c 'c_guest; true'
 	has "$out" "^rank -1: -20004: rank 0 could not start: DDP_SERVER is"
 }
 
-# Its ranks hang, and a dump has them under one job; $launcher 2 CMD...
+# Its ranks hang, and a dump shows them as one job; $launcher 2 CMD...
 is_dumped() {
 	local end=$((SECONDS + 60)) jobs
 	mkfifo fifo
@@ -221,7 +221,7 @@ is_dumped() {
 
 @test "MPICH's mpiexec: a dead rank and a missing ddprdzv are errors" {
 	hydra_or_skip
-	# it kills the others at once: they may have no time to tell
+	# it kills the others at once: they may have no time to report
 	expect 9 $launcher 3 c_guest kill 1
 	nothing_left
 	expect 9 $launcher 3 c_guest kill 0
@@ -242,7 +242,7 @@ is_dumped() {
 	has "$out" '^\[1\] rank 1 of 2, .*: ok$'
 }
 
-# One ddprun, which says what it has concluded, in $err.
+# One ddprun, whose inferred options are in $err.
 is_one_node() { # NAME
 	expect 0 $launcher 1 ddprun sh -c 'echo "$WORLD_SIZE"'
 	has "$out" "^.0. $(nproc)\$"
@@ -250,7 +250,7 @@ is_one_node() { # NAME
 	expect 0 $launcher 1 ddprun --nproc-per-node 2 sh -c \
 		'env | grep -E "^(PMI_|PMIX_([^M]|M[^C])|OMPI_COMM|OMPI_MCA_(orte|ess|pmix)|MPI_LOCAL|HYDI)"; true'
 	[ -z "$out$err" ]
-	# it takes two, and a node has one
+	# it needs two, and a node has one
 	expect 2 $launcher 1 ddprun --nnodes 2 true
 	has "$err" "^ddprun: error: --nnodes 2: $1 starts ddprun on 1 node; leave --nnodes out, or start more, one on each node"
 }

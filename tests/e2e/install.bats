@@ -38,7 +38,7 @@ make_it() {
 	expect 2 "$at/bin/ddp-plot"
 	has "$err" '^ddp-plot: error: no run to draw'
 	[ -s "$at/share/bash-completion/completions/ddprun" ]
-	# batch scripts find the trainers that came with them
+	# batch scripts find the trainers installed with them
 	grep -q "^PATH=.PATH:/opt/ddp/libexec/ddprun\$" \
 		"$at/share/ddprun/slurm/several_nodes.sbatch"
 	# every program and every function has its manual page

@@ -40,7 +40,7 @@ as_if_it_had_never_died() { # PLACE...
 	kill -KILL "${pid[server]}"
 	finish server 137
 	finish node 1
-	# as after a power cut: the first page is there, what it points to is not
+	# as after a power cut: the first page exists, what it points to does not
 	dd if=/dev/zero of=jobs bs=4096 seek=1 count=2 conv=notrunc 2>dd.err
 	start server ddprdzv --listen 127.0.0.1:0 --journal jobs
 	await server.err ' listening on'
@@ -53,7 +53,7 @@ as_if_it_had_never_died() { # PLACE...
 }
 
 # joins NAME ADDRESSES: two nodes of job NAME by one connection, or one with an
-# address that is none; prints what becomes of it
+# invalid address; prints the result
 odd_agent() {
 	cat >odd.py <<-'PY'
 		import sys
@@ -74,14 +74,14 @@ odd_agent() {
 		    a.frame()
 		except Closed:
 		    print('closed')
-		# the job is as if that had not been: it begins with two others
+		# the job is unchanged: it begins with two others
 		b, c = j.agent('b', nodes=2), j.agent('c', nodes=2)
 		print('began', len(b.started()) > 0)
 	PY
 	expect 0 python3 odd.py "$BATS_TEST_DIRNAME/../programs" "${at##*:}" "$@"
 }
 
-# Each is closed; and neither its job nor another pays for it at the next start.
+# Each is closed, without consequences for its job or another at the next start.
 @test "a refused JOIN leaves nothing in the job or in the journal" {
 	local i
 	export DDP_AUTH=none
@@ -156,7 +156,7 @@ sessions() {
 	done
 }
 
-# gate NAME WORD...: a way to etcd that holds a request with these words; a line of
+# gate NAME WORD...: a proxy to etcd that holds a request with these words; a line of
 # $T/NAME.in lets it through. $gate is where it is
 gate() {
 	local name=$1 to

@@ -126,7 +126,7 @@ lacks() {
 @test "workers inherit the signals of ddprun's caller" {
 	local ignored
 	expect 0 sed -n 's/^SigIgn:.//p' /proc/self/status
-	# but for SIGINT and SIGQUIT, to which `command &` makes deaf
+	# except SIGINT and SIGQUIT, which `command &` ignores
 	ignored=$(printf '%016x' $((0x$out & ~6)))
 	expect 0 ddprun grep -E '^Sig(Blk|Ign)' /proc/self/status
 	has "$out" 'SigBlk:.0000000000000000$'

@@ -208,7 +208,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 		exec sleep 1000'
 	lacks "$out" '^\[[013]\]'
 	lacks "$err" '^\[[013]\]'
-	# who is not shown is still heard for the page
+	# a hidden rank's lines are still on the page
 	has "$err" '^\|    err 3'
 	find_run
 	[ "$(cat "$run/attempt_0/3/stdout.log")" = "out 3" ]
@@ -227,7 +227,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 [1] xa,by" ]
 	[ "$(sort "$run/attempt_0/filtered_stderr.log")" = "[0] oops 0
 [1] oops 1" ]
-	# the file has all, as without the filter
+	# the file has everything, as without the filter
 	[ "$(wc -l <"$run/attempt_0/0/stdout.log")" = 3 ]
 }
 

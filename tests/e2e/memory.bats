@@ -17,7 +17,7 @@ server() {
 	metrics=$(sed -n 's|.*metrics at \(http://.*\)/$|\1|p' server.err)
 }
 
-# counts LINE: until the metrics have it
+# counts LINE: waits until the metrics have it
 counts() {
 	until curl -s "$metrics/metrics" | grep -qxF "ddprdzv_$1"; do
 		read -rt 0.05 _ <> <(:) || true

@@ -22,7 +22,7 @@ setup() {
 	key="the key file $T/config/ddprun/key on $(hostname), as $reason"
 }
 
-# image with|without CMD...: where munge's socket is as everywhere, and the
+# image with|without CMD...: where munge's socket is in its usual place, and the
 # library is or is not
 image() {
 	exec unshare -m bash -c 'mount -t tmpfs none /run && mkdir /run/munge &&
@@ -129,7 +129,7 @@ rank() {
 	rank 1 0
 	rank 1 1 go
 	finish w1r0
-	# that server is at the first port while rank 1 is there
+	# that server uses the first port while rank 1 runs
 	rank 2 0
 	await "$T/w1r0.err" 'has not the secret of this job: refused$'
 	: >go

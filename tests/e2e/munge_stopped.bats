@@ -19,7 +19,7 @@ setup() {
 	EOF
 }
 
-# Each node has one of its own, of the same key, so that one can be stopped.
+# Each node has its own munged with the same key, so that one can be stopped.
 munged_of() {
 	mkdir "$1"
 	start "munged_$1" munged --foreground --force --key-file="$T/munge.key" \

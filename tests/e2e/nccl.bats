@@ -198,7 +198,7 @@ fake_cuda() {
 	mkdir -p fake
 	echo 'int cuInit(int flags) { return flags; }' >driver.c
 	${CC:-gcc} -shared -fPIC -Wl,-soname,libcuda.so.1 -o fake/libcuda.so.1 driver.c
-	# as CUDA's does: by its name
+	# by name, as CUDA's does
 	cat >runtime.c <<-END
 		#include <dlfcn.h>
 		#include "$root/tests/gpu/fake_cuda.c"
@@ -219,7 +219,7 @@ fake_cuda() {
 	expect 0 ./worker init auto
 	has "$out" '^driver$'
 	has "$out" '^backend cpu: backend auto: cpu, because .* sees no GPU on this host'
-	# without it there is none
+	# without it, no driver
 	rm fake/libcuda.so.1
 	expect 0 ./worker init auto
 	has "$out" 'cpu, because .* no NVIDIA driver \(libcuda.so.1\) is installed'

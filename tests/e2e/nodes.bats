@@ -36,7 +36,7 @@ port() {
 }
 
 @test "nodes meet at localhost:29400 without any option but --nnodes" {
-	# the default port may be in use on this machine; then there is no test
+	# the default port may be in use on this machine; then the test is skipped
 	if (exec 3<>/dev/tcp/127.0.0.1/29400) 2>/dev/null; then
 		skip "port 29400 is in use"
 	fi
@@ -102,7 +102,7 @@ port() {
 
 @test "a client that starts before the host waits for it" {
 	port
-	# no ddprun may host at this address: it is in use, by nobody who answers
+	# no ddprun can host at this address: it is in use by a silent process
 	first a --nnodes 2 true
 	node b --nnodes 2 true
 	finish a
@@ -134,7 +134,7 @@ port() {
 	node a --nnodes 2 --node-rank 0 --max-restarts 2 sh -c "$script"
 	node b --nnodes 2 --node-rank 1 --max-restarts 2 sh -c "$script"
 	finish a
-	# who does not fail itself may be ended before it has said anything
+	# a worker that does not fail may be ended before it prints anything
 	has "$out" 'attempt 0'
 	has "$out" 'attempt 2'
 	finish b
@@ -171,7 +171,7 @@ port() {
 	nothing_left
 }
 
-# server: a ddprdzv at $port that says in server.err who is a spare
+# server: a ddprdzv at $port, which logs spares in server.err
 server() {
 	port
 	export DDP_LOG=debug
@@ -194,7 +194,7 @@ server() {
 	finish b 3
 	finish c 3
 	lacks "$out" never
-	# it was never in a world, of which it could know the size
+	# it was never in a world, so it does not know its size
 	has "$err" '^\|  rank         [01] \(local rank 0\)$'
 	has "$err" '^\|  attempt      1 of 1$'
 	exec 9>&-

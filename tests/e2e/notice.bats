@@ -24,7 +24,7 @@ up() { # RANKS_PER_NODE
 	done
 }
 
-# tells the worker's end of it; then waits for a word, and exits with 0
+# reports the worker's end; then waits for a word, and exits with 0
 waits='trap "echo told" TERM; trap "echo warned" USR1; echo up
 	exec 9<> <(:); while [ ! -e go ]; do read -rt 0.1 -u 9 _ || true; done'
 is_deaf='trap "" TERM; echo up; eval "$IDLE"'
@@ -107,7 +107,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	up 1
 	signal b TERM
 	await a.err 'was told to stop by SIGTERM: stopping 1 worker'
-	# both come before it can hear of the worker's end
+	# both arrive before it learns of the worker's end
 	signal b STOP
 	signal b TERM
 	signal b INT
@@ -191,7 +191,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	has "$err" '^ddprun: got SIGUSR1: stopping 2 workers$'
 	has "$err" '^ddprun: got SIGTERM: stopping 2 workers'
 	lacks "$err" 'killing'
-	# whoever says what it means is obeyed
+	# an explicit option takes precedence
 	rm go
 	step 1000 --stop-before 0 --forward-signals USR1 bash -c "$waits"
 	await job.out '^\[0\] up'

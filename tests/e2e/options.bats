@@ -134,7 +134,7 @@ make_script() {
 	[ "$(lines)" = met ]
 	signal server TERM
 	finish server
-	# the same endpoint, free now: nobody hosts
+	# the same endpoint, free now: no server
 	expect 75 ddprun --rdzv-endpoint "$at:$port" --rdzv-timeout 1.5 \
 		--rdzv-conf is_host=0 true
 	has "$err" 'gave up after 1.5 s'

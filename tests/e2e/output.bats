@@ -37,7 +37,7 @@ whole() {
 
 @test "stdout and stderr in one pipe are not torn either" {
 	ddprun --nproc-per-node 8 w_lines 3000 2>&1 3>&- 4>&- | cat >all
-	# each line is there twice: once of each stream
+	# each line appears twice: once per stream
 	awk '$1 != "[" $2 "]" || length($5) != $4 || $5 !~ /^x*$/ || NF > 5 {
 			print "torn: " $0
 			exit 1
@@ -115,7 +115,7 @@ whole() {
 	wait $!
 	grep -q '^\[0\] size 70x20' seen
 	grep -q '\[0\] 10 %' seen
-	# drawn, erased, and only its last state stays as a line
+	# drawn, erased, and only its last state remains as a line
 	grep -qF $'~\e[K[0] all done' seen
 	lacks "$(sed 's/.*\x1b\[K//' seen)" '^\[0\] 10 %'
 }

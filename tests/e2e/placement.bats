@@ -7,7 +7,7 @@ cpus() {
 	sed -n "s/^\[$2\] Cpus_allowed_list:[[:blank:]]*//p" <<<"$1"
 }
 
-# What --dry-run ($1) says of rank $2 and word $3; notes after it left out.
+# What --dry-run ($1) prints for rank $2 and word $3, without notes after it.
 planned() {
 	awk -v rank="$2" -v word="$3" '
 		/^rank / {here = $2 == rank ","}
@@ -76,7 +76,7 @@ two_cpus() {
 	local i plan
 	expect 0 ddprun --dry-run --nproc-per-node 2 --cpu-bind cores true
 	plan=$out
-	# whoever fails first may take the other along before it has written
+	# the first failure may end the other rank before it has written
 	expect 0 ddprun --nproc-per-node 2 --cpu-bind cores --max-restarts 1 \
 		sh -c '[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 1
 			grep Cpus_allowed_list /proc/self/status'
@@ -183,7 +183,7 @@ two_cpus() {
 }
 
 @test "with many nodes a dry run names what only they decide" {
-	# 192.0.2.1 is nobody: whoever calls there waits
+	# nobody has 192.0.2.1: a connection there waits
 	expect 0 ddprun --dry-run --nnodes 2 --rdzv-endpoint 192.0.2.1:29400 \
 		--wrap 'env A=1' --wrap-ranks 0,5 /bin/true
 	has "$out" '^local rank 0, host .* \(node rank comes from the rendezvous\)$'

@@ -30,7 +30,7 @@ server_of() {
 		has "$out" 'answered$'
 		run ! grep -e ':0$' <<<"$out"
 	done
-	# and waits with it
+	# and waits for the second node
 	start a ddprun --nnodes 2 --rdzv-endpoint 127.0.0.1:0 true
 	await a.err 'waiting .* --rdzv-endpoint HOST:[1-9][0-9]+$'
 	signal a TERM

@@ -54,7 +54,7 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 	has "$out" '^\[0\] rank 0: store ok, '
 	has "$out" '^\[1\] rank 1: store ok, '
 	run ! grep 'client of the PyTorch store' <<<"$err"
-	# and rank 0, where that is wished
+	# and rank 0, on request
 	TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 expect 0 ddprun --standalone \
 		--nproc-per-node 2 sh -c "echo \$TORCHELASTIC_USE_AGENT_STORE
 			exec $PYTHON_EXEC $store"

@@ -12,7 +12,7 @@ agrees() { # N ARGS...
 	[ "$(grep -c ': ok$' <<<"$out")" = "$n" ]
 }
 
-# WHAT ERE: rank 1 differs in WHAT, and all say ERE
+# WHAT ERE: rank 1 differs in WHAT, and all print ERE
 disagree() {
 	expect 0 ddprun --standalone --nproc-per-node 3 c_reducer "$1"
 	[ "$(grep -cE -e "$2" <<<"$out")" = "${3:-3}" ] && return

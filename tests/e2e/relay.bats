@@ -13,7 +13,7 @@ setup() {
 	server=${line##* }
 }
 
-# relay [ACT WAY N [always]]: one before the server, at $at; what it sees is in
+# relay [ACT WAY N [always]]: a relay before the server, at $at; what it sees is in
 # $T/seen
 relay() {
 	local as=()
@@ -82,7 +82,7 @@ found() {
 	for act in flip plain; do
 		found $act up 1
 	done
-	# a replayed one is found when the next comes, a late one at once
+	# a replayed record is detected at the next one, a late one at once
 	found replay up 1
 	found truncate up 1
 	[ "$(grep -c 'record 1 does not authenticate' server.err)" -ge 1 ]

@@ -19,7 +19,7 @@ node() {
 		agent "$at" j "$2" "$1" "$3" "${4:--1}" "${5:-0}"
 }
 
-# (opened for both: that never waits for a reader, which may have gone)
+# (opened for both, which never waits for a reader that may have left)
 say() {
 	echo "$2" 1<>"$T/$1.in"
 }
@@ -147,7 +147,7 @@ greeting=4444505204020000
 	worker 0 1 wait 60000 here
 	signal dying KILL
 	finish dying 137
-	# its place is free when its end has been seen: until then these are 2
+	# its place is free when its end is known: until then these are 2
 	start first rdzv_client do "$at" j 0 1 barrier c 2 60000 barrier b 2 60000
 	worker 0 2 barrier c 2 60000 barrier b 2 60000
 	finish first
@@ -312,7 +312,7 @@ greeting=4444505204020000
 }
 
 @test "a silent agent is lost, a pinging one is not" {
-	# long enough for who pings to be in time on a loaded machine
+	# long enough for pings to be in time on a loaded machine
 	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 3
 	await "$T/server.err" 'listening on'
 	at=${line##* }
@@ -343,7 +343,7 @@ greeting=4444505204020000
 	[ "$(worker 0 0 add n 1)" = 1 ]
 }
 
-# error_of HEX: what the server tells a worker that sends these bytes
+# error_of HEX: the server's error for a worker that sends these bytes
 error_of() {
 	local told
 	! told=$(rdzv_client raw "$at" j 0 0 "$1")
@@ -387,7 +387,7 @@ error_of() {
 @test "half a frame and silence are closed after the hello timeout" {
 	server --hello-timeout 1.5
 	one_node 1
-	# who has proved itself may be silent for longer
+	# an authenticated client may be silent for longer
 	start w rdzv_client do "$at" j 0 0 wait 2000 never add n 1
 	connect
 	exec 6<&5
@@ -478,7 +478,7 @@ own_server() {
 	finish server
 }
 
-# 33 bytes that name no way to prove anything
+# 33 bytes without an authentication method
 @test "when the server's node has left, running and late nodes end" {
 	own_server
 	node h1 1 2

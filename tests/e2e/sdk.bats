@@ -166,7 +166,7 @@ fault() {
 	for r in 0 2 3; do
 		has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #3 .*rank 1 .* was killed by signal 9 \(SIGKILL\)"
 	done
-	# and where it led nobody: its leader tells the other host's
+	# and if it led no rank: its leader notifies the other host's
 	DDP_TEST_HOSTS=2 fault kill 3 4 0 137
 	for r in 0 1 2; do
 		has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #3 .*rank 3 .* was killed by signal 9 \(SIGKILL\)"
@@ -193,7 +193,7 @@ fault() {
 	for r in 0 1 2; do
 		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 3 on .* has not arrived for"
 	done
-	# a leader is missed by its host's, who cannot tell the others
+	# its host's ranks miss a leader, and cannot notify the others
 	end_fault other 1
 	has "${said[3]}" "rank 3: -20006 in .* ms: all_reduce #3 .*: rank 2 on .* has not arrived for"
 	for r in 0 1; do
@@ -242,7 +242,7 @@ fault() {
 		GROUP_RANK=0 GROUP_WORLD_SIZE=1
 	expect 1 c_init
 	has "$out" "^-20002: RANK is set but MASTER_ADDR is not: start"
-	# nobody is there
+	# nothing listens there
 	export DDP_RDZV_ENDPOINT=127.0.0.1:$(w_port free) DDP_JOB_ID=x DDP_ROUND=0
 	expect 1 c_init
 	has "$out" "$DDP_RDZV_ENDPOINT: .*Connection refused"

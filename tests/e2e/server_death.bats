@@ -6,12 +6,12 @@
 load ../lib
 load ../backend
 
-# The ddprdzv that started program NAME has; $server.
+# The ddprdzv of the started program NAME; $server.
 server_of() {
 	server=$(child_named "${pid[$1]}" ddprdzv)
 }
 
-# kill_server_of NAME: returns when the next one is there
+# kill_server_of NAME: returns when the next server runs
 kill_server_of() {
 	local before
 	server_of "$1"
@@ -54,14 +54,14 @@ candidate() {
 	await "$T/$1.err" 'listening on'
 }
 
-# The next one finds the port free: nobody is given it meanwhile.
+# The next server finds the port free, which is reserved meanwhile.
 alone() {
 	start server ddprdzv --listen "${at:-127.0.0.1:$(w_port free)}" "$@"
 	await "$T/server.err" 'listening on'
 	at=${line##* }
 }
 
-# die_and_return [OPTION...]: kill -9, and another one at the same place.
+# die_and_return [OPTION...]: kill -9, and another server at the same place.
 die_and_return() {
 	signal server KILL
 	finish server -
@@ -341,7 +341,7 @@ same_workers() { # NAME N
 	has "$err" 'was lost at [0-9:]{8}: .*did not come back within 0.2 s'
 }
 
-# One dies of the signal, one takes its time and ends well, or is killed when that
+# One dies of the signal, one is slow and succeeds, or is killed when the grace
 # is over.
 @test "without a server a node that gets a stop signal stops gracefully" {
 	gates 0
@@ -382,7 +382,7 @@ same_workers() { # NAME N
 	has "$err" 'all exited with code 0; without the rendezvous server the result of the other nodes is not known$'
 }
 
-# What is a server's first snapshot to the next is what was appended before: so
+# A server's first snapshot contains what was appended before: so
 # it dies twice.
 @test "PyTorch's clients that reconnect find their port and their keys again" {
 	gates 0
@@ -525,7 +525,7 @@ same_workers() { # NAME N
 	await server.err "its agent did not come back"
 }
 
-# A real journal, of a job with everything in it, that ends anywhere.
+# A real journal, with every kind of record, truncated anywhere.
 @test "a truncated journal is read up to the cut, wherever that is" {
 	local cut size n=0
 	gates 0
@@ -545,7 +545,7 @@ same_workers() { # NAME N
 	install -m 600 /dev/null k
 	for ((cut = 4096; cut <= size + 53; cut += 53)); do
 		head -c $cut j >k
-		# its parent has gone: it ends when it has read what is there
+		# its parent is gone: it ends when it has read its input
 		: | ddprdzv --listen 127.0.0.1:0 --journal k --parent-fd 0
 		n=$((n + 1))
 	done

@@ -19,7 +19,7 @@ node() {
 		agent "$at" "$2" "$3" "$1" "$4" -1 0
 }
 
-# (opened for both: that never waits for a reader, which may have gone)
+# (opened for both, which never waits for a reader that may have left)
 say() {
 	echo "$2" 1<>"$T/$1.in"
 }
@@ -71,7 +71,7 @@ get() {
 	expect 1 rdzv_client do "$at" bob/x 0 0 get k
 	rm tokens/bob
 	expect 1 rdzv_client do "$at" bob/x 0 0 get k
-	# a pipe that nobody writes to holds nobody up
+	# a pipe without a writer delays nobody
 	mkfifo -m 600 tokens/bob
 	expect 1 rdzv_client do "$at" bob/x 0 0 get k
 	export DDP_TOKEN=the-servers-own-token
@@ -114,14 +114,14 @@ get() {
 	# job a has an agent and two workers once both have come
 	until run rdzv_client do "$at" a 0 0 get k && [ "$status" = 1 ]; do :; done
 	[[ $output == *"job 'a' at $at has 3 connections, its limit (--max-connections of that ddprdzv)" ]]
-	# what was there goes on
+	# existing jobs continue
 	say a 'exit 0 0'
 	finish w1
 	has "$out" '^fate: rank 0 .* exited with code 0$'
 	say a 'exit 1 0'
 	finish a
 	finish w0 1
-	# and there is a place again
+	# and a place is free again
 	node d d 1 1
 	await d.out '^START'
 }
@@ -234,7 +234,7 @@ print(sum(s.value for s in all["ddprdzv_jobs"].samples))' <body)" = 2.0 ]
 	has "$err" "$at"
 }
 
-# manager: who is notified; what it hears is in $T/manager.out.
+# manager: receives systemd's notifications, in $T/manager.out.
 manager() {
 	cat >manager.py <<'EOF'
 import socket
@@ -381,7 +381,7 @@ shipped() { # where to listen
 		fds+=("$fd")
 	done
 	await server.err '^ddprdzv: warning: no descriptors for more clients \(70, ulimit -n\): refusing new ones, serving those that are here$'
-	# the places of those who say nothing are free after a second
+	# the places of silent clients are free after a second
 	until run rdzv_client do "$at" a 0 0 get k &&
 		[[ $output == *"takes no more connections"* ]]; do :; done
 	[[ $output == *"the rendezvous server at $at takes no more connections: all of its 70 descriptors are in use (ulimit -n of that ddprdzv)"* ]]
@@ -394,7 +394,7 @@ shipped() { # where to listen
 	for fd in "${fds[@]}"; do
 		exec {fd}>&-
 	done
-	# now there is room for those who come
+	# now there is room for new clients
 	until rdzv_client do "$at" a 0 1 get here >got 2>&1; do :; done
 	[ "$(<got)" = "1 '1'" ]
 	say a 'exit 1 0'
@@ -420,10 +420,10 @@ shipped() { # where to listen
 	for fd in "${fds[@]}"; do
 		exec {fd}>&-
 	done
-	# they have gone; it can take one more when it has seen the last of them
+	# they have left; it admits one more when it has noticed the last of them
 	until rdzv_client do "$at" a 0 0 set k v >set.out 2>&1; do :; done
 	# and is full again: how often it has said so depends on the order in
-	# which it saw the others come and go
+	# which it saw the others join and leave
 	while run rdzv_client do "$at" a 0 0 get k && [ "$status" = 0 ]; do
 		exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"
 	done

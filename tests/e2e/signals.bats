@@ -53,7 +53,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	DEADLINE=30 finish job 143
 	has "$out" '^\[1\] got TERM$'
 	lacks "$err" killing
-	# it does not, and leaves somebody in its old group
+	# it does not, and leaves a process in its old group
 	start_two --shutdown-timeout 0.1 --forward-signals USR1 bash -c '
 		sleep 1000 &
 		exec w_moves bash -c "trap \"\" TERM; trap \"echo got USR1\" USR1
@@ -112,7 +112,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 }
 
 # start_as_nobody ARGUMENT...: ddprun as another user than root, with a set-uid
-# setpriv in its PATH; skips where that cannot be.
+# setpriv in its PATH; skips the test if that is impossible.
 start_as_nobody() {
 	local as
 	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null ||
@@ -200,8 +200,8 @@ teardown() {
 }
 
 # What `sidecar & exec ddprun` starts: a sidecar that ignores SIGTERM, and leaves
-# an orphan when it is asked to; three restarts, each with an orphan of a
-# worker's; the last worker sees who is left.
+# an orphan on request; three restarts, each with an orphan of a
+# worker's; the last worker lists what is left.
 sidecar() {
 	mkfifo ask asked
 	cat >entry <<-'END'
@@ -284,7 +284,7 @@ hold_orphan() {
 	local tracer hung
 	hold_orphan unlimited
 	[ -z "$err" ]
-	# the one needs SIGKILL, and the end of the other
+	# the one needs SIGKILL, after the end of the other
 	await_end "$tracer" "$hung"
 	kill -0 "$(<sidecar)"
 	exec 9>&-
@@ -361,7 +361,7 @@ hold_orphan() {
 	start job ddprun --rdzv-endpoint "$at" --rdzv-id one \
 		bash -c 'echo up; read -r <go; echo goes on'
 	await job.out '^\[0\] up'
-	# a clock: who was stopped later and is lost
+	# a clock: a node that was stopped later and is lost
 	start late ddprun --rdzv-endpoint "$at" --nnodes 2 \
 		bash -c 'echo up; sleep 100'
 	start clock ddprun --rdzv-endpoint "$at" --nnodes 2 sleep 100

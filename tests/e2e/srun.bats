@@ -12,7 +12,7 @@ setup() {
 	slurm_or_skip
 	export DDP_TIMEOUT=60 OMPI_ALLOW_RUN_AS_ROOT=1 \
 		OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	# what PMIx's library leaks is not ours
+	# leaks of PMIx's library are not ours
 	echo leak:libpmix >lsan
 	export LSAN_OPTIONS=suppressions=$T/lsan:print_suppressions=0
 	slurm_up here
@@ -60,7 +60,7 @@ all_ok() { # N
 	done
 	expect 137 srun -n 3 c_guest kill 0
 	has "$out" "^rank 1: -20004: .*rank 0 on .* ended without ddp_finalize"
-	# nobody can tell the other, who waits as long as it shall
+	# nothing can notify the other, which waits for its timeout
 	DDP_TIMEOUT=1 DDP_SERVER=$T/none expect 1 srun -n 2 c_guest
 	has "$out" '^rank -1: .*: the store that rank 0 keeps \(started by srun\) was not reached: '
 	has "$out" "^rank -1: -20002: DDP_SERVER is '$T/none', which is no program"

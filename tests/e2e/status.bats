@@ -69,7 +69,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	has "$out" '^  node 1  .*  127.0.0.1  runs  ranks 2 to 2: 0 connected, 0 ended'
 	[ "$(grep -c waiting <<<"$out")" = 0 ]
 	[ "$(grep -oE '^  node [01]' <<<"$out" | tr -d '\n')" = '  node 0  node 1' ]
-	# rank 0 asks for a key that nobody sets
+	# rank 0 waits for a key that is never set
 	start w env DDP_LOG=error rdzv_client do "$at" j 0 0 set k value \
 		wait 60000 never
 	start clock rdzv_client do "$at" j 0 1 wait 60000 k wait 1500 never

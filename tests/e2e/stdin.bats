@@ -139,7 +139,7 @@ $out")" = '[0] end
 }
 
 # In a terminal of its own, with job control: what is written to fd 8 is typed
-# there. The commands are a shell's; `reader` says what it reads.
+# there. The commands are a shell's; `reader` prints what it reads.
 in_terminal() {
 	printf '#!/bin/sh\necho reads; while read -r x; do echo "got $x"; done
 		echo end\n' >reader

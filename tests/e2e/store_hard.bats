@@ -12,7 +12,7 @@ setup() {
 }
 
 # small: the server has less than 64 MiB in memory. AddressSanitizer keeps what is
-# freed, so that it says nothing there.
+# freed, so that the figure means nothing there.
 small() {
 	local kib
 	kib=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' \

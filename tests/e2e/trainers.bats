@@ -168,7 +168,7 @@ same_labels() {
 	awk '{ print; if ($3 < 96) bad = 1 } END { exit bad }' all
 }
 
-# ---- Going on
+# ---- Resuming
 
 @test "two epochs and two more equal four, bit by bit" {
 	local m
@@ -227,7 +227,7 @@ same_labels() {
 	expect 0 mnist_mlp --data data --epochs 60 --log-dir two --checkpoint two.ckpt --resume
 	has "$out" 'resuming from two.ckpt after epoch [1-9]'
 	[ "$(losses two | wc -l)" -ge 32 ]
-	# every step of the rest is the step of the run in one go
+	# every remaining step equals that of the uninterrupted run
 	losses two | grep -vxFf <(losses one) && false
 	[ "$(losses two | tail -n 1)" = "$(losses one | tail -n 1)" ]
 }

@@ -8,7 +8,7 @@ load ../lib
 other=(setpriv --reuid 65534 --clear-groups)
 other_or_skip() {
 	[ "$(id -u)" = 0 ] || skip "only root can be another user"
-	# who may look into our build folder is not the question here
+	# access to our build folder is not tested here
 	install -m 755 "$O/tests/w_knock" "$T/knock"
 	let_others_in
 	"${other[@]}" "$T/knock" || [ $? = 2 ] ||
@@ -35,7 +35,7 @@ other_or_skip() {
 [0] sent
 [0] sent
 [0] mine is kept' ]
-	# once, though it came three times
+	# once, though it connected three times
 	[ "$(grep -c 'closed a connection' <<<"$err")" = 1 ]
 	has "$err" "^ddprdzv: warning: job '.*': closed a connection to PyTorch's store from 127.0.0.1 \\(.*\\): the socket there belongs to user 65534, but the job to user 0$"
 }
@@ -69,7 +69,7 @@ other_or_skip() {
 		kill -CONT $PPID
 		w_knock set other value
 		w_knock get other
-		# empty, as of a key that is not there
+		# empty, as for a missing key
 		w_knock get key'
 	[ "$out" = '[0] sent
 [0] other is value
@@ -110,7 +110,7 @@ other_or_skip() {
 		exec 5<said
 		read -r line <&5
 		w_knock set key value >sent &
-		# those whose end is there before their turn is
+		# connections that end before their turn
 		${other[*]} '$T/knock' crowd 50 >other &
 		kill -KILL \$!
 		kill -CONT \$PPID

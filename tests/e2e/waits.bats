@@ -19,7 +19,7 @@ node() {
 		"${6:-agent}" "$at" j "$2" "$1" "$3" "${4:--1}" "${5:-0}"
 }
 
-# (opened for both: that never waits for a reader, which may have gone)
+# (opened for both, which never waits for a reader that may have left)
 say() {
 	echo "$2" 1<>"$T/$1.in"
 }
@@ -121,7 +121,7 @@ worker() {
 	done
 	echo "$output"
 	[[ $output == "error: waited 0.1 s for 2 of 3 ranks at barrier 'b': rank 1 (h1, connected, waits itself for key 'never'), rank 2 (h1, exited with code 0)" ]]
-	# of a barrier of some nobody knows who they are
+	# the ranks of a partial barrier are unknown
 	run worker 0 0 barrier b 2 100
 	[[ $output == "error: waited 0.1 s for 1 of 2 ranks at barrier 'b'" ]]
 	run worker 0 0 fate 1 100
@@ -152,7 +152,7 @@ worker() {
 	has "$out" "waited 2.[0-9] s for 1 of 2 ranks at gather '.*': rank 1 \(.*, not connected\)"
 }
 
-# They have no words for it; and a second is nothing while PyTorch is imported.
+# Their protocol has no message for it; importing PyTorch takes more than a second.
 @test "the ddprun of PyTorch's waiting clients reports what they wait for" {
 	mkfifo go over
 	export T
@@ -173,7 +173,7 @@ worker() {
 	[ "$(grep -c waiting job.err)" -ge 2 ]
 }
 
-# Its child is found under it; what it orphaned is nobody's any more.
+# Its child is found below it; its orphan belongs to no rank.
 @test "waiters in PyTorch's store are named: a rank, its child, its orphan's node" {
 	mkfifo go end
 	export T

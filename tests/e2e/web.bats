@@ -18,7 +18,7 @@ setup() {
 	await a.out '^START'
 }
 
-# The job is there, and the server answers.
+# The job exists, and the server answers.
 fine() {
 	echo ping 1<>a.in
 	await a.out PONG
@@ -70,7 +70,7 @@ except ConnectionError:
 	done
 }
 
-# Sixteen may be connected: they would keep all others out for ever.
+# Sixteen may connect: they would keep all others out for ever.
 @test "clients that send a byte now and then are closed after ten seconds" {
 	cat >dribble.py <<-'EOF'
 		import select, socket, sys, time

@@ -55,7 +55,7 @@ task() {
 one=DDP_TOKEN=first-token-of-ours two=DDP_TOKEN=second-token-of-theirs
 other='its secret is another one than ours \(from DDP_TOKEN on h2\); give all nodes the same'
 
-# The ports of that step: a server of somebody else's has the first one.
+# The ports of that step: another user's server has the first one.
 first_is_taken() {
 	task 0 dry ddprun --dry-run true
 	finish dry

@@ -7,7 +7,7 @@ load netns
 
 setup() {
 	lib_setup
-	# its program fails where one of its pid was killed before
+	# its program fails if a process with its pid was killed before
 	faketime=$(ls /usr/lib*/*/faketime/libfaketime.so.1 2>/dev/null) ||
 		skip "no libfaketime here"
 	[ -z "${SAN:-}" ] || skip "faketime must be loaded before the sanitizers"

@@ -12,7 +12,7 @@ setup() {
 	hosts_real
 }
 
-# An agent comes from another address than they, and goes.
+# An agent joins from another address than theirs, and leaves.
 somebody() {
 	start_on h1 job ddprun --nnodes 1:2 --last-call-timeout 0 \
 		--rdzv-endpoint 10.200.0.1:29400 sh -c 'echo in'

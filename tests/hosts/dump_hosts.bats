@@ -16,7 +16,7 @@ dump_on() {
 	finish dump
 }
 
-# until_hang H: three of four ranks are in the third call, as H tells.
+# until_hang H: waits until H shows three of four ranks in the third call.
 until_hang() {
 	local end=$((SECONDS + 60))
 	while [ $SECONDS -lt $end ]; do

@@ -6,7 +6,7 @@ load ../backend
 # Nodes that join and leave, on separate hosts: the others continue, and a node that
 # cannot take part reports why.
 
-# Says who it is among how many, then waits to be killed.
+# Prints its rank and the world size, then waits to be killed.
 who='rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT'
 who+=' round $DDP_ROUND'
 waiter="echo \"$who\"; exec tail -f /dev/null"
@@ -125,7 +125,7 @@ await_world() {
 	await_world 2 0 0 h1 h2
 	node h3 2 --rdzv-timeout 2 sh -c "$waiter"
 	await "$T/on_h3.err" "^ddprun: this node waits as a spare: job 'none' at $where has its 2 nodes .* give it its own --rdzv-id\$"
-	# it waits for longer than who is missed would: this one, a clock
+	# it waits longer than a missing node would: this one is a clock
 	start_on h3 clock ddprun --nnodes 2 --rdzv-endpoint "$meet" \
 		--rdzv-id other --rdzv-timeout 2 true
 	finish clock 75
@@ -328,7 +328,7 @@ await_world() {
 }
 
 @test "if no more processes may be started, the error names the limit, and nothing is left" {
-	# whoever else's processes would be counted
+	# another user's processes would be counted
 	local uid=61357
 	setpriv --reuid "$uid" --clear-groups true 2>/dev/null ||
 		skip "needs root, to be somebody else"

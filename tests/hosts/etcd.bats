@@ -104,7 +104,7 @@ append four'
 	[ -z "$out" ]
 }
 
-# Cut off for longer than its lease: etcd has another by then, and the first may
+# Cut off for longer than its lease: etcd has elected another, and the first may
 # not write any more, though it cannot know.
 @test "a server that was taken for dead writes nothing more and reports it" {
 	etcd_up 1

@@ -49,7 +49,7 @@ find_server() {
 }
 
 # No key in etcd is left, and no process.
-# A ddprdzv outlives its ddprun by what it has to remove, from an etcd that may be
+# A ddprdzv outlives its ddprun while it cleans up, in an etcd that may be
 # electing just then.
 all_gone() {
 	local h p
@@ -98,7 +98,7 @@ up() {
 		[ "$(grep -c 'v0 v1 v2 v3 v4 v5' <<<"$out")" = 2 ]
 		[ "$(grep -c 'of 6: ok$' <<<"$out")" = 2 ]
 		[ -z "$err" ]
-		# by address, as nobody hosts the server more than others
+		# by address, because no node hosts the server
 		has "$out" "rank $((2 * ${h#h} - 2)) of 6 attempt 0"
 	done
 	# the same id again
@@ -208,7 +208,7 @@ up() {
 
 @test "a member of etcd that dies under a running job changes nothing" {
 	local h
-	# as by default; etcd's election takes its time, and so the server's words
+	# as by default; etcd's election takes time, and so do the server's replies
 	export PET_RDZV_CONF=ttl=10 PET_HEARTBEAT_TIMEOUT=5
 	mkfifo go
 	etcd_up 3
@@ -347,7 +347,7 @@ stop_on() {
 		exec c_init'
 	up 3
 	find_server
-	# another host's takes its place, of a secret of its own
+	# another host's ddprdzv takes over, with its own secret
 	stop_on "$server"
 	for h in "${others[@]}"; do
 		await "$T/on_$h.err" "server is at 10\.78\.0\.[123]:[0-9]+ after"

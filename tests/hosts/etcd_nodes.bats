@@ -12,7 +12,7 @@ setup() {
 	hosts_real
 }
 
-# the server's address into $at; no way to ask: nobody is it
+# the server's address into $at; if etcd cannot be asked, there is none
 server_at() {
 	start_on h1 ask env ETCDCTL_API=3 etcdctl --endpoints "$etcd" \
 		get /ddprun/j/server --print-value-only

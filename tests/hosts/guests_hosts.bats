@@ -20,7 +20,7 @@ setup() {
 	export LSAN_OPTIONS=suppressions=$T/lsan:print_suppressions=0
 }
 
-# What takes ssh's place: $T/rsh HOST CMD... on one host asks a shell outside of
+# Replaces ssh: $T/rsh HOST CMD... on one host asks a shell outside of
 # all hosts to run that on another, and ends when it has ended.
 rsh_up() {
 	mkfifo asked
@@ -104,7 +104,7 @@ two_hosts_ok() {
 }
 
 # Both hosts have a bridge with the same address, and call themselves 127.0.1.1:
-# of the addresses that the first one offers only one is good.
+# only one of the addresses that the first one offers works.
 confuse() {
 	local h
 	for h in h1 h2; do

@@ -54,7 +54,7 @@ setup() {
 	[ "$(grep -c '^END' agent.out)" = 0 ]
 }
 
-# It is no member, and nobody's voucher holds it: only its connection does.
+# It is not a member, and no agent vouches for it: only its connection holds it.
 @test "a waiting PyTorch client on a host that is cut off is disconnected" {
 	local port
 	printf '#!/bin/sh\nexec ddprdzv "$@" --silent-timeout 2\n' >server

@@ -17,7 +17,7 @@ setup() {
 	done
 }
 
-# told HOST VALUES: what its one worker found
+# told HOST VALUES: the values that its one worker found
 told() {
 	finish "on_$1"
 	[ "$(sed 's/^.*: //' <<<"$out")" = "$2" ]
@@ -39,7 +39,7 @@ on_both() { # ARGS...
 	on_both --net-interface auto
 	told h1 '=eth0 eth0'
 	told h2 '=eth0 eth0'
-	# its user knows better; and an address that is another machine's (NAT)
+	# the user's value takes precedence; and another machine's address (NAT)
 	on_both --net-interface auto --local-addr 192.168.9.1
 	told h1 '=br0 br0'
 	told h2 '=br0 br0'

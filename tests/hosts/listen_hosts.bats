@@ -12,7 +12,7 @@ setup() {
 	hosts_real
 }
 
-# A second network of h1's own, where nobody of the job is.
+# A second network of h1's own, without other nodes of the job.
 second_interface() {
 	in_net h1 ip link add eth1 type bridge
 	in_net h1 ip addr add 10.99.0.1/24 dev eth1
@@ -77,7 +77,7 @@ end() {
 	for h in h1 h2; do
 		await on_$h.out ': ok$'
 	done
-	# a port that all of them have is another's than the server's
+	# a port on all addresses belongs to another process than the server
 	[ "$(listening | grep -v ':29400$' | sed 's/:[0-9]*$//' | sort |
 		uniq -c | sed 's/^ *//')" = $'2 10.78.0.1\n1 10.99.0.1' ]
 	: >go.h1

@@ -59,7 +59,7 @@ setup() {
 	await on_h1.err 'regrouping: '
 	await on_h1.out '^\[0\] start: rank 0 of 2 at epoch [1-9]'
 	await on_h2.out '^\[1\] start: rank 1 of 2 at epoch [1-9]'
-	# it goes, and is not missed
+	# it leaves, and the others continue
 	signal on_h2 TERM
 	finish on_h2 143
 	await on_h1.out '^\[0\] start: rank 0 of 1 at epoch [1-9]'

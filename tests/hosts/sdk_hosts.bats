@@ -56,7 +56,7 @@ on_all() { # CMD...: on the three hosts at once
 	done
 }
 
-# No packet of h2 comes any more, and none says so: only time tells. The lease
+# No packet of h2 arrives any more, without notice: only a timeout shows it. The lease
 # is longer, so that the agents do not find out first.
 @test "a host that is cut off is named after the timeout, on both sides" {
 	local h
@@ -77,7 +77,7 @@ on_all() { # CMD...: on the three hosts at once
 	[ "$status" != 0 ]
 }
 
-# For h2 h1 has two addresses, and at the first nobody listens.
+# For h2, h1 has two addresses, and nothing listens at the first.
 @test "an address that refuses is followed by the next" {
 	local hosts
 	hosts_real

@@ -51,7 +51,7 @@ in_pids() {
 	has "$out" 'down 1'
 }
 
-# Its agent alone can vouch for it, so it is neither answered nor sent away.
+# Only its agent can vouch for it, so it is neither answered nor refused.
 @test "a PyTorch client waits if its host's agent has not reconnected yet" {
 	mkfifo away over
 	job=(ddprun --nnodes 2 --rdzv-endpoint "${at[h1]}:29400")

@@ -20,7 +20,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 [1] 1/4 1/2 h2 h2
 [2] 2/4 0/2 h3 h2
 [3] 3/4 1/2 h3 h2" ]
-	# said once, as options
+	# printed once, as options
 	[ "$(grep -c '^ddprun: ' <<<"$err")" = 1 ]
 	has "$err" "^ddprun: started in Slurm's step [0-9]+\.0: using --nnodes 2 --node-rank .SLURM_PROCID --nproc-per-node 2 \(by its GPUs\) --rdzv-endpoint h2:[0-9]+ --rdzv-id slurm-[0-9]+\.0\$"
 }
@@ -105,7 +105,7 @@ second_joins() {
 	as_other h2 evil ddprun --auth none --nnodes 2 --rdzv-id ours \
 		--rdzv-endpoint h1:29400 true
 	finish evil 77
-	# nor is the key seen that workers have
+	# nor is the workers' key visible
 	second_joins
 	await "$T/job.out" 'rank [01]'
 	as_other h1 evil sh -c 'cat /proc/[0-9]*/environ 2>/dev/null | tr "\0" "\n" |

@@ -66,7 +66,7 @@ setup() {
 	over_ssh job --hostfile hosts true
 	finish job 2
 	has "$err" 'hosts'
-	# PBS: a line for each slot, and nobody said anything
+	# PBS: a line for each slot, without options
 	printf 'h1\nh2\nh2\n' >nodes
 	start_on h1 job env PBS_NODEFILE="$T/nodes" PBS_JOBID=1.pbs \
 		PET_SSH_ARGS="$SSH_ARGS" ddprun sh -c 'echo "$RANK on $(hostname)"'
@@ -90,7 +90,7 @@ setup() {
 	finish job
 	[ "$(sort <<<"$out")" = "[0] $(cksum <numbers)
 [1] $(cksum <numbers)" ]
-	# who reads nothing holds nobody up
+	# a worker that reads nothing delays nobody
 	start_on h1 job sh -c 'exec "$@" <numbers' sh ddprun \
 		--ssh-args "$SSH_ARGS" -H h1:1,h2:1 true
 	finish job
@@ -104,7 +104,7 @@ setup() {
 	start_on h1 job sh -c 'exec "$@" >slow' sh ddprun \
 		--ssh-args "$SSH_ARGS" -H h1:1,h2:1 \
 		sh -c 'seq -f "line %06g of $RANK" 100000; echo "end of $RANK" >&2'
-	# what nobody reads stays there: it does not end
+	# unread input stays there: it does not end
 	await "$T/sshd.h2.err" 'Accepted'
 	timeout 60 head -n 200000 <&"$slow" >lines
 	finish job
@@ -127,7 +127,7 @@ setup() {
 [2] 2 of 5 on h3
 [3] 3 of 5 on h4
 [4] 4 of 5 on h5' ]
-	# h4 is reached through h1, not from where it was typed
+	# h4 is reached through h1, not directly
 	has "$(<"$T/sshd.h5.err")" 'from 10.78.0.2 '
 	hide_on h5 "$T/home.h5"
 	hide_on h5 "$O"
@@ -237,7 +237,7 @@ setup() {
 
 @test "with --nnodes 2:2 a spare replaces a host whose ssh is killed" {
 	sshd_up 3
-	# or only the first host speaks of what is no warning
+	# or only the first host logs a line that is no warning
 	DDP_LOG=info over_ssh job --nnodes 2:2 -H h1:1,h2:1,h3:1 bash -c '
 		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE on $(hostname)"
 		trap "exit 0" TERM
@@ -256,7 +256,7 @@ setup() {
 
 @test "a worker that fails is restarted over ssh as it is without" {
 	sshd_up 2
-	# not before the other has said its word
+	# not before the other has printed its line
 	mkfifo said
 	over_ssh job --max-restarts 1 --log-dir logs -t 3 -H h1:1,h2:1 sh -c '
 		echo "attempt $TORCHELASTIC_RESTART_COUNT of $RANK"

@@ -78,7 +78,7 @@ lose_agent() {
 	nothing_left
 }
 
-# From there on $O/ddprun is a script that waits for what never comes.
+# From there on, $O/ddprun is a script that waits for ever.
 @test "a ddprun that does not exit is killed some time after the job" {
 	mkfifo go never
 	printf '#!/bin/sh\nread -r _ <%s/never\n' "$T" >waits

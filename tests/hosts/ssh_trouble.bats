@@ -92,7 +92,7 @@ refused() {
 	sshd_up 2
 	mkdir -m 777 shared
 	cp "$O/ddprun" "$O/ddprdzv" shared
-	# on h2 somebody else has put a program of that name there
+	# on h2 another user has put a program of that name there
 	mkdir planted
 	printf '#!/bin/sh\ntouch %s/was_run\n' "$T" >planted/ddprun
 	chmod 755 planted/ddprun
@@ -104,7 +104,7 @@ refused() {
 	finish job
 	[ "$(sort <<<"$out")" = $'[0] 0 on h1\n[1] 1 on h2' ]
 	[ ! -e was_run ]
-	# nor is one put where others can change it
+	# nor is a copy put where others can change it
 	chmod 777 "$T/home.h2/.cache"
 	start_on h1 job "$T/shared/ddprun" --ssh-args "$SSH_ARGS" -H h1:1,h2:1 true
 	finish job 69

@@ -5,7 +5,7 @@ load netns
 # The same command on each of two hosts: it trains as on one host, and when something
 # dies, every terminal reports it, and nothing waits for it.
 
-# What a worker of these tests does: says who it is, then waits to be killed.
+# A worker of these tests: prints its rank, then waits to be killed.
 waiter='echo "worker $RANK pid $$"; echo "last words of $RANK" >&2;
 	exec tail -f /dev/null'
 
@@ -96,7 +96,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 
 @test "when a host's agent is killed with -9, the other ends at once and names the host" {
 	hosts_real
-	# no lease could tell within this test: the closed connection does
+	# no lease ends within this test: the closed connection shows it
 	export PET_HEARTBEAT_TIMEOUT=1000
 	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
 	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
