@@ -3,7 +3,7 @@
 
 #include "launcher/config/config.h"
 
-/* Text that mdoc prints as it is, a sentence a line. */
+/* Prints text in mdoc, one sentence per line. */
 static void print_mdoc(const char *text)
 {
 	enum { COLUMNS = 60 };

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Prints the man page $2 with what $1, the generator, makes of the table of
-# options between its two marks.
+# Prints the man page $2 with the output of $1, the generator, between its two marks.
 set -eu
 options=$(mktemp)
 trap 'rm -f "$options"' EXIT

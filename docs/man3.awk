@@ -1,6 +1,6 @@
-# man3.awk: the manual pages of libddp's functions, from the comments in ddp.h,
-# which are their one source: a page a section, named after its first function
-# (or the one that people look for), and a link to it for each other one.
+# man3.awk: generates the manual pages of libddp's functions from the comments in ddp.h:
+# one page per section, named after its first or its best-known function, and a link to
+# it for each other function.
 #   awk -v dir=build/man -v version=0.1.0 -f docs/man3.awk worker-sdk/ddp.h
 
 function escaped(text)
@@ -11,7 +11,7 @@ function escaped(text)
 	return text
 }
 
-# Takes the marks off a comment; each line ends with a newline.
+# Strips the marks of a comment; each line ends with a newline.
 function bare(line)
 {
 	sub(/^\/\* ?/, "", line)
@@ -20,7 +20,7 @@ function bare(line)
 	return line
 }
 
-# The names that a declaration declares: its function, or nothing.
+# The name of the function that a declaration declares, or nothing.
 function function_name(text,   name)
 {
 	if (text !~ /DDP_API/)

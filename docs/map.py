@@ -2,8 +2,8 @@
 """map.py [OUT.svg]: draws docs/map.svg, the rooms of docs/structure.md and which
 of them include which, from the real #include lines.
 
-A room stands above the rooms that it includes. Arrows that follow from others
-are left out: where a includes b and b includes c, none is drawn from a to c.
+A room is drawn above the rooms that it includes. Redundant arrows are omitted: if a
+includes b and b includes c, there is no arrow from a to c.
 """
 import os
 import re
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 TREE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Where each program's frame stands: its column, its row from the bottom.
+# The position of each program's frame: its column, its row from the bottom.
 FRAMES = [("rendezvous", 0, 1), ("launcher", 1, 1), ("worker-sdk", 2, 1),
           ("trainers", 3, 1)]
 GROUND = ["etcd", "slurm", "pmi", "base"]

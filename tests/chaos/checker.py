@@ -1,10 +1,9 @@
-"""checker.py: reads what a trial left (trial.py) and says what must not be. Each
+"""checker.py: reads the record of a trial (trial.py) and lists its violations. Each
 violation is (KIND, TEXT); the kinds are the keys of KINDS. It starts nothing, and
-believes nothing but the files; planted.py shows that it sees what it should.
+relies on the files only; planted shows that it detects violations.
 
-What may be is worked out from the faults that were done: whether each of them is
-survivable for the job, and which exit codes and which first causes it may
-lead to.
+It derives what is allowed from the faults that were done: whether the job must survive
+each of them, and which exit codes and first causes each may lead to.
 """
 import json
 import os

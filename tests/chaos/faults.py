@@ -1,6 +1,6 @@
-"""faults.py: how each kind of fault of a plan is done to a running trial, and
-undone. `apply` returns what the checker has to know of it, or None where there was
-nobody to aim at; `undo` is called when the fault's time is over.
+"""faults.py: does each kind of fault of a plan to a running trial, and undoes it.
+`apply` returns what the checker has to know about it, or None if there was no target;
+`undo` is called when the fault's time is over.
 """
 import os
 import resource

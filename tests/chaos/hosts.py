@@ -1,10 +1,10 @@
-"""hosts.py: hosts on one machine, and what can befall them as a whole: a cable
-that is pulled, paths that are late, lossy or cut, a freeze, a power cut.
+"""hosts.py: hosts on one machine, and the faults of a whole host: a pulled cable,
+paths that delay, lose or drop packets, a freeze, a power cut.
 
-Each is a set of namespaces (tests/programs/host.c) with an eth0 that leads to a
-switch of ours (tests/programs/chaos_switch.c). It knows nothing of ddprun but what
-its processes are called. It expects to be in a PID and a mount namespace of its
-own (`inside`), where all that it starts ends with it.
+Each host is a set of namespaces (tests/programs/host.c) with an eth0 that leads to our
+switch (tests/programs/chaos_switch.c). This module only knows the names of ddprun's
+processes. It expects to run in its own PID and mount namespaces (`inside`), so that
+everything that it starts ends with it.
 """
 import os
 import select

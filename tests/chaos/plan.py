@@ -1,18 +1,18 @@
-"""plan.py: a seed to a plan: how a job is started, and what befalls it when. It
-starts nothing; trial.py does. A plan is plain data, so that it can be kept as
-JSON, read, and edited by hand.
+"""plan.py: turns a seed into a plan: how a job is started, and its faults with their
+times. It starts nothing; trial.py does. A plan is plain data, so that it can be stored
+as JSON, read, and edited by hand.
 
-A fault is {"kind", "host", "when", ...}. "when" names a phase and how long after
-its edge, in seconds:
+A fault is {"kind", "host", "when", ...}. "when" names a phase and the seconds after
+its start:
 
-  start       the first ddprun is started; what is aimed at may have to be
-              waited for, here and in the next
-  rendezvous  all but the last node's ddprun are there, which comes later
-  init        the first worker is there, before ddp_init
-  step        rank 0 has done step "step"
+  start       the first ddprun has been started; here and in the next phase, the
+              target may not exist yet, and is waited for
+  rendezvous  all ddpruns run but that of the last node, which starts later
+  init        the first worker runs, before ddp_init
+  step        rank 0 has completed step "step"
   saving      rank 0 is about to write a checkpoint, for the "nth" time
-  restart     the first worker of a later round is there
-  end         a worker has done all its steps, and is before ddp_finalize
+  restart     the first worker of a later round runs
+  end         a worker has completed all its steps, before ddp_finalize
 """
 import random
 

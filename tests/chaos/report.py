@@ -1,6 +1,6 @@
-"""report.py: what a run of tests/chaos/run prints: a trial that must not be, with
-what it takes to see it again, and the table at the end. tests/chaos/report.py
-LOG... makes the table of the logs of several runs.
+"""report.py: the output of tests/chaos/run: each trial with violations and the command
+that repeats it, and the table at the end. tests/chaos/report.py LOG... makes the table
+from the logs of several runs.
 """
 import json
 import os

@@ -1,12 +1,12 @@
-"""trial.py: runs one plan: hosts, a job on them, its faults at their times, and
-keeps what came of it in a folder, which checker.py reads:
+"""trial.py: runs one plan: starts hosts and a job on them, does its faults at their
+times, and records the outcome in a folder, which checker.py reads:
 
   plan.json           the plan
   events              what the workers reported (tests/programs/c_chaos.c)
-  NAME.out, NAME.err  what each ddprun that was started by hand wrote: h2, h2.2 for
-                      the second one there, head for the ddprun that uses ssh
-  result.json         how each of them ended, which faults were done when, and what
-                      was left
+  NAME.out, NAME.err  the output of each ddprun on a terminal: h2, h2.2 for the
+                      second one there, head for the ddprun that uses ssh
+  result.json         how each of them ended, which faults were done when, and the
+                      leftovers
 
 Times are of CLOCK_MONOTONIC, in seconds.
 """

@@ -1,5 +1,5 @@
-"""Mutants of C sources: which lines can have one, and the classic operators. It
-knows the project's layout of statements (tabs, one a line), and no test."""
+"""Mutants of C sources: the lines that can have one, and the classic operators. It
+knows the project's layout of statements (tabs, one per line), and no test."""
 import bisect
 import re
 

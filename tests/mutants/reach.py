@@ -1,6 +1,6 @@
-"""Which test reaches which line: each test file is run once on programs that mark
-their basic blocks (reached.c). What was found is kept in a folder, a file a test
-file, until that test file changes."""
+"""Which test reaches which line: runs each test file once on programs that mark their
+basic blocks (reached.c). The results are cached in a folder, one file per test file,
+until that test file changes."""
 import bisect
 import concurrent.futures
 import glob
