@@ -1,12 +1,12 @@
-/* bench_abuse: how long a barrier of a thousand workers takes, in quiet and
- * while others do what they should not: one sends garbage, one asks and never
- * reads, a hundred connect and say nothing. Prints the 50th and 99th of each,
- * the second's ratio to the first, and the server's CPU time for a barrier.
+/* bench_abuse: the time of a barrier of a thousand workers, first undisturbed
+ * and then under abuse: one client sends garbage, one sends requests and never
+ * reads, a hundred connect and stay silent. Prints the 50th and 99th percentile
+ * of both, their ratio, and the server's CPU time for a barrier.
  *
  * On a machine of few cores the abusers' own processes take their share of
- * them, whatever the server does about it. So it is told, too, with the abuse
- * at another address: a sink, a process of its own, that takes connections,
- * reads of each once, and closes it. That is the floor. */
+ * them, whatever the server does about it. So it also measures the same abuse
+ * against another address: a sink, a separate process, that accepts
+ * connections, reads from each once, and closes it. That is the floor. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
-/* bench_agents: simulated agents of one job, or of one at each of some
+/* bench_agents: simulated agents of one job, or of one job at each of several
  * servers: they join, get their ranks, and one worker each passes a barrier
- * and ends well. Prints how long that took and what of it a connection costs.
+ * and succeeds. Prints the time of that, and the memory of a connection.
  */
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-/* bench_cipher.c: what libsodium takes to encrypt and to decrypt records as
+/* bench_cipher.c: the speed at which libsodium encrypts and decrypts records as
  * libddp makes them for --encrypt-data, on one CPU. Prints the cipher that two
- * hosts like this one agree on, and GB/s of both, each the fastest of some
+ * hosts like this one agree on, and GB/s of both, each the fastest of several
  * rounds. */
 #include <sodium.h>
 #include <stdio.h>

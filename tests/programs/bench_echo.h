@@ -1,5 +1,5 @@
 /* bench_echo.h: the floor of a server's cost: wait, read, write, no work. On
- * one thread and one epoll, as ddprdzv. */
+ * one thread and one epoll, like ddprdzv. */
 #ifndef TESTS_PROGRAMS_BENCH_ECHO_H
 #define TESTS_PROGRAMS_BENCH_ECHO_H
 

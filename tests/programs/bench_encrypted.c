@@ -1,10 +1,10 @@
-/* bench_encrypted.c: what 64 MiB from host to host cost, for a run with and one
- * without --encrypt-data: an all_reduce of two ranks, and a message from rank 0
- * to rank 1. Rank 0 prints of each, the smallest of some calls:
+/* bench_encrypted.c: the cost of 64 MiB from host to host, for a run with and
+ * one without --encrypt-data: an all_reduce of two ranks, and a message from
+ * rank 0 to rank 1. Rank 0 prints for each, the smallest of several calls:
  *
  *   all_reduce|send/recv MICROSECONDS CPU_MICROSECONDS
  *
- * the CPU time being that of both ranks. */
+ * CPU time is the sum over both ranks. */
 #include <time.h>
 
 #include "tests/programs/ranks.h"

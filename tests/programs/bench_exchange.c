@@ -1,8 +1,8 @@
 /* bench_exchange: every rank of a large world gets the bytes of all others from
  * a real ddprdzv by SHARE: simulated agents and workers, each with its own
- * connection, and between the hosts' first ranks sockets as the server says,
- * each host having a loopback address of its own. What the others of a host do,
- * to read it from their first, is left out: it costs only that host. */
+ * connection, and sockets between the hosts' first ranks as the server assigns
+ * them; each host has its own loopback address. The reads of a host's other
+ * ranks from its first are omitted: they only cost that host. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

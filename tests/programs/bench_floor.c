@@ -1,6 +1,6 @@
-/* bench_floor: what bench_agents costs without a ddprdzv: the same connections
+/* bench_floor: the cost of bench_agents without a ddprdzv: the same connections
  * and messages, of the same sizes and in the same order, between two bare epoll
- * loops that look at nothing and prove nothing. */
+ * loops that parse and prove nothing. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* bench_init: how long a process needs from its exec to the end of ddp_init or,
- * built with -DWITH_MPI by an mpicc, of MPI_Init. It notes the time and starts
- * itself anew, so that loading counts. Each rank prints: milliseconds. */
+/* bench_init: the time of a process from its exec to the end of ddp_init or,
+ * built with -DWITH_MPI by an mpicc, of MPI_Init. It notes the time and then
+ * executes itself, so that loading counts. Each rank prints milliseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* bench_sealed.h: bytes there and back for bench_store, in records where the
- * connection has keys, and what libsodium itself takes for them. */
+/* bench_sealed.h: sends and receives bytes for bench_store, in records if the
+ * connection has keys, and measures libsodium's own time for them. */
 #ifndef TESTS_PROGRAMS_BENCH_SEALED_H
 #define TESTS_PROGRAMS_BENCH_SEALED_H
 

@@ -1,5 +1,5 @@
-/* bench_sockets N: has N TCP sockets (half as many connections to itself), says
- * so, and keeps them until its standard input ends. */
+/* bench_sockets N: opens N TCP sockets (half as many connections to itself),
+ * prints that, and keeps them until its standard input ends. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* bench_store: what an operation of a store costs its server in CPU time,
- * beside a bare epoll server that echoes messages of the same sizes, in turn in
- * one run. The load is one thread with one request under way a connection. With
- * DDP_TOKEN it proves itself to ddprdzv, and what follows is encrypted: then
- * what libsodium takes for a request and its reply is printed, too. */
+/* bench_store: the server's CPU time for an operation of a store, beside a bare
+ * epoll server that echoes messages of the same sizes, alternately in one run.
+ * The load is one thread with one pending request per connection. With
+ * DDP_TOKEN it authenticates to ddprdzv, and what follows is encrypted: then it
+ * also prints libsodium's time for a request and its reply. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>

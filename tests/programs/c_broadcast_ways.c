@@ -1,6 +1,6 @@
 /* c_broadcast_ways.c: small broadcasts of all sizes from each rank in turn, in
- * each of which some ranks block and others begin and wait: all have the bytes
- * of the root. Prints "right". */
+ * which some ranks block and others begin and wait: all get the root's bytes.
+ * Prints "right". */
 #include <stdio.h>
 #include <stdlib.h>
 

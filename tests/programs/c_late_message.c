@@ -1,5 +1,5 @@
 /* c_late_message.c: a large all_reduce; then the last rank waits for a message
- * of rank 0, which comes when rank 0 has read a byte from the FIFO named:
+ * from rank 0, which sends it after reading a byte from the named FIFO:
  *
  *   c_late_message FIFO
  *

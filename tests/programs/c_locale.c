@@ -1,5 +1,5 @@
-/* c_locale.c: a worker in its user's locale: what libddp writes must be the
- * same in each. Prints 1.5 as that locale has it, then in an error.
+/* c_locale.c: a worker in its user's locale: libddp's output must be the same
+ * in each. Prints 1.5 in that locale's format, then in an error.
  *
  *   c_locale DIR
  */

@@ -1,5 +1,5 @@
-/* c_marked.c: rank 0 broadcasts a text of many times MARK to all, then sends it
- * to the last rank alone, as a message; each checks what it has.
+/* c_marked.c: rank 0 broadcasts a text that repeats MARK to all, then sends it
+ * to the last rank as a message; each rank checks what it received.
  *
  *   c_marked MARK
  *

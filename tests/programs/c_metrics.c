@@ -1,4 +1,4 @@
-/* c_metrics.c: writes scalars, for readers that are not ours.
+/* c_metrics.c: writes scalars for other programs to read.
  *
  *   c_metrics DIR
  */

@@ -1,7 +1,7 @@
 /* c_store.c: the store calls, on every rank at once, with or without a server.
  * Prints "rank R: ok" or what was wrong. With `thread`: with a progress thread.
- * With `threads`: each rank has several that are in the store at once, each
- * with keys of its own, so that an answer that goes to another is seen. */
+ * With `threads`: several threads of each rank use the store at once, each with
+ * its own keys, which detects replies that reach another thread. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

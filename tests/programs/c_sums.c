@@ -1,6 +1,6 @@
-/* c_sums.c: a little of everything that a worker asks of libddp, and whether it
- * is right: the store, collectives of few and of many bytes, messages. Prints
- * "rank R: all right", or why not on stderr and exits with 1. */
+/* c_sums.c: checks a little of everything that a worker uses of libddp: the
+ * store, small and large collectives, messages. Prints "rank R: all right", or
+ * an error on stderr and exits with 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* etcd_election.c: a candidate with its journal, that does what its stdin says
- * and says what happens: ENDPOINTS JOB ADDRESS LEASE TTL. Lines: append TEXT,
- * snapshot TEXT, fill BYTES (a snapshot of so many), remove, resign. It ends
- * with its stdin. */
+/* etcd_election.c: a candidate with its journal that executes commands from
+ * stdin and prints events: ENDPOINTS JOB ADDRESS LEASE TTL. Commands: append
+ * TEXT, snapshot TEXT, fill BYTES (a snapshot of BYTES), remove, resign. It
+ * ends with its stdin. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* gate.h: processes of one program that wait for each other: all come, and when
- * whoever started them has seen that, all go on at once. No one polls: who is
- * late, or dies, is seen by pipes. */
+/* gate.h: processes of one program that wait for each other: all arrive, and
+ * when their parent has seen that, all continue at once. Nothing polls: pipes
+ * show a process that is late, or dies. */
 #ifndef TESTS_PROGRAMS_GATE_H
 #define TESTS_PROGRAMS_GATE_H
 

@@ -1,5 +1,5 @@
-/* path_reader.c: reads all that passes the interfaces of its network, until
- * SIGTERM, and looks for a text.
+/* path_reader.c: reads everything that passes the interfaces of its network,
+ * until SIGTERM, and searches it for a text.
  *
  *   path_reader TEXT
  *

@@ -1,5 +1,5 @@
-/* ranks.h: how a rank of a test program says which it is, and ends when
- * something is wrong. rank and size are set once it has joined. */
+/* ranks.h: how a rank of a test program prints its rank, and exits on an error.
+ * rank and size are set once it has joined. */
 #ifndef TESTS_PROGRAMS_RANKS_H
 #define TESTS_PROGRAMS_RANKS_H
 

@@ -1,5 +1,5 @@
-/* rdzv_hard: clients of ddprdzv that do what few would, each in one of its two
- * protocols, and check what comes back. Prints what it has found. */
+/* rdzv_hard: clients of ddprdzv with unusual behaviour, in each of its two
+ * protocols, which check the replies. Prints the result. */
 #include <fcntl.h>
 #include <poll.h>
 

@@ -1,6 +1,6 @@
-/* rdzv_peer.c: what may stand between ddprdzv and its clients, for the tests:
- * an impostor, who records and plays again, and many who say nothing. Each
- * prints a line for what happens. */
+/* rdzv_peer.c: adversaries between ddprdzv and its clients, for the tests: an
+ * impostor, a replay of a recording, and many silent clients. Each prints a
+ * line for every event. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* simulated.h: clients of ddprdzv by the thousand in one process: sockets, the
- * handshake and frames of each, without what a ddprun or libddp does besides.
- * With DDP_TOKEN in the environment they prove themselves as those do; without
- * it the server has to be one of --auth none.
- * What a client says first is in one function. */
+/* simulated.h: thousands of clients of ddprdzv in one process: the socket,
+ * handshake and frames of each, without the rest of ddprun or libddp. With
+ * DDP_TOKEN in the environment they authenticate as those do; without it the
+ * server must have --auth none. One function sends a client's first
+ * messages. */
 #ifndef TESTS_PROGRAMS_SIMULATED_H
 #define TESTS_PROGRAMS_SIMULATED_H
 

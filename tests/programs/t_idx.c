@@ -1,4 +1,4 @@
-/* t_idx.c: writes a small MNIST look-alike: each class a patch of its own in a
+/* t_idx.c: writes a small MNIST look-alike: each class has its own patch in a
  * noisy image. usage: t_idx DIR TRAIN TEST */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* w_dies.c: a worker that dies of what the kernel does to it. w_dies memory:
- * takes memory until it is killed. w_dies shm: fills /dev/shm, through memory
- * that is mapped, until there is no room; its file stays. w_dies stack: calls
- * itself until the stack is full. w_dies null: writes to address 0. */
+/* w_dies.c: a worker that the kernel kills. w_dies memory: allocates memory
+ * until it is killed. w_dies shm: fills /dev/shm, through mapped memory, until
+ * there is no room; its file stays. w_dies stack: recurses until the stack
+ * overflows. w_dies null: writes to address 0. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
