@@ -1,6 +1,6 @@
-/* assign.c: node ranks and, by prefix sums, worker ranks. The order is of the
- * kind that a user can predict: what was one's own, explicit ranks, the host of
- * the server, addresses, and only then who came first. */
+/* assign.c: node ranks and, by prefix sums, worker ranks. The order is one that
+ * a user can predict: a node's former rank, then explicit ranks, the server's
+ * host, addresses, and last the order of joining. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "rendezvous/round/job_internal.h"
 
-/* IPv4 before IPv6 before what is no address. */
+/* Sorts IPv4 before IPv6, and text that is not an address last. */
 void assign_addr_key(struct job_node *n)
 {
 	memset(n->addr_key, 0, sizeof(n->addr_key));
@@ -61,15 +61,15 @@ void assign_forget(struct job *j, struct job_node *n)
 		j->homes[n->home] = NULL;
 	if (n->rank >= 0 && n->home >= 0) {
 		assign_empty(j, m);
-		/* without a copy: not remembered */
+		/* strdup failed: the rank is not remembered */
 		assign_fill(j, m, strdup(n->host), n->home);
 		j->next_memory++;
 	}
-	/* it may have been said in a job of more nodes than the next one */
+	/* the rank may not exist in the job's next --nnodes */
 	n->home = -1;
 }
 
-/* The lowest rank that a node of this host left behind and nobody has. */
+/* Gives n the lowest free rank that a node of its host left behind. */
 static void assign_remember_rank(struct job *j, struct job_node *n)
 {
 	struct job_memory *m, *best = NULL;
@@ -97,8 +97,8 @@ static int assign_take_rank(struct job *j, struct job_node *n, int32_t rank)
 	return 1;
 }
 
-/* Those whose rank is beyond the job's size take a free one and keep the one
- * that they were displaced to, until their own fits again. */
+/* A node whose rank does not fit the round's size takes a free one, and keeps
+ * that replacement until its own rank fits again. */
 static int assign_place_nodes(struct job *j)
 {
 	struct job_node **rest = malloc(j->nnodes * sizeof(*rest));
@@ -133,7 +133,7 @@ static void assign_fill_homes(struct job *j, struct job_node *n, int32_t rank)
 {
 	n->rank = rank;
 	n->running = 1;
-	/* a spare may have asked for it: then it is not this one's own */
+	/* if a spare asked for this rank, n only borrows it */
 	if (n->home < 0 && !j->homes[rank]) {
 		n->home = rank;
 		j->homes[rank] = n;

@@ -1,5 +1,5 @@
-/* end_cause.c: how a worker or a round ended, in one line that says the cause
- * first, and the exit code that every launcher gives for it. */
+/* end_cause.c: how a worker or a round ended: one line with the cause first,
+ * and the exit code that every launcher returns for it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ const char *node_name(const struct job_node *n, char *out)
 	return out;
 }
 
-/* ": WHY" for the one line: as much of it as is plain text, and short. */
+/* The part of `why` that fits the line: at most WHY_MAX bytes, up to the first
+ * control character. */
 static struct slice end_cause_short_why(struct slice why)
 {
 	size_t n = 0;
@@ -27,7 +28,7 @@ static struct slice end_cause_short_why(struct slice why)
 	while (n < why.len && n < WHY_MAX &&
 	       (unsigned char)why.data[n] >= 0x20 && why.data[n] != 0x7f)
 		n++;
-	/* no half of a character */
+	/* do not cut a UTF-8 character in half */
 	while (n > 0 && n < why.len && (why.data[n] & 0xc0) == 0x80)
 		n--;
 	return SLICE(why.data, n);
@@ -38,7 +39,7 @@ char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 	char name[SIGNAL_NAME_MAX], how[64], *text;
 	struct slice why = end_cause_short_why(m->why);
 
-	if (!why.len) /* the call that it was in says more than nothing */
+	if (!why.len) /* else name the call that it was in */
 		why = end_cause_short_why(m->last);
 	if (m->signal)
 		snprintf(how, sizeof(how), "was killed by signal %d (%s)",
@@ -60,7 +61,7 @@ static int end_cause_exit_code(const struct wire_exited *m)
 	return m->code > 0 && m->code <= CODE_MAX ? m->code : 1;
 }
 
-/* END's slices live as long as the job; what memory is short for is empty. */
+/* END's slices must live as long as the job. Returns "" if memory is short. */
 static struct slice end_cause_copy_text(struct job *j, int slot, struct slice s)
 {
 	char *p = s.len ? malloc(s.len) : NULL;
@@ -105,11 +106,13 @@ void end_cause_note_early(struct job *j, const struct wire_exited *m)
 	if (!m->early || m->stopped || m->code || m->signal || j->early.len)
 		return;
 	wire_put_exited(&j->early, WIRE_EXITED, WIRE_NOTICE, 0, m);
-	if (j->early.failed) /* no memory: then the one that fails is named */
+	if (j->early.failed) /* out of memory: the worker that fails is
+			      * blamed */
 		buf_reset(&j->early);
 }
 
-/* Fills in the EXITED of the one that left early; its node, or NULL. */
+/* Fills in the EXITED of the worker that left early. Returns its node, or
+ * NULL. */
 static const struct job_node *end_cause_find_early(const struct job *j,
 						   struct wire_exited *x)
 {
@@ -148,8 +151,8 @@ static void end_cause_set_worker(struct job *j, const struct job_node *n,
 	j->end.last = end_cause_copy_text(j, 5, m->last);
 }
 
-/* m failed in a call to which `early` did not come. Nobody can exit with the
- * code 0 of that one: it is m's. */
+/* m failed in a call that `early` did not join. `early` is blamed, but it
+ * exited with code 0, so the exit code is m's. */
 static void end_cause_set_early(struct job *j, const struct job_node *n,
 				const struct wire_exited *early,
 				const struct wire_exited *m)

@@ -1,4 +1,4 @@
-/* finished_jobs.c: a ring of what was freed last. */
+/* finished_jobs.c: a ring of the jobs that were freed last. */
 #include "rendezvous/round/finished_jobs.h"
 
 #include <stdlib.h>
@@ -20,7 +20,8 @@ void finished_jobs_add(struct finished_jobs *d, const char *id, uint32_t round,
 	d->next++;
 }
 
-/* The i-th newest, from 1, if it has that name, which may be used again. */
+/* The i-th newest entry, counted from 1, or NULL if it has another name. A name
+ * may occur more than once. */
 static const struct finished_job *
 finished_jobs_nth(const struct finished_jobs *d, unsigned i, struct slice id)
 {

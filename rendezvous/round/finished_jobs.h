@@ -1,5 +1,5 @@
-/* finished_jobs.h: how the last jobs ended that the server has freed, for
- * workers that come late. Pure and bounded: the oldest is forgotten first. */
+/* finished_jobs.h: how the jobs ended that the server freed last, for workers
+ * that come late. Pure and bounded: the oldest is forgotten first. */
 #ifndef RENDEZVOUS_FINISHED_JOBS_H
 #define RENDEZVOUS_FINISHED_JOBS_H
 
@@ -26,8 +26,8 @@ void finished_jobs_add(struct finished_jobs *d, const char *id, uint32_t round,
  * finished_jobs_add. */
 const char *finished_jobs_find(const struct finished_jobs *d, struct slice id,
 			       uint32_t round);
-/* The first round of another job of that name: beyond those of the last, of
- * which a node may still live. 0: none is known. */
+/* The first round for a new job of that name: higher than all rounds of the
+ * last job of that name, whose nodes may still live. 0: none is known. */
 uint32_t finished_jobs_next_round(const struct finished_jobs *d,
 				  struct slice id);
 void finished_jobs_release(struct finished_jobs *d);

@@ -28,14 +28,15 @@ struct event {
 
 static void job_node_free(struct job *j, struct job_node *n);
 
-/* ---- who can go ---- */
+/* ---- which nodes the job can spare ---- */
 
 static int job_is_elastic(const struct job *j)
 {
 	return j->min_nodes < j->max_nodes;
 }
 
-/* Can the others go on without n? A server that is n's own ends with it. */
+/* Whether the job can continue without n. It cannot if n's agent runs the
+ * server, which ends with it. */
 static int job_can_lose(const struct job *j, const struct job_node *n)
 {
 	uint32_t rest = j->members - 1 + j->spares;
@@ -44,8 +45,8 @@ static int job_can_lose(const struct job *j, const struct job_node *n)
 	       (job_is_elastic(j) || j->spares);
 }
 
-/* A signal to a node of a fixed number means the job. Without a signal it is
- * the end of the node's ssh, and a spare takes the place. */
+/* In a job with a fixed number of nodes, a signal to one node stops the job. A
+ * node without a signal lost its ssh session, and a spare replaces it. */
 static int job_can_leave(const struct job *j, const struct job_node *n,
 			 int signal)
 {
@@ -87,8 +88,8 @@ static int job_do_rejoin(struct job *j, struct event *ev, struct job_node **out)
 	return 0;
 }
 
-/* What has been done once is not done again for one who comes late: where a
- * worker has finished already, or all are to stop, the newcomer is a spare. */
+/* Finished work is not repeated for a newcomer: once a worker has exited or a
+ * stop was requested, the newcomer becomes a spare. */
 static int job_do_join_running(struct job *j, struct event *ev,
 			       struct job_node **out)
 {
@@ -138,7 +139,8 @@ static int job_do_start_now(struct job *j, struct event *ev,
 	return 0;
 }
 
-/* All have exited and nobody is to blame for a round that goes on. */
+/* All workers have exited and none failed in a way that ends the round
+ * early. */
 static void job_end_if_all_exited(struct job *j)
 {
 	uint32_t i;
@@ -178,7 +180,7 @@ static int job_do_exited(struct job *j, struct event *ev, struct job_node **out)
 			       "EXITED: rank %u has exited already", m->rank);
 	r->text = ev->text ? strdup(ev->text) : end_cause_of_exit(n, m);
 	if (!r->text) {
-		/* it is counted as heard: nobody would say it again */
+		/* the notice counts as received: it is not sent again */
 		j->lost_action = 1;
 		return err_set(ev->e, -ENOMEM, "out of memory");
 	}
@@ -198,8 +200,8 @@ static int job_do_exited(struct job *j, struct event *ev, struct job_node **out)
 	return 0;
 }
 
-/* A spare's going changes nothing but the number of spares, that of one who
- * left before nothing at all. */
+/* Handles a node that is no member: returns 1. A spare that leaves changes only
+ * the number of spares; a node that had left before changes nothing. */
 static int job_is_outside(struct job *j, struct job_node *n)
 {
 	if (n->place == NODE_MEMBER)
@@ -231,7 +233,8 @@ static int job_do_failed(struct job *j, struct event *ev, struct job_node **out)
 	return 0;
 }
 
-/* n has gone, and j->end says so, where a round runs or it is the end. */
+/* n is gone. Ends the round with j->end if one runs, or the job if it cannot
+ * continue. */
 static int job_do_regroup(struct job *j, struct job_node *n, int can)
 {
 	if (!can || j->state == JOB_RUNNING)
@@ -252,7 +255,7 @@ static int job_do_leave(struct job *j, struct event *ev, struct job_node **out)
 	if (job_is_outside(j, n))
 		return 0;
 	can = job_can_leave(j, n, m->signal);
-	/* where no round runs its end stays what it was */
+	/* no round runs: keep the reason why the last one ended */
 	if (can && j->state == JOB_RESTARTING)
 		return job_do_regroup(j, n, can);
 	verdict = can ? WIRE_REGROUP : WIRE_ENDED;
@@ -266,7 +269,8 @@ static int job_do_leave(struct job *j, struct event *ev, struct job_node **out)
 	return job_do_regroup(j, n, can);
 }
 
-/* Where it is the node's affair alone, or nobody works, it leaves. */
+/* The node leaves, instead of stopping the job, if no round runs or if the
+ * order is for this node only and the job can continue. */
 static int job_do_stop_order(struct job *j, struct event *ev,
 			     struct job_node **out)
 {
@@ -296,7 +300,7 @@ static int job_do_lost(struct job *j, struct event *ev, struct job_node **out)
 	if (job_is_outside(j, n))
 		return 0;
 	can = job_can_lose(j, n);
-	if (j->told.level == WIRE_CUT) { /* as all do */
+	if (j->told.level == WIRE_CUT) { /* all nodes end this way */
 		end_cause_other(j, n, WIRE_ENDED, j->told.exit_code, "%s",
 			    j->told.first);
 		return job_do_regroup(j, n, 0);

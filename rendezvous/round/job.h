@@ -25,9 +25,9 @@ enum job_event {
 	JOB_ON_EXITED,
 	JOB_ON_FAILED,
 	JOB_ON_LEAVE,
-	JOB_ON_TOLD, /* to stop */
+	JOB_ON_TOLD, /* asked to stop */
 	JOB_ON_LOST,
-	JOB_ON_LAST_CALL, /* its time is over */
+	JOB_ON_LAST_CALL, /* the last call is over */
 	JOB_ON_STOP, /* the server stops */
 	JOB_EVENTS
 };
@@ -68,7 +68,7 @@ void job_free(struct job *j); /* no fate may be parked in it */
 void job_save(const struct job *j, struct buf *out);
 struct job *job_load(struct slice bytes);
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 /* owner: the caller's handle for the node; a node that rejoins (RESTARTING) has
  * the same. at: the server's address, for messages. 0 and *node, or ERR_REFUSED
@@ -104,7 +104,7 @@ const struct job_action *job_next_action(struct job *j);
  * so the process should end. */
 int job_lost_action(const struct job *j);
 
-/* ---- what there is to know ---- */
+/* ---- queries ---- */
 
 enum job_state job_state(const struct job *j);
 const char *job_id(const struct job *j);
@@ -125,9 +125,9 @@ void *job_node_owner(const struct job_node *n);
 void job_node_own(struct job_node *n, void *owner);
 struct job_node *job_find_node(const struct job *j, struct slice node_id);
 struct slice job_node_id(const struct job_node *n);
-/* The number of notices it has sent since its last JOIN. */
+/* The number of notices that it has sent since its last JOIN. */
 uint32_t job_node_said(const struct job_node *n);
-uint32_t job_node_lease(const struct job_node *n); /* JOIN's, which may be 0 */
+uint32_t job_node_lease(const struct job_node *n); /* from JOIN; may be 0 */
 /* Has joined the next round, or is in the running one. */
 int job_node_joined(const struct job_node *n);
 /* Waits for a round to begin (STATE is for it), or is a spare. */
@@ -138,8 +138,8 @@ int32_t job_node_rank(const struct job_node *n); /* -1: none yet */
 const char *job_node_host(const struct job_node *n);
 int job_node_hosts(const struct job_node *n); /* its agent started the server */
 int job_node_runs(const struct job_node *n); /* is in the running round */
-/* It is the only node of its job, which needs no other, and the server ends
- * with it: no peer waits for it in vain. */
+/* It is the only node of a job that needs no other, and the server ends with
+ * it: no peer would wait for it. */
 int job_node_is_alone(const struct job *j, const struct job_node *n);
 
 /* Fills in what the job knows of JOB and of a node's item; the rest is 0. */
@@ -151,8 +151,8 @@ void job_node_status(const struct job *j, const struct job_node *n,
  * differs between nodes and is 0 here; last_call_ms is the whole time. */
 void job_state_for(struct job *j, struct wire_state *m);
 /* MASTER_ADDR, where PyTorch's clients expect the store of the round that
- * begins, if it is on the server's own host and the server may be that store;
- * else NULL. */
+ * begins; NULL unless that is on the server's own host and the server may be
+ * the store. */
 const char *job_agent_store_addr(const struct job *j);
 int job_store_open(const struct job *j); /* to clients without vouchers */
 void job_start_for(const struct job *j, const struct job_node *n,
@@ -183,7 +183,7 @@ int job_fate(struct job *j, uint32_t rank, struct job_fate *f,
 	     const char **text, struct err *e);
 void job_fate_release(struct job_fate *f); /* not parked: fine */
 
-/* ---- the policy, printed: one line for each state and event ---- */
+/* ---- the policy as text: one line for each state and event ---- */
 const char *job_state_name(enum job_state s);
 const char *job_event_name(enum job_event ev);
 const char *job_policy(enum job_state s, enum job_event ev);

@@ -1,7 +1,7 @@
-/* job_internal.h: the insides of a job, for the files that it consists of:
+/* job_internal.h: the data and functions that the files of this room share:
  * job.c (states and events), round_transition.c (starts and ends of rounds),
- * job_stop.c (stops), join.c (which nodes may join), assign.c (ranks),
- * end_cause.c (how it ended). Others include job.h. */
+ * job_stop.c (stops), join.c (admission), assign.c (ranks), end_cause.c
+ * (causes). Other rooms include job.h. */
 #ifndef RENDEZVOUS_JOB_INTERNAL_H
 #define RENDEZVOUS_JOB_INTERNAL_H
 
@@ -13,9 +13,9 @@ enum {
 	EXIT_NODE_LOST = 69,    /* a service is unavailable */
 };
 
-/* What a node is to its job. */
+/* A node's place in its job. */
 enum job_place {
-	NODE_MEMBER, /* in the running round, or waited for by the next */
+	NODE_MEMBER, /* in the running round, or expected in the next */
 	NODE_SPARE,  /* waits for a member's place */
 	NODE_GONE,   /* has left; its connection is still open */
 };
@@ -29,19 +29,19 @@ struct job_node {
 	uint16_t master_port;
 	int hosts_server;
 	int agent_store; /* its workers may have the server's store */
-	int store_open;  /* whoever comes may */
+	int store_open;  /* to any client, without a voucher */
 	uint32_t nproc;
 	uint32_t seq; /* order of joining */
 	enum job_place place;
-	int joined;  /* a member that is there for the round, or in it */
+	int joined;  /* a member that joined the next round, or runs */
 	int running; /* has ranks in the running round */
-	int told;    /* the last END is for it */
-	int32_t home; /* the rank that is its own; -1: none yet */
-	int32_t rank; /* in its last round, or -1; home where that fitted */
-	uint32_t base; /* its first worker's rank */
+	int told;    /* it gets the last END */
+	int32_t home; /* its own rank; -1: none yet */
+	int32_t rank; /* in its last round, or -1; equals home if that fitted */
+	uint32_t base; /* the rank of its first worker */
 	uint32_t role_base, role_world;
-	uint32_t said;     /* how many notices, since its JOIN */
-	uint32_t lease_ms; /* as its JOIN said */
+	uint32_t said;     /* notices since its JOIN */
+	uint32_t lease_ms; /* from its JOIN */
 };
 
 /* A worker of the running round. */
@@ -49,26 +49,27 @@ struct job_rank {
 	struct job_node *node;
 	struct job_fate *fates;
 	char *text; /* how it exited; NULL: it runs */
-	int failed; /* not with code 0 */
+	int failed; /* its exit code is not 0, or a signal killed it */
 };
 
-/* The rank of a node that went, for one that comes from the same host. */
+/* The rank of a node that is gone, kept for a node from the same host. */
 struct job_memory {
-	char *host; /* NULL: nothing */
+	char *host; /* NULL: this entry is free */
 	int32_t rank;
 };
 
 enum { MEMORIES = 256 };
 
-/* That the job is to stop. */
+/* A request to stop the job. */
 struct job_stop_order {
-	uint8_t level, cause; /* level 0: it is not */
+	uint8_t level, cause; /* level 0: no request */
 	int32_t signal;
 	uint32_t grace_ms;
 	char text[ERR_TEXT_MAX]; /* of the highest level */
-	char first[ERR_TEXT_MAX]; /* of the first, which it ends with */
+	char first[ERR_TEXT_MAX]; /* of the first request; ends the job */
 	int exit_code;
-	uint32_t stopped, killed; /* ranks that ended as told; by a signal */
+	uint32_t stopped, killed; /* ranks that ended as asked; of them, by a
+				   * signal */
 };
 
 struct job {
@@ -76,16 +77,16 @@ struct job {
 	enum job_state state;
 	/* first + attempt + changes == round, until the job is over */
 	uint32_t round, attempt, changes;
-	/* said by the first node, and by all others after it */
+	/* set by the first node; all later nodes must agree */
 	char *first_host;
 	uint32_t min_nodes, max_nodes, max_restarts, last_call_ms;
 	struct hash_table by_id;
 	struct job_node *nodes, **nodes_tail;
-	struct job_node **homes; /* max_nodes of them: whose rank it is */
+	struct job_node **homes; /* [max_nodes]: the owner of each rank */
 	uint32_t members, spares, seq;
 	uint32_t joined; /* of the members */
 	uint64_t nproc;  /* of the joined ones together */
-	int calling;     /* the last call is out */
+	int calling;     /* the last call has begun */
 	struct job_memory memory[MEMORIES];
 	uint32_t next_memory;
 	size_t memory_bytes; /* of the hosts' names there */
@@ -94,14 +95,15 @@ struct job {
 	uint32_t nnodes;
 	struct job_rank *ranks;
 	uint32_t world_size, exited;
-	struct buf early; /* EXITED of the first that left early; or empty */
+	struct buf early; /* EXITED of the first worker that left early, or
+			   * empty */
 	struct job_stop_order told;
 	struct buf missing; /* STATE's text */
-	/* the last END, and what its slices point to */
+	/* the last END, and the memory of its slices */
 	struct wire_end end;
 	char end_text[ERR_TEXT_MAX];
 	char *end_copies[6];
-	/* to do */
+	/* actions that the caller has not taken yet */
 	struct job_action *actions;
 	size_t nactions, actions_cap, next_action;
 	int lost_action;
@@ -111,63 +113,66 @@ struct job {
 void transition_act(struct job *j, struct job_action a);
 void transition_tell_state(struct job *j);
 void transition_tell_fates(struct job *j, struct job_rank *r, const char *text);
-/* The round is over, or the job: j->end says why. Spares fill up. */
+/* Ends the round, or the job; j->end says why. Promotes spares. */
 void transition_end(struct job *j);
-/* The round begins with all who have joined. */
+/* Starts the round with all nodes that have joined. */
 void transition_start(struct job *j);
-/* After each change of who is in a job that does not run. */
+/* Call after each change of the nodes while no round runs: starts the round, or
+ * waits. */
 void transition_start_or_wait(struct job *j);
-/* A member goes while no round runs: a spare takes its place. */
+/* Removes a member while no round runs; a spare takes its place. */
 void transition_drop(struct job *j, struct job_node *n);
 /* Forgets the ranks of the last round. */
 void transition_release(struct job *j);
 
-/* job_stop.c: n's agent reports a stop; one that adds nothing is not passed on.
- */
+/* job_stop.c: n's agent reports a stop. A report that adds nothing is not
+ * passed on. */
 void job_stop_take(struct job *j, const struct job_node *n,
 	       const struct wire_stop *m);
-/* Counts a rank's exit; 1: it failed because of the stop. */
+/* Counts a rank's exit. 1: the stop explains its failure. */
 int job_stop_explains(struct job *j, const struct wire_exited *m);
-/* All ranks have exited: 1 and j->end, if the stop ended at least one. */
+/* All ranks have exited: if the stop ended at least one, sets j->end and
+ * returns 1. */
 int job_stop_ends(struct job *j);
 
-/* join.c: all that speaks against it; then the node with its place. */
+/* join.c: makes all checks before a node gets a place. */
 int join_check(const struct job *j, const struct wire_join *m, const char *at,
 	       struct err *e);
-/* A member while there are fewer than max_nodes, else a spare; for the first
- * round also one that says it is one. `spare`: a spare in any case. */
+/* Adds a member while there are fewer than max_nodes, else a spare. For the
+ * first round a node may also ask to be a spare. `spare`: always a spare. */
 int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	     struct job_node **out, struct err *e);
 /* A member that has not joined the coming round yet. */
 int join_again(struct job *j, const struct wire_join *m, void *owner,
 	       struct job_node *n, struct err *e);
-/* Takes n out of its place: it is GONE. */
+/* Removes n from its place: it is GONE. */
 void join_drop(struct job *j, struct job_node *n);
-/* Who would be promoted next, or NULL. */
+/* The spare that would be promoted next, or NULL. */
 struct job_node *join_next_spare(const struct job *j);
-/* The first spare becomes a member: it, or NULL where there is no place or no
- * spare that fits. */
+/* Makes the first spare a member and returns it; NULL if there is no place or
+ * no spare that fits. */
 struct job_node *join_promote(struct job *j);
 
-/* assign.c: node ranks and base ranks, of all members, which have joined. 0 or
- * -ENOMEM. */
+/* assign.c: sets the node ranks and base ranks of all members, which have
+ * joined. 0 or -ENOMEM. */
 int assign_ranks(struct job *j);
 void assign_addr_key(struct job_node *n);
-/* m is empty from now on. */
+/* Empties m. */
 void assign_empty(struct job *j, struct job_memory *m);
-/* host (taken, or NULL) left that rank: into m, which is empty. */
+/* Notes in m, which is empty, that host had this rank. Takes host; NULL leaves
+ * m empty. */
 void assign_fill(struct job *j, struct job_memory *m, char *host, int32_t rank);
-/* n goes: its rank is free, and kept in mind for its host. */
+/* n leaves: frees its rank and remembers it for its host. */
 void assign_forget(struct job *j, struct job_node *n);
 
 /* end_cause.c */
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m);
-/* j->end is m, of which all is copied. */
+/* Sets j->end to a copy of m. */
 void end_cause_restore(struct job *j, const struct wire_end *m);
-/* A worker of n has exited with 0: remembers the first that left early. */
+/* A worker exited with 0: remembers the first one that left early. */
 void end_cause_note_early(struct job *j, const struct wire_exited *m);
-/* Makes j->end, of a worker that failed, or of one that left early where that
- * is why; or of a node (or NULL). text is copied. */
+/* Set j->end: for a worker that failed (or the worker that left early and
+ * caused the failure), and for a node (or NULL). text is copied. */
 void end_cause_worker(struct job *j, const struct job_node *n,
 		  const struct wire_exited *m, const char *text);
 void end_cause_other(struct job *j, const struct job_node *n,

@@ -1,5 +1,5 @@
-/* job_query.c: what there is to know about a job: its messages, its nodes, what
- * became of a rank. Changes nothing but who waits for a fate. */
+/* job_query.c: queries: the job's messages, its nodes and the fates of its
+ * ranks. Changes nothing except which requests wait for a fate. */
 #include "rendezvous/round/job_internal.h"
 
 enum job_state job_state(const struct job *j)
@@ -125,7 +125,8 @@ static void job_put_list_end(struct buf *out, uint32_t missing, uint32_t said)
 			   missing - said);
 }
 
-/* Who has to come back; beyond those, so many that there are enough. */
+/* Names the members that have not joined again, then counts the further nodes
+ * that the round needs. */
 static void job_put_absent_names(struct job *j, struct buf *out)
 {
 	uint32_t said = 0, wanted = j->members;
@@ -140,8 +141,8 @@ static void job_put_absent_names(struct job *j, struct buf *out)
 	job_put_list_end(out, wanted - j->joined, said);
 }
 
-/* Names are worth more than numbers: which of the ranks that were asked for
- * one by one nobody has asked for. */
+/* Names the explicit ranks that no node has claimed, which helps more than a
+ * number. Only if every node so far has claimed one. */
 static void job_put_unclaimed(struct job *j, struct buf *out)
 {
 	uint32_t said = 0, claimed = 0;
@@ -306,7 +307,7 @@ void job_fate_release(struct job_fate *f)
 	f->pprev = NULL;
 }
 
-/* ---- from outside ---- */
+/* ---- messages and lookups for other rooms ---- */
 
 static uint8_t job_node_state(const struct job *j, const struct job_node *n)
 {

@@ -1,6 +1,6 @@
-/* job_stop.c: a job that is told to stop: what of it is news, and what its
- * workers' exits mean from then on. Whoever was told first, the job is told
- * once. */
+/* job_stop.c: a request to stop the job: what it adds to earlier ones, and what
+ * the workers' exits mean afterwards. Several agents may report the same stop;
+ * the job is asked once. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -58,8 +58,8 @@ int job_stop_for(const struct job *j, const struct job_node *n,
 	return n->place != NODE_GONE;
 }
 
-/* Where one was killed its peers may end in any way. A rank that left in good
- * order explains nobody's failure. */
+/* Once the stop has killed a rank, its peers may fail in any way. A rank that
+ * ended cleanly explains no failure. */
 int job_stop_explains(struct job *j, const struct wire_exited *m)
 {
 	if (!j->told.level)

@@ -1,5 +1,5 @@
-/* join.c: who may become a node of a job. Each refusal says in one line what
- * is wrong, who is there, and what to type instead. */
+/* join.c: decides which nodes may join a job. Each refusal states in one line
+ * what is wrong, which nodes are in the job, and what to type instead. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 enum { LEASE_MAX_MS = 86400 * 1000 };
 
-/* What comes from one terminal and goes to another has nothing in it that a
- * terminal would obey. */
+/* Text from one user's command line is printed on other terminals, so it must
+ * not contain control characters. */
 static int join_is_plain(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++)
@@ -56,7 +56,7 @@ static int join_check_fields(const struct wire_join *m, struct err *e)
 	return 0;
 }
 
-/* "4", or "2:4" */
+/* Writes "4" or "2:4" to out. */
 static const char *join_nnodes_text(uint32_t min, uint32_t max, char *out)
 {
 	if (min == max)
@@ -121,7 +121,7 @@ int join_check(const struct job *j, const struct wire_join *m, const char *at,
 	return 0;
 }
 
-/* Those who have not come back yet are counted when they do. */
+/* Nodes that have not joined again are counted when they do. */
 static int join_fits(const struct job *j, uint32_t nproc)
 {
 	return j->nproc + nproc <= WIRE_WORLD_MAX;
@@ -149,7 +149,7 @@ static char *join_copy_text(struct slice s)
 	return strndup(s.data, s.len);
 }
 
-/* What JOIN says of the node; it may change between two rounds. */
+/* Copies what JOIN says of the node, which may change between two rounds. */
 static int join_node_describe(struct job_node *n, const struct wire_join *m,
 			      struct err *e)
 {
@@ -202,7 +202,7 @@ static void join_reset_first(struct job *j)
 	j->homes = j->order = NULL;
 }
 
-/* What the first node says holds for the job. */
+/* The first node sets the job's options. */
 static int join_set_first(struct job *j, const struct wire_join *m,
 			  struct err *e)
 {
@@ -326,7 +326,7 @@ void join_drop(struct job *j, struct job_node *n)
 	n->joined = n->running = 0;
 	n->place = NODE_GONE;
 	assign_forget(j, n);
-	/* whoever is first next may say another --nnodes */
+	/* the next first node may set another --nnodes */
 	if (!j->members && !j->spares && j->state == JOB_GATHERING)
 		join_reset_first(j);
 }

@@ -1,6 +1,6 @@
-/* round_transition.c: how one round ends and the next begins: who is told,
- * which state follows, who takes whose place. When that happens is round.c's.
- */
+/* round_transition.c: the end of one round and the beginning of the next: which
+ * nodes are notified, which state follows, which spares are promoted. job.c
+ * decides when. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -82,7 +82,7 @@ static void transition_fill_spares(struct job *j)
 		log_debug("job '%s': the spare %s is a member", j->id, n->host);
 }
 
-/* The round is over: j->end says why. The ranks stay known until the next. */
+/* j->end is set. The ranks stay known until the next round begins. */
 void transition_end(struct job *j)
 {
 	struct job_node *n;
@@ -124,8 +124,8 @@ void transition_start(struct job *j)
 	if (assign_ranks(j) == 0)
 		j->ranks = calloc(j->world_size, sizeof(*j->ranks));
 	if (!j->ranks) {
-		/* an event of its own, so that it is known to the next
-		 * server, which may have the memory */
+		/* JOB_CANNOT_START makes this an event of its own: a next
+		 * server, which may have the memory, replays it */
 		j->world_size = 0;
 		transition_act(j,
 			       (struct job_action){.kind = JOB_CANNOT_START});
@@ -138,7 +138,7 @@ void transition_start(struct job *j)
 	transition_act(j, (struct job_action){.kind = JOB_TELL_START});
 }
 
-/* The first round waits a while for more than it needs. */
+/* Once the first round has its minimum of nodes, it waits a while for more. */
 static void transition_last_call(struct job *j)
 {
 	int enough = j->joined + j->spares >= j->min_nodes;
@@ -154,7 +154,6 @@ static void transition_last_call(struct job *j)
 			       (struct job_action){.kind = JOB_LAST_CALL_OFF});
 }
 
-/* After each change of who is in a job that does not run. */
 void transition_start_or_wait(struct job *j)
 {
 	int first = j->state == JOB_GATHERING;
@@ -169,11 +168,10 @@ void transition_start_or_wait(struct job *j)
 	transition_tell_state(j);
 }
 
-/* A member goes while no round runs. */
 void transition_drop(struct job *j, struct job_node *n)
 {
 	join_drop(j, n);
-	/* before the first round spares have the time of the last call */
+	/* before the first round, spares wait for the last call */
 	if (j->state != JOB_GATHERING)
 		transition_fill_spares(j);
 	transition_start_or_wait(j);

@@ -1,4 +1,5 @@
-/* wait_text.c: nodes, ranks and keys that somebody waits for, as one line. */
+/* wait_text.c: writes the nodes, ranks and keys that a peer waits for in one
+ * line. */
 #include "rendezvous/round/wait_text.h"
 
 #include <stdarg.h>
@@ -46,7 +47,7 @@ static void wait_text_put_text(struct wait_text *a, const char *fmt, ...)
 		a->hash = (a->hash ^ (unsigned char)*p) * 1099511628211u;
 }
 
-/* Before each name. */
+/* Call before each name. */
 static void wait_text_put_comma(struct wait_text *a)
 {
 	wait_text_put_text(a, "%s", a->said++ ? ", " : ": ");
@@ -89,7 +90,7 @@ static void wait_text_put_silent(struct wait_text *a,
 		wait_text_put_time(a, ", agent silent for ", ms);
 }
 
-/* Those whose round has ended: they join again when their workers have. */
+/* Nodes whose round has ended join again when their workers have stopped. */
 static void wait_text_put_stopping(struct wait_text *a, const struct job *j,
 				   const struct wait_text_nodes *known)
 {
@@ -118,7 +119,7 @@ static void wait_text_put_unjoined(struct wait_text *a,
 	}
 }
 
-/* Ranks that a node left behind, and nobody has taken. */
+/* Ranks that nodes left behind and no node has taken. */
 static void wait_text_put_gone(struct wait_text *a, const struct job *j)
 {
 	for (uint32_t i = 0; i < MEMORIES && wait_text_has_room(a); i++) {
@@ -133,8 +134,8 @@ static void wait_text_put_gone(struct wait_text *a, const struct job *j)
 	}
 }
 
-/* Names are worth more than numbers: which of the ranks that were asked for
- * one by one nobody has asked for. */
+/* Names the explicit ranks that no node has claimed, which helps more than a
+ * number. Only if every node so far has claimed one. */
 static void wait_text_put_unclaimed(struct wait_text *a, const struct job *j)
 {
 	uint32_t claimed = 0;

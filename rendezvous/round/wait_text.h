@@ -28,14 +28,14 @@ struct wait_text_nodes {
 	uint64_t (*silent_ms)(void *owner);
 };
 
-/* And of a rank. */
+/* What the server knows of a rank. */
 struct wait_text_rank {
 	uint32_t rank;
 	const char *host;  /* NULL: unknown */
 	const char *ended; /* how; NULL: it runs */
 	int connected;
 	uint64_t silent_ms;       /* of its connection, or else its agent */
-	const char *itself; /* what it waits for itself; NULL: nothing */
+	const char *itself; /* what this rank waits for; NULL: nothing */
 };
 
 void wait_text_init(struct wait_text *a); /* also to start again */
