@@ -1,6 +1,7 @@
-/* collapse.h: identical lines of many ranks become one. Each rank's own order
- * is kept, nothing is lost, nothing invented. Pure: lines and the time in,
- * lines out. Holds at most COLLAPSE_LINES lines and COLLAPSE_BYTES of text. */
+/* collapse.h: merges identical lines from many ranks into one. Each rank's
+ * lines keep their order, and none is lost or invented. Pure: lines and the
+ * time in, lines out. Holds at most COLLAPSE_LINES lines and COLLAPSE_BYTES of
+ * text. */
 #ifndef LAUNCHER_COLLAPSE_H
 #define LAUNCHER_COLLAPSE_H
 
@@ -9,17 +10,17 @@
 #include "base/buf.h"
 
 enum {
-	COLLAPSE_HOLD_MS = 100, /* a line waits no longer for other ranks */
+	COLLAPSE_HOLD_MS = 100, /* the longest that a line waits for ranks */
 	COLLAPSE_LINES = 256,
 	COLLAPSE_BYTES = 512 << 10,
 };
 
-/* A line, and who said it: indices 0 to n-1 as a set of bits. */
+/* A line, and the ranks that printed it: a bit set of indices 0 to n-1. */
 struct collapse_line {
 	struct buf text;
-	int flags; /* of lines.h; lines that differ in them are different */
+	int flags; /* as in lines.h; lines with other flags never merge */
 	uint64_t hash, *who;
-	uint32_t missing; /* of those who may still say it */
+	uint32_t missing; /* open ranks that have not printed it yet */
 	uint64_t until_ms;
 };
 
@@ -28,39 +29,39 @@ typedef void (*collapse_emit)(void *arg, const struct collapse_line *line);
 struct collapse {
 	struct collapse_line lines[COLLAPSE_LINES]; /* a ring */
 	uint64_t first, next; /* numbers of the oldest and of the next line */
-	uint64_t *last;  /* of each rank: its last line's number, plus 1 */
+	uint64_t *last;  /* for each rank: its last line's number, plus 1 */
 	uint64_t *bits;
 	uint32_t n;      /* ranks */
-	uint32_t open;   /* of them may still say something */
+	uint32_t open;   /* ranks that may still print */
 	size_t bytes;
 	collapse_emit emit;
 	void *arg;
 };
 
-/* For n ranks, none of which is open. 0 or -ENOMEM. emit's line is valid until
- * it returns. */
+/* For n ranks, all closed at first. 0 or -ENOMEM. The line passed to emit is
+ * valid until emit returns. */
 int collapse_init(struct collapse *c, uint32_t n, collapse_emit emit,
 		  void *arg);
 void collapse_release(struct collapse *c);
 
-/* Rank number i begins to speak, or will say no more: a line that all who are
- * open have said waits no longer. */
+/* Rank i begins to print, or will print no more. A line waits until every open
+ * rank has printed it. */
 void collapse_open(struct collapse *c, uint32_t i);
 void collapse_close(struct collapse *c, uint32_t i);
 
-/* Rank number i says a line. Lines come out from in here, too. */
+/* Adds a line of rank i. May call emit. */
 void collapse_add(struct collapse *c, uint32_t i, struct slice text, int flags,
 		  uint64_t now_ms);
 
-/* Emits what waited long enough. */
+/* Emits the lines that waited for COLLAPSE_HOLD_MS. */
 void collapse_expire(struct collapse *c, uint64_t now_ms);
 /* Emits everything. */
 void collapse_flush(struct collapse *c);
 
-/* 1 if a line is held; *until_ms: when collapse_expire has work. */
+/* 1 if a line is held; *until_ms is then when collapse_expire is due. */
 int collapse_holds(const struct collapse *c, uint64_t *until_ms);
 
-/* "0,2,5-7" of a line's ranks, each raised by base. Appends, with a NUL that
+/* Appends a line's ranks, base added to each, as in "0,2,5-7", and a NUL that
  * is not counted. */
 void collapse_put_ranks(struct buf *out, const struct collapse *c,
 			const struct collapse_line *line, uint32_t base);

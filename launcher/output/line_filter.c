@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies the word at p, with its commas; returns what follows its end. */
+/* Copies the word at p, each ",," as a comma; returns where the next begins. */
 static const char *take_word(const char *p, char *to, size_t *len)
 {
 	*len = 0;

@@ -1,4 +1,5 @@
-/* line_filter.h: strings of which a line must contain one. Pure. */
+/* line_filter.h: a list of strings; a line matches if it contains one of them.
+ * Pure. */
 #ifndef LAUNCHER_LINE_FILTER_H
 #define LAUNCHER_LINE_FILTER_H
 
@@ -7,13 +8,14 @@
 
 /* All zero: no strings, matches nothing. */
 struct line_filter {
-	char *text; /* what the words point into */
+	char *text; /* the words point into it */
 	struct slice *words;
 	size_t n;
 };
 
-/* Strings with commas between; ",," is a comma in one. NULL and "" are no
- * strings; commas alone are ERR_USAGE (what names the option). -ENOMEM. */
+/* text: strings separated by commas; ",," stands for a comma in a string. NULL
+ * and "" are the empty list. ERR_USAGE if there are only commas (what is the
+ * option's name), or -ENOMEM. */
 int line_filter_init(struct line_filter *f, const char *text, const char *what,
 		     struct err *e);
 void line_filter_release(struct line_filter *f);

@@ -20,14 +20,14 @@ static void emit_part(struct lines *l, int open, lines_emit emit, void *arg)
 
 	emit(arg, SLICE(l->part.data, l->part.len), flags);
 	l->begun = open;
-	/* Hundreds of workers each with a full buffer would be our memory. */
+	/* hundreds of workers with full buffers would use too much memory */
 	if (l->part.cap > KEEP_BYTES)
 		buf_release(&l->part);
 	else
 		buf_reset(&l->part);
 }
 
-/* Keeps the start of a line; what is over the limit goes out in pieces. */
+/* Keeps the start of a line; emits it in pieces if it exceeds LINES_MAX. */
 static void keep(struct lines *l, struct slice data, lines_emit emit, void *arg)
 {
 	while (data.len) {
@@ -35,7 +35,7 @@ static void keep(struct lines *l, struct slice data, lines_emit emit, void *arg)
 		size_t n = data.len < room ? data.len : room;
 
 		buf_put(&l->part, data.data, n);
-		if (l->part.failed) { /* no memory: show what is there */
+		if (l->part.failed) { /* out of memory: emit what we have */
 			l->part.failed = 0;
 			emit_part(l, 1, emit, arg);
 			emit(arg, SLICE(data.data, n),
@@ -59,8 +59,8 @@ void lines_feed(struct lines *l, struct slice data, lines_emit emit, void *arg)
 			emit(arg, SLICE(data.data, n), 0);
 		if (!end)
 			return;
-		/* a line that is cut exactly at its end has an empty last
-		 * piece, which tells that it ended there */
+		/* a line that was cut exactly at its end gets an empty last
+		 * piece, which marks the end */
 		if (l->part.len || l->begun)
 			emit_part(l, 0, emit, arg);
 		data = SLICE(end + 1, data.len - n - 1);

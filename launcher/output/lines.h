@@ -10,15 +10,15 @@ enum {
 	LINES_MAX = 64 << 10,
 };
 
-/* How a piece relates to its line. A line of usual length has neither. */
+/* How a piece relates to its line. A line of up to LINES_MAX has neither. */
 enum {
 	LINES_BEGUN = 1, /* earlier pieces of the same line came before */
-	LINES_OPEN = 2,  /* the line goes on in the next piece */
+	LINES_OPEN = 2,  /* the line continues in the next piece */
 };
 
 struct lines {
 	struct buf part; /* the unfinished line's bytes so far */
-	int begun;       /* earlier pieces of it are out already */
+	int begun;       /* earlier pieces of it were emitted */
 };
 
 /* text has no newline and is valid until return. */
@@ -37,8 +37,8 @@ void lines_end(struct lines *l, lines_emit emit, void *arg);
  * with \r: the last segment that is not empty. data is NULL without any \r. */
 struct slice lines_redrawn(const struct lines *l);
 
-/* The last segment of text between \r's that is not empty; text itself where
- * it has none. What remains visible of a line on a terminal. */
+/* What a terminal still shows of a line: its last nonempty segment between
+ * \r's, or all of text if it has no \r. */
 struct slice lines_last_segment(struct slice text);
 
 #endif

@@ -1,4 +1,4 @@
-/* log_rules.c: the console's options. */
+/* log_rules.c: checks and parses the console's options. */
 #include "launcher/output/log_rules.h"
 
 #include <stdlib.h>

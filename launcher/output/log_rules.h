@@ -1,5 +1,5 @@
-/* log_rules.h: which workers' lines are shown, with what before them, and
- * which are copied: the options of the console, understood. Pure. */
+/* log_rules.h: the console's options, parsed: which workers' lines are shown,
+ * with which prefix, and which lines are copied to files. Pure. */
 #ifndef LAUNCHER_LOG_RULES_H
 #define LAUNCHER_LOG_RULES_H
 
@@ -11,33 +11,32 @@ struct log_rules {
 	struct rank_list ranks, local_ranks;
 	struct line_filter copied[2]; /* of stdout, of stderr */
 	const char *prefix; /* the template */
-	int some_ranks, some_local_ranks; /* the lists were given */
+	int some_ranks, some_local_ranks; /* the user gave these lists */
 	int collapse;
 };
 
-/* Whether all that the user said of logs makes sense, for nproc workers on
- * this node: ERR_USAGE that names the option. */
+/* Checks the output options for a node with nproc workers. 0 or ERR_USAGE,
+ * which names the option. */
 int log_rules_check(const struct output_options *o, uint32_t nproc,
 		    struct err *e);
 
-/* o must outlive r. ERR_USAGE that names the option, or -ENOMEM; r needs no
- * release then. */
+/* o must outlive r. 0, ERR_USAGE, which names the option, or -ENOMEM; after an
+ * error r needs no release. */
 int log_rules_init(struct log_rules *r, const struct output_options *o,
 		   struct err *e);
 void log_rules_release(struct log_rules *r);
 
-/* --redirects and --tee of one of a worker's streams: 1 if it is for a file,
- * and if it is for the console (where these ranks are shown); c has passed the
- * check. */
+/* 1 if --redirects and --tee send this stream of the worker to a file, or to
+ * the console (which may still hide the rank). o has passed the check. */
 int log_rules_to_file(const struct output_options *o, uint32_t local_rank,
 		      int is_stderr);
 int log_rules_to_console(const struct output_options *o, uint32_t local_rank,
 			 int is_stderr);
 
-/* 1 if this worker's lines are for the console. */
+/* 1 if the console shows this worker's lines. */
 int log_rules_shows(const struct log_rules *r, uint32_t local_rank,
 		    uint32_t rank);
-/* As far as that depends on its local rank. */
+/* The same, judged by the local rank alone. */
 int log_rules_shows_local(const struct log_rules *r, uint32_t local_rank);
 
 #endif

@@ -39,7 +39,7 @@ static int put_path(char *out, const char *fmt, ...)
 	return -ENAMETOOLONG;
 }
 
-/* The job's name as a part of a file's name. */
+/* Makes the job's name fit to be part of a file name. */
 static void put_job(char *out, const char *job)
 {
 	size_t n = 0;
@@ -50,11 +50,11 @@ static void put_job(char *out, const char *job)
 		out[n] = c <= 0x20 || c == 0x7f || c == '/' ? '_' : *job;
 	}
 	out[n] = '\0';
-	if (out[0] == '.') /* it would be hidden, or be the folder above */
+	if (out[0] == '.') /* the folder would be hidden, or be ".." */
 		out[0] = '_';
 }
 
-/* mkdir -p; path is changed on the way and put back. */
+/* Like mkdir -p; changes path meanwhile and restores it. */
 static int make_parents(char *path)
 {
 	for (char *p = path + 1; *p; p++) {
@@ -79,8 +79,8 @@ static const char *temporary(void)
 	return dir && *dir ? dir : "/tmp";
 }
 
-/* Where error files go that nobody asked for: in memory they cost 20 times less
- * than on a disk. */
+/* The place for error files that the user did not ask for: in memory they cost
+ * 20 times less than on a disk. */
 static const char *private_place(void)
 {
 	const char *dir = getenv("TMPDIR");
@@ -102,7 +102,7 @@ static int fail(struct err *e, int rc, const char *what, const char *path)
 		       what, path, strerror(-rc));
 }
 
-/* base/JOB_XXXXXX, absolute, for the workers may be anywhere. */
+/* Creates base/JOB_XXXXXX. */
 static int make_run(struct logdir *d, char *base, struct err *e)
 {
 	char job[JOB_NAME_MAX + 1], *real;
@@ -128,7 +128,7 @@ static int make_run(struct logdir *d, char *base, struct err *e)
 
 static int make_private_in(struct logdir *d, const char *place)
 {
-	/* absolute: workers may be anywhere */
+	/* absolute: workers may change their directory */
 	char *real = realpath(place, NULL);
 
 	d->is_private = real &&
@@ -138,7 +138,7 @@ static int make_private_in(struct logdir *d, const char *place)
 	return d->is_private;
 }
 
-/* A host without a place for it runs jobs all the same. */
+/* Failure is no error: without the folder the job still runs. */
 static void make_private(struct logdir *d)
 {
 	if (make_private_in(d, private_place()) ||
@@ -221,7 +221,7 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 	return 0;
 }
 
-/* Without memory: what is in there, and in the folders in there. */
+/* Removes a name, and a folder's contents first. Allocates nothing. */
 static void remove_name(void *arg, int dir, const char *name)
 {
 	int *depth = arg;
@@ -233,7 +233,7 @@ static void remove_name(void *arg, int dir, const char *name)
 	if (fd < 0)
 		return;
 	(*depth)--;
-	/* names may be passed over while others are removed */
+	/* reading may skip names while others are removed: read again */
 	for (int i = 0; i < 8; i++) {
 		if (file_each_name(fd, remove_name, depth) < 0 ||
 		    unlinkat(dir, name, AT_REMOVEDIR) == 0)
@@ -246,15 +246,15 @@ static void remove_name(void *arg, int dir, const char *name)
 
 static void remove_plainly(const char *path)
 {
-	int depth = 16; /* of the stack's */
+	int depth = 16; /* limits the use of the stack */
 
 	remove_name(&depth, AT_FDCWD, path);
 }
 
 int logdir_remove(const char *path)
 {
-	/* one descriptor is enough, but slow in a deep tree; and memory may be
-	 * free again */
+	/* the second try needs one descriptor, which is slow in a deep tree;
+	 * by then memory may be free again */
 	static const int at_once[] = {FILES_AT_ONCE, 1};
 	int rc = 0;
 
@@ -339,8 +339,8 @@ const char *logdir_error_file(const struct logdir *d, uint32_t local_rank,
 			      char *out)
 {
 	*out = '\0';
-	/* rounds of the private folder differ in their names alone, so that
-	 * starting a worker makes nothing */
+	/* in the private folder a round has file names instead of folders, so
+	 * that starting a worker creates nothing */
 	if (*d->run && d->is_private)
 		put_path(out, "%s/%u_%u.json", d->run, d->round, local_rank);
 	else if (*d->attempt)

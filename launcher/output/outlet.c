@@ -1,4 +1,4 @@
-/* outlet.c: files and pipes for one worker's streams. */
+/* outlet.c: opens the files and pipes of one worker's streams. */
 #include "launcher/output/outlet.h"
 
 #include <errno.h>
@@ -41,12 +41,12 @@ int outlet_open(struct outlet *o, const struct outlet_rules *rules,
 	*o = (struct outlet){-1, -1, -1, 0};
 	if (log_rules_to_file(rules->options, local_rank, is_stderr)) {
 		o->file = logdir_open(rules->dir, local_rank, is_stderr);
-		/* what has no place in a file, though it should, is not lost */
+		/* the file cannot be created: show the lines instead */
 		if (o->file < 0 && *rules->dir->run)
 			console = 1;
 	}
 	o->shown = console && log_rules_shows(rules->log, local_rank, rank);
-	/* of stderr the report wants the last lines */
+	/* the failure report needs the last lines of stderr */
 	if (o->shown || copied || (is_stderr && o->file < 0)) {
 		rc = open_pipe(o, e);
 	} else if (o->file >= 0) {

@@ -1,6 +1,6 @@
 /* outlet.h: what one worker's stdout or stderr is connected to. A stream that
- * nobody looks at as it comes IS its file: it costs the agent nothing, and
- * outlives it. All others are pipes that the agent reads. */
+ * only goes to a file is that file: it costs the agent nothing, and works after
+ * the agent's death. Every other stream is a pipe that the agent reads. */
 #ifndef LAUNCHER_OUTLET_H
 #define LAUNCHER_OUTLET_H
 
@@ -8,13 +8,13 @@
 #include "launcher/output/logdir.h"
 
 struct outlet {
-	int child; /* what the worker gets */
-	int pipe;  /* what we read; -1: nothing */
-	int file;  /* what gets a copy of what we read; -1: nothing */
-	int shown; /* what we read is for the console */
+	int child; /* the worker's end */
+	int pipe;  /* the end that we read; -1: none */
+	int file;  /* gets a copy of what we read; -1: none */
+	int shown; /* the console shows what we read */
 };
 
-/* Who decides, for all workers of this node. */
+/* The options, for all workers of this node. */
 struct outlet_rules {
 	const struct output_options *options;
 	const struct log_rules *log;
@@ -25,10 +25,10 @@ struct outlet_rules {
 int outlet_open(struct outlet *o, const struct outlet_rules *rules,
 		uint32_t local_rank, uint32_t rank, int is_stderr,
 		struct err *e);
-/* What lines that match a filter of stdout, of stderr, are copied into, in this
- * round; -1: nothing. The caller's. */
+/* Opens this round's files for the lines that match the filters of stdout and
+ * of stderr; -1: none. The caller closes them. */
 void outlet_open_copies(const struct outlet_rules *rules, int copies[2]);
-/* Closes what was not taken (set to -1). */
+/* Closes the descriptors that the caller has not taken (set to -1). */
 void outlet_close(struct outlet *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* output.c: reading the workers in turn, and what is shown of them. */
+/* output.c: reads the workers in turn and shows their lines. */
 #include "launcher/output/output.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ enum {
 	PAUSE_BYTES = 1 << 20,
 	RESUME_BYTES = 512 << 10,
 	FLUSH_BYTES = 256 << 10,
-	COPIED_MAX = 4 << 20, /* as a read with its prefixes, and room */
+	COPIED_MAX = 4 << 20, /* a read with its prefixes, and some room */
 	STREAMS_AT_ONCE = 64,
 };
 
@@ -55,7 +55,8 @@ static void on_rested(uv_timer_t *t)
 	set_watching(o);
 }
 
-/* A pass over n streams found so many bytes. */
+/* After a pass that read this many bytes from n streams: rests if they were
+ * few. */
 static void rest(struct output *o, size_t n, size_t bytes)
 {
 	uint64_t ms = pace_rest(&o->pace, uv_now(o->loop), n, bytes);
@@ -137,7 +138,8 @@ static void on_room(void *arg)
 	close_when_drained(o);
 }
 
-/* A reader that left has what it wanted; a full disk is worth a line. */
+/* Warns about an error such as a full disk, but not about a reader that closed
+ * its pipe: it has what it wanted. */
 static void tell_lost(struct output *o)
 {
 	int why = o->out->broken;
@@ -220,7 +222,7 @@ static void put_line(struct writer *w, struct slice prefix, struct slice text,
 			flags & LINES_OPEN ? " ...\n" : "\n");
 }
 
-/* One line of several ranks. */
+/* Shows one line that several ranks printed. */
 static void put_collapsed(struct output *o, int is_stderr,
 			  const struct collapse_line *line)
 {
@@ -343,7 +345,7 @@ static void init_handles(struct output *o)
 	o->ready.data = o->rest.data = o->expire.data = o;
 	writer_init(&o->writers[0], o->loop, STDOUT_FILENO);
 	o->out = o->err = &o->writers[0];
-	/* the second one has nothing to do then, but is always there */
+	/* the second writer is then idle, but must exist */
 	if (is_same_file(STDOUT_FILENO, STDERR_FILENO)) {
 		o->writers[1] = (struct writer){.kind = WRITER_PLAIN};
 	} else {
@@ -375,7 +377,7 @@ int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
 		rc = -errno;
 		goto fail;
 	}
-	/* what fails before the first handle leaves none to close */
+	/* the first handle comes last: fail has no handle to close */
 	rc = uv_poll_init(o->loop, &o->ready, o->epoll);
 	if (rc < 0)
 		goto fail;

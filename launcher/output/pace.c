@@ -1,4 +1,4 @@
-/* pace.c: passes are saved up, and spent. */
+/* pace.c: a budget of passes, which time refills. */
 #include "launcher/output/pace.h"
 
 uint64_t pace_rest(struct pace *p, uint64_t now_ms, size_t n, size_t bytes)

@@ -1,6 +1,6 @@
-/* pace.h: how often the workers are read when each time finds little. Who
- * writes a line at a time would wake the agent for each; a read that waits a
- * little finds many lines. Pure: the clock is the caller's. */
+/* pace.h: how often to read workers that print little. A worker that writes one
+ * line at a time would wake the agent for each line; a read that waits a little
+ * finds many. Pure: the caller passes the time. */
 #ifndef LAUNCHER_PACE_H
 #define LAUNCHER_PACE_H
 
@@ -9,22 +9,22 @@
 
 enum {
 	PACE_WINDOW_MS = 10,
-	/* passes that find little, in each window; */
+	/* passes that find little, allowed in each window */
 	PACE_PASSES = 3,
-	/* those that were not made in quiet times may be made at once, so that
-	 * lines which come together (all workers have started) are not late */
+	/* unused passes are saved up to this number and may be made at once, so
+	 * that a burst of lines (all workers have started) is not delayed */
 	PACE_SAVED = 64,
-	PACE_LITTLE_BYTES = 8 << 10, /* of one stream */
+	PACE_LITTLE_BYTES = 8 << 10, /* from one stream */
 };
 
 /* All zero to begin with. */
 struct pace {
 	uint64_t from_ms; /* when the window began */
-	uint64_t made;    /* passes that are not made up for by time yet */
+	uint64_t made;    /* passes that time has not paid back yet */
 };
 
-/* A pass over n streams found so many bytes, at now_ms, which never goes back.
- * How many ms the next is to wait; 0: none. */
+/* Accounts a pass that read this many bytes from n streams at now_ms, which
+ * never decreases. Returns the ms to wait before the next pass; 0: none. */
 uint64_t pace_rest(struct pace *p, uint64_t now_ms, size_t n, size_t bytes);
 
 #endif

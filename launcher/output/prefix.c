@@ -1,4 +1,4 @@
-/* prefix.c: what the names stand for. */
+/* prefix.c: replaces the names of a template by their values. */
 #include "launcher/output/prefix.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "launcher/output/template.h"
 
-/* The value of a name, in room if it is a number; NULL: not known. */
+/* The value of a name, in room if it is a number; NULL: unknown name. */
 static const char *value_of(const struct template_piece *piece,
 			    const struct prefix_vars *v, char room[16])
 {

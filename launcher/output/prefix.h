@@ -1,6 +1,6 @@
-/* prefix.h: what stands before a worker's lines, made of a template as Python's
- * string.Template.safe_substitute does it: $name, ${name} and $$; what it does
- * not know stays as it is. Pure. */
+/* prefix.h: makes the prefix of a worker's lines from a template, as Python's
+ * string.Template.safe_substitute does: $name, ${name} and $$; unknown names
+ * stay as they are. Pure. */
 #ifndef LAUNCHER_PREFIX_H
 #define LAUNCHER_PREFIX_H
 
@@ -10,15 +10,15 @@
 
 #define PREFIX_DEFAULT "[${rank}] "
 
-/* Ranks are texts: of a line that many ranks said, "0-3,7". */
+/* Ranks are texts, for a line that many ranks printed has "0-3,7". */
 struct prefix_vars {
 	const char *role_name, *host;
 	const char *rank, *local_rank;
 	uint32_t node_rank, world_size;
 };
 
-/* Appends to out. A template of the user's may have newlines and the like:
- * what is no printable character is left out. */
+/* Appends to out. Leaves out newlines and other control characters that the
+ * user's template may have, except tabs and escapes. */
 void prefix_put(struct buf *out, const char *template,
 		const struct prefix_vars *vars);
 

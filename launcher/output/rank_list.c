@@ -1,4 +1,4 @@
-/* rank_list.c: parsing into sorted ranges, and looking one up. */
+/* rank_list.c: parses a list into sorted ranges and looks ranks up in it. */
 #include "launcher/output/rank_list.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ static const char *skip_blanks(const char *p)
 	return p + strspn(p, " \t");
 }
 
-/* Past the digits, or NULL. */
+/* Returns what follows the digits, or NULL. */
 static const char *parse_rank(const char *p, uint32_t *rank)
 {
 	size_t digits = strspn(p, "0123456789");

@@ -19,16 +19,16 @@ struct rank_list {
 
 enum { RANK_LIST_LAST = 1 << 30 }; /* no rank is above this */
 
-/* Numbers and ranges with commas between, in any order, blanks around them
- * ignored. what names the option for the error. At least one rank: who allows
- * "" asks first. ERR_USAGE or -ENOMEM; l is empty then. */
+/* Parses numbers and ranges separated by commas, in any order; blanks around
+ * them are ignored. what names the option in the error. "" is an error: a
+ * caller that allows it checks first. ERR_USAGE or -ENOMEM; l is empty then. */
 int rank_list_parse(struct rank_list *l, const char *text, const char *what,
 		    struct err *e);
 void rank_list_release(struct rank_list *l); /* l is empty after it */
 
 int rank_list_contains(const struct rank_list *l, uint32_t rank);
 
-/* The highest one; l is not empty. */
+/* The highest rank; l is not empty. */
 uint32_t rank_list_last(const struct rank_list *l);
 
 #endif

@@ -9,7 +9,7 @@ struct entry {
 	int mask;
 };
 
-/* "RANK:MASK" and the comma after it: what follows, or NULL if it is none. */
+/* Parses "RANK:MASK" and the comma after it. Returns the rest, or NULL. */
 static const char *take_entry(const char *p, struct entry *entry)
 {
 	uint64_t rank = 0;
@@ -29,7 +29,7 @@ static const char *take_entry(const char *p, struct entry *entry)
 	return *p ? NULL : p;
 }
 
-/* 0 to 3 where text is one mask for all, else -1. */
+/* 0 to 3 if text is one mask for all ranks, else -1. */
 static int single(const char *text)
 {
 	if (text[0] >= '0' && text[0] <= '3' && !text[1])

@@ -1,4 +1,4 @@
-/* stream.c: from one worker's pipe to where its lines go. */
+/* stream.c: moves lines from one worker's pipe to their destinations. */
 #include "launcher/output/stream.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 enum {
-	DRAIN_MAX = 1 << 20, /* a pipe holds no more, but one can be refilled */
+	DRAIN_MAX = 1 << 20, /* a pipe's size: stop even if it is refilled */
 	PIECE_MIN = 4 << 10,
 	EXPANDED_MAX = 1 << 20, /* a read of empty lines, with their prefixes */
 };
@@ -58,7 +58,8 @@ int stream_open(struct stream *s, struct output *o,
 	return 0;
 }
 
-/* What is not of this piece began in one before, and ends here. */
+/* 1 if newer lines of this piece fill the tail. A text outside the piece never
+ * is too old: its line began in an earlier piece and ends in this one. */
 static int is_too_old(const struct stream *s, const char *text)
 {
 	return text >= s->output->piece && text < s->tail_from;
@@ -77,7 +78,7 @@ static void on_line(void *arg, struct slice text, int flags)
 		tail_add(s->of.tail, lines_last_segment(text));
 }
 
-/* Where the lines begin that the tail can hold at most. */
+/* Where the lines of the piece begin that the tail can hold. */
 static const char *find_tail(const char *piece, size_t n)
 {
 	const char *least = n > TAIL_BYTES ? piece + n - TAIL_BYTES : piece;
@@ -86,7 +87,7 @@ static const char *find_tail(const char *piece, size_t n)
 	for (int i = 0; i <= TAIL_LINES; i++) {
 		const char *at = memrchr(least, '\n', (size_t)(end - least));
 
-		if (!at) { /* of a long line its end is wanted */
+		if (!at) { /* a long line: the tail keeps its end */
 			at = memrchr(piece, '\n', (size_t)(least - piece));
 			return at ? at + 1 : piece;
 		}
@@ -95,7 +96,7 @@ static const char *find_tail(const char *piece, size_t n)
 	return end + 1;
 }
 
-/* What read(2) said: more than 0, 0 at the end, -EAGAIN. */
+/* Returns as read(2): more than 0, 0 at the end, or -errno. */
 static long read_piece(struct stream *s)
 {
 	struct output *o = s->output;
@@ -126,7 +127,7 @@ static long read_piece(struct stream *s)
 	return n;
 }
 
-/* Its line was ended, and stands above now. */
+/* The stream's redrawn line has ended and was printed above. */
 static void forget_redrawn(struct stream *s)
 {
 	if (s->output->redrawn == s)

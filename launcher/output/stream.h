@@ -1,5 +1,5 @@
-/* stream.h: a worker's stdout or stderr as a pipe that is read here: cut into
- * lines, which go to the console, to files and into the failure report. */
+/* stream.h: reads a worker's stdout or stderr from a pipe and cuts it into
+ * lines for the console, for files and for the failure report. */
 #ifndef LAUNCHER_STREAM_H
 #define LAUNCHER_STREAM_H
 
@@ -9,11 +9,11 @@
 
 struct stream_setup {
 	int fd;   /* the pipe's read end */
-	int file; /* gets every byte as it came; -1: none */
+	int file; /* gets every byte unchanged; -1: none */
 	int is_stderr, shown;
 	uint32_t rank, local_rank;
 	struct tail *tail; /* NULL: none is kept */
-	/* comes once, when the stream is closed and may be opened again */
+	/* called once, when the stream is closed and may be opened again */
 	void (*on_closed)(void *arg);
 	void *arg;
 };
@@ -23,7 +23,7 @@ struct stream {
 	struct output *output;
 	struct writer *writer;
 	struct lines lines;
-	const char *tail_from; /* lines of this piece before it are too old */
+	const char *tail_from; /* older lines of this piece are not kept */
 	size_t prefix_len, piece_max;
 	char prefix[OUTPUT_PREFIX_MAX];
 };
@@ -32,10 +32,10 @@ struct stream {
 int stream_open(struct stream *s, struct output *o,
 		const struct stream_setup *setup);
 
-/* Reads once what is there; closes at the end. How many bytes it were. */
+/* Reads once; closes the stream at its end. Returns the number of bytes. */
 size_t stream_read(struct stream *s);
-/* Reads what is there without waiting for an end that a grandchild may hold
- * open, and shows an unfinished line. */
+/* Reads what is in the pipe and shows an unfinished line. Does not wait for the
+ * end, since a grandchild may hold the pipe open. */
 void stream_drain(struct stream *s);
 /* Closes; does nothing if the stream is closed already. */
 void stream_close(struct stream *s);

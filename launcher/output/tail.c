@@ -37,7 +37,7 @@ void tail_add(struct tail *t, struct slice line)
 			    t->text.len + line.len + 1 > TAIL_BYTES))
 		drop_first(t);
 	if (!buf_reserve(&t->text, line.len + 1)) {
-		t->text.failed = 0; /* no memory: the report does without */
+		t->text.failed = 0; /* out of memory: leave the line out */
 		return;
 	}
 	buf_put(&t->text, line.data, line.len);

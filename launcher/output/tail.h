@@ -16,7 +16,7 @@ void tail_init(struct tail *t);
 void tail_release(struct tail *t);
 void tail_clear(struct tail *t);
 
-/* Adds a line (without its newline); of one that is too long, its end. */
+/* Adds a line (without its newline), or its end if it is too long. */
 void tail_add(struct tail *t, struct slice line);
 
 /* The lines, oldest first, valid until the next call on t. */

@@ -1,4 +1,4 @@
-/* template.c: where a placeholder begins and ends. */
+/* template.c: finds where a placeholder begins and ends. */
 #include "launcher/output/template.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static size_t name_length(const char *p)
 	return n;
 }
 
-/* The length of what begins with the $ at p. */
+/* Takes the placeholder that begins with the $ at p; returns its length. */
 static size_t take_dollar(const char *p, struct template_piece *piece)
 {
 	int braced = p[1] == '{';

@@ -1,4 +1,4 @@
-/* writer.c: the launcher's own outputs. */
+/* writer.c: writes the launcher's own outputs. */
 #include "launcher/output/writer.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@ enum {
 
 #define ERASE_LINE "\r\x1b[K"
 
-/* Setting O_NONBLOCK on a descriptor that we inherited would change it for our
- * parent and for every worker that shares it; a second opening is ours. */
+/* Reopens fd as non-blocking. Setting O_NONBLOCK on the inherited descriptor
+ * would also change it for our parent and for every worker that shares it. */
 static void open_again(struct writer *w)
 {
 	char path[32];
@@ -34,7 +34,7 @@ static void open_again(struct writer *w)
 		return;
 	}
 	if (S_ISCHR(st.st_mode) && !isatty(w->fd))
-		return; /* /dev/null and its kin */
+		return; /* /dev/null and the like */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", w->fd);
 	fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	w->kind = fd < 0 ? WRITER_SHARED : WRITER_OWN;
@@ -69,8 +69,8 @@ int writer_init(struct writer *w, uv_loop_t *loop, int fd)
 	if (w->kind == WRITER_PLAIN)
 		return 0;
 	if (w->kind != WRITER_OWN) {
-		/* libuv makes what it polls non-blocking; O_NONBLOCK is of the
-		 * opening, so where we share that, it is set back at once */
+		/* libuv sets O_NONBLOCK on what it polls. The flag belongs to
+		 * the open file, which we may share, so restore it at once */
 		int flags = fcntl(fd, F_GETFL);
 
 		rc = uv_poll_init(loop, &w->poll, fd);
@@ -79,7 +79,7 @@ int writer_init(struct writer *w, uv_loop_t *loop, int fd)
 	} else {
 		rc = uv_poll_init(loop, &w->poll, w->fd);
 	}
-	if (rc < 0) { /* what cannot be polled is written plainly */
+	if (rc < 0) { /* it cannot be polled: write it plainly */
 		if (w->kind == WRITER_OWN)
 			close(w->fd);
 		w->fd = fd;
@@ -116,7 +116,7 @@ size_t writer_pending(const struct writer *w)
 	return w->queue.len - w->sent;
 }
 
-/* Waits for room: it may have been non-blocking when we inherited it. */
+/* Waits for room: the inherited descriptor may be non-blocking. */
 static ssize_t put_plain(int fd, const char *p, size_t n)
 {
 	struct pollfd room = {.fd = fd, .events = POLLOUT};
@@ -133,7 +133,7 @@ static ssize_t put_some(struct writer *w, const char *p, size_t n)
 	case WRITER_SOCKET:
 		return send(w->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	case WRITER_SHARED:
-		/* a pipe that polls as writable takes this much at once */
+		/* a pipe that polls as writable takes PIPE_BUF bytes */
 		return write(w->fd, p, n < PIPE_BUF ? n : PIPE_BUF);
 	case WRITER_PLAIN:
 		return put_plain(w->fd, p, n);
@@ -163,8 +163,8 @@ static int send_queue(struct writer *w, int once)
 		if (n < 0 && errno == EAGAIN)
 			return 1;
 		if (n < 0) {
-			/* the reader has left, or the disk is full: the job
-			 * goes on without this output */
+			/* the reader closed, or the disk is full: the job
+			 * continues without this output */
 			w->broken = errno;
 			drop(w);
 			return 0;
@@ -177,8 +177,8 @@ static int send_queue(struct writer *w, int once)
 	return 0;
 }
 
-/* The line in place is drawn when all else is out: a slow terminal sees the
- * newest one, not all. */
+/* Draws the status line only when the queue is empty, so that a slow terminal
+ * shows the newest one, not all. */
 static int send_all(struct writer *w)
 {
 	int once = w->kind == WRITER_SHARED;
@@ -196,7 +196,7 @@ static void on_writable(uv_poll_t *poll, int status, int events)
 {
 	struct writer *w = poll->data;
 
-	/* an error is what write(2) will say, too */
+	/* write(2) will report the same error */
 	if (!send_all(w)) {
 		uv_poll_stop(&w->poll);
 		w->polling = 0;
@@ -214,7 +214,7 @@ void writer_flush(struct writer *w)
 
 	if (w->polling || !(writer_pending(w) || w->status.len))
 		return;
-	/* only the poll can tell that a shared one would not block */
+	/* only the poll knows whether a shared one would block */
 	left = w->kind == WRITER_SHARED || send_all(w);
 	if (!left || w->kind == WRITER_PLAIN)
 		return;
@@ -226,8 +226,8 @@ void writer_flush(struct writer *w)
 	}
 }
 
-/* There is no memory to queue it: what is queued and this leave now, and the
- * loop waits for the reader, though not for ever. */
+/* Out of memory to queue the text: writes the queue and the text now. The loop
+ * waits for the reader, but not forever. */
 static void put_at_once(struct writer *w, struct slice text)
 {
 	enum { WAIT_MS = 1000 };
