@@ -3,7 +3,7 @@
 
 #include "worker-sdk/algorithms/schedule_internal.h"
 
-enum { AT_ONCE = 8 }; /* peers of an all_to_all at a time */
+enum { AT_ONCE = 8 }; /* peers that an all_to_all serves at a time */
 
 /* Collects all hosts' buffers side by side and reduces them in host order. */
 int ddp__direct_all_reduce(struct ddp__schedule *s, struct err *e)
@@ -26,7 +26,7 @@ int ddp__direct_all_reduce(struct ddp__schedule *s, struct err *e)
 	}
 	for (int h = 0; h < n; h++)
 		src[h] = h == me ? s->buf : s->scratch + (size_t)h * size;
-	/* The result may be where one of the first two sources is. */
+	/* The result may be stored over one of the first two sources. */
 	combine(s, me ? s->scratch : s->buf, src, s->ranks, n, s->count, 1);
 	if (me && size)
 		memcpy(s->buf, s->scratch, size);

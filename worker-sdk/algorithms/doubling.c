@@ -1,10 +1,10 @@
-/* doubling.c: recursive doubling: in log2(n) turns each host has exchanged with
- * hosts 1, 2, 4, ... away; for what is small, among many hosts. */
+/* doubling.c: recursive doubling for small data and many hosts: in log2(n)
+ * turns each host exchanges with the hosts 1, 2, 4, ... away. */
 #include "worker-sdk/algorithms/schedule_internal.h"
 
-/* Where n is no power of two, the first 2 * pairs hosts form pairs, and one of
- * each pair takes part for both. id: this host's number among those that take
- * part; -1: it does not. */
+/* If n is not a power of two, the first 2 * pairs hosts form pairs, and one
+ * host of each pair takes part for both. id: this host's number among those
+ * that take part; -1: it does not take part. */
 struct doubling {
 	int pairs, id, size;
 };
@@ -26,7 +26,7 @@ static int doubling_host(const struct doubling *d, int id)
 	return id < d->pairs ? 2 * id : id + d->pairs;
 }
 
-/* Ranks of the hosts that ids first to first + n - 1 stand for. */
+/* Number of ranks on the hosts that ids first to first + n - 1 stand for. */
 static int doubling_ranks(const struct ddp__schedule *s,
 			  const struct doubling *d, int first, int n)
 {
@@ -68,7 +68,7 @@ int ddp__doubling_all_reduce(struct ddp__schedule *s, struct err *e)
 		combine_two(s, s->buf, s->ranks[me], s->scratch,
 			    s->ranks[me + 1], 0);
 	if (s->phase) {
-		/* the same order at both ends: the same bits */
+		/* reduce in the same order at both ends, for the same bits */
 		int lower = !(d.id & s->phase), n = s->phase;
 		int first = d.id & ~(2 * n - 1);
 

@@ -1,13 +1,13 @@
-/* ring.c: collectives in which blocks go round from host to host: the least
- * bytes on each link, for what is large. */
+/* ring.c: collectives that pass blocks around a ring of hosts. They put the
+ * fewest bytes on each link, so large data uses them. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "worker-sdk/algorithms/schedule_internal.h"
 
-/* Block b starts at host b + 1, collects each host's part on its way round, and
- * ends, reduced, at host b. Returns the message that completes this host's
- * block. A byte is sent on as soon as it has been reduced. */
+/* Block b starts at host b + 1, collects each host's part on its way around the
+ * ring, and ends, reduced, at host b. Returns the message that completes this
+ * host's block. Each byte is sent on as soon as it has been reduced. */
 static void *ring_reduce(struct ddp__schedule *s)
 {
 	int me = s->me, n = s->n;
@@ -16,7 +16,7 @@ static void *ring_reduce(struct ddp__schedule *s)
 	for (int turn = 0; turn < n - 1; turn++) {
 		int out = host_at(s, me - turn - 1), own = host_at(s, out - 1);
 
-		/* what arrives is the sum of hosts out to me - 1 */
+		/* the arriving data is the sum of hosts out to me - 1 */
 		step_send(s, host_at(s, me + 1), block_at(s, out, s->elem),
 			  block_size(s, out, s->elem), in);
 		in = step_fold(s, host_at(s, me - 1), block_at(s, own, s->elem),
@@ -26,7 +26,8 @@ static void *ring_reduce(struct ddp__schedule *s)
 	return in;
 }
 
-/* mine: the message that completes this host's block; NULL: it is complete. */
+/* mine: the message that completes this host's block; NULL: the block is
+ * complete. */
 static void ring_gather(struct ddp__schedule *s, size_t unit, void *mine)
 {
 	int me = s->me;
@@ -42,7 +43,8 @@ static void ring_gather(struct ddp__schedule *s, size_t unit, void *mine)
 	}
 }
 
-/* Blocks of whole cache lines; the last may be short or empty. */
+/* Cuts the buffer into blocks of whole cache lines; the last blocks may be
+ * short or empty. */
 static int ring_cut(struct ddp__schedule *s, struct err *e)
 {
 	size_t n = (size_t)s->n, lines = 64 / s->elem, each;
@@ -106,7 +108,8 @@ int ddp__ring_all_gather(struct ddp__schedule *s, struct err *e)
 	return rc;
 }
 
-/* Along a chain from the root on: each byte is sent on as it arrives. */
+/* Sends along a chain that starts at the root: each byte is sent on as it
+ * arrives. */
 int ddp__ring_broadcast(struct ddp__schedule *s, struct err *e)
 {
 	int next = host_at(s, s->me + 1);

@@ -1,4 +1,4 @@
-/* schedule.c: which algorithm a collective takes, and what each is given. */
+/* schedule.c: chooses each collective's algorithm and prepares its schedule. */
 #include "worker-sdk/algorithms/schedule.h"
 
 #include <stdlib.h>
@@ -6,10 +6,12 @@
 #include "worker-sdk/algorithms/schedule_internal.h"
 
 enum {
-	/* Up to here a message to each other host beats a ring's turns. */
+	/* Up to this size one message to each other host is faster than a
+	 * ring. */
 	SMALL_MAX = 32 << 10,
 	SMALL_TOTAL_MAX = 1 << 20,
-	/* Two hosts: up to here one exchange of all beats two of halves. */
+	/* With two hosts, up to this size one exchange of the whole buffer is
+	 * faster than two exchanges of halves. */
 	EXCHANGE_MAX = 1 << 20
 };
 

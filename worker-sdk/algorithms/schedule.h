@@ -38,8 +38,8 @@ void ddp__schedule_all_gather(struct ddp__schedule *s,
 			      const struct ddp__path *p,
 			      const struct ddp__call *call, void *buf,
 			      const size_t *begin);
-/* begin in bytes: mine is this host's part; all is used on host root only,
- * which has its own part in place already. */
+/* begin in bytes: mine is this host's part; all is used only on host root,
+ * which has put its own part in place already. */
 void ddp__schedule_gather(struct ddp__schedule *s, const struct ddp__path *p,
 			  const struct ddp__call *call, const void *mine,
 			  void *all, const size_t *begin, int root);
@@ -50,9 +50,9 @@ void ddp__schedule_scatter(struct ddp__schedule *s, const struct ddp__path *p,
 void ddp__schedule_broadcast(struct ddp__schedule *s, const struct ddp__path *p,
 			     const struct ddp__call *call, void *buf,
 			     size_t size, int root);
-/* Bytes from[h]..from[h + 1] of send are for host h; what host h sends to this
- * one arrives at to[h] of recv. The caller copies what this host has for
- * itself. send and recv do not overlap. */
+/* Bytes from[h]..from[h + 1] of send are for host h; the data from host h
+ * arrives at to[h] of recv. The caller copies this host's own part. send and
+ * recv do not overlap. */
 void ddp__schedule_all_to_all(struct ddp__schedule *s,
 			      const struct ddp__path *p,
 			      const struct ddp__call *call, const void *send,
@@ -60,14 +60,15 @@ void ddp__schedule_all_to_all(struct ddp__schedule *s,
 void ddp__schedule_barrier(struct ddp__schedule *s, const struct ddp__path *p,
 			   const struct ddp__call *call);
 
-/* 1: it has ended; 0: other hosts have not come yet; < 0: ERR_REMOTE,
+/* 1: the schedule has ended; 0: other hosts have not come yet; < 0: ERR_REMOTE,
  * ERR_TIMEOUT, ERR_ARGUMENT (a host is in another call), ERR_PROTOCOL, -ENOMEM,
  * or the error with which a host aborted. After an error the caller releases
  * the schedule and aborts the path. */
 int ddp__schedule_advance(struct ddp__schedule *s, struct err *e);
-/* Advances it to its end, waiting, and releases it. 0 or an error. */
+/* Advances the schedule to its end, waiting, and releases it. 0 or an error. */
 int ddp__schedule_run(struct ddp__schedule *s, struct err *e);
-/* Frees what it holds; harmless where it is zeroed or released already. */
+/* Frees the schedule's memory. A schedule that is zeroed or already released is
+ * allowed. */
 void ddp__schedule_release(struct ddp__schedule *s);
 
 #endif

@@ -1,4 +1,5 @@
-/* schedule_internal.h: the steps of each algorithm, and what they share. */
+/* schedule_internal.h: the steps of each algorithm, and their shared
+ * helpers. */
 #ifndef SDK_SCHEDULE_INTERNAL_H
 #define SDK_SCHEDULE_INTERNAL_H
 
@@ -60,7 +61,7 @@ static inline int step_scratch(struct ddp__schedule *s, size_t size,
 
 /* ---- hosts and blocks */
 
-/* Ranks of n hosts from `host` on, around the ring. */
+/* Number of ranks on n hosts from `host` on, around the ring. */
 static inline int ranks_from(const struct ddp__schedule *s, int host, int n)
 {
 	int end = host + n;
@@ -89,7 +90,7 @@ static inline size_t block_size(const struct ddp__schedule *s, int h,
 }
 
 /* dst = the n buffers of src, reduced in their order; buffer i is the sum of
- * ranks[i] ranks. last: then divided where the operation is DDP_AVG. */
+ * ranks[i] ranks. If last, then divides it where the operation is DDP_AVG. */
 static inline void combine(struct ddp__schedule *s, void *dst,
 			   const void *const *src, const int *ranks, int n,
 			   size_t count, int last)
@@ -111,8 +112,8 @@ static inline void combine_two(struct ddp__schedule *s, const void *a,
 		s->count, last);
 }
 
-/* Sends all of buf to host out, receives as much into scratch from host in;
- * -1: neither. */
+/* Sends all of buf to host out and receives as many bytes into scratch from
+ * host in; -1 for out or in: does not send or receive. */
 static inline void exchange(struct ddp__schedule *s, int out, int in)
 {
 	size_t size = s->count * s->elem;

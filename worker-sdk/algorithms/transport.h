@@ -43,12 +43,12 @@ struct ddp__schedule {
 	void *endpoint;
 	/* Set by step.begin. */
 	int me, n;	  /* hosts */
-	const int *ranks; /* how many each host has */
+	const int *ranks; /* number of ranks on each host */
 	const int
-		*before; /* how many the hosts before it have; n + 1 numbers */
+		*before; /* number of ranks on earlier hosts; n + 1 numbers */
 	struct ddp__call call;
-	/* Ends the step before and makes the next. 1: there is none, the
-	 * schedule has ended. */
+	/* Ends the current step and makes the next one. 1: there is no next
+	 * step, the schedule has ended. */
 	int (*step)(struct ddp__schedule *s, struct err *e);
 	int turn; /* steps so far */
 	/* The algorithm's. */
@@ -56,7 +56,8 @@ struct ddp__schedule {
 	const size_t *begin, *other_begin;
 	size_t count, elem;
 	int root, divisor;
-	int scaled; /* buffers hold what ddp__add_scaled takes */
+	int scaled; /* buffers hold data in the form that ddp__add_scaled
+		     * takes */
 	int phase;
 	size_t *ranges; /* owned */
 	/* The transport's. */
@@ -67,20 +68,21 @@ struct ddp__schedule {
 struct ddp__transport {
 	const char *name;
 
-	/* Fails what is under way, here and on the other ranks, for *why. */
+	/* Fails the operations under way, here and on the other ranks, with
+	 * *why. */
 	void (*abort)(const struct ddp__path *p, const struct err *why);
-	/* Drops the messages under way; the other ranks are not told. */
+	/* Drops the messages under way; the other ranks are not notified. */
 	void (*forget)(const struct ddp__path *p);
 	/* How long operations wait from now on; < 0: without limit. */
 	void (*set_timeout)(const struct ddp__path *p, int timeout_ms);
-	/* What to sleep on for the messages under way, or for the collective:
-	 * fills in at most max and returns how many; poll_max says how many
-	 * there may be. Shortens *ms where something has come already (to 0)
-	 * or cannot be polled (to 1). */
+	/* Lists the descriptors to sleep on for the messages under way, or for
+	 * the collective: fills in at most max and returns how many; poll_max
+	 * returns the most there can be. Shortens *ms if something has arrived
+	 * already (to 0) or cannot be polled (to 1). */
 	int (*poll_max)(const struct ddp__path *p, int is_message);
 	int (*poll)(const struct ddp__path *p, int is_message,
 		    struct pollfd *out, int max, int *ms);
-	/* After each sleep that poll prepared. NULL: there is nothing to do. */
+	/* Call after each sleep that poll prepared. NULL: nothing to do. */
 	void (*disarm)(const struct ddp__path *p);
 
 	/* Messages between two ranks: any number at a time, but one for each
@@ -96,21 +98,23 @@ struct ddp__transport {
 			     size_t size, int peer);
 		/* 1: done; 0: the peer has not come yet. */
 		int (*advance)(void *msg, struct err *e);
-		/* Blocks until it is done: 0 or an error. */
+		/* Blocks until the message is done: 0 or an error. */
 		int (*wait)(void *msg, struct err *e);
-		/* Each changes when this rank, or either, has moved it. */
+		/* Each changes when this rank, or either rank, has moved bytes
+		 * of it. */
 		uint64_t (*moved)(const void *msg);
 		uint64_t (*either_moved)(const void *msg);
-		/* It has stood still for waited_ns: 0, or why waiting on is
-		 * pointless. */
+		/* The message has not moved for waited_ns: 0, or why further
+		 * waiting is pointless. */
 		int (*check)(void *msg, uint64_t waited_ns, struct err *e);
 	} message;
 
 	/* Messages of an algorithm's steps. */
 	struct {
 		void (*begin)(struct ddp__schedule *s);
-		/* Room in this step for so many messages, to and from so many
-		 * pairs of host and direction. Forgets the step before. */
+		/* Makes room in this step for `messages` messages, to and from
+		 * `pairs` pairs of host and direction. Forgets the step
+		 * before. */
 		int (*reserve)(struct ddp__schedule *s, int messages, int pairs,
 			       struct err *e);
 		/* Each adds a message to the step and returns a handle, valid
@@ -122,8 +126,8 @@ struct ddp__transport {
 			      const void *data, size_t size, const void *after);
 		void *(*recv)(struct ddp__schedule *s, int host, void *data,
 			      size_t size);
-		/* Reduces into data what comes, which is the sum of `ranks`
-		 * ranks. last: then divides it where the operation is
+		/* Reduces the arriving bytes, the sum of `ranks` ranks, into
+		 * data. If last, then divides it where the operation is
 		 * DDP_AVG. */
 		void *(*fold)(struct ddp__schedule *s, int host, void *data,
 			      size_t size, int ranks, int last);
@@ -134,15 +138,15 @@ struct ddp__transport {
 		int (*advance)(struct ddp__schedule *s, struct err *e);
 		/* Blocks until it has ended: 0 or an error. */
 		int (*wait)(struct ddp__schedule *s, struct err *e);
-		/* As message.check, of the schedule under way. */
+		/* As message.check, for the schedule under way. */
 		int (*check)(void *endpoint, uint64_t waited_ns, struct err *e);
-		/* The schedule is over, or is given up. */
+		/* The schedule has ended, or is given up. */
 		void (*release)(struct ddp__schedule *s);
 	} step;
 
 	/* Collectives of its own, among all ranks of the endpoint. op is the
 	 * caller's memory, of the transport's type, and needs no release.
-	 * shm/shm_collective.h says what each of them does. */
+	 * shm/shm_collective.h describes each function. */
 	struct {
 		void (*reduce)(void *op, void *endpoint,
 			       const struct ddp__call *call, const void *send,
@@ -175,11 +179,11 @@ struct ddp__transport {
 		int (*check)(void *endpoint, uint64_t waited_ns, struct err *e);
 		/* Changes when an operation moves. */
 		uint64_t (*moved)(const void *endpoint);
-		/* The call that is waited for. *from: a rank's index, or enum
-		 * ddp__from. */
+		/* The call that this rank waits for. *from: a rank's index, or
+		 * enum ddp__from. */
 		const struct ddp__call *(*awaited)(const void *endpoint,
 						   int *from);
-		/* This rank begins, or ends, to wait for other hosts. */
+		/* This rank begins or stops waiting for other hosts. */
 		void (*set_away)(void *endpoint, int is_away);
 	} native;
 };

@@ -1,7 +1,7 @@
-/* tree.c: binomial trees towards a root and away from it, for what is small. */
+/* tree.c: binomial trees towards a root and away from it, for small data. */
 #include "worker-sdk/algorithms/schedule_internal.h"
 
-/* A host that has sent its sum has done its part. */
+/* A host that has sent its sum is finished. */
 int ddp__tree_reduce(struct ddp__schedule *s, struct err *e)
 {
 	int me = s->me, n = s->n, mask = 1 << s->turn, rc;

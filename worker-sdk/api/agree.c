@@ -1,5 +1,5 @@
-/* agree.c: ddp_once runs a function on one rank for all, ddp_should_stop lets
- * all ranks stop at the same step; the small gathers behind both. */
+/* agree.c: ddp_once runs a function on one rank for all; ddp_should_stop lets
+ * all ranks stop at the same step. Both use small gathers. */
 #include "worker-sdk/api/api_internal.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@ int ddp__host_gather(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
 
 	if (!c->state || c->backend == &ddp__cpu)
 		return ddp__collective(c, &u, &ddp__blocking);
-	/* this backend's collectives need GPU memory: gather through the
-	 * host */
+	/* this backend's collectives need GPU memory: gather through the host
+	 * instead */
 	rc = ddp__acquire(c, &call, e);
 	if (rc)
 		return rc;
@@ -63,8 +63,8 @@ static struct outcome once_run(int (*fn)(void *arg), void *arg, struct err *why)
 	o.rc = fn(arg);
 	if (o.rc >= 0)
 		return o;
-	/* libddp's own text, if a call of libddp failed; the codes of others
-	 * have no name that libddp knows */
+	/* if a call of libddp failed, its own error text; libddp has no names
+	 * for other codes */
 	if (e->code == o.rc && e->text[0])
 		*why = *e;
 	else
@@ -99,8 +99,8 @@ static int once_fail(struct ddp_comm *c, int who, int code,
 	return rc;
 }
 
-/* The result where fn ran for this rank, or that of the lowest rank with an
- * error; *who is that rank. */
+/* Sets the result of the rank that ran fn for this rank, or of the lowest rank
+ * with an error; *who is that rank. */
 static int once_outcome(struct ddp_comm *c, enum ddp_scope scope,
 			const struct outcome *all, int *who)
 {
@@ -171,8 +171,8 @@ int ddp_should_stop(ddp_comm *c)
 
 	if (rc)
 		return rc;
-	/* mark the call before reading the flags: a worker that is not marked
-	 * gets a signal as well */
+	/* mark the call before reading the flags: the agent also sends a signal
+	 * to a worker that is not marked */
 	flight_poll_stop(c->world->flight, 0);
 	stop = atomic_load(&c->world->stop) || flight_stop(c->world->flight);
 	u.send = u.recv = &stop;

@@ -1,6 +1,6 @@
-/* api_internal.h: what the files of this room share: small values that the
- * ranks of a communicator exchange beside the program's data, and the
- * communicators that libddp makes for itself. */
+/* api_internal.h: helpers that this room's files share: gathers of small values
+ * that libddp exchanges beside the program's data, and communicators that
+ * libddp makes for its own use. */
 #ifndef SDK_API_INTERNAL_H
 #define SDK_API_INTERNAL_H
 

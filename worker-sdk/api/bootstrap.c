@@ -1,6 +1,7 @@
-/* bootstrap.c: the ways to get a store. It is PyTorch's, or one rank starts it:
- * rank 0, at MASTER_ADDR or at an address that it publishes through the
- * launcher (PMIx, PMI); in a Slurm step the first rank on the first node. */
+/* bootstrap.c: the ways to get a store. PyTorch's store exists already, or one
+ * rank starts a server: rank 0, at MASTER_ADDR or at an address that it
+ * publishes through the launcher (PMIx, PMI); in a Slurm step, the first rank
+ * on the first node. */
 #include "worker-sdk/api/bootstrap.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 #include "worker-sdk/kv/private_server.h"
 
 enum {
-	TRY_MS = 3000,	      /* per address: another may work */
+	TRY_MS = 3000,	      /* per address; then the next one is tried */
 	RETRY_MIN_MS = 10, RETRY_MAX_MS = 500,
 	PREDECESSOR_MS = 10000, /* for the previous attempt's server to give up
 				 * the port */
@@ -39,7 +40,8 @@ struct guest {
 	struct auth auth; /* how ranks authenticate to the server */
 	int listeners[SOCK_LISTEN_MAX], n; /* sockets of the store, if this rank
 					    * keeps it */
-	int pipe; /* to the server that this rank started; -1: none */
+	int pipe; /* to the server that this rank started; -1: it started
+		   * none */
 	char keeper[HOSTLIST_NAME_MAX + 32]; /* the rank that starts the server,
 					      * for messages */
 	struct ddp__kv *kv;
@@ -57,8 +59,9 @@ static int bootstrap_left_ms(const struct guest *g)
 
 /* ---- the server that a rank starts ---- */
 
-/* Listens at these addresses, which have one port. n 0: no address that others
- * are given is this host's (there is a NAT, say), so listens at any. */
+/* Listens at these addresses, all with one port. n 0: none of the addresses
+ * that the other ranks use belongs to this host (there is a NAT, say), so
+ * listens at any address. */
 static int bootstrap_listen_at(struct guest *g, struct sock_addr *at, int n,
 			       uint16_t port)
 {
@@ -73,7 +76,8 @@ static int bootstrap_listen_at(struct guest *g, struct sock_addr *at, int n,
 	return sock_addr_port(&at[0]);
 }
 
-/* Listens at the addresses that others reach `host`, this host, at. */
+/* Listens at the addresses that other ranks use to reach `host`, which is this
+ * host. */
 static int bootstrap_listen_on(struct guest *g, const char *host, uint16_t port)
 {
 	struct sock_addr at[SOCK_LISTEN_MAX];
@@ -145,9 +149,9 @@ static const char *bootstrap_getenv(const char *name)
 	return getenv(name);
 }
 
-/* The address of the store's node. If Slurm's name for it does not resolve:
- * NULL, any address, on the node itself; elsewhere the address that srun runs
- * at, which is the same node in a batch script. */
+/* The address of the store's node. If Slurm's name for the node does not
+ * resolve: on the node itself NULL, any address; elsewhere the address that
+ * srun runs at, which is the same node in a batch script. */
 static const char *bootstrap_step_host(const char *node, int keeps)
 {
 	const char *srun = getenv("SLURM_LAUNCH_NODE_IPADDR");
@@ -227,7 +231,7 @@ static int bootstrap_make_key(struct guest *g)
 	return rc;
 }
 
-/* Listens at the addresses that the others are given, at one free port. */
+/* Listens at the addresses that the other ranks get, at one free port. */
 static int bootstrap_publish_addrs(struct guest *g,
 				   char (*addrs)[SOCK_TEXT_MAX], int n)
 {
@@ -255,8 +259,8 @@ static int bootstrap_publish_addrs(struct guest *g,
 	return port;
 }
 
-/* Rank 0: prepares the record for the others. A failure is published as well,
- * so that nobody waits. */
+/* Rank 0: prepares the record for the other ranks. A failure is published as
+ * well, so that no rank waits for a server that never starts. */
 static void bootstrap_prepare(struct guest *g)
 {
 	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
@@ -325,7 +329,7 @@ static int bootstrap_over_pmi(struct guest *g)
 	return rc ? rc : bootstrap_use_place(g, text);
 }
 
-/* Completes env from PMIx, and compares what both say. */
+/* Completes env from PMIx, and compares the values that both sources give. */
 static int bootstrap_check_pmix(struct guest *g, const struct pmix_self *s)
 {
 	struct ddp__env *v = g->env;
@@ -377,8 +381,8 @@ static int bootstrap_over_pmix(struct guest *g)
 
 /* ---- connecting ---- */
 
-/* 1 if neither another address nor a retry can help. A server that refuses may
- * be that of the previous world. */
+/* 1 if neither another address nor a retry can help. A server that refuses us
+ * may belong to the previous world, so that is not final. */
 static int bootstrap_is_final(int rc)
 {
 	return rc == ERR_USAGE || rc == ERR_ARGUMENT || rc == -ENOMEM;
@@ -435,7 +439,7 @@ static int bootstrap_connect(struct guest *g)
 		       ddp__env_starter(g->env), why.text);
 }
 
-/* ---- what the launcher did not say ---- */
+/* ---- values that the launcher did not give ---- */
 
 /* Collective: finds the ranks that share a host. */
 static int bootstrap_find_nodes(struct guest *g)

@@ -6,8 +6,9 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
-/* Spans over SMALL are broadcast alone: a copy would cost more than a call. A
- * batch of small ones ends with the root's digest of counts and types. */
+/* Spans over SMALL are broadcast separately: copying them would cost more than
+ * another call. A batch of small spans ends with the root's digest of their
+ * counts and types. */
 enum { SMALL = 64 << 10, TOGETHER = 1 << 20, DIGEST = sizeof(uint64_t) };
 
 static size_t broadcast_list_bytes(const struct ddp_span *s)
@@ -96,7 +97,7 @@ static int broadcast_list_send(struct ddp_comm *c, const struct ddp_span *spans,
 	rc = ddp_broadcast(c, room, bytes + DIGEST, DDP_U8, root);
 	if (rc || c->rank == root)
 		return rc;
-	/* the total size may match where counts or types do not */
+	/* the total size may match although counts or types differ */
 	if (memcmp(room + bytes, &mine, DIGEST))
 		return err_set(ddp__last_error(), ERR_ARGUMENT,
 			       "ddp_broadcast_spans: of the spans %d to %d "
@@ -117,7 +118,8 @@ int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 
 	if (rc || !c->state)
 		return rc;
-	here = c->backend == &ddp__cpu; /* else the memory may be a GPU's */
+	here = c->backend == &ddp__cpu; /* on another backend the memory may be
+					 * a GPU's */
 	for (int i = 0; i < n && !rc; i += k) {
 		k = here ? broadcast_list_batch(spans + i, n - i, &bytes) : 0;
 		if (k < 2) {

@@ -28,8 +28,9 @@ static void buckets_append(struct ddp__buckets *b,
 	b->count++;
 }
 
-/* Large gradients alone, the small ones between them together. A bucket's
- * position in the list is that of its last member to become ready. */
+/* Gives each large gradient a bucket of its own, and groups the small gradients
+ * between them. A bucket's position in the list is that of its last member to
+ * become ready. */
 static void buckets_cut_spans(struct ddp__buckets *b, size_t most, size_t alone)
 {
 	struct ddp__bucket small = {0};
@@ -67,7 +68,7 @@ static void buckets_cut_arena(struct ddp__buckets *b, size_t first,
 		size_t count = buckets_count_of(b, i);
 		size_t most = b->count > 1 ? later : first;
 
-		/* a parameter without elements fits everywhere */
+		/* a parameter without elements fits into any bucket */
 		if (!now || (count && now->count &&
 			     (count > most || now->count > most - count))) {
 			now = &b->list[b->count++];

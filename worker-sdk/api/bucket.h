@@ -36,7 +36,7 @@ void ddp__buckets_release(struct ddp__buckets *b);
 
 /* Starts a step: nothing is ready, nothing is taken. */
 void ddp__buckets_reset(struct ddp__buckets *b);
-/* Marks parameter i, of 0..n-1, ready. Returns 1; 0: it was already. */
+/* Marks parameter i, of 0..n-1, ready. Returns 1; 0: it was ready already. */
 int ddp__buckets_ready(struct ddp__buckets *b, int i);
 /* The next bucket, in the order that all ranks share, if all its members are
  * ready; else -1. */

@@ -17,12 +17,10 @@
 #include "worker-sdk/core/temp_file.h"
 #include "worker-sdk/ddp.h"
 
-/* The file, little-endian:
- *   8 bytes magic, u32 version, u32 bytes of the header that follow,
- *   u64 bytes of the whole file,
- *   str kind, u32 sections, then of each: str name, u64 size, u32 crc32,
- *   u32 crc32 of all before it;
- *   the sections' bytes, one after the other. */
+/* The file, little-endian: 8 bytes magic, u32 version, u32 bytes of the header
+ * that follow, u64 bytes of the whole file, str kind, u32 sections, then for
+ * each section: str name, u64 size, u32 crc32, u32 crc32 of all before it; then
+ * the sections' bytes, one section after the other. */
 enum {
 	VERSION = 1,
 	FIXED_SIZE = 24,
@@ -96,7 +94,7 @@ static void checkpoint_put_header(struct buf *b, const char *kind,
 	}
 	if (b->failed)
 		return;
-	/* Now that its length is known */
+	/* the header's length is known only now */
 	length = b->len - FIXED_SIZE + 4;
 	total += FIXED_SIZE + length;
 	for (int i = 0; i < 4; i++)
@@ -119,15 +117,16 @@ static const char *checkpoint_split_path(const char *path, char **folder)
 	return slash ? slash + 1 : path;
 }
 
-/* The last part of "ck/", "ck/." and "..": no file can have that name. */
+/* True for the last part of "ck/", "ck/." and "..": no file can have that
+ * name. */
 static int checkpoint_is_directory_name(const char *name)
 {
 	return !name[0] || !strcmp(name, ".") || !strcmp(name, "..");
 }
 
-/* Where path leads, so that a link to a file stays one: links are followed, and
- * the last one's target need not be there yet. NULL and errno; the caller
- * frees. */
+/* Follows links, so that a link to a file stays a link. The last link's target
+ * need not exist yet. NULL and errno on failure; the caller frees the
+ * result. */
 static char *checkpoint_follow_links(const char *path)
 {
 	char target[PATH_MAX], *at = strdup(path), *folder, *next;
@@ -135,7 +134,7 @@ static char *checkpoint_follow_links(const char *path)
 	for (int links = 0; at; links++) {
 		ssize_t n = readlink(at, target, sizeof(target));
 
-		if (n < 0) /* no link, or nothing there */
+		if (n < 0) /* not a link, or the target does not exist */
 			return at;
 		if (n == (ssize_t)sizeof(target) || links == LINKS_MAX) {
 			free(at);
@@ -157,7 +156,7 @@ static char *checkpoint_follow_links(const char *path)
 	return NULL;
 }
 
-/* Writes and syncs the temporary file; on failure *what says which step. */
+/* Writes and syncs the temporary file; on failure *what names the step. */
 static int checkpoint_write_file(int fd, const struct buf *header,
 				 const struct ddp_section *sec, int n)
 {
@@ -249,7 +248,7 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 		goto fail;
 	ddp__temp_file_tidy(&temp, name);
 	rc = checkpoint_write_file(temp.fd, &header, sections, n);
-	/* not over /dev/null, as root can */
+	/* do not replace /dev/null and the like, as root could */
 	if (!rc && fstatat(dir, name, &st, 0) == 0 && !S_ISREG(st.st_mode) &&
 	    !S_ISDIR(st.st_mode))
 		rc = -EINVAL;
@@ -257,7 +256,7 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 		rc = ddp__temp_file_rename(&temp, name);
 	if (rc)
 		goto fail;
-	/* EINVAL: a file system that cannot */
+	/* EINVAL: this file system cannot sync a directory */
 	if (fsync(dir) && errno != EINVAL)
 		rc = err_set(e, -errno,
 			     "checkpoint %s is written, but a power cut may "
@@ -286,7 +285,7 @@ struct file {
 	struct err *e;
 };
 
-/* Exactly size bytes from offset at. */
+/* Reads exactly size bytes from offset at. */
 static int checkpoint_read_at(struct file *f, void *to, size_t size,
 			      uint64_t at)
 {
@@ -373,7 +372,7 @@ static int checkpoint_read_header(struct file *f)
 	return rc;
 }
 
-/* What the header says of a section, matched to the caller's. */
+/* A section's header entry, matched to the caller's section. */
 struct entry {
 	const struct ddp_section *section;
 	uint64_t at;
@@ -446,7 +445,7 @@ static int checkpoint_parse_header(struct file *f, const char *kind,
 	return 0;
 }
 
-/* The checksum over the file, without touching the caller's data. */
+/* Checks the whole file's checksums without touching the caller's data. */
 static int checkpoint_verify(struct file *f, const struct entry *entry,
 			     char *chunk)
 {

@@ -19,7 +19,7 @@ enum {
 
 uint32_t ddp__crc32c(const void *data, size_t size)
 {
-	/* of each value of four bits; the polynomial is 0x82F63B78 */
+	/* table of a 4-bit step; the polynomial is 0x82F63B78 */
 	static const uint32_t table[16] = {
 		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
 		0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
@@ -116,7 +116,7 @@ void ddp__event_scalar(struct buf *out, double wall, int64_t step,
 	uint32_t bits;
 
 	memcpy(&bits, &value, sizeof(bits));
-	if (step) { /* 0 is what a missing one is */
+	if (step) { /* a missing field reads as 0 */
 		buf_put_u8(out, EVENT_STEP);
 		event_put_varint(out, (uint64_t)step);
 	}

@@ -13,7 +13,7 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
-/* A rank's state at the start of a round. */
+/* A rank's report at the start of a round. */
 struct saying {
 	uint32_t done; /* 1: its group is made, or has failed */
 	int32_t code;  /* its result, when done */
@@ -28,16 +28,17 @@ struct split {
 	struct ddp_comm *parent, *group; /* group NULL: this rank is in none */
 	struct ddp__call call;
 	const char *function; /* for messages */
-	struct wish *wishes;  /* by the parent's ranks */
-	int *members;	      /* the parent's rank of each of the group's */
-	struct saying *said;  /* by the parent's ranks */
-	char *values;	      /* theirs, each `most` bytes apart */
+	struct wish *wishes;  /* indexed by the parent's ranks */
+	int *members;	      /* for each rank of the group, its rank in the
+			       * parent */
+	struct saying *said;  /* indexed by the parent's ranks */
+	char *values;	      /* their values, each `most` bytes apart */
 	size_t most;
 	int all_done;
 	struct err lost; /* code 0, or why the parent is unusable */
 };
 
-/* Gathers size bytes from each rank; a failure is the parent's. */
+/* Gathers size bytes from each rank. A failure makes the parent unusable. */
 static int split_gather(struct split *s, const void *mine, void *all,
 			size_t size)
 {
@@ -58,7 +59,7 @@ static int split_no_memory(const struct split *s, struct err *e)
 	return err_set(e, -ENOMEM, "%s: no memory", s->function);
 }
 
-/* One round: sets s->said, and s->values of the ranks that gave some. */
+/* One round: sets s->said, and s->values for the ranks that sent a value. */
 static int split_round(struct split *s, const struct saying *me,
 		       const char *value)
 {
@@ -98,7 +99,7 @@ static struct slice split_value(const struct split *s, int parent_rank)
 		     (size_t)s->said[parent_rank].size);
 }
 
-/* The error of a rank of this group that failed to make it; 0: none. */
+/* The error of another rank of this group that failed to make it; 0: none. */
 static int split_remote_error(const struct split *s, struct err *e)
 {
 	for (int i = 0; i < s->group->size; i++) {
@@ -111,7 +112,7 @@ static int split_remote_error(const struct split *s, struct err *e)
 	return 0;
 }
 
-/* The exchange that a backend makes the group with. */
+/* The exchange through which a backend makes the group. */
 static int split_exchange(void *owner, const char *what, struct slice mine,
 			  struct slice *values, struct err *e)
 {
@@ -134,8 +135,8 @@ static int split_exchange(void *owner, const char *what, struct slice mine,
 	return rc;
 }
 
-/* Takes part in rounds until all ranks are done. A group that one of its ranks
- * could not make fails on all of them. */
+/* Takes part in rounds until all ranks are done. If one rank of a group could
+ * not make it, the group fails on all its ranks. */
 static int split_finish(struct split *s, int made, struct err *e)
 {
 	struct saying me = {1, made, made ? strlen(e->text) : 0};
@@ -162,8 +163,8 @@ static int split_compare_keys(const void *pa, const void *pb, void *arg)
 	return a - b;
 }
 
-/* "1.0" of the first split, "r1" of the first reducer: what flight_recorder.c
- * turns into words. */
+/* Names the group "1.0" (first split) or "r1" (first reducer);
+ * flight_recorder.c turns that into words. */
 static void split_name_group(struct split *s, int color)
 {
 	struct ddp_comm *c = s->parent, *g = s->group;
@@ -177,7 +178,7 @@ static void split_name_group(struct split *s, int color)
 			 slash, c->splits, color);
 }
 
-/* Makes *g, with its ranks, from the colors and keys of all. */
+/* Makes *g with its ranks, from the colors and keys of all ranks. */
 static int split_find_members(struct split *s, int color, struct err *e)
 {
 	struct ddp_comm *c = s->parent, *g = ddp__comm_new(c->world);
@@ -238,7 +239,7 @@ static int split_run(struct split *s, int color, int key, struct err *e)
 	return split_finish(s, rc, e);
 }
 
-/* Common to both public calls. */
+/* The part that both public calls share. */
 static int split_call(struct split *s, int color, int key,
 		      ddp_comm **group, struct err *e)
 {
@@ -259,7 +260,7 @@ static int split_call(struct split *s, int color, int key,
 		rc = split_run(s, color, key, e);
 		if (s->lost.code)
 			*e = s->lost;
-		/* that a group failed does not break its parent */
+		/* a failed group does not break its parent */
 		ddp__leave(c, &s->call, s->lost.code, e);
 	}
 	if (rc && s->group)

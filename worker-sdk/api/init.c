@@ -1,5 +1,5 @@
-/* init.c: joins and leaves the job, aborts it, and answers questions about the
- * world. How a backend's ranks connect is the backend's business. */
+/* init.c: joins, leaves and aborts the job, and answers questions about the
+ * world. Each backend connects its own ranks. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,11 +18,11 @@
 
 enum {
 	CONNECT_MS = 30000,
-	LOOK_MS = 2000, /* for a server that is about to be restarted */
+	LOOK_MS = 2000, /* time for a server that is about to be restarted */
 	NAP_MS = 50,
-	/* From this many ranks on they relay to each other what they gather:
-	 * with 512 ranks of 256 bytes each, 64 MiB would leave the server; with
-	 * twice as many, four times that. */
+	/* From this many ranks on, the ranks relay gathered values to each
+	 * other: with 512 ranks of 256 bytes each the server would send 64 MiB,
+	 * and four times that for twice as many ranks. */
 	SHARE_RANKS = 512,
 };
 
@@ -45,7 +45,7 @@ static int init_choose_backend(struct ddp_comm *c, const char *name,
 		       "backend '%s' is unknown: use cpu, nccl or auto", name);
 }
 
-/* ddprun on this host listens on loopback: a process that cannot reach it there
+/* On this host ddprun listens on loopback: a process that cannot reach it there
  * is in another network namespace. */
 static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 {
@@ -62,8 +62,8 @@ static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 		       why.text);
 }
 
-/* The agent is alive, so the server was there a moment ago: if it has died, it
- * may be about to be restarted. */
+/* The agent is alive, so its server was there a moment ago. If the server has
+ * died, it may be about to be restarted. */
 static int init_reach_server(struct ddp__world *w,
 			     const struct wire_hello *hello,
 			     const struct auth *auth, int ms, struct err *e)
@@ -82,7 +82,7 @@ static int init_reach_server(struct ddp__world *w,
 	} while (1);
 }
 
-/* Decides alike on each rank. The first rank of each node relays. */
+/* Every rank decides the same. The first rank of each node relays. */
 static void init_share_if_large(struct ddp__world *w)
 {
 	const struct ddp__env *env = &w->env;
@@ -128,7 +128,7 @@ static int init_open_store(struct ddp__world *w, struct err *e)
 	return init_explain(w, rc, e);
 }
 
-/* The exchange of the world's ranks, in the store. */
+/* The exchange among the world's ranks, through the store. */
 static int init_gather(void *owner, const char *what, struct slice mine,
 		       struct slice *values, struct err *e)
 {
@@ -136,7 +136,7 @@ static int init_gather(void *owner, const char *what, struct slice mine,
 	struct ddp__kv *kv = c->world->kv;
 	char key[80];
 
-	/* the store may also hold keys of a world that this process left */
+	/* the store may still hold keys of a world that this process left */
 	snprintf(key, sizeof(key), "ddp/%u/%s", c->world->joined, what);
 	return kv->ops->gather(kv, SLICE_STR(key), c->rank, c->size,
 			       c->world->timeout_ms, mine, values, e);
@@ -177,7 +177,8 @@ static int init_join(struct ddp_comm **world, const struct ddp_options *o,
 	c->rank = w->env.rank;
 	c->size = w->env.world_size;
 	if (!rc && !w->env.alone)
-		joined++; /* from here on all ranks of the store count alike */
+		joined++; /* from here on, all ranks of this store have joined
+			   * equally often */
 	if (!rc)
 		rc = init_meet(c, &x, e);
 	if (!rc && strcmp(w->wish, "cpu"))
@@ -243,7 +244,8 @@ void ddp_finalize(ddp_comm *c)
 		w->kv->ops->free(w->kv);
 	free(w->detector);
 	ddp__recorder_close(w->flight, w->flight_fd);
-	/* in a forked child a thread that does not exist there may hold it */
+	/* in a forked child the lock may be held by a thread that does not
+	 * exist there */
 	if (w->forks == ddp__forks)
 		pthread_mutex_destroy(&w->kv_lock);
 	free(w);
@@ -258,7 +260,7 @@ int ddp_abort(ddp_comm *c, const char *why)
 	if (rc)
 		return rc;
 	for (struct ddp_comm *at = c->world->comms; at; at = at->next) {
-		/* its name in a world is its rank there */
+		/* a rank's name in a world is its world rank */
 		at->peers.name(at, at->rank, name);
 		err_set(&aborted, ERR_ABORTED, "%s called ddp_abort%s%.800s",
 			name, why && why[0] ? ": " : "", why ? why : "");

@@ -1,6 +1,6 @@
 /* metrics.c: writes scalars to metrics.jsonl and TensorBoard event files, each
- * at once and whole: a kill tears at most the last record, and after a full
- * disk the file ends with a whole one. Knows no ranks. */
+ * record at once and whole. A kill tears at most the last record, and after a
+ * full disk the file ends with a whole one. Knows no ranks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -22,16 +22,17 @@
 enum { TAG_MAX = 1023, RECORD_MAX = 16384, FILES_MAX = 10000 };
 
 struct sink {
-	int fd; /* -1: not asked for */
+	int fd; /* -1: not requested */
 	char *path;
-	off_t end; /* of the last whole record; -1: not a regular file */
+	off_t end; /* offset after the last whole record; -1: not a regular
+		    * file */
 };
 
 struct ddp_metrics {
 	struct sink lines, events;
 	struct buf record, tag;
-	locale_t c; /* the program's may have a decimal comma */
-	struct err failed; /* the first thing that could not be written */
+	locale_t c; /* the program's own locale may have a decimal comma */
+	struct err failed; /* the first write error */
 };
 
 static double metrics_now(void)
@@ -102,8 +103,8 @@ static int metrics_open_lines(struct sink *s, const char *dir, struct err *e)
 	return rc ? rc : metrics_cut_torn_line(s, e);
 }
 
-/* events.out.tfevents.SECONDS.HOST.PID.N: TensorBoard reads all that a folder
- * has in the order of their names, so a run that goes on has a file more. */
+/* Opens events.out.tfevents.SECONDS.HOST.PID.N. TensorBoard reads all files of
+ * a folder in the order of their names, so a resumed run adds a file. */
 static int metrics_open_events(struct sink *s, const char *dir, struct err *e)
 {
 	char host[256] = "";
@@ -143,7 +144,7 @@ static int metrics_write(struct ddp_metrics *m, struct sink *s, struct err *e)
 		return 0;
 	}
 	metrics_cannot(e, rc, "write", s->path);
-	/* else what comes after the torn record could not be read */
+	/* otherwise readers could not read past the torn record */
 	if (s->end >= 0 && ftruncate(s->fd, s->end))
 		err_set(e, rc, "metrics: cannot write %s: %s; its last record "
 			"is torn", s->path, strerror(-rc));
@@ -152,8 +153,9 @@ static int metrics_write(struct ddp_metrics *m, struct sink *s, struct err *e)
 	return rc;
 }
 
-/* The shortest text that reads back as v. JSON has no NaN and no infinity:
- * they are strings, as in protobuf's JSON, which float() and Number() read. */
+/* Writes the shortest text that reads back as v. JSON has no NaN and no
+ * infinity: they become strings, as in protobuf's JSON, which float() and
+ * Number() read. */
 static void metrics_put_number(struct buf *out, double v)
 {
 	static const int digits[] = {6, 9, 15, 16, 17};
@@ -304,7 +306,7 @@ int ddp_metrics_scalar(ddp_metrics *m, const char *tag, double value,
 static int metrics_sync_sink(struct ddp_metrics *m, const struct sink *s,
 			     struct err *e)
 {
-	/* EINVAL: a pipe, or a file system that cannot */
+	/* EINVAL: a pipe, or a file system that cannot sync */
 	if (s->fd < 0 || !fsync(s->fd) || errno == EINVAL || errno == EROFS)
 		return 0;
 	metrics_cannot(e, -errno, "write", s->path);

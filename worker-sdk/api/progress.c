@@ -14,8 +14,8 @@
 #include "worker-sdk/comm/engine.h"
 #include "worker-sdk/core/last_error.h"
 
-/* It spins only briefly, for operations that follow at once: the program needs
- * the CPU. */
+/* It spins only briefly, for operations that follow immediately: the program
+ * needs the CPU. */
 #define SPIN_NS 10000u
 
 void ddp__progress_wake(struct ddp__engine *en)
@@ -24,7 +24,7 @@ void ddp__progress_wake(struct ddp__engine *en)
 	eventfd_write(en->bell, 1);
 }
 
-/* Lets the program take the lock, which a plain unlock would not ensure. */
+/* Lets the program take the lock; a plain unlock would not ensure that. */
 static void progress_yield(struct ddp__engine *en)
 {
 	if (!atomic_load(&en->wanted))
@@ -64,7 +64,7 @@ static void *progress_thread(void *arg)
 	return NULL;
 }
 
-/* The new thread blocks all signals: they are the program's. */
+/* The new thread blocks all signals, so that the program's threads get them. */
 static int progress_start_thread(struct ddp__engine *en, const cpu_set_t *cpus)
 {
 	pthread_attr_t attr;

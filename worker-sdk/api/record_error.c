@@ -14,7 +14,7 @@
 
 enum {
 	MESSAGE_MAX = 32 << 10,
-	JSON_MAX = 63 << 10, /* what launchers read */
+	JSON_MAX = 63 << 10, /* launchers read at most this much */
 	PATH_SIZE = 4096,
 };
 
@@ -106,7 +106,7 @@ int ddp_record_error(const char *message)
 	if (!path || !*path)
 		return 0;
 	record_error_put_json(&json, text);
-	/* too much of it needed escaping: write as much as surely fits */
+	/* escaping made it too long: write as much as surely fits */
 	if (json.failed == -ENOBUFS) {
 		buf_reset(&json);
 		record_error_put_json(&json, SLICE(text.data, text.len / 4));

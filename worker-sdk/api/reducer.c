@@ -14,8 +14,8 @@
 enum {
 	FIRST_BUCKET = 1 << 20,
 	BUCKET = 25 << 20,
-	/* Nothing overlaps with the last bucket, so it should be a small part
-	 * of the whole. */
+	/* No computation overlaps with the last bucket, so it should be a small
+	 * part of the whole. */
 	BUCKETS_MIN = 16,
 	/* Spans of at least this many bytes are buckets of their own: copying
 	 * them costs more than another call, which is cheap within a host. */
@@ -23,7 +23,7 @@ enum {
 	SPAN_ALONE_IN_HOST = 64 << 10
 };
 
-/* ---- Making one ---- */
+/* ---- Making a reducer ---- */
 
 static int reducer_check(const struct ddp_reducer *r, const size_t *counts,
 			 int n, struct err *e)
@@ -61,7 +61,7 @@ static size_t reducer_later_bucket(const struct ddp_reducer *r,
 	return total < BUCKET ? total : BUCKET;
 }
 
-/* Elements from which on a gradient is a bucket of its own. */
+/* Gradients with at least this many elements get a bucket of their own. */
 static size_t reducer_span_alone(const struct ddp_reducer *r)
 {
 	if (!r->apart)
@@ -102,8 +102,8 @@ static int reducer_set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	return 0;
 }
 
-/* On GPUs buckets share the program's communicator: each starts in the call of
- * ready that completes it, independent of timing, and a second NCCL
+/* On GPUs buckets share the program's communicator: each bucket starts in the
+ * call of ready that completes it, independent of timing, and a second NCCL
  * communicator would take much GPU memory. */
 static int reducer_make_comm(struct ddp_reducer *r)
 {
@@ -136,8 +136,8 @@ static void reducer_release(struct ddp_reducer *r)
 	free(r);
 }
 
-/* r has its type and its arena or spans; ours: what was wrong with them on this
- * rank. */
+/* Completes r, which has its type and its arena or spans. ours: this rank's
+ * error in them, if any. */
 static int reducer_make(ddp_reducer **out, struct ddp_reducer *r, ddp_comm *c,
 			const size_t *counts, int n,
 			const struct ddp_reducer_options *options,
@@ -275,7 +275,7 @@ static int reducer_call_hook(struct ddp_reducer *r, int k, void *data,
 	return rc < 0 ? rc : 0;
 }
 
-/* 1 for the last bucket with no other under way: finish then runs it as a
+/* 1 for the last bucket when no other is under way: finish then runs it as a
  * blocking call, which wakes sooner than a request, and there is nothing to
  * overlap with. */
 static int reducer_is_held(const struct ddp_reducer *r, int k)

@@ -1,5 +1,5 @@
 /* reducer.h: shared by the reducer's files: its state, and the check that all
- * ranks made the same. */
+ * ranks made the same reducer. */
 #ifndef SDK_REDUCER_H
 #define SDK_REDUCER_H
 
@@ -15,16 +15,16 @@ enum reducer_state {
 };
 
 struct ddp_reducer {
-	/* The communicator of its buckets: its own, of the same ranks, so that
-	 * they never change order with the program's calls; or the program's,
-	 * where no start depends on timing: on GPUs, and alone. NULL: the world
-	 * ended first. */
+	/* The communicator of its buckets. Usually its own, of the same ranks,
+	 * so that buckets never change order with the program's calls; or the
+	 * program's, if no start depends on timing: on GPUs, and with one rank.
+	 * NULL: the world ended first. */
 	ddp_comm *c;
 	int owns_c;
 	enum ddp_type type;
 	size_t element; /* bytes */
 	int apart;	/* gradients are separate spans */
-	char *grads;	/* else their arena; the caller's */
+	char *grads;	/* if not apart: their arena; the caller's */
 	char **data;	/* [n] the gradients; the caller's */
 	/* [buckets] copies of the gradients; NULL: they are contiguous and
 	 * averaged in place. */
@@ -52,7 +52,7 @@ int ddp__reducer_memory_init(struct ddp_reducer *r);
 void ddp__reducer_memory_release(struct ddp_reducer *r);
 /* Bucket k as it is averaged, copied or in place; sets *type. */
 void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type);
-/* 1 if that is a copy of the gradients. */
+/* 1 if ddp__reducer_load returns a copy of bucket k's gradients. */
 int ddp__reducer_is_copied(const struct ddp_reducer *r, int k);
 /* After the average: copies bucket k back to the gradients. */
 void ddp__reducer_land(struct ddp_reducer *r, int k);

@@ -1,5 +1,5 @@
-/* reducer_agree.c: compares the ranks' reducers before the first step:
- * different ones would average the wrong values or wait for ever. */
+/* reducer_agree.c: compares the ranks' reducers before the first step.
+ * Different reducers would average the wrong values or wait for ever. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "worker-sdk/api/reducer.h"
 #include "worker-sdk/core/last_error.h"
 
-/* What the ranks compare. */
+/* The values that the ranks compare. */
 struct head {
 	uint64_t counts; /* their hash */
 	uint64_t first, later;
 	int32_t n, type, spans, bf16, unused, hook;
-	int32_t bad; /* an error of this rank's arguments */
+	int32_t bad; /* nonzero: this rank's arguments are wrong */
 };
 
 enum { BLOCK = 256 };
@@ -127,7 +127,8 @@ int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
 	if (!ours->code)
 		mine.counts = reducer_hash_counts(counts, n);
 	rc = ddp__host_gather(c, DDP__REDUCER, &mine, all, sizeof(mine));
-	if (ours->code) { /* our own error says more than theirs */
+	if (ours->code) { /* our own error says more than the other ranks'
+			   * report */
 		*e = *ours;
 		rc = e->code;
 	}

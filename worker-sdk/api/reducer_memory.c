@@ -12,7 +12,7 @@ static size_t bucket_grad_count(const struct ddp_reducer *r, int i)
 	return r->b.at[i + 1] - r->b.at[i];
 }
 
-/* The next member of bucket k from i on; b->end: none. */
+/* The first member of bucket k at or after i; b->end: none. */
 static int bucket_next_member(const struct ddp_reducer *r, int k, int i)
 {
 	while (i < r->b.list[k].end && r->b.of[i] != k)

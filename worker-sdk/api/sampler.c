@@ -20,7 +20,7 @@ static void sampler_shuffle(uint32_t *p, uint64_t n, struct mt19937 *g)
 	}
 }
 
-/* The inside-out shuffle; two draws make one number, the high half first. */
+/* The inside-out shuffle; each number takes two draws, the high half first. */
 static void sampler_shuffle_large(uint32_t *p, uint64_t n, struct mt19937 *g)
 {
 	for (uint64_t i = 0; i < n; i++) {
@@ -120,6 +120,6 @@ uint32_t ddp_sampler_index(const struct ddp_sampler *s, uint64_t i)
 {
 	uint64_t at = i * (uint64_t)s->world_size + (uint64_t)s->rank;
 
-	/* past the end: padding, from the front again */
+	/* past the end: padding, which repeats the order from its start */
 	return s->order[at % s->dataset_size];
 }

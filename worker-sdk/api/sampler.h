@@ -1,4 +1,4 @@
-/* sampler.h: the order that a sampler draws. Pure. */
+/* sampler.h: the order in which a sampler draws. Pure. */
 #ifndef SDK_SAMPLER_H
 #define SDK_SAMPLER_H
 
@@ -9,7 +9,8 @@
 enum { DDP__RANDPERM_LARGE = UINT32_MAX / 20 };
 
 /* Sets p[n] to torch.randperm on the CPU. large: where the second algorithm
- * starts; DDP__RANDPERM_LARGE except in tests, which lack the memory. */
+ * starts; always DDP__RANDPERM_LARGE except in tests, which lack the memory for
+ * that. */
 void ddp__randperm(uint32_t *p, uint64_t n, uint64_t seed, uint64_t large);
 
 #endif

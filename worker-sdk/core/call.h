@@ -40,14 +40,14 @@ struct ddp__call {
 	/* number of this collective on the communicator, or of this message
 	 * between the two ranks in this direction; from 1 */
 	uint64_t number;
-	const char *group; /* its name, borrowed; NULL: the world */
+	const char *group; /* the group's name, borrowed; NULL: the world */
 	uint64_t ticket;   /* in the flight recorder */
 };
 
 enum { DDP__CALL_TEXT = 144 };
 #define DDP__COUNT_MAX (((size_t)1 << 36) - 1)
 
-/* Bytes of its elements; type and count are valid. */
+/* Bytes of the call's elements; type and count must be valid. */
 static inline size_t ddp__call_bytes(const struct ddp__call *c)
 {
 	static const unsigned char size[DDP_TYPES] = {
@@ -64,7 +64,7 @@ static inline int ddp__is_message(const struct ddp__call *c)
 	return c->kind == DDP__SEND || c->kind == DDP__RECV;
 }
 
-/* 1 if ranks exchange values in it, in several rounds of one number. */
+/* 1 if in this call ranks exchange values in several rounds with one number. */
 static inline int ddp__is_meeting(const struct ddp__call *c)
 {
 	return c->kind == DDP__INIT || c->kind == DDP__SPLIT ||
@@ -92,8 +92,8 @@ static inline int ddp__is_same_data(uint64_t word, const struct ddp__call *c)
 }
 
 /* The word that ranks compare: the packed call, the part of its count that does
- * not fit, its number, and `before`, a digest of the calls that nobody waited
- * for. Equal marks are the same call after the same calls. */
+ * not fit, its number, and `before`, a digest of the asynchronous calls before
+ * it. Equal marks mean the same call after the same calls. */
 static inline uint64_t ddp__call_mark(const struct ddp__call *c, uint64_t word,
 				      uint64_t before)
 {

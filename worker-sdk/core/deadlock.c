@@ -7,7 +7,7 @@
 
 #include "worker-sdk/core/call.h"
 
-/* A communicator that b does not tell of is not one of its own. */
+/* b lists all its communicators, so it is not a rank of any other. */
 int ddp__has_not_begun(const struct ddp__blocked *b, uint64_t comm,
 		       uint64_t number)
 {
@@ -46,7 +46,8 @@ int ddp__blocked_reach(const struct ddp__blocked *all, int n, int *found,
 	return n_found;
 }
 
-/* From the lowest rank on, so that all ranks of it say the same. */
+/* Starts the circle at its lowest rank, so that all its ranks report the same
+ * text. */
 static void deadlock_rotate(const struct ddp__blocked *all, int *circle, int n)
 {
 	int from[DDP__CIRCLE_MAX], first = 0;
@@ -59,8 +60,8 @@ static void deadlock_rotate(const struct ddp__blocked *all, int *circle, int n)
 		circle[i] = from[(first + i) % n];
 }
 
-/* The way from `me` to `last`, as it was found. Returns its length, or 0 if it
- * is too long. */
+/* Writes the path found from `me` to `last`. Returns its length, or 0 if it is
+ * too long. */
 static int deadlock_path(const int *before, int me, int last,
 			 int circle[DDP__CIRCLE_MAX])
 {
@@ -75,8 +76,8 @@ static int deadlock_path(const int *before, int me, int last,
 	return n;
 }
 
-/* Breadth first: what comes back to me first is the shortest. next: of those
- * seen, in their order; before: whom each was seen from. */
+/* Breadth-first search: the first path back to me is the shortest. next: the
+ * ranks seen, in order; before: the rank from which each was seen. */
 static int deadlock_search(const struct ddp__blocked *all, int n, int me,
 			   int *next, int *before, int circle[DDP__CIRCLE_MAX])
 {
@@ -114,7 +115,7 @@ int ddp__deadlock_find(const struct ddp__blocked *all, int n, int me,
 	return length;
 }
 
-/* ---- in words */
+/* ---- error text */
 
 static int deadlock_is_of_reducer(const struct ddp__blocked *b)
 {
@@ -145,7 +146,7 @@ static char *deadlock_call(const struct ddp__blocked *b, char *out)
 	return ddp__call_text(&call, out);
 }
 
-enum { NAMED_MAX = 4 }; /* of a circle's ranks, in a sentence */
+enum { NAMED_MAX = 4 }; /* ranks of a circle that a sentence names */
 
 int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
 			int n, const struct ddp__peers *peers, struct err *e)

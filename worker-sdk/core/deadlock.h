@@ -1,25 +1,26 @@
-/* deadlock.h: ranks that wait for each other in different communicators. Pure:
- * finds them in what blocked ranks say of themselves, and puts it into words.
+/* deadlock.h: finds ranks that wait for each other in different communicators,
+ * from the reports of blocked ranks, and writes the error's text. Pure.
  *
- * Calls that do not match are found where they meet, in one communicator. Ranks
- * that make a different number of calls on two of them, or take them in another
- * order, do not meet: one waits in the first, one in the second, and each calls
- * the other late. A reducer has a communicator of its own, so that this is what
- * becomes of one step less.
+ * Calls on one communicator that do not match are detected there. Ranks that
+ * make different numbers of calls on two communicators, or use them in a
+ * different order, do not meet: one rank waits in the first, another in the
+ * second, and each calls the other one late. A reducer has a communicator of
+ * its own, so a rank that trains one step less ends in this way.
  *
- * A rank is blocked where it waits in a collective, in a call that returns only
- * at its end. It begins nothing else meanwhile. What it says is what it waits
- * in, and how many collectives it has begun on each of its communicators; those
- * under way asynchronously are begun. Rank A waits for rank B for ever if
+ * A rank is blocked while it waits in a collective, in a call that returns only
+ * when the collective has ended. Meanwhile it begins nothing else. It reports
+ * the call it waits in, and the number of collectives it has begun on each of
+ * its communicators, asynchronous ones included. Rank A waits for rank B for
+ * ever if
  *
- *   - A's call needs B: every rank, but for collectives with a root;
- *   - B has not begun that call, and is blocked itself,
- *   - for ever: it waits so for a third rank, and so on, back to A.
+ *   - A's call needs B: a collective needs every rank, unless it has a root;
+ *   - B has not begun that call, and is blocked itself;
+ *   - B waits in the same way for a third rank, and so on, back to A.
  *
- * Such a circle is no guess: none of its ranks can begin what another one
- * needs, whatever threads, requests and messages there are. What its ranks said
- * may be of different times: it stays true until one that is waited for begins
- * the call, which a blocked one does not. */
+ * Such a circle is certain: none of its ranks can begin the call that another
+ * one needs, whatever threads, requests and messages there are. The reports may
+ * be of different times: a wait stays true until the awaited rank begins the
+ * call, and a blocked rank does not. */
 #ifndef SDK_DEADLOCK_H
 #define SDK_DEADLOCK_H
 
@@ -30,29 +31,29 @@
 #include "worker-sdk/core/peers.h"
 
 enum {
-	DDP__BLOCKED_COMMS = 64, /* communicators that a rank tells of */
+	DDP__BLOCKED_COMMS = 64, /* communicators that a rank lists */
 	DDP__CIRCLE_MAX = 16
 };
 
-/* Whom a blocked call needs, if it is not one rank of the world. */
+/* The ranks that a blocked call needs, if not one rank of the world. */
 enum {
 	DDP__NEEDS_ALL = -1,
-	DDP__NEEDS_HOST = -2, /* all of its host */
-	DDP__NEEDS_NONE = -3  /* that is known */
+	DDP__NEEDS_HOST = -2, /* all ranks of its own host */
+	DDP__NEEDS_NONE = -3  /* no rank that is known */
 };
 
 struct ddp__begun {
 	uint64_t comm, calls;
 };
 
-/* A rank that is blocked. The words of it that are used come first. */
+/* A blocked rank. The words in use come first. */
 struct ddp__blocked {
-	uint64_t turn; /* which of its waits; 0: it is not blocked */
-	uint64_t comm; /* it waits there: the same on all ranks, and no other's
-			* of the world */
-	uint64_t word, number; /* in this call, packed */
+	uint64_t turn; /* number of this wait; 0: the rank is not blocked */
+	uint64_t comm; /* the communicator it waits in: the same number on all
+			* its ranks, and unique in the world */
+	uint64_t word, number; /* the call it waits in, packed */
 	char group[FLIGHT_GROUP_MAX]; /* comm's name */
-	int32_t rank, host;	      /* its own, in the world */
+	int32_t rank, host;	      /* its own rank and host in the world */
 	int32_t needs;
 	uint32_t comms;
 	struct ddp__begun begun[DDP__BLOCKED_COMMS];
@@ -64,33 +65,33 @@ static inline size_t ddp__blocked_size(const struct ddp__blocked *b)
 	       b->comms * sizeof(*b->begun);
 }
 
-/* A rank's wait, in a circle. */
+/* A rank's wait, as part of a circle. */
 struct ddp__stuck {
 	uint64_t turn, comm;
 	int64_t rank;
 };
 
-/* 1: a's call needs b, which is blocked and has not begun it. */
+/* 1: a's call needs b, and b is blocked and has not begun that call. */
 int ddp__blocked_awaits(const struct ddp__blocked *a,
 			const struct ddp__blocked *b);
 
-/* 1: b is of comm, and has not begun its call of that number. */
+/* 1: b is a rank of comm, and has not begun its call with that number. */
 int ddp__has_not_begun(const struct ddp__blocked *b, uint64_t comm,
 		       uint64_t number);
 
-/* Places in all: adds to the first n_found of found those that they wait for,
- * and so on, up to `most`. Returns how many there are then. */
+/* Follows waits: adds to the first n_found of found (places in all) the ranks
+ * that those wait for, and so on, up to `most`. Returns the new count. */
 int ddp__blocked_reach(const struct ddp__blocked *all, int n, int *found,
 		       int n_found, int most);
 
-/* The shortest circle through all[me], of at most DDP__CIRCLE_MAX: places in
- * all, each waiting for the next, from the lowest rank on. Returns how many; 0:
- * there is none. */
+/* The shortest circle through all[me], of at most DDP__CIRCLE_MAX ranks: places
+ * in all, each waiting for the next, starting at the lowest rank. Returns its
+ * length; 0: there is none. */
 int ddp__deadlock_find(const struct ddp__blocked *all, int n, int me,
 		       int circle[DDP__CIRCLE_MAX]);
 
-/* "rank 0 on h1 waits in barrier #3 for rank 1 on h1, which waits in ...", and
- * what to do. peers: the world's. ERR_ARGUMENT. */
+/* Sets ERR_ARGUMENT with the text "rank 0 on h1 waits in barrier #3 for rank 1
+ * on h1, which waits in ...", and what to do. peers: the world's. */
 int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
 			int n, const struct ddp__peers *peers, struct err *e);
 

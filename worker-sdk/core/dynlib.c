@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "libx.so.2, libx.so, /opt/libx.so" */
+/* Joins the names: "libx.so.2, libx.so, /opt/libx.so". */
 static void dynlib_join_names(const char *const *names, char *out, size_t size)
 {
 	size_t at = 0;
@@ -22,7 +22,8 @@ static void dynlib_join_names(const char *const *names, char *out, size_t size)
 				       i ? ", " : "", names[i]);
 }
 
-/* The caller frees it; NULL: unknown. */
+/* The directories that the loader searches for the program. The caller frees
+ * the result; NULL: unknown. */
 static Dl_serinfo *dynlib_program_directories(void)
 {
 	void *program = dlopen(NULL, RTLD_LAZY);
@@ -62,7 +63,8 @@ void *ddp__dynlib_load(const char *name, int flags)
 	void *library = dlopen(name, RTLD_LOCAL | flags);
 	char path[PATH_MAX];
 
-	/* a library that is already loaded is found by name, wherever it was */
+	/* dlopen finds a library that is already loaded by its name, whatever
+	 * directory it came from */
 	if (!library && !(flags & RTLD_NOLOAD) &&
 	    ddp__dynlib_program_path(name, path, sizeof(path)))
 		library = dlopen(path, RTLD_LOCAL | flags);
@@ -78,7 +80,7 @@ void *ddp__dynlib_open(const char *variable, const char *const *names,
 
 	if (given && given[0]) {
 		library = ddp__dynlib_load(given, RTLD_NOW | flags);
-		/* once more, for its error text */
+		/* try once more, for the error text */
 		why = library || dlopen(given, RTLD_NOW | flags) ?
 			      NULL : dlerror();
 		if (!library)

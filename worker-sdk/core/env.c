@@ -1,4 +1,5 @@
-/* env.c: reads the environment, with an error for each inconsistency. */
+/* env.c: reads the launcher's environment variables and reports each
+ * inconsistency as an error. */
 #include "worker-sdk/core/env.h"
 
 #include <limits.h>
@@ -10,11 +11,11 @@
 
 enum { DEFAULT_TIMEOUT_MS = 1800000, RANKS_MAX = 1 << 24, NAMES = 9 };
 
-/* The names of one starter's variables; NULL: it has none for that. */
+/* One launcher's variable names; NULL: it has no such variable. */
 struct names {
 	const char *starter; /* for texts */
 	const char *advice;  /* "start this program with ..." */
-	const char *marks[3]; /* one of them is there: it is this starter */
+	const char *marks[3]; /* if one of these is set, this is the launcher */
 	const char *needed[NAMES + 1];
 	const char *rank, *world_size, *local_rank, *local_world_size;
 	const char *node_rank, *nodes;
@@ -109,8 +110,8 @@ static int env_has_marker(const struct names *n)
 	return 0;
 }
 
-/* A step of one task, a batch script and an allocation's shell are no world:
- * they have SLURM_PROCID too. */
+/* A step with one task, a batch script and the shell of an allocation have
+ * SLURM_PROCID too, but form no world. */
 static int env_is_step(void)
 {
 	const char *tasks = getenv_nonempty("SLURM_STEP_NUM_TASKS");
@@ -118,8 +119,9 @@ static int env_is_step(void)
 	return getenv_nonempty("SLURM_STEP_ID") && tasks && strcmp(tasks, "1");
 }
 
-/* What torchrun sets and a batch script may set for what it starts; where it
- * starts nothing that we know, one of them is half of something. */
+/* Finds a variable that torchrun sets, or that a batch script may set for the
+ * processes it starts. If no known launcher started us, such a variable alone
+ * is an incomplete environment. */
 static const char *env_find_incomplete(void)
 {
 	static const char *const halves[] = {
@@ -142,7 +144,8 @@ static enum ddp__starter env_find_starter(void)
 	return env_find_incomplete() ? DDP__TORCHRUN : DDP__NOBODY;
 }
 
-/* Which of the variables that only come together is there, and which is not. */
+/* Finds, among the variables that must be set together, one that is set and one
+ * that is missing. */
 static int env_check_needed(const struct names *n, struct err *e)
 {
 	const char *there = NULL, *missing = NULL;
@@ -165,7 +168,7 @@ static int env_check_needed(const struct names *n, struct err *e)
 		       there, missing, n->advice, there);
 }
 
-/* x is less than y, where both are known. */
+/* Checks that x is less than y, if both are known. */
 static int env_check_below(const struct names *n, const char *a, int x,
 			   const char *b, int y, struct err *e)
 {
@@ -249,9 +252,9 @@ static int env_read_torchrun(struct ddp__env *v, struct err *e)
 	return rc;
 }
 
-/* Of a heterogeneous job's step that list is sorted by the nodes' names, and
- * SLURM_NODEID follows the groups: there the node's own tasks are counted, as
- * many as SLURM_GTIDS names ("2,3"). */
+/* In a step of a heterogeneous job that list is sorted by the nodes' names, but
+ * SLURM_NODEID follows the groups. There we count the tasks of our own node,
+ * which SLURM_GTIDS lists ("2,3"). */
 static int env_tasks_here(long node_rank, long *tasks, struct err *e)
 {
 	const char *ids = getenv_nonempty("SLURM_GTIDS");
@@ -278,8 +281,9 @@ static int env_read_step(struct ddp__env *v, struct err *e)
 					 v->local_world_size, e);
 }
 
-/* srun --mpi=pmi2 says the rest in Slurm's words. An mpiexec in a step of its
- * own has the step's variables too, but its ranks are others. */
+/* srun --mpi=pmi2 gives the remaining values in Slurm's variables. A Hydra
+ * mpiexec inside a step inherits the step's variables as well, but its ranks
+ * differ. */
 static int env_read_pmi(struct ddp__env *v, struct err *e)
 {
 	struct ddp__env step = *v;
@@ -298,8 +302,8 @@ static int env_read_pmi(struct ddp__env *v, struct err *e)
 	return env_read_step(v, e);
 }
 
-/* horovodrun's gloo controller: its place to meet is of Horovod's own kind.
- * Each process would be a world of one, and nobody would notice. */
+/* horovodrun's gloo controller uses a rendezvous of Horovod's own kind. Without
+ * this check each process would silently be a world of one. */
 static int env_check_horovod(struct err *e)
 {
 	const char *size = getenv_nonempty("HOROVOD_SIZE");

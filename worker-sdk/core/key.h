@@ -3,8 +3,8 @@
 #define SDK_KEY_H
 
 enum {
-	DDP__COOKIE = 16, /* random bytes that a rank reveals to its job
-			   * alone */
+	DDP__COOKIE = 16, /* random bytes that a rank reveals only to its own
+			   * job */
 	DDP__KEY = 32
 };
 

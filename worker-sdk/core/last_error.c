@@ -5,7 +5,8 @@
 
 #include "worker-sdk/ddp.h"
 
-/* The public list repeats base's, whose values a program may have stored. */
+/* The public list repeats base's list; programs may have stored its values, so
+ * they never change. */
 #define X(name, code, text)                                                   \
 	static_assert((int)DDP_ERR_##name == (int)ERR_##name, #name);
 ERR_LIST(X)

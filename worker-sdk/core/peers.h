@@ -1,4 +1,4 @@
-/* peers.h: lets transports name other ranks and learn their fate, without
+/* peers.h: lets transports name other ranks and ask why they left, without
  * knowing the communicator or the server. */
 #ifndef SDK_PEERS_H
 #define SDK_PEERS_H
@@ -21,10 +21,11 @@ struct ddp__peers {
 	void *owner;
 	/* Writes "rank 3 on h1" to out[DDP__NAME_MAX]; returns out. */
 	char *(*name)(void *owner, int rank, char *out);
-	/* The rank is gone or closed its connection; seen says what was
-	 * observed ("rank 3 on h1 is gone"). Asks for its fate, waiting up to 2
-	 * s, sets *e to ERR_REMOTE and returns it. seen NULL: nothing was
-	 * observed; does not wait, and returns 0 if nothing is known. */
+	/* The rank is gone or closed its connection; seen describes the
+	 * observation ("rank 3 on h1 is gone"). Asks the server for the cause,
+	 * waiting up to 2 s, sets *e to ERR_REMOTE and returns it. seen NULL:
+	 * nothing was observed; does not wait, and returns 0 if nothing is
+	 * known. */
 	int (*fate)(void *owner, int rank, const char *seen, struct err *e);
 	/* Writes "last seen entering barrier #1531", or "" if unknown, to
 	 * out[FLIGHT_TEXT_MAX]; returns out. The pointer may be NULL. */
@@ -40,9 +41,9 @@ struct ddp__peers {
 	void (*heard)(void *owner, const void *bytes, size_t size);
 };
 
-/* Instead of a rank. */
+/* Values for `from` that are not a rank. */
 enum ddp__from {
-	DDP__FROM_HOST = -1, /* ranks of its host that have not arrived */
+	DDP__FROM_HOST = -1, /* ranks of this host that have not arrived */
 	DDP__FROM_OTHERS = -2 /* other hosts */
 };
 
@@ -52,8 +53,8 @@ struct ddp__standstill {
 	int told; /* `blocked` was called */
 };
 
-/* Call it repeatedly during a wait, waited_ns so far: the result of
- * `blocked`. */
+/* Call this repeatedly during a wait, with its length so far in waited_ns.
+ * Returns the result of `blocked`. */
 static inline int ddp__stands_still(struct ddp__standstill *w,
 				    const struct ddp__call *call, int from,
 				    uint64_t waited_ns, struct err *e)
@@ -65,7 +66,7 @@ static inline int ddp__stands_still(struct ddp__standstill *w,
 	return w->peers->blocked(w->peers->owner, call, from, e);
 }
 
-/* The wait ended, or is no longer the only one. */
+/* The wait has ended, or this rank no longer waits for it alone. */
 static inline void ddp__goes_on(const struct ddp__standstill *w)
 {
 	if (w->told)

@@ -11,9 +11,10 @@
 
 #include "base/file.h"
 
-/* "/proc/4711/fd/9:3" is part 3 of that file. Returns the descriptor, or -1.
- * The number may be another process's here (a container with a /proc of its
- * own): so what is opened must be a file, and say that it is our agent's. */
+/* Opens "/proc/4711/fd/9:3", which is part 3 of that file. Returns the
+ * descriptor, or -1. In a container with its own /proc the number may belong to
+ * another process, so the file must be a regular file and its contents must
+ * name our agent. */
 static int recorder_open_file(struct flight_file *head, long *part)
 {
 	const char *value = getenv("DDP_RECORDER");
@@ -46,7 +47,7 @@ static int recorder_open_file(struct flight_file *head, long *part)
 
 static void *recorder_map(int fd, uint64_t at)
 {
-	/* touched now: not in the first 256 calls */
+	/* map the pages now, not during the first 256 calls */
 	int flags = MAP_POPULATE |
 		    (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
 	void *p = mmap(NULL, sizeof(struct flight), PROT_READ | PROT_WRITE,
@@ -57,7 +58,7 @@ static void *recorder_map(int fd, uint64_t at)
 
 /* ---- without an agent ---- */
 
-/* What the ranks that were started together have in common, for people. */
+/* A name, for people, that all ranks started together share. */
 static void recorder_name_job(const struct ddp__env *env, char *out,
 			      size_t size)
 {
@@ -66,7 +67,7 @@ static void recorder_name_job(const struct ddp__env *env, char *out,
 	const char *job = getenv("SLURM_JOB_ID");
 	const char *step = getenv("SLURM_STEP_ID");
 
-	/* what is too long is cut */
+	/* longer names are cut */
 	if (env->starter == DDP__NOBODY)
 		snprintf(out, size, "pid %d", (int)getpid());
 	else if (env->starter == DDP__TORCHRUN) /* most run ids are "none" */
@@ -82,8 +83,8 @@ static void recorder_name_job(const struct ddp__env *env, char *out,
 		snprintf(out, size, "%s, pid %d", who, (int)getppid());
 }
 
-/* As if this process were its own agent, who has started the ranks before it on
- * this host elsewhere. */
+/* Makes the file as if this process were its own agent, and as if that agent
+ * had started the lower ranks of this host elsewhere. */
 static int recorder_make_file(const struct flight_file *head, uint32_t local)
 {
 	const struct flight_worker me = {.pid = getpid()};
@@ -94,7 +95,7 @@ static int recorder_make_file(const struct flight_file *head, uint32_t local)
 
 	if (fd < 0)
 		return -1;
-	/* beyond the limit of a file's size ftruncate is a signal */
+	/* ftruncate beyond the file size limit raises a signal */
 	if (file_check_limit(fd, size) == 0 &&
 	    ftruncate(fd, (off_t)size) == 0 &&
 	    pwrite(fd, head, sizeof(*head), 0) == (ssize_t)sizeof(*head) &&
@@ -174,7 +175,7 @@ char *ddp__recorder_seen(uint32_t rank, char *out)
 	if (fd < 0)
 		return out;
 	v = malloc(sizeof(*v));
-	/* a part may be an earlier program's of that worker */
+	/* a part may belong to an earlier process of that worker */
 	if (v && rank >= head.base_rank && rank - head.base_rank < head.parts &&
 	    flight_read_at(v, fd,
 			   flight_part_at(&head, rank - head.base_rank)) == 0 &&

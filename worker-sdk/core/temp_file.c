@@ -21,7 +21,8 @@ enum {
 	SUFFIX = 5 + HEX + 1 + HEX /* .tmp.KERNEL.RANDOM */
 };
 
-/* The same for all processes whose locks the same kernel keeps. */
+/* An id that is the same for all processes whose file locks are kept by the
+ * same kernel. */
 static uint32_t temp_file_boot_id(void)
 {
 	char text[64];
@@ -32,8 +33,9 @@ static uint32_t temp_file_boot_id(void)
 		     : 0;
 }
 
-/* Locked, and still there: before it was locked another writer may have taken
- * it for a killed one's. Where there are no locks it is nobody's to remove. */
+/* Checks that we hold the lock and the file still exists: before we locked it,
+ * another writer may have removed it as abandoned. On a file system without
+ * locks no writer may remove it. */
 static int temp_file_is_mine(const struct ddp__temp_file *t)
 {
 	struct stat mine, there;
@@ -109,8 +111,8 @@ static int temp_file_is_hex(const char *text)
 	return strspn(text, "0123456789abcdef") >= HEX;
 }
 
-/* The end of a temporary name of `name`, from the kernel's number on; NULL: it
- * is none. */
+/* The part of a temporary name of `name` from the kernel's number on; NULL:
+ * found is not such a name. */
 static const char *temp_file_suffix_of(const char *found, const char *name)
 {
 	size_t len = strlen(name);
@@ -123,7 +125,7 @@ static const char *temp_file_suffix_of(const char *found, const char *name)
 	return at;
 }
 
-/* By the clock of the file system, which has just stamped t as well. */
+/* Measures age by the file system's clock, which has just stamped t as well. */
 static int temp_file_is_old(const struct ddp__temp_file *t, int fd)
 {
 	struct stat now, st;
@@ -132,7 +134,7 @@ static int temp_file_is_old(const struct ddp__temp_file *t, int fd)
 	       now.st_mtime - st.st_mtime > DDP__ABANDONED_S;
 }
 
-/* Opened for writing: NFS gives no exclusive lock else. */
+/* Opens each file for writing, because NFS grants exclusive locks only then. */
 static void temp_file_remove_abandoned(const struct ddp__temp_file *t,
 				       const char *found, int same_kernel)
 {
@@ -144,7 +146,7 @@ static void temp_file_remove_abandoned(const struct ddp__temp_file *t,
 		return;
 	locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
 	in_use = !locked && errno == EWOULDBLOCK;
-	/* neither: this file system has no locks */
+	/* neither in use nor locked: this file system has no locks */
 	if (!in_use && ((locked && same_kernel) || temp_file_is_old(t, fd)))
 		unlinkat(t->dir, found, 0);
 	close(fd);

@@ -60,7 +60,8 @@ int ddp__topology_init(struct ddp__topology *t, const struct slice *ids,
 	for (int r = 0; r < world_size; r++)
 		sorted[r] = (struct named){ids[r], r};
 	topology_find_leaders(sorted, world_size, t->host_of);
-	/* A leader comes before its host's others, so its number is known. */
+	/* A leader comes before the other ranks of its host, so its number is
+	 * known. */
 	for (int r = 0; r < world_size; r++) {
 		int leader = t->host_of[r];
 

@@ -14,8 +14,8 @@ struct ddp__host {
 struct ddp__topology {
 	int world_size, nhosts;
 	struct ddp__host *hosts;
-	int *host_of;  /* of each rank */
-	int *index_of; /* of each rank within its host */
+	int *host_of;  /* host number of each rank */
+	int *index_of; /* index of each rank within its host */
 	int *order;    /* all ranks, host by host */
 	int in_order;  /* order[i] == i, as usual */
 };
