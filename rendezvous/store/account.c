@@ -1,4 +1,4 @@
-/* account.c: counting, up to the tenant. */
+/* account.c: charges memory to a job and to its tenant. */
 #include "rendezvous/store/account.h"
 
 #include <stdio.h>

@@ -11,12 +11,12 @@
 #include "rendezvous/store/hash_table.h"
 
 struct account {
-	struct hash_item item;  /* of a tenant: by its name, in */
+	struct hash_item item;  /* a tenant's, by name, in */
 	struct hash_table *tenants; /* this table; NULL: a job's account */
 	struct account *above;   /* the job's tenant, or NULL */
-	const char *option;      /* that sets max, for messages */
+	const char *option;      /* which sets max; for messages */
 	size_t bytes, max;       /* max 0: no limit */
-	uint32_t connections;    /* that are charged to it */
+	uint32_t connections;    /* charged to it */
 	uint32_t holders;
 	char name[];             /* job 'x', tenant 'x' */
 };
@@ -46,9 +46,9 @@ int account_take(struct account *a, size_t n, struct err *e);
 /* The same for memory that is in use already: ignores the limits. */
 void account_add(struct account *a, size_t n);
 void account_sub(struct account *a, size_t n);
-/* A connection comes (1) or goes (-1). */
+/* A connection was added (1) or removed (-1). */
 void account_connection(struct account *a, int n);
-/* Which of the two exceeds its limit, or NULL. */
+/* The account of the two that exceeds its limit, or NULL. */
 const struct account *account_over(const struct account *a);
 
 #endif

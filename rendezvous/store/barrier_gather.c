@@ -1,6 +1,6 @@
-/* barrier_gather.c: barriers and gathers. A meeting lives under its key until
- * it is complete or fails; then the key is free and the meeting lives on,
- * unnamed, until the last of its woken callers has read the result. */
+/* barrier_gather.c: barriers and gathers. A meeting has its key until it
+ * completes or fails. Then the key is free, and the meeting stays, unnamed,
+ * until the last of its woken callers has read the result. */
 #include "rendezvous/store/barrier_gather.h"
 
 #include <errno.h>
@@ -16,12 +16,13 @@ struct barrier_gather {
 	int is_gather;
 	struct barrier_gather *next, **pprev; /* the list of gathers */
 	uint32_t size;
-	uint32_t here; /* waiters that hold it, and have come; other holders */
+	uint32_t here; /* callers that wait or read; other holders */
 	size_t taken;  /* in the store's account */
-	struct held_tag tag; /* of one that is held: the holder's */
+	struct held_tag tag; /* the holder's, if it is held */
 	struct store_waiter *waiters;
-	struct slice *values; /* of a gather: size; data NULL: not yet */
-	struct share share; /* of a gather: who passes it on */
+	struct slice *values; /* of a gather: size of them; data NULL: none
+			       * yet */
+	struct share share; /* of a gather: the ranks that pass it on */
 	char *error;
 	char key[];
 };
@@ -53,7 +54,7 @@ static void barrier_gather_list_add(struct barrier_gather **list,
 	*list = m;
 }
 
-/* From here on a meeting of this key is another one. */
+/* Frees the key: the next caller with this key begins another meeting. */
 static void barrier_gather_remove_name(struct store *s,
 				       struct barrier_gather *m)
 {
@@ -93,8 +94,8 @@ static void barrier_gather_free(struct store *s, struct barrier_gather *m)
 	free(m);
 }
 
-/* Its memory beside the values, with room for each rank's offer to pass them
- * on. */
+/* A meeting's memory besides the values, including room for each rank's offer
+ * to pass them on. */
 static size_t barrier_gather_cost_bytes(struct slice key, uint32_t size,
 					int is_gather)
 {
@@ -137,8 +138,8 @@ static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
 	return 0;
 }
 
-/* The meeting of key, begun where there is none, if the caller means the same
- * as those who are there. */
+/* Finds or begins the key's meeting; an error if the caller's size or kind
+ * differs from the others'. */
 static int barrier_gather_find_or_begin(struct store *s, struct slice key,
 					uint32_t size, int is_gather,
 					struct barrier_gather **out,
@@ -170,7 +171,7 @@ static int barrier_gather_find_or_begin(struct store *s, struct slice key,
 	return rc;
 }
 
-/* All who wait get the result; the key is free again. */
+/* Wakes all callers with the result and frees the key. */
 static void barrier_gather_finish(struct store *s, struct barrier_gather *m,
 				  int code)
 {
@@ -295,8 +296,8 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
 	}
 	w->rank = rank;
 	barrier_gather_add_caller(s, m, w);
-	/* Who is gone when a gather begins cannot have come to it; who goes
-	 * later is seen when it goes. */
+	/* check once, when the gather begins, for ranks that have left already;
+	 * store_rank_left handles those that leave later */
 	gone = m->here == 1 ? barrier_gather_find_departed(ms, size) : NULL;
 	if (gone)
 		barrier_gather_fail(s, m, gone->how);
@@ -316,7 +317,7 @@ struct share *store_share(struct barrier_gather *m)
 	return &m->share;
 }
 
-/* A gather is failed by a rank that left only if it does not have its value. */
+/* A rank that left fails only the gathers that lack its value. */
 static void barrier_gather_fail_incomplete(struct store *s, uint32_t rank,
 					   const char *how)
 {
@@ -366,8 +367,8 @@ int store_left_at(const struct store *s, size_t i, uint32_t *rank)
 	return 1;
 }
 
-/* Still waiting: its place is free again, and if its rank is known to be gone
- * the gather fails now. Woken: the result has one reader less. */
+/* A caller that still waits gives up its place, and the gather fails at once if
+ * its rank is known to be gone. A woken caller is one reader less. */
 void barrier_gather_leave(struct store_waiter *w)
 {
 	struct barrier_gather *m = w->meeting;
@@ -427,7 +428,7 @@ void store_who_came(const struct store_waiter *w, uint8_t *came, uint32_t n)
 			came[x->rank] = 1;
 }
 
-/* ---- what was gathered, kept ---- */
+/* ---- results that are held ---- */
 
 struct barrier_gather *store_hold(struct store_waiter *w)
 {

@@ -1,5 +1,5 @@
-/* gather_fanout.c: the places in the order of their ranks are a tree, as in a
- * heap: each has it from (its number - 1) / SHARE_FANOUT. */
+/* gather_fanout.c: the places, in rank order, form a tree with a heap's layout:
+ * place n gets the list from place (n - 1) / SHARE_FANOUT. */
 #include "rendezvous/store/gather_fanout.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 _Static_assert(WIRE_HASH_SIZE == crypto_generichash_BYTES, "BLAKE2b-256");
 
-/* How many have a lower rank. */
+/* The number of places with a lower rank. */
 static uint32_t gather_fanout_count_below(const struct share *s, uint32_t rank)
 {
 	uint32_t low = 0, high = s->n;
@@ -107,7 +107,7 @@ static uint32_t gather_fanout_depth(uint32_t at)
 	return depth;
 }
 
-/* Places that have it from this one. */
+/* The number of places that get the list from this one. */
 static uint32_t gather_fanout_children(const struct share *s, uint32_t at)
 {
 	uint32_t first = at * SHARE_FANOUT + 1;
@@ -117,8 +117,8 @@ static uint32_t gather_fanout_children(const struct share *s, uint32_t at)
 	return s->n - first < SHARE_FANOUT ? s->n - first : SHARE_FANOUT;
 }
 
-/* Ranks behind this place and before the next one, which pass nothing on. The
- * first has those before it, too. */
+/* The number of ranks between this place and the next, which pass nothing on.
+ * The first place also serves the ranks before it. */
 static uint32_t gather_fanout_count_others(const struct share *s, uint32_t at,
 					   uint32_t size)
 {

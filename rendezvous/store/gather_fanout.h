@@ -29,7 +29,7 @@ struct share {
 struct share_part {
 	const struct share_place *from; /* NULL: from the server */
 	uint32_t comers; /* ranks that will connect to it, at most */
-	uint32_t depth;	 /* hands that it goes through on the way */
+	uint32_t depth;	 /* senders between the server and this rank */
 };
 
 /* 1: its sender passes the list on; 0: it does not; ERR_PROTOCOL: the address
@@ -42,10 +42,10 @@ int gather_fanout_offer(struct share *s, uint32_t rank,
 void gather_fanout_withdraw(struct share *s, uint32_t rank);
 void gather_fanout_release(struct share *s);
 
-/* The part of one of ranks 0..size-1, once all have come. */
+/* The part of a rank of 0..size-1, once all have come. */
 struct share_part gather_fanout_part_of(const struct share *s, uint32_t rank,
 				uint32_t size);
-/* Sets bytes and hash, once: of the values, each after its length. */
+/* Computes bytes and hash, once, over the values, each after its length. */
 void gather_fanout_digest(struct share *s, const struct slice *values,
 			  uint32_t n);
 

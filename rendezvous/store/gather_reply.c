@@ -1,11 +1,11 @@
-/* gather_reply.c: lists of values, and shares of them. */
+/* gather_reply.c: encodes lists of values, and parts of them. */
 #include "rendezvous/store/gather_reply.h"
 
 #include "rendezvous/store/gather_fanout.h"
 
-enum { BESIDE_LIST = 32 }; /* what a SHARE's reply has before its list */
+enum { BESIDE_LIST = 32 }; /* bytes of a SHARE's reply before its list */
 
-/* 1, or it is answered that the list is too long. */
+/* Returns 1, or 0 after an error reply: the list is too long for a frame. */
 static int gather_reply_has_room(struct buf *out, enum wire_type type,
 				 uint32_t id, const struct slice *values,
 				 uint32_t n)
@@ -63,7 +63,8 @@ void gather_reply_put_shared(struct buf *out, uint32_t id,
 	} else {
 		for (uint32_t i = 0; i < n; i++)
 			buf_put_slice(&items, values[i]);
-		if (items.failed) /* of memory: out fails, the client goes */
+		if (items.failed) /* out of memory: fails out, which closes the
+				   * connection */
 			out->failed = items.failed;
 		reply.values.count = n;
 		reply.values.bytes = SLICE(items.data, items.len);

@@ -12,7 +12,7 @@
 
 enum {
 	FIRST_SIZE = 16,
-	MOVES = 4 /* chains an insert moves: done long before the next growth */
+	MOVES = 4 /* chains moved by an insert: all, before the next growth */
 };
 
 static_assert(crypto_shorthash_BYTES == sizeof(uint64_t), "SipHash's size");
@@ -29,9 +29,9 @@ void hash_table_release(struct hash_table *t)
 	hash_table_init(t);
 }
 
-/* SipHash (Aumasson and Bernstein, 2012) under a key that no client knows. A
- * client chooses the names it stores: if many that it chose shared a slot, each
- * would be compared with all the others. */
+/* SipHash (Aumasson and Bernstein, 2012) with a secret key. Clients choose the
+ * names that they store; with a known hash they could put many into one slot,
+ * and each lookup there would compare them all. */
 static uint64_t hash_table_hash(struct slice key)
 {
 	static unsigned char secret[crypto_shorthash_KEYBYTES];
@@ -40,7 +40,7 @@ static uint64_t hash_table_hash(struct slice key)
 
 	if (!has_secret) {
 		has_secret = 1;
-		/* without one all are zero: then it is as any other hash */
+		/* without random bytes, use a zero key: an ordinary hash */
 		if (random_bytes(secret, sizeof(secret), NULL) < 0)
 			memset(secret, 0, sizeof(secret));
 	}
@@ -86,7 +86,7 @@ static int hash_table_start_growing(struct hash_table *t)
 
 	if (!slots)
 		return -ENOMEM;
-	t->old = t->slots; /* NULL for the first array: nothing to move */
+	t->old = t->slots; /* NULL the first time: nothing to move */
 	t->old_size = t->size;
 	t->moved = 0;
 	t->slots = slots;
@@ -114,7 +114,7 @@ int hash_table_insert(struct hash_table *t, struct hash_item *item)
 	struct hash_item **slot;
 	int rc = 0;
 
-	/* A full table that cannot grow still works, with longer chains */
+	/* a full table that cannot grow still works, with longer chains */
 	if (!t->old && t->items >= t->size)
 		rc = hash_table_start_growing(t);
 	if (rc < 0 && t->size == 0)
@@ -160,13 +160,13 @@ struct hash_item *hash_table_pop(struct hash_table *t)
 		return NULL;
 	while (t->old)
 		hash_table_move_some(t);
-	/* Nothing else looks at `moved` now: it remembers how far we are */
+	/* nothing else uses `moved` now: it is the position of the emptying */
 	if (t->moved > t->size || t->old_size != t->size) {
 		t->moved = 0;
 		t->old_size = t->size;
 	}
 	item = hash_table_pop_from(t->slots, &t->moved, t->size);
-	if (!item) { /* something was inserted behind us */
+	if (!item) { /* inserted at a slot that we had passed */
 		t->moved = 0;
 		item = hash_table_pop_from(t->slots, &t->moved, t->size);
 	}

@@ -1,12 +1,12 @@
-/* queue.c: what is queued under a name, first in first out. A name's queue and
- * its value do not see each other; only waiting looks at both. */
+/* queue.c: queues of values, first in, first out. A name's queue and its value
+ * are independent; only waiting considers both. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/store/store_internal.h"
 
-/* What one that is queued counts for: it is memory of ours, too. */
+/* A queued value's bytes, including our own overhead. */
 static size_t queue_item_bytes(size_t len)
 {
 	return sizeof(struct queued) + len;

@@ -1,5 +1,5 @@
-/* store.c: keys and values. An entry has waiters only while it has no value,
- * and while what is queued under its name is less than they are. */
+/* store.c: keys and values. An entry has waiters only while it has no value and
+ * fewer queued values than waiters. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,7 +75,8 @@ int store_next_key(struct store *s, struct hash_item **at, struct slice *key)
 	return 0;
 }
 
-/* What a journal says has fitted once: there are no limits while it is read. */
+/* Ignores the limits while the journal is replayed: what it contains was within
+ * them when it was recorded. */
 static int store_find_or_add(struct store *s, size_t n, struct err *e)
 {
 	if (s->limits.bytes != SIZE_MAX)
@@ -178,7 +179,6 @@ void store_drop_if_unused(struct store *s, struct store_entry *en)
 	free(en);
 }
 
-/* The entry of key, made without a value where there is none. */
 int store_find_or_make(struct store *s, struct slice key,
 		       struct store_entry **out, struct err *e)
 {
@@ -232,7 +232,8 @@ static int store_check_value(struct store *s, size_t len, struct err *e)
 	return 0;
 }
 
-/* Makes room for len bytes in the entry, of which it keeps those it has. */
+/* Makes room for a value of len bytes with capacity cap; keeps the old
+ * value. */
 static int store_resize(struct store *s, struct store_entry *en, size_t len,
 			size_t cap, struct err *e)
 {
@@ -255,7 +256,7 @@ static int store_resize(struct store *s, struct store_entry *en, size_t len,
 	return 0;
 }
 
-/* A small value does not keep a large one's memory. */
+/* Frees most of a large buffer that now holds a small value. */
 static void store_shrink(struct store *s, struct store_entry *en)
 {
 	char *p;
@@ -310,8 +311,9 @@ int store_get(struct store *s, struct slice key, struct slice *value)
 	return 1;
 }
 
-/* Decimal text, whole, as store_add writes it. By hand, as the next: a counter
- * is what is asked for most, and libc's take longer than all else of it. */
+/* Parses the whole value as decimal text, as store_add writes it. Hand-written,
+ * as is the formatting below: counters are the most frequent request, and
+ * libc's functions would take longer than the rest of it. */
 static int store_parse_number(const struct store_entry *en, int64_t *out)
 {
 	int negative = en->exists && en->len && en->value[0] == '-';
@@ -325,7 +327,7 @@ static int store_parse_number(const struct store_entry *en, int64_t *out)
 		return -1;
 	for (; i < en->len; i++) {
 		digit = (unsigned char)en->value[i] - (unsigned)'0';
-		/* downwards, where the least number fits, too */
+		/* count down, so that INT64_MIN fits as well */
 		if (digit > 9 || __builtin_mul_overflow(*out, 10, out) ||
 		    __builtin_sub_overflow(*out, (int64_t)digit, out))
 			return -1;
@@ -393,7 +395,7 @@ int64_t store_append(struct store *s, struct slice key, struct slice value,
 	if (rc < 0)
 		return rc;
 	len = en->len + value.len;
-	/* Doubling, so that n appends copy O(n) bytes; never past a limit */
+	/* double, so that n appends copy O(n) bytes; stay within the limit */
 	cap = len <= en->cap ? en->cap : en->len ? len * 2 : len;
 	rc = store_resize(s, en, len, cap, NULL);
 	if (rc < 0)
@@ -418,7 +420,7 @@ int store_delete(struct store *s, struct slice key)
 	en->exists = 0;
 	s->values--;
 	store_discharge(s, en->cap);
-	/* it stays while something is queued under its name */
+	/* the entry stays while its queue is not empty */
 	free(en->value);
 	en->value = NULL;
 	en->len = en->cap = 0;
@@ -426,7 +428,7 @@ int store_delete(struct store *s, struct slice key)
 	return 1;
 }
 
-/* First all that can fail, then all that changes something. */
+/* Does everything that can fail before it changes anything. */
 int store_multi_set(struct store *s, const struct slice *keys,
 		    const struct slice *values, uint32_t n, struct err *e)
 {
@@ -466,7 +468,7 @@ int store_multi_set(struct store *s, const struct slice *keys,
 		for (uint32_t i = 0; i < made; i++) {
 			free(copies[i]);
 			en = store_find(s, keys[i]);
-			if (en) /* a key may be named twice */
+			if (en) /* a key may occur twice */
 				store_drop_if_unused(s, en);
 		}
 	}

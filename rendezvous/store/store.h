@@ -17,7 +17,7 @@ struct barrier_gather;
 struct share;
 struct wire_share;
 
-/* The holder's data with a gather's result; 0 at first. */
+/* The holder's data about a gather's result; 0 at first. */
 struct held_tag {
 	uint32_t number;   /* in the journal */
 	uint32_t snapshot; /* the last one that includes it */
@@ -46,17 +46,17 @@ struct store_link {
  * back. */
 struct store_waiter {
 	void *owner; /* the caller's */
-	void (*answer)(struct store_waiter *w); /* what store_answer_all does */
-	/* the result, once it came out of store_woken: 0, or an error */
+	void (*answer)(struct store_waiter *w); /* called by store_answer_all */
+	/* the result, once store_woken has returned it: 0, or an error */
 	int code;
-	/* the store's own from here on */
+	/* private to the store from here on */
 	enum { WAITER_IDLE, WAITER_KEYS, WAITER_MEETING, WAITER_WOKEN } state;
 	struct store *store;
 	struct store_waiter *next, **pprev; /* in the meeting, or woken */
 	struct store_link *links;           /* of a key wait */
 	uint32_t nlinks, links_max, missing, nkeys;
 	struct barrier_gather *meeting;
-	uint32_t rank; /* of a barrier the caller's to say, before */
+	uint32_t rank; /* for a barrier, the caller sets it first */
 };
 
 /* NULL: out of memory. */
@@ -154,9 +154,9 @@ int store_left_at(const struct store *s, size_t i, uint32_t *rank);
 /* Calls answer for all woken waiters. */
 void store_answer_all(struct store *s);
 /* The next woken waiter, or NULL. Its result can be read until
- * store_waiter_release: */
+ * store_waiter_release. */
 struct store_waiter *store_woken(struct store *s);
-/* the values of a gather in rank order, *size of them */
+/* The values of a gather in rank order, *size of them. */
 const struct slice *store_gathered(const struct store_waiter *w,
 				   uint32_t *size);
 /* Keeps a gather's result beyond w, until store_let_go. */
@@ -171,7 +171,7 @@ struct barrier_gather *store_remake(struct store *s, const struct slice *values,
 /* The held result with that number, or NULL. */
 struct barrier_gather *store_find_held(struct store *s, uint32_t number);
 struct barrier_gather *store_hold_again(struct barrier_gather *m);
-/* the text of a code that is not 0 */
+/* The text of a code that is not 0. */
 const char *store_waiter_text(const struct store_waiter *w);
 
 /* What a waiter still waits for. */

@@ -1,5 +1,4 @@
-/* waiter.c: those who wait for keys and gates, and the queue of those who wait
- * no more. */
+/* waiter.c: waiters for keys and gates, and the queue of woken waiters. */
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
@@ -56,7 +55,7 @@ void store_wake(struct store_waiter *w, int code)
 	s->woken_tail = &w->next;
 }
 
-/* Of what it has not met yet, all is queued. */
+/* Everything that w still waits for is queued. */
 static int waiter_is_ready(const struct store_waiter *w)
 {
 	for (uint32_t i = 0; i < w->nlinks; i++) {
@@ -186,7 +185,8 @@ static int waiter_start(struct store *s, struct store_waiter *w, uint32_t n,
 
 static_assert(offsetof(struct store_link, next) == 0, "a line ends in a link");
 
-/* A key that is named twice is waited for once. */
+/* True if w is already the last in the line: a key that a request names twice
+ * is waited for once. */
 static int waiter_is_last_of(const struct store_line *line,
 			     const struct store_waiter *w)
 {
@@ -259,9 +259,10 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 	return 0;
 }
 
-/* ---- what for ---- */
+/* ---- what a waiter waits for ---- */
 
-/* One whose key was set to less, or deleted, waits for more than all. */
+/* The key may have been set to a negative number or deleted, so missing is at
+ * most all callers. */
 static void waiter_gate_awaited(const struct store_waiter *w,
 				struct store_awaited *a)
 {
