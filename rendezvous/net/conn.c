@@ -1,5 +1,6 @@
-/* conn.c: reading, cutting into frames, coalescing and writing, closing. One
- * without half a frame or unsent output has no buffer of its own. */
+/* conn.c: reads bytes and cuts them into frames, coalesces and writes output,
+ * closes. A connection without a partial frame or unsent output has no buffer
+ * of its own. */
 #include "rendezvous/net/conn_internal.h"
 
 #include <stddef.h>
@@ -13,7 +14,7 @@
 
 enum { CACHE_LINE = 64 };
 
-/* From pool on, and the first of what the owner has behind a connection. */
+/* The fields from pool on, and the owner's first ones behind the connection. */
 enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
 
 static void conn_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
@@ -24,8 +25,8 @@ static void conn_set_timer(struct conn *c)
 	uint64_t now = uv_now(c->pool->loop);
 	uint64_t when = c->own_due < c->user_due ? c->own_due : c->user_due;
 
-	/* One that fires too early only looks again; so it is not moved back
-	 * for each thing that is put off. */
+	/* A timer that fires early only checks the deadlines again, so it is
+	 * not rearmed when a deadline moves back. */
 	if (when >= c->armed || c->state == CONN_CLOSED)
 		return;
 	c->armed = when;
@@ -94,8 +95,8 @@ void conn_gone(struct conn *c, const char *why)
 		c->events->on_gone(c, why);
 }
 
-/* Who does not read would not read our end either: the close that follows
- * drops what the kernel still holds for it, and it sees that at once. */
+/* The peer does not read, so it would not see an orderly close. A reset reaches
+ * it at once, and drops what the kernel still holds for it. */
 static void conn_reset(struct conn *c)
 {
 	uv_os_fd_t fd;
@@ -112,7 +113,7 @@ static void conn_fail_unread(struct conn *c)
 
 static void conn_on_shutdown(uv_shutdown_t *req, int status)
 {
-	/* The peer's own end, or the linger timer, closes. */
+	/* The peer's shutdown or the linger timer closes the connection. */
 }
 
 static void conn_shutdown_when_sent(struct conn *c)
@@ -120,8 +121,8 @@ static void conn_shutdown_when_sent(struct conn *c)
 	if (c->state != CONN_FINISHING || c->shut || c->writing || c->out.len)
 		return;
 	c->shut = 1;
-	/* what is sent reaches it after the close, too: only what comes from it
-	 * unread would tear it */
+	/* what we sent reaches the peer even after a close, unless unread bytes
+	 * from it turn the close into a reset */
 	if (c->broken || c->silent ||
 	    uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp,
 			conn_on_shutdown) < 0)
@@ -136,7 +137,7 @@ void conn_finish(struct conn *c)
 	c->own_due = uv_now(c->pool->loop) + CONN_LINGER_MS;
 	c->user_due = CONN_NEVER;
 	conn_set_timer(c);
-	conn_out(c); /* the flush sees to the rest */
+	conn_out(c); /* schedules a flush, which does the rest */
 }
 
 void conn_refuse(struct conn *c, int code, const char *text)
@@ -169,7 +170,7 @@ void conn_flush(struct conn *c)
 	conn_count(c);
 }
 
-/* What commit says. */
+/* Flushes dirty connections, or returns commit's result if they must wait. */
 static int conn_flush_dirty(struct conn_pool *pool)
 {
 	int waits = pool->commit ? pool->commit(pool->commit_arg) : 0;
@@ -192,8 +193,8 @@ void conn_flush_all(struct conn_pool *pool)
 
 /* ---- in ---- */
 
-/* Who asks and does not read the answers is not asked for more: they would be
- * memory and time of ours, which others wait for. */
+/* Stops reading from a peer that sends requests without reading replies: unread
+ * replies cost memory and time that other clients need. */
 static int conn_throttle(struct conn *c)
 {
 	if (!c->is_throttled && !c->broken && conn_is_open(c) && c->writing &&
@@ -204,7 +205,8 @@ static int conn_throttle(struct conn *c)
 	return c->is_throttled;
 }
 
-/* It has asked for more than that: it has so long to read something. */
+/* The peer sent more requests while throttled: it must read something within
+ * CONN_DEAF_MS. */
 static void conn_set_read_deadline(struct conn *c)
 {
 	c->unread = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
@@ -233,7 +235,8 @@ static void conn_fail_version(struct conn *c, unsigned theirs)
 	conn_gone(c, why);
 }
 
-/* Returns 1 when the preface is complete and right, 0 when more must come. */
+/* Returns 1 when the preface is complete and valid, 0 if more bytes are
+ * needed. */
 static int conn_read_preface(struct conn *c, struct slice *in)
 {
 	size_t n = in->len < WIRE_PREFACE_SIZE ? in->len : WIRE_PREFACE_SIZE;
@@ -257,7 +260,7 @@ static int conn_read_preface(struct conn *c, struct slice *in)
 	return 1;
 }
 
-/* Hands on what is there; returns what is left. */
+/* Passes the bytes to on_bytes; returns what it left. */
 static struct slice conn_handle_raw(struct conn *c, struct slice in)
 {
 	size_t n;
@@ -287,7 +290,7 @@ struct slice conn_take_frames(struct conn *c, struct slice in)
 		in.data += n;
 		in.len -= (size_t)n;
 		c->events->on_frame(c, &f);
-		/* Replies to a batch go out together, unless they are large */
+		/* replies to a batch leave together, unless they are large */
 		if (c->out.len > CONN_RESERVE_MAX && c->state == CONN_OPEN)
 			conn_flush_all(c->pool);
 		if (conn_throttle(c) || c->cipher.on != was_on)
@@ -318,7 +321,7 @@ static struct slice conn_handle_some(struct conn *c, struct slice in)
 	return c->cipher.on ? conn_take_records(c, in) : in;
 }
 
-/* How much more the half frame, or record, needs. */
+/* The number of bytes that the partial frame or record lacks. */
 static size_t conn_bytes_wanted(const struct conn *c, struct slice in)
 {
 	struct reader r;
@@ -337,27 +340,28 @@ static void conn_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	struct slice in = SLICE(c->in.data, c->in.len);
 	size_t want;
 
-	/* libuv asks who filled a buffer for more, up to 32 times: not before
-	 * the others had their turn */
+	/* libuv reads again, up to 32 times, after a read that filled its
+	 * buffer; give the other connections their turn first */
 	if (c->had_turn) {
 		*b = uv_buf_init(NULL, 0);
 		return;
 	}
-	/* it will be here when the system call is over */
+	/* the prefetch completes during the system call */
 	for (size_t i = 0; i < HOT_BYTES; i += CACHE_LINE)
 		__builtin_prefetch((char *)&c->pool + i, 1);
 	if (in.len == 0 || c->state == CONN_FINISHING) {
 		*b = uv_buf_init(c->pool->scratch, CONN_READ_MAX);
 		return;
 	}
-	/* A half record is small: what follows is read behind a copy of it */
+	/* a partial record is small: copy it and read behind the copy */
 	if (c->cipher.on && in.len <= CIPHER_RECORD_MAX) {
 		memcpy(c->pool->scratch, in.data, in.len);
 		*b = uv_buf_init(c->pool->scratch + in.len, CONN_READ_MAX);
 		return;
 	}
-	/* A half frame is completed in its own buffer; that grows with what
-	 * came, not with what the peer says will come. */
+	/* A partial frame is completed in the connection's own buffer, which
+	 * grows with the bytes received, not with the length that the peer
+	 * announced. */
 	want = conn_bytes_wanted(c, in);
 	if (want > CONN_RESERVE_MAX)
 		want = CONN_RESERVE_MAX;
@@ -383,7 +387,7 @@ static void conn_handle_bytes(struct conn *c, const char *base, size_t n)
 	if (conn_throttle(c) && left.len + c->text.len)
 		conn_set_read_deadline(c);
 	conn_keep(c, &c->in, left, shared);
-	if (!c->is_dirty) /* else it is counted when its output has left */
+	if (!c->is_dirty) /* else the flush counts */
 		conn_count(c);
 }
 
@@ -419,7 +423,8 @@ static void conn_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		conn_stop_reading(c);
 }
 
-/* What it was held for has left, or never will: first what it had said. */
+/* The output that throttled c was sent, or never will be. Handles the bytes
+ * that were read before, then reads again. */
 void conn_take_more(struct conn *c)
 {
 	if (!c->is_throttled || c->writing)
@@ -456,10 +461,11 @@ static void conn_own_deadline(struct conn *c)
 	}
 	if (c->state == CONN_FINISHING && (c->is_dirty || c->held_pprev)) {
 		c->own_due = uv_now(c->pool->loop) + CONN_LINGER_MS;
-		conn_set_timer(c); /* its last words have to be kept first */
+		conn_set_timer(c); /* the journal must keep its last output
+				    * first */
 		return;
 	}
-	if (c->state != CONN_OPEN) { /* no preface, or the linger is over */
+	if (c->state != CONN_OPEN) { /* no preface, or lingered long enough */
 		conn_gone(c, "it said nothing");
 		return;
 	}
@@ -535,7 +541,7 @@ void conn_resume(struct conn *c)
 	if (c->state == CONN_CLOSED || c->is_throttled ||
 	    uv_read_start((uv_stream_t *)&c->tcp, conn_on_alloc, conn_on_read) <
 		    0)
-		return; /* it is read already, or has ended */
+		return; /* already being read, or at its end */
 }
 
 int conn_addrs(const struct conn *c, struct sock_addr *peer,

@@ -16,8 +16,10 @@ struct conn;
 enum {
 	CONN_READ_MAX = 64 << 10, /* read from a connection in one loop turn */
 	CONN_OUT_MAX = 64 << 20,  /* of replies that a client has not read */
-	CONN_THROTTLE_MAX = 1 << 20, /* of them; beyond it we stop reading */
-	CONN_DEAF_MS = 5000,      /* throttled, then a client is closed */
+	CONN_THROTTLE_MAX = 1 << 20, /* unread replies, beyond which we stop
+				      * reading */
+	CONN_DEAF_MS = 5000,      /* a throttled client that reads nothing is
+				   * closed */
 	CONN_LINGER_MS = 1000,    /* from our last bytes to the close */
 	CONN_SMALL = 64 << 10,    /* buffers allowed in a full account */
 };
@@ -31,7 +33,7 @@ struct conn_events {
 	 * yet. Returns how many are taken; *wants is how many more it is worth
 	 * waiting for. There is no deadline then. */
 	size_t (*on_bytes)(struct conn *c, struct slice in, size_t *wants);
-	/* The time of conn_due has come. */
+	/* conn_due's time has come. */
 	void (*on_due)(struct conn *c);
 	/* The records were forged, the client speaks another version, or its
 	 * buffers exceed its account; on_gone follows with the same text. Not
@@ -48,7 +50,7 @@ struct conn_events {
 struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
-	uint64_t silent_ms; /* then a client's host is gone */
+	uint64_t silent_ms; /* after that a client's host counts as gone */
 	uint64_t bytes_in, bytes_out; /* counted */
 	struct conn *dirty; /* with output to be sent */
 	/* Called before output leaves; returns 0 if the journal has kept
@@ -77,10 +79,10 @@ struct conn {
 	size_t wants;       /* with on_bytes: how many more */
 	int handles;   /* that are not closed yet */
 	int shut;      /* our side is shut down */
-	int silent;    /* nothing is unread: no need to linger */
-	int reset;     /* by the network: the client may live and reconnect */
-	int is_throttled; /* not read until it reads our replies */
-	size_t unread; /* bytes of replies, when checked last */
+	int silent;    /* the client sent nothing unread: no linger */
+	int reset;     /* reset by the network: the client may reconnect */
+	int is_throttled; /* not read until the client reads our replies */
+	size_t unread; /* bytes of replies at the last check */
 	size_t mark;   /* bytes of out that wait for the journal */
 	struct conn *held_next, **held_pprev;
 	struct conn *stopped_next, **stopped_pprev; /* NULL: it is read */
@@ -103,8 +105,8 @@ struct conn {
 	int is_dirty;
 	struct conn *dirty_next;
 	uint64_t heard;    /* when bytes last arrived; loop time */
-	struct account *account; /* that its buffers are charged to; or NULL */
-	size_t counted, fixed;   /* charged; of that, for the owner */
+	struct account *account; /* charged with its buffers; or NULL */
+	size_t counted, fixed;   /* bytes charged; of those, for the owner */
 };
 
 /* Zeroes c and takes fd, an accepted connection, even if it fails. 0 or a libuv

@@ -1,5 +1,5 @@
-/* conn_account.c: what a connection's buffers are, in the account of its job:
- * requests that have come in part, answers that it has not read. */
+/* conn_account.c: charges a connection's buffers (partial requests, unread
+ * replies) to its job's account. */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -31,8 +31,8 @@ void conn_charge_to(struct conn *c, struct account *a, size_t fixed)
 	account_add(a, c->counted);
 }
 
-/* The job, or its tenant, has more than it may: the connection that has just
- * grown is closed, if it is large at all. */
+/* The job or its tenant exceeds its limit: closes the connection, which has
+ * just grown beyond CONN_SMALL. */
 static void conn_fail_account(struct conn *c, const struct account *over)
 {
 	char why[ERR_TEXT_MAX];

@@ -1,5 +1,5 @@
-/* conn_hold.c: output that waits until what it says is kept, where that takes
- * its time: one mark in each connection, for the one commit under way. */
+/* conn_hold.c: output that waits for a slow commit of the journal. Each
+ * connection has one mark, for the one commit under way. */
 #include "rendezvous/net/conn_internal.h"
 
 void conn_unmark(struct conn *c)
@@ -38,13 +38,13 @@ void conn_hold_output(struct conn_pool *pool)
 	}
 }
 
-/* More has come behind it, which waits for another commit. */
+/* Sends the first n bytes; later output waits for another commit. */
 static void conn_flush_held_before(struct conn *c, size_t n)
 {
 	struct buf rest = BUF_INIT(CONN_OUT_MAX);
 
 	if (c->out.failed || c->writing)
-		return; /* the flush of what came behind sees to it all */
+		return; /* the flush of the later output sends everything */
 	buf_put(&rest, c->out.data + n, c->out.len - n);
 	if (!rest.failed) {
 		c->out.len = n;

@@ -1,5 +1,5 @@
-/* conn_internal.h: the insides of a connection, for conn.c, conn_records.c,
- * conn_hold.c and conn_write.c. */
+/* conn_internal.h: what conn.c, conn_records.c, conn_hold.c, conn_write.c and
+ * conn_account.c share. */
 #ifndef RENDEZVOUS_CONN_INTERNAL_H
 #define RENDEZVOUS_CONN_INTERNAL_H
 
@@ -7,7 +7,7 @@
 
 enum {
 	CONN_RESERVE = 4096,
-	CONN_RESERVE_MAX = 1 << 20, /* output worth a write of its own */
+	CONN_RESERVE_MAX = 1 << 20, /* larger output is written at once */
 };
 
 /* conn_write.c: writes the output, as much as the kernel takes. */
@@ -28,17 +28,19 @@ void conn_gone(struct conn *c, const char *why);
 /* Delivers the complete frames in `in`, up to the one whose reply brought the
  * keys; returns the rest. */
 struct slice conn_take_frames(struct conn *c, struct slice in);
-/* What is left of b, or of bytes that lie elsewhere, is kept in b. */
+/* Keeps the rest, `left`, in b; elsewhere: the bytes lie outside b. */
 void conn_keep(struct conn *c, struct buf *b, struct slice left, int elsewhere);
 
-/* conn_records.c: hands on the frames in the whole records in `in`; returns
- * what is left. */
+/* conn_records.c: opens the complete records in `in` and delivers their frames;
+ * returns what is left. */
 struct slice conn_take_records(struct conn *c, struct slice in);
 
-/* conn_hold.c: it is not in the pool's list, or not any more. */
+/* conn_hold.c: remove it from the pool's list of held or stopped connections.
+ * Idempotent. */
 void conn_unmark(struct conn *c);
 void conn_go_on(struct conn *c);
-/* Until conn_release_held: a client that asks on while its answers wait. */
+/* Stops reading until conn_release_held: the client sends requests while
+ * replies wait for the journal. */
 void conn_stop_reading(struct conn *c);
 
 #endif

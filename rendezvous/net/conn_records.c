@@ -1,5 +1,5 @@
-/* conn_records.c: what comes on a connection with keys: records are opened, and
- * their text is frames. */
+/* conn_records.c: input on an encrypted connection: opens records and cuts
+ * their text into frames. */
 #include "rendezvous/net/conn_internal.h"
 
 static void conn_fail_tampered(struct conn *c, const struct err *e)
@@ -8,8 +8,8 @@ static void conn_fail_tampered(struct conn *c, const struct err *e)
 	conn_gone(c, e->text);
 }
 
-/* A whole record's text, which is opened where it lies, or behind that which it
- * goes on. */
+/* Opens a complete record: in place, or behind the partial frame that it
+ * continues. */
 static void conn_read_record(struct conn *c, struct slice record)
 {
 	size_t n = record.len - CIPHER_EXTRA;
@@ -41,7 +41,7 @@ struct slice conn_take_records(struct conn *c, struct slice in)
 	long n;
 
 	err_init(&e);
-	if (c->text.len) /* it was held when that had come */
+	if (c->text.len) /* frames from before reading was stopped */
 		conn_keep(c, &c->text, conn_take_frames(c,
 			  SLICE(c->text.data, c->text.len)), 0);
 	while (c->state == CONN_OPEN && !c->is_throttled) {

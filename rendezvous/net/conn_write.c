@@ -1,5 +1,5 @@
-/* conn_write.c: a connection's output on its way: at once as far as the kernel
- * takes it, the rest by libuv. */
+/* conn_write.c: writes a connection's output: at once what the kernel takes,
+ * the rest through libuv. */
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -15,7 +15,7 @@ static void conn_reuse_buffer(struct conn *c)
 	spare->cap = 0;
 }
 
-/* An idle connection keeps no memory for what it might say. */
+/* Idle connections keep no output buffer. */
 void conn_give_spare(struct conn *c)
 {
 	struct buf *spare = &c->pool->spare;
@@ -43,15 +43,16 @@ struct buf *conn_out(struct conn *c)
 		c->dirty_next = c->pool->dirty;
 		c->pool->dirty = c;
 	}
-	/* one that is closed, or nobody's, has no pool to take from */
+	/* a closed or unattached connection must not take the pool's buffer */
 	if (!c->out.data && c->state != CONN_CLOSED)
 		conn_reuse_buffer(c);
 	return &c->out;
 }
 
-/* What is put out does not reach it any more. What it sent before is read
- * nevertheless, up to the end, which closes; and that end comes at once. A peer
- * that can still hear us would wait for our answers for ever. */
+/* Our output no longer reaches the peer. Shut down both directions: what the
+ * peer sent before is still read, then the end of the stream closes the
+ * connection. Otherwise a peer that still hears us would wait for replies for
+ * ever. */
 static void conn_cannot_write(struct conn *c)
 {
 	uv_os_fd_t fd;
@@ -77,7 +78,7 @@ static void conn_on_written(uv_write_t *req, int status)
 	conn_take_more(c);
 }
 
-/* What did not go out at once goes to libuv, which tells when it has. */
+/* Passes the unsent rest to libuv, which calls conn_on_written. */
 static void conn_send_rest(struct conn *c, struct buf *from, size_t sent)
 {
 	uv_buf_t b;
@@ -95,7 +96,7 @@ static void conn_send_rest(struct conn *c, struct buf *from, size_t sent)
 	}
 }
 
-/* All that is in from, which is empty then, unless the connection is broken. */
+/* Writes all of from, and leaves it empty unless the connection breaks. */
 static void conn_write_all(struct conn *c, struct buf *from)
 {
 	uv_buf_t b = uv_buf_init(from->data, (unsigned)from->len);
@@ -110,7 +111,7 @@ static void conn_write_all(struct conn *c, struct buf *from)
 		conn_send_rest(c, from, n < 0 ? 0 : (size_t)n);
 }
 
-/* The records of one write are put together in memory that all share. */
+/* Writes records from the buffer that all connections share. */
 static void conn_write_sealed(struct conn *c, struct buf *sealed)
 {
 	if (sealed->failed)
@@ -154,8 +155,8 @@ void conn_write_out(struct conn *c)
 	conn_write_sealed(c, sealed);
 }
 
-/* A record can be sent once only, so what did not go out at once has to follow;
- * a frame as it is waits for another time. */
+/* A record must not be dropped or sent twice, so its unsent rest is queued. A
+ * plain frame of which nothing was sent may be retried later. */
 int conn_send_unheld(struct conn *c, struct slice frame)
 {
 	struct buf *sealed;

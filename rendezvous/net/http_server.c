@@ -1,4 +1,4 @@
-/* http_server.c: libmicrohttpd without a thread. */
+/* http_server.c: runs libmicrohttpd on the loop, without a thread. */
 #include "rendezvous/net/http_server.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 enum {
 	CONNECTIONS = 16,
-	PATIENCE_S = 10, /* for one request: as long as a connection is for */
+	PATIENCE_S = 10, /* the longest that a connection may last */
 	SWEEP_MS = 1000,
 	PAGE_MAX = 64 << 20,
 };
@@ -53,11 +53,12 @@ static const struct dynlib libmicrohttpd = {
 	.n = sizeof(rows) / sizeof(*rows),
 };
 
-/* Who sends a byte now and then is never idle for libmicrohttpd. */
+/* An open connection, with a deadline of our own: a client that sends a byte
+ * now and then never counts as idle for libmicrohttpd. */
 struct applicant {
 	int fd;
-	uint64_t until; /* loop time; 0: nobody's place */
-	uint64_t number; /* in the order of coming */
+	uint64_t until; /* loop time; 0: this place is free */
+	uint64_t number; /* in the order of arrival */
 };
 
 struct http_server {
@@ -66,7 +67,7 @@ struct http_server {
 	uv_timer_t timer, sweeper;
 	struct applicant callers[CONNECTIONS];
 	uint64_t came;
-	int room; /* somebody has gone since the last turn */
+	int room; /* a connection has closed since the last run */
 	int handles;
 	http_server_page *page;
 	void *arg;
@@ -78,7 +79,7 @@ static enum MHD_Result http_server_answer(struct MHD_Connection *c, int status,
 					  const struct buf *text,
 					  const char *type)
 {
-	/* what it is given is copied: nothing of ours outlives this */
+	/* libmicrohttpd copies the text: it keeps no pointer to our memory */
 	struct MHD_Response *r = mhd.response(text->len, text->data,
 					      MHD_RESPMEM_MUST_COPY);
 	enum MHD_Result rc;
@@ -116,7 +117,7 @@ static enum MHD_Result http_server_on_request(
 
 /* ---- how long a connection may last ---- */
 
-/* Its end is libmicrohttpd's to see, which then closes it. */
+/* Shuts down connections whose time is over; libmicrohttpd then closes them. */
 static void http_server_on_sweep(uv_timer_t *t)
 {
 	struct http_server *h = t->data;
@@ -143,9 +144,9 @@ static struct applicant *http_server_find_caller(struct http_server *h,
 	return k < end ? k : NULL;
 }
 
-/* With all places taken the next caller would wait for one of them, up to
- * PATIENCE_S: so the oldest connection ends. An answer goes out in the turn in
- * which its request is read: the oldest has hardly asked for anything yet. */
+/* If all places are taken, the next client would wait up to PATIENCE_S for one,
+ * so shuts down the oldest connection. A reply leaves in the same turn in which
+ * its request is read, so the oldest has hardly sent a complete request. */
 static void http_server_make_room(struct http_server *h)
 {
 	struct applicant *oldest = h->callers;
@@ -201,8 +202,8 @@ static void http_server_run_daemon(struct http_server *h)
 
 	h->room = 0;
 	mhd.run(h->daemon);
-	/* With all places taken it does not look who comes, and sees that one
-	 * is free at its next turn only. */
+	/* while all places are taken, libmicrohttpd does not poll its listening
+	 * socket: run it again after a connection has closed */
 	if (h->room)
 		uv_timer_start(&h->timer, http_server_on_timer, 0, 0);
 	else if (mhd.timeout(h->daemon, &ms) == MHD_YES)
@@ -263,7 +264,7 @@ int http_server_open(struct http_server **out, uv_loop_t *loop, int listen_fd,
 	rc = loop_check(uv_poll_init(loop, &h->poll, info->epoll_fd), e,
 			"cannot watch for requests");
 	if (rc < 0) {
-		mhd.stop(h->daemon); /* with its listening socket */
+		mhd.stop(h->daemon); /* closes the listening socket as well */
 		free(h);
 		return rc;
 	}

@@ -35,7 +35,7 @@ static void listener_on_timer(uv_timer_t *t)
 		listener_accept_some(l);
 }
 
-/* Nothing says when there is more of what ran out, so it is tried. */
+/* No event reports that memory or descriptors are available again, so retry. */
 static void listener_retry_later(struct listener *l)
 {
 	uv_timer_start(&l->timer, listener_on_timer, LISTENER_AGAIN_MS, 0);
@@ -77,8 +77,8 @@ static void listener_log_full(const struct listener *l, int code)
 			 l->whose, strerror(code));
 }
 
-/* New clients wait in the kernel for a while. Then each is accepted with the
- * spare descriptor, told why, and closed. */
+/* New clients wait in the kernel for LISTENER_SCARCE_MS. Then each is accepted
+ * with the reserved descriptor, refused with the reason, and closed. */
 static void listener_log_is_full(struct listener *l, int code)
 {
 	uint64_t now = uv_now(l->timer.loop);
@@ -105,13 +105,14 @@ static void listener_log_is_not_full(struct listener *l)
 
 /* ---- connections ---- */
 
-/* 1: the next one is there. */
+/* 1: accepted a connection. */
 static int listener_accept_next(struct listener *l)
 {
 	listener_keep_reserve(l);
 	l->scarce = 0;
 	l->pending = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	/* the kernel looks for a descriptor first, then for a connection */
+	/* accept allocates a descriptor before it looks for a connection, so
+	 * any other result means that there are descriptors */
 	if (l->pending >= 0 || (errno != EMFILE && errno != ENFILE &&
 				errno != ENOBUFS && errno != ENOMEM))
 		listener_log_is_not_full(l);
@@ -126,7 +127,7 @@ static int listener_offer_connection(struct listener *l)
 	enum listener_answer a;
 	int fd = l->pending;
 
-	/* or the owner may find it waiting within this call */
+	/* first, because the callback may call listener_again */
 	l->waits = 0;
 	l->pending = -1;
 	a = l->on_connection(l, fd, l->scarce);
@@ -174,7 +175,7 @@ int listener_open(struct listener *l, uv_loop_t *loop, int fd)
 {
 	int rc = uv_poll_init(loop, &l->poll, fd);
 
-	uv_timer_init(loop, &l->timer); /* cannot fail: it only sets fields */
+	uv_timer_init(loop, &l->timer); /* cannot fail: only sets fields */
 	l->poll.data = l->timer.data = l;
 	l->fd = fd;
 	l->handles = rc < 0 ? 1 : 2;
@@ -202,7 +203,7 @@ void listener_again(struct listener *l)
 		listener_retry_later(l);
 	else
 		listener_listen_on(
-			l); /* the next has its own turn of the loop */
+			l); /* the next one is accepted in another turn */
 }
 
 static void listener_on_closed(uv_handle_t *h)

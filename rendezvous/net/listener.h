@@ -10,8 +10,8 @@
 enum {
 	LISTENER_AGAIN_MS = 50, /* when memory or descriptors have run out */
 	LISTENER_BATCH = 64,    /* connections accepted in one loop turn */
-	/* without a descriptor, then clients are refused: they wait 5 s for a
-	 * greeting */
+	/* time without a descriptor after which clients are refused: they wait
+	 * 5 s for a greeting */
 	LISTENER_SCARCE_MS = 3000,
 };
 
@@ -37,8 +37,8 @@ struct listener {
 	int started;
 	int reserve; /* a descriptor kept for refusals, or -1 */
 	int pending; /* a connection that waits, or -1 */
-	int scarce;  /* whether it is */
-	int waits;   /* a connection is accepted and not taken */
+	int scarce;  /* it got the reserved descriptor */
+	int waits;   /* the owner has not taken the pending one */
 	int logged;  /* has logged that it waits for memory */
 	uint64_t full_since; /* no descriptor is left; loop time, or 0 */
 };

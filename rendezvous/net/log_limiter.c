@@ -1,4 +1,5 @@
-/* log_limiter.c: a small table, the oldest line's place is the next one's. */
+/* log_limiter.c: a small table; a new address replaces the one logged longest
+ * ago. */
 #include "rendezvous/net/log_limiter.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ static struct refusal *log_limiter_find(struct log_limiter *r,
 	return NULL;
 }
 
-/* What it held goes to the sum. */
+/* The entry logged longest ago; its count moves to unsaid. */
 static struct refusal *log_limiter_oldest(struct log_limiter *r)
 {
 	struct refusal *old = &r->last[0];
@@ -27,7 +28,7 @@ static struct refusal *log_limiter_oldest(struct log_limiter *r)
 	return old;
 }
 
-/* The clock's zero is no time of a line's. */
+/* In began_ms, 0 means that no minute has begun. */
 int log_limiter_check(struct log_limiter *r, const char *address,
 		      uint64_t now_ms, unsigned *more)
 {

@@ -24,7 +24,8 @@ struct log_limiter {
 	unsigned unsaid; /* not logged, of addresses that are not kept */
 };
 
-/* 1: log it, and that *more others were not logged; 0: it is counted. */
+/* 1: log it, and that *more others were not logged. 0: do not log; it is
+ * counted. */
 int log_limiter_check(struct log_limiter *r, const char *address,
 		      uint64_t now_ms, unsigned *more);
 

@@ -1,4 +1,5 @@
-/* systemd.c: sd_listen_fds(3) and sd_notify(3), as their pages say. */
+/* systemd.c: implements sd_listen_fds(3) and sd_notify(3) as documented
+ * there. */
 #include "rendezvous/net/systemd.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 
 enum { FIRST_FD = 3 };
 
-/* A variable that is a number and, if it has one, for this process. */
+/* The number in a variable, unless pid_name is set and names another
+ * process. */
 static long systemd_number_for_us(const char *name, const char *pid_name)
 {
 	const char *text = getenv(name), *pid = getenv(pid_name);

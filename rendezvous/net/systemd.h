@@ -1,7 +1,7 @@
-/* systemd.h: this process as a service: sockets that it was handed
- * (LISTEN_FDS), and a word to its manager (NOTIFY_SOCKET), in the documented
- * protocol of datagrams, so that nothing need be linked or loaded for it. Does
- * nothing where the variables are not set. */
+/* systemd.h: this process as a systemd service: the sockets passed to it
+ * (LISTEN_FDS) and notifications to its manager (NOTIFY_SOCKET). Implements the
+ * documented protocol, so that no library is needed. Does nothing if the
+ * variables are not set. */
 #ifndef RENDEZVOUS_SYSTEMD_H
 #define RENDEZVOUS_SYSTEMD_H
 
@@ -9,15 +9,16 @@
 
 #include "base/error.h"
 
-/* The one listening socket that we were handed; -1: none. ERR_USAGE: more than
- * one. Takes the variables away. */
+/* The one listening socket passed to us; -1: none. ERR_USAGE: more than one.
+ * Unsets the variables. */
 int systemd_listen_fd(struct err *e);
 
-/* "READY=1", "STATUS=3 jobs", lines of them. What cannot be sent is not. */
+/* Sends lines such as "READY=1" or "STATUS=3 jobs". Failures are ignored. */
 void systemd_notify(const char *state);
-/* Whether anybody listens. */
+/* 1: there is a manager to notify. */
 int systemd_is_there(void);
-/* Our signs of life are expected that often, in ms; 0: not. */
+/* The manager expects a notification at least that often, in ms; 0: it expects
+ * none. */
 uint64_t systemd_watchdog_ms(void);
 
 #endif
