@@ -1,6 +1,7 @@
-/* addr_book.h: which owners have which address: one may have several, and one
- * address several owners (a bridge of the same address on each host, agents of
- * one host). Ports do not count, and all of loopback is one address. Pure. */
+/* addr_book.h: which owners have which address. An owner may have several
+ * addresses, and an address several owners (the same bridge address on each
+ * host, several agents on a host). Ignores ports; all loopback addresses count
+ * as one. Pure. */
 #ifndef RENDEZVOUS_ADDR_BOOK_H
 #define RENDEZVOUS_ADDR_BOOK_H
 
@@ -9,17 +10,17 @@
 
 enum { ADDR_KEY_SIZE = 17 }; /* the family and the address */
 
-/* All zeroes to begin with; who is in it must be forgotten before its end. */
+/* All zeroes at first. Forget every owner before releasing it. */
 struct addr_book {
 	struct hash_table addrs;
 };
 
-/* A part of whoever has addresses; all zeroes to begin with. */
+/* Embedded in each owner of addresses. All zeroes at first. */
 struct addr_owner {
 	struct addr_claim *claims;
 };
 
-/* That it has one. */
+/* One owner's claim to one address. */
 struct addr_claim {
 	struct addr_owner *owner;
 	struct addr_claim *next, **pprev; /* of this address */
@@ -27,14 +28,14 @@ struct addr_claim {
 	struct addr_at *at;
 };
 
-/* Once more is once. 0 or -ENOMEM. */
+/* Adding an address twice is allowed. 0 or -ENOMEM. */
 int addr_book_add(struct addr_book *b, struct addr_owner *owner,
 		  const struct sock_addr *a);
 void addr_book_forget(struct addr_book *b, struct addr_owner *owner);
-/* `to` has what `from` had, and no more; cannot fail. */
+/* Replaces the addresses of `to` by those of `from`; cannot fail. */
 void addr_book_move(struct addr_book *b, struct addr_owner *from,
 		    struct addr_owner *to);
-/* The first who has it, NULL: nobody. */
+/* The address's first claim, or NULL. */
 struct addr_claim *addr_book_find(struct addr_book *b,
 				  const struct sock_addr *a);
 void addr_book_release(struct addr_book *b);

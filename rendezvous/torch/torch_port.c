@@ -1,5 +1,5 @@
-/* torch_port.c: a listener, and a torch_session for each connection. It lives
- * until its owner has closed it and the last handle is gone. */
+/* torch_port.c: listeners, and a torch_session for each connection. Freed when
+ * its owner has closed it and the last handle is gone. */
 #include "rendezvous/torch/torch_port.h"
 
 #include <errno.h>
@@ -11,18 +11,18 @@
 #include "rendezvous/net/listener.h"
 #include "rendezvous/torch/torch_session.h"
 
-/* PyTorch has up to three connections a rank: its store, a clone of it for a
- * watchdog, and before 2.2 one for what is watched. */
+/* PyTorch has up to three connections a rank: its store, a clone for a
+ * watchdog, and before 2.2 another for watched keys. */
 enum { CLIENTS_PER_RANK = 8, CLIENTS_MIN = 64 };
 
 struct torch_client {
 	struct conn conn; /* first: the connection's callbacks get it */
 	struct torch_session session;
 	struct torch_port *port;
-	void *ticket; /* of one that is held, not admitted yet */
+	void *ticket; /* while it is held: not admitted yet */
 	struct sock_addr from;
-	uint64_t since; /* of its wait, while it is parked; loop time */
-	int leaves;     /* its place will be free, and is not yet */
+	uint64_t since; /* when it began to wait, while parked; loop time */
+	int leaves;     /* it is closing: its place will be free */
 	struct torch_client *next, **pprev;
 };
 
@@ -34,14 +34,14 @@ struct torch_port {
 	struct torch_gate gate;
 	struct torch_client *clients;
 	uint32_t count, most;
-	uint32_t asked;   /* of them: it is not known yet whose they are */
-	uint32_t leaving; /* or they are being closed */
-	int open;   /* the listener is */
-	int begun;  /* it takes who comes */
-	int ended;  /* the store is ours */
+	uint32_t asked;   /* of them: held, their owner is not known yet */
+	uint32_t leaving; /* of them: being closed */
+	int open;   /* the listeners are open */
+	int begun;  /* it takes clients */
+	int ended;  /* the round is over: we own the store */
 	int listening; /* listeners that are not closed yet */
 	int owned;  /* its owner may still call */
-	int refused; /* has been said */
+	int refused; /* a refusal was logged */
 };
 
 static void torch_port_free_if_gone(struct torch_port *p)
@@ -70,7 +70,7 @@ static struct buf *torch_port_out(struct torch_session *t)
 	return conn_out(&torch_port_peer_text(t)->conn);
 }
 
-/* What the last round's clients still do to its store is nobody's business. */
+/* Changes to the store of a round that is over are not recorded. */
 static void torch_port_on_changed(struct torch_session *t, struct slice request)
 {
 	const struct torch_port *p = torch_port_peer_text(t)->port;
@@ -109,7 +109,8 @@ static void torch_port_on_gave_up(struct torch_session *t)
 	torch_port_get_wait(k, &w);
 	if (p->gate.on_gave_up && !p->ended)
 		p->gate.on_gave_up(p->gate.owner, &w);
-	k->since = uv_now(p->pool->loop); /* of one that follows at once */
+	k->since = uv_now(p->pool->loop); /* for another wait that follows at
+					   * once */
 }
 
 /* ---- a client ---- */
@@ -120,7 +121,7 @@ static void torch_port_forget_wait(struct torch_client *k)
 	k->leaves = 1;
 }
 
-/* The protocol has no words for an error: the log has. */
+/* The protocol has no error replies, so the log gets the reason. */
 static void torch_port_log_disconnected(const char *why)
 {
 	log_warn("a client of the PyTorch store was disconnected: %s", why);
@@ -136,7 +137,7 @@ static size_t torch_port_on_bytes(struct conn *c, struct slice in,
 	long n;
 
 	err_init(&e);
-	/* before it begins: it may be given up within the same bytes */
+	/* set first: a wait may begin and be given up within these bytes */
 	if (!waited)
 		k->since = uv_now(k->port->pool->loop);
 	n = torch_session_take(&k->session, in, &e);
@@ -157,7 +158,7 @@ static size_t torch_port_on_bytes(struct conn *c, struct slice in,
 	return (size_t)n;
 }
 
-/* Its ticket; NULL: it has none. */
+/* Removes and returns its ticket, or NULL. */
 static void *torch_port_release_ticket(struct torch_client *k)
 {
 	void *ticket = k->ticket;
@@ -176,7 +177,8 @@ static void torch_port_on_due(struct conn *c)
 		k->port->gate.on_late(ticket);
 }
 
-/* There is a place, or none that may become free soon. */
+/* A place is free, or no place may become free soon: clients that wait can be
+ * taken or refused. */
 static void torch_port_accept_waiting(struct torch_port *p)
 {
 	for (int i = 0; i < p->nlisteners && p->open; i++)
@@ -199,7 +201,7 @@ static void torch_port_on_closed(struct conn *c)
 	struct torch_client *k = torch_port_client(c);
 	struct torch_port *p = k->port;
 
-	if (p->store) /* dropped by us */
+	if (p->store) /* we dropped it: on_gone was not called */
 		torch_session_release(&k->session);
 	*k->pprev = k->next;
 	if (k->next)
@@ -232,7 +234,7 @@ int torch_client_to(const struct torch_client *k, struct sock_addr *to)
 	return conn_addrs(&k->conn, &from, to);
 }
 
-/* Its buffers are its job's. */
+/* Charges its buffers to its job. */
 static void torch_port_charge(struct torch_client *k)
 {
 	conn_charge_to(&k->conn, store_account(k->port->store), sizeof(*k));
@@ -255,7 +257,7 @@ void torch_client_refuse(struct torch_client *k)
 	conn_drop(&k->conn);
 }
 
-/* A connection that is paused before it was read once: nothing is lost. */
+/* Pauses the connection before its first read, so that nothing is lost. */
 static void torch_port_admit(struct torch_client *k)
 {
 	const struct torch_gate *gate = &k->port->gate;
@@ -277,7 +279,7 @@ static void torch_port_admit(struct torch_client *k)
 
 /* ---- the port ---- */
 
-/* Taken, and closed: else no other would be offered. */
+/* Accepts and closes it; otherwise the listener would not offer the next. */
 static enum listener_answer torch_port_refuse_client(struct torch_port *p,
 						     int fd)
 {
@@ -289,14 +291,14 @@ static enum listener_answer torch_port_refuse_client(struct torch_port *p,
 	return LISTENER_TOOK;
 }
 
-/* Its clients cannot be told that descriptors are scarce. */
+/* Ignores scarce: the protocol cannot tell clients the reason. */
 static enum listener_answer torch_port_on_connection(struct listener *l, int fd,
 						     int scarce)
 {
 	struct torch_port *p = l->owner;
 	struct torch_client *k;
 
-	/* a stranger may have many, and the next one be a worker's */
+	/* the others may be a stranger's, and this one a worker's */
 	if (p->count == p->most && (p->asked || p->leaving))
 		return LISTENER_WAITS;
 	if (p->count == p->most)

@@ -1,7 +1,8 @@
-/* torch_session.c: one handler for each request. Where PyTorch's server errs,
- * this one does not: a request is applied whole or not at all, whoever waits is
- * woken only by what is there, queues count in any WAIT, none in a WAIT is
- * ready, and what is queued for one who goes is given to the next. */
+/* torch_session.c: one handler for each request. Deviates from PyTorch's server
+ * where that errs: a request is applied completely or not at all; waiters are
+ * woken only when their keys exist; queues count in any WAIT; a WAIT for no
+ * keys is ready; a queued value that a departing client does not take wakes the
+ * next waiter. */
 #include "rendezvous/torch/torch_session.h"
 
 #include <ctype.h>
@@ -12,14 +13,14 @@
 
 #include "rendezvous/store/store_internal.h"
 
-enum { OWED_MAX = 64 << 10 }; /* bytes of names; more are not kept */
+enum { OWED_MAX = 64 << 10 }; /* bytes of names; further ones are dropped */
 
 typedef int handler(struct torch_session *t, const struct torch_request *r,
 		    struct err *e);
 
-/* ---- what was queued for this one ---- */
+/* ---- queued values that woke this client ---- */
 
-/* It was told that what it waited for is there. */
+/* WAIT was answered: remembers which of its keys are queues with values. */
 static void torch_session_add_owed(struct torch_session *t, struct slice items,
 				   uint32_t n)
 {
@@ -35,7 +36,8 @@ static void torch_session_add_owed(struct torch_session *t, struct slice items,
 	}
 }
 
-/* It asks for something else, or goes; taken: what it takes now. */
+/* The client sends another request or leaves: offers the values that it was
+ * woken for to other waiters, except taken, which it pops now. */
 static void torch_session_reply_ready(struct torch_session *t,
 				      struct slice taken)
 {
@@ -87,7 +89,8 @@ static int torch_session_on_set(struct torch_session *t,
 	return store_set(t->store, r->text[0], r->text[1], e);
 }
 
-/* Of one that is not there, and was expected to be: what was expected. */
+/* If the key does not exist and a value was expected, the reply is the expected
+ * value, as in PyTorch. */
 static int torch_session_on_compare_set(struct torch_session *t,
 					const struct torch_request *r,
 					struct err *e)
@@ -112,7 +115,7 @@ static int torch_session_on_get(struct torch_session *t,
 	return torch_session_reply_text(t, value);
 }
 
-/* As C++'s stoll: blanks before it and anything behind it are let pass. */
+/* As C++'s stoll: ignores leading white space and trailing text. */
 static int torch_session_parse_number(struct slice s, long long *out)
 {
 	char text[64], *end;
@@ -144,7 +147,7 @@ static int torch_session_on_add(struct torch_session *t,
 	return rc < 0 ? rc : torch_session_reply_number(t, sum);
 }
 
-/* n keys, the caller's to free. */
+/* Reads n keys into an array that the caller frees. */
 static int torch_session_list(const struct torch_request *r,
 			      struct slice **keys, struct slice **values,
 			      struct err *e)
@@ -219,7 +222,7 @@ static int torch_session_on_append(struct torch_session *t,
 	return len < 0 ? (int)len : 0;
 }
 
-/* So many texts of so many bytes in all, as one reply. */
+/* Whether n texts of `bytes` bytes together fit in one reply. */
 static int torch_session_check_reply(const char *op, uint64_t n, uint64_t bytes,
 				     struct err *e)
 {
@@ -352,7 +355,8 @@ static int torch_session_on_barrier(struct torch_session *t,
 	return rc;
 }
 
-/* Of 1.13, on a connection of its own: nothing in PyTorch uses it. */
+/* PyTorch 1.13 sends it on a separate connection; nothing in PyTorch uses
+ * it. */
 static int torch_session_on_watch_key(struct torch_session *t,
 				      const struct torch_request *r,
 				      struct err *e)
@@ -417,7 +421,8 @@ void torch_session_release(struct torch_session *t)
 	buf_release(&t->owed);
 }
 
-/* What may come while it waits: writes without a reply, and the end of it. */
+/* Requests that may arrive while the client waits: writes without a reply, and
+ * CANCEL_WAIT. */
 static int torch_session_is_complete(const struct torch_session *t,
 				     enum torch_op op)
 {
@@ -436,8 +441,8 @@ static int torch_session_handle_request(struct torch_session *t,
 					const struct torch_request *r,
 					struct err *e)
 {
-	/* A wait of 1.13 that timed out ends without a word to the server; an
-	 * answer to it would be taken for that to something else. */
+	/* When a wait times out, PyTorch 1.13 does not notify the server. A
+	 * late reply would be taken for the reply to its next request. */
 	if (t->parked && t->generation == TORCH_OLD) {
 		store_waiter_release(&t->waiter);
 		t->parked = 0;
@@ -491,7 +496,7 @@ long torch_session_take(struct torch_session *t, struct slice in,
 	return rc < 0 ? rc : taken;
 }
 
-/* Nobody's: what is put into it is thrown away. */
+/* Replies during replay; discarded. */
 static struct buf nobody = BUF_INIT(TORCH_REQUEST_MAX);
 
 static struct buf *torch_session_discard(struct torch_session *t)

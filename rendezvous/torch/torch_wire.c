@@ -1,14 +1,14 @@
-/* torch_wire.c: a request is its number, then perhaps a count of items, then
- * strings, then perhaps a number; the table says which. */
+/* torch_wire.c: a request is its operation's number, then perhaps a count of
+ * items, then strings, then perhaps a number, as the table says. */
 #include "rendezvous/torch/torch_wire.h"
 
 #include <assert.h>
 
 struct shape {
 	const char *name;
-	uint8_t strings; /* each item of a list has so many */
+	uint8_t strings; /* in each item of a list, else in all */
 	uint8_t list;
-	uint8_t tail;    /* bytes of the number behind the strings */
+	uint8_t tail;    /* bytes of the number after the strings */
 };
 
 static const struct shape shapes[] = {
@@ -35,7 +35,8 @@ static const struct shape shapes[] = {
 };
 static_assert(sizeof(shapes) / sizeof(shapes[0]) == TORCH_OPS, "one for each");
 
-/* PyTorch 1.13 ends with DELETE_KEY, 2.0 goes on to CANCEL_WAIT. */
+/* The numbers of PyTorch 1.13, which end with DELETE_KEY, and of 2.0, which end
+ * with CANCEL_WAIT. */
 static const enum torch_op old_ops[] = {
 	TORCH_SET, TORCH_COMPARE_SET, TORCH_GET, TORCH_ADD, TORCH_CHECK,
 	TORCH_WAIT, TORCH_GETNUMKEYS, TORCH_WATCH_KEY, TORCH_DELETE_KEY,
@@ -49,8 +50,8 @@ const char *torch_op_name(enum torch_op op)
 	return shapes[op].name;
 }
 
-/* A SET of the old ones begins with 0 and its key's length, whose low bytes are
- * never the magic's: 0xf7ce is more than a key may have. */
+/* An old SET begins with 0 and its key's length. The length's low bytes never
+ * equal the magic's 0xf7ce, which is more than TORCH_KEY_MAX. */
 enum torch_generation torch_sniff(struct slice in)
 {
 	static const unsigned char magic[] = {0xce, 0xf7, 0x85, 0x3c};
@@ -88,7 +89,7 @@ static int torch_wire_find_op(unsigned char byte, enum torch_generation g,
 	return 0;
 }
 
-/* Of a request's strings the first of each item is a key. */
+/* The first string of each item is a key. */
 static int torch_wire_is_key(const struct shape *s, uint32_t i)
 {
 	return s->list ? i % s->strings == 0 : i == 0;
@@ -102,7 +103,7 @@ static int torch_wire_too_much(const struct shape *s, const char *what,
 		       what, (unsigned long long)most);
 }
 
-/* 1: all that come before the tail are there; 0; ERR_PROTOCOL. */
+/* 1: all strings before the tail are complete; 0: not yet; ERR_PROTOCOL. */
 static int torch_wire_skip_strings(struct slice in, const struct shape *s,
 				   uint64_t n, struct torch_cursor *c,
 				   struct err *e)
@@ -143,7 +144,7 @@ static struct slice torch_wire_text_at(struct slice in, size_t *at)
 	return s;
 }
 
-/* The request is whole, and ends where the cursor is, but for its tail. */
+/* The request is complete; its tail begins at the cursor. */
 static int torch_wire_fill(struct slice in, const struct shape *s, size_t begin,
 			   const struct torch_cursor *c,
 			   struct torch_request *r, struct err *e)
@@ -211,7 +212,7 @@ size_t torch_wants(struct slice in, const struct torch_cursor *c)
 {
 	size_t end = c->at + 8;
 
-	/* it was found to be within the limits */
+	/* torch_cut has checked it against the limits */
 	if (c->at && in.len >= end)
 		end += torch_wire_u64_at(in, c->at);
 	return end > in.len ? end - in.len : 1;

@@ -1,6 +1,7 @@
-/* torch_wire.h: PyTorch's TCPStore protocol as bytes: requests cut out of what
- * has come, replies put. Pure: no sockets, no store, no clock. Its layouts are
- * those of torch/csrc/distributed/c10d/TCPStore.cpp (PyTorch, BSD licence). */
+/* torch_wire.h: PyTorch's TCPStore protocol as bytes: cuts requests out of the
+ * input and encodes replies. Pure: no sockets, no store, no clock. The layouts
+ * are those of torch/csrc/distributed/c10d/TCPStore.cpp (PyTorch, BSD
+ * licence). */
 #ifndef RENDEZVOUS_TORCH_WIRE_H
 #define RENDEZVOUS_TORCH_WIRE_H
 
@@ -13,21 +14,23 @@ enum {
 	TORCH_KEY_MAX = 8 << 10,
 	TORCH_VALUE_MAX = 8 << 20,
 	TORCH_KEYS_MAX = 131072,
-	/* A request is applied whole, so it has to fit in here; PyTorch's
-	 * server takes a MULTI_SET in parts and has no such limit. */
+	/* A request is applied as a whole, so it must fit in this. PyTorch's
+	 * server applies a MULTI_SET in parts and has no such limit. */
 	TORCH_REQUEST_MAX = 64 << 20,
-	TORCH_REPLY_MAX = 64 << 20, /* a client may leave that much unread */
+	TORCH_REPLY_MAX = 64 << 20, /* the most that a client may leave
+				     * unread */
 	TORCH_MAGIC = 0x3c85f7ce,
-	TORCH_STRINGS = 3, /* in a request that is no list */
+	TORCH_STRINGS = 3, /* at most, in a request without a list */
 };
 
-/* Who it is, by the first bytes that it sends. */
+/* The client's version, by its first bytes. */
 enum torch_generation {
-	TORCH_UNKNOWN,  /* more must come */
+	TORCH_UNKNOWN,  /* more bytes are needed */
 	TORCH_NOT,      /* not PyTorch */
-	TORCH_OLD,      /* up to 2.0: no handshake, other numbers */
-	TORCH_MAGICAL,  /* some of 2023: the magic before each request */
-	TORCH_MODERN,   /* 2.2 and later: VALIDATE once */
+	TORCH_OLD,      /* up to 2.0: no handshake, other operation numbers */
+	TORCH_MAGICAL,  /* some versions of 2023: the magic before each
+			 * request */
+	TORCH_MODERN,   /* 2.2 and later: one VALIDATE first */
 };
 
 enum torch_op {
@@ -41,8 +44,8 @@ enum torch_op {
 	TORCH_OPS
 };
 
-/* Reply bytes of CHECK; of WAIT and BARRIER; of CANCEL_WAIT; of WATCH_KEY, and
- * what follows on it for each change. */
+/* Reply bytes of CHECK; of WAIT and BARRIER; of CANCEL_WAIT; of WATCH_KEY and
+ * of each change after it. */
 enum { TORCH_READY, TORCH_NOT_READY };
 enum { TORCH_STOP_WAITING, TORCH_WAIT_CANCELED };
 enum { TORCH_UPDATED, TORCH_CREATED, TORCH_DELETED, TORCH_REGISTERED };
@@ -54,31 +57,33 @@ struct torch_request {
 	 * desired. BARRIER and those with one key: key. */
 	struct slice text[TORCH_STRINGS];
 	int64_t number; /* ADD's delta, BARRIER's world size, PING's nonce */
-	uint32_t count;     /* of a list: its items */
+	uint32_t count;     /* the items of a list */
 	struct slice items; /* key by key, or key, value by key, value */
 };
 
-/* How far the request at the start of the buffer was looked at, so that one
- * that comes in many parts is read once. Zeroed for each request. */
+/* How far the partial request at the start of the buffer has been parsed, so
+ * that bytes are parsed once even if it arrives in many parts. Zeroed for each
+ * request. */
 struct torch_cursor {
 	size_t at;
-	uint32_t strings; /* that are whole before at */
+	uint32_t strings; /* complete ones before at */
 };
 
-/* The generation of who begins with `in`. */
+/* The generation of a client whose first bytes are `in`. */
 enum torch_generation torch_sniff(struct slice in);
 
 /* Cuts the request at the start of in, and zeroes the cursor. Returns its size
- * in bytes; 0: more must come, and c remembers how far this was looked at, for
- * a call with the same bytes and more behind them; ERR_PROTOCOL with text: no
- * such operation, wrong magic, or over a limit. */
+ * in bytes. 0: it is incomplete; call again with the same bytes and more behind
+ * them, and c continues where it was. ERR_PROTOCOL with text: unknown
+ * operation, wrong magic, or over a limit. */
 long torch_cut(struct slice in, enum torch_generation g,
 	       struct torch_cursor *c, struct torch_request *r, struct err *e);
 
-/* How many bytes more the request needs at least, as far as is known. */
+/* The least number of bytes that the request still lacks, as far as is
+ * known. */
 size_t torch_wants(struct slice in, const struct torch_cursor *c);
 
-/* The next of a list's items. */
+/* The next item of a list. */
 struct slice torch_item(struct reader *r);
 
 void torch_put_text(struct buf *b, struct slice s); /* u64 length, bytes */
