@@ -1,13 +1,13 @@
-/* job_snapshot.c: a job as bytes, and back. Each field is named once, for both
- * ways, so that they cannot differ. */
+/* job_snapshot.c: converts a job to bytes and back. One function per structure
+ * serves both directions, so that they cannot differ. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/round/job_internal.h"
 
-/* One way: out, or in. */
+/* The direction: write to out, or read from in. */
 struct pass {
-	struct buf *out; /* NULL: in */
+	struct buf *out; /* NULL: read */
 	struct reader in;
 };
 
@@ -35,7 +35,7 @@ static void job_snapshot_number(struct pass *p, int *v)
 	*v = (int)word;
 }
 
-/* NULL stays NULL. */
+/* Keeps NULL and "" apart. */
 static void job_snapshot_text(struct pass *p, char **s)
 {
 	struct slice in;
@@ -117,7 +117,7 @@ static void job_snapshot_end(struct pass *p, struct job *j)
 	}
 	p->in.p += n;
 	end_cause_restore(j, &m);
-	/* before the first end there is none */
+	/* no round has ended yet */
 	if (!m.text.len)
 		j->end.text = SLICE(NULL, 0);
 }
@@ -220,7 +220,7 @@ static void job_snapshot_ranks(struct pass *p, struct job *j)
 void job_save(const struct job *j, struct buf *out)
 {
 	struct pass p = {.out = out};
-	struct job *all = (struct job *)j; /* which this way leaves as it is */
+	struct job *all = (struct job *)j; /* writing does not change it */
 	struct job_node *n;
 	uint32_t nodes = 0;
 
@@ -234,7 +234,7 @@ void job_save(const struct job *j, struct buf *out)
 	job_snapshot_ranks(&p, all);
 }
 
-/* ---- in ---- */
+/* ---- reading ---- */
 
 static void job_snapshot_drop_node(struct job_node *n)
 {
@@ -245,7 +245,7 @@ static void job_snapshot_drop_node(struct job_node *n)
 	free(n);
 }
 
-/* Where it sits, by what it says of itself. */
+/* Enters the node in the job's tables, at the ranks that it has. */
 static int job_snapshot_place_node(struct job *j, struct job_node *n)
 {
 	if (n->running && (n->rank < 0 || (uint32_t)n->rank >= j->nnodes))
@@ -298,7 +298,7 @@ static int job_snapshot_load_job(struct job *j, struct pass *p)
 	nodes = reader_u32(&p->in);
 	if (p->in.bad)
 		return -1;
-	/* there is room for nodes once the first has said for how many */
+	/* the first node has set max_nodes, which sizes the tables */
 	if (j->first_host) {
 		j->homes = calloc(j->max_nodes + 1, sizeof(*j->homes));
 		j->order = calloc(j->max_nodes + 1, sizeof(*j->order));

@@ -1,8 +1,8 @@
-/* journal.c: batches and records. */
+/* journal.c: encodes and decodes batches and records. */
 #include "rendezvous/journal/journal.h"
 
-/* Each step can be undone, so whatever differs in one word only gives another
- * sum; words that differ together do so but once in 2^64. */
+/* Each step is invertible, so a change of one word always changes the sum.
+ * Changes of several words leave it the same with probability 2^-64. */
 static uint64_t journal_checksum_mix(uint64_t h, uint64_t word)
 {
 	h = (h ^ word) * 0x9fb21c651e98df25u;

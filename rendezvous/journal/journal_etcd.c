@@ -1,5 +1,5 @@
-/* journal_etcd.c: batches as pieces that etcd takes, one transaction at a time:
- * what is appended meanwhile goes with the next. */
+/* journal_etcd.c: writes batches to etcd in pieces, one transaction at a time.
+ * Batches appended meanwhile go into the next transaction. */
 #include "rendezvous/journal/journal_etcd.h"
 
 #include <errno.h>
@@ -9,11 +9,11 @@
 
 enum {
 	PIECE_MAX = 1 << 20, /* etcd takes requests of 1.5 MiB */
-	PAGE = 8,            /* pieces in an answer: they are base64 there */
+	PAGE = 8,            /* pieces in a reply, which has them in base64 */
 	QUEUE_MAX = JOURNAL_ETCD_READ_MAX,
 	BODY_MAX = 4 << 20,
 	KEY_MAX = 4096,
-	LONG_BYTES = 4 << 20, /* a snapshot is not worth it before */
+	LONG_BYTES = 4 << 20, /* no snapshot before that many bytes */
 	GENERATION_MAX = 40,
 };
 
@@ -27,28 +27,29 @@ struct journal_etcd {
 	struct buf folder, guard;
 	int64_t guard_revision;
 	uint64_t within_ms;
-	/* "GUARD-COUNT", hex: of two the later is the larger, and none of ours
-	 * is one that another server began */
+	/* "GUARD-COUNT" in hex: later generations sort after earlier ones, and
+	 * different servers never use the same */
 	char generation[GENERATION_MAX];
 	uint32_t count;
-	uint64_t number;   /* of its next piece */
-	int counts;        /* `head` says that it is the one */
+	uint64_t number;   /* of the generation's next piece */
+	int counts;        /* `head` names this generation */
 	int64_t head;      /* the revision of `head`; 0: there is none */
-	int ended, ended_said; /* the job is; and etcd has been told so */
-	struct buf queue;  /* a stream of batches that are not kept yet */
-	size_t left; /* of it: what comes before `head`: a snapshot, or the
-		      * first batch of a journal that has none */
-	size_t sending;    /* of it, in the transaction under way */
-	int superseded;    /* a snapshot waits for that transaction's end */
+	int ended, ended_said; /* the job is over; etcd has been told */
+	struct buf queue;  /* a stream of batches that etcd has not kept yet */
+	size_t left; /* bytes of it to send before `head`: a snapshot, or the
+		      * first batch of a new journal */
+	size_t sending;    /* bytes of it in the current transaction */
+	int superseded;    /* a snapshot waits for the transaction's end */
 	enum { KEEP, REMOVE, REVOKE, REMOVED } removing;
-	uint64_t since, snapshot; /* bytes since it; of it */
+	uint64_t since, snapshot; /* bytes after the last snapshot; bytes of
+				   * it */
 	struct buf loaded;
 	struct etcd_call *call;
 	int64_t lease;
 	uint32_t keep_s;
-	int leased; /* it is granted: nothing is written before */
+	int leased; /* the lease is granted: writing may begin */
 	struct etcd_call *lease_call;
-	uv_timer_t timer; /* when the lease is to be kept next */
+	uv_timer_t timer; /* the lease's next renewal */
 	int over;
 };
 
@@ -78,7 +79,7 @@ static void journal_etcd_send(struct journal_etcd *j, const char *path,
 	journal_etcd_fail(j, &e);
 }
 
-/* FOLDER and what the format says, into to. */
+/* Appends the job's folder and the formatted text to `to`. */
 static struct slice journal_etcd_key(const struct journal_etcd *j,
 				     struct buf *to, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -101,14 +102,14 @@ static struct slice journal_etcd_key(const struct journal_etcd *j,
 
 static void journal_etcd_renew_lease(uv_timer_t *t);
 
-/* One that could not be kept now is in a third of its time. */
+/* A failed renewal is repeated after a third of the lease's time. */
 static void journal_etcd_on_lease_renewed(void *owner,
 					  const struct etcd_reply *r,
 					  const struct err *why)
 {
 	struct journal_etcd *j = owner;
 	struct err e = ERR_INIT;
-	/* a process before this one had it, nobody knows for how long still */
+	/* our agent's former process had the lease, and it may end soon */
 	int was_there = r && !j->leased && r->code == ETCD_PRECONDITION;
 
 	j->lease_call = NULL;
@@ -160,7 +161,7 @@ static void journal_etcd_renew_lease(uv_timer_t *t)
 
 /* ---- reading ---- */
 
-/* Pieces have no gaps between their numbers. */
+/* Whether the key is that of the next piece; there are no gaps. */
 static int journal_etcd_is_next(const struct journal_etcd *j, struct slice key)
 {
 	char end[24];
@@ -171,7 +172,7 @@ static int journal_etcd_is_next(const struct journal_etcd *j, struct slice key)
 	       memcmp(key.data + key.len - (size_t)n, end, (size_t)n) == 0;
 }
 
-/* 1, or the journal is lost. */
+/* 1, or 0 after reporting that the journal is lost. */
 static int journal_etcd_is_answer(struct journal_etcd *j,
 				  const struct etcd_reply *r,
 				  const struct err *why)
@@ -271,11 +272,11 @@ int journal_etcd_replay(struct journal_etcd *j,
 	while (rc >= 0 && reader_left(&r)) {
 		batch = reader_slice(&r);
 		if (r.bad)
-			break; /* its other pieces were never written */
+			break; /* its later pieces were never written */
 		rc = take(arg, batch);
 		n++;
 	}
-	/* a generation that counts begins with a whole batch */
+	/* a generation named by `head` begins with a complete batch */
 	if (rc >= 0 && j->counts && !n)
 		rc = ERR_DATA;
 	j->since = j->loaded.len;
@@ -294,9 +295,9 @@ static void journal_etcd_begin_generation(struct journal_etcd *j)
 	j->counts = 0;
 }
 
-/* A request that goes to a second member may have been carried out by the
- * first, late: then `head` is what it would have been, and so it was when this
- * server had its place. */
+/* A request that was repeated at a second member may have been executed by the
+ * first, late. Then `head` has our value already, and this server was the
+ * leader when it was written. */
 static int journal_etcd_is_head_there(const struct journal_etcd *j,
 				      const struct etcd_reply *r)
 {
@@ -311,7 +312,8 @@ static void journal_etcd_on_sent(void *owner, const struct etcd_reply *r,
 	struct journal_etcd *j = owner;
 	struct err e = ERR_INIT;
 
-	if (j->removing == REMOVED) { /* keys are gone; the lease goes anyhow */
+	if (j->removing == REMOVED) { /* keys are gone; the lease ends in any
+				       * case */
 		j->call = NULL;
 		journal_etcd_send_next(j);
 		return;
@@ -341,7 +343,8 @@ static void journal_etcd_on_sent(void *owner, const struct etcd_reply *r,
 	journal_etcd_send_next(j);
 }
 
-/* For those who leave the job, and might find this server dead. */
+/* Tells processes that leave the job that it is over, in case this server
+ * dies. */
 static void journal_etcd_put_ended(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX);
@@ -372,9 +375,9 @@ static void journal_etcd_send_piece(struct journal_etcd *j, struct etcd_txn *t)
 		journal_etcd_put_ended(j, t);
 }
 
-/* All of the snapshot is there: from now on it is what counts. Not where `head`
- * is another by now: such a request is one of ours that came twice, and the
- * pieces that it speaks of are gone. */
+/* The whole snapshot is written: makes it count. If `head` has changed by now,
+ * this is a repetition of an older request of ours, whose pieces are removed:
+ * it must fail. */
 static void journal_etcd_send_head(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX), end = BUF_INIT(KEY_MAX);
@@ -452,8 +455,7 @@ static void journal_etcd_put_batch(struct journal_etcd *j, struct slice batch)
 
 void journal_etcd_append(struct journal_etcd *j, struct slice batch)
 {
-	/* the first batch of all stands where a snapshot would: before `head`
-	 * */
+	/* a journal's first batch is written like a snapshot: before `head` */
 	if (!j->counts && !j->count) {
 		journal_etcd_begin_generation(j);
 		j->left = batch.len + 4;
@@ -466,7 +468,8 @@ void journal_etcd_append(struct journal_etcd *j, struct slice batch)
 void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
 			   size_t n)
 {
-	j->queue.len = j->sending; /* it says what waits there, too */
+	j->queue.len = j->sending; /* the snapshot includes the queued
+				    * batches */
 	j->left = 0;
 	for (size_t i = 0; i < n; i++) {
 		j->left += parts[i].len + 4;

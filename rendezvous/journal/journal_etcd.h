@@ -16,9 +16,9 @@ struct journal_etcd_options {
 	const char *job;
 	struct slice guard; /* the leader's key, and its revision */
 	int64_t guard_revision;
-	uint64_t within_ms; /* for etcd to answer */
-	/* Of the keys: the same for each process of an agent, and not the
-	 * leader's. They last keep_s without a server. */
+	uint64_t within_ms; /* etcd's time to reply */
+	/* The keys' lease: the same for each process of an agent, and different
+	 * from the leader's. It lasts keep_s without a server. */
 	int64_t lease;
 	uint32_t keep_s;
 };

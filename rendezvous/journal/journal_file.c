@@ -1,7 +1,8 @@
-/* journal_file.c: header, mapping, growth. A snapshot goes in front of what is
- * alive where it fits, else behind; then one aligned word in the header is set,
- * and what was before it is free: a kill at any step leaves the one or the
- * other whole, and the file is never more than a few times what it says. */
+/* journal_file.c: header, mapping, growth. A snapshot is written before the
+ * live data if it fits there, else behind it; then one aligned word in the
+ * header switches to it, and the old data is free. So a kill at any step leaves
+ * either state complete, and the file stays within a few times the size of its
+ * content. */
 #include "rendezvous/journal/journal_file.h"
 
 #include <errno.h>
@@ -19,11 +20,11 @@
 #include "rendezvous/journal/journal.h"
 
 enum {
-	PAGE = 4096, /* the header's */
+	PAGE = 4096, /* the header's size */
 	FIRST_SIZE = 64 << 10,
-	GROW_MAX = 16 << 20, /* until then it doubles */
+	GROW_MAX = 16 << 20, /* below that size it doubles */
 	LONG_MIN_BYTES = 4 << 20,
-	LONG_TIMES = 4, /* the last snapshot */
+	LONG_TIMES = 4, /* times the last snapshot */
 };
 
 static const char magic[8] = {'D', 'D', 'P', 'J', 'R', 'N', 'L', '2'};
@@ -32,7 +33,7 @@ struct header {
 	char magic[8];
 	uint64_t start; /* of the first batch; 0: nothing is kept */
 	uint64_t salt;
-	int64_t pid; /* who has it, for people */
+	int64_t pid; /* the server that has it, for messages */
 	char host[SOCK_HOST_MAX];
 };
 
@@ -40,11 +41,11 @@ struct journal_file {
 	int fd;
 	char *map; /* all of it */
 	size_t size;
-	size_t end;     /* where the next batch goes */
+	size_t end;     /* offset of the next batch */
 	uint64_t number; /* of the last batch */
-	size_t snapshot, since; /* bytes: its size; appended after it */
+	size_t snapshot, since; /* bytes of it; bytes appended after it */
 	int lost;
-	int owes; /* a snapshot, before anything is appended */
+	int owes; /* a snapshot must be written before any append */
 	char name[256];
 };
 
@@ -60,7 +61,7 @@ static int journal_file_fail(const struct journal_file *f, int rc,
 		       strerror(-rc));
 }
 
-/* The space is taken now, so that no store into the mapping can fail. */
+/* Allocates the space now, so that no store into the mapping can fail. */
 static int journal_file_grow(struct journal_file *f, size_t need, struct err *e)
 {
 	size_t size = f->size ? f->size : FIRST_SIZE;
@@ -155,8 +156,8 @@ static int journal_file_start_empty(struct journal_file *f, struct err *e)
 	return 0;
 }
 
-/* The secret of a job and all that it stores lie in it, and what it says is
- * believed: it is this user's alone. */
+/* The journal contains the job's secret and data, and its content is trusted,
+ * so no other user may read or write it. */
 static int journal_file_check_owner(const struct journal_file *f, struct err *e)
 {
 	struct stat st;
@@ -235,7 +236,7 @@ int journal_file_replay(struct journal_file *f,
 {
 	struct header *h = journal_file_header(f);
 	size_t at = h->start, n;
-	uint64_t number = 0; /* the first may have any */
+	uint64_t number = 0; /* the first may have any number */
 	struct slice body;
 	int rc = 0, count = 0;
 
@@ -253,8 +254,8 @@ int journal_file_replay(struct journal_file *f,
 			f->snapshot = n;
 	}
 	f->end = at;
-	/* What lies behind may look like what would come next: numbers that
-	 * were never given, or another salt, make sure that it does not. */
+	/* Old bytes after the end may look like the next batch. A jump in the
+	 * numbers, or another salt, prevents that. */
 	f->number += 1ull << 32;
 	f->owes = count > 0;
 	if (rc < 0 || count)
@@ -276,7 +277,7 @@ static void journal_file_write_batch(struct journal_file *f, size_t at,
 		     batch);
 }
 
-/* Behind what is there. */
+/* Appends a batch at the end. */
 static int journal_file_append_batch(struct journal_file *f, struct slice batch,
 				     struct err *e)
 {
@@ -336,13 +337,13 @@ int journal_file_snapshot(struct journal_file *f, const struct slice *parts,
 		journal_file_write_batch(f, next, parts[i]);
 		next += JOURNAL_HEAD + parts[i].len;
 	}
-	/* what was there before goes only when this is there */
+	/* the old data counts until the snapshot is on disk */
 	if (msync(f->map, f->size, MS_SYNC) < 0)
 		return journal_file_fail(f, -errno, "cannot write it", e);
 	h = journal_file_header(f);
 	__atomic_store_n(&h->start, at, __ATOMIC_RELEASE);
-	/* nor is it written over while a power cut could bring back the start
-	 * that points there */
+	/* and is not overwritten until the new start is on disk: a power cut
+	 * could bring the old one back */
 	if (msync(f->map, PAGE, MS_SYNC) < 0)
 		return journal_file_fail(f, -errno, "cannot write it", e);
 	f->end = at + need;

@@ -1,5 +1,5 @@
-/* journal_writer.c: records into a batch, batches into the journal, and a
- * snapshot of everything when that has grown long. */
+/* journal_writer.c: collects records in a batch, commits batches to the
+ * journal, and replaces a long journal by a snapshot. */
 #include "rendezvous/journal/journal_writer.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "rendezvous/journal/journal_file.h"
 
 enum {
-	AGAIN_MS = 10000, /* by then a full disk may have been cleaned up */
-	WAITING_MAX = 8 << 20, /* of a batch, while etcd keeps another */
+	AGAIN_MS = 10000, /* a full disk may have space again by then */
+	WAITING_MAX = 8 << 20, /* of a batch, while etcd writes another */
 };
 
 static uint64_t journal_writer_now(const struct journal_writer *w)
@@ -20,7 +20,7 @@ static uint64_t journal_writer_now(const struct journal_writer *w)
 	return uv_now(w->pool->loop);
 }
 
-/* Half a journal would be a wrong one. */
+/* A journal with a gap must not be continued. */
 static int journal_writer_is_lost(const struct journal_writer *w)
 {
 	return w->file && journal_file_is_lost(w->file);
@@ -269,7 +269,7 @@ static void journal_writer_drop_batch(struct journal_writer *w)
 		buf_release(&w->batch);
 }
 
-/* What was lost comes back with a snapshot, as it holds everything. */
+/* Writes a lost journal again: a snapshot contains everything. */
 static void journal_writer_retry(struct journal_writer *w)
 {
 	struct err e = ERR_INIT;
@@ -285,8 +285,8 @@ static void journal_writer_retry(struct journal_writer *w)
 	log_info("journal %s: it is written again", journal_writer_where(w));
 }
 
-/* A compaction that finds no room costs nothing: the journal grows on, and the
- * next attempt is made later. */
+/* If compaction finds no space, the journal keeps growing and the next attempt
+ * follows later. */
 static int journal_writer_compact(struct journal_writer *w)
 {
 	struct err e = ERR_INIT;
@@ -303,9 +303,9 @@ static int journal_writer_compact(struct journal_writer *w)
 	return e.code;
 }
 
-/* With one batch missing the journal would be wrong. So what cannot be appended
- * is kept with a snapshot, if need be in the place of the old one; and where
- * that fails the journal is empty for the next server. */
+/* The journal must not miss a batch. If an append fails, writes a snapshot, in
+ * place of the old one if necessary. If that fails too, empties the journal for
+ * the next server. */
 static void journal_writer_commit_file(struct journal_writer *w)
 {
 	struct err e = ERR_INIT;
@@ -348,8 +348,8 @@ static void journal_writer_write_etcd(struct journal_writer *w)
 	journal_writer_drop_batch(w);
 }
 
-/* One batch at a time: what comes while etcd keeps it goes with the next, and
- * so does the output that speaks of it. */
+/* One batch at a time: records that come while etcd writes one go into the
+ * next, and output that depends on them waits. */
 static int journal_writer_commit_etcd(struct journal_writer *w)
 {
 	struct conn_pool *pool = w->pool;

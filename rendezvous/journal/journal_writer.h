@@ -16,8 +16,8 @@ struct journal_etcd;
 struct journal_file;
 
 enum record_type {
-	RECORD_RESET = 1, /* u64 jobs, u32 met: all is what follows */
-	RECORD_ENDED,	  /* u32 round, str id, str text: a job that is gone */
+	RECORD_RESET = 1, /* u64 jobs, u32 met: a snapshot follows */
+	RECORD_ENDED,	  /* u32 round, str id, str text: a freed job */
 	RECORD_OPENED,	  /* u64 job, u32 first round, str id */
 	RECORD_JOB,	  /* u64 job, u8 named, str state */
 	RECORD_EVENT,	  /* u64 job, str node, u8 type, str message */
@@ -70,7 +70,7 @@ struct journal_writer {
 	const char *path;   /* NULL: in memory */
 	struct buf batch;   /* since the last commit */
 	int mute;	    /* during replay */
-	int has_complained; /* of a batch that it could not write */
+	int has_complained; /* has logged a batch that it could not write */
 	uint64_t again_ms;  /* loop time of the next attempt at a snapshot */
 	uint32_t snapshots; /* begun so far */
 	uint32_t met;	    /* the last gather's number */
@@ -96,7 +96,7 @@ void journal_writer_changed(struct reply_cache *round, uint64_t session,
 void journal_writer_met(struct reply_cache *round, struct cached_reply *reply);
 void journal_writer_sealed(struct journal_writer *w, const char *sealed_key);
 
-/* The bodies of records that snapshots have, too. */
+/* The bodies of records that snapshots contain as well. */
 void record_put_torch(struct buf *b, uint16_t port, const struct sock_addr *at,
 		      int n);
 void record_put_gathered(struct buf *b, struct reply_cache *round,

@@ -1,4 +1,4 @@
-/* reply_cache.c: sessions by their number. */
+/* reply_cache.c: sessions, found by their number. */
 #include "rendezvous/journal/reply_cache.h"
 
 #include <stdlib.h>
@@ -131,7 +131,7 @@ void reply_cache_set(struct reply_cache *ps, struct cached_reply *p,
 		store_let_go(s, before);
 	if (p->owner)
 		return;
-	/* of a journal that is read: the last to be forgotten */
+	/* during replay: it becomes the last to be forgotten */
 	reply_cache_remove_gone(ps, p);
 	reply_cache_add_gone(ps, p);
 	reply_cache_forget_oldest(ps, s);

@@ -19,7 +19,7 @@ enum {
 
 struct cached_reply {
 	struct hash_item item; /* first: by session */
-	struct cached_reply *next, **pprev; /* in here, or in gone */
+	struct cached_reply *next, **pprev; /* in `here` or `gone` */
 	uint64_t session;
 	uint32_t rank;
 	uint32_t id;   /* of the request */
