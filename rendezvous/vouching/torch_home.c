@@ -1,4 +1,4 @@
-/* torch_home.c: which addresses, and the port at them. */
+/* torch_home.c: chooses the store's addresses and opens its port. */
 #include "rendezvous/vouching/torch_home.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 #include "rendezvous/server/hosted_job.h"
 #include "rendezvous/vouching/voucher.h"
 
-/* The address that the workers are told. What a name is to each host none but
- * that host knows: so where the agents have come by it; and a link-local
- * address is of the interface by which they have. None where that is not ours,
- * or the next server may be elsewhere. */
+/* The addresses for MASTER_ADDR. A host name may mean another address on each
+ * host, so for a name, uses the addresses that agents connected to. A
+ * link-local address gets the interface that they connected through. Returns 0
+ * if the address is not ours, or if the next server may run on another host. */
 static int torch_home_find_addrs(struct hosted_job *h)
 {
 	const char *master = job_agent_store_addr(h->job);

@@ -1,5 +1,5 @@
-/* voucher.c: a question for each connection, to all agents of the host that it
- * comes from; the first yes opens it, the last no closes it. */
+/* voucher.c: asks all agents of a connection's source host about it: the first
+ * yes admits it, the last no closes it. */
 #include "rendezvous/vouching/voucher.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "rendezvous/server/hosted_job.h"
 
-/* How to let it in all the same, where that is meant. */
+/* How to admit such clients on purpose. */
 #define OPEN_ADVICE                                                           \
 	"if a worker comes from there (through a NAT, or out of a container " \
 	"with a network of its own), start with --store-open"
@@ -22,10 +22,10 @@ struct voucher {
 	struct hosted_job *hosted;
 	struct torch_client *client;
 	struct sock_addr from;
-	char host[SOCK_HOST_MAX]; /* of one of those who were asked */
-	uint64_t ms;		  /* what they have for it */
-	uint32_t n, open;	  /* who were asked, who has to answer */
-	struct peer *asked[];	  /* NULL: it has, or is gone */
+	char host[SOCK_HOST_MAX]; /* of one of the agents asked */
+	uint64_t ms;		  /* their time to answer */
+	uint32_t n, open;	  /* agents asked; answers missing */
+	struct peer *asked[];	  /* NULL: has answered, or is gone */
 };
 
 static struct peer *voucher_peer_of(struct addr_owner *o)
@@ -33,7 +33,7 @@ static struct peer *voucher_peer_of(struct addr_owner *o)
 	return (struct peer *)((char *)o - offsetof(struct peer, addrs));
 }
 
-/* ---- who is where ---- */
+/* ---- the agents' addresses ---- */
 
 static int voucher_parse_addr(struct hosted_job *h, struct addr_owner *to,
 			      struct slice text, struct err *e)
@@ -54,8 +54,8 @@ static int voucher_parse_addr(struct hosted_job *h, struct addr_owner *to,
 	return addr_book_add(&h->vouchers.book, to, &a);
 }
 
-/* One whose connection has one address at both ends is on this host, where
- * other connections may come from loopback. */
+/* An agent whose connection has the same address at both ends is on this host,
+ * where workers may connect from loopback. */
 static int voucher_add_own(struct hosted_job *h, const struct peer *agent,
 			   struct addr_owner *to)
 {
@@ -121,7 +121,8 @@ struct peer *voucher_agent_at(struct hosted_job *h,
 
 /* ---- the log ---- */
 
-/* Once for each address: who knocks all day fills no disk. */
+/* 1 the first time that an address is refused, so that repeated attempts do not
+ * fill the disk. */
 static int voucher_is_new_address(struct vouchers *v,
 				  const struct sock_addr *from)
 {
@@ -153,14 +154,14 @@ static void voucher_log_refused(struct hosted_job *h,
 			 job_id(h->job));
 }
 
-/* ---- a question ---- */
+/* ---- asking ---- */
 
 static struct vouchers *voucher_vouchers(struct voucher *q)
 {
 	return &q->hosted->vouchers;
 }
 
-/* The client is the caller's from now on. */
+/* Frees q and returns its client, which the caller admits or refuses. */
 static struct torch_client *voucher_close_question(struct voucher *q)
 {
 	struct torch_client *k = q->client;
@@ -176,7 +177,7 @@ static void voucher_refuse_client(struct voucher *q, struct slice why)
 	torch_client_refuse(voucher_close_question(q));
 }
 
-/* One of those who were asked does not vouch for it. */
+/* Agent i does not vouch for the client. */
 static void voucher_count_no(struct voucher *q, uint32_t i, struct slice why)
 {
 	q->asked[i] = NULL;
@@ -213,7 +214,7 @@ static struct voucher *voucher_question_new(struct hosted_job *h,
 	q->ms = VOUCHER_MIN_MS;
 	q->number = ++v->last;
 	q->item.key = SLICE((const char *)&q->number, sizeof(q->number));
-	if (hash_table_find(&v->open, q->item.key) || /* four billion later */
+	if (hash_table_find(&v->open, q->item.key) || /* after 2^32 questions */
 	    hash_table_insert(&v->open, &q->item) < 0) {
 		free(q);
 		return NULL;
@@ -285,7 +286,7 @@ struct torch_gate voucher_gate(struct hosted_job *h)
 				   .on_gone = voucher_on_gone};
 }
 
-/* ---- the answer ---- */
+/* ---- answers ---- */
 
 int voucher_answer(struct peer *agent, const struct wire_frame *f,
 		   struct err *e)
@@ -312,7 +313,7 @@ int voucher_answer(struct peer *agent, const struct wire_frame *f,
 	return 0;
 }
 
-/* A node is lost once, and few questions are open then. */
+/* Scans all open questions: a node is lost once, and few are open. */
 void voucher_forget(struct hosted_job *h, struct peer *agent)
 {
 	struct vouchers *v = &h->vouchers;
@@ -328,7 +329,7 @@ void voucher_forget(struct hosted_job *h, struct peer *agent)
 		if (i == q->n)
 			continue;
 		voucher_count_no(q, i, SLICE_STR("ddprun there has gone"));
-		item = NULL; /* the table may be another now */
+		item = NULL; /* the table may have changed */
 	}
 }
 
