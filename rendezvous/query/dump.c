@@ -1,4 +1,4 @@
-/* dump.c: one question of a tool, and who has not answered it yet. */
+/* dump.c: one request of a tool, and the agents that have not replied yet. */
 #include "rendezvous/query/dump.h"
 
 #include <errno.h>
@@ -6,14 +6,15 @@
 #include <string.h>
 
 enum {
-	IDLE_MS = 10000, /* for a tool to ask */
-	LATE_MS = 1000,	 /* what an agent says at its deadline arrives */
-	/* beyond it pages go, so that what follows is said at all */
+	IDLE_MS = 10000, /* a tool's time to send a request */
+	LATE_MS = 1000,	 /* for replies sent at the deadline to arrive */
+	/* with more unread bytes, pages are dropped, so that at least the rest
+	 * of the reply is sent */
 	UNREAD_MAX = CONN_OUT_MAX / 2,
 };
 
 struct asked {
-	struct peer *agent; /* NULL: it is told of already */
+	struct peer *agent; /* NULL: its reply was passed on */
 	int32_t node_rank;
 	char *host;
 };
@@ -22,9 +23,9 @@ struct dump {
 	struct dump *next, **pprev;
 	struct peer *tool;
 	uint32_t id;	 /* of the request */
-	uint32_t number; /* to the agents */
+	uint32_t number; /* of the request to the agents */
 	uint64_t due;
-	uint32_t n, open; /* who were asked, and who of them are waited for */
+	uint32_t n, open; /* agents asked; replies missing */
 	struct asked *nodes;
 };
 
@@ -49,7 +50,7 @@ static size_t dump_unread_bytes(const struct peer *m)
 	return m->conn.out.len + m->conn.sending.len;
 }
 
-/* Of one node, once. */
+/* Sends one node's reply, once. */
 static void dump_send_node(struct dump *d, struct asked *a,
 			   struct wire_node_dump *m)
 {
@@ -102,7 +103,7 @@ static struct asked *dump_find_node(struct dump *d, const struct peer *agent)
 
 /* ---- asking ---- */
 
-/* Proof that it may ask is checked here, where there is one. */
+/* Accepts a tool, which has been authenticated, for an existing job. */
 int dump_hello(struct peer *tool, const struct wire_hello *hello, struct err *e)
 {
 	struct hosted_job *h = hosted_job_find(tool->server, hello->job);
@@ -209,7 +210,7 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
 	return 0;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 int dump_page(struct peer *agent, const struct wire_frame *f, struct err *e)
 {

@@ -1,11 +1,11 @@
-/* status.c: a job as a JOB notice. */
+/* status.c: describes a job in a JOB notice. */
 #include "rendezvous/query/status.h"
 
 #include <stdlib.h>
 
 #include "rendezvous/query/wait_report.h"
 
-/* Of the workers of the round, by rank; NULL where memory ran out. */
+/* By rank: 1 if the worker is connected. NULL: out of memory. */
 static uint8_t *status_connected_ranks(const struct hosted_job *h, uint32_t n)
 {
 	uint8_t *is = calloc(n + 1, 1);
@@ -32,7 +32,8 @@ static void status_put_node(struct buf *items, const struct hosted_job *h,
 	wire_put_job_node_item(items, &item);
 }
 
-/* The nodes' wait, or that of the worker who has waited longest. */
+/* What the nodes wait for, or the worker that has waited longest; returns for
+ * how long. */
 static uint64_t status_put_awaited(struct hosted_job *h, struct wait_text *a)
 {
 	uint64_t now = uv_now(h->server->loop), since = h->since;
@@ -77,7 +78,7 @@ static void status_put_job(struct buf *out, struct hosted_job *h)
 		status_put_node(&items, h, n, connected);
 		m.nodes.count++;
 	}
-	if (items.failed) /* of so many the rest has to do */
+	if (items.failed) /* too many nodes for one notice: leave them out */
 		m.nodes.count = 0;
 	m.nodes.bytes = SLICE(items.data, m.nodes.count ? items.len : 0);
 	wire_put_job(out, WIRE_JOB, WIRE_NOTICE, 0, &m);

@@ -1,4 +1,5 @@
-/* wait_report.c: who has waited for how long, who was told what and when. */
+/* wait_report.c: tracks how long each peer has waited, and when it was last
+ * notified of what. */
 #include "rendezvous/query/wait_report.h"
 
 #include <stdlib.h>
@@ -8,15 +9,16 @@
 
 enum { UNJOINED_MAX = WAIT_TEXT_NAMED };
 
-/* One tick: callers of one barrier wait for the same, and so do the agents. */
+/* One tick. The text is reused for the callers of one barrier, and for all
+ * agents of a job. */
 struct tick {
 	struct server *server;
 	uint64_t now;
 	struct wait_text text;
 	const struct barrier_gather
-		*of; /* whose text that is; NULL: nobody's */
+		*of; /* that text is for; NULL: none */
 	int somebody;
-	uint64_t most_ms; /* it is said again at the latest after that */
+	uint64_t most_ms; /* the longest time between two reports */
 };
 
 static uint64_t wait_report_now_ms(const struct hosted_job *h)
@@ -24,14 +26,14 @@ static uint64_t wait_report_now_ms(const struct hosted_job *h)
 	return uv_now(h->server->loop);
 }
 
-/* ---- whom for ---- */
+/* ---- what a peer waits for ---- */
 
 static uint64_t wait_report_silent_ms(void *owner)
 {
 	const struct peer *m = owner;
 	uint64_t silent = uv_now(m->server->loop) - m->conn.heard;
 
-	/* its pings are not that close together */
+	/* shorter silences are normal between two pings */
 	return silent > m->lease_ms / 2 ? silent : 0;
 }
 
@@ -91,7 +93,7 @@ static void wait_report_put_rank(struct wait_text *a, struct hosted_job *h,
 	buf_release(&itself);
 }
 
-/* Who has not come to a barrier of fewer than all ranks nobody knows. */
+/* Names the absent ranks; unknown for a barrier of fewer than all ranks. */
 static void wait_report_put_absent(struct wait_text *a, struct hosted_job *h,
 				   const struct parked *p)
 {
@@ -121,7 +123,7 @@ uint64_t wait_report_fate_due(const struct parked *p)
 	uint64_t since = p->waited.since, now = wait_report_now_ms(h);
 
 	if (h->agentless || agent == job_rank_owner(h->job, p->session->rank))
-		return p->due; /* who asks is on its host, which lives */
+		return p->due; /* same host as the asker, so it is alive */
 	if (agent &&
 	    (agent->conn.heard > since ||
 	     now > agent->conn.heard + agent->lease_ms + 2 * SERVER_SUSPECT_MS))
@@ -156,9 +158,9 @@ void wait_report_for_ends(struct hosted_job *h, struct wait_text *a)
 	wait_text_end(a);
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
-/* 1: it is time to say this (again). */
+/* 1: the report is new, has changed, or is due again. */
 static int wait_report_is_due(struct waited *w, const struct tick *t)
 {
 	uint64_t waited = t->now - w->since;
@@ -167,13 +169,13 @@ static int wait_report_is_due(struct waited *w, const struct tick *t)
 	    (w->again && t->now < w->again && w->hash == t->text.hash))
 		return 0;
 	w->hash = t->text.hash;
-	/* a tick may come a little early */
+	/* a tick may be a little early */
 	w->again = t->now - WAIT_REPORT_TICK_MS / 2 +
 		   (waited < t->most_ms ? waited : t->most_ms);
 	return 1;
 }
 
-/* x: what else is to be said. */
+/* x: the other fields of the notice. */
 static void wait_report_send(struct tick *t, struct peer *m,
 			     const struct waited *w, struct wire_waiting x)
 {
@@ -182,7 +184,8 @@ static void wait_report_send(struct tick *t, struct peer *m,
 	wire_put_waiting(conn_out(&m->conn), WIRE_WAITING, WIRE_NOTICE, 0, &x);
 }
 
-/* In a round that goes on without its own workers; or for one to begin. */
+/* Whether the node waits for a round to begin, or for the round's other workers
+ * because its own have ended. */
 static int wait_report_agent_waits(const struct hosted_job *h,
 				   const struct job_node *n)
 {
@@ -194,7 +197,8 @@ static int wait_report_agent_waits(const struct hosted_job *h,
 	return item.state == WIRE_NODE_RUNS && item.exited == item.nproc;
 }
 
-/* Others may work for hours: that needs no line every half a minute. */
+/* In a running round the other workers may take hours, so the report is not
+ * repeated unless it changes. */
 static void wait_report_put_agents_wait(struct tick *t, struct hosted_job *h)
 {
 	int runs = job_state(h->job) == JOB_RUNNING;
@@ -222,7 +226,7 @@ static void wait_report_report_agents(struct tick *t, struct hosted_job *h)
 			continue;
 		}
 		t->somebody = 1;
-		if (!m->waited.since) /* from now on */
+		if (!m->waited.since) /* its wait begins now */
 			m->waited = (struct waited){.since = t->now};
 		if (!t->text.text.len)
 			wait_report_put_agents_wait(t, h);
@@ -253,7 +257,7 @@ static void wait_report_report_worker(struct tick *t, struct peer *m)
 	}
 }
 
-/* ---- PyTorch's clients, who can be told nothing: their nodes are ---- */
+/* ---- PyTorch's clients: their nodes get the reports ---- */
 
 uint64_t wait_report_for_torch(struct hosted_job *h, struct wait_text *a)
 {
@@ -272,7 +276,7 @@ uint64_t wait_report_for_torch(struct hosted_job *h, struct wait_text *a)
 	return oldest.since;
 }
 
-/* Each node's oldest wait: since when its members' torch.since says. */
+/* Sets each agent's torch.since to the time of its node's oldest wait. */
 static void wait_report_find_oldest(struct tick *t, struct hosted_job *h)
 {
 	struct torch_client *at = NULL;
@@ -312,8 +316,7 @@ static void wait_report_send_torch(struct tick *t, struct peer *m,
 	wait_report_send(t, m, &m->torch, x);
 }
 
-/* Less than that is PyTorch being imported by one worker and not yet by
- * another, and no news. */
+/* Shorter waits are normal: one worker has imported PyTorch before another. */
 static uint64_t wait_report_torch_patience(const struct peer *m)
 {
 	uint64_t ms = 2 * m->lease_ms;
@@ -333,7 +336,7 @@ static void wait_report_report_torch(struct tick *t, struct hosted_job *h)
 
 		if (!m || w.since != m->torch.since)
 			continue;
-		if (m->torch.hash != w.since) /* it is another */
+		if (m->torch.hash != w.since) /* another wait than before */
 			m->torch.again =
 				w.since + wait_report_torch_patience(m);
 		m->torch.hash = w.since;

@@ -10,8 +10,8 @@
 enum {
 	WAIT_REPORT_TICK_MS = 1000,
 	WAIT_REPORT_MAX_MS = 30000, /* the longest time between two reports */
-	WAIT_REPORT_TOLD_MAX = 16,  /* requests of one connection */
-	WAIT_REPORT_FATE_MS = 100,  /* until its agent is asked about again */
+	WAIT_REPORT_TOLD_MAX = 16,  /* requests reported per connection */
+	WAIT_REPORT_FATE_MS = 100,  /* until its agent is checked again */
 };
 
 void wait_report_init(struct server *s);
@@ -19,11 +19,11 @@ void wait_report_close(struct server *s);
 /* A peer may wait from now on: a request was parked, or a node has joined. */
 void wait_report_begin(struct server *s);
 
-/* What the agents wait for whose own workers have all ended. */
+/* What agents wait for after their own workers have all ended. */
 void wait_report_for_ends(struct hosted_job *h, struct wait_text *a);
 /* What the agents of a job that does not run wait for; may be empty. */
 void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a);
-/* What the client of PyTorch's store waits for that has waited longest. Returns
+/* What the client of PyTorch's store that has waited longest waits for. Returns
  * since when (loop time), or 0: no client has waited for a second. */
 uint64_t wait_report_for_torch(struct hosted_job *h, struct wait_text *a);
 /* server_hooks.on_torch_gave_up. */
