@@ -1,5 +1,5 @@
-/* journal_replay.c: records happen again: to jobs whose nodes are away, to
- * stores whose workers are, with nobody to be told. */
+/* journal_replay.c: applies records again, to jobs without connected nodes and
+ * stores without connected workers. Notifies nobody. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,13 +10,13 @@
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/torch/torch_session.h"
 
-/* A record that is being read; what it names is found as it is read. */
+/* A record that is being read, and the job that it names. */
 struct record_reader {
 	struct journal_replay *replay;
 	struct server *server;
 	struct reader in;
-	struct hosted_job *job; /* of the records that begin with its number */
-	struct err e;		/* why it makes no sense, where more is known */
+	struct hosted_job *job; /* for records that begin with a job's number */
+	struct err e;		/* why it is invalid, if known */
 };
 
 typedef int replay_fn(struct record_reader *r);
@@ -82,7 +82,8 @@ static int replay_job(struct record_reader *r)
 	struct slice bytes = reader_slice(&r->in);
 	struct job *job;
 
-	errno = 0; /* job_load does not say whether it was memory */
+	errno = 0; /* tells a lack of memory from torn bytes: job_load does
+		    * not */
 	job = job_load(bytes);
 	if (!job)
 		return errno == ENOMEM ? -ENOMEM : ERR_PROTOCOL;
@@ -182,7 +183,7 @@ static int replay_torch(struct record_reader *r)
 	for (uint32_t i = 0; i < n; i++) {
 		text = reader_slice(&r->in);
 		snprintf(host, sizeof(host), "%.*s", SLICE_FMT(text));
-		/* an interface may have gone since */
+		/* its interface may be gone */
 		if (!sock_addr_scoped_number(host, 0, &at[i]) &&
 		    !sock_addr_number(sock_host_unscope(host), 0, &at[i]))
 			return ERR_PROTOCOL;
@@ -195,11 +196,11 @@ static int replay_torch(struct record_reader *r)
 
 /* ---- stores ---- */
 
-/* Nobody's: what is put into it is thrown away. */
+/* Replies during replay; discarded. */
 static struct conn nobody = {.state = CONN_CLOSED,
 			     .out = BUF_INIT(CONN_OUT_MAX)};
 
-/* It fails the gathers that miss it, in this store, too. */
+/* The rank's absence fails the gathers that lack it, as it did before. */
 static int replay_left(struct record_reader *r)
 {
 	uint32_t rank = reader_u32(&r->in);
@@ -337,8 +338,8 @@ static int replay_seal(struct record_reader *r)
 	return 0;
 }
 
-/* Those but RESET, ENDED and SEAL begin with the number of a job; all of these
- * but the two that make one are of a job that is there. */
+/* All records except RESET, ENDED and SEAL begin with a job's number. The job
+ * must exist, except for OPENED and JOB, which make it. */
 static const struct {
 	replay_fn *run;
 	const char *name;
@@ -371,8 +372,8 @@ static uint64_t replay_peek_number(const struct record_reader *r)
 	return reader_u64(&in);
 }
 
-/* 1: the record is to be read; 0: it is of a job that is not there, or that one
- * broken record has ended. */
+/* 1: apply the record. 0: its job is unknown, or an invalid record has ended
+ * it. */
 static int replay_is_wanted(struct record_reader *r, unsigned type)
 {
 	uint64_t number = replay_peek_number(r);
@@ -393,7 +394,8 @@ static int replay_is_wanted(struct record_reader *r, unsigned type)
 	return 0;
 }
 
-/* The others go on. Its agents, and who asks, are told why it has ended. */
+/* Ends the record's job with the reason, which its agents and later clients
+ * get. The other jobs continue. */
 static int replay_cost_job(struct record_reader *r, unsigned type,
 			   uint64_t number)
 {

@@ -1,5 +1,5 @@
-/* journal_snapshot.c: everything that a server holds, as records: what the next
- * one begins with. Changes nothing but the tags of gathers. */
+/* journal_snapshot.c: writes the server's whole state as records, with which
+ * the next server begins. Changes nothing but the tags of gathers. */
 #include <errno.h>
 
 #include "rendezvous/journal/journal.h"
@@ -7,12 +7,12 @@
 #include "rendezvous/recovery/resume.h"
 #include "rendezvous/server/hosted_job.h"
 
-enum { PART_BYTES = 64 << 20 }; /* then the next part begins */
+enum { PART_BYTES = 64 << 20 }; /* a part ends after that many bytes */
 
 /* ---- parts ---- */
 
-/* Where the next record goes. A part is a batch, which has a limit; a server's
- * jobs together have none. */
+/* The buffer for the next record. A part is a batch, whose size is limited; the
+ * state as a whole is not. */
 static struct buf *snapshot_next(struct snapshot *s)
 {
 	struct buf *b = s->n ? &s->parts[s->n - 1] : NULL;
@@ -59,7 +59,7 @@ static void snapshot_put_store(struct snapshot *s, struct hosted_job *h)
 	struct slice key, value;
 	uint32_t rank;
 
-	/* the first of them is who a gather is failed by */
+	/* in the order of leaving: a gather is failed by the first */
 	for (size_t i = 0; store_left_at(h->store, i, &rank); i++)
 		snapshot_put_left(s, h, rank);
 
@@ -72,8 +72,7 @@ static void snapshot_put_store(struct snapshot *s, struct hosted_job *h)
 		snapshot_put_pair(s, RECORD_QUEUED, h, key, value);
 }
 
-/* What several workers gathered together is written once, before the first of
- * them. */
+/* Writes the result of a gather once, before the first reply that uses it. */
 static void snapshot_put_replies(struct snapshot *s, struct reply_cache *round)
 {
 	const struct cached_reply *p = NULL;
@@ -89,7 +88,7 @@ static void snapshot_put_replies(struct snapshot *s, struct reply_cache *round)
 	}
 }
 
-/* The oldest first: each is put before those that are there. */
+/* Writes the oldest first, because replay adds each before the others. */
 static void snapshot_put_lost(struct snapshot *s, const struct hosted_job *h,
 			      const struct lost_node *l)
 {

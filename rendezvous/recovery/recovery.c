@@ -74,7 +74,7 @@ static void recovery_drop_empty(struct server *s)
 	}
 }
 
-/* The limits hold for new keys only: the journal's have fitted once. */
+/* Sets the limits, which do not apply to the journal's own keys. */
 static void recovery_end_replay(struct server *s)
 {
 	struct hash_item *at = NULL;
@@ -89,9 +89,9 @@ static void recovery_end_replay(struct server *s)
 	s->writer.mute = 0;
 }
 
-/* If no snapshot fits behind the journal, that does not end its jobs: the
- * snapshot replaces the journal, or the server goes on without one. A snapshot
- * that fails for lack of memory may work for the next server. */
+/* If no snapshot fits after the journal, its jobs go on: the snapshot replaces
+ * the journal, or the server continues without one. If memory is short, the
+ * journal is left for the next server, which may have more. */
 static int recovery_begin_file(struct journal_writer *w, struct err *e)
 {
 	int rc = journal_writer_snapshot(w, 1, e);
@@ -145,7 +145,8 @@ static int recovery_read_etcd(struct server *s, struct journal_etcd *journal,
 	w->writes = w->mute = 1;
 	rc = journal_etcd_replay(journal, journal_replay_batch, &replay);
 	if (rc > 0)
-		journal_etcd_say_ended(journal, 1); /* unless a job is there */
+		journal_etcd_say_ended(journal, 1); /* as long as there is no
+						     * job */
 	recovery_end_replay(s);
 	if (rc < 0)
 		err_set(e, rc, "the journal of this job in etcd: %s",

@@ -24,11 +24,11 @@ void recovery_serve(struct server *s);
 /* Forgets all jobs, which no peer is in yet; the journal stays as it is. */
 void recovery_forget(struct server *s);
 
-/* ---- within this room ---- */
+/* ---- private to this room ---- */
 
 struct journal_replay {
 	struct server *server;
-	uint64_t unknown_job; /* the last number that records of no job named */
+	uint64_t unknown_job; /* the last unknown job number, logged once */
 	struct err why;	      /* why replay failed; code 0: it did not */
 };
 

@@ -1,4 +1,4 @@
-/* resume.c: RESUME and those who never send it. */
+/* resume.c: handles RESUME, and nodes that do not send it in time. */
 #include "rendezvous/recovery/resume.h"
 
 #include <errno.h>
@@ -12,15 +12,15 @@
 #include "rendezvous/vouching/torch_home.h"
 #include "rendezvous/vouching/voucher.h"
 
-/* An agent that looks for a server may first be sent to one that is stopped,
- * which says nothing: it gets this long beyond its lease. */
+/* Added to the lease: an agent that looks for the server may first try one that
+ * is stopped and does not reply. */
 enum { RESUME_RESTART_MS = 5000 };
 
-/* A node without its agent. */
+/* A node whose agent is not connected. */
 struct absent {
 	struct absent *next;
 	struct job_node *node;
-	uint64_t until; /* loop time: then it is lost, and why */
+	uint64_t until; /* loop time; then the node is lost */
 	char why[];
 };
 
@@ -37,7 +37,7 @@ static struct absent *resume_remove_absent(struct hosted_job *h,
 	return a;
 }
 
-/* A job that is over may not have its name any more. */
+/* Also searches jobs that are over, whose name another job may have. */
 static struct job_node *resume_find_node(struct server *s, struct slice job,
 					 struct slice node,
 					 struct hosted_job **out)
@@ -57,7 +57,7 @@ static struct job_node *resume_find_node(struct server *s, struct slice job,
 	return n;
 }
 
-/* Its connection before may not have ended yet. */
+/* Drops the agent's former connection, if it has not ended yet. */
 static void resume_replace_agent(struct hosted_job *h, struct job_node *n,
 				 struct peer *m)
 {
@@ -73,7 +73,7 @@ static void resume_replace_agent(struct hosted_job *h, struct job_node *n,
 	job_node_own(n, m);
 }
 
-/* What the job has said while it was away, and what it has not heard of. */
+/* Sends the agent what it missed. */
 static void resume_catch_up(struct hosted_job *h, struct job_node *n,
 			    struct peer *m, const struct wire_resume *from)
 {
@@ -103,7 +103,7 @@ static void resume_catch_up(struct hosted_job *h, struct job_node *n,
 		hosted_job_send_state(h);
 }
 
-/* It is the node's agent from now on; < 0: nothing is as if it had come. */
+/* Makes m the node's agent. < 0: nothing has changed. */
 static int resume_take_over(struct hosted_job *h, struct job_node *n,
 			    struct peer *m, const struct wire_resume *from,
 			    struct err *e)
@@ -135,7 +135,7 @@ static const struct lost_node *resume_find_lost(const struct hosted_job *h,
 	return l;
 }
 
-/* Why it is not known, in reply and text. */
+/* Sets why the node is unknown, in reply and text. */
 static void resume_explain_unknown(struct peer *m,
 				   const struct wire_resume *from, char *text,
 				   size_t size, struct wire_resumed *reply)
@@ -207,11 +207,11 @@ int resume_take(struct peer *m, const struct wire_frame *f, struct err *e)
 	return 0;
 }
 
-/* ---- those who do not come ---- */
+/* ---- nodes that do not come back ---- */
 
 static void resume_on_timer(uv_timer_t *t);
 
-/* Until the first is lost. */
+/* Starts the timer for the first absent node. */
 static void resume_start_timer(struct hosted_job *h)
 {
 	uint64_t now = uv_now(h->server->loop);
@@ -242,7 +242,7 @@ static void resume_on_timer(uv_timer_t *t)
 	conn_flush_all(&h->server->pool);
 }
 
-/* It is lost then, and why: 0 or -ENOMEM. */
+/* The node is lost at `until`, for that reason. 0 or -ENOMEM. */
 static int resume_add_absent(struct hosted_job *h, struct job_node *n,
 			     uint64_t until, const char *why)
 {
@@ -295,7 +295,7 @@ void resume_expect(struct hosted_job *h)
 	uv_timer_start(&h->back_timer, resume_on_timer, ms, 0);
 }
 
-/* One that has left, or whose job is over, does not come. */
+/* False for nodes that have left, or whose job is over. */
 static int resume_may_come_back(const struct peer *m)
 {
 	return m->role == WIRE_AGENT && m->node && m->hosted && !m->close_at &&
@@ -330,7 +330,7 @@ int resume_await(struct peer *m, const char *why)
 	return 1;
 }
 
-/* ---- those who were lost ---- */
+/* ---- lost nodes ---- */
 
 static size_t resume_lost_node_bytes(const struct lost_node *l)
 {
@@ -362,7 +362,7 @@ void resume_remember(struct hosted_job *h, struct slice id, const char *why)
 
 	if (l)
 		l->id = strndup(id.data, id.len);
-	if (!l || !l->id) { /* then its agent learns less */
+	if (!l || !l->id) { /* out of memory: its agent does not learn why */
 		free(l);
 		return;
 	}
