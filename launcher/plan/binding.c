@@ -1,5 +1,5 @@
-/* binding.c: the arithmetic of who gets which cores. A core is counted by its
- * place in the topology; its hyperthreads go with it. */
+/* binding.c: computes which worker gets which cores. Cores are counted in the
+ * topology's order; a core includes its hyperthreads. */
 #include "launcher/plan/binding.h"
 
 #include <assert.h>
@@ -43,24 +43,24 @@ int binding_parse(enum binding *mode, const char *text, struct err *e)
 }
 
 struct worker_home {
-	uint32_t at;    /* the place in cpus of a CPU of its home */
-	uint32_t order; /* so many workers before it have this home node */
+	uint32_t at;    /* index in cpus of a CPU of its home */
+	uint32_t order; /* number of earlier workers with this home node */
 };
 
 /* Cores of one node that share a cache. */
 struct complex {
-	uint32_t at, size; /* its first CPU's place; how many CPUs */
+	uint32_t at, size; /* its first CPU's index; number of CPUs */
 };
 
 struct work {
 	const struct topology *t;
 	const struct binding_request *r;
-	uint32_t *core_at; /* the place in cpus where each core begins */
+	uint32_t *core_at; /* index in cpus where each core begins */
 	uint32_t cores;
-	struct worker_home *homes; /* of each worker */
+	struct worker_home *homes; /* one for each worker */
 	struct complex *complex; /* largest first */
 	uint32_t complexes;
-	uint32_t *sharers; /* workers at a node, by its first CPU's place */
+	uint32_t *sharers; /* workers at a node, by its first CPU's index */
 };
 
 static void find_cores(struct work *w)
@@ -74,7 +74,7 @@ static void find_cores(struct work *w)
 	w->core_at[w->cores] = w->t->n;
 }
 
-/* The place of the node's first CPU; t->n: it has none. */
+/* The index of the node's first CPU; t->n: it has none. */
 static uint32_t node_at(const struct topology *t, uint32_t node)
 {
 	uint32_t i = 0;
@@ -125,7 +125,8 @@ static int find_homes(struct work *w, struct err *e)
 	return 0;
 }
 
-/* Part k when n are divided among parts, the first ones getting one more. */
+/* The size of part k when n are divided into parts, the first of which may have
+ * one more. *first is where it begins. */
 static uint32_t share(uint32_t n, uint32_t parts, uint32_t k, uint32_t *first)
 {
 	uint32_t each, extra;
@@ -199,7 +200,7 @@ static void find_complexes(struct work *w)
 	for (uint32_t i = 0; i < t->n; i++) {
 		uint32_t k = w->complexes;
 
-		/* mostly the last one */
+		/* from the back: mostly the last one matches */
 		while (k-- > 0) {
 			if (same_complex(&t->cpus[w->complex[k].at],
 					 &t->cpus[i]))
@@ -222,8 +223,8 @@ static int larger_first(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-/* The node's complex number `order`, counted round, those with most CPUs first:
- * a narrowed set may leave little of some. */
+/* The node's complex number `order`, modulo their number, the largest first: a
+ * narrowed set may leave some with few CPUs. */
 static uint32_t complex_at(const struct work *w, const struct worker_home *h)
 {
 	const struct topology_cpu *cpus = w->t->cpus;

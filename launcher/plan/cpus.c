@@ -1,4 +1,4 @@
-/* cpus.c: the kernel's bit sets, in the large form. */
+/* cpus.c: the kernel's CPU sets, in an array larger than cpu_set_t. */
 #include "launcher/plan/cpus.h"
 
 #include <errno.h>

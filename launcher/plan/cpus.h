@@ -1,6 +1,5 @@
-/* cpus.h: a set of this host's CPUs, by the kernel's numbers, of any size that
- * the kernel can have; and lists of numbers as people read them. Pure but for
- * cpus_allowed. */
+/* cpus.h: a set of this host's CPUs, by the kernel's numbers and as large as
+ * any kernel's; and its text, "0-3,8". Pure but for cpus_allowed. */
 #ifndef LAUNCHER_CPUS_H
 #define LAUNCHER_CPUS_H
 
@@ -10,7 +9,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* x86's largest NR_CPUS, which no other machine's exceeds */
+/* x86's largest NR_CPUS; no other architecture's exceeds it */
 enum { CPUS_MAX = 8192 };
 
 /* All zero is the empty set. */
@@ -22,10 +21,11 @@ void cpus_add(struct cpus *c, uint32_t cpu); /* below CPUS_MAX */
 int cpus_has(const struct cpus *c, uint32_t cpu);
 uint32_t cpus_count(const struct cpus *c);
 
-/* "0-3,8" */
+/* Appends the set, as in "0-3,8". */
 void cpus_put(struct buf *b, const struct cpus *c);
 
-/* What this process may use. Containers and schedulers narrow it. -errno. */
+/* The CPUs that this process may use. Containers and schedulers restrict them.
+ * 0 or -errno. */
 int cpus_allowed(struct cpus *c, struct err *e);
 
 #endif

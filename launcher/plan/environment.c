@@ -1,4 +1,4 @@
-/* environment.c: building a worker's environment. */
+/* environment.c: builds a worker's environment. */
 #include "launcher/plan/environment.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static int said(const char *text)
 	return text && *text;
 }
 
-/* Never taken over from the launcher's own environment. */
+/* Never inherited from the launcher's own environment. */
 static const char *const replaced[] = {
 	"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK",
 	"GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME",
@@ -34,7 +34,8 @@ static const char *const replaced[] = {
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
 	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
 	"DDP_RECONNECT_TIMEOUT",
-	/* secrets that open more than this job: a worker has DDP_JOB_KEY */
+	/* secrets that give access to more than this job; a worker needs only
+	 * DDP_JOB_KEY */
 	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
 };
 
@@ -45,7 +46,7 @@ static int is_name(const char *var, const char *name)
 	return strncmp(var, name, len) == 0 && var[len] == '=';
 }
 
-/* What the user asked for on the command line. */
+/* 1 if the command line overrides the variable. */
 static int is_overruled(const struct environment_job *job, const char *var)
 {
 	return (said(job->nccl_debug) && is_name(var, "NCCL_DEBUG")) ||
@@ -66,16 +67,16 @@ static int is_replaced(const char *var)
 	return 0;
 }
 
-/* Worlds that other frameworks read from their variables: inherited ones are
- * those of a job around this one, and would give all workers one place in it.
- * A name that ends with '_' stands for all that begin with it. */
+/* Other frameworks read their world from these variables. Inherited ones
+ * describe a job around this one and would give all workers the same place in
+ * it. A name that ends with '_' matches every name that begins with it. */
 static const char *const other_worlds[] = {
 	"TF_CONFIG", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM",
 	"PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT",
 	"HOROVOD_CONTROLLER", "HOROVOD_GLOO_",
 };
-/* By these an MPI library takes a process for one that Slurm or Flux started,
- * and ends it, because nothing of PMI is there. */
+/* From these an MPI library concludes that Slurm or Flux started the process,
+ * and ends it because there is no PMI server. */
 static const char *const mpi_starters[] = {
 	"SLURM_STEP_ID", "SLURM_MPI_TYPE", "FLUX_JOB_ID",
 };
@@ -176,7 +177,7 @@ static void add_ours(struct environment *env, const struct environment_job *job)
 		add(env, "DDP_TERMINAL=%dx%d", job->columns, job->rows);
 }
 
-/* The user's own NCCL_DEBUG_SUBSYS goes with --nccl-debug LEVEL. */
+/* --nccl-debug LEVEL keeps the user's own NCCL_DEBUG_SUBSYS. */
 static void add_nccl(struct environment *env, char **base,
 		     const struct environment_job *job)
 {
@@ -184,14 +185,14 @@ static void add_nccl(struct environment *env, char **base,
 		add(env, "NCCL_DEBUG=%s", job->nccl_debug);
 	if (said(job->nccl_subsystems))
 		add(env, "NCCL_DEBUG_SUBSYS=%s", job->nccl_subsystems);
-	/* NCCL's '=': the whole name, not the start of one */
+	/* NCCL reads the second '=' as: match the whole name, not a prefix */
 	if (said(job->interface) && !get(base, "NCCL_SOCKET_IFNAME"))
 		add(env, "NCCL_SOCKET_IFNAME==%s", job->interface);
 	if (said(job->interface) && !get(base, "GLOO_SOCKET_IFNAME"))
 		add(env, "GLOO_SOCKET_IFNAME=%s", job->interface);
 }
 
-/* NCCL reads %h and %p in it, and %% as %. */
+/* NCCL expands %h and %p in the file's name, and %% to %. */
 static int make_nccl_file(struct environment *env, char **base)
 {
 	const struct environment_job *job = &env->job;
@@ -215,7 +216,7 @@ static int make_nccl_file(struct environment *env, char **base)
 	return 0;
 }
 
-/* Room for what is longer than a number. */
+/* Allocates the per-worker variables that are longer than a number. */
 static int make_room(struct environment *env, char **base)
 {
 	const struct environment_job *job = &env->job;
@@ -223,7 +224,7 @@ static int make_room(struct environment *env, char **base)
 
 	const char *off = get(base, "DDP_RECORDER");
 
-	/* the user's to say, and the same for all */
+	/* the user turned it off for all workers */
 	if (off && strcmp(off, "off") == 0) {
 		env->job.recorder = NULL;
 		strcpy(env->recorder, RECORDER "off");

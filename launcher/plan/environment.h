@@ -1,5 +1,5 @@
-/* environment.h: what a worker finds in its environment, as
- * docs/environment.txt has it. Pure: variables in, variables out. */
+/* environment.h: builds a worker's environment, which docs/environment.txt
+ * describes. Pure: variables in, variables out. */
 #ifndef LAUNCHER_ENVIRONMENT_H
 #define LAUNCHER_ENVIRONMENT_H
 
@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 
-/* All that the workers of one round on one node share. */
+/* Shared by all workers of one round on one node. */
 struct environment_job {
 	const char *job, *agent_id;
 	const char *master_addr;  /* of node 0 */
 	const char *rdzv;         /* host:port of the server */
-	const char *job_key;      /* NULL, "": nobody proves anything there */
+	const char *job_key;      /* NULL, "": no authentication */
 	const char *node_addr;    /* of this node */
 	const char *role;
 	const char *signals;      /* --signals-to-handle */
@@ -22,19 +22,19 @@ struct environment_job {
 	uint32_t nproc, world_size;
 	uint32_t role_base_rank, role_world_size;
 	uint16_t master_port;
-	int agent_store; /* the server has PyTorch's store there */
+	int agent_store; /* the server runs PyTorch's store at master_port */
 	int virtual_local_rank; /* each worker's LOCAL_RANK is 0 */
-	/* each worker sees so many GPUs of its own; 0: all, as it is */
+	/* each worker sees this many GPUs of its own; 0: all of them */
 	uint32_t worker_gpus;
-	/* The error file of a worker: its path, in out[PATH_MAX] or elsewhere,
-	 * "" for none. NULL: none has one. */
+	/* Returns the path of a worker's error file, in out[PATH_MAX] or
+	 * elsewhere; "" for none. NULL: no worker has one. */
 	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);
 	void *error_file_arg;
 	const char *recorder; /* the flight recorder's file; NULL: none */
-	const char *nccl_debug, *nccl_subsystems; /* NULL, "": as it is */
-	const char *interface; /* for NCCL and gloo; NULL, "": as it is */
+	const char *nccl_debug, *nccl_subsystems; /* NULL, "": unchanged */
+	const char *interface; /* for NCCL and gloo; NULL, "": unchanged */
 	const char *log_dir; /* with a folder for each worker; NULL, "": none */
-	uint32_t again_ms; /* to find the server again; 0: they do not */
+	uint32_t again_ms; /* time limit to reconnect; 0: workers do not */
 	int encrypt_data;  /* the user asked for it */
 	int uses_mpi;      /* the program is linked with an MPI library */
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
@@ -44,20 +44,20 @@ enum { ENVIRONMENT_WORKER_VARS = 7, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {
 	char **vars; /* for execve, ends with NULL */
-	int owned;   /* so many of them, from the first on, are ours to free */
+	int owned;   /* the first `owned` of them are ours to free */
 	struct environment_job job; /* its texts are in vars */
-	/* the only ones in which workers differ, rewritten for each */
+	/* the variables that differ between workers; rewritten for each */
 	char rank[ENVIRONMENT_VAR_MAX], role_rank[ENVIRONMENT_VAR_MAX];
 	char local_rank[ENVIRONMENT_VAR_MAX];
 	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
-	char *error_file, *gpus; /* NULL: the same for all, or not ours */
-	char *nccl_file;         /* the same; its folder's name is in it */
-	size_t nccl_folder;      /* where that ends */
+	char *error_file, *gpus; /* NULL: we do not set it for each worker */
+	char *nccl_file;         /* likewise; it begins with the folder */
+	size_t nccl_folder;      /* where the folder's name ends */
 	const char *visible; /* the CUDA_VISIBLE_DEVICES that gpus divides */
 };
 
-/* base: the launcher's own variables, which must outlive env. -ENOMEM: env
- * needs no release then. */
+/* base: the launcher's own variables, which must outlive env. 0 or -ENOMEM;
+ * after an error env needs no release. */
 int environment_init(struct environment *env, char **base,
 		     const struct environment_job *job, struct err *e);
 void environment_release(struct environment *env);

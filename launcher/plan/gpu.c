@@ -1,4 +1,4 @@
-/* gpu.c: asking NVML, which only the driver brings. */
+/* gpu.c: asks NVML, a library that comes with the driver. */
 #include "launcher/plan/gpu.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ struct nvml {
 	int (*init)(void);
 	int (*shutdown)(void);
 	int (*count)(unsigned int *n);
-	/* these are not in every driver */
+	/* some drivers lack these */
 	int (*by_index)(unsigned int i, nvml_device *d);
 	int (*by_uuid)(const char *uuid, nvml_device *d);
 	int (*uuid)(nvml_device d, char *out, unsigned int size);
@@ -30,7 +30,7 @@ struct nvml {
 	int (*whole)(nvml_device mig, nvml_device *d);
 };
 
-/* 1 for the text of one entry that names a device by its UUID. */
+/* 1 if the entry names a device by its UUID. */
 static int is_uuid(const char *entry)
 {
 	return strncmp(entry, "GPU-", 4) == 0 ||
@@ -113,8 +113,8 @@ int gpu_count(const char **why)
 	return n;
 }
 
-/* A UUID may be shortened as long as it is the only one; a MIG instance is
- * where its GPU is. */
+/* A UUID may be shortened if it remains unique. A MIG instance has its GPU's
+ * NUMA node. */
 static int find_uuid(const struct nvml *v, int devices, const char *entry,
 		     size_t len, nvml_device *d)
 {

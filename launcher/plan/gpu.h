@@ -1,19 +1,20 @@
-/* gpu.h: how many NVIDIA GPUs this host's workers may use, and where they are.
- * NVML is looked up at run time; a host without it has none. */
+/* gpu.h: how many NVIDIA GPUs this host's workers may use, and on which NUMA
+ * nodes. Loads NVML at run time; a host without it has no GPUs. */
 #ifndef LAUNCHER_GPU_H
 #define LAUNCHER_GPU_H
 
-enum { GPU_MAX = 256 }; /* so many are looked at */
+enum { GPU_MAX = 256 }; /* further GPUs are ignored */
 
-/* The GPUs that CUDA would show, of this many, under this CUDA_VISIBLE_DEVICES
- * (NULL: not set). Pure: CUDA stops at the first entry that names no device. */
+/* How many of this many devices CUDA shows under this CUDA_VISIBLE_DEVICES
+ * (NULL: not set). Like CUDA it stops at the first entry that names no device.
+ * Pure. */
 int gpu_visible(int devices, const char *visible);
 
-/* 0 and up; *why (static text) says why there is none. */
+/* The number of GPUs; if 0, *why is the reason, a static text. */
 int gpu_count(const char **why);
 
-/* How many CUDA would show, at most GPU_MAX, and the NUMA node of each in that
- * order; -1 where the system does not tell. */
+/* Returns how many GPUs CUDA shows, at most GPU_MAX, and writes their NUMA nodes
+ * in CUDA's order; -1 if the system does not report one. */
 int gpu_nodes(int nodes[GPU_MAX]);
 
 #endif

@@ -1,4 +1,4 @@
-/* gpu_list.c: a share is a run of entries, so it is one piece of the text. */
+/* gpu_list.c: a share is a run of entries, so it is one substring. */
 #include "launcher/plan/gpu_list.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ size_t gpu_list_room(const char *list, uint32_t n)
 	return (list ? strlen(list) : (size_t)n * NUMBER_BYTES) + 1;
 }
 
-/* What follows the nth comma from here on, or the end. */
+/* Returns what follows the nth comma, or the end. */
 static const char *skip(const char *p, uint32_t n)
 {
 	for (; n && *p; p++)

@@ -1,4 +1,4 @@
-/* macro.c: the one name that is known. */
+/* macro.c: expands the only known name, local_rank. */
 #include "launcher/plan/macro.h"
 
 #include <stdio.h>

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The program's size; larger ones are taken for no program. */
+/* Files above this size count as no MPI program. */
 enum { FILE_MAX = 1 << 30 };
 
-/* Open MPI and Intel MPI; MPICH of Debian; NVSHMEM, which starts by PMI. */
+/* Open MPI and Intel MPI; Debian's MPICH; NVSHMEM, which starts up by PMI. */
 static const char *const libraries[] = {
 	"libmpi.so", "libmpich.so", "libmpi_cxx.so", "libmpicxx.so",
 	"libmpifort.so", "libmpi_mpifh.so", "libnvshmem_host.so",
@@ -48,7 +48,7 @@ static int mpi_program_segment(struct slice file, const Elf64_Ehdr *h, int i,
 				sizeof(*p));
 }
 
-/* Where the bytes of a virtual address are in the file; UINT64_MAX: nowhere. */
+/* The file offset of a virtual address; UINT64_MAX: none. */
 static uint64_t mpi_program_offset(struct slice file, const Elf64_Ehdr *h,
 				   uint64_t address)
 {

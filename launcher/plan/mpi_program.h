@@ -1,5 +1,5 @@
-/* mpi_program.h: tells from a program's ELF file whether it is an MPI program.
- * Reads the file; starts nothing. */
+/* mpi_program.h: detects an MPI program by its ELF file. Reads the file; starts
+ * nothing. */
 #ifndef LAUNCHER_MPI_PROGRAM_H
 #define LAUNCHER_MPI_PROGRAM_H
 
@@ -9,11 +9,10 @@
 
 enum { MPI_LIBRARY_MAX = 64 };
 
-/* 1 and the library's name ("libmpi.so.12") if the program at path names an MPI
- * library, or NVSHMEM's host library, among those that it needs. 0 and "" if
- * not, and for what is no ELF program of this machine's kind: a script, an
- * interpreter that loads MPI later. Never an error: it decides about a warning.
- */
+/* 1 and the library's name ("libmpi.so.12") if the program at path needs an MPI
+ * library or NVSHMEM's host library. Else 0 and "", as for a file that is no
+ * ELF program of this machine's kind (a script) and for an interpreter that
+ * loads MPI later. Never an error: the result only decides about a warning. */
 int mpi_program_library(const char *path, char out[MPI_LIBRARY_MAX]);
 
 /* Pure: the same for the bytes of a file. */

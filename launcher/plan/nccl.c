@@ -1,4 +1,4 @@
-/* nccl.c: checking NCCL's words, finding an interface. */
+/* nccl.c: checks NCCL's words and finds an interface. */
 #include "launcher/plan/nccl.h"
 
 #include <stdio.h>
@@ -13,13 +13,14 @@
 	"INIT, COLL, P2P, SHM, NET, GRAPH, TUNING, ENV, ALLOC, CALL, PROXY, " \
 	"NVLS, BOOTSTRAP, REG, PROFILE, RAS, ALL"
 
-/* By ASCII alone: no locale has a say. */
+/* ASCII only: independent of the locale. */
 static char upper(char c)
 {
 	return (char)(c >= 'a' && c <= 'z' ? c - ('a' - 'A') : c);
 }
 
-/* word, in capitals, is one of those between commas and blanks. */
+/* 1 if word, in capitals, is one of the words in all, which commas and blanks
+ * separate. */
 static int is_one_of(struct slice word, const char *all)
 {
 	for (const char *at = all; at; at = strchr(at, ',')) {
@@ -87,7 +88,7 @@ int nccl_parse_debug(struct nccl *n, const char *text, struct err *e)
 	return check_subsystems(n, text, e);
 }
 
-/* "lo, eth0" */
+/* Appends this host's interfaces, as in "lo, eth0". */
 static void put_interfaces(struct buf *b)
 {
 	struct if_nameindex *all = if_nameindex();

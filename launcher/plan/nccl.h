@@ -1,5 +1,5 @@
-/* nccl.h: what NCCL and gloo are told in a worker's environment because the
- * user asked for it: --nccl-debug and --net-interface. */
+/* nccl.h: the options --nccl-debug and --net-interface, which configure NCCL
+ * and gloo through a worker's environment. */
 #ifndef LAUNCHER_NCCL_H
 #define LAUNCHER_NCCL_H
 
@@ -12,22 +12,23 @@ enum { NCCL_SUBSYSTEMS_MAX = 256 };
 
 /* All zero: nothing was asked for. */
 struct nccl {
-	char debug[8]; /* NCCL_DEBUG; "": not said */
-	char subsystems[NCCL_SUBSYSTEMS_MAX]; /* NCCL_DEBUG_SUBSYS; "": not */
+	char debug[8]; /* NCCL_DEBUG; "": not given */
+	char subsystems[NCCL_SUBSYSTEMS_MAX]; /* NCCL_DEBUG_SUBSYS; or "" */
 	const char *interface; /* NULL, "auto", or its name */
 };
 
-/* LEVEL, LEVEL:SUBSYSTEM,... or LEVEL:^SUBSYSTEM,... in any case; NULL is
- * nothing. ERR_USAGE names the word and those that are known. Pure. */
+/* Parses LEVEL, LEVEL:SUBSYSTEM,... or LEVEL:^SUBSYSTEM,... in any case; NULL:
+ * not given. 0 or ERR_USAGE, which names the bad word and the known ones. Pure.
+ */
 int nccl_parse_debug(struct nccl *n, const char *text, struct err *e);
 
-/* NULL is nothing; what is not auto must be an interface of this host, else
- * ERR_USAGE names those that are. */
+/* name: NULL (not given), "auto" or an interface of this host. 0 or ERR_USAGE,
+ * which names this host's interfaces. */
 int nccl_check_interface(struct nccl *n, const char *name, struct err *e);
 
-/* The interface for a worker of a job of so many nodes, in out[IF_NAMESIZE] or
- * elsewhere; "" where NCCL is to choose. auto is the one that has node_addr, by
- * which other nodes reach this one; a job of one node has none. */
+/* The interface for the workers of a job of nnodes nodes, in out[IF_NAMESIZE]
+ * or elsewhere; "" if NCCL chooses. auto is the interface with node_addr,
+ * through which other nodes reach this one; for a job of one node it is "". */
 const char *nccl_interface(const struct nccl *n, const char *node_addr,
 			   uint32_t nnodes, char *out);
 

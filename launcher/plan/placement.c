@@ -1,4 +1,4 @@
-/* placement.c: from what the user asked for to sets of CPUs. */
+/* placement.c: turns the user's request into sets of CPUs. */
 #include "launcher/plan/placement.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static int decide(struct placement *p, const struct placement_request *asked,
 						      : 1,
 	};
 
-	/* this host's GPUs are none of another's */
+	/* this host's GPUs say nothing about another machine's topology */
 	if (p->mode != BINDING_CORES && !p->topology.elsewhere)
 		r.gpus = (uint32_t)gpu_nodes(nodes);
 	p->cpus = calloc(asked->nproc, sizeof(*p->cpus));
@@ -52,7 +52,7 @@ int placement_init(struct placement *p, const struct placement_request *r,
 	rc = cpus_allowed(&p->allowed, e);
 	if (rc == 0 && p->mode != BINDING_NONE)
 		rc = bind_workers(p, r, e);
-	else if (rc == 0) /* to be shown; it may be unknown */
+	else if (rc == 0) /* for --dry-run; failure is no error */
 		topology_read(&p->topology, &p->allowed, NULL);
 	if (rc < 0)
 		placement_release(p);
@@ -76,7 +76,7 @@ void placement_put_nodes(const struct placement *p, struct buf *b,
 			 const struct cpus *cpus)
 {
 	const struct topology *t = &p->topology;
-	struct cpus nodes = {0}; /* numbers all the same */
+	struct cpus nodes = {0}; /* used as a set of node numbers */
 
 	for (uint32_t i = 0; i < t->n; i++) {
 		if (cpus_has(cpus, t->cpus[i].cpu) &&

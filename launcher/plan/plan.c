@@ -1,4 +1,4 @@
-/* plan.c: one worker at a time, for they are started one at a time. */
+/* plan.c: plans one worker at a time, as they are started one at a time. */
 #include "launcher/plan/plan.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "launcher/plan/macro.h"
 
-/* Room for the arguments of one worker. */
+/* Allocates room for the arguments of one worker. */
 static int make_room(struct plan *p)
 {
 	const struct program *program = &p->parts->program;
@@ -56,8 +56,8 @@ void plan_release(struct plan *p)
 	p->text = NULL;
 }
 
-/* The program itself is one for all, and was found already; behind a wrapper it
- * is named by the path that was found, lest that finds another one. */
+/* Builds one worker's arguments. A wrapper gets the program's path instead of
+ * its name, so that it does not search $PATH and find another program. */
 static char *const *assemble(struct plan *p, const struct program *wrapper,
 			     uint32_t local_rank)
 {

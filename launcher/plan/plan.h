@@ -1,6 +1,5 @@
-/* plan.h: what each worker of a round on this node is started with: its
- * program, arguments and environment. Starts nothing; the same plan is run, or
- * printed by --dry-run. */
+/* plan.h: the program, arguments and environment of each worker of a round on
+ * this node. Starts nothing: the agent runs the plan, --dry-run prints it. */
 #ifndef LAUNCHER_PLAN_H
 #define LAUNCHER_PLAN_H
 
@@ -11,7 +10,7 @@
 #include "launcher/plan/program.h"
 #include "launcher/plan/wrap.h"
 
-/* What all rounds have in common, found before anything is started. */
+/* The parts that all rounds share, found before anything is started. */
 struct plan_parts {
 	struct program program;
 	struct wrap wrap;
@@ -24,8 +23,8 @@ struct plan {
 	const struct plan_parts *parts;
 	struct environment environment;
 	uint32_t base_rank;
-	/* the arguments of the worker at hand, where they have macros or a
-	 * wrapper; else NULL */
+	/* the current worker's arguments if there are macros or a wrapper, else
+	 * NULL */
 	char **argv;
 	char *text;
 };
@@ -39,8 +38,8 @@ struct plan_worker {
 	const struct cpus *cpus; /* NULL: not bound */
 };
 
-/* base: the launcher's own variables, which must outlive p, as parts. -ENOMEM
- * (p needs no release then). */
+/* base: the launcher's own variables. base and parts must outlive p. 0 or
+ * -ENOMEM; after an error p needs no release. */
 int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	      const struct environment_job *job, uint32_t base_rank,
 	      struct err *e);

@@ -1,4 +1,4 @@
-/* program.c: finding the program before anything is started. */
+/* program.c: finds the program before anything is started. */
 #include "launcher/plan/program.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "launcher/plan/macro.h"
 
-/* 0, -ENOENT or -EACCES and the like */
+/* 0 or -errno, such as -ENOENT or -EACCES */
 static int check(const char *path, int mode)
 {
 	struct stat st;
@@ -41,8 +41,9 @@ static int complain(const char *name, int rc, struct err *e)
 		       "cannot run '%s': %s%s", name, strerror(-rc), advice);
 }
 
-/* As execvp: the first executable of that name; a file that may not be
- * executed is remembered and looked past. */
+/* Finds the first executable of that name in $PATH. Like execvp it skips a
+ * file that may not be executed, and fails with -EACCES if there is no other.
+ */
 static int search(const char *name, char **out, struct err *e)
 {
 	const char *dirs = getenv("PATH");
@@ -102,7 +103,7 @@ static int has_macro(char **words)
 	return 0;
 }
 
-/* The words and up to four of ours. */
+/* Builds argv: the user's words and up to four of ours. */
 static int make_argv(struct program *p, char **words, int python,
 		     const struct program_how *how)
 {
@@ -140,7 +141,7 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 	*p = (struct program){.path = NULL};
 	if (!python || !*python)
 		python = "python3";
-	/* one script for each rank is looked for by Python */
+	/* with a macro each rank may have its own script: Python checks it */
 	if (script && !macro_occurs(words[0])) {
 		rc = check(words[0], R_OK);
 		if (rc < 0)

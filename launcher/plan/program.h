@@ -1,5 +1,5 @@
-/* program.h: what the workers run: finds it, and makes its argument list.
- * Looks at files only; starts nothing. */
+/* program.h: finds the program that the workers run and builds its argument
+ * list. Looks at files only; starts nothing. */
 #ifndef LAUNCHER_PROGRAM_H
 #define LAUNCHER_PROGRAM_H
 
@@ -7,12 +7,12 @@
 
 struct program {
 	char *path;  /* for execve */
-	char **argv; /* ends with NULL; its words are borrowed but for path */
+	char **argv; /* ends with NULL; all words but path are borrowed */
 	int nargs;
-	int macros;  /* its words have some: see macro.h */
+	int macros;  /* its words contain macros (macro.h) */
 };
 
-/* How the words are meant; all zero: by the name's end. */
+/* How to read the words; all zero: a name with .py is a Python script. */
 struct program_how {
 	int no_python;  /* an executable, whatever its name */
 	int module;     /* a Python module */
@@ -21,8 +21,8 @@ struct program_how {
 };
 
 /* words: the program and its arguments, ending with NULL. A .py file is run by
- * $PYTHON_EXEC or python3, with -u; anything else is executed: looked up in
- * $PATH where it has no slash. -ENOENT or -EACCES, naming the file. */
+ * $PYTHON_EXEC or python3, with -u. Anything else is executed, and looked up in
+ * $PATH if it has no slash. -ENOENT or -EACCES, naming the file. */
 int program_find(struct program *p, char **words, const struct program_how *how,
 		 struct err *e);
 void program_release(struct program *p);

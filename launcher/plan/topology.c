@@ -1,4 +1,4 @@
-/* topology.c: reading a host's CPUs through hwloc, without linking it. */
+/* topology.c: reads a host's CPUs through hwloc, without linking it. */
 #include "launcher/plan/topology.h"
 
 #include <dlfcn.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those of hwloc's functions that are needed; its header's inline ones would
- * need more of them, and link-time symbols. */
+/* The functions of hwloc that we need. The inline functions in its header would
+ * need more, and symbols at link time. */
 struct hwloc {
 	__typeof__(hwloc_topology_init) *init;
 	__typeof__(hwloc_topology_load) *load;
@@ -40,15 +40,15 @@ static int look_up(struct hwloc *h, void *library)
 	return 0;
 }
 
-/* Memory hangs beside the tree of CPUs, on whichever ancestor it is local to;
- * the first is the ordinary one where there are several kinds. */
+/* hwloc attaches memory beside the tree of CPUs, to the ancestor that it is
+ * local to. If there are several kinds, the first is the ordinary one. */
 static const struct hwloc_obj *memory_of(const struct hwloc_obj *o)
 {
 	for (; o; o = o->parent) {
 		const struct hwloc_obj *m = o->memory_first_child;
 
 		while (m && m->type != HWLOC_OBJ_NUMANODE)
-			m = m->memory_first_child; /* a cache of memory */
+			m = m->memory_first_child; /* a memory-side cache */
 		if (m)
 			return m;
 	}
@@ -59,7 +59,8 @@ static void describe(struct topology_cpu *c, const struct hwloc_obj *pu)
 {
 	const struct hwloc_obj *node = memory_of(pu);
 
-	/* where no cores are told of, each CPU is one; no node: it is one */
+	/* if hwloc reports no cores, each CPU is one; if no nodes, the machine
+	 * is one */
 	*c = (struct topology_cpu){
 		.cpu = pu->os_index, .core = pu->logical_index,
 		.cache = TOPOLOGY_UNKNOWN, .node = node ? node->os_index : 0,
@@ -71,7 +72,8 @@ static void describe(struct topology_cpu *c, const struct hwloc_obj *pu)
 			c->socket = o->logical_index;
 		else if (o->type >= HWLOC_OBJ_L1CACHE &&
 			 o->type <= HWLOC_OBJ_L5CACHE)
-			/* the outermost is last; each level counts from 0 */
+			/* the outermost comes last; each level counts from 0,
+			 * so the number includes the level */
 			c->cache = (uint32_t)o->type << 24 | o->logical_index;
 	}
 }

@@ -1,4 +1,4 @@
-/* words.c: POSIX's quoting, section 2.2 of its shell language. */
+/* words.c: quoting as in POSIX's Shell Command Language, section 2.2. */
 #include "launcher/plan/words.h"
 
 #include <errno.h>
@@ -7,7 +7,8 @@
 
 #define BLANKS " \t\r\n"
 
-/* One word from *in to *out, both moved on; 0, or the quote that never ends. */
+/* Moves one word from *in to *out and advances both. 0, or the character that
+ * began an unfinished quote. */
 static char take_word(const char **in, char **out)
 {
 	const char *p = *in;
@@ -22,7 +23,7 @@ static char take_word(const char **in, char **out)
 			return '\\';
 		} else if (quote && !strchr("$`\"\\\n", p[1])) {
 			*o++ = *p;
-		} else if (*++p != '\n') { /* which is joined lines */
+		} else if (*++p != '\n') { /* \ and newline join lines */
 			*o++ = *p;
 		}
 	}
@@ -35,7 +36,7 @@ static char take_word(const char **in, char **out)
 int words_split(struct words *w, const char *text, const char *what,
 		struct err *e)
 {
-	/* no word is longer than its text, its NUL takes a blank's place */
+	/* a word is no longer than its text; its NUL replaces a blank */
 	size_t size = strlen(text) + 1;
 	const char *p = text + strspn(text, BLANKS);
 	char *out, open;
@@ -74,7 +75,7 @@ static int is_plain(const char *word)
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 		"0123456789_-+@%:,./=";
 
-	/* NAME=x as the first word would be an assignment */
+	/* as the first word NAME=x would be an assignment */
 	return *word && !word[strspn(word, plain)] &&
 	       (*word == '-' || !strchr(word, '='));
 }

@@ -1,5 +1,5 @@
-/* words.h: command lines as a shell reads and writes them: splitting a text
- * into words, and quoting a word so that it can be pasted. Pure. */
+/* words.h: splits a command line into words as a shell does, and quotes a word
+ * so that it can be pasted into a shell. Pure. */
 #ifndef LAUNCHER_WORDS_H
 #define LAUNCHER_WORDS_H
 
@@ -8,22 +8,22 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* All zero holds none. */
+/* All zero: no words. */
 struct words {
 	char **list; /* n words, then NULL; NULL where n is 0 */
 	size_t n;
-	char *bytes; /* of all of them */
+	char *bytes; /* the words' storage */
 };
 
-/* Blanks and line ends separate; '...', "..." and backslashes quote, as POSIX
- * has it; nothing is expanded: $, `, * and ~ are themselves. A text of blanks
- * holds no word. what names the option for the error: ERR_USAGE (a quote or a
- * backslash that nothing ends), -ENOMEM; w holds none then. */
+/* Blanks and newlines separate words; '...', "..." and backslashes quote as in
+ * POSIX. Nothing is expanded: $, `, * and ~ stand for themselves. A text of
+ * blanks has no words. what names the option in the error. ERR_USAGE for an
+ * unfinished quote or a backslash at the end, or -ENOMEM; w is then empty. */
 int words_split(struct words *w, const char *text, const char *what,
 		struct err *e);
 void words_release(struct words *w);
 
-/* The word, quoted where a shell would read it as anything else. */
+/* Appends the word, quoted if a shell would read it as anything else. */
 void words_quote(struct buf *b, const char *word);
 
 #endif

@@ -1,4 +1,4 @@
-/* wrap.c: the wrapper and who gets it. */
+/* wrap.c: parses --wrap and decides which ranks it applies to. */
 #include "launcher/plan/wrap.h"
 
 static int check_ranks(const struct wrap *w, const struct wrap_request *r,

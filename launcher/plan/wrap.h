@@ -1,5 +1,5 @@
-/* wrap.h: --wrap: a debugger or profiler in front of the program, for some
- * ranks or for all. Looks the wrapper up; starts nothing. */
+/* wrap.h: --wrap: a debugger or profiler that starts the program, for some
+ * ranks or for all. Finds the wrapper; starts nothing. */
 #ifndef LAUNCHER_WRAP_H
 #define LAUNCHER_WRAP_H
 
@@ -14,16 +14,16 @@ struct wrap_request {
 	uint32_t world_size; /* 0: not known yet */
 };
 
-/* All zero wraps nobody. */
+/* All zero: no wrapper. */
 struct wrap {
 	struct words words;
 	struct rank_list ranks; /* empty: all */
-	struct program program; /* the wrapper: its path and its words */
+	struct program program; /* the wrapper's path and words */
 };
 
-/* Errors: those of words_split, rank_list_parse and
- * program_find; ERR_USAGE for --wrap-ranks without --wrap, for a --wrap of no
- * word, and for ranks that a job on one node has not. */
+/* Errors: those of words_split, rank_list_parse and program_find; ERR_USAGE for
+ * --wrap-ranks without --wrap, for a --wrap without a word, and for ranks that
+ * a job on one node does not have. */
 int wrap_init(struct wrap *w, const struct wrap_request *r, struct err *e);
 void wrap_release(struct wrap *w);
 
