@@ -13,8 +13,8 @@ int gpu_visible(int devices, const char *visible);
 /* The number of GPUs; if 0, *why is the reason, a static text. */
 int gpu_count(const char **why);
 
-/* Returns how many GPUs CUDA shows, at most GPU_MAX, and writes their NUMA nodes
- * in CUDA's order; -1 if the system does not report one. */
+/* Returns how many GPUs CUDA shows, at most GPU_MAX, and writes their NUMA
+ * nodes in CUDA's order; -1 if the system does not report one. */
 int gpu_nodes(int nodes[GPU_MAX]);
 
 #endif

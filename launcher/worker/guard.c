@@ -1,4 +1,4 @@
-/* guard.c: the process that outlives the agent for a moment. */
+/* guard.c: the process that cleans up after an agent that was killed. */
 #include "launcher/worker/guard.h"
 
 #include <dirent.h>
@@ -21,14 +21,14 @@
 #include "base/signal_name.h"
 #include "launcher/output/logdir.h"
 
-/* Not a name that `pkill -9 ddprun` kills as well. */
+/* `pkill -9 ddprun` must not match this name. */
 #define GUARD_NAME "ddp-guard"
 
 enum { FDS_MAX = 1 << 20 };
-/* A guard that is killed is replaced this often in this time. */
+/* At most this many killed guards are replaced within this time. */
 enum { DEATHS_MAX = 5, DEATHS_MS = 60000 };
 
-/* The pipes, then the groups. */
+/* The table holds the pipes, then the groups. */
 static size_t pipes_bytes(uint32_t n)
 {
 	return 2 * n * sizeof(ino_t);
@@ -45,9 +45,9 @@ int guard_signal(pid_t slot, int signal)
 		return kill(-slot, signal) == 0;
 	if (slot >= -1)
 		return 0;
-	/* A number is given away again only when no process and no group has
-	 * it. So who has it now as a pid, after our leader was reaped, is a
-	 * stranger; while nobody has, the group is still ours, or empty. */
+	/* The kernel reuses a number only when no process and no group has it.
+	 * So after our leader was reaped, a process with this pid is a
+	 * stranger; while there is none, the group is ours or empty. */
 	if (kill(-slot, 0) == 0 || errno != ESRCH)
 		return 0;
 	return kill(slot, signal) == 0;
@@ -62,22 +62,22 @@ static void kill_all(const struct guard *g)
 	marks.npipes = 2 * (size_t)g->n;
 	for (uint32_t i = 0; i < g->n; i++)
 		guard_signal(g->groups[i], SIGKILL);
-	/* those that made a session of their own; again while there are any,
-	 * for they may have forked meanwhile. A worker may be a ddprun: its
-	 * guard is needed, for what that started has a mark of its own */
+	/* kills processes that left their group; repeats while it finds any,
+	 * since they may have forked meanwhile. A worker may be a ddprun: its
+	 * guard must live, since that ddprun's workers have another mark */
 	for (int i = 0, clean = 0; i < SWEEPS_MAX && clean < 2; i++) {
 		int in_exec;
 		int n = sweep_kill_marked(&marks, GUARD_NAME, &in_exec);
 
-		/* twice nobody: a process that could not be looked at is one
-		 * that would live */
+		/* ends after two sweeps that find nothing: one sweep may miss
+		 * a process that it cannot read */
 		clean = n || in_exec ? 0 : clean + 1;
 		if (!n && in_exec)
 			poll(NULL, 0, SWEEP_LOOK_MS);
 	}
 }
 
-/* Whatever we inherited would be held open by us. Kernels before 5.9 and some
+/* The guard must not hold inherited files open. Kernels before 5.9 and some
  * seccomp filters have no close_range. */
 static void close_all_but_stdin(void)
 {
@@ -103,8 +103,8 @@ static void close_all_but_stdin(void)
 		close(fd);
 }
 
-/* The agent ends us by SIGKILL when all is well: that the pipe ends first
- * means that it is dead. */
+/* Waits for the agent's death, which closes the pipe. An agent that ends
+ * normally kills the guard first. */
 static _Noreturn void watch(const struct guard *g, int pipe)
 {
 	sigset_t all;
@@ -124,8 +124,9 @@ static _Noreturn void watch(const struct guard *g, int pipe)
 	_exit(0);
 }
 
-/* By its name and its group another ddprun whose worker we are knows it from
- * us, and lets it live: it has both before it has run, which may be late. */
+/* Forks with the guard's name, in a process group of its own. If this ddprun is
+ * another ddprun's worker, the outer one knows the guard by both and lets it
+ * live. The guard has both before it first runs, which may be late. */
 static pid_t fork_named(void)
 {
 	char ours[16] = "";
@@ -189,7 +190,7 @@ int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 	return rc;
 }
 
-/* Whether to start another one: not without end. */
+/* 0, or an error if guards died too often to start another one. */
 static int count_death(struct guard *g, struct err *e)
 {
 	uint64_t now = clock_ms();
@@ -204,8 +205,8 @@ static int count_death(struct guard *g, struct err *e)
 		       "within %u s", g->deaths, DEATHS_MS / 1000);
 }
 
-/* There is a loop by now: its handlers must not run in the new process, which
- * shares the pipe that they write to. */
+/* Starts another guard with all signals blocked: the loop exists by now, and
+ * its signal handlers must not run in the child, which shares their pipe. */
 static int replace(struct guard *g, struct err *e)
 {
 	sigset_t all, was;
@@ -288,7 +289,7 @@ void guard_stop(struct guard *g)
 	if (g->pid > 0 && kill(g->pid, SIGKILL) == 0)
 		waitpid(g->pid, NULL, 0);
 	else
-		guard_finish(g); /* it goes when its pipe ends */
+		guard_finish(g); /* it exits when its pipe closes */
 	if (g->pipe >= 0)
 		close(g->pipe);
 	if (g->pipes)

@@ -1,6 +1,6 @@
-/* guard.h: a tiny process that kills the workers when the agent was killed in
- * a way that left it no time (kill -9, out of memory). It shares with the agent
- * a table of the workers' process groups and pipes, and nothing else. */
+/* guard.h: a tiny process that kills the workers if the agent itself is killed
+ * (kill -9, out of memory). It shares with the agent only a table of the
+ * workers' process groups and pipes. */
 #ifndef LAUNCHER_GUARD_H
 #define LAUNCHER_GUARD_H
 
@@ -12,46 +12,46 @@
 
 struct guard {
 	pid_t pid;
-	int pipe; /* its end is the agent's end */
+	int pipe; /* the guard acts when this pipe closes */
 	volatile pid_t *groups;
-	volatile ino_t *pipes; /* two for each group: see guard_note_pipes */
+	volatile ino_t *pipes; /* two for each worker: see guard_note_pipes */
 	uint32_t n;
 	const struct sweep_marks *marks;
 	const char *folder;
-	uint32_t deaths;       /* since then, see guard_reaped */
+	uint32_t deaths;       /* the guard's deaths since deaths_since */
 	uint64_t deaths_since; /* ms */
 };
 
-/* Forks it; before the event loop, for a fork copies that too. marks are what
- * all descendants have, beside the pipes; folder is what it removes after them,
- * "" for none. Both are borrowed until guard_stop. */
+/* Forks the guard. Call it before the event loop exists: a fork would copy it.
+ * marks, with the pipes, identify all descendants; the guard removes folder
+ * ("": none) after killing them. Both are borrowed until guard_stop. */
 int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 		const char *folder, struct err *e);
 
-/* Where the i-th worker's process group is to be written; 0 is none. Once the
- * group's leader is reaped it is written as a negative number: then the number
- * may have become somebody else's, which is looked at before it is used. */
+/* The table's slot for the i-th worker's process group; 0: none. Once the
+ * group's leader is reaped the caller negates the number: the kernel may have
+ * given it to another process, so it is checked before each use. */
 volatile pid_t *guard_slot(struct guard *g, uint32_t i);
 
-/* The i-th worker gets these for stdout and stderr: what it starts has them,
- * too, whatever that does to its environment, and is known by them. -1: that is
- * no pipe of ours. */
+/* Records the i-th worker's stdout and stderr. Its descendants inherit these
+ * pipes, even if they clear their environment, and are found by them. -1: not a
+ * pipe of ours. */
 void guard_note_pipes(struct guard *g, uint32_t i, int out, int err);
 
-/* That child has ended, with that status; 1 if it was the guard. Then it was
- * killed alone, and another one with the same table takes its place: a warning.
- * If guards end again and again, or there can be no other, the warning says
- * what does not hold any more, and there is none. */
+/* Call it for each child that ended; 1 if it was the guard. Something then
+ * killed the guard alone: starts another one with the same table and logs a
+ * warning. If guards end too often or none can be started, the warning says
+ * which protection is lost, and there is no guard. */
 int guard_reaped(struct guard *g, pid_t pid, int status);
 
-/* Signals what is in a slot; 0 if there was nobody. */
+/* Signals the process group in a slot; 0 if it has no process. */
 int guard_signal(pid_t slot, int signal);
 
-/* Everything is stopped, but its folder cannot be removed from here, for lack
- * of memory or descriptors: the guard, which has its own, does what it does
- * when the agent dies. guard_stop still follows. */
+/* Call it when everything is stopped but this process cannot remove the folder
+ * for lack of memory or descriptors: the guard does it, as if the agent had
+ * died. guard_stop must still follow. */
 void guard_finish(struct guard *g);
-/* Everything is stopped: ends the guard and waits for it. */
+/* Call it when everything is stopped: ends the guard and waits for it. */
 void guard_stop(struct guard *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* input.c: passing standard input on. */
+/* input.c: passes standard input on to workers. */
 #include "launcher/worker/input.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "launcher/worker/spawn.h"
 
 enum {
-	PIECE = 64 << 10, /* what a pipe holds */
+	PIECE = 64 << 10, /* a pipe's size */
 	RETRY_MS = 500,
 };
 
@@ -22,9 +22,9 @@ struct input_pipe {
 	struct input *in;
 	struct input_pipe *next;
 	uint32_t rank;
-	int fd;        /* the end for writing */
+	int fd;        /* the write end */
 	int live;      /* its worker runs */
-	size_t sent;   /* of the bytes at hand */
+	size_t sent;   /* how many of input.bytes it got */
 	uv_poll_t poll;
 };
 
@@ -40,7 +40,7 @@ static void on_pipe_closed(uv_handle_t *h)
 	free(p);
 }
 
-/* Its reader gets an end of file. */
+/* Closes the pipe: its reader gets an end of file. */
 static void drop(struct input_pipe *p)
 {
 	struct input_pipe **at = &p->in->pipes;
@@ -59,7 +59,7 @@ static void on_room(uv_poll_t *poll, int status, int events)
 	pump(p->in);
 }
 
-/* 1 if it has all that is at hand. Whoever closed its stdin wants no more. */
+/* 1 if the pipe got all bytes, or its worker closed its stdin. */
 static int fill(struct input_pipe *p)
 {
 	struct input *in = p->in;
@@ -97,7 +97,7 @@ static int send_all(struct input *in)
 
 	for (struct input_pipe *p = in->pipes; p; p = next) {
 		next = p->next;
-		/* who has ended waits for its successor */
+		/* an ended worker's pipe is kept for its successor */
 		done &= p->live ? fill(p) : p->sent == in->len;
 	}
 	if (done) {
@@ -108,7 +108,7 @@ static int send_all(struct input *in)
 	return done;
 }
 
-/* ---- from whoever writes to us ---- */
+/* ---- from our stdin ---- */
 
 static void end(struct input *in)
 {
@@ -153,14 +153,14 @@ static void wait_for_input(struct input *in)
 		cannot_read(in, -rc);
 }
 
-/* 1 if there is something at hand now. */
+/* 1 if there are bytes to send now. */
 static int take(struct input *in)
 {
 	ssize_t n;
 
 	do {
 		n = read(in->fd, in->bytes, PIECE);
-	} while (n < 0 && errno == EINTR); /* FUSE's, in spite of SA_RESTART */
+	} while (n < 0 && errno == EINTR); /* FUSE ignores SA_RESTART */
 	if (n > 0) {
 		in->len = (size_t)n;
 		return 1;
@@ -169,9 +169,9 @@ static int take(struct input *in)
 		wait_for_input(in);
 	} else if (n < 0 && (errno == EAGAIN ||
 			     (errno == EIO && in_background(in)))) {
-		/* Nothing says when to try again. A file cannot be polled; and
-		 * SIGTTIN is ignored, so that to read in the background of a
-		 * terminal is an error and not the end of us. */
+		/* Retry by timer: a file cannot be polled, and SIGTTIN is
+		 * ignored, so a read in the background of a terminal fails
+		 * instead of stopping us. */
 		uv_timer_start(&in->retry, on_retry, RETRY_MS, 0);
 		uv_unref((uv_handle_t *)&in->retry);
 	} else if (n < 0 && errno != EIO) { /* EIO: the terminal hung up */
@@ -191,8 +191,8 @@ static int has_reader(const struct input *in)
 	return 0;
 }
 
-/* As far as it goes without waiting; where it is a file or the like, in turns
- * with the rest of the loop. */
+/* Passes on as much as it can without waiting; from a file one piece at a time,
+ * so that the loop runs in between. */
 static void pump(struct input *in)
 {
 	if (!send_all(in) || in->ended || !(in->unread || has_reader(in)))
@@ -207,8 +207,8 @@ static void pump(struct input *in)
 
 /* ---- the descriptor ---- */
 
-/* O_NONBLOCK on what we inherited would be for all who share it: as in
- * writer.c, a second opening is ours alone. */
+/* Reopens stdin: O_NONBLOCK on the inherited descriptor would affect every
+ * process that shares it (as in writer.c). */
 static int open_again(struct input *in)
 {
 	int fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY |
@@ -230,7 +230,7 @@ static int begin(struct input *in, struct err *e)
 			       strerror(in->bytes ? errno : ENOMEM));
 	in->is_plain = !in->is_terminal && !S_ISFIFO(st.st_mode) &&
 		       !S_ISSOCK(st.st_mode);
-	/* a file's place in it is of the opening, too */
+	/* a file is not reopened: that would start at its beginning */
 	in->fd = in->is_plain ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
 			      : open_again(in);
 	if (in->fd < 0)
@@ -318,7 +318,7 @@ void input_unread(struct input *in)
 		return;
 	if (!in->begun && begin(in, &e) < 0)
 		log_warn("%s", e.text);
-	if (in->fd < 0 || in->is_plain) /* a file is this node's own */
+	if (in->fd < 0 || in->is_plain) /* a file belongs to this node alone */
 		return;
 	in->unread = 1;
 	pump(in);
@@ -351,7 +351,7 @@ int input_open(struct input *in, uint32_t rank, int *fd, struct err *e)
 		rc = open_kept(in, rank, fd, e);
 	else if (rc == 0 && !in->ended)
 		rc = add_pipe(in, rank, fd, e);
-	/* from the loop, when all workers have theirs */
+	/* read from the loop, when all workers have their pipes */
 	if (rc == 0 && !in->ended) {
 		uv_timer_start(&in->retry, on_retry, 0, 0);
 		uv_unref((uv_handle_t *)&in->retry);
@@ -375,7 +375,7 @@ void input_gone(struct input *in, uint32_t rank)
 	drop(p);
 	in->given = in->pipes != NULL;
 	input_unread(in);
-	/* the others may have waited for this one only */
+	/* the other workers may have waited only for this one */
 	pump(in);
 }
 

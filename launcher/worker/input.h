@@ -1,59 +1,59 @@
-/* input.h: ddprun's standard input, and which of this node's workers read it.
- * One worker gets the descriptor itself, where that is no terminal: nothing is
- * copied. A terminal, or all workers, get pipes that are filled from it no
- * faster than they are read. */
+/* input.h: passes ddprun's standard input on to this node's workers. A single
+ * worker gets the descriptor itself, and nothing is copied. If stdin is a
+ * terminal, or all workers read it, they get pipes, which we fill no faster
+ * than they are read. */
 #ifndef LAUNCHER_INPUT_H
 #define LAUNCHER_INPUT_H
 
 #include "base/error.h"
 #include "base/loop.h"
 
-/* Whose standard input it is: nobody's, every worker's, or that of one rank. */
+/* Which workers read it: none, all, or the one with this rank. */
 enum { INPUT_NONE = -1, INPUT_ALL = -2 };
 
 struct input_pipe;
 
 struct input {
 	uv_loop_t *loop;
-	long rank;       /* INPUT_NONE, INPUT_ALL, or one */
-	int pumped;      /* it is read by us */
+	long rank;       /* INPUT_NONE, INPUT_ALL, or a rank */
+	int pumped;      /* we read it and fill pipes */
 	int is_terminal;
-	int is_copy;     /* of what other nodes get, too: see input_unread */
+	int is_copy;     /* other nodes get the same: see input_unread */
 	int given;       /* to a worker of this round */
-	int unread;      /* what comes now is thrown away */
+	int unread;      /* input is read and discarded */
 	int is_plain;    /* a file or device: always ready, cannot be polled */
 	int begun, ended;
-	int fd;          /* where it is read from; -1: not yet, or over */
-	uv_poll_t poll;  /* for what is there to read */
+	int fd;          /* our copy of stdin; -1: not yet, or ended */
+	uv_poll_t poll;  /* for fd */
 	uv_timer_t retry;
-	char *bytes;     /* at hand: read, and not yet sent to all */
+	char *bytes;     /* read, and not yet sent to all pipes */
 	size_t len;
 	struct input_pipe *pipes;
-	int kept;        /* a single reader's end of its pipe; -1: none */
+	int kept;        /* the read end of a single reader's pipe; -1: none */
 };
 
-/* rank: INPUT_NONE, INPUT_ALL, or the one that reads. Nothing is read before
+/* rank: INPUT_NONE, INPUT_ALL, or the rank that reads. Nothing is read before
  * there is a reader. */
 void input_init(struct input *in, uv_loop_t *loop, long rank);
 
-/* What the worker of this rank is to have as its stdin: in *fd, the caller's to
- * close; -1 is nothing. 0, or -errno with the text. */
+/* Writes the stdin of the worker with this rank to *fd, which the caller
+ * closes; -1: it gets none. 0 or -errno. */
 int input_open(struct input *in, uint32_t rank, int *fd, struct err *e);
 
-/* A round runs: here, with all workers started, or without this node. Where
- * is_copy is set somebody sends the same to several nodes and waits for the
- * slowest (srun): what comes through a pipe while no worker here reads is
- * thrown away, until the round is over or input_open has a reader. */
+/* A round runs, and this node's workers, if it has any, were started. If
+ * is_copy is set, srun sends its input to several nodes and waits for the
+ * slowest: input from a pipe that no worker here reads is then discarded, until
+ * the round is over or input_open has a reader. */
 void input_unread(struct input *in);
 
-/* The worker of this rank has ended: nothing is read for it any more. */
+/* The worker with this rank has ended: reads nothing for it any more. */
 void input_gone(struct input *in, uint32_t rank);
 
-/* The round is over. What a single reader left in its pipe is for the next one
- * of that rank; where all read, each begins anew. */
+/* The round is over. Input that a single reader left in its pipe is kept for
+ * the next worker of that rank; with INPUT_ALL each worker gets a new pipe. */
 void input_end_round(struct input *in);
 
-/* For good; the loop must run once more before in's memory goes. */
+/* Closes it; the loop must run once more before in is freed. */
 void input_close(struct input *in);
 
 #endif

@@ -1,7 +1,7 @@
 /* proc_tcp.c: the kernel's net/ipv4/tcp_ipv4.c and net/ipv6/tcp_ipv6.c print
  * " 0: 0100007F:1F90 0100007F:D2C4 01 00000000:00000000 00:00000000 00000000
- * 1000 0 12345 ...": an address in words of 32 bits, each in this machine's
- * order of the bytes that lie in memory. */
+ * 1000 0 12345 ...". Addresses are 32-bit words of network-order bytes, printed
+ * in the host's byte order. */
 #include "launcher/worker/proc_tcp.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static int digit_of(char c)
 	return -1;
 }
 
-/* A number of that base, of 1 to `most` digits; 0: there is none. */
+/* Takes a number of 1 to `most` digits in that base; 0: there is none. */
 static int take_number(struct text *t, unsigned base, int most, uint64_t *out)
 {
 	int n = 0, d;

@@ -1,5 +1,5 @@
-/* proc_tcp.h: a line of /proc/net/tcp or tcp6: a TCP socket of this host, and
- * whose it is. Pure: text in, addresses out. */
+/* proc_tcp.h: parses a line of /proc/net/tcp or tcp6: a TCP socket of this host
+ * and its owner. Pure. */
 #ifndef LAUNCHER_PROC_TCP_H
 #define LAUNCHER_PROC_TCP_H
 
@@ -10,13 +10,13 @@
 enum { PROC_TCP_LISTEN = 10 };
 
 struct proc_tcp {
-	struct sock_addr own, peer; /* IPv4 as such, in tcp6, too */
+	struct sock_addr own, peer; /* IPv4 as IPv4, also from tcp6 */
 	unsigned state;
-	uint32_t uid;   /* means something where there is an inode */
-	uint64_t inode; /* 0: no process has it any more */
+	uint32_t uid;   /* valid only if there is an inode */
+	uint64_t inode; /* 0: no process has it open any more */
 };
 
-/* 1, or 0 for what is no such line: the heading, or one that is torn. */
+/* 1, or 0 for any other line, such as the heading or an incomplete line. */
 int proc_tcp_parse(struct slice line, struct proc_tcp *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* reap.c: wait4, in batches. */
+/* reap.c: calls wait4 in batches. */
 #include "launcher/worker/reap.h"
 
 #include <errno.h>

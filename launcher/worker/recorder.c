@@ -1,4 +1,4 @@
-/* recorder.c: a memfd, which vanishes with the last who has it open. */
+/* recorder.c: a memfd, which is freed when the last descriptor closes. */
 #include "launcher/worker/recorder.h"
 
 #include <errno.h>
@@ -25,14 +25,14 @@ void recorder_release(struct recorder *r)
 	recorder_init(r);
 }
 
-/* Only what is written takes memory: a part, when its worker opens it. */
+/* Only written pages take memory: a part does when its worker opens it. */
 static int make(struct recorder *r, struct flight_file *head)
 {
 	r->fd = memfd_create(FLIGHT_FILE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (r->fd < 0 ||
 	    ftruncate(r->fd, (off_t)flight_part_at(head, head->parts)) < 0)
 		return -errno;
-	/* who has it mapped must not be killed by another who cuts it */
+	/* truncation would kill processes that have it mapped */
 	if (fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
 		return -errno;
 	r->head = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd,
@@ -78,7 +78,7 @@ void recorder_started(struct recorder *r, uint32_t local_rank, pid_t pid)
 		r->head->workers[local_rank].pid = pid;
 }
 
-/* The parts are not mapped here: a write into the file is seen by who has. */
+/* The parts are not mapped here: workers that mapped them see file writes. */
 static off_t cell(const struct recorder *r, uint32_t part, size_t offset)
 {
 	return (off_t)(flight_part_at(r->head, part) + offset);
@@ -110,7 +110,7 @@ int recorder_is_in_world(const struct recorder *r, uint32_t local_rank)
 	uint64_t magic = 0;
 	uint32_t size = 0;
 
-	/* the world is the first communicator, and goes with ddp_finalize */
+	/* the world is the first communicator; ddp_finalize removes it */
 	if (!r->head ||
 	    pread(r->fd, &magic, sizeof(magic),
 		  cell(r, local_rank, offsetof(struct flight, magic))) < 0 ||

@@ -1,4 +1,4 @@
-/* signal_set.c: reading lists of signals. */
+/* signal_set.c: parses lists of signals. */
 #include "launcher/worker/signal_set.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ static int is_in(const int *numbers, size_t n, int number)
 	return 0;
 }
 
-/* Why it cannot be on a list, or NULL. */
+/* Why the signal cannot be on a list, or NULL. */
 static const char *objection(int number)
 {
 	static const int uncaught[] = {SIGKILL, SIGSTOP};
@@ -95,7 +95,7 @@ int signal_set_parse(struct signal_set *set, const char *text,
 	while (*text) {
 		int len = (int)strcspn(text, ","), number;
 
-		/* a longer one is none, and the error shows its beginning */
+		/* a longer word is no signal; the error shows its start */
 		snprintf(word, sizeof(word), "%.*s", len, text);
 		number = parse_word(word, option, e);
 		if (number < 0)

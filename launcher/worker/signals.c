@@ -1,4 +1,4 @@
-/* signals.c: one handle for each signal that is watched. */
+/* signals.c: one handle for each watched signal. */
 #include "launcher/worker/signals.h"
 
 #include <signal.h>
@@ -44,13 +44,13 @@ static int watch(struct signals *s, uv_loop_t *loop, int number,
 	char name[SIGNAL_NAME_MAX], what[SIGNAL_NAME_MAX + 32];
 	int rc;
 
-	/* before there is a handler */
+	/* must come before the handler is installed */
 	spawn_remember_signal(number);
 	if (number != SIGCHLD && spawn_was_ignored(number))
 		return 0;
 	snprintf(what, sizeof(what), "cannot watch for %s",
 		 signal_name(number, name));
-	/* one that was not made must not be closed */
+	/* a handle whose init failed must not be closed */
 	rc = uv_signal_init(loop, h);
 	if (rc < 0)
 		return loop_check(rc, e, what);
@@ -77,7 +77,7 @@ int signals_start(struct signals *s, uv_loop_t *loop,
 	s->warning = *warning;
 	s->n = 0;
 	signal(SIGPIPE, SIG_IGN);
-	/* a log file at the limit (ulimit -f) is an error as a full disk is */
+	/* a log file at its limit (ulimit -f) is an error, like a full disk */
 	signal(SIGXFSZ, SIG_IGN);
 	rc = watch(s, loop, SIGCHLD, e);
 	for (size_t i = 0; rc == 0 && i < sizeof(always) / sizeof(*always); i++)

@@ -1,5 +1,5 @@
-/* signals.h: the signals that ddprun itself gets, sorted into what they ask
- * for. Decides nothing. */
+/* signals.h: receives ddprun's own signals and reports to the owner what they
+ * ask for. Decides nothing. */
 #ifndef LAUNCHER_SIGNALS_H
 #define LAUNCHER_SIGNALS_H
 
@@ -13,7 +13,7 @@ struct signals_events {
 	void (*on_end)(void *owner, int number);
 	void (*on_forward)(void *owner, int number);
 	void (*on_warn)(void *owner, int number);
-	/* Ctrl-Z, and what undoes it; the owner stops this program itself. */
+	/* SIGTSTP (Ctrl-Z) and SIGCONT; the owner stops this program itself. */
 	void (*on_suspend)(void *owner);
 	void (*on_continue)(void *owner);
 };
@@ -26,10 +26,10 @@ struct signals {
 	int n;
 };
 
-/* SIGUSR1 and SIGUSR2 that are on no list are answered by a line, for they
- * would end this program; warning has no others. What was ignored when this
- * program was started stays so (nohup). Only SIGCHLD keeps the loop alive.
- * Where it fails, signals_close is still the caller's. */
+/* A SIGUSR1 or SIGUSR2 that is on no list is logged: unhandled it would end
+ * this program. warning may hold only these two. Signals that were ignored when
+ * this program was started stay ignored (nohup). Only SIGCHLD keeps the loop
+ * alive. If it fails, the caller must still call signals_close. */
 MUST_CHECK int signals_start(struct signals *s, uv_loop_t *loop,
 			     const struct signal_set *ending,
 			     const struct signal_set *forwarded,
@@ -37,7 +37,7 @@ MUST_CHECK int signals_start(struct signals *s, uv_loop_t *loop,
 			     const struct signals_events *events, void *owner,
 			     struct err *e);
 
-/* SIGCHLD does not keep the loop alive any more. */
+/* SIGCHLD no longer keeps the loop alive. */
 void signals_unref_child(struct signals *s);
 
 void signals_close(struct signals *s);

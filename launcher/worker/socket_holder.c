@@ -1,5 +1,5 @@
-/* socket_holder.c: /proc/PID/fd, and /proc/PID/task/TID/children (man 5 proc):
- * children belong to the thread that forked them. */
+/* socket_holder.c: reads /proc/PID/fd and /proc/PID/task/TID/children (proc(5),
+ * which lists a child under the thread that forked it). */
 #include "launcher/worker/socket_holder.h"
 
 #include <dirent.h>

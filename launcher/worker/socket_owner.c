@@ -1,6 +1,6 @@
-/* socket_owner.c: sock_diag (man 7 sock_diag), then /proc/net/tcp. Both show
- * the user who made a socket, as long as some process has it; of one that is
- * closed or waits for its end both say user 0 and inode 0, which is nobody. */
+/* socket_owner.c: asks sock_diag(7), then /proc/net/tcp. Both report the user
+ * that created a socket while a process has it open. For a closed or closing
+ * socket both report user 0 and inode 0, which means: unknown. */
 #include "launcher/worker/socket_owner.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static int found(unsigned state, uint64_t inode, uint32_t uid,
 
 /* ---- sock_diag ---- */
 
-/* One question, and its answer, which waits when send returns. */
+/* Sends one request; the reply is ready when send returns. */
 static ssize_t exchange(const void *question, size_t size, char *reply)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -100,13 +100,13 @@ static int take_reply(const char *reply, size_t n, const struct sock_addr *own,
 		return -EPROTO;
 	get_addr(&here, m->idiag_family, m->id.idiag_src, m->id.idiag_sport);
 	get_addr(&there, m->idiag_family, m->id.idiag_dst, m->id.idiag_dport);
-	/* without one it shows who listens there */
+	/* if there is no connection the kernel reports the listener */
 	if (!is_same(&here, own) || !is_same(&there, peer))
 		return SOCKET_NONE;
 	return found(m->idiag_state, m->idiag_inode, m->idiag_uid, whose);
 }
 
-/* -ENOENT: there is none, or this kernel has no such diagnosis. */
+/* -ENOENT: no such socket, or this kernel has no TCP diagnosis. */
 static int ask_kernel(const struct sock_addr *own, const struct sock_addr *peer,
 		      struct socket_whose *whose)
 {
@@ -159,7 +159,7 @@ static int search(const char *path, const struct sock_addr *own,
 	return rc;
 }
 
-/* A program that speaks IPv6 may have an IPv4 connection. */
+/* Searches tcp6 too: an IPv6 socket may have an IPv4 connection. */
 static int search_all(const struct sock_addr *own, const struct sock_addr *peer,
 		      struct socket_whose *whose)
 {
@@ -173,8 +173,8 @@ static int search_all(const struct sock_addr *own, const struct sock_addr *peer,
 	return v6 < 0 && rc >= 0 ? rc : v6;
 }
 
-/* That there is no such socket it says as it does that it is not there itself:
- * so it is asked once about one that there is. */
+/* 1 if sock_diag works. The kernel reports a missing socket and missing
+ * diagnosis by the same error, so this asks once about a socket that exists. */
 static int has_diag(struct socket_finder *f)
 {
 	struct sock_addr own, any;
@@ -187,7 +187,7 @@ static int has_diag(struct socket_finder *f)
 	sock_addr_number("127.0.0.1", 0, &own);
 	sock_addr_number("127.0.0.1", 9, &any);
 	fd = sock_listen(&own, NULL);
-	/* the one that listens is not who was asked for */
+	/* it reports the listener, which is not the connection asked for */
 	f->no_diag = fd < 0 || ask_kernel(&own, &any, &whose) != SOCKET_NONE;
 	if (fd >= 0)
 		close(fd);
@@ -199,7 +199,7 @@ int socket_owner(struct socket_finder *f, const struct sock_addr *own,
 		 struct err *e)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&own->ss;
-	/* it is known by its interface, too, which nobody has told us */
+	/* a link-local address also needs its interface, which we lack */
 	int link_local = own->ss.ss_family == AF_INET6 &&
 			 IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 	int rc = -ENOENT;

@@ -1,6 +1,6 @@
-/* socket_owner.h: whose a TCP connection of this host is, as the kernel says it
- * in this process's network namespace. Knows no protocol; blocks for nothing
- * but the kernel. */
+/* socket_owner.h: asks the kernel which user owns a TCP connection of this
+ * host, in this process's network namespace. Knows no protocol; blocks only for
+ * the kernel. */
 #ifndef LAUNCHER_SOCKET_OWNER_H
 #define LAUNCHER_SOCKET_OWNER_H
 
@@ -9,9 +9,9 @@
 #include "base/sock.h"
 
 enum socket_found {
-	SOCKET_NONE,   /* there is none here */
+	SOCKET_NONE,   /* no such socket here */
 	SOCKET_OWNED,  /* *whose is filled */
-	SOCKET_CLOSED, /* its process closed it: nobody knows any more */
+	SOCKET_CLOSED, /* its process closed it: the owner is unknown */
 };
 
 struct socket_whose {
@@ -19,16 +19,16 @@ struct socket_whose {
 	uint64_t inode; /* as /proc/PID/fd names it */
 };
 
-/* How this kernel can be asked; all zeroes to begin with. */
+/* Whether this kernel has sock_diag; all zeroes to begin with. */
 struct socket_finder {
-	int tried;   /* whether there is */
-	int no_diag; /* no sock_diag; set by tests, too */
+	int tried;   /* no_diag is known */
+	int no_diag; /* there is no sock_diag; tests set it, too */
 };
 
-/* The socket whose own end is the one and whose other end is the other. By
- * sock_diag, which looks one up; where this kernel has none in /proc/net/tcp
- * and tcp6, which list all: a microsecond for each socket of the host. -errno
- * with text where neither can be asked. */
+/* Finds the socket whose own address is own and whose peer's is peer. Uses
+ * sock_diag, which looks up one socket, or, on a kernel without it,
+ * /proc/net/tcp and tcp6, which list all: a microsecond for each socket of the
+ * host. Returns an enum socket_found, or -errno if neither works. */
 int socket_owner(struct socket_finder *f, const struct sock_addr *own,
 		 const struct sock_addr *peer, struct socket_whose *whose,
 		 struct err *e);

@@ -1,5 +1,5 @@
-/* spawn.c: clone, as posix_spawn does it, with what posix_spawn lacks: a death
- * signal, and a pid that is on record before the program runs. */
+/* spawn.c: calls clone as posix_spawn does, and adds what posix_spawn lacks: a
+ * death signal, and a pid that is recorded before the program runs. */
 #include "launcher/worker/spawn.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum { STACK_BYTES = 64 << 10 };
 
-/* All that this program or libuv ever changes. */
+/* All signals that this program or libuv ever changes. */
 static int touched[NSIG];
 static int ntouched;
 static struct sigaction original[NSIG];
@@ -42,8 +42,8 @@ void spawn_remember_signal(int number)
 	touched[ntouched++] = number;
 	sigaction(number, NULL, &original[i]);
 	/* A shell without job control starts `ddprun &` with SIGINT ignored.
-	 * Whoever sends us one all the same means it, and the workers must not
-	 * be deaf to it. SIGHUP is nohup's. */
+	 * An explicit SIGINT must still reach the workers. SIGHUP stays
+	 * ignored: that is nohup. */
 	if (number == SIGINT || number == SIGQUIT)
 		original[i].sa_handler = SIG_DFL;
 }
@@ -56,8 +56,8 @@ void spawn_take_over_signals(void)
 
 	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
 		spawn_remember_signal(usual[i]);
-	/* the kernel would reap our children, and waitpid would not know how
-	 * they ended */
+	/* if it is ignored, the kernel reaps our children and waitpid cannot
+	 * report how they ended */
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, &original_mask);
@@ -108,7 +108,7 @@ static int restore_limit(const struct spawn *s)
 	return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Without it the child is known by other marks. */
+/* Failure is no error: sweep.h then finds the child by its other marks. */
 static void mark_locks(const struct spawn *s)
 {
 	const struct rlimit limit = {.rlim_cur = s->locks,
@@ -127,14 +127,14 @@ static int child(void *arg)
 	const struct spawn *s = o->s;
 
 	o->step = "set up";
-	/* before the signals are unblocked: a handler of ours would run here,
-	 * in memory that is the parent's too */
+	/* before the signals are unblocked: a handler of ours would run in
+	 * memory shared with the parent */
 	for (int i = 0; i < ntouched; i++)
 		sigaction(touched[i], &original[i], NULL);
 	if (!s->survives) {
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 			goto fail;
-		if (getppid() != o->parent) /* it died before that call */
+		if (getppid() != o->parent) /* died before prctl */
 			_exit(1);
 	}
 	if (setpgid(0, 0) < 0)
@@ -189,7 +189,7 @@ int spawn_no_input(struct err *e)
 
 pid_t spawn_process(const struct spawn *s, struct err *e)
 {
-	/* one is enough: we sleep until the child has left it */
+	/* one stack is enough: we sleep until the child has left it */
 	static char stack[STACK_BYTES] __attribute__((aligned(64)));
 	struct order o = {.s = s, .parent = getpid(), .step = "start"};
 	sigset_t all, ours;

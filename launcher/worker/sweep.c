@@ -1,4 +1,4 @@
-/* sweep.c: reading /proc for processes left behind. */
+/* sweep.c: reads /proc to find processes left behind. */
 #include "launcher/worker/sweep.h"
 
 #include <errno.h>
@@ -25,8 +25,8 @@ static int is_in(const pid_t *pids, size_t n, pid_t pid)
 	return 0;
 }
 
-/* The children that were there first, and whether processes that we did not
- * start may become ours. */
+/* Children that existed before we started any, and whether their orphans may
+ * become children of ours. */
 static struct {
 	pid_t *pids;
 	size_t n;
@@ -44,7 +44,7 @@ static int add(pid_t **pids, size_t *n, pid_t pid)
 	return 1;
 }
 
-/* 0: it is not ours to signal. */
+/* Signals pid, unless it was signalled before. 0: we may not signal it. */
 static int tell(struct sweep *s, pid_t pid, int signal)
 {
 	if (is_in(s->told, s->n, pid))
@@ -55,7 +55,7 @@ static int tell(struct sweep *s, pid_t pid, int signal)
 		sweep_leave(pid);
 		return 0;
 	}
-	add(&s->told, &s->n, pid); /* no memory: it will be told again */
+	add(&s->told, &s->n, pid); /* out of memory: signalled again */
 	return 1;
 }
 
@@ -66,7 +66,7 @@ enum {
 	STAT_FIELDS = 53
 };
 
-/* Those from STAT_PARENT on; 0 each if it is gone. */
+/* Reads the fields from STAT_PARENT on; all 0 if the process is gone. */
 static void read_stat(const char *pid, unsigned long long *fields)
 {
 	char path[sizeof("/proc//stat") + NAME_MAX], text[2048], *at;
@@ -74,7 +74,7 @@ static void read_stat(const char *pid, unsigned long long *fields)
 	memset(fields, 0, STAT_FIELDS * sizeof(*fields));
 	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
 	file_read_text(path, text, sizeof(text));
-	/* the name before it may have any characters; then the state */
+	/* the name in parentheses may have any characters; then the state */
 	at = strrchr(text, ')');
 	if (!at || strlen(at) < sizeof(") S") - 1)
 		return;
@@ -83,7 +83,7 @@ static void read_stat(const char *pid, unsigned long long *fields)
 		fields[i] = strtoull(at, &at, 10);
 }
 
-/* 0 if it is gone. */
+/* 0 if the process is gone. */
 static pid_t parent_of(const char *pid)
 {
 	unsigned long long fields[STAT_FIELDS];
@@ -101,9 +101,8 @@ static pid_t pid_of(const char *name)
 	return *end || pid < 1 || pid > INT_MAX ? 0 : (pid_t)pid;
 }
 
-/* In a PID namespace without a /proc of its own the numbers there are those of
- * other processes: to signal them would hit strangers, to wait for them would
- * never end. */
+/* Opens /proc. In a PID namespace without a /proc of its own the numbers are
+ * other processes': a signal would hit strangers, a wait would never end. */
 static int open_proc(int quiet)
 {
 	static int warned;
@@ -137,7 +136,7 @@ static void look_at(void *arg, int proc, const char *name)
 		s->found(s->arg, pid_of(name));
 }
 
-/* For kernels without the list of children: all of /proc. */
+/* For kernels without the list of children: searches all of /proc. */
 static void search_children(on_child *found, void *arg, int quiet)
 {
 	struct search s = {found, arg};
@@ -169,9 +168,9 @@ static void list_children(on_child *found, void *arg, int quiet)
 	fclose(f);
 }
 
-/* The whole variable, between NULs. The text is read in overlapping pieces,
- * for environments may be megabytes. Where it is not found, *size is the size
- * of all that was read. */
+/* Searches for the whole variable, between NULs. Reads the text in overlapping
+ * pieces, since an environment may have megabytes. If it is not found, *size is
+ * the number of bytes read. */
 static int has_variable(int fd, const char *variable, size_t *size)
 {
 	enum { PIECE = 32 << 10 };
@@ -199,7 +198,7 @@ static int has_variable(int fd, const char *variable, size_t *size)
 	return 0;
 }
 
-/* Whether the kernel says where the code of a process ends. gVisor does not. */
+/* 1 if the kernel reports where a process's code ends. gVisor does not. */
 static int shows_code(void)
 {
 	static int shows = -1;
@@ -212,16 +211,16 @@ static int shows_code(void)
 	return shows;
 }
 
-/* It has its new memory, but no code in it yet: that is noted last, after the
- * environment. Zombies and kernel threads have no memory. Where this process
- * may not read the environment, the end of the code is shown as 1. */
+/* In execve a process has its new memory, but the kernel sets the end of its
+ * code last, after the environment. Zombies and kernel threads have no memory.
+ * If we may not read the environment, the kernel shows the end of code as 1. */
 static int is_in_exec(const unsigned long long *stat)
 {
 	return stat[STAT_VSIZE] && !stat[STAT_END_CODE] && shows_code();
 }
 
-/* A process whose first thread has ended shows no memory, either: its others
- * run on. */
+/* A process whose first thread has ended shows no memory, either, but its other
+ * threads run on. */
 static int is_zombie(const unsigned long long *stat)
 {
 	return !stat[STAT_VSIZE] && stat[STAT_THREADS] <= 1;
@@ -229,7 +228,7 @@ static int is_zombie(const unsigned long long *stat)
 
 uint64_t sweep_choose_locks(uint64_t random)
 {
-	/* programs that show it as a signed number show it right */
+	/* below 2^62, so that signed numbers show it correctly */
 	const uint64_t top = (uint64_t)1 << 62, least = (uint64_t)1 << 32;
 	struct rlimit ours;
 	uint64_t half;
@@ -268,7 +267,7 @@ static int has_mark(const char *pid, const char *mark, size_t *size)
 	return is;
 }
 
-/* Whether a process has the mark; in execve that cannot be seen. */
+/* Whether a process has the mark, which cannot be read during execve. */
 enum marked { UNMARKED, MARKED, IN_EXEC };
 
 static enum marked look_for(const char *pid, const struct sweep_marks *m)
@@ -281,14 +280,14 @@ static enum marked look_for(const char *pid, const struct sweep_marks *m)
 		return UNMARKED;
 	if (has_locks(pid, m->locks))
 		return MARKED;
-	/* before it is opened: that can block for as long as execve does */
+	/* before opening environ, which can block as long as execve does */
 	if (is_in_exec(stat))
 		return m->locks ? UNMARKED : IN_EXEC;
 	if (has_mark(pid, m->variable, &size))
 		return MARKED;
 	read_stat(pid, stat);
-	/* if it went through execve meanwhile, less was read than it has: the
-	 * old environment is gone */
+	/* an execve meanwhile removed the old environment, so that we read less
+	 * than the process has */
 	if (!m->locks && (is_in_exec(stat) ||
 			  stat[STAT_ENV_END] > stat[STAT_ENV_START] + size))
 		return IN_EXEC;
@@ -332,7 +331,7 @@ static enum marked is_ours(pid_t pid, const struct sweep_marks *marks)
 	return strangers.come ? look_for(text, marks) : MARKED;
 }
 
-/* 0: it takes too long, and is left alone. */
+/* 0: its execve takes too long, and the process is left alone. */
 static int await_exec(struct sweep *s, pid_t pid)
 {
 	if (s->looks < SWEEP_LOOKS) {
@@ -418,7 +417,7 @@ static int is_workers(const struct sweep_marks *m, unsigned long long inode)
 	return 0;
 }
 
-/* One that only reads it may be an admin who looks. */
+/* Ignores a process that only reads the pipe: it may be an administrator's. */
 static void look_at_file(void *arg, int dir, const char *name)
 {
 	struct pipe_search *s = arg;
@@ -434,13 +433,13 @@ static void look_at_file(void *arg, int dir, const char *name)
 	if (sscanf(target, "pipe:[%llu]", &inode) != 1 ||
 	    !is_workers(s->marks, inode))
 		return;
-	/* the link's mode is how the file is open */
+	/* the link's mode shows whether the file is open for writing */
 	s->found = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		   (st.st_mode & S_IWUSR);
 }
 
-/* What was there before the workers may have been given a pipe (systemd-run
- * does so), and is not theirs. */
+/* An older process that has a worker's pipe is no descendant: something passed
+ * the pipe to it, as systemd-run does. */
 static int is_younger(const char *pid)
 {
 	static unsigned long long ours[STAT_FIELDS];
@@ -476,9 +475,9 @@ struct killing {
 	int killed, in_exec;
 };
 
-/* The descriptor was there before anything was read of the process: if that has
- * ended since, and its number is another's, nobody is hit. Without one (Linux
- * before 5.3, seccomp) its number has to do. */
+/* pidfd was opened before anything was read about the process: if the process
+ * has ended and its pid was reused, the signal hits nothing. Without pidfds
+ * (Linux before 5.3, seccomp) the pid must do. */
 static int kill_it(int pidfd, pid_t pid)
 {
 	if (pidfd < 0)

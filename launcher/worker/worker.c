@@ -1,4 +1,4 @@
-/* worker.c: the group of workers on this node. */
+/* worker.c: starts, signals and reaps the group of workers on this node. */
 #include "launcher/worker/worker.h"
 
 #include <errno.h>
@@ -87,14 +87,14 @@ static int open_stream(struct worker *w, struct outlet *o, int is_stderr,
 	};
 	int rc;
 
-	if (o->pipe < 0) /* it writes into its file */
+	if (o->pipe < 0) /* the worker writes to its file itself */
 		return 0;
 	rc = stream_open(is_stderr ? &w->err : &w->out, w->group->output,
 			 &setup);
 	if (rc < 0)
 		return err_set(e, rc, "cannot watch a worker's pipe: %s",
 			       strerror(-rc));
-	o->pipe = o->file = -1; /* the stream's now */
+	o->pipe = o->file = -1; /* the stream has taken them */
 	w->group->open_streams++;
 	return 0;
 }
@@ -179,9 +179,9 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 	return 0;
 }
 
-/* Its process group, where an ended worker may have left somebody; and itself
- * if it is in another one, for which no group of ours stands. 0, or -EPERM: it
- * runs, and as another user. */
+/* Signals the worker's process group, in which an ended worker may have left
+ * processes, and the worker itself if it moved to another group. 0, or -EPERM
+ * if it runs as another user. */
 static int send_signal(struct worker *w, int signal)
 {
 	int probe = 0;
@@ -189,13 +189,13 @@ static int send_signal(struct worker *w, int signal)
 	guard_signal(*guard_slot(w->group->guard, w->local_rank), signal);
 	if (!w->running)
 		return 0;
-	/* our child, and not reaped: the number is its own */
+	/* our child, and not reaped: the kernel has not reused the pid */
 	if (getpgid(w->pid) != w->pid)
 		probe = signal;
 	return kill(w->pid, probe) < 0 && errno == EPERM ? -EPERM : 0;
 }
 
-/* It cannot be killed, and may run for ever. */
+/* Counts a worker that we cannot kill as ended. */
 static void give_up(struct worker *w)
 {
 	struct group *g = w->group;
@@ -215,7 +215,7 @@ void group_signal_one(struct worker *w, int signal)
 	struct group *g = w->group;
 	int rc = send_signal(w, signal);
 
-	/* one that is suspended would not notice */
+	/* a suspended worker would not act on the signal */
 	if (signal != SIGKILL)
 		send_signal(w, SIGCONT);
 	w->had = signal;
@@ -243,7 +243,7 @@ void group_relay(struct group *g, int signal)
 
 struct worker *group_find(struct group *g, pid_t pid)
 {
-	/* They tend to end in the order in which they were started. */
+	/* workers tend to end in the order in which they were started */
 	for (uint32_t i = 0; i < g->n; i++) {
 		struct worker *w = &g->workers[(g->at + i) % g->n];
 
@@ -260,7 +260,7 @@ struct worker *group_find_socket(struct group *g, uint64_t inode, pid_t *pid)
 	struct socket_search s;
 
 	socket_search_init(&s, inode);
-	/* it is they who have it, as a rule; what they forked has it, too */
+	/* workers first: usually one has it, and so may what it forked */
 	for (uint32_t i = 0; i < g->n; i++) {
 		*pid = g->workers[i].pid;
 		if (g->workers[i].running && socket_search_in(&s, *pid))
@@ -303,7 +303,7 @@ void group_close(struct group *g)
 	for (uint32_t i = 0; i < g->n; i++) {
 		*guard_slot(g->guard, i) = 0;
 		guard_note_pipes(g->guard, i, -1, -1);
-		/* what those who were left behind said last */
+		/* the last output of processes that workers left behind */
 		stream_drain(&g->workers[i].out);
 		stream_drain(&g->workers[i].err);
 		stream_close(&g->workers[i].out);
