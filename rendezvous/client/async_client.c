@@ -81,8 +81,8 @@ static void async_close_now(struct async_client *l)
 
 /* ---- out ---- */
 
-/* Nothing sent from here on would arrive. The reader still gets what the server
- * sent before, then the end, whatever the kernel thinks of the connection. */
+/* Later output would not arrive. The reader still gets what the server sent
+ * before, then the end, whatever the kernel thinks of the connection. */
 static void async_cannot_write(struct async_client *l, int rc)
 {
 	uv_os_fd_t fd;
@@ -132,7 +132,7 @@ static void async_write_rest(struct async_client *l, struct buf *from,
 	}
 }
 
-/* Sends all of from, which is empty then. */
+/* Sends all of from and empties it. */
 static void async_write_all(struct async_client *l, struct buf *from)
 {
 	uv_buf_t b = uv_buf_init(from->data, (unsigned)from->len);
@@ -166,7 +166,7 @@ void async_client_flush(struct async_client *l)
 				"it does not read what we send");
 		return;
 	}
-	/* Before its proof it is told nothing; then all of it at once */
+	/* send nothing before the server's proof, then all of it at once */
 	if (l->state < ASYNC_OPEN || l->sending.len)
 		return;
 	if (l->out.len && l->state != ASYNC_LOST && l->state != ASYNC_CLOSED) {
@@ -220,7 +220,7 @@ int async_client_is_checked(const struct async_client *l)
 
 /* ---- in ---- */
 
-/* A new socket always takes so few bytes. */
+/* Sends a few bytes, which a new socket always accepts. */
 static void async_send(struct async_client *l, const char *data, size_t size)
 {
 	uv_buf_t b = uv_buf_init((char *)data, (unsigned)size);
@@ -233,7 +233,7 @@ static void async_send(struct async_client *l, const char *data, size_t size)
 
 static void async_on_munge(void *owner, const struct credential_question *q);
 
-/* Reads nothing more before munge has answered. */
+/* Asks munge in a thread; reads nothing until it has answered. */
 static void async_ask_munge(struct async_client *l)
 {
 	struct err e = ERR_INIT;
@@ -276,7 +276,7 @@ static void async_read_greeting(struct async_client *l)
 
 static void async_connect_now(struct async_client *l);
 
-/* The memory of the old handle becomes that of the next connection. */
+/* The old handle's memory is reused for the next connection. */
 static void async_on_left(uv_handle_t *h)
 {
 	struct async_client *l = h->data;

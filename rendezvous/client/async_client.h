@@ -36,23 +36,25 @@ struct async_client {
 	uv_loop_t *loop;
 	uv_tcp_t tcp;
 	uv_connect_t connect;
-	struct sock_addr addr; /* of the server: the one that it moved to */
-	struct handshake hand; /* with the job's key, once it is open, and the
-				* cipher of all that follows */
+	struct sock_addr addr; /* of the server; after a referral, the new
+				* one's */
+	struct handshake hand; /* has the job's key and the cipher once it is
+				* open */
 	struct buf in;
-	struct buf raw;     /* records that have come, where there is one */
-	struct buf sealed;  /* records of out; empty in between */
+	struct buf raw;     /* with a cipher: records received */
+	struct buf sealed;  /* with a cipher: records of out; empty in
+			     * between */
 	struct buf out;     /* being filled; waits for the server's proof */
 	struct buf sending; /* in uv_write's hands */
 	uv_write_t write;
 	int state;
-	int speaks;      /* the preface has been said, or will be at once */
-	int moved;       /* it was sent elsewhere, and went */
-	int told;        /* it was lost by the server's own last word */
-	struct credential_thread *munge; /* is asked now */
-	int unsent;      /* the error of a write, which is its end */
+	int speaks;      /* the preface was sent, or is about to be */
+	int moved;       /* it has followed a referral */
+	int told;        /* the server's last message ended it */
+	struct credential_thread *munge; /* being asked; or NULL */
+	int unsent;      /* the error of a write, which ends it */
 	int refused;     /* the error of a connect that failed at once */
-	int handle_gone; /* tcp went through its close for that */
+	int handle_gone; /* tcp was closed because of it */
 };
 
 /* Zeroes l and starts connecting; sends preface and HELLO (id 1) when the
@@ -84,13 +86,13 @@ static inline int async_client_local_addr(struct async_client *l,
 	return rc;
 }
 
-/* Sends what is queued, then closes; on_closed follows, later (at once where no
- * connection was ever begun). Idempotent. */
+/* Sends the queued output, then closes; on_closed follows later (at once if no
+ * connection was begun). Idempotent. */
 void async_client_close(struct async_client *l);
-/* The same at once, whatever is queued: nobody is there to read it. */
+/* The same at once, without sending the queued output. */
 void async_client_drop(struct async_client *l);
-/* The same, with a reset, so that the server sees a broken connection and not
- * that we left. */
+/* The same with a reset, so that the server sees a broken connection instead of
+ * an orderly close. */
 static inline void async_client_tear(struct async_client *l)
 {
 	uv_os_fd_t fd;
@@ -113,7 +115,7 @@ int async_client_is_connected(const struct async_client *l);
 /* ERR_PROOF if the server's time for our HELLO ran out while munge was asked;
  * else 0. */
 int async_client_munge_is_late(const struct async_client *l, struct err *e);
-/* 1: the server has our munge credential, and asks its own munged. */
+/* 1: the server has our munge credential and is asking its munged. */
 int async_client_is_checked(const struct async_client *l);
 
 #endif

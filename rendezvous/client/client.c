@@ -1,5 +1,5 @@
-/* client.c: the requests: each is put together and its reply taken apart.
- * How they get there is client_way.c's. */
+/* client.c: encodes each request and decodes its reply. client_io.c transports
+ * them. */
 #include "rendezvous/client/client.h"
 
 #include "base/clock.h"
@@ -18,8 +18,8 @@ static uint32_t client_wire_timeout(int timeout_ms)
 	return timeout_ms < 0 ? WIRE_NO_TIMEOUT : (uint32_t)timeout_ms;
 }
 
-/* The request has a time limit, at that place of the frame: if it is sent
- * again, only the rest of that time goes there. */
+/* The request has a time limit, at offset `at` of the frame. If the request is
+ * repeated, only the rest of that time is filled in. */
 static void client_set_deadline(struct client *c, size_t at, int timeout_ms)
 {
 	if (timeout_ms < 0) {
@@ -36,7 +36,7 @@ static int client_fail_torn(struct client *c, const char *what, struct err *e)
 	return client_die(c, ERR_PROTOCOL, what, e);
 }
 
-/* A list of n strings, or of n pairs of them. */
+/* Encodes a list of n keys, or of n key-value pairs. */
 static int client_list_init(struct buf *items, const struct slice *keys,
 			    const struct slice *values, uint32_t n,
 			    struct err *e)

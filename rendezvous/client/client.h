@@ -1,5 +1,6 @@
 /* client.h: a blocking client of the rendezvous server, for libddp and tools.
- * One request at a time, one thread at a time. Never prints or starts one. */
+ * One request at a time, one thread at a time. Never prints and starts no
+ * thread. */
 #ifndef RENDEZVOUS_CLIENT_H
 #define RENDEZVOUS_CLIENT_H
 
@@ -19,21 +20,20 @@ struct client;
 int client_connect(struct client **out, const struct endpoint *ep,
 		   const struct wire_hello *hello, const struct auth *auth,
 		   int timeout_ms, struct err *e);
-/* From now on, reconnects when the connection is lost and repeats the request
- * without reply: the caller only notices the time. The server recognises
- * requests that it has executed by hello's session. timeout_ms counts from the
- * loss; after it the call fails with ERR_REMOTE, and each later call makes one
- * attempt. */
+/* From now on, reconnects after a loss and repeats the unanswered request: the
+ * caller notices only the delay. The server recognises executed requests by
+ * hello's session. timeout_ms counts from the loss; after it the call fails
+ * with ERR_REMOTE, and each later call makes one attempt. */
 void client_come_again(struct client *c, int timeout_ms);
-/* Sends GOODBYE: this rank leaves in order. It may not arrive. */
+/* Sends GOODBYE: this rank leaves in order. May be lost. */
 void client_left(struct client *c);
 void client_free(struct client *c); /* NULL is fine; closes */
 
-/* Each call waits for its reply: timeout_ms is the server's to keep where the
- * message has one (WAIT, BARRIER, GATHER, FATE; < 0 for ever); the client
- * allows a server that it is connected to 10 s more, so that one that hangs is
- * an error too. Time without a connection is client_come_again's alone.
- * Returned slices are valid until the next call on c. */
+/* Each call waits for its reply. If the message has a timeout (WAIT, BARRIER,
+ * GATHER, FATE; < 0: none), the server enforces it; the client allows a
+ * connected server 10 s more, so that a server that hangs becomes an error.
+ * Time without a connection counts only against client_come_again's. Returned
+ * slices are valid until the next call on c. */
 int client_set(struct client *c, struct slice key, struct slice value,
 	       struct err *e);
 /* 1 found, 0 missing */
@@ -61,15 +61,15 @@ int client_barrier(struct client *c, struct slice key, uint32_t size,
 int client_gather(struct client *c, struct slice key, uint32_t size,
 		  int timeout_ms, struct slice value, struct slice *values,
 		  struct err *e);
-/* The same, but for who has it from other ranks (protocol.txt, SHARE): got is
- * what the server says. m says all but how long. */
+/* The same for ranks that may get the list from other ranks (protocol.txt,
+ * SHARE): got is the server's reply. m has all fields but the timeout. */
 int client_share(struct client *c, struct wire_share *m, int timeout_ms,
 		 struct wire_shared *got, struct err *e);
-/* What the last client_share was of, from the server: the list of size values
- * without its count. */
+/* Gets the whole list of the last client_share from the server: size values,
+ * without the count. */
 int client_whole(struct client *c, uint32_t size, struct slice *list,
 		 struct err *e);
-/* 0 and *text: what became of that rank */
+/* 0 and *text: how that rank ended. */
 int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 		struct slice *text, struct err *e);
 

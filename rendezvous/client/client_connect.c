@@ -1,5 +1,5 @@
-/* client_connect.c: from an endpoint to a server that is believed, which may be
- * elsewhere: then what listens there says where. */
+/* client_connect.c: connects to the server at an endpoint, authenticates both
+ * sides, and follows a referral to the job's leader. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 enum {
 	ADDRS_MAX = 8,
 	PATIENCE_MS = 100,
-	AWAY_MS = 1500,      /* to connect to where we were sent */
+	AWAY_MS = 1500,      /* to connect to the leader named by a referral */
 	AWAY_SILENT_MS = 10000,
 	AWAY_NAP_MS = 20,
 };
@@ -41,7 +41,7 @@ static int client_connect_any(struct client *c, const struct endpoint *to,
 
 	if (n < 0)
 		return n;
-	/* its host may be gone, and another be the server soon */
+	/* the leader's host may be gone, and another take over soon */
 	if (to != &c->endpoint)
 		deadline = client_min_timeout(deadline, AWAY_MS);
 	for (i = 0; i < n && c->fd < 0; i++)
@@ -53,12 +53,13 @@ static int client_connect_any(struct client *c, const struct endpoint *to,
 		sock_set_silence_limit(c->fd, AWAY_SILENT_MS);
 		return 0;
 	}
-	/* A host that vanishes says nothing: only the kernel's probes tell */
+	/* only the kernel's probes detect a host that vanished */
 	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	return 0;
 }
 
-/* A server of another version hears of us by the preface, if it has not yet. */
+/* Fails; if the server has another version, first sends our preface, so that it
+ * can log us. */
 static int client_cannot_answer(struct client *c, const struct handshake *h,
 				struct buf *out, int code,
 				const struct err *why, struct err *e)
@@ -70,7 +71,7 @@ static int client_cannot_answer(struct client *c, const struct handshake *h,
 	return rc;
 }
 
-/* HELLO goes into out. */
+/* Puts HELLO into out. */
 static int client_read_greeting(struct client *c, struct handshake *h,
 				struct buf *out, uint64_t deadline,
 				struct err *e)
@@ -130,17 +131,17 @@ static int client_read_welcome(struct client *c, struct handshake *h,
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
-/* Another server's secret may be another; this job's own should not, unless it
- * is one that was made for this time: the server of the world before has the
- * job's name, too. */
+/* A server of this very job that does not have our secret means that the user
+ * gave a wrong one. Not if the job's starter passed us the secret: a former
+ * server of the same job name may still listen there. */
 static int client_is_wrong_secret(int rc, const struct handshake *h)
 {
 	return rc == ERR_PROOF && h->ours && !h->auth->handed;
 }
 
-/* Whether the greeting comes by itself, as from a server of ours: then the
- * preface goes with HELLO. What another does with it tells more than silence.
- */
+/* Whether a greeting arrives unasked, as from a ddprdzv: then the preface is
+ * sent along with HELLO. Else we send it now: the reply of a foreign server
+ * tells more than silence. */
 static int client_is_greeted(const struct client *c, uint64_t deadline)
 {
 	struct pollfd p = {c->fd, POLLIN, 0};
@@ -167,7 +168,7 @@ static int client_greet(struct client *c, struct handshake *h, struct buf *out,
 	return rc ? rc : client_read_welcome(c, h, there, deadline, e);
 }
 
-/* there: where it is, if it is ERR_MOVED. */
+/* On ERR_MOVED, there is the leader's address. */
 static int client_open_once(struct client *c, const struct endpoint *to,
 			    struct endpoint *there, uint64_t deadline,
 			    struct err *e)
@@ -197,7 +198,7 @@ static int client_open_at(struct client *c, const struct endpoint *to,
 {
 	int rc = client_open_once(c, to, there, deadline, e);
 
-	/* a server that dies closes, too: the next one may be there */
+	/* a dying server closes as well, and its successor may be there */
 	if (rc < 0 && c->unanswered) {
 		client_start_anew(c);
 		rc = client_open_once(c, to, there, deadline, e);
@@ -205,7 +206,7 @@ static int client_open_at(struct client *c, const struct endpoint *to,
 	return rc;
 }
 
-/* The one that we were sent to is gone, or is not the server any more. */
+/* The leader named by the referral is gone, or no longer leads. */
 static int client_may_retry_connect(const struct client *c, int rc)
 {
 	return rc == ERR_MOVED || rc == -ECONNREFUSED || rc == -ETIMEDOUT ||

@@ -1,6 +1,6 @@
-/* client_io.c: bytes with a deadline, greeting, coming again. Blocks in
- * poll(2) only. After a failure of the connection that cannot be made good it
- * stays failed, with that text. */
+/* client_io.c: sends and receives bytes with a deadline, and reconnects. Blocks
+ * only in poll(2). A connection whose failure cannot be repaired stays failed,
+ * with that text. */
 #include "rendezvous/client/client_io.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@
 #include "rendezvous/client/client.h"
 
 enum {
-	KEEP_MAX = 256 << 10, /* a large reply's memory is given back */
+	KEEP_MAX = 256 << 10, /* larger buffers are freed after a reply */
 	ADDRS_MAX = 8,
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_MAX_MS = 500,
-	ALLOWANCE_MS = 10000, /* for an answer, beyond the server's timeout */
-	WAITING_MS = 30000, /* WAITING comes again at the latest after that */
-	TRY_MS = 3000, /* one attempt, where the time for more has passed */
+	ALLOWANCE_MS = 10000, /* for a reply, beyond the server's timeout */
+	WAITING_MS = 30000, /* the longest time between two WAITINGs */
+	TRY_MS = 3000, /* one attempt, after again_ms has passed */
 };
 
 int client_die(struct client *c, int code, const char *what, struct err *e)
@@ -72,7 +72,7 @@ static int client_wait_for(struct client *c, short events, uint64_t deadline,
 	}
 }
 
-/* The text of the records that are whole. */
+/* Decrypts the complete records. */
 static int client_open_records(struct client *c, struct err *e)
 {
 	struct err why = ERR_INIT;
@@ -150,8 +150,8 @@ int client_frame(struct client *c, struct wire_frame *f, uint32_t body_max,
 	return 0;
 }
 
-/* Of a server that is believed: an error with id 0 is its last word, and
- * becomes ours, as it is. */
+/* Only after authentication: an error with id 0 is the server's last message,
+ * and becomes ours unchanged. */
 static int client_next_frame(struct client *c, struct wire_frame *f,
 			     uint64_t deadline, struct err *e)
 {
@@ -168,8 +168,8 @@ static int client_next_frame(struct client *c, struct wire_frame *f,
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
 
-/* The connection does not take our bytes any more. Why may be on its way to
- * us: the server's last word is read before errno's is believed. */
+/* Writing failed. The server may have sent the reason before, so reads its last
+ * message before it reports errno. */
 static int client_read_last_error(struct client *c, int error, struct err *e)
 {
 	enum { PATIENCE_MS = 100 };
@@ -185,8 +185,8 @@ static int client_read_last_error(struct client *c, int error, struct err *e)
 	return client_die_errno(c, error, e);
 }
 
-/* As records, once there are keys: each is sent on one connection only, so a
- * request that is sent again is others. */
+/* With keys, encrypts b into records. A repeated request is encrypted anew,
+ * because each connection has its own keys. */
 static const struct buf *client_encrypt_output(struct client *c,
 					       const struct buf *b)
 {
@@ -231,8 +231,9 @@ int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 
 /* ---- replies ---- */
 
-/* A FATE may take longer than it has: as long as the server says that it waits,
- * which it does again when the time that it has waited has doubled. */
+/* A FATE may take longer than its timeout: extends the deadline while the
+ * server reports that it waits, which it does each time that the wait has
+ * doubled. */
 static void client_extend_deadline(const struct client *c, uint64_t waited_ms,
 				   uint64_t *deadline)
 {
@@ -245,7 +246,7 @@ static void client_extend_deadline(const struct client *c, uint64_t waited_ms,
 		*deadline = now + next + ALLOWANCE_MS;
 }
 
-/* For the case that no answer comes at all. */
+/* Remembers what the request waits for, in case no reply comes. */
 static void client_handle_waiting(struct client *c, const struct wire_frame *f,
 				  uint32_t id, uint64_t *deadline)
 {
@@ -269,7 +270,7 @@ static int client_await_reply(struct client *c, struct wire_frame *f,
 		rc = client_next_frame(c, f, deadline, e);
 		if (rc == 0 && f->type == WIRE_WAITING)
 			client_handle_waiting(c, f, id, &deadline);
-	/* an answer to a request that was given up is not for us */
+	/* skip replies to requests that were given up */
 	} while (rc == 0 && f->id != id);
 	if (rc < 0 || f->kind == WIRE_REPLY)
 		return rc;
@@ -280,9 +281,9 @@ static int client_await_reply(struct client *c, struct wire_frame *f,
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
-/* ---- coming again ---- */
+/* ---- reconnecting ---- */
 
-/* Only where nobody has said why it ended. */
+/* Retries only after a loss without a reason from the server. */
 static int client_may_retry(const struct client *c)
 {
 	return c->again_ms && c->dead.code && !c->told &&
@@ -312,17 +313,17 @@ static void client_backoff(uint64_t ms, uint64_t end)
 	poll(NULL, 0, (int)ms);
 }
 
-/* What the server says to it in so many words is the end of it. */
+/* The server refused explicitly: retrying does not help. */
 static int client_is_refusal(const struct client *c, int rc)
 {
-	if (c->unanswered) /* one that dies may have taken us from the queue */
+	if (c->unanswered) /* a dying server may have closed us unaccepted */
 		return 0;
 	return c->told || rc == ERR_PROTOCOL || rc == ERR_PROOF ||
 	       rc == ERR_ABORTED || rc == ERR_REFUSED ||
 	       rc == ERR_ARGUMENT || rc == ERR_USAGE;
 }
 
-/* It comes back and breaks before it has answered: time and again. */
+/* Each new connection broke before a reply came. */
 static int client_fail_retry(struct client *c, struct err *e)
 {
 	struct err last = c->dead;
@@ -332,9 +333,9 @@ static int client_fail_retry(struct client *c, struct err *e)
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
 
-/* again_ms is counted from the loss, over all that is tried until a server
- * answers again; `opened` connections were made for this call. A call
- * that comes later than that makes one attempt. */
+/* again_ms counts from the loss and covers all attempts until a server replies
+ * again. `opened` connections were made for this call. A call after that time
+ * makes one attempt. */
 static int client_retry(struct client *c, int opened, struct err *e)
 {
 	struct err why = ERR_INIT;
@@ -371,7 +372,7 @@ static int client_retry(struct client *c, int opened, struct err *e)
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
 
-/* The request once more: of its time only what is left. */
+/* Before a repetition: reduces the request's timeout to the rest. */
 static void client_shorten_timeouts(struct client *c)
 {
 	uint64_t now = clock_ms(), left;
@@ -438,7 +439,7 @@ void client_free(struct client *c)
 	free(c);
 }
 
-/* The hello of each connection; what it points to is the caller's. */
+/* Copies hello for later connections, including its strings. */
 static int client_keep_hello(struct client *c, const struct wire_hello *hello,
 			     struct err *e)
 {
