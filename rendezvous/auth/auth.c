@@ -1,4 +1,4 @@
-/* auth.c: the rules by which a way is chosen. */
+/* auth.c: the rules for choosing how to authenticate. */
 #include "rendezvous/auth/auth.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "rendezvous/auth/credential.h"
 #include "rendezvous/auth/secret.h"
 
-enum { IS_KEY = 0x80 }; /* beside the methods */
+enum { IS_KEY = 0x80 }; /* in one byte with the methods */
 
 enum way { WAY_AUTO, WAY_NONE, WAY_SECRET, WAY_MUNGE, WAYS };
 
@@ -137,7 +137,8 @@ static int auth_use_munge(struct auth *a, struct err *e)
 	return rc;
 }
 
-/* As where there is no munge; but who wonders why others ask it is told. */
+/* As on a host without munge, but `from` includes the reason, because other
+ * nodes may use munge. */
 static int auth_use_secret_instead(struct auth *a, const struct err *why,
 				   struct err *e)
 {
@@ -174,7 +175,8 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 		return auth_use_munge(a, e);
 	if (way == WAY_SECRET || given)
 		return auth_use_secret(a, token_file, e);
-	/* on a cluster munged runs on all nodes: one without it is broken */
+	/* in Slurm, munged should run on all nodes: one that is down is an
+	 * error there, and only a missing libmunge means no munge */
 	if (credential_is_offered() && !credential_is_named() &&
 	    (in_slurm ? credential_load(&why) : credential_try(&why)) < 0)
 		return auth_use_secret_instead(a, &why, e);
@@ -197,7 +199,7 @@ int auth_alone(struct auth *a, const char *method, const char *token_file,
 	return auth_random(a, from, e);
 }
 
-/* ---- the server's ---- */
+/* ---- a server's authentication ---- */
 
 int auth_for_server(struct auth *server, struct auth *a, struct err *e)
 {

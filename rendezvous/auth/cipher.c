@@ -1,5 +1,5 @@
-/* cipher.c: libsodium does the cryptography; here are the nonces, the lengths
- * and the words for what is wrong. */
+/* cipher.c: nonces, lengths and error texts; libsodium does the
+ * cryptography. */
 #include "rendezvous/auth/cipher.h"
 
 #include <assert.h>
@@ -18,8 +18,8 @@ void cipher_start(struct cipher *c, enum cipher_end end,
 {
 	int is_client = end == CIPHER_CLIENT;
 
-	/* it looks which of its implementations is the fastest here, once; if
-	 * it cannot, the slowest does the same */
+	/* selects the fastest implementation, once; without it, the slowest one
+	 * gives the same results */
 	(void)!sodium_init();
 	c->on = 1;
 	c->out = (struct cipher_way){is_client ? *of_client : *of_server, 0};
@@ -37,7 +37,7 @@ struct nonce {
 	unsigned char bytes[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
 };
 
-/* 2^64 records are never sent under one key, so no nonce comes twice. */
+/* A key never encrypts 2^64 records, so no nonce repeats. */
 static struct nonce cipher_next_nonce(struct cipher_way *w)
 {
 	struct nonce n = {{0}};

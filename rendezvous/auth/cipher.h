@@ -21,14 +21,15 @@
 #include "rendezvous/auth/proof.h"
 
 enum {
-	CIPHER_TEXT_MAX = 16 << 10, /* of one record: what is held unproven */
+	CIPHER_TEXT_MAX = 16 << 10, /* of one record, held until its tag is
+				     * checked */
 	CIPHER_HEADER = 4,
 	CIPHER_TAG = 16,
 	CIPHER_EXTRA = CIPHER_HEADER + CIPHER_TAG,
 	CIPHER_RECORD_MAX = CIPHER_TEXT_MAX + CIPHER_EXTRA,
 };
 
-/* The bytes that n bytes become, at most. */
+/* The most bytes that n bytes become. */
 #define CIPHER_SEALED_MAX(n)                                                  \
 	((n) + ((n) / CIPHER_TEXT_MAX + 1) * (size_t)CIPHER_EXTRA)
 
@@ -39,32 +40,33 @@ struct cipher_way {
 };
 
 struct cipher {
-	int on; /* 0: bytes are as they are */
+	int on; /* 0: not encrypted */
 	struct cipher_way in, out;
 };
 
 /* Which end of the connection the caller is. */
 enum cipher_end { CIPHER_CLIENT, CIPHER_SERVER };
 
-/* c is on from here, with keys of its own for each direction. */
+/* Turns c on, with a key for each direction. */
 void cipher_start(struct cipher *c, enum cipher_end end,
 		  const struct proof *of_client, const struct proof *of_server);
 void cipher_wipe(struct cipher *c);
 
-/* Appends text to out as records; out->failed where it has no room. */
+/* Appends text to out as records; sets out->failed if it has no room. */
 void cipher_seal(struct cipher_way *w, struct slice text, struct buf *out);
 
-/* The size of the record that in begins with, which need not be whole; 0: its
- * length has not come yet; ERR_REMOTE: no record of ours is of that length. */
+/* The size of the record at the start of in, which may be incomplete; 0: its
+ * length has not arrived; ERR_REMOTE: no record has that length. */
 MUST_CHECK long cipher_size(const struct cipher_way *w, struct slice in,
 			    struct err *e);
-/* Opens one whole record into to, which has room for its size less
+/* Decrypts one complete record into to, which has room for its size less
  * CIPHER_EXTRA; to may be the record's own text, at CIPHER_HEADER. ERR_REMOTE,
- * with its number: it does not authenticate; what is in to is worth nothing. */
+ * with the record's number: it does not authenticate, and the bytes in to are
+ * invalid. */
 MUST_CHECK int cipher_open(struct cipher_way *w, struct slice record, char *to,
 			   struct err *e);
-/* Moves the text of all whole records in raw to the end of in. ERR_REMOTE: one
- * of them is none of ours; those before it were moved. */
+/* Decrypts all complete records in raw to the end of in. ERR_REMOTE: a record
+ * does not authenticate; those before it were moved. */
 MUST_CHECK int cipher_take(struct cipher_way *w, struct buf *raw,
 			   struct buf *in, struct err *e);
 

@@ -1,5 +1,4 @@
-/* client_handshake.c: one client, one connection, up to the first frame that
- * both believe. */
+/* client_handshake.c: one connection of a client, up to its authentication. */
 #include "rendezvous/auth/client_handshake.h"
 
 #include <errno.h>
@@ -27,7 +26,8 @@ static struct proof_talk handshake_talk(const struct handshake *h)
 		SLICE(h->hello.data, h->hello.len)};
 }
 
-/* HELLO's body as far as it is known before the greeting: all but the proof. */
+/* HELLO's body as far as it is known before the greeting: everything but the
+ * proof. */
 static int handshake_put_hello(struct handshake *h,
 			       const struct wire_hello *hello, struct err *e)
 {
@@ -70,7 +70,7 @@ int handshake_init(struct handshake *h, const struct auth *auth,
 int handshake_anew(struct handshake *h, struct err *e)
 {
 	struct buf *b = &h->hello;
-	size_t nonce = b->len - WIRE_NONCE_SIZE; /* it is the last field */
+	size_t nonce = b->len - WIRE_NONCE_SIZE; /* the last field */
 	int rc = random_bytes(b->data + nonce, WIRE_NONCE_SIZE, e);
 
 	cipher_wipe(&h->cipher);
@@ -86,7 +86,7 @@ void handshake_release(struct handshake *h)
 	cipher_wipe(&h->cipher);
 }
 
-/* ---- which proof ---- */
+/* ---- the client's proof ---- */
 
 static int handshake_is_other_job(const struct handshake *h, unsigned theirs,
 				  struct err *e)
@@ -120,8 +120,8 @@ static int handshake_is_other_job(const struct handshake *h, unsigned theirs,
 		       "--token-file FILE");
 }
 
-/* A user's secret is none that a server of munge's knows; what was handed to us
- * by who started it is. */
+/* A munge server does not know the user's secret, but it knows a secret that
+ * the job's starter passed to us. */
 static int handshake_check_method(const struct handshake *h, unsigned theirs,
 				  struct err *e)
 {
@@ -132,8 +132,8 @@ static int handshake_check_method(const struct handshake *h, unsigned theirs,
 					 : handshake_is_other_job(h, theirs, e);
 }
 
-/* h->question, if it has no answer yet: 0 or what munge says; -EAGAIN: the
- * owner asks. */
+/* Asks h->question unless it is answered: 0 or munge's error; -EAGAIN: the
+ * owner must ask. */
 static int handshake_ask_credential(struct handshake *h, struct err *e)
 {
 	struct credential_question *q = &h->question;
@@ -163,7 +163,8 @@ static int handshake_make_proof(struct handshake *h, struct err *e)
 		return 0;
 	}
 	proof_hash(&p, &t);
-	/* no secret is in it: who may not take it can still say whose it is */
+	/* contains no secret, so anyone may decode it: a server of another user
+	 * can then report whose it is */
 	if (!h->answered)
 		credential_to_make(q, SLICE((const char *)p.bytes, PROOF_SIZE),
 				   CREDENTIAL_FOR_ALL);
@@ -175,7 +176,8 @@ static int handshake_make_proof(struct handshake *h, struct err *e)
 	return 0;
 }
 
-/* The job's id is in HELLO, which is there from the beginning. */
+/* Whether the greeting is from our job's server. The job's id is in h->hello
+ * from the beginning. */
 static int handshake_is_credential_ours(const struct handshake *h)
 {
 	const char *nonce = h->greeting + WIRE_PREFACE_SIZE;
@@ -192,7 +194,7 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 	size_t mark;
 	int rc = wire_get_greeting(in, &methods, e);
 
-	/* as far as this it is the same in all versions */
+	/* this part is the same in all versions */
 	h->other_version = rc < 0 && in.len > WIRE_MARK_SIZE &&
 			   !memcmp(in.data, wire_preface, WIRE_MARK_SIZE);
 	if (rc <= 0)
@@ -214,9 +216,10 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 	return WIRE_GREETING_SIZE;
 }
 
-/* ---- the server's ---- */
+/* ---- the server's proof ---- */
 
-/* munge says whose server it is; what it grants is the job's key. */
+/* Checks the user of the server's munge credential, which contains the job's
+ * key. */
 static int handshake_read_key(struct handshake *h, struct err *e)
 {
 	const struct proof_talk t = handshake_talk(h);
@@ -278,7 +281,7 @@ static int handshake_check_server(struct handshake *h,
 		       "process listens there", h->auth->from);
 }
 
-/* What follows is under keys of this connection alone. */
+/* Turns the cipher on, with keys of this connection alone. */
 static void handshake_start_cipher(struct handshake *h,
 				   const struct wire_frame *f,
 				   const struct wire_welcome *w)
@@ -314,7 +317,7 @@ int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
 		handshake_start_cipher(h, f, &w);
 		return 1;
 	}
-	/* code and text lie there as in an error reply */
+	/* code and text have the layout of an error reply */
 	*refusal = (struct wire_frame){
 		WIRE_HELLO, WIRE_ERROR_REPLY, 1,
 		SLICE(w.text.data - 8, w.text.len + 8)};

@@ -12,7 +12,7 @@
 
 struct handshake {
 	const struct auth *auth;
-	struct proof key;     /* of the job; by munge WELCOME brings it */
+	struct proof key;     /* of the job; with munge, from WELCOME */
 	struct buf hello;     /* HELLO's body up to its proof */
 	char greeting[WIRE_GREETING_SIZE];
 	char proof[WIRE_NAME_MAX];
@@ -20,7 +20,7 @@ struct handshake {
 	int ours; /* the greeting is from the server of this very job */
 	int other_version; /* the server speaks another version */
 	struct cipher cipher; /* for everything after WELCOME */
-	int defers; /* the owner asks munge itself: see -EAGAIN */
+	int defers; /* the owner asks munge itself: see -EAGAIN below */
 	int answered;
 	struct credential_question question;
 };

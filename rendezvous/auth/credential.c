@@ -1,4 +1,4 @@
-/* credential.c: what is asked of libmunge. */
+/* credential.c: calls into libmunge. */
 #include "rendezvous/auth/credential.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ int credential_load(struct err *e)
 	return 0;
 }
 
-/* Where nothing else will do. */
+/* Munge is required: the error gives the remedy. */
 static int credential_require_library(struct err *e)
 {
 	struct err why = ERR_INIT;
@@ -103,8 +103,8 @@ static const char *credential_socket_path(void)
 	return site->munge_socket[0] ? site->munge_socket : USUAL_SOCKET;
 }
 
-/* A munged may run where Slurm does not use it, with a key that no other host
- * has: Debian's slurmd depends on the package. */
+/* A munged that Slurm does not use: Debian's slurmd package installs one, whose
+ * key no other host has. */
 static int credential_is_foreign_socket(void)
 {
 	return !credential_named_socket() && slurm_conf_load()->without_munge;
@@ -127,7 +127,7 @@ int credential_is_expected(void)
 {
 	if (credential_named_socket() || slurm_conf_load()->munge_socket[0])
 		return 1;
-	/* its folder is not for all to look into */
+	/* EACCES: the key's folder, which only munge can read, exists */
 	return !credential_is_foreign_socket() &&
 	       (access(USUAL_KEY, F_OK) == 0 || errno == EACCES);
 }
@@ -145,7 +145,7 @@ static int credential_is_down(const char *why, struct err *e)
 		       host, credential_socket_path(), why);
 }
 
-/* 0 where munged takes connections, else errno; libmunge itself tries for
+/* 0 if munged accepts connections, else errno; libmunge itself would retry for
  * seconds. */
 static int credential_probe_socket(void)
 {
@@ -156,7 +156,7 @@ static int credential_probe_socket(void)
 		return ENAMETOOLONG;
 	strcpy(a.sun_path, credential_socket_path());
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* EAGAIN: so many are asking it now */
+	/* EAGAIN: munged is there, but its queue is full */
 	if (fd < 0 || (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
 		       errno != EAGAIN))
 		rc = errno;
@@ -231,7 +231,7 @@ int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
 
 	if (!c)
 		return e ? e->code : ERR_PROOF;
-	/* the payload may be a key: never without a cipher */
+	/* the payload may be a key: always encrypt it */
 	calls.set(c, MUNGE_OPT_CIPHER_TYPE, (int)MUNGE_CIPHER_AES128);
 	calls.set(c, MUNGE_OPT_UID_RESTRICTION, uid);
 	code = calls.encode(&text, c, payload.data, (int)payload.len);
@@ -244,7 +244,8 @@ int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
 	return rc;
 }
 
-/* Munge has read it, and says besides what does not matter for one of these. */
+/* Munge has decoded the credential; these errors do not matter for a stored
+ * one. */
 static int credential_is_expired_only(munge_err_t code)
 {
 	return code == EMUNGE_CRED_EXPIRED || code == EMUNGE_CRED_REWOUND ||

@@ -1,5 +1,5 @@
-/* credential_thread.c: the thread, and the descriptor by which the loop hears
- * that it is done. Both hold the question; the last one to let go frees it. */
+/* credential_thread.c: the thread, and an eventfd that wakes the loop when it
+ * is done. Both hold the question; the last to release it frees it. */
 #include "rendezvous/auth/credential_thread.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static void credential_thread_on_done(uv_poll_t *poll, int status, int events)
 	credential_thread_forget(t);
 }
 
-/* Signals are the loop's thread's. */
+/* Blocks signals in the new thread: the loop's thread handles them. */
 static int credential_thread_start_thread(struct credential_thread *t)
 {
 	sigset_t all, was;

@@ -1,6 +1,6 @@
-/* credential_thread.h: asks munge in a thread of its own, with the answer on
- * the loop. libuv's pool does not do: libmunge retries for 10 s, and a program
- * that ends meanwhile would have to wait for the pool. */
+/* credential_thread.h: asks munge in a separate thread and delivers the answer
+ * on the loop. libuv's pool is unsuitable: libmunge retries for 10 s, and a
+ * program that ends meanwhile would have to wait for the pool. */
 #ifndef RENDEZVOUS_CREDENTIAL_THREAD_H
 #define RENDEZVOUS_CREDENTIAL_THREAD_H
 

@@ -1,5 +1,6 @@
-/* proof.c: what is hashed and signed, in which order. Each part goes in with
- * its length before it, so that no two different talks give the same bytes. */
+/* proof.c: what is hashed and authenticated, in which order. Each part is
+ * preceded by its length, so that different handshakes never give the same
+ * bytes. */
 #include "rendezvous/auth/proof.h"
 
 #include <assert.h>
@@ -11,7 +12,7 @@ static_assert(PROOF_SIZE == crypto_auth_hmacsha512256_BYTES &&
 	      PROOF_SIZE == crypto_generichash_BYTES &&
 	      PROOF_SIZE == crypto_generichash_KEYBYTES, "libsodium's sizes");
 
-/* Both kinds take their input in pieces. */
+/* A keyed or plain hash, which takes its input in pieces. */
 struct sum {
 	int keyed;
 	union {
@@ -38,7 +39,7 @@ static void proof_hash_add_part(struct sum *s, struct slice part)
 	proof_hash_add(s, part.data, part.len);
 }
 
-/* key NULL: a hash that anybody can make. */
+/* key NULL: an unkeyed hash. */
 static void proof_hash_begin(struct sum *s, const struct proof *key,
 			     const char *what)
 {
@@ -82,7 +83,7 @@ void proof_job_key(struct proof *key, const struct proof *secret,
 	crypto_generichash_state s;
 	static const char what[] = "ddprun job";
 
-	/* what has a fixed length needs no other mark of its end */
+	/* `what` has a fixed length, so it needs no length prefix */
 	crypto_generichash_init(&s, secret->bytes, PROOF_SIZE, PROOF_SIZE);
 	crypto_generichash_update(&s, (const unsigned char *)what,
 				  sizeof(what));

@@ -1,4 +1,4 @@
-/* secret.c: files that hold secrets. */
+/* secret.c: reads secrets from files, and makes the user's key file. */
 #include "rendezvous/auth/secret.h"
 
 #include <errno.h>
@@ -33,9 +33,9 @@ int secret_of_text(struct secret *s, struct slice text, const char *from,
 
 /* ---- a file ---- */
 
-/* systemd hands a service's credentials over in a folder that only the service
- * can look into; from version 254 on they are root's, and an ACL, whose mask
- * shows as the group's bits, lets the service read them. */
+/* Whether path is a systemd credential. Only the service can enter their
+ * folder. From version 254 on they belong to root, and an ACL lets the service
+ * read them; its mask appears as the group's mode bits. */
 static int secret_is_credential(const char *path)
 {
 	const char *folder = getenv("CREDENTIALS_DIRECTORY");
@@ -45,7 +45,7 @@ static int secret_is_credential(const char *path)
 	       !strstr(path + len, "/../");
 }
 
-/* Pipes and the like are trusted as they are. others: the mode bits that must
+/* Pipes and other special files are trusted. others: the mode bits that must
  * not be set. */
 static int secret_check_owner(const struct stat *st, mode_t others,
 			      const char *from, struct err *e)
@@ -117,7 +117,7 @@ int secret_of_file(struct secret *s, const char *path, const char *what,
 	return rc;
 }
 
-/* ---- the user's own ---- */
+/* ---- the user's key file ---- */
 
 static int secret_find_folder(char *out, size_t size, struct err *e)
 {
@@ -135,8 +135,8 @@ static int secret_find_folder(char *out, size_t size, struct err *e)
 		       "folder; " WAYS);
 }
 
-/* Below a home that is there: one that is not is no place for a secret, though
- * root could make it. */
+/* Makes the folder and its parent, but not the home directory: even if root
+ * could make it, a missing home is no place for a secret. */
 static int secret_make_folder(const char *folder)
 {
 	char above[PATH_MAX];
@@ -151,8 +151,8 @@ static int secret_make_folder(const char *folder)
 	return rc;
 }
 
-/* Where the file system has no links nobody is on two hosts of it: those of
- * this one come one after another. */
+/* For file systems without hard links, which are assumed not to be shared
+ * between hosts: a lock orders the processes of this host. */
 static int secret_rename_first(const char *folder, const char *temporary,
 			       const char *path)
 {
@@ -168,7 +168,7 @@ static int secret_rename_first(const char *folder, const char *temporary,
 	return rc;
 }
 
-/* Whole before it has its name; the first one that gets it is everybody's. */
+/* Gives the complete file its name; the first process to do so wins. */
 static int secret_link_first(const char *folder, const char *temporary,
 			     const char *path)
 {

@@ -1,4 +1,4 @@
-/* slurm_conf.c: two lines of slurm.conf. */
+/* slurm_conf.c: reads AuthType and AuthInfo from slurm.conf. */
 #include "rendezvous/auth/slurm_conf.h"
 
 #include <pthread.h>
@@ -17,8 +17,8 @@ static struct slurm_conf loaded;
 
 static const char blanks[] = " \t\r";
 
-/* The line's value if its key is that one; keys are in any case, and blanks may
- * stand around the equals sign. */
+/* The line's value if it has that key. Keys ignore case, and blanks may
+ * surround the equals sign. */
 static int slurm_conf_value_of(struct slice line, const char *key,
 			       struct slice *value)
 {
@@ -106,7 +106,7 @@ static int slurm_conf_read_file(const char *path, char *text)
 
 static void slurm_conf_load_once(void)
 {
-	/* the last: where slurmd keeps what slurmctld sent to it */
+	/* the last: slurmd's copy of what slurmctld sent */
 	static const char *const usual[] = {
 		"/etc/slurm/slurm.conf", "/usr/local/etc/slurm.conf",
 		"/run/slurm/conf/slurm.conf",

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 
-enum { SLURM_CONF_SOCKET_MAX = 108 }; /* as sun_path has it */
+enum { SLURM_CONF_SOCKET_MAX = 108 }; /* the size of sun_path */
 
 struct slurm_conf {
 	int without_munge; /* AuthType is another plugin */

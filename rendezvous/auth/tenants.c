@@ -1,5 +1,5 @@
-/* tenants.c: a job's name to a file's. Nobody has proved anything yet who asks
- * for it, so the name is one plain word. */
+/* tenants.c: finds the token file for a job's name. The client has not been
+ * authenticated yet, so the tenant's name must be one plain word. */
 #include "rendezvous/auth/tenants.h"
 
 #include <limits.h>
@@ -16,7 +16,7 @@ static int tenants_is_plain_name(const char *name, size_t n)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
 				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
-	/* none that begins with a dot: not the folder, nor what is above it */
+	/* no leading dot: excludes "." and ".." */
 	if (n < 1 || n > NAME_MAX_BYTES || name[0] == '.')
 		return 0;
 	for (size_t i = 0; i < n; i++)
@@ -40,7 +40,7 @@ int tenants_secret(const char *folder, struct slice job, struct proof *secret,
 	if (!tenants_is_plain_name(job.data, n))
 		return err_set(e, ERR_PROOF, "no tenant has that name");
 	snprintf(path, sizeof(path), "%s/%.*s", folder, (int)n, job.data);
-	/* opening a pipe would wait for a writer */
+	/* opening a pipe would block */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return err_set(e, ERR_PROOF, "the token %s is no file", path);
 	rc = secret_of_file(&s, path, "the token", e);
