@@ -1,5 +1,5 @@
-/* election.c: look who is the server; follow it, or take its place when there
- * is none; then keep the lease. */
+/* election.c: looks up the leader; follows it, or takes its place if there is
+ * none; then renews the lease. */
 #include "rendezvous/election/election.h"
 
 #include <errno.h>
@@ -13,15 +13,15 @@
 
 enum {
 	REQUEST_MAX = 64 << 10,
-	RESIGN_MS = 1000, /* where nobody may notice */
+	RESIGN_MS = 1000, /* if we do not lead */
 };
 
 enum state {
-	LOOKING,     /* who has the key? */
-	FOLLOWING,   /* someone else; we are told when that changes, and look
-		      * now and then: the member that would tell may hang */
-	GRANTING,    /* nobody: a lease first */
-	CAMPAIGNING, /* then the key, if it still is as it was */
+	LOOKING,     /* reading the key */
+	FOLLOWING,   /* another leads; we watch the key, and read it now and
+		      * then because the watched member may hang */
+	GRANTING,    /* there is no key: getting a lease */
+	CAMPAIGNING, /* writing the key, unless it has changed */
 	LEADING,
 	OVER,
 };
@@ -36,20 +36,20 @@ struct election {
 	void *owner;
 	struct buf key;
 	char *address;
-	char *other; /* the address that was told last; NULL: none */
+	char *other; /* the address reported last; NULL: none */
 	int64_t lease;
 	uint32_t ttl_s;
 	uint64_t within_ms;
 	enum state state;
-	int changed;	  /* while we were busy: look again */
-	int64_t revision; /* LEADING: of our key */
+	int changed;	  /* during a request: read the key again */
+	int64_t revision; /* LEADING: our key's */
 	struct etcd_watch *watch;
-	struct etcd_call *call;	 /* the one that state waits for */
-	struct etcd_call *alive; /* the lease's */
-	uv_timer_t timer;	 /* to keep the lease; FOLLOWING: to look */
-	uint64_t asked_ms;	 /* for it to be kept; now_ms */
-	uint64_t ends_ms;	 /* it may have, then */
-	uint64_t sure_ms;	 /* it has not until then; 0: not known */
+	struct etcd_call *call;	 /* the request that the state waits for */
+	struct etcd_call *alive; /* renews the lease */
+	uv_timer_t timer;	 /* next renewal; FOLLOWING: next read */
+	uint64_t asked_ms;	 /* start of the lease's last request; now_ms */
+	uint64_t ends_ms;	 /* the lease may end then */
+	uint64_t sure_ms;	 /* it lasts until then; 0: not known */
 	void (*resigned)(void *owner);
 };
 
@@ -57,7 +57,7 @@ static void election_query(struct election *c);
 static void election_check_key(struct election *c);
 static void election_grant_lease(struct election *c);
 
-/* etcd's clock goes on while this host sleeps. */
+/* Includes suspended time, because etcd's clock goes on. */
 static uint64_t election_now_ms(void)
 {
 	struct timespec t;
@@ -109,7 +109,7 @@ static void election_fail_no_memory(struct election *c)
 	election_fail(c, &e);
 }
 
-/* What the state waits for. */
+/* Sends the request that the state waits for. */
 static void election_send(struct election *c, const char *path,
 			  struct buf *body, etcd_done *done)
 {
@@ -143,9 +143,9 @@ static void election_lease_ended(struct election *c)
 	election_fail(c, &e);
 }
 
-/* The lease runs from when etcd heard of us, which is not earlier than we
- * asked. etcd's clock may be faster than ours: a twentieth is not relied
- * upon. */
+/* The lease runs from when etcd received the request, which is not before we
+ * sent it. etcd's clock may be faster than ours, so does not rely on the last
+ * twentieth. */
 static void election_extend(struct election *c)
 {
 	uint64_t ttl_ms = c->ttl_s * 1000u;
@@ -196,7 +196,7 @@ int election_is_sure(const struct election *c)
 	return c->state == LEADING && election_now_ms() < c->sure_ms;
 }
 
-/* ---- who it is ---- */
+/* ---- who leads ---- */
 
 static void election_on_query_due(uv_timer_t *t)
 {
@@ -227,7 +227,7 @@ static void election_lead(struct election *c, int64_t revision)
 {
 	election_set_state(c, LEADING);
 	c->revision = revision;
-	if (!c->sure_ms) /* it was there: how long still? */
+	if (!c->sure_ms) /* the lease existed before: its end is unknown */
 		c->ends_ms = election_now_ms() + c->ttl_s * 1000u;
 	if (!uv_is_active((uv_handle_t *)&c->timer) && !c->alive)
 		election_renew(&c->timer);
@@ -239,8 +239,8 @@ static void election_lead(struct election *c, int64_t revision)
 
 static void election_claim(struct election *c, int64_t modified);
 
-/* The key as it is now: with our own lease it is ours, because a request came
- * twice, or because the process before this one had it. */
+/* Handles the key's current state. With our lease and address it is ours: our
+ * request was repeated, or our agent's former process wrote it. */
 static void election_handle_key(struct election *c, const struct etcd_kv *kv)
 {
 	if (kv->lease == c->lease && kv->value.len == strlen(c->address) &&
@@ -296,7 +296,7 @@ static void election_on_checked(void *owner, const struct etcd_reply *r,
 		return;
 	}
 	if (!r || r->error.len || (r->nkvs && r->kvs->modified == c->revision))
-		return; /* whether we are heard is the lease's to say */
+		return; /* a failed request is handled by the lease */
 	err_set(&e, ERR_ABORTED,
 		"somebody else has written or removed %.*s in "
 		"etcd (%s)",
@@ -304,7 +304,7 @@ static void election_on_checked(void *owner, const struct etcd_reply *r,
 	election_fail(c, &e);
 }
 
-/* Our own key. */
+/* Checks that the key is still ours. */
 static void election_check_key(struct election *c)
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
@@ -326,7 +326,7 @@ static void election_on_changed(void *owner)
 		c->changed = 1;
 }
 
-/* ---- to become it ---- */
+/* ---- becoming the leader ---- */
 
 static void election_on_key(void *owner, const struct etcd_reply *r,
 			    const struct err *why)
@@ -336,7 +336,7 @@ static void election_on_key(void *owner, const struct etcd_reply *r,
 	c->call = NULL;
 	if (r && r->code == ETCD_NOT_FOUND)
 		election_grant_lease(
-			c); /* the lease ended before it was used */
+			c); /* the lease ended before its use */
 	else if (!r || r->error.len)
 		election_fail(c, why);
 	else if (r->succeeded)
@@ -347,7 +347,7 @@ static void election_on_key(void *owner, const struct etcd_reply *r,
 		election_query(c);
 }
 
-/* If nobody has written the key since that revision; 0: if it is not there. */
+/* Writes the key if it still has that revision; 0: if it does not exist. */
 static void election_claim(struct election *c, int64_t modified)
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
@@ -356,8 +356,8 @@ static void election_claim(struct election *c, int64_t modified)
 	election_set_state(c, CAMPAIGNING);
 	etcd_txn_init(&t, REQUEST_MAX);
 	etcd_txn_if_modified(&t, election_key(c), modified);
-	/* also where it is ours: what the process before this one wrote may be
-	 * on its way still, and holds no more from here on */
+	/* also if it is ours: late writes of our agent's former process depend
+	 * on the old revision and fail from here on */
 	etcd_txn_put(&t, election_key(c), SLICE_STR(c->address), c->lease);
 	etcd_txn_else_get(&t, election_key(c), SLICE("", 0), 1);
 	etcd_put_txn(&body, &t);
@@ -371,8 +371,7 @@ static void election_on_granted(void *owner, const struct etcd_reply *r,
 	struct election *c = owner;
 
 	c->call = NULL;
-	/* FAILED_PRECONDITION: there is one with this number, and it is ours,
-	 * for how long is not known */
+	/* FAILED_PRECONDITION: our lease exists already, for an unknown time */
 	if (!r || (r->error.len && r->code != ETCD_PRECONDITION)) {
 		election_fail(c, why);
 		return;
@@ -450,7 +449,7 @@ static void election_on_resigned(void *owner, const struct etcd_reply *r,
 void election_resign(struct election *c, void (*done)(void *owner))
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
-	/* while it is looked for it may be of the process before this one */
+	/* the key may be our former process's until we have read it */
 	int may_be_ours = c->state != FOLLOWING && c->state != OVER;
 	int led = c->state == LEADING;
 

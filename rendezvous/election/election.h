@@ -1,8 +1,8 @@
-/* election.h: one of several ddprdzvs of a job, of which only one at a time is
- * the leader: it holds a key in etcd with its address, bound to a lease that it
- * renews. The others know its address, and stand again when the key is gone.
- * Knows nothing of what a server does.
- * Keys, all below /ddprun/JOB/: `server`, and what journal_etcd.h keeps. */
+/* election.h: elects one of several ddprdzvs of a job as the leader. The leader
+ * holds a key in etcd with its address, bound to a lease that it renews. The
+ * others know its address, and stand again when the key is gone. Knows nothing
+ * of what a server does. Keys, all below /ddprun/JOB/: `server`, and those of
+ * journal_etcd.h. */
 #ifndef RENDEZVOUS_ELECTION_H
 #define RENDEZVOUS_ELECTION_H
 
@@ -17,7 +17,8 @@ struct election_options {
 	 * address, so that a process that replaces a dead one leads at once. */
 	int64_t lease;
 	uint32_t ttl_s;	    /* how long the others wait after our death */
-	uint64_t within_ms; /* for etcd to answer: it may be electing as well */
+	uint64_t within_ms; /* etcd's time to reply: it may be electing as
+			     * well */
 };
 
 struct election_events {

@@ -1,4 +1,4 @@
-/* etcd_cleanup.c: one key, asked for and watched. */
+/* etcd_cleanup.c: reads and watches one key. */
 #include "rendezvous/election/etcd_cleanup.h"
 
 #include <errno.h>

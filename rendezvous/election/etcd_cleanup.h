@@ -11,7 +11,7 @@ struct etcd_cleanup;
 
 enum etcd_cleanup_state {
 	ETCD_CLEANUP_NONE,    /* the job continues, or is removed */
-	ETCD_CLEANUP_THERE,   /* it is over, and is not removed yet */
+	ETCD_CLEANUP_THERE,   /* it is over and not removed yet */
 	ETCD_CLEANUP_UNKNOWN, /* etcd did not answer, or it took too long */
 };
 

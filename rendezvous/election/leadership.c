@@ -1,5 +1,6 @@
-/* leadership.c: election, then the journal, then serving; back to election only
- * while no client was answered. A leader that loses its place ends. */
+/* leadership.c: runs the election, loads the journal, then serves. Returns to
+ * the election only while no client has got a reply. A leader that loses its
+ * place ends the process. */
 #include "rendezvous/election/leadership.h"
 
 #include <errno.h>
@@ -14,19 +15,19 @@
 #include "rendezvous/journal/journal_etcd.h"
 
 enum {
-	ASK_MS = 1500, /* for etcd to answer, while no client depends on it */
+	ASK_MS = 1500, /* etcd's time to reply while no client depends on it */
 	BACKOFF_MIN_MS = 100,
 	BACKOFF_MAX_MS = 1000,
 };
 
 enum state {
-	AWAY,	 /* etcd does not answer, or refuses: asked again soon */
+	AWAY,	 /* etcd does not reply, or refuses; retried soon */
 	ASKING,	 /* there is no leader yet */
 	OTHER,	 /* another process leads */
-	LOADING, /* we have won, and read the journal */
+	LOADING, /* we have won, and are reading the journal */
 	SERVING,
-	LOST,	 /* we led, and find out whether this host is cut off */
-	LEAVING, /* the last records are being kept, or removed */
+	LOST,	 /* we led; finding out whether this host is cut off */
+	LEAVING, /* the last records are being written, or removed */
 };
 
 static const char *const state_names[] = {
@@ -43,16 +44,17 @@ struct leadership {
 	struct journal_etcd *journal;
 	enum state state;
 	char other[SOCK_TEXT_MAX]; /* the leader's address; "": unknown */
-	uint64_t other_until;	   /* while AWAY it may lead until then */
-	struct err why;		   /* why leadership_check has no answer */
-	int is_refused;		   /* by etcd: asking again does not help */
+	uint64_t other_until;	   /* while AWAY: it may lead until then */
+	struct err why;		   /* why there is no leader to name */
+	int is_refused;		   /* by etcd: a retry does not help */
 	uv_timer_t timer;
 	uint64_t backoff_ms;
-	uint64_t leases_lost; /* when etcd answered last */
-	uint64_t lost_at;     /* loop time; 0: is_cut_off looks at all time */
-	int over;	      /* leaving: nothing is to stay in etcd */
-	void (*left)(void *owner);    /* not NULL: it leaves */
-	struct etcd_cleanup *cleanup; /* leaving: of another's job */
+	uint64_t leases_lost; /* the count when etcd last replied */
+	uint64_t lost_at;     /* loop time; 0: not lost */
+	int over;	      /* leaving: the job is removed from etcd */
+	void (*left)(void *owner);    /* not NULL: we are leaving */
+	struct etcd_cleanup *cleanup; /* leaving, as a process that does not
+				       * lead */
 };
 
 static void leadership_stand(struct leadership *l);
@@ -95,9 +97,10 @@ int leadership_is_sure(const struct leadership *l)
 
 /* ---- the server ---- */
 
-/* Of two or more nodes, including those lost since etcd last answered, at most
- * our own has been heard from since then: this host may be cut off while the
- * job goes on elsewhere. *longest is how long it takes to hear from all. */
+/* Whether this host may be cut off while the job continues elsewhere: of two or
+ * more nodes, including those lost since etcd last replied, at most our own was
+ * heard from since then. *longest is the time within which all nodes should be
+ * heard. */
 static int leadership_is_cut_off(const struct leadership *l, uint64_t since,
 				 uint64_t *longest)
 {
@@ -132,8 +135,9 @@ void leadership_fail(struct leadership *l, const struct err *why)
 	l->why = *why;
 	l->why.code = ERR_NO_ETCD;
 	leadership_set_state(l, LOST);
-	/* A cable that was pulled since the last pings is not seen yet where
-	 * the place is lost that soon. Nothing is said meanwhile. */
+	/* Exit at once if this host is known to be cut off, or if all pings
+	 * were due since the lease's last renewal. Else wait for them, because
+	 * the cable may just have been pulled. No output leaves meanwhile. */
 	if (leadership_is_cut_off(l, 0, &longest) ||
 	    longest < l->o.ttl_s * 1000u * 2 / 3)
 		leadership_exit(l);
@@ -149,7 +153,7 @@ static void leadership_serve(struct leadership *l)
 	l->events->serve(l->owner);
 }
 
-/* No client is in any job yet, so what was replayed can be forgotten. */
+/* No client is in a job yet, so the replayed state can be dropped. */
 static void leadership_close_journal(struct leadership *l)
 {
 	l->events->forget(l->owner);
@@ -171,7 +175,7 @@ static void leadership_retry_later(struct leadership *l)
 
 static void leadership_set_away(struct leadership *l, const struct err *why)
 {
-	/* a ddprun reports it when it has waited long enough */
+	/* ddprun itself reports a long wait */
 	if (strcmp(l->why.text, why->text) != 0 && !l->o.is_quiet)
 		log_warn("job '%s': %s", l->o.job, why->text);
 	if (l->state == OTHER)
@@ -204,7 +208,7 @@ static void leadership_on_resigned(void *owner)
 	leadership_retry_later(l);
 }
 
-/* What is wrong is wrong here, and another may be the server. */
+/* The fault is on this host, and another process may be able to lead. */
 static void leadership_give_way(struct leadership *l, const struct err *why)
 {
 	leadership_set_away(l, why);
@@ -233,8 +237,8 @@ static void leadership_resign(struct leadership *l)
 		leadership_on_left(l);
 }
 
-/* While the job's server has to remove it this one stays what it is, and so is
- * its next server if that one dies. */
+/* While the job's leader still has to remove the job, this process stays a
+ * candidate, in case the leader dies. */
 static void leadership_on_cleanup(void *owner, enum etcd_cleanup_state how)
 {
 	struct leadership *l = owner;
@@ -245,14 +249,14 @@ static void leadership_on_cleanup(void *owner, enum etcd_cleanup_state how)
 
 static void leadership_wait_cleanup(struct leadership *l)
 {
-	/* an etcd that says nothing takes the keys away by itself, some day */
+	/* without etcd's replies, the keys end with their lease */
 	if (l->state == AWAY ||
 	    etcd_cleanup_watch(&l->cleanup, l->etcd, l->loop, l->o.job,
 			       l->o.ttl_s, leadership_on_cleanup, l, NULL) < 0)
 		leadership_resign(l);
 }
 
-/* It has the place, and the job's journal is there. */
+/* Won while leaving: removes the job if its journal says that it is over. */
 static void leadership_clear(struct leadership *l)
 {
 	leadership_set_state(l, LEAVING);
@@ -289,7 +293,7 @@ void leadership_leave(struct leadership *l, int over, void (*left)(void *owner))
 		leadership_settle(l);
 }
 
-/* ---- what etcd says ---- */
+/* ---- events from etcd ---- */
 
 static void leadership_on_lost(void *owner, const struct err *why)
 {

@@ -1,4 +1,4 @@
-/* sealed_key.c: puts a key into a munge credential, and gets it out again. */
+/* sealed_key.c: seals a key in a munge credential, and opens it. */
 #include "rendezvous/election/sealed_key.h"
 
 #include <stdio.h>

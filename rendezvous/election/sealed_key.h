@@ -8,11 +8,11 @@
 #include "rendezvous/auth/auth.h"
 #include "rendezvous/auth/credential.h"
 
-/* Called when the journal is replayed and no client was answered. With "" in
- * sealed, makes a's key the job's and seals it there: returns 1, and it must be
- * recorded. Else opens sealed and makes that key a's: 0. Does nothing without
- * munge. Blocks as munge does (credential.h). ERR_PROOF with what to do: munge
- * does not answer, or does not open it. */
+/* Call it after replay, before any client gets a reply. With "" in sealed, a's
+ * key becomes the job's and is sealed there: returns 1, and the caller must
+ * record it. Else opens sealed and makes that key a's: returns 0. Does nothing
+ * without munge. Blocks as munge does (credential.h). ERR_PROOF with the
+ * remedy: munge does not answer, or cannot open it. */
 int sealed_key_agree(struct auth *a, const char *job,
 		     char sealed[CREDENTIAL_MAX], struct err *e);
 
