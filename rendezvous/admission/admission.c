@@ -1,5 +1,5 @@
-/* admission.c: checking a proof; munge is asked in libuv's threads, as it may
- * take its time and all agents of a job come at once. */
+/* admission.c: checks proofs. Asks munge in libuv's threads, because it may be
+ * slow and all agents of a job connect at once. */
 #include "rendezvous/admission/admission.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum { GRANT_SIZE = 2 * PROOF_SIZE };
 
-/* ---- who stands there ---- */
+/* ---- connections without proof ---- */
 
 static void admission_peer_addr(const struct peer *m, struct sock_addr *a)
 {
@@ -29,7 +29,7 @@ static void admission_peer_addr(const struct peer *m, struct sock_addr *a)
 	memset(a, 0, sizeof(*a));
 	if (uv_tcp_getpeername(&m->conn.tcp, (struct sockaddr *)&a->ss, &len) <
 	    0)
-		len = 0; /* it has gone: an address of no family */
+		len = 0; /* it is gone: no address family */
 	a->len = (socklen_t)len;
 }
 
@@ -40,8 +40,8 @@ static void admission_drop(struct peer *m, const char *why)
 	conn_drop(&m->conn);
 }
 
-/* One number for an IPv4 address, and for a network that one host may have all
- * of: of IPv6 (its first half), and loopback's. */
+/* A number for a network that one host may own: an IPv4 address, all of
+ * loopback, or an IPv6 network (the address's first half). */
 static uint64_t admission_network_of_v4(uint32_t address)
 {
 	return ntohl(address) >> 24 == IN_LOOPBACKNET ? htonl(INADDR_LOOPBACK)
@@ -65,7 +65,8 @@ static uint64_t admission_network_of(const struct peer *m)
 	return n;
 }
 
-/* How many of that network say nothing, and the oldest of them. */
+/* Counts the network's unproven connections that are not being checked, and
+ * finds the oldest. */
 static unsigned admission_count_network(const struct applicants *d,
 					uint64_t network, struct peer **oldest)
 {
@@ -81,7 +82,7 @@ static unsigned admission_count_network(const struct applicants *d,
 	return n;
 }
 
-/* How long the oldest may stay, as another waits. */
+/* How long the oldest may stay while another waits. */
 static uint64_t admission_grace_ms(const struct applicants *d,
 				   const struct peer *idle)
 {
@@ -103,7 +104,7 @@ int admission_has_room(struct server *s)
 
 	if (d->count < ADMISSION_MAX)
 		return 1;
-	while (idle && idle->applicant.check) /* that waits for us */
+	while (idle && idle->applicant.check) /* its check is under way */
 		idle = idle->applicant.next;
 	ends = idle ? idle->applicant.came_ms + admission_grace_ms(d, idle) : 0;
 	if (idle && uv_now(s->loop) >= ends) {
@@ -116,7 +117,7 @@ int admission_has_room(struct server *s)
 	return 0;
 }
 
-/* The oldest of too many from one address. */
+/* Drops the oldest connections if one address has too many. */
 static void admission_limit_address(struct applicants *d, uint64_t network,
 				    uint64_t now)
 {
@@ -155,8 +156,8 @@ void admission_enter(struct peer *m)
 	*(d->last ? &d->last->applicant.next : &d->first) = m;
 	d->last = m;
 	d->count++;
-	/* they are counted when the moment is over in which a host's workers
-	 * all come: not once for each of these */
+	/* check the limit when the grace time is over, not for each of a host's
+	 * workers that connect at once */
 	if (d->count > ADMISSION_MAX_ADDRESS)
 		conn_due(&m->conn, c->came_ms + ADMISSION_GRACE_MS);
 }
@@ -240,9 +241,10 @@ void admission_greet(struct peer *m)
 		       WIRE_GREETING_SIZE);
 }
 
-/* ---- who has no proof ---- */
+/* ---- refused clients ---- */
 
-/* It says who it is, which nobody has to believe, nor a terminal to obey. */
+/* Copies what a client claims to be: unproven, so it is shortened and made
+ * harmless to terminals. */
 static void admission_put_claim(char *out, size_t size, struct slice text)
 {
 	size_t n = 0;
@@ -279,7 +281,7 @@ static void admission_log_refusal(struct peer *m,
 	admission_drop(m, why);
 }
 
-/* ---- the answer ---- */
+/* ---- WELCOME ---- */
 
 static int admission_job_key(const struct peer *m,
 			     const struct wire_hello *hello, struct proof *key,
@@ -325,8 +327,8 @@ static void admission_encrypt(struct peer *m, const struct proof_talk *t,
 	proof_wipe(&of_server, sizeof(of_server));
 }
 
-/* What follows it is encrypted, if this client is welcome and has proved
- * anything. */
+/* Encrypts everything after WELCOME if the client is accepted and has proved
+ * itself. */
 static void admission_put_welcome(struct peer *m, const struct wire_frame *f,
 				  const struct wire_hello *hello,
 				  const struct wire_welcome *w,
@@ -344,7 +346,7 @@ static void admission_put_welcome(struct peer *m, const struct wire_frame *f,
 	wire_put_welcome(out, WIRE_HELLO, WIRE_REPLY, f->id, &welcome);
 	if (out->failed || !welcome.proof.len)
 		return;
-	/* now what it is of is there */
+	/* the bytes that the proof covers are there now */
 	body = SLICE(out->data + mark + WIRE_HEADER_SIZE,
 		     out->len - mark - WIRE_HEADER_SIZE);
 	body = wire_signed(body, welcome.proof);
@@ -354,7 +356,8 @@ static void admission_put_welcome(struct peer *m, const struct wire_frame *f,
 		admission_encrypt(m, &t, key, hello->proof, body);
 }
 
-/* Its key was granted before this server learned the job's (sealed_key.h). */
+/* The client's key was granted before this server learned the job's key
+ * (sealed_key.h). */
 static int admission_is_outdated(const struct peer *m,
 				 const struct wire_hello *hello,
 				 const struct proof *granted)
@@ -405,11 +408,11 @@ static int admission_let_in_or_hold(struct peer *m, const struct wire_frame *f,
 	return admission_let_in(m, f, hello, grant, key, e);
 }
 
-/* ---- by munge ---- */
+/* ---- munge ---- */
 
 struct munge_check {
 	uv_work_t work;
-	struct peer *m;	 /* NULL: it has gone */
+	struct peer *m;	 /* NULL: it is gone */
 	struct buf body; /* of its HELLO */
 	struct wire_frame frame;
 	struct wire_hello hello;
@@ -447,7 +450,7 @@ static int admission_make_grant(struct munge_check *x, uid_t uid)
 	return rc;
 }
 
-/* In a thread: only x is touched. */
+/* Runs in a thread: touches only x. */
 static void admission_munge_check_run(uv_work_t *work)
 {
 	struct munge_check *x = work->data;

@@ -11,11 +11,11 @@ enum {
 	ADMISSION_MAX = 512, /* connections without proof */
 	/* of them from one address; a host has many workers */
 	ADMISSION_MAX_ADDRESS = 256,
-	/* how long a connection is safe when there are too many: the workers
+	/* how long a connection may stay when there are too many: the workers
 	 * of a host all connect at once */
 	ADMISSION_GRACE_MS = 2000,
-	/* the same while others wait: for one of too many from its address,
-	 * and for one that has not sent its preface */
+	/* the same while others wait, for an address with too many connections,
+	 * and for a connection without a preface */
 	ADMISSION_CROWD_MS = 500,
 	ADMISSION_MUTE_MS = 250,
 };
@@ -25,7 +25,8 @@ int admission_has_room(struct server *s);
 void admission_enter(struct peer *m);
 /* The peer is gone, or authenticated. */
 void admission_leave(struct peer *m);
-/* The peer is going; logs it if its time was over before munge answered. */
+/* The peer is being closed; logs it if its time ran out before munge
+ * answered. */
 void admission_on_gone(struct peer *m);
 void admission_on_due(struct peer *m);
 

@@ -1,5 +1,5 @@
-/* request.c: a handler for each message, and a table of who may send it. What
- * it does to a job is round.c's, to a store session.c's. */
+/* request.c: a handler for each message, and a table of which role may send it.
+ * job.c decides what it does to a job, session.c what it does to a store. */
 #include "rendezvous/admission/request.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "rendezvous/server/limits.h"
 #include "rendezvous/vouching/voucher.h"
 
-/* < 0 is an error reply, ERR_PROTOCOL the end */
+/* < 0: send an error reply; ERR_PROTOCOL: close */
 typedef int handler(struct peer *m, const struct wire_frame *f, struct err *e);
 
 static int request_reply_empty(struct peer *m, const struct wire_frame *f)
@@ -73,8 +73,8 @@ int request_admit(struct peer *m, const struct wire_hello *hello, struct err *e)
 {
 	int rc = request_check_hello(hello, e);
 
-	/* An agent may come again: the next server will be here. A worker is
-	 * told how its round ended, as long as we are here. */
+	/* Refuse agents: they reconnect to the next server. Workers are still
+	 * told how their round ended. */
 	if (rc == 0 && (m->server->draining ||
 			(m->server->is_ending && hello->role == WIRE_AGENT)))
 		rc = err_set(e, ERR_ABORTED,
@@ -103,7 +103,7 @@ int request_admit(struct peer *m, const struct wire_hello *hello, struct err *e)
 	return 0;
 }
 
-/* A connection stands for one node, also when that has left. */
+/* A connection belongs to one node, even after that has left. */
 static int request_check_node(const struct peer *m,
 			      const struct wire_join *join, struct err *e)
 {
@@ -121,7 +121,7 @@ static int request_check_node(const struct peer *m,
 		       SLICE_FMT(join->node_id), SLICE_FMT(own));
 }
 
-/* The job that it joins; NULL and e: there is none for it. */
+/* The job to join; NULL with e: refused. */
 static struct hosted_job *request_job_to_join(struct peer *m, struct err *e)
 {
 	struct server *s = m->server;
@@ -139,8 +139,8 @@ static struct hosted_job *request_job_to_join(struct peer *m, struct err *e)
 	return h;
 }
 
-/* What can fail comes first: once the job has taken the node, that is so, and
- * written down. */
+/* Does what can fail first: once the job has taken the node, the event is
+ * recorded and final. */
 static int request_join_job(struct peer *m, struct hosted_job *h,
 			    const struct wire_frame *f,
 			    const struct wire_join *j, struct err *e)
@@ -158,7 +158,7 @@ static int request_join_job(struct peer *m, struct hosted_job *h,
 	return rc;
 }
 
-/* It came when the others had done everything, as a spare may that was not
+/* The job ended before this node joined, as may happen to a spare that was not
  * needed. */
 static int request_is_too_late(const struct peer *m, const struct hosted_job *h)
 {
@@ -205,8 +205,8 @@ static int request_on_join(struct peer *m, const struct wire_frame *f,
 	m->lease_ms = j.lease_ms ? j.lease_ms : m->server->lease_ms;
 	peer_extend_lease(m);
 	conn_due(&m->conn, m->conn.heard + m->lease_ms);
-	/* STATE or START follows, soon: a thousand who come at once are told in
-	 * one packet each */
+	/* the reply waits for STATE or START, so that each of a thousand nodes
+	 * that join at once gets one packet */
 	wire_put_empty(conn_out_later(&m->conn), f->type, WIRE_REPLY, f->id);
 	hosted_job_send_state(h);
 	if (m->server->jobs_end)
@@ -220,13 +220,13 @@ static int request_apply_event(struct peer *m, const struct wire_frame *f,
 {
 	int rc = job_event_take(m->hosted, &m->node, m, f, e);
 
-	/* also where it failed for want of memory: what that ends, ends here */
+	/* also if memory was short: the job may have to end */
 	if (rc != ERR_PROTOCOL)
 		hosted_job_act(m->hosted);
 	return rc;
 }
 
-/* What a node says of its workers: EXITED, FAILED. */
+/* EXITED, FAILED: a node reports on its workers. */
 static int request_on_event(struct peer *m, const struct wire_frame *f,
 			    struct err *e)
 {
@@ -236,15 +236,15 @@ static int request_on_event(struct peer *m, const struct wire_frame *f,
 		       wire_type_name(f->type));
 }
 
-/* LEAVE, STOP: one that says so before it has joined leaves nothing. */
+/* LEAVE, STOP: ignored from a node that has not joined. */
 static int request_on_leave(struct peer *m, const struct wire_frame *f,
 			    struct err *e)
 {
 	return m->node ? request_apply_event(m, f, e) : 0;
 }
 
-/* That this server is there needs no keeping: while etcd takes its time, as it
- * elects, nobody is to believe it dead. */
+/* The reply does not depend on the journal, so it does not wait for etcd: a
+ * slow etcd must not make this server look dead. */
 static int request_on_ping(struct peer *m, const struct wire_frame *f,
 			   struct err *e)
 {
@@ -272,7 +272,7 @@ static int request_on_session(struct peer *m, const struct wire_frame *f,
 	return rc;
 }
 
-/* How a rank of an agent ends is the agent's to say. */
+/* Only for jobs without agents; else the agent reports how its ranks end. */
 static int request_on_goodbye(struct peer *m, const struct wire_frame *f,
 			      struct err *e)
 {
@@ -281,7 +281,8 @@ static int request_on_goodbye(struct peer *m, const struct wire_frame *f,
 	return 0;
 }
 
-/* Who may send what, as what. Role 0 is a client before its HELLO. */
+/* The role and kind that a message must have. Role 0 is a client before its
+ * HELLO. */
 struct rule {
 	int role;
 	enum wire_kind kind;
@@ -342,7 +343,7 @@ void request_take(struct peer *m, const struct wire_frame *f)
 	if (rc == ERR_PROTOCOL) {
 		snprintf(why, sizeof(why), "it broke the protocol: %s", e.text);
 		conn_refuse(&m->conn, rc, e.text);
-		/* munge, or etcd, may just be asked about it */
+		/* a request to munge or etcd may be under way */
 		admission_leave(m);
 		standby_forget(m);
 		peer_lose(m, why);

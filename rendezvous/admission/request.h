@@ -1,4 +1,4 @@
-/* request.h: the messages of clients: which role may send which message, and
+/* request.h: handles clients' messages: which role may send which message, and
  * what it does. */
 #ifndef RENDEZVOUS_REQUEST_H
 #define RENDEZVOUS_REQUEST_H

@@ -1,4 +1,4 @@
-/* standby.c: a list of copies of HELLOs, and one timer for the oldest. */
+/* standby.c: a list of copied HELLOs, with one timer for the oldest. */
 #include "rendezvous/admission/standby.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* standby.h: authenticated clients that come before the job's server is known,
- * or while it reads its journal: their HELLO waits a moment. The reply is
+/* standby.h: holds the HELLO of authenticated clients for a moment while the
+ * job's leader is unknown, or while this server reads its journal. The reply is
  * leadership_check's. */
 #ifndef RENDEZVOUS_STANDBY_H
 #define RENDEZVOUS_STANDBY_H
@@ -15,8 +15,8 @@ enum { STANDBY_MS = 2000 }; /* how long a HELLO waits */
 void standby_init(struct server *s);
 void standby_close(struct server *s);
 
-/* 1: it waits, and admission_let_in follows; 0: there is no need, or no way.
- * key: NULL where there is no proof. */
+/* 1: it waits, and admission_let_in follows. 0: not needed, or out of memory.
+ * key: NULL without authentication. */
 int standby_hold(struct peer *m, const struct wire_frame *hello,
 		 const char *grant, const struct proof *key);
 /* The leader is known: admits all that wait, or refuses them. */
