@@ -1,5 +1,5 @@
-/* daemon.c: accepting clients, leases, signals and the end. What a client sends
- * is request.c's. */
+/* daemon.c: accepts clients, checks leases, handles signals and the end.
+ * request.c handles the messages. */
 #include "rendezvous/daemon/daemon.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@
 #include "rendezvous/vouching/voucher.h"
 
 enum {
-	DRAIN_MS = 5000,     /* from the end of the parent to ours */
-	LAST_WORDS_MS = 200, /* what was sent before it arrives */
+	DRAIN_MS = 5000,     /* from stopping the jobs to closing all peers */
+	LAST_WORDS_MS = 200, /* for messages under way when it began */
 };
 
 static void daemon_exit_if_drained(struct server *s);
@@ -51,7 +51,7 @@ static void daemon_lose_silent_agent(struct peer *m, uint64_t silent_ms)
 	m->server->counts.leases_lost++;
 	snprintf(why, sizeof(why), "not heard from for %.1f s",
 		 (double)silent_ms / 1e3);
-	/* it may read this later: it was it that was silent, not we */
+	/* the node may read this much later: name the node, not us */
 	snprintf(told, sizeof(told),
 		 "this node was %s; was it stopped, or its "
 		 "network down?",
@@ -61,16 +61,16 @@ static void daemon_lose_silent_agent(struct peer *m, uint64_t silent_ms)
 	peer_lose(m, why);
 }
 
-/* An agent's lease. If this process itself was held up (stopped, swapped out)
- * the agent's signs of life may lie unread in the socket: so when a lease ends
- * the loop gets one more turn to read them. */
+/* Checks an agent's lease. If this process itself was held up (stopped, swapped
+ * out), the agent's pings may be unread in the socket, so a lease that ends
+ * gets one more turn of the loop. */
 static void daemon_check_lease(struct peer *m)
 {
 	uint64_t now = uv_now(m->server->loop);
 	uint64_t heard = m->conn.heard, ends;
 
-	/* stopped with Ctrl-Z, say: it may go on when it likes; or it is we
-	 * who do not listen */
+	/* we do not read from it now, or it is alone in its job and may stay
+	 * stopped (Ctrl-Z) as long as it likes */
 	if (conn_is_stopped(&m->conn) ||
 	    (m->node && job_node_is_alone(m->hosted->job, m->node)))
 		heard = now;
@@ -116,7 +116,7 @@ static void daemon_on_peer_gone(struct conn *c, const char *why)
 {
 	struct peer *m = peer_of(c);
 
-	/* munge may speak, and etcd, before the handle is closed */
+	/* munge or etcd may reply before the handle is closed */
 	admission_on_gone(m);
 	standby_forget(m);
 	if (!c->reset || !resume_await(m, why))
@@ -178,15 +178,15 @@ static enum listener_answer daemon_on_connection(struct listener *l, int fd,
 	}
 	admission_enter(m);
 	m->is_refused = full;
-	if (full) /* its place is another's soon */
+	if (full) /* make room for others soon */
 		conn_due(&m->conn, uv_now(s->loop) + ADMISSION_GRACE_MS);
-	/* before it has said a word: so its HELLO comes with its preface */
+	/* greet first, so that its HELLO comes with its preface */
 	admission_greet(m);
 	conn_flush_all(&s->pool);
 	return LISTENER_TOOK;
 }
 
-/* Somebody has left the door while another waited before it. */
+/* An unproven connection is gone while another waited for its place. */
 static void daemon_on_room(struct server *s)
 {
 	for (int i = 0; i < s->nlisteners && !s->draining; i++)
@@ -201,7 +201,7 @@ static void daemon_close_handle(uv_handle_t *h)
 		uv_close(h, NULL);
 }
 
-/* Another ddprdzv serves them from now on, where there is one. */
+/* Whether another ddprdzv serves the jobs or will continue them. */
 static int daemon_is_served_elsewhere(const struct server *s)
 {
 	struct hash_table *jobs = (struct hash_table *)&s->by_number;
@@ -235,7 +235,7 @@ static void daemon_exit_if_drained(struct server *s)
 	s->closing = 1;
 	if (s->agentless)
 		agentless_job_close(s->agentless);
-	/* those whose nodes have not come back */
+	/* jobs whose nodes have not come back */
 	while ((at = hash_table_next(&s->by_number, NULL)))
 		hosted_job_drop(hosted_job_of_number(at));
 	daemon_close_handle((uv_handle_t *)&s->drain_timer);
@@ -272,7 +272,7 @@ static void daemon_stop_jobs(struct server *s)
 
 	s->has_stopped_jobs = 1;
 	daemon_end_jobs(s);
-	/* Who has no job has nothing to be told */
+	/* peers without a job get no message */
 	for (m = s->peers; m; m = next) {
 		next = m->next;
 		if (!m->hosted)
@@ -326,9 +326,9 @@ static void daemon_set_why(struct server *s, const char *why)
 		 s->endpoint, why);
 }
 
-/* Nobody new. A parent that is gone, or was told to go as we were, leaves by
- * its own connection too, and that says more than our end would: it is given
- * time to arrive. */
+/* Takes no new clients. If the parent is gone or is stopping as well, its
+ * agent's last messages explain the end better than ours, so gives them time to
+ * arrive. */
 static void daemon_drain(struct server *s, const char *why)
 {
 	if (s->draining)
@@ -342,7 +342,8 @@ static void daemon_drain(struct server *s, const char *why)
 	daemon_exit_if_drained(s);
 }
 
-/* Its ranks outlive rank 0 by what they still have to do. */
+/* A job without agents: its other ranks may outlive rank 0, our parent, so
+ * waits for the last one. */
 static void daemon_end_if_guests_gone(struct server *s)
 {
 	if (s->agentless && !s->peers &&
@@ -350,7 +351,8 @@ static void daemon_end_if_guests_gone(struct server *s)
 		daemon_drain(s, "stops: its ranks have gone");
 }
 
-/* The jobs go on without us, and with whoever reads the journal next. */
+/* Ends this server without ending the jobs: the next one continues them from
+ * the journal. */
 static void daemon_stop_keeping_jobs(struct server *s)
 {
 	journal_writer_commit(&s->writer);
@@ -395,7 +397,7 @@ static void daemon_on_last_words(uv_timer_t *t)
 	conn_flush_all(&s->pool);
 }
 
-/* As when the parent is gone; but nodes that come late are told how the job
+/* As daemon_on_parent_gone, but nodes that come late still learn how the job
  * ended. */
 static void daemon_on_node_gone(struct server *s)
 {
@@ -467,7 +469,7 @@ static void daemon_close_walked(uv_handle_t *h, void *arg)
 	daemon_close_handle(h);
 }
 
-/* It was made, and cannot serve. */
+/* Closes a server that failed to start. */
 static void daemon_abandon(struct server *s)
 {
 	struct hash_item *at;
@@ -492,8 +494,7 @@ static int daemon_open_journal(struct server *s, const struct daemon_options *o,
 		return elected_server_open(s, o->leadership, e);
 	if (o->journal || o->journal_fd > 0)
 		rc = recovery_start(s, o->journal, o->journal_fd, e);
-	/* memory that cannot be had (ulimit -f holds for it, too) is no reason
-	 * not to serve */
+	/* serve even without memory for a journal (ulimit -f limits it, too) */
 	if (rc < 0 && !o->journal && !s->writer.file) {
 		log_warn("%s; if this server dies, so do its jobs", e->text);
 		rc = 0;

@@ -15,18 +15,19 @@ struct daemon_options {
 	const int *listen_fds;	 /* listening sockets; the server closes them */
 	int listeners;		 /* how many, up to SOCK_LISTEN_MAX */
 	int parent_fd;		 /* a pipe; at its end, drain; -1: none */
-	uint64_t lease_ms;	 /* an agent that is silent so long is lost */
+	uint64_t lease_ms;	 /* a silent agent is lost after that */
 	uint64_t hello_ms;	 /* from connecting to HELLO */
-	uint64_t silent_ms;	 /* then a client's host is gone */
+	uint64_t silent_ms;	 /* after that a client's host counts as gone */
 	const struct auth *auth; /* how clients authenticate; copied */
 	uint32_t guests; /* ranks of the one job without agents; 0: none */
 	/* connections of a job; jobs; keys and bytes of a round's store */
 	uint32_t max_connections, max_jobs;
 	size_t max_keys, max_bytes;
 	struct account_limits accounts; /* of jobs and tenants, in all */
-	uint64_t idle_ms;      /* an idle job ends after that */
+	uint64_t idle_ms;      /* an idle job ends after that time */
 	const char *token_dir; /* of tenants' tokens, or NULL; borrowed */
-	const char *metrics;   /* where /health and /metrics are, or NULL */
+	const char *metrics;   /* the address of /health and /metrics, or
+				* NULL */
 	const char *journal;   /* a file, or NULL */
 	int journal_fd;	       /* or inherited memory; 0: none */
 	/* or in etcd; without job and address. NULL: none */
@@ -41,7 +42,7 @@ int daemon_new(struct server **out, uv_loop_t *loop,
 void daemon_run(struct server *s);
 void daemon_free(struct server *s); /* after daemon_run */
 
-/* The rooms that jobs and peers of a server notify: server.h. */
+/* Callbacks to the other rooms, for jobs and peers: server.h. */
 extern const struct server_hooks daemon_hooks;
 
 #endif

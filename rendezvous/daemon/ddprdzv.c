@@ -1,6 +1,6 @@
-/* ddprdzv.c: the rendezvous server's main: options, a listening socket, the
- * loop. ddprun starts it with an inherited socket and a pipe; alone it says
- * where it listens. */
+/* ddprdzv.c: the rendezvous server's main: options, listening sockets, the
+ * loop. ddprun passes it sockets and a pipe; started alone, it prints where it
+ * listens. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,9 +22,10 @@
 enum {
 	DEFAULT_PORT = 29400,
 	FD_MAX = 1 << 20,
-	ETCD_BYTES_MAX = 128 << 20, /* of a job's store: etcd has to hold it */
+	ETCD_BYTES_MAX = 128 << 20, /* of a job's store, so that etcd can hold
+				     * it */
 	USER_MAX = 512,
-	MEMORY_MORE = 256 << 20, /* beside stores: a job's clients' buffers */
+	MEMORY_MORE = 256 << 20, /* besides stores: a job's client buffers */
 };
 #define LEASE_MAX (INT64_C(1) << 62)
 
@@ -155,8 +156,8 @@ static void ddprdzv_raise_fd_limit(void)
 	}
 }
 
-/* Returns how many listening descriptors there are; a[i].len is 0 where one was
- * inherited. */
+/* Returns the number of listening descriptors; a[i].len is 0 for an inherited
+ * one. */
 static int ddprdzv_open_listeners(const struct options *o, struct sock_addr *a,
 				  int *fds, struct err *e)
 {
@@ -182,14 +183,14 @@ static int ddprdzv_open_listeners(const struct options *o, struct sock_addr *a,
 	rc = endpoint_parse(&ep, o->listen, DEFAULT_PORT, e);
 	if (rc == 0)
 		rc = n = local_addrs_of(&ep, a, SOCK_LISTEN_MAX, e);
-	if (rc == 0) /* not this host's: the kernel says it best */
+	if (rc == 0) /* not an address of this host: bind reports it */
 		rc = n = sock_resolve(&ep, a, 1, e);
 	if (rc >= 0)
 		rc = sock_listen_all(a, n, fds, e);
 	return rc < 0 ? rc : n;
 }
 
-/* Who is told so may rely on it: it takes signals, too. */
+/* Call it when signals are handled: scripts rely on this line. */
 static void ddprdzv_print_endpoints(const struct options *o,
 				    const struct sock_addr *a, int n)
 {
@@ -201,8 +202,8 @@ static void ddprdzv_print_endpoints(const struct options *o,
 		log_info("listening on %s", sock_addr_text(&a[i], text));
 }
 
-/* With --token-dir alone all jobs are tenants': nobody has the server's own
- * secret, and none has to be found on this host. */
+/* With --token-dir alone all jobs belong to tenants, so the server needs no
+ * secret of its own from this host. */
 static int ddprdzv_is_for_tenants(const struct options *o)
 {
 	const char *token = getenv("DDP_TOKEN");
@@ -211,7 +212,7 @@ static int ddprdzv_is_for_tenants(const struct options *o)
 	       !(token && *token);
 }
 
-/* Who starts us hands over what the clients will know. */
+/* With --auth parent, the parent passes the secret through --parent-fd. */
 static int ddprdzv_read_auth(const struct options *o, struct auth *a,
 			     struct err *e)
 {
@@ -272,7 +273,8 @@ static int ddprdzv_check_etcd(struct options *o, struct err *e)
 	return 0;
 }
 
-/* As etcdctl has them: name:password, or the password on its own. */
+/* As etcdctl reads them: name:password, or the password in a variable of its
+ * own. */
 static void ddprdzv_read_etcd_user(struct etcd_options *o)
 {
 	static char user[USER_MAX];
@@ -367,7 +369,7 @@ static int ddprdzv_serve(const struct options *o, const struct auth *auth,
 	return rc;
 }
 
-/* One that ddprun starts is ddprun's to speak of. */
+/* ddprun itself warns about a server that it starts. */
 static void ddprdzv_warn_open(const struct options *o, const struct auth *auth)
 {
 	if (auth->methods == WIRE_NO_PROOF && o->parent_fd < 0)

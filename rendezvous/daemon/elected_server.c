@@ -1,4 +1,4 @@
-/* elected_server.c: what a leadership asks of the server. */
+/* elected_server.c: the callbacks of the server's leadership. */
 #include "rendezvous/daemon/elected_server.h"
 
 #include "rendezvous/admission/standby.h"

@@ -1,4 +1,5 @@
-/* metrics.c: counted when it is asked for, but for what has happened. */
+/* metrics.c: computes gauges when they are requested; the server counts events
+ * as they happen. */
 #include "rendezvous/daemon/metrics.h"
 
 #include <ctype.h>
@@ -10,7 +11,7 @@
 #include "rendezvous/journal/journal_file.h"
 #include "rendezvous/net/http_server.h"
 
-/* What there is now. */
+/* The current state, counted on request. */
 struct now {
 	uint64_t unproven, agents, workers_connected, tools;
 	uint64_t jobs[JOB_STATES], nodes, spares, workers;
@@ -57,7 +58,7 @@ static void metrics_count(struct now *n, const struct server *s)
 		metrics_count_peer(n, m);
 }
 
-/* ---- the exposition ---- */
+/* ---- the text ---- */
 
 static void metrics_put_head(struct buf *out, const char *name,
 			     const char *type, const char *help)

@@ -9,7 +9,7 @@
 int metrics_open(struct server *s, const char *text, struct err *e);
 void metrics_close(struct server *s);
 
-/* The exposition. */
+/* Appends the metrics in Prometheus' format. */
 void metrics_put(struct buf *out, const struct server *s);
 
 #endif
