@@ -120,7 +120,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 	has "$err" 'node 1 \(h2\) was lost: not heard from for 5.0 s'
 	finish on_h2 -
 	[ "$status" -ge 64 ]
-	has "$err" "server at h1:29400 is silent"
+	has "$err" "server at h1:29400 has been silent"
 	nothing_left
 }
 

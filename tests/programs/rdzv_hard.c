@@ -67,9 +67,12 @@ static void hang_up(int fd)
 
 /* ---- ours ---- */
 
+/* Of the round that runs: a name's rounds go on where its last job ended. */
+static uint32_t job_round;
+
 static void greet(struct buf *b)
 {
-	struct sim s = {.role = WIRE_WORKER};
+	struct sim s = {.role = WIRE_WORKER, .round = job_round};
 
 	sim_greet_job(&s, "j", b);
 }
@@ -401,6 +404,7 @@ static int join(void)
 		f = reply(fd, &in);
 	check(wire_get_start(&f, &start, &e) == 0 && start.agent_store,
 	      "no store for PyTorch");
+	job_round = start.round;
 	torch = at;
 	torch.sin_port = htons(start.master_port);
 	reply_over(&in);

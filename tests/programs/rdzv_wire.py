@@ -160,6 +160,7 @@ class Job:
 
     def __init__(self, server, name):
         self.server, self.id, self.conns = server, name, []
+        self.round = 0 # a name's rounds go on where its last job ended
 
     def keep(self, c):
         self.conns.append(c)
@@ -171,13 +172,14 @@ class Job:
         assert kind == REPLY, body
         return a
 
-    def worker(self, rank=0, session=0, round_=0):
-        return self.keep(Conn(self, WORKER, rank, session, round_))
+    def worker(self, rank=0, session=0, round_=None):
+        return self.keep(Conn(self, WORKER, rank, session,
+                              self.round if round_ is None else round_))
 
     def running(self, nproc=2, **join):
         """One node whose round runs."""
         a = self.agent('n0', nproc=nproc, **join)
-        a.started()
+        self.round = Reader(a.started()).take('I')[0]
         return a
 
     def status(self):
