@@ -1,4 +1,5 @@
-/* call_guard.c: why a call is turned away, and counting forks. */
+/* call_guard.c: refuses calls that may not use a communicator now, with the
+ * reason, and counts forks. */
 #include "worker-sdk/comm/call_guard.h"
 
 #include <linux/membarrier.h>
@@ -9,7 +10,7 @@
 
 unsigned ddp__forks;
 
-static int watching; /* or the error of pthread_atfork */
+static int watching; /* 1, or the error of pthread_atfork */
 
 static void guard_on_fork(void)
 {
@@ -49,9 +50,9 @@ int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e)
 		       what, c->world->env.rank, (long long)c->world->pid);
 }
 
-/* Has each thread of this process pass a memory barrier. Where the kernel does
- * not let it (before 4.14, or seccomp), threads that come within nanoseconds of
- * each other are not seen. */
+/* Makes every thread of this process pass a memory barrier. If the kernel
+ * refuses (before 4.14, or seccomp), threads that enter within nanoseconds of
+ * each other are not detected. */
 static void guard_barrier(void)
 {
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) &&
@@ -60,7 +61,8 @@ static void guard_barrier(void)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-/* theirs: the call that the other thread is in; 0: it has left it since. */
+/* theirs: the call that the other thread is in; 0: it has left that call
+ * since. */
 static int guard_turn_away(struct ddp_comm *c, const struct ddp__call *call,
 			   uint64_t theirs, uint64_t number, struct err *e)
 {
@@ -88,7 +90,8 @@ int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call, struct err *e)
 				    atomic_load(&c->world->user_number), e);
 }
 
-/* For one that is about to be in a call, whose number it alone knows. */
+/* Refuses a call because of a thread that is about to enter one, whose number
+ * only that thread knows. */
 static int guard_refuse_thread(struct ddp_comm *c, const struct ddp__call *call,
 			       struct err *e)
 {
@@ -126,7 +129,7 @@ int ddp__yield(struct ddp_comm *c, const struct ddp__call *call,
 	uint64_t mine = ddp__call_pack(call);
 	int rc = guard_refuse_thread(c, call, e);
 
-	/* unless the other has written its own over it */
+	/* unless the other thread has stored its own call since */
 	atomic_compare_exchange_strong(&c->world->user, &mine, 0);
 	return rc;
 }

@@ -1,7 +1,7 @@
-/* call_guard.h: how every public call enters a communicator and leaves it.
- * Checks that it is alive, belongs to this process and has no other thread in
- * it; numbers and records the call; marks the communicator broken if it
- * fails. */
+/* call_guard.h: how every public call enters and leaves a communicator. Checks
+ * that the communicator is alive, belongs to this process and is not in use by
+ * another thread; numbers and records the call; marks the communicator broken
+ * if the call fails. */
 #ifndef SDK_CALL_GUARD_H
 #define SDK_CALL_GUARD_H
 
@@ -9,16 +9,16 @@
 
 #include "worker-sdk/comm/comm.h"
 
-/* How often this process was forked off since its program began. */
+/* How many forks lie between the start of the program and this process. */
 extern unsigned ddp__forks;
-/* Counts forks from now on. Once a process. */
+/* Starts counting forks. Called once per process. */
 int ddp__watch_forks(struct err *e);
 
 /* One thread at a time uses a world, and a second one is detected. Nearly
- * always it is the thread that used it last, so that thread marks its use with
- * plain loads and stores; another thread first forces these stores to become
- * visible (ddp__acquire_anew). Sanitizers cannot follow this, so with them it
- * is off. */
+ * always the caller is the last thread that used the world, so that thread
+ * marks its use with plain loads and stores; another thread first forces these
+ * stores to become visible (ddp__acquire_anew). Sanitizers cannot follow this,
+ * so with them it is off. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DDP__SAME_THREAD 0
 #else
@@ -26,23 +26,25 @@ int ddp__watch_forks(struct err *e);
 #endif
 
 /* 0: c can be used; else the error, which names the function or call `what`: c
- * is NULL or was freed, or this process is a fork. For functions that do not
- * acquire c. */
+ * is NULL or was freed, or this process is a forked child. For functions that
+ * do not acquire c. */
 int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e);
-/* Sets *e to why this call cannot use c now, and returns its code. */
+/* Sets *e to the reason why this call cannot use c now, and returns its
+ * code. */
 int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call,
 		struct err *e);
 
-/* As ddp__acquire, of a thread that was not the last one in c's world. */
+/* As ddp__acquire, for a thread that was not the last one in c's world. */
 int ddp__acquire_anew(struct ddp_comm *c, const struct ddp__call *call,
 		     struct err *e);
-/* Another thread came at the same time: withdraws this thread's mark and
- * refuses. */
+/* Another thread entered at the same time: withdraws this thread's mark and
+ * refuses the call. */
 int ddp__yield(struct ddp_comm *c, const struct ddp__call *call,
 		  struct err *e);
 
 /* Takes c's world for this thread until ddp__release. ERR_ARGUMENT: c is NULL
- * or was freed; ERR_CALLER: a forked child, or another thread is in it. */
+ * or was freed; ERR_CALLER: this is a forked child, or another thread is in the
+ * world. */
 static inline int ddp__acquire(struct ddp_comm *c, const struct ddp__call *call,
 			       struct err *e)
 {
@@ -60,7 +62,8 @@ static inline int ddp__acquire(struct ddp_comm *c, const struct ddp__call *call,
 			      memory_order_relaxed);
 	atomic_store_explicit(&w->user_number, c->calls + 1,
 			      memory_order_relaxed);
-	/* in this order, as its other side has a barrier for both */
+	/* stores first, then loads: guard_barrier orders them for both
+	 * threads */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(
 		    atomic_load_explicit(&w->other, memory_order_relaxed) ||
@@ -93,8 +96,8 @@ static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 	return 0;
 }
 
-/* Ends an operation with rc and, where that is negative, *e. A communicator's
- * first error becomes the error of all later calls. Returns 0 or its code. */
+/* Ends an operation with rc and, if rc is negative, *e. A communicator's first
+ * error becomes the error of all later calls. Returns 0 or its code. */
 static inline int ddp__leave(struct ddp_comm *c, const struct ddp__call *call,
 			     int rc, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* collective.c: the public collectives: arguments are checked here, and a
- * communicator of one is served here; the rest is the backend's. */
+/* collective.c: the public collectives. Checks arguments and serves
+ * communicators of one rank; the backend serves all others. */
 #include "worker-sdk/comm/collective.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 ddp_request *ddp__blocking;
 
-/* Out of the way of the calls that are right. */
+/* Cold: keeps error texts out of the path of valid calls. */
 __attribute__((cold, noinline, format(printf, 3, 4))) static int
 collective_refuse(const struct ddp__call *call, struct err *e, const char *fmt,
 		  ...)
@@ -38,7 +38,7 @@ int ddp__check_use(const struct ddp_comm *c, const struct ddp__use *u,
 	if ((unsigned)call->type >= DDP_TYPES)
 		return collective_refuse(call, e, "unknown type %d",
 					 (int)call->type);
-	/* a negative one is a very large one here */
+	/* a negative count is a very large one here */
 	if (call->count > most)
 		return collective_refuse(call, e,
 					 "too many elements: at most %zu on %d "
@@ -167,7 +167,7 @@ static inline void collective_name(const struct ddp_comm *c,
 	call->group = c->name[0] ? c->name : NULL;
 }
 
-/* 1: the fast path did it, and *rc is the result. */
+/* 1: the fast path ran the call, and *rc is its result. */
 static inline int collective_try_fastpath(struct ddp_comm *c,
 					  struct ddp__use *u, int *rc,
 					  struct err *e)

@@ -5,11 +5,11 @@
 
 #include "worker-sdk/comm/comm.h"
 
-/* As a call's request: the call returns when it is done. */
+/* Passed as a call's request: the call returns when it is done. */
 extern ddp_request *ddp__blocking;
 
 /* A call of this rank. parts: the buffer's size in units of count elements; 0
- * where this rank does not use it. */
+ * if this rank does not use the buffer. */
 struct ddp__use {
 	struct ddp__call call;
 	const void *send;

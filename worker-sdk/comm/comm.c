@@ -1,4 +1,4 @@
-/* comm.c: making communicators and taking them apart. */
+/* comm.c: makes and frees communicators. */
 #include "worker-sdk/comm/comm.h"
 
 #include <pthread.h>
@@ -35,8 +35,8 @@ static char *comm_name_rank(void *owner, int rank, char *out)
 
 enum { FATE_MS = 2000 };
 
-/* What became of the rank, from the store; the caller copies the answer before
- * it returns the store. */
+/* Asks the store why the rank left. The caller copies the answer before it
+ * returns the store. */
 static int comm_ask(struct ddp__kv *kv, int rank, int timeout_ms,
 		    const char *seen, struct err *e)
 {
@@ -52,7 +52,7 @@ static int comm_ask(struct ddp__kv *kv, int rank, int timeout_ms,
 			       : 0;
 	if (!seen)
 		return err_set(e, ERR_REMOTE, "%.*s", SLICE_FMT(text));
-	if (rc == ERR_ABORTED) /* the round is over, and this is why */
+	if (rc == ERR_ABORTED) /* the round is over, for this reason */
 		return err_set(e, ERR_REMOTE, "%s: %.700s", seen, why.text);
 	if (rc < 0)
 		return err_set(e, ERR_REMOTE, "%s; its end was not reported",
@@ -113,8 +113,8 @@ void ddp__comm_free(struct ddp_comm *c)
 {
 	struct ddp_comm **at = &c->world->comms;
 
-	/* A forked child must not touch shared memory and sockets: they are
-	 * still its parent's. */
+	/* A forked child must not touch shared memory and sockets: they still
+	 * belong to its parent. */
 	if (c->world->forks != ddp__forks) {
 		c->state = NULL;
 		ddp__recorder_close(c->world->flight, c->world->flight_fd);

@@ -7,8 +7,8 @@
  *   DDP_TEST_HOSTS=K   this machine's ranks count as K hosts, in equal runs;
  *                      =Ki: dealt in turn, so that hosts' ranks interleave
  *   DDP_TEST_SHM=fail  shared memory cannot be attached: ranks fall back to TCP
- *   DDP_TEST_SHARE=1   however few they are, the ranks pass on what they gather
- *   DDP_TEST_VERSION=x this rank says that it is that version of libddp */
+ *   DDP_TEST_SHARE=1   ranks relay gathered values, however few ranks there are
+ *   DDP_TEST_VERSION=x this rank claims to be that version of libddp */
 #ifndef SDK_COMM_H
 #define SDK_COMM_H
 
@@ -29,29 +29,34 @@ struct ddp__engine;
 /* Shared by the communicators of a process. */
 struct ddp__world {
 	struct ddp__env env;
-	pid_t pid;	/* that called ddp_init; a fork of it is not the rank */
-	unsigned forks; /* ddp__forks then: another number is another process */
+	pid_t pid;	/* the process that called ddp_init; a forked child is
+			 * not the rank */
+	unsigned forks; /* ddp__forks at that time; another number means another
+			 * process */
 	unsigned joined; /* worlds that this process was in before this one */
-	int timeout_ms; /* < 0: for ever */
-	char host[256]; /* this one's name */
+	int timeout_ms; /* < 0: no limit */
+	char host[256]; /* this host's name */
 	char warning[ERR_TEXT_MAX + 512]; /* ddp_warning's */
 	struct ddp__kv *kv;
 	pthread_mutex_t kv_lock; /* store.h's */
-	_Atomic int kv_wanted;	 /* by threads that only borrow it */
-	char **hosts; /* each rank's host's name, once the ranks have met */
+	_Atomic int kv_wanted;	 /* threads that wait for kv_lock to borrow the
+				  * store */
+	char **hosts; /* the host name of each rank, once the ranks have met */
 	struct ddp_comm *comms; /* all of them, the world last */
-	/* call_guard.h's, to find two threads in one world: the call that a
-	 * thread is in, or 0; the last thread that was in one; the call of
-	 * another thread that is about to take its place. */
+	/* For call_guard.h, which detects two threads in one world: the call
+	 * that a thread is in, or 0; the last thread that was in a call; the
+	 * call of another thread that is about to take its place. */
 	_Atomic uint64_t user, user_number;
 	_Atomic uintptr_t thread;
 	_Atomic uint64_t other;
-	struct flight *flight; /* the recorder; NULL: off */
-	int flight_fd;	       /* of one without an agent, or -1 */
-	struct ddp__engine *engine; /* of the cpu backend; else NULL */
-	struct ddp__detector *detector; /* of deadlocks; or NULL */
-	const char *wish; /* "cpu", "nccl" or "auto": as the program wants it */
-	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
+	struct flight *flight; /* the flight recorder; NULL: off */
+	int flight_fd;	       /* the recorder's file if there is no agent, or
+				* -1 */
+	struct ddp__engine *engine; /* the cpu backend's; else NULL */
+	struct ddp__detector *detector; /* detects deadlocks; or NULL */
+	const char *wish; /* "cpu", "nccl" or "auto": the program's choice */
+	atomic_int stop; /* set by ddp_request_stop, also from a signal
+			  * handler */
 };
 
 /* How the ranks of a new communicator exchange data: mine is this rank's value,
@@ -66,55 +71,60 @@ struct ddp__exchange {
 
 struct ddp_request;
 
-/* A backend's functions. All take checked arguments, and only one thread at a
- * time, the program's, calls them. A buffer that this rank does not need may be
- * NULL; broadcast and send pass theirs in send, broadcast and recv in recv.
- * After an error of run, test or wait, only release, abort and stop are called
- * on the communicator. */
+/* A backend's functions. Their arguments have been checked, and only one thread
+ * at a time, the program's, calls them. A buffer that this rank does not need
+ * may be NULL; broadcast and send pass their data in send, broadcast and recv
+ * in recv. After an error of run, test or wait, only release, abort and stop
+ * are called on the communicator. */
 struct ddp__backend {
 	const char *name;
-	/* Also for a communicator of one rank; else collective.c copies. */
+	/* Also serves communicators of one rank; otherwise collective.c
+	 * copies. */
 	int serves_one;
 	size_t op_size; /* bytes at r->op of each request */
-	/* The ranks of c meet. On failure nothing is left; on success c->state
-	 * is stop's to free. */
+	/* The ranks of c meet. On failure nothing is left; on success stop
+	 * frees c->state. */
 	int (*start)(struct ddp_comm *c, const struct ddp__exchange *x,
 		     struct err *e);
-	/* Called on every rank of parent; group is NULL where color < 0. As
-	 * start: sets group->state. NULL: start(group) is called instead, where
-	 * there is a group. */
+	/* Called on every rank of parent; group is NULL if color < 0. As start:
+	 * sets group->state. NULL: start(group) is called instead, if there is
+	 * a group. */
 	int (*split)(struct ddp_comm *parent, struct ddp_comm *group, int color,
 		     int key, const struct ddp__exchange *x, struct err *e);
-	/* Requests that are still under way are forgotten: nothing of theirs
-	 * is touched afterwards. */
+	/* Forgets requests that are still under way: their memory is not
+	 * touched afterwards. */
 	void (*stop)(struct ddp_comm *c);
-	/* Ends all that is under way on c, and lets the ranks that wait for
-	 * this one know why. Returns at once. */
+	/* Ends all operations under way on c, and tells the ranks that wait for
+	 * this one the reason. Returns at once. */
 	void (*abort)(struct ddp_comm *c, const struct err *why);
-	/* Does call, of whatever kind, and returns when it is done. */
+	/* Runs call, of any kind, and returns when it is done. */
 	int (*run)(struct ddp_comm *c, const struct ddp__call *call,
 		   const void *send, void *recv, struct err *e);
-	/* Begins r->call, which follows those begun before it. After an error
-	 * the backend has nothing of r. */
+	/* Begins r->call, which follows the calls begun before it. After an
+	 * error the backend keeps nothing of r. */
 	int (*begin)(struct ddp_request *r, struct err *e);
-	/* 1: ended well; 0: not yet; < 0: failed, as each later time. */
+	/* 1: ended well; 0: not yet; < 0: failed, then and every later time. */
 	int (*test)(struct ddp_request *r, struct err *e);
-	/* The same after at most timeout_ms; < 0: not before its end. */
+	/* As test, but waits up to timeout_ms for the end; < 0: no limit. */
 	int (*wait)(struct ddp_request *r, int timeout_ms, struct err *e);
-	/* r has ended, or was never begun; its op goes. NULL: nothing to do. */
+	/* r has ended, or was never begun: frees its op. NULL: nothing to
+	 * do. */
 	void (*release)(struct ddp_request *r);
-	/* Gathers every rank's size bytes, in rank order, in all. Both buffers
-	 * are in host memory, whatever the backend: groups meet through it. */
+	/* Gathers every rank's size bytes, in rank order, into all. Both
+	 * buffers are in host memory, whatever the backend: groups meet through
+	 * it. */
 	int (*gather)(struct ddp_comm *c, const struct ddp__call *call,
 		      const void *mine, void *all, size_t size, struct err *e);
-	/* Picks the communicator that serves the call by where its buffers lie:
-	 * sets *c, or returns an error, which breaks nothing. NULL: this one
-	 * serves all calls. The type and operation may be unknown ones. */
+	/* Picks the communicator that serves the call, by where its buffers
+	 * lie: sets *c, or returns an error, which does not break the
+	 * communicator. NULL: this communicator serves all calls. The type and
+	 * operation may be unknown values. */
 	int (*home)(struct ddp_comm **c, const struct ddp__call *call,
 		    const void *send, const void *recv, struct err *e);
-	/* How long calls from now on wait, < 0: for ever. NULL: it cannot. */
+	/* Sets how long later calls wait, < 0: no limit. NULL: not
+	 * supported. */
 	void (*set_timeout)(struct ddp_comm *c, int timeout_ms);
-	/* ddp_progress_start; NULL: the backend moves on by itself. */
+	/* ddp_progress_start; NULL: the backend needs no help to progress. */
 	int (*progress)(struct ddp_comm *world, int cpu, struct err *e);
 };
 
@@ -128,30 +138,35 @@ struct ddp_comm {
 	struct ddp__world *world;
 	struct ddp_comm *next; /* of world->comms */
 	int rank, size;	       /* in this communicator */
-	int *ranks; /* the world's rank of each; NULL: they are the same */
-	/* "1.0": color 0 of the first split of the world; "1.0/2.3": of that
-	 * one's second; "r1": the world's first reducer's. "": the world. */
+	int *ranks; /* each rank's world rank; NULL: the ranks are the same */
+	/* "1.0": color 0 of the world's first split; "1.0/2.3": color 3 of the
+	 * second split of "1.0"; "r1": the world's first reducer. "": the
+	 * world. */
 	char name[DDP__GROUP_NAME];
-	uint32_t id; /* the name's, in the flight recorder */
-	unsigned splits, reducers; /* of this one so far */
-	/* Where its owner in libddp keeps it: NULL once it is freed; or NULL */
+	uint32_t id; /* the name's number in the flight recorder */
+	unsigned splits, reducers; /* made from this communicator so far */
+	/* The pointer to it in its owner inside libddp, set to NULL when it is
+	 * freed; or NULL. */
 	struct ddp_comm **kept_at;
 	struct ddp__topology topology;
 	struct ddp__peers peers; /* names this communicator's ranks */
 	const struct ddp__backend *backend;
-	void *state;	/* the backend's; NULL: a communicator of one */
+	void *state;	/* the backend's; NULL: a communicator of one rank */
 	int has_fastpath; /* all its ranks share memory, for cpu_fastpath.h */
 	uint64_t calls; /* collectives so far */
 	uint64_t *messages; /* to each rank, then from each; or NULL */
 	struct ddp__letter *letters;  /* self_messages.c's */
-	struct ddp_request *requests; /* all that were not waited for yet */
-	struct err broken; /* code 0, or why no call works any more */
+	struct ddp_request *requests; /* all that the program has not waited for
+				       * yet */
+	struct err broken; /* code 0, or the reason why no call works any
+			    * more */
 };
 
-/* A communicator of this world, linked, and nothing more; NULL: no memory. */
+/* Makes an otherwise empty communicator in this world's list; NULL: no
+ * memory. */
 struct ddp_comm *ddp__comm_new(struct ddp__world *w);
-/* Stops its backend, ends its requests and frees it. For a while a magic word
- * is left that says so. */
+/* Stops its backend, ends its requests and frees it. For a while its memory
+ * stays, marked as freed, so that a later use is reported. */
 void ddp__comm_free(struct ddp_comm *c);
 
 #endif

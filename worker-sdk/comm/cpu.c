@@ -1,5 +1,5 @@
-/* cpu.c: the backend for memory of the CPU: a call that finds nothing else
- * under way is done right here, all others go through the engine's queues. */
+/* cpu.c: the backend for CPU memory. If no other operation is under way, a call
+ * runs in the calling thread; otherwise it goes through the engine's queues. */
 #include "worker-sdk/comm/cpu.h"
 
 #include "worker-sdk/comm/request.h"
@@ -9,7 +9,8 @@ static struct ddp__engine *cpu_engine(const struct ddp_comm *c)
 	return c->world->engine;
 }
 
-/* With the engine's lock held: 0, or why nothing works here any more. */
+/* Call with the engine's lock held: 0, or the reason why this communicator no
+ * longer works. */
 static int cpu_check(const struct ddp_comm *c, struct err *e)
 {
 	const struct ddp__cpu *cpu = c->state;
@@ -59,14 +60,14 @@ static int cpu_begin(struct ddp_request *r, struct err *e)
 	if (!rc)
 		rc = ddp__engine_add(en, (void *)r->op, r->comm, &r->call,
 				     r->send, r->recv, e);
-	/* do now what needs no other rank */
+	/* do the work now that needs no other rank */
 	if (!rc && !en->threaded)
 		ddp__engine_move(en);
 	ddp__engine_unlock(en);
 	return rc;
 }
 
-/* With the lock, or without. */
+/* Call with or without the lock. */
 static int task_has_ended(const struct ddp__task *t)
 {
 	enum ddp__task_state state =
@@ -95,13 +96,14 @@ static int cpu_test(struct ddp_request *r, struct err *e)
 {
 	const struct ddp__task *t = (void *)r->op;
 
-	/* the thread moves it on, and is not disturbed at that */
+	/* the progress thread advances the task; do not disturb it */
 	if (cpu_engine(r->comm)->threaded && !task_has_ended(t))
 		return 0;
 	return cpu_wait(r, 0, e);
 }
 
-/* Only when its communicator is freed is it still under way. */
+/* A request is still under way only if its communicator is about to be
+ * freed. */
 static void cpu_release(struct ddp_request *r)
 {
 	struct ddp__engine *en = cpu_engine(r->comm);

@@ -1,5 +1,5 @@
-/* cpu.h: the cpu backend's state in a communicator, and how it begins and ends
- * (cpu_start.c). Its calls are cpu.c, on engine.h. */
+/* cpu.h: the cpu backend's state in a communicator, and how it starts and stops
+ * (cpu_start.c). Its calls are in cpu.c, on top of engine.h. */
 #ifndef SDK_CPU_H
 #define SDK_CPU_H
 
@@ -10,20 +10,20 @@
 struct ddp__exchange;
 
 struct ddp__cpu {
-	struct ddp__shm shm; /* where the host has more than one rank */
-	struct ddp__tcp tcp; /* on leaders, where there is more than one host */
-	struct ddp__tcp_p2p p2p; /* where there is more than one host */
+	struct ddp__shm shm; /* if the host has more than one rank */
+	struct ddp__tcp tcp; /* on leaders, if there is more than one host */
+	struct ddp__tcp_p2p p2p; /* if there is more than one host */
 	/* The transports in use, and their endpoints among those above: within
 	 * the host, and to other hosts. */
 	struct ddp__path local, remote;
 	/* protected by the engine's lock */
 	struct ddp__queue collectives;
 	struct ddp__queue *messages; /* to each rank, then from each; or NULL */
-	struct err failed; /* code 0, or the first error there was */
-	uint64_t id;	   /* the same on all ranks, and random */
+	struct err failed; /* code 0, or the first error */
+	uint64_t id;	   /* random, the same on all ranks */
 };
 
-/* This is the place where transports are chosen. */
+/* The one place where transports are chosen. */
 static inline void ddp__cpu_set_paths(struct ddp__cpu *cpu)
 {
 	cpu->local =

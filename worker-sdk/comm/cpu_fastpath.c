@@ -1,5 +1,5 @@
-/* cpu_fastpath.c: posts at once, and does the rest while the others arrive. All
- * work before the post adds to every rank's latency. */
+/* cpu_fastpath.c: posts at once, and does the rest while the other ranks
+ * arrive. All work before the post adds to every rank's latency. */
 #include "worker-sdk/comm/cpu_fastpath.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/math/reduce.h"
 
-/* The usual sizes without a call of memcpy. */
+/* Copies the usual sizes without a call of memcpy. */
 static inline void fastpath_copy(void *to, const void *from, size_t size)
 {
 	if (size == 4)
@@ -19,8 +19,8 @@ static inline void fastpath_copy(void *to, const void *from, size_t size)
 		memcpy(to, from, size);
 }
 
-/* The same result as ddp__reduce, which takes longer than everything else for
- * the usual few floats of two ranks. */
+/* Gives the same result as ddp__reduce. For the usual few floats of two ranks,
+ * calling that would take longer than all the rest. */
 static void fastpath_add_floats(char *to, const unsigned char *a,
 				const unsigned char *b, size_t count)
 {
@@ -51,7 +51,7 @@ static void fastpath_reduce(struct ddp__shm *s, const struct ddp__call *call,
 		    s->n);
 }
 
-/* Waits for the other ranks as any collective does. */
+/* Waits for the other ranks, as any collective does. */
 static int fastpath_wait(struct ddp_comm *c, struct ddp__shm *s,
 			 const struct ddp__call *call, struct err *e)
 {
@@ -64,7 +64,8 @@ static int fastpath_wait(struct ddp_comm *c, struct ddp__shm *s,
 	return rc;
 }
 
-/* Through a cell (shm_cell.c). The root writes it before its book-keeping. */
+/* Through a cell (shm_cell.c). The root writes the cell before its
+ * bookkeeping. */
 static int fastpath_broadcast(struct ddp_comm *c, struct ddp__shm *s,
 			      struct ddp__call *call, size_t size,
 			      const void *send, void *recv, struct err *e)
@@ -99,7 +100,7 @@ static int fastpath_meet(struct ddp_comm *c, struct ddp__shm *s,
 			      size);
 	ddp__shm_say(s, call, word);
 	ddp__shm_post(s);
-	/* from here on the others need nothing of me */
+	/* from here on the other ranks need nothing from this one */
 	ddp__shm_entered(s, word, call->number);
 	ddp__enter(c, call, e);
 	rc = fastpath_wait(c, s, call, e);

@@ -1,9 +1,9 @@
-/* cpu_fastpath.h: a fast path for calls that cost latency only: a barrier, an
- * all_reduce of a few bytes or a small broadcast, among ranks of one host, with
- * no other operation in flight. It uses the same words in shared memory as the
- * engine does, so some ranks of a call may take the fast path and others not.
- * It is fast because of its order: a rank posts first, and does its bookkeeping
- * while the posts of the others arrive. */
+/* cpu_fastpath.h: a fast path for calls whose cost is only latency: a barrier,
+ * an all_reduce of a few bytes or a small broadcast, among ranks of one host,
+ * with no other operation in flight. It uses the same words in shared memory as
+ * the engine does, so some ranks of a call may take the fast path and others
+ * not. It is fast because of its order: a rank posts first, and does its
+ * bookkeeping while the other ranks' posts arrive. */
 #ifndef SDK_CPU_FASTPATH_H
 #define SDK_CPU_FASTPATH_H
 
@@ -35,9 +35,9 @@ static inline size_t ddp__fastpath_size(const struct ddp_comm *c,
 	return size;
 }
 
-/* Enters c, which is acquired and has_fastpath, does the call, of that size,
- * and leaves: 0 or its error. 1: it has to take the long way, and nothing was
- * done. */
+/* Enters c, which is acquired and has_fastpath, runs the call of that size, and
+ * leaves: 0 or its error. 1: the call cannot take the fast path, and nothing
+ * was done. */
 int ddp__cpu_fastpath(struct ddp_comm *c, struct ddp__call *call, size_t size,
 		   const void *send, void *recv, struct err *e);
 

@@ -1,4 +1,5 @@
-/* cpu_op.c: the lanes of an operation and how it moves along them. */
+/* cpu_op.c: the two lanes of an operation, local and remote, and how it
+ * advances along them. */
 #include "worker-sdk/comm/cpu_op.h"
 
 #include <stddef.h>
@@ -8,8 +9,8 @@
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/comm/hierarchical.h"
 
-/* Smaller ones cost more turns, larger ones overlap less. Chosen, not measured
- * against other sizes. */
+/* Smaller segments cost more turns, larger ones overlap less. Chosen, not
+ * measured against other sizes. */
 enum { SEGMENT = 4 << 20 };
 
 static struct ddp__cpu *op_cpu(const struct ddp__cpu_op *op)
@@ -34,7 +35,7 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
 		      const struct ddp__call *call, const void *send,
 		      void *recv)
 {
-	/* local is prepared as a whole, remote is not used within a host */
+	/* local is prepared as a whole; remote is not used within a host */
 	memset(op, 0, offsetof(struct ddp__cpu_op, local));
 	op->remote.moved = 0;
 	op->c = c;
@@ -161,7 +162,7 @@ static int op_take_turn(struct ddp__cpu_op *op, struct err *e)
 	return rc ? rc : 2;
 }
 
-/* Moves the lane as far as possible. wait: blocks in the local transport, as
+/* Advances the lane as far as possible. wait: blocks in the local transport, if
  * there is nothing else to do. */
 static int op_local_move(struct ddp__cpu_op *op, int wait, struct err *e)
 {
@@ -179,7 +180,7 @@ static int op_local_move(struct ddp__cpu_op *op, int wait, struct err *e)
 			op->local_busy = 0;
 		}
 		op->turn++;
-		/* the remote lane can have its next segment first */
+		/* first give the remote lane its next segment */
 		if (ddp__is_leading(op->c) && !op->remote_busy &&
 		    op->carried < op_gathered(op))
 			return 0;
@@ -221,7 +222,7 @@ static int op_finish(struct ddp__cpu_op *op)
 	return 1;
 }
 
-/* All ranks are on one host. */
+/* For a communicator whose ranks are all on one host. */
 static void op_prepare_local(struct ddp__cpu_op *op)
 {
 	const struct ddp__call *call = op->call;
@@ -303,7 +304,7 @@ int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e)
 	return op_finish(op);
 }
 
-/* To its end, where that is more than one operation of the local transport. */
+/* Runs an operation of several stages to its end. */
 static int op_run_stages(struct ddp__cpu_op *op, struct err *e)
 {
 	int leading = ddp__is_leading(op->c), rc = 0;

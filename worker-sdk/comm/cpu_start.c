@@ -1,7 +1,7 @@
 /* cpu_start.c: how the ranks of the cpu backend meet: they exchange their
  * endpoint records, map the memory of their hosts, and connect the leaders of
- * hosts. So do the ranks of a group, which know beforehand who shares a
- * host. */
+ * hosts. The ranks of a group do the same, but know beforehand which ranks
+ * share a host. */
 #include "worker-sdk/comm/cpu.h"
 
 #include <errno.h>
@@ -26,21 +26,21 @@ struct meeting {
 	int attempt;		       /* 1: after shared memory failed */
 	int apart;		       /* 1: after guess_needs was wrong */
 	int no_shm;		       /* this host cannot share memory */
-	int creates, listens;	       /* memory for others; for other hosts */
+	int creates, listens;	       /* a segment; for other hosts */
 	char shm_error[ERR_TEXT_MAX];  /* why */
 	char host_id[256];
 	unsigned char cookie[DDP__COOKIE];
-	int memory;   /* my candidate for the host's segment, or -1 */
+	int memory;   /* this rank's candidate for the host's segment, or -1 */
 	struct ddp__listener listener;
-	struct ddp__listener p2p_listener; /* of messages between two ranks */
+	struct ddp__listener p2p_listener; /* for messages between two ranks */
 	uint16_t port, p2p_port;
-	struct buf mine; /* my endpoint record */
-	char *all;	 /* the others', which records point into */
+	struct buf mine; /* this rank's endpoint record */
+	char *all;	 /* the other ranks' records; slices point here */
 	struct ddp__endpoint_record *records;
 };
 
-/* Processes with the same id can map each other's memory: the same kernel,
- * since the same boot, and they see each other's pids. A network namespace
+/* Processes with the same id can map each other's memory: they run on the same
+ * kernel, since the same boot, and see each other's pids. A network namespace
  * counts as a host of its own, since it has an address of its own. */
 static void meeting_read_host_id(struct meeting *m)
 {
@@ -68,9 +68,9 @@ static void meeting_read_host_id(struct meeting *m)
 			 (unsigned long)net_ns.st_ino, pretend);
 }
 
-/* What the others will need of this rank: a listener for other hosts, and
- * memory for its own. Before the world has met, all that is known is that the
- * lowest rank of a host is the first of its agent. */
+/* Decides what the other ranks will need from this one: a listener for other
+ * hosts, and memory for this host. Before the world has met, a rank only knows
+ * that the first rank of an agent is the lowest of its host. */
 static void meeting_guess_needs(struct meeting *m)
 {
 	const struct ddp_comm *c = m->c;
@@ -99,8 +99,8 @@ static void meeting_guess_needs(struct meeting *m)
 	m->creates = !m->no_shm && first && !alone;
 }
 
-/* The cookie of the segment of a rank whose record has `cookie`. The segment is
- * mapped by others, so the derived cookie opens no connection. */
+/* Derives the cookie of a rank's segment from its record's `cookie`. Other
+ * ranks map the segment, but its cookie opens no connection. */
 static void segment_cookie(unsigned char out[DDP__COOKIE],
 			   const unsigned char cookie[DDP__COOKIE])
 {
@@ -124,8 +124,8 @@ static int meeting_prepare(struct meeting *m)
 		struct err why = ERR_INIT;
 		unsigned char segment[DDP__COOKIE];
 
-		/* meeting_attach reports it, if this rank's memory is the one
-		 * in use. */
+		/* meeting_attach reports a failure, if this rank's memory is
+		 * used. */
 		segment_cookie(segment, m->cookie);
 		m->memory = ddp__shm_create((size_t)m->c->size, segment, &why);
 		snprintf(m->shm_error, sizeof(m->shm_error), "%s", why.text);
@@ -149,7 +149,7 @@ static int meeting_prepare(struct meeting *m)
 	return rc < 0 ? rc : 0;
 }
 
-/* Everyone's value, in c's order, as copies in *all. */
+/* Gathers every rank's value, in c's order, as copies in *all. */
 static int meeting_gather(struct meeting *m, const char *what,
 			  struct slice mine, struct slice *out, char **all)
 {
@@ -245,8 +245,8 @@ out:
 	return rc;
 }
 
-/* Maps the memory of this host's lowest rank, through /proc: it has no name
- * that could be left behind. */
+/* Maps the memory of this host's lowest rank, through /proc: the memory has no
+ * name in a file system, so a crash leaves nothing behind. */
 static int meeting_attach(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
@@ -284,7 +284,7 @@ static int meeting_attach(struct meeting *m)
 }
 
 /* All ranks of a host share its memory, or none does: they exchange whether
- * they could. Returns 1 if all could, 0 if not. */
+ * they could map it. Returns 1 if all could, 0 if not. */
 static int meeting_attach_all(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
@@ -322,8 +322,8 @@ static int meeting_attach_all(struct meeting *m)
 	return rc ? rc : all_could;
 }
 
-/* Where another rank listens. A link-local address travels without its scope,
- * which is this host's own interface towards the others. */
+/* The address where another rank listens. A link-local address travels without
+ * its scope; the receiver adds that of its own interface. */
 static int meeting_find(const struct meeting *m,
 			const struct ddp__endpoint_record *other, uint16_t port,
 			struct endpoint *where)
@@ -412,9 +412,9 @@ static int meeting_open_p2p(struct meeting *m)
 	return rc;
 }
 
-/* What is one node to the launcher is several hosts here: containers with a PID
- * or network namespace of their own, whose ranks did not expect to need each
- * other's addresses, or memory of their own. All ranks come to the same
+/* True if one node of the launcher is several hosts here: containers with a PID
+ * or network namespace of their own. Their ranks did not expect to need each
+ * other's addresses, or memory of their own. All ranks reach the same
  * result. */
 static int meeting_is_apart(const struct meeting *m)
 {
@@ -445,7 +445,7 @@ static void meeting_warn_apart(const struct meeting *m)
 			 m->c->topology.nhosts);
 }
 
-/* The next attempt begins with nothing of this one. */
+/* Frees this attempt's state before the next attempt. */
 static void meeting_release(struct meeting *m)
 {
 	if (m->memory >= 0)
@@ -471,7 +471,7 @@ static uint64_t meeting_id(const struct meeting *m)
 	return id;
 }
 
-/* A group of few has the CPUs of its host not for itself. */
+/* A group shares its host's CPUs with the rest of the world. */
 static int world_is_crowded(const struct ddp_comm *world)
 {
 	const struct ddp__cpu *cpu = world->state;
@@ -517,7 +517,7 @@ static int meeting_run(struct meeting *m)
 		rc = meeting_connect_leaders(m);
 		m->cpu->tcp.spins = 1;
 	}
-	/* The others of the host wait here for how the leader fared. */
+	/* The host's other ranks wait here for the leader's result. */
 	if (h->n > 1) {
 		if (rc)
 			ddp__shm_abort(&m->cpu->shm, m->e);
@@ -530,7 +530,7 @@ static int meeting_run(struct meeting *m)
 	return rc;
 }
 
-/* On its host, as it seemed when the world met. */
+/* 1 if this rank is alone on its host, as found when the world met. */
 static int world_is_alone(const struct ddp_comm *world)
 {
 	const struct ddp__topology *t = &world->topology;
@@ -538,7 +538,7 @@ static int world_is_alone(const struct ddp_comm *world)
 	return t->hosts[t->host_of[world->rank]].n == 1;
 }
 
-/* The world is the oldest of its communicators. */
+/* The world is the oldest communicator, so the last of its list. */
 static const struct ddp_comm *world_of(const struct ddp_comm *c)
 {
 	while (c->next)

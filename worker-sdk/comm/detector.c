@@ -1,5 +1,5 @@
-/* detector.c: the board of a blocked rank, and the circles that it finds on the
- * boards of its host. */
+/* detector.c: publishes a blocked rank's state on its board, and finds circles
+ * on the boards of its host. */
 #include "worker-sdk/comm/detector.h"
 
 #include <stdlib.h>
@@ -9,11 +9,12 @@
 #include "worker-sdk/comm/cpu.h"
 
 enum {
-	/* At least between two looks, at first and later. */
+	/* The least time between two looks: during the first FIRST_MS, and
+	 * later. */
 	LOOK_FIRST_MS = 50,
 	LOOK_MS = 400,
 	FIRST_MS = 3000,
-	/* How long the others may take to find a circle of several hosts. */
+	/* Time allowed for the other ranks to find a circle across hosts. */
 	WIDE_MS = 500
 };
 
@@ -31,9 +32,10 @@ static void detector_show(const struct ddp__detector *d, struct ddp__shm *s,
 		ddp__shm_board_put(s, at, (const char *)d + at, size);
 }
 
-/* ---- what this rank publishes */
+/* ---- the state that this rank publishes */
 
-/* The world of c, if its ranks met. NULL: they cannot exchange anything. */
+/* The world's communicator, if its ranks have met. NULL: they cannot exchange
+ * anything yet. */
 static struct ddp_comm *world_of(const struct ddp__world *w)
 {
 	struct ddp_comm *c = w->comms;
@@ -75,8 +77,8 @@ static int detector_needs(const struct ddp_comm *c,
 	return detector_needs_of_root(c, call);
 }
 
-/* How far this rank is in each communicator. The world is the last of the list
- * and must never be the one left out for lack of room. */
+/* Lists how many collectives this rank has begun on each communicator. The
+ * world is the last of the list and must never be left out for lack of room. */
 static void detector_list_begun(const struct ddp__world *w,
 				struct ddp__blocked *b)
 {
@@ -104,7 +106,7 @@ static struct ddp__detector *detector_of(struct ddp__world *w)
 	return w->detector;
 }
 
-/* Publishes what c is blocked in, unless it is published already. */
+/* Publishes the call that c is blocked in, unless it is published already. */
 static void detector_report(struct ddp__detector *d, struct ddp_comm *c,
 			    const struct ddp_comm *world,
 			    const struct ddp__call *call, int from)
@@ -155,7 +157,7 @@ static int blocked_is_valid(const struct ddp_comm *world,
 	       memchr(b->group, 0, sizeof(b->group));
 }
 
-/* The newest word of each rank. */
+/* Keeps the newest report of each rank. */
 void ddp__detector_hear(void *owner, const void *bytes, size_t size)
 {
 	struct ddp_comm *c = owner, *world = world_of(c->world);
@@ -182,9 +184,9 @@ void ddp__detector_hear(void *owner, const void *bytes, size_t size)
 		      sizeof(*h));
 }
 
-/* ---- what the others publish */
+/* ---- the state that other ranks publish */
 
-/* 1: rank i is blocked, in *b. */
+/* 1: rank i is blocked; its state is in *b. */
 static int blocked_read(const struct ddp__shm *s, int i, struct ddp__blocked *b)
 {
 	const size_t at = offsetof(struct ddp__detector, mine);
@@ -227,7 +229,7 @@ static int detector_was_found(const struct ddp__shm *s,
 	return 0;
 }
 
-/* What rank i has received from other hosts. */
+/* Reads the reports that rank i has received from other hosts. */
 static void detector_read_heard(const struct ddp__shm *s, int i,
 				struct ddp__heard *h)
 {
@@ -239,8 +241,8 @@ static void detector_read_heard(const struct ddp__shm *s, int i,
 		h->n = 0;
 }
 
-/* Whether a rank that this one waits for is blocked, or there is news of other
- * hosts: rare, and only then is there more to do. */
+/* 1 if a rank that this one waits for is blocked, or if there is news from
+ * other hosts. Both are rare; otherwise there is no more to do. */
 static int detector_may_find(const struct ddp__detector *d,
 			     const struct ddp__shm *s)
 {
@@ -258,8 +260,8 @@ static int detector_may_find(const struct ddp__detector *d,
 	return heard != 0;
 }
 
-/* Adds the ranks of other hosts that are missing or older in the list. Ranks of
- * this host publish their own state. */
+/* Adds ranks of other hosts that the list lacks, or holds in an older state.
+ * Ranks of this host publish their own state. */
 static int detector_add_heard(const struct ddp__heard *h, int host,
 			      struct ddp__blocked *all, int n)
 {
@@ -310,7 +312,7 @@ static int detector_is_same_circle(const struct ddp__circle *a,
 	       !memcmp(a->ranks, b->ranks, a->n * sizeof(*a->ranks));
 }
 
-/* As it is now; n 0: there is none. */
+/* Sets *c to the current circle; n 0: there is none. */
 static void detector_find(const struct ddp__detector *d,
 			  const struct ddp_comm *world, struct ddp__circle *c)
 {
@@ -346,7 +348,7 @@ static int detector_is_time(struct ddp__detector *d)
 	return 1;
 }
 
-/* 1 if there is a circle, as there was the last time. */
+/* 1 if the circle is the same as in the last look. */
 static int detector_find_again(struct ddp__detector *d,
 			       const struct ddp_comm *world,
 			       struct ddp__circle *c)
@@ -366,7 +368,8 @@ static int detector_find_again(struct ddp__detector *d,
 	       d->looked - d->found_since >= wide_ns;
 }
 
-/* The ranks that wait for this one wait in vain: they get the reason. */
+/* Fails the communicator in which another rank of the circle waits for this
+ * one, so that the ranks waiting there get the reason. */
 static void detector_fail_earlier(const struct ddp__world *w,
 				  const struct ddp__circle *c, int64_t me)
 {

@@ -1,5 +1,4 @@
-/* detector_hosts.c: what hosts report to each other about their blocked
- * ranks. */
+/* detector_hosts.c: how hosts report their blocked ranks to each other. */
 #include <stdlib.h>
 
 #include "worker-sdk/comm/cpu.h"
@@ -18,8 +17,8 @@ struct word {
 	int n;
 };
 
-/* The ranks of this host that have not begun comm's call of that number, then
- * the ranks that these wait for. */
+/* Finds the ranks of this host that have not begun comm's call with that
+ * number, then the ranks that these wait for. */
 static int word_find_absent(const struct word *w, uint64_t comm,
 			    uint64_t number, int found[TOLD_MAX])
 {
@@ -32,7 +31,7 @@ static int word_find_absent(const struct word *w, uint64_t comm,
 	return n ? ddp__blocked_reach(w->all, w->n, found, n, TOLD_MAX) : 0;
 }
 
-/* Equal for equal answers. */
+/* A digest that is equal for equal answers. */
 static uint64_t word_digest(const struct word *w, uint64_t number,
 			    const int *found, int n)
 {
@@ -47,8 +46,8 @@ static uint64_t word_digest(const struct word *w, uint64_t number,
 	return digest;
 }
 
-/* Host waits for its call of c, in vain as long as a rank of this host is
- * blocked elsewhere. Reports that once. */
+/* The other host waits for its call on c, in vain as long as a rank of this
+ * host is blocked elsewhere. Reports that once. */
 static void word_answer(struct word *w, const struct ddp_comm *c, int host)
 {
 	struct ddp__cpu *cpu = c->state;

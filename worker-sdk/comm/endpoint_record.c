@@ -1,9 +1,9 @@
-/* endpoint_record.c: the record as bytes. */
+/* endpoint_record.c: converts the record to bytes and back. */
 #include "worker-sdk/comm/endpoint_record.h"
 
 #include <string.h>
 
-/* The version of this record; a change of its fields adds 1. */
+/* The version of this format; add 1 when a field changes. */
 enum { RECORD_VERSION = 2 };
 
 void ddp__endpoint_record_put(struct buf *b,

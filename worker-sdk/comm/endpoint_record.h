@@ -1,6 +1,6 @@
-/* endpoint_record.h: what ranks exchange in ddp_init: who and where each one
- * is, and what all must agree on. Pure: converts the record to bytes and
- * back. */
+/* endpoint_record.h: the record that ranks exchange in ddp_init: each rank's
+ * identity and addresses, and the values that all must agree on. Pure: converts
+ * the record to bytes and back. */
 #ifndef SDK_ENDPOINT_RECORD_H
 #define SDK_ENDPOINT_RECORD_H
 
@@ -11,19 +11,21 @@
 enum { DDP__ENDPOINT_RECORD_MAX = 4096 };
 
 struct ddp__endpoint_record {
-	/* to agree on */
+	/* all ranks must agree on these */
 	struct slice version; /* of libddp */
 	struct slice backend;
 	uint32_t world_size;
-	/* who and where */
-	struct slice host_id;	/* equal: they can share memory */
+	/* identity and addresses */
+	struct slice host_id;	/* ranks with equal ids can share memory */
 	struct slice host_name; /* for people */
 	int64_t pid;
-	int32_t memory; /* descriptor of a segment of this rank's; -1: none */
-	unsigned char cookie[DDP__COOKIE]; /* random: keys are made of it */
-	struct slice addr; /* of its listener; empty: it has none */
+	int32_t memory; /* descriptor of this rank's segment; -1: none */
+	unsigned char cookie[DDP__COOKIE]; /* random; keys are derived from
+					    * it */
+	struct slice addr; /* of this rank's listener; empty: it has none */
 	uint16_t port;
-	uint16_t p2p_port; /* of that for messages between two ranks */
+	uint16_t p2p_port; /* port of the listener for messages between two
+			    * ranks */
 };
 
 void ddp__endpoint_record_put(struct buf *b,

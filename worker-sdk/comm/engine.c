@@ -1,4 +1,4 @@
-/* engine.c: the queues of tasks, moving them, and waiting until they move. */
+/* engine.c: the queues of tasks: advances them, and waits until they move. */
 #include "worker-sdk/comm/engine.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/comm/detector.h"
 
-/* How long a call spins before it sleeps in poll: waking up costs more than
- * most messages take. */
+/* How long a call spins before it sleeps in poll: waking up takes longer than
+ * most messages do. */
 #define SPIN_NS 100000u
 
 enum {
@@ -110,7 +110,8 @@ static void queue_end(struct ddp__engine *en, struct ddp__task *t,
 	en->tasks--;
 }
 
-/* Empties a communicator's queues; its transports have dropped the tasks. */
+/* Empties a communicator's queues. Its transports have dropped the tasks
+ * already. */
 static void engine_fail_queues(struct ddp_comm *c)
 {
 	struct ddp__engine *en = c->world->engine;
@@ -213,7 +214,7 @@ int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
 	struct ddp__task t;
 	int rc;
 
-	/* these fields suffice, and clearing all of it would take time */
+	/* only these fields matter, and clearing all of it would take time */
 	t.c = c;
 	t.call = call;
 	t.send = send;
@@ -320,7 +321,7 @@ int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns)
 	if (!p->quiet)
 		p->quiet = now;
 	if (now - p->quiet < spin_ns) {
-		sched_yield(); /* a rank awaited may need this CPU */
+		sched_yield(); /* an awaited rank may need this CPU */
 		return 0;
 	}
 	now = (uint64_t)p->ms;
@@ -328,8 +329,8 @@ int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns)
 	return (int)now;
 }
 
-/* Where there is only one task, and it waits in one place, waiting there is
- * faster than polling. */
+/* If there is only one task, and it waits in one place, waiting there is faster
+ * than polling. */
 static int engine_wait_in_place(struct ddp__engine *en)
 {
 	struct ddp__queue *q = en->busy;
@@ -348,8 +349,8 @@ static int engine_wait_in_place(struct ddp__engine *en)
 	return rc != 0;
 }
 
-/* The call that waits for t returns only when t has ended. Fails it if the
- * first task of its queue waits in a deadlock. */
+/* The call that waits for t returns only when t has ended. Fails t if the first
+ * task of its queue waits in a deadlock. */
 static void engine_check_circle(const struct ddp__task *t,
 				struct ddp__standstill *w)
 {

@@ -1,10 +1,9 @@
 /* engine.h: the operations that the cpu backend has under way in one world: a
  * queue of collectives for each communicator, and of messages for each peer and
- * direction; moves them, and waits for what they wait for.
- *
- * One lock protects all of it. Without a progress thread it is not taken.
- * Whoever holds it moves all queues, and may sleep with it: the progress thread
- * has nothing to do meanwhile. */
+ * direction. Advances them, and waits for their peers. One lock protects all of
+ * it; without a progress thread it is not taken. The holder of the lock
+ * advances all queues, and may sleep with it: the progress thread has nothing
+ * to do meanwhile. */
 #ifndef SDK_ENGINE_H
 #define SDK_ENGINE_H
 
@@ -17,9 +16,9 @@
 
 struct ddp__cpu;
 
-/* Tasks; the first is under way. */
+/* A queue of tasks; only the first is under way. */
 struct ddp__queue {
-	struct ddp__queue *next; /* of the engine's busy ones */
+	struct ddp__queue *next; /* next in the engine's list of busy queues */
 	struct ddp__cpu *cpu;
 	struct ddp__task *first, **last;
 	int busy;
@@ -27,24 +26,25 @@ struct ddp__queue {
 
 struct ddp__engine {
 	pthread_mutex_t lock;
-	_Atomic int wanted;	 /* by the program: the thread lets it by */
+	_Atomic int wanted;	 /* by the program: the progress thread yields
+				  * the lock */
 	int cpus;		 /* communicators that use it */
-	struct ddp__queue *busy; /* those with tasks */
+	struct ddp__queue *busy; /* list of queues with tasks */
 	int tasks;		 /* in all queues */
 	int changed;		 /* since the thread went to sleep */
-	uint64_t looked;	 /* when, last; ns */
+	uint64_t looked;	 /* time of the last look, ns */
 	struct ddp__sleeper sleeper;
-	/* the thread's; threaded is the program's to know */
+	/* the progress thread's; threaded is accessed only by the program */
 	int threaded;
 	pthread_t thread;
 	int bell;    /* eventfd that wakes it */
 	int asleep;  /* in poll */
-	int stopped; /* it shall end */
+	int stopped; /* the thread has to end */
 };
 
-/* Adds a user to the world's engine, which the first one creates. */
+/* Adds a user to the world's engine; the first user creates it. */
 int ddp__engine_use(struct ddp__world *w, struct err *e);
-/* Removes a user; the last one ends the thread and frees the engine. */
+/* Removes a user; the last user ends the thread and frees the engine. */
 void ddp__engine_leave(struct ddp__world *w);
 
 /* The program's thread holds the lock around every call below. */
@@ -57,7 +57,7 @@ static inline void ddp__engine_lock(struct ddp__engine *en)
 	atomic_fetch_sub(&en->wanted, 1);
 }
 
-/* Leaves what is still under way to the progress thread. */
+/* Wakes the progress thread for the operations still under way. */
 void ddp__progress_wake(struct ddp__engine *en);
 
 static inline void ddp__engine_unlock(struct ddp__engine *en)
@@ -69,49 +69,49 @@ static inline void ddp__engine_unlock(struct ddp__engine *en)
 	pthread_mutex_unlock(&en->lock);
 }
 
-/* Fills t and queues it; t and the arguments must last until it has ended. 0 or
+/* Fills t and queues it; t and the arguments must last until t has ended. 0 or
  * -ENOMEM. */
 int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 		    struct ddp_comm *c, const struct ddp__call *call,
 		    const void *send, void *recv, struct err *e);
-/* Does the call at once, while nothing is queued: no memory is allocated and,
- * if the others are there, no system call made. 1: done; 0: it has to be
- * queued, nothing was done; < 0: its error. */
+/* Runs the call at once if no task is queued: allocates no memory and, if the
+ * other ranks are there, makes no system call. 1: done; 0: nothing was done,
+ * the call has to be queued; < 0: its error. */
 int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
 		    const void *send, void *recv, struct err *e);
-/* Moves all queues as far as they go; 1 if any moved. */
+/* Advances all queues as far as possible; 1 if any moved. */
 int ddp__engine_move(struct ddp__engine *en);
-/* Moves all queues until t has ended, for at most timeout_ms (< 0: without
+/* Advances all queues until t has ended, for at most timeout_ms (< 0: no
  * limit). */
 void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		      int timeout_ms);
 
-/* Checks, at intervals, whether tasks that stand still can still go on, and
+/* Checks, at intervals, whether tasks that do not move can still continue, and
  * fails those that cannot. */
 void ddp__engine_look(struct ddp__engine *en);
-/* Restarts the timeouts of all tasks that stand still. */
+/* Restarts the timeouts of all tasks that do not move. */
 void ddp__engine_forgive(struct ddp__engine *en);
-/* Sleeps until something may have come, for at most ms. bell (-1: none) wakes
- * it too, and the lock is then released while it sleeps. */
+/* Sleeps until data may have arrived, for at most ms. bell (-1: none) wakes it
+ * as well; with a bell the lock is released during the sleep. */
 void ddp__engine_sleep(struct ddp__engine *en, struct ddp__sleeper *s, int ms,
 		       int bell);
 
-/* The pace of a wait: it spins first, then sleeps, longer each time. */
+/* The pace of a wait: first it spins, then it sleeps, longer each time. */
 struct ddp__pace {
-	uint64_t quiet; /* since when nothing moved; 0: it moves */
+	uint64_t quiet; /* time since which nothing has moved; 0: it moves */
 	int ms;
 };
 /* After a move: how long to sleep; 0: not yet. */
 int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns);
 
-/* Fails all tasks of a communicator, now and later, and tells the other ranks;
- * the first error stays. */
+/* Fails all present and future tasks of a communicator, and notifies the other
+ * ranks; the first error stays. */
 void ddp__engine_fail(struct ddp_comm *c, const struct err *e);
-/* The same after a failed wait; if the wait was part of a deadlock, *e becomes
- * the deadlock. */
+/* As ddp__engine_fail, after a failed wait; if the wait was part of a deadlock,
+ * *e becomes the deadlock. */
 void ddp__engine_fail_in_wait(struct ddp_comm *c, struct err *e);
 /* Fails all tasks of a communicator that is about to be freed. The other ranks
- * are not told, and the tasks' memory is not touched afterwards. */
+ * are not notified, and the tasks' memory is not touched afterwards. */
 void ddp__engine_forget(struct ddp_comm *c);
 /* Removes empty queues from the busy list, and all queues of cpu (NULL:
  * none). */

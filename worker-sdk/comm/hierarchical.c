@@ -25,7 +25,7 @@ static const struct ddp__topology *topology_of(const struct ddp__cpu_op *op)
 	return &op->c->topology;
 }
 
-/* ---- where this rank is */
+/* ---- this rank's place */
 
 static int is_leading(const struct ddp__cpu_op *op)
 {
@@ -37,7 +37,7 @@ static int is_root(const struct ddp__cpu_op *op)
 	return op->c->rank == op->call->root;
 }
 
-/* Others are on my host. */
+/* 1 if this rank's host has other ranks. */
 static int is_shared(const struct ddp__cpu_op *op)
 {
 	return ddp__my_host(op->c)->n > 1;
@@ -75,13 +75,13 @@ static size_t here_of(const struct ddp__cpu_op *op)
 	return (size_t)ddp__my_host(op->c)->n;
 }
 
-/* Where my host's ranks' blocks begin, in host order. */
+/* Offset of this host's blocks, in host order. */
 static size_t own_part(const struct ddp__cpu_op *op)
 {
 	return (size_t)ddp__my_host(op->c)->first * op->size;
 }
 
-/* Elements of a segment, and where it begins in bytes. */
+/* Elements of a segment; *at: its offset in bytes. */
 static size_t length(const struct ddp__cpu_op *op, size_t k, size_t *at)
 {
 	size_t left = op->call->count - k * op->each;
@@ -101,7 +101,7 @@ static int allocate(char **p, size_t size, struct err *e)
 	return *p ? 0 : err_set(e, -ENOMEM, "no memory for %zu bytes", size);
 }
 
-/* begin[h]: where the blocks of host h's ranks begin, each of `size`. */
+/* begin[h]: offset of the blocks of host h's ranks, each of `size`. */
 static int allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
 			   size_t size, struct err *e)
 {
@@ -120,12 +120,12 @@ static void copy(void *to, const void *from, size_t size)
 {
 	if (!size || to == from)
 		return;
-	if (!to || !from) /* a rank without others on its host has both */
+	if (!to || !from) /* a rank that is alone on its host has both */
 		__builtin_trap();
 	memmove(to, from, size);
 }
 
-/* Blocks in the order of ranks to blocks in the order of hosts. */
+/* Copies blocks from rank order to host order. */
 static void to_hosts(const struct ddp__cpu_op *op, char *to, const char *from)
 {
 	const struct ddp__topology *t = topology_of(op);
@@ -144,7 +144,7 @@ static void to_ranks(const struct ddp__cpu_op *op, char *to, const char *from)
 		     from + (size_t)i * op->size, op->size);
 }
 
-/* The divisor of this host's sum before it leaves the host. */
+/* The divisor to apply to this host's sum before it leaves the host. */
 static int divisor_here(const struct ddp__cpu_op *op)
 {
 	return ddp__is_scaled(op->call->type, op->call->op)
@@ -154,9 +154,9 @@ static int divisor_here(const struct ddp__cpu_op *op)
 
 /* ---- the local transport, towards and from the leader, which is index 0 */
 
-/* These return 1, or 0 where this rank is alone on its host: it is done. */
+/* These return 1, or 0 if this rank is alone on its host and so is done. */
 
-/* The reduction of count elements at everyone's send, to the leader's recv. */
+/* Reduces count elements of every rank's send into the leader's recv. */
 static int local_reduce(struct ddp__cpu_op *op, const void *send, void *recv,
 			size_t count)
 {
@@ -171,7 +171,7 @@ static int local_reduce(struct ddp__cpu_op *op, const void *send, void *recv,
 	return 1;
 }
 
-/* Root's size bytes; each rank takes size_out of them. */
+/* Broadcasts root's size bytes; each rank takes size_out of them. */
 static int local_broadcast(struct ddp__cpu_op *op, int root, const void *from,
 			   size_t size, void *to, size_t size_out)
 {
@@ -184,7 +184,8 @@ static int local_broadcast(struct ddp__cpu_op *op, int root, const void *from,
 	return 1;
 }
 
-/* Everyone's size bytes, to the leader's recv, block i at place[i]. */
+/* Gathers every rank's size bytes into the leader's recv, block i at
+ * place[i]. */
 static int local_gather(struct ddp__cpu_op *op, const void *send, size_t size,
 			char *recv, const int *place)
 {
@@ -199,7 +200,7 @@ static int local_gather(struct ddp__cpu_op *op, const void *send, size_t size,
 	return 1;
 }
 
-/* ---- all_reduce: reduced to each leader, among them, and passed on */
+/* ---- all_reduce: reduce to each leader, among the leaders, and broadcast */
 
 static int all_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
@@ -217,7 +218,7 @@ static int all_reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return 0;
 }
 
-/* From the leader's `from` to everyone's `to`, size bytes. */
+/* Copies size bytes from the leader's `from` to every rank's `to`. */
 static int pass_on(struct ddp__cpu_op *op, const char *from, char *to,
 		   size_t size)
 {
@@ -264,7 +265,7 @@ static int reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return 0;
 }
 
-/* From the leader of the root's host to the root. */
+/* Moves the result from the leader of the root's host to the root. */
 static int hand_to_root(struct ddp__cpu_op *op, const char *from, char *to,
 			size_t size)
 {
@@ -310,7 +311,7 @@ static int broadcast_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return pass_on(op, op->recv + at, op->recv + at, bytes(op, n));
 }
 
-/* ---- all_gather: in the leader's recv, in host order while between hosts */
+/* ---- all_gather: in the leader's recv, in host order between hosts */
 
 static int all_gather_start(struct ddp__cpu_op *op, struct err *e)
 {
@@ -344,7 +345,7 @@ static int all_gather_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return pass_on(op, op->recv, op->recv, world_of(op) * op->size);
 }
 
-/* ---- gather: in `all` of the root's leader, in `work` of the others */
+/* ---- gather: in `all` on the root's leader, in `work` on the others */
 
 static char *own_blocks(const struct ddp__cpu_op *op)
 {
@@ -390,7 +391,7 @@ static void gather_end(struct ddp__cpu_op *op)
 		to_ranks(op, op->recv, op->all);
 }
 
-/* ---- scatter: the way back */
+/* ---- scatter: the reverse of gather */
 
 static int scatter_start(struct ddp__cpu_op *op, struct err *e)
 {
@@ -418,7 +419,7 @@ static int scatter_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return 0;
 }
 
-/* The leader's blocks, one for each rank of its host. */
+/* Sends each rank of the host its block from the leader. */
 static int deal_out(struct ddp__cpu_op *op, const char *blocks, size_t size)
 {
 	const struct ddp__path *p = local_of(op);
@@ -437,7 +438,7 @@ static int scatter_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return deal_out(op, is_leading(op) ? own_blocks(op) : NULL, op->size);
 }
 
-/* ---- reduce_scatter: each leader reduces all of it for its host */
+/* ---- reduce_scatter: each leader reduces the whole buffer of its host */
 
 static int reduce_scatter_start(struct ddp__cpu_op *op, struct err *e)
 {
@@ -478,8 +479,8 @@ static int reduce_scatter_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return deal_out(op, all ? all + own_part(op) : NULL, op->size);
 }
 
-/* ---- all_to_all: each leader gathers all that its host sends, and receives
- * all that is sent to its host */
+/* ---- all_to_all: each leader gathers all data that its host sends, and
+ * receives all data that is sent to its host */
 
 static int all_to_all_start(struct ddp__cpu_op *op, struct err *e)
 {
@@ -523,8 +524,8 @@ static int all_to_all_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return 0;
 }
 
-/* third: from each host [to my rank i][from its rank j]; my host's own is still
- * in all. work becomes [to my rank i][from rank r]. */
+/* third: from each host [to my rank i][from its rank j]; this host's own blocks
+ * are still in all. work becomes [to my rank i][from rank r]. */
 static int all_to_all_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	const struct ddp__topology *t = topology_of(op);

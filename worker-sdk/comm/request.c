@@ -11,8 +11,8 @@
 #include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/core/last_error.h"
 
-/* Requests whose communicator was freed. Each belongs to the program until it
- * waits for it, from any thread. */
+/* Requests whose communicator was freed. The program still owns each one until
+ * it waits for it, from any thread. */
 static struct ddp_request *orphans;
 static pthread_mutex_t orphans_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -48,7 +48,7 @@ struct ddp_request *ddp__request_new(struct ddp_comm *c,
 	return r;
 }
 
-/* Takes r out of the backend, the recorder and its list. */
+/* Removes r from the backend, the recorder and its list. */
 static void request_let_go(struct ddp_request *r)
 {
 	if (!r->ended) /* nothing waits for it any more */
@@ -77,7 +77,7 @@ void ddp__request_orphan(struct ddp_request *r)
 	pthread_mutex_unlock(&orphans_lock);
 }
 
-/* 1, or why it did not end. */
+/* 1, or the reason why it did not end. */
 static int orphan_check(const struct ddp_request *r, struct err *e)
 {
 	char text[DDP__CALL_TEXT];
@@ -146,7 +146,7 @@ int ddp_test(ddp_request *r)
 {
 	int rc = ddp__request_test(r);
 
-	/* a program that polls may keep other ranks from their CPU */
+	/* a polling program may keep other ranks from their CPU */
 	if (!rc)
 		sched_yield();
 	return rc;

@@ -12,7 +12,8 @@
 struct ddp__letter {
 	struct ddp__letter *next;
 	struct ddp__call call;
-	struct ddp_request *wanted; /* of the receive; NULL: it was sent */
+	struct ddp_request *wanted; /* of the receive; NULL: this letter is a
+				     * sent message */
 	char data[];
 };
 
@@ -55,7 +56,7 @@ static int self_check_same(const struct ddp__call *send,
 		       ddp__call_text(recv, a), ddp__call_text(send, b));
 }
 
-/* Copies what was sent to the receive that waits for it. */
+/* Copies the sent data to the receive that waits for it. */
 static int self_deliver(const struct ddp__call *send, const void *data,
 			const struct ddp__call *recv, void *to, struct err *e)
 {
@@ -82,7 +83,7 @@ static int self_send(struct ddp_comm *c, struct ddp__use *u, struct err *e)
 	return rc;
 }
 
-/* 1: received; 0: nothing was sent. */
+/* 1: received; 0: no message was sent yet. */
 static int self_receive(struct ddp_comm *c, struct ddp__use *u, struct err *e)
 {
 	struct ddp__letter *l = c->letters;

@@ -1,4 +1,5 @@
-/* store.c: the public store calls, on whatever store the world has (kv.h). */
+/* store.c: the public store calls, on any kind of store that the world has
+ * (kv.h). */
 #include "worker-sdk/comm/store.h"
 
 #include <sched.h>
@@ -11,14 +12,14 @@
 #include "worker-sdk/comm/engine.h"
 #include "worker-sdk/core/last_error.h"
 
-/* With a progress thread a get waits for so long at once: longer than this the
- * thread is not kept from asking why a rank does not come. */
+/* With a progress thread, a get waits in slices of this length, so that the
+ * thread can ask between two slices why a rank does not come. */
 enum { SLICE_MS = 200 };
 
 struct ddp__kv *ddp__store_take(struct ddp__world *w)
 {
-	/* Who waits in slices would else take it again before the other has
-	 * woken up. */
+	/* Otherwise a caller that waits in slices would take the lock again
+	 * before the other thread has woken up. */
 	while (atomic_load(&w->kv_wanted))
 		sched_yield();
 	pthread_mutex_lock(&w->kv_lock);
@@ -42,7 +43,7 @@ void ddp__store_give(struct ddp__world *w)
 	pthread_mutex_unlock(&w->kv_lock);
 }
 
-/* Checks what all calls have; *k is the key. */
+/* Checks the arguments that all calls share; *k is the key. */
 static int store_check(const ddp_comm *c, const char *what, const char *key,
 		       const void *value, size_t size, struct slice *k)
 {
@@ -85,8 +86,8 @@ static int store_is_watched(const struct ddp__world *w)
 	return w->engine && w->engine->threaded && w->kv->ops->fate;
 }
 
-/* Takes the store, for the caller to give back, and asks for k until it is
- * there or timeout_ms (< 0: never) are over. */
+/* Takes the store, which the caller gives back, and asks for k until the key
+ * exists or timeout_ms (< 0: no limit) has passed. */
 static int store_take_and_get(struct ddp__world *w, struct slice k,
 			      int timeout_ms, struct slice *got, struct err *e)
 {
@@ -103,7 +104,7 @@ static int store_take_and_get(struct ddp__world *w, struct slice k,
 			ms = timeout_ms - (int)waited;
 		rc = kv->ops->get(kv, k, ms, got, e);
 		waited = clock_ms() - start;
-		/* at once it says so where its server is not there any more */
+		/* an early ERR_TIMEOUT means that the store's server is gone */
 		if (rc != ERR_TIMEOUT || waited - before < (uint64_t)ms / 2)
 			return rc;
 		if (timeout_ms >= 0 && waited >= (uint64_t)timeout_ms)

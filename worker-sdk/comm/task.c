@@ -24,7 +24,7 @@ struct pollfd *ddp__sleeper_room(struct ddp__sleeper *s, int more)
 	return p + s->n;
 }
 
-/* What p has to be polled for. */
+/* Adds the descriptors for which p has to be polled. */
 static void sleeper_add(struct ddp__sleeper *s, const struct ddp__path *p,
 			int is_message)
 {
@@ -133,7 +133,7 @@ static const struct ddp__task_kind message = {
 	.poll = message_poll,
 };
 
-/* ---- any task */
+/* ---- tasks of any kind */
 
 static void message_prepare(struct ddp__task *t)
 {

@@ -1,7 +1,6 @@
-/* by_hand.c: what a collective is made of: reduce and all_reduce written with
- * send and receive, timed against the library's own, and the time that a
- * message takes from one rank to another.
- *
+/* by_hand.c: how collectives are made: reduce and all_reduce written with send
+ * and receive, timed against the library's own, and the time that a message
+ * takes from one rank to another.
  *   ddprun --standalone --nproc-per-node 4 ./by_hand [elements] */
 #include <ddp.h>
 #include <stdio.h>
@@ -40,7 +39,8 @@ static void add(float *to, const float *from, size_t n)
 		to[i] += from[i];
 }
 
-/* Rank 0 receives everybody's and adds it up: all bytes through one rank. */
+/* Rank 0 receives every rank's data and adds it up: all bytes pass through one
+ * rank. */
 static void reduce_by_hand(struct job *j)
 {
 	if (j->rank != 0) {
@@ -54,14 +54,14 @@ static void reduce_by_hand(struct job *j)
 	}
 }
 
-/* Elements of block b of `size`. */
+/* The element at which block b of `size` begins. */
 static size_t begin_of(const struct job *j, int b)
 {
 	return j->count * (size_t)b / (size_t)j->size;
 }
 
-/* One turn of a ring: block `out` to the next rank, block `in` from the one
- * before, both at once. */
+/* One turn of a ring: sends block `out` to the next rank and receives block
+ * `in` from the previous rank, both at once. */
 static void turn(struct job *j, int out, int in, float *into)
 {
 	int next = (j->rank + 1) % j->size;
@@ -77,8 +77,8 @@ static void turn(struct job *j, int out, int in, float *into)
 	must(ddp_wait_all(r, 2));
 }
 
-/* The ring all-reduce (Patarasuk, Yuan 2009): each block goes round once to be
- * added up and once to be handed out. */
+/* The ring all-reduce (Patarasuk, Yuan 2009): each block travels around the
+ * ring once to be added up and once to be handed out. */
 static void all_reduce_by_hand(struct job *j)
 {
 	memcpy(j->sum, j->mine, j->count * sizeof(float));
@@ -110,8 +110,8 @@ static void all_reduce(struct job *j)
 			    DDP_SUM));
 }
 
-/* Microseconds a round on rank 0; checks the sum where `everywhere` says that
- * this rank has it. */
+/* Microseconds per round on rank 0. Checks the sum on rank 0, or, with
+ * `everywhere`, on every rank. */
 static double measure(struct job *j, void (*fn)(struct job *), int everywhere)
 {
 	float want = (float)j->size * (float)(j->size + 1) / 2;
@@ -133,7 +133,7 @@ static double measure(struct job *j, void (*fn)(struct job *), int everywhere)
 	return (now_us() - start) / (double)ROUNDS;
 }
 
-/* Half of the time that a message to rank r and back takes. */
+/* Half of the round-trip time of a message to rank r. */
 static double latency(struct job *j, int r)
 {
 	double start = now_us();

@@ -31,7 +31,7 @@ __global__ void fill(float *x, int n, float value)
 
 int main(void)
 {
-	/* libddp itself is to use no GPU here */
+	/* libddp itself must not use a GPU here */
 	const struct ddp_options options = {"cpu", 0};
 	const int n = 1 << 20;
 	ncclUniqueId id;
@@ -41,7 +41,7 @@ int main(void)
 	float *x, first;
 	int devices, rank, size;
 
-	/* where am I, who else is there: three lines to a communicator */
+	/* three lines from the launcher's environment to a communicator */
 	CHECK(ddp_init(&world, &options));
 	rank = ddp_rank(world);
 	size = ddp_world_size(world);

@@ -1,6 +1,6 @@
-/* gather_relay.c: one source, several receivers. Data from the source is sealed
- * once and sent to each receiver as it arrives. The list is accepted if its
- * hash is the one that the authenticated server announced. */
+/* gather_relay.c: one source, several receivers ("comers"). Data from the
+ * source is sealed once and sent to each receiver as it arrives. The list is
+ * accepted if it has the hash that the authenticated server announced. */
 #include "worker-sdk/kv/gather_relay.h"
 
 #include <errno.h>
@@ -15,45 +15,47 @@
 
 enum {
 	ADDRESSES_MAX = 8,
-	STRANGERS_MAX = 16, /* connected, and have not shown the token */
-	ACCEPTED_MAX = 8, /* per turn: all are read before one of them is
+	STRANGERS_MAX = 16, /* connected, but have not shown the token yet */
+	ACCEPTED_MAX = 8, /* per turn: all their hellos are read before one is
 			   * dropped */
-	/* How often a source may hang up before it has sent anything. It does
-	 * so where strangers crowd out a rank that has yet to say its hello. */
+	/* How often a source may hang up before it has sent anything. A source
+	 * does so when strangers crowd out a rank that has not sent its hello
+	 * yet. */
 	CROWDED_OUT_MAX = 8,
-	/* A source that is silent for so long is given up, times the hands that
-	 * the list goes through: it is first to lose patience with its own. */
+	/* A source that is silent for this long, times the ranks that the list
+	 * passes through, is given up. The rank next to a silent source gives
+	 * up first. */
 	SOURCE_MS = 3000,
-	/* Comers that do not come, or take nothing, for so long. */
+	/* Time limit for receivers that do not come, or do not read. */
 	COMERS_MS = 5000,
 };
 
-/* One that has the list from here. */
+/* A receiver of the list. */
 struct comer {
 	int fd; /* -1: unused */
-	unsigned number; /* in the order of coming */
-	size_t heard; /* of the hello */
+	unsigned number; /* in the order of connecting */
+	size_t heard; /* bytes of the hello */
 	size_t sent;
 	unsigned char hello[DDP__PASS_HELLO];
 };
 
-/* What the comers are sent: the salt, and the records under its key. */
+/* The bytes that receivers get: the salt, and the records under its key. */
 struct sealed {
 	struct cipher_way way;
 	struct buf bytes;
-	size_t text; /* of the list: so much is in it */
+	size_t text; /* bytes of the list sealed so far */
 };
 
-/* Where this rank has it from. */
+/* The rank from which this one receives the list. */
 struct source {
-	int fd; /* -1: there is none (any more) */
+	int fd; /* -1: none, or no longer one */
 	int connecting;
 	struct sock_addr at[ADDRESSES_MAX];
 	int n, next;
 	int crowded_out; /* times */
 	char token[WIRE_TOKEN_SIZE];
 	struct cipher_way way;
-	struct buf raw; /* the salt, or a record: so far */
+	struct buf raw; /* the salt, or a record: the bytes received so far */
 	int salted; /* way is set */
 };
 
@@ -66,20 +68,22 @@ struct passing {
 	char hash[WIRE_HASH_SIZE];
 	struct source source;
 	struct sealed out;
-	struct comer *comers; /* room for all, and strangers */
+	struct comer *comers; /* room for all ranks, and strangers */
 	size_t room;
 	unsigned came;
-	unsigned char (*known)[DDP__PASS_RANDOM]; /* of hellos: each once */
-	size_t nknown; /* up to room */
+	unsigned char (*known)[DDP__PASS_RANDOM]; /* random part of each hello
+						   * seen: each is accepted
+						   * once */
+	size_t nknown; /* at most room */
 	uint32_t left; /* expected ranks that have neither received it nor given
 			* up */
-	uint64_t moved; /* clock_ms: something has come, or gone on */
+	uint64_t moved; /* clock_ms of the last progress */
 	uint64_t patience;
 	struct pollfd *polls;
 	struct err *e;
 };
 
-/* ---- what the token is good for ---- */
+/* ---- tokens ---- */
 
 static void relay_make_key(unsigned char out[PROOF_SIZE], const char *token,
 			   const char *use, const void *random)
@@ -146,7 +150,7 @@ void ddp__relay_close(struct ddp__relay *pass)
 	sodium_memzero(pass->token, sizeof(pass->token));
 }
 
-/* ---- what the comers are sent ---- */
+/* ---- the bytes for the receivers ---- */
 
 static void relay_hang_up(int *fd)
 {
@@ -160,7 +164,7 @@ static int relay_is_known(const struct comer *c)
 	return c->heard == sizeof(c->hello);
 }
 
-/* Has it, or has given up. */
+/* For a receiver that has the list, or has given up. */
 static void relay_end_comer(struct passing *p, struct comer *c)
 {
 	relay_hang_up(&c->fd);
@@ -168,7 +172,8 @@ static void relay_end_comer(struct passing *p, struct comer *c)
 		p->left--;
 }
 
-/* A salt of its own: no key seals two texts as the same record. */
+/* Starts with a fresh salt, so that no key ever seals two texts as the same
+ * record. */
 static int relay_start_sealing(struct passing *p)
 {
 	unsigned char salt[DDP__PASS_RANDOM];
@@ -183,7 +188,8 @@ static int relay_start_sealing(struct passing *p)
 	return 0;
 }
 
-/* What has come since, in full records; at the end, what is left. */
+/* Seals the bytes that have arrived since, in full records; at the end of the
+ * list, the rest as well. */
 static int relay_seal_more(struct passing *p)
 {
 	size_t n = p->got - p->out.text;
@@ -200,8 +206,9 @@ static int relay_seal_more(struct passing *p)
 	return 0;
 }
 
-/* What was passed on so far was wrong: those who have begun to take it ask the
- * server, later ones get the right list from its start. */
+/* The bytes relayed so far were wrong. Receivers that have begun to read them
+ * are disconnected and ask the server; later ones get the right list from its
+ * start. */
 static int relay_seal_again(struct passing *p)
 {
 	for (size_t i = 0; i < p->room; i++)
@@ -212,7 +219,7 @@ static int relay_seal_again(struct passing *p)
 
 /* ---- the source ---- */
 
-/* No rank relays to this one: the server sends the list, or says why it
+/* No rank relays to this one: the server sends the list, or reports why it
  * cannot. */
 static int relay_ask_server(struct passing *p)
 {
@@ -237,7 +244,7 @@ static int relay_ask_server(struct passing *p)
 	return relay_seal_more(p);
 }
 
-/* Starts a connection to the next of its addresses. */
+/* Starts a connection to the next of the source's addresses. */
 static int relay_connect_source(struct passing *p)
 {
 	struct source *s = &p->source;
@@ -269,7 +276,7 @@ static int relay_on_connected(struct passing *p)
 		return rc;
 	s->connecting = 0;
 	getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	/* a fresh socket takes it whole */
+	/* a fresh socket takes the whole hello */
 	if (error || send(s->fd, hello, sizeof(hello),
 			  MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(hello))
 		return relay_connect_source(p);
@@ -292,8 +299,8 @@ static int relay_is_crowded_out(struct passing *p, ssize_t n)
 	       p->source.crowded_out++ < CROWDED_OUT_MAX;
 }
 
-/* Opens the record that raw begins with. Its size; 0: it has not all come;
- * ERR_REMOTE: it is none, or more than the list. */
+/* Opens the record that raw begins with. Returns its size; 0: it is incomplete;
+ * ERR_REMOTE: it is invalid, or longer than the list. */
 static long relay_open_record(struct passing *p, struct slice raw)
 {
 	struct source *s = &p->source;
@@ -311,7 +318,7 @@ static long relay_open_record(struct passing *p, struct slice raw)
 	return n;
 }
 
-/* Takes what is whole in raw: 0, or ERR_REMOTE. */
+/* Takes the complete records from raw: 0, or ERR_REMOTE. */
 static int relay_read_records(struct passing *p)
 {
 	struct source *s = &p->source;
@@ -339,7 +346,7 @@ static int relay_on_source(struct passing *p)
 
 	if (s->connecting)
 		return relay_on_connected(p);
-	/* there is always room: a record that is whole does not stay */
+	/* raw always has room: complete records are removed */
 	n = recv(s->fd, s->raw.data + s->raw.len, s->raw.cap - s->raw.len,
 		 MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -357,10 +364,10 @@ static int relay_on_source(struct passing *p)
 	return relay_is_valid(p) ? relay_seal_more(p) : relay_ask_server(p);
 }
 
-/* ---- comers ---- */
+/* ---- receivers ---- */
 
-/* The slot for the next connection: drops the oldest that has not proved
- * itself, if all are taken. */
+/* The slot for the next connection. If all are taken, drops the oldest
+ * connection that has not proved itself. */
 static struct comer *relay_place_for(struct passing *p)
 {
 	struct comer *stranger = NULL;
@@ -392,7 +399,7 @@ static void relay_accept(struct passing *p)
 	}
 }
 
-/* Whether it is a right hello that has not come before: a copy is none. */
+/* 1 if the hello is valid and new. A copy of an earlier hello is refused. */
 static int relay_is_welcome(struct passing *p, const struct comer *c)
 {
 	if (!relay_is_hello(c->hello, p->pass->token) || p->nknown == p->room)
@@ -415,7 +422,8 @@ static void relay_read_hello(struct passing *p, struct comer *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0 || relay_is_known(c)) {
-		relay_end_comer(p, c); /* it has nothing more to say */
+		relay_end_comer(p, c); /* a receiver sends nothing after its
+					* hello */
 		return;
 	}
 	c->heard += (size_t)n;
@@ -453,7 +461,7 @@ static void relay_on_comer(struct passing *p, struct comer *c, short events)
 		relay_send_to(p, c);
 }
 
-/* ---- both ---- */
+/* ---- source and receivers ---- */
 
 static nfds_t relay_add_polls(const struct passing *p)
 {
@@ -473,7 +481,7 @@ static nfds_t relay_add_polls(const struct passing *p)
 					     DDP__LISTEN_MAX);
 }
 
-/* Waits for what is there to do, and does it. */
+/* Waits for events and handles them. */
 static int relay_turn(struct passing *p)
 {
 	int comes = p->got < p->bytes;

@@ -5,7 +5,8 @@
  *
  * The list may hold addresses and keys of the data plane. So it travels
  * encrypted, and only to a rank that proves knowledge of the relaying rank's
- * token. The server gives both the token, which is never sent here itself. */
+ * token. The server gives the token to both ranks; it is never sent between
+ * them. */
 #ifndef SDK_GATHER_RELAY_H
 #define SDK_GATHER_RELAY_H
 
@@ -13,7 +14,7 @@
 #include "rendezvous/client/client.h"
 #include "worker-sdk/tcp/tcp_listen.h"
 
-/* Where this rank relays. */
+/* This rank's listener and token as a relay. */
 struct ddp__relay {
 	struct ddp__listener listener;
 	char token[WIRE_TOKEN_SIZE];
@@ -32,7 +33,7 @@ enum {
 };
 
 /* Makes the hello that a connecting rank sends, once: random bytes and their
- * MAC under token. 0, or random_bytes()'s error. */
+ * MAC under token. 0, or the error of random_bytes(). */
 int ddp__relay_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
 		    struct err *e);
 /* Sets w to seal or open the records after a salt of DDP__PASS_RANDOM bytes.

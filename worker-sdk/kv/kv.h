@@ -1,6 +1,6 @@
 /* kv.h: the key-value store that the ranks share, as a table of functions: in
  * ddprdzv (kv_server.c), in torchrun's TCPStore (kv_tcpstore.c), or in this
- * process for a world of one (kv_local.c). The caller has checked keys and
+ * process for a world of one rank (kv_local.c). The caller has checked keys and
  * sizes. */
 #ifndef SDK_KV_H
 #define SDK_KV_H
@@ -15,8 +15,8 @@ struct ddp__kv_ops {
 	int (*set)(struct ddp__kv *kv, struct slice key, struct slice value,
 		   struct err *e);
 	/* Waits up to timeout_ms (0: does not wait; < 0: no limit). 1 and
-	 * *value, valid until the next call; 0: missing, and nobody will set
-	 * it, or timeout_ms was 0; ERR_TIMEOUT. */
+	 * *value, valid until the next call; 0: the key is missing, and no rank
+	 * can set it, or timeout_ms was 0; ERR_TIMEOUT. */
 	int (*get)(struct ddp__kv *kv, struct slice key, int timeout_ms,
 		   struct slice *value, struct err *e);
 	int (*add)(struct ddp__kv *kv, struct slice key, int64_t delta,
@@ -27,17 +27,17 @@ struct ddp__kv_ops {
 			   struct slice *now, struct err *e);
 	int (*append)(struct ddp__kv *kv, struct slice key, struct slice value,
 		      struct err *e);
-	/* 1: deleted; 0: was missing */
+	/* 1: deleted; 0: the key was missing */
 	int (*delete)(struct ddp__kv *kv, struct slice key, struct err *e);
 	/* Contributes `mine` as rank `rank` of `size` and waits for the other
 	 * ranks: values[size], in rank order, valid until the next call.
-	 * ERR_REMOTE: a rank ended first, if that can be known. */
+	 * ERR_REMOTE: a rank ended first, if the store can know that. */
 	int (*gather)(struct ddp__kv *kv, struct slice key, int rank, int size,
 		      int timeout_ms, struct slice mine, struct slice *values,
 		      struct err *e);
-	/* 0 and *text: the fate of that rank. ERR_ABORTED: the round is over, e
-	 * says why. Other errors: nothing known after timeout_ms. The pointer
-	 * is NULL if the store cannot know. */
+	/* 0 and *text: how that rank ended. ERR_ABORTED: the round is over; e
+	 * has the reason. Other errors: nothing known after timeout_ms. The
+	 * pointer is NULL if the store cannot know. */
 	int (*fate)(struct ddp__kv *kv, int rank, int timeout_ms,
 		    struct slice *text, struct err *e);
 };
@@ -56,8 +56,8 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 		   int timeout_ms, struct err *e);
 /* Reconnects a lost connection within timeout_ms (client_come_again). */
 void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms);
-/* For large worlds: from now on ranks relay to each other what they gather
- * (gather_relay.h), this one at addr, which outlives kv; NULL: this rank does
+/* For large worlds: from now on ranks relay gathered values to each other
+ * (gather_relay.h). This rank relays at addr, which outlives kv; NULL: it does
  * not relay. */
 void ddp__kv_server_share(struct ddp__kv *kv, const char *addr);
 /* For a world without agents: kv's release reports an orderly leave to the
@@ -65,7 +65,7 @@ void ddp__kv_server_share(struct ddp__kv *kv, const char *addr);
  * open. */
 void ddp__kv_server_guest(struct ddp__kv *kv, int pipe);
 /* PyTorch's store, which outlives the world. Keys are prefixed by `prefix` and
- * the number of the world, which is counted in the store; so all ranks must
+ * the number of the world, which is counted in the store, so all ranks must
  * open it. */
 int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
 		     const char *prefix, int ranks, int timeout_ms,

@@ -1,5 +1,5 @@
-/* kv_local.c: the store of a world of one: a list, as one process has few keys;
- * nobody else could set a missing one. */
+/* kv_local.c: the store of a world of one rank: a list, as one process has few
+ * keys. No other process could set a missing key, so no call waits. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void local_free(struct ddp__kv *kv)
 	free(s);
 }
 
-/* Where the entry is linked, or the end of the list. */
+/* The link that points to the entry, or the end of the list. */
 static struct entry **local_find(struct ddp__kv *kv, struct slice key)
 {
 	struct entry **at = &((struct local_kv *)kv)->first;
@@ -157,7 +157,7 @@ static int local_gather(struct ddp__kv *kv, struct slice key, int rank,
 			int size, int timeout_ms, struct slice mine,
 			struct slice *values, struct err *e)
 {
-	values[0] = mine; /* a world of one */
+	values[0] = mine; /* a world of one rank */
 	return 0;
 }
 

@@ -13,9 +13,9 @@ struct server_kv {
 	pid_t guest; /* the process whose leave is reported; 0: the agent
 		      * reports it */
 	int pipe;
-	int shares; /* the ranks pass on what they gather */
+	int shares; /* the ranks relay gathered values */
 	const char *share_addr;
-	char *list; /* what was gathered last */
+	char *list; /* the last gathered list */
 };
 
 static struct client *server_client(struct ddp__kv *kv)
@@ -115,7 +115,7 @@ static int server_gather(struct ddp__kv *kv, struct slice key, int rank,
 	struct wire_share m = {.key = key, .size = (uint32_t)size,
 			       .value = mine};
 
-	/* the server knows my rank from my HELLO */
+	/* the server knows this rank's number from its HELLO */
 	if (s->shares)
 		return server_share(s, &m, timeout_ms, values, e);
 	return client_gather(server_client(kv), key, (uint32_t)size, timeout_ms,

@@ -15,7 +15,8 @@ enum { KEY_MAX = 8 << 10, VALUE_MAX = 8 << 20 };
 enum op { SET, COMPARE_SET, GET, ADD, CHECK, WAIT, DELETE, APPEND, MULTI_GET,
 	  CANCEL_WAIT, OPS };
 
-/* The two generations' numbers; 0xff: it has none. */
+/* The operations' numbers in both generations of the protocol; 0xff: not
+ * supported. */
 static const unsigned char numbers[2][OPS] = {
 	{0, 1, 2, 3, 4, 5, 8, 0xff, 0xff, 0xff},
 	{1, 2, 3, 4, 5, 6, 8, 9, 10, 12},
@@ -25,7 +26,7 @@ struct torch_kv {
 	struct ddp__kv kv;
 	struct ddp__torch t;
 	char prefix[320];
-	char *values; /* what the last call returned points into it */
+	char *values; /* the values that the last call returned point here */
 	size_t values_len, values_cap;
 	int gathers;
 };
@@ -123,7 +124,7 @@ static int torch_set(struct ddp__kv *kv, struct slice key, struct slice value,
 	return ddp__torch_send(&s->t, e);
 }
 
-/* 1: it is there. */
+/* 1: the key exists. */
 static int torch_check(struct torch_kv *s, struct slice key, struct err *e)
 {
 	unsigned char not_ready = 1;
@@ -136,8 +137,8 @@ static int torch_check(struct torch_kv *s, struct slice key, struct err *e)
 	return rc ? rc : !not_ready;
 }
 
-/* The request is sent. 0 when the store says so; ERR_TIMEOUT: not in time, and
- * the connection can be used again. */
+/* The request has been sent. 0 once the store answers; ERR_TIMEOUT: not in
+ * time, but the connection can be used again. */
 static int torch_wait_answer(struct torch_kv *s, uint64_t deadline,
 			     struct err *e)
 {
@@ -147,7 +148,7 @@ static int torch_wait_answer(struct torch_kv *s, uint64_t deadline,
 	if (rc != ERR_TIMEOUT || s->t.fd < 0)
 		return rc;
 	if (!s->t.modern) {
-		/* 1.13's cannot be called off: its answer would come late */
+		/* 1.13 cannot cancel a wait: its answer would come late */
 		last = ddp__torch_reopen(&s->t, e);
 		return last ? last : rc;
 	}
@@ -156,7 +157,8 @@ static int torch_wait_answer(struct torch_kv *s, uint64_t deadline,
 	last = ddp__torch_send(&s->t, e);
 	if (!last)
 		last = ddp__torch_answer(&s->t, &byte, 1, e);
-	if (!last && byte == 0) { /* it came after all, then the other */
+	if (!last && byte == 0) { /* the first answer came after all; this is
+				   * the second */
 		rc = 0;
 		last = ddp__torch_answer(&s->t, &byte, 1, e);
 	}
@@ -195,8 +197,8 @@ static int torch_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
 	return rc ? rc : 1;
 }
 
-/* The store closes the connection of a client that adds to a value that is not
- * a number. */
+/* Replaces the error of an add to a value that is not a number: the store
+ * closes the connection of such a client. */
 static int torch_explain_add(struct torch_kv *s, struct slice key, int rc,
 			     struct err *e)
 {
@@ -236,8 +238,8 @@ static int torch_is_equal(struct slice a, struct slice b)
 	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
 }
 
-/* The store answers with what is there, but where the key is missing with
- * expected: it then says the same as where it holds what was expected. */
+/* The store answers with the key's value. If the key is missing and expected is
+ * not empty, it answers with expected, as if the key held that value. */
 static int torch_compare_set(struct ddp__kv *kv, struct slice key,
 			     struct slice expected, struct slice desired,
 			     struct slice *now, struct err *e)
@@ -292,7 +294,7 @@ static int torch_delete(struct ddp__kv *kv, struct slice key, struct err *e)
 
 /* ---- gather ---- */
 
-/* One key for each rank, another set of them for each gather. */
+/* Each gather has its own set of keys, with one key for each rank. */
 static void torch_rank_key(char *out, size_t size, const struct torch_kv *s,
 			   struct slice key, int rank)
 {
@@ -314,7 +316,7 @@ static void torch_put_rank_keys(struct torch_kv *s, enum op op,
 	}
 }
 
-/* "rank 3 has not come", the first three of them. */
+/* Sets the error "rank 3 has not come", with the first three missing ranks. */
 static int torch_missing_error(struct torch_kv *s, struct slice key, int size,
 			       uint64_t waited, struct err *e)
 {
@@ -359,7 +361,7 @@ static int torch_receive_all(struct torch_kv *s, struct slice key, int size,
 		if (!rc)
 			rc = torch_receive_value(s, &values[r].len, e);
 	}
-	/* not before all are there: the memory moves */
+	/* only after all have arrived: until then the memory moves */
 	for (int r = 0; r < size && !rc; at += values[r++].len)
 		values[r].data = s->values + at;
 	return rc;
@@ -421,8 +423,9 @@ int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
 	s->kv.ops = &torch_ops;
 	snprintf(s->prefix, sizeof(s->prefix), "%s", prefix);
 	rc = ddp__torch_open(&s->t, where, timeout_ms, e);
-	/* A worker may be a shell that starts one such program after another;
-	 * none begins the next before all have begun this one. */
+	/* A worker may be a shell that starts one such program after another.
+	 * No rank begins the next program before all ranks have begun this
+	 * one. */
 	if (!rc)
 		rc = torch_add(&s->kv, SLICE_STR("opened"), 1, &opened, e);
 	if (rc) {

@@ -1,4 +1,4 @@
-/* private_server.c: starts ddprdzv from inside a program that is not ours. */
+/* private_server.c: starts ddprdzv from inside a foreign program. */
 #include "worker-sdk/kv/private_server.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ enum {
 	CHILD_FDS = LISTEN_FD + SOCK_LISTEN_MAX
 };
 
-/* ---- where it is ---- */
+/* ---- finding the program ---- */
 
 static int private_server_is_program(const char *path)
 {
@@ -44,7 +44,7 @@ static int private_server_in_directory(const char *folder, size_t len,
 	return n > 0 && n < PATH_MAX && private_server_is_program(out);
 }
 
-/* Beside the file, or in ../bin. */
+/* Looks beside the file and in ../bin. */
 static int private_server_beside(const char *file, char *out)
 {
 	const char *slash = strrchr(file, '/');
@@ -96,7 +96,8 @@ static int private_server_find(char *out, struct err *e)
 
 /* ---- the process ---- */
 
-/* As fork, but its end raises no SIGCHLD, and only __WALL waits for it. */
+/* As fork, but the child's end raises no SIGCHLD, and only __WALL waits for
+ * it. */
 static pid_t private_server_quiet_fork(void)
 {
 	return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
@@ -109,8 +110,9 @@ struct order {
 	int listen[SOCK_LISTEN_MAX], n;
 };
 
-/* Only system calls from here on. A daemon's session: what a terminal or the
- * launcher sends to this rank's process group is not for it. */
+/* Only system calls from here on. The server gets a session of its own, so that
+ * signals to this rank's process group, from a terminal or the launcher, do not
+ * reach it. */
 static _Noreturn void private_server_exec(const struct order *o)
 {
 	extern char **environ;
@@ -127,8 +129,9 @@ static _Noreturn void private_server_exec(const struct order *o)
 	for (int i = 0; i < o->n; i++)
 		if (dup2(o->listen[i], LISTEN_FD + i) < 0)
 			goto fail;
-	/* a descriptor of the launcher's that stayed open here would keep it
-	 * waiting; close-on-exec ones go by themselves on an old kernel */
+	/* an inherited descriptor of the launcher that stayed open here would
+	 * keep the launcher waiting; old kernels lack close_range, but execve
+	 * closes the close-on-exec ones */
 	syscall(SYS_close_range, (unsigned)(LISTEN_FD + o->n), ~0U, 0U);
 	execve(o->path, o->argv, environ);
 fail:
@@ -138,7 +141,8 @@ fail:
 	_exit(127);
 }
 
-/* The one between ends at once, so that the server is init's. */
+/* Forks twice: the intermediate process ends at once, so that init adopts the
+ * server. */
 static int private_server_start(const struct order *o, int error_in)
 {
 	int status, error = 0;
@@ -169,7 +173,7 @@ static int private_server_high_fd(int fd)
 	return fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FDS);
 }
 
-/* A pipe holds so little before anybody reads. */
+/* The bytes fit a pipe, so the write does not wait for a reader. */
 static int private_server_hand_over(const struct auth *auth, int pipe)
 {
 	unsigned char bytes[AUTH_BYTES];
@@ -189,7 +193,7 @@ static void private_server_close_all(struct order *o)
 		close(o->listen[i]);
 }
 
-/* Copies that are above the numbers which the child will have. */
+/* Copies the descriptors to numbers above those that the child will use. */
 static int private_server_open_all(struct order *o, int life, int told,
 				   const int *fds, int n)
 {

@@ -1,7 +1,7 @@
 /* private_server.h: starts a ddprdzv for a world that has no other store, with
- * the rank's listening sockets. It is not a child of the program, which sees no
- * SIGCHLD and no extra wait() result. It ends when a pipe is closed. Knows no
- * protocol. */
+ * the rank's listening sockets. The server is not a child of the program, which
+ * sees no SIGCHLD and no extra wait() result, and it ends when a pipe is
+ * closed. Knows no protocol. */
 #ifndef SDK_PRIVATE_SERVER_H
 #define SDK_PRIVATE_SERVER_H
 
@@ -10,8 +10,8 @@
 /* Starts $DDP_SERVER, else the ddprdzv beside libddp, beside this program, in
  * ../bin of either, or in $PATH, with copies of n listening sockets, for job
  * `job` of `ranks` ranks, which authenticate with auth. The caller closes
- * *pipe: when it is closed, also by this process's death, and the ranks have
- * gone, the server ends. */
+ * *pipe: the server ends once the pipe is closed, also by this process's death,
+ * and the ranks have left. */
 int ddp__private_server_start(int *pipe, const int *fds, int n, const char *job,
 			  int ranks, const struct auth *auth, struct err *e);
 

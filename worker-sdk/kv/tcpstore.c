@@ -29,7 +29,7 @@ static uint64_t tcpstore_deadline(int ms)
 	return ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)ms;
 }
 
-/* A connection that failed stays closed: what is in it is not known. */
+/* A connection that failed stays closed: its state is unknown. */
 int ddp__torch_broke(struct ddp__torch *s, int code, const char *what,
 		     struct err *e)
 {
@@ -80,8 +80,8 @@ int ddp__torch_send(struct ddp__torch *s, struct err *e)
 	return 0;
 }
 
-/* All of size bytes. ERR_TIMEOUT with nothing read leaves the connection as it
- * is; the caller sets the text. */
+/* Receives all of size bytes. ERR_TIMEOUT with nothing read leaves the
+ * connection as it is; the caller sets the text. */
 int ddp__torch_receive(struct ddp__torch *s, void *to, size_t size,
 		   uint64_t deadline, struct err *e)
 {
@@ -114,7 +114,7 @@ int ddp__torch_receive(struct ddp__torch *s, void *to, size_t size,
 	return 0;
 }
 
-/* What the store answers at once. */
+/* Receives an answer that the store sends at once. */
 int ddp__torch_answer(struct ddp__torch *s, void *to, size_t size,
 		      struct err *e)
 {
@@ -127,7 +127,7 @@ int ddp__torch_answer(struct ddp__torch *s, void *to, size_t size,
 		       : rc;
 }
 
-/* ---- begin and end ---- */
+/* ---- opening and closing ---- */
 
 static int tcpstore_connect_any(struct ddp__torch *s, int timeout_ms,
 				struct err *e)
@@ -140,9 +140,9 @@ static int tcpstore_connect_any(struct ddp__torch *s, int timeout_ms,
 	return rc < 0 ? rc : 0;
 }
 
-/* Which generation is it? To that of 2.2 and later these bytes are VALIDATE and
- * four CANCEL_WAITs, each of which it answers with 1. To that of 1.13 they are
- * a SET whose key has 10^18 bytes: it closes the connection. */
+/* Finds out the store's generation. 2.2 and later read these bytes as VALIDATE
+ * and four CANCEL_WAITs, and answer each with 1. 1.13 reads them as a SET whose
+ * key has 10^18 bytes, and closes the connection. */
 static int tcpstore_ask_generation(struct ddp__torch *s, uint64_t deadline,
 				   struct err *e)
 {

@@ -1,5 +1,5 @@
 /* tcpstore.h: a blocking connection to PyTorch's TCPStore, of 2.2 and later or
- * of 1.13: opens, sends, receives. Knows none of its operations. */
+ * of 1.13: opens, sends, receives. Knows no operation of the store. */
 #ifndef SDK_TCPSTORE_H
 #define SDK_TCPSTORE_H
 
@@ -30,7 +30,7 @@ int ddp__torch_send(struct ddp__torch *s, struct err *e);
  * text in e: nothing has arrived, and s->fd is intact. */
 int ddp__torch_receive(struct ddp__torch *s, void *to, size_t size,
 		       uint64_t deadline, struct err *e);
-/* The same, for requests that the store answers at once. */
+/* As ddp__torch_receive, for requests that the store answers at once. */
 int ddp__torch_answer(struct ddp__torch *s, void *to, size_t size,
 		      struct err *e);
 /* Closes the connection, whose state is unknown, and sets the error. */

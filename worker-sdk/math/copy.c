@@ -1,4 +1,4 @@
-/* copy.c: streaming stores, where the CPU has them, and when to use them. */
+/* copy.c: streaming stores, on CPUs that have them, and when to use them. */
 #include "worker-sdk/math/copy.h"
 
 #include <stdatomic.h>
@@ -13,8 +13,8 @@
 enum { LINE = 64, SHORT = 4 * LINE };
 
 #ifdef __x86_64__
-/* Copies whole lines to an aligned address: a line that is written in full need
- * not be read first. */
+/* Copies whole lines to an aligned address: the CPU need not read a line that
+ * is written in full. */
 static void copy_lines(char *dst, const char *src, size_t lines)
 {
 	for (size_t i = 0; i < lines; i++) {
@@ -84,10 +84,11 @@ void ddp__copy(void *dst, const void *src, size_t size, int stream)
  * slower (4 KiB: 0.6 us instead of 0.14), so streaming never paid there (1 MiB
  * all_reduce in place: 57 us instead of 47). */
 enum {
-	FAR_RATE = 6,	   /* bytes a nanosecond below which it is far */
-	FAR_MIN = 512,	   /* the fewest bytes that go past the caches */
+	FAR_RATE = 6,	   /* bytes per nanosecond; below this rate the reader
+			    * is far */
+	FAR_MIN = 512,	   /* fewer bytes never go past the caches */
 	MEASURE = 4 << 10, /* fewer bytes are too short to be timed */
-	EVERY = 64	   /* puts from one measurement to the next */
+	EVERY = 64	   /* puts between two measurements */
 };
 
 int ddp__put_streams(const struct ddp__put *p, size_t size)
@@ -95,9 +96,9 @@ int ddp__put_streams(const struct ddp__put *p, size_t size)
 	return p->far && size >= FAR_MIN;
 }
 
-/* Stores MEASURE bytes plainly and times it. The bytes come from the nearest
- * cache, so that only the stores count. An interrupt may falsify one result, so
- * a change has to be measured twice. */
+/* Stores MEASURE bytes plainly and times the stores. The bytes come from the
+ * nearest cache, so that only the stores count. An interrupt may falsify one
+ * result, so only two equal measurements in a row change the choice. */
 static void put_measure(struct ddp__put *p, void *to, const void *from)
 {
 	char near[MEASURE];

@@ -1,7 +1,7 @@
-/* half.h: one f16 (IEEE 754 binary16) or bf16 (the upper half of an f32) to f32
- * and back, rounded to nearest even, in integers: no flag or mode of the CPU
- * that a program may have set (flush to zero) changes them. A NaN stays one and
- * becomes quiet, as the CPU's own conversions have it. Pure. */
+/* half.h: converts one f16 (IEEE 754 binary16) or bf16 (the upper half of an
+ * f32) to f32 and back, rounded to nearest even, in integers: no CPU flag or
+ * mode that a program may have set (flush to zero) changes the result. A NaN
+ * stays a NaN and becomes quiet, as in the CPU's own conversions. Pure. */
 #ifndef SDK_HALF_H
 #define SDK_HALF_H
 
@@ -24,10 +24,10 @@ static inline uint32_t ddp__f32_bits(float f)
 	return bits;
 }
 
-/* Written without branches, so that loops over them become vectors. An f32's
+/* Written without branches, so that loops over them can be vectorised. An f32's
  * exponent is biased by 127, an f16's by 15; their fractions have 23 and 10
- * bits. A subnormal f16 is 0.fraction * 2^-14: with a 1 put before the point
- * and taken off again, the subtraction normalises it. */
+ * bits. A subnormal f16 is 0.fraction * 2^-14: putting a 1 before the point and
+ * subtracting it again normalises it. */
 static inline float ddp__f16_to_f32(uint16_t half)
 {
 	uint32_t sign = (uint32_t)(half & 0x8000) << 16;

@@ -1,15 +1,15 @@
-/* kernels.c: which set of kernels this CPU gets. Plain function pointers, not
- * target_clones: those need ifunc resolvers, which run before the sanitizers'
- * runtime is ready. */
+/* kernels.c: chooses the kernels for this CPU. Uses plain function pointers,
+ * not target_clones: those need ifunc resolvers, which run before the
+ * sanitizers' runtime is ready. */
 #include "worker-sdk/math/kernels.h"
 
 #include <stdatomic.h>
 
 static _Atomic(const struct ddp__kernels *) chosen;
 
-/* The dynamic linker has asked the CPU already. To ask it once more, as the
- * compiler's builtins do at each program's start, is an exit to the hypervisor
- * for each question where there is one: 60 us of a rank's start. */
+/* Uses the dynamic linker's knowledge of the CPU. The compiler's builtins would
+ * query the CPU again at each program's start; under a hypervisor every query
+ * is an exit: 60 us of a rank's start. */
 #if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
 #define HAS(name, NAME) is_active(x86_cpu_##NAME)

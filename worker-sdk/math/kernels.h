@@ -1,6 +1,6 @@
 /* kernels.h: the inner loops of reduce.c, compiled once for each instruction
- * set (kernels_base.c and its like, all of kernels_isa.h). Pure. Buffers may
- * have any alignment. */
+ * set (kernels_base.c and the files like it, all from kernels_isa.h). Pure.
+ * Buffers may have any alignment. */
 #ifndef SDK_KERNELS_H
 #define SDK_KERNELS_H
 
@@ -8,8 +8,8 @@
 
 #include "worker-sdk/ddp.h"
 
-/* The types that f16 and bf16 are reduced as. Bitwise operations need no type:
- * they use U8's. */
+/* The types in which values are reduced; f16 and bf16 use F32. Bitwise
+ * operations do not depend on the type: they use U8. */
 enum ddp__lane {
 	DDP__LANE_F32,
 	DDP__LANE_F64,
@@ -25,7 +25,8 @@ enum { DDP__FAN = 4 }; /* sources that a kernel takes in one pass */
 struct ddp__kernels {
 	const char *isa; /* "avx512", "avx2", "base" */
 	/* dst[i] = src[0][i] op src[1][i] ...; n is 2 to DDP__FAN; dst may be
-	 * one of them. DDP_AVG adds. Bits are DDP__LANE_U8's alone. */
+	 * one of the sources. DDP_AVG adds. Only DDP__LANE_U8 has the bitwise
+	 * operations. */
 	void (*reduce[DDP__LANES])(void *dst, const void *const *src, int n,
 				   size_t count, enum ddp_op op);
 	/* buf[i] /= by, integers towards zero; by > 0 */
@@ -39,12 +40,12 @@ struct ddp__kernels {
 	void (*to_bf16)(void *to, const float *from, size_t count);
 };
 
-/* The best set for this CPU. */
+/* The fastest set that this CPU can run. */
 const struct ddp__kernels *ddp__kernels(void);
-/* Every set that this CPU can run, best first; returns how many. */
+/* Every set that this CPU can run, fastest first; returns how many. */
 int ddp__kernels_usable(const struct ddp__kernels *out[3]);
-/* For tests and benchmarks: from now on ddp__kernels gives this one; NULL: the
- * best again. */
+/* For tests and benchmarks: from now on ddp__kernels returns this set; NULL:
+ * the fastest again. */
 void ddp__kernels_choose(const struct ddp__kernels *k);
 
 extern const struct ddp__kernels ddp__kernels_base;

@@ -1,6 +1,7 @@
 /* kernels_isa.h: the kernels of one instruction set. A file that includes it
- * defines ISA (its name) and KERNELS (their table's), and is compiled with the
- * flags for it (Makefile): nothing but the table may be seen outside. */
+ * defines ISA (the set's name) and KERNELS (the table's name), and is compiled
+ * with the flags for the set (Makefile): it may export nothing but the
+ * table. */
 #include "worker-sdk/math/half.h"
 #include "worker-sdk/math/kernels.h"
 
@@ -40,8 +41,9 @@ typedef int64_t i64 LOOSE;
 #define LANE_(verb) verb##_f64
 #include "worker-sdk/math/kernels_lane.h"
 
-/* A quotient of two integers of 31 bits is further from the next integer than
- * a double's rounding reaches; of 8 bits by 31, than a float's. */
+/* A double's rounding error is smaller than the distance of a quotient of two
+ * 31-bit integers from the next integer; a float's is smaller for 8 bits by
+ * 31. */
 #define LANE i32
 #define WRAP uint32_t
 #define QUOTIENT double
@@ -70,7 +72,8 @@ typedef int64_t i64 LOOSE;
 #define LANE_(verb) verb##_u8
 #include "worker-sdk/math/kernels_lane.h"
 
-/* With a source twice the result is the same, so one loop does for 2 to 4. */
+/* Passing a source twice does not change the result, so one loop serves 2 to 4
+ * sources. */
 static inline ALWAYS void bits(u8 *d, const void *const *src, int n,
 			       size_t count, enum ddp_op op)
 {

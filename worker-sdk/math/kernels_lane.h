@@ -8,8 +8,9 @@
 
 static inline ALWAYS LANE LANE_(one)(enum ddp_op op, LANE x, LANE y)
 {
-	/* Of two NaNs the first is the result. With a plain addition the order
-	 * of its operands decides, which the compiler may choose. */
+	/* Of two NaNs the first is the result. A plain addition would return
+	 * the NaN of its first operand, and the compiler may swap the
+	 * operands. */
 	LANE z = IS_NAN(x) ? x : y;
 
 	switch (op) {
@@ -24,7 +25,7 @@ static inline ALWAYS LANE LANE_(one)(enum ddp_op op, LANE x, LANE y)
 	}
 }
 
-/* op and n are constants where this is called, so that one loop remains. */
+/* Callers pass constants for op and n, so that one loop remains. */
 static inline ALWAYS void LANE_(loop)(LANE *d, const void *const *src, int n,
 				      size_t count, enum ddp_op op)
 {
@@ -73,8 +74,8 @@ static void LANE_(reduce)(void *dst, const void *const *src, int n,
 	}
 }
 
-/* x / 2^k is x * 2^-k to the last bit, and many times as fast; no whole number
- * is 2^-k. */
+/* x / 2^k is exactly x * 2^-k, and multiplying is many times faster; an integer
+ * type cannot hold 2^-k. */
 static void LANE_(divide)(void *buf, size_t count, int by)
 {
 	const QUOTIENT part = (QUOTIENT)1 / (QUOTIENT)by;

@@ -1,5 +1,5 @@
-/* reduce.c: what the kernels leave out: types that are reduced as others, more
- * sources than a kernel takes, averages, and writing past the caches. */
+/* reduce.c: completes the kernels: types that are reduced as other types, more
+ * sources than a kernel takes, averages, and stores that bypass the caches. */
 #include "worker-sdk/math/reduce.h"
 
 #include <stdint.h>
@@ -9,9 +9,9 @@
 #include "worker-sdk/math/kernels.h"
 
 enum {
-	/* Elements of f16 and bf16 that are in f32 at a time. */
+	/* Elements of f16 and bf16 that are held in f32 at a time. */
 	HALF_BLOCK = 512,
-	/* Bytes of a result that takes several kernels: they stay in L1 beside
+	/* Bytes of a result that needs several kernels: they stay in L1 beside
 	 * those of DDP__FAN sources. */
 	BLOCK = 4096
 };
@@ -23,7 +23,7 @@ struct reduction {
 	enum ddp__lane lane;
 	size_t elem;
 	int n;
-	int divisor; /* at most 1: none */
+	int divisor; /* at most 1: no division */
 	int half;    /* f16 or bf16 */
 };
 
@@ -83,7 +83,7 @@ static void reduce_narrow(const struct reduction *r, void *to,
 		r->k->to_bf16(to, from, count);
 }
 
-/* count elements of each source, `at` bytes into it. */
+/* Reduces count elements of each source, `at` bytes into it. */
 static void reduce_fold(const struct reduction *r, char *dst,
 			const void *const *src, size_t at, size_t count)
 {
@@ -107,7 +107,7 @@ static void reduce_fold(const struct reduction *r, char *dst,
 		r->k->divide[lane](dst, count, r->divisor);
 }
 
-/* As fold, of at most HALF_BLOCK elements. */
+/* As reduce_fold, for at most HALF_BLOCK elements of f16 or bf16. */
 static void reduce_fold_half(const struct reduction *r, char *dst,
 			     const void *const *src, size_t at, size_t count)
 {
@@ -118,7 +118,8 @@ static void reduce_fold_half(const struct reduction *r, char *dst,
 	for (int i = 0; i < DDP__FAN; i++)
 		from[i] = wide[i];
 	do {
-		int m = done ? 1 : 0; /* the first is the result so far */
+		int m = done ? 1 : 0; /* after the first pass, source 0 is the
+				       * result so far */
 
 		for (; m < DDP__FAN && done < r->n; m++)
 			reduce_widen(r, wide[m], (const char *)src[done++] + at,
@@ -138,8 +139,8 @@ static void reduce_fold_block(const struct reduction *r, char *dst,
 	(r->half ? reduce_fold_half : reduce_fold)(r, dst, src, at, count);
 }
 
-/* Made in L1, then written past the caches: in blocks that begin where a line
- * of dst does, if an element does. */
+/* Computes in L1, then stores past the caches, in blocks that begin at a cache
+ * line of dst, if an element begins there. */
 static void reduce_fold_stream(const struct reduction *r, char *dst,
 			       const void *const *src, size_t count)
 {
@@ -171,7 +172,7 @@ void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 			      .half = type == DDP_F16 || type == DDP_BF16};
 	size_t block;
 
-	if (!r.elem) /* no such type: refused long before */
+	if (!r.elem) /* no such type: callers refuse it long before */
 		return;
 	block = r.half ? HALF_BLOCK : BLOCK / r.elem;
 	if (n == 1 && r.divisor <= 1) {

@@ -9,7 +9,7 @@
 
 #include "worker-sdk/core/dynlib.h"
 
-/* A runtime newer than the driver fails with 35, so all are tried. */
+/* A runtime newer than the driver fails with 35, so all names are tried. */
 static const char *const names[] = {
 	"libcudart.so.13",
 	"libcudart.so.12",
@@ -44,8 +44,8 @@ static int cuda_find_symbols(struct ddp__cuda *cu, void *library, struct err *e)
 		       cu->from, missing);
 }
 
-/* Prefers the runtime that the process has loaded: two would work, but are not
- * needed. Then the newest one that the driver supports. */
+/* Prefers the runtime that the process has loaded, because a second one is not
+ * needed. Otherwise loads the newest one that the driver supports. */
 static int cuda_load(struct ddp__cuda *cu, struct err *e)
 {
 	struct err why = ERR_INIT;

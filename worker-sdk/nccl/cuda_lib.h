@@ -1,6 +1,6 @@
-/* cuda_lib.h: the CUDA runtime, loaded when a GPU is asked for: libddp is built
- * without CUDA and runs without it. The declarations are ours; a test compares
- * them with CUDA's headers where those exist. Knows nothing of NCCL. */
+/* cuda_lib.h: the CUDA runtime, loaded on first use: libddp is built without
+ * CUDA and runs without it. The declarations are ours; a test compares them
+ * with CUDA's headers if those exist. Knows nothing of NCCL. */
 #ifndef SDK_CUDA_LIB_H
 #define SDK_CUDA_LIB_H
 
@@ -8,15 +8,16 @@
 
 #include "base/error.h"
 
-/* cudaError_t values that matter here; they are CUDA's and never change. */
+/* The cudaError_t values used here; CUDA never changes them. */
 enum {
-	DDP__CUDA_OLD_DRIVER = 35, /* or no driver: the version tells which */
+	DDP__CUDA_OLD_DRIVER = 35, /* or there is no driver: the version tells
+				    * the two apart */
 	DDP__CUDA_NO_DEVICE = 100,
 	DDP__CUDA_NOT_READY = 600,
 };
 
 enum ddp__cuda_memory {
-	DDP__CUDA_UNREGISTERED, /* malloc's: CUDA does not know it */
+	DDP__CUDA_UNREGISTERED, /* plain host memory, unknown to CUDA */
 	DDP__CUDA_HOST,
 	DDP__CUDA_DEVICE,
 	DDP__CUDA_MANAGED
@@ -75,30 +76,30 @@ struct ddp__cuda {
 	char from[256]; /* the file that was loaded */
 };
 
-/* Loads libcudart: $DDP_CUDART_LIB, else the one that the process has, else by
- * its sonames from the newest CUDA to the oldest, else where CUDA's installer
- * puts it. Once a process, and it is never unloaded: the driver keeps pointers
- * into it. On failure ERR_SYSTEM: what was looked for, where, what to do. Any
- * thread may call it. */
+/* Loads libcudart: $DDP_CUDART_LIB, else the one that the process has loaded,
+ * else by its sonames from the newest CUDA to the oldest, else from the
+ * directory of CUDA's installer. Loads once per process and never unloads: the
+ * driver keeps pointers into it. On failure ERR_SYSTEM: which library was
+ * searched for, where, what to do. Any thread may call it. */
 int ddp__cuda_load(const struct ddp__cuda **out, struct err *e);
 
-/* How many devices this process may use, >= 1; else ERR_SYSTEM, which tells no
- * driver, a driver that is too old, and no device apart. */
+/* The number of devices that this process may use, >= 1; else ERR_SYSTEM, with
+ * different texts for no driver, a driver that is too old, and no device. */
 int ddp__cuda_devices(const struct ddp__cuda *cu, struct err *e);
 
-/* ERR_SYSTEM: "cudaEventQuery: an illegal memory access was encountered (700)
- * on device 0". Returns 0 where rc is 0. */
+/* Sets ERR_SYSTEM: "cudaEventQuery: an illegal memory access was encountered
+ * (700) on device 0". Returns 0 if rc is 0. */
 int ddp__cuda_check(const struct ddp__cuda *cu, int rc, const char *what,
 		    struct err *e);
 
-/* rc was seen here: the program's next look at CUDA's last error is not to find
- * it. An error of the program's own stays. */
+/* libddp has handled rc: removes it from CUDA's last error, so that the program
+ * does not find it there. An error of the program's own stays. */
 void ddp__cuda_forget(const struct ddp__cuda *cu, int rc);
 
-/* 1 if p is memory that a GPU's kernels may be given, 0 if it is the host's. */
+/* 1 if p is memory that a GPU's kernels can access, 0 if it is host memory. */
 int ddp__cuda_on_device(const struct ddp__cuda *cu, const void *p);
 
-/* 1 if this thread has a context of CUDA's: the program has chosen a device. */
+/* 1 if this thread has a CUDA context: the program has chosen a device. */
 int ddp__cuda_in_use(void);
 
 #endif

@@ -6,7 +6,7 @@
 #include "worker-sdk/core/last_error.h"
 #include "worker-sdk/nccl/nccl_backend.h"
 
-/* What rank 0 tells the others: an id, or why it has none. */
+/* Rank 0's message to the others: an id, or why it has none. */
 struct offer {
 	int32_t code;
 	char text[ERR_TEXT_MAX];

@@ -1,5 +1,5 @@
-/* nccl_backend.c: the backend for GPU memory: turns calls into NCCL's, enqueues
- * them in streams, and waits for them. */
+/* nccl_backend.c: the backend for GPU memory: turns calls into NCCL calls,
+ * enqueues them in streams, and waits for them. */
 #include "worker-sdk/nccl/nccl_backend.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ void ddp__nccl_spare(struct ddp__nccl *n, void *event)
 		n->cuda->event_destroy(event);
 }
 
-/* ---- a collective, as NCCL's calls */
+/* ---- a collective, as NCCL calls */
 
 struct task {
 	struct ddp__nccl *n;
@@ -74,7 +74,7 @@ struct task {
 	char *recv;
 	void *stream;
 	int type;
-	size_t size; /* of count elements */
+	size_t size; /* bytes of count elements */
 	void *copy;  /* freed once the call is in its stream */
 };
 
@@ -88,7 +88,7 @@ static int task_self_copy(struct task *t, void *to, const void *from,
 		       : 0;
 }
 
-/* Sends `from` to rank r and receives `to` from it (either may be NULL);
+/* Sends `from` to rank r and receives `to` from it (either may be NULL); does
  * nothing if r is this rank. */
 static int task_send_recv(struct task *t, int r, const char *from, char *to)
 {
@@ -147,8 +147,8 @@ static int task_scatter(struct task *t)
 	return rc ? rc : task_exchange(t, t->send, NULL, 0, c->size);
 }
 
-/* In place, data still to be sent would be overwritten: sends from a copy,
- * which is allocated and freed in stream order. */
+/* In place, receiving would overwrite data that is still to be sent: sends from
+ * a copy, which is allocated and freed in stream order. */
 static int task_all_to_all(struct task *t)
 {
 	struct ddp_comm *c = t->n->c;
@@ -208,7 +208,7 @@ static int task_run(struct task *t)
 	}
 }
 
-/* Enqueues call in stream; later work in it comes after the call. */
+/* Enqueues call in stream; work enqueued in it later runs after the call. */
 static int nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 			const void *send, void *recv, void *stream,
 			struct err *e)
@@ -234,8 +234,8 @@ static int nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 	return rc;
 }
 
-/* Makes libddp's stream wait for the work now in the caller's, or, without one,
- * in CUDA's default stream. */
+/* Makes libddp's stream wait for the work now in the caller's stream or,
+ * without one, in CUDA's default stream. */
 static int nccl_follow_user(struct ddp__nccl *n, void *stream, struct err *e)
 {
 	int rc = n->cuda->event_record(n->fence, n->user);
@@ -252,7 +252,7 @@ static int nccl_is_message(const struct ddp__call *call)
 	return call->kind == DDP__SEND || call->kind == DDP__RECV;
 }
 
-/* 1: event is complete; 0: not yet; or the error that NCCL or CUDA report. */
+/* 1: event is complete; 0: not yet; or the error that NCCL or CUDA reports. */
 static int nccl_event_done(struct ddp__nccl *n, void *comm, void *event,
 			   const char *what, struct err *e)
 {
@@ -317,7 +317,7 @@ static int nccl_op_wait(struct ddp__nccl *n, struct ddp__nccl_op *op,
 
 static void nccl_op_release(struct ddp__nccl *n, struct ddp__nccl_op *op)
 {
-	if (!n->dead) /* else the pairs are gone */
+	if (!n->dead) /* a dead communicator has freed its pairs */
 		ddp__nccl_unpost(n, op);
 	ddp__nccl_spare(n, op->ready);
 	ddp__nccl_spare(n, op->done);
@@ -367,7 +367,8 @@ static int nccl_run_collective(struct ddp__nccl *n,
 	struct ddp__nccl_op op = {.call = call, .done = n->finish, .posted = 1};
 	int rc;
 
-	/* in order of the caller's stream, which waits for it and we do not */
+	/* in the order of the caller's stream: it waits for the call, this
+	 * thread does not */
 	if (n->user)
 		return nccl_enqueue(n, call, send, recv, n->user, e);
 	rc = nccl_follow_user(n, n->stream, e);
@@ -440,7 +441,7 @@ static int nccl_begin(struct ddp_request *r, struct err *e)
 	return rc;
 }
 
-/* The error of a request that another call's failure ended. */
+/* The error of a request that ended because another call failed. */
 static int nccl_ended_error(struct ddp__nccl *n, struct err *e)
 {
 	*e = n->c->broken;

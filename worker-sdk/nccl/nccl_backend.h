@@ -8,8 +8,8 @@
  *
  * NCCL is used in non-blocking mode: each call is polled until it has a result,
  * a deadline passes, or the store reports a lost rank, since NCCL itself does
- * not notice the death of a peer that it shares memory with. This starts a
- * thread in NCCL for each call; DDP_NCCL_BLOCKING=1 avoids that, but then a
+ * not notice the death of a peer with which it shares memory. In this mode NCCL
+ * starts a thread for each call; DDP_NCCL_BLOCKING=1 avoids that, but then a
  * rank lost during a call's set-up can hang others until the launcher ends
  * them. */
 #ifndef SDK_NCCL_BACKEND_H
@@ -30,7 +30,7 @@ struct ddp__nccl {
 	int device;
 	void *comm;   /* ncclComm_t */
 	void *stream; /* libddp's own, for calls without a caller's stream */
-	void *user;   /* ddp_set_stream's, or NULL */
+	void *user;   /* set by ddp_set_stream, or NULL */
 	void *fence;  /* event: work that precedes a call */
 	void *finish; /* event: the end of a blocking call */
 	void *token;  /* a byte on the device, for barriers */
@@ -43,10 +43,10 @@ struct ddp__nccl {
 /* A call under way, in a request's op or on the stack. */
 struct ddp__nccl_op {
 	const struct ddp__call *call;
-	void *buf; /* of a message */
+	void *buf; /* for a message */
 	void *ready, *done; /* events, or NULL */
-	struct ddp__nccl_pair *pair; /* of a message, else NULL */
-	struct ddp__nccl_op *next;   /* in the pair */
+	struct ddp__nccl_pair *pair; /* for a message, else NULL */
+	struct ddp__nccl_op *next;   /* next in the pair's list */
 	int posted; /* enqueued; done is recorded behind it */
 };
 
@@ -65,15 +65,15 @@ int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 int ddp__nccl_route(struct ddp_comm **c, const struct ddp__call *call,
 		    const void *send, const void *recv, struct err *e);
 
-/* The cpu communicator beside c; c itself on another backend. */
+/* The cpu communicator beside c, or c itself on another backend. */
 const struct ddp_comm *ddp__nccl_host_comm(const struct ddp_comm *c);
 
 /* Registers buf with NCCL, which may then read and write it in place (NVLink
- * SHARP, InfiniBand); no gain on one GPU or over TCP. Only for memory whose end
- * libddp knows of, such as a reducer's arena: a buffer that is freed while
- * registered is corrupted later. NULL if it is of no use: host memory, a small
- * buffer, an NCCL without it, another backend; everything works without. Not
- * collective. */
+ * SHARP, InfiniBand); no gain on one GPU or over TCP. Only for memory whose
+ * lifetime libddp knows, such as a reducer's arena: freeing a buffer while it
+ * is registered corrupts memory later. NULL if registration is of no use: host
+ * memory, a small buffer, an NCCL without it, another backend; everything works
+ * without it. Not collective. */
 void *ddp__nccl_register(struct ddp_comm *c, void *buf, size_t size);
 void ddp__nccl_deregister(struct ddp_comm *c, void *handle);
 
@@ -82,8 +82,8 @@ void ddp__nccl_deregister(struct ddp_comm *c, void *handle);
 int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
 		    int key, const struct ddp__exchange *x, struct err *e);
 void ddp__nccl_stop(struct ddp_comm *c);
-/* Ends everything under way; ranks that wait for this one find the reason in
- * the store. */
+/* Ends all operations under way; ranks that wait for this one find the reason
+ * in the store. */
 void ddp__nccl_abort(struct ddp_comm *c, const struct err *why);
 void ddp__nccl_configure(struct ddp__nccl_config *config);
 
@@ -96,33 +96,33 @@ int ddp__nccl_device(struct ddp__nccl *n);
 
 /* ---- nccl_watch.c */
 
-/* A wait: when it started, and when to ask the store next. */
+/* A wait: its start, and the time of the next question to the store. */
 struct ddp__watch {
 	struct ddp_comm *c;
 	const char *what; /* the call: "all_reduce #3 (...)" */
 	uint64_t begun, next, pause; /* ns */
-	int rank; /* the rank whose fate is asked for next */
+	int rank; /* the rank to ask about next */
 };
 
 void ddp__watch_init(struct ddp__watch *w, struct ddp_comm *c,
 		     const char *what);
-/* Call it between two polls: pauses, at first not at all. < 0: a rank is gone,
- * or the world was aborted, or the deadline passed; the text names it. */
+/* Call it between two polls: pauses, the first time not at all. < 0: a rank is
+ * gone, the world was aborted, or the deadline passed; the text names it. */
 int ddp__watch_pause(struct ddp__watch *w, struct err *e);
 uint64_t ddp__watch_ns(const struct ddp__watch *w);
 /* Waits until NCCL has completed its last call on comm, which returned rc. */
 int ddp__nccl_settle(struct ddp__nccl *n, void *comm, int rc, const char *what,
 		     struct err *e);
-/* Publishes in the store that this world ends, and why. */
+/* Publishes the end of this world, and its reason, in the store. */
 void ddp__watch_publish(struct ddp_comm *c, const struct err *why);
 
 /* ---- nccl_p2p.c */
 
-/* Queues op, a message with call and buf set and the rest 0, behind others to
- * (or from) that rank. ddp__nccl_push advances it. */
+/* Queues op, a message with call and buf set and the rest 0, behind earlier
+ * messages to (or from) that rank. ddp__nccl_push advances it. */
 int ddp__nccl_post(struct ddp__nccl *n, struct ddp__nccl_op *op,
 		   struct err *e);
-/* Advances all messages; never waits. */
+/* Advances all messages without waiting. */
 int ddp__nccl_push(struct ddp__nccl *n, struct err *e);
 /* Removes a message that is not posted yet. */
 void ddp__nccl_unpost(struct ddp__nccl *n, struct ddp__nccl_op *op);

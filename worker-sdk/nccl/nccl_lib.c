@@ -45,10 +45,10 @@ static int nccl_load(struct ddp__nccl_lib *l, struct err *e)
 		return e->code;
 	ddp__dynlib_path(library, l->from, sizeof(l->from));
 	missing = nccl_find_symbols(l, library);
-	/* an old NCCL is called that, whatever it lacks */
+	/* report an old NCCL as too old, whatever functions it lacks */
 	if (l->get_version && l->get_version(&l->version) == 0 &&
 	    l->version < DDP__NCCL_OLDEST) {
-		/* 2.8 and before count 2 * 1000 */
+		/* 2.8 and before: the major version counts 1000, not 10000 */
 		v = l->version;
 		err_set(e, ERR_SYSTEM,
 			"%s is NCCL %d.%d.%d: libddp needs 2.18 or newer; set "

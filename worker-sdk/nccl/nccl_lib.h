@@ -1,5 +1,5 @@
 /* nccl_lib.h: NCCL, loaded on demand: libddp is built without it and runs
- * without it. The declarations are ours; a test compares them with nccl.h where
+ * without it. The declarations are ours; a test compares them with nccl.h if
  * that exists. Needs no GPU: ids are made without one. */
 #ifndef SDK_NCCL_LIB_H
 #define SDK_NCCL_LIB_H
@@ -36,7 +36,7 @@ struct ddp__nccl_config {
 	int blocking, cga_cluster_size, min_ctas, max_ctas;
 	const char *net_name;
 	int split_share;
-	int traffic_class; /* of 2.25; here it pads the struct */
+	int traffic_class; /* new in 2.25; here it pads the struct */
 };
 
 #define DDP__NCCL_CONFIG                                                      \
@@ -108,9 +108,9 @@ struct ddp__nccl_lib {
 };
 
 /* Loads libnccl once per process and never unloads it: $DDP_NCCL_LIB, else
- * libnccl.so.2 as the loader finds it, else where CUDA's installer puts it.
- * ERR_SYSTEM: what was looked for, where, what to do; or it is too old. Any
- * thread may call it. */
+ * libnccl.so.2 as the loader finds it, else from the directory of CUDA's
+ * installer. ERR_SYSTEM: which library was searched for, where, what to do; or
+ * it is too old. Any thread may call it. */
 int ddp__nccl_load(const struct ddp__nccl_lib **out, struct err *e);
 
 /* NCCL's numbers for ours; -1: not supported (DDP_BAND, DDP_BOR). */

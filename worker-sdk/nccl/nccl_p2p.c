@@ -1,9 +1,11 @@
-/* nccl_p2p.c: messages between two ranks. NCCL runs the calls of a communicator
- * in order, whatever their streams: two ranks that both send first would wait
- * for ever, and so would a collective behind a message. So each pair of ranks
- * has a communicator and a stream per direction, made with its first message:
- * the sender puts an id into the store. Large worlds in which all ranks talk to
- * all should use all_to_all. Nothing here waits. */
+/* nccl_p2p.c: messages between two ranks.
+ *
+ * NCCL runs the calls of a communicator in order, whatever their streams: two
+ * ranks that both send first would wait for ever, and so would a collective
+ * behind a message. So each pair of ranks has a communicator and a stream per
+ * direction, made with its first message: the sender puts an id into the store.
+ * Large worlds in which all ranks talk to all should use all_to_all. Nothing
+ * here waits. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@ enum { POLL_NS = 500000 };
 enum state { NEW, MEETING, READY, SENDING, SELF };
 
 struct ddp__nccl_pair {
-	int from, to; /* ranks of the communicator; I am one of them */
+	int from, to; /* ranks of the communicator; this rank is one of them */
 	enum state state;
 	void *comm, *stream;
 	struct ddp__nccl_op *first, **last; /* not posted yet */
@@ -123,7 +125,7 @@ static struct slice pair_key(const struct ddp__nccl *n,
 	return SLICE_STR(out);
 }
 
-/* 1 and the id that both use; 0: the sender has not come yet. */
+/* 1 and the id for both ranks; 0: the sender has not come yet. */
 static int pair_get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 		       struct ddp__nccl_id *id, struct err *e)
 {
@@ -180,7 +182,7 @@ static int pair_connect(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 	return 0;
 }
 
-/* 1: NCCL has done what it was asked for on this pair; 0: not yet. */
+/* 1: NCCL has completed its last call on this pair; 0: not yet. */
 static int pair_is_settled(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 			   struct err *e)
 {
@@ -338,8 +340,8 @@ void ddp__nccl_pairs_free(struct ddp__nccl *n, int abort, int leave)
 
 		if (!p)
 			continue;
-		/* not leaving it in peace: the other side may be gone, and
-		 * all its messages that anybody waited for are done */
+		/* abort instead of an orderly end: the other rank may be gone,
+		 * and every awaited message is done */
 		if (p->comm && !leave)
 			n->lib->abort(p->comm);
 		if (p->stream && !leave && !abort)

@@ -24,10 +24,10 @@ static int place_is_shared(void)
 	return share && !strcmp(share, "1");
 }
 
-/* NCCL identifies hosts by NCCL_HOSTID and rejects a GPU used twice on one
- * host: with an id per process each rank is its own host, and ranks talk over
- * sockets. Slow, for tests. NCCL reads these at its first call, so they are set
- * before. */
+/* NCCL identifies hosts by NCCL_HOSTID and rejects a GPU that is used twice on
+ * one host: with an id per process each rank is its own host, and ranks
+ * communicate over sockets. Slow, for tests. NCCL reads these variables at its
+ * first call, so they are set before. */
 static void place_set_shared(const struct ddp__env *env)
 {
 	char id[96];
@@ -70,9 +70,9 @@ static int place_is_driver_listed(void)
 	return found;
 }
 
-/* The loader searches several directories, each with subdirectories per kind of
- * CPU, for a library that is not cached: a hundred system calls in each of many
- * ranks of CPU jobs. So do not ask it in vain. */
+/* For a library that is not cached the loader searches several directories,
+ * each with subdirectories per kind of CPU: a hundred system calls in each of
+ * many ranks of CPU jobs. So this check avoids a search in vain. */
 static int place_may_have_driver(void)
 {
 	char path[PATH_MAX];
@@ -82,16 +82,16 @@ static int place_may_have_driver(void)
 	       ddp__dynlib_program_path(driver_name, path, sizeof(path));
 }
 
-/* Loads the driver and keeps it: libcudart opens it by name, and may not find
- * it where the program does. */
+/* Loads the driver and keeps it: libcudart opens the driver by name, and may
+ * not find it where the program does. */
 static int place_has_driver(void)
 {
 	return place_may_have_driver() &&
 	       ddp__dynlib_load(driver_name, RTLD_LAZY);
 }
 
-/* The kernel's boot id and the bus address identify a GPU, whatever a container
- * calls its host. NCCL also treats two parts of one GPU as the same. */
+/* The kernel's boot id and the bus address identify a GPU, whatever host name a
+ * container has. NCCL also treats two parts of one GPU as the same. */
 static void place_name_gpu(struct ddp__nccl_place *p, const char *bus)
 {
 	char boot[40] = "";
@@ -113,7 +113,8 @@ static int place_choose_device(struct ddp__nccl_place *p,
 
 	if (n < 0)
 		return n;
-	/* a current device other than 0, or a context: the program's choice */
+	/* a current device other than 0, or a context, is the program's
+	 * choice */
 	if (cu->get_device(&current) == 0 &&
 	    (current > 0 || ddp__cuda_in_use()))
 		p->device = current;
@@ -228,7 +229,7 @@ static int place_find_shared_gpu(const struct ddp__nccl_place *all, int n,
 	int found = 0;
 
 	if (!order)
-		return 0; /* NCCL will say so */
+		return 0; /* NCCL will report it */
 	for (int i = 0; i < n; i++)
 		order[i] = &all[i];
 	qsort(order, (size_t)n, sizeof(*order), place_compare_gpus);

@@ -22,13 +22,15 @@ struct ddp__nccl_place {
 	int share;			  /* DDP_NCCL_SHARE_GPU=1 */
 	char gpu[96]; /* equal for two ranks on the same GPU */
 	int version;  /* NCCL's */
-	char why[600]; /* why this rank cannot; "" if it can */
+	char why[600]; /* the reason why this rank cannot use NCCL; "": it
+			* can */
 };
 
 /* Loads CUDA and NCCL and chooses a device: the one that the program made
- * current, else LOCAL_RANK modulo the visible ones. brief: gives up at once
+ * current, else LOCAL_RANK modulo the visible devices. brief: gives up at once
  * without a driver, so that CPU jobs lose no time. With DDP_NCCL_SHARE_GPU=1 it
- * sets those NCCL_* variables, if unset, that let several ranks share a GPU. */
+ * sets the NCCL_* variables that let several ranks share a GPU, unless they are
+ * set. */
 void ddp__nccl_place_find(struct ddp__nccl_place *p, const struct ddp__env *env,
 			  int brief);
 
@@ -38,8 +40,8 @@ void ddp__nccl_place_put(struct buf *b, const struct ddp__nccl_place *p);
 int ddp__nccl_place_get(struct ddp__nccl_place *p, struct slice s,
 			struct err *e);
 
-/* 1 if all n ranks can, each with its own GPU; else 0, and why names a rank and
- * its reason. The same on every rank. */
+/* 1 if all n ranks can use NCCL, each with its own GPU; else 0, and why names a
+ * rank and its reason. The same on every rank. */
 int ddp__nccl_agree(const struct ddp__nccl_place *all, int n,
 		    const struct ddp__peers *peers, char why[ERR_TEXT_MAX]);
 

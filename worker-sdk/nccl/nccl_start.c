@@ -1,4 +1,4 @@
-/* nccl_start.c: connects the ranks of an nccl communicator, and ends it. */
+/* nccl_start.c: connects and disconnects the ranks of an nccl communicator. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "worker-sdk/nccl/nccl_backend.h"
 
-/* One root serves that many ranks; more of them come with more roots. */
+/* Ranks that one root serves; larger communicators have more roots. */
 enum { RANKS_A_ROOT = 128, LEAVE_MS = 5000 };
 
 static int nccl_no_memory(struct err *e)
@@ -63,9 +63,10 @@ out:
 	return rc;
 }
 
-/* Every rank's place, through the cpu's communicator: microseconds, so that a
- * job without GPUs starts no later for it. That there is no driver is soon
- * said; only where somebody has more to say everybody is asked for it. */
+/* Gathers every rank's place, through the cpu communicator: this takes
+ * microseconds, so that a job without GPUs does not start later. The report "no
+ * driver" is short; only if a rank's record is longer, all ranks send theirs in
+ * full. */
 static int nccl_gather_places(struct ddp_comm *c,
 			      const struct ddp__nccl_place *mine,
 			      struct ddp__nccl_place *all, struct err *e)
@@ -81,7 +82,7 @@ static int nccl_gather_places(struct ddp_comm *c,
 	return rc;
 }
 
-/* 1: all can; 0: not, and it need not be; or an error. */
+/* 1: all ranks can use NCCL; 0: not all can, and wish is auto; or an error. */
 static int nccl_agree(struct ddp_comm *c, const char *wish,
 		      struct ddp__nccl_place *mine, struct err *e)
 {
@@ -113,9 +114,9 @@ static int nccl_roots(const struct ddp__nccl *n, int size)
 	return (size + RANKS_A_ROOT - 1) / RANKS_A_ROOT;
 }
 
-/* Each root's id, made by a rank of its own, is everybody's. That a rank gives
- * its value here, an empty one or not, is also how the others know that it has
- * come: only then does NCCL begin. */
+/* Gives every rank the ids of all roots; a rank of its own makes each id. A
+ * rank's value, which may be empty, also tells the others that it has come:
+ * NCCL begins only after that. */
 static int nccl_exchange_ids(struct ddp__nccl *n, const struct ddp__exchange *x,
 			     struct ddp__nccl_id *ids, int roots, struct err *e)
 {
@@ -179,7 +180,7 @@ static int nccl_make_resources(struct ddp__nccl *n, struct err *e)
 	const struct ddp__cuda *cu = n->cuda;
 	int least = 0, greatest = 0, rc;
 
-	/* communication before computation: it is what others wait for */
+	/* communication before computation: other ranks wait for it */
 	cu->stream_priorities(&least, &greatest);
 	rc = ddp__cuda_check(cu,
 			     cu->stream_create(&n->stream,
@@ -224,7 +225,7 @@ int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 	rc = nccl_agree(c, wish, &mine, e);
 	if (rc <= 0)
 		return rc;
-	/* not before: it takes time, and some of the GPU's memory */
+	/* only now: it takes time, and some of the GPU's memory */
 	rc = ddp__cuda_check(mine.cuda, mine.cuda->set_device(mine.device),
 			     "cudaSetDevice", e);
 	if (rc)
@@ -245,7 +246,7 @@ int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 		rc = nccl_make_resources(n, e);
 	if (rc) {
 		ddp__nccl_abort(up, e);
-		n->host = NULL; /* c stays the caller's */
+		n->host = NULL; /* c still belongs to the caller */
 		return rc;
 	}
 	*out = up;
@@ -276,14 +277,15 @@ static int nccl_start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
 	return h->size > 1 ? ddp__cpu.start(h, x, e) : 0;
 }
 
-/* All of the parent's ranks are in ncclCommSplit, those without a group too. */
+/* All of the parent's ranks call ncclCommSplit, those without a group as
+ * well. */
 static int nccl_split(struct ddp__nccl *p, int color, int key, void **comm,
 		      struct err *e)
 {
 	int rc = p->lib->split(p->comm, color, key, comm, NULL);
 
 	rc = ddp__nccl_settle(p, p->comm, rc, "ddp_comm_split (NCCL)", e);
-	/* the group's may take longer than the parent's part in it */
+	/* making the group may take longer than the parent's part */
 	if (!rc && *comm)
 		rc = ddp__nccl_settle(p, *comm, DDP__NCCL_IN_PROGRESS,
 				      "ddp_comm_split (NCCL)", e);
@@ -319,10 +321,11 @@ out:
 	return rc;
 }
 
-/* ---- the end */
+/* ---- leaving */
 
-/* Leaves together with nobody: NCCL's own end waits for what is in its streams,
- * and on a host for the others, so it gets a while and no more. */
+/* Leaves without waiting for other ranks: NCCL's own end waits for the work in
+ * its streams and, on a host, for the other ranks, so it gets a limited
+ * time. */
 static int nccl_leave(struct ddp__nccl *n)
 {
 	uint64_t end = clock_ms() + LEAVE_MS;
@@ -353,7 +356,7 @@ static void nccl_free_events(struct ddp__nccl *n)
 		cu->stream_destroy(n->stream);
 }
 
-/* It may be gone already: in ddp_finalize communicators go one by one. */
+/* It may be freed already: ddp_finalize frees communicators one by one. */
 static void nccl_free_host(struct ddp__nccl *n)
 {
 	struct ddp_comm *at = n->c->world->comms;
@@ -375,7 +378,7 @@ void ddp__nccl_stop(struct ddp_comm *c)
 	ddp__nccl_pairs_free(n, 0, n->dead);
 	if (n->comm && !n->dead && nccl_leave(n))
 		n->dead = 1;
-	/* cudaFree waits for the device, which a kernel may spin on for ever */
+	/* cudaFree waits for the device, where a kernel may spin for ever */
 	if (n->token && !n->dead)
 		n->cuda->free(n->token);
 	if (n->cuda) {

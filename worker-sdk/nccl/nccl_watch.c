@@ -1,5 +1,5 @@
-/* nccl_watch.c: bounded waits for a GPU and for other ranks: asks the store
- * meanwhile, and names the late rank after a timeout. */
+/* nccl_watch.c: bounded waits for a GPU and for other ranks: meanwhile asks the
+ * store, and names the late rank after a timeout. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "worker-sdk/nccl/nccl_backend.h"
 
 #define MS 1000000ull
-/* A store of a thousand ranks that all wait is asked a thousand times in
- * ASK_MAX, and not at all about what ends soon. */
+/* If all of a thousand ranks wait, the store gets a thousand questions per
+ * ASK_MAX, and none about waits shorter than ASK_FIRST. */
 #define ASK_FIRST (200 * MS)
 #define ASK_MAX (2000 * MS)
 
@@ -41,7 +41,8 @@ static char *watch_key(const struct ddp_comm *c, const char *what, int rank,
 	return out;
 }
 
-/* One for the whole world: whatever ended it, all of it is over. */
+/* One key for the whole world: its end, for any reason, ends all its
+ * communicators. */
 static char *watch_end_key(const struct ddp_comm *c, char out[128])
 {
 	snprintf(out, 128, "ddp/%u/nccl/end", c->world->joined);
@@ -95,7 +96,8 @@ static int watch_ask_store(struct ddp__watch *w, struct err *e)
 	return rc ? err_set(e, rc, "%s: %.900s", w->what, why.text) : 0;
 }
 
-/* ", rank 2 on h1 is in barrier #4"; of more than NAMED_MAX only the count. */
+/* Appends ", rank 2 on h1 is in barrier #4", for the first NAMED_MAX ranks
+ * only. */
 static void watch_name_late(struct ddp_comm *c, int r, int nth, struct slice in,
 			    char *out, size_t size)
 {
@@ -139,7 +141,8 @@ static int watch_check_ranks(struct ddp__watch *w, char *seen, int *late,
 		rc = kv->ops->get(kv, SLICE_STR(watch_key(c, "in", r, key)), 0,
 				  &in, &ignored);
 		if (rc < 0 && rc != ERR_TIMEOUT)
-			return -1; /* the round is over: nothing more to see */
+			return -1; /* the round is over: there is nothing more
+				    * to check */
 		seen[r] = rc > 0;
 		missing += rc <= 0;
 		if (rc > 0 && (in.len != strlen(w->what) ||
@@ -199,7 +202,7 @@ int ddp__watch_pause(struct ddp__watch *w, struct err *e)
 		w->next = clock_ns() + w->pause;
 		return rc;
 	}
-	/* what a GPU does soon is not worth a sleep */
+	/* a wait for a GPU that ends soon is not worth a sleep */
 	if (waited > 20 * MS)
 		nanosleep(&(struct timespec){0, (long)MS}, NULL);
 	else if (waited > MS)
