@@ -22,9 +22,8 @@ enum {
 	 * does so when strangers crowd out a rank that has not sent its hello
 	 * yet. */
 	CROWDED_OUT_MAX = 8,
-	/* A source that is silent for this long, times the ranks that the list
-	 * passes through, is given up. The rank next to a silent source gives
-	 * up first. */
+	/* A source silent for this long, times the list's hops to this rank, is
+	 * given up: the rank next to the silent source gives up first. */
 	SOURCE_MS = 3000,
 	/* Time limit for receivers that do not come, or do not read. */
 	COMERS_MS = 5000,
@@ -71,9 +70,8 @@ struct passing {
 	struct comer *comers; /* room for all ranks, and strangers */
 	size_t room;
 	unsigned came;
-	unsigned char (*known)[DDP__PASS_RANDOM]; /* random part of each hello
-						   * seen: each is accepted
-						   * once */
+	unsigned char (*known)[DDP__PASS_RANDOM]; /* random parts of hellos
+						   * seen */
 	size_t nknown; /* at most room */
 	uint32_t left; /* expected ranks that have neither received it nor given
 			* up */
@@ -422,8 +420,7 @@ static void relay_read_hello(struct passing *p, struct comer *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0 || relay_is_known(c)) {
-		relay_end_comer(p, c); /* a receiver sends nothing after its
-					* hello */
+		relay_end_comer(p, c); /* nothing follows a hello */
 		return;
 	}
 	c->heard += (size_t)n;

@@ -35,7 +35,8 @@ static size_t shm_segment_size(size_t n)
 	       n * n * (DDP__SHM_CONTROL + shm_ring_size(n));
 }
 
-/* Exceeding the file size limit would raise a signal instead of an error. */
+/* Checks the file size limit, because exceeding it would raise a signal instead
+ * of an error. */
 static int shm_check_limit(size_t size)
 {
 	struct rlimit limit;
@@ -68,7 +69,8 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 		if (shm_segment_size(n) > size)
 			size = shm_segment_size(n);
 	errno = shm_check_limit(size);
-	/* sealed: if it shrank, a rank that touches it would die of SIGBUS */
+	/* sealed: if the file shrank, a rank that touches it would die of
+	 * SIGBUS */
 	if (errno || ftruncate(fd, (off_t)size) ||
 	    pwrite(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)) {
@@ -82,7 +84,7 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 	return fd;
 }
 
-/* Whether the kernel refuses to promise more memory than it has. */
+/* 1 if the kernel refuses to promise more memory than it has. */
 static int shm_is_strict(void)
 {
 	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);

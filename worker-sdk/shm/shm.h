@@ -1,6 +1,6 @@
 /* shm.h: the ranks of one host and the memory that they share: a segment
- * without a name (memfd), a step counter for each rank, and waits for one
- * another. Knows nothing of types or sockets; shm_collective.c moves data with
+ * without a name (memfd), a step counter for each rank, and waits for other
+ * ranks. Knows nothing of types or sockets; shm_collective.c moves data with
  * it. */
 #ifndef SDK_SHM_H
 #define SDK_SHM_H
@@ -23,48 +23,52 @@ enum {
 	DDP__SHM_IN = 1 << 20,
 	DDP__SHM_OUT = 512 << 10,
 	DDP__SHM_TINY = 16,	   /* bytes that travel with the step counter */
-	DDP__SHM_CELLS = 1024,	   /* of each rank, for small broadcasts, */
-	DDP__SHM_CELL = 48,	   /* of at most so many bytes */
+	DDP__SHM_CELLS = 1024,	   /* of each rank, for small broadcasts */
+	DDP__SHM_CELL = 48,	   /* bytes that a cell holds at most */
 	DDP__SHM_BOARD = 16 << 10, /* of each rank */
 	DDP__SHM_BOARD_AT = DDP__SHM_CONTROL + 64 * DDP__SHM_CELLS,
 	DDP__SHM_HEAD = DDP__SHM_BOARD_AT + DDP__SHM_BOARD,
 	DDP__SHM_CPUS = 1024,
 	DDP__BELL = 16,
-	/* How much longer the ranks of a host wait for one that is away: longer
-	 * than that one waits itself (DDP__TCP_GRACE_MS), as its error says
-	 * more. */
+	/* How much longer the ranks of a host wait for a rank that is away.
+	 * They wait longer than that rank does itself (DDP__TCP_GRACE_MS),
+	 * because its error says more. */
 	DDP__SHM_GRACE_MS = 2000
 };
 
-/* The call that a rank posts a step for, in full; read where marks differ. */
+/* The call for which a rank posts a step, in full; read when marks differ. */
 struct ddp__shm_said {
 	uint64_t word, number, before;
 };
 
-/* A rank's control words. What a peer reads on the fast path is one cache
- * line. */
+/* A rank's control words. The words that a peer reads on the fast path share
+ * one cache line. */
 struct ddp__shm_control {
 	_Alignas(64) _Atomic uint32_t step; /* a futex; wraps */
 	_Atomic uint32_t sleepers;          /* on step */
-	_Atomic uint32_t cpu;               /* where it ran when it posted */
-	_Atomic uint32_t given; /* a futex: its cells so far */
-	uint64_t call[2]; /* of a call's first step: ddp__call_mark */
+	_Atomic uint32_t cpu;               /* CPU on which the rank ran when it
+					     * posted */
+	_Atomic uint32_t given; /* a futex: number of cells given so far */
+	uint64_t call[2]; /* for a call's first step: ddp__call_mark */
 	unsigned char tiny[2][DDP__SHM_TINY];
-	/* The call that it entered last, for the errors of ranks that wait for
-	 * it in vain. The number is 0 while the two are being written. */
+	/* The call that the rank entered last, for the errors of ranks that
+	 * wait for it in vain. The number is 0 while the two are being
+	 * written. */
 	_Alignas(64) _Atomic uint64_t last;
 	_Atomic uint64_t last_number;
 	struct ddp__shm_said said[2]; /* as call */
 	_Alignas(64) int64_t pid;
-	uint64_t born;         /* its start time, against pids used again */
+	uint64_t born;         /* its start time: tells apart processes that
+				* reuse a pid */
 	_Atomic uint32_t left;	/* ddp_finalize was called */
 	_Atomic uint32_t armed; /* its bell is to be rung, once */
 	_Atomic uint32_t dozing; /* a futex: it sleeps for a message */
-	_Atomic uint32_t away;	 /* it waits for another host, for us */
-	uint64_t probe_at; /* where its memory has the segment's cookie */
+	_Atomic uint32_t away;	 /* it waits for another host, on behalf of its
+				  * own */
+	uint64_t probe_at; /* address of the segment's cookie in its memory */
 };
 
-/* Data that one rank gives to all others, which read it without posting. */
+/* Data from one rank for all others, which read it without posting. */
 struct ddp__shm_cell {
 	/* Its place among all ranks' cells, from 1, above 32 bits that are
 	 * equal after the same calls: ddp__shm_stamp. */
@@ -80,15 +84,18 @@ enum { DDP__SHM_FIRST = 1, DDP__SHM_LATER };
 /* DDP__SHM_ABORTING + i: rank i is writing the reason. */
 enum { DDP__SHM_ALIVE, DDP__SHM_ABORTED, DDP__SHM_ABORTING };
 
-/* At the segment's beginning. */
+/* At the start of the segment. */
 struct ddp__shm_header {
 	char magic[8];
 	uint32_t version;
 	uint32_t slot_size;
 	unsigned char cookie[DDP__COOKIE];
-	_Atomic uint64_t cpus[DDP__SHM_CPUS / 64]; /* that any may run on */
-	_Alignas(64) _Atomic uint32_t armed;	   /* so many have bells */
-	_Atomic uint32_t no_reading; /* nobody's memory by process_vm_readv */
+	_Atomic uint64_t cpus[DDP__SHM_CPUS / 64]; /* CPUs that any rank may run
+						    * on */
+	_Alignas(64) _Atomic uint32_t armed;	   /* number of ranks with a
+						    * bell armed */
+	_Atomic uint32_t no_reading; /* process_vm_readv does not work between
+				      * these ranks */
 	_Atomic uint32_t aborted;    /* DDP__SHM_ABORTED: why */
 	int32_t abort_code;
 	char abort_text[ERR_TEXT_MAX];
@@ -98,7 +105,8 @@ struct ddp__shm_header {
  * (shm_p2p.c). */
 struct ddp__shm_lane {
 	uint64_t line, byte;     /* so far */
-	uint64_t taken, drained; /* of these, what the receiver has told */
+	uint64_t taken, drained; /* the parts of these that the receiver has
+				  * released */
 	uint64_t large;		 /* messages ended */
 };
 
@@ -107,41 +115,45 @@ struct ddp__shm_msg;
 struct ddp__shm {
 	int me, n;
 	const int *ranks; /* world rank of each of the n; borrowed */
-	int timeout_ms;   /* < 0: for ever */
+	int timeout_ms;   /* < 0: no limit */
 	const struct ddp__peers *peers;
-	uint32_t step;                /* my last posted */
-	int waits;		      /* for the others' */
-	int behind;		      /* 0, or it is yet to be waited for */
-	struct ddp__call call;	      /* of that step, for texts */
-	uint64_t cells;		      /* of all ranks, so far, */
-	uint64_t before;	      /* ddp__digest of their calls */
-	uint32_t numbers[DDP__SHM_CELLS]; /* and these, by their place */
-	/* the cell that is waited for instead of a step; or NULL */
+	uint32_t step;                /* the last step that this rank posted */
+	int waits;		      /* this rank waits for the others'
+				       * steps */
+	int behind;		      /* 0, or this rank still has to wait for
+				       * that step */
+	struct ddp__call call;	      /* the call of that step, for texts */
+	uint64_t cells;		      /* cells of all ranks so far, */
+	uint64_t before;	      /* ddp__digest of their calls, */
+	uint32_t numbers[DDP__SHM_CELLS]; /* and their numbers, by place */
+	/* the cell that this rank awaits instead of a step; or NULL */
 	const struct ddp__shm_cell *cell;
 	const struct ddp__call *cell_call;
 	int cell_from;
 	int spins;                    /* every rank has a CPU of its own */
-	uint64_t moved, move_ns; /* when this rank left another rank's CPU, and
-				    how long not to do so again */
-	int patient;		      /* somebody was away in this step */
-	int bell, has_bell;	      /* a socket or -1; it has its name */
+	uint64_t moved, move_ns; /* when this rank left the CPU of another rank,
+				  * and how long not to do so again */
+	int patient;		      /* a rank was away during this step */
+	int bell, has_bell;	      /* a socket or -1; the socket is bound to
+				       * its name */
 	int armed;		      /* peers ring it: shm_transport.c's */
-	unsigned char bell_name[DDP__BELL]; /* of all ranks' bells */
+	unsigned char bell_name[DDP__BELL]; /* from which the names of all
+					     * ranks' bells are made */
 	struct ddp__shm_header *header;
 	char *slots;
 	size_t mapped;
 	size_t chunk; /* bytes of input a rank puts into one step at most */
 	struct ddp__put put;  /* how to write to slots and rings */
-	const void **sources; /* scratch: n pointers */
-	char *pairs;	      /* n * n of them, for messages */
-	size_t ring;	      /* bytes of each one's ring */
+	const void **sources; /* scratch memory: n pointers */
+	char *pairs;	      /* n * n pairs, for messages */
+	size_t ring;	      /* bytes of each pair's ring */
 	struct ddp__shm_lane *lanes; /* 2 * peer, + 1 for receiving */
 	struct ddp__shm_msg *msgs;   /* under way */
 	unsigned char probe[DDP__COOKIE];
 };
 
-/* Creates a segment with room for `ranks` slots (sparse: untouched ones cost
- * nothing). Returns its descriptor or an error. The memory is gone when the
+/* Creates a segment with room for `ranks` slots (sparse: untouched slots cost
+ * nothing). Returns its descriptor or an error. The memory is freed when the
  * last process unmaps it. */
 int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 		    struct err *e);
@@ -151,17 +163,18 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
  * the first step. */
 int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 		    const unsigned char cookie[DDP__COOKIE], struct err *e);
-/* Tells the others that this rank left, and unmaps. s may be zeroed. */
+/* Marks that this rank left, for the other ranks, and unmaps the segment. s may
+ * be zeroed. */
 void ddp__shm_detach(struct ddp__shm *s);
 
-/* Once, after every rank has attached: makes a step, and chooses how to
+/* Called once, after every rank has attached: makes a step, and chooses how to
  * wait. */
 int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
 		  struct err *e);
 
 /* Starts a collective: this rank's next post carries the call. */
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call);
-/* Publishes all that this rank wrote for the next step. */
+/* Publishes this rank's data for the next step. */
 void ddp__shm_post(struct ddp__shm *s);
 /* Waits until every rank has posted this rank's step. ERR_TIMEOUT, ERR_REMOTE
  * (a rank is gone or left), or the error with which another rank aborted. After
@@ -170,12 +183,14 @@ int ddp__shm_wait(struct ddp__shm *s, struct err *e);
 /* As ddp__shm_wait, for a collective's first step: ERR_ARGUMENT if the ranks
  * make different calls. */
 int ddp__shm_wait_first(struct ddp__shm *s, struct err *e);
-/* The same without waiting: 1 if every rank has posted this step, 0 if not. */
+/* As the waits above, without waiting: 1 if every rank has posted this step, 0
+ * if not. */
 int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e);
 
-/* Small broadcasts go through cells (shm_cell.c): the root writes one and goes
- * on, the others wait only for the root. Begins one; 0: it has to go by steps,
- * as one in DDP__SHM_CELLS / 2 must, so that the cells before it are free. */
+/* Small broadcasts go through cells (shm_cell.c): the root writes a cell and
+ * continues, and the others wait only for the root. This begins one. Returns 0
+ * if the broadcast has to go by steps; one broadcast in DDP__SHM_CELLS / 2
+ * must, so that all cells before it are free. */
 int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call);
 /* 1 if the next broadcast goes through a cell, 0 if it has to go by steps. */
 static inline int ddp__shm_cell_is_next(const struct ddp__shm *s)
@@ -185,9 +200,9 @@ static inline int ddp__shm_cell_is_next(const struct ddp__shm *s)
 /* The root gives, at most DDP__SHM_CELL bytes. */
 void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 			const void *from, size_t size);
-/* The other ranks wait for the cell, with the errors of ddp__shm_wait_first, or
- * test for it as ddp__shm_arrived does; then the data is at ddp__shm_cell(s,
- * root)->data. */
+/* The other ranks' part: wait for the cell, with the errors of
+ * ddp__shm_wait_first, or test for it as ddp__shm_arrived does; then the data
+ * is at ddp__shm_cell(s, root)->data. */
 int ddp__shm_cell_wait(struct ddp__shm *s, const struct ddp__call *call,
 		       int root, struct err *e);
 int ddp__shm_cell_arrived(struct ddp__shm *s, const struct ddp__call *call,
@@ -198,58 +213,57 @@ int ddp__shm_cell_arrived(struct ddp__shm *s, const struct ddp__call *call,
  * when a peer posts while this rank is armed. To sleep: arm; if it returned 0,
  * poll, for at most a second; disarm; advance what is under way. */
 int ddp__shm_doorbell(struct ddp__shm *s, struct err *e);
-/* 1: what this rank waits for is there, do not sleep; 0: sleep. */
+/* 1: do not sleep, the awaited step or cell is there; 0: sleep. */
 int ddp__shm_arm(struct ddp__shm *s);
 void ddp__shm_disarm(struct ddp__shm *s);
-/* After a post, where header->armed is not 0. */
+/* Call after a post, if header->armed is not 0. */
 void ddp__shm_ring(struct ddp__shm *s);
 
-/* Marks that this rank is waiting for other hosts, or no longer is. */
+/* Marks that this rank waits for other hosts, or no longer does. */
 void ddp__shm_set_away(void *shm, int is_away);
 
-/* Called at intervals while the operation under way has stood still for
- * waited_ns: 0 if the missing ranks may still come, else an error of
- * ddp__shm_wait. */
+/* Call at intervals while the operation under way has not moved for waited_ns:
+ * 0 if the missing ranks may still come, else an error of ddp__shm_wait. */
 int ddp__shm_check(void *shm, uint64_t waited_ns, struct err *e);
 
 /* The call whose step or cell this rank waits for. *from: the rank whose cell
  * it is, or DDP__FROM_HOST. */
 const struct ddp__call *ddp__shm_awaited(const void *shm, int *from);
 
-/* Each rank has a board, which only it writes, rarely, and all read: up to
- * DDP__SHM_BOARD - 8 bytes, in words. get returns 0 while they are being
- * written. */
+/* Each rank has a board, which only that rank writes, rarely, and all ranks
+ * read: up to DDP__SHM_BOARD - 8 bytes, in words. get returns 0 while the board
+ * is being written. */
 void ddp__shm_board_put(struct ddp__shm *s, size_t at, const void *from,
 			size_t size);
 int ddp__shm_board_get(const struct ddp__shm *s, int i, size_t at, void *to,
 		       size_t size);
 
-/* For the files of this room. In a wait for rank i since start: 1: keep
+/* For the files of this room, in a wait for rank i since start: 1: keep
  * polling; 0: sleep. */
 int ddp__shm_patience(struct ddp__shm *s, int i, uint64_t start);
 void ddp__shm_sleep(_Atomic uint32_t *word, uint32_t value, int ms);
 void ddp__shm_wake(_Atomic uint32_t *word);
-/* Makes *e the error of all ranks, unless another rank was first: then its
- * error becomes *e. Returns its code. */
+/* Makes *e the error of all ranks, unless another rank was first: then *e
+ * becomes that rank's error. Returns its code. */
 int ddp__shm_fail(struct ddp__shm *s, struct err *e);
-/* 0: rank i is alive; else an error that says what became of it. */
+/* 0: rank i is alive; else an error that reports how it ended. */
 int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 		     struct err *e);
-/* Waits for rank i, which has not yet brought what is awaited. */
+/* Waits for rank i, whose step or cell is not there yet. */
 int ddp__shm_wait_for(struct ddp__shm *s, int i, struct err *e);
-/* This rank and rank i make different calls, or did some calls ago: sets the
- * error. */
+/* Sets the error of two ranks with different calls: this rank and rank i make
+ * different calls now, or made them some calls ago. */
 int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 		    const struct ddp__call *other, struct err *e);
 /* In shm_agree.c. All ranks have posted the first step of their call: 0 if it
  * is the same call, after the same calls; else the error, which names the first
  * calls that differ as far as they are still known. */
 int ddp__shm_agree(struct ddp__shm *s, struct err *e);
-/* The same where rank root's cell is there, at the place of this rank's
- * call. */
+/* As ddp__shm_agree, for a cell: rank root's cell is there, at the place of
+ * this rank's call. */
 int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
 			   int root, struct err *e);
-/* What rank i entered last, as a call's text. */
+/* Writes the call that rank i entered last, as text. */
 char *ddp__shm_last(const struct ddp__shm *s, int i, char *out);
 /* The start time in /proc/PID/stat; 0: no such process, or a zombie. */
 uint64_t ddp__process_born(int64_t pid);
@@ -275,8 +289,8 @@ ddp__shm_control(const struct ddp__shm *s, int i)
 						   (size_t)i * stride);
 }
 
-/* Notes the call that this rank entered. A rank that sees any of it sees all
- * that was posted before. */
+/* Records the call that this rank entered. A rank that sees any part of it also
+ * sees everything posted before. */
 static inline void ddp__shm_entered(struct ddp__shm *s, uint64_t word,
 				    uint64_t number)
 {
@@ -288,8 +302,8 @@ static inline void ddp__shm_entered(struct ddp__shm *s, uint64_t word,
 	atomic_store_explicit(&mine->last_number, number,
 			      memory_order_release);
 }
-/* The number and *word of the call that rank i entered last; 0: it is just
- * entering one. */
+/* The number and *word of the call that rank i entered last; 0: it is entering
+ * one right now. */
 static inline uint64_t ddp__shm_seen(const struct ddp__shm *s, int i,
 				     uint64_t *word)
 {
@@ -317,8 +331,8 @@ static inline void ddp__shm_say(struct ddp__shm *s,
 						  s->before};
 }
 
-/* Rank i's cell for the small broadcast `on` places after the one begun
- * last. */
+/* Rank i's cell for the small broadcast that comes `on` places after the last
+ * one begun. */
 static inline struct ddp__shm_cell *
 ddp__shm_cell_on(const struct ddp__shm *s, int i, unsigned on)
 {
@@ -334,15 +348,15 @@ static inline struct ddp__shm_cell *ddp__shm_cell(const struct ddp__shm *s,
 	return ddp__shm_cell_on(s, i, 0);
 }
 
-/* The stamp of the cell at a place, in a call of this number, after calls with
- * that digest. */
+/* The stamp of the cell at a place, for the call with this number, after calls
+ * with that digest. */
 static inline uint64_t ddp__shm_stamp(uint64_t place, uint64_t number,
 				      uint64_t before)
 {
 	return place << 32 | (uint32_t)(number ^ before >> 32);
 }
 
-/* Whether what is waited for in a cell has come. */
+/* 1 if the awaited cell has arrived. */
 static inline int ddp__shm_cell_there(const struct ddp__shm *s)
 {
 	return atomic_load_explicit(&s->cell->stamp, memory_order_acquire) >>
@@ -350,7 +364,7 @@ static inline int ddp__shm_cell_there(const struct ddp__shm *s)
 	       (uint32_t)s->cells;
 }
 
-/* Input and output of rank i for a step. */
+/* Rank i's input and output for a step. */
 static inline char *ddp__shm_in(const struct ddp__shm *s, int i, uint32_t step)
 {
 	return (char *)ddp__shm_control(s, i) + DDP__SHM_HEAD +

@@ -1,7 +1,8 @@
 /* shm_agree.c: checks that the ranks of a host make the same calls, and finds
- * the first that differ. The root of a small broadcast waits for no other rank:
- * the ranks may have diverged some calls ago, at one that not all made, or in
- * which two ranks named themselves as root. The cells still show which. */
+ * the first calls that differ. The root of a small broadcast waits for no other
+ * rank, so the ranks may have diverged some calls ago: at a call that not all
+ * ranks made, or for which two ranks named themselves as root. The cells still
+ * show which. */
 #include "worker-sdk/shm/shm.h"
 
 /* One rank's call. */
@@ -34,7 +35,7 @@ static int agree_differ(struct ddp__shm *s, const struct made *a,
 	return ddp__shm_fail(s, e);
 }
 
-/* The cell of rank i at a place, if it still holds that place. */
+/* The cell of rank i at a place, if the cell still holds that place. */
 static const struct ddp__shm_cell *agree_cell(const struct ddp__shm *s, int i,
 					      uint64_t place, uint64_t *stamp)
 {
@@ -45,8 +46,8 @@ static const struct ddp__shm_cell *agree_cell(const struct ddp__shm *s, int i,
 	return place && *stamp >> 32 == (uint32_t)place ? cell : NULL;
 }
 
-/* Finds the ranks that gave at a place: each named itself as root. 1: there are
- * two; the first is the lowest. */
+/* Finds the ranks that gave a cell at one place: each named itself as root. 1:
+ * there are two; the first is the lowest. */
 static int agree_find_two_roots(const struct ddp__shm *s, uint64_t place,
 				struct made two[2])
 {
@@ -61,14 +62,15 @@ static int agree_find_two_roots(const struct ddp__shm *s, uint64_t place,
 			continue;
 		if (!n)
 			first = stamp;
-		/* a number that I do not know is not told */
+		/* 0: this rank does not know the number */
 		two[n++] =
 			agree_made(i, cell->call, stamp == first ? number : 0);
 	}
 	return n == 2;
 }
 
-/* The first place with two roots, as far back as this rank's cells reach. */
+/* Finds the first place with two roots, as far back as this rank's cells
+ * reach. */
 static int agree_find_roots(const struct ddp__shm *s, struct made two[2])
 {
 	uint64_t from = s->cells < DDP__SHM_CELLS
@@ -81,8 +83,8 @@ static int agree_find_roots(const struct ddp__shm *s, struct made two[2])
 	return 0;
 }
 
-/* The small broadcast that this rank made under a number, if it made one, where
- * others made another call under it. */
+/* Finds the small broadcast that this rank made under a number for which others
+ * made another call, if there is one. */
 static void agree_find_mine(const struct ddp__shm *s, uint64_t number,
 			    struct made *out)
 {
@@ -104,7 +106,7 @@ static void agree_find_mine(const struct ddp__shm *s, uint64_t number,
 	}
 }
 
-/* The small broadcast that another rank gave where this one made call. */
+/* Finds the small broadcast that another rank gave when this rank made call. */
 static int agree_find_given(const struct ddp__shm *s,
 			    const struct ddp__call *call, struct made *out)
 {
@@ -123,7 +125,7 @@ static int agree_find_given(const struct ddp__shm *s,
 	return 0;
 }
 
-/* Another rank made `theirs` where this one made call, or they diverged
+/* Another rank made `theirs` when this one made call, or they diverged
  * before. */
 static int agree_explain(struct ddp__shm *s, const struct ddp__call *call,
 			 struct made theirs, struct err *e)
@@ -144,11 +146,12 @@ static int agree_explain(struct ddp__shm *s, const struct ddp__call *call,
 	return agree_differ(s, &two[0], &two[1], e);
 }
 
-/* Rank i may be some calls ahead, having given small broadcasts. */
+/* Rank i may be some calls ahead, if those are small broadcasts that it
+ * gave. */
 int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 		    const struct ddp__call *other, struct err *e)
 {
-	/* the cell that I wait for is none that I have */
+	/* do not count the awaited cell: this rank does not have it */
 	s->cells -= s->cell != NULL;
 	return agree_explain(s, call, (struct made){i, *other}, e);
 }
@@ -169,7 +172,7 @@ int ddp__shm_agree(struct ddp__shm *s, struct err *e)
 			     agree_made(i, said->word, said->number), e);
 }
 
-/* Where the calls before were the same, the root's number follows from its
+/* If the calls before were the same, the root's number follows from its
  * stamp. */
 int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
 			   int root, struct err *e)
@@ -181,7 +184,7 @@ int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
 
 	low = (uint32_t)(stamp ^ s->before >> 32);
 	number += (uint64_t)(int64_t)(int32_t)(low - (uint32_t)number);
-	/* its place is not mine alone: it is no root among two yet */
+	/* do not count this cell yet: it is no case of two roots */
 	s->cells--;
 	return agree_explain(s, call, agree_made(root, word, number), e);
 }

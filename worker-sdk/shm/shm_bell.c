@@ -1,6 +1,6 @@
 /* shm_bell.c: the doorbells of shm.h: a datagram socket for each rank that asks
- * for one. Its name derives from the segment's cookie and disappears with the
- * socket. */
+ * for one. Its name is derived from the segment's cookie and disappears with
+ * the socket. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #include "worker-sdk/shm/shm_p2p.h"
 
-/* In the abstract namespace: leaves no file behind. */
+/* In the abstract namespace, so that no file is left behind. */
 static socklen_t bell_address(const struct ddp__shm *s, int i,
 			      struct sockaddr_un *a)
 {
@@ -23,7 +23,7 @@ static socklen_t bell_address(const struct ddp__shm *s, int i,
 	return (socklen_t)(at - (char *)a);
 }
 
-/* The socket with which this rank is rung and rings the others. */
+/* The socket on which this rank receives rings and sends them to others. */
 static int bell_open(struct ddp__shm *s)
 {
 	if (s->bell < 0)
@@ -46,7 +46,7 @@ int ddp__shm_doorbell(struct ddp__shm *s, struct err *e)
 	return s->bell;
 }
 
-/* All ranks have posted this step, or the cell awaited is there. */
+/* 1 if all ranks have posted this step, or the awaited cell is there. */
 static int bell_is_due(const struct ddp__shm *s)
 {
 	int k = 1;
@@ -68,10 +68,11 @@ int ddp__shm_arm(struct ddp__shm *s)
 {
 
 	atomic_fetch_add(&s->header->armed, 1);
-	/* Sequentially consistent: either this rank sees what came, or its
+	/* Sequentially consistent: either this rank sees the data, or its
 	 * sender sees that this rank is armed. */
 	atomic_store(&ddp__shm_control(s, s->me)->armed, 1);
-	/* a cell's stamp and messages are read with acquire: not before it */
+	/* loads of a cell's stamp and of messages are only acquire loads: keep
+	 * them behind the store */
 	atomic_thread_fence(memory_order_seq_cst);
 	return bell_is_due(s) || ddp__shm_aborted(s) || ddp__shm_msgs_ready(s);
 }
@@ -99,7 +100,7 @@ void ddp__shm_ring(struct ddp__shm *s)
 			continue;
 		size = bell_address(s, i, &a);
 		/* errors are harmless: a full queue is readable, and a rank
-		 * that is gone needs no bell */
+		 * that has ended needs no bell */
 		if (bell_open(s) >= 0)
 			sendto(s->bell, "", 1, MSG_NOSIGNAL,
 			       (struct sockaddr *)&a, size);

@@ -1,14 +1,14 @@
 /* shm_cell.c: small broadcasts within a host. A root that waited for all ranks
- * would be as slow as a barrier; instead it writes the bytes into the next of
- * its cells and goes on. All ranks count the cells of all ranks alike. */
+ * would be as slow as a barrier; instead it writes the bytes into its next cell
+ * and continues. All ranks count the cells of all ranks in the same way. */
 #include <sched.h>
 #include <string.h>
 
 #include "worker-sdk/shm/shm.h"
 
-/* A cell is reused after DDP__SHM_CELLS others. Two broadcasts in between go by
- * steps. At the second one its root has seen all ranks in the first, or beyond
- * it, so every cell written before that has been read. */
+/* A cell is reused after DDP__SHM_CELLS others. Two of the broadcasts in
+ * between go by steps. By the second of these its root has seen that all ranks
+ * reached the first, so every cell written before the first has been read. */
 enum { AHEAD = 16 };
 
 int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call)
@@ -22,7 +22,7 @@ int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call)
 	return 1;
 }
 
-/* The cell's call counts as made. */
+/* Counts the cell's call as made. */
 static void cell_count(struct ddp__shm *s, const struct ddp__call *call,
 		       uint64_t word)
 {
@@ -38,7 +38,7 @@ void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 	uint32_t cpu = (uint32_t)sched_getcpu();
 	uint64_t word = ddp__call_pack(call);
 
-	/* its readers have the line: fetching it back takes longer than all the
+	/* the readers hold the line: fetching it back takes longer than all the
 	 * rest */
 	__builtin_prefetch(ddp__shm_cell_on(s, s->me, AHEAD), 1);
 

@@ -10,16 +10,16 @@
 #include "worker-sdk/shm/shm_collective.h"
 
 enum {
-	/* A result of this size does not stay in the caches, so it is written
-	 * past them, and the destination is not read first: at 16 MiB and 2
-	 * ranks 1.5 times as fast, at 4 MiB still slower. */
+	/* A result of this size does not stay in the caches, so the stores
+	 * bypass them, and the CPU does not read the destination first: at 16
+	 * MiB and 2 ranks 1.5 times as fast, at 4 MiB still slower. */
 	DDP__STREAM_MIN = 8 << 20
 };
 
 /* Results of an operation's work. NOTHING: it is done. POST: post, and continue
- * when all ranks have. LAST: post, and it is done: a rank that only gives need
- * not wait for those that take. The next operation waits before it touches the
- * slot. */
+ * when all ranks have posted. LAST: post, and it is done: a rank that only
+ * gives need not wait for the ranks that take. The next operation waits before
+ * it touches the slot. */
 enum { DDP__NOTHING, DDP__POST, DDP__LAST };
 
 static inline size_t min_size(size_t a, size_t b)
@@ -38,7 +38,7 @@ static inline size_t chunk_elems(size_t count, size_t most, size_t elem)
 	return min_size(max, (each + line - 1) / line * line);
 }
 
-/* Elements of a chunk where half a slot has to hold n of them, one for each
+/* Elements of a chunk if half a slot has to hold n chunks, one for each
  * rank. */
 static inline size_t share_elems(const struct ddp__shm *s, size_t count,
 				 size_t elem)
@@ -71,7 +71,7 @@ static inline void copy(void *to, const void *from, size_t size)
 		memcpy(to, from, size);
 }
 
-/* Writes a part of what this rank gets. */
+/* Writes a part of this rank's result. */
 static inline void give(const struct ddp__shm_op *op, char *to,
 			const char *from, size_t size)
 {
@@ -81,7 +81,7 @@ static inline void give(const struct ddp__shm_op *op, char *to,
 		copy(to, from, size);
 }
 
-/* Writes into my slot. */
+/* Writes into this rank's slot. */
 static inline void put(const struct ddp__shm_op *op, char *to,
 		       const char *from, size_t size)
 {

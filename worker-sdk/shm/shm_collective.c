@@ -4,14 +4,14 @@
 
 enum { FRESH, WAITING, DONE };
 
-/* ---- pieces for each rank in one slot */
+/* ---- slots with a piece for each rank */
 
 static size_t op_place(const struct ddp__shm_op *op, int i)
 {
 	return (size_t)(op->place ? op->place[i] : i) * op->count;
 }
 
-/* Puts chunk k of each rank's block at send into my slot. */
+/* Puts chunk k of each rank's block at send into this rank's slot. */
 static void op_put_blocks(const struct ddp__shm_op *op, size_t k)
 {
 	struct ddp__shm *s = op->s;
@@ -24,7 +24,7 @@ static void op_put_blocks(const struct ddp__shm_op *op, size_t k)
 			    op->send + op_place(op, i) + c.at, c.len);
 }
 
-/* My block's chunk k, out of rank i's slot. */
+/* Takes this rank's block of chunk k out of rank i's slot. */
 static void op_take_block(const struct ddp__shm_op *op, int i, size_t k,
 			  char *to)
 {
@@ -108,7 +108,7 @@ void ddp__shm_all_to_all(void *op, void *shm, const struct ddp__call *call,
 
 /* ---- one block in a slot */
 
-/* Copies the part of chunk c that lies in the window that this rank takes. */
+/* Copies the part of chunk c that lies in this rank's window. */
 static void op_take_window(const struct ddp__shm_op *op, struct chunk c)
 {
 	size_t begin = c.at > op->skip ? c.at : op->skip;
@@ -244,9 +244,9 @@ static int op_through_cell(struct ddp__shm_op *op, int wait, struct err *e)
 	return 1;
 }
 
-/* ---- moving on */
+/* ---- advancing */
 
-/* 1 if it goes through a cell, which is decided when it begins. */
+/* 1 if the operation goes through a cell; decided when it begins. */
 static int op_has_cell(struct ddp__shm_op *op)
 {
 	if (op->state == FRESH) {
@@ -256,7 +256,7 @@ static int op_has_cell(struct ddp__shm_op *op)
 	return op->small;
 }
 
-/* Works and posts; 0: it is done. */
+/* Works and posts; 0: the operation is done. */
 static int op_go_on(struct ddp__shm_op *op)
 {
 	struct ddp__shm *s = op->s;
@@ -279,7 +279,7 @@ static int op_go_on(struct ddp__shm_op *op)
 	return what == DDP__POST;
 }
 
-/* The kind of step to wait for before it goes on; 0: none. */
+/* The kind of step to wait for before the operation continues; 0: none. */
 static int op_awaits(const struct ddp__shm_op *op)
 {
 	if (op->state == WAITING)

@@ -1,15 +1,15 @@
 /* shm_collective.h: collectives among the ranks of one host, over shm.h, as
  * operations: preparing one touches nothing shared; then it is advanced without
  * blocking, or run. All n ranks make the same operations and advance them one
- * after the other in the same order. Each leaves the same bits on all ranks.
- * Counts may be 0 and buffers unaligned. Errors are those of ddp__shm_wait;
- * after one the segment is of no more use. */
+ * after the other in the same order. Each operation leaves the same bits on all
+ * ranks. Counts may be 0 and buffers unaligned. Errors are those of
+ * ddp__shm_wait; after an error the segment cannot be used any more. */
 #ifndef SDK_SHM_COLLECTIVE_H
 #define SDK_SHM_COLLECTIVE_H
 
 #include "worker-sdk/shm/shm.h"
 
-/* Who gets the result: all ranks, or one local index. */
+/* The ranks that get the result: all, or one local index. */
 enum { DDP__ALL = -1 };
 
 /* Borrows the segment, the call and the buffers until it has ended; needs no
@@ -20,15 +20,15 @@ struct ddp__shm_op {
 	/* Does the work before this rank's next post, if there is one. */
 	int (*work)(struct ddp__shm_op *op);
 	const char *send;
-	char *recv; /* NULL where nothing is wanted */
+	char *recv; /* NULL if this rank gets no result */
 	const int *place;
-	size_t count; /* elements or bytes, as work takes it */
-	size_t each;  /* of these in a chunk */
+	size_t count; /* elements or bytes, depending on work */
+	size_t each;  /* elements or bytes in a chunk */
 	size_t elem;
 	size_t skip, size_out;
 	int to, divisor;
-	int stream; /* recv is written past the caches */
-	int small;  /* it goes through a cell, if there is one */
+	int stream; /* stores to recv bypass the caches */
+	int small;  /* use a cell, if one is free */
 	int state;
 	uint32_t k; /* posts so far */
 };
@@ -36,14 +36,14 @@ struct ddp__shm_op {
 /* These are the `native` group of shm's row: op is a struct ddp__shm_op, shm a
  * struct ddp__shm.
  *
- * Reduces count elements by call->type and op. to: who gets the result.
- * divisor: what DDP_AVG divides by; 1 leaves the sum. send == recv is allowed;
- * ranks without a result do not use recv. */
+ * Reduces count elements by call->type and op. to: the ranks that get the
+ * result. divisor: what DDP_AVG divides by; 1 leaves the sum. send == recv is
+ * allowed; ranks without a result do not use recv. */
 void ddp__shm_reduce(void *op, void *shm, const struct ddp__call *call,
 		     const void *send, void *recv, size_t count, int to,
 		     int divisor);
 
-/* recv[0..count) becomes the reduction of part(me) of everyone's send, where
+/* recv[0..count) becomes the reduction of part(me) of every rank's send, where
  * part(i) begins at element i*count. recv may be send + me*count. */
 void ddp__shm_reduce_scatter(void *op, void *shm, const struct ddp__call *call,
 			     const void *send, void *recv, size_t count,
@@ -55,9 +55,9 @@ void ddp__shm_broadcast(void *op, void *shm, const struct ddp__call *call,
 			int root, const void *from, size_t size, void *to,
 			size_t skip, size_t size_out);
 
-/* Gathers everyone's size bytes at send: rank i's arrive at recv +
- * place[i]*size of the ranks that get them; place NULL: i. send may be the
- * place itself. */
+/* Gathers every rank's size bytes at send: on the ranks that get them, rank i's
+ * arrive at recv + place[i]*size; place NULL: i. send may be that place
+ * itself. */
 void ddp__shm_gather(void *op, void *shm, const struct ddp__call *call,
 		     const void *send, size_t size, void *recv,
 		     const int *place, int to);
@@ -76,10 +76,10 @@ void ddp__shm_all_to_all(void *op, void *shm, const struct ddp__call *call,
 
 void ddp__shm_barrier(void *op, void *shm, const struct ddp__call *call);
 
-/* 1: done; 0: others have not come yet, ddp__shm_check finds out why; < 0: an
- * error. */
+/* 1: done; 0: other ranks have not come yet, and ddp__shm_check finds the
+ * reason; < 0: an error. */
 int ddp__shm_advance(void *operation, struct err *e);
-/* Advances until it is done, and waits as ddp__shm_wait does. */
+/* Advances until the operation is done, and waits as ddp__shm_wait does. */
 int ddp__shm_run(void *operation, struct err *e);
 
 #endif

@@ -14,11 +14,11 @@
 enum {
 	LINES = 32,
 	INLINE = 32,	     /* bytes that fit a line */
-	EAGER = 16 << 10,    /* up to here all lies in the ring at once */
-	PIECE = 32 << 10,    /* of a large message: what the sender puts */
-	READ = 256 << 10,    /* and what the receiver reads itself; */
-	READ_ALONE = 2 << 20, /* where it is alone in this */
-	PATIENCE_NS = 20000, /* so long it leaves that to the sender */
+	EAGER = 16 << 10,    /* up to here all goes into the ring */
+	PIECE = 32 << 10,    /* of a large message: the sender's piece, */
+	READ = 256 << 10,    /* and the receiver's; */
+	READ_ALONE = 2 << 20, /* if it copies alone */
+	PATIENCE_NS = 20000, /* how long it leaves the copying to the sender */
 	LOOK_FIRST_MS = 4,
 	LOOK_MS = 100
 };
@@ -29,12 +29,12 @@ enum { FRESH, OPEN };
 enum { TINY, WHOLE, LARGE, PART };
 
 struct line {
-	_Atomic uint64_t stamp; /* (its position + 1) * 4 + what */
+	_Atomic uint64_t stamp; /* (its position + 1) * 4 + its kind */
 	uint64_t call, number;
-	uint64_t size; /* bytes of the message; of a part: of that */
+	uint64_t size; /* bytes of the message, or of the part */
 	union {
 		unsigned char data[INLINE];
-		uint64_t at; /* of a part, in the message; else its address */
+		uint64_t at; /* a part's offset; else its address */
 	};
 };
 
@@ -45,9 +45,9 @@ struct pair {
 	_Alignas(64) _Atomic uint64_t taken; /* lines, */
 	_Atomic uint64_t drained;	     /* and bytes of the ring */
 	_Atomic uint64_t finished;	     /* large messages */
-	_Atomic uint64_t back_size;	     /* what it claimed but cannot */
-	uint64_t back_at;		     /* read: the sender's to put */
-	/* both sides': bytes of the large message that one side has claimed */
+	_Atomic uint64_t back_size;	     /* bytes claimed by the receiver */
+	uint64_t back_at;		     /* that the sender has to put */
+	/* both sides': bytes of the large message claimed by one side */
 	_Alignas(64) _Atomic uint64_t claimed;
 };
 
@@ -72,7 +72,7 @@ static struct ddp__shm_lane *msg_lane(const struct ddp__shm_msg *m)
 	return &m->s->lanes[2 * m->peer + m->receives];
 }
 
-/* Copy between a buffer and the ring, whose position only grows. */
+/* Copy between a buffer and the ring. Positions in the ring only grow. */
 static void ring_put(struct ddp__shm *s, struct pair *p, uint64_t at,
 		     const char *from, size_t size)
 {
@@ -167,8 +167,8 @@ static int msg_announce(struct ddp__shm_msg *m)
 	return what != LARGE;
 }
 
-/* Whether the sender copies too. Where the receiver can read and there are too
- * few CPUs, the receiver copies alone, and once instead of twice. */
+/* 1 if the sender copies too. If the receiver can read and there are too few
+ * CPUs, the receiver copies alone, and once instead of twice. */
 static int shm_puts_parts(const struct ddp__shm *s)
 {
 	return s->spins || atomic_load_explicit(&s->header->no_reading,
@@ -237,8 +237,8 @@ static struct line *msg_arrived(const struct ddp__shm_msg *m)
 	return stamp / 4 == msg_lane(m)->line + 1 ? line : NULL;
 }
 
-/* Returns the line and its bytes of the ring to the sender, which is told only
- * when it may need them. */
+/* Returns the line and its bytes of the ring to the sender, but notifies the
+ * sender only when it may need them. */
 static void msg_consume(struct ddp__shm_msg *m, size_t bytes)
 {
 	struct ddp__shm_lane *l = msg_lane(m);
@@ -275,7 +275,7 @@ static int msg_fail_differs(struct ddp__shm_msg *m, const struct line *line,
 	return ddp__shm_fail(m->s, e);
 }
 
-/* The first line of the message. */
+/* Handles the first line of the message. */
 static int msg_accept(struct ddp__shm_msg *m, struct line *line, struct err *e)
 {
 	int what = atomic_load_explicit(&line->stamp, memory_order_relaxed) % 4;
@@ -307,8 +307,8 @@ static int msg_may_read(const struct ddp__shm_msg *m)
 				    memory_order_relaxed) < m->size;
 }
 
-/* Reads size bytes at `remote` of peer i, and its probe, which shows that the
- * process with this pid is still the peer. 0 or -errno. */
+/* Reads size bytes at `remote` of peer i, and the peer's probe, which shows
+ * that the process with this pid is still the peer. 0 or -errno. */
 static int peer_read(struct ddp__shm *s, int i, void *to, uint64_t remote,
 		     size_t size)
 {
@@ -369,8 +369,8 @@ static void msg_take_part(struct ddp__shm_msg *m, struct line *line)
 	msg_consume(m, size);
 }
 
-/* Takes the sender's parts first, so that two CPUs copy, and reads only where
- * the sender does not come to it. */
+/* Takes the sender's parts first, so that two CPUs copy, and reads only when
+ * the sender does not put any. */
 static int msg_advance_open(struct ddp__shm_msg *m)
 {
 	while (m->got < m->size) {
@@ -390,8 +390,7 @@ static int msg_advance_open(struct ddp__shm_msg *m)
 			return 0;
 		msg_read_piece(m);
 	}
-	/* a sender that gave up may have reused the memory before it was
-	 * read */
+	/* a sender that gave up may have reused the memory before we read it */
 	if (ddp__shm_aborted(m->s))
 		return 0;
 	atomic_fetch_add(&msg_pair(m)->finished, 1);
@@ -506,7 +505,7 @@ int ddp__shm_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 			ddp__shm_last(s, m->peer, last));
 		return ddp__shm_fail(s, e);
 	}
-	/* It may have sent, and then left, since. */
+	/* The peer may have sent its message and left since. */
 	if (ddp__shm_look_at(s, m->peer, m->call, e) && !msg_is_ready(m))
 		return ddp__shm_fail(s, e);
 	return 0;
@@ -528,7 +527,7 @@ static void msg_doze(struct ddp__shm_msg *m, int ms)
 	_Atomic uint32_t *dozing = &ddp__shm_control(m->s, m->s->me)->dozing;
 
 	atomic_store(dozing, 1);
-	/* msg_is_ready reads with acquire: not before this store */
+	/* msg_is_ready reads with acquire: keep it behind this store */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!msg_is_ready(m) && !ddp__shm_aborted(m->s))
 		ddp__shm_sleep(dozing, 1, ms);
@@ -561,7 +560,7 @@ static int msg_wait(struct ddp__shm_msg *m, struct err *e)
 		msg_doze(m, ms);
 		if (msg_is_ready(m))
 			return 0;
-		/* a receiver that reads alone wakes me only at the end */
+		/* a receiver that copies alone wakes us only at the end */
 		if (ddp__shm_msg_either_moved(m) != moves ||
 		    clock_was_stopped(slept, ms)) {
 			moves = ddp__shm_msg_either_moved(m);

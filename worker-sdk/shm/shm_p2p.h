@@ -1,12 +1,13 @@
 /* shm_p2p.h: messages between two ranks of one host, over shm.h, independent of
- * the collectives on the same segment. Several may be under way, but one at a
- * time for each peer and direction; they arrive in the order of sending.
+ * the collectives on the same segment. Several messages may be under way, but
+ * one at a time for each peer and direction; they arrive in the order of
+ * sending.
  *
  * Small messages lie in a ring of the pair until they are received: the send
- * ends at once. Of a large message the sender puts some pieces there while it
+ * ends at once. The sender puts some pieces of a large message there while it
  * is advanced, and the receiver reads the others directly from the sender's
- * memory (process_vm_readv) where the kernel allows that; the send ends when
- * all of it has been received. Only the receiver writes to its buffer. */
+ * memory (process_vm_readv) if the kernel allows that; the send ends when all
+ * of it has been received. Only the receiver writes to its buffer. */
 #ifndef SDK_SHM_P2P_H
 #define SDK_SHM_P2P_H
 
@@ -22,9 +23,9 @@ struct ddp__shm_msg {
 	int peer; /* index on the host */
 	int receives;
 	int state, linked;
-	size_t got;	 /* bytes of a large one that I received */
-	uint64_t idle;	 /* since when the sender has put nothing there */
-	uint64_t remote; /* where it lies in the sender */
+	size_t got;	 /* bytes of a large message received by this rank */
+	uint64_t idle;	 /* time since which the sender has put no part of it */
+	uint64_t remote; /* its address in the sender */
 	struct ddp__shm_msg *next;
 };
 
@@ -37,13 +38,14 @@ void ddp__shm_recv(void *msg, void *shm, const struct ddp__call *call,
 
 /* 1: done; 0: the peer has not come yet; < 0: ERR_ARGUMENT (the peer's message
  * has another count or type; the peer fails too), or the error with which
- * another rank aborted. After an error the segment is of no more use. */
+ * another rank aborted. After an error the segment cannot be used any more. */
 int ddp__shm_msg_advance(void *msg, struct err *e);
-/* Advances until it is done: 0 or an error, also of ddp__shm_msg_check. */
+/* Advances until the message is done: 0 or an error, also of
+ * ddp__shm_msg_check. */
 int ddp__shm_msg_run(void *msg, struct err *e);
 /* Changes when either side has moved the message. */
 uint64_t ddp__shm_msg_either_moved(const void *msg);
-/* As ddp__shm_check, for a message that has stood still for waited_ns. */
+/* As ddp__shm_check, for a message that has not moved for waited_ns. */
 int ddp__shm_msg_check(void *msg, uint64_t waited_ns, struct err *e);
 
 /* For shm.c: finds out, once all ranks have attached, whether this rank can

@@ -3,11 +3,11 @@
 #include "worker-sdk/shm/shm_chunk.h"
 
 enum {
-	/* Up to here every rank reduces everything itself: one step instead of
-	 * two is worth n times the additions. With two ranks each always does:
-	 * it reads no more of the other's data than otherwise. */
+	/* Up to this size every rank reduces everything itself: saving one of
+	 * two steps is worth n times the additions. Two ranks always do so:
+	 * neither reads more of the other's data than otherwise. */
 	FLAT_MAX = 16 << 10,
-	/* Chunks of two ranks: what was put is still in L2 when it is
+	/* Chunks for two ranks: the chunk put before is still in L2 when it is
 	 * reduced. */
 	PAIR_CHUNK = 256 << 10,
 	/* A slice is reduced in pieces that stay in L1. */
@@ -19,7 +19,7 @@ static int op_is_tiny(const struct ddp__shm_op *op)
 	return op->count * op->elem <= DDP__SHM_TINY;
 }
 
-/* Where rank i has what it posted with a step. */
+/* Rank i's input for a step. */
 static char *flat_input(const struct ddp__shm_op *op, int i, uint32_t step)
 {
 	struct ddp__shm *s = op->s;
@@ -35,7 +35,7 @@ static void flat_reduce(const struct ddp__shm_op *op, struct chunk c)
 
 	for (int i = 0; i < s->n; i++)
 		s->sources[i] = flat_input(op, i, s->step);
-	/* not from this rank's slot, which may have been written past the
+	/* not from this rank's slot, because its stores may have bypassed the
 	 * caches */
 	if (s->n == 2)
 		s->sources[s->me] = op->send + at;
@@ -44,7 +44,7 @@ static void flat_reduce(const struct ddp__shm_op *op, struct chunk c)
 			   op->stream);
 }
 
-/* Everyone writes all, everyone reduces all. */
+/* Every rank puts all of its data, and every rank reduces all of it. */
 static int flat_work(struct ddp__shm_op *op)
 {
 	uint32_t step = op->s->step + 1;
@@ -65,8 +65,8 @@ static int flat_work(struct ddp__shm_op *op)
 	return op->recv || is_chunk(op, k + 1) ? DDP__POST : DDP__LAST;
 }
 
-/* Reduces `count` elements from element `at` of everyone's input of a step,
- * taking this rank's from `own` instead, into shared and recv (either may be
+/* Reduces `count` elements from element `at` of every rank's input of a step,
+ * taking this rank's input from `own`, into shared and recv (either may be
  * NULL). recv may be `own`: the result is then computed in a buffer first. */
 static void slice_reduce(const struct ddp__shm_op *op, uint32_t step, size_t at,
 			 const char *own, char *shared, char *recv,
@@ -108,7 +108,7 @@ static struct chunk slice_at(const struct ddp__shm_op *op, size_t k, int i)
 	return (struct chunk){at, min_size(part, n - at)};
 }
 
-/* All but my own slice, which only I need. */
+/* Puts all slices but this rank's own, which no other rank needs. */
 static void slices_put(const struct ddp__shm_op *op, size_t k, uint32_t step)
 {
 	struct chunk c = chunk_of(op, k), own = slice_at(op, k, op->s->me);
@@ -136,7 +136,8 @@ static void slices_take(const struct ddp__shm_op *op, size_t k, uint32_t step)
 {
 	char *to = op->recv + chunk_of(op, k).at * op->elem;
 
-	/* Takes the neighbour's first, so that not all ranks read one slot. */
+	/* Starts with the neighbour's slice, so that not all ranks read one
+	 * slot. */
 	for (int j = 1; j < op->s->n; j++) {
 		int i = (op->s->me + j) % op->s->n;
 		struct chunk part = slice_at(op, k, i);
@@ -156,7 +157,7 @@ static int sliced_work(struct ddp__shm_op *op)
 	if (k >= 2 && op->recv)
 		slices_take(op, k - 2, step - 1);
 	if (k >= 2 && !is_chunk(op, k - 1))
-		return 0; /* nobody reads what I would post */
+		return 0; /* no rank reads what this one would post */
 	if (k >= 1 && is_chunk(op, k - 1))
 		slice_reduce_own(op, k - 1, step - 1, step);
 	if (is_chunk(op, k))
@@ -182,7 +183,7 @@ void ddp__shm_reduce(void *op, void *shm, const struct ddp__call *call,
 		.count = count,
 		.elem = elem,
 		.each = chunk_elems(count, most, elem),
-		/* in place it has been read anyway */
+		/* in place the result's lines have been read already */
 		.stream = send != recv && count * elem >= DDP__STREAM_MIN,
 		.divisor = divisor};
 }

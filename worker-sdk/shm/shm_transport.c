@@ -38,8 +38,8 @@ static int shm_poll_max(const struct ddp__path *p, int is_message)
 	return 1;
 }
 
-/* The doorbell: peers ring it from now on, and what came before they knew is
- * found by looking once more. */
+/* Arms the doorbell: from now on peers ring it. Data that arrived before is
+ * found by one more check. */
 static int shm_poll(const struct ddp__path *p, int is_message,
 		    struct pollfd *out, int max, int *ms)
 {

@@ -14,19 +14,18 @@
 #include "worker-sdk/shm/shm.h"
 
 enum {
-	/* asleep: how often to check that peers are alive, at first and
-	 * later */
+	/* asleep: how often to check that peers are alive, first and later */
 	LOOK_FIRST_MS = 4,
 	LOOK_MS = 100,
-	WHY_MS = 2000, /* for a text of a kilobyte to be copied */
-	LOOKS_MAX = 32 /* peers looked at each time */
+	WHY_MS = 2000, /* time in which a rank copies a text of a kilobyte */
+	LOOKS_MAX = 32 /* peers checked each time */
 };
 
 /* A waiter spins first: waking a sleeper costs 2 us on the same CPU and 60 to
  * 80 us on an idle one (measured on the test machine). With a CPU for each rank
- * it pauses for PAUSE_NS, then also yields, in case something else wants the
- * CPU, until SPIN_NS. With fewer CPUs the rank awaited may need this one: it
- * yields almost at once, and at once where that rank last ran here. */
+ * it pauses for PAUSE_NS, then also yields, in case another process wants the
+ * CPU, until SPIN_NS. With fewer CPUs the awaited rank may need this one: the
+ * waiter yields almost at once, and immediately if that rank last ran here. */
 #define PAUSE_NS 50000u
 #define SPIN_NS 1000000u
 #define CROWD_PAUSE_NS 500u
@@ -70,7 +69,8 @@ uint64_t ddp__process_born(int64_t pid)
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	/* the name, field 2, may contain anything: start at its last bracket */
+	/* the name, field 2, may contain any character: start at the last
+	 * bracket */
 	p = strrchr(text, ')');
 	if (!p ||
 	    sscanf(p + 1,
@@ -90,7 +90,7 @@ static inline int wait_has_posted(struct ddp__shm *s, int i)
 	return (int32_t)(step - s->step) >= 0;
 }
 
-/* Whether I have what I wait for of rank i. */
+/* 1 if the awaited step or cell of rank i is there. */
 static int wait_is_over(struct ddp__shm *s, int i)
 {
 	if (s->cell)
@@ -106,10 +106,10 @@ static const struct ddp__call *wait_call(const struct ddp__shm *s)
 /* There is a CPU for each rank, but another rank is on this one. The scheduler
  * leaves two ranks that yield or wake each other there for seconds (measured:
  * 2.7 us a step instead of 0.1, half the speed from 1 MiB on). So this rank
- * moves to a CPU where no rank was, and at once allows all CPUs again. Where
- * other programs use the CPUs that does not last and only costs (a trainer's
- * epoch: 0.20 s instead of 0.15): so the interval doubles each time that it
- * soon has to move again. */
+ * moves to a CPU where no rank was, and at once allows all CPUs again. If other
+ * programs use the CPUs, this does not last and only costs time (a trainer's
+ * epoch: 0.20 s instead of 0.15): so the interval doubles each time that the
+ * rank soon has to move again. */
 static void wait_move_cpu(struct ddp__shm *s)
 {
 	uint64_t now = clock_ns();
@@ -181,9 +181,9 @@ static void wait_sleep(struct ddp__shm *s, int i, int ms)
 	atomic_fetch_sub(&peer->sleepers, 1);
 }
 
-/* Whether the rank that aborted first has written the reason. That takes no
- * time, unless the rank was killed or stopped meanwhile: then this one does not
- * wait for it. */
+/* 1 if the rank that aborted first has written the reason. That takes no time,
+ * unless the rank was killed or stopped meanwhile: then this rank does not wait
+ * for it. */
 static int wait_has_reason(struct ddp__shm *s)
 {
 	const struct ddp__shm_control *peer;
@@ -205,7 +205,7 @@ static int wait_has_reason(struct ddp__shm *s)
 	return 1;
 }
 
-/* What there is to say where it did not. */
+/* The error if that rank did not write its reason. */
 static int wait_fail_unsaid(struct ddp__shm *s, struct err *e)
 {
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
@@ -218,7 +218,7 @@ static int wait_fail_unsaid(struct ddp__shm *s, struct err *e)
 }
 
 /* Sets *e and makes it every rank's error, unless another rank was first: then
- * that error becomes ours. */
+ * *e becomes that rank's error. */
 int ddp__shm_fail(struct ddp__shm *s, struct err *e)
 {
 	struct ddp__shm_header *h = s->header;
@@ -239,7 +239,8 @@ char *ddp__shm_last(const struct ddp__shm *s, int i, char *out)
 	return ddp__call_text(&call, out);
 }
 
-/* The flight recorder knows all its calls; the segment, those of this group. */
+/* The flight recorder knows all calls of a rank; the segment knows only those
+ * of this group. */
 static void wait_name_last(const struct ddp__shm *s, int i, char *out)
 {
 	char call[DDP__CALL_TEXT];
@@ -281,7 +282,7 @@ static int wait_fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 	return ddp__shm_fail(s, e);
 }
 
-/* Whether the missing ranks have had their time: they get more where one is
+/* 1 if the missing ranks have had their time. They get more if one of them is
  * away, or was, and is about to post. */
 static int wait_is_late(struct ddp__shm *s, uint64_t waited)
 {
@@ -316,16 +317,17 @@ int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
 }
 
-/* Whether rank i, which this rank awaits in vain, is in another call of the
- * same number, or past it: it gave, or waits for, a cell where others wait for
- * a step. Making a world or a group takes several calls of one number. */
+/* 1 if rank i, which this rank awaits in vain, is in another call of the same
+ * number, or past it: it gave, or waits for, a cell when others wait for a
+ * step. Making a world or a group takes several calls of one number. */
 static int wait_is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 {
 	const struct ddp__call *call = wait_call(s);
 	uint64_t word, number = ddp__shm_seen(s, i, &word);
 
 	ddp__call_unpack(other, word, number);
-	/* in this order: a call that it entered after it came does not count */
+	/* the order matters: a call that it entered after it had come does not
+	 * count */
 	if (!word || wait_is_over(s, i) || ddp__is_message(other) ||
 	    number < call->number)
 		return 0;
@@ -347,7 +349,7 @@ static int wait_check(struct ddp__shm *s, int first, struct err *e)
 		looks++;
 		if (wait_is_astray(s, i, &other))
 			return ddp__shm_differ(s, wait_call(s), i, &other, e);
-		/* It may have come, and then left, since. */
+		/* It may have come and left since. */
 		if (ddp__shm_look_at(s, i, wait_call(s), e) &&
 		    !wait_is_over(s, i))
 			return ddp__shm_fail(s, e);
@@ -363,7 +365,7 @@ const struct ddp__call *ddp__shm_awaited(const void *shm, int *from)
 	return wait_call(s);
 }
 
-/* Whether the missing ranks are blocked and wait for this one. */
+/* Checks whether the missing ranks are blocked and wait for this one. */
 static int wait_check_circle(struct ddp__shm *s, struct ddp__standstill *w,
 			     uint64_t waited, struct err *e)
 {
