@@ -1,5 +1,5 @@
-/* test_admission.c: whom a real server lets in, over real connections: workers
- * at --max-connections, and PyTorch's clients whom two agents are asked about.
+/* test_admission.c: a real server admits clients over real connections: workers
+ * at --max-connections, and PyTorch's clients about whom two agents are asked.
  * The server runs in a child. */
 #include <arpa/inet.h>
 #include <check.h>
@@ -19,7 +19,7 @@ enum { MAX_CONNECTIONS = 3 };
 static char where[64];
 static pid_t server;
 
-/* One side of a connection that has been welcomed. */
+/* A client's side of an accepted connection. */
 struct peer {
 	int fd;
 	struct buf in, out;
@@ -78,7 +78,7 @@ static void tear_down(void)
 	waitpid(server, NULL, 0);
 }
 
-/* 0, or why it is not let in. */
+/* 0, or the code of the refusal. */
 static int enter(struct peer *p, uint8_t role, uint32_t rank, uint64_t session)
 {
 	const struct wire_hello hello = {.role = role,
@@ -105,7 +105,7 @@ static void leave(struct peer *p)
 	buf_release(&p->out);
 }
 
-/* The next frame of that type; others are passed over. */
+/* The next frame of that type; skips others. */
 static struct wire_frame await_type(struct peer *p, uint8_t type)
 {
 	struct err e = ERR_INIT;
@@ -168,7 +168,7 @@ static uint32_t await_vouch(struct peer *p)
 	struct wire_vouch m;
 	struct err e = ERR_INIT;
 
-	ck_assert_uint_eq(f.id, 0); /* a notice answers nothing */
+	ck_assert_uint_eq(f.id, 0); /* a notice has no id */
 	ck_assert_int_eq(wire_get_vouch(&f, &m, &e), 0);
 	return m.number;
 }
@@ -183,7 +183,7 @@ static void vouch(struct peer *p, uint32_t number, int yes)
 	raw_send(p->fd, &p->out);
 }
 
-/* One that has said no has no second vote. */
+/* An agent that has answered no is not counted again. */
 START_TEST(an_agent_that_denies_and_leaves_defers_to_the_other)
 {
 	static const char ping[] = {
@@ -211,7 +211,7 @@ START_TEST(an_agent_that_denies_and_leaves_defers_to_the_other)
 	ck_assert_uint_eq(await_vouch(&b), number);
 	vouch(&a, number, 0);
 	leave(&a);
-	await_type(&b, WIRE_END); /* a is gone */
+	await_type(&b, WIRE_END); /* the server has noticed that a is gone */
 	vouch(&b, number, 1);
 	ck_assert_int_eq((int)recv(fd, answer, sizeof answer, MSG_WAITALL), 4);
 	ck_assert_int_eq(memcmp(answer, "\1\2\3\4", 4), 0);
