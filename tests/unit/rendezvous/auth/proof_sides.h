@@ -1,4 +1,4 @@
-/* proof_sides.h: both sides of a handshake; the server's is done by hand. */
+/* proof_sides.h: both sides of a handshake; the server's is written by hand. */
 #ifndef TESTS_PROOF_SIDES_H
 #define TESTS_PROOF_SIDES_H
 
@@ -47,7 +47,7 @@ static inline void release(struct sides *s)
 	buf_release(&s->welcome);
 }
 
-/* The server's answer into s->welcome; f is its frame. */
+/* Puts the server's reply into s->welcome and returns its frame. */
 static inline struct wire_frame answer(struct sides *s, const struct proof *key,
 				int code)
 {

@@ -1,5 +1,5 @@
-/* test_cipher.c: records: golden bytes, each way in which what comes may be
- * another thing than what was sent. */
+/* test_cipher.c: records: golden bytes, and every way in which the input may
+ * differ from what was sent. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static struct slice of(const struct buf *b)
 	return SLICE(b->data, b->len);
 }
 
-/* Both ends of one connection. */
+/* Makes both ends of one connection. */
 static void ends(struct cipher *client, struct cipher *server)
 {
 	const struct proof a = hex("6ee97d9c799bf9cac773491985c69db8"
@@ -33,7 +33,7 @@ static void ends(struct cipher *client, struct cipher *server)
 	cipher_start(server, CIPHER_SERVER, &a, &b);
 }
 
-/* What another implementation has to get; made by an independent one
+/* Golden bytes, made by an independent implementation
  * (tests/programs/rdzv_cipher.py). */
 START_TEST(golden)
 {
@@ -54,7 +54,8 @@ START_TEST(golden)
 }
 END_TEST
 
-/* Text of any length comes out as it went in, with bytes in any portions. */
+/* Text of any length survives, with its records arriving in portions of any
+ * size. */
 static void there_and_back(size_t n, size_t portion)
 {
 	struct cipher client, server;
@@ -115,9 +116,9 @@ START_TEST(a_record_is_opened_where_it_lies)
 }
 END_TEST
 
-/* ---- what is not what was sent ---- */
+/* ---- altered input ---- */
 
-/* Three records, each of these sizes, in out. */
+/* Three records of this size, in out. */
 enum { TEXT = 20, RECORD = TEXT + CIPHER_EXTRA, RECORDS = 3 };
 
 struct sent {
@@ -140,8 +141,8 @@ static void send_three(struct sent *s)
 	ck_assert_uint_eq(s->out.len, RECORDS * RECORD);
 }
 
-/* The server takes what is in out: so many records are good, and then comes
- * the end, which names the next. */
+/* The server reads out: `good` records authenticate, then the error names the
+ * next one. */
 static void is_found_at(struct sent *s, unsigned long good)
 {
 	char want[64];
@@ -164,7 +165,7 @@ START_TEST(each_bit_counts)
 	for (int bit = 0; bit < RECORD * 8; bit++) {
 		send_three(&s);
 		s.out.data[RECORD + bit / 8] ^= (char)(1 << bit % 8);
-		/* a length that is only too long waits for more */
+		/* a length that is merely too long waits for more bytes */
 		for (int i = 0; bit < 32 && i < 1200; i++)
 			buf_put(&s.out, "0123456789abcdef", 16);
 		is_found_at(&s, 1);
@@ -224,7 +225,8 @@ START_TEST(a_part_that_is_cut_out_is_found)
 }
 END_TEST
 
-/* What one end says is not what the other says, nor another connection's. */
+/* Records of the other direction, or of another connection, do not
+ * authenticate. */
 START_TEST(records_of_the_other_direction_are_found)
 {
 	struct sent s;

@@ -1,5 +1,5 @@
-/* test_client_handshake.c: munge asked by the owner of a handshake, in its own
- * time. The test is munge here: it fills in the answers. */
+/* test_client_handshake.c: a handshake whose owner asks munge itself. The test
+ * plays munge: it fills in the answers. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void say_hello(struct sides *s)
 	ck_assert_uint_eq(s->m.proof.len, strlen("MUNGE:client:"));
 }
 
-/* What munge reads in the server's grant. */
+/* Fills in what munge reads in the server's grant. */
 static void grant(struct sides *s, struct credential_question *q)
 {
 	const struct proof_talk t = {SLICE(s->greeting, WIRE_GREETING_SIZE),
@@ -70,7 +70,7 @@ START_TEST(an_owner_asks_munge_and_calls_again)
 	struct sides s;
 
 	begin_munge(&s);
-	/* asked once more, the answer is still awaited */
+	/* asked again while the answer is still missing */
 	ck_assert_int_eq(greeted(&s), -EAGAIN);
 	say_hello(&s);
 	f = answer(&s, &s.key, 0);
@@ -81,7 +81,7 @@ START_TEST(an_owner_asks_munge_and_calls_again)
 	handshake_answer(&s.h, &q);
 	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e), 1);
 	ck_assert(s.h.cipher.on);
-	/* the key is where it belongs, and nowhere else */
+	/* the key is in its place, and nowhere else */
 	ck_assert(proof_same(&s.key, SLICE((char *)s.h.key.bytes, PROOF_SIZE)));
 	for (size_t i = 0; i < sizeof(q.payload); i++)
 		ck_assert_uint_eq(s.h.question.payload[i], 0);
@@ -102,7 +102,7 @@ START_TEST(a_munge_that_does_not_answer_is_the_error)
 	handshake_answer(&s.h, &q);
 	ck_assert_int_eq(greeted(&s), ERR_PROOF);
 	ck_assert_str_eq(s.e.text, "munged is asleep");
-	/* that answer was for that question: the next is asked anew */
+	/* the answer was for that question: the next is asked anew */
 	say_hello(&s);
 	f = answer(&s, &s.key, 0);
 	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e),

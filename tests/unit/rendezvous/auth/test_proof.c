@@ -1,5 +1,5 @@
-/* test_proof.c: keys and proofs: golden values, each bit of what is proved, and
- * what may not pass for another: replay, reflection, another job, downgrade. */
+/* test_proof.c: keys and proofs: golden values, a change of every proved bit,
+ * and attacks: replay, reflection, another job, downgrade. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static void is_hex(const struct proof *p, const char *hex)
 	ck_assert_str_eq(text, hex);
 }
 
-/* What another implementation has to get; made by an independent one
- * (python3: hashlib.blake2b, hmac). */
+/* Golden values, made by an independent implementation (python3:
+ * hashlib.blake2b, hmac). */
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
@@ -90,7 +90,7 @@ START_TEST(one_jobs_key_is_no_other_jobs)
 }
 END_TEST
 
-/* A part's end is not the next one's beginning. */
+/* Bytes that move from one part to the next change the proof. */
 START_TEST(parts_do_not_run_into_each_other)
 {
 	const struct proof key = secret("correct horse battery staple");
@@ -141,7 +141,7 @@ static struct auth auth_by(const char *text)
 	return a;
 }
 
-/* As the server checks it, with its own greeting. */
+/* Checks the proof as the server does, with its own greeting. */
 static int is_client(const struct sides *s, const struct proof *key,
 		     const char *greeting, struct slice body)
 {
@@ -202,7 +202,7 @@ START_TEST(each_bit_of_what_the_server_proves_counts)
 	ck_assert_int_eq(wire_get_error(&refusal, &why, &s.e), 0);
 	ck_assert_int_eq(why.code, ERR_ABORTED);
 	ck_assert_uint_eq(why.text.len, 3);
-	/* that it refuses us is as well proved as that it does not */
+	/* a refusal is proved like an acceptance */
 	for (size_t i = 0; i < f.body.len * 8; i++) {
 		char *byte = s.welcome.data + WIRE_HEADER_SIZE + i / 8;
 		int rc;
@@ -230,7 +230,7 @@ START_TEST(a_server_that_has_not_the_secret_is_not_believed)
 	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e),
 			 ERR_PROOF);
 	ck_assert_ptr_ne(strstr(s.e.text, "does not hold the secret"), NULL);
-	/* nor one that asks for nothing more than to be believed */
+	/* nor an error reply without any proof */
 	f = answer(&s, &key, 0);
 	f.kind = WIRE_ERROR_REPLY;
 	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e),
@@ -262,10 +262,10 @@ START_TEST(a_recorded_proof_is_useless)
 
 	begin(&first, auth_by("correct horse battery"), WIRE_BY_SECRET);
 	begin(&second, auth_by("correct horse battery"), WIRE_BY_SECRET);
-	/* HELLO, to a server that greets with other bytes */
+	/* replay HELLO to a server with another greeting */
 	greet(other, WIRE_BY_SECRET, 'm');
 	ck_assert(!is_client(&first, &first.key, other, first.f.body));
-	/* greeting and WELCOME, to a client whose nonce is another */
+	/* replay greeting and WELCOME to a client with another nonce */
 	old = answer(&first, &first.key, 0);
 	ck_assert_int_eq(handshake_welcomed(&first.h, &old, &refusal,
 					    &first.e), 1);
@@ -288,7 +288,7 @@ START_TEST(a_client_proves_no_less_than_required)
 	ck_assert_ptr_ne(strstr(s.e.text, "--auth none"), NULL);
 	ck_assert_uint_eq(s.hello.len, 0);
 	release(&s);
-	/* also where it says that it would take both */
+	/* also if it claims to accept both */
 	ck_assert_int_eq(begin(&s, auth_by("correct horse battery"),
 			       WIRE_NO_PROOF | WIRE_BY_SECRET),
 			 WIRE_GREETING_SIZE);
@@ -362,7 +362,7 @@ START_TEST(a_greeting_says_which_job_it_serves)
 {
 	static const struct {
 		const char *job;
-		char nonce; /* that its job's mark is made with */
+		char nonce; /* from which its job's mark is made */
 		int ours;
 	} rows[] = {{NULL, 'n', 0}, {"job", 'n', 1}, {"jo", 'n', 0},
 		    {"job ", 'n', 0}, {"", 'n', 0}, {"job", 'm', 0}};

@@ -1,5 +1,5 @@
-/* test_secret.c: tokens and key files: made once, whoever comes first, and
- * refused where others could have read them. */
+/* test_secret.c: tokens and key files: the key is made once, even in a race,
+ * and refused if others could have read it. */
 #include <check.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -90,7 +90,7 @@ START_TEST(the_key_file_is_made_once_for_its_owner_alone)
 }
 END_TEST
 
-/* Processes that want the first key at once; all have the same. */
+/* Several processes need the first key at once; all get the same. */
 static void race(void)
 {
 	enum { RACERS = 16 };
@@ -130,16 +130,15 @@ static void race(void)
 			 sizeof(mine.value)) == 0);
 }
 
-/* As two hosts that start at once, with one home directory. */
+/* Like two hosts that start at once, with one home directory. */
 START_TEST(all_that_race_for_the_first_key_have_the_same)
 {
 	race();
 }
 END_TEST
 
-/* From here on this process is on a file system that has no hard links, as FAT
- * and some network file systems have none: the kernel says so. 0: it cannot be
- * had. */
+/* From here on, link() fails with `code`, as on a file system without hard
+ * links (FAT, some network file systems). 0: not possible here. */
 static int forbid_links(int code)
 {
 	struct sock_filter code_of[] = {
@@ -171,12 +170,12 @@ START_TEST(without_hard_links_all_that_race_have_the_same)
 		return;
 	ck_assert_int_eq(link(home, path), -1);
 	ck_assert_int_eq(errno, code);
-	/* each time it is made anew */
+	/* each time a new key */
 	for (int i = 0; i < 20; i++) {
 		race();
 		ck_assert_int_eq(mode_of(path), 0600);
 		ck_assert_int_eq(unlink(path), 0);
-		/* and nothing else is left */
+		/* no other file is left */
 		ck_assert_int_eq(rmdir(folder), 0);
 	}
 }
@@ -258,7 +257,7 @@ START_TEST(a_short_secret_is_refused)
 }
 END_TEST
 
-/* An editor's newline is no part of it. */
+/* A newline from an editor does not belong to the token. */
 START_TEST(the_same_token_is_the_same_secret_in_a_file_and_not)
 {
 	struct secret a, b;
@@ -292,7 +291,7 @@ START_TEST(without_a_place_for_the_key_the_ways_are_named)
 }
 END_TEST
 
-/* ---- auth.h: which way ---- */
+/* ---- auth.h: the choice of the method ---- */
 
 START_TEST(the_way_is_chosen_by_what_is_there)
 {
@@ -331,7 +330,7 @@ START_TEST(the_way_is_chosen_by_what_is_there)
 }
 END_TEST
 
-/* It would be another node's munge that is asked, and no key file helps. */
+/* Other nodes' munge would be asked, so a key file does not help. */
 START_TEST(on_a_slurm_node_a_munged_that_is_down_is_an_error)
 {
 	char text[100];
@@ -349,7 +348,7 @@ START_TEST(on_a_slurm_node_a_munged_that_is_down_is_an_error)
 }
 END_TEST
 
-/* ---- slurm_conf.h: what the site says about munge ---- */
+/* ---- slurm_conf.h ---- */
 
 START_TEST(slurm_conf_names_the_plugin_and_munges_socket)
 {
@@ -414,7 +413,7 @@ START_TEST(where_slurm_does_without_munge_it_is_not_asked)
 }
 END_TEST
 
-/* This machine's own munge is hidden, where that is allowed. */
+/* Hides this machine's own munge, if permitted. */
 static void without_usual_key(void)
 {
 	if (unshare(CLONE_NEWNS) == 0 &&
@@ -435,7 +434,7 @@ START_TEST(munge_is_looked_for_where_slurm_conf_says)
 	says("munged does not answer on");
 	says(want);
 	says("--auth secret");
-	/* a step that ddprun starts needs none */
+	/* a step that ddprun starts needs no key file */
 	ck_assert_int_eq(auth_wants_secret(NULL, NULL), 1);
 }
 END_TEST
