@@ -1,6 +1,6 @@
-/* test_client.c: libddp's client of a real server that dies and comes back.
- * The server runs in a child; the client's clock and its connects are the
- * test's (the Makefile wraps both), so an outage of a minute takes no time. */
+/* test_client.c: libddp's client with a real server that dies and returns. The
+ * server runs in a child; the test provides the client's clock and connects
+ * (the Makefile wraps both), so an outage of a minute takes no time. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
@@ -25,8 +25,8 @@ static struct client *client;
 /* ---- the client's clock and its connects ---- */
 
 static uint64_t ahead_s; /* of the real clock */
-/* At each connect that is refused the clock moves by step_s; the server is
- * there again after that many of them. */
+/* Each refused connect advances the clock by step_s; the server is back after
+ * returns_after of them. */
 static unsigned step_s, returns_after, refused;
 
 int __real_clock_gettime(clockid_t id, struct timespec *t);
@@ -44,7 +44,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *t)
 
 static void start_server(int drops);
 
-/* Nobody listens while there is no server: that is known without asking. */
+/* While there is no server, connects are refused without asking the kernel. */
 int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len)
 {
 	if (server > 0)
@@ -96,7 +96,7 @@ static void serve(int fd)
 	_exit(0);
 }
 
-/* It closes the first connections without a word, then serves. */
+/* Closes the first `drops` connections without a reply, then serves. */
 static void start_server(int drops)
 {
 	int fd = listen_here();
@@ -148,7 +148,8 @@ static void tear_down(void)
 	kill_server();
 }
 
-/* From the next attempt on: n connects are refused, each takes seconds. */
+/* From the next attempt on, n connects are refused, and each takes
+ * `seconds`. */
 static void outage(unsigned n, unsigned seconds)
 {
 	kill_server();
@@ -183,8 +184,7 @@ START_TEST(wait_outlives_an_outage_that_is_longer_than_its_timeout)
 
 	set_up();
 	outage(4, 7);
-	/* the server is asked, and is the one to say that the time has passed
-	 */
+	/* the server gets the request and reports the timeout */
 	ck_assert_int_eq(client_wait(client, &key, 1, 3000, &e), ERR_TIMEOUT);
 	ck_assert_ptr_nonnull(strstr(e.text, "nowhere"));
 	ck_assert_msg(set(&e) == 0, "%s", e.text);
@@ -202,7 +202,7 @@ START_TEST(call_fails_after_reconnect_timeout_and_the_next_one_tries_again)
 	ck_assert_int_eq(set(&e), ERR_REMOTE);
 	ck_assert_ptr_nonnull(strstr(e.text, "did not come back"));
 	ck_assert_uint_eq(refused, 5); /* at 7, 14, 21, 28 and 35 s */
-	/* one attempt a call, and the text is about the loss as before */
+	/* one attempt per call, and the text names the first loss */
 	before = refused;
 	ck_assert_int_eq(set(&e), ERR_REMOTE);
 	ck_assert_uint_eq(refused, before + 1);
@@ -210,7 +210,7 @@ START_TEST(call_fails_after_reconnect_timeout_and_the_next_one_tries_again)
 				  "come back"));
 	start_server(0);
 	ck_assert_msg(set(&e) == 0, "%s", e.text);
-	/* and a new loss has its whole time again */
+	/* a new loss has the whole time again */
 	outage(4, 7);
 	ck_assert_msg(set(&e) == 0, "%s", e.text);
 	tear_down();
