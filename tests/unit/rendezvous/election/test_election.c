@@ -1,5 +1,6 @@
-/* test_election.c: a candidate is sure of its place no longer than etcd is,
- * also where etcd answers late. The clock and etcd are the test's. */
+/* test_election.c: a candidate never counts on its place longer than etcd
+ * grants it, even if etcd replies late. The test provides the clock and
+ * etcd. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 enum { TTL_S = 600, LEASE = 77 };
 
-/* What the host's clock is ahead by, of those that go on while it sleeps. */
+/* How far the clocks that run during sleep are ahead. */
 static int64_t ahead_s;
 
 int clock_gettime(clockid_t clock, struct timespec *t)
@@ -26,13 +27,13 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 	return rc;
 }
 
-/* ---- an etcd of one member, which grants what it is asked for ---- */
+/* ---- an etcd of one member, which grants every request ---- */
 
 static uv_loop_t loop;
 static uv_tcp_t listener;
 static uv_timer_t guard;
 static char room[1 << 16];
-static int late_s;   /* so much passes before KEEPALIVE is answered */
+static int late_s;   /* seconds until KEEPALIVE is answered */
 static int answered; /* KEEPALIVEs */
 
 struct client {
@@ -69,7 +70,7 @@ static const char *reply_to(const char *request)
 	return NULL; /* a watch: nothing happens */
 }
 
-/* Headers, and then a body of the length that they say, in some reads. */
+/* Whether in has the headers and a body of their length. */
 static int is_whole(struct buf *in)
 {
 	const char *end, *length;
@@ -216,7 +217,7 @@ START_TEST(it_is_sure_from_when_it_asked_and_not_from_the_answer)
 		uv_run(&loop, UV_RUN_ONCE);
 	ck_assert_int_eq(longer, 1);
 	ck_assert_int_eq(answered, 1);
-	/* the lease runs from 100 s ago: etcd has it for 500 s still */
+	/* the lease runs from 100 s ago: etcd keeps it for 500 s more */
 	ck_assert_int_eq(election_is_sure(candidate), 1);
 	ahead_s += TTL_S - late_s - 60;
 	ck_assert_int_eq(election_is_sure(candidate), 1);
