@@ -1,5 +1,6 @@
-/* test_journal.c: what is written is read again, whole batches only: cut at
- * every byte, with any byte wrong, on a full disk, killed while it compacts. */
+/* test_journal.c: a journal is read as it was written, in whole batches only:
+ * cut at every byte, with any byte wrong, on a full disk, killed while it
+ * compacts. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 
 enum { PAGE = 4096, SEEN_MAX = 4096 };
 
-/* What a replay handed on, one line a batch. */
+/* The batches of a replay, one line each. */
 static char seen[SEEN_MAX];
 
 static int see(void *arg, struct slice batch)
@@ -96,7 +97,7 @@ static void see_image(const char *bytes, size_t n)
 	journal_file_close(f);
 }
 
-/* Three batches in a file of memory. */
+/* Three batches in a memory file. */
 static int three(void)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -130,7 +131,7 @@ START_TEST(appended_records_are_read_and_continued)
 }
 END_TEST
 
-/* The bytes that count: up to the end of the last batch. */
+/* The size of the journal, up to the end of the last batch. */
 static size_t used(const char *bytes, size_t n)
 {
 	while (n && !bytes[n - 1])
@@ -160,7 +161,8 @@ START_TEST(cut_at_every_byte_it_is_a_prefix)
 			      "cut at %zu: %s", cut, seen);
 		for (const char *p = seen; *p; p++)
 			batches += *p == '|';
-		ck_assert_int_ge(batches, most); /* never fewer than before */
+		ck_assert_int_ge(batches, most); /* a longer journal never has
+						  * fewer */
 		most = batches;
 	}
 	ck_assert_int_eq(most, 3);
@@ -190,8 +192,8 @@ START_TEST(a_wrong_byte_ends_it_there)
 }
 END_TEST
 
-/* What was there once, at the place where the next would be, is not the next,
- * even where it fits exactly. */
+/* Old bytes at the place of the next batch are not read, even if they fit
+ * exactly. */
 START_TEST(bytes_after_the_end_are_not_read)
 {
 	size_t n;
@@ -215,8 +217,8 @@ START_TEST(bytes_after_the_end_are_not_read)
 }
 END_TEST
 
-/* A kill stops it between two stores: body, head, then the word that says where
- * it begins. Each byte more is one such kill. */
+/* A kill stops compaction between two stores: body, head, then the header's
+ * word with the start. Each further byte is one such kill. */
 START_TEST(a_kill_while_it_compacts_leaves_the_old_or_the_new)
 {
 	size_t n, m, i, steps = 0;
@@ -232,12 +234,12 @@ START_TEST(a_kill_while_it_compacts_leaves_the_old_or_the_new)
 	ck_assert_uint_eq(n, m);
 	mixed = malloc(n);
 	memcpy(mixed, before, n);
-	/* from the end, so that the header's word is last; and the body before
-	 * its head, which is as it is written */
+	/* backwards, so that the header's word comes last and each body before
+	 * its head, in the order in which they are written */
 	for (i = n; i-- > 0;) {
 		if (mixed[i] == after[i] || (i >= 16 && i < PAGE))
 			continue;
-		if (i < PAGE) /* an aligned word is stored at once */
+		if (i < PAGE) /* an aligned word is stored atomically */
 			memcpy(mixed + 8, after + 8, 8);
 		mixed[i] = after[i];
 		steps++;
@@ -324,7 +326,7 @@ START_TEST(a_file_of_something_else_is_left_alone)
 }
 END_TEST
 
-/* In a child, for the mount namespace; its exit code is the line that failed.*/
+/* In a child, for the mount namespace; its exit code is the failed line. */
 #define MUST(x) do { if (!(x)) _exit(__LINE__ & 127 ? __LINE__ & 127 : 1); \
 	} while (0)
 
@@ -344,16 +346,16 @@ static void fill_a_disk(void)
 		rc = journal_file_append(f, SLICE(batch, sizeof batch), &e);
 	MUST(rc == -ENOSPC && i > 2 && i < 20);
 	MUST(strstr(e.text, "/mnt/j") && strstr(e.text, "No space"));
-	/* with one batch missing nothing may follow, not even a small one */
+	/* after a missing batch nothing may follow, not even a small one */
 	MUST(journal_file_append(f, SLICE_STR("x"), &e) < 0);
-	/* nor is there room for a snapshot behind it */
+	/* there is no space for a snapshot after it */
 	MUST(journal_file_snapshot(f, &SLICE(batch, sizeof batch), 1, &e) ==
 	     -ENOSPC);
 	MUST(!journal_file_is_lost(f));
 	journal_file_close(f);
 	MUST(journal_file_open(&f, "/mnt/j", -1, &e) == 0);
 	MUST(journal_file_replay(f, see, NULL, &e) == i - 1);
-	/* one that is lost is empty, and has room */
+	/* a lost journal is empty, and has space */
 	journal_file_lose(f);
 	journal_file_close(f);
 	MUST(journal_file_open(&f, "/mnt/j", -1, &e) == 0);
@@ -468,9 +470,9 @@ START_TEST(records_come_out_as_they_went_in)
 }
 END_TEST
 
-/* As a server does it: one batch while another is kept, a snapshot when it is
- * time. The store's limit in etcd is 128 MiB, and a record is more than it
- * says. */
+/* As a server writes it: one batch while another is kept, and a snapshot when
+ * it is due. The store's limit in etcd is 128 MiB, and a record is larger than
+ * its value. */
 START_TEST(a_journal_in_etcd_is_never_more_than_its_reader_takes)
 {
 	static const uint64_t batches[] = {1 << 10, 1 << 20, 8 << 20, 24 << 20,
@@ -490,7 +492,7 @@ START_TEST(a_journal_in_etcd_is_never_more_than_its_reader_takes)
 	}
 	ck_assert_uint_lt(most, JOURNAL_ETCD_READ_MAX);
 	ck_assert_int_gt(taken, 0);
-	/* and a small one is left alone */
+	/* a small journal is not compacted */
 	ck_assert_int_eq(journal_etcd_is_too_long(1 << 10, 4 << 20), 0);
 	ck_assert_int_eq(journal_etcd_is_too_long(10 << 20, 10 << 20), 0);
 	ck_assert_int_eq(journal_etcd_is_too_long(10 << 20, (10 << 20) + 1), 1);

@@ -1,4 +1,4 @@
-/* test_journal_file.c: whose a journal's file may be. */
+/* test_journal_file.c: which owners and modes a journal's file may have. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void end(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* Opens and closes it: 0, or the error, which says `part`. */
+/* Opens and closes it: 0, or the error, whose text contains `part`. */
 static int open_it(const char *part)
 {
 	struct journal_file *f;
@@ -77,7 +77,7 @@ START_TEST(one_of_another_user_is_refused)
 }
 END_TEST
 
-/* Where others can write to the folder they choose what a link leads to. */
+/* In a folder that others can write to, they could choose a link's target. */
 START_TEST(a_link_is_not_followed)
 {
 	char target[80];

@@ -1,4 +1,5 @@
-/* test_reply_cache.c: which sessions are remembered, and in which order. */
+/* test_reply_cache.c: which sessions are kept, and in which order they are
+ * dropped. */
 #include "rendezvous/journal/reply_cache.h"
 #include "tests/unit/run_case.h"
 
@@ -57,7 +58,7 @@ START_TEST(the_oldest_sessions_that_are_gone_are_forgotten)
 	ck_assert_ptr_nonnull(reply_cache_find(&ps, 1000 - MOST));
 	ck_assert_ptr_null(reply_cache_find(&ps, 999 - MOST));
 	ck_assert_ptr_eq(reply_cache_find(&ps, 1), stays);
-	/* one that comes again is remembered as long as the last */
+	/* a session that reconnects is kept as long as the last one */
 	reply_cache_leave(&ps, store, come(1000 - MOST));
 	set_and_leave(1000);
 	ck_assert_ptr_nonnull(reply_cache_find(&ps, 1000 - MOST));
@@ -73,8 +74,8 @@ START_TEST(requests_that_changed_nothing_are_forgotten)
 }
 END_TEST
 
-/* What a server writes down in the order of reply_cache_next is what the next
- * keeps, though to that one all are gone. */
+/* A next server, to which all sessions are gone, keeps the ones that this
+ * server writes in the order of reply_cache_next. */
 START_TEST(those_with_a_connection_are_the_last_to_be_forgotten)
 {
 	uint64_t order[MOST + 2];
