@@ -1,5 +1,5 @@
-/* conn_clients.h: connections of conn.h with real sockets at both ends, on a
- * loop of their own, for the tests of one. */
+/* conn_clients.h: for tests of conn.h: connections with real sockets at both
+ * ends, on a loop of their own. */
 #ifndef TESTS_UNIT_CONN_CLIENTS_H
 #define TESTS_UNIT_CONN_CLIENTS_H
 
@@ -21,7 +21,7 @@ static struct conn_pool pool;
 static struct listener listener;
 static const struct conn_events *conn_events;
 static struct conn *conns[CLIENTS_MAX]; /* NULL: closed */
-static int clients[CLIENTS_MAX], nconns; /* the others' ends of them */
+static int clients[CLIENTS_MAX], nconns; /* the clients' ends */
 
 static int number_of(const struct conn *c)
 {
@@ -80,7 +80,7 @@ static void open_clients(int n, const struct conn_events *events)
 	}
 }
 
-/* All are closed, and nothing is left. */
+/* Closes all connections and checks that nothing is left. */
 static void close_clients(void)
 {
 	for (int i = 0; i < nconns; i++) {

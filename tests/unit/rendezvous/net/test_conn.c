@@ -1,4 +1,4 @@
-/* test_conn.c: a connection that cannot be written to any more. */
+/* test_conn.c: a connection whose writes fail. */
 #include <signal.h>
 
 #include "tests/unit/rendezvous/net/conn_clients.h"
@@ -6,7 +6,7 @@
 
 static size_t taken;
 
-/* Answers with what it takes. */
+/* Echoes what it takes. */
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
 	taken += in.len;
@@ -26,7 +26,7 @@ static int server_end(int i)
 	return fd;
 }
 
-/* The client is well and does not go: it waits for its answer. */
+/* The client stays connected and waits for its reply. */
 START_TEST(write_error_closes_after_the_input_has_been_read)
 {
 	static const char request[100000];
@@ -37,7 +37,7 @@ START_TEST(write_error_closes_after_the_input_has_been_read)
 	open_clients(1, &events);
 	ck_assert_int_eq((int)send(clients[0], request, sizeof request, 0),
 			 (int)sizeof request);
-	/* each write of the server's fails with EPIPE from here on */
+	/* each write of the server fails with EPIPE from here on */
 	ck_assert_int_eq(shutdown(server_end(0), SHUT_WR), 0);
 	while (conns[0])
 		uv_run(&loop, UV_RUN_ONCE);

@@ -1,5 +1,5 @@
-/* test_conn_hold.c: output that waits until what it says is kept: real
- * connections, each of which gets back what it sends, once that is allowed. */
+/* test_conn_hold.c: output that waits for the journal, on real connections that
+ * get back what they send once commit allows it. */
 #include <poll.h>
 
 #include "tests/unit/rendezvous/net/conn_clients.h"
@@ -7,8 +7,8 @@
 
 enum { CLIENTS = 2, ANSWER_MS = 10000 };
 
-static int verdict; /* what commit says */
-static size_t taken; /* bytes, by the server */
+static int verdict; /* commit's result */
+static size_t taken; /* bytes that the server took */
 
 static int commit(void *arg)
 {
@@ -41,7 +41,7 @@ static void begin(void)
 	pool.commit = commit;
 }
 
-/* The server has taken n bytes in all. */
+/* Sends text; returns when the server has taken n bytes in all. */
 static void says(int i, const char *text, size_t n)
 {
 	ck_assert_int_eq(send(clients[i], text, strlen(text), 0),
@@ -50,7 +50,7 @@ static void says(int i, const char *text, size_t n)
 		uv_run(&loop, UV_RUN_ONCE);
 }
 
-/* What has come by now, "" for nothing; "." at its end. */
+/* Checks what has arrived by now: "" for nothing; "." at its end. */
 static void hears(int i, const char *text)
 {
 	char got[64] = "";
@@ -84,7 +84,7 @@ START_TEST(nothing_leaves_before_it_is_kept)
 	verdict = 0;
 	conn_release_held(&pool);
 	hears(0, "b");
-	hears(1, ""); /* it came behind the mark */
+	hears(1, ""); /* it came after the mark */
 	conn_flush_all(&pool);
 	hears(1, "c");
 }
@@ -117,7 +117,7 @@ START_TEST(a_close_also_waits)
 	buf_put(conn_out(conns[0]), "last", 4);
 	conn_finish(conns[0]);
 	conn_release_held(&pool);
-	hears(0, "ab"); /* and no end */
+	hears(0, "ab"); /* and not the end */
 	conn_flush_all(&pool);
 	hears(0, "");
 	verdict = 0;

@@ -1,5 +1,6 @@
-/* test_conn_turn.c: whoever pours requests in gets one read buffer of a turn of
- * the loop, the others get theirs: real sockets, bytes counted, not time. */
+/* test_conn_turn.c: a client that floods the server gets one read buffer per
+ * turn of the loop, and the others get their turn. Real sockets; counts bytes,
+ * not time. */
 #include <poll.h>
 
 #include "tests/unit/rendezvous/net/conn_clients.h"
@@ -8,14 +9,14 @@
 enum {
 	CLIENTS = 3,
 	TURNS = 3,
-	WAITING = (TURNS + 1) * CONN_READ_MAX, /* of who pours */
+	WAITING = (TURNS + 1) * CONN_READ_MAX, /* of the flooding client */
 	ANSWER_MS = 10000,
 };
 
-static size_t taken[CLIENTS]; /* bytes, by the server */
-static size_t whole; /* what on_bytes leaves when less has come */
+static size_t taken[CLIENTS]; /* bytes that the server took */
+static size_t whole; /* on_bytes leaves shorter input */
 
-/* Answers with as much as it takes, but for who pours. */
+/* Echoes what it takes, except for the flooding client. */
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
 	int i = number_of(c);
@@ -54,7 +55,7 @@ static int server_end(int i)
 	return fd;
 }
 
-/* One pours so much in that all of WAITING lies there to be read. */
+/* One client sends so much that all of WAITING is there to be read. */
 static size_t pour(void)
 {
 	static const char zeroes[CONN_READ_MAX];
@@ -62,7 +63,7 @@ static size_t pour(void)
 	size_t sent = 0;
 	ssize_t n;
 
-	/* makes room for them, and makes poll wait for them */
+	/* makes room for the bytes, and makes poll wait for them */
 	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low,
 				    sizeof low), 0);
 	while (sent < WAITING) {
@@ -76,7 +77,7 @@ static size_t pour(void)
 	return sent;
 }
 
-/* Those on both sides of it, whichever the loop comes to first, ask. */
+/* The clients on both sides of it send, since the loop's order is unknown. */
 static void ask(void)
 {
 	for (int i = 0; i < CLIENTS; i += 2) {
@@ -110,7 +111,7 @@ static void take_turns(size_t sent)
 		hear();
 	}
 	ck_assert_uint_gt(taken[1], 0);
-	/* and nothing of it is lost */
+	/* no byte is lost */
 	while (taken[1] < sent)
 		uv_run(&loop, UV_RUN_ONCE);
 	ck_assert_uint_eq(taken[1], sent);
@@ -126,7 +127,7 @@ START_TEST(also_while_it_has_half_a_request_there)
 {
 	size_t sent;
 
-	whole = 4; /* the others' are */
+	whole = 4; /* the others' input is complete */
 	ck_assert_int_eq(send(clients[1], "oo", 2, 0), 2);
 	while (conns[1]->in.len < 2)
 		uv_run(&loop, UV_RUN_ONCE);
@@ -136,7 +137,7 @@ START_TEST(also_while_it_has_half_a_request_there)
 }
 END_TEST
 
-/* A turn that was over is not an end that was: that is seen all the same. */
+/* The end of a turn must not hide the end of the stream. */
 START_TEST(its_end_behind_a_whole_buffer_is_seen)
 {
 	static const char zeroes[CONN_READ_MAX];

@@ -1,6 +1,5 @@
-/* test_listener.c: a server that has no memory, or no descriptor, for a
- * connection goes on to listen. Real connections, to a server on this test's
- * loop. */
+/* test_listener.c: a server without memory or descriptors for a connection
+ * keeps listening. Real connections to a server on this test's loop. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <string.h>
@@ -20,7 +19,7 @@ static uv_loop_t loop;
 static struct server *server;
 static struct sock_addr at;
 
-/* It ends with the test's process. */
+/* The server ends with the test's process. */
 static void set_up(void)
 {
 	struct auth auth;
@@ -75,7 +74,7 @@ START_TEST(client_that_comes_while_there_is_no_memory_is_greeted_later)
 }
 END_TEST
 
-/* No descriptor is free any more; returns what the limit was. */
+/* Uses up all descriptors; returns the former limit. */
 static struct rlimit take_descriptors(void)
 {
 	struct rlimit old, now;

@@ -1,5 +1,5 @@
-/* test_log_limiter.c: what is said of many refusals, and what is only counted.
- */
+/* test_log_limiter.c: which of many refusals are logged, and which only
+ * counted. */
 #include <check.h>
 #include <stdio.h>
 
@@ -36,7 +36,7 @@ START_TEST(one_address_has_a_line_a_minute)
 }
 END_TEST
 
-/* A scanner with all of IPv6 fills no disk. */
+/* A scanner with any number of IPv6 addresses cannot fill the disk. */
 START_TEST(all_addresses_together_have_some_lines_a_minute)
 {
 	unsigned said = 0, counted = 0;
