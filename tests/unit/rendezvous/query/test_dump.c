@@ -1,5 +1,5 @@
-/* test_dump.c: what tools ask of a job's agents, and what they are told of
- * each: a real server on loopback, whose agents and tools are here. */
+/* test_dump.c: the questions of tools to a job's agents, and the replies: a
+ * real server on loopback; the agents and tools are here. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <poll.h>
@@ -74,7 +74,7 @@ static void start(void)
 	start_server(0);
 }
 
-/* It is there still, whatever it was told. */
+/* The server still runs, whatever it was sent. */
 static void stop(void)
 {
 	ck_assert_int_eq(waitpid(server, NULL, WNOHANG), 0);
@@ -82,7 +82,7 @@ static void stop(void)
 	waitpid(server, NULL, 0);
 }
 
-/* ---- a peer */
+/* ---- a peer ---- */
 
 static void send_all(struct peer *p)
 {
@@ -126,7 +126,7 @@ static int next_frame(struct peer *p, struct wire_frame *f)
 	}
 }
 
-/* What tells of the job itself. */
+/* Frames about the job itself. */
 static int is_of_job(enum wire_type type)
 {
 	return type == WIRE_STATE || type == WIRE_START || type == WIRE_END;
@@ -233,7 +233,7 @@ static void agent(struct peer *p, const char *host, int rank, uint32_t nodes)
 	await_frame(p, WIRE_JOIN);
 }
 
-/* A job of two nodes that runs: each has its rank. */
+/* Starts a job of two nodes; each has its rank. */
 static void two_agents(struct peer *a)
 {
 	agent(&a[0], "h0", 0, 2);
@@ -276,7 +276,7 @@ static void answer(struct peer *p, uint32_t number, const char *page)
 	buf_release(&items);
 }
 
-/* The next node, as `rank ANSWERED text|page`. */
+/* Checks the next node's reply, as `rank ANSWERED text|page`. */
 static void wants_node(struct peer *p, const char *want)
 {
 	struct wire_frame f = await_frame(p, WIRE_NODE);
@@ -313,7 +313,7 @@ static void wants_end(struct peer *p, uint32_t asked)
 	ck_assert_uint_eq(m.asked, asked);
 }
 
-/* ---- the tests */
+/* ---- tests ---- */
 
 START_TEST(asks_all_agents_and_passes_on_each_page)
 {
@@ -330,7 +330,7 @@ START_TEST(asks_all_agents_and_passes_on_each_page)
 		  one.timeout_ms == ANSWER_MS);
 	answer(&a[1], one.number, "page of h1");
 	wants_node(&t, "1 h1 1 cut|page of h1");
-	/* a second tool asks meanwhile: each has its own answers */
+	/* a second tool asks meanwhile and gets its own replies */
 	tool(&other);
 	ask(&other, ANSWER_MS);
 	two = look(&a[0]);
@@ -343,7 +343,7 @@ START_TEST(asks_all_agents_and_passes_on_each_page)
 	answer(&a[1], look(&a[1]).number, "last");
 	wants_node(&other, "1 h1 1 cut|last");
 	wants_end(&other, 2);
-	/* once more on the same connection */
+	/* again, on the same connection */
 	ask(&t, ANSWER_MS);
 	answer(&a[0], look(&a[0]).number, "again");
 	wants_node(&t, "0 h0 1 cut|again");
@@ -365,7 +365,7 @@ START_TEST(tells_of_an_agent_that_never_answers)
 	wants_node(&t, "0 h0 0 |");
 	wants_node(&t, "1 h1 0 |");
 	wants_end(&t, 2);
-	/* what it says now, nobody asks for any more */
+	/* a late reply is ignored */
 	answer(&a[1], number, "too late");
 	ask(&t, ANSWER_MS);
 	answer(&a[1], look(&a[1]).number, "the second");
@@ -403,7 +403,7 @@ START_TEST(ignores_pages_that_nobody_asked_for)
 
 	two_agents(a);
 	answer(&a[0], 1, "unasked");
-	/* it was read when this is answered */
+	/* the server has read it when it answers this */
 	wire_put_empty(&a[0].out, WIRE_PING, WIRE_REQUEST, ++a[0].id);
 	send_all(&a[0]);
 	await_frame(&a[0], WIRE_PING);
@@ -455,7 +455,7 @@ START_TEST(refuses_what_is_no_question)
 	ask(&t, ANSWER_MS);
 	ask(&t, ANSWER_MS);
 	wants_error(&t, ERR_ARGUMENT, "the last one is under way still");
-	/* nobody but a tool asks, nobody but an agent answers */
+	/* only tools may ask, and only agents reply */
 	ask(&a[1], ANSWER_MS);
 	look(&a[1]);
 	wants_error(&a[1], ERR_PROTOCOL, "DUMP, kind 0, from an agent");
