@@ -1,6 +1,5 @@
-/* test_journal_replay.c: what a server that reads a journal makes of it: a
- * record that makes no sense, limits that are lower than they were, what a
- * snapshot must not leave out, and memory that is not there. */
+/* test_journal_replay.c: a server reads a journal: invalid records, lowered
+ * limits, what a snapshot must include, and a lack of memory. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,12 +10,12 @@
 #include "tests/unit/rendezvous/server/bare_server.h"
 #include "tests/unit/run_case.h"
 
-/* ---- memory that is not there: not under a sanitizer, which has its own ----
- * */
+/* ---- a lack of memory; not with sanitizers, which have their own calloc
+ * ---- */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CAN_FAIL_CALLOC 1
-static int calloc_fails_in = -1; /* so many calls; -1: never */
+static int calloc_fails_in = -1; /* after that many calls; -1: never */
 
 void *__libc_calloc(size_t n, size_t size);
 
@@ -72,7 +71,7 @@ static struct hosted_job *begin_job(struct server *s, const char *id)
 	return h;
 }
 
-/* Rank 0 sets it, as a request of a session that is written down. */
+/* Rank 0 sets a key by a request that is recorded. */
 static void set(struct hosted_job *h, const char *key, const char *value)
 {
 	const struct wire_key_value m = {SLICE_STR(key), SLICE_STR(value)};
@@ -105,14 +104,14 @@ static const char *value_of(struct hosted_job *h, const char *key)
 	return text;
 }
 
-/* The next server, of what this one's file says. */
+/* The next server, from the bytes in this one's file. */
 static struct server *restart(struct server *s, int fd)
 {
 	close_server(s);
 	return open_server(dup(fd));
 }
 
-/* ---- records that make no sense ---- */
+/* ---- invalid records ---- */
 
 static struct buf *batch;
 
@@ -193,7 +192,7 @@ static void half_a_list(void)
 static const struct {
 	enum record_type type;
 	void (*fields)(void);
-	const char *says; /* of the job's end */
+	const char *says; /* part of the job's end */
 } bad[] = {
 	{RECORD_LOST, of_unknown_node, "(LOST) in the journal"},
 	{RECORD_EVENT, event_of_unknown_node, "LEAVE of node nobody"},
@@ -237,7 +236,7 @@ START_TEST(a_record_that_makes_no_sense_costs_its_job_alone)
 	set(b, "k", "of b");
 	keep(s);
 	put_bad(s, _i, a->number);
-	/* what follows is read, but nothing of that job */
+	/* later records are applied, except those of that job */
 	set(a, "k", "later");
 	set(b, "l", "later");
 	keep(s);
@@ -248,7 +247,7 @@ START_TEST(a_record_that_makes_no_sense_costs_its_job_alone)
 		ck_assert_int_eq(job_state(b->job), JOB_RUNNING);
 		ck_assert_str_eq(value_of(b, "k"), "of b");
 		ck_assert_str_eq(value_of(b, "l"), "later");
-		/* its agents come and are told why */
+		/* its agents reconnect and learn the reason */
 		ck_assert_int_eq(job_state(a->job), JOB_OVER);
 		ck_assert_ptr_nonnull(
 			strstr(job_end(a->job)->text.data, "makes no sense"));
@@ -343,7 +342,7 @@ START_TEST(limits_that_are_lowered_hold_for_what_comes)
 }
 END_TEST
 
-/* ---- what a snapshot must not leave out ---- */
+/* ---- what a snapshot must include ---- */
 
 static void leave(struct hosted_job *h, uint32_t rank)
 {
@@ -363,7 +362,7 @@ static void leave(struct hosted_job *h, uint32_t rank)
 	buf_release(&b);
 }
 
-/* What rank 0 is told, which comes to a gather of all. */
+/* The error that rank 0 gets from a gather of all ranks. */
 static void gather(struct hosted_job *h, uint32_t size, char *text, size_t room)
 {
 	struct store_waiter w = {.owner = NULL};
@@ -388,7 +387,7 @@ START_TEST(ranks_that_have_left_fail_a_gather_after_each_restart)
 
 	come(h, "n0", (struct how){2, 2, 0});
 	come(h, "n1", (struct how){2, 2, 0});
-	/* who left first is named, not the lowest rank */
+	/* the first rank that left is named, not the lowest */
 	h = hosted_job_find(s, SLICE_STR("j"));
 	{
 		struct job_node *n = job_find_node(h->job, SLICE_STR("n1"));
@@ -432,7 +431,7 @@ START_TEST(a_last_call_ends_after_each_restart)
 		ck_assert_uint_ge(uv_timer_get_due_in(&h->call_timer), 29000);
 		s = restart(s, fd);
 	}
-	/* one that was over is over */
+	/* a job that was over stays over */
 	h = hosted_job_find(s, SLICE_STR("j"));
 	job_event_called(h);
 	hosted_job_act(h);

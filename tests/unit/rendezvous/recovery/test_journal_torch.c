@@ -1,7 +1,7 @@
-/* test_journal_torch.c: what PyTorch's clients stored, read from a journal that
- * was cut at any byte: each time a state that was once kept, whole, and so once
- * answered. A real journal, its snapshot and what follows on that; and one that
- * got full, or long. */
+/* test_journal_torch.c: the data of PyTorch's clients, read from a journal that
+ * was cut at any byte: always a complete state that was once kept, and so
+ * answered. A real journal with its snapshot and later batches, a full journal,
+ * and a long one. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum { HEADER = 4096, STATES = 64, TEXT = 16384, ITEMS = 128 };
 
 /* ---- states ---- */
 
-/* The text of what there was after each batch. */
+/* The state's text after each batch. */
 static char states[STATES][TEXT];
 static int nstates;
 
@@ -56,7 +56,7 @@ static void describe(struct server *s, char *text)
 				SLICE_FMT(value));
 }
 
-/* It is kept: what was answered may leave. */
+/* Commits: replies may leave. */
 static void keep(struct server *s)
 {
 	ck_assert_int_eq(journal_writer_commit(&s->writer), 0);
@@ -128,7 +128,7 @@ static void disconnect(void)
 	buf_release(&heard);
 }
 
-/* What it says, each text with its length, is done in one turn. */
+/* The client's requests, executed in one turn. */
 static struct buf said;
 
 static void op(uint8_t number)
@@ -145,7 +145,7 @@ static void take(void)
 {
 	struct err e = ERR_INIT;
 
-	/* Check writes each assert that holds into a file */
+	/* no assertion: Check writes each that holds to a file */
 	if (torch_session_take(&client, SLICE(said.data, said.len), &e) !=
 	    (long)said.len)
 		ck_abort_msg("%s", e.text);
@@ -186,7 +186,7 @@ static void with_one(uint8_t number, const char *key)
 	text(key);
 }
 
-/* All that changes a store. */
+/* Every request that changes a store. */
 static void use(void)
 {
 	greet();
@@ -203,7 +203,7 @@ static void use(void)
 	text("swapped");
 	turn();
 	with_two(TORCH_APPEND, "log", "ab");
-	with_two(TORCH_APPEND, "log", "cd"); /* one batch of both */
+	with_two(TORCH_APPEND, "log", "cd"); /* both in one batch */
 	turn();
 	op(TORCH_MULTI_SET);
 	buf_put_u64(&said, 2);
@@ -222,13 +222,13 @@ static void use(void)
 	turn();
 	with_one(TORCH_QUEUE_POP, "q");
 	turn();
-	/* its count is a key */
+	/* its counter is a key */
 	with_one(TORCH_BARRIER, "barrier");
 	buf_put_u64(&said, 1);
 	turn();
 }
 
-/* Of the next server, so what was before is in its snapshot. */
+/* In the next server, whose snapshot contains the earlier requests. */
 static void use_more(void)
 {
 	greet();
@@ -245,7 +245,7 @@ static void use_more(void)
 	turn();
 }
 
-/* 1.13's: other numbers, and nothing before them. */
+/* PyTorch 1.13: other numbers, and no handshake. */
 static void use_old(void)
 {
 	enum { OLD_SET, OLD_COMPARE_SET, OLD_GET, OLD_ADD };
@@ -262,7 +262,7 @@ static void use_old(void)
 
 /* ---- cutting ---- */
 
-/* The state of who reads that. */
+/* The state of a server that reads these bytes. */
 static void read_image(const char *bytes, size_t n, char *text)
 {
 	struct server *s = open_server(image(bytes, n));
@@ -271,8 +271,8 @@ static void read_image(const char *bytes, size_t n, char *text)
 	close_server(s);
 }
 
-/* Each cut is the state of the one before it, or the next. What was not written
- * is not there, or it is zeroes: so many bytes. */
+/* Each cut gives the state of the cut before it, or the next one. Bytes that
+ * were not written are missing, or they are zeroes: that many. */
 static void cut_with(const char *bytes, size_t n, size_t zeroes)
 {
 	char *image = calloc(1, n + zeroes), text[TEXT];
@@ -327,7 +327,7 @@ static void set_large(const char *key, size_t n)
 	free(value);
 }
 
-/* What is read of the journal as it is now. */
+/* Checks the state that the journal has now. */
 static void is_kept_as(int fd, const char *state)
 {
 	size_t n;
@@ -376,7 +376,7 @@ START_TEST(so_is_a_snapshot_with_more_behind_it)
 	describe(s, before);
 	close_server(s);
 
-	/* half a snapshot is nothing: the file's only one */
+	/* half of the only snapshot is nothing */
 	strcpy(states[0], "nothing");
 	nstates = 1;
 	s = open_server(dup(fd));
@@ -403,22 +403,22 @@ START_TEST(records_lost_to_a_full_disk_are_in_the_snapshot)
 	ck_assert_int_eq(s->writer.has_complained, 0);
 	is_kept_as(fd, state);
 	limit_files(80 << 10);
-	/* what there is fits where the old snapshot was */
+	/* the state fits in the old snapshot's place */
 	count(s, 2000);
 	ck_assert_int_eq(s->writer.has_complained, 0);
 	describe(s, state);
 	is_kept_as(fd, state);
-	/* this does not fit at all */
+	/* this state does not fit at all */
 	set_large("large", 100 << 10);
 	journal_writer_commit(&s->writer);
 	ck_assert_int_eq(s->writer.has_complained, 1);
-	/* a part of it would be wrong */
+	/* a journal with a part of it would be wrong */
 	limit_files(RLIM_INFINITY);
 	is_kept_as(fd, "nothing");
-	/* there is room, and nobody has looked yet */
+	/* there is space, but it is not time to retry */
 	count(s, 1);
 	is_kept_as(fd, "nothing");
-	s->writer.again_ms = 0; /* it is time to */
+	s->writer.again_ms = 0; /* now it is */
 	count(s, 1);
 	ck_assert_int_eq(s->writer.has_complained, 0);
 	describe(s, state);
@@ -433,7 +433,7 @@ START_TEST(records_lost_to_a_full_disk_are_in_the_snapshot)
 }
 END_TEST
 
-/* A disk that is full when the journal has grown long, and is emptied later. */
+/* The disk is full when the journal has grown long, and has space later. */
 START_TEST(a_compaction_that_finds_no_room_loses_nothing)
 {
 	enum { VALUE = 60 << 10, SETS = 70 };
@@ -445,7 +445,7 @@ START_TEST(a_compaction_that_finds_no_room_loses_nothing)
 	connect_to(begin_job(s));
 	greet();
 	take();
-	/* room for what is appended, none for a snapshot behind it */
+	/* space for batches, but not for a snapshot after them */
 	limit_files((8 << 20) + (10 << 10));
 	for (int i = 0; i < SETS; i++) {
 		snprintf(name, sizeof name, "key %d", i);
@@ -460,9 +460,9 @@ START_TEST(a_compaction_that_finds_no_room_loses_nothing)
 			is_kept_as(fd, state);
 	}
 	ck_assert_int_eq(s->writer.has_complained, 0);
-	ck_assert_uint_ne(s->writer.again_ms, 0); /* it was tried */
+	ck_assert_uint_ne(s->writer.again_ms, 0); /* compaction was tried */
 	is_kept_as(fd, state);
-	/* there is room again: it is compacted when it is time to try */
+	/* there is space again: compacts at the next attempt */
 	limit_files(RLIM_INFINITY);
 	snapshots = s->writer.snapshots;
 	s->writer.again_ms = 0;
