@@ -1,5 +1,5 @@
-/* rounds.h: a job for the tests of rounds: nodes that join it, things that
- * happen, and counts of what the job wants done about them. */
+/* rounds.h: for tests of rounds: a job, nodes that join it, events, and counts
+ * of the actions that the job wants. */
 #ifndef TESTS_UNIT_ROUNDS_H
 #define TESTS_UNIT_ROUNDS_H
 
@@ -16,9 +16,9 @@ enum { NODES = 8 };
 static struct job *j;
 static struct err e;
 static struct job_node *node[NODES];
-/* what came out since the last event */
+/* actions since the last event */
 static int states, starts, ends, calls_off;
-static uint32_t call_ms; /* of the last call; 0: none came */
+static uint32_t call_ms; /* of the last call; 0: none */
 static char left_text[512];
 static int fates;
 static struct { void *who; char text[512]; } fate[8];
@@ -35,8 +35,9 @@ static inline void end(void)
 	job_free(j);
 }
 
-/* As after the death of a server: the job is what its bytes say, and each node
- * has come back. Not while somebody waits for a fate, who would ask again. */
+/* As after a server's death: the job is loaded from its bytes, and each node
+ * has come back. Not while a request waits for a fate: its client would repeat
+ * it. */
 static inline void reload(void)
 {
 	struct buf bytes = BUF_INIT(1 << 26), again = BUF_INIT(1 << 26);
@@ -95,7 +96,7 @@ static inline void drain(void)
 #endif
 }
 
-/* Node i, "hI", joins a job of nnodes. */
+/* How node i, "hI", joins a job of nnodes. */
 struct how {
 	int rank;     /* --node-rank plus 1, so that 0 is "any" */
 	uint32_t nproc;

@@ -1,5 +1,5 @@
-/* test_assign.c: which ranks nodes get in jobs that change, without a process:
- * they stay with their nodes and hosts, and roles have their own. */
+/* test_assign.c: ranks in jobs that change, without processes: ranks stay with
+ * their nodes and hosts, and roles have their own. */
 #include "tests/unit/rendezvous/round/rounds.h"
 #include "tests/unit/run_case.h"
 
@@ -117,7 +117,7 @@ START_TEST(a_spare_gets_the_rank_that_is_free)
 }
 END_TEST
 
-/* 300 hosts come and go: more than are kept in mind. */
+/* 300 hosts come and go, more than the job remembers. */
 START_TEST(the_memory_of_hosts_forgets_the_oldest)
 {
 	struct how h = {.min = 1}, guest = {.min = 1};
@@ -135,7 +135,7 @@ START_TEST(the_memory_of_hosts_forgets_the_oldest)
 		join(0, 3, h);
 		ck_assert_int_eq(starts, 1);
 	}
-	/* of those who had rank 1 only the last ones are known */
+	/* of the hosts that had rank 1, only the last ones are remembered */
 	guest.host = host[0];
 	guest.addr = "10.0.0.1";
 	join(1, 3, guest);

@@ -1,5 +1,5 @@
-/* test_elastic.c: jobs whose nodes come and go, without a process: the last
- * call, spares, regrouping, and what is counted. */
+/* test_elastic.c: jobs whose nodes come and go, without processes: the last
+ * call, spares, regrouping, and the counts. */
 #include "tests/unit/rendezvous/round/rounds.h"
 #include "tests/unit/run_case.h"
 
@@ -40,7 +40,7 @@ START_TEST(the_least_number_is_enough_after_the_last_call)
 
 	join(1, 4, h);
 	ck_assert_uint_eq(call_ms, 0);
-	h.last_call = 5; /* the first one's holds */
+	h.last_call = 5; /* the first node's counts */
 	join(2, 4, h);
 	ck_assert_uint_eq(call_ms, 30000);
 	join(3, 4, h);
@@ -75,7 +75,7 @@ START_TEST(a_last_call_ends_when_too_few_are_left)
 	join(2, 4, h);
 	lost(2, "its connection closed");
 	ck_assert_int_eq(calls_off, 1);
-	last_call(); /* it was on its way already */
+	last_call(); /* the timer had fired already */
 	ck_assert_int_eq(starts, 0);
 	join(3, 4, h);
 	ck_assert_uint_eq(call_ms, 30000);
@@ -134,14 +134,14 @@ START_TEST(a_fifth_node_of_four_is_a_spare)
 	ck_assert(!job_node_runs(node[4]) && job_node_runs(node[3]));
 	job_state_for(j, &m);
 	ck_assert_uint_eq(m.spares, 1);
-	/* it goes as it came */
+	/* it leaves without effect */
 	lost(4, "its connection closed");
 	ck_assert_int_eq(starts + ends, 0);
 	join_plain(5, 4);
 	leave(5, 15);
 	ck_assert_int_eq(starts + ends, 0);
 	ck_assert_int_eq(job_state(j), JOB_RUNNING);
-	/* its connection is open still, but nobody's heir any more */
+	/* node 5 is still connected, but cannot take over */
 	lost(0, "its connection closed");
 	ended(WIRE_FAILURE, 69, "node 0 (h0) was lost: its connection closed");
 }
@@ -158,7 +158,7 @@ START_TEST(spares_take_over_in_order_of_joining)
 	ck_assert(is_told(1) && !is_told(2) && !is_told(3));
 	ck_assert(!is_spare(2) && is_spare(3) && is_spare(4));
 	ck_assert_str_eq(state_text(), "1 of 2: node 1 (h1)");
-	/* the next one is lost before the round has begun again */
+	/* another is lost before the next round has begun */
 	lost(1, "its connection closed");
 	ck_assert_int_eq(ends, 0);
 	ck_assert_int_eq(starts, 1);
@@ -259,10 +259,10 @@ START_TEST(a_node_that_joins_a_running_job_ends_its_round)
 	ck_assert_int_eq(states, 1);
 	ck_assert_str_eq(state_text(), "1 of 4: node 0 (h0), node 1 (h1)");
 	come(0);
-	/* another comes meanwhile and ends nothing */
+	/* another comes meanwhile, and ends nothing */
 	come(4);
 	ck_assert_int_eq(ends + starts, 0);
-	/* who is one too many is a spare */
+	/* a surplus node is a spare */
 	come(5);
 	ck_assert(is_spare(5));
 	come(1);
@@ -308,7 +308,7 @@ START_TEST(a_waiting_node_is_in_the_next_round_if_any)
 }
 END_TEST
 
-/* ---- nodes that go ---- */
+/* ---- nodes that leave ---- */
 
 START_TEST(a_job_that_may_shrink_continues)
 {
@@ -350,7 +350,7 @@ START_TEST(a_stopping_node_leaves_alone_if_enough_remain)
 	ck_assert_int_eq(end_of(0).verdict, WIRE_REGROUP);
 	ck_assert_int_eq(end_of(1).verdict, WIRE_ENDED);
 	ck_assert_int_eq(end_of(1).exit_code, 143);
-	/* its workers' ends and its own change nothing */
+	/* the ends of its workers, and its own, change nothing */
 	exited(1, 1, 0, 15);
 	lost(1, "its connection closed");
 	ck_assert_int_eq(ends + starts, 0);
@@ -389,7 +389,7 @@ START_TEST(a_node_that_leaves_during_a_regroup_is_no_failure)
 	ck_assert_int_eq(ends + starts, 0);
 	come(3);
 	ck_assert_int_eq(starts, 1);
-	/* the last that is waited for goes: the rest begin */
+	/* the last missing node leaves: the others start */
 	come(5);
 	come(1);
 	lost(3, "its connection closed");
@@ -434,7 +434,7 @@ START_TEST(a_restart_while_nodes_come_and_go_counts_each_once)
 	ck_assert_uint_eq(start_of(0).attempt, 1);
 	ck_assert_uint_eq(start_of(0).changes, 0);
 	ck_assert_uint_eq(start_of(0).round, 1);
-	/* what an old worker hears is how its own round ended */
+	/* a worker of an old round learns how that round ended */
 	ck_assert_int_eq(job_check_round(j, 0, &e), ERR_ABORTED);
 	ck_assert_ptr_nonnull(strstr(e.text, "exited with code 9"));
 }

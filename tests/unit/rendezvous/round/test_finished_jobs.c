@@ -1,5 +1,5 @@
-/* test_finished_jobs.c: how the last jobs ended, and that no more is kept than
- * said. */
+/* test_finished_jobs.c: how the last jobs ended, and the limit of how many are
+ * kept. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

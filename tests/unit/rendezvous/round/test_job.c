@@ -1,5 +1,5 @@
-/* test_job.c: rounds without a process: how each kind of end is told, what a
- * restart keeps, and who is told what became of whom. */
+/* test_job.c: rounds without processes: how each kind of end is reported, what
+ * a restart keeps, and when fates are answered. */
 #include "tests/unit/rendezvous/round/rounds.h"
 #include "tests/unit/run_case.h"
 
@@ -56,7 +56,7 @@ START_TEST(the_first_failure_ends_the_job_with_all_details)
 	ck_assert_uint_eq(m->restarts_left, 0);
 	ck_assert(m->host.len == 2 && !memcmp(m->host.data, "h2", 2));
 	ck_assert(m->tail.len == 10 && !memcmp(m->tail.data, "last words", 10));
-	/* Its victims change nothing, and their nodes may go */
+	/* its victims change nothing, and their nodes may leave */
 	exited(1, 0, 0, 6);
 	ck_assert_int_eq(ends, 0);
 	lost(2, "its connection closed");
@@ -263,7 +263,7 @@ START_TEST(a_restart_keeps_ranks_and_counts_once_for_the_job)
 			       "with code 7");
 	ck_assert_uint_eq(job_end(j)->restarts_left, 0);
 	ck_assert_int_eq(job_state(j), JOB_RESTARTING);
-	exited(1, 2, 0, 15); /* a victim, late: not of the next round */
+	exited(1, 2, 0, 15); /* a late victim of the last round */
 	ck_assert_int_eq(ends, 0);
 
 	ck_assert_int_eq(join(1, 2, h), 0);
@@ -365,7 +365,7 @@ START_TEST(a_fate_is_reported_when_it_is_known)
 				       "exited with code 0");
 	ck_assert_int_eq(job_fate(j, 0, &f[0], &text, &e), 0);
 	ck_assert_str_eq(text, fate[0].text);
-	/* The end of the round answers the rest, with its cause */
+	/* the end of the round answers the rest, with its cause */
 	exited(1, 1, 0, 9);
 	ck_assert_int_eq(fates, 2);
 	ck_assert_ptr_eq(fate[0].who, &f[2]);
@@ -413,7 +413,7 @@ START_TEST(the_policy_has_an_answer_to_everything)
 }
 END_TEST
 
-/* Rank `rank` of node i exits: early, or after it missed a call. */
+/* Rank `rank` of node i exits early, or after it missed a call. */
 static void exits(int i, uint32_t rank, int code, int early, const char *missed)
 {
 	struct wire_exited m = {
@@ -445,7 +445,7 @@ START_TEST(the_early_leaver_is_to_blame_not_its_victim)
 {
 	const struct wire_end *end;
 
-	/* on another node; with a restart, and without */
+	/* on another node, with a restart and without */
 	for (int attempt = 0; attempt < 2; attempt++) {
 		start_two(1);
 		exits(1, 3, 0, 1, "");
@@ -467,7 +467,7 @@ START_TEST(the_early_leaver_is_to_blame_not_its_victim)
 		ck_assert(says(end->why,
 			       "it exited without ddp_finalize while others "
 			       "were in all_reduce #1 (f32 x 1, sum)"));
-		/* the code of the one that missed it: 0 would be success */
+		/* the code of the rank whose call failed: 0 would be success */
 		ck_assert_int_eq(end->exit_code, 5);
 	}
 }

@@ -1,4 +1,4 @@
-/* test_job_saved.c: all of test_round.c with a job that is saved and loaded
- * after each event: who reads a journal goes on as if nothing had been. */
+/* test_job_saved.c: test_job.c with a job that is saved and loaded after each
+ * event: a server that reads a journal continues unchanged. */
 #define THROUGH_BYTES
 #include "tests/unit/rendezvous/round/test_job.c"

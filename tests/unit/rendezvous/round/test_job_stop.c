@@ -1,5 +1,5 @@
-/* test_job_stop.c: a job that is told to stop: who is told, what its workers'
- * exits mean then, and what it does not do any more. */
+/* test_job_stop.c: a job that is asked to stop: which nodes are notified, what
+ * its workers' exits mean then, and what it no longer does. */
 #include "tests/unit/rendezvous/round/rounds.h"
 #include "tests/unit/run_case.h"
 
@@ -28,7 +28,7 @@ static void told(int i, int level, int signal)
 				  .signal = signal, .grace_ms = 30000});
 }
 
-/* A worker that was told ends so. */
+/* A worker that was asked to stop ends like this. */
 static void stopped(int i, uint32_t rank, int code, int signal)
 {
 	struct wire_exited m = {.round = job_round(j), .rank = rank,
@@ -58,7 +58,7 @@ START_TEST(all_get_each_level_once)
 	ck_assert_uint_eq(m.grace_ms, 30000);
 	ck_assert_int_eq(memcmp(m.text.data, "node 1 (h2) was told to stop by "
 				"SIGUSR1", m.text.len), 0);
-	/* Slurm told them all: the same again */
+	/* Slurm notified all nodes: the same again */
 	told(1, WIRE_WARNED, USR1);
 	ck_assert_int_eq(stops, 0);
 	told(1, WIRE_STOPPED, TERM);
@@ -68,7 +68,7 @@ START_TEST(all_get_each_level_once)
 	told(2, WIRE_CUT, KILL);
 	ck_assert_int_eq(stops, 1);
 	ck_assert_int_eq(job_state(j), JOB_RUNNING);
-	/* it ends with what it was told first */
+	/* the first request determines its end */
 	stopped(1, 0, 0, KILL);
 	ck_assert_int_eq(ends, 0);
 	stopped(2, 1, 0, KILL);
@@ -142,7 +142,7 @@ START_TEST(an_elastic_node_leaves_alone_unless_all_must)
 	lost(2, "its connection closed");
 	join(1, 3, (struct how){.min = 1, .hosts_server = 1});
 	ck_assert_int_eq(job_state(j), JOB_RUNNING);
-	/* without who hosts the server nobody goes on */
+	/* without the server's node no other continues */
 	say(1, (struct wire_stop){.level = WIRE_STOPPED, .signal = TERM});
 	ck_assert_int_eq(stops, 1);
 }

@@ -1,5 +1,5 @@
-/* test_join.c: joining a job without a process: which ranks come out, who is
- * refused and with which words, and what a node that goes early leaves. */
+/* test_join.c: joining a job without processes: the ranks, the refusals and
+ * their texts, and what a node leaves behind that goes early. */
 #include "tests/unit/rendezvous/round/rounds.h"
 #include "tests/unit/run_case.h"
 
@@ -137,7 +137,7 @@ START_TEST(another_size_or_restarts_than_the_others_is_refused)
 	ck_assert_int_eq(join(2, 3, (struct how){.restarts = 1}), ERR_REFUSED);
 	ck_assert_ptr_nonnull(strstr(e.text, "h2 says --max-restarts 1, but "
 					     "h1 said 0"));
-	/* When the first has gone nothing binds the next */
+	/* when the first node is gone, its options no longer bind */
 	lost(1, "its connection closed");
 	ck_assert_int_eq(join(2, 1, (struct how){.restarts = 1}), 0);
 	ck_assert_int_eq(starts, 1);
@@ -205,7 +205,7 @@ START_TEST(a_node_that_leaves_a_gathering_frees_its_place)
 }
 END_TEST
 
-/* Its connection may close much later, when others have begun anew. */
+/* Its connection may close much later, when others have joined. */
 START_TEST(a_new_gathering_forgets_a_node_that_left)
 {
 	join(0, 8, (struct how){.rank = 1 + 7});

@@ -1,6 +1,6 @@
-/* test_spares_said.c: nodes that say that they are spares, as the hosts of -H
- * beyond MAX do, wait for the end of the last call. The job is saved and loaded
- * after each event. */
+/* test_spares_said.c: nodes that join as spares, as the hosts of -H beyond MAX
+ * do, wait for the end of the last call. The job is saved and loaded after each
+ * event. */
 #define THROUGH_BYTES
 #include "tests/unit/rendezvous/round/rounds.h"
 #include "tests/unit/run_case.h"

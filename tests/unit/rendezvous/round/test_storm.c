@@ -1,6 +1,7 @@
-/* test_storm.c: thousands of jobs whose nodes come, go, fail and leave in any
- * order, each held against what its agents see: only the messages. The order is
- * random and the same in each run; a failure names the job and the step. */
+/* test_storm.c: thousands of jobs whose nodes come, go, fail and leave in
+ * random order. Each is checked against what its agents see, which is only the
+ * messages. The order is the same in each run; a failure names the job and the
+ * step. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 enum { JOBS = 6000, STEPS = 120, AGENTS = 9, HOSTS = 5, RANKS = 64 };
 
-/* What an agent knows of itself. */
+/* An agent's state, as it knows it. */
 enum life { ABSENT, WAITS, RUNS, STOPS, LEFT, DONE };
 
 struct agent {
@@ -21,14 +22,14 @@ struct agent {
 	uint32_t nproc;
 	int32_t wanted;
 	struct wire_start start;
-	int exited; /* its first workers, so many, with code 0 */
+	int exited; /* how many of its first workers exited, with code 0 */
 };
 
 struct storm {
 	struct job *job;
 	uint32_t min, max, max_restarts, restarts, regroups, first_round;
 	uint32_t next_id;
-	int calling, over, finished; /* of the round's workers */
+	int calling, over, finished; /* the round's finished workers */
 	struct agent agents[AGENTS];
 };
 
@@ -36,7 +37,7 @@ static struct storm s;
 static uint64_t dice;
 static int nth_job, nth_step;
 static const char *doing;
-/* how often each thing happened: a storm that never rains shows nothing */
+/* how often each thing happened, to prove that the storm covers it */
 static long starts, restarts, regroups, promoted, successes, ends, calls,
 	calls_off, refusals, displaced;
 
@@ -75,7 +76,7 @@ static uint32_t count(enum life life, int spare)
 	return n;
 }
 
-/* ---- what a START must be ---- */
+/* ---- checks of START ---- */
 
 static void check_sums(struct agent **by_rank, uint32_t n)
 {
@@ -135,7 +136,7 @@ static void told_start(void)
 	starts++;
 }
 
-/* ---- what an END must be ---- */
+/* ---- checks of END ---- */
 
 static void told_end(void)
 {
@@ -176,7 +177,7 @@ static void told_call(uint32_t ms)
 	calls++;
 }
 
-/* Does what the job wants done, as the server would. */
+/* Carries out the job's actions, as the server would. */
 static void drain(void)
 {
 	const struct job_action *a;
@@ -212,7 +213,7 @@ static void drain(void)
 	require(!job_lost_action(s.job));
 }
 
-/* ---- what must hold after each step ---- */
+/* ---- invariants after each step ---- */
 
 static void check_nodes(void)
 {
@@ -262,7 +263,7 @@ static void check_state(void)
 	}
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static int join(struct agent *a)
 {
@@ -276,7 +277,7 @@ static int join(struct agent *a)
 	enum life before = a->life;
 	int rc;
 
-	/* before the actions, which are about it as well */
+	/* set before the actions, which concern it as well */
 	a->life = WAITS;
 	rc = job_join(s.job, &m, a, "h:1", &a->node, &e);
 	if (rc < 0) {
@@ -317,7 +318,7 @@ static void come_back(void)
 	require(join(a) == 0);
 }
 
-/* One that has joined already says so again. */
+/* An agent that has joined already joins again. */
 static void join_twice(void)
 {
 	struct agent *a = any(roll(2) ? WAITS : RUNS);
@@ -356,13 +357,13 @@ static void leave(void)
 	doing = "leave";
 	if (!a)
 		return;
-	/* what it runs, or waits to, is told to it at the end only */
+	/* if it runs, it is notified only when the round ends */
 	if (a->life == WAITS || a->life == STOPS)
 		a->life = LEFT;
 	job_leave(s.job, a->node, &m);
 }
 
-/* Workers of an agent end in order: the next one, or one of those again. */
+/* An agent's workers exit in order: the next one, or one again. */
 static void exit_worker(int code)
 {
 	struct agent *a = any(RUNS);
@@ -380,7 +381,7 @@ static void exit_worker(int code)
 	require(!code || a->life != RUNS);
 }
 
-/* Of a round that is over: of the last one, or of one long ago. */
+/* An exit of the last round, or of a much older one. */
 static void exit_late(void)
 {
 	struct agent *a = any(roll(2) ? STOPS : RUNS);

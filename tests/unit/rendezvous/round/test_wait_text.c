@@ -1,5 +1,5 @@
-/* test_wait_text.c: whom a wait is for, in words, of jobs and stores that no
- * server runs. */
+/* test_wait_text.c: texts of what a wait is for, of jobs and stores without a
+ * server. */
 #include "rendezvous/round/wait_text.h"
 #include "tests/unit/rendezvous/round/rounds.h"
 #include "tests/unit/run_case.h"
@@ -92,7 +92,7 @@ START_TEST(an_elastic_job_needs_its_least)
 	ck_assert_str_eq(nodes(), "2 more of 3 to 4 nodes");
 	join(2, 4, (struct how){.min = 3});
 	join(3, 4, (struct how){.min = 3});
-	ck_assert_str_eq(nodes(), ""); /* the last call is out */
+	ck_assert_str_eq(nodes(), ""); /* the last call has begun */
 }
 END_TEST
 
