@@ -1,5 +1,5 @@
-/* bare_server.h: a server without sockets, and its journal in a file of memory,
- * whose bytes another can be made to read. */
+/* bare_server.h: a server without sockets. Its journal is in a memory file,
+ * whose bytes another server can read. */
 #ifndef TESTS_UNIT_BARE_SERVER_H
 #define TESTS_UNIT_BARE_SERVER_H
 
@@ -17,7 +17,7 @@
 #include "rendezvous/server/hosted_job.h"
 #include "rendezvous/server/limits.h"
 
-/* One that reads what is in fd, which it takes; e: why it cannot. */
+/* A server with the journal in fd, which it takes. NULL with e: it cannot. */
 static inline struct server *server_at(int fd, size_t max_keys,
 				       size_t max_bytes, struct err *e)
 {
@@ -58,7 +58,7 @@ static inline void close_server(struct server *s)
 	free(s);
 }
 
-/* A file of memory with those bytes. */
+/* A memory file with these bytes. */
 static inline int image(const char *bytes, size_t n)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -67,7 +67,7 @@ static inline int image(const char *bytes, size_t n)
 	return fd;
 }
 
-/* What is in it, up to its last batch. */
+/* The file's bytes, up to its last batch. */
 static inline char *bytes_of(int fd, size_t *n)
 {
 	struct stat st;
@@ -83,7 +83,7 @@ static inline char *bytes_of(int fd, size_t *n)
 	return bytes;
 }
 
-/* The kernel's limit for a file is as good as a disk that is full. */
+/* Limits the size of files, to imitate a full disk. */
 static inline void limit_files(rlim_t bytes)
 {
 	struct rlimit r;

@@ -1,5 +1,5 @@
-/* test_gone.c: what a server remembers of nodes that are gone is bounded, and
- * in the accounts of their job and tenant. */
+/* test_gone.c: the server's memory of nodes that are gone is bounded, and
+ * charged to the accounts of their job and tenant. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { NAME = 1000 };
 
-/* The i-th host: its name is as long as a name may be, about. */
+/* The name of host i, about as long as names may be. */
 static char *name_of(int i, char *out)
 {
 	snprintf(out, NAME, "%0*d", NAME - 1, i);
@@ -41,13 +41,15 @@ static struct job_node *come(struct hosted_job *h, int i)
 	return n;
 }
 
-/* Rounds of a node that stays, 0, and one that is lost, first to last. */
+/* Runs rounds of node 0, which stays, with nodes first to last, each of which
+ * is lost. */
 static void lose(struct hosted_job *h, int first, int last)
 {
 	for (int i = first; i <= last; i++) {
 		struct job_node *n = come(h, i);
 
-		if (job_state(h->job) == JOB_RESTARTING) /* with both */
+		if (job_state(h->job) == JOB_RESTARTING) /* the next round has
+							  * both */
 			come(h, 0);
 		ck_assert_int_eq(job_state(h->job), JOB_RUNNING);
 		job_event_lost(h, n, "its connection closed");
@@ -70,7 +72,7 @@ START_TEST(records_of_gone_nodes_are_counted_and_bounded)
 	come(h, 0);
 	lose(h, 1, 1);
 	one = h->account->bytes;
-	/* its host, and its id and why it was lost */
+	/* its host, its id and the reason */
 	ck_assert_uint_ge(one, 2 * NAME);
 	lose(h, 2, 10);
 	ck_assert_uint_ge(h->account->bytes, 10 * 2 * NAME);
@@ -80,7 +82,7 @@ START_TEST(records_of_gone_nodes_are_counted_and_bounded)
 	ck_assert_uint_le(before, 256 * one);
 	lose(h, 601, 700);
 	ck_assert_uint_eq(h->account->bytes, before);
-	/* the next server has the same of it */
+	/* the next server charges the same */
 	ck_assert_int_eq(journal_writer_commit(&s->writer), 0);
 	account_let_go(tenant);
 	close_server(s);
