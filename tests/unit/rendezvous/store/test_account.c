@@ -1,5 +1,5 @@
-/* test_account.c: what is counted for a job and its tenant, and that nothing of
- * it is left when the job is gone. */
+/* test_account.c: memory is charged to a job and its tenant, and nothing stays
+ * charged when the job is gone. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ START_TEST(the_tenants_limit_is_enforced)
 	ck_assert_ptr_ne(strstr(e.text, "9000 bytes for tenant 'alice', and "
 				"may hold 15000"), NULL);
 	ck_assert_ptr_ne(strstr(e.text, "--tenant-memory"), NULL);
-	/* and is not counted half */
+	/* and is not charged in part */
 	ck_assert_uint_eq(other->bytes, 0);
 	ck_assert_int_eq(account_take(other, 6000, &e), 0);
 	account_sub(job, 9000);
@@ -106,7 +106,7 @@ START_TEST(an_account_without_owner_counts_nothing)
 }
 END_TEST
 
-/* ---- a store's ---- */
+/* ---- a store's memory ---- */
 
 static struct store *store_of(struct account *a)
 {
@@ -115,7 +115,7 @@ static struct store *store_of(struct account *a)
 	return store_new(&l);
 }
 
-/* Each kind of thing that a store holds, and then the store is gone. */
+/* Everything that a store can hold; then the store is freed. */
 START_TEST(a_freed_store_leaves_nothing_counted)
 {
 	static const struct slice twice[] = {{"a", 1}, {"b", 1}};
@@ -142,7 +142,7 @@ START_TEST(a_freed_store_leaves_nothing_counted)
 	store_take_back(s, lent, 100);
 	for (int i = 0; i < 3; i++)
 		store_waiter_release(&w[i]);
-	/* who waits no more is not counted any more */
+	/* a released waiter is no longer charged */
 	ck_assert_uint_eq(job->bytes, before);
 	ck_assert_uint_eq(store_bytes(s), values);
 	store_free(s);
@@ -150,7 +150,7 @@ START_TEST(a_freed_store_leaves_nothing_counted)
 }
 END_TEST
 
-/* As many as there is room for; none of those refused has left anything. */
+/* Makes as many as fit; those refused leave nothing behind. */
 static uint32_t fill_with_gathers(struct store *s, struct store_waiter *w,
 				  uint32_t n)
 {
@@ -186,7 +186,7 @@ START_TEST(gathers_that_nobody_else_comes_to_are_limited)
 }
 END_TEST
 
-/* PyTorch's clients may still have it when its job is forgotten. */
+/* PyTorch's clients may still use it when its job is freed. */
 START_TEST(a_store_outlives_the_job_that_it_is_counted_for)
 {
 	struct account *a = account_of_job(SLICE_STR("alice/z"), tenant,

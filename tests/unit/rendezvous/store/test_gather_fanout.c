@@ -1,6 +1,5 @@
-/* test_gather_fanout.c: who has the list of a gather from whom: every rank, in
- * a tree that says how deep it is and how many come to each; whoever offers, in
- * whatever order. */
+/* test_gather_fanout.c: each rank gets a gather's list through a tree with the
+ * depth and fan-out that it was given, whichever ranks offer, in any order. */
 #include <check.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -26,8 +25,8 @@ static void offer(uint32_t rank)
 	ck_assert_int_eq(gather_fanout_offer(&s, rank, &m, &e), 0);
 }
 
-/* Of `size` ranks those whose number is first, first + a_host, ... offer; from
- * both ends, as they may come in any order. */
+/* Ranks first, first + a_host, ... of `size` offer, alternately from both ends,
+ * as they may come in any order. */
 static void offer_each(uint32_t first, uint32_t a_host, uint32_t size)
 {
 	uint32_t n = size > first ? (size - first + a_host - 1) / a_host : 0;
@@ -39,8 +38,8 @@ static void offer_each(uint32_t first, uint32_t a_host, uint32_t size)
 	}
 }
 
-/* Each follows its way to the one that the server gives it to, by as many steps
- * as it was told, and as many come to each as that was told. */
+/* Checks that each rank reaches the server in as many steps as it was given,
+ * and that each sender gets as many ranks as it was given. */
 static void is_tree(uint32_t size)
 {
 	uint32_t *comers = calloc(size, sizeof *comers), roots = 0;
@@ -113,7 +112,7 @@ START_TEST(a_withdrawn_relay_serves_nobody)
 {
 	offer_each(0, 2, 12);
 	gather_fanout_withdraw(&s, 4);
-	gather_fanout_withdraw(&s, 5); /* never did */
+	gather_fanout_withdraw(&s, 5); /* never offered */
 	is_tree(12);
 	ck_assert_uint_eq(gather_fanout_part_of(&s, 5, 12).from->rank, 2);
 	gather_fanout_withdraw(&s, 0);

@@ -1,5 +1,5 @@
-/* test_hash_table.c: the hash table below the store: what is in is found, also
- * while it grows; and its hash spreads what differs little. */
+/* test_hash_table.c: the store's hash table finds every item, also while it
+ * grows, and its hash separates similar keys. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +36,8 @@ START_TEST(keys_that_differ_little_spread_well)
 }
 END_TEST
 
-/* Each word of a key was mixed in by steps that can be undone, so that a client
- * could make any number of keys with one hash. */
+/* With an unkeyed hash whose steps are invertible, a client could make any
+ * number of keys with one hash. */
 static void make_key(char key[16], uint64_t first)
 {
 	uint64_t h = 0x9e3779b97f4a7c15u ^ 16, second;

@@ -1,5 +1,5 @@
-/* test_store.c: each operation of the store and who waits in it, without a
- * process or a socket. */
+/* test_store.c: each operation of the store and its waiters, without processes
+ * or sockets. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,7 +233,7 @@ static void wait_for(int i, const char *a, const char *b)
 	ck_assert_int_eq(store_wait(s, keys, b ? 2 : 1, &w[i], &e), 0);
 }
 
-/* The next one woken is w[i], with that code. */
+/* Checks that the next woken waiter is w[i], with that code. */
 static void woken(int i, int code)
 {
 	struct store_waiter *got = store_woken(s);
@@ -295,7 +295,7 @@ START_TEST(a_leaving_waiter_leaves_nothing_behind)
 	wait_for(1, "a", "a");
 	wait_for(2, "a", NULL);
 	ck_assert_uint_eq(store_keys(s), 0);
-	/* of names, and of what waits for five of them */
+	/* the names, and the links of a wait for five of them */
 	ck_assert_uint_eq(store_bytes(s), 2 + 5 * sizeof(struct store_link));
 	store_waiter_release(&w[1]);
 	store_waiter_release(&w[0]);
@@ -303,7 +303,7 @@ START_TEST(a_leaving_waiter_leaves_nothing_behind)
 	set("b", "1");
 	nobody_woken();
 	set("a", "1");
-	store_waiter_release(&w[2]); /* woken, and not yet taken out */
+	store_waiter_release(&w[2]); /* woken, but not taken yet */
 	nobody_woken();
 	store_waiter_release(&w[2]);
 	wait_for(0, "z", NULL);
@@ -329,7 +329,8 @@ START_TEST(barrier_opens_for_all_and_may_be_used_again)
 		ck_assert_int_eq(barrier(1, "b", 3), 0);
 		nobody_woken();
 		ck_assert_int_eq(barrier(2, "b", 3), 0);
-		/* One is early for the next before the others have read */
+		/* one is early for the next barrier, before the others have
+		 * read */
 		ck_assert_int_eq(barrier(3, "b", 3), 0);
 		for (int n = 0; n < 3; n++)
 			ck_assert_int_eq(store_woken(s)->code, 0);
@@ -489,7 +490,7 @@ START_TEST(a_gather_removes_a_leaving_caller)
 }
 END_TEST
 
-/* The agent's word that a rank has exited may come before the end of that
+/* The agent's notice that a rank has exited may arrive before the end of that
  * rank's own connection, on which it waits in the gather. */
 START_TEST(a_gather_fails_when_a_caller_that_left_is_removed)
 {

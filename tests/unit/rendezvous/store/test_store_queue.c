@@ -1,4 +1,4 @@
-/* test_store_queue.c: what is queued under a name, beside its value. */
+/* test_store_queue.c: queued values, independent of the name's value. */
 #include <check.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* test_waiter.c: what a wait for many keys costs, and whom. */
+/* test_waiter.c: the cost of a wait for many keys, and to whom it is
+ * charged. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@ static struct store_waiter w[2];
 static struct slice keys[KEYS];
 static struct err e;
 
-/* Room for one and a half waits, for one key that is named again and again. */
+/* Memory for one and a half waits for a key that is named repeatedly. */
 static void begin(void)
 {
 	struct store_limits l = {1000, 150 * sizeof(struct store_link), 100, 8};
