@@ -1,5 +1,6 @@
-/* test_wire.c: each message there and back, every truncation of it, limits, and
- * the golden bytes that another implementation would have to produce. */
+/* test_wire.c: encodes and decodes each message and every truncation of it;
+ * checks limits, and golden bytes that any other implementation must
+ * produce. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static void fill_i32(int32_t *v) { *v = -(int32_t)(next_value++ * 12345); }
 static void fill_i64(int64_t *v) { *v = -(int64_t)(next_value++ << 40); }
 static void fill_str(struct slice *v) { *v = some_text(); }
 
-/* Items are not looked at: any bytes will do that could hold so many. */
+/* Items are not decoded: any bytes of a plausible length will do. */
 static void fill_list(struct wire_items *v)
 {
 	static char bytes[40];
@@ -65,8 +66,8 @@ static void same_list(struct wire_items a, struct wire_items b)
 	same_str(a.bytes, b.bytes);
 }
 
-/* A copy that ends where the heap block ends, so that a sanitizer sees any
- * byte that is read behind it. */
+/* A copy that ends where the heap block ends, so that a sanitizer sees a read
+ * beyond it. */
 static char *exact_copy(const char *p, size_t n)
 {
 	char *copy = malloc(n ? n : 1);
