@@ -1,5 +1,5 @@
-/* test_addr_book.c: who has an address: several owners of one, one of several,
- * all of loopback, IPv4 in IPv6's clothes; and nothing is left of who goes. */
+/* test_addr_book.c: several owners of one address, several addresses of an
+ * owner, loopback, IPv4-mapped IPv6; nothing is left of forgotten owners. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static void add(int who, const char *text)
 	ck_assert_int_eq(addr_book_add(&book, &owners[who], &a), 0);
 }
 
-/* A bit for each owner; none of them comes twice. */
+/* A bit for each owner of the address; checks that none occurs twice. */
 static int who_has(const char *text)
 {
 	struct sock_addr a = addr(text);

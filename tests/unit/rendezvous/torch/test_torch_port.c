@@ -1,5 +1,5 @@
-/* test_torch_port.c: who gets a place at the port of a round's store, where it
- * is full: real connections, whose gate is this test. */
+/* test_torch_port.c: which clients get a place at a full port of a round's
+ * store: real connections; the test is the gate. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void begin(void)
 		      e.text);
 	sock_addr_set_port(&at, number);
 	ck_assert_int_eq(torch_port_begin(port, &e), 0);
-	/* all places are taken, and it is not known by whom */
+	/* all places are taken by clients not yet admitted */
 	come(PLACES);
 	while (ncame < PLACES)
 		uv_run(&loop, UV_RUN_ONCE);
@@ -126,7 +126,7 @@ END_TEST
 
 START_TEST(clients_wait_while_there_is_no_memory)
 {
-	/* places and memory, but one after the other */
+	/* places are free first, memory later */
 	for (int i = 0; i < MORE; i++)
 		torch_client_refuse(came[i]);
 	uv_run(&loop, UV_RUN_NOWAIT);
@@ -137,7 +137,7 @@ START_TEST(clients_wait_while_there_is_no_memory)
 }
 END_TEST
 
-/* It takes none. */
+/* Closing a client needs no memory. */
 START_TEST(a_full_port_closes_clients_even_without_memory)
 {
 	for (int i = 0; i < PLACES; i++)
@@ -152,8 +152,8 @@ START_TEST(a_full_port_closes_clients_even_without_memory)
 }
 END_TEST
 
-/* Their places are free when their sockets are closed, which is at the end of
- * the loop's turn: who is seen in that turn comes to a full port. */
+/* Their places are free when their sockets are closed, at the end of the loop's
+ * turn: a client accepted in that turn finds the port full. */
 START_TEST(a_client_waits_while_strangers_are_closed)
 {
 	come(1);
@@ -164,7 +164,7 @@ START_TEST(a_client_waits_while_strangers_are_closed)
 }
 END_TEST
 
-/* A client that waits, and gives it up before we have read that it waits. */
+/* A client gives up its wait before the server has read the request. */
 START_TEST(a_wait_that_is_given_up_at_once_has_a_beginning)
 {
 	static const char said[] = "\0\xce\xf7\x85\x3c"
@@ -202,7 +202,7 @@ START_TEST(a_client_is_closed_if_the_job_has_all_places)
 	uv_run(&loop, UV_RUN_NOWAIT);
 	ck_assert_int_eq(recv(clients[PLACES], &byte, 1, 0), 0);
 	ck_assert_int_eq(ncame, PLACES);
-	/* one goes, and the next has its place */
+	/* one leaves, and the next gets its place */
 	close(clients[0]);
 	clients[0] = clients[--nclients];
 	uv_run(&loop, UV_RUN_ONCE);

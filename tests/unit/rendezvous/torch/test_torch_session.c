@@ -1,5 +1,5 @@
 /* test_torch_session.c: PyTorch's protocol, both generations, byte for byte:
- * what several clients send, cut everywhere, and what each is answered. */
+ * requests of several clients, cut at every place, and their replies. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static void end(void)
 	store_free(s);
 }
 
-/* "01 0200... 2f6b": hex digits; blanks and '|' are for people. */
+/* "01 0200... 2f6b": hex digits; blanks and '|' are ignored. */
 static void put_hex(struct buf *b, const char *text)
 {
 	unsigned byte;
@@ -73,8 +73,8 @@ static void put_hex(struct buf *b, const char *text)
 	}
 }
 
-/* As a connection does: what is not taken stays. A copy that ends where its
- * heap block ends shows any byte read behind it. */
+/* Feeds bytes as a connection does: what is not taken stays. Uses a copy that
+ * ends where its heap block ends, to catch reads beyond it. */
 static long feed(int who, const char *data, size_t n)
 {
 	struct buf *in = &ins[who];
@@ -167,7 +167,7 @@ static void golden(int size)
 	say(1, BARRIER_B);
 	hears(0, "00");
 	hears(1, "00");
-	say(2, BARRIER_B); /* the third of two */
+	say(2, BARRIER_B); /* a third caller of two */
 	hears(2, "00");
 	end();
 }
@@ -180,8 +180,8 @@ START_TEST(golden_bytes)
 }
 END_TEST
 
-/* init/, /k, and the counter of a barrier; queues and what is only waited for
- * do not count. */
+/* Counted are init/, /k and a barrier's counter, but not queues and awaited
+ * keys. */
 START_TEST(keys_are_counted_and_listed)
 {
 	begin();
@@ -198,14 +198,15 @@ END_TEST
 START_TEST(compare_set_says_what_is_there)
 {
 	begin();
-	/* missing, and something expected: that, and nothing is stored */
+	/* missing, but a value was expected: replies with that and stores
+	 * nothing */
 	say(0, HELLO "02 02" Z7 "2f63 01" Z7 "61 01" Z7 "62");
 	hears(0, "01" Z7 "61");
 	say(0, "05 01" Z7 "02" Z7 "2f63");
 	hears(0, "01");
 	say(0, "02 02" Z7 "2f63 00" Z7 "01" Z7 "62");
 	hears(0, "01" Z7 "62");
-	say(0, "02 02" Z7 "2f63 01" Z7 "61 01" Z7 "63"); /* another one */
+	say(0, "02 02" Z7 "2f63 01" Z7 "61 01" Z7 "63"); /* another value */
 	hears(0, "01" Z7 "62");
 	say(0, "02 02" Z7 "2f63 01" Z7 "62 01" Z7 "63");
 	hears(0, "01" Z7 "63");
@@ -251,7 +252,7 @@ START_TEST(a_wait_may_be_cancelled_and_asked_again)
 	hears(0, "");
 	say(0, WAIT_K);
 	hears(0, "00");
-	say(0, "0c"); /* it came too late: an answer to each */
+	say(0, "0c"); /* too late: both are answered */
 	hears(0, "01");
 	end();
 }
@@ -298,7 +299,7 @@ START_TEST(a_leaving_waiters_item_goes_to_the_next)
 	hears(0, "00");
 	leave(0);
 	hears(1, "00");
-	/* and of one who asks for something else instead */
+	/* and if it sends another request instead */
 	say(1, "07");
 	hears(1, "00" Z7);
 	hears(3, "00");
@@ -315,7 +316,7 @@ START_TEST(a_queue_counts_in_a_wait_for_more)
 	hears(0, "");
 	say(1, HELLO SET_K);
 	hears(0, "00");
-	/* the other way around */
+	/* in the other order */
 	say(0, POP_Q);
 	hears(0, "01" Z7 "01" Z7 "78");
 	say(0, "06 02" Z7 "02" Z7 "2f71 02" Z7 "2f6b");
@@ -340,7 +341,7 @@ START_TEST(a_barrier_waits_for_all_callers)
 	say(1, HELLO "12 02" Z7 "2f62 03" Z7);
 	store_awaited(&sessions[0].waiter, &what);
 	ck_assert_uint_eq(what.missing, 1);
-	/* a counter that was made less, or gone: all */
+	/* a counter that was decreased or deleted: all are missing */
 	say(2, HELLO "04 02" Z7 "2f62 f6ffffffffffffff");
 	store_awaited(&sessions[1].waiter, &what);
 	ck_assert_uint_eq(what.missing, 3);
@@ -389,7 +390,7 @@ START_TEST(the_old_generation)
 }
 END_TEST
 
-/* Its waits time out on its side, and it goes on. */
+/* The client's waits time out on its side, and it goes on. */
 START_TEST(the_old_generation_gives_a_wait_up_by_asking_on)
 {
 	begin();
@@ -398,7 +399,7 @@ START_TEST(the_old_generation_gives_a_wait_up_by_asking_on)
 	hears(0, "00" Z7);
 	say(1, "00 02" Z7 "2f6b 01" Z7 "76");
 	hears(0, "");
-	/* it sets itself what it has waited for */
+	/* it sets the key that it waited for */
 	say(0, "05 01" Z7 "02" Z7 "2f6c" "00 02" Z7 "2f6c 01" Z7 "76");
 	hears(0, "");
 	end();
@@ -431,8 +432,8 @@ START_TEST(generations_differ_in_their_first_bytes)
 }
 END_TEST
 
-/* What no client of PyTorch's says ends the connection, at the first byte that
- * shows it. */
+/* Requests that no PyTorch client sends end the connection at the first byte
+ * that shows it. */
 START_TEST(requests_over_a_limit_are_refused)
 {
 	static const char *const bad[] = {
@@ -462,7 +463,7 @@ START_TEST(requests_over_a_limit_are_refused)
 }
 END_TEST
 
-/* The reply of a MULTI_GET is whole, or there is none. */
+/* A MULTI_GET's reply is complete, or there is none. */
 START_TEST(a_reply_has_a_limit)
 {
 	enum { VALUE = 8 << 20, TIMES = TORCH_REPLY_MAX / VALUE };
@@ -500,7 +501,7 @@ START_TEST(a_reply_has_a_limit)
 }
 END_TEST
 
-/* All or nothing, also when it comes in pieces. */
+/* All or nothing, even if it arrives in pieces. */
 START_TEST(a_multi_set_is_applied_whole)
 {
 	struct store_limits small = {2, 1 << 20, 1 << 20, 8};
