@@ -1,5 +1,5 @@
-/* batch_env.c: PBS and LSF as the ones who started us. They list the hosts of
- * the job and start nothing there: ssh does. */
+/* batch_env.c: the rows of PBS and LSF. They only list the job's hosts; we
+ * start ddprun there over ssh. */
 #include <stdlib.h>
 
 #include "launcher/env/launch_env_internal.h"
@@ -9,8 +9,8 @@ static const char *get(const char *name)
 	return getenv(name);
 }
 
-/* Not where another launcher is in between, nor where each node is started by
- * hand with what it needs to be told. */
+/* Does not apply if another launcher is in between, or if the user starts each
+ * node by hand with all its options. */
 static int read_list(struct launch_env *env, const struct launch_request *r,
 		     int is_set)
 {

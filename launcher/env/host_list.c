@@ -1,5 +1,5 @@
-/* host_list.c: the parser of lists of hosts: -H, hostfiles, and what PBS and
- * LSF hand out. Words are cut the same way in all of them. */
+/* host_list.c: parses lists of hosts: -H, hostfiles, and the lists of PBS and
+ * LSF. All of them are cut into words the same way. */
 #include "launcher/env/host_list.h"
 
 #include <errno.h>
@@ -10,18 +10,18 @@
 #include <unistd.h>
 
 enum {
-	SHOWN_MAX = 60,    /* bytes of a word, in an error */
+	SHOWN_MAX = 60,    /* bytes of a word shown in an error */
 	ROOM_FIRST = 64,   /* hosts */
-	READ_SIZE = 65536, /* bytes at once */
+	READ_SIZE = 65536, /* bytes per read */
 };
 
 struct parser {
 	struct host_list *l;
 	struct err *e;
-	const char *unit; /* what is counted: "line", "word" */
+	const char *unit; /* what `at` counts: "line", "word" */
 	uint32_t at;
-	int repeats;     /* a host that is listed again has more slots */
-	uint32_t *table; /* of hosts by name: their index + 1, or 0 */
+	int repeats;     /* listing a host again adds a slot */
+	uint32_t *table; /* hash table of hosts: index + 1, or 0 */
 	size_t size;     /* a power of two, at least twice l->room */
 };
 
@@ -59,8 +59,8 @@ static struct slice trim(struct slice s)
 	return s;
 }
 
-/* Takes what is before the first `end`, or all of it; *text is what is behind,
- * with data NULL where there was no end. */
+/* Takes the text before the first `end`, or all of it. *text becomes the rest,
+ * with data NULL if there was no `end`. */
 static struct slice cut(struct slice *text, char end)
 {
 	const char *p = memchr(text->data, end, text->len);
@@ -75,7 +75,7 @@ static struct slice cut(struct slice *text, char end)
 	return head;
 }
 
-/* The next word between blanks, empty at the end. stop: may end it, too. */
+/* Takes the next word, which blanks or stop end; empty at the text's end. */
 static struct slice next_word(struct slice *text, char stop)
 {
 	struct slice s = trim(*text);
@@ -111,7 +111,7 @@ static struct slice host_of(const struct host_list *l, uint32_t i)
 	return SLICE_STR(at ? at + 1 : name);
 }
 
-/* Its place, or the free one where it belongs. */
+/* The host's slot in the table, or the free slot for it. */
 static uint32_t *look_up(const struct parser *in, struct slice host)
 {
 	size_t i = host_name_hash(host) & (in->size - 1);
@@ -200,7 +200,7 @@ static int add(struct parser *in, const struct host_name *n)
 
 /* ---- a line of a hostfile ---- */
 
-/* "= N" after a word. */
+/* Parses the "= N" after a word. */
 static int parse_value(struct parser *in, struct slice word, struct slice *rest,
 		       uint32_t *value)
 {
@@ -304,7 +304,8 @@ static int parse_lines(struct host_list *l, struct slice text, int repeats,
 	return finish(&in, rc, "one a line: HOST slots=N");
 }
 
-/* Errors say in which; the end of a long path tells more than its start. */
+/* Sets the name for errors. Of a long path it keeps the end, which identifies
+ * the file better than the start. */
 static void set_from(struct host_list *l, const char *what, const char *path)
 {
 	const size_t room = sizeof(l->from) - 24;
@@ -370,7 +371,7 @@ static int too_long(const struct host_list *l, struct err *e)
 		       "hosts", l->from, HOST_LIST_FILE_MAX >> 20);
 }
 
-/* Waits for what a pipe or a terminal still has to say. */
+/* Reads to the end, which for a pipe or a terminal may take long. */
 static int read_fd(const struct host_list *l, int fd, struct buf *b,
 		   struct err *e)
 {
@@ -394,7 +395,7 @@ static int read_fd(const struct host_list *l, int fd, struct buf *b,
 	return 0;
 }
 
-/* l->from says which. */
+/* Reads and parses the file; l->from names it. */
 static int read_lines(struct host_list *l, const char *path, int repeats,
 		      struct err *e)
 {

@@ -1,4 +1,4 @@
-/* host_name.c: cutting and checking [user@]host[:slots]. */
+/* host_name.c: parses and checks [user@]host[:slots]. */
 #include "launcher/env/host_name.h"
 
 #define NAME_CHARS                                                            \

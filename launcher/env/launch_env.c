@@ -1,5 +1,5 @@
-/* launch_env.c: the table of sources, and what its fields mean for a signal or
- * an exit code. */
+/* launch_env.c: the table of sources, and the decisions about signals and exit
+ * codes that follow from its fields. */
 #include "launcher/env/launch_env.h"
 
 #include <poll.h>
@@ -12,8 +12,8 @@
 #include "launcher/env/mpi_bootstrap.h"
 #include "launcher/worker/spawn.h"
 
-/* The first that recognizes its variables is taken. PBS and LSF come last: they
- * only list hosts, on which any other may have started us. */
+/* The first row that recognizes its variables is chosen. PBS and LSF come last:
+ * they only list hosts, and any other launcher may have started us on these. */
 static const struct launch_source *const sources[] = {
 	&ssh_env, &slurm_env, &openmpi_env, &mpich_env, &pbs_env, &lsf_env,
 };
@@ -33,7 +33,7 @@ void launch_env_catch_early(void)
 {
 	int early = 0;
 
-	/* what it was is for the workers */
+	/* the workers get the original disposition */
 	spawn_remember_signal(SIGTERM);
 	for EACH_SOURCE(s)
 		early |= (*s)->is_early && (*s)->is_early();

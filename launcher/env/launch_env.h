@@ -1,7 +1,7 @@
-/* launch_env.h: who started this ddprun, what that launcher says about the job,
- * and how it behaves. The first row of a table of sources (Slurm, OpenMPI,
- * MPICH, PBS, LSF, our own ssh) that recognizes its variables fills one struct.
- * Everybody else reads its fields and never asks for a launcher by name.
+/* launch_env.h: which launcher started this ddprun, what it says about the job,
+ * and how it behaves. A table has a row for each source (Slurm, OpenMPI, MPICH,
+ * PBS, LSF, our own ssh); the first row that recognizes its variables fills one
+ * struct. All other code reads its fields and never names a launcher.
  *
  * To add a launcher: write NAME_env.c with a const struct launch_source, and
  * add it to the table in launch_env.c. */
@@ -26,24 +26,24 @@ enum {
 
 enum launch_role {
 	LAUNCH_BY_HAND, /* the command line says everything */
-	LAUNCH_TASK,    /* one ddprun was started on each node: we are one */
-	LAUNCH_STEP,    /* nodes are ours; srun has to start ddprun on them */
-	LAUNCH_HOSTS,   /* hosts are ours; we reach them over ssh */
+	LAUNCH_TASK,    /* it started one ddprun on each node: we are one */
+	LAUNCH_STEP,    /* we have nodes; srun must start ddprun on them */
+	LAUNCH_HOSTS,   /* we have hosts and reach them over ssh */
 };
 
-/* What the user has decided, so that a source must not. */
+/* What the user has decided and a source must not. */
 struct launch_request {
 	int standalone;
-	int nnodes, node_rank; /* are given */
-	int place;     /* where the nodes meet is given */
-	int free_port; /* but its port is to be a free one */
+	int nnodes, node_rank; /* given */
+	int place;     /* the place where the nodes meet is given */
+	int free_port; /* the place is given, but we choose a free port */
 	int etcd;      /* the nodes meet at an etcd, which is no node */
 };
 
-/* How a node offers to be met, where the launcher passes that on. */
+/* The meeting place that a node offers, if the launcher passes it on. */
 struct launch_offer {
 	int timeout_ms; /* for all nodes to take part */
-	const struct endpoint *at; /* as given, with port 0; NULL: anywhere */
+	const struct endpoint *at; /* as given, with port 0; NULL: any */
 	const char *local_addr;    /* as given; NULL: all of this host's */
 	uint16_t port;             /* 0: a free one */
 };
@@ -53,41 +53,42 @@ struct launch_env {
 	enum launch_role role;
 
 	/* ---- texts for people ---- */
-	const char *command; /* what starts ddprun on the nodes: "srun" */
-	const char *rank_variable; /* where node_rank is from */
+	const char *command; /* starts ddprun on the nodes: "srun" */
+	const char *rank_variable; /* node_rank was read from it */
 	char started[LAUNCH_TEXT_MAX]; /* "in Slurm's step 12.0" */
 	char job_title[48];            /* "Slurm's job 12" */
 	/* "this step of Slurm's has 2 nodes", and how to get more */
 	char has_nodes[LAUNCH_TEXT_MAX];
 	const char *more;
-	/* How to get fewer, to follow "--nnodes N: "; "": any number will do */
+	/* How to get fewer nodes, to follow "--nnodes N: "; "": any number is
+	 * possible */
 	char fewer[2 * LAUNCH_TEXT_MAX];
 
-	/* ---- facts; 0 or "" where it does not say ---- */
+	/* ---- facts; 0 or "" if the launcher does not report them ---- */
 	char job[ALLOCATION_ID_MAX]; /* a name for the job: "slurm-12.0" */
 	uint32_t nodes;      /* of a task's or a step's job */
-	uint32_t node_rank;  /* this node's, if all of them take part */
+	uint32_t node_rank;  /* this node's, if all nodes take part */
 	uint32_t node_index; /* 0: the first node, which hosts the server */
-	uint32_t host_index; /* from --nnodes on it is a spare's */
+	uint32_t host_index; /* --nnodes and above: this host is a spare */
 	char first_host[LAUNCH_NAME_MAX], second_host[LAUNCH_NAME_MAX];
 	uint16_t ports[LAUNCH_PORTS]; /* of this job, for its server */
 	int nports;
 	uint32_t cpus, gpus, tasks; /* of this node, for this job */
-	uint64_t end_time;  /* unix time at which it ends the job */
-	uint32_t restarts;  /* times that it has started the job again */
+	uint64_t end_time;  /* unix time when it ends the job */
+	uint32_t restarts;  /* how often it has restarted the job */
 	int is_silent; /* another ddprun on this node logs the error */
 
 	/* ---- policies ---- */
-	int exchanges;         /* it passes on where the nodes meet */
-	int signals_reach_all; /* a signal to it reaches all nodes */
-	int echoes_all; /* any signal may be such an echo, not only SIGTERM */
+	int exchanges;         /* it tells the nodes where to meet */
+	int signals_reach_all; /* it passes its signals on to all nodes */
+	int echoes_all; /* any signal may be its echo, not only SIGTERM */
 	int says_twice; /* it may send the same signal twice */
 	int highest_code_wins; /* it exits with the highest code of its tasks */
-	int copies_stdin;      /* each node gets its stdin, and must read it */
-	int shares_console;    /* the first node's log lines stand for all */
+	int copies_stdin;      /* each node gets its stdin and must read it */
+	int shares_console;    /* only the first node logs what all would */
 	int can_requeue;       /* the job can go back to its queue */
-	int linger_ms; /* it may drop output that it has not read by then */
-	struct signal_set warnings; /* signals that say that the time ends */
+	int linger_ms; /* how long it may need to read our last output */
+	struct signal_set warnings; /* signals that warn of the time limit */
 
 	/* ---- private to the sources ---- */
 	struct allocation slurm;
@@ -96,31 +97,33 @@ struct launch_env {
 
 /* A row of the table; hooks may be NULL. */
 struct launch_source {
-	/* Variables of every process below it, whether or not it is taken. */
+	/* Variables that every process below it has, even if its row is not
+	 * the one chosen. */
 	const char *const *marks;
-	/* 1: it started us, and *env, zeroed before, says what follows; 0: it
-	 * did not, or the user has decided all; ERR_USAGE, -errno. */
+	/* 1: it started us, and *env (zeroed before) is filled. 0: it did not,
+	 * or the user has decided everything. Or ERR_USAGE, -errno. */
 	int (*read)(struct launch_env *env, const struct launch_request *r,
 		    struct err *e);
-	/* The name of its command, if that started ddprun on several nodes
-	 * already; else NULL. */
+	/* The name of its command if it has already started ddprun on several
+	 * nodes; else NULL. */
 	const char *(*has_started)(void);
-	/* 1: it has decided all: of our options -H and the like are its. */
+	/* 1: it has decided everything and given us our options, -H and the
+	 * like included. */
 	int (*has_decided)(void);
-	/* 1: its SIGTERM to all nodes may come before we have read options. */
+	/* 1: its SIGTERM to all nodes may arrive before we parse options. */
 	int (*is_early)(void);
-	/* How this node proves itself, where the launcher handed that over;
-	 * else *a stays. Takes it out of the environment. */
+	/* Takes this node's credentials out of the environment, if the launcher
+	 * put them there; else *a is unchanged. */
 	int (*take_auth)(struct auth *a, struct err *e);
-	/* Gives the workers back what it hid from us. */
+	/* Restores for the workers what read() changed. */
 	void (*restore)(const struct launch_env *env);
 	/* The name of that node, or "". */
 	void (*name_of)(const struct launch_env *env, uint32_t rank,
 			char name[LAUNCH_NAME_MAX]);
 	/* Logs what is unwise about the way in which we were started. */
 	void (*log_advice)(const struct launch_env *env, uint32_t nproc);
-	/* The addresses of first_host where its name does not resolve, and the
-	 * one that the first node has for others (launch_env_resolve). */
+	/* The addresses of first_host if its name does not resolve, and the
+	 * first node's address for others (launch_env_resolve). */
 	int (*resolve)(const struct launch_env *env, const struct endpoint *at,
 		       int hosts, struct sock_addr *out, int max,
 		       int *is_guess, struct err *e);
@@ -131,7 +134,7 @@ struct launch_source {
 	int (*exchange)(const struct launch_env *env,
 			const struct launch_offer *o, struct place *out,
 			struct err *e);
-	/* What it does while the job runs (launch_env_is_gone and so on). */
+	/* Called while the job runs (launch_env_is_gone and so on). */
 	int (*is_gone)(void);
 	int (*passed_signal)(void); /* NULL: always */
 	int (*send_page)(struct slice page, int first_is_here);
@@ -139,10 +142,10 @@ struct launch_source {
 
 /* ---- at the start ---- */
 
-/* First in main: where SIGTERM may come this early it ends the program with 1
- * from here on, as it does later on a node that is not in the job yet. Once the
- * agent has its own handlers launch_env_drop_early undoes it where SIGTERM is
- * not one of theirs. */
+/* Call it first in main: if the launcher may send SIGTERM this early, SIGTERM
+ * ends the program with exit code 1 from now on, as it does later on a node
+ * that has not joined. When the agent has installed its own handlers,
+ * launch_env_drop_early undoes this unless one of them is for SIGTERM. */
 void launch_env_catch_early(void);
 void launch_env_drop_early(void);
 
@@ -150,71 +153,73 @@ void launch_env_drop_early(void);
 int launch_env_init(struct launch_env *env, const struct launch_request *r,
 		    struct err *e);
 
-/* The command that has started ddprun on several nodes already; NULL: none. */
+/* The command that has already started ddprun on several nodes; NULL: none. */
 const char *launch_env_has_started(void);
 
-/* 1 if the launcher has decided everything, so that nothing is to be chosen
- * here, as -H says to the one that was typed. */
+/* 1 if the launcher has decided everything, so that nothing is chosen here and
+ * -H is only for the ddprun that the user typed. */
 int launch_env_has_decided(void);
 
 /* See take_auth: 0 or ERR_USAGE. */
 int launch_env_take_auth(struct auth *a, struct err *e);
 
-/* Before workers start: their environment is theirs again. */
+/* Call it before workers start: restores their environment. */
 void launch_env_restore(const struct launch_env *env);
 
 /* ---- where the nodes meet ---- */
 
-/* All nodes call it, and get the same record: at[0] is an address of the first
- * node's that the second has connected to, on a port that stays reserved. */
+/* All nodes call it and get the same record. Its at[0] is an address of the
+ * first node to which the second has connected, on a port that stays reserved.
+ */
 int launch_env_exchange(const struct launch_env *env,
 			const struct launch_offer *o, struct place *out,
 			struct err *e);
-/* Where it is not called: what was asked of the launcher before ends. */
+/* Call it if launch_env_exchange is not called: ends the session with the
+ * launcher that launch_env_init may have begun. */
 void launch_env_end_exchange(void);
 
-/* Other addresses for a first node whose name does not resolve: up to max, with
- * a log line that says so. hosts: this node is to host the server. *is_guess:
- * they may be wrong. *e says why the name
- * does not resolve; if there is nothing to use it also says what to do, and its
- * code is returned. Blocks. */
+/* Finds up to max other addresses for a first node whose name does not resolve,
+ * and logs that. hosts: this node hosts the server. *is_guess: they may be
+ * wrong. On entry *e says why the name does not resolve; if no address is
+ * found, advice is added to it and its code is returned. Blocks. */
 int launch_env_resolve(const struct launch_env *env, const struct endpoint *at,
 		       int hosts, struct sock_addr *out, int max,
 		       int *is_guess, struct err *e);
-/* On that first node: how others find it, into text[SOCK_TEXT_MAX]. */
+/* On that first node: writes its address for others to text[SOCK_TEXT_MAX]. */
 void launch_env_own_addr(const struct launch_env *env,
 			 const struct endpoint *at, char *text);
 
-/* The server's "node 1 (not connected), node 3 and 2 more" with the names that
- * the launcher has for these nodes. */
+/* Appends the server's text, "node 1 (not connected), node 3 and 2 more", with
+ * the launcher's names of these nodes added. */
 void launch_env_name_nodes(const struct launch_env *env, const char *nodes,
 			   struct buf *out);
 
 /* ---- signals and the end ---- */
 
-/* 1 if that signal may be the launcher's own, to all nodes, because one of them
- * failed: it is no second request to stop. */
+/* 1 if the launcher itself may have sent that signal, to all nodes, because one
+ * of them failed: it is then no second request to stop. */
 int launch_env_is_echo(const struct launch_env *env, int number);
 
-/* What a node exits with that leaves by this signal: 128+signal. Before it was
- * in the job it must not hide the code of the node that failed. */
+/* The exit code of a node that this signal ends: 128+signal. A node that was
+ * not in the job yet gets a code that does not hide the failed node's. */
 int launch_env_exit_code(const struct launch_env *env, int number, int was_in);
 
-/* When the exit code is decided: blocks echoes, and warnings that other nodes
- * got first. */
+/* Call it when the exit code is decided: blocks echoes, and warnings that other
+ * nodes got first. */
 void launch_env_block_echoes(const struct launch_env *env,
 			     const struct signal_set *ending,
 			     const struct signal_set *warning);
 
-/* Before the end: waits until the launcher has read our last words. */
+/* Call it before the end: waits until the launcher has read our last output. */
 void launch_env_linger(const struct launch_env *env);
 
 /* 1 if the launcher is gone or unreachable: nobody reads what we write. */
 int launch_env_is_gone(const struct launch_env *env);
-/* 0 if a signal that we got may be from somebody who meant this node alone. */
+/* 0 if a signal that we got may have been sent to this node alone. */
 int launch_env_passed_signal(const struct launch_env *env);
-/* Gives it the failure page: 1; 0: the page is ours to print. first_is_here:
- * the first failure was on this host, so this page knows most. */
+/* Sends the launcher the failure page. 1, or 0 if we must print it ourselves.
+ * first_is_here: the first failure was on this host, so this page has the most
+ * details. */
 int launch_env_send_page(const struct launch_env *env, struct slice page,
 			 int first_is_here);
 

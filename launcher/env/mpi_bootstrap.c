@@ -1,6 +1,6 @@
-/* mpi_bootstrap.c: a child that speaks with the launcher, and what it brings
- * home. The first node offers all of its addresses; the second tries them and
- * answers with the one that it can connect to. */
+/* mpi_bootstrap.c: a child speaks to the launcher and reports the result. The
+ * first node offers all of its addresses; the second tries them and answers
+ * with the first that it can connect to. */
 #include "launcher/env/mpi_bootstrap.h"
 
 #include <errno.h>
@@ -24,19 +24,19 @@
 #include "pmi/pmi.h"
 
 enum {
-	TRY_MS = 3000,	  /* one address of the first node's */
-	OPEN_MS = 60000,  /* the launcher itself, which is there */
-	SPARE_MS = 20000, /* what the child has after its own deadline */
+	TRY_MS = 3000,	  /* to connect to one address of the first node */
+	OPEN_MS = 60000,  /* to reach the launcher, which is running */
+	SPARE_MS = 20000, /* for the child to end after its own deadline */
 	TOKEN_BYTES = 16, /* with "mpi-" it fits config.job_text */
 };
 
-/* What the child is told once it has said who it is; or it is dismissed. */
+/* Our request to the child, after its first answer; or we dismiss it. */
 struct request {
 	int timeout_ms;
-	char place[PLACE_TEXT_MAX]; /* the first one's offer */
+	char place[PLACE_TEXT_MAX]; /* the first node's offer */
 };
 
-/* What it says, twice: who it is, and where to meet. */
+/* The child's two answers: which node this is, and where to meet. */
 struct answer {
 	int rc;
 	struct err why;
@@ -44,8 +44,8 @@ struct answer {
 	char place[PLACE_TEXT_MAX];
 };
 
-/* One session with the launcher, in a process of its own: PMIx takes a rank
- * that leaves and comes back for one that is lost. */
+/* The process of our one session with the launcher. There is only one, because
+ * PMIx considers a rank that leaves and comes back as lost. */
 struct child {
 	pid_t pid; /* 0: there is none */
 	int to, from;
@@ -53,7 +53,7 @@ struct child {
 
 /* ---- in the child ---- */
 
-/* Through PMI-1 or PMIx, whatever there is. */
+/* The session, by PMI-1 or by PMIx. */
 struct talk {
 	struct pmi pmi;
 	struct pmix *pmix;
@@ -104,7 +104,8 @@ static int reaches(const struct endpoint *at, struct err *e)
 	return 0;
 }
 
-/* The second one's word: of what was offered, the first that answers. */
+/* On the second node: reduces *p to the first offered address that this node
+ * can connect to. */
 static void choose(struct place *p)
 {
 	struct err first = ERR_INIT, e = ERR_INIT;
@@ -159,7 +160,7 @@ static void run_child(const struct mpirun *with, int in, int out)
 		_exit(1);
 	if (file_read_all(in, &r, sizeof(r)) == 0)
 		a.rc = agree(&t, &r, &a);
-	/* after a failure the end could take as long as all before it */
+	/* after a failure, closing could take as long as all before it */
 	if (!a.rc)
 		a.rc = talk_close(&t);
 	_exit(file_write_all(out, &a, sizeof(a)) < 0);
@@ -180,7 +181,7 @@ static int start(struct child *c, const struct mpirun *with, struct err *e)
 		goto fail_to;
 	c->pid = fork();
 	if (c->pid == 0) {
-		/* no one's leftover */
+		/* the child must not outlive us */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(to[1]);
 		if (getppid() == self)
@@ -233,7 +234,7 @@ static int hear(const struct child *c, int timeout_ms, struct answer *a,
 	return a->rc ? err_set(e, a->rc, "%s", a->why.text) : 0;
 }
 
-/* failed: it may never come to its end by itself. */
+/* Reaps the child. failed: kills it first, since it may never exit. */
 static void end(struct child *c, int failed)
 {
 	if (!c->pid)
@@ -259,7 +260,7 @@ static int begin(struct child *c, const struct mpirun *with, struct answer *a,
 	return rc;
 }
 
-/* From asking who we are to asking where. */
+/* Lives from mpi_bootstrap_ask_pmix to mpi_bootstrap. */
 static struct child asked;
 
 int mpi_bootstrap_ask_pmix(struct pmix_self *self, struct err *e)
@@ -279,9 +280,9 @@ void mpi_bootstrap_end(void)
 
 /* ---- the first node's offer ---- */
 
-/* At all addresses that are offered, so that the second may try each, and where
- * it may find a name. Those that are not this host's own (behind a NAT) are
- * not: there it will fail. */
+/* Listens at all offered addresses, so that the second node can try each, and
+ * at those that a name may resolve to. Skips addresses that are not this host's
+ * (behind a NAT): the second node fails to connect to them. */
 static int listen_at_offered(const struct place *p, int *fds, struct err *e)
 {
 	struct sock_addr at[PLACES_MAX], a[PLACES_MAX];
@@ -299,7 +300,7 @@ static int listen_at_offered(const struct place *p, int *fds, struct err *e)
 	return rc < 0 ? rc : n;
 }
 
-/* The user has said at which address, with port 0. */
+/* The user gave the address, with port 0. */
 static int offer_given(struct place *p, const struct mpirun *m,
 		       const struct endpoint *given, uint16_t port,
 		       struct err *e)
@@ -352,8 +353,8 @@ static int offer(struct place *p, const struct mpirun *m,
 	return 0;
 }
 
-/* Listens; the others learn of an error, too. The reserved port stays ours as
- * long as this process lives. */
+/* Listens. An error is reported to the other nodes, too. The reserved port
+ * stays ours as long as this process lives. */
 static int make_offer(struct request *r, const struct mpirun *m,
 		      const struct launch_offer *o, int *fds)
 {

@@ -1,6 +1,6 @@
-/* mpi_env.c: MPI launchers as the ones who started us, one ddprun a node:
+/* mpi_env.c: the rows of MPI launchers, which start one ddprun per node:
  * OpenMPI's mpirun and prterun, which speak PMIx, and MPICH's mpiexec (hydra)
- * and its kin, which speak PMI-1. */
+ * and its relatives, which speak PMI-1. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ static const char *get(const char *name)
 	return getenv(name);
 }
 
-/* mpirun binds one process a node to one core by default, and its workers would
- * share it: where nobody asked for that, this process may use all CPUs. */
+/* By default mpirun binds the only process of a node to one core, which its
+ * workers would share. Unless the user asked for that, unbinds this process. */
 static void unbind(void)
 {
 	struct cpus before, all;
@@ -35,7 +35,7 @@ static void unbind(void)
 		  cpus_count(&all));
 }
 
-/* The launcher's descriptors are not the workers'. */
+/* Keeps the launcher's descriptors from the workers. */
 static void keep_descriptors(void)
 {
 	static const char *const names[] = {"PMI_FD", "HYDI_CONTROL_FD"};
@@ -87,13 +87,14 @@ static void read_all(struct launch_env *env)
 	env->signals_reach_all = env->says_twice = 1;
 }
 
-/* With port 0, a free one, the first node still has to tell the others. */
+/* 1 if the nodes meet at a known place. With port 0 (a free one) they do not:
+ * the first node must still tell the others its port. */
 static int is_elsewhere(const struct launch_request *r)
 {
 	return (r->place || r->etcd) && !r->free_port;
 }
 
-/* Several nodes have to tell each other where they meet. */
+/* Checks that several nodes can tell each other where they meet. */
 static int check_fd(const struct launch_env *env,
 		    const struct launch_request *r, struct err *e)
 {
@@ -108,8 +109,8 @@ static int check_fd(const struct launch_env *env,
 		       "HOST:PORT, an address of the first node's");
 }
 
-/* Where the user says how many nodes meet, and where, that is one command a
- * node, by hand. */
+/* If the user gives both the number of nodes and their meeting place, each node
+ * was started by a command of its own, and this row does not apply. */
 static int read_mpi(struct launch_env *env, const struct launch_request *r,
 		    int is_pmi, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* scontrol.c: running it, and its words about a node. */
+/* scontrol.c: runs scontrol and parses a node's address. */
 #include "launcher/env/scontrol.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 enum { WORDS_MAX = 4, ANSWER_MS = 10000, ANSWER_MAX = 4096 };
 
-/* All that comes from fd until its end; 0 or -errno. */
+/* Reads fd until its end; 0 or -errno. */
 static int read_all(int fd, int ms, char *out, size_t size)
 {
 	uint64_t until = clock_ms() + (uint64_t)ms;
@@ -49,9 +49,9 @@ static int start(char **words, int fd, struct err *e)
 	extern char **environ;
 	const struct program_how how = {.no_python = 1};
 	struct program p;
-	/* srun -K and scancel send SIGTERM to all processes of a step where
-	 * Slurm tracks them by their parents: what is blocked here at the end
-	 * of a job must not end scontrol */
+	/* if Slurm tracks processes by their parents, srun -K and scancel send
+	 * SIGTERM to all processes of a step: a signal that we block at the end
+	 * of a job must not end scontrol either */
 	struct spawn order = {.keep = {-1, -1}, .out = fd, .err = fd,
 			      .as_now = 1};
 	int rc = program_find(&p, words, &how, e);

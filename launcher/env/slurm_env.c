@@ -1,5 +1,5 @@
-/* slurm_env.c: Slurm as the one who started us: a task of srun's, or a batch
- * script or salloc's shell in which srun is still to be run. */
+/* slurm_env.c: Slurm's row: srun started us as a task, or we run in a batch
+ * script or salloc's shell and must still run srun. */
 #include "launcher/env/slurm_env.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include "launcher/env/scontrol.h"
 #include "slurm/step.h"
 
-/* The names begin so that srun --mpi=pmix gives its steps for PMIx. */
+/* The prefix of the PMIx names that srun --mpi=pmix gives its steps. */
 #define SLURM_SPACE "slurm.pmix."
 
-/* For the ddpruns of a step that ddprun starts; no worker sees it. */
+/* For the ddpruns of a step that ddprun starts; hidden from workers. */
 #define SECRET "DDP_SLURM_SECRET"
 
 enum { LAST_WORDS_MS = 500 };
@@ -41,9 +41,9 @@ static int is_same(const char *a, const char *b)
 	return x && y && strcmp(x, y) == 0;
 }
 
-/* The step is another launcher's: mpirun under Slurm starts its own daemons
- * with srun, and their children are not its tasks. srun --mpi=pmi2 sets PMI's
- * variables too, to the task's own numbers. */
+/* 1 if the step is another launcher's: mpirun under Slurm starts its daemons
+ * with srun, and the daemons' children are not srun's tasks. srun --mpi=pmi2
+ * sets PMI's variables too, but to the task's own numbers. */
 static int is_guest(void)
 {
 	const char *space = getenv("PMIX_NAMESPACE");
@@ -79,7 +79,7 @@ static void read_texts(struct launch_env *env)
 	snprintf(env->has_nodes, sizeof(env->has_nodes),
 		 "this %s of Slurm's has %u node%s", what, a->nodes,
 		 a->nodes == 1 ? "" : "s");
-	/* each node of a step is started; and srun starts all groups or one */
+	/* srun starts ddprun on each node of a step, and all groups or one */
 	if (env->role == LAUNCH_TASK)
 		snprintf(env->fewer, sizeof(env->fewer), "srun starts ddprun on"
 			 " %u nodes; start fewer with srun --nodes=N "
@@ -225,7 +225,7 @@ static int slurm_take_auth(struct auth *a, struct err *e)
 			     "something changed it since", 2 * PROOF_SIZE);
 	else
 		auth_of_secret(a, &secret, "the ddprun that started this step");
-	/* the text is also what /proc shows of this process */
+	/* wipe the variable itself: /proc shows this memory */
 	proof_wipe(hex, strlen(hex));
 	proof_wipe(&secret, sizeof(secret));
 	unsetenv(SECRET);
@@ -234,8 +234,8 @@ static int slurm_take_auth(struct auth *a, struct err *e)
 
 /* ---- addresses instead of names ---- */
 
-/* Slurm itself goes by addresses, and a site's NodeNames may be no names of
- * hosts. */
+/* Asks Slurm for the node's address: a site's NodeNames need not be host names.
+ */
 static int resolve_at(const char *host, uint16_t port, struct sock_addr *out,
 		      int max)
 {
@@ -245,8 +245,8 @@ static int resolve_at(const char *host, uint16_t port, struct sock_addr *out,
 	return sock_resolve(&ep, out, max, NULL);
 }
 
-/* The server then listens at all addresses by which others may come
- * (listen_addrs.h), as where a host's own name is 127.0.1.1. */
+/* The server then listens at all addresses that others may use
+ * (listen_addrs.h), as it does if the host's own name resolves to 127.0.1.1. */
 static int resolve_own(const struct endpoint *at, struct sock_addr *out)
 {
 	char host[SOCK_HOST_MAX];
@@ -289,7 +289,7 @@ static int slurm_resolve(const struct launch_env *env,
 	return n;
 }
 
-/* srun's address is this host's in a batch script, and all nodes know it. */
+/* In a batch script srun's address is this host's, and all nodes know it. */
 static int slurm_own_addr(const struct launch_env *env, char *text)
 {
 	const char *srun_at = env->slurm.srun_at;

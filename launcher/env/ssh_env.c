@@ -56,7 +56,7 @@ void ssh_env_init(void)
 	log_init(name);
 }
 
-/* The head has decided all, and passes it on as options. */
+/* The head has decided everything and passes it on as options. */
 static int ssh_read(struct launch_env *env, const struct launch_request *r,
 		    struct err *e)
 {
