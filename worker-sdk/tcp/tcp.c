@@ -1,5 +1,5 @@
 /* tcp.c: the connections between leaders once they are made: reads and checks
- * frames, and finds out why one does not come. */
+ * frames, and finds out why a frame does not come. */
 #include "worker-sdk/tcp/tcp.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum {
 	FRAME_MAGIC = 0x34706464, /* "ddp4" */
-	HEAR_MS = 2000 /* how long the text of an abort may take to come */
+	HEAR_MS = 2000 /* time in which the text of an abort must arrive */
 };
 
 static void frame_put(unsigned char out[DDP__FRAME], const struct ddp__frame *f)
@@ -24,14 +24,14 @@ static void frame_put(unsigned char out[DDP__FRAME], const struct ddp__frame *f)
 	memcpy(out, f, sizeof(*f));
 }
 
-/* The word of the operation that was `back` before the one under way. */
+/* The word of the operation that was begun `back` before the one under way. */
 static uint64_t calls_made(const struct ddp__tcp *t, uint64_t back)
 {
 	return t->made > back ? t->calls[(t->made - back) % DDP__TCP_MADE].word
 			      : 0;
 }
 
-/* 1: a whole frame is next on this socket. */
+/* 1: the next bytes on this socket are a whole frame. */
 static int frame_is_next(struct ddp__secure *s, int fd, struct ddp__frame *f)
 {
 	return ddp__secure_peek(s, fd, f, sizeof(*f)) == (ssize_t)sizeof(*f);
@@ -44,8 +44,8 @@ static ssize_t frame_take(struct ddp__secure *s, int fd, void *out, size_t size)
 	return ddp__secure_recv(s, fd, &iov, 1);
 }
 
-/* A notice of a blocked rank is next: 1 if it was complete and has been
- * taken. */
+/* The next frame is a notice of a blocked rank: 1 if it was complete and has
+ * been taken. */
 static int notice_take_blocked(const struct ddp__peers *peers,
 			       struct ddp__secure *s, int fd,
 			       const struct ddp__frame *f)
@@ -62,8 +62,8 @@ static int notice_take_blocked(const struct ddp__peers *peers,
 	return 1;
 }
 
-/* Reads all notices of a host and keeps the last one about a wait. peers:
- * receives the others, or NULL. */
+/* Reads all notices of a host and keeps the last one about a wait. peers gets
+ * the others; it may be NULL. */
 static void notices_take(struct ddp__tcp *t, int host,
 			 const struct ddp__peers *peers)
 {
@@ -137,7 +137,7 @@ void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
 			       .number = call->number};
 	struct iovec iov = {&f, sizeof(f)};
 
-	/* the hosts that wait for a host that is gone will find out */
+	/* if that host is gone, the hosts that wait for it will find out */
 	ddp__secure_post(t->secure[host * t->links], t->fd[host * t->links],
 			 &iov, 1);
 }
@@ -251,7 +251,8 @@ int ddp__frame_read_abort(struct ddp__secure *s, int fd,
 	if (n)
 		memcpy(text, have, n);
 	n += frame_read(s, fd, text + n, size - n);
-	/* it comes from the network: an error must not become a success */
+	/* the code comes from the network: an error must not become a
+	 * success */
 	code = (int)(int64_t)f.number;
 	return err_set(e, code < 0 ? code : ERR_REMOTE, "%.*s", (int)n, text);
 }
@@ -283,7 +284,7 @@ static int call_differs(struct ddp__tcp *t, int host,
 		       ddp__call_text(mine, my_call));
 }
 
-/* This rank's call of that number, if it is still remembered; else call. */
+/* This rank's call with that number, if it is still remembered; else call. */
 static struct ddp__call call_mine(const struct ddp__tcp *t, uint64_t number,
 				  const struct ddp__call *call)
 {
@@ -302,7 +303,7 @@ static struct ddp__call call_mine(const struct ddp__tcp *t, uint64_t number,
 }
 
 /* A root does not wait for its receivers, so hosts may have diverged some calls
- * ago, when two of them named themselves as root. */
+ * ago, at a call for which two of them named themselves as root. */
 static int call_differs_before(struct ddp__tcp *t, const struct ddp__call *call,
 			       int host, const struct ddp__frame *f,
 			       struct err *e)
@@ -357,8 +358,8 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	return call_differs(t, host, &theirs, &mine, e);
 }
 
-/* Compares the call that host waits in, by its last notice, with the call of
- * that number here. A later call is not here yet. */
+/* Compares the call in which the host waits, by its last notice, with the call
+ * of that number here. A later call has not begun here yet. */
 static int waits_compare(struct ddp__tcp *t, const struct ddp__call *call,
 			 int host, struct err *e)
 {
@@ -372,7 +373,7 @@ static int waits_compare(struct ddp__tcp *t, const struct ddp__call *call,
 		return 0;
 	ddp__call_unpack(&theirs, w->word, w->number);
 	if (ddp__is_meeting(&mine) && theirs.kind == mine.kind)
-		return 0; /* another round of it */
+		return 0; /* another round of the same meeting */
 	theirs.group = call->group;
 	return call_differs(t, host, &theirs, &mine, e);
 }
@@ -421,7 +422,7 @@ static int host_hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	return rc;
 }
 
-/* Early for a later call is fine. */
+/* Data that came early, for a later call, is valid. */
 static int host_check(struct ddp__tcp *t, const struct ddp__call *call,
 		      int link, struct err *e)
 {
@@ -457,7 +458,7 @@ int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 {
 	int rc = host_hear(t, call, host, e);
 
-	/* what it was called for may be what is wrong */
+	/* the abort may only have come because the calls do not match */
 	for (int i = 1; i < t->links && !rc; i++)
 		rc = host_check(t, call, host * t->links + i, e);
 	return rc ? rc : abort_ended(t, call, host, error, e);
@@ -469,8 +470,8 @@ int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
 {
 	int rc = 0;
 
-	/* A host that closed may have done its part: the hosts that wait for it
-	 * find out. */
+	/* A host that closed its sockets may have finished its part; the hosts
+	 * that still wait for it find out. */
 	for (int h = 0; h < t->n && !rc; h++)
 		if (h != t->me)
 			rc = host_hear(t, call, h, e);

@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 
-#define HOLD_NS 1000000000u /* for which a silent caller has its place */
+#define HOLD_NS 1000000000u /* how long a silent caller keeps its place */
 
 struct ddp__caller {
-	int fd; /* -1: done with */
+	int fd; /* -1: finished */
 	int answered;
 	uint64_t since;
 	struct ddp__hello hello;
@@ -34,8 +34,8 @@ void ddp__callers_close(struct ddp__callers *c)
 	memset(c, 0, sizeof(*c));
 }
 
-/* 1: the caller needs another step; 0: more has to arrive; < 0: disconnect
- * it. */
+/* 1: the caller needs another step; 0: more bytes have to arrive; < 0:
+ * disconnect it. */
 static int caller_step(const struct ddp__callers *c, struct ddp__caller *k)
 {
 	struct ddp__link me;
@@ -81,8 +81,8 @@ static void callers_tidy(struct ddp__callers *c)
 	c->n = n;
 }
 
-/* Whether a place is free, or can be taken from a caller that was silent for
- * too long. */
+/* 1 if a place is free, or can be taken from a caller that was silent for too
+ * long. */
 static int callers_have_room(const struct ddp__callers *c)
 {
 	return c->n < c->max || clock_ns() - c->list[0].since > HOLD_NS;
@@ -110,7 +110,8 @@ void ddp__callers_serve(struct ddp__callers *c, const struct ddp__listener *l)
 			callers_drop_oldest(c);
 		k = &c->list[c->n++];
 		*k = (struct ddp__caller){.fd = fd, .since = clock_ns()};
-		caller_hear(c, k); /* most have called by now */
+		caller_hear(c, k); /* most new callers have sent their call by
+				    * now */
 		callers_tidy(c);
 	}
 }

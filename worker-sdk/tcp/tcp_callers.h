@@ -1,7 +1,7 @@
-/* tcp_callers.h: accepted connections whose callers have not yet proved who
- * they are (tcp_hello.h). Anyone can connect: a silent caller makes way for
- * others after a second, and never for longer takes the place of one that is
- * proving itself. */
+/* tcp_callers.h: accepted connections whose callers have not yet proved their
+ * claim (tcp_hello.h). Anyone can connect: a silent caller makes way for others
+ * after a second, so it cannot keep out a caller that is proving itself for
+ * longer. */
 #ifndef SDK_TCP_CALLERS_H
 #define SDK_TCP_CALLERS_H
 
@@ -11,12 +11,12 @@
 struct ddp__caller;
 
 struct ddp__callers {
-	struct ddp__caller *list; /* in the order in which they came */
+	struct ddp__caller *list; /* in the order of connecting */
 	int n, max;
 	const unsigned char *key; /* borrowed; DDP__KEY bytes */
 	void *owner;
-	/* Whether a caller with this claim, not yet proved, is expected. If so,
-	 * *me is this end of the connection. */
+	/* 1 if a caller with this claim, not yet proved, is expected. Then *me
+	 * becomes this end of the connection. */
 	int (*expects)(void *owner, const struct ddp__link *caller,
 		       struct ddp__link *me);
 	/* The caller has proved its claim: the owner takes its descriptor. */
@@ -30,8 +30,8 @@ int ddp__callers_init(struct ddp__callers *c, int max);
 void ddp__callers_close(struct ddp__callers *c);
 /* Reads from all callers and accepts new ones. */
 void ddp__callers_serve(struct ddp__callers *c, const struct ddp__listener *l);
-/* What to poll; fills in at most max and returns how many. The listener is left
- * out while there is no room for another caller. */
+/* The descriptors to poll; fills in at most max and returns how many. The
+ * listener is left out while there is no room for another caller. */
 int ddp__callers_polls(const struct ddp__callers *c,
 		       const struct ddp__listener *l, struct pollfd *out,
 		       int max);

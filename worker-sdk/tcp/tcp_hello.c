@@ -15,7 +15,8 @@ static_assert(DDP__MAC == crypto_generichash_BYTES &&
 	      (int)DDP__MAC == (int)DDP__KEY,
 	      "libsodium's sizes");
 
-/* The first byte of the signed text: whose proof, or whose key, it is. */
+/* The first byte of the signed text: the end whose proof, or whose key, it is
+ * for. */
 enum { CALLER, LISTENER, KEY_OF_CALLER, KEY_OF_LISTENER };
 
 static void hello_mac(unsigned char out[DDP__MAC], unsigned char side,
@@ -52,7 +53,7 @@ static int hello_send(int fd, const void *data, size_t n)
 		       : -EPIPE;
 }
 
-/* Reads until n bytes are there, over several calls; then starts anew. */
+/* Reads until n bytes are there, over several calls; then starts over. */
 static int hello_recv(struct ddp__hello *h, int fd, size_t n)
 {
 	ssize_t r = recv(fd, h->in + h->got, n - h->got, MSG_DONTWAIT);

@@ -2,13 +2,14 @@
  * to the job and that both mean this connection: a challenge and an answer in
  * both directions, under a key that is never sent.
  *
- * caller: who calls whom, and a nonce; listener: the same from its side, its
- * nonce, and a MAC of everything so far; caller: another MAC of everything.
+ * The caller sends both ranks' numbers and a nonce; the listener sends the same
+ * from its side, its nonce, and a MAC of everything so far; the caller sends
+ * another MAC of everything.
  *
- * The nonces are fresh, so what is recorded on one connection is useless on
- * another. The signed texts differ in their first byte, so neither MAC passes
- * for the other. What follows on the connection is protected only where both
- * ends ask for it (tcp_secure.h). */
+ * The nonces are fresh, so a recording of one connection is useless on another.
+ * The signed texts differ in their first byte, so neither MAC passes for the
+ * other. The data that follows on the connection is protected only if both ends
+ * ask for it (tcp_secure.h). */
 #ifndef SDK_TCP_HELLO_H
 #define SDK_TCP_HELLO_H
 
@@ -23,24 +24,25 @@ enum { DDP__NONCE = 16, DDP__MAC = 32 };
 struct ddp__link {
 	char magic[8]; /* what the connection is for */
 	uint32_t round, from, to;
-	uint16_t link, links; /* which of the pair's, of how many */
+	uint16_t link, links; /* number of this link, and of links, in the
+			       * pair */
 	uint32_t secure;      /* tcp_secure.h: what this end can do */
 };
 
-/* The exchange on one connection; no more than its memory. */
+/* The state of the exchange on one connection, and nothing more. */
 struct ddp__hello {
 	struct ddp__link caller, listener;
 	unsigned char nonces[2][DDP__NONCE]; /* the caller's first */
 	unsigned char in[sizeof(struct ddp__link) + DDP__NONCE + DDP__MAC];
-	size_t got; /* of what is due */
+	size_t got; /* bytes of the message that is due */
 };
 
-/* These functions take non-blocking sockets. Those that read return 1 when the
- * message is complete and valid, 0 when more has to arrive, -EPIPE when the
- * connection is closed, and -EPROTO when the other side is not of this job.
- * After an error the connection is of no use. */
+/* These functions take non-blocking sockets. The functions that read return 1
+ * when the message is complete and valid, 0 when more has to arrive, -EPIPE
+ * when the connection is closed, and -EPROTO when the other side does not
+ * belong to this job. After an error the connection cannot be used. */
 
-/* The caller, on a fresh socket, whose buffer has room for all of it: 0 or
+/* The caller, on a fresh socket, whose buffer has room for the whole call: 0 or
  * -EPIPE. */
 int ddp__hello_call(struct ddp__hello *h, int fd, const struct ddp__link *me);
 /* The caller: reads the answer and sends its proof. From then on h->listener is
@@ -63,7 +65,7 @@ void ddp__hello_keys(const struct ddp__hello *h,
 		     const unsigned char key[DDP__KEY],
 		     unsigned char keys[2][DDP__KEY]);
 
-/* Whether both are ends of one connection: the same use, round and link. */
+/* 1 if both are ends of one connection: the same use, round and link. */
 int ddp__link_fits(const struct ddp__link *a, const struct ddp__link *b);
 
 #endif

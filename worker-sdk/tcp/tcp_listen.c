@@ -7,7 +7,7 @@
 
 #include "base/local_addrs.h"
 
-/* The wildcard address of the family that the others will use. */
+/* The wildcard address of the family that the other ranks will use. */
 static int listen_set_anywhere(const struct endpoint *ep, struct sock_addr *a,
 			       struct err *e)
 {

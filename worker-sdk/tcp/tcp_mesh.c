@@ -17,15 +17,16 @@
 
 enum {
 	ADDRESSES_MAX = 8,
-	STRANGERS_MAX = 64, /* callers at once, beside those who are expected */
-	TRIES_MAX = 4,	    /* it may have hung up on me among strangers */
+	STRANGERS_MAX = 64, /* callers at once, beside the expected ones */
+	TRIES_MAX = 4,	    /* the other host may have hung up on us among
+			     * strangers */
 	RAILS_DEFAULT = 1,
-	LOOK_MS = 1000 /* how often to ask whether those missing live */
+	LOOK_MS = 1000 /* how often to check that the missing hosts are alive */
 };
 
 static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '4'};
 
-/* Where a host may be reached. */
+/* The addresses at which a host may be reached. */
 struct addresses {
 	struct sock_addr a[ADDRESSES_MAX];
 	int n;
@@ -34,8 +35,8 @@ struct addresses {
 /* A connection being made. */
 struct link_try {
 	int fd;
-	int connecting; /* not yet writable */
-	int next;	/* address to try */
+	int connecting; /* the socket is not yet writable */
+	int next;	/* the address to try next */
 	int tries;	/* of all addresses, so far */
 	struct ddp__hello hello;
 };
@@ -43,16 +44,17 @@ struct link_try {
 struct mesh {
 	const struct ddp__tcp_setup *setup;
 	struct ddp__tcp *t;
-	struct addresses *where; /* of the hosts before me */
-	struct link_try *tries;	 /* by host and link, to those before me */
+	struct addresses *where; /* of the hosts before this one */
+	struct link_try *tries;	 /* by host and link, to the hosts before this
+				  * one */
 	struct ddp__callers callers;
 	int missing;
-	uint32_t secure; /* what this rank can do; 0: in plain */
-	int rc; /* of what a caller brought */
+	uint32_t secure; /* encryption that this rank offers; 0: plain text */
+	int rc; /* error from handling a caller */
 	struct err *e;
 };
 
-/* My end of a link. */
+/* This end of a link. */
 static struct ddp__link mesh_end(const struct mesh *m, int link)
 {
 	struct ddp__link end = {
@@ -68,8 +70,8 @@ static struct ddp__link mesh_end(const struct mesh *m, int link)
 	return end;
 }
 
-/* Expects the hosts after this one, in this round. If one has more links than
- * this host, each end tells the other its number. */
+/* Expects the hosts after this one, in this round. The two ends may differ in
+ * their number of links; each learns the other's number. */
 static int mesh_expects(void *owner, const struct ddp__link *caller,
 			struct ddp__link *me)
 {
@@ -193,7 +195,7 @@ static int mesh_call_all(struct mesh *m)
 	return rc < 0 ? rc : 0;
 }
 
-/* The address was there, or refused. */
+/* Handles the end of a connect, which may have failed. */
 static int mesh_on_connected(struct mesh *m, int link)
 {
 	struct link_try *l = &m->tries[link];
@@ -276,14 +278,15 @@ static int mesh_missing(const struct mesh *m, int host)
 	return m->setup->n;
 }
 
-/* What a host sent before it ended has arrived by now. */
+/* A host's data from before its end has arrived by now: looks for it once
+ * more. */
 static int mesh_has_come(struct mesh *m, int host)
 {
 	ddp__callers_serve(&m->callers, &m->setup->listener);
 	return mesh_missing(m, host) != host;
 }
 
-/* Someone has not come for a while: did it end? */
+/* For each host that has not come for a while: checks whether it has ended. */
 static int mesh_check(struct mesh *m)
 {
 	const struct ddp__peers *p = m->setup->peers;
@@ -368,7 +371,7 @@ static int mesh_rails(const struct ddp__tcp_setup *setup, struct err *e)
 	return (int)n;
 }
 
-/* Leaves room for all expected callers beside any strangers. */
+/* Makes room for all expected callers beside any strangers. */
 static int mesh_await_callers(struct mesh *m)
 {
 	int hosts = m->setup->n - 1 - m->setup->me;

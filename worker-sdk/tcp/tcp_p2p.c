@@ -1,4 +1,4 @@
-/* tcp_p2p.c: messages between two ranks, over the socket of the pair. */
+/* tcp_p2p.c: messages between two ranks, over the pair's socket. */
 #include "worker-sdk/tcp/tcp_p2p.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@
 enum {
 	LOOK_MS = 500,
 	POLLS_MAX = 256,
-	TURN_MAX = 4 << 20 /* then the others have their turn */
+	TURN_MAX = 4 << 20 /* bytes moved before the other messages get their
+			    * turn */
 };
 
 int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
@@ -201,7 +202,7 @@ static int msg_check_frame(struct ddp__tcp_msg *m, struct err *e)
 		       name, ddp__call_text(&other, theirs), mine);
 }
 
-/* The rest of m, from its frame on. */
+/* The remaining bytes of m, starting with its frame. */
 static int msg_rest(struct ddp__tcp_msg *m, struct iovec iov[2])
 {
 	size_t at = m->moved < DDP__FRAME ? 0 : m->moved - DDP__FRAME;
@@ -308,8 +309,8 @@ int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 	return n;
 }
 
-/* What a rank sent before it ended has arrived by now; it may be the last part
- * of its proof. */
+/* Data that a rank sent before it ended has arrived by now; it may be the last
+ * part of its proof. */
 static int msg_has_come(struct ddp__tcp_msg *m)
 {
 	ddp__pairs_serve(m->p);
@@ -331,7 +332,7 @@ int ddp__tcp_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
 	int met = p->pairs[m->peer].state == DDP__PAIR_READY, rc;
 
-	/* where there is a connection, the kernel reports its end */
+	/* on a connection the kernel reports its end */
 	rc = met ? 0 : p->peers->fate(p->peers->owner, m->peer, NULL, e);
 	if (rc)
 		return msg_has_come(m) ? 0 : rc;

@@ -1,11 +1,9 @@
 /* tcp_p2p.h: messages between two ranks of different hosts, over a socket of
- * the pair that their first message makes: the lower rank connects, the higher
- * one accepts, whichever call on messages it is in. Independent of the
- * collectives.
- *
- * Several messages may be under way, but one at a time for each peer and
- * direction; they arrive in the order of sending. A send ends when the kernel
- * has taken all of it. tcp_pair.c makes the sockets. */
+ * the pair that their first message makes: the lower rank connects, and the
+ * higher rank accepts during any of its calls on messages. Independent of the
+ * collectives. Several messages may be under way, but one at a time for each
+ * peer and direction; they arrive in the order of sending. A send ends when the
+ * kernel has taken all of it. tcp_pair.c makes the sockets. */
 #ifndef SDK_TCP_P2P_H
 #define SDK_TCP_P2P_H
 
@@ -16,25 +14,28 @@ struct ddp__pair;
 
 struct ddp__tcp_p2p {
 	int me, n; /* ranks of the communicator */
-	struct ddp__listener listener; /* none where all are on this host */
-	struct endpoint *where;	 /* of each rank */
+	struct ddp__listener listener; /* zeroed if all ranks are on this
+					* host */
+	struct endpoint *where;	 /* address of each rank */
 	struct ddp__pair *pairs; /* with each rank; tcp_pair.c's */
 	struct ddp__callers callers;
 	struct ddp__tcp_msg *active;
 	unsigned char key[DDP__KEY];
 	uint32_t round;
-	uint32_t secure;	 /* what this rank can do; 0: in plain */
-	int timeout_ms;		 /* < 0: for ever */
+	uint32_t secure;	 /* encryption that this rank offers; 0: plain
+				  * text */
+	int timeout_ms;		 /* < 0: no limit */
 	const struct ddp__peers *peers;
 	int spins;
 	int broken;
 };
 
 struct ddp__tcp_p2p_setup {
-	const struct endpoint *where; /* n; copied. No host: not by TCP */
+	const struct endpoint *where; /* n addresses, copied; without a host:
+				       * not reached by TCP */
 	int me, n;
 	struct ddp__listener listener; /* taken over, even on failure */
-	unsigned char key[DDP__KEY]; /* the same on all */
+	unsigned char key[DDP__KEY]; /* the same on all ranks */
 	uint32_t round;
 	int timeout_ms;
 	const struct ddp__peers *peers;
@@ -45,20 +46,20 @@ int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
 		      const struct ddp__tcp_p2p_setup *setup, struct err *e);
 /* Drops messages under way. p may be zeroed. */
 void ddp__tcp_p2p_close(struct ddp__tcp_p2p *p);
-/* Tells every connected rank why this one stops. All that is under way, here
- * and there, fails from now on. */
+/* Sends every connected rank the reason why this one stops. All messages under
+ * way, here and there, fail from now on. */
 void ddp__tcp_p2p_abort(struct ddp__tcp_p2p *p, const struct err *e);
 
-/* Has a copy of the call; borrows p and the buffer. p links to it from its
+/* Holds a copy of the call; borrows p and the buffer. p links to it from its
  * first advance until it has ended or p is broken. */
 struct ddp__tcp_msg {
 	struct ddp__tcp_p2p *p;
 	struct ddp__call call;
 	char *buf;
 	size_t size;
-	int peer; /* rank of the communicator */
+	int peer; /* rank in the communicator */
 	int receives;
-	size_t moved; /* with the frame */
+	size_t moved; /* bytes, including the frame */
 	unsigned char frame[DDP__FRAME];
 	int linked;
 	struct ddp__tcp_msg *next, **link;
@@ -73,19 +74,20 @@ void ddp__tcp_recv(void *msg, void *p2p, const struct ddp__call *call,
 
 /* 1: done; 0: the peer has not come yet; < 0: ERR_ARGUMENT (the peer's message
  * has another count or type; the peer fails too, if it is still sending),
- * ERR_REMOTE, ERR_SYSTEM (it cannot be reached), or the error with which the
- * peer aborted. After an error only abort and close are of use. */
+ * ERR_REMOTE, ERR_SYSTEM (the peer cannot be reached), or the error with which
+ * the peer aborted. After an error only abort and close may be called. */
 int ddp__tcp_msg_advance(void *msg, struct err *e);
-/* Advances it until it is done: 0 or an error, also of check. */
+/* Advances the message until it is done: 0 or an error, also of check. */
 int ddp__tcp_msg_run(void *msg, struct err *e);
-/* Changes when it moves. */
+/* Changes when the message moves. */
 uint64_t ddp__tcp_msg_moved(const void *msg);
 
-/* What all messages under way wait for: at most max descriptors into out. */
+/* The descriptors that all messages under way wait for: at most max into
+ * out. */
 int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 		       int max);
-/* After waited_ns in which it did not move: 0, or why waiting on is pointless.
- */
+/* The message has not moved for waited_ns: 0, or why further waiting is
+ * pointless. */
 int ddp__tcp_msg_check(void *msg, uint64_t waited_ns, struct err *e);
 
 /* ---- tcp_pair.c ---- */
@@ -97,13 +99,13 @@ struct ddp__greeting;
 /* The connection with a rank. */
 struct ddp__pair {
 	int fd; /* -1: no connection yet */
-	struct ddp__secure *secure; /* NULL: in plain */
+	struct ddp__secure *secure; /* NULL: plain text */
 	enum {
 		DDP__PAIR_NONE,
 		DDP__PAIR_CONNECTING,
 		DDP__PAIR_GREETED, /* this rank sent its hello and awaits the
-				      answer */
-		DDP__PAIR_DIFFERS, /* it called; one of us encrypts */
+				    * answer */
+		DDP__PAIR_DIFFERS, /* it called; only one of the two encrypts */
 		DDP__PAIR_READY
 	} state;
 	struct ddp__tcp_msg *out, *in; /* under way */
@@ -118,9 +120,10 @@ int ddp__pair_ready(struct ddp__tcp_msg *m, struct err *e);
 void ddp__pairs_serve(struct ddp__tcp_p2p *p);
 int ddp__pairs_init(struct ddp__tcp_p2p *p, struct err *e);
 void ddp__pairs_close(struct ddp__tcp_p2p *p);
-/* What to poll for the listener and the callers that are not proved yet. */
+/* The descriptors to poll for the listener and the callers that have not proved
+ * their claim. */
 int ddp__pairs_polls(const struct ddp__tcp_p2p *p, struct pollfd *out, int max);
-/* "rank 3 on h1" into out[DDP__NAME_MAX] */
+/* Writes "rank 3 on h1" to out[DDP__NAME_MAX]. */
 char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out);
 
 #endif

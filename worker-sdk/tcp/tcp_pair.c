@@ -11,14 +11,14 @@
 
 enum {
 	CALLERS_MAX = 64,
-	/* it may have hung up on me among strangers */
+	/* the other rank may have hung up on us among strangers */
 	TRIES_MAX = 4
 };
 
-/* While I connect. */
+/* The state while this rank connects. */
 struct ddp__greeting {
 	struct sock_addr a[DDP__ADDRESSES_MAX];
-	int n, next; /* address to try */
+	int n, next; /* number of addresses; the one to try next */
 	int tries;   /* of all addresses, so far */
 	struct ddp__hello hello;
 };
@@ -28,7 +28,7 @@ char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out)
 	return p->peers->name(p->peers->owner, rank, out);
 }
 
-/* My end of the connection with a rank. */
+/* This end of the connection with a rank. */
 static struct ddp__link pair_end(const struct ddp__tcp_p2p *p, int rank)
 {
 	return (struct ddp__link){.magic = {'d', 'd', 'p', 'p', '2', 'p', '_',
@@ -39,7 +39,7 @@ static struct ddp__link pair_end(const struct ddp__tcp_p2p *p, int rank)
 				  .to = (uint32_t)rank};
 }
 
-/* 0 or -ENOMEM. */
+/* The connection is proved: 0 or -ENOMEM. */
 static int pair_set_ready(struct ddp__tcp_p2p *p, int rank, int fd,
 			  const struct ddp__hello *h)
 {
@@ -110,7 +110,8 @@ void ddp__pairs_close(struct ddp__tcp_p2p *p)
 	free(p->pairs);
 }
 
-/* The rank could be reached in ddp_init: it is gone, or the network is cut. */
+/* The rank could be reached in ddp_init, so it is gone, or the network is
+ * cut. */
 static int pair_unreachable(struct ddp__tcp_msg *m, const char *why,
 			    struct err *e)
 {
@@ -127,7 +128,7 @@ static int pair_unreachable(struct ddp__tcp_msg *m, const char *why,
 	return m->p->peers->fate(m->p->peers->owner, m->peer, seen, e);
 }
 
-/* Calls the next address; error: why the one before failed. */
+/* Calls the next address. error: why the address before it failed. */
 static int pair_call(struct ddp__tcp_msg *m, int error, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
@@ -185,7 +186,7 @@ static int pair_on_connected(struct ddp__tcp_msg *m, struct err *e)
 	return pair_call(m, error, e);
 }
 
-/* One of us encrypts. */
+/* The error if only one of the two ranks encrypts. */
 static int pair_differs(const struct ddp__tcp_msg *m, struct err *e)
 {
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], me[DDP__NAME_MAX];

@@ -30,9 +30,10 @@ struct way {
 	crypto_aead_aes256gcm_state aes;
 	unsigned char key[DDP__KEY];
 	uint64_t count; /* records so far */
-	size_t at;   /* of record: sent, or come, so far */
-	size_t size; /* of the record in hand; 0: there is none, or none yet */
-	/* To send: what the record stands for. Come: opened, left to take. */
+	size_t at;   /* bytes of record sent or received so far */
+	size_t size; /* of the current record; 0: none, or not known yet */
+	/* Sending: bytes of text in the record. Receiving: decrypted bytes that
+	 * are left to take. */
 	size_t text;
 	unsigned char *record;
 };
@@ -40,7 +41,7 @@ struct way {
 struct ddp__secure {
 	struct way out, in;
 	int is_aes;
-	int broken; /* something came that is no record of ours */
+	int broken; /* invalid bytes arrived */
 };
 
 /* ---- set-up ---- */
@@ -56,7 +57,8 @@ int ddp__secure_wanted(struct err *e)
 			       "DDP_ENCRYPT_DATA is '%s': give 1, to encrypt "
 			       "what ranks of different hosts send each other, "
 			       "or 0", text);
-	(void)!sodium_init(); /* where it cannot, it has the slowest */
+	(void)!sodium_init(); /* if it cannot, it uses the slowest
+			       * implementation */
 	return DDP__SECURE_CHACHA |
 	       (crypto_aead_aes256gcm_is_available() ? DDP__SECURE_AES : 0);
 }
@@ -86,7 +88,7 @@ int ddp__secure_new(struct ddp__secure **out, const struct ddp__hello *h,
 	*out = NULL;
 	if (!h->caller.secure)
 		return 0;
-	/* the states of AES want 16 */
+	/* the AES state must be aligned to 16 bytes */
 	if (posix_memalign((void **)&s, 64, sizeof(*s)))
 		return -ENOMEM;
 	memset(s, 0, sizeof(*s));
@@ -142,7 +144,7 @@ static void secure_seal(struct ddp__secure *s, const void *text, uint32_t n)
 	w->at = 0;
 }
 
-/* The record that has come whole, into to. */
+/* Decrypts the record, which has arrived whole, into to. */
 static int secure_open(struct ddp__secure *s, void *to)
 {
 	struct way *w = &s->in;
@@ -179,8 +181,8 @@ static int secure_flush(struct way *w, int fd)
 	return 0;
 }
 
-/* The text from `skip` on, of a record: in place, or gathered where the record
- * will be. Its length; 0: there is no more. */
+/* The text of a record from `skip` on: in place, or gathered where the record
+ * will be. Returns its length; 0: there is no more text. */
 static size_t secure_gather(struct ddp__secure *s, const struct iovec *iov,
 			    int n, size_t skip, const void **text)
 {
@@ -241,7 +243,8 @@ void ddp__secure_post(struct ddp__secure *s, int fd, const struct iovec *iov,
 		return;
 	}
 	if (secure_flush(&s->out, fd))
-		return; /* one that waits is enough */
+		return; /* drop this message: an earlier one still waits for
+			 * room */
 	size = secure_gather(s, iov, n, 0, &text);
 	secure_seal(s, text, (uint32_t)size);
 	s->out.text = 0;
@@ -255,7 +258,8 @@ int ddp__secure_is_torn(const struct ddp__secure *s)
 
 /* ---- receiving ---- */
 
-/* Reads until w->at is end: 1; 0: the connection has ended; -1 and errno. */
+/* Reads until w->at reaches end: 1; 0: the connection has ended; -1 and
+ * errno. */
 static int secure_read_to(struct way *w, int fd, size_t end)
 {
 	while (w->at < end) {
@@ -269,7 +273,7 @@ static int secure_read_to(struct way *w, int fd, size_t end)
 	return 1;
 }
 
-/* A whole record is in hand: 1; else as read_to. */
+/* Reads a whole record: 1; otherwise as secure_read_to. */
 static int secure_read_record(struct ddp__secure *s, int fd)
 {
 	struct way *w = &s->in;
@@ -288,7 +292,7 @@ static int secure_read_record(struct ddp__secure *s, int fd)
 	return secure_read_to(w, fd, w->size);
 }
 
-/* There is text in hand: 1; else as read_to. */
+/* Makes decrypted text available: 1; otherwise as secure_read_to. */
 static int secure_have_text(struct ddp__secure *s, int fd)
 {
 	struct way *w = &s->in;

@@ -12,24 +12,24 @@
 #include "base/clock.h"
 #include "worker-sdk/math/reduce.h"
 
-/* Waking from poll costs more than most messages take. */
+/* Waking from poll takes longer than most messages do. */
 #define SPIN_NS 100000u
 
 enum {
-	/* Asleep: how often to check the other hosts; more often at first,
-	 * when they may be about to report that they are blocked. */
+	/* While asleep: how often to check the other hosts; more often at
+	 * first, when they may be about to report that they are blocked. */
 	LOOK_MS = 500,
 	LOOK_FIRST_MS = 100,
 	FIRST_MS = 3000,
-	/* After this long without progress the hosts awaited get a notice. */
+	/* After this long without progress the awaited hosts get a notice. */
 	NOTICE_MS = 400,
 	/* The least size of a piece of a long message. */
 	PIECE_MIN = 128 << 10,
-	/* What is folded at once: it stays in the cache. */
+	/* Bytes that are folded at once: they stay in the cache. */
 	WINDOW = 256 << 10,
-	/* The least that is worth a system call to send on. */
+	/* The least that is worth a system call to forward. */
 	FOLLOW_MIN = 64 << 10,
-	/* The most that one socket moves before the others have their turn. */
+	/* The most that one socket moves before the others get their turn. */
 	TURN_MAX = 1 << 20,
 	FEW_STREAMS = 4, /* up to here trying each is faster than poll */
 	POLLS_MAX = 2 * DDP__RAILS_MAX * 64
@@ -109,7 +109,7 @@ static struct ddp__stream *stream_for(struct ddp__schedule *s, int link,
 	return st;
 }
 
-/* Where piece i of n begins: at a whole element of any type. */
+/* The offset of piece i of n, at a whole element of any type. */
 static size_t piece_begin(size_t size, int n, int i)
 {
 	return i == n ? size : size / (size_t)n / 64 * 64 * (size_t)i;
@@ -195,7 +195,7 @@ static size_t piece_sendable(const struct ddp__piece *m)
 
 	if (!m->after)
 		return DDP__FRAME + m->size;
-	/* wait for an empty message, too: its frame has to arrive first */
+	/* wait for an empty message as well: its frame has to arrive first */
 	have = m->after->moved;
 	if (have < DDP__FRAME + m->size && have < m->moved + FOLLOW_MIN)
 		return m->moved;
@@ -251,12 +251,12 @@ static int stream_window(struct ddp__schedule *s, struct ddp__stream *st,
 		t->windows = malloc(each * (size_t)t->rails);
 	if (!t->windows)
 		return step_no_memory(s, each * (size_t)t->rails, e);
-	/* One host at a time is folded from, so the rail tells them apart. */
+	/* Only one host at a time is folded from: the rail picks the window. */
 	st->window = t->windows + (size_t)(st->link % t->links - 1) * each;
 	return 0;
 }
 
-/* Reduces the whole elements that the window has. */
+/* Reduces the whole elements in the window. */
 static void stream_fold(struct ddp__schedule *s, struct ddp__stream *st,
 			struct ddp__piece *m)
 {
@@ -277,7 +277,7 @@ static void stream_fold(struct ddp__schedule *s, struct ddp__stream *st,
 	m->moved += size;
 }
 
-/* Where the next bytes of m go. */
+/* The place for the next bytes of m. */
 static int stream_iov(const struct ddp__stream *st, struct ddp__piece *m,
 		      struct iovec iov[2])
 {
@@ -335,7 +335,7 @@ static long stream_recv(struct ddp__schedule *s, struct ddp__stream *st,
 	return n;
 }
 
-/* To receive: a decrypted record is not used up yet. */
+/* For receiving: 1 if a decrypted record is not used up yet. */
 static int stream_has_more(const struct ddp__schedule *s,
 			   const struct ddp__stream *st)
 {
@@ -343,7 +343,7 @@ static int stream_has_more(const struct ddp__schedule *s,
 	return !st->sends && ddp__secure_has(t->secure[st->link]);
 }
 
-/* Moves what can be moved on one socket in one direction. */
+/* Moves as much as possible on one socket in one direction. */
 static long stream_move(struct ddp__schedule *s, struct ddp__stream *st,
 			struct err *e)
 {
@@ -360,7 +360,8 @@ static long stream_move(struct ddp__schedule *s, struct ddp__stream *st,
 		if (m->moved < DDP__FRAME + m->size && stream_has_more(s, st))
 			continue;
 		if (m->moved < DDP__FRAME + m->size)
-			break; /* the socket has no more, or no more room */
+			break; /* the socket has no more data, or no more
+				* room */
 		st->head = m->next;
 		st->got = st->unfolded = 0;
 	}
@@ -374,7 +375,7 @@ static short stream_events(const struct ddp__stream *st)
 	return piece_sendable(st->head) > st->head->moved ? POLLOUT : 0;
 }
 
-/* With many sockets: finds those that are worth a system call. */
+/* With many sockets: finds those for which a system call pays. */
 static void streams_poll(struct ddp__schedule *s, struct pollfd *polls)
 {
 	struct ddp__tcp *t = s->endpoint;
@@ -388,7 +389,7 @@ static void streams_poll(struct ddp__schedule *s, struct pollfd *polls)
 	poll(polls, (nfds_t)t->busy, 0);
 }
 
-/* One round over all: bytes moved, or an error. */
+/* One round over all streams: bytes moved, or an error. */
 static long step_move(struct ddp__schedule *s, struct err *e)
 {
 	struct ddp__tcp *t = s->endpoint;
@@ -485,7 +486,8 @@ static int step_timed_out(const struct ddp__schedule *s, uint64_t waited,
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX];
 	const struct ddp__stream *late = &t->streams[0];
 
-	/* a host that has not sent says more than one that has not received */
+	/* a host that has not sent is a better clue than one that has not
+	 * received */
 	for (int i = 1; i < t->busy && late->sends; i++)
 		late = &t->streams[i];
 	return err_set(e, ERR_TIMEOUT,
@@ -498,8 +500,8 @@ static int step_timed_out(const struct ddp__schedule *s, uint64_t waited,
 		       (double)waited / 1e9);
 }
 
-/* Tells the hosts awaited in which call this one waits: they may wait for it in
- * another call, where neither sends. */
+/* Notifies the awaited hosts of the call in which this one waits: they may wait
+ * for this host in another call, in which neither sends. */
 static void step_notify(struct ddp__schedule *s)
 {
 	struct ddp__tcp *t = s->endpoint;
@@ -585,7 +587,7 @@ int ddp__tcp_step_wait(struct ddp__schedule *s, struct err *e)
 			last = now;
 		s->moved = 0;
 		if (t->spins && now - last < SPIN_NS)
-			sched_yield(); /* a rank awaited may need this CPU */
+			sched_yield(); /* an awaited rank may need this CPU */
 		else
 			rc = step_sleep(s, now, &last, &w, e);
 		if (!rc)

@@ -9,16 +9,18 @@
 
 /* A message, or its part for one rail. */
 struct ddp__piece {
-	struct ddp__piece *next; /* on the same socket, in the same direction */
+	struct ddp__piece *next; /* next on the same socket in the same
+				  * direction */
 	char *data;
 	size_t size;
-	size_t moved; /* with the frame; of a fold: what was folded */
-	/* To send: no byte before the same byte of this one has come. */
+	size_t moved; /* with the frame; for a fold: bytes folded */
+	/* For sending: each byte is sent only after the same byte of this piece
+	 * has been received. */
 	const struct ddp__piece *after;
-	/* To receive: data becomes data op what comes, in whole elements, then
-	 * is divided by divisor if that is over 1. */
+	/* For receiving: the arriving elements are folded into data, which is
+	 * then divided by divisor if that is over 1. */
 	int folds, divisor;
-	int ranks[2]; /* of data, and of what comes */
+	int ranks[2]; /* ranks summed in data, and in the arriving bytes */
 	unsigned char frame[DDP__FRAME];
 };
 
@@ -26,16 +28,17 @@ struct ddp__piece {
 struct ddp__stream {
 	int link, sends;
 	struct ddp__piece *head, *tail;
-	char *window;	 /* where what is to be folded comes in */
-	size_t unfolded; /* bytes at its start, or of the frame before them */
-	size_t got;	 /* of the frame and data of a piece to fold */
+	char *window;	 /* buffer for the arriving bytes of a fold */
+	size_t unfolded; /* bytes at the window's start, or of the frame before
+			  * them */
+	size_t got;	 /* bytes of the frame and data of the piece to fold */
 };
 
 void ddp__tcp_step_begin(struct ddp__schedule *s);
 int ddp__tcp_step_reserve(struct ddp__schedule *s, int messages, int pairs,
 			  struct err *e);
-/* Long messages are cut over the rails, the same way at both ends; the handle
- * is the first piece. */
+/* Long messages are cut into pieces for the rails, the same way at both ends;
+ * the handle is the first piece. */
 void *ddp__tcp_step_send(struct ddp__schedule *s, int host, const void *data,
 			 size_t size, const void *after);
 void *ddp__tcp_step_recv(struct ddp__schedule *s, int host, void *data,
@@ -47,7 +50,8 @@ int ddp__tcp_step_advance(struct ddp__schedule *s, struct err *e);
 int ddp__tcp_step_wait(struct ddp__schedule *s, struct err *e);
 int ddp__tcp_step_check(void *tcp, uint64_t waited_ns, struct err *e);
 void ddp__tcp_step_release(struct ddp__schedule *s);
-/* What the schedule under way waits for: at most max of them into out. */
+/* The descriptors that the schedule under way waits for: at most max of them
+ * into out. */
 int ddp__tcp_step_polls(const struct ddp__tcp *t, struct pollfd *out, int max);
 
 #endif

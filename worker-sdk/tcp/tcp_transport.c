@@ -1,5 +1,5 @@
 /* tcp_transport.c: tcp's row of algorithms/transport.h: messages over a socket
- * of each pair of ranks, steps over those between the hosts' leaders. */
+ * of each pair of ranks, steps over the sockets between the hosts' leaders. */
 #include "worker-sdk/tcp/tcp_transport.h"
 
 static void tcp_abort(const struct ddp__path *p, const struct err *why)
