@@ -9,7 +9,7 @@
 
 enum {
 	ADMISSION_MAX = 512, /* connections without proof */
-	/* of them from one address; a host has many workers */
+	/* the same from one address; a host has many workers */
 	ADMISSION_MAX_ADDRESS = 256,
 	/* how long a connection may stay when there are too many: the workers
 	 * of a host all connect at once */
@@ -31,8 +31,8 @@ void admission_on_gone(struct peer *m);
 void admission_on_due(struct peer *m);
 
 void admission_greet(struct peer *m);
-/* Logs, within the limits for refusals, that the peer's records were forged or
- * that it speaks another version. */
+/* Logs, within log_limiter's limits, that the peer's records were forged or
+ * that it uses another version. */
 void admission_tell_strange(struct peer *m, const char *why);
 /* Checks a HELLO: 0 or ERR_PROTOCOL. A peer that passes is admitted by
  * request_admit and gets its WELCOME, at once or when munge has answered. */
