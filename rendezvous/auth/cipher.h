@@ -21,7 +21,7 @@
 #include "rendezvous/auth/proof.h"
 
 enum {
-	CIPHER_TEXT_MAX = 16 << 10, /* of one record, held until its tag is
+	CIPHER_TEXT_MAX = 16 << 10, /* one record's, held until its tag is
 				     * checked */
 	CIPHER_HEADER = 4,
 	CIPHER_TAG = 16,
@@ -33,7 +33,7 @@ enum {
 #define CIPHER_SEALED_MAX(n)                                                  \
 	((n) + ((n) / CIPHER_TEXT_MAX + 1) * (size_t)CIPHER_EXTRA)
 
-/* One direction. */
+/* The state of one direction. */
 struct cipher_way {
 	struct proof key;
 	uint64_t count; /* records so far */

@@ -12,13 +12,13 @@
 
 struct handshake {
 	const struct auth *auth;
-	struct proof key;     /* of the job; with munge, from WELCOME */
+	struct proof key;     /* the job's; with munge, from WELCOME */
 	struct buf hello;     /* HELLO's body up to its proof */
 	char greeting[WIRE_GREETING_SIZE];
 	char proof[WIRE_NAME_MAX];
 	size_t proof_size;
 	int ours; /* the greeting is from the server of this very job */
-	int other_version; /* the server speaks another version */
+	int other_version; /* the server has another version */
 	struct cipher cipher; /* for everything after WELCOME */
 	int defers; /* the owner asks munge itself: see -EAGAIN below */
 	int answered;

@@ -51,10 +51,10 @@ int credential_open(struct slice text, uid_t *uid, void *payload,
 struct credential_question {
 	int reads; /* 1: read text; 0: make a credential with payload */
 	unsigned char payload[128];
-	int size; /* of the payload */
+	int size; /* the payload's */
 	char text[CREDENTIAL_MAX];
-	uid_t uid; /* of its maker, or of the only reader */
-	int rc;    /* of credential_read or credential_make */
+	uid_t uid; /* the maker's, or the only reader's */
+	int rc;    /* credential_read's or credential_make's result */
 	struct err why;
 };
 

@@ -15,7 +15,7 @@ struct proof {
 	unsigned char bytes[PROOF_SIZE];
 };
 
-/* What both sides saw before the client's proof. */
+/* The bytes that both sides saw before the client's proof. */
 struct proof_talk {
 	struct slice greeting; /* WIRE_GREETING_SIZE bytes */
 	struct slice hello;    /* HELLO's body up to its proof */
