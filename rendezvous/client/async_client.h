@@ -36,8 +36,8 @@ struct async_client {
 	uv_loop_t *loop;
 	uv_tcp_t tcp;
 	uv_connect_t connect;
-	struct sock_addr addr; /* of the server; after a referral, the new
-				* one's */
+	struct sock_addr addr; /* the server's; after a referral, the
+				* leader's */
 	struct handshake hand; /* has the job's key and the cipher once it is
 				* open */
 	struct buf in;
@@ -66,8 +66,8 @@ int async_client_start(struct async_client *l, uv_loop_t *loop,
 		       const struct wire_hello *hello, const struct auth *auth,
 		       const struct async_client_events *events, struct err *e);
 
-/* No greeting has come in LINK_PATIENCE_MS: sends the preface now. The reply of
- * a foreign server to it may tell more than silence. */
+/* Call it after LINK_PATIENCE_MS without a greeting: sends the preface now,
+ * because the reply of a foreign server tells more than silence. */
 void async_client_speak(struct async_client *l);
 
 /* The buffer to put frames into; then async_client_flush sends what is there.

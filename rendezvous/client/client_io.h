@@ -14,7 +14,7 @@ enum { CLIENT_READ = 16 << 10, CLIENT_READ_RAW = 64 << 10 };
 
 struct client {
 	int fd;
-	uint32_t id; /* of the current request; never 0 */
+	uint32_t id; /* the current request's; never 0 */
 	struct endpoint endpoint;
 	char at[SOCK_TEXT_MAX];
 	struct buf out, in;
