@@ -14,7 +14,8 @@ struct leadership_options;
 struct daemon_options {
 	const int *listen_fds;	 /* listening sockets; the server closes them */
 	int listeners;		 /* how many, up to SOCK_LISTEN_MAX */
-	int parent_fd;		 /* a pipe; at its end, drain; -1: none */
+	int parent_fd;		 /* a pipe whose end drains the server; -1:
+				  * none */
 	uint64_t lease_ms;	 /* a silent agent is lost after that */
 	uint64_t hello_ms;	 /* from connecting to HELLO */
 	uint64_t silent_ms;	 /* after that a client's host counts as gone */
@@ -23,16 +24,18 @@ struct daemon_options {
 	/* connections of a job; jobs; keys and bytes of a round's store */
 	uint32_t max_connections, max_jobs;
 	size_t max_keys, max_bytes;
-	struct account_limits accounts; /* of jobs and tenants, in all */
+	struct account_limits accounts; /* limits of jobs' and tenants'
+					 * memory */
 	uint64_t idle_ms;      /* an idle job ends after that time */
-	const char *token_dir; /* of tenants' tokens, or NULL; borrowed */
+	const char *token_dir; /* folder of tenants' tokens, or NULL;
+				* borrowed */
 	const char *metrics;   /* the address of /health and /metrics, or
 				* NULL */
 	const char *journal;   /* a file, or NULL */
-	int journal_fd;	       /* or inherited memory; 0: none */
-	/* or in etcd; without job and address. NULL: none */
+	int journal_fd;	       /* an inherited memory file; 0: none */
+	/* for a journal in etcd; without job and address. NULL: none */
 	const struct leadership_options *leadership;
-	const char *job; /* the only one that is served; NULL: any; borrowed */
+	const char *job; /* the only job to serve; NULL: any; borrowed */
 };
 
 /* Starts accepting on the loop. On success, free *out with daemon_free. */

@@ -22,7 +22,7 @@
 enum {
 	DEFAULT_PORT = 29400,
 	FD_MAX = 1 << 20,
-	ETCD_BYTES_MAX = 128 << 20, /* of a job's store, so that etcd can hold
+	ETCD_BYTES_MAX = 128 << 20, /* a job's store, so that etcd can hold
 				     * it */
 	USER_MAX = 512,
 	MEMORY_MORE = 256 << 20, /* besides stores: a job's client buffers */
