@@ -22,10 +22,10 @@ struct leadership_options {
 	int is_quiet;	 /* ddprun reports what happens, not we */
 };
 
-/* What the leader has heard from its nodes. */
+/* The leader's recent contact with its nodes. */
 struct leadership_view {
-	uint32_t nodes;	      /* that are connected */
-	uint32_t heard;	      /* of them, within a third of their lease */
+	uint32_t nodes;	      /* connected nodes */
+	uint32_t heard;	      /* heard from within a third of their lease */
 	uint64_t longest_ms;  /* the longest such third */
 	uint64_t leases_lost; /* since the start */
 };
@@ -49,7 +49,7 @@ struct leadership_events {
 	int (*settle)(void *owner);
 	/* Replays the loaded journal only. 1: the job is over. */
 	int (*is_over)(void *owner, struct journal_etcd *journal);
-	/* Fills in what was heard; heard counts nodes since `since` only. */
+	/* Fills in v; heard counts nodes since `since` only. */
 	void (*look)(void *owner, uint64_t since, struct leadership_view *v);
 	/* The leadership is being freed. */
 	void (*on_close)(void *owner);
@@ -57,7 +57,8 @@ struct leadership_events {
 
 enum {
 	LEADERSHIP_EXIT_LOST = 75, /* EX_TEMPFAIL: start it again */
-	LEADERSHIP_EXIT_CUT_OFF,   /* the same; it hears no other node either */
+	LEADERSHIP_EXIT_CUT_OFF,   /* the same, and no other node is heard
+				    * from */
 };
 
 /* Sets *out before the first event. ERR_USAGE, ERR_SYSTEM. */
