@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 enum {
-	JOURNAL_HEAD = 24, /* of a batch: u32 length, u32 zero, u64 number,
+	JOURNAL_HEAD = 24, /* a batch's head: u32 length, u32 zero, u64 number,
 			    * u64 sum of these and of the body */
 	JOURNAL_BATCH_MAX = 1 << 30, /* the body; a round's store fits */
 };

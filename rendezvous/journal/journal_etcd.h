@@ -56,9 +56,9 @@ void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
  * for processes that leave (etcd_cleanup.h). */
 void journal_etcd_say_ended(struct journal_etcd *j, int ended);
 int journal_etcd_is_long(const struct journal_etcd *j);
-/* The same for a snapshot and the bytes appended since. A journal compacted by
- * this rule can always be read, even if a batch of BATCH_MAX comes next (a
- * server accepts no more while another batch is being kept). */
+/* The same rule for a snapshot and the bytes appended since. A journal
+ * compacted by it can always be read, even if a batch of BATCH_MAX follows (a
+ * server accepts no more while it writes another batch). */
 enum {
 	JOURNAL_ETCD_READ_MAX = 512 << 20,
 	JOURNAL_ETCD_WRITTEN_MAX = 192 << 20,

@@ -26,10 +26,11 @@ int journal_file_replay(struct journal_file *f,
 			int (*take)(void *arg, struct slice batch), void *arg,
 			struct err *e);
 
-/* 0: it is kept, whatever happens to this process. -ENOSPC and the like, with a
- * text: the journal is unchanged, and nothing can be appended until a snapshot
- * that includes this batch is written. If that fails as well, call
- * journal_file_lose: the journal is older than what clients were told. */
+/* 0: the batch is kept, whatever happens to this process. -ENOSPC or another
+ * error, with a text: the journal is unchanged, and nothing can be appended
+ * until a snapshot that includes this batch is written. If that fails as well,
+ * call journal_file_lose: the journal is older than the replies that clients
+ * have. */
 int journal_file_append(struct journal_file *f, struct slice batch,
 			struct err *e);
 /* Empties the journal: the next replay finds nothing, and nothing can be

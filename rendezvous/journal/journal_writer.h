@@ -49,7 +49,7 @@ struct snapshot {
 };
 void snapshot_release(struct snapshot *s);
 
-/* What the writer asks the server. The last two: with etcd only. */
+/* Callbacks to the server. The last two: with etcd only. */
 struct journal_writer_owner {
 	/* Fills s; -errno: no memory, or too large. */
 	int (*snapshot)(void *owner, struct snapshot *s);
@@ -60,7 +60,7 @@ struct journal_writer_owner {
 };
 
 struct journal_writer {
-	/* One of them, or neither: then nothing is written. */
+	/* At most one is set; with neither, nothing is written. */
 	struct journal_file *file;
 	struct journal_etcd *etcd;
 	int writes;

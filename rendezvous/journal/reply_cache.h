@@ -10,9 +10,9 @@
 #include "rendezvous/wire.h"
 
 enum {
-	/* Sessions without a connection that are kept: for each rank, on
-	 * average, plus a number for all. A worker that has left for good
-	 * cannot be told from one whose connection was lost. */
+	/* The limit of sessions kept without a connection: per rank, plus a
+	 * constant. A worker that has left for good looks like one whose
+	 * connection was lost. */
 	REPLY_CACHE_PER_RANK = 8,
 	REPLY_CACHE_MORE = 64
 };
@@ -22,7 +22,7 @@ struct cached_reply {
 	struct cached_reply *next, **pprev; /* in `here` or `gone` */
 	uint64_t session;
 	uint32_t rank;
-	uint32_t id;   /* of the request */
+	uint32_t id;   /* the request's */
 	uint8_t type;  /* its enum wire_type; 0: none yet */
 	int64_t value; /* the reply, if it is a number */
 	void *owner;   /* its connection, the caller's; NULL: gone */
