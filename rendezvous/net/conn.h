@@ -15,7 +15,7 @@ struct conn;
 
 enum {
 	CONN_READ_MAX = 64 << 10, /* read from a connection in one loop turn */
-	CONN_OUT_MAX = 64 << 20,  /* of replies that a client has not read */
+	CONN_OUT_MAX = 64 << 20,  /* replies that a client has not read */
 	CONN_THROTTLE_MAX = 1 << 20, /* unread replies, beyond which we stop
 				      * reading */
 	CONN_DEAF_MS = 5000,      /* a throttled client that reads nothing is
@@ -35,7 +35,7 @@ struct conn_events {
 	size_t (*on_bytes)(struct conn *c, struct slice in, size_t *wants);
 	/* conn_due's time has come. */
 	void (*on_due)(struct conn *c);
-	/* The records were forged, the client speaks another version, or its
+	/* The records were forged, the client uses another version, or its
 	 * buffers exceed its account; on_gone follows with the same text. Not
 	 * with on_bytes. */
 	void (*on_strange)(struct conn *c, const char *why);
@@ -46,7 +46,7 @@ struct conn_events {
 	void (*on_closed)(struct conn *c);
 };
 
-/* What all connections of a loop share; zeroed at first. */
+/* Shared by all connections of a loop; zeroed at first. */
 struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
