@@ -22,8 +22,8 @@ struct asked {
 struct dump {
 	struct dump *next, **pprev;
 	struct peer *tool;
-	uint32_t id;	 /* of the request */
-	uint32_t number; /* of the request to the agents */
+	uint32_t id;	 /* the tool's request */
+	uint32_t number; /* the number of the request to the agents */
 	uint64_t due;
 	uint32_t n, open; /* agents asked; replies missing */
 	struct asked *nodes;

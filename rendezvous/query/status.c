@@ -32,8 +32,8 @@ static void status_put_node(struct buf *items, const struct hosted_job *h,
 	wire_put_job_node_item(items, &item);
 }
 
-/* What the nodes wait for, or the worker that has waited longest; returns for
- * how long. */
+/* Describes what the nodes wait for, or the worker that has waited longest;
+ * returns for how long. */
 static uint64_t status_put_awaited(struct hosted_job *h, struct wait_text *a)
 {
 	uint64_t now = uv_now(h->server->loop), since = h->since;

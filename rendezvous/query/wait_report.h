@@ -19,20 +19,21 @@ void wait_report_close(struct server *s);
 /* A peer may wait from now on: a request was parked, or a node has joined. */
 void wait_report_begin(struct server *s);
 
-/* What agents wait for after their own workers have all ended. */
+/* Describes what agents wait for after their own workers have all ended. */
 void wait_report_for_ends(struct hosted_job *h, struct wait_text *a);
-/* What the agents of a job that does not run wait for; may be empty. */
+/* Describes what the agents of a job without a running round wait for; may be
+ * empty. */
 void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a);
-/* What the client of PyTorch's store that has waited longest waits for. Returns
- * since when (loop time), or 0: no client has waited for a second. */
+/* Describes the longest wait of a client of PyTorch's store. Returns since when
+ * (loop time), or 0: no client has waited for a second. */
 uint64_t wait_report_for_torch(struct hosted_job *h, struct wait_text *a);
 /* server_hooks.on_torch_gave_up. */
 void wait_report_given_up(void *hosted, const struct torch_wait *w);
-/* server_hooks.fate_due: FATE is not answered before the rank's agent has been
- * heard from or its node is lost. Its host may have died a moment ago, and then
- * the worker that noticed first would be blamed. */
+/* server_hooks.fate_due: a FATE is not answered until the rank's agent has been
+ * heard from or its node is lost. If the agent's host has just died, the worker
+ * that noticed it first would be blamed instead. */
 uint64_t wait_report_fate_due(const struct parked *p);
-/* server_hooks.explain: what a parked request waits for. */
+/* server_hooks.explain: describes what a parked request waits for. */
 void wait_report_for_request(const struct parked *p, struct wait_text *a);
 
 #endif
