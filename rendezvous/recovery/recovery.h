@@ -1,7 +1,7 @@
-/* recovery.h: a server that starts with a journal: replays it, so that its jobs
- * are what they were, and waits for their nodes to come back (resume.h).
- * Replay applies the same events to the same code as the first time
- * (job_event.h), with nobody to notify. */
+/* recovery.h: starts a server from a journal: replays it to restore its jobs,
+ * and waits for their nodes to come back (resume.h). Replay applies the same
+ * events to the same code as the first time (job_event.h), but notifies
+ * nobody. */
 #ifndef RENDEZVOUS_RECOVERY_H
 #define RENDEZVOUS_RECOVERY_H
 
