@@ -12,7 +12,7 @@
 #include "base/signal_name.h"
 #include "rendezvous/round/job_internal.h"
 
-/* What happened; only what belongs to the kind of event is set. */
+/* An event; only the fields of its type are set. */
 struct event {
 	enum job_event type;
 	struct job_node *node;

@@ -1,6 +1,6 @@
 /* job.h: a job and its rounds, one after another: its nodes, their ranks, when
- * a round starts, how it ends and why. Pure: events go in, actions come out
- * (which messages to send to whom). No sockets, no clock. */
+ * a round starts, how it ends and why. Pure: events go in, and actions
+ * (messages to send) come out. No sockets, no clock. */
 #ifndef RENDEZVOUS_JOB_H
 #define RENDEZVOUS_JOB_H
 
@@ -38,21 +38,21 @@ struct job_fate {
 	struct job_fate *next, **pprev;
 };
 
-/* What the caller has to do, in order, before the next event. */
+/* An action that the caller carries out, in order, before the next event. */
 struct job_action {
 	enum {
 		JOB_TELL_STATE, /* send job_state_for to waiting nodes, soon */
 		JOB_TELL_START, /* send job_start_for to running nodes */
-		JOB_RANK_LEFT,  /* the rank is gone; text says how */
+		JOB_RANK_LEFT,  /* the rank is gone; text tells how */
 		JOB_FATE_KNOWN, /* answer fate with text */
 		JOB_TELL_STOP,  /* send job_stop_for to all */
 		JOB_TELL_END,   /* send job_end_for to all; drop the store */
 		JOB_LAST_CALL,  /* call job_last_call in `rank` ms, unless OFF
-				 * or START come first */
+				 * or START comes first */
 		JOB_LAST_CALL_OFF,
 		JOB_CANNOT_START, /* out of memory: stop the job */
 	} kind;
-	uint32_t rank; /* of RANK_LEFT; of LAST_CALL: ms */
+	uint32_t rank; /* RANK_LEFT's; LAST_CALL: ms */
 	const char *text; /* valid until the next event */
 	struct job_fate *fate;
 };
@@ -110,11 +110,11 @@ enum job_state job_state(const struct job *j);
 const char *job_id(const struct job *j);
 /* The number of the running round, or of the next one. */
 uint32_t job_round(const struct job *j);
-uint32_t job_world_size(const struct job *j); /* of the running round */
-uint32_t job_call_ms(const struct job *j); /* of the last call; 0: none */
+uint32_t job_world_size(const struct job *j); /* the running round's */
+uint32_t job_call_ms(const struct job *j); /* the last call's; 0: none */
 int job_is_empty(const struct job *j);     /* it has no nodes */
-/* The memory for ranks of nodes that are gone, at most 256 of them. A node that
- * comes from the same host gets the rank. */
+/* The memory used to remember ranks of nodes that are gone, at most 256. A node
+ * from the same host gets such a rank. */
 size_t job_gone_bytes(const struct job *j);
 size_t job_nodes(const struct job *j); /* including those without agent */
 
@@ -147,8 +147,9 @@ void job_status(const struct job *j, struct wire_job *m);
 void job_node_status(const struct job *j, const struct job_node *n,
 		     struct wire_job_node *item);
 
-/* Messages, whose slices are valid until the next event. STATE's `spare`
- * differs between nodes and is 0 here; last_call_ms is the whole time. */
+/* Fill in messages, whose slices are valid until the next event. STATE's
+ * `spare` differs between nodes and is 0 here; last_call_ms is the whole
+ * time. */
 void job_state_for(struct job *j, struct wire_state *m);
 /* MASTER_ADDR, where PyTorch's clients expect the store of the round that
  * begins; NULL unless that is on the server's own host and the server may be
@@ -172,7 +173,7 @@ const char *job_rank_end(const struct job *j, uint32_t rank);
 /* The same without the rank's name: "exited with code 0". */
 const char *job_rank_how(const struct job *j, uint32_t rank);
 const char *job_rank_host(const struct job *j, uint32_t rank); /* or NULL */
-void *job_rank_owner(const struct job *j, uint32_t rank); /* of its node */
+void *job_rank_owner(const struct job *j, uint32_t rank); /* its node's */
 /* Why a worker of `round` cannot be served now: ERR_ABORTED with text. 0: it
  * is the running round. */
 int job_check_round(const struct job *j, uint32_t round, struct err *e);

@@ -65,8 +65,8 @@ struct job_stop_order {
 	uint8_t level, cause; /* level 0: no request */
 	int32_t signal;
 	uint32_t grace_ms;
-	char text[ERR_TEXT_MAX]; /* of the highest level */
-	char first[ERR_TEXT_MAX]; /* of the first request; ends the job */
+	char text[ERR_TEXT_MAX]; /* the highest level's */
+	char first[ERR_TEXT_MAX]; /* the first request's; how the job ends */
 	int exit_code;
 	uint32_t stopped, killed; /* ranks that ended as asked; of them, by a
 				   * signal */
@@ -84,12 +84,12 @@ struct job {
 	struct job_node *nodes, **nodes_tail;
 	struct job_node **homes; /* [max_nodes]: the owner of each rank */
 	uint32_t members, spares, seq;
-	uint32_t joined; /* of the members */
-	uint64_t nproc;  /* of the joined ones together */
+	uint32_t joined; /* members that have joined */
+	uint64_t nproc;  /* the joined nodes' workers */
 	int calling;     /* the last call has begun */
 	struct job_memory memory[MEMORIES];
 	uint32_t next_memory;
-	size_t memory_bytes; /* of the hosts' names there */
+	size_t memory_bytes; /* bytes of the host names in memory */
 	/* the running round */
 	struct job_node **order; /* nnodes of them, by node rank */
 	uint32_t nnodes;

@@ -1,6 +1,6 @@
-/* wait_text.h: what a peer waits for, as text of one form: "1 of 128 nodes: n07
- * (agent connected, has not joined)". Pure: what is known goes in. Texts that
- * differ only in their times have the same hash. */
+/* wait_text.h: describes what a peer waits for, always in the same form: "1 of
+ * 128 nodes: n07 (agent connected, has not joined)". Pure: the caller passes in
+ * what is known. Texts that differ only in their times have the same hash. */
 #ifndef RENDEZVOUS_WAIT_TEXT_H
 #define RENDEZVOUS_WAIT_TEXT_H
 
@@ -18,7 +18,7 @@ struct wait_text {
 	uint32_t missing, said;
 };
 
-/* What only the server knows of the nodes of a job. */
+/* Facts about a job's nodes that only the server knows. */
 struct wait_text_nodes {
 	/* hosts of agents that are connected and have not joined */
 	const char *const *unjoined;
@@ -28,13 +28,13 @@ struct wait_text_nodes {
 	uint64_t (*silent_ms)(void *owner);
 };
 
-/* What the server knows of a rank. */
+/* The same for a rank. */
 struct wait_text_rank {
 	uint32_t rank;
 	const char *host;  /* NULL: unknown */
 	const char *ended; /* how; NULL: it runs */
 	int connected;
-	uint64_t silent_ms;       /* of its connection, or else its agent */
+	uint64_t silent_ms;       /* its connection's, or else its agent's */
 	const char *itself; /* what this rank waits for; NULL: nothing */
 };
 
@@ -47,7 +47,7 @@ void wait_text_put_nodes(struct wait_text *a, const struct job *j,
 /* Keys, or callers of a barrier or a gather. Then wait_text_put_rank names the
  * callers (while wait_text_has_room), and wait_text_end completes the text. */
 void wait_text_begin(struct wait_text *a, const struct store_waiter *w);
-/* The same for `missing` ranks whose end is waited for. */
+/* The same for a wait for the end of `missing` ranks. */
 void wait_text_begin_ends(struct wait_text *a, uint32_t missing, uint32_t of);
 int wait_text_has_room(const struct wait_text *a);
 void wait_text_put_rank(struct wait_text *a, const struct wait_text_rank *r);
