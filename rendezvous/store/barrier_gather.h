@@ -14,11 +14,11 @@ struct departure {
 
 struct meetings {
 	struct hash_table table; /* the incomplete ones, by key */
-	struct barrier_gather *gathers; /* of them, the gathers */
+	struct barrier_gather *gathers; /* the gathers among them */
 	struct barrier_gather *held;    /* complete, for repeated requests */
 	struct departure *left; /* in the order of leaving */
 	size_t nleft, cap;
-	uint32_t *left_at; /* of each rank: 1 + its index in left, or 0; NULL
+	uint32_t *left_at; /* for each rank: 1 + its index in left, or 0; NULL
 			    * while no rank has left */
 };
 

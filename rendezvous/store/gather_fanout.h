@@ -20,7 +20,7 @@ struct share_place {
 struct share {
 	struct share_place *places; /* by rank */
 	uint32_t n, cap;
-	uint32_t bytes; /* of the list, once it is known */
+	uint32_t bytes; /* the list's size, once it is known */
 	int digested;
 	char hash[WIRE_HASH_SIZE];
 };
@@ -42,7 +42,7 @@ int gather_fanout_offer(struct share *s, uint32_t rank,
 void gather_fanout_withdraw(struct share *s, uint32_t rank);
 void gather_fanout_release(struct share *s);
 
-/* The part of a rank of 0..size-1, once all have come. */
+/* The part of a rank in 0..size-1, once all ranks have come. */
 struct share_part gather_fanout_part_of(const struct share *s, uint32_t rank,
 				uint32_t size);
 /* Computes bytes and hash, once, over the values, each after its length. */

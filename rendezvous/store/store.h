@@ -25,9 +25,9 @@ struct held_tag {
 
 struct store_limits {
 	size_t keys;
-	size_t bytes; /* of keys and values together */
-	size_t value; /* of one value */
-	uint32_t ranks; /* of the round: a gather's size is at most this */
+	size_t bytes; /* keys and values together */
+	size_t value; /* one value */
+	uint32_t ranks; /* the round's: a gather's size is at most this */
 	const char *job; /* for refusals; copied. NULL: "" */
 	struct account *account; /* charged with all its memory; or NULL */
 };
@@ -53,7 +53,7 @@ struct store_waiter {
 	enum { WAITER_IDLE, WAITER_KEYS, WAITER_MEETING, WAITER_WOKEN } state;
 	struct store *store;
 	struct store_waiter *next, **pprev; /* in the meeting, or woken */
-	struct store_link *links;           /* of a key wait */
+	struct store_link *links;           /* for a wait for keys */
 	uint32_t nlinks, links_max, missing, nkeys;
 	struct barrier_gather *meeting;
 	uint32_t rank; /* for a barrier, the caller sets it first */
@@ -174,11 +174,11 @@ struct barrier_gather *store_hold_again(struct barrier_gather *m);
 /* The text of a code that is not 0. */
 const char *store_waiter_text(const struct store_waiter *w);
 
-/* What a waiter still waits for. */
+/* Describes what a waiter still waits for. */
 struct store_awaited {
 	enum { STORE_AWAITS_KEYS, STORE_AWAITS_BARRIER, STORE_AWAITS_GATHER }
 		kind;
-	struct slice key;     /* of a barrier or a gather */
+	struct slice key;     /* the barrier's or gather's */
 	uint32_t missing, of; /* keys, or callers */
 };
 void store_awaited(const struct store_waiter *w, struct store_awaited *a);

@@ -23,7 +23,7 @@ struct queued {
 struct store_entry {
 	struct hash_item item; /* first: the table's items are entries */
 	struct store_line waiters; /* for a value or a queued value */
-	struct store_line gate;    /* of store_arrive: until the value reaches
+	struct store_line gate;    /* store_arrive's, until the value reaches
 				    * their size */
 	char *value;
 	size_t len, cap;
