@@ -50,7 +50,7 @@ enum { TORCH_READY, TORCH_NOT_READY };
 enum { TORCH_STOP_WAITING, TORCH_WAIT_CANCELED };
 enum { TORCH_UPDATED, TORCH_CREATED, TORCH_DELETED, TORCH_REGISTERED };
 
-/* One request; its slices point into the bytes that it was cut from. */
+/* One request; its slices point into the input bytes. */
 struct torch_request {
 	enum torch_op op;
 	/* SET, APPEND, QUEUE_PUSH: key, value. COMPARE_SET: key, expected,
