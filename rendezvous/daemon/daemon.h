@@ -24,8 +24,7 @@ struct daemon_options {
 	/* connections of a job; jobs; keys and bytes of a round's store */
 	uint32_t max_connections, max_jobs;
 	size_t max_keys, max_bytes;
-	struct account_limits accounts; /* limits of jobs' and tenants'
-					 * memory */
+	struct account_limits accounts; /* limits of jobs and tenants */
 	uint64_t idle_ms;      /* an idle job ends after that time */
 	const char *token_dir; /* folder of tenants' tokens, or NULL;
 				* borrowed */

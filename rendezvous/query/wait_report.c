@@ -16,7 +16,7 @@ struct tick {
 	uint64_t now;
 	struct wait_text text;
 	const struct barrier_gather
-		*of; /* that text is for; NULL: none */
+		*of; /* the meeting that the text is about; NULL: none */
 	int somebody;
 	uint64_t most_ms; /* the longest time between two reports */
 };

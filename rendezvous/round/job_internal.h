@@ -66,7 +66,7 @@ struct job_stop_order {
 	int32_t signal;
 	uint32_t grace_ms;
 	char text[ERR_TEXT_MAX]; /* the highest level's */
-	char first[ERR_TEXT_MAX]; /* the first request's; how the job ends */
+	char first[ERR_TEXT_MAX]; /* the first request's: the job's end */
 	int exit_code;
 	uint32_t stopped, killed; /* ranks that ended as asked; of them, by a
 				   * signal */

@@ -201,7 +201,7 @@ static void torch_port_on_closed(struct conn *c)
 	struct torch_client *k = torch_port_client(c);
 	struct torch_port *p = k->port;
 
-	if (p->store) /* we dropped it: on_gone was not called */
+	if (p->store) /* on_gone was not called if we dropped it */
 		torch_session_release(&k->session);
 	*k->pprev = k->next;
 	if (k->next)

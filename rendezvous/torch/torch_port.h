@@ -31,7 +31,7 @@ struct torch_gate {
 			const struct sock_addr *to);
 	/* A held client's time is over: refuse or admit it. */
 	void (*on_late)(void *ticket);
-	/* A held client is gone, as its port closed. */
+	/* A held client is gone because its port was closed. */
 	void (*on_gone)(void *ticket);
 	/* The request changed the round's store. May be NULL. */
 	void (*on_change)(void *owner, enum torch_generation g,

@@ -24,7 +24,7 @@ static struct client *client;
 
 /* ---- the client's clock and its connects ---- */
 
-static uint64_t ahead_s; /* of the real clock */
+static uint64_t ahead_s; /* ahead of the real clock */
 /* Each refused connect advances the clock by step_s; the server is back after
  * returns_after of them. */
 static unsigned step_s, returns_after, refused;

@@ -9,7 +9,8 @@
 enum {
 	CLIENTS = 3,
 	TURNS = 3,
-	WAITING = (TURNS + 1) * CONN_READ_MAX, /* of the flooding client */
+	WAITING = (TURNS + 1) * CONN_READ_MAX, /* bytes from the flooding
+						* client */
 	ANSWER_MS = 10000,
 };
 
@@ -55,7 +56,7 @@ static int server_end(int i)
 	return fd;
 }
 
-/* One client sends so much that all of WAITING is there to be read. */
+/* One client sends until WAITING bytes can be read. */
 static size_t pour(void)
 {
 	static const char zeroes[CONN_READ_MAX];

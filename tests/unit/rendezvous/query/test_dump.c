@@ -18,8 +18,8 @@ enum { ANSWER_MS = 30000, SOON_MS = 1 };
 struct peer {
 	int fd;
 	struct buf in, out;
-	size_t used; /* of in */
-	uint32_t id; /* of the last request */
+	size_t used; /* bytes of in */
+	uint32_t id; /* the last request's */
 };
 
 static pid_t server;

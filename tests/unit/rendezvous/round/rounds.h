@@ -18,7 +18,7 @@ static struct err e;
 static struct job_node *node[NODES];
 /* actions since the last event */
 static int states, starts, ends, calls_off;
-static uint32_t call_ms; /* of the last call; 0: none */
+static uint32_t call_ms; /* the last call's; 0: none */
 static char left_text[512];
 static int fates;
 static struct { void *who; char text[512]; } fate[8];

@@ -438,9 +438,9 @@ START_TEST(gather_fails_when_a_rank_it_misses_leaves)
 	gather(0, 3, 0, "x");
 	gather(1, 3, 2, "x");
 	ck_assert_int_eq(store_rank_left(s, 0, "rank 0 on h1 died"), 0);
-	nobody_woken(); /* it had come */
+	nobody_woken(); /* its value is there */
 	ck_assert_int_eq(store_rank_left(s, 5, "rank 5 on h1 died"), 0);
-	nobody_woken(); /* it was not expected */
+	nobody_woken(); /* the gather has no such rank */
 	ck_assert_int_eq(store_rank_left(s, 1, "rank 1 on h2 exited with "
 					       "code 0"), 0);
 	for (int n = 0; n < 2; n++) {

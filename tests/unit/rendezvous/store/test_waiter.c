@@ -1,5 +1,5 @@
-/* test_waiter.c: the cost of a wait for many keys, and to whom it is
- * charged. */
+/* test_waiter.c: waits for many keys: the memory that they use, and its
+ * limit. */
 #include <check.h>
 #include <stdlib.h>
 

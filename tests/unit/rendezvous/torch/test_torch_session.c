@@ -390,7 +390,7 @@ START_TEST(the_old_generation)
 }
 END_TEST
 
-/* The client's waits time out on its side, and it goes on. */
+/* The old client's waits time out on its side, and it sends another request. */
 START_TEST(the_old_generation_gives_a_wait_up_by_asking_on)
 {
 	begin();
@@ -440,7 +440,7 @@ START_TEST(requests_over_a_limit_are_refused)
 		"00 cef7853d", "13", "ff",
 		"03 0120000000000000",   /* a key of 8193 bytes */
 		"01 01" Z7 "6b 0100800000000000", /* a value of 8 MiB and 1 */
-		"03 0000000000000080",   /* of 2^63 */
+		"03 0000000000000080",   /* a key of 2^63 bytes */
 		"03 ffffffffffffffff",
 		"06 0100020000000000",   /* 131073 keys */
 		"0b ffffffffffffffff",
