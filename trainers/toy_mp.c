@@ -1,7 +1,8 @@
-/* toy_mp.c: model-parallel and data-parallel at once, as small as it can be: a
- * classifier of digits whose first half, the head, is on one device and whose
- * second, the tail, on the next; each rank has both, and its share of the
- * samples. A program to be read: its own loop, without checkpoints. */
+/* toy_mp.c: model parallelism and data parallelism at once, as small as
+ * possible: a classifier of digits whose first half, the head, is on one device
+ * and whose second half, the tail, is on the next; each rank has both, and its
+ * share of the samples. A program to be read: it has a loop of its own, and no
+ * checkpoints. */
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -54,7 +55,7 @@ struct toy {
 	struct pipeline pipeline;
 	struct metrics metrics;
 	struct progress progress;
-	uint64_t steps; /* of an epoch */
+	uint64_t steps; /* steps of an epoch */
 };
 
 #define AT(field) offsetof(struct toy, field)
@@ -89,9 +90,9 @@ static int toy_from_ddp(int r, struct err *e)
 	return r < 0 ? err_set(e, r, "%s", ddp_last_error()) : 0;
 }
 
-/* Unless all ranks come with 0 all fail, and the lowest that has an error says
- * it: the others wait until it is gone, so that the launcher shows its
- * words. */
+/* If any rank has an error, all fail. The lowest rank with an error returns it,
+ * and the others wait until that rank is gone, so that the launcher shows its
+ * text. */
 static int toy_agree(struct toy *t, int r, struct err *e)
 {
 	int32_t who = r < 0 ? t->rank : INT32_MAX;
@@ -120,7 +121,7 @@ static int toy_check_batch(const struct toy *t, struct err *e)
 	return 0;
 }
 
-/* The i-th of the cores that this process may use, counted round. */
+/* The i-th of the cores that this process may use, wrapping around. */
 static int toy_core(int i)
 {
 	cpu_set_t set;
@@ -136,9 +137,9 @@ static int toy_core(int i)
 	return -1;
 }
 
-/* Two devices of this rank's own where there are enough: cores, or GPUs, of
- * which `ddprun --gpus-per-proc 2` shows each rank its two. With one GPU both
- * parts are on it. Both are counted round. */
+/* Chooses two devices of this rank's own, if there are enough: cores, or GPUs,
+ * of which `ddprun --gpus-per-proc 2` shows each rank two. With one GPU both
+ * parts use it. The numbers wrap around. */
 static int toy_choose_devices(struct toy *t, struct device_options *d,
 			      struct err *e)
 {
@@ -192,8 +193,8 @@ static int toy_open_sampler(struct toy *t, struct err *e)
 				      "%u samples", count);
 }
 
-/* One communicator for the heads and one for the tails: what the ones have to
- * say to each other is not the others' affair. */
+/* Makes one communicator for the heads and one for the tails, so that their
+ * collectives do not mix. */
 static int toy_open_groups(struct toy *t, struct err *e)
 {
 	int r = 0;
@@ -217,7 +218,8 @@ static int toy_open_pipeline(struct toy *t, struct err *e)
 	};
 	int r = toy_choose_devices(t, s.device, e);
 
-	/* lists are of the batch last taken, and here several are under way */
+	/* a loader's lists belong to its last batch, but here several batches
+	 * are under way */
 	s.part.samples.start = NULL;
 	if (r == 0)
 		r = pipeline_init(&t->pipeline, &s, e);
@@ -316,7 +318,7 @@ static int toy_run(struct toy *t, struct err *e)
 	r = toy_set_up(t, e);
 	for (long i = 0; r == 0 && i < t->epochs; i++)
 		r = toy_train_epoch(t, (uint64_t)i, e);
-	/* a loss that is no number is so on all of them: rank 0 says it */
+	/* a loss that is not finite is so on all ranks: rank 0 reports it */
 	if (r == ERR_DATA)
 		r = toy_agree(t, t->rank == 0 ? r : 0, e);
 	closed = metrics_close(&t->metrics, r < 0 ? NULL : e);
@@ -367,7 +369,7 @@ int main(int argc, char **argv)
 {
 	struct toy t = {.device = "auto", .epochs = 2, .batch = 128,
 			.micros = 4, .lr = 0.02};
-	/* gradients on GPUs go through the host's memory */
+	/* gradients on GPUs go through host memory */
 	struct ddp_options options = {.backend = "cpu"};
 	struct err e = ERR_INIT;
 	int r;

@@ -1,5 +1,5 @@
-/* arena.cu: arithmetic over whole arenas: one pass each, four values a thread;
- * what is left at the end goes one by one. */
+/* arena.cu: arithmetic over whole arenas in one pass each, four values per
+ * thread; the values left over at the end are handled one by one. */
 #include <math.h>
 
 #include "trainers/cuda/device.cuh"
@@ -178,9 +178,9 @@ static __device__ void arena_update_one(const struct kernel_update &u,
 		u.narrow[i] = (uint16_t)narrow(p);
 }
 
-/* Whether this step, or one before it, has a loss that is no number. Only the
- * one who writes it down can see its own mark, and that is the step's, for
- * which the loss says the same to all others. */
+/* 1 if this step, or an earlier one, has a loss that is not finite. Only the
+ * thread that records the step can see its own mark; for the others the loss
+ * itself gives the same result. */
 static __device__ bool update_has_halted(struct kernel_state *k,
 					 const float *loss)
 {

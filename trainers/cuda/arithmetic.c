@@ -1,4 +1,4 @@
-/* arithmetic.c: losses, and what is done with whole arenas. */
+/* arithmetic.c: losses, and operations on whole arenas. */
 #include <stddef.h>
 
 #include "trainers/cuda/cuda.h"

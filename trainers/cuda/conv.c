@@ -1,12 +1,12 @@
-/* conv.c: convolutions by cuDNN's legacy calls, which may be recorded: nhwc,
- * f32 throughout or bf16 with f32 sums. f32 means f32: no TF32. Algorithms are
- * those that give the same bits each time; cuDNN's own choice among them does
- * so in each run, too, DDP_CUDNN_SEARCH=1 measures instead. */
+/* conv.c: convolutions by cuDNN's legacy calls, which can be captured: nhwc,
+ * f32 throughout or bf16 with f32 sums. f32 means f32: no TF32. Only algorithms
+ * that give the same bits each time are used. cuDNN's own choice among them is
+ * the same in each run; DDP_CUDNN_SEARCH=1 measures instead. */
 #include <string.h>
 
 #include "trainers/cuda/cuda.h"
 
-/* What an algorithm may want to work in. */
+/* The most scratch memory that an algorithm may use. */
 static const size_t room_max = (size_t)1 << 30;
 
 enum { WAYS = 3, CHOICES = 16, ALIGN = 256 };
@@ -15,7 +15,7 @@ static const char *const way_names[WAYS] = {
 	"a convolution", "a convolution's gradient by its input",
 	"a convolution's gradient by its weights"};
 
-/* How one way of it is done. */
+/* How one pass of a convolution is computed. */
 struct choice {
 	cudnnConvolutionDescriptor_t desc;
 	int algorithm;
@@ -27,9 +27,9 @@ struct conv {
 	cudnnTensorDescriptor_t x, y;
 	cudnnFilterDescriptor_t w;
 	struct choice way[WAYS];
-	const void *weight;  /* as it is multiplied */
-	size_t weight_count; /* bf16: the gradient comes as such first */
-	/* A plain input is turned into memory of our own. */
+	const void *weight;  /* in the type used for the product */
+	size_t weight_count; /* bf16: first computed as bf16 */
+	/* Converts a plain input into memory of our own. */
 	struct kernel_transpose turn;
 	void *turned, *turned_dx;
 };
@@ -136,7 +136,7 @@ static int conv_make(struct cuda_device *d, struct cuda_op *op,
 
 /* ---- Algorithms ---- */
 
-/* What the three kinds of cuDNN's answers have in common. */
+/* The common part of cuDNN's three kinds of answers. */
 struct answer {
 	int algorithm;
 	cudnnStatus_t status;
@@ -149,7 +149,7 @@ struct answer {
 	((struct answer){(int)(p).algo, (p).status, (p).memory,               \
 			 (p).determinism, (p).mathType})
 
-/* The first that does; they come with the best in front. */
+/* Takes the first algorithm that works; cuDNN lists the best first. */
 static int conv_take_algorithm(struct conv *c, enum way way,
 			       const struct answer *a, int n, struct err *e)
 {
@@ -162,7 +162,8 @@ static int conv_take_algorithm(struct conv *c, enum way way,
 			continue;
 		to->algorithm = a[i].algorithm;
 		to->room = a[i].room;
-		/* an f32 convolution stays one, whatever was thought of */
+		/* an f32 convolution keeps f32 math, whatever cuDNN
+		 * considered */
 		if (!conv_is_bf16(c))
 			return 0;
 		return cuda_dnn_status(
@@ -222,7 +223,7 @@ static cudnnStatus_t conv_find_by_x(struct cuda_device *d, struct conv *c,
 	return rc;
 }
 
-/* bf16: the gradient's own bytes, at the beginning of the room. */
+/* bf16: bytes of the bf16 gradient, at the start of the room. */
 static size_t conv_narrow_bytes(const struct conv *c)
 {
 	size_t bytes = c->weight_count * sizeof(uint16_t);

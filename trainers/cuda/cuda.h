@@ -1,5 +1,5 @@
 /* cuda.h: shared by the files of the CUDA operations. All work goes into one
- * stream per device; its errors are kept and returned by wait. */
+ * stream per device; its errors are kept, and wait returns them. */
 #ifndef TRAINERS_CUDA_H
 #define TRAINERS_CUDA_H
 
@@ -10,8 +10,8 @@
 #include "trainers/cuda/kernels.h"
 #include "trainers/cuda/layout.h"
 
-/* Memory from alloc. With bf16 an arena of parameters has a copy that
- * convolutions read, value by value. */
+/* Memory from alloc. With bf16 an arena of parameters has a bf16 copy, value by
+ * value, which convolutions read. */
 struct cuda_block {
 	char *data;
 	size_t bytes;
@@ -19,8 +19,8 @@ struct cuda_block {
 	struct cuda_block *next;
 };
 
-/* Scratch memory that all operations share. It only grows, and smaller ones are
- * kept: captured steps may point to them. */
+/* Scratch memory that all operations share. It only grows, and smaller blocks
+ * are kept: captured steps may point to them. */
 struct cuda_room {
 	void *data;
 	struct cuda_room *next;
@@ -43,7 +43,7 @@ struct cuda_device {
 
 struct cuda_op;
 struct cuda_kind {
-	size_t size; /* of the struct that begins with struct cuda_op */
+	size_t size; /* size of the struct that begins with struct cuda_op */
 	int (*make)(struct cuda_device *d, struct cuda_op *op,
 		    const struct op_site *s, struct err *e);
 	int (*bind)(struct cuda_device *d, struct cuda_op *op, struct err *e);
@@ -69,13 +69,13 @@ extern const struct cuda_kind cuda_linear, cuda_conv, cuda_batch_norm,
 /* ---- device.c ---- */
 
 struct cuda_device *cuda_of(struct device *d);
-/* 0 if rc is 0, else an error in words. */
+/* 0 if rc is 0, else an error with a text. */
 int cuda_status(cudaError_t rc, const char *what, struct err *e);
 int cuda_dnn_status(cudnnStatus_t rc, const char *what, const char *name,
 		    struct err *e);
 int cuda_blas_status(cublasStatus_t rc, const char *what, const char *name,
 		     struct err *e);
-/* The same if no error can be returned here: keeps the first one. */
+/* As cuda_status, where no error can be returned: keeps the first one. */
 void cuda_note(struct cuda_device *d, int rc, const char *what);
 void cuda_note_dnn(struct cuda_device *d, cudnnStatus_t rc, const char *what);
 void cuda_note_blas(struct cuda_device *d, cublasStatus_t rc,
@@ -108,7 +108,7 @@ int cuda_room(struct cuda_device *d, size_t bytes, struct err *e);
 /* The bf16 copy of the parameters at param; made if missing. */
 int cuda_narrow(struct cuda_device *d, const float *param, uint16_t **out,
 		struct err *e);
-/* The same, or NULL if there is none. */
+/* As cuda_narrow, but NULL if there is no copy. */
 uint16_t *cuda_narrow_of(const struct cuda_device *d, const float *param);
 void cuda_params_changed(struct device *d);
 

@@ -1,4 +1,4 @@
-/* dense.cu: what a linear layer's gradient needs beside products. */
+/* dense.cu: the parts of a linear layer's gradient that are no products. */
 #include "trainers/cuda/device.cuh"
 
 enum { WIDE = 32, DEEP = 16 };
@@ -15,7 +15,7 @@ static __global__ void mask_and_sum(int n, int out, const float *y, float *dy,
 		size_t at = (size_t)i * out + o;
 		float v = dy1 ? dy[at] + dy1[at] : dy[at];
 
-		/* the way round that lets NaN through */
+		/* this form of the comparison lets NaN through */
 		if (y && y[at] <= 0)
 			v = 0;
 		if (y || dy1)

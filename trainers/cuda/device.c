@@ -1,4 +1,4 @@
-/* device.c: opening a GPU, and what its libraries refuse, in words. */
+/* device.c: opens a GPU, and turns its libraries' errors into texts. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ int cuda_count(struct err *e)
 
 	if (rc == cudaSuccess && n > 0)
 		return n;
-	cudaGetLastError(); /* clear it: CUDA would return it again */
+	cudaGetLastError(); /* clear the error: CUDA would return it again */
 	if (rc == cudaErrorInsufficientDriver)
 		return err_set(e, ERR_USAGE, "no GPU: this host has no NVIDIA "
 			       "driver, or one that is too old for CUDA %d.%d; "

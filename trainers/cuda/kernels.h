@@ -17,7 +17,7 @@ extern "C" {
 
 typedef struct CUstream_st *kernel_stream;
 
-/* State of the device between steps. */
+/* The device's state between steps. */
 struct kernel_state {
 	uint64_t step, first;
 	double lr;
@@ -27,8 +27,8 @@ struct kernel_state {
 
 /* ---- state.cu ---- */
 
-/* Sets all but halted, from kernel arguments, so that nothing waits for a
- * copy. */
+/* Sets all fields but halted, from kernel arguments, so that nothing waits for
+ * a copy. */
 int kernel_set_step(kernel_stream s, struct kernel_state *k, uint64_t step,
 		    uint64_t first, double lr);
 /* Sets k->not_finite if one of count values, f32 or bf16, is not finite. */
@@ -42,7 +42,7 @@ int kernel_scale(kernel_stream s, size_t count, float by, float *y);
 /* a += b; count is a multiple of what 16 bytes hold. */
 int kernel_add_values(kernel_stream s, int bf16, size_t count, void *a,
 		      const void *b);
-/* Between f32 and bf16. */
+/* Convert between f32 and bf16. */
 int kernel_narrow(kernel_stream s, size_t count, const float *from,
 		  uint16_t *to);
 int kernel_widen(kernel_stream s, size_t count, const uint16_t *from,
@@ -50,7 +50,7 @@ int kernel_widen(kernel_stream s, size_t count, const uint16_t *from,
 
 struct kernel_update {
 	int adam, nesterov;
-	double beta1, beta2; /* adam: their powers are needed */
+	double beta1, beta2; /* adam: needed for their powers */
 	float eps, momentum, decay, scale;
 	size_t count;
 	const float *grad, *loss; /* loss may be NULL */
@@ -62,7 +62,7 @@ int kernel_update(kernel_stream s, struct kernel_state *k,
 
 /* ---- loader.cu ---- */
 
-/* A pointer that changes while a captured step stays the same. */
+/* A pointer whose value changes while a captured step stays the same. */
 struct kernel_order {
 	const uint32_t *index;
 	uint64_t epoch;
@@ -130,7 +130,7 @@ struct kernel_norm {
 	/* [KERNEL_NORM_COUNT + 2 * channels], summed over the ranks: the count
 	 * of values, and the sums from KERNEL_NORM_COUNT on */
 	float *count;
-	int sync; /* forward and backward pause where sums go over the ranks */
+	int sync; /* forward and backward pass pause for sums over the ranks */
 };
 enum { KERNEL_NORM_COUNT = 4 };
 /* Forward: running statistics; or moments, apply. With sync: moments,

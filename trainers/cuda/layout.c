@@ -1,4 +1,4 @@
-/* layout.c: places in tensors and filters. */
+/* layout.c: computes places in tensors and filters. */
 #include "trainers/cuda/layout.h"
 
 #include <string.h>

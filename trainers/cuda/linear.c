@@ -1,14 +1,14 @@
-/* linear.c: y = x weight + bias, then ReLU where set, in f32 whatever the
- * precision, as the CPU twin has it: the products are small. By cuBLASLt, whose
- * matrices lie by columns: our [a][b] is its b x a. The weights lie in an arena
- * as PyTorch has them, [out][in]. */
+/* linear.c: y = x weight + bias, then ReLU if set. Always in f32, as in the CPU
+ * twin: the products are small. Uses cuBLASLt, whose matrices are column-major:
+ * our [a][b] is its b x a. The weights in an arena have PyTorch's layout,
+ * [out][in]. */
 #include <string.h>
 
 #include "trainers/cuda/cuda.h"
 
 enum { ROOM = 32 << 20 };
 
-/* c[m x n] = a[m x k] b[k x n], by columns; turned: it lies the other way. */
+/* c[m x n] = a[m x k] b[k x n], column-major; turned: a or b is transposed. */
 struct product {
 	cublasLtMatmulDesc_t desc;
 	cublasLtMatrixLayout_t a, b, c;
@@ -20,7 +20,7 @@ struct product_shape {
 	int turn_a, turn_b;
 	size_t m, n, k;
 	cublasLtEpilogue_t epilogue;
-	const float *bias; /* of m, where the epilogue has one */
+	const float *bias; /* m values, if the epilogue adds a bias */
 };
 
 struct linear {
@@ -70,8 +70,8 @@ static cublasStatus_t linear_set_layout(cublasLtMatrixLayout_t *l, int turned,
 					  (int64_t)down);
 }
 
-/* What an algorithm may use: our room, our arenas' alignment, and no sums in
- * the order in which blocks happen to come. */
+/* Limits for an algorithm: the size of our room, the alignment of our arenas,
+ * and no sums in the order in which blocks happen to finish. */
 static cublasStatus_t linear_limit(cublasLtMatmulPreference_t p)
 {
 	static const cublasLtMatmulPreferenceAttributes_t alignments[] = {

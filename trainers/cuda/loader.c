@@ -1,4 +1,5 @@
-/* loader.c: a data set on the device, and the order in which it is taken. */
+/* loader.c: a data set on the device, and the order in which its samples are
+ * read. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +53,8 @@ static int loader_fill(struct cuda_loader *f, struct err *e)
 	return r;
 }
 
-/* f32 comes as plain rows, which both a linear layer and a convolution take;
- * bf16 as nhwc, for convolutions. */
+/* f32 batches are plain rows, which linear layers and convolutions read; bf16
+ * batches are nhwc, for convolutions. */
 static void loader_describe(struct cuda_loader *f)
 {
 	const struct image_shape *s = &f->base.spec.shape;

@@ -1,8 +1,8 @@
-/* loader.cu: a batch out of a data set that lies on the device. */
+/* loader.cu: makes a batch from a data set in the device's memory. */
 #include "trainers/cuda/device.cuh"
 #include "trainers/data/augment.h"
 
-/* So that what a thread has of each stays in registers. */
+/* A constant bound keeps each thread's values in registers. */
 enum { CHANNELS_MAX = 4 };
 
 static __global__ void loader_set_order(struct kernel_order *o,

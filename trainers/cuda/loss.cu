@@ -1,5 +1,5 @@
-/* loss.cu: losses and their gradients. Cross-entropy is one block's work: a
- * warp has a sample at a time. */
+/* loss.cu: losses and their gradients. One block computes cross-entropy; each
+ * of its warps takes one sample at a time. */
 #include <math.h>
 
 #include "trainers/cuda/device.cuh"
@@ -13,7 +13,7 @@ static __device__ float loss_warp_sum(float v)
 	return v;
 }
 
-/* The greatest, of equals the first; *at is its place. */
+/* The greatest value; of equal values the first counts. *at is its place. */
 static __device__ float loss_warp_max(float v, int *at)
 {
 	for (int d = WARP / 2; d; d /= 2) {
@@ -28,8 +28,8 @@ static __device__ float loss_warp_max(float v, int *at)
 	return v;
 }
 
-/* This warp's sample: its loss, and 1 in *correct if the greatest is the
- * label's. PyTorch's smoothing: the target is (1 - smoothing) of the label and
+/* This warp's sample: its loss, and 1 in *correct if the label has the greatest
+ * output. PyTorch's smoothing: the target is (1 - smoothing) of the label and
  * smoothing / classes of each class. */
 static __device__ double loss_of_sample(const struct kernel_loss &l, int i,
 					int lane, int *correct)
@@ -73,7 +73,7 @@ static __device__ double loss_of_sample(const struct kernel_loss &l, int i,
 	return loss;
 }
 
-/* One thread of the only block: what the batch had. */
+/* Called by one thread of the only block: writes the batch's results. */
 static __device__ void loss_write(const struct kernel_loss &l, double mean,
 				  double sum, uint64_t correct)
 {
@@ -122,7 +122,7 @@ int kernel_cross_entropy(kernel_stream s, const struct kernel_loss *l)
 
 /* ---- Mean of squares ---- */
 
-/* The block's sum; threadIdx.x 0 has it. */
+/* The block's sum, returned to the thread with threadIdx.x 0. */
 static __device__ double loss_block_sum(double v)
 {
 	__shared__ double sums[BLOCK];

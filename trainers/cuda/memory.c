@@ -1,5 +1,5 @@
-/* memory.c: the device's memory: arenas with their copies in bf16, room to work
- * in, and what goes between host and device. */
+/* memory.c: the device's memory: arenas with their copies in bf16, scratch
+ * memory, and copies between host and device. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ int cuda_alloc(struct device *base, size_t bytes, void **out, struct err *e)
 	return r;
 }
 
-/* cudaFree waits for the device, so nothing that is queued loses memory. */
+/* cudaFree waits for the device, so no queued work loses its memory. */
 void cuda_free(struct device *base, void *p)
 {
 	struct cuda_device *d = cuda_of(base);
@@ -83,8 +83,8 @@ int cuda_room(struct cuda_device *d, size_t bytes, struct err *e)
 
 	if (bytes <= d->room_size)
 		return 0;
-	/* twice as much each time: what is kept is not more than what is
-	 * used */
+	/* double it each time: then the blocks kept are no larger than the one
+	 * in use */
 	while (size < bytes)
 		size *= 2;
 	room = calloc(1, sizeof(*room));
@@ -187,8 +187,8 @@ void cuda_get(struct device *d, void *to, const void *from, size_t bytes)
 	memory_copy(cuda_of(d), to, from, bytes, cudaMemcpyDeviceToHost);
 }
 
-/* An event belongs to the device that is current when it is made. The memory of
- * one that is destroyed goes when it has come. */
+/* An event belongs to the device that is current when the event is made. CUDA
+ * frees a destroyed event only after it has completed. */
 void cuda_copy(struct device *to, void *dst, struct device *from,
 	       const void *src, size_t bytes)
 {
@@ -244,7 +244,8 @@ void cuda_tensor_get(struct device *d, const struct tensor *t, float *values)
 	free(raw);
 }
 
-/* Filters are turned; all else lies as PyTorch has it, padding at the end. */
+/* Filters are transposed; all other parameters have PyTorch's layout, with
+ * padding at the end. */
 static int memory_is_filter(const struct cuda_op *op, int i)
 {
 	return op->base.spec.kind == OP_CONV && i == 0;

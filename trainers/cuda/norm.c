@@ -1,6 +1,6 @@
-/* norm.c: batch normalisation by our own kernels. Where ranks synchronise, sums
- * go over all of them by the device's sync_sum: the mean first, then squares
- * around it, so that nothing is lost in the difference of large args. */
+/* norm.c: batch normalisation by our own kernels. If ranks synchronise, the
+ * device's sync_sum adds over all of them: first the mean, then the squares
+ * around it, so that no precision is lost in a difference of large numbers. */
 #include "trainers/cuda/cuda.h"
 
 struct norm {
@@ -27,7 +27,7 @@ static int norm_check(const struct op_site *s, const char *name, struct err *e)
 	return 0;
 }
 
-/* Arrays of one value a channel, each aligned as the whole is. */
+/* Arrays of one value per channel, each aligned like the whole. */
 static int norm_make_room(struct cuda_device *d, struct norm *b, struct err *e)
 {
 	struct kernel_norm *k = &b->k;
@@ -80,8 +80,8 @@ static int norm_make(struct cuda_device *d, struct cuda_op *op,
 	return r;
 }
 
-/* Where two gradients meet, or what was added wants theirs, the gradient behind
- * the ReLU is written down, and read from there again. */
+/* If two gradients meet, or the added input needs its gradient, the gradient
+ * behind the ReLU is stored, and read again from there. */
 static int norm_bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
 {
 	const struct op_memory *m = &op->memory;

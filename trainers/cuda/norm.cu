@@ -10,11 +10,11 @@ static const double momentum = 0.1;
 
 enum { FINISH_WIDE = 32, FINISH_DEEP = 16 };
 
-/* How a tensor is walked: blockIdx.x and threadIdx.x say which channels,
- * blockIdx.y and threadIdx.y where to begin with the rows. */
+/* How the threads walk a tensor: blockIdx.x and threadIdx.x select the
+ * channels, blockIdx.y and threadIdx.y the first row. */
 struct walk {
 	size_t rows;
-	unsigned vectors; /* of 16 bytes in a row */
+	unsigned vectors; /* vectors of 16 bytes in a row */
 };
 
 struct walk_shape {
@@ -34,8 +34,8 @@ static struct walk norm_walk(const struct kernel_norm *n)
 	return w;
 }
 
-/* Blocks are BLOCK threads, a power of two of them beside one another, so that
- * a warp reads whole rows where channels are few. */
+/* A block has BLOCK threads, a power of two of them side by side, so that a
+ * warp reads whole rows even with few channels. */
 static struct walk_shape norm_walk_shape(const struct walk *w, unsigned blocks)
 {
 	unsigned wide = 1, deep, across, down;
@@ -54,13 +54,13 @@ static struct walk_shape norm_walk_shape(const struct walk *w, unsigned blocks)
 
 size_t kernel_norm_room(size_t channels)
 {
-	/* parts are at most KERNEL_NORM_BLOCKS, and one where channels alone
-	 * fill that many blocks */
+	/* there are at most KERNEL_NORM_BLOCKS parts, and only one if the
+	 * channels alone fill that many blocks */
 	return KERNEL_NORM_BLOCKS * 2 * channels * sizeof(float);
 }
 
-/* The block's sums over its rows: a, b of each thread are added down the
- * block and its first row of threads writes them. */
+/* The block's sums over its rows: adds a and b of each thread down the block,
+ * and the first row of threads writes them. */
 template <int N>
 static __device__ void norm_write_parts(const struct walk &w, unsigned vector,
 					const float *a, const float *b,
@@ -135,7 +135,7 @@ static unsigned norm_channel_blocks(const struct kernel_norm *n)
 /* ---- Forward ---- */
 
 /* Sums of x - shift and of its square, where shift is the channel's first
- * value: as if the mean were nearly zero, so that squares lose nothing. */
+ * value: the mean is then close to zero, so the squares lose no precision. */
 template <typename T>
 static __global__ void __launch_bounds__(BLOCK)
 norm_moments(struct walk w, const void *x, float *parts)
@@ -178,7 +178,7 @@ static __device__ void norm_find_scale(const struct kernel_norm &n, size_t c,
 	n.add[c] = (float)((double)n.bias[c] - mean * mul);
 }
 
-/* Sets mean and var of count values, and updates the running ones. */
+/* Sets mean and var of count values, and updates the running statistics. */
 static __device__ void norm_settle(const struct kernel_norm &n, size_t c,
 				   double mean, double var, double count)
 {
@@ -211,7 +211,7 @@ static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
 		return;
 	mean = sum / rows;
 	var = square / rows - mean * mean;
-	/* written so that NaN passes through */
+	/* this form of the comparison lets NaN through */
 	var = var < 0 ? 0 : var;
 	mean += norm_first_value(n, c);
 	if (c == 0)
@@ -225,7 +225,8 @@ static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
 	norm_sums(n)[c] = (float)(mean * rows);
 }
 
-/* From sums of means times counts to squares around the mean of all. */
+/* Computes, from the sums of means times counts, the squares around the overall
+ * mean. */
 static __global__ void norm_spread(struct kernel_norm n)
 {
 	size_t c = thread_at();
@@ -286,7 +287,7 @@ norm_apply(struct walk w, struct kernel_norm n)
 			v[i] = v[i] * mul[i] + add[i];
 			if (n.other)
 				v[i] += other[i];
-			/* written so that NaN passes through */
+			/* this form of the comparison lets NaN through */
 			if (n.relu)
 				v[i] = v[i] < 0 ? 0 : v[i];
 		}
@@ -335,8 +336,8 @@ int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n)
 
 /* ---- Backward ---- */
 
-/* dz = the gradient of what went into the ReLU. Where something was added, y
- * says where that was open; else x does, which is read anyway. */
+/* dz = the gradient of the ReLU's input. If something was added, y shows where
+ * the ReLU was open; else x does, which is read anyway. */
 template <int N>
 static __device__ void norm_relu_mask(const struct kernel_norm &n,
 				      const float *x, const float *y,
@@ -350,7 +351,7 @@ static __device__ void norm_relu_mask(const struct kernel_norm &n,
 	}
 }
 
-/* Sums of dz and of dz * (x - mean); dz is written where it is wanted. */
+/* Sums of dz and of dz * (x - mean); stores dz if needed. */
 template <typename T>
 static __global__ void __launch_bounds__(BLOCK)
 norm_slopes(struct walk w, struct kernel_norm n)
@@ -464,7 +465,7 @@ norm_backward(struct walk w, struct kernel_norm n)
 
 		pack<T>::load(dz, from, at);
 		pack<T>::load(x, n.x, at);
-		/* dz is only written if there are two gradients or a second
+		/* dz is stored only if there are two gradients or a second
 		 * input; so here x alone gives the mask */
 		if (n.relu && !n.dz)
 			norm_relu_mask<N>(n, x, x, mul, add, dz);

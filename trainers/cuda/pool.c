@@ -22,7 +22,7 @@ static int pool_check(const struct op_site *s, const char *name, struct err *e)
 	return 0;
 }
 
-/* ---- The greatest of a window ---- */
+/* ---- The maximum of a window ---- */
 
 static int max_pool_make(struct cuda_device *d, struct cuda_op *op,
 			 const struct op_site *s, struct err *e)
@@ -90,7 +90,7 @@ const struct cuda_kind cuda_max_pool = {
 	.release = max_pool_release,
 };
 
-/* ---- The average of an image: it comes out as rows of plain f32 ---- */
+/* ---- The average of an image: the output is rows of plain f32 ---- */
 
 static int average_pool_make(struct cuda_device *d, struct cuda_op *op,
 			     const struct op_site *s, struct err *e)

@@ -1,6 +1,6 @@
-/* pool.cu: the greatest of a window, and the average of an image. A thread has
- * 16 bytes of channels of one place; backward it gathers, so that nothing is
- * added in an order that chance decides. */
+/* pool.cu: the maximum of a window, and the average of an image. A thread
+ * handles 16 bytes of channels of one place. The backward pass gathers, so that
+ * no sum depends on an order that varies. */
 #include "trainers/cuda/device.cuh"
 
 struct pixel {
@@ -29,8 +29,9 @@ static __device__ size_t pool_vector(size_t sample, int y, int x, size_t vector,
 	return ((sample * h + y) * w + x) * vectors + vector;
 }
 
-/* The first of equals counts, and NaN is greater than all, as PyTorch has it.
- * A window has at least one place that is no padding: op_new saw to that. */
+/* As in PyTorch, the first of equal values counts, and NaN is greater than all
+ * others. op_new has checked that a window has at least one place that is not
+ * padding. */
 template <typename T>
 static __global__ void pool_max(struct kernel_pool p, size_t count,
 				const void *x, void *y, uint8_t *where)
@@ -78,7 +79,7 @@ int kernel_max_pool(kernel_stream s, const struct kernel_pool *p,
 	return LAUNCHED();
 }
 
-/* The first window, in a line of them, that has place i: i + pad lies in
+/* The first window in a row of windows that contains place i: i + pad lies in
  * [k * stride, k * stride + kernel). */
 static __device__ int pool_first_window(const struct kernel_pool &p, int i)
 {
@@ -187,7 +188,7 @@ int kernel_average(kernel_stream s, const struct kernel_transpose *t,
 	return LAUNCHED();
 }
 
-/* Everywhere the same; zero in channels that are padding. */
+/* The same gradient for every place; zero in padding channels. */
 template <typename T>
 static __global__ void pool_average_backward(struct kernel_transpose t,
 					     size_t count, const float *dy,

@@ -1,4 +1,4 @@
-/* queue.c: the device's stream: waiting for it, and steps that are recorded. */
+/* queue.c: the device's stream: waits for it, and captures steps. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static int queue_check(struct cuda_device *d, struct err *e)
 	d->base.error = 0;
 	if (r < 0 && d->error[0])
 		err_set(e, r, "%s: %s", d->base.name, d->error);
-	else if (r < 0) /* of the synchronising functions, the caller's */
+	else if (r < 0) /* an error from the caller's synchronising functions */
 		err_set(e, r, "%s: what goes over all ranks failed: %s",
 			d->base.name, err_name(r));
 	d->error[0] = '\0';
@@ -35,8 +35,8 @@ void *cuda_stream(struct device *d)
 	return cuda_of(d)->stream;
 }
 
-/* Only this thread's calls are held to what may be recorded: libddp's look at
- * events of their own. */
+/* CUDA forbids uncapturable calls only in this thread: other threads of libddp
+ * query events of their own. */
 int cuda_capture_begin(struct device *base, struct err *e)
 {
 	struct cuda_device *d = cuda_of(base);

@@ -1,4 +1,5 @@
-/* state.cu: the numbers of a step, and the search for values that are none. */
+/* state.cu: the numbers of a step, and the search for values that are not
+ * finite. */
 #include "trainers/cuda/device.cuh"
 
 static __global__ void state_set_step(struct kernel_state *k, uint64_t step,
@@ -21,7 +22,7 @@ static __global__ void state_clear_finite(struct kernel_state *k)
 	k->not_finite = 0;
 }
 
-/* All threads that find one write the same value. */
+/* All threads that find such a value write the same number. */
 template <typename T>
 static __global__ void state_find_not_finite(struct kernel_state *k,
 					     size_t count, const T *x)

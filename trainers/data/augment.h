@@ -41,7 +41,7 @@ AUGMENT_FN struct augment augment_draw(uint64_t seed, uint64_t epoch,
 	struct augment a;
 
 	/* 2^20 is far more than 9: no offset is more likely than another by
-	 * over one in 100,000 */
+	 * more than one in 100,000 */
 	a.dy = (int)((z & 0xfffff) * places >> 20) - AUGMENT_PADDING;
 	a.dx = (int)((z >> 20 & 0xfffff) * places >> 20) - AUGMENT_PADDING;
 	a.flip = (int)(z >> 63);

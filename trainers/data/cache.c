@@ -1,5 +1,6 @@
-/* cache.c: one file a block: a header of one page, then the block. Written
- * beside its name under a lock, renamed, never changed afterwards. */
+/* cache.c: one file per block: a header of one page, then the block. It is
+ * written under a temporary name with a lock held, renamed, and never changed
+ * afterwards. */
 #include "trainers/data/cache.h"
 
 #include <errno.h>
@@ -23,8 +24,8 @@ enum { CACHE_VERSION = 1, HEADER_SIZE = 4096, IDENTITY_MAX = 4000 };
 struct cache_header {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t crc; /* of the block */
-	uint64_t size; /* of the block */
+	uint32_t crc; /* checksum of the block */
+	uint64_t size; /* size of the block */
 	char identity[IDENTITY_MAX];
 };
 
@@ -52,8 +53,9 @@ int cache_folder(char *out)
 
 enum found { NOT_THERE, STALE, DAMAGED, FOREIGN, RIGHT };
 
-/* What is in the file is used as it stands, while it is mapped: nobody else may
- * write to it, and root has better ways. */
+/* The file's contents are used unchecked while the file is mapped, so no other
+ * user may write to it. Root is trusted: it could read and change everything
+ * anyway. */
 static int cache_is_trusted(const struct stat *st)
 {
 	return (st->st_uid == geteuid() || st->st_uid == 0) &&
@@ -76,8 +78,8 @@ static enum found cache_check(const struct cache_header *h,
 	return RIGHT;
 }
 
-/* Maps the file at path if it is whole and of this identity. deep: its
- * checksum, too. */
+/* Maps the file at path if it is complete and has this identity. deep: checks
+ * its checksum as well. */
 static enum found cache_map_file(const char *path, const struct cache_source *s,
 				 int deep, struct cache_block *b)
 {
@@ -144,8 +146,9 @@ static int cache_write_file(const char *path, const struct cache_source *s,
 	return r;
 }
 
-/* A lock that dies with its holder. -1: none to be had, which only means that
- * two may do the same work; so another user's is not waited for. */
+/* A lock that the kernel releases when its holder dies. -1: not available. That
+ * only means that two processes may do the same work, so a lock of another user
+ * is not waited for. */
 static int cache_lock(const char *path)
 {
 	char name[CACHE_PATH_MAX + 32];
@@ -200,8 +203,8 @@ static void cache_note_not_kept(char *note, const char *where, int why)
 		 "folder)", where, strerror(-why));
 }
 
-/* Under the lock. The block is mapped from the file where that can be had, so
- * that the ranks of a host share its memory. */
+/* Called with the lock held. Maps the block from the file if possible, so that
+ * the ranks of a host share its memory. */
 static int cache_make_file(const char *dir, const char *path,
 			   const struct cache_source *s, struct cache_block *b,
 			   char *note, struct err *e)
@@ -245,7 +248,7 @@ int cache_prepare(const struct cache_source *s, struct cache_block *b,
 	*note = 0;
 	if (!cache_file_path(s, dir, path))
 		return cache_make_private(s, b, e);
-	/* A cache that is read-only but right serves as well. */
+	/* a read-only cache with a valid file is fine */
 	if (access(dir, W_OK) < 0 && cache_map_file(path, s, 1, b) == RIGHT)
 		return 0;
 	why = file_make_folders(dir);

@@ -10,13 +10,13 @@
 
 enum { CACHE_PATH_MAX = 4096 };
 
-/* What a block holds, and how to make it. */
+/* The contents of a block, and how to make it. */
 struct cache_source {
 	const char *name;     /* file name in the cache ("mnist-5fe0a7"); NULL:
 			       * not worth a file, every rank makes its own
 			       * block */
-	const char *identity; /* of the source files; a cache file with another
-			       * identity is stale and made again */
+	const char *identity; /* identity of the source files; a cache file with
+			       * another identity is stale and made again */
 	/* Sets p; the cache then owns its data and frees it. */
 	int (*make)(void *arg, struct payload *p, struct err *e);
 	void *arg;

@@ -1,4 +1,5 @@
-/* cifar.c: records of a label and three planes; trusts none of them. */
+/* cifar.c: reads records of a label and three planes, and validates all of
+ * them. */
 #include "trainers/data/cifar.h"
 
 #include <errno.h>
@@ -30,10 +31,10 @@ int cifar_find(struct data_files *f, const char *dir, struct err *e)
 /* ---- One file ---- */
 
 enum { RECORD = 1 + CIFAR_PIXELS, RECORDS_AT_ONCE = 64 };
-/* of each of its six files, as it is published */
+/* images in each of the six files, as published */
 enum { CIFAR_FILE_IMAGES = 10000 };
-/* Room for records, which doubles: a right file has 10,000, and one of more
- * than the last number is none. */
+/* Room for records, which doubles: a valid file has 10,000 records, and a file
+ * with more than COUNT_MAX is not valid. */
 enum { FIRST_ROOM = 10 * RECORDS_AT_ONCE, COUNT_MAX = 128 * FIRST_ROOM };
 
 static int cifar_alloc(struct cifar_images *i, uint32_t *room, const char *path,
@@ -148,8 +149,8 @@ static void *cifar_decode_worker(void *arg)
 	}
 }
 
-/* A thread a core, of those that this process may run on: unpacking xz takes a
- * second a file, and the other ranks wait for it. */
+/* Decodes with one thread per core that this process may use: unpacking xz
+ * takes a second per file, and the other ranks wait for it. */
 static void cifar_decode_all(struct decoding *d)
 {
 	pthread_t thread[CIFAR_FILES];
@@ -167,9 +168,10 @@ static void cifar_decode_all(struct decoding *d)
 		pthread_join(thread[i], NULL);
 }
 
-/* A file that was cut between two images is found by its length: the five
- * training files have one length, and of CIFAR-10 itself the test file has it,
- * too. A smaller set of the same form may have any number of test images. */
+/* A file that was cut between two images is detected by its length: the five
+ * training files have one length, and in CIFAR-10 itself the test file has it
+ * as well. A smaller set of the same form may have any number of test
+ * images. */
 static int cifar_check(const struct decoding *d, struct err *e)
 {
 	const struct cifar_images *first = &d->images[0];

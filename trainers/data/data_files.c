@@ -1,4 +1,5 @@
-/* data_files.c: a folder counts only with all files of a set. */
+/* data_files.c: searches folders; a folder counts only if it has all files of a
+ * set. */
 #include "trainers/data/data_files.h"
 
 #include <errno.h>
@@ -88,7 +89,7 @@ int data_files_find(struct data_files *f, const struct data_files_spec *s,
 		found = data_files_find_all(f, s, folder, &missing);
 		if (found == f->count)
 			return 0;
-		/* the error is about the folder that has most of them */
+		/* report the folder that has most of the files */
 		if (!first || found > most) {
 			snprintf(nearest, sizeof(nearest), "%s", folder);
 			first = missing;

@@ -10,8 +10,9 @@ enum { DATA_FILES_MAX = 6, DATA_PATH_MAX = 4096, DATA_IDENTITY_MAX = 1024 };
 /* The files of a data set and the usual subdirectories. */
 struct data_files_spec {
 	const char *set;           /* "MNIST" */
-	const char *get;           /* get-data's name for it: "mnist" */
-	const char *const *names;  /* of its uncompressed files; ends with
+	const char *get;           /* the data set's name in get-data:
+				    * "mnist" */
+	const char *const *names;  /* names of its uncompressed files; ends with
 				    * NULL */
 	const char *const *below;  /* subdirectories to search after DIR itself;
 				    * ends with NULL */
@@ -25,7 +26,7 @@ struct data_files {
 };
 
 /* Finds all files in dir, else in its subdirectories `below`; each plain, .gz
- * or .xz. -ENOENT: the text says what was looked for. */
+ * or .xz. -ENOENT: the text lists the files and folders searched. */
 int data_files_find(struct data_files *f, const struct data_files_spec *s,
 		    const char *dir, struct err *e);
 

@@ -5,19 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Host byte order: a cache belongs to one kind of host. After the header: the
- * pixels of train and test, their labels, and if there are lists, from the next
- * multiple of 8 on, of both the starts, the columns, the values. */
+/* Host byte order: a cache belongs to one kind of host. After the header come
+ * the pixels of train and test, then their labels. If there are lists, they
+ * follow at the next multiple of 8: the starts of both, the columns, the
+ * values. */
 
 struct payload_header {
 	uint64_t magic;
-	uint32_t count[2];  /* of train, of test */
-	uint32_t listed[2]; /* entries of their lists; 0: there are none */
+	uint32_t count[2];  /* images in train and in test */
+	uint32_t listed[2]; /* entries of their lists; 0: no lists */
 	struct image_shape shape;
 };
 
 #define PAYLOAD_MAGIC 0x3374657361746164u /* "dataset3" */
-enum { DENSE_SHARE = 3 }; /* a list pays up to one pixel of three */
+enum { DENSE_SHARE = 3 }; /* lists pay if at most one pixel in three is
+			   * nonzero */
 
 static size_t dataset_sample_size(const struct payload_header *h)
 {
@@ -44,7 +46,7 @@ static size_t dataset_payload_size(const struct payload_header *h)
 	       listed * (sizeof(uint16_t) + 1);
 }
 
-/* The parts of a payload; the lists as a decoder writes them. */
+/* The parts of a payload; with the lists as a decoder writes them. */
 struct parts {
 	struct dataset_room room;
 	uint32_t *start[2];

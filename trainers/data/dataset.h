@@ -21,14 +21,14 @@ struct image_shape {
 	float mean[IMAGE_CHANNELS_MAX], std[IMAGE_CHANNELS_MAX];
 };
 
-/* Samples of equal size, as bytes and, where few are not zero, also as lists of
- * the nonzero ones: scanned digits are mostly background, and products with
- * zero can be skipped. */
+/* Samples of equal size, as bytes and, if few are nonzero, also as lists of the
+ * nonzero ones: scanned digits are mostly background, and products with zero
+ * can be skipped. */
 struct samples {
 	const uint8_t *pixels;  /* [count][size] */
 	size_t size;
 	const uint32_t *start;  /* [count + 1]; NULL: no lists */
-	const uint16_t *column; /* [start[count]], ascending in a sample */
+	const uint16_t *column; /* [start[count]], ascending within a sample */
 	const uint8_t *value;   /* [start[count]] */
 };
 

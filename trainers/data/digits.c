@@ -1,4 +1,4 @@
-/* digits.c: how each digit is written, and drawing it by a shaky hand. */
+/* digits.c: the strokes of each digit, and drawing them with a shaky hand. */
 #include "trainers/data/digits.h"
 
 #include <math.h>
@@ -87,7 +87,7 @@ static float digits_uniform(uint64_t *s, float from, float to)
 	return from + (to - from) * (float)(digits_random(s) >> 40) * 0x1p-24f;
 }
 
-/* About normal, within 3 deviations: three uniforms. */
+/* Roughly normal, within 3 deviations: the sum of three uniforms. */
 static float digits_jitter(uint64_t *s, float deviation)
 {
 	return deviation *
@@ -100,7 +100,7 @@ static float digits_jitter(uint64_t *s, float deviation)
 struct hand {
 	uint64_t chance;
 	float xx, xy, yx, yy, x0, y0; /* box to pixels */
-	float radius;                 /* of the pen, in pixels */
+	float radius;                 /* radius of the pen, in pixels */
 	float away[DATASET_PIXELS];   /* squared distance to the stroke */
 };
 
@@ -134,7 +134,8 @@ static int digits_clamp(float v)
 	return v < 0 ? 0 : v > DATASET_SIDE - 1 ? DATASET_SIDE - 1 : (int)v;
 }
 
-/* A straight piece in pixels: each pixel near it learns how near. */
+/* Draws a straight piece, in pixels: updates the distance of each pixel near
+ * it. */
 static void digits_draw_segment(struct hand *h, float ax, float ay, float bx,
 				float by)
 {
@@ -203,7 +204,7 @@ static void digits_draw_stroke(struct hand *h, const struct stroke *k)
 	}
 }
 
-/* Slips of the pen, ink that fails in one place, and a grainy paper. */
+/* Adds slips of the pen, ink that fails in one place, and grainy paper. */
 static void digits_add_noise(struct hand *h, uint8_t *pixels)
 {
 	uint64_t *s = &h->chance;
@@ -228,7 +229,7 @@ int digits_draw(uint64_t seed, uint32_t index, uint8_t *pixels)
 	float ink, label;
 
 	digits_hand_init(&h, seed, index);
-	/* every digit as often as the others, whatever its number of glyphs */
+	/* every digit is equally frequent, whatever its number of glyphs */
 	label = digits_uniform(&h.chance, 0, DATASET_CLASSES);
 	do
 		g = &glyphs[digits_random(&h.chance) % GLYPHS];

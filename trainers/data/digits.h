@@ -10,7 +10,7 @@
 
 enum { DIGITS_TRAIN = 60000, DIGITS_TEST = 10000 };
 
-/* Changes when the digits do. */
+/* Changes whenever the drawn digits change. */
 #define DIGITS_IDENTITY DATASET_FORMAT "; digits drawn by the trainer, 1"
 
 /* Draws sample `index` of the set with this seed into pixels[DATASET_PIXELS];

@@ -1,4 +1,4 @@
-/* host_data.c: which block of the cache serves which data folder. */
+/* host_data.c: chooses the cache block that serves a data folder. */
 #include "trainers/data/host_data.h"
 
 #include <stdio.h>
@@ -44,8 +44,8 @@ static int host_data_make_synthetic(void *arg, struct payload *p, struct err *e)
 	return synthetic_make(want->side, train, train / 5 + 1, p, e);
 }
 
-/* FNV-1a: two folders share a name only by a rare chance, and then their
- * identities still differ. */
+/* FNV-1a. Two folders rarely share a name, and if they do, their identities
+ * still differ. */
 static unsigned long long host_data_hash(const char *s)
 {
 	unsigned long long h = 0xcbf29ce484222325u;
@@ -55,7 +55,7 @@ static unsigned long long host_data_hash(const char *s)
 	return h;
 }
 
-/* The files are found: they are kept under the name of their folder. */
+/* The files were found: the cache block is named after their folder. */
 static void host_data_set_files(struct host_data *h, const char *set,
 				const char *dir)
 {
@@ -107,7 +107,7 @@ static int host_data_find_cifar(struct host_data *h, const char *dir,
 	return 0;
 }
 
-/* Drawn faster than read; so there is no file of them. */
+/* Synthetic images are drawn faster than read, so they get no cache file. */
 static int host_data_find_synthetic(struct host_data *h, struct err *e)
 {
 	const struct host_data_want *w = &h->want;

@@ -28,7 +28,7 @@ struct host_data {
 	struct cache_block block;
 	struct data_files files;
 	struct cache_source source;
-	char name[64]; /* of the cache file */
+	char name[64]; /* name of the cache file */
 	char identity[DATA_IDENTITY_MAX + 64];
 	char note[ERR_TEXT_MAX]; /* a note for the user, or "" */
 };

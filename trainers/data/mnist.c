@@ -1,4 +1,4 @@
-/* mnist.c: the idx reader, which trusts no byte. */
+/* mnist.c: the idx reader, which validates every byte. */
 #include "trainers/data/mnist.h"
 
 #include <stdlib.h>
@@ -34,7 +34,8 @@ static uint32_t mnist_be32(const unsigned char *p)
 
 enum { MAGIC_IMAGES = 0x803, MAGIC_LABELS = 0x801, COUNT_MAX = 10000000 };
 
-/* Opens path and checks the header; images have rows and columns in it. */
+/* Opens path and checks the header; for images the header includes rows and
+ * columns. */
 static int mnist_idx_open(struct idx *x, const char *path, uint32_t magic,
 			  struct err *e)
 {
@@ -65,7 +66,7 @@ static int mnist_idx_open(struct idx *x, const char *path, uint32_t magic,
 	return 0;
 }
 
-/* Reads count * each bytes and makes sure that nothing follows. */
+/* Reads count * each bytes and checks that the file ends there. */
 static int mnist_idx_read(struct idx *x, size_t each, uint8_t *to,
 			  struct err *e)
 {

@@ -1,4 +1,4 @@
-/* reader.c: zlib reads gzip and what is plain, liblzma reads xz. */
+/* reader.c: zlib reads gzip and plain files, liblzma reads xz. */
 #include "trainers/data/reader.h"
 
 #include <errno.h>
@@ -10,13 +10,14 @@
 #include <unistd.h>
 
 enum { PACKED_MAX = 1 << 17 };
-/* xz -9 needs 65 MiB; a file that wants more than this is none of ours */
+/* xz -9 needs 65 MiB; a file that needs more than this is not a data set of
+ * ours */
 #define XZ_MEMORY_MAX ((uint64_t)512 << 20)
 
 struct reader_xz {
 	lzma_stream stream;
 	int fd;
-	int ended; /* of the file, not yet of what it holds */
+	int ended; /* the file has ended, but not yet its contents */
 	uint8_t packed[PACKED_MAX];
 };
 
@@ -82,7 +83,7 @@ static int reader_truncated(const struct reader *r, struct err *e)
 		       "unpacked bytes; get it again", r->path, r->done);
 }
 
-/* At least one byte, 0 at the end, or an error. */
+/* Reads at least one byte; 0 at the end, or an error. */
 static long reader_read_gz(struct reader *r, void *to, size_t size,
 			   struct err *e)
 {
@@ -93,7 +94,7 @@ static long reader_read_gz(struct reader *r, void *to, size_t size,
 	if (n > 0)
 		return n;
 	why = gzerror(r->gz, &code);
-	/* also a file that lacks nothing but its checksum ends like this */
+	/* a file that lacks only its checksum ends like this as well */
 	if (code == Z_BUF_ERROR)
 		return reader_truncated(r, e);
 	if (n < 0 || code < 0)
@@ -148,8 +149,8 @@ static long reader_read_xz(struct reader *r, void *to, size_t size,
 		}
 		code = lzma_code(&x->stream, x->ended ? LZMA_FINISH : LZMA_RUN);
 	}
-	/* what was unpacked before an error is given first: the next call
-	 * meets it again */
+	/* bytes unpacked before an error are returned first: the next call
+	 * meets the error again */
 	if (x->stream.avail_out < size || code == LZMA_STREAM_END)
 		return (long)(size - x->stream.avail_out);
 	if (code == LZMA_BUF_ERROR)

@@ -1,4 +1,4 @@
-/* synthetic.c: noise by SplitMix64, eight pixels a number. */
+/* synthetic.c: noise by SplitMix64, eight pixels from each number. */
 #include "trainers/data/synthetic.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ uint32_t synthetic_count(int side)
 	return n > MOST ? MOST : n < 1 ? 1 : (uint32_t)n;
 }
 
-/* Noise of 0..127, and in one channel up to 72 more. */
+/* Noise of 0..127, and up to 72 more in one channel. */
 static uint8_t synthetic_draw(uint64_t number, size_t plane, uint8_t *pixels)
 {
 	uint64_t state = augment_mix(number);

@@ -11,8 +11,7 @@ enum { SYNTHETIC_CLASSES = 10 };
 int synthetic_make(int side, uint32_t train, uint32_t test, struct payload *p,
 		   struct err *e);
 
-/* The number of images of this side that is worth keeping: about 256 MB, at
- * most 50,000. */
+/* The number of images of this side to make: about 256 MB, at most 50,000. */
 uint32_t synthetic_count(int side);
 
 #endif

@@ -58,8 +58,8 @@ static size_t init_fan_in(const struct net_param *p)
 }
 
 /* reset_parameters of nn.Linear and nn.Conv2d: kaiming_uniform_(a = sqrt(5))
- * for the weight, with its very order of roundings, then 1 / sqrt(fan_in) for
- * the bias. */
+ * for the weight, with exactly its order of roundings, then 1 / sqrt(fan_in)
+ * for the bias. */
 static void init_default(struct mt19937 *rng, const struct net_param *weight,
 			 const struct net_param *p, float *out)
 {
@@ -94,8 +94,8 @@ static void init_torch(const struct net *net, struct mt19937 *rng, float *out)
 	}
 }
 
-/* torchvision's constructor: every layer is drawn with its default, the last
- * linear one included, then each convolution again with
+/* torchvision's constructor: draws every layer with its default, the last
+ * linear layer included, then each convolution again with
  * kaiming_normal_(fan_out, relu). */
 static void init_resnet(const struct net *net, struct mt19937 *rng, float *out)
 {

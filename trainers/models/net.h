@@ -10,7 +10,7 @@
 struct net_param {
 	char name[LAYER_NAME_MAX + 16]; /* "layer1.0.bn1.running_mean" */
 	int layer;                      /* from 0 */
-	int which;                      /* index in its op */
+	int which;                      /* index within its op */
 	size_t at, size;                /* offset and size in an arena, in
 					 * values */
 	size_t count;                   /* values in PyTorch */
@@ -67,7 +67,7 @@ struct net {
 	struct tally *tally; /* on the device; the losses add to it */
 	float *kept; /* sum of the gradients and losses of earlier
 		      * micro-batches; NULL: none yet */
-	enum net_part part; /* of the current micro-batch */
+	enum net_part part; /* the current micro-batch's position */
 
 	char (*names)[LAYER_NAME_MAX]; /* [layer_count] */
 	int param_count;  /* named_parameters */
@@ -99,15 +99,16 @@ enum { NET_LOSS_VALUES = 16 };
 
 /* Makes the net and its first plan, for n samples. spec and device are
  * borrowed. The caller frees with net_release, also after an error. -ENOMEM:
- * the text says how much was asked for and free, and to lower --batch-size. */
+ * the text gives the memory needed and free, and advises a lower
+ * --batch-size. */
 int net_init(struct net *net, const struct model_spec *spec,
 	     struct device *device, struct loader *loader, int n,
 	     enum net_mode mode, struct err *e);
 void net_release(struct net *net);
 
-/* The plan for n samples, made by the first call with these arguments.
- * net_plan's belongs to the net; net_plan_new's is a further one, which the
- * caller frees with net_plan_free. */
+/* The plan for n samples, made by the first call with these arguments. The net
+ * owns the plan of net_plan; net_plan_new makes a further one, which the caller
+ * frees with net_plan_free. */
 int net_plan(struct net *net, int n, enum net_mode mode, struct plan **p,
 	     struct err *e);
 int net_plan_new(struct net *net, int n, enum net_mode mode, struct plan **p,
@@ -119,9 +120,9 @@ void net_plan_free(struct plan *p);
 /* Loads n samples (from args.first on), then runs forward, loss (*net->loss and
  * the tally) and backward. */
 void net_step(struct plan *p, const struct loss_spec *loss);
-/* The same in pieces. load_batch: the samples. forward: outputs. loss: and in
- * NET_TRAIN d_out. backward: from d_out, which the caller may also have filled
- * in. */
+/* The parts of net_step. load_batch: the samples. forward: outputs. loss: and
+ * in NET_TRAIN d_out. backward: from d_out, which the caller may also have
+ * filled in. */
 void net_load_batch(struct plan *p);
 /* Loads the batch and its labels from another loader of the same shape and
  * type. */

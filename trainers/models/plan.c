@@ -89,7 +89,8 @@ static void plan_describe_input(struct plan *p)
 		in->bytes = (size_t)in->n * (size_t)in->c * (size_t)in->h *
 			    (size_t)in->w * value;
 	else
-		in->bytes *= (size_t)p->n; /* a loader gives those of one */
+		in->bytes *= (size_t)p->n; /* a loader gives the bytes of one
+					    * sample */
 }
 
 int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
@@ -109,7 +110,7 @@ int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
 		m->value = calloc(layers, sizeof(*m->value));
 		m->slope = calloc(layers, sizeof(*m->slope));
 		m->sides = calloc(layers, sizeof(*m->sides));
-		/* outputs, and at most two gradients each */
+		/* one per output, and at most two gradients each */
 		m->buffer = calloc(3 * layers + 4, sizeof(*m->buffer));
 	}
 	if (!p->op || !p->value || !m || !m->value || !m->slope || !m->sides ||
@@ -131,7 +132,7 @@ int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
 
 /* ---- Memory ---- */
 
-/* A buffer of this size that is free, or a new one. Sharing is only decided
+/* Takes a free buffer of this size, or a new one. Only the sharing is decided
  * here: all buffers are allocated at the end. */
 static struct buffer *plan_take_buffer(struct plan_memory *m, size_t bytes)
 {

@@ -1,4 +1,5 @@
-/* resnet_layers.c: a depth is a row of block counts. */
+/* resnet_layers.c: builds a network from a table: each depth is a row of block
+ * counts. */
 #include "trainers/models/resnet_layers.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
-/* cpu.c: the CPU device and its table. Convolutions and products are oneDNN's;
- * everything else is loops that gcc vectorises, compiled per level of x86-64.
- * Sums over many values are computed in parts, in a fixed order. */
+/* cpu.c: the CPU device and its table. oneDNN computes convolutions and
+ * products; all other operations are loops that gcc vectorises, compiled for
+ * each level of x86-64. Sums over many values are computed in parts, in a fixed
+ * order. */
 #include "trainers/ops/cpu.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ static struct cpu_device *cpu_of(struct device *d)
 
 /* ---- The device ---- */
 
-/* One device; cores are its threads. */
+/* There is one device; its threads use the cores. */
 static int cpu_count(struct err *e)
 {
 	return 1;
@@ -32,7 +33,8 @@ static int cpu_has_isa(dnnl_cpu_isa_t isa, dnnl_cpu_isa_t level)
 	return (isa & level) == level;
 }
 
-/* The instructions that oneDNN multiplies bf16 with here; NULL: none. */
+/* The instructions with which oneDNN multiplies bf16 on this CPU; NULL:
+ * none. */
 static const char *cpu_bf16_isa(void)
 {
 #ifdef __x86_64__
@@ -64,7 +66,7 @@ static int cpu_start_onednn(struct cpu_device *d, int bf16, struct err *e)
 		r = cpu_status(dnnl_stream_create(&d->stream, d->engine,
 						  dnnl_stream_default_flags),
 			       "its start", "-", e);
-	/* oneDNN's fastest kernels want blocks of 16 channels, except with
+	/* oneDNN's fastest kernels need blocks of 16 channels, except with
 	 * AMX. */
 	if (wide && !(bf16 && cpu_has_isa(isa, dnnl_cpu_isa_avx512_core_amx))) {
 		d->tag = dnnl_nChw16c;

@@ -30,9 +30,9 @@ struct cpu_device {
 	int threads, core, direct;
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
-	dnnl_format_tag_t tag; /* of activations whose channel count allows
+	dnnl_format_tag_t tag; /* of activations, if their channel count allows
 				* it */
-	int block;             /* its block of channels: 16, 8, or 0 for nhwc */
+	int block;             /* channels in its block: 16, 8, or 0 for nhwc */
 	cpu_md *mds; /* the layouts in use, each once */
 	size_t md_count;
 	/* Scratch memory that all operations share. */
@@ -65,7 +65,7 @@ struct cpu_op {
 };
 
 struct cpu_kind {
-	size_t size; /* of the struct that begins with struct cpu_op */
+	size_t size; /* size of the struct that begins with struct cpu_op */
 	int (*make)(struct cpu_device *d, struct cpu_op *op,
 		    const struct op_site *s, struct err *e);
 	int (*bind)(struct cpu_device *d, struct cpu_op *op, struct err *e);
@@ -90,7 +90,7 @@ extern const struct cpu_kind cpu_linear, cpu_conv, cpu_batch_norm,
 int cpu_layout(struct cpu_device *d, const dnnl_dims_t dims,
 	       dnnl_data_type_t type, dnnl_format_tag_t tag, cpu_md *md,
 	       const char *name, struct err *e);
-/* The same for a copy of `from`, which a call may own. */
+/* As cpu_layout, for a copy of `from`, which a call may own. */
 int cpu_layout_keep(struct cpu_device *d, cpu_md from, cpu_md *md,
 		    const char *name, struct err *e);
 void cpu_layouts_free(struct cpu_device *d);
@@ -101,7 +101,7 @@ int cpu_desc(struct cpu_device *d, const struct tensor *t, cpu_md *md,
 /* Sets t (an activation) except data; *md is its t->layout. */
 int cpu_tensor(struct cpu_device *d, struct tensor *t, int n, int c, int h,
 	       int w, cpu_md *md, const char *name, struct err *e);
-/* 0 if status is 0, else an error in words. */
+/* 0 if status is 0, else an error with a text. */
 int cpu_status(dnnl_status_t status, const char *what, const char *name,
 	       struct err *e);
 /* Make calls of these primitives, with the device's scratch memory. hint: the
@@ -123,7 +123,7 @@ int cpu_call_arg(struct cpu_device *d, struct cpu_call *c, int arg, cpu_md md,
 		 void *data, const char *name, struct err *e);
 void cpu_call_run(struct cpu_device *d, struct cpu_call *c);
 void cpu_call_release(struct cpu_call *c);
-/* The layout that the primitive wants; what: dnnl_query_src_md, ... */
+/* The layout that the primitive prefers; what: dnnl_query_src_md, ... */
 cpu_md cpu_call_desc(const struct cpu_call *c, dnnl_query_t what);
 
 /* ---- cpu_linear.c ---- */

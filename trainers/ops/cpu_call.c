@@ -1,5 +1,5 @@
-/* cpu_call.c: oneDNN's primitives, made, called and released, with one
- * scratchpad for all. */
+/* cpu_call.c: makes, calls and releases oneDNN's primitives, which share one
+ * scratchpad. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- Layouts ---- */
 
-/* Takes md over, or its twin that is there already. */
+/* Takes over md, or uses the equal one that is there already. */
 static int cpu_layout_add(struct cpu_device *d, cpu_md *md, const char *name,
 			  struct err *e)
 {
@@ -157,7 +157,7 @@ static dnnl_primitive_attr_t cpu_call_own_scratch(void)
 	return attr;
 }
 
-/* Where s says that the description was made. */
+/* s: the result of making the description. */
 static int cpu_call_new(struct cpu_device *d, struct cpu_call *c,
 			dnnl_status_t s, const char *what, const char *name,
 			struct err *e)
@@ -230,7 +230,7 @@ void cpu_call_run(struct cpu_device *d, struct cpu_call *c)
 {
 	dnnl_status_t s;
 
-	/* It may have grown, and moved, for a call that was made later. */
+	/* The scratchpad may have grown, and moved, for a later call. */
 	if (c->scratch)
 		dnnl_memory_set_data_handle(c->scratch, d->scratch);
 	s = dnnl_primitive_execute(c->primitive, d->stream, c->args, c->arg);

@@ -1,13 +1,13 @@
 /* cpu_conv.c: convolution by oneDNN. Activations stay in one blocked layout
- * from layer to layer; only weights are turned, once a step. */
+ * from layer to layer; only the weights are converted, once per step. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trainers/ops/cpu.h"
 
-/* A copy of the weights in the layout (and type) that a primitive wants; where
- * it wants them as they lie, there is none. */
+/* A copy of the weights in the layout (and type) that a primitive prefers; if
+ * it can use them in place, there is no copy. */
 struct turned {
 	struct cpu_call reorder; /* .primitive NULL: none */
 	void *copy;
@@ -19,14 +19,14 @@ struct conv {
 	cpu_md weight; /* in the arenas: f32, not padded */
 	struct cpu_call forward, backward_data, backward_weights;
 	struct turned for_forward, for_backward;
-	struct cpu_call keep; /* the weights' gradient into its arena */
+	struct cpu_call keep; /* writes the weights' gradient into its arena */
 	void *gradient;
-	/* A model's input comes as f32, plane by plane, which may be neither
-	 * the type nor the layout that is fast here: a copy of it, and of its
+	/* A model's input is f32, plane by plane, which may be neither the type
+	 * nor the layout that is fast here: then it is copied, and so is its
 	 * gradient. */
 	struct cpu_call narrow, widen;
-	void *in, *dx; /* NULL: the tensors' own */
-	cpu_md outside; /* of the tensors */
+	void *in, *dx; /* NULL: the tensors' own memory */
+	cpu_md outside; /* the tensors' layout */
 };
 
 static struct conv *conv_of(const struct cpu_op *op)
@@ -38,10 +38,10 @@ static const dnnl_alg_kind_t algorithms[] = {
 	dnnl_convolution_winograd, dnnl_convolution_direct};
 enum { ALGORITHMS = sizeof(algorithms) / sizeof(*algorithms) };
 
-/* The first of them to try. Winograd's F(4x4, 3x3) takes 36 products for a tile
- * of 16 outputs, and as much again for its transforms, where the definition
- * takes those of a 3x3 window that are within the image. oneDNN refuses what is
- * no 3x3 of stride 1. */
+/* The index of the first algorithm to try. Winograd's F(4x4, 3x3) needs 36
+ * products for a tile of 16 outputs, and as much again for its transforms; the
+ * direct way needs the products of the part of each 3x3 window that lies within
+ * the image. oneDNN refuses Winograd unless the window is 3x3 with stride 1. */
 static int conv_algorithm(const struct cpu_device *d, const struct conv *c)
 {
 	int h = c->op.base.out.h, w = c->op.base.out.w;
@@ -52,7 +52,8 @@ static int conv_algorithm(const struct cpu_device *d, const struct conv *c)
 	return 2 * 36 * tiles < (3 * h - 2) * (3 * w - 2) ? 0 : 1;
 }
 
-/* What its passes move over the image, with the weights as each likes them. */
+/* The window that the passes move over the image; each pass chooses its own
+ * layout for the weights. */
 static int conv_window(struct cpu_device *d, const struct conv *c,
 		       const struct op_param *p, struct cpu_window *w,
 		       struct err *e)
@@ -96,8 +97,8 @@ static int conv_make_backward_weights(struct cpu_device *d, struct conv *c,
 					  CPU_BACKWARD_WEIGHTS, &f32, e);
 }
 
-/* The forward pass is that for training, also where there is none: then the
- * weights' layout is the same. */
+/* Makes the forward pass as for training even in a plan that only evaluates:
+ * then the weights' layout is the same. */
 static int conv_make_passes(struct cpu_device *d, struct conv *c,
 			    const struct cpu_window *w, struct err *e)
 {
@@ -111,8 +112,8 @@ static int conv_make_passes(struct cpu_device *d, struct conv *c,
 	return r;
 }
 
-/* The arenas have the weights as their gradient comes, so that it needs no
- * turning, unless that is padded. */
+/* The arenas store the weights in the layout of their gradient, so that the
+ * gradient needs no conversion, unless that layout is padded. */
 static int conv_choose_weight(struct cpu_device *d, struct conv *c,
 			      const struct op_site *s, struct err *e)
 {
@@ -135,9 +136,9 @@ static int conv_choose_weight(struct cpu_device *d, struct conv *c,
 	return cpu_layout_keep(d, md, &c->weight, c->op.name, e);
 }
 
-/* A model's input comes plane by plane. Without AVX-512, oneDNN writes pixels'
- * channels side by side fast only where it reads them so; from planes it takes
- * 1,000 times as long. */
+/* A model's input comes plane by plane. Without AVX-512, oneDNN writes a
+ * pixel's channels side by side fast only if it also reads them so; from planes
+ * it takes 1,000 times as long. */
 static int conv_choose_input(struct cpu_device *d, struct conv *c,
 			     const struct op_site *s, struct err *e)
 {
@@ -188,7 +189,7 @@ static int conv_make(struct cpu_device *d, struct cpu_op *op,
 	return r < 0 ? r : conv_choose_weight(d, c, s, e);
 }
 
-/* Gives `call` the weights, turned where it wants them so. */
+/* Gives `call` the weights, converted if it needs them so. */
 static int conv_bind_weights(struct cpu_device *d, struct conv *c,
 			     struct cpu_call *call, struct turned *t,
 			     struct err *e)
@@ -252,7 +253,7 @@ static int conv_bind_gradient(struct cpu_device *d, struct conv *c,
 	return r;
 }
 
-/* Room for a copy, and the call that makes one tensor of the other. */
+/* Memory for a copy, and the call that converts one tensor into the other. */
 static int conv_bind_copy(struct cpu_device *d, struct conv *c,
 			  struct cpu_call *call, void *tensor, int narrow,
 			  void **copy, struct err *e)
@@ -386,7 +387,7 @@ static void conv_release(struct cpu_op *op)
 	free(c->gradient);
 }
 
-/* Weights between PyTorch's layout and the arenas'. */
+/* Copies weights between PyTorch's layout and the arenas'. */
 static void conv_param_copy(struct cpu_device *d, const struct conv *c,
 			    void *from, void *to, int into)
 {

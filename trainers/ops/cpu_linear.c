@@ -1,5 +1,5 @@
-/* cpu_linear.c: y = x weight + bias, then ReLU where set, in f32 whatever the
- * precision: the products are small. Matrix products are oneDNN's. */
+/* cpu_linear.c: y = x weight + bias, then ReLU if set. Always in f32: the
+ * products are small. oneDNN computes the matrix products. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 
 struct linear {
 	struct cpu_op op;
-	struct cpu_dense dense; /* weight lies as [in][out] in the arenas */
-	void *room;             /* for lists; NULL: never by lists */
-	const struct samples *lists; /* of the batch that went forward */
+	struct cpu_dense dense; /* the arenas store weight as [in][out] */
+	void *room;             /* for lists; NULL: lists are not used */
+	const struct samples *lists; /* of the last batch that went forward */
 	const uint32_t *index;
 };
 
@@ -19,7 +19,7 @@ static struct linear *linear_of(const struct cpu_op *op)
 	return (struct linear *)op;
 }
 
-/* The comparison is the way round that lets NaN through, as PyTorch's does. */
+/* This form of the comparison lets NaN through, as PyTorch's does. */
 MULTIVERSION
 void cpu_bias_relu(int n, int out, int relu, const float *restrict bias,
 		   float *restrict y)
@@ -56,9 +56,9 @@ void cpu_mask_and_sum(int n, int out, int relu, const float *restrict y,
 	}
 }
 
-/* c[m][n] = a[m][k] b[k][n], where 'T' means that the array has the matrix the
- * other way round. oneDNN measured 5 to 10 % above OpenBLAS 0.3.21 at our
- * shapes. It only fails for arguments that cannot be. */
+/* c[m][n] = a[m][k] b[k][n], where 'T' means that the array holds the
+ * transposed matrix. At our shapes oneDNN was 5 to 10 % faster than OpenBLAS
+ * 0.3.21. It fails only for invalid arguments. */
 static void linear_product(char turn_a, char turn_b, int m, int n, int k,
 			   const float *a, const float *b, float *c)
 {

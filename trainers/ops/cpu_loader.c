@@ -18,7 +18,7 @@ struct cpu_loader {
 	int exact;       /* scaling is x / 255 alone */
 };
 
-/* x / 255, rounded like a division, at the cost of two products: hi is 1/255
+/* x / 255, rounded like a division, but computed with two products: hi is 1/255
  * cut to 16 bits, so x * hi is exact and only the sum rounds. */
 MULTIVERSION
 static void loader_scale_pixels(size_t count, const uint8_t *restrict in,
@@ -34,8 +34,7 @@ static void loader_scale_pixels(size_t count, const uint8_t *restrict in,
 	}
 }
 
-/* As in torchvision, division by division; their cost does not show in a
- * step. */
+/* Divides, as torchvision does; the cost does not show in a step. */
 MULTIVERSION
 static void loader_scale_channel(size_t count, float mean, float std,
 				 const uint8_t *restrict in,
@@ -221,8 +220,8 @@ void cpu_load_batch(struct loader *loader, int n, struct tensor *in)
 	for (int i = 0; i < n; i++)
 		f->labels[i] = part->labels[index[i]];
 	for (int i = 0; out && i < n; i++, out += step) {
-		/* The next sample lies anywhere in a map that is larger than
-		 * the caches: its lines are asked for while this is read. */
+		/* The next sample may lie anywhere in a map that is larger than
+		 * the caches: prefetch its lines while this one is read. */
 		if (i + 1 < n)
 			for (size_t k = 0; k < s->size; k += 64)
 				__builtin_prefetch(s->pixels +

@@ -3,7 +3,7 @@
 
 #include "trainers/ops/cpu.h"
 
-/* One sample: its loss, and, where dx is not NULL, the gradient of loss times
+/* One sample: its loss, and, if dx is not NULL, the gradient of loss times
  * scale. PyTorch's label smoothing: the target is (1 - smoothing) of the label
  * and smoothing / classes of each class. */
 static double loss_of_sample(int classes, const float *x, int label,
@@ -42,7 +42,7 @@ static double loss_of_sample(int classes, const float *x, int label,
 	return loss;
 }
 
-/* The first one of equals counts. */
+/* Of equal values the first counts. */
 static int loss_is_correct(int classes, const float *x, int label)
 {
 	int best = 0;
@@ -79,8 +79,8 @@ void cpu_cross_entropy(struct device *d, const struct loss_spec *s,
 
 enum { MSE_PART = 1024 };
 
-/* The sum of squares of one part; dy = (y - target) * scale. The lanes make the
- * order of the sum the same at every width of vector. */
+/* The sum of squares of one part; dy = (y - target) * scale. The lanes fix the
+ * order of the sum for every vector width. */
 MULTIVERSION
 static float loss_mse_part(size_t count, const float *restrict y,
 			   const float *restrict target, float scale,

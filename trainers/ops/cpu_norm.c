@@ -1,5 +1,5 @@
 /* cpu_norm.c: batch normalisation with the addition and ReLU after it: two
- * passes forward, two back. Sums are taken tile by tile and put together in a
+ * passes forward, two back. Sums are computed tile by tile and combined in a
  * fixed order, so that they do not depend on the number of threads. */
 #include "trainers/ops/cpu_norm.h"
 
@@ -14,12 +14,13 @@ static const double momentum = 0.1;
 struct norm {
 	struct cpu_op op;
 	int channels, groups; /* of LANES channels */
-	int blocks;           /* groups that lie as blocks; else nhwc */
+	int blocks;           /* groups stored as blocks; else nhwc */
 	struct norm_sums *sums; /* [n][groups] */
 	/* [channels] each */
 	float *mean, *var, *mul, *add, *by_x, *shift;
 	float *slope; /* [2 * channels]: sums of dz, of dz * (x - mean) */
-	uint64_t count; /* values a channel, of all ranks where they sync */
+	uint64_t count; /* values per channel, over all ranks if they
+			 * synchronise */
 };
 
 static struct norm *norm_of(const struct cpu_op *op)
@@ -255,8 +256,7 @@ static void norm_backward(struct cpu_device *d, struct cpu_op *op,
 	const struct op_memory *m = &op->memory;
 	size_t tiles = (size_t)m->in->n * (size_t)b->groups;
 	int bf16 = m->in->type == TENSOR_BF16, relu = op->base.spec.relu, r = 0;
-	/* Where two gradients meet, or someone else wants their sum, it is
-	 * written down. */
+	/* stored if two gradients meet, or another layer needs their sum */
 	void *dz = m->d_add ? m->d_add->data :
 		   m->dy[1] ? m->dy[0]->data : NULL;
 	struct norm_slope s = {

@@ -33,7 +33,7 @@ struct norm_apply {
 void cpu_norm_apply(const struct norm_tile *t, const struct norm_apply *a);
 
 /* dz = dy[0] + dy[1] where ReLU was open; out: sums of dz and of dz * (x -
- * mean). ReLU was open where y > 0, or, with y NULL, where x * mul + add1 >
+ * mean). ReLU was open where y > 0, or, if y is NULL, where x * mul + add1 >
  * 0. */
 struct norm_slope {
 	int bf16, relu;

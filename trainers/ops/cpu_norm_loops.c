@@ -1,10 +1,10 @@
-/* cpu_norm_loops.c: batch normalisation's passes over a tile. Each is written
- * once and inlined for whole vectors of either type; channels that are left
- * over go one by one. */
+/* cpu_norm_loops.c: the passes of batch normalisation over a tile. Each is
+ * written once and inlined for whole vectors of either type; the remaining
+ * channels are handled one by one. */
 #include "trainers/ops/cpu_norm.h"
 #include "trainers/ops/cpu_vector.h"
 
-/* One channel of sixteen, for what is no whole vector. */
+/* Loads one channel of sixteen, for an incomplete vector. */
 INLINED float norm_load1(const void *p, size_t i, int bf16)
 {
 	union {
@@ -34,7 +34,7 @@ INLINED void norm_store1(float x, void *p, size_t i, int bf16)
 		((uint16_t *)p)[i] = (uint16_t)(v.u >> 16 | 0x40);
 }
 
-/* A vector, or those of its lanes that have channels. */
+/* Loads a vector, or only its lanes that have channels. */
 INLINED void norm_load(v16 *out, const void *p, size_t i, int bf16, int lanes)
 {
 	if (lanes == LANES) {
@@ -72,8 +72,8 @@ INLINED void norm_load_f32(v16 *out, const float *p, int lanes)
 			body(t, 0, LANES, __VA_ARGS__);                        \
 	} while (0)
 
-/* Two passes: the tile is in the cache for the second. Four sums at once, so
- * that none waits for the one before. */
+/* Two passes: the tile is in the cache for the second. Four independent sums,
+ * so that no addition waits for the one before. */
 INLINED void norm_moments(const struct norm_tile *t, int bf16, int lanes,
 			  const void *x, struct norm_sums *out)
 {
@@ -117,7 +117,7 @@ void cpu_norm_moments(const struct norm_tile *t, int bf16, const void *x,
 	SPECIALISED(norm_moments, t, bf16, x, out);
 }
 
-/* The comparison is the way round that lets NaN through, as PyTorch's does. */
+/* This form of the comparison lets NaN through, as PyTorch's does. */
 INLINED void norm_apply(const struct norm_tile *t, int bf16, int lanes,
 			const struct norm_apply *a)
 {

@@ -26,8 +26,9 @@ void cpu_md_destroy(cpu_md md);
 struct cpu_md_parts {
 	dnnl_dims_t dims, strides; /* strides: in values; 0 if not blocked */
 	dnnl_data_type_t type;
-	int blocked;      /* 0: a private format of oneDNN's */
-	dnnl_dim_t block; /* adjacent channels; 1: each by its stride */
+	int blocked;      /* 0: a private format of oneDNN */
+	dnnl_dim_t block; /* number of adjacent channels; 1: each channel has
+			   * its stride */
 };
 void cpu_md_parts(cpu_md md, struct cpu_md_parts *p);
 

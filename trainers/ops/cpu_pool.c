@@ -4,12 +4,12 @@
 
 #include "trainers/ops/cpu_vector.h"
 
-/* ---- The greatest of a window ---- */
+/* ---- The maximum of a window ---- */
 
 struct max_pool {
 	struct cpu_op op;
 	struct cpu_call forward, backward;
-	void *where; /* the places of the greatest, oneDNN's own */
+	void *where; /* the places of the maxima, in oneDNN's own form */
 };
 
 static struct max_pool *max_pool_of(const struct cpu_op *op)
@@ -31,7 +31,8 @@ static int max_pool_make(struct cpu_device *d, struct cpu_op *op,
 	};
 	int r;
 
-	/* C divides towards zero: a window that is too large also makes h 1 */
+	/* C divides towards zero: a window that is too large also gives h =
+	 * 1 */
 	if (h < 1 || w < 1 || in->h + 2 * k->pad < k->kernel ||
 	    in->w + 2 * k->pad < k->kernel)
 		return err_set(e, ERR_USAGE, "layer %s: an image of %d x %d is "
@@ -117,7 +118,7 @@ const struct cpu_kind cpu_max_pool = {
 	.release = max_pool_release,
 };
 
-/* ---- The average of an image: it comes out as rows of plain f32 ---- */
+/* ---- The average of an image: the output is rows of plain f32 ---- */
 
 static int average_pool_make(struct cpu_device *d, struct cpu_op *op,
 			     const struct op_site *s, struct err *e)
@@ -131,8 +132,8 @@ static int average_pool_make(struct cpu_device *d, struct cpu_op *op,
 	return 0;
 }
 
-/* How the values of sample i's channel c lie: the first one, and how far they
- * are apart. */
+/* Where the values of sample i's channel c are: the first one, and the distance
+ * between two. */
 struct run_of {
 	size_t at, stride;
 };
@@ -192,7 +193,7 @@ static void average_pool_run(const struct cpu_md_parts *p, size_t i, int bf16,
 	}
 }
 
-/* dx = dy / places, everywhere. */
+/* dx = dy / places, for every place. */
 MULTIVERSION
 static void average_pool_spread(const struct cpu_md_parts *p, size_t i,
 				int bf16, const float *dy, void *dx)

@@ -1,29 +1,29 @@
-/* cpu_sparse.c: the first layer's products by the lists of pixels that are
- * not zero. For MNIST that is a fifth of the multiplications. */
+/* cpu_sparse.c: the first layer's products from lists of the nonzero pixels.
+ * For MNIST that is a fifth of the multiplications. */
 #include <string.h>
 
 #include "trainers/ops/cpu.h"
 
-/* Outputs are computed a tile at a time, whose sums stay in registers: the wide
- * one reads the lists half as often, where there are 32 registers for it. */
+/* Outputs are computed in tiles, whose sums stay in registers. The wide tile
+ * reads the lists half as often, on CPUs with 32 registers for it. */
 enum { NARROW = 4, WIDE = 8 };
 
-/* The rows of the weight that stay in the first-level cache while all samples
- * of the batch pass over them. */
+/* Rows of the weight that stay in the first-level cache while all samples of
+ * the batch pass over them. */
 enum { BLOCK_BYTES = 24 * 1024 };
 
-/* A pixel in the lists by column: of which sample of the batch, and its value.
- * One store makes it. */
+/* A pixel in the lists by column: the number of its sample in the batch, and
+ * its value. One store writes both. */
 struct pixel {
 	uint32_t sample;
 	float value;
 };
 
-/* What lies in `room`. */
+/* The contents of `room`. */
 struct room {
-	float value[256];  /* of a byte: byte / 255 */
-	uint32_t *cursor;  /* [n]: how far each sample's list is read */
-	uint32_t *first;   /* [size + 1]: where a column's list begins */
+	float value[256];  /* for each byte: byte / 255 */
+	uint32_t *cursor;  /* [n]: the position reached in each sample's list */
+	uint32_t *first;   /* [size + 1]: the start of each column's list */
 	struct pixel *pixel; /* the lists by column */
 };
 
@@ -66,8 +66,8 @@ static int sparse_tile_width(int out)
 	return NARROW;
 }
 
-/* Where the vectors of a tile of outputs begin. The last ones may overlap: what
- * is computed twice is the same. */
+/* The places where the vectors of a tile of outputs begin. The last vectors may
+ * overlap: values computed twice are equal. */
 static void sparse_tile_set(int vectors, int at, int out, int *o)
 {
 	for (int k = 0; k < vectors; k++)
@@ -78,8 +78,8 @@ static void sparse_tile_set(int vectors, int at, int out, int *o)
 #define V(p) (*(v16 *)(void *)(p))
 #define CV(p) (*(const v16 *)(const void *)(p))
 
-/* y of one sample's tile += its pixels of the columns before `end`; returns
- * where its list goes on. */
+/* y of one sample's tile += its pixels of the columns before `end`; returns the
+ * position at which its list continues. */
 static inline __attribute__((always_inline)) uint32_t
 forward_tile(int vectors, const struct samples *s, const float *value,
 	     uint32_t from, uint32_t to, uint32_t end, const float *w,
@@ -101,7 +101,7 @@ forward_tile(int vectors, const struct samples *s, const float *value,
 	return from;
 }
 
-/* A batch's lists lie anywhere in a map that is larger than the caches. */
+/* A batch's lists may lie anywhere in a map that is larger than the caches. */
 static void sparse_prefetch(int n, const struct samples *s,
 			    const uint32_t *index)
 {
@@ -155,7 +155,7 @@ MULTIVERSION FUSED static void sparse_forward(int n, const struct samples *s,
 		forward_tiles(NARROW, n, s, index, r, out, w, y);
 }
 
-/* The batch's lists, column by column. */
+/* Sorts the batch's lists by column. */
 static void sparse_transpose_lists(int n, const struct samples *s,
 				   const uint32_t *index, struct room *r)
 {
@@ -168,8 +168,8 @@ static void sparse_transpose_lists(int n, const struct samples *s,
 			first[s->column[k] + 1]++;
 	for (size_t k = 1; k <= s->size; k++)
 		first[k] += first[k - 1];
-	/* Each column's number moves on to the next one's beginning, so that
-	 * afterwards r->first is what first was. */
+	/* Each column's number advances to the start of the next column, so
+	 * that afterwards r->first holds what first held. */
 	for (int i = 0; i < n; i++)
 		for (uint32_t k = s->start[index[i]];
 		     k < s->start[index[i] + 1]; k++) {

@@ -4,7 +4,7 @@
 
 #include "trainers/ops/cpu.h"
 
-/* Threads take parts of this size, which is worth it for large models only. */
+/* Size of the parts that threads take; it divides only large models. */
 enum { PART = 1 << 17 };
 
 struct adam {
@@ -53,7 +53,7 @@ struct sgd {
 	int nesterov;
 };
 
-/* With a buffer of zeros the first step is g, as PyTorch's is. */
+/* The buffer starts with zeros, so that the first step is g, as in PyTorch. */
 MULTIVERSION
 static void update_sgd_pass(const struct sgd *s, size_t count,
 			    const float *restrict g, float *restrict p,

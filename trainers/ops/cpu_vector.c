@@ -4,8 +4,8 @@
 #include <math.h>
 #include <omp.h>
 
-/* Parts that are shared out to the threads: large enough to be worth it, and
- * cut the same way whatever the number of threads. */
+/* Size of the parts that threads take: large enough to be worth it, and
+ * independent of the number of threads. */
 enum { PART = 1 << 16 };
 
 MULTIVERSION
@@ -42,7 +42,8 @@ void cpu_vector_add(size_t count, const float *x, float *y)
 	}
 }
 
-/* Room of tensors ends at 64 bytes, so the last lanes may be over the end. */
+/* A tensor's memory is a multiple of 64 bytes, so the last lanes may go past
+ * its last value. */
 void cpu_tensor_add(struct tensor *a, const struct tensor *b)
 {
 	size_t count = a->bytes / (a->type == TENSOR_BF16 ? 2 : 4);
@@ -84,7 +85,7 @@ void cpu_vector_scale(size_t count, float by, float *y)
 	}
 }
 
-/* x * 0 is 0 for what is finite, else NaN, and a NaN stays in the sum. */
+/* x * 0 is 0 for finite values, else NaN, and a NaN stays in the sum. */
 int cpu_vector_finite(size_t count, const float *x)
 {
 	float sum = 0;

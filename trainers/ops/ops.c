@@ -1,4 +1,4 @@
-/* ops.c: which operations serve which --device, and loading those for cuda. */
+/* ops.c: chooses the operations for --device, and loads those for cuda. */
 #include "trainers/ops/ops.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 #define LIBRARY "libddp_cuda_ops.so"
 
-/* Beside this program, if it is there. */
+/* The path of the library beside this program, if it is there. */
 static const char *ops_path_beside(char *out, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", out, size - 1);

@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-/* Changes with this header: a library with another number is rejected. */
+/* Increment with each change of this header: a library with another number is
+ * rejected. */
 enum { OPS_VERSION = 2 };
 
 /* ---- Tensors ---- */
@@ -82,7 +83,7 @@ struct op_site {
 	enum tensor_type out_type; /* linear only: F32 for the model's last
 				    * layer */
 	int training; /* 0: forward only, batch_norm with running statistics */
-	int first;    /* its input is the batch: dx is not needed */
+	int first;    /* its input is the batch, so dx is not needed */
 	/* The same layer for another number of samples or mode; both have the
 	 * same parameter layout. NULL: this is the first. */
 	const struct op *like;
@@ -123,7 +124,7 @@ struct op_memory {
  * are in its memory from loader_new on. */
 struct loader_spec {
 	const struct dataset_part *part; /* borrowed, in host memory */
-	struct image_shape shape;        /* of a sample, and its scale */
+	struct image_shape shape;        /* shape of a sample, and its scale */
 	/* Each load pads a sample by 4 pixels, crops it at random to its size
 	 * and flips it at random, by augment.h. */
 	int augment;
@@ -144,8 +145,8 @@ struct loader {
 				      * lists */
 };
 
-/* The arguments of a step that change while its captured graph stays the same;
- * so they are copied to the device first. */
+/* The arguments of a step, which change while its captured graph stays the
+ * same, so they are copied to the device first. */
 struct step_args {
 	uint64_t step;  /* number of the update, from 1 */
 	uint64_t first; /* the batch's first sample in the loader's order */
@@ -206,7 +207,7 @@ struct device_options {
 	int bf16;     /* activations and factors are bf16 */
 	int direct;   /* cpu: no Winograd convolutions: less rounding, slower */
 };
-/* A device; its own struct begins with this. */
+/* A device; each kind's struct begins with this one. */
 struct device {
 	const struct ops *ops;
 	char name[128]; /* "cpu, 2 threads, bf16 by avx512_bf16" */
@@ -233,7 +234,7 @@ struct ops {
 	/* Number of visible devices of this kind; < 0: none, the text says
 	 * why. */
 	int (*count)(struct err *e);
-	/* ERR_USAGE: the host cannot do it (no such index; bf16 without
+	/* ERR_USAGE: the host does not support it (no such index; bf16 without
 	 * instructions for it). */
 	int (*open)(const struct device_options *o, struct device **d,
 		    struct err *e);

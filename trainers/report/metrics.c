@@ -1,4 +1,4 @@
-/* metrics.c: writes the lines, and cuts those that a resumed run will write
+/* metrics.c: writes the lines, and removes those that a resumed run will write
  * again. */
 #include "trainers/report/metrics.h"
 
@@ -104,7 +104,7 @@ void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
 	metrics_add(o, "lr", lr);
 	metrics_add(o, "loss", (double)loss);
 	metrics_put(m, o);
-	/* an error is kept and returned when they are closed */
+	/* an error is kept, and returned at close */
 	ddp_metrics_scalar(m->events, "loss/step", (double)loss,
 			   (int64_t)step);
 	ddp_metrics_scalar(m->events, "lr", lr, (int64_t)step);

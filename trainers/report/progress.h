@@ -1,6 +1,6 @@
 /* progress.h: a training run's output on stdout: an updating line on a
- * terminal, plain lines elsewhere. Knows counts and times, not what is
- * trained. */
+ * terminal, plain lines elsewhere. Knows counts and times, not what they
+ * measure. */
 #ifndef TRAINERS_PROGRESS_H
 #define TRAINERS_PROGRESS_H
 

@@ -20,8 +20,8 @@ void checkpoint_rotate_name(const char *file, int i,
 void checkpoint_rotate_begin(const char *file, long keep);
 void checkpoint_rotate_end(const char *file, long keep, int ok);
 
-/* Before a run starts from scratch: renames checkpoints of another run to
- * FILE.before, FILE.before.1, ..., so that a restart of this one does not
+/* Call before a run starts from scratch: renames checkpoints of another run to
+ * FILE.before, FILE.before.1, ..., so that a restart of this run does not
  * resume from them. Returns the number of files renamed. */
 int checkpoint_rotate_aside(const char *file);
 

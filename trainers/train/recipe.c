@@ -134,8 +134,8 @@ struct schedule recipe_schedule(const struct recipe *r,
 		steps = o->warmup * (double)steps_of_epoch;
 	if (steps > (double)total)
 		steps = (double)total;
-	/* the linear part and the cosine meet at a step, like SequentialLR's
-	 * milestones */
+	/* the linear part and the cosine meet at a whole step, like
+	 * SequentialLR's milestones */
 	if (r->schedule != SCHEDULE_ONE_CYCLE)
 		steps = floor(steps + 0.5);
 	return (struct schedule){r->schedule, r->lr, steps, total};

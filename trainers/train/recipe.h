@@ -37,7 +37,7 @@ struct schedule recipe_schedule(const struct recipe *r,
 const char *recipe_text(const struct recipe *r, char *out, size_t size);
 
 /* PyTorch's Adam; and for ResNets the published script's numbers, and a set
- * that reaches more accuracy in fewer epochs. */
+ * that reaches a higher accuracy in fewer epochs. */
 #define RECIPE_ADAM(rate)                                                     \
 	{.name = "published", .lr = (rate),                                   \
 	 .optimizer = {OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999,          \

@@ -61,7 +61,8 @@ static int resume_from_file(struct run *run, const char *file, struct err *e)
 	return 1;
 }
 
-/* Loads the first of FILE, FILE.1, ... that is whole and of this model. */
+/* Loads the first of FILE, FILE.1, ... that is complete and belongs to this
+ * model. */
 static int resume_newest(struct run *run, struct err *e)
 {
 	char name[CHECKPOINT_PATH_MAX];

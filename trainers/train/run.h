@@ -36,9 +36,9 @@ struct run {
 	uint32_t *order; /* this rank's samples of an epoch or an evaluation */
 	struct loader *loader, *test_loader;
 	struct net net;
-	ddp_reducer *reducer; /* of the gradients and the loss. NULL: one rank,
-			       * or libddp cannot reach the gradients, which go
-			       * through `staged` */
+	ddp_reducer *reducer; /* reduces the gradients and the loss. NULL: one
+			       * rank, or libddp cannot reach the gradients,
+			       * which go through `staged` */
 	float *staged;        /* [arena + NET_LOSS_VALUES], host memory: a copy
 			       * of the gradients and the loss */
 	int *reducer_index;   /* [layer_count + 1]: a layer's parameter in the
@@ -69,7 +69,7 @@ struct run {
 	} stop;
 	struct {
 		uint64_t done, time;
-	} steady; /* where throughput is measured from: steps done, ns */
+	} steady; /* throughput is measured from here: steps done, ns */
 	uint64_t start; /* ns */
 	int unsaved;           /* the last checkpoint could not be written */
 };

@@ -224,7 +224,7 @@ static const char *train_result_text(const struct result *v, char *out,
 	return out;
 }
 
-/* "2.11 ms a step, 30,000 samples/s a rank, input 0.4 %" */
+/* Writes "2.11 ms a step, 30,000 samples/s a rank, input 0.4 %". */
 static const char *train_pace_text(const struct run *run, double rate,
 				   char *out, size_t size)
 {
@@ -367,7 +367,7 @@ static int train_loop(struct run *run, struct err *e)
 
 /* ---- From main to exit ---- */
 
-/* After ddp_init: from here on a failure concerns all ranks. */
+/* Runs after ddp_init: from here on a failure concerns all ranks. */
 static int train_run(struct run *run, struct err *e)
 {
 	int r, closed;

@@ -13,7 +13,7 @@ struct trainer {
 	const char *name;  /* the program */
 	const char *about; /* one sentence for --help */
 	unsigned features; /* enum trainer_feature: which options exist */
-	/* The model. Where the options choose it, make_model fills in *out for
+	/* The model. If the options choose it, make_model fills in *out for
 	 * images of shape input, and release_model (may be NULL) frees it. */
 	struct model_spec model;
 	int (*make_model)(struct model_spec *out,

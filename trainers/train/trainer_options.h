@@ -38,7 +38,7 @@ struct trainer_options {
 	long batch;      /* over all ranks */
 	long accumulate; /* micro-batches of a rank's share */
 
-	/* recipe.h makes a recipe of these */
+	/* recipe.h makes a recipe from these */
 	const char *recipe, *optimizer, *schedule; /* NULL: not given */
 	double lr, momentum, weight_decay, warmup, smoothing;
 	int nesterov, no_augment;
