@@ -1,4 +1,4 @@
-/* srun_exec.c: one ddprun a node, with all that the allocation has of it. */
+/* srun_exec.c: one ddprun per node, with all that the allocation has of it. */
 #include "launcher/srun_exec.h"
 
 #include <errno.h>
@@ -26,13 +26,14 @@ static int is_elastic(const struct config *c)
 	return strchr(c->nnodes_text, ':') != NULL;
 }
 
-/* Those who come and go may be all; others who do not fit wait as spares. */
+/* An elastic job starts ddprun on all nodes; those that do not fit are spares.
+ */
 static uint32_t nodes(const struct config *c)
 {
 	return is_elastic(c) ? allocation(c)->nodes : c->min_nodes;
 }
 
-/* One more word; the text may move, so argv gets its place later. */
+/* Appends a word. The buffer may move, so argv is filled later. */
 __attribute__((format(printf, 2, 3)))
 static void add(struct buf *b, const char *fmt, ...)
 {
@@ -49,8 +50,8 @@ static const char *input(const struct config *c)
 {
 	if (c->stdin_rank == INPUT_NONE)
 		return "none";
-	/* task 0 is node 0 where the number of nodes is fixed; where another
-	 * rank will be, or any of an elastic job, is not known yet */
+	/* with a fixed number of nodes task 0 is node 0; the place of any other
+	 * rank, or of all ranks of an elastic job, is not known yet */
 	return c->stdin_rank == 0 && !is_elastic(c) ? "0" : "all";
 }
 
@@ -59,15 +60,15 @@ static void put_options(struct buf *b, const struct config *c)
 	uint32_t n = nodes(c);
 
 	add(b, "srun");
-	if (allocation(c)->groups) { /* they would be numbers of each group */
+	if (allocation(c)->groups) { /* srun would apply numbers per group */
 		add(b, "--het-group=0-%u", allocation(c)->groups - 1);
 	} else {
 		add(b, "--nodes=%u", n);
 		add(b, "--ntasks=%u", n);
 	}
 	add(b, "--ntasks-per-node=1");
-	/* A second ddprun would wait for the first one's end; but one that
-	 * wants some of the nodes is to get those that another has not. */
+	/* with all nodes, overlap: else a second ddprun would wait for the end
+	 * of the first. With some, srun chooses nodes that are free */
 	if (n == allocation(c)->nodes)
 		add(b, "--overlap");
 	add(b, "--cpu-bind=none");
@@ -78,7 +79,7 @@ static void put_options(struct buf *b, const struct config *c)
 	add(b, "--export=ALL");
 	add(b, "--input=%s", input(c));
 	if (is_elastic(c)) {
-		add(b, "--wait=0"); /* a site may end all after the first */
+		add(b, "--wait=0"); /* else srun may end all after the first */
 		add(b, "--no-kill");
 	}
 	add(b, "--kill-on-bad-exit=%d", !is_elastic(c));
@@ -130,7 +131,7 @@ void srun_exec_put(struct buf *b, const struct srun_exec *s)
 
 int srun_exec_add_secret(const struct config *c, struct err *e)
 {
-	/* a job that etcd knows may have nodes of other steps */
+	/* with etcd a job may have nodes of other steps */
 	if (c->etcd.members || !auth_wants_secret(c->auth_text, c->token_file))
 		return 0;
 	return slurm_env_put_secret(e);
@@ -149,7 +150,7 @@ static void carry(const char *from, const char *as)
 		setenv(as, text, 1);
 }
 
-/* The job's counts, of all groups of a heterogeneous one. */
+/* Passes on the job's task counts, of all groups of a heterogeneous job. */
 static void carry_tasks(const struct config *c)
 {
 	struct buf b;

@@ -1,4 +1,5 @@
-/* config.c: what follows from the options, checked before anything starts. */
+/* config.c: checks the options, and decides what follows from them, before
+ * anything starts. */
 #include "launcher/config/config.h"
 
 #include <signal.h>
@@ -22,7 +23,7 @@
 
 enum { RECONNECT_S = 30 }; /* --rdzv-conf reconnect_timeout */
 
-/* "N" or "MIN:MAX" */
+/* Parses --nnodes, "N" or "MIN:MAX". */
 static int decide_nnodes(struct config *c, struct err *e)
 {
 	const char *text = c->nnodes_text;
@@ -50,7 +51,7 @@ static int decide_nnodes(struct config *c, struct err *e)
 	return 0;
 }
 
-/* What this process may use, which containers and Slurm narrow. */
+/* The CPUs that this process may use; containers and Slurm restrict them. */
 static long cpu_count(void)
 {
 	struct cpus allowed;
@@ -60,7 +61,7 @@ static long cpu_count(void)
 	return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* How many workers the GPUs are enough for. */
+/* How many workers the GPUs suffice for. */
 static long gpu_workers(const struct config *c, const char **why)
 {
 	long n = gpu_count(why);
@@ -103,7 +104,7 @@ static int decide_nproc(struct config *c, struct err *e)
 	return 0;
 }
 
-/* What each worker sees must be there before one starts. */
+/* Checks that the host has all GPUs that its workers are to see. */
 static int decide_gpus(struct config *c, struct err *e)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES"), *why = "";
@@ -128,7 +129,7 @@ static int decide_gpus(struct config *c, struct err *e)
 				       (unsigned long long)have);
 		return 0;
 	}
-	if (!c->gpus_per_proc) /* torchrun counts none here either */
+	if (!c->gpus_per_proc) /* torchrun does not count them here, either */
 		return 0;
 	have = (uint64_t)gpu_count(&why);
 	if (have < need)
@@ -141,7 +142,7 @@ static int decide_gpus(struct config *c, struct err *e)
 	return 0;
 }
 
-/* torchrun's way to say it; our own way wins. */
+/* Reads torchrun's variable unless our own option is given. */
 static int decide_grace(struct config *c, struct err *e)
 {
 	const char *text = getenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
@@ -167,7 +168,7 @@ static int is_one_of(const char *text, const char *const *words)
 	return 0;
 }
 
-/* What only has a meaning where Python loads it. */
+/* Checks the options that have a meaning only if Python loads something. */
 static int check_python(const struct config *c, struct err *e)
 {
 	static const char *const methods[] = {"spawn", "fork", "forkserver",
@@ -217,13 +218,13 @@ static int decide_signals(struct config *c, struct err *e)
 			       "--signals-to-handle as well; it can end the "
 			       "job or be passed on, not both",
 			       signal_name(rc, name));
-	/* a user who lists such a signal has decided what it means */
+	/* a signal that the user lists keeps the user's meaning */
 	c->warning.bits = c->env.warnings.bits & ~c->ending.bits &
 			  ~c->forwarded.bits;
 	return 0;
 }
 
-/* Its words, and that there is a queue. */
+/* Parses --requeue-on and checks that there is a queue. */
 static int decide_requeue(struct config *c, struct err *e)
 {
 	const char *text = c->requeue_on;
@@ -317,12 +318,12 @@ static int is_far(const struct config *c)
 	return c->over_ssh || c->env.role == LAUNCH_STEP;
 }
 
-/* What can be decided where no worker will run: the rest is the nodes'. */
+/* Decides what it can if no worker will run here; the nodes decide the rest. */
 static int decide_far(struct config *c, struct err *e)
 {
 	int rc = c->rdzv_conf ? rdzv_conf_apply(c, c->rdzv_conf, e) : 0;
 
-	c->private_endpoint = 1; /* the step finds one of its own */
+	c->private_endpoint = 1; /* the step finds its own endpoint */
 	if (rc == 0)
 		rc = decide_signals(c, e);
 	if (rc == 0)
@@ -332,7 +333,7 @@ static int decide_far(struct config *c, struct err *e)
 	return rc;
 }
 
-/* There is no program to look at. */
+/* For --print-completion, which has no program to check. */
 static int check_completion(const struct config *c, struct err *e)
 {
 	static const char *const shells[] = {"bash", "zsh", NULL};
@@ -343,8 +344,8 @@ static int check_completion(const struct config *c, struct err *e)
 		       "zsh", c->print_completion);
 }
 
-/* A user who names a folder for logs and nothing else wants the workers'
- * output in it, and goes on reading it on the console. */
+/* With --log-dir alone the workers' output goes both to the folder and to the
+ * console. */
 static void decide_streams(struct output_options *o)
 {
 	int keep = o->log_dir && strcmp(o->log_dir, "/dev/null") != 0 &&
@@ -362,7 +363,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	int rc;
 
 	*c = (struct config){
-		/* no option's default: they stand in config_options */
+		/* the options' defaults are in config_options */
 		.node_rank = -1, .is_host = -1,
 		.reconnect_s = RECONNECT_S,
 		.etcd = {.ttl_s = ETCD_OPTIONS_TTL_S},

@@ -1,5 +1,5 @@
-/* config.h: what the user asked for: the command line and the environment,
- * checked and decided. Starts nothing, opens no socket. */
+/* config.h: parses and checks the command line and the environment, and decides
+ * what follows from them. Starts nothing, opens no socket. */
 #ifndef LAUNCHER_CONFIG_H
 #define LAUNCHER_CONFIG_H
 
@@ -18,7 +18,7 @@
 enum { CONFIG_ON_PREEMPT = 1, CONFIG_ON_TIMEOUT = 2 };
 
 struct config {
-	/* as given; NULL or the default where not */
+	/* as given; otherwise NULL or the default */
 	const char *nnodes_text;
 	const char *nproc_text;
 	const char *endpoint_text;
@@ -45,21 +45,21 @@ struct config {
 	long node_rank; /* -1: any */
 	long master_port;
 	long max_restarts;
-	long gpus_per_proc; /* 0: not said */
+	long gpus_per_proc; /* 0: not given */
 	double grace_s;      /* --shutdown-timeout */
-	double stop_before_s; /* the end of Slurm's time; 0: never */
+	double stop_before_s; /* Slurm's time limit; 0: never */
 	double rdzv_timeout_s;
 	double last_call_s, heartbeat_s;
 	char *journal; /* of a server that we start; NULL: in memory */
-	double reconnect_s;  /* to find a server again; 0: not at all */
-	double monitor_interval_s; /* for torchrun's sake: nothing polls */
+	double reconnect_s;  /* time limit to find a server again; 0: do not */
+	double monitor_interval_s; /* torchrun's; ignored: nothing polls */
 	int standalone;
 	int module, no_python, run_path;
 	int virtual_local_rank;
 	int legacy_launch, use_env;
 	int dry_run;
 	int store_open, encrypt_data;
-	int is_host; /* this node hosts the server: 1, 0; -1: find out */
+	int is_host; /* this node hosts the server: 1, 0; -1: unknown */
 	int nnodes_given, nproc_given;
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
@@ -70,29 +70,28 @@ struct config {
 	uint32_t min_nodes, max_nodes;
 	uint32_t nproc;
 	struct endpoint endpoint;
-	struct etcd_options etcd; /* then endpoint is its first member */
-	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
-	struct launch_env env; /* who started us, if that is asked */
-	int meets; /* the endpoint is found out later (launch_defaults.h) */
-	/* how this node proves itself, where who started the job has said it;
-	 * methods 0: it has not */
+	struct etcd_options etcd; /* if set, endpoint is its first member */
+	int private_endpoint; /* 127.0.0.1, any free port: nobody joins */
+	struct launch_env env; /* the launcher that started us, if any */
+	int meets; /* the endpoint is found later (launch_defaults.h) */
+	/* credentials that the launcher gave this node; methods 0: none */
 	struct auth handed;
-	const char *nproc_why; /* how their word gave nproc; NULL: not */
-	uint16_t ports[LAUNCH_PORTS]; /* the endpoint's: the first free one */
-	int nports;                 /* 0: only its own */
-	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
+	const char *nproc_why; /* how the launcher determined nproc, or NULL */
+	uint16_t ports[LAUNCH_PORTS]; /* of the endpoint: use the first free */
+	int nports;                 /* 0: only the endpoint's own */
+	uint32_t worker_gpus; /* GPUs that each worker sees; 0: all */
 	int agent_store; /* the server may be PyTorch's store */
 	struct signal_set ending, forwarded;
-	struct signal_set warning; /* the time ends (sbatch --signal) */
+	struct signal_set warning; /* of the time limit (sbatch --signal) */
 	int requeue; /* bits of CONFIG_ON_... */
-	long stdin_rank; /* INPUT_NONE, INPUT_ALL, or one */
+	long stdin_rank; /* INPUT_NONE, INPUT_ALL, or a rank */
 	int no_program;       /* --host-check needs none */
-	int noptions;         /* so many words of argv are options */
+	int noptions;         /* number of words of argv that are options */
 	char **words;         /* the program and its arguments, in argv */
-	char interface_addr[SOCK_TEXT_MAX]; /* what local_addr is then */
-	char job_text[40];    /* a random one, for --standalone */
-	char nodes_text[16];  /* Slurm's number of them, or of hosts */
-	/* the hosts to be reached over ssh (host_choice.h) */
+	char interface_addr[SOCK_TEXT_MAX]; /* local_addr of an interface */
+	char job_text[40];    /* a random job name, for --standalone */
+	char nodes_text[16];  /* the number of Slurm's nodes, or of hosts */
+	/* the hosts that we reach over ssh (host_choice.h) */
 	int over_ssh, from_scheduler;
 	struct host_list hosts;
 	char slots_text[16];
@@ -108,25 +107,25 @@ enum {
 };
 
 /* Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION, CONFIG_WANT_COMPLETION,
- * CONFIG_WANT_STEP (in an allocation of Slurm's, where srun has to start this
- * very command on the nodes; what depends on a node is not decided),
- * CONFIG_WANT_HOSTS (the same, by ssh on c->hosts), or
- * ERR_USAGE with the text that names the option, the value and what to do. argv
- * and the environment must outlive c. */
+ * CONFIG_WANT_STEP (in a Slurm allocation: srun must start this command on the
+ * nodes; nothing that depends on a node is decided), CONFIG_WANT_HOSTS (the
+ * same, by ssh on c->hosts), or ERR_USAGE, which names the option, the value
+ * and what to do. argv and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
 
-/* reconnect_s, as the workers get it. */
+/* reconnect_s in ms, for the workers. */
 uint32_t config_again_ms(const struct config *c);
 
-/* What other rooms need of c, which must outlive it. */
+/* The options for other rooms. c must outlive them. */
 struct rdzv_options config_rdzv_options(const struct config *c);
 struct failure_options config_failure_options(const struct config *c);
 
-/* What config_parse took memory for, when it is over or has failed. */
+/* Frees the memory of config_parse; call it also after a failure. */
 void config_release(struct config *c);
 
-/* Raises the soft limit of open files as far as n workers need it (*soft is
- * what it was, 0 if it was left alone); -EMFILE, -EAGAIN naming the limit. */
+/* Raises the soft limit of open files as far as nproc workers need it. *soft is
+ * the old limit, 0 if it was not changed. -EMFILE or -EAGAIN, naming the limit.
+ */
 int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);
 
 void config_print_help(void);

@@ -1,4 +1,4 @@
-/* config_limits.c: what the kernel allows, against what the workers need. */
+/* config_limits.c: compares the kernel's limits with the workers' needs. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "launcher/config/config.h"
 
-/* Those that were inherited count, too. Where /proc cannot be looked at for
- * lack of one, all are taken. */
+/* Counts our open files, inherited ones included. If /proc cannot be read
+ * because no descriptor is free, all are in use. */
 static rlim_t count_open(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -24,8 +24,8 @@ static rlim_t count_open(void)
 	return n > 3 ? n - 3 : 0; /* ".", ".." and dir's own */
 }
 
-/* Each worker has two pipes here, and two files where it is teed; the rest is
- * the loop, the server, spare. */
+/* Each worker needs two pipes here, and two files with --tee; the rest is for
+ * the loop and the server, and to spare. */
 static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {
 	enum { SPARE_FILES = 64 };
@@ -66,11 +66,11 @@ static long pid_max(void)
 
 int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e)
 {
-	enum { FEW = 1024, SPARE_PIDS = 300 }; /* the kernel keeps 300 back */
+	enum { FEW = 1024, SPARE_PIDS = 300 }; /* the kernel reserves 300 */
 	struct rlimit limit;
 	long pids;
 
-	/* root is not bound by it */
+	/* the limit does not bind root */
 	if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &limit) == 0 &&
 	    limit.rlim_cur < nproc)
 		return err_set(e, -EAGAIN,

@@ -1,4 +1,4 @@
-/* config_rdzv.c: what follows from the options for where the nodes meet. */
+/* config_rdzv.c: decides from the options where the nodes meet. */
 #include "launcher/config/config_rdzv.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static int refuse_with_etcd(const struct config *c, const char *option,
 		       "of them out", c->backend, option, why);
 }
 
-/* What else would say where the server is, or where it keeps its state. */
+/* Refuses other options that say where the server is or keeps its state. */
 static int check_etcd(const struct config *c, struct err *e)
 {
 	if (c->hosts_text || c->hostfile)
@@ -55,7 +55,7 @@ int config_rdzv_backend(struct config *c, struct err *e)
 	return 0;
 }
 
-/* Two jobs without a name would be one, on whatever hosts. */
+/* Two jobs without names would be the same job at that etcd. */
 static int check_etcd_id(const struct config *c, struct err *e)
 {
 	if (c->job_given || c->job == c->env.job ||
@@ -68,7 +68,7 @@ static int check_etcd_id(const struct config *c, struct err *e)
 
 /* ---- the endpoint ---- */
 
-/* The port that goes with a master address. */
+/* Decides the port of a master address. */
 static int master_port(const struct config *c, const char *env, uint16_t *port,
 		       struct err *e)
 {
@@ -101,8 +101,8 @@ static int decide_endpoint(struct config *c, struct err *e)
 		return 0;
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
-	/* in the environment they may be the user's for another job, or of a
-	 * launcher above us: who has one node has nobody to meet there */
+	/* in the environment they may be meant for another job or come from
+	 * another launcher: a job of one node ignores them */
 	if (!c->master_addr_given && !c->master_port_given &&
 	    (c->max_nodes == 1 || (!addr && !port))) {
 		c->private_endpoint = c->max_nodes == 1;
@@ -129,7 +129,7 @@ static int decide_etcd(struct config *c, struct err *e)
 					"whichever node etcd lets hosts the "
 					"server", e);
 	c->endpoint = members[0];
-	/* whose server is gone must be looked for until there is another */
+	/* when the server is lost, a new one takes up to three lease times */
 	if (!c->reconnect_given && c->reconnect_s < 3 * (double)c->etcd.ttl_s)
 		c->reconnect_s = 3 * (double)c->etcd.ttl_s;
 	return 0;
@@ -152,7 +152,7 @@ static int make_standalone(struct config *c, struct err *e)
 	return endpoint_parse(&c->endpoint, "127.0.0.1", 0, e);
 }
 
-/* torchrun's way to have rank 0 keep PyTorch's store. */
+/* 0 if torchrun's variable asks that rank 0 host PyTorch's store. */
 static int wants_agent_store(void)
 {
 	const char *off = getenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
@@ -176,8 +176,8 @@ static int decide_interface(struct config *c, struct err *e)
 	return rc;
 }
 
-/* The server is at the endpoint; whether another name means the same place on
- * all nodes nobody knows. A number says where it is. */
+/* The server is at the endpoint. If --local-addr is another name, it may mean
+ * another host on other nodes; a numeric address cannot. */
 static int is_store_elsewhere(const struct config *c)
 {
 	struct sock_addr a;
@@ -199,7 +199,7 @@ int config_rdzv_decide(struct config *c, struct err *e)
 				   : decide_endpoint(c, e);
 	if (rc == 0)
 		rc = decide_interface(c, e);
-	/* what PyTorch's clients store is in no journal */
+	/* the journal does not hold the data of PyTorch's clients */
 	if (rc == 0 && (c->etcd.members || is_store_elsewhere(c)))
 		c->agent_store = 0;
 	return rc;

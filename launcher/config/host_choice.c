@@ -1,4 +1,4 @@
-/* host_choice.c: from the user's words, or a scheduler's. */
+/* host_choice.c: reads the hosts from the options or from a scheduler. */
 #include "launcher/config/host_choice.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static int is_given(const struct config *c)
 	return c->hosts_text || c->hostfile;
 }
 
-/* ---- what does not go with it ---- */
+/* ---- incompatible options ---- */
 
 static int refuse(const char *option, const char *advice, struct err *e)
 {
@@ -53,7 +53,7 @@ static int check(const struct config *c, struct err *e)
 
 /* ---- a list of one host ---- */
 
-/* "n1" for "user@n1.site.org" */
+/* 1 if the name is this host's, as "user@n1.site.org" is n1's. */
 static int is_this_host(const char *name)
 {
 	char own[SOCK_HOST_MAX];
@@ -81,8 +81,8 @@ static int read_list(struct config *c, struct err *e)
 	return host_list_read(&c->hosts, c->hostfile, e);
 }
 
-/* --nproc-per-node N beside slots: fewer workers than there is room for, or the
- * user's word against itself. A scheduler's slots are not about workers. */
+/* Checks --nproc-per-node against the slots: fewer workers than slots are fine,
+ * more contradict the user's own list. A scheduler's slots are not workers. */
 static int fit_slots(struct config *c, struct err *e)
 {
 	long n;
@@ -159,7 +159,7 @@ int host_choice_init(struct config *c, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
-/* Others cannot come where the job chose its own meeting place: it waits for no
+/* If the job chose its own endpoint, no other hosts can join: does not wait for
  * more than are listed. */
 static void expect_no_more(struct config *c)
 {
@@ -179,7 +179,7 @@ int host_choice_nodes(struct config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "--nnodes %s: %s lists %u host%s; "
 			       "list more, or ask for fewer", c->nnodes_text,
 			       c->hosts.from, n, n == 1 ? "" : "s");
-	/* the first ones; where nodes come and go the others are spares */
+	/* only the first hosts; in an elastic job the others are spares */
 	if (!strchr(c->nnodes_text, ':'))
 		c->hosts.count = c->min_nodes;
 	else if (c->max_nodes > n && !c->endpoint_given)

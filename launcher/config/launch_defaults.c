@@ -1,4 +1,4 @@
-/* launch_defaults.c: from a launcher's words to ddprun's. */
+/* launch_defaults.c: derives ddprun's options from the launcher's facts. */
 #include "launcher/config/launch_defaults.h"
 
 #include <stdio.h>
@@ -11,9 +11,9 @@
 #include "launcher/plan/gpu_list.h"
 #include "rendezvous/wire.h"
 
-/* ---- whether it is asked ---- */
+/* ---- the user's decisions ---- */
 
-/* The user names a host, and leaves the port to be a free one. */
+/* 1 if the user names a host, with port 0 for a free one. */
 static int is_free_port(const struct config *c)
 {
 	enum { SOME_PORT = 1 };
@@ -52,10 +52,10 @@ static int is_fixed(const struct config *c)
 	return strchr(c->nnodes_text, ':') == NULL;
 }
 
-/* Nodes that this launcher did not start may come there. */
+/* 1 if nodes that this launcher did not start may join. */
 static int is_elsewhere(const struct config *c)
 {
-	/* the step that srun makes of this allocation is the whole job */
+	/* the step that srun starts in this allocation is the whole job */
 	if (c->etcd.members && c->env.role == LAUNCH_STEP)
 		return 0;
 	if (c->env.exchanges && is_free_port(c))
@@ -95,7 +95,7 @@ int launch_defaults_nodes(struct config *c, struct err *e)
 	all = c->min_nodes == env->nodes && c->max_nodes == env->nodes;
 	if (all && !c->node_rank_given)
 		c->node_rank = env->node_rank;
-	/* nodes that another launcher started have to find the same name */
+	/* nodes that another launcher started must use the same name */
 	if (env->job[0] && !c->job_given && (all || !elsewhere))
 		c->job = env->job;
 	return 0;
@@ -103,7 +103,8 @@ int launch_defaults_nodes(struct config *c, struct err *e)
 
 /* ---- workers ---- */
 
-/* What CUDA will show; the host's own count where the launcher says none. */
+/* The number of GPUs that CUDA will show; the host's number if the launcher
+ * reports none. */
 static long gpus(const struct config *c)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES"), *why;
@@ -152,10 +153,10 @@ int launch_defaults_nproc(struct config *c, struct err *e)
 	return 0;
 }
 
-/* ---- where they meet ---- */
+/* ---- where the nodes meet ---- */
 
-/* A port that is free on one node means nothing to the others: so one of the
- * job's own, unless one is given. */
+/* Takes one of the job's own ports, unless a port is given: a port that is free
+ * on one node may be in use on another. */
 static void take_ports(struct config *c, uint16_t given)
 {
 	c->endpoint.port = given;
@@ -172,7 +173,7 @@ void launch_defaults_port(struct config *c)
 		take_ports(c, 0);
 }
 
-/* Through the launcher, later. */
+/* The nodes will exchange the endpoint through the launcher. */
 static int endpoint_by_exchange(struct config *c)
 {
 	c->endpoint = (struct endpoint){"localhost", 0};
@@ -203,14 +204,15 @@ int launch_defaults_endpoint(struct config *c)
 	return 1;
 }
 
-/* 0 would be no deadline, and a day is as good as none. */
+/* The rendezvous timeout in ms, from 1 (0 would be no deadline) to a day, which
+ * is as good as none. */
 static int timeout_of(const struct config *c)
 {
 	return c->rdzv_timeout_s > 86400 ? 86400000
 					 : (int)(c->rdzv_timeout_s * 1000) + 1;
 }
 
-/* The job's secret, unless the user has chosen one. */
+/* Takes the job's secret, unless the user has chosen one. */
 static void take_key(struct config *c, const struct place *p)
 {
 	struct proof key;
@@ -246,7 +248,7 @@ int launch_defaults_meet(struct config *c, struct err *e)
 	return 0;
 }
 
-/* ---- in words ---- */
+/* ---- log ---- */
 
 void launch_defaults_log(const struct config *c)
 {

@@ -1,37 +1,38 @@
-/* launch_defaults.h: from what the launcher says (launch_env.h) to the options
- * that the user left out: how many nodes, which one this is, how many workers,
- * where they meet, what the job is called. Whatever was given stays. A part of
- * config.c. */
+/* launch_defaults.h: derives the options that the user left out from what the
+ * launcher says (launch_env.h): the number of nodes, this node's rank, the
+ * number of workers, the endpoint, the job's name. Given options stay. A part
+ * of config.c. */
 #ifndef LAUNCHER_LAUNCH_DEFAULTS_H
 #define LAUNCHER_LAUNCH_DEFAULTS_H
 
 #include "launcher/config/config.h"
 
-/* c->env, and --nnodes where it is not given. Errors as launch_env_init. */
+/* Sets c->env, and --nnodes if it is not given. Errors as launch_env_init. */
 int launch_defaults_init(struct config *c, struct err *e);
 
-/* With --nnodes decided: ERR_USAGE for what this many nodes cannot be; the node
- * rank and the job's name. An endpoint of the user's may bring nodes of several
- * steps together. */
+/* Call it when --nnodes is decided: sets the node rank and the job's name.
+ * ERR_USAGE if the launcher cannot have that many nodes. The user's own
+ * endpoint may join the nodes of several steps. */
 int launch_defaults_nodes(struct config *c, struct err *e);
 
-/* A task's nproc: its GPUs, else the tasks that the job asked for, else its
- * CPUs. */
+/* Sets a task's nproc: the number of its GPUs, else of the tasks that the job
+ * asked for, else of its CPUs. */
 int launch_defaults_nproc(struct config *c, struct err *e);
 
-/* The endpoint, the ports and who hosts: 1; 0 where the launcher does not say
- * it. c->meets: it is only known later, from launch_defaults_meet. */
+/* Sets the endpoint, its ports and is_host. 1, or 0 if the launcher does not
+ * determine them. If c->meets is set, launch_defaults_meet finds the endpoint
+ * later. */
 int launch_defaults_endpoint(struct config *c);
-/* The same for port 0 of an endpoint that was given. */
+/* The same for port 0 of an endpoint that the user gave. */
 void launch_defaults_port(struct config *c);
 
-/* c->meets: all nodes call it, and have within c->rdzv_timeout_s the same
- * endpoint and, unless it was given, the same job name. The first is to host.
- * Blocks. */
+/* If c->meets is set, all nodes call it and get, within c->rdzv_timeout_s, the
+ * same endpoint and, unless it was given, the same job name. The first node is
+ * to host the server. Blocks. */
 int launch_defaults_meet(struct config *c, struct err *e);
 
-/* On the first node: one line of what was taken, as the options that would say
- * the same, and what is unwise about it. */
+/* On the first node: logs the defaults as one line of equivalent options, and
+ * advice about them. */
 void launch_defaults_log(const struct config *c);
 
 #endif

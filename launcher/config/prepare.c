@@ -1,4 +1,4 @@
-/* prepare.c: each part in turn. */
+/* prepare.c: checks each part in turn. */
 #include "launcher/config/prepare.h"
 
 #include <errno.h>

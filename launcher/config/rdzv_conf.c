@@ -1,4 +1,4 @@
-/* rdzv_conf.c: which of torchrun's rendezvous settings is which of ours. */
+/* rdzv_conf.c: maps torchrun's rendezvous settings to our options. */
 #include "launcher/config/rdzv_conf.h"
 
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static int take_seconds(const char *key, const char *value, double min,
 	return 0;
 }
 
-/* An option of its own, on the command line or as a variable, wins. */
+/* Sets *out unless the option itself is given, on the command line or as a
+ * variable. */
 static int take_default(const char *key, const char *value, double min,
 			int given, double *out, struct err *e)
 {
@@ -94,7 +95,7 @@ static int take(struct config *c, const char *key, const char *value,
 		c->reconnect_given = 1;
 		return take_seconds(key, value, 0, &c->reconnect_s, e);
 	}
-	/* we have nothing that lasts so long */
+	/* valid in torchrun; we have no such timeout */
 	if (strcmp(key, "close_timeout") == 0 ||
 	    strcmp(key, "read_timeout") == 0)
 		return take_seconds(key, value, 0, &unused, e);
@@ -117,7 +118,7 @@ static int take(struct config *c, const char *key, const char *value,
 	return 0;
 }
 
-/* n bytes of text without the blanks around them; -1: too many */
+/* Copies n bytes of text without the blanks around them; -1: too long. */
 static int copy_word(char out[WORD_MAX_BYTES], const char *text, size_t n)
 {
 	while (n && strchr(" \t", text[0])) {

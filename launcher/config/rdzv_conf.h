@@ -6,10 +6,9 @@
 
 struct config;
 
-/* Sets in c what the keys mean, where c has no option of its own for it on the
- * command line. A key that ddprun has no use for is said to be ignored in a
- * log line, as torchrun's users may have one for a plug-in of theirs; one
- * whose value cannot be honoured is ERR_USAGE. */
+/* Sets the options that the keys stand for, unless an option on the command
+ * line does. Logs that it ignores an unknown key, since users may have one for
+ * a plug-in of torchrun's. ERR_USAGE for a value that ddprun cannot honour. */
 int rdzv_conf_apply(struct config *c, const char *text, struct err *e);
 
 #endif
