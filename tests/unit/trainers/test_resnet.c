@@ -1,5 +1,5 @@
-/* test_resnet.c: the networks as torchvision has them: names, shapes, numbers
- * of parameters; and, where DDP_TEST_REFERENCE and DDP_TEST_DATA name folders,
+/* test_resnet.c: the networks are torchvision's: names, shapes, numbers of
+ * parameters; and, if DDP_TEST_REFERENCE and DDP_TEST_DATA name folders,
  * PyTorch's losses and gradients from the same weights on the same images. */
 #include <check.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static struct device *open_cpu(int direct)
 	return d;
 }
 
-/* ---- What they are made of ---- */
+/* ---- The networks ---- */
 
 static const struct count {
 	const char *arch;
@@ -37,7 +37,7 @@ static const struct count {
 	{"resnet101", 10, 42520650},  {"resnet152", 10, 58164298},
 };
 
-/* Of layers' shapes alone: nothing is allocated for it. */
+/* Counts from the layers' shapes alone, without allocating. */
 static size_t count_parameters(const struct model_spec *s)
 {
 	int channels[512] = {0};
@@ -197,7 +197,7 @@ static const struct curve {
 	const char *file, *arch, *stem;
 	int batch;
 	int direct; /* no Winograd */
-	/* up to this step, the loss may be off by this share */
+	/* up to this step, the loss may differ by this fraction */
 	struct {
 		int last;
 		double off;
@@ -214,7 +214,7 @@ static const struct curve {
 	 0, {{0, 2e-6}, {1, 2e-3}}, 7e-3},
 	{"resnet50", "resnet50", "torchvision", 32,
 	 1, {{0, 3e-6}, {5, 1e-2}}, 8e-3},
-	/* from here on only where there is time */
+	/* from here on only in the long test */
 	{"resnet18_cifar_stem", "resnet18", "cifar", 32,
 	 1, {{3, 6e-6}, {8, 1e-4}, {19, 7e-4}}, 1.2e-3},
 	{"resnet18", "resnet18", "torchvision", 64,
@@ -254,7 +254,7 @@ static void fill_weights(struct net *net)
 	free(values);
 }
 
-/* The first n images of the first file. */
+/* Reads the first n images of the first file. */
 static void read_images(const char *data, size_t n, uint8_t *pixels,
 			uint8_t *labels)
 {
@@ -284,7 +284,7 @@ static int has_avx512(void)
 #endif
 }
 
-/* The last step of a span that holds on this CPU. */
+/* The last step of a span that is checked on this CPU. */
 static int last_of(const struct curve *c, int i)
 {
 	int last = c->span[i].last;
@@ -333,7 +333,7 @@ struct trial {
 	struct net net;
 	struct device *device;
 	struct loader *loader;
-	float *moment, *gradients; /* of step 0, as PyTorch has them */
+	float *moment, *gradients; /* of step 0, from PyTorch */
 	double loss[STEPS_MAX];
 };
 
@@ -392,7 +392,8 @@ static int takes_long(void)
 	return getenv("DDP_TEST_LONG") != NULL;
 }
 
-/* As many as the reference has, or all that have a limit. */
+/* The number of steps: as many as the reference has, or all that have a
+ * limit. */
 static int steps_of(const struct curve *c)
 {
 	int steps = 1;

@@ -1,5 +1,5 @@
 /* kernels.h: tensors for the tests of trainers/cuda's kernels on the host:
- * random values as they lie on a GPU, and what they are after rounding. */
+ * random values in a GPU's layout, and the same values after rounding. */
 #ifndef TESTS_KERNELS_H
 #define TESTS_KERNELS_H
 
@@ -23,7 +23,8 @@ static inline void *room(size_t bytes)
 	void *p = aligned_alloc(16, whole ? whole : 16);
 
 	ck_assert_ptr_nonnull(p);
-	memset(p, 0xff, whole ? whole : 16); /* NaN, if it is ever read */
+	memset(p, 0xff, whole ? whole : 16); /* NaN, so that a read of it
+					      * shows */
 	return p;
 }
 
@@ -47,7 +48,7 @@ static inline size_t box_count(const struct box *b)
 	       (size_t)b->t.w;
 }
 
-/* Values out of the tensor; padding has to be zero. */
+/* Reads the tensor's values; padding has to be zero. */
 static inline void box_read(struct box *b)
 {
 	int padded = layout_channels(b->t.c, b->t.type);
@@ -103,7 +104,7 @@ static inline float at(const struct box *b, int n, int c, int place)
 
 static inline void near(double got, double want, int bf16, const char *what)
 {
-	/* an assertion that holds costs a write to a pipe: too much for each
+	/* an assertion that holds still writes to a pipe: too slow for each
 	 * value */
 	if (!(fabs(got - want) <= (bf16 ? 8e-3 : 3e-5) * (1 + fabs(want))))
 		ck_abort_msg("%s: %g, not %g", what, got, want);

@@ -1,4 +1,4 @@
-/* on_host.cc: blocks of threads as contexts that take turns. */
+/* on_host.cc: runs the threads of a block as contexts that take turns. */
 #include "tests/unit/trainers/cuda/on_host.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 int on_host_backwards;
-/* Who keeps work for later; on_host_cuda.cc. */
+/* Set by on_host_cuda.cc: keeps work for later. */
 bool (*on_host_keep)(const std::function<void()> &work);
 
 enum { THREADS_MAX = 1024, STACK = 64 << 10, WARP = 32 };

@@ -1,8 +1,8 @@
 /* on_host.h: runs the kernels of trainers/cuda on the CPU, block after block,
- * each thread of a block a context of its own: for their arithmetic, their
- * places in memory and their barriers. C++ includes it before a .cu file, C for
- * what is at the end. It ends the program where threads of a block wait for
- * one that has left, or for each other. */
+ * with a context for each thread of a block, to check their arithmetic, their
+ * places in memory and their barriers. C++ includes it before a .cu file, C
+ * only for its last part. It ends the program if threads of a block wait for a
+ * thread that has left, or for each other. */
 #ifndef TESTS_ON_HOST_H
 #define TESTS_ON_HOST_H
 
@@ -34,7 +34,7 @@ struct alignas(16) words4 {
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 void __syncthreads(void);
-/* What the lane says that differs from this one's number by d. */
+/* The value from the lane whose number differs from this one's by d. */
 uint64_t on_host_exchange(uint64_t mine, int d);
 
 template <typename T> T __shfl_xor_sync(unsigned lanes, T v, int d)
@@ -49,7 +49,7 @@ template <typename T> T __shfl_xor_sync(unsigned lanes, T v, int d)
 
 void on_host_launch(dim3 grid, dim3 block, const std::function<void()> &kernel);
 
-/* Arguments are taken when a kernel is launched, whenever it runs. */
+/* A kernel's arguments are copied at its launch, whenever it runs. */
 template <typename K, typename... A>
 void on_host_call(dim3 grid, dim3 block, K kernel, A... arguments)
 {
@@ -63,7 +63,7 @@ void on_host_call(dim3 grid, dim3 block, K kernel, A... arguments)
 extern "C" {
 #endif
 
-/* 1: the last thread of a block goes first. What depends on it lacks a
+/* 1: the last thread of a block runs first. A result that changes lacks a
  * barrier. */
 extern int on_host_backwards;
 

@@ -50,7 +50,7 @@ static void multiply(const product &p, const matrix &a, const float *pa,
 		}
 }
 
-/* Whether the shapes of a call belong together. */
+/* Whether the shapes of a call match each other. */
 static bool fits(const product &p, const matrix &a, const matrix &b,
 		 const matrix &c)
 {

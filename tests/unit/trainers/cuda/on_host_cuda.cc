@@ -1,9 +1,10 @@
 /* on_host_cuda.cc: the calls of CUDA, cuDNN and cuBLASLt that trainers/cuda
- * makes, done by plain loops on the host: with its kernels (on_host.cc) the whole
- * twin runs where there is no GPU. What may not be recorded is refused while a
- * stream is; what is recorded runs when its graph does. ON_HOST_GPUS says how many
- * GPUs there are (1), ON_HOST_MIB how much memory each has. What it cannot tell:
- * whether the real libraries take the same shapes, and speed. */
+ * makes, as plain loops on the host: together with its kernels (on_host.cc) the
+ * whole twin runs without a GPU. Calls that may not be captured are refused
+ * while a stream is captured; captured calls run when their graph does.
+ * ON_HOST_GPUS is the number of GPUs (1), ON_HOST_MIB the memory of each. It
+ * cannot show whether the real libraries accept the same shapes, or how fast
+ * they are. */
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -123,9 +124,9 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
 	*p = NULL;
 	if (bytes > all_memory() - taken)
 		return cudaErrorMemoryAllocation;
-	taken += bytes; /* what is given back is not: a test needs no more */
+	taken += bytes; /* frees are not counted: no test needs them */
 	*p = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
-	if (*p) /* what nobody wrote is no number */
+	if (*p) /* uninitialised memory is NaN */
 		memset(*p, 0xff, bytes);
 	return unless_recorded();
 }
@@ -235,7 +236,7 @@ struct cudnnConvolutionStruct {
 	int pad, stride;
 };
 
-/* One value, f32 or bf16, that is read and written. */
+/* Read and write one value, f32 or bf16. */
 static float get(const void *p, size_t i, cudnnDataType_t type)
 {
 	uint32_t u;
@@ -260,7 +261,7 @@ static void set(void *p, size_t i, cudnnDataType_t type, float f)
 	((uint16_t *)p)[i] = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* What a convolution is about; all is nhwc and krsc. */
+/* The shape of a convolution; everything is nhwc and krsc. */
 struct shape {
 	cudnnTensorStruct x, y;
 	cudnnFilterStruct w;
@@ -312,7 +313,7 @@ static size_t count(const cudnnFilterStruct &t)
 
 enum way { FORWARD, BY_X, BY_WEIGHT };
 
-/* a and b are what is given, out what comes: y, x or w. */
+/* a and b are the inputs, out the result: y, x or w. */
 static void convolve(const shape &s, enum way way, const void *a, const void *b,
 		     void *out)
 {
@@ -490,7 +491,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
 	return CUDNN_STATUS_SUCCESS;
 }
 
-/* No test sets DDP_CUDNN_SEARCH. */
+/* Never called: no test sets DDP_CUDNN_SEARCH. */
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
 	cudnnHandle_t h, const cudnnTensorDescriptor_t x, const void *px,
 	const cudnnFilterDescriptor_t w, const void *pw,

@@ -1,5 +1,5 @@
-/* test_kernels.c: the CUDA twin's kernels for losses, updates and what goes in,
- * run on the host, against the CPU twin and the formulas. */
+/* test_kernels.c: the CUDA twin's kernels for losses, updates and input, run on
+ * the host, against the CPU twin and the formulas. */
 #include "tests/unit/trainers/cuda/kernels.h"
 #include "trainers/data/augment.h"
 
@@ -99,7 +99,7 @@ static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 	l.room = room(KERNEL_MSE_BLOCKS * sizeof(double));
 	for (int i = 0; i < n; i++)
 		labels[i] = (uint8_t)(rand() % (c < 256 ? c : 256));
-	if (n > 1) /* equals: the first of them counts */
+	if (n > 1) /* equal values: the first of them counts */
 		for (int j = 0; j < c; j++)
 			((float *)y.data)[c + j] = 1;
 	if (is_mse) {
@@ -192,7 +192,7 @@ END_TEST
 
 /* ---- Updates ---- */
 
-enum { ARENA = 4099 }; /* not a multiple of anything */
+enum { ARENA = 4099 }; /* no multiple of any vector's size */
 
 struct arenas {
 	float *grad, *param, *m, *v;
@@ -286,7 +286,7 @@ START_TEST(no_update_after_a_loss_that_is_none)
 	kernel_set_step(NULL, &state, 41, 0, 0.1);
 	kernel_update(NULL, &state, &k);
 	ck_assert_uint_eq(state.halted, 41);
-	loss = 1; /* it stays so */
+	loss = 1; /* once halted, it stays halted */
 	kernel_set_step(NULL, &state, 42, 0, 0.1);
 	kernel_update(NULL, &state, &k);
 	ck_assert_uint_eq(state.halted, 41);
@@ -355,7 +355,7 @@ START_TEST(finds_what_is_no_number)
 }
 END_TEST
 
-/* ---- What goes in ---- */
+/* ---- Input ---- */
 
 enum { SAMPLES = 9 };
 
@@ -435,7 +435,7 @@ START_TEST(takes_what_the_order_says)
 
 	check_take(1, 28, 28, bf16, augment);
 	check_take(3, 32, 32, bf16, augment);
-	check_take(3, 41, 37, bf16, augment); /* more than one block of it */
+	check_take(3, 41, 37, bf16, augment); /* more than one block */
 	check_take(4, 3, 3, bf16, augment);
 }
 END_TEST

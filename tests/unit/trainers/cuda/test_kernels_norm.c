@@ -1,5 +1,5 @@
-/* test_kernels_norm.c: batch normalisation's and pooling's CUDA kernels, run on
- * the host, against the formulas. */
+/* test_kernels_norm.c: the CUDA kernels of batch normalisation and pooling, run
+ * on the host, against the formulas. */
 #include "tests/unit/trainers/cuda/kernels.h"
 
 static const double epsilon = 1e-5;
@@ -62,7 +62,7 @@ static void bench_free(struct bench *b)
 	free(b->k.room);
 }
 
-/* Channel c: its mean and biased variance. */
+/* The mean and biased variance of channel c. */
 static void moments(const struct bench *b, int c, double *mean, double *var)
 {
 	double count = b->n * b->places;
@@ -97,7 +97,8 @@ static void check_forward(struct bench *b, int c, double mean, double var)
 		}
 }
 
-/* The gradient behind the ReLU, as the kernels round it where they write it. */
+/* The gradient behind the ReLU, rounded as the kernels do when they store
+ * it. */
 static double slope(const struct bench *b, int i, int c, int p)
 {
 	double dz = (double)at(&b->dy, i, c, p);
@@ -148,8 +149,8 @@ static void backward(struct bench *b)
 	layout_unpack(&b->dx.t, b->k.dx, b->dx.v);
 }
 
-/* way: 1 ReLU, 2 something is added (which wants its gradient), 4 the output
- * went two ways. */
+/* way: bits: 1 ReLU, 2 an input is added (and needs its gradient), 4 two layers
+ * read the output. */
 static void check_norm(int n, int c, int h, int w, enum tensor_type type,
 		       int way)
 {
@@ -161,7 +162,7 @@ static void check_norm(int n, int c, int h, int w, enum tensor_type type,
 	b.k.dz = way & 2 ? b.dz.t.data : way & 4 ? b.dy.t.data : NULL;
 	b.k.dy1 = way & 4 ? b.dy1.t.data : NULL;
 	if (!(way & 2))
-		b.k.dx = b.dy.t.data; /* as a plan has it */
+		b.k.dx = b.dy.t.data; /* as in a plan */
 	memcpy(before, b.k.running_mean, (size_t)c * sizeof *before);
 	memcpy(before + c, b.k.running_var, (size_t)c * sizeof *before);
 	forward(&b);
@@ -222,7 +223,7 @@ START_TEST(norm_by_running_statistics_in_place)
 }
 END_TEST
 
-/* A mean that is large beside the spread costs no digits. */
+/* A mean that is large relative to the spread loses no digits. */
 START_TEST(norm_keeps_digits_beside_a_large_mean)
 {
 	struct bench b = bench_new(4, 4, 16, 16, TENSOR_F32);
@@ -238,7 +239,7 @@ START_TEST(norm_keeps_digits_beside_a_large_mean)
 }
 END_TEST
 
-/* Sums over two ranks: of as many values as n says, of both. */
+/* Replaces n values on both ranks by their sums, as an all_reduce does. */
 static void over_ranks(struct bench *b, size_t from, size_t n)
 {
 	for (size_t i = from; i < from + n; i++)
@@ -254,7 +255,7 @@ static void cut(struct box *to, const struct box *whole, int from)
 	layout_pack(&to->t, to->v, to->t.data);
 }
 
-/* The parts of a batch that two ranks have, of 3 and 5 samples. */
+/* The parts of a batch on two ranks, with 3 and 5 samples. */
 static void share(struct bench *part, const struct bench *whole)
 {
 	for (int r = 0, from = 0; r < 2; from += part[r++].n) {
@@ -326,7 +327,7 @@ END_TEST
 
 /* ---- Pooling ---- */
 
-/* The place of the first of the greatest in window (oy, ox). */
+/* The place of the maximum in window (oy, ox); the first of equal values. */
 static int greatest(const struct box *x, const struct kernel_pool *p, int n,
 		    int c, int oy, int ox)
 {
@@ -399,7 +400,7 @@ START_TEST(max_pool_is_the_greatest)
 	check_pool(16, 7, 9, 3, 2, 1, type);
 	check_pool(4, 6, 6, 2, 2, 0, type);
 	check_pool(3, 5, 5, 3, 1, 1, type);
-	check_pool(3, 7, 6, 2, 3, 0, type); /* places that no window has */
+	check_pool(3, 7, 6, 2, 3, 0, type); /* places that no window covers */
 	check_pool(8, 1, 1, 3, 2, 1, type);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* test_augment.c: what is drawn for an image depends on seed, epoch and sample,
- * on nothing else, and all that can be drawn is. */
+/* test_augment.c: the crop and flip of an image depend only on seed, epoch and
+ * sample, and all possible ones are drawn. */
 #include <check.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ START_TEST(every_place_and_both_flips_come_about_as_often)
 		ck_assert(a.flip == 0 || a.flip == 1);
 		count[which(a)]++;
 	}
-	/* six deviations of a fair draw */
+	/* allow six deviations of a fair draw */
 	for (int i = 0; i < ALL; i++) {
 		ck_assert_int_gt(count[i], EACH - 135);
 		ck_assert_int_lt(count[i], EACH + 135);
@@ -37,7 +37,7 @@ START_TEST(every_place_and_both_flips_come_about_as_often)
 }
 END_TEST
 
-/* How often two draws in 10,000 are alike, of 162 that can be. */
+/* How many of 10,000 pairs of draws are equal; there are 162 possible draws. */
 static int alike(uint64_t seed, uint64_t epoch, uint32_t more)
 {
 	int n = 0;
@@ -54,12 +54,13 @@ START_TEST(another_seed_epoch_or_sample_draws_something_else)
 	ck_assert_int_lt(alike(2, 1, 0), 150);
 	ck_assert_int_lt(alike(1, 2, 0), 150);
 	ck_assert_int_lt(alike(1, 1, 1), 150);
-	/* seed and epoch are not one number */
+	/* seed and epoch are not merely added */
 	ck_assert_int_lt(alike(2, 0, 0), 150);
 }
 END_TEST
 
-/* The GPU's kernels draw by the same header: these values are both twins'. */
+/* The GPU's kernels use the same header, so these values hold for both
+ * twins. */
 START_TEST(the_same_on_every_machine)
 {
 	ck_assert_uint_eq(augment_mix(0), 0xe220a8397b1dcdafu);

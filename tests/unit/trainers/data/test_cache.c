@@ -1,4 +1,4 @@
-/* test_cache.c: decoded data is made once, found again, and made anew when it
+/* test_cache.c: decoded data is made once, found again, and made again when it
  * is stale or damaged. */
 #include <check.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void tear_down(void)
 
 enum { BLOCK = 100000 };
 
-/* *arg counts how often it was made. */
+/* *arg counts how often the block was made. */
 static int make_block(void *arg, struct payload *p, struct err *unused)
 {
 	++*(int *)arg;
@@ -44,7 +44,7 @@ static int make_block(void *arg, struct payload *p, struct err *unused)
 static int made;
 static struct cache_source source = {"block", "first", make_block, &made};
 
-/* Prepares, checks the block, and returns how often it was made for that. */
+/* Prepares the block, checks it, and returns how often it was made for that. */
 static int prepare(char *note)
 {
 	struct cache_block b;
@@ -55,7 +55,7 @@ static int prepare(char *note)
 	ck_assert_uint_eq(b.size, BLOCK);
 	data = b.data;
 	ck_assert_int_eq(data[0], 'x');
-	/* each byte is like the one before: an assertion for each would take
+	/* each byte equals the one before: an assertion for each would take
 	 * seconds */
 	ck_assert_mem_eq(data, data + 1, BLOCK - 1);
 	cache_release(&b);
@@ -94,7 +94,7 @@ START_TEST(a_file_made_from_other_data_is_rebuilt)
 }
 END_TEST
 
-/* A byte changed in the header, the identity, the block; a file cut short. */
+/* A changed byte in the header, the identity or the block; a truncated file. */
 START_TEST(a_damaged_file_is_made_again)
 {
 	static const long at[] = {0, 8, 26, 4096, 4096 + BLOCK - 1};
@@ -112,7 +112,7 @@ START_TEST(a_damaged_file_is_made_again)
 		ck_assert_int_eq(truncate(path, _i == 5 ? 4000 : 9000), 0);
 	}
 	ck_assert_int_eq(prepare(note), 1);
-	/* what has another version or identity is not damaged, but another's */
+	/* a file with another version or identity is not damaged, but stale */
 	if (_i == 1 || _i == 2)
 		ck_assert_str_eq(note, "");
 	else
@@ -123,8 +123,8 @@ START_TEST(a_damaged_file_is_made_again)
 }
 END_TEST
 
-/* Another user could have written what is in it: a file that others can write
- * to; and, where the test may make one, another user's own. */
+/* Another user could have written the file: one that others can write to, and,
+ * if the test may make one, one that another user owns. */
 START_TEST(a_file_that_others_can_write_is_not_used)
 {
 	char note[ERR_TEXT_MAX], path[CACHE_PATH_MAX];
@@ -216,7 +216,8 @@ START_TEST(ten_processes_at_once_make_it_once)
 			char note[ERR_TEXT_MAX], c;
 
 			close(go[1]);
-			/* all go when the pipe's last writer closes */
+			/* all children start when the pipe's last writer
+			 * closes */
 			if (read(go[0], &c, 1) != 0)
 				_exit(99);
 			_exit(prepare(note));

@@ -1,4 +1,4 @@
-/* test_cifar.c: reading CIFAR-10's files, right ones and wrong ones. */
+/* test_cifar.c: reading CIFAR-10's files, valid and invalid ones. */
 #include <check.h>
 #include <errno.h>
 #include <lzma.h>
@@ -13,7 +13,7 @@
 #include "trainers/data/cifar.h"
 #include "trainers/data/mnist.h"
 
-/* More than what is read at once. */
+/* More than the reader reads at once. */
 enum { EACH = 70, TEST = 9, RECORD = 1 + CIFAR_PIXELS };
 
 static char dir[64];
@@ -38,7 +38,7 @@ static uint8_t pixel_of(int which, int i, int k)
 	return (uint8_t)(which * 31 + i * 7 + k);
 }
 
-/* The caller frees them. */
+/* The caller frees the bytes. */
 static uint8_t *right_bytes(int which, size_t *size)
 {
 	int count = which == CIFAR_FILES - 1 ? TEST : EACH;
@@ -120,7 +120,7 @@ static void tear_down(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* ---- Right files ---- */
+/* ---- Valid files ---- */
 
 static void assert_image(const struct dataset_part *p, uint32_t at, int which,
 			 int i)
@@ -204,7 +204,7 @@ START_TEST(the_identity_changes_with_a_file)
 }
 END_TEST
 
-/* What the files of the real set are, where they are at hand. */
+/* The contents of the real set, if its files are available. */
 START_TEST(the_real_files_are_read)
 {
 	const char *data = getenv("DDP_TEST_DATA");
@@ -220,7 +220,7 @@ START_TEST(the_real_files_are_read)
 }
 END_TEST
 
-/* ---- Wrong files ---- */
+/* ---- Invalid files ---- */
 
 static void assert_says(int r, int code, const char *what)
 {
@@ -260,7 +260,7 @@ START_TEST(the_first_missing_file_is_named)
 }
 END_TEST
 
-/* The folder with most of the files is the one that people meant. */
+/* The error is about the folder with most of the files: the user meant that. */
 START_TEST(a_file_missing_in_a_subfolder_is_named)
 {
 	char path[DATA_PATH_MAX];
@@ -275,7 +275,7 @@ START_TEST(a_file_missing_in_a_subfolder_is_named)
 }
 END_TEST
 
-/* Nothing, within the first image, within a later one. */
+/* Empty, cut within the first image, or within a later one. */
 START_TEST(truncated_files_are_refused)
 {
 	static const size_t left[] = {0, 1, 1000, 5 * RECORD - 1,
@@ -302,7 +302,7 @@ START_TEST(a_file_cut_between_two_images_is_refused)
 }
 END_TEST
 
-/* As published: six files of 10,000 images. They are all zeros here. */
+/* The published form: six files of 10,000 images, here all zeros. */
 START_TEST(a_test_file_of_the_published_set_that_was_cut_is_refused)
 {
 	char path[DATA_PATH_MAX];
@@ -319,7 +319,7 @@ START_TEST(a_test_file_of_the_published_set_that_was_cut_is_refused)
 }
 END_TEST
 
-/* In the middle, and in what follows the data: checksums, the index. */
+/* Cut in the middle, and in the part after the data: checksums, the index. */
 START_TEST(truncated_packed_files_are_refused)
 {
 	enum packed how = _i / 3 ? XZ : GZIP;
@@ -347,11 +347,11 @@ START_TEST(damaged_packed_files_are_refused)
 	path_of(path, "", 1, how);
 	ck_assert_int_eq(stat(path, &st), 0);
 	f = fopen(path, "r+");
-	/* in what is packed; in the checksums behind it */
+	/* in the packed data; in the checksums after it */
 	fseek(f, _i % 2 ? st.st_size - 8 : st.st_size / 2, SEEK_SET);
 	fputs("abcd", f);
 	fclose(f);
-	/* what is left may be a label that cannot be, or a checksum */
+	/* either an impossible label or the checksum is reported */
 	assert_refused("", 1);
 }
 END_TEST
@@ -369,7 +369,7 @@ START_TEST(a_label_over_nine_is_refused)
 }
 END_TEST
 
-/* MNIST's reader is the same: xz for it, too. */
+/* MNIST uses the same reader, so it reads xz as well. */
 START_TEST(mnist_is_read_from_xz)
 {
 	static const char *const idx[] = {

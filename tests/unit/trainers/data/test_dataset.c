@@ -1,5 +1,5 @@
-/* test_dataset.c: a payload is what was written into it, lists and all, and
- * nothing else is taken for one. */
+/* test_dataset.c: a payload returns the data written into it, lists included,
+ * and any other block is refused. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ START_TEST(a_payload_keeps_its_shape)
 }
 END_TEST
 
-/* Of a width of zero all images would be one. */
+/* With a width of zero all images would be equal. */
 START_TEST(a_payload_of_an_impossible_shape_is_refused)
 {
 	struct image_shape wrong = small;
@@ -63,7 +63,7 @@ START_TEST(a_payload_of_an_impossible_shape_is_refused)
 }
 END_TEST
 
-/* Every third, or all, of the pixels of both parts. */
+/* Sets every step-th pixel of both parts. */
 static void ink_every(struct payload *p, int step)
 {
 	struct dataset_room room;

@@ -1,5 +1,5 @@
-/* test_digits.c: the drawn digits are always the same, evenly spread, and hard
- * enough that a linear model stays behind one with a hidden layer. */
+/* test_digits.c: the drawn digits are the same in every run, evenly spread, and
+ * so hard that a linear model does worse than one with a hidden layer. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ START_TEST(every_digit_comes_about_as_often)
 }
 END_TEST
 
-/* The box that a digit is written in lies inside the image. */
+/* The box in which a digit is written lies inside the image. */
 START_TEST(few_strokes_reach_the_edge)
 {
 	uint8_t pixels[DATASET_PIXELS];

@@ -1,4 +1,4 @@
-/* test_mnist.c: reading MNIST's files, right ones and wrong ones. */
+/* test_mnist.c: reading MNIST's files, valid and invalid ones. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +37,8 @@ static void put32(struct idx_bytes *b, uint32_t v)
 		b->bytes[b->size++] = (unsigned char)(v >> shift);
 }
 
-/* File which of the four, right in all. Pixel k of sample i is i + k. */
+/* The bytes of file `which` of the four, all valid. Pixel k of sample i is i +
+ * k. */
 static void right_bytes(struct idx_bytes *b, int which)
 {
 	uint32_t count = which < 2 ? TRAIN : TEST;
@@ -109,7 +110,7 @@ static void tear_down(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* ---- Right files ---- */
+/* ---- Valid files ---- */
 
 static void assert_right(const struct dataset *d)
 {
@@ -166,7 +167,7 @@ START_TEST(files_in_the_folder_mnist_are_found)
 }
 END_TEST
 
-/* ---- Wrong files ---- */
+/* ---- Invalid files ---- */
 
 static void assert_says(int r, int code, const char *what)
 {
@@ -203,7 +204,7 @@ START_TEST(a_missing_file_is_named)
 }
 END_TEST
 
-/* Each file cut at its start, in the header, in the middle, before the end. */
+/* Each file cut at its start, in the header, in the middle, near the end. */
 START_TEST(truncated_files_are_refused)
 {
 	struct idx_bytes b;

@@ -1,5 +1,5 @@
-/* test_synthetic.c: drawn images are the same at every run, as many as were
- * asked for, and not all alike to a model. */
+/* test_synthetic.c: synthetic images are the same in every run, as many as
+ * requested, and a model can tell their classes apart. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ START_TEST(the_same_images_at_every_run)
 }
 END_TEST
 
-/* The mean of a channel tells the label, whatever the noise. */
+/* The mean of a channel reveals the label, whatever the noise. */
 START_TEST(a_class_shines_in_one_channel)
 {
 	enum { SIDE = 32, TRAIN = 300, PLANE = SIDE * SIDE };
@@ -67,7 +67,7 @@ START_TEST(as_many_as_are_worth_keeping)
 }
 END_TEST
 
-/* A rank draws them for itself; a batch has to fit. */
+/* A rank makes the images for itself, and a batch has to fit. */
 START_TEST(at_least_as_many_as_were_wanted)
 {
 	struct host_data_want want = {.kind = DATA_SYNTHETIC, .side = 8,

@@ -1,5 +1,6 @@
 /* test_net.c: a net's arenas, PyTorch's initial weights, files of weights, the
- * gradients of whole models, accumulation, and naming what is not finite. */
+ * gradients of whole models, accumulation, and the name of the first layer that
+ * is not finite. */
 #include <check.h>
 #include <errno.h>
 #include <math.h>
@@ -23,7 +24,7 @@ static const struct layer small_layers[] = {{{OP_LINEAR, .out = 17, .relu = 1}},
 static const struct layer echo_layers[] = {{{OP_LINEAR, .out = 9, .relu = 1}},
 					   {{OP_LINEAR, .out = 12, .relu = 1}}};
 
-/* A block that adds its input, one that has a shortcut of its own, a pool. */
+/* A block that adds its input, a block with a shortcut layer, a pool. */
 static const struct layer block_layers[] = {
 	{{OP_CONV, 16, 3, 1, 1}},
 	{{OP_BATCH_NORM, .relu = 1}},
@@ -133,7 +134,7 @@ START_TEST(seed_0_draws_what_pytorch_draws)
 }
 END_TEST
 
-/* Bit by bit, where the reference is at hand. */
+/* Bit by bit, if the reference is available. */
 START_TEST(seed_0_is_the_reference_file)
 {
 	const char *dir = getenv("DDP_TEST_REFERENCE");
@@ -272,8 +273,9 @@ static float loss_at(struct plan *p, size_t parameter, float value)
 
 static const struct model_spec *const sloped[] = {&small, &echo, &blocks};
 
-/* By float differences: coarse, but a layer wired wrong is off by far more.
- * Where the slopes to the left and to the right differ a ReLU bends. */
+/* Compares with float differences: coarse, but a wrongly wired layer is off by
+ * far more. Skips values at which the slopes to the left and right differ: a
+ * ReLU bends there. */
 START_TEST(the_gradients_of_a_whole_model_are_its_slopes)
 {
 	const float h = 5e-4f, near = 2e-3f;
@@ -310,7 +312,7 @@ START_TEST(the_gradients_of_a_whole_model_are_its_slopes)
 }
 END_TEST
 
-/* Without batch normalisation two halves are the whole. */
+/* Without batch normalisation two halves equal the whole. */
 START_TEST(micro_batches_give_the_gradient_of_the_whole_batch)
 {
 	struct loss_spec half = {LOSS_CROSS_ENTROPY, 0, .5f};
@@ -413,8 +415,8 @@ START_TEST(evaluation_goes_by_running_statistics_and_counts_exactly)
 }
 END_TEST
 
-/* Running statistics that are the batch's own: from zero, the first step makes
- * them a tenth of it, the variance as a sample's. */
+/* Makes the running statistics those of the batch: from zero, the first step
+ * sets them to a tenth of the batch's, with the variance of a sample. */
 static void take_statistics_of_the_batch(const struct plan *p)
 {
 	size_t n = net_buffer_count(&net);

@@ -1,5 +1,5 @@
-/* layer_case.h: one layer through a table of operations, its values in
- * PyTorch's layout in the host's memory, and the same in double arithmetic. */
+/* layer_case.h: runs one layer through a table of operations, with its values
+ * in PyTorch's layout in host memory, and computes the same in double. */
 #ifndef TESTS_LAYER_CASE_H
 #define TESTS_LAYER_CASE_H
 
@@ -12,7 +12,8 @@
 
 static const struct ops *const ops = &ops_cpu;
 static struct device *device;
-static struct device *narrow; /* bf16; NULL: this processor has none */
+static struct device *narrow; /* the bf16 device; NULL: this processor has
+			       * none */
 static uint32_t chance = 1;
 
 /* -1..1 */
@@ -38,21 +39,22 @@ struct shape {
 	struct op_spec spec;
 	int n, c, h, w;
 	int add;   /* batch_norm adds a second input */
-	int sides; /* gradients that come: 1 or 2 */
-	int plain; /* the input is the model's, not an activation */
+	int sides; /* number of incoming gradients: 1 or 2 */
+	int plain; /* the input is the model's input, not an activation */
 	double near;
 };
 
-/* In bf16 values and weights are off by up to 2^-9 of themselves. */
+/* The relative tolerance: bf16 rounds values and weights by up to 2^-9. */
 static double near(const struct shape *s)
 {
 	return device == narrow ? 1.5e-2 : s->near;
 }
 
-/* Everything in PyTorch's layout, in the host's memory. */
+/* All arrays are in PyTorch's layout, in host memory. */
 struct layer_case {
 	const struct shape *s;
-	struct op *maker, *op; /* maker: whose output is like the input */
+	struct op *maker, *op; /* maker: an operation whose output has the
+				* input's layout */
 	struct tensor in, add, out, dy[2], dx, d_add;
 	size_t ins, outs, params[2];
 	float *x, *a, *y;       /* in, add, out */
@@ -79,7 +81,8 @@ static float *device_floats(size_t n)
 	return p;
 }
 
-/* A tensor like the layer's input: the model's own, or a convolution's. */
+/* Makes a tensor like the layer's input: the model's own, or a
+ * convolution's. */
 static void make_input(struct layer_case *k)
 {
 	const struct shape *s = k->s;
@@ -164,7 +167,7 @@ static void case_init(struct layer_case *k, const struct shape *s)
 		memset(k->c[1], 0, k->outs * sizeof(float));
 }
 
-/* Puts values; what they were rounded to is what is worked with. */
+/* Puts values into the tensor, and replaces them by their rounded form. */
 static void put(const struct tensor *t, float *values)
 {
 	ops->tensor_put(device, t, values);
@@ -208,7 +211,7 @@ static void case_release(struct layer_case *k)
 
 /* ---- The same in double ---- */
 
-/* One value of those may be read with something added to it. */
+/* A single value that is read with an amount added to it. */
 static const float *moved;
 static double moved_by;
 
@@ -239,7 +242,7 @@ static double linear(const struct layer_case *k, int n, int j)
 	return relu(k, sum);
 }
 
-/* A window of the input: conv's sum, or the greatest. */
+/* A window of the input: conv's sum, or the maximum. */
 static double window(const struct layer_case *k, int n, int c, int h, int w)
 {
 	const struct op_spec *s = &k->s->spec;

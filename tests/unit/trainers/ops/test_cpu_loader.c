@@ -1,5 +1,5 @@
-/* test_cpu_loader.c: what a batch holds: the samples of the epoch's order,
- * scaled and, where wanted, cropped and flipped as augment.h says. */
+/* test_cpu_loader.c: the contents of a batch: the samples in the epoch's order,
+ * scaled and, if requested, cropped and flipped as augment.h defines. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "trainers/data/augment.h"
 #include "trainers/ops/ops.h"
 
-/* Neither square nor a multiple of what loops take at once. */
+/* Neither square nor a multiple of a vector's size. */
 enum { CHANNELS = 3, HEIGHT = 9, WIDTH = 13, COUNT = 40 };
 enum { PLANE = HEIGHT * WIDTH, SIZE = CHANNELS * PLANE };
 
@@ -76,7 +76,7 @@ static float scaled(int channel, uint8_t byte)
 	       shape.std[channel];
 }
 
-/* By the words of augment.h, pixel by pixel. */
+/* As augment.h defines it, pixel by pixel. */
 static float wanted(uint32_t sample, const struct augment *a, int c, int y,
 		    int x)
 {
@@ -143,7 +143,8 @@ START_TEST(augmented_samples_are_what_was_drawn_for_them)
 }
 END_TEST
 
-/* Two ranks take every other sample, one takes all: the same images. */
+/* Each of two ranks takes every other sample, a single rank takes all: the
+ * images are the same. */
 START_TEST(the_same_images_in_worlds_of_one_and_two)
 {
 	struct loader_spec s = {.part = &part, .shape = shape, .augment = 1,
@@ -234,7 +235,7 @@ START_TEST(bf16_is_f32_to_nearest)
 }
 END_TEST
 
-/* MNIST's bytes: as a division rounds, every one of the 256. */
+/* MNIST's bytes: all 256 are rounded like a division. */
 START_TEST(bytes_of_mnist_are_divided_by_255)
 {
 	static uint8_t bytes[256];

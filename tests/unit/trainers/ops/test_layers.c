@@ -1,5 +1,5 @@
 /* test_layers.c: every kind of layer through the table of operations, against
- * the same in double, and every gradient against finite differences of that. */
+ * the same in double, and every gradient against finite differences. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,11 +18,12 @@ static const struct shape shapes[] = {
 	{{OP_LINEAR, .out = 50, .relu = 1}, 8, 1, 28, 28, 0, 1, 1, 1e-5},
 	{{OP_LINEAR, .out = 784, .relu = 1}, 4, 128, 1, 1, 0, 1, 1, 1e-5},
 	{{OP_LINEAR, .out = 10}, 64, 50, 1, 1, 0, 2, 1, 1e-5},
-	/* a model's first, at both stems */
+	/* a model's first layer, with both stems */
 	{{OP_CONV, 64, 3, 1, 1}, 2, 3, 8, 8, 0, 1, 1, 1e-5},
 	{{OP_CONV, 64, 7, 2, 3}, 2, 3, 16, 16, 0, 1, 1, 1e-5},
 	{{OP_CONV, 16, 3, 1, 1}, 2, 3, 7, 5, 0, 2, 1, 1e-5},
-	/* within: those that Winograd takes, strides, 1x1, odd channels */
+	/* layers inside a model: Winograd's shapes, strides, 1x1, odd
+	 * channels */
 	{{OP_CONV, 32, 3, 1, 1}, 2, 32, 8, 8, 0, 1, 0, 4e-5},
 	{{OP_CONV, 32, 3, 1, 1}, 3, 16, 7, 9, 0, 2, 0, 4e-5},
 	{{OP_CONV, 32, 3, 2, 1}, 2, 16, 8, 8, 0, 1, 0, 1e-5},
@@ -61,8 +62,9 @@ static double loss_with(const struct layer_case *k, double *room,
 	return sum;
 }
 
-/* Some values of an array, spread over all of it. Where the slopes to the left
- * and to the right differ a ReLU bends, or another one is the greatest. */
+/* Checks some values, spread over the whole array. Skips values at which the
+ * slopes to the left and right differ: a ReLU bends there, or the maximum
+ * changes. */
 static void check_slopes(const struct layer_case *k, const char *what,
 			 const float *values, const float *got, size_t count,
 			 double scale)
@@ -154,7 +156,7 @@ START_TEST(a_layer_in_bf16_is_near_to_it)
 }
 END_TEST
 
-/* Nothing of a batch may be left for the next one. */
+/* No state of a batch may affect the next one. */
 START_TEST(a_layer_does_the_same_again)
 {
 	float *y, *gx, *gp;
@@ -202,7 +204,8 @@ START_TEST(running_statistics_are_pytorchs)
 }
 END_TEST
 
-/* Two ranks' worth of statistics, as one that sees both would have them. */
+/* Statistics of two ranks, as a rank that sees both batches would compute
+ * them. */
 static uint64_t seen_count;
 
 static int double_moments(void *arg, float *mean, float *var, size_t channels,
@@ -220,8 +223,8 @@ static int double_sum(void *arg, float *values, size_t n)
 	return 0;
 }
 
-/* Where the other rank has the same batch, its statistics and gradients of the
- * input are those of a rank alone. */
+/* If the other rank has the same batch, statistics and gradients of the input
+ * are those of a single rank. */
 START_TEST(synchronised_normalisation_of_twins_is_that_of_one)
 {
 	const struct shape s = {{OP_BATCH_NORM, .relu = 1}, 3, 16, 5, 5, 0, 1,

@@ -1,6 +1,6 @@
-/* test_ops.c: the operations that have no layer of their own (what goes in,
- * losses, updates), and a first layer by lists, against double arithmetic.
- * test_layers.c has the layers. */
+/* test_ops.c: the operations that are not layers (input, losses, updates), and
+ * a first layer that uses lists, against double arithmetic. test_layers.c tests
+ * the layers. */
 #include <check.h>
 #include <math.h>
 #include <sched.h>
@@ -54,7 +54,7 @@ static struct tensor rows(int n, int c, float *data)
 			       .data = data};
 }
 
-/* ---- What goes in ---- */
+/* ---- Input ---- */
 
 static struct loader *loader_of(const struct dataset_part *part,
 				const struct image_shape *shape,
@@ -125,8 +125,8 @@ struct listed {
 	struct samples samples;
 };
 
-/* Sample 0 is all zero, sample 1 has no zero, the others have about one pixel
- * in five. */
+/* Sample 0 is all zero, sample 1 has no zero, and about one pixel in five of
+ * the others is nonzero. */
 static void list_samples(struct listed *s)
 {
 	uint32_t n = 0;
@@ -150,7 +150,7 @@ static void list_samples(struct listed *s)
 				      s->value};
 }
 
-/* One linear layer over the samples, its input the loader's. */
+/* One linear layer over the samples, with the loader's batch as input. */
 struct layer_run {
 	struct op *op;
 	float *weight, *bias, *dw, *db, *y, *dy, *x;
@@ -180,7 +180,7 @@ static void run_layer(struct layer_run *k, struct loader *f, int n, int out,
 	k->d_out.data = k->dy = alloc_floats(values);
 	ck_assert_int_eq(ops->op_bind(device, k->op, &m, NULL), 0);
 	ck_assert_int_eq(k->op->takes_lists, 1);
-	/* twice: nothing of the first batch may be left */
+	/* twice: no state of the first batch may remain */
 	for (int twice = 0; twice < 2; twice++) {
 		memcpy(k->dy, c, values * sizeof *c);
 		ops->load_batch(f, n, by_lists ? NULL : &k->in);
@@ -399,7 +399,7 @@ static void adam_step(struct trained *t, const struct optimizer *o, int step,
 	}
 }
 
-/* torch.optim.SGD, as its page has it */
+/* torch.optim.SGD, as its documentation defines it */
 static void sgd_step(struct trained *t, const struct optimizer *o, int step,
 		     double lr, const float *g)
 {
@@ -492,7 +492,7 @@ START_TEST(non_finite_values_are_found_anywhere)
 }
 END_TEST
 
-/* The test's process ends with it, and so does where it may run. */
+/* Entering binds the thread to a core, so this needs the test's own process. */
 START_TEST(a_thread_of_a_device_with_one_core_stays_on_that_core)
 {
 	struct device_options one = {.threads = 1};

@@ -1,5 +1,5 @@
-/* test_preview.c: the PNG that a person looks at has the originals above what
- * came out, pixel by pixel. */
+/* test_preview.c: the PNG shows the originals above the outputs, pixel by
+ * pixel. */
 #include <check.h>
 #include <png.h>
 #include <stdio.h>
@@ -23,10 +23,10 @@ static void make_folder(void)
 static void drop_folder(void)
 {
 	unlink(path);
-	ck_assert_int_eq(rmdir(folder), 0); /* nothing else is in it */
+	ck_assert_int_eq(rmdir(folder), 0); /* the folder is empty otherwise */
 }
 
-/* The file as RGB. */
+/* Reads the file as RGB. */
 static uint8_t *read_back(int *width, int *height)
 {
 	png_image image = {.version = PNG_IMAGE_VERSION};
@@ -44,7 +44,7 @@ static uint8_t *read_back(int *width, int *height)
 START_TEST(originals_are_above_what_came_out)
 {
 	const struct image_shape shape = {1, 2, 3, 10, {0}, {1}};
-	const int n = 18; /* a row, and two more */
+	const int n = 18; /* one row and two more */
 	uint8_t before[18 * 6], *got;
 	float after[18 * 6];
 	int w, h;

@@ -1,4 +1,4 @@
-/* test_provenance.c: config.json says what a run was, and keeps secrets. */
+/* test_provenance.c: config.json describes a run, and contains no secrets. */
 #include <check.h>
 #include <cjson/cJSON.h>
 #include <stdio.h>

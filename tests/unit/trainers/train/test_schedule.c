@@ -1,4 +1,5 @@
-/* test_schedule.c: each step's rate is what PyTorch 1.13's schedulers say. */
+/* test_schedule.c: each step's rate equals that of PyTorch 1.13's
+ * schedulers. */
 #include <check.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ START_TEST(cosine_after_a_warm_up)
 	struct schedule s = {SCHEDULE_COSINE, 0.2, 4, 12};
 
 	same(&s, want, 12);
-	/* a run that goes on past its end does not rise again */
+	/* the rate does not rise again in a run that continues past its end */
 	ck_assert(schedule_lr(&s, 100) == schedule_lr(&s, 11));
 }
 END_TEST
@@ -80,8 +81,8 @@ START_TEST(one_cycle_is_one_cycle)
 }
 END_TEST
 
-/* Its pct_start times total_steps need not be whole: 0.25 of 10, 0.1 of 7,
- * which is less than a step, and 0. */
+/* pct_start times total_steps need not be whole: 0.25 of 10, 0.1 of 7, which is
+ * less than a step, and 0. */
 START_TEST(one_cycle_turns_between_two_steps)
 {
 	const double ten[] = {
@@ -103,7 +104,7 @@ START_TEST(one_cycle_turns_between_two_steps)
 }
 END_TEST
 
-/* Whatever is asked for: a rate above 0, at most lr, never a NaN. */
+/* For all options the rate is above 0, at most lr, and never NaN. */
 START_TEST(short_runs_also_have_rates)
 {
 	for (int kind = 0; kind < SCHEDULES; kind++)

@@ -1,5 +1,5 @@
-/* test_train_pieces.c: which GPU a rank takes, which checkpoints stay, and what
- * is said to change when a run goes on elsewhere. */
+/* test_train_pieces.c: which GPU a rank takes, which checkpoints stay, and
+ * which changes are reported when a run continues elsewhere. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +27,10 @@ START_TEST(a_rank_takes_a_gpu)
 {
 	sits(0, 4, NULL, 0, "0");
 	sits(3, 4, NULL, 3, "3");
-	sits(5, 4, NULL, 1, "1"); /* the name is that of rank 1's */
+	sits(5, 4, NULL, 1, "1"); /* rank 1 uses that GPU already */
 	sits(1, 2, "4,6", 1, "6");
-	sits(3, 1, "7", 0, "7"); /* --gpus-per-proc: each sees its own */
+	sits(3, 1, "7", 0, "7"); /* --gpus-per-proc: each rank sees only its
+				  * own */
 	sits(1, 2, "GPU-aa,GPU-bb", 1, "GPU-bb");
 	sits(0, 0, NULL, 0, "0");
 }
@@ -110,7 +111,7 @@ static void write_text(const char *name, const char *text)
 	ck_assert_int_eq(fclose(f), 0);
 }
 
-/* "" where there is no such file. */
+/* Checks a file's text; "": there is no such file. */
 static void holds(const char *name, const char *want)
 {
 	char text[16] = "";
@@ -123,7 +124,7 @@ static void holds(const char *name, const char *want)
 	ck_assert_str_eq(text, want);
 }
 
-/* As a checkpoint is: written next to its name, then renamed. */
+/* Saves as a checkpoint is saved: written under another name, then renamed. */
 static void save(const char *text, long keep)
 {
 	checkpoint_rotate_begin("c", keep);
@@ -159,7 +160,7 @@ START_TEST(an_unwritten_file_replaces_nothing)
 	holds("c", "2");
 	holds("c.1", "1");
 	holds("c.old", "");
-	/* a process that died between the two: the next goes on */
+	/* a process that died between begin and end: the next one continues */
 	checkpoint_rotate_begin("c", 2);
 	save("3", 2);
 	holds("c", "3");
@@ -181,7 +182,7 @@ START_TEST(another_runs_are_set_aside)
 	ck_assert_int_eq(symlink("real", "c"), 0);
 	ck_assert_int_eq(checkpoint_rotate_aside("c"), 1);
 	holds("real.before", "4");
-	holds("c", ""); /* the link is still there, and leads to nothing */
+	holds("c", ""); /* the link is still there, but its target is missing */
 	ck_assert_int_eq(unlink("c"), 0);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* test_trainer_options.c: what a trainer's command line may say, and what
- * contradicts itself or makes no sense for a trainer; recipe.h on top. */
+/* test_trainer_options.c: valid command lines of a trainer, and those that
+ * contradict themselves or make no sense for it; recipe.h on top of them. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { ALL = 127 };
 static struct trainer_options o;
 static struct err e;
 
-/* The words of one line, after a program's name. */
+/* Parses the words of one line, after a program's name. */
 static int parse(unsigned features, const char *line)
 {
 	static char text[512];
@@ -190,7 +190,8 @@ START_TEST(warm_up_is_given_in_epochs)
 	ck_assert(s.warmup == 50 && s.kind == SCHEDULE_CONSTANT);
 	ck_assert_int_eq(choose(recipe_resnet, "--warmup-epochs 50", 1), 0);
 	ck_assert(recipe_schedule(&got, &o, 800, 100).warmup == 800);
-	/* a line ends at a step, one cycle's way up where OneCycleLR's does */
+	/* a linear warm-up ends at a whole step, one-cycle's where OneCycleLR's
+	 * does */
 	ck_assert_int_eq(choose(recipe_resnet, "--warmup-epochs 0.505", 1), 0);
 	ck_assert(recipe_schedule(&got, &o, 800, 100).warmup == 51);
 	ck_assert_int_eq(choose(recipe_resnet, "--recipe fast", 1), 0);

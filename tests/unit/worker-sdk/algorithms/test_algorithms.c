@@ -1,4 +1,4 @@
-/* test_algorithms.c: what each collective among hosts' leaders leaves, over
+/* test_algorithms.c: the result of each collective among hosts' leaders, over
  * tcp, with hosts that have unequal shares. */
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/tcp/tcp_group.h"
@@ -6,7 +6,7 @@
 /* A run of calls by one host of a job. */
 struct run {
 	struct ddp__tcp t;
-	size_t count; /* per block, where there are blocks */
+	size_t count; /* elements per block, if there are blocks */
 	size_t begin[HOSTS_MAX + 1], bytes[HOSTS_MAX + 1];
 	int32_t *v, *w;
 	struct ddp__call call;
@@ -155,8 +155,8 @@ static int broadcast_right(struct run *r)
 	return 1;
 }
 
-/* Each host sends host h what gather has of h: to hold one such block of each
- * host, the blocks that come are as large as mine. */
+/* Each host sends host h the block that gather has for h: the receive blocks
+ * are as large as this host's. */
 static int all_to_all_right(struct run *r)
 {
 	int me = r->t.me;
@@ -212,7 +212,7 @@ static int all_sizes(int me, void *arg)
 	return 0;
 }
 
-/* n hosts with so many sockets a pair */
+/* n hosts with that many sockets per pair */
 START_TEST(collectives)
 {
 	static const int hosts[] = {2, 3, 4, 5, 7};
@@ -225,7 +225,7 @@ START_TEST(collectives)
 }
 END_TEST
 
-/* Two operations on two groups of the same hosts, moved on in turn. */
+/* Two operations on two groups of the same hosts, advanced in turn. */
 static int two_at_once(int me, void *arg)
 {
 	enum { COUNT = 500000 };
@@ -277,9 +277,9 @@ START_TEST(operations_of_two_groups_move_on_in_turn)
 }
 END_TEST
 
-/* Sums that depend on their order, and of those of two NaNs even on which comes
- * first: the few bytes of more than four hosts are added by doubling, each pair
- * at both its ends. */
+/* Sums that depend on their order; with two NaNs the result even depends on
+ * which one is first. The few bytes of more than four hosts are added by
+ * doubling, by both hosts of each pair. */
 static int same_bits(int me, void *arg)
 {
 	enum { COUNT = 100 };

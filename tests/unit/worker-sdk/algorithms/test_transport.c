@@ -1,6 +1,6 @@
-/* test_transport.c: every algorithm gives the same results over a transport
- * that it has never seen: one in memory, whose hosts are all in this process.
- * So the row of transport.h is all that a third transport has to provide. */
+/* test_transport.c: every algorithm gives the same results over a new
+ * transport: one in memory, whose hosts are all in this process. So a third
+ * transport has to provide nothing but the row of transport.h. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { HOSTS = 9, MOST = 2 * HOSTS * HOSTS, SMALL = 3, LARGE = 12000 };
 
 /* ---- the transport */
 
-/* Sent and not yet received, from one host to another. */
+/* A message from one host to another, sent and not yet received. */
 struct mail {
 	struct mail *next;
 	size_t size;
@@ -166,7 +166,7 @@ static int is_next(const struct host *h, const struct message *m)
 	return 1;
 }
 
-/* -1: all are done; else how many moved. */
+/* -1: all are done; else the number of messages that moved. */
 static int move(struct ddp__schedule *s)
 {
 	struct host *h = s->endpoint;
@@ -225,7 +225,7 @@ static struct ddp__schedule schedules[HOSTS];
 static int32_t *bufs[HOSTS], *others[HOSTS];
 static size_t begin[HOSTS + 1], bytes[HOSTS + 1];
 static int n;
-static size_t count; /* of each block */
+static size_t count; /* elements of each block */
 
 static const struct ddp__call call = {
 	DDP__ALL_REDUCE, DDP_I32, DDP_SUM, 0, 0, 1, NULL, 0};

@@ -1,5 +1,5 @@
-/* test_batch_norm.c: moments of parts are those of the whole, however it was
- * cut. */
+/* test_batch_norm.c: combining the moments of parts gives those of the whole,
+ * however it was cut. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ START_TEST(parts_make_the_whole)
 		mean = var = NAN;
 		while (n < N) {
 			int part = rand() % 500;
-			double m = NAN, v = NAN; /* of no values */
+			double m = NAN, v = NAN; /* moments of no values */
 
 			if (n + (uint64_t)part > N)
 				part = (int)(N - n);

@@ -1,5 +1,5 @@
-/* test_bootstrap.c: what a world without an agent meets by: Slurm's counts and
- * ports, PMI's lines, and the place that rank 0 tells the others. */
+/* test_bootstrap.c: how the ranks of a world without an agent meet: Slurm's
+ * counts and ports, PMI's lines, and the address that rank 0 publishes. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +46,8 @@ START_TEST(tasks_per_node_wrong)
 }
 END_TEST
 
-/* All of a step's ports are different and in the range, and the steps of a job
- * and the jobs of a cluster seldom begin with the same one. */
+/* All of a step's ports are different and in the range, and different steps and
+ * jobs seldom begin with the same port. */
 START_TEST(ports)
 {
 	int same = 0;
@@ -69,7 +69,7 @@ START_TEST(ports)
 }
 END_TEST
 
-/* As Slurm 26.05 with topology/tree has them, each node under a switch of its
+/* The values of Slurm 26.05 with topology/tree, each node under a switch of its
  * own, the switches in the order h3, h1, h2: six tasks on three nodes. */
 static const char *const tasks[6][3] = {
 	/* SLURMD_NODENAME, SLURM_PROCID, SLURM_LOCALID */
@@ -103,7 +103,7 @@ START_TEST(one_task_keeps_the_store_where_all_look_for_it)
 		ck_assert_str_eq(node, "h1");
 		ck_assert_int_eq(step_is_keeper(of_task, node), i == 2);
 	}
-	/* on one node that is task 0 */
+	/* on a single node that is task 0 */
 	step_nodes = "h3";
 	for (int i = 0; i < 2; i++) {
 		task = tasks[i];
@@ -167,7 +167,7 @@ START_TEST(pmi_answers)
 }
 END_TEST
 
-/* A launcher that goes away, and one that says nothing. */
+/* A launcher that goes away, and a launcher that never answers. */
 START_TEST(pmi_without_launcher)
 {
 	struct pmi p;
@@ -198,7 +198,7 @@ START_TEST(place_there_and_back)
 	ck_assert_int_eq(q.n, 2);
 	ck_assert_str_eq(q.at[1].host, "fd77::1");
 	ck_assert_uint_eq(q.at[0].port, 4711);
-	/* why there is none */
+	/* the reason why there is no place */
 	err_set(&p.why, ERR_USAGE, "no ddprdzv here");
 	place_put(&p, text);
 	ck_assert_int_eq(place_get(&q, text, &e), 0);
@@ -207,7 +207,7 @@ START_TEST(place_there_and_back)
 }
 END_TEST
 
-/* Launchers limit what a value may have: the last places are left out. */
+/* Launchers limit a value's length: the last addresses are left out. */
 START_TEST(place_full)
 {
 	struct place p = {.job = "j", .n = PLACES_MAX}, q;

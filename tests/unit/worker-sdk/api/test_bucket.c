@@ -1,4 +1,5 @@
-/* test_bucket.c: where gradients are cut, and in which order buckets go. */
+/* test_bucket.c: where gradients are cut into buckets, and in which order
+ * buckets start. */
 #include <check.h>
 #include <errno.h>
 #include <stdint.h>
@@ -9,7 +10,7 @@
 
 static struct ddp__buckets b;
 
-/* Bucket i is of parameters [first, end), elements [at, at + count). */
+/* Bucket i has parameters [first, end), elements [at, at + count). */
 static void is(int i, int first, int end, size_t at, size_t count)
 {
 	ck_assert_int_lt(i, b.count);
@@ -80,8 +81,8 @@ START_TEST(nothing_and_parameters_of_nothing)
 }
 END_TEST
 
-/* Of spans those that are not worth gathering go alone. The others wait for
- * each other, also across these, up to 22 elements. */
+/* Spans that are not worth copying get buckets of their own. The others share
+ * buckets of up to 22 elements, even across large spans. */
 START_TEST(large_spans_go_alone_and_small_ones_together)
 {
 	static const size_t counts[] = {3, 20, 3, 0, 19, 20, 1};

@@ -1,5 +1,5 @@
-/* test_checkpoint.c: the checkpoint file: a whole one comes back, and anything
- * else is an error that leaves memory and the old file alone. */
+/* test_checkpoint.c: a complete checkpoint file is read back, and any other
+ * file is an error that leaves memory and the old file unchanged. */
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
@@ -97,7 +97,8 @@ static void expect_text(const char *part)
 		      "no '%s' in '%s'", part, ddp_last_error());
 }
 
-/* Fails with code, says part, and has changed nothing in memory. */
+/* Loading fails with code and a text that contains part, and changes no
+ * memory. */
 static void expect_refused(int code, const char *part)
 {
 	fill(9);
@@ -137,7 +138,7 @@ START_TEST(comes_back_whole)
 	fill(2);
 	ck_assert_int_eq(load(), 0);
 	ck_assert(is_filled(1));
-	/* over an old one, and in another order */
+	/* replace an old file, and load the sections in another order */
 	fill(3);
 	ck_assert_int_eq(save(), 0);
 	fill(4);
@@ -316,7 +317,8 @@ START_TEST(a_link_stays_and_its_target_is_written)
 	snprintf(next, sizeof(next), "%s/older", dir);
 	ck_assert_int_eq(symlink("older", link_path), 0);
 	ck_assert_int_eq(symlink(path, next), 0);
-	for (int i = 0; i < 2; i++) { /* first to nothing, then to a file */
+	for (int i = 0; i < 2; i++) { /* a link first to a missing file, then to
+				       * an existing one */
 		fill(3 + i);
 		ck_assert_int_eq(ddp_checkpoint_save(link_path, "mlp 784-50-10",
 						     sections, SECTIONS), 0);
@@ -359,7 +361,7 @@ START_TEST(folder_is_not_writable)
 	ck_assert_int_eq(chmod(dir, 0555), 0);
 	pid = fork();
 	if (pid == 0) {
-		/* root may write anywhere; nobody may not */
+		/* root may write anywhere; the user nobody may not */
 		if (getuid() == 0 && (setgid(65534) || setuid(65534)))
 			_exit(2);
 		_exit(save() == -EACCES &&
@@ -377,8 +379,8 @@ START_TEST(folder_is_not_writable)
 }
 END_TEST
 
-/* A full disk, as a limit on how long a file may become, in a process of its
- * own, for Check's reports are a file too. */
+/* Simulates a full disk by a limit on the file size, in a process of its own,
+ * because Check's reports are a file too. */
 static int save_in_little_room(rlim_t most, void (*on_limit)(int))
 {
 	struct rlimit limit = {most, most};
@@ -415,7 +417,8 @@ START_TEST(size_limit_is_an_error_and_keeps_the_old_file)
 }
 END_TEST
 
-/* And a real one: a file system of 64 KiB, in a mount namespace of our own. */
+/* A disk that is really full: a file system of 64 KiB, in a mount namespace of
+ * its own. */
 static int save_on_a_full_disk(void)
 {
 	static char large[100000];
@@ -452,8 +455,8 @@ START_TEST(full_disk_keeps_the_old_file)
 }
 END_TEST
 
-/* Killed again and again while it saves: the file is always one of the two,
- * and what a killed writer left is gone after the next save. */
+/* The saving process is killed again and again: the file is always one of the
+ * two, and the next save removes the files of killed writers. */
 START_TEST(killed_at_any_moment)
 {
 	fill(1);

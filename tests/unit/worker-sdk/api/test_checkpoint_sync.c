@@ -1,6 +1,5 @@
-/* test_checkpoint_sync.c: what a power cut leaves of a checkpoint: its data is
- * on the disk before its name is, and its name before ddp_checkpoint_save
- * returns. */
+/* test_checkpoint_sync.c: a checkpoint survives a power cut: its data is on the
+ * disk before its name is, and its name before ddp_checkpoint_save returns. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +10,15 @@
 #include "tests/unit/run_case.h"
 #include "worker-sdk/ddp.h"
 
-/* What checkpoint.c calls comes here first (-Wl,--wrap). */
+/* Wraps the system calls of checkpoint.c (-Wl,--wrap). */
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 int __real_renameat(int from, const char *a, int to, const char *b);
 int __wrap_renameat(int from, const char *a, int to, const char *b);
 
 static char log_[200];
-static int fails; /* the fsync that does, from 1 */
-static off_t synced; /* size of the file then */
+static int fails; /* number of the fsync that fails, from 1 */
+static off_t synced; /* the file's size at that time */
 
 int __wrap_fsync(int fd)
 {

@@ -1,5 +1,5 @@
-/* test_metrics.c: event records byte by byte, JSON lines, and what is in the
- * files after a kill, a full disk and a run before. */
+/* test_metrics.c: event records byte by byte, JSON lines, and the files'
+ * contents after a kill, a full disk and an earlier run. */
 #include <check.h>
 #include <errno.h>
 #include <glob.h>
@@ -81,7 +81,8 @@ START_TEST(records_are_tensorflows_byte_by_byte)
 }
 END_TEST
 
-/* Reads what close_record wrote; returns records, *rest bytes after them. */
+/* Reads the records that close_record wrote; returns their number, *rest: bytes
+ * after them. */
 static int count_records(const char *p, size_t n, size_t *rest)
 {
 	int records = 0;
@@ -156,7 +157,7 @@ START_TEST(lines_hold_every_value_and_any_tag)
 	for (int i = 0; i < 8; i++)
 		ck_assert_int_eq(ddp_metrics_scalar(m, "a\"\\\n\xff\xc3\xa4",
 						    values[i], i - 1), 0);
-	/* written at once */
+	/* each record is written at once */
 	snprintf(lines_path, sizeof(lines_path), "%s/metrics.jsonl", deep);
 	slurp(lines_path, got, sizeof(got));
 	for (int i = 0; i < 8; i++) {
@@ -268,7 +269,7 @@ START_TEST(a_kill_tears_at_most_the_last_record)
 }
 END_TEST
 
-/* The disk is full: here, a file may not grow beyond some bytes. */
+/* Simulates a full disk by a limit on the file size. */
 START_TEST(a_full_disk_is_an_error_and_leaves_whole_records)
 {
 	struct rlimit old, small;
@@ -283,7 +284,7 @@ START_TEST(a_full_disk_is_an_error_and_leaves_whole_records)
 	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
 	small = (struct rlimit){1000, old.rlim_max};
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-	/* nothing is asserted here: Check writes a file as well */
+	/* no assertions here: Check writes to a file as well */
 	for (int i = 0; i < 100; i++)
 		if (ddp_metrics_scalar(m, "loss", i, i)) {
 			named += strstr(ddp_last_error(), dir) &&
@@ -294,7 +295,7 @@ START_TEST(a_full_disk_is_an_error_and_leaves_whole_records)
 	ck_assert_int_gt(failed, 10);
 	ck_assert_int_eq(named, failed);
 	ck_assert_int_eq(ddp_metrics_scalar(m, "loss", 1, 1000), 0);
-	/* the text of another error */
+	/* overwrite the last error's text */
 	ck_assert_int_eq(ddp_metrics_scalar(m, "", 1, 1), DDP_ERR_ARGUMENT);
 	ck_assert_int_eq(ddp_metrics_close(m), -EFBIG);
 	ck_assert_ptr_nonnull(strstr(ddp_last_error(), dir));

@@ -68,7 +68,7 @@ START_TEST(whole_orders_are_pytorchs)
 }
 END_TEST
 
-/* As randperm does from UINT32_MAX / 20 samples on; these are of a second
+/* randperm's orders from UINT32_MAX / 20 samples on; these come from a second
  * implementation of ATen's two loops, which agrees with the orders above. */
 START_TEST(large_orders_are_pytorchs)
 {
@@ -91,7 +91,7 @@ START_TEST(large_orders_are_pytorchs)
 }
 END_TEST
 
-/* What DistributedSampler says: rank r takes indices[r::world]. */
+/* As in DistributedSampler, rank r takes indices[r::world]. */
 START_TEST(ranks_take_turns)
 {
 	struct ddp_sampler whole, s;
@@ -135,7 +135,7 @@ START_TEST(padding_and_drop_last)
 	expect(10, 2, 4, DDP_PAD, 3, 0);
 	expect(10, 3, 4, DDP_PAD, 3, 1);
 	expect(10, 3, 4, DDP_DROP, 2, 7);
-	/* fewer samples than ranks: the padding goes round */
+	/* fewer samples than ranks: the padding wraps around */
 	expect(3, 7, 8, DDP_PAD, 1, 1);
 	expect(3, 7, 8, DDP_DROP, 0, 0);
 	/* even: nothing to pad or drop */

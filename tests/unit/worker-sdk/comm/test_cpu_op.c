@@ -1,5 +1,5 @@
-/* test_cpu_op.c: how an operation between hosts is cut into segments, whatever
- * its count; and that counts over 2^31 stay what they are in a call's word. */
+/* test_cpu_op.c: how an operation between hosts is cut into segments, for any
+ * count; and a call's word keeps counts over 2^31. */
 #include <check.h>
 
 #include "tests/unit/run_case.h"
@@ -8,7 +8,7 @@
 
 enum { LARGEST_SEGMENT = 64 << 20 };
 
-/* Prepared on a rank of one host among two. */
+/* An operation prepared on a rank of one host among two. */
 static struct ddp__cpu_op prepare(size_t count, enum ddp_type type)
 {
 	static struct ddp_comm c = {.size = 4, .topology = {.nhosts = 2}};
@@ -41,7 +41,7 @@ START_TEST(segments_make_up_the_whole)
 			ck_assert_uint_eq(op.size / elem, counts[i]);
 			ck_assert_uint_ge(op.segments, 1);
 			ck_assert_uint_ge(op.segments * op.each, counts[i]);
-			/* and the last one is none too many */
+			/* and the last segment is not empty */
 			ck_assert((op.segments - 1) * op.each < counts[i] ||
 				  op.segments == 1);
 			ck_assert_uint_le(op.each * elem, LARGEST_SEGMENT);

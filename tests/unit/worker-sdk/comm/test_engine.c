@@ -1,6 +1,7 @@
-/* test_engine.c: when the engine gives up on a message, with a clock that goes
- * as the test wants: a message that moves has all the time that it needs, one
- * that stands still has the timeout, and being stopped is no waiting. */
+/* test_engine.c: when the engine gives up on a message, with a clock that the
+ * test controls: a message that moves has no time limit, a message that does
+ * not move has the timeout, and time in which the process is stopped does not
+ * count. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdarg.h>
@@ -58,7 +59,7 @@ static void attach(struct ddp__shm *s, int me)
 	s->ranks = places;
 	s->peers = &peers;
 	s->timeout_ms = TIMEOUT_MS;
-	/* the sender puts all of it, a ring at a time */
+	/* the sender puts the whole message, one ring at a time */
 	s->spins = 1;
 	atomic_store(&s->header->no_reading, 1);
 }

@@ -1,5 +1,6 @@
-/* test_engine_tcp.c: as test_engine.c, of a message between hosts: its timeout
- * is for standing still, not for all of it, and not for being stopped. */
+/* test_engine_tcp.c: as test_engine.c, for a message between hosts: its timeout
+ * is for time without progress, not for the whole message, and not for time in
+ * which the process is stopped. */
 #include <poll.h>
 
 #include "tests/unit/run_case.h"
@@ -17,7 +18,7 @@ int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
 	return sleeps == 1 ? 0 : __real_poll(p, n, ms);
 }
 
-/* what the compiler makes of poll where it knows the array's size */
+/* the compiler calls this instead of poll if it knows the array's size */
 int __wrap___poll_chk(struct pollfd *p, nfds_t n, int ms, size_t size);
 
 int __wrap___poll_chk(struct pollfd *p, nfds_t n, int ms, size_t size)
@@ -61,7 +62,8 @@ static void join_p2p(struct ddp__tcp_p2p *p, int me)
 	ck_assert_int_eq(ddp__tcp_p2p_init(p, &s, &e), 0);
 }
 
-/* What came, or the time in which it would have. */
+/* Waits for data, at most for the second in which it would arrive, and advances
+ * all queues. */
 static int move(void)
 {
 	struct pollfd polls[80];
@@ -87,7 +89,7 @@ static void set_up(void)
 	ddp__tcp_send(&message, &sender, &send_call, from, SIZE, TO);
 	ck_assert_int_eq(ddp__engine_add(world.engine, &task, &comm, &recv_call,
 					 NULL, to, &e), 0);
-	/* until they are connected, and it has begun */
+	/* until the two are connected and the message has begun */
 	while (!task.message.tcp.moved) {
 		ck_assert_int_ge(ddp__tcp_msg_advance(&message, &e), 0);
 		move();
@@ -144,10 +146,10 @@ START_TEST(a_messages_timeout_restarts_after_a_stop)
 }
 END_TEST
 
-/* As the progress thread does. */
+/* Waits as the progress thread does. */
 START_TEST(a_pending_timeout_restarts_after_a_stop)
 {
-	/* takes all that has come */
+	/* takes all the data that has arrived */
 	while (ddp__engine_move(world.engine))
 		;
 	ddp__engine_look(world.engine);
@@ -166,7 +168,7 @@ static void let_come(void)
 		_exit(9);
 }
 
-/* The one is stopped while it waits for the other. */
+/* One rank is stopped while it waits for the other. */
 static int reduce(int me, void *arg)
 {
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_I32, DDP_SUM, 0, 1, 1};

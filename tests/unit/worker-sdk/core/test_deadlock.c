@@ -1,5 +1,5 @@
-/* test_deadlock.c: which blocked ranks wait for each other for ever, and how
- * that is put. */
+/* test_deadlock.c: which blocked ranks wait for each other for ever, and the
+ * error's text. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { WORLD = 7, RANKS = 24 };
 static struct ddp__blocked all[RANKS];
 static int circle[DDP__CIRCLE_MAX];
 
-/* Rank waits in call `number` of comm, for all. */
+/* The rank waits in call `number` of comm, for all ranks. */
 static struct ddp__blocked *waits(int rank, uint64_t comm, uint64_t number)
 {
 	static const struct ddp__call barrier = {.kind = DDP__BARRIER};
@@ -29,7 +29,7 @@ static struct ddp__blocked *waits(int rank, uint64_t comm, uint64_t number)
 	return b;
 }
 
-/* It is in comm, too, and has begun so many calls there. */
+/* The rank is also in comm, and has begun that many calls there. */
 static void begun(struct ddp__blocked *b, uint64_t comm, uint64_t calls)
 {
 	b->begun[b->comms++] = (struct ddp__begun){comm, calls};
@@ -107,7 +107,7 @@ START_TEST(a_step_needs_the_ranks_of_its_host)
 }
 END_TEST
 
-/* Ranks 0 to n-1 go round: each is in a group with the next one. */
+/* Ranks 0 to n-1 form a circle: each is in a group with the next one. */
 static void go_round(int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -141,13 +141,13 @@ START_TEST(the_shortest_circle_is_reported)
 
 	go_round(5);
 	last = &all[4];
-	/* rank 4 is in the group that rank 2 waits in, too */
+	/* rank 4 is also in the group in which rank 2 waits */
 	begun(last, all[2].comm, 0);
 	begun(&all[2], last->comm, 0);
 	ck_assert_int_eq(ddp__deadlock_find(all, 5, 4, circle), 2);
 	ck_assert_int_eq(circle[0], 2);
 	ck_assert_int_eq(circle[1], 4);
-	/* and who only waits for those of a circle is in none */
+	/* a rank that only waits for ranks of a circle is not part of it */
 	last = waits(5, all[4].comm, 1);
 	begun(last, all[4].comm, 1);
 	ck_assert_int_eq(ddp__deadlock_find(all, 6, 5, circle), 0);

@@ -1,4 +1,5 @@
-/* test_env.c: a worker's environment: what is missing or wrong is named. */
+/* test_env.c: a worker's environment: the error names the variable that is
+ * missing or wrong. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ END_TEST
 START_TEST(none_there)
 {
 	clearenv();
-	setenv("RANK", "", 1); /* as good as none */
+	setenv("RANK", "", 1); /* empty counts as unset */
 	reads();
 	ck_assert_int_eq(env.alone, 1);
 	ck_assert_int_eq(env.rank, 0);
@@ -95,7 +96,7 @@ START_TEST(only_rank)
 }
 END_TEST
 
-/* Else each of the processes would be a world of one, and nobody would know. */
+/* Otherwise each process would silently be a world of one. */
 START_TEST(one_alone_is_half_of_something)
 {
 	char text[128];
@@ -174,7 +175,7 @@ static const struct variable slurm[] = {
 static const struct {
 	const struct variable *all;
 	enum ddp__starter starter;
-	int needed; /* how many of them */
+	int needed; /* number of variables needed */
 	int local_rank, local_world_size, node_rank, nodes;
 } starters[] = {{torchrun, DDP__TORCHRUN, 4, 1, 2, 1, 2},
 		{openmpi, DDP__OPENMPI, 4, 1, 2, -1, -1},
@@ -223,7 +224,7 @@ START_TEST(torchrun_says_more)
 	setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1);
 	reads();
 	ck_assert_int_eq(env.agent_store, 0);
-	/* by hand, as for init_process_group("env://") */
+	/* set by hand, as for init_process_group("env://") */
 	for (int i = 4; torchrun[i].name; i++)
 		unsetenv(torchrun[i].name);
 	reads();
@@ -232,7 +233,7 @@ START_TEST(torchrun_says_more)
 	ck_assert_int_eq(env.nodes, -1);
 	setenv("MASTER_PORT", "0", 1);
 	expect(ERR_USAGE, "MASTER_PORT");
-	/* a port in MASTER_ADDR is none */
+	/* MASTER_ADDR may not contain a port */
 	setenv("MASTER_PORT", "1234", 1);
 	setenv("MASTER_ADDR", "fd77::1", 1);
 	reads();
@@ -243,7 +244,7 @@ END_TEST
 
 START_TEST(half_of_others)
 {
-	/* without the first nobody takes it for that starter's */
+	/* without the first variable the environment is not that launcher's */
 	for (int i = 1; i < starters[_i].needed; i++) {
 		char text[80];
 
@@ -263,7 +264,7 @@ START_TEST(half_of_others)
 }
 END_TEST
 
-/* mpirun in srun's step, ddprun in mpirun's: who started this process? */
+/* mpirun in srun's step, ddprun in mpirun's: which one started this process? */
 START_TEST(innermost)
 {
 	clearenv();
@@ -292,7 +293,7 @@ START_TEST(slurm_with_pmi2)
 	ck_assert_int_eq(env.local_rank, 0);
 	ck_assert_int_eq(env.local_world_size, 1);
 	ck_assert_int_eq(env.nodes, 2);
-	/* an mpiexec in the step: its ranks are not the step's */
+	/* an mpiexec inside the step: its ranks are not the step's */
 	setenv("PMI_SIZE", "5", 1);
 	reads();
 	ck_assert_int_eq(env.local_rank, -1);
@@ -300,7 +301,7 @@ START_TEST(slurm_with_pmi2)
 }
 END_TEST
 
-/* Nobody to meet: no store is needed. */
+/* A single rank needs no store. */
 START_TEST(world_of_one)
 {
 	only(hydra);
@@ -319,7 +320,8 @@ START_TEST(world_of_one)
 }
 END_TEST
 
-/* The counts of such a step are in the order of names, and its node is not. */
+/* In such a step the counts are in the order of names, but the node number is
+ * not. */
 START_TEST(tasks_of_a_heterogeneous_job)
 {
 	only(slurm);
@@ -364,7 +366,7 @@ START_TEST(horovod_without_mpi)
 	setenv("HOROVOD_SIZE", "1", 1);
 	reads();
 	ck_assert_int_eq(env.alone, 1);
-	/* with mpirun it is OpenMPI's rank */
+	/* under mpirun the rank is OpenMPI's */
 	setenv("HOROVOD_SIZE", "2", 1);
 	setenv("OMPI_COMM_WORLD_RANK", "0", 1);
 	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
@@ -399,7 +401,7 @@ START_TEST(timeouts)
 }
 END_TEST
 
-/* What ddp_init refuses before it talks to anybody. */
+/* The errors that ddp_init finds before it connects. */
 START_TEST(init_refuses)
 {
 	struct ddp_options o = {"gloo", 0};

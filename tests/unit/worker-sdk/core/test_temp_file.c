@@ -1,5 +1,6 @@
-/* test_temp_file.c: writers that replace one file at the same time, with equal
- * pids too; what killed ones leave, and what nobody may remove. */
+/* test_temp_file.c: writers that replace one file at the same time, even with
+ * equal pids; which files of killed writers are removed, and which files must
+ * stay. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ static int is_there(const char *name)
 	return faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* An empty file, last written to so many seconds ago. */
+/* Makes an empty file, last written `age` seconds ago. */
 static void put(const char *name, long age)
 {
 	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -57,7 +58,7 @@ static void put(const char *name, long age)
 	close(fd);
 }
 
-/* What a writer of "f" finds, and removes before it writes. */
+/* Runs the clean-up that a writer of "f" does before it writes. */
 static void tidy(void)
 {
 	struct ddp__temp_file t;
@@ -105,14 +106,14 @@ START_TEST(a_killed_writers_file_is_removed_a_live_ones_stays)
 	ck_assert_int_eq(ddp__temp_file_make(&alive, folder, "f"), 0);
 	tidy();
 	ck_assert(is_there(killed.name) && is_there(alive.name));
-	close(killed.fd); /* as its death does */
+	close(killed.fd); /* as the writer's death does */
 	tidy();
 	ck_assert(!is_there(killed.name) && is_there(alive.name));
 	ddp__temp_file_end(&alive);
 }
 END_TEST
 
-/* Its lock is kept elsewhere, or nowhere: only time tells. */
+/* Another kernel keeps the lock, or none does: only the file's age counts. */
 START_TEST(only_old_files_of_other_hosts_are_removed)
 {
 	put("f.tmp.00000001.00000001", DDP__ABANDONED_S - 60);

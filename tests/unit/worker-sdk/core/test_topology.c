@@ -139,7 +139,7 @@ START_TEST(calls_as_words)
 	ddp__call_unpack(&d, ddp__call_pack(&c), 1);
 	ck_assert_str_eq(ddp__call_text(&d, text),
 			 "broadcast #1 (i64 x 8589934591 or more, root 65535)");
-	/* what the word cannot hold is compared all the same */
+	/* counts too large for the word are compared as well */
 	d = c;
 	d.count -= (size_t)1 << 33;
 	ck_assert_uint_eq(ddp__call_pack(&d), ddp__call_pack(&c));

@@ -1,5 +1,5 @@
 /* test_gather_relay.c: what an eavesdropper on the network sees of a list that
- * ranks pass on to each other, and what he can do with it. */
+ * ranks relay to each other, and what an attacker can do with it. */
 #include <poll.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { LIST = 100001, TEXT = 20 };
 static const char text[] = "the key of the mesh."; /* TEXT bytes, repeated */
 static char list[LIST];
 
-/* A rank that has it all, and passes it on. */
+/* A rank that has the whole list, and relays it. */
 static struct source {
 	struct ddp__relay pass;
 	struct wire_share m;
@@ -40,7 +40,7 @@ static int is_list(const char *got, size_t n)
 	return n == LIST && !memcmp(got, list, LIST);
 }
 
-/* In a child, which must not use ck_*. */
+/* Runs in a child, which must not use ck_*. */
 static int pass_on(const struct ddp__relay *pass,
 		   const struct wire_shared *told)
 {
@@ -111,14 +111,14 @@ static size_t hear(int fd, char *to, size_t max)
 	return n;
 }
 
-/* ---- who stands between them ---- */
+/* ---- an attacker between two ranks ---- */
 
 struct heard {
 	char *data;
 	size_t n;
 };
 
-/* What from says goes to to, and is kept; 0: it has ended. */
+/* Forwards bytes between the two, and keeps them; 0: `from` has ended. */
 static int carry(int from, int to, struct heard *h)
 {
 	ssize_t n = recv(from, h->data + h->n, 2 * LIST - h->n, 0);
@@ -185,7 +185,7 @@ START_TEST(a_network_reader_sees_neither_token_nor_list)
 }
 END_TEST
 
-/* Opens what came; the list, if it is one. */
+/* Decrypts the recorded bytes; returns whether they are the list. */
 static int opens(char *raw, size_t n)
 {
 	struct err e = ERR_INIT;
@@ -220,7 +220,7 @@ START_TEST(a_hello_that_was_heard_before_gets_nothing)
 	ck_assert(opens(got, n));
 	close(first);
 	close(again);
-	/* neither when the one that it is of has gone */
+	/* nor after the rank that sent it has left */
 	again = say(hello);
 	ck_assert_uint_eq(hear(again, got, 1), 0);
 	close(again);

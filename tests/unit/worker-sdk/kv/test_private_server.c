@@ -25,7 +25,7 @@ START_TEST(too_few_descriptors_are_an_error)
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
 	small = (struct rlimit){(rlim_t)(next + _i), old.rlim_max};
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &small), 0);
-	/* nothing is asserted here: Check opens a file */
+	/* no assertions here: Check opens a file */
 	rc = ddp__private_server_start(&ours, &fd, 1, "job", 2, &auth, &e);
 	setrlimit(RLIMIT_NOFILE, &old);
 	ck_assert_int_eq(rc, -EMFILE);

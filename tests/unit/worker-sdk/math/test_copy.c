@@ -1,5 +1,5 @@
-/* test_copy.c: a put writes exactly the bytes it was given, on fast and slow
- * machines, and small puts are not measured. */
+/* test_copy.c: a put writes exactly the given bytes, on fast and slow machines,
+ * and small puts are not measured. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@ enum { MOST = 80 << 10, PAD = 64 };
 static const size_t sizes[] = {0,    1,	   63,	  511,	 512,	4095,
 			       4096, 5001, 16384, 16385, 40000, MOST};
 
-/* More often than it is looked at, so that it is at least twice. */
+/* More puts than between two measurements, so that it measures at least
+ * twice. */
 START_TEST(puts_any_size_anywhere)
 {
 	char *from = malloc(MOST + PAD), *to = malloc(MOST + 2 * PAD);

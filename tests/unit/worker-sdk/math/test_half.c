@@ -1,5 +1,5 @@
-/* test_half.c: f16 and bf16 to f32 and back, by every instruction set, against
- * the definition: sign, exponent, fraction. */
+/* test_half.c: converts f16 and bf16 to f32 and back, with every instruction
+ * set, and compares with the definition: sign, exponent, fraction. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { ALL = 1 << 16 };
 
-/* A format by its bits of exponent and fraction. */
+/* A format, given by its bits of exponent and fraction. */
 struct format {
 	int exponent, fraction;
 };
@@ -30,7 +30,7 @@ static double decode(struct format f, unsigned half)
 	return sign * ldexp(m + ldexp(1, f.fraction), e - bias - f.fraction);
 }
 
-/* Of no NaN. rint rounds to nearest even. */
+/* For any x but NaN. rint rounds to nearest even. */
 static unsigned encode(struct format f, double x)
 {
 	int bias = (1 << (f.exponent - 1)) - 1, e;
@@ -75,7 +75,7 @@ START_TEST(every_half_has_its_value)
 }
 END_TEST
 
-/* Around every half there are f32s that go up, down and to even. */
+/* Around every half value there are f32s that round up, down and to even. */
 START_TEST(rounds_to_nearest_even)
 {
 	static const double beside[] = {0, 0.25, 0.5, 0.75, 0.5001, 0.4999};
@@ -94,7 +94,8 @@ START_TEST(rounds_to_nearest_even)
 			for (unsigned i = 0; i < infinite; i++) {
 				double x = decode(f, i), y = decode(f, i + 1);
 
-				/* the one after the largest, were there one */
+				/* the value after the largest, if there were
+				 * one */
 				if (isinf(y))
 					y = x + x - decode(f, i - 1);
 				x += (y - x) * beside[b];
@@ -133,7 +134,7 @@ START_TEST(ends_of_the_range)
 }
 END_TEST
 
-/* Also one whose fraction lies in the bits that are cut off. */
+/* Also a NaN whose fraction lies only in the bits that are cut off. */
 START_TEST(nan_stays_nan)
 {
 	static const uint32_t nan[] = {0x7fc00000, 0xffc00000, 0x7f800001,
@@ -153,7 +154,8 @@ START_TEST(nan_stays_nan)
 			for (int j = 0; j < 17; j++) {
 				ck_assert(isnan(decode(F16, f16[j])));
 				ck_assert(isnan(decode(BF16, bf16[j])));
-				/* vectors and what is left over agree */
+				/* vector lanes and the remaining elements
+				 * agree */
 				ck_assert_uint_eq(f16[j], f16[16]);
 				ck_assert_uint_eq(bf16[j], bf16[16]);
 				ck_assert_uint_eq(f16[j] >> 15, nan[i] >> 31);
@@ -164,7 +166,8 @@ START_TEST(nan_stays_nan)
 END_TEST
 
 #ifdef __x86_64__
-/* Another set would be slow, or an illegal instruction on older processors. */
+/* Another set would be slow, or use illegal instructions on older
+ * processors. */
 START_TEST(the_sets_are_those_of_this_processor)
 {
 	const struct ddp__kernels *set[3];

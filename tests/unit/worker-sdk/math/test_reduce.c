@@ -71,7 +71,7 @@ static double get_float(const void *at, enum ddp_type type)
 	return v;
 }
 
-/* Little-endian; the low bytes are the number modulo its size. */
+/* Little-endian: the low bytes are the number modulo the type's size. */
 static void put_int(void *at, enum ddp_type type, uint64_t v)
 {
 	memcpy(at, &v, ddp_type_size(type));
@@ -131,7 +131,7 @@ static void reference(char *out, char *const *src, int n, size_t count,
 			const char *next = src[k] + i * elem;
 
 			x = float_op(type, op, x, get_float(next, type));
-			/* wraps where the type does */
+			/* wraps as the type does */
 			put_int(at, type,
 				(uint64_t)int_op(op, v, get_int(next, type)));
 			v = get_int(at, type);
@@ -147,7 +147,7 @@ static void reference(char *out, char *const *src, int n, size_t count,
 	}
 }
 
-/* Sources as they were made, the result that is wanted, and room to work in. */
+/* The sources, the expected result, and working memory. */
 static char source[MOST][LARGE * 8 + PAD], wanted[LARGE * 8];
 static char work[MOST + 1][LARGE * 8 + 2 * PAD];
 
@@ -169,7 +169,8 @@ static void make(enum ddp_type type, enum ddp_op op, int n, size_t count)
 	reference(wanted, src, n, count, type, op);
 }
 
-/* shift 0 to 7: all buffers off by as many bytes, and each by more. */
+/* With shift 0 to 7 all buffers are unaligned by that many bytes, and each by
+ * some more. */
 static void try(enum ddp_type type, enum ddp_op op, int n, size_t count,
 		int shift, int stream, int in_place)
 {
@@ -196,13 +197,13 @@ static void try(enum ddp_type type, enum ddp_op op, int n, size_t count,
 	ck_assert_int_eq(dst[size], 0x5a);
 }
 
-/* What ddp.h refuses. */
+/* Whether ddp.h allows this type and operation. */
 static int is_legal(enum ddp_type type, enum ddp_op op)
 {
 	return !is_float(type) || (op != DDP_BAND && op != DDP_BOR);
 }
 
-/* _i: instruction set and type. */
+/* _i selects the instruction set and type. */
 static int choose(int i, enum ddp_type *type)
 {
 	const struct ddp__kernels *set[3];
@@ -256,7 +257,8 @@ START_TEST(large_ones_agree_with_plain_c)
 }
 END_TEST
 
-/* One at each place, of the first or a later source, in each operation. */
+/* One such value at each place, in the first or a later source, for each
+ * operation. */
 START_TEST(nan_and_infinity_come_through)
 {
 	enum { COUNT = 150 };
@@ -290,7 +292,7 @@ START_TEST(nan_and_infinity_come_through)
 }
 END_TEST
 
-/* A quiet NaN, which is another one for each n up to 60. */
+/* A quiet NaN, different for each n up to 60. */
 static void put_nan(char *p, enum ddp_type type, unsigned n)
 {
 	uint64_t bits = type == DDP_F64	   ? UINT64_C(0x7ff8) << 48
@@ -299,11 +301,12 @@ static void put_nan(char *p, enum ddp_type type, unsigned n)
 					   : 0x7e00;
 
 	bits += n;
-	memcpy(p, &bits, ddp_type_size(type)); /* the lowest come first */
+	memcpy(p, &bits, ddp_type_size(type)); /* little-endian: the lowest
+						* bytes come first */
 }
 
-/* So all ranks have the same bits, however their buffers lie, and whether an
- * element is one of a vector or of the rest. */
+/* So all ranks get the same bits, however their buffers are aligned, and
+ * whether an element is in a vector or in the rest. */
 START_TEST(the_first_of_several_nans_is_the_result)
 {
 	enum { COUNT = 75, PLACES = 8 };
@@ -351,8 +354,8 @@ START_TEST(halves_are_rounded_once)
 }
 END_TEST
 
-/* 3 hosts of 3, 1 and 2 ranks that all have the greatest f16: sums are passed
- * on divided by 4, 1 and 2, then by 4 again, and none overflows. */
+/* 3 hosts of 3, 1 and 2 ranks, all with the greatest f16: the sums are divided
+ * by 4, 1 and 2, then by 4 again, and none overflows. */
 START_TEST(scaled_sums_fit_where_their_terms_do)
 {
 	enum { N = 1000 };
@@ -371,7 +374,7 @@ START_TEST(scaled_sums_fit_where_their_terms_do)
 	ck_assert(!ddp__is_scaled(DDP_F16, DDP_SUM));
 	ck_assert(!ddp__is_scaled(DDP_F32, DDP_AVG));
 	for (int i = 0; i < N; i++) {
-		double v = i % 2 ? 65504 : i; /* exact where it is small */
+		double v = i % 2 ? 65504 : i; /* small values are exact */
 
 		put_float(&part[0][i], DDP_F16, v * 3 / 4);
 		put_float(&part[1][i], DDP_F16, v);
@@ -425,7 +428,7 @@ START_TEST(averages)
 }
 END_TEST
 
-/* As an average's last step, for who sums first: the divisor is any number. */
+/* The last step of an average that was summed before: any divisor. */
 START_TEST(divides_like_plain_c)
 {
 	static const int by[] = {1, 2, 3, 7, 64, 1000, 65536, 16777217,
@@ -462,7 +465,8 @@ START_TEST(divides_like_plain_c)
 }
 END_TEST
 
-/* A send buffer's bits reach the receiver unchanged, a signalling NaN's too. */
+/* A send buffer's bits reach the receiver unchanged, even a signalling
+ * NaN's. */
 START_TEST(one_source_is_a_copy)
 {
 	uint16_t from[] = {0x7c01, 0xfc01, 0x7f81, 1, 0x8000}, to[5];
