@@ -1,7 +1,7 @@
-/* shm_faults.h: ranks of one host of which one, the victim, is killed or
- * stopped (SIGSTOP) at a known point; for test_shm*_faults.c. What the victim
- * did before that, and what the others could do then, does not depend on time.
- */
+/* shm_faults.h: ranks of one host, one of which, the victim, is killed or
+ * stopped (SIGSTOP) at a known point; for test_shm*_faults.c. The victim's
+ * actions before that point, and all that the others could do then, do not
+ * depend on time. */
 #ifndef TESTS_SHM_FAULTS_H
 #define TESTS_SHM_FAULTS_H
 
@@ -16,13 +16,14 @@ enum { VICTIM = 1 };
 struct stage {
 	struct group g;
 	int sig;		  /* SIGKILL or SIGSTOP */
-	pthread_barrier_t *meet;  /* of the survivors */
+	pthread_barrier_t *meet;  /* for the survivors */
 	int fallen[2], failed[2], over[2];
 	int (*survive)(struct stage *st, int me, void *arg);
 	int (*fall)(struct stage *st, void *arg);
 };
 
-/* The victim's end; or where it goes on when the others have failed. */
+/* The victim ends here, or stops here and continues when the others have
+ * failed. */
 static inline void fall_here(const struct stage *st)
 {
 	raise(st->sig);
@@ -36,19 +37,21 @@ static inline void await_end(int fd)
 		;
 }
 
-/* Survivors: until the victim has been killed or stopped. */
+/* Survivors: waits until the victim has been killed or stopped. */
 static inline void await_fall(struct stage *st)
 {
 	await_end(st->fallen[0]);
 }
 
-/* Survivors: all of them are as far as they get without the victim. */
+/* Survivors: waits until all of them are as far as they get without the
+ * victim. */
 static inline void meet_survivors(struct stage *st)
 {
 	pthread_barrier_wait(st->meet);
 }
 
-/* Survivors: until the victim went on and ended, if it was stopped. */
+/* Survivors: waits until the victim, if it was stopped, has continued and
+ * ended. */
 static inline void outlive_victim(struct stage *st)
 {
 	char c = 0;
@@ -59,7 +62,7 @@ static inline void outlive_victim(struct stage *st)
 
 static inline int take_part(struct stage *st, int me, void *arg)
 {
-	/* who waits for one that failed this test */
+	/* ends a rank that waits for one that failed this test */
 	alarm(40);
 	close(st->fallen[1]);
 	close(st->over[1]);
@@ -126,7 +129,7 @@ static inline void play(struct stage *st, int n, void *arg, const char *what)
 		ck_assert_msg(status == 0, "%s: rank %d: status 0x%x", what, i,
 			      status);
 	}
-	/* Last: a zombie all the while, which counts as gone. */
+	/* The victim last: until then it is a zombie, which counts as gone. */
 	if (st->sig == SIGKILL)
 		ck_assert_int_eq(waitpid(pid[VICTIM], &status, 0), pid[VICTIM]);
 	close(st->fallen[0]);
@@ -135,8 +138,9 @@ static inline void play(struct stage *st, int n, void *arg, const char *what)
 	close(st->g.fd);
 }
 
-/* The error that all get when the victim does not come to `call`, having
- * entered `last` (NULL: any): its code and all but the seconds of its text. */
+/* Whether e is the error that all ranks get when the victim does not come to
+ * `call`, having entered `last` (NULL: any): compares its code and all but the
+ * seconds of its text. */
 static inline int names_victim(const struct stage *st, const struct err *e,
 			       const struct ddp__call *call, const char *verb,
 			       const struct ddp__call *last)

@@ -1,5 +1,5 @@
-/* shm_kinds.h: every kind of collective in shared memory, what each rank gives
- * and what it must get, for test_shm*.c. */
+/* shm_kinds.h: every kind of collective in shared memory, with each rank's
+ * input and expected result, for test_shm*.c. */
 #ifndef TESTS_SHM_KINDS_H
 #define TESTS_SHM_KINDS_H
 
@@ -18,16 +18,16 @@ enum kind {
 	KINDS
 };
 
-/* One call as one rank makes it; count elements of i32 to or from each. */
+/* One call as one rank makes it; count elements of i32 to or from each rank. */
 struct kind_case {
 	struct ddp__shm *s;
 	enum kind kind;
 	size_t count;
-	int to, shift, in_place; /* buffers lie `shift` off */
+	int to, shift, in_place; /* buffers are unaligned by `shift` bytes */
 	struct ddp__call call;
-	char *raw_a, *raw_b;   /* that hold send and recv, */
+	char *raw_a, *raw_b;   /* memory that holds send and recv, */
 	char *send, *recv;     /* which are these, */
-	int32_t *a, *b;	       /* and what was, aligned */
+	int32_t *a, *b;	       /* and their earlier contents, aligned */
 };
 
 enum { AROUND = 1 };
@@ -49,7 +49,8 @@ static inline int32_t value_of(int rank, int kind, size_t i)
 	return (int32_t)(i * 2654435761u + (unsigned)(rank * 7919 + kind));
 }
 
-/* What recv[i] must be on rank me; *same: recv keeps what it had. */
+/* The value that recv[i] must have on rank me; *same: recv keeps its
+ * contents. */
 static inline int32_t expected(const struct kind_case *t, size_t i, int *same)
 {
 	int n = t->s->n, me = t->s->me, kind = (int)t->kind;
@@ -133,7 +134,8 @@ static inline void prepare_op(struct kind_case *t, struct ddp__shm_op *op)
 	}
 }
 
-/* Where in recv (or recv in send) the in-place form has the other buffer. */
+/* The place in recv (or send) at which the in-place form has the other
+ * buffer. */
 static inline void place_buffers(struct kind_case *t)
 {
 	size_t own = (size_t)t->s->me * t->count * 4;
@@ -152,7 +154,8 @@ static inline void place_buffers(struct kind_case *t)
 		t->recv = t->send;
 }
 
-/* Room for calls of up to `count` elements in a world of s->n. */
+/* Allocates buffers for calls of up to `count` elements in a world of s->n
+ * ranks. */
 static inline void kind_init(struct kind_case *t, struct ddp__shm *s,
 			     size_t count)
 {
@@ -189,7 +192,7 @@ static inline void kind_start(struct kind_case *t, struct ddp__shm_op *op,
 	prepare_op(t, op);
 }
 
-/* Whether recv is what it must be after the call. */
+/* Whether recv has the right contents after the call. */
 static inline int kind_right(struct kind_case *t)
 {
 	int32_t *was = t->b, *is = t->a;

@@ -60,7 +60,7 @@ static inline int join(struct ddp__shm *s, const struct group *g, int me)
 	return ddp__shm_meet(s, &call, &e);
 }
 
-/* Runs body in n children; expects 0 of all but `victim`, who is killed. */
+/* Runs body in n children; expects 0 from all but `victim`, which is killed. */
 static inline void run_with_victim(int n, int victim,
 				   int (*body)(int me, void *arg), void *arg)
 {
@@ -74,7 +74,7 @@ static inline void run_with_victim(int n, int victim,
 			_exit(body(i, arg));
 		ck_assert_int_gt(pid[i], 0);
 	}
-	/* Last: a zombie all the while, which counts as gone. */
+	/* The victim last: until then it is a zombie, which counts as gone. */
 	for (int k = 1; k <= n; k++) {
 		int i = (victim + k) % n;
 
@@ -87,7 +87,7 @@ static inline void run_with_victim(int n, int victim,
 	}
 }
 
-/* As run_forked and run_with_victim, in a group of n, which body is given. */
+/* As run_forked and run_with_victim, in a group of n ranks, which body gets. */
 static inline void run_group(int n, int (*body)(int me, void *arg))
 {
 	struct group g = make(n);
@@ -105,7 +105,7 @@ static inline void run_group_with_victim(int n, int victim,
 	close(g.fd);
 }
 
-/* xorshift: orders that look random and are the same in each run. */
+/* xorshift: random-looking orders that are the same in each run. */
 static inline unsigned next_random(unsigned *state)
 {
 	*state ^= *state << 13;

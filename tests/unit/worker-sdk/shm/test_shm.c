@@ -1,5 +1,5 @@
 /* test_shm.c: ranks of one host, as forked processes over one segment: results,
- * waiting, and what happens when one does not come. */
+ * waits, and what happens when one rank does not come. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -93,7 +93,7 @@ static int move_data(int me, void *arg)
 		return 1;
 	for (int i = 0; i < COUNT; i++)
 		a[i] = me * COUNT + i;
-	/* all from 1, the others' windows */
+	/* all ranks get the data of rank 1, each its own window */
 	if (RUN(broadcast, &s, &call, 1, a, COUNT * 4, all, 4000,
 			       COUNT * 4 - 8000))
 		return 2;
@@ -129,8 +129,9 @@ START_TEST(moves_data)
 }
 END_TEST
 
-/* The step counter wraps after 2^32 steps: jump there, less than half of that
- * at a time, for who is still in the step before must see it as passed. */
+/* The step counter wraps after 2^32 steps. Jumps there, less than half of that
+ * range at a time, so that a rank that is still in the step before sees the new
+ * step as later. */
 static int wrap(int me, void *arg)
 {
 	struct ddp__shm s;
@@ -156,7 +157,7 @@ START_TEST(step_counter_wraps)
 }
 END_TEST
 
-/* Sleeps at the doorbell, as who also waits for sockets does. */
+/* Sleeps at the doorbell, like a rank that also waits for sockets. */
 static int advance_by_bell(struct ddp__shm_op *op, struct err *e)
 {
 	struct pollfd p = {ddp__shm_doorbell(op->s, e), POLLIN, 0};
@@ -184,7 +185,7 @@ static int by_bell(int me, void *arg)
 	if (join(&s, arg, me))
 		return 1;
 	for (int i = 0; i < 300; i++) {
-		/* some sleep in the segment, others at their bells */
+		/* some ranks sleep in the segment, others at their bells */
 		int rc = (i + me) % 3 ? (ddp__shm_barrier(&op, &s, &call),
 					 advance_by_bell(&op, &e))
 				      : RUN(barrier, &s, &call);
@@ -206,7 +207,7 @@ START_TEST(rings_a_rank_that_sleeps_elsewhere)
 }
 END_TEST
 
-/* Is killed, or stopped, while it writes why it stops. */
+/* The rank is killed, or stopped, while it writes the reason why it aborts. */
 static int left_unsaid(int me, void *arg, int killed)
 {
 	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
@@ -261,7 +262,7 @@ static int late(int me, void *arg)
 	/* long enough for all but the culprit to come on a loaded machine */
 	s.timeout_ms = 2000;
 	if (me == 2) {
-		/* comes when the others have given up, and hears of it */
+		/* comes when the others have given up, and gets their error */
 		while (!ddp__shm_aborted(&s))
 			usleep(1000);
 	}
@@ -294,7 +295,7 @@ static int dies(int me, void *arg)
 	if (me == 1)
 		raise(SIGKILL);
 	rc = RUN(barrier, &s, &call);
-	/* told, and not by the deadline */
+	/* by the abort, not by the deadline */
 	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
 		return 2;
 	return strcmp(e.text,
@@ -307,7 +308,8 @@ START_TEST(names_a_dead_rank)
 }
 END_TEST
 
-/* The text of a barrier, made for that kind of call, with a rank that left. */
+/* The text of a barrier's error, for that kind of call, about a rank that
+ * left. */
 static int miss(int me, void *arg, enum ddp__kind kind, const char *text)
 {
 	struct ddp__call call = {.kind = kind, .number = 3};
@@ -377,8 +379,8 @@ START_TEST(names_a_rank_with_another_call)
 }
 END_TEST
 
-/* The root of a broadcast does not wait for those who take: it hears of one
- * that called something else in its next call. */
+/* The root of a broadcast does not wait for the other ranks: in its next call
+ * it gets the error that one of them called something else. */
 static int root_is_ahead(int me, void *arg, size_t size, const char *root)
 {
 	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, size, 4};
@@ -391,7 +393,7 @@ static int root_is_ahead(int me, void *arg, size_t size, const char *root)
 	if (join(&s, arg, me))
 		return 1;
 	if (me == 0) {
-		/* twice: an operation that is done stays so */
+		/* twice: an operation that is done stays done */
 		ddp__shm_broadcast(&op, &s, &call, 0, v, size, v, 0, size);
 		if (ddp__shm_advance(&op, &e) != 1 ||
 		    ddp__shm_advance(&op, &e) != 1)
@@ -425,8 +427,8 @@ START_TEST(root_that_did_not_wait_hears_what_others_called)
 }
 END_TEST
 
-/* One waits for a cell, the others for a step: nobody comes, and they find out
- * why without waiting for a timeout. */
+/* One rank waits for a cell, the others for a step: nobody comes, and they find
+ * out why before the timeout. */
 static int cell_and_step(int me, void *arg)
 {
 	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 9, 4};
@@ -453,8 +455,9 @@ START_TEST(names_a_rank_that_waits_for_a_cell)
 }
 END_TEST
 
-/* Many in a row, of every root, more than there are cells; between them
- * something else. Whoever gives runs ahead; who takes gets each one's bytes. */
+/* Many broadcasts in a row from every root, more than there are cells, with
+ * other calls between them. Roots run ahead; every other rank gets the bytes of
+ * each broadcast. */
 static int many_small(int me, void *arg)
 {
 	struct ddp__call call = {DDP__BROADCAST, DDP_I64, DDP_SUM, 0, 2, 0};

@@ -1,5 +1,5 @@
-/* test_shm_agree.c: ranks of a host that do not make the same small broadcasts
- * hear at the next collective which calls were the first that differ. */
+/* test_shm_agree.c: if the ranks of a host do not make the same small
+ * broadcasts, the next collective's error names the first calls that differ. */
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/shm/shm_ranks.h"
 
@@ -38,8 +38,8 @@ static int says(const struct err *e, const char *a, const char *b)
 	return strstr(e->text, text) != NULL;
 }
 
-static int right; /* so many small broadcasts of all ranks come first */
-static int extra; /* so many more does rank 0 */
+static int right; /* number of small broadcasts that all ranks make first */
+static int extra; /* number of further ones that only rank 0 makes */
 
 static int begin(struct ddp__shm *s, int me, void *arg, uint64_t *number)
 {
@@ -54,7 +54,7 @@ static int begin(struct ddp__shm *s, int me, void *arg, uint64_t *number)
 	return 1;
 }
 
-/* The beginner's: only the root calls the broadcast. */
+/* A beginner's mistake: only the root calls the broadcast. */
 static int root_alone(int me, void *arg)
 {
 	char a[99], b[99];
@@ -78,7 +78,8 @@ static int root_alone(int me, void *arg)
 	return !strstr(e.text, a) || !strstr(e.text, b);
 }
 
-/* The review's: all make one, of which the root made some before. */
+/* From a review: all ranks make one broadcast, but the root made some before
+ * it. */
 static int root_before(int me, void *arg)
 {
 	struct err e = ERR_INIT;
@@ -113,7 +114,8 @@ START_TEST(broadcasts_of_the_root_alone_are_found)
 }
 END_TEST
 
-/* Both ranks in one process: rank 0 has given some, and is about to go on. */
+/* Both ranks in one process: rank 0 has given some cells, and is about to give
+ * more. */
 START_TEST(the_first_that_was_missed_is_named_while_more_are_given)
 {
 	static const struct ddp__call first = {.kind = DDP__BARRIER,
@@ -145,7 +147,7 @@ START_TEST(the_first_that_was_missed_is_named_while_more_are_given)
 }
 END_TEST
 
-static int then; /* 0: a barrier; 1: a small broadcast that is right */
+static int then; /* 0: a barrier; 1: a small broadcast that all ranks make */
 
 static int each_its_own(int me, void *arg)
 {
@@ -162,7 +164,7 @@ static int each_its_own(int me, void *arg)
 		rc = broadcast(&s, me, number++, &e);
 	if (!rc && then)
 		rc = broadcast(&s, 0, number++, &e);
-	/* a root alone hears of it when it waits */
+	/* a root alone gets the error when it waits */
 	if (!rc)
 		rc = barrier(&s, number, &e);
 	if (rc != ERR_ARGUMENT)
@@ -192,7 +194,7 @@ START_TEST(ranks_that_each_name_themselves_as_root_are_found)
 }
 END_TEST
 
-/* What is right is never taken for wrong: roots in any order, steps between. */
+/* Correct calls are never reported: roots in any order, steps between them. */
 static int all_right(int me, void *arg)
 {
 	unsigned state = 77;
@@ -216,7 +218,8 @@ START_TEST(the_same_calls_are_never_refused)
 }
 END_TEST
 
-/* A word of one call and the number of another would be a false alarm. */
+/* Mixing the word of one call with the number of another would be a false
+ * alarm. */
 static int note_and_look(int me, void *arg)
 {
 	struct err e = ERR_INIT;

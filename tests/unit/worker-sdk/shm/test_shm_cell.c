@@ -1,5 +1,6 @@
 /* test_shm_cell.c: small broadcasts in a host go through cells, of which each
- * rank has a limited number: a root does not lap a rank that is late. */
+ * rank has a limited number: a root does not overwrite the cells of a late
+ * rank. */
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/shm/shm_ranks.h"
 
@@ -10,7 +11,7 @@ struct stage {
 	int full[2]; /* a pipe: the root is as far as it gets alone */
 };
 
-/* Broadcast k, moved on once: 1 if it is over, 0, or an error. */
+/* Advances broadcast k once: 1 if it is over, 0, or an error. */
 static int broadcast(struct ddp__shm *s, struct ddp__call *call,
 		     struct ddp__shm_op *op, uint64_t *value)
 {
@@ -44,7 +45,8 @@ static int give(struct stage *st, struct ddp__shm *s)
 			if (write(st->full[1], "", 1) != 1)
 				return 2;
 		}
-		/* this would be where the late rank has not read yet */
+		/* this would overwrite a cell that the late rank has not read
+		 * yet */
 		if (!released && k >= DDP__SHM_CELLS)
 			return 3;
 		while (!rc)

@@ -1,5 +1,5 @@
-/* test_shm_ends.c: both ends of a message in one process, moved on in turn, so
- * that what each does, and when, is the test's to say. */
+/* test_shm_ends.c: both ends of a message in one process, advanced in turn, so
+ * that the test controls what each end does, and when. */
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/shm/shm_ranks.h"
 
@@ -12,7 +12,7 @@ struct ends {
 	struct ddp__shm_msg m[2];
 };
 
-/* In a host of n ranks, of which there are two. */
+/* Sets up a host of n ranks, of which two exist. */
 static void set_up(struct ends *x, int n)
 {
 	static int ranks[256];
@@ -47,8 +47,8 @@ static void begin(struct ends *x, uint64_t number, char *from, char *to,
 	ddp__shm_recv(&x->m[TO], &x->s[TO], &x->call[TO], to, size, FROM);
 }
 
-/* Both in turn, the receiver so often that it is as far as it gets. 1: both
- * have ended. */
+/* Advances both in turn, the receiver until it gets no further. 1: both have
+ * ended. */
 static int move(struct ends *x, int *sent, int turns)
 {
 	struct err e = ERR_INIT;
@@ -64,8 +64,8 @@ static int move(struct ends *x, int *sent, int turns)
 	return *sent && received;
 }
 
-/* Above 32 ranks a ring is 64 KiB, and a message that lies in it whole is up to
- * 16 KiB: five fit, and the sixth begins where the first was. */
+/* Above 32 ranks a ring is 64 KiB, and a message of up to 16 KiB is put into it
+ * whole: five fit, and the sixth begins where the first was. */
 START_TEST(a_small_ring_is_free_again_before_it_is_full)
 {
 	enum { RANKS = 33, SIZE = 12 << 10, MESSAGES = 40 };
@@ -87,8 +87,8 @@ START_TEST(a_small_ring_is_free_again_before_it_is_full)
 }
 END_TEST
 
-/* The process that has the sender's id now is another: its memory is not the
- * message, wherever that was. */
+/* Another process has the sender's id now: its memory is not the message,
+ * wherever the message was. */
 START_TEST(the_memory_of_a_process_with_a_used_id_is_not_read)
 {
 	enum { SIZE = 1 << 20 };
@@ -185,8 +185,8 @@ static void end_sum(struct three *x)
 	close(x->g.fd);
 }
 
-/* It takes a broadcast when the others, who have ended it, are at the next
- * call. That call must write elsewhere. */
+/* The late rank takes a broadcast when the others have ended it and are at the
+ * next call. That call must write elsewhere. */
 START_TEST(a_call_leaves_what_a_late_rank_has_not_taken)
 {
 	static const struct ddp__call

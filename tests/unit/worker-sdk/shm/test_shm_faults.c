@@ -1,23 +1,23 @@
 /* test_shm_faults.c: a rank of a host is killed or stopped in each phase of
- * each collective: before it called, before its first post, between any two of
- * them, and after its last. The others do all that can be done without it, then
- * hear the same text; one that goes on later gets what was there for it, then
- * hears it too, and writes to nobody. */
+ * each collective: before it called, before its first post, between any two
+ * posts, and after its last. The others do all that can be done without it,
+ * then fail with the same text. If the victim continues later, it gets the data
+ * that was there for it, then the same error, and writes to no other rank. */
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/shm/shm_faults.h"
 #include "tests/unit/worker-sdk/shm/shm_kinds.h"
 
 enum { ROUNDS = 3, NOT_CALLED = -1 };
 
-/* Who ends a collective with its last post: it gives, and takes nothing. CELL:
- * nobody posts, and the root gives by writing. */
+/* The ranks that end a collective with their last post: they give, and take
+ * nothing. CELL: no rank posts, and the root gives by writing a cell. */
 enum { NOBODY, ROOT, OTHERS, CELL };
 
 struct row {
 	const char *name;
 	enum kind kind;
 	size_t count, chunk; /* elements of i32; bytes */
-	int posts[2];	     /* of each rank, of 2 and of 3 */
+	int posts[2];	     /* posts of each rank, with 2 and with 3 ranks */
 	int gives;
 };
 
@@ -41,16 +41,16 @@ static const struct row rows[] = {
 struct fault {
 	const struct row *row;
 	int root, posts;
-	int after; /* so many posts, or NOT_CALLED */
+	int after; /* number of posts, or NOT_CALLED */
 };
 
-/* What this rank does: the collective, then barriers. */
+/* This rank's actions: the collective, then barriers. */
 struct part {
 	struct ddp__shm s;
 	struct kind_case t;
 	struct ddp__call barrier[ROUNDS];
 	struct ddp__shm_op op[ROUNDS];
-	int at; /* which of these */
+	int at; /* index of the current one */
 	uint32_t before; /* step */
 };
 
@@ -75,14 +75,14 @@ static int begin(struct part *p, const struct stage *st, const struct fault *f,
 	return 1;
 }
 
-/* The victim has not given what the others wait for. */
+/* Whether the victim has not given the cell that the others wait for. */
 static int owes_cell(const struct fault *f)
 {
 	return f->row->gives == CELL && f->root == VICTIM &&
 	       f->after == NOT_CALLED;
 }
 
-/* Posts of the others that rank `me` needs to end the collective. */
+/* Number of posts by the others that rank `me` needs to end the collective. */
 static int needs(const struct fault *f, int me)
 {
 	int gives = f->row->gives == ROOT     ? me == f->root
@@ -106,7 +106,8 @@ static const struct ddp__call *stuck_in(const struct part *p,
 	return first ? p->op[0].call : &p->barrier[1];
 }
 
-/* As far as it gets, without waiting: one post more than the victim. */
+/* Advances as far as possible without waiting: one post more than the
+ * victim. */
 static int go_as_far(struct part *p, const struct fault *f)
 {
 	uint32_t last = p->before + (uint32_t)posted(f) + !owes_cell(f);
@@ -124,7 +125,7 @@ static int go_as_far(struct part *p, const struct fault *f)
 	return 1;
 }
 
-/* As who waits for sockets too. */
+/* Waits like a rank that also waits for sockets. */
 static int run_by_hand(struct ddp__shm_op *op, struct err *e)
 {
 	uint64_t start = clock_ns();
@@ -171,7 +172,7 @@ static int survive(struct stage *st, int me, void *arg)
 	if (st->sig == SIGSTOP) {
 		if (!go_as_far(&p, f))
 			return 2;
-		/* what it entered last is told */
+		/* the error names the call that the victim entered last */
 		await_fall(st);
 		meet_survivors(st);
 		p.s.timeout_ms = 1;
@@ -190,7 +191,7 @@ static int survive(struct stage *st, int me, void *arg)
 	return memcmp(was, p.t.raw_b, size) ? 6 : 0;
 }
 
-/* The victim's, in place of the operation's own. */
+/* The victim's stage, and its operation's own work function. */
 static const struct stage *falls_on;
 static int (*real_work)(struct ddp__shm_op *op);
 static int fall_after, fell;
@@ -218,10 +219,10 @@ static int fall(struct stage *st, void *arg)
 	if (f->after == NOT_CALLED)
 		fall_here(st);
 	rc = ddp__shm_run(&p.op[0], &e);
-	/* who ends with its last post */
+	/* a rank that ends with its last post */
 	if (!rc && f->after == f->posts && !fell++)
 		fall_here(st);
-	/* stopped, and all others have failed one post later */
+	/* the victim was stopped, and all others have failed one post later */
 	if (posted(f) + 1 >= needs(f, VICTIM)) {
 		if (rc || !kind_right(&p.t) || (int)p.op[0].k != f->posts)
 			return 2;

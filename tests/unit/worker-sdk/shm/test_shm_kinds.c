@@ -1,5 +1,5 @@
-/* test_shm_kinds.c: every kind of collective in shared memory, with every way
- * to place its buffers and to move it on. */
+/* test_shm_kinds.c: every kind of collective in shared memory, with every
+ * placement of its buffers and every way to advance it. */
 #include <sched.h>
 
 #include "tests/unit/run_case.h"

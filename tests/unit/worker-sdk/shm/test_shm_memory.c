@@ -1,5 +1,5 @@
-/* test_shm_memory.c: what a segment costs before it is used, and what happens
- * where the kernel has no memory for it. */
+/* test_shm_memory.c: the cost of a segment before it is used, and what happens
+ * if the kernel has no memory for it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -21,7 +21,7 @@ static size_t bytes_of(int fd)
 	return fstat(fd, &st) ? 0 : (size_t)st.st_blocks * 512;
 }
 
-/* As if this machine's vm.overcommit_memory were `mode`, for this process. */
+/* Makes this process see `mode` as the machine's vm.overcommit_memory. */
 static int pretend(const char *mode)
 {
 	char path[] = "/tmp/test_shm_memory.XXXXXX";
@@ -38,7 +38,8 @@ static int pretend(const char *mode)
 	return rc;
 }
 
-/* In a process of its own; says so if this machine has no mount namespaces. */
+/* Runs body in a process of its own; prints a note if this machine has no mount
+ * namespaces. */
 static void run_pretending(int (*body)(int me, void *arg), struct group *g)
 {
 	int status;
@@ -78,7 +79,7 @@ START_TEST(costs_pages_only_until_it_is_used)
 }
 END_TEST
 
-/* All that a rank may write to later is there when it has attached. */
+/* All memory that a rank may write to later is there once it has attached. */
 static int attach_strict(int me, void *arg)
 {
 	struct group *g = arg;
@@ -107,7 +108,7 @@ START_TEST(takes_all_of_it_where_a_page_refused_is_a_signal)
 }
 END_TEST
 
-/* So the caller falls back to sockets before anything is under way. */
+/* The error comes early, so that the caller can fall back to sockets. */
 static int attach_refused(int me, void *arg)
 {
 	struct group *g = arg;

@@ -6,15 +6,16 @@
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/shm/shm_ranks.h"
 
-/* How messages move in a test. */
+/* How messages are transferred in a test. */
 struct way {
 	struct group g;
-	int spins;   /* as with a CPU for each rank */
+	int spins;   /* 1: as with a CPU for each rank */
 	int refused; /* 1: the kernel refuses process_vm_readv from the start;
 		      * 2: from the first message on */
 };
 
-/* Until that rank's process has ended, even if its parent does not know yet. */
+/* Waits until that rank's process has ended, even if its parent does not know
+ * yet. */
 static void await_end_of(const struct ddp__shm *s, int i)
 {
 	pid_t pid = (pid_t)ddp__shm_control(s, i)->pid;
@@ -62,7 +63,8 @@ static const size_t sizes[] = {0,	  1,	     4,	     32,      33,
 			       (3 << 20) + 5, 7,     64,     131072,  2};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes), MOST = (3 << 20) + 16 };
 
-/* One direction between me and a peer: all sizes, one after the other. */
+/* One direction between this rank and a peer: all sizes, one after the
+ * other. */
 struct stream {
 	struct ddp__shm_msg m;
 	struct ddp__call call;
@@ -104,7 +106,7 @@ static int end(struct stream *t, const struct ddp__shm *s)
 	return 0;
 }
 
-/* All ranks send to all and receive of all, moved on in a random order. */
+/* All ranks send to all and receive from all, advanced in a random order. */
 static int cross(int me, void *arg)
 {
 	const struct way *w = arg;
@@ -150,7 +152,7 @@ START_TEST(moves_all_sizes)
 }
 END_TEST
 
-/* A send that need not wait, many that must, and large ones, blocking. */
+/* One send that need not wait, many that must, and large ones, all blocking. */
 static int blocking(int me, void *arg)
 {
 	enum { MANY = 400 };
@@ -192,7 +194,7 @@ START_TEST(waits_for_messages)
 }
 END_TEST
 
-/* As the engine does that also waits for sockets. */
+/* Waits as the engine does when it also waits for sockets. */
 static int by_bell(int me, void *arg)
 {
 	const struct way *w = arg;
@@ -289,7 +291,7 @@ static int late(int me, void *arg)
 	if (ddp__shm_run(&op, &e))
 		return 2;
 	if (me) {
-		/* hears of it when it comes */
+		/* gets the error when it comes */
 		await_end_of(&s, 0);
 		call = call_of(1, 12, 0, 1);
 		ddp__shm_recv(&m, &s, &call, buf, 12, 0);
@@ -313,7 +315,8 @@ START_TEST(names_a_late_rank)
 }
 END_TEST
 
-/* What it sent before it left is still received; then it is missed. */
+/* A message sent before its sender left is still received; the next one is
+ * missed. */
 static int leaves(int me, void *arg)
 {
 	const struct way *w = arg;
@@ -353,8 +356,8 @@ START_TEST(receives_what_was_sent_before_leaving)
 }
 END_TEST
 
-/* Both sides of a large message in one process. What the receiver reads by
- * itself is seen by the sender, who would else think that nothing moves. */
+/* Both sides of a large message in one process. The sender sees when the
+ * receiver reads its memory; otherwise it would think that nothing moves. */
 START_TEST(a_sender_sees_its_receiver_read)
 {
 	enum { SIZE = 8 << 20 };

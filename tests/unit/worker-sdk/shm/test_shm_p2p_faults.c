@@ -1,14 +1,14 @@
 /* test_shm_p2p_faults.c: one of two ranks of a host that exchange a message is
- * killed or stopped: before it called, amid a message that is too large for the
- * ring, or when its side has ended. A third rank waits in a barrier. */
+ * killed or stopped: before it called, during a message that is too large for
+ * the ring, or when its side has ended. A third rank waits in a barrier. */
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/shm/shm_faults.h"
 
 enum { NOT_CALLED, AMID, ENDED };
 enum { LARGE = 3 << 20, PEER = 0, ROUNDS = 3 };
 
-/* How a large one moves: put by the sender and read by the receiver, only read,
- * only put. */
+/* How a large message is transferred: put by the sender and read by the
+ * receiver, only read, only put. */
 enum { BOTH, READ, PUT, WAYS };
 
 struct fault {
@@ -88,14 +88,14 @@ static int lies_in_ring(const struct fault *f)
 	return f->size < LARGE;
 }
 
-/* The peer's side ends without the victim. */
+/* Whether the peer's side ends without the victim. */
 static int peer_ends(const struct stage *st, const struct fault *f)
 {
 	if (f->when == ENDED)
 		return 1;
 	if (f->when == NOT_CALLED)
 		return !f->sends && lies_in_ring(f);
-	/* a process that is stopped can be read */
+	/* a stopped process's memory can be read */
 	return f->sends && f->way != PUT && st->sig == SIGSTOP;
 }
 
@@ -112,10 +112,10 @@ static int hears(const struct part *p, const struct stage *st,
 	its = mine;
 	its.kind = f->sends ? DDP__SEND : DDP__RECV;
 	its.root = PEER;
-	/* a message that need not wait is not told of */
+	/* the error does not name a message that need not wait */
 	if (f->when == ENDED)
 		last = NULL;
-	/* the third rank may be the first to see that it is gone */
+	/* the third rank may be the first to see that the victim is gone */
 	if (!peer_ends(st, f) &&
 	    (st->g.n == 2 || st->sig == SIGSTOP || strncmp(e->text, "barr", 4)))
 		return names_victim(st, e, &mine, verb, last);
@@ -139,7 +139,8 @@ static int survive(struct stage *st, int me, void *arg)
 	if (f->when == ENDED && me == PEER && ddp__shm_msg_run(&p.m, &e))
 		return 3;
 	p.at += f->when == ENDED && me == PEER;
-	/* the third only hears of it; else it would miss the peer too */
+	/* the third rank only gets the error; otherwise it would miss the peer
+	 * too */
 	if (st->sig == SIGSTOP && me == PEER) {
 		if (!p.at && peer_ends(st, f) && ddp__shm_msg_run(&p.m, &e))
 			return 4;
@@ -160,7 +161,7 @@ static int survive(struct stage *st, int me, void *arg)
 		return 8;
 	if (p.receives && p.at == 1 && me == PEER && !is_whole(&p, f->size))
 		return 9;
-	/* what was to be sent is the caller's again */
+	/* the caller owns the send buffer again */
 	if (!p.receives)
 		memset(p.buf, 0x55, f->size);
 	was = malloc(f->size);
@@ -187,7 +188,7 @@ static int fall(struct stage *st, void *arg)
 	p.at = f->when == ENDED;
 	fall_here(st);
 	run_all(&p, &e);
-	/* stopped, and the others have failed since */
+	/* the victim was stopped, and the others have failed since */
 	if ((p.at > 0) != (peer_ends(st, f) || (f->sends && lies_in_ring(f))))
 		return 5;
 	if (p.receives && p.at && !is_whole(&p, f->size))
@@ -205,7 +206,7 @@ static void each_phase(size_t size, int sends, int way, int sig)
 		int n = 2 + i % 2;
 
 		f.when = i / 2;
-		/* who can read takes all of it at once */
+		/* a receiver that can read takes all of it at once */
 		if (f.when == AMID && (lies_in_ring(&f) ||
 				       (!sends && way != PUT)))
 			continue;

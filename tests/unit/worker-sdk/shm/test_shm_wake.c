@@ -1,13 +1,13 @@
-/* test_shm_wake.c: a rank that posts a step and one that goes to sleep at the
- * same moment: the one wakes the other, or the other sees the step. Neither may
- * look before the other can see what it wrote. */
+/* test_shm_wake.c: one rank posts a step while another goes to sleep at the
+ * same moment: the first wakes the second, or the second sees the step. Neither
+ * may look before the other can see its store. */
 #include <pthread.h>
 #include <sched.h>
 
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/shm/shm_ranks.h"
 
-/* Wakes are counted here, not done (-Wl,--wrap). */
+/* Wakes are only counted here (-Wl,--wrap). */
 void __wrap_ddp__shm_wake(_Atomic uint32_t *word);
 static _Atomic uint32_t *woken;
 
@@ -20,10 +20,11 @@ enum { ROUNDS = 200000, SPINS = 1000 };
 
 static struct ddp__shm ranks[2];
 static _Alignas(64) _Atomic int at[2][16]; /* the round that a thread is in */
-static int slept[ROUNDS + 1]; /* it did not see the step */
+static int slept[ROUNDS + 1]; /* set in a round in which the sleeper did not see
+			       * the step */
 
-/* Only where both are on a CPU at the same time can one be too late: there they
- * go on without a system call. */
+/* The race needs both threads on CPUs at the same time, so they meet there
+ * without a system call. */
 static void meet(int me, int k)
 {
 	atomic_store(&at[me][0], k);
@@ -32,7 +33,7 @@ static void meet(int me, int k)
 			sched_yield();
 }
 
-/* The process may run on one alone: then the test shows nothing. */
+/* If the process may run on only one CPU, the test shows nothing. */
 static void run_on(int cpu)
 {
 	cpu_set_t all, one;
@@ -48,7 +49,8 @@ static void run_on(int cpu)
 		sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* As shm_wait.c goes to sleep: it counts itself, then looks again. */
+/* Goes to sleep as shm_wait.c does: counts itself as a sleeper, then looks
+ * again. */
 static void *sleep_each_time(void *arg)
 {
 	struct ddp__shm_control *peer = ddp__shm_control(&ranks[1], 0);

@@ -54,7 +54,7 @@ static inline void done_with(struct group *g)
 		ddp__listen_close(&g->listener[i]);
 }
 
-/* t as the path that a schedule takes; valid until the next call. */
+/* t as the path for a schedule; valid until the next call. */
 static inline const struct ddp__path *tcp_path(struct ddp__tcp *t)
 {
 	static struct ddp__path path = {.transport = &ddp__tcp_transport};
@@ -86,7 +86,7 @@ static inline int join(struct ddp__tcp *t, const struct group *g, int me)
 	return join_as(t, g, me, 1, &e);
 }
 
-/* As run_forked, in a group of n, which body is given. */
+/* As run_forked, in a group of n ranks, which body gets. */
 static inline void run_group(int n, int (*body)(int me, void *arg))
 {
 	struct group g = make(n);

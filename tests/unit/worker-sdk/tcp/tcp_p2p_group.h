@@ -6,7 +6,7 @@
 #include "tests/unit/worker-sdk/tcp/tcp_group.h"
 #include "worker-sdk/tcp/tcp_p2p.h"
 
-/* Ranks of a job, each as if on a host of its own. */
+/* Joins as a rank of a job in which each rank is on a host of its own. */
 static inline int join_p2p(struct ddp__tcp_p2p *p, const struct group *g,
 			   int me)
 {
@@ -23,7 +23,8 @@ static inline int join_p2p(struct ddp__tcp_p2p *p, const struct group *g,
 
 	for (int i = 0; i < g->n; i++)
 		where[i] = g->sites[i].where;
-	/* the other ranks' are not mine: when those go they must be closed */
+	/* the other ranks' listeners must close when those ranks end, so close
+	 * our copies */
 	for (int i = 0; i < g->n; i++) {
 		struct ddp__listener other = g->listener[i];
 

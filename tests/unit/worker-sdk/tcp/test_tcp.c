@@ -1,5 +1,5 @@
-/* test_tcp.c: leaders of several hosts, as forked processes over loopback:
- * meeting in spite of strangers, and what happens when one goes. */
+/* test_tcp.c: leaders of several hosts, as forked processes over loopback: how
+ * they meet in spite of strangers, and what happens when one leaves. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static int just_join(int me, void *arg)
 	return rc ? 1 : 0;
 }
 
-/* Connections that say nothing, garbage, or another job's hello. */
+/* Connections that stay silent, or send garbage or another job's hello. */
 START_TEST(strangers_are_turned_away)
 {
 	struct group g = make(3);
@@ -90,8 +90,8 @@ static int join_all_v6(int me, void *arg)
 	return rc ? 1 : 0;
 }
 
-/* Listeners are on ::1 only. By its name (_i) this host has 127.0.0.1, too,
- * which is tried first, and refuses when it is too late for connect to say. */
+/* Listeners are on ::1 only. The name of this host (_i) also has 127.0.0.1,
+ * which is tried first, and refuses too late for connect to return it. */
 START_TEST(over_ipv6_and_past_an_address_that_refuses)
 {
 	struct group g = {.n = 3, .timeout_ms = 20000};
@@ -111,7 +111,7 @@ START_TEST(over_ipv6_and_past_an_address_that_refuses)
 }
 END_TEST
 
-/* Needs a localhost that is 127.0.0.1 and ::1. */
+/* Whether localhost is both 127.0.0.1 and ::1, which the test needs. */
 static int has_two_addresses(void)
 {
 	struct endpoint ep = {"localhost", 1};
@@ -127,7 +127,7 @@ static int join_with_own_key(int me, void *arg)
 	struct ddp__tcp t;
 	int rc = join_as(&t, arg, me, (unsigned char)me, &e);
 
-	/* the one that connects sees a stranger; the other waits in vain */
+	/* the rank that connects sees a stranger; the other waits in vain */
 	if (me == 0)
 		return rc != ERR_TIMEOUT ||
 		       !strstr(e.text, "no connection with rank 10 on h1");
@@ -200,7 +200,7 @@ START_TEST(names_a_rank_that_exited)
 }
 END_TEST
 
-/* Until all others have closed. */
+/* Waits until all others have closed. */
 static void wait_for_others(struct ddp__tcp *t)
 {
 	char byte[256];
@@ -296,8 +296,8 @@ static int differs(int me, void *arg)
 }
 
 /* Two hosts name themselves as root of a broadcast, in which neither has
- * anything to wait for; `later` more follow that are right. The next barrier
- * finds it on all. */
+ * anything to wait for; `later` correct broadcasts follow. The next barrier
+ * detects it on all hosts. */
 static int parted(int me, const struct group *g, int later)
 {
 	struct ddp__call call = {DDP__BROADCAST, DDP_F64, DDP_SUM, 0, 4, 1};
@@ -356,7 +356,8 @@ START_TEST(names_a_rank_with_another_call)
 }
 END_TEST
 
-/* An address of no interface here, as behind a NAT: every interface then. */
+/* The address is on no interface here, as behind a NAT: listens on every
+ * interface. */
 START_TEST(listens_behind_a_nat)
 {
 	struct endpoint ep = {"127.0.0.1", 0};

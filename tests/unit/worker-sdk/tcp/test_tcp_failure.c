@@ -1,5 +1,5 @@
-/* test_tcp_failure.c: a host that goes, or stands still, in the midst of each
- * collective: the others end, and say who. In plain, and encrypted. */
+/* test_tcp_failure.c: a host ends, or stops responding, in the middle of each
+ * collective: the others fail and name it. With plain text, and encrypted. */
 #include <errno.h>
 #include <poll.h>
 
@@ -8,7 +8,7 @@
 
 enum { COUNT = 1 << 20, KINDS = 9 };
 
-/* One call of each kind, large enough that no kernel swallows it whole. */
+/* One call of each kind, larger than the kernel's buffers. */
 struct work {
 	struct ddp__tcp t;
 	struct ddp__schedule op;
@@ -78,11 +78,12 @@ struct fault {
 	struct group g;
 	int kind;
 	int midway; /* after a part of the call, else before it */
-	int stands; /* stands still, else ends */
-	int over[2]; /* a pipe: who reads its end knows that it is over */
+	int stands; /* stops responding, else ends */
+	int over[2]; /* a pipe: its end tells the reader that the test is
+		      * over */
 };
 
-/* 0: all of it, in one record where t encrypts. */
+/* Returns 0 if all of it was sent, in one record where t encrypts. */
 static int send_whole(const struct ddp__tcp *t, int link, const void *frame,
 		      const void *data, size_t n)
 {
@@ -92,8 +93,8 @@ static int send_whole(const struct ddp__tcp *t, int link, const void *frame,
 	       (ssize_t)(DDP__FRAME + n);
 }
 
-/* Of each message that could go the frame and a little more; where it encrypts
- * the start of another record, too. */
+/* For each message that could be sent now, sends its frame and a little more;
+ * if encrypted, also the start of another record. */
 static int send_a_part(struct work *k)
 {
 	if (k->op.step(&k->op, &k->e))
@@ -114,7 +115,7 @@ static int send_a_part(struct work *k)
 	return 0;
 }
 
-/* Host 1's part: nobody can do without it. */
+/* Host 1's part, which every other host needs. */
 static int misbehave(struct fault *f, struct work *k)
 {
 	char byte;
@@ -148,13 +149,14 @@ static int with_fault(int me, void *arg)
 	free(k.v);
 	free(k.w);
 	if (!rc)
-		return 100; /* it did not need the one that is gone */
+		return 100; /* this call did not need the host that is gone */
 	if (!f->stands)
 		return rc == ERR_REMOTE && strstr(k.e.text, "fate of ") ? 0 : 3;
 	return rc == ERR_TIMEOUT && strstr(k.e.text, " for ") ? 0 : 4;
 }
 
-/* At least one of the others must have failed, and none be in doubt. */
+/* At least one of the others must have failed, and all results must be
+ * certain. */
 static void run_fault(struct fault *f)
 {
 	int failed = 0, status;
@@ -196,7 +198,8 @@ START_TEST(a_host_fails_in_each_collective)
 }
 END_TEST
 
-/* Hosts in different kinds, counts, types: 0 differs from the others. */
+/* Hosts make calls with different kinds, counts or types: 0 differs from the
+ * others. */
 static int differs(int me, void *arg)
 {
 	static const struct ddp__call others[] = {
@@ -242,7 +245,7 @@ START_TEST(calls_that_differ_are_found)
 }
 END_TEST
 
-/* The same call, but not as many bytes as it has. */
+/* The same call, but with another number of bytes. */
 static int other_size(int me, void *arg)
 {
 	static char data[64];
@@ -260,7 +263,7 @@ static int other_size(int me, void *arg)
 		ddp__frame_put(frame, &call, 44, NULL);
 		if (send_whole(&t, 1, frame, data, 44))
 			return 2;
-		/* until the other has closed it */
+		/* until the other host has closed it */
 		while (recv(t.fd[1], &c, 1, 0) > 0)
 			;
 		ddp__tcp_close(&t);
@@ -296,11 +299,12 @@ START_TEST(a_frame_of_another_size_is_an_error)
 }
 END_TEST
 
-/* The rounds of a split have one number. Host 2 has all of the first and is in
- * the second; host 0 still waits for host 1, which is late for it alone. */
+/* All rounds of a split have one number. Host 2 has finished the first round
+ * and is in the second; host 0 still waits for host 1, which is late only for
+ * it. */
 struct rounds {
 	struct group g;
-	int go[2]; /* a pipe: host 1 may go on */
+	int go[2]; /* a pipe: host 1 may continue */
 };
 
 static const struct ddp__call first_round = {DDP__SPLIT, DDP_U8, DDP_SUM, 0, 16,
@@ -331,13 +335,14 @@ static int wait_for_end_of(const struct ddp__tcp *t, int host)
 	return 0;
 }
 
-/* Until a frame of the second round is next of host 2. */
+/* Waits until the next frame from host 2 is one of the second round. */
 static int await_second_round(struct ddp__tcp *t, struct ddp__schedule *op,
 			      struct err *e)
 {
 	unsigned char next[DDP__FRAME], want[DDP__FRAME];
 	struct pollfd p = {socket_to(t, 2), POLLIN, 0};
-	struct ddp__tcp other = {0}; /* host 2's, as far as frames need it */
+	struct ddp__tcp other = {0}; /* host 2's state, as far as frames need
+				      * it */
 
 	ddp__tcp_begin(&other, &first_round);
 	ddp__tcp_begin(&other, &second_round);
@@ -374,8 +379,8 @@ static int goes_through_rounds(int me, void *arg)
 		ddp__schedule_release(&op);
 		ddp__schedule_all_gather(&op, tcp_path(&t), &second_round, rest,
 					 more);
-		/* host 0 may have what it waits for, and be gone, before this
-		 * returns: then it is an error */
+		/* host 0 may be finished and gone before this returns: then
+		 * this is an error */
 		(void)ddp__schedule_advance(&op, &e);
 		return wait_for_end_of(&t, 0);
 	}
@@ -400,7 +405,7 @@ START_TEST(a_host_may_be_a_round_ahead_in_a_split)
 }
 END_TEST
 
-/* What was heard of a blocked rank. */
+/* The notice received about a blocked rank. */
 struct notice {
 	char bytes[DDP__TCP_NOTICE_MAX];
 	size_t size;
@@ -430,8 +435,8 @@ static int says_all(struct ddp__tcp *t, const struct notice *sent)
 	return wait_for_end_of(t, 0);
 }
 
-/* Host 1 says that it waits, and that a rank of its own is blocked, and then
- * aborts; host 0 hears all of it. */
+/* Host 1 reports that it waits, and that a rank of its own is blocked, and then
+ * aborts; host 0 receives all three. */
 static int hears_notices(int me, void *arg)
 {
 	static const struct ddp__call barrier = {.kind = DDP__BARRIER,

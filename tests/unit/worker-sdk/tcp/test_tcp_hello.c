@@ -1,6 +1,6 @@
-/* test_tcp_hello.c: the proof between two ranks that connect, against those who
- * do not have the key: what they hear, repeat or change gets them nowhere; and
- * callers that keep silent are no obstacle to others. */
+/* test_tcp_hello.c: the proof between two ranks that connect, against attackers
+ * without the key: they gain nothing from listening, replaying or changing
+ * messages; and silent callers do not keep others out. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const struct ddp__link listener = {.magic = "ddptest", .round = 3,
 					  .from = 2, .to = 1, .link = 1,
 					  .links = 2};
 
-/* Both ends of a connection, and what each knows. */
+/* Both ends of a connection, and each end's state. */
 struct talk {
 	int fd[2]; /* the caller's, the listener's */
 	struct ddp__hello c, l;
@@ -49,7 +49,7 @@ static void hang_up(struct talk *t)
 	close(t->fd[1]);
 }
 
-/* As far as the caller's proof, which is under way. */
+/* Runs the exchange up to the caller's proof, which is on its way. */
 static struct talk answered(void)
 {
 	struct talk t = connected();
@@ -97,7 +97,7 @@ START_TEST(a_listener_without_the_key_is_none)
 	ck_assert_int_eq(ddp__hello_answer(&t.l, t.fd[1], &listener, other_key),
 			 0);
 	ck_assert_int_eq(ddp__hello_answered(&t.c, t.fd[0], key), -EPROTO);
-	/* and has heard nothing that the caller signed */
+	/* and the caller has received nothing signed */
 	ck_assert_int_eq(recv(t.fd[1], &c, 1, 0), -1);
 	hang_up(&t);
 }
@@ -127,7 +127,7 @@ START_TEST(a_listener_of_another_connection_is_none)
 }
 END_TEST
 
-/* Who sits in the middle changes one bit, anywhere. */
+/* An attacker in the middle changes one bit, at any place. */
 START_TEST(a_changed_hello_is_refused)
 {
 	for (int bit = 0; bit < 8 * ANSWER; bit++) {
@@ -218,7 +218,7 @@ struct host {
 	struct ddp__callers callers;
 	struct ddp__listener listener;
 	struct sock_addr at;
-	int came; /* the descriptor, or -1 */
+	int came; /* the accepted descriptor, or -1 */
 };
 
 static int expects(void *owner, const struct ddp__link *said,
@@ -269,7 +269,7 @@ static int dial(struct host *h)
 	return fd;
 }
 
-/* Until the listener has something to do, for at most ms. */
+/* Waits until the listener has something to do, for at most ms. */
 static int await(struct host *h, int ms)
 {
 	struct pollfd polls[64];
@@ -312,8 +312,9 @@ START_TEST(silent_callers_make_way_after_a_while)
 }
 END_TEST
 
-/* One that has its answer, and whose proof is under way, keeps its place though
- * the listener is full of others that came before and after it. */
+/* A caller that has its answer, and whose proof is on its way, keeps its place
+ * although the listener is full of other callers that came before and after
+ * it. */
 START_TEST(a_rank_during_its_proof_is_not_disconnected)
 {
 	struct ddp__hello hello;

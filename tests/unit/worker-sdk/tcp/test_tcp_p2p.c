@@ -1,5 +1,6 @@
 /* test_tcp_p2p.c: messages between ranks, as forked processes over loopback:
- * who connects when, order, mismatches, and peers that go or do not come. */
+ * which rank connects when, order, mismatches, and peers that leave or do not
+ * come. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -29,7 +30,8 @@ static int run_all(struct ddp__tcp_msg *m, int n)
 	return 0;
 }
 
-/* All to all at once, twice, of several sizes; a rank's own is left out. */
+/* All ranks send to all at once, twice, with several sizes; a rank does not
+ * send to itself. */
 static int exchange(int me, void *arg)
 {
 	static const size_t counts[] = {0, 1, 1000, 3000000};
@@ -75,8 +77,8 @@ START_TEST(everyone_to_everyone_at_once)
 }
 END_TEST
 
-/* Round a ring with calls that wait: rank 0 begins, and nobody but the two has
- * to do with a message. */
+/* Around a ring with blocking calls: rank 0 begins, and only two ranks at a
+ * time have a message. */
 static int round_the_ring(int me, void *arg)
 {
 	struct group *g = arg;
@@ -120,7 +122,8 @@ START_TEST(round_a_ring_one_waits_for_the_other)
 }
 END_TEST
 
-/* Several of a pair are taken in the order in which they are advanced. */
+/* Several messages of a pair are transferred in the order in which they are
+ * advanced. */
 static int in_order(int me, void *arg)
 {
 	enum { EACH = 6, COUNT = 200000 };
@@ -156,8 +159,8 @@ START_TEST(several_of_a_pair_keep_their_order)
 }
 END_TEST
 
-/* The one that receives finds out; the one that sends, which is not done yet
- * as there are too many bytes for the kernel, hears it. */
+/* The receiver detects the mismatch. The sender, whose message is too large for
+ * the kernel's buffers and so is not done yet, gets the error. */
 static int differ(int me, void *arg)
 {
 	enum { MANY = 16 << 20 };
@@ -189,11 +192,11 @@ START_TEST(both_hear_of_a_mismatch)
 }
 END_TEST
 
-/* Mode: who waits for whom when rank 1 ends at once or stays silent. */
+/* Mode: which rank waits for which when rank 1 ends at once or stays silent. */
 struct alone {
 	struct group g;
 	int waits, receives, dies;
-	int given_up[2]; /* a pipe: who waited has given up */
+	int given_up[2]; /* a pipe: the waiting rank has given up */
 };
 
 static int wait_in_vain(int me, void *arg)
@@ -281,7 +284,7 @@ START_TEST(a_rank_gone_before_the_first_message_is_named)
 {
 	struct group g = make(2);
 
-	/* nobody but rank 1 has its listener */
+	/* only rank 1 keeps its listener open */
 	ddp__listen_close(&g.listener[1]);
 	run_forked(2, call_the_dead, &g);
 	ddp__listen_close(&g.listener[0]);
@@ -298,8 +301,8 @@ struct last_word {
 	int pipe[2]; /* rank 0 writes when it has called, and when it is done */
 };
 
-/* Rank 1 has answered rank 0's call and does nothing more until rank 0, with
- * its proof and its message on their way, has gone. */
+/* Rank 1 has answered rank 0's call. It does nothing more until rank 0 has sent
+ * its proof and its message, and has ended. */
 static int say_and_go(int me, void *arg)
 {
 	struct last_word *a = arg;

@@ -1,5 +1,6 @@
-/* test_tcp_secure.c: the records between ranks of different hosts: they carry
- * what they are given through sockets of any size, and nothing else does. */
+/* test_tcp_secure.c: the records between ranks of different hosts carry their
+ * data through sockets of any size, and nothing but the sender's data is
+ * accepted. */
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ enum {
 
 static const unsigned char key[DDP__KEY] = {1, 2, 3};
 
-/* A caller, a listener, and who stands between them: [0] faces the end. */
+/* A caller, a listener, and an attacker between them; [0] faces the end. */
 static struct path {
 	int caller[2], listener[2];
 	struct ddp__secure *c, *l;
@@ -59,7 +60,7 @@ static void close_path(void)
 	ddp__secure_free(path.l);
 }
 
-/* What AES can do here, or not at all. */
+/* The encryption that this processor offers in its hello. */
 static uint32_t best(void)
 {
 	setenv("DDP_ENCRYPT_DATA", "1", 1);
@@ -72,7 +73,7 @@ static void fill(char *data, size_t n)
 		data[i] = (char)(i * 2654435761u >> 7);
 }
 
-/* Moves what the caller sends on to the listener's side; up to max bytes. */
+/* Forwards the caller's bytes to the listener's side; up to max bytes. */
 static size_t pass_on(size_t max)
 {
 	static char some[64 << 10];
@@ -92,7 +93,8 @@ static size_t pass_on(size_t max)
 	return done;
 }
 
-/* Sends n bytes in two parts, hears them in parts of up to `at_once`. */
+/* Sends n bytes in two parts, receives them in parts of up to `at_once`
+ * bytes. */
 static void carries(size_t n, size_t first, size_t at_once)
 {
 	char *from = malloc(n), *to = calloc(1, n);
@@ -204,7 +206,8 @@ START_TEST(the_path_does_not_show_the_text)
 }
 END_TEST
 
-/* The caller says "one", and then the listener hears what act made of it. */
+/* The caller sends "one"; the listener receives the record as changed by
+ * act. */
 static void is_found(void (*act)(char *record, size_t n))
 {
 	char raw[64], seen[16];
@@ -215,7 +218,7 @@ static void is_found(void (*act)(char *record, size_t n))
 	n = recv(path.caller[1], raw, sizeof(raw), 0);
 	ck_assert_int_eq(n, 3 + EXTRA);
 	act(raw, (size_t)n);
-	/* it says so again: nothing is taken from there any more */
+	/* a second attempt: no more data is accepted from that connection */
 	for (int i = 0; i < 2; i++) {
 		errno = 0;
 		ck_assert_int_eq(hear(seen, sizeof(seen)), -1);
@@ -351,7 +354,8 @@ START_TEST(a_cut_record_is_the_end_of_the_connection)
 }
 END_TEST
 
-/* The keys of both directions with one field of the hello at a time another. */
+/* The keys of both directions, with one field of the hello changed at a
+ * time. */
 START_TEST(each_connection_and_direction_has_keys_of_its_own)
 {
 	struct ddp__hello h[6];

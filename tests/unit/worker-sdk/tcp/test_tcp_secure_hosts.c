@@ -1,6 +1,6 @@
-/* test_tcp_secure_hosts.c: ranks of several hosts that encrypt what they send
- * each other: sums and messages are what they are in plain; both ends name a
- * rank that does not encrypt, and whose bytes were changed between them. */
+/* test_tcp_secure_hosts.c: ranks of several hosts with encrypted connections:
+ * sums and messages are the same as with plain text; both ends name a rank that
+ * does not encrypt, and one whose bytes were changed on the way. */
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ static int join_group(struct ddp__tcp *t, const struct group *g, int me,
 	return join_as(t, g, me, 1, e);
 }
 
-/* An all_reduce; -1: it ended well, with wrong sums. */
+/* Runs an all_reduce; -1: it ended well, but with wrong sums. */
 static int sum(struct ddp__tcp *t, int n, struct err *e)
 {
 	int32_t *v = malloc(COUNT * sizeof(*v));
@@ -65,7 +65,7 @@ struct differing {
 	int encrypts; /* the rank */
 };
 
-/* Host 1 alone encrypts. */
+/* Only host 1 encrypts. */
 static int differs(int me, void *arg)
 {
 	struct err e = ERR_INIT;
@@ -94,7 +94,7 @@ START_TEST(a_leader_that_does_not_encrypt_is_named_by_both)
 }
 END_TEST
 
-/* Rank 1, which is called, encrypts, or rank 0, which calls. */
+/* Only one rank encrypts: rank 1, which is called, or rank 0, which calls. */
 static int differs_in_message(int me, void *arg)
 {
 	struct differing *d = arg;
@@ -131,12 +131,12 @@ START_TEST(both_ends_name_the_rank_that_does_not_encrypt)
 }
 END_TEST
 
-/* ---- who changes a byte ---- */
+/* ---- an attacker that changes a byte ---- */
 
-/* Of what the caller sends on one connection: in its second record. */
+/* Offset of the changed byte in the caller's data: in its second record. */
 enum { CHANGED_AT = 70000 };
 
-/* Passes on what comes; byte CHANGED_AT of the caller's is another. */
+/* Forwards the bytes that arrive, but changes the caller's byte CHANGED_AT. */
 static int pass_on(int from, int to, size_t *count)
 {
 	char some[4096];
@@ -166,8 +166,8 @@ static int call_host(const struct endpoint *where)
 
 enum { PASSED_MAX = 8 };
 
-/* Connections in the order in which they were made: an abort is passed on
- * before the end of another connection that followed it. */
+/* Connections in the order in which they were made: an abort is forwarded
+ * before the end of a later connection. */
 struct relay {
 	int fd[2 * PASSED_MAX]; /* a caller's, then its host's */
 	size_t count[PASSED_MAX];
@@ -226,7 +226,7 @@ static int is_told(int me, void *arg)
 	return 0;
 }
 
-/* Runs body in a group of 2 whose host `at` is called through a relay. */
+/* Runs body in a group of 2, in which host `at` is called through a relay. */
 static void run_relayed(int at, int (*body)(int me, void *arg))
 {
 	struct group g = make(2);
@@ -257,7 +257,7 @@ START_TEST(a_changed_byte_is_detected_and_both_hosts_report)
 }
 END_TEST
 
-/* Three records, with the frame; the kernel takes them all. */
+/* Three records, with the frame; the kernel's buffers take them all. */
 enum { MESSAGE = 2 * DDP__SECURE_TEXT / 4 };
 
 static int hears_of_message(struct ddp__tcp_p2p *p, int me, struct err *e)
