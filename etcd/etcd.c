@@ -1,4 +1,4 @@
-/* etcd.c: which member is asked, when another is, logging in, watches. */
+/* etcd.c: chooses the member to ask, retries at others, logs in, watches. */
 #include "etcd/etcd.h"
 
 #include <errno.h>
@@ -26,11 +26,11 @@ struct etcd {
 	uv_loop_t *loop;
 	struct http *http;
 	char *endpoints[ETCD_ENDPOINTS_MAX]; /* "http://h1:2379" */
-	size_t nendpoints, current;          /* the one that answers */
+	size_t nendpoints, current;          /* the member to ask first */
 	char where[WHERE_MAX];
 	char *cacert, *cert, *key, *user, *password;
-	char *token; /* that a login gave; NULL: none yet */
-	int answered; /* some member has, as we wished */
+	char *token; /* from a login; NULL: none yet */
+	int answered; /* some member has answered a request */
 	struct etcd_call *calls;
 	struct etcd_watch *watches;
 };
@@ -43,12 +43,12 @@ struct etcd_call {
 	struct buf body;
 	uint64_t until; /* loop time */
 	uint64_t backoff_ms;
-	struct http_call *http; /* under way; else timer waits */
+	struct http_call *http; /* running; NULL: the timer waits */
 	uv_timer_t timer;
-	int over;    /* done was called, or is not to be */
-	int logging_in; /* what is under way is a login, not the request */
-	size_t refusals; /* members that will not talk with us, in a row */
-	size_t member; /* who was asked */
+	int over;    /* done was called, or must not be called */
+	int logging_in; /* http is a login, not the request */
+	size_t refusals; /* consecutive members that refused to talk to us */
+	size_t member; /* the one asked last */
 	etcd_done *done;
 	void *owner;
 };
@@ -71,7 +71,7 @@ static void etcd_watch_retry(struct etcd_watch *w);
 
 /* ---- members ---- */
 
-/* The member that failed is not asked next. */
+/* Moves on to the next member, unless another call has done so. */
 static void etcd_next_member(struct etcd *c, size_t member)
 {
 	if (c->current == member)
@@ -128,7 +128,7 @@ static void etcd_on_backoff(uv_timer_t *t)
 	etcd_call_attempt(t->data);
 }
 
-/* That member did not; another may, if there is time. */
+/* That member failed; tries another if there is time. */
 static void etcd_try_next(struct etcd_call *k, const struct err *why)
 {
 	uint64_t now = uv_now(k->etcd->loop), wait;
@@ -139,7 +139,7 @@ static void etcd_try_next(struct etcd_call *k, const struct err *why)
 	log_debug("etcd: %s", why->text);
 	wait = etcd_next_backoff(&k->backoff_ms);
 	k->refusals = why->code == ERR_REFUSED ? k->refusals + 1 : 0;
-	/* one that has answered once may be starting again just now */
+	/* if a member has answered before, it may just be restarting */
 	hopeless = !k->etcd->answered &&
 		   k->refusals >= k->etcd->nendpoints;
 	if (hopeless || now + wait >= k->until) {
@@ -158,7 +158,8 @@ static int etcd_is_for_other_member(long status, const struct etcd_reply *r)
 	return status >= 500 || r->code == ETCD_UNAVAILABLE;
 }
 
-/* gRPC's code for it is that of any argument. */
+/* 1 for a wrong user name or password, whose gRPC code is that of any bad
+ * argument. */
 static int etcd_is_about_user(const struct etcd_reply *r)
 {
 	static const char text[] = "user name";
@@ -167,7 +168,7 @@ static int etcd_is_about_user(const struct etcd_reply *r)
 	       NULL;
 }
 
-/* With etcd's own words. */
+/* Writes the error, with etcd's message. */
 static void etcd_describe_refusal(struct etcd_call *k,
 				  const struct etcd_reply *r, struct err *e)
 {
@@ -212,7 +213,7 @@ static void etcd_handle_reply(struct etcd_call *k, long status,
 	} else if (k->logging_in) {
 		etcd_read_login(k, r);
 	} else if (r->code == ETCD_UNAUTHENTICATED && c->user) {
-		free(c->token); /* it is no longer good: a new one */
+		free(c->token); /* it has expired: log in again */
 		c->token = NULL;
 		etcd_call_attempt(k);
 	} else if (r->error.len) {
@@ -226,8 +227,8 @@ static void etcd_handle_reply(struct etcd_call *k, long status,
 	}
 }
 
-/* What has failed says why: a failure without etcd's words is not etcd's, and
- * not an answer without keys. */
+/* Parses a reply. An HTTP error without etcd's message is not from etcd, and
+ * must not be taken for an answer without keys. */
 static int etcd_read_reply(struct etcd_reply *r, long status, struct slice body,
 			   struct err *e)
 {
@@ -264,7 +265,7 @@ static void etcd_on_reply(void *owner, long status, struct slice body,
 
 static const struct http_events call_events = {.on_done = etcd_on_reply};
 
-/* One that hangs leaves time to ask another. */
+/* The time for one attempt: a member that hangs leaves time to ask another. */
 static long etcd_attempt_time(const struct etcd *c, uint64_t left)
 {
 	if (c->nendpoints > 1 && left > 2 * ATTEMPT_MIN_MS)
@@ -337,7 +338,8 @@ struct etcd_call *etcd_send(struct etcd *c, const char *path,
 
 /* ---- watches ---- */
 
-/* Who is told may send requests, which libcurl takes from the loop alone. */
+/* Runs from the loop, not from libcurl's callback: the owner may send requests,
+ * which libcurl refuses in its callbacks. */
 static void etcd_watch_notify(uv_timer_t *t)
 {
 	struct etcd_watch *w = t->data;
@@ -356,7 +358,8 @@ static void etcd_on_watch_line(void *owner, struct slice line)
 		return;
 	}
 	w->backoff_ms = BACKOFF_MIN_MS;
-	/* its first line says that it is there: what was before is not known */
+	/* the first line says that the watch began; earlier changes are unknown
+	 * to us, so it counts as a change, too */
 	if (!r.error.len)
 		uv_timer_start(&w->timer, etcd_watch_notify, 0, 0);
 	etcd_reply_release(&r);

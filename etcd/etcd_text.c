@@ -29,7 +29,7 @@ static void etcd_text_put_bytes(struct buf *out, const char *name,
 	if (!to)
 		return;
 	sodium_bin2base64(to, n, (const unsigned char *)s.data, s.len, BASE64);
-	out->len += n - 1; /* without its NUL */
+	out->len += n - 1; /* without the NUL */
 	etcd_text_put_text(out, "\"");
 }
 
@@ -204,8 +204,8 @@ struct slice etcd_prefix_end(struct slice prefix, char *end)
 
 /* ---- in ---- */
 
-/* Where the next bytes of text come to lie: slices into memory are made once
- * it does not grow any more, so it is as large as the JSON from the start. */
+/* A running parse. Slices point into the reply's memory, which must not move,
+ * so it is as large as the JSON from the start. */
 struct parse {
 	const struct json *json;
 	struct etcd_reply *reply;
@@ -298,7 +298,7 @@ static void etcd_text_read_kv(struct parse *p, const cJSON *kv, int deleted)
 	};
 }
 
-/* How many kvs a list has, so that there is room for all. */
+/* How many kvs a list has, to allocate room for all. */
 static size_t etcd_text_count(const cJSON *list)
 {
 	size_t n = 0;
@@ -346,9 +346,9 @@ static void etcd_text_read_events(struct parse *p, const cJSON *list)
 	}
 }
 
-/* A stream wraps what it says as "result" or "error"; a failed call says
- * "error", "code" and "message" beside each other, and from etcd 3.6 on, or
- * where a distribution built it so, only the latter two. */
+/* A stream wraps its replies in "result" or "error". A failed call has "error",
+ * "code" and "message" side by side; from etcd 3.6 on, and in some
+ * distributions' builds, only "code" and "message". */
 static void etcd_text_read_error(struct parse *p, const cJSON *root)
 {
 	const cJSON *error = etcd_text_get(p, root, "error");

@@ -1,5 +1,5 @@
-/* http.c: libcurl's multi interface with libuv as what tells it of sockets and
- * of time (the way of libcurl's own example for libuv, multi-uv). */
+/* http.c: libcurl's multi interface, driven by libuv's polls and timers, as in
+ * libcurl's own example, multi-uv. */
 #include "etcd/http.h"
 
 #include <assert.h>
@@ -72,7 +72,7 @@ struct http {
 	CURLM *multi;
 	uv_timer_t timer;
 	struct http_call *calls;
-	int inside; /* in a callback of libcurl's: no call may end now */
+	int inside; /* in a callback of libcurl: no call may be freed now */
 	int closing;
 };
 
@@ -83,11 +83,11 @@ struct http_call {
 	struct curl_slist *headers;
 	char *body;
 	struct buf in;
-	size_t used; /* of in: lines that were told */
+	size_t used; /* bytes of in that were reported as lines */
 	const struct http_events *events;
 	void *owner;
 	int is_stream;
-	int canceled; /* while libcurl was in one of its callbacks */
+	int canceled; /* in a callback of libcurl; http_reap frees it */
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -135,7 +135,7 @@ static void http_call_free(struct http_call *c)
 	free(c);
 }
 
-/* ERR_REFUSED: it will hardly be otherwise when it is tried again. */
+/* ERR_REFUSED: a retry will hardly succeed. */
 static int http_error_code(CURLcode code, int has_guess)
 {
 	switch (code) {
@@ -155,7 +155,7 @@ static int http_error_code(CURLcode code, int has_guess)
 	}
 }
 
-/* What to do about an error of certificates; "": nothing is known. */
+/* Advice about a certificate error; "": none. */
 static const char *http_advice(CURLcode code)
 {
 	if (code == CURLE_SSL_CACERT_BADFILE)
@@ -169,9 +169,9 @@ static const char *http_advice(CURLcode code)
 	return "";
 }
 
-/* What a new connection by https was closed for without a word: one that wants
- * a certificate and gets none closes when the handshake is over; one of http
- * says what it thinks of the handshake, or resets. */
+/* Guesses why the peer closed a new https connection without a reply. A server
+ * that demands a client certificate closes after the handshake; a server that
+ * speaks plain http answers the handshake with an error, or resets. */
 static const char *http_status_text(const struct http_call *c, CURLcode code,
 				    const char *url)
 {
@@ -221,7 +221,7 @@ static void http_call_finish(struct http_call *c, CURLcode code)
 	buf_release(&in);
 }
 
-/* After each action: who is done, and who was given up meanwhile. */
+/* Ends the calls that are done or were cancelled. Runs after each action. */
 static void http_reap(struct http *h)
 {
 	struct http_call *c, *next;
@@ -351,8 +351,7 @@ static size_t http_on_body(char *data, size_t one, size_t n, void *arg)
 	return n;
 }
 
-/* A stream says nothing for hours: that its peer is gone is the kernel's to
- * find out. */
+/* A stream may be silent for hours, so the kernel must detect a lost peer. */
 static int http_on_socket(void *arg, curl_socket_t fd, curlsocktype what)
 {
 	sock_set_silence_limit(fd, SILENT_MS);
@@ -366,7 +365,7 @@ static int http_setup_call(struct http_call *c, const struct http_request *r)
 	struct buf line = BUF_INIT(64 << 10);
 
 	c->headers = curl->append(NULL, "Content-Type: application/json");
-	/* else it asks before it sends a body of more than a MiB */
+	/* else libcurl asks before it sends a body of more than a MiB */
 	c->headers = curl->append(c->headers, "Expect:");
 	if (r->token) {
 		buf_printf(&line, "Authorization: %s", r->token);
@@ -479,7 +478,7 @@ static void http_on_timer_closed(uv_handle_t *t)
 	free(t->data);
 }
 
-/* Not within a callback of libcurl's, whose memory goes here. */
+/* Must not be called in a callback of libcurl: it frees libcurl's memory. */
 void http_close(struct http *h)
 {
 	struct http_call *c;

@@ -1,4 +1,4 @@
-/* mpirun.c: reading MPI launchers' variables. */
+/* mpirun.c: reads MPI launchers' variables. */
 #include "pmi/mpirun.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static const char *value(mpirun_get *get, const char *name)
 	return text && *text ? text : NULL;
 }
 
-/* out stays where the variable is not set. */
+/* Leaves *out alone if the variable is not set. */
 static int number(mpirun_get *get, const char *name, long min, long *out,
 		  struct err *e)
 {
@@ -36,7 +36,7 @@ static int number(mpirun_get *get, const char *name, long min, long *out,
 	return text ? parse_long(text, min, SIZE_LIMIT, name, out, e) : 0;
 }
 
-/* As libddp orders them. */
+/* In the same order as libddp. */
 static enum mpirun_kind find(mpirun_get *get)
 {
 	if (value(get, "OMPI_COMM_WORLD_RANK"))
@@ -119,7 +119,7 @@ const char *mpirun_rank_name(const struct mpirun *m)
 	return names[m->kind].rank;
 }
 
-/* ---- what is a rank's own ---- */
+/* ---- variables of a rank ---- */
 
 static int starts(const char *var, const char *with)
 {

@@ -1,4 +1,4 @@
-/* place.c: the place record. */
+/* place.c: encodes and decodes the place record. */
 #include "pmi/place.h"
 
 #include <stdio.h>

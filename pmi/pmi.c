@@ -101,7 +101,7 @@ static int wait_to_read(struct pmi *t)
 				"every rank come as far (ddp_init)?");
 }
 
-/* One line, byte by byte: what follows it is not ours to read. */
+/* Reads one line byte by byte, so as not to read beyond it. */
 static int hear(struct pmi *t, const char *cmd)
 {
 	size_t at = 0;

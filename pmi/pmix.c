@@ -1,5 +1,5 @@
-/* pmix.c: the little of PMIx that it takes. The declarations are those of the
- * PMIx standard's ABI (pmix_common.h), the same in versions 3 to 5. */
+/* pmix.c: the few calls of PMIx that we need. The declarations follow the ABI
+ * of the PMIx standard (pmix_common.h), the same in versions 3 to 5. */
 #include "pmi/pmix.h"
 
 #include <dlfcn.h>
@@ -97,7 +97,7 @@ static int load(struct pmix *p, struct err *e)
 	return 0;
 }
 
-/* A number that the launcher knows of a rank, or -1. */
+/* A number that the launcher knows about a rank, or -1. */
 static int ask_number(struct pmix *p, uint32_t rank, const char *key)
 {
 	struct proc of = p->me;
@@ -127,7 +127,7 @@ int pmix_open(struct pmix **out, struct pmix_self *self,
 	if (!rc && (rc = p->init(&p->me, NULL, 0)))
 		rc = failed(p, "cannot speak with the launcher", rc, e);
 	if (rc) {
-		/* what it left behind may still run: it stays loaded */
+		/* not unloaded: its threads may still run */
 		free(p);
 		return rc;
 	}
@@ -159,7 +159,7 @@ int pmix_share(struct pmix *p, const char *key, int from, char *text,
 
 	limit(&info[0], timeout_ms);
 	memset(&info[1], 0, sizeof(info[1]));
-	strcpy(info[1].key, "pmix.collect"); /* bring the values along */
+	strcpy(info[1].key, "pmix.collect"); /* collect all values, too */
 	info[1].value.type = BOOL;
 	info[1].value.data.flag = 1;
 	all.rank = RANK_WILDCARD;

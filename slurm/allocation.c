@@ -1,4 +1,4 @@
-/* allocation.c: reading Slurm's variables. */
+/* allocation.c: reads Slurm's variables. */
 #include "slurm/allocation.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const char *value(allocation_get *get, const char *name)
 	return text && *text ? text : NULL;
 }
 
-/* The value, or an error that names it. */
+/* The variable's value, or an error that names the variable. */
 static int needed(const struct in *in, const char *name, const char **out)
 {
 	*out = value(in->get, name);
@@ -65,7 +65,7 @@ static int number(const struct in *in, const char *name, uint64_t least,
 	return rc ? rc : parse(in, name, text, least, out);
 }
 
-/* 0 where it is not set. */
+/* Sets *out to 0 if the variable is not set. */
 static int optional(const struct in *in, const char *name, uint32_t *out)
 {
 	const char *text = value(in->get, name);
@@ -76,7 +76,7 @@ static int optional(const struct in *in, const char *name, uint32_t *out)
 	return rc;
 }
 
-/* salloc sets it for the groups of a heterogeneous job only. */
+/* In a heterogeneous job salloc sets it only for each group. */
 static const char *job_id(allocation_get *get)
 {
 	const char *text = value(get, "SLURM_JOB_ID");
@@ -95,7 +95,7 @@ enum allocation_place allocation_place(allocation_get *get)
 	return ALLOCATION_STEP;
 }
 
-/* "1", "h100:1" */
+/* Parses "1" or "h100:1". */
 static int read_gpus(const struct in *in, const char *name, uint32_t *out)
 {
 	const char *text = value(in->get, name), *colon;
@@ -110,7 +110,7 @@ static int read_gpus(const struct in *in, const char *name, uint32_t *out)
 	return rc;
 }
 
-/* Both are told in all places where they are told at all. */
+/* Reads the end time and the restarts, which steps and batch scripts share. */
 static int read_life(struct allocation *a, const struct in *in)
 {
 	const char *end = value(in->get, "SLURM_JOB_END_TIME");
@@ -142,8 +142,9 @@ static int list(const struct in *in, const char *name, struct hostlist *l)
 	return rc ? err_set(in->e, rc, "%s: %.900s", name, why.text) : 0;
 }
 
-/* A step of several groups has its nodes sorted by name, not in the order of
- * the groups, which is what people mean: that, where the step has them all. */
+/* Slurm sorts the nodes of a step of several groups by name. If the step has
+ * all groups, puts the nodes in the order of the groups, as the user wrote
+ * them. */
 static int order_by_groups(const struct allocation *a, const struct in *in,
 			   struct hostlist *l)
 {
@@ -155,7 +156,7 @@ static int order_by_groups(const struct allocation *a, const struct in *in,
 		return 0;
 	for (uint32_t i = 0; i < a->groups; i++) {
 		if (!groups_value(in->get, base, i))
-			return 0; /* srun made the job: there is no telling */
+			return 0; /* srun made the job: groups are unknown */
 	}
 	hostlist_release(l);
 	hostlist_init(l);
@@ -170,8 +171,8 @@ static int order_by_groups(const struct allocation *a, const struct in *in,
 	return rc;
 }
 
-/* Where the node's name is in the list: what all nodes see alike. SLURM_NODEID
- * is another number in a step of groups. -1: not there. */
+/* The index of the node's name in the list, the same for all nodes, or -1.
+ * SLURM_NODEID is another number in a step of groups. */
 static long place_of(const char *node, const struct hostlist *l)
 {
 	for (uint32_t i = 0; node && i < l->count; i++) {
@@ -231,7 +232,7 @@ static int read_nodes(struct allocation *a, const struct in *in)
 	return rc;
 }
 
-/* One ddprun a node. */
+/* Checks that there is one ddprun per node. */
 static int check_tasks(struct allocation *a, const struct in *in)
 {
 	const char *text, *task = value(in->get, "SLURM_PROCID");
@@ -259,7 +260,7 @@ static int check_tasks(struct allocation *a, const struct in *in)
 					  "task sees no GPUs but its own" : "");
 }
 
-/* This node's place in the job's list, of which the step's is a part. */
+/* This node's index in the job's list, which includes the step's. */
 static int job_index(const struct in *in, long *index)
 {
 	const char *node;
@@ -278,8 +279,8 @@ static int job_index(const struct in *in, long *index)
 	return rc;
 }
 
-/* Of the job's counts, the one of this node. Those of groups are in the order
- * of a step of all their nodes. */
+/* This node's count in one of the job's lists. With groups the list is in the
+ * order of a step of all their nodes. */
 static int of_job(const struct allocation *a, const struct in *in,
 		  const char *name, uint32_t *out)
 {
@@ -298,7 +299,7 @@ static int of_job(const struct allocation *a, const struct in *in,
 	return rc;
 }
 
-/* What the step has of this node. */
+/* Reads how much of this node belongs to the step. */
 static int read_share(struct allocation *a, const struct in *in)
 {
 	const char *bind = value(in->get, "SLURM_CPU_BIND_TYPE");
@@ -315,8 +316,8 @@ static int read_share(struct allocation *a, const struct in *in)
 	return rc;
 }
 
-/* Slurm's topology plugins, and lists of hosts that users give, put the tasks
- * into an order that no node can see as a whole. */
+/* 1 if a topology plugin of Slurm's or the user's host list orders the tasks:
+ * no node can see that order as a whole. */
 static int is_ordered_otherwise(const struct in *in)
 {
 	const char *pattern = value(in->get, "SLURM_TOPOLOGY_ADDR_PATTERN");
@@ -326,8 +327,8 @@ static int is_ordered_otherwise(const struct in *in)
 	       (how && strncmp(how, "arbitrary", 9) == 0);
 }
 
-/* With one task a node the task's number is the node's rank: srun's own order,
- * and task 0 is the one that gets srun's stdin. */
+/* With one task per node the task's number is the node's rank: that is srun's
+ * own order, and task 0 gets srun's stdin. */
 static int read_rank(struct allocation *a, const struct in *in)
 {
 	uint32_t task = a->node_index;
@@ -378,7 +379,7 @@ static int read_step(struct allocation *a, const struct in *in)
 
 /* ---- no step yet ---- */
 
-/* How many tasks each node has; 0: not all the same, or not said. */
+/* How many tasks each node has; 0: they differ, or it is unknown. */
 static int tasks_each(const struct allocation *a, const struct in *in,
 		      uint32_t *out)
 {
@@ -397,8 +398,8 @@ static int tasks_each(const struct allocation *a, const struct in *in,
 	return rc;
 }
 
-/* In "cpu=2,gres/gpu:h100=1", as --tres-per-task has it, 23.02 as "gres:gpu:1".
- * NULL: no GPUs in it. */
+/* The GPUs in a --tres-per-task such as "cpu=2,gres/gpu:h100=1" (Slurm 23.02:
+ * "gres:gpu:1"); NULL: none. */
 static const char *gpus_in(const char *tres)
 {
 	const char *at = tres ? strstr(tres, "gres/gpu") : NULL;
@@ -406,7 +407,8 @@ static const char *gpus_in(const char *tres)
 	return at || !tres ? at : strstr(tres, "gres:gpu");
 }
 
-/* One --gpus-per-node is for the nodes of all groups. */
+/* Refuses a group that asked for GPUs other than per node: the step's one
+ * --gpus-per-node would apply to the nodes of all groups. */
 static int no_gpus_of_groups(const struct allocation *a, const struct in *in)
 {
 	static const char *const names[] = {"SLURM_GPUS", "SLURM_GPUS_PER_TASK",
@@ -430,8 +432,8 @@ static int no_gpus_of_groups(const struct allocation *a, const struct in *in)
 	return 0;
 }
 
-/* A step without a word about GPUs gets those of one task, or some of them,
- * where the job asked by task or in all. */
+/* If the job asked for GPUs per task or in total, a step that does not ask gets
+ * those of one task, or some of them: computes the number to ask for. */
 static int gpus_each(struct allocation *a, const struct in *in)
 {
 	uint32_t total, tasks;
@@ -472,7 +474,7 @@ static int read_no_step(struct allocation *a, const struct in *in)
 	return rc ? rc : gpus_each(a, in);
 }
 
-/* --gpus-per-task, or the same among other things. */
+/* Reads --gpus-per-task, or the GPUs in --tres-per-task. */
 static int gpus_per_task(struct allocation *a, const struct in *in)
 {
 	const char *name = "SLURM_TRES_PER_TASK", *text = value(in->get, name);
@@ -491,7 +493,8 @@ static int gpus_per_task(struct allocation *a, const struct in *in)
 	return rc;
 }
 
-/* A heterogeneous job's groups, and its number, which is its first group's. */
+/* Reads a heterogeneous job's groups, and its id, which is the first group's.
+ */
 static int read_job(struct allocation *a, const struct in *in)
 {
 	int rc = parse(in, "SLURM_JOB_ID", job_id(in->get), 0, &a->job);

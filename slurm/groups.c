@@ -1,4 +1,4 @@
-/* groups.c: variables of groups. */
+/* groups.c: reads the variables of groups. */
 #include "slurm/groups.h"
 
 #include <stdio.h>

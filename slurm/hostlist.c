@@ -1,6 +1,5 @@
-/* hostlist.c: the parser of Slurm's host lists. A token is cut into literal
- * pieces and groups of ranges; an odometer over the groups spells the names.
- * It knows no hosts but those in the text. */
+/* hostlist.c: parses Slurm's host lists. Cuts a token into literal pieces and
+ * groups of ranges; an odometer over the groups then generates the names. */
 #include "slurm/hostlist.h"
 
 #include <errno.h>
@@ -9,7 +8,7 @@
 enum {
 	GROUPS_MAX = HOSTLIST_NAME_MAX, /* each adds a digit to the name */
 	DIGITS_MAX = 18,                /* fits 64 bits with room to add */
-	SHOWN_MAX = 60,                 /* of the list, in an error */
+	SHOWN_MAX = 60,                 /* bytes of the list in an error */
 };
 
 struct range {
@@ -22,7 +21,7 @@ struct group {
 	size_t first; /* in token.ranges */
 	size_t ranges;
 	uint64_t hosts;
-	/* the odometer's wheel: range at, number in it */
+	/* the odometer's wheel: the index of a range, and a number in it */
 	size_t at;
 	uint32_t number;
 };
@@ -96,7 +95,7 @@ static int add_range(struct token *t, struct range r)
 	return 0;
 }
 
-/* "lo" or "lo-hi" */
+/* Parses "lo" or "lo-hi". */
 static int parse_range(struct parser *in, struct token *t, struct group *g)
 {
 	const char *start = in->p;
@@ -212,7 +211,7 @@ static int put_name(struct hostlist *l, const struct token *t)
 	return l->text.len - 1 - start > HOSTLIST_NAME_MAX ? ERR_USAGE : 0;
 }
 
-/* One step of a wheel; 1 when it has gone round. */
+/* Turns a wheel by one step; 1 if it is back at its start. */
 static int turn(const struct token *t, struct group *g)
 {
 	if (++g->number < t->ranges[g->first + g->at].count)

@@ -1,5 +1,5 @@
-/* hostlist.h: Slurm's host lists ("rack[0-1]n[01-04]-ib,login") as names, in
- * Slurm's own order, on which the order of ranks rests. Pure: it asks neither
+/* hostlist.h: expands Slurm's host lists ("rack[0-1]n[01-04]-ib,login") to
+ * names, in Slurm's own order, which determines the ranks. Pure: asks neither
  * the network nor slurmctld. */
 #ifndef SLURM_HOSTLIST_H
 #define SLURM_HOSTLIST_H
@@ -18,21 +18,22 @@ enum {
 
 struct hostlist {
 	struct buf text;   /* the names, each NUL-ended, in order */
-	struct buf starts; /* u32 each: where in text the name begins */
+	struct buf starts; /* a u32 for each name: its offset in text */
 	uint32_t count;
 };
 
 void hostlist_init(struct hostlist *l);
 void hostlist_release(struct hostlist *l);
 
-/* Adds the names of a list in Slurm's grammar to l: tokens between commas and
- * blanks; in a token any number of groups "[lo-hi,n,...]", padded to the width
- * of lo. Order is kept as given; in a token the last group counts fastest, then
- * the first, the second and so on: Slurm recurses on what is before the last
- * (its src/common/hostlist.c). An empty list adds nothing.
+/* Adds the names of a list in Slurm's grammar to l: tokens separated by commas
+ * and blanks; in a token any number of groups "[lo-hi,n,...]", padded to the
+ * width of lo. Keeps the given order. In a token the last group counts fastest,
+ * then the first, the second and so on, because Slurm recurses on the part
+ * before the last group (its src/common/hostlist.c). An empty list adds
+ * nothing.
  *
- * ERR_USAGE names the character, counted from 1, and what is wrong there; l is
- * then to be released. -ENOMEM. */
+ * 0; ERR_USAGE, which names the character, counted from 1, and the mistake; or
+ * -ENOMEM. After an error, too, the caller releases l. */
 int hostlist_parse(struct hostlist *l, struct slice text, struct err *e);
 
 /* The i-th name, i < count; valid until l changes. */

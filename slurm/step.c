@@ -1,4 +1,5 @@
-/* step.c: Slurm's compressed counts, and where the tasks of a step meet. */
+/* step.c: parses Slurm's compressed counts, and finds where a step's tasks
+ * meet. / */
 #include "slurm/step.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 
 enum { TASKS_MAX = 1 << 24 };
 
-/* A number at *at, which moves behind it; -1 where there is none. */
+/* Parses the number at *at and advances *at; -1 if there is none. */
 static long number(const char **at)
 {
 	char *end;
@@ -110,7 +111,7 @@ int step_is_keeper(step_get *get, const char *meeting_node)
 	return strcmp(node, meeting_node) == 0 && is(get, "SLURM_LOCALID", "0");
 }
 
-/* splitmix64's mixer: steps that follow one another are far apart. */
+/* splitmix64's mixer: spreads consecutive steps. */
 static uint64_t mix(uint64_t x)
 {
 	x ^= x >> 30;
