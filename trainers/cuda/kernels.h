@@ -92,7 +92,7 @@ int kernel_load_batch(kernel_stream s, const struct kernel_state *k,
 struct kernel_transpose {
 	int bf16;
 	int n, c, places;
-	int channels; /* of nhwc, zero-padded */
+	int channels; /* channels of the nhwc side, zero-padded */
 };
 int kernel_to_nhwc(kernel_stream s, const struct kernel_transpose *t,
 		   const float *from, void *to);

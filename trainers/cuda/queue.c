@@ -35,8 +35,8 @@ void *cuda_stream(struct device *d)
 	return cuda_of(d)->stream;
 }
 
-/* CUDA forbids uncapturable calls only in this thread: other threads of libddp
- * query events of their own. */
+/* CUDA refuses uncapturable calls only in this thread: libddp, which another
+ * thread may call meanwhile, queries events of its own. */
 int cuda_capture_begin(struct device *base, struct err *e)
 {
 	struct cuda_device *d = cuda_of(base);

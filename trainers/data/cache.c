@@ -53,8 +53,8 @@ int cache_folder(char *out)
 
 enum found { NOT_THERE, STALE, DAMAGED, FOREIGN, RIGHT };
 
-/* The file's contents are used unchecked while the file is mapped, so no other
- * user may write to it. Root is trusted: it could read and change everything
+/* The file's contents are used in place while it is mapped, so no other user
+ * may be able to write to it. Root is trusted: it could change everything
  * anyway. */
 static int cache_is_trusted(const struct stat *st)
 {

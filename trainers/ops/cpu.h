@@ -61,7 +61,7 @@ struct cpu_op {
 	const char *name;
 	int training, first;
 	struct op_memory memory;
-	cpu_md in, out; /* of the tensors */
+	cpu_md in, out; /* layouts of the tensors */
 };
 
 struct cpu_kind {

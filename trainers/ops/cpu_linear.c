@@ -10,7 +10,8 @@ struct linear {
 	struct cpu_op op;
 	struct cpu_dense dense; /* the arenas store weight as [in][out] */
 	void *room;             /* for lists; NULL: lists are not used */
-	const struct samples *lists; /* of the last batch that went forward */
+	const struct samples *lists; /* lists of the last batch that went
+				      * forward */
 	const uint32_t *index;
 };
 

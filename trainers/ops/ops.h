@@ -130,7 +130,7 @@ struct loader_spec {
 	int augment;
 	uint64_t seed;
 	int batch; /* most samples in a batch */
-	/* Type of the batch, as the first op wants it. */
+	/* Type of the batch, as the first op needs it. */
 	enum tensor_type type;
 };
 struct loader {

@@ -9,7 +9,8 @@
 
 enum { PREVIEW_IMAGES = 2 * PREVIEW_ROW };
 
-/* Each rank's running statistics come from other samples: all use rank 0's. */
+/* Each rank's running statistics come from different samples, so all ranks use
+ * rank 0's. */
 static int evaluate_share_statistics(struct run *run, struct err *e)
 {
 	size_t n = net_buffer_count(&run->net);

@@ -1,4 +1,4 @@
-/* direct.c: each host sends straight to those that need its block. */
+/* direct.c: each host sends directly to the hosts that need its block. */
 #include <string.h>
 
 #include "worker-sdk/algorithms/schedule_internal.h"

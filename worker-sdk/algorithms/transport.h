@@ -6,14 +6,15 @@
  *
  * A row has three groups of functions. Every transport moves messages between
  * two ranks. For collectives it either moves the messages of an algorithm's
- * steps (tcp), or has collectives of its own (shm, where a rank reads what the
- * others wrote); the group that it lacks is zero.
+ * steps (tcp), or has collectives of its own (shm, where a rank reads the data
+ * that the others wrote); a group that it lacks is zero.
  *
- * Threads: the caller holds the engine's lock. No function blocks but wait.
+ * Threads: the caller holds the engine's lock. Only wait blocks.
  * Ownership: calls and buffers are borrowed until the operation has ended.
  * Failure: a function that returns int and takes an err returns a negative
- * code, and *e says what failed and on which rank. The path is then of no more
- * use; its user calls abort, which tells the other ranks why. */
+ * code, and *e describes the failure and names the rank. The path cannot be
+ * used any more; its user calls abort, which reports the reason to the other
+ * ranks. */
 #ifndef SDK_TRANSPORT_H
 #define SDK_TRANSPORT_H
 

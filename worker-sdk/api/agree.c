@@ -140,8 +140,8 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 		return err_set(e, -ENOMEM, "ddp_once: no memory");
 	if (once_is_mine(c, scope))
 		mine = once_run(fn, arg, &why);
-	/* fn may take longer than the timeout, also of operations under way on
-	 * other communicators; a dead rank is still noticed */
+	/* fn may take longer than the timeout, even than that of operations
+	 * under way on other communicators; a dead rank is still noticed */
 	once_set_timeouts(c->world, -1);
 	rc = ddp__host_gather(c, DDP__ONCE, &mine, all, sizeof(mine));
 	once_set_timeouts(c->world, c->world->timeout_ms);

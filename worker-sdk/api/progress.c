@@ -1,6 +1,6 @@
 /* progress.c: the thread that advances a world's operations while the program
  * computes. It holds the engine's lock except while it sleeps or the program
- * wants it. */
+ * asks for it. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -10,7 +10,7 @@
 
 unsigned ddp__forks;
 
-static int watching; /* 1, or the error of pthread_atfork */
+static int watching; /* 0, or the error of pthread_atfork */
 
 static void guard_on_fork(void)
 {

@@ -33,9 +33,9 @@ static uint32_t temp_file_boot_id(void)
 		     : 0;
 }
 
-/* Checks that we hold the lock and the file still exists: before we locked it,
+/* Takes the lock, and checks that the file still exists: before it was locked,
  * another writer may have removed it as abandoned. On a file system without
- * locks no writer may remove it. */
+ * locks writers remove only old files, so a new one stays. */
 static int temp_file_is_mine(const struct ddp__temp_file *t)
 {
 	struct stat mine, there;
@@ -104,7 +104,7 @@ void ddp__temp_file_end(struct ddp__temp_file *t)
 	t->fd = -1;
 }
 
-/* ---- those of others */
+/* ---- files of other writers */
 
 static int temp_file_is_hex(const char *text)
 {

@@ -5,8 +5,8 @@
  *
  * The list may hold addresses and keys of the data plane. So it travels
  * encrypted, and only to a rank that proves knowledge of the relaying rank's
- * token. The server gives the token to both ranks; it is never sent between
- * them. */
+ * token. The relaying rank draws the token, and the server hands it to the
+ * receivers; it is never sent between the two ranks. */
 #ifndef SDK_GATHER_RELAY_H
 #define SDK_GATHER_RELAY_H
 

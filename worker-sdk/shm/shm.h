@@ -23,9 +23,10 @@ enum {
 	DDP__SHM_IN = 1 << 20,
 	DDP__SHM_OUT = 512 << 10,
 	DDP__SHM_TINY = 16,	   /* bytes that travel with the step counter */
-	DDP__SHM_CELLS = 1024,	   /* of each rank, for small broadcasts */
+	DDP__SHM_CELLS = 1024,	   /* cells of each rank, for small
+				    * broadcasts */
 	DDP__SHM_CELL = 48,	   /* bytes that a cell holds at most */
-	DDP__SHM_BOARD = 16 << 10, /* of each rank */
+	DDP__SHM_BOARD = 16 << 10, /* bytes of each rank's board */
 	DDP__SHM_BOARD_AT = DDP__SHM_CONTROL + 64 * DDP__SHM_CELLS,
 	DDP__SHM_HEAD = DDP__SHM_BOARD_AT + DDP__SHM_BOARD,
 	DDP__SHM_CPUS = 1024,

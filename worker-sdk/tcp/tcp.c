@@ -458,7 +458,7 @@ int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 {
 	int rc = host_hear(t, call, host, e);
 
-	/* the abort may only have come because the calls do not match */
+	/* its next frames may show that it is in another call */
 	for (int i = 1; i < t->links && !rc; i++)
 		rc = host_check(t, call, host * t->links + i, e);
 	return rc ? rc : abort_ended(t, call, host, error, e);

@@ -165,8 +165,8 @@ char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out);
 
 enum { DDP__BROKE_TEXT = 128 };
 
-/* What the rank at a socket that failed with error (0: at its end) did, as a
- * text that follows its name: "closed its connection". */
+/* The end of an error text about a rank whose socket failed with error (0:
+ * reached its end), after the rank's name: "closed its connection". */
 char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT]);
 /* Data for call from the rank of that name did not authenticate, EBADMSG of
  * tcp_secure.h: sets and returns ERR_PROTOCOL. The rank itself is alive. */

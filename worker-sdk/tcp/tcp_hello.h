@@ -2,9 +2,9 @@
  * to the job and that both mean this connection: a challenge and an answer in
  * both directions, under a key that is never sent.
  *
- * The caller sends both ranks' numbers and a nonce; the listener sends the same
- * from its side, its nonce, and a MAC of everything so far; the caller sends
- * another MAC of everything.
+ * The caller sends the numbers of both ends and a nonce; the listener sends the
+ * same from its side, its nonce, and a MAC of everything so far; the caller
+ * sends another MAC of everything.
  *
  * The nonces are fresh, so a recording of one connection is useless on another.
  * The signed texts differ in their first byte, so neither MAC passes for the

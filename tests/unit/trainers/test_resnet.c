@@ -183,13 +183,14 @@ START_TEST(first_weights_are_drawn_as_torchvision_draws_them)
 END_TEST
 
 /* ---- Against PyTorch ----
- * How near is near the reference's README says. ResNet-50 at these batches
- * makes of a last digit 1,000 times as much in each step: PyTorch, run anew on
- * one thread, was 3e-6 off its own curve at step 1, 5e-3 at step 2 and 7e-2 at
- * step 3. Ours are held on two threads: by Winograd to step 1, without it to
- * step 5 where the CPU has AVX-512, else to step 1 too: sums in another order
- * were 3e-2 off at step 2. DDP_TEST_LONG=1 prints all steps in both ways, and
- * takes a minute. */
+ *
+ * The reference's README gives the tolerances. In ResNet-50 at these batches
+ * each step amplifies a difference in the last digit 1,000 times: PyTorch
+ * itself, rerun on one thread, differed from its own curve by 3e-6 at step 1,
+ * 5e-3 at step 2 and 7e-2 at step 3. Ours is checked on two threads: with
+ * Winograd up to step 1; without it up to step 5 if the CPU has AVX-512, else
+ * up to step 1 as well, since sums in another order differed by 3e-2 at step 2.
+ * DDP_TEST_LONG=1 prints all steps in both ways, and takes a minute. */
 
 enum { SPANS = 3, STEPS_MAX = 20, SHORT_CURVES = 5 };
 

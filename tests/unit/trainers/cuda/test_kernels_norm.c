@@ -413,7 +413,7 @@ START_TEST(max_pool_lets_nan_through)
 				.channels = 4, .kernel = 2, .stride = 2};
 	uint8_t *where = room(4);
 
-	x.v[2] = NAN; /* of channel 0 */
+	x.v[2] = NAN; /* in channel 0 */
 	layout_pack(&x.t, x.v, x.t.data);
 	kernel_max_pool(NULL, &p, x.t.data, y.t.data, where);
 	ck_assert(isnan(((float *)y.t.data)[0]));
