@@ -62,7 +62,7 @@ static float layout_widen(uint16_t v)
 	return f;
 }
 
-/* Where value (n, c, place) lies. */
+/* The index of value (n, c, place). */
 static size_t layout_index(const struct tensor *t, size_t n, size_t c,
 			   size_t place)
 {

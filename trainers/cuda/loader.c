@@ -12,7 +12,7 @@ struct cuda_loader {
 	/* on the device */
 	uint8_t *pixels, *all_labels, *labels;
 	uint32_t *order;
-	size_t room; /* of order */
+	size_t room; /* entries that order can hold */
 	struct kernel_order *now;
 	int exact;
 };

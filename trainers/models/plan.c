@@ -13,7 +13,7 @@ struct buffer {
 	int used;
 };
 
-/* What a plan allocates. */
+/* The memory that a plan allocates. */
 struct plan_memory {
 	struct tensor in, d_in, *value; /* [layer_count] */
 	/* [layer_count]: gradients of each output, from its one or two

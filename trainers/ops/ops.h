@@ -74,7 +74,7 @@ struct op_param {
 };
 enum { OP_PARAMS_MAX = 2 };
 
-/* What ops->op_new makes an operation from. */
+/* The arguments from which ops->op_new makes an operation. */
 struct op_site {
 	struct op_spec spec;
 	const char *name; /* for errors */

@@ -52,7 +52,7 @@ struct ddp__schedule {
 	 * step, the schedule has ended. */
 	int (*step)(struct ddp__schedule *s, struct err *e);
 	int turn; /* steps so far */
-	/* The algorithm's. */
+	/* For the algorithm. */
 	char *buf, *other;
 	const size_t *begin, *other_begin;
 	size_t count, elem;
@@ -61,7 +61,7 @@ struct ddp__schedule {
 		     * takes */
 	int phase;
 	size_t *ranges; /* owned */
-	/* The transport's. */
+	/* For the transport. */
 	char *scratch; /* its contents end with the schedule */
 	int moved;     /* bytes have moved since the user cleared it */
 };

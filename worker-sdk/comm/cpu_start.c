@@ -27,7 +27,7 @@ struct meeting {
 	int apart;		       /* 1: after guess_needs was wrong */
 	int no_shm;		       /* this host cannot share memory */
 	int creates, listens;	       /* a segment; for other hosts */
-	char shm_error[ERR_TEXT_MAX];  /* why */
+	char shm_error[ERR_TEXT_MAX];  /* why it cannot */
 	char host_id[256];
 	unsigned char cookie[DDP__COOKIE];
 	int memory;   /* this rank's candidate for the host's segment, or -1 */

@@ -13,7 +13,7 @@ enum { DEFAULT_TIMEOUT_MS = 1800000, RANKS_MAX = 1 << 24, NAMES = 9 };
 
 /* One launcher's variable names; NULL: it has no such variable. */
 struct names {
-	const char *starter; /* for texts */
+	const char *starter; /* the launcher's name in error texts */
 	const char *advice;  /* "start this program with ..." */
 	const char *marks[3]; /* if one of these is set, this is the launcher */
 	const char *needed[NAMES + 1];

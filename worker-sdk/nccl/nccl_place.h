@@ -16,12 +16,12 @@
 enum { DDP__PLACE_BRIEF = 128, DDP__PLACE_MAX = 1024 };
 
 struct ddp__nccl_place {
-	const struct ddp__cuda *cuda;	  /* NULL: cannot */
-	const struct ddp__nccl_lib *nccl; /* NULL: cannot */
+	const struct ddp__cuda *cuda;	  /* NULL: not usable */
+	const struct ddp__nccl_lib *nccl; /* NULL: not usable */
 	int device;			  /* the CUDA device */
 	int share;			  /* DDP_NCCL_SHARE_GPU=1 */
 	char gpu[96]; /* equal for two ranks on the same GPU */
-	int version;  /* NCCL's */
+	int version;  /* NCCL's version */
 	char why[600]; /* the reason why this rank cannot use NCCL; "": it
 			* can */
 };

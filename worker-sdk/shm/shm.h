@@ -57,7 +57,7 @@ struct ddp__shm_control {
 	 * written. */
 	_Alignas(64) _Atomic uint64_t last;
 	_Atomic uint64_t last_number;
-	struct ddp__shm_said said[2]; /* as call */
+	struct ddp__shm_said said[2]; /* for a first step, as call */
 	_Alignas(64) int64_t pid;
 	uint64_t born;         /* its start time: tells apart processes that
 				* reuse a pid */
@@ -97,7 +97,7 @@ struct ddp__shm_header {
 						    * bell armed */
 	_Atomic uint32_t no_reading; /* process_vm_readv does not work between
 				      * these ranks */
-	_Atomic uint32_t aborted;    /* DDP__SHM_ABORTED: why */
+	_Atomic uint32_t aborted;    /* DDP__SHM_ABORTED: abort_* are set */
 	int32_t abort_code;
 	char abort_text[ERR_TEXT_MAX];
 };
@@ -105,10 +105,10 @@ struct ddp__shm_header {
 /* One direction between this rank and a peer, as this rank knows it
  * (shm_p2p.c). */
 struct ddp__shm_lane {
-	uint64_t line, byte;     /* so far */
+	uint64_t line, byte;     /* the next line's and byte's number */
 	uint64_t taken, drained; /* the parts of these that the receiver has
 				  * released */
-	uint64_t large;		 /* messages ended */
+	uint64_t large;		 /* large messages ended */
 };
 
 struct ddp__shm_msg;

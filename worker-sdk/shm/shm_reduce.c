@@ -157,7 +157,7 @@ static int sliced_work(struct ddp__shm_op *op)
 	if (k >= 2 && op->recv)
 		slices_take(op, k - 2, step - 1);
 	if (k >= 2 && !is_chunk(op, k - 1))
-		return 0; /* no rank reads what this one would post */
+		return 0; /* no rank needs a post from this one */
 	if (k >= 1 && is_chunk(op, k - 1))
 		slice_reduce_own(op, k - 1, step - 1, step);
 	if (is_chunk(op, k))

@@ -25,7 +25,7 @@ _Static_assert(TAG == crypto_aead_aes256gcm_ABYTES &&
 	       DDP__KEY == crypto_aead_chacha20poly1305_ietf_KEYBYTES,
 	       "libsodium's sizes");
 
-/* One direction. */
+/* The state of one direction. */
 struct way {
 	crypto_aead_aes256gcm_state aes;
 	unsigned char key[DDP__KEY];
