@@ -11,7 +11,7 @@
 enum {
 	STOP_MARGIN_S = 5,   /* kept from the time limit for our own end */
 	STOP_ECHO_MS = 2000, /* Slurm may repeat a signal within this time */
-	STOP_HOLD_MS = 500,  /* a signal may reach a worker so much earlier */
+	STOP_HOLD_MS = 500,  /* how much earlier a worker may get a signal */
 };
 
 struct stop_request {

@@ -1,4 +1,4 @@
-/* exit_code.h: what ddprun exits with where no worker's own code is to be told.
+/* exit_code.h: ddprun's exit codes, for exits that report no worker's own code.
  * Pure. From 64 on they are sysexits.h's. */
 #ifndef LAUNCHER_EXIT_CODE_H
 #define LAUNCHER_EXIT_CODE_H

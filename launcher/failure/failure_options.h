@@ -6,10 +6,10 @@
 #include "launcher/env/launch_env.h"
 
 struct failure_options {
-	const struct launch_env *env; /* who started us */
+	const struct launch_env *env; /* the launcher that started us */
 	const char *job; /* borrowed */
 	uint32_t max_nodes, nproc, max_restarts;
-	int has_log_dir; /* what workers wrote is kept in files */
+	int has_log_dir; /* the workers' output is kept in files */
 };
 
 #endif

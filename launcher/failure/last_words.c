@@ -160,7 +160,7 @@ static size_t last_words_exception(struct slice s)
 	return n;
 }
 
-/* An exception whose name can be told from other words. */
+/* An exception whose name differs from ordinary words. */
 static int last_words_is_exception(struct slice s)
 {
 	static const char *const ends[] = {"Error", "Exception", "Interrupt",

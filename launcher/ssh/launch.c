@@ -253,7 +253,7 @@ static void launch_handle_ready(struct launch *l, uint32_t i, struct slice body)
 
 /* ---- while it runs ---- */
 
-/* Whether the job goes on without a host that was just lost. */
+/* 1 if the job continues without a host that was just lost. */
 static int launch_can_lose(const struct launch *l, uint32_t lost)
 {
 	return host_choice_can_lose(l->config) && lost != l->first &&

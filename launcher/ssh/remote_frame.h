@@ -94,7 +94,7 @@ const char *remote_list_next(const struct remote_list *l, size_t *at);
 
 struct remote_job {
 	uint8_t check;      /* count its CPUs and GPUs, run nothing */
-	uint32_t silent_ms; /* after so much silence the connection is lost */
+	uint32_t silent_ms; /* silence after which the connection is lost */
 	uint32_t grace_ms;
 	struct slice dir;
 	struct slice secret; /* of the job: 32 bytes, or none */

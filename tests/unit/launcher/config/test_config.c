@@ -1,4 +1,4 @@
-/* test_config.c: what the command line and the environment decide. */
+/* test_config.c: what follows from the command line and the environment. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static struct err error;
 static char line[1024];
 static char *words[WORDS_MAX];
 
-/* Words separated by blanks, after the program's own name. */
+/* Parses words separated by blanks, after the program's own name. */
 static int parse(const char *text)
 {
 	int n = 0;
@@ -37,7 +37,7 @@ static void refused(const char *text, const char *part)
 	ck_assert_ptr_null(strchr(error.text, '\n'));
 }
 
-/* "host:port" of the endpoint that this decides on */
+/* The endpoint that these options lead to, as "host:port". */
 static const char *endpoint(const char *text)
 {
 	static char out[SOCK_TEXT_MAX];
@@ -75,7 +75,7 @@ START_TEST(defaults)
 	ck_assert_int_eq((int)config.max_restarts, 0);
 	ck_assert_double_eq(config.grace_s, 30);
 	ck_assert_int_eq(config.private_endpoint, 1);
-	/* all from the first word on is the program's */
+	/* everything from the program's name on belongs to the program */
 	ck_assert_str_eq(config.words[0], "./a");
 	ck_assert_str_eq(config.words[1], "--nnodes");
 	ck_assert_str_eq(config.words[3], "--");
@@ -137,7 +137,7 @@ START_TEST(endpoints)
 	ck_assert_str_eq(endpoint("--nnodes 2 a"), "h3:8");
 	ck_assert_str_eq(endpoint("--nnodes 2 --master-addr h4 a"), "h4:8");
 	ck_assert_str_eq(endpoint("--nnodes 2 --master-port 9 a"), "h3:9");
-	/* one node has nobody to meet there */
+	/* a job of one node ignores it */
 	ck_assert_int_eq(parse("a"), 0);
 	ck_assert_int_eq(config.private_endpoint, 1);
 	ck_assert_str_eq(endpoint("--master-port 9 a"), "h3:9");
@@ -259,7 +259,7 @@ START_TEST(abbreviations_that_torchrun_takes)
 	ck_assert_int_eq((int)config.max_restarts, 2);
 	ck_assert_str_eq(config.endpoint_text, "h:7");
 	ck_assert_uint_eq(config.nproc, 2);
-	/* ours step back; so does what torchrun got late */
+	/* our own variables yield, and so do torchrun's newer ones */
 	ck_assert_str_eq(config.output.log_dir, "d");
 	ck_assert_int_eq(config.virtual_local_rank, 1);
 	ck_assert_int_eq(parse("--log- d a"), 0);
@@ -325,7 +325,7 @@ START_TEST(etcd_has_members_and_a_name_for_the_job)
 			 "etcd (e1:2379, [fd77::1]:5, 10.0.0.1:7)");
 	ck_assert_int_eq(config.etcd.https, 0);
 	ck_assert_int_eq((int)config.etcd.ttl_s, 10);
-	/* others have to come, and nothing here outlives the node */
+	/* other nodes must join, and the server may move to one of them */
 	ck_assert_int_eq(config.private_endpoint, 0);
 	ck_assert_int_eq(config.agent_store, 0);
 	ck_assert_double_eq(config.reconnect_s, 30);
@@ -344,7 +344,7 @@ START_TEST(etcd_has_members_and_a_name_for_the_job)
 			 0);
 	ck_assert_str_eq(config.etcd.key, "c");
 	ck_assert_double_eq(config.reconnect_s, 2);
-	/* the words are nothing to a job without etcd */
+	/* without etcd these keys have no meaning */
 	ck_assert_int_eq(parse("--rdzv-conf protocol=https,ttl=x a"), 0);
 	ck_assert_ptr_null(config.etcd.members);
 }
@@ -552,7 +552,7 @@ START_TEST(by_an_mpi_launcher)
 	ck_assert_int_eq(config.meets, 0);
 	refused("-H n1,n2 ./a", "-H (--hostfile) with mpirun: it has started "
 				"ddprun on its nodes already");
-	/* by hand, and alone */
+	/* started by hand on each node, and standalone */
 	ck_assert_int_eq(parse("--nnodes 2 --rdzv-endpoint n1:5 ./a"), 0);
 	ck_assert_int_eq(config.env.mpi.kind, MPIRUN_NONE);
 	ck_assert_int_eq(parse("--standalone ./a"), 0);

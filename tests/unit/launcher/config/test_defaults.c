@@ -1,4 +1,4 @@
-/* test_defaults.c: the defaults that --help prints are those that hold. */
+/* test_defaults.c: --help prints the real defaults. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

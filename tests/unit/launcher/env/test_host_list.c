@@ -1,5 +1,5 @@
 /* test_host_list.c: lists of hosts as people, hydra, OpenMPI, DeepSpeed,
- * Horovod, PBS and LSF write them, and what is said of wrong ones. */
+ * Horovod, PBS and LSF write them, and the errors for wrong ones. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static char out[4096];
 
-/* "name:slots@line ..." of what was parsed; the error's text if it is wrong. */
+/* The parsed hosts as "name:slots@line ...", or the error's text. */
 static const char *told(struct host_list *l, int rc, const struct err *e)
 {
 	out[0] = 0;
@@ -309,7 +309,7 @@ START_TEST(an_oversized_file_is_not_read)
 	has(told(&l, host_list_read(&l, path, &e), &e),
 	    ": more than 64 MiB: this is no list of hosts");
 	unlink(path);
-	/* nor one that does not say how long it is */
+	/* nor a file whose size is unknown */
 	has(told(&l, host_list_read(&l, "/dev/zero", &e), &e),
 	    "/dev/zero: more than 64 MiB: this is no list of hosts");
 }
@@ -327,7 +327,7 @@ static const char *get(const char *name)
 	return NULL;
 }
 
-/* As told, with what it is called first; "none" without a scheduler. */
+/* As told(), after the list's name; "none" without a scheduler. */
 static const char *scheduler(const char *const *v)
 {
 	struct host_list l;
@@ -356,7 +356,7 @@ END_TEST
 
 START_TEST(a_node_file_of_pbs)
 {
-	/* -l nodes=2:ppn=3, and chunks that come back to a host */
+	/* -l nodes=2:ppn=3, and chunks that return to an earlier host */
 	const char *text = "n1.site.org\nn1.site.org\nn2.site.org\n"
 			   "n2.site.org\nn2.site.org\nn1.site.org\n";
 	char error[200];

@@ -1,4 +1,4 @@
-/* test_local_workers.c: the ranks of a communicator that miss in a call. */
+/* test_local_workers.c: finds the ranks that are missing from a call. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* test_stragglers.c: the ranks that have not come to the call others are in. */
+/* test_stragglers.c: finds the ranks that have not reached the call that others
+ * wait in. */
 #include <check.h>
 #include <stdlib.h>
 

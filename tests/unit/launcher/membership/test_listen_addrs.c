@@ -1,4 +1,4 @@
-/* test_listen_addrs.c: at which addresses a server of ours listens. */
+/* test_listen_addrs.c: chooses the addresses at which our server listens. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "launcher/membership/listen_addrs.h"
 #include "tests/unit/run_case.h"
 
-/* The first IPv4 address by which others reach this host. */
+/* The first IPv4 address through which others reach this host. */
 static int find_outside(struct sock_addr *out)
 {
 	struct sock_addr own[SOCK_LISTEN_MAX];
@@ -22,8 +22,8 @@ static int find_outside(struct sock_addr *out)
 	return 0;
 }
 
-/* Slurm's name of a node may mean loopback on that node: the way to the second
- * node says by which address the others come. */
+/* Slurm's name of a node may resolve to loopback on that node: the route to the
+ * second node shows which address the others use. */
 START_TEST(in_a_step_it_listens_where_the_second_node_comes_in)
 {
 	static struct launch_env env;
@@ -40,7 +40,7 @@ START_TEST(in_a_step_it_listens_where_the_second_node_comes_in)
 	ck_assert_int_eq(listen_addrs_choose(&c, &named, out), 1);
 	sock_addr_set_port(&outside, 29400);
 	ck_assert_mem_eq(&out[0].ss, &outside.ss, sizeof(struct sockaddr_in));
-	/* one node needs no other's way */
+	/* a single node needs no route to another */
 	env.second_host[0] = '\0';
 	ck_assert_int_ge(listen_addrs_choose(&c, &named, out), 1);
 	ck_assert_mem_eq(&out[0].ss, &named.ss, sizeof(struct sockaddr_in));

@@ -1,5 +1,5 @@
-/* test_membership.c: the membership table: what follows on what, and what must
- * hold in every place that can be reached. */
+/* test_membership.c: the edges of the membership table, and the invariants of
+ * every state that can be reached. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "launcher/membership/membership.h"
 #include "tests/unit/run_case.h"
 
-/* A change here is a change of what ddprun does when a server is lost. */
+/* A change here changes what ddprun does when a server is lost. */
 static const char states[] =
 	"IDLE         join        -> CONNECTING   connect\n"
 	"IDLE         close       -> CLOSED       nothing\n"
@@ -126,7 +126,7 @@ static void reach(struct reached *r, const struct membership *ms)
 	r->is_in[i] = 1;
 }
 
-/* All that events can make of a node that begins so. */
+/* Visits all states that events can lead to from this one. */
 static void reach_all(struct reached *r, struct membership from)
 {
 	memset(r, 0, sizeof(*r));
@@ -174,7 +174,8 @@ START_TEST(an_event_that_is_not_known_changes_nothing)
 }
 END_TEST
 
-/* With the owner's leaving, and from every other state but IDLE by an error. */
+/* The owner can leave in every state, and an error ends every state but IDLE.
+ */
 START_TEST(every_state_has_a_way_out)
 {
 	for (int i = 0; i < all.n; i++) {
@@ -213,8 +214,8 @@ START_TEST(the_owner_hears_of_the_end_once)
 }
 END_TEST
 
-/* In a place the place is the state's own; away from it, it is one to which a
- * server can bring the node back. */
+/* In a state that is a place, the place is that state; otherwise it is one that
+ * a server can restore. */
 START_TEST(the_place_is_known_while_the_server_is_away)
 {
 	for (int i = 0; i < all.n; i++) {
@@ -233,7 +234,7 @@ START_TEST(the_place_is_known_while_the_server_is_away)
 }
 END_TEST
 
-/* A loss keeps the place, whatever becomes of the connection meanwhile. */
+/* Losing the server keeps the place, whatever happens to the connection. */
 START_TEST(a_connection_moves_no_node)
 {
 	static const enum membership_event events[] = {
@@ -270,7 +271,7 @@ START_TEST(a_node_that_needs_the_server_does_not_stay_detached)
 }
 END_TEST
 
-/* Two rounds must not run on one node: between them stands a JOIN. */
+/* A node must not run two rounds without a JOIN in between. */
 START_TEST(a_round_starts_only_where_a_node_waits)
 {
 	for (int i = 0; i < all.n; i++) {

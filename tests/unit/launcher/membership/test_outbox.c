@@ -1,5 +1,5 @@
-/* test_outbox.c: notices are kept, and those that the server lacks are found.
- */
+/* test_outbox.c: the outbox keeps notices and finds those that the server
+ * lacks. / */
 #include <check.h>
 #include <errno.h>
 
@@ -64,7 +64,7 @@ START_TEST(a_replay_begins_after_what_the_server_has)
 		for (int i = 0; i < n; i++)
 			ck_assert_uint_eq(ranks[i], heard + (uint32_t)i);
 	}
-	/* a server that claims more than there was */
+	/* a server that claims more notices than were sent */
 	ck_assert_uint_eq(outbox_unheard(&o, UINT32_MAX).len, 0);
 	outbox_release(&o);
 }

@@ -1,4 +1,4 @@
-/* test_vouch.c: whether sockets of our user can be told from others'. */
+/* test_vouch.c: distinguishes our user's sockets from other users'. */
 #include <sched.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -9,8 +9,8 @@
 
 enum { AS_EXPECTED, NOT_AS_EXPECTED, NO_NAMESPACES };
 
-/* The status of a child that goes into a user namespace, as user uid before
- * (-1: as it is), and looks. */
+/* Runs the check in a child that first becomes user uid (-1: unchanged) and
+ * then enters a user namespace; returns the child's status. */
 static int in_namespace(uid_t uid, int expected)
 {
 	int status;
@@ -40,7 +40,7 @@ START_TEST(ours_are_known_where_users_are)
 }
 END_TEST
 
-/* Debian's nobody is a user as any other. */
+/* Debian's nobody is a user like any other. */
 START_TEST(the_user_nobody_is_a_user)
 {
 	if (geteuid() == 0)

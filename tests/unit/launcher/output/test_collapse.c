@@ -1,4 +1,4 @@
-/* test_collapse.c: identical lines of many ranks as one. */
+/* test_collapse.c: merges identical lines of many ranks. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +149,7 @@ START_TEST(held_lines_are_bounded)
 }
 END_TEST
 
-/* ---- nothing lost, nothing invented, each rank's order kept */
+/* ---- no line is lost or invented, each rank's order is kept */
 
 enum { RANKS = 5, SAID = 400, WORDS = 3 };
 

@@ -1,4 +1,4 @@
-/* test_lines.c: cutting a stream into lines, and keeping the last of them. */
+/* test_lines.c: cuts a stream into lines and keeps the last of them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "launcher/output/tail.h"
 #include "tests/unit/run_case.h"
 
-/* What was emitted: "text|" for each line, '<' where it was begun before, '>'
- * where it goes on. */
+/* The emitted pieces: "text|" for each, '<' if LINES_BEGUN, '>' if LINES_OPEN.
+ */
 static struct buf seen = BUF_INIT(8 << 20);
 
 static void see(void *arg, struct slice text, int flags)
@@ -89,7 +89,7 @@ START_TEST(a_line_of_exactly_the_limit_says_where_it_ended)
 
 	memset(text, 'x', LINES_MAX);
 	strcpy(text + LINES_MAX, "\ny\n");
-	/* whole in one read: nothing has to be cut */
+	/* complete in one read: nothing must be cut */
 	ck_assert_uint_eq(strlen(cut(text, LINES_MAX + 3)), LINES_MAX + 3);
 	/* in pieces: the first part is out before its end is seen */
 	ck_assert_str_eq(cut(text, 4096) + LINES_MAX, ">|<|y|");

@@ -67,7 +67,7 @@ static void begin(uint32_t attempt, uint32_t round, const char *name)
 
 	folders = 0;
 	logdir_begin(&d, attempt, round, on_folder, &d);
-	/* so often may the node say that it lives */
+	/* the node can renew its lease after each folder */
 	ck_assert_uint_eq(folders, NPROC);
 	last = strrchr(logdir_attempt(&d), '/');
 	ck_assert_ptr_nonnull(last);
@@ -156,7 +156,7 @@ START_TEST(without_a_folder_errors_have_a_private_one)
 	ck_assert_int_ge(fd, 0);
 	close(fd);
 	logdir_begin(&d, 0, 2, on_folder, &d);
-	/* what an earlier round wrote is not this one's */
+	/* an earlier round's file does not count as this round's */
 	ck_assert_int_lt(access(logdir_error_file(&d, 3, path), F_OK), 0);
 	logdir_release(&d);
 	ck_assert(!is_dir(run));
@@ -215,7 +215,7 @@ START_TEST(a_later_failure_is_one_warning)
 
 	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	begin(0, 1, "attempt_0");
-	logdir_remove(d.run); /* somebody tidied up */
+	logdir_remove(d.run); /* as if a user had removed it */
 	ck_assert_int_lt(logdir_open(&d, 0, 0), 0);
 	ck_assert_int_lt(logdir_open(&d, 0, 1), 0);
 	logdir_begin(&d, 1, 2, on_folder, &d);

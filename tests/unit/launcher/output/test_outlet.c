@@ -1,4 +1,5 @@
-/* test_outlet.c: the ends of a worker's stream that this process has. */
+/* test_outlet.c: the descriptors that this process holds of a worker's stream.
+ */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -6,7 +7,7 @@
 #include "launcher/output/outlet.h"
 #include "tests/unit/run_case.h"
 
-/* One of its own for each. */
+/* Returns a new descriptor. */
 static int open_one(void)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);

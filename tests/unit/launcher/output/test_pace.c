@@ -1,15 +1,15 @@
-/* test_pace.c: when the workers are read again. */
+/* test_pace.c: how long the agent waits before it reads the workers again. */
 #include <check.h>
 #include <stdlib.h>
 
 #include "launcher/output/pace.h"
 #include "tests/unit/run_case.h"
 
-/* The first is as if there had been a long quiet time. */
+/* BEGIN_MS is as if a long quiet time had passed. */
 enum { BEGIN_MS = 1000000, LITTLE = 64, STREAMS = 4 };
 
-/* How many passes that find little are made from begin on, one each ms at most
- * when there is no rest, until end. */
+/* Counts the passes between begin and end if each finds little, at most one per
+ * ms. */
 static unsigned passes(struct pace *p, uint64_t begin, uint64_t end)
 {
 	unsigned n = 0;
@@ -41,7 +41,7 @@ START_TEST(a_steady_trickle_is_read_a_few_times_a_window)
 	struct pace p = {0};
 	unsigned n;
 
-	passes(&p, BEGIN_MS, BEGIN_MS + 1000); /* what was saved is spent */
+	passes(&p, BEGIN_MS, BEGIN_MS + 1000); /* spends the saved passes */
 	n = passes(&p, BEGIN_MS + 1000, BEGIN_MS + 11000);
 	ck_assert_uint_le(n, (10000 / PACE_WINDOW_MS + 1) * PACE_PASSES);
 	ck_assert_uint_ge(n, (10000 / PACE_WINDOW_MS - 1) * PACE_PASSES);

@@ -1,4 +1,4 @@
-/* test_prefix.c: what stands before lines, which lines are shown, and which are
+/* test_prefix.c: the prefix of lines, which lines are shown, and which are
  * copied. */
 #include <check.h>
 #include <stdlib.h>

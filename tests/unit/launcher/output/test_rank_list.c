@@ -1,4 +1,4 @@
-/* test_rank_list.c: lists of ranks: what they hold, and what is no list. */
+/* test_rank_list.c: valid and invalid lists of ranks. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

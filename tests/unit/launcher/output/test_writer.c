@@ -1,4 +1,4 @@
-/* test_writer.c: the launcher's own outputs, where nothing can be polled. */
+/* test_writer.c: the launcher's own outputs if nothing can be polled. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@ enum { LINES = 20000, LINE = 50 };
 
 static int refuses;
 
-/* In place of libc's: as where fs.epoll.max_user_watches is reached. */
+/* Replaces libc's: fails as if fs.epoll.max_user_watches were reached. */
 int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
 	if (!refuses)
@@ -26,7 +26,7 @@ int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 	return -1;
 }
 
-/* Reads to the end in a process of its own; it exits with 0 if that was all. */
+/* Reads to the end in a child, which exits with 0 if it got everything. */
 static pid_t read_all(int in, int out)
 {
 	pid_t pid = fork();

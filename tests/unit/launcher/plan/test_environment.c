@@ -55,10 +55,10 @@ START_TEST(each_worker_has_its_part_of_the_recorder)
 	environment_set_rank(&env, 1000, 65535);
 	ck_assert_str_eq(value("DDP_RECORDER"), "/proc/4711/fd/9:65535");
 	environment_release(&env);
-	make(off, &j); /* the user's word */
+	make(off, &j); /* set by the user */
 	ck_assert_str_eq(value("DDP_RECORDER"), "off");
 	environment_release(&env);
-	make(base, &job); /* another launcher's */
+	make(base, &job); /* set by another launcher */
 	ck_assert_ptr_null(value("DDP_RECORDER"));
 	environment_release(&env);
 }

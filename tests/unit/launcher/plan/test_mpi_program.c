@@ -1,4 +1,4 @@
-/* test_mpi_program.c: ELF files that are damaged, and files that are none.
+/* test_mpi_program.c: damaged ELF files, and files that are not ELF.
  * tests/e2e/mpi_program.bats has linked programs. */
 #include <check.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ static void read_self(void)
 	fclose(f);
 }
 
-/* From a copy of its own size, so that a sanitizer sees what is read behind
- * it. */
+/* Looks at a copy of exactly n bytes, so that a sanitizer detects reads beyond
+ * the end. */
 static int look(const char *bytes, size_t n)
 {
 	char library[MPI_LIBRARY_MAX];

@@ -1,6 +1,6 @@
-/* test_nccl.c: what needs no GPU: our declarations against NCCL's and CUDA's
- * headers where those are, names of libraries that are not there or are not
- * what they should be, and the agreement on who uses NCCL. */
+/* test_nccl.c: the parts that need no GPU: our declarations against NCCL's and
+ * CUDA's headers if these exist, libraries that are missing or are not what
+ * they should be, and the agreement on which ranks use NCCL. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +181,7 @@ START_TEST(the_longest_record_fits)
 	memset(p.gpu, 'g', sizeof(p.gpu) - 1);
 	memset(p.why, 'w', sizeof(p.why) - 1);
 	ddp__nccl_place_put(&b, &p);
-	/* with its length before it, as it is gathered */
+	/* with its length in front, as ranks gather it */
 	ck_assert_int_eq(b.failed, 0);
 	ck_assert_uint_le(b.len + 4, DDP__PLACE_MAX);
 	ck_assert_int_eq(ddp__nccl_place_get(&q, SLICE(b.data, b.len), &e), 0);

@@ -1,5 +1,5 @@
-/* test_placement.c: which CPUs and GPUs workers get, on hosts that hwloc makes
- * up and on some that are written down here. */
+/* test_placement.c: which CPUs and GPUs workers get, on hosts that hwloc
+ * synthesizes and on some that are defined here. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void narrow(uint32_t first, uint32_t last)
 	topology.n = kept;
 }
 
-/* "0-3 4-7": the CPUs of each worker, or the error. gpu_nodes: "0011" */
+/* The CPUs of each worker, "0-3 4-7", or the error. gpu_nodes: "0011" */
 static const char *decide(enum binding mode, uint32_t nproc,
 			  const char *gpu_nodes, uint32_t gpus_per_proc)
 {
@@ -153,18 +153,18 @@ START_TEST(with_gpus_home_is_where_the_gpu_is)
 		{QUAD, "02", BINDING_SOCKET, 2, 1, "0-7 8-15"},
 		{DUAL, "0011", BINDING_EXCLUSIVE, 4, 1,
 		 "0-7 8-15 16-23 24-31"},
-		/* the first ones get one core more; hyperthreads go along */
+		/* the first ones get one core more, hyperthreads included */
 		{DUAL, "0001", BINDING_EXCLUSIVE, 4, 1,
 		 "0-5 6-11 12-15 16-31"},
 		{DUAL, "0101", BINDING_EXCLUSIVE, 4, 1,
 		 "0-7 16-23 8-15 24-31"},
-		/* only those of the workers count that there are */
+		/* only GPUs that a worker has count */
 		{DUAL, "00001111", BINDING_EXCLUSIVE, 2, 1, "0-7 8-15"},
 		{DUAL, "0011", BINDING_CORE_COMPLEX, 4, 1,
 		 "0-7 8-15 16-23 24-31"},
 		{DUAL, "00001111", BINDING_CORE_COMPLEX, 5, 1,
 		 "0-7 8-15 0-7 8-15 16-23"},
-		/* the first of each worker's GPUs; GPUs are counted round */
+		/* the first of each worker's GPUs, modulo their number */
 		{DUAL, "00001111", BINDING_NODE, 2, 4, "0-15 16-31"},
 		{DUAL, "00001111", BINDING_NODE, 4, 4,
 		 "0-15 16-31 0-15 16-31"},
@@ -216,7 +216,7 @@ START_TEST(without_gpus_workers_are_laid_along_the_cores)
 		imagine(rows[i].host);
 		ck_assert_str_eq(decide(rows[i].mode, rows[i].nproc, "", 1),
 				 rows[i].cpus);
-		/* as good as none: where one of them is is not known */
+		/* as without GPUs: the node of one of them is unknown */
 		ck_assert_str_eq(decide(rows[i].mode, rows[i].nproc, "0?", 1),
 				 rows[i].cpus);
 	}
@@ -238,7 +238,7 @@ START_TEST(a_narrowed_set_is_divided_by_what_is_left)
 	narrow(15, 23);
 	ck_assert_str_eq(decide(BINDING_CORES, 5, "", 1),
 			 "15 16-17 18-19 20-21 22-23");
-	/* the larger complex first: little is left of cache 0 */
+	/* the larger complex first: cache 0 has few CPUs left */
 	imagine(DUAL);
 	narrow(6, 15);
 	ck_assert_str_eq(decide(BINDING_CORE_COMPLEX, 3, "000", 1),
@@ -270,7 +270,7 @@ START_TEST(impossible_placements_are_errors_with_a_remedy)
 }
 END_TEST
 
-/* A host of which nothing is told but its CPUs: no cores, caches, sockets. */
+/* A host that reports only its CPUs: no cores, caches, sockets. */
 START_TEST(a_host_that_tells_nothing)
 {
 	imagine("pu:4");
@@ -345,7 +345,7 @@ START_TEST(large_hosts)
 }
 END_TEST
 
-/* The kernel refuses a set of which no CPU is there: the child says so. */
+/* The kernel refuses a set without any existing CPU: the child reports it. */
 START_TEST(a_child_that_cannot_be_bound)
 {
 	char *argv[] = {(char *)"true", NULL}, *envp[] = {NULL};
@@ -365,7 +365,7 @@ START_TEST(a_child_that_cannot_be_bound)
 			 " the CPUs that this job may use have changed since it"
 			 " was started");
 	ck_assert_int_eq(cpus_allowed(&cpus, &e), 0);
-	cpus_add(&cpus, CPUS_MAX - 1); /* the kernel takes what there is */
+	cpus_add(&cpus, CPUS_MAX - 1); /* the kernel ignores missing CPUs */
 	pid = spawn_process(&s, &e);
 	ck_assert_msg(pid > 0, "%s", e.text);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);

@@ -1,5 +1,5 @@
-/* test_plan.c: what each worker of a node is started with, and the macros in
- * its arguments. */
+/* test_plan.c: the program, arguments and environment of each worker of a node,
+ * and the macros in its arguments. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,7 +150,7 @@ START_TEST(each_worker_has_its_own_arguments)
 
 		snprintf(want, sizeof(want), "--local-rank=%u", i);
 		plan_worker(&plan, i, &worker);
-		/* the program is one, and was found */
+		/* the program's own name is not expanded: it was found */
 		ck_assert_str_eq(worker.argv[0], "$local_rank");
 		ck_assert_str_eq(worker.argv[1], want);
 		ck_assert_str_eq(worker.argv[2], "");
@@ -163,7 +163,7 @@ START_TEST(each_worker_has_its_own_arguments)
 }
 END_TEST
 
-/* Rank 6 is wrapped. The wrapper's own words are left as they are. */
+/* Rank 6 is wrapped. The wrapper's own words are not expanded. */
 START_TEST(some_ranks_behind_a_wrapper)
 {
 	char *argv[] = {(char *)"p", (char *)"$local_rank", NULL};

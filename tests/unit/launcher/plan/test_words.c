@@ -1,4 +1,4 @@
-/* test_words.c: what a shell makes of quotes, and quoting for it. */
+/* test_words.c: splits words as a shell does, and quotes for a shell. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

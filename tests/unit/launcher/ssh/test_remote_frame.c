@@ -1,4 +1,4 @@
-/* test_remote_frame.c: what goes over ssh, and what else comes with it. */
+/* test_remote_frame.c: frames and records over ssh, and noise among them. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "launcher/ssh/remote_frame.h"
 #include "tests/unit/run_case.h"
 
-/* Found in text, in words: noise, record, rest. */
+/* The record that is found in text, and the noise and the rest around it. */
 static struct remote_record find(const char *text, size_t n)
 {
 	struct remote_record r;
@@ -57,7 +57,7 @@ START_TEST(bytes_that_only_look_like_a_record_are_noise)
 
 	ck_assert_int_eq(r.word, REMOTE_FAR);
 	ck_assert_uint_eq(r.noise, 13);
-	/* one that never ends */
+	/* a record that never ends */
 	memset(text, 'x', sizeof(text));
 	memcpy(text, "\2ddprun fail ", 13);
 	r = find(text, sizeof(text));
@@ -145,7 +145,7 @@ START_TEST(a_job_comes_out_as_it_went_in)
 	ck_assert_ptr_null(remote_list_next(&again.environment, &at));
 	at = 0;
 	ck_assert_ptr_null(remote_list_next(&again.words, &at));
-	/* cut anywhere it is no job */
+	/* truncated anywhere it is no job */
 	for (size_t n = 0; n < b.len; n++)
 		ck_assert_int_eq(remote_job_get(SLICE(b.data, n), &again), -1);
 	buf_release(&b);

@@ -1,5 +1,5 @@
-/* test_ssh_command.c: how ssh is called, what its failures are called, and
- * which variables travel. */
+/* test_ssh_command.c: the command line of ssh, the explanation of its failures,
+ * and the variables that are passed on. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* test_guard.c: the process that outlives the agent. */
+/* test_guard.c: the process that cleans up after a killed agent. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@ static void read_name(pid_t pid, char *name, int size)
 	fclose(f);
 }
 
-/* Else the guard of a ddprun around this one, which kills our group and then
- * what is marked, would kill ours before it has done its work. */
+/* Otherwise the guard of an outer ddprun, which kills our group and then marked
+ * processes, would kill our guard before it has done its work. */
 START_TEST(it_differs_from_its_agent_from_the_start)
 {
 	char before[32], after[32], name[32];
@@ -78,8 +78,8 @@ START_TEST(a_number_that_a_stranger_has_by_now_is_not_signalled)
 	int status;
 
 	start_group(&leader, &member);
-	/* as after the reaping of one of ours with this number: it lives, so
-	 * it is another */
+	/* as if we had reaped a leader with this pid: a living process with the
+	 * pid is a stranger */
 	ck_assert_int_eq(guard_signal(-leader, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(leader, &status, WNOHANG), 0);
 	ck_assert_int_eq(waitpid(member, &status, WNOHANG), 0);
@@ -92,7 +92,7 @@ START_TEST(a_number_that_a_stranger_has_by_now_is_not_signalled)
 }
 END_TEST
 
-/* In place of libc's: a kernel that has none. */
+/* Makes close_range fail as on a kernel without it. */
 static int no_close_range;
 
 int close_range(unsigned first, unsigned last, int flags)
@@ -130,8 +130,8 @@ START_TEST(an_empty_slot_and_one_never_filled_signal_nobody)
 }
 END_TEST
 
-/* After that it may have the mark. A process that hangs there does not keep the
- * guard for ever. */
+/* After execve the process may have the mark. One that hangs in execve does not
+ * keep the guard forever. */
 START_TEST(it_keeps_looking_while_a_process_is_in_execve)
 {
 	pid_t hung = held_exec_start();

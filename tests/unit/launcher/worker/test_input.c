@@ -1,5 +1,5 @@
-/* test_input.c: standard input that is passed on, from a file system that
- * interrupts and postpones reads, and to readers that do not read. */
+/* test_input.c: passes standard input on, from a file system that interrupts
+ * and delays reads, and to readers that do not read. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +16,13 @@
 
 enum { BYTES = 200000, PIPE = 64 << 10 };
 
-/* What the next reads of standard input give; 0: what it has. */
+/* Errors of the next reads of standard input; 0: read normally. */
 static int errors[8], nerrors, next;
 
-/* In place of libc's. */
+/* Replaces libc's. */
 ssize_t read(int fd, void *out, size_t n)
 {
-	/* what has a place in it is the file, under whatever number */
+	/* standard input is a file here: only a file has an offset */
 	if (next < nerrors && lseek(fd, 0, SEEK_CUR) >= 0) {
 		errno = errors[next++];
 		return -1;
@@ -64,7 +64,7 @@ static void teardown(void)
 	ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
-/* A reader's end, which never waits. */
+/* A reader's non-blocking end. */
 static int open_reader(uint32_t rank)
 {
 	struct err e = ERR_INIT;
@@ -76,7 +76,7 @@ static int open_reader(uint32_t rank)
 	return fd;
 }
 
-/* Runs the loop and reads until the reader has so much, or its end. */
+/* Runs the loop and reads until the reader has `want` bytes, or end of file. */
 static size_t take(int fd, size_t want)
 {
 	char bytes[4096];
@@ -111,7 +111,7 @@ START_TEST(the_end_of_a_reader_lets_the_others_read_on)
 {
 	int lazy = open_reader(0), fd = open_reader(1);
 
-	/* what the lazy one's pipe holds, and the piece that waits for it */
+	/* the slow reader's pipe, and the piece that waits for it */
 	ck_assert_uint_eq(take(fd, 2 * PIPE), 2 * PIPE);
 	for (int i = 0; i < 100; i++)
 		uv_run(&loop, UV_RUN_NOWAIT);
@@ -123,7 +123,7 @@ START_TEST(the_end_of_a_reader_lets_the_others_read_on)
 }
 END_TEST
 
-/* How much of standard input nobody has read, after some turns of the loop. */
+/* The number of unread bytes of standard input after some turns of the loop. */
 static int unread_bytes(void)
 {
 	int n = -1;
@@ -147,7 +147,7 @@ START_TEST(a_copy_that_nobody_here_reads_is_thrown_away)
 	input_init(&in, &loop, 1);
 	ck_assert_int_eq(write(ends[1], bytes, PIPE), PIPE);
 	input_unread(&in);
-	ck_assert_int_eq(unread_bytes(), PIPE); /* it is nobody else's */
+	ck_assert_int_eq(unread_bytes(), PIPE); /* no other node reads it */
 	in.is_copy = 1;
 	input_unread(&in);
 	ck_assert_int_eq(unread_bytes(), 0);

@@ -1,4 +1,4 @@
-/* test_reap.c: in which order ended children are told. */
+/* test_reap.c: the order in which ended children are reported. */
 #include <check.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void see(void *arg, pid_t pid, int status, const struct rusage *usage)
 	seen[nseen++].status = status;
 }
 
-/* A child that has ended and is not reaped. */
+/* Starts a child that has ended but is not reaped. */
 static pid_t make_dead(int code, int signal_)
 {
 	siginfo_t info;

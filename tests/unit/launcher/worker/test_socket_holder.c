@@ -57,8 +57,8 @@ struct told {
 	uint64_t inode;
 };
 
-/* A descendant, so many generations down, that has a socket, says so, and lives
- * until its line's end is closed. */
+/* Forks depth generations; the last opens a socket, reports it, and lives until
+ * its pipe is closed. */
 static void descend(int depth, int say, int live)
 {
 	struct told t;

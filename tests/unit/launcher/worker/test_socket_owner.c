@@ -1,5 +1,5 @@
-/* test_socket_owner.c: lines of /proc/net/tcp and tcp6 as the kernel has them,
- * torn and invented; then real sockets, found by sock_diag and in /proc. */
+/* test_socket_owner.c: lines of /proc/net/tcp and tcp6, real, truncated and
+ * invented; then real sockets, found by sock_diag and in /proc. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const char heading[] =
 
 static int parse(const char *text, size_t len, struct proc_tcp *s)
 {
-	/* nothing behind its end is looked at */
+	/* a copy: a sanitizer detects reads beyond the end */
 	char *copy = malloc(len ? len : 1);
 	int rc;
 
@@ -89,7 +89,7 @@ START_TEST(invalid_lines_are_ignored)
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ck_assert_msg(!parse(bad[i], strlen(bad[i]), &s), "%s", bad[i]);
-	/* the inode may be cut, and is wrong then: lines come whole */
+	/* truncated before the inode; a truncated inode cannot be detected */
 	for (size_t n = 0; n < strstr(v4_line, "5318739") - v4_line; n++)
 		ck_assert_int_eq(parse(v4_line, n, &s), 0);
 }
