@@ -1,6 +1,5 @@
-/* in_the_circle.c: learns which points lie in a circle. A complete
- * data-parallel training program in 80 lines; docs/write-your-own.md explains
- * it. */
+/* in_the_circle.c: learns which points lie in a circle. A whole data-parallel
+ * training program in 80 lines; docs/write-your-own.md explains it. */
 #include <ddp.h>
 #include <errno.h>
 #include <math.h>
