@@ -1,6 +1,6 @@
-/* agent.c: a ddprun. The tables of launcher/agent and launcher/membership
- * decide; the actions are those of agent_acts.c and member.c, without
- * connections, timers and processes. */
+/* agent.c: a model of ddprun. The tables of launcher/agent and
+ * launcher/membership decide; the actions follow agent_acts.c and member.c,
+ * without connections, timers and processes. */
 #include <signal.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { EXIT_LOST = 69, EXIT_TIMED_OUT = 75, EXIT_REFUSED = 76 };
 
-/* What comes with an event of the membership. */
+/* The arguments of a membership event. */
 struct news {
 	const struct message *message;
 	uint32_t heard;
@@ -38,7 +38,7 @@ static int agent_works(const struct agent *a)
 	return a->state == RUNNING || a->state == NOTIFIED;
 }
 
-/* ---- what it sends ---- */
+/* ---- sending ---- */
 
 static void agent_send(struct run *r, int i, const struct message *m)
 {
@@ -85,7 +85,7 @@ static void agent_forget_workers(struct agent *a)
 	memset(a->workers, WORKER_NONE, sizeof(a->workers));
 }
 
-/* Without a server the end of its workers is the end for this node. */
+/* Without a server this node ends when its workers have ended. */
 static void agent_end_detached(struct run *r, int i)
 {
 	struct agent *a = &r->w.agents[i];
@@ -352,14 +352,14 @@ static void agent_step(struct run *r, int i, enum membership_event ev,
 		acts[edge->act](r, i, news);
 }
 
-/* ---- what the server sends ---- */
+/* ---- frames from the server ---- */
 
 static void agent_on_start(struct run *r, int i, const struct message *m)
 {
 	const struct agent *a = &r->w.agents[i];
 	const struct news news = {.message = m};
 
-	/* both tables ignore what they do not know */
+	/* both tables ignore unknown events */
 	if (!membership_waits(&a->membership) || agent_running(a) ||
 	    !agent_edge(a->state, EV_START)->known)
 		violate("node %d gets the START of round %d in state %s, "
@@ -468,7 +468,7 @@ void agent_take(struct run *r, int i)
 	}
 }
 
-/* ---- what happens to it ---- */
+/* ---- steps of the agent ---- */
 
 void agent_come(struct run *r, int i)
 {
@@ -517,7 +517,7 @@ void agent_killed(struct run *r, int i)
 		.life = LIFE_KILLED, .number = a->number, .exit_code = -1};
 }
 
-/* ---- it is told to stop ---- */
+/* ---- requests to stop ---- */
 
 static int agent_has_work(const struct agent *a, int whole)
 {
@@ -560,7 +560,7 @@ static void agent_stop_alone(struct run *r, int i, int by_ssh)
 	agent_handle(r, i, EV_SIGNAL);
 }
 
-/* The second time kills. */
+/* A second signal kills the workers. */
 void agent_signal(struct run *r, int i, int whole, int by_ssh)
 {
 	struct agent *a = &r->w.agents[i];

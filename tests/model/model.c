@@ -1,9 +1,9 @@
-/* model.c: the search, and what it prints.
+/* model.c: the search, and its output.
  *
  *   model [--seconds N] [--depth N] [--faults N] [--nodes N] [SETUP...]
  *   model --faults N --walk STEPS SETUP    prints one trace again
  *
- * Without --faults there is one in each run. The exit status is 1 if a property
+ * Without --faults each run has one fault. The exit status is 1 if a property
  * does not hold. */
 #include <getopt.h>
 #include <stdio.h>
@@ -90,7 +90,7 @@ static struct {
 	const char *walk;
 } opt = {.seconds = 60, .depth = UINT32_MAX, .faults = 1};
 
-/* ---- the states that were found ---- */
+/* ---- the states found so far ---- */
 
 struct found {
 	uint32_t parent;
@@ -155,7 +155,7 @@ static void seen_grow(void)
 	free(old);
 }
 
-/* 1: it is new, and has the next number. */
+/* 1 if the state is new; it then gets the next number. */
 static int seen_add(struct slice state, uint32_t parent, struct step step)
 {
 	if (2 * (seen.n + 1) > seen.size)
@@ -236,7 +236,7 @@ static void print_state(struct run *r)
 	       job_state_name(job_state(r->job)), m.round, m.joined, m.spares);
 }
 
-/* Walks the steps, in words. */
+/* Repeats the steps and prints them in words. */
 static void walk(const struct step *steps, size_t n)
 {
 	struct buf text = BUF_INIT(4096), state = BUF_INIT(1 << 20);
@@ -297,7 +297,7 @@ static void fail(uint32_t number, const struct step *more, size_t n)
 	free(steps);
 }
 
-/* 0, or 1: a property does not hold. */
+/* 0, or 1 if a property does not hold. */
 static int expand(struct slice state, uint32_t number, struct level *next,
 		  uint64_t *edges)
 {
@@ -335,7 +335,7 @@ static int expand(struct slice state, uint32_t number, struct level *next,
 
 enum { RUN_MAX = 400 };
 
-/* To the end by progress alone, for states that are not expanded. */
+/* Runs a state that is not expanded to its end, by progress alone. */
 static int run_out(struct slice state, uint32_t number)
 {
 	static struct buf bytes = BUF_INIT(1 << 20);
@@ -409,7 +409,7 @@ static int search(double seconds)
 		while (reader_left(&in) && !rc) {
 			uint32_t number = reader_u32(&in);
 
-			/* what is not expanded is run out */
+			/* keep time to run the other states to their ends */
 			if (now() > began + seconds * 0.75)
 				break;
 			rc = expand(reader_slice(&in), number, next, &edges);
@@ -474,7 +474,7 @@ static int is_wanted(const struct setup *s, char **names)
 	return !*names;
 }
 
-/* All wanted setups, each with its share of the time. */
+/* Searches all wanted setups, each with its share of the time. */
 static int search_all(char **names, double seconds)
 {
 	double until = now() + seconds;

@@ -1,16 +1,17 @@
-/* model.h: a model checker for the rounds of a job. It walks through all
- * interleavings of what can happen to a job of two or three nodes, and calls
- * the real code: rendezvous/round decides, job_save and job_load are the
+/* model.h: a model checker for the rounds of a job. It explores all
+ * interleavings of the events of a job of two or three nodes and calls the real
+ * code: rendezvous/round makes the decisions, job_save and job_load are the
  * server's memory, the tables of launcher/agent/agent_state.c and
- * launcher/membership/membership.c move each agent. server.c and agent.c are
- * what stands around these, without sockets, timers and processes.
+ * launcher/membership/membership.c move each agent. server.c and agent.c
+ * replace the code around these, without sockets, timers and processes.
  *
- * A state is a world (below: what agents, connections and the server know
+ * A state is a world (below: agents, connections and the server's knowledge
  * besides the job) and the job as job_save writes it. Both are bytes without
- * pointers and times. A state is visited once: a set has the 64-bit hash of the
- * bytes of each state. Before hashing, the order of joining is renumbered from
- * 0, since only the order matters. States are not merged by exchanging nodes:
- * addresses and the host of the server decide ranks, so nodes differ.
+ * pointers and times. Each state is visited once: a set holds the 64-bit hash
+ * of the bytes of each visited state. Before hashing, the order of joining is
+ * renumbered from 0, since only the order matters. States are not merged by
+ * exchanging nodes: addresses and the host of the server decide ranks, so nodes
+ * differ.
  *
  * Each direction of a connection is a FIFO queue of frames. When a connection
  * ends, the frames in both are lost. There are three kinds of steps:
@@ -19,24 +20,24 @@
  *   fault      at most `faults` of them happen in a run: a worker fails, an
  *              agent is killed, a connection is reset, the server dies, a node
  *              or the job is stopped. A killed agent may be started again once
- *   timeout    --rdzv-timeout or the grace period; only where there is no
- *              progress
+ *   timeout    --rdzv-timeout or the grace period; only if no progress is
+ *              possible
  * When the server dies, it loses everything that is not in its journal. The
  * next server has the job through job_save and job_load, and agents send
  * RESUME. The real server commits an event before its answers leave, so a death
  * in between is a death before the agent reads them.
  *
- * property.c has what must hold after each step, and where no progress is
- * possible. docs/testing.md lists these properties.
+ * property.c checks the properties that must hold after each step, and when no
+ * progress is possible. docs/testing.md lists them.
  *
  * The search is breadth-first, so the first violation has a shortest trace. The
- * trace is printed in words, with the command that walks it again. States that
- * the search does not reach in its time are run to their end, by the first
- * possible progress at each state, so that ends are checked for them as well.
+ * trace is printed in words, with the command that repeats it. States that the
+ * search has no time to expand are run to their end, by the first possible
+ * progress at each state, so that their ends are checked as well.
  *
  * Not modelled: keys and PyTorch's clients, two jobs of one name at a time (a
- * node that joins a job that is over gets its END), etcd, nodes whose options
- * differ. */
+ * node that joins a job that is over gets its END), etcd, nodes with different
+ * options. */
 #ifndef TESTS_MODEL_H
 #define TESTS_MODEL_H
 
@@ -50,19 +51,19 @@
 
 enum { NODES_MAX = 3, WORKERS_MAX = 2, QUEUE_MAX = 20, STEPS_MAX = 64 };
 
-/* ---- the job that is tried ---- */
+/* ---- the job to check ---- */
 
 struct setup {
 	const char *name;
 	uint32_t nodes, min, max, restarts;
-	uint32_t spares; /* the last of the nodes that ask to be spares */
+	uint32_t spares; /* how many of the last nodes ask to be spares */
 	int hosted;	 /* node 0's agent started the server */
 	uint32_t nproc[NODES_MAX];
 };
 
 extern const struct setup *setup;
 
-/* ---- a state, but for the job ---- */
+/* ---- a state, without the job ---- */
 
 /* A frame of rendezvous/wire.h, or the end of a connection. Only the fields of
  * its type are set. */
@@ -90,7 +91,7 @@ enum worker_state { WORKER_NONE, WORKER_RUNS, WORKER_ENDED };
 /* A ddprun. */
 struct agent {
 	struct membership membership;
-	uint8_t life, number; /* number: started again, which is another node */
+	uint8_t life, number; /* number of restarts: each is another node */
 	uint8_t state;	      /* enum agent_state */
 	uint8_t link;
 	uint8_t has_started, is_urgent, dismissed;
@@ -99,7 +100,7 @@ struct agent {
 	uint8_t workers[WORKERS_MAX];
 	uint8_t job;	   /* audit.jobs at its last START */
 	uint8_t ended;	   /* audit: the END of its round was read */
-	int16_t exit_code; /* -1: not known */
+	int16_t exit_code; /* -1: unknown */
 	uint16_t round;
 	struct queue outbox;
 };
@@ -107,32 +108,32 @@ struct agent {
 enum half { HALF_NONE, HALF_RESET, HALF_CLOSED };
 enum server_life { SERVER_UP, SERVER_DEAD, SERVER_GONE };
 
-/* A connection's server end: which node it is attached to; one before it that
- * has ended, which the server has not noticed. */
+/* The server's end of a connection: the node that it is attached to, and an
+ * earlier connection whose end the server has not noticed yet. */
 struct peer_end {
 	uint8_t attached, half, half_number;
-	uint8_t sent_spare; /* 2: nothing yet */
+	uint8_t sent_spare; /* the last value sent; 2: none yet */
 };
 
 struct server {
 	uint8_t life, draining;
 	uint8_t lost[NODES_MAX]; /* bit n: agent number n was counted as lost */
-	uint8_t has_ended;	 /* a job that it has freed since */
+	uint8_t has_ended;	 /* a job ended, and the server freed it */
 	uint8_t first_round;	 /* of the next job */
-	/* of the job, so that it need not be loaded to know which steps are
-	 * possible: the last call is out; nodes that nobody owns, as `lost` */
+	/* copied from the job, so that listing the steps does not load it: the
+	 * last call runs; nodes without a connection, as in `lost` */
 	uint8_t calling, absent[NODES_MAX];
 	struct peer_end peers[NODES_MAX];
 };
 
-/* What is remembered for the properties alone. */
+/* Remembered only for the properties. */
 struct audit {
 	uint16_t starts, ends; /* round + 1 of the last one */
 	uint8_t failures;      /* of workers */
 	uint8_t restarts;
 	uint8_t done; /* workers that exited with 0 in the running round */
 	uint8_t first_round; /* of the job */
-	uint8_t jobs;	     /* of this name, one after the other */
+	uint8_t jobs;	     /* number of jobs of this name so far */
 	int8_t home[NODES_MAX];
 };
 
@@ -141,20 +142,19 @@ struct world {
 	struct queue to_server[NODES_MAX], to_agent[NODES_MAX];
 	struct server server;
 	struct audit audit;
-	uint64_t faults; /* that are left; its size makes the world whole words
-			  */
+	uint64_t faults; /* still allowed; 64 bits keep the world whole words */
 };
 
-/* A state that is worked on. */
+/* The state that the checker works on. */
 struct run {
 	struct world w;
 	struct job *job;    /* NULL: none, or not loaded */
 	struct slice bytes; /* the job's, while it is not loaded */
 	int is_loaded;
-	int says; /* print what happens */
+	int says; /* print each step */
 };
 
-void run_load(struct run *r); /* before a step that concerns the job */
+void run_load(struct run *r); /* call it before a step that uses the job */
 void run_release(struct run *r);
 void run_begin(struct run *r, uint8_t faults);
 /* The state as bytes, and back; run_set borrows them. */
@@ -196,7 +196,7 @@ enum step_kind {
 	STEP_SSH,
 	STEP_STOP_SERVER,
 	STEP_RETURN,
-	/* where no progress is possible */
+	/* only if no progress is possible */
 	STEP_DEADLINE,
 	STEP_GRACE,
 	STEP_KINDS
@@ -207,7 +207,7 @@ struct step {
 };
 
 int step_is_progress(enum step_kind kind);
-/* All that can happen now, in the order of the kinds. */
+/* Lists all possible steps in the order of the kinds. */
 size_t step_list(struct run *r, struct step *out);
 void step_apply(struct run *r, struct step s);
 void step_text(const struct run *r, struct step s, struct buf *out);
@@ -224,7 +224,7 @@ void server_die(struct run *r);
 void server_start(struct run *r);
 void server_reset(struct run *r, int i, enum membership_event ev);
 void server_exit(struct run *r);
-/* Agent i is started again: its connection before is one that has ended. */
+/* Call it when agent i is started again: its earlier connection has ended. */
 void server_before_return(struct run *r, int i);
 /* The node of agent i's life `number`, or NULL. */
 struct job_node *server_node(const struct run *r, int i, int number);
@@ -247,7 +247,7 @@ int agent_running(const struct agent *a);
 
 /* ---- properties ---- */
 
-/* The first one that does not hold; "" if all do. */
+/* The first property that does not hold; "" if all do. */
 extern char violation[1024];
 void violate(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,4 +1,5 @@
-/* property.c: what must hold, on each step and where nothing can happen. */
+/* property.c: the properties, after each step and when no progress is possible.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -210,9 +211,9 @@ void property_end(struct run *r)
 	property_check_verdict(r, end);
 }
 
-/* ---- nothing can happen by itself ---- */
+/* ---- no progress is possible ---- */
 
-/* Waiting for nodes that are missing, which the server names. */
+/* The node waits for missing nodes, which the server must name. */
 static void property_check_wait_text(struct run *r, int i)
 {
 	const struct wait_text_nodes known = {.nunjoined = 0};
@@ -227,8 +228,8 @@ static void property_check_wait_text(struct run *r, int i)
 	wait_text_release(&a);
 }
 
-/* It was told to stop, and the server owes it no END: its place was free at
- * once. The grace period is its way out. */
+/* 1 if the node was asked to stop and the server owes it no END, because its
+ * place was free at once. The grace period then ends it. */
 static int property_is_released(struct run *r, int i)
 {
 	const struct job_node *n;

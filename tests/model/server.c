@@ -1,5 +1,5 @@
-/* server.c: ddprdzv around a job: a frame becomes an event of the real job, its
- * actions become frames, agents come back and are lost, as in
+/* server.c: a model of ddprdzv: turns frames into events of the real job, and
+ * the job's actions into frames; agents return and are lost. It follows
  * rendezvous/server, without connections, clocks and stores. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ void server_own_nodes(struct run *r)
 	}
 }
 
-/* Whose node it is: "h2.1". */
+/* Which agent and which of its lives the node belongs to; its id is "h2.1". */
 static int server_number_of(const struct job_node *n, int *i)
 {
 	const char *id = job_node_id(n).data;
@@ -58,7 +58,7 @@ static int server_number_of(const struct job_node *n, int *i)
 	return id[3] - '0';
 }
 
-/* Which steps of the job's are possible. */
+/* Notes which steps of the job are possible. */
 void server_note_job(struct run *r)
 {
 	struct server *s = &r->w.server;
@@ -75,7 +75,7 @@ void server_note_job(struct run *r)
 	}
 }
 
-/* The node's agent can be spoken to. */
+/* 1 if the node's agent is connected. */
 static int server_has_agent(const struct run *r, const struct job_node *n,
 			    int *i)
 {
@@ -87,7 +87,7 @@ static int server_has_agent(const struct run *r, const struct job_node *n,
 
 static void server_send(struct run *r, int i, const struct message *m)
 {
-	/* what is said to one that has gone is lost */
+	/* a frame to an agent that is gone is lost */
 	if (r->w.agents[i].life == LIFE_UP && r->w.agents[i].link == LINK_UP)
 		queue_put(&r->w.to_agent[i], m);
 }
@@ -173,7 +173,7 @@ static void server_act(struct run *r)
 	while ((a = job_next_action(r->job))) {
 		state |= a->kind == JOB_TELL_STATE;
 		if (a->kind == JOB_TELL_START) {
-			/* a server that stops ends it in the same turn */
+			/* a stopping server ends the round at once */
 			if (job_state(r->job) == JOB_RUNNING)
 				property_start(r);
 			server_send_all(r, server_send_start);
@@ -218,7 +218,7 @@ void server_absent(struct run *r, int i, int number)
 	server_lose(r, i, number);
 }
 
-/* The connection before the present one has ended, and how. */
+/* The server notices that the previous connection has ended, and how. */
 void server_sees_half(struct run *r, int i)
 {
 	struct peer_end *p = &r->w.server.peers[i];
@@ -232,7 +232,7 @@ void server_sees_half(struct run *r, int i)
 		return;
 	if (how == HALF_RESET && job_state(r->job) != JOB_OVER &&
 	    !job_node_has_left(n))
-		job_node_own(n, NULL); /* it has some time to come back */
+		job_node_own(n, NULL); /* it may come back for some time */
 	else
 		server_lose(r, i, number);
 }
@@ -243,7 +243,7 @@ static void server_detach(struct run *r, int i)
 	r->w.server.peers[i].sent_spare = 2;
 }
 
-/* Its agent was not heard from: the server closes its connection. */
+/* The agent was silent for too long: the server closes its connection. */
 void server_lease(struct run *r, int i)
 {
 	run_load(r);
@@ -256,7 +256,7 @@ void server_lease(struct run *r, int i)
 
 /* ---- frames ---- */
 
-/* The job may have ended meanwhile: then the END comes first. */
+/* If the job has ended meanwhile, the END comes first. */
 static void server_refuse(struct run *r, int i, const char *what,
 			  const struct err *e)
 {
@@ -364,7 +364,7 @@ static void server_on_notice(struct run *r, int i, struct job_node *n,
 	server_act(r);
 }
 
-/* What the job has said while the agent was away. */
+/* Sends what the job has sent while the agent was away. */
 static void server_catch_up(struct run *r, const struct job_node *n,
 			    const struct message *from)
 {
@@ -445,7 +445,7 @@ void server_take(struct run *r, int i)
 	}
 }
 
-/* ---- the server's own ---- */
+/* ---- steps of the server ---- */
 
 void server_last_call(struct run *r)
 {
@@ -506,7 +506,7 @@ void server_die(struct run *r)
 		agent_link_lost(r, i, MEMBER_ON_AWAY);
 }
 
-/* The job is what the journal says; job_save must say the same of it. */
+/* Loads the job from the journal; job_save must write the same again. */
 void server_start(struct run *r)
 {
 	struct buf before = BUF_INIT(1 << 20), after = BUF_INIT(1 << 20);

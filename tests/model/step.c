@@ -1,4 +1,4 @@
-/* step.c: what can happen in a state, what it does, and how it is told. */
+/* step.c: lists a state's possible steps, applies them, and prints them. */
 #include <assert.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ int step_is_progress(enum step_kind kind)
 	return kind < STEP_FAIL;
 }
 
-/* ---- which are possible ---- */
+/* ---- the possible steps ---- */
 
 struct list {
 	struct step *steps;
@@ -49,7 +49,7 @@ static void step_list_workers(struct list *l, const struct agent *a, int i)
 		step_put(l, STEP_KILL_GRACE, i, 0);
 }
 
-/* What agent i does without a frame of the server's. */
+/* The steps of agent i that need no frame from the server. */
 static void step_list_local(struct list *l, const struct world *w, int i)
 {
 	const struct agent *a = &w->agents[i];
@@ -146,8 +146,8 @@ static void step_list_faults(struct list *l, const struct world *w)
 		step_put(l, STEP_STOP_SERVER, 0, 0);
 }
 
-/* Where no fault is left, an agent that can do nothing else reads its frame
- * before all else happens: nothing else sees the difference. */
+/* If no fault is left, an agent that can do nothing else reads its frame before
+ * any other step: no other part can observe the difference. */
 static int step_list_first_read(struct list *l, const struct world *w)
 {
 	for (int i = 0; i < NODES_MAX && !w->faults; i++) {
@@ -164,7 +164,7 @@ static int step_list_first_read(struct list *l, const struct world *w)
 	return 0;
 }
 
-/* Where nothing else happens. */
+/* The timeouts, which are possible only if nothing else is. */
 static void step_list_timeouts(struct list *l, const struct agent *a, int i)
 {
 	if (a->life != LIFE_UP)
@@ -205,7 +205,7 @@ size_t step_list(struct run *r, struct step *out)
 	return l.n;
 }
 
-/* ---- what they do ---- */
+/* ---- their effects ---- */
 
 static void step_next_server(struct run *r)
 {

@@ -1,4 +1,4 @@
-/* world.c: a state as bytes, and back; the queues. */
+/* world.c: converts a state to bytes and back; the queues. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ void run_release(struct run *r)
 	r->is_loaded = 0;
 }
 
-/* Only the order in which nodes joined matters. */
+/* Renumbers the order of joining from 0: only the order matters. */
 static void renumber(struct job *j)
 {
 	struct job_node *n;
@@ -85,12 +85,13 @@ static void renumber(struct job *j)
 		n->seq = j->seq++;
 }
 
-/* Worlds are mostly zeroes: words of 8 bytes, in groups of u8 zero words, u8
- * others, and these. n is a multiple of 8. */
+/* Compresses a world, which is mostly zeroes: 8-byte words in groups of a u8
+ * count of zero words, a u8 count of other words, and these. n is a multiple of
+ * 8. */
 static void put_packed(struct buf *out, const void *data, size_t n)
 {
 	const char *p = data, *end = p + n;
-	/* each group has a word that is not zero, but for the last */
+	/* each group but the last has a word that is not zero */
 	char *to = buf_reserve(out, n + n / 4 + 2), *count;
 	uint64_t word;
 

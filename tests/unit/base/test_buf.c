@@ -1,4 +1,4 @@
-/* test_buf.c: the capped buffer, its byte order, and the reader that must not
+/* test_buf.c: the capped buffer, its byte order, and the reader, which must not
  * read past its end. */
 #include <check.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ START_TEST(a_part_that_failed_makes_the_whole_fail)
 	ck_assert_uint_eq(bytes.len, 8);
 	ck_assert_mem_eq(bytes.data, "\4\0\0\0\7\0\0\0", 8);
 	buf_put_u8(&part, 1);
-	/* half a message is nobody's: there are no bytes to send by mistake */
+	/* half a message has no bytes that could be sent by mistake */
 	ck_assert_int_eq(buf_bytes(&part, &bytes), -ENOBUFS);
 	ck_assert_uint_eq(bytes.len, 0);
 	buf_put_buf(&whole, &part);
@@ -66,7 +66,7 @@ START_TEST(a_full_buffer_fails_and_stays_failed)
 	buf_put_u32(&b, 1);
 	ck_assert_int_eq(b.failed, -ENOBUFS);
 	ck_assert_uint_eq(b.len, 8);
-	buf_put_u8(&b, 1); /* there is room, but a part is missing before it */
+	buf_put_u8(&b, 1); /* there is room, but an earlier put failed */
 	ck_assert_uint_eq(b.len, 8);
 	ck_assert_ptr_null(buf_reserve(&b, 1));
 	buf_reset(&b);
@@ -187,13 +187,13 @@ END_TEST
 START_TEST(a_reader_that_ran_out_stays_bad_and_gives_zeroes)
 {
 	struct reader r;
-	char *three = malloc(3); /* so that a sanitizer sees one byte more */
+	char *three = malloc(3); /* a sanitizer detects a read beyond it */
 
 	memcpy(three, "\1\2\3", 3);
 	reader_init(&r, SLICE(three, 3));
 	ck_assert_uint_eq(reader_u32(&r), 0);
 	ck_assert_int_eq(r.bad, 1);
-	ck_assert_uint_eq(reader_u8(&r), 0); /* one byte is there: no matter */
+	ck_assert_uint_eq(reader_u8(&r), 0); /* though a byte is left */
 	ck_assert_int_eq(r.bad, 1);
 	struct slice s = reader_slice(&r);
 	ck_assert_uint_eq(s.len, 0);

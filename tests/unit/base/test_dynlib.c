@@ -1,5 +1,5 @@
-/* test_dynlib.c: a library that every system has, one that none has, and one
- * that lacks what is wanted of it. */
+/* test_dynlib.c: a library that every system has, a library that none has, and
+ * a library that lacks a wanted function. */
 #include <check.h>
 #include <math.h>
 #include <string.h>

@@ -17,7 +17,7 @@ START_TEST(code_and_text_are_kept)
 }
 END_TEST
 
-/* `return err_set(e, -errno, ...)` behind a call that set no errno */
+/* `return err_set(e, -errno, ...)` after a call that set no errno */
 START_TEST(a_failure_without_errno_is_not_a_success)
 {
 	struct err e = ERR_INIT;

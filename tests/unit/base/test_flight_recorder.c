@@ -1,5 +1,5 @@
-/* test_flight.c: the flight recorder: written by one, read by another, in
- * whatever state it was left. */
+/* test_flight_recorder.c: one process writes the flight recorder and another
+ * reads it, in any state that the writer may leave. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -154,7 +154,7 @@ START_TEST(packed_calls_of_the_largest_worlds_come_back)
 				   .root = 131071,
 				   .count = 1},
 	      "send #1 (f32 x 1, to 131071)");
-	/* more than its bits hold: not taken for another root */
+	/* a root that does not fit its bits must not become another root */
 	packs((struct flight_call){.kind = FLIGHT_BROADCAST,
 				   .root = 5,
 				   .count = (uint64_t)1 << 36},
@@ -169,7 +169,7 @@ START_TEST(packed_calls_of_the_largest_worlds_come_back)
 }
 END_TEST
 
-/* Its writer was killed between the entry and the head. */
+/* The writer was killed after it stored the entry and before it stored head. */
 START_TEST(a_call_that_is_not_in_head_yet_is_read)
 {
 	struct flight *f = make();
@@ -182,7 +182,7 @@ START_TEST(a_call_that_is_not_in_head_yet_is_read)
 	read_it(f);
 	ck_assert_int_eq(view.n, 2);
 	ck_assert_uint_eq(view.ops[1].call.number, 2);
-	/* where it has the first one's place, too */
+	/* also if it overwrites the first entry */
 	for (uint64_t i = 2; i <= FLIGHT_ENTRIES + 1; i++)
 		flight_begin(f, 0, i, barrier);
 	f->head = FLIGHT_ENTRIES;
@@ -195,7 +195,7 @@ START_TEST(a_call_that_is_not_in_head_yet_is_read)
 }
 END_TEST
 
-/* As long as --rdzv-id may be. */
+/* The longest --rdzv-id. */
 START_TEST(a_job_name_of_256_bytes_is_kept)
 {
 	struct flight_file head = {0}, back;
@@ -226,12 +226,12 @@ START_TEST(the_last_so_many_are_kept)
 	for (int i = 0; i < view.n; i++)
 		ck_assert_uint_eq(view.ops[i].call.number,
 				  n - FLIGHT_ENTRIES + 1 + (uint64_t)i);
-	/* the end of one that is forgotten is nobody else's */
+	/* the end of an overwritten call changes no other entry */
 	flight_end(f, first, 0);
 	read_it(f);
 	for (int i = 0; i < view.n; i++)
 		ck_assert_int_eq(view.ops[i].state, FLIGHT_ENTERED);
-	/* off */
+	/* the recorder is off */
 	ck_assert_uint_eq(flight_begin(NULL, 0, 1, 1), 0);
 	flight_end(NULL, 0, 0);
 	flight_comm_add(NULL, "1.0", 2, 0);
@@ -251,7 +251,7 @@ START_TEST(to_stop_is_kept_when_a_worker_starts_again)
 }
 END_TEST
 
-/* What is true of each call that the child writes. */
+/* Checks what holds for each call that the child writes. */
 static void check_ops(uint64_t *last)
 {
 	for (int i = 0; i < view.n; i++) {
@@ -294,7 +294,7 @@ START_TEST(a_writer_is_read_while_it_runs_and_when_it_was_killed)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	ck_assert_int_eq(flight_read_at(&view, fd, 0), 0);
 	check_ops(&last);
-	/* all but the one that it may have been writing */
+	/* all entries but the one that the child may have been writing */
 	ck_assert_int_ge(view.n, FLIGHT_ENTRIES - 1);
 	munmap(f, sizeof(*f));
 	close(fd);
@@ -354,7 +354,7 @@ static void name_it(int fd, int part)
 	setenv("DDP_AGENT_ID", "abcd", 1);
 }
 
-/* Opens it and says whether the agent's file shows what is written there. */
+/* 1 if libddp opens the file, so that its writes appear in the agent's part. */
 static int arrives(int fd, uint32_t part)
 {
 	const struct ddp__env env = {.rank = 10 + (int)part, .world_size = 20};
@@ -407,7 +407,7 @@ START_TEST(a_foreign_file_is_not_used_as_recorder)
 	int fd = make_file("another", 1), zeroes, pipes[2], own;
 	char bytes[64] = "";
 
-	name_it(fd, 0); /* the number is that of somebody else's agent */
+	name_it(fd, 0); /* the descriptor is another agent's file */
 	ck_assert(!arrives(fd, 0));
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		setenv("DDP_RECORDER", wrong[i], 1);
@@ -416,7 +416,7 @@ START_TEST(a_foreign_file_is_not_used_as_recorder)
 	ck_assert_int_eq(pipe(pipes), 0);
 	name_it(pipes[0], 0);
 	ck_assert(!arrives(fd, 0));
-	/* a file that is cut short would be a SIGBUS */
+	/* mapping a truncated file would raise SIGBUS */
 	zeroes = make_file("abcd", 1);
 	ck_assert_int_eq(ftruncate(zeroes, 5000), 0);
 	name_it(zeroes, 0);
@@ -434,8 +434,7 @@ START_TEST(a_foreign_file_is_not_used_as_recorder)
 }
 END_TEST
 
-/* As from an agent whose worker it is, so that whoever finds the one finds the
- * other. */
+/* Its file is like an agent's, so that tools find both in the same way. */
 START_TEST(without_an_agent_libddp_makes_a_file_like_its)
 {
 	struct ddp__env env = {.starter = DDP__TORCHRUN,
@@ -473,7 +472,7 @@ START_TEST(without_an_agent_libddp_makes_a_file_like_its)
 	ck_assert_int_eq(view.n, 1);
 	ddp__recorder_close(f, own);
 	ck_assert_int_lt(fcntl(own, F_GETFD), 0);
-	/* where ranks are dealt out otherwise it is the first of its host */
+	/* if ranks are assigned otherwise, it is the first of its host */
 	env.local_rank = 8;
 	f = ddp__recorder_open(&env, "h7", &own);
 	ck_assert_int_eq(flight_file_read(&head, own), 0);
@@ -483,7 +482,7 @@ START_TEST(without_an_agent_libddp_makes_a_file_like_its)
 }
 END_TEST
 
-/* SIGXFSZ would end the program. */
+/* Otherwise SIGXFSZ would end the program. */
 START_TEST(a_limit_of_file_sizes_costs_the_recorders_file_alone)
 {
 	struct ddp__env env = {.rank = 0, .world_size = 1};

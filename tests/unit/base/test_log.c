@@ -1,5 +1,5 @@
-/* test_log.c: errors are written once, log lines are whole; and mt19937, the
- * third of base's small ones, against its published numbers. */
+/* test_log.c: errors are written once, and log lines are whole. Also checks
+ * mt19937 against its published numbers. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* test_option.c: one table drives the command line and the environment; what is
- * wrong is named, with the nearest right thing. */
+/* test_option.c: one table drives the command line and the environment; errors
+ * name the wrong word and the nearest valid one. */
 #include <check.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void reset(void)
 	e = (struct err)ERR_INIT;
 }
 
-/* Words after the program's name, up to eight. */
+/* Parses up to eight words after the program's name. */
 static int parse(int stop_at_first, const char *a, const char *b, const char *c,
 		 const char *d)
 {
@@ -263,7 +263,7 @@ START_TEST(two_dashes_that_are_a_value_do_not_end_the_options)
 
 	ck_assert_int_eq(option_parse_program(table, &v, 5, words, &n, &e), 4);
 	ck_assert_str_eq(v.name, "--");
-	ck_assert_int_eq(n, 3); /* a host that gets them needs the value */
+	ck_assert_int_eq(n, 3); /* the value counts: remote hosts need it */
 	ck_assert_int_eq(option_parse_program(table, &v, 3, words, &n, &e), 3);
 	ck_assert_int_eq(n, 2);
 	ck_assert_int_eq(option_parse_program(table, &v, 4, ended, &n, &e), 3);

@@ -10,7 +10,7 @@
 
 static int fails, error;
 
-/* In place of libc's. */
+/* Replaces libc's. */
 ssize_t getrandom(void *out, size_t n, unsigned flags)
 {
 	if (fails-- > 0) {

@@ -129,7 +129,7 @@ START_TEST(a_link_local_address_has_the_scope_of_its_host)
 	ck_assert_str_eq(sock_addr_text(&a, text), "[fe80::1%lo]:80");
 	ck_assert_str_eq(sock_addr_scoped(&a, text), "fe80::1%lo");
 	ck_assert_str_eq(sock_addr_host(&a, text), "fe80::1");
-	/* one that comes from elsewhere */
+	/* a scope from another host is refused */
 	ck_assert_int_eq(sock_addr_number("fe80::1%lo", 80, &a), 0);
 	ck_assert_int_eq(sock_addr_scoped_number("fe80::1%1", 80, &a), 1);
 	ck_assert_str_eq(sock_addr_scoped(&a, text), "fe80::1%lo");
@@ -142,7 +142,7 @@ START_TEST(a_link_local_address_has_the_scope_of_its_host)
 	sock_host_scope(host, "fe80::1%lo");
 	ck_assert_str_eq(host, "fe80::7%lo");
 	ck_assert_str_eq(sock_host_unscope(host), "fe80::7");
-	/* what it means is an interface's */
+	/* a link-local address needs an interface */
 	snprintf(ep.host, sizeof(ep.host), "fe80::1");
 	ck_assert_int_eq(sock_resolve(&ep, &a, 1, &e), ERR_USAGE);
 	ck_assert_ptr_nonnull(strstr(e.text, "as in fe80::1%eth0"));
@@ -220,7 +220,7 @@ START_TEST(listens_connects_and_says_where)
 	ck_assert(!(fcntl(fd, F_GETFL) & O_NONBLOCK));
 	close(fd);
 
-	/* the same port again: taken, and named */
+	/* the port is in use, and the error names it */
 	struct sock_addr same = a;
 	ck_assert_int_eq(sock_listen(&same, &e), -EADDRINUSE);
 	ck_assert_ptr_nonnull(strstr(e.text, sock_addr_text(&a, text)));
@@ -228,14 +228,14 @@ START_TEST(listens_connects_and_says_where)
 	close(listener);
 	ck_assert_int_eq(sock_connect(&a, 5000, &e), -ECONNREFUSED);
 	ck_assert_ptr_nonnull(strstr(e.text, text));
-	/* and free again at once, though a connection was there */
+	/* the port is free again at once, in spite of its old connection */
 	listener = sock_listen(&a, &e);
 	ck_assert_msg(listener >= 0, "%s", e.text);
 	close(listener);
 }
 END_TEST
 
-/* A listener with a full queue lets a connect wait, as a silent host does. */
+/* A listener with a full queue makes connect wait, as a silent host does. */
 START_TEST(a_connect_keeps_its_deadline)
 {
 	struct sock_addr a = address("127.0.0.1", 0);
@@ -254,7 +254,8 @@ START_TEST(a_connect_keeps_its_deadline)
 }
 END_TEST
 
-/* Of a network whose kernel has one port to give to whoever connects. */
+/* Connects in a network namespace with only one ephemeral port, at which nobody
+ * listens: the kernel must choose it as the source port, too. */
 static void meet_nobody(const char *host)
 {
 	struct sock_addr a = address(host, 29410);
@@ -263,7 +264,7 @@ static void meet_nobody(const char *host)
 	for (int i = 0; i < 3; i++)
 		if (sock_connect(&a, 5000, &e) != -ECONNREFUSED)
 			_exit(1);
-	/* and nothing of that is in the way of who listens there */
+	/* a listener can then bind the port at once */
 	fd = sock_listen(&a, &e);
 	if (fd < 0)
 		_exit(2);
@@ -314,7 +315,7 @@ START_TEST(a_reserved_port_is_for_the_worker_only)
 	close(fd);
 	close(listener);
 
-	/* nobody who does not ask for it is given it */
+	/* the kernel gives the reserved port to no other socket */
 	a = address("0.0.0.0", port);
 	int plain = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(plain, (struct sockaddr *)&a.ss, a.len), -1);

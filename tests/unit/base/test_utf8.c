@@ -1,4 +1,4 @@
-/* test_utf8.c: what is UTF-8 and what is not. */
+/* test_utf8.c: valid and invalid UTF-8. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ START_TEST(invalid_bytes_are_replaced)
 	expect(SLICE_STR("\xe0\x9f\x80"), BAD BAD BAD);
 	expect(SLICE_STR("\xed\xa0\x80"), BAD BAD BAD); /* a surrogate */
 	expect(SLICE_STR("\xf4\x90\x80\x80"), BAD BAD BAD BAD);
-	expect(SLICE_STR("\xe2\x82"), BAD BAD);     /* cut */
+	expect(SLICE_STR("\xe2\x82"), BAD BAD);     /* truncated */
 	expect(SLICE_STR("\xc3(x"), BAD "(x");
 }
 END_TEST

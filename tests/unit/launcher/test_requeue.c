@@ -1,4 +1,4 @@
-/* test_requeue.c: what scontrol says of a job, and whether it goes back. */
+/* test_requeue.c: parses scontrol's output, and decides whether to requeue. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "launcher/requeue.h"
 #include "tests/unit/run_case.h"
 
-/* Slurm 22.05's page, shortened; names are people's. */
+/* Slurm 22.05's output, shortened; users choose the names. */
 #define PAGE(state, reason, restarts, batch, end, preempt) \
 	"JobId=12 JobName=a BatchFlag=9 PreemptTime=1\n" \
 	"   UserId=root(0) GroupId=root(0) MCS_label=N/A\n" \
@@ -43,7 +43,7 @@ START_TEST(a_page_is_read)
 	ck_assert_int_eq(job.batch, 0);
 	ck_assert_uint_eq(job.end_time, 0);
 	ck_assert_int_eq(job.preempted, 1);
-	/* a site where times have other words */
+	/* a site with another time format */
 	ck_assert_int_eq(parse(PAGE("RUNNING", "None", "0", "1",
 				    "2026-11-22T00:53:10",
 				    "2026-11-22T00:54:06")), 0);
@@ -61,7 +61,7 @@ START_TEST(an_invalid_page_is_an_error)
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
 		ck_assert_int_eq(parse(texts[i]), ERR_DATA);
-	/* half of one says what it has */
+	/* a truncated output gives the fields that it has */
 	ck_assert_int_eq(parse("\n   JobState=RUNNING"), 0);
 	ck_assert_int_eq(job.batch, 0);
 }
@@ -76,23 +76,23 @@ START_TEST(each_cause_has_its_answer)
 		int warned, cut;
 		enum requeue_why why;
 	} rows[] = {
-		/* within the grace, and after it */
+		/* within the grace period, and after it */
 		{"RUNNING", "None", 1, 1, 0, 0, REQUEUE_PREEMPTED},
 		{"RUNNING", "None", 1, 1, 0, 1, REQUEUE_PREEMPTED},
 		{"COMPLETING", "None", 1, 1, 0, 0, REQUEUE_PREEMPTED},
 		{"PREEMPTED", "None", 0, 1, 0, 0, REQUEUE_PREEMPTED},
-		/* the grace's end, or scancel's second word */
+		/* the end of the grace period, or a second scancel */
 		{"COMPLETING", "None", 1, 1, 0, 1, REQUEUE_CANCELLED},
 		/* --signal, our own clock, and Slurm's SIGTERM at the end */
 		{"RUNNING", "None", 0, 1, 1, 0, REQUEUE_TIMED_OUT},
 		{"COMPLETING", "TimeLimit", 0, 1, 0, 1, REQUEUE_TIMED_OUT},
 		{"TIMEOUT", "None", 0, 1, 0, 0, REQUEUE_TIMED_OUT},
-		/* people */
+		/* cancelled by a user */
 		{"COMPLETING", "None", 0, 1, 0, 0, REQUEUE_CANCELLED},
 		{"COMPLETING", "None", 0, 1, 1, 0, REQUEUE_CANCELLED},
 		{"CANCELLED", "None", 1, 1, 0, 0, REQUEUE_CANCELLED},
 		{"RUNNING", "None", 0, 1, 0, 0, REQUEUE_BY_HAND},
-		/* Slurm was first */
+		/* Slurm has requeued it already */
 		{"COMPLETING", "None", 0, 2, 0, 1, REQUEUE_DONE},
 		{"PENDING", "BeginTime", 0, 1, 0, 0, REQUEUE_DONE},
 	};
@@ -114,7 +114,7 @@ START_TEST(each_cause_has_its_answer)
 }
 END_TEST
 
-/* As scontrol of 24.11 and 26.05 writes it. */
+/* The output of scontrol 24.11 and 26.05. */
 START_TEST(a_nodes_address_is_read)
 {
 	static const char *const others[] = {

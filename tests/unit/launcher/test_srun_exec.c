@@ -1,4 +1,4 @@
-/* test_srun_exec.c: what is asked of srun. */
+/* test_srun_exec.c: the srun command and its environment. */
 #include "launcher/srun_exec.h"
 #include "tests/unit/launcher/config/slurm_vars.h"
 #include "tests/unit/run_case.h"
@@ -65,7 +65,7 @@ START_TEST(some_of_the_nodes_are_its_own)
 }
 END_TEST
 
-/* An endpoint is a place where somebody else begins; etcd is none. */
+/* With an endpoint the user starts the nodes; with etcd the step does. */
 START_TEST(etcd_is_asked_by_each_node_of_the_step)
 {
 	batch();
@@ -108,7 +108,7 @@ START_TEST(errors_are_reported_before_srun_runs)
 	parse_refused("--signals-to-handle SIGFOO ./a", "SIGFOO");
 	parse_refused("--rdzv-backend etcd ./a", "etcd");
 	parse_refused("", "no program to run");
-	/* one command a node, by hand; and nothing of Slurm's */
+	/* the user starts each node by hand, or a job without Slurm */
 	parses("--nnodes 2 --node-rank 0 --rdzv-endpoint n08:29400 ./a");
 	parses("--standalone ./a");
 	ck_assert_uint_eq(config.nproc, 1);
@@ -127,7 +127,7 @@ START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
 	ck_assert_ptr_null(getenv("SLURM_CPUS_PER_TASK"));
 	ck_assert_str_eq(getenv("SLURM_SUBMIT_DIR"), "/home");
 	ck_assert_str_eq(getenv(ALLOCATION_TASKS), "4(x4)");
-	/* the workers get theirs back, and see nothing of ours */
+	/* the workers get the job's variables back, and none of ours */
 	clean();
 	step();
 	set(ALLOCATION_TASKS, "4(x4)");
@@ -193,7 +193,7 @@ START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
 	struct auth handed = {0};
 	char hex[PROOF_HEX_SIZE], *first;
 
-	/* no munge here, whatever this machine has */
+	/* no munge, whatever this machine has */
 	setenv("DDP_MUNGE_SOCKET", "/nowhere", 1);
 	batch();
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
@@ -206,9 +206,9 @@ START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
 	ck_assert_uint_eq(handed.methods, WIRE_BY_SECRET);
 	ck_assert_int_eq(handed.handed, 1);
 	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
-	/* wiped where /proc/PID/environ shows it, too */
+	/* wiped in /proc/PID/environ, too */
 	ck_assert_int_eq(*first, '\0');
-	/* another step has another one, and its ddpruns use it */
+	/* another step has another secret, and its ddpruns use it */
 	ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
 	ck_assert_str_ne(getenv("DDP_SLURM_SECRET"), hex);
 	clean();

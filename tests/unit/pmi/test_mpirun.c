@@ -1,4 +1,4 @@
-/* test_mpirun.c: what MPI launchers' variables say to a ddprun. */
+/* test_mpirun.c: what a ddprun reads from MPI launchers' variables. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ END_TEST
 
 START_TEST(openmpi)
 {
-	/* it sets PMIx's, too */
+	/* OpenMPI sets PMIx's variables, too */
 	ck_assert_int_eq(READ("OMPI_COMM_WORLD_RANK", "3",
 			      "OMPI_COMM_WORLD_SIZE", "4",
 			      "OMPI_COMM_WORLD_LOCAL_SIZE", "1",

@@ -1,4 +1,4 @@
-/* test_allocation.c: what is concluded from Slurm's variables. */
+/* test_allocation.c: what follows from Slurm's variables. */
 #include <signal.h>
 
 #include "slurm/groups.h"
@@ -43,8 +43,8 @@ START_TEST(a_step_is_read_from_its_own_variables)
 }
 END_TEST
 
-/* As Slurm 26.05 has them with topology/tree: it chose n11's switch first, so
- * that task 0 is there, and the list is sorted. */
+/* The variables of Slurm 26.05 with topology/tree: it chose n11's switch first,
+ * so task 0 is there, and the list is sorted. */
 START_TEST(ranks_follow_the_order_of_tasks)
 {
 	char name[HOSTLIST_NAME_MAX + 1];
@@ -185,7 +185,7 @@ START_TEST(groups_of_a_heterogeneous_job)
 	ck_assert_int_eq(a.place, ALLOCATION_NO_STEP);
 	ck_assert_uint_eq(a.groups, 2);
 	ck_assert_uint_eq(a.nodes, 3);
-	/* salloc's shell knows nothing of the whole */
+	/* salloc's shell has no variables of the whole job */
 	set("SLURM_JOB_ID", NULL);
 	set("SLURM_JOB_NUM_NODES", NULL);
 	taken();
@@ -264,7 +264,7 @@ START_TEST(ranks_follow_the_groups)
 		ck_assert_str_eq(a.second, "n09");
 		ck_assert_uint_eq(a.tasks, i ? 1 : 2);
 	}
-	/* where nobody says the groups' nodes, all go by the one list */
+	/* without the groups' nodes, all tasks use the one list */
 	set("SLURM_JOB_NODELIST_HET_GROUP_1", NULL);
 	set("SLURMD_NODENAME", "n11");
 	taken();
@@ -336,7 +336,7 @@ START_TEST(an_allocation_without_a_step)
 	ck_assert_str_eq(a.id, "slurm-12");
 	ck_assert_uint_eq(a.nodes, 4);
 	ck_assert_uint_eq(a.gpus_each, 0);
-	/* asked for by task or in all: the step must ask by node */
+	/* asked for per task or in total: the step must ask per node */
 	set("SLURM_GPUS_PER_TASK", "2");
 	taken();
 	ck_assert_uint_eq(a.gpus_each, 8);
@@ -354,7 +354,7 @@ START_TEST(an_allocation_without_a_step)
 }
 END_TEST
 
-/* ---- what config makes of it ---- */
+/* ---- config ---- */
 
 START_TEST(no_option_is_needed)
 {
@@ -362,7 +362,7 @@ START_TEST(no_option_is_needed)
 
 	step();
 	set("SLURM_GPUS_ON_NODE", "4");
-	set("MASTER_ADDR", "localhost"); /* of a start-up file */
+	set("MASTER_ADDR", "localhost"); /* from a start-up file */
 	parses("./a");
 	ck_assert_uint_eq(config.min_nodes, 2);
 	ck_assert_uint_eq(config.max_nodes, 2);
@@ -397,7 +397,7 @@ START_TEST(given_options_stay)
 	parses("--master-port 7777 ./a");
 	ck_assert_str_eq(endpoint_text(&config.endpoint, at), "n10:7777");
 	ck_assert_int_eq(config.nports, 0);
-	/* port 0: whichever all of them find */
+	/* port 0: a port of the step's that is free */
 	parses("--master-port 0 ./a");
 	ck_assert_int_eq(config.nports, STEP_PORTS);
 	ck_assert_uint_eq(config.endpoint.port, step_port(12, 3, 0));
@@ -447,7 +447,7 @@ START_TEST(nodes_that_the_step_cannot_give)
 	parses("--nnodes 1:4 ./a");
 	ck_assert_int_eq((int)config.node_rank, -1);
 	ck_assert_int_eq(config.nports, STEP_PORTS);
-	/* a loop of background sruns, a node each, that meet elsewhere */
+	/* a loop of background sruns, one per node, that meet elsewhere */
 	parses("--nnodes 4 --node-rank 3 --rdzv-endpoint n08:29400 ./a");
 	ck_assert_uint_eq(config.max_nodes, 4);
 	ck_assert_int_eq((int)config.node_rank, 3);
@@ -522,7 +522,7 @@ START_TEST(the_end_of_a_steps_time_is_found)
 	ck_assert(config.stop_before_s == 7);
 	ck_assert(signal_set_has(&config.warning, SIGUSR1));
 	ck_assert(signal_set_has(&config.warning, SIGUSR2));
-	/* who says what a signal means is obeyed */
+	/* the user's meaning of a signal wins */
 	parses("--forward-signals USR1 --stop-before 0 ./a");
 	ck_assert(!signal_set_has(&config.warning, SIGUSR1));
 	ck_assert(config.stop_before_s == 0);

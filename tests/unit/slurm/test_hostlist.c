@@ -1,5 +1,5 @@
-/* test_hostlist.c: Slurm's host lists: grammar, order, limits, and where an
- * error says that it is. */
+/* test_hostlist.c: Slurm's host lists: grammar, order, limits, and the position
+ * in errors. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "slurm/hostlist.h"
 #include "tests/unit/run_case.h"
 
-/* The names of text, blanks between them; "error: ..." if it is wrong. */
+/* The names of text, separated by blanks; "error: ..." if it is wrong. */
 static const char *expand(const char *text)
 {
 	static char out[4096];
