@@ -1,6 +1,6 @@
 /* fake_cuda.c: a CUDA runtime without a GPU, built as a shared library by
- * nccl.bats: it answers what a host with a driver would that this one is not,
- * as far as libddp asks before it calls NCCL.
+ * nccl.bats. It replies as a host with a driver does to the calls that libddp
+ * makes before it calls NCCL.
  *
  *   FAKE_CUDA_COUNT  what cudaGetDeviceCount returns (0 and 1 device)
  *   FAKE_CUDA_DRIVER the driver's version

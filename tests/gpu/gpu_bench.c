@@ -1,7 +1,7 @@
-/* gpu_bench.c: all_reduce of floats through libddp and by NCCL's own call, in
- * one program, in turn: nccl-tests' columns, and the ratio of both. Twice: put
- * into a stream one after the other, as training does, and one at a time with a
- * wait after each. Medians of rounds that alternate. */
+/* gpu_bench.c: compares all_reduce of floats through libddp with NCCL's own
+ * call, alternately in one program: nccl-tests' columns, and the ratio.
+ * Measures calls queued in a stream, as in training, and single calls with a
+ * wait after each. Prints medians of alternating rounds. */
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdio.h>
@@ -53,7 +53,8 @@ static void by_ddp(size_t n)
 	     "all_reduce");
 }
 
-/* us of one call: `calls` of them, the wait at the end, or after each. */
+/* The us of one call, measured over `calls` of them. Waits at the end, or after
+ * each. */
 static double measure(void (*one)(size_t), size_t n, int calls, int each)
 {
 	double begun;
@@ -77,7 +78,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* libddp's and NCCL's medians, the same round by round. */
+/* Measures libddp and NCCL alternately; *ddp and *nccl are the medians. */
 static void compare(size_t n, int calls, int each, double *ddp, double *nccl)
 {
 	double a[ROUNDS], b[ROUNDS];

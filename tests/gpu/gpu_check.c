@@ -1,6 +1,6 @@
-/* gpu_check.c: libddp's nccl backend on real GPUs, but for the collectives
- * themselves (gpu_collectives.c): one rank of it. Prints "rank R of N: ok" or
- * what was wrong.
+/* gpu_check.c: one rank of a check of libddp's nccl backend on real GPUs,
+ * except the collectives (gpu_collectives.c). Prints "rank R of N: ok" or the
+ * error.
  *
  *   gpu_check count             prints how many GPUs there are; 1: none
  *   gpu_check version           prints NCCL's version
@@ -8,10 +8,10 @@
  *   gpu_check async             requests; groups       gpu_check groups
  *   gpu_check stream            order in a stream of the program's
  *   gpu_check reducer           gradients averaged in buckets
- *   gpu_check host              host memory, and what is refused
+ *   gpu_check host              host memory, and refused calls
  *   gpu_check own               ncclComm_t and ids for one's own NCCL calls
  *   gpu_check again             ddp_abort, then ddp_init once more
- *   gpu_check kill RANK         that rank is killed in the midst
+ *   gpu_check kill RANK         that rank is killed during the run
  *   gpu_check stall RANK MS     that rank never comes; timeout of the others
  */
 #include <nccl.h>
@@ -50,7 +50,7 @@ static void ring(size_t n, int send_first)
 	room_free(&want);
 }
 
-/* A message that waits must not hold up a collective of the same ranks. */
+/* A message that waits must not delay a collective of the same ranks. */
 static void message_around_collective(void)
 {
 	enum { N = 1 << 20 };
@@ -77,7 +77,7 @@ static void message_around_collective(void)
 	room_free(&want);
 }
 
-/* In order, many under way, blocking ones too. */
+/* Many messages at once, blocking ones included, arrive in order. */
 static void many_messages(void)
 {
 	enum { N = 20 };
@@ -163,7 +163,7 @@ static void async(void)
 		;
 	if (rc != 1)
 		DIE("test: %d: %s", rc, ddp_last_error());
-	/* a timeout that is too short leaves it under way */
+	/* after a timeout that is too short the request still runs */
 	rc = ddp_wait_timeout(&r[N], 0);
 	if (rc && (rc != DDP_ERR_TIMEOUT || !r[N]))
 		DIE("wait_timeout: %d: %s", rc, ddp_last_error());
@@ -199,7 +199,8 @@ static void groups(void)
 	all_reduce(world, DDP_F32, DDP_SUM, 10);
 }
 
-/* Holds a stream until the program opens it; not for ever, if that waits. */
+/* Blocks a stream until the program opens the gate, or for a limited time if
+ * the program waits instead. */
 static sem_t gate;
 static _Atomic int held_up;
 
@@ -212,8 +213,8 @@ static void CUDART_CB hold(void *arg)
 	held_up = sem_timedwait(&gate, &end) != 0;
 }
 
-/* When all ranks have put their calls into their streams: one that did not wait
- * for its stream could have run. */
+/* Opens the gate when all ranks have queued their calls: by then a call that
+ * did not wait for its stream could have run. */
 static void open_gate(int way)
 {
 	char came[16], all[16];
@@ -229,8 +230,8 @@ static void open_gate(int way)
 	sem_post(&gate);
 }
 
-/* What is in the stream before a call comes first, what is put in after it
- * last, and nobody waits on the host: the stream is held until all is in it. */
+/* A call runs after earlier work in its stream and before later work, and the
+ * host never waits: the stream is blocked until everything is queued. */
 static void stream(void)
 {
 	enum { N = 100000 };
@@ -291,7 +292,7 @@ static void expect_argument(int rc, const char *part)
 		    ddp_last_error());
 }
 
-/* Buckets of a step, from its end, while the stream still computes. */
+/* The buckets of a step, last one first, while the stream still computes. */
 static void reducer(void)
 {
 	enum { A = 1000, B = 700000, C = 7, N = A + B + C };
@@ -323,7 +324,7 @@ static void reducer(void)
 	room_free(&want);
 }
 
-/* ---- what is not on the GPU, and what is not libddp's */
+/* ---- host memory, and the program's own NCCL calls */
 
 static void host(void)
 {
@@ -346,7 +347,7 @@ static void host(void)
 	expect_argument(ddp_all_reduce(world, a.device, a.device, 4, DDP_I32,
 				       DDP_BAND),
 			"NCCL has no operation on bits");
-	/* nothing of it broke the communicator */
+	/* none of these errors broke the communicator */
 	all_reduce(world, DDP_F32, DDP_SUM, 10);
 	room_free(&a);
 }
@@ -398,7 +399,7 @@ static void stay(void)
 		pause();
 }
 
-/* Rank 0 gives up a collective that the others are in; then all begin anew. */
+/* Rank 0 aborts while the others are in a collective; then all start again. */
 static void again(void)
 {
 	struct room a = room_new(4000);

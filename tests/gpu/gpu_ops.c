@@ -1,16 +1,17 @@
-/* gpu_ops.c: gpu_ops TWIN [PART]: holds each operation of a twin, f32 and bf16,
- * against the cpu's, then whole steps of ResNets; recorded steps against plain
- * ones. TWIN is cuda, or cpu, which checks this program. Prints a line for each
- * model, with the greatest difference; exits with 1 where one is too large. */
+/* gpu_ops.c: gpu_ops TWIN [PART]: compares each operation of a twin, in f32 and
+ * bf16, with the cpu's, then whole steps of ResNets, then recorded steps with
+ * plain ones. TWIN is cuda, or cpu, which checks this program. Prints a line
+ * for each model with the largest difference; exits with 1 if one is too large.
+ */
 #include <math.h>
 
 #include "tests/gpu/nets.h"
 
 enum { LAYERS_MAX = 8, SAMPLES = 48 };
 
-/* A model for some operations. What both may differ by: in
- * bf16, with its 8 bits, a value near zero may lie on the other side of a ReLU,
- * of which the next layers make more. */
+/* A model for some operations, and how much the twins may differ: in bf16, with
+ * its 8 bits, a value near zero may fall on the other side of a ReLU, and the
+ * next layers amplify that. */
 struct model {
 	const char *name;
 	int n, channels, side, classes;
@@ -64,7 +65,7 @@ static int failed;
 
 /* ---- Comparing ---- */
 
-/* The length of a - b beside that of b. */
+/* The length of a - b relative to that of b. */
 static double distance(const float *a, const float *b, size_t n)
 {
 	double off = 0, all = 0;
@@ -120,7 +121,7 @@ static void look_tensors(struct verdict *v, const char *what, const char *name,
 	free(vb);
 }
 
-/* Of an arena, parameter by parameter. */
+/* Compares two arenas, parameter by parameter. */
 static void look_arenas(struct verdict *v, const char *what, struct bed *a,
 			const float *arena_a, struct bed *b,
 			const float *arena_b)
@@ -180,7 +181,7 @@ static void look_outputs(struct verdict *v, struct bed *a, struct bed *b,
 {
 	int count = a->net.spec->layer_count;
 
-	/* evaluating, others' memory may be used again */
+	/* in evaluation, layers may reuse the memory of earlier ones */
 	for (int i = p->mode == NET_TRAIN ? 0 : count - 1; i < count; i++)
 		look_tensors(v, what, net_layer_name(&a->net, i), a,
 			     p->value[i], b, q->value[i]);
@@ -202,7 +203,7 @@ static void look_loss(struct verdict *v, struct bed *a, struct bed *b)
 		    (unsigned long long)ta.count, (unsigned long long)tb.count);
 }
 
-/* One step of b and the same of a, all that can be seen of it compared. */
+/* Runs the same step on a and b and compares everything observable. */
 static void compare_step(struct verdict *v, struct bed *a, struct bed *b,
 			 uint64_t step, const struct loss_spec *loss,
 			 const struct optimizer *how)
@@ -245,7 +246,7 @@ static void compare_evaluation(struct verdict *v, struct bed *a, struct bed *b,
 	look_loss(v, a, b);
 }
 
-/* eps is large: else a gradient of nothing but rounding is a step, too. */
+/* eps is large: otherwise a gradient of mere rounding errors makes a step. */
 static const struct optimizer adam = {OPTIMIZER_ADAM, .beta1 = 0.9,
 				      .beta2 = 0.999, .eps = 1e-2};
 static const struct optimizer sgd = {OPTIMIZER_SGD, .momentum = 0.9,
@@ -258,7 +259,7 @@ struct state {
 	size_t n;
 };
 
-/* Parameters, moments, running statistics. */
+/* Reads parameters, moments and running statistics. */
 static struct state read_state(struct bed *b)
 {
 	size_t n = b->net.parameter_count;
@@ -282,7 +283,8 @@ static void write_state(struct bed *b, const struct state *s)
 	bed_wait(b);
 }
 
-/* Three steps plainly, then from the same state by a graph: the same bits. */
+/* Three plain steps, and three by a graph from the same state, must give the
+ * same bits. */
 static void check_graph(struct bed *b, const char *name,
 			const struct loss_spec *loss)
 {
@@ -330,7 +332,7 @@ static int alone(void *arg, float *values, size_t n)
 	return 0;
 }
 
-/* sync: sums over all ranks, of which there is one: nothing changes. */
+/* sync: sums over all ranks. There is only one, so that changes nothing. */
 static struct device *open_device(const struct ops *ops, int bf16, int sync)
 {
 	struct device_options o = {.threads = 2, .core = -1, .bf16 = bf16};
@@ -360,7 +362,7 @@ static void compare(const struct ops *ops, const struct model_spec *spec,
 	bed_init(&b, here, spec, &images, n, augment);
 	give_same(&a, &b);
 	compare_step(&v, &a, &b, 1, &loss, &sgd);
-	/* after one step they differ by what rounding made of it */
+	/* after one step both differ by rounding errors: make them equal */
 	give_same(&a, &b);
 	if (!bf16)
 		compare_step(&v, &a, &b, 2, &loss, &adam);
@@ -434,7 +436,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	const struct ops *ops = ops_find(argc > 1 ? argv[1] : "cuda", &e);
 	const char *part = argc > 2 ? argv[2] : "";
-	/* whatever the processor, the cpu twin can check this program */
+	/* f32 only on the cpu twin, which can check this program anywhere */
 	int precisions = ops && strcmp(ops->kind, "cpu") ? 2 : 1;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

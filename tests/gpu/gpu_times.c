@@ -1,6 +1,6 @@
-/* gpu_times.c: gpu_times [DEVICE [PRECISION [ARCH [BATCH [SIDE]]]]]: what a
- * training step of a ResNet takes, plainly and recorded, and where its time
- * goes, by kind of operation and by layer. Medians. */
+/* gpu_times.c: gpu_times [DEVICE [PRECISION [ARCH [BATCH [SIDE]]]]]: times a
+ * training step of a ResNet, plain and recorded, and its parts, by kind of
+ * operation and by layer. Prints medians. */
 #include <time.h>
 
 #include "tests/gpu/nets.h"
@@ -35,7 +35,7 @@ static const struct loss_spec loss = {LOSS_CROSS_ENTROPY, 0, 1};
 static const struct optimizer sgd = {OPTIMIZER_SGD, .momentum = 0.9,
 				     .weight_decay = 1e-5};
 
-/* Seconds a step, with g where it is recorded. */
+/* Seconds per step; g is the recorded step, if any. */
 static double time_steps(struct bed *b, struct graph *g)
 {
 	double v[ROUNDS];
@@ -70,7 +70,7 @@ static struct graph *record(struct bed *b)
 	return g;
 }
 
-/* Seconds a call of one operation. */
+/* Seconds per call of one operation. */
 static double time_op(struct bed *b, struct op *op,
 		      void (*call)(struct device *, struct op *,
 				   const struct loader *))

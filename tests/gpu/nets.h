@@ -1,5 +1,5 @@
-/* nets.h: models with data of their own on a device, for programs that compare
- * or time the kinds of devices. Whatever fails ends the program. */
+/* nets.h: models with their data on a device, for programs that compare or time
+ * kinds of devices. Any failure ends the program. */
 #ifndef TESTS_NETS_H
 #define TESTS_NETS_H
 
@@ -28,7 +28,7 @@ static inline void *memory(size_t bytes)
 	return p;
 }
 
-/* Images of chance, the same each time. */
+/* Pseudo-random images, the same in each run. */
 struct images {
 	struct dataset_part part;
 	uint32_t *order;
@@ -119,7 +119,7 @@ static inline void bed_set_step(struct bed *b, uint64_t step, double lr)
 		step, (step - 1) % batches * n, lr});
 }
 
-/* All of a step that may be recorded. */
+/* The part of a step that may be recorded. */
 static inline void bed_step(struct bed *b, const struct loss_spec *loss,
 			    const struct optimizer *how)
 {

@@ -1,6 +1,6 @@
-/* rooms.h: what programs that check libddp on GPUs have in common: a rank,
- * numbers that no order of additions rounds, memory on both sides, all_reduce.
- * Every result is held against what the CPU makes of the same, bit by bit. */
+/* rooms.h: shared by the programs that check libddp on GPUs: a rank, numbers
+ * whose sums are exact in any order, memory on host and device, all_reduce.
+ * Compares every result with the CPU's, bit by bit. */
 #ifndef TESTS_ROOMS_H
 #define TESTS_ROOMS_H
 
@@ -116,7 +116,8 @@ static inline void room_free(struct room *r)
 	cu(cudaFree(r->device), "cudaFree");
 }
 
-/* n elements at element `at` of the host's copy, those of rank r from i on */
+/* Fills n elements of the host's copy, from element `at` on, with rank r's
+ * values from i on. */
 static inline void fill(struct room *room, size_t at, enum ddp_type type,
 			enum ddp_op op, int r, size_t i, size_t n)
 {
