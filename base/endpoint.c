@@ -13,7 +13,7 @@ static int endpoint_refuse(struct err *e, const char *text, const char *why)
 		       "for IPv6", text, why);
 }
 
-/* Splits text into host and port texts; *port is NULL where there is none. */
+/* Splits text into host and port texts; *port is NULL if there is none. */
 static int endpoint_split(const char *text, const char **host, size_t *len,
 			  const char **port, struct err *e)
 {

@@ -35,15 +35,15 @@ struct json {
 /* NULL if the library cannot be loaded; e then says what to install. */
 const struct json *json_load(struct err *e);
 
-/* Adds text as a string, with what is not UTF-8 replaced; null if memory is
- * short. The second also adds null for "". */
+/* Adds text as a string and replaces invalid UTF-8; adds null if memory is
+ * short. The second function also adds null for "". */
 void json_add_text(const struct json *j, cJSON *to, const char *name,
 		   struct slice text);
 void json_add_text_or_null(const struct json *j, cJSON *to, const char *name,
 			   struct slice text);
 
-/* Appends all as text with a newline, and releases it. 0, -ENOMEM or what the
- * buffer failed with. */
+/* Appends `all` as text with a newline, and releases `all`. 0, -ENOMEM or the
+ * buffer's error. */
 int json_put(struct buf *out, const struct json *j, cJSON *all, struct err *e);
 
 #endif

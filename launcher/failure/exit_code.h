@@ -19,7 +19,7 @@ enum {
 
 /* The exit code for an error other than of the program to run. */
 int exit_code_of(const struct err *e);
-/* The code here of an error reply: ERR_REMOTE where the host of the server
+/* The exit code for an error reply: ERR_REMOTE if the host of the server
  * failed (memory), else ERR_REFUSED. */
 int exit_code_refusal(int code);
 

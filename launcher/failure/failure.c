@@ -107,9 +107,8 @@ static void failure_put_message(struct failure *f, struct buf *part)
 	error_file_release(&error);
 }
 
-/* The first part that says anything is the cause that everybody reads in the
- * first line; what follows it is for the page, each part in a line of its own.
- * Empties part. */
+/* Appends part to why and empties it. The first part that is not empty is the
+ * cause in the page's first line; each further part is a line of its own. */
 static void failure_put_part(struct failure *f, struct buf *part)
 {
 	struct slice text = failure_text(part);
@@ -120,7 +119,7 @@ static void failure_put_part(struct failure *f, struct buf *part)
 	buf_reset(part);
 }
 
-/* In the order of what each is worth to a reader. */
+/* Collects the causes, the most useful first. */
 static void failure_find_cause(struct failure *f, const struct worker *w,
 			       const struct postmortem_death *d,
 			       const struct err *unreadable)

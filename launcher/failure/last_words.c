@@ -105,7 +105,7 @@ static int last_words_frame(struct slice s, struct slice *path,
 	return n > 0;
 }
 
-/* The interpreter's own files and installed packages are nobody's mistake. */
+/* The interpreter's own files and installed packages are not to blame. */
 static int last_words_is_library(struct slice path)
 {
 	return last_words_has(path, "/site-packages/") ||

@@ -10,7 +10,7 @@
 
 /* All zero: no words. */
 struct words {
-	char **list; /* n words, then NULL; NULL where n is 0 */
+	char **list; /* n words, then NULL; NULL if n is 0 */
 	size_t n;
 	char *bytes; /* the words' storage */
 };

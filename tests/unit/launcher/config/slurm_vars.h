@@ -1,5 +1,5 @@
-/* slurm_vars.h: Slurm's variables as tests set them, and what ddprun makes of
- * them: of the variables alone (allocation_read) or with a command line. */
+/* slurm_vars.h: sets Slurm's variables for tests, and reads them as ddprun
+ * does: alone (allocation_read) or with a command line. */
 #ifndef TESTS_UNIT_SLURM_VARS_H
 #define TESTS_UNIT_SLURM_VARS_H
 
@@ -46,7 +46,7 @@ static inline void start(void)
 	error = (struct err)ERR_INIT;
 }
 
-/* As srun 22.05 sets them: step 3 of job 12, on two nodes of the job's four. */
+/* Sets variables as srun 22.05: step 3 of job 12, on 2 of the job's 4 nodes. */
 static inline void step(void)
 {
 	set("SLURM_JOB_ID", "12");
@@ -85,7 +85,7 @@ static inline void refused(const char *part)
 	ck_assert_ptr_null(strchr(error.text, '\n'));
 }
 
-/* As a batch script of 22.05 sees them: 1 node of 2 tasks, 2 nodes of one. */
+/* Sets the variables of a 22.05 batch script: 1 node of 2 tasks, 2 of one. */
 static inline void groups(void)
 {
 	set("SLURM_JOB_ID", "12");

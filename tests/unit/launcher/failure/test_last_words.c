@@ -54,7 +54,7 @@ START_TEST(a_python_exception_comes_with_the_users_own_line)
 		{1, 0, "  File \"/w/a.py\", line 3\n    x = = 1\n        ^\n"
 		       "SyntaxError: invalid syntax\n",
 		 "SyntaxError: invalid syntax (a.py:3)"},
-		/* the frames are above what is kept */
+		/* the frames are above the lines that are kept */
 		{1, 0, "ValueError: shapes differ:\n[1, 2]\n[2, 1]\n",
 		 "ValueError: shapes differ:"},
 	};

@@ -95,7 +95,7 @@ START_TEST(invalid_lines_are_ignored)
 }
 END_TEST
 
-/* ---- real ones ---- */
+/* ---- real sockets ---- */
 
 struct pair {
 	int listener, ours, theirs;
@@ -146,7 +146,7 @@ static void drop(struct pair *p)
 	close(p->theirs);
 }
 
-/* By both ways. */
+/* Checks the result of sock_diag and of /proc. */
 static void is_found(const struct sock_addr *own, const struct sock_addr *peer,
 		     int found, uid_t uid)
 {
@@ -210,7 +210,7 @@ START_TEST(a_listener_is_not_a_connection)
 	connect_at(&p, "127.0.0.1", "127.0.0.1");
 	sock_addr_set_port(&p.peer, 9);
 	is_found(&p.own, &p.peer, SOCKET_NONE, 0);
-	/* at that port somebody listens */
+	/* only a listener has that port */
 	name(p.listener, 0, &p.own);
 	is_found(&p.own, &p.peer, SOCKET_NONE, 0);
 	drop(&p);
@@ -224,7 +224,7 @@ START_TEST(a_closed_socket_has_no_owner)
 
 	connect_at(&p, "127.0.0.1", "127.0.0.1");
 	close(p.ours);
-	/* its end has come: so it waits for ours */
+	/* the peer has closed: its socket waits for our close */
 	ck_assert_int_eq(read(p.theirs, &byte, 1), 0);
 	is_found(&p.own, &p.peer, SOCKET_CLOSED, 0);
 	p.ours = dup(p.theirs);

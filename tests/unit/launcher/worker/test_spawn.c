@@ -1,4 +1,4 @@
-/* test_spawn.c: what is in the way of a new process is named. */
+/* test_spawn.c: errors name the reason why a process cannot start. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "launcher/worker/spawn.h"
 #include "tests/unit/run_case.h"
 
-/* LeakSanitizer needs a few at the end. */
+/* LeakSanitizer needs a few descriptors at the end. */
 static void close_from(int first)
 {
 	for (int fd = first; fd < 100; fd++)
@@ -32,7 +32,7 @@ START_TEST(descriptors_that_were_inherited_count)
 	ck_assert_ptr_nonnull(strstr(e.text, "hard limit is 100"));
 	while (dup(STDERR_FILENO) >= 0)
 		continue;
-	/* not even one to look at them with */
+	/* no descriptor is left to count them */
 	ck_assert_int_eq(config_check_limits(2, &soft, &e), -EMFILE);
 	close_from(first);
 }

@@ -1,4 +1,4 @@
-/* test_sweep.c: which processes are taken for leftovers. */
+/* test_sweep.c: which processes count as left behind by workers. */
 #include <check.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,8 +21,8 @@
 /* How sweep.c reads an environment; its first piece is a byte shorter. */
 enum { PIECE = 32 << 10, MARK_LEN = sizeof(MARK) - 1, NOBODY = 65534 };
 
-/* A shell with this environment and script, which closes descriptor 9 when it
- * runs: then this returns. */
+/* Starts a shell with this environment and script, and returns when the script
+ * has closed descriptor 9. */
 static pid_t shell(const char *first, const char *second, const char *script)
 {
 	char *envp[] = {(char *)first, (char *)second, NULL}, byte;
@@ -47,7 +47,7 @@ static pid_t shell(const char *first, const char *second, const char *script)
 	return pid;
 }
 
-/* It does no more than that. */
+/* A shell that then only sleeps. */
 static pid_t sleeper(const char *first, const char *second)
 {
 	return shell(first, second, "exec 9>&-; kill -STOP $$");
@@ -97,7 +97,7 @@ START_TEST(the_mark_is_found_wherever_a_long_environment_is_cut)
 			size_t n = (size_t)(piece * PIECE - 1 - before);
 			pid_t pid;
 
-			/* n bytes with its NUL: then the mark begins */
+			/* n bytes with the NUL; the mark follows */
 			memset(filler, 'x', n - 1);
 			memcpy(filler, "F=", 2);
 			filler[n - 1] = '\0';
@@ -156,7 +156,7 @@ START_TEST(a_writer_to_a_workers_pipe_is_found_without_a_mark)
 }
 END_TEST
 
-/* Field 22 of its stat; its name, in brackets, has no blanks here. */
+/* Field 22 of the process's stat. Its name has no blanks here. */
 static unsigned long long start_of(pid_t pid)
 {
 	unsigned long long start = 0;
@@ -173,8 +173,8 @@ static unsigned long long start_of(pid_t pid)
 	return start;
 }
 
-/* As a service manager that a worker asked to start something with its stdout.
- */
+/* Such as a service manager that a worker asked to start a process with the
+ * worker's stdout. */
 START_TEST(earlier_processes_are_not_found_by_a_pipe)
 {
 	struct sweep_marks marks = {.variable = MARK};
@@ -188,7 +188,7 @@ START_TEST(earlier_processes_are_not_found_by_a_pipe)
 	marks.pipes = &inode;
 	marks.npipes = 1;
 	before = sleeper_with(ends[1]);
-	do { /* until it starts in a later tick of the kernel's clock */
+	do { /* until a child starts in a later tick of the kernel */
 		later = fork();
 		if (later == 0)
 			_exit(start_of(getpid()) == start_of(before) ? AGAIN :
@@ -215,7 +215,7 @@ START_TEST(children_that_were_there_first_are_left_alone_until_reaped)
 	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
 	ck_assert(lives(first) && lives(theirs));
 	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 0);
-	/* the number may be another's now */
+	/* the kernel may reuse the pid now */
 	sweep_reaped(first);
 	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 1);
 	ck_assert_int_eq(waitpid(first, NULL, 0), first);
@@ -240,7 +240,7 @@ START_TEST(without_strangers_each_child_is_ours_but_those_excepted)
 }
 END_TEST
 
-/* From here on children may be orphans of one that was there first. */
+/* From now on children may be orphans of an earlier child. */
 static void strangers_come(void)
 {
 	pid_t first = sleeper("A=1", "B=2");
@@ -283,7 +283,7 @@ START_TEST(a_child_that_hangs_in_execve_is_left_alone_later)
 		ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, 0), 2);
 	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 1);
 	ck_assert_int_eq(s.in_exec, 0);
-	/* the next has as long */
+	/* the next process in execve has as long */
 	ck_assert_int_eq(s.looks, 0);
 	end(ours);
 	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 0);
@@ -339,8 +339,8 @@ START_TEST(a_child_that_cannot_be_read_is_not_waited_for)
 }
 END_TEST
 
-/* One look in 20 finds no environment, and one in 100 the end of one that is
- * gone when it is read. */
+/* One look in 20 finds no environment, and one in 100 finds the end of an
+ * environment that disappears before it is read. */
 START_TEST(a_marked_child_counts_at_every_moment_of_its_execve)
 {
 	enum { LOOKS = 20000 };
@@ -358,7 +358,7 @@ END_TEST
 
 /* ---- by their limit of file locks ---- */
 
-/* As large as those of real jobs. */
+/* A limit as large as those of real jobs. */
 static struct sweep_marks by_locks(void)
 {
 	const struct sweep_marks marks = {
@@ -390,11 +390,11 @@ START_TEST(the_limit_is_below_ours_and_has_many_values)
 	last = sweep_choose_locks(first - 1);
 	ck_assert_uint_gt(first, (uint64_t)1 << 31);
 	ck_assert_uint_eq(last - first, first - 1);
-	/* as in a worker that is a launcher, too */
+	/* as in a worker that is itself a launcher */
 	set_locks(0, first);
 	ck_assert_uint_lt(sweep_choose_locks(UINT64_MAX), first);
 	ck_assert_uint_ge(sweep_choose_locks(0), first / 2);
-	/* a user's own, too low for a value that nobody else has */
+	/* a user's own limit, too low for a unique value */
 	set_locks(0, 1000);
 	ck_assert_uint_eq(sweep_choose_locks(1), 0);
 }
@@ -434,7 +434,7 @@ START_TEST(of_foreign_children_only_those_with_the_limit_are_ours)
 }
 END_TEST
 
-/* Nobody waits for a moment that may not end: it has its limits all the time.
+/* The sweep need not wait for the end of execve: a process always has limits.
  */
 START_TEST(the_limit_is_known_of_a_process_that_hangs_in_execve)
 {
@@ -459,7 +459,7 @@ START_TEST(the_limit_is_known_of_a_process_that_hangs_in_execve)
 }
 END_TEST
 
-/* Else who is not reaped would be killed again and again. */
+/* Otherwise a zombie would be killed again and again. */
 START_TEST(a_zombie_has_no_mark)
 {
 	const struct sweep_marks marks = by_locks();
@@ -483,7 +483,7 @@ static void *close_when_alone(void *first)
 	return NULL;
 }
 
-/* It closes descriptor 9 when its first thread has ended; another runs on. */
+/* Closes descriptor 9 when the first thread has ended; another one runs on. */
 static _Noreturn void end_first_thread(void)
 {
 	static pthread_t first;
