@@ -19,8 +19,8 @@ struct remote_agent_events {
 	/* The last remote_agent_write is done; is_read 0: it has closed its
 	 * stdin. */
 	void (*on_ack)(struct remote_agent *a, int is_read);
-	/* It has exited, and all its output was reported. If it was killed by
-	 * somebody else, that is logged and code is 69: the node is lost. */
+	/* It has exited, and all its output was reported. If another process
+	 * killed it, that is logged and code is 69: the node is lost. */
 	void (*on_gone)(struct remote_agent *a, int code);
 };
 

@@ -68,7 +68,8 @@ static enum remote_word remote_record_word(struct slice *text)
 	return REMOTE_MORE;
 }
 
-/* Where the mark begins, or the part of it that has come; in.len: nowhere. */
+/* The offset of the mark, or of its beginning at the end of in; in.len: none.
+ */
 static size_t remote_record_find_mark(struct slice in, size_t from)
 {
 	for (; from < in.len; from++) {

@@ -35,8 +35,8 @@ int recorder_asks(const struct recorder *r, uint32_t local_rank);
 /* 1 if the worker has initialized its world and not called ddp_finalize. */
 int recorder_is_in_world(const struct recorder *r, uint32_t local_rank);
 
-/* Writes to out[FLIGHT_CALL_MAX] the first of the worker's failed calls since
- * one succeeded, or "" if its last call did not fail. Returns out. */
+/* Writes to out[FLIGHT_CALL_MAX] the first of the worker's failed calls after
+ * the last one that did not fail; "" if that is its last call. Returns out. */
 char *recorder_missed(const struct recorder *r, uint32_t local_rank, char *out);
 
 /* Writes to out[FLIGHT_TEXT_MAX] the worker's last activity before now_ns, or

@@ -47,7 +47,7 @@ static pid_t shell(const char *first, const char *second, const char *script)
 	return pid;
 }
 
-/* A shell that then only sleeps. */
+/* A shell that then stops itself. */
 static pid_t sleeper(const char *first, const char *second)
 {
 	return shell(first, second, "exec 9>&-; kill -STOP $$");
