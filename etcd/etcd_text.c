@@ -227,8 +227,13 @@ static int64_t etcd_text_get_number(struct parse *p, const cJSON *o,
 
 	if (!v)
 		return 0;
-	if (p->json->is_number(v))
-		return (int64_t)v->valuedouble;
+	if (p->json->is_number(v)) {
+		/* beyond that range the conversion is undefined */
+		if (v->valuedouble >= -0x1p63 && v->valuedouble < 0x1p63)
+			return (int64_t)v->valuedouble;
+		p->bad = 1;
+		return 0;
+	}
 	if (!p->json->is_string(v)) {
 		p->bad = 1;
 		return 0;

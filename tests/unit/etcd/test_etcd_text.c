@@ -187,6 +187,7 @@ START_TEST(an_invalid_reply_is_an_error)
 		"{\"kvs\":[{\"key\":7}]}", "{\"error\":{}}", "{\"code\":9}",
 		"{\"ID\":\"99999999999999999999\"}", "{\"ID\":\"\"}",
 		"{\"ID\":\"1x\"}", "{\"kvs\":[{\"key\":\"L2E=\"}",
+		"{\"ID\":1e53}", "{\"ID\":-1e19}",
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
