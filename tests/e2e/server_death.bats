@@ -386,7 +386,8 @@ same_workers() { # NAME N
 # it dies twice.
 @test "PyTorch's clients that reconnect find their port and their keys again" {
 	gates 0
-	export T
+	# a server that was started again may not listen yet
+	export T W_KNOCK_RETRIES=10000
 	job j --standalone -- "w_knock set key value; w_knock add n 5
 		w_knock push q one; w_knock push q two; w_knock push q three
 		w_knock pop q; $gate
