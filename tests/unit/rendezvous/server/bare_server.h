@@ -54,6 +54,7 @@ static inline void close_server(struct server *s)
 	free(s->loop);
 	hash_table_release(&s->by_number);
 	hash_table_release(&s->jobs);
+	hash_table_release(&s->tenants);
 	conn_pool_release(&s->pool);
 	free(s);
 }
