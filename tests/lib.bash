@@ -11,9 +11,9 @@
 #   finish NAME [STATUS]  waits for its end; fails, with the logs, if the exit
 #                         status is not STATUS (0). `-` accepts any: see $status
 #   expect STATUS CMD...  starts and finishes CMD; its output is in $out and $err
-#   await FILE ERE [S]    waits at most S seconds for a line in FILE that matches;
-#                         the line is in $line. Fails early if FILE is the output
-#                         of a started program that has ended
+#   await FILE ERE [S] [N]  waits at most S seconds for a line in FILE that matches,
+#                         from line N on; it is in $line. Fails early if FILE is
+#                         the output of a started program that has ended
 #   nothing_left [S]      fails if a process of this test, however it was orphaned,
 #                         is alive after S seconds (10)
 #   await_end PID...      waits for the end of these processes, at most 20 s each;
@@ -139,14 +139,14 @@ expect() {
 }
 
 await() {
-	local file=$1 pattern=$2 limit=${3:-60} owner='' name fd tail
+	local file=$1 pattern=$2 limit=${3:-60} from=${4:-1} owner='' name fd tail
 	for name in "${!pid[@]}"; do
 		case $file in
 		"$T/$name.out" | "$T/$name.err") owner=--pid=${pid[$name]} ;;
 		esac
 	done
 	exec {fd}< <(exec env -u TEST_COOKIE timeout "$limit" \
-		tail -n +1 -s 0.1 $owner -F "$file" 2>/dev/null 3>&- 4>&-)
+		tail -n +"$from" -s 0.1 $owner -F "$file" 2>/dev/null 3>&- 4>&-)
 	tail=$!
 	line=$(grep -m 1 -E -e "$pattern" <&"$fd") || line=
 	exec {fd}<&-

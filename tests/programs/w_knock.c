@@ -16,11 +16,7 @@
  *                   are
  *   time N          N connections after one another, each until it is answered:
  *                   the microseconds of the median one
- *
- * W_KNOCK_RETRIES=N: a refused connection is tried N times more, as PyTorch's
- * client does while the server of its store starts again.
  */
-#include <errno.h>
 #include <netdb.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,7 +27,6 @@
 #include <unistd.h>
 
 static const char *host, *port;
-static int retries; /* of a refused connection, at intervals of a millisecond */
 
 static void fail(const char *what)
 {
@@ -47,15 +42,9 @@ static int knock(void)
 
 	if (!host || !port || getaddrinfo(host, port, &hints, &a))
 		fail("getaddrinfo");
-	for (int tries = 0;; tries++) {
-		fd = socket(a->ai_family, SOCK_STREAM, 0);
-		if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0)
-			break;
-		if (fd < 0 || errno != ECONNREFUSED || tries == retries)
-			fail("connect");
-		close(fd);
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	}
+	fd = socket(a->ai_family, SOCK_STREAM, 0);
+	if (fd < 0 || connect(fd, a->ai_addr, a->ai_addrlen) < 0)
+		fail("connect");
 	freeaddrinfo(a);
 	return fd;
 }
@@ -281,8 +270,6 @@ int main(int argc, char **argv)
 {
 	host = getenv("MASTER_ADDR");
 	port = getenv("MASTER_PORT");
-	if (getenv("W_KNOCK_RETRIES"))
-		retries = atoi(getenv("W_KNOCK_RETRIES"));
 	if (argc > 3 && strcmp(argv[1], "AT") == 0) {
 		host = argv[2];
 		port = argv[3];
