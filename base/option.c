@@ -157,7 +157,7 @@ static const char *option_nearest(const struct option_spec *table,
 	return best;
 }
 
-/* The option with exactly this name, else the one that it is a prefix of. */
+/* The option with exactly this name, else the option whose prefix it is. */
 static const struct option_spec *option_find(const struct option_spec *table,
 					     const char *name, struct err *e)
 {

@@ -436,7 +436,7 @@ static int agent_make_marks(struct agent *a, struct err *e)
 }
 
 /* Makes the private folder, and starts the guard that removes it. Signals are
- * blocked: one that ended this program in between would leave the folder. */
+ * blocked meanwhile: a fatal signal in between would leave the folder. */
 static int agent_start_guard(struct agent *a, struct err *e)
 {
 	sigset_t all, was;

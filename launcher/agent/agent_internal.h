@@ -72,7 +72,7 @@ const char *restart_time_text(const struct restart_time *t, uint64_t now,
 
 /* agent_acts.c: the action of each enum agent_act, or NULL. */
 extern void (*const agent_acts[])(struct agent *a);
-/* Only the first call counts. cause NULL: keep the one that is known. */
+/* Only the first call counts. cause NULL: the known cause stays. */
 void agent_decide_exit(struct agent *a, int code, const char *cause);
 /* Both after a child's death: stops orphans of the workers; waits for the
  * server that this node hosts. */

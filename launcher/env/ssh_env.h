@@ -3,9 +3,9 @@
 #ifndef LAUNCHER_SSH_ENV_H
 #define LAUNCHER_SSH_ENV_H
 
-/* "NUMBER PAGE-FD SECRET-FD TOLD-FD": the host's index, and descriptors: to
- * write the failure page to, to read the secret from, and one that becomes
- * readable when the head has sent a signal. */
+/* "NUMBER PAGE-FD SECRET-FD TOLD-FD": the host's index and three descriptors.
+ * ddprun writes the failure page to the first and reads the secret from the
+ * second; the third is readable once the head has sent a signal. */
 #define SSH_ENV_NODE "DDP_REMOTE_NODE"
 
 /* Reads the variable and removes it from the workers' environment. From then on

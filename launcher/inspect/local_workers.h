@@ -1,6 +1,6 @@
-/* local_workers.h: the workers of this user on this host: who they are, from
- * their agents' flight recorders; their state, from /proc; and their last calls
- * of libddp. */
+/* local_workers.h: the workers of this user on this host: their ranks and jobs,
+ * from their agents' flight recorders; their state, from /proc; and their last
+ * calls of libddp. */
 #ifndef LAUNCHER_LOCAL_WORKERS_H
 #define LAUNCHER_LOCAL_WORKERS_H
 

@@ -20,7 +20,7 @@ struct thread_snapshot {
 	unsigned char stack[SNAPSHOT_STACK_MAX]; /* from sp on */
 };
 
-/* The thread runs on when this returns, or if we are killed; one that was
+/* The thread runs on when this returns, or if we are killed; a thread that was
  * stopped before stays stopped. -EPERM, -ESRCH; -ETIMEDOUT: it is inside the
  * kernel. The text says what to do. */
 int thread_snapshot_take(struct thread_snapshot *s, pid_t pid, pid_t tid,

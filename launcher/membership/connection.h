@@ -48,7 +48,7 @@ enum connection_phase {
 enum connection_search {
 	SEARCH_FIRST,  /* a server: none has greeted us yet */
 	SEARCH_AGAIN,  /* the job's server: one has greeted us */
-	SEARCH_SAME,   /* the one that greeted us, which is there: only the
+	SEARCH_SAME,   /* the server that greeted us: it runs, only the
 			* connection was torn */
 	SEARCH_STOPPED /* none, any more */
 };
