@@ -47,8 +47,8 @@ bench_loss() {
 	for how in "1:2 lines run_again" "2 end job_ended"; do
 		set -- $how
 		bench_loss_run "kill -9 of its agent, $3" 50 "$2" second \
-			"$job $at --nnodes $1 $B/sleeper" \
-			"$job $at --nnodes $1 $B/sleeper"
+			"$job $at --auth none --nnodes $1 $B/sleeper" \
+			"$job $at --auth none --nnodes $1 $B/sleeper"
 	done
 	kill "$server"
 	if ! bench_loss_hosts; then
