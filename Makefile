@@ -257,18 +257,23 @@ $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kern
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CXX) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
 
-# Small programs that the end-to-end tests start as workers, tools or peers.
-test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
+# Small programs that the end-to-end tests start, in folders by what they are, and
+# those of the benchmarks that use libddp or our protocol.
+program_sources := $(wildcard tests/programs/*/*.c tests/chaos/*.c)
+test_programs := $(patsubst %.c,$(O)/tests/%,$(notdir $(program_sources)))
+$(foreach s,$(program_sources),$(eval $(O)/tests/$(basename $(notdir $s)): $(call objs,$s)))
+bench_clients := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/bench_*.c))
+$(bench_clients): $(O)/bench/%: $(O)/obj/tests/bench/%.o
 # One of them uses parts of the server.
 server_parts := $(call objs,rendezvous/election/election.c rendezvous/journal/journal_etcd.c $(wildcard etcd/*.c))
 $(O)/tests/etcd_election: $(server_parts)
 $(O)/tests/etcd_election: private extra_libs = $(uv_libs)
 # One of them uses libddp's internals.
 $(O)/tests/c_share: $(call objs,worker-sdk/kv/gather_relay.c worker-sdk/tcp/tcp_listen.c)
-$(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(client_objs) $(base_objs) $(wire_objs)
+$(test_programs) $(bench_clients): $(client_objs) $(base_objs) $(wire_objs) $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $(filter-out %.a,$^) $(O)/libddp.a $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
 
 # libddp's differential fuzzer is one of them, with several files.
 fuzz_sdk := $(O)/tests/fuzz_sdk
@@ -293,8 +298,8 @@ $(model): $(call objs,$(wildcard tests/model/*.c)) $(internal)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) $(uv_libs)
 
-# What the benchmarks start, and time with; static, for a fast start.
-bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
+# What else the benchmarks start, and time with; static, for a fast start.
+bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(filter-out tests/bench/bench_%,$(wildcard tests/bench/*.c)))
 $(bench_programs): $(O)/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $@")
@@ -325,7 +330,7 @@ $(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs)
 gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")
 
-bench-programs: $(bench_programs) $(test_programs) $(examples)
+bench-programs: $(bench_programs) $(bench_clients) $(test_programs) $(examples)
 
 # The preloaded library that makes one call of one process fail: `make faults`.
 $(O)/tests/faults.so: tests/faults/shim.c
@@ -333,7 +338,7 @@ $(O)/tests/faults.so: tests/faults/shim.c
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wall -Wextra -Wshadow -Wno-unused-parameter -o $@ $< -ldl
 
-tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin)
+tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(bench_clients) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin)
 
 # deps first, then a second make that detects what was installed
 # TSan checks libddp's threads. Only workers are built with it: the launcher and the

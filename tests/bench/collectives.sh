@@ -27,7 +27,7 @@ collective_round() {
 		mpich_bind="-bind-to core"
 	fi
 	collect "$1" ours "$O/ddprun" --standalone --nproc-per-node "$1" \
-		$bind "$O/tests/bench_collectives" $COLLECTIVE_ONLY
+		$bind "$O/bench/bench_collectives" $COLLECTIVE_ONLY
 	[ -z "$openmpi" ] || collect "$1" openmpi mpirun.openmpi \
 		--oversubscribe $openmpi_bind -n "$1" "$work/bench_openmpi" \
 		$COLLECTIVE_ONLY

@@ -39,7 +39,7 @@ bench_etcd_start() {
 			[ $how = etcd ] || words='--rdzv-endpoint 127.0.0.1:0'
 			# shellcheck disable=SC2086
 			timeout 60 "$O/ddprun" $words --nproc-per-node 4 \
-				"$O/tests/bench_init" 2>/dev/null |
+				"$O/bench/bench_init" 2>/dev/null |
 				sed 's/^\[[0-9]*\] //' | median >>"$work/init.$how"
 		done
 		r=$((r + 1))

@@ -31,10 +31,10 @@ mpi_hosts() {
 # Both hosts' cost of 64 MiB, in plain (0) and encrypted (1), and the cipher alone.
 encrypted_round() {
 	for e in 0 1; do
-		DDP_ENCRYPT_DATA=$e both_hosts 1 "$O/tests/bench_encrypted" \
+		DDP_ENCRYPT_DATA=$e both_hosts 1 "$O/bench/bench_encrypted" \
 			2>"$work/hosts.err" >>"$work/hosts.cost.$e"
 	done
-	"$O/tests/bench_cipher" >>"$work/hosts.cipher"
+	"$O/bench/bench_cipher" >>"$work/hosts.cipher"
 }
 
 host_rounds() {
@@ -43,11 +43,11 @@ host_rounds() {
 		for row in 'all_reduce 4' 'all_reduce 1048576' \
 			'all_reduce 67108864'; do
 			set -- $row
-			both_hosts 2 "$O/tests/bench_collectives" $row \
+			both_hosts 2 "$O/bench/bench_collectives" $row \
 				2>"$work/hosts.err" |
 				host_row "ours.$2" $row
 			DDP_ENCRYPT_DATA=1 both_hosts 2 \
-				"$O/tests/bench_collectives" $row \
+				"$O/bench/bench_collectives" $row \
 				2>"$work/hosts.err" |
 				host_row "encrypted.$2" $row
 			[ ! -x "$work/hosts_openmpi" ] ||

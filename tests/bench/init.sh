@@ -32,7 +32,7 @@ bench_init() {
 	while [ $r -lt "$ROUNDS" ]; do
 		for n in 2 4 16 64; do
 			init_round ddp_init $n "$O/ddprun" --standalone \
-				--nproc-per-node $n "$O/tests/bench_init"
+				--nproc-per-node $n "$O/bench/bench_init"
 		done
 		[ ! -x "$work/init_openmpi" ] || init_round "Open-MPI" 4 \
 			mpirun.openmpi --oversubscribe -n 4 "$work/init_openmpi"

@@ -15,12 +15,12 @@ have() {
 	return 1
 }
 
-# with_mpi NAME PROGRAM OUT: tests/programs/PROGRAM.c built with NAME's mpicc, where
+# with_mpi NAME PROGRAM OUT: tests/bench/PROGRAM.c built with NAME's mpicc, where
 # there is one with its headers; else prints what is missing.
 with_mpi() {
 	have "mpicc.$1" "$1 (lib$1-dev)" || return 1
 	"mpicc.$1" -std=gnu11 -O2 -DWITH_MPI -o "$3" \
-		"$here/../programs/$2.c" 2>"$work/mpicc.$1" && return 0
+		"$here/$2.c" 2>"$work/mpicc.$1" && return 0
 	echo "left out: $1, whose mpicc fails (is lib$1-dev there?):" \
 		"$(head -n 1 "$work/mpicc.$1")"
 	return 1

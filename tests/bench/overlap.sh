@@ -44,20 +44,20 @@ bench_overlap() {
 	if two_hosts_up; then
 		for rate in 1gbit 4gbit; do
 			wire $rate
-			overlap_rounds both_hosts 1 "$O/tests/bench_overlap" 16 \
+			overlap_rounds both_hosts 1 "$O/bench/bench_overlap" 16 \
 				device | overlap_line "two hosts, $rate, CPU idle" \
 				1.1
-			overlap_rounds both_hosts 1 "$O/tests/bench_overlap" 16 |
+			overlap_rounds both_hosts 1 "$O/bench/bench_overlap" 16 |
 				overlap_line "two hosts, $rate, CPU computes" 1.1
 		done
 		two_hosts_down
 	fi
 	overlap_rounds timeout -k 1 120 "$O/ddprun" --standalone \
-		--nproc-per-node 2 "$O/tests/bench_overlap" 64 |
+		--nproc-per-node 2 "$O/bench/bench_overlap" 64 |
 		overlap_line "one host, 2 ranks on $(nproc) CPUs"
 	for layout in arena spans; do
 		overlap_rounds timeout -k 1 120 "$O/ddprun" --standalone \
-			--nproc-per-node 2 "$O/tests/bench_overlap" 64 $layout |
+			--nproc-per-node 2 "$O/bench/bench_overlap" 64 $layout |
 			overlap_line "the same, GPT-2's tensors, $layout"
 	done
 	echo "On one host communicating is work for the same CPUs: with a rank on" \

@@ -4,7 +4,7 @@
 recorder_one() {
 	DDP_RECORDER=$1 timeout -k 1 60 "$O/ddprun" --standalone \
 		--nproc-per-node 2 --cpu-bind cores \
-		"$O/tests/bench_collectives" all_reduce 4 2>/dev/null </dev/null |
+		"$O/bench/bench_collectives" all_reduce 4 2>/dev/null </dev/null |
 		sed -n 's/^\(\[0\] \)*all_reduce 4 [a-z]* \([0-9.]*\) 0$/\2/p' \
 			>>"$work/recorder.$2"
 }

@@ -43,7 +43,7 @@ for n in 250 1000 4000 16000; do
 	for r in $(seq "$ROUNDS"); do
 		simulate_servers $servers
 		# shellcheck disable=SC2086
-		"$O/tests/bench_agents" "$n" $sim_servers >>"$work/agents.$n"
+		"$O/bench/bench_agents" "$n" $sim_servers >>"$work/agents.$n"
 		simulate_end
 	done
 	printf '%6d agents, %d server(s): all have ranks after %7s ms, through the barrier after %7s ms, ended after %7s ms; %s bytes a connection\n' \
@@ -55,10 +55,10 @@ done
 # the floor, and ours once more in turns with it
 : >"$work/agents.1000"
 for r in $(seq "$ROUNDS"); do
-	"$O/tests/bench_floor" 1000 >>"$work/floor"
+	"$O/bench/bench_floor" 1000 >>"$work/floor"
 	simulate_servers 1
 	# shellcheck disable=SC2086
-	"$O/tests/bench_agents" 1000 $sim_servers >>"$work/agents.1000"
+	"$O/bench/bench_agents" 1000 $sim_servers >>"$work/agents.1000"
 	simulate_end
 done
 floor=$(simulate_column 3 "$work/floor")
@@ -72,12 +72,12 @@ awk -v a="$a" -v b="$b" -v floor="$floor" 'BEGIN {
 		(b - a) / 15, a }'
 simulate_servers 1
 # shellcheck disable=SC2086
-"$O/tests/bench_agents" connects 98304 $sim_servers
+"$O/bench/bench_agents" connects 98304 $sim_servers
 simulate_end
 
 say "simulate: a barrier of 1,000 while others send garbage, read nothing, say nothing"
 simulate_servers 1
-"$O/tests/bench_abuse" 1000 200 "$ROUNDS" "${sim_servers# }"
+"$O/bench/bench_abuse" 1000 200 "$ROUNDS" "${sim_servers# }"
 simulate_end
 
 say "simulate: 256 bytes of every rank to every rank, by one ddprdzv and hosts of 8"
@@ -87,6 +87,6 @@ for ranks in 2048 4096 8192 16384; do
 		continue
 	fi
 	simulate_servers 1
-	"$O/tests/bench_exchange" $ranks 8 256 2 "${sim_servers# }"
+	"$O/bench/bench_exchange" $ranks 8 256 2 "${sim_servers# }"
 	simulate_end
 done

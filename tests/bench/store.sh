@@ -52,7 +52,7 @@ fi
 
 for n in 64 1000; do
 	# shellcheck disable=SC2086
-	DDP_AUTH=none "$O/tests/bench_store" "$ROUNDS" 150 $n $store_all
+	DDP_AUTH=none "$O/bench/bench_store" "$ROUNDS" 150 $n $store_all
 done
 # the same with a proof, hence encrypted
 export DDP_TOKEN=sixteen-bytes-and-more
@@ -62,13 +62,13 @@ store_await "$work/encrypted.out" 'listening on'
 store_keys=ddprdzv=$(sed -n 's/.*listening on //p' "$work/encrypted.out")/$store_pid
 say "store: encrypted, against the same echo (goal 1.3)"
 for n in 64 1000; do
-	"$O/tests/bench_store" "$ROUNDS" 150 $n "$store_keys"
+	"$O/bench/bench_store" "$ROUNDS" 150 $n "$store_keys"
 done
 say "store: encrypted, 128 requests at a time on 8 connections"
-"$O/tests/bench_store" pipelined "$ROUNDS" 150 "$store_keys"
+"$O/bench/bench_store" pipelined "$ROUNDS" 150 "$store_keys"
 unset DDP_TOKEN
 say "store: 128 requests at a time on 8 connections (goal 1 M ops/s a core)"
-DDP_AUTH=none "$O/tests/bench_store" pipelined "$ROUNDS" 150 "${store_all%% *}"
+DDP_AUTH=none "$O/bench/bench_store" pipelined "$ROUNDS" 150 "${store_all%% *}"
 # shellcheck disable=SC2086
 kill $store_pids
 wait $store_pids 2>/dev/null || true

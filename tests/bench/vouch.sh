@@ -29,7 +29,7 @@ bench_vouch() {
 		"$(cut -d' ' -f1 /proc/loadavg)"
 	vouch_rounds few "this host's sockets"
 	mkfifo "$work/hold" "$work/there"
-	"$O/tests/bench_sockets" 10000 <"$work/hold" >"$work/there" &
+	"$O/bench/bench_sockets" 10000 <"$work/hold" >"$work/there" &
 	exec 9>"$work/hold"
 	if read -r _ <"$work/there"; then
 		vouch_rounds many "10000 sockets more"

@@ -1,8 +1,8 @@
 """hosts.py: hosts on one machine, and the faults of a whole host: a pulled cable,
 paths that delay, lose or drop packets, a freeze, a power cut.
 
-Each host is a set of namespaces (tests/programs/host.c) with an eth0 that leads to our
-switch (tests/programs/chaos_switch.c). This module only knows the names of ddprun's
+Each host is a set of namespaces (tests/programs/tools/host.c) with an eth0 that leads to our
+switch (tests/chaos/chaos_switch.c). This module only knows the names of ddprun's
 processes. It expects to run in its own PID and mount namespaces (`inside`), so that
 everything that it starts ends with it.
 """

@@ -2,7 +2,7 @@
 times, and records the outcome in a folder, which checker.py reads:
 
   plan.json           the plan
-  events              what the workers reported (tests/programs/c_chaos.c)
+  events              what the workers reported (tests/programs/sdk/c_chaos.c)
   NAME.out, NAME.err  the output of each ddprun on a terminal: h2, h2.2 for the
                       second one there, head for the ddprun that uses ssh
   result.json         how each of them ended, which faults were done when, and the

@@ -267,7 +267,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	server
 	start agent bash -c 'exec rdzv_client agent "$@" <> <(:)' - "$at" j 2 h1 1 -1 0
 	await "$T/agent.out" '^START'
-	expect 0 python3 "$BATS_TEST_DIRNAME/../programs/rdzv_hostile.py" "$at"
+	expect 0 python3 "$BATS_TEST_DIRNAME/../programs/peers/rdzv_hostile.py" "$at"
 	[ "$out" = ok ]
 	# and nobody noticed
 	expect 0 rdzv_client do "$at" j 0 0 add n 1

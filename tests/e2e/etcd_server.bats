@@ -120,7 +120,7 @@ gate() {
 	mkfifo gate.in
 	exec 9<>gate.in
 	begin gate bash -c 'exec python3 "$@" <"$0"' "$T/gate.in" \
-		"$BATS_TEST_DIRNAME/../programs/etcd_gate.py" "$etcd" "$@"
+		"$BATS_TEST_DIRNAME/../programs/peers/etcd_gate.py" "$etcd" "$@"
 	await gate.out :
 	gate=$line
 }

@@ -3,7 +3,7 @@ load ../lib
 load ../hosts/etcd
 
 # Everything that a ddprdzv has answered survives kill -9, with each kind of journal;
-# tests/programs/rdzv_death.py has the table of deaths.
+# tests/programs/peers/rdzv_death.py has the table of deaths.
 
 setup() {
 	lib_setup
@@ -12,7 +12,7 @@ setup() {
 }
 
 as_if_it_had_never_died() { # PLACE...
-	expect 0 python3 "$BATS_TEST_DIRNAME/../programs/rdzv_death.py" "$1" \
+	expect 0 python3 "$BATS_TEST_DIRNAME/../programs/peers/rdzv_death.py" "$1" \
 		"$DDPRDZV" "${@:2}"
 	has "$out" '^[0-9]+ rows, 3 ways, 0 differences$'
 }
@@ -78,7 +78,7 @@ odd_agent() {
 		b, c = j.agent('b', nodes=2), j.agent('c', nodes=2)
 		print('began', len(b.started()) > 0)
 	PY
-	expect 0 python3 odd.py "$BATS_TEST_DIRNAME/../programs" "${at##*:}" "$@"
+	expect 0 python3 odd.py "$BATS_TEST_DIRNAME/../programs/peers" "${at##*:}" "$@"
 }
 
 # Each is closed, without consequences for its job or another at the next start.
@@ -137,7 +137,7 @@ sessions() {
 		os.kill(int(sys.argv[5]), 9)
 		print('gathered', len(body))
 	PY
-	expect 0 python3 sessions.py "$BATS_TEST_DIRNAME/../programs" "${at##*:}" "$@" \
+	expect 0 python3 sessions.py "$BATS_TEST_DIRNAME/../programs/peers" "${at##*:}" "$@" \
 		"${pid[server]}"
 	has "$out" '^gathered 655'
 	finish server 137
@@ -164,7 +164,7 @@ gate() {
 	mkfifo "$name.in"
 	exec {to}<>"$name.in"
 	start "$name" bash -c 'exec python3 "$@" <"$0"' "$T/$name.in" \
-		"$BATS_TEST_DIRNAME/../programs/etcd_gate.py" "$etcd" "$@"
+		"$BATS_TEST_DIRNAME/../programs/peers/etcd_gate.py" "$etcd" "$@"
 	await "$name.out" :
 	gate=$line
 }

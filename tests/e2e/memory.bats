@@ -6,7 +6,7 @@ load ../lib
 setup() {
 	lib_setup
 	command -v python3 >where || skip "no python3 here"
-	greedy=$(cd "$BATS_TEST_DIRNAME/../programs" && pwd)/rdzv_greedy.py
+	greedy=$(cd "$BATS_TEST_DIRNAME/../programs/peers" && pwd)/rdzv_greedy.py
 }
 
 server() {

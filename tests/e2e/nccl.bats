@@ -208,7 +208,7 @@ fake_cuda() {
 		}
 	END
 	${CC:-gcc} -shared -fPIC -o fake/libruntime.so runtime.c
-	${CC:-gcc} -I "$root" -o worker "$root/tests/programs/c_nccl.c" \
+	${CC:-gcc} -I "$root" -o worker "$root/tests/programs/sdk/c_nccl.c" \
 		"$O/libddp.so" -Wl,--enable-new-dtags,-rpath,"$O:$T/lib:\$ORIGIN/fake"
 	mkdir lib
 	ln -s "$O/libddp.so" lib/libddp.so.0

@@ -9,7 +9,7 @@ setup() {
 	torch_or_skip
 }
 
-script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
+script=$BATS_TEST_DIRNAME/../programs/workers/ddp_gloo.py
 
 @test "a DDP script runs on gloo with --standalone" {
 	expect 0 ddprun --standalone --nproc-per-node 2 "$script" snapshot 3
@@ -47,7 +47,7 @@ script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
 	has "$out" '^\[1\] rank 1 of 2: ok$'
 }
 
-store=$BATS_TEST_DIRNAME/../programs/torch_store.py
+store=$BATS_TEST_DIRNAME/../programs/peers/torch_store.py
 
 @test "ddprun's server is PyTorch's store, call by call" {
 	expect 0 ddprun --standalone --nproc-per-node 2 "$store"
@@ -82,7 +82,7 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 	local child
 	mkfifo go.0 go.1
 	start job ddprun --standalone --nproc-per-node 2 \
-		"$BATS_TEST_DIRNAME/../programs/torch_server_death.py" "$T/go"
+		"$BATS_TEST_DIRNAME/../programs/peers/torch_server_death.py" "$T/go"
 	await job.out '^\[0\] met'
 	await job.out '^\[1\] met'
 	for child in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do

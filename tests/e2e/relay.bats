@@ -21,7 +21,7 @@ relay() {
 		as=(env PATH=/usr/sbin:/usr/bin:/sbin:/bin setpriv
 			--reuid 65534 --regid 65534 --clear-groups)
 	start relay "${as[@]}" python3 /dev/fd/8 "$server" 9 "$@" \
-		8<"$lib_tests/programs/rdzv_relay.py" 9>"$T/seen"
+		8<"$lib_tests/programs/peers/rdzv_relay.py" 9>"$T/seen"
 	await "$T/relay.out" '^at '
 	at=${line#at }
 }

@@ -393,7 +393,7 @@ stop_on() {
 	torch_or_skip
 	etcd_up 1
 	for h in h2 h3; do
-		node "$h" 2 "$BATS_TEST_DIRNAME/../programs/ddp_gloo.py" \
+		node "$h" 2 "$BATS_TEST_DIRNAME/../programs/workers/ddp_gloo.py" \
 			"$T/snapshot" 1
 	done
 	finish on_h2

@@ -4,7 +4,7 @@ load netns
 
 # An unmodified PyTorch DDP script on two hosts.
 
-script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
+script=$BATS_TEST_DIRNAME/../programs/workers/ddp_gloo.py
 
 setup() {
 	lib_setup

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "rendezvous/daemon/daemon.h"
-#include "tests/programs/rdzv_raw.h"
+#include "tests/programs/peers/rdzv_raw.h"
 #include "tests/unit/run_case.h"
 
 enum { MAX_CONNECTIONS = 3 };

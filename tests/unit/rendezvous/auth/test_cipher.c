@@ -34,7 +34,7 @@ static void ends(struct cipher *client, struct cipher *server)
 }
 
 /* Golden bytes, made by an independent implementation
- * (tests/programs/rdzv_cipher.py). */
+ * (tests/programs/peers/rdzv_cipher.py). */
 START_TEST(golden)
 {
 	static const unsigned char records[] =

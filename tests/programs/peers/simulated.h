@@ -3,8 +3,8 @@
  * DDP_TOKEN in the environment they authenticate as those do; without it the
  * server must have --auth none. One function sends a client's first
  * messages. */
-#ifndef TESTS_PROGRAMS_SIMULATED_H
-#define TESTS_PROGRAMS_SIMULATED_H
+#ifndef TESTS_PEERS_SIMULATED_H
+#define TESTS_PEERS_SIMULATED_H
 
 #include <arpa/inet.h>
 #include <errno.h>

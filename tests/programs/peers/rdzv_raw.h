@@ -1,6 +1,6 @@
-/* rdzv_raw.h: a client's socket up to its WELCOME, for rdzv_client.c. */
-#ifndef TESTS_PROGRAMS_RDZV_RAW_H
-#define TESTS_PROGRAMS_RDZV_RAW_H
+/* rdzv_raw.h: the socket of a client without libddp, up to its WELCOME. */
+#ifndef TESTS_PEERS_RDZV_RAW_H
+#define TESTS_PEERS_RDZV_RAW_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  * progress thread. */
 #include <string.h>
 
-#include "tests/programs/ranks.h"
+#include "tests/programs/sdk/ranks.h"
 
 static ddp_comm *world, *one, *two;
 static float data[3000];

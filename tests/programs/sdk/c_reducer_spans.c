@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/programs/ranks.h"
+#include "tests/programs/sdk/ranks.h"
 #include "worker-sdk/ddp.h"
 
 enum { SPANS = 12, STEPS = 4 };

@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "tests/programs/simulated.h"
+#include "tests/programs/peers/simulated.h"
 
 static const char usage[] =
 	"bench_abuse WORKERS BARRIERS TURNS HOST:PORT/PID [ABUSE]\n"

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/flight_recorder.h"
-#include "tests/programs/ranks.h"
+#include "tests/programs/sdk/ranks.h"
 #include "worker-sdk/ddp.h"
 
 static ddp_comm *world;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "tests/programs/rdzv_raw.h"
+#include "tests/programs/peers/rdzv_raw.h"
 
 static const char usage[] =
 	"rdzv_client do HOST:PORT JOB ROUND RANK REQUEST...\n"

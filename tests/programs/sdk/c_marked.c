@@ -6,7 +6,7 @@
  * Prints "rank R: ok". */
 #include <string.h>
 
-#include "tests/programs/ranks.h"
+#include "tests/programs/sdk/ranks.h"
 
 enum { SIZE = 1 << 20 };
 

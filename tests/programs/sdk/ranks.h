@@ -1,7 +1,7 @@
 /* ranks.h: how a rank of a test program prints its rank, and exits on an error.
  * rank and size are set once it has joined. */
-#ifndef TESTS_PROGRAMS_RANKS_H
-#define TESTS_PROGRAMS_RANKS_H
+#ifndef TESTS_SDK_RANKS_H
+#define TESTS_SDK_RANKS_H
 
 #include <stdio.h>
 #include <stdlib.h>

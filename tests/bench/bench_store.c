@@ -21,8 +21,8 @@
 #include "base/clock.h"
 #include "base/sock.h"
 #include "rendezvous/wire.h"
-#include "tests/programs/bench_echo.h"
-#include "tests/programs/bench_sealed.h"
+#include "tests/bench/bench_echo.h"
+#include "tests/bench/bench_sealed.h"
 
 static const char usage[] =
 	"bench_store ROUNDS MS CLIENTS TARGET=HOST:PORT/PID...\n"

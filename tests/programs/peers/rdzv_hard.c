@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
-#include "tests/programs/simulated.h"
+#include "tests/programs/peers/simulated.h"
 
 static const char usage[] =
 	"rdzv_hard CASE HOST:PORT [N]   as the agent of job j and a worker,\n"

@@ -1,7 +1,7 @@
 /* bench_echo.h: the floor of a server's cost: wait, read, write, no work. On
  * one thread and one epoll, like ddprdzv. */
-#ifndef TESTS_PROGRAMS_BENCH_ECHO_H
-#define TESTS_PROGRAMS_BENCH_ECHO_H
+#ifndef TESTS_BENCH_ECHO_H
+#define TESTS_BENCH_ECHO_H
 
 #include <netinet/tcp.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* gate.h: processes of one program that wait for each other: all arrive, and
  * when their parent has seen that, all continue at once. Nothing polls: pipes
  * show a process that is late, or dies. */
-#ifndef TESTS_PROGRAMS_GATE_H
-#define TESTS_PROGRAMS_GATE_H
+#ifndef TESTS_BENCH_GATE_H
+#define TESTS_BENCH_GATE_H
 
 #include <stdlib.h>
 #include <unistd.h>

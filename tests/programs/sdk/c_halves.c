@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/programs/ranks.h"
+#include "tests/programs/sdk/ranks.h"
 #include "worker-sdk/ddp.h"
 
 static ddp_comm *comm;

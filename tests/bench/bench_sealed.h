@@ -1,14 +1,14 @@
 /* bench_sealed.h: sends and receives bytes for bench_store, in records if the
  * connection has keys, and measures libsodium's own time for them. */
-#ifndef TESTS_PROGRAMS_BENCH_SEALED_H
-#define TESTS_PROGRAMS_BENCH_SEALED_H
+#ifndef TESTS_BENCH_SEALED_H
+#define TESTS_BENCH_SEALED_H
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/programs/rdzv_raw.h"
+#include "tests/programs/peers/rdzv_raw.h"
 
 static inline void fail(const char *what)
 {

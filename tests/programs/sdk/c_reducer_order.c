@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/programs/ranks.h"
+#include "tests/programs/sdk/ranks.h"
 #include "worker-sdk/ddp.h"
 
 enum { PARAMS = 5, STEPS = 60, LARGE = 3000, TOTAL = 4 + LARGE };

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/programs/ranks.h"
+#include "tests/programs/sdk/ranks.h"
 #include "worker-sdk/ddp.h"
 
 /* x[BATCH][IN] -> tanh(x w1 + b1) -> h w2 + b2, half the squared error a

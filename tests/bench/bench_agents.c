@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "tests/programs/gate.h"
-#include "tests/programs/simulated.h"
+#include "tests/bench/gate.h"
+#include "tests/programs/peers/simulated.h"
 
 static const char usage[] =
 	"bench_agents AGENTS HOST:PORT/PID...\n"

@@ -7,7 +7,7 @@
  * CPU time is the sum over both ranks. */
 #include <time.h>
 
-#include "tests/programs/ranks.h"
+#include "tests/programs/sdk/ranks.h"
 
 enum { COUNT = 16 << 20, CALLS = 14 };
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/programs/rdzv_raw.h"
+#include "tests/programs/peers/rdzv_raw.h"
 #include "worker-sdk/kv/gather_relay.h"
 
 enum { VALUE = 50000 };

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 
 #include "rendezvous/client/client.h"
-#include "tests/programs/gate.h"
-#include "tests/programs/simulated.h"
+#include "tests/bench/gate.h"
+#include "tests/programs/peers/simulated.h"
 
 static const char usage[] =
 	"bench_exchange RANKS RANKS_A_HOST BYTES PROCESSES HOST:PORT/PID\n"
