@@ -22,7 +22,7 @@ teardown() { cluster_leave; }
 	finish evil
 }
 
-@test "a munged that is down on one node is named at once" {
+@test "a munged that is down on one node is reported at once, with the node's name" {
 	# a second munged of the same cluster, which dies
 	start second munged --foreground --force \
 		--key-file="$CLUSTER/slurm/munge.key" --socket="$T/second.sock" \
@@ -48,7 +48,7 @@ teardown() { cluster_leave; }
 	[ "$(sort <<<"$out")" = $'[0] rank 0\n[1] rank 1' ]
 }
 
-@test "workers that srun starts directly also meet by munge" {
+@test "workers that srun starts directly authenticate with munge" {
 	slurm 0 srun -w h1,h2 -N 2 -n 4 c_guest
 	has "$out" .
 }

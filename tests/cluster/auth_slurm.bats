@@ -21,7 +21,7 @@ setup() {
 
 teardown() { cluster_leave; }
 
-@test "without flags and a shared home, the step gets a secret that no worker sees" {
+@test "without options or a shared home, the step gets a secret that no worker sees" {
 	local h
 	for h in h1 h2; do
 		start_on $h mounter mount -t tmpfs none "$T/home"
@@ -52,7 +52,7 @@ teardown() { cluster_leave; }
 	has "$out" '^rank 3 of 4, .*: ok$'
 }
 
-@test "when one of two nodes has another secret, both are named" {
+@test "an error names both nodes if one of two has another secret" {
 	cat >node.sh <<-'EOF'
 	[ $SLURM_NODEID = 0 ] || export HOME=$HOME/other
 	exec ddprun --nproc-per-node 1 true

@@ -90,7 +90,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	job_over "$id" CANCELLED
 }
 
-@test "a batch script that is killed ends the step of a surviving srun" {
+@test "when a batch script is killed, its step ends although srun survives" {
 	cat >batch.sh <<-EOF
 	#!/bin/bash
 	echo "shell \$\$ on \$(hostname)"
@@ -131,7 +131,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	[ "$(grep -c '^ddprun: error: srun starts 6 ddpruns on 2 nodes' <<<"$err")" = 1 ]
 }
 
-@test "two jobs that share their nodes do not meet" {
+@test "two jobs that share their nodes stay separate" {
 	mkfifo a b
 	for i in a b; do
 		on_login $i srun -w h1,h2 --ntasks-per-node 1 ddprun \
@@ -148,7 +148,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	done
 }
 
-@test "a first node with two interfaces listens on the one towards the others" {
+@test "a first node with two interfaces listens on the interface that faces the other nodes" {
 	# its own name resolves to the other interface, which others cannot reach
 	cp "$CLUSTER/etc_hosts.h1" before
 	in_net h1 ip link add eth1 type veth peer name eth2
@@ -224,7 +224,7 @@ with_name() {
 	done
 }
 
-@test "if no node resolves the first one's name and srun is elsewhere, scontrol has it" {
+@test "if no node resolves the first node's name and srun runs elsewhere, scontrol's address is used" {
 	slurm - scontrol getaddrs h1
 	[ "$status" = 0 ] || skip "this scontrol has no getaddrs, which came with 23.11"
 	without_name h1 h2

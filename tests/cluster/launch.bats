@@ -72,7 +72,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$out" '^\[3\] 3/4 1/2 h2 h1$'
 }
 
-@test "ddprun uses all GPUs of the node, and reports if GPUs were asked by task" {
+@test "ddprun uses all GPUs of the node, and warns if they were requested per task" {
 	slurm 0 salloc -N 2 --ntasks-per-node 2 --gpus-per-task 1 ddprun \
 		sh -c 'echo "$RANK/$WORLD_SIZE $CUDA_VISIBLE_DEVICES"'
 	has "$out" '^\[3\] 3/4 0,1$'
@@ -83,7 +83,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$err" 'and --gpus-per-node instead of --gpus-per-task'
 }
 
-@test "a node that cannot resolve the first one's name reports that" {
+@test "a node that cannot resolve the first node's name reports it" {
 	slurm - scontrol getaddrs h1
 	[ "$status" != 0 ] || skip "this scontrol finds it (hard.bats)"
 	hosts=$CLUSTER/etc_hosts.h2
@@ -109,7 +109,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$out" '^\[1\] 1 h1 10.78.0.1:[0-9]+$'
 }
 
-@test "a port that another job uses is not taken" {
+@test "a job avoids a port that another job uses" {
 	batch 0 -w h1,h2 <<-'EOF'
 	step() { # the step that comes next, as its first task sees it
 		env SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_NODEID=0 \
@@ -164,7 +164,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	nothing_left
 }
 
-@test "a ddprun that waits for its workers keeps its grace under --kill-on-bad-exit" {
+@test "--kill-on-bad-exit does not shorten the grace period of a ddprun" {
 	# rank 0 needs time after rank 1's failure; srun's SIGTERM cuts it not
 	# short, and is not what it exits with. (Slurm sends it to the workers,
 	# too, here: a second one would run bash's trap in the midst of itself.)

@@ -212,7 +212,7 @@ job_is() { # STATE
 	has "$out" '^\[1\] at h2 2'
 }
 
-@test "the SIGTERM of srun -K to a ddprun hides no worker's exit code" {
+@test "the SIGTERM that srun -K sends to a ddprun does not hide a worker's exit code" {
 	# the ddpruns that remain when the first has exited get it
 	batch 5 -N 3 <<-'EOF'
 	ddprun --nproc-per-node 1 bash -c '[ $RANK != 1 ] || exit 5
@@ -241,7 +241,7 @@ job_is() { # STATE
 	[ "$(grep -c 'it is requeued$' batch.log)" = 0 ]
 }
 
-@test "a task of an array is requeued alone" {
+@test "a task of an array is requeued without the others" {
 	submit all '--requeue-on timeout' --array=1-2 -o "$T/batch.%a" -w h1 -N 1
 	touch batch.1 batch.2
 	await batch.1 '^\[0\] up 0 run 0'
@@ -256,7 +256,7 @@ job_is() { # STATE
 	await batch.1 'was cancelled \(JobState=[A-Z]+ Reason=[^ ]+\): it is not requeued$'
 }
 
-@test "sbatch --signal=USR1@55 is a warning" {
+@test "ddprun warns about sbatch --signal=USR1@55" {
 	submit all '--requeue-on timeout --stop-before 0' -t 1 --signal=USR1@55
 	runs
 	again 'has used up its time'

@@ -15,7 +15,7 @@ teardown_file() { cluster_down; }
 setup() { cluster_join; }
 teardown() { cluster_leave; }
 
-@test "srun PROGRAM: the ranks meet wherever task 0 is" {
+@test "with srun PROGRAM the ranks meet on the host of task 0" {
 	DDP_TIMEOUT=60 slurm 0 salloc -N 3 -n 6 --distribution=block \
 		srun -n 6 c_guest
 	for i in 0 1 2 3 4 5; do
@@ -23,7 +23,7 @@ teardown() { cluster_leave; }
 	done
 }
 
-@test "a node's rank is its task's number, and MASTER_ADDR is rank 0's node" {
+@test "a node's rank is its task's number, and MASTER_ADDR is the node of rank 0" {
 	# all meet at the first node of the list
 	batch 0 -N 3 -n 6 --distribution=block <<-'EOF'
 	ddprun --nproc-per-node 1 sh -c 'echo "$RANK is $SLURM_PROCID on $(hostname),

@@ -25,7 +25,7 @@ here() {
 
 one=first-token-of-ours two=second-token-of-theirs
 
-@test "a wrong token is an error on both sides, at once, with addresses" {
+@test "both sides report a wrong token at once, with addresses" {
 	here
 	DDP_LOG=debug DDP_TOKEN=$one node a
 	await "$T/a.err" 'debug: 1 of 2 nodes are there'
@@ -41,7 +41,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	[ "$out" = '[0] rank 0' ]
 }
 
-@test "ranks that no ddprun started also get the error of a wrong token at once" {
+@test "ranks started without ddprun also report a wrong token at once" {
 	local port token rank=0
 	port=$(w_port free)
 	for token in $one $two $one; do
@@ -57,7 +57,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish r2
 }
 
-@test "a token in a file equals DDP_TOKEN; a node without it is refused" {
+@test "a token from a file works like DDP_TOKEN; a node without it is refused" {
 	here
 	echo "$one" >token
 	chmod 600 token
@@ -71,7 +71,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish a
 }
 
-@test "two ddpruns of one user agree without configuration, by the key file" {
+@test "two ddpruns of one user authenticate with the key file, without configuration" {
 	here
 	[ ! -e config ]
 	node a
@@ -106,7 +106,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	has "$err" 'DDP_TOKEN has 5 bytes: a secret that nobody guesses has 16'
 }
 
-@test "one node needs no shared secret, unless another server has its endpoint" {
+@test "a job of one node needs no shared secret, unless another server has its endpoint" {
 	here
 	export XDG_CONFIG_HOME=/proc/self
 	expect 0 ddprun --rdzv-endpoint "$at" --nproc-per-node 2 true
@@ -123,12 +123,12 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish server
 }
 
-@test "--auth none on one node names the address of its server" {
+@test "--auth none on one node warns with the address of its server" {
 	expect 0 ddprun --auth none sh -c 'echo "$DDP_RDZV_ENDPOINT"'
 	has "$err" "^ddprun: warning: --auth none: anyone who can reach ${out#*] } can join job 'none', "
 }
 
-@test "--auth none prints one line about its meaning, and only meets --auth none" {
+@test "--auth none prints one line of explanation, and only connects to --auth none" {
 	here
 	DDP_LOG=debug node a --auth none
 	await "$T/a.err" 'debug: 1 of 2 nodes are there'
@@ -219,7 +219,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish agent 137
 }
 
-@test "many silent connections keep nobody out, and are closed after a deadline" {
+@test "silent connections keep no client out, and are closed after a deadline" {
 	# more than may stand there, for longer than anybody waits
 	server --hello-timeout 300
 	start silent rdzv_peer silent "$at" 600
@@ -262,7 +262,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish job 143
 }
 
-@test "a neighbour with the token cannot exceed its role" {
+@test "a client that has the token cannot exceed its role" {
 	export DDP_TOKEN=$one
 	server
 	start agent bash -c 'exec rdzv_client agent "$@" <> <(:)' - "$at" j 2 h1 1 -1 0

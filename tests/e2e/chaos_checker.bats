@@ -9,7 +9,7 @@ load ../lib
 	has "$out" '^two causes: cause$'
 }
 
-@test "a seed of chaos reproduces its plans, and another seed gives others" {
+@test "a seed of chaos reproduces its plans, and another seed gives other plans" {
 	local plans first
 	plans='import plan, sys
 for i in range(50): print(plan.draw_plan(sys.argv[1], i))'

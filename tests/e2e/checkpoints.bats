@@ -34,7 +34,7 @@ near() {
 		      exit !(NR && !bad && m <= limit) }'
 }
 
-@test "a ResNet of two ranks that is ended within an epoch resumes bit by bit" {
+@test "a ResNet on two ranks that is stopped within an epoch resumes bit for bit" {
 	local common='--synthetic --image-size 8 --batch-size 8 --lr 0.01'
 	expect 0 job 2 resnet $common --steps 3 --log-dir one --checkpoint one.ckpt
 	expect 0 job 2 resnet $common --steps 1 --log-dir two --checkpoint two.ckpt
@@ -46,7 +46,7 @@ near() {
 	[ "$(losses two | wc -l)" = 3 ]
 }
 
-@test "--resume in another world prints what changes, and agrees" {
+@test "--resume with other ranks or options prints what changes, and the losses agree" {
 	expect 0 job 2 mnist_mlp --data data --epochs 4 --log-dir one
 	expect 0 job 2 mnist_mlp --data data --epochs 2 --log-dir two --checkpoint two.ckpt
 	expect 0 job 4 mnist_mlp --data data --epochs 4 --log-dir two --checkpoint two.ckpt --resume
@@ -107,7 +107,7 @@ SH
 	cmp <(losses one) <(losses two)
 }
 
-@test "accumulated micro-batches equal the batch" {
+@test "accumulated micro-batches give the losses of the whole batch" {
 	expect 0 mnist_mlp --data data --epochs 3 --log-dir one
 	expect 0 mnist_mlp --data data --epochs 3 --log-dir four --accumulate 4
 	near four one 1e-4
@@ -142,7 +142,7 @@ SH
 	[ "$(grep -c test_loss log/metrics.jsonl)" = 2 ]
 }
 
-@test "a data set smaller than a batch is the batch" {
+@test "a data set smaller than a batch is used as one batch" {
 	t_idx data 20 10
 	expect 0 mnist_mlp --data data --epochs 2 --log-dir one
 	has "$out" 'has 20 samples, less than a batch'
@@ -151,7 +151,7 @@ SH
 	near two one 1e-4
 }
 
-@test "a ResNet with sync-bn has the same losses in worlds of 1, 2 and 4" {
+@test "a ResNet with sync-bn has the same losses on 1, 2 and 4 ranks" {
 	local common='--synthetic --image-size 8 --batch-size 16 --steps 2 --lr 0.001' n
 	expect 0 resnet $common --log-dir 1
 	has "$out" '^[1-9][0-9,]* images/s \([1-9][0-9,]* a rank\), [0-9]{1,6}\.[0-9]{2} ms a step$'

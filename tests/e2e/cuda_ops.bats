@@ -23,7 +23,7 @@ same() { # PART: what gpu_ops compares
 	has "$out" '^ok$'
 }
 
-@test "a missing library is one line, and auto uses the CPU" {
+@test "a missing library prints one line, and auto uses the CPU" {
 	DDP_CUDA_OPS=/nowhere.so expect 2 mnist_mlp --device cuda
 	has "$err" 'no CUDA operations: /nowhere.so'
 	has "$err" 'use --device cpu'
@@ -32,12 +32,12 @@ same() { # PART: what gpu_ops compares
 	has "$out$err" ', cpu, '
 }
 
-@test "another library in its place is refused" {
+@test "another library under the same name is refused" {
 	DDP_CUDA_OPS=$O/libddp.so expect 2 mnist_mlp --device cuda
 	has "$err" 'is not of this build; build both again'
 }
 
-@test "a missing driver is one line, and auto uses the CPU" {
+@test "a missing driver prints one line, and auto uses the CPU" {
 	[ -f "$O/libddp_cuda_ops.so" ] || skip "no CUDA and cuDNN here"
 	[ ! -e /dev/nvidiactl ] || skip "there is a driver"
 	expect 2 mnist_mlp --device cuda
@@ -54,23 +54,23 @@ same() { # PART: what gpu_ops compares
 	[ "$(awk '{print $3}' <<<"$out")" = ddp_cuda_ops ]
 }
 
-@test "the twin on the host computes linear layers, losses, updates, recorded steps" {
+@test "the CUDA code built for the host computes linear layers, losses, updates, recorded steps" {
 	host_twin
 	same 'linear, '
 	same 'mean of squares'
 }
 
-@test "the twin on the host computes convolutions, f32 and bf16" {
+@test "the CUDA code built for the host computes convolutions, f32 and bf16" {
 	host_twin
 	same 'conv, odd'
 }
 
-@test "the twin on the host computes batch normalisation and additions" {
+@test "the CUDA code built for the host computes batch normalisation and additions" {
 	host_twin
 	same 'norm, add'
 }
 
-@test "the twin on the host computes max-pooling" {
+@test "the CUDA code built for the host computes max-pooling" {
 	host_twin
 	same 'max pool'
 }
@@ -89,7 +89,7 @@ same() { # PART: what gpu_ops compares
 	ON_HOST_GPUS=2 expect 0 $job
 }
 
-@test "out of GPU memory: the error names the request, the free memory and a remedy" {
+@test "an error about GPU memory names the request, the free memory and a remedy" {
 	host_twin
 	mkdir data
 	t_idx data 100 10

@@ -30,7 +30,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	printf "$1" | dd of="$2" bs=1 seek="$3" conv=notrunc status=none
 }
 
-@test "CIFAR-10 is the same plain, gzipped, in xz and in its usual folders" {
+@test "CIFAR-10 reads the same whether plain, gzipped, in xz or in its usual folders" {
 	local first d
 	command -v xz >/dev/null || skip "no xz here"
 	expect 0 tested data
@@ -139,7 +139,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	run ! grep -E 'rank 1: .*label' <<<"$out$err"
 }
 
-@test "a set that is smaller than a batch is one batch" {
+@test "a data set smaller than a batch is used as one batch" {
 	mkdir digits
 	t_idx digits 10 4
 	expect 0 mnist_mlp --data digits --epochs 2 --batch-size 64 --log-dir one
@@ -156,7 +156,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	has "$out" 'test accuracy [0-9.]+ %$'
 }
 
-@test "several runs at once on an empty cache decode once" {
+@test "several runs that start at once on an empty cache decode once" {
 	local i
 	for i in 0 1 2; do
 		start run$i tested data

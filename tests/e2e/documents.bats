@@ -39,7 +39,7 @@ defaults() {
 	END { flush() }'
 }
 
-@test "each default in a table of the documents is the program's" {
+@test "each default in the documents' tables matches the program's" {
 	{
 		defaults ddprun
 		defaults ddprdzv
@@ -103,7 +103,7 @@ tried() {
 	esac >/dev/null 2>err || status=$?
 }
 
-@test "each limit in ddprun.1 is the program's" {
+@test "each limit in ddprun.1 matches the program's" {
 	local words text word low high seen=0
 	# a line each: options and words | text
 	awk '/^\.Sh/ { on = /LIMITS/ }

@@ -25,7 +25,7 @@ somebody() {
 	[ "$out" = '[0] in' ]
 }
 
-@test "256 connections of one host may be silent, and others are admitted meanwhile" {
+@test "256 silent connections from one host keep no other client out" {
 	server 127.0.0.1:0
 	crowd many '127.0.0.2*150' '127.0.0.3*150'
 	# there is room for them at first, as there is for a host's workers
@@ -36,7 +36,7 @@ somebody() {
 	[ "$(grep -c closed many.out)" = 44 ]
 }
 
-@test "thousands of connections that one host opens at once keep nobody out for long" {
+@test "thousands of connections that one host opens at once delay others only briefly" {
 	local i crowd
 	server 127.0.0.1:0
 	for crowd in '127.0.0.2*3000' '127.0.0.2+1500' \
@@ -51,7 +51,7 @@ somebody() {
 	done
 }
 
-@test "over IPv6 proofs, refusals and the limit work as over IPv4" {
+@test "over IPv6, proofs, refusals and the limit work as over IPv4" {
 	server '[::1]:0'
 	has "$at" '^\[::1\]:[0-9]+$'
 	somebody

@@ -75,7 +75,7 @@ pid_of() { # RANK, of $out
 	end_late
 }
 
-@test "dump shows the native stacks of all workers, which run on" {
+@test "dump shows the native stacks of all workers, which continue to run" {
 	local p0 p1
 	start_late
 	p0=$(pid_of 0) p1=$(pid_of 1)
@@ -125,7 +125,7 @@ pid_of() { # RANK, of $out
 	end_late
 }
 
-@test "dump shows programs without libddp or behind a shell, and reports none" {
+@test "dump shows programs without libddp or behind a shell, and reports if there are none" {
 	mkfifo go
 	start job ddprun --rdzv-id "$J" sh -c "echo up; read _ <'$T/go'; true"
 	await job.out up
@@ -215,7 +215,7 @@ end_nodes() {
 	end_nodes
 }
 
-@test "many dumps run at once, and one while the job ends" {
+@test "many dumps run at once, also while the job ends" {
 	local i
 	start_nodes
 	for i in 1 2 3 4; do
@@ -290,7 +290,7 @@ elsewhere() {
 	finish server -
 }
 
-@test "dump refuses options that cannot be combined, and reports no such job" {
+@test "dump refuses options that cannot be combined, and reports an unknown job" {
 	at=127.0.0.1:$(w_port free)
 	expect 71 ddprun dump --rdzv-endpoint "$at"
 	has "$err" "^ddprun: error: rendezvous server $at: cannot connect"

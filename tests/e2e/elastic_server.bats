@@ -31,7 +31,7 @@ say() {
 	echo "$2" 1<>"$T/$1.in"
 }
 
-@test "min nodes start after the last call, and all nodes are notified of it" {
+@test "a job starts after the last call with its minimum of nodes, which are all notified" {
 	server
 	node h1 2:4 call=300
 	await h1.out '^STATE 1 of 4'
@@ -41,7 +41,7 @@ say() {
 	await h2.out '^START round 0 attempt 0 node [01] of 2 .* changes 0'
 }
 
-@test "nodes that join together see each count once" {
+@test "each count of the joined nodes is sent once, however fast nodes join" {
 	local i
 	server
 	for ((i = 1; i <= 12; i++)); do
@@ -53,7 +53,7 @@ say() {
 	[ "$(grep -c '^STATE 12 of 13' h1.out)" = 1 ]
 }
 
-@test "max nodes start at once, without a last call" {
+@test "a job starts at once with its maximum of nodes, without a last call" {
 	server
 	node h1 1:2 call=600000
 	node h2 1:2 call=600000
@@ -107,7 +107,7 @@ say() {
 	await h2.out '^START round 2 .* node 2 of 3 '
 }
 
-@test "too few nodes wait until more join" {
+@test "a round with too few nodes waits until more join" {
 	server
 	node h1 2:3
 	node h2 2:3
@@ -185,7 +185,7 @@ say() {
 	await h2.out 'spare of 1'
 }
 
-@test "a restart during losses and joins of nodes counts once" {
+@test "a restart while nodes join and are lost counts once" {
 	server
 	node h1 2:3 restarts=2
 	node h2 2:3 restarts=2
@@ -213,7 +213,7 @@ say() {
 	await h3.out '^START .* node 2 .* base 6 world 9 .* role 2 of 5$'
 }
 
-@test "everything known about a worker's end reaches every node" {
+@test "all details of a worker's end reach every node" {
 	server
 	node h1 2 rank=0
 	node h2 2 rank=1
@@ -254,7 +254,7 @@ say() {
 	has "$out" '^error: a heartbeat timeout of 0.099 s on h3: it must be 0.1 s to a day'
 }
 
-@test "the rounds of the next job of a name begin beyond those of a lost node" {
+@test "the next job with the same id continues the round numbers of a lost node" {
 	server
 	node h1 1:2
 	await h1.out '^START round 0 attempt 0 node 0 of 1'

@@ -17,7 +17,7 @@ load ../lib
 	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
 }
 
-@test "the workers find the option in their environment, whatever it was" {
+@test "workers get --encrypt-data in their environment, whatever it had before" {
 	export DDP_ENCRYPT_DATA=0
 	expect 0 ddprun --standalone --encrypt-data sh -c 'echo it is $DDP_ENCRYPT_DATA'
 	has "$out" '^\[0\] it is 1$|^it is 1$'
@@ -25,13 +25,13 @@ load ../lib
 	has "$out" 'it is 0$'
 }
 
-@test "a rank of another host that does not encrypt is named, and nothing hangs" {
+@test "an error names a rank of another host that does not encrypt, and nothing hangs" {
 	DDP_TEST_HOSTS=2 expect 1 ddprun --standalone --nproc-per-node 2 \
 		sh -c 'DDP_ENCRYPT_DATA=$RANK exec c_collectives 10'
 	has "$out$err" "-20002: ddp_init: rank 0 on .* has DDP_ENCRYPT_DATA=0, rank 1 on .* has 1: give all ranks the same \(ddprun --encrypt-data\)|-20002: ddp_init: rank 1 on .* has DDP_ENCRYPT_DATA=1, rank 0 on .* has 0: give all ranks the same \(ddprun --encrypt-data\)"
 }
 
-@test "with --auth none, where everybody can see the key, encryption is refused" {
+@test "--auth none, under which anyone can see the key, refuses encryption" {
 	expect 2 ddprun --standalone --encrypt-data --auth none true
 	has "$err" '--encrypt-data with --auth none: the key that ranks encrypt with would be sent in plain; leave one of the two out'
 	DDP_AUTH=none expect 2 ddprun --standalone --encrypt-data true

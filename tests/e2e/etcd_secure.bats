@@ -22,7 +22,7 @@ ctl() {
 	ETCDCTL_API=3 etcdctl --endpoints "$etcd" "$@" >/dev/null
 }
 
-@test "etcd users: right, wrong and no password, and no access to these keys" {
+@test "etcd accepts a user and password, and errors name a wrong one or missing rights" {
 	etcd_here
 	job_at
 	ctl user add root:secret
@@ -59,7 +59,7 @@ signed() {
 		<(echo "subjectAltName=IP:$etcd_at") 2>/dev/null
 }
 
-@test "https: the right authority, another one, none, and http" {
+@test "https needs the right authority, and errors name what is wrong" {
 	command -v openssl >/dev/null || skip 'no openssl here'
 	etcd_at=127.9.$((RANDOM % 250)).1
 	ca ours
@@ -100,7 +100,7 @@ signed() {
 	lacks "$err" 'client port'
 }
 
-@test "https where etcd speaks http is recognized by the reply, or by the reset" {
+@test "an etcd that speaks http instead of https is recognized by its reply or reset" {
 	etcd_here
 	job_at --rdzv-conf protocol=https
 	refused "https://$etcd/.*(SSL|TLS|speak https, not http)"

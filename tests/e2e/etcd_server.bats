@@ -154,7 +154,7 @@ key64() {
 	[ "$out" = 'welcome ' ]
 }
 
-@test "no reply leaves before etcd has stored it, or after the lease" {
+@test "no reply is sent before etcd has stored its change, or after the lease" {
 	two 2 600
 	agent "${at[a]}"
 	worker w "${at[a]}" append l x line append l y
@@ -232,7 +232,7 @@ key64() {
 6" ]
 }
 
-@test "a server that is restarted with the same lease resumes at once" {
+@test "a server that is restarted within the same lease resumes at once" {
 	etcd_here
 	candidate a 600 --etcd-lease 77
 	serves a
@@ -376,7 +376,7 @@ key64() {
 
 # The first is the server, and reaches etcd through a gate that holds its
 # removal. The nodes that leave the job ensure the removal.
-@test "if the server dies after its job and before the clean-up, others clean up" {
+@test "if the server dies between its job's end and the clean-up, others clean up" {
 	local server name
 	etcd_here
 	gate /kv/txn "$(key64 /ddprun/j/journal0)"

@@ -45,7 +45,7 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	done
 }
 
-@test "the first example finds the line on any number of ranks" {
+@test "the first example fits the same line on any number of ranks" {
 	local n
 	for n in 1 2 3; do
 		expect 0 ddprun --standalone --nproc-per-node $n \

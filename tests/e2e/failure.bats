@@ -23,7 +23,7 @@ child_named() {
 	done
 }
 
-@test "the page names rank, local rank, host, pid, cause and last lines" {
+@test "the failure page names rank, local rank, host, pid, cause and last lines" {
 	expect 3 ddprun --nproc-per-node 3 sh -c '
 		[ $RANK = 1 ] || exec sleep 1000
 		echo $$ >'"$T"'/pid
@@ -50,7 +50,7 @@ child_named() {
 	[ "$(grep -c '^ddprun: job' <<<"$err")" = 1 ]
 }
 
-@test "a worker killed with -9 stops the others, exit code 137" {
+@test "a worker killed with -9 stops the others, and the exit code is 137" {
 	start job ddprun --nproc-per-node 4 \
 		sh -c 'echo $$ >'"$T"'/pid.$RANK; echo up; exec sleep 1000'
 	local i
@@ -64,7 +64,7 @@ child_named() {
 	nothing_left 0
 }
 
-@test "signals are named: SIGSEGV is 139, SIGABRT 134" {
+@test "signals are named, and set the exit code: SIGSEGV 139, SIGABRT 134" {
 	expect 139 ddprun sh -c 'ulimit -c 0; kill -SEGV $$'
 	has "$err" "was killed by signal 11 \(SIGSEGV\)"
 	expect 134 ddprun sh -c 'ulimit -c 0; kill -ABRT $$'
@@ -138,7 +138,7 @@ child_named() {
 	nothing_left 0
 }
 
-@test "processes left behind are ended after success as well" {
+@test "processes that workers leave behind are also ended after success" {
 	expect 0 ddprun sh -c '
 		setsid sleep 1003 </dev/null >/dev/null 2>&1 &
 		sleep 1004 & exit 0'

@@ -22,7 +22,7 @@ load ../lib
 }
 
 # TEST_COOKIE is gone as well: the test finds them by their pids.
-@test "kill -9 of ddprun ends a daemon that has nothing of a worker's, not a sidecar" {
+@test "kill -9 of ddprun ends a worker's daemon without an environment, and spares a sidecar" {
 	cat >daemon <<-'END'
 		tail -f /dev/null &
 		echo $$ $! >daemon.$1
@@ -68,7 +68,7 @@ load ../lib
 	await_end $(cat bare.[01] child.[01] orphan.[01])
 }
 
-@test "pkill -9 ddprun leaves nothing either, because the guard has another name" {
+@test "pkill -9 ddprun also leaves nothing, because the guard has another name" {
 	start job setsid ddprun --nproc-per-node 2 bash -c '
 		(setsid tail -f /dev/null </dev/null >/dev/null 2>&1 &)
 		echo up; eval "$IDLE"'
@@ -79,7 +79,7 @@ load ../lib
 	nothing_left
 }
 
-@test "kill -9 of a ddprun whose worker is a ddprun leaves nothing of either" {
+@test "kill -9 of a ddprun whose worker is a ddprun leaves no process of either" {
 	start job ddprun --nproc-per-node 1 ddprun --standalone \
 		--nproc-per-node 2 \
 		sh -c 'sleep 100 & setsid sleep 100 & echo up; sleep 100'

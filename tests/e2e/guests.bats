@@ -129,7 +129,7 @@ is_dumped() {
 	exec 9>&-
 }
 
-@test "torchrun: its own store is the meeting place" {
+@test "ranks that torchrun starts meet at its own store" {
 	torch_or_skip
 	expect 0 torchrun 3 --master_port "$(w_port free)" -- sh -c '
 		c_guest twice && c_guest && c_collectives 3 || exit
@@ -142,21 +142,21 @@ is_dumped() {
 }
 
 # The protocol is torchrun's store's; here ddprdzv speaks it.
-@test "torchrun's variables alone work with the store of ddprun" {
+@test "torchrun's variables without torchrun work with the store of ddprun" {
 	expect 0 ddprun --standalone --nproc-per-node 3 sh -c '
 		unset $(env | sed -n "s/^\(DDP_[A-Z0-9_]*\)=.*/\1/p")
 		exec c_store'
 	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
 }
 
-@test "torchrun --standalone: a rank's death is named" {
+@test "ranks under torchrun --standalone name a rank that dies" {
 	torch_or_skip
 	expect 1 torchrun 3 --standalone -- c_guest kill 1
 	has "$out" '^rank [02]: -20004: barrier #[0-9]+: rank 1 on .* is gone'
 	nothing_left
 }
 
-@test "started by hand with MASTER_ADDR and MASTER_PORT, rank 0 hosts the store" {
+@test "rank 0 of ranks started by hand with MASTER_ADDR and MASTER_PORT hosts the store" {
 	local r
 	# one world after another, at the same place
 	by_hand 3 sh -c 'c_guest twice && c_guest && c_store'
@@ -168,7 +168,7 @@ is_dumped() {
 	done
 }
 
-@test "started by hand, a rank that dies and a rank that leaves are named" {
+@test "ranks started by hand name a rank that dies and a rank that leaves" {
 	by_hand 2 c_guest kill 0
 	finish rank0 137
 	finish rank1 1
@@ -180,7 +180,7 @@ is_dumped() {
 	has "$out" '^rank 0: -20004: .*rank 1 on .* said that it leaves'
 }
 
-@test "started by hand, a duplicate rank and a missing rank are named" {
+@test "ranks started by hand name a duplicate rank and a missing rank" {
 	local port
 	port=$(w_port free)
 	export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port WORLD_SIZE=3
@@ -200,26 +200,26 @@ is_dumped() {
 	has "$out" '^rank -1: .*: the store that rank 0 keeps \(started by torchrun\) was not reached: .*Connection refused'
 }
 
-@test "OpenMPI's mpirun starts 1, 2, 4 ranks" {
+@test "OpenMPI's mpirun starts 1, 2 and 4 ranks" {
 	openmpi_or_skip
 	starts_worlds
 	trains
 }
 
-@test "OpenMPI's mpirun: a dead rank and a missing ddprdzv are errors" {
+@test "under OpenMPI's mpirun a dead rank and a missing ddprdzv are errors" {
 	openmpi_or_skip
 	names_the_dead 137 1
 	names_the_dead 137 0
 	needs_a_server
 }
 
-@test "MPICH's mpiexec starts 1, 2, 4 ranks" {
+@test "MPICH's mpiexec starts 1, 2 and 4 ranks" {
 	hydra_or_skip
 	starts_worlds
 	trains
 }
 
-@test "MPICH's mpiexec: a dead rank and a missing ddprdzv are errors" {
+@test "under MPICH's mpiexec a dead rank and a missing ddprdzv are errors" {
 	hydra_or_skip
 	# it kills the others at once: they may have no time to report
 	expect 9 $launcher 3 c_guest kill 1
@@ -255,7 +255,7 @@ is_one_node() { # NAME
 	has "$err" "^ddprun: error: --nnodes 2: $1 starts ddprun on 1 node; leave --nnodes out, or start more, one on each node"
 }
 
-@test "a ddprun that OpenMPI's mpirun starts is one per node" {
+@test "several ddpruns that OpenMPI's mpirun starts on one node are an error with a remedy" {
 	openmpi_or_skip
 	is_one_node mpirun
 	expect 2 $launcher 3 ddprun true
@@ -281,7 +281,7 @@ is_one_node() { # NAME
 	}
 }
 
-@test "a ddprun that MPICH's mpiexec starts is one per node" {
+@test "several ddpruns that MPICH's mpiexec starts on one node are an error with a remedy" {
 	hydra_or_skip
 	is_one_node mpiexec
 	# hydra may end by SIGPIPE after two failures: it sees none
@@ -290,7 +290,7 @@ is_one_node() { # NAME
 	has "$err" '^ddprun: error: mpiexec starts 2 ddpruns on this node, .* write mpiexec -ppn 1 ddprun --nproc-per-node 2'
 }
 
-@test "mpirun's variables without mpirun, or half of them, are an error" {
+@test "mpirun's variables without mpirun, or only some of them, are an error" {
 	export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=0
 	expect 1 c_guest
 	[ "$out" = "rank -1: -20002: OMPI_COMM_WORLD_RANK is set but OMPI_COMM_WORLD_SIZE is not: start this program with mpirun, or unset OMPI_COMM_WORLD_RANK to run alone" ]

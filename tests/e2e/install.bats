@@ -10,7 +10,7 @@ make_it() {
 		{ cat make.log; return 1; }
 }
 
-@test "the installed files run from there, and a program builds against them" {
+@test "the installed programs run, and a program builds against the installation" {
 	command -v pkg-config >/dev/null || skip "no pkg-config here"
 	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
 	make_it install DESTDIR="$T" PREFIX=/opt/ddp

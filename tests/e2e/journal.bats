@@ -213,7 +213,7 @@ server_in_etcd() { # NAME ENDPOINTS
 
 # A request that hangs is also sent to the next member; what the first one does with
 # it in the end must not undo what came after it.
-@test "etcd executing a request late and twice changes nothing" {
+@test "a request that etcd executes late and twice changes nothing" {
 	local to
 	etcd_here
 	gate late "$(puts /ddprun/j/head)"
@@ -245,7 +245,7 @@ server_in_etcd() { # NAME ENDPOINTS
 
 # The same for a request that was done at once, with a late answer: the request
 # that is sent again finds what it wanted to be so.
-@test "a write whose reply from etcd is lost is kept, and the server continues" {
+@test "a write whose reply from etcd is lost is stored, and the server continues" {
 	local to
 	etcd_here
 	cat >deaf.py <<-'PY'

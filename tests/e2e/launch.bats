@@ -80,7 +80,7 @@ lacks() {
 	[ "$out" = "[0] unset" ]
 }
 
-@test "words after the program are the program's" {
+@test "arguments after the program belong to the program" {
 	expect 0 ddprun --nproc-per-node 1 -- printf '%s.' --nnodes 3 -- --help ''
 	[ "$out" = "[0] --nnodes.3.--.--help.." ]
 }
@@ -97,7 +97,7 @@ lacks() {
 	PET_NPROC_PER_NODE=3 expect 0 ddprun --nproc-per-node 1 true
 }
 
-@test "--nproc-per-node cpu is the CPUs that we may use" {
+@test "--nproc-per-node cpu counts the CPUs that ddprun may use" {
 	expect 0 taskset -c 0 ddprun --nproc-per-node cpu \
 		sh -c 'echo $WORLD_SIZE'
 	[ "$out" = "[0] 1" ]

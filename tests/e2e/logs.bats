@@ -10,7 +10,7 @@ find_run() {
 	run=$1
 }
 
-@test "redirected streams are files with torchrun's names, and not shown" {
+@test "redirected streams are written to files with torchrun's names, and not shown" {
 	expect 0 ddprun --log-dir logs --redirects 3 --rdzv-id 'my/job' \
 		--nproc-per-node 2 sh -c 'echo "out $RANK"; echo "err $RANK" >&2
 			readlink /proc/self/fd/1'
@@ -57,7 +57,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	lacks "$err" '^\|    20$'
 }
 
-@test "teed streams are files and shown; the files have the bytes as written" {
+@test "teed streams are shown, and their files have the bytes as written" {
 	head -c 300000 /dev/urandom >binary
 	expect 0 ddprun --log-dir logs --tee 3 --nproc-per-node 2 sh -c \
 		'cat binary; echo "err $RANK" >&2'
@@ -108,7 +108,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ ! -e started ]
 }
 
-@test "a disk that fills up is one warning, and the job continues" {
+@test "a disk that fills up prints one warning, and the job continues" {
 	unshare -m true || skip "no mount namespaces here"
 	mkdir small
 	start job unshare -m sh -c 'mount -t tmpfs -o size=64k none small &&
@@ -146,7 +146,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 2" ]
 }
 
-@test "files without a folder get a folder that is kept and named" {
+@test "without --log-dir, files are kept in a new folder that a line names" {
 	expect 0 ddprun --redirects 1 echo hi
 	[ -z "$out" ]
 	has "$err" "output is in $T/torchelastic_[^/]*/none_"
@@ -214,7 +214,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ "$(cat "$run/attempt_0/3/stdout.log")" = "out 3" ]
 }
 
-@test "lines that contain a string are copied" {
+@test "--duplicate-stdout-filters and -stderr-filters copy lines that contain a string" {
 	expect 0 ddprun --log-dir logs --redirects 0:3 --ranks-filter 9 \
 		--duplicate-stdout-filters 'loss,a,,b' \
 		--duplicate-stderr-filters 'oops' --nproc-per-node 2 sh -c \
@@ -281,7 +281,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ "$out" = $((mib << 20)) ]
 }
 
-@test "a slow reader loses nothing of teed output, and tears no line" {
+@test "a slow reader gets all of the teed output, with no line torn" {
 	mkfifo go
 	: >progress
 	{

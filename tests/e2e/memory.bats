@@ -41,7 +41,7 @@ greedy() {
 over='the rendezvous server holds [0-9]+ bytes for job '\''greedy'\'', and may hold 4194304'
 option='\(--max-memory of that ddprdzv\)'
 
-@test "a job over its memory limit gets an error, and another one is served as usual" {
+@test "a job over its memory limit gets an error, and another job is served as usual" {
 	server --auth none --max-memory 4194304 --max-bytes 1048576
 	greedy parts "^$over $option: [0-9]+ of them are a request of this client's that is not whole, or answers that it has not read"
 	greedy waits "^$over, too few for [0-9]+ more $option"

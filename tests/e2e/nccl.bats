@@ -41,7 +41,7 @@ fake_cuda() {
 	export LD_LIBRARY_PATH=$T/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
-@test "backend nccl without a GPU is one clear line from every rank" {
+@test "backend nccl without a GPU prints one clear line from every rank" {
 	no_gpu_or_skip
 	expect 1 c_nccl init nccl
 	has "$out" '^-20002: backend nccl: rank 0 cannot use NCCL: .*; mend that, or use cpu or auto$'
@@ -87,7 +87,7 @@ fake_cuda() {
 	every_rank_says 3 "-20003: ddp_nccl_unique_id: rank 0 on .*: DDP_NCCL_LIB is '/nowhere/libnccl.so'"
 }
 
-@test "ids are the same on all ranks, different at each call, from rank 0's NCCL" {
+@test "all ranks get the same id from rank 0's NCCL, and another at each call" {
 	local n
 	nccl_or_skip
 	for n in 1 2 4; do
@@ -179,7 +179,7 @@ fake_cuda() {
 	every_rank_says 2 '-2000[37]: ddp_init \(NCCL\): (NCCL: |another rank ended it: )'
 }
 
-@test "a driver that is not listed is not searched for, except where the user says" {
+@test "a driver that ldconfig does not list is only searched for where the user says" {
 	[ -z "$(ldconfig -p | grep 'libcuda\.so\.1')" ] || skip "there is a driver here"
 	expect 0 env LD_DEBUG=libs c_nccl init auto
 	has "$err" 'find library=libc\.so'

@@ -10,7 +10,7 @@ told() { # OPTION...
 		sh -c 'env | grep -E "^(NCCL|GLOO)_" | sort'
 }
 
-@test "without options NCCL and gloo are unaffected" {
+@test "without these options the environment of NCCL and gloo is unchanged" {
 	told
 	[ -z "$out" ]
 	NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=ib0 told
@@ -37,7 +37,7 @@ NCCL_DEBUG_FILE=${file//%/%%}/nccl.log" ]
 	has "$out" '/attempt_1/0/nccl.log$'
 }
 
-@test "--nccl-debug keeps subsystems and what the user has set" {
+@test "--nccl-debug keeps the subsystems, and what the user has set" {
 	export NCCL_DEBUG=VERSION NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG_FILE=mine
 	told --nccl-debug INFO:^init,Net --log-dir logs
 	[ "$out" = $'NCCL_DEBUG=INFO\nNCCL_DEBUG_FILE=mine\nNCCL_DEBUG_SUBSYS=^INIT,NET' ]

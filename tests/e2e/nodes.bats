@@ -22,7 +22,7 @@ port() {
 }
 
 # bats test_tags=etcd
-@test "the same command twice forms one job" {
+@test "the same command on two nodes forms one job" {
 	port
 	node a --nnodes 2 --nproc-per-node 2 sh -c 'echo $RANK $GROUP_RANK $WORLD_SIZE $MASTER_ADDR'
 	node b --nnodes 2 --nproc-per-node 2 sh -c 'echo $RANK $GROUP_RANK $WORLD_SIZE $MASTER_ADDR'
@@ -75,7 +75,7 @@ port() {
 	finish b
 }
 
-@test "MASTER_ADDR and MASTER_PORT do not join two jobs of one node" {
+@test "MASTER_ADDR and MASTER_PORT do not join two jobs of one node each" {
 	# which all workers of a ddprun are given
 	expect 0 ddprun --nproc-per-node 2 ddprun --nproc-per-node 2 \
 		sh -c 'echo of $WORLD_SIZE; exit 0'
@@ -202,7 +202,7 @@ server() {
 	finish server
 }
 
-@test "a last call of fifty days waits, and one of more does as well" {
+@test "a last call of fifty days, longer than 32 bits of milliseconds, waits" {
 	port # 2^32 ms and 104
 	node a --nnodes 1:2 --last-call-timeout 4294967.4 sh -c 'echo of $WORLD_SIZE'
 	await "$T/a.err" '1 of 1 to 2 nodes are there .*--last-call-timeout'
@@ -326,7 +326,7 @@ server() {
 }
 
 # With a kernel that has few ports to give: else it happens in one of 14,000 tries.
-@test "a node that waits for a server on its host is not given its port" {
+@test "a node that waits for a server on its host does not take the server's port" {
 	unshare -n true 2>/dev/null || skip "needs root for a network of its own"
 	mkfifo go
 	start job unshare -n bash -c 'ip link set lo up

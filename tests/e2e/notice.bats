@@ -48,7 +48,7 @@ early() {
 		sh -c 'kill -TERM $$; exec ddprun true'
 }
 
-@test "SIGTERM to a ddprun that has just started hides no other node's exit code" {
+@test "SIGTERM to a ddprun that has just started does not hide another node's exit code" {
 	# srun exits with the highest code of its tasks
 	early 2
 	finish early 1
@@ -56,7 +56,7 @@ early() {
 	finish early 143
 }
 
-@test "a notice to one of two ddpruns stops polling workers at one step, unsignalled" {
+@test "a notice to one of two ddpruns stops polling workers at the same step, without a signal" {
 	both --nproc-per-node 2 w_asks 0
 	up 2
 	signal b TERM
@@ -72,7 +72,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	nothing_left
 }
 
-@test "workers that do not poll get the signal on all nodes, and it is each ddprun's first" {
+@test "workers that do not poll get the signal on all nodes, and a ddprun's own counts as its first" {
 	both --nproc-per-node 1 bash -c "$waits"
 	up 1
 	signal a TERM
@@ -118,7 +118,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	nothing_left
 }
 
-@test "the end of the grace kills workers, also those that polled once and never again" {
+@test "when the grace period ends, workers are killed, even if they polled once" {
 	both --nproc-per-node 1 --shutdown-timeout 0.3 w_asks once
 	up 1
 	signal a TERM
@@ -128,7 +128,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	has "$err" '^ddprun: killing 1 worker$'
 }
 
-@test "a crash after the notice is a failure with its page, and not restarted" {
+@test "a crash after the notice is a failure with a page, and is not restarted" {
 	# a signal that no sanitizer uses itself
 	both --nproc-per-node 1 --max-restarts 3 w_asks 143 1 24
 	up 1
@@ -139,7 +139,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	[ "$(grep -c '\] up' <<<"$out")" = 1 ]
 }
 
-@test "a worker that dies of the signal before its ddprun gets it is no failure" {
+@test "a worker that dies of the signal before its ddprun gets it has not failed" {
 	local worker
 	start job ddprun --nproc-per-node 2 --max-restarts 1 \
 		sh -c 'echo "up $$"; exec tail -f /dev/null'
@@ -159,7 +159,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	has "$err" 'failed: rank 0 .* was killed by signal 15 \(SIGTERM\)'
 }
 
-@test "the rendezvous server survives signals of Slurm to a whole step" {
+@test "the rendezvous server survives signals that Slurm sends to a whole step" {
 	local p server=
 	start job ddprun --nproc-per-node 1 bash -c "$waits"
 	await job.out '^\[0\] up'
@@ -175,7 +175,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	[ -z "$err" ]
 }
 
-@test "Slurm's SIGUSR1 warns all workers and never kills; a SIGTERM after it is the first" {
+@test "Slurm's SIGUSR1 warns all workers and never kills; a later SIGTERM is the first signal" {
 	step 1000 --stop-before 0 --shutdown-timeout 100 bash -c "$waits"
 	await job.out '^\[0\] up'
 	await job.out '^\[1\] up'
@@ -225,7 +225,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	lacks "$err" 'time of Slurm'
 }
 
-@test "a failed scontrol is an error also when SIGCHLD was inherited as ignored" {
+@test "a failed scontrol is also an error when SIGCHLD was inherited as ignored" {
 	printf '#!/bin/sh\necho no controller\nexit 1\n' >scontrol
 	printf '#!/bin/bash\ngrep SigBlk /proc/self/status\n' >srun
 	chmod +x scontrol srun

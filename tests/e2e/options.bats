@@ -37,20 +37,20 @@ make_script() {
 	has "$err" 'option --rdzv is ambiguous: --rdzv-'
 }
 
-@test "everything from the program on belongs to the program" {
+@test "everything after the program's name belongs to the program" {
 	expect 0 ddprun -- echo --help -- --nnodes 2
 	[ "$(lines)" = '--help -- --nnodes 2' ]
 	expect 0 ddprun echo -m --nnodes=9
 	[ "$(lines)" = '-m --nnodes=9' ]
 }
 
-@test "the local rank is replaced in arguments" {
+@test "the macro for the local rank is replaced in arguments" {
 	expect 0 ddprun --nproc-per-node 2 echo 'a${local_rank}b' '$local_rank' \
 		'$$' '${rank}' '$local_ranks'
 	[ "$(lines)" = $'a0b 0 $$ ${rank} $local_ranks\na1b 1 $$ ${rank} $local_ranks' ]
 }
 
-@test "the shell's own pid stays the shell's" {
+@test "a shell's own pid in an argument is left to the shell" {
 	expect 0 ddprun sh -c 'test $$ -gt 1 && echo yes'
 	[ "$(lines)" = yes ]
 }
@@ -85,7 +85,7 @@ make_script() {
 	[ "$(lines)" = $'0 7,6,5,4\n1 7,6,5,4' ]
 }
 
-@test "a script, a module, and --run-path start Python" {
+@test "a script, a module and --run-path run in Python" {
 	need_python
 	mkdir pkg
 	touch pkg/__init__.py

@@ -35,7 +35,7 @@ whole() {
 	whole 10000 <all.err
 }
 
-@test "stdout and stderr in one pipe are not torn either" {
+@test "lines of stdout and stderr in one pipe are not torn" {
 	ddprun --nproc-per-node 8 w_lines 3000 2>&1 3>&- 4>&- | cat >all
 	# each line appears twice: once per stream
 	awk '$1 != "[" $2 "]" || length($5) != $4 || $5 !~ /^x*$/ || NF > 5 {
@@ -67,7 +67,7 @@ whole() {
 	[ "$(<sum)" -gt $((24 * 1024 * 1024)) ]
 }
 
-@test "a reader that leaves does not end the job" {
+@test "a reader that closes its end does not end the job" {
 	{ ddprun --nproc-per-node 2 w_lines 5000 2>/dev/null 3>&- 4>&-
 	echo $? >rc; } | head -n 1 >first
 	[ "$(<rc)" = 0 ]
@@ -81,7 +81,7 @@ whole() {
 	[ "$err" = "[0] err" ]
 }
 
-@test "a line of 200 KiB comes in marked pieces" {
+@test "a line of 200 KiB is printed in marked pieces" {
 	expect 0 ddprun sh -c 'head -c 204800 /dev/zero | tr "\0" y; echo end'
 	[ "$(wc -l <<<"$out")" = 4 ]
 	sed -n 1p <<<"$out" | grep -qE '^\[0\] y+ \.\.\.$'
@@ -120,7 +120,7 @@ whole() {
 	lacks "$(sed 's/.*\x1b\[K//' seen)" '^\[0\] 10 %'
 }
 
-@test "output of a worker's child after the worker's end is shown" {
+@test "what a worker's child writes after the worker's end is shown" {
 	mkfifo go.0 go.1
 	start job ddprun --nproc-per-node 2 sh -c '
 		[ $RANK = 0 ] || { read _ <'"$T"'/go.1; exit; }
@@ -140,7 +140,7 @@ whole() {
 	[ "$(tail -n 1 <<<"$err" | cut -c1-5)" = "+----" ]
 }
 
-@test "a full disk under stdout is reported once on stderr, and ends no job" {
+@test "a full disk under stdout is reported once on stderr, and the job continues" {
 	start job bash -c 'exec ddprun --nproc-per-node 2 sh -c \
 		"echo one; echo two" >/dev/full'
 	finish job 0

@@ -18,7 +18,7 @@ two_cpus() {
 	[ "$(nproc)" -gt 1 ] || skip "one CPU cannot be divided"
 }
 
-@test "in every mode workers run where the dry run says" {
+@test "in every mode workers run where the dry run shows" {
 	local mode i plan n=2
 	[ "$(nproc)" -gt 1 ] || n=1
 	for mode in none node socket exclusive core-complex cores; do
@@ -36,7 +36,7 @@ two_cpus() {
 	done
 }
 
-@test "cores and exclusive give each worker CPUs of its own, all of them" {
+@test "cores and exclusive give all CPUs to workers, and each CPU to one" {
 	two_cpus
 	local mode a b both
 	for mode in cores exclusive; do
@@ -182,7 +182,7 @@ two_cpus() {
 	[ ! -e started ]
 }
 
-@test "with many nodes a dry run names what only they decide" {
+@test "a dry run of several nodes lists the values that only the rendezvous decides" {
 	# nobody has 192.0.2.1: a connection there waits
 	expect 0 ddprun --dry-run --nnodes 2 --rdzv-endpoint 192.0.2.1:29400 \
 		--wrap 'env A=1' --wrap-ranks 0,5 /bin/true
@@ -244,7 +244,7 @@ two_cpus() {
 	[ "$(planned "$out" 0 stdout)" = nowhere ]
 }
 
-@test "what cannot be printed is an error" {
+@test "a dry run of what cannot be printed is an error" {
 	local status=0
 	ddprun --dry-run true >/dev/full 2>full.txt || status=$?
 	[ $status = 71 ]
@@ -271,7 +271,7 @@ two_cpus() {
 [0] one  two' ]
 }
 
-@test "exit codes and signals are the wrapper's" {
+@test "a wrapper's exit code and signals are its worker's" {
 	expect 7 ddprun --wrap "sh -c '\"\$@\"; exit 7' sh" false
 	expect 137 ddprun --wrap "sh -c 'kill -9 \$\$'" true
 	expect 0 ddprun --wrap "sh -c '\"\$@\" || true' sh" false

@@ -15,7 +15,7 @@ server_of() {
 	pgrep -P "$1" ddprdzv
 }
 
-@test "port 0: the hosting node prints the port, and the others use it" {
+@test "with port 0 the hosting node prints the port, and the others use it" {
 	local at
 	for at in 127.0.0.1:0 localhost:0 '[::1]:0'; do
 		start a ddprun --nnodes 2 --node-rank 0 --rdzv-endpoint "$at" \
@@ -56,12 +56,12 @@ time.sleep(1000)'
 	has "$err" "^ddprun: error: rendezvous server 127.0.0.1:$line: the port is in use on this host \\(.*\\), but no process listens on it; .*; choose another port with --rdzv-endpoint HOST:PORT$"
 }
 
-@test "port 0 of another host is not guessed" {
+@test "port 0 on another host is an error with a remedy" {
 	expect 2 ddprun --nnodes 2 --rdzv-endpoint 192.0.2.1:0 true
 	[ "$err" = "ddprun: error: the rendezvous 192.0.2.1:0 has port 0, which is any free port of that host: start ddprun there first, and here with the port that it prints" ]
 }
 
-@test "ddprdzv prints what port 0 has become, the same at all addresses of a name" {
+@test "ddprdzv prints the port that it got for port 0, the same at all addresses of a name" {
 	local port
 	grep -qs . /proc/net/if_inet6 || skip "no IPv6 here"
 	unshare -m mount --bind /etc/hosts /etc/hosts 2>where ||
@@ -78,7 +78,7 @@ time.sleep(1000)'
 	finish server
 }
 
-@test "over ssh the endpoint is the first host's own, and an error says how to set it" {
+@test "over ssh the endpoint is on the first host, and an error says how to set it" {
 	local args
 	for args in '--rdzv-endpoint h1:0' '--rdzv-endpoint h1:29400'; do
 		expect 2 ddprun -H h1,h2 $args true
@@ -86,7 +86,7 @@ time.sleep(1000)'
 	done
 }
 
-@test "a job of one node only listens on loopback" {
+@test "the server of a job of one node only listens on loopback" {
 	local server
 	mkfifo go
 	start job ddprun sh -c 'echo here; read _ <go'

@@ -116,7 +116,7 @@ SH
 	cmp <(losses log.1) <(losses log.3)
 }
 
-@test "a full disk under the log is a warning, at most once per epoch" {
+@test "a full disk under the log prints a warning at most once per epoch" {
 	[ -w /dev/full ] || skip "no /dev/full here"
 	mkdir log
 	ln -s /dev/full log/metrics.jsonl
@@ -126,7 +126,7 @@ SH
 	[ "$(wc -l <<<"$err")" -le 3 ]
 }
 
-@test "a loss that is not a number names the step and the first layer, on one rank" {
+@test "one rank reports a loss that is not a number, with the step and the first layer" {
 	local n
 	# weights of 784-50-10, all 0.01; one of the second layer is NaN
 	head -c 159040 /dev/zero | sed 's/\x0\x0\x0\x0/\x0a\xd7\x23\x3c/g' >weights

@@ -49,7 +49,7 @@ script=$BATS_TEST_DIRNAME/../programs/workers/ddp_gloo.py
 
 store=$BATS_TEST_DIRNAME/../programs/peers/torch_store.py
 
-@test "ddprun's server is PyTorch's store, call by call" {
+@test "ddprun's server answers every call of PyTorch's store" {
 	expect 0 ddprun --standalone --nproc-per-node 2 "$store"
 	has "$out" '^\[0\] rank 0: store ok, '
 	has "$out" '^\[1\] rank 1: store ok, '
@@ -78,7 +78,7 @@ store=$BATS_TEST_DIRNAME/../programs/peers/torch_store.py
 }
 
 # Its clients cannot reconnect on their own, and report that.
-@test "after the server's death, old connections go on and new ones find all keys" {
+@test "after the server's death, old connections continue and new ones find all keys" {
 	local child
 	mkfifo go.0 go.1
 	start job ddprun --standalone --nproc-per-node 2 \

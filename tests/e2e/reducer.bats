@@ -20,7 +20,7 @@ disagree() {
 	return 1
 }
 
-@test "gradients of 1 to 4 ranks are those of one process" {
+@test "gradients of 1 to 4 ranks equal those of one process" {
 	local n
 	expect 0 c_reducer all
 	for n in 1 2 3 4; do
@@ -41,7 +41,7 @@ disagree() {
 	DDP_TEST_HOSTS=2 agrees 4 progress
 }
 
-@test "a rank that dies in a step is an error of the others, and no hang" {
+@test "a rank that dies in a step is an error on the others, not a hang" {
 	local mode
 	for mode in '' progress; do
 		expect 137 "${deaf[@]}" ddprun \
@@ -80,7 +80,7 @@ disagree() {
 	[ "$(grep -cE 'in spans: 1 on rank 0 .*, 0 on rank 1 ' <<<"$out")" = 2 ]
 }
 
-@test "a program's collectives never change places with the reducer's" {
+@test "a program's collectives are never reordered with the reducer's" {
 	local hosts n
 	for n in 1 2; do
 		expect 0 ddprun --standalone --nproc-per-node $n c_reducer_order

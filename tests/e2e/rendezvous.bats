@@ -65,7 +65,7 @@ greeting=4444505204020000
 	[ "${lines[*]}" = "1 'abcd' 1 '-2'" ]
 }
 
-@test "a wait ends with the key, or names the missing one" {
+@test "a wait ends with the key, or its error names the missing key" {
 	server
 	one_node 2
 	start waiter rdzv_client do "$at" j 0 1 set ready 1 wait 60000 later \
@@ -82,7 +82,7 @@ greeting=4444505204020000
 	[[ $output == "error: waited "*" s for 1 of 2 ranks at gather 'g': rank 1 (h1, not connected)" ]]
 }
 
-@test "a share works like a gather; if nobody relays it, the server sends all of it" {
+@test "a share works like a gather; if no rank relays it, the server sends all of it" {
 	server
 	one_node 3
 	start g rdzv_client do "$at" j 0 1 gather g 3 60000 b whole 3
@@ -164,7 +164,7 @@ greeting=4444505204020000
 }
 
 # Its time for an answer ends before the lease does.
-@test "the fate of a rank whose agent is silent is that its node is lost" {
+@test "the reported fate of a rank with a silent agent is a lost node" {
 	server
 	node h1 1 2 0
 	mkfifo h2.in
@@ -177,7 +177,7 @@ greeting=4444505204020000
 	has "$out$err" 'node 1 \(h2\) was lost: not heard from for 1.0 s'
 }
 
-@test "an exit fails the gather that misses it, is a fate, and ends the round" {
+@test "a rank's exit fails the gather that misses it, becomes its fate, and ends the round" {
 	local killed='rank 2 (local rank 2) on h1, pid 4711, was killed by signal 9 (SIGKILL)'
 	server
 	one_node 3
@@ -197,7 +197,7 @@ greeting=4444505204020000
 	has "$out" '^END round 0 verdict 1 exit_code 137 left 0 rank 2: rank 2 '
 }
 
-@test "exit 0 without the gather fails it for the waiting ranks" {
+@test "a rank that exits with 0 before a gather fails it for the waiting ranks" {
 	server
 	one_node 2
 	start g rdzv_client do "$at" j 0 0 set g 1 gather all 2 60000 x
@@ -237,7 +237,7 @@ greeting=4444505204020000
 	has "$output" "round 1 of job 'j' is over: the job is not on this server"
 }
 
-@test "two nodes get ranks, then one is lost" {
+@test "two nodes get ranks, and the loss of one ends the other" {
 	server
 	node h1 2 2
 	await "$T/h1.out" '^STATE 1 of 2'
@@ -250,7 +250,7 @@ greeting=4444505204020000
 	has "$out" 'rank -1: node 0 \(h2\) was lost: its connection '
 }
 
-@test "an exit that an agent sent before it closed counts, not the loss" {
+@test "an exit that an agent reported before it closed counts, not the loss" {
 	server
 	local i
 	for i in {1..10}; do
@@ -311,7 +311,7 @@ greeting=4444505204020000
 	has "$(<"$T/h1.out")" '^START round [01] attempt 0'
 }
 
-@test "a silent agent is lost, a pinging one is not" {
+@test "a silent agent is lost, and a pinging agent is not" {
 	# long enough for pings to be in time on a loaded machine
 	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 3
 	await "$T/server.err" 'listening on'

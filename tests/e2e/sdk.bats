@@ -41,7 +41,7 @@ fault() {
 	run -1 grep -Ev '^ddp_[a-z_]+$' <<<"$names"
 }
 
-@test "ddp.h needs nothing else, in C and in C++" {
+@test "ddp.h compiles alone, in C and in C++" {
 	echo '#include "ddp.h"' >one.c
 	echo 'int main(void) { return ddp_type_size(DDP_F64) != 8; }' >>one.c
 	cp one.c one.cc
@@ -144,7 +144,7 @@ fault() {
 	ranks_ok 3 c_store thread
 }
 
-@test "a rank that ends before ddp_init is named to the others, with how" {
+@test "the other ranks learn how a rank ended before ddp_init" {
 	fault exit 1 3 0 1
 	# waiting ranks learn it at once; later ones find the round over
 	has "$out" "^\[[02]\] rank [02]: -20004 .*: rank 1 \(local rank 1\) on .*, pid [0-9]+, exited with code 0 before it came"
@@ -152,7 +152,7 @@ fault() {
 	has "$out" "^\[[01]\] rank [01]: -2000[47] .*: rank 2 \(local rank 2\) on .*, pid [0-9]+, exited with code 3"
 }
 
-@test "a rank killed during all_reduce is named, on one host" {
+@test "a rank killed during all_reduce is named on one host" {
 	local r
 	fault kill 1 3 0 137
 	for r in 0 2; do
@@ -160,7 +160,7 @@ fault() {
 	done
 }
 
-@test "a rank killed during all_reduce is named, between hosts" {
+@test "a rank killed during all_reduce is named between hosts" {
 	local r
 	DDP_TEST_HOSTS=4 fault kill 1 4 0 137
 	for r in 0 2 3; do
@@ -183,7 +183,7 @@ fault() {
 	has "$out" 'rank [02]: -20006 in ([2-9][0-9]{3}|[0-9]{5,}) ms'
 }
 
-@test "a missing rank is named on all hosts, whichever rank waits for which" {
+@test "a missing rank is named on all hosts, whatever the ranks there wait for" {
 	local r
 	# its own host's leader is the first to know; those of the other host
 	# wait for theirs, which waits for that one

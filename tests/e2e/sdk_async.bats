@@ -64,7 +64,7 @@ fault() {
 	done
 }
 
-@test "a rank killed before its first call is named, though no timeout runs" {
+@test "a rank killed before its first call is named, even without a timeout" {
 	local form r
 	for form in '' thread; do
 		fault 3 kill-first 1 "$form" -1

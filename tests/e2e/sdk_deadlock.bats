@@ -33,7 +33,7 @@ deadlock() { # HOSTS N MODE [thread]
 	deadlock 3 3 three thread
 }
 
-@test "ranks that lead their hosts pass on what others are blocked in" {
+@test "ranks that lead their hosts report the calls that their hosts' ranks are blocked in" {
 	deadlock 2 4 relay
 	deadlock 2i 4 relay thread
 }
@@ -45,7 +45,7 @@ deadlock() { # HOSTS N MODE [thread]
 	deadlock 2 2 sync
 }
 
-@test "a rank that is alone in making a group is named" {
+@test "a rank that makes a group without the others is named" {
 	deadlock 1 3 meeting
 	deadlock 2 3 meeting
 }

@@ -39,11 +39,11 @@ misuse() { # N MODE [thread]
 	done
 }
 
-@test "a freed communicator is not used" {
+@test "a call on a freed communicator is an error" {
 	misuse 2 freed
 }
 
-@test "a forked child gets an error that it is no rank" {
+@test "a forked child that makes a call gets an error that it is no rank" {
 	misuse 2 fork
 	misuse 2 fork thread
 	DDP_TEST_HOSTS=2 misuse 2 fork thread
@@ -65,7 +65,7 @@ misuse() { # N MODE [thread]
 	DDP_TEST_HOSTS=2 misuse 2 orphans thread
 }
 
-@test "a rank leaves with requests that nobody waits for" {
+@test "a rank may finalize with requests that it never waited for" {
 	misuse 2 leave
 	DDP_TEST_HOSTS=2 misuse 2 leave thread
 }
@@ -86,7 +86,7 @@ misuse() { # N MODE [thread]
 	[ "$(grep -c ': ok$' <<<"$out")" = 200 ]
 }
 
-@test "more elements than 32 bits count" {
+@test "counts of elements beyond 32 bits work" {
 	[ -z "${SAN:-}" ] || skip "it would take minutes"
 	misuse 2 big
 	DDP_TEST_HOSTS=2 misuse 2 big

@@ -203,7 +203,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "a server killed while the job gathers: the job starts when the others have joined" {
+@test "a job whose server dies while nodes join starts when all have joined" {
 	by_hand --journal "$T/j"
 	job a --nnodes 2 --rdzv-endpoint "$at" --node-rank 1 -- :
 	await a.err 'waiting .* for 1 of 2 nodes'
@@ -216,7 +216,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "a server killed repeatedly during the last call: the call ends and the job starts" {
+@test "a server killed repeatedly during the last call resumes, and the job starts" {
 	local times name
 	at=127.0.0.1:$(w_port free)
 	for name in a b; do
@@ -234,7 +234,7 @@ same_workers() { # NAME N
 	has "$out" 'of 2$'
 }
 
-@test "by hand, with a journal, the round, nodes, keys and waiters are the same" {
+@test "a server restarted by hand with its journal has the same round, nodes, keys and waiters" {
 	gates 0 1 2
 	export T
 	by_hand --journal "$T/j"
@@ -265,7 +265,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "by hand, while workers stop for a restart, the next round starts" {
+@test "a server restarted by hand while workers stop for a restart starts the next round" {
 	gates 0
 	export T
 	by_hand --journal "$T/j"
@@ -284,7 +284,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "by hand, after a job is over, late nodes still learn why" {
+@test "a server restarted by hand after a job's end tells late nodes why it ended" {
 	id=over
 	by_hand --journal "$T/j"
 	expect 3 ddprun --rdzv-endpoint "$at" --rdzv-id over sh -c 'exit 3'
@@ -513,7 +513,7 @@ same_workers() { # NAME N
 	[ "$(grep -c 'going on without' server.err)" = 1 ]
 }
 
-@test "if nobody reconnects, the nodes are lost, and the journal does not hang" {
+@test "if no client reconnects, the nodes are lost, and the journal does not hang" {
 	by_hand --journal "$T/j" --heartbeat-timeout 0.1
 	job j --rdzv-endpoint "$at" --rdzv-id gone -- 'exec tail -f /dev/null'
 	await j.out 'up 0'
@@ -528,7 +528,7 @@ same_workers() { # NAME N
 }
 
 # A real journal, with every kind of record, truncated anywhere.
-@test "a truncated journal is read up to the cut, wherever that is" {
+@test "a truncated journal is read up to the cut, wherever it was cut" {
 	local cut size n=0
 	gates 0
 	export T

@@ -32,7 +32,7 @@ get() {
 	body=$(<"$T/body")
 }
 
-@test "jobs are separate: keys, rounds and ends of one do not affect another" {
+@test "keys, rounds and ends of one job do not affect another" {
 	server
 	node a a 1 1
 	node b b 1 1
@@ -47,7 +47,7 @@ get() {
 	finish b 0
 }
 
-@test "tenants are separate: a job only admits holders of its token" {
+@test "a job only admits holders of its tenant's token" {
 	mkdir tokens
 	echo 'the-token-of-alice-01' >tokens/alice
 	echo 'the-token-of-robert-02' >tokens/bob
@@ -249,7 +249,7 @@ EOF
 	export NOTIFY_SOCKET=$T/notify
 }
 
-@test "systemd gets ready, jobs, alive and stopping" {
+@test "systemd is notified of readiness, jobs, liveness and stopping" {
 	manager
 	WATCHDOG_USEC=100000 server
 	await manager.out '^READY=1$'
@@ -352,7 +352,7 @@ shipped() { # where to listen
 	finish server
 }
 
-@test "systemd accepts the units, and they are hardened" {
+@test "systemd accepts the units, which are hardened" {
 	command -v systemd-analyze >/dev/null || skip "no systemd-analyze here"
 	[ -z "${SAN:-}" ] || skip "nobody installs what is sanitized"
 	make -s -C "$tree" DEPS=0 O="$O" install PREFIX="$T/opt" >make.log 2>&1
@@ -446,7 +446,7 @@ shipped() { # where to listen
 	finish a
 }
 
-@test "ddprun status shows each user his own jobs, and the server's user all" {
+@test "ddprun status shows users their own jobs, and all jobs to the server's user" {
 	mkdir tokens
 	echo 'the-token-of-alice-01' >tokens/alice
 	echo 'the-token-of-robert-02' >tokens/bob
@@ -478,7 +478,7 @@ for j in sorted(json.load(sys.stdin)["jobs"], key=lambda j: j["job"]):
 ' <<<"$out")" = $'alice/x gathering 1 of 2 nodes True\nbob/y running None None' ]
 }
 
-@test "what fits a limit to the byte is accepted, one more is not" {
+@test "what fits a limit exactly is accepted, and one byte more is refused" {
 	server --max-keys 3 --max-bytes 1024
 	node a a 1 1
 	await a.out '^START'
@@ -508,7 +508,7 @@ limited() {
 	export DDP_SERVER=$T/limited
 }
 
-@test "PyTorch's clients have the same limits; one over a limit is closed, and logged" {
+@test "PyTorch's clients have the same limits; a client over a limit is closed, and logged" {
 	limited --max-keys 2 --max-bytes 1024
 	expect 0 ddprun --standalone bash -c '
 		w_knock set a 1; w_knock add n 1; w_knock add more 1

@@ -48,7 +48,7 @@ asked() {
 	asked shared_list 0
 }
 
-@test "libddp's ranks meet by relay, and those of a small world as usual" {
+@test "libddp's ranks meet by relay, and the ranks of a small world by gather" {
 	server
 	DDP_TEST_SHARE=1 job 3 2 c_collectives 1000
 	asked gather 0
@@ -94,13 +94,13 @@ asked() {
 	asked shared_list '1[2-8]'
 }
 
-@test "a rank that gets a list not sealed by the token asks the server" {
+@test "a rank that gets a list not sealed with the token asks the server" {
 	server
 	job 3 2 c_share garbles 0
 	asked shared_list '[3-5]'
 }
 
-@test "a rank that dies while it relays the list is missed by nobody" {
+@test "the death of a rank that relays the list affects no other rank" {
 	server
 	for i in 1 2 3; do
 		start "node$i" ddprun --nnodes 3 --nproc-per-node 2 \

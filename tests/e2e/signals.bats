@@ -13,7 +13,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	trap "echo got HUP; exit 0" HUP; trap "echo got QUIT; exit 0" QUIT
 	echo up; eval "$IDLE"'
 
-@test "SIGINT, SIGTERM, SIGHUP and SIGQUIT reach the workers; 128+signal" {
+@test "SIGINT, SIGTERM, SIGHUP and SIGQUIT reach the workers, and the exit code is 128+signal" {
 	local name
 	for name in INT TERM HUP QUIT; do
 		start_two bash -c "$quiet"
@@ -36,7 +36,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	nothing_left 0
 }
 
-@test "workers that ignore it are killed after --shutdown-timeout" {
+@test "workers that ignore the signal are killed after --shutdown-timeout" {
 	start_two --shutdown-timeout 0.2 bash -c \
 		'trap "" INT TERM; echo up; eval "$IDLE"'
 	signal job TERM
@@ -45,7 +45,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	nothing_left 0
 }
 
-@test "workers in another process group are stopped, killed and signalled like others" {
+@test "workers in another process group are stopped, killed and signalled like the rest" {
 	# it ends on request
 	start_two --shutdown-timeout 100 w_moves bash -c \
 		'trap "echo got TERM; exit 0" TERM; echo up; eval "$IDLE"'
@@ -179,7 +179,7 @@ teardown() {
 	has "$err" '^ddprun: got SIGTERM; waiting for 2 workers to stop, killed in 0.3 s$'
 }
 
-@test "a long stop before a restart reports it as well" {
+@test "a long stop before a restart also reports what it waits for" {
 	mkfifo go
 	expect 0 ddprun --nproc-per-node 2 --max-restarts 1 \
 		--shutdown-timeout 1.3 bash -c '
@@ -191,7 +191,7 @@ teardown() {
 	has "$err" '^ddprun: rank 0 .* exited with code 3; waiting for 1 worker to stop, killed in 0.3 s$'
 }
 
-@test "in a PID namespace with another's /proc nothing there is signalled or waited for" {
+@test "in a PID namespace with the /proc of another one, no process is signalled or waited for" {
 	unshare -pf true 2>/dev/null || skip "no PID namespaces here"
 	expect 0 unshare -pf --kill-child ddprun --max-restarts 1 sh -c \
 		'(setsid sleep 1000 &); [ $TORCHELASTIC_RESTART_COUNT = 1 ]'
@@ -241,7 +241,7 @@ sidecar() {
 
 # One look in 15 at such an orphan finds no environment. There is no other mark:
 # a lower limit may be that of other users.
-@test "an orphan in execve is ended, beside children that ddprun did not start" {
+@test "an orphan in execve is ended, while children that ddprun did not start survive" {
 	cat >entry <<-'END'
 		ulimit -x 1000
 		tail -f /dev/null &
@@ -280,7 +280,7 @@ hold_orphan() {
 	read -r _ tracer hung <<<"$out"
 }
 
-@test "an orphan that hangs in execve beside them is ended, without an environment" {
+@test "an orphan without an environment that hangs in execve is also ended beside them" {
 	local tracer hung
 	hold_orphan unlimited
 	[ -z "$err" ]
@@ -292,7 +292,7 @@ hold_orphan() {
 	nothing_left
 }
 
-@test "without the limit's mark an orphan in execve is left alone, with a warning" {
+@test "without the mark in its limits an orphan in execve is left alone, with a warning" {
 	local tracer hung
 	hold_orphan 1000
 	has "$err" "^ddprun: warning: pid $hung has been in execve for 5 s"
@@ -329,7 +329,7 @@ hold_orphan() {
 	finish job 0
 }
 
-@test "SIGINT to the whole process group works, as from Ctrl-C" {
+@test "SIGINT to the whole process group ends the job, as from Ctrl-C" {
 	# setsid makes ddprun the leader of a group in which no worker is
 	start job setsid ddprun --nproc-per-node 2 bash -c "$quiet"
 	await job.out '^\[0\] up'
@@ -429,7 +429,7 @@ in_state() {
 	lacks "$err" SIGUSR
 }
 
-@test "an unexpected SIGUSR1 ends nothing and logs a line" {
+@test "an unexpected SIGUSR1 logs a line and ends nothing" {
 	mkfifo go
 	start job ddprun --nproc-per-node 1 sh -c "echo up; read _ <$T/go"
 	await job.out '^\[0\] up'

@@ -30,7 +30,7 @@ all_ok() { # N
 	done
 }
 
-@test "srun starts 1, 2, 4 tasks" {
+@test "srun starts 1, 2 and 4 tasks" {
 	local n
 	for n in 1 2 4; do
 		expect 0 srun -n $n c_guest
@@ -53,7 +53,7 @@ all_ok() { # N
 	done
 }
 
-@test "srun: a task that dies is named, and nothing is left" {
+@test "when a task of srun dies, the others name it, and nothing is left" {
 	expect 137 srun -n 3 c_guest kill 1
 	for rank in 0 2; do
 		has "$out" "^rank $rank: -20004: barrier #[0-9]+: rank 1 on .* is gone: rank 1 on .* ended without ddp_finalize"
@@ -66,7 +66,7 @@ all_ok() { # N
 	has "$out" "^rank -1: -20002: DDP_SERVER is '$T/none', which is no program"
 }
 
-@test "srun: steps at the same time and one after another do not mix" {
+@test "srun's steps do not mix, whether at the same time or one after another" {
 	local i
 	for i in 1 2 3; do
 		start step$i srun -n 2 sh -c 'c_guest twice && c_guest'

@@ -24,7 +24,7 @@ node() {
 		--rdzv-endpoint "$at" "$@"
 }
 
-@test "status of no job prints a line and exits with 1" {
+@test "status without a job prints a line and exits with 1" {
 	expect 1 ddprun status --job no-such-job
 	has "$err" "^ddprun: error: no ddprun of yours on .* is in job 'no-such-job'"
 	expect 2 ddprun status --jobb
@@ -111,7 +111,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	finish b -
 }
 
-@test "status shows all jobs of a server, or one of them" {
+@test "status shows all jobs of a server, or the job that is given" {
 	start server ddprdzv --listen "$at"
 	await server.err 'listening on'
 	start x ddprun --nnodes 2 --rdzv-id x --rdzv-endpoint "$at" true
@@ -133,7 +133,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	finish y -
 }
 
-@test "status shows job names with percents, quotes, other scripts, or no UTF-8" {
+@test "status shows job names with percents, quotes, other scripts, or invalid UTF-8" {
 	local name n=0 names=('100%s%n' 'Grüße/日本' "o'hare \"x\" \\"
 		$'b\xffd' '-x' '$(echo)')
 	export LC_ALL=C # for grep

@@ -11,7 +11,7 @@ from() {
 	expect 0 bash -c 'exec "${@:2}" <"$1"' bash "$file" "$@"
 }
 
-@test "rank 0 reads standard input, the others nothing" {
+@test "rank 0 reads standard input, and the others get none" {
 	printf 'a\nb\n' >in
 	from in ddprun --nproc-per-node 3 bash -c "$reads"
 	[ "$(sort <<<"$out")" = '[0] end
@@ -58,7 +58,7 @@ a c" ]
 	has "$err" "--stdin '-1'"
 }
 
-@test "all: megabytes through a pipe reach each worker, however slow it is" {
+@test "with --stdin all, megabytes reach each worker through a pipe, however slow it is" {
 	head -c 3000000 /dev/zero | tr '\0' x >in
 	local want
 	want=$(md5sum <in)
@@ -73,7 +73,7 @@ a c" ]
 [2] $want" ]
 }
 
-@test "all: a worker that closes its stdin, or ends, delays nobody" {
+@test "with --stdin all, a worker that closes its stdin, or ends, delays no other" {
 	head -c 1000000 /dev/zero >in
 	mkfifo done
 	from in ddprun --nproc-per-node 3 --stdin all sh -c '
@@ -120,7 +120,7 @@ a c" ]
 	has "$out" '^\[0\] got b$'
 }
 
-@test "on two nodes only the one with rank 0 reads" {
+@test "of two nodes only the node with rank 0 reads" {
 	local port n
 	port=$(w_port free)
 	for n in 0 1; do

@@ -33,7 +33,7 @@ small() {
 	expect 0 rdzv_hard torch-fin "$at"
 }
 
-@test "of a million waits those over the limit are refused, and memory is bounded" {
+@test "a million waits use bounded memory, and those over the limit are refused" {
 	expect 0 rdzv_hard waits "$at" 1000000
 	has "$out" '^1024 parked, 998976 refused$'
 	small

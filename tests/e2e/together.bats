@@ -18,7 +18,7 @@ all_say() {
 	return 1
 }
 
-@test "once: rank 0 runs it, the others get its result and return value" {
+@test "rank 0 runs a ddp_once, and the others get its result and return value" {
 	job 4 c_together once job file
 	[ "$(<file)" = 0 ]
 	all_say 4 'got 40, sees 1'
@@ -26,7 +26,7 @@ all_say() {
 	[ "$out" = "rank 0: got 40, sees 1" ]
 }
 
-@test "once per host: its lowest rank runs it, for its own ranks" {
+@test "the lowest rank of each host runs a ddp_once per host, for the ranks there" {
 	export DDP_TEST_HOSTS=2
 	job 4 c_together once host file
 	[ "$(sort file | tr '\n' ' ')" = "0 2 " ]
@@ -38,7 +38,7 @@ all_say() {
 	has "$out" '^\[3\] rank 3: got 41, sees 2$'
 }
 
-@test "once: all ranks get a failure, with rank, host and reason" {
+@test "all ranks get the error of a failed ddp_once, with rank, host and reason" {
 	local host
 	host=$(hostname)
 	job 3 c_together fail job 0
@@ -53,7 +53,7 @@ all_say() {
 	all_say 4 '0: '
 }
 
-@test "once: no timeout runs meanwhile, not even of pending operations" {
+@test "during a ddp_once no timeout runs, not even of pending operations" {
 	local name
 	start one ddprun --standalone --nproc-per-node 2 c_together long 2500
 	DDP_TEST_HOSTS=2 start two \
@@ -64,7 +64,7 @@ all_say() {
 	done
 }
 
-@test "once: the death of the rank that runs it is detected" {
+@test "the death of the rank that runs a ddp_once is detected" {
 	expect 137 "${deaf[@]}" \
 		ddprun --standalone --nproc-per-node 3 c_together dies
 	has "$out" '^\[1\] rank 1: .*rank 0 on .*SIGKILL'
@@ -88,7 +88,7 @@ all_say() {
 	all_say 3 '1 at step 7, then 1'
 }
 
-@test "spans come from any root, batch norm's statistics from all ranks" {
+@test "ddp_broadcast_spans works from any root, and batch statistics from all ranks" {
 	local n
 	for n in 1 2 3 4; do
 		job $n c_together values
@@ -100,7 +100,7 @@ all_say() {
 	all_say 2 ok
 }
 
-@test "spans that differ from the root's are refused, whatever their sum" {
+@test "spans that differ from the root's are refused, even if their sum is the same" {
 	job 3 c_together differ
 	[ "$(grep -c ': ok' <<<"$out")" = 3 ]
 	has "$out" 'rank 2: ok; ddp_broadcast_spans: of the spans 0 to 1 one has another count or type on rank 0, the root, than on rank 2: '

@@ -30,7 +30,7 @@ near() {
 		      exit !(NR == 15 && !bad && m <= 1e-4) }'
 }
 
-@test "worlds of 1, 2 and 4, with any number of micro-batches, have the same losses" {
+@test "1, 2 and 4 ranks have the same losses, with any number of micro-batches" {
 	local n
 	expect 0 toy_mp --device cpu --data data --epochs 1 --log-dir one
 	for n in 2 4; do
@@ -72,7 +72,7 @@ near() {
 		awk '{ sub(/.*loss /, ""); exit !($0 + 0 < 0.7) }'
 }
 
-@test "ddprun's option shows each process its two GPUs" {
+@test "--gpus-per-proc shows each process its two GPUs" {
 	CUDA_VISIBLE_DEVICES=4,5,6,7 expect 0 ddprun --standalone \
 		--nproc-per-node 2 --gpus-per-proc 2 \
 		sh -c 'echo $CUDA_VISIBLE_DEVICES; exec "$@"' sh \

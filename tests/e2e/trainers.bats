@@ -70,7 +70,7 @@ same_labels() {
 	run ! cmp -s <(losses a) <(losses c)
 }
 
-@test "worlds of 1, 2 and 4 with one global batch have the same losses" {
+@test "1, 2 and 4 ranks with one global batch have the same losses" {
 	local m n
 	for m in mlp ae; do
 		expect 0 mnist_$m --data data --epochs 2 --log-dir $m.1
@@ -81,7 +81,7 @@ same_labels() {
 	done
 }
 
-@test "every test sample counts once, whatever the world" {
+@test "every test sample counts once, whatever the number of ranks" {
 	# 501 samples are no multiple of 4; no training: the same weights
 	local one
 	expect 0 mnist_mlp --data data --epochs 0
@@ -90,7 +90,7 @@ same_labels() {
 	grep -qF "$one" <<<"$out"
 }
 
-@test "only rank 0 prints and writes, first of all where it computes" {
+@test "only rank 0 prints and writes, and its first line shows where it computes" {
 	expect 0 env OMP_NUM_THREADS=2 taskset -c 0 mnist_mlp --data data --epochs 0
 	has "$out" '1 rank x batch 64, cpu, 2 threads, on core 0$'
 	expect 0 job 2 mnist_mlp --data data --epochs 1 --log-dir log
@@ -110,7 +110,7 @@ same_labels() {
 	grep -qa 'accuracy/test' log/events.out.tfevents.*
 }
 
-@test "without data the trainer draws digits itself, and says so" {
+@test "without data the trainer draws its own digits, and says so" {
 	expect 0 mnist_mlp --epochs 1 --batch-size 256
 	has "$out" '^no MNIST at hand .*training on digits drawn by this program$'
 	has "$out" '60,000 \+ 10,000 images'
@@ -118,7 +118,7 @@ same_labels() {
 	[ -f "$DDP_CACHE/digits.ddpcache" ]
 }
 
-@test "progress is plain lines in a pipe, one moving line on a terminal" {
+@test "progress is plain lines in a pipe, and one updated line on a terminal" {
 	expect 0 mnist_mlp --data data --epochs 2
 	run ! grep -q $'\r' <<<"$out"
 	DDP_TERMINAL=80x24 expect 0 mnist_mlp --data data --epochs 2
@@ -130,7 +130,7 @@ same_labels() {
 
 # ---- Real MNIST, decoded once for these tests
 
-@test "losses follow PyTorch's curves, in worlds of 1, 2 and 4" {
+@test "losses follow PyTorch's curves on 1, 2 and 4 ranks" {
 	[ -n "${DDP_TEST_DATA:-}" ] && [ -n "${DDP_TEST_REFERENCE:-}" ] ||
 		skip "DDP_TEST_DATA and DDP_TEST_REFERENCE are not set"
 	local m n DDP_CACHE=$BATS_FILE_TMPDIR/cache
@@ -157,7 +157,7 @@ same_labels() {
 	done
 }
 
-@test "on MNIST five epochs reach the published accuracy" {
+@test "five epochs on MNIST reach the published accuracy" {
 	[ -n "${DDP_TEST_DATA:-}" ] || skip "DDP_TEST_DATA is not set"
 	local s DDP_CACHE=$BATS_FILE_TMPDIR/cache
 	for s in 0 1 2; do
@@ -170,7 +170,7 @@ same_labels() {
 
 # ---- Resuming
 
-@test "two epochs and two more equal four, bit by bit" {
+@test "two epochs and two more equal four, bit for bit" {
 	local m
 	for m in mlp ae; do
 		expect 0 mnist_$m --data data --epochs 4 --log-dir one --checkpoint one.ckpt
@@ -287,14 +287,14 @@ same_labels() {
 	[ -z "$err" ]
 }
 
-@test "other files in the same folder are read anew" {
+@test "other files in the same folder are read again" {
 	expect 0 mnist_mlp --data data --epochs 0
 	t_idx data 300 100
 	expect 0 mnist_mlp --data data --epochs 0
 	has "$out" '300 \+ 100 images'
 }
 
-@test "a cache that cannot be written is a warning, also for two workers" {
+@test "a cache that cannot be written is a warning, also on two workers" {
 	DDP_CACHE=/dev/null/x expect 0 mnist_mlp --data data --epochs 1
 	has "$err" 'warning: decoded data cannot be kept in /dev/null/x: '
 	DDP_CACHE=/dev/null/x expect 0 job 2 mnist_mlp --data data --epochs 1

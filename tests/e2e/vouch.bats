@@ -15,7 +15,7 @@ other_or_skip() {
 		skip "another user reaches nothing here"
 }
 
-@test "workers, their children, and survivors of those are admitted" {
+@test "workers, their children and surviving grandchildren are admitted" {
 	expect 0 ddprun --standalone --nproc-per-node 2 sh -c \
 		'w_knock ping; (w_knock ping); setsid -w w_knock ping'
 	[ "$(grep -c 'answered$' <<<"$out")" = 6 ]
@@ -40,7 +40,7 @@ other_or_skip() {
 	has "$err" "^ddprdzv: warning: job '.*': closed a connection to PyTorch's store from 127.0.0.1 \\(.*\\): the socket there belongs to user 65534, but the job to user 0$"
 }
 
-@test "--store-open admits everybody, and says so" {
+@test "--store-open admits every client, and says so" {
 	other_or_skip
 	expect 0 ddprun --standalone --store-open "${other[@]}" "$T/knock" ping
 	[ "$out" = '[0] answered' ]
@@ -50,7 +50,7 @@ other_or_skip() {
 	[ "$(grep -c -e --store-open <<<"$err")" = 1 ]
 }
 
-@test "a close right after a set does not undo it, however late the voucher" {
+@test "a close right after a set does not undo it, however late the client is vouched for" {
 	expect 0 ddprun --standalone bash -c '
 		mkfifo said
 		kill -STOP $PPID
@@ -77,7 +77,7 @@ other_or_skip() {
 	has "$err" 'from 127.0.0.1 \(.*\): (it was closed there before its owner was found|ddprun there sees no such socket; .*)$'
 }
 
-@test "an agent that does not answer is named, and its client closed" {
+@test "an agent that does not answer is named, and its client is closed" {
 	expect 0 ddprun --standalone --heartbeat-timeout 0.1 bash -c '
 		kill -STOP $PPID
 		w_knock ping >said
@@ -88,7 +88,7 @@ other_or_skip() {
 	has "$err" 'from 127.0.0.1 \(.*\): ddprun there did not say within 1.0 s whose it is$'
 }
 
-@test "of several agents on one host any, or the worker's own, can vouch" {
+@test "any of several agents on one host can vouch for a worker" {
 	local i
 	for i in 0 1 2; do
 		start n$i ddprun --nnodes 3 --rdzv-endpoint 127.0.0.1:29517 \
@@ -100,7 +100,7 @@ other_or_skip() {
 	done
 }
 
-@test "a stranger's many connections at once take no worker's place" {
+@test "many simultaneous connections of a stranger take no worker's place" {
 	other_or_skip
 	# more than may be there in all; the job's agent answers when it may
 	expect 0 ddprun --standalone bash -c "
@@ -135,7 +135,7 @@ other_or_skip() {
 	has "$err" "closed a connection to PyTorch's store from ::1 \\(.*\\): the socket there belongs to user 65534, but the job to user 0$"
 }
 
-@test "over IPv6 a worker is admitted as well" {
+@test "over IPv6 a worker is also admitted" {
 	expect 0 ddprun --rdzv-endpoint '[::1]:29518' sh -c \
 		'w_knock ping; w_knock AT ::1 "$MASTER_PORT" ping'
 	[ "$out" = '[0] answered

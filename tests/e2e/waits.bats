@@ -30,7 +30,7 @@ worker() {
 	rdzv_client do "$at" j "$round" "$rank" "$@"
 }
 
-@test "an agent learns which nodes are missing after a second" {
+@test "after a second an agent learns which nodes are missing" {
 	server
 	node h1 1 2
 	await h1.out '^WAITING 1[0-9]{3} ms for 1 of 2 nodes$'
@@ -40,7 +40,7 @@ worker() {
 	await h1.out '^START'
 }
 
-@test "nodes that requested a rank are named by it" {
+@test "missing nodes that requested a rank are named by that rank" {
 	server
 	node h1 1 3 1
 	await h1.out '^WAITING [0-9]+ ms for 2 of 3 nodes: node 0 \(not connected\), node 2 \(not connected\)$'
@@ -71,7 +71,7 @@ worker() {
 	[ "$status" != 0 ]
 }
 
-@test "a round that a deaf worker elsewhere delays is reported" {
+@test "ddprun reports that it waits for another node, whose worker ignores SIGTERM" {
 	local ep
 	ep=127.0.0.1:$(w_port free)
 	mkfifo go
@@ -174,7 +174,7 @@ worker() {
 }
 
 # Its child is found below it; its orphan belongs to no rank.
-@test "waiters in PyTorch's store are named: a rank, its child, its orphan's node" {
+@test "waiters in PyTorch's store are named: ranks, their children, and an orphan's node" {
 	mkfifo go end
 	export T
 	start job ddprun --standalone --heartbeat-timeout 0.5 \

@@ -39,7 +39,7 @@ except ConnectionError:
 	pass' "$web"
 }
 
-@test "unknown methods and paths are refused, HEAD has no body" {
+@test "unknown methods and paths are refused, and HEAD has no body" {
 	local get
 	for method in POST PUT DELETE OPTIONS BREW; do
 		get=$(ask "$method /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")

@@ -52,7 +52,7 @@ teardown() {
 	rmdir "$cgroup"
 }
 
-@test "out of memory in the job's cgroup: the page names it and its limit" {
+@test "the page names the job's cgroup and its limit when a worker runs out of memory" {
 	make_cgroup
 	expect 137 in_cgroup ddprun --nproc-per-node 2 sh -c '
 		[ $RANK = 1 ] || exec sleep 1000
@@ -64,14 +64,14 @@ teardown() {
 	lacks "$err" 'see dmesg'
 }
 
-@test "a worker whose child was killed for lack of memory: the page says so" {
+@test "the page reports that a worker's child was killed for lack of memory" {
 	make_cgroup
 	expect 9 in_cgroup ddprun sh -c 'w_dies memory; exit 9'
 	local flat=$(sed 's/^| *//' <<<"$err" | tr '\n' ' ')
 	has "$flat" "exited with code 9 while it ran the kernel killed 1 process of cgroup $cgroup_path: out of memory"
 }
 
-@test "out of memory in a cgroup that the worker moved to: the kernel is named" {
+@test "the page names the kernel when a worker's own cgroup runs out of memory" {
 	make_cgroup
 	export cgroup
 	expect 137 ddprun sh -c '
@@ -80,7 +80,7 @@ teardown() {
 	has "$err" 'killed by the kernel'
 }
 
-@test "out of memory while other workers are still being started: the kernel is named" {
+@test "the page names the kernel when memory runs out while workers are being started" {
 	local limit
 	make_cgroup
 	for limit in "$cgroup"/memory.max "$cgroup"/memory.limit_in_bytes; do
@@ -100,7 +100,7 @@ teardown() {
 	lacks "$err" 'out of memory in cgroup'
 }
 
-@test "SIGBUS on a full /dev/shm: the page says that it is full" {
+@test "after a SIGBUS the page reports that /dev/shm is full" {
 	unshare -m mount -t tmpfs -o size=1m none /dev/shm 2>/dev/null ||
 		skip "no mount namespace here"
 	# a sanitizer would make it a SIGABRT
@@ -128,7 +128,7 @@ teardown() {
 	[ -s "$(sed -n 's/^| *core file //p' <<<"$err")" ]
 }
 
-@test "the first line has the last words of a worker, not that it left no core" {
+@test "the first line quotes a worker's last words, not that it left no core" {
 	ulimit -c 0
 	expect 134 ddprun sh -c 'echo step 7 >&2
 		echo "w: w.c:62: main: Assertion \`n > 0'"'"' failed." >&2; kill -ABRT $$'
@@ -148,7 +148,7 @@ teardown() {
 	has "$err" 'exited with code 1: RuntimeError: cannot decode image 17 \(train.py:2\)$'
 }
 
-@test "a signal of a limit names the limit" {
+@test "a signal that a limit causes names the limit" {
 	expect 153 ddprun sh -c 'ulimit -c 0; ulimit -f 1; exec head -c 1000000 /dev/zero >"$0/f"' "$T"
 	has "$err" 'failed: .* \(SIGXFSZ\): the file size limit \(ulimit -f\)'
 }
@@ -188,7 +188,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 	has "$err" '^\|      File x.py$'
 }
 
-@test "an error file that is empty, truncated or no file is reported as such" {
+@test "an error file that is empty, truncated or not a file is reported" {
 	expect 7 ddprun sh -c ': >"$TORCHELASTIC_ERROR_FILE"; exit 7'
 	has "$err" 'its error file .* is empty'
 	expect 7 ddprun sh -c 'printf "{\"mess" >"$TORCHELASTIC_ERROR_FILE"; exit 7'
@@ -200,7 +200,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 	[ -z "$err" ]
 }
 
-@test "the other node's page shows the error file as well" {
+@test "the failure page on the other node also shows the error file" {
 	local port job
 	export flat
 	port=$(w_port free)
@@ -217,7 +217,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 	lacks "$err" 'on this node'
 }
 
-@test "torch's @record, where PyTorch is installed" {
+@test "the page shows what torch's @record has written" {
 	torch_or_skip
 	cat >fails.py <<-'END'
 	from torch.distributed.elastic.multiprocessing.errors import record

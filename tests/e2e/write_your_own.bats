@@ -33,7 +33,7 @@ job() {
 	[ "$(sort <<<"$out")" = $'[0] rank 0 of 2\n[1] rank 1 of 2' ]
 }
 
-@test "worlds of 1, 2 and 4 learn alike, as well as the tutorial says" {
+@test "1, 2 and 4 ranks learn alike, and as well as the tutorial says" {
 	local n
 	sed -n 's/^    \(\[0\] epoch [1-4]: .*\)/\1/p' \
 		"$root/docs/write-your-own.md" >said

@@ -47,7 +47,7 @@ ranks_ok() { # N CMD...
 	ranks_ok 3 gpu_check messages
 }
 
-@test "asynchronous forms work" {
+@test "asynchronous calls work" {
 	ranks_ok 2 gpu_check async
 	ranks_ok 4 gpu_check async
 }
@@ -57,7 +57,7 @@ ranks_ok() { # N CMD...
 	ranks_ok 4 gpu_check groups
 }
 
-@test "calls keep the order of a stream of the program's" {
+@test "calls keep the order of a stream that the program made" {
 	ranks_ok 2 gpu_check stream
 }
 
@@ -83,7 +83,7 @@ ranks_ok() { # N CMD...
 	DDP_NCCL_BLOCKING=1 ranks_ok 2 gpu_check async
 }
 
-@test "after ddp_abort the process joins anew" {
+@test "after ddp_abort the process joins again" {
 	ranks_ok 2 gpu_check again
 	ranks_ok 3 gpu_check again
 }

@@ -59,7 +59,7 @@ ranks() { # N CMD...
 	done
 }
 
-@test "a ResNet with synchronised batch normalisation: ranks match one rank" {
+@test "a ResNet with synchronised batch normalisation gives the losses of one rank" {
 	local one n
 	set -- resnet --arch resnet18 --stem cifar --synthetic --image-size 32 \
 		--batch-size 64 --steps 8 --lr 0.02 --no-augment --device cuda
@@ -77,7 +77,7 @@ ranks() { # N CMD...
 	has "$err" 'oversubscribe-gpu'
 }
 
-@test "out of GPU memory is an error that suggests a smaller batch" {
+@test "an out-of-memory error of a GPU suggests a smaller batch" {
 	expect - resnet --arch resnet152 --synthetic --image-size 512 \
 		--batch-size 4096 --steps 1 --device cuda --precision bf16
 	[ "$status" != 0 ]

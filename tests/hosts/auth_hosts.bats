@@ -16,7 +16,7 @@ job() {
 		--rdzv-endpoint "${at[h1]}:29400" sh -c 'echo "rank $RANK"'
 }
 
-@test "two hosts with one home directory agree without configuration" {
+@test "two hosts with one home directory authenticate without configuration" {
 	hosts_up 2
 	mkdir home
 	job h1 -u XDG_CONFIG_HOME HOME="$T/home"
@@ -65,7 +65,7 @@ first_is_taken() {
 	await foreign.err 'listening on'
 }
 
-@test "at several ports a wrong token is an error at once; other servers are skipped" {
+@test "with several ports a wrong token is an error at once, and other servers are skipped" {
 	local job
 	hosts_up 2
 	hosts_real
@@ -88,7 +88,7 @@ first_is_taken() {
 	done
 }
 
-@test "at several ports a worker of srun with a wrong token gets an error at once" {
+@test "with several ports a worker of srun with a wrong token gets an error at once" {
 	hosts_up 2
 	hosts_real
 	first_is_taken

@@ -17,7 +17,7 @@ setup() {
 }
 
 # Rank 1's clock is an hour behind: by timestamps it failed an hour before rank 0.
-@test "with clocks an hour apart the first failure is the first" {
+@test "with clocks an hour apart the page still names the first failure" {
 	mkfifo first second
 	worker='echo "up $(date +%s)"
 		[ $RANK = 0 ] && { read _ <first; exit 3; }

@@ -20,7 +20,7 @@ somebody() {
 	[ "$out" = '[0] in' ]
 }
 
-@test "256 connections of an IPv6 network may be silent, whatever their addresses" {
+@test "an IPv6 network may have 256 silent connections, whatever their addresses" {
 	local i
 	for i in 1:1 1:2 1:3 2:1; do
 		in_net h1 ip addr add "fd79:0:0:${i%:*}::${i#*:}/128" dev lo
@@ -39,7 +39,7 @@ somebody() {
 	[ "$(grep -c closed many.out)" = 44 ]
 }
 
-@test "256 connections of one address may be silent, and none of another is closed for it" {
+@test "an address may have 256 silent connections, and causes no close of another's" {
 	in_net h1 ip addr add 10.200.0.1/16 dev lo
 	start_on h1 server ddprdzv --listen 10.200.0.1:29400 --hello-timeout 600
 	await server.err 'listening on'
@@ -51,7 +51,7 @@ somebody() {
 	[ "$(grep -c closed many.out)" = 44 ]
 }
 
-@test "a full door admits new connections, and the oldest are closed" {
+@test "a server with too many connections admits new ones, and closes the oldest" {
 	local i crowd=() mark
 	in_net h1 ip addr add 10.200.0.1/16 dev lo
 	for mark in '*' '+'; do

@@ -48,7 +48,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "1 to 3 hosts: the job grows as they join and shrinks as they die" {
+@test "a job of 1 to 3 hosts grows as they join and shrinks as they die" {
 	hosts 3
 	hosts_real
 	PET_HEARTBEAT_TIMEOUT=$lease
@@ -117,7 +117,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "a host more than the job needs is a spare, reports it, and takes over" {
+@test "a host that the job does not need is a spare, reports it, and takes over" {
 	hosts 3
 	hosts_real
 	node h1 2 sh -c "$waiter"
@@ -138,7 +138,7 @@ await_world() {
 	nothing_left
 }
 
-@test "the fifth node for --nnodes 4 ends with the job and was not needed" {
+@test "the fifth node for --nnodes 4 ends with the job, and reports that it was not needed" {
 	local i
 	hosts 1
 	mkfifo go
@@ -164,7 +164,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "a failure counts as a restart, a leaving node does not" {
+@test "a failure counts as a restart, and a leaving node does not" {
 	hosts 3
 	hosts_real
 	mkfifo go
@@ -221,7 +221,7 @@ await_world() {
 	nothing_left
 }
 
-@test "an agent that was stopped beyond its lease reports that it was dropped" {
+@test "an agent that was stopped beyond its lease reports that its node was lost" {
 	local agent
 	hosts 2
 	hosts_real
@@ -259,7 +259,7 @@ await_world() {
 	nothing_left
 }
 
-@test "a program missing on one host ends both at once with that reason" {
+@test "a program missing on one host ends the job on both at once, with that reason" {
 	hosts 2
 	hosts_real
 	cp "$(type -P true)" there
@@ -301,7 +301,7 @@ await_world() {
 	nothing_left
 }
 
-@test "as process 1 of a container, SIGTERM ends ddprun, though no signal does by default" {
+@test "as process 1 of a container, ddprun still ends on SIGTERM" {
 	unshare --pid --fork --mount-proc true 2>/dev/null ||
 		skip "no namespaces here"
 	start job unshare --pid --fork --kill-child --mount-proc \
@@ -317,7 +317,7 @@ await_world() {
 	nothing_left
 }
 
-@test "with small limits the error names the limit, and 300 processes' worth works" {
+@test "a hard limit of open files is named, and a soft limit is raised for 300 workers" {
 	expect 71 bash -c 'ulimit -n 128; exec ddprun --nproc-per-node 100 true'
 	has "$err" '^ddprun: error: .*need [0-9]+ open files, with the [0-9]+ that ddprun was started with, and the hard limit is 128; raise it \(ulimit -Hn\)'
 	# as many as the soft limit leaves no room for: it is raised
@@ -327,7 +327,7 @@ await_world() {
 	[ "$(cut -d" " -f2 <<<"$out" | sort -u)" = 64 ]
 }
 
-@test "if no more processes may be started, the error names the limit, and nothing is left" {
+@test "a limit of processes is named in the error, and nothing is left" {
 	# another user's processes would be counted
 	local uid=61357
 	setpriv --reuid "$uid" --clear-groups true 2>/dev/null ||

@@ -36,7 +36,7 @@ read_by_others() {
 	line=${out##*$'\n'}
 }
 
-@test "with --encrypt-data a reader on the path sees nothing of collectives and messages" {
+@test "with --encrypt-data the network carries no readable bytes of collectives and messages" {
 	hosts_up 2
 	hosts_real
 	read_by_others
@@ -53,7 +53,7 @@ read_by_others() {
 	on_both --encrypt-data c_messages
 }
 
-@test "with the option on one host only, both terminals name ranks, hosts and option" {
+@test "with the option on one host only, both hosts name ranks, hosts and option" {
 	local h
 	hosts_up 2
 	hosts_real

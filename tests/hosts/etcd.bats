@@ -32,7 +32,7 @@ hang_up() {
 	exec {to}>&-
 }
 
-@test "one server leads, and the next one resumes with what it wrote" {
+@test "one server leads, and the next one resumes with what it has written" {
 	etcd_up 1
 	candidate h1 a 11
 	await "$T/a.out" '^won$'
@@ -67,7 +67,7 @@ hang_up() {
 	finish b
 }
 
-@test "a snapshot replaces all before it, whatever its size" {
+@test "a snapshot of any size replaces all records before it" {
 	etcd_up 1
 	candidate h1 a 11
 	await "$T/a.out" '^loaded$'
@@ -106,7 +106,7 @@ append four'
 
 # Cut off for longer than its lease: etcd has elected another, and the first may
 # not write any more, though it cannot know.
-@test "a server that was taken for dead writes nothing more and reports it" {
+@test "a server that lost its lease to another writes nothing more, and reports it" {
 	etcd_up 1
 	candidate h2 a 11
 	await "$T/a.out" '^loaded$'
@@ -153,7 +153,7 @@ append four'
 	finish c
 }
 
-@test "when a member of etcd dies, even the one in use, nothing happens" {
+@test "servers do not notice the death of an etcd member, even of the member in use" {
 	local i
 	etcd_up 3
 	candidate h1 a 11 6

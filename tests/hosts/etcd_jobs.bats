@@ -110,7 +110,7 @@ up() {
 	all_gone
 }
 
-@test "when the server is killed, each node logs a line, and workers notice nothing" {
+@test "when the server is killed, each node logs a line, and workers do not notice" {
 	local h
 	mkfifo go
 	etcd_up 3
@@ -206,7 +206,7 @@ up() {
 	all_gone
 }
 
-@test "a member of etcd that dies under a running job changes nothing" {
+@test "a job does not notice the death of an etcd member" {
 	local h
 	# as by default; etcd's election takes time, and so do the server's replies
 	export PET_RDZV_CONF=ttl=10 PET_HEARTBEAT_TIMEOUT=5
@@ -261,7 +261,7 @@ up() {
 	nothing_left
 }
 
-@test "two jobs of one etcd and a server of a node that joins neither coexist" {
+@test "two jobs of one etcd and a server outside both coexist" {
 	etcd_up 1
 	node h2 2 sh -c "$who"' of $DDP_JOB_ID'
 	start_on h2 other ddprun --nnodes 1 --rdzv-backend etcd \
@@ -275,7 +275,7 @@ up() {
 	all_gone
 }
 
-@test "another secret on one node is reported by both sides" {
+@test "both sides report that one node has another secret" {
 	etcd_up 1
 	DDP_TOKEN=one-secret-for-all node h2 2 sh -c "$who"
 	await "$T/on_h2.err" 'waiting .* for 1 of 2 nodes'
@@ -328,7 +328,7 @@ stop_on() {
 	all_gone
 }
 
-@test "by munge the workers' key is the same whichever ddprdzv is the server" {
+@test "with munge the workers' key is the same whichever ddprdzv is the server" {
 	local h
 	command -v munged >/dev/null || skip 'no munged here'
 	mkfifo go

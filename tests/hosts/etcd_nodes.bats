@@ -101,7 +101,7 @@ says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 	nothing_in_etcd
 }
 
-@test "when the server's host of a static job is cut off, all nodes end, and report why" {
+@test "when the server's host of a static job is cut off, all nodes end and report why" {
 	local waits='echo "rank $RANK"; exec tail -f /dev/null'
 	export PET_HEARTBEAT_TIMEOUT=1 PET_RDZV_CONF=ttl=1,reconnect_timeout=2
 	etcd_here h1

@@ -58,7 +58,7 @@ two_hosts_ok() {
 	has "$out" '^rank 3 of 4, local 1 of 2, node 1 of 2: ok$'
 }
 
-@test "ranks started by hand meet over two hosts" {
+@test "ranks started by hand on two hosts meet" {
 	local r h
 	for r in 0 1 2 3; do
 		h=h$((r / 2 + 1))

@@ -65,7 +65,7 @@ end() {
 	end
 }
 
-@test "behind such a name libddp's ranks also listen at its addresses, no wildcard" {
+@test "on such a host libddp's ranks also listen at its addresses, not at a wildcard" {
 	local h
 	second_interface
 	own_name h1 127.0.1.1
@@ -86,7 +86,7 @@ end() {
 	finish on_h2
 }
 
-@test "--local-addr and --interface choose one of them" {
+@test "--local-addr and --interface choose one of the host's addresses" {
 	local args
 	second_interface
 	own_name h1 127.0.1.1
@@ -107,7 +107,7 @@ end() {
 	done
 }
 
-@test "for port 0 at a name, the printed line is what the other host passes" {
+@test "the line printed for port 0 at a name has the endpoint for the other host" {
 	start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint h1:0 w_knock ping
 	await on_h1.err '^ddprun: the nodes meet at h1:[0-9]+; start the others with --rdzv-endpoint h1:[0-9]+$'
 	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint "${line##* }" \

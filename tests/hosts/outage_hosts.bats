@@ -51,7 +51,7 @@ goes_on() {
 	goes_on
 }
 
-@test "an elastic job does not regroup for such an outage" {
+@test "an elastic job does not regroup for an outage below the heartbeat timeout" {
 	job h1 --nnodes 1:2 --node-rank 0
 	job h2 --nnodes 1:2 --node-rank 1
 	outage

@@ -38,7 +38,7 @@ job() { # HOST RANK
 # and has the reset at once. The server knows only when the lease is over, or
 # its own bytes are answered by a reset: beyond the 10 s after which a client
 # has no answer any more.
-@test "a host that reboots within the heartbeat timeout is named, not its victim" {
+@test "a host that reboots within the heartbeat timeout is named, not the rank that missed it" {
 	local worker
 	job h1 0
 	job h2 1

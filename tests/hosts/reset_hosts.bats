@@ -53,7 +53,7 @@ continue_agent() {
 	lacks "$err" 'error|regroup'
 }
 
-@test "a ddprun that does not reconnect after a reset is lost by that name" {
+@test "a ddprun that does not reconnect after a reset is lost, and named" {
 	job h1 --nnodes 2 --node-rank 0
 	job h2 --nnodes 2 --node-rank 1
 	stop_agent h2
@@ -66,7 +66,7 @@ continue_agent() {
 	lacks "$err" 'journal'
 }
 
-@test "an elastic job takes a ddprun back that reconnects late after a reset" {
+@test "an elastic job readmits a ddprun that reconnects late after a reset" {
 	job h1 --nnodes 1:2 --node-rank 0
 	job h2 --nnodes 1:2 --node-rank 1
 	stop_agent h2

@@ -36,7 +36,7 @@ on_all() { # CMD...: on the three hosts at once
 	done
 }
 
-@test "each address is a host with a leader of its own" {
+@test "each address counts as a host with a leader" {
 	hosts_real
 	on_all c_init
 	finish on_h1
@@ -78,7 +78,7 @@ on_all() { # CMD...: on the three hosts at once
 }
 
 # For h2, h1 has two addresses, and nothing listens at the first.
-@test "an address that refuses is followed by the next" {
+@test "a rank tries the next address if one refuses" {
 	local hosts
 	hosts_real
 	hosts=$(<"$T/etc_hosts.h2")

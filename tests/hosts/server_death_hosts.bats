@@ -52,7 +52,7 @@ in_pids() {
 }
 
 # Only its agent can vouch for it, so it is neither answered nor refused.
-@test "a PyTorch client waits if its host's agent has not reconnected yet" {
+@test "a PyTorch client waits until its host's agent has reconnected" {
 	mkfifo away over
 	job=(ddprun --nnodes 2 --rdzv-endpoint "${at[h1]}:29400")
 	start_on h1 on_h1 "${job[@]}" --node-rank 0 bash -c \

@@ -13,7 +13,7 @@ teardown() { cluster_leave; }
 # A worker that prints its rank, its host, and its peers.
 who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_ADDR"'
 
-@test "srun ddprun: a node's GPUs are its workers, the step's first node hosts" {
+@test "srun ddprun starts a worker per GPU, and the step's first node hosts the server" {
 	slurm 0 srun -w h2,h3 -N 2 --ntasks-per-node 1 --gpus-per-node 2 \
 		ddprun sh -c "$who"
 	[ "$(sort <<<"$out")" = "[0] 0/4 0/2 h2 h2
@@ -37,7 +37,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 [3] 3/4 1/2 h2 h1 2  2" ]
 }
 
-@test "nodes may have different tasks, and a step may use some of the nodes" {
+@test "nodes may have different numbers of tasks, and a step may use some of the nodes" {
 	# 2 tasks on one node and 1 on the other
 	slurm 0 salloc -w h1,h2 -N 2 -n 3 ddprun sh -c "$who"
 	[ "$(sort <<<"$out")" = "[0] 0/3 0/2 h1 h1

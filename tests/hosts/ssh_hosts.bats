@@ -28,7 +28,7 @@ sorted() {
 	nothing_left
 }
 
-@test "a trainer over two hosts ends as on one, and stdout and stderr stay separate" {
+@test "a trainer over two hosts ends as on one host, and stdout and stderr stay separate" {
 	sshd_up 2
 	export OMP_NUM_THREADS=1
 	mkdir data
@@ -46,7 +46,7 @@ sorted() {
 	[ "$(sorted "$err")" = $'[0] err 0\n[1] err 1' ]
 }
 
-@test "a worker fails on another host: its exit code, one page, nothing left behind" {
+@test "a worker's failure on another host sets the exit code, prints one page and leaves nothing" {
 	sshd_up 2
 	over_ssh job -H h1:1,h2:2 sh -c '[ $RANK = 2 ] && {
 		echo "last words" >&2; exit 7; }; exec tail -f /dev/null'
@@ -95,7 +95,7 @@ sorted() {
 	nothing_left 20
 }
 
-@test "an ssh that is killed is a lost host: the job ends everywhere and names it" {
+@test "a killed ssh is a lost host, which ends the job everywhere and is named" {
 	sshd_up 2
 	over_ssh job -H h1:1,h2:1 sh -c "$waiter"
 	await "$T/job.out" 'worker 0'

@@ -12,7 +12,7 @@ setup() {
 	lib_setup
 }
 
-@test "environment and folder are passed on, without what belongs to the host" {
+@test "environment and working directory are passed on, without what belongs to the host" {
 	sshd_up 2
 	mkdir 'a folder'
 	cd 'a folder'
@@ -117,7 +117,7 @@ setup() {
 	nothing_left
 }
 
-@test "above --ssh-width hosts are reached through others, and everything ends together" {
+@test "hosts beyond --ssh-width are reached through others, and all of them end together" {
 	sshd_up 5
 	over_ssh job --ssh-width 2 -H h1:1,h2:1,h3:1,h4:1,h5:1 \
 		sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname)"'
@@ -142,7 +142,7 @@ setup() {
 	nothing_left
 }
 
-@test "with --nnodes MIN:MAX a lost host is a regrouping, and the job continues" {
+@test "with --nnodes MIN:MAX a job regroups when a host is lost, and continues" {
 	sshd_up 3
 	over_ssh job --nnodes 2:3 --heartbeat-timeout 2 -H h1:1,h2:1,h3:1 bash -c '
 		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE"
@@ -167,7 +167,7 @@ setup() {
 	nothing_left
 }
 
-@test "hosts beyond MAX leave their places to the first ones, whichever joins first" {
+@test "hosts beyond MAX leave their places to the first hosts, whichever joins first" {
 	local times
 	sshd_up 4
 	for times in 1 2 3; do
@@ -217,7 +217,7 @@ setup() {
 	nothing_left
 }
 
-@test "with --nnodes MIN:MAX an ssh that is killed is also a regrouping" {
+@test "with --nnodes MIN:MAX a job also regroups when an ssh is killed" {
 	sshd_up 3
 	over_ssh job --nnodes 2:3 -H h1:1,h2:1,h3:1 bash -c '
 		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE"
@@ -254,7 +254,7 @@ setup() {
 	nothing_left 30
 }
 
-@test "a worker that fails is restarted over ssh as it is without" {
+@test "a worker that fails over ssh is restarted as usual" {
 	sshd_up 2
 	# not before the other has printed its line
 	mkfifo said

@@ -36,7 +36,7 @@ done'
 	nothing_left
 }
 
-@test "when the agent of the server's host dies, the job ends everywhere, with the reason" {
+@test "when the agent on the server's host dies, the job ends everywhere, with the reason" {
 	# the server is not its child here, and outlives it
 	over_ssh job -H h2:1,h3:1 bash -c \
 		'echo up $PPID; exec tail -f /dev/null'

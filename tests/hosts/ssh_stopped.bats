@@ -35,11 +35,11 @@ lose_agent() {
 	nothing_left
 }
 
-@test "a stopped agent is a lost node, and the job ends with its page" {
+@test "a stopped agent counts as a lost node, and the job ends with its page" {
 	lose_agent 1
 }
 
-@test "a stopped agent of the first host is a lost node as well" {
+@test "a stopped agent on the first host also counts as a lost node" {
 	lose_agent 0
 }
 
@@ -99,7 +99,7 @@ lose_agent() {
 	nothing_left
 }
 
-@test "a stopped remote end is a host whose connection is lost" {
+@test "a stopped remote end counts as a host whose connection is lost" {
 	sshd_up 2
 	over_ssh job -H h1:1,h2:1 --heartbeat-timeout 1 --shutdown-timeout 1 \
 		sh -c "$says_agent; exec tail -f /dev/null"

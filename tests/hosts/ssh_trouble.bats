@@ -20,7 +20,7 @@ refused() {
 	[ ! -e "$T/ran" ]
 }
 
-@test "no key, an unknown host key, no sshd, no such name: each error has a remedy" {
+@test "a missing key, an unknown host key, no sshd and an unknown name each have a remedy" {
 	sshd_say h2 'PasswordAuthentication yes'
 	sshd_up 2
 	keys="-o IdentityFile=none -F $T/ssh/config2"
@@ -50,7 +50,7 @@ refused() {
 	nothing_left
 }
 
-@test "a host without the working directory or the program is found before the start" {
+@test "a missing working directory or program on a host is found before the start" {
 	sshd_up 2
 	mkdir here
 	cp "$(command -v touch)" here/touch
@@ -88,7 +88,7 @@ refused() {
 	nothing_left
 }
 
-@test "a ddprun that another user could have put there is not run" {
+@test "a ddprun that another user could have installed there is not run" {
 	sshd_up 2
 	mkdir -m 777 shared
 	cp "$O/ddprun" "$O/ddprdzv" shared
@@ -112,7 +112,7 @@ refused() {
 	nothing_left
 }
 
-@test "a full disk, a read-only home, and another machine are named errors" {
+@test "errors name a full disk, a read-only home, and another architecture" {
 	mkdir "$T/fake"
 	printf '#!/bin/sh\necho riscv64\n' >"$T/fake/uname"
 	chmod +x "$T/fake/uname"

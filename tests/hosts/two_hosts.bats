@@ -37,16 +37,16 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 		tail -n 1)" = "$want" ]
 }
 
-@test "the classifier trains over two hosts and ends as on one" {
+@test "the classifier trains over two hosts as on one" {
 	trains_as_on_one_host mnist_mlp
 }
 
-@test "the auto-encoder trains over two hosts and ends as on one" {
+@test "the auto-encoder trains over two hosts as on one" {
 	few_data 6400
 	trains_as_on_one_host mnist_ae --data "$T/data"
 }
 
-@test "the ranks of a host are neighbours, and rank 0 is where the endpoint is" {
+@test "the ranks of a host are adjacent, and rank 0 is on the endpoint's host" {
 	start_on h2 on_h2 "${job[@]}" sh -c 'echo "$RANK $GROUP_RANK $(hostname)"'
 	start_on h1 on_h1 "${job[@]}" sh -c 'echo "$RANK $GROUP_RANK $(hostname)"'
 	finish on_h1
@@ -141,7 +141,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 	nothing_left
 }
 
-@test "a cable that is back before the lease ends costs nothing" {
+@test "a cable that is back before the lease ends has no effect" {
 	hosts_real
 	few_data 6400
 	# some seconds' worth: it is cut while they train
@@ -164,7 +164,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 	has "$out" 'of 4$'
 }
 
-@test "an endpoint that does not resolve is one clear line" {
+@test "an endpoint that does not resolve prints one clear line" {
 	start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint no-such-host:29400 true
 	finish on_h1 -
 	[ "$status" = 2 ] || [ "$status" -ge 64 ]

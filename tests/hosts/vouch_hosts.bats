@@ -43,7 +43,7 @@ knock() {
 	finish "$1"
 }
 
-@test "workers of both hosts are admitted, another user there and a third host are not" {
+@test "workers of both hosts are admitted; another user there and a third host are not" {
 	on_two
 	[ "$where" = h1 ]
 	await on_h2.out '^\[1\] at '
@@ -79,7 +79,7 @@ knock() {
 	run ! grep 'closed a connection' <<<"$err"
 }
 
-@test "if an agent is gone while it is asked, its client is closed at once" {
+@test "if an agent dies while it is asked, its client is closed at once" {
 	local h name
 	for h in h1 h2; do
 		start_on $h on_$h ddprun --nnodes 2 --rdzv-endpoint h1:29400 \
@@ -102,7 +102,7 @@ knock() {
 	has "$err" "closed a connection to PyTorch's store from 10\.78\.0\.2( \(h2\): ddprun there has gone|: no node of the job has that address)"
 }
 
-@test "of two hosts with one address either may be asked, and the worker's vouches" {
+@test "if two hosts share an address, the host of the worker vouches for it" {
 	local h
 	# a node that comes from its bridge's address, as containers' hosts do
 	for h in h1 h2; do
