@@ -45,10 +45,11 @@ refused() {
 
 @test "too few open files are an error" {
 	expect 71 bash -c 'ulimit -n 100; exec ddprun --nproc-per-node 64 true'
-	has "$err" 'need [0-9]* open files, with the [0-9]* that ddprun was started with, and the hard limit is 100; raise it'
+	has "$err" 'need [0-9]* open files, with the [0-9]* that ddprun was started with, and the hard limit is 100; raise it \(ulimit -Hn\)'
 	# a soft limit is raised for us, and not for the workers
 	expect 0 bash -c \
 		'ulimit -Sn 100; exec ddprun --nproc-per-node 64 sh -c "ulimit -n"'
+	[ "$(wc -l <<<"$out")" = 64 ]
 	[ "$(sed 's/.* //' <<<"$out" | sort -u)" = 100 ]
 }
 

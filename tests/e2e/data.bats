@@ -1,5 +1,5 @@
-# data.bats: the trainers' input: CIFAR-10 in every packing, the cache, small data
-# sets, and clear errors for invalid files.
+# data.bats: the trainers' input: CIFAR-10 in every packing, small data sets, and
+# clear errors for invalid files. The cache is in trainers.bats.
 # covers: trainers/data
 
 bats_require_minimum_version 1.5.0
@@ -43,6 +43,8 @@ put() { # BYTES FILE OFFSET: overwrites
 	gzip packed/cifar10/data_batch_[135].bin
 	xz packed/cifar10/data_batch_2.bin packed/cifar10/test_batch.bin
 	cp -r data other/cifar-10-batches-bin
+	expect 0 tested data
+	run ! grep 'reading CIFAR-10' <<<"$out"
 	for d in packed other; do
 		expect 0 tested $d
 		has "$out" '20 \+ 6 images'
@@ -60,22 +62,6 @@ put() { # BYTES FILE OFFSET: overwrites
 		has "$out" "$n ranks? x batch $((8 / n))"
 		has "$out" '^(\[[^]]*\] *)?epoch 1/1: loss [0-9.]+,'
 	done
-}
-
-@test "a damaged cache is rebuilt, with a warning" {
-	local file first
-	expect 0 tested data
-	first=$(tail -n 1 <<<"$out")
-	file=$(echo "$DDP_CACHE"/cifar10-*.ddpcache)
-	put XYZ "$file" 20000
-	says 0 'warning: .*/cifar10-[0-9a-f]*.ddpcache was damaged; it is made again$' \
-		tested data
-	[ "$(tail -n 1 <<<"$out")" = "$first" ]
-	truncate -s 9000 "$file"
-	says 0 'was damaged' tested data
-	expect 0 tested data
-	[ -z "$err" ]
-	run ! grep 'reading CIFAR-10' <<<"$out"
 }
 
 @test "a folder without the files is an error that says how to get them" {
@@ -131,14 +117,6 @@ put() { # BYTES FILE OFFSET: overwrites
 	has "$err" 'data/data_batch_3.bin.xz'
 }
 
-@test "invalid data ends a job with one message" {
-	put '\377' data/data_batch_1.bin 0
-	expect 1 "$DDPRUN" --standalone --nproc-per-node 2 \
-		resnet --arch resnet18 --epochs 0 --data data
-	has "$out$err" 'rank 0: .*data_batch_1.bin: label 0 is 255'
-	run ! grep -E 'rank 1: .*label' <<<"$out$err"
-}
-
 @test "a data set smaller than a batch is used as one batch" {
 	mkdir digits
 	t_idx digits 10 4
@@ -154,16 +132,4 @@ put() { # BYTES FILE OFFSET: overwrites
 		mnist_mlp --data digits --epochs 2 --batch-size 64
 	has "$out" '4 ranks x batch 1'
 	has "$out" 'test accuracy [0-9.]+ %$'
-}
-
-@test "several runs that start at once on an empty cache decode once" {
-	local i
-	for i in 0 1 2; do
-		start run$i tested data
-	done
-	for i in 0 1 2; do
-		finish run$i
-		[ -z "$err" ]
-	done
-	[ "$(ls "$DDP_CACHE" | wc -l)" = 2 ]
 }

@@ -317,16 +317,6 @@ await_world() {
 	nothing_left
 }
 
-@test "a hard limit of open files is named, and a soft limit is raised for 300 workers" {
-	expect 71 bash -c 'ulimit -n 128; exec ddprun --nproc-per-node 100 true'
-	has "$err" '^ddprun: error: .*need [0-9]+ open files, with the [0-9]+ that ddprun was started with, and the hard limit is 128; raise it \(ulimit -Hn\)'
-	# as many as the soft limit leaves no room for: it is raised
-	expect 0 bash -c 'ulimit -Sn 64; exec ddprun --nproc-per-node 300 \
-		sh -c "ulimit -Sn"'
-	[ "$(wc -l <<<"$out")" = 300 ]
-	[ "$(cut -d" " -f2 <<<"$out" | sort -u)" = 64 ]
-}
-
 @test "a limit of processes is named in the error, and nothing is left" {
 	# another user's processes would be counted
 	local uid=61357

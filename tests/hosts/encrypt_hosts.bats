@@ -47,12 +47,6 @@ read_by_others() {
 	[ "$(grep -oE '[0-9]+ bytes' <<<"$line" | cut -d' ' -f1)" -gt $((2 << 20)) ]
 }
 
-@test "collectives and messages between hosts are correct with encryption" {
-	hosts_up 2
-	on_both --encrypt-data c_collectives 40000
-	on_both --encrypt-data c_messages
-}
-
 @test "with the option on one host only, both hosts name ranks, hosts and option" {
 	local h
 	hosts_up 2

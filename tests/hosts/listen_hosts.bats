@@ -69,6 +69,7 @@ end() {
 	local h
 	second_interface
 	own_name h1 127.0.1.1
+	own_name h2 127.0.1.1
 	for h in h1 h2; do
 		mkfifo go.$h
 		start_on $h on_$h ddprun --nnodes 2 --rdzv-endpoint h1:29400 \
