@@ -80,7 +80,10 @@ base_objs := $(call objs,$(wildcard base/*.c))
 wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret slurm_conf credential auth))
 client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_io client_connect) rendezvous/auth/client_handshake.c)
 server_objs := $(call objs,$(foreach room,store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) rendezvous/auth/tenants.c $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
-launcher_objs := $(call objs,$(wildcard launcher/*.c launcher/*/*.c slurm/*.c pmi/*.c) rendezvous/client/async_client.c rendezvous/auth/credential_thread.c rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
+# The library that workers preload: its bytes are in ddprun.
+crash_handler := launcher/crash/crash_handler.c
+crash_library := $(O)/obj/launcher/crash/crash_handler.so
+launcher_objs := $(call objs,$(filter-out $(crash_handler),$(wildcard launcher/*.c launcher/*/*.c)) $(wildcard slurm/*.c pmi/*.c) rendezvous/client/async_client.c rendezvous/auth/credential_thread.c rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
 sdk_sources := $(filter-out worker-sdk/examples/%,$(wildcard worker-sdk/*/*.c))
 sdk_objs := $(call objs,$(sdk_sources) $(wildcard slurm/*.c pmi/*.c)) $(client_objs) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
@@ -130,6 +133,17 @@ $(call objs,worker-sdk/math/kernels_avx2.c): isa_flags = -mavx2 -mf16c
 avx512_flags := -mavx2 -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512
 $(call objs,worker-sdk/math/kernels_avx512.c): isa_flags = $(avx512_flags)
 endif
+
+# It needs no library, not even libc, so that every libc can load it.
+$(crash_library): $(crash_handler) launcher/crash/crash_record.h Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Wmissing-prototypes -Wno-unused-parameter \
+		-ffreestanding -fno-stack-protector -fno-tree-loop-distribute-patterns -U_FORTIFY_SOURCE \
+		-shared -nostdlib -s -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $<
+
+$(call objs,launcher/crash/crash_catcher.c): $(crash_library)
+$(call objs,launcher/crash/crash_catcher.c): extra_cflags = -DCRASH_LIBRARY='"$(crash_library)"'
 
 $(O)/ddprun: $(launcher_objs)
 	$(if $(Q),@echo "  LINK  $@")

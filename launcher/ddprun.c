@@ -17,6 +17,7 @@
 #include "launcher/config/prepare.h"
 #include "launcher/dry_run.h"
 #include "launcher/env/ssh_env.h"
+#include "launcher/inspect/crash_stack.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 #include "launcher/requeue.h"
@@ -166,6 +167,8 @@ static int ddprun_run_command(int argc, char **argv)
 		return dump_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "status") == 0)
 		return status_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], CRASH_STACK_COMMAND) == 0)
+		return crash_stack_main(argc, argv);
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return proxy_main(argc, argv);
 	ssh_env_init();

@@ -187,7 +187,7 @@ static inline uint32_t wire_str_max(const char *name)
 		return WIRE_VALUE_MAX;
 	if (!strcmp(name, "text") || !strcmp(name, "tail") ||
 	    !strcmp(name, "missing") || !strcmp(name, "error") ||
-	    !strcmp(name, "cause"))
+	    !strcmp(name, "cause") || !strcmp(name, "why"))
 		return WIRE_TEXT_MAX;
 	if (!strcmp(name, "page"))
 		return WIRE_DUMP_REPLY_MAX;

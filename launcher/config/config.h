@@ -59,6 +59,7 @@ struct config {
 	int legacy_launch, use_env;
 	int dry_run;
 	int store_open, encrypt_data;
+	int no_crash_stacks;
 	int is_host; /* this node hosts the server: 1, 0; -1: unknown */
 	int nnodes_given, nproc_given;
 	int endpoint_given, job_given, node_rank_given;

@@ -352,6 +352,10 @@ const struct option_spec config_options[] = {
 	      "PET_EVENT_LOG_HANDLER",
 	      "For torchrun's sake: ddprun records no such events."),
 	 .def = "null"},
+	{FLAG("no-crash-stacks", no_crash_stacks, "PET_NO_CRASH_STACKS",
+	      "Preload no library into the workers; the failure page then has "
+	      "no stack of a worker that crashed."),
+	 .yields = 1},
 	{FLAG("dry-run", dry_run, "PET_DRY_RUN",
 	      "Print what each worker of this node would be started with, and "
 	      "start nothing."),

@@ -8,7 +8,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signal_name.h"
 #include "launcher/env/launch_env.h"
+#include "launcher/failure/crash_report.h"
 #include "launcher/failure/last_words.h"
 
 #define REPORT_NAME "report.json"
@@ -23,7 +25,8 @@ void failure_init(struct failure *f, const struct failure_options *options,
 	f->group = group;
 	postmortem_init(&f->postmortem);
 	recorder_init(&f->recorder);
-	buf_init(&f->why, POSTMORTEM_WHY_MAX);
+	crash_catcher_init(&f->catcher);
+	buf_init(&f->why, FAILURE_WHY_MAX);
 	buf_init(&f->error, ERROR_FILE_MAX + 4096);
 	buf_init(&f->frame, WIRE_BODY_MAX);
 	buf_init(&f->page, FAILURE_PAGE_MAX);
@@ -34,6 +37,7 @@ void failure_release(struct failure *f)
 {
 	postmortem_release(&f->postmortem);
 	recorder_release(&f->recorder);
+	crash_catcher_release(&f->catcher);
 	buf_release(&f->why);
 	buf_release(&f->error);
 	buf_release(&f->frame);
@@ -74,6 +78,9 @@ void failure_begin(struct failure *f, const struct wire_start *start,
 	};
 
 	recorder_begin(&f->recorder, &round);
+	if (!f->options.no_crash_stacks)
+		crash_catcher_begin(&f->catcher, f->options.nproc);
+	f->has_stack = 0;
 	f->began = time(NULL);
 	f->round_ran = 1;
 	postmortem_begin(&f->postmortem);
@@ -88,6 +95,16 @@ void failure_record_pids(struct failure *f)
 const char *failure_recorder(const struct failure *f)
 {
 	return f->recorder.path[0] ? f->recorder.path : NULL;
+}
+
+const char *failure_crash_library(const struct failure *f)
+{
+	return f->catcher.library_path[0] ? f->catcher.library_path : NULL;
+}
+
+const char *failure_crash_records(const struct failure *f)
+{
+	return f->catcher.records_path[0] ? f->catcher.records_path : NULL;
 }
 
 static struct slice failure_text(const struct buf *b)
@@ -119,12 +136,60 @@ static void failure_put_part(struct failure *f, struct buf *part)
 	buf_reset(part);
 }
 
+/* What the worker's last words are about, if its signal does not say more. */
+static void failure_put_last_words(struct buf *part, const struct worker *w,
+				   const struct crash_report *crash)
+{
+	last_words_put(part, tail_text(&w->tail), w->code, w->signal);
+	/* an assertion has no Python frames, an exception has its place */
+	if (part->len && crash->is_workers && part->data[part->len - 1] != ')')
+		buf_put(part, crash->python_place.data,
+			crash->python_place.len);
+}
+
+static void failure_put_meaning(struct failure *f, struct buf *part,
+				const struct postmortem_death *d,
+				const struct crash_report *crash)
+{
+	if (!crash->is_workers || !crash->meaning.len) {
+		if (!crash->is_workers || crash->code > 0)
+			postmortem_examine_signal(&f->postmortem, d, part);
+		return;
+	}
+	buf_put(part, crash->meaning.data, crash->meaning.len);
+	buf_put(part, crash->place.data, crash->place.len);
+	buf_put(part, crash->python_place.data, crash->python_place.len);
+}
+
+/* The crash of a process that the worker started. */
+static void failure_put_descendant(struct buf *part,
+				   const struct crash_report *crash)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (!crash->signal || crash->is_workers)
+		return;
+	buf_printf(part, "its process %d (%s) was killed by signal %d (%s)",
+		   (int)crash->pid, crash->program, crash->signal,
+		   signal_name(crash->signal, name));
+	if (!crash->meaning.len)
+		return;
+	buf_printf(part, ": ");
+	buf_put(part, crash->meaning.data, crash->meaning.len);
+	buf_put(part, crash->place.data, crash->place.len);
+	buf_put(part, crash->python_place.data, crash->python_place.len);
+}
+
 /* Collects the causes, the most useful first. */
 static void failure_find_cause(struct failure *f, const struct worker *w,
 			       const struct postmortem_death *d,
-			       const struct err *unreadable)
+			       const struct err *unreadable,
+			       const struct crash_report *crash)
 {
 	struct buf part = BUF_INIT(POSTMORTEM_WHY_MAX);
+	/* a shell's exit code repeats the signal of its child */
+	int is_shells = crash->signal && w->code == 128 + crash->signal;
+	int is_meaning = w->signal && w->signal != SIGABRT;
 
 	failure_put_message(f, &part);
 	failure_put_part(f, &part);
@@ -133,10 +198,19 @@ static void failure_find_cause(struct failure *f, const struct worker *w,
 	if (unreadable->code)
 		buf_printf(&part, "its error file %s", unreadable->text);
 	failure_put_part(f, &part);
-	if (!f->why.len)
-		last_words_put(&part, tail_text(&w->tail), w->code, w->signal);
+	if (is_shells)
+		failure_put_descendant(&part, crash);
+	else if (is_meaning)
+		failure_put_meaning(f, &part, d, crash);
 	failure_put_part(f, &part);
-	postmortem_examine_signal(&f->postmortem, d, &part);
+	if (!f->why.len)
+		failure_put_last_words(&part, w, crash);
+	failure_put_part(f, &part);
+	if (!is_shells)
+		failure_put_descendant(&part, crash);
+	failure_put_part(f, &part);
+	if (!is_meaning && !f->why.len)
+		failure_put_meaning(f, &part, d, crash);
 	failure_put_part(f, &part);
 	/* never the cause: an empty first line keeps its place */
 	postmortem_examine_core(&f->postmortem, d, &part);
@@ -144,6 +218,19 @@ static void failure_find_cause(struct failure *f, const struct worker *w,
 		buf_put(&f->why, "\n", 1);
 	failure_put_part(f, &part);
 	buf_release(&part);
+}
+
+/* The lines of the stack follow the facts. */
+static void failure_put_stack(struct failure *f,
+			      const struct crash_report *crash)
+{
+	struct slice stack = failure_text(&crash->stack);
+
+	if (crash->note.len)
+		buf_printf(&f->why, "\n%.*s", (int)crash->note.len,
+			   crash->note.data);
+	if (stack.len)
+		buf_printf(&f->why, "\n%.*s", (int)stack.len - 1, stack.data);
 }
 
 void failure_examine(struct failure *f, const struct worker *w, int status,
@@ -154,13 +241,20 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 		.host = f->host,
 	};
 	char path[LOGDIR_PATH_MAX];
+	struct crash_report crash;
 	struct err e = ERR_INIT;
 
 	buf_reset(&f->why);
 	buf_reset(&f->error);
+	crash_report_init(&crash);
+	crash_report_read(&crash, &f->catcher, w->local_rank, w->pid,
+			  !f->has_stack);
+	f->has_stack |= crash.stack.len != 0;
 	logdir_error_file(f->logdir, w->local_rank, path);
 	(void)error_file_read(path, &f->error, &e); /* e says so */
-	failure_find_cause(f, w, &death, &e);
+	failure_find_cause(f, w, &death, &e, &crash);
+	failure_put_stack(f, &crash);
+	crash_report_release(&crash);
 	x->why = failure_text(&f->why);
 	x->error = failure_text(&f->error);
 	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,

@@ -4,6 +4,7 @@
 #ifndef LAUNCHER_FAILURE_H
 #define LAUNCHER_FAILURE_H
 
+#include "launcher/crash/crash_catcher.h"
 #include "launcher/failure/failure_options.h"
 #include "launcher/failure/postmortem.h"
 #include "launcher/failure/report.h"
@@ -11,7 +12,11 @@
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/worker.h"
 
-enum { FAILURE_PAST_MAX = 5, FAILURE_PAGE_MAX = 256 << 10 };
+enum {
+	FAILURE_PAST_MAX = 5,
+	FAILURE_PAGE_MAX = 256 << 10,
+	FAILURE_WHY_MAX = 32 << 10, /* with a stack */
+};
 
 struct failure {
 	struct failure_options options;
@@ -20,6 +25,8 @@ struct failure {
 	char host[SOCK_HOST_MAX];
 	struct postmortem postmortem;
 	struct recorder recorder;
+	struct crash_catcher catcher;
+	int has_stack; /* of a crash in this round; unwinding takes time */
 	time_t began;  /* when the round's workers were started */
 	int round_ran; /* the group's fields are those of the last round */
 	/* about the last death, until the next */
@@ -84,9 +91,12 @@ void failure_report_lost(const char *text, int exit_code);
  * launcher that started us. */
 struct slice failure_report(struct failure *f);
 
-/* For environment.h: the recorder's path, and the callback that names each
- * worker's error file; its f is a struct failure. */
+/* For environment.h: the recorder's path, those of crash_catcher.h, and the
+ * callback that names each worker's error file; its f is a struct failure. */
 const char *failure_recorder(const struct failure *f);
+/* NULL: the workers preload none, and leave no records. */
+const char *failure_crash_library(const struct failure *f);
+const char *failure_crash_records(const struct failure *f);
 const char *failure_error_file(void *f, uint32_t local_rank, char *out);
 
 #endif

@@ -10,6 +10,7 @@ struct failure_options {
 	const char *job; /* borrowed */
 	uint32_t max_nodes, nproc, max_restarts;
 	int has_log_dir; /* the workers' output is kept in files */
+	int no_crash_stacks;
 };
 
 #endif

@@ -360,3 +360,19 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 		last = last_words_skip(last, 1);
 	last_words_put_cut(out, last);
 }
+
+void last_words_put_python_place(struct buf *out, struct slice frames)
+{
+	struct last_words_lines ls = {.n = 0};
+
+	while (frames.len && ls.n < LINES_MAX) {
+		const char *end = memchr(frames.data, '\n', frames.len);
+		size_t n = end ? (size_t)(end - frames.data) : frames.len;
+
+		if (n && last_words_is_indented(frames))
+			ls.line[ls.n++] = SLICE(frames.data, n);
+		n += end != NULL;
+		frames = last_words_skip(frames, n);
+	}
+	last_words_put_place(out, &ls, 0, 1);
+}

@@ -16,4 +16,8 @@ enum { LAST_WORDS_MAX = 400 };
  * SIGSEGV. Appends nothing if there is no sentence. */
 void last_words_put(struct buf *out, struct slice tail, int code, int signal);
 
+/* Appends " (FILE:LINE)" from frames that Python prints, the innermost one
+ * first: the first one that is the user's. */
+void last_words_put_python_place(struct buf *out, struct slice frames);
+
 #endif

@@ -225,8 +225,13 @@ static void report_put_error(struct buf *out, const struct error_file *error,
 	report_put_lines(out, report_last_lines(stack, STACK_LINES));
 }
 
+static int report_is_frame(struct slice line)
+{
+	return line.len > 0 && line.data[0] == '#';
+}
+
 /* Each line of the cause, but none twice: the worker's own words are shown
- * below. */
+ * below. Not its stack. */
 static void report_put_why(struct buf *out, const struct report *r)
 {
 	struct slice why = r->end->why;
@@ -234,10 +239,26 @@ static void report_put_why(struct buf *out, const struct report *r)
 	while (why.len) {
 		struct slice line = report_next_line(&why);
 
-		if (!report_contains(r->end->tail, line) &&
+		if (!report_is_frame(line) &&
+		    !report_contains(r->end->tail, line) &&
 		    !(r->error && r->error->message &&
 		      report_contains(SLICE_STR(r->error->message), line)))
 			report_put_wrapped(out, "", line);
+	}
+}
+
+static void report_put_stack(struct buf *out, struct slice why)
+{
+	int n = 0;
+
+	while (why.len) {
+		struct slice line = report_next_line(&why);
+
+		if (!report_is_frame(line))
+			continue;
+		if (n++ == 0)
+			buf_printf(out, "|  its stack when it died:\n");
+		report_put_lines(out, line);
 	}
 }
 
@@ -269,6 +290,7 @@ static void report_put_first_failure(struct buf *out, const struct report *r)
 		   (unsigned long long)(end->ran_ms % 1000));
 	buf_printf(out, "|  attempt      %u of %u\n", r->attempt + 1,
 		   r->max_restarts + 1);
+	report_put_stack(out, end->why);
 	report_put_error(out, r->error, end->tail);
 	report_put_tail(out, has_message ? report_last_lines(end->tail,
 							     TAIL_LINES_SHORT)

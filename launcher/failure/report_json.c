@@ -30,6 +30,56 @@ static void report_add_lines(const struct json *j, cJSON *to, const char *name,
 	}
 }
 
+/* The stack's lines begin with '#', Python's with "#py". */
+enum report_part { REPORT_FACTS, REPORT_NATIVE, REPORT_PYTHON };
+
+static enum report_part report_part_of(struct slice line)
+{
+	if (!line.len || line.data[0] != '#')
+		return REPORT_FACTS;
+	return line.len > 2 && line.data[1] == 'p' ? REPORT_PYTHON
+						   : REPORT_NATIVE;
+}
+
+/* The lines of why that belong to that part. */
+static void report_put_part(struct buf *out, struct slice why,
+			    enum report_part part)
+{
+	while (why.len) {
+		const char *end = memchr(why.data, '\n', why.len);
+		size_t n = end ? (size_t)(end - why.data) : why.len;
+		struct slice line = SLICE(why.data, n);
+
+		if (report_part_of(line) == part) {
+			if (out->len)
+				buf_put(out, "\n", 1);
+			buf_put(out, line.data, line.len);
+		}
+		n += end != NULL;
+		why = SLICE(why.data + n, why.len - n);
+	}
+}
+
+static void report_add_why(const struct json *j, cJSON *to, struct slice why)
+{
+	static const char *const stacks[] = {
+		[REPORT_NATIVE] = "stack", [REPORT_PYTHON] = "python_stack",
+	};
+
+	for (enum report_part i = REPORT_FACTS; i <= REPORT_PYTHON; i++) {
+		struct buf part = BUF_INIT(TEXT_MAX);
+
+		report_put_part(&part, why, i);
+		if (i == REPORT_FACTS)
+			json_add_text_or_null(j, to, "why",
+					      SLICE(part.data, part.len));
+		else
+			report_add_lines(j, to, stacks[i],
+					 SLICE(part.data, part.len));
+		buf_release(&part);
+	}
+}
+
 /* "time" in ISO 8601, and "timestamp" in whole unix seconds as torchrun's. */
 static void report_add_time(const struct json *j, cJSON *to, int64_t ms)
 {
@@ -103,7 +153,7 @@ static void report_add_first(const struct json *j, cJSON *all,
 	j->add_number(to, "pid", (double)end->pid);
 	report_add_exit(j, to, end->code, end->signal);
 	j->add_bool(to, "core_dumped", end->core);
-	json_add_text_or_null(j, to, "why", end->why);
+	report_add_why(j, to, end->why);
 	json_add_text_or_null(j, to, "last_call", end->last);
 	j->add_number(to, "max_rss_kib", (double)end->max_rss_kib);
 	j->add_number(to, "ran_seconds", (double)end->ran_ms / 1000);

@@ -17,6 +17,7 @@ struct dw {
 	__typeof__(dwfl_begin) *begin;
 	__typeof__(dwfl_end) *end;
 	__typeof__(dwfl_linux_proc_report) *report;
+	__typeof__(dwfl_linux_proc_maps_report) *report_maps;
 	__typeof__(dwfl_report_end) *report_end;
 	__typeof__(dwfl_linux_proc_find_elf) *find_elf;
 	__typeof__(dwfl_attach_state) *attach;
@@ -37,6 +38,7 @@ static const struct dynlib_symbol rows[] = {
 	DYNLIB_SYMBOL(struct dw, begin, "dwfl_begin"),
 	DYNLIB_SYMBOL(struct dw, end, "dwfl_end"),
 	DYNLIB_SYMBOL(struct dw, report, "dwfl_linux_proc_report"),
+	DYNLIB_SYMBOL(struct dw, report_maps, "dwfl_linux_proc_maps_report"),
 	DYNLIB_SYMBOL(struct dw, report_end, "dwfl_report_end"),
 	DYNLIB_SYMBOL(struct dw, find_elf, "dwfl_linux_proc_find_elf"),
 	DYNLIB_SYMBOL(struct dw, attach, "dwfl_attach_state"),
@@ -136,9 +138,12 @@ static void backtrace_name_frame(Dwfl_Module *module, uint64_t at,
 {
 	const char *name, *file;
 	Dwfl_Line *line;
+	Dwarf_Addr start = at;
 	int number = 0;
 
-	name = dw.module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	name = dw.module_info(module, NULL, &start, NULL, NULL, NULL, NULL,
+			      NULL);
+	x->offset = at - start;
 	snprintf(x->module, sizeof(x->module), "%s", backtrace_base_name(name));
 	name = dw.function(module, at);
 	snprintf(x->function, sizeof(x->function), "%s", name ? name : "");
@@ -152,6 +157,8 @@ static void backtrace_name_frame(Dwfl_Module *module, uint64_t at,
 struct backtrace_walk {
 	Dwfl *dwfl;
 	struct backtrace_thread *t;
+	backtrace_on_frame *on_frame; /* or NULL */
+	void *arg;
 };
 
 static int on_frame(Dwfl_Frame *frame, void *arg)
@@ -171,14 +178,25 @@ static int on_frame(Dwfl_Frame *frame, void *arg)
 	module = dw.module(w->dwfl, pc);
 	if (module)
 		backtrace_name_frame(module, pc, x);
+	if (w->on_frame)
+		w->on_frame(w->arg, t->n, x);
 	t->n++;
 	return t->n < BACKTRACE_FRAMES_MAX ? DWARF_CB_OK : DWARF_CB_ABORT;
+}
+
+static void backtrace_frames(struct backtrace_walk *w)
+{
+	struct backtrace_thread *t = w->t;
+
+	dw.frames(w->dwfl, t->tid, on_frame, w);
+	if (!t->n)
+		err_set(&t->why, ERR_SYSTEM, "its stack cannot be read");
 }
 
 static void backtrace_thread_walk(Dwfl *dwfl, struct thread_snapshot *f,
 				  pid_t pid, struct backtrace_thread *t)
 {
-	struct backtrace_walk w = {dwfl, t};
+	struct backtrace_walk w = {.dwfl = dwfl, .t = t};
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid,
@@ -187,11 +205,8 @@ static void backtrace_thread_walk(Dwfl *dwfl, struct thread_snapshot *f,
 	t->name[strcspn(t->name, "\n")] = '\0';
 	t->n = 0;
 	t->why = (struct err)ERR_INIT;
-	if (thread_snapshot_take(f, pid, t->tid, &t->why) < 0)
-		return;
-	dw.frames(dwfl, t->tid, on_frame, &w);
-	if (!t->n)
-		err_set(&t->why, ERR_SYSTEM, "its stack cannot be read");
+	if (thread_snapshot_take(f, pid, t->tid, &t->why) == 0)
+		backtrace_frames(&w);
 }
 
 static int backtrace_list_threads(pid_t pid, pid_t *tids, int max)
@@ -239,20 +254,50 @@ static int backtrace_walk_all(Dwfl *dwfl, pid_t pid,
 	return rc;
 }
 
-int backtrace_process(pid_t pid, backtrace_on_thread *on_thread, void *arg,
-		      struct err *e)
+static Dwfl *backtrace_begin(struct err *e)
 {
 	static Dwfl_Callbacks calls = {.find_debuginfo = no_debug_file};
 	Dwfl *dwfl;
-	int rc = backtrace_load(e);
 
-	if (rc < 0)
-		return rc;
+	if (backtrace_load(e) < 0)
+		return NULL;
 	calls.find_elf = dw.find_elf;
 	dwfl = dw.begin(&calls);
 	if (!dwfl)
-		return err_no_memory(e, "stacks");
+		err_no_memory(e, "stacks");
+	return dwfl;
+}
+
+int backtrace_process(pid_t pid, backtrace_on_thread *on_thread, void *arg,
+		      struct err *e)
+{
+	Dwfl *dwfl = backtrace_begin(e);
+	int rc;
+
+	if (!dwfl)
+		return e->code;
 	rc = backtrace_walk_all(dwfl, pid, on_thread, arg, e);
 	dw.end(dwfl);
 	return rc;
+}
+
+int backtrace_dead_thread(struct thread_snapshot *s, FILE *maps,
+			  backtrace_on_frame *on_each, void *arg, struct err *e)
+{
+	static struct backtrace_thread t;
+	struct backtrace_walk w = {backtrace_begin(e), &t, on_each, arg};
+
+	if (!w.dwfl)
+		return e->code;
+	t = (struct backtrace_thread){.tid = s->tid, .why = ERR_INIT};
+	if (dw.report_maps(w.dwfl, maps) ||
+	    dw.report_end(w.dwfl, NULL, NULL) ||
+	    !dw.attach(w.dwfl, NULL, s->tid, &thread_calls, s))
+		err_set(e, ERR_SYSTEM, "its memory map cannot be read");
+	else
+		backtrace_frames(&w);
+	if (t.why.code)
+		*e = t.why;
+	dw.end(w.dwfl);
+	return e->code;
 }

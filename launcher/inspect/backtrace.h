@@ -5,9 +5,11 @@
 #define LAUNCHER_BACKTRACE_H
 
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "launcher/inspect/thread_snapshot.h"
 
 enum {
 	BACKTRACE_FRAMES_MAX = 64,
@@ -20,6 +22,7 @@ struct backtrace_frame {
 	char function[BACKTRACE_NAME_MAX]; /* "": not known */
 	char module[BACKTRACE_NAME_MAX];   /* the file's name, or "" */
 	char source[BACKTRACE_NAME_MAX];   /* "train.c:120", or "" */
+	uint64_t offset; /* of the call, from where the module begins */
 };
 
 struct backtrace_thread {
@@ -37,5 +40,15 @@ typedef void backtrace_on_thread(void *arg, const struct backtrace_thread *t);
  * missing (a library, a permission) and what to do, there was no call. */
 int backtrace_process(pid_t pid, backtrace_on_thread *on_thread, void *arg,
 		      struct err *e);
+
+/* Frame i, from 0. */
+typedef void backtrace_on_frame(void *arg, int i,
+				const struct backtrace_frame *x);
+
+/* One thread of a process that has ended, which had these maps (those of
+ * /proc/PID/maps): calls on_frame for each frame as soon as it is known. */
+int backtrace_dead_thread(struct thread_snapshot *s, FILE *maps,
+			  backtrace_on_frame *on_frame, void *arg,
+			  struct err *e);
 
 #endif

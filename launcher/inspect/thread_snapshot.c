@@ -163,6 +163,8 @@ int thread_snapshot_read(const struct thread_snapshot *s, uint64_t at,
 		memcpy(word, s->stack + (at - s->sp), sizeof(*word));
 		return 0;
 	}
+	if (s->is_dead)
+		return -1;
 	return process_vm_readv(s->tid, &to, 1, &from, 1, 0) ==
 			       (ssize_t)sizeof(*word)
 		       ? 0

@@ -16,6 +16,7 @@ struct thread_snapshot {
 	uint64_t registers[SNAPSHOT_REGISTERS]; /* in DWARF's order */
 	int nregisters;
 	uint64_t pc, sp;
+	int is_dead; /* the process has ended: there is only the copy */
 	size_t size;
 	unsigned char stack[SNAPSHOT_STACK_MAX]; /* from sp on */
 };

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/crash/crash_record.h"
 #include "launcher/plan/gpu_list.h"
 #include "pmi/mpirun.h"
 
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE="
 #define GPUS "CUDA_VISIBLE_DEVICES="
 #define RECORDER "DDP_RECORDER="
+#define CRASH CRASH_VARIABLE "="
 #define NCCL_FILE "NCCL_DEBUG_FILE="
 
 enum { OWN_MAX = 32 };
@@ -33,7 +35,7 @@ static const char *const replaced[] = {
 	"TORCHELASTIC_SIGNALS_TO_HANDLE",
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
 	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
-	"DDP_RECONNECT_TIMEOUT",
+	"DDP_RECONNECT_TIMEOUT", CRASH_VARIABLE,
 	/* secrets that give access to more than this job; a worker needs only
 	 * DDP_JOB_KEY */
 	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
@@ -52,6 +54,8 @@ static int is_overruled(const struct environment_job *job, const char *var)
 	return (said(job->nccl_debug) && is_name(var, "NCCL_DEBUG")) ||
 	       (said(job->nccl_subsystems) && is_name(var,
 						      "NCCL_DEBUG_SUBSYS")) ||
+	       (job->crash_library && (is_name(var, "LD_PRELOAD") ||
+				       is_name(var, "ASAN_OPTIONS"))) ||
 	       (job->encrypt_data && is_name(var, "DDP_ENCRYPT_DATA"));
 }
 
@@ -192,6 +196,51 @@ static void add_nccl(struct environment *env, char **base,
 		add(env, "GLOO_SOCKET_IFNAME=%s", job->interface);
 }
 
+/* Removes from a list of libraries those of a ddprun around this one. */
+static void drop_crash_libraries(char *list)
+{
+	char *to = list;
+
+	for (char *from = list; *from;) {
+		size_t n = strcspn(from, ": ");
+		int is_one = 0;
+
+		sscanf(from, "/proc/%*u/fd/%*u%n", &is_one);
+		if (is_one != (int)n || !n) {
+			memmove(to, from, n);
+			to += n;
+			*to = from[n];
+			to += from[n] != '\0';
+		}
+		from += n + (from[n] != '\0');
+	}
+	while (to > list && (to[-1] == ':' || to[-1] == ' '))
+		to--;
+	*to = '\0';
+}
+
+/* Libraries that the user preloads come first: AddressSanitizer's insists on
+ * it. The one that a program is linked with refuses to run behind a preloaded
+ * library, unless the option tells it not to look. */
+static void add_crash(struct environment *env, char **base,
+		      const struct environment_job *job)
+{
+	const char *preload = get(base, "LD_PRELOAD");
+	const char *asan = get(base, "ASAN_OPTIONS");
+	char *list;
+
+	if (!job->crash_library)
+		return;
+	list = strdup(said(preload) ? preload : "");
+	if (list) /* out of memory: the next add fails as well */
+		drop_crash_libraries(list);
+	add(env, "LD_PRELOAD=%s%s%s", said(list) ? list : "",
+	    said(list) ? ":" : "", job->crash_library);
+	add(env, "ASAN_OPTIONS=verify_asan_link_order=0%s%s",
+	    said(asan) ? ":" : "", said(asan) ? asan : "");
+	free(list);
+}
+
 /* NCCL expands %h and %p in the file's name, and %% to %. */
 static int make_nccl_file(struct environment *env, char **base)
 {
@@ -231,6 +280,8 @@ static int make_room(struct environment *env, char **base)
 	} else if (job->recorder) {
 		strcpy(env->recorder, RECORDER);
 	}
+	if (job->crash_library)
+		strcpy(env->crash, CRASH);
 	if (job->error_file) {
 		env->error_file = malloc(sizeof(ERROR_FILE) + PATH_MAX);
 		if (!env->error_file)
@@ -253,7 +304,7 @@ static void put_worker(struct environment *env, int *n)
 	char *const vars[ENVIRONMENT_WORKER_VARS] = {
 		env->rank, env->role_rank, env->local_rank, env->error_file,
 		env->gpus, env->recorder[0] ? env->recorder : NULL,
-		env->nccl_file,
+		env->nccl_file, env->crash[0] ? env->crash : NULL,
 	};
 
 	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++) {
@@ -282,6 +333,7 @@ int environment_init(struct environment *env, char **base,
 		add_torchrun(env, base, job);
 		add_ours(env, job);
 		add_nccl(env, base, job);
+		add_crash(env, base, job);
 	}
 	if (!env->vars || env->owned < 0 || make_room(env, base) < 0) {
 		if (env->owned >= 0)
@@ -334,6 +386,9 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 	if (job->recorder)
 		snprintf(env->recorder, sizeof(env->recorder), RECORDER "%s:%u",
 			 job->recorder, local_rank);
+	if (job->crash_library)
+		snprintf(env->crash, sizeof(env->crash), CRASH "%s:%u",
+			 job->crash_records, local_rank);
 	if (env->nccl_file)
 		snprintf(env->nccl_file + env->nccl_folder,
 			 ENVIRONMENT_VAR_MAX, "/%u/nccl.log", local_rank);

@@ -31,6 +31,8 @@ struct environment_job {
 	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);
 	void *error_file_arg;
 	const char *recorder; /* the flight recorder's file; NULL: none */
+	/* the library to preload, and where it leaves records; NULL: none */
+	const char *crash_library, *crash_records;
 	const char *nccl_debug, *nccl_subsystems; /* NULL, "": unchanged */
 	const char *interface; /* for NCCL and gloo; NULL, "": unchanged */
 	const char *log_dir; /* with a folder for each worker; NULL, "": none */
@@ -40,7 +42,7 @@ struct environment_job {
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
-enum { ENVIRONMENT_WORKER_VARS = 7, ENVIRONMENT_VAR_MAX = 32 };
+enum { ENVIRONMENT_WORKER_VARS = 8, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {
 	char **vars; /* for execve, ends with NULL */
@@ -50,6 +52,7 @@ struct environment {
 	char rank[ENVIRONMENT_VAR_MAX], role_rank[ENVIRONMENT_VAR_MAX];
 	char local_rank[ENVIRONMENT_VAR_MAX];
 	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
+	char crash[2 * ENVIRONMENT_VAR_MAX];    /* "": none */
 	char *error_file, *gpus; /* NULL: we do not set it for each worker */
 	char *nccl_file;         /* likewise; it begins with the folder */
 	size_t nccl_folder;      /* where the folder's name ends */

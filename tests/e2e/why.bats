@@ -110,6 +110,10 @@ teardown() {
 		exec ddprun sh -c "ulimit -c 0; exec w_dies shm"'
 	has "$err" '\(SIGBUS\)$'
 	has "$err" '^\|  +/dev/shm is full \(1 of 1 MiB\)'
+	has "$err" 'failed: rank 0 .* \(SIGBUS\): /dev/shm is full \(1 of 1 MiB\): /dev/shm/w_dies in die_of_shm at w_dies\.c:[0-9]+$'
+	expect 135 unshare -m sh -c '
+		mount -t tmpfs -o size=1m none /dev/shm
+		exec ddprun --no-crash-stacks sh -c "ulimit -c 0; exec w_dies shm"'
 	has "$err" 'failed: rank 0 .* \(SIGBUS\): /dev/shm is full \(1 of 1 MiB\)$'
 }
 
@@ -153,15 +157,15 @@ teardown() {
 	has "$err" 'failed: .* \(SIGXFSZ\): the file size limit \(ulimit -f\)'
 }
 
-@test "the first line tells a stack overflow from a null pointer if the kernel log is readable" {
+@test "the first line tells a stack overflow from a null pointer by the kernel's log as well" {
 	local pid
 	[ -r /dev/kmsg ] && [ "$(readlink /proc/self/ns/pid)" = 'pid:[4026531836]' ] &&
 		[ "$(cat /proc/sys/debug/exception-trace 2>/dev/null)" = 1 ] &&
 		head -c 0 /dev/kmsg 2>/dev/null || skip "the kernel's log cannot be read, or has no faults"
 	[ -z "${SAN:-}" ] || skip "sanitizers report such faults themselves"
-	expect 139 ddprun w_dies stack
+	expect 139 ddprun --no-crash-stacks w_dies stack
 	has "$err" 'failed: .* \(SIGSEGV\): stack overflow: the stack size limit \(ulimit -s\)'
-	expect 139 ddprun w_dies null
+	expect 139 ddprun --no-crash-stacks w_dies null
 	has "$err" 'failed: .* \(SIGSEGV\): null pointer \(address 0x0\)$'
 }
 

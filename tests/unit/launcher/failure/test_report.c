@@ -62,6 +62,29 @@ START_TEST(a_killed_worker)
 }
 END_TEST
 
+START_TEST(a_stack_is_shown_apart_from_the_cause)
+{
+	struct wire_end end = killed();
+	const char *text;
+
+	end.signal = SIGSEGV;
+	end.why = SLICE_STR("null pointer (address 0x0) in f at w.c:3 (w.py:7)"
+			    "\nno core file: ulimit -c is 0\n"
+			    "#0 f at w.c:3 (w)\n#1 main at w.c:9 (w)\n"
+			    "#py0 <module> at /w/w.py:7");
+	text = render(&end, "j");
+	ck_assert_ptr_nonnull(strstr(
+		text, INDENT "null pointer (address 0x0) in f at w.c:3 "
+			     "(w.py:7)\n" INDENT
+			     "no core file: ulimit -c is 0\n" INDENT "(a bad"));
+	ck_assert_ptr_nonnull(strstr(text, "\n|  its stack when it died:\n"
+					   "|    #0 f at w.c:3 (w)\n"
+					   "|    #1 main at w.c:9 (w)\n"
+					   "|    #py0 <module> at /w/w.py:7\n"
+					   "|  last lines of"));
+}
+END_TEST
+
 START_TEST(a_code_and_no_output)
 {
 	struct wire_end end = killed();
@@ -422,6 +445,7 @@ int main(void)
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, a_killed_worker);
+	tcase_add_test(c, a_stack_is_shown_apart_from_the_cause);
 	tcase_add_test(c, a_code_and_no_output);
 	tcase_add_test(c, no_worker_failed);
 	tcase_add_test(c, control_characters_are_escaped);

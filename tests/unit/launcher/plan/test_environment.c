@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/crash/crash_record.h"
 #include "launcher/plan/environment.h"
 #include "launcher/plan/program.h"
 #include "tests/unit/run_case.h"
@@ -60,6 +61,42 @@ START_TEST(each_worker_has_its_part_of_the_recorder)
 	environment_release(&env);
 	make(base, &job); /* set by another launcher */
 	ck_assert_ptr_null(value("DDP_RECORDER"));
+	environment_release(&env);
+}
+END_TEST
+
+START_TEST(the_crash_library_is_preloaded_after_the_users_libraries)
+{
+	struct environment_job j = job;
+	char *none[] = {NULL};
+	char *users[] = {
+		(char *)"LD_PRELOAD=libasan.so:/proc/7/fd/9 /opt/x.so:"
+			"/proc/8/fd/9",
+		(char *)"ASAN_OPTIONS=exitcode=3",
+		(char *)CRASH_VARIABLE "=/proc/7/fd/3:0", NULL};
+	char *outer[] = {(char *)"LD_PRELOAD=/proc/7/fd/9", NULL};
+
+	j.crash_library = "/proc/4711/fd/8";
+	j.crash_records = "/proc/4711/fd/9";
+	make(none, &j);
+	ck_assert_str_eq(value("LD_PRELOAD"), "/proc/4711/fd/8");
+	ck_assert_str_eq(value("ASAN_OPTIONS"), "verify_asan_link_order=0");
+	ck_assert_str_eq(value(CRASH_VARIABLE), "/proc/4711/fd/9:1");
+	environment_release(&env);
+	make(users, &j);
+	ck_assert_str_eq(value("LD_PRELOAD"),
+			 "libasan.so:/opt/x.so:/proc/4711/fd/8");
+	ck_assert_str_eq(value("ASAN_OPTIONS"),
+			 "verify_asan_link_order=0:exitcode=3");
+	ck_assert_str_eq(value(CRASH_VARIABLE), "/proc/4711/fd/9:1");
+	environment_release(&env);
+	make(outer, &j); /* of a ddprun around this one */
+	ck_assert_str_eq(value("LD_PRELOAD"), "/proc/4711/fd/8");
+	environment_release(&env);
+	make(users, &job); /* turned off */
+	ck_assert_str_eq(value("LD_PRELOAD"), users[0] + strlen("LD_PRELOAD="));
+	ck_assert_str_eq(value("ASAN_OPTIONS"), "exitcode=3");
+	ck_assert_ptr_null(value(CRASH_VARIABLE));
 	environment_release(&env);
 }
 END_TEST
@@ -396,6 +433,8 @@ int main(void)
 	TCase *p = tcase_create("program");
 
 	tcase_set_timeout(c, 20);
+	tcase_add_test(
+		c, the_crash_library_is_preloaded_after_the_users_libraries);
 	tcase_add_test(c, all_of_torchruns_and_ours);
 	tcase_add_test(c, each_worker_has_its_part_of_the_recorder);
 	tcase_add_test(c, the_world_of_a_surrounding_job_is_not_inherited);

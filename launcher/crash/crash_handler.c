@@ -1,0 +1,572 @@
+/* crash_handler.c: a library of its own, which ddprun preloads into workers.
+ * Catches the signals of a crash where the program leaves their default action,
+ * writes a struct crash_record and lets the process die as it would have died.
+ * Needs no library, so that any libc can load it: crash_catcher.h says more. */
+#include "launcher/crash/crash_record.h"
+
+#include <elf.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+enum {
+	PAGE = 4096,
+	RED_ZONE = 128,
+	SKIPPED = 128 << 10,
+	ALT_STACK = 64 << 10,
+	WAIT_MS = 2000, /* for another thread that dies */
+	MS = 1000000,
+	/* fcntl.h, mman.h, resource.h and prctl.h declare functions that this
+	 * library must not need */
+	OPEN_READ = 0, OPEN_WRITE = 2, OPEN_CLOEXEC = 02000000, AT_CWD = -100,
+	MAP_RW = 3, MAP_IS_SHARED = 1, GET_NAME = 16,
+	LIMIT_CPU = 0, LIMIT_FSIZE = 1, LIMIT_STACK = 3,
+};
+
+#define KEPT __attribute__((visibility("default")))
+#define WEAK __attribute__((weak))
+#define NEXT ((void *)-1L) /* RTLD_NEXT */
+
+/* Found in the process, if it has them. */
+WEAK extern char **environ;
+WEAK void *dlsym(void *handle, const char *name);
+WEAK int __sigaction(int, const struct sigaction *, struct sigaction *);
+WEAK unsigned long getauxval(unsigned long);
+WEAK void *PyGILState_GetThisThreadState(void);
+WEAK void _Py_DumpTraceback(int fd, void *thread);
+
+static const int crash_signals[] = {
+	SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGXFSZ,
+};
+enum { NSIGNALS = sizeof(crash_signals) / sizeof(*crash_signals) };
+
+/* The kernel's struct sigaction. */
+struct kernel_action {
+	void *handler;
+	unsigned long flags;
+	void *restorer;
+	uint64_t mask;
+};
+
+static struct {
+	char path[64];
+	int32_t agent;
+	uint32_t local_rank;
+	int is_on;
+	int32_t dying; /* the thread that writes the record */
+} crash;
+
+static char crash_stack[ALT_STACK] __attribute__((aligned(64)));
+
+/* The compiler calls these for large structs. */
+void *memset(void *to, int byte, size_t n);
+void *memset(void *to, int byte, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		((char *)to)[i] = (char)byte;
+	return to;
+}
+
+void *memcpy(void *restrict to, const void *restrict from, size_t n);
+void *memcpy(void *restrict to, const void *restrict from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		((char *)to)[i] = ((const char *)from)[i];
+	return to;
+}
+
+/* ---- System calls ---- */
+
+#if defined(__x86_64__)
+static long crash_call(long number, long a, long b, long c, long d, long e,
+		       long f)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	long rc;
+
+	__asm__ volatile("syscall"
+			 : "=a"(rc)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10),
+			   "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return rc;
+}
+
+/* The kernel's handlers return through this. */
+__asm__(".text\n"
+	".type crash_restorer,@function\n"
+	"crash_restorer:\n"
+	"	mov $15, %eax\n"
+	"	syscall\n");
+extern char crash_restorer[] __attribute__((visibility("hidden")));
+enum { RESTORER_FLAG = 0x04000000 };
+#else
+static long crash_call(long number, long a, long b, long c, long d, long e,
+		       long f)
+{
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory");
+	return x0;
+}
+
+#define crash_restorer NULL
+enum { RESTORER_FLAG = 0 };
+#endif
+
+#define CALL(number, ...) CALL_6(number, __VA_ARGS__, 0, 0, 0, 0, 0, 0)
+#define CALL_6(number, a, b, c, d, e, f, ...)                            \
+	crash_call(number, (long)(a), (long)(b), (long)(c), (long)(d),   \
+		   (long)(e), (long)(f))
+
+static int crash_open(const char *path, int flags)
+{
+	return (int)CALL(SYS_openat, AT_CWD, path, flags | OPEN_CLOEXEC, 0);
+}
+
+static void crash_set_action(int number, void *handler, unsigned long flags)
+{
+	struct kernel_action action = {
+		.handler = handler, .flags = flags | RESTORER_FLAG,
+		.restorer = crash_restorer, .mask = ~UINT64_C(0),
+	};
+
+	CALL(SYS_rt_sigaction, number, &action, NULL, sizeof(action.mask));
+}
+
+/* ---- The record ---- */
+
+static uint64_t crash_limit(int number)
+{
+	uint64_t limit[2] = {CRASH_UNLIMITED, CRASH_UNLIMITED};
+	int which = number == SIGXCPU	? LIMIT_CPU
+		    : number == SIGXFSZ ? LIMIT_FSIZE
+					: LIMIT_STACK;
+
+	CALL(SYS_prlimit64, 0, which, NULL, limit);
+	return limit[0];
+}
+
+#if defined(__x86_64__)
+static void crash_put_registers(struct crash_record *r, const ucontext_t *u)
+{
+	static const uint8_t order[] = {
+		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+		REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+		REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP,
+	};
+
+	for (size_t i = 0; i < sizeof(order); i++)
+		r->registers[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
+	r->nregisters = sizeof(order);
+	r->pc = (uint64_t)u->uc_mcontext.gregs[REG_RIP];
+	r->sp = (uint64_t)u->uc_mcontext.gregs[REG_RSP];
+}
+#else
+static void crash_put_registers(struct crash_record *r, const ucontext_t *u)
+{
+	for (int i = 0; i < 31; i++)
+		r->registers[i] = u->uc_mcontext.regs[i];
+	r->registers[31] = u->uc_mcontext.sp;
+	r->nregisters = 32;
+	r->pc = u->uc_mcontext.pc;
+	r->sp = u->uc_mcontext.sp;
+}
+#endif
+
+/* The kernel reads the memory, so that the end of the stack is no fault. Of a
+ * stack that has overflowed the first pages are not there. */
+static void crash_put_stack(struct crash_record *r, int fd, uint64_t slot)
+{
+	uint64_t at = r->stack_from = r->sp - RED_ZONE;
+	uint64_t end = at + CRASH_STACK_MAX;
+
+	while (at < end) {
+		uint64_t next = (at / PAGE + 1) * PAGE;
+		long n;
+
+		next = next < end ? next : end;
+		n = CALL(SYS_pwrite64, fd, at, next - at,
+			 slot + CRASH_STACK_AT + r->stack_size);
+		if (n <= 0 && r->stack_size == 0 && next <= r->sp + SKIPPED) {
+			r->stack_from = at = next;
+			continue;
+		}
+		if (n <= 0)
+			break;
+		r->stack_size += (uint32_t)n;
+		at += (uint64_t)n;
+	}
+}
+
+static void crash_put_maps(struct crash_record *r, int fd, uint64_t slot)
+{
+	int maps = crash_open("/proc/self/maps", OPEN_READ);
+	char block[PAGE];
+
+	while (maps >= 0 && r->maps_size < CRASH_MAPS_MAX) {
+		long n = CALL(SYS_read, maps, block, sizeof(block));
+
+		if (n > 0)
+			n = CALL(SYS_pwrite64, fd, block, n,
+				 slot + CRASH_MAPS_AT + r->maps_size);
+		if (n <= 0)
+			break;
+		r->maps_size += (uint32_t)n;
+	}
+	if (maps >= 0)
+		CALL(SYS_close, maps);
+}
+
+static void crash_fill(struct crash_record *r, int number,
+		       const siginfo_t *info, const ucontext_t *u)
+{
+	struct stat root;
+	long n;
+
+	r->pid = (int32_t)CALL(SYS_getpid, 0);
+	r->tid = (int32_t)CALL(SYS_gettid, 0);
+	r->signal = number;
+	r->code = info->si_code;
+	if (info->si_code <= 0)
+		r->sender = info->si_pid;
+	else
+		r->address = (uint64_t)info->si_addr;
+	r->limit = crash_limit(number);
+	if (CALL(SYS_newfstatat, AT_CWD, "/", &root, 0) == 0) {
+		r->root_device = root.st_dev;
+		r->root_inode = root.st_ino;
+	}
+	CALL(SYS_prctl, GET_NAME, r->thread);
+	n = CALL(SYS_readlinkat, AT_CWD, "/proc/self/exe", r->program,
+		 sizeof(r->program) - 1);
+	r->program[n > 0 ? n : 0] = '\0';
+	crash_put_registers(r, u);
+}
+
+/* ---- Python's frames ---- */
+
+/* __builtin_setjmp's. */
+static void *crash_before_python[5];
+
+static void crash_on_fault(int number)
+{
+	__builtin_longjmp(crash_before_python, 1);
+}
+
+static void crash_let_faults(int are_let)
+{
+	const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) |
+				UINT64_C(1) << (SIGBUS - 1);
+
+	CALL(SYS_rt_sigprocmask, are_let ? SIG_UNBLOCK : SIG_BLOCK, &faults,
+	     NULL, sizeof(faults));
+}
+
+/* Up to CPython 3.12 this is what faulthandler calls in its handler. It reads
+ * the interpreter's memory, which may be what is damaged: a second fault ends
+ * it, not the process. */
+static void crash_put_python(int fd, uint64_t slot)
+{
+	uint32_t size = 0;
+	void *thread;
+	long end;
+
+	if (!PyGILState_GetThisThreadState || !_Py_DumpTraceback)
+		return;
+	crash_set_action(SIGSEGV, (void *)crash_on_fault, SA_NODEFER);
+	crash_set_action(SIGBUS, (void *)crash_on_fault, SA_NODEFER);
+	crash_let_faults(1);
+	if (__builtin_setjmp(crash_before_python) == 0) {
+		thread = PyGILState_GetThisThreadState();
+		CALL(SYS_lseek, fd, slot + CRASH_PYTHON_AT, 0 /* SEEK_SET */);
+		if (thread)
+			_Py_DumpTraceback(fd, thread);
+	}
+	crash_let_faults(0);
+	end = CALL(SYS_lseek, fd, 0, 1 /* SEEK_CUR */);
+	if (end > (long)(slot + CRASH_PYTHON_AT))
+		size = (uint32_t)((uint64_t)end - slot - CRASH_PYTHON_AT);
+	if (size > CRASH_PYTHON_MAX)
+		size = CRASH_PYTHON_MAX;
+	CALL(SYS_pwrite64, fd, &size, sizeof(size),
+	     slot + offsetof(struct crash_record, python_size));
+}
+
+/* ---- The handler ---- */
+
+/* 1 if the slot was free. */
+static int crash_claim(int fd, uint64_t slot)
+{
+	long at = CALL(SYS_mmap, NULL, PAGE, MAP_RW, MAP_IS_SHARED, fd, slot);
+	uint32_t none = 0;
+	int rc;
+
+	if (at < 0 && at > -PAGE)
+		return 0;
+	rc = __atomic_compare_exchange_n(
+		&((struct crash_record *)at)->claimed, &none, 1, 0,
+		__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	CALL(SYS_munmap, at, PAGE);
+	return rc;
+}
+
+static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
+{
+	struct crash_record r = {.magic = CRASH_MAGIC, .claimed = 1};
+	int fd = crash_open(crash.path, OPEN_WRITE);
+	int is_own = CALL(SYS_getppid, 0) == crash.agent;
+	uint64_t slot = crash_slot_at(crash.local_rank,
+				      is_own ? CRASH_OWN : CRASH_DESCENDANT);
+
+	if (fd < 0)
+		return;
+	if (crash_claim(fd, slot)) {
+		crash_fill(&r, number, info, u);
+		crash_put_stack(&r, fd, slot);
+		crash_put_maps(&r, fd, slot);
+		CALL(SYS_pwrite64, fd, &r, sizeof(r), slot);
+		crash_put_python(fd, slot);
+	}
+	CALL(SYS_close, fd);
+}
+
+static void crash_await_the_other(void)
+{
+	const long ms[2] = {0, MS};
+
+	for (int i = 0; i < WAIT_MS; i++)
+		CALL(SYS_nanosleep, ms, NULL);
+}
+
+/* The signal is blocked here, and delivered with its default action, and to the
+ * same place of the program, when this returns. */
+static void crash_on_signal(int number, siginfo_t *info, void *context)
+{
+	long pid = CALL(SYS_getpid, 0), tid = CALL(SYS_gettid, 0);
+	int32_t none = 0;
+
+	if (__atomic_compare_exchange_n(&crash.dying, &none, (int32_t)tid, 0,
+					__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		crash_write(number, info, context);
+	else if (none != (int32_t)tid)
+		crash_await_the_other();
+	for (int i = 0; i < NSIGNALS; i++)
+		if (crash_signals[i] == number || crash_signals[i] == SIGSEGV ||
+		    crash_signals[i] == SIGBUS)
+			crash_set_action(crash_signals[i], SIG_DFL, 0);
+	if (CALL(SYS_rt_tgsigqueueinfo, pid, tid, number, info) < 0)
+		CALL(SYS_tgkill, pid, tid, number);
+}
+
+static void crash_catch(int number)
+{
+	crash_set_action(number, (void *)crash_on_signal,
+			 SA_SIGINFO | SA_ONSTACK);
+}
+
+/* ---- The program sees the default where the handler is ---- */
+
+static int crash_is_caught(int number)
+{
+	for (int i = 0; i < NSIGNALS; i++)
+		if (crash_signals[i] == number)
+			return crash.is_on;
+	return 0;
+}
+
+static void *crash_find_next(const char *name)
+{
+	/* no tail call: dlsym looks at who called it */
+	void *volatile found = dlsym ? dlsym(NEXT, name) : NULL;
+
+	return found;
+}
+
+typedef int sigaction_fn(int, const struct sigaction *, struct sigaction *);
+typedef void (*handler_fn)(int);
+typedef handler_fn signal_fn(int, handler_fn);
+
+KEPT int sigaction(int number, const struct sigaction *new_action,
+		   struct sigaction *old)
+{
+	static sigaction_fn *next;
+	int rc;
+
+	if (!next)
+		next = (sigaction_fn *)crash_find_next("sigaction");
+	if (!next)
+		next = __sigaction;
+	if (!next)
+		return -1;
+	rc = next(number, new_action, old);
+	if (rc < 0 || !crash_is_caught(number))
+		return rc;
+	if (old && old->sa_sigaction == crash_on_signal)
+		*old = (struct sigaction){.sa_handler = SIG_DFL};
+	if (new_action && new_action->sa_handler == SIG_DFL)
+		crash_catch(number);
+	return rc;
+}
+
+static handler_fn crash_signal(const char *name, signal_fn **next, int number,
+			       handler_fn handler)
+{
+	handler_fn old;
+
+	if (!*next)
+		*next = (signal_fn *)crash_find_next(name);
+	if (!*next)
+		return SIG_ERR;
+	old = (*next)(number, handler);
+	if (old == SIG_ERR || !crash_is_caught(number))
+		return old;
+	if (handler == SIG_DFL)
+		crash_catch(number);
+	return (void *)old == (void *)crash_on_signal ? SIG_DFL : old;
+}
+
+KEPT handler_fn signal(int number, handler_fn handler)
+{
+	static signal_fn *next;
+
+	return crash_signal("signal", &next, number, handler);
+}
+
+KEPT handler_fn bsd_signal(int number, handler_fn handler);
+KEPT handler_fn bsd_signal(int number, handler_fn handler)
+{
+	static signal_fn *next;
+
+	return crash_signal("bsd_signal", &next, number, handler);
+}
+
+KEPT handler_fn __sysv_signal(int number, handler_fn handler);
+KEPT handler_fn __sysv_signal(int number, handler_fn handler)
+{
+	static signal_fn *next;
+
+	return crash_signal("__sysv_signal", &next, number, handler);
+}
+
+/* ---- The start ---- */
+
+/* Go's runtime passes a crash in C code on to the handler that it found, and
+ * would no longer print its own trace: its programs have a note. */
+static int crash_is_go_note(const char *at, size_t size)
+{
+	while (size >= sizeof(Elf64_Nhdr) + 4) {
+		const Elf64_Nhdr *n = (const Elf64_Nhdr *)at;
+		size_t bytes = sizeof(*n) + ((n->n_namesz + 3u) & ~3u) +
+			       ((n->n_descsz + 3u) & ~3u);
+		const char *name = at + sizeof(*n);
+
+		if (n->n_namesz == 4 && name[0] == 'G' && name[1] == 'o' &&
+		    name[2] == '\0')
+			return 1;
+		if (bytes > size)
+			return 0;
+		at += bytes;
+		size -= bytes;
+	}
+	return 0;
+}
+
+static int crash_is_go(void)
+{
+	const Elf64_Phdr *p = getauxval ? (void *)getauxval(AT_PHDR) : NULL;
+	size_t n = p ? getauxval(AT_PHNUM) : 0;
+	uint64_t bias = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (p[i].p_type == PT_PHDR)
+			bias = (uint64_t)p - p[i].p_vaddr;
+	for (size_t i = 0; i < n; i++)
+		if (p[i].p_type == PT_NOTE &&
+		    crash_is_go_note((const char *)(bias + p[i].p_vaddr),
+				     p[i].p_memsz))
+			return 1;
+	return 0;
+}
+
+static const char *crash_variable(void)
+{
+	static const char name[] = CRASH_VARIABLE "=";
+
+	for (char **v = &environ ? environ : NULL; v && *v; v++) {
+		size_t i = 0;
+
+		while (name[i] && (*v)[i] == name[i])
+			i++;
+		if (!name[i])
+			return *v + i;
+	}
+	return NULL;
+}
+
+static uint32_t crash_number(const char **text)
+{
+	uint32_t n = 0;
+
+	for (; **text >= '0' && **text <= '9'; ++*text)
+		n = n * 10 + (uint32_t)(**text - '0');
+	return n;
+}
+
+/* /proc/PID/fd/N:LOCAL_RANK */
+static int crash_read_variable(void)
+{
+	static const char folder[] = "/proc/";
+	const char *text = crash_variable(), *at;
+	size_t n = 0;
+
+	while (text && text[n] && text[n] != ':' &&
+	       n < sizeof(crash.path) - 1) {
+		crash.path[n] = text[n];
+		n++;
+	}
+	if (!text || text[n] != ':' || n <= sizeof(folder))
+		return -1;
+	at = text + sizeof(folder) - 1;
+	crash.agent = (int32_t)crash_number(&at);
+	at = text + n + 1;
+	crash.local_rank = crash_number(&at);
+	return 0;
+}
+
+__attribute__((constructor)) static void crash_start(void)
+{
+	stack_t own = {.ss_sp = crash_stack, .ss_size = ALT_STACK}, was;
+
+	if (crash_read_variable() < 0 || crash_is_go())
+		return;
+	crash.is_on = 1;
+	for (int i = 0; i < NSIGNALS; i++) {
+		struct kernel_action now = {.handler = SIG_IGN};
+
+		CALL(SYS_rt_sigaction, crash_signals[i], NULL, &now,
+		     sizeof(now.mask));
+		if (now.handler == SIG_DFL)
+			crash_catch(crash_signals[i]);
+	}
+	/* for a stack overflow of the main thread */
+	if (CALL(SYS_sigaltstack, NULL, &was) == 0 && was.ss_flags & SS_DISABLE)
+		CALL(SYS_sigaltstack, &own, NULL);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* crash_record.h: what a worker that dies by a signal leaves for its agent: a
+ * slot in a file that both have open. crash_handler.c writes it in the dying
+ * process; crash_catcher.h reads it. */
+#ifndef LAUNCHER_CRASH_RECORD_H
+#define LAUNCHER_CRASH_RECORD_H
+
+#include <stdint.h>
+
+/* In a worker's environment: /proc/AGENT_PID/fd/N:LOCAL_RANK. */
+#define CRASH_VARIABLE "DDP_CRASH_RECORD"
+
+#define CRASH_MAGIC UINT64_C(0x3168736172637064) /* "dpcrash1" */
+#define CRASH_UNLIMITED UINT64_MAX
+
+enum {
+	CRASH_REGISTERS = 32,
+	/* a slot: the record, then these parts */
+	CRASH_STACK_AT = 4 << 10, CRASH_STACK_MAX = 256 << 10,
+	CRASH_MAPS_AT = 320 << 10, CRASH_MAPS_MAX = 1 << 20,
+	CRASH_PYTHON_AT = 1600 << 10, CRASH_PYTHON_MAX = 64 << 10,
+	CRASH_SLOT_BYTES = 2 << 20,
+	/* each worker has one slot for itself, one for the first of its
+	 * descendants that dies */
+	CRASH_OWN = 0, CRASH_DESCENDANT, CRASH_SLOTS,
+};
+
+struct crash_record {
+	uint64_t magic; /* CRASH_MAGIC once all but python_size is there */
+	uint32_t claimed; /* 1: a process writes, or has written */
+	int32_t pid, tid;
+	int32_t signal, code; /* siginfo's si_signo, si_code */
+	int32_t sender; /* the pid that sent it, if code is 0 or less */
+	uint64_t address; /* the fault's */
+	uint64_t limit; /* that the signal is about; of SIGSEGV: the stack's */
+	uint64_t root_device, root_inode; /* of its root folder */
+	uint64_t registers[CRASH_REGISTERS]; /* in DWARF's order */
+	uint64_t pc, sp;
+	int32_t nregisters;
+	/* the stack from stack_from on, /proc/PID/maps, Python's frames as
+	 * faulthandler prints them */
+	uint64_t stack_from;
+	uint32_t stack_size, maps_size, python_size;
+	char thread[16];   /* its name */
+	char program[256]; /* its executable's path */
+};
+
+static inline uint64_t crash_slot_at(uint32_t local_rank, uint32_t slot)
+{
+	return ((uint64_t)local_rank * CRASH_SLOTS + slot) * CRASH_SLOT_BYTES;
+}
+
+#endif

@@ -1,0 +1,508 @@
+/* crash_report.c: from a crash record to words. */
+#include "launcher/failure/crash_report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "launcher/failure/last_words.h"
+#include "launcher/worker/spawn.h"
+
+enum {
+	MIB = 1 << 20,
+	LINE_MAX_BYTES = 400,
+	STACK_BYTES = 16 << 10,
+	STACK_NEAR = 64 << 10, /* bytes around the stack pointer */
+	NULL_NEAR = 64 << 10,  /* fields of a struct at address 0 */
+};
+
+#define DELETED " (deleted)"
+
+void crash_report_init(struct crash_report *r)
+{
+	*r = (struct crash_report){.signal = 0};
+	buf_init(&r->meaning, LINE_MAX_BYTES);
+	buf_init(&r->place, LINE_MAX_BYTES);
+	buf_init(&r->python_place, LINE_MAX_BYTES);
+	buf_init(&r->note, LINE_MAX_BYTES);
+	buf_init(&r->stack, STACK_BYTES);
+}
+
+void crash_report_release(struct crash_report *r)
+{
+	buf_release(&r->meaning);
+	buf_release(&r->place);
+	buf_release(&r->python_place);
+	buf_release(&r->note);
+	buf_release(&r->stack);
+}
+
+/* ---- What the signal means ---- */
+
+/* Fills path[PATH_SIZE] with the file that is mapped at address, its offset
+ * there included in *at. 0: no file. */
+enum { PATH_SIZE = 512 };
+
+static int crash_report_mapped_file(const char *maps, uint64_t address,
+				    char *path, uint64_t *at)
+{
+	unsigned long long start, end, offset;
+	int n;
+
+	for (; *maps; maps += strcspn(maps, "\n"), maps += *maps == '\n') {
+		n = 0;
+		path[0] = '\0';
+		if (sscanf(maps, "%llx-%llx %*4s %llx %*s %*u%n", &start, &end,
+			   &offset, &n) < 3 || !n)
+			continue;
+		if (address < start || address >= end)
+			continue;
+		n += (int)strspn(maps + n, " ");
+		snprintf(path, PATH_SIZE, "%.*s",
+			 (int)strcspn(maps + n, "\n"), maps + n);
+		*at = address - start + offset;
+		return path[0] == '/';
+	}
+	return 0;
+}
+
+/* Shortens path to the folder where its file system is mounted. */
+static int crash_report_to_mount_point(char *path)
+{
+	char parent[PATH_SIZE];
+	struct stat in, above;
+	char *slash = strrchr(path, '/');
+
+	slash[slash == path] = '\0';
+	if (stat(path, &in) < 0)
+		return -1;
+	while (path[1]) {
+		snprintf(parent, sizeof(parent), "%s", path);
+		slash = strrchr(parent, '/');
+		slash[slash == parent] = '\0';
+		if (stat(parent, &above) < 0 || above.st_dev != in.st_dev)
+			break;
+		memcpy(path, parent, sizeof(parent));
+	}
+	return 0;
+}
+
+/* 1 if the file system of that file has no room. */
+static int crash_report_put_full(struct buf *out, const char *file)
+{
+	char at[PATH_SIZE];
+	struct statvfs fs;
+	unsigned long long all, used;
+
+	snprintf(at, sizeof(at), "%s", file);
+	if (crash_report_to_mount_point(at) < 0 || statvfs(at, &fs) < 0 ||
+	    fs.f_blocks == 0 || fs.f_bavail > fs.f_blocks / 100)
+		return 0;
+	all = (unsigned long long)fs.f_blocks * fs.f_frsize / MIB;
+	used = (unsigned long long)(fs.f_blocks - fs.f_bfree) * fs.f_frsize /
+	       MIB;
+	buf_printf(out, "%s is full (%llu of %llu MiB): %s", at, used, all,
+		   file);
+	return 1;
+}
+
+static void crash_report_put_bus(struct buf *out, const struct crash_record *r,
+				 const char *maps)
+{
+	char file[PATH_SIZE];
+	char *deleted;
+	struct stat st;
+	uint64_t at;
+
+	if (r->code == BUS_ADRALN) {
+		buf_printf(out, "misaligned address 0x%llx",
+			   (unsigned long long)r->address);
+		return;
+	}
+	if (r->code == BUS_MCEERR_AR || r->code == BUS_MCEERR_AO) {
+		buf_printf(out, "a memory error of the hardware at 0x%llx (see "
+			   "dmesg)", (unsigned long long)r->address);
+		return;
+	}
+	if (!crash_report_mapped_file(maps, r->address, file, &at))
+		return;
+	deleted = strstr(file, DELETED);
+	if (deleted && !deleted[sizeof(DELETED) - 1])
+		*deleted = '\0';
+	if (crash_report_put_full(out, file))
+		return;
+	if (stat(file, &st) == 0 && (uint64_t)st.st_size <= at)
+		buf_printf(out, "%s was truncated to %lld bytes while it was "
+			   "mapped", file, (long long)st.st_size);
+	else
+		buf_printf(out, "a page of %s cannot be read or written", file);
+}
+
+static void crash_report_put_fault(struct buf *out,
+				   const struct crash_record *r)
+{
+	unsigned long long address = r->address;
+
+	if (r->code == SI_KERNEL) {
+		buf_printf(out, "a damaged pointer (no valid address)");
+	} else if (r->address < r->sp + STACK_NEAR &&
+		   r->sp < r->address + STACK_NEAR) {
+		buf_printf(out, "stack overflow: the stack size limit (ulimit "
+			   "-s)");
+		if (r->pid == r->tid && r->limit != CRASH_UNLIMITED)
+			buf_printf(out, " of %llu KiB",
+				   (unsigned long long)r->limit >> 10);
+	} else if (address < NULL_NEAR) {
+		buf_printf(out, "null pointer (address 0x%llx)", address);
+	} else {
+		buf_printf(out, "%s 0x%llx", r->code == SEGV_ACCERR
+			   ? "forbidden access to address"
+			   : "invalid address", address);
+	}
+}
+
+static const char *crash_report_arithmetic(int code)
+{
+	switch (code) {
+	case FPE_INTDIV:
+		return "integer division by zero";
+	case FPE_INTOVF:
+		return "integer overflow";
+	case FPE_FLTDIV:
+		return "floating-point division by zero";
+	case FPE_FLTOVF:
+		return "floating-point overflow";
+	case FPE_FLTINV:
+		return "invalid floating-point operation";
+	default:
+		return "an arithmetic error";
+	}
+}
+
+static void crash_report_put_limit(struct buf *out,
+				   const struct crash_record *r)
+{
+	unsigned long long limit = r->limit;
+
+	buf_printf(out, r->signal == SIGXCPU ? "the CPU time limit (ulimit -t)"
+		   : "the file size limit (ulimit -f)");
+	if (r->limit == CRASH_UNLIMITED)
+		return;
+	/* the kernel raises the limit by a second when it sends the signal */
+	if (r->signal == SIGXCPU)
+		buf_printf(out, " of %llu s", limit - 1);
+	else if (limit >= MIB)
+		buf_printf(out, " of %llu MiB", limit / MIB);
+	else
+		buf_printf(out, " of %llu bytes", limit);
+}
+
+/* The sender may have ended. */
+static void crash_report_put_sender(struct buf *out, int32_t pid)
+{
+	char path[64], name[32];
+
+	buf_printf(out, "sent by process %d", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (file_read_text(path, name, sizeof(name)) <= 0)
+		return;
+	name[strcspn(name, "\n")] = '\0';
+	buf_printf(out, " (%s)", name);
+}
+
+/* The kernel reports SIGXFSZ as if the process had sent it; abort() does send
+ * it, with tgkill. */
+static int crash_report_is_sent(const struct crash_record *r)
+{
+	if (r->code > 0)
+		return 0;
+	return r->sender != r->pid ||
+	       (r->signal == SIGABRT ? r->code != SI_TKILL
+				     : r->signal != SIGXFSZ);
+}
+
+void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
+			      const char *maps)
+{
+	if (crash_report_is_sent(r)) {
+		if (r->sender != r->pid && r->sender > 0)
+			crash_report_put_sender(out, r->sender);
+		return;
+	}
+	switch (r->signal) {
+	case SIGSEGV:
+		crash_report_put_fault(out, r);
+		break;
+	case SIGBUS:
+		crash_report_put_bus(out, r, maps);
+		break;
+	case SIGFPE:
+		buf_printf(out, "%s", crash_report_arithmetic(r->code));
+		break;
+	case SIGILL:
+		buf_printf(out, "illegal instruction");
+		break;
+	case SIGABRT:
+		buf_printf(out, "abort()");
+		break;
+	case SIGXCPU:
+	case SIGXFSZ:
+		crash_report_put_limit(out, r);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- Stacks ---- */
+
+static struct slice crash_report_next_line(struct slice *text)
+{
+	const char *end = memchr(text->data, '\n', text->len);
+	size_t n = end ? (size_t)(end - text->data) : text->len;
+	struct slice line = SLICE(text->data, n);
+
+	n += end != NULL;
+	*text = SLICE(text->data + n, text->len - n);
+	return line;
+}
+
+static const char *crash_report_find(struct slice s, const char *part)
+{
+	return memmem(s.data, s.len, part, strlen(part));
+}
+
+/* The C library raises and copies for others. */
+static int crash_report_is_libc(struct slice line)
+{
+	return crash_report_find(line, " (libc.so") ||
+	       crash_report_find(line, " (libc-") ||
+	       crash_report_find(line, " (libstdc++") ||
+	       crash_report_find(line, " (libpthread") ||
+	       crash_report_find(line, " (ld-linux");
+}
+
+/* "#0 step at train.c:120 (train)" without "#0 " and, if it has a source,
+ * without " (train)". */
+static void crash_report_put_frame(struct buf *out, struct slice line)
+{
+	const char *space = crash_report_find(line, " ");
+	const char *source = crash_report_find(line, " at ");
+	const char *module = memrchr(line.data, '(', line.len);
+	size_t n = line.len;
+
+	if (!space)
+		return;
+	if (source && module > source)
+		n = (size_t)(module - 1 - line.data);
+	buf_printf(out, " in %.*s", (int)(n - (size_t)(space + 1 - line.data)),
+		   space + 1);
+}
+
+void crash_report_put_place(struct buf *out, struct slice stack)
+{
+	struct slice line, first = SLICE_STR(""), best = SLICE_STR("");
+
+	while (stack.len) {
+		line = crash_report_next_line(&stack);
+		if (!first.len)
+			first = line;
+		if (crash_report_find(line, " at ")) {
+			best = line;
+			break;
+		}
+		if (!best.len && !crash_report_is_libc(line) &&
+		    !crash_report_find(line, " ? "))
+			best = line;
+	}
+	crash_report_put_frame(out, best.len ? best : first);
+}
+
+void crash_report_put_python(struct buf *out, struct slice frames)
+{
+	static const char file[] = "  File \"", line_is[] = "\", line ",
+			  in[] = " in ";
+	int n = 0;
+
+	while (frames.len && n < CRASH_REPORT_FRAMES) {
+		struct slice s = crash_report_next_line(&frames);
+		const char *number = crash_report_find(s, line_is);
+		const char *path = s.data + sizeof(file) - 1, *name, *digits;
+
+		if (!number || number < path ||
+		    memcmp(s.data, file, sizeof(file) - 1) != 0)
+			continue;
+		digits = number + sizeof(line_is) - 1;
+		name = crash_report_find(
+			SLICE(digits, (size_t)(s.data + s.len - digits)), in);
+		if (!name)
+			continue;
+		buf_printf(out, "#py%d %.*s at %.*s:%.*s\n", n++,
+			   (int)(s.data + s.len - name - (sizeof(in) - 1)),
+			   name + sizeof(in) - 1, (int)(number - path), path,
+			   (int)(name - digits), digits);
+	}
+}
+
+/* ---- The child that unwinds ---- */
+
+/* Reads until the pipe ends, or for CRASH_REPORT_WAIT_MS. */
+static void crash_report_await(struct buf *out, int from)
+{
+	uint64_t end = clock_ms() + CRASH_REPORT_WAIT_MS;
+	struct pollfd p = {.fd = from, .events = POLLIN};
+	char block[4096];
+	uint64_t now;
+	ssize_t n;
+
+	while ((now = clock_ms()) < end) {
+		if (poll(&p, 1, (int)(end - now)) < 0 && errno != EINTR)
+			return;
+		if (!p.revents)
+			continue;
+		n = read(from, block, sizeof(block));
+		if (n <= 0)
+			return;
+		buf_put(out, block, (size_t)n);
+	}
+	buf_printf(out, "it took longer than %d ms\n", CRASH_REPORT_WAIT_MS);
+}
+
+static void crash_report_run(struct buf *out, int records, uint64_t slot)
+{
+	extern char **environ;
+	char at[24], command[] = "--crash-stack";
+	char *argv[] = {"ddprun", command, at, NULL};
+	struct spawn order = {
+		.path = "/proc/self/exe", .argv = argv, .envp = environ,
+		.in = records, .keep = {-1, -1},
+	};
+	struct err e = ERR_INIT;
+	int ends[2], null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	pid_t pid;
+
+	snprintf(at, sizeof(at), "%llu", (unsigned long long)slot);
+	if (null < 0 || pipe2(ends, O_CLOEXEC) < 0) {
+		if (null >= 0)
+			close(null);
+		return;
+	}
+	order.out = ends[1];
+	order.err = null;
+	pid = spawn_process(&order, &e);
+	close(ends[1]);
+	close(null);
+	if (pid > 0) {
+		crash_report_await(out, ends[0]);
+		kill(pid, SIGKILL);
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(ends[0]);
+}
+
+/* What calls main is the C library's and the same for all. */
+static int crash_report_is_main(struct slice line)
+{
+	return crash_report_find(line, " main at ") ||
+	       crash_report_find(line, " main (");
+}
+
+/* The first frames, and the reason if there are none. */
+static void crash_report_keep(struct crash_report *r, struct slice lines)
+{
+	int n = 0;
+
+	while (lines.len) {
+		struct slice line = crash_report_next_line(&lines);
+
+		if (!line.len)
+			continue;
+		if (line.data[0] != '#') {
+			buf_printf(&r->note, "its stack is not %s: %.*s",
+				   n ? "complete" : "shown", SLICE_FMT(line));
+			return;
+		}
+		if (n++ == CRASH_REPORT_FRAMES)
+			return;
+		buf_put(&r->stack, line.data, line.len);
+		buf_put(&r->stack, "\n", 1);
+		if (crash_report_is_main(line))
+			return;
+	}
+}
+
+static void crash_report_unwind(struct crash_report *r,
+				const struct crash_catcher *c, uint64_t slot,
+				int has_place)
+{
+	struct buf lines = BUF_INIT(64 << 10);
+
+	crash_report_run(&lines, c->records, slot);
+	if (!lines.failed && lines.len)
+		crash_report_keep(r, SLICE(lines.data, lines.len));
+	if (has_place && r->stack.len)
+		crash_report_put_place(&r->place,
+				       SLICE(r->stack.data, r->stack.len));
+	buf_release(&lines);
+}
+
+/* ---- All of it ---- */
+
+static void crash_report_read_python(struct crash_report *r,
+				     const struct crash_catcher *c,
+				     uint32_t local_rank, uint32_t slot,
+				     uint32_t size)
+{
+	char *frames = size ? malloc(size + 1) : NULL;
+
+	if (!frames)
+		return;
+	crash_catcher_read_part(c, local_rank, slot, CRASH_PYTHON_AT, frames,
+				size + 1);
+	crash_report_put_python(&r->stack, SLICE_STR(frames));
+	last_words_put_python_place(&r->python_place, SLICE_STR(frames));
+	free(frames);
+}
+
+void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
+		       uint32_t local_rank, int32_t pid, int with_stack)
+{
+	struct crash_record record;
+	uint32_t slot = CRASH_OWN;
+	const char *name;
+	char *maps;
+
+	r->is_workers = crash_catcher_read(c, local_rank, slot, &record) &&
+			record.pid == pid;
+	if (!r->is_workers &&
+	    !crash_catcher_read(c, local_rank, slot = CRASH_DESCENDANT,
+				&record))
+		return;
+	r->signal = record.signal;
+	r->code = record.code;
+	r->pid = record.pid;
+	name = strrchr(record.program, '/');
+	snprintf(r->program, sizeof(r->program), "%.31s",
+		 name ? name + 1 : record.program);
+	maps = malloc(record.maps_size + 1);
+	if (maps) {
+		crash_catcher_read_part(c, local_rank, slot, CRASH_MAPS_AT,
+					maps, record.maps_size + 1);
+		crash_report_put_meaning(&r->meaning, &record, maps);
+	}
+	free(maps);
+	if (with_stack)
+		crash_report_unwind(r, c, crash_slot_at(local_rank, slot),
+				    !crash_report_is_sent(&record));
+	crash_report_read_python(r, c, local_rank, slot, record.python_size);
+}

@@ -1,0 +1,46 @@
+/* crash_report.h: puts the crash record of a worker, or of a process that it
+ * started, into words: what the signal means, where it happened, the stack.
+ * Runs `ddprun --crash-stack`, and waits for it briefly. */
+#ifndef LAUNCHER_CRASH_REPORT_H
+#define LAUNCHER_CRASH_REPORT_H
+
+#include "base/buf.h"
+#include "launcher/crash/crash_catcher.h"
+
+enum {
+	CRASH_REPORT_FRAMES = 24, /* of a stack; the innermost ones */
+	CRASH_REPORT_WAIT_MS = 1500,
+};
+
+struct crash_report {
+	int signal;      /* 0: there is no record */
+	int is_workers;  /* else the process below is a descendant of it */
+	int32_t pid;
+	int code; /* siginfo's si_code */
+	/* Each is one line, or empty: what the signal means, for example "null
+	 * pointer (address 0x0)"; where it happened, " in step at train.c:120";
+	 * Python's " (train.py:25)"; why there is no stack. */
+	struct buf meaning, place, python_place, note;
+	/* Lines that begin with '#': "#0 step at train.c:120 (train)", and
+	 * Python's, "#py0 step at /w/train.py:25". */
+	struct buf stack;
+	char program[32]; /* its name */
+};
+
+void crash_report_init(struct crash_report *r);
+void crash_report_release(struct crash_report *r);
+
+/* Reads the record of the worker if its process pid left one, else that of a
+ * descendant, if there is one. with_stack: unwinds it. */
+void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
+		       uint32_t local_rank, int32_t pid, int with_stack);
+
+/* Pure: the meaning of a record. maps is the text of /proc/PID/maps. */
+void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
+			      const char *maps);
+/* Pure: the place, from the lines of a native stack. */
+void crash_report_put_place(struct buf *out, struct slice stack);
+/* Pure: faulthandler's lines as lines of a stack. */
+void crash_report_put_python(struct buf *out, struct slice frames);
+
+#endif

@@ -1,0 +1,83 @@
+/* crash_stack.c: from a record to libdw's unwinder. */
+#include "launcher/inspect/crash_stack.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/crash/crash_record.h"
+#include "launcher/failure/exit_code.h"
+#include "launcher/inspect/backtrace.h"
+
+static void on_frame(void *arg, int i, const struct backtrace_frame *x)
+{
+	printf("#%d %s", i, x->function[0] ? x->function : "?");
+	if (x->source[0])
+		printf(" at %s", x->source);
+	if (x->module[0] && !x->function[0])
+		printf(" (%s+0x%llx)", x->module,
+		       (unsigned long long)x->offset);
+	else if (x->module[0])
+		printf(" (%s)", x->module);
+	printf("\n");
+	fflush(stdout);
+}
+
+/* The executables' paths mean other files, or none, in another container. */
+static int crash_stack_is_same_root(const struct crash_record *r)
+{
+	struct stat root;
+
+	return stat("/", &root) == 0 && root.st_dev == r->root_device &&
+	       root.st_ino == r->root_inode;
+}
+
+static int crash_stack_read(struct thread_snapshot *s, struct crash_record *r,
+			    char **maps, off_t at)
+{
+	if (pread(0, r, sizeof(*r), at) != (ssize_t)sizeof(*r) ||
+	    r->magic != CRASH_MAGIC || r->stack_size > SNAPSHOT_STACK_MAX ||
+	    r->maps_size > CRASH_MAPS_MAX || r->nregisters < 0 ||
+	    r->nregisters > SNAPSHOT_REGISTERS)
+		return -1;
+	*s = (struct thread_snapshot){
+		.tid = r->tid, .nregisters = r->nregisters, .pc = r->pc,
+		.sp = r->stack_from, .is_dead = 1, .size = r->stack_size,
+	};
+	memcpy(s->registers, r->registers, sizeof(s->registers));
+	*maps = malloc(r->maps_size + 1);
+	if (!*maps || !r->maps_size ||
+	    pread(0, *maps, r->maps_size, at + CRASH_MAPS_AT) !=
+		    (ssize_t)r->maps_size ||
+	    pread(0, s->stack, r->stack_size, at + CRASH_STACK_AT) !=
+		    (ssize_t)r->stack_size)
+		return -1;
+	return 0;
+}
+
+int crash_stack_main(int argc, char **argv)
+{
+	static struct thread_snapshot s;
+	struct crash_record r;
+	struct err e = ERR_INIT;
+	char *maps = NULL;
+	FILE *file = NULL;
+
+	if (argc != 3 ||
+	    crash_stack_read(&s, &r, &maps,
+			     (off_t)strtoll(argv[2], NULL, 10)) < 0)
+		err_set(&e, ERR_USAGE, "there is no crash record on stdin");
+	else if (!crash_stack_is_same_root(&r))
+		err_set(&e, ERR_SYSTEM, "its files are in another container");
+	else
+		file = fmemopen(maps, r.maps_size, "r");
+	if (file) {
+		backtrace_dead_thread(&s, file, on_frame, NULL, &e);
+		fclose(file);
+	}
+	free(maps);
+	if (e.code)
+		printf("%s\n", e.text);
+	return e.code ? EXIT_OS : 0;
+}

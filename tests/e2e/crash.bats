@@ -1,0 +1,215 @@
+# A worker that crashes: what its signal meant, where it happened, and its stack,
+# without a core file; and that the library for it changes nothing else.
+# covers: launcher/crash launcher/failure launcher/inspect/crash_stack.c
+load ../lib
+
+# The page's first line, and its stack.
+first() {
+	sed -n "s/^ddprun: job 'none' failed: //p" <<<"$err"
+}
+
+unwinder_or_skip() {
+	[ -z "${SAN:-}" ] || skip "sanitizers report crashes themselves"
+	ldconfig -p | grep -q libdw.so.1 || skip "no libdw here"
+}
+
+# compile_or_skip FLAGS...: builds $T/prog from stdin.
+compile_or_skip() {
+	local cc
+	cc=$(command -v gcc || command -v cc) || skip "no compiler here"
+	"$cc" -x c -g -o "$T/prog" - "$@" 2>/dev/null || skip "$cc $* does not work here"
+}
+
+# ---- what the first line says
+
+@test "a null pointer: the first line has the function and the line" {
+	unwinder_or_skip
+	expect 139 ddprun w_dies null
+	has "$(first)" '^rank 0 .*, was killed by signal 11 \(SIGSEGV\): null pointer \(address 0x0\) in die_of_null at w_dies\.c:[0-9]+$'
+	has "$err" '^\|  its stack when it died:$'
+	has "$err" '^\|    #0 die_of_null at w_dies\.c:[0-9]+ \(w_dies\)$'
+	has "$err" '^\|    #1 main at w_dies\.c:[0-9]+ \(w_dies\)$'
+}
+
+@test "a stack overflow is named, with its limit" {
+	unwinder_or_skip
+	expect 139 sh -c 'ulimit -s 1024; exec ddprun w_dies stack'
+	has "$(first)" '\(SIGSEGV\): stack overflow: the stack size limit \(ulimit -s\) of 1024 KiB in die_of_stack at w_dies\.c:[0-9]+$'
+	has "$err" '^\|    #3 die_of_stack at w_dies\.c:[0-9]+ \(w_dies\)$'
+}
+
+@test "a damaged heap: the first line has libc's words, the page the stack" {
+	unwinder_or_skip
+	expect 134 ddprun w_dies heap
+	has "$(first)" '\(SIGABRT\): free\(\): double free detected'
+	has "$err" '^\|    #[0-9]+ die_of_heap at w_dies\.c:[0-9]+ \(w_dies\)$'
+}
+
+@test "abort() in a thread: the first line has the thread's function" {
+	unwinder_or_skip
+	expect 134 ddprun w_dies thread
+	has "$(first)" '\(SIGABRT\): abort\(\) in abort_here at w_dies\.c:[0-9]+$'
+}
+
+@test "a division by zero is named" {
+	unwinder_or_skip
+	[ "$(uname -m)" = x86_64 ] || skip "this processor's division does not fault"
+	expect 136 ddprun w_dies divide
+	has "$(first)" '\(SIGFPE\): integer division by zero in die_of_division at w_dies\.c:[0-9]+$'
+}
+
+@test "SIGBUS of a file that was truncated names the file" {
+	unwinder_or_skip
+	expect 135 ddprun w_dies truncated
+	has "$(first)" "\(SIGBUS\): $T/w_dies\.truncated was truncated to 7 bytes while it was mapped in die_of_truncation at w_dies\.c:[0-9]+\$"
+}
+
+@test "SIGXCPU and SIGXFSZ name the worker's own limit" {
+	unwinder_or_skip
+	expect 152 ddprun sh -c 'ulimit -c 0; ulimit -S -t 1; exec w_dies spin'
+	has "$(first)" '\(SIGXCPU\): the CPU time limit \(ulimit -t\) of 1 s in die_of_time at w_dies\.c:[0-9]+$'
+	expect 153 ddprun sh -c 'ulimit -f 2048; exec head -c 4000000 /dev/zero >"$0/f"' "$T"
+	has "$(first)" '\(SIGXFSZ\): the file size limit \(ulimit -f\) of 1 MiB'
+}
+
+@test "a signal of another process names the process" {
+	[ -z "${SAN:-}" ] || skip "sanitizers report crashes themselves"
+	expect 139 ddprun sh -c 'sh -c "kill -SEGV $$; sleep 1000" & wait'
+	has "$(first)" '\(SIGSEGV\): sent by process [0-9]+ \(sh\)$'
+}
+
+@test "a Python worker: the first line has Python's own line, the page its frames" {
+	local python
+	unwinder_or_skip
+	python=$(command -v python3) || skip "no python3 here"
+	printf '%s\n' 'import ctypes' 'def load(n):' '    ctypes.string_at(n)' \
+		'load(0)' >"$T/train.py"
+	"$python" -c 'import ctypes, sys
+sys.exit(not hasattr(ctypes.pythonapi, "_Py_DumpTraceback"))' || skip "this Python has no function for it"
+	expect 139 ddprun --log-dir logs "$python" "$T/train.py"
+	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\).* \(train\.py:3\)$'
+	has "$err" "^\\|    #py[0-9]+ load at $T/train\.py:3\$"
+	has "$err" "^\\|    #py[0-9]+ <module> at $T/train\.py:4\$"
+	has "$(cat logs/none_*/attempt_0/report.json)" "^		\"python_stack\":	\[.*\"#py[0-9]+ load at $T/train\.py:3\""
+}
+
+# ---- whose crash it is
+
+@test "a shell's child that crashes is the cause of the shell's exit code" {
+	unwinder_or_skip
+	expect 139 ddprun sh -c 'w_dies null; exit $?'
+	has "$(first)" 'exited with code 139: its process [0-9]+ \(w_dies\) was killed by signal 11 \(SIGSEGV\): null pointer \(address 0x0\) in die_of_null at w_dies\.c:[0-9]+$'
+	has "$err" '^\|    #1 main at w_dies\.c:[0-9]+ \(w_dies\)$'
+}
+
+@test "a forked child that crashes before its parent fails is on the page" {
+	unwinder_or_skip
+	expect 3 ddprun w_dies child
+	has "$(first)" 'exited with code 3: its process [0-9]+ \(w_dies\) was killed by signal 11 \(SIGSEGV\): null pointer'
+	expect 3 ddprun sh -c 'w_dies child; echo "loader 2 is gone" >&2; exit 3'
+	has "$(first)" 'exited with code 3: loader 2 is gone$'
+	has "$err" '^\|    #0 die_of_null at w_dies\.c:[0-9]+ \(w_dies\)$'
+}
+
+@test "on two nodes both pages and report.json have the stack" {
+	local port job report
+	unwinder_or_skip
+	port=$(w_port free)
+	job="ddprun --nnodes 2 --rdzv-endpoint localhost:$port"
+	start one $job --node-rank 0 --log-dir logs sleep 1000
+	start two $job --node-rank 1 w_dies null
+	finish one 139
+	has "$err" '^\|    #0 die_of_null at w_dies\.c:[0-9]+ \(w_dies\)$'
+	finish two 139
+	has "$err" '^\|    #0 die_of_null at w_dies\.c:[0-9]+ \(w_dies\)$'
+	report=$(cat logs/none_*/attempt_0/report.json)
+	has "$report" '^		"why":	"null pointer \(address 0x0\) in die_of_null at w_dies\.c:[0-9]+'
+	has "$report" '^		"stack":	\["#0 die_of_null at w_dies\.c:[0-9]+ \(w_dies\)", "#1 main at'
+}
+
+# ---- programs without what the stack needs
+
+@test "a program without symbols has offsets in its stack" {
+	unwinder_or_skip
+	strip -o "$T/w_bare" "$(command -v w_dies)" || skip "no strip here"
+	expect 139 ddprun "$T/w_bare" null
+	has "$(first)" 'null pointer \(address 0x0\) in \? \(w_bare\+0x[0-9a-f]+\)$'
+	has "$err" '^\|    #0 \? \(w_bare\+0x[0-9a-f]+\)$'
+}
+
+@test "a static program: the first line says what is known without a record" {
+	echo 'int main(void) { *(volatile int *)0 = 1; }' | compile_or_skip -static
+	expect 139 ddprun "$T/prog"
+	has "$(first)" 'was killed by signal 11 \(SIGSEGV\)(: null pointer \(address 0x0\))?$'
+	lacks "$err" 'its stack'
+}
+
+@test "what a worker writes to stderr before it crashes, however much, hides nothing" {
+	unwinder_or_skip
+	expect 139 ddprun sh -c 'head -c 64000000 /dev/zero | tr "\0" x >&2; exec w_dies null'
+	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\) in die_of_null at w_dies\.c:[0-9]+$'
+	expect 1 ddprun --log-dir logs sh -c 'printf "\377\376 is no text\n" >&2; exit 1'
+	has "$(cat logs/none_*/attempt_0/report.json)" '^	"text":	"rank 0 .*exited with code 1: �� is no text",$'
+}
+
+# ---- what the library must not change
+
+@test "a healthy program sees the default actions, and keeps what it sets" {
+	expect 0 ddprun w_dies looks
+	[ -z "$err" ]
+}
+
+@test "a program's own handler is left alone" {
+	expect 5 ddprun w_dies caught
+	has "$(first)" 'exited with code 5$'
+	lacks "$err" 'its stack'
+}
+
+@test "Python sees the default actions" {
+	local python
+	python=$(command -v python3) || skip "no python3 here"
+	expect 0 ddprun "$python" -c 'import signal
+for s in signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU:
+    assert signal.getsignal(s) == signal.SIG_DFL, (s, signal.getsignal(s))
+    signal.signal(s, signal.signal(s, signal.SIG_IGN))'
+	[ -z "$err" ]
+}
+
+@test "a program with AddressSanitizer starts, and prints its own report" {
+	echo 'int main(int n, char **v) { if (n > 1) *(volatile int *)0 = 1; }' |
+		compile_or_skip -fsanitize=address
+	expect 0 ddprun "$T/prog"
+	[ -z "$err" ]
+	expect 1 ddprun "$T/prog" die
+	has "$err" 'ERROR: AddressSanitizer: SEGV on unknown address'
+	lacks "$err" 'its stack'
+}
+
+@test "the core file is of the place of the fault, as without the library" {
+	local pattern=$(</proc/sys/kernel/core_pattern)
+	unwinder_or_skip
+	command -v gdb >/dev/null || skip "no gdb here"
+	case $pattern in
+	'|'* | */*) skip "the kernel's core_pattern is $pattern" ;;
+	esac
+	ulimit -c unlimited 2>/dev/null || skip "no core files allowed here"
+	expect 139 ddprun w_dies null
+	has "$(gdb -batch -ex bt "$(command -v w_dies)" \
+		"$(sed -n 's/^| *core file //p' <<<"$err")" 2>/dev/null)" '^#0 .*die_of_null'
+}
+
+@test "--no-crash-stacks preloads nothing, and so does the variable" {
+	expect 0 ddprun sh -c '[ -n "$LD_PRELOAD" ] && [ -n "$DDP_CRASH_RECORD" ]'
+	expect 0 ddprun --no-crash-stacks sh -c '[ -z "${LD_PRELOAD+x}${DDP_CRASH_RECORD+x}" ]'
+	expect 0 env PET_NO_CRASH_STACKS=1 ddprun sh -c '[ -z "${LD_PRELOAD+x}" ]'
+	expect 139 ddprun --no-crash-stacks w_dies null
+	lacks "$err" 'its stack'
+}
+
+@test "a ddprun below another preloads one library, its own" {
+	expect 0 ddprun sh -c 'export outer=$LD_PRELOAD
+		exec ddprun sh -c '"'"'case $LD_PRELOAD in "$outer"* | *:*) exit 1 ;; esac'"'"
+	unwinder_or_skip
+	expect 139 ddprun ddprun w_dies null
+	has "$(first)" 'null pointer \(address 0x0\) in die_of_null at w_dies\.c'
+}
