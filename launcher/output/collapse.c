@@ -10,7 +10,7 @@
 
 enum { WORD_BITS = 64, KEEP_BYTES = 1024 };
 
-static size_t words(const struct collapse *c)
+static size_t collapse_words(const struct collapse *c)
 {
 	return (c->n + WORD_BITS - 1) / WORD_BITS;
 }
@@ -20,10 +20,11 @@ int collapse_init(struct collapse *c, uint32_t n, collapse_emit emit,
 {
 	*c = (struct collapse){.n = n, .emit = emit, .arg = arg};
 	c->last = calloc(n, sizeof(*c->last));
-	c->bits = calloc(COLLAPSE_LINES * words(c), sizeof(*c->bits));
+	c->bits = calloc(COLLAPSE_LINES * collapse_words(c), sizeof(*c->bits));
 	for (size_t i = 0; i < COLLAPSE_LINES; i++) {
 		buf_init(&c->lines[i].text, COLLAPSE_BYTES);
-		c->lines[i].who = c->bits ? c->bits + i * words(c) : NULL;
+		c->lines[i].who =
+			c->bits ? c->bits + i * collapse_words(c) : NULL;
 	}
 	if (c->last && c->bits)
 		return 0;
@@ -40,18 +41,19 @@ void collapse_release(struct collapse *c)
 	c->last = c->bits = NULL;
 }
 
-static struct collapse_line *line_at(struct collapse *c, uint64_t number)
+static struct collapse_line *collapse_line_at(struct collapse *c,
+					      uint64_t number)
 {
 	return &c->lines[number % COLLAPSE_LINES];
 }
 
-static void pop(struct collapse *c)
+static void collapse_pop(struct collapse *c)
 {
-	struct collapse_line *line = line_at(c, c->first);
+	struct collapse_line *line = collapse_line_at(c, c->first);
 
 	c->emit(c->arg, line);
 	c->bytes -= line->text.len;
-	memset(line->who, 0, words(c) * sizeof(*line->who));
+	memset(line->who, 0, collapse_words(c) * sizeof(*line->who));
 	if (line->text.cap > KEEP_BYTES)
 		buf_release(&line->text);
 	else
@@ -59,13 +61,13 @@ static void pop(struct collapse *c)
 	c->first++;
 }
 
-static void pop_complete(struct collapse *c)
+static void collapse_pop_complete(struct collapse *c)
 {
-	while (c->first < c->next && !line_at(c, c->first)->missing)
-		pop(c);
+	while (c->first < c->next && !collapse_line_at(c, c->first)->missing)
+		collapse_pop(c);
 }
 
-static int has(const struct collapse_line *line, uint32_t i)
+static int collapse_line_has(const struct collapse_line *line, uint32_t i)
 {
 	return line->who[i / WORD_BITS] >> i % WORD_BITS & 1;
 }
@@ -79,16 +81,16 @@ void collapse_close(struct collapse *c, uint32_t i)
 {
 	c->open--;
 	for (uint64_t at = c->first; at < c->next; at++) {
-		struct collapse_line *line = line_at(c, at);
+		struct collapse_line *line = collapse_line_at(c, at);
 
-		if (line->missing && !has(line, i))
+		if (line->missing && !collapse_line_has(line, i))
 			line->missing--;
 	}
-	pop_complete(c);
+	collapse_pop_complete(c);
 }
 
 /* FNV-1a by words: only to tell most different lines apart quickly. */
-static uint64_t hash_of(struct slice text)
+static uint64_t collapse_hash(struct slice text)
 {
 	uint64_t h = 14695981039346656037u ^ text.len, word;
 	size_t i = 0;
@@ -102,12 +104,12 @@ static uint64_t hash_of(struct slice text)
 	return h;
 }
 
-static struct collapse_line *find(struct collapse *c, uint64_t from,
-				  struct slice text, int flags, uint64_t hash,
-				  uint64_t *number)
+static struct collapse_line *collapse_find(struct collapse *c, uint64_t from,
+					   struct slice text, int flags,
+					   uint64_t hash, uint64_t *number)
 {
 	for (uint64_t at = from; at < c->next; at++) {
-		struct collapse_line *line = line_at(c, at);
+		struct collapse_line *line = collapse_line_at(c, at);
 
 		if (line->hash != hash || line->flags != flags ||
 		    line->text.len != text.len ||
@@ -120,16 +122,17 @@ static struct collapse_line *find(struct collapse *c, uint64_t from,
 	return NULL;
 }
 
-static struct collapse_line *append(struct collapse *c, struct slice text,
-				    int flags, uint64_t hash, uint64_t now_ms)
+static struct collapse_line *collapse_append(struct collapse *c,
+					     struct slice text, int flags,
+					     uint64_t hash, uint64_t now_ms)
 {
 	struct collapse_line *line;
 
 	while (c->first < c->next &&
 	       (c->next - c->first == COLLAPSE_LINES ||
 		c->bytes + text.len > COLLAPSE_BYTES))
-		pop(c);
-	line = line_at(c, c->next);
+		collapse_pop(c);
+	line = collapse_line_at(c, c->next);
 	buf_put(&line->text, text.data, text.len);
 	line->text.failed = 0; /* no memory: an empty line tells of it */
 	c->bytes += line->text.len;
@@ -145,31 +148,33 @@ void collapse_add(struct collapse *c, uint32_t i, struct slice text, int flags,
 		  uint64_t now_ms)
 {
 	uint64_t from = c->last[i] > c->first ? c->last[i] : c->first;
-	uint64_t hash = hash_of(text), number;
-	struct collapse_line *line = find(c, from, text, flags, hash, &number);
+	uint64_t hash = collapse_hash(text), number;
+	struct collapse_line *line = collapse_find(c, from, text, flags, hash,
+						   &number);
 
 	if (!line) {
-		line = append(c, text, flags, hash, now_ms);
+		line = collapse_append(c, text, flags, hash, now_ms);
 		number = c->next - 1;
 	}
 	line->who[i / WORD_BITS] |= (uint64_t)1 << i % WORD_BITS;
 	if (line->missing)
 		line->missing--;
 	c->last[i] = number + 1;
-	pop_complete(c);
+	collapse_pop_complete(c);
 }
 
 void collapse_expire(struct collapse *c, uint64_t now_ms)
 {
-	while (c->first < c->next && line_at(c, c->first)->until_ms <= now_ms)
-		pop(c);
-	pop_complete(c);
+	while (c->first < c->next &&
+	       collapse_line_at(c, c->first)->until_ms <= now_ms)
+		collapse_pop(c);
+	collapse_pop_complete(c);
 }
 
 void collapse_flush(struct collapse *c)
 {
 	while (c->first < c->next)
-		pop(c);
+		collapse_pop(c);
 }
 
 int collapse_holds(const struct collapse *c, uint64_t *until_ms)
@@ -188,9 +193,9 @@ void collapse_put_ranks(struct buf *out, const struct collapse *c,
 	for (uint32_t i = 0; i < c->n; i++) {
 		uint32_t first = i;
 
-		if (!has(line, i))
+		if (!collapse_line_has(line, i))
 			continue;
-		while (i + 1 < c->n && has(line, i + 1))
+		while (i + 1 < c->n && collapse_line_has(line, i + 1))
 			i++;
 		buf_printf(out, "%s%u", comma, base + first);
 		if (i > first)

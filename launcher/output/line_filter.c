@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Copies the word at p, each ",," as a comma; returns where the next begins. */
-static const char *take_word(const char *p, char *to, size_t *len)
+static const char *line_filter_take_word(const char *p, char *to, size_t *len)
 {
 	*len = 0;
 	for (; *p; p++) {
@@ -36,7 +36,7 @@ int line_filter_init(struct line_filter *f, const char *text, const char *what,
 		return err_set(e, -ENOMEM, "out of memory");
 	}
 	for (to = f->text; *p; to += n) {
-		p = take_word(p, to, &n);
+		p = line_filter_take_word(p, to, &n);
 		if (n)
 			f->words[f->n++] = SLICE(to, n);
 	}

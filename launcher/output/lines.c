@@ -14,7 +14,8 @@ void lines_release(struct lines *l)
 	buf_release(&l->part);
 }
 
-static void emit_part(struct lines *l, int open, lines_emit emit, void *arg)
+static void lines_emit_part(struct lines *l, int open, lines_emit emit,
+			    void *arg)
 {
 	int flags = (l->begun ? LINES_BEGUN : 0) | (open ? LINES_OPEN : 0);
 
@@ -28,7 +29,8 @@ static void emit_part(struct lines *l, int open, lines_emit emit, void *arg)
 }
 
 /* Keeps the start of a line; emits it in pieces if it exceeds LINES_MAX. */
-static void keep(struct lines *l, struct slice data, lines_emit emit, void *arg)
+static void lines_keep(struct lines *l, struct slice data, lines_emit emit,
+		       void *arg)
 {
 	while (data.len) {
 		size_t room = LINES_MAX - l->part.len;
@@ -37,13 +39,13 @@ static void keep(struct lines *l, struct slice data, lines_emit emit, void *arg)
 		buf_put(&l->part, data.data, n);
 		if (l->part.failed) { /* out of memory: emit what we have */
 			l->part.failed = 0;
-			emit_part(l, 1, emit, arg);
+			lines_emit_part(l, 1, emit, arg);
 			emit(arg, SLICE(data.data, n),
 			     LINES_BEGUN | LINES_OPEN);
 		}
 		data = SLICE(data.data + n, data.len - n);
 		if (l->part.len == LINES_MAX)
-			emit_part(l, 1, emit, arg);
+			lines_emit_part(l, 1, emit, arg);
 	}
 }
 
@@ -54,7 +56,7 @@ void lines_feed(struct lines *l, struct slice data, lines_emit emit, void *arg)
 		size_t n = end ? (size_t)(end - data.data) : data.len;
 
 		if (!end || l->part.len || l->begun || n > LINES_MAX)
-			keep(l, SLICE(data.data, n), emit, arg);
+			lines_keep(l, SLICE(data.data, n), emit, arg);
 		else
 			emit(arg, SLICE(data.data, n), 0);
 		if (!end)
@@ -62,7 +64,7 @@ void lines_feed(struct lines *l, struct slice data, lines_emit emit, void *arg)
 		/* a line that was cut exactly at its end gets an empty last
 		 * piece, which marks the end */
 		if (l->part.len || l->begun)
-			emit_part(l, 0, emit, arg);
+			lines_emit_part(l, 0, emit, arg);
 		data = SLICE(end + 1, data.len - n - 1);
 	}
 }
@@ -70,7 +72,7 @@ void lines_feed(struct lines *l, struct slice data, lines_emit emit, void *arg)
 void lines_end(struct lines *l, lines_emit emit, void *arg)
 {
 	if (l->part.len || l->begun)
-		emit_part(l, 0, emit, arg);
+		lines_emit_part(l, 0, emit, arg);
 }
 
 struct slice lines_last_segment(struct slice text)

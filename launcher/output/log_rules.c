@@ -24,8 +24,9 @@ int log_rules_check(const struct output_options *o, uint32_t nproc,
 	return rc;
 }
 
-static int take_list(struct rank_list *l, int *given, const char *text,
-		     const char *what, struct err *e)
+static int log_rules_take_list(struct rank_list *l, int *given,
+			       const char *text, const char *what,
+			       struct err *e)
 {
 	*given = text && *text;
 	return *given ? rank_list_parse(l, text, what, e) : 0;
@@ -42,12 +43,12 @@ int log_rules_init(struct log_rules *r, const struct output_options *o,
 		r->prefix = getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
 	if (!r->prefix)
 		r->prefix = PREFIX_DEFAULT;
-	rc = take_list(&r->ranks, &r->some_ranks, o->ranks_filter,
-		       "--ranks-filter", e);
+	rc = log_rules_take_list(&r->ranks, &r->some_ranks, o->ranks_filter,
+				 "--ranks-filter", e);
 	if (rc == 0)
-		rc = take_list(&r->local_ranks, &r->some_local_ranks,
-			       o->local_ranks_filter, "--local-ranks-filter",
-			       e);
+		rc = log_rules_take_list(&r->local_ranks, &r->some_local_ranks,
+					 o->local_ranks_filter,
+					 "--local-ranks-filter", e);
 	if (rc == 0)
 		rc = line_filter_init(&r->copied[0], o->stdout_filters,
 				      "--duplicate-stdout-filters", e);
@@ -67,7 +68,8 @@ void log_rules_release(struct log_rules *r)
 	line_filter_release(&r->copied[1]);
 }
 
-static int has_bit(const char *map, uint32_t local_rank, int is_stderr)
+static int log_rules_has_bit(const char *map, uint32_t local_rank,
+			     int is_stderr)
 {
 	return (std_map_of(map, local_rank) &
 		(is_stderr ? STD_ERR : STD_OUT)) != 0;
@@ -76,15 +78,15 @@ static int has_bit(const char *map, uint32_t local_rank, int is_stderr)
 int log_rules_to_file(const struct output_options *o, uint32_t local_rank,
 		      int is_stderr)
 {
-	return has_bit(o->redirects, local_rank, is_stderr) ||
-	       has_bit(o->tee, local_rank, is_stderr);
+	return log_rules_has_bit(o->redirects, local_rank, is_stderr) ||
+	       log_rules_has_bit(o->tee, local_rank, is_stderr);
 }
 
 int log_rules_to_console(const struct output_options *o, uint32_t local_rank,
 			 int is_stderr)
 {
-	return has_bit(o->tee, local_rank, is_stderr) ||
-	       !has_bit(o->redirects, local_rank, is_stderr);
+	return log_rules_has_bit(o->tee, local_rank, is_stderr) ||
+	       !log_rules_has_bit(o->redirects, local_rank, is_stderr);
 }
 
 int log_rules_shows(const struct log_rules *r, uint32_t local_rank,

@@ -25,7 +25,7 @@ static const char *const std_names[] = {"stdout", "stderr"};
 
 /* printf into a path; -ENAMETOOLONG. */
 __attribute__((format(printf, 2, 3)))
-static int put_path(char *out, const char *fmt, ...)
+static int logdir_put_path(char *out, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -40,7 +40,7 @@ static int put_path(char *out, const char *fmt, ...)
 }
 
 /* Makes the job's name fit to be part of a file name. */
-static void put_job(char *out, const char *job)
+static void logdir_put_job(char *out, const char *job)
 {
 	size_t n = 0;
 
@@ -55,7 +55,7 @@ static void put_job(char *out, const char *job)
 }
 
 /* Like mkdir -p; changes path meanwhile and restores it. */
-static int make_parents(char *path)
+static int logdir_make_parents(char *path)
 {
 	for (char *p = path + 1; *p; p++) {
 		int rc = 0;
@@ -72,7 +72,7 @@ static int make_parents(char *path)
 	return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static const char *temporary(void)
+static const char *logdir_temporary(void)
 {
 	const char *dir = getenv("TMPDIR");
 
@@ -81,21 +81,22 @@ static const char *temporary(void)
 
 /* The place for error files that the user did not ask for: in memory they cost
  * 20 times less than on a disk. */
-static const char *private_place(void)
+static const char *logdir_private_place(void)
 {
 	const char *dir = getenv("TMPDIR");
 
 	return dir && *dir ? dir : "/dev/shm";
 }
 
-static int wants_files(const struct output_options *o)
+static int logdir_wants_files(const struct output_options *o)
 {
 	return !std_map_is_empty(o->redirects) || !std_map_is_empty(o->tee) ||
 	       (o->stdout_filters && *o->stdout_filters) ||
 	       (o->stderr_filters && *o->stderr_filters);
 }
 
-static int fail(struct err *e, int rc, const char *what, const char *path)
+static int logdir_fail(struct err *e, int rc, const char *what,
+		       const char *path)
 {
 	return err_set(e, rc, "cannot make %s in '%s': %s; give another "
 		       "--log-dir, or --log-dir " NO_FILES " for no files",
@@ -103,10 +104,10 @@ static int fail(struct err *e, int rc, const char *what, const char *path)
 }
 
 /* Creates base/JOB_XXXXXX. */
-static int make_run(struct logdir *d, char *base, struct err *e)
+static int logdir_make_run(struct logdir *d, char *base, struct err *e)
 {
 	char job[JOB_NAME_MAX + 1], *real;
-	int rc = make_parents(base);
+	int rc = logdir_make_parents(base);
 
 	if (rc < 0)
 		return err_set(e, rc, "cannot make the log folder '%s': %s; "
@@ -114,39 +115,40 @@ static int make_run(struct logdir *d, char *base, struct err *e)
 			       " for no files", base, strerror(-rc));
 	real = realpath(base, NULL);
 	if (!real)
-		return fail(e, -errno, "a folder", base);
-	put_job(job, d->job);
-	rc = put_path(d->run, "%s/%s_XXXXXX", real, job);
+		return logdir_fail(e, -errno, "a folder", base);
+	logdir_put_job(job, d->job);
+	rc = logdir_put_path(d->run, "%s/%s_XXXXXX", real, job);
 	free(real);
 	if (rc == 0 && !mkdtemp(d->run))
 		rc = -errno;
 	if (rc == 0)
 		return 0;
 	d->run[0] = '\0';
-	return fail(e, rc, "a folder", base);
+	return logdir_fail(e, rc, "a folder", base);
 }
 
-static int make_private_in(struct logdir *d, const char *place)
+static int logdir_make_private_in(struct logdir *d, const char *place)
 {
 	/* absolute: workers may change their directory */
 	char *real = realpath(place, NULL);
 
 	d->is_private = real &&
-			put_path(d->run, "%s/ddprun_XXXXXX", real) == 0 &&
+			logdir_put_path(d->run, "%s/ddprun_XXXXXX",
+					real) == 0 &&
 			mkdtemp(d->run);
 	free(real);
 	return d->is_private;
 }
 
 /* Failure is no error: without the folder the job still runs. */
-static void make_private(struct logdir *d)
+static void logdir_make_private(struct logdir *d)
 {
-	if (make_private_in(d, private_place()) ||
-	    make_private_in(d, temporary()))
+	if (logdir_make_private_in(d, logdir_private_place()) ||
+	    logdir_make_private_in(d, logdir_temporary()))
 		return;
 	log_warn("cannot make a folder in '%s': %s; what workers would write "
-		 "into their error files is lost (set TMPDIR)", temporary(),
-		 strerror(errno));
+		 "into their error files is lost (set TMPDIR)",
+		 logdir_temporary(), strerror(errno));
 	d->run[0] = '\0';
 }
 
@@ -165,21 +167,22 @@ int logdir_init(struct logdir *d, const struct output_options *options,
 	if (options->log_dir && strcmp(options->log_dir, NO_FILES) == 0)
 		return 0;
 	if (options->log_dir) {
-		rc = put_path(base, "%s", options->log_dir);
-		return rc < 0 ? fail(e, rc, "a folder", options->log_dir)
-			      : make_run(d, base, e);
+		rc = logdir_put_path(base, "%s", options->log_dir);
+		return rc < 0 ? logdir_fail(e, rc, "a folder", options->log_dir)
+			      : logdir_make_run(d, base, e);
 	}
-	if (!wants_files(options)) {
-		make_private(d);
+	if (!logdir_wants_files(options)) {
+		logdir_make_private(d);
 		return 0;
 	}
-	rc = put_path(base, "%s/torchelastic_XXXXXX", temporary());
+	rc = logdir_put_path(base, "%s/torchelastic_XXXXXX",
+			     logdir_temporary());
 	if (rc == 0 && !mkdtemp(base))
 		rc = -errno;
 	if (rc < 0)
-		return fail(e, rc, "a folder for the workers' output",
-			    temporary());
-	rc = make_run(d, base, e);
+		return logdir_fail(e, rc, "a folder for the workers' output",
+				   logdir_temporary());
+	rc = logdir_make_run(d, base, e);
 	if (rc == 0)
 		log_info("the workers' output is in %s", d->run);
 	return rc;
@@ -195,23 +198,25 @@ void logdir_imagine(struct logdir *d, const struct output_options *options,
 			     .nproc = nproc};
 	if (options->log_dir && strcmp(options->log_dir, NO_FILES) == 0)
 		return;
-	if (!options->log_dir && !wants_files(options)) {
+	if (!options->log_dir && !logdir_wants_files(options)) {
 		d->is_private = 1;
-		put_path(d->run, "%s/ddprun_XXXXXX", private_place());
+		logdir_put_path(d->run, "%s/ddprun_XXXXXX",
+				logdir_private_place());
 		return;
 	}
-	put_job(text, job);
+	logdir_put_job(text, job);
 	if (options->log_dir)
-		rc = put_path(d->run, "%s/%s_XXXXXX", options->log_dir, text);
+		rc = logdir_put_path(d->run, "%s/%s_XXXXXX", options->log_dir,
+				     text);
 	else
-		rc = put_path(d->run, "%s/torchelastic_XXXXXX/%s_XXXXXX",
-			      temporary(), text);
+		rc = logdir_put_path(d->run, "%s/torchelastic_XXXXXX/%s_XXXXXX",
+				     logdir_temporary(), text);
 	if (rc == 0)
-		put_path(d->attempt, "%s/attempt_0", d->run);
+		logdir_put_path(d->attempt, "%s/attempt_0", d->run);
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind,
-		      struct FTW *where)
+static int logdir_remove_one(const char *path, const struct stat *st, int kind,
+			     struct FTW *where)
 {
 	/* what cannot be removed stays */
 	if (kind == FTW_DP)
@@ -222,7 +227,7 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 }
 
 /* Removes a name, and a folder's contents first. Allocates nothing. */
-static void remove_name(void *arg, int dir, const char *name)
+static void logdir_remove_name(void *arg, int dir, const char *name)
 {
 	int *depth = arg;
 	int fd;
@@ -235,7 +240,7 @@ static void remove_name(void *arg, int dir, const char *name)
 	(*depth)--;
 	/* reading may skip names while others are removed: read again */
 	for (int i = 0; i < 8; i++) {
-		if (file_each_name(fd, remove_name, depth) < 0 ||
+		if (file_each_name(fd, logdir_remove_name, depth) < 0 ||
 		    unlinkat(dir, name, AT_REMOVEDIR) == 0)
 			break;
 		lseek(fd, 0, SEEK_SET);
@@ -244,11 +249,11 @@ static void remove_name(void *arg, int dir, const char *name)
 	close(fd);
 }
 
-static void remove_plainly(const char *path)
+static void logdir_remove_plainly(const char *path)
 {
 	int depth = 16; /* limits the use of the stack */
 
-	remove_name(&depth, AT_FDCWD, path);
+	logdir_remove_name(&depth, AT_FDCWD, path);
 }
 
 int logdir_remove(const char *path)
@@ -259,13 +264,13 @@ int logdir_remove(const char *path)
 	int rc = 0;
 
 	for (int i = 0; *path && i < 2; i++) {
-		rc = nftw(path, remove_one, at_once[i],
+		rc = nftw(path, logdir_remove_one, at_once[i],
 			  FTW_DEPTH | FTW_PHYS) < 0 ? -errno : 0;
 		if (access(path, F_OK) < 0)
 			return 0;
 	}
 	if (rc < 0) {
-		remove_plainly(path);
+		logdir_remove_plainly(path);
 		if (access(path, F_OK) < 0)
 			return 0;
 	}
@@ -287,7 +292,7 @@ const char *logdir_private(const struct logdir *d)
 	return d->is_private ? d->run : "";
 }
 
-static void tell_full(struct logdir *d, const char *path, int why)
+static void logdir_warn_full(struct logdir *d, const char *path, int why)
 {
 	if (d->told_full)
 		return;
@@ -296,22 +301,22 @@ static void tell_full(struct logdir *d, const char *path, int why)
 		 "is shown here", path, strerror(why));
 }
 
-static int make_attempt(struct logdir *d, uint32_t attempt,
-			logdir_on_folder *on_folder, void *arg)
+static int logdir_make_attempt(struct logdir *d, uint32_t attempt,
+			       logdir_on_folder *on_folder, void *arg)
 {
 	char path[LOGDIR_PATH_MAX];
-	int rc = put_path(d->attempt, "%s/attempt_%u", d->run, attempt);
+	int rc = logdir_put_path(d->attempt, "%s/attempt_%u", d->run, attempt);
 
 	if (rc == 0 && mkdir(d->attempt, 0777) < 0)
 		rc = -errno;
 	if (rc == -EEXIST) {
-		rc = put_path(d->attempt, "%s/attempt_%u_round_%u", d->run,
-			      attempt, d->round);
+		rc = logdir_put_path(d->attempt, "%s/attempt_%u_round_%u",
+				     d->run, attempt, d->round);
 		if (rc == 0 && mkdir(d->attempt, 0777) < 0)
 			rc = -errno;
 	}
 	for (uint32_t i = 0; rc == 0 && i < d->nproc; i++) {
-		rc = put_path(path, "%s/%u", d->attempt, i);
+		rc = logdir_put_path(path, "%s/%u", d->attempt, i);
 		if (rc == 0 && mkdir(path, 0777) < 0)
 			rc = -errno;
 		on_folder(arg);
@@ -328,10 +333,10 @@ void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round,
 	d->attempt[0] = '\0';
 	if (!*d->run || d->is_private)
 		return;
-	rc = make_attempt(d, attempt, on_folder, arg);
+	rc = logdir_make_attempt(d, attempt, on_folder, arg);
 	if (rc == 0)
 		return;
-	tell_full(d, *d->attempt ? d->attempt : d->run, -rc);
+	logdir_warn_full(d, *d->attempt ? d->attempt : d->run, -rc);
 	d->attempt[0] = '\0';
 }
 
@@ -342,13 +347,15 @@ const char *logdir_error_file(const struct logdir *d, uint32_t local_rank,
 	/* in the private folder a round has file names instead of folders, so
 	 * that starting a worker creates nothing */
 	if (*d->run && d->is_private)
-		put_path(out, "%s/%u_%u.json", d->run, d->round, local_rank);
+		logdir_put_path(out, "%s/%u_%u.json", d->run, d->round,
+				local_rank);
 	else if (*d->attempt)
-		put_path(out, "%s/%u/error.json", d->attempt, local_rank);
+		logdir_put_path(out, "%s/%u/error.json", d->attempt,
+				local_rank);
 	return out;
 }
 
-static int open_file(struct logdir *d, const char *path)
+static int logdir_open_file(struct logdir *d, const char *path)
 {
 	int fd = -1;
 
@@ -356,7 +363,7 @@ static int open_file(struct logdir *d, const char *path)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
 			  0666);
 	if (*path && fd < 0)
-		tell_full(d, path, errno);
+		logdir_warn_full(d, path, errno);
 	return fd;
 }
 
@@ -365,9 +372,9 @@ int logdir_open(struct logdir *d, uint32_t local_rank, int is_stderr)
 	char path[LOGDIR_PATH_MAX] = "";
 
 	if (*d->attempt)
-		put_path(path, "%s/%u/%s.log", d->attempt, local_rank,
-			 std_names[is_stderr]);
-	return open_file(d, path);
+		logdir_put_path(path, "%s/%u/%s.log", d->attempt, local_rank,
+				std_names[is_stderr]);
+	return logdir_open_file(d, path);
 }
 
 int logdir_open_filtered(struct logdir *d, int is_stderr)
@@ -375,9 +382,9 @@ int logdir_open_filtered(struct logdir *d, int is_stderr)
 	char path[LOGDIR_PATH_MAX] = "";
 
 	if (*d->attempt)
-		put_path(path, "%s/filtered_%s.log", d->attempt,
-			 std_names[is_stderr]);
-	return open_file(d, path);
+		logdir_put_path(path, "%s/filtered_%s.log", d->attempt,
+				std_names[is_stderr]);
+	return logdir_open_file(d, path);
 }
 
 const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
@@ -385,12 +392,12 @@ const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
 {
 	*out = '\0';
 	if (*d->attempt && log_rules_to_file(d->options, local_rank, is_stderr))
-		put_path(out, "%s/%u/%s.log", d->attempt, local_rank,
-			 std_names[is_stderr]);
+		logdir_put_path(out, "%s/%u/%s.log", d->attempt, local_rank,
+				std_names[is_stderr]);
 	return out;
 }
 
-static void add_line(void *arg, struct slice text, int flags)
+static void logdir_add_line(void *arg, struct slice text, int flags)
 {
 	tail_add(arg, lines_last_segment(text));
 }
@@ -415,8 +422,8 @@ void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
 	if (n <= 0)
 		return;
 	lines_init(&lines);
-	lines_feed(&lines, SLICE(text, (size_t)n), add_line, t);
-	lines_end(&lines, add_line, t);
+	lines_feed(&lines, SLICE(text, (size_t)n), logdir_add_line, t);
+	lines_end(&lines, logdir_add_line, t);
 	lines_release(&lines);
 }
 

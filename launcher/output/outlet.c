@@ -6,28 +6,28 @@
 #include <string.h>
 #include <unistd.h>
 
-static int fail(struct err *e, const char *what)
+static int redirect_fail(struct err *e, const char *what)
 {
 	int rc = -errno;
 
 	return err_set(e, rc, "%s: %s", what, strerror(-rc));
 }
 
-static int open_pipe(struct outlet *o, struct err *e)
+static int redirect_open_pipe(struct outlet *o, struct err *e)
 {
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return fail(e, "no pipe for a worker");
+		return redirect_fail(e, "no pipe for a worker");
 	o->pipe = ends[0];
 	o->child = ends[1];
 	return 0;
 }
 
-static int open_nothing(struct outlet *o, struct err *e)
+static int redirect_open_null(struct outlet *o, struct err *e)
 {
 	o->child = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	return o->child < 0 ? fail(e, "cannot open /dev/null") : 0;
+	return o->child < 0 ? redirect_fail(e, "cannot open /dev/null") : 0;
 }
 
 int outlet_open(struct outlet *o, const struct outlet_rules *rules,
@@ -48,13 +48,13 @@ int outlet_open(struct outlet *o, const struct outlet_rules *rules,
 	o->shown = console && log_rules_shows(rules->log, local_rank, rank);
 	/* the failure report needs the last lines of stderr */
 	if (o->shown || copied || (is_stderr && o->file < 0)) {
-		rc = open_pipe(o, e);
+		rc = redirect_open_pipe(o, e);
 	} else if (o->file >= 0) {
 		o->child = o->file;
 		o->file = -1;
 		rc = 0;
 	} else {
-		rc = open_nothing(o, e);
+		rc = redirect_open_null(o, e);
 	}
 	if (rc < 0)
 		outlet_close(o);

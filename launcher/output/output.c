@@ -21,16 +21,16 @@ enum {
 	STREAMS_AT_ONCE = 64,
 };
 
-static size_t pending(const struct output *o)
+static size_t output_pending(const struct output *o)
 {
 	return writer_pending(&o->writers[0]) + writer_pending(&o->writers[1]);
 }
 
 /* ---- when the workers are read */
 
-static void on_ready(uv_poll_t *poll, int status, int events);
+static void output_on_ready(uv_poll_t *poll, int status, int events);
 
-static void set_watching(struct output *o)
+static void output_set_watching(struct output *o)
 {
 	int wanted = o->streams && !o->paused && !o->resting && !o->closing;
 	int rc = 0;
@@ -39,7 +39,7 @@ static void set_watching(struct output *o)
 		return;
 	o->watching = wanted;
 	if (wanted)
-		rc = uv_poll_start(&o->ready, UV_READABLE, on_ready);
+		rc = uv_poll_start(&o->ready, UV_READABLE, output_on_ready);
 	else
 		uv_poll_stop(&o->ready);
 	if (rc < 0)
@@ -47,28 +47,28 @@ static void set_watching(struct output *o)
 			  "%s", err_name(rc));
 }
 
-static void on_rested(uv_timer_t *t)
+static void output_on_rested(uv_timer_t *t)
 {
 	struct output *o = t->data;
 
 	o->resting = 0;
-	set_watching(o);
+	output_set_watching(o);
 }
 
 /* After a pass that read this many bytes from n streams: rests if they were
  * few. */
-static void rest(struct output *o, size_t n, size_t bytes)
+static void output_rest(struct output *o, size_t n, size_t bytes)
 {
 	uint64_t ms = pace_rest(&o->pace, uv_now(o->loop), n, bytes);
 
 	if (!ms)
 		return;
 	o->resting = 1;
-	uv_timer_start(&o->rest, on_rested, ms, 0);
-	set_watching(o);
+	uv_timer_start(&o->rest, output_on_rested, ms, 0);
+	output_set_watching(o);
 }
 
-static void on_ready(uv_poll_t *poll, int status, int events)
+static void output_on_ready(uv_poll_t *poll, int status, int events)
 {
 	struct epoll_event ready[STREAMS_AT_ONCE];
 	struct output *o = poll->data;
@@ -77,12 +77,12 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 
 	for (int i = 0; i < n && !o->paused; i++) {
 		bytes += stream_read(ready[i].data.ptr);
-		if (pending(o) > FLUSH_BYTES)
+		if (output_pending(o) > FLUSH_BYTES)
 			output_flush(o);
 	}
 	output_flush(o);
 	if (n > 0 && !o->closing)
-		rest(o, (size_t)n, bytes);
+		output_rest(o, (size_t)n, bytes);
 }
 
 int output_watch(struct output *o, struct stream *s)
@@ -95,7 +95,7 @@ int output_watch(struct output *o, struct stream *s)
 	o->streams++;
 	if (c && s->of.shown)
 		collapse_open(c, s->of.local_rank);
-	set_watching(o);
+	output_set_watching(o);
 	return 0;
 }
 
@@ -107,18 +107,18 @@ void output_unwatch(struct output *o, struct stream *s)
 	o->streams--;
 	if (c && s->of.shown)
 		collapse_close(c, s->of.local_rank);
-	set_watching(o);
+	output_set_watching(o);
 }
 
 /* ---- the launcher's outputs */
 
-static void close_when_drained(struct output *o)
+static void output_close_when_drained(struct output *o)
 {
-	if (o->closing != 1 || pending(o))
+	if (o->closing != 1 || output_pending(o))
 		return;
 	o->closing = 2;
 	log_set_sink(NULL, NULL);
-	set_watching(o);
+	output_set_watching(o);
 	uv_close((uv_handle_t *)&o->ready, NULL);
 	uv_close((uv_handle_t *)&o->rest, NULL);
 	uv_close((uv_handle_t *)&o->expire, NULL);
@@ -126,21 +126,21 @@ static void close_when_drained(struct output *o)
 	writer_close(&o->writers[1]);
 }
 
-static void on_room(void *arg)
+static void output_on_room(void *arg)
 {
 	struct output *o = arg;
 
-	if (pending(o) <= RESUME_BYTES) {
+	if (output_pending(o) <= RESUME_BYTES) {
 		o->paused = 0;
 		if (o->closing != 2)
-			set_watching(o);
+			output_set_watching(o);
 	}
-	close_when_drained(o);
+	output_close_when_drained(o);
 }
 
 /* Warns about an error such as a full disk, but not about a reader that closed
  * its pipe: it has what it wanted. */
-static void tell_lost(struct output *o)
+static void output_warn_lost(struct output *o)
 {
 	int why = o->out->broken;
 
@@ -160,7 +160,7 @@ void output_tell_full(struct output *o, int why)
 		 "they lack is only shown", strerror(why));
 }
 
-static void flush_copies(struct output *o)
+static void output_flush_copies(struct output *o)
 {
 	for (int i = 0; i < 2; i++) {
 		int rc = 0;
@@ -177,23 +177,23 @@ static void flush_copies(struct output *o)
 
 void output_flush(struct output *o)
 {
-	flush_copies(o);
+	output_flush_copies(o);
 	writer_flush(o->out);
-	tell_lost(o);
+	output_warn_lost(o);
 	if (o->err != o->out)
 		writer_flush(o->err);
-	if (o->closing || o->paused || pending(o) <= PAUSE_BYTES)
+	if (o->closing || o->paused || output_pending(o) <= PAUSE_BYTES)
 		return;
 	o->paused = 1;
-	set_watching(o);
+	output_set_watching(o);
 }
 
-static void log_sink(void *arg, const char *line, unsigned long len)
+static void output_log_sink(void *arg, const char *line, unsigned long len)
 {
 	output_print(arg, line, len);
 }
 
-static int is_same_file(int a, int b)
+static int output_is_same_file(int a, int b)
 {
 	struct stat sa, sb;
 
@@ -215,16 +215,16 @@ void output_terminal(const struct output *o, int *columns, int *rows)
 
 /* ---- the workers' lines */
 
-static void put_line(struct writer *w, struct slice prefix, struct slice text,
-		     int flags)
+static void output_put_line(struct writer *w, struct slice prefix,
+			    struct slice text, int flags)
 {
 	writer_put_line(w, prefix, flags & LINES_BEGUN ? "... " : "", text,
 			flags & LINES_OPEN ? " ...\n" : "\n");
 }
 
 /* Shows one line that several ranks printed. */
-static void put_collapsed(struct output *o, int is_stderr,
-			  const struct collapse_line *line)
+static void output_put_collapsed(struct output *o, int is_stderr,
+				 const struct collapse_line *line)
 {
 	struct buf ranks = BUF_INIT(64 << 10), local_ranks = ranks;
 	struct buf prefix = ranks;
@@ -235,26 +235,27 @@ static void put_collapsed(struct output *o, int is_stderr,
 	o->vars.rank = ranks.data ? ranks.data : "";
 	o->vars.local_rank = local_ranks.data ? local_ranks.data : "";
 	prefix_put(&prefix, o->rules->prefix, &o->vars);
-	put_line(is_stderr ? o->err : o->out, SLICE(prefix.data, prefix.len),
-		 SLICE(line->text.data, line->text.len), line->flags);
+	output_put_line(is_stderr ? o->err : o->out,
+			SLICE(prefix.data, prefix.len),
+			SLICE(line->text.data, line->text.len), line->flags);
 	buf_release(&ranks);
 	buf_release(&local_ranks);
 	buf_release(&prefix);
 }
 
-static void on_collapsed_out(void *arg, const struct collapse_line *line)
+static void output_on_collapsed_out(void *arg, const struct collapse_line *line)
 {
-	put_collapsed(arg, 0, line);
+	output_put_collapsed(arg, 0, line);
 }
 
-static void on_collapsed_err(void *arg, const struct collapse_line *line)
+static void output_on_collapsed_err(void *arg, const struct collapse_line *line)
 {
-	put_collapsed(arg, 1, line);
+	output_put_collapsed(arg, 1, line);
 }
 
-static void on_expire(uv_timer_t *t);
+static void output_on_expire(uv_timer_t *t);
 
-static void wait_to_expire(struct output *o)
+static void output_wait_to_expire(struct output *o)
 {
 	uint64_t until, next = UINT64_MAX, now = uv_now(o->loop);
 
@@ -264,11 +265,11 @@ static void wait_to_expire(struct output *o)
 			next = until;
 	}
 	if (next != UINT64_MAX)
-		uv_timer_start(&o->expire, on_expire,
+		uv_timer_start(&o->expire, output_on_expire,
 			       next > now ? next - now : 0, 0);
 }
 
-static void on_expire(uv_timer_t *t)
+static void output_on_expire(uv_timer_t *t)
 {
 	struct output *o = t->data;
 
@@ -276,7 +277,7 @@ static void on_expire(uv_timer_t *t)
 		if (o->collapse[i])
 			collapse_expire(o->collapse[i], uv_now(o->loop));
 	}
-	wait_to_expire(o);
+	output_wait_to_expire(o);
 	output_flush(o);
 }
 
@@ -289,12 +290,13 @@ void output_show(struct output *o, struct stream *s, struct slice text,
 	if (w->columns && memchr(text.data, '\r', text.len))
 		text = lines_last_segment(text);
 	if (!c) {
-		put_line(w, SLICE(s->prefix, s->prefix_len), text, flags);
+		output_put_line(w, SLICE(s->prefix, s->prefix_len), text,
+				flags);
 		return;
 	}
 	collapse_add(c, s->of.local_rank, text, flags, uv_now(o->loop));
 	if (!uv_is_active((uv_handle_t *)&o->expire))
-		wait_to_expire(o);
+		output_wait_to_expire(o);
 }
 
 void output_copy(struct output *o, struct stream *s, struct slice text,
@@ -309,7 +311,7 @@ void output_copy(struct output *o, struct stream *s, struct slice text,
 	buf_put(to, text.data, text.len);
 	buf_put(to, "\n", 1);
 	if (to->len > FLUSH_BYTES)
-		flush_copies(o);
+		output_flush_copies(o);
 }
 
 void output_redraw(struct output *o, struct stream *s, struct slice text)
@@ -321,10 +323,10 @@ void output_redraw(struct output *o, struct stream *s, struct slice text)
 
 /* ---- from start to end */
 
-static int init_collapse(struct output *o, uint32_t n)
+static int output_init_collapse(struct output *o, uint32_t n)
 {
-	static const collapse_emit emits[] = {on_collapsed_out,
-					      on_collapsed_err};
+	static const collapse_emit emits[] = {output_on_collapsed_out,
+					      output_on_collapsed_err};
 
 	for (int i = 0; i < 2; i++) {
 		o->collapse[i] = malloc(sizeof(*o->collapse[i]));
@@ -338,7 +340,7 @@ static int init_collapse(struct output *o, uint32_t n)
 	return 0;
 }
 
-static void init_handles(struct output *o)
+static void output_init_handles(struct output *o)
 {
 	uv_timer_init(o->loop, &o->rest);
 	uv_timer_init(o->loop, &o->expire);
@@ -346,14 +348,14 @@ static void init_handles(struct output *o)
 	writer_init(&o->writers[0], o->loop, STDOUT_FILENO);
 	o->out = o->err = &o->writers[0];
 	/* the second writer is then idle, but must exist */
-	if (is_same_file(STDOUT_FILENO, STDERR_FILENO)) {
+	if (output_is_same_file(STDOUT_FILENO, STDERR_FILENO)) {
 		o->writers[1] = (struct writer){.kind = WRITER_PLAIN};
 	} else {
 		writer_init(&o->writers[1], o->loop, STDERR_FILENO);
 		o->err = &o->writers[1];
 	}
 	for (int i = 0; i < 2; i++) {
-		o->writers[i].on_room = on_room;
+		o->writers[i].on_room = output_on_room;
 		o->writers[i].arg = o;
 	}
 }
@@ -370,7 +372,7 @@ int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
 	buf_init(&o->copied[0], COPIED_MAX);
 	buf_init(&o->copied[1], COPIED_MAX);
 	o->piece = malloc(OUTPUT_PIECE_BYTES);
-	if (!o->piece || (rules->collapse && init_collapse(o, n) < 0))
+	if (!o->piece || (rules->collapse && output_init_collapse(o, n) < 0))
 		goto fail;
 	o->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (o->epoll < 0) {
@@ -381,17 +383,17 @@ int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
 	rc = uv_poll_init(o->loop, &o->ready, o->epoll);
 	if (rc < 0)
 		goto fail;
-	init_handles(o);
-	log_set_sink(log_sink, o);
+	output_init_handles(o);
+	log_set_sink(output_log_sink, o);
 	return 0;
 fail:
 	output_release(o);
 	return loop_check(rc, e, "cannot read the workers' output");
 }
 
-static void close_copies(struct output *o)
+static void output_close_copies(struct output *o)
 {
-	flush_copies(o);
+	output_flush_copies(o);
 	for (int i = 0; i < 2; i++) {
 		if (o->round.copies[i] >= 0)
 			close(o->round.copies[i]);
@@ -405,7 +407,7 @@ void output_begin(struct output *o, const struct output_round *round)
 		if (o->collapse[i])
 			collapse_flush(o->collapse[i]);
 	}
-	close_copies(o);
+	output_close_copies(o);
 	o->round = *round;
 	o->vars.node_rank = round->node_rank;
 	o->vars.world_size = round->world_size;
@@ -418,7 +420,7 @@ void output_close(struct output *o)
 	o->closing = 1;
 	writer_set_status(o->out, SLICE("", 0), SLICE("", 0));
 	output_flush(o);
-	close_when_drained(o);
+	output_close_when_drained(o);
 }
 
 void output_abandon(struct output *o)
@@ -427,13 +429,13 @@ void output_abandon(struct output *o)
 		o->writers[i].broken = EPIPE;
 		o->writers[i].sent = o->writers[i].queue.len;
 	}
-	close_when_drained(o);
+	output_close_when_drained(o);
 }
 
 void output_release(struct output *o)
 {
 	log_set_sink(NULL, NULL);
-	close_copies(o);
+	output_close_copies(o);
 	for (int i = 0; i < 2; i++) {
 		writer_release(&o->writers[i]);
 		buf_release(&o->copied[i]);

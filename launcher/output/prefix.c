@@ -7,8 +7,8 @@
 #include "launcher/output/template.h"
 
 /* The value of a name, in room if it is a number; NULL: unknown name. */
-static const char *value_of(const struct template_piece *piece,
-			    const struct prefix_vars *v, char room[16])
+static const char *line_prefix_value(const struct template_piece *piece,
+				     const struct prefix_vars *v, char room[16])
 {
 	const struct {
 		const char *name, *text;
@@ -33,7 +33,7 @@ static const char *value_of(const struct template_piece *piece,
 	return NULL;
 }
 
-static void put_text(struct buf *out, const char *text, size_t n)
+static void line_prefix_put_text(struct buf *out, const char *text, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)text[i];
@@ -51,11 +51,12 @@ void prefix_put(struct buf *out, const char *template,
 	char room[16];
 
 	while (template_next(&template, &piece)) {
-		const char *value = value_of(&piece, vars, room);
+		const char *value = line_prefix_value(&piece, vars, room);
 
 		if (value)
-			put_text(out, value, strlen(value));
+			line_prefix_put_text(out, value, strlen(value));
 		else
-			put_text(out, piece.text.data, piece.text.len);
+			line_prefix_put_text(out, piece.text.data,
+					     piece.text.len);
 	}
 }

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *skip_blanks(const char *p)
+static const char *rank_list_skip_blanks(const char *p)
 {
 	return p + strspn(p, " \t");
 }
 
 /* Returns what follows the digits, or NULL. */
-static const char *parse_rank(const char *p, uint32_t *rank)
+static const char *rank_list_parse_rank(const char *p, uint32_t *rank)
 {
 	size_t digits = strspn(p, "0123456789");
 	uint64_t v = 0;
@@ -26,23 +26,25 @@ static const char *parse_rank(const char *p, uint32_t *rank)
 }
 
 /* One number or range that ends at end. */
-static int parse_item(struct rank_range *r, const char *p, const char *end)
+static int rank_list_parse_item(struct rank_range *r, const char *p,
+				const char *end)
 {
-	p = parse_rank(skip_blanks(p), &r->first);
+	p = rank_list_parse_rank(rank_list_skip_blanks(p), &r->first);
 	if (!p)
 		return -1;
 	r->last = r->first;
-	p = skip_blanks(p);
+	p = rank_list_skip_blanks(p);
 	if (p < end && *p == '-') {
-		p = parse_rank(skip_blanks(p + 1), &r->last);
+		p = rank_list_parse_rank(rank_list_skip_blanks(p + 1),
+					 &r->last);
 		if (!p)
 			return -1;
-		p = skip_blanks(p);
+		p = rank_list_skip_blanks(p);
 	}
 	return p == end && r->first <= r->last ? 0 : -1;
 }
 
-static int by_first(const void *a, const void *b)
+static int rank_list_compare(const void *a, const void *b)
 {
 	uint32_t x = ((const struct rank_range *)a)->first;
 	uint32_t y = ((const struct rank_range *)b)->first;
@@ -50,11 +52,11 @@ static int by_first(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void sort_and_merge(struct rank_list *l)
+static void rank_list_sort_and_merge(struct rank_list *l)
 {
 	size_t kept = 0;
 
-	qsort(l->ranges, l->n, sizeof(*l->ranges), by_first);
+	qsort(l->ranges, l->n, sizeof(*l->ranges), rank_list_compare);
 	for (size_t i = 1; i < l->n; i++) {
 		struct rank_range *last = &l->ranges[kept];
 
@@ -66,7 +68,7 @@ static void sort_and_merge(struct rank_list *l)
 	l->n = kept + 1;
 }
 
-static size_t count_items(const char *text)
+static size_t rank_list_count_items(const char *text)
 {
 	size_t n = 1;
 
@@ -81,13 +83,13 @@ int rank_list_parse(struct rank_list *l, const char *text, const char *what,
 	const char *p = text;
 
 	*l = (struct rank_list){NULL, 0};
-	l->ranges = calloc(count_items(text), sizeof(*l->ranges));
+	l->ranges = calloc(rank_list_count_items(text), sizeof(*l->ranges));
 	if (!l->ranges)
 		return err_set(e, -ENOMEM, "out of memory");
 	for (;;) {
 		size_t len = strcspn(p, ",");
 
-		if (parse_item(&l->ranges[l->n++], p, p + len) < 0) {
+		if (rank_list_parse_item(&l->ranges[l->n++], p, p + len) < 0) {
 			rank_list_release(l);
 			return err_set(e, ERR_USAGE, "%s '%s': '%.*s' is no "
 				       "rank nor a range of them; write it "
@@ -97,7 +99,7 @@ int rank_list_parse(struct rank_list *l, const char *text, const char *what,
 			break;
 		p += len + 1;
 	}
-	sort_and_merge(l);
+	rank_list_sort_and_merge(l);
 	return 0;
 }
 

@@ -4,13 +4,14 @@
 #include <stddef.h>
 #include <string.h>
 
-struct entry {
+struct std_map_entry {
 	uint32_t rank;
 	int mask;
 };
 
 /* Parses "RANK:MASK" and the comma after it. Returns the rest, or NULL. */
-static const char *take_entry(const char *p, struct entry *entry)
+static const char *std_map_take_entry(const char *p,
+				      struct std_map_entry *entry)
 {
 	uint64_t rank = 0;
 	const char *begin = p;
@@ -22,7 +23,7 @@ static const char *take_entry(const char *p, struct entry *entry)
 	}
 	if (p == begin || p[0] != ':' || p[1] < '0' || p[1] > '3')
 		return NULL;
-	*entry = (struct entry){(uint32_t)rank, p[1] - '0'};
+	*entry = (struct std_map_entry){(uint32_t)rank, p[1] - '0'};
 	p += 2;
 	if (*p == ',' && p[1])
 		return p + 1;
@@ -30,19 +31,20 @@ static const char *take_entry(const char *p, struct entry *entry)
 }
 
 /* 0 to 3 if text is one mask for all ranks, else -1. */
-static int single(const char *text)
+static int std_map_single(const char *text)
 {
 	if (text[0] >= '0' && text[0] <= '3' && !text[1])
 		return text[0] - '0';
 	return -1;
 }
 
-static int is_named_before(const char *text, const char *end, uint32_t rank)
+static int std_map_is_named_before(const char *text, const char *end,
+				   uint32_t rank)
 {
-	struct entry entry;
+	struct std_map_entry entry;
 
 	while (text < end) {
-		text = take_entry(text, &entry);
+		text = std_map_take_entry(text, &entry);
 		if (entry.rank == rank)
 			return text < end;
 	}
@@ -52,13 +54,13 @@ static int is_named_before(const char *text, const char *end, uint32_t rank)
 int std_map_check(const char *text, uint32_t nproc, const char *what,
 		  struct err *e)
 {
-	struct entry entry;
+	struct std_map_entry entry;
 	const char *p = text;
 
-	if (single(text) >= 0)
+	if (std_map_single(text) >= 0)
 		return 0;
 	do {
-		p = take_entry(p, &entry);
+		p = std_map_take_entry(p, &entry);
 		if (!p)
 			return err_set(e, ERR_USAGE,
 				       "%s '%s': give 0 (nothing), 1 (stdout), "
@@ -70,7 +72,7 @@ int std_map_check(const char *text, uint32_t nproc, const char *what,
 				       "%s '%s': there is no local rank %u: "
 				       "this node's are 0 to %u", what, text,
 				       entry.rank, nproc - 1);
-		if (is_named_before(text, p, entry.rank))
+		if (std_map_is_named_before(text, p, entry.rank))
 			return err_set(e, ERR_USAGE,
 				       "%s '%s': local rank %u is named twice",
 				       what, text, entry.rank);
@@ -80,13 +82,13 @@ int std_map_check(const char *text, uint32_t nproc, const char *what,
 
 int std_map_of(const char *text, uint32_t local_rank)
 {
-	struct entry entry;
-	int mask = single(text);
+	struct std_map_entry entry;
+	int mask = std_map_single(text);
 
 	if (mask >= 0)
 		return mask;
 	while (text && *text) {
-		text = take_entry(text, &entry);
+		text = std_map_take_entry(text, &entry);
 		if (text && entry.rank == local_rank)
 			return entry.mask;
 	}
@@ -95,13 +97,13 @@ int std_map_of(const char *text, uint32_t local_rank)
 
 int std_map_is_empty(const char *text)
 {
-	struct entry entry;
-	int mask = single(text);
+	struct std_map_entry entry;
+	int mask = std_map_single(text);
 
 	if (mask >= 0)
 		return mask == STD_NONE;
 	while (text && *text) {
-		text = take_entry(text, &entry);
+		text = std_map_take_entry(text, &entry);
 		if (text && entry.mask)
 			return 0;
 	}

@@ -15,7 +15,7 @@ enum {
 	EXPANDED_MAX = 1 << 20, /* a read of empty lines, with their prefixes */
 };
 
-static void put_prefix(struct stream *s)
+static void stream_put_prefix(struct stream *s)
 {
 	struct output *o = s->output;
 	struct buf prefix = BUF_INIT(sizeof(s->prefix));
@@ -54,18 +54,18 @@ int stream_open(struct stream *s, struct output *o,
 		s->of.fd = -1;
 		return rc;
 	}
-	put_prefix(s);
+	stream_put_prefix(s);
 	return 0;
 }
 
 /* 1 if newer lines of this piece fill the tail. A text outside the piece never
  * is too old: its line began in an earlier piece and ends in this one. */
-static int is_too_old(const struct stream *s, const char *text)
+static int stream_is_too_old(const struct stream *s, const char *text)
 {
 	return text >= s->output->piece && text < s->tail_from;
 }
 
-static void on_line(void *arg, struct slice text, int flags)
+static void stream_on_line(void *arg, struct slice text, int flags)
 {
 	struct stream *s = arg;
 	struct output *o = s->output;
@@ -74,12 +74,12 @@ static void on_line(void *arg, struct slice text, int flags)
 		output_copy(o, s, text, flags);
 	if (s->of.shown)
 		output_show(o, s, text, flags);
-	if (s->of.tail && !is_too_old(s, text.data))
+	if (s->of.tail && !stream_is_too_old(s, text.data))
 		tail_add(s->of.tail, lines_last_segment(text));
 }
 
 /* Where the lines of the piece begin that the tail can hold. */
-static const char *find_tail(const char *piece, size_t n)
+static const char *stream_find_tail(const char *piece, size_t n)
 {
 	const char *least = n > TAIL_BYTES ? piece + n - TAIL_BYTES : piece;
 	const char *end = piece + n;
@@ -97,7 +97,7 @@ static const char *find_tail(const char *piece, size_t n)
 }
 
 /* Returns as read(2): more than 0, 0 at the end, or -errno. */
-static long read_piece(struct stream *s)
+static long stream_read_piece(struct stream *s)
 {
 	struct output *o = s->output;
 	ssize_t n;
@@ -122,13 +122,13 @@ static long read_piece(struct stream *s)
 			output_tell_full(o, -rc);
 	}
 	if (s->of.tail)
-		s->tail_from = find_tail(o->piece, (size_t)n);
-	lines_feed(&s->lines, SLICE(o->piece, (size_t)n), on_line, s);
+		s->tail_from = stream_find_tail(o->piece, (size_t)n);
+	lines_feed(&s->lines, SLICE(o->piece, (size_t)n), stream_on_line, s);
 	return n;
 }
 
 /* The stream's redrawn line has ended and was printed above. */
-static void forget_redrawn(struct stream *s)
+static void stream_forget_redrawn(struct stream *s)
 {
 	if (s->output->redrawn == s)
 		output_redraw(s->output, s, SLICE("", 0));
@@ -141,7 +141,7 @@ size_t stream_read(struct stream *s)
 
 	if (s->of.fd < 0)
 		return 0;
-	n = read_piece(s);
+	n = stream_read_piece(s);
 	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0) {
@@ -153,15 +153,15 @@ size_t stream_read(struct stream *s)
 		if (text.data)
 			output_redraw(s->output, s, text);
 		else
-			forget_redrawn(s);
+			stream_forget_redrawn(s);
 	}
 	return (size_t)n;
 }
 
-static void end_line(struct stream *s)
+static void stream_end_line(struct stream *s)
 {
-	lines_end(&s->lines, on_line, s);
-	forget_redrawn(s);
+	lines_end(&s->lines, stream_on_line, s);
+	stream_forget_redrawn(s);
 }
 
 void stream_drain(struct stream *s)
@@ -170,9 +170,9 @@ void stream_drain(struct stream *s)
 
 	if (s->of.fd < 0)
 		return;
-	while (sum < DRAIN_MAX && (n = read_piece(s)) > 0)
+	while (sum < DRAIN_MAX && (n = stream_read_piece(s)) > 0)
 		sum += n;
-	end_line(s);
+	stream_end_line(s);
 	if (n == 0)
 		stream_close(s);
 	output_flush(s->output);
@@ -182,7 +182,7 @@ void stream_close(struct stream *s)
 {
 	if (s->of.fd < 0)
 		return;
-	end_line(s);
+	stream_end_line(s);
 	lines_release(&s->lines);
 	output_unwatch(s->output, s);
 	close(s->of.fd);

@@ -19,7 +19,7 @@ void tail_clear(struct tail *t)
 	t->lines = 0;
 }
 
-static void drop_first(struct tail *t)
+static void tail_drop_first(struct tail *t)
 {
 	const char *end = memchr(t->text.data, '\n', t->text.len);
 
@@ -35,7 +35,7 @@ void tail_add(struct tail *t, struct slice line)
 	}
 	while (t->lines && (t->lines == TAIL_LINES ||
 			    t->text.len + line.len + 1 > TAIL_BYTES))
-		drop_first(t);
+		tail_drop_first(t);
 	if (!buf_reserve(&t->text, line.len + 1)) {
 		t->text.failed = 0; /* out of memory: leave the line out */
 		return;

@@ -3,28 +3,28 @@
 
 #include <string.h>
 
-static int is_name_start(char c)
+static int template_is_name_start(char c)
 {
 	return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static size_t name_length(const char *p)
+static size_t template_name_length(const char *p)
 {
 	size_t n = 0;
 
-	if (!is_name_start(*p))
+	if (!template_is_name_start(*p))
 		return 0;
-	while (is_name_start(p[n]) || (p[n] >= '0' && p[n] <= '9'))
+	while (template_is_name_start(p[n]) || (p[n] >= '0' && p[n] <= '9'))
 		n++;
 	return n;
 }
 
 /* Takes the placeholder that begins with the $ at p; returns its length. */
-static size_t take_dollar(const char *p, struct template_piece *piece)
+static size_t template_take_dollar(const char *p, struct template_piece *piece)
 {
 	int braced = p[1] == '{';
 	const char *name = p + 1 + braced;
-	size_t n = name_length(name), all = 1 + n;
+	size_t n = template_name_length(name), all = 1 + n;
 
 	piece->text = SLICE(p, 1);
 	if (p[1] == '$')
@@ -45,7 +45,7 @@ int template_next(const char **template, struct template_piece *piece)
 
 	*piece = (struct template_piece){.text = SLICE(p, n)};
 	if (n == 0 && *p)
-		n = take_dollar(p, piece);
+		n = template_take_dollar(p, piece);
 	*template = p + n;
 	return n > 0;
 }

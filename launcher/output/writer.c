@@ -21,7 +21,7 @@ enum {
 
 /* Reopens fd as non-blocking. Setting O_NONBLOCK on the inherited descriptor
  * would also change it for our parent and for every worker that shares it. */
-static void open_again(struct writer *w)
+static void writer_reopen(struct writer *w)
 {
 	char path[32];
 	struct stat st;
@@ -42,7 +42,7 @@ static void open_again(struct writer *w)
 		w->fd = fd;
 }
 
-static void measure(struct writer *w)
+static void writer_measure(struct writer *w)
 {
 	struct winsize size;
 
@@ -64,8 +64,8 @@ int writer_init(struct writer *w, uv_loop_t *loop, int fd)
 	*w = (struct writer){.fd = fd, .kind = WRITER_PLAIN};
 	buf_init(&w->queue, QUEUE_MAX);
 	buf_init(&w->status, STATUS_MAX);
-	open_again(w);
-	measure(w);
+	writer_reopen(w);
+	writer_measure(w);
 	if (w->kind == WRITER_PLAIN)
 		return 0;
 	if (w->kind != WRITER_OWN) {
@@ -90,7 +90,7 @@ int writer_init(struct writer *w, uv_loop_t *loop, int fd)
 	return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void writer_on_closed(uv_handle_t *h)
 {
 	struct writer *w = h->data;
 
@@ -102,7 +102,7 @@ static void on_closed(uv_handle_t *h)
 void writer_close(struct writer *w)
 {
 	if (w->kind != WRITER_PLAIN && w->poll.data)
-		uv_close((uv_handle_t *)&w->poll, on_closed);
+		uv_close((uv_handle_t *)&w->poll, writer_on_closed);
 }
 
 void writer_release(struct writer *w)
@@ -117,7 +117,7 @@ size_t writer_pending(const struct writer *w)
 }
 
 /* Waits for room: the inherited descriptor may be non-blocking. */
-static ssize_t put_plain(int fd, const char *p, size_t n)
+static ssize_t writer_put_plain(int fd, const char *p, size_t n)
 {
 	struct pollfd room = {.fd = fd, .events = POLLOUT};
 	ssize_t sent;
@@ -127,7 +127,7 @@ static ssize_t put_plain(int fd, const char *p, size_t n)
 	return sent;
 }
 
-static ssize_t put_some(struct writer *w, const char *p, size_t n)
+static ssize_t writer_put_some(struct writer *w, const char *p, size_t n)
 {
 	switch (w->kind) {
 	case WRITER_SOCKET:
@@ -136,13 +136,13 @@ static ssize_t put_some(struct writer *w, const char *p, size_t n)
 		/* a pipe that polls as writable takes PIPE_BUF bytes */
 		return write(w->fd, p, n < PIPE_BUF ? n : PIPE_BUF);
 	case WRITER_PLAIN:
-		return put_plain(w->fd, p, n);
+		return writer_put_plain(w->fd, p, n);
 	default:
 		return write(w->fd, p, n);
 	}
 }
 
-static void drop(struct writer *w)
+static void writer_drop(struct writer *w)
 {
 	w->sent = 0;
 	if (w->queue.cap > KEEP_BYTES)
@@ -152,11 +152,11 @@ static void drop(struct writer *w)
 }
 
 /* Sends until it would block; returns 1 if something is left. */
-static int send_queue(struct writer *w, int once)
+static int writer_send_queue(struct writer *w, int once)
 {
 	while (writer_pending(w)) {
-		ssize_t n = put_some(w, w->queue.data + w->sent,
-				     writer_pending(w));
+		ssize_t n = writer_put_some(w, w->queue.data + w->sent,
+					    writer_pending(w));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -166,38 +166,38 @@ static int send_queue(struct writer *w, int once)
 			/* the reader closed, or the disk is full: the job
 			 * continues without this output */
 			w->broken = errno;
-			drop(w);
+			writer_drop(w);
 			return 0;
 		}
 		w->sent += (size_t)n;
 		if (once && writer_pending(w))
 			return 1;
 	}
-	drop(w);
+	writer_drop(w);
 	return 0;
 }
 
 /* Draws the status line only when the queue is empty, so that a slow terminal
  * shows the newest one, not all. */
-static int send_all(struct writer *w)
+static int writer_send_all(struct writer *w)
 {
 	int once = w->kind == WRITER_SHARED;
 
-	if (send_queue(w, once))
+	if (writer_send_queue(w, once))
 		return 1;
 	if (!w->status.len || w->status_shown || w->broken)
 		return 0;
 	buf_put(&w->queue, w->status.data, w->status.len);
 	w->status_shown = 1;
-	return once || send_queue(w, once);
+	return once || writer_send_queue(w, once);
 }
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void writer_on_writable(uv_poll_t *poll, int status, int events)
 {
 	struct writer *w = poll->data;
 
 	/* write(2) will report the same error */
-	if (!send_all(w)) {
+	if (!writer_send_all(w)) {
 		uv_poll_stop(&w->poll);
 		w->polling = 0;
 	} else if (w->sent > w->queue.len / 2) {
@@ -215,31 +215,32 @@ void writer_flush(struct writer *w)
 	if (w->polling || !(writer_pending(w) || w->status.len))
 		return;
 	/* only the poll knows whether a shared one would block */
-	left = w->kind == WRITER_SHARED || send_all(w);
+	left = w->kind == WRITER_SHARED || writer_send_all(w);
 	if (!left || w->kind == WRITER_PLAIN)
 		return;
-	rc = uv_poll_start(&w->poll, UV_WRITABLE, on_writable);
+	rc = uv_poll_start(&w->poll, UV_WRITABLE, writer_on_writable);
 	w->polling = rc == 0;
 	if (rc < 0) {
 		w->broken = -rc;
-		drop(w);
+		writer_drop(w);
 	}
 }
 
 /* Out of memory to queue the text: writes the queue and the text now. The loop
  * waits for the reader, but not forever. */
-static void put_at_once(struct writer *w, struct slice text)
+static void writer_put_at_once(struct writer *w, struct slice text)
 {
 	enum { WAIT_MS = 1000 };
 	struct pollfd p = {.fd = w->fd, .events = POLLOUT};
 	size_t sent = 0;
 
 	w->queue.failed = 0;
-	while (writer_pending(w) && send_queue(w, 0))
+	while (writer_pending(w) && writer_send_queue(w, 0))
 		if (poll(&p, 1, WAIT_MS) <= 0)
 			return;
 	while (sent < text.len && !w->broken) {
-		ssize_t n = put_some(w, text.data + sent, text.len - sent);
+		ssize_t n = writer_put_some(w, text.data + sent,
+					    text.len - sent);
 
 		if (n >= 0)
 			sent += (size_t)n;
@@ -260,10 +261,10 @@ void writer_put(struct writer *w, const char *data, size_t n)
 	}
 	buf_put(&w->queue, data, n);
 	if (w->queue.failed)
-		put_at_once(w, SLICE(data, n));
+		writer_put_at_once(w, SLICE(data, n));
 }
 
-static char *append(char *to, const char *from, size_t n)
+static char *writer_append(char *to, const char *from, size_t n)
 {
 	memcpy(to, from, n);
 	return to + n;
@@ -284,23 +285,23 @@ void writer_put_line(struct writer *w, struct slice prefix, const char *begin,
 	}
 	to = buf_reserve(&w->queue, n);
 	if (!to) {
-		put_at_once(w, prefix);
-		put_at_once(w, SLICE_STR(begin));
-		put_at_once(w, text);
-		put_at_once(w, SLICE_STR(end));
+		writer_put_at_once(w, prefix);
+		writer_put_at_once(w, SLICE_STR(begin));
+		writer_put_at_once(w, text);
+		writer_put_at_once(w, SLICE_STR(end));
 		return;
 	}
 	if (prefix.len)
-		to = append(to, prefix.data, prefix.len);
-	to = append(to, begin, begins);
+		to = writer_append(to, prefix.data, prefix.len);
+	to = writer_append(to, begin, begins);
 	if (text.len)
-		to = append(to, text.data, text.len);
-	append(to, end, ends);
+		to = writer_append(to, text.data, text.len);
+	writer_append(to, end, ends);
 	w->queue.len += n;
 }
 
 /* Counts columns as bytes that begin a UTF-8 character. */
-static void put_narrow(struct buf *out, struct slice text, int *columns)
+static void writer_put_narrow(struct buf *out, struct slice text, int *columns)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		unsigned char c = (unsigned char)text.data[i];
@@ -334,9 +335,9 @@ void writer_set_status(struct writer *w, struct slice prefix, struct slice text)
 	buf_reset(&w->status);
 	if (!text.len)
 		return;
-	measure(w); /* people resize their terminals */
+	writer_measure(w); /* people resize their terminals */
 	columns = w->columns - 1;
-	put_narrow(&w->status, prefix, &columns);
-	put_narrow(&w->status, text, &columns);
+	writer_put_narrow(&w->status, prefix, &columns);
+	writer_put_narrow(&w->status, text, &columns);
 	w->status.failed = 0;
 }
