@@ -42,28 +42,28 @@ int binding_parse(enum binding *mode, const char *text, struct err *e)
 		       "core-complex, cores and none", text, names[best]);
 }
 
-struct worker_home {
+struct binding_home {
 	uint32_t at;    /* index in cpus of a CPU of its home */
 	uint32_t order; /* number of earlier workers with this home node */
 };
 
 /* Cores of one node that share a cache. */
-struct complex {
+struct core_complex {
 	uint32_t at, size; /* its first CPU's index; number of CPUs */
 };
 
-struct work {
+struct binding_work {
 	const struct topology *t;
 	const struct binding_request *r;
 	uint32_t *core_at; /* index in cpus where each core begins */
 	uint32_t cores;
-	struct worker_home *homes; /* one for each worker */
-	struct complex *complex; /* largest first */
+	struct binding_home *homes; /* one for each worker */
+	struct core_complex *complex; /* largest first */
 	uint32_t complexes;
 	uint32_t *sharers; /* workers at a node, by its first CPU's index */
 };
 
-static void find_cores(struct work *w)
+static void binding_find_cores(struct binding_work *w)
 {
 	const struct topology_cpu *cpus = w->t->cpus;
 
@@ -75,7 +75,7 @@ static void find_cores(struct work *w)
 }
 
 /* The index of the node's first CPU; t->n: it has none. */
-static uint32_t node_at(const struct topology *t, uint32_t node)
+static uint32_t binding_node_at(const struct topology *t, uint32_t node)
 {
 	uint32_t i = 0;
 
@@ -84,12 +84,12 @@ static uint32_t node_at(const struct topology *t, uint32_t node)
 	return i;
 }
 
-static uint32_t gpu_of(const struct binding_request *r, uint32_t worker)
+static uint32_t binding_gpu_of(const struct binding_request *r, uint32_t worker)
 {
 	return (uint32_t)((uint64_t)worker * r->gpus_per_proc % r->gpus);
 }
 
-static int gpus_help(const struct binding_request *r)
+static int binding_uses_gpus(const struct binding_request *r)
 {
 	for (uint32_t i = 0; i < r->gpus; i++) {
 		if (r->gpu_nodes[i] < 0)
@@ -98,27 +98,26 @@ static int gpus_help(const struct binding_request *r)
 	return r->gpus > 0;
 }
 
-static int find_homes(struct work *w, struct err *e)
+static int binding_find_homes(struct binding_work *w, struct err *e)
 {
 	const struct topology *t = w->t;
 	const struct binding_request *r = w->r;
-	int by_gpu = gpus_help(r);
+	int by_gpu = binding_uses_gpus(r);
 
 	for (uint32_t i = 0; i < r->nproc; i++) {
 		uint32_t at = w->core_at[(uint64_t)i * w->cores / r->nproc];
 		uint32_t node = t->cpus[at].node, first;
 
 		if (by_gpu)
-			node = (uint32_t)r->gpu_nodes[gpu_of(r, i)];
-		first = node_at(t, node);
+			node = (uint32_t)r->gpu_nodes[binding_gpu_of(r, i)];
+		first = binding_node_at(t, node);
 		if (first == t->n)
-			return err_set(e, ERR_USAGE,
-				       "--cpu-bind %s: GPU %u of local rank %u "
-				       "is on NUMA node %u, none of whose CPUs "
-				       "this process may use; ask for CPUs "
-				       "beside the GPUs, or use --cpu-bind "
-				       "cores", names[r->mode], gpu_of(r, i), i,
-				       node);
+			return err_set(e, ERR_USAGE, "--cpu-bind %s: GPU %u of "
+				       "local rank %u is on NUMA node %u, none "
+				       "of whose CPUs this process may use; "
+				       "ask for CPUs beside the GPUs, or use "
+				       "--cpu-bind cores", names[r->mode],
+				       binding_gpu_of(r, i), i, node);
 		w->homes[i].at = by_gpu ? first : at;
 		w->homes[i].order = w->sharers[first]++;
 	}
@@ -127,7 +126,8 @@ static int find_homes(struct work *w, struct err *e)
 
 /* The size of part k when n are divided into parts, the first of which may have
  * one more. *first is where it begins. */
-static uint32_t share(uint32_t n, uint32_t parts, uint32_t k, uint32_t *first)
+static uint32_t binding_share(uint32_t n, uint32_t parts, uint32_t k,
+			      uint32_t *first)
 {
 	uint32_t each, extra;
 
@@ -138,33 +138,37 @@ static uint32_t share(uint32_t n, uint32_t parts, uint32_t k, uint32_t *first)
 	return each + (k < extra);
 }
 
-static void add_core(const struct work *w, uint32_t core, struct cpus *out)
+static void binding_add_core(const struct binding_work *w, uint32_t core,
+			     struct cpus *out)
 {
 	for (uint32_t i = w->core_at[core]; i < w->core_at[core + 1]; i++)
 		cpus_add(out, w->t->cpus[i].cpu);
 }
 
-static void give_cores(const struct work *w, uint32_t worker, struct cpus *out)
+static void binding_assign_cores(const struct binding_work *w, uint32_t worker,
+				 struct cpus *out)
 {
 	uint32_t nproc = w->r->nproc, first, n;
 
 	if (nproc > w->cores) {
-		add_core(w, (uint32_t)((uint64_t)worker * w->cores / nproc),
-			 out);
+		binding_add_core(
+			w, (uint32_t)((uint64_t)worker * w->cores / nproc),
+			out);
 		return;
 	}
-	n = share(w->cores, nproc, worker, &first);
+	n = binding_share(w->cores, nproc, worker, &first);
 	for (uint32_t i = first; i < first + n; i++)
-		add_core(w, i, out);
+		binding_add_core(w, i, out);
 }
 
-static int give_exclusive(const struct work *w, uint32_t worker,
-			  struct cpus *out, struct err *e)
+static int binding_assign_exclusive(const struct binding_work *w,
+				    uint32_t worker, struct cpus *out,
+				    struct err *e)
 {
 	const struct topology_cpu *cpus = w->t->cpus;
-	const struct worker_home *h = &w->homes[worker];
+	const struct binding_home *h = &w->homes[worker];
 	uint32_t node = cpus[h->at].node, first, n, seen = 0, cores = 0;
-	uint32_t sharers = w->sharers[node_at(w->t, node)];
+	uint32_t sharers = w->sharers[binding_node_at(w->t, node)];
 
 	for (uint32_t i = 0; i < w->cores; i++)
 		cores += cpus[w->core_at[i]].node == node;
@@ -175,25 +179,25 @@ static int give_exclusive(const struct work *w, uint32_t worker,
 			       "core%s; start fewer workers, or use "
 			       "--cpu-bind node",
 			       sharers, node, cores, cores == 1 ? "" : "s");
-	n = share(cores, sharers, h->order, &first);
+	n = binding_share(cores, sharers, h->order, &first);
 	for (uint32_t i = 0; i < w->cores; i++) {
 		if (cpus[w->core_at[i]].node != node)
 			continue;
 		if (seen >= first && seen < first + n)
-			add_core(w, i, out);
+			binding_add_core(w, i, out);
 		seen++;
 	}
 	return 0;
 }
 
-static int same_complex(const struct topology_cpu *a,
-			const struct topology_cpu *b)
+static int binding_same_complex(const struct topology_cpu *a,
+				const struct topology_cpu *b)
 {
 	/* a cache may span nodes */
 	return a->node == b->node && a->cache == b->cache;
 }
 
-static void find_complexes(struct work *w)
+static void binding_find_complexes(struct binding_work *w)
 {
 	const struct topology *t = w->t;
 
@@ -202,8 +206,8 @@ static void find_complexes(struct work *w)
 
 		/* from the back: mostly the last one matches */
 		while (k-- > 0) {
-			if (same_complex(&t->cpus[w->complex[k].at],
-					 &t->cpus[i]))
+			if (binding_same_complex(&t->cpus[w->complex[k].at],
+						 &t->cpus[i]))
 				break;
 		}
 		if (k == UINT32_MAX) {
@@ -214,9 +218,9 @@ static void find_complexes(struct work *w)
 	}
 }
 
-static int larger_first(const void *a, const void *b)
+static int binding_compare_complexes(const void *a, const void *b)
 {
-	const struct complex *x = a, *y = b;
+	const struct core_complex *x = a, *y = b;
 
 	if (x->size != y->size)
 		return x->size < y->size ? 1 : -1;
@@ -225,7 +229,8 @@ static int larger_first(const void *a, const void *b)
 
 /* The node's complex number `order`, modulo their number, the largest first: a
  * narrowed set may leave some with few CPUs. */
-static uint32_t complex_at(const struct work *w, const struct worker_home *h)
+static uint32_t binding_complex_at(const struct binding_work *w,
+				   const struct binding_home *h)
 {
 	const struct topology_cpu *cpus = w->t->cpus;
 	uint32_t node = cpus[h->at].node, n = 0, left;
@@ -241,43 +246,44 @@ static uint32_t complex_at(const struct work *w, const struct worker_home *h)
 	return h->at;
 }
 
-static int is_like(const struct topology_cpu *c,
-		   const struct topology_cpu *home, enum binding mode)
+static int binding_is_like(const struct topology_cpu *c,
+			   const struct topology_cpu *home, enum binding mode)
 {
 	if (mode == BINDING_NODE)
 		return c->node == home->node;
 	if (mode == BINDING_SOCKET)
 		return c->socket == home->socket;
-	return same_complex(c, home);
+	return binding_same_complex(c, home);
 }
 
-static int give(const struct work *w, uint32_t worker, struct cpus *out,
-		struct err *e)
+static int binding_assign(const struct binding_work *w, uint32_t worker,
+			  struct cpus *out, struct err *e)
 {
 	const struct topology *t = w->t;
 	uint32_t at = w->homes[worker].at;
 
 	if (w->r->mode == BINDING_CORES) {
-		give_cores(w, worker, out);
+		binding_assign_cores(w, worker, out);
 		return 0;
 	}
 	if (w->r->mode == BINDING_EXCLUSIVE)
-		return give_exclusive(w, worker, out, e);
-	if (w->r->mode == BINDING_CORE_COMPLEX && gpus_help(w->r))
-		at = complex_at(w, &w->homes[worker]);
+		return binding_assign_exclusive(w, worker, out, e);
+	if (w->r->mode == BINDING_CORE_COMPLEX && binding_uses_gpus(w->r))
+		at = binding_complex_at(w, &w->homes[worker]);
 	for (uint32_t i = 0; i < t->n; i++) {
-		if (is_like(&t->cpus[i], &t->cpus[at], w->r->mode))
+		if (binding_is_like(&t->cpus[i], &t->cpus[at], w->r->mode))
 			cpus_add(out, t->cpus[i].cpu);
 	}
 	return 0;
 }
 
-static int give_all(struct work *w, struct cpus *out, struct err *e)
+static int binding_assign_all(struct binding_work *w, struct cpus *out,
+			      struct err *e)
 {
 	const struct binding_request *r = w->r;
 	int rc = 0;
 
-	find_cores(w);
+	binding_find_cores(w);
 	if (r->mode == BINDING_EXCLUSIVE && r->nproc > w->cores)
 		return err_set(e, ERR_USAGE,
 			       "--cpu-bind exclusive: %u workers, and this "
@@ -286,15 +292,15 @@ static int give_all(struct work *w, struct cpus *out, struct err *e)
 			       w->cores,
 			       w->cores == 1 ? "" : "s");
 	if (r->mode == BINDING_CORE_COMPLEX) {
-		find_complexes(w);
+		binding_find_complexes(w);
 		qsort(w->complex, w->complexes, sizeof(*w->complex),
-		      larger_first);
+		      binding_compare_complexes);
 	}
 	if (r->mode != BINDING_CORES)
-		rc = find_homes(w, e);
+		rc = binding_find_homes(w, e);
 	for (uint32_t i = 0; rc == 0 && i < r->nproc; i++) {
 		memset(&out[i], 0, sizeof(out[i]));
-		rc = give(w, i, &out[i], e);
+		rc = binding_assign(w, i, &out[i], e);
 	}
 	return rc;
 }
@@ -302,7 +308,7 @@ static int give_all(struct work *w, struct cpus *out, struct err *e)
 int binding_decide(const struct topology *t, const struct binding_request *r,
 		   struct cpus *out, struct err *e)
 {
-	struct work w = {.t = t, .r = r};
+	struct binding_work w = {.t = t, .r = r};
 	int rc;
 
 	w.core_at = calloc((size_t)t->n + 1, sizeof(*w.core_at));
@@ -310,7 +316,7 @@ int binding_decide(const struct topology *t, const struct binding_request *r,
 	w.complex = calloc(t->n, sizeof(*w.complex));
 	w.homes = calloc(r->nproc, sizeof(*w.homes));
 	if (w.core_at && w.sharers && w.complex && w.homes)
-		rc = give_all(&w, out, e);
+		rc = binding_assign_all(&w, out, e);
 	else
 		rc = err_set(e, -ENOMEM, "out of memory");
 	free(w.core_at);

@@ -20,7 +20,7 @@
 
 enum { OWN_MAX = 32 };
 
-static int said(const char *text)
+static int environment_is_given(const char *text)
 {
 	return text && *text;
 }
@@ -41,7 +41,7 @@ static const char *const replaced[] = {
 	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
 };
 
-static int is_name(const char *var, const char *name)
+static int environment_is_name(const char *var, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -49,17 +49,21 @@ static int is_name(const char *var, const char *name)
 }
 
 /* 1 if the command line overrides the variable. */
-static int is_overruled(const struct environment_job *job, const char *var)
+static int environment_is_overruled(const struct environment_job *job,
+				    const char *var)
 {
-	return (said(job->nccl_debug) && is_name(var, "NCCL_DEBUG")) ||
-	       (said(job->nccl_subsystems) && is_name(var,
-						      "NCCL_DEBUG_SUBSYS")) ||
-	       (job->crash_library && (is_name(var, "LD_PRELOAD") ||
-				       is_name(var, "ASAN_OPTIONS"))) ||
-	       (job->encrypt_data && is_name(var, "DDP_ENCRYPT_DATA"));
+	return (environment_is_given(job->nccl_debug) &&
+		environment_is_name(var, "NCCL_DEBUG")) ||
+	       (environment_is_given(job->nccl_subsystems) &&
+		environment_is_name(var, "NCCL_DEBUG_SUBSYS")) ||
+	       (job->crash_library &&
+		(environment_is_name(var, "LD_PRELOAD") ||
+		 environment_is_name(var, "ASAN_OPTIONS"))) ||
+	       (job->encrypt_data &&
+		environment_is_name(var, "DDP_ENCRYPT_DATA"));
 }
 
-static int is_replaced(const char *var)
+static int environment_is_replaced(const char *var)
 {
 	size_t len = strcspn(var, "=");
 
@@ -85,30 +89,35 @@ static const char *const mpi_starters[] = {
 	"SLURM_STEP_ID", "SLURM_MPI_TYPE", "FLUX_JOB_ID",
 };
 
-static int is_listed(const char *var, const char *const *names, size_t n)
+static int environment_is_listed(const char *var, const char *const *names,
+				 size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(names[i]);
 
 		if (names[i][len - 1] == '_' ? !strncmp(var, names[i], len)
-					     : is_name(var, names[i]))
+					     : environment_is_name(var,
+								   names[i]))
 			return 1;
 	}
 	return 0;
 }
 
-static int is_misleading(const struct environment_job *job, const char *var)
+static int environment_is_misleading(const struct environment_job *job,
+				     const char *var)
 {
 	return (job->world_size > 1 &&
-		is_listed(var, other_worlds,
-			  sizeof(other_worlds) / sizeof(*other_worlds))) ||
+		environment_is_listed(var, other_worlds,
+				      sizeof(other_worlds) /
+					      sizeof(*other_worlds))) ||
 	       (job->uses_mpi &&
-		is_listed(var, mpi_starters,
-			  sizeof(mpi_starters) / sizeof(*mpi_starters)));
+		environment_is_listed(var, mpi_starters,
+				      sizeof(mpi_starters) /
+					      sizeof(*mpi_starters)));
 }
 
 /* The value of a variable, or NULL. */
-static const char *get(char **base, const char *name)
+static const char *environment_get(char **base, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -120,7 +129,7 @@ static const char *get(char **base, const char *name)
 }
 
 __attribute__((format(printf, 2, 3)))
-static void add(struct environment *env, const char *fmt, ...)
+static void environment_add(struct environment *env, const char *fmt, ...)
 {
 	va_list ap;
 	char *var;
@@ -139,65 +148,70 @@ static void add(struct environment *env, const char *fmt, ...)
 	env->owned = -1;
 }
 
-static void add_torchrun(struct environment *env, char **base,
-			 const struct environment_job *job)
+static void environment_add_torchrun(struct environment *env, char **base,
+				     const struct environment_job *job)
 {
-	add(env, "WORLD_SIZE=%u", job->world_size);
-	add(env, "LOCAL_WORLD_SIZE=%u", job->nproc);
-	add(env, "GROUP_RANK=%u", job->node_rank);
-	add(env, "GROUP_WORLD_SIZE=%u", job->nnodes);
-	add(env, "ROLE_WORLD_SIZE=%u", job->role_world_size);
-	add(env, "ROLE_NAME=%s", job->role);
-	add(env, "MASTER_ADDR=%s", job->master_addr);
-	add(env, "MASTER_PORT=%u", job->master_port);
-	add(env, "TORCHELASTIC_RESTART_COUNT=%u", job->attempt);
-	add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
-	add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
-	add(env, "TORCHELASTIC_USE_AGENT_STORE=%s",
-	    job->agent_store ? "True" : "False");
-	add(env, "TORCHELASTIC_SIGNALS_TO_HANDLE=%s", job->signals);
+	environment_add(env, "WORLD_SIZE=%u", job->world_size);
+	environment_add(env, "LOCAL_WORLD_SIZE=%u", job->nproc);
+	environment_add(env, "GROUP_RANK=%u", job->node_rank);
+	environment_add(env, "GROUP_WORLD_SIZE=%u", job->nnodes);
+	environment_add(env, "ROLE_WORLD_SIZE=%u", job->role_world_size);
+	environment_add(env, "ROLE_NAME=%s", job->role);
+	environment_add(env, "MASTER_ADDR=%s", job->master_addr);
+	environment_add(env, "MASTER_PORT=%u", job->master_port);
+	environment_add(env, "TORCHELASTIC_RESTART_COUNT=%u", job->attempt);
+	environment_add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
+	environment_add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
+	environment_add(env, "TORCHELASTIC_USE_AGENT_STORE=%s",
+			job->agent_store ? "True" : "False");
+	environment_add(env, "TORCHELASTIC_SIGNALS_TO_HANDLE=%s", job->signals);
 	if (!job->error_file)
-		add(env, ERROR_FILE);
-	if (!get(base, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
-		add(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
-	if (job->nproc > 1 && !get(base, "OMP_NUM_THREADS"))
-		add(env, "OMP_NUM_THREADS=1");
+		environment_add(env, ERROR_FILE);
+	if (!environment_get(base, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
+		environment_add(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
+	if (job->nproc > 1 && !environment_get(base, "OMP_NUM_THREADS"))
+		environment_add(env, "OMP_NUM_THREADS=1");
 }
 
-static void add_ours(struct environment *env, const struct environment_job *job)
+static void environment_add_ours(struct environment *env,
+				 const struct environment_job *job)
 {
-	add(env, "DDP_RDZV_ENDPOINT=%s", job->rdzv);
-	add(env, "DDP_JOB_ID=%s", job->job);
-	if (said(job->job_key))
-		add(env, "DDP_JOB_KEY=%s", job->job_key);
-	add(env, "DDP_ROUND=%u", job->round);
-	add(env, "DDP_NODE_ADDR=%s", job->node_addr);
-	add(env, "DDP_AGENT_ID=%s", job->agent_id);
+	environment_add(env, "DDP_RDZV_ENDPOINT=%s", job->rdzv);
+	environment_add(env, "DDP_JOB_ID=%s", job->job);
+	if (environment_is_given(job->job_key))
+		environment_add(env, "DDP_JOB_KEY=%s", job->job_key);
+	environment_add(env, "DDP_ROUND=%u", job->round);
+	environment_add(env, "DDP_NODE_ADDR=%s", job->node_addr);
+	environment_add(env, "DDP_AGENT_ID=%s", job->agent_id);
 	if (job->again_ms)
-		add(env, "DDP_RECONNECT_TIMEOUT=%u", job->again_ms);
+		environment_add(env, "DDP_RECONNECT_TIMEOUT=%u", job->again_ms);
 	if (job->encrypt_data)
-		add(env, "DDP_ENCRYPT_DATA=1");
+		environment_add(env, "DDP_ENCRYPT_DATA=1");
 	if (job->columns > 0)
-		add(env, "DDP_TERMINAL=%dx%d", job->columns, job->rows);
+		environment_add(env, "DDP_TERMINAL=%dx%d", job->columns,
+				job->rows);
 }
 
 /* --nccl-debug LEVEL keeps the user's own NCCL_DEBUG_SUBSYS. */
-static void add_nccl(struct environment *env, char **base,
-		     const struct environment_job *job)
+static void environment_add_nccl(struct environment *env, char **base,
+				 const struct environment_job *job)
 {
-	if (said(job->nccl_debug))
-		add(env, "NCCL_DEBUG=%s", job->nccl_debug);
-	if (said(job->nccl_subsystems))
-		add(env, "NCCL_DEBUG_SUBSYS=%s", job->nccl_subsystems);
+	if (environment_is_given(job->nccl_debug))
+		environment_add(env, "NCCL_DEBUG=%s", job->nccl_debug);
+	if (environment_is_given(job->nccl_subsystems))
+		environment_add(env, "NCCL_DEBUG_SUBSYS=%s",
+				job->nccl_subsystems);
 	/* NCCL reads the second '=' as: match the whole name, not a prefix */
-	if (said(job->interface) && !get(base, "NCCL_SOCKET_IFNAME"))
-		add(env, "NCCL_SOCKET_IFNAME==%s", job->interface);
-	if (said(job->interface) && !get(base, "GLOO_SOCKET_IFNAME"))
-		add(env, "GLOO_SOCKET_IFNAME=%s", job->interface);
+	if (environment_is_given(job->interface) &&
+	    !environment_get(base, "NCCL_SOCKET_IFNAME"))
+		environment_add(env, "NCCL_SOCKET_IFNAME==%s", job->interface);
+	if (environment_is_given(job->interface) &&
+	    !environment_get(base, "GLOO_SOCKET_IFNAME"))
+		environment_add(env, "GLOO_SOCKET_IFNAME=%s", job->interface);
 }
 
 /* Removes from a list of libraries those of a ddprun around this one. */
-static void drop_crash_libraries(char *list)
+static void environment_drop_crash_libraries(char *list)
 {
 	char *to = list;
 
@@ -222,33 +236,37 @@ static void drop_crash_libraries(char *list)
 /* Libraries that the user preloads come first: AddressSanitizer's insists on
  * it. The one that a program is linked with refuses to run behind a preloaded
  * library, unless the option tells it not to look. */
-static void add_crash(struct environment *env, char **base,
-		      const struct environment_job *job)
+static void environment_add_crash(struct environment *env, char **base,
+				  const struct environment_job *job)
 {
-	const char *preload = get(base, "LD_PRELOAD");
-	const char *asan = get(base, "ASAN_OPTIONS");
+	const char *preload = environment_get(base, "LD_PRELOAD");
+	const char *asan = environment_get(base, "ASAN_OPTIONS");
 	char *list;
 
 	if (!job->crash_library)
 		return;
-	list = strdup(said(preload) ? preload : "");
+	list = strdup(environment_is_given(preload) ? preload : "");
 	if (list) /* out of memory: the next add fails as well */
-		drop_crash_libraries(list);
-	add(env, "LD_PRELOAD=%s%s%s", said(list) ? list : "",
-	    said(list) ? ":" : "", job->crash_library);
-	add(env, "ASAN_OPTIONS=verify_asan_link_order=0%s%s",
-	    said(asan) ? ":" : "", said(asan) ? asan : "");
+		environment_drop_crash_libraries(list);
+	environment_add(env, "LD_PRELOAD=%s%s%s",
+			environment_is_given(list) ? list : "",
+			environment_is_given(list) ? ":" : "",
+			job->crash_library);
+	environment_add(env, "ASAN_OPTIONS=verify_asan_link_order=0%s%s",
+			environment_is_given(asan) ? ":" : "",
+			environment_is_given(asan) ? asan : "");
 	free(list);
 }
 
 /* NCCL expands %h and %p in the file's name, and %% to %. */
-static int make_nccl_file(struct environment *env, char **base)
+static int environment_make_nccl_file(struct environment *env, char **base)
 {
 	const struct environment_job *job = &env->job;
 	char *to;
 
-	if (!said(job->nccl_debug) || !said(job->log_dir) ||
-	    get(base, "NCCL_DEBUG_FILE"))
+	if (!environment_is_given(job->nccl_debug) ||
+	    !environment_is_given(job->log_dir) ||
+	    environment_get(base, "NCCL_DEBUG_FILE"))
 		return 0;
 	env->nccl_file = malloc(sizeof(NCCL_FILE) + 2 * strlen(job->log_dir) +
 				ENVIRONMENT_VAR_MAX);
@@ -266,12 +284,12 @@ static int make_nccl_file(struct environment *env, char **base)
 }
 
 /* Allocates the per-worker variables that are longer than a number. */
-static int make_room(struct environment *env, char **base)
+static int environment_make_room(struct environment *env, char **base)
 {
 	const struct environment_job *job = &env->job;
 	size_t room;
 
-	const char *off = get(base, "DDP_RECORDER");
+	const char *off = environment_get(base, "DDP_RECORDER");
 
 	/* the user turned it off for all workers */
 	if (off && strcmp(off, "off") == 0) {
@@ -289,17 +307,17 @@ static int make_room(struct environment *env, char **base)
 		strcpy(env->error_file, ERROR_FILE);
 	}
 	if (job->worker_gpus) {
-		env->visible = get(base, "CUDA_VISIBLE_DEVICES");
+		env->visible = environment_get(base, "CUDA_VISIBLE_DEVICES");
 		room = gpu_list_room(env->visible, job->worker_gpus);
 		env->gpus = malloc(sizeof(GPUS) + room);
 		if (!env->gpus)
 			return -ENOMEM;
 		strcpy(env->gpus, GPUS);
 	}
-	return make_nccl_file(env, base);
+	return environment_make_nccl_file(env, base);
 }
 
-static void put_worker(struct environment *env, int *n)
+static void environment_put_worker(struct environment *env, int *n)
 {
 	char *const vars[ENVIRONMENT_WORKER_VARS] = {
 		env->rank, env->role_rank, env->local_rank, env->error_file,
@@ -313,7 +331,7 @@ static void put_worker(struct environment *env, int *n)
 	}
 }
 
-static int is_gpus(const char *var)
+static int environment_is_gpus(const char *var)
 {
 	return strncmp(var, GPUS, sizeof(GPUS) - 1) == 0;
 }
@@ -330,23 +348,25 @@ int environment_init(struct environment *env, char **base,
 	env->vars = calloc(inherited + OWN_MAX + ENVIRONMENT_WORKER_VARS + 1,
 			   sizeof(*env->vars));
 	if (env->vars) {
-		add_torchrun(env, base, job);
-		add_ours(env, job);
-		add_nccl(env, base, job);
-		add_crash(env, base, job);
+		environment_add_torchrun(env, base, job);
+		environment_add_ours(env, job);
+		environment_add_nccl(env, base, job);
+		environment_add_crash(env, base, job);
 	}
-	if (!env->vars || env->owned < 0 || make_room(env, base) < 0) {
+	if (!env->vars || env->owned < 0 ||
+	    environment_make_room(env, base) < 0) {
 		if (env->owned >= 0)
 			environment_release(env);
 		return err_set(e, -ENOMEM, "out of memory");
 	}
 	n = env->owned;
-	put_worker(env, &n);
+	environment_put_worker(env, &n);
 	for (; *base; base++) {
-		if (!is_replaced(*base) && !is_overruled(job, *base) &&
+		if (!environment_is_replaced(*base) &&
+		    !environment_is_overruled(job, *base) &&
 		    !mpirun_is_rank_variable(*base) &&
-		    !is_misleading(job, *base) &&
-		    !(env->gpus && is_gpus(*base)))
+		    !environment_is_misleading(job, *base) &&
+		    !(env->gpus && environment_is_gpus(*base)))
 			env->vars[n++] = *base;
 	}
 	return 0;
@@ -363,7 +383,8 @@ void environment_release(struct environment *env)
 	*env = (struct environment){NULL};
 }
 
-static void set_error_file(struct environment *env, uint32_t local_rank)
+static void environment_set_error_file(struct environment *env,
+				       uint32_t local_rank)
 {
 	char *value = env->error_file + sizeof(ERROR_FILE) - 1;
 	const char *path = env->job.error_file(env->job.error_file_arg,
@@ -393,7 +414,7 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 		snprintf(env->nccl_file + env->nccl_folder,
 			 ENVIRONMENT_VAR_MAX, "/%u/nccl.log", local_rank);
 	if (env->error_file)
-		set_error_file(env, local_rank);
+		environment_set_error_file(env, local_rank);
 	if (env->gpus)
 		gpu_list_share(env->visible, local_rank * job->worker_gpus,
 			       job->worker_gpus,

@@ -31,7 +31,7 @@ struct nvml {
 };
 
 /* 1 if the entry names a device by its UUID. */
-static int is_uuid(const char *entry)
+static int gpu_is_uuid(const char *entry)
 {
 	return strncmp(entry, "GPU-", 4) == 0 ||
 	       strncmp(entry, "MIG-", 4) == 0;
@@ -48,7 +48,7 @@ int gpu_visible(int devices, const char *visible)
 		char *end;
 		long index = strtol(visible, &end, 10);
 
-		if (!is_uuid(visible) &&
+		if (!gpu_is_uuid(visible) &&
 		    (end != visible + len || len == 0 || index < 0 ||
 		     index >= devices))
 			break;
@@ -115,8 +115,8 @@ int gpu_count(const char **why)
 
 /* A UUID may be shortened if it remains unique. A MIG instance has its GPU's
  * NUMA node. */
-static int find_uuid(const struct nvml *v, int devices, const char *entry,
-		     size_t len, nvml_device *d)
+static int nvml_find_uuid(const struct nvml *v, int devices, const char *entry,
+			  size_t len, nvml_device *d)
 {
 	char uuid[UUID_MAX];
 	nvml_device mig;
@@ -134,7 +134,7 @@ static int find_uuid(const struct nvml *v, int devices, const char *entry,
 	return v->by_uuid(uuid, &mig) == 0 && v->whole(mig, d) == 0 ? 0 : -1;
 }
 
-static int node_of(const struct nvml *v, nvml_device d)
+static int nvml_numa_node(const struct nvml *v, nvml_device d)
 {
 	char path[PCI_PATH_MAX];
 	struct nvml_pci pci;
@@ -155,19 +155,19 @@ static int node_of(const struct nvml *v, nvml_device d)
 	return node;
 }
 
-static void look_at_all(const struct nvml *v, int devices, int n,
-			const char *visible, int *nodes)
+static void gpu_find_nodes(const struct nvml *v, int devices, int n,
+			   const char *visible, int *nodes)
 {
 	for (int i = 0; i < n; i++) {
 		size_t len = visible ? strcspn(visible, ",") : 0;
 		unsigned int index = visible ? (unsigned int)atoi(visible)
 					     : (unsigned int)i;
 		nvml_device d;
-		int rc = visible && is_uuid(visible)
-			 ? find_uuid(v, devices, visible, len, &d)
+		int rc = visible && gpu_is_uuid(visible)
+			 ? nvml_find_uuid(v, devices, visible, len, &d)
 			 : v->by_index(index, &d);
 
-		nodes[i] = rc == 0 ? node_of(v, d) : -1;
+		nodes[i] = rc == 0 ? nvml_numa_node(v, d) : -1;
 		if (visible)
 			visible += len + (visible[len] == ',');
 	}
@@ -187,7 +187,7 @@ int gpu_nodes(int nodes[GPU_MAX])
 	for (int i = 0; i < n; i++)
 		nodes[i] = -1;
 	if (v.by_index && v.uuid && v.pci)
-		look_at_all(&v, devices, n, visible, nodes);
+		gpu_find_nodes(&v, devices, n, visible, nodes);
 	nvml_close(&v);
 	return n;
 }

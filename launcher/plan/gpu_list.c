@@ -21,7 +21,7 @@ size_t gpu_list_room(const char *list, uint32_t n)
 }
 
 /* Returns what follows the nth comma, or the end. */
-static const char *skip(const char *p, uint32_t n)
+static const char *gpu_list_skip(const char *p, uint32_t n)
 {
 	for (; n && *p; p++)
 		n -= *p == ',';
@@ -39,8 +39,8 @@ void gpu_list_share(const char *list, uint32_t first, uint32_t n, char *out)
 			out += sprintf(out, "%s%u", i ? "," : "", first + i);
 		return;
 	}
-	begin = skip(list, first);
-	end = skip(begin, n);
+	begin = gpu_list_skip(list, first);
+	end = gpu_list_skip(begin, n);
 	len = (size_t)(end - begin);
 	if (len && begin[len - 1] == ',')
 		len--;

@@ -14,14 +14,14 @@
 	"NVLS, BOOTSTRAP, REG, PROFILE, RAS, ALL"
 
 /* ASCII only: independent of the locale. */
-static char upper(char c)
+static char nccl_upper(char c)
 {
 	return (char)(c >= 'a' && c <= 'z' ? c - ('a' - 'A') : c);
 }
 
 /* 1 if word, in capitals, is one of the words in all, which commas and blanks
  * separate. */
-static int is_one_of(struct slice word, const char *all)
+static int nccl_is_one_of(struct slice word, const char *all)
 {
 	for (const char *at = all; at; at = strchr(at, ',')) {
 		size_t len;
@@ -34,8 +34,9 @@ static int is_one_of(struct slice word, const char *all)
 	return 0;
 }
 
-static int wrong(const char *text, struct slice word, const char *what,
-		 const char *known, const char *more, struct err *e)
+static int nccl_unknown_word(const char *text, struct slice word,
+			     const char *what, const char *known,
+			     const char *more, struct err *e)
 {
 	return err_set(e, ERR_USAGE, "--nccl-debug '%.100s': '%.*s' is no %s "
 		       "of NCCL's; there are %s%s", text,
@@ -43,8 +44,8 @@ static int wrong(const char *text, struct slice word, const char *what,
 		       known, more);
 }
 
-static int check_subsystems(const struct nccl *n, const char *text,
-			    struct err *e)
+static int nccl_check_subsystems(const struct nccl *n, const char *text,
+				 struct err *e)
 {
 	const char *at = n->subsystems;
 
@@ -52,10 +53,10 @@ static int check_subsystems(const struct nccl *n, const char *text,
 	for (;; at++) {
 		struct slice word = {at, strcspn(at, ",")};
 
-		if (!is_one_of(word, SUBSYSTEMS))
-			return wrong(text, word, "subsystem", SUBSYSTEMS,
-				     "; newer ones go into NCCL_DEBUG_SUBSYS",
-				     e);
+		if (!nccl_is_one_of(word, SUBSYSTEMS))
+			return nccl_unknown_word(text, word, "subsystem",
+						 SUBSYSTEMS, "; newer ones go "
+						 "into NCCL_DEBUG_SUBSYS", e);
 		at += word.len;
 		if (!*at)
 			return 0;
@@ -76,20 +77,20 @@ int nccl_parse_debug(struct nccl *n, const char *text, struct err *e)
 		return err_set(e, ERR_USAGE, "--nccl-debug '%.100s...' is too "
 			       "long; give LEVEL or LEVEL:SUBSYSTEM,...", text);
 	for (size_t i = 0; i <= len; i++)
-		copy[i] = upper(text[i]);
+		copy[i] = nccl_upper(text[i]);
 	level.len = strcspn(copy, ":");
-	if (!is_one_of(level, LEVELS))
-		return wrong(text, level, "level", LEVELS, "", e);
+	if (!nccl_is_one_of(level, LEVELS))
+		return nccl_unknown_word(text, level, "level", LEVELS, "", e);
 	memcpy(n->debug, copy, level.len);
 	n->debug[level.len] = '\0';
 	if (!copy[level.len])
 		return 0;
 	strcpy(n->subsystems, copy + level.len + 1);
-	return check_subsystems(n, text, e);
+	return nccl_check_subsystems(n, text, e);
 }
 
 /* Appends this host's interfaces, as in "lo, eth0". */
-static void put_interfaces(struct buf *b)
+static void nccl_put_interfaces(struct buf *b)
 {
 	struct if_nameindex *all = if_nameindex();
 
@@ -108,7 +109,7 @@ int nccl_check_interface(struct nccl *n, const char *name, struct err *e)
 	n->interface = name;
 	if (!name || strcmp(name, "auto") == 0 || if_nametoindex(name))
 		return 0;
-	put_interfaces(&b);
+	nccl_put_interfaces(&b);
 	rc = err_set(e, ERR_USAGE, "--net-interface '%.50s': this host has no "
 		     "such interface; it has %s; or give auto", name,
 		     b.failed ? "others" : b.data);

@@ -6,8 +6,9 @@
 
 #include "launcher/plan/gpu.h"
 
-static int decide(struct placement *p, const struct placement_request *asked,
-		  struct err *e)
+static int placement_decide(struct placement *p,
+			    const struct placement_request *asked,
+			    struct err *e)
 {
 	int nodes[GPU_MAX];
 	struct binding_request r = {
@@ -26,8 +27,8 @@ static int decide(struct placement *p, const struct placement_request *asked,
 	return binding_decide(&p->topology, &r, p->cpus, e);
 }
 
-static int bind_workers(struct placement *p, const struct placement_request *r,
-			struct err *e)
+static int placement_bind(struct placement *p,
+			  const struct placement_request *r, struct err *e)
 {
 	int rc = topology_read(&p->topology, &p->allowed, e);
 
@@ -36,7 +37,7 @@ static int bind_workers(struct placement *p, const struct placement_request *r,
 			     "HWLOC_SYNTHETIC in the environment describes "
 			     "another machine; unset it, or look only, with "
 			     "--dry-run", binding_name(p->mode));
-	return rc == 0 ? decide(p, r, e) : rc;
+	return rc == 0 ? placement_decide(p, r, e) : rc;
 }
 
 int placement_init(struct placement *p, const struct placement_request *r,
@@ -51,7 +52,7 @@ int placement_init(struct placement *p, const struct placement_request *r,
 		return rc;
 	rc = cpus_allowed(&p->allowed, e);
 	if (rc == 0 && p->mode != BINDING_NONE)
-		rc = bind_workers(p, r, e);
+		rc = placement_bind(p, r, e);
 	else if (rc == 0) /* for --dry-run; failure is no error */
 		topology_read(&p->topology, &p->allowed, NULL);
 	if (rc < 0)

@@ -8,7 +8,7 @@
 #include "launcher/plan/macro.h"
 
 /* Allocates room for the arguments of one worker. */
-static int make_room(struct plan *p)
+static int plan_make_room(struct plan *p)
 {
 	const struct program *program = &p->parts->program;
 	size_t bytes = 0;
@@ -40,7 +40,7 @@ int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	if (rc < 0)
 		return rc;
 	if ((parts->program.macros || parts->wrap.words.n) &&
-	    make_room(p) < 0) {
+	    plan_make_room(p) < 0) {
 		plan_release(p);
 		return err_set(e, -ENOMEM, "out of memory");
 	}
@@ -58,8 +58,9 @@ void plan_release(struct plan *p)
 
 /* Builds one worker's arguments. A wrapper gets the program's path instead of
  * its name, so that it does not search $PATH and find another program. */
-static char *const *assemble(struct plan *p, const struct program *wrapper,
-			     uint32_t local_rank)
+static char *const *plan_make_argv(struct plan *p,
+				   const struct program *wrapper,
+				   uint32_t local_rank)
 {
 	const struct program *program = &p->parts->program;
 	char *out = p->text;
@@ -88,7 +89,7 @@ void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w)
 	*w = (struct plan_worker){
 		.rank = rank, .local_rank = local_rank,
 		.path = is_wrapped ? wrapper->path : parts->program.path,
-		.argv = p->argv ? assemble(p, wrapper, local_rank)
+		.argv = p->argv ? plan_make_argv(p, wrapper, local_rank)
 				: parts->program.argv,
 		.envp = p->environment.vars,
 		.cpus = placement_cpus(&parts->placement, local_rank),

@@ -11,7 +11,7 @@
 #include "launcher/plan/macro.h"
 
 /* 0 or -errno, such as -ENOENT or -EACCES */
-static int check(const char *path, int mode)
+static int program_check(const char *path, int mode)
 {
 	struct stat st;
 
@@ -22,7 +22,7 @@ static int check(const char *path, int mode)
 	return access(path, mode) < 0 ? -errno : 0;
 }
 
-static int complain(const char *name, int rc, struct err *e)
+static int program_cannot_run(const char *name, int rc, struct err *e)
 {
 	const char *advice = "";
 
@@ -44,7 +44,7 @@ static int complain(const char *name, int rc, struct err *e)
 /* Finds the first executable of that name in $PATH. Like execvp it skips a
  * file that may not be executed, and fails with -EACCES if there is no other.
  */
-static int search(const char *name, char **out, struct err *e)
+static int program_search(const char *name, char **out, struct err *e)
 {
 	const char *dirs = getenv("PATH");
 	int worst = -ENOENT, rc;
@@ -58,7 +58,7 @@ static int search(const char *name, char **out, struct err *e)
 		if (asprintf(&path, "%.*s%s%s", len, dirs, len ? "/" : "./",
 			     name) < 0)
 			return err_set(e, -ENOMEM, "out of memory");
-		rc = check(path, X_OK);
+		rc = program_check(path, X_OK);
 		if (rc == 0) {
 			*out = path;
 			return 0;
@@ -67,34 +67,34 @@ static int search(const char *name, char **out, struct err *e)
 		if (rc == -EACCES)
 			worst = rc;
 		if (!dirs[len])
-			return complain(name, worst, e);
+			return program_cannot_run(name, worst, e);
 		dirs += len + 1;
 	}
 }
 
-static int find(const char *name, char **out, struct err *e)
+static int program_find_path(const char *name, char **out, struct err *e)
 {
 	int rc;
 
 	if (!*name)
 		return err_set(e, -ENOENT, "the program's name is empty");
 	if (!strchr(name, '/'))
-		return search(name, out, e);
-	rc = check(name, X_OK);
+		return program_search(name, out, e);
+	rc = program_check(name, X_OK);
 	if (rc < 0)
-		return complain(name, rc, e);
+		return program_cannot_run(name, rc, e);
 	*out = strdup(name);
 	return *out ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
 
-static int is_script(const char *name)
+static int program_is_script(const char *name)
 {
 	size_t len = strlen(name);
 
 	return len > 3 && strcmp(name + len - 3, ".py") == 0;
 }
 
-static int has_macro(char **words)
+static int program_has_macro(char **words)
 {
 	for (; *words; words++) {
 		if (macro_occurs(*words))
@@ -104,8 +104,8 @@ static int has_macro(char **words)
 }
 
 /* Builds argv: the user's words and up to four of ours. */
-static int make_argv(struct program *p, char **words, int python,
-		     const struct program_how *how)
+static int program_make_argv(struct program *p, char **words, int python,
+			     const struct program_how *how)
 {
 	enum { OURS_MAX = 4 };
 	int n = 0;
@@ -115,7 +115,7 @@ static int make_argv(struct program *p, char **words, int python,
 	p->argv = calloc((size_t)n + OURS_MAX + 1, sizeof(*p->argv));
 	if (!p->argv)
 		return -ENOMEM;
-	p->macros = how->local_rank || has_macro(words);
+	p->macros = how->local_rank || program_has_macro(words);
 	if (python) {
 		p->argv[p->nargs++] = p->path;
 		p->argv[p->nargs++] = (char *)"-u";
@@ -134,8 +134,9 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 		 struct err *e)
 {
 	const char *python = getenv("PYTHON_EXEC");
-	int script = !how->module && (how->run_path ||
-				      (!how->no_python && is_script(words[0])));
+	int script = !how->module &&
+		     (how->run_path ||
+		      (!how->no_python && program_is_script(words[0])));
 	int rc;
 
 	*p = (struct program){.path = NULL};
@@ -143,16 +144,17 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 		python = "python3";
 	/* with a macro each rank may have its own script: Python checks it */
 	if (script && !macro_occurs(words[0])) {
-		rc = check(words[0], R_OK);
+		rc = program_check(words[0], R_OK);
 		if (rc < 0)
 			return err_set(e, rc, "cannot run '%s': %s; check the "
 				       "path, on each node", words[0],
 				       strerror(-rc));
 	}
-	rc = find(script || how->module ? python : words[0], &p->path, e);
+	rc = program_find_path(script || how->module ? python : words[0],
+			       &p->path, e);
 	if (rc < 0)
 		return rc;
-	rc = make_argv(p, words, script || how->module, how);
+	rc = program_make_argv(p, words, script || how->module, how);
 	if (rc < 0) {
 		program_release(p);
 		return err_set(e, rc, "out of memory");

@@ -18,7 +18,7 @@ struct hwloc {
 	__typeof__(hwloc_get_obj_by_depth) *obj_by_depth;
 };
 
-static int look_up(struct hwloc *h, void *library)
+static int topology_find_symbols(struct hwloc *h, void *library)
 {
 	const struct {
 		void **to;
@@ -42,7 +42,7 @@ static int look_up(struct hwloc *h, void *library)
 
 /* hwloc attaches memory beside the tree of CPUs, to the ancestor that it is
  * local to. If there are several kinds, the first is the ordinary one. */
-static const struct hwloc_obj *memory_of(const struct hwloc_obj *o)
+static const struct hwloc_obj *topology_memory_of(const struct hwloc_obj *o)
 {
 	for (; o; o = o->parent) {
 		const struct hwloc_obj *m = o->memory_first_child;
@@ -55,9 +55,10 @@ static const struct hwloc_obj *memory_of(const struct hwloc_obj *o)
 	return NULL;
 }
 
-static void describe(struct topology_cpu *c, const struct hwloc_obj *pu)
+static void topology_describe(struct topology_cpu *c,
+			      const struct hwloc_obj *pu)
 {
-	const struct hwloc_obj *node = memory_of(pu);
+	const struct hwloc_obj *node = topology_memory_of(pu);
 
 	/* if hwloc reports no cores, each CPU is one; if no nodes, the machine
 	 * is one */
@@ -78,8 +79,9 @@ static void describe(struct topology_cpu *c, const struct hwloc_obj *pu)
 	}
 }
 
-static int take_cpus(struct topology *t, const struct hwloc *h,
-		     hwloc_topology_t topology, const struct cpus *allowed)
+static int topology_take_cpus(struct topology *t, const struct hwloc *h,
+			      hwloc_topology_t topology,
+			      const struct cpus *allowed)
 {
 	int depth = h->type_depth(topology, HWLOC_OBJ_PU);
 	const struct hwloc_obj *pu = NULL;
@@ -94,13 +96,13 @@ static int take_cpus(struct topology *t, const struct hwloc *h,
 			break;
 		if (pu->os_index < CPUS_MAX &&
 		    (t->elsewhere || cpus_has(allowed, pu->os_index)))
-			describe(&t->cpus[t->n++], pu);
+			topology_describe(&t->cpus[t->n++], pu);
 	}
 	return t->n ? 0 : -EINVAL;
 }
 
-static int read_with(struct topology *t, const struct hwloc *h,
-		     const struct cpus *allowed, struct err *e)
+static int topology_read_with(struct topology *t, const struct hwloc *h,
+			      const struct cpus *allowed, struct err *e)
 {
 	hwloc_topology_t topology;
 	int rc;
@@ -108,7 +110,8 @@ static int read_with(struct topology *t, const struct hwloc *h,
 	if (h->init(&topology) < 0)
 		return err_set(e, -ENOMEM, "hwloc cannot begin");
 	rc = h->load(topology) < 0 ? -EINVAL
-				   : take_cpus(t, h, topology, allowed);
+				   : topology_take_cpus(t, h, topology,
+							allowed);
 	h->destroy(topology);
 	if (rc == -ENOMEM)
 		return err_set(e, rc, "out of memory");
@@ -132,11 +135,11 @@ int topology_read(struct topology *t, const struct cpus *allowed,
 			       "libhwloc.so.15 (%s); install it (Debian, "
 			       "Ubuntu: libhwloc15; Fedora: hwloc-libs) or "
 			       "leave --cpu-bind out", dlerror());
-	if (look_up(&h, library) < 0)
+	if (topology_find_symbols(&h, library) < 0)
 		rc = err_set(e, -ENOENT, "libhwloc.so.15 is not the library "
 			     "that it should be: %s", dlerror());
 	else
-		rc = read_with(t, &h, allowed, e);
+		rc = topology_read_with(t, &h, allowed, e);
 	dlclose(library);
 	if (rc < 0)
 		topology_release(t);

@@ -9,7 +9,7 @@
 
 /* Moves one word from *in to *out and advances both. 0, or the character that
  * began an unfinished quote. */
-static char take_word(const char **in, char **out)
+static char shell_words_take(const char **in, char **out)
 {
 	const char *p = *in;
 	char *o = *out, quote = 0;
@@ -50,7 +50,7 @@ int words_split(struct words *w, const char *text, const char *what,
 	}
 	for (out = w->bytes; *p; p += strspn(p, BLANKS)) {
 		w->list[w->n++] = out;
-		open = take_word(&p, &out);
+		open = shell_words_take(&p, &out);
 		if (!open)
 			continue;
 		words_release(w);
@@ -69,7 +69,7 @@ void words_release(struct words *w)
 	*w = (struct words){.n = 0};
 }
 
-static int is_plain(const char *word)
+static int shell_words_is_plain(const char *word)
 {
 	static const char plain[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -82,7 +82,7 @@ static int is_plain(const char *word)
 
 void words_quote(struct buf *b, const char *word)
 {
-	if (is_plain(word)) {
+	if (shell_words_is_plain(word)) {
 		buf_put(b, word, strlen(word));
 		return;
 	}

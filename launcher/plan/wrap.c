@@ -1,8 +1,8 @@
 /* wrap.c: parses --wrap and decides which ranks it applies to. */
 #include "launcher/plan/wrap.h"
 
-static int check_ranks(const struct wrap *w, const struct wrap_request *r,
-		       struct err *e)
+static int wrap_check_ranks(const struct wrap *w, const struct wrap_request *r,
+			    struct err *e)
 {
 	if (!r->world_size || rank_list_last(&w->ranks) < r->world_size)
 		return 0;
@@ -12,7 +12,8 @@ static int check_ranks(const struct wrap *w, const struct wrap_request *r,
 		       r->world_size == 1 ? "" : "s");
 }
 
-static int init(struct wrap *w, const struct wrap_request *r, struct err *e)
+static int wrap_parse(struct wrap *w, const struct wrap_request *r,
+		      struct err *e)
 {
 	static const struct program_how by_name = {.no_python = 0};
 	int rc = words_split(&w->words, r->command, "--wrap", e);
@@ -24,7 +25,7 @@ static int init(struct wrap *w, const struct wrap_request *r, struct err *e)
 		rc = rank_list_parse(&w->ranks, r->ranks, "--wrap-ranks",
 				     e);
 		if (rc == 0)
-			rc = check_ranks(w, r, e);
+			rc = wrap_check_ranks(w, r, e);
 	}
 	if (rc == 0)
 		rc = program_find(&w->program, w->words.list, &by_name, e);
@@ -37,7 +38,7 @@ int wrap_init(struct wrap *w, const struct wrap_request *r, struct err *e)
 
 	*w = (struct wrap){.words = {.n = 0}};
 	if (r->command)
-		rc = init(w, r, e);
+		rc = wrap_parse(w, r, e);
 	else if (r->ranks && *r->ranks)
 		rc = err_set(e, ERR_USAGE, "--wrap-ranks '%s' needs a --wrap "
 			     "COMMAND to run them under", r->ranks);
