@@ -24,7 +24,7 @@
 enum { RECONNECT_S = 30 }; /* --rdzv-conf reconnect_timeout */
 
 /* Parses --nnodes, "N" or "MIN:MAX". */
-static int decide_nnodes(struct config *c, struct err *e)
+static int config_decide_nnodes(struct config *c, struct err *e)
 {
 	const char *text = c->nnodes_text;
 	const char *colon = strchr(text, ':');
@@ -52,7 +52,7 @@ static int decide_nnodes(struct config *c, struct err *e)
 }
 
 /* The CPUs that this process may use; containers and Slurm restrict them. */
-static long cpu_count(void)
+static long config_count_cpus(void)
 {
 	struct cpus allowed;
 
@@ -62,7 +62,7 @@ static long cpu_count(void)
 }
 
 /* How many workers the GPUs suffice for. */
-static long gpu_workers(const struct config *c, const char **why)
+static long config_gpu_workers(const struct config *c, const char **why)
 {
 	long n = gpu_count(why);
 
@@ -72,7 +72,7 @@ static long gpu_workers(const struct config *c, const char **why)
 	return n / c->gpus_per_proc;
 }
 
-static int decide_nproc(struct config *c, struct err *e)
+static int config_decide_nproc(struct config *c, struct err *e)
 {
 	const char *why, *text = c->nproc_text;
 	long n = 0;
@@ -80,12 +80,12 @@ static int decide_nproc(struct config *c, struct err *e)
 	if (!c->nproc_given && c->env.role == LAUNCH_TASK)
 		return launch_defaults_nproc(c, e);
 	if (strcmp(text, "cpu") == 0) {
-		n = cpu_count();
+		n = config_count_cpus();
 	} else if (strcmp(text, "auto") == 0) {
-		n = gpu_workers(c, &why);
-		n = n ? n : cpu_count();
+		n = config_gpu_workers(c, &why);
+		n = n ? n : config_count_cpus();
 	} else if (strcmp(text, "gpu") == 0) {
-		n = gpu_workers(c, &why);
+		n = config_gpu_workers(c, &why);
 		if (n == 0)
 			return err_set(e, ERR_USAGE,
 				       "--nproc-per-node gpu: this host has no "
@@ -105,7 +105,7 @@ static int decide_nproc(struct config *c, struct err *e)
 }
 
 /* Checks that the host has all GPUs that its workers are to see. */
-static int decide_gpus(struct config *c, struct err *e)
+static int config_decide_gpus(struct config *c, struct err *e)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES"), *why = "";
 	const char *option = c->gpus_per_proc ? "--gpus-per-proc"
@@ -143,7 +143,7 @@ static int decide_gpus(struct config *c, struct err *e)
 }
 
 /* Reads torchrun's variable unless our own option is given. */
-static int decide_grace(struct config *c, struct err *e)
+static int config_decide_grace(struct config *c, struct err *e)
 {
 	const char *text = getenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
 	long seconds;
@@ -159,7 +159,7 @@ static int decide_grace(struct config *c, struct err *e)
 	return rc;
 }
 
-static int is_one_of(const char *text, const char *const *words)
+static int config_is_one_of(const char *text, const char *const *words)
 {
 	for (; *words; words++) {
 		if (strcmp(text, *words) == 0)
@@ -169,17 +169,17 @@ static int is_one_of(const char *text, const char *const *words)
 }
 
 /* Checks the options that have a meaning only if Python loads something. */
-static int check_python(const struct config *c, struct err *e)
+static int config_check_python(const struct config *c, struct err *e)
 {
 	static const char *const methods[] = {"spawn", "fork", "forkserver",
 					      NULL};
 	static const char *const handlers[] = {"null", "console", NULL};
 
-	if (!is_one_of(c->start_method, methods))
+	if (!config_is_one_of(c->start_method, methods))
 		return err_set(e, ERR_USAGE, "--start-method '%s': give spawn, "
 			       "fork or forkserver, or leave it out",
 			       c->start_method);
-	if (!is_one_of(c->event_log_handler, handlers))
+	if (!config_is_one_of(c->event_log_handler, handlers))
 		return err_set(e, ERR_USAGE, "--event-log-handler '%s' is "
 			       "Python code, which ddprun cannot load; leave "
 			       "it out", c->event_log_handler);
@@ -198,7 +198,7 @@ static int check_python(const struct config *c, struct err *e)
 	return 0;
 }
 
-static int decide_signals(struct config *c, struct err *e)
+static int config_decide_signals(struct config *c, struct err *e)
 {
 	char name[SIGNAL_NAME_MAX];
 	int rc = signal_set_parse(&c->ending, c->signals_to_handle,
@@ -225,7 +225,7 @@ static int decide_signals(struct config *c, struct err *e)
 }
 
 /* Parses --requeue-on and checks that there is a queue. */
-static int decide_requeue(struct config *c, struct err *e)
+static int config_decide_requeue(struct config *c, struct err *e)
 {
 	const char *text = c->requeue_on;
 
@@ -257,7 +257,7 @@ static int decide_requeue(struct config *c, struct err *e)
 	return 0;
 }
 
-static int decide_stdin(struct config *c, struct err *e)
+static int config_decide_stdin(struct config *c, struct err *e)
 {
 	if (strcmp(c->stdin_to, "none") == 0)
 		c->stdin_rank = INPUT_NONE;
@@ -271,7 +271,7 @@ static int decide_stdin(struct config *c, struct err *e)
 	return 0;
 }
 
-static int check_rest(const struct config *c, struct err *e)
+static int config_check_rest(const struct config *c, struct err *e)
 {
 	struct nccl nccl;
 	int rc = config_rdzv_check(c, e);
@@ -284,7 +284,7 @@ static int check_rest(const struct config *c, struct err *e)
 			     "the key that ranks encrypt with would be sent in "
 			     "plain; leave one of the two out");
 	if (rc == 0)
-		rc = check_python(c, e);
+		rc = config_check_python(c, e);
 	if (rc == 0)
 		rc = log_rules_check(&c->output, c->nproc, e);
 	if (rc == 0)
@@ -292,53 +292,53 @@ static int check_rest(const struct config *c, struct err *e)
 	return rc;
 }
 
-static int decide(struct config *c, struct err *e)
+static int config_decide(struct config *c, struct err *e)
 {
-	int rc = decide_nproc(c, e);
+	int rc = config_decide_nproc(c, e);
 
 	if (rc == 0)
-		rc = decide_gpus(c, e);
+		rc = config_decide_gpus(c, e);
 	if (rc == 0 && c->rdzv_conf)
 		rc = rdzv_conf_apply(c, c->rdzv_conf, e);
 	if (rc == 0)
 		rc = config_rdzv_decide(c, e);
 	if (rc == 0)
-		rc = decide_grace(c, e);
+		rc = config_decide_grace(c, e);
 	if (rc == 0)
-		rc = decide_signals(c, e);
+		rc = config_decide_signals(c, e);
 	if (rc == 0)
-		rc = decide_requeue(c, e);
+		rc = config_decide_requeue(c, e);
 	if (rc == 0)
-		rc = decide_stdin(c, e);
+		rc = config_decide_stdin(c, e);
 	return rc;
 }
 
-static int is_far(const struct config *c)
+static int config_is_remote(const struct config *c)
 {
 	return c->over_ssh || c->env.role == LAUNCH_STEP;
 }
 
 /* Decides what it can if no worker will run here; the nodes decide the rest. */
-static int decide_far(struct config *c, struct err *e)
+static int config_decide_remote(struct config *c, struct err *e)
 {
 	int rc = c->rdzv_conf ? rdzv_conf_apply(c, c->rdzv_conf, e) : 0;
 
 	c->private_endpoint = 1; /* the step finds its own endpoint */
 	if (rc == 0)
-		rc = decide_signals(c, e);
+		rc = config_decide_signals(c, e);
 	if (rc == 0)
-		rc = decide_requeue(c, e);
+		rc = config_decide_requeue(c, e);
 	if (rc == 0)
-		rc = decide_stdin(c, e);
+		rc = config_decide_stdin(c, e);
 	return rc;
 }
 
 /* For --print-completion, which has no program to check. */
-static int check_completion(const struct config *c, struct err *e)
+static int config_check_completion(const struct config *c, struct err *e)
 {
 	static const char *const shells[] = {"bash", "zsh", NULL};
 
-	if (is_one_of(c->print_completion, shells))
+	if (config_is_one_of(c->print_completion, shells))
 		return CONFIG_WANT_COMPLETION;
 	return err_set(e, ERR_USAGE, "--print-completion '%s': give bash or "
 		       "zsh", c->print_completion);
@@ -346,7 +346,7 @@ static int check_completion(const struct config *c, struct err *e)
 
 /* With --log-dir alone the workers' output goes both to the folder and to the
  * console. */
-static void decide_streams(struct output_options *o)
+static void config_decide_streams(struct output_options *o)
 {
 	int keep = o->log_dir && strcmp(o->log_dir, "/dev/null") != 0 &&
 		   !o->redirects && !o->tee;
@@ -374,22 +374,23 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		return rc;
 	c->words = argv + rc;
 	if (c->print_completion)
-		return check_completion(c, e);
+		return config_check_completion(c, e);
 	rc = launch_env_take_auth(&c->handed, e);
 	if (rc == 0)
 		rc = config_rdzv_backend(c, e);
 	if (rc == 0)
 		rc = host_choice_init(c, e);
 	if (rc == 0)
-		rc = decide_nnodes(c, e);
+		rc = config_decide_nnodes(c, e);
 	if (rc == 0)
 		rc = c->over_ssh ? host_choice_nodes(c, e)
 				 : launch_defaults_nodes(c, e);
 	if (rc == 0)
-		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
-	decide_streams(&c->output);
+		rc = config_is_remote(c) ? config_decide_remote(c, e)
+					 : config_decide(c, e);
+	config_decide_streams(&c->output);
 	if (rc == 0)
-		rc = check_rest(c, e);
+		rc = config_check_rest(c, e);
 	c->no_program = c->host_check && !c->words[0];
 	if (c->no_program)
 		c->words = nothing;
@@ -397,7 +398,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		rc = err_set(e, ERR_USAGE, "no program to run; write ddprun "
 			     "[OPTIONS] PROGRAM [ARGUMENTS] (--help lists the "
 			     "options)");
-	if (rc == 0 && is_far(c))
+	if (rc == 0 && config_is_remote(c))
 		rc = c->over_ssh ? CONFIG_WANT_HOSTS : CONFIG_WANT_STEP;
 	return rc;
 }

@@ -11,7 +11,7 @@
 
 /* Counts our open files, inherited ones included. If /proc cannot be read
  * because no descriptor is free, all are in use. */
-static rlim_t count_open(void)
+static rlim_t config_count_open(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	rlim_t n = 0;
@@ -26,11 +26,11 @@ static rlim_t count_open(void)
 
 /* Each worker needs two pipes here, and two files with --tee; the rest is for
  * the loop and the server, and to spare. */
-static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
+static int config_check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {
 	enum { SPARE_FILES = 64 };
 	struct rlimit limit;
-	rlim_t open = count_open();
+	rlim_t open = config_count_open();
 	rlim_t need = open + (rlim_t)nproc * 2 + SPARE_FILES;
 	rlim_t best = open + (rlim_t)nproc * 4 + SPARE_FILES;
 
@@ -56,7 +56,7 @@ static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 	return 0;
 }
 
-static long pid_max(void)
+static long config_pid_max(void)
 {
 	char text[32];
 
@@ -77,11 +77,11 @@ int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e)
 			       "--nproc-per-node %u: this user may have %llu "
 			       "processes; raise it (ulimit -u) or start fewer",
 			       nproc, (unsigned long long)limit.rlim_cur);
-	pids = nproc > FEW ? pid_max() : 0;
+	pids = nproc > FEW ? config_pid_max() : 0;
 	if (pids && nproc + SPARE_PIDS >= (uint64_t)pids)
 		return err_set(e, -EAGAIN,
 			       "--nproc-per-node %u: this host has room for %ld"
 			       " processes (kernel.pid_max); start fewer",
 			       nproc, pids);
-	return check_files(nproc, soft, e);
+	return config_check_files(nproc, soft, e);
 }

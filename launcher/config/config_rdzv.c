@@ -13,26 +13,28 @@ enum { RDZV_PORT = 29400, MASTER_PORT = 29500, NAME_BYTES_MAX = 256 };
 
 /* ---- the backend ---- */
 
-static int refuse_with_etcd(const struct config *c, const char *option,
-			    const char *why, struct err *e)
+static int config_refuse_with_etcd(const struct config *c, const char *option,
+				   const char *why, struct err *e)
 {
 	return err_set(e, ERR_USAGE, "--rdzv-backend %s with %s: %s; leave one "
 		       "of them out", c->backend, option, why);
 }
 
 /* Refuses other options that say where the server is or keeps its state. */
-static int check_etcd(const struct config *c, struct err *e)
+static int config_check_etcd(const struct config *c, struct err *e)
 {
 	if (c->hosts_text || c->hostfile)
-		return refuse_with_etcd(c, c->hosts_text ? "-H" : "--hostfile",
-					"over ssh the hosts meet at the ddprun "
-					"that starts them", e);
+		return config_refuse_with_etcd(
+			c, c->hosts_text ? "-H" : "--hostfile",
+			"over ssh the hosts meet at the ddprun that starts "
+			"them", e);
 	if (c->standalone)
-		return refuse_with_etcd(c, "--standalone", "a job of this host "
-					"alone has nobody to meet", e);
+		return config_refuse_with_etcd(c, "--standalone", "a job of "
+					       "this host alone has nobody to "
+					       "meet", e);
 	if (c->journal)
-		return refuse_with_etcd(c, "--journal", "etcd keeps the "
-					"server's state", e);
+		return config_refuse_with_etcd(c, "--journal", "etcd keeps the "
+					       "server's state", e);
 	if (!c->endpoint_given)
 		return err_set(e, ERR_USAGE, "--rdzv-backend %s needs "
 			       "--rdzv-endpoint HOST[:PORT],...: the members "
@@ -44,7 +46,7 @@ int config_rdzv_backend(struct config *c, struct err *e)
 {
 	if (etcd_options_is_backend(c->backend)) {
 		c->etcd.members = c->endpoint_text;
-		return check_etcd(c, e);
+		return config_check_etcd(c, e);
 	}
 	if (strcmp(c->backend, "static") != 0 &&
 	    strcmp(c->backend, "c10d") != 0)
@@ -56,7 +58,7 @@ int config_rdzv_backend(struct config *c, struct err *e)
 }
 
 /* Two jobs without names would be the same job at that etcd. */
-static int check_etcd_id(const struct config *c, struct err *e)
+static int config_check_etcd_id(const struct config *c, struct err *e)
 {
 	if (c->job_given || c->job == c->env.job ||
 	    c->env.role == LAUNCH_STEP)
@@ -69,8 +71,8 @@ static int check_etcd_id(const struct config *c, struct err *e)
 /* ---- the endpoint ---- */
 
 /* Decides the port of a master address. */
-static int master_port(const struct config *c, const char *env, uint16_t *port,
-		       struct err *e)
+static int config_master_port(const struct config *c, const char *env,
+			      uint16_t *port, struct err *e)
 {
 	long value = MASTER_PORT;
 	int rc = 0;
@@ -84,7 +86,7 @@ static int master_port(const struct config *c, const char *env, uint16_t *port,
 	return rc;
 }
 
-static int decide_endpoint(struct config *c, struct err *e)
+static int config_decide_endpoint(struct config *c, struct err *e)
 {
 	const char *addr = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
 	uint16_t master = RDZV_PORT;
@@ -108,7 +110,7 @@ static int decide_endpoint(struct config *c, struct err *e)
 		c->private_endpoint = c->max_nodes == 1;
 		return endpoint_parse(&c->endpoint, "localhost", RDZV_PORT, e);
 	}
-	rc = master_port(c, port, &master, e);
+	rc = config_master_port(c, port, &master, e);
 	if (rc < 0)
 		return rc;
 	if (c->master_addr_given)
@@ -117,7 +119,7 @@ static int decide_endpoint(struct config *c, struct err *e)
 			      e);
 }
 
-static int decide_etcd(struct config *c, struct err *e)
+static int config_decide_etcd(struct config *c, struct err *e)
 {
 	struct endpoint members[ETCD_OPTIONS_MEMBERS_MAX];
 	int rc = etcd_options_members(c->etcd.members, members, e);
@@ -125,9 +127,9 @@ static int decide_etcd(struct config *c, struct err *e)
 	if (rc < 0)
 		return rc;
 	if (c->is_host >= 0)
-		return refuse_with_etcd(c, "--rdzv-conf is_host",
-					"whichever node etcd lets hosts the "
-					"server", e);
+		return config_refuse_with_etcd(c, "--rdzv-conf is_host",
+					       "whichever node etcd lets hosts "
+					       "the server", e);
 	c->endpoint = members[0];
 	/* when the server is lost, a new one takes up to three lease times */
 	if (!c->reconnect_given && c->reconnect_s < 3 * (double)c->etcd.ttl_s)
@@ -135,7 +137,7 @@ static int decide_etcd(struct config *c, struct err *e)
 	return 0;
 }
 
-static int make_standalone(struct config *c, struct err *e)
+static int config_make_standalone(struct config *c, struct err *e)
 {
 	enum { ID_BYTES = 8 };
 	int rc;
@@ -153,14 +155,14 @@ static int make_standalone(struct config *c, struct err *e)
 }
 
 /* 0 if torchrun's variable asks that rank 0 host PyTorch's store. */
-static int wants_agent_store(void)
+static int config_wants_agent_store(void)
 {
 	const char *off = getenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
 
 	return !off || strcmp(off, "1") != 0;
 }
 
-static int decide_interface(struct config *c, struct err *e)
+static int config_decide_interface(struct config *c, struct err *e)
 {
 	int rc;
 
@@ -178,7 +180,7 @@ static int decide_interface(struct config *c, struct err *e)
 
 /* The server is at the endpoint. If --local-addr is another name, it may mean
  * another host on other nodes; a numeric address cannot. */
-static int is_store_elsewhere(const struct config *c)
+static int config_is_store_elsewhere(const struct config *c)
 {
 	struct sock_addr a;
 
@@ -191,23 +193,23 @@ int config_rdzv_decide(struct config *c, struct err *e)
 {
 	int rc;
 
-	c->agent_store = wants_agent_store();
+	c->agent_store = config_wants_agent_store();
 	if (c->etcd.members)
-		rc = decide_etcd(c, e);
+		rc = config_decide_etcd(c, e);
 	else
-		rc = c->standalone ? make_standalone(c, e)
-				   : decide_endpoint(c, e);
+		rc = c->standalone ? config_make_standalone(c, e)
+				   : config_decide_endpoint(c, e);
 	if (rc == 0)
-		rc = decide_interface(c, e);
+		rc = config_decide_interface(c, e);
 	/* the journal does not hold the data of PyTorch's clients */
-	if (rc == 0 && (c->etcd.members || is_store_elsewhere(c)))
+	if (rc == 0 && (c->etcd.members || config_is_store_elsewhere(c)))
 		c->agent_store = 0;
 	return rc;
 }
 
 /* ---- checks ---- */
 
-static int is_printable(const char *text)
+static int config_is_printable(const char *text)
 {
 	for (; *text; text++) {
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
@@ -218,10 +220,11 @@ static int is_printable(const char *text)
 
 int config_is_name(const char *text)
 {
-	return *text && strlen(text) <= NAME_BYTES_MAX && is_printable(text);
+	return *text && strlen(text) <= NAME_BYTES_MAX &&
+	       config_is_printable(text);
 }
 
-static int check_endpoint(const struct config *c, struct err *e)
+static int config_check_endpoint(const struct config *c, struct err *e)
 {
 	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
 		return err_set(e, ERR_USAGE,
@@ -236,12 +239,12 @@ static int check_endpoint(const struct config *c, struct err *e)
 
 int config_rdzv_check(const struct config *c, struct err *e)
 {
-	int rc = check_endpoint(c, e);
+	int rc = config_check_endpoint(c, e);
 
 	if (rc == 0 && c->etcd.members)
 		rc = etcd_options_check(&c->etcd, e);
 	if (rc == 0 && c->etcd.members)
-		rc = check_etcd_id(c, e);
+		rc = config_check_etcd_id(c, e);
 	if (rc == 0 && !config_is_name(c->job))
 		rc = err_set(e, ERR_USAGE, "--rdzv-id: the name must have 1 to "
 			     "%d printable bytes", NAME_BYTES_MAX);

@@ -10,20 +10,21 @@
 #include "launcher/config/launch_defaults.h"
 #include "rendezvous/wire.h"
 
-static int is_given(const struct config *c)
+static int host_choice_is_given(const struct config *c)
 {
 	return c->hosts_text || c->hostfile;
 }
 
 /* ---- incompatible options ---- */
 
-static int refuse(const char *option, const char *advice, struct err *e)
+static int host_choice_refuse(const char *option, const char *advice,
+			      struct err *e)
 {
 	return err_set(e, ERR_USAGE, "-H (--hostfile) with %s: %s", option,
 		       advice);
 }
 
-static int check(const struct config *c, struct err *e)
+static int host_choice_check(const struct config *c, struct err *e)
 {
 	const char *command = launch_env_has_started();
 
@@ -31,30 +32,33 @@ static int check(const struct config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "-H and --hostfile both say the "
 			       "hosts; leave one of them out");
 	if (c->standalone)
-		return refuse("--standalone", "that is a job on this host "
-			      "alone; leave one of them out", e);
+		return host_choice_refuse("--standalone", "that is a job on "
+					  "this host alone; leave one of them "
+					  "out", e);
 	if (c->node_rank_given)
-		return refuse("--node-rank", "the hosts have the ranks of "
-			      "their order in the list; leave it out", e);
+		return host_choice_refuse("--node-rank", "the hosts have the "
+					  "ranks of their order in the list; "
+					  "leave it out", e);
 	if (c->endpoint_given)
-		return refuse("--rdzv-endpoint", "the hosts meet on the first "
-			      "one, at a free port; leave it out, or give the "
-			      "address that it is to listen on by "
-			      "--master-addr", e);
+		return host_choice_refuse("--rdzv-endpoint", "the hosts meet "
+					  "on the first one, at a free port; "
+					  "leave it out, or give the address "
+					  "that it is to listen on by "
+					  "--master-addr", e);
 	if (c->local_addr_given)
-		return refuse("--local-addr", "each host finds its own; leave "
-			      "it out", e);
+		return host_choice_refuse("--local-addr", "each host finds its "
+					  "own; leave it out", e);
 	if (command)
-		return refuse(command, "it has started ddprun on its nodes "
-			      "already; leave -H out, or start ddprun without "
-			      "it", e);
+		return host_choice_refuse(command, "it has started ddprun on "
+					  "its nodes already; leave -H out, or "
+					  "start ddprun without it", e);
 	return 0;
 }
 
 /* ---- a list of one host ---- */
 
 /* 1 if the name is this host's, as "user@n1.site.org" is n1's. */
-static int is_this_host(const char *name)
+static int host_choice_is_this_host(const char *name)
 {
 	char own[SOCK_HOST_MAX];
 	const char *at = strchr(name, '@');
@@ -66,7 +70,7 @@ static int is_this_host(const char *name)
 	return strcspn(own, ".") == n && strncasecmp(own, name, n) == 0;
 }
 
-static int is_localhost(const char *name)
+static int host_choice_is_localhost(const char *name)
 {
 	return strcmp(name, "localhost") == 0 || strcmp(name, "::1") == 0 ||
 	       strcmp(name, "127.0.0.1") == 0;
@@ -74,7 +78,7 @@ static int is_localhost(const char *name)
 
 /* ---- the decision ---- */
 
-static int read_list(struct config *c, struct err *e)
+static int host_choice_read_list(struct config *c, struct err *e)
 {
 	if (c->hosts_text)
 		return host_list_parse(&c->hosts, SLICE_STR(c->hosts_text), e);
@@ -83,7 +87,7 @@ static int read_list(struct config *c, struct err *e)
 
 /* Checks --nproc-per-node against the slots: fewer workers than slots are fine,
  * more contradict the user's own list. A scheduler's slots are not workers. */
-static int fit_slots(struct config *c, struct err *e)
+static int host_choice_fit_slots(struct config *c, struct err *e)
 {
 	long n;
 
@@ -106,7 +110,7 @@ static int fit_slots(struct config *c, struct err *e)
 	return 0;
 }
 
-static void stay_here(struct config *c)
+static void host_choice_use_this_host(struct config *c)
 {
 	uint32_t slots = c->hosts.hosts[0].slots;
 
@@ -127,10 +131,10 @@ int host_choice_init(struct config *c, struct err *e)
 	host_list_init(&c->hosts);
 	if (launch_env_has_decided())
 		return launch_defaults_init(c, e);
-	if (is_given(c)) {
-		rc = check(c, e);
+	if (host_choice_is_given(c)) {
+		rc = host_choice_check(c, e);
 		if (rc == 0)
-			rc = read_list(c, e);
+			rc = host_choice_read_list(c, e);
 		c->over_ssh = rc == 0;
 	} else {
 		rc = launch_defaults_init(c, e);
@@ -139,13 +143,13 @@ int host_choice_init(struct config *c, struct err *e)
 			c->over_ssh = c->from_scheduler = rc == 0;
 		}
 	}
-	if (c->over_ssh && fit_slots(c, e) < 0)
+	if (c->over_ssh && host_choice_fit_slots(c, e) < 0)
 		return ERR_USAGE;
 	if (c->over_ssh && c->hosts.count == 1 && !c->host_check &&
-	    (is_localhost(host_list_name(&c->hosts, 0)) ||
+	    (host_choice_is_localhost(host_list_name(&c->hosts, 0)) ||
 	     (c->from_scheduler &&
-	      is_this_host(host_list_name(&c->hosts, 0)))))
-		stay_here(c);
+	      host_choice_is_this_host(host_list_name(&c->hosts, 0)))))
+		host_choice_use_this_host(c);
 	if (rc >= 0 && c->host_check && !c->over_ssh)
 		return err_set(e, ERR_USAGE, "--host-check tries the hosts of "
 			       "-H or --hostfile; give one of them");
@@ -161,7 +165,7 @@ int host_choice_init(struct config *c, struct err *e)
 
 /* If the job chose its own endpoint, no other hosts can join: does not wait for
  * more than are listed. */
-static void expect_no_more(struct config *c)
+static void host_choice_expect_no_more(struct config *c)
 {
 	c->max_nodes = c->hosts.count;
 	snprintf(c->nodes_text, sizeof(c->nodes_text), "%u:%u", c->min_nodes,
@@ -183,7 +187,7 @@ int host_choice_nodes(struct config *c, struct err *e)
 	if (!strchr(c->nnodes_text, ':'))
 		c->hosts.count = c->min_nodes;
 	else if (c->max_nodes > n && !c->endpoint_given)
-		expect_no_more(c);
+		host_choice_expect_no_more(c);
 	return 0;
 }
 

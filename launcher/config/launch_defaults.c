@@ -14,7 +14,7 @@
 /* ---- the user's decisions ---- */
 
 /* 1 if the user names a host, with port 0 for a free one. */
-static int is_free_port(const struct config *c)
+static int launch_defaults_is_free_port(const struct config *c)
 {
 	enum { SOME_PORT = 1 };
 	struct endpoint at;
@@ -33,7 +33,8 @@ int launch_defaults_init(struct config *c, struct err *e)
 		.node_rank = c->node_rank_given,
 		.place = (c->endpoint_given && !c->etcd.members) ||
 			 c->master_addr_given,
-		.free_port = is_free_port(c), .etcd = c->etcd.members != NULL,
+		.free_port = launch_defaults_is_free_port(c),
+		.etcd = c->etcd.members != NULL,
 	};
 	int rc = launch_env_init(&c->env, &r, e);
 
@@ -47,23 +48,23 @@ int launch_defaults_init(struct config *c, struct err *e)
 
 /* ---- nodes ---- */
 
-static int is_fixed(const struct config *c)
+static int launch_defaults_is_fixed(const struct config *c)
 {
 	return strchr(c->nnodes_text, ':') == NULL;
 }
 
 /* 1 if nodes that this launcher did not start may join. */
-static int is_elsewhere(const struct config *c)
+static int launch_defaults_is_elsewhere(const struct config *c)
 {
 	/* the step that srun starts in this allocation is the whole job */
 	if (c->etcd.members && c->env.role == LAUNCH_STEP)
 		return 0;
-	if (c->env.exchanges && is_free_port(c))
+	if (c->env.exchanges && launch_defaults_is_free_port(c))
 		return 0;
 	return c->endpoint_given || c->master_addr_given;
 }
 
-static int check_nodes(const struct config *c, struct err *e)
+static int launch_defaults_check_nodes(const struct config *c, struct err *e)
 {
 	const struct launch_env *env = &c->env;
 
@@ -71,7 +72,8 @@ static int check_nodes(const struct config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "--nnodes %s: %s; leave --nnodes "
 			       "out, or %s", c->nnodes_text, env->has_nodes,
 			       env->more);
-	if (env->fewer[0] && is_fixed(c) && c->min_nodes < env->nodes)
+	if (env->fewer[0] && launch_defaults_is_fixed(c) &&
+	    c->min_nodes < env->nodes)
 		return err_set(e, ERR_USAGE, "--nnodes %s: %s, or "
 			       "--nnodes %u:%u to keep the others as spares, "
 			       "or --standalone for a job of its own on each",
@@ -83,12 +85,12 @@ static int check_nodes(const struct config *c, struct err *e)
 int launch_defaults_nodes(struct config *c, struct err *e)
 {
 	const struct launch_env *env = &c->env;
-	int elsewhere = is_elsewhere(c), all;
+	int elsewhere = launch_defaults_is_elsewhere(c), all;
 
 	if (!env->nodes)
 		return 0;
-	c->meets = env->exchanges && is_free_port(c);
-	if (!elsewhere && check_nodes(c, e) < 0)
+	c->meets = env->exchanges && launch_defaults_is_free_port(c);
+	if (!elsewhere && launch_defaults_check_nodes(c, e) < 0)
 		return ERR_USAGE;
 	if (env->role != LAUNCH_TASK)
 		return 0;
@@ -105,7 +107,7 @@ int launch_defaults_nodes(struct config *c, struct err *e)
 
 /* The number of GPUs that CUDA will show; the host's number if the launcher
  * reports none. */
-static long gpus(const struct config *c)
+static long launch_defaults_count_gpus(const struct config *c)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES"), *why;
 	long n = (long)c->env.gpus;
@@ -117,7 +119,7 @@ static long gpus(const struct config *c)
 	return n;
 }
 
-static long cpus(const struct config *c)
+static long launch_defaults_count_cpus(const struct config *c)
 {
 	struct cpus allowed;
 
@@ -129,7 +131,8 @@ static long cpus(const struct config *c)
 
 int launch_defaults_nproc(struct config *c, struct err *e)
 {
-	long have = gpus(c), each = c->gpus_per_proc ? c->gpus_per_proc : 1;
+	long have = launch_defaults_count_gpus(c),
+	     each = c->gpus_per_proc ? c->gpus_per_proc : 1;
 	long n = have / each;
 
 	c->nproc_why = "by its GPUs";
@@ -144,7 +147,7 @@ int launch_defaults_nproc(struct config *c, struct err *e)
 		c->nproc_why = "by the job's tasks";
 	}
 	if (!n) {
-		n = cpus(c);
+		n = launch_defaults_count_cpus(c);
 		c->nproc_why = "by its CPUs";
 	}
 	if (n > WIRE_NPROC_MAX)
@@ -157,7 +160,7 @@ int launch_defaults_nproc(struct config *c, struct err *e)
 
 /* Takes one of the job's own ports, unless a port is given: a port that is free
  * on one node may be in use on another. */
-static void take_ports(struct config *c, uint16_t given)
+static void launch_defaults_take_ports(struct config *c, uint16_t given)
 {
 	c->endpoint.port = given;
 	if (given)
@@ -170,11 +173,11 @@ static void take_ports(struct config *c, uint16_t given)
 void launch_defaults_port(struct config *c)
 {
 	if (c->max_nodes > 1 && c->env.nports && !c->endpoint.port)
-		take_ports(c, 0);
+		launch_defaults_take_ports(c, 0);
 }
 
 /* The nodes will exchange the endpoint through the launcher. */
-static int endpoint_by_exchange(struct config *c)
+static int launch_defaults_exchange(struct config *c)
 {
 	c->endpoint = (struct endpoint){"localhost", 0};
 	c->meets = c->env.exchanges;
@@ -190,13 +193,14 @@ int launch_defaults_endpoint(struct config *c)
 	if (env->role != LAUNCH_TASK || c->master_addr_given)
 		return 0;
 	if (!env->first_host[0])
-		return endpoint_by_exchange(c);
+		return launch_defaults_exchange(c);
 	if (c->max_nodes == 1 && !(c->master_port_given && c->master_port)) {
 		c->private_endpoint = 1;
 		c->endpoint = (struct endpoint){"localhost", 0};
 		return 1;
 	}
-	take_ports(c, c->master_port_given ? (uint16_t)c->master_port : 0);
+	launch_defaults_take_ports(
+		c, c->master_port_given ? (uint16_t)c->master_port : 0);
 	snprintf(c->endpoint.host, sizeof(c->endpoint.host), "%s",
 		 env->first_host);
 	if (c->is_host < 0)
@@ -206,14 +210,14 @@ int launch_defaults_endpoint(struct config *c)
 
 /* The rendezvous timeout in ms, from 1 (0 would be no deadline) to a day, which
  * is as good as none. */
-static int timeout_of(const struct config *c)
+static int launch_defaults_timeout_ms(const struct config *c)
 {
 	return c->rdzv_timeout_s > 86400 ? 86400000
 					 : (int)(c->rdzv_timeout_s * 1000) + 1;
 }
 
 /* Takes the job's secret, unless the user has chosen one. */
-static void take_key(struct config *c, const struct place *p)
+static void launch_defaults_take_key(struct config *c, const struct place *p)
 {
 	struct proof key;
 
@@ -227,7 +231,7 @@ static void take_key(struct config *c, const struct place *p)
 int launch_defaults_meet(struct config *c, struct err *e)
 {
 	const struct launch_offer offer = {
-		.timeout_ms = timeout_of(c),
+		.timeout_ms = launch_defaults_timeout_ms(c),
 		.at = c->endpoint_given || c->master_addr_given ? &c->endpoint
 								: NULL,
 		.local_addr = c->local_addr_given ? c->local_addr : NULL,
@@ -239,7 +243,7 @@ int launch_defaults_meet(struct config *c, struct err *e)
 	if (rc)
 		return rc;
 	c->endpoint = p.at[0];
-	take_key(c, &p);
+	launch_defaults_take_key(c, &p);
 	c->is_host = c->env.node_index == 0;
 	if (!c->job_given) {
 		snprintf(c->job_text, sizeof(c->job_text), "%.39s", p.job);

@@ -6,8 +6,8 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/plan/nccl.h"
 
-static int find_program(struct program *program, const struct config *c,
-			struct err *e)
+static int preflight_find_program(struct program *program,
+				  const struct config *c, struct err *e)
 {
 	const struct program_how how = {
 		.no_python = c->no_python, .module = c->module,
@@ -18,7 +18,8 @@ static int find_program(struct program *program, const struct config *c,
 	return program_find(program, c->words, &how, e);
 }
 
-static int find_wrap(struct wrap *wrap, const struct config *c, struct err *e)
+static int preflight_find_wrap(struct wrap *wrap, const struct config *c,
+			       struct err *e)
 {
 	const struct wrap_request r = {
 		.command = c->wrap, .ranks = c->wrap_ranks,
@@ -28,8 +29,8 @@ static int find_wrap(struct wrap *wrap, const struct config *c, struct err *e)
 	return wrap_init(wrap, &r, e);
 }
 
-static int place_workers(struct placement *p, const struct config *c,
-			 struct err *e)
+static int preflight_place_workers(struct placement *p, const struct config *c,
+				   struct err *e)
 {
 	const struct placement_request r = {
 		.cpu_bind = c->cpu_bind, .nproc = c->nproc,
@@ -47,9 +48,9 @@ int prepare(struct plan_parts *parts, const struct config *c,
 
 	if (rc < 0)
 		return EXIT_OS;
-	rc = find_program(&parts->program, c, e);
+	rc = preflight_find_program(&parts->program, c, e);
 	if (rc == 0)
-		rc = find_wrap(&parts->wrap, c, e);
+		rc = preflight_find_wrap(&parts->wrap, c, e);
 	if (rc == 0)
 		rc = nccl_parse_debug(&parts->nccl, c->nccl_debug, e);
 	if (rc == 0)
@@ -61,7 +62,7 @@ int prepare(struct plan_parts *parts, const struct config *c,
 	if (rc < 0)
 		return EXIT_NOT_EXECUTABLE;
 	mpi_program_library(parts->program.path, parts->mpi_library);
-	rc = place_workers(&parts->placement, c, e);
+	rc = preflight_place_workers(&parts->placement, c, e);
 	return rc < 0 ? exit_code_of(e) : 0;
 }
 
