@@ -29,14 +29,14 @@ enum { FDS_MAX = 1 << 20 };
 enum { DEATHS_MAX = 5, DEATHS_MS = 60000 };
 
 /* The table holds the pipes, then the groups. */
-static size_t pipes_bytes(uint32_t n)
+static size_t guard_pipes_bytes(uint32_t n)
 {
 	return 2 * n * sizeof(ino_t);
 }
 
-static size_t table_bytes(uint32_t n)
+static size_t guard_table_bytes(uint32_t n)
 {
-	return pipes_bytes(n) + n * sizeof(pid_t);
+	return guard_pipes_bytes(n) + n * sizeof(pid_t);
 }
 
 int guard_signal(pid_t slot, int signal)
@@ -53,7 +53,7 @@ int guard_signal(pid_t slot, int signal)
 	return kill(slot, signal) == 0;
 }
 
-static void kill_all(const struct guard *g)
+static void guard_kill_all(const struct guard *g)
 {
 	enum { SWEEPS_MAX = 100 };
 	struct sweep_marks marks = *g->marks;
@@ -79,7 +79,7 @@ static void kill_all(const struct guard *g)
 
 /* The guard must not hold inherited files open. Kernels before 5.9 and some
  * seccomp filters have no close_range. */
-static void close_all_but_stdin(void)
+static void guard_close_all_but_stdin(void)
 {
 	struct rlimit limit = {.rlim_cur = 0};
 	struct dirent *entry;
@@ -105,7 +105,7 @@ static void close_all_but_stdin(void)
 
 /* Waits for the agent's death, which closes the pipe. An agent that ends
  * normally kills the guard first. */
-static _Noreturn void watch(const struct guard *g, int pipe)
+static _Noreturn void guard_watch(const struct guard *g, int pipe)
 {
 	sigset_t all;
 	char byte;
@@ -116,10 +116,10 @@ static _Noreturn void watch(const struct guard *g, int pipe)
 		if (errno != EBUSY && errno != EINTR)
 			_exit(1);
 	}
-	close_all_but_stdin();
+	guard_close_all_but_stdin();
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		continue;
-	kill_all(g);
+	guard_kill_all(g);
 	logdir_remove(g->folder);
 	_exit(0);
 }
@@ -127,7 +127,7 @@ static _Noreturn void watch(const struct guard *g, int pipe)
 /* Forks with the guard's name, in a process group of its own. If this ddprun is
  * another ddprun's worker, the outer one knows the guard by both and lets it
  * live. The guard has both before it first runs, which may be late. */
-static pid_t fork_named(void)
+static pid_t guard_fork_named(void)
 {
 	char ours[16] = "";
 	pid_t pid;
@@ -144,16 +144,16 @@ static pid_t fork_named(void)
 }
 
 /* Forks a guard that watches a new pipe. */
-static int start_process(struct guard *g, struct err *e)
+static int guard_start_process(struct guard *g, struct err *e)
 {
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(e, -errno, "no pipe for the guard: %s",
 			       strerror(errno));
-	g->pid = fork_named();
+	g->pid = guard_fork_named();
 	if (g->pid == 0)
-		watch(g, ends[0]);
+		guard_watch(g, ends[0]);
 	if (g->pid < 0)
 		err_set(e, -errno, "cannot start the guard: %s",
 			strerror(errno));
@@ -174,16 +174,16 @@ int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 
 	*g = (struct guard){.pid = -1, .pipe = -1, .n = n, .marks = marks,
 			    .folder = folder};
-	table = mmap(NULL, table_bytes(n), PROT_READ | PROT_WRITE,
+	table = mmap(NULL, guard_table_bytes(n), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (table == MAP_FAILED)
 		return err_set(e, -errno, "no memory for the guard: %s",
 			       strerror(errno));
 	g->pipes = table;
-	g->groups = (pid_t *)((char *)table + pipes_bytes(n));
-	rc = start_process(g, e);
+	g->groups = (pid_t *)((char *)table + guard_pipes_bytes(n));
+	rc = guard_start_process(g, e);
 	if (rc < 0) {
-		munmap(table, table_bytes(n));
+		munmap(table, guard_table_bytes(n));
 		g->groups = NULL;
 		g->pipes = NULL;
 	}
@@ -191,7 +191,7 @@ int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 }
 
 /* 0, or an error if guards died too often to start another one. */
-static int count_death(struct guard *g, struct err *e)
+static int guard_count_death(struct guard *g, struct err *e)
 {
 	uint64_t now = clock_ms();
 
@@ -207,19 +207,19 @@ static int count_death(struct guard *g, struct err *e)
 
 /* Starts another guard with all signals blocked: the loop exists by now, and
  * its signal handlers must not run in the child, which shares their pipe. */
-static int replace(struct guard *g, struct err *e)
+static int guard_replace(struct guard *g, struct err *e)
 {
 	sigset_t all, was;
 	int rc;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &was);
-	rc = start_process(g, e);
+	rc = guard_start_process(g, e);
 	sigprocmask(SIG_SETMASK, &was, NULL);
 	return rc;
 }
 
-static const char *end_text(int status, char *out, size_t size)
+static const char *guard_end_text(int status, char *out, size_t size)
 {
 	char name[SIGNAL_NAME_MAX];
 
@@ -241,10 +241,10 @@ int guard_reaped(struct guard *g, pid_t pid, int status)
 		return 0;
 	close(g->pipe);
 	g->pid = g->pipe = -1;
-	end_text(status, end, sizeof(end));
-	rc = count_death(g, &e);
+	guard_end_text(status, end, sizeof(end));
+	rc = guard_count_death(g, &e);
 	if (rc == 0)
-		rc = replace(g, &e);
+		rc = guard_replace(g, &e);
 	if (rc == 0)
 		log_warn("the guard process (pid %d) %s: pid %d takes its "
 			 "place", (int)pid, end, (int)g->pid);
@@ -260,7 +260,7 @@ volatile pid_t *guard_slot(struct guard *g, uint32_t i)
 	return &g->groups[i];
 }
 
-static ino_t pipe_inode(int fd)
+static ino_t guard_pipe_inode(int fd)
 {
 	struct stat st;
 
@@ -271,8 +271,8 @@ static ino_t pipe_inode(int fd)
 
 void guard_note_pipes(struct guard *g, uint32_t i, int out, int err)
 {
-	g->pipes[2 * i] = pipe_inode(out);
-	g->pipes[2 * i + 1] = pipe_inode(err);
+	g->pipes[2 * i] = guard_pipe_inode(out);
+	g->pipes[2 * i + 1] = guard_pipe_inode(err);
 }
 
 void guard_finish(struct guard *g)
@@ -293,6 +293,6 @@ void guard_stop(struct guard *g)
 	if (g->pipe >= 0)
 		close(g->pipe);
 	if (g->pipes)
-		munmap((void *)g->pipes, table_bytes(g->n));
+		munmap((void *)g->pipes, guard_table_bytes(g->n));
 	*g = (struct guard){.pid = -1, .pipe = -1};
 }

@@ -28,11 +28,11 @@ struct input_pipe {
 	uv_poll_t poll;
 };
 
-static void pump(struct input *in);
+static void input_pump(struct input *in);
 
 /* ---- to the workers ---- */
 
-static void on_pipe_closed(uv_handle_t *h)
+static void input_on_pipe_closed(uv_handle_t *h)
 {
 	struct input_pipe *p = h->data;
 
@@ -41,26 +41,26 @@ static void on_pipe_closed(uv_handle_t *h)
 }
 
 /* Closes the pipe: its reader gets an end of file. */
-static void drop(struct input_pipe *p)
+static void input_drop_pipe(struct input_pipe *p)
 {
 	struct input_pipe **at = &p->in->pipes;
 
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
-	uv_close((uv_handle_t *)&p->poll, on_pipe_closed);
+	uv_close((uv_handle_t *)&p->poll, input_on_pipe_closed);
 }
 
-static void on_room(uv_poll_t *poll, int status, int events)
+static void input_on_room(uv_poll_t *poll, int status, int events)
 {
 	struct input_pipe *p = poll->data;
 
 	uv_poll_stop(poll);
-	pump(p->in);
+	input_pump(p->in);
 }
 
 /* 1 if the pipe got all bytes, or its worker closed its stdin. */
-static int fill(struct input_pipe *p)
+static int input_fill_pipe(struct input_pipe *p)
 {
 	struct input *in = p->in;
 	ssize_t n = 0;
@@ -78,7 +78,7 @@ static int fill(struct input_pipe *p)
 		return 1;
 	if (errno == EAGAIN) {
 		int rc = uv_poll_start(&p->poll, UV_WRITABLE | UV_DISCONNECT,
-				       on_room);
+				       input_on_room);
 
 		uv_unref((uv_handle_t *)&p->poll);
 		if (rc == 0)
@@ -86,11 +86,11 @@ static int fill(struct input_pipe *p)
 		log_warn("rank %u reads no more standard input: %s", p->rank,
 			 uv_strerror(rc));
 	}
-	drop(p);
+	input_drop_pipe(p);
 	return 1;
 }
 
-static int send_all(struct input *in)
+static int input_send_all(struct input *in)
 {
 	struct input_pipe *next;
 	int done = 1;
@@ -98,7 +98,7 @@ static int send_all(struct input *in)
 	for (struct input_pipe *p = in->pipes; p; p = next) {
 		next = p->next;
 		/* an ended worker's pipe is kept for its successor */
-		done &= p->live ? fill(p) : p->sent == in->len;
+		done &= p->live ? input_fill_pipe(p) : p->sent == in->len;
 	}
 	if (done) {
 		in->len = 0;
@@ -110,51 +110,51 @@ static int send_all(struct input *in)
 
 /* ---- from our stdin ---- */
 
-static void end(struct input *in)
+static void input_end(struct input *in)
 {
 	in->ended = 1;
 	while (in->pipes)
-		drop(in->pipes);
+		input_drop_pipe(in->pipes);
 }
 
-static int in_background(const struct input *in)
+static int input_is_in_background(const struct input *in)
 {
 	pid_t group = tcgetpgrp(in->fd);
 
 	return in->is_terminal && group >= 0 && group != getpgrp();
 }
 
-static void on_retry(uv_timer_t *t)
+static void input_on_retry(uv_timer_t *t)
 {
-	pump(t->data);
+	input_pump(t->data);
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void input_on_readable(uv_poll_t *poll, int status, int events)
 {
 	struct input *in = poll->data;
 
 	uv_poll_stop(poll);
-	pump(in);
+	input_pump(in);
 }
 
-static void cannot_read(struct input *in, int why)
+static void input_read_failed(struct input *in, int why)
 {
 	log_warn("cannot read standard input: %s; the workers get its end",
 		 strerror(why));
-	end(in);
+	input_end(in);
 }
 
-static void wait_for_input(struct input *in)
+static void input_wait(struct input *in)
 {
-	int rc = uv_poll_start(&in->poll, UV_READABLE, on_readable);
+	int rc = uv_poll_start(&in->poll, UV_READABLE, input_on_readable);
 
 	uv_unref((uv_handle_t *)&in->poll);
 	if (rc < 0)
-		cannot_read(in, -rc);
+		input_read_failed(in, -rc);
 }
 
 /* 1 if there are bytes to send now. */
-static int take(struct input *in)
+static int input_read(struct input *in)
 {
 	ssize_t n;
 
@@ -166,23 +166,23 @@ static int take(struct input *in)
 		return 1;
 	}
 	if (n < 0 && errno == EAGAIN && !in->is_plain) {
-		wait_for_input(in);
+		input_wait(in);
 	} else if (n < 0 && (errno == EAGAIN ||
-			     (errno == EIO && in_background(in)))) {
+			     (errno == EIO && input_is_in_background(in)))) {
 		/* Retry by timer: a file cannot be polled, and SIGTTIN is
 		 * ignored, so a read in the background of a terminal fails
 		 * instead of stopping us. */
-		uv_timer_start(&in->retry, on_retry, RETRY_MS, 0);
+		uv_timer_start(&in->retry, input_on_retry, RETRY_MS, 0);
 		uv_unref((uv_handle_t *)&in->retry);
 	} else if (n < 0 && errno != EIO) { /* EIO: the terminal hung up */
-		cannot_read(in, errno);
+		input_read_failed(in, errno);
 	} else {
-		end(in);
+		input_end(in);
 	}
 	return 0;
 }
 
-static int has_reader(const struct input *in)
+static int input_has_reader(const struct input *in)
 {
 	for (const struct input_pipe *p = in->pipes; p; p = p->next) {
 		if (p->live)
@@ -193,15 +193,16 @@ static int has_reader(const struct input *in)
 
 /* Passes on as much as it can without waiting; from a file one piece at a time,
  * so that the loop runs in between. */
-static void pump(struct input *in)
+static void input_pump(struct input *in)
 {
-	if (!send_all(in) || in->ended || !(in->unread || has_reader(in)))
+	if (!input_send_all(in) || in->ended ||
+	    !(in->unread || input_has_reader(in)))
 		return;
 	if (in->is_plain) {
-		if (take(in))
-			uv_timer_start(&in->retry, on_retry, 0, 0);
-	} else if (take(in) && send_all(in)) {
-		wait_for_input(in);
+		if (input_read(in))
+			uv_timer_start(&in->retry, input_on_retry, 0, 0);
+	} else if (input_read(in) && input_send_all(in)) {
+		input_wait(in);
 	}
 }
 
@@ -209,7 +210,7 @@ static void pump(struct input *in)
 
 /* Reopens stdin: O_NONBLOCK on the inherited descriptor would affect every
  * process that shares it (as in writer.c). */
-static int open_again(struct input *in)
+static int input_reopen(struct input *in)
 {
 	int fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY |
 		      O_CLOEXEC);
@@ -217,7 +218,7 @@ static int open_again(struct input *in)
 	return fd >= 0 ? fd : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 }
 
-static int begin(struct input *in, struct err *e)
+static int input_begin(struct input *in, struct err *e)
 {
 	struct stat st;
 	int flags, rc;
@@ -232,7 +233,7 @@ static int begin(struct input *in, struct err *e)
 		       !S_ISSOCK(st.st_mode);
 	/* a file is not reopened: that would start at its beginning */
 	in->fd = in->is_plain ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-			      : open_again(in);
+			      : input_reopen(in);
 	if (in->fd < 0)
 		return err_set(e, -errno, "cannot read standard input: %s",
 			       strerror(errno));
@@ -256,7 +257,8 @@ static int begin(struct input *in, struct err *e)
 	return 0;
 }
 
-static int add_pipe(struct input *in, uint32_t rank, int *fd, struct err *e)
+static int input_add_pipe(struct input *in, uint32_t rank, int *fd,
+			  struct err *e)
 {
 	struct input_pipe *p = calloc(1, sizeof(*p));
 	int ends[2], rc;
@@ -294,12 +296,13 @@ void input_init(struct input *in, uv_loop_t *loop, long rank)
 	in->pumped = rank == INPUT_ALL || in->is_terminal;
 }
 
-static int open_kept(struct input *in, uint32_t rank, int *fd, struct err *e)
+static int input_open_kept(struct input *in, uint32_t rank, int *fd,
+			   struct err *e)
 {
 	int rc;
 
 	if (in->kept < 0) {
-		rc = add_pipe(in, rank, &in->kept, e);
+		rc = input_add_pipe(in, rank, &in->kept, e);
 		if (rc < 0)
 			return rc;
 	} else if (in->pipes) {
@@ -316,15 +319,15 @@ void input_unread(struct input *in)
 	if (!in->is_copy || in->rank == INPUT_NONE || in->is_terminal ||
 	    in->given || in->unread || in->ended)
 		return;
-	if (!in->begun && begin(in, &e) < 0)
+	if (!in->begun && input_begin(in, &e) < 0)
 		log_warn("%s", e.text);
 	if (in->fd < 0 || in->is_plain) /* a file belongs to this node alone */
 		return;
 	in->unread = 1;
-	pump(in);
+	input_pump(in);
 }
 
-static void end_unread(struct input *in)
+static void input_end_unread(struct input *in)
 {
 	if (in->unread)
 		uv_poll_stop(&in->poll);
@@ -339,21 +342,21 @@ int input_open(struct input *in, uint32_t rank, int *fd, struct err *e)
 	if (in->rank == INPUT_NONE ||
 	    (in->rank != INPUT_ALL && (uint32_t)in->rank != rank))
 		return 0;
-	end_unread(in);
+	input_end_unread(in);
 	in->given = 1;
 	if (!in->pumped) {
 		*fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		return 0;
 	}
 	if (!in->begun)
-		rc = begin(in, e);
+		rc = input_begin(in, e);
 	if (rc == 0 && in->rank != INPUT_ALL)
-		rc = open_kept(in, rank, fd, e);
+		rc = input_open_kept(in, rank, fd, e);
 	else if (rc == 0 && !in->ended)
-		rc = add_pipe(in, rank, fd, e);
+		rc = input_add_pipe(in, rank, fd, e);
 	/* read from the loop, when all workers have their pipes */
 	if (rc == 0 && !in->ended) {
-		uv_timer_start(&in->retry, on_retry, 0, 0);
+		uv_timer_start(&in->retry, input_on_retry, 0, 0);
 		uv_unref((uv_handle_t *)&in->retry);
 	}
 	return rc;
@@ -372,22 +375,22 @@ void input_gone(struct input *in, uint32_t rank)
 		uv_poll_stop(&p->poll);
 		return;
 	}
-	drop(p);
+	input_drop_pipe(p);
 	in->given = in->pipes != NULL;
 	input_unread(in);
 	/* the other workers may have waited only for this one */
-	pump(in);
+	input_pump(in);
 }
 
 void input_end_round(struct input *in)
 {
-	end_unread(in);
+	input_end_unread(in);
 	in->given = 0;
 	while (in->kept < 0 && in->pipes)
-		drop(in->pipes);
+		input_drop_pipe(in->pipes);
 }
 
-static void on_closed(uv_handle_t *h)
+static void input_on_closed(uv_handle_t *h)
 {
 	struct input *in = h->data;
 
@@ -399,16 +402,16 @@ static void on_closed(uv_handle_t *h)
 void input_close(struct input *in)
 {
 	while (in->pipes)
-		drop(in->pipes);
+		input_drop_pipe(in->pipes);
 	if (in->kept >= 0)
 		close(in->kept);
 	in->kept = -1;
 	if (in->begun && in->fd >= 0) {
 		uv_close((uv_handle_t *)&in->retry, NULL);
 		if (in->is_plain)
-			on_closed((uv_handle_t *)&in->retry);
+			input_on_closed((uv_handle_t *)&in->retry);
 		else
-			uv_close((uv_handle_t *)&in->poll, on_closed);
+			uv_close((uv_handle_t *)&in->poll, input_on_closed);
 	}
 	free(in->bytes);
 	in->bytes = NULL;

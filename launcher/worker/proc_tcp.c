@@ -8,11 +8,11 @@
 
 enum { WORD_DIGITS = 8, PORT_DIGITS = 4, V6_WORDS = 4 };
 
-struct text {
+struct proc_tcp_cursor {
 	const char *p, *end;
 };
 
-static int digit_of(char c)
+static int proc_tcp_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -24,12 +24,13 @@ static int digit_of(char c)
 }
 
 /* Takes a number of 1 to `most` digits in that base; 0: there is none. */
-static int take_number(struct text *t, unsigned base, int most, uint64_t *out)
+static int proc_tcp_take_number(struct proc_tcp_cursor *t, unsigned base,
+				int most, uint64_t *out)
 {
 	int n = 0, d;
 
 	for (*out = 0; t->p < t->end && n < most; n++, t->p++) {
-		d = digit_of(*t->p);
+		d = proc_tcp_digit(*t->p);
 		if (d < 0 || (unsigned)d >= base)
 			break;
 		*out = *out * base + (unsigned)d;
@@ -37,13 +38,13 @@ static int take_number(struct text *t, unsigned base, int most, uint64_t *out)
 	return n;
 }
 
-static void skip_blanks(struct text *t)
+static void proc_tcp_skip_blanks(struct proc_tcp_cursor *t)
 {
 	while (t->p < t->end && *t->p == ' ')
 		t->p++;
 }
 
-static int take_char(struct text *t, char c)
+static int proc_tcp_take_char(struct proc_tcp_cursor *t, char c)
 {
 	if (t->p == t->end || *t->p != c)
 		return 0;
@@ -51,18 +52,18 @@ static int take_char(struct text *t, char c)
 	return 1;
 }
 
-static int skip_word(struct text *t)
+static int proc_tcp_skip_word(struct proc_tcp_cursor *t)
 {
 	const char *from;
 
-	skip_blanks(t);
+	proc_tcp_skip_blanks(t);
 	from = t->p;
 	while (t->p < t->end && *t->p != ' ')
 		t->p++;
 	return t->p > from;
 }
 
-static int take_addr(struct text *t, struct sock_addr *a)
+static int proc_tcp_take_addr(struct proc_tcp_cursor *t, struct sock_addr *a)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&a->ss;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a->ss;
@@ -70,13 +71,14 @@ static int take_addr(struct text *t, struct sock_addr *a)
 	uint64_t number;
 	int n = 0, digits = 0;
 
-	skip_blanks(t);
-	while (n < V6_WORDS && (digits = take_number(t, 16, WORD_DIGITS,
-						     &number)) == WORD_DIGITS)
+	proc_tcp_skip_blanks(t);
+	while (n < V6_WORDS &&
+	       (digits = proc_tcp_take_number(t, 16, WORD_DIGITS, &number)) ==
+		       WORD_DIGITS)
 		words[n++] = (uint32_t)number;
 	if ((n != 1 && n != V6_WORDS) || digits % WORD_DIGITS ||
-	    !take_char(t, ':') ||
-	    take_number(t, 16, PORT_DIGITS, &number) != PORT_DIGITS)
+	    !proc_tcp_take_char(t, ':') ||
+	    proc_tcp_take_number(t, 16, PORT_DIGITS, &number) != PORT_DIGITS)
 		return 0;
 	memset(a, 0, sizeof(*a));
 	if (n == 1) {
@@ -95,26 +97,29 @@ static int take_addr(struct text *t, struct sock_addr *a)
 
 int proc_tcp_parse(struct slice line, struct proc_tcp *out)
 {
-	struct text t = {line.data, line.data + line.len};
+	struct proc_tcp_cursor t = {line.data, line.data + line.len};
 	uint64_t number;
 
-	skip_blanks(&t);
-	if (!take_number(&t, 10, 20, &number) || !take_char(&t, ':') ||
-	    !take_addr(&t, &out->own) || !take_addr(&t, &out->peer))
+	proc_tcp_skip_blanks(&t);
+	if (!proc_tcp_take_number(&t, 10, 20, &number) ||
+	    !proc_tcp_take_char(&t, ':') ||
+	    !proc_tcp_take_addr(&t, &out->own) ||
+	    !proc_tcp_take_addr(&t, &out->peer))
 		return 0;
-	skip_blanks(&t);
-	if (take_number(&t, 16, 2, &number) != 2)
+	proc_tcp_skip_blanks(&t);
+	if (proc_tcp_take_number(&t, 16, 2, &number) != 2)
 		return 0;
 	out->state = (unsigned)number;
 	/* queues, timer, retransmissions */
-	if (!skip_word(&t) || !skip_word(&t) || !skip_word(&t))
+	if (!proc_tcp_skip_word(&t) || !proc_tcp_skip_word(&t) ||
+	    !proc_tcp_skip_word(&t))
 		return 0;
-	skip_blanks(&t);
-	if (!take_number(&t, 10, 10, &number) || number > UINT32_MAX)
+	proc_tcp_skip_blanks(&t);
+	if (!proc_tcp_take_number(&t, 10, 10, &number) || number > UINT32_MAX)
 		return 0;
 	out->uid = (uint32_t)number;
-	if (!skip_word(&t)) /* the timeout */
+	if (!proc_tcp_skip_word(&t)) /* the timeout */
 		return 0;
-	skip_blanks(&t);
-	return take_number(&t, 10, 19, &out->inode) > 0;
+	proc_tcp_skip_blanks(&t);
+	return proc_tcp_take_number(&t, 10, 19, &out->inode) > 0;
 }

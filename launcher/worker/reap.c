@@ -6,18 +6,18 @@
 
 enum { BATCH = 128 };
 
-struct death {
+struct reap_death {
 	pid_t pid;
 	int status;
 	struct rusage usage;
 };
 
-static int collect(struct death *deaths, int max)
+static int reap_collect(struct reap_death *deaths, int max)
 {
 	int n = 0;
 
 	while (n < max) {
-		struct death *d = &deaths[n];
+		struct reap_death *d = &deaths[n];
 
 		d->pid = wait4(-1, &d->status, WNOHANG, &d->usage);
 		if (d->pid < 0 && errno == EINTR)
@@ -31,14 +31,14 @@ static int collect(struct death *deaths, int max)
 
 void reap_children(reap_on_death *on_death, void *arg)
 {
-	struct death deaths[BATCH];
+	struct reap_death deaths[BATCH];
 	int n;
 
 	do {
-		n = collect(deaths, BATCH);
+		n = reap_collect(deaths, BATCH);
 		for (int killed = 1; killed >= 0; killed--) {
 			for (int i = 0; i < n; i++) {
-				struct death *d = &deaths[i];
+				struct reap_death *d = &deaths[i];
 
 				if ((WIFSIGNALED(d->status) != 0) == killed)
 					on_death(arg, d->pid, d->status,

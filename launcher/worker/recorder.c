@@ -26,7 +26,7 @@ void recorder_release(struct recorder *r)
 }
 
 /* Only written pages take memory: a part does when its worker opens it. */
-static int make(struct recorder *r, struct flight_file *head)
+static int recorder_make_file(struct recorder *r, struct flight_file *head)
 {
 	r->fd = memfd_create(FLIGHT_FILE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (r->fd < 0 ||
@@ -62,7 +62,7 @@ void recorder_begin(struct recorder *r, const struct recorder_round *round)
 	snprintf(head.host, sizeof(head.host), "%s", round->host);
 	snprintf(head.server, sizeof(head.server), "%s", round->server);
 	snprintf(head.job_key, sizeof(head.job_key), "%s", round->job_key);
-	rc = make(r, &head);
+	rc = recorder_make_file(r, &head);
 	if (rc == 0) {
 		snprintf(r->path, sizeof(r->path), "/proc/%d/fd/%d",
 			 (int)getpid(), r->fd);
@@ -79,7 +79,8 @@ void recorder_started(struct recorder *r, uint32_t local_rank, pid_t pid)
 }
 
 /* The parts are not mapped here: workers that mapped them see file writes. */
-static off_t cell(const struct recorder *r, uint32_t part, size_t offset)
+static off_t recorder_offset(const struct recorder *r, uint32_t part,
+			     size_t offset)
 {
 	return (off_t)(flight_part_at(r->head, part) + offset);
 }
@@ -90,7 +91,8 @@ void recorder_stop(struct recorder *r)
 
 	for (uint32_t i = 0; r->head && i < r->head->parts; i++)
 		if (pwrite(r->fd, &stop, sizeof(stop),
-			   cell(r, i, offsetof(struct flight, stop))) < 0)
+			   recorder_offset(r, i,
+					   offsetof(struct flight, stop))) < 0)
 			log_debug("a worker is not told: %s", strerror(errno));
 }
 
@@ -100,7 +102,8 @@ int recorder_asks(const struct recorder *r, uint32_t local_rank)
 
 	if (r->head &&
 	    pread(r->fd, &asks, sizeof(asks),
-		  cell(r, local_rank, offsetof(struct flight, polls))) < 0)
+		  recorder_offset(r, local_rank,
+				  offsetof(struct flight, polls))) < 0)
 		asks = 0;
 	return asks == FLIGHT_POLLS || asks == FLIGHT_NOTIFIED ? (int)asks : 0;
 }
@@ -113,10 +116,12 @@ int recorder_is_in_world(const struct recorder *r, uint32_t local_rank)
 	/* the world is the first communicator; ddp_finalize removes it */
 	if (!r->head ||
 	    pread(r->fd, &magic, sizeof(magic),
-		  cell(r, local_rank, offsetof(struct flight, magic))) < 0 ||
+		  recorder_offset(r, local_rank,
+				  offsetof(struct flight, magic))) < 0 ||
 	    pread(r->fd, &size, sizeof(size),
-		  cell(r, local_rank, offsetof(struct flight, comms[0].size))) <
-		    0)
+		  recorder_offset(r, local_rank,
+				  offsetof(struct flight, comms[0].size))) <
+		  0)
 		return 0;
 	return magic == FLIGHT_MAGIC && size > 1;
 }

@@ -12,7 +12,7 @@
 
 enum { WORD_MAX = 32 };
 
-static int is_in(const int *numbers, size_t n, int number)
+static int signal_set_is_in(const int *numbers, size_t n, int number)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (numbers[i] == number)
@@ -22,7 +22,7 @@ static int is_in(const int *numbers, size_t n, int number)
 }
 
 /* Why the signal cannot be on a list, or NULL. */
-static const char *objection(int number)
+static const char *signal_set_objection(int number)
 {
 	static const int uncaught[] = {SIGKILL, SIGSTOP};
 	static const int needed[] = {SIGCHLD, SIGPIPE};
@@ -30,7 +30,7 @@ static const char *objection(int number)
 				     SIGABRT, SIGSYS};
 	static const int control[] = {SIGTSTP, SIGCONT, SIGTTIN, SIGTTOU};
 
-#define IN(list) is_in(list, sizeof(list) / sizeof(*list), number)
+#define IN(list) signal_set_is_in(list, sizeof(list) / sizeof(*list), number)
 	if (IN(uncaught))
 		return "no program can catch it";
 	if (IN(needed) || (number > 31 && number < SIGRTMIN))
@@ -43,7 +43,7 @@ static const char *objection(int number)
 	return NULL;
 }
 
-static int by_name(const char *name)
+static int signal_set_by_name(const char *name)
 {
 	long above = 0;
 
@@ -65,20 +65,21 @@ static int by_name(const char *name)
 	return 0;
 }
 
-static int parse_word(const char *word, const char *option, struct err *e)
+static int signal_set_parse_word(const char *word, const char *option,
+				 struct err *e)
 {
 	char name[SIGNAL_NAME_MAX];
 	const char *why;
 	long number;
 
 	if (parse_long(word, 1, SIGNAL_SET_MAX, "", &number, NULL) < 0)
-		number = by_name(word);
+		number = signal_set_by_name(word);
 	if (!number)
 		return err_set(e, ERR_USAGE, "%s: '%s' is no signal; give names"
 			       " like SIGUSR1 or USR1, or numbers (kill -l "
 			       "lists them), with commas between them", option,
 			       word);
-	why = objection((int)number);
+	why = signal_set_objection((int)number);
 	if (why)
 		return err_set(e, ERR_USAGE, "%s: %s cannot be on this list: "
 			       "%s", option, signal_name((int)number, name),
@@ -97,7 +98,7 @@ int signal_set_parse(struct signal_set *set, const char *text,
 
 		/* a longer word is no signal; the error shows its start */
 		snprintf(word, sizeof(word), "%.*s", len, text);
-		number = parse_word(word, option, e);
+		number = signal_set_parse_word(word, option, e);
 		if (number < 0)
 			return number;
 		set->bits |= UINT64_C(1) << (number - 1);

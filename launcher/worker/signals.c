@@ -8,7 +8,7 @@
 #include "base/signal_name.h"
 #include "launcher/worker/spawn.h"
 
-static void answer(int number)
+static void signals_log_ignored(int number)
 {
 	char name[SIGNAL_NAME_MAX];
 
@@ -17,7 +17,7 @@ static void answer(int number)
 		 name);
 }
 
-static void on_signal(uv_signal_t *h, int number)
+static void signals_on_signal(uv_signal_t *h, int number)
 {
 	struct signals *s = h->data;
 
@@ -34,11 +34,11 @@ static void on_signal(uv_signal_t *h, int number)
 	else if (signal_set_has(&s->warning, number))
 		s->events->on_warn(s->owner, number);
 	else
-		answer(number);
+		signals_log_ignored(number);
 }
 
-static int watch(struct signals *s, uv_loop_t *loop, int number,
-		 struct err *e)
+static int signals_watch(struct signals *s, uv_loop_t *loop, int number,
+			 struct err *e)
 {
 	uv_signal_t *h = &s->handles[s->n];
 	char name[SIGNAL_NAME_MAX], what[SIGNAL_NAME_MAX + 32];
@@ -57,7 +57,8 @@ static int watch(struct signals *s, uv_loop_t *loop, int number,
 	h->data = s;
 	if (s->n++ > 0)
 		uv_unref((uv_handle_t *)h);
-	return loop_check(uv_signal_start(h, on_signal, number), e, what);
+	return loop_check(uv_signal_start(h, signals_on_signal, number), e,
+			  what);
 }
 
 int signals_start(struct signals *s, uv_loop_t *loop,
@@ -79,13 +80,13 @@ int signals_start(struct signals *s, uv_loop_t *loop,
 	signal(SIGPIPE, SIG_IGN);
 	/* a log file at its limit (ulimit -f) is an error, like a full disk */
 	signal(SIGXFSZ, SIG_IGN);
-	rc = watch(s, loop, SIGCHLD, e);
+	rc = signals_watch(s, loop, SIGCHLD, e);
 	for (size_t i = 0; rc == 0 && i < sizeof(always) / sizeof(*always); i++)
-		rc = watch(s, loop, always[i], e);
+		rc = signals_watch(s, loop, always[i], e);
 	for (int i = 1; rc == 0 && i <= SIGNAL_SET_MAX; i++) {
 		if (i != SIGUSR1 && i != SIGUSR2 &&
 		    (signal_set_has(ending, i) || signal_set_has(forwarded, i)))
-			rc = watch(s, loop, i, e);
+			rc = signals_watch(s, loop, i, e);
 	}
 	return rc;
 }

@@ -17,7 +17,7 @@ void socket_search_init(struct socket_search *s, uint64_t inode)
 	s->looks = SOCKET_HOLDER_LOOKS;
 }
 
-static DIR *open_folder(pid_t pid, const char *name)
+static DIR *socket_search_open_folder(pid_t pid, const char *name)
 {
 	char path[64];
 
@@ -25,8 +25,8 @@ static DIR *open_folder(pid_t pid, const char *name)
 	return opendir(path);
 }
 
-static int leads_there(const struct socket_search *s, DIR *fds,
-		       const char *name)
+static int socket_search_matches(const struct socket_search *s, DIR *fds,
+				 const char *name)
 {
 	char link[sizeof(s->link)];
 	ssize_t n = readlinkat(dirfd(fds), name, link, sizeof(link) - 1);
@@ -39,23 +39,23 @@ static int leads_there(const struct socket_search *s, DIR *fds,
 
 int socket_search_in(struct socket_search *s, pid_t pid)
 {
-	DIR *fds = open_folder(pid, "fd");
+	DIR *fds = socket_search_open_folder(pid, "fd");
 	struct dirent *entry;
 	int found = 0;
 
 	while (fds && !found && s->looks > 0 && (entry = readdir(fds))) {
 		s->looks--;
-		found = leads_there(s, fds, entry->d_name);
+		found = socket_search_matches(s, fds, entry->d_name);
 	}
 	if (fds)
 		closedir(fds);
 	return found;
 }
 
-static pid_t search_tree(struct socket_search *s, pid_t pid, int depth);
+static pid_t socket_search_tree(struct socket_search *s, pid_t pid, int depth);
 
-static pid_t search_children(struct socket_search *s, pid_t pid,
-			     const char *thread, int depth)
+static pid_t socket_search_children(struct socket_search *s, pid_t pid,
+				    const char *thread, int depth)
 {
 	char path[sizeof("/proc//task//children") + 16 + NAME_MAX];
 	pid_t child, found = 0;
@@ -66,15 +66,17 @@ static pid_t search_children(struct socket_search *s, pid_t pid,
 	f = fopen(path, "re");
 	while (f && !found && fscanf(f, "%d", &child) == 1)
 		found = socket_search_in(s, child) ?
-			child : search_tree(s, child, depth + 1);
+			child : socket_search_tree(s, child, depth + 1);
 	if (f)
 		fclose(f);
 	return found;
 }
 
-static pid_t search_tree(struct socket_search *s, pid_t pid, int depth)
+static pid_t socket_search_tree(struct socket_search *s, pid_t pid, int depth)
 {
-	DIR *threads = depth < DEPTH_MAX ? open_folder(pid, "task") : NULL;
+	DIR *threads = depth < DEPTH_MAX
+			       ? socket_search_open_folder(pid, "task")
+			       : NULL;
 	struct dirent *entry;
 	pid_t found = 0;
 
@@ -83,7 +85,7 @@ static pid_t search_tree(struct socket_search *s, pid_t pid, int depth)
 		if (entry->d_name[0] == '.')
 			continue;
 		s->looks--;
-		found = search_children(s, pid, entry->d_name, depth);
+		found = socket_search_children(s, pid, entry->d_name, depth);
 	}
 	if (threads)
 		closedir(threads);
@@ -92,5 +94,5 @@ static pid_t search_tree(struct socket_search *s, pid_t pid, int depth)
 
 pid_t socket_search_under(struct socket_search *s, pid_t pid)
 {
-	return search_tree(s, pid, 0);
+	return socket_search_tree(s, pid, 0);
 }

@@ -16,7 +16,7 @@
 
 enum { REPLY_MAX = 4096 };
 
-static void put_addr(const struct sock_addr *a, void *raw)
+static void socket_put_addr(const struct sock_addr *a, void *raw)
 {
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a->ss;
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&a->ss;
@@ -27,8 +27,8 @@ static void put_addr(const struct sock_addr *a, void *raw)
 		memcpy(raw, &v6->sin6_addr, sizeof(v6->sin6_addr));
 }
 
-static void get_addr(struct sock_addr *a, int family, const void *raw,
-		     uint16_t port)
+static void socket_get_addr(struct sock_addr *a, int family, const void *raw,
+			    uint16_t port)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&a->ss;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a->ss;
@@ -43,14 +43,14 @@ static void get_addr(struct sock_addr *a, int family, const void *raw,
 	sock_addr_unmap(a);
 }
 
-static int is_same(const struct sock_addr *a, const struct sock_addr *b)
+static int socket_is_same(const struct sock_addr *a, const struct sock_addr *b)
 {
 	return sock_addr_compare(a, b) == 0 &&
 	       sock_addr_port(a) == sock_addr_port(b);
 }
 
-static int found(unsigned state, uint64_t inode, uint32_t uid,
-		 struct socket_whose *whose)
+static int socket_describe(unsigned state, uint64_t inode, uint32_t uid,
+			   struct socket_whose *whose)
 {
 	if (state == PROC_TCP_LISTEN)
 		return SOCKET_NONE;
@@ -63,7 +63,7 @@ static int found(unsigned state, uint64_t inode, uint32_t uid,
 /* ---- sock_diag ---- */
 
 /* Sends one request; the reply is ready when send returns. */
-static ssize_t exchange(const void *question, size_t size, char *reply)
+static ssize_t socket_exchange(const void *question, size_t size, char *reply)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	ssize_t n = fd < 0 ? -1 : send(fd, question, size, 0);
@@ -77,8 +77,10 @@ static ssize_t exchange(const void *question, size_t size, char *reply)
 	return n;
 }
 
-static int take_reply(const char *reply, size_t n, const struct sock_addr *own,
-		      const struct sock_addr *peer, struct socket_whose *whose)
+static int socket_parse_reply(const char *reply, size_t n,
+			      const struct sock_addr *own,
+			      const struct sock_addr *peer,
+			      struct socket_whose *whose)
 {
 	const struct nlmsghdr *h = (const struct nlmsghdr *)reply;
 	const struct inet_diag_msg *m;
@@ -98,17 +100,21 @@ static int take_reply(const char *reply, size_t n, const struct sock_addr *own,
 	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
 	    h->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
 		return -EPROTO;
-	get_addr(&here, m->idiag_family, m->id.idiag_src, m->id.idiag_sport);
-	get_addr(&there, m->idiag_family, m->id.idiag_dst, m->id.idiag_dport);
+	socket_get_addr(&here, m->idiag_family, m->id.idiag_src,
+			m->id.idiag_sport);
+	socket_get_addr(&there, m->idiag_family, m->id.idiag_dst,
+			m->id.idiag_dport);
 	/* if there is no connection the kernel reports the listener */
-	if (!is_same(&here, own) || !is_same(&there, peer))
+	if (!socket_is_same(&here, own) || !socket_is_same(&there, peer))
 		return SOCKET_NONE;
-	return found(m->idiag_state, m->idiag_inode, m->idiag_uid, whose);
+	return socket_describe(m->idiag_state, m->idiag_inode, m->idiag_uid,
+			       whose);
 }
 
 /* -ENOENT: no such socket, or this kernel has no TCP diagnosis. */
-static int ask_kernel(const struct sock_addr *own, const struct sock_addr *peer,
-		      struct socket_whose *whose)
+static int socket_query_diag(const struct sock_addr *own,
+			     const struct sock_addr *peer,
+			     struct socket_whose *whose)
 {
 	struct {
 		struct nlmsghdr h;
@@ -128,17 +134,18 @@ static int ask_kernel(const struct sock_addr *own, const struct sock_addr *peer,
 	_Alignas(struct nlmsghdr) char reply[REPLY_MAX];
 	ssize_t n;
 
-	put_addr(own, q.r.id.idiag_src);
-	put_addr(peer, q.r.id.idiag_dst);
-	n = exchange(&q, sizeof(q), reply);
-	return n < 0 ? (int)n : take_reply(reply, (size_t)n, own, peer,
+	socket_put_addr(own, q.r.id.idiag_src);
+	socket_put_addr(peer, q.r.id.idiag_dst);
+	n = socket_exchange(&q, sizeof(q), reply);
+	return n < 0 ? (int)n : socket_parse_reply(reply, (size_t)n, own, peer,
 				       whose);
 }
 
 /* ---- /proc ---- */
 
-static int search(const char *path, const struct sock_addr *own,
-		  const struct sock_addr *peer, struct socket_whose *whose)
+static int socket_search_table(const char *path, const struct sock_addr *own,
+			       const struct sock_addr *peer,
+			       struct socket_whose *whose)
 {
 	FILE *f = fopen(path, "re");
 	char *line = NULL;
@@ -151,8 +158,9 @@ static int search(const char *path, const struct sock_addr *own,
 		return -errno;
 	while (rc == SOCKET_NONE && (n = getline(&line, &room, f)) > 0) {
 		if (proc_tcp_parse(SLICE(line, (size_t)n), &s) &&
-		    is_same(&s.own, own) && is_same(&s.peer, peer))
-			rc = found(s.state, s.inode, s.uid, whose);
+		    socket_is_same(&s.own, own) &&
+		    socket_is_same(&s.peer, peer))
+			rc = socket_describe(s.state, s.inode, s.uid, whose);
 	}
 	free(line);
 	fclose(f);
@@ -160,22 +168,24 @@ static int search(const char *path, const struct sock_addr *own,
 }
 
 /* Searches tcp6 too: an IPv6 socket may have an IPv4 connection. */
-static int search_all(const struct sock_addr *own, const struct sock_addr *peer,
-		      struct socket_whose *whose)
+static int socket_search_tables(const struct sock_addr *own,
+				const struct sock_addr *peer,
+				struct socket_whose *whose)
 {
 	int rc = -ENOENT, v6;
 
 	if (own->ss.ss_family == AF_INET)
-		rc = search("/proc/self/net/tcp", own, peer, whose);
+		rc = socket_search_table("/proc/self/net/tcp", own, peer,
+					 whose);
 	if (rc == SOCKET_OWNED || rc == SOCKET_CLOSED)
 		return rc;
-	v6 = search("/proc/self/net/tcp6", own, peer, whose);
+	v6 = socket_search_table("/proc/self/net/tcp6", own, peer, whose);
 	return v6 < 0 && rc >= 0 ? rc : v6;
 }
 
 /* 1 if sock_diag works. The kernel reports a missing socket and missing
  * diagnosis by the same error, so this asks once about a socket that exists. */
-static int has_diag(struct socket_finder *f)
+static int socket_has_diag(struct socket_finder *f)
 {
 	struct sock_addr own, any;
 	struct socket_whose whose;
@@ -188,7 +198,8 @@ static int has_diag(struct socket_finder *f)
 	sock_addr_number("127.0.0.1", 9, &any);
 	fd = sock_listen(&own, NULL);
 	/* it reports the listener, which is not the connection asked for */
-	f->no_diag = fd < 0 || ask_kernel(&own, &any, &whose) != SOCKET_NONE;
+	f->no_diag =
+		fd < 0 || socket_query_diag(&own, &any, &whose) != SOCKET_NONE;
 	if (fd >= 0)
 		close(fd);
 	return !f->no_diag;
@@ -204,12 +215,12 @@ int socket_owner(struct socket_finder *f, const struct sock_addr *own,
 			 IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 	int rc = -ENOENT;
 
-	if (!link_local && has_diag(f)) {
-		rc = ask_kernel(own, peer, whose);
+	if (!link_local && socket_has_diag(f)) {
+		rc = socket_query_diag(own, peer, whose);
 		if (rc >= 0 || rc == -ENOENT)
 			return rc < 0 ? SOCKET_NONE : rc;
 	}
-	rc = search_all(own, peer, whose);
+	rc = socket_search_tables(own, peer, whose);
 	if (rc < 0)
 		return err_set(e, rc, "neither sock_diag nor /proc/net/tcp can "
 			       "be asked here: %s", strerror(-rc));

@@ -22,7 +22,7 @@ static sigset_t original_mask;
 
 static const char step_cpus[] = "set the CPUs of";
 
-struct order {
+struct spawn_order {
 	const struct spawn *s;
 	sigset_t mask; /* for the child */
 	pid_t parent;
@@ -77,28 +77,30 @@ int spawn_was_ignored(int signal)
 	return 0;
 }
 
-static int place(int fd, int as)
+static int spawn_place_file(int fd, int as)
 {
 	/* dup2 onto itself would leave close-on-exec set */
 	return fd == as ? fcntl(fd, F_SETFD, 0) : dup2(fd, as);
 }
 
-static int place_files(const struct spawn *s)
+static int spawn_place_files(const struct spawn *s)
 {
-	if (place(s->in, 0) < 0 || place(s->out, 1) < 0 || place(s->err, 2) < 0)
+	if (spawn_place_file(s->in, 0) < 0 || spawn_place_file(s->out, 1) < 0 ||
+	    spawn_place_file(s->err, 2) < 0)
 		return -1;
 	for (int i = 0; i < 2; i++) {
-		if (s->keep[i] >= 0 && place(s->keep[i], s->keep_as + i) < 0)
+		if (s->keep[i] >= 0 &&
+		    spawn_place_file(s->keep[i], s->keep_as + i) < 0)
 			return -1;
 	}
 	for (int i = 0; i < s->nmore; i++) {
-		if (place(s->more[i], s->keep_as + 2 + i) < 0)
+		if (spawn_place_file(s->more[i], s->keep_as + 2 + i) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int restore_limit(const struct spawn *s)
+static int spawn_restore_limit(const struct spawn *s)
 {
 	struct rlimit limit;
 
@@ -109,7 +111,7 @@ static int restore_limit(const struct spawn *s)
 }
 
 /* Failure is no error: sweep.h then finds the child by its other marks. */
-static void mark_locks(const struct spawn *s)
+static void spawn_mark_locks(const struct spawn *s)
 {
 	const struct rlimit limit = {.rlim_cur = s->locks,
 				     .rlim_max = s->locks};
@@ -121,9 +123,9 @@ static void mark_locks(const struct spawn *s)
 /* Runs in the child, on its own stack in our memory, while we are suspended.
  * Only system calls. The address sanitizer does not know this stack. */
 __attribute__((no_sanitize("address", "undefined")))
-static int child(void *arg)
+static int spawn_child(void *arg)
 {
-	struct order *o = arg;
+	struct spawn_order *o = arg;
 	const struct spawn *s = o->s;
 
 	o->step = "set up";
@@ -141,8 +143,8 @@ static int child(void *arg)
 		goto fail;
 	if (s->pid)
 		*s->pid = getpid();
-	mark_locks(s);
-	if (place_files(s) < 0 || restore_limit(s) < 0)
+	spawn_mark_locks(s);
+	if (spawn_place_files(s) < 0 || spawn_restore_limit(s) < 0)
 		goto fail;
 	o->step = step_cpus;
 	if (s->cpus && sched_setaffinity(0, sizeof(s->cpus->sets),
@@ -158,7 +160,7 @@ fail:
 	_exit(127);
 }
 
-static int complain(const struct order *o, int rc, struct err *e)
+static int spawn_failed(const struct spawn_order *o, int rc, struct err *e)
 {
 	const char *advice = "";
 
@@ -191,7 +193,7 @@ pid_t spawn_process(const struct spawn *s, struct err *e)
 {
 	/* one stack is enough: we sleep until the child has left it */
 	static char stack[STACK_BYTES] __attribute__((aligned(64)));
-	struct order o = {.s = s, .parent = getpid(), .step = "start"};
+	struct spawn_order o = {.s = s, .parent = getpid(), .step = "start"};
 	sigset_t all, ours;
 	pid_t pid;
 
@@ -203,12 +205,12 @@ pid_t spawn_process(const struct spawn *s, struct err *e)
 	sigprocmask(SIG_SETMASK, &all, &ours);
 	if (s->as_now)
 		o.mask = ours;
-	pid = clone(child, stack + STACK_BYTES,
+	pid = clone(spawn_child, stack + STACK_BYTES,
 		    CLONE_VM | CLONE_VFORK | SIGCHLD, &o);
 	if (pid < 0)
 		o.error = errno;
 	else if (o.error)
 		waitpid(pid, NULL, 0);
 	sigprocmask(SIG_SETMASK, &ours, NULL);
-	return o.error ? complain(&o, -o.error, e) : pid;
+	return o.error ? spawn_failed(&o, -o.error, e) : pid;
 }

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 
-static int is_in(const pid_t *pids, size_t n, pid_t pid)
+static int sweep_is_in(const pid_t *pids, size_t n, pid_t pid)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (pids[i] == pid)
@@ -33,7 +33,7 @@ static struct {
 	int come;
 } strangers;
 
-static int add(pid_t **pids, size_t *n, pid_t pid)
+static int sweep_add_pid(pid_t **pids, size_t *n, pid_t pid)
 {
 	pid_t *more = realloc(*pids, (*n + 1) * sizeof(*more));
 
@@ -45,9 +45,9 @@ static int add(pid_t **pids, size_t *n, pid_t pid)
 }
 
 /* Signals pid, unless it was signalled before. 0: we may not signal it. */
-static int tell(struct sweep *s, pid_t pid, int signal)
+static int sweep_signal(struct sweep *s, pid_t pid, int signal)
 {
-	if (is_in(s->told, s->n, pid))
+	if (sweep_is_in(s->signalled, s->n, pid))
 		return 1;
 	if (kill(pid, signal) < 0 && errno == EPERM) {
 		log_warn("pid %d, which a worker left behind, runs as another "
@@ -55,7 +55,8 @@ static int tell(struct sweep *s, pid_t pid, int signal)
 		sweep_leave(pid);
 		return 0;
 	}
-	add(&s->told, &s->n, pid); /* out of memory: signalled again */
+	/* out of memory: it is signalled again */
+	sweep_add_pid(&s->signalled, &s->n, pid);
 	return 1;
 }
 
@@ -67,7 +68,7 @@ enum {
 };
 
 /* Reads the fields from STAT_PARENT on; all 0 if the process is gone. */
-static void read_stat(const char *pid, unsigned long long *fields)
+static void sweep_read_stat(const char *pid, unsigned long long *fields)
 {
 	char path[sizeof("/proc//stat") + NAME_MAX], text[2048], *at;
 
@@ -84,16 +85,16 @@ static void read_stat(const char *pid, unsigned long long *fields)
 }
 
 /* 0 if the process is gone. */
-static pid_t parent_of(const char *pid)
+static pid_t sweep_parent_of(const char *pid)
 {
 	unsigned long long fields[STAT_FIELDS];
 
-	read_stat(pid, fields);
+	sweep_read_stat(pid, fields);
 	return (pid_t)fields[STAT_PARENT];
 }
 
 /* A name in /proc as a pid; 0 if it is none. */
-static pid_t pid_of(const char *name)
+static pid_t sweep_pid_of(const char *name)
 {
 	char *end;
 	long pid = strtol(name, &end, 10);
@@ -103,7 +104,7 @@ static pid_t pid_of(const char *name)
 
 /* Opens /proc. In a PID namespace without a /proc of its own the numbers are
  * other processes': a signal would hit strangers, a wait would never end. */
-static int open_proc(int quiet)
+static int sweep_open_proc(int quiet)
 {
 	static int warned;
 	char self[32];
@@ -121,35 +122,35 @@ static int open_proc(int quiet)
 	return proc;
 }
 
-typedef void on_child(void *arg, pid_t pid);
+typedef void sweep_on_child(void *arg, pid_t pid);
 
-struct search {
-	on_child *found;
+struct sweep_search {
+	sweep_on_child *found;
 	void *arg;
 };
 
-static void look_at(void *arg, int proc, const char *name)
+static void sweep_check_child(void *arg, int proc, const char *name)
 {
-	const struct search *s = arg;
+	const struct sweep_search *s = arg;
 
-	if (pid_of(name) && parent_of(name) == getpid())
-		s->found(s->arg, pid_of(name));
+	if (sweep_pid_of(name) && sweep_parent_of(name) == getpid())
+		s->found(s->arg, sweep_pid_of(name));
 }
 
 /* For kernels without the list of children: searches all of /proc. */
-static void search_children(on_child *found, void *arg, int quiet)
+static void sweep_search_children(sweep_on_child *found, void *arg, int quiet)
 {
-	struct search s = {found, arg};
-	int proc = open_proc(quiet);
+	struct sweep_search s = {found, arg};
+	int proc = sweep_open_proc(quiet);
 
 	if (proc < 0)
 		return;
-	if (file_each_name(proc, look_at, &s) < 0 && !quiet)
+	if (file_each_name(proc, sweep_check_child, &s) < 0 && !quiet)
 		log_warn("cannot read /proc: %s", strerror(errno));
 	close(proc);
 }
 
-static void list_children(on_child *found, void *arg, int quiet)
+static void sweep_list_children(sweep_on_child *found, void *arg, int quiet)
 {
 	char path[64];
 	FILE *f;
@@ -160,7 +161,7 @@ static void list_children(on_child *found, void *arg, int quiet)
 		 (int)getpid());
 	f = fopen(path, "re");
 	if (!f) {
-		search_children(found, arg, quiet);
+		sweep_search_children(found, arg, quiet);
 		return;
 	}
 	while (fscanf(f, "%d", &pid) == 1)
@@ -171,7 +172,7 @@ static void list_children(on_child *found, void *arg, int quiet)
 /* Searches for the whole variable, between NULs. Reads the text in overlapping
  * pieces, since an environment may have megabytes. If it is not found, *size is
  * the number of bytes read. */
-static int has_variable(int fd, const char *variable, size_t *size)
+static int sweep_has_variable(int fd, const char *variable, size_t *size)
 {
 	enum { PIECE = 32 << 10 };
 	char buf[PIECE + 1];
@@ -199,13 +200,13 @@ static int has_variable(int fd, const char *variable, size_t *size)
 }
 
 /* 1 if the kernel reports where a process's code ends. gVisor does not. */
-static int shows_code(void)
+static int sweep_shows_code(void)
 {
 	static int shows = -1;
 	unsigned long long stat[STAT_FIELDS];
 
 	if (shows < 0) {
-		read_stat("self", stat);
+		sweep_read_stat("self", stat);
 		shows = stat[STAT_END_CODE] != 0;
 	}
 	return shows;
@@ -214,14 +215,14 @@ static int shows_code(void)
 /* In execve a process has its new memory, but the kernel sets the end of its
  * code last, after the environment. Zombies and kernel threads have no memory.
  * If we may not read the environment, the kernel shows the end of code as 1. */
-static int is_in_exec(const unsigned long long *stat)
+static int sweep_is_in_exec(const unsigned long long *stat)
 {
-	return stat[STAT_VSIZE] && !stat[STAT_END_CODE] && shows_code();
+	return stat[STAT_VSIZE] && !stat[STAT_END_CODE] && sweep_shows_code();
 }
 
 /* A process whose first thread has ended shows no memory, either, but its other
  * threads run on. */
-static int is_zombie(const unsigned long long *stat)
+static int sweep_is_zombie(const unsigned long long *stat)
 {
 	return !stat[STAT_VSIZE] && stat[STAT_THREADS] <= 1;
 }
@@ -239,7 +240,7 @@ uint64_t sweep_choose_locks(uint64_t random)
 	return half + random % half;
 }
 
-static int has_locks(const char *pid, uint64_t locks)
+static int sweep_has_locks(const char *pid, uint64_t locks)
 {
 	char path[sizeof("/proc//limits") + NAME_MAX], text[4096], *line;
 	unsigned long long hard;
@@ -253,7 +254,7 @@ static int has_locks(const char *pid, uint64_t locks)
 	       hard == locks;
 }
 
-static int has_mark(const char *pid, const char *mark, size_t *size)
+static int sweep_has_mark(const char *pid, const char *mark, size_t *size)
 {
 	char path[sizeof("/proc//environ") + NAME_MAX];
 	int fd, is;
@@ -262,53 +263,54 @@ static int has_mark(const char *pid, const char *mark, size_t *size)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	is = has_variable(fd, mark, size);
+	is = sweep_has_variable(fd, mark, size);
 	close(fd);
 	return is;
 }
 
 /* Whether a process has the mark, which cannot be read during execve. */
-enum marked { UNMARKED, MARKED, IN_EXEC };
+enum sweep_mark { UNMARKED, MARKED, IN_EXEC };
 
-static enum marked look_for(const char *pid, const struct sweep_marks *m)
+static enum sweep_mark sweep_find_mark(const char *pid,
+				       const struct sweep_marks *m)
 {
 	unsigned long long stat[STAT_FIELDS];
 	size_t size = 0;
 
-	read_stat(pid, stat);
-	if (is_zombie(stat))
+	sweep_read_stat(pid, stat);
+	if (sweep_is_zombie(stat))
 		return UNMARKED;
-	if (has_locks(pid, m->locks))
+	if (sweep_has_locks(pid, m->locks))
 		return MARKED;
 	/* before opening environ, which can block as long as execve does */
-	if (is_in_exec(stat))
+	if (sweep_is_in_exec(stat))
 		return m->locks ? UNMARKED : IN_EXEC;
-	if (has_mark(pid, m->variable, &size))
+	if (sweep_has_mark(pid, m->variable, &size))
 		return MARKED;
-	read_stat(pid, stat);
+	sweep_read_stat(pid, stat);
 	/* an execve meanwhile removed the old environment, so that we read less
 	 * than the process has */
-	if (!m->locks && (is_in_exec(stat) ||
+	if (!m->locks && (sweep_is_in_exec(stat) ||
 			  stat[STAT_ENV_END] > stat[STAT_ENV_START] + size))
 		return IN_EXEC;
 	return UNMARKED;
 }
 
-static void note_stranger(void *arg, pid_t pid)
+static void sweep_add_stranger(void *arg, pid_t pid)
 {
-	add(&strangers.pids, &strangers.n, pid);
+	sweep_add_pid(&strangers.pids, &strangers.n, pid);
 	strangers.come = 1;
 }
 
 void sweep_note_strangers(void)
 {
 	strangers.come = getpid() == 1;
-	list_children(note_stranger, NULL, 1);
+	sweep_list_children(sweep_add_stranger, NULL, 1);
 }
 
 void sweep_leave(pid_t pid)
 {
-	add(&strangers.pids, &strangers.n, pid);
+	sweep_add_pid(&strangers.pids, &strangers.n, pid);
 }
 
 void sweep_reaped(pid_t pid)
@@ -321,18 +323,18 @@ void sweep_reaped(pid_t pid)
 	}
 }
 
-static enum marked is_ours(pid_t pid, const struct sweep_marks *marks)
+static enum sweep_mark sweep_is_ours(pid_t pid, const struct sweep_marks *marks)
 {
 	char text[16];
 
-	if (is_in(strangers.pids, strangers.n, pid))
+	if (sweep_is_in(strangers.pids, strangers.n, pid))
 		return UNMARKED;
 	snprintf(text, sizeof(text), "%d", (int)pid);
-	return strangers.come ? look_for(text, marks) : MARKED;
+	return strangers.come ? sweep_find_mark(text, marks) : MARKED;
 }
 
 /* 0: its execve takes too long, and the process is left alone. */
-static int await_exec(struct sweep *s, pid_t pid)
+static int sweep_await_exec(struct sweep *s, pid_t pid)
 {
 	if (s->looks < SWEEP_LOOKS) {
 		s->in_exec++;
@@ -346,7 +348,7 @@ static int await_exec(struct sweep *s, pid_t pid)
 	return 0;
 }
 
-struct visit {
+struct sweep_visit {
 	struct sweep *s;
 	const pid_t *except;
 	int nexcept;
@@ -354,27 +356,27 @@ struct visit {
 	int signal, left;
 };
 
-static void on_found(void *arg, pid_t pid)
+static void sweep_on_found(void *arg, pid_t pid)
 {
-	struct visit *v = arg;
-	enum marked marked;
+	struct sweep_visit *v = arg;
+	enum sweep_mark marked;
 
-	if (is_in(v->except, (size_t)v->nexcept, pid))
+	if (sweep_is_in(v->except, (size_t)v->nexcept, pid))
 		return;
-	marked = is_ours(pid, v->marks);
+	marked = sweep_is_ours(pid, v->marks);
 	if (marked == MARKED)
-		v->left += tell(v->s, pid, v->signal);
+		v->left += sweep_signal(v->s, pid, v->signal);
 	else if (marked == IN_EXEC)
-		v->left += await_exec(v->s, pid);
+		v->left += sweep_await_exec(v->s, pid);
 }
 
 int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
 		   const struct sweep_marks *marks, int signal)
 {
-	struct visit v = {s, except, nexcept, marks, signal, 0};
+	struct sweep_visit v = {s, except, nexcept, marks, signal, 0};
 
 	s->in_exec = 0;
-	list_children(on_found, &v, 0);
+	sweep_list_children(sweep_on_found, &v, 0);
 	if (!s->in_exec)
 		s->looks = 0;
 	return v.left;
@@ -387,11 +389,11 @@ void sweep_forget(struct sweep *s)
 
 void sweep_release(struct sweep *s)
 {
-	free(s->told);
-	*s = (struct sweep){.told = NULL};
+	free(s->signalled);
+	*s = (struct sweep){.signalled = NULL};
 }
 
-static int is_called(const char *pid, const char *name)
+static int sweep_is_named(const char *pid, const char *name)
 {
 	char path[sizeof("/proc//comm") + NAME_MAX], comm[32];
 
@@ -403,12 +405,13 @@ static int is_called(const char *pid, const char *name)
 
 /* ---- by their pipes ---- */
 
-struct pipe_search {
+struct sweep_pipe_search {
 	const struct sweep_marks *marks;
 	int found;
 };
 
-static int is_workers(const struct sweep_marks *m, unsigned long long inode)
+static int sweep_is_workers_pipe(const struct sweep_marks *m,
+				 unsigned long long inode)
 {
 	for (size_t i = 0; inode && i < m->npipes; i++) {
 		if (m->pipes[i] == inode)
@@ -418,9 +421,9 @@ static int is_workers(const struct sweep_marks *m, unsigned long long inode)
 }
 
 /* Ignores a process that only reads the pipe: it may be an administrator's. */
-static void look_at_file(void *arg, int dir, const char *name)
+static void sweep_check_file(void *arg, int dir, const char *name)
 {
-	struct pipe_search *s = arg;
+	struct sweep_pipe_search *s = arg;
 	unsigned long long inode = 0;
 	char target[64];
 	struct stat st;
@@ -431,7 +434,7 @@ static void look_at_file(void *arg, int dir, const char *name)
 	n = readlinkat(dir, name, target, sizeof(target) - 1);
 	target[n > 0 ? n : 0] = '\0';
 	if (sscanf(target, "pipe:[%llu]", &inode) != 1 ||
-	    !is_workers(s->marks, inode))
+	    !sweep_is_workers_pipe(s->marks, inode))
 		return;
 	/* the link's mode shows whether the file is open for writing */
 	s->found = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -440,36 +443,37 @@ static void look_at_file(void *arg, int dir, const char *name)
 
 /* An older process that has a worker's pipe is no descendant: something passed
  * the pipe to it, as systemd-run does. */
-static int is_younger(const char *pid)
+static int sweep_is_younger(const char *pid)
 {
 	static unsigned long long ours[STAT_FIELDS];
 	unsigned long long its[STAT_FIELDS];
 
 	if (!ours[STAT_START])
-		read_stat("self", ours);
-	read_stat(pid, its);
+		sweep_read_stat("self", ours);
+	sweep_read_stat(pid, its);
 	return its[STAT_START] >= ours[STAT_START];
 }
 
-static int writes_to_workers_pipe(const char *pid, const struct sweep_marks *m)
+static int sweep_writes_to_workers_pipe(const char *pid,
+					const struct sweep_marks *m)
 {
-	struct pipe_search s = {m, 0};
+	struct sweep_pipe_search s = {m, 0};
 	char path[sizeof("/proc//fd") + NAME_MAX];
 	int dir;
 
-	if (!m->npipes || !is_younger(pid))
+	if (!m->npipes || !sweep_is_younger(pid))
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return 0;
-	if (file_each_name(dir, look_at_file, &s) < 0)
+	if (file_each_name(dir, sweep_check_file, &s) < 0)
 		s.found = 0;
 	close(dir);
 	return s.found;
 }
 
-struct killing {
+struct sweep_killing {
 	const struct sweep_marks *marks;
 	const char *except;
 	int killed, in_exec;
@@ -478,28 +482,28 @@ struct killing {
 /* pidfd was opened before anything was read about the process: if the process
  * has ended and its pid was reused, the signal hits nothing. Without pidfds
  * (Linux before 5.3, seccomp) the pid must do. */
-static int kill_it(int pidfd, pid_t pid)
+static int sweep_kill(int pidfd, pid_t pid)
 {
 	if (pidfd < 0)
 		return kill(pid, SIGKILL);
 	return (int)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 }
 
-static void kill_if_marked(void *arg, int proc, const char *name)
+static void sweep_kill_if_marked(void *arg, int proc, const char *name)
 {
-	struct killing *k = arg;
-	pid_t pid = pid_of(name);
-	enum marked marked;
+	struct sweep_killing *k = arg;
+	pid_t pid = sweep_pid_of(name);
+	enum sweep_mark marked;
 	int pidfd;
 
 	if (!pid || pid == getpid())
 		return;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	marked = look_for(name, k->marks);
-	if (marked != MARKED && writes_to_workers_pipe(name, k->marks))
+	marked = sweep_find_mark(name, k->marks);
+	if (marked != MARKED && sweep_writes_to_workers_pipe(name, k->marks))
 		marked = MARKED;
-	if (marked == MARKED && !is_called(name, k->except))
-		k->killed += kill_it(pidfd, pid) == 0;
+	if (marked == MARKED && !sweep_is_named(name, k->except))
+		k->killed += sweep_kill(pidfd, pid) == 0;
 	k->in_exec += marked == IN_EXEC;
 	if (pidfd >= 0)
 		close(pidfd);
@@ -508,13 +512,13 @@ static void kill_if_marked(void *arg, int proc, const char *name)
 int sweep_kill_marked(const struct sweep_marks *marks, const char *except,
 		      int *in_exec)
 {
-	struct killing k = {marks, except, 0, 0};
-	int proc = open_proc(0);
+	struct sweep_killing k = {marks, except, 0, 0};
+	int proc = sweep_open_proc(0);
 
 	*in_exec = 0;
 	if (proc < 0)
 		return 0;
-	if (file_each_name(proc, kill_if_marked, &k) < 0)
+	if (file_each_name(proc, sweep_kill_if_marked, &k) < 0)
 		log_warn("cannot read /proc: %s", strerror(errno));
 	close(proc);
 	*in_exec = k.in_exec;

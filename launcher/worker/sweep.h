@@ -43,7 +43,7 @@ enum { SWEEP_LOOK_MS = 10, SWEEP_LOOKS = 500 };
 
 /* The state of repeated sweeps. All zeroes to begin with. */
 struct sweep {
-	pid_t *told; /* signalled before */
+	pid_t *signalled; /* by earlier sweeps */
 	size_t n;
 	int in_exec; /* how many the last sweep found in execve */
 	int looks;   /* how often the caller swept again because of them */

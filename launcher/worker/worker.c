@@ -59,7 +59,7 @@ uint32_t group_rank(const struct worker *w)
 	return w->group->base_rank + w->local_rank;
 }
 
-static void check_closed(struct group *g)
+static void worker_group_check_closed(struct group *g)
 {
 	if (!g->closing || g->open_streams)
 		return;
@@ -67,23 +67,23 @@ static void check_closed(struct group *g)
 	g->on_closed(g);
 }
 
-static void on_stream_closed(void *arg)
+static void worker_group_on_stream_closed(void *arg)
 {
 	struct group *g = arg;
 
 	g->open_streams--;
-	check_closed(g);
+	worker_group_check_closed(g);
 }
 
-static int open_stream(struct worker *w, struct outlet *o, int is_stderr,
-		       struct err *e)
+static int worker_open_stream(struct worker *w, struct outlet *o, int is_stderr,
+			      struct err *e)
 {
 	const struct stream_setup setup = {
 		.fd = o->pipe, .file = o->file, .is_stderr = is_stderr,
 		.shown = o->shown, .rank = group_rank(w),
 		.local_rank = w->local_rank,
 		.tail = is_stderr ? &w->tail : NULL,
-		.on_closed = on_stream_closed, .arg = w->group,
+		.on_closed = worker_group_on_stream_closed, .arg = w->group,
 	};
 	int rc;
 
@@ -99,8 +99,8 @@ static int open_stream(struct worker *w, struct outlet *o, int is_stderr,
 	return 0;
 }
 
-static int open_outlets(struct worker *w, struct outlet outlets[2],
-			struct err *e)
+static int worker_open_redirects(struct worker *w, struct outlet outlets[2],
+				 struct err *e)
 {
 	int rc = outlet_open(&outlets[0], &w->group->outlet_rules,
 			     w->local_rank, group_rank(w), 0, e);
@@ -114,12 +114,12 @@ static int open_outlets(struct worker *w, struct outlet outlets[2],
 	return rc;
 }
 
-static int start_worker(struct worker *w, struct spawn *s, struct err *e)
+static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 {
 	struct group *g = w->group;
 	struct outlet outlets[2];
 	int in = -1;
-	int rc = open_outlets(w, outlets, e);
+	int rc = worker_open_redirects(w, outlets, e);
 
 	if (rc < 0)
 		return rc;
@@ -141,9 +141,9 @@ static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 	w->running = 1;
 	w->stopped = w->killed = w->had = 0;
 	g->running++;
-	rc = open_stream(w, &outlets[0], 0, e);
+	rc = worker_open_stream(w, &outlets[0], 0, e);
 	if (rc == 0)
-		rc = open_stream(w, &outlets[1], 1, e);
+		rc = worker_open_stream(w, &outlets[1], 1, e);
 out:
 	if (in >= 0)
 		close(in);
@@ -170,7 +170,7 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		s.argv = w.argv;
 		s.envp = w.envp;
 		s.cpus = w.cpus;
-		rc = start_worker(&g->workers[i], &s, e);
+		rc = worker_start(&g->workers[i], &s, e);
 		if (rc < 0)
 			return rc;
 		g->on_started(g);
@@ -182,7 +182,7 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 /* Signals the worker's process group, in which an ended worker may have left
  * processes, and the worker itself if it moved to another group. 0, or -EPERM
  * if it runs as another user. */
-static int send_signal(struct worker *w, int signal)
+static int worker_send_signal(struct worker *w, int signal)
 {
 	int probe = 0;
 
@@ -196,7 +196,7 @@ static int send_signal(struct worker *w, int signal)
 }
 
 /* Counts a worker that we cannot kill as ended. */
-static void give_up(struct worker *w)
+static void worker_give_up(struct worker *w)
 {
 	struct group *g = w->group;
 
@@ -213,18 +213,18 @@ static void give_up(struct worker *w)
 void group_signal_one(struct worker *w, int signal)
 {
 	struct group *g = w->group;
-	int rc = send_signal(w, signal);
+	int rc = worker_send_signal(w, signal);
 
 	/* a suspended worker would not act on the signal */
 	if (signal != SIGKILL)
-		send_signal(w, SIGCONT);
+		worker_send_signal(w, SIGCONT);
 	w->had = signal;
 	if (w->running) {
 		w->stopped = 1;
 		w->killed = signal == SIGKILL;
 	}
 	if (rc < 0 && signal == SIGKILL)
-		give_up(w);
+		worker_give_up(w);
 	if (rc < 0)
 		g->on_denied(g, w, signal);
 }
@@ -238,7 +238,7 @@ void group_signal(struct group *g, int signal)
 void group_relay(struct group *g, int signal)
 {
 	for (uint32_t i = 0; i < g->n; i++)
-		send_signal(&g->workers[i], signal);
+		worker_send_signal(&g->workers[i], signal);
 }
 
 struct worker *group_find(struct group *g, pid_t pid)
@@ -310,5 +310,5 @@ void group_close(struct group *g)
 		stream_close(&g->workers[i].err);
 	}
 	g->closing = 1;
-	check_closed(g);
+	worker_group_check_closed(g);
 }

@@ -205,7 +205,7 @@ END_TEST
 
 START_TEST(children_that_were_there_first_are_left_alone_until_reaped)
 {
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	pid_t first = sleeper("A=1", MARK), theirs, ours;
 
 	sweep_note_strangers();
@@ -226,7 +226,7 @@ END_TEST
 
 START_TEST(without_strangers_each_child_is_ours_but_those_excepted)
 {
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	pid_t ours, server;
 
 	sweep_note_strangers();
@@ -251,7 +251,7 @@ static void strangers_come(void)
 
 START_TEST(a_child_in_execve_counts_and_is_not_signalled)
 {
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	pid_t hung;
 
 	strangers_come();
@@ -272,7 +272,7 @@ END_TEST
 
 START_TEST(a_child_that_hangs_in_execve_is_left_alone_later)
 {
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	pid_t hung, ours;
 
 	strangers_come();
@@ -295,7 +295,7 @@ END_TEST
 
 START_TEST(a_child_without_an_environment_is_not_waited_for)
 {
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	pid_t bare;
 
 	strangers_come();
@@ -310,7 +310,7 @@ END_TEST
 
 START_TEST(a_child_that_cannot_be_read_is_not_waited_for)
 {
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	int ends[2];
 	pid_t secret;
 	char byte;
@@ -344,7 +344,7 @@ END_TEST
 START_TEST(a_marked_child_counts_at_every_moment_of_its_execve)
 {
 	enum { LOOKS = 20000 };
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	pid_t ours;
 
 	strangers_come();
@@ -419,7 +419,7 @@ END_TEST
 START_TEST(of_foreign_children_only_those_with_the_limit_are_ours)
 {
 	const struct sweep_marks marks = by_locks();
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	pid_t ours, other;
 
 	strangers_come();
@@ -439,7 +439,7 @@ END_TEST
 START_TEST(the_limit_is_known_of_a_process_that_hangs_in_execve)
 {
 	const struct sweep_marks marks = by_locks();
-	struct sweep s = {.told = NULL};
+	struct sweep s = {.signalled = NULL};
 	int in_exec;
 	pid_t hung;
 
