@@ -15,7 +15,7 @@ enum {
 	READ_SIZE = 65536, /* bytes per read */
 };
 
-struct parser {
+struct host_list_parser {
 	struct host_list *l;
 	struct err *e;
 	const char *unit; /* what `at` counts: "line", "word" */
@@ -25,12 +25,13 @@ struct parser {
 	size_t size;     /* a power of two, at least twice l->room */
 };
 
-static int no_memory(struct err *e)
+static int host_list_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "list of hosts: out of memory");
 }
 
-static int wrong(const struct parser *in, struct slice word, const char *why)
+static int host_list_refuse(const struct host_list_parser *in,
+			    struct slice word, const char *why)
 {
 	char shown[SHOWN_MAX + 1];
 	size_t n = word.len < SHOWN_MAX ? word.len : SHOWN_MAX;
@@ -45,23 +46,23 @@ static int wrong(const struct parser *in, struct slice word, const char *why)
 
 /* ---- text ---- */
 
-static int is_blank(char c)
+static int host_list_is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static struct slice trim(struct slice s)
+static struct slice host_list_trim(struct slice s)
 {
-	while (s.len && is_blank(s.data[0]))
+	while (s.len && host_list_is_blank(s.data[0]))
 		s = SLICE(s.data + 1, s.len - 1);
-	while (s.len && is_blank(s.data[s.len - 1]))
+	while (s.len && host_list_is_blank(s.data[s.len - 1]))
 		s.len--;
 	return s;
 }
 
 /* Takes the text before the first `end`, or all of it. *text becomes the rest,
  * with data NULL if there was no `end`. */
-static struct slice cut(struct slice *text, char end)
+static struct slice host_list_cut(struct slice *text, char end)
 {
 	const char *p = memchr(text->data, end, text->len);
 	struct slice head = *text;
@@ -76,35 +77,36 @@ static struct slice cut(struct slice *text, char end)
 }
 
 /* Takes the next word, which blanks or stop end; empty at the text's end. */
-static struct slice next_word(struct slice *text, char stop)
+static struct slice host_list_next_word(struct slice *text, char stop)
 {
-	struct slice s = trim(*text);
+	struct slice s = host_list_trim(*text);
 	size_t n = 0;
 
-	while (n < s.len && !is_blank(s.data[n]) && s.data[n] != stop)
+	while (n < s.len && !host_list_is_blank(s.data[n]) && s.data[n] != stop)
 		n++;
 	*text = SLICE(s.data + n, s.len - n);
 	return SLICE(s.data, n);
 }
 
-static int is_word(struct slice s, const char *word)
+static int host_list_is_word(struct slice s, const char *word)
 {
 	return s.len == strlen(word) && memcmp(s.data, word, s.len) == 0;
 }
 
-static int parse_host(struct parser *in, struct slice word, struct host_name *n)
+static int host_list_parse_host(struct host_list_parser *in, struct slice word,
+				struct host_name *n)
 {
 	const char *why = host_name_parse(n, word);
 
 	if (!why && n->user.len + !!n->user.len + n->host.len >
 			    HOST_LIST_NAME_MAX)
 		why = "this name has more than 320 bytes";
-	return why ? wrong(in, word, why) : 0;
+	return why ? host_list_refuse(in, word, why) : 0;
 }
 
 /* ---- the list ---- */
 
-static struct slice host_of(const struct host_list *l, uint32_t i)
+static struct slice host_list_host_of(const struct host_list *l, uint32_t i)
 {
 	const char *name = host_list_name(l, i), *at = strrchr(name, '@');
 
@@ -112,17 +114,19 @@ static struct slice host_of(const struct host_list *l, uint32_t i)
 }
 
 /* The host's slot in the table, or the free slot for it. */
-static uint32_t *look_up(const struct parser *in, struct slice host)
+static uint32_t *host_list_look_up(const struct host_list_parser *in,
+				   struct slice host)
 {
 	size_t i = host_name_hash(host) & (in->size - 1);
 
 	while (in->table[i] &&
-	       !host_name_is_same(host_of(in->l, in->table[i] - 1), host))
+	       !host_name_is_same(host_list_host_of(in->l, in->table[i] - 1),
+				  host))
 		i = (i + 1) & (in->size - 1);
 	return &in->table[i];
 }
 
-static int make_room(struct parser *in)
+static int host_list_make_room(struct host_list_parser *in)
 {
 	struct host_list *l = in->l;
 	uint32_t room = l->room ? l->room * 2 : ROOM_FIRST;
@@ -133,24 +137,26 @@ static int make_room(struct parser *in)
 		l->hosts = hosts;
 	if (!hosts || !table) {
 		free(table);
-		return no_memory(in->e);
+		return host_list_no_memory(in->e);
 	}
 	l->room = room;
 	free(in->table);
 	in->table = table;
 	in->size = (size_t)room * 2;
 	for (uint32_t i = 0; i < l->count; i++)
-		*look_up(in, host_of(l, i)) = i + 1;
+		*host_list_look_up(in, host_list_host_of(l, i)) = i + 1;
 	return 0;
 }
 
-static int append(struct parser *in, const struct host_name *n)
+static int host_list_append(struct host_list_parser *in,
+			    const struct host_name *n)
 {
 	struct host_list *l = in->l;
 	uint32_t start = (uint32_t)l->text.len;
 
 	if (l->count == HOST_LIST_MAX)
-		return wrong(in, n->host, "this is one host more than 65536");
+		return host_list_refuse(in, n->host,
+					"this is one host more than 65536");
 	if (n->user.len) {
 		buf_put(&l->text, n->user.data, n->user.len);
 		buf_put_u8(&l->text, '@');
@@ -158,13 +164,13 @@ static int append(struct parser *in, const struct host_name *n)
 	buf_put(&l->text, n->host.data, n->host.len);
 	buf_put_u8(&l->text, 0);
 	if (l->text.failed)
-		return no_memory(in->e);
+		return host_list_no_memory(in->e);
 	l->hosts[l->count++] = (struct host){start, n->slots, in->at};
 	return 0;
 }
 
-static int again(const struct parser *in, const struct host_name *n,
-		 struct host *h)
+static int host_list_add_slots(const struct host_list_parser *in,
+			       const struct host_name *n, struct host *h)
 {
 	const struct host_list *l = in->l;
 
@@ -175,24 +181,24 @@ static int again(const struct parser *in, const struct host_name *n,
 			       "its slots", l->from, in->unit, in->at,
 			       SLICE_FMT(n->host), in->unit, h->line);
 	if (n->slots > HOST_LIST_SLOTS_MAX - h->slots)
-		return wrong(in, n->host,
-			     "this host has more than 65536 slots");
+		return host_list_refuse(in, n->host,
+					"this host has more than 65536 slots");
 	h->slots += n->slots;
 	return 0;
 }
 
-static int add(struct parser *in, const struct host_name *n)
+static int host_list_add(struct host_list_parser *in, const struct host_name *n)
 {
 	uint32_t *place;
 	int is_full = !in->table || in->l->count == in->l->room;
-	int rc = is_full ? make_room(in) : 0;
+	int rc = is_full ? host_list_make_room(in) : 0;
 
 	if (rc)
 		return rc;
-	place = look_up(in, n->host);
+	place = host_list_look_up(in, n->host);
 	if (*place)
-		return again(in, n, &in->l->hosts[*place - 1]);
-	rc = append(in, n);
+		return host_list_add_slots(in, n, &in->l->hosts[*place - 1]);
+	rc = host_list_append(in, n);
 	if (rc == 0)
 		*place = in->l->count;
 	return rc;
@@ -201,86 +207,92 @@ static int add(struct parser *in, const struct host_name *n)
 /* ---- a line of a hostfile ---- */
 
 /* Parses the "= N" after a word. */
-static int parse_value(struct parser *in, struct slice word, struct slice *rest,
-		       uint32_t *value)
+static int host_list_parse_value(struct host_list_parser *in, struct slice word,
+				 struct slice *rest, uint32_t *value)
 {
-	struct slice s = trim(*rest), number;
+	struct slice s = host_list_trim(*rest), number;
 
 	if (s.len && s.data[0] == '=') {
 		*rest = SLICE(s.data + 1, s.len - 1);
-		number = next_word(rest, '\n');
+		number = host_list_next_word(rest, '\n');
 		if (host_name_slots(number, 1, value))
 			return 0;
 	}
-	return wrong(in, word, "a number from 1 to 65536 is expected after it: "
-			       "HOST slots=N");
+	return host_list_refuse(in, word, "a number from 1 to 65536 is "
+				"expected after it: HOST slots=N");
 }
 
-static int is_limit(struct slice word)
+static int host_list_is_limit(struct slice word)
 {
-	return is_word(word, "max_slots") || is_word(word, "max-slots") ||
-	       is_word(word, "slots_max") || is_word(word, "slots-max");
+	return host_list_is_word(word, "max_slots") ||
+	       host_list_is_word(word, "max-slots") ||
+	       host_list_is_word(word, "slots_max") ||
+	       host_list_is_word(word, "slots-max");
 }
 
-static int parse_options(struct parser *in, struct slice rest,
-			 struct host_name *n)
+static int host_list_parse_options(struct host_list_parser *in,
+				   struct slice rest, struct host_name *n)
 {
 	uint32_t limit = 0, *value;
 	struct slice word;
 	int rc = 0;
 
-	while (rc == 0 && (word = next_word(&rest, '=')).len) {
-		value = is_word(word, "slots") ? &n->slots
-			: is_limit(word)       ? &limit : NULL;
+	while (rc == 0 && (word = host_list_next_word(&rest, '=')).len) {
+		value = host_list_is_word(word, "slots") ? &n->slots
+			: host_list_is_limit(word)       ? &limit : NULL;
 		if (!value)
-			return wrong(in, word, "after a host only slots=N and "
-					       "max_slots=N are known; write "
-					       "HOST slots=N");
+			return host_list_refuse(in, word, "after a host only "
+						"slots=N and max_slots=N are "
+						"known; write HOST slots=N");
 		if (*value)
-			return wrong(in, word, "this is said twice");
-		rc = parse_value(in, word, &rest, value);
+			return host_list_refuse(in, word, "this is said twice");
+		rc = host_list_parse_value(in, word, &rest, value);
 	}
 	if (rc)
 		return rc;
 	if (rest.len)
-		return wrong(in, rest, "a word is missing before '='");
+		return host_list_refuse(in, rest,
+					"a word is missing before '='");
 	if (limit && !n->slots)
-		return wrong(in, n->host, "max_slots without slots; write "
-					  "HOST slots=N");
+		return host_list_refuse(in, n->host, "max_slots without slots; "
+					"write HOST slots=N");
 	if (limit && limit < n->slots)
-		return wrong(in, n->host, "slots is more than max_slots");
+		return host_list_refuse(in, n->host,
+					"slots is more than max_slots");
 	return 0;
 }
 
-static int parse_line(struct parser *in, struct slice line)
+static int host_list_parse_line(struct host_list_parser *in, struct slice line)
 {
-	struct slice rest = trim(cut(&line, '#')), word;
+	struct slice rest = host_list_trim(host_list_cut(&line, '#')), word;
 	struct host_name n;
 	int rc;
 
 	if (!rest.len)
 		return 0;
-	word = next_word(&rest, '\n');
-	rc = parse_host(in, word, &n);
+	word = host_list_next_word(&rest, '\n');
+	rc = host_list_parse_host(in, word, &n);
 	if (rc == 0)
-		rc = parse_options(in, rest, &n);
+		rc = host_list_parse_options(in, rest, &n);
 	if (rc)
 		return rc;
 	if (in->repeats && !n.slots)
 		n.slots = 1;
-	return add(in, &n);
+	return host_list_add(in, &n);
 }
 
 /* ---- all of a text ---- */
 
-static struct parser parser(struct host_list *l, const char *unit, int repeats,
-			    struct err *e)
+static struct host_list_parser host_list_parser(struct host_list *l,
+						const char *unit, int repeats,
+						struct err *e)
 {
-	return (struct parser){
+	return (struct host_list_parser){
 		.l = l, .e = e, .unit = unit, .repeats = repeats};
 }
 
-static int finish(struct parser *in, int rc, const char *what)
+static int host_list_finish(struct host_list_parser *in, int rc,
+			    const char *what)
 {
 	free(in->table);
 	if (rc == 0 && in->l->count == 0)
@@ -289,24 +301,25 @@ static int finish(struct parser *in, int rc, const char *what)
 	return rc;
 }
 
-static int parse_lines(struct host_list *l, struct slice text, int repeats,
-		       struct err *e)
+static int host_list_parse_lines(struct host_list *l, struct slice text,
+				 int repeats, struct err *e)
 {
-	struct parser in = parser(l, "line", repeats, e);
+	struct host_list_parser in = host_list_parser(l, "line", repeats, e);
 	int rc = 0;
 
 	if (text.len >= 3 && memcmp(text.data, "\xef\xbb\xbf", 3) == 0)
 		text = SLICE(text.data + 3, text.len - 3);
 	while (rc == 0 && text.len) {
 		in.at++;
-		rc = parse_line(&in, cut(&text, '\n'));
+		rc = host_list_parse_line(&in, host_list_cut(&text, '\n'));
 	}
-	return finish(&in, rc, "one a line: HOST slots=N");
+	return host_list_finish(&in, rc, "one a line: HOST slots=N");
 }
 
 /* Sets the name for errors. Of a long path it keeps the end, which identifies
  * the file better than the start. */
-static void set_from(struct host_list *l, const char *what, const char *path)
+static void host_list_set_from(struct host_list *l, const char *what,
+			       const char *path)
 {
 	const size_t room = sizeof(l->from) - 24;
 	size_t len = strlen(path);
@@ -336,44 +349,46 @@ const char *host_list_name(const struct host_list *l, uint32_t i)
 
 int host_list_parse(struct host_list *l, struct slice text, struct err *e)
 {
-	struct parser in = parser(l, "word", 0, e);
+	struct host_list_parser in = host_list_parser(l, "word", 0, e);
 	struct host_name n;
 	int rc = 0;
 
-	set_from(l, "", "-H");
-	text = trim(text);
+	host_list_set_from(l, "", "-H");
+	text = host_list_trim(text);
 	while (rc == 0 && text.data && (text.len || in.at)) {
 		in.at++;
-		rc = parse_host(&in, trim(cut(&text, ',')), &n);
+		rc = host_list_parse_host(
+			&in, host_list_trim(host_list_cut(&text, ',')), &n);
 		if (rc == 0)
-			rc = add(&in, &n);
+			rc = host_list_add(&in, &n);
 	}
-	return finish(&in, rc, "-H HOST:SLOTS,HOST:SLOTS");
+	return host_list_finish(&in, rc, "-H HOST:SLOTS,HOST:SLOTS");
 }
 
 int host_list_parse_file(struct host_list *l, struct slice text,
 			 const char *path, struct err *e)
 {
-	set_from(l, "", path);
-	return parse_lines(l, text, 0, e);
+	host_list_set_from(l, "", path);
+	return host_list_parse_lines(l, text, 0, e);
 }
 
 /* ---- files ---- */
 
-static int unreadable(const struct host_list *l, int rc, struct err *e)
+static int host_list_unreadable(const struct host_list *l, int rc,
+				struct err *e)
 {
 	return err_set(e, rc, "%s: %s", l->from, err_name(rc));
 }
 
-static int too_long(const struct host_list *l, struct err *e)
+static int host_list_too_long(const struct host_list *l, struct err *e)
 {
 	return err_set(e, ERR_USAGE, "%s: more than %d MiB: this is no list of "
 		       "hosts", l->from, HOST_LIST_FILE_MAX >> 20);
 }
 
 /* Reads to the end, which for a pipe or a terminal may take long. */
-static int read_fd(const struct host_list *l, int fd, struct buf *b,
-		   struct err *e)
+static int host_list_read_fd(const struct host_list *l, int fd, struct buf *b,
+			     struct err *e)
 {
 	struct stat st;
 	ssize_t n = 1;
@@ -381,23 +396,23 @@ static int read_fd(const struct host_list *l, int fd, struct buf *b,
 
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	    st.st_size > HOST_LIST_FILE_MAX)
-		return too_long(l, e);
+		return host_list_too_long(l, e);
 	while (n) {
 		to = buf_reserve(b, READ_SIZE);
 		if (!to)
-			return b->failed == -ENOBUFS ? too_long(l, e)
-						     : no_memory(e);
+			return b->failed == -ENOBUFS ? host_list_too_long(l, e)
+						     : host_list_no_memory(e);
 		n = read(fd, to, READ_SIZE);
 		if (n < 0 && errno != EINTR)
-			return unreadable(l, -errno, e);
+			return host_list_unreadable(l, -errno, e);
 		b->len += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
 }
 
 /* Reads and parses the file; l->from names it. */
-static int read_lines(struct host_list *l, const char *path, int repeats,
-		      struct err *e)
+static int host_list_read_lines(struct host_list *l, const char *path,
+				int repeats, struct err *e)
 {
 	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO
 					: open(path, O_RDONLY | O_CLOEXEC);
@@ -405,58 +420,60 @@ static int read_lines(struct host_list *l, const char *path, int repeats,
 	int rc;
 
 	if (fd < 0)
-		return unreadable(l, -errno, e);
-	rc = read_fd(l, fd, &b, e);
+		return host_list_unreadable(l, -errno, e);
+	rc = host_list_read_fd(l, fd, &b, e);
 	if (fd != STDIN_FILENO)
 		close(fd);
 	if (rc == 0)
-		rc = parse_lines(l, SLICE(b.data, b.len), repeats, e);
+		rc = host_list_parse_lines(l, SLICE(b.data, b.len), repeats, e);
 	buf_release(&b);
 	return rc;
 }
 
 int host_list_read(struct host_list *l, const char *path, struct err *e)
 {
-	set_from(l, "", strcmp(path, "-") == 0 ? "standard input" : path);
-	return read_lines(l, path, 0, e);
+	host_list_set_from(l, "",
+			   strcmp(path, "-") == 0 ? "standard input" : path);
+	return host_list_read_lines(l, path, 0, e);
 }
 
 /* ---- PBS and LSF ---- */
 
 /* "host host", or with counts "host slots host slots". */
-static int parse_words(struct host_list *l, const char *text, int counts,
-		       struct err *e)
+static int host_list_parse_words(struct host_list *l, const char *text,
+				 int counts, struct err *e)
 {
-	struct parser in = parser(l, "word", 1, e);
+	struct host_list_parser in = host_list_parser(l, "word", 1, e);
 	struct slice rest = SLICE_STR(text), word;
 	struct host_name n;
 	int rc = 0;
 
-	while (rc == 0 && (word = next_word(&rest, '\n')).len) {
+	while (rc == 0 && (word = host_list_next_word(&rest, '\n')).len) {
 		in.at++;
-		rc = parse_host(&in, word, &n);
+		rc = host_list_parse_host(&in, word, &n);
 		n.slots = 1;
 		if (rc == 0 && counts) {
-			struct slice slots = next_word(&rest, '\n');
+			struct slice slots = host_list_next_word(&rest, '\n');
 			if (!host_name_slots(slots, 0, &n.slots))
-				rc = wrong(&in, word, "a number of slots is "
-						      "expected after it");
+				rc = host_list_refuse(&in, word, "a number of "
+						      "slots is expected after "
+						      "it");
 		}
 		if (rc == 0 && n.slots)
-			rc = add(&in, &n);
+			rc = host_list_add(&in, &n);
 		in.at += (uint32_t)counts;
 	}
-	return finish(&in, rc, "-H HOST:SLOTS,HOST:SLOTS instead");
+	return host_list_finish(&in, rc, "-H HOST:SLOTS,HOST:SLOTS instead");
 }
 
-static const char *value(host_list_get *get, const char *name)
+static const char *host_list_value(host_list_get *get, const char *name)
 {
 	const char *text = get(name);
 
 	return text && *text ? text : NULL;
 }
 
-static void drop_launch_node(struct host_list *l)
+static void host_list_drop_launch_node(struct host_list *l)
 {
 	if (l->count < 2 || l->hosts[0].slots != 1)
 		return;
@@ -469,24 +486,24 @@ int host_list_scheduler(struct host_list *l, host_list_get *get, struct err *e)
 	const char *text;
 	int rc;
 
-	if ((text = value(get, "PBS_NODEFILE"))) {
-		set_from(l, "PBS_NODEFILE=", text);
-		rc = read_lines(l, text, 1, e);
+	if ((text = host_list_value(get, "PBS_NODEFILE"))) {
+		host_list_set_from(l, "PBS_NODEFILE=", text);
+		rc = host_list_read_lines(l, text, 1, e);
 		return rc ? rc : 1;
 	}
-	if ((text = value(get, "LSB_DJOB_HOSTFILE"))) {
-		set_from(l, "LSB_DJOB_HOSTFILE=", text);
-		rc = read_lines(l, text, 1, e);
-	} else if ((text = value(get, "LSB_MCPU_HOSTS"))) {
-		set_from(l, "", "LSB_MCPU_HOSTS");
-		rc = parse_words(l, text, 1, e);
-	} else if ((text = value(get, "LSB_HOSTS"))) {
-		set_from(l, "", "LSB_HOSTS");
-		rc = parse_words(l, text, 0, e);
+	if ((text = host_list_value(get, "LSB_DJOB_HOSTFILE"))) {
+		host_list_set_from(l, "LSB_DJOB_HOSTFILE=", text);
+		rc = host_list_read_lines(l, text, 1, e);
+	} else if ((text = host_list_value(get, "LSB_MCPU_HOSTS"))) {
+		host_list_set_from(l, "", "LSB_MCPU_HOSTS");
+		rc = host_list_parse_words(l, text, 1, e);
+	} else if ((text = host_list_value(get, "LSB_HOSTS"))) {
+		host_list_set_from(l, "", "LSB_HOSTS");
+		rc = host_list_parse_words(l, text, 0, e);
 	} else {
 		return 0;
 	}
-	if (rc == 0 && value(get, "CSM_ALLOCATION_ID"))
-		drop_launch_node(l);
+	if (rc == 0 && host_list_value(get, "CSM_ALLOCATION_ID"))
+		host_list_drop_launch_node(l);
 	return rc ? rc : 1;
 }

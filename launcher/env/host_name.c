@@ -6,7 +6,7 @@
 #define BRACKETS "an IPv6 address goes into brackets: [fd77::1] or " \
 	"[fd77::1]:SLOTS"
 
-static int all_of(struct slice s, const char *chars)
+static int host_name_all_of(struct slice s, const char *chars)
 {
 	for (size_t i = 0; i < s.len; i++)
 		if (!s.data[i] || !strchr(chars, s.data[i]))
@@ -18,7 +18,7 @@ int host_name_slots(struct slice s, uint32_t min, uint32_t *slots)
 {
 	uint32_t n = 0;
 
-	if (!s.len || !all_of(s, "0123456789"))
+	if (!s.len || !host_name_all_of(s, "0123456789"))
 		return 0;
 	for (size_t i = 0; i < s.len; i++) {
 		n = n * 10 + (uint32_t)(s.data[i] - '0');
@@ -29,7 +29,7 @@ int host_name_slots(struct slice s, uint32_t min, uint32_t *slots)
 	return n >= min;
 }
 
-static const char *check_user(struct slice user)
+static const char *host_name_check_user(struct slice user)
 {
 	if (!user.len)
 		return "there is no user before '@'";
@@ -43,7 +43,7 @@ static const char *check_user(struct slice user)
 	return NULL;
 }
 
-static const char *check_name(struct slice host)
+static const char *host_name_check_host(struct slice host)
 {
 	if (!host.len)
 		return "the host's name is missing";
@@ -54,13 +54,13 @@ static const char *check_name(struct slice host)
 		       "write the hosts' names";
 	if (memchr(host.data, '[', host.len))
 		return "ranges are not for here; write each host's name";
-	if (!all_of(host, NAME_CHARS))
+	if (!host_name_all_of(host, NAME_CHARS))
 		return "no host's name looks like this; write HOST or "
 		       "HOST:SLOTS, one for each";
 	return NULL;
 }
 
-static const char *check_ip6(struct slice host)
+static const char *host_name_check_ip6(struct slice host)
 {
 	const char *percent = memchr(host.data, '%', host.len);
 	size_t len = percent ? (size_t)(percent - host.data) : host.len;
@@ -70,17 +70,18 @@ static const char *check_ip6(struct slice host)
 	for (size_t i = 0; i < len; i++)
 		colons += host.data[i] == ':';
 	if (colons < 2 ||
-	    !all_of(SLICE(host.data, len), "0123456789abcdefABCDEF:.") ||
-	    zone.len == 1 || (zone.len && !all_of(SLICE(zone.data + 1,
-							zone.len - 1),
-						  NAME_CHARS)))
+	    !host_name_all_of(SLICE(host.data, len),
+			      "0123456789abcdefABCDEF:.") ||
+	    zone.len == 1 ||
+	    (zone.len &&
+	     !host_name_all_of(SLICE(zone.data + 1, zone.len - 1), NAME_CHARS)))
 		return "an IPv6 address is expected in the brackets";
 	return NULL;
 }
 
 /* *after is what follows the ']'. */
-static const char *cut_brackets(struct slice rest, struct slice *host,
-				struct slice *after)
+static const char *host_name_cut_brackets(struct slice rest, struct slice *host,
+					  struct slice *after)
 {
 	const char *close = memchr(rest.data, ']', rest.len);
 
@@ -90,12 +91,12 @@ static const char *cut_brackets(struct slice rest, struct slice *host,
 	*after = SLICE(close + 1, rest.len - host->len - 2);
 	if (after->len && after->data[0] != ':')
 		return "only :SLOTS may follow ']'";
-	return check_ip6(*host);
+	return host_name_check_ip6(*host);
 }
 
 /* *after is what follows the host, from ':' on. */
-static const char *cut_name(struct slice rest, struct slice *host,
-			    struct slice *after)
+static const char *host_name_cut_host(struct slice rest, struct slice *host,
+				      struct slice *after)
 {
 	const char *colon = memchr(rest.data, ':', rest.len);
 
@@ -104,7 +105,7 @@ static const char *cut_name(struct slice rest, struct slice *host,
 	*after = SLICE(rest.data + host->len, rest.len - host->len);
 	if (after->len && memchr(colon + 1, ':', after->len - 1))
 		return BRACKETS;
-	return check_name(*host);
+	return host_name_check_host(*host);
 }
 
 const char *host_name_parse(struct host_name *n, struct slice word)
@@ -114,17 +115,17 @@ const char *host_name_parse(struct host_name *n, struct slice word)
 
 	*n = (struct host_name){.user = SLICE(word.data, 0)};
 	if (!word.len)
-		return check_name(word);
+		return host_name_check_host(word);
 	at = memrchr(word.data, '@', word.len);
 	if (at) {
 		n->user.len = (size_t)(at - word.data);
 		rest = SLICE(at + 1, word.len - n->user.len - 1);
-		why = check_user(n->user);
+		why = host_name_check_user(n->user);
 	}
 	if (!why && rest.len && rest.data[0] == '[')
-		why = cut_brackets(rest, &n->host, &after);
+		why = host_name_cut_brackets(rest, &n->host, &after);
 	else if (!why)
-		why = cut_name(rest, &n->host, &after);
+		why = host_name_cut_host(rest, &n->host, &after);
 	if (!why && after.len &&
 	    !host_name_slots(SLICE(after.data + 1, after.len - 1), 1,
 			     &n->slots))
@@ -132,7 +133,7 @@ const char *host_name_parse(struct host_name *n, struct slice word)
 	return why;
 }
 
-static unsigned char fold(char c)
+static unsigned char host_name_fold(char c)
 {
 	return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
 }
@@ -142,7 +143,7 @@ int host_name_is_same(struct slice a, struct slice b)
 	if (a.len != b.len)
 		return 0;
 	for (size_t i = 0; i < a.len; i++)
-		if (fold(a.data[i]) != fold(b.data[i]))
+		if (host_name_fold(a.data[i]) != host_name_fold(b.data[i]))
 			return 0;
 	return 1;
 }
@@ -152,6 +153,6 @@ uint64_t host_name_hash(struct slice host)
 	uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
 
 	for (size_t i = 0; i < host.len; i++)
-		h = (h ^ fold(host.data[i])) * 0x100000001b3;
+		h = (h ^ host_name_fold(host.data[i])) * 0x100000001b3;
 	return h ^ h >> 32;
 }

@@ -24,7 +24,7 @@ static const struct launch_source *const sources[] = {
 
 /* ---- at the start ---- */
 
-static void on_early(int number)
+static void launch_env_on_early(int number)
 {
 	_exit(1);
 }
@@ -38,14 +38,15 @@ void launch_env_catch_early(void)
 	for EACH_SOURCE(s)
 		early |= (*s)->is_early && (*s)->is_early();
 	if (early && !spawn_was_ignored(SIGTERM))
-		signal(SIGTERM, on_early);
+		signal(SIGTERM, launch_env_on_early);
 }
 
 void launch_env_drop_early(void)
 {
 	struct sigaction now;
 
-	if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == on_early)
+	if (sigaction(SIGTERM, NULL, &now) == 0 &&
+	    now.sa_handler == launch_env_on_early)
 		signal(SIGTERM, SIG_DFL);
 }
 

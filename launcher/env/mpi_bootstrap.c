@@ -31,13 +31,13 @@ enum {
 };
 
 /* Our request to the child, after its first answer; or we dismiss it. */
-struct request {
+struct mpi_request {
 	int timeout_ms;
 	char place[PLACE_TEXT_MAX]; /* the first node's offer */
 };
 
 /* The child's two answers: which node this is, and where to meet. */
-struct answer {
+struct mpi_answer {
 	int rc;
 	struct err why;
 	struct pmix_self self;
@@ -46,7 +46,7 @@ struct answer {
 
 /* The process of our one session with the launcher. There is only one, because
  * PMIx considers a rank that leaves and comes back as lost. */
-struct child {
+struct mpi_child {
 	pid_t pid; /* 0: there is none */
 	int to, from;
 };
@@ -54,7 +54,7 @@ struct child {
 /* ---- in the child ---- */
 
 /* The session, by PMI-1 or by PMIx. */
-struct talk {
+struct mpi_session {
 	struct pmi pmi;
 	struct pmix *pmix;
 	struct pmix_self self;
@@ -62,8 +62,8 @@ struct talk {
 	struct err *e;
 };
 
-static int talk_open(struct talk *t, const struct mpirun *with,
-		     int timeout_ms, struct err *e)
+static int mpi_session_open(struct mpi_session *t, const struct mpirun *with,
+			    int timeout_ms, struct err *e)
 {
 	memset(t, 0, sizeof(*t));
 	t->rank = (int)with->rank;
@@ -74,7 +74,8 @@ static int talk_open(struct talk *t, const struct mpirun *with,
 	return pmix_open(&t->pmix, &t->self, e);
 }
 
-static int talk_share(struct talk *t, const char *key, int from, char *text)
+static int mpi_session_share(struct mpi_session *t, const char *key, int from,
+			     char *text)
 {
 	if (t->pmix)
 		return pmix_share(t->pmix, key, from, text, PLACE_TEXT_MAX,
@@ -82,7 +83,7 @@ static int talk_share(struct talk *t, const char *key, int from, char *text)
 	return pmi_share(&t->pmi, key, t->rank == from, text, PLACE_TEXT_MAX);
 }
 
-static int talk_close(struct talk *t)
+static int mpi_session_close(struct mpi_session *t)
 {
 	if (!t->pmix)
 		return pmi_close(&t->pmi);
@@ -90,7 +91,7 @@ static int talk_close(struct talk *t)
 	return 0;
 }
 
-static int reaches(const struct endpoint *at, struct err *e)
+static int mpi_bootstrap_can_reach(const struct endpoint *at, struct err *e)
 {
 	struct sock_addr a;
 	int rc = sock_resolve(at, &a, 1, e), fd;
@@ -106,13 +107,13 @@ static int reaches(const struct endpoint *at, struct err *e)
 
 /* On the second node: reduces *p to the first offered address that this node
  * can connect to. */
-static void choose(struct place *p)
+static void mpi_bootstrap_choose(struct place *p)
 {
 	struct err first = ERR_INIT, e = ERR_INIT;
 	char at[SOCK_TEXT_MAX];
 
 	for (int i = 0; i < p->n && !p->why.code; i++) {
-		if (reaches(&p->at[i], &e) == 0) {
+		if (mpi_bootstrap_can_reach(&p->at[i], &e) == 0) {
 			p->at[0] = p->at[i];
 			p->n = 1;
 			return;
@@ -129,7 +130,9 @@ static void choose(struct place *p)
 			"HOST:PORT", p->n, first.text);
 }
 
-static int agree(struct talk *t, const struct request *r, struct answer *a)
+static int mpi_bootstrap_agree(struct mpi_session *t,
+			       const struct mpi_request *r,
+			       struct mpi_answer *a)
 {
 	struct place p;
 	int rc;
@@ -137,43 +140,44 @@ static int agree(struct talk *t, const struct request *r, struct answer *a)
 	t->timeout_ms = r->timeout_ms;
 	t->pmi.deadline = clock_ms() + (uint64_t)r->timeout_ms;
 	memcpy(a->place, r->place, sizeof(a->place));
-	rc = talk_share(t, "ddprun-place", 0, a->place);
+	rc = mpi_session_share(t, "ddprun-place", 0, a->place);
 	if (!rc && t->rank == 1) {
 		rc = place_get(&p, a->place, &a->why);
 		if (!rc) {
-			choose(&p);
+			mpi_bootstrap_choose(&p);
 			place_put(&p, a->place);
 		}
 	}
-	return rc ? rc : talk_share(t, "ddprun-way", 1, a->place);
+	return rc ? rc : mpi_session_share(t, "ddprun-way", 1, a->place);
 }
 
-static void run_child(const struct mpirun *with, int in, int out)
+static void mpi_child_run(const struct mpirun *with, int in, int out)
 {
-	struct answer a = {.why = ERR_INIT};
-	struct request r;
-	struct talk t;
+	struct mpi_answer a = {.why = ERR_INIT};
+	struct mpi_request r;
+	struct mpi_session t;
 
-	a.rc = talk_open(&t, with, OPEN_MS, &a.why);
+	a.rc = mpi_session_open(&t, with, OPEN_MS, &a.why);
 	a.self = t.self;
 	if (file_write_all(out, &a, sizeof(a)) || a.rc)
 		_exit(1);
 	if (file_read_all(in, &r, sizeof(r)) == 0)
-		a.rc = agree(&t, &r, &a);
+		a.rc = mpi_bootstrap_agree(&t, &r, &a);
 	/* after a failure, closing could take as long as all before it */
 	if (!a.rc)
-		a.rc = talk_close(&t);
+		a.rc = mpi_session_close(&t);
 	_exit(file_write_all(out, &a, sizeof(a)) < 0);
 }
 
 /* ---- around it ---- */
 
-static int start(struct child *c, const struct mpirun *with, struct err *e)
+static int mpi_child_start(struct mpi_child *c, const struct mpirun *with,
+			   struct err *e)
 {
 	int to[2], from[2];
 	pid_t self = getpid();
 
-	*c = (struct child){0, -1, -1};
+	*c = (struct mpi_child){0, -1, -1};
 	signal(SIGPIPE, SIG_IGN); /* as the agent does; workers get theirs */
 	if (pipe2(to, O_CLOEXEC) < 0)
 		goto fail;
@@ -185,7 +189,7 @@ static int start(struct child *c, const struct mpirun *with, struct err *e)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(to[1]);
 		if (getppid() == self)
-			run_child(with, to[0], from[1]);
+			mpi_child_run(with, to[0], from[1]);
 		_exit(1);
 	}
 	close(to[0]);
@@ -207,7 +211,7 @@ fail:
 		       "launcher: %s", strerror(errno));
 }
 
-static int wait_for(int fd, int timeout_ms)
+static int mpi_child_wait(int fd, int timeout_ms)
 {
 	struct pollfd p = {fd, POLLIN, 0};
 	uint64_t end = clock_ms() + (uint64_t)timeout_ms, now;
@@ -220,11 +224,11 @@ static int wait_for(int fd, int timeout_ms)
 	return n;
 }
 
-static int hear(const struct child *c, int timeout_ms, struct answer *a,
-		struct err *e)
+static int mpi_child_read_answer(const struct mpi_child *c, int timeout_ms,
+				 struct mpi_answer *a, struct err *e)
 {
 	memset(a, 0, sizeof(*a));
-	if (wait_for(c->from, timeout_ms) == 0)
+	if (mpi_child_wait(c->from, timeout_ms) == 0)
 		return err_set(e, ERR_TIMEOUT, "the MPI launcher does not "
 			       "answer: has it started ddprun on all nodes?");
 	if (file_read_all(c->from, a, sizeof(*a)))
@@ -235,7 +239,7 @@ static int hear(const struct child *c, int timeout_ms, struct answer *a,
 }
 
 /* Reaps the child. failed: kills it first, since it may never exit. */
-static void end(struct child *c, int failed)
+static void mpi_child_end(struct mpi_child *c, int failed)
 {
 	if (!c->pid)
 		return;
@@ -248,26 +252,26 @@ static void end(struct child *c, int failed)
 	c->pid = 0;
 }
 
-static int begin(struct child *c, const struct mpirun *with, struct answer *a,
-		 struct err *e)
+static int mpi_child_begin(struct mpi_child *c, const struct mpirun *with,
+			   struct mpi_answer *a, struct err *e)
 {
-	int rc = start(c, with, e);
+	int rc = mpi_child_start(c, with, e);
 
 	if (rc == 0)
-		rc = hear(c, OPEN_MS + SPARE_MS, a, e);
+		rc = mpi_child_read_answer(c, OPEN_MS + SPARE_MS, a, e);
 	if (rc)
-		end(c, 1);
+		mpi_child_end(c, 1);
 	return rc;
 }
 
 /* Lives from mpi_bootstrap_ask_pmix to mpi_bootstrap. */
-static struct child asked;
+static struct mpi_child asked;
 
 int mpi_bootstrap_ask_pmix(struct pmix_self *self, struct err *e)
 {
 	const struct mpirun with = {.kind = MPIRUN_PMIX};
-	struct answer a;
-	int rc = begin(&asked, &with, &a, e);
+	struct mpi_answer a;
+	int rc = mpi_child_begin(&asked, &with, &a, e);
 
 	*self = a.self;
 	return rc;
@@ -275,7 +279,7 @@ int mpi_bootstrap_ask_pmix(struct pmix_self *self, struct err *e)
 
 void mpi_bootstrap_end(void)
 {
-	end(&asked, 0);
+	mpi_child_end(&asked, 0);
 }
 
 /* ---- the first node's offer ---- */
@@ -283,7 +287,7 @@ void mpi_bootstrap_end(void)
 /* Listens at all offered addresses, so that the second node can try each, and
  * at those that a name may resolve to. Skips addresses that are not this host's
  * (behind a NAT): the second node fails to connect to them. */
-static int listen_at_offered(const struct place *p, int *fds, struct err *e)
+static int mpi_bootstrap_listen(const struct place *p, int *fds, struct err *e)
 {
 	struct sock_addr at[PLACES_MAX], a[PLACES_MAX];
 	int n = 0, rc;
@@ -301,9 +305,9 @@ static int listen_at_offered(const struct place *p, int *fds, struct err *e)
 }
 
 /* The user gave the address, with port 0. */
-static int offer_given(struct place *p, const struct mpirun *m,
-		       const struct endpoint *given, uint16_t port,
-		       struct err *e)
+static int mpi_bootstrap_offer_given(struct place *p, const struct mpirun *m,
+				     const struct endpoint *given,
+				     uint16_t port, struct err *e)
 {
 	char at[SOCK_TEXT_MAX], host[SOCK_HOST_MAX];
 	struct sock_addr own[PLACES_MAX];
@@ -324,8 +328,9 @@ static int offer_given(struct place *p, const struct mpirun *m,
 	return 0;
 }
 
-static int offer(struct place *p, const struct mpirun *m,
-		 const struct launch_offer *o, uint16_t port, struct err *e)
+static int mpi_bootstrap_offer(struct place *p, const struct mpirun *m,
+			       const struct launch_offer *o, uint16_t port,
+			       struct err *e)
 {
 	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
 	int rc = random_hex(token, TOKEN_BYTES, e);
@@ -337,7 +342,7 @@ static int offer(struct place *p, const struct mpirun *m,
 		return rc;
 	snprintf(p->job, sizeof(p->job), "mpi-%s", token);
 	if (o->at)
-		return offer_given(p, m, o->at, port, e);
+		return mpi_bootstrap_offer_given(p, m, o->at, port, e);
 	p->n = o->local_addr ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
 					o->local_addr) > 0
 			     : local_addrs(addrs, PLACES_MAX);
@@ -355,17 +360,18 @@ static int offer(struct place *p, const struct mpirun *m,
 
 /* Listens. An error is reported to the other nodes, too. The reserved port
  * stays ours as long as this process lives. */
-static int make_offer(struct request *r, const struct mpirun *m,
-		      const struct launch_offer *o, int *fds)
+static int mpi_bootstrap_make_offer(struct mpi_request *r,
+				    const struct mpirun *m,
+				    const struct launch_offer *o, int *fds)
 {
 	struct place p = {.n = 0};
 	uint16_t port = o->port;
 	int rc = port ? 0 : sock_reserve_port(&port, &p.why);
 
 	if (rc >= 0)
-		rc = offer(&p, m, o, port, &p.why);
+		rc = mpi_bootstrap_offer(&p, m, o, port, &p.why);
 	if (rc >= 0)
-		rc = listen_at_offered(&p, fds, &p.why);
+		rc = mpi_bootstrap_listen(&p, fds, &p.why);
 	p.why.code = rc < 0 ? rc : 0;
 	place_put(&p, r->place);
 	return rc;
@@ -374,22 +380,23 @@ static int make_offer(struct request *r, const struct mpirun *m,
 int mpi_bootstrap(const struct mpirun *m, const struct launch_offer *o,
 		  struct place *out, struct err *e)
 {
-	struct request r = {.timeout_ms = o->timeout_ms, .place = ""};
-	struct child child = asked;
-	struct answer a;
+	struct mpi_request r = {.timeout_ms = o->timeout_ms, .place = ""};
+	struct mpi_child child = asked;
+	struct mpi_answer a;
 	int listeners[PLACES_MAX], n = 0, rc = 0;
 
 	asked.pid = 0;
 	if (m->rank == 0)
-		n = make_offer(&r, m, o, listeners);
+		n = mpi_bootstrap_make_offer(&r, m, o, listeners);
 	if (!child.pid)
-		rc = begin(&child, m, &a, e);
+		rc = mpi_child_begin(&child, m, &a, e);
 	if (rc == 0) {
 		rc = file_write_all(child.to, &r, sizeof(r));
 		rc = rc ? err_set(e, rc, "cannot speak with the MPI launcher: "
 				  "%s", strerror(-rc))
-			: hear(&child, r.timeout_ms + SPARE_MS, &a, e);
-		end(&child, rc != 0);
+			: mpi_child_read_answer(&child, r.timeout_ms + SPARE_MS,
+						&a, e);
+		mpi_child_end(&child, rc != 0);
 	}
 	while (n-- > 0)
 		close(listeners[n]);

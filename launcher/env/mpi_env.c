@@ -12,14 +12,14 @@
 #include "launcher/env/mpi_bootstrap.h"
 #include "launcher/plan/cpus.h"
 
-static const char *get(const char *name)
+static const char *mpi_env_get(const char *name)
 {
 	return getenv(name);
 }
 
 /* By default mpirun binds the only process of a node to one core, which its
  * workers would share. Unless the user asked for that, unbinds this process. */
-static void unbind(void)
+static void mpi_env_unbind(void)
 {
 	struct cpus before, all;
 
@@ -36,7 +36,7 @@ static void unbind(void)
 }
 
 /* Keeps the launcher's descriptors from the workers. */
-static void keep_descriptors(void)
+static void mpi_env_keep_descriptors(void)
 {
 	static const char *const names[] = {"PMI_FD", "HYDI_CONTROL_FD"};
 	const char *text;
@@ -49,7 +49,7 @@ static void keep_descriptors(void)
 	}
 }
 
-static int ask_pmix(struct mpirun *m, struct err *e)
+static int mpi_env_query_pmix(struct mpirun *m, struct err *e)
 {
 	struct pmix_self self;
 	int rc = mpi_bootstrap_ask_pmix(&self, e);
@@ -66,7 +66,7 @@ static int ask_pmix(struct mpirun *m, struct err *e)
 	return 0;
 }
 
-static void read_all(struct launch_env *env)
+static void mpi_env_fill(struct launch_env *env)
 {
 	const struct mpirun *m = &env->mpi;
 	const char *s = m->size == 1 ? "" : "s";
@@ -89,19 +89,19 @@ static void read_all(struct launch_env *env)
 
 /* 1 if the nodes meet at a known place. With port 0 (a free one) they do not:
  * the first node must still tell the others its port. */
-static int is_elsewhere(const struct launch_request *r)
+static int mpi_env_is_elsewhere(const struct launch_request *r)
 {
 	return (r->place || r->etcd) && !r->free_port;
 }
 
 /* Checks that several nodes can tell each other where they meet. */
-static int check_fd(const struct launch_env *env,
-		    const struct launch_request *r, struct err *e)
+static int mpi_env_check_fd(const struct launch_env *env,
+			    const struct launch_request *r, struct err *e)
 {
 	const struct mpirun *m = &env->mpi;
 
 	if (m->kind != MPIRUN_PMI || m->fd >= 0 || m->size == 1 ||
-	    is_elsewhere(r))
+	    mpi_env_is_elsewhere(r))
 		return 0;
 	return err_set(e, ERR_USAGE,
 		       "PMI_RANK is set but PMI_FD is not, so the nodes cannot "
@@ -111,51 +111,51 @@ static int check_fd(const struct launch_env *env,
 
 /* If the user gives both the number of nodes and their meeting place, each node
  * was started by a command of its own, and this row does not apply. */
-static int read_mpi(struct launch_env *env, const struct launch_request *r,
-		    int is_pmi, struct err *e)
+static int mpi_env_read(struct launch_env *env, const struct launch_request *r,
+			int is_pmi, struct err *e)
 {
 	struct mpirun *m = &env->mpi;
 	int rc;
 
 	if (r->standalone || getenv("DDP_AGENT_ID") ||
-	    (is_elsewhere(r) && r->nnodes))
+	    (mpi_env_is_elsewhere(r) && r->nnodes))
 		return 0;
-	rc = mpirun_read(m, get, e);
+	rc = mpirun_read(m, mpi_env_get, e);
 	if (rc < 0 || m->kind == MPIRUN_NONE ||
 	    (m->kind == MPIRUN_PMI) != is_pmi)
 		return rc;
 	if (m->kind == MPIRUN_PMIX)
-		rc = ask_pmix(m, e);
+		rc = mpi_env_query_pmix(m, e);
 	if (rc == 0)
 		rc = mpirun_check(m, e);
 	if (rc == 0)
-		rc = check_fd(env, r, e);
+		rc = mpi_env_check_fd(env, r, e);
 	if (rc < 0)
 		return rc;
-	keep_descriptors();
+	mpi_env_keep_descriptors();
 	if (m->bound)
-		unbind();
-	read_all(env);
+		mpi_env_unbind();
+	mpi_env_fill(env);
 	return 1;
 }
 
 static int openmpi_read(struct launch_env *env, const struct launch_request *r,
 			struct err *e)
 {
-	return read_mpi(env, r, 0, e);
+	return mpi_env_read(env, r, 0, e);
 }
 
 static int mpich_read(struct launch_env *env, const struct launch_request *r,
 		      struct err *e)
 {
-	return read_mpi(env, r, 1, e);
+	return mpi_env_read(env, r, 1, e);
 }
 
 static const char *mpi_has_started(void)
 {
 	struct mpirun m;
 
-	if (mpirun_read(&m, get, NULL) < 0 || !m.kind || m.size == 1)
+	if (mpirun_read(&m, mpi_env_get, NULL) < 0 || !m.kind || m.size == 1)
 		return NULL;
 	return mpirun_name(&m);
 }

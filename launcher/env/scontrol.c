@@ -18,7 +18,7 @@
 enum { WORDS_MAX = 4, ANSWER_MS = 10000, ANSWER_MAX = 4096 };
 
 /* Reads fd until its end; 0 or -errno. */
-static int read_all(int fd, int ms, char *out, size_t size)
+static int scontrol_read_all(int fd, int ms, char *out, size_t size)
 {
 	uint64_t until = clock_ms() + (uint64_t)ms;
 	size_t n = 0;
@@ -44,7 +44,7 @@ static int read_all(int fd, int ms, char *out, size_t size)
 	return 0;
 }
 
-static int start(char **words, int fd, struct err *e)
+static int scontrol_start(char **words, int fd, struct err *e)
 {
 	extern char **environ;
 	const struct program_how how = {.no_python = 1};
@@ -82,9 +82,9 @@ int scontrol_run(const char *const *arguments, int ms, char *out, size_t size,
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(e, -errno, "no pipe for scontrol: %s",
 			       strerror(errno));
-	pid = start(words, ends[1], e);
+	pid = scontrol_start(words, ends[1], e);
 	close(ends[1]);
-	rc = pid < 0 ? pid : read_all(ends[0], ms, out, size);
+	rc = pid < 0 ? pid : scontrol_read_all(ends[0], ms, out, size);
 	close(ends[0]);
 	if (pid < 0)
 		return rc;

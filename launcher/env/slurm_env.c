@@ -22,19 +22,19 @@
 
 enum { LAST_WORDS_MS = 500 };
 
-static const char *get(const char *name)
+static const char *slurm_env_get(const char *name)
 {
 	return getenv(name);
 }
 
-static int is_step(void)
+static int slurm_env_is_step(void)
 {
-	return allocation_place(get) == ALLOCATION_STEP;
+	return allocation_place(slurm_env_get) == ALLOCATION_STEP;
 }
 
 /* ---- whether it is asked ---- */
 
-static int is_same(const char *a, const char *b)
+static int slurm_env_is_same(const char *a, const char *b)
 {
 	const char *x = getenv(a), *y = getenv(b);
 
@@ -44,19 +44,20 @@ static int is_same(const char *a, const char *b)
 /* 1 if the step is another launcher's: mpirun under Slurm starts its daemons
  * with srun, and the daemons' children are not srun's tasks. srun --mpi=pmi2
  * sets PMI's variables too, but to the task's own numbers. */
-static int is_guest(void)
+static int slurm_env_is_guest(void)
 {
 	const char *space = getenv("PMIX_NAMESPACE");
 
 	if (getenv("DDP_AGENT_ID") || getenv("OMPI_COMM_WORLD_RANK") ||
 	    (space && strncmp(space, SLURM_SPACE, sizeof(SLURM_SPACE) - 1)))
 		return 1;
-	return getenv("PMI_RANK") && !is_same("PMI_RANK", "SLURM_PROCID");
+	return getenv("PMI_RANK") &&
+	       !slurm_env_is_same("PMI_RANK", "SLURM_PROCID");
 }
 
 /* ---- what it says ---- */
 
-static void read_texts(struct launch_env *env)
+static void slurm_env_read_texts(struct launch_env *env)
 {
 	const struct allocation *a = &env->slurm;
 	const char *what = "allocation";
@@ -91,7 +92,7 @@ static void read_texts(struct launch_env *env)
 			 a->nodes, a->groups);
 }
 
-static void read_task(struct launch_env *env)
+static void slurm_env_read_task(struct launch_env *env)
 {
 	const struct allocation *a = &env->slurm;
 
@@ -112,10 +113,10 @@ static int slurm_read(struct launch_env *env, const struct launch_request *r,
 		      struct err *e)
 {
 	struct allocation *a = &env->slurm;
-	enum allocation_place place = allocation_place(get);
+	enum allocation_place place = allocation_place(slurm_env_get);
 	int rc;
 
-	if (place == ALLOCATION_NONE || r->standalone || is_guest() ||
+	if (place == ALLOCATION_NONE || r->standalone || slurm_env_is_guest() ||
 	    (place == ALLOCATION_NO_STEP && (r->place || r->node_rank)))
 		return 0;
 	env->role = LAUNCH_STEP;
@@ -131,7 +132,7 @@ static int slurm_read(struct launch_env *env, const struct launch_request *r,
 		env->warnings.bits = signal_set_of(SIGUSR1).bits |
 				     signal_set_of(SIGUSR2).bits;
 	}
-	rc = allocation_read(a, get, e);
+	rc = allocation_read(a, slurm_env_get, e);
 	env->is_silent = a->many_tasks == 1;
 	if (rc < 0)
 		return rc;
@@ -139,22 +140,22 @@ static int slurm_read(struct launch_env *env, const struct launch_request *r,
 	env->nodes = a->nodes;
 	env->end_time = a->end_time;
 	env->restarts = a->restarts;
-	read_texts(env);
+	slurm_env_read_texts(env);
 	if (env->role == LAUNCH_TASK)
-		read_task(env);
+		slurm_env_read_task(env);
 	return 1;
 }
 
 static const char *slurm_has_started(void)
 {
-	return is_step() ? "srun" : NULL;
+	return slurm_env_is_step() ? "srun" : NULL;
 }
 
 static int slurm_is_early(void)
 {
 	const char *nodes = getenv("SLURM_STEP_NUM_NODES");
 
-	return is_step() && nodes && strcmp(nodes, "1") != 0;
+	return slurm_env_is_step() && nodes && strcmp(nodes, "1") != 0;
 }
 
 static void slurm_log_advice(const struct launch_env *env, uint32_t nproc)
@@ -190,7 +191,7 @@ static void slurm_restore(const struct launch_env *env)
 static void slurm_name_of(const struct launch_env *env, uint32_t rank,
 			  char name[LAUNCH_NAME_MAX])
 {
-	allocation_name(&env->slurm, get, rank, name);
+	allocation_name(&env->slurm, slurm_env_get, rank, name);
 }
 
 /* ---- the step's secret ---- */
@@ -236,8 +237,8 @@ static int slurm_take_auth(struct auth *a, struct err *e)
 
 /* Asks Slurm for the node's address: a site's NodeNames need not be host names.
  */
-static int resolve_at(const char *host, uint16_t port, struct sock_addr *out,
-		      int max)
+static int slurm_env_resolve_at(const char *host, uint16_t port,
+				struct sock_addr *out, int max)
 {
 	struct endpoint ep = {.port = port};
 
@@ -247,7 +248,8 @@ static int resolve_at(const char *host, uint16_t port, struct sock_addr *out,
 
 /* The server then listens at all addresses that others may use
  * (listen_addrs.h), as it does if the host's own name resolves to 127.0.1.1. */
-static int resolve_own(const struct endpoint *at, struct sock_addr *out)
+static int slurm_env_resolve_own(const struct endpoint *at,
+				 struct sock_addr *out)
 {
 	char host[SOCK_HOST_MAX];
 
@@ -269,10 +271,10 @@ static int slurm_resolve(const struct launch_env *env,
 	int n;
 
 	if (hosts && a->node_index == 0)
-		return resolve_own(at, out);
+		return slurm_env_resolve_own(at, out);
 	sock_host_name(host);
 	if (scontrol_address(at->host, address) &&
-	    (n = resolve_at(address, at->port, out, max)) > 0) {
+	    (n = slurm_env_resolve_at(address, at->port, out, max)) > 0) {
 		log_warn("on %s '%s' does not resolve; trying %s, where Slurm "
 			 "finds it", host, at->host, address);
 		return n;
@@ -280,7 +282,8 @@ static int slurm_resolve(const struct launch_env *env,
 	err_set(e, why.code, "the nodes of this step of Slurm's meet on the "
 		"first one, and on %s its %.900s (with --rdzv-endpoint "
 		"ADDRESS:PORT)", host, why.text);
-	n = a->srun_at[0] ? resolve_at(a->srun_at, at->port, out, max) : 0;
+	n = a->srun_at[0] ? slurm_env_resolve_at(a->srun_at, at->port, out,
+						 max) : 0;
 	if (n <= 0)
 		return why.code;
 	log_warn("on %s '%s' does not resolve; trying %s, where srun runs",
@@ -296,7 +299,7 @@ static int slurm_own_addr(const struct launch_env *env, char *text)
 	char own[1][SOCK_TEXT_MAX];
 	struct sock_addr a;
 
-	if (srun_at[0] && resolve_at(srun_at, 0, &a, 1) > 0 &&
+	if (srun_at[0] && slurm_env_resolve_at(srun_at, 0, &a, 1) > 0 &&
 	    sock_addr_is_local(&a) && !sock_addr_is_loopback(&a))
 		snprintf(text, SOCK_TEXT_MAX, "%s", srun_at);
 	else if (local_addrs(own, 1) > 0)

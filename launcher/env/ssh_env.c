@@ -16,7 +16,7 @@ static int is_remote, page_fd = -1, told_fd = -1;
 static unsigned number;
 static struct auth auth;
 
-static void read_secret(int fd)
+static void ssh_env_read_secret(int fd)
 {
 	unsigned char bytes[AUTH_BYTES];
 
@@ -49,7 +49,7 @@ void ssh_env_init(void)
 		fcntl(page_fd, F_SETFD, FD_CLOEXEC);
 	if (told_fd >= 0)
 		fcntl(told_fd, F_SETFD, FD_CLOEXEC);
-	read_secret(secret_fd);
+	ssh_env_read_secret(secret_fd);
 	unsetenv(SSH_ENV_NODE);
 	sock_host_name(host);
 	snprintf(name, sizeof(name), "ddprun on %s", host);
