@@ -16,26 +16,27 @@
 
 enum { WORDS_MAX = 16, TEXT_MAX = 1024 };
 
-static const struct allocation *allocation(const struct config *c)
+static const struct allocation *srun_exec_allocation(const struct config *c)
 {
 	return slurm_env_allocation(&c->env);
 }
 
-static int is_elastic(const struct config *c)
+static int srun_exec_is_elastic(const struct config *c)
 {
 	return strchr(c->nnodes_text, ':') != NULL;
 }
 
 /* An elastic job starts ddprun on all nodes; those that do not fit are spares.
  */
-static uint32_t nodes(const struct config *c)
+static uint32_t srun_exec_nodes(const struct config *c)
 {
-	return is_elastic(c) ? allocation(c)->nodes : c->min_nodes;
+	return srun_exec_is_elastic(c) ? srun_exec_allocation(c)->nodes
+				       : c->min_nodes;
 }
 
 /* Appends a word. The buffer may move, so argv is filled later. */
 __attribute__((format(printf, 2, 3)))
-static void add(struct buf *b, const char *fmt, ...)
+static void srun_exec_add(struct buf *b, const char *fmt, ...)
 {
 	va_list ap;
 	char text[128];
@@ -46,43 +47,47 @@ static void add(struct buf *b, const char *fmt, ...)
 	buf_put(b, text, strlen(text) + 1);
 }
 
-static const char *input(const struct config *c)
+static const char *srun_exec_input(const struct config *c)
 {
 	if (c->stdin_rank == INPUT_NONE)
 		return "none";
 	/* with a fixed number of nodes task 0 is node 0; the place of any other
 	 * rank, or of all ranks of an elastic job, is not known yet */
-	return c->stdin_rank == 0 && !is_elastic(c) ? "0" : "all";
+	return c->stdin_rank == 0 && !srun_exec_is_elastic(c) ? "0" : "all";
 }
 
-static void put_options(struct buf *b, const struct config *c)
+static void srun_exec_put_options(struct buf *b, const struct config *c)
 {
-	uint32_t n = nodes(c);
+	uint32_t n = srun_exec_nodes(c);
 
-	add(b, "srun");
-	if (allocation(c)->groups) { /* srun would apply numbers per group */
-		add(b, "--het-group=0-%u", allocation(c)->groups - 1);
+	srun_exec_add(b, "srun");
+	/* srun would apply numbers per group */
+	if (srun_exec_allocation(c)->groups) {
+		srun_exec_add(b, "--het-group=0-%u",
+			      srun_exec_allocation(c)->groups - 1);
 	} else {
-		add(b, "--nodes=%u", n);
-		add(b, "--ntasks=%u", n);
+		srun_exec_add(b, "--nodes=%u", n);
+		srun_exec_add(b, "--ntasks=%u", n);
 	}
-	add(b, "--ntasks-per-node=1");
+	srun_exec_add(b, "--ntasks-per-node=1");
 	/* with all nodes, overlap: else a second ddprun would wait for the end
 	 * of the first. With some, srun chooses nodes that are free */
-	if (n == allocation(c)->nodes)
-		add(b, "--overlap");
-	add(b, "--cpu-bind=none");
-	add(b, "--mem=0");
-	if (allocation(c)->gpus_each)
-		add(b, "--gpus-per-node=%u", allocation(c)->gpus_each);
-	add(b, "--mpi=none");
-	add(b, "--export=ALL");
-	add(b, "--input=%s", input(c));
-	if (is_elastic(c)) {
-		add(b, "--wait=0"); /* else srun may end all after the first */
-		add(b, "--no-kill");
+	if (n == srun_exec_allocation(c)->nodes)
+		srun_exec_add(b, "--overlap");
+	srun_exec_add(b, "--cpu-bind=none");
+	srun_exec_add(b, "--mem=0");
+	if (srun_exec_allocation(c)->gpus_each)
+		srun_exec_add(b, "--gpus-per-node=%u",
+			      srun_exec_allocation(c)->gpus_each);
+	srun_exec_add(b, "--mpi=none");
+	srun_exec_add(b, "--export=ALL");
+	srun_exec_add(b, "--input=%s", srun_exec_input(c));
+	if (srun_exec_is_elastic(c)) {
+		/* else srun may end all after the first */
+		srun_exec_add(b, "--wait=0");
+		srun_exec_add(b, "--no-kill");
 	}
-	add(b, "--kill-on-bad-exit=%d", !is_elastic(c));
+	srun_exec_add(b, "--kill-on-bad-exit=%d", !srun_exec_is_elastic(c));
 }
 
 int srun_exec_init(struct srun_exec *s, const struct config *c,
@@ -98,7 +103,7 @@ int srun_exec_init(struct srun_exec *s, const struct config *c,
 				       "argument here; write sh -c '... :'");
 	}
 	buf_init(&s->texts, TEXT_MAX);
-	put_options(&s->texts, c);
+	srun_exec_put_options(&s->texts, c);
 	s->argv = calloc(WORDS_MAX + 1 + nargs + 1, sizeof(*s->argv));
 	if (!s->argv || s->texts.failed) {
 		srun_exec_release(s);
@@ -137,12 +142,12 @@ int srun_exec_add_secret(const struct config *c, struct err *e)
 	return slurm_env_put_secret(e);
 }
 
-static const char *get(const char *name)
+static const char *srun_exec_get(const char *name)
 {
 	return getenv(name);
 }
 
-static void carry(const char *from, const char *as)
+static void srun_exec_carry(const char *from, const char *as)
 {
 	const char *text = getenv(from);
 
@@ -151,16 +156,16 @@ static void carry(const char *from, const char *as)
 }
 
 /* Passes on the job's task counts, of all groups of a heterogeneous job. */
-static void carry_tasks(const struct config *c)
+static void srun_exec_carry_tasks(const struct config *c)
 {
 	struct buf b;
 
-	if (!allocation(c)->groups) {
-		carry("SLURM_TASKS_PER_NODE", ALLOCATION_TASKS);
+	if (!srun_exec_allocation(c)->groups) {
+		srun_exec_carry("SLURM_TASKS_PER_NODE", ALLOCATION_TASKS);
 		return;
 	}
 	buf_init(&b, 1 << 20);
-	groups_tasks(get, allocation(c)->groups, &b);
+	groups_tasks(srun_exec_get, srun_exec_allocation(c)->groups, &b);
 	buf_put_u8(&b, '\0');
 	if (!b.failed && b.data[0])
 		setenv(ALLOCATION_TASKS, b.data, 1);
@@ -183,11 +188,11 @@ void srun_exec_clean(const struct config *c)
 		"SLURM_EXTERNAL_LAUNCHER",
 	};
 
-	carry_tasks(c);
-	carry("SLURM_CPUS_PER_TASK", ALLOCATION_CPUS_PER_TASK);
+	srun_exec_carry_tasks(c);
+	srun_exec_carry("SLURM_CPUS_PER_TASK", ALLOCATION_CPUS_PER_TASK);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		unsetenv(names[i]);
-		for (uint32_t g = 0; g < allocation(c)->groups; g++)
+		for (uint32_t g = 0; g < srun_exec_allocation(c)->groups; g++)
 			groups_unset(names[i], g);
 	}
 }

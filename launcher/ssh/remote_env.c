@@ -38,7 +38,7 @@ static const char *const stays[] = {
 	"PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_LOCAL_ADDR",
 };
 
-static int is_named(const char *variable, const char *name)
+static int remote_env_is_named(const char *variable, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -52,7 +52,7 @@ int remote_env_travels(const char *variable)
 	static const char gpus[] = "CUDA_VISIBLE_DEVICES=";
 
 	for (size_t i = 0; i < sizeof(stays) / sizeof(*stays); i++) {
-		if (is_named(variable, stays[i]))
+		if (remote_env_is_named(variable, stays[i]))
 			return 0;
 	}
 	/* numbers are valid on any host, UUIDs on one */
@@ -61,7 +61,7 @@ int remote_env_travels(const char *variable)
 	return strchr(variable, '=') != NULL && variable[0] != '=';
 }
 
-static int has_folder(const char *path, const char *folder, size_t n)
+static int remote_env_has_folder(const char *path, const char *folder, size_t n)
 {
 	while (*path) {
 		size_t len = strcspn(path, ":");
@@ -83,7 +83,7 @@ char *remote_env_path(const char *head, const char *own)
 	while (*own) {
 		size_t n = strcspn(own, ":");
 
-		if (n && !has_folder(head, own, n)) {
+		if (n && !remote_env_has_folder(head, own, n)) {
 			if (end != path)
 				*end++ = ':';
 			memcpy(end, own, n);
