@@ -7,11 +7,11 @@
 
 enum { SIZE_LIMIT = 1 << 24 };
 
-struct names {
+struct mpirun_names {
 	const char *starter, *rank, *size, *local_size;
 };
 
-static const struct names names[] = {
+static const struct mpirun_names names[] = {
 	[MPIRUN_NONE] = {"nobody", "", "", ""},
 	[MPIRUN_OPENMPI] = {"mpirun", "OMPI_COMM_WORLD_RANK",
 			    "OMPI_COMM_WORLD_SIZE",
@@ -20,7 +20,7 @@ static const struct names names[] = {
 	[MPIRUN_PMI] = {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
 };
 
-static const char *value(mpirun_get *get, const char *name)
+static const char *mpirun_value(mpirun_get *get, const char *name)
 {
 	const char *text = *name ? get(name) : NULL;
 
@@ -28,26 +28,27 @@ static const char *value(mpirun_get *get, const char *name)
 }
 
 /* Leaves *out alone if the variable is not set. */
-static int number(mpirun_get *get, const char *name, long min, long *out,
-		  struct err *e)
+static int mpirun_number(mpirun_get *get, const char *name, long min, long *out,
+			 struct err *e)
 {
-	const char *text = value(get, name);
+	const char *text = mpirun_value(get, name);
 
 	return text ? parse_long(text, min, SIZE_LIMIT, name, out, e) : 0;
 }
 
 /* In the same order as libddp. */
-static enum mpirun_kind find(mpirun_get *get)
+static enum mpirun_kind mpirun_find(mpirun_get *get)
 {
-	if (value(get, "OMPI_COMM_WORLD_RANK"))
+	if (mpirun_value(get, "OMPI_COMM_WORLD_RANK"))
 		return MPIRUN_OPENMPI;
-	if (value(get, "PMIX_RANK") && value(get, "PMIX_NAMESPACE"))
+	if (mpirun_value(get, "PMIX_RANK") &&
+	    mpirun_value(get, "PMIX_NAMESPACE"))
 		return MPIRUN_PMIX;
-	return value(get, "PMI_RANK") ? MPIRUN_PMI : MPIRUN_NONE;
+	return mpirun_value(get, "PMI_RANK") ? MPIRUN_PMI : MPIRUN_NONE;
 }
 
-static int check_rank(const struct names *n, long rank, long size,
-		      struct err *e)
+static int mpirun_check_rank(const struct mpirun_names *n, long rank, long size,
+			     struct err *e)
 {
 	if (rank < size)
 		return 0;
@@ -58,36 +59,36 @@ static int check_rank(const struct names *n, long rank, long size,
 
 int mpirun_read(struct mpirun *m, mpirun_get *get, struct err *e)
 {
-	const char *bound = value(get, "OMPI_MCA_orte_bound_at_launch");
+	const char *bound = mpirun_value(get, "OMPI_MCA_orte_bound_at_launch");
 	long rank = 0, size = 0, here = 0, fd = -1;
-	const struct names *n;
+	const struct mpirun_names *n;
 	int rc;
 
-	*m = (struct mpirun){.kind = find(get), .fd = -1};
+	*m = (struct mpirun){.kind = mpirun_find(get), .fd = -1};
 	if (m->kind == MPIRUN_NONE)
 		return 0;
 	n = &names[m->kind];
-	if (m->kind != MPIRUN_PMIX && !value(get, n->size))
+	if (m->kind != MPIRUN_PMIX && !mpirun_value(get, n->size))
 		return err_set(e, ERR_USAGE,
 			       "%s is set but %s is not, so this is half of an "
 			       "MPI launcher's environment: start ddprun with "
 			       "%s, or unset %s, or give --standalone",
 			       n->rank, n->size, n->starter, n->rank);
-	rc = number(get, n->rank, 0, &rank, e);
+	rc = mpirun_number(get, n->rank, 0, &rank, e);
 	if (rc == 0 && m->kind != MPIRUN_PMIX)
-		rc = number(get, n->size, 1, &size, e);
+		rc = mpirun_number(get, n->size, 1, &size, e);
 	if (rc == 0 && size)
-		rc = check_rank(n, rank, size, e);
+		rc = mpirun_check_rank(n, rank, size, e);
 	if (rc == 0)
-		rc = number(get, n->local_size, 1, &here, e);
+		rc = mpirun_number(get, n->local_size, 1, &here, e);
 	if (rc == 0 && m->kind == MPIRUN_PMI)
-		rc = number(get, "PMI_FD", 0, &fd, e);
+		rc = mpirun_number(get, "PMI_FD", 0, &fd, e);
 	m->rank = (uint32_t)rank;
 	m->size = (uint32_t)size;
 	m->here = (uint32_t)here;
 	m->fd = (int)fd;
 	m->bound = bound && strcmp(bound, "1") == 0 &&
-		   !value(get, "OMPI_MCA_hwloc_base_binding_policy");
+		   !mpirun_value(get, "OMPI_MCA_hwloc_base_binding_policy");
 	return rc;
 }
 
@@ -121,7 +122,7 @@ const char *mpirun_rank_name(const struct mpirun *m)
 
 /* ---- variables of a rank ---- */
 
-static int starts(const char *var, const char *with)
+static int mpirun_begins_with(const char *var, const char *with)
 {
 	return strncmp(var, with, strlen(with)) == 0;
 }
@@ -144,10 +145,10 @@ int mpirun_is_rank_variable(const char *var)
 	};
 	size_t len = strcspn(var, "=");
 
-	if (starts(var, "PMIX_"))
-		return !starts(var, "PMIX_MCA_");
+	if (mpirun_begins_with(var, "PMIX_"))
+		return !mpirun_begins_with(var, "PMIX_MCA_");
 	for (size_t i = 0; i < sizeof(starting) / sizeof(*starting); i++)
-		if (starts(var, starting[i]))
+		if (mpirun_begins_with(var, starting[i]))
 			return 1;
 	for (size_t i = 0; i < sizeof(whole) / sizeof(*whole); i++)
 		if (strlen(whole[i]) == len && !strncmp(var, whole[i], len))

@@ -35,14 +35,14 @@ void place_put(const struct place *p, char *text)
 	buf_release(&b);
 }
 
-static int digit(char c)
+static int bootstrap_record_digit(char c)
 {
 	const char *all = "0123456789abcdef", *at = c ? strchr(all, c) : NULL;
 
 	return at ? (int)(at - all) : -1;
 }
 
-static int take(struct slice s, char *out, size_t size)
+static int bootstrap_record_take_text(struct slice s, char *out, size_t size)
 {
 	if (s.len >= size || memchr(s.data, 0, s.len))
 		return -1;
@@ -51,7 +51,7 @@ static int take(struct slice s, char *out, size_t size)
 	return 0;
 }
 
-static int parse(struct place *p, struct reader *r)
+static int bootstrap_record_parse(struct place *p, struct reader *r)
 {
 	struct slice s;
 	int bad;
@@ -62,14 +62,16 @@ static int parse(struct place *p, struct reader *r)
 		return -1;
 	if (p->why.code)
 		return p->why.code > 0 || reader_left(r) ||
-		       take(s, p->why.text, sizeof(p->why.text));
-	bad = take(s, p->job, sizeof(p->job));
+		       bootstrap_record_take_text(s, p->why.text,
+						  sizeof(p->why.text));
+	bad = bootstrap_record_take_text(s, p->job, sizeof(p->job));
 	for (size_t i = 0; i < sizeof(p->key); i++)
 		p->key[i] = reader_u8(r);
 	for (; !bad && reader_left(r); p->n++) {
 		s = reader_slice(r);
 		bad = p->n == PLACES_MAX || r->bad || !s.len ||
-		      take(s, p->at[p->n].host, SOCK_HOST_MAX);
+		      bootstrap_record_take_text(s, p->at[p->n].host,
+						 SOCK_HOST_MAX);
 		if (!bad)
 			p->at[p->n].port = reader_u16(r);
 		bad |= r->bad;
@@ -86,13 +88,14 @@ int place_get(struct place *p, const char *text, struct err *e)
 
 	memset(p, 0, sizeof(*p));
 	for (size_t i = 0; !bad && i < len; i += 2) {
-		int high = digit(text[i]), low = digit(text[i + 1]);
+		int high = bootstrap_record_digit(text[i]),
+		    low = bootstrap_record_digit(text[i + 1]);
 
 		bad = high < 0 || low < 0;
 		bytes[i / 2] = (char)(high * 16 + low);
 	}
 	reader_init(&r, SLICE(bytes, bad ? 0 : len / 2));
-	if (!bad && !parse(p, &r))
+	if (!bad && !bootstrap_record_parse(p, &r))
 		return 0;
 	return err_set(e, ERR_PROTOCOL,
 		       "rank 0 said through the launcher where the ranks meet, "

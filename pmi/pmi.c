@@ -31,22 +31,22 @@ int pmi_field(struct slice line, const char *key, struct slice *value)
 	return 0;
 }
 
-static int is(struct slice s, const char *text)
+static int pmi_is(struct slice s, const char *text)
 {
 	return s.len == strlen(text) && !memcmp(s.data, text, s.len);
 }
 
 int pmi_check(struct slice line, const char *cmd, struct err *e)
 {
-	struct slice said, rc, msg = {"", 0};
+	struct slice command, rc, msg = {"", 0};
 
-	if (!pmi_field(line, "cmd", &said) || !is(said, cmd))
+	if (!pmi_field(line, "cmd", &command) || !pmi_is(command, cmd))
 		return err_set(e, ERR_PROTOCOL,
 			       "the launcher should have said %s on PMI_FD, "
 			       "but said '%.*s'", cmd,
 			       (int)(line.len < 200 ? line.len : 200),
 			       line.data);
-	if (!pmi_field(line, "rc", &rc) || is(rc, "0"))
+	if (!pmi_field(line, "rc", &rc) || pmi_is(rc, "0"))
 		return 0;
 	pmi_field(line, "msg", &msg);
 	return err_set(e, ERR_REMOTE, "the launcher refused on PMI_FD: %s, "
@@ -56,7 +56,7 @@ int pmi_check(struct slice line, const char *cmd, struct err *e)
 
 /* ---- the exchange ---- */
 
-static int cannot(struct pmi *t, int error)
+static int pmi_failed(struct pmi *t, int error)
 {
 	return err_set(t->e, -error,
 		       "cannot speak with the launcher on PMI_FD %d: %s; was "
@@ -65,7 +65,7 @@ static int cannot(struct pmi *t, int error)
 		       strerror(error));
 }
 
-static int say(struct pmi *t, const char *text)
+static int pmi_send(struct pmi *t, const char *text)
 {
 	size_t sent = 0, len = strlen(text);
 	ssize_t n;
@@ -75,13 +75,13 @@ static int say(struct pmi *t, const char *text)
 		if (n < 0 && errno == ENOTSOCK)
 			n = write(t->fd, text + sent, len - sent);
 		if (n < 0 && errno != EINTR)
-			return cannot(t, errno);
+			return pmi_failed(t, errno);
 		sent += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
 }
 
-static int wait_to_read(struct pmi *t)
+static int pmi_wait(struct pmi *t)
 {
 	struct pollfd p = {t->fd, POLLIN, 0};
 	int rc, ms = -1;
@@ -95,31 +95,31 @@ static int wait_to_read(struct pmi *t)
 	} while (rc < 0 && errno == EINTR);
 	if (rc > 0)
 		return 0;
-	return rc < 0 ? cannot(t, errno)
+	return rc < 0 ? pmi_failed(t, errno)
 		      : err_set(t->e, ERR_TIMEOUT,
 				"the launcher does not answer on PMI_FD: has "
 				"every rank come as far (ddp_init)?");
 }
 
 /* Reads one line byte by byte, so as not to read beyond it. */
-static int hear(struct pmi *t, const char *cmd)
+static int pmi_receive(struct pmi *t, const char *cmd)
 {
 	size_t at = 0;
 	ssize_t n;
 	int rc;
 
 	while (at < sizeof(t->line)) {
-		rc = wait_to_read(t);
+		rc = pmi_wait(t);
 		if (rc)
 			return rc;
 		n = read(t->fd, t->line + at, 1);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n <= 0)
-			return cannot(t, n ? errno : EPIPE);
+			return pmi_failed(t, n ? errno : EPIPE);
 		if (t->line[at] == '\n') {
-			t->said = SLICE(t->line, at);
-			return pmi_check(t->said, cmd, t->e);
+			t->reply = SLICE(t->line, at);
+			return pmi_check(t->reply, cmd, t->e);
 		}
 		at++;
 	}
@@ -127,40 +127,40 @@ static int hear(struct pmi *t, const char *cmd)
 		       "no end");
 }
 
-static int ask(struct pmi *t, const char *text, const char *answer)
+static int pmi_request(struct pmi *t, const char *text, const char *answer)
 {
-	int rc = say(t, text);
+	int rc = pmi_send(t, text);
 
-	return rc ? rc : hear(t, answer);
+	return rc ? rc : pmi_receive(t, answer);
 }
 
-static int get_name(struct pmi *t)
+static int pmi_get_name(struct pmi *t)
 {
 	struct slice name;
-	int rc = ask(t, "cmd=get_my_kvsname\n", "my_kvsname");
+	int rc = pmi_request(t, "cmd=get_my_kvsname\n", "my_kvsname");
 
 	if (rc)
 		return rc;
-	if (!pmi_field(t->said, "kvsname", &name) || !name.len ||
+	if (!pmi_field(t->reply, "kvsname", &name) || !name.len ||
 	    name.len >= PMI_NAME_MAX)
 		return err_set(t->e, ERR_PROTOCOL, "the launcher names no key "
 			       "space on PMI_FD: '%.*s'",
-			       SLICE_FMT(t->said));
+			       SLICE_FMT(t->reply));
 	memcpy(t->name, name.data, name.len);
 	t->name[name.len] = 0;
 	return 0;
 }
 
-static int put(struct pmi *t, const char *key, const char *text)
+static int pmi_put(struct pmi *t, const char *key, const char *text)
 {
 	char line[PMI_LINE_MAX];
 
 	snprintf(line, sizeof(line), "cmd=put kvsname=%s key=%s value=%s\n",
 		 t->name, key, text);
-	return ask(t, line, "put_result");
+	return pmi_request(t, line, "put_result");
 }
 
-static int get(struct pmi *t, const char *key, char *text, size_t size)
+static int pmi_get(struct pmi *t, const char *key, char *text, size_t size)
 {
 	char line[PMI_LINE_MAX];
 	struct slice value;
@@ -168,10 +168,10 @@ static int get(struct pmi *t, const char *key, char *text, size_t size)
 
 	snprintf(line, sizeof(line), "cmd=get kvsname=%s key=%s\n", t->name,
 		 key);
-	rc = ask(t, line, "get_result");
+	rc = pmi_request(t, line, "get_result");
 	if (rc)
 		return rc;
-	if (!pmi_field(t->said, "value", &value) || value.len >= size)
+	if (!pmi_field(t->reply, "value", &value) || value.len >= size)
 		return err_set(t->e, ERR_PROTOCOL, "the launcher's answer on "
 			       "PMI_FD has no value, or too long a one");
 	memcpy(text, value.data, value.len);
@@ -187,22 +187,22 @@ int pmi_open(struct pmi *t, int fd, int timeout_ms, struct err *e)
 	t->e = e;
 	t->deadline = timeout_ms < 0 ? UINT64_MAX
 				     : clock_ms() + (uint64_t)timeout_ms;
-	rc = ask(t, "cmd=init pmi_version=1 pmi_subversion=1\n",
-		 "response_to_init");
-	return rc ? rc : get_name(t);
+	rc = pmi_request(t, "cmd=init pmi_version=1 pmi_subversion=1\n",
+			 "response_to_init");
+	return rc ? rc : pmi_get_name(t);
 }
 
 int pmi_share(struct pmi *t, const char *key, int mine, char *text,
 	      size_t size)
 {
-	int rc = mine ? put(t, key, text) : 0;
+	int rc = mine ? pmi_put(t, key, text) : 0;
 
 	if (!rc)
-		rc = ask(t, "cmd=barrier_in\n", "barrier_out");
-	return rc ? rc : get(t, key, text, size);
+		rc = pmi_request(t, "cmd=barrier_in\n", "barrier_out");
+	return rc ? rc : pmi_get(t, key, text, size);
 }
 
 int pmi_close(struct pmi *t)
 {
-	return ask(t, "cmd=finalize\n", "finalize_ack");
+	return pmi_request(t, "cmd=finalize\n", "finalize_ack");
 }

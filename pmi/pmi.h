@@ -21,7 +21,7 @@ struct pmi {
 	uint64_t deadline;
 	char name[PMI_NAME_MAX]; /* of the key space */
 	char line[PMI_LINE_MAX];
-	struct slice said; /* the last reply */
+	struct slice reply; /* the last reply */
 	struct err *e;
 };
 

@@ -54,15 +54,15 @@ struct pmix {
 	const char *(*text)(int status);
 };
 
-static int failed(struct pmix *p, const char *what, int status,
-		  struct err *e)
+static int pmix_failed(struct pmix *p, const char *what, int status,
+		       struct err *e)
 {
 	return err_set(e, ERR_REMOTE, "%s: the launcher's PMIx says %d (%s)",
 		       what, status, p->text ? p->text(status) : "?");
 }
 
-static int look_up(struct pmix *p, const char *name, void *to,
-		   struct err *e)
+static int pmix_find_symbols(struct pmix *p, const char *name, void *to,
+			     struct err *e)
 {
 	void *at = dlsym(p->lib, name);
 
@@ -72,7 +72,7 @@ static int look_up(struct pmix *p, const char *name, void *to,
 			    "is it PMIx's library?");
 }
 
-static int load(struct pmix *p, struct err *e)
+static int pmix_load(struct pmix *p, struct err *e)
 {
 	const char *why;
 	int rc;
@@ -86,19 +86,19 @@ static int load(struct pmix *p, struct err *e)
 			       "put its folder into LD_LIBRARY_PATH",
 			       why ? why : "libpmix.so.2");
 	}
-	if ((rc = look_up(p, "PMIx_Init", &p->init, e)) ||
-	    (rc = look_up(p, "PMIx_Put", &p->put, e)) ||
-	    (rc = look_up(p, "PMIx_Commit", &p->commit, e)) ||
-	    (rc = look_up(p, "PMIx_Fence", &p->fence, e)) ||
-	    (rc = look_up(p, "PMIx_Get", &p->get, e)) ||
-	    (rc = look_up(p, "PMIx_Finalize", &p->finalize, e)) ||
-	    (rc = look_up(p, "PMIx_Error_string", &p->text, e)))
+	if ((rc = pmix_find_symbols(p, "PMIx_Init", &p->init, e)) ||
+	    (rc = pmix_find_symbols(p, "PMIx_Put", &p->put, e)) ||
+	    (rc = pmix_find_symbols(p, "PMIx_Commit", &p->commit, e)) ||
+	    (rc = pmix_find_symbols(p, "PMIx_Fence", &p->fence, e)) ||
+	    (rc = pmix_find_symbols(p, "PMIx_Get", &p->get, e)) ||
+	    (rc = pmix_find_symbols(p, "PMIx_Finalize", &p->finalize, e)) ||
+	    (rc = pmix_find_symbols(p, "PMIx_Error_string", &p->text, e)))
 		return rc;
 	return 0;
 }
 
 /* A number that the launcher knows about a rank, or -1. */
-static int ask_number(struct pmix *p, uint32_t rank, const char *key)
+static int pmix_get_number(struct pmix *p, uint32_t rank, const char *key)
 {
 	struct proc of = p->me;
 	struct value *v = NULL;
@@ -123,24 +123,24 @@ int pmix_open(struct pmix **out, struct pmix_self *self,
 
 	if (!p)
 		return err_set(e, -ENOMEM, "PMIx: out of memory");
-	rc = load(p, e);
+	rc = pmix_load(p, e);
 	if (!rc && (rc = p->init(&p->me, NULL, 0)))
-		rc = failed(p, "cannot speak with the launcher", rc, e);
+		rc = pmix_failed(p, "cannot speak with the launcher", rc, e);
 	if (rc) {
 		/* not unloaded: its threads may still run */
 		free(p);
 		return rc;
 	}
 	self->rank = (int)p->me.rank;
-	self->world_size = ask_number(p, RANK_WILDCARD, "pmix.job.size");
-	self->local_rank = ask_number(p, p->me.rank, "pmix.lrank");
+	self->world_size = pmix_get_number(p, RANK_WILDCARD, "pmix.job.size");
+	self->local_rank = pmix_get_number(p, p->me.rank, "pmix.lrank");
 	self->local_world_size =
-		ask_number(p, RANK_WILDCARD, "pmix.local.size");
+		pmix_get_number(p, RANK_WILDCARD, "pmix.local.size");
 	*out = p;
 	return 0;
 }
 
-static void limit(struct info *info, int timeout_ms)
+static void pmix_limit(struct info *info, int timeout_ms)
 {
 	memset(info, 0, sizeof(*info));
 	strcpy(info->key, "pmix.timeout");
@@ -157,7 +157,7 @@ int pmix_share(struct pmix *p, const char *key, int from, char *text,
 	struct info info[2];
 	int rc = 0;
 
-	limit(&info[0], timeout_ms);
+	pmix_limit(&info[0], timeout_ms);
 	memset(&info[1], 0, sizeof(info[1]));
 	strcpy(info[1].key, "pmix.collect"); /* collect all values, too */
 	info[1].value.type = BOOL;
@@ -172,13 +172,13 @@ int pmix_share(struct pmix *p, const char *key, int from, char *text,
 	if (!rc)
 		rc = p->fence(&all, 1, info, 2);
 	if (rc)
-		return failed(p, "the ranks do not meet", rc, e);
+		return pmix_failed(p, "the ranks do not meet", rc, e);
 	if (p->me.rank == other.rank)
 		return 0;
 	rc = p->get(&other, key, info, 1, &v);
 	if (rc || !v || v->type != STRING || strlen(v->data.string) >= size)
-		return failed(p, "a rank has not said where the ranks meet", rc,
-			      e);
+		return pmix_failed(p, "a rank has not said where the ranks "
+				   "meet", rc, e);
 	strcpy(text, v->data.string);
 	free(v->data.string);
 	free(v);

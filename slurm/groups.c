@@ -20,7 +20,7 @@ const char *groups_value(groups_get *get, const char *name, uint32_t group)
 	return text && *text ? text : NULL;
 }
 
-static const char *find(const struct hostlist *l, const char *name)
+static const char *groups_find(const struct hostlist *l, const char *name)
 {
 	for (uint32_t i = 0; i < l->count; i++) {
 		if (strcmp(hostlist_name(l, i), name) == 0)
@@ -41,7 +41,7 @@ const char *groups_first(groups_get *get, uint32_t count,
 		hostlist_init(&l);
 		if (text && hostlist_parse(&l, SLICE_STR(text), &e) == 0)
 			for (uint32_t n = 0; n < l.count && !first; n++)
-				first = find(step, hostlist_name(&l, n));
+				first = groups_find(step, hostlist_name(&l, n));
 		hostlist_release(&l);
 	}
 	return first;
@@ -57,8 +57,8 @@ void groups_unset(const char *name, uint32_t group)
 	unsetenv(full);
 }
 
-static int number(const char *name, const char *text, uint32_t max,
-		  uint32_t *out, struct err *e)
+static int groups_number(const char *name, const char *text, uint32_t max,
+			 uint32_t *out, struct err *e)
 {
 	char *end = NULL;
 	unsigned long n = 0;
@@ -82,7 +82,7 @@ int groups_count(groups_get *get, uint32_t *count, struct err *e)
 	*count = 0;
 	if (!text || !*text || strcmp(text, "0") == 0)
 		return 0;
-	rc = number("SLURM_HET_SIZE", text, GROUPS_MAX, count, e);
+	rc = groups_number("SLURM_HET_SIZE", text, GROUPS_MAX, count, e);
 	if (*count == 1)
 		*count = 0;
 	return rc;
@@ -99,7 +99,8 @@ int groups_nodes(groups_get *get, uint32_t count, uint32_t *nodes,
 	*nodes = 0;
 	for (uint32_t i = 0; !rc && i < count; i++) {
 		groups_name(full, name, i);
-		rc = number(full, groups_value(get, name, i), 1 << 20, &n, e);
+		rc = groups_number(full, groups_value(get, name, i), 1 << 20,
+				   &n, e);
 		*nodes += n;
 	}
 	return rc;

@@ -11,13 +11,13 @@ enum {
 	SHOWN_MAX = 60,                 /* bytes of the list in an error */
 };
 
-struct range {
+struct hostlist_range {
 	uint64_t low;
 	uint32_t count;
 	uint32_t width; /* zero-padded to it */
 };
 
-struct group {
+struct hostlist_group {
 	size_t first; /* in token.ranges */
 	size_t ranges;
 	uint64_t hosts;
@@ -26,20 +26,21 @@ struct group {
 	uint32_t number;
 };
 
-struct token {
-	struct range *ranges;
+struct hostlist_token {
+	struct hostlist_range *ranges;
 	size_t ranges_len, ranges_cap;
-	struct group groups[GROUPS_MAX];
+	struct hostlist_group groups[GROUPS_MAX];
 	struct slice pieces[GROUPS_MAX + 1]; /* pieces[i] is before groups[i] */
 	size_t groups_len;
 };
 
-struct parser {
+struct hostlist_parser {
 	const char *begin, *p, *end;
 	struct err *e;
 };
 
-static int wrong(const struct parser *in, const char *at, const char *why)
+static int hostlist_refuse(const struct hostlist_parser *in, const char *at,
+			   const char *why)
 {
 	int len = (int)(in->end - in->begin);
 
@@ -50,42 +51,45 @@ static int wrong(const struct parser *in, const char *at, const char *why)
 		       (size_t)(at - in->begin) + 1, why);
 }
 
-static int is_digit(char c)
+static int hostlist_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-static int is_separator(char c)
+static int hostlist_is_separator(char c)
 {
 	return c == ',' || c == ' ' || c == '\t' || c == '\n';
 }
 
-static int parse_number(struct parser *in, uint64_t *value, uint32_t *width)
+static int hostlist_parse_number(struct hostlist_parser *in, uint64_t *value,
+				 uint32_t *width)
 {
 	const char *start = in->p;
 
 	*value = 0;
-	while (in->p < in->end && is_digit(*in->p)) {
+	while (in->p < in->end && hostlist_is_digit(*in->p)) {
 		if (in->p - start == DIGITS_MAX)
-			return wrong(in, start, "this number is too long");
+			return hostlist_refuse(in, start,
+					       "this number is too long");
 		*value = *value * 10 + (uint64_t)(*in->p++ - '0');
 	}
 	*width = (uint32_t)(in->p - start);
 	if (*width)
 		return 0;
 	if (in->p == in->end)
-		return wrong(in, in->p, "the list ends inside [...]");
+		return hostlist_refuse(in, in->p, "the list ends inside [...]");
 	if (*in->p == 'x')
-		return wrong(in, in->p, "lists of more than one dimension "
-					"(AxB) are not supported");
-	return wrong(in, in->p, "a number is expected here");
+		return hostlist_refuse(in, in->p, "lists of more than one "
+				       "dimension (AxB) are not supported");
+	return hostlist_refuse(in, in->p, "a number is expected here");
 }
 
-static int add_range(struct token *t, struct range r)
+static int hostlist_add_range(struct hostlist_token *t, struct hostlist_range r)
 {
 	if (t->ranges_len == t->ranges_cap) {
 		size_t cap = t->ranges_cap ? t->ranges_cap * 2 : 16;
-		struct range *more = realloc(t->ranges, cap * sizeof(*more));
+		struct hostlist_range *more = realloc(t->ranges,
+						      cap * sizeof(*more));
 		if (!more)
 			return -ENOMEM;
 		t->ranges = more;
@@ -96,61 +100,68 @@ static int add_range(struct token *t, struct range r)
 }
 
 /* Parses "lo" or "lo-hi". */
-static int parse_range(struct parser *in, struct token *t, struct group *g)
+static int hostlist_parse_range(struct hostlist_parser *in,
+				struct hostlist_token *t,
+				struct hostlist_group *g)
 {
 	const char *start = in->p;
-	struct range r = {0, 1, 0};
+	struct hostlist_range r = {0, 1, 0};
 	uint64_t high;
 	uint32_t ignored;
-	int rc = parse_number(in, &r.low, &r.width);
+	int rc = hostlist_parse_number(in, &r.low, &r.width);
 
 	if (rc)
 		return rc;
 	if (in->p < in->end && *in->p == '-') {
 		in->p++;
-		rc = parse_number(in, &high, &ignored);
+		rc = hostlist_parse_number(in, &high, &ignored);
 		if (rc)
 			return rc;
 		if (high < r.low)
-			return wrong(in, start, "this range goes backwards");
+			return hostlist_refuse(in, start,
+					       "this range goes backwards");
 		if (high - r.low >= HOSTLIST_RANGE_MAX)
-			return wrong(in, start,
-				     "this range has more than 65536 hosts");
+			return hostlist_refuse(
+				in, start,
+				"this range has more than 65536 hosts");
 		r.count = (uint32_t)(high - r.low) + 1;
 	}
 	g->ranges++;
 	g->hosts += r.count;
 	if (g->hosts > HOSTLIST_HOSTS_MAX)
-		return wrong(in, start, "more than 262144 hosts up to here");
-	rc = add_range(t, r);
+		return hostlist_refuse(in, start,
+				       "more than 262144 hosts up to here");
+	rc = hostlist_add_range(t, r);
 	return rc ? err_set(in->e, rc, "host list: out of memory") : 0;
 }
 
 /* in->p is after the '['. */
-static int parse_group(struct parser *in, struct token *t)
+static int hostlist_parse_group(struct hostlist_parser *in,
+				struct hostlist_token *t)
 {
 	const char *open = in->p - 1;
-	struct group *g = &t->groups[t->groups_len];
+	struct hostlist_group *g = &t->groups[t->groups_len];
 	int rc;
 
 	if (t->groups_len == GROUPS_MAX)
-		return wrong(in, open, "too many [...] in one name");
-	*g = (struct group){.first = t->ranges_len};
+		return hostlist_refuse(in, open, "too many [...] in one name");
+	*g = (struct hostlist_group){.first = t->ranges_len};
 	for (;;) {
-		rc = parse_range(in, t, g);
+		rc = hostlist_parse_range(in, t, g);
 		if (rc)
 			return rc;
 		if (in->p == in->end)
-			return wrong(in, open, "this '[' has no ']'");
+			return hostlist_refuse(in, open, "this '[' has no ']'");
 		if (*in->p == ']')
 			break;
 		if (*in->p == 'x')
-			return wrong(in, in->p,
-				     "lists of more than one dimension (AxB) "
-				     "are not supported");
+			return hostlist_refuse(in, in->p, "lists of more than "
+					       "one dimension (AxB) are not "
+					       "supported");
 		if (*in->p++ != ',')
-			return wrong(in, in->p - 1,
-				     "',', '-' or ']' is expected here");
+			return hostlist_refuse(
+				in, in->p - 1,
+				"',', '-' or ']' is expected here");
 	}
 	in->p++;
 	t->groups_len++;
@@ -158,30 +169,32 @@ static int parse_group(struct parser *in, struct token *t)
 }
 
 /* Cuts one token; in->p is at its first character, and then after it. */
-static int parse_token(struct parser *in, struct token *t)
+static int hostlist_parse_token(struct hostlist_parser *in,
+				struct hostlist_token *t)
 {
 	const char *piece = in->p;
 	int rc;
 
 	t->ranges_len = t->groups_len = 0;
-	for (; in->p < in->end && !is_separator(*in->p);) {
+	for (; in->p < in->end && !hostlist_is_separator(*in->p);) {
 		unsigned char c = (unsigned char)*in->p;
 		if (c == ']')
-			return wrong(in, in->p, "this ']' has no '['");
+			return hostlist_refuse(in, in->p,
+					       "this ']' has no '['");
 		if (c == '{' || c == '}')
-			return wrong(in, in->p,
-				     "forms with {...} need Slurm's "
-				     "controller: give the names that "
-				     "`scontrol show hostnames` prints");
+			return hostlist_refuse(in, in->p, "forms with {...} "
+					       "need Slurm's controller: give "
+					       "the names that `scontrol show "
+					       "hostnames` prints");
 		if (c <= ' ' || c >= 0x7f)
-			return wrong(in, in->p,
-				     "no character of a host name");
+			return hostlist_refuse(in, in->p,
+					       "no character of a host name");
 		in->p++;
 		if (c != '[')
 			continue;
 		t->pieces[t->groups_len] =
 			SLICE(piece, (size_t)(in->p - 1 - piece));
-		rc = parse_group(in, t);
+		rc = hostlist_parse_group(in, t);
 		if (rc)
 			return rc;
 		piece = in->p;
@@ -190,7 +203,7 @@ static int parse_token(struct parser *in, struct token *t)
 	return 0;
 }
 
-static int put_name(struct hostlist *l, const struct token *t)
+static int hostlist_put_name(struct hostlist *l, const struct hostlist_token *t)
 {
 	size_t start = l->text.len;
 
@@ -199,8 +212,8 @@ static int put_name(struct hostlist *l, const struct token *t)
 		buf_put(&l->text, t->pieces[i].data, t->pieces[i].len);
 		if (i == t->groups_len)
 			break;
-		const struct group *g = &t->groups[i];
-		const struct range *r = &t->ranges[g->first + g->at];
+		const struct hostlist_group *g = &t->groups[i];
+		const struct hostlist_range *r = &t->ranges[g->first + g->at];
 		buf_printf(&l->text, "%0*llu", (int)r->width,
 			   (unsigned long long)(r->low + g->number));
 	}
@@ -212,7 +225,8 @@ static int put_name(struct hostlist *l, const struct token *t)
 }
 
 /* Turns a wheel by one step; 1 if it is back at its start. */
-static int turn(const struct token *t, struct group *g)
+static int hostlist_turn(const struct hostlist_token *t,
+			 struct hostlist_group *g)
 {
 	if (++g->number < t->ranges[g->first + g->at].count)
 		return 0;
@@ -224,56 +238,59 @@ static int turn(const struct token *t, struct group *g)
 }
 
 /* The last group is the fastest wheel, then the first, the second, ... */
-static int next_name(struct token *t)
+static int hostlist_next_name(struct hostlist_token *t)
 {
 	size_t n = t->groups_len;
 
 	if (n == 0)
 		return 0;
-	if (!turn(t, &t->groups[n - 1]))
+	if (!hostlist_turn(t, &t->groups[n - 1]))
 		return 1;
 	for (size_t i = 0; i + 1 < n; i++)
-		if (!turn(t, &t->groups[i]))
+		if (!hostlist_turn(t, &t->groups[i]))
 			return 1;
 	return 0;
 }
 
-static int check_size(const struct parser *in, const struct hostlist *l,
-		      const struct token *t, const char *start)
+static int hostlist_check_size(const struct hostlist_parser *in,
+			       const struct hostlist *l,
+			       const struct hostlist_token *t,
+			       const char *start)
 {
 	uint64_t prefixes = 1, hosts = 1;
 
 	for (size_t i = 0; i < t->groups_len; i++) {
 		prefixes = hosts;
 		if (prefixes > HOSTLIST_PREFIXES_MAX)
-			return wrong(in, start, "more than 65536 names before "
-						"the last [...]");
+			return hostlist_refuse(in, start, "more than 65536 "
+					       "names before the last [...]");
 		hosts *= t->groups[i].hosts; /* under 2^16 * 2^18 */
 	}
 	if (l->count + hosts > HOSTLIST_HOSTS_MAX)
-		return wrong(in, start, "more than 262144 hosts up to here");
+		return hostlist_refuse(in, start,
+				       "more than 262144 hosts up to here");
 	return 0;
 }
 
-static int add_token(struct parser *in, struct hostlist *l, struct token *t)
+static int hostlist_add_token(struct hostlist_parser *in, struct hostlist *l,
+			      struct hostlist_token *t)
 {
 	const char *start = in->p;
-	int rc = parse_token(in, t);
+	int rc = hostlist_parse_token(in, t);
 
 	if (rc)
 		return rc;
-	rc = check_size(in, l, t, start);
+	rc = hostlist_check_size(in, l, t, start);
 	if (rc)
 		return rc;
 	do {
-		rc = put_name(l, t);
+		rc = hostlist_put_name(l, t);
 		if (rc == ERR_USAGE)
-			return wrong(in, start,
-				     "this gives a name of more than 255 "
-				     "bytes");
+			return hostlist_refuse(in, start, "this gives a name "
+					       "of more than 255 bytes");
 		if (rc)
 			return err_set(in->e, rc, "host list: out of memory");
-	} while (next_name(t));
+	} while (hostlist_next_name(t));
 	return 0;
 }
 
@@ -295,17 +312,19 @@ void hostlist_release(struct hostlist *l)
 
 int hostlist_parse(struct hostlist *l, struct slice text, struct err *e)
 {
-	struct parser in = {text.data, text.data, text.data + text.len, e};
-	struct token *t = calloc(1, sizeof(*t)); /* too large for a stack */
+	struct hostlist_parser in = {text.data, text.data, text.data + text.len,
+				     e};
+	/* too large for a stack */
+	struct hostlist_token *t = calloc(1, sizeof(*t));
 	int rc = 0;
 
 	if (!t)
 		return err_set(e, -ENOMEM, "host list: out of memory");
 	while (rc == 0 && in.p < in.end) {
-		if (is_separator(*in.p))
+		if (hostlist_is_separator(*in.p))
 			in.p++;
 		else
-			rc = add_token(&in, l, t);
+			rc = hostlist_add_token(&in, l, t);
 	}
 	free(t->ranges);
 	free(t);

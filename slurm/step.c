@@ -12,7 +12,7 @@
 enum { TASKS_MAX = 1 << 24 };
 
 /* Parses the number at *at and advances *at; -1 if there is none. */
-static long number(const char **at)
+static long step_number(const char **at)
 {
 	char *end;
 	long n;
@@ -25,8 +25,8 @@ static long number(const char **at)
 	return errno || n > TASKS_MAX ? -1 : n;
 }
 
-static int wrong(struct err *e, const char *name, const char *text,
-		 const char *why)
+static int step_refuse(struct err *e, const char *name, const char *text,
+		       const char *why)
 {
 	return err_set(e, ERR_USAGE, "%s is '%.200s': %s; it should be like "
 		       "2(x3),1", name, text, why);
@@ -39,22 +39,22 @@ int step_count_on(const char *name, const char *text, long node, long *count,
 	long first = 0, n, times;
 
 	for (;;) {
-		n = number(&at);
+		n = step_number(&at);
 		times = 1;
 		if (n >= 0 && at[0] == '(' && at[1] == 'x') {
 			at += 2;
-			times = number(&at);
+			times = step_number(&at);
 			if (*at++ != ')')
 				times = -1;
 		}
 		if (n < 0 || times < 1 || (*at && *at != ','))
-			return wrong(e, name, text, "it does not parse");
+			return step_refuse(e, name, text, "it does not parse");
 		if (node < first + times)
 			break;
 		first += times;
 		if (!*at++)
-			return wrong(e, name, text,
-				     "it has fewer nodes than the step");
+			return step_refuse(e, name, text,
+					   "it has fewer nodes than the step");
 	}
 	*count = n;
 	return 0;
@@ -65,8 +65,8 @@ int step_tasks_on(const char *text, long node, long *tasks, struct err *e)
 	return step_count_on("SLURM_STEP_TASKS_PER_NODE", text, node, tasks, e);
 }
 
-static int first_of(step_get *get, uint32_t groups, const struct hostlist *l,
-		    char *out, struct err *e)
+static int step_first(step_get *get, uint32_t groups, const struct hostlist *l,
+		      char *out, struct err *e)
 {
 	const char *first = groups_first(get, groups, l);
 
@@ -90,12 +90,12 @@ int step_meeting_node(step_get *get, char *out, struct err *e)
 	hostlist_init(&l);
 	rc = hostlist_parse(&l, SLICE_STR(text ? text : ""), &why);
 	if (!rc)
-		rc = first_of(get, groups, &l, out, &why);
+		rc = step_first(get, groups, &l, out, &why);
 	hostlist_release(&l);
 	return rc ? err_set(e, rc, "%s: %.900s", name, why.text) : 0;
 }
 
-static int is(step_get *get, const char *name, const char *text)
+static int step_is(step_get *get, const char *name, const char *text)
 {
 	const char *value = get(name);
 
@@ -106,13 +106,14 @@ int step_is_keeper(step_get *get, const char *meeting_node)
 {
 	const char *node = get("SLURMD_NODENAME");
 
-	if (!node || !*node || is(get, "SLURM_STEP_NUM_NODES", "1"))
-		return is(get, "SLURM_PROCID", "0");
-	return strcmp(node, meeting_node) == 0 && is(get, "SLURM_LOCALID", "0");
+	if (!node || !*node || step_is(get, "SLURM_STEP_NUM_NODES", "1"))
+		return step_is(get, "SLURM_PROCID", "0");
+	return strcmp(node, meeting_node) == 0 &&
+	       step_is(get, "SLURM_LOCALID", "0");
 }
 
 /* splitmix64's mixer: spreads consecutive steps. */
-static uint64_t mix(uint64_t x)
+static uint64_t step_mix(uint64_t x)
 {
 	x ^= x >> 30;
 	x *= 0xbf58476d1ce4e5b9u;
@@ -124,7 +125,7 @@ static uint64_t mix(uint64_t x)
 uint16_t step_port(uint64_t job, uint64_t step, int i)
 {
 	uint64_t n = STEP_PORT_END - STEP_PORT_FIRST;
-	uint64_t at = mix(mix(job + 0x9e3779b97f4a7c15u) + step);
+	uint64_t at = step_mix(step_mix(job + 0x9e3779b97f4a7c15u) + step);
 
 	return (uint16_t)(STEP_PORT_FIRST + (at + (uint64_t)i * 97) % n);
 }
