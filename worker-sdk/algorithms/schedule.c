@@ -15,9 +15,10 @@ enum {
 	EXCHANGE_MAX = 1 << 20
 };
 
-static void prepare(struct ddp__schedule *s, const struct ddp__path *p,
-		    const struct ddp__call *call, void *buf,
-		    int (*step)(struct ddp__schedule *s, struct err *e))
+static void schedule_prepare(struct ddp__schedule *s, const struct ddp__path *p,
+			     const struct ddp__call *call, void *buf,
+			     int (*step)(struct ddp__schedule *s,
+					 struct err *e))
 {
 	*s = (struct ddp__schedule){
 		.transport = p->transport,
@@ -31,7 +32,7 @@ static void prepare(struct ddp__schedule *s, const struct ddp__path *p,
 	p->transport->step.begin(s);
 }
 
-static int is_small(const struct ddp__schedule *s, size_t size)
+static int schedule_is_small(const struct ddp__schedule *s, size_t size)
 {
 	return size <= SMALL_MAX && size * (size_t)s->n <= SMALL_TOTAL_MAX;
 }
@@ -43,13 +44,13 @@ void ddp__schedule_all_reduce(struct ddp__schedule *s,
 {
 	size_t size = count * ddp_type_size(call->type);
 
-	prepare(s, p, call, buf, ddp__ring_all_reduce);
+	schedule_prepare(s, p, call, buf, ddp__ring_all_reduce);
 	s->count = count;
 	s->divisor = divisor;
 	if (s->n == 2 ? size <= EXCHANGE_MAX
-		      : s->n <= DDP__DIRECT_HOSTS && is_small(s, size))
+		      : s->n <= DDP__DIRECT_HOSTS && schedule_is_small(s, size))
 		s->step = ddp__direct_all_reduce;
-	else if (is_small(s, size))
+	else if (schedule_is_small(s, size))
 		s->step = ddp__doubling_all_reduce;
 }
 
@@ -57,11 +58,11 @@ void ddp__schedule_reduce(struct ddp__schedule *s, const struct ddp__path *p,
 			  const struct ddp__call *call, void *buf, size_t count,
 			  int root, int divisor)
 {
-	prepare(s, p, call, buf, ddp__ring_reduce_to_root);
+	schedule_prepare(s, p, call, buf, ddp__ring_reduce_to_root);
 	s->count = count;
 	s->root = root;
 	s->divisor = divisor;
-	if (is_small(s, count * s->elem))
+	if (schedule_is_small(s, count * s->elem))
 		s->step = ddp__tree_reduce;
 }
 
@@ -70,10 +71,10 @@ void ddp__schedule_reduce_scatter(struct ddp__schedule *s,
 				  const struct ddp__call *call, void *buf,
 				  const size_t *begin, int divisor)
 {
-	prepare(s, p, call, buf, ddp__ring_reduce_scatter);
+	schedule_prepare(s, p, call, buf, ddp__ring_reduce_scatter);
 	s->begin = begin;
 	s->divisor = divisor;
-	if (is_small(s, begin[s->n] * s->elem))
+	if (schedule_is_small(s, begin[s->n] * s->elem))
 		s->step = ddp__direct_reduce_scatter;
 }
 
@@ -82,9 +83,9 @@ void ddp__schedule_all_gather(struct ddp__schedule *s,
 			      const struct ddp__call *call, void *buf,
 			      const size_t *begin)
 {
-	prepare(s, p, call, buf, ddp__ring_all_gather);
+	schedule_prepare(s, p, call, buf, ddp__ring_all_gather);
 	s->begin = begin;
-	if (s->n == 2 || is_small(s, begin[s->n]))
+	if (s->n == 2 || schedule_is_small(s, begin[s->n]))
 		s->step = ddp__direct_all_gather;
 }
 
@@ -92,7 +93,7 @@ void ddp__schedule_gather(struct ddp__schedule *s, const struct ddp__path *p,
 			  const struct ddp__call *call, const void *mine,
 			  void *all, const size_t *begin, int root)
 {
-	prepare(s, p, call, all, ddp__direct_gather);
+	schedule_prepare(s, p, call, all, ddp__direct_gather);
 	s->other = (char *)mine;
 	s->begin = begin;
 	s->root = root;
@@ -102,7 +103,7 @@ void ddp__schedule_scatter(struct ddp__schedule *s, const struct ddp__path *p,
 			   const struct ddp__call *call, const void *all,
 			   void *mine, const size_t *begin, int root)
 {
-	prepare(s, p, call, (void *)all, ddp__direct_scatter);
+	schedule_prepare(s, p, call, (void *)all, ddp__direct_scatter);
 	s->other = mine;
 	s->begin = begin;
 	s->root = root;
@@ -112,10 +113,10 @@ void ddp__schedule_broadcast(struct ddp__schedule *s, const struct ddp__path *p,
 			     const struct ddp__call *call, void *buf,
 			     size_t size, int root)
 {
-	prepare(s, p, call, buf, ddp__ring_broadcast);
+	schedule_prepare(s, p, call, buf, ddp__ring_broadcast);
 	s->count = size;
 	s->root = root;
-	if (is_small(s, size))
+	if (schedule_is_small(s, size))
 		s->step = ddp__tree_broadcast;
 }
 
@@ -124,7 +125,7 @@ void ddp__schedule_all_to_all(struct ddp__schedule *s,
 			      const struct ddp__call *call, const void *send,
 			      const size_t *from, void *recv, const size_t *to)
 {
-	prepare(s, p, call, (void *)send, ddp__direct_all_to_all);
+	schedule_prepare(s, p, call, (void *)send, ddp__direct_all_to_all);
 	s->begin = from;
 	s->other = recv;
 	s->other_begin = to;
@@ -133,7 +134,7 @@ void ddp__schedule_all_to_all(struct ddp__schedule *s,
 void ddp__schedule_barrier(struct ddp__schedule *s, const struct ddp__path *p,
 			   const struct ddp__call *call)
 {
-	prepare(s, p, call, NULL, ddp__doubling_barrier);
+	schedule_prepare(s, p, call, NULL, ddp__doubling_barrier);
 }
 
 int ddp__schedule_advance(struct ddp__schedule *s, struct err *e)
