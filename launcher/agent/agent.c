@@ -114,7 +114,7 @@ static void agent_begin_output(struct agent *a, const struct wire_start *start)
 	a->alive_ns = clock_ns();
 	logdir_begin(&a->logdir, start->attempt, start->round,
 		     agent_keep_lease, a);
-	outlet_open_copies(&a->group.outlet_rules, round.copies);
+	redirect_open_copies(&a->group.redirect_rules, round.copies);
 	output_begin(&a->output, &round);
 }
 
@@ -490,7 +490,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	a->group.on_started = on_started;
 	a->group.owner = a;
 	a->group.locks = a->marks.locks;
-	a->group.outlet_rules = (struct outlet_rules){
+	a->group.redirect_rules = (struct redirect_rules){
 		.options = &a->config->output, .log = &a->log_rules,
 		.dir = &a->logdir};
 	if (rc == 0) {

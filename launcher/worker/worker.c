@@ -75,8 +75,8 @@ static void worker_group_on_stream_closed(void *arg)
 	worker_group_check_closed(g);
 }
 
-static int worker_open_stream(struct worker *w, struct outlet *o, int is_stderr,
-			      struct err *e)
+static int worker_open_stream(struct worker *w, struct redirect *o,
+			      int is_stderr, struct err *e)
 {
 	const struct stream_setup setup = {
 		.fd = o->pipe, .file = o->file, .is_stderr = is_stderr,
@@ -99,27 +99,27 @@ static int worker_open_stream(struct worker *w, struct outlet *o, int is_stderr,
 	return 0;
 }
 
-static int worker_open_redirects(struct worker *w, struct outlet outlets[2],
+static int worker_open_redirects(struct worker *w, struct redirect redirects[2],
 				 struct err *e)
 {
-	int rc = outlet_open(&outlets[0], &w->group->outlet_rules,
-			     w->local_rank, group_rank(w), 0, e);
+	int rc = redirect_open(&redirects[0], &w->group->redirect_rules,
+			       w->local_rank, group_rank(w), 0, e);
 
 	if (rc < 0)
 		return rc;
-	rc = outlet_open(&outlets[1], &w->group->outlet_rules, w->local_rank,
-			 group_rank(w), 1, e);
+	rc = redirect_open(&redirects[1], &w->group->redirect_rules,
+			   w->local_rank, group_rank(w), 1, e);
 	if (rc < 0)
-		outlet_close(&outlets[0]);
+		redirect_close(&redirects[0]);
 	return rc;
 }
 
 static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 {
 	struct group *g = w->group;
-	struct outlet outlets[2];
+	struct redirect redirects[2];
 	int in = -1;
-	int rc = worker_open_redirects(w, outlets, e);
+	int rc = worker_open_redirects(w, redirects, e);
 
 	if (rc < 0)
 		return rc;
@@ -127,11 +127,11 @@ static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 	if (rc < 0)
 		goto out;
 	s->in = in >= 0 ? in : g->dev_null;
-	s->out = outlets[0].child;
-	s->err = outlets[1].child;
+	s->out = redirects[0].child;
+	s->err = redirects[1].child;
 	s->pid = guard_slot(g->guard, w->local_rank);
-	guard_note_pipes(g->guard, w->local_rank, outlets[0].pipe,
-			 outlets[1].pipe);
+	guard_note_pipes(g->guard, w->local_rank, redirects[0].pipe,
+			 redirects[1].pipe);
 	w->started_ns = clock_ns();
 	w->pid = spawn_process(s, e);
 	if (w->pid < 0) {
@@ -141,14 +141,14 @@ static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 	w->running = 1;
 	w->stopped = w->killed = w->had = 0;
 	g->running++;
-	rc = worker_open_stream(w, &outlets[0], 0, e);
+	rc = worker_open_stream(w, &redirects[0], 0, e);
 	if (rc == 0)
-		rc = worker_open_stream(w, &outlets[1], 1, e);
+		rc = worker_open_stream(w, &redirects[1], 1, e);
 out:
 	if (in >= 0)
 		close(in);
-	outlet_close(&outlets[0]);
-	outlet_close(&outlets[1]);
+	redirect_close(&redirects[0]);
+	redirect_close(&redirects[1]);
 	return rc;
 }
 
@@ -294,7 +294,7 @@ void group_exited(struct group *g, struct worker *w, int status,
 	stream_drain(&w->out);
 	stream_drain(&w->err);
 	if (!w->tail.lines)
-		logdir_tail(g->outlet_rules.dir, w->local_rank, &w->tail);
+		logdir_tail(g->redirect_rules.dir, w->local_rank, &w->tail);
 }
 
 void group_close(struct group *g)

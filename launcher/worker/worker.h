@@ -5,7 +5,7 @@
 
 #include <sys/resource.h>
 
-#include "launcher/output/outlet.h"
+#include "launcher/output/redirect.h"
 #include "launcher/output/stream.h"
 #include "launcher/plan/plan.h"
 #include "launcher/worker/guard.h"
@@ -35,7 +35,7 @@ struct group {
 	uv_loop_t *loop;
 	struct output *output;
 	struct guard *guard;
-	struct outlet_rules outlet_rules; /* set by the owner */
+	struct redirect_rules redirect_rules; /* set by the owner */
 	struct input *input;
 	struct worker *workers;
 	uint32_t n;

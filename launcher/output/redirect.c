@@ -1,5 +1,5 @@
-/* outlet.c: opens the files and pipes of one worker's streams. */
-#include "launcher/output/outlet.h"
+/* redirect.c: opens the files and pipes of one worker's streams. */
+#include "launcher/output/redirect.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@ static int redirect_fail(struct err *e, const char *what)
 	return err_set(e, rc, "%s: %s", what, strerror(-rc));
 }
 
-static int redirect_open_pipe(struct outlet *o, struct err *e)
+static int redirect_open_pipe(struct redirect *o, struct err *e)
 {
 	int ends[2];
 
@@ -24,21 +24,21 @@ static int redirect_open_pipe(struct outlet *o, struct err *e)
 	return 0;
 }
 
-static int redirect_open_null(struct outlet *o, struct err *e)
+static int redirect_open_null(struct redirect *o, struct err *e)
 {
 	o->child = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	return o->child < 0 ? redirect_fail(e, "cannot open /dev/null") : 0;
 }
 
-int outlet_open(struct outlet *o, const struct outlet_rules *rules,
-		uint32_t local_rank, uint32_t rank, int is_stderr,
-		struct err *e)
+int redirect_open(struct redirect *o, const struct redirect_rules *rules,
+		  uint32_t local_rank, uint32_t rank, int is_stderr,
+		  struct err *e)
 {
 	int console = log_rules_to_console(rules->options, local_rank,
 					   is_stderr);
 	int rc, copied = rules->log->copied[is_stderr].n > 0;
 
-	*o = (struct outlet){-1, -1, -1, 0};
+	*o = (struct redirect){-1, -1, -1, 0};
 	if (log_rules_to_file(rules->options, local_rank, is_stderr)) {
 		o->file = logdir_open(rules->dir, local_rank, is_stderr);
 		/* the file cannot be created: show the lines instead */
@@ -57,11 +57,11 @@ int outlet_open(struct outlet *o, const struct outlet_rules *rules,
 		rc = redirect_open_null(o, e);
 	}
 	if (rc < 0)
-		outlet_close(o);
+		redirect_close(o);
 	return rc;
 }
 
-void outlet_open_copies(const struct outlet_rules *rules, int copies[2])
+void redirect_open_copies(const struct redirect_rules *rules, int copies[2])
 {
 	for (int i = 0; i < 2; i++) {
 		copies[i] = -1;
@@ -70,7 +70,7 @@ void outlet_open_copies(const struct outlet_rules *rules, int copies[2])
 	}
 }
 
-void outlet_close(struct outlet *o)
+void redirect_close(struct redirect *o)
 {
 	int *const fds[] = {&o->child, &o->pipe, &o->file};
 

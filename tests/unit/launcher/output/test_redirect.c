@@ -1,10 +1,10 @@
-/* test_outlet.c: the descriptors that this process holds of a worker's stream.
+/* test_redirect.c: the descriptors that this process holds of a worker's stream.
  */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 
-#include "launcher/output/outlet.h"
+#include "launcher/output/redirect.h"
 #include "tests/unit/run_case.h"
 
 /* Returns a new descriptor. */
@@ -24,20 +24,20 @@ static int is_closed(int fd)
 START_TEST(all_that_is_open_is_closed_once)
 {
 	const int child = open_one(), pipe = open_one(), file = open_one();
-	struct outlet o = {.child = child, .pipe = pipe, .file = file};
+	struct redirect o = {.child = child, .pipe = pipe, .file = file};
 	int later;
 
-	outlet_close(&o);
+	redirect_close(&o);
 	ck_assert(is_closed(child) && is_closed(pipe) && is_closed(file));
 	later = open_one();
-	outlet_close(&o);
+	redirect_close(&o);
 	ck_assert(!is_closed(later) && !is_closed(0));
 }
 END_TEST
 
 int main(void)
 {
-	TCase *c = tcase_create("outlet");
+	TCase *c = tcase_create("redirect");
 
 	tcase_add_test(c, all_that_is_open_is_closed_once);
 	return run_case(c);
