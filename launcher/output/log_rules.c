@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "launcher/output/prefix.h"
+#include "launcher/output/line_prefix.h"
 #include "launcher/output/std_map.h"
 
 int log_rules_check(const struct output_options *o, uint32_t nproc,
@@ -42,7 +42,7 @@ int log_rules_init(struct log_rules *r, const struct output_options *o,
 	if (!r->prefix)
 		r->prefix = getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
 	if (!r->prefix)
-		r->prefix = PREFIX_DEFAULT;
+		r->prefix = LINE_PREFIX_DEFAULT;
 	rc = log_rules_take_list(&r->ranks, &r->some_ranks, o->ranks_filter,
 				 "--ranks-filter", e);
 	if (rc == 0)

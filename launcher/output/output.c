@@ -234,7 +234,7 @@ static void output_put_collapsed(struct output *o, int is_stderr,
 	collapse_put_ranks(&local_ranks, o->collapse[is_stderr], line, 0);
 	o->vars.rank = ranks.data ? ranks.data : "";
 	o->vars.local_rank = local_ranks.data ? local_ranks.data : "";
-	prefix_put(&prefix, o->rules->prefix, &o->vars);
+	line_prefix_put(&prefix, o->rules->prefix, &o->vars);
 	output_put_line(is_stderr ? o->err : o->out,
 			SLICE(prefix.data, prefix.len),
 			SLICE(line->text.data, line->text.len), line->flags);
@@ -368,7 +368,7 @@ int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
 	*o = (struct output){.loop = loop, .rules = rules, .epoll = -1,
 			     .round.copies = {-1, -1}};
 	sock_host_name(o->host);
-	o->vars = (struct prefix_vars){.role_name = role, .host = o->host};
+	o->vars = (struct line_prefix_vars){.role_name = role, .host = o->host};
 	buf_init(&o->copied[0], COPIED_MAX);
 	buf_init(&o->copied[1], COPIED_MAX);
 	o->piece = malloc(OUTPUT_PIECE_BYTES);

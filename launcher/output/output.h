@@ -15,7 +15,7 @@
 #include "launcher/output/collapse.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/output/pace.h"
-#include "launcher/output/prefix.h"
+#include "launcher/output/line_prefix.h"
 #include "launcher/output/writer.h"
 
 struct stream;
@@ -37,7 +37,7 @@ struct output {
 	struct writer *out, *err;
 	const struct log_rules *rules;
 	struct output_round round;
-	struct prefix_vars vars;
+	struct line_prefix_vars vars;
 	char host[SOCK_HOST_MAX];
 	/* the streams have an epoll of their own, so that one call stops or
 	 * resumes the reading of all of them */

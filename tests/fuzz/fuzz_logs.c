@@ -7,7 +7,7 @@
 #include "launcher/output/collapse.h"
 #include "launcher/output/line_filter.h"
 #include "launcher/output/lines.h"
-#include "launcher/output/prefix.h"
+#include "launcher/output/line_prefix.h"
 #include "launcher/output/std_map.h"
 
 enum { RANKS = 3, PIECE = 7 };
@@ -81,7 +81,7 @@ static void try_lines(struct slice in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct prefix_vars vars = {"role", "host", "1-2", "0", 0, 3};
+	const struct line_prefix_vars vars = {"role", "host", "1-2", "0", 0, 3};
 	struct buf text = BUF_INIT(1 << 20), prefix = BUF_INIT(256);
 	struct line_filter f;
 	struct err e = ERR_INIT;
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(rc == 0 || (rc == e.code && e.text[0]));
 	for (uint32_t i = 0; rc == 0 && i < 4; i++)
 		check(std_map_of(text.data, i) <= STD_BOTH);
-	prefix_put(&prefix, text.data, &vars);
+	line_prefix_put(&prefix, text.data, &vars);
 	check(prefix.len <= prefix.max);
 	rc = line_filter_init(&f, text.data, "--f", &e);
 	check(rc == 0 || rc == e.code);

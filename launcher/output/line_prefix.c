@@ -1,5 +1,5 @@
 /* prefix.c: replaces the names of a template by their values. */
-#include "launcher/output/prefix.h"
+#include "launcher/output/line_prefix.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 /* The value of a name, in room if it is a number; NULL: unknown name. */
 static const char *line_prefix_value(const struct template_piece *piece,
-				     const struct prefix_vars *v, char room[16])
+				     const struct line_prefix_vars *v,
+				     char room[16])
 {
 	const struct {
 		const char *name, *text;
@@ -44,8 +45,8 @@ static void line_prefix_put_text(struct buf *out, const char *text, size_t n)
 	}
 }
 
-void prefix_put(struct buf *out, const char *template,
-		const struct prefix_vars *vars)
+void line_prefix_put(struct buf *out, const char *template,
+		     const struct line_prefix_vars *vars)
 {
 	struct template_piece piece;
 	char room[16];

@@ -1,4 +1,4 @@
-/* test_prefix.c: the prefix of lines, which lines are shown, and which are
+/* test_line_prefix.c: the prefix of lines, which lines are shown, and which are
  * copied. */
 #include <check.h>
 #include <stdlib.h>
@@ -6,19 +6,19 @@
 
 #include "launcher/output/line_filter.h"
 #include "launcher/output/log_rules.h"
-#include "launcher/output/prefix.h"
+#include "launcher/output/line_prefix.h"
 #include "tests/unit/run_case.h"
 
 static const char *made(const char *template)
 {
 	static struct buf out = BUF_INIT(64);
-	const struct prefix_vars vars = {
+	const struct line_prefix_vars vars = {
 		.role_name = "trainer", .host = "h1", .rank = "17",
 		.local_rank = "1", .node_rank = 2, .world_size = 64,
 	};
 
 	buf_reset(&out);
-	prefix_put(&out, template, &vars);
+	line_prefix_put(&out, template, &vars);
 	out.failed = 0;
 	if (out.len == out.max)
 		out.len--;
@@ -31,7 +31,7 @@ START_TEST(a_template_is_filled_in_as_python_does)
 	static const struct {
 		const char *in, *out;
 	} rows[] = {
-		{PREFIX_DEFAULT, "[17] "},
+		{LINE_PREFIX_DEFAULT, "[17] "},
 		{"[${role_name}${local_rank}]:", "[trainer1]:"},
 		{"$hostname:$rank/$world_size ", "h1:17/64 "},
 		{"<${node_rank}>", "<2>"},
