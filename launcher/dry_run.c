@@ -11,7 +11,7 @@
 #include "launcher/output/log_rules.h"
 #include "launcher/output/logdir.h"
 #include "launcher/plan/gpu.h"
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 
 enum { TEXT_MAX = 64 << 20, NAMES_MAX = 32 };
 
@@ -110,7 +110,7 @@ static void dry_run_put_variable(struct buf *b, const char *how,
 	size_t len = dry_run_name_length(var);
 
 	buf_printf(b, "  %-8s %.*s=", how, (int)len, var);
-	words_quote(b, var + len + (var[len] == '='));
+	shell_words_quote(b, var + len + (var[len] == '='));
 	buf_printf(b, "\n");
 }
 
@@ -143,7 +143,7 @@ static void dry_run_put_argv(struct dry_run *d, char *const *argv,
 	for (char *const *word = argv; *word; word++) {
 		if (word > argv)
 			buf_put_u8(&d->text, ' ');
-		words_quote(&d->text, *word);
+		shell_words_quote(&d->text, *word);
 	}
 	buf_printf(&d->text, "%s\n", whose);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/env/slurm_env.h"
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 #include "launcher/worker/input.h"
 #include "launcher/worker/spawn.h"
 #include "slurm/groups.h"
@@ -130,7 +130,7 @@ void srun_exec_put(struct buf *b, const struct srun_exec *s)
 	for (char **word = s->argv; *word; word++) {
 		if (word != s->argv)
 			buf_put_u8(b, ' ');
-		words_quote(b, *word);
+		shell_words_quote(b, *word);
 	}
 }
 

@@ -16,7 +16,7 @@ static int wrap_parse(struct wrap *w, const struct wrap_request *r,
 		      struct err *e)
 {
 	static const struct program_how by_name = {.no_python = 0};
-	int rc = words_split(&w->words, r->command, "--wrap", e);
+	int rc = shell_words_split(&w->words, r->command, "--wrap", e);
 
 	if (rc == 0 && w->words.n == 0)
 		rc = err_set(e, ERR_USAGE, "--wrap names no command; give one, "
@@ -51,7 +51,7 @@ void wrap_release(struct wrap *w)
 {
 	program_release(&w->program);
 	rank_list_release(&w->ranks);
-	words_release(&w->words);
+	shell_words_release(&w->words);
 }
 
 int wrap_applies(const struct wrap *w, uint32_t rank)

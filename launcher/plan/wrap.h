@@ -5,7 +5,7 @@
 
 #include "launcher/output/rank_list.h"
 #include "launcher/plan/program.h"
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 
 /* What the user asked for. */
 struct wrap_request {
@@ -16,12 +16,12 @@ struct wrap_request {
 
 /* All zero: no wrapper. */
 struct wrap {
-	struct words words;
+	struct shell_words words;
 	struct rank_list ranks; /* empty: all */
 	struct program program; /* the wrapper's path and words */
 };
 
-/* Errors: those of words_split, rank_list_parse and program_find; ERR_USAGE for
+/* Errors: those of shell_words_split, rank_list_parse and program_find; ERR_USAGE for
  * --wrap-ranks without --wrap, for a --wrap without a word, and for ranks that
  * a job on one node does not have. */
 int wrap_init(struct wrap *w, const struct wrap_request *r, struct err *e);

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "launcher/failure/exit_code.h"
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 
 uint64_t remote_host_unix_ms(void)
 {
@@ -100,7 +100,7 @@ static void remote_host_put_ssh(struct buf *b, const struct remote_branch *m)
 	buf_put(b, m->ssh.data, m->ssh.len);
 	while ((arg = remote_list_next(&m->args, &at))) {
 		buf_put_u8(b, ' ');
-		words_quote(b, arg);
+		shell_words_quote(b, arg);
 	}
 }
 

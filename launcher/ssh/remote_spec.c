@@ -59,13 +59,14 @@ int remote_spec_init(struct remote_spec *s, const struct config *c,
 		rc = auth_random(&s->auth,
 				 "the ddprun that started it over ssh", e);
 	if (rc == 0)
-		rc = words_split(&s->ssh_args, c->ssh_args, "--ssh-args", e);
+		rc = shell_words_split(&s->ssh_args, c->ssh_args, "--ssh-args",
+				       e);
 	return rc;
 }
 
 void remote_spec_release(struct remote_spec *s)
 {
-	words_release(&s->ssh_args);
+	shell_words_release(&s->ssh_args);
 	auth_wipe(&s->auth);
 }
 

@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #include "launcher/config/config.h"
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 #include "launcher/ssh/remote_host.h"
 
 struct remote_spec {
@@ -18,7 +18,7 @@ struct remote_spec {
 	uint32_t silent_ms;
 	uint32_t grace_ms; /* --shutdown-timeout; UINT32_MAX: longer */
 	struct auth auth; /* methods 0: each host chooses its own */
-	struct words ssh_args;
+	struct shell_words ssh_args;
 };
 
 /* ERR_USAGE: --ssh-args; -errno: there is no working directory. */

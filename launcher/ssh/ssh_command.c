@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/signal_name.h"
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 
 enum { TEXTS_MAX = 1 << 20, ARGS_MAX = 4096, WORDS_SHOWN = 600 };
 
@@ -60,7 +60,7 @@ static void ssh_command_put_script(struct buf *b, const struct build_id *build)
 
 	snprintf(numbers, sizeof(numbers), "%llu %llu", build->self_size,
 		 build->server_size);
-	words_quote(&word, build->self);
+	shell_words_quote(&word, build->self);
 	rc = buf_bytes(&word, &self);
 	buf_printf(b, "exec /bin/sh -c '%s' ddprun %.*s %s %s %s", script,
 		   SLICE_FMT(self), build->id, numbers, build->machine);

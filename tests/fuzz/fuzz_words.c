@@ -4,28 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_again(const struct words *w)
+static void check_again(const struct shell_words *w)
 {
 	struct buf b = BUF_INIT(16 << 20);
-	struct words again;
+	struct shell_words again;
 
 	for (size_t i = 0; i < w->n; i++) {
-		words_quote(&b, w->list[i]);
+		shell_words_quote(&b, w->list[i]);
 		buf_put_u8(&b, ' ');
 	}
 	buf_put_u8(&b, 0);
-	if (b.failed || words_split(&again, b.data, "x", NULL) ||
+	if (b.failed || shell_words_split(&again, b.data, "x", NULL) ||
 	    again.n != w->n)
 		abort();
 	for (size_t i = 0; i < w->n; i++) {
 		if (strcmp(w->list[i], again.list[i]) != 0)
 			abort();
 	}
-	words_release(&again);
+	shell_words_release(&again);
 	buf_release(&b);
 }
 
@@ -33,17 +33,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);
 	struct err e = ERR_INIT;
-	struct words w;
+	struct shell_words w;
 	int rc;
 
 	memcpy(text, data, size);
 	text[size] = '\0';
-	rc = words_split(&w, text, "x", &e);
+	rc = shell_words_split(&w, text, "x", &e);
 	if (rc && (e.code != rc || !e.text[0] || w.list))
 		abort();
 	free(text);
 	if (rc == 0)
 		check_again(&w);
-	words_release(&w);
+	shell_words_release(&w);
 	return 0;
 }

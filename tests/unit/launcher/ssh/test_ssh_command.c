@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 #include "launcher/ssh/remote_env.h"
 #include "launcher/ssh/ssh_command.h"
 #include "tests/unit/run_case.h"
@@ -17,7 +17,7 @@ static struct build_id build = {
 
 /* The words before the command, and the command. */
 static const char *command(const char *program, const char *args, size_t n,
-			   struct words *remote)
+			   struct shell_words *remote)
 {
 	static char out[1024];
 	const struct ssh_options how = {
@@ -33,7 +33,7 @@ static const char *command(const char *program, const char *args, size_t n,
 	for (i = 0; c.argv[i + 1]; i++)
 		len += (size_t)snprintf(out + len, sizeof(out) - len, "%s%s",
 					i ? " " : "", c.argv[i]);
-	ck_assert_int_eq(words_split(remote, c.argv[i], "", &e), 0);
+	ck_assert_int_eq(shell_words_split(remote, c.argv[i], "", &e), 0);
 	ck_assert_ptr_null(strpbrk(c.argv[i], "\n!"));
 	ssh_command_release(&c);
 	return out;
@@ -41,7 +41,7 @@ static const char *command(const char *program, const char *args, size_t n,
 
 START_TEST(ssh_gets_the_users_arguments_before_ours)
 {
-	struct words w;
+	struct shell_words w;
 
 	ck_assert_str_eq(command("ssh", "-p\0" "2222", 8, &w),
 			 "ssh -p 2222 -T -oBatchMode=yes -oConnectTimeout=30 "
@@ -56,20 +56,20 @@ START_TEST(ssh_gets_the_users_arguments_before_ours)
 	ck_assert_str_eq(w.list[7], "100");
 	ck_assert_str_eq(w.list[8], "200");
 	ck_assert_str_eq(w.list[9], "x86_64");
-	words_release(&w);
+	shell_words_release(&w);
 }
 END_TEST
 
 START_TEST(another_program_gets_no_option_of_ours)
 {
-	struct words w;
+	struct shell_words w;
 
 	ck_assert_str_eq(command("blaunch", "", 0, &w), "blaunch me@h1");
-	words_release(&w);
+	shell_words_release(&w);
 	ck_assert_str_eq(command("/usr/bin/ssh", "", 0, &w),
 			 "/usr/bin/ssh -T -oBatchMode=yes -oConnectTimeout=30 "
 			 "-- me@h1");
-	words_release(&w);
+	shell_words_release(&w);
 }
 END_TEST
 

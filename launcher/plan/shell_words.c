@@ -1,5 +1,5 @@
 /* words.c: quoting as in POSIX's Shell Command Language, section 2.2. */
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,19 +33,19 @@ static char shell_words_take(const char **in, char **out)
 	return quote;
 }
 
-int words_split(struct words *w, const char *text, const char *what,
-		struct err *e)
+int shell_words_split(struct shell_words *w, const char *text, const char *what,
+		      struct err *e)
 {
 	/* a word is no longer than its text; its NUL replaces a blank */
 	size_t size = strlen(text) + 1;
 	const char *p = text + strspn(text, BLANKS);
 	char *out, open;
 
-	*w = (struct words){.n = 0};
+	*w = (struct shell_words){.n = 0};
 	w->bytes = malloc(size);
 	w->list = calloc(size / 2 + 2, sizeof(*w->list));
 	if (!w->bytes || !w->list) {
-		words_release(w);
+		shell_words_release(w);
 		return err_set(e, -ENOMEM, "out of memory");
 	}
 	for (out = w->bytes; *p; p += strspn(p, BLANKS)) {
@@ -53,7 +53,7 @@ int words_split(struct words *w, const char *text, const char *what,
 		open = shell_words_take(&p, &out);
 		if (!open)
 			continue;
-		words_release(w);
+		shell_words_release(w);
 		return err_set(e, ERR_USAGE, open == '\\'
 			       ? "%s '%s': nothing follows the last backslash"
 			       : "%s '%s': a quote is opened and never closed",
@@ -62,11 +62,11 @@ int words_split(struct words *w, const char *text, const char *what,
 	return 0;
 }
 
-void words_release(struct words *w)
+void shell_words_release(struct shell_words *w)
 {
 	free(w->bytes);
 	free(w->list);
-	*w = (struct words){.n = 0};
+	*w = (struct shell_words){.n = 0};
 }
 
 static int shell_words_is_plain(const char *word)
@@ -80,7 +80,7 @@ static int shell_words_is_plain(const char *word)
 	       (*word == '-' || !strchr(word, '='));
 }
 
-void words_quote(struct buf *b, const char *word)
+void shell_words_quote(struct buf *b, const char *word)
 {
 	if (shell_words_is_plain(word)) {
 		buf_put(b, word, strlen(word));

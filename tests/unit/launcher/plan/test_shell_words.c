@@ -1,22 +1,22 @@
-/* test_words.c: splits words as a shell does, and quotes for a shell. */
+/* test_shell_words.c: splits words as a shell does, and quotes for a shell. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/plan/words.h"
+#include "launcher/plan/shell_words.h"
 #include "tests/unit/run_case.h"
 
 /* "[a][b c]", or the error. */
 static const char *split(const char *text)
 {
 	static char out[ERR_TEXT_MAX];
-	struct words w;
+	struct shell_words w;
 	struct err e = ERR_INIT;
 	size_t len = 0;
 
 	out[0] = '\0';
-	if (words_split(&w, text, "--wrap", &e)) {
+	if (shell_words_split(&w, text, "--wrap", &e)) {
 		ck_assert_int_eq(e.code, ERR_USAGE);
 		ck_assert_ptr_null(w.list);
 		snprintf(out, sizeof(out), "%s", e.text);
@@ -26,7 +26,7 @@ static const char *split(const char *text)
 	for (size_t i = 0; i < w.n; i++)
 		len += (size_t)snprintf(out + len, sizeof(out) - len, "[%s]",
 					w.list[i]);
-	words_release(&w);
+	shell_words_release(&w);
 	return out;
 }
 
@@ -84,7 +84,7 @@ static const char *quote(const char *word)
 	static char out[256];
 	struct buf b = BUF_INIT(sizeof(out));
 
-	words_quote(&b, word);
+	shell_words_quote(&b, word);
 	snprintf(out, sizeof(out), "%.*s", (int)b.len, b.data);
 	buf_release(&b);
 	return out;
@@ -123,7 +123,7 @@ START_TEST(every_byte_survives_quoting_and_splitting)
 	snprintf(again, sizeof(again), "[%s]", word);
 	struct buf b = BUF_INIT(2048);
 
-	words_quote(&b, word);
+	shell_words_quote(&b, word);
 	buf_put_u8(&b, 0);
 	ck_assert_str_eq(split(b.data), again);
 	buf_release(&b);
