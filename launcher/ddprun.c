@@ -14,7 +14,7 @@
 #include "launcher/completion.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/config/launch_defaults.h"
-#include "launcher/config/prepare.h"
+#include "launcher/config/preflight.h"
 #include "launcher/dry_run.h"
 #include "launcher/env/ssh_env.h"
 #include "launcher/inspect/crash_stack.h"
@@ -115,9 +115,10 @@ static int ddprun_run(struct config *config)
 	if (!config->meets) /* else where is not known yet */
 		launch_defaults_log(config);
 	launch_env_restore(&config->env);
-	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
+	unable.exit_code = preflight_run(&parts, config, &open_files,
+					 &unable.why);
 	rc = ddprun_run_here(config, &parts, &unable, open_files);
-	prepare_release(&parts);
+	preflight_release(&parts);
 	if (config->nports &&
 	    (rc == EXIT_LOST || config->min_nodes < config->max_nodes))
 		launch_env_linger(&config->env);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "launcher/failure/exit_code.h"
-#include "launcher/config/prepare.h"
+#include "launcher/config/preflight.h"
 #include "launcher/env/ssh_env.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/gpu.h"
@@ -164,8 +164,8 @@ static int proxy_job_try(struct proxy_job *h, struct err *e)
 	uint64_t open_files;
 	int had = getrlimit(RLIMIT_NOFILE, &limit), code;
 
-	code = prepare(&parts, &h->config, &open_files, e);
-	prepare_release(&parts);
+	code = preflight_run(&parts, &h->config, &open_files, e);
+	preflight_release(&parts);
 	if (had == 0)
 		setrlimit(RLIMIT_NOFILE, &limit);
 	return code;

@@ -1,5 +1,5 @@
-/* prepare.c: checks each part in turn. */
-#include "launcher/config/prepare.h"
+/* preflight_run.c: checks each part in turn. */
+#include "launcher/config/preflight.h"
 
 #include <errno.h>
 
@@ -41,8 +41,8 @@ static int preflight_place_workers(struct placement *p, const struct config *c,
 	return placement_init(p, &r, e);
 }
 
-int prepare(struct plan_parts *parts, const struct config *c,
-	    uint64_t *open_files, struct err *e)
+int preflight_run(struct plan_parts *parts, const struct config *c,
+		  uint64_t *open_files, struct err *e)
 {
 	int rc = config_check_limits(c->nproc, open_files, e);
 
@@ -66,7 +66,7 @@ int prepare(struct plan_parts *parts, const struct config *c,
 	return rc < 0 ? exit_code_of(e) : 0;
 }
 
-void prepare_release(struct plan_parts *parts)
+void preflight_release(struct plan_parts *parts)
 {
 	placement_release(&parts->placement);
 	wrap_release(&parts->wrap);
