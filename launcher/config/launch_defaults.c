@@ -217,7 +217,8 @@ static int launch_defaults_timeout_ms(const struct config *c)
 }
 
 /* Takes the job's secret, unless the user has chosen one. */
-static void launch_defaults_take_key(struct config *c, const struct place *p)
+static void launch_defaults_take_key(struct config *c,
+				     const struct bootstrap_record *p)
 {
 	struct proof key;
 
@@ -237,7 +238,7 @@ int launch_defaults_meet(struct config *c, struct err *e)
 		.local_addr = c->local_addr_given ? c->local_addr : NULL,
 		.port = c->master_port_given ? (uint16_t)c->master_port : 0,
 	};
-	struct place p;
+	struct bootstrap_record p;
 	int rc = launch_env_exchange(&c->env, &offer, &p, e);
 
 	if (rc)

@@ -120,8 +120,8 @@ void launch_env_restore(const struct launch_env *env)
 /* ---- where the nodes meet ---- */
 
 int launch_env_exchange(const struct launch_env *env,
-			const struct launch_offer *o, struct place *out,
-			struct err *e)
+			const struct launch_offer *o,
+			struct bootstrap_record *out, struct err *e)
 {
 	return env->source->exchange(env, o, out, e);
 }

@@ -13,7 +13,7 @@
 #include "launcher/env/host_list.h"
 #include "launcher/worker/signal_set.h"
 #include "pmi/mpirun.h"
-#include "pmi/place.h"
+#include "pmi/bootstrap_record.h"
 #include "rendezvous/auth/auth.h"
 #include "slurm/allocation.h"
 #include "slurm/step.h"
@@ -132,8 +132,8 @@ struct launch_source {
 	int (*list_hosts)(struct host_list *l, struct err *e);
 	/* exchanges: see launch_env_exchange. */
 	int (*exchange)(const struct launch_env *env,
-			const struct launch_offer *o, struct place *out,
-			struct err *e);
+			const struct launch_offer *o,
+			struct bootstrap_record *out, struct err *e);
 	/* Called while the job runs (launch_env_is_gone and so on). */
 	int (*is_gone)(void);
 	int (*passed_signal)(void); /* NULL: always */
@@ -172,8 +172,8 @@ void launch_env_restore(const struct launch_env *env);
  * first node to which the second has connected, on a port that stays reserved.
  */
 int launch_env_exchange(const struct launch_env *env,
-			const struct launch_offer *o, struct place *out,
-			struct err *e);
+			const struct launch_offer *o,
+			struct bootstrap_record *out, struct err *e);
 /* Call it if launch_env_exchange is not called: ends the session with the
  * launcher that launch_env_init may have begun. */
 void launch_env_end_exchange(void);

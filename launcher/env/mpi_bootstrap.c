@@ -20,7 +20,7 @@
 #include "base/local_addrs.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "pmi/place.h"
+#include "pmi/bootstrap_record.h"
 #include "pmi/pmi.h"
 
 enum {
@@ -33,7 +33,7 @@ enum {
 /* Our request to the child, after its first answer; or we dismiss it. */
 struct mpi_request {
 	int timeout_ms;
-	char place[PLACE_TEXT_MAX]; /* the first node's offer */
+	char place[BOOTSTRAP_TEXT_MAX]; /* the first node's offer */
 };
 
 /* The child's two answers: which node this is, and where to meet. */
@@ -41,7 +41,7 @@ struct mpi_answer {
 	int rc;
 	struct err why;
 	struct pmix_self self;
-	char place[PLACE_TEXT_MAX];
+	char place[BOOTSTRAP_TEXT_MAX];
 };
 
 /* The process of our one session with the launcher. There is only one, because
@@ -78,9 +78,10 @@ static int mpi_session_share(struct mpi_session *t, const char *key, int from,
 			     char *text)
 {
 	if (t->pmix)
-		return pmix_share(t->pmix, key, from, text, PLACE_TEXT_MAX,
+		return pmix_share(t->pmix, key, from, text, BOOTSTRAP_TEXT_MAX,
 				  t->timeout_ms, t->e);
-	return pmi_share(&t->pmi, key, t->rank == from, text, PLACE_TEXT_MAX);
+	return pmi_share(&t->pmi, key, t->rank == from, text,
+			 BOOTSTRAP_TEXT_MAX);
 }
 
 static int mpi_session_close(struct mpi_session *t)
@@ -107,7 +108,7 @@ static int mpi_bootstrap_can_reach(const struct endpoint *at, struct err *e)
 
 /* On the second node: reduces *p to the first offered address that this node
  * can connect to. */
-static void mpi_bootstrap_choose(struct place *p)
+static void mpi_bootstrap_choose(struct bootstrap_record *p)
 {
 	struct err first = ERR_INIT, e = ERR_INIT;
 	char at[SOCK_TEXT_MAX];
@@ -134,7 +135,7 @@ static int mpi_bootstrap_agree(struct mpi_session *t,
 			       const struct mpi_request *r,
 			       struct mpi_answer *a)
 {
-	struct place p;
+	struct bootstrap_record p;
 	int rc;
 
 	t->timeout_ms = r->timeout_ms;
@@ -142,10 +143,10 @@ static int mpi_bootstrap_agree(struct mpi_session *t,
 	memcpy(a->place, r->place, sizeof(a->place));
 	rc = mpi_session_share(t, "ddprun-place", 0, a->place);
 	if (!rc && t->rank == 1) {
-		rc = place_get(&p, a->place, &a->why);
+		rc = bootstrap_record_get(&p, a->place, &a->why);
 		if (!rc) {
 			mpi_bootstrap_choose(&p);
-			place_put(&p, a->place);
+			bootstrap_record_put(&p, a->place);
 		}
 	}
 	return rc ? rc : mpi_session_share(t, "ddprun-way", 1, a->place);
@@ -287,16 +288,18 @@ void mpi_bootstrap_end(void)
 /* Listens at all offered addresses, so that the second node can try each, and
  * at those that a name may resolve to. Skips addresses that are not this host's
  * (behind a NAT): the second node fails to connect to them. */
-static int mpi_bootstrap_listen(const struct place *p, int *fds, struct err *e)
+static int mpi_bootstrap_listen(const struct bootstrap_record *p, int *fds,
+				struct err *e)
 {
-	struct sock_addr at[PLACES_MAX], a[PLACES_MAX];
+	struct sock_addr at[BOOTSTRAP_PLACES_MAX], a[BOOTSTRAP_PLACES_MAX];
 	int n = 0, rc;
 
 	for (int i = 0; i < p->n; i++) {
-		int own = local_addrs_of(&p->at[i], a, PLACES_MAX, NULL);
+		int own = local_addrs_of(&p->at[i], a, BOOTSTRAP_PLACES_MAX,
+					 NULL);
 
 		for (int k = 0; k < own; k++)
-			n = sock_addr_add(at, n, PLACES_MAX, &a[k]);
+			n = sock_addr_add(at, n, BOOTSTRAP_PLACES_MAX, &a[k]);
 	}
 	if (!n)
 		return 0;
@@ -305,13 +308,14 @@ static int mpi_bootstrap_listen(const struct place *p, int *fds, struct err *e)
 }
 
 /* The user gave the address, with port 0. */
-static int mpi_bootstrap_offer_given(struct place *p, const struct mpirun *m,
+static int mpi_bootstrap_offer_given(struct bootstrap_record *p,
+				     const struct mpirun *m,
 				     const struct endpoint *given,
 				     uint16_t port, struct err *e)
 {
 	char at[SOCK_TEXT_MAX], host[SOCK_HOST_MAX];
-	struct sock_addr own[PLACES_MAX];
-	int n = local_addrs_of(given, own, PLACES_MAX, e);
+	struct sock_addr own[BOOTSTRAP_PLACES_MAX];
+	int n = local_addrs_of(given, own, BOOTSTRAP_PLACES_MAX, e);
 
 	if (n < 0)
 		return n;
@@ -328,11 +332,12 @@ static int mpi_bootstrap_offer_given(struct place *p, const struct mpirun *m,
 	return 0;
 }
 
-static int mpi_bootstrap_offer(struct place *p, const struct mpirun *m,
+static int mpi_bootstrap_offer(struct bootstrap_record *p,
+			       const struct mpirun *m,
 			       const struct launch_offer *o, uint16_t port,
 			       struct err *e)
 {
-	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
+	char addrs[BOOTSTRAP_PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
 	int rc = random_hex(token, TOKEN_BYTES, e);
 
 	if (rc < 0)
@@ -345,7 +350,7 @@ static int mpi_bootstrap_offer(struct place *p, const struct mpirun *m,
 		return mpi_bootstrap_offer_given(p, m, o->at, port, e);
 	p->n = o->local_addr ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
 					o->local_addr) > 0
-			     : local_addrs(addrs, PLACES_MAX);
+			     : local_addrs(addrs, BOOTSTRAP_PLACES_MAX);
 	for (int i = 0; i < p->n; i++) {
 		snprintf(p->at[i].host, SOCK_HOST_MAX, "%.255s", addrs[i]);
 		p->at[i].port = port;
@@ -364,7 +369,7 @@ static int mpi_bootstrap_make_offer(struct mpi_request *r,
 				    const struct mpirun *m,
 				    const struct launch_offer *o, int *fds)
 {
-	struct place p = {.n = 0};
+	struct bootstrap_record p = {.n = 0};
 	uint16_t port = o->port;
 	int rc = port ? 0 : sock_reserve_port(&port, &p.why);
 
@@ -373,17 +378,17 @@ static int mpi_bootstrap_make_offer(struct mpi_request *r,
 	if (rc >= 0)
 		rc = mpi_bootstrap_listen(&p, fds, &p.why);
 	p.why.code = rc < 0 ? rc : 0;
-	place_put(&p, r->place);
+	bootstrap_record_put(&p, r->place);
 	return rc;
 }
 
 int mpi_bootstrap(const struct mpirun *m, const struct launch_offer *o,
-		  struct place *out, struct err *e)
+		  struct bootstrap_record *out, struct err *e)
 {
 	struct mpi_request r = {.timeout_ms = o->timeout_ms, .place = ""};
 	struct mpi_child child = asked;
 	struct mpi_answer a;
-	int listeners[PLACES_MAX], n = 0, rc = 0;
+	int listeners[BOOTSTRAP_PLACES_MAX], n = 0, rc = 0;
 
 	asked.pid = 0;
 	if (m->rank == 0)
@@ -401,7 +406,7 @@ int mpi_bootstrap(const struct mpirun *m, const struct launch_offer *o,
 	while (n-- > 0)
 		close(listeners[n]);
 	if (rc == 0)
-		rc = place_get(out, a.place, e);
+		rc = bootstrap_record_get(out, a.place, e);
 	if (rc == 0 && out->why.code)
 		rc = err_set(e, out->why.code, "%s", out->why.text);
 	return rc;

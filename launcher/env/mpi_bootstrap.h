@@ -15,6 +15,6 @@ void mpi_bootstrap_end(void);
 
 /* See launch_env_exchange. */
 int mpi_bootstrap(const struct mpirun *m, const struct launch_offer *o,
-		  struct place *out, struct err *e);
+		  struct bootstrap_record *out, struct err *e);
 
 #endif

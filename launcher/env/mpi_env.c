@@ -161,8 +161,8 @@ static const char *mpi_has_started(void)
 }
 
 static int mpi_exchange(const struct launch_env *env,
-			const struct launch_offer *o, struct place *out,
-			struct err *e)
+			const struct launch_offer *o,
+			struct bootstrap_record *out, struct err *e)
 {
 	return mpi_bootstrap(&env->mpi, o, out, e);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pmi/place.h"
+#include "pmi/bootstrap_record.h"
 #include "pmi/pmi.h"
 #include "slurm/step.h"
 
@@ -12,18 +12,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void try_place(const char *text)
 {
-	char again[PLACE_TEXT_MAX];
-	struct place p, q;
+	char again[BOOTSTRAP_TEXT_MAX];
+	struct bootstrap_record p, q;
 	struct err e = ERR_INIT;
-	int rc = place_get(&p, text, &e);
+	int rc = bootstrap_record_get(&p, text, &e);
 
 	if (rc) {
 		if (e.code != rc || !e.text[0])
 			abort();
 		return;
 	}
-	place_put(&p, again);
-	if (place_get(&q, again, &e) || q.n != p.n ||
+	bootstrap_record_put(&p, again);
+	if (bootstrap_record_get(&q, again, &e) || q.n != p.n ||
 	    q.why.code != p.why.code || strcmp(q.job, p.job))
 		abort();
 }

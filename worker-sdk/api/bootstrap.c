@@ -16,7 +16,7 @@
 #include "base/local_addrs.h"
 #include "base/option.h"
 #include "base/random.h"
-#include "pmi/place.h"
+#include "pmi/bootstrap_record.h"
 #include "pmi/pmi.h"
 #include "pmi/pmix.h"
 #include "rendezvous/auth/auth.h"
@@ -36,7 +36,7 @@ struct guest {
 	struct ddp__env *env;
 	const char *host;
 	uint64_t deadline;
-	struct place place;
+	struct bootstrap_record place;
 	struct auth auth; /* how ranks authenticate to the server */
 	int listeners[SOCK_LISTEN_MAX], n; /* sockets of the store, if this rank
 					    * keeps it */
@@ -263,7 +263,7 @@ static int bootstrap_publish_addrs(struct guest *g,
  * well, so that no rank waits for a server that never starts. */
 static void bootstrap_prepare(struct guest *g)
 {
-	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
+	char addrs[BOOTSTRAP_PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
 	int one_host = g->env->nodes == 1, n = 0, rc;
 
 	rc = bootstrap_make_key(g);
@@ -274,7 +274,7 @@ static void bootstrap_prepare(struct guest *g)
 		snprintf(addrs[n++], sizeof(addrs[0]), "%s",
 			 g->env->node_addr);
 	if (!one_host && !n)
-		n = local_addrs(addrs, PLACES_MAX - 1);
+		n = local_addrs(addrs, BOOTSTRAP_PLACES_MAX - 1);
 	if (!n)
 		snprintf(addrs[n++], sizeof(addrs[0]), "127.0.0.1");
 	if (rc >= 0)
@@ -293,7 +293,7 @@ static int bootstrap_use_place(struct guest *g, const char *text)
 
 	if (g->env->rank == 0)
 		why = g->place.why;
-	else if ((rc = place_get(&g->place, text, g->e)))
+	else if ((rc = bootstrap_record_get(&g->place, text, g->e)))
 		return rc;
 	else
 		why = g->place.why;
@@ -309,7 +309,7 @@ static int bootstrap_use_place(struct guest *g, const char *text)
 
 static int bootstrap_over_pmi(struct guest *g)
 {
-	char text[PLACE_TEXT_MAX] = "";
+	char text[BOOTSTRAP_TEXT_MAX] = "";
 	struct pmi pmi;
 	long fd = -1;
 	int rc = parse_long(getenv("PMI_FD"), 0, 1 << 20, "PMI_FD", &fd, g->e);
@@ -318,7 +318,7 @@ static int bootstrap_over_pmi(struct guest *g)
 		return rc;
 	if (g->env->rank == 0) {
 		bootstrap_prepare(g);
-		place_put(&g->place, text);
+		bootstrap_record_put(&g->place, text);
 	}
 	rc = pmi_open(&pmi, (int)fd, bootstrap_left_ms(g), g->e);
 	if (!rc)
@@ -358,7 +358,7 @@ static int bootstrap_check_pmix(struct guest *g, const struct pmix_self *s)
 
 static int bootstrap_over_pmix(struct guest *g)
 {
-	char text[PLACE_TEXT_MAX] = "";
+	char text[BOOTSTRAP_TEXT_MAX] = "";
 	struct pmix_self self;
 	struct pmix *p = NULL;
 	int rc = pmix_open(&p, &self, g->e);
@@ -368,7 +368,7 @@ static int bootstrap_over_pmix(struct guest *g)
 	if (!rc && !g->env->alone) {
 		if (g->env->rank == 0) {
 			bootstrap_prepare(g);
-			place_put(&g->place, text);
+			bootstrap_record_put(&g->place, text);
 		}
 		rc = pmix_share(p, "ddp-place", 0, text, sizeof(text),
 				bootstrap_left_ms(g), g->e);

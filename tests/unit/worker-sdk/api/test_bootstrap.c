@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "pmi/place.h"
+#include "pmi/bootstrap_record.h"
 #include "pmi/pmi.h"
 #include "slurm/step.h"
 #include "tests/unit/run_case.h"
@@ -186,22 +186,22 @@ END_TEST
 
 START_TEST(place_there_and_back)
 {
-	struct place p = {.job = "guests 0011", .n = 2,
-			       .at = {{"10.0.0.1", 4711}, {"fd77::1", 1}}};
-	struct place q;
-	char text[PLACE_TEXT_MAX];
+	struct bootstrap_record p = {.job = "guests 0011", .n = 2,
+					  .at = {{"10.0.0.1", 4711}, {"fd77::1", 1}}};
+	struct bootstrap_record q;
+	char text[BOOTSTRAP_TEXT_MAX];
 
-	place_put(&p, text);
+	bootstrap_record_put(&p, text);
 	ck_assert_int_eq(strspn(text, "0123456789abcdef"), strlen(text));
-	ck_assert_int_eq(place_get(&q, text, &e), 0);
+	ck_assert_int_eq(bootstrap_record_get(&q, text, &e), 0);
 	ck_assert_str_eq(q.job, p.job);
 	ck_assert_int_eq(q.n, 2);
 	ck_assert_str_eq(q.at[1].host, "fd77::1");
 	ck_assert_uint_eq(q.at[0].port, 4711);
 	/* the reason why there is no place */
 	err_set(&p.why, ERR_USAGE, "no ddprdzv here");
-	place_put(&p, text);
-	ck_assert_int_eq(place_get(&q, text, &e), 0);
+	bootstrap_record_put(&p, text);
+	ck_assert_int_eq(bootstrap_record_get(&q, text, &e), 0);
 	ck_assert_int_eq(q.why.code, ERR_USAGE);
 	ck_assert_str_eq(q.why.text, "no ddprdzv here");
 }
@@ -210,40 +210,42 @@ END_TEST
 /* Launchers limit a value's length: the last addresses are left out. */
 START_TEST(place_full)
 {
-	struct place p = {.job = "j", .n = PLACES_MAX}, q;
-	char text[PLACE_TEXT_MAX];
+	struct bootstrap_record p = {.job = "j", .n = BOOTSTRAP_PLACES_MAX}, q;
+	char text[BOOTSTRAP_TEXT_MAX];
 
 	for (int i = 0; i < p.n; i++) {
 		memset(p.at[i].host, 'a' + i, 250);
 		p.at[i].port = (uint16_t)i;
 	}
-	place_put(&p, text);
+	bootstrap_record_put(&p, text);
 	ck_assert_uint_lt(strlen(text), sizeof(text));
-	ck_assert_int_eq(place_get(&q, text, &e), 0);
+	ck_assert_int_eq(bootstrap_record_get(&q, text, &e), 0);
 	ck_assert_int_eq(q.n, 1);
 	memset(p.why.text, 'w', sizeof(p.why.text) - 1);
 	p.why.code = ERR_SYSTEM;
-	place_put(&p, text);
-	ck_assert_int_eq(place_get(&q, text, &e), 0);
+	bootstrap_record_put(&p, text);
+	ck_assert_int_eq(bootstrap_record_get(&q, text, &e), 0);
 	ck_assert_uint_eq(strlen(q.why.text), 300);
 }
 END_TEST
 
 START_TEST(place_torn)
 {
-	struct place p = {.job = "j", .n = 1, .at = {{"h", 1}}}, q;
-	char text[PLACE_TEXT_MAX];
+	struct bootstrap_record p = {.job = "j", .n = 1, .at = {{"h", 1}}}, q;
+	char text[BOOTSTRAP_TEXT_MAX];
 	size_t len;
 
-	place_put(&p, text);
+	bootstrap_record_put(&p, text);
 	len = strlen(text);
 	for (size_t i = 0; i < len; i++) {
 		char c = text[i];
 
 		text[i] = 0;
-		ck_assert_int_eq(place_get(&q, text, &e), ERR_PROTOCOL);
+		ck_assert_int_eq(bootstrap_record_get(&q, text, &e),
+				 ERR_PROTOCOL);
 		text[i] = 'x';
-		ck_assert_int_eq(place_get(&q, text, &e), ERR_PROTOCOL);
+		ck_assert_int_eq(bootstrap_record_get(&q, text, &e),
+				 ERR_PROTOCOL);
 		text[i] = c;
 	}
 }

@@ -1,14 +1,14 @@
 /* place.c: encodes and decodes the place record. */
-#include "pmi/place.h"
+#include "pmi/bootstrap_record.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 
-enum { BYTES_MAX = (PLACE_TEXT_MAX - 1) / 2, WHY_MAX = 300 };
+enum { BYTES_MAX = (BOOTSTRAP_TEXT_MAX - 1) / 2, WHY_MAX = 300 };
 
-void place_put(const struct place *p, char *text)
+void bootstrap_record_put(const struct bootstrap_record *p, char *text)
 {
 	char bytes[BYTES_MAX + SOCK_HOST_MAX + 6];
 	struct slice job = SLICE_STR(p->job), why = SLICE_STR(p->why.text);
@@ -51,7 +51,7 @@ static int bootstrap_record_take_text(struct slice s, char *out, size_t size)
 	return 0;
 }
 
-static int bootstrap_record_parse(struct place *p, struct reader *r)
+static int bootstrap_record_parse(struct bootstrap_record *p, struct reader *r)
 {
 	struct slice s;
 	int bad;
@@ -69,7 +69,7 @@ static int bootstrap_record_parse(struct place *p, struct reader *r)
 		p->key[i] = reader_u8(r);
 	for (; !bad && reader_left(r); p->n++) {
 		s = reader_slice(r);
-		bad = p->n == PLACES_MAX || r->bad || !s.len ||
+		bad = p->n == BOOTSTRAP_PLACES_MAX || r->bad || !s.len ||
 		      bootstrap_record_take_text(s, p->at[p->n].host,
 						 SOCK_HOST_MAX);
 		if (!bad)
@@ -79,7 +79,8 @@ static int bootstrap_record_parse(struct place *p, struct reader *r)
 	return bad || !p->n;
 }
 
-int place_get(struct place *p, const char *text, struct err *e)
+int bootstrap_record_get(struct bootstrap_record *p, const char *text,
+			 struct err *e)
 {
 	char bytes[BYTES_MAX];
 	size_t len = strlen(text);
