@@ -1,6 +1,6 @@
-/* place.h: the meeting place of ddpruns that an MPI launcher started, which
- * rank 0 sends to the others through the launcher. Pure: converts the record to
- * hex digits, which every launcher accepts, and back. */
+/* bootstrap_record.h: the meeting place of ddpruns that an MPI launcher
+ * started, which rank 0 sends to the others through the launcher. Pure:
+ * converts the record to hex digits, which every launcher accepts, and back. */
 #ifndef PMI_BOOTSTRAP_RECORD_H
 #define PMI_BOOTSTRAP_RECORD_H
 

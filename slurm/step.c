@@ -1,5 +1,5 @@
 /* step.c: parses Slurm's compressed counts, and finds where a step's tasks
- * meet. / */
+ * meet. */
 #include "slurm/step.h"
 
 #include <errno.h>

@@ -155,7 +155,7 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 		      member_job_key(&a->member, key));
 	rc = agent_make_plan(a, start, &plan, &e);
 	if (rc == 0) {
-		rc = group_start(&a->group, &plan, a->open_files, &e);
+		rc = worker_group_start(&a->group, &plan, a->open_files, &e);
 		failure_record_pids(&a->failure);
 		plan_release(&plan);
 	}
@@ -278,10 +278,11 @@ static int find_holder(struct member *m, uint64_t inode, uint32_t *rank,
 		       pid_t *pid)
 {
 	struct agent *a = m->owner;
-	const struct worker *w = group_find_socket(&a->group, inode, pid);
+	const struct worker *w = worker_group_find_socket(&a->group, inode,
+							  pid);
 
 	if (w)
-		*rank = group_rank(w);
+		*rank = worker_rank(w);
 	return w != NULL;
 }
 
@@ -300,7 +301,7 @@ static void agent_end_detached(struct agent *a)
 	exit_reports_flush(&a->exit_reports);
 	if (!agent_has_round(a))
 		return;
-	if (group_was_stopped(&a->group)) {
+	if (worker_group_was_stopped(&a->group)) {
 		agent_decide_exit(a, a->stop.exit_code, NULL);
 		agent_handle(a, EV_END, "all workers stopped as asked");
 		return;
@@ -333,10 +334,10 @@ static void on_reaped(void *arg, pid_t pid, int status,
 		      const struct rusage *usage)
 {
 	struct agent *a = arg;
-	struct worker *w = group_find(&a->group, pid);
+	struct worker *w = worker_group_find(&a->group, pid);
 
 	if (w) {
-		group_exited(&a->group, w, status, usage);
+		worker_group_exited(&a->group, w, status, usage);
 		exit_reports_add(&a->exit_reports, w);
 	} else if (member_reaped(&a->member, pid, status)) {
 		if (a->state == LEAVING)
@@ -357,12 +358,12 @@ static void on_child(void *owner)
 		agent_sweep(a);
 }
 
-static void on_empty(struct group *g)
+static void on_empty(struct worker_group *g)
 {
 	agent_handle(g->owner, EV_EMPTY, "no process of the round is left");
 }
 
-static void on_denied(struct group *g, struct worker *w, int signal)
+static void on_denied(struct worker_group *g, struct worker *w, int signal)
 {
 	struct agent *a = g->owner;
 	char name[SIGNAL_NAME_MAX];
@@ -370,17 +371,18 @@ static void on_denied(struct group *g, struct worker *w, int signal)
 	if (signal != SIGKILL) {
 		log_warn("rank %u (pid %d) cannot be sent %s: it runs as "
 			 "another user; waiting for it to end",
-			 group_rank(w), (int)w->pid, signal_name(signal, name));
+			 worker_rank(w), (int)w->pid, signal_name(signal,
+								  name));
 		return;
 	}
 	log_error("rank %u (pid %d) cannot be killed: it runs as another user; "
-		  "end it by hand, ddprun goes on without it", group_rank(w),
+		  "end it by hand, ddprun goes on without it", worker_rank(w),
 		  (int)w->pid);
 	sweep_leave(w->pid);
 	exit_reports_add(&a->exit_reports, w);
 }
 
-static void on_started(struct group *g)
+static void on_started(struct worker_group *g)
 {
 	agent_keep_lease(g->owner);
 }
@@ -392,7 +394,7 @@ static void on_forward(void *owner, int number)
 
 	log_debug("got %s: passing it on to %u workers",
 		  signal_name(number, name), a->group.running);
-	group_relay(&a->group, number);
+	worker_group_relay(&a->group, number);
 }
 
 /* Ctrl-Z does not reach the workers, which are in process groups of their own.
@@ -406,7 +408,7 @@ static void on_suspend(void *owner)
 		log_warn("stopping: the other nodes count this one as lost "
 			 "unless it resumes within %g s (--heartbeat-timeout)",
 			 a->config->heartbeat_s);
-	group_relay(&a->group, SIGSTOP);
+	worker_group_relay(&a->group, SIGSTOP);
 	kill(getpid(), SIGSTOP);
 }
 
@@ -414,7 +416,7 @@ static void on_continue(void *owner)
 {
 	struct agent *a = owner;
 
-	group_relay(&a->group, SIGCONT);
+	worker_group_relay(&a->group, SIGCONT);
 }
 
 static const struct signals_events signals_events = {
@@ -483,8 +485,9 @@ static int agent_run_loop(struct agent *a, struct err *e)
 				   &signals_events, a, e);
 	launch_env_drop_early();
 	if (rc == 0)
-		rc = group_init(&a->group, &a->loop, &a->output, &a->input,
-				&a->guard, a->config->nproc, e);
+		rc = worker_group_init(&a->group, &a->loop, &a->output,
+				       &a->input, &a->guard, a->config->nproc,
+				       e);
 	a->group.on_closed = on_empty;
 	a->group.on_denied = on_denied;
 	a->group.on_started = on_started;
@@ -534,7 +537,7 @@ static int agent_run_job(struct agent *a, struct err *e)
 	output_close(&a->output);
 	uv_run(&a->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&a->loop);
-	group_release(&a->group);
+	worker_group_release(&a->group);
 	output_release(&a->output);
 	return rc;
 }

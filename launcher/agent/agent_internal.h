@@ -15,7 +15,7 @@
 #include "launcher/output/output.h"
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
-#include "launcher/worker/worker.h"
+#include "launcher/worker/worker_group.h"
 
 enum { AGENT_ID_BYTES = 8, RESTART_TIME_TEXT_MAX = 160 };
 
@@ -40,7 +40,7 @@ struct agent {
 	struct logdir logdir;
 	struct log_rules log_rules;
 	struct guard guard;
-	struct group group;
+	struct worker_group group;
 	struct member member;
 	struct signals signals;
 	struct worker_shutdown shutdown;

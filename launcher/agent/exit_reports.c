@@ -34,11 +34,11 @@ static void exit_report_log(const struct worker *w)
 	char name[SIGNAL_NAME_MAX];
 
 	if (w->signal)
-		log_debug("worker %u (pid %d) was killed by %s", group_rank(w),
+		log_debug("worker %u (pid %d) was killed by %s", worker_rank(w),
 			  (int)w->pid, signal_name(w->signal, name));
 	else
 		log_debug("worker %u (pid %d) exited with code %d",
-			  group_rank(w), (int)w->pid, w->code);
+			  worker_rank(w), (int)w->pid, w->code);
 }
 
 /* Whether w was notified and, after a request to stop the job, complied. */
@@ -55,7 +55,7 @@ static int exit_report_is_stopped(struct exit_reports *r, struct worker *w)
 static void exit_report_send(struct exit_reports *r, struct worker *w)
 {
 	struct wire_exited m = {
-		.round = r->round, .rank = group_rank(w),
+		.round = r->round, .rank = worker_rank(w),
 		.local_rank = w->local_rank, .pid = w->pid, .code = w->code,
 		.signal = w->signal, .ran_ms = w->ran_ms,
 		.stopped = (uint8_t)exit_report_is_stopped(r, w),

@@ -5,7 +5,7 @@
 #define LAUNCHER_STOP_REQUEST_H
 
 #include "launcher/config/config.h"
-#include "launcher/worker/worker.h"
+#include "launcher/worker/worker_group.h"
 #include "rendezvous/wire.h"
 
 enum {

@@ -45,7 +45,7 @@ static void on_sweep_timer(uv_timer_t *t)
 }
 
 void worker_shutdown_init(struct worker_shutdown *s, uv_loop_t *loop,
-			  struct group *group, struct recorder *recorder)
+			  struct worker_group *group, struct recorder *recorder)
 {
 	s->group = group;
 	s->recorder = recorder;
@@ -68,7 +68,7 @@ void worker_shutdown_release(struct worker_shutdown *s)
 
 uint32_t worker_shutdown_notify(struct worker_shutdown *s, int signal)
 {
-	struct group *g = s->group;
+	struct worker_group *g = s->group;
 	uint32_t notified = 0;
 
 	/* before the signals: a worker that begins to poll now sees the flag */
@@ -78,7 +78,7 @@ uint32_t worker_shutdown_notify(struct worker_shutdown *s, int signal)
 		int polls = w->running && recorder_asks(s->recorder, i);
 
 		if (w->running && !polls && signal)
-			group_signal_one(w, signal);
+			worker_stop(w, signal);
 		notified += w->running && (polls || signal);
 	}
 	return notified;
@@ -86,11 +86,11 @@ uint32_t worker_shutdown_notify(struct worker_shutdown *s, int signal)
 
 void worker_shutdown_signal(struct worker_shutdown *s)
 {
-	struct group *g = s->group;
+	struct worker_group *g = s->group;
 
 	for (uint32_t i = 0; i < g->n; i++) {
 		if (g->workers[i].had != s->signal)
-			group_signal_one(&g->workers[i], s->signal);
+			worker_stop(&g->workers[i], s->signal);
 	}
 }
 
@@ -104,7 +104,7 @@ void worker_shutdown_kill(struct worker_shutdown *s)
 	worker_shutdown_end_grace(s);
 	s->signal = SIGKILL;
 	sweep_forget(&s->sweep);
-	group_signal(s->group, SIGKILL);
+	worker_group_stop(s->group, SIGKILL);
 }
 
 void worker_shutdown_set_grace(struct worker_shutdown *s, uint32_t ms)
@@ -144,7 +144,7 @@ void worker_shutdown_sweep(struct worker_shutdown *s, const pid_t *ours,
 	if (s->group->running || s->group->closing)
 		return;
 	if (sweep_children(&s->sweep, ours, nours, s->marks, signal) == 0)
-		group_close(s->group);
+		worker_group_close(s->group);
 	if (!s->sweep.in_exec)
 		uv_timer_stop(&s->sweep_timer);
 	else if (!uv_is_active((uv_handle_t *)&s->sweep_timer))

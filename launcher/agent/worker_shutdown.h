@@ -7,7 +7,7 @@
 #include "base/loop.h"
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/sweep.h"
-#include "launcher/worker/worker.h"
+#include "launcher/worker/worker_group.h"
 
 /* A grace period without an end. */
 #define SHUTDOWN_NO_LIMIT UINT32_MAX
@@ -16,7 +16,7 @@ struct worker_shutdown {
 	void *owner;
 	void (*on_over)(void *owner);  /* the grace period is over */
 	void (*on_sweep)(void *owner); /* call worker_shutdown_sweep again */
-	struct group *group;
+	struct worker_group *group;
 	struct recorder *recorder;
 	uv_timer_t timer, sweep_timer;
 	int signal;       /* for workers and what they leave behind */
@@ -29,7 +29,8 @@ struct worker_shutdown {
 };
 
 void worker_shutdown_init(struct worker_shutdown *s, uv_loop_t *loop,
-			  struct group *group, struct recorder *recorder);
+			  struct worker_group *group,
+			  struct recorder *recorder);
 /* The loop must run once more before worker_shutdown_release. */
 void worker_shutdown_close(struct worker_shutdown *s);
 void worker_shutdown_release(struct worker_shutdown *s);

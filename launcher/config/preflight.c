@@ -1,4 +1,4 @@
-/* preflight_run.c: checks each part in turn. */
+/* preflight.c: checks each part in turn. */
 #include "launcher/config/preflight.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* preflight_run.h: checks this node before anything starts: limits, the program, its
- * wrapper, the workers' placement. */
+/* preflight.h: checks this node before anything starts: limits, the program,
+ * its wrapper, the workers' placement. */
 #ifndef LAUNCHER_PREFLIGHT_H
 #define LAUNCHER_PREFLIGHT_H
 

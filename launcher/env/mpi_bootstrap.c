@@ -337,7 +337,8 @@ static int mpi_bootstrap_offer(struct bootstrap_record *p,
 			       const struct launch_offer *o, uint16_t port,
 			       struct err *e)
 {
-	char addrs[BOOTSTRAP_PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
+	char addrs[BOOTSTRAP_PLACES_MAX][SOCK_TEXT_MAX];
+	char token[2 * TOKEN_BYTES + 1];
 	int rc = random_hex(token, TOKEN_BYTES, e);
 
 	if (rc < 0)

@@ -17,7 +17,7 @@
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
 
 void failure_init(struct failure *f, const struct failure_options *options,
-		  const struct logdir *logdir, const struct group *group)
+		  const struct logdir *logdir, const struct worker_group *group)
 {
 	memset(f, 0, sizeof(*f));
 	f->options = *options;
@@ -328,7 +328,7 @@ void failure_record_end(struct failure *f, const struct wire_end *end,
 static int failure_is_first(const struct failure *f, const struct worker *w)
 {
 	return f->end.rank >= 0 && w->pid == f->end.pid &&
-	       (uint32_t)f->end.rank == group_rank(w);
+	       (uint32_t)f->end.rank == worker_rank(w);
 }
 
 static enum report_fate failure_worker_fate(const struct failure *f,
@@ -376,7 +376,7 @@ static uint32_t failure_gather_workers(const struct failure *f,
 			continue;
 		list[n++] = (struct report_worker){
 			.fate = failure_worker_fate(f, w),
-			.rank = group_rank(w), .local_rank = w->local_rank,
+			.rank = worker_rank(w), .local_rank = w->local_rank,
 			.pid = w->pid, .code = w->code, .signal = w->signal,
 			.after_ms = (int64_t)(w->ended_ns - since) / 1000000,
 			.max_rss_kib = w->max_rss_kib,

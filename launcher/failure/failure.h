@@ -10,7 +10,7 @@
 #include "launcher/failure/report.h"
 #include "launcher/output/logdir.h"
 #include "launcher/worker/recorder.h"
-#include "launcher/worker/worker.h"
+#include "launcher/worker/worker_group.h"
 
 enum {
 	FAILURE_PAST_MAX = 5,
@@ -21,7 +21,7 @@ enum {
 struct failure {
 	struct failure_options options;
 	const struct logdir *logdir;
-	const struct group *group;
+	const struct worker_group *group;
 	char host[SOCK_HOST_MAX];
 	struct postmortem postmortem;
 	struct recorder recorder;
@@ -47,7 +47,8 @@ struct failure {
 
 /* The arguments must outlive f. */
 void failure_init(struct failure *f, const struct failure_options *options,
-		  const struct logdir *logdir, const struct group *group);
+		  const struct logdir *logdir,
+		  const struct worker_group *group);
 void failure_release(struct failure *f);
 
 /* Does slow work in advance; call it while the job waits for its first round.

@@ -1,4 +1,4 @@
-/* prefix.c: replaces the names of a template by their values. */
+/* line_prefix.c: replaces the names of a template by their values. */
 #include "launcher/output/line_prefix.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* prefix.h: makes the prefix of a worker's lines from a template, as Python's
- * string.Template.safe_substitute does: $name, ${name} and $$; unknown names
- * stay as they are. Pure. */
+/* line_prefix.h: makes the prefix of a worker's lines from a template, as
+ * Python's string.Template.safe_substitute does: $name, ${name} and $$; unknown
+ * names stay as they are. Pure. */
 #ifndef LAUNCHER_LINE_PREFIX_H
 #define LAUNCHER_LINE_PREFIX_H
 

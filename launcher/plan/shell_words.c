@@ -1,4 +1,4 @@
-/* words.c: quoting as in POSIX's Shell Command Language, section 2.2. */
+/* shell_words.c: quoting as in POSIX's Shell Command Language, section 2.2. */
 #include "launcher/plan/shell_words.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* words.h: splits a command line into words as a shell does, and quotes a word
- * so that it can be pasted into a shell. Pure. */
+/* shell_words.h: splits a command line into words as a shell does, and quotes a
+ * word so that it can be pasted into a shell. Pure. */
 #ifndef LAUNCHER_SHELL_WORDS_H
 #define LAUNCHER_SHELL_WORDS_H
 

@@ -21,9 +21,9 @@ struct wrap {
 	struct program program; /* the wrapper's path and words */
 };
 
-/* Errors: those of shell_words_split, rank_list_parse and program_find; ERR_USAGE for
- * --wrap-ranks without --wrap, for a --wrap without a word, and for ranks that
- * a job on one node does not have. */
+/* Errors: those of shell_words_split, rank_list_parse and program_find;
+ * ERR_USAGE for --wrap-ranks without --wrap, for a --wrap without a word, and
+ * for ranks that a job on one node does not have. */
 int wrap_init(struct wrap *w, const struct wrap_request *r, struct err *e);
 void wrap_release(struct wrap *w);
 

@@ -1,7 +1,7 @@
 /* gpu_collectives.c: every collective, type, operation and several counts on
  * GPUs, in place and not. With an argument it tries fewer operations and
  * counts, since ranks that share a GPU are slow. Prints "rank R of N: ok" or
- * the error. / */
+ * the error. */
 #include "tests/gpu/rooms.h"
 
 static void reduce(enum ddp_type type, enum ddp_op op, size_t n)

@@ -263,7 +263,8 @@ static int bootstrap_publish_addrs(struct guest *g,
  * well, so that no rank waits for a server that never starts. */
 static void bootstrap_prepare(struct guest *g)
 {
-	char addrs[BOOTSTRAP_PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
+	char addrs[BOOTSTRAP_PLACES_MAX][SOCK_TEXT_MAX];
+	char token[2 * TOKEN_BYTES + 1];
 	int one_host = g->env->nodes == 1, n = 0, rc;
 
 	rc = bootstrap_make_key(g);

@@ -1,5 +1,5 @@
 /* test_outbox.c: the outbox keeps notices and finds those that the server
- * lacks. / */
+ * lacks. */
 #include <check.h>
 #include <errno.h>
 

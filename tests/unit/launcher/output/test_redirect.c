@@ -1,5 +1,5 @@
-/* test_redirect.c: the descriptors that this process holds of a worker's stream.
- */
+/* test_redirect.c: the descriptors that this process holds of a worker's
+ * stream. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>

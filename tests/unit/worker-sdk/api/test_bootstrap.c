@@ -186,8 +186,10 @@ END_TEST
 
 START_TEST(place_there_and_back)
 {
-	struct bootstrap_record p = {.job = "guests 0011", .n = 2,
-					  .at = {{"10.0.0.1", 4711}, {"fd77::1", 1}}};
+	struct bootstrap_record p = {
+		.job = "guests 0011", .n = 2,
+		.at = {{"10.0.0.1", 4711}, {"fd77::1", 1}},
+	};
 	struct bootstrap_record q;
 	char text[BOOTSTRAP_TEXT_MAX];
 

@@ -1,5 +1,6 @@
-/* worker.c: starts, signals and reaps the group of workers on this node. */
-#include "launcher/worker/worker.h"
+/* worker_group.c: starts, signals and reaps the group of workers on this
+ * node. */
+#include "launcher/worker/worker_group.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,12 +13,13 @@
 #include "base/clock.h"
 #include "launcher/worker/socket_holder.h"
 
-int group_init(struct group *g, uv_loop_t *loop, struct output *output,
-	       struct input *input, struct guard *guard, uint32_t n,
-	       struct err *e)
+int worker_group_init(struct worker_group *g, uv_loop_t *loop,
+		      struct output *output, struct input *input,
+		      struct guard *guard, uint32_t n, struct err *e)
 {
-	*g = (struct group){.loop = loop, .output = output, .input = input,
-			    .guard = guard, .n = n, .dev_null = -1};
+	*g = (struct worker_group){.loop = loop, .output = output,
+				   .input = input,
+				   .guard = guard, .n = n, .dev_null = -1};
 	g->workers = calloc(n, sizeof(*g->workers));
 	if (!g->workers)
 		return err_set(e, -ENOMEM, "out of memory for %u workers", n);
@@ -36,7 +38,7 @@ int group_init(struct group *g, uv_loop_t *loop, struct output *output,
 	return 0;
 }
 
-void group_release(struct group *g)
+void worker_group_release(struct worker_group *g)
 {
 	for (uint32_t i = 0; g->workers && i < g->n; i++)
 		tail_release(&g->workers[i].tail);
@@ -46,7 +48,7 @@ void group_release(struct group *g)
 	g->workers = NULL;
 }
 
-int group_was_stopped(const struct group *g)
+int worker_group_was_stopped(const struct worker_group *g)
 {
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->workers[i].stopped)
@@ -54,12 +56,12 @@ int group_was_stopped(const struct group *g)
 	return 0;
 }
 
-uint32_t group_rank(const struct worker *w)
+uint32_t worker_rank(const struct worker *w)
 {
 	return w->group->base_rank + w->local_rank;
 }
 
-static void worker_group_check_closed(struct group *g)
+static void worker_group_check_closed(struct worker_group *g)
 {
 	if (!g->closing || g->open_streams)
 		return;
@@ -69,7 +71,7 @@ static void worker_group_check_closed(struct group *g)
 
 static void worker_group_on_stream_closed(void *arg)
 {
-	struct group *g = arg;
+	struct worker_group *g = arg;
 
 	g->open_streams--;
 	worker_group_check_closed(g);
@@ -80,7 +82,7 @@ static int worker_open_stream(struct worker *w, struct redirect *o,
 {
 	const struct stream_setup setup = {
 		.fd = o->pipe, .file = o->file, .is_stderr = is_stderr,
-		.shown = o->shown, .rank = group_rank(w),
+		.shown = o->shown, .rank = worker_rank(w),
 		.local_rank = w->local_rank,
 		.tail = is_stderr ? &w->tail : NULL,
 		.on_closed = worker_group_on_stream_closed, .arg = w->group,
@@ -103,12 +105,12 @@ static int worker_open_redirects(struct worker *w, struct redirect redirects[2],
 				 struct err *e)
 {
 	int rc = redirect_open(&redirects[0], &w->group->redirect_rules,
-			       w->local_rank, group_rank(w), 0, e);
+			       w->local_rank, worker_rank(w), 0, e);
 
 	if (rc < 0)
 		return rc;
 	rc = redirect_open(&redirects[1], &w->group->redirect_rules,
-			   w->local_rank, group_rank(w), 1, e);
+			   w->local_rank, worker_rank(w), 1, e);
 	if (rc < 0)
 		redirect_close(&redirects[0]);
 	return rc;
@@ -116,14 +118,14 @@ static int worker_open_redirects(struct worker *w, struct redirect redirects[2],
 
 static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 {
-	struct group *g = w->group;
+	struct worker_group *g = w->group;
 	struct redirect redirects[2];
 	int in = -1;
 	int rc = worker_open_redirects(w, redirects, e);
 
 	if (rc < 0)
 		return rc;
-	rc = input_open(g->input, group_rank(w), &in, e);
+	rc = input_open(g->input, worker_rank(w), &in, e);
 	if (rc < 0)
 		goto out;
 	s->in = in >= 0 ? in : g->dev_null;
@@ -152,8 +154,8 @@ out:
 	return rc;
 }
 
-int group_start(struct group *g, struct plan *plan, uint64_t open_files,
-		struct err *e)
+int worker_group_start(struct worker_group *g, struct plan *plan,
+		       uint64_t open_files, struct err *e)
 {
 	struct spawn s = {.keep = {-1, -1}, .open_files = open_files,
 			  .locks = g->locks, .as_started = 1};
@@ -198,7 +200,7 @@ static int worker_send_signal(struct worker *w, int signal)
 /* Counts a worker that we cannot kill as ended. */
 static void worker_give_up(struct worker *w)
 {
-	struct group *g = w->group;
+	struct worker_group *g = w->group;
 
 	w->running = 0;
 	w->ended_ns = clock_ns();
@@ -206,13 +208,13 @@ static void worker_give_up(struct worker *w)
 	w->status = w->signal = SIGKILL;
 	w->code = 0;
 	g->running--;
-	input_gone(g->input, group_rank(w));
+	input_gone(g->input, worker_rank(w));
 	*guard_slot(g->guard, w->local_rank) = 0;
 }
 
-void group_signal_one(struct worker *w, int signal)
+void worker_stop(struct worker *w, int signal)
 {
-	struct group *g = w->group;
+	struct worker_group *g = w->group;
 	int rc = worker_send_signal(w, signal);
 
 	/* a suspended worker would not act on the signal */
@@ -229,19 +231,19 @@ void group_signal_one(struct worker *w, int signal)
 		g->on_denied(g, w, signal);
 }
 
-void group_signal(struct group *g, int signal)
+void worker_group_stop(struct worker_group *g, int signal)
 {
 	for (uint32_t i = 0; i < g->n; i++)
-		group_signal_one(&g->workers[i], signal);
+		worker_stop(&g->workers[i], signal);
 }
 
-void group_relay(struct group *g, int signal)
+void worker_group_relay(struct worker_group *g, int signal)
 {
 	for (uint32_t i = 0; i < g->n; i++)
 		worker_send_signal(&g->workers[i], signal);
 }
 
-struct worker *group_find(struct group *g, pid_t pid)
+struct worker *worker_group_find(struct worker_group *g, pid_t pid)
 {
 	/* workers tend to end in the order in which they were started */
 	for (uint32_t i = 0; i < g->n; i++) {
@@ -255,7 +257,8 @@ struct worker *group_find(struct group *g, pid_t pid)
 	return NULL;
 }
 
-struct worker *group_find_socket(struct group *g, uint64_t inode, pid_t *pid)
+struct worker *worker_group_find_socket(struct worker_group *g, uint64_t inode,
+					pid_t *pid)
 {
 	struct socket_search s;
 
@@ -276,8 +279,8 @@ struct worker *group_find_socket(struct group *g, uint64_t inode, pid_t *pid)
 	return NULL;
 }
 
-void group_exited(struct group *g, struct worker *w, int status,
-		  const struct rusage *usage)
+void worker_group_exited(struct worker_group *g, struct worker *w, int status,
+			 const struct rusage *usage)
 {
 	w->running = 0;
 	w->ended_ns = clock_ns();
@@ -288,7 +291,7 @@ void group_exited(struct group *g, struct worker *w, int status,
 	w->core = WIFSIGNALED(status) && WCOREDUMP(status);
 	w->max_rss_kib = (uint64_t)usage->ru_maxrss; /* Linux: KiB */
 	g->running--;
-	input_gone(g->input, group_rank(w));
+	input_gone(g->input, worker_rank(w));
 	*guard_slot(g->guard, w->local_rank) =
 		kill(-w->pid, 0) < 0 && errno == ESRCH ? 0 : -w->pid;
 	stream_drain(&w->out);
@@ -297,7 +300,7 @@ void group_exited(struct group *g, struct worker *w, int status,
 		logdir_tail(g->redirect_rules.dir, w->local_rank, &w->tail);
 }
 
-void group_close(struct group *g)
+void worker_group_close(struct worker_group *g)
 {
 	input_end_round(g->input);
 	for (uint32_t i = 0; i < g->n; i++) {

@@ -1,7 +1,7 @@
-/* worker.h: starts, signals and reaps the workers of one round on this node, as
- * one group. Knows neither other nodes nor the reasons. */
-#ifndef LAUNCHER_WORKER_H
-#define LAUNCHER_WORKER_H
+/* worker_group.h: starts, signals and reaps the workers of one round on this
+ * node, as one group. Knows neither other nodes nor the reasons. */
+#ifndef LAUNCHER_WORKER_GROUP_H
+#define LAUNCHER_WORKER_GROUP_H
 
 #include <sys/resource.h>
 
@@ -12,10 +12,10 @@
 #include "launcher/worker/input.h"
 #include "launcher/worker/spawn.h"
 
-struct group;
+struct worker_group;
 
 struct worker {
-	struct group *group;
+	struct worker_group *group;
 	uint32_t local_rank;
 	pid_t pid;    /* it leads the process group of this number */
 	int running;
@@ -31,7 +31,7 @@ struct worker {
 	struct stream out, err; /* open if the agent reads them */
 };
 
-struct group {
+struct worker_group {
 	uv_loop_t *loop;
 	struct output *output;
 	struct guard *guard;
@@ -46,50 +46,51 @@ struct group {
 	int dev_null;
 	uint64_t locks; /* marks the workers: see sweep.h; set by the owner */
 	int closing;
-	void (*on_started)(struct group *g); /* after each worker */
+	void (*on_started)(struct worker_group *g); /* after each worker */
 	/* no worker runs, no stream is open: the group may start again */
-	void (*on_closed)(struct group *g);
+	void (*on_closed)(struct worker_group *g);
 	/* We may not signal a worker that runs as another user. If the signal
 	 * was SIGKILL, it counts as ended: nothing waits for it any more. */
-	void (*on_denied)(struct group *g, struct worker *w, int signal);
+	void (*on_denied)(struct worker_group *g, struct worker *w, int signal);
 	void *owner;
 };
 
-/* Fills g for n workers. on_closed follows each group_close. */
-int group_init(struct group *g, uv_loop_t *loop, struct output *output,
-	       struct input *input, struct guard *guard, uint32_t n,
-	       struct err *e);
-void group_release(struct group *g);
+/* Fills g for n workers. on_closed follows each worker_group_close. */
+int worker_group_init(struct worker_group *g, uv_loop_t *loop,
+		      struct output *output, struct input *input,
+		      struct guard *guard, uint32_t n, struct err *e);
+void worker_group_release(struct worker_group *g);
 
 /* Starts all n workers as planned. After an error the workers that were started
  * still run: the caller must stop them. open_files as in struct spawn. */
-int group_start(struct group *g, struct plan *plan, uint64_t open_files,
-		struct err *e);
+int worker_group_start(struct worker_group *g, struct plan *plan,
+		       uint64_t open_files, struct err *e);
 
 /* Signals the process group of one worker or of all, and workers that left
  * their group. Marks running workers as stopped. */
-void group_signal_one(struct worker *w, int signal);
-void group_signal(struct group *g, int signal);
+void worker_stop(struct worker *w, int signal);
+void worker_group_stop(struct worker_group *g, int signal);
 
 /* Sends a signal to all without marking them as stopped. */
-void group_relay(struct group *g, int signal);
+void worker_group_relay(struct worker_group *g, int signal);
 
 /* The running worker with this pid, or NULL. After its process has ended call
- * group_exited, which drains its output and records how it ended. */
-struct worker *group_find(struct group *g, pid_t pid);
-void group_exited(struct group *g, struct worker *w, int status,
-		  const struct rusage *usage);
+ * worker_group_exited, which drains its output and records how it ended. */
+struct worker *worker_group_find(struct worker_group *g, pid_t pid);
+void worker_group_exited(struct worker_group *g, struct worker *w, int status,
+			 const struct rusage *usage);
 
 /* The worker that has that socket open, itself or through a descendant; *pid is
  * that process. NULL: /proc shows none. Takes 50 ms at most. */
-struct worker *group_find_socket(struct group *g, uint64_t inode, pid_t *pid);
+struct worker *worker_group_find_socket(struct worker_group *g, uint64_t inode,
+					pid_t *pid);
 
 /* 1 if some of this round's workers were signalled to stop. */
-int group_was_stopped(const struct group *g);
+int worker_group_was_stopped(const struct worker_group *g);
 
-uint32_t group_rank(const struct worker *w);
+uint32_t worker_rank(const struct worker *w);
 
 /* Closes all streams. Call it only when no worker runs. */
-void group_close(struct group *g);
+void worker_group_close(struct worker_group *g);
 
 #endif
