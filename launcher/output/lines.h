@@ -1,5 +1,5 @@
-/* lines.h: bytes in, whole lines out: cuts a worker's output into lines.
- * Pure. Knows nothing of pipes, ranks or terminals. */
+/* lines.h: bytes in, whole lines out: cuts a worker's output into lines, and
+ * keeps the last ones. Pure. Knows nothing of pipes, ranks or terminals. */
 #ifndef LAUNCHER_LINES_H
 #define LAUNCHER_LINES_H
 
@@ -40,5 +40,25 @@ struct slice lines_redrawn(const struct lines *l);
 /* What a terminal still shows of a line: its last nonempty segment between
  * \r's, or all of text if it has no \r. */
 struct slice lines_last_segment(struct slice text);
+
+/* ---- the last lines of a stream, for the failure report ---- */
+
+enum { TAIL_LINES = 20, TAIL_BYTES = 8 << 10 };
+
+/* Takes no memory until there is a line, and never more than TAIL_BYTES. */
+struct tail {
+	struct buf text; /* whole lines, each with its newline */
+	int lines;
+};
+
+void tail_init(struct tail *t);
+void tail_release(struct tail *t);
+void tail_clear(struct tail *t);
+
+/* Adds a line (without its newline), or its end if it is too long. */
+void tail_add(struct tail *t, struct slice line);
+
+/* The lines, oldest first, valid until the next call on t. */
+struct slice tail_text(const struct tail *t);
 
 #endif

@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #include "launcher/output/output_options.h"
-#include "launcher/output/tail.h"
+#include "launcher/output/lines.h"
 
 enum { LOGDIR_PATH_MAX = PATH_MAX };
 

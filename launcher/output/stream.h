@@ -5,7 +5,6 @@
 
 #include "launcher/output/lines.h"
 #include "launcher/output/output.h"
-#include "launcher/output/tail.h"
 
 struct stream_setup {
 	int fd;   /* the pipe's read end */

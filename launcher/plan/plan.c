@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/plan/macro.h"
+#include "launcher/plan/program.h"
 
 /* Allocates room for the arguments of one worker. */
 static int plan_make_room(struct plan *p)
@@ -72,7 +72,7 @@ static char *const *plan_make_argv(struct plan *p,
 	for (int i = 1; i < program->nargs; i++) {
 		p->argv[n++] = out ? out : program->argv[i];
 		if (out)
-			out = macro_expand(program->argv[i], local_rank, out);
+			out = program_expand(program->argv[i], local_rank, out);
 	}
 	p->argv[n] = NULL;
 	return p->argv;

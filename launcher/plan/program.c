@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/plan/macro.h"
+#include "launcher/output/template.h"
 
 /* 0 or -errno, such as -ENOENT or -EACCES */
 static int program_check(const char *path, int mode)
@@ -94,10 +94,10 @@ static int program_is_script(const char *name)
 	return len > 3 && strcmp(name + len - 3, ".py") == 0;
 }
 
-static int program_has_macro(char **words)
+static int program_words_have_macro(char **words)
 {
 	for (; *words; words++) {
-		if (macro_occurs(*words))
+		if (program_has_macro(*words))
 			return 1;
 	}
 	return 0;
@@ -115,7 +115,7 @@ static int program_make_argv(struct program *p, char **words, int python,
 	p->argv = calloc((size_t)n + OURS_MAX + 1, sizeof(*p->argv));
 	if (!p->argv)
 		return -ENOMEM;
-	p->macros = how->local_rank || program_has_macro(words);
+	p->macros = how->local_rank || program_words_have_macro(words);
 	if (python) {
 		p->argv[p->nargs++] = p->path;
 		p->argv[p->nargs++] = (char *)"-u";
@@ -143,7 +143,7 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 	if (!python || !*python)
 		python = "python3";
 	/* with a macro each rank may have its own script: Python checks it */
-	if (script && !macro_occurs(words[0])) {
+	if (script && !program_has_macro(words[0])) {
 		rc = program_check(words[0], R_OK);
 		if (rc < 0)
 			return err_set(e, rc, "cannot run '%s': %s; check the "
@@ -167,4 +167,40 @@ void program_release(struct program *p)
 	free(p->path);
 	free(p->argv);
 	*p = (struct program){.path = NULL};
+}
+
+/* ---- macros; the only known name is local_rank ---- */
+
+#define MACRO "local_rank"
+enum { DIGITS_MAX = 11 };
+
+int program_has_macro(const char *text)
+{
+	struct template_piece piece;
+
+	while ((text = strchr(text, '$'))) {
+		const char *at = text++;
+
+		if (template_next(&at, &piece) && template_names(&piece, MACRO))
+			return 1;
+	}
+	return 0;
+}
+
+char *program_expand(const char *text, uint32_t local_rank, char *out)
+{
+	char number[DIGITS_MAX];
+	struct template_piece piece;
+
+	if (!program_has_macro(text))
+		return stpcpy(out, text) + 1;
+	snprintf(number, sizeof(number), "%u", local_rank);
+	while (template_next(&text, &piece)) {
+		if (template_names(&piece, MACRO))
+			out = stpcpy(out, number);
+		else
+			out = mempcpy(out, piece.text.data, piece.text.len);
+	}
+	*out++ = '\0';
+	return out;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "launcher/output/collapse.h"
-#include "launcher/output/line_filter.h"
+#include "launcher/output/log_rules.h"
 #include "launcher/output/lines.h"
 #include "launcher/output/line_prefix.h"
 #include "launcher/output/std_map.h"

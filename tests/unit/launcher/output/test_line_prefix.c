@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/output/line_filter.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/output/line_prefix.h"
 #include "tests/unit/run_case.h"

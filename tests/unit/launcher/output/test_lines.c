@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "launcher/output/lines.h"
-#include "launcher/output/tail.h"
 #include "tests/unit/run_case.h"
 
 /* The emitted pieces: "text|" for each, '<' if LINES_BEGUN, '>' if LINES_OPEN.

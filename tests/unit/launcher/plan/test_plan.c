@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "launcher/plan/gpu_list.h"
-#include "launcher/plan/macro.h"
+#include "launcher/plan/program.h"
 #include "launcher/plan/plan.h"
 #include "tests/unit/run_case.h"
 
 static const char *expanded(const char *text, uint32_t local_rank)
 {
 	static char out[256];
-	char *end = macro_expand(text, local_rank, out);
+	char *end = program_expand(text, local_rank, out);
 
 	ck_assert_ptr_eq(end, out + strlen(out) + 1);
 	ck_assert_uint_le(strlen(out), strlen(text));
