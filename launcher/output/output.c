@@ -59,7 +59,7 @@ static void output_on_rested(uv_timer_t *t)
  * few. */
 static void output_rest(struct output *o, size_t n, size_t bytes)
 {
-	uint64_t ms = pace_rest(&o->pace, uv_now(o->loop), n, bytes);
+	uint64_t ms = read_backoff_ms(&o->backoff, uv_now(o->loop), n, bytes);
 
 	if (!ms)
 		return;

@@ -14,7 +14,7 @@
 #include "base/sock.h"
 #include "launcher/output/collapse.h"
 #include "launcher/output/log_rules.h"
-#include "launcher/output/pace.h"
+#include "launcher/output/read_backoff.h"
 #include "launcher/output/line_prefix.h"
 #include "launcher/output/writer.h"
 
@@ -45,7 +45,7 @@ struct output {
 	uv_poll_t ready;
 	uv_timer_t rest;
 	uint32_t streams; /* open ones */
-	struct pace pace;
+	struct read_backoff backoff;
 	int watching, resting, paused, closing;
 	const struct stream *redrawn; /* its line is the one that is redrawn */
 	int told_lost, told_full; /* warned: stdout, or a file, failed */
