@@ -14,7 +14,7 @@
 #include "rendezvous/admission/request.h"
 #include "rendezvous/admission/standby.h"
 #include "rendezvous/auth/credential.h"
-#include "rendezvous/auth/tenants.h"
+#include "rendezvous/auth/secret.h"
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/server/hosted_job.h"
 
@@ -290,7 +290,7 @@ static int admission_job_key(const struct peer *m,
 	const struct auth *a = &m->server->auth;
 	const char *tokens = m->server->token_dir;
 	struct proof own;
-	int rc = tokens ? tenants_secret(tokens, hello->job, &own, e) : 0;
+	int rc = tokens ? secret_of_tenant(tokens, hello->job, &own, e) : 0;
 
 	if (rc < 0)
 		return rc;
