@@ -31,9 +31,9 @@ int secret_of_file(struct secret *s, const char *path, const char *what,
  * the alternatives. */
 int secret_of_user(struct secret *s, struct err *e);
 
-/* ---- tenants of a shared server: the job "alice/run7" belongs to the holder of
- * the token in the file alice of a folder. The file is read on each use, so that
- * tokens can be added, changed or removed while the server runs. */
+/* ---- tenants of a shared server: the job "alice/run7" belongs to the holder
+ * of the token in the file alice of a folder. The file is read on each use, so
+ * that tokens can be added, changed or removed while the server runs. */
 
 /* 1 and *secret: the job belongs to a tenant. 0: its name has no tenant part.
  * ERR_PROOF: there is no such tenant, or its file is not a valid secret; the

@@ -11,7 +11,6 @@
 #include "rendezvous/journal/journal_writer.h"
 #include "rendezvous/round/wait_text.h"
 #include "rendezvous/store/gather_fanout.h"
-#include "rendezvous/store/gather_reply.h"
 
 typedef int handler(struct session *, const struct wire_frame *, struct err *);
 
@@ -464,7 +463,7 @@ static int on_shared_list(struct session *s, const struct wire_frame *f,
 		return err_set(e, ERR_ARGUMENT,
 			       "rank %u asks for the list of a SHARE, but its "
 			       "last request was another", s->rank);
-	gather_reply_put_list(conn_out(s->conn), f->type, f->id, p->met);
+	gather_fanout_put_list(conn_out(s->conn), f->type, f->id, p->met);
 	return 0;
 }
 
@@ -532,12 +531,12 @@ static int session_reply_from_cache(struct session *s,
 		session_reply_value(s, f, 1, m.desired);
 		return 1;
 	case WIRE_GATHER:
-		gather_reply_put_list(conn_out(s->conn), f->type, f->id,
-				      p->met);
+		gather_fanout_put_list(conn_out(s->conn), f->type, f->id,
+				       p->met);
 		return 1;
 	case WIRE_SHARE:
-		gather_reply_put_shared(conn_out(s->conn), f->id, p->met,
-					s->rank);
+		gather_fanout_put_shared(conn_out(s->conn), f->id, p->met,
+					 s->rank);
 		return 1;
 	default:
 		session_reply_empty(s, f);
@@ -576,11 +575,11 @@ static void session_answer_parked(struct store_waiter *w)
 		session_reply_error(p->session, p->type, p->id, w->code,
 				    store_waiter_text(w));
 	else if (p->type == WIRE_GATHER)
-		gather_reply_put_list(conn_out(p->session->conn), p->type,
-				      p->id, w->meeting);
+		gather_fanout_put_list(conn_out(p->session->conn), p->type,
+				       p->id, w->meeting);
 	else if (p->type == WIRE_SHARE)
-		gather_reply_put_shared(conn_out(p->session->conn), p->id,
-					w->meeting, p->session->rank);
+		gather_fanout_put_shared(conn_out(p->session->conn), p->id,
+					 w->meeting, p->session->rank);
 	else
 		wire_put_empty(conn_out(p->session->conn), p->type, WIRE_REPLY,
 			       p->id);

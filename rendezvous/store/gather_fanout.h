@@ -4,6 +4,7 @@
 #ifndef RENDEZVOUS_GATHER_FANOUT_H
 #define RENDEZVOUS_GATHER_FANOUT_H
 
+#include "rendezvous/store/store.h"
 #include "rendezvous/wire.h"
 
 enum { SHARE_FANOUT = 4 };
@@ -48,5 +49,16 @@ struct share_part gather_fanout_part_of(const struct share *s, uint32_t rank,
 /* Computes bytes and hash, once, over the values, each after its length. */
 void gather_fanout_digest(struct share *s, const struct slice *values,
 			  uint32_t n);
+
+/* ---- the replies to the callers of a complete gather: the list of all values,
+ * or the address of a rank that passes it on. A list that does not fit in a
+ * frame becomes an error reply. */
+
+/* The reply to GATHER or SHARED_LIST. */
+void gather_fanout_put_list(struct buf *out, enum wire_type type, uint32_t id,
+		       const struct barrier_gather *m);
+/* The reply to the rank's SHARE. */
+void gather_fanout_put_shared(struct buf *out, uint32_t id,
+			      struct barrier_gather *m, uint32_t rank);
 
 #endif
