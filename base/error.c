@@ -1,4 +1,4 @@
-/* error.c: fills in a struct err; names for codes. */
+/* error.c: fills in a struct err; names for codes and signals. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -74,4 +74,15 @@ const char *err_name(int code)
 			return strerror(-code);
 		return "unknown error";
 	}
+}
+
+const char *signal_name(int number, char *out)
+{
+	const char *abbreviated = sigabbrev_np(number);
+
+	if (abbreviated)
+		snprintf(out, SIGNAL_NAME_MAX, "SIG%s", abbreviated);
+	else
+		snprintf(out, SIGNAL_NAME_MAX, "signal %d", number);
+	return out;
 }

@@ -81,4 +81,10 @@ void err_note(struct err *e, const char *fmt, ...)
 /* "Connection timed out", or our own list's text. Never NULL. */
 const char *err_name(int code);
 
+enum { SIGNAL_NAME_MAX = 24 };
+
+/* "SIGKILL", or "signal 40" if it has no name, into out[SIGNAL_NAME_MAX];
+ * returns out. */
+const char *signal_name(int number, char *out);
+
 #endif

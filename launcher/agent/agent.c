@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/signal_name.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/worker/reap.h"

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/signal_name.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/env/launch_env.h"
 

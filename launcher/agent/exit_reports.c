@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "base/signal_name.h"
 
 int exit_reports_init(struct exit_reports *r, uv_loop_t *loop, uint32_t workers,
 		      struct err *e)

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/signal_name.h"
 #include "launcher/config/config_rdzv.h"
 #include "launcher/config/host_choice.h"
 #include "launcher/config/launch_defaults.h"

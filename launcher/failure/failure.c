@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/signal_name.h"
 #include "launcher/env/launch_env.h"
 #include "launcher/failure/crash_report.h"
 #include "launcher/failure/last_words.h"

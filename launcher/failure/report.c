@@ -4,8 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "base/signal_name.h"
-
 enum {
 	RULE_COLUMNS = 78,
 	TEXT_COLUMNS = 64, /* for the text after a label */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/signal_name.h"
 #include "base/utf8.h"
 #include "base/json.h"
 #include "launcher/failure/report.h"

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/signal_name.h"
 #include "launcher/inspect/local_workers.h"
 #include "launcher/worker/spawn.h"
 

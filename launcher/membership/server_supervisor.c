@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/signal_name.h"
 
 enum { RESTARTS_MS = 60000, REPLACED_STATUS = 75, CUT_OFF_STATUS };
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/signal_name.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/config/host_choice.h"
 #include "launcher/ssh/relay.h"

@@ -14,7 +14,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/signal_name.h"
 #include "launcher/env/ssh_env.h"
 #include "launcher/ssh/remote_frame.h"
 #include "launcher/worker/spawn.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/signal_name.h"
 #include "launcher/plan/shell_words.h"
 
 enum { TEXTS_MAX = 1 << 20, ARGS_MAX = 4096, WORDS_SHOWN = 600 };

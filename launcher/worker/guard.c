@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/signal_name.h"
 #include "launcher/output/logdir.h"
 
 /* `pkill -9 ddprun` must not match this name. */

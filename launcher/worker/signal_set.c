@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "base/option.h"
-#include "base/signal_name.h"
 
 enum { WORD_MAX = 32 };
 

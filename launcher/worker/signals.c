@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "base/signal_name.h"
 #include "launcher/worker/spawn.h"
 
 static void signals_log_ignored(int number)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/signal_name.h"
 #include "base/sock.h"
 #include "rendezvous/admission/admission.h"
 #include "rendezvous/admission/request.h"

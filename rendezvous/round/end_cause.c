@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/signal_name.h"
 #include "rendezvous/round/job_internal.h"
 
 enum { CODE_MAX = 255, WHY_MAX = 200 };

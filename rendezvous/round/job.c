@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/signal_name.h"
 #include "rendezvous/round/job_internal.h"
 
 /* An event; only the fields of its type are set. */

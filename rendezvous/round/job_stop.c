@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "base/signal_name.h"
 #include "rendezvous/round/job_internal.h"
 
 static void job_stop_set_text(const struct job_node *n,

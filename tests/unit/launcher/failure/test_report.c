@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/signal_name.h"
 #include "launcher/failure/report.h"
 #include "tests/unit/run_case.h"
 
