@@ -207,46 +207,6 @@ START_TEST(rings_a_rank_that_sleeps_elsewhere)
 }
 END_TEST
 
-/* The rank is killed, or stopped, while it writes the reason why it aborts. */
-static int left_unsaid(int me, void *arg, int killed)
-{
-	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
-	uint64_t start = clock_ms();
-	struct ddp__shm_op op;
-	struct err e = ERR_INIT;
-	struct ddp__shm s;
-	int rc;
-
-	if (join(&s, arg, me))
-		return 1;
-	if (me == 1) {
-		atomic_store(&s.header->aborted, DDP__SHM_ABORTING + 1);
-		raise(killed ? SIGKILL : SIGSTOP);
-	}
-	rc = RUN(barrier, &s, &call);
-	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
-		return 2;
-	return strcmp(e.text, "barrier #3: rank 10 on h1 stopped before it "
-			      "said why: fate of 10") != 0;
-}
-
-static int killed_unsaid(int me, void *arg)
-{
-	return left_unsaid(me, arg, 1);
-}
-
-static int stopped_unsaid(int me, void *arg)
-{
-	return left_unsaid(me, arg, 0);
-}
-
-START_TEST(a_rank_that_stops_silently_delays_nobody)
-{
-	run_group_with_victim(3, 1, killed_unsaid);
-	run_group_with_victim(3, 1, stopped_unsaid);
-}
-END_TEST
-
 static int late(int me, void *arg)
 {
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, 39760,
@@ -281,68 +241,62 @@ START_TEST(names_a_late_rank)
 }
 END_TEST
 
-static int dies(int me, void *arg)
+/* Rank 1 is gone before the others' barrier, or while it writes the reason why
+ * it aborts: they learn it from the abort, not by the deadline. */
+static const struct loss {
+	int is_aborting, signal; /* or 0: it leaves */
+	enum ddp__kind kind;	 /* as which the barrier is reported */
+	const char *text;
+} losses[] = {
+	{0, SIGKILL, DDP__BARRIER,
+	 "barrier #3: rank 10 on h1 is gone: fate of 10"},
+	{1, SIGKILL, DDP__BARRIER,
+	 "barrier #3: rank 10 on h1 stopped before it said why: fate of 10"},
+	{1, SIGSTOP, DDP__BARRIER,
+	 "barrier #3: rank 10 on h1 stopped before it said why: fate of 10"},
+	{0, 0, DDP__BARRIER, "rank 10 on h1 left with ddp_finalize"},
+	{0, 0, DDP__INIT, "rank 10 on h1 gave up"},
+};
+
+struct lossy_group {
+	struct group group;
+	const struct loss *loss;
+};
+
+static int lose_rank_1(int me, void *arg)
 {
-	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
+	const struct loss *l = ((struct lossy_group *)arg)->loss;
+	struct ddp__call call = {.kind = l->kind, .number = 3};
 	uint64_t start = clock_ms();
 	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
 	struct ddp__shm s;
 	int rc;
 
-	if (join(&s, arg, me))
-		return 1;
-	if (me == 1)
-		raise(SIGKILL);
-	rc = RUN(barrier, &s, &call);
-	/* by the abort, not by the deadline */
-	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
-		return 2;
-	return strcmp(e.text,
-		      "barrier #3: rank 10 on h1 is gone: fate of 10") != 0;
-}
-
-START_TEST(names_a_dead_rank)
-{
-	run_group_with_victim(3, 1, dies);
-}
-END_TEST
-
-/* The text of a barrier's error, for that kind of call, about a rank that
- * left. */
-static int miss(int me, void *arg, enum ddp__kind kind, const char *text)
-{
-	struct ddp__call call = {.kind = kind, .number = 3};
-	struct ddp__shm_op op;
-	struct err e = ERR_INIT;
-	struct ddp__shm s;
-
-	if (join(&s, arg, me))
+	if (join(&s, &((struct lossy_group *)arg)->group, me))
 		return 1;
 	if (me == 1) {
+		if (l->is_aborting)
+			atomic_store(&s.header->aborted,
+				     DDP__SHM_ABORTING + 1);
+		if (l->signal)
+			raise(l->signal);
 		ddp__shm_detach(&s);
 		pause();
 	}
-	if (RUN(barrier, &s, &call) != ERR_REMOTE)
+	rc = RUN(barrier, &s, &call);
+	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
 		return 2;
-	return !strstr(e.text, text);
+	return l->signal ? strcmp(e.text, l->text) != 0
+			 : !strstr(e.text, l->text);
 }
 
-static int leaves(int me, void *arg)
+START_TEST(names_a_rank_that_is_gone)
 {
-	return miss(me, arg, DDP__BARRIER,
-		    "rank 10 on h1 left with ddp_finalize");
-}
+	struct lossy_group g = {make(3), &losses[_i]};
 
-static int gives_up(int me, void *arg)
-{
-	return miss(me, arg, DDP__INIT, "rank 10 on h1 gave up");
-}
-
-START_TEST(names_a_rank_that_left)
-{
-	run_group_with_victim(2, 1, leaves);
-	run_group_with_victim(2, 1, gives_up);
+	run_with_victim(3, 1, lose_rank_1, &g);
+	close(g.group.fd);
 }
 END_TEST
 
@@ -524,10 +478,9 @@ int main(void)
 	tcase_add_test(tc, moves_data);
 	tcase_add_test(tc, step_counter_wraps);
 	tcase_add_test(tc, rings_a_rank_that_sleeps_elsewhere);
-	tcase_add_test(tc, a_rank_that_stops_silently_delays_nobody);
 	tcase_add_test(tc, names_a_late_rank);
-	tcase_add_test(tc, names_a_dead_rank);
-	tcase_add_test(tc, names_a_rank_that_left);
+	tcase_add_loop_test(tc, names_a_rank_that_is_gone, 0,
+			    sizeof(losses) / sizeof(*losses));
 	tcase_add_test(tc, names_a_rank_with_another_call);
 	tcase_add_test(tc, root_that_did_not_wait_hears_what_others_called);
 	tcase_add_test(tc, names_a_rank_that_waits_for_a_cell);

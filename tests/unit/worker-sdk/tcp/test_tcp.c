@@ -79,17 +79,6 @@ START_TEST(both_hear_that_they_open_unequal_numbers_of_sockets)
 }
 END_TEST
 
-static int join_all_v6(int me, void *arg)
-{
-	struct ddp__tcp t;
-	int rc = join(&t, arg, me);
-
-	if (!rc)
-		rc = reduce_three(&t);
-	ddp__tcp_close(&t);
-	return rc ? 1 : 0;
-}
-
 /* Listeners are on ::1 only. The name of this host (_i) also has 127.0.0.1,
  * which is tried first, and refuses too late for connect to return it. */
 START_TEST(over_ipv6_and_past_an_address_that_refuses)
@@ -106,7 +95,7 @@ START_TEST(over_ipv6_and_past_an_address_that_refuses)
 		g.sites[i].where.port = port;
 		g.sites[i].leader = 10 * i;
 	}
-	run_forked(3, join_all_v6, &g);
+	run_forked(3, just_join, &g);
 	done_with(&g);
 }
 END_TEST
