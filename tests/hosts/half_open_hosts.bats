@@ -67,11 +67,11 @@ setup() {
 	port=${line##* }
 	start_on h2 far w_knock AT h1 "$port" wait never
 	start_on h1 asks bash -c 'until ddprun status --job j |
-		grep "nobody has set: .never. (in PyTorch"; do :; done'
+		grep "nobody has set: .never. (in PyTorch"; do sleep 0.1; done'
 	finish asks
 	cable_cut h2
 	start_on h1 asks bash -c 'while ddprun status --job j |
-		grep "nobody has set: .never. (in PyTorch"; do :; done'
+		grep "nobody has set: .never. (in PyTorch"; do sleep 0.1; done'
 	DEADLINE=30 finish asks
 	echo >go
 	finish job

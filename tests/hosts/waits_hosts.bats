@@ -1,4 +1,5 @@
 # covers: rendezvous/query launcher/membership
+bats_require_minimum_version 1.5.0
 load ../lib
 load netns
 
@@ -18,7 +19,7 @@ setup() {
 		'echo here; exec tail -f /dev/null'
 	await on_h2.out here
 	start_on h1 asks bash -c 'until ddprun status | grep "waiting [1-9]"
-		do :; done; ddprun status'
+		do sleep 0.1; done; ddprun status'
 	finish asks
 	has "$out" "^  waiting [1-3] s for 1 of 2 ranks at gather '.*': rank 1 \(h2, not connected\)$"
 	has "$out" '^  2 of 2 nodes, 2 workers \(1 connected, 0 ended\)'
