@@ -16,7 +16,7 @@ setup() {
 	job=(ddprun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint "$endpoint")
 }
 
-# few_data N: N samples in $T/data; the trainers' own take a second a host
+# few_data N: N samples in $T/data; the trainers' own 60,000 take seconds per host
 few_data() {
 	mkdir data
 	t_idx data "$1" 640
@@ -38,7 +38,8 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 }
 
 @test "the classifier trains over two hosts as on one" {
-	trains_as_on_one_host mnist_mlp
+	few_data 6400
+	trains_as_on_one_host mnist_mlp --data "$T/data"
 }
 
 @test "the auto-encoder trains over two hosts as on one" {
