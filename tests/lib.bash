@@ -52,13 +52,14 @@ lib_setup() {
 	unset LC_ALL LANGUAGE
 	export LC_NUMERIC=C LC_MESSAGES=C LC_COLLATE=C
 	unset HOSTS_RUNNING LOGLEVEL OMP_NUM_THREADS DEPS MAKEFLAGS MAKELEVEL
-	for name in $(compgen -e); do
-		case $name in
-		DDP_TEST_*) ;;
-		RANK | LOCAL_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | GROUP_* | \
-			ROLE_* | MASTER_* | PET_* | TORCHELASTIC_* | SLURM_* | \
-			OMPI_* | PMI_* | PMIX_* | NCCL_* | GLOO_* | DDP_*) unset "$name" ;;
-		esac
+	# threads that wait leave the CPU to other tests, as in tests/run
+	export OMP_WAIT_POLICY=passive
+	# not one by one: bats traces each command
+	unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE ${!GROUP_*} ${!ROLE_*} \
+		${!MASTER_*} ${!PET_*} ${!TORCHELASTIC_*} ${!SLURM_*} ${!OMPI_*} \
+		${!PMI_*} ${!PMIX_*} ${!NCCL_*} ${!GLOO_*}
+	for name in ${!DDP_*}; do
+		[[ $name == DDP_TEST_* ]] || unset "$name"
 	done
 	export DDP_CACHE=$T/cache
 	# for tests/mutants/reach.py, which records what each test reaches

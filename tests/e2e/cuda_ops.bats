@@ -15,7 +15,7 @@ setup() {
 
 host_twin() {
 	[ -f "$O/tests/libddp_cuda_ops.so" ] || skip "no CUDA and cuDNN here"
-	export DDP_CUDA_OPS=$O/tests/libddp_cuda_ops.so OMP_WAIT_POLICY=passive
+	export DDP_CUDA_OPS=$O/tests/libddp_cuda_ops.so
 }
 
 same() { # PART: what gpu_ops compares
