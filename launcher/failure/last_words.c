@@ -211,27 +211,6 @@ static int last_words_put_traceback(struct buf *out,
 	return 1;
 }
 
-/* What faulthandler prints: the frames follow, the innermost one first. */
-static int last_words_put_fatal_python(struct buf *out,
-				       const struct last_words_lines *ls)
-{
-	static const char fatal[] = "Fatal Python error: ";
-	struct slice path, line;
-	int at, frame;
-
-	for (at = ls->n - 1; at >= 0; at--)
-		if (last_words_begins(ls->line[at], fatal))
-			break;
-	if (at < 0)
-		return 0;
-	last_words_put_cut(out, ls->line[at]);
-	for (frame = at + 1; frame < ls->n; frame++)
-		if (last_words_frame(ls->line[frame], &path, &line))
-			break;
-	last_words_put_place(out, ls, frame, 1);
-	return 1;
-}
-
 /* ---- Others ---- */
 
 /* "prog: w.c:62: main: Assertion `x' failed.": without "prog: ". */
@@ -335,6 +314,34 @@ static int last_words_put_marked(struct buf *out,
 	return 0;
 }
 
+/* ---- Python's faulthandler ---- */
+
+/* Its frames follow, the innermost one first. What it says of an abort is only
+ * "Aborted": the words before it count, with the frame. */
+static int last_words_put_fatal_python(struct buf *out,
+				       const struct last_words_lines *ls,
+				       int signal)
+{
+	static const char fatal[] = "Fatal Python error: ";
+	struct last_words_lines before = *ls;
+	struct slice path, line;
+	int at, frame;
+
+	for (at = ls->n - 1; at >= 0; at--)
+		if (last_words_begins(ls->line[at], fatal))
+			break;
+	if (at < 0)
+		return 0;
+	before.n = at;
+	if (signal != SIGABRT || !last_words_put_marked(out, &before, 0))
+		last_words_put_cut(out, ls->line[at]);
+	for (frame = at + 1; frame < ls->n; frame++)
+		if (last_words_frame(ls->line[frame], &path, &line))
+			break;
+	last_words_put_place(out, ls, frame, 1);
+	return 1;
+}
+
 static int last_words_is_crash(int signal)
 {
 	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE ||
@@ -349,7 +356,7 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 	if (signal && signal != SIGABRT && !last_words_is_crash(signal))
 		return;
 	last_words_split(&ls, tail);
-	if (!ls.n || last_words_put_fatal_python(out, &ls) ||
+	if (!ls.n || last_words_put_fatal_python(out, &ls, signal) ||
 	    last_words_is_crash(signal))
 		return;
 	if (last_words_put_traceback(out, &ls, code > 1) ||

@@ -115,6 +115,18 @@ START_TEST(an_abort_is_explained_by_what_came_before_it)
 			     "    @ 0x7f main\n",
 		 "F1124 10:00:00.1 7 net.cc:62] Check failed: a == b (1 vs. "
 		 "2)"},
+		{0, SIGABRT, "terminate called after throwing an instance of "
+			     "'c10::Error'\n"
+			     "  what():  CUDA error: out of memory\n"
+			     "Fatal Python error: Aborted\n\n"
+			     "Current thread 0x7f (most recent call first):\n"
+			     "  File \"/w/w.py\", line 3 in <module>\n",
+		 "terminate called after throwing 'c10::Error': CUDA error: "
+		 "out of memory (w.py:3)"},
+		{0, SIGABRT, "Fatal Python error: Aborted\n\n"
+			     "Current thread 0x7f (most recent call first):\n"
+			     "  File \"/w/w.py\", line 3 in <module>\n",
+		 "Fatal Python error: Aborted (w.py:3)"},
 		{0, SIGABRT, "no memory, I give up\n", "no memory, I give up"},
 		{0, SIGABRT, "", ""},
 	};
