@@ -135,7 +135,7 @@ $(call objs,worker-sdk/math/kernels_avx512.c): isa_flags = $(avx512_flags)
 endif
 
 # It needs no library, not even libc, so that every libc can load it.
-$(crash_library): $(crash_handler) launcher/crash/crash_record.h Makefile
+$(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Wmissing-prototypes -Wno-unused-parameter \

@@ -2,6 +2,7 @@
  * Catches the signals of a crash where the program leaves their default action,
  * writes a struct crash_record and lets the process die as it would have died.
  * Needs no library, so that any libc can load it: crash_catcher.h says more. */
+#include "launcher/crash/crash_kernel.h"
 #include "launcher/crash/crash_record.h"
 
 #include <elf.h>
@@ -44,14 +45,6 @@ static const int crash_signals[] = {
 };
 enum { NSIGNALS = sizeof(crash_signals) / sizeof(*crash_signals) };
 
-/* The kernel's struct sigaction. */
-struct kernel_action {
-	void *handler;
-	unsigned long flags;
-	void *restorer;
-	uint64_t mask;
-};
-
 static struct {
 	char path[64];
 	int32_t agent;
@@ -81,59 +74,6 @@ void *memcpy(void *restrict to, const void *restrict from, size_t n)
 
 /* ---- System calls ---- */
 
-#if defined(__x86_64__)
-static long crash_call(long number, long a, long b, long c, long d, long e,
-		       long f)
-{
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-	long rc;
-
-	__asm__ volatile("syscall"
-			 : "=a"(rc)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10),
-			   "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return rc;
-}
-
-/* The kernel's handlers return through this. */
-__asm__(".text\n"
-	".type crash_restorer,@function\n"
-	"crash_restorer:\n"
-	"	mov $15, %eax\n"
-	"	syscall\n");
-extern char crash_restorer[] __attribute__((visibility("hidden")));
-enum { RESTORER_FLAG = 0x04000000 };
-#else
-static long crash_call(long number, long a, long b, long c, long d, long e,
-		       long f)
-{
-	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
-	register long x4 __asm__("x4") = e;
-	register long x5 __asm__("x5") = f;
-
-	__asm__ volatile("svc 0"
-			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-			 : "memory");
-	return x0;
-}
-
-#define crash_restorer NULL
-enum { RESTORER_FLAG = 0 };
-#endif
-
-#define CALL(number, ...) CALL_6(number, __VA_ARGS__, 0, 0, 0, 0, 0, 0)
-#define CALL_6(number, a, b, c, d, e, f, ...)                            \
-	crash_call(number, (long)(a), (long)(b), (long)(c), (long)(d),   \
-		   (long)(e), (long)(f))
-
 static int crash_open(const char *path, int flags)
 {
 	return (int)CALL(SYS_openat, AT_CWD, path, flags | OPEN_CLOEXEC, 0);
@@ -161,33 +101,6 @@ static uint64_t crash_limit(int number)
 	CALL(SYS_prlimit64, 0, which, NULL, limit);
 	return limit[0];
 }
-
-#if defined(__x86_64__)
-static void crash_put_registers(struct crash_record *r, const ucontext_t *u)
-{
-	static const uint8_t order[] = {
-		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-		REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-		REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP,
-	};
-
-	for (size_t i = 0; i < sizeof(order); i++)
-		r->registers[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
-	r->nregisters = sizeof(order);
-	r->pc = (uint64_t)u->uc_mcontext.gregs[REG_RIP];
-	r->sp = (uint64_t)u->uc_mcontext.gregs[REG_RSP];
-}
-#else
-static void crash_put_registers(struct crash_record *r, const ucontext_t *u)
-{
-	for (int i = 0; i < 31; i++)
-		r->registers[i] = u->uc_mcontext.regs[i];
-	r->registers[31] = u->uc_mcontext.sp;
-	r->nregisters = 32;
-	r->pc = u->uc_mcontext.pc;
-	r->sp = u->uc_mcontext.sp;
-}
-#endif
 
 /* The kernel reads the memory, so that the end of the stack is no fault. Of a
  * stack that has overflowed the first pages are not there. */
@@ -257,6 +170,49 @@ static void crash_fill(struct crash_record *r, int number,
 		 sizeof(r->program) - 1);
 	r->program[n > 0 ? n : 0] = '\0';
 	crash_put_registers(r, u);
+}
+
+/* A handler of the program that sets the default action and raises the signal
+ * again, as Python's faulthandler does, runs on an alternate stack, where the
+ * fault's own context is. Finds it; NULL: there is none. */
+static const struct kernel_frame *crash_outer_frame(const ucontext_t *u)
+{
+	const stack_t *s = &u->uc_stack;
+	uint64_t from = (uint64_t)s->ss_sp, end = from + s->ss_size;
+	uint64_t at = (crash_sp(u) + 7) & ~UINT64_C(7);
+
+	if (at < from)
+		return NULL;
+	for (; at < end && end - at >= sizeof(struct kernel_frame); at += 8) {
+		const struct kernel_frame *f = (const void *)at;
+		const ucontext_t *outer = (const void *)&f->context;
+
+		if (outer->uc_link == NULL &&
+		    outer->uc_stack.ss_sp == s->ss_sp &&
+		    outer->uc_stack.ss_size == s->ss_size &&
+		    (crash_sp(outer) < from || crash_sp(outer) >= end))
+			return f;
+	}
+	return NULL;
+}
+
+/* The kernel wrote no siginfo for a handler without SA_SIGINFO. */
+static siginfo_t crash_outer_info(const struct kernel_frame *f, int number)
+{
+	siginfo_t info = {.si_signo = number};
+
+	if (f->info.si_signo == number)
+		return f->info;
+	info.si_code = number == SIGABRT   ? SI_TKILL
+		       : number == SIGSEGV ? SEGV_MAPERR
+		       : number == SIGFPE  ? FPE_INTDIV
+					   : SI_KERNEL;
+	if (number == SIGABRT)
+		info.si_pid = (pid_t)CALL(SYS_getpid, 0);
+	else
+		info.si_addr = (void *)crash_address(
+			(const void *)&f->context);
+	return info;
 }
 
 /* ---- Python's frames ---- */
@@ -329,6 +285,8 @@ static int crash_claim(int fd, uint64_t slot)
 static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
 {
 	struct crash_record r = {.magic = CRASH_MAGIC, .claimed = 1};
+	const struct kernel_frame *outer = crash_outer_frame(u);
+	siginfo_t first = outer ? crash_outer_info(outer, number) : *info;
 	int fd = crash_open(crash.path, OPEN_WRITE);
 	int is_own = CALL(SYS_getppid, 0) == crash.agent;
 	uint64_t slot = crash_slot_at(crash.local_rank,
@@ -337,7 +295,8 @@ static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
 	if (fd < 0)
 		return;
 	if (crash_claim(fd, slot)) {
-		crash_fill(&r, number, info, u);
+		crash_fill(&r, number, &first,
+			   outer ? (const void *)&outer->context : u);
 		crash_put_stack(&r, fd, slot);
 		crash_put_maps(&r, fd, slot);
 		CALL(SYS_pwrite64, fd, &r, sizeof(r), slot);

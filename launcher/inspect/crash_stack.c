@@ -1,6 +1,7 @@
 /* crash_stack.c: from a record to libdw's unwinder. */
 #include "launcher/inspect/crash_stack.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,9 +11,32 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/backtrace.h"
 
+enum { NAME_SHOWN = 160 }; /* bytes of a C++ name with all its types */
+
+/* __cxa_demangle of the C++ library: NULL if there is none, or if name is not a
+ * C++ or Rust name. The caller frees the result. */
+static char *crash_stack_demangle(const char *name)
+{
+	static char *(*demangle)(const char *, char *, size_t *, int *);
+	static void *library;
+
+	if (strncmp(name, "_Z", 2) != 0)
+		return NULL;
+	if (!library) {
+		library = dlopen("libstdc++.so.6", RTLD_LAZY);
+		if (library)
+			*(void **)&demangle = dlsym(library, "__cxa_demangle");
+	}
+	return demangle ? demangle(name, NULL, NULL, NULL) : NULL;
+}
+
 static void on_frame(void *arg, int i, const struct backtrace_frame *x)
 {
-	printf("#%d %s", i, x->function[0] ? x->function : "?");
+	char *plain = crash_stack_demangle(x->function);
+
+	printf("#%d %.*s", i, NAME_SHOWN, plain ? plain
+	       : x->function[0] ? x->function : "?");
+	free(plain);
 	if (x->source[0])
 		printf(" at %s", x->source);
 	if (x->module[0] && !x->function[0])

@@ -93,6 +93,29 @@ sys.exit(not hasattr(ctypes.pythonapi, "_Py_DumpTraceback"))' || skip "this Pyth
 	has "$(cat logs/none_*/attempt_0/report.json)" "^		\"python_stack\":	\[.*\"#py[0-9]+ load at $T/train\.py:3\""
 }
 
+@test "a Python worker with faulthandler: its report, and the fault's own stack" {
+	local python
+	unwinder_or_skip
+	python=$(command -v python3) || skip "no python3 here"
+	printf '%s\n' 'import ctypes' 'ctypes.string_at(0)' >"$T/train.py"
+	expect 139 env PYTHONFAULTHANDLER=1 ddprun "$python" "$T/train.py"
+	has "$out$err" 'Fatal Python error: Segmentation fault'
+	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\) in .* \(train\.py:2\)$'
+	has "$err" '^\|    #[0-9]+ _PyEval_EvalFrameDefault'
+}
+
+@test "a C++ exception: the first line has its text, the page a readable stack" {
+	unwinder_or_skip
+	command -v g++ >/dev/null || skip "no g++ here"
+	printf '%s\n' '#include <stdexcept>' 'struct loader { void open(int); };' \
+		'void loader::open(int n) { throw std::runtime_error("no such file"); }' \
+		'int main() { loader().open(3); }' >"$T/throws.cc"
+	g++ -g -o "$T/prog" "$T/throws.cc" || skip "g++ does not work here"
+	expect 134 ddprun "$T/prog"
+	has "$(first)" "\(SIGABRT\): terminate called after throwing 'std::runtime_error': no such file\$"
+	has "$err" '^\|    #[0-9]+ loader::open\(int\) at throws\.cc:3 \(prog\)$'
+}
+
 # ---- whose crash it is
 
 @test "a shell's child that crashes is the cause of the shell's exit code" {
