@@ -95,3 +95,30 @@ on_all() { # CMD...: on the three hosts at once
 	finish on_h2
 	[ "$(grep -c ': ok$' <<<"$out")" = 1 ]
 }
+
+# The kernel of h3 looks for h2 while h2 does not answer. Everybody who asks meanwhile
+# gets "No route to host" when that search ends, even though h2 answers again.
+@test "a search for a host that began while it was cut off does not fail ddp_init" {
+	local h other
+	hosts_real
+	for h in h1 h2 h3; do
+		for other in h1 h2 h3; do
+			case $h$other in h1h1 | h2h2 | h3h3 | h3h2) continue ;; esac
+			in_net $h ip neigh replace "${addr[$other]}" dev eth0 nud permanent \
+				lladdr "$(in_net $other ip -o link show eth0 |
+					sed 's|.*link/ether ||; s| .*||')"
+		done
+	done
+	in_net h3 sysctl -qw net.ipv4.neigh.eth0.mcast_solicit=1 \
+		net.ipv4.neigh.eth0.retrans_time_ms=3000
+	cable_cut h2
+	start_on h3 looks bash -c ": </dev/tcp/${addr[h2]}/9"
+	until [[ $(in_net h3 ip neigh show "${addr[h2]}") == *INCOMPLETE* ]]; do :; done
+	cable_heal h2
+	on_all c_collectives 1000
+	finish looks 1
+	has "$err" 'No route to host'
+	for h in h1 h2 h3; do
+		finish on_$h
+	done
+}

@@ -38,6 +38,7 @@ struct link_try {
 	int connecting; /* the socket is not yet writable */
 	int next;	/* the address to try next */
 	int tries;	/* of all addresses, so far */
+	int again;	/* has called again after EHOSTUNREACH */
 	struct ddp__hello hello;
 };
 
@@ -155,7 +156,9 @@ static int mesh_unreachable(struct mesh *m, int host, const char *why)
 }
 
 /* Starts a connection to a host before this one, at its next address. error:
- * why the address before it failed. */
+ * why the address before it failed. "No route to host" may be the late result
+ * of a search that began while the network was cut; the kernel gives it to all
+ * connections that wait when the search ends. One more call searches again. */
 static int mesh_call(struct mesh *m, int link, int error)
 {
 	struct link_try *l = &m->tries[link];
@@ -176,6 +179,11 @@ static int mesh_call(struct mesh *m, int link, int error)
 		error = errno;
 		if (fd >= 0)
 			close(fd);
+	}
+	if (error == EHOSTUNREACH && !l->again) {
+		l->again = 1;
+		l->next = 0;
+		return mesh_call(m, link, error);
 	}
 	return mesh_unreachable(m, link / m->t->links, strerror(error));
 }

@@ -20,6 +20,7 @@ struct ddp__greeting {
 	struct sock_addr a[DDP__ADDRESSES_MAX];
 	int n, next; /* number of addresses; the one to try next */
 	int tries;   /* of all addresses, so far */
+	int again;   /* has called again after EHOSTUNREACH, as tcp_mesh.c */
 	struct ddp__hello hello;
 };
 
@@ -149,6 +150,11 @@ static int pair_call(struct ddp__tcp_msg *m, int error, struct err *e)
 		error = errno;
 		if (fd >= 0)
 			close(fd);
+	}
+	if (error == EHOSTUNREACH && !g->again) {
+		g->again = 1;
+		g->next = 0;
+		return pair_call(m, error, e);
 	}
 	return pair_unreachable(m, strerror(error), e);
 }
