@@ -122,6 +122,18 @@ static void job_snapshot_end(struct pass *p, struct job *j)
 		j->end.text = SLICE(NULL, 0);
 }
 
+static void job_snapshot_memory(struct pass *p, struct job *j,
+				struct job_memory *m)
+{
+	char *host = m->host;
+	int saves = p->out != NULL;
+
+	job_snapshot_text(p, &host);
+	job_snapshot_number(p, &m->rank);
+	if (!saves)
+		assign_fill(j, m, host, m->rank);
+}
+
 static void job_snapshot_job(struct pass *p, struct job *j)
 {
 	int state = (int)j->state, count = MEMORIES;
@@ -145,14 +157,8 @@ static void job_snapshot_job(struct pass *p, struct job *j)
 	job_snapshot_u32(p, &j->next_memory);
 	/* most jobs never lose a node */
 	count = j->next_memory ? MEMORIES : 0;
-	for (int i = 0; i < count; i++) {
-		char *host = j->memory[i].host;
-
-		job_snapshot_text(p, &host);
-		job_snapshot_number(p, &j->memory[i].rank);
-		if (!p->out)
-			assign_fill(j, &j->memory[i], host, j->memory[i].rank);
-	}
+	for (int i = 0; i < count; i++)
+		job_snapshot_memory(p, j, &j->memory[i]);
 	job_snapshot_u32(p, &j->nnodes);
 	job_snapshot_u32(p, &j->world_size);
 	job_snapshot_u32(p, &j->exited);
