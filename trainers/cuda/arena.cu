@@ -6,19 +6,51 @@
 
 typedef pack<float> four;
 
-static __global__ void arena_add(size_t count, const float *x, float *y)
+/* Vectors that a thread fetches at once, of one array and of each of two. */
+enum { DEEP = 4, DEEP_TWO = 2 };
+
+/* a += b, ROWS vectors of each, `stride` apart. */
+template <typename T, int ROWS>
+static __device__ void arena_add_rows(void *a, const void *b, size_t at,
+				      size_t stride)
+{
+	words4 to[ROWS], from[ROWS];
+
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		to[k] = fetch(a, at + k * stride);
+		from[k] = fetch(b, at + k * stride);
+	}
+	fetched();
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		float u[pack<T>::N], v[pack<T>::N];
+
+		pack<T>::unpack(u, to[k]);
+		pack<T>::unpack(v, from[k]);
+		for (int i = 0; i < pack<T>::N; i++)
+			u[i] += v[i];
+		pack<T>::store(u, a, at + k * stride);
+	}
+}
+
+template <typename T>
+static __device__ void arena_add_vectors(size_t vectors, void *a, const void *b)
+{
+	size_t i = thread_at(), stride = thread_count();
+
+	for (; i + (DEEP_TWO - 1) * stride < vectors; i += DEEP_TWO * stride)
+		arena_add_rows<T, DEEP_TWO>(a, b, i, stride);
+	for (; i < vectors; i += stride)
+		arena_add_rows<T, 1>(a, b, i, stride);
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+arena_add(size_t count, const float *x, float *y)
 {
 	size_t vectors = count / 4;
 
-	for (size_t i = thread_at(); i < vectors; i += thread_count()) {
-		float a[4], b[4];
-
-		four::load(a, x, i);
-		four::load(b, y, i);
-		for (int k = 0; k < 4; k++)
-			b[k] += a[k];
-		four::store(b, y, i);
-	}
+	arena_add_vectors<float>(vectors, y, x);
 	for (size_t i = vectors * 4 + thread_at(); i < count;
 	     i += thread_count())
 		y[i] += x[i];
@@ -26,7 +58,8 @@ static __global__ void arena_add(size_t count, const float *x, float *y)
 
 int kernel_add(kernel_stream s, size_t count, const float *x, float *y)
 {
-	LAUNCH(arena_add, blocks_for(count / 4), BLOCK, s, count, x, y);
+	LAUNCH(arena_add, blocks_for(count / 4 / DEEP_TWO), BLOCK, s, count, x,
+	       y);
 	return LAUNCHED();
 }
 
@@ -43,17 +76,10 @@ int kernel_scale(kernel_stream s, size_t count, float by, float *y)
 }
 
 template <typename T>
-static __global__ void arena_add_values(size_t vectors, void *a, const void *b)
+static __global__ void __launch_bounds__(BLOCK)
+arena_add_values(size_t vectors, void *a, const void *b)
 {
-	for (size_t i = thread_at(); i < vectors; i += thread_count()) {
-		float u[pack<T>::N], v[pack<T>::N];
-
-		pack<T>::load(u, a, i);
-		pack<T>::load(v, b, i);
-		for (int k = 0; k < pack<T>::N; k++)
-			u[k] += v[k];
-		pack<T>::store(u, a, i);
-	}
+	arena_add_vectors<T>(vectors, a, b);
 }
 
 int kernel_add_values(kernel_stream s, int bf16, size_t count, void *a,
@@ -61,40 +87,95 @@ int kernel_add_values(kernel_stream s, int bf16, size_t count, void *a,
 {
 	size_t vectors = count / (bf16 ? 8 : 4);
 
-	if (bf16)
-		LAUNCH(arena_add_values<uint16_t>, blocks_for(vectors), BLOCK,
-		       s, vectors, a, b);
-	else
-		LAUNCH(arena_add_values<float>, blocks_for(vectors), BLOCK, s,
-		       vectors, a, b);
+	LAUNCH_TYPED(bf16, arena_add_values, blocks_for(vectors / DEEP_TWO),
+		     BLOCK, s, vectors, a, b);
 	return LAUNCHED();
 }
 
-static __global__ void arena_narrow(size_t count, const float *from,
-				    uint16_t *to)
+/* Rounds ROWS times two vectors. */
+template <int ROWS>
+static __device__ void arena_narrow_rows(const float *from, uint16_t *to,
+					 size_t at, size_t stride)
 {
-	for (size_t i = thread_at(); i < count; i += thread_count())
+	words4 low[ROWS], high[ROWS];
+
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		low[k] = fetch(from, 2 * (at + k * stride));
+		high[k] = fetch(from, 2 * (at + k * stride) + 1);
+	}
+	fetched();
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		float v[8];
+
+		four::unpack(v, low[k]);
+		four::unpack(v + 4, high[k]);
+		pack<uint16_t>::store(v, to, at + k * stride);
+	}
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+arena_narrow(size_t count, const float *from, uint16_t *to)
+{
+	size_t vectors = count / 8, stride = thread_count(), at = thread_at();
+
+	for (; at + (DEEP_TWO - 1) * stride < vectors; at += DEEP_TWO * stride)
+		arena_narrow_rows<DEEP_TWO>(from, to, at, stride);
+	for (; at < vectors; at += stride)
+		arena_narrow_rows<1>(from, to, at, stride);
+	for (size_t i = vectors * 8 + thread_at(); i < count;
+	     i += thread_count())
 		to[i] = (uint16_t)narrow(from[i]);
 }
 
 int kernel_narrow(kernel_stream s, size_t count, const float *from,
 		  uint16_t *to)
 {
-	LAUNCH(arena_narrow, blocks_for(count), BLOCK, s, count, from, to);
+	LAUNCH(arena_narrow, blocks_for(count / 8 / DEEP_TWO), BLOCK, s, count,
+	       from, to);
 	return LAUNCHED();
 }
 
-static __global__ void arena_widen(size_t count, const uint16_t *from,
-				   float *to)
+template <int ROWS>
+static __device__ void arena_widen_rows(const uint16_t *from, float *to,
+					size_t at, size_t stride)
 {
-	for (size_t i = thread_at(); i < count; i += thread_count())
+	words4 w[ROWS];
+
+#pragma unroll
+	for (int k = 0; k < ROWS; k++)
+		w[k] = fetch(from, at + k * stride);
+	fetched();
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		float v[8];
+
+		pack<uint16_t>::unpack(v, w[k]);
+		four::store(v, to, 2 * (at + k * stride));
+		four::store(v + 4, to, 2 * (at + k * stride) + 1);
+	}
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+arena_widen(size_t count, const uint16_t *from, float *to)
+{
+	size_t vectors = count / 8, stride = thread_count(), at = thread_at();
+
+	for (; at + (DEEP - 1) * stride < vectors; at += DEEP * stride)
+		arena_widen_rows<DEEP>(from, to, at, stride);
+	for (; at < vectors; at += stride)
+		arena_widen_rows<1>(from, to, at, stride);
+	for (size_t i = vectors * 8 + thread_at(); i < count;
+	     i += thread_count())
 		to[i] = float_of((uint32_t)from[i] << 16);
 }
 
 int kernel_widen(kernel_stream s, size_t count, const uint16_t *from,
 		 float *to)
 {
-	LAUNCH(arena_widen, blocks_for(count), BLOCK, s, count, from, to);
+	LAUNCH(arena_widen, blocks_for(count / 8 / DEEP), BLOCK, s, count, from,
+	       to);
 	return LAUNCHED();
 }
 

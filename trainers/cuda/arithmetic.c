@@ -12,7 +12,8 @@ _Static_assert(sizeof(struct tally) == sizeof(struct kernel_tally) &&
 
 /* ---- Losses ---- */
 
-static struct kernel_loss loss_args(const struct loss_spec *s,
+static struct kernel_loss loss_args(const struct cuda_device *d,
+				    const struct loss_spec *s,
 				    const struct tensor *y, float *loss,
 				    struct tally *t, struct tensor *dy)
 {
@@ -20,6 +21,7 @@ static struct kernel_loss loss_args(const struct loss_spec *s,
 		.n = y->n, .c = y->c * y->h * y->w, .smoothing = s->smoothing,
 		.scale = s->scale, .y = y->data, .dy = dy ? dy->data : NULL,
 		.loss = loss, .tally = (struct kernel_tally *)t,
+		.room = d->room,
 	};
 }
 
@@ -28,7 +30,7 @@ void cuda_cross_entropy(struct device *base, const struct loss_spec *s,
 			float *loss, struct tally *t, struct tensor *dy)
 {
 	struct cuda_device *d = cuda_of(base);
-	struct kernel_loss l = loss_args(s, y, loss, t, dy);
+	struct kernel_loss l = loss_args(d, s, y, loss, t, dy);
 
 	l.labels = labels;
 	cuda_note(d, kernel_cross_entropy(d->stream, &l), "cross-entropy");
@@ -39,10 +41,9 @@ void cuda_mse(struct device *base, const struct loss_spec *s,
 	      struct tally *t, struct tensor *dy)
 {
 	struct cuda_device *d = cuda_of(base);
-	struct kernel_loss l = loss_args(s, y, loss, t, dy);
+	struct kernel_loss l = loss_args(d, s, y, loss, t, dy);
 
 	l.target = target->data;
-	l.room = d->room;
 	cuda_note(d, kernel_mse(d->stream, &l), "mean of squares");
 }
 

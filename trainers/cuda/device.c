@@ -147,7 +147,7 @@ static int device_start(struct cuda_device *d, struct err *e)
 	if (r == 0)
 		d->state = state;
 	if (r == 0)
-		r = cuda_room(d, KERNEL_MSE_BLOCKS * sizeof(double), e);
+		r = cuda_room(d, KERNEL_LOSS_ROOM * sizeof(double), e);
 	return r;
 }
 

@@ -183,9 +183,9 @@ struct kernel_loss {
 	float *dy;             /* may be NULL */
 	float *loss;
 	struct kernel_tally *tally; /* may be NULL */
-	double *room;               /* mse: [KERNEL_MSE_BLOCKS] */
+	double *room;          /* [KERNEL_LOSS_ROOM] */
 };
-enum { KERNEL_MSE_BLOCKS = 256 };
+enum { KERNEL_LOSS_ROOM = 256 };
 int kernel_cross_entropy(kernel_stream s, const struct kernel_loss *l);
 int kernel_mse(kernel_stream s, const struct kernel_loss *l);
 

@@ -1,10 +1,11 @@
-/* loss.cu: losses and their gradients. One block computes cross-entropy; each
- * of its warps takes one sample at a time. */
+/* loss.cu: losses and their gradients. Blocks leave their sums in the room; if
+ * there are several, a last block adds these in order. */
 #include <math.h>
 
 #include "trainers/cuda/device.cuh"
 
-enum { WARP = 32, WARPS = 16 };
+/* A warp computes one sample at a time. A block leaves two sums. */
+enum { WARP = 32, WARPS = 16, LOSS_BLOCKS = KERNEL_LOSS_ROOM / 2 };
 
 static __device__ float loss_warp_sum(float v)
 {
@@ -73,7 +74,7 @@ static __device__ double loss_of_sample(const struct kernel_loss &l, int i,
 	return loss;
 }
 
-/* Called by one thread of the only block: writes the batch's results. */
+/* Called by one thread of the last block: writes the batch's results. */
 static __device__ void loss_write(const struct kernel_loss &l, double mean,
 				  double sum, uint64_t correct)
 {
@@ -94,7 +95,8 @@ cross_entropy(struct kernel_loss l)
 	double loss = 0;
 	int right = 0;
 
-	for (int i = warp; i < l.n; i += WARPS) {
+	for (int i = (int)blockIdx.x * WARPS + warp; i < l.n;
+	     i += (int)gridDim.x * WARPS) {
 		int correct;
 
 		loss += loss_of_sample(l, i, lane, &correct);
@@ -111,22 +113,20 @@ cross_entropy(struct kernel_loss l)
 		loss += losses[i];
 		right += hits[i];
 	}
-	loss_write(l, loss / l.n, loss, (uint64_t)right);
+	if (gridDim.x == 1) {
+		loss_write(l, loss / l.n, loss, (uint64_t)right);
+		return;
+	}
+	l.room[2 * blockIdx.x] = loss;
+	l.room[2 * blockIdx.x + 1] = right;
 }
-
-int kernel_cross_entropy(kernel_stream s, const struct kernel_loss *l)
-{
-	LAUNCH(cross_entropy, 1, WARP * WARPS, s, *l);
-	return LAUNCHED();
-}
-
-/* ---- Mean of squares ---- */
 
 /* The block's sum, returned to the thread with threadIdx.x 0. */
 static __device__ double loss_block_sum(double v)
 {
 	__shared__ double sums[BLOCK];
 
+	__syncthreads(); /* the last call's sums have been read */
 	sums[threadIdx.x] = v;
 	for (int half = BLOCK / 2; half; half /= 2) {
 		__syncthreads();
@@ -135,6 +135,31 @@ static __device__ double loss_block_sum(double v)
 	}
 	return sums[threadIdx.x];
 }
+
+static __global__ void __launch_bounds__(BLOCK)
+finish_cross_entropy(struct kernel_loss l, int blocks)
+{
+	bool has = (int)threadIdx.x < blocks;
+	double loss = loss_block_sum(has ? l.room[2 * threadIdx.x] : 0);
+	double right = loss_block_sum(has ? l.room[2 * threadIdx.x + 1] : 0);
+
+	if (threadIdx.x == 0)
+		loss_write(l, loss / l.n, loss, (uint64_t)right);
+}
+
+int kernel_cross_entropy(kernel_stream s, const struct kernel_loss *l)
+{
+	int blocks = (l->n + WARPS - 1) / WARPS;
+
+	if (blocks > LOSS_BLOCKS)
+		blocks = LOSS_BLOCKS;
+	LAUNCH(cross_entropy, (unsigned)blocks, WARP * WARPS, s, *l);
+	if (blocks > 1)
+		LAUNCH(finish_cross_entropy, 1, BLOCK, s, *l, blocks);
+	return LAUNCHED();
+}
+
+/* ---- Mean of squares ---- */
 
 static __global__ void __launch_bounds__(BLOCK)
 squares(struct kernel_loss l, size_t count, float scale)
@@ -170,8 +195,8 @@ int kernel_mse(kernel_stream s, const struct kernel_loss *l)
 	size_t blocks = (count + BLOCK * 8 - 1) / (BLOCK * 8);
 	float scale = (float)(2.0 / (double)count * (double)l->scale);
 
-	if (blocks > KERNEL_MSE_BLOCKS)
-		blocks = KERNEL_MSE_BLOCKS;
+	if (blocks > KERNEL_LOSS_ROOM)
+		blocks = KERNEL_LOSS_ROOM;
 	LAUNCH(squares, (unsigned)blocks, BLOCK, s, *l, count, scale);
 	LAUNCH(finish_squares, 1, BLOCK, s, *l, (int)blocks, (double)count);
 	return LAUNCHED();

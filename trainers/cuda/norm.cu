@@ -1,56 +1,11 @@
-/* norm.cu: batch normalisation with the addition and ReLU after it. A thread
- * has 16 bytes of channels and walks down the rows; sums of a block's rows go
- * to parts[block][2][channels], which a second kernel adds in order, in f64. */
+/* norm.cu: batch normalisation with the addition and ReLU after it: the forward
+ * pass. */
 #include <math.h>
 
-#include "trainers/cuda/device.cuh"
+#include "trainers/cuda/norm.cuh"
 
 static const double epsilon = 1e-5;
 static const double momentum = 0.1;
-
-enum { FINISH_WIDE = 32, FINISH_DEEP = 16 };
-
-/* How the threads walk a tensor: blockIdx.x and threadIdx.x select the
- * channels, blockIdx.y and threadIdx.y the first row. */
-struct walk {
-	size_t rows;
-	unsigned vectors; /* vectors of 16 bytes in a row */
-};
-
-struct walk_shape {
-	dim3 grid, block;
-};
-
-static unsigned norm_lanes(int bf16)
-{
-	return bf16 ? 8 : 4;
-}
-
-static struct walk norm_walk(const struct kernel_norm *n)
-{
-	struct walk w = {n->rows,
-			 (unsigned)(n->channels / norm_lanes(n->bf16))};
-
-	return w;
-}
-
-/* A block has BLOCK threads, a power of two of them side by side, so that a
- * warp reads whole rows even with few channels. */
-static struct walk_shape norm_walk_shape(const struct walk *w, unsigned blocks)
-{
-	unsigned wide = 1, deep, across, down;
-	size_t most;
-
-	while (wide < w->vectors && wide < 32)
-		wide *= 2;
-	deep = BLOCK / wide;
-	across = (w->vectors + wide - 1) / wide;
-	down = blocks / across ? blocks / across : 1;
-	most = (w->rows + deep * 4 - 1) / (deep * 4);
-	if (most < down)
-		down = most ? (unsigned)most : 1;
-	return {dim3(across, down, 1), dim3(wide, deep, 1)};
-}
 
 size_t kernel_norm_room(size_t channels)
 {
@@ -59,80 +14,32 @@ size_t kernel_norm_room(size_t channels)
 	return KERNEL_NORM_BLOCKS * 2 * channels * sizeof(float);
 }
 
-/* The block's sums over its rows: adds a and b of each thread down the block,
- * and the first row of threads writes them. */
-template <int N>
-static __device__ void norm_write_parts(const struct walk &w, unsigned vector,
-					const float *a, const float *b,
-					float *parts)
+/* Adds ROWS rows, `stride` vectors apart. */
+template <typename T, int ROWS>
+static __device__ void norm_add_moments(const void *x, size_t at, size_t stride,
+					const float *shift, float *sum,
+					float *square)
 {
-	__shared__ float sums[BLOCK][2 * N];
-	unsigned me = threadIdx.y * blockDim.x + threadIdx.x;
-	size_t channels = (size_t)w.vectors * N;
-	float *to = parts + (size_t)blockIdx.y * 2 * channels +
-		    (size_t)vector * N;
+	enum { N = pack<T>::N };
+	words4 row[ROWS];
 
-	for (int i = 0; i < N; i++) {
-		sums[me][i] = a[i];
-		sums[me][N + i] = b[i];
-	}
-	for (unsigned half = blockDim.y / 2; half; half /= 2) {
-		__syncthreads();
-		if (threadIdx.y < half)
-			for (int i = 0; i < 2 * N; i++)
-				sums[me][i] += sums[me + half * blockDim.x][i];
-	}
-	if (threadIdx.y || vector >= w.vectors)
-		return;
-	for (int i = 0; i < N; i++) {
-		to[i] = sums[me][i];
-		to[channels + i] = sums[me][N + i];
+#pragma unroll
+	for (int k = 0; k < ROWS; k++)
+		row[k] = fetch(x, at + k * stride);
+	fetched();
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		float v[N];
+
+		pack<T>::unpack(v, row[k]);
+		for (int i = 0; i < N; i++) {
+			float d = v[i] - shift[i];
+
+			sum[i] += d;
+			square[i] += d * d;
+		}
 	}
 }
-
-/* Sums parts[][which][channel] in f64 over the block's FINISH_DEEP rows of
- * threads; row 0 gets the result. All threads of the block must call it. */
-static __device__ double norm_add_parts(unsigned parts, size_t channels,
-					int which, size_t channel,
-					const float *from)
-{
-	__shared__ double sums[FINISH_DEEP][FINISH_WIDE];
-	double sum = 0, all = 0;
-
-	if (channel < channels)
-		for (unsigned p = threadIdx.y; p < parts; p += FINISH_DEEP)
-			sum += (double)from[((size_t)p * 2 + which) * channels +
-					    channel];
-	__syncthreads();
-	sums[threadIdx.y][threadIdx.x] = sum;
-	__syncthreads();
-	for (int i = 0; i < FINISH_DEEP; i++)
-		all += sums[i][threadIdx.x];
-	return all;
-}
-
-static dim3 norm_finish_grid(const struct kernel_norm *n)
-{
-	return dim3((unsigned)((n->channels + FINISH_WIDE - 1) / FINISH_WIDE));
-}
-
-static dim3 norm_finish_block(void)
-{
-	return dim3(FINISH_WIDE, FINISH_DEEP);
-}
-
-static __device__ float *norm_sums(const struct kernel_norm &n)
-{
-	return n.count + KERNEL_NORM_COUNT;
-}
-
-/* One thread for each channel. */
-static unsigned norm_channel_blocks(const struct kernel_norm *n)
-{
-	return (unsigned)((n->channels + BLOCK - 1) / BLOCK);
-}
-
-/* ---- Forward ---- */
 
 /* Sums of x - shift and of its square, where shift is the channel's first
  * value: the mean is then close to zero, so the squares lose no precision. */
@@ -148,20 +55,18 @@ norm_moments(struct walk w, const void *x, float *parts)
 	for (int i = 0; i < N; i++)
 		sum[i] = square[i] = 0;
 	if (vector < w.vectors) {
+		size_t row = (size_t)blockIdx.y * blockDim.y + threadIdx.y;
+		size_t stride = step * w.vectors;
+		size_t at = row * w.vectors + vector;
+
 		pack<T>::load(shift, x, vector);
-#pragma unroll 4
-		for (size_t row = (size_t)blockIdx.y * blockDim.y + threadIdx.y;
-		     row < w.rows; row += step) {
-			float v[N];
-
-			pack<T>::load(v, x, row * w.vectors + vector);
-			for (int i = 0; i < N; i++) {
-				float d = v[i] - shift[i];
-
-				sum[i] += d;
-				square[i] += d * d;
-			}
-		}
+		for (; row + (ROWS_X - 1) * step < w.rows;
+		     row += ROWS_X * step, at += ROWS_X * stride)
+			norm_add_moments<T, ROWS_X>(x, at, stride, shift, sum,
+						    square);
+		for (; row < w.rows; row += step, at += stride)
+			norm_add_moments<T, 1>(x, at, stride, shift, sum,
+					       square);
 	}
 	norm_write_parts<N>(w, vector, sum, square, parts);
 }
@@ -203,10 +108,9 @@ static __device__ double norm_first_value(const struct kernel_norm &n, size_t c)
 static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
 {
 	size_t c = (size_t)blockIdx.x * FINISH_WIDE + threadIdx.x;
-	double sum = norm_add_parts(parts, n.channels, 0, c, n.room);
-	double square = norm_add_parts(parts, n.channels, 1, c, n.room);
-	double rows = (double)n.rows, mean, var;
+	double rows = (double)n.rows, sum, square, mean, var;
 
+	norm_add_parts(parts, n.channels, c, n.room, &sum, &square);
 	if (threadIdx.y || c >= n.channels)
 		return;
 	mean = sum / rows;
@@ -260,39 +164,62 @@ static __global__ void norm_take_running(struct kernel_norm n)
 				(double)n.running_var[c]);
 }
 
+/* Normalises ROWS rows, `stride` vectors apart. */
+template <typename T, bool ADD, int ROWS>
+static __device__ void norm_apply_rows(const struct kernel_norm &n, size_t at,
+				       size_t stride, const float *mul,
+				       const float *add)
+{
+	enum { N = pack<T>::N };
+	words4 x[ROWS], other[ROWS];
+
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		x[k] = fetch(n.x, at + k * stride);
+		if (ADD)
+			other[k] = fetch(n.other, at + k * stride);
+	}
+	fetched();
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		float v[N], more[N];
+
+		pack<T>::unpack(v, x[k]);
+		if (ADD)
+			pack<T>::unpack(more, other[k]);
+		for (int i = 0; i < N; i++) {
+			v[i] = v[i] * mul[i] + add[i];
+			if (ADD)
+				v[i] += more[i];
+			/* this form of the comparison lets NaN through */
+			if (n.relu)
+				v[i] = v[i] < 0 ? 0 : v[i];
+		}
+		pack<T>::store(v, n.y, at + k * stride);
+	}
+}
+
 /* y may be x's memory: a thread reads a place before it writes it. */
-template <typename T>
+template <typename T, bool ADD>
 static __global__ void __launch_bounds__(BLOCK)
 norm_apply(struct walk w, struct kernel_norm n)
 {
-	enum { N = pack<T>::N };
+	enum { N = pack<T>::N, ROWS = ADD ? ROWS_MORE : ROWS_X };
 	unsigned vector = blockIdx.x * blockDim.x + threadIdx.x;
-	size_t step = (size_t)gridDim.y * blockDim.y;
+	size_t step = (size_t)gridDim.y * blockDim.y, stride = step * w.vectors;
+	size_t row = (size_t)blockIdx.y * blockDim.y + threadIdx.y;
+	size_t at = row * w.vectors + vector;
 	float mul[N], add[N];
 
 	if (vector >= w.vectors)
 		return;
 	load_floats<N>(mul, n.mul, (size_t)vector * N);
 	load_floats<N>(add, n.add, (size_t)vector * N);
-#pragma unroll 4
-	for (size_t row = (size_t)blockIdx.y * blockDim.y + threadIdx.y;
-	     row < w.rows; row += step) {
-		size_t at = row * w.vectors + vector;
-		float v[N], other[N];
-
-		pack<T>::load(v, n.x, at);
-		if (n.other)
-			pack<T>::load(other, n.other, at);
-		for (int i = 0; i < N; i++) {
-			v[i] = v[i] * mul[i] + add[i];
-			if (n.other)
-				v[i] += other[i];
-			/* this form of the comparison lets NaN through */
-			if (n.relu)
-				v[i] = v[i] < 0 ? 0 : v[i];
-		}
-		pack<T>::store(v, n.y, at);
-	}
+	for (; row + (ROWS - 1) * step < w.rows;
+	     row += ROWS * step, at += ROWS * stride)
+		norm_apply_rows<T, ADD, ROWS>(n, at, stride, mul, add);
+	for (; row < w.rows; row += step, at += stride)
+		norm_apply_rows<T, ADD, 1>(n, at, stride, mul, add);
 }
 
 int kernel_norm_running(kernel_stream s, const struct kernel_norm *n)
@@ -329,174 +256,11 @@ int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n)
 {
 	struct walk w = norm_walk(n);
 	struct walk_shape g = norm_walk_shape(&w, BLOCKS_MAX);
+	static const norm_kernel kernels[2][2] = {
+		{norm_apply<float, false>, norm_apply<float, true>},
+		{norm_apply<uint16_t, false>, norm_apply<uint16_t, true>}};
+	norm_kernel kernel = kernels[n->bf16 != 0][n->other != NULL];
 
-	LAUNCH_TYPED(n->bf16, norm_apply, g.grid, g.block, s, w, *n);
-	return LAUNCHED();
-}
-
-/* ---- Backward ---- */
-
-/* dz = the gradient of the ReLU's input. If something was added, y shows where
- * the ReLU was open; else x does, which is read anyway. */
-template <int N>
-static __device__ void norm_relu_mask(const struct kernel_norm &n,
-				      const float *x, const float *y,
-				      const float *mul, const float *add,
-				      float *dz)
-{
-	for (int i = 0; i < N; i++) {
-		float v = n.other ? y[i] : x[i] * mul[i] + add[i];
-
-		dz[i] = v <= 0 ? 0 : dz[i];
-	}
-}
-
-/* Sums of dz and of dz * (x - mean); stores dz if needed. */
-template <typename T>
-static __global__ void __launch_bounds__(BLOCK)
-norm_slopes(struct walk w, struct kernel_norm n)
-{
-	enum { N = pack<T>::N };
-	unsigned vector = blockIdx.x * blockDim.x + threadIdx.x;
-	size_t step = (size_t)gridDim.y * blockDim.y;
-	size_t row = (size_t)blockIdx.y * blockDim.y + threadIdx.y;
-	float mul[N], add[N], mean[N], sum[N], product[N];
-
-	for (int i = 0; i < N; i++)
-		sum[i] = product[i] = 0;
-	if (vector < w.vectors) {
-		load_floats<N>(mul, n.mul, (size_t)vector * N);
-		load_floats<N>(add, n.add, (size_t)vector * N);
-		load_floats<N>(mean, n.mean, (size_t)vector * N);
-	} else {
-		row = w.rows;
-	}
-#pragma unroll 2
-	for (; row < w.rows; row += step) {
-		size_t at = row * w.vectors + vector;
-		float x[N], y[N], dz[N], dy1[N];
-
-		pack<T>::load(dz, n.dy, at);
-		pack<T>::load(x, n.x, at);
-		if (n.dy1) {
-			pack<T>::load(dy1, n.dy1, at);
-			for (int i = 0; i < N; i++)
-				dz[i] += dy1[i];
-		}
-		if (n.relu) {
-			if (n.other)
-				pack<T>::load(y, n.y, at);
-			norm_relu_mask<N>(n, x, y, mul, add, dz);
-		}
-		for (int i = 0; i < N; i++) {
-			sum[i] += dz[i];
-			product[i] += dz[i] * (x[i] - mean[i]);
-		}
-		if (n.dz)
-			pack<T>::store(dz, n.dz, at);
-	}
-	norm_write_parts<N>(w, vector, sum, product, n.room);
-}
-
-/* dx = mul * (dz - sum(dz) / count
- *             - (x - mean) * inv^2 * sum(dz * (x - mean)) / count)
- *    = mul * dz + by_x * x + shift */
-static __device__ void norm_find_backward(const struct kernel_norm &n, size_t c,
-					  double dz, double product,
-					  double count)
-{
-	double inv = (double)n.inv[c], mul = (double)n.mul[c];
-	double by_x = -mul * inv * inv * product / count;
-
-	n.by_x[c] = (float)by_x;
-	n.shift[c] = (float)(-mul * dz / count - by_x * (double)n.mean[c]);
-}
-
-static __global__ void norm_finish_slopes(struct kernel_norm n, unsigned parts)
-{
-	size_t c = (size_t)blockIdx.x * FINISH_WIDE + threadIdx.x;
-	double dz = norm_add_parts(parts, n.channels, 0, c, n.room);
-	double product = norm_add_parts(parts, n.channels, 1, c, n.room);
-
-	if (threadIdx.y || c >= n.channels)
-		return;
-	n.grad_bias[c] = (float)dz;
-	n.grad_weight[c] = (float)(product * (double)n.inv[c]);
-	if (n.sync) {
-		norm_sums(n)[c] = (float)dz;
-		norm_sums(n)[n.channels + c] = (float)product;
-		return;
-	}
-	norm_find_backward(n, c, dz, product, (double)n.rows);
-}
-
-static __global__ void norm_settle_slopes(struct kernel_norm n)
-{
-	size_t c = thread_at();
-
-	if (c < n.channels)
-		norm_find_backward(n, c, (double)norm_sums(n)[c],
-				   (double)norm_sums(n)[n.channels + c],
-				   (double)n.count[0]);
-}
-
-/* dx may be dy's memory. */
-template <typename T>
-static __global__ void __launch_bounds__(BLOCK)
-norm_backward(struct walk w, struct kernel_norm n)
-{
-	enum { N = pack<T>::N };
-	unsigned vector = blockIdx.x * blockDim.x + threadIdx.x;
-	size_t step = (size_t)gridDim.y * blockDim.y;
-	const void *from = n.dz ? n.dz : n.dy;
-	float mul[N], add[N], by_x[N], shift[N];
-
-	if (vector >= w.vectors)
-		return;
-	load_floats<N>(mul, n.mul, (size_t)vector * N);
-	load_floats<N>(add, n.add, (size_t)vector * N);
-	load_floats<N>(by_x, n.by_x, (size_t)vector * N);
-	load_floats<N>(shift, n.shift, (size_t)vector * N);
-#pragma unroll 4
-	for (size_t row = (size_t)blockIdx.y * blockDim.y + threadIdx.y;
-	     row < w.rows; row += step) {
-		size_t at = row * w.vectors + vector;
-		float x[N], dz[N];
-
-		pack<T>::load(dz, from, at);
-		pack<T>::load(x, n.x, at);
-		/* dz is stored only if there are two gradients or a second
-		 * input; so here x alone gives the mask */
-		if (n.relu && !n.dz)
-			norm_relu_mask<N>(n, x, x, mul, add, dz);
-		for (int i = 0; i < N; i++)
-			dz[i] = dz[i] * mul[i] + (x[i] * by_x[i] + shift[i]);
-		pack<T>::store(dz, n.dx, at);
-	}
-}
-
-int kernel_norm_slopes(kernel_stream s, const struct kernel_norm *n)
-{
-	struct walk w = norm_walk(n);
-	struct walk_shape g = norm_walk_shape(&w, KERNEL_NORM_BLOCKS);
-
-	LAUNCH_TYPED(n->bf16, norm_slopes, g.grid, g.block, s, w, *n);
-	LAUNCH(norm_finish_slopes, norm_finish_grid(n), norm_finish_block(), s,
-	       *n, g.grid.y);
-	return LAUNCHED();
-}
-
-int kernel_norm_slopes_settle(kernel_stream s, const struct kernel_norm *n)
-{
-	LAUNCH(norm_settle_slopes, norm_channel_blocks(n), BLOCK, s, *n);
-	return LAUNCHED();
-}
-
-int kernel_norm_back(kernel_stream s, const struct kernel_norm *n)
-{
-	struct walk w = norm_walk(n);
-	struct walk_shape g = norm_walk_shape(&w, BLOCKS_MAX);
-
-	LAUNCH_TYPED(n->bf16, norm_backward, g.grid, g.block, s, w, *n);
+	LAUNCH(kernel, g.grid, g.block, s, w, *n);
 	return LAUNCHED();
 }

@@ -48,7 +48,7 @@ END_TEST
 
 START_TEST(bf16_is_the_nearest)
 {
-	enum { N = 3000 };
+	enum { N = 3003 }; /* vectors, and values behind them */
 	struct tensor t = {.n = 1, .c = N, .h = 1, .w = 1, .plain = 1,
 			   .type = TENSOR_BF16, .bytes = N * 2};
 	float *v = floats(N), *back = room(N * sizeof *back);
@@ -96,7 +96,7 @@ static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 	l.dy = floats(count);
 	dy.data = floats(count);
 	l.target = target.data = floats(count);
-	l.room = room(KERNEL_MSE_BLOCKS * sizeof(double));
+	l.room = room(KERNEL_LOSS_ROOM * sizeof(double));
 	for (int i = 0; i < n; i++)
 		labels[i] = (uint8_t)(rand() % (c < 256 ? c : 256));
 	if (n > 1) /* equal values: the first of them counts */
@@ -131,6 +131,7 @@ START_TEST(losses_are_the_cpus)
 	check_loss(64, 10, 0, 1, 0);
 	check_loss(7, 10, 0.1f, 0.5f, 0);
 	check_loss(17, 1000, 0.1f, 1, 0);
+	check_loss(16 * 128 + 5, 3, 0.1f, 1, 0); /* more than a sample a warp */
 	check_loss(1, 33, 0, 1, 0);
 	check_loss(3, 2, 0, 1, 0);
 	check_loss(64, 784, 0, 1, 1);
