@@ -179,8 +179,10 @@ $(O)/ddp-plot: trainers/ddp-plot
 CUDA_ARCH ?= 80 90
 cuda_ops := $(if $(has_cudnn),$(O)/libddp_cuda_ops.so)
 cuda_kernels := $(wildcard trainers/cuda/*.cu)
-cuda_ops_objs := $(call objs,$(wildcard trainers/cuda/*.c) base/error.c) $(patsubst %,$(O)/obj/%.o,$(cuda_kernels))
+cuda_ops_objs := $(call objs,$(wildcard trainers/cuda/*.c) base/error.c base/file.c) $(patsubst %,$(O)/obj/%.o,$(cuda_kernels))
 $(call objs,$(wildcard trainers/cuda/*.c)): extra_cflags = -isystem $(CUDA)/include
+# where the library looks for CUDA's, for the error that one of them is missing
+$(call objs,trainers/ops/ops.c): extra_cflags = -DCUDA_LIBRARIES='"$(CUDA)/lib64"'
 $(O)/obj/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  NVCC  $<")
@@ -225,7 +227,7 @@ comma := ,
 
 # Everything that a unit test may call without starting processes.
 internal := $(O)/obj/internal.a
-internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)) $(call objs,trainers/cuda/layout.c))
+internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)) $(call objs,trainers/cuda/layout.c trainers/cuda/plan_cache.c))
 $(internal): $(internal_objs)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
@@ -266,7 +268,7 @@ $(O)/tests/test_kernels $(O)/tests/test_kernels_norm: private extra_libs = -lstd
 
 # The whole twin on the host, for DDP_CUDA_OPS; it only needs CUDA's headers.
 host_twin := $(if $(has_cudnn),$(O)/tests/libddp_cuda_ops.so)
-$(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kernels) $(patsubst %,$(O)/obj/host/%.o,on_host on_host_cuda on_host_blas)
+$(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kernels) $(patsubst %,$(O)/obj/host/%.o,on_host on_host_cuda on_host_dnn on_host_graph on_host_blas)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CXX) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
@@ -341,7 +343,15 @@ $(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(ddp_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
 
-gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
+# Plans convolutions for GPUs that are not there.
+conv_plans := $(if $(has_cudnn),$(O)/gpu/conv_plans)
+$(call objs,tests/gpu/conv_plans.c): extra_cflags = -isystem $(CUDA)/include
+$(O)/gpu/conv_plans: $(call objs,tests/gpu/conv_plans.c trainers/cuda/conv_plan.c trainers/cuda/layout.c trainers/models/resnet_layers.c base/error.c base/file.c)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudnn -lm
+
+gpu-programs: $(conv_plans) $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")
 
 bench-programs: $(bench_programs) $(bench_clients) $(test_programs) $(examples)
@@ -428,7 +438,7 @@ analyze_sources := $(wildcard base/*.c launcher/*.c launcher/*/*.c slurm/*.c pmi
 analyze_gcc := $(patsubst %.c,$(O)/obj/analyze/%.gcc,$(filter-out trainers/ops/cpu_norm_loops.c,$(analyze_sources)))
 analyze_clang := $(patsubst %.c,$(O)/obj/analyze/%.clang,$(analyze_sources))
 analyze_flags = -std=c11 -D_GNU_SOURCE -O2 -I. -MMD -MP -MT $@ -MF $@.d -isystem $(CUDA)/include -Wno-unknown-pragmas \
-	-DDDP_VERSION='"$(VERSION)"' $(isa_flags)
+	-DDDP_VERSION='"$(VERSION)"' -DCUDA_LIBRARIES='"$(CUDA)/lib64"' $(isa_flags)
 $(O)/obj/analyze/worker-sdk/math/kernels_avx%: isa_flags = $(avx512_flags)
 $(O)/obj/analyze/%.gcc: %.c Makefile
 	@mkdir -p $(@D)

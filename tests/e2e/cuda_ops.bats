@@ -16,6 +16,8 @@ setup() {
 host_twin() {
 	[ -f "$O/tests/libddp_cuda_ops.so" ] || skip "no CUDA and cuDNN here"
 	export DDP_CUDA_OPS=$O/tests/libddp_cuda_ops.so
+	# measuring is for the tests that are about it
+	export DDP_CUDNN_SEARCH=0
 }
 
 same() { # PART: what gpu_ops compares
@@ -63,6 +65,90 @@ same() { # PART: what gpu_ops compares
 @test "the CUDA code built for the host computes convolutions, f32 and bf16" {
 	host_twin
 	same 'conv, odd'
+}
+
+@test "convolutions use cuDNN's legacy calls where it has no graph API" {
+	host_twin
+	ON_HOST_GRAPH=0 same 'conv, odd'
+}
+
+# The engines of the stand-in (on_host_graph.cc) that are faster than the right one
+# are refused: they vary, are coarse, need too much memory, cannot be built, or cannot
+# be recorded. 8 is fastest for bf16, and TF32 for f32, where 9 is.
+@test "a convolution is measured once, and its fastest deterministic plan is kept" {
+	host_twin
+	unset DDP_CUDNN_SEARCH
+	export DDP_CACHE=$T/plans
+	same 'conv, odd'
+	local file=$T/plans/conv-CUDA_on_the_host_sm_90__1_SMs-*.plans
+	cp $file first
+	[ "$(grep '^bf16 ' first | cut -f 2 | uniq -c | tr -s ' ')" = ' 8 eng8 2=80' ]
+	[ "$(grep '^f32 ' first | cut -f 2 | uniq -c | tr -s ' ')" = ' 8 eng9 2=90' ]
+	# later runs use it, whatever would be measured now
+	ON_HOST_FAST=7 same 'conv, odd'
+	cmp $file first
+	# unless they are to search
+	DDP_CUDNN_SEARCH=1 ON_HOST_FAST=7 same 'conv, odd'
+	[ "$(cut -f 2 -s $file | uniq -c | tr -s ' ')" = ' 16 eng7 2=70' ]
+}
+
+@test "without measuring, cuDNN's first deterministic plan is used, and no file made" {
+	host_twin
+	DDP_CACHE=$T/plans DDP_CUDNN_SEARCH=0 same 'conv, odd'
+	[ ! -e plans ]
+}
+
+@test "a damaged file of plans is one line, and is written anew" {
+	host_twin
+	unset DDP_CUDNN_SEARCH
+	export DDP_CACHE=$T/plans
+	same 'conv, odd'
+	local file
+	file=$(echo "$T"/plans/conv-*.plans)
+	cp "$file" right
+	sed -i 's/eng8/eng1/' "$file"
+	same 'conv, odd'
+	[ "$(grep -c 'note: .*damaged' <<<"$out")" = 1 ]
+	cmp "$file" right
+	chmod 666 "$file"
+	sed 's/eng8/eng1/' right >"$file"
+	same 'conv, odd'
+	has "$out" 'note: .*others can write to it'
+	run ! cmp "$file" right
+}
+
+@test "a batch of more values than cuDNN takes is refused, with a remedy" {
+	host_twin
+	same limit
+	has "$out" 'layer conv1: 4096 images of 64 x 112 x 112 are 3288334336 values, and cuDNN takes at most 2147483647 at once; use a smaller --batch-size'
+}
+
+@test "an older cuDNN or cuBLASLt is one line that says where it was loaded from" {
+	host_twin
+	mkdir data
+	t_idx data 100 10
+	local library
+	for library in cuDNN cuBLASLt; do
+		ON_HOST_CUDNN=$([ $library = cuDNN ] && echo 90000) \
+			ON_HOST_CUBLAS=$([ $library = cuBLASLt ] && echo 100000) \
+			expect 1 mnist_mlp --device cuda --data data --steps 1
+		has "$err" "$library [0-9]+\.[0-9]+ was loaded from .*/libddp_cuda_ops.so, and this was built with [0-9]+\.[0-9]+; put the folder of .* first in LD_LIBRARY_PATH"
+		[ "$(wc -l <<<"$err")" = 1 ]
+	done
+}
+
+@test "a missing cuDNN or cuBLASLt is named, with where it was looked for" {
+	[ -f "$O/libddp_cuda_ops.so" ] || skip "no CUDA and cuDNN here"
+	local library
+	for library in libcudnn libcublasLt; do
+		# a number that no host has
+		LC_ALL=C sed "s/$library\.so\.[0-9]/$library.so.x/" \
+			"$O/libddp_cuda_ops.so" >"$library.so"
+		LD_LIBRARY_PATH=/else/where DDP_CUDA_OPS=./$library.so \
+			expect 2 mnist_mlp --device cuda
+		has "$err" "$library\.so\.x.*: cannot open shared object file.*; \./$library.so needs it, and it was looked for in LD_LIBRARY_PATH \('/else/where'\), .*/lib64 and the system's folders: install it"
+		[ "$(wc -l <<<"$err")" = 1 ]
+	done
 }
 
 @test "the CUDA code built for the host computes batch normalisation and additions" {

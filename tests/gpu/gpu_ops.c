@@ -332,10 +332,17 @@ static int alone(void *arg, float *values, size_t n)
 	return 0;
 }
 
+static void on_note(const char *line)
+{
+	printf("note: %s\n", line);
+}
+
 /* sync: sums over all ranks. There is only one, so that changes nothing. */
 static struct device *open_device(const struct ops *ops, int bf16, int sync)
 {
-	struct device_options o = {.threads = 2, .core = -1, .bf16 = bf16};
+	struct device_options o = {.threads = 2, .core = -1, .bf16 = bf16,
+				   .cache = getenv("DDP_CACHE"),
+				   .note = on_note};
 	struct device *d;
 	struct err e = ERR_INIT;
 
@@ -431,6 +438,32 @@ static void compare_resnet(const struct ops *ops, int i, int bf16)
 	resnet_release(&r);
 }
 
+/* ---- Limits ---- */
+
+/* A batch of more values than cuDNN takes is refused before any memory is asked
+ * for. */
+static void check_limit(const struct ops *ops)
+{
+	struct device *d = open_device(ops, 0, 0);
+	struct tensor in = {.n = 4096, .c = 3, .h = 224, .w = 224,
+			    .plain = 1};
+	struct op_site s = {.spec = {OP_CONV, .out = 64, .kernel = 7,
+				     .stride = 2, .pad = 3},
+			    .name = "conv1", .in = &in, .first = 1};
+	struct op *op = NULL;
+	struct err e = ERR_INIT;
+	int r = ops->op_new(d, &s, &op, &e);
+
+	printf("limit: %d: %s\n", r, r < 0 ? e.text : "accepted");
+	if (r != ERR_USAGE || !strstr(e.text, "--batch-size")) {
+		printf("limit: FAILED\n");
+		failed = 1;
+	}
+	if (r == 0)
+		ops->op_free(d, op);
+	ops->close(d);
+}
+
 int main(int argc, char **argv)
 {
 	struct err e = ERR_INIT;
@@ -451,6 +484,8 @@ int main(int argc, char **argv)
 			if (strstr(resnets[i].name, part))
 				compare_resnet(ops, i, bf16);
 	}
+	if (strcmp(ops->kind, "cpu") && strstr("limit", part))
+		check_limit(ops);
 	printf("%s\n", failed ? "FAILED" : "ok");
 	return failed;
 }

@@ -1,22 +1,21 @@
-/* conv.c: convolutions by cuDNN's legacy calls, which can be captured: nhwc,
- * f32 throughout or bf16 with f32 sums. f32 means f32: no TF32. Only algorithms
- * that give the same bits each time are used. cuDNN's own choice among them is
- * the same in each run; DDP_CUDNN_SEARCH=1 measures instead. */
+/* conv.c: convolutions by cuDNN, which can be captured: nhwc, f32 throughout or
+ * bf16 with f32 sums. f32 means f32: no TF32. Each pass has a plan of the graph
+ * API (conv_tune.h); where that offers none, the legacy calls compute it. Both
+ * give the same bits each time, if cuDNN can. */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "trainers/cuda/cuda.h"
+#include "trainers/cuda/conv_tune.h"
 
-/* The most scratch memory that an algorithm may use. */
-static const size_t room_max = (size_t)1 << 30;
-
-enum { WAYS = 3, CHOICES = 16, ALIGN = 256 };
-enum way { FORWARD, BY_X, BY_WEIGHT };
-static const char *const way_names[WAYS] = {
+enum { CHOICES = 16, ALIGN = 256 };
+static const char *const way_names[CONV_PASSES] = {
 	"a convolution", "a convolution's gradient by its input",
 	"a convolution's gradient by its weights"};
 
 /* How one pass of a convolution is computed. */
 struct choice {
+	struct conv_plan *plan; /* NULL: by a legacy algorithm */
 	cudnnConvolutionDescriptor_t desc;
 	int algorithm;
 	size_t room;
@@ -26,7 +25,7 @@ struct conv {
 	struct cuda_op op;
 	cudnnTensorDescriptor_t x, y;
 	cudnnFilterDescriptor_t w;
-	struct choice way[WAYS];
+	struct choice way[CONV_PASSES];
 	const void *weight;  /* in the type used for the product */
 	size_t weight_count; /* bf16: first computed as bf16 */
 	/* Converts a plain input into memory of our own. */
@@ -64,6 +63,28 @@ static int conv_check(const struct cuda_device *d, const struct op_site *s,
 	return 0;
 }
 
+/* cuDNN counts a tensor's values in an int. */
+static int conv_check_size(const struct conv *c, struct err *e)
+{
+	const struct tensor *t[] = {&c->op.in, &c->op.base.out};
+	const int channels[] = {c->op.filter.in_padded,
+				c->op.filter.out_padded};
+
+	for (int i = 0; i < 2; i++) {
+		size_t count = (size_t)t[i]->n * (size_t)t[i]->h *
+			       (size_t)t[i]->w * (size_t)channels[i];
+
+		if (count > INT_MAX)
+			return err_set(e, ERR_USAGE, "%s: %d images of "
+				       "%d x %d x %d are %zu values, and "
+				       "cuDNN takes at most %d at once; use a "
+				       "smaller --batch-size, or --accumulate",
+				       c->op.name, t[i]->n, channels[i],
+				       t[i]->h, t[i]->w, count, INT_MAX);
+	}
+	return 0;
+}
+
 static cudnnStatus_t conv_describe(struct conv *c)
 {
 	const struct tensor *in = &c->op.in, *out = &c->op.base.out;
@@ -89,7 +110,7 @@ static cudnnStatus_t conv_describe(struct conv *c)
 		rc = cudnnSetFilter4dDescriptor(c->w, type, CUDNN_TENSOR_NHWC,
 						f->out_padded, f->in_padded,
 						f->kernel, f->kernel);
-	for (int i = 0; !rc && i < WAYS; i++) {
+	for (int i = 0; !rc && i < CONV_PASSES; i++) {
 		cudnnConvolutionDescriptor_t *desc = &c->way[i].desc;
 
 		rc = cudnnCreateConvolutionDescriptor(desc);
@@ -131,10 +152,24 @@ static int conv_make(struct cuda_device *d, struct cuda_op *op,
 	c->turn = (struct kernel_transpose){
 		.bf16 = conv_is_bf16(c), .n = in->n, .c = in->c,
 		.places = in->h * in->w, .channels = op->filter.in_padded};
-	return cuda_dnn_status(conv_describe(c), "its shape", op->name, e);
+	r = conv_check_size(c, e);
+	return r < 0 ? r : cuda_dnn_status(conv_describe(c), "its shape",
+					   op->name, e);
 }
 
-/* ---- Algorithms ---- */
+static struct conv_shape conv_shape_of(const struct conv *c)
+{
+	const struct tensor *in = &c->op.in, *out = &c->op.base.out;
+	const struct op_spec *k = &c->op.base.spec;
+
+	return (struct conv_shape){
+		.n = in->n, .c = c->op.filter.in_padded, .h = in->h,
+		.w = in->w, .k = c->op.filter.out_padded, .kernel = k->kernel,
+		.stride = k->stride, .pad = k->pad, .out_h = out->h,
+		.out_w = out->w, .bf16 = conv_is_bf16(c)};
+}
+
+/* ---- Legacy algorithms ---- */
 
 /* The common part of cuDNN's three kinds of answers. */
 struct answer {
@@ -149,32 +184,56 @@ struct answer {
 	((struct answer){(int)(p).algo, (p).status, (p).memory,               \
 			 (p).determinism, (p).mathType})
 
-/* Takes the first algorithm that works; cuDNN lists the best first. */
-static int conv_take_algorithm(struct conv *c, enum way way,
-			       const struct answer *a, int n, struct err *e)
+/* The first algorithm that works, or -1; cuDNN lists the best first. */
+static int conv_first_algorithm(const struct answer *a, int n, int any)
+{
+	for (int i = 0; i < n; i++)
+		if (a[i].status == CUDNN_STATUS_SUCCESS &&
+		    (any || a[i].determinism == CUDNN_DETERMINISTIC) &&
+		    a[i].room <= conv_room_max)
+			return i;
+	return -1;
+}
+
+static void conv_note_varies(struct cuda_device *d, const struct conv *c,
+			     enum conv_pass way)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line), "%s: cuDNN %zu computes %s only in an "
+		 "order that varies: two runs may differ in the last digits",
+		 c->op.name, cudnnGetVersion(), way_names[way]);
+	if (d->note)
+		d->note(line);
+}
+
+static int conv_take_algorithm(struct cuda_device *d, struct conv *c,
+			       enum conv_pass way, const struct answer *a,
+			       int n, struct err *e)
 {
 	struct choice *to = &c->way[way];
+	int i = conv_first_algorithm(a, n, 0);
 
-	for (int i = 0; i < n; i++) {
-		if (a[i].status != CUDNN_STATUS_SUCCESS ||
-		    a[i].determinism != CUDNN_DETERMINISTIC ||
-		    a[i].room > room_max)
-			continue;
-		to->algorithm = a[i].algorithm;
-		to->room = a[i].room;
-		/* an f32 convolution keeps f32 math, whatever cuDNN
-		 * considered */
-		if (!conv_is_bf16(c))
-			return 0;
-		return cuda_dnn_status(
-			cudnnSetConvolutionMathType(to->desc, a[i].math),
-			way_names[way], c->op.name, e);
+	if (i < 0) {
+		i = conv_first_algorithm(a, n, 1);
+		if (i >= 0)
+			conv_note_varies(d, c, way);
 	}
-	return err_set(e, ERR_SYSTEM, "%s: cuDNN %zu has no algorithm for %s "
-		       "of %d x %d x %d by %d filters of %d x %d",
-		       c->op.name, cudnnGetVersion(), way_names[way],
-		       c->op.in.c, c->op.in.h, c->op.in.w, c->op.base.spec.out,
-		       c->op.filter.kernel, c->op.filter.kernel);
+	if (i < 0)
+		return err_set(e, ERR_SYSTEM, "%s: cuDNN %zu has no algorithm "
+			       "for %s of %d x %d x %d by %d filters of "
+			       "%d x %d", c->op.name, cudnnGetVersion(),
+			       way_names[way], c->op.in.c, c->op.in.h,
+			       c->op.in.w, c->op.base.spec.out,
+			       c->op.filter.kernel, c->op.filter.kernel);
+	to->algorithm = a[i].algorithm;
+	to->room = a[i].room;
+	/* an f32 convolution keeps f32 math, whatever cuDNN considered */
+	if (!conv_is_bf16(c))
+		return 0;
+	return cuda_dnn_status(
+		cudnnSetConvolutionMathType(to->desc, a[i].math),
+		way_names[way], c->op.name, e);
 }
 
 static cudnnStatus_t conv_find_forward(struct cuda_device *d, struct conv *c,
@@ -182,10 +241,10 @@ static cudnnStatus_t conv_find_forward(struct cuda_device *d, struct conv *c,
 {
 	const struct op_memory *m = &c->op.memory;
 	cudnnConvolutionFwdAlgoPerf_t p[CHOICES];
-	cudnnConvolutionDescriptor_t desc = c->way[FORWARD].desc;
+	cudnnConvolutionDescriptor_t desc = c->way[CONV_FORWARD].desc;
 	cudnnStatus_t rc;
 
-	if (d->search)
+	if (d->search == CONV_SEARCH)
 		rc = cudnnFindConvolutionForwardAlgorithmEx(
 			d->cudnn, c->x, c->turned ? c->turned : m->in->data,
 			c->w, c->weight, desc, c->y, m->out->data, CHOICES, n,
@@ -208,10 +267,10 @@ static cudnnStatus_t conv_find_by_x(struct cuda_device *d, struct conv *c,
 {
 	const struct op_memory *m = &c->op.memory;
 	cudnnConvolutionBwdDataAlgoPerf_t p[CHOICES];
-	cudnnConvolutionDescriptor_t desc = c->way[BY_X].desc;
+	cudnnConvolutionDescriptor_t desc = c->way[CONV_BY_X].desc;
 	cudnnStatus_t rc;
 
-	if (d->search)
+	if (d->search == CONV_SEARCH)
 		rc = cudnnFindConvolutionBackwardDataAlgorithmEx(
 			d->cudnn, c->w, c->weight, c->y, m->dy[0]->data, desc,
 			c->x, conv_dx(c), CHOICES, n, p, d->room, d->room_size);
@@ -241,11 +300,11 @@ static cudnnStatus_t conv_find_by_weight(struct cuda_device *d, struct conv *c,
 {
 	const struct op_memory *m = &c->op.memory;
 	cudnnConvolutionBwdFilterAlgoPerf_t p[CHOICES];
-	cudnnConvolutionDescriptor_t desc = c->way[BY_WEIGHT].desc;
+	cudnnConvolutionDescriptor_t desc = c->way[CONV_BY_WEIGHT].desc;
 	size_t used = conv_narrow_bytes(c);
 	cudnnStatus_t rc;
 
-	if (d->search)
+	if (d->search == CONV_SEARCH)
 		rc = cudnnFindConvolutionBackwardFilterAlgorithmEx(
 			d->cudnn, c->x, c->turned ? c->turned : m->in->data,
 			c->y, m->dy[0]->data, desc, c->w, conv_dweight(d, c),
@@ -259,22 +318,81 @@ static cudnnStatus_t conv_find_by_weight(struct cuda_device *d, struct conv *c,
 	return rc;
 }
 
-static int conv_choose(struct cuda_device *d, struct conv *c, enum way way,
-		       struct err *e)
+static int conv_choose_algorithm(struct cuda_device *d, struct conv *c,
+				 enum conv_pass way, struct err *e)
 {
-	static cudnnStatus_t (*const asks[WAYS])(struct cuda_device *,
-						 struct conv *,
-						 struct answer *, int *) = {
+	static cudnnStatus_t (*const asks[CONV_PASSES])(
+		struct cuda_device *, struct conv *, struct answer *, int *) = {
 		conv_find_forward, conv_find_by_x, conv_find_by_weight};
 	struct answer a[CHOICES];
-	int n = 0;
-	cudnnStatus_t status = asks[way](d, c, a, &n);
-	int r = cuda_dnn_status(status, way_names[way], c->op.name, e);
+	cudnnStatus_t status;
+	int n = 0, r = 0;
 
-	if (status == CUDNN_STATUS_SUCCESS)
-		r = conv_take_algorithm(c, way, a, n, e);
-	return r < 0 ? r
-		     : cuda_room(d, conv_narrow_bytes(c) + c->way[way].room, e);
+	if (d->search == CONV_SEARCH)
+		r = cuda_room(d, conv_room_max / 2, e);
+	if (r < 0)
+		return r;
+	status = asks[way](d, c, a, &n);
+	if (status)
+		return cuda_dnn_status(status, way_names[way], c->op.name, e);
+	return conv_take_algorithm(d, c, way, a, n, e);
+}
+
+/* ---- Plans ---- */
+
+static const void *conv_x(const struct conv *c)
+{
+	return c->turned ? c->turned : c->op.memory.in->data;
+}
+
+/* The memory of a pass, as it is now: d->room may move. */
+static struct conv_memory conv_memory_of(const struct cuda_device *d,
+					 const struct conv *c,
+					 enum conv_pass way)
+{
+	const struct op_memory *m = &c->op.memory;
+	struct conv_memory of = {conv_x(c), c->weight,
+				 way == CONV_FORWARD ? m->out->data :
+						       m->dy[0]->data,
+				 d->room};
+
+	if (way == CONV_BY_X)
+		of.x = conv_dx(c);
+	if (way == CONV_BY_WEIGHT) {
+		of.w = conv_dweight(d, c);
+		of.room = (char *)d->room + conv_narrow_bytes(c);
+	}
+	return of;
+}
+
+static int conv_choose(struct cuda_device *d, struct conv *c,
+		       enum conv_pass way, struct err *e)
+{
+	struct choice *to = &c->way[way];
+	struct conv_shape s = conv_shape_of(c);
+	int r = cuda_room(d, conv_narrow_bytes(c), e);
+
+	if (r < 0)
+		return r;
+	conv_plan_close(to->plan);
+	to->plan = conv_tune(d, &s, way, conv_memory_of(d, c, way));
+	if (to->plan)
+		to->room = conv_plan_room(to->plan);
+	else
+		r = conv_choose_algorithm(d, c, way, e);
+	return r < 0 ? r : cuda_room(d, conv_narrow_bytes(c) + to->room, e);
+}
+
+/* Runs the pass, if it has a plan. */
+static int conv_run_plan(struct cuda_device *d, struct conv *c,
+			 enum conv_pass way)
+{
+	struct conv_memory m = conv_memory_of(d, c, way);
+	struct conv_plan *p = c->way[way].plan;
+
+	if (p)
+		cuda_note_dnn(d, conv_plan_run(p, d->cudnn, &m), c->op.name);
+	return p != NULL;
 }
 
 /* ---- Memory ---- */
@@ -318,14 +436,12 @@ static int conv_bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
 
 	if (r == 0)
 		r = conv_bind_transposed(d, c, e);
-	if (r == 0 && d->search)
-		r = cuda_room(d, room_max / 2, e);
 	if (r == 0)
-		r = conv_choose(d, c, FORWARD, e);
+		r = conv_choose(d, c, CONV_FORWARD, e);
 	if (r == 0 && op->training)
-		r = conv_choose(d, c, BY_WEIGHT, e);
+		r = conv_choose(d, c, CONV_BY_WEIGHT, e);
 	if (r == 0 && op->training && op->memory.dx)
-		r = conv_choose(d, c, BY_X, e);
+		r = conv_choose(d, c, CONV_BY_X, e);
 	return r;
 }
 
@@ -335,9 +451,11 @@ static void conv_release(struct cuda_device *d, struct cuda_op *op)
 
 	cuda_free(&d->base, c->turned);
 	cuda_free(&d->base, c->turned_dx);
-	for (int i = 0; i < WAYS; i++)
+	for (int i = 0; i < CONV_PASSES; i++) {
+		conv_plan_close(c->way[i].plan);
 		if (c->way[i].desc)
 			cudnnDestroyConvolutionDescriptor(c->way[i].desc);
+	}
 	if (c->w)
 		cudnnDestroyFilterDescriptor(c->w);
 	if (c->y)
@@ -354,15 +472,16 @@ static void conv_forward(struct cuda_device *d, struct cuda_op *op)
 {
 	struct conv *c = conv_of(op);
 	const struct op_memory *m = &op->memory;
-	const struct choice *way = &c->way[FORWARD];
+	const struct choice *way = &c->way[CONV_FORWARD];
 
 	if (c->turned)
 		cuda_note(d, kernel_to_nhwc(d->stream, &c->turn, m->in->data,
 					    c->turned),
 			  op->name);
+	if (conv_run_plan(d, c, CONV_FORWARD))
+		return;
 	cuda_note_dnn(d, cudnnConvolutionForward(
-				 d->cudnn, &one, c->x,
-				 c->turned ? c->turned : m->in->data, c->w,
+				 d->cudnn, &one, c->x, conv_x(c), c->w,
 				 c->weight, way->desc,
 				 (cudnnConvolutionFwdAlgo_t)way->algorithm,
 				 d->room, way->room, &zero, c->y,
@@ -373,17 +492,18 @@ static void conv_forward(struct cuda_device *d, struct cuda_op *op)
 static void conv_backward_weight(struct cuda_device *d, struct conv *c)
 {
 	const struct op_memory *m = &c->op.memory;
-	const struct choice *way = &c->way[BY_WEIGHT];
+	const struct choice *way = &c->way[CONV_BY_WEIGHT];
 
-	cuda_note_dnn(d,
-		      cudnnConvolutionBackwardFilter(
-			      d->cudnn, &one, c->x,
-			      c->turned ? c->turned : m->in->data, c->y,
-			      m->dy[0]->data, way->desc,
-			      (cudnnConvolutionBwdFilterAlgo_t)way->algorithm,
-			      (char *)d->room + conv_narrow_bytes(c), way->room,
-			      &zero, c->w, conv_dweight(d, c)),
-		      c->op.name);
+	if (!conv_run_plan(d, c, CONV_BY_WEIGHT))
+		cuda_note_dnn(
+			d,
+			cudnnConvolutionBackwardFilter(
+				d->cudnn, &one, c->x, conv_x(c), c->y,
+				m->dy[0]->data, way->desc,
+				(cudnnConvolutionBwdFilterAlgo_t)way->algorithm,
+				(char *)d->room + conv_narrow_bytes(c),
+				way->room, &zero, c->w, conv_dweight(d, c)),
+			c->op.name);
 	if (conv_is_bf16(c))
 		cuda_note(d, kernel_widen(d->stream, c->weight_count, d->room,
 					  m->grad[0]),
@@ -393,14 +513,17 @@ static void conv_backward_weight(struct cuda_device *d, struct conv *c)
 static void conv_backward_x(struct cuda_device *d, struct conv *c)
 {
 	const struct op_memory *m = &c->op.memory;
-	const struct choice *way = &c->way[BY_X];
+	const struct choice *way = &c->way[CONV_BY_X];
 
-	cuda_note_dnn(d, cudnnConvolutionBackwardData(
-				 d->cudnn, &one, c->w, c->weight, c->y,
-				 m->dy[0]->data, way->desc,
-				 (cudnnConvolutionBwdDataAlgo_t)way->algorithm,
-				 d->room, way->room, &zero, c->x, conv_dx(c)),
-		      c->op.name);
+	if (!conv_run_plan(d, c, CONV_BY_X))
+		cuda_note_dnn(
+			d,
+			cudnnConvolutionBackwardData(
+				d->cudnn, &one, c->w, c->weight, c->y,
+				m->dy[0]->data, way->desc,
+				(cudnnConvolutionBwdDataAlgo_t)way->algorithm,
+				d->room, way->room, &zero, c->x, conv_dx(c)),
+			c->op.name);
 	if (c->turned_dx)
 		cuda_note(d, kernel_from_nhwc(d->stream, &c->turn,
 					      c->turned_dx, m->dx->data),

@@ -7,8 +7,10 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+#include "trainers/cuda/conv_plan.h"
 #include "trainers/cuda/kernels.h"
 #include "trainers/cuda/layout.h"
+#include "trainers/cuda/plan_cache.h"
 
 /* Memory from alloc. With bf16 an arena of parameters has a bf16 copy, value by
  * value, which convolutions read. */
@@ -29,7 +31,12 @@ struct cuda_room {
 struct cuda_device {
 	struct device base;
 	int index;
-	int search; /* choose convolution algorithms by measuring */
+	int search; /* enum conv_search */
+	void (*note)(const char *line); /* NULL: nobody reads them */
+	struct conv_target target;      /* this GPU */
+	/* The fastest plans: as the host's file has them, and as measured in
+	 * this process. */
+	struct plan_cache *plans, *measured;
 	cudaStream_t stream;
 	cudnnHandle_t cudnn;
 	cublasLtHandle_t blas;
@@ -73,6 +80,9 @@ struct cuda_device *cuda_of(struct device *d);
 int cuda_status(cudaError_t rc, const char *what, struct err *e);
 int cuda_dnn_status(cudnnStatus_t rc, const char *what, const char *name,
 		    struct err *e);
+/* ERR_SYSTEM: cuDNN or cuBLASLt is older than what this was built with, or of
+ * another major version; the text says which file was loaded. */
+int cuda_check_libraries(struct err *e);
 int cuda_blas_status(cublasStatus_t rc, const char *what, const char *name,
 		     struct err *e);
 /* As cuda_status, where no error can be returned: keeps the first one. */

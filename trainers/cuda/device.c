@@ -1,9 +1,11 @@
 /* device.c: opens a GPU, and turns its libraries' errors into texts. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainers/cuda/conv_tune.h"
 #include "trainers/cuda/cuda.h"
 #include "trainers/cuda/twin.h"
 
@@ -77,6 +79,45 @@ void cuda_note_blas(struct cuda_device *d, cublasStatus_t rc, const char *what)
 				 cublasLtGetStatusString(rc));
 }
 
+/* ---- Libraries ---- */
+
+static const char *library_path(const void *function)
+{
+	Dl_info info;
+
+	return dladdr(function, &info) && info.dli_fname ? info.dli_fname :
+							   "a library";
+}
+
+/* Both number their versions major * 10000 + minor * 100 + patch. A program may
+ * use a newer minor version than it was built with, not an older one. */
+static int library_check(const char *name, size_t version, size_t built,
+			 const void *function, struct err *e)
+{
+	if (version / 10000 == built / 10000 && version / 100 >= built / 100)
+		return 0;
+	return err_set(e, ERR_SYSTEM, "%s %zu.%zu was loaded from %.300s, and "
+		       "this was built with %zu.%zu; put the folder of a "
+		       "%zu.%zu or newer first in LD_LIBRARY_PATH ('%.200s'), "
+		       "or use --device cpu", name, version / 10000,
+		       version / 100 % 100, library_path(function),
+		       built / 10000, built / 100 % 100, built / 10000,
+		       built / 100 % 100,
+		       getenv("LD_LIBRARY_PATH") ? getenv("LD_LIBRARY_PATH") :
+						   "");
+}
+
+int cuda_check_libraries(struct err *e)
+{
+	int r = library_check("cuDNN", cudnnGetVersion(), CUDNN_VERSION,
+			      (const void *)(uintptr_t)cudnnGetVersion, e);
+
+	if (r < 0)
+		return r;
+	return library_check("cuBLASLt", cublasLtGetVersion(), CUBLAS_VERSION,
+			     (const void *)(uintptr_t)cublasLtGetVersion, e);
+}
+
 /* ---- Devices ---- */
 
 int cuda_count(struct err *e)
@@ -139,6 +180,7 @@ static int device_start(struct cuda_device *d, struct err *e)
 	if (r == 0)
 		r = cuda_dnn_status(cudnnSetStream(d->cudnn, d->stream),
 				    "its stream", d->base.name, e);
+	d->target.handle = d->cudnn;
 	if (r == 0)
 		r = cuda_blas_status(cublasLtCreate(&d->blas), "its start",
 				     d->base.name, e);
@@ -151,14 +193,39 @@ static int device_start(struct cuda_device *d, struct err *e)
 	return r;
 }
 
+static enum conv_search device_search(void)
+{
+	const char *search = getenv("DDP_CUDNN_SEARCH");
+
+	if (search && !strcmp(search, "0"))
+		return CONV_FIRST;
+	return search && !strcmp(search, "1") ? CONV_SEARCH : CONV_REMEMBER;
+}
+
+static int device_open_plans(struct cuda_device *d,
+			     const struct device_options *o,
+			     const struct cudaDeviceProp *p, struct err *e)
+{
+	char name[192];
+
+	snprintf(name, sizeof(name), "%.100s sm_%d%d, %d SMs", p->name,
+		 p->major, p->minor, p->multiProcessorCount);
+	d->note = o->note;
+	d->plans = plan_cache_new(o->cache, name, cudnnGetVersion(), o->note);
+	d->measured = plan_cache_new(NULL, name, 0, NULL);
+	return d->plans && d->measured ? 0 :
+	       err_set(e, -ENOMEM, "no memory for the convolutions' plans");
+}
+
 int cuda_open(const struct device_options *o, struct device **out,
 	      struct err *e)
 {
-	const char *search = getenv("DDP_CUDNN_SEARCH");
 	struct cudaDeviceProp p;
 	struct cuda_device *d;
 	int r = device_check_index(o, &p, e);
 
+	if (r == 0)
+		r = cuda_check_libraries(e);
 	if (r < 0)
 		return r;
 	d = calloc(1, sizeof(*d));
@@ -167,10 +234,12 @@ int cuda_open(const struct device_options *o, struct device **out,
 	d->base.ops = ddp_cuda_ops(OPS_VERSION);
 	d->base.type = o->bf16 ? TENSOR_BF16 : TENSOR_F32;
 	d->index = o->index;
-	d->search = search && strcmp(search, "1") == 0;
+	d->search = device_search();
 	snprintf(d->base.name, sizeof(d->base.name), "%.100s%s", p.name,
 		 o->bf16 ? ", bf16" : "");
-	r = device_start(d, e);
+	r = device_open_plans(d, o, &p, e);
+	if (r == 0)
+		r = device_start(d, e);
 	if (r < 0)
 		cuda_close(&d->base);
 	else
@@ -193,6 +262,8 @@ void cuda_close(struct device *base)
 		cudaFree(r->data);
 		free(r);
 	}
+	plan_cache_free(d->plans);
+	plan_cache_free(d->measured);
 	if (d->blas)
 		cublasLtDestroy(d->blas);
 	if (d->cudnn)

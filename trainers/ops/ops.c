@@ -26,6 +26,24 @@ static const char *ops_path_beside(char *out, size_t size)
 	return access(out, F_OK) == 0 ? out : LIBRARY;
 }
 
+/* Says which library is missing, and where the loader looked for it. */
+static void ops_set_load_error(const char *path, struct err *e)
+{
+	const char *why = dlerror(), *folders = getenv("LD_LIBRARY_PATH");
+
+	/* the library itself */
+	if (!strncmp(why, path, strlen(path)))
+		err_set(e, ERR_USAGE, "--device cuda: no CUDA operations: "
+			"%.500s; build where CUDA and cuDNN are, or use "
+			"--device cpu", why);
+	else
+		err_set(e, ERR_USAGE, "--device cuda: %.300s; %.200s needs it, "
+			"and it was looked for in LD_LIBRARY_PATH ('%.200s'), "
+			"%s and the system's folders: install it, or add its "
+			"folder to LD_LIBRARY_PATH, or use --device cpu", why,
+			path, folders ? folders : "", CUDA_LIBRARIES);
+}
+
 static const struct ops *ops_load_cuda(struct err *e)
 {
 	char room[PATH_MAX];
@@ -38,9 +56,7 @@ static const struct ops *ops_load_cuda(struct err *e)
 		path = ops_path_beside(room, sizeof(room));
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
-		err_set(e, ERR_USAGE, "--device cuda: no CUDA operations: %s; "
-			"build where CUDA and cuDNN are, or use --device cpu",
-			dlerror());
+		ops_set_load_error(path, e);
 		return NULL;
 	}
 	*(void **)&entry = dlsym(library, OPS_CUDA_ENTRY);

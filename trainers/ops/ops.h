@@ -25,7 +25,7 @@ extern "C" {
 
 /* Increment with each change of this header: a library with another number is
  * rejected. */
-enum { OPS_VERSION = 2 };
+enum { OPS_VERSION = 3 };
 
 /* ---- Tensors ---- */
 
@@ -206,6 +206,10 @@ struct device_options {
 	int core;     /* cpu: the only core to run on; -1: any */
 	int bf16;     /* activations and factors are bf16 */
 	int direct;   /* cpu: no Winograd convolutions: less rounding, slower */
+	const char *cache; /* cuda: the folder of the plans that were measured;
+			    * NULL: they are forgotten. Not kept */
+	void (*note)(const char *line); /* cuda: gets what the user should
+					 * know; NULL: nobody */
 };
 /* A device; each kind's struct begins with this one. */
 struct device {

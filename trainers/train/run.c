@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "trainers/data/cache.h"
 #include "trainers/train/provenance.h"
 #include "trainers/train/resume.h"
 #include "trainers/train/device_assign.h"
@@ -103,10 +104,19 @@ static int run_open_data(struct run *run, struct err *e)
 	return run_agree(run, r, e);
 }
 
+static void on_device_note(const char *line)
+{
+	log_warn("%s", line);
+}
+
 /* Opens the CPU, or a GPU that no other rank of this host uses. */
 static int run_open_device(struct run *run, struct err *e)
 {
+	char cache[CACHE_PATH_MAX];
 	struct device_options o = {
+		.cache = cache_folder(cache) ? cache : NULL,
+		.note = ddp_host_leader(run->world) == ddp_rank(run->world) ?
+				on_device_note : NULL,
 		.threads = run_threads(run),
 		.core = -1,
 		.bf16 = run->options.bf16,

@@ -6,6 +6,7 @@
 #include <functional>
 
 extern bool (*on_host_keep)(const std::function<void()> &work);
+int on_host_setting(const char *name, int otherwise);
 
 struct matrix {
 	uint64_t rows, columns;
@@ -65,6 +66,11 @@ static bool fits(const product &p, const matrix &a, const matrix &b,
 }
 
 extern "C" {
+
+size_t cublasLtGetVersion(void)
+{
+	return (size_t)on_host_setting("ON_HOST_CUBLAS", CUBLAS_VERSION);
+}
 
 const char *cublasLtGetStatusString(cublasStatus_t s)
 {

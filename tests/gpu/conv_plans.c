@@ -1,0 +1,219 @@
+/* conv_plans.c: conv_plans DEVICE.json [f32|bf16 [BATCH]]: lets cuDNN plan
+ * every convolution of ResNet-18 to 152, for images of 32 and 224, on a GPU
+ * that is only described; no driver is needed. Prints a line for each pass of
+ * each shape: the engine, its workspace, and how many configurations there are.
+ * Exits with 1 if one has no plan, with 77 if this cuDNN takes no
+ * description. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "trainers/cuda/conv_plan.h"
+#include "trainers/cuda/layout.h"
+#include "trainers/models/resnet_layers.h"
+
+enum { SHAPES_MAX = 256, JSON_MAX = 8192 };
+
+static const char *const archs[] = {"resnet18", "resnet34", "resnet50",
+				    "resnet101", "resnet152"};
+static const struct net {
+	const char *stem;
+	int side, batch; /* the batch unless one is given */
+} nets[] = {{"cifar", 32, 128}, {"torchvision", 224, 256}};
+
+/* The shapes to plan, each once. */
+struct list {
+	struct conv_shape shape[SHAPES_MAX];
+	int first[SHAPES_MAX]; /* of its network: needs no gradient by x */
+	int count;
+};
+
+static void list_add(struct list *l, const struct conv_shape *s, int first)
+{
+	for (int i = 0; i < l->count; i++)
+		if (!memcmp(&l->shape[i], s, sizeof(*s))) {
+			l->first[i] &= first;
+			return;
+		}
+	if (l->count == SHAPES_MAX) {
+		fprintf(stderr, "more than %d shapes\n", SHAPES_MAX);
+		exit(2);
+	}
+	l->first[l->count] = first;
+	l->shape[l->count++] = *s;
+}
+
+/* The size of a layer's output. */
+struct size {
+	int c, side;
+};
+
+static struct size size_of_layer(const struct layer *layer, struct size in)
+{
+	const struct op_spec *op = &layer->op;
+
+	switch (op->kind) {
+	case OP_CONV:
+		return (struct size){op->out,
+				     layout_windows(in.side, op->kernel,
+						    op->stride, op->pad)};
+	case OP_MAX_POOL:
+		return (struct size){in.c,
+				     layout_windows(in.side, op->kernel,
+						    op->stride, op->pad)};
+	case OP_AVERAGE_POOL:
+		return (struct size){in.c, 1};
+	case OP_LINEAR:
+		return (struct size){op->out, 1};
+	default:
+		return in;
+	}
+}
+
+static struct conv_shape shape_of(const struct op_spec *op, struct size in,
+				  struct size out, int n, int bf16)
+{
+	enum tensor_type type = bf16 ? TENSOR_BF16 : TENSOR_F32;
+
+	return (struct conv_shape){
+		.n = n, .c = layout_channels(in.c, type), .h = in.side,
+		.w = in.side, .k = layout_channels(out.c, type),
+		.kernel = op->kernel, .stride = op->stride, .pad = op->pad,
+		.out_h = out.side, .out_w = out.side, .bf16 = bf16};
+}
+
+static void list_add_net(struct list *l, const char *arch,
+			 const struct net *net, int bf16, int batch)
+{
+	struct image_shape input = {3, net->side, net->side, 10, {0},
+				    {1, 1, 1, 1}};
+	struct err e = ERR_INIT;
+	struct size *size;
+	struct resnet r;
+
+	if (resnet_init(&r, arch, net->stem, &input, &e) < 0) {
+		fprintf(stderr, "%s\n", e.text);
+		exit(2);
+	}
+	size = calloc((size_t)r.spec.layer_count + 1, sizeof(*size));
+	if (!size)
+		exit(2);
+	size[0] = (struct size){3, net->side};
+	for (int i = 0; i < r.spec.layer_count; i++) {
+		const struct layer *layer = &r.spec.layers[i];
+		/* layers are numbered from 1; from is 0 for the one before */
+		struct size in = size[layer->from ? layer->from : i];
+		struct conv_shape s;
+
+		size[i + 1] = size_of_layer(layer, in);
+		if (layer->op.kind != OP_CONV)
+			continue;
+		s = shape_of(&layer->op, in, size[i + 1],
+			     batch ? batch : net->batch, bf16);
+		list_add(l, &s, i == 0);
+	}
+	free(size);
+	resnet_release(&r);
+}
+
+/* ---- Planning ---- */
+
+static const char *const verdicts[CONV_VERDICTS] = {
+	"taken", "not deterministic", "too coarse", "compiled at run time",
+	"too much workspace", "refused"};
+
+/* 1: there is a plan. */
+static int plan(const struct conv_target *t, const struct conv_shape *s,
+		enum conv_pass pass)
+{
+	int verdict[CONV_VERDICTS] = {0}, taken = -1;
+	struct conv_plan *p = NULL;
+	cudnnStatus_t rc = conv_plan_open(t, s, pass, &p);
+
+	printf("%-9s %4d x %4d @ %-3d %4d of %d x %d / %d  ",
+	       conv_pass_names[pass], s->n, s->c, s->h, s->k, s->kernel,
+	       s->kernel, s->stride);
+	if (rc) {
+		printf("cuDNN: %s\n", cudnnGetErrorString(rc));
+		return 0;
+	}
+	for (int i = 0; i < conv_plan_count(p) && taken < 0; i++) {
+		enum conv_verdict v = conv_plan_take(p, i, (size_t)1 << 30);
+
+		verdict[v]++;
+		if (v == CONV_TAKEN)
+			taken = i;
+	}
+	printf("%3d ", conv_plan_count(p));
+	if (taken >= 0)
+		printf("%6.1f MiB  %s", (double)conv_plan_room(p) / (1 << 20),
+		       conv_plan_name(p, taken));
+	else
+		printf("NONE:");
+	for (int v = 1; v < CONV_VERDICTS; v++)
+		if (verdict[v])
+			printf("; %d %s", verdict[v], verdicts[v]);
+	printf("\n");
+	conv_plan_close(p);
+	return taken >= 0;
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int plan_all(const struct conv_target *t, const struct list *l)
+{
+	int passes = 0, missing = 0;
+	double start = now();
+
+	printf("# pass, batch x channels @ side, filters, configurations, "
+	       "workspace, engine and knobs, refused before it\n");
+	for (int i = 0; i < l->count; i++)
+		for (int pass = 0; pass < CONV_PASSES; pass++) {
+			if (pass == CONV_BY_X && l->first[i])
+				continue;
+			passes++;
+			missing += !plan(t, &l->shape[i],
+					 (enum conv_pass)pass);
+		}
+	printf("# %d shapes, %d passes, %d without a plan, cuDNN %zu, "
+	       "%.1f s\n", l->count, passes, missing, cudnnGetVersion(),
+	       now() - start);
+	return missing != 0;
+}
+
+int main(int argc, char **argv)
+{
+	static char json[JSON_MAX];
+	static struct list list;
+	struct conv_target t = {0};
+	int bf16 = argc < 3 || strcmp(argv[2], "f32") != 0, rc;
+	int batch = argc < 4 ? 0 : atoi(argv[3]);
+	long n = argc < 2 ? -1 : file_read_text(argv[1], json, sizeof(json));
+
+	if (n <= 0) {
+		fprintf(stderr, "usage: conv_plans DEVICE.json "
+			"[f32|bf16 [BATCH]]\n");
+		return 2;
+	}
+	rc = (int)conv_target_describe(&t, json);
+	if (rc) {
+		printf("cuDNN %zu does not take %s: %s\n", cudnnGetVersion(),
+		       argv[1], cudnnGetErrorString((cudnnStatus_t)rc));
+		conv_target_release(&t);
+		return cudnnGetVersion() < 90800 ? 77 : 2;
+	}
+	for (size_t i = 0; i < sizeof(archs) / sizeof(*archs); i++)
+		for (size_t k = 0; k < sizeof(nets) / sizeof(*nets); k++)
+			list_add_net(&list, archs[i], &nets[k], bf16, batch);
+	rc = plan_all(&t, &list);
+	conv_target_release(&t);
+	return rc;
+}

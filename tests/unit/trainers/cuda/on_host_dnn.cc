@@ -1,0 +1,333 @@
+/* on_host_dnn.cc: cuDNN's legacy calls as plain loops, beside
+ * on_host_cuda.cc. */
+#include "tests/unit/trainers/cuda/on_host_dnn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <vector>
+
+struct cudnnContext {
+	int unused;
+};
+/* Read and write one value, f32 or bf16. */
+static float get(const void *p, size_t i, cudnnDataType_t type)
+{
+	uint32_t u;
+	float f;
+
+	if (type == CUDNN_DATA_FLOAT)
+		return ((const float *)p)[i];
+	u = (uint32_t)((const uint16_t *)p)[i] << 16;
+	memcpy(&f, &u, sizeof f);
+	return f;
+}
+
+static void set(void *p, size_t i, cudnnDataType_t type, float f)
+{
+	uint32_t u;
+
+	if (type == CUDNN_DATA_FLOAT) {
+		((float *)p)[i] = f;
+		return;
+	}
+	memcpy(&u, &f, sizeof u);
+	((uint16_t *)p)[i] = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* Calls fn with the places in x, w and y of each product of channel rows. */
+static void walk(const shape &s,
+		 const std::function<void(size_t, size_t, size_t)> &fn)
+{
+	for (int n = 0; n < s.y.n; n++)
+		for (int oy = 0; oy < s.y.h; oy++)
+			for (int ox = 0; ox < s.y.w; ox++)
+				for (int r = 0; r < s.w.h * s.w.w; r++) {
+					int iy = oy * s.c.stride - s.c.pad +
+						 r / s.w.w;
+					int ix = ox * s.c.stride - s.c.pad +
+						 r % s.w.w;
+
+					if (iy < 0 || iy >= s.x.h || ix < 0 ||
+					    ix >= s.x.w)
+						continue;
+					fn(((size_t)(n * s.x.h + iy) * s.x.w +
+					    ix) * s.x.c,
+					   (size_t)r * s.w.c,
+					   ((size_t)(n * s.y.h + oy) * s.y.w +
+					    ox) * s.y.c);
+				}
+}
+
+static std::vector<float> widened(const void *p, size_t n, cudnnDataType_t t)
+{
+	std::vector<float> v(n);
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = get(p, i, t);
+	return v;
+}
+
+static size_t count(const cudnnTensorStruct &t)
+{
+	return (size_t)t.n * t.c * t.h * t.w;
+}
+
+static size_t count(const cudnnFilterStruct &t)
+{
+	return (size_t)t.k * t.c * t.h * t.w;
+}
+
+/* a and b are the inputs, out the result: y, x or w. */
+void on_host_convolve(const shape &s, enum way way, const void *a,
+		      const void *b, void *out)
+{
+	std::vector<float> x(count(s.x)), y(count(s.y)), w(count(s.w));
+	size_t taps = (size_t)s.w.h * s.w.w * s.w.c;
+
+	if (way != BY_X)
+		x = widened(a, x.size(), s.x.type);
+	if (way != FORWARD)
+		y = widened(b, y.size(), s.x.type);
+	if (way == FORWARD)
+		w = widened(b, w.size(), s.x.type);
+	if (way == BY_X)
+		w = widened(a, w.size(), s.x.type);
+	walk(s, [&](size_t at_x, size_t at_w, size_t at_y) {
+		for (int k = 0; k < s.w.k; k++) {
+			float *px = &x[at_x], *pw = &w[k * taps + at_w];
+			float *py = &y[at_y + k];
+
+			for (int c = 0; c < s.w.c; c++)
+				if (way == FORWARD)
+					*py += px[c] * pw[c];
+				else if (way == BY_X)
+					px[c] += pw[c] * *py;
+				else
+					pw[c] += px[c] * *py;
+		}
+	});
+	const std::vector<float> &from = way == FORWARD ? y
+					 : way == BY_X	? x
+							: w;
+	for (size_t i = 0; i < from.size(); i++)
+		set(out, i, s.x.type, from[i]);
+}
+
+template <typename P> static void one_choice(int *n, P *p)
+{
+	memset(p, 0, sizeof *p);
+	p->determinism = CUDNN_DETERMINISTIC;
+	p->mathType = CUDNN_TENSOR_OP_MATH;
+	p->memory = 1000;
+	*n = 1;
+}
+
+extern "C" {
+
+size_t cudnnGetVersion(void)
+{
+	return (size_t)on_host_setting("ON_HOST_CUDNN", CUDNN_VERSION);
+}
+
+const char *cudnnGetErrorString(cudnnStatus_t s)
+{
+	return s ? "an error of the test's" : "none";
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *h)
+{
+	*h = new cudnnContext;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
+{
+	delete h;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
+{
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *t)
+{
+	*t = new cudnnTensorStruct;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t t)
+{
+	delete t;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t t,
+					 cudnnTensorFormat_t format,
+					 cudnnDataType_t type, int n, int c,
+					 int h, int w)
+{
+	*t = {type, n, c, h, w};
+	return format == CUDNN_TENSOR_NHWC && count(*t) < (size_t)1 << 31
+		       ? CUDNN_STATUS_SUCCESS
+		       : CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *f)
+{
+	*f = new cudnnFilterStruct;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t f)
+{
+	delete f;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t f,
+					 cudnnDataType_t type,
+					 cudnnTensorFormat_t format, int k,
+					 int c, int h, int w)
+{
+	*f = {type, k, c, h, w};
+	return format == CUDNN_TENSOR_NHWC ? CUDNN_STATUS_SUCCESS
+					   : CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *c)
+{
+	*c = new cudnnConvolutionStruct;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t c)
+{
+	delete c;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetConvolution2dDescriptor(
+	cudnnConvolutionDescriptor_t c, int pad_h, int pad_w, int u, int v,
+	int dilation_h, int dilation_w, cudnnConvolutionMode_t mode,
+	cudnnDataType_t type)
+{
+	*c = {pad_h, u};
+	return pad_h == pad_w && u == v && type == CUDNN_DATA_FLOAT &&
+			       mode == CUDNN_CROSS_CORRELATION
+		       ? CUDNN_STATUS_SUCCESS
+		       : CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t c,
+					  cudnnMathType_t math)
+{
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
+	cudnnHandle_t h, const cudnnTensorDescriptor_t x,
+	const cudnnFilterDescriptor_t w, const cudnnConvolutionDescriptor_t c,
+	const cudnnTensorDescriptor_t y, const int most, int *n,
+	cudnnConvolutionFwdAlgoPerf_t *p)
+{
+	one_choice(n, p);
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
+	cudnnHandle_t h, const cudnnFilterDescriptor_t w,
+	const cudnnTensorDescriptor_t y, const cudnnConvolutionDescriptor_t c,
+	const cudnnTensorDescriptor_t x, const int most, int *n,
+	cudnnConvolutionBwdDataAlgoPerf_t *p)
+{
+	one_choice(n, p);
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+	cudnnHandle_t h, const cudnnTensorDescriptor_t x,
+	const cudnnTensorDescriptor_t y, const cudnnConvolutionDescriptor_t c,
+	const cudnnFilterDescriptor_t w, const int most, int *n,
+	cudnnConvolutionBwdFilterAlgoPerf_t *p)
+{
+	one_choice(n, p);
+	return CUDNN_STATUS_SUCCESS;
+}
+
+/* Never called: graphs do that. */
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
+	cudnnHandle_t h, const cudnnTensorDescriptor_t x, const void *px,
+	const cudnnFilterDescriptor_t w, const void *pw,
+	const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t y,
+	void *py, const int most, int *n, cudnnConvolutionFwdAlgoPerf_t *p,
+	void *room, size_t size)
+{
+	return CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
+	cudnnHandle_t h, const cudnnFilterDescriptor_t w, const void *pw,
+	const cudnnTensorDescriptor_t y, const void *py,
+	const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t x,
+	void *px, const int most, int *n, cudnnConvolutionBwdDataAlgoPerf_t *p,
+	void *room, size_t size)
+{
+	return CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
+	cudnnHandle_t h, const cudnnTensorDescriptor_t x, const void *px,
+	const cudnnTensorDescriptor_t y, const void *py,
+	const cudnnConvolutionDescriptor_t c, const cudnnFilterDescriptor_t w,
+	void *pw, const int most, int *n,
+	cudnnConvolutionBwdFilterAlgoPerf_t *p, void *room, size_t size)
+{
+	return CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+cudnnStatus_t cudnnConvolutionForward(
+	cudnnHandle_t h, const void *alpha, const cudnnTensorDescriptor_t x,
+	const void *px, const cudnnFilterDescriptor_t w, const void *pw,
+	const cudnnConvolutionDescriptor_t c, cudnnConvolutionFwdAlgo_t a,
+	void *room, size_t size, const void *beta,
+	const cudnnTensorDescriptor_t y, void *py)
+{
+	shape s = {*x, *y, *w, *c};
+
+	memset(room, 0xff, size);
+	on_host_enqueue([=]() { on_host_convolve(s, FORWARD, px, pw, py); });
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnConvolutionBackwardData(
+	cudnnHandle_t h, const void *alpha, const cudnnFilterDescriptor_t w,
+	const void *pw, const cudnnTensorDescriptor_t y, const void *py,
+	const cudnnConvolutionDescriptor_t c, cudnnConvolutionBwdDataAlgo_t a,
+	void *room, size_t size, const void *beta,
+	const cudnnTensorDescriptor_t x, void *px)
+{
+	shape s = {*x, *y, *w, *c};
+
+	memset(room, 0xff, size);
+	on_host_enqueue([=]() { on_host_convolve(s, BY_X, pw, py, px); });
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(
+	cudnnHandle_t h, const void *alpha, const cudnnTensorDescriptor_t x,
+	const void *px, const cudnnTensorDescriptor_t y, const void *py,
+	const cudnnConvolutionDescriptor_t c,
+	cudnnConvolutionBwdFilterAlgo_t a, void *room, size_t size,
+	const void *beta, const cudnnFilterDescriptor_t w, void *pw)
+{
+	shape s = {*x, *y, *w, *c};
+
+	memset(room, 0xff, size);
+	on_host_enqueue([=]() { on_host_convolve(s, BY_WEIGHT, px, py, pw); });
+	return CUDNN_STATUS_SUCCESS;
+}
+
+} /* extern "C" */
