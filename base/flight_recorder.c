@@ -259,7 +259,8 @@ int flight_file_read(struct flight_file *head, int fd)
 
 /* ---- Calls as text ---- */
 
-enum shown { TYPE = 1, OP = 2, ROOT = 4, TO = 8, FROM = 16 };
+/* COUNTS: each rank has its own, which the packed word does not hold. */
+enum shown { TYPE = 1, OP = 2, ROOT = 4, TO = 8, FROM = 16, COUNTS = 32 };
 
 static const struct {
 	const char *name;
@@ -283,6 +284,9 @@ static const struct {
 	[FLIGHT_ONCE] = {"once", 0},
 	[FLIGHT_BATCH_NORM] = {"sync_batch_norm", 0},
 	[FLIGHT_PROGRESS] = {"progress_start", 0},
+	[FLIGHT_ALL_GATHER_V] = {"all_gather_v", TYPE | COUNTS},
+	[FLIGHT_REDUCE_SCATTER_V] = {"reduce_scatter_v", TYPE | OP | COUNTS},
+	[FLIGHT_ALL_TO_ALL_V] = {"all_to_all_v", TYPE | COUNTS},
 };
 static_assert(sizeof(kinds) / sizeof(*kinds) == FLIGHT_KINDS, "one a kind");
 
@@ -304,7 +308,7 @@ static void flight_put_details(const struct flight_call *c, int shows,
 			       char *out, size_t size)
 {
 	const char *how = shows & ROOT ? "root" : shows & TO ? "to" : "from";
-	char op[16] = "", peer[32] = "";
+	char op[16] = "", peer[32] = "", count[40] = "";
 
 	*out = '\0';
 	if (!(shows & TYPE))
@@ -314,10 +318,13 @@ static void flight_put_details(const struct flight_call *c, int shows,
 			 c->op < FLIGHT_OPS ? ops[c->op] : "?");
 	if (shows & (ROOT | TO | FROM))
 		snprintf(peer, sizeof(peer), ", %s %d", how, c->root);
-	snprintf(out, size, " (%s x %llu%s%s%s)",
-		 c->type < FLIGHT_TYPES ? types[c->type] : "?",
-		 (unsigned long long)c->count,
-		 c->count == FLIGHT_COUNT_MOST ? " or more" : "", op, peer);
+	if (!(shows & COUNTS))
+		snprintf(count, sizeof(count), " x %llu%s",
+			 (unsigned long long)c->count,
+			 c->count == FLIGHT_COUNT_MOST ? " or more" : "");
+	snprintf(out, size, " (%s%s%s%s)",
+		 c->type < FLIGHT_TYPES ? types[c->type] : "?", count, op,
+		 peer);
 }
 
 /* The communicator; "" for the world. */

@@ -228,6 +228,30 @@ DDP_API int ddp_reduce_scatter(ddp_comm *c, const void *send, void *recv,
 DDP_API int ddp_all_to_all(ddp_comm *c, const void *send, void *recv,
 			   size_t count, enum ddp_type type);
 
+/* The ddp_*_v calls have a count for each rank, which may be 0; a count array
+ * has n numbers and is not kept. Blocks lie in rank order without gaps, as with
+ * PyTorch's split sizes: MPI's displacements would only add gaps, which other
+ * ranks cannot check. Counts that do not match fail with DDP_ERR_ARGUMENT; the
+ * text names two ranks and their counts. On nccl these calls, asynchronous or
+ * not, wait until all ranks have called, to compare the counts; a rank with no
+ * element at all passes pointers to the same kind of memory as the others. */
+
+/* Block r of recv, counts[r] elements, is the send of rank r. All ranks pass
+ * the same counts. send may be this rank's block of recv. */
+DDP_API int ddp_all_gather_v(ddp_comm *c, const void *send, void *recv,
+			     const size_t *counts, enum ddp_type type);
+/* recv = op over all ranks of block `rank` of their send, where block r has
+ * counts[r] elements. All ranks pass the same counts. recv may be this block.
+ */
+DDP_API int ddp_reduce_scatter_v(ddp_comm *c, const void *send, void *recv,
+				 const size_t *counts, enum ddp_type type,
+				 enum ddp_op op);
+/* Block r of recv, recv_counts[r] elements, is block `rank` of the send of rank
+ * r, send_counts[rank] elements there. */
+DDP_API int ddp_all_to_all_v(ddp_comm *c, const void *send,
+			     const size_t *send_counts, void *recv,
+			     const size_t *recv_counts, enum ddp_type type);
+
 /* Returns when every rank of c has called it. */
 DDP_API int ddp_barrier(ddp_comm *c);
 
@@ -275,6 +299,17 @@ DDP_API int ddp_reduce_scatter_async(ddp_comm *c, const void *send, void *recv,
 DDP_API int ddp_all_to_all_async(ddp_comm *c, const void *send, void *recv,
 				 size_t count, enum ddp_type type,
 				 ddp_request **request);
+DDP_API int ddp_all_gather_v_async(ddp_comm *c, const void *send, void *recv,
+				   const size_t *counts, enum ddp_type type,
+				   ddp_request **request);
+DDP_API int ddp_reduce_scatter_v_async(ddp_comm *c, const void *send,
+				       void *recv, const size_t *counts,
+				       enum ddp_type type, enum ddp_op op,
+				       ddp_request **request);
+DDP_API int ddp_all_to_all_v_async(ddp_comm *c, const void *send,
+				   const size_t *send_counts, void *recv,
+				   const size_t *recv_counts,
+				   enum ddp_type type, ddp_request **request);
 DDP_API int ddp_barrier_async(ddp_comm *c, ddp_request **request);
 DDP_API int ddp_send_async(ddp_comm *c, const void *buf, size_t count,
 			   enum ddp_type type, int to, ddp_request **request);

@@ -9,7 +9,8 @@
 
 static const char *const kinds[] = {
 	"all_reduce", "reduce",		"broadcast",  "all_gather", "gather",
-	"scatter",    "reduce_scatter", "all_to_all", "barrier",    "message"};
+	"scatter",    "reduce_scatter", "all_to_all", "all_gather_v",
+	"reduce_scatter_v", "all_to_all_v", "barrier", "message"};
 static const char *const types[] = {"f32", "f64",  "i32", "i64",
 				    "f16", "bf16", "i8",  "u8"};
 static const char *const ops[] = {"sum",  "avg",  "min", "max",
@@ -17,7 +18,8 @@ static const char *const ops[] = {"sum",  "avg",  "min", "max",
 
 static int reduces(enum kind kind)
 {
-	return kind == ALL_REDUCE || kind == REDUCE || kind == REDUCE_SCATTER;
+	return kind == ALL_REDUCE || kind == REDUCE ||
+	       kind == REDUCE_SCATTER || kind == REDUCE_SCATTER_V;
 }
 
 void call_text(const struct call *c, char *out, size_t size)
@@ -200,6 +202,12 @@ static void prepare(struct pending *p)
 		       (c->kind != MESSAGE && sends && gets &&
 			rng_chance(&fuzz.own, 40));
 
+	if (has_counts(c->kind)) {
+		counts_prepare(c, &p->send, &p->recv, &p->in, &p->out);
+		if (p->send.raw && p->recv.raw)
+			p->sent = values_hash(p->send.data, p->send.size);
+		return;
+	}
 	if (c->kind == MESSAGE) {
 		sends = !p->receives;
 		gets = (size_t)p->receives;
@@ -233,6 +241,8 @@ static int issue(const struct call *c, const void *in, void *out, int receives,
 	ddp_comm *g = c->group.comm;
 	size_t n = c->count;
 
+	if (has_counts(c->kind))
+		return counts_issue(c, in, out, request);
 #define EITHER(name, ...)                                                     \
 	(request ? name##_async(__VA_ARGS__, request) : name(__VA_ARGS__))
 	switch (c->kind) {
@@ -285,9 +295,13 @@ static void check(const struct pending *p)
 	size_t bytes = c->count * ddp_type_size(c->type);
 	size_t own = (size_t)c->group.rank * c->count;
 
-	if (p->sent && values_hash(p->in, parts_sent(c) * bytes) != p->sent &&
-	    p->in)
+	if (p->sent && p->in &&
+	    values_hash(p->in, p->send.size) != p->sent)
 		fail(c, "changed what was sent");
+	if (has_counts(c->kind)) {
+		counts_check(c, p->out);
+		return;
+	}
 	if (!p->out || !bytes)
 		return;
 	switch (c->kind) {
@@ -458,7 +472,9 @@ int call_try(const struct call *c)
 				       c->kind == REDUCE
 			       ? 1
 			       : (size_t)c->group.n;
-	size_t size = c->count * ddp_type_size(c->type) * parts;
+	size_t n = has_counts(c->kind) ? counts_sent(c) + counts_received(c)
+				       : c->count * parts;
+	size_t size = n * ddp_type_size(c->type);
 	char *in = calloc(1, size + 8), *out = calloc(1, size + 8);
 	ddp_request *request = NULL;
 	int rc;

@@ -64,7 +64,8 @@ void group_text(const struct group *g, char *out, size_t size);
 
 enum kind {
 	ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, GATHER, SCATTER,
-	REDUCE_SCATTER, ALL_TO_ALL, BARRIER, MESSAGE, KINDS
+	REDUCE_SCATTER, ALL_TO_ALL, ALL_GATHER_V, REDUCE_SCATTER_V,
+	ALL_TO_ALL_V, BARRIER, MESSAGE, KINDS
 };
 
 /* One call as all of its ranks draw it. */
@@ -80,6 +81,9 @@ struct call {
 	unsigned number; /* of the operation, and of the call in it */
 	unsigned part;
 	struct group group; /* as it was */
+	/* A mistake of this rank: its count for rank wrong - 1 is one more than
+	 * it should be; 0: none. */
+	int wrong;
 };
 
 int is_float(enum ddp_type type);
@@ -132,6 +136,20 @@ struct buffer {
 };
 struct buffer buffer_new(size_t size); /* at an odd address, as chance wants */
 void buffer_free(struct buffer *b, const struct call *c);
+
+/* ---- counts.c: the calls with a count for each rank ---- */
+
+int has_counts(enum kind kind);
+/* What calls.c does for calls with one count. The buffers are new; *in and *out
+ * point into them. */
+void counts_prepare(const struct call *c, struct buffer *send,
+		    struct buffer *recv, char **in, char **out);
+/* The elements that this rank sends; receives. */
+size_t counts_sent(const struct call *c);
+size_t counts_received(const struct call *c);
+int counts_issue(const struct call *c, const void *in, void *out,
+		 ddp_request **request);
+void counts_check(const struct call *c, const char *out);
 
 /* ---- operations of more than one call ---- */
 

@@ -41,12 +41,19 @@ static struct call draw(struct rng *common, const struct group *g,
 }
 
 /* As the culprit calls it. */
-static struct call mistaken(struct rng *common, struct call c, enum mistake m)
+static struct call mistaken(struct rng *common, struct call c, enum mistake m,
+			    int culprit)
 {
 	enum ddp_type type;
+	int n = c.group.n;
 
 	switch (m) {
 	case COUNT:
+		if (has_counts(c.kind)) {
+			c.wrong = (int)rng_below(common, (unsigned)n - 1);
+			c.wrong = 1 + (culprit + 1 + c.wrong) % n;
+			break;
+		}
 		c.count++;
 		if (c.count > 2 && rng_chance(common, 50))
 			c.count -= 2;
@@ -194,7 +201,7 @@ static int act(struct rng *common, enum mistake m, int culprit, int *who)
 		c.root = (g->rank + (int)rng_below(common, 2)) % g->n;
 		return call_try(&c);
 	}
-	wrong = mistaken(common, c, m);
+	wrong = mistaken(common, c, m, culprit);
 	if (m != OTHER_MESSAGE)
 		return call_try(mine ? &wrong : &c);
 	*who = c.root;
@@ -228,6 +235,10 @@ static int names_two_calls(const char *text, enum mistake m)
 	if (m == ORDER || m == STEPS)
 		return strstr(text, " waits in ") &&
 		       strstr(text, ", which waits in ");
+	if (m == COUNT && strstr(text, "_v #")) /* and both counts */
+		return strstr(text, "rank ") &&
+		       (strstr(text, " passed ") ? strstr(text, ", but rank ")
+						 : strstr(text, " expects "));
 	second = first ? strstr(first, ", but ") : NULL;
 	return first && second && strstr(text, "rank ") &&
 	       (strstr(second, " called ") || strstr(second, "here it is"));

@@ -42,6 +42,14 @@ ranks_ok() { # N CMD...
 	ranks_ok 4 gpu_collectives few
 }
 
+@test "counts that do not match are named before NCCL sees them" {
+	local call
+	for call in all_gather_v reduce_scatter_v all_to_all_v; do
+		ranks 0 2 gpu_collectives differ $call
+		[ "$(grep -cE "rank [01]: -20001 $call #1 .*rank [01] on .* (passed|expects|sends) 9 .*" <<<"$out")" = 2 ]
+	done
+}
+
 @test "messages arrive in all orders, and around a collective" {
 	ranks_ok 2 gpu_check messages
 	ranks_ok 3 gpu_check messages

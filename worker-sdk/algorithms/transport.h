@@ -172,6 +172,20 @@ struct ddp__transport {
 				   const struct ddp__call *call,
 				   const void *send, size_t size, void *recv,
 				   const int *place);
+		void (*all_gather_v)(void *op, void *endpoint,
+				     const struct ddp__call *call,
+				     const struct ddp__counts *v, size_t elem,
+				     const void *send, void *recv,
+				     const int *place);
+		void (*reduce_scatter_v)(void *op, void *endpoint,
+					 const struct ddp__call *call,
+					 const struct ddp__counts *v,
+					 const void *send, void *recv,
+					 int divisor);
+		void (*all_to_all_v)(void *op, void *endpoint,
+				     const struct ddp__call *call, size_t elem,
+				     const void *send, const size_t *send_begin,
+				     void *recv, const size_t *recv_begin);
 		void (*barrier)(void *op, void *endpoint,
 				const struct ddp__call *call);
 		/* As those of a step. */

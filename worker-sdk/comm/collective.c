@@ -10,14 +10,14 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/cpu_fastpath.h"
 #include "worker-sdk/comm/request.h"
+#include "worker-sdk/core/counts.h"
 #include "worker-sdk/core/last_error.h"
 
 ddp_request *ddp__blocking;
 
 /* Cold: keeps error texts out of the path of valid calls. */
-__attribute__((cold, noinline, format(printf, 3, 4))) static int
-collective_refuse(const struct ddp__call *call, struct err *e, const char *fmt,
-		  ...)
+int ddp__refuse_use(const struct ddp__call *call, struct err *e,
+		    const char *fmt, ...)
 {
 	char text[DDP__CALL_TEXT], why[256];
 	va_list args;
@@ -36,17 +36,17 @@ int ddp__check_use(const struct ddp_comm *c, const struct ddp__use *u,
 	size_t most = DDP__COUNT_MAX / (parts ? parts : 1);
 
 	if ((unsigned)call->type >= DDP_TYPES)
-		return collective_refuse(call, e, "unknown type %d",
-					 (int)call->type);
+		return ddp__refuse_use(call, e, "unknown type %d",
+				       (int)call->type);
 	/* a negative count is a very large one here */
 	if (call->count > most)
-		return collective_refuse(call, e,
-					 "too many elements: at most %zu on %d "
-					 "ranks",
-					 most, c->size);
+		return ddp__refuse_use(call, e,
+				       "too many elements: at most %zu on %d "
+				       "ranks",
+				       most, c->size);
 	if (call->count &&
 	    ((u->send_parts && !u->send) || (u->recv_parts && !u->recv)))
-		return collective_refuse(call, e, "a buffer is NULL");
+		return ddp__refuse_use(call, e, "a buffer is NULL");
 	return 0;
 }
 
@@ -56,15 +56,15 @@ static int type_is_float(enum ddp_type type)
 	       type == DDP_BF16;
 }
 
-static int collective_check_op(const struct ddp__call *call, struct err *e)
+int ddp__check_op(const struct ddp__call *call, struct err *e)
 {
 	if ((unsigned)call->op >= DDP_OPS)
-		return collective_refuse(call, e, "unknown operation %d",
-					 (int)call->op);
+		return ddp__refuse_use(call, e, "unknown operation %d",
+				       (int)call->op);
 	if ((call->op == DDP_BAND || call->op == DDP_BOR) &&
 	    type_is_float(call->type))
-		return collective_refuse(call, e,
-					 "bits are combined of integers only");
+		return ddp__refuse_use(call, e,
+				       "bits are combined of integers only");
 	return 0;
 }
 
@@ -83,29 +83,34 @@ static int collective_check_overlap(const struct ddp_comm *c,
 	if (s + (u->send_parts < u->recv_parts ? 0 : shift) ==
 	    r + (u->recv_parts < u->send_parts ? 0 : shift))
 		return 0;
-	return collective_refuse(&u->call, e,
-				 "send and recv overlap, and not in the one "
-				 "way that is legal");
+	return ddp__refuse_use(&u->call, e,
+			       "send and recv overlap, and not in the one "
+			       "way that is legal");
 }
 
 static int collective_check(const struct ddp_comm *c, const struct ddp__use *u,
 			    struct err *e)
 {
-	int rc = ddp__check_use(c, u, (size_t)c->size, e);
+	int rc;
 
+	if (u->call.counts)
+		return ddp__check_v(c, u, e);
+	rc = ddp__check_use(c, u, (size_t)c->size, e);
 	if (!rc)
-		rc = collective_check_op(&u->call, e);
+		rc = ddp__check_op(&u->call, e);
 	if (!rc && (u->call.root < 0 || u->call.root >= c->size))
-		rc = collective_refuse(&u->call, e,
-				       "there is no such root in a %s of %d",
-				       c->name[0] ? "group" : "world", c->size);
+		rc = ddp__refuse_use(&u->call, e,
+				     "there is no such root in a %s of %d",
+				     c->name[0] ? "group" : "world", c->size);
 	return rc ? rc : collective_check_overlap(c, u, e);
 }
 
 /* In a communicator of one, the result is the input. */
 static void collective_copy_to_self(const struct ddp__use *u)
 {
-	size_t size = ddp__call_bytes(&u->call);
+	const struct ddp__counts *v = u->call.counts;
+	size_t size = v ? v->recv[1] * ddp_type_size(u->call.type)
+			: ddp__call_bytes(&u->call);
 
 	if (size && u->recv && u->send && u->recv != u->send)
 		memmove(u->recv, u->send, size);
@@ -201,7 +206,7 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 		rc = ddp__route(&c, u, e);
 	collective_name(c, &u->call);
 	if (!rc && !request)
-		rc = collective_refuse(&u->call, e, "request is NULL");
+		rc = ddp__refuse_use(&u->call, e, "request is NULL");
 	if (!rc)
 		rc = collective_check(c, u, e);
 	if (!rc)

@@ -8,6 +8,7 @@
 
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/comm/hierarchical.h"
+#include "worker-sdk/core/counts.h"
 
 /* Smaller segments cost more turns, larger ones overlap less. Chosen, not
  * measured against other sizes. */
@@ -25,6 +26,8 @@ static void op_cut(struct ddp__cpu_op *op)
 
 	op->segments = 1;
 	op->each = count;
+	if (op->stages->counts)
+		op->segments = 2;
 	if (!op->stages->cuts || op->size <= SEGMENT)
 		return;
 	op->each = SEGMENT / elem;
@@ -59,6 +62,8 @@ void ddp__cpu_op_release(struct ddp__cpu_op *op)
 	free(op->all);
 	free(op->third);
 	free(op->begin);
+	if (op->stages->release)
+		op->stages->release(op);
 	op->work = op->all = op->third = NULL;
 	op->begin = NULL;
 }
@@ -222,6 +227,27 @@ static int op_finish(struct ddp__cpu_op *op)
 	return 1;
 }
 
+static void op_prepare_local_v(struct ddp__cpu_op *op)
+{
+	const struct ddp__call *call = op->call;
+	const struct ddp__counts *v = call->counts;
+	const struct ddp__path *p = &op_cpu(op)->local;
+	size_t elem = v->compare_only ? 0 : ddp_type_size(call->type);
+
+	if (call->kind == DDP__ALL_TO_ALL_V)
+		p->transport->native.all_to_all_v(&op->local, p->collectives,
+						  call, elem, op->send, v->send,
+						  op->recv, v->recv);
+	else if (call->kind == DDP__REDUCE_SCATTER_V && elem)
+		p->transport->native.reduce_scatter_v(
+			&op->local, p->collectives, call, v, op->send, op->recv,
+			op->c->size);
+	else
+		p->transport->native.all_gather_v(&op->local, p->collectives,
+						  call, v, elem, op->send,
+						  op->recv, NULL);
+}
+
 /* For a communicator whose ranks are all on one host. */
 static void op_prepare_local(struct ddp__cpu_op *op)
 {
@@ -264,6 +290,11 @@ static void op_prepare_local(struct ddp__cpu_op *op)
 		return;
 	case DDP__BARRIER:
 		p->transport->native.barrier(&op->local, s, call);
+		return;
+	case DDP__ALL_GATHER_V:
+	case DDP__REDUCE_SCATTER_V:
+	case DDP__ALL_TO_ALL_V:
+		op_prepare_local_v(op);
 		return;
 	default: /* all_gather; a world and a group are made by gathering */
 		p->transport->native.gather(&op->local, s, call, op->send, size,
@@ -321,7 +352,8 @@ int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
 {
 	int rc;
 
-	if (op->segments > 1 && ddp__is_leading(op->c))
+	if (op->stages && op->stages->cuts && op->segments > 1 &&
+	    ddp__is_leading(op->c))
 		return 0;
 	rc = op_start(op, e);
 	if (!rc)

@@ -31,6 +31,7 @@ struct ddp__cpu_op {
 	/* memory of the leader, or of the root */
 	char *work, *all, *third;
 	size_t *begin;
+	struct ddp__cpu_counts *counts; /* of a call with counts */
 	struct ddp__shm_op local; /* as the local transport keeps it */
 	struct ddp__schedule remote;
 };

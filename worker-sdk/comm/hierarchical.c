@@ -1,46 +1,13 @@
 /* hierarchical.c: the collectives of the cpu backend, stage by stage. A
  * leader's own memory holds blocks in host order: the ranks of host 0, of host
  * 1, ... */
-#include "worker-sdk/comm/hierarchical.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "worker-sdk/comm/cpu.h"
-#include "worker-sdk/math/reduce.h"
-
-static const struct ddp__path *local_of(const struct ddp__cpu_op *op)
-{
-	return &((struct ddp__cpu *)op->c->state)->local;
-}
-
-static const struct ddp__path *remote_of(const struct ddp__cpu_op *op)
-{
-	return &((struct ddp__cpu *)op->c->state)->remote;
-}
-
-static const struct ddp__topology *topology_of(const struct ddp__cpu_op *op)
-{
-	return &op->c->topology;
-}
+#include "worker-sdk/comm/hierarchical_internal.h"
 
 /* ---- this rank's place */
-
-static int is_leading(const struct ddp__cpu_op *op)
-{
-	return ddp__is_leading(op->c);
-}
 
 static int is_root(const struct ddp__cpu_op *op)
 {
 	return op->c->rank == op->call->root;
-}
-
-/* 1 if this rank's host has other ranks. */
-static int is_shared(const struct ddp__cpu_op *op)
-{
-	return ddp__my_host(op->c)->n > 1;
 }
 
 static int root_host(const struct ddp__cpu_op *op)
@@ -70,11 +37,6 @@ static size_t world_of(const struct ddp__cpu_op *op)
 	return (size_t)op->c->size;
 }
 
-static size_t here_of(const struct ddp__cpu_op *op)
-{
-	return (size_t)ddp__my_host(op->c)->n;
-}
-
 /* Offset of this host's blocks, in host order. */
 static size_t own_part(const struct ddp__cpu_op *op)
 {
@@ -90,17 +52,6 @@ static size_t length(const struct ddp__cpu_op *op, size_t k, size_t *at)
 	return left < op->each ? left : op->each;
 }
 
-static size_t bytes(const struct ddp__cpu_op *op, size_t elements)
-{
-	return elements * ddp_type_size(op->call->type);
-}
-
-static int allocate(char **p, size_t size, struct err *e)
-{
-	*p = malloc(size ? size : 1);
-	return *p ? 0 : err_set(e, -ENOMEM, "no memory for %zu bytes", size);
-}
-
 /* begin[h]: offset of the blocks of host h's ranks, each of `size`. */
 static int allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
 			   size_t size, struct err *e)
@@ -114,15 +65,6 @@ static int allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
 		(*begin)[h] = (size_t)t->hosts[h].first * size;
 	(*begin)[t->nhosts] = (size_t)t->world_size * size;
 	return 0;
-}
-
-static void copy(void *to, const void *from, size_t size)
-{
-	if (!size || to == from)
-		return;
-	if (!to || !from) /* a rank that is alone on its host has both */
-		__builtin_trap();
-	memmove(to, from, size);
 }
 
 /* Copies blocks from rank order to host order. */
@@ -142,46 +84,6 @@ static void to_ranks(const struct ddp__cpu_op *op, char *to, const char *from)
 	for (int i = 0; i < t->world_size; i++)
 		copy(to + (size_t)t->order[i] * op->size,
 		     from + (size_t)i * op->size, op->size);
-}
-
-/* The divisor to apply to this host's sum before it leaves the host. */
-static int divisor_here(const struct ddp__cpu_op *op)
-{
-	return ddp__is_scaled(op->call->type, op->call->op)
-		       ? ddp__scale_of(ddp__my_host(op->c)->n)
-		       : 1;
-}
-
-/* ---- the local transport, towards and from the leader, which is index 0 */
-
-/* These return 1, or 0 if this rank is alone on its host and so is done. */
-
-/* Reduces count elements of every rank's send into the leader's recv. */
-static int local_reduce(struct ddp__cpu_op *op, const void *send, void *recv,
-			size_t count)
-{
-	const struct ddp__path *p = local_of(op);
-
-	if (!is_shared(op)) {
-		copy(recv, send, bytes(op, count));
-		return 0;
-	}
-	p->transport->native.reduce(&op->local, p->collectives, op->call, send,
-				    recv, count, 0, divisor_here(op));
-	return 1;
-}
-
-/* Broadcasts root's size bytes; each rank takes size_out of them. */
-static int local_broadcast(struct ddp__cpu_op *op, int root, const void *from,
-			   size_t size, void *to, size_t size_out)
-{
-	const struct ddp__path *p = local_of(op);
-
-	if (!is_shared(op))
-		return 0;
-	p->transport->native.broadcast(&op->local, p->collectives, op->call,
-				       root, from, size, to, 0, size_out);
-	return 1;
 }
 
 /* Gathers every rank's size bytes into the leader's recv, block i at
@@ -216,14 +118,6 @@ static int all_reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	ddp__schedule_all_reduce(&op->remote, remote_of(op), op->call,
 				 op->recv + at, n, op->c->size);
 	return 0;
-}
-
-/* Copies size bytes from the leader's `from` to every rank's `to`. */
-static int pass_on(struct ddp__cpu_op *op, const char *from, char *to,
-		   size_t size)
-{
-	return local_broadcast(op, 0, from, size, to,
-			       is_leading(op) ? 0 : size);
 }
 
 static int all_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
@@ -594,6 +488,16 @@ static const struct ddp__stages kinds[DDP__KINDS] = {
 
 const struct ddp__stages *ddp__stages(enum ddp__kind kind)
 {
+	switch (kind) {
+	case DDP__ALL_GATHER_V:
+		return &ddp__stages_all_gather_v;
+	case DDP__REDUCE_SCATTER_V:
+		return &ddp__stages_reduce_scatter_v;
+	case DDP__ALL_TO_ALL_V:
+		return &ddp__stages_all_to_all_v;
+	default:
+		break;
+	}
 	/* a world and a group are made by gathering */
 	return kinds[kind].in ? &kinds[kind] : &kinds[DDP__ALL_GATHER];
 }

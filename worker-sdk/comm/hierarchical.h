@@ -1,5 +1,6 @@
 /* hierarchical.h: the stages of each kind of collective, in a host and between
- * hosts: hierarchical.c defines the stages, cpu_op.c their order in time. */
+ * hosts: hierarchical.c and hierarchical_v.c define the stages, cpu_op.c their
+ * order in time. */
 #ifndef SDK_HIERARCHICAL_H
 #define SDK_HIERARCHICAL_H
 
@@ -16,6 +17,8 @@ struct ddp__stages {
 	int (*between)(struct ddp__cpu_op *op, size_t segment, struct err *e);
 	int (*out)(struct ddp__cpu_op *op, size_t segment, struct err *e);
 	void (*end)(struct ddp__cpu_op *op);
+	int counts; /* has two segments: the first compares counts */
+	void (*release)(struct ddp__cpu_op *op); /* frees op->counts */
 };
 
 /* kind must be a collective. */

@@ -9,6 +9,7 @@
 
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/self_messages.h"
+#include "worker-sdk/core/counts.h"
 #include "worker-sdk/core/last_error.h"
 
 /* Requests whose communicator was freed. The program still owns each one until
@@ -36,12 +37,18 @@ struct ddp_request *ddp__request_new(struct ddp_comm *c,
 				     const struct ddp__call *call,
 				     const void *send, void *recv)
 {
-	struct ddp_request *r = calloc(1, sizeof(*r) + c->backend->op_size);
+	/* counts, which the program need not keep, lie behind the op */
+	size_t op_size = (c->backend->op_size + 15) / 16 * 16;
+	size_t counts = call->counts ? ddp__counts_size(call->counts) : 0;
+	struct ddp_request *r = calloc(1, sizeof(*r) + op_size + counts);
 
 	if (!r)
 		return NULL;
 	r->comm = c;
 	r->call = *call;
+	if (call->counts)
+		r->call.counts = ddp__counts_copy(r->op + op_size,
+						  call->counts);
 	r->send = send;
 	r->recv = recv;
 	request_link(r, &c->requests);

@@ -9,6 +9,8 @@
 #include "base/flight_recorder.h"
 #include "worker-sdk/ddp.h"
 
+struct ddp__counts;
+
 enum ddp__kind {
 	DDP__INIT,
 	DDP__ALL_REDUCE,
@@ -28,6 +30,9 @@ enum ddp__kind {
 	DDP__ONCE,
 	DDP__BATCH_NORM,
 	DDP__PROGRESS, /* ddp_progress_start */
+	DDP__ALL_GATHER_V, /* from here on: with counts, and count is 0 */
+	DDP__REDUCE_SCATTER_V,
+	DDP__ALL_TO_ALL_V,
 	DDP__KINDS
 };
 
@@ -42,6 +47,10 @@ struct ddp__call {
 	uint64_t number;
 	const char *group; /* the group's name, borrowed; NULL: the world */
 	uint64_t ticket;   /* in the flight recorder */
+	/* A count for each rank, borrowed; NULL: the call has only `count`.
+	 * They may differ by rank, so the word that ranks compare lacks them:
+	 * the operation compares them (counts.h). */
+	const struct ddp__counts *counts;
 };
 
 enum { DDP__CALL_TEXT = 144 };

@@ -65,175 +65,6 @@ void ddp__nccl_spare(struct ddp__nccl *n, void *event)
 		n->cuda->event_destroy(event);
 }
 
-/* ---- a collective, as NCCL calls */
-
-struct task {
-	struct ddp__nccl *n;
-	const struct ddp__call *call;
-	const char *send;
-	char *recv;
-	void *stream;
-	int type;
-	size_t size; /* bytes of count elements */
-	void *copy;  /* freed once the call is in its stream */
-};
-
-static int task_self_copy(struct task *t, void *to, const void *from,
-			  size_t size)
-{
-	if (to == from || !size)
-		return 0;
-	return t->n->cuda->copy(to, from, size, DDP__CUDA_COPY_ANY, t->stream)
-		       ? DDP__NCCL_CUDA
-		       : 0;
-}
-
-/* Sends `from` to rank r and receives `to` from it (either may be NULL); does
- * nothing if r is this rank. */
-static int task_send_recv(struct task *t, int r, const char *from, char *to)
-{
-	struct ddp__nccl *n = t->n;
-	int rc = 0;
-
-	if (r == n->c->rank)
-		return 0;
-	if (from)
-		rc = n->lib->send(from, t->call->count, t->type, r, n->comm,
-				  t->stream);
-	if (!rc && to)
-		rc = n->lib->recv(to, t->call->count, t->type, r, n->comm,
-				  t->stream);
-	return rc;
-}
-
-/* Sends and receives with ranks a..b-1 as one NCCL group. */
-static int task_exchange(struct task *t, const char *all_from, char *all_to,
-			 int a, int b)
-{
-	const struct ddp__nccl_lib *lib = t->n->lib;
-	int rc = lib->group_start(), end;
-
-	if (rc)
-		return rc;
-	for (int r = a; r < b && !rc; r++)
-		rc = task_send_recv(
-			t, r, all_from ? all_from + (size_t)r * t->size : NULL,
-			all_to ? all_to + (size_t)r * t->size : NULL);
-	end = lib->group_end();
-	return rc ? rc : end;
-}
-
-static int task_gather(struct task *t)
-{
-	struct ddp_comm *c = t->n->c;
-	int root = t->call->root, rc;
-
-	if (c->rank != root)
-		return task_send_recv(t, root, t->send, NULL);
-	rc = task_self_copy(t, t->recv + (size_t)root * t->size, t->send,
-			    t->size);
-	return rc ? rc : task_exchange(t, NULL, t->recv, 0, c->size);
-}
-
-static int task_scatter(struct task *t)
-{
-	struct ddp_comm *c = t->n->c;
-	int root = t->call->root, rc;
-
-	if (c->rank != root)
-		return task_send_recv(t, root, NULL, t->recv);
-	rc = task_self_copy(t, t->recv, t->send + (size_t)root * t->size,
-			    t->size);
-	return rc ? rc : task_exchange(t, t->send, NULL, 0, c->size);
-}
-
-/* In place, receiving would overwrite data that is still to be sent: sends from
- * a copy, which is allocated and freed in stream order. */
-static int task_all_to_all(struct task *t)
-{
-	struct ddp_comm *c = t->n->c;
-	const struct ddp__cuda *cu = t->n->cuda;
-	size_t own = (size_t)c->rank * t->size;
-	const char *from = t->send;
-	int rc;
-
-	if (t->send == t->recv && c->size > 1) {
-		size_t all = t->size * (size_t)c->size;
-
-		if (cu->stream_alloc(&t->copy, all, t->stream))
-			return DDP__NCCL_CUDA;
-		rc = task_self_copy(t, t->copy, t->send, all);
-		from = t->copy;
-	} else {
-		rc = task_self_copy(t, t->recv + own, t->send + own, t->size);
-	}
-	return rc ? rc : task_exchange(t, from, t->recv, 0, c->size);
-}
-
-static int task_run(struct task *t)
-{
-	const struct ddp__nccl_lib *l = t->n->lib;
-	const struct ddp__call *k = t->call;
-	int op = ddp__nccl_op(k->op);
-	void *comm = t->n->comm;
-
-	switch (k->kind) {
-	case DDP__ALL_REDUCE:
-		return l->all_reduce(t->send, t->recv, k->count, t->type, op,
-				     comm, t->stream);
-	case DDP__REDUCE:
-		return l->reduce(t->send, t->recv, k->count, t->type, op,
-				 k->root, comm, t->stream);
-	case DDP__REDUCE_SCATTER:
-		return l->reduce_scatter(t->send, t->recv, k->count, t->type,
-					 op, comm, t->stream);
-	case DDP__BROADCAST:
-		return l->broadcast(t->send, t->recv, k->count, t->type,
-				    k->root, comm, t->stream);
-	case DDP__ALL_GATHER:
-		return l->all_gather(t->send, t->recv, k->count, t->type, comm,
-				     t->stream);
-	case DDP__GATHER:
-		return task_gather(t);
-	case DDP__SCATTER:
-		return task_scatter(t);
-	case DDP__ALL_TO_ALL:
-		return task_all_to_all(t);
-	case DDP__BARRIER:
-		return l->all_reduce(t->n->token, t->n->token, 1,
-				     ddp__nccl_type(DDP_U8),
-				     ddp__nccl_op(DDP_MAX), comm, t->stream);
-	default:
-		return DDP__NCCL_INTERNAL;
-	}
-}
-
-/* Enqueues call in stream; work enqueued in it later runs after the call. */
-static int nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
-			const void *send, void *recv, void *stream,
-			struct err *e)
-{
-	struct task t = {.n = n,
-			 .call = call,
-			 .send = send,
-			 .recv = recv,
-			 .stream = stream,
-			 .type = ddp__nccl_type(call->type)};
-	char text[DDP__CALL_TEXT];
-	int rc;
-
-	if (!call->count && call->kind != DDP__BARRIER)
-		return 0;
-	t.size = call->count * ddp_type_size(call->type);
-	rc = task_run(&t);
-	if (rc)
-		rc = ddp__nccl_settle(n, n->comm, rc,
-				      ddp__call_text(call, text), e);
-	if (t.copy && !rc)
-		n->cuda->stream_free(t.copy, stream);
-	return rc;
-}
-
 /* Makes libddp's stream wait for the work now in the caller's stream or,
  * without one, in CUDA's default stream. */
 static int nccl_follow_user(struct ddp__nccl *n, void *stream, struct err *e)
@@ -365,15 +196,17 @@ static int nccl_run_collective(struct ddp__nccl *n,
 			       void *recv, struct err *e)
 {
 	struct ddp__nccl_op op = {.call = call, .done = n->finish, .posted = 1};
-	int rc;
+	int rc = ddp__nccl_compare_counts(n, call, e);
 
+	if (rc)
+		return rc;
 	/* in the order of the caller's stream: it waits for the call, this
 	 * thread does not */
 	if (n->user)
-		return nccl_enqueue(n, call, send, recv, n->user, e);
+		return ddp__nccl_enqueue(n, call, send, recv, n->user, e);
 	rc = nccl_follow_user(n, n->stream, e);
 	if (!rc)
-		rc = nccl_enqueue(n, call, send, recv, n->stream, e);
+		rc = ddp__nccl_enqueue(n, call, send, recv, n->stream, e);
 	if (!rc)
 		rc = ddp__cuda_check(n->cuda,
 				     n->cuda->event_record(n->finish,
@@ -404,12 +237,15 @@ static int nccl_run(struct ddp_comm *c, const struct ddp__call *call,
 static int nccl_begin_collective(struct ddp__nccl *n, struct ddp_request *r,
 				 struct ddp__nccl_op *op, struct err *e)
 {
-	int rc = ddp__nccl_event(n, &op->done, e);
+	int rc = ddp__nccl_compare_counts(n, &r->call, e);
 
+	if (!rc)
+		rc = ddp__nccl_event(n, &op->done, e);
 	if (!rc)
 		rc = nccl_follow_user(n, n->stream, e);
 	if (!rc)
-		rc = nccl_enqueue(n, &r->call, r->send, r->recv, n->stream, e);
+		rc = ddp__nccl_enqueue(n, &r->call, r->send, r->recv, n->stream,
+				       e);
 	if (!rc)
 		rc = ddp__cuda_check(n->cuda,
 				     n->cuda->event_record(op->done, n->stream),
@@ -542,7 +378,7 @@ int ddp__nccl_route(struct ddp_comm **c, const struct ddp__call *call,
 	char text[DDP__CALL_TEXT];
 	int s, r;
 
-	if (!n || !call->count || (!send && !recv))
+	if (!n || (!call->count && !call->counts) || (!send && !recv))
 		return 0;
 	s = ddp__cuda_on_device(n->cuda, send ? send : recv);
 	r = recv && recv != send ? ddp__cuda_on_device(n->cuda, recv) : s;

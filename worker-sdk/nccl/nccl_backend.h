@@ -1,6 +1,7 @@
 /* nccl_backend.h: the nccl backend: its state, shared by its files.
- * nccl_backend.c is the table, nccl_start.c connects ranks, nccl_p2p.c sends
- * messages, nccl_watch.c bounds waits.
+ * nccl_backend.c is the table, nccl_start.c connects ranks, nccl_collective.c
+ * makes collectives NCCL calls, nccl_p2p.c sends messages, nccl_watch.c bounds
+ * waits.
  *
  * Each communicator of this backend has a second one beside it, of the same
  * ranks on the cpu backend, which serves calls with buffers in host memory
@@ -86,6 +87,18 @@ void ddp__nccl_stop(struct ddp_comm *c);
  * in the store. */
 void ddp__nccl_abort(struct ddp_comm *c, const struct err *why);
 void ddp__nccl_configure(struct ddp__nccl_config *config);
+
+/* ---- nccl_collective.c */
+
+/* Enqueues call in stream; work enqueued in it later runs after the call. */
+int ddp__nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
+		      const void *send, void *recv, void *stream,
+		      struct err *e);
+/* Call it before a call with counts is enqueued; does nothing for others. Waits
+ * until all ranks have made the call: ERR_ARGUMENT if their counts do not
+ * match. */
+int ddp__nccl_compare_counts(struct ddp__nccl *n, const struct ddp__call *call,
+			     struct err *e);
 
 /* ---- events and devices */
 

@@ -48,6 +48,32 @@ static inline size_t share_elems(const struct ddp__shm *s, size_t count,
 	return chunk_elems(count, min_size(most, s->chunk), elem);
 }
 
+/* Blocks of different sizes share half a slot: each is cut into the same number
+ * of pieces, and in each step the next piece of every block is there. Sizes are
+ * in bytes, and whole elements fit any piece but the last. */
+enum { SHARE_GAP = 128 };
+
+static inline size_t align_up(size_t size)
+{
+	return (size + 63) / 64 * 64;
+}
+
+/* The pieces that blocks of `total` bytes are cut into. */
+static inline size_t share_pieces(const struct ddp__shm *s, size_t total)
+{
+	size_t gaps = SHARE_GAP * ((size_t)s->n + 1);
+	size_t room = min_size(DDP__SHM_IN - gaps, s->chunk);
+
+	return total > room ? (total + room - 1) / room : 1;
+}
+
+/* Where in the slot the piece of block i is, which begins at `begin` of all
+ * blocks. The gaps make room for what rounding up adds to the blocks before. */
+static inline size_t share_at(size_t begin, int i, size_t pieces)
+{
+	return align_up(begin / pieces) + SHARE_GAP * (size_t)i;
+}
+
 /* Chunk k of an operation; no elements: one empty chunk. */
 struct chunk {
 	size_t at, len;
@@ -63,6 +89,15 @@ static inline struct chunk chunk_of(const struct ddp__shm_op *op, size_t k)
 static inline int is_chunk(const struct ddp__shm_op *op, size_t k)
 {
 	return k == 0 || k * op->each < op->count;
+}
+
+/* Piece k of a block. */
+static inline struct chunk share_piece(size_t size, size_t pieces, size_t k)
+{
+	size_t each = align_up((size + pieces - 1) / pieces);
+	size_t at = min_size(size, k * each);
+
+	return (struct chunk){at, min_size(each, size - at)};
 }
 
 static inline void copy(void *to, const void *from, size_t size)
@@ -87,5 +122,10 @@ static inline void put(const struct ddp__shm_op *op, char *to,
 {
 	ddp__put(&op->s->put, to, from, size);
 }
+
+/* In shm_collective_v.c: with the first step a rank posts op->counts, and
+ * compares them with those of the others. */
+void ddp__shm_put_counts(const struct ddp__shm_op *op);
+int ddp__shm_check_counts(const struct ddp__shm_op *op, struct err *e);
 
 #endif

@@ -256,6 +256,16 @@ static int op_has_cell(struct ddp__shm_op *op)
 	return op->small;
 }
 
+/* The ranks have posted what op_awaits: 0, or the error of ranks that passed
+ * different counts. */
+static int op_check(const struct ddp__shm_op *op, struct err *e)
+{
+	if (op->state != WAITING || op->k != 1 || !op->check ||
+	    !op->check(op, e))
+		return 0;
+	return ddp__shm_fail(op->s, e);
+}
+
 /* Works and posts; 0: the operation is done. */
 static int op_go_on(struct ddp__shm_op *op)
 {
@@ -302,6 +312,9 @@ int ddp__shm_advance(void *operation, struct err *e)
 			if (rc <= 0)
 				return rc;
 			op->s->behind = 0;
+			rc = op_check(op, e);
+			if (rc)
+				return rc;
 		}
 	} while (op_go_on(op));
 	return 1;
@@ -324,6 +337,7 @@ int ddp__shm_run(void *operation, struct err *e)
 				     ? ddp__shm_wait_first(op->s, e)
 				     : ddp__shm_wait(op->s, e);
 			op->s->behind = 0;
+			rc = rc ? rc : op_check(op, e);
 		}
 	} while (!rc && op_go_on(op));
 	return rc;

@@ -7,6 +7,7 @@
 #ifndef SDK_SHM_COLLECTIVE_H
 #define SDK_SHM_COLLECTIVE_H
 
+#include "worker-sdk/core/counts.h"
 #include "worker-sdk/shm/shm.h"
 
 /* The ranks that get the result: all, or one local index. */
@@ -19,9 +20,16 @@ struct ddp__shm_op {
 	const struct ddp__call *call;
 	/* Does the work before this rank's next post, if there is one. */
 	int (*work)(struct ddp__shm_op *op);
+	/* Compares what the ranks posted with the first step; or NULL. */
+	int (*check)(const struct ddp__shm_op *op, struct err *e);
 	const char *send;
 	char *recv; /* NULL if this rank gets no result */
 	const int *place;
+	/* With counts: those of the call, where all ranks pass the same; and
+	 * each block's begin in send and in recv. */
+	const struct ddp__counts *counts;
+	const size_t *send_begin, *recv_begin;
+	size_t pieces; /* of each block, if they share a slot */
 	size_t count; /* elements or bytes, depending on work */
 	size_t each;  /* elements or bytes in a chunk */
 	size_t elem;
@@ -73,6 +81,32 @@ void ddp__shm_scatter(void *op, void *shm, const struct ddp__call *call,
 void ddp__shm_all_to_all(void *op, void *shm, const struct ddp__call *call,
 			 const void *send, size_t size, void *recv,
 			 const int *place);
+
+/* The forms with counts, in shm_collective_v.c: block i of send is for rank i,
+ * and block i of recv from it. Blocks lie one after the other and begin at
+ * begin[i] elements of elem bytes; begin has a number more than there are
+ * blocks. The ranks compare counts with their first step: ERR_ARGUMENT names
+ * two ranks whose counts do not match. Except as said, buffers do not
+ * overlap.
+ *
+ * Gathers to the ranks with a recv. v has all counts of the communicator, the
+ * same on all its ranks; place[i]: the block of rank i of this host; NULL: i.
+ * send may be this rank's block in recv. elem 0: only compares the counts. */
+void ddp__shm_all_gather_v(void *op, void *shm, const struct ddp__call *call,
+			   const struct ddp__counts *v, size_t elem,
+			   const void *send, void *recv, const int *place);
+
+/* begin is the same on all ranks; recv becomes the reduction of block me of
+ * every rank's send. recv may be that block. */
+void ddp__shm_reduce_scatter_v(void *op, void *shm,
+			       const struct ddp__call *call,
+			       const struct ddp__counts *v, const void *send,
+			       void *recv, int divisor);
+
+void ddp__shm_all_to_all_v(void *op, void *shm, const struct ddp__call *call,
+			   size_t elem, const void *send,
+			   const size_t *send_begin, void *recv,
+			   const size_t *recv_begin);
 
 void ddp__shm_barrier(void *op, void *shm, const struct ddp__call *call);
 

@@ -188,6 +188,65 @@ void ddp__shm_reduce(void *op, void *shm, const struct ddp__call *call,
 		.divisor = divisor};
 }
 
+static int reduce_scatter_v_work(struct ddp__shm_op *op)
+{
+	struct ddp__shm *s = op->s;
+	uint32_t step = s->step + 1;
+	size_t elem = op->elem, k = op->k;
+	const size_t *begin = op->send_begin;
+
+	if (k) {
+		size_t own = begin[s->me] * elem;
+		struct chunk c =
+			share_piece(ddp__count_of(begin, s->me) * elem,
+				    op->pieces, k - 1);
+
+		slice_reduce(op, step - 1,
+			     share_at(own, s->me, op->pieces) / elem,
+			     op->send + own + c.at, NULL, op->recv + c.at,
+			     c.len / elem);
+	}
+	if (k == op->pieces)
+		return DDP__NOTHING;
+	if (!k)
+		ddp__shm_put_counts(op);
+	for (int i = 0; i < s->n; i++) {
+		struct chunk c = share_piece(ddp__count_of(begin, i) * elem,
+					     op->pieces, k);
+
+		if (i != s->me)
+			put(op,
+			    ddp__shm_in(s, s->me, step) +
+				    share_at(begin[i] * elem, i, op->pieces),
+			    op->send + begin[i] * elem + c.at, c.len);
+	}
+	return DDP__POST;
+}
+
+void ddp__shm_reduce_scatter_v(void *op, void *shm,
+			       const struct ddp__call *call,
+			       const struct ddp__counts *v, const void *send,
+			       void *recv, int divisor)
+{
+	struct ddp__shm *s = shm;
+	size_t elem = ddp_type_size(call->type);
+
+	*(struct ddp__shm_op *)op = (struct ddp__shm_op){
+		.s = s,
+		.call = call,
+		.work = reduce_scatter_v_work,
+		.check = ddp__shm_check_counts,
+		.send = send,
+		.recv = recv,
+		.counts = v,
+		.send_begin = v->send,
+		.pieces = share_pieces(s, v->send[v->n] * elem),
+		.elem = elem,
+		.stream = ddp__count_of(v->send, s->me) * elem >=
+			  DDP__STREAM_MIN,
+		.divisor = divisor};
+}
+
 static int reduce_scatter_work(struct ddp__shm_op *op)
 {
 	struct ddp__shm *s = op->s;

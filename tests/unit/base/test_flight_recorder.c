@@ -166,6 +166,13 @@ START_TEST(packed_calls_of_the_largest_worlds_come_back)
 	      "broadcast #1 (u8 x 8589934590, root 5)");
 	packs((struct flight_call){.kind = FLIGHT_PROGRESS},
 	      "progress_start #1");
+	/* no count, for each rank has its own */
+	packs((struct flight_call){.kind = FLIGHT_ALL_GATHER_V, .type = 1},
+	      "all_gather_v #1 (f64)");
+	packs((struct flight_call){.kind = FLIGHT_REDUCE_SCATTER_V, .op = 3},
+	      "reduce_scatter_v #1 (f32, max)");
+	packs((struct flight_call){.kind = FLIGHT_ALL_TO_ALL_V},
+	      "all_to_all_v #1 (f32)");
 }
 END_TEST
 
