@@ -80,17 +80,18 @@ long wire_cut(struct slice in, uint32_t body_max, struct wire_frame *f,
 	len = reader_u32(&r);
 	if (len > body_max)
 		return err_set(e, ERR_PROTOCOL,
-			       "a frame of %u bytes; at most %u are allowed",
-			       len, body_max);
+			       "a frame has %u bytes, but the limit is %u", len,
+			       body_max);
 	if (in.len < WIRE_HEADER_SIZE)
 		return 0;
 	type = reader_u8(&r);
 	kind = reader_u8(&r);
 	if (!wire_type_exists(type))
-		return err_set(e, ERR_PROTOCOL, "no message has type %d", type);
+		return err_set(e, ERR_PROTOCOL, "there is no message type %d",
+			       type);
 	if (kind > WIRE_NOTICE || reader_u16(&r) != 0)
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: kind %d or the zero after it is wrong",
+			       "%s: kind %d or the zero after it is invalid",
 			       wire_type_name(type), kind);
 	f->type = type;
 	f->kind = kind;
@@ -272,14 +273,14 @@ static int wire_fields_end(const struct fields *s, const struct wire_frame *f,
 {
 	if (s->wrong)
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: field '%s' is over its limit",
+			       "%s: field '%s' exceeds its limit",
 			       wire_type_name(f->type), s->wrong);
 	if (s->r.bad)
 		return err_set(e, ERR_PROTOCOL, "%s: the body is too short",
 			       wire_type_name(f->type));
 	if (reader_left(&s->r))
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: the body has %zu bytes left over",
+			       "%s: the body has %zu excess bytes",
 			       wire_type_name(f->type), reader_left(&s->r));
 	return 0;
 }

@@ -35,7 +35,7 @@ static void admission_peer_addr(const struct peer *m, struct sock_addr *a)
 
 static void admission_drop(struct peer *m, const char *why)
 {
-	log_debug("closed a connection without proof: %s", why);
+	log_debug("closed an unauthenticated connection: %s", why);
 	admission_leave(m);
 	conn_drop(&m->conn);
 }
@@ -108,7 +108,7 @@ int admission_has_room(struct server *s)
 		idle = idle->applicant.next;
 	ends = idle ? idle->applicant.came_ms + admission_grace_ms(d, idle) : 0;
 	if (idle && uv_now(s->loop) >= ends) {
-		admission_drop(idle, "others have come");
+		admission_drop(idle, "newer connections take its place");
 		return 1;
 	}
 	d->is_full = 1;
@@ -126,7 +126,7 @@ static void admission_limit_address(struct applicants *d, uint64_t network,
 
 	while (n > ADMISSION_MAX_ADDRESS &&
 	       now - oldest->applicant.came_ms >= ADMISSION_GRACE_MS) {
-		admission_drop(oldest, "its address has too many others");
+		admission_drop(oldest, "its address has too many connections");
 		n = admission_count_network(d, network, &oldest);
 	}
 }
@@ -272,10 +272,9 @@ static void admission_log_refusal(struct peer *m,
 		admission_put_claim(job, sizeof(job), hello->job);
 		if (more)
 			snprintf(others, sizeof(others),
-				 " (and %u more were "
-				 "refused before)",
+				 " (%u more refused since the last message)",
 				 more);
-		log_warn("%s (says it is host %s, job '%s') %s: refused%s",
+		log_warn("refused %s (claims host %s, job '%s'): %s%s",
 			 sock_addr_text(&a, address), host, job, why, others);
 	}
 	admission_drop(m, why);
@@ -382,8 +381,8 @@ int admission_let_in(struct peer *m, const struct wire_frame *f,
 	struct wire_welcome w = {.grant = SLICE_STR(grant)};
 	int rc = admission_is_outdated(m, hello, key)
 			 ? err_set(e, ERR_NOT_YET,
-				   "the rendezvous server at %s has just "
-				   "learned the job's key: ask again",
+				   "the rendezvous server at %s has only just "
+				   "received the job's key: try again",
 				   m->server->endpoint)
 			 : request_admit(m, hello, e);
 
@@ -462,13 +461,13 @@ static void admission_munge_check_run(uv_work_t *work)
 		x->rc = n;
 	else if (uid != geteuid())
 		x->rc = err_set(&x->why, ERR_PROOF,
-				"is user %u by munge's "
-				"word, and this server user %u's",
+				"munge identifies it as user %u, but this "
+				"server runs as user %u",
 				(unsigned)uid, (unsigned)geteuid());
 	else if (!proof_same(&x->want, SLICE((char *)payload, (size_t)n)))
-		x->rc = err_set(&x->why, ERR_PROOF,
-				"showed the munge "
-				"credential of another connection");
+		x->rc = err_set(
+			&x->why, ERR_PROOF,
+			"it sent the munge credential of another connection");
 	else
 		x->rc = admission_make_grant(x, uid);
 }
@@ -499,14 +498,14 @@ static int admission_check_munge(struct peer *m, const struct wire_frame *f,
 	int rc;
 
 	if (!x)
-		return err_no_memory(e, "the check of a munge credential");
+		return err_no_memory(e, "checking a munge credential");
 	buf_init(&x->body, WIRE_HELLO_MAX);
 	buf_put(&x->body, f->body.data, f->body.len);
 	x->frame = *f;
 	x->frame.body = SLICE(x->body.data, x->body.len);
 	if (x->body.failed || wire_get_hello(&x->frame, &x->hello, e) < 0) {
 		admission_munge_check_free(x);
-		return err_no_memory(e, "the check of a munge credential");
+		return err_no_memory(e, "checking a munge credential");
 	}
 	t = admission_talk(m, &x->frame, &x->hello);
 	proof_hash(&x->want, &t);
@@ -521,7 +520,7 @@ static int admission_check_munge(struct peer *m, const struct wire_frame *f,
 	rc = loop_check(uv_queue_work(m->server->loop, &x->work,
 				      admission_munge_check_run,
 				      admission_on_munge_checked),
-			e, "cannot ask munge");
+			e, "cannot start a query to munge");
 	if (rc < 0)
 		admission_munge_check_free(x);
 	else
@@ -548,7 +547,7 @@ static int admission_check_secret(struct peer *m, const struct wire_frame *f,
 		rc = admission_let_in_or_hold(m, f, hello, "", &key, e);
 	else
 		admission_log_refusal(m, hello,
-				      "has not the secret of this job");
+				      "it does not have this job's secret");
 	proof_wipe(&key, sizeof(key));
 	proof_wipe(&want, sizeof(want));
 	return rc;
@@ -564,14 +563,16 @@ int admission_hello(struct peer *m, const struct wire_frame *f, struct err *e)
 	if (m->applicant.check || m->applicant.waits)
 		return err_set(e, ERR_PROTOCOL, "HELLO again");
 	if (hello.nonce.len != WIRE_NONCE_SIZE)
-		return err_set(e, ERR_PROTOCOL, "HELLO: a nonce of %zu bytes",
+		return err_set(e, ERR_PROTOCOL,
+			       "HELLO: the nonce has %zu bytes",
 			       hello.nonce.len);
 	if (!(m->server->auth.methods & hello.method)) {
-		admission_log_refusal(m, &hello,
-				      hello.method == WIRE_NO_PROOF
-					      ? "offers no proof (--auth none)"
-					      : "offers another proof than "
-						"this server takes");
+		admission_log_refusal(
+			m, &hello,
+			hello.method == WIRE_NO_PROOF
+				? "it does not authenticate (--auth none)"
+				: "it uses an authentication method that this "
+				  "server does not accept");
 		return 0;
 	}
 	switch (hello.method) {

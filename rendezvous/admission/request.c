@@ -41,7 +41,7 @@ static int request_check_hello(const struct wire_hello *hello, struct err *e)
 	for (size_t i = 0; i < hello->job.len; i++)
 		if ((unsigned char)hello->job.data[i] < 0x20)
 			return err_set(e, ERR_PROTOCOL,
-				       "HELLO: the job's id is not printable");
+				       "HELLO: the job id is not printable");
 	if (hello->role < WIRE_AGENT || hello->role > WIRE_TOOL)
 		return err_set(e, ERR_PROTOCOL, "HELLO: role %u does not exist",
 			       hello->role);
@@ -57,7 +57,7 @@ static int request_admit_agent(struct peer *m, const struct wire_hello *hello,
 			       m->server->endpoint);
 	if (request_is_other_job(m, hello->job))
 		return err_set(e, ERR_REFUSED,
-			       "the server at %s serves another job only",
+			       "the server at %s only serves another job",
 			       m->server->endpoint);
 	m->job_id = strndup(hello->job.data, hello->job.len);
 	m->host = strndup(hello->host.data, hello->host.len);
@@ -78,7 +78,7 @@ int request_admit(struct peer *m, const struct wire_hello *hello, struct err *e)
 	if (rc == 0 && (m->server->draining ||
 			(m->server->is_ending && hello->role == WIRE_AGENT)))
 		rc = err_set(e, ERR_ABORTED,
-			     "the rendezvous server at %s stops",
+			     "the rendezvous server at %s is stopping",
 			     m->server->endpoint);
 	if (rc == 0 && m->is_refused)
 		rc = limits_full(m->server, e);
@@ -277,7 +277,7 @@ static int request_on_goodbye(struct peer *m, const struct wire_frame *f,
 			      struct err *e)
 {
 	if (m->hosted && m->hosted->agentless)
-		agentless_job_left(m->hosted, m, "said that it leaves");
+		agentless_job_left(m->hosted, m, "left with ddp_finalize");
 	return 0;
 }
 
@@ -318,7 +318,7 @@ static struct rule request_rule_for(enum wire_type type)
 static int request_check_rule(const struct peer *m, const struct rule *r,
 			      const struct wire_frame *f, struct err *e)
 {
-	static const char *const who[] = {"a client before its proof",
+	static const char *const who[] = {"an unauthenticated client",
 					  "an agent", "a worker", "a tool"};
 
 	if (r->run && r->role == m->role && r->kind == f->kind)
@@ -341,7 +341,8 @@ void request_take(struct peer *m, const struct wire_frame *f)
 	if (rc == 0)
 		rc = r.run(m, f, &e);
 	if (rc == ERR_PROTOCOL) {
-		snprintf(why, sizeof(why), "it broke the protocol: %s", e.text);
+		snprintf(why, sizeof(why), "it violated the protocol: %s",
+			 e.text);
 		conn_refuse(&m->conn, rc, e.text);
 		/* a request to munge or etcd may be under way */
 		admission_leave(m);

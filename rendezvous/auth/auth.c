@@ -48,9 +48,10 @@ int auth_of_key(struct auth *a, const char *hex, struct err *e)
 		return 0;
 	}
 	if (proof_from_hex(&key, hex) < 0)
-		return err_set(e, ERR_USAGE, "DDP_JOB_KEY is not %d hex "
-			       "digits: it comes from ddprun and is not to be "
-			       "changed", 2 * PROOF_SIZE);
+		return err_set(e, ERR_USAGE,
+			       "DDP_JOB_KEY is not %d hex digits: ddprun sets "
+			       "it; do not change it",
+			       2 * PROOF_SIZE);
 	auth_of_secret(a, &key, "DDP_JOB_KEY");
 	a->is_key = 1;
 	proof_wipe(&key, sizeof(key));
@@ -73,8 +74,10 @@ static int auth_method_parse(const char *method, enum way *way, struct err *e)
 			return 0;
 		}
 	}
-	return err_set(e, ERR_USAGE, "%s '%s': give auto, secret, munge or "
-		       "none", method ? "--auth" : "DDP_AUTH", said);
+	return err_set(
+		e, ERR_USAGE,
+		"%s '%s' is not a method: use auto, secret, munge or none",
+		method ? "--auth" : "DDP_AUTH", said);
 }
 
 static const char *auth_read_token(void)
@@ -165,8 +168,9 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 	if (rc < 0)
 		return rc;
 	if (way == WAY_NONE && token_file)
-		return err_set(e, ERR_USAGE, "--auth none contradicts "
-			       "--token-file; leave one of them out");
+		return err_set(e, ERR_USAGE,
+			       "--auth none contradicts --token-file; omit one "
+			       "of them");
 	if (way == WAY_NONE) {
 		auth_none(a);
 		return 0;
@@ -194,7 +198,8 @@ int auth_alone(struct auth *a, const char *method, const char *token_file,
 
 	if (auth_read_token() || !auth_is_free(method, token_file))
 		return e->code;
-	snprintf(from, sizeof(from), "this ddprun's own, as %.600s", e->text);
+	snprintf(from, sizeof(from),
+		 "a key that this ddprun generated: %.600s", e->text);
 	*e = none;
 	return auth_random(a, from, e);
 }
@@ -236,8 +241,8 @@ void auth_to_bytes(unsigned char *out, const struct auth *a)
 void auth_from_bytes(struct auth *a, const unsigned char *in)
 {
 	*a = (struct auth){.methods = in[0] & ~IS_KEY,
-			  .is_key = (in[0] & IS_KEY) != 0,
-			  .from = "who started it"};
+			   .is_key = (in[0] & IS_KEY) != 0,
+			   .from = "the process that started it"};
 	memcpy(a->secret.bytes, in + 1, PROOF_SIZE);
 }
 

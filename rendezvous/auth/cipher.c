@@ -88,10 +88,11 @@ long cipher_size(const struct cipher_way *w, struct slice in, struct err *e)
 	reader_init(&r, in);
 	n = reader_u32(&r);
 	if (n == 0 || n > CIPHER_TEXT_MAX)
-		return err_set(e, ERR_REMOTE, "the connection was tampered "
-			       "with: record %llu is of %u bytes, and none is "
-			       "of more than %d", (unsigned long long)w->count,
-			       n, CIPHER_TEXT_MAX);
+		return err_set(e, ERR_REMOTE,
+			       "the connection was tampered with: record %llu "
+			       "has %u bytes, but the limit is %d",
+			       (unsigned long long)w->count, n,
+			       CIPHER_TEXT_MAX);
 	return (long)n + CIPHER_EXTRA;
 }
 
@@ -106,9 +107,10 @@ int cipher_open(struct cipher_way *w, struct slice record, char *to,
 		    record.len - CIPHER_HEADER, from, CIPHER_HEADER,
 		    nonce.bytes, w->key.bytes) == 0)
 		return 0;
-	return err_set(e, ERR_REMOTE, "the connection was tampered with: "
-		       "record %llu does not authenticate; something between "
-		       "its two ends changes, repeats or drops what they send",
+	return err_set(e, ERR_REMOTE,
+		       "the connection was tampered with: record %llu does not "
+		       "authenticate; something on the path changes, repeats "
+		       "or drops data",
 		       (unsigned long long)w->count - 1);
 }
 
@@ -128,7 +130,8 @@ int cipher_take(struct cipher_way *w, struct buf *raw, struct buf *in,
 			break;
 		to = buf_reserve(in, (size_t)n - CIPHER_EXTRA);
 		rc = to ? cipher_open(w, SLICE(left.data, (size_t)n), to, e)
-			: err_set(e, in->failed, "no memory for what came");
+			: err_set(e, in->failed,
+				  "out of memory for received data");
 		if (rc == 0)
 			in->len += (size_t)n - CIPHER_EXTRA;
 		used += (size_t)n;

@@ -45,9 +45,10 @@ static int handshake_put_hello(struct handshake *h,
 	full.proof = SLICE("", 0);
 	wire_put_hello(b, WIRE_HELLO, WIRE_REQUEST, 1, &full);
 	if (b->failed)
-		return err_set(e, b->failed, "%s", b->failed == -ENOMEM
-			       ? "no memory to say which job this is"
-			       : "a job or host name that is too long");
+		return err_set(e, b->failed, "%s",
+			       b->failed == -ENOMEM
+				       ? "out of memory for the HELLO"
+				       : "the job or host name is too long");
 	buf_consume(b, WIRE_HEADER_SIZE);
 	b->len -= 4; /* the empty proof */
 	return 0;
@@ -94,30 +95,34 @@ static int handshake_is_other_job(const struct handshake *h, unsigned theirs,
 	unsigned ours = h->auth->methods;
 
 	if (theirs & WIRE_NO_PROOF)
-		return err_set(e, ERR_PROOF, "it runs without "
-			       "authentication (--auth none), which this "
-			       "program refuses: start both with --auth none, "
-			       "or the server without it");
+		return err_set(e, ERR_PROOF,
+			       "it runs without authentication (--auth none), "
+			       "which this program refuses: start both with "
+			       "--auth none, or start the server without it");
 	if (ours & WIRE_NO_PROOF)
-		return err_set(e, ERR_PROOF, "it requires authentication, "
-			       "which is off here (--auth none, or no "
-			       "DDP_JOB_KEY): start all nodes the same way");
+		return err_set(e, ERR_PROOF,
+			       "it requires authentication, but it is off here "
+			       "(--auth none, or no DDP_JOB_KEY): start all "
+			       "nodes the same way");
 	if ((theirs & WIRE_BY_MUNGE) && h->auth->without_munge)
-		return err_set(e, ERR_PROOF, "it authenticates with munge, "
-			       "and this node with %s; make munge work here, "
-			       "or give all nodes the same --token-file FILE",
+		return err_set(e, ERR_PROOF,
+			       "it authenticates with munge, but this node "
+			       "with %s: make munge work here, or give all "
+			       "nodes the same --token-file FILE",
 			       h->auth->from);
 	if (theirs & WIRE_BY_MUNGE)
-		return err_set(e, ERR_PROOF, "it authenticates with munge, "
-			       "which is not used here (%s): is munged down "
-			       "on this node? Start it (systemctl start "
-			       "munge), or give all nodes the same "
-			       "--token-file FILE", h->auth->from);
-	return err_set(e, ERR_PROOF, "it wants to see a secret (a token, or the"
-		       " user's key file), and here munge is asked: is munged "
-		       "down, or libmunge.so.2 missing, where it runs? Start "
-		       "or install it there, or give all nodes the same "
-		       "--token-file FILE");
+		return err_set(e, ERR_PROOF,
+			       "it authenticates with munge, which this node "
+			       "does not use (%s): is munged down here? Start "
+			       "it (systemctl start munge), or give all nodes "
+			       "the same --token-file FILE",
+			       h->auth->from);
+	return err_set(
+		e, ERR_PROOF,
+		"it authenticates with a secret (a token or the user's key "
+		"file), but this node with munge: is munged down or "
+		"libmunge.so.2 missing on the server's host? Start or install "
+		"it there, or give all nodes the same --token-file FILE");
 }
 
 /* A munge server does not know the user's secret, but it knows a secret that
@@ -227,10 +232,11 @@ static int handshake_read_key(struct handshake *h, struct err *e)
 	struct proof want;
 
 	if (q->uid != geteuid())
-		return err_set(e, ERR_PROOF, "it runs as user %u, not as %u as "
-			       "this program does: it is no server of ours; "
-			       "choose another port", (unsigned)q->uid,
-			       (unsigned)geteuid());
+		return err_set(
+			e, ERR_PROOF,
+			"it runs as user %u and this program as user %u, so it "
+			"is not our server; choose another port",
+			(unsigned)q->uid, (unsigned)geteuid());
 	proof_hash_grant(&want, &t, SLICE(h->proof, h->proof_size));
 	if (q->size != GRANT_SIZE ||
 	    !proof_same(&want, SLICE((char *)q->payload, PROOF_SIZE)))
@@ -275,10 +281,11 @@ static int handshake_check_server(struct handshake *h,
 			wire_signed(f->body, w->proof));
 	if (proof_same(&want, w->proof))
 		return 0;
-	return err_set(e, ERR_PROOF, "it does not hold the secret of this job "
-		       "itself (ours is from %s): something else poses as the "
-		       "server there; choose another port, and check which "
-		       "process listens there", h->auth->from);
+	return err_set(e, ERR_PROOF,
+		       "it does not have this job's secret (ours is from %s), "
+		       "so another program poses as the server; choose another "
+		       "port, and check which process listens there",
+		       h->auth->from);
 }
 
 /* Turns the cipher on, with keys of this connection alone. */
@@ -306,7 +313,7 @@ int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
 	int rc;
 
 	if (f->type != WIRE_HELLO || f->kind != WIRE_REPLY || f->id != 1)
-		return err_set(e, ERR_PROTOCOL, "%s came before its WELCOME",
+		return err_set(e, ERR_PROTOCOL, "it sent %s before its WELCOME",
 			       wire_type_name(f->type));
 	rc = wire_get_welcome(f, &w, e);
 	if (rc == 0)
@@ -338,30 +345,34 @@ int handshake_elsewhere(const struct wire_frame *refusal,
 		return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(m.text));
 	if (endpoint_parse(there, text, 0, NULL) < 0 || !there->port)
-		return err_set(e, ERR_PROTOCOL, "it says that the server is at "
-			       "'%s', which is no ADDRESS:PORT", text);
+		return err_set(e, ERR_PROTOCOL,
+			       "it names '%s' as the server, which is not "
+			       "ADDRESS:PORT",
+			       text);
 	return ERR_MOVED;
 }
 
 void handshake_explain(const struct handshake *h, char *text, size_t size)
 {
 	if (h->auth->methods == WIRE_NO_PROOF)
-		snprintf(text, size, "it closed the connection instead of an "
-			 "answer");
+		snprintf(text, size,
+			 "it closed the connection without a reply");
 	else if (h->auth->methods == WIRE_BY_MUNGE)
-		snprintf(text, size, "it closed the connection on our munge "
-			 "credential: it runs as another user than %u, or "
-			 "munged there does not answer, or does not accept it "
-			 "(its clock, its key)",
+		snprintf(text, size,
+			 "it rejected our munge credential: it does not run as "
+			 "user %u, or munged there is down, or has another "
+			 "clock or key",
 			 (unsigned)geteuid());
 	else if (h->auth->is_key)
-		snprintf(text, size, "it closed the connection on our proof: "
-			 "the key that we have (%s) is of another job, or of "
-			 "another server's", h->auth->from);
-	else
-		snprintf(text, size, "it closed the connection on our proof: "
-			 "its secret is another one than ours (from %s); give "
-			 "all nodes the same DDP_TOKEN or --token-file FILE, "
-			 "or a home directory that they share",
+		snprintf(text, size,
+			 "it rejected our key (from %s): the key belongs to "
+			 "another job or another server",
 			 h->auth->from);
+	else
+		snprintf(
+			text, size,
+			"it rejected our secret (from %s), because its own is "
+			"different; give all nodes the same DDP_TOKEN or "
+			"--token-file FILE, or let them share a home directory",
+			h->auth->from);
 }

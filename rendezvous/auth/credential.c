@@ -50,14 +50,13 @@ static void credential_load_once(void)
 	const struct dynlib libmunge = {
 		.soname = "libmunge.so.2",
 		.without = without,
-		.remedy = "Debian's package is libmunge2",
+		.remedy = "package libmunge2 on Debian",
 		.rows = rows,
 		.n = sizeof(rows) / sizeof(*rows),
 	};
 
 	sock_host_name(host);
-	snprintf(without, sizeof(without), "munge cannot be asked on %s",
-		 host);
+	snprintf(without, sizeof(without), "cannot use munge on %s", host);
 	if (!dynlib_load(&libmunge, &calls, &load_why))
 		load_rc = load_why.code = ERR_PROOF;
 }
@@ -217,9 +216,9 @@ static int credential_fail(munge_ctx_t c, munge_err_t code, const char *what,
 	if (code == EMUNGE_CRED_EXPIRED || code == EMUNGE_CRED_REWOUND)
 		help = "; do the clocks of both hosts agree?";
 	else if (code == EMUNGE_CRED_INVALID || code == EMUNGE_BAD_CRED)
-		help = "; have both hosts the same munge key?";
+		help = "; do both hosts have the same munge key?";
 	return err_set(e, ERR_PROOF, "munge on %s %s: %s%s", host, what,
-		       why ? why : "it does not say why", help);
+		       why ? why : "no reason given", help);
 }
 
 int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
@@ -236,7 +235,7 @@ int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
 	calls.set(c, MUNGE_OPT_UID_RESTRICTION, uid);
 	code = calls.encode(&text, c, payload.data, (int)payload.len);
 	if (code != EMUNGE_SUCCESS)
-		rc = credential_fail(c, code, "gives no credential", e);
+		rc = credential_fail(c, code, "did not make a credential", e);
 	else if (snprintf(out, CREDENTIAL_MAX, "%s", text) >= CREDENTIAL_MAX)
 		rc = err_set(e, ERR_PROOF, "munge's credential is too long");
 	free(text);
@@ -263,7 +262,7 @@ static int credential_decode(struct slice text, int kept, uid_t *uid,
 	gid_t gid;
 
 	if (text.len >= sizeof(copy))
-		return err_set(e, ERR_PROOF, "a credential that is too long");
+		return err_set(e, ERR_PROOF, "this credential is too long");
 	memcpy(copy, text.data, text.len);
 	copy[text.len] = '\0';
 	c = credential_open_context(e);
@@ -272,10 +271,10 @@ static int credential_decode(struct slice text, int kept, uid_t *uid,
 	code = calls.decode(copy, c, &got, &size, uid, &gid);
 	if (code != EMUNGE_SUCCESS &&
 	    !(kept && credential_is_expired_only(code)))
-		size = credential_fail(c, code,
-				       "does not accept the credential", e);
+		size = credential_fail(c, code, "rejected the credential", e);
 	else if (size < 0 || size > PAYLOAD_MAX)
-		size = err_set(e, ERR_PROOF, "a credential of another program");
+		size = err_set(e, ERR_PROOF,
+			       "this credential belongs to another program");
 	else
 		memcpy(payload, got, (size_t)size);
 	free(got);
@@ -308,7 +307,7 @@ int credential_to_read(struct credential_question *q, struct slice text,
 {
 	*q = (struct credential_question){.reads = 1, .why = ERR_INIT};
 	if (text.len >= sizeof(q->text))
-		return err_set(e, ERR_PROOF, "a credential that is too long");
+		return err_set(e, ERR_PROOF, "this credential is too long");
 	memcpy(q->text, text.data, text.len);
 	return 0;
 }

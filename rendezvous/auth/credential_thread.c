@@ -109,7 +109,7 @@ int credential_thread_start(struct credential_thread **out, uv_loop_t *loop,
 	int rc;
 
 	if (!t)
-		return err_no_memory(e, "a question to munge");
+		return err_no_memory(e, "a query to munge");
 	t->q = *q;
 	t->on_answer = on_answer;
 	t->owner = owner;
@@ -122,5 +122,5 @@ int credential_thread_start(struct credential_thread **out, uv_loop_t *loop,
 		rc = credential_thread_open_poll(t, loop);
 	if (rc == 0)
 		*out = t;
-	return loop_check(rc, e, "cannot ask munge");
+	return loop_check(rc, e, "cannot start a query to munge");
 }

@@ -15,17 +15,18 @@
 #include "base/random.h"
 #include "base/sock.h"
 
-#define WAYS "give all nodes the same secret in DDP_TOKEN or --token-file " \
-	     "FILE, or let everybody in with --auth none"
+#define WAYS                                                           \
+	"give all nodes the same secret in DDP_TOKEN or --token-file " \
+	"FILE, or admit everybody with --auth none"
 
 int secret_of_text(struct secret *s, struct slice text, const char *from,
 		   struct err *e)
 {
 	if (text.len < SECRET_MIN || text.len > SECRET_MAX)
-		return err_set(e, ERR_USAGE, "%s has %zu bytes: a secret that "
-			       "nobody guesses has %d to %d (head -c 24 "
-			       "/dev/urandom | base64 makes one)", from,
-			       text.len, SECRET_MIN, SECRET_MAX);
+		return err_set(e, ERR_USAGE,
+			       "%s has %zu bytes: a secret needs %d to %d "
+			       "(head -c 24 /dev/urandom | base64 makes one)",
+			       from, text.len, SECRET_MIN, SECRET_MAX);
 	proof_secret(&s->value, text);
 	snprintf(s->from, sizeof(s->from), "%s", from);
 	return 0;
@@ -53,15 +54,16 @@ static int secret_check_owner(const struct stat *st, mode_t others,
 	if (!S_ISREG(st->st_mode))
 		return 0;
 	if (st->st_uid != geteuid() && st->st_uid != 0)
-		return err_set(e, ERR_PROOF, "%s belongs to user %u, not to "
-			       "the user of this process, %u: it is not our "
-			       "secret; " WAYS, from, (unsigned)st->st_uid,
-			       (unsigned)geteuid());
+		return err_set(e, ERR_PROOF,
+			       "%s belongs to user %u, but this process runs "
+			       "as user %u, so it is not our secret; " WAYS,
+			       from, (unsigned)st->st_uid, (unsigned)geteuid());
 	if (st->st_mode & others)
-		return err_set(e, ERR_PROOF, "%s can be read by others (mode "
-			       "%04o), so it is no secret: if nobody has, "
-			       "chmod 600 it, else make another", from,
-			       (unsigned)(st->st_mode & 07777));
+		return err_set(e, ERR_PROOF,
+			       "%s is readable by other users (mode %04o), so "
+			       "it may not be secret: run chmod 600 on it if "
+			       "nobody has read it, else make another",
+			       from, (unsigned)(st->st_mode & 07777));
 	return 0;
 }
 
@@ -92,7 +94,7 @@ static int secret_read_secret(struct secret *s, int fd, mode_t others,
 	if (n == 0)
 		n = secret_read_all(fd, text, sizeof(text));
 	if (n < 0)
-		return err_set(e, (int)n, "%s cannot be read: %s", from,
+		return err_set(e, (int)n, "cannot read %s: %s", from,
 			       strerror((int)-n));
 	while (n > 0 && strchr(" \t\r\n", text[n - 1]))
 		n--;
@@ -109,7 +111,7 @@ int secret_of_file(struct secret *s, const char *path, const char *what,
 
 	snprintf(from, sizeof(from), "%s %s", what, path);
 	if (fd < 0)
-		return err_set(e, -errno, "%s cannot be opened: %s", from,
+		return err_set(e, -errno, "cannot open %s: %s", from,
 			       strerror(errno));
 	rc = secret_read_secret(s, fd, secret_is_credential(path) ? 037 : 077,
 				from, e);
@@ -130,9 +132,9 @@ static int secret_find_folder(char *out, size_t size, struct err *e)
 		n = snprintf(out, size, "%s/.config/ddprun", home);
 	if (n > 0 && (size_t)n < size)
 		return 0;
-	return err_set(e, ERR_PROOF, "there is no place for this user's key "
-		       "file: neither HOME nor XDG_CONFIG_HOME is set to a "
-		       "folder; " WAYS);
+	return err_set(e, ERR_PROOF,
+		       "this user's key file has no place: neither HOME nor "
+		       "XDG_CONFIG_HOME names a folder; " WAYS);
 }
 
 /* Makes the folder and its parent, but not the home directory: even if root
@@ -233,9 +235,10 @@ int secret_of_user(struct secret *s, struct err *e)
 		rc = secret_make_key(folder, path);
 		if (rc < 0) {
 			sock_host_name(host);
-			return err_set(e, ERR_PROOF, "this user's key file %s "
-				       "cannot be made on %s: %s; " WAYS, path,
-				       host, strerror(-rc));
+			return err_set(e, ERR_PROOF,
+				       "cannot create this user's key file %s "
+				       "on %s: %s; " WAYS,
+				       path, host, strerror(-rc));
 		}
 	}
 	return secret_of_file(s, path, "the key file", e);
@@ -274,11 +277,12 @@ int secret_of_tenant(const char *folder, struct slice job, struct proof *secret,
 	if (!slash)
 		return 0;
 	if (!secret_is_tenant_name(job.data, n))
-		return err_set(e, ERR_PROOF, "no tenant has that name");
+		return err_set(e, ERR_PROOF, "there is no tenant of that name");
 	snprintf(path, sizeof(path), "%s/%.*s", folder, (int)n, job.data);
 	/* opening a pipe would block */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		return err_set(e, ERR_PROOF, "the token %s is no file", path);
+		return err_set(e, ERR_PROOF,
+			       "the token %s is not a regular file", path);
 	rc = secret_of_file(&s, path, "the token", e);
 	if (rc < 0)
 		return rc;

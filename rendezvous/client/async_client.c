@@ -163,7 +163,7 @@ void async_client_flush(struct async_client *l)
 {
 	if (l->out.failed) {
 		async_fail_text(l, l->out.failed,
-				"it does not read what we send");
+				"it does not read our messages");
 		return;
 	}
 	/* send nothing before the server's proof, then all of it at once */
@@ -244,8 +244,8 @@ static void async_ask_munge(struct async_client *l)
 		async_fail(l, &e);
 		return;
 	}
-	log_debug("asking munge %s", l->state == ASYNC_GREETING ?
-		  "for a credential" : "who the server is");
+	log_debug("asking munge for %s", l->state == ASYNC_GREETING ?
+		  "a credential" : "the server's user");
 	uv_read_stop((uv_stream_t *)&l->tcp);
 }
 
@@ -299,12 +299,13 @@ static void async_reconnect(struct async_client *l,
 
 	if (!sock_addr_number(there->host, there->port, &to)) {
 		async_fail_text(l, ERR_PROTOCOL,
-				"it gives the server's address as a name");
+				"it gave no numeric address of the server");
 		return;
 	}
 	if (l->moved) {
-		err_set(&e, ERR_NOT_YET, "rendezvous server %s: it is not the "
-			"job's server any more", sock_addr_text(&l->addr, at));
+		err_set(&e, ERR_NOT_YET, "rendezvous server %s: it is "
+			"no longer the job's server",
+			sock_addr_text(&l->addr, at));
 		async_fail(l, &e);
 		return;
 	}
@@ -455,12 +456,11 @@ static void async_on_eof(struct async_client *l)
 		async_fail_code(l, l->unsent, "the connection broke");
 	} else {
 		async_fail_text(l, ERR_REMOTE,
-			l->raw.len ? "it closed the connection within a record"
+			l->raw.len ? "it closed the connection inside a record"
 			: l->state == ASYNC_OPEN
 				? "it closed the connection"
 				: "it closed the connection without a "
-				  "greeting; is it a "
-				  "ddprdzv of our version?");
+				  "greeting; is it a ddprdzv of this version?");
 	}
 }
 

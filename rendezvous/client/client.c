@@ -50,7 +50,7 @@ static int client_list_init(struct buf *items, const struct slice *keys,
 	if (!items->failed)
 		return 0;
 	buf_release(items);
-	return err_set(e, ERR_ARGUMENT, "a list of more than %d bytes",
+	return err_set(e, ERR_ARGUMENT, "the list has more than %d bytes",
 		       WIRE_BODY_MAX);
 }
 
@@ -196,7 +196,8 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
-		return client_fail_torn(c, "MULTI_GET: a torn reply", e);
+		return client_fail_torn(c, "MULTI_GET: the reply is malformed",
+					e);
 	reader_init(&r, m.items.bytes);
 	for (uint32_t i = 0; i < n; i++) {
 		int found = reader_u8(&r);
@@ -205,7 +206,9 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 		if (!found)
 			values[i] = SLICE(NULL, 0);
 	}
-	return r.bad ? client_fail_torn(c, "MULTI_GET: a torn reply", e) : 0;
+	return r.bad ? client_fail_torn(c, "MULTI_GET: the reply is malformed",
+					e)
+		     : 0;
 }
 
 int client_multi_set(struct client *c, const struct slice *keys,
@@ -255,11 +258,12 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return client_fail_torn(c, "GATHER: a torn reply", e);
+		return client_fail_torn(c, "GATHER: the reply is malformed", e);
 	reader_init(&r, got.items.bytes);
 	for (uint32_t i = 0; i < size; i++)
 		values[i] = reader_slice(&r);
-	return r.bad ? client_fail_torn(c, "GATHER: a torn reply", e) : 0;
+	return r.bad ? client_fail_torn(c, "GATHER: the reply is malformed", e)
+		     : 0;
 }
 
 int client_share(struct client *c, struct wire_share *m, int timeout_ms,
@@ -282,7 +286,7 @@ int client_share(struct client *c, struct wire_share *m, int timeout_ms,
 	if (got->values.count ? got->values.count != m->size :
 	    !got->port || got->token.len != WIRE_TOKEN_SIZE ||
 	    got->hash.len != WIRE_HASH_SIZE || got->bytes > WIRE_BODY_MAX)
-		return client_fail_torn(c, "SHARE: a torn reply", e);
+		return client_fail_torn(c, "SHARE: the reply is malformed", e);
 	return 0;
 }
 
@@ -299,7 +303,8 @@ int client_whole(struct client *c, uint32_t size, struct slice *list,
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return client_fail_torn(c, "SHARED_LIST: a torn reply", e);
+		return client_fail_torn(
+			c, "SHARED_LIST: the reply is malformed", e);
 	*list = got.items.bytes;
 	return 0;
 }

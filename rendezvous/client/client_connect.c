@@ -85,10 +85,11 @@ static int client_read_greeting(struct client *c, struct handshake *h,
 		c->unanswered = rc == ERR_REMOTE || rc == -ECONNRESET;
 		if (rc == ERR_REMOTE) {
 			c->dead.code = 0;
-			return client_die(c, ERR_PROTOCOL,
-				   "it closed the connection without a "
-				   "greeting; is it a ddprdzv of our version?",
-				   e);
+			return client_die(
+				c, ERR_PROTOCOL,
+				"it closed the connection without a greeting; "
+				"is it a ddprdzv of this version?",
+				e);
 		}
 		if (rc < 0)
 			return rc;
@@ -127,7 +128,7 @@ static int client_read_welcome(struct client *c, struct handshake *h,
 	if (rc < 0)
 		return rc;
 	if (wire_get_error(&refusal, &m, NULL) < 0 || m.code >= 0)
-		return client_die(c, ERR_PROTOCOL, "its reply is none", e);
+		return client_die(c, ERR_PROTOCOL, "its reply is malformed", e);
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 

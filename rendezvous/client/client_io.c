@@ -67,8 +67,9 @@ static int client_wait_for(struct client *c, short events, uint64_t deadline,
 			return client_die_errno(c, errno, e);
 		if (rc == 0 && deadline <= clock_ms())
 			return client_die(c, ERR_TIMEOUT,
-				   "no answer in time; is it, or the network, "
-				   "down?", e);
+					  "no answer in time; is the server or "
+					  "the network down?",
+					  e);
 	}
 }
 
@@ -161,7 +162,8 @@ static int client_next_frame(struct client *c, struct wire_frame *f,
 	if (rc < 0 || f->kind != WIRE_ERROR_REPLY || f->id != 0)
 		return rc;
 	if (wire_get_error(f, &m, NULL) < 0)
-		return client_die(c, ERR_PROTOCOL, "it sent a torn error", e);
+		return client_die(c, ERR_PROTOCOL, "it sent a malformed error",
+				  e);
 	c->told = 1;
 	err_set(&c->dead, m.code < 0 ? m.code : ERR_PROTOCOL, "%.*s",
 		SLICE_FMT(m.text));
@@ -209,7 +211,7 @@ int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 		return err_no_memory(e, "the connection to the server");
 	if (b->failed)
 		return err_set(e, ERR_ARGUMENT,
-			       "a request of more than %d bytes",
+			       "the request has more than %d bytes",
 			       WIRE_BODY_MAX);
 	while (sent < b->len) {
 		n = send(c->fd, b->data + sent, b->len - sent,
@@ -254,7 +256,8 @@ static void client_handle_waiting(struct client *c, const struct wire_frame *f,
 
 	if (wire_get_waiting(f, &m, NULL) < 0 || m.request != id)
 		return;
-	snprintf(c->waits, sizeof(c->waits), "; this waited %llu s for %.*s",
+	snprintf(c->waits, sizeof(c->waits),
+		 "; this call waited %llu s for %.*s",
 		 (unsigned long long)(m.waited_ms + 500) / 1000,
 		 SLICE_FMT(m.text));
 	client_extend_deadline(c, m.waited_ms, deadline);
@@ -275,7 +278,7 @@ static int client_await_reply(struct client *c, struct wire_frame *f,
 	if (rc < 0 || f->kind == WIRE_REPLY)
 		return rc;
 	if (f->kind != WIRE_ERROR_REPLY || wire_get_error(f, &m, NULL) < 0)
-		return client_die(c, ERR_PROTOCOL, "its reply is none", e);
+		return client_die(c, ERR_PROTOCOL, "its reply is malformed", e);
 	if (m.code >= 0)
 		m.code = ERR_PROTOCOL;
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
@@ -328,8 +331,10 @@ static int client_fail_retry(struct client *c, struct err *e)
 {
 	struct err last = c->dead;
 
-	err_set(&c->dead, ERR_REMOTE, "%.450s; and each connection since then "
-		"broke before an answer came: %.450s", c->lost.text, last.text);
+	err_set(&c->dead, ERR_REMOTE,
+		"%.450s; and each connection since then broke before it "
+		"answered: %.450s",
+		c->lost.text, last.text);
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
 
@@ -366,8 +371,8 @@ static int client_retry(struct client *c, int opened, struct err *e)
 	}
 	c->told = client_is_refusal(c, rc);
 	err_set(&c->dead, c->told ? rc : ERR_REMOTE,
-		c->told ? "%.450s; and when it was back: %.450s"
-			: "%.450s; and it did not come back: %.450s",
+		c->told ? "%.450s; after it came back: %.450s"
+			: "%.450s; it did not come back: %.450s",
 		c->lost.text, why.text);
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
@@ -457,8 +462,8 @@ static int client_keep_hello(struct client *c, const struct wire_hello *hello,
 	if (rc == 0 && c->words.failed)
 		rc = err_set(e, c->words.failed, "%s",
 			     c->words.failed == -ENOMEM
-			     ? "no memory to say which job this is"
-			     : "a job or host name that is too long");
+				     ? "out of memory for the HELLO"
+				     : "the job or host name is too long");
 	for (size_t i = 0; i < 2; at += words[i++]->len)
 		words[i]->data = c->words.data + at;
 	return rc;

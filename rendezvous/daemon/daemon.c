@@ -52,8 +52,7 @@ static void daemon_lose_silent_agent(struct peer *m, uint64_t silent_ms)
 		 (double)silent_ms / 1e3);
 	/* the node may read this much later: name the node, not us */
 	snprintf(told, sizeof(told),
-		 "this node was %s; was it stopped, or its "
-		 "network down?",
+		 "this node was %s; was it stopped, or was its network down?",
 		 why);
 	conn_refuse(&m->conn, ERR_TIMEOUT, told);
 	m->conn.silent = 1;
@@ -347,7 +346,7 @@ static void daemon_end_if_guests_gone(struct server *s)
 {
 	if (s->agentless && !s->peers &&
 	    (s->parent_gone || agentless_job_all_gone(s->agentless)))
-		daemon_drain(s, "stops: its ranks have gone");
+		daemon_drain(s, "is stopping: its ranks have left");
 }
 
 /* Ends this server without ending the jobs: the next one continues them from
@@ -368,8 +367,7 @@ static void daemon_on_signal(uv_signal_t *sig, int number)
 
 	if (s->agentless)
 		return;
-	snprintf(why, sizeof(why), "was told to stop by %s",
-		 signal_name(number, name));
+	snprintf(why, sizeof(why), "received %s", signal_name(number, name));
 	log_info("%s", why);
 	if (s->writer.file)
 		daemon_stop_keeping_jobs(s);
@@ -378,7 +376,7 @@ static void daemon_on_signal(uv_signal_t *sig, int number)
 }
 
 static const char parent_is_gone[] =
-	"stops: the ddprun that started it is gone";
+	"is stopping: the ddprun that started it is gone";
 
 static void daemon_on_parent_gone(struct server *s)
 {
@@ -495,7 +493,7 @@ static int daemon_open_journal(struct server *s, const struct daemon_options *o,
 		rc = recovery_start(s, o->journal, o->journal_fd, e);
 	/* serve even without memory for a journal (ulimit -f limits it, too) */
 	if (rc < 0 && !o->journal && !s->writer.file) {
-		log_warn("%s; if this server dies, so do its jobs", e->text);
+		log_warn("%s; if this server dies, its jobs end", e->text);
 		rc = 0;
 	}
 	return rc;

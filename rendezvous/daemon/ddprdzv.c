@@ -51,9 +51,9 @@ struct options {
 #define FIELD(name) offsetof(struct options, name), 0
 static const struct option_spec table[] = {
 	{"listen", 0, OPTION_STRING, FIELD(listen), 0, 0, "HOST:PORT", NULL,
-	 "Listen there; port 0 takes a free one, the default is 29400."},
+	 "Listen on this address; port 0 selects a free port (29400)."},
 	{"listen-fd", 0, OPTION_INT, FIELD(listen_fd), 0, FD_MAX, "N", NULL,
-	 "Take connections from this inherited, listening socket."},
+	 "Accept connections on this inherited, listening socket."},
 	{"listen-fds", 0, OPTION_INT, FIELD(listen_fds), 1, SOCK_LISTEN_MAX,
 	 "N", NULL,
 	 "The number of such sockets, with consecutive descriptors (1)."},
@@ -61,54 +61,61 @@ static const struct option_spec table[] = {
 	 "Stop when the other end of this inherited pipe is closed."},
 	{"heartbeat-timeout", 0, OPTION_DOUBLE, FIELD(heartbeat_timeout), 0.1,
 	 86400, "SECONDS", NULL,
-	 "A node that is silent for that long is lost (5)."},
+	 "A node that is silent for this long is lost (5)."},
 	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
 	 "SECONDS", NULL,
-	 "Close a client that has not authenticated by then (5)."},
+	 "Disconnect a client that has not authenticated within this time "
+	 "(5)."},
 	{"silent-timeout", 0, OPTION_DOUBLE, FIELD(silent_timeout), 1, 86400,
 	 "SECONDS", NULL,
-	 "A client whose host does not answer for that long is closed (60)."},
+	 "Disconnect a client whose host does not answer for this long (60)."},
 	{"auth", 0, OPTION_STRING, FIELD(auth), 0, 0,
 	 "auto|secret|munge|none", NULL,
 	 "How clients authenticate (auto: with DDP_TOKEN or --token-file, else "
-	 "munge where it runs, else the user's key file); none: any process "
-	 "that reaches the port can join and read every job."},
+	 "munge if it runs, else the user's key file); none: any process that "
+	 "reaches the port can join and read every job."},
 	{"token-file", 0, OPTION_STRING, FIELD(token_file), 0, 0, "FILE", NULL,
 	 "The secret that all nodes share, in a file that only its owner can "
 	 "read."},
 	{"guests", 0, OPTION_INT, FIELD(guests), 1, 65536, "N", NULL,
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
-	 "Serve the job of that name only."},
+	 "Serve only the job of this name."},
 	{"max-jobs", 0, OPTION_INT, FIELD(max_jobs), 1, INT32_MAX, "N", NULL,
-	 "The most jobs at a time; more are refused (65536)."},
+	 "Maximum number of jobs at a time (65536)."},
 	{"max-connections", 0, OPTION_INT, FIELD(max_connections), 1,
 	 INT32_MAX, "N", NULL,
-	 "The most agents and workers of a job (262144)."},
+	 "Maximum number of agents and workers of a job (262144)."},
 	{"max-keys", 0, OPTION_INT, FIELD(max_keys), 1, INT32_MAX, "N", NULL,
-	 "The most keys in the store of a job (1048576)."},
+	 "Maximum number of keys in a job's store (1048576)."},
 	{"max-bytes", 0, OPTION_INT, FIELD(max_bytes), 1024, 1e15, "N", NULL,
-	 "The most bytes in it, keys and values together (1073741824)."},
+	 "Maximum size of a job's store: bytes of keys and values "
+	 "(1073741824)."},
 	{"max-memory", 0, OPTION_INT, FIELD(max_memory), 65536, 1e15, "N", NULL,
-	 "The most bytes for a job in all: its store, waiting requests, its "
-	 "clients and the replies that they have not read (twice --max-bytes, "
+	 "Maximum memory of a job in bytes: its store, waiting requests, "
+	 "clients, and replies that they have not read (twice --max-bytes, "
 	 "plus 256 MiB)."},
 	{"tenant-jobs", 0, OPTION_INT, FIELD(tenant_jobs), 1, INT32_MAX, "N",
-	 NULL, "The most jobs of a tenant of --token-dir at a time (4096)."},
+	 NULL, "Maximum number of jobs of a tenant (--token-dir) at a time "
+	       "(4096)."},
 	{"tenant-connections", 0, OPTION_INT, FIELD(tenant_connections), 1,
 	 INT32_MAX, "N", NULL,
-	 "The most clients of all its jobs, including tools (262144)."},
+	 "Maximum number of clients of a tenant's jobs, including tools "
+	 "(262144)."},
 	{"tenant-memory", 0, OPTION_INT, FIELD(tenant_memory), 65536, 1e15, "N",
-	 NULL, "The most bytes for all its jobs (four times --max-memory)."},
+	 NULL, "Maximum memory of a tenant's jobs in bytes (four times "
+	       "--max-memory)."},
 	{"idle-timeout", 0, OPTION_DOUBLE, FIELD(idle_timeout), 0.1, 1e9,
 	 "SECONDS", NULL,
-	 "End a job that does not run and in which nothing happens (3600)."},
+	 "End a job that is not running and has been idle for this long "
+	 "(3600)."},
 	{"token-dir", 0, OPTION_STRING, FIELD(token_dir), 0, 0, "DIR", NULL,
 	 "Jobs called NAME/... belong to the holder of the token in DIR/NAME; "
-	 "without --auth, --token-file and DDP_TOKEN there are no others."},
+	 "without --auth, --token-file and DDP_TOKEN no other jobs are "
+	 "served."},
 	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
 	 "[HOST:]PORT", NULL,
-	 "Answer GET /health and /metrics there; without HOST on loopback."},
+	 "Serve /health and /metrics over HTTP; without HOST on loopback."},
 	{"journal", 0, OPTION_STRING, FIELD(journal), 0, 0, "FILE", NULL,
 	 "Keep the journal here, so that a restarted server can continue."},
 	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
@@ -117,19 +124,20 @@ static const struct option_spec table[] = {
 	 "Stand for election in etcd: the leader serves --job and keeps its "
 	 "journal there; the others refer clients to it."},
 	{"etcd-lease", 0, OPTION_INT, FIELD(etcd_lease), 1, LEASE_MAX, "N",
-	 NULL, "The same for each ddprdzv that replaces this one (random)."},
+	 NULL, "The lease to use, also by each ddprdzv that replaces this one "
+	       "(random)."},
 	{"etcd-ttl", 0, OPTION_INT, FIELD(etcd_ttl), 1, 3600, "SECONDS", NULL,
-	 "A leader that is silent for that long is replaced (10)."},
+	 "A leader that is silent for this long is replaced (10)."},
 	{"etcd-keep", 0, OPTION_INT, FIELD(etcd_keep), 1, 1e9, "SECONDS", NULL,
 	 "How long etcd keeps a job without any ddprdzv (3600)."},
 	{"etcd-https", 0, OPTION_FLAG, FIELD(etcd_https), 0, 0, NULL, NULL,
-	 "Ask etcd over TLS."},
+	 "Connect to etcd over TLS."},
 	{"etcd-cacert", 0, OPTION_STRING, FIELD(etcd_cacert), 0, 0, "FILE",
 	 NULL, "The CA of etcd's certificates."},
 	{"etcd-cert", 0, OPTION_STRING, FIELD(etcd_cert), 0, 0, "FILE", NULL,
-	 "Our certificate for etcd."},
+	 "The client certificate for etcd."},
 	{"etcd-key", 0, OPTION_STRING, FIELD(etcd_key), 0, 0, "FILE", NULL,
-	 "Its key."},
+	 "The client certificate's private key."},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
 	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
 	 "Print the version."},
@@ -138,9 +146,8 @@ static const struct option_spec table[] = {
 
 static void ddprdzv_print_help(void)
 {
-	printf("usage: ddprdzv --listen HOST:PORT [options]\n"
-	       "The rendezvous server of ddprun, which starts one itself where "
-	       "none runs.\n\n");
+	printf("usage: ddprdzv --listen HOST:PORT [options]\nThe rendezvous "
+	       "server of ddprun. ddprun starts one itself if none runs.\n\n");
 	option_print_help(table);
 }
 
@@ -166,7 +173,8 @@ static int ddprdzv_open_listeners(const struct options *o, struct sock_addr *a,
 
 	if (o->listen && o->listen_fd >= 0)
 		return err_set(e, ERR_USAGE,
-			       "--listen and --listen-fd exclude each other");
+			       "--listen and --listen-fd are mutually "
+			       "exclusive");
 	for (n = 0; o->listen_fd >= 0 && n < o->listen_fds; n++)
 		fds[n] = (int)o->listen_fd + n;
 	if (n)
@@ -178,8 +186,8 @@ static int ddprdzv_open_listeners(const struct options *o, struct sock_addr *a,
 		return rc >= 0 ? 1 : rc;
 	if (!o->listen)
 		return err_set(e, ERR_USAGE,
-			       "say where to listen: --listen HOST:PORT "
-			       "(0.0.0.0:29400 is every interface)");
+			       "no address to listen on: give --listen "
+			       "HOST:PORT (0.0.0.0:29400 is every interface)");
 	rc = endpoint_parse(&ep, o->listen, DEFAULT_PORT, e);
 	if (rc == 0)
 		rc = n = local_addrs_of(&ep, a, SOCK_LISTEN_MAX, e);
@@ -250,19 +258,20 @@ static int ddprdzv_check_etcd(struct options *o, struct err *e)
 {
 	if (!o->etcd && (o->etcd_lease || o->etcd_https || o->etcd_cacert ||
 			 o->etcd_cert || o->etcd_key))
-		return err_set(e, ERR_USAGE, "--etcd-... need --etcd "
+		return err_set(e, ERR_USAGE, "--etcd-... options need --etcd "
 			       "HOST:PORT");
 	if (!o->etcd)
 		return 0;
 	if (!o->job)
 		return err_set(e, ERR_USAGE, "--etcd needs --job, the name of "
-			       "the job that is kept there");
+			       "the job to keep there");
 	if (o->journal || o->journal_fd || o->guests || o->token_dir)
-		return err_set(e, ERR_USAGE, "--etcd excludes --journal, "
-			       "--journal-fd, --guests and --token-dir");
+		return err_set(e, ERR_USAGE, "--etcd cannot be combined with "
+			       "--journal, --journal-fd, --guests or "
+			       "--token-dir");
 	if (o->etcd_keep <= o->etcd_ttl)
-		return err_set(e, ERR_USAGE, "--etcd-keep has to be more than "
-			       "--etcd-ttl, %ld", o->etcd_ttl);
+		return err_set(e, ERR_USAGE, "--etcd-keep must be greater than "
+			       "--etcd-ttl (%ld)", o->etcd_ttl);
 	if (o->max_bytes > ETCD_BYTES_MAX)
 		o->max_bytes = ETCD_BYTES_MAX;
 	if (o->etcd_lease)

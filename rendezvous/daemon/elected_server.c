@@ -113,9 +113,8 @@ int elected_server_open(struct server *s, const struct leadership_options *o,
 	getsockname(s->listeners[0].fd, (struct sockaddr *)&a.ss, &a.len);
 	if (sock_addr_is_any(&a))
 		return err_set(e, ERR_USAGE,
-			       "--etcd: listen at an address of "
-			       "this host, which is given to the clients, not "
-			       "at %s",
+			       "--etcd: clients cannot connect to %s: listen "
+			       "on an address of this host",
 			       s->endpoint);
 	own.address = s->endpoint;
 	own.job = s->only_job;

@@ -88,8 +88,7 @@ static void metrics_put_connections(struct buf *out, const struct server *s,
 				    const struct now *n)
 {
 	metrics_put_head(out, "connections", "gauge",
-			 "Clients that are connected, by "
-			 "what they have said that they are.");
+			 "Connected clients, by role.");
 	metrics_put_labelled(out, "connections", "role", "unproven",
 			     n->unproven);
 	metrics_put_labelled(out, "connections", "role", "agent", n->agents);
@@ -97,17 +96,17 @@ static void metrics_put_connections(struct buf *out, const struct server *s,
 			     n->workers_connected);
 	metrics_put_labelled(out, "connections", "role", "tool", n->tools);
 	metrics_put_one(out, "connections_accepted_total", "counter",
-			"Connections that were taken.", s->counts.accepted);
+			"Connections accepted.", s->counts.accepted);
 	metrics_put_head(out, "connections_refused_total", "counter",
-			 "Clients that were refused, by why.");
+			 "Clients refused, by reason.");
 	metrics_put_labelled(out, "connections_refused_total", "reason",
 			     "descriptors", s->counts.refused_full);
 	metrics_put_labelled(out, "connections_refused_total", "reason",
 			     "hello", s->counts.refused_hello);
 	metrics_put_one(out, "received_bytes_total", "counter",
-			"Bytes from clients.", s->pool.bytes_in);
-	metrics_put_one(out, "sent_bytes_total", "counter", "Bytes to clients.",
-			s->pool.bytes_out);
+			"Bytes received from clients.", s->pool.bytes_in);
+	metrics_put_one(out, "sent_bytes_total", "counter",
+			"Bytes sent to clients.", s->pool.bytes_out);
 }
 
 static void metrics_put_jobs(struct buf *out, const struct server *s,
@@ -121,33 +120,33 @@ static void metrics_put_jobs(struct buf *out, const struct server *s,
 			n->nodes);
 	metrics_put_one(out, "spares", "gauge", "Nodes that wait as spares.",
 			n->spares);
-	metrics_put_one(out, "workers", "gauge", "Workers of running rounds.",
+	metrics_put_one(out, "workers", "gauge", "Workers in running rounds.",
 			n->workers);
-	metrics_put_one(out, "rounds_total", "counter",
-			"Rounds that have begun.", s->counts.rounds);
+	metrics_put_one(out, "rounds_total", "counter", "Rounds started.",
+			s->counts.rounds);
 	metrics_put_one(out, "restarts_total", "counter",
 			"Rounds that ended with a restart after a failure.",
 			s->counts.restarts);
 	metrics_put_one(out, "regroups_total", "counter",
-			"Rounds that ended as nodes came or went.",
+			"Rounds that ended because nodes joined or left.",
 			s->counts.changes);
 	metrics_put_one(out, "leases_lost_total", "counter",
-			"Agents that were not heard from for their lease.",
+			"Agents lost because they were silent for their lease.",
 			s->counts.leases_lost);
 	metrics_put_one(out, "jobs_expired_total", "counter",
-			"Jobs that were idle.", s->counts.expired);
+			"Jobs ended because they were idle.",
+			s->counts.expired);
 	metrics_put_one(out, "waiting_agents", "gauge",
-			"Agents that wait for a round to begin.", n->waiting);
+			"Agents waiting for a round to start.", n->waiting);
 }
 
 static void metrics_put_journal(struct buf *out, const struct server *s)
 {
 	if (s->leadership)
-		metrics_put_one(
-			out, "serving", "gauge",
-			"1 where etcd has it that this "
-			"one is its job's server, 0 where it stands by.",
-			(uint64_t)leadership_is_sure(s->leadership));
+		metrics_put_one(out, "serving", "gauge",
+				"1 if etcd names this server as its job's "
+				"leader, 0 if it stands by.",
+				(uint64_t)leadership_is_sure(s->leadership));
 	if (s->writer.file)
 		metrics_put_one(out, "journal_bytes", "gauge",
 				"Bytes in the journal.",
@@ -160,16 +159,15 @@ static void metrics_put_store(struct buf *out, const struct server *s,
 	metrics_put_one(out, "store_keys", "gauge",
 			"Keys in the stores of all rounds.", n->keys);
 	metrics_put_one(out, "store_bytes", "gauge",
-			"Bytes of keys and values in them.", n->bytes);
+			"Bytes of keys and values in these stores.", n->bytes);
 	metrics_put_one(out, "memory_bytes", "gauge",
-			"Bytes held for jobs: stores, who "
-			"waits in them, clients and their buffers.",
+			"Bytes held for jobs: stores, waiting requests, "
+			"clients and their buffers.",
 			n->memory);
 	metrics_put_one(out, "parked_requests", "gauge",
-			"Requests of workers that wait for their answer.",
-			n->parked);
+			"Worker requests waiting for a reply.", n->parked);
 	metrics_put_head(out, "requests_total", "counter",
-			 "Messages from clients.");
+			 "Messages from clients, by type.");
 	for (size_t i = 0;
 	     i < sizeof(s->counts.requests) / sizeof(*s->counts.requests); i++)
 		if (strncmp(wire_type_name((int)i), "type ", 5) != 0)
@@ -205,7 +203,7 @@ static int metrics_on_page(void *arg, const char *path, struct buf *out,
 		metrics_put(out, s);
 		return 200;
 	}
-	buf_printf(out, "ddprdzv has /health and /metrics\n");
+	buf_printf(out, "not found: ddprdzv serves /health and /metrics\n");
 	return 404;
 }
 
@@ -231,7 +229,7 @@ int metrics_open(struct server *s, const char *text, struct err *e)
 		rc = http_server_open(&s->web, s->loop, rc, metrics_on_page, s,
 				      e);
 	if (rc == 0)
-		log_info("health and metrics at http://%s/",
+		log_info("serving health and metrics at http://%s/",
 			 sock_addr_text(&a, at));
 	return rc;
 }

@@ -136,9 +136,8 @@ static void election_lease_ended(struct election *c)
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_TIMEOUT,
-		"etcd (%s) gave this server's place away: it "
-		"did not hear of it for %u s; was this host stopped, or cut "
-		"off?",
+		"etcd (%s) expired this server's lease: it received no renewal "
+		"for %u s; was this host stopped, or cut off from the network?",
 		etcd_where(c->etcd), c->ttl_s);
 	election_fail(c, &e);
 }
@@ -298,8 +297,7 @@ static void election_on_checked(void *owner, const struct etcd_reply *r,
 	if (!r || r->error.len || (r->nkvs && r->kvs->modified == c->revision))
 		return; /* a failed request is handled by the lease */
 	err_set(&e, ERR_ABORTED,
-		"somebody else has written or removed %.*s in "
-		"etcd (%s)",
+		"another process wrote or removed %.*s in etcd (%s)",
 		(int)c->key.len, c->key.data, etcd_where(c->etcd));
 	election_fail(c, &e);
 }

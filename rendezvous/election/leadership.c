@@ -61,7 +61,7 @@ static void leadership_stand(struct leadership *l);
 
 static void leadership_set_state(struct leadership *l, enum state s)
 {
-	log_debug("place of job '%s': %s -> %s", l->o.job,
+	log_debug("leadership of job '%s': %s -> %s", l->o.job,
 		  state_names[l->state], state_names[s]);
 	l->state = s;
 }
@@ -116,7 +116,7 @@ static void leadership_exit(struct leadership *l)
 	uint64_t longest;
 	int cut_off = leadership_is_cut_off(l, l->lost_at, &longest);
 
-	log_error("job '%s' is not served at %s any more: %s", l->o.job,
+	log_error("job '%s' is no longer served at %s: %s", l->o.job,
 		  l->o.address, l->why.text);
 	exit(cut_off ? LEADERSHIP_EXIT_CUT_OFF : LEADERSHIP_EXIT_LOST);
 }
@@ -324,7 +324,7 @@ static void leadership_on_loaded(void *owner)
 
 	if (rc < 0) {
 		err_set(&why, rc,
-			"etcd (%s): %.600s: remove all below "
+			"etcd (%s): %.600s: remove all keys below "
 			"/ddprun/%.200s/, or choose another --rdzv-id",
 			etcd_where(l->etcd), e.text, l->o.job);
 		leadership_fall_back(l, &why);
@@ -375,8 +375,7 @@ static void leadership_on_none(void *owner)
 	l->is_refused = 0;
 	err_set(&l->why, ERR_NOT_YET,
 		l->other[0] ? "the server of job '%s' at %s is gone: etcd (%s) "
-			      "has not "
-			      "another yet"
+			      "has no other yet"
 			    : "job '%s' has no server%s yet: etcd (%s) is "
 			      "choosing one",
 		l->o.job, l->other, etcd_where(l->etcd));
@@ -400,8 +399,8 @@ static void leadership_on_won(void *owner, int64_t revision)
 	l->is_refused = 0;
 	l->other[0] = '\0';
 	err_set(&l->why, ERR_NOT_YET,
-		"the server of job '%s', %s, still reads "
-		"what etcd (%s) has of it",
+		"the server of job '%s', %s, is still loading the job from "
+		"etcd (%s)",
 		l->o.job, l->o.address, etcd_where(l->etcd));
 	if (journal_etcd_open(&l->journal, l->etcd, l->loop, &o,
 			      &journal_events, l, &e) < 0)

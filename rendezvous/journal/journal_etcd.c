@@ -118,7 +118,8 @@ static void journal_etcd_on_lease_renewed(void *owner,
 		return;
 	}
 	if (r && !r->error.len && r->ttl_s <= 0) {
-		err_set(&e, ERR_TIMEOUT, "etcd (%s) gave this job's journal up",
+		err_set(&e, ERR_TIMEOUT,
+			"etcd (%s) expired the lease of this job's journal",
 			etcd_where(j->etcd));
 		journal_etcd_fail(j, &e);
 		return;
@@ -194,8 +195,9 @@ static void journal_etcd_on_pieces(void *owner, const struct etcd_reply *r,
 		return;
 	for (size_t i = 0; i < r->nkvs; i++) {
 		if (!journal_etcd_is_next(j, r->kvs[i].key)) {
-			err_set(&e, ERR_DATA, "the journal in etcd (%s) has "
-				"%.*s where piece %llu should be",
+			err_set(&e, ERR_DATA,
+				"the journal in etcd (%s) has %.*s in place of "
+				"piece %llu",
 				etcd_where(j->etcd), SLICE_FMT(r->kvs[i].key),
 				(unsigned long long)j->number);
 			journal_etcd_fail(j, &e);
@@ -248,8 +250,9 @@ static void journal_etcd_on_head(void *owner, const struct etcd_reply *r,
 	}
 	n = r->kvs[0].value.len;
 	if (n >= GENERATION_MAX) {
-		err_set(&e, ERR_DATA, "etcd's key %.*s is none of a ddprdzv's: "
-			"delete it, or choose another --rdzv-id",
+		err_set(&e, ERR_DATA,
+			"etcd's key %.*s does not come from a ddprdzv: delete "
+			"it, or choose another --rdzv-id",
 			SLICE_FMT(r->kvs[0].key));
 		journal_etcd_fail(j, &e);
 		return;
@@ -321,8 +324,9 @@ static void journal_etcd_on_sent(void *owner, const struct etcd_reply *r,
 	if (!journal_etcd_is_answer(j, r, why))
 		return;
 	if (!r->succeeded && !journal_etcd_is_head_there(j, r)) {
-		err_set(&e, ERR_ABORTED, "another ddprdzv is this job's server "
-			"by now: etcd (%s) took this one for dead",
+		err_set(&e, ERR_ABORTED,
+			"another ddprdzv has become this job's server: etcd "
+			"(%s) considered this one dead",
 			etcd_where(j->etcd));
 		journal_etcd_fail(j, &e);
 		return;
@@ -447,9 +451,10 @@ static void journal_etcd_put_batch(struct journal_etcd *j, struct slice batch)
 	buf_put_slice(&j->queue, batch);
 	if (!j->queue.failed)
 		return;
-	err_set(&e, j->queue.failed, "etcd (%s) does not take the journal as "
-		"fast as it is written: %zu MiB wait", etcd_where(j->etcd),
-		j->queue.len >> 20);
+	err_set(&e, j->queue.failed,
+		"etcd (%s) accepts the journal more slowly than it grows: %zu "
+		"MiB are waiting",
+		etcd_where(j->etcd), j->queue.len >> 20);
 	journal_etcd_fail(j, &e);
 }
 

@@ -99,10 +99,10 @@ static int journal_file_lock(struct journal_file *f, struct err *e)
 	if (pread(f->fd, &h, sizeof(h), 0) < (ssize_t)sizeof(h))
 		h.pid = 0;
 	h.host[sizeof(h.host) - 1] = '\0';
-	return err_set(e, ERR_REFUSED, "journal %s: another ddprdzv keeps its "
-		       "jobs in it (pid %lld on %s): end that one first, or "
-		       "give this one its own", f->name, (long long)h.pid,
-		       h.host);
+	return err_set(e, ERR_REFUSED,
+		       "journal %s: another ddprdzv uses it (pid %lld on %s): "
+		       "stop that one first, or give this one its own journal",
+		       f->name, (long long)h.pid, h.host);
 }
 
 static int journal_file_make_header(struct journal_file *f, struct err *e)
@@ -122,11 +122,15 @@ static int journal_file_check_header(struct journal_file *f, struct err *e)
 	const struct header *h = journal_file_header(f);
 
 	if (memcmp(h->magic, magic, sizeof(magic) - 1))
-		return err_set(e, ERR_USAGE, "journal %s: it is a file of "
-			       "something else: choose another", f->name);
+		return err_set(e, ERR_USAGE,
+			       "journal %s: this file is not a journal: choose "
+			       "another",
+			       f->name);
 	if (memcmp(h->magic, magic, sizeof(magic)))
-		return err_set(e, ERR_USAGE, "journal %s: another version's: "
-			       "remove it once its jobs have ended", f->name);
+		return err_set(e, ERR_USAGE,
+			       "journal %s: another version of ddprdzv wrote "
+			       "it: remove it once its jobs have ended",
+			       f->name);
 	return 0;
 }
 
@@ -138,13 +142,15 @@ static int journal_file_start_empty(struct journal_file *f, struct err *e)
 	if (rc < 0)
 		return rc;
 	if (fstat(f->fd, &st) < 0)
-		return journal_file_fail(f, -errno, "cannot look at it", e);
+		return journal_file_fail(f, -errno, "cannot stat it", e);
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_USAGE, "journal %s: it is no file",
-			       f->name);
+		return err_set(e, ERR_USAGE,
+			       "journal %s: it is not a regular file", f->name);
 	if (st.st_size > 0 && st.st_size < PAGE)
-		return err_set(e, ERR_USAGE, "journal %s: it is a file of "
-			       "something else: choose another", f->name);
+		return err_set(e, ERR_USAGE,
+			       "journal %s: this file is not a journal: choose "
+			       "another",
+			       f->name);
 	rc = journal_file_grow(f, (size_t)st.st_size, e);
 	if (rc == 0)
 		rc = st.st_size ? journal_file_check_header(f, e)
@@ -163,20 +169,24 @@ static int journal_file_check_owner(const struct journal_file *f, struct err *e)
 	struct stat st;
 
 	if (fstat(f->fd, &st) < 0)
-		return journal_file_fail(f, -errno, "cannot look at it", e);
+		return journal_file_fail(f, -errno, "cannot stat it", e);
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_USAGE, "journal %s: it is no regular "
-			       "file: choose another", f->name);
+		return err_set(
+			e, ERR_USAGE,
+			"journal %s: it is not a regular file: choose another",
+			f->name);
 	if (st.st_uid != geteuid())
-		return err_set(e, ERR_USAGE, "journal %s: it belongs to user "
-			       "%u, and this is user %u: choose another",
+		return err_set(e, ERR_USAGE,
+			       "journal %s: it belongs to user %u, but this "
+			       "ddprdzv runs as user %u: choose another",
 			       f->name, (unsigned)st.st_uid,
 			       (unsigned)geteuid());
 	if (st.st_mode & 077)
-		return err_set(e, ERR_USAGE, "journal %s: others can read or "
-			       "write it (mode %04o): chmod 600 it if nobody "
-			       "has, else choose another", f->name,
-			       (unsigned)(st.st_mode & 07777));
+		return err_set(e, ERR_USAGE,
+			       "journal %s: other users can read or write it "
+			       "(mode %04o): run chmod 600 on it if nobody has "
+			       "done so, else choose another",
+			       f->name, (unsigned)(st.st_mode & 07777));
 	return 0;
 }
 
@@ -261,9 +271,10 @@ int journal_file_replay(struct journal_file *f,
 	if (rc < 0 || count)
 		return rc < 0 ? rc : count;
 	if (h->start)
-		log_warn("journal %s: what it had cannot be read; was this "
-			 "host's power cut? The jobs in it are lost: start "
-			 "them again", f->name);
+		log_warn("journal %s: its contents are unreadable; did this "
+			 "host lose power? The jobs in it are lost: start them "
+			 "again",
+			 f->name);
 	return journal_file_make_header(f, e);
 }
 

@@ -255,10 +255,10 @@ void journal_writer_complain(struct journal_writer *w, const struct err *e)
 {
 	w->again_ms = journal_writer_now(w) + AGAIN_MS;
 	if (!w->has_complained)
-		log_warn("%s; going on without it, and trying again: until it "
-			 "is written the death of this server would end its "
-			 "jobs",
-			 e->text);
+		log_warn(
+			"%s; continuing without it, and retrying: until that "
+			"succeeds, the death of this server would end its jobs",
+			e->text);
 	w->has_complained = 1;
 }
 
@@ -282,7 +282,8 @@ static void journal_writer_retry(struct journal_writer *w)
 		return;
 	}
 	w->has_complained = 0;
-	log_info("journal %s: it is written again", journal_writer_where(w));
+	log_info("journal %s: it can be written again",
+		 journal_writer_where(w));
 }
 
 /* If compaction finds no space, the journal keeps growing and the next attempt
@@ -299,7 +300,7 @@ static int journal_writer_compact(struct journal_writer *w)
 		return 0;
 	}
 	w->again_ms = now + AGAIN_MS;
-	log_debug("%s: the journal is not compacted now", e.text);
+	log_debug("%s: postponing the compaction of the journal", e.text);
 	return e.code;
 }
 

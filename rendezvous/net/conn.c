@@ -108,7 +108,7 @@ static void conn_reset(struct conn *c)
 static void conn_fail_unread(struct conn *c)
 {
 	conn_reset(c);
-	conn_gone(c, "it does not read what it is sent");
+	conn_gone(c, "it does not read our messages");
 }
 
 static void conn_on_shutdown(uv_shutdown_t *req, int status)
@@ -228,8 +228,8 @@ static void conn_fail_version(struct conn *c, unsigned theirs)
 	char why[160];
 
 	snprintf(why, sizeof(why),
-		 "it speaks version %u of the protocol, and "
-		 "this ddprdzv version %d: install ddprun %s there",
+		 "it speaks version %u of the protocol, but this ddprdzv "
+		 "version %d: install ddprun %s there",
 		 theirs, WIRE_VERSION, DDP_VERSION);
 	c->events->on_strange(c, why);
 	conn_gone(c, why);
@@ -407,9 +407,9 @@ static void conn_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		c->heard = uv_now(c->pool->loop);
 		conn_handle_bytes(c, b->base, (size_t)n);
 	} else if (n == UV_EOF) {
-		conn_gone(c, c->cipher.on && c->in.len ?
-			"its connection closed within a record" :
-			"its connection closed");
+		conn_gone(c, c->cipher.on && c->in.len
+				     ? "its connection closed inside a record"
+				     : "its connection closed");
 	} else if (n < 0) {
 		c->reset = n == UV_ECONNRESET || n == UV_ECONNABORTED;
 		snprintf(why, sizeof(why), "its connection broke (%s)",
@@ -466,7 +466,7 @@ static void conn_own_deadline(struct conn *c)
 		return;
 	}
 	if (c->state != CONN_OPEN) { /* no preface, or lingered long enough */
-		conn_gone(c, "it said nothing");
+		conn_gone(c, "it sent nothing");
 		return;
 	}
 	snprintf(text, sizeof(text), "no HELLO within %.1f s",

@@ -38,14 +38,13 @@ static void conn_fail_account(struct conn *c, const struct account *over)
 	char why[ERR_TEXT_MAX];
 
 	snprintf(why, sizeof(why),
-		 "the rendezvous server holds %zu bytes for "
-		 "%.300s, and may hold %zu (%s of that ddprdzv): %zu of them "
-		 "are a request of this client's that is not whole, or "
-		 "answers that it has not read",
+		 "the rendezvous server holds %zu bytes for %.300s, and its "
+		 "limit is %zu (%s of that ddprdzv): %zu of them are an "
+		 "incomplete request of this client, or replies that it has "
+		 "not read",
 		 over->bytes, over->name, over->max, over->option, c->counted);
 	if (c->events->on_bytes) {
-		log_warn("a client of the PyTorch store was disconnected: %s",
-			 why);
+		log_warn("disconnected a client of PyTorch's store: %s", why);
 		conn_gone(c, why);
 		return;
 	}

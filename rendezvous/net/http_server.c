@@ -47,8 +47,8 @@ static const struct dynlib_symbol rows[] = {
 
 static const struct dynlib libmicrohttpd = {
 	.soname = "libmicrohttpd.so.12",
-	.without = "nothing can be served over HTTP",
-	.remedy = "Debian's package is libmicrohttpd12",
+	.without = "cannot serve HTTP",
+	.remedy = "package libmicrohttpd12 on Debian",
 	.rows = rows,
 	.n = sizeof(rows) / sizeof(*rows),
 };
@@ -252,8 +252,8 @@ int http_server_open(struct http_server **out, uv_loop_t *loop, int listen_fd,
 				      MHD_OPTION_NOTIFY_CONNECTION,
 				      http_server_on_caller, h, MHD_OPTION_END);
 		if (!h->daemon)
-			rc = err_set(e, ERR_SYSTEM, "libmicrohttpd does not "
-				     "start");
+			rc = err_set(e, ERR_SYSTEM,
+				     "libmicrohttpd failed to start");
 	}
 	if (rc < 0) {
 		close(listen_fd);

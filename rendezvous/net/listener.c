@@ -44,8 +44,9 @@ static void listener_retry_later(struct listener *l)
 static void listener_wait_for_memory(struct listener *l)
 {
 	if (!l->logged)
-		log_warn("%s cannot take a connection: out of memory; it "
-			 "waits, and is tried again", l->whose);
+		log_warn("%s cannot accept a connection: out of memory; "
+			 "retrying",
+			 l->whose);
 	l->logged = 1;
 	listener_retry_later(l);
 }
@@ -64,16 +65,17 @@ static void listener_log_full(const struct listener *l, int code)
 
 	getrlimit(RLIMIT_NOFILE, &r);
 	if (code == ENFILE)
-		log_warn("%s has no descriptor left for a connection, nor has "
-			 "any other process here: raise fs.file-max (sysctl); "
-			 "new clients wait", l->whose);
+		log_warn("%s has no descriptor left for a connection, and "
+			 "neither has any other process on this host: raise "
+			 "fs.file-max (sysctl); new clients wait",
+			 l->whose);
 	else if (code == EMFILE)
 		log_warn("%s has no descriptor left for a connection: all %llu "
 			 "are in use; raise the limit of its process (ulimit "
 			 "-n, LimitNOFILE=); new clients wait", l->whose,
 			 (unsigned long long)r.rlim_cur);
 	else
-		log_warn("%s cannot take a connection: %s; new clients wait",
+		log_warn("%s cannot accept a connection: %s; new clients wait",
 			 l->whose, strerror(code));
 }
 

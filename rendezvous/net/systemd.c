@@ -40,8 +40,9 @@ int systemd_listen_fd(struct err *e)
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDNAMES");
 	if (n > 1)
-		return err_set(e, ERR_USAGE, "LISTEN_FDS=%ld: one socket is "
-			       "listened at; give the unit one ListenStream=",
+		return err_set(e, ERR_USAGE,
+			       "LISTEN_FDS=%ld: ddprdzv listens on one socket; "
+			       "give the unit one ListenStream=",
 			       n);
 	return n == 1 ? FIRST_FD : -1;
 }

@@ -58,9 +58,9 @@ static void dump_send_node(struct dump *d, struct asked *a,
 	    UNREAD_MAX) {
 		m->page = SLICE("", 0);
 		m->calls = (struct wire_items){0, SLICE("", 0)};
-		m->text = SLICE_STR("the tool reads too slowly for this "
-				    "node's dump; without stacks it is "
-				    "shorter");
+		m->text =
+			SLICE_STR("the tool reads too slowly to receive this "
+				  "node's dump; --no-stacks makes it shorter");
 	}
 	m->node_rank = a->node_rank;
 	m->host = SLICE_STR(a->host);
@@ -162,7 +162,7 @@ static int dump_check_request(const struct peer *tool,
 {
 	if (dump_of(tool))
 		return err_set(e, ERR_ARGUMENT,
-			       "DUMP: the last one is under way still");
+			       "DUMP: the previous one is still in progress");
 	if (m->timeout_ms < 1 || m->timeout_ms > WIRE_DUMP_MAX_MS)
 		return err_set(e, ERR_ARGUMENT,
 			       "DUMP: timeout_ms is %u, not 1 to %d",
@@ -182,12 +182,11 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
 		return rc;
 	h = hosted_job_find(s, SLICE_STR(tool->job_id));
 	if (!h)
-		return err_set(e, ERR_REFUSED, "job '%s' is not at %s any more",
+		return err_set(e, ERR_REFUSED, "job '%s' is no longer at %s",
 			       tool->job_id, s->endpoint);
 	if (h->agentless)
 		return err_set(e, ERR_REFUSED,
-			       "job '%s' at %s has no agents "
-			       "that could be asked",
+			       "job '%s' at %s has no agents to ask",
 			       tool->job_id, s->endpoint);
 	d = calloc(1, sizeof(*d));
 	if (!d || dump_list_nodes(d, h->job) < 0) {

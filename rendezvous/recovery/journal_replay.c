@@ -106,9 +106,7 @@ static int replay_event(struct record_reader *r)
 	if (r->in.bad)
 		return ERR_PROTOCOL;
 	if (!n && f.type != WIRE_JOIN)
-		return err_set(&r->e, ERR_PROTOCOL,
-			       "%s of node %.*s, which "
-			       "the job does not have",
+		return err_set(&r->e, ERR_PROTOCOL, "%s of unknown node %.*s",
 			       wire_type_name(f.type), SLICE_FMT(node));
 	rc = job_event_take(r->job, &n, NULL, &f, &r->e);
 	if (rc == 0)
@@ -127,8 +125,7 @@ static int replay_lost(struct record_reader *r)
 		return ERR_PROTOCOL;
 	if (!n)
 		return err_set(&r->e, ERR_PROTOCOL,
-			       "the loss of node %.*s, "
-			       "which the job does not have",
+			       "the loss of unknown node %.*s",
 			       SLICE_FMT(node));
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(why));
 	job_event_lost(r->job, n, text);
@@ -387,8 +384,8 @@ static int replay_is_wanted(struct record_reader *r, unsigned type)
 		return !r->job->is_broken;
 	}
 	if (r->replay->unknown_job != number)
-		log_warn("journal: left out what it has of job number %llu, "
-			 "which it does not begin with (%s)",
+		log_warn("journal: ignored the records of job number %llu, "
+			 "whose first record is missing (%s)",
 			 (unsigned long long)number, replays[type].name);
 	r->replay->unknown_job = number;
 	return 0;
@@ -402,21 +399,20 @@ static int replay_cost_job(struct record_reader *r, unsigned type,
 	char why[ERR_TEXT_MAX];
 
 	if (!replays[type].of_job) {
-		log_error("error: journal: left out a record (%s) that makes "
-			  "no sense",
+		log_error("error: journal: ignored an invalid record (%s)",
 			  replays[type].name);
 		return 0;
 	}
 	if (!r->job) {
 		r->replay->unknown_job = number;
 		log_error("error: journal: job number %llu is lost: its record "
-			  "(%s) makes no sense",
+			  "(%s) is invalid",
 			  (unsigned long long)number, replays[type].name);
 		return 0;
 	}
 	snprintf(why, sizeof(why),
-		 "a record (%s) in the journal of the "
-		 "rendezvous server at %s makes no sense%s%.400s",
+		 "a record (%s) in the journal of the rendezvous server at %s "
+		 "is invalid%s%.400s",
 		 replays[type].name, r->server->endpoint,
 		 r->e.text[0] ? ": " : "", r->e.text);
 	log_error("error: job '%s' ends: %s", job_id(r->job->job), why);
@@ -448,9 +444,9 @@ static int replay_record(struct record_reader *r,
 	if (rc >= 0 && r->in.bad)
 		rc = ERR_PROTOCOL;
 	if (rc == -ENOMEM)
-		return err_set(&r->replay->why, rc,
-			       "out of memory for what it "
-			       "says; it stays as it is");
+		return err_set(
+			&r->replay->why, rc,
+			"out of memory while reading it; it is unchanged");
 	return rc < 0 ? replay_cost_job(r, record->type, number) : 0;
 }
 
@@ -467,7 +463,7 @@ int journal_replay_batch(void *replay, struct slice batch)
 		rc = replay_record(&r, &record);
 	if (rc >= 0 && in.bad)
 		rc = err_set(&x->why, ERR_PROTOCOL,
-			     "it is torn, or this "
-			     "version cannot read it: move it away");
+			     "it is damaged, or this version cannot read it: "
+			     "move it away");
 	return rc < 0 ? rc : 0;
 }

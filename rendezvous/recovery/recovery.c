@@ -127,7 +127,7 @@ int recovery_start(struct server *s, const char *path, int fd, struct err *e)
 		return rc;
 	jobs = (int)s->by_number.items;
 	if (jobs)
-		log_debug("going on with %d job%s", jobs, jobs > 1 ? "s" : "");
+		log_debug("continuing %d job%s", jobs, jobs > 1 ? "s" : "");
 	recovery_serve(s);
 	return 0;
 }
@@ -151,8 +151,8 @@ static int recovery_read_etcd(struct server *s, struct journal_etcd *journal,
 	if (rc < 0)
 		err_set(e, rc, "the journal of this job in etcd: %s",
 			replay.why.code ? replay.why.text
-					: "its first batch is torn: this "
-					  "version cannot read it");
+					: "its first batch is damaged, or of "
+					  "another version");
 	return rc;
 }
 

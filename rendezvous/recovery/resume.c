@@ -162,8 +162,8 @@ static void resume_explain_unknown(struct peer *m,
 			 s->endpoint, l->why);
 	} else {
 		snprintf(text, size,
-			 "the rendezvous server at %s knows no "
-			 "such node of job '%s'",
+			 "the rendezvous server at %s does not know this node "
+			 "of job '%s'",
 			 s->endpoint, m->job_id);
 	}
 	reply->text = SLICE_STR(text);
@@ -284,10 +284,9 @@ void resume_expect(struct hosted_job *h)
 	for (n = job_next_node(h->job, NULL); n; n = next) {
 		next = job_next_node(h->job, n);
 		if (job_node_owner(n) ||
-		    resume_add_absent(
-			    h, n, until,
-			    "its agent did not come back to the "
-			    "rendezvous server after that was restarted") == 0)
+		    resume_add_absent(h, n, until,
+				      "its agent did not reconnect after the "
+				      "rendezvous server was restarted") == 0)
 			continue;
 		job_event_lost(h, n, "the rendezvous server is out of memory");
 		hosted_job_act(h);

@@ -113,7 +113,7 @@ static int job_do_refuse_over(struct job *j, struct event *ev,
 {
 	return err_set(ev->e, ERR_REFUSED,
 		       "job '%s' at %s has ended (%s): start it again when all "
-		       "its nodes have gone",
+		       "its nodes have left",
 		       j->id, ev->at, j->end_text);
 }
 
@@ -171,7 +171,7 @@ static int job_do_exited(struct job *j, struct event *ev, struct job_node **out)
 		return 0;
 	if (!n->running || m->rank < n->base || m->rank >= n->base + n->nproc)
 		return err_set(ev->e, ERR_PROTOCOL,
-			       "EXITED: rank %u is not one of %s's", m->rank,
+			       "EXITED: rank %u does not belong to %s", m->rank,
 			       n->host);
 	r = &j->ranks[m->rank];
 	if (r->text)
@@ -260,8 +260,8 @@ static int job_do_leave(struct job *j, struct event *ev, struct job_node **out)
 	verdict = can ? WIRE_REGROUP : WIRE_ENDED;
 	if (m->signal > 0)
 		end_cause_other(j, n, verdict, 128 + (m->signal & 127),
-			    "%s was told to stop by %s", node_name(n, name),
-			    signal_name(m->signal, sig));
+				"%s received %s", node_name(n, name),
+				signal_name(m->signal, sig));
 	else
 		end_cause_other(j, n, verdict, EXIT_NODE_LOST, "%s left: %.*s",
 			    node_name(n, name), SLICE_FMT(m->text));
@@ -329,17 +329,17 @@ struct reaction {
 	const char *text;
 };
 
-#define TAKE_IN {job_do_join, "takes it in; all there: START, -> RUNNING; " \
+#define TAKE_IN {job_do_join, "admits it; all joined: START, -> RUNNING; " \
 			  "enough: last call"}
-#define TAKE_MORE                                                            \
-	{                                                                    \
-		job_do_join_running, "fewer than the most: END regroup, -> " \
-				     "RESTARTING; else a spare"              \
+#define TAKE_MORE                                                          \
+	{                                                                  \
+		job_do_join_running, "below the maximum: END regroup, -> " \
+				     "RESTARTING; else a spare"            \
 	}
-#define TAKE_BACK                                                            \
-	{                                                                    \
-		job_do_rejoin, "takes a member back, a new one in, or as a " \
-			       "spare; all there: START, -> RUNNING"         \
+#define TAKE_BACK                                                             \
+	{                                                                     \
+		job_do_rejoin, "readmits a member, or admits a new one or a " \
+			       "spare; all joined: START, -> RUNNING"         \
 	}
 #define REFUSE_OVER {job_do_refuse_over, "refuses: the job has ended"}
 #define FREE_PLACE {job_do_free_place, "frees its place; too few: no last call"}
@@ -353,27 +353,27 @@ struct reaction {
 			      "signal: END regroup, -> RESTARTING; else END " \
 			      "ended (128+signal), -> OVER"                   \
 	}
-#define LEAVE_WAITING                                                          \
-	{                                                                      \
-		job_do_leave, "enough others: goes on with them and a spare; " \
-			      "else END ended (128+signal), -> OVER"           \
+#define LEAVE_WAITING                                                      \
+	{                                                                  \
+		job_do_leave,                                              \
+			"enough others: continues with them and a spare; " \
+			"else END ended (128+signal), -> OVER"             \
 	}
-#define TOLD_RUNNING                                                  \
-	{                                                             \
-		job_do_stop_order,                                    \
-			"STOP to all, once for each level; a node's " \
-			"affair alone: as LEAVE"                      \
+#define TOLD_RUNNING                                               \
+	{                                                          \
+		job_do_stop_order,                                 \
+			"STOP to all, once for each level; if it " \
+			"concerns one node only: as LEAVE"         \
 	}
 #define LOSE_RUNNING {job_do_lost, "elastic or a spare: END regroup, -> " \
 			    "RESTARTING; else END failure (69), -> OVER"}
 #define TOLD_WAITING {job_do_stop_order, "as LEAVE"}
-#define LOSE_WAITING                                                        \
-	{                                                                   \
-		job_do_lost, "elastic or a spare: goes on with them; else " \
-			     "END failure (69), -> OVER"                    \
+#define LOSE_WAITING                                                          \
+	{                                                                     \
+		job_do_lost, "elastic or a spare: continues with them; else " \
+			     "END failure (69), -> OVER"                      \
 	}
-#define START_NOW {job_do_start_now, "START with those who are there, -> " \
-				     "RUNNING"}
+#define START_NOW {job_do_start_now, "START with the joined nodes, -> RUNNING"}
 #define END_STOPPED {job_do_stopped, "END ended (69), -> OVER"}
 
 static const struct reaction policy[][JOB_EVENTS] = {

@@ -270,9 +270,11 @@ int job_check_round(const struct job *j, uint32_t round, struct err *e)
 			       "round %u of job '%s' is over: %s", round,
 			       j->id, j->end_text);
 	return err_set(e, ERR_ABORTED,
-		       "round %u of job '%s' does not run (%s %u)", round,
-		       j->id, j->state == JOB_RUNNING ? "it is in round" :
-		       "its next is", j->round);
+		       "round %u of job '%s' is not running (%s %u)", round,
+		       j->id,
+		       j->state == JOB_RUNNING ? "the job is in round"
+					       : "the next round is",
+		       j->round);
 }
 
 int job_fate(struct job *j, uint32_t rank, struct job_fate *f,
@@ -281,9 +283,10 @@ int job_fate(struct job *j, uint32_t rank, struct job_fate *f,
 	struct job_rank *r;
 
 	if (rank >= j->world_size)
-		return err_set(e, ERR_ARGUMENT,
-			       "rank %u does not exist: this round has %u",
-			       rank, j->world_size);
+		return err_set(
+			e, ERR_ARGUMENT,
+			"rank %u does not exist: this round has %u ranks", rank,
+			j->world_size);
 	r = &j->ranks[rank];
 	if (r->text) {
 		*text = r->text;

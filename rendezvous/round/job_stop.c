@@ -17,10 +17,10 @@ static void job_stop_set_text(const struct job_node *n,
 		snprintf(out, size, "%s left: %.*s", node_name(n, name),
 			 SLICE_FMT(m->text));
 	else if (m->signal > 0)
-		snprintf(out, size, "%s was told to stop by %s",
-			 node_name(n, name), signal_name(m->signal, sig));
+		snprintf(out, size, "%s received %s", node_name(n, name),
+			 signal_name(m->signal, sig));
 	else
-		snprintf(out, size, "%s was told to stop: %.*s",
+		snprintf(out, size, "%s was asked to stop: %.*s",
 			 node_name(n, name), SLICE_FMT(m->text));
 }
 

@@ -37,15 +37,15 @@ static int join_check_fields(const struct wire_join *m, struct err *e)
 			       WIRE_NODES_MAX);
 	if (m->min_nodes < 1 || m->min_nodes > m->max_nodes)
 		return err_set(e, ERR_ARGUMENT,
-			       "--nnodes %u:%u of %.*s: the least must be 1 to "
-			       "the most", m->min_nodes, m->max_nodes,
-			       SLICE_FMT(m->host));
+			       "--nnodes %u:%u of %.*s: the minimum must be "
+			       "from 1 to the maximum",
+			       m->min_nodes, m->max_nodes, SLICE_FMT(m->host));
 	if (m->lease_ms && (m->lease_ms < WIRE_LEASE_MIN_MS ||
 			    m->lease_ms > LEASE_MAX_MS))
 		return err_set(e, ERR_ARGUMENT,
 			       "a heartbeat timeout of %g s on %.*s: it must "
-			       "be 0.1 s to a day", m->lease_ms / 1e3,
-			       SLICE_FMT(m->host));
+			       "be from 0.1 s to a day",
+			       m->lease_ms / 1e3, SLICE_FMT(m->host));
 	if (m->node_rank < WIRE_RANK_OF_SPARE ||
 	    (m->node_rank >= 0 && (uint32_t)m->node_rank >= m->max_nodes))
 		return err_set(e, ERR_ARGUMENT,
@@ -71,8 +71,8 @@ static int join_differs(const struct job *j, const struct wire_join *m,
 			const char *before, const char *at, struct err *e)
 {
 	return err_set(e, ERR_REFUSED,
-		       "%.*s says %s %s, but %s said %s for job '%s' at %s: "
-		       "give both the same, or one of them its own --rdzv-id",
+		       "%.*s has %s %s, but %s has %s in job '%s' at %s: give "
+		       "both the same value, or one of them its own --rdzv-id",
 		       SLICE_FMT(m->host), option, said, j->first_host, before,
 		       j->id, at);
 }
@@ -134,9 +134,9 @@ static int join_check_fits(const struct job *j, const struct wire_join *m,
 		return 0;
 	return err_set(e, ERR_REFUSED,
 		       "job '%s' would have %llu workers with the %u of %.*s: "
-		       "at most %d are possible", j->id,
-		       (unsigned long long)(j->nproc + m->nproc), m->nproc,
-		       SLICE_FMT(m->host), WIRE_WORLD_MAX);
+		       "the maximum is %d",
+		       j->id, (unsigned long long)(j->nproc + m->nproc),
+		       m->nproc, SLICE_FMT(m->host), WIRE_WORLD_MAX);
 }
 
 static int join_fail_no_memory(struct err *e)

@@ -79,7 +79,8 @@ static void transition_fill_spares(struct job *j)
 	const struct job_node *n;
 
 	while ((n = join_promote(j)))
-		log_debug("job '%s': the spare %s is a member", j->id, n->host);
+		log_debug("job '%s': the spare %s becomes a member", j->id,
+			  n->host);
 }
 
 /* j->end is set. The ranks stay known until the next round begins. */
@@ -134,7 +135,7 @@ void transition_start(struct job *j)
 	for (uint32_t i = 0; i < j->nnodes; i++)
 		for (uint32_t k = 0; k < j->order[i]->nproc; k++)
 			j->ranks[rank++].node = j->order[i];
-	transition_set_state(j, JOB_RUNNING, "all nodes are there");
+	transition_set_state(j, JOB_RUNNING, "all nodes have joined");
 	transition_act(j, (struct job_action){.kind = JOB_TELL_START});
 }
 

@@ -100,8 +100,10 @@ static void wait_text_put_stopping(struct wait_text *a, const struct job *j,
 		if (n->place != NODE_MEMBER || n->joined)
 			continue;
 		wait_text_put_comma(a);
-		wait_text_put_text(a, "node %d (%.64s, its workers stop since ",
-				   n->rank, n->host);
+		wait_text_put_text(
+			a,
+			"node %d (%.64s, its workers have been stopping for ",
+			n->rank, n->host);
 		wait_text_put_time(a, "", known->ending_ms);
 		wait_text_put_silent(a, known, n);
 		wait_text_put_text(a, ")");
@@ -226,7 +228,7 @@ static void wait_text_put_life(struct wait_text *a,
 {
 	wait_text_put_text(a, r->connected ? "connected" : "not connected");
 	if (r->itself)
-		wait_text_put_text(a, ", waits itself %.200s", r->itself);
+		wait_text_put_text(a, ", is itself waiting %.200s", r->itself);
 	else if (r->silent_ms >= WAIT_TEXT_SILENT_MS)
 		wait_text_put_time(a,
 				   r->connected ? ", silent for "

@@ -43,8 +43,8 @@ int agentless_job_check(const struct hosted_job *h,
 	const struct peer *m;
 
 	if (end)
-		return err_set(e, ERR_REFUSED,
-			       "%s: it cannot come again to this job", end);
+		return err_set(e, ERR_REFUSED, "%s: it cannot rejoin this job",
+			       end);
 	/* its own server is another, which will be there soon */
 	if (h->server->parent_gone)
 		return err_set(e, ERR_REFUSED,
@@ -52,8 +52,8 @@ int agentless_job_check(const struct hosted_job *h,
 	for (m = h->workers; m; m = m->worker_next)
 		if (m->session.rank == hello->rank)
 			return err_set(e, ERR_USAGE,
-				       "rank %u is here already, on %s: two "
-				       "processes say that they are this rank",
+				       "rank %u is already connected, from %s: "
+				       "two processes claim this rank",
 				       hello->rank, m->host);
 	return 0;
 }
@@ -84,7 +84,7 @@ int agentless_job_all_gone(const struct hosted_job *h)
 
 void agentless_job_close(struct hosted_job *h)
 {
-	job_lost(h->job, h->agentless, "its ranks have gone");
+	job_lost(h->job, h->agentless, "its ranks have left");
 	h->agentless = NULL;
 	hosted_job_act(h);
 	hosted_job_free_if_empty(h);

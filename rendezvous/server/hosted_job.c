@@ -217,7 +217,7 @@ static void hosted_job_on_last_call(uv_timer_t *t)
 /* The agents report that the connection ended; the journal stays. */
 static _Noreturn void hosted_job_end_without_memory(void)
 {
-	log_error("error: out of memory; the jobs on this server end");
+	log_error("error: out of memory; this server exits, and its jobs end");
 	exit(EX_OSERR);
 }
 
@@ -439,7 +439,7 @@ void hosted_job_free_if_empty(struct hosted_job *h)
 {
 	if (h->closing || !job_is_empty(h->job))
 		return;
-	hosted_job_end_round_workers(h, "the job has no nodes any more");
+	hosted_job_end_round_workers(h, "the job has no nodes left");
 	torch_port_close(h->torch);
 	h->torch = NULL;
 	CALL_HOOK(h->server, on_job_empty, h);
@@ -490,7 +490,7 @@ static int hosted_job_attach_session(struct hosted_job *h, struct peer *m,
 	struct peer *other = p ? p->owner : NULL;
 
 	if (other) {
-		peer_lose(other, "it has come again");
+		peer_lose(other, "it reconnected");
 		conn_drop(&other->conn);
 	}
 	p = reply_cache_find_or_make(&h->replies, hello->session, hello->rank);
@@ -527,12 +527,10 @@ int hosted_job_admit_worker(struct peer *m, const struct wire_hello *hello,
 	if (!h) {
 		end = finished_jobs_find(&m->server->finished, hello->job,
 					 hello->round);
-		return err_set(e, ERR_ABORTED,
-			       "round %u of job '%.*s' is over: %s",
-			       hello->round, SLICE_FMT(hello->job),
-			       end ? end
-				   : "the job is not on this server any "
-				     "more");
+		return err_set(
+			e, ERR_ABORTED, "round %u of job '%.*s' is over: %s",
+			hello->round, SLICE_FMT(hello->job),
+			end ? end : "the job is no longer on this server");
 	}
 	rc = job_check_round(h->job, hello->round, e);
 	if (rc < 0)
@@ -581,7 +579,7 @@ void peer_lose(struct peer *m, const char *why)
 	if (!h)
 		return;
 	if (m->role == WIRE_WORKER) {
-		log_debug("job '%s': a connection of rank %u is gone: %s",
+		log_debug("job '%s': lost a connection of rank %u: %s",
 			  job_id(h->job), m->session.rank, why);
 		hosted_job_lose_worker(h, m);
 	} else if (m->node) {

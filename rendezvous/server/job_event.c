@@ -71,7 +71,7 @@ static int job_event_apply(struct hosted_job *h, struct job_node **n,
 	case WIRE_STOP:
 		return job_event_apply_stop(h, *n, f, e);
 	default:
-		return err_set(e, ERR_PROTOCOL, "%s is no event of a job",
+		return err_set(e, ERR_PROTOCOL, "%s is not an event of a job",
 			       wire_type_name(f->type));
 	}
 }

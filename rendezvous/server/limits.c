@@ -95,17 +95,19 @@ static int limits_check_tenants_jobs(const struct server *s, const char *id,
 		     memcmp(at->key.data, name.data, name.len) == 0;
 	if (n < most)
 		return 0;
-	return err_set(e, ERR_REFUSED, "job '%s' finds no place at %s: tenant "
-		       "'%.*s' has %u jobs there, its limit (--tenant-jobs of "
-		       "that ddprdzv)", id, s->endpoint, SLICE_FMT(name), n);
+	return err_set(e, ERR_REFUSED,
+		       "job '%s' is refused at %s: tenant '%.*s' has %u jobs "
+		       "there, its limit (--tenant-jobs of that ddprdzv)",
+		       id, s->endpoint, SLICE_FMT(name), n);
 }
 
 int limits_check_job(const struct server *s, const char *id, struct err *e)
 {
 	if (s->jobs.items < s->max_jobs)
 		return limits_check_tenants_jobs(s, id, e);
-	return err_set(e, ERR_REFUSED, "job '%s' finds no place at %s: %u jobs "
-		       "are there, its limit (--max-jobs of that ddprdzv)",
+	return err_set(e, ERR_REFUSED,
+		       "job '%s' is refused at %s: it has %u jobs, its limit "
+		       "(--max-jobs of that ddprdzv)",
 		       id, s->endpoint, s->max_jobs);
 }
 
@@ -123,11 +125,11 @@ static uint32_t limits_max_descriptors(void)
 
 int limits_full(const struct server *s, struct err *e)
 {
-	return err_set(e, ERR_REFUSED,
-		       "the rendezvous server at %s takes no "
-		       "more connections: all of its %u descriptors are in "
-		       "use (ulimit -n of that ddprdzv)",
-		       s->endpoint, limits_max_descriptors());
+	return err_set(
+		e, ERR_REFUSED,
+		"the rendezvous server at %s accepts no more connections: all "
+		"of its %u descriptors are in use (ulimit -n of that ddprdzv)",
+		s->endpoint, limits_max_descriptors());
 }
 
 /* The kernel gives the lowest that is free, so its number says how many there
@@ -149,7 +151,7 @@ int limits_accepted(struct server *s, struct peer *m, int scarce)
 	s->counts.refused_full++;
 	if (!s->has_warned_full)
 		log_warn("no descriptors for more clients (%u, ulimit -n): "
-			 "refusing new ones, serving those that are here",
+			 "refusing new ones, serving the connected ones",
 			 s->fd_limit);
 	s->has_warned_full = 1;
 	return (uint32_t)fd + LIMITS_SPARE < s->fd_limit ? 1 : -1;
@@ -176,8 +178,8 @@ static void limits_expire_job(struct hosted_job *h)
 	char why[500];
 
 	snprintf(why, sizeof(why),
-		 "nothing happened in it for %g s "
-		 "(--idle-timeout of the rendezvous server at %s)",
+		 "it was idle for %g s (--idle-timeout of the rendezvous "
+		 "server at %s)",
 		 (double)h->server->idle_ms / 1e3, h->server->endpoint);
 	log_info("job '%s' ends: %s", job_id(h->job), why);
 	h->server->counts.expired++;

@@ -104,8 +104,8 @@ static int session_park(struct session *s, const struct wire_frame *f,
 
 	if (s->nparked == SESSION_PARKED_MAX)
 		return err_set(e, ERR_REFUSED,
-			       "rank %u waits for %d things on one connection: "
-			       "no more are possible",
+			       "rank %u already has %d waiting requests on one "
+			       "connection, the maximum",
 			       s->rank, SESSION_PARKED_MAX);
 	p = store_lend(s->store, sizeof(*p), e);
 	if (!p)
@@ -223,7 +223,7 @@ static int session_read_list(const struct wire_frame *f, struct wire_items list,
 	}
 	if (wrong || r.bad || reader_left(&r))
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: its list is torn or over a limit",
+			       "%s: its list is malformed or exceeds a limit",
 			       wire_type_name(f->type));
 	return 0;
 }
@@ -350,11 +350,11 @@ static int session_reply_values(struct session *s, const struct wire_frame *f,
 		size += 5 + value.len;
 	}
 	if (size > WIRE_BODY_MAX)
-		return err_set(e, ERR_ARGUMENT,
-			       "the values of these %u keys are %zu bytes, "
-			       "more than a reply can hold: ask for fewer at a "
-			       "time",
-			       n, size);
+		return err_set(
+			e, ERR_ARGUMENT,
+			"the values of these %u keys have %zu bytes, more than "
+			"a reply can hold: ask for fewer at a time",
+			n, size);
 	mark = wire_begin(conn_out(s->conn), f->type, WIRE_REPLY, f->id);
 	buf_put_u32(conn_out(s->conn), n);
 	for (uint32_t i = 0; i < n; i++) {
@@ -462,7 +462,7 @@ static int on_shared_list(struct session *s, const struct wire_frame *f,
 	if (!p || p->type != WIRE_SHARE)
 		return err_set(e, ERR_ARGUMENT,
 			       "rank %u asks for the list of a SHARE, but its "
-			       "last request was another", s->rank);
+			       "last request was not one", s->rank);
 	gather_fanout_put_list(conn_out(s->conn), f->type, f->id, p->met);
 	return 0;
 }

@@ -78,11 +78,11 @@ int account_take(struct account *a, size_t n, struct err *e)
 {
 	for (const struct account *x = a; x; x = x->above)
 		if (x->max && (x->bytes > x->max || n > x->max - x->bytes))
-			return err_set(e, ERR_REFUSED, "the rendezvous server "
-				       "holds %zu bytes for %.300s, and may "
-				       "hold %zu, too few for %zu more (%s of "
-				       "that ddprdzv)", x->bytes, x->name,
-				       x->max, n, x->option);
+			return err_set(e, ERR_REFUSED,
+				       "the rendezvous server holds %zu bytes "
+				       "for %.300s, and its limit is %zu, too "
+				       "few for %zu more (%s of that ddprdzv)",
+				       x->bytes, x->name, x->max, n, x->option);
 	account_add(a, n);
 	return 0;
 }

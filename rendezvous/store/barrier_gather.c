@@ -156,13 +156,14 @@ static int barrier_gather_find_or_begin(struct store *s, struct slice key,
 	store_put_quoted(&name, key);
 	if (m)
 		rc = err_set(e, ERR_ARGUMENT,
-			     "%.*s is a %s of %u for the other callers, and a "
+			     "%.*s is a %s of %u for the other callers, but a "
 			     "%s of %u for this one",
 			     (int)name.len, name.data,
 			     m->is_gather ? "gather" : "barrier", m->size,
 			     is_gather ? "gather" : "barrier", size);
 	else if (size == 0)
-		rc = err_set(e, ERR_ARGUMENT, "a %s of nobody: %.*s has size 0",
+		rc = err_set(e, ERR_ARGUMENT,
+			     "a %s of no ranks: %.*s has size 0",
 			     is_gather ? "gather" : "barrier", (int)name.len,
 			     name.data);
 	else
@@ -191,7 +192,7 @@ static void barrier_gather_fail(struct store *s, struct barrier_gather *m,
 {
 	struct buf text = BUF_INIT(ERR_TEXT_MAX);
 
-	buf_printf(&text, "%.700s before it came to ", how);
+	buf_printf(&text, "%.700s before it reached ", how);
 	store_put_quoted(&text, m->item.key);
 	buf_put_u8(&text, 0);
 	m->error = text.data;
@@ -252,12 +253,11 @@ static int barrier_gather_set_value(struct store *s, struct barrier_gather *m,
 
 	if (rank >= m->size)
 		return err_set(e, ERR_ARGUMENT,
-			       "rank %u cannot come to a gather of ranks 0 "
-			       "to %u",
+			       "rank %u cannot join a gather of ranks 0 to %u",
 			       rank, m->size - 1);
 	if (m->values[rank].data)
 		return err_set(e, ERR_ARGUMENT,
-			       "rank %u has come to this gather already", rank);
+			       "rank %u has already joined this gather", rank);
 	rc = store_charge(s, value.len, e);
 	if (rc < 0)
 		return rc;
@@ -283,8 +283,8 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
 
 	if (size > s->limits.ranks)
 		return err_set(e, ERR_ARGUMENT,
-			       "a gather of %u ranks: this round has %u", size,
-			       s->limits.ranks);
+			       "a gather of %u ranks: this round has only %u",
+			       size, s->limits.ranks);
 	rc = barrier_gather_find_or_begin(s, key, size, 1, &m, e);
 	if (rc < 0)
 		return rc;

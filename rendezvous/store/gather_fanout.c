@@ -55,7 +55,7 @@ int gather_fanout_is_offer(const struct wire_share *m, struct err *e)
 	if (!m->port && !m->addr.len && !m->token.len)
 		return 0;
 	return err_set(e, ERR_PROTOCOL,
-		       "SHARE: half an offer to pass the list on");
+		       "SHARE: the offer to relay the list is incomplete");
 }
 
 int gather_fanout_offer(struct share *s, uint32_t rank,
@@ -185,9 +185,8 @@ static int gather_fanout_has_room(struct buf *out, enum wire_type type,
 				  uint32_t n)
 {
 	const struct wire_error m = {
-		ERR_ARGUMENT, SLICE_STR("the gathered values are more than a "
-					"reply can hold: gather less at a "
-					"time")};
+		ERR_ARGUMENT, SLICE_STR("the gathered values do not fit in one "
+					"reply: gather less at a time")};
 	size_t size = type == WIRE_GATHER ? 4 : BESIDE_LIST;
 
 	for (uint32_t i = 0; i < n; i++)

@@ -18,8 +18,9 @@ static struct queued *queue_item_new(struct store *s, struct slice value,
 	struct queued *q = NULL;
 
 	if (value.len > s->limits.value) {
-		err_set(e, ERR_ARGUMENT, "a value of %zu bytes: at most %zu "
-			"are allowed", value.len, s->limits.value);
+		err_set(e, ERR_ARGUMENT,
+			"the value has %zu bytes, but the limit is %zu",
+			value.len, s->limits.value);
 		return NULL;
 	}
 	if (store_charge(s, queue_item_bytes(value.len), e) < 0)

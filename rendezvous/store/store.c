@@ -190,9 +190,9 @@ int store_find_or_make(struct store *s, struct slice key,
 		return 0;
 	if (s->entries.items >= s->limits.keys)
 		return err_set(e, ERR_REFUSED,
-			       "the store of job '%s' is full: it has %zu keys "
-			       "and may have no more (--max-keys of its "
-			       "ddprdzv)", s->limits.job, s->limits.keys);
+			       "the store of job '%s' is full: it has %zu "
+			       "keys, its limit (--max-keys of its ddprdzv)",
+			       s->limits.job, s->limits.keys);
 	rc = store_take(s, sizeof(*en), e);
 	if (rc < 0)
 		return rc;
@@ -227,7 +227,7 @@ static int store_check_value(struct store *s, size_t len, struct err *e)
 {
 	if (len > s->limits.value)
 		return err_set(e, ERR_ARGUMENT,
-			       "a value of %zu bytes: at most %zu are allowed",
+			       "the value has %zu bytes, but the limit is %zu",
 			       len, s->limits.value);
 	return 0;
 }
@@ -363,8 +363,9 @@ int store_add(struct store *s, struct slice key, int64_t delta, int64_t *sum,
 		return store_put_value(s, en, store_number_text(*sum, text), e);
 	store_put_quoted(&name, key);
 	rc = err_set(e, ERR_ARGUMENT,
-		     "cannot add %" PRId64 " to key %.*s: what it holds is not "
-		     "a number, or the sum does not fit in 64 bits",
+		     "cannot add %" PRId64
+		     " to key %.*s: its value is not a number, or the sum does "
+		     "not fit in 64 bits",
 		     delta, (int)name.len, name.data);
 	buf_release(&name);
 	return rc;

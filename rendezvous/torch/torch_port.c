@@ -124,7 +124,7 @@ static void torch_port_forget_wait(struct torch_client *k)
 /* The protocol has no error replies, so the log gets the reason. */
 static void torch_port_log_disconnected(const char *why)
 {
-	log_warn("a client of the PyTorch store was disconnected: %s", why);
+	log_warn("disconnected a client of PyTorch's store: %s", why);
 }
 
 static size_t torch_port_on_bytes(struct conn *c, struct slice in,
@@ -284,8 +284,9 @@ static enum listener_answer torch_port_refuse_client(struct torch_port *p,
 						     int fd)
 {
 	if (!p->refused)
-		log_warn("the PyTorch store refuses connections: it has %u, "
-			 "more than its ranks could need", p->count);
+		log_warn("PyTorch's store refuses connections: it has %u, more "
+			 "than its ranks can need",
+			 p->count);
 	p->refused = 1;
 	close(fd);
 	return LISTENER_TOOK;
@@ -347,7 +348,7 @@ static int torch_port_listen_with(struct torch_port *p, int fd)
 
 	sock_set_silence_limit(fd, p->pool->silent_ms);
 	*l = (struct listener){.owner = p,
-			       .whose = "the PyTorch store",
+			       .whose = "PyTorch's store",
 			       .on_connection = torch_port_on_connection,
 			       .on_closed = torch_port_on_listener_closed};
 	p->listening++;

@@ -229,10 +229,12 @@ static int torch_session_check_reply(const char *op, uint64_t n, uint64_t bytes,
 	bytes += n * 8;
 	if (bytes <= TORCH_REPLY_MAX)
 		return 0;
-	return err_set(e, ERR_REFUSED, "TCPStore: the reply to %s of %" PRIu64
-		       " keys would have %" PRIu64 " bytes, and %d are "
-		       "allowed: ask for fewer keys at once", op, n, bytes,
-		       TORCH_REPLY_MAX);
+	return err_set(
+		e, ERR_REFUSED,
+		"TCPStore: the reply to %s of %" PRIu64
+		" keys would have %" PRIu64
+		" bytes, but the limit is %d: ask for fewer keys at once",
+		op, n, bytes, TORCH_REPLY_MAX);
 }
 
 static int torch_session_on_multi_get(struct torch_session *t,
@@ -361,8 +363,9 @@ static int torch_session_on_watch_key(struct torch_session *t,
 				      const struct torch_request *r,
 				      struct err *e)
 {
-	return err_set(e, ERR_REFUSED, "TCPStore: watching a key is not "
-		       "offered; PyTorch itself has given it up");
+	return err_set(e, ERR_REFUSED,
+		       "TCPStore: WATCH_KEY is not supported; PyTorch itself "
+		       "has dropped it");
 }
 
 static handler *const handlers[] = {
@@ -448,8 +451,9 @@ static int torch_session_handle_request(struct torch_session *t,
 		t->parked = 0;
 	}
 	if (!torch_session_is_complete(t, r->op))
-		return err_set(e, ERR_PROTOCOL, "TCPStore: %s while an earlier "
-			       "request waits for its answer",
+		return err_set(e, ERR_PROTOCOL,
+			       "TCPStore: %s while an earlier request waits "
+			       "for its reply",
 			       torch_op_name(r->op));
 	if (t->owed.len)
 		torch_session_reply_ready(t, r->op == TORCH_QUEUE_POP
@@ -467,9 +471,10 @@ static int torch_session_find_generation(struct torch_session *t,
 		return err_set(e, ERR_PROTOCOL, "this is not PyTorch's TCPStore"
 			       " protocol");
 	if (t->generation == TORCH_MAGICAL)
-		return err_set(e, ERR_PROTOCOL, "TCPStore: a PyTorch between "
-			       "2.0 and 2.2, whose protocol no other has, is "
-			       "not served");
+		return err_set(
+			e, ERR_PROTOCOL,
+			"TCPStore: the client's PyTorch is between 2.0 and "
+			"2.2; these versions' protocol is not supported");
 	return 0;
 }
 
@@ -516,7 +521,7 @@ int torch_session_replay(struct store *store, enum torch_generation g,
 	torch_session_release(&t);
 	buf_release(&nobody);
 	if (n >= 0 && (size_t)n != request.len)
-		n = err_set(e, ERR_PROTOCOL, "TCPStore: half a request");
+		n = err_set(e, ERR_PROTOCOL, "TCPStore: an incomplete request");
 	return n < 0 ? (int)n : 0;
 }
 

@@ -83,8 +83,8 @@ static int torch_wire_find_op(unsigned char byte, enum torch_generation g,
 			      enum torch_op *op, struct err *e)
 {
 	if (g == TORCH_OLD ? byte >= OLD_OPS : byte >= TORCH_MODERN_OPS)
-		return err_set(e, ERR_PROTOCOL, "TCPStore: there is no "
-			       "operation %u", byte);
+		return err_set(e, ERR_PROTOCOL,
+			       "TCPStore: unknown operation %u", byte);
 	*op = g == TORCH_OLD ? old_ops[byte] : (enum torch_op)byte;
 	return 0;
 }
@@ -98,9 +98,10 @@ static int torch_wire_is_key(const struct shape *s, uint32_t i)
 static int torch_wire_too_much(const struct shape *s, const char *what,
 			       uint64_t n, uint64_t most, struct err *e)
 {
-	return err_set(e, ERR_PROTOCOL, "TCPStore: %s with %llu %s, and at "
-		       "most %llu are allowed", s->name, (unsigned long long)n,
-		       what, (unsigned long long)most);
+	return err_set(e, ERR_PROTOCOL,
+		       "TCPStore: %s with %llu %s, but the limit is %llu",
+		       s->name, (unsigned long long)n, what,
+		       (unsigned long long)most);
 }
 
 /* 1: all strings before the tail are complete; 0: not yet; ERR_PROTOCOL. */
@@ -159,8 +160,8 @@ static int torch_wire_fill(struct slice in, const struct shape *s, size_t begin,
 	r->number = s->tail == 8 ? (int64_t)reader_u64(&tail) :
 		    s->tail == 4 ? reader_u32(&tail) : 0;
 	if (r->op == TORCH_VALIDATE && r->number != TORCH_MAGIC)
-		return err_set(e, ERR_PROTOCOL, "TCPStore: VALIDATE with "
-			       "another magic, 0x%llx",
+		return err_set(e, ERR_PROTOCOL,
+			       "TCPStore: VALIDATE with a wrong magic, 0x%llx",
 			       (unsigned long long)r->number);
 	return 0;
 }

@@ -70,7 +70,7 @@ void torch_home_open(struct hosted_job *h)
 		return;
 	if (torch_home_open_port(h, &e) < 0) {
 		h->torch_port = 0;
-		log_warn("rank 0 has to keep PyTorch's store: %s", e.text);
+		log_warn("rank 0 must host PyTorch's store: %s", e.text);
 		return;
 	}
 	torch_home_begin(h);
@@ -83,8 +83,8 @@ void torch_home_open_again(struct hosted_job *h)
 	struct err e = ERR_INIT;
 
 	if (h->torch_port && h->store && torch_home_open_port(h, &e) < 0)
-		log_warn("job '%s': PyTorch's clients cannot connect to their "
-			 "store again, the next round's can: %s",
+		log_warn("job '%s': PyTorch's clients cannot reconnect to "
+			 "their store before the next round: %s",
 			 job_id(h->job), e.text);
 }
 

@@ -12,9 +12,9 @@
 #include "rendezvous/server/hosted_job.h"
 
 /* How to admit such clients on purpose. */
-#define OPEN_ADVICE                                                           \
-	"if a worker comes from there (through a NAT, or out of a container " \
-	"with a network of its own), start with --store-open"
+#define OPEN_ADVICE                                                         \
+	"if a worker connects from there (through NAT, or from a container " \
+	"with its own network), start with --store-open"
 
 struct voucher {
 	struct hash_item item; /* first: by number */
@@ -47,8 +47,7 @@ static int voucher_parse_addr(struct hosted_job *h, struct addr_owner *to,
 	host[text.len] = '\0';
 	if (strlen(host) != text.len || !sock_addr_number(host, 0, &a))
 		return err_set(e, ERR_PROTOCOL,
-			       "what is to be an address of "
-			       "the node is none");
+			       "the node sent an invalid address");
 	if (sock_addr_is_loopback(&a) || sock_addr_is_any(&a))
 		return 0;
 	return addr_book_add(&h->vouchers.book, to, &a);
@@ -80,10 +79,10 @@ int voucher_prepare(struct hosted_job *h, const struct peer *agent,
 	int rc;
 
 	if (addrs->count > WIRE_ADDRS_MAX)
-		return err_set(e, ERR_PROTOCOL,
-			       "%u addresses of a node: %d "
-			       "are allowed",
-			       addrs->count, WIRE_ADDRS_MAX);
+		return err_set(
+			e, ERR_PROTOCOL,
+			"the node sent %u addresses, but the limit is %d",
+			addrs->count, WIRE_ADDRS_MAX);
 	reader_init(&r, addrs->bytes);
 	rc = voucher_add_own(h, agent, to);
 	for (uint32_t i = 0; i < addrs->count && rc == 0; i++)
@@ -92,8 +91,7 @@ int voucher_prepare(struct hosted_job *h, const struct peer *agent,
 		err_set(e, rc, "the rendezvous server is out of memory");
 	if (rc == 0 && (r.bad || reader_left(&r)))
 		rc = err_set(e, ERR_PROTOCOL,
-			     "a node's list of addresses is "
-			     "torn");
+			     "the node's list of addresses is malformed");
 	if (rc < 0)
 		addr_book_forget(&h->vouchers.book, to);
 	return rc;
@@ -149,8 +147,8 @@ static void voucher_log_refused(struct hosted_job *h,
 		 job_id(h->job), sock_addr_host(from, text), *host ? " (" : "",
 		 host, *host ? ")" : "", SLICE_FMT(why));
 	if (v->nnamed == VOUCHER_NAMED_MAX)
-		log_warn("job '%s': further addresses that PyTorch's store is "
-			 "closed to are not named",
+		log_warn("job '%s': further addresses that PyTorch's store "
+			 "refuses are not logged",
 			 job_id(h->job));
 }
 
@@ -242,7 +240,7 @@ static void voucher_on_client(void *owner, struct torch_client *k,
 	}
 	q = voucher_question_new(h, k, from, claims);
 	if (!q) {
-		log_warn("the PyTorch store is out of memory for a client");
+		log_warn("PyTorch's store is out of memory for a client");
 		torch_client_refuse(k);
 		return;
 	}
@@ -267,8 +265,7 @@ static void voucher_on_timeout(void *ticket)
 	char why[96];
 
 	snprintf(why, sizeof(why),
-		 "ddprun there did not say within %.1f s "
-		 "whose it is",
+		 "ddprun there did not name its owner within %.1f s",
 		 (double)q->ms / 1e3);
 	voucher_refuse_client(q, SLICE_STR(why));
 }
@@ -328,7 +325,7 @@ void voucher_forget(struct hosted_job *h, struct peer *agent)
 			;
 		if (i == q->n)
 			continue;
-		voucher_count_no(q, i, SLICE_STR("ddprun there has gone"));
+		voucher_count_no(q, i, SLICE_STR("ddprun there has left"));
 		item = NULL; /* the table may have changed */
 	}
 }

@@ -59,5 +59,5 @@ teardown() { cluster_leave; }
 	EOF
 	mkdir home/other
 	slurm 77 srun -K -w h1,h2 --ntasks-per-node 1 bash node.sh
-	has "$err" 'its secret is another one than ours \(from the key file .*/home/other/.config/ddprun/key'
+	has "$err" 'it rejected our secret \(from the key file .*/home/other/.config/ddprun/key'
 }

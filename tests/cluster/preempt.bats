@@ -65,7 +65,7 @@ take_nodes() {
 	again 'was preempted'
 	[ "$(grep -c '\] told$' batch.log)" = 2 ]
 	# by which of the two depends on whose was first
-	has "$(<batch.log)" '^ddprun: (got|node 1 .* told to stop by) SIGTERM: stopping 2 workers'
+	has "$(<batch.log)" '^ddprun: (got|node 1 .* received) SIGTERM: stopping 2 workers'
 	has "$(<taken.log)" taken
 }
 

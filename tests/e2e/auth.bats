@@ -31,8 +31,8 @@ one=first-token-of-ours two=second-token-of-theirs
 	await "$T/a.err" 'debug: 1 of 2 nodes are there'
 	DDP_TOKEN=$two node b
 	finish b 77
-	has "$err" "rendezvous server $at: it closed the connection on our proof: its secret is another one than ours \(from DDP_TOKEN on $(hostname)\); give all nodes the same DDP_TOKEN or --token-file FILE"
-	await "$T/a.err" "ddprdzv: warning: 127\.0\.0\.1:[0-9]+ \(says it is host $(hostname), job 'none'\) has not the secret of this job: refused"
+	has "$err" "rendezvous server $at: it rejected our secret \(from DDP_TOKEN on $(hostname)\); give all nodes the same DDP_TOKEN or --token-file FILE"
+	await "$T/a.err" "ddprdzv: warning: refused 127\.0\.0\.1:[0-9]+ \(claims host $(hostname), job 'none'\): it does not have this job's secret"
 	# said once: it has tried twice
 	[ "$(grep -c refused "$T/a.err")" = 1 ]
 	DDP_TOKEN=$one node c
@@ -49,7 +49,7 @@ one=first-token-of-ours two=second-token-of-theirs
 			MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" c_guest
 		[ $rank != 1 ] || {
 			finish r1 1
-			has "$out" "rendezvous server 127.0.0.1:$port: .*its secret is another one than ours \\(from DDP_TOKEN on"
+			has "$out" "rendezvous server 127.0.0.1:$port: .*it rejected our secret \\(from DDP_TOKEN on"
 		}
 		rank=$((rank + 1))
 	done
@@ -89,21 +89,21 @@ one=first-token-of-ours two=second-token-of-theirs
 	chmod 640 config/ddprun/key
 	node a
 	finish a 77
-	has "$err" "the key file $T/config/ddprun/key can be read by others \(mode 0640\), so it is no secret: .*chmod 600 it"
+	has "$err" "the key file $T/config/ddprun/key is readable by other users \(mode 0640\), so it may not be secret: run chmod 600 on it"
 	expect 77 ddprdzv --listen 127.0.0.1:0
 	has "$err" 'mode 0640'
 	# no home is made for it
 	expect 77 env -u XDG_CONFIG_HOME HOME="$T/gone" ddprdzv --listen 127.0.0.1:0
-	has "$err" "$T/gone/.config/ddprun/key cannot be made on .*: No such file"
+	has "$err" "cannot create this user's key file $T/gone/.config/ddprun/key on .*: No such file"
 	[ ! -e gone ]
 	# what one process starts needs none
 	expect 0 ddprun --nproc-per-node 2 true
 	XDG_CONFIG_HOME=/proc/self node b
 	finish b 77
-	has "$err" 'key file /proc/self/ddprun/key cannot be made on .*; give all nodes the same secret in DDP_TOKEN or --token-file FILE, or let everybody in with --auth none'
+	has "$err" 'cannot create this user.s key file /proc/self/ddprun/key on .*; give all nodes the same secret in DDP_TOKEN or --token-file FILE, or admit everybody with --auth none'
 	DDP_TOKEN=short node c
 	finish c 2
-	has "$err" 'DDP_TOKEN has 5 bytes: a secret that nobody guesses has 16'
+	has "$err" 'DDP_TOKEN has 5 bytes: a secret needs 16'
 }
 
 @test "a job of one node needs no shared secret, unless another server has its endpoint" {
@@ -118,7 +118,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	DDP_TOKEN=$one start server ddprdzv --listen "$at"
 	await server.err 'listening on'
 	expect 77 ddprun --rdzv-endpoint "$at" true
-	has "$err" "its secret is another one than ours \(from this ddprun's own, as this user's key file /proc/self/ddprun/key cannot be made"
+	has "$err" "it rejected our secret \(from a key that this ddprun generated: cannot create this user's key file /proc/self/ddprun/key on"
 	signal server TERM
 	finish server
 }
@@ -163,9 +163,9 @@ one=first-token-of-ours two=second-token-of-theirs
 	[ "$out" = "1 'v'" ]
 	# job b's key is another
 	DDP_JOB_KEY=$key expect 1 rdzv_client do "$at" b "$round" 0 get k
-	has "$out" 'closed the connection on our proof'
+	has "$out" 'it rejected our key \(from DDP_JOB_KEY'
 	DDP_JOB_KEY=${key%????}0000 expect 1 rdzv_client do "$at" a "$round" 0 get k
-	has "$out" 'closed the connection on our proof'
+	has "$out" 'it rejected our key \(from DDP_JOB_KEY'
 	DDP_AUTH=none expect 1 rdzv_client do "$at" a "$round" 0 get k
 	has "$out" 'requires authentication'
 	# nor does a tool that has nothing
@@ -186,7 +186,7 @@ one=first-token-of-ours two=second-token-of-theirs
 		at=${line#at }
 		node a
 		finish a 77
-		has "$err" "rendezvous server $at: it does not hold the secret of this job itself .*something else poses as the server there"
+		has "$err" "rendezvous server $at: it does not have this job's secret .*another program poses as the server"
 		has "$(<"$T/impostor.out")" '^closed'
 		[ "$(grep told "$T/impostor.out")" = 'told HELLO' ]
 		signal impostor KILL
@@ -214,7 +214,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish tap
 	expect 0 rdzv_peer replay "$at" "$T/session"
 	[ "$out" = 'heard 56 bytes' ] || [ "$out" = 'heard 0 bytes' ]
-	await "$T/server.err" "has not the secret of this job: refused"
+	await "$T/server.err" "it does not have this job's secret"
 	signal agent KILL
 	finish agent 137
 }

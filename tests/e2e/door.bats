@@ -57,8 +57,8 @@ somebody() {
 	somebody
 	DDP_TOKEN=a-token-of-somebody-else expect 77 ddprun --nnodes 2 \
 		--rdzv-endpoint "$at" true
-	has "$err" "rendezvous server ${at//[\[\]]/.}: it closed the connection on our proof: its secret is another one than ours \(from DDP_TOKEN on"
-	await server.err "^ddprdzv: warning: \[::1\]:[0-9]+ \(says it is host $(hostname), job 'none'\) has not the secret of this job: refused$"
+	has "$err" "rendezvous server ${at//[\[\]]/.}: it rejected our secret \(from DDP_TOKEN on"
+	await server.err "^ddprdzv: warning: refused \[::1\]:[0-9]+ \(claims host $(hostname), job 'none'\): it does not have this job's secret$"
 	crowd many '::1*300'
 	somebody
 	await many.out '^closed ::1, 256 left$'

@@ -73,8 +73,8 @@ say() {
 	await h2.out '^START round 1 attempt 0 node 1 of 2 .* changes 1'
 	say h2 "leave 15"
 	finish h2 143
-	has "$out" '^END round 1 verdict 3 exit_code 143 .*: node 1 \(h2\) was told to stop by SIGTERM$'
-	await h1.out '^END round 1 verdict 4 .*: node 1 \(h2\) was told to stop by SIGTERM$'
+	has "$out" '^END round 1 verdict 3 exit_code 143 .*: node 1 \(h2\) received SIGTERM$'
+	await h1.out '^END round 1 verdict 4 .*: node 1 \(h2\) received SIGTERM$'
 	say h1 join
 	await h1.out '^START round 2 attempt 0 node 0 of 1 .* changes 2'
 	say h1 "exit 0 0"
@@ -251,7 +251,7 @@ say() {
 	await h1.out '^START round 1 .* node 0 of 1'
 	node h3 1:2 lease=99
 	finish h3 1
-	has "$out" '^error: a heartbeat timeout of 0.099 s on h3: it must be 0.1 s to a day'
+	has "$out" '^error: a heartbeat timeout of 0.099 s on h3: it must be from 0.1 s to a day'
 }
 
 @test "the next job with the same id continues the round numbers of a lost node" {

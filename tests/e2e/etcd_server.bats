@@ -135,7 +135,7 @@ key64() {
 	gate /kv/range "\"$(key64 /ddprun/j/head)\""
 	etcd=$gate candidate a 600
 	await gate.out held
-	of="the server of job 'j', ${at[a]}, still reads what etcd \\($gate\\) has of it"
+	of="the server of job 'j', ${at[a]}, is still loading the job from etcd \\($gate\\)"
 	# its own ddprdzv stands by, and redirects it
 	begin node ddprun --rdzv-backend etcd --rdzv-endpoint "$etcd" \
 		--rdzv-id j --local-addr 127.0.0.1 --rdzv-timeout 2.5 true
@@ -163,7 +163,7 @@ key64() {
 	echo >&8
 	# all this time it has the request, and must not answer it
 	finish a 75
-	has "$err" "job 'j' is not served at ${at[a]} any more: etcd .* gave this server's place away"
+	has "$err" "job 'j' is no longer served at ${at[a]}: etcd .* expired this server's lease"
 	finish w 1
 	[ "$(grep -c '^[0-9]' <<<"$out")" = 1 ]
 	signal etcd CONT
@@ -289,10 +289,10 @@ key64() {
 	piece=$(grep -m 1 '0000000000000001$' <<<"$out")
 	etcdctl_ del "$piece"
 	candidate a 600 --etcd-lease 77
-	told agent a 'the journal in etcd .* has /ddprun/j/journal/.* where piece 1 should be'
+	told agent a 'the journal in etcd .* has /ddprun/j/journal/.* in place of piece 1'
 	etcdctl_ put "${piece%1}0" garbage
 	etcdctl_ del --from-key "$piece"
-	await a.err 'this version cannot read it: remove all below /ddprun/j/'
+	await a.err 'this version cannot read it: .*remove all keys below /ddprun/j/'
 	told worker a 'this version cannot read it'
 	etcdctl_ del --prefix /ddprun/j/head
 	serves a
@@ -433,9 +433,9 @@ key64() {
 	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd h1:2379
 	has "$err" '--etcd needs --job'
 	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd h1:2379 --job j --journal f
-	has "$err" '--etcd excludes --journal'
+	has "$err" '--etcd cannot be combined with --journal'
 	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd-ttl 5 --etcd-https --job j
 	has "$err" 'need --etcd'
 	expect 2 ddprdzv --listen 0.0.0.0:0 --etcd 127.0.0.1:1 --job j
-	has "$err" 'listen at an address of this host'
+	has "$err" 'listen on an address of this host'
 }

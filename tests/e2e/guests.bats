@@ -177,7 +177,7 @@ is_dumped() {
 	by_hand 2 c_guest leave 1
 	finish rank1
 	finish rank0 1
-	has "$out" '^rank 0: -20004: .*rank 1 on .* said that it leaves'
+	has "$out" '^rank 0: -20004: .*rank 1 on .* left with ddp_finalize'
 }
 
 @test "ranks started by hand name a duplicate rank and a missing rank" {
@@ -190,7 +190,7 @@ is_dumped() {
 	RANK=2 start rank2 c_guest wait "$T/go"
 	await rank0.out ': ok$'
 	RANK=1 expect 1 c_guest
-	has "$out" '^rank -1: -20002: rank 1 is here already, on .*: two processes say that they are this rank'
+	has "$out" '^rank -1: -20002: rank 1 is already connected, from .*: two processes claim this rank'
 	exec 9<>go # a writer, for whoever comes when
 	finish rank0
 	finish rank1
@@ -230,7 +230,7 @@ is_dumped() {
 	# a rank that has left may end as it likes
 	expect 1 $launcher 3 c_guest leave 1
 	has "$out" '^rank 1 of 3, .*: ok$'
-	has "$out" '^rank [02]: -20004: .*rank 1 on .* said that it leaves'
+	has "$out" '^rank [02]: -20004: .*rank 1 on .* left with ddp_finalize'
 }
 
 @test "a ddprun that mpiexec or mpirun starts has its own workers" {

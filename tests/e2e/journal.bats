@@ -44,7 +44,7 @@ as_if_it_had_never_died() { # PLACE...
 	dd if=/dev/zero of=jobs bs=4096 seek=1 count=2 conv=notrunc 2>dd.err
 	start server ddprdzv --listen 127.0.0.1:0 --journal jobs
 	await server.err ' listening on'
-	has "$(<server.err)" 'journal jobs: what it had cannot be read; was this'
+	has "$(<server.err)" 'journal jobs: its contents are unreadable; did this host lose power'
 	signal server TERM
 	finish server
 	start server ddprdzv --listen 127.0.0.1:0 --journal jobs
@@ -95,7 +95,7 @@ odd_agent() {
 	await agent.out START
 	expect 0 rdzv_client do "$at" healthy 0 0 set k v
 	odd_agent a address
-	has "$out" '^True what is to be an address of the node is none$'
+	has "$out" '^True the node sent an invalid address$'
 	has "$out" '^closed$'
 	has "$out" '^began True$'
 	odd_agent b node
@@ -109,7 +109,7 @@ odd_agent() {
 		await "$T/server.err" 'listening on'
 		expect 0 rdzv_client do "$at" healthy 0 0 get k
 		[ "$out" = "1 'v'" ]
-		! grep -q 'makes no sense\|cannot read it\|left out' server.err
+		! grep -q 'is invalid\|cannot read it\|ignored' server.err
 	done
 }
 

@@ -43,7 +43,7 @@ option='\(--max-memory of that ddprdzv\)'
 
 @test "a job over its memory limit gets an error, and another job is served as usual" {
 	server --auth none --max-memory 4194304 --max-bytes 1048576
-	greedy parts "^$over $option: [0-9]+ of them are a request of this client's that is not whole, or answers that it has not read"
+	greedy parts "^$over $option: [0-9]+ of them are an incomplete request of this client, or replies that it has not read"
 	greedy waits "^$over, too few for [0-9]+ more $option"
 	greedy gathers "^$over, too few for [0-9]+ more $option"
 	greedy answers "rank [0-7], job 'greedy'\): $over $option" server.err
@@ -69,7 +69,7 @@ node() {
 	node b alice/y
 	await b.out '^START'
 	node c alice/z
-	await c.out "^error: job 'alice/z' finds no place at $at: tenant 'alice' has 2 jobs there, its limit \(--tenant-jobs of that ddprdzv\)$"
+	await c.out "^error: job 'alice/z' is refused at $at: tenant 'alice' has 2 jobs there, its limit \(--tenant-jobs of that ddprdzv\)$"
 	finish c -
 	counts 'connections{role="agent"} 2'
 	start w rdzv_client do "$at" alice/x 0 0 set here 1 wait 60000 never

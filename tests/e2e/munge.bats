@@ -18,7 +18,7 @@ setup() {
 		--socket="$T/munge/munge.socket.2" --pid-file="$T/munged.pid" \
 		--log-file="$T/munged.log" --seed-file="$T/munged.seed"
 	await "$T/munged.err" 'Created socket'
-	reason="munge cannot be asked on $(hostname): .*libmunge.so.2: .* \(Debian's package is libmunge2\)"
+	reason="cannot use munge on $(hostname): .*libmunge.so.2: .* \(package libmunge2 on Debian\)"
 	key="the key file $T/config/ddprun/key on $(hostname), as $reason"
 }
 
@@ -62,7 +62,7 @@ here() {
 	await a.err "1 of 2 nodes are there"
 	node b without
 	finish b 77
-	has "$err" "rendezvous server $at: it authenticates with munge, and this node with $key; make munge work here, or give all nodes the same --token-file FILE\$"
+	has "$err" "rendezvous server $at: it authenticates with munge, but this node with $key: make munge work here, or give all nodes the same --token-file FILE\$"
 	node c with
 	finish c
 	finish a
@@ -71,7 +71,7 @@ here() {
 	await a.err "1 of 2 nodes are there"
 	node b with
 	finish b 77
-	has "$err" "rendezvous server $at: it wants to see a secret .*and here munge is asked: is munged down, or libmunge\.so\.2 missing, where it runs\? Start or install it there"
+	has "$err" "rendezvous server $at: it authenticates with a secret .*but this node with munge: is munged down or libmunge\.so\.2 missing on the server's host\? Start or install it there"
 	node c without
 	finish c
 	finish a
@@ -131,7 +131,7 @@ rank() {
 	finish w1r0
 	# that server uses the first port while rank 1 runs
 	rank 2 0
-	await "$T/w1r0.err" 'has not the secret of this job: refused$'
+	await "$T/w1r0.err" 'it does not have this job.s secret$'
 	: >go
 	finish w1r1
 	rank 2 1

@@ -154,7 +154,7 @@ port() {
 	signal b TERM
 	finish b 143
 	finish a 143
-	has "$err" "^ddprun: job 'none' ended: node 1 .* was told to stop by SIGTERM\$"
+	has "$err" "^ddprun: job 'none' ended: node 1 .* received SIGTERM\$"
 	nothing_left
 }
 

@@ -63,8 +63,8 @@ early() {
 	finish a 143
 	all=$out
 	# its workers also learn it from their peers, and may be gone by then
-	has "$err" '^ddprun: node 1 .* was told to stop by SIGTERM(: stopping [12] workers?)?$'
-	has "$err" "^ddprun: job 'two' ended: node 1 .* was told to stop by SIGTERM\$"
+	has "$err" '^ddprun: node 1 .* received SIGTERM(: stopping [12] workers?)?$'
+	has "$err" "^ddprun: job 'two' ended: node 1 .* received SIGTERM\$"
 	finish b 143
 	[ "$err" = "ddprun: got SIGTERM: stopping 2 workers (again kills them at once)" ]
 	[ "$(sed -n 's/^.* told at \([0-9]*\),.*/\1/p' <<<"$all
@@ -93,7 +93,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	both --nproc-per-node 1 --shutdown-timeout 100 bash -c "$is_deaf"
 	up 1
 	signal b TERM
-	await a.err 'was told to stop by SIGTERM: stopping 1 worker'
+	await a.err 'received SIGTERM: stopping 1 worker'
 	signal b TERM
 	finish a 143
 	has "$err" '^ddprun: killing 1 worker$'
@@ -106,7 +106,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	both --nproc-per-node 1 --shutdown-timeout 100 bash -c "$is_deaf"
 	up 1
 	signal b TERM
-	await a.err 'was told to stop by SIGTERM: stopping 1 worker'
+	await a.err 'received SIGTERM: stopping 1 worker'
 	# both arrive before it learns of the worker's end
 	signal b STOP
 	signal b TERM

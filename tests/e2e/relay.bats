@@ -86,7 +86,7 @@ found() {
 	found replay up 1
 	found truncate up 1
 	[ "$(grep -c 'record 1 does not authenticate' server.err)" -ge 1 ]
-	has "$(<server.err)" "^ddprdzv: warning: 127.0.0.1:[0-9]+ \(rank 0, job 'j'\): the connection was tampered with: record 1 does not authenticate; something between its two ends changes, repeats or drops what they send"
+	has "$(<server.err)" "^ddprdzv: warning: 127.0.0.1:[0-9]+ \(rank 0, job 'j'\): the connection was tampered with: record 1 does not authenticate; something on the path changes, repeats or drops data"
 	signal agent KILL
 	finish agent 137
 }
@@ -106,7 +106,7 @@ found() {
 	relay flip down 0 always
 	DDP_RECONNECT_TIMEOUT=1500 expect 1 rdzv_client do "$at" j 0 0 \
 		set k v get k
-	has "$out" "^error: rendezvous server $at: the connection was tampered with: record 0 does not authenticate; .*each connection since then broke before an answer came"
+	has "$out" "^error: rendezvous server $at: the connection was tampered with: record 0 does not authenticate; .*each connection since then broke before it answered"
 	signal relay KILL
 	finish relay 137
 	relay flip up 0 always
@@ -150,7 +150,7 @@ node() {
 	printf 'DDPR\x03\0\0\0' >&5
 	await "$T/server.err" 'version 3'
 	exec 5>&-
-	has "$line" "^ddprdzv: warning: 127.0.0.1:[0-9]+: it speaks version 3 of the protocol, and this ddprdzv version 4: install ddprun [0-9.]+ there"
+	has "$line" "^ddprdzv: warning: 127.0.0.1:[0-9]+: it speaks version 3 of the protocol, but this ddprdzv version 4: install ddprun [0-9.]+ there"
 	start other python3 -c '
 import socket
 l = socket.create_server(("127.0.0.1", 0))

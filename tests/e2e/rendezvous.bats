@@ -92,7 +92,7 @@ greeting=4444505204020000
 	[ "${lines[0]}" = "a b c" ]
 	[ "${lines[1]}" = "a b c" ]
 	# only as long as it is the last that this worker did
-	[[ ${lines[2]} == "error: rank 0 asks for the list of a SHARE, but its last request was another" ]]
+	[[ ${lines[2]} == "error: rank 0 asks for the list of a SHARE, but its last request was not one" ]]
 	finish s
 	[ "$out" = $'a b c\na b c' ]
 	finish g 1
@@ -102,7 +102,7 @@ greeting=4444505204020000
 	# a port, and no address
 	run rdzv_client raw "$at" j 0 0 \
 		2b00000015000000020000000100000067030000000000000000000000419c100000003031323334353637383961626364656600000000
-	[[ $output == *"SHARE: half an offer to pass the list on"* ]]
+	[[ $output == *"SHARE: the offer to relay the list is incomplete"* ]]
 }
 
 @test "many workers at once are served" {
@@ -127,7 +127,7 @@ greeting=4444505204020000
 		$'same\nsame\nsame' ]
 	run worker 0 0 big k 8388609
 	[ "$status" = 1 ]
-	[[ $output == *"SET: field 'value' is over its limit"* ]]
+	[[ $output == *"SET: field 'value' exceeds its limit"* ]]
 }
 
 @test "a set whose sender closes at once is applied" {
@@ -188,7 +188,7 @@ greeting=4444505204020000
 	say h1 "kill 2 9"
 	finish g 1
 	# without the rest where its gather comes after that
-	[ "${out%" before it came to 'all'"}" = "error: $killed" ]
+	[ "${out%" before it reached 'all'"}" = "error: $killed" ]
 	finish f
 	[ "$out" = "fate: $killed" ]
 	finish p 1
@@ -204,7 +204,7 @@ greeting=4444505204020000
 	worker 0 1 wait 60000 g
 	say h1 "exit 1 0"
 	finish g 1
-	[ "${out%" before it came to 'all'"}" = "error: rank 1 (local rank 1) on h1, pid 4711, exited with code 0" ]
+	[ "${out%" before it reached 'all'"}" = "error: rank 1 (local rank 1) on h1, pid 4711, exited with code 0" ]
 }
 
 @test "a restart has its own keyspace, and no worker of the old round" {
@@ -274,7 +274,7 @@ greeting=4444505204020000
 	say h1 "leave 2"
 	finish h1 130
 	finish h2 130
-	has "$out" 'verdict 3 .*: node [01] \(h1\) was told to stop by SIGINT$'
+	has "$out" 'verdict 3 .*: node [01] \(h1\) received SIGINT$'
 }
 
 @test "a node that leaves while the others gather frees its place" {
@@ -298,7 +298,7 @@ greeting=4444505204020000
 	has "$out" "^error: --node-rank 1 of job 'j' at $at is taken by h1: give h2 another"
 	node h3 1 3
 	finish h3 1
-	has "$out" "^error: h3 says --nnodes 3, but h1 said 2 for job 'j' at $at: "
+	has "$out" "^error: h3 has --nnodes 3, but h1 has 2 in job 'j' at $at: "
 }
 
 @test "a job's id is free when it has ended" {
@@ -327,7 +327,7 @@ greeting=4444505204020000
 	has "$out" '^PONG'
 	has "$out" 'node [01] \(h2\) was lost: not heard from for 3.0 s$'
 	finish h2 1
-	has "$out" '^error: this node was not heard from for 3.0 s; was it stopped, or its network down'
+	has "$out" '^error: this node was not heard from for 3.0 s; was it stopped, or was its network down'
 }
 
 @test "garbage and other protocols are closed without a reply" {
@@ -356,11 +356,11 @@ error_of() {
 	server
 	one_node 1
 	[ "$(error_of 01000001)" = \
-		'-20005: a frame of 16777217 bytes; at most 16777216 are allowed' ]
+		'-20005: a frame has 16777217 bytes, but the limit is 16777216' ]
 	[ "$(error_of 000000006300000000000000)" = \
-		'-20005: no message has type 99' ]
+		'-20005: there is no message type 99' ]
 	[ "$(error_of 000000000a07000000000000)" = \
-		'-20005: SET: kind 7 or the zero after it is wrong' ]
+		'-20005: SET: kind 7 or the zero after it is invalid' ]
 	[ "$(error_of 000000001e00000005000000)" = \
 		'-20005: JOIN, kind 0, from a worker: not allowed' ]
 	[ "$(error_of 020000000a000000010000000100)" = \
@@ -422,9 +422,9 @@ error_of() {
 	worker 0 0 wait 60000 here
 	signal server TERM
 	finish h1 69
-	has "$out" "the rendezvous server at $at was told to stop by SIGTERM"
+	has "$out" "the rendezvous server at $at received SIGTERM"
 	finish w 1
-	has "$out" 'was told to stop by SIGTERM'
+	has "$out" 'received SIGTERM'
 	finish server
 }
 
@@ -508,7 +508,7 @@ own_server() {
 
 @test "bad options are one line and exit status 2" {
 	expect 2 ddprdzv
-	has "$err" 'say where to listen: --listen HOST:PORT'
+	has "$err" 'no address to listen on: give --listen HOST:PORT'
 	expect 2 ddprdzv --listen 127.0.0.1:99999
 	has "$err" '99999'
 	expect 2 ddprdzv --lisen 127.0.0.1:0
@@ -527,7 +527,7 @@ own_server() {
 @test "a server of one job turns other jobs' agents away, and serves its own" {
 	server --job other
 	node h1 1 1
-	await "$T/h1.out" 'serves another job only'
+	await "$T/h1.out" 'only serves another job'
 	expect 0 ddprun --nnodes 1:1 --rdzv-id other --rdzv-endpoint "$at" true
 	expect 2 ddprdzv --listen 127.0.0.1:0 --guests 2
 	has "$err" '--guests needs --job'

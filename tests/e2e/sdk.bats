@@ -147,7 +147,7 @@ fault() {
 @test "the other ranks learn how a rank ended before ddp_init" {
 	fault exit 1 3 0 1
 	# waiting ranks learn it at once; later ones find the round over
-	has "$out" "^\[[02]\] rank [02]: -20004 .*: rank 1 \(local rank 1\) on .*, pid [0-9]+, exited with code 0 before it came"
+	has "$out" "^\[[02]\] rank [02]: -20004 .*: rank 1 \(local rank 1\) on .*, pid [0-9]+, exited with code 0 before it reached"
 	fault fail 2 3 0 3
 	has "$out" "^\[[01]\] rank [01]: -2000[47] .*: rank 2 \(local rank 2\) on .*, pid [0-9]+, exited with code 3"
 }

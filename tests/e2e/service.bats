@@ -62,7 +62,7 @@ get() {
 	expect 1 rdzv_client do "$at" ../tokens/alice/x 0 0 get k
 	export DDP_TOKEN=the-token-of-robert-02
 	expect 1 rdzv_client do "$at" alice/x 0 0 get k
-	await server.err "job 'bob/x'\) has not the secret of this job: refused"
+	await server.err "job 'bob/x'\): it does not have this job's secret"
 	node b bob/x 1 1
 	await b.out '^START'
 	[ "$(rdzv_client do "$at" bob/x 0 0 get k)" = "0 ''" ]
@@ -103,12 +103,12 @@ get() {
 	node b b 1 1
 	await b.out '^START'
 	node c c 1 1
-	await c.out "^error: job 'c' finds no place at $at: 2 jobs are there, its limit \(--max-jobs of that ddprdzv\)$"
+	await c.out "^error: job 'c' is refused at $at: it has 2 jobs, its limit \(--max-jobs of that ddprdzv\)$"
 	start w0 rdzv_client do "$at" a 0 0 set here0 1 wait 60000 never
 	start w1 rdzv_client do "$at" a 0 1 wait 60000 here0 set here1 1 fate 0 60000
 	rdzv_client do "$at" b 0 0 mset 1 x 2 x mset 3 x 4 x
 	run rdzv_client do "$at" b 0 0 set 5 x
-	[ "$output" = "error: the store of job 'b' is full: it has 4 keys and may have no more (--max-keys of its ddprdzv)" ]
+	[ "$output" = "error: the store of job 'b' is full: it has 4 keys, its limit (--max-keys of its ddprdzv)" ]
 	run rdzv_client do "$at" b 0 0 big 1 2000
 	[[ $output == "error: the store of job 'b' is full: it holds "*" of at most 2000 bytes (--max-bytes of its ddprdzv)" ]]
 	# job a has an agent and two workers once both have come
@@ -131,7 +131,7 @@ get() {
 	node a a 1 2
 	node r r 1 1
 	await r.out '^START'
-	await a.out "^END round 0 verdict 3 exit_code 69 .*: nothing happened in it for 0.7 s \(--idle-timeout of the rendezvous server at $at\)$"
+	await a.out "^END round 0 verdict 3 exit_code 69 .*: it was idle for 0.7 s \(--idle-timeout of the rendezvous server at $at\)$"
 	await server.err "^ddprdzv: job 'a' ends: nothing happened"
 	say r ping
 	await r.out PONG
@@ -175,8 +175,8 @@ get() {
 	say a 'exit 0 3'
 	await a.out '^END round 0 verdict 2 '
 	say a join
-	await a.out '^END round . verdict 3 exit_code 69 .*: nothing happened in it for 0.7 s'
-	await b.out '^END round . verdict 3 exit_code 69 .*: nothing happened in it for 0.7 s'
+	await a.out '^END round . verdict 3 exit_code 69 .*: it was idle for 0.7 s'
+	await b.out '^END round . verdict 3 exit_code 69 .*: it was idle for 0.7 s'
 	[ "$(grep -c "^ddprdzv: job 'r' ends: " server.err)" = 1 ]
 }
 
@@ -282,7 +282,7 @@ EOF
 	await a.out '^START'
 	start two python3 activate.py 2
 	finish two 2
-	has "$err" 'LISTEN_FDS=2: one socket is listened at'
+	has "$err" 'LISTEN_FDS=2: ddprdzv listens on one socket'
 }
 
 @test "--token-dir alone is enough for a server without its own secret" {
@@ -380,11 +380,11 @@ shipped() { # where to listen
 		exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"
 		fds+=("$fd")
 	done
-	await server.err '^ddprdzv: warning: no descriptors for more clients \(70, ulimit -n\): refusing new ones, serving those that are here$'
+	await server.err '^ddprdzv: warning: no descriptors for more clients \(70, ulimit -n\): refusing new ones, serving the connected ones$'
 	# the places of silent clients are free after a second
 	until run rdzv_client do "$at" a 0 0 get k &&
-		[[ $output == *"takes no more connections"* ]]; do :; done
-	[[ $output == *"the rendezvous server at $at takes no more connections: all of its 70 descriptors are in use (ulimit -n of that ddprdzv)"* ]]
+		[[ $output == *"accepts no more connections"* ]]; do :; done
+	[[ $output == *"the rendezvous server at $at accepts no more connections: all of its 70 descriptors are in use (ulimit -n of that ddprdzv)"* ]]
 	say a ping
 	await a.out PONG
 	say a 'exit 0 0'
@@ -436,7 +436,7 @@ shipped() { # where to listen
 		exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"
 	done
 	expect 1 rdzv_client do "$at" a 0 0 get k
-	has "$out$err" "the rendezvous server at $at takes no more connections: all of its $limit descriptors are in use"
+	has "$out$err" "the rendezvous server at $at accepts no more connections: all of its $limit descriptors are in use"
 	[ "$(grep -c 'no descriptor left' server.err)" -ge 2 ]
 	start waits rdzv_client do "$at" a 0 0 get k
 	prlimit --pid "${pid[server]}" --nofile=1000:
@@ -492,13 +492,13 @@ for j in sorted(json.load(sys.stdin)["jobs"], key=lambda j: j["job"]):
 	w delete k
 	w mset 1 x 2 x mset 3 x 1 y
 	run w set 4 x
-	[[ $output == *"it has 3 keys and may have no more (--max-keys of its ddprdzv)" ]]
+	[[ $output == *"it has 3 keys, its limit (--max-keys of its ddprdzv)" ]]
 	[ "$(w get 3)" = "1 'x'" ]
 	# also for a name that somebody waits for
 	w delete 3
 	start waiter rdzv_client do "$at" a 0 0 set here 1 wait 60000 never
 	finish waiter 1
-	has "$out" "it has 3 keys and may have no more"
+	has "$out" "it has 3 keys, its limit"
 }
 
 # limited OPTION...: what a ddprun starts as its server
@@ -519,8 +519,8 @@ limited() {
 	[ "$(grep -c '\] closed$' <<<"$out")" = 2 ]
 	has "$out" '\] a is 1$'
 	[ "$(grep -c '\] a is x\{1021\}$' <<<"$out")" = 2 ]
-	has "$err" "client of the PyTorch store was disconnected: the store of job '.*' is full: it has 2 keys and may have no more"
-	has "$err" "client of the PyTorch store was disconnected: the store of job '.*' is full: it holds 1024 of at most 1024 bytes"
+	has "$err" "disconnected a client of PyTorch's store: the store of job '.*' is full: it has 2 keys, its limit"
+	has "$err" "disconnected a client of PyTorch's store: the store of job '.*' is full: it holds 1024 of at most 1024 bytes"
 }
 
 @test "PyTorch's port accepts eight clients per rank, at least 64, and no more" {
@@ -536,7 +536,7 @@ limited() {
 		exec {fd}>&-
 		until [ "$(w_knock ping)" = answered ]; do :; done'
 	[ "$out" = '[0] closed' ]
-	[ "$(grep -c 'the PyTorch store refuses connections: it has 64, more than its ranks could need' <<<"$err")" = 1 ]
+	[ "$(grep -c "PyTorch's store refuses connections: it has 64, more than its ranks can need" <<<"$err")" = 1 ]
 }
 
 @test "health reports stopping while a job is still being notified" {
@@ -547,7 +547,7 @@ limited() {
 	await a.out '^START'
 	signal a STOP
 	signal server TERM
-	await server.err 'was told to stop by SIGTERM'
+	await server.err 'received SIGTERM'
 	get health
 	[ "$code $body" = '503 stopping' ]
 	signal a CONT

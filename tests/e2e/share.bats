@@ -158,5 +158,5 @@ asked() {
 @test "a rank that ends before it has arrived is named" {
 	DDP_TEST_SHARE=1 expect 0 ddprun --standalone --nproc-per-node 3 sh -c \
 		'[ $RANK = 1 ] || c_init || true'
-	[ "$(grep -c -- '-20004: rank 1 .*exited with code 0 before it came to .ddp/0/init.' <<<"$out")" = 2 ]
+	[ "$(grep -c -- '-20004: rank 1 .*exited with code 0 before it reached .ddp/0/init.' <<<"$out")" = 2 ]
 }

@@ -41,7 +41,7 @@ small() {
 
 @test "one key over the limit is refused, and fits when another is deleted" {
 	expect 0 rdzv_hard keys "$at"
-	has "$out" 'is full: it has 1048576 keys and may have no more'
+	has "$out" 'is full: it has 1048576 keys, its limit'
 }
 
 @test "peers that reset while they wait leave nothing behind" {

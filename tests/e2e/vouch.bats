@@ -85,7 +85,7 @@ other_or_skip() {
 		w_knock ping'
 	[ "$(<said)" = closed ]
 	[ "$out" = '[0] answered' ]
-	has "$err" 'from 127.0.0.1 \(.*\): ddprun there did not say within 1.0 s whose it is$'
+	has "$err" 'from 127.0.0.1 \(.*\): ddprun there did not name its owner within 1.0 s$'
 }
 
 @test "any of several agents on one host can vouch for a worker" {

@@ -55,8 +55,8 @@ worker() {
 	say h1 'exit 0 3'
 	await h1.out '^END round 0 verdict 2'
 	say h1 join
-	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, its workers stop since [12] s\)$'
-	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, its workers stop since [2-5] s\)$'
+	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, its workers have been stopping for [12] s\)$'
+	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, its workers have been stopping for [2-5] s\)$'
 	say h2 join
 	await h1.out '^START round 1'
 	[ "$(grep -c '^WAITING' h2.out)" = 0 ]
@@ -84,7 +84,7 @@ worker() {
 			{ echo here; exec tail -f /dev/null; }'
 	await b.out here
 	echo >go
-	await a.err '^ddprun: waiting [12] s at .* for 1 of 2 nodes to come back \(job .none.\): node 1 \(.*, its workers stop since [12] s\)$'
+	await a.err '^ddprun: waiting [12] s at .* for 1 of 2 nodes to come back \(job .none.\): node 1 \(.*, its workers have been stopping for [12] s\)$'
 	finish a
 	finish b
 }
@@ -112,7 +112,7 @@ worker() {
 	say h1 'exit 2 0'
 	run worker 0 0 gather g 3 100 x
 	[ "$status" = 1 ]
-	[[ $output == "error: rank 2 (local rank 2) on h1, pid 4711, exited with code 0 before it came to 'g'" ]]
+	[[ $output == "error: rank 2 (local rank 2) on h1, pid 4711, exited with code 0 before it reached 'g'" ]]
 	# rank 1's wait is on its way once its key is set: it may take a moment
 	for _ in {1..50}; do
 		run worker 0 0 barrier b 3 100
@@ -120,12 +120,12 @@ worker() {
 		break
 	done
 	echo "$output"
-	[[ $output == "error: waited 0.1 s for 2 of 3 ranks at barrier 'b': rank 1 (h1, connected, waits itself for key 'never'), rank 2 (h1, exited with code 0)" ]]
+	[[ $output == "error: waited 0.1 s for 2 of 3 ranks at barrier 'b': rank 1 (h1, connected, is itself waiting for key 'never'), rank 2 (h1, exited with code 0)" ]]
 	# the ranks of a partial barrier are unknown
 	run worker 0 0 barrier b 2 100
 	[[ $output == "error: waited 0.1 s for 1 of 2 ranks at barrier 'b'" ]]
 	run worker 0 0 fate 1 100
-	[[ $output == "error: waited 0.1 s for 1 of 1 ranks to end: rank 1 (h1, connected, waits itself for key 'never')" ]]
+	[[ $output == "error: waited 0.1 s for 1 of 1 ranks to end: rank 1 (h1, connected, is itself waiting for key 'never')" ]]
 	run worker 0 0 wait 100 never
 	[[ $output == "error: waited 0.1 s for 1 of 1 key that nobody has set: 'never'" ]]
 }
@@ -142,7 +142,7 @@ worker() {
 	signal server KILL
 	finish server 137
 	finish w 1
-	has "$out" "^error: rendezvous server .*; this waited [12] s for 1 of 2 ranks at gather 'g': rank 1 \(h1, (not )?connected.*\)$"
+	has "$out" "^error: rendezvous server .*; this call waited [12] s for 1 of 2 ranks at gather 'g': rank 1 \(h1, (not )?connected.*\)$"
 	finish h1 -
 }
 

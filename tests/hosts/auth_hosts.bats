@@ -36,8 +36,8 @@ job() {
 	await "$T/h1.job.err" 'waiting'
 	job h2 -u XDG_CONFIG_HOME HOME="$T/home2"
 	finish h2.job 77
-	has "$err" "rendezvous server 10.78.0.1:29400: it closed the connection on our proof: its secret is another one than ours \(from the key file $T/home2/.config/ddprun/key on h2\); give all nodes the same DDP_TOKEN or --token-file FILE, or a home directory that they share"
-	await "$T/h1.job.err" '10\.78\.0\.2:[0-9]+ \(says it is host h2, job .none.\) has not the secret of this job: refused'
+	has "$err" "rendezvous server 10.78.0.1:29400: it rejected our secret \(from the key file $T/home2/.config/ddprun/key on h2\); give all nodes the same DDP_TOKEN or --token-file FILE, or let them share a home directory"
+	await "$T/h1.job.err" 'refused 10\.78\.0\.2:[0-9]+ \(claims host h2, job .none.\): it does not have this job.s secret'
 	signal h1.job TERM
 	finish h1.job 143
 }
@@ -53,7 +53,7 @@ task() {
 }
 
 one=DDP_TOKEN=first-token-of-ours two=DDP_TOKEN=second-token-of-theirs
-other='its secret is another one than ours \(from DDP_TOKEN on h2\); give all nodes the same'
+other='it rejected our secret \(from DDP_TOKEN on h2\); give all nodes the same'
 
 # The ports of that step: another user's server has the first one.
 first_is_taken() {
@@ -76,9 +76,9 @@ first_is_taken() {
 		await a.err 'debug: 1 of 2 nodes are there'
 		task 1 b $two ddprun --nproc-per-node 1 true
 		finish b 77
-		has "$err" "^ddprun: error: rendezvous server 10\.78\.0\.1:[0-9]+: it closed the connection on our proof: $other"
+		has "$err" "^ddprun: error: rendezvous server 10\.78\.0\.1:[0-9]+: $other"
 		run ! grep -e "10.78.0.1:$port" -e waiting <<<"$err"
-		await a.err '10\.78\.0\.2:[0-9]+ \(says it is host h2, job .slurm-12\.0.\) has not the secret of this job: refused'
+		await a.err 'refused 10\.78\.0\.2:[0-9]+ \(claims host h2, job .slurm-12\.0.\): it does not have this job.s secret'
 		task 1 c $one ddprun --nproc-per-node 1 sh -c 'echo in'
 		finish c
 		[ "$out" = '[1] in' ]

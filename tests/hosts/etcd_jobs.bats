@@ -281,8 +281,8 @@ up() {
 	await "$T/on_h2.err" 'waiting .* for 1 of 2 nodes'
 	DDP_TOKEN=quite-another-secret node h3 2 sh -c "$who"
 	finish on_h3 77
-	has "$err" 'its secret is another one than ours \(from DDP_TOKEN on h3\)'
-	await "$T/on_h2.err" '10\.78\.0\.3:[0-9]+ \(says it is host h3, job .j.\) has not the secret of this job: refused'
+	has "$err" 'it rejected our secret \(from DDP_TOKEN on h3\)'
+	await "$T/on_h2.err" 'refused 10\.78\.0\.3:[0-9]+ \(claims host h3, job .j.\): it does not have this job.s secret'
 	signal on_h2 TERM
 	finish on_h2 143
 	all_gone
@@ -318,7 +318,7 @@ stop_on() {
 	done
 	printf '\n\n\n' >&9
 	stop_on "$server" CONT
-	await "$T/on_$server.err" '^ddprdzv: job .j. is not served at .* any more'
+	await "$T/on_$server.err" '^ddprdzv: job .j. is no longer served at '
 	for h in h1 h2 h3; do
 		finish "on_$h"
 		has "$out" 'v0 v1 v2'

@@ -117,6 +117,6 @@ says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 	has "$err" "^ddprun: job 'j' failed: node 0 \\(h2\\) was lost"
 	finish on_h2 69
 	has "$err" 'error: the rendezvous server at .* was lost at [0-9:]+: '
-	has "$err" "silent|gave this server's place away"
+	has "$err" "silent|expired this server's lease"
 	nothing_in_etcd
 }

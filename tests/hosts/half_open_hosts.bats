@@ -24,7 +24,7 @@ setup() {
 	start_on h1 near rdzv_client do h1:29400 j 0 0 wait 60000 here
 	finish near
 	cable_cut h2
-	await "$T/server.err" 'a connection of rank 1 is gone: its connection broke' 30
+	await "$T/server.err" 'lost a connection of rank 1: its connection broke' 30
 	start_on h1 near rdzv_client do h1:29400 j 0 0 barrier b 2 0
 	finish near 1
 	has "$out" "1 of 2 ranks at barrier 'b': rank 1 \\(.*not connected\\)"

@@ -95,7 +95,7 @@ in_pids() {
 	start_on h1 server ddprdzv --listen "${at[h1]}:29400" --journal "$T/j" \
 		--heartbeat-timeout 0.2
 	finish on_h1 69
-	has "$err" 'node [01] \(h2\) was lost: its agent did not come back'
+	has "$err" 'node [01] \(h2\) was lost: its agent did not reconnect'
 }
 
 # How often is counted by its kernel. Every 10 ms it would be 200 times, every

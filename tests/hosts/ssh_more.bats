@@ -284,7 +284,7 @@ setup() {
 	await "$T/job.out" '^\[0\] 0 of 2'
 	await "$T/job.out" '^\[1\] 1 of 2 under [0-9]+'
 	host exec "${host_pid[h2]}" kill -TERM "${line##* }"
-	await "$T/job.err" 'regrouping: node 1 \(h2\) was told to stop by SIGTERM'
+	await "$T/job.err" 'regrouping: node 1 \(h2\) received SIGTERM'
 	await "$T/job.out" '^\[0\] 0 of 1'
 	echo well >go
 	finish job
@@ -300,7 +300,7 @@ setup() {
 	await "$T/job.out" '^\[1\] 1 under [0-9]+'
 	host exec "${host_pid[h2]}" kill -TERM "${line##* }"
 	finish job 143
-	has "$err" 'node 1 \(h2\) was told to stop by SIGTERM'
+	has "$err" 'node 1 \(h2\) received SIGTERM'
 	nothing_left
 }
 

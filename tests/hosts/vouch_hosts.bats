@@ -99,7 +99,7 @@ knock() {
 	DEADLINE=50 finish client
 	finish on_h2 137
 	finish on_h1 69
-	has "$err" "closed a connection to PyTorch's store from 10\.78\.0\.2( \(h2\): ddprun there has gone|: no node of the job has that address)"
+	has "$err" "closed a connection to PyTorch's store from 10\.78\.0\.2( \(h2\): ddprun there has left|: no node of the job has that address)"
 }
 
 @test "if two hosts share an address, the host of the worker vouches for it" {

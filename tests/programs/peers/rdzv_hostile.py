@@ -187,7 +187,7 @@ def shapes():
         said(huge(at), 'a length of 2^32-1 at', at)
     said(struct.pack('<IBBHI', 0xffffffff, 1, 0, 0, 1) + b'x' * 9, 'a frame of 2^32-1')
     for n in (0, 31, 33, 1024, 1025):
-        said(lambda c: c.hello(nonce=b'x' * n), 'a nonce of', n)
+        said(lambda c: c.hello(nonce=b'x' * n), 'the nonce has', n)
     for role in (0, 4, 255):
         said(lambda c: c.hello(role=role), 'role', role)
     for job in (b'\0', b'a\nb', b'x' * 1025):

@@ -129,7 +129,7 @@ START_TEST(bytes_left_over_are_an_error)
 	ck_assert_int_eq(wire_cut(SLICE(b.data, b.len), WIRE_BODY_MAX, &f, &e),
 			 (long)b.len);
 	ck_assert_int_eq(wire_get_key(&f, &m, &e), ERR_PROTOCOL);
-	ck_assert_str_eq(e.text, "GET: the body has 1 bytes left over");
+	ck_assert_str_eq(e.text, "GET: the body has 1 excess bytes");
 	buf_release(&b);
 }
 END_TEST
@@ -186,10 +186,10 @@ START_TEST(headers_that_cannot_be_are_refused_at_once)
 	ck_assert_int_eq(cut_header(4097, WIRE_HELLO, 0, 0, 4096, &e),
 			 ERR_PROTOCOL);
 	ck_assert_str_eq(e.text,
-			 "a frame of 4097 bytes; at most 4096 are allowed");
+			 "a frame has 4097 bytes, but the limit is 4096");
 	ck_assert_int_eq(cut_header(4096, WIRE_HELLO, 0, 0, 4096, &e), 0);
 	ck_assert_int_eq(cut_header(0, 99, 0, 0, 4096, &e), ERR_PROTOCOL);
-	ck_assert_str_eq(e.text, "no message has type 99");
+	ck_assert_str_eq(e.text, "there is no message type 99");
 	ck_assert_int_eq(cut_header(0, 0, 0, 0, 4096, &e), ERR_PROTOCOL);
 	ck_assert_int_eq(cut_header(0, 255, 0, 0, 4096, &e), ERR_PROTOCOL);
 	ck_assert_int_eq(cut_header(0, WIRE_SET, 4, 0, 4096, &e), ERR_PROTOCOL);

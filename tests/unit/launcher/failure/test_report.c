@@ -111,9 +111,9 @@ START_TEST(no_worker_failed)
 			 "ddprun: job 'none' failed: node 1 (h2) was lost: no "
 			 "sign of life for 5 s\n");
 	end.verdict = WIRE_ENDED;
-	end.text = SLICE_STR("node 0 (h1) was told to stop by SIGTERM");
+	end.text = SLICE_STR("node 0 (h1) received SIGTERM");
 	ck_assert_str_eq(render(&end, "x"), "ddprun: job 'x' ended: node 0 (h1)"
-			 " was told to stop by SIGTERM\n");
+			 " received SIGTERM\n");
 }
 END_TEST
 

@@ -229,7 +229,7 @@ START_TEST(a_server_that_has_not_the_secret_is_not_believed)
 	f = answer(&s, &key, 0);
 	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e),
 			 ERR_PROOF);
-	ck_assert_ptr_ne(strstr(s.e.text, "does not hold the secret"), NULL);
+	ck_assert_ptr_ne(strstr(s.e.text, "not have this job's secret"), NULL);
 	/* nor an error reply without any proof */
 	f = answer(&s, &key, 0);
 	f.kind = WIRE_ERROR_REPLY;
@@ -315,7 +315,7 @@ START_TEST(a_users_secret_is_none_that_munges_server_knows)
 	own.handed = 0;
 	ck_assert_int_eq(begin(&s, own, WIRE_BY_SECRET | WIRE_BY_MUNGE),
 			 ERR_PROOF);
-	ck_assert_ptr_ne(strstr(s.e.text, "is munged down on this node"),
+	ck_assert_ptr_ne(strstr(s.e.text, "is munged down here"),
 			 NULL);
 	release(&s);
 }

@@ -286,7 +286,7 @@ START_TEST(without_a_place_for_the_key_the_ways_are_named)
 	ck_assert_int_eq(secret_of_user(&s, &e), ERR_PROOF);
 	setenv("XDG_CONFIG_HOME", "/proc/self", 1);
 	ck_assert_int_eq(secret_of_user(&s, &e), ERR_PROOF);
-	says("cannot be made");
+	says("cannot create");
 	says("DDP_TOKEN");
 }
 END_TEST

@@ -61,7 +61,7 @@ START_TEST(a_file_that_others_can_reach_is_refused)
 	ck_assert_int_eq(open_it(NULL), 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		ck_assert_int_eq(chmod(path, bad[i]), 0);
-		ck_assert_int_eq(open_it("others can read or write it"),
+		ck_assert_int_eq(open_it("other users can read or write it"),
 				 ERR_USAGE);
 	}
 }
@@ -92,7 +92,7 @@ END_TEST
 START_TEST(a_pipe_is_no_journal)
 {
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	ck_assert_int_eq(open_it("no regular file"), ERR_USAGE);
+	ck_assert_int_eq(open_it("not a regular file"), ERR_USAGE);
 }
 END_TEST
 

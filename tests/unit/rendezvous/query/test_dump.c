@@ -388,7 +388,7 @@ START_TEST(tells_how_an_agent_went)
 	/* garbage: not even a number */
 	wire_put_empty(&a[0].out, WIRE_DUMP_REPLY, WIRE_NOTICE, 0);
 	send_all(&a[0]);
-	wants_node(&t, "0 h0 0 it broke the protocol: ");
+	wants_node(&t, "0 h0 0 it violated the protocol: ");
 	wants_end(&t, 2);
 	wants_error(&a[0], ERR_PROTOCOL, "DUMP_REPLY");
 	leave(&a[0]);
@@ -454,12 +454,12 @@ START_TEST(refuses_what_is_no_question)
 	wants_error(&t, ERR_ARGUMENT, "timeout_ms is 600001");
 	ask(&t, ANSWER_MS);
 	ask(&t, ANSWER_MS);
-	wants_error(&t, ERR_ARGUMENT, "the last one is under way still");
+	wants_error(&t, ERR_ARGUMENT, "the previous one is still in progress");
 	/* only tools may ask, and only agents reply */
 	ask(&a[1], ANSWER_MS);
 	look(&a[1]);
 	wants_error(&a[1], ERR_PROTOCOL, "DUMP, kind 0, from an agent");
-	wants_node(&t, "1 h1 0 it broke the protocol: DUMP");
+	wants_node(&t, "1 h1 0 it violated the protocol: DUMP");
 	answer(&t, 1, "a page");
 	wants_error(&t, ERR_PROTOCOL, "DUMP_REPLY, kind 3, from a tool");
 	leave(&t);
@@ -480,7 +480,7 @@ START_TEST(says_that_guests_have_no_agents)
 	hello(&t, WIRE_TOOL, "guests");
 	await_frame(&t, WIRE_HELLO);
 	ask(&t, 1000);
-	wants_error(&t, ERR_REFUSED, "has no agents that could be asked");
+	wants_error(&t, ERR_REFUSED, "has no agents to ask");
 	leave(&t);
 	stop();
 }

@@ -197,7 +197,7 @@ static const struct {
 	{RECORD_LOST, of_unknown_node, "(LOST) in the journal"},
 	{RECORD_EVENT, event_of_unknown_node, "LEAVE of node nobody"},
 	{RECORD_EVENT, event_that_is_torn, "(EVENT)"},
-	{RECORD_EVENT, event_that_is_none, "PING is no event"},
+	{RECORD_EVENT, event_that_is_none, "PING is not an event"},
 	{RECORD_EVENT, nothing, "(EVENT)"},
 	{RECORD_LOST, nothing, "(LOST)"},
 	{RECORD_STOPPED, nothing, "(STOPPED)"},
@@ -250,7 +250,7 @@ START_TEST(a_record_that_makes_no_sense_costs_its_job_alone)
 		/* its agents reconnect and learn the reason */
 		ck_assert_int_eq(job_state(a->job), JOB_OVER);
 		ck_assert_ptr_nonnull(
-			strstr(job_end(a->job)->text.data, "makes no sense"));
+			strstr(job_end(a->job)->text.data, "is invalid"));
 		ck_assert_msg(strstr(job_end(a->job)->text.data, bad[_i].says),
 			      "%s", job_end(a->job)->text.data);
 		ck_assert_ptr_null(a->store);
@@ -454,7 +454,7 @@ START_TEST(a_job_that_the_server_stopped_is_over_after_each_restart)
 	struct server *s = open_server(dup(fd));
 	struct hosted_job *h = begin_job(s, "j");
 
-	job_event_stopped(h, "nothing happened in it");
+	job_event_stopped(h, "it was idle");
 	hosted_job_act(h);
 	keep(s);
 	for (int restarts = 1; restarts <= 2; restarts++) {
@@ -463,7 +463,7 @@ START_TEST(a_job_that_the_server_stopped_is_over_after_each_restart)
 		ck_assert_int_eq(job_state(h->job), JOB_OVER);
 		ck_assert_int_eq(job_end(h->job)->verdict, WIRE_ENDED);
 		ck_assert_str_eq(job_end(h->job)->text.data,
-				 "nothing happened in it");
+				 "it was idle");
 	}
 	close_server(s);
 	close(fd);

@@ -346,7 +346,7 @@ START_TEST(a_stopping_node_leaves_alone_if_enough_remain)
 {
 	run_with(3);
 	leave(1, 15);
-	ended(WIRE_REGROUP, 143, "node 1 (h1) was told to stop by SIGTERM");
+	ended(WIRE_REGROUP, 143, "node 1 (h1) received SIGTERM");
 	ck_assert_int_eq(end_of(0).verdict, WIRE_REGROUP);
 	ck_assert_int_eq(end_of(1).verdict, WIRE_ENDED);
 	ck_assert_int_eq(end_of(1).exit_code, 143);
@@ -365,7 +365,7 @@ START_TEST(a_stopping_node_ends_a_job_that_cannot_continue)
 {
 	run_with(2);
 	leave(1, 15);
-	ended(WIRE_ENDED, 143, "node 1 (h1) was told to stop by SIGTERM");
+	ended(WIRE_ENDED, 143, "node 1 (h1) received SIGTERM");
 }
 END_TEST
 
@@ -374,7 +374,7 @@ START_TEST(a_spare_does_not_keep_a_fixed_job_from_being_stopped)
 	for (int i = 0; i < 3; i++)
 		join_plain(i, 2);
 	leave(1, 2);
-	ended(WIRE_ENDED, 130, "node 1 (h1) was told to stop by SIGINT");
+	ended(WIRE_ENDED, 130, "node 1 (h1) received SIGINT");
 }
 END_TEST
 
@@ -399,7 +399,7 @@ START_TEST(a_node_that_leaves_during_a_regroup_is_no_failure)
 	ck_assert_uint_eq(start_of(5).round, 2);
 	ck_assert_uint_eq(start_of(5).changes, 2);
 	leave(5, 2);
-	ended(WIRE_ENDED, 130, "node 0 (h5) was told to stop by SIGINT");
+	ended(WIRE_ENDED, 130, "node 0 (h5) received SIGINT");
 }
 END_TEST
 

@@ -195,7 +195,7 @@ START_TEST(a_stopping_node_ends_the_job)
 	join_plain(1, 2);
 	join_plain(2, 2);
 	leave(1, 2);
-	ended(WIRE_ENDED, 130, "node 0 (h1) was told to stop by SIGINT");
+	ended(WIRE_ENDED, 130, "node 0 (h1) received SIGINT");
 	lost(1, "its connection closed");
 	ck_assert_int_eq(ends, 0);
 }

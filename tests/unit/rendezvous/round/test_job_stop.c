@@ -56,7 +56,7 @@ START_TEST(all_get_each_level_once)
 	ck_assert_int_eq(m.level, WIRE_WARNED);
 	ck_assert_int_eq(m.signal, USR1);
 	ck_assert_uint_eq(m.grace_ms, 30000);
-	ck_assert_int_eq(memcmp(m.text.data, "node 1 (h2) was told to stop by "
+	ck_assert_int_eq(memcmp(m.text.data, "node 1 (h2) received "
 				"SIGUSR1", m.text.len), 0);
 	/* Slurm notified all nodes: the same again */
 	told(1, WIRE_WARNED, USR1);
@@ -72,7 +72,7 @@ START_TEST(all_get_each_level_once)
 	stopped(1, 0, 0, KILL);
 	ck_assert_int_eq(ends, 0);
 	stopped(2, 1, 0, KILL);
-	ended(WIRE_ENDED, 138, "node 1 (h2) was told to stop by SIGUSR1");
+	ended(WIRE_ENDED, 138, "node 1 (h2) received SIGUSR1");
 	ck_assert_int_eq(job_state(j), JOB_OVER);
 }
 END_TEST
@@ -83,7 +83,7 @@ START_TEST(exits_as_asked_are_no_failure)
 	told(1, WIRE_STOPPED, TERM);
 	stopped(1, 0, 143, 0);
 	stopped(2, 1, 0, 0);
-	ended(WIRE_ENDED, 143, "node 0 (h1) was told to stop by SIGTERM");
+	ended(WIRE_ENDED, 143, "node 0 (h1) received SIGTERM");
 }
 END_TEST
 
@@ -126,7 +126,7 @@ START_TEST(a_failure_after_a_killed_peer_is_its_victim)
 	told(1, WIRE_STOPPED, TERM);
 	stopped(2, 1, 0, TERM);
 	exited(1, 0, 1, 0);
-	ended(WIRE_ENDED, 143, "node 0 (h1) was told to stop by SIGTERM");
+	ended(WIRE_ENDED, 143, "node 0 (h1) received SIGTERM");
 }
 END_TEST
 
@@ -138,7 +138,7 @@ START_TEST(an_elastic_node_leaves_alone_unless_all_must)
 	ck_assert_int_eq(job_state(j), JOB_RUNNING);
 	say(2, (struct wire_stop){.level = WIRE_STOPPED, .signal = TERM});
 	ck_assert_int_eq(stops, 0);
-	ended(WIRE_REGROUP, 143, "node 1 (h2) was told to stop by SIGTERM");
+	ended(WIRE_REGROUP, 143, "node 1 (h2) received SIGTERM");
 	lost(2, "its connection closed");
 	join(1, 3, (struct how){.min = 1, .hosts_server = 1});
 	ck_assert_int_eq(job_state(j), JOB_RUNNING);
@@ -223,7 +223,7 @@ START_TEST(once_it_is_cut_short_a_lost_node_is_its_end)
 	told(1, WIRE_STOPPED, TERM);
 	told(1, WIRE_CUT, KILL);
 	lost(2, "its connection closed");
-	ended(WIRE_ENDED, 143, "node 0 (h1) was told to stop by SIGTERM");
+	ended(WIRE_ENDED, 143, "node 0 (h1) received SIGTERM");
 }
 END_TEST
 
@@ -246,7 +246,7 @@ START_TEST(between_two_rounds_it_is_the_end)
 	exited(1, 0, 7, 0);
 	ck_assert_int_eq(job_state(j), JOB_RESTARTING);
 	told(2, WIRE_STOPPED, TERM);
-	ended(WIRE_ENDED, 143, "node 1 (h2) was told to stop by SIGTERM");
+	ended(WIRE_ENDED, 143, "node 1 (h2) received SIGTERM");
 	told(1, WIRE_STOPPED, TERM);
 	ck_assert_int_eq(ends + stops, 0);
 }

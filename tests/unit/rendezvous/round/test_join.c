@@ -127,16 +127,16 @@ START_TEST(another_size_or_restarts_than_the_others_is_refused)
 {
 	join_plain(1, 3);
 	ck_assert_int_eq(join_plain(2, 2), ERR_REFUSED);
-	ck_assert_str_eq(e.text,
-			 "h2 says --nnodes 2, but h1 said 3 for job 'none' at "
-			 "h0:29400: give both the same, or one of them its own "
-			 "--rdzv-id");
+	ck_assert_str_eq(
+		e.text,
+		"h2 has --nnodes 2, but h1 has 3 in job 'none' at h0:29400: "
+		"give both the same value, or one of them its own --rdzv-id");
 	ck_assert_int_eq(join(2, 3, (struct how){.min = 2}), ERR_REFUSED);
-	ck_assert_ptr_nonnull(strstr(e.text, "h2 says --nnodes 2:3, but h1 "
-					     "said 3"));
+	ck_assert_ptr_nonnull(
+		strstr(e.text, "h2 has --nnodes 2:3, but h1 has 3"));
 	ck_assert_int_eq(join(2, 3, (struct how){.restarts = 1}), ERR_REFUSED);
-	ck_assert_ptr_nonnull(strstr(e.text, "h2 says --max-restarts 1, but "
-					     "h1 said 0"));
+	ck_assert_ptr_nonnull(
+		strstr(e.text, "h2 has --max-restarts 1, but h1 has 0"));
 	/* when the first node is gone, its options no longer bind */
 	lost(1, "its connection closed");
 	ck_assert_int_eq(join(2, 1, (struct how){.restarts = 1}), 0);
@@ -149,11 +149,11 @@ START_TEST(senseless_joins_are_refused)
 	ck_assert_int_eq(join_plain(1, 0), ERR_ARGUMENT);
 	ck_assert_int_eq(join_plain(1, WIRE_NODES_MAX + 1), ERR_ARGUMENT);
 	ck_assert_int_eq(join(1, 2, (struct how){.min = 3}), ERR_ARGUMENT);
-	ck_assert_str_eq(e.text, "--nnodes 3:2 of h1: the least must be 1 to "
-				 "the most");
+	ck_assert_str_eq(e.text, "--nnodes 3:2 of h1: the minimum must be from "
+				 "1 to the maximum");
 	ck_assert_int_eq(join(1, 2, (struct how){.lease = 99}), ERR_ARGUMENT);
 	ck_assert_str_eq(e.text, "a heartbeat timeout of 0.099 s on h1: it "
-				 "must be 0.1 s to a day");
+				 "must be from 0.1 s to a day");
 	ck_assert_int_eq(join(1, 2, (struct how){.lease = 86400001}),
 			 ERR_ARGUMENT);
 	ck_assert_int_eq(join(1, 2, (struct how){.role = "a\nb"}),

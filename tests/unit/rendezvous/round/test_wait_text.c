@@ -104,11 +104,12 @@ START_TEST(a_node_that_stops_its_workers_is_named)
 	exited(1, 0, 3, 0);
 	join(1, 2, (struct how){.restarts = 1});
 	known.ending_ms = 3100;
-	ck_assert_str_eq(nodes(), "1 of 2 nodes: node 1 (h2, its workers stop "
-				  "since 3 s)");
+	ck_assert_str_eq(nodes(), "1 of 2 nodes: node 1 (h2, its workers have "
+				  "been stopping for 3 s)");
 	silent = 2600;
-	ck_assert_str_eq(nodes(), "1 of 2 nodes: node 1 (h2, its workers stop "
-				  "since 3 s, agent silent for 3 s)");
+	ck_assert_str_eq(nodes(),
+			 "1 of 2 nodes: node 1 (h2, its workers have been "
+			 "stopping for 3 s, agent silent for 3 s)");
 }
 END_TEST
 
@@ -213,7 +214,7 @@ START_TEST(ranks_are_listed_with_their_state)
 	ck_assert_str_eq(text(), "4 of 5 ranks at barrier 'b': "
 		"rank 1 (h2, exited with code 0), "
 		"rank 2 (h2, connected, silent for 9 s), "
-		"rank 3 (h3, connected, waits itself at gather 'g'), "
+		"rank 3 (h3, connected, is itself waiting at gather 'g'), "
 		"rank 4 (not connected, its agent silent for 2 s)");
 }
 END_TEST

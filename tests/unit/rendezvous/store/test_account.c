@@ -60,7 +60,7 @@ START_TEST(the_jobs_limit_is_exact_to_the_byte)
 	ck_assert_int_eq(account_take(job, 10000, &e), 0);
 	ck_assert_int_eq(account_take(job, 1, &e), ERR_REFUSED);
 	ck_assert_str_eq(e.text, "the rendezvous server holds 10000 bytes for "
-			 "job 'alice/x', and may hold 10000, too few for 1 "
+			 "job 'alice/x', and its limit is 10000, too few for 1 "
 			 "more (--max-memory of that ddprdzv)");
 	ck_assert_uint_eq(tenant->bytes, 10000);
 	ck_assert_ptr_null(account_over(job));
@@ -72,8 +72,10 @@ START_TEST(the_tenants_limit_is_enforced)
 {
 	ck_assert_int_eq(account_take(job, 9000, &e), 0);
 	ck_assert_int_eq(account_take(other, 6001, &e), ERR_REFUSED);
-	ck_assert_ptr_ne(strstr(e.text, "9000 bytes for tenant 'alice', and "
-				"may hold 15000"), NULL);
+	ck_assert_ptr_ne(
+		strstr(e.text,
+		       "9000 bytes for tenant 'alice', and its limit is 15000"),
+		NULL);
 	ck_assert_ptr_ne(strstr(e.text, "--tenant-memory"), NULL);
 	/* and is not charged in part */
 	ck_assert_uint_eq(other->bytes, 0);

@@ -367,7 +367,7 @@ START_TEST(callers_must_mean_the_same_meeting)
 	barrier(0, "b", 2);
 	ck_assert_int_eq(barrier(1, "b", 3), ERR_ARGUMENT);
 	ck_assert_str_eq(e.text, "'b' is a barrier of 2 for the other "
-				 "callers, and a barrier of 3 for this one");
+				 "callers, but a barrier of 3 for this one");
 	memset(&w[1], 0, sizeof w[1]);
 	ck_assert_int_eq(store_gather(s, t("b"), 2, 0, t(""), &w[1], &e),
 			 ERR_ARGUMENT);
@@ -428,7 +428,7 @@ START_TEST(gather_checks_its_callers)
 	ck_assert_ptr_nonnull(strstr(e.text, "this round has 8"));
 	ck_assert_int_eq(gather(0, 2, 0, "x"), 0);
 	ck_assert_int_eq(gather(1, 2, 0, "x"), ERR_ARGUMENT);
-	ck_assert_str_eq(e.text, "rank 0 has come to this gather already");
+	ck_assert_str_eq(e.text, "rank 0 has already joined this gather");
 	store_waiter_release(&w[0]);
 }
 END_TEST
@@ -501,7 +501,7 @@ START_TEST(a_gather_fails_when_a_caller_that_left_is_removed)
 	store_waiter_release(&w[0]);
 	woken(1, ERR_REMOTE);
 	ck_assert_str_eq(store_waiter_text(&w[1]),
-			 "rank 0 died before it came to 'g'");
+			 "rank 0 died before it reached 'g'");
 	store_waiter_release(&w[1]);
 }
 END_TEST

@@ -493,8 +493,8 @@ START_TEST(a_reply_has_a_limit)
 				  n == TIMES ? TORCH_REPLY_MAX : 0);
 	}
 	ck_assert_str_eq(e.text, "TCPStore: the reply to MULTI_GET of 9 keys "
-			 "would have 75497472 bytes, and 67108864 are allowed: "
-			 "ask for fewer keys at once");
+				 "would have 75497472 bytes, but the limit is "
+				 "67108864: ask for fewer keys at once");
 	end();
 	buf_release(&b);
 	free(value);
