@@ -84,7 +84,7 @@ static void completion_print_bash(void)
 	for (const struct option_spec *s = config_options; s->name; s++)
 		printf("--%s ", s->name);
 	printf("\"\n\tCOMPREPLY=()\n"
-	       "\t# which option the word belongs to, or whether to the program"
+	       "\t# the option that the word belongs to, or the program"
 	       "\n\twhile [ $i -lt $COMP_CWORD ]; do\n"
 	       "\t\tif [ -n \"$option\" ]; then\n"
 	       "\t\t\t[ \"${COMP_WORDS[i]}\" = = ] || option=\n"

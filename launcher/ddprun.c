@@ -61,7 +61,7 @@ static int ddprun_run_unable(const struct config *config,
 	if (config->max_nodes == 1 || config->dry_run ||
 	    unable->exit_code == EXIT_BAD_USAGE)
 		return ddprun_fail(&unable->why, unable->exit_code);
-	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
+	log_error("error: %s; notifying the other nodes (Ctrl-C aborts this)",
 		  unable->why.text);
 	return agent_run(config, NULL, unable, 0, &ended);
 }

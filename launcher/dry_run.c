@@ -133,7 +133,7 @@ static void dry_run_put_environment(struct dry_run *d, char *const *envp)
 	buf_printf(&d->text, "  later   ");
 	for (int i = 0; i < d->nopen; i++)
 		buf_printf(&d->text, " %s", d->open[i]);
-	buf_printf(&d->text, " (known once it runs)\n");
+	buf_printf(&d->text, " (known once the job runs)\n");
 }
 
 static void dry_run_put_argv(struct dry_run *d, char *const *argv,

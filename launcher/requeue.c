@@ -216,9 +216,10 @@ int requeue_prepare(const struct config *c, struct err *e)
 		return 0;
 	}
 	if (!j.batch)
-		return err_set(e, ERR_USAGE, "--requeue-on %s: Slurm's job %s "
-			       "has no script to begin again with; omit the "
-			       "option, or start ddprun in a batch script",
+		return err_set(e, ERR_USAGE,
+			       "--requeue-on %s: Slurm's job %s has no script "
+			       "to restart with; omit the option, or start "
+			       "ddprun in a batch script",
 			       c->requeue_on, id);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)j.end_time);
 	if (j.end_time)
@@ -236,9 +237,9 @@ static void requeue_do(const char *id, const char *why)
 	if (requeue_scontrol("requeue", id, NULL, out, sizeof(out), &e) == 0)
 		log_info("Slurm's job %s %s: it is requeued", id, why);
 	else
-		log_warn("Slurm's job %s %s, and is not requeued: %s; "
-			 "scontrol requeue %s does it later", id, why, e.text,
-			 id);
+		log_warn("Slurm's job %s %s, but cannot be requeued: %s; to "
+			 "requeue it later, run scontrol requeue %s",
+			 id, why, e.text, id);
 }
 
 /* Quotes Slurm's own words, so that the user can check the decision. */
@@ -271,8 +272,9 @@ static void requeue_act(const struct config *c, const char *id,
 		requeue_decline(id, j, "was neither preempted nor out of time");
 		break;
 	case REQUEUE_NO_BATCH:
-		log_info("Slurm's job %s has no script to begin again with: it "
-			 "is not requeued", id);
+		log_info("Slurm's job %s has no script to restart with: it is "
+			 "not requeued",
+			 id);
 		break;
 	}
 }
@@ -288,7 +290,8 @@ void requeue_run(const struct config *c, const struct requeue_notice *n)
 	requeue_id(requeue_getenv, id);
 	if (requeue_show(id, &j, &e)) {
 		log_warn("--requeue-on %s: cannot find out why Slurm's job %s "
-			 "was stopped: %s; scontrol requeue %s requeues it",
+			 "was stopped: %s; to requeue it, run scontrol requeue "
+			 "%s",
 			 c->requeue_on, id, e.text, id);
 		return;
 	}

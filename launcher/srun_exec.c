@@ -98,7 +98,7 @@ int srun_exec_init(struct srun_exec *s, const struct config *c,
 	for (; args[nargs]; nargs++) {
 		if (strcmp(args[nargs], ":") == 0)
 			return err_set(e, ERR_USAGE,
-				       "srun takes the word ':' for the begin "
+				       "srun takes the word ':' for the start "
 				       "of another command, so it cannot be an "
 				       "argument here; write sh -c '... :'");
 	}

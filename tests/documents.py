@@ -22,8 +22,8 @@ tree, build, prefix, scratch = map(os.path.abspath, sys.argv[1:5])
 
 # What a host without GPUs, and outside of Slurm, may answer to a right line.
 REFUSALS = re.compile(
-    r"this host has no GPU to use|this is no job of Slurm's"
-    r"|no ddprun of yours runs workers|cannot be read: .*node\.xml"
+    r"this host has no GPU to use|this is not a Slurm job"
+    r"|none of your ddpruns runs workers|cannot be read: .*node\.xml"
     r"|no ddprdzv at|does not resolve|cannot connect"
     r"|gnuplot is not installed"
 )

@@ -172,19 +172,19 @@ static void on_start(struct member *m, const struct wire_start *start)
 
 	if (a->config->store_open && start->agent_store &&
 	    start->node_rank == 0 && start->attempt + start->changes == 0)
-		log_info("--store-open: anybody who reaches %.*s:%u can read "
-			 "and write what the workers store there",
+		log_info("--store-open: anyone who can reach %.*s:%u can read "
+			 "and write the values that workers store there",
 			 SLICE_FMT(start->master_addr), start->master_port);
 	if (a->parts && a->parts->mpi_library[0] && start->world_size > 1 &&
 	    start->node_rank == 0 && start->attempt + start->changes == 0)
-		log_warn("%s is an MPI program (it needs %s), and ddprun does "
-			 "not serve MPI: its %u processes are %u MPI worlds of "
-			 "one process; start it with mpirun or srun instead "
-			 "(docs/mpi.md)", a->parts->program.path,
-			 a->parts->mpi_library, start->world_size,
-			 start->world_size);
+		log_warn("%s is an MPI program (it needs %s), but ddprun does "
+			 "not support MPI: its %u processes are %u MPI worlds "
+			 "of one process; start it with mpirun or srun instead "
+			 "(docs/mpi.md)",
+			 a->parts->program.path, a->parts->mpi_library,
+			 start->world_size, start->world_size);
 	a->starting = start;
-	agent_handle(a, EV_START, "all nodes are there");
+	agent_handle(a, EV_START, "all nodes have joined");
 	a->starting = NULL;
 }
 
@@ -305,9 +305,8 @@ static void agent_end_detached(struct agent *a)
 		agent_handle(a, EV_END, "all workers stopped as asked");
 		return;
 	}
-	log_warn("this node's workers have all exited with code 0; without "
-		 "the rendezvous server the result of the other nodes is not "
-		 "known");
+	log_warn("all workers of this node exited with code 0; the rendezvous "
+		 "server is lost, so the result of the other nodes is unknown");
 	agent_decide_exit(a, 0, "all workers exited with code 0");
 	agent_handle(a, EV_END, "all workers exited with code 0");
 }
@@ -375,8 +374,8 @@ static void on_denied(struct worker_group *g, struct worker *w, int signal)
 		return;
 	}
 	log_error("rank %u (pid %d) cannot be killed: it runs as another user; "
-		  "end it by hand, ddprun goes on without it", worker_rank(w),
-		  (int)w->pid);
+		  "end it by hand; ddprun continues without it",
+		  worker_rank(w), (int)w->pid);
 	sweep_leave(w->pid);
 	exit_reports_add(&a->exit_reports, w);
 }

@@ -67,8 +67,10 @@ static void agent_log_stop(const struct agent *a, uint32_t n)
 			 a->shutdown.cause);
 	else if (n)
 		log_info("%s: stopping %u worker%s%s", a->shutdown.cause, n,
-			 n == 1 ? "" : "s", a->stop_signals ?
-			 " (again kills them at once)" : "");
+			 n == 1 ? "" : "s",
+			 a->stop_signals
+				 ? " (a second signal kills them at once)"
+				 : "");
 }
 
 /* The server passes the request on to the other nodes. */

@@ -13,14 +13,17 @@ static void worker_shutdown_log(const struct worker_shutdown *s)
 	uint32_t n = s->group->running;
 
 	if (n)
-		log_info("%s; waiting for %u worker%s to stop, killed in %g s",
-			 s->cause, n, n == 1 ? "" : "s", left);
+		log_info(
+			"%s; waiting for %u worker%s to stop (SIGKILL in %g s)",
+			s->cause, n, n == 1 ? "" : "s", left);
 	else if (s->is_far)
-		log_info("%s; waiting for the workers of other nodes to stop, "
-			 "killed in %g s", s->cause, left);
+		log_info("%s; waiting for the workers of other nodes to stop "
+			 "(SIGKILL in %g s)",
+			 s->cause, left);
 	else
-		log_info("%s; waiting for what the workers left behind to "
-			 "stop, killed in %g s", s->cause, left);
+		log_info("%s; waiting for processes that the workers left "
+			 "behind to stop (SIGKILL in %g s)",
+			 s->cause, left);
 }
 
 static void on_timer(uv_timer_t *t)

@@ -91,9 +91,10 @@ static int config_decide_nproc(struct config *c, struct err *e)
 				       "GPU to use: %s; give a number, cpu or "
 				       "auto", why);
 	} else if (strcmp(text, "xpu") == 0) {
-		return err_set(e, ERR_USAGE,
-			       "--nproc-per-node xpu: ddprun counts NVIDIA's "
-			       "GPUs only; give the number, or auto, cpu, gpu");
+		return err_set(
+			e, ERR_USAGE,
+			"--nproc-per-node xpu: ddprun counts only NVIDIA GPUs; "
+			"give the number, or auto, cpu, gpu");
 	} else if (parse_long(text, 1, WIRE_NPROC_MAX, "", &n, NULL) < 0) {
 		return err_set(e, ERR_USAGE,
 			       "--nproc-per-node '%s': give a number from 1 to "
@@ -121,10 +122,11 @@ static int config_decide_gpus(struct config *c, struct err *e)
 		have = gpu_list_count(list);
 		if (have < need)
 			return err_set(e, ERR_USAGE,
-				       "%s: %u workers need %llu GPUs and "
+				       "%s: %u workers need %llu GPUs, but "
 				       "CUDA_VISIBLE_DEVICES '%s' has %llu; "
-				       "start fewer, or show more", option,
-				       c->nproc, (unsigned long long)need, list,
+				       "start fewer workers, or list more GPUs",
+				       option, c->nproc,
+				       (unsigned long long)need, list,
 				       (unsigned long long)have);
 		return 0;
 	}
@@ -133,9 +135,9 @@ static int config_decide_gpus(struct config *c, struct err *e)
 	have = (uint64_t)gpu_count(&why);
 	if (have < need)
 		return err_set(e, ERR_USAGE,
-			       "%s: %u workers need %llu GPUs and this host "
-			       "has %llu%s%s; start fewer", option, c->nproc,
-			       (unsigned long long)need,
+			       "%s: %u workers need %llu GPUs, but this host "
+			       "has %llu%s%s; start fewer workers",
+			       option, c->nproc, (unsigned long long)need,
 			       (unsigned long long)have, have ? "" : ": ",
 			       have ? "" : why);
 	return 0;
@@ -183,10 +185,11 @@ static int config_check_python(const struct config *c, struct err *e)
 			       "Python code, which ddprun cannot load; leave "
 			       "it out", c->event_log_handler);
 	if (c->logs_specs && strcmp(c->logs_specs, "default") != 0)
-		return err_set(e, ERR_USAGE, "--logs-specs '%s' is Python "
-			       "code, which ddprun cannot load; say where logs "
-			       "go with --log-dir, --redirects and --tee",
-			       c->logs_specs);
+		return err_set(
+			e, ERR_USAGE,
+			"--logs-specs '%s' is Python code, which ddprun cannot "
+			"load; use --log-dir, --redirects and --tee instead",
+			c->logs_specs);
 	if (c->module && c->no_python)
 		return err_set(e, ERR_USAGE, "--module runs PROGRAM with "
 			       "Python and --no-python without; leave one of "
@@ -248,11 +251,14 @@ static int config_decide_requeue(struct config *c, struct err *e)
 			       "timeout, or both with a comma between them",
 			       c->requeue_on);
 	if (c->requeue && !c->env.can_requeue)
-		return err_set(e, ERR_USAGE, "--requeue-on %s: %s; leave it "
-			       "out, or start ddprun in a script of sbatch's",
-			       c->requeue_on, c->standalone ?
-			       "with --standalone Slurm is not asked" :
-			       "this is no job of Slurm's");
+		return err_set(
+			e, ERR_USAGE,
+			"--requeue-on %s: %s; leave it out, or start ddprun in "
+			"a batch script (sbatch)",
+			c->requeue_on,
+			c->standalone
+				? "with --standalone, ddprun does not use Slurm"
+				: "this is not a Slurm job");
 	return 0;
 }
 
@@ -279,9 +285,10 @@ static int config_check_rest(const struct config *c, struct err *e)
 		rc = err_set(e, ERR_USAGE, "--role: the name must have 1 to "
 			     "256 printable bytes");
 	if (rc == 0 && c->encrypt_data && auth_is_none(c->auth_text))
-		rc = err_set(e, ERR_USAGE, "--encrypt-data with --auth none: "
-			     "the key that ranks encrypt with would be sent in "
-			     "plain; leave one of the two out");
+		rc = err_set(
+			e, ERR_USAGE,
+			"--encrypt-data with --auth none: the encryption key "
+			"would be sent unencrypted; leave one of them out");
 	if (rc == 0)
 		rc = config_check_python(c, e);
 	if (rc == 0)
@@ -409,16 +416,25 @@ void config_release(struct config *c)
 
 void config_print_help(void)
 {
-	printf("usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS]\n\n"
-	       "Starts PROGRAM as the workers of a distributed job, one command"
-	       " per node,\nand keeps watch over them. A PROGRAM that ends "
-	       "with .py is run by\n$PYTHON_EXEC, else python3.\n\n");
+	printf("usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS]\n"
+	       "\n"
+	       "Starts PROGRAM as the workers of a distributed job and "
+	       "supervises them. Run it\n"
+	       "once on each node. $PYTHON_EXEC, else python3, runs a PROGRAM "
+	       "that ends with\n"
+	       ".py.\n"
+	       "\n");
 	option_print_help(config_options);
-	printf("\nEvery option also exists with underscores and as --x=v; "
-	       "nearly all can be set\nby a variable PET_X "
-	       "(PET_NPROC_PER_NODE=4). Exit code: 0, that of the first\n"
+	printf("\n"
+	       "Every option also works with underscores and as --x=v; nearly "
+	       "all can be set\n"
+	       "in a variable PET_X (PET_NPROC_PER_NODE=4). Exit code: 0, that "
+	       "of the first\n"
 	       "failed worker (128+signal), or 64 and up for ddprun's own "
-	       "failures.\nddprun(1) has more.\n\nexamples:\n"
+	       "failures.\n"
+	       "ddprun(1) has more.\n"
+	       "\n"
+	       "examples:\n"
 	       "  ddprun --standalone --nproc-per-node 2 ./trainer\n"
 	       "  ddprun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint "
 	       "h1:29400 ./trainer\n"

@@ -39,11 +39,11 @@ static int config_check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 		return 0;
 	if (limit.rlim_max < need)
 		return err_set(e, -EMFILE,
-			       "--nproc-per-node %u: that many workers need "
-			       "%llu open files, with the %llu that ddprun was "
-			       "started with, and the hard limit is %llu; "
-			       "raise it (ulimit -Hn) or start fewer", nproc,
-			       (unsigned long long)need,
+			       "--nproc-per-node %u: these workers need %llu "
+			       "open files, including the %llu that ddprun was "
+			       "started with, but the hard limit is %llu; "
+			       "raise it (ulimit -Hn) or start fewer workers",
+			       nproc, (unsigned long long)need,
 			       (unsigned long long)open,
 			       (unsigned long long)limit.rlim_max);
 	*soft = limit.rlim_cur;
@@ -74,14 +74,16 @@ int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e)
 	if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &limit) == 0 &&
 	    limit.rlim_cur < nproc)
 		return err_set(e, -EAGAIN,
-			       "--nproc-per-node %u: this user may have %llu "
-			       "processes; raise it (ulimit -u) or start fewer",
+			       "--nproc-per-node %u: this user is limited to "
+			       "%llu processes; raise the limit (ulimit -u) or "
+			       "start fewer workers",
 			       nproc, (unsigned long long)limit.rlim_cur);
 	pids = nproc > FEW ? config_pid_max() : 0;
 	if (pids && nproc + SPARE_PIDS >= (uint64_t)pids)
-		return err_set(e, -EAGAIN,
-			       "--nproc-per-node %u: this host has room for %ld"
-			       " processes (kernel.pid_max); start fewer",
-			       nproc, pids);
+		return err_set(
+			e, -EAGAIN,
+			"--nproc-per-node %u: this host is limited to %ld "
+			"processes (kernel.pid_max); start fewer workers",
+			nproc, pids);
 	return config_check_files(nproc, soft, e);
 }

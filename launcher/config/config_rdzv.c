@@ -29,9 +29,9 @@ static int config_check_etcd(const struct config *c, struct err *e)
 			"over ssh the hosts meet at the ddprun that starts "
 			"them", e);
 	if (c->standalone)
-		return config_refuse_with_etcd(c, "--standalone", "a job of "
-					       "this host alone has nobody to "
-					       "meet", e);
+		return config_refuse_with_etcd(
+			c, "--standalone",
+			"a job on this host alone needs no etcd", e);
 	if (c->journal)
 		return config_refuse_with_etcd(c, "--journal", "etcd keeps the "
 					       "server's state", e);
@@ -50,10 +50,11 @@ int config_rdzv_backend(struct config *c, struct err *e)
 	}
 	if (strcmp(c->backend, "static") != 0 &&
 	    strcmp(c->backend, "c10d") != 0)
-		return err_set(e, ERR_USAGE, "--rdzv-backend '%s' is not "
-			       "supported: ddprun has a server of its own, and "
-			       "etcd where it is to be replicated; leave it "
-			       "out", c->backend);
+		return err_set(e, ERR_USAGE,
+			       "--rdzv-backend '%s' is not supported: ddprun "
+			       "has its own server, and etcd to make it "
+			       "fault-tolerant; leave it out",
+			       c->backend);
 	return 0;
 }
 
@@ -63,8 +64,9 @@ static int config_check_etcd_id(const struct config *c, struct err *e)
 	if (c->job_given || c->job == c->env.job ||
 	    c->env.role == LAUNCH_STEP)
 		return 0;
-	return err_set(e, ERR_USAGE, "--rdzv-backend %s needs --rdzv-id ID: "
-		       "all jobs that use this etcd have one of their own",
+	return err_set(e, ERR_USAGE,
+		       "--rdzv-backend %s needs --rdzv-id ID: each job in this "
+		       "etcd needs its own",
 		       c->backend);
 }
 
@@ -127,9 +129,9 @@ static int config_decide_etcd(struct config *c, struct err *e)
 	if (rc < 0)
 		return rc;
 	if (c->is_host >= 0)
-		return config_refuse_with_etcd(c, "--rdzv-conf is_host",
-					       "whichever node etcd lets hosts "
-					       "the server", e);
+		return config_refuse_with_etcd(
+			c, "--rdzv-conf is_host",
+			"etcd elects the node that hosts the server", e);
 	c->endpoint = members[0];
 	/* when the server is lost, a new one takes up to three lease times */
 	if (!c->reconnect_given && c->reconnect_s < 3 * (double)c->etcd.ttl_s)
@@ -169,9 +171,9 @@ static int config_decide_interface(struct config *c, struct err *e)
 	if (!c->interface)
 		return 0;
 	if (c->local_addr_given)
-		return err_set(e, ERR_USAGE, "--interface and --local-addr "
-			       "both say where other nodes reach this one; "
-			       "leave one of them out");
+		return err_set(e, ERR_USAGE,
+			       "--interface and --local-addr both set this "
+			       "node's address; leave one of them out");
 	rc = local_addr_on(c->interface, c->interface_addr, e);
 	c->local_addr = c->interface_addr;
 	c->local_addr_given = rc == 0;
@@ -228,9 +230,9 @@ static int config_check_endpoint(const struct config *c, struct err *e)
 {
 	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
 		return err_set(e, ERR_USAGE,
-			       "--node-rank %ld: with --nnodes %s it is from 0 "
-			       "to %u", c->node_rank, c->nnodes_text,
-			       c->max_nodes - 1);
+			       "--node-rank %ld: with --nnodes %s it must be "
+			       "from 0 to %u",
+			       c->node_rank, c->nnodes_text, c->max_nodes - 1);
 	if (c->local_addr_given && !*c->local_addr)
 		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
 			       "host name or an address");

@@ -29,29 +29,35 @@ static int host_choice_check(const struct config *c, struct err *e)
 	const char *command = launch_env_has_started();
 
 	if (c->hosts_text && c->hostfile)
-		return err_set(e, ERR_USAGE, "-H and --hostfile both say the "
-			       "hosts; leave one of them out");
+		return err_set(e, ERR_USAGE,
+			       "-H and --hostfile both name the hosts; leave "
+			       "one of them out");
 	if (c->standalone)
-		return host_choice_refuse("--standalone", "that is a job on "
-					  "this host alone; leave one of them "
-					  "out", e);
+		return host_choice_refuse("--standalone",
+					  "that is for a job on this host "
+					  "alone; leave one of them out",
+					  e);
 	if (c->node_rank_given)
-		return host_choice_refuse("--node-rank", "the hosts have the "
-					  "ranks of their order in the list; "
-					  "leave it out", e);
+		return host_choice_refuse("--node-rank",
+					  "the order of the list determines "
+					  "the ranks; leave it out",
+					  e);
 	if (c->endpoint_given)
-		return host_choice_refuse("--rdzv-endpoint", "the hosts meet "
-					  "on the first one, at a free port; "
-					  "leave it out, or give the address "
-					  "that it is to listen on by "
-					  "--master-addr", e);
+		return host_choice_refuse(
+			"--rdzv-endpoint",
+			"the hosts meet on the first one, at a free port; "
+			"leave it out, or give the address to listen on with "
+			"--master-addr",
+			e);
 	if (c->local_addr_given)
 		return host_choice_refuse("--local-addr", "each host finds its "
 					  "own; leave it out", e);
 	if (command)
-		return host_choice_refuse(command, "it has started ddprun on "
-					  "its nodes already; leave -H out, or "
-					  "start ddprun without it", e);
+		return host_choice_refuse(
+			command,
+			"it has already started ddprun on its nodes; leave -H "
+			"out, or start ddprun without it",
+			e);
 	return 0;
 }
 
@@ -151,8 +157,9 @@ int host_choice_init(struct config *c, struct err *e)
 	      host_choice_is_this_host(host_list_name(&c->hosts, 0)))))
 		host_choice_use_this_host(c);
 	if (rc >= 0 && c->host_check && !c->over_ssh)
-		return err_set(e, ERR_USAGE, "--host-check tries the hosts of "
-			       "-H or --hostfile; give one of them");
+		return err_set(e, ERR_USAGE,
+			       "--host-check checks the hosts of -H or "
+			       "--hostfile; give one of them");
 	if (c->over_ssh && !c->nproc_given)
 		c->nproc_text = "auto";
 	if (c->over_ssh && !c->nnodes_given) {
@@ -210,10 +217,10 @@ void host_choice_say(const struct config *c)
 			buf_printf(&b, ":%u", c->hosts.hosts[i].slots);
 	}
 	if (b.failed)
-		log_info("%s is taken as the hosts: %u of them", c->hosts.from,
+		log_info("taking the hosts from %s: %u of them", c->hosts.from,
 			 c->hosts.count);
 	else
-		log_info("%s is taken as -H %.*s", c->hosts.from, (int)b.len,
+		log_info("taking %s as -H %.*s", c->hosts.from, (int)b.len,
 			 b.data);
 	buf_release(&b);
 }

@@ -74,11 +74,11 @@ static int launch_defaults_check_nodes(const struct config *c, struct err *e)
 			       env->more);
 	if (env->fewer[0] && launch_defaults_is_fixed(c) &&
 	    c->min_nodes < env->nodes)
-		return err_set(e, ERR_USAGE, "--nnodes %s: %s, or "
-			       "--nnodes %u:%u to keep the others as spares, "
-			       "or --standalone for a job of its own on each",
-			       c->nnodes_text, env->fewer, c->min_nodes,
-			       c->max_nodes);
+		return err_set(
+			e, ERR_USAGE,
+			"--nnodes %s: %s, or --nnodes %u:%u to keep the others "
+			"as spares, or --standalone for a separate job on each",
+			c->nnodes_text, env->fewer, c->min_nodes, c->max_nodes);
 	return 0;
 }
 

@@ -115,8 +115,9 @@ static int rdzv_conf_take(struct config *c, const char *key, const char *value,
 	if (strcmp(key, "store_type") == 0) {
 		if (strcmp(value, "tcp") == 0)
 			return 0;
-		return rdzv_conf_refuse(e, key, value, "ddprun meets over TCP "
-					"only; leave it out");
+		return rdzv_conf_refuse(
+			e, key, value,
+			"ddprun's rendezvous only uses TCP; leave it out");
 	}
 	if (c->etcd.members) {
 		rc = etcd_options_take(&c->etcd, key, value, &why);

@@ -156,7 +156,7 @@ static int host_list_append(struct host_list_parser *in,
 
 	if (l->count == HOST_LIST_MAX)
 		return host_list_refuse(in, n->host,
-					"this is one host more than 65536");
+					"the list has more than 65536 hosts");
 	if (n->user.len) {
 		buf_put(&l->text, n->user.data, n->user.len);
 		buf_put_u8(&l->text, '@');
@@ -175,11 +175,12 @@ static int host_list_add_slots(const struct host_list_parser *in,
 	const struct host_list *l = in->l;
 
 	if (!in->repeats)
-		return err_set(in->e, ERR_USAGE,
-			       "%s, %s %u: the host %.*s is %s %u already, and "
-			       "a node is one host; write it once, with all of "
-			       "its slots", l->from, in->unit, in->at,
-			       SLICE_FMT(n->host), in->unit, h->line);
+		return err_set(
+			in->e, ERR_USAGE,
+			"%s, %s %u: host %.*s is already in %s %u, and each "
+			"host is one node; list it once, with all of its slots",
+			l->from, in->unit, in->at, SLICE_FMT(n->host), in->unit,
+			h->line);
 	if (n->slots > HOST_LIST_SLOTS_MAX - h->slots)
 		return host_list_refuse(in, n->host,
 					"this host has more than 65536 slots");
@@ -241,11 +242,13 @@ static int host_list_parse_options(struct host_list_parser *in,
 		value = host_list_is_word(word, "slots") ? &n->slots
 			: host_list_is_limit(word)       ? &limit : NULL;
 		if (!value)
-			return host_list_refuse(in, word, "after a host only "
-						"slots=N and max_slots=N are "
-						"known; write HOST slots=N");
+			return host_list_refuse(
+				in, word,
+				"only slots=N and max_slots=N may follow a "
+				"host; write HOST slots=N");
 		if (*value)
-			return host_list_refuse(in, word, "this is said twice");
+			return host_list_refuse(in, word,
+						"this is given twice");
 		rc = host_list_parse_value(in, word, &rest, value);
 	}
 	if (rc)
@@ -382,8 +385,9 @@ static int host_list_unreadable(const struct host_list *l, int rc,
 
 static int host_list_too_long(const struct host_list *l, struct err *e)
 {
-	return err_set(e, ERR_USAGE, "%s: more than %d MiB: this is no list of "
-		       "hosts", l->from, HOST_LIST_FILE_MAX >> 20);
+	return err_set(e, ERR_USAGE,
+		       "%s: more than %d MiB: this is not a list of hosts",
+		       l->from, HOST_LIST_FILE_MAX >> 20);
 }
 
 /* Reads to the end, which for a pipe or a terminal may take long. */

@@ -34,12 +34,11 @@ static const char *host_name_check_user(struct slice user)
 	if (!user.len)
 		return "there is no user before '@'";
 	if (user.data[0] == '-')
-		return "no user's name begins with '-'";
+		return "a user name cannot begin with '-'";
 	for (size_t i = 0; i < user.len; i++)
 		if (user.data[i] <= ' ' || user.data[i] > '~' ||
 		    strchr("'`\";&<>|(){}[]$*?!\\#:,", user.data[i]))
-			return "no user's name looks like this; write "
-			       "USER@HOST";
+			return "this is not a user name; write USER@HOST";
 	return NULL;
 }
 
@@ -48,15 +47,15 @@ static const char *host_name_check_host(struct slice host)
 	if (!host.len)
 		return "the host's name is missing";
 	if (host.data[0] == '-')
-		return "no host's name begins with '-'";
+		return "a host name cannot begin with '-'";
 	if (host.data[0] == '+')
 		return "OpenMPI's +n and +e count a resource manager's nodes; "
 		       "write the hosts' names";
 	if (memchr(host.data, '[', host.len))
-		return "ranges are not for here; write each host's name";
+		return "ranges are not supported here; write each host's name";
 	if (!host_name_all_of(host, NAME_CHARS))
-		return "no host's name looks like this; write HOST or "
-		       "HOST:SLOTS, one for each";
+		return "this is not a host name; write HOST or HOST:SLOTS for "
+		       "each host";
 	return NULL;
 }
 

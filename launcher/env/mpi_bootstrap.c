@@ -125,10 +125,12 @@ static void mpi_bootstrap_choose(struct bootstrap_record *p)
 			first = e;
 	}
 	if (!p->why.code)
-		err_set(&p->why, ERR_REMOTE, "the second node reaches the "
-			"first at none of its %d addresses: %.600s; open the "
-			"way, or say where they meet with --rdzv-endpoint "
-			"HOST:PORT", p->n, first.text);
+		err_set(&p->why, ERR_REMOTE,
+			"the second node cannot reach the first at any of its "
+			"%d addresses: %.600s; open a port between them, or "
+			"give a reachable address with --rdzv-endpoint "
+			"HOST:PORT",
+			p->n, first.text);
 }
 
 static int mpi_bootstrap_agree(struct mpi_session *t,
@@ -233,9 +235,11 @@ static int mpi_child_read_answer(const struct mpi_child *c, int timeout_ms,
 		return err_set(e, ERR_TIMEOUT, "the MPI launcher does not "
 			       "answer: has it started ddprun on all nodes?");
 	if (file_read_all(c->from, a, sizeof(*a)))
-		return err_set(e, ERR_REMOTE, "what spoke with the MPI launcher"
-			       " ended without an answer; say where the nodes "
-			       "meet, with --rdzv-endpoint HOST:PORT");
+		return err_set(
+			e, ERR_REMOTE,
+			"the helper process that queried the MPI launcher "
+			"ended without an answer; give the address where the "
+			"nodes meet with --rdzv-endpoint HOST:PORT");
 	return a->rc ? err_set(e, a->rc, "%s", a->why.text) : 0;
 }
 
@@ -321,10 +325,11 @@ static int mpi_bootstrap_offer_given(struct bootstrap_record *p,
 		return n;
 	sock_host_name(host);
 	if (!n)
-		return err_set(e, ERR_USAGE, "the port of the rendezvous %s is "
-			       "0, which is a free one of that host's, but %s "
-			       "starts the first ddprun on %s, which has no "
-			       "such address: give one of its own, or a port",
+		return err_set(e, ERR_USAGE,
+			       "the rendezvous %s has port 0, which means a "
+			       "free port of that host, but %s starts the "
+			       "first ddprun on %s, which does not have this "
+			       "address: give one of its addresses, or a port",
 			       endpoint_text(given, at), mpirun_name(m), host);
 	p->at[0] = *given;
 	p->at[0].port = port;
@@ -357,10 +362,11 @@ static int mpi_bootstrap_offer(struct bootstrap_record *p,
 		p->at[i].port = port;
 	}
 	if (!p->n)
-		return err_set(e, ERR_USAGE, "this host has no address but "
-			       "loopback, so the other nodes cannot reach it; "
-			       "say where they meet with --rdzv-endpoint "
-			       "HOST:PORT");
+		return err_set(
+			e, ERR_USAGE,
+			"this host has no address but loopback, so the other "
+			"nodes cannot reach it; give the address where the "
+			"nodes meet with --rdzv-endpoint HOST:PORT");
 	return 0;
 }
 

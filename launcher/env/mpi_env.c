@@ -30,9 +30,9 @@ static void mpi_env_unbind(void)
 	    cpus_count(&all) == cpus_count(&before))
 		return;
 	log_debug("mpirun bound this ddprun to %u of the %u CPUs that it may "
-		  "use, as it does by default; it uses all of them "
-		  "(--bind-to core: as bound)", cpus_count(&before),
-		  cpus_count(&all));
+		  "use, which is mpirun's default; ddprun uses all of them "
+		  "(mpirun --bind-to core keeps the binding)",
+		  cpus_count(&before), cpus_count(&all));
 }
 
 /* Keeps the launcher's descriptors from the workers. */
@@ -57,8 +57,9 @@ static int mpi_env_query_pmix(struct mpirun *m, struct err *e)
 	if (rc)
 		return rc;
 	if (self.world_size < 1)
-		return err_set(e, ERR_USAGE, "PMIX_RANK is set, and PMIx does "
-			       "not say of how many: give --nnodes and "
+		return err_set(e, ERR_USAGE,
+			       "PMIX_RANK is set, but PMIx does not give the "
+			       "number of processes: give --nnodes and "
 			       "--rdzv-endpoint, or --standalone");
 	m->size = (uint32_t)self.world_size;
 	m->here = self.local_world_size > 0 ? (uint32_t)self.local_world_size
@@ -105,8 +106,8 @@ static int mpi_env_check_fd(const struct launch_env *env,
 		return 0;
 	return err_set(e, ERR_USAGE,
 		       "PMI_RANK is set but PMI_FD is not, so the nodes cannot "
-		       "tell each other where they meet: give --rdzv-endpoint "
-		       "HOST:PORT, an address of the first node's");
+		       "agree where to meet: give --rdzv-endpoint HOST:PORT "
+		       "with an address of the first node");
 }
 
 /* If the user gives both the number of nodes and their meeting place, each node

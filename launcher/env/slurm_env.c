@@ -73,12 +73,12 @@ static void slurm_env_read_texts(struct launch_env *env)
 		what = "step";
 		env->more = "start more with srun --nodes=N";
 		snprintf(env->started, sizeof(env->started),
-			 "in Slurm's step %llu.%llu%s",
+			 "in Slurm step %llu.%llu%s",
 			 (unsigned long long)a->job,
 			 (unsigned long long)a->step, restart);
 	}
 	snprintf(env->has_nodes, sizeof(env->has_nodes),
-		 "this %s of Slurm's has %u node%s", what, a->nodes,
+		 "this Slurm %s has %u node%s", what, a->nodes,
 		 a->nodes == 1 ? "" : "s");
 	/* srun starts ddprun on each node of a step, and all groups or one */
 	if (env->role == LAUNCH_TASK)
@@ -163,17 +163,17 @@ static void slurm_log_advice(const struct launch_env *env, uint32_t nproc)
 	const struct allocation *a = &env->slurm;
 
 	if (a->groups && a->nodes < a->job_nodes)
-		log_info("this step has %u of the heterogeneous job's %u nodes;"
-			 " srun --het-group=0-%u is for all", a->nodes,
-			 a->job_nodes, a->groups - 1);
+		log_info("this step has %u of the heterogeneous job's %u "
+			 "nodes; srun --het-group=0-%u uses all",
+			 a->nodes, a->job_nodes, a->groups - 1);
 	if (!a->gpus || (nproc <= a->gpus &&
 			 (a->gpus > 1 || !a->gpus_per_task)))
 		return;
-	log_warn("Slurm shows this ddprun %u GPU%s for %u worker%s: with "
-		 "--gpus-per-task each task sees only its own, and ddprun is "
-		 "one task; where the node has more, write --gpus-per-node=N "
-		 "instead", a->gpus, a->gpus == 1 ? "" : "s", nproc,
-		 nproc == 1 ? "" : "s");
+	log_warn(
+		"Slurm shows this ddprun %u GPU%s for %u worker%s: with "
+		"--gpus-per-task each task sees only its own, and ddprun is "
+		"one task; if the node has more, use --gpus-per-node=N instead",
+		a->gpus, a->gpus == 1 ? "" : "s", nproc, nproc == 1 ? "" : "s");
 }
 
 static void slurm_restore(const struct launch_env *env)
@@ -254,8 +254,8 @@ static int slurm_env_resolve_own(const struct endpoint *at,
 	char host[SOCK_HOST_MAX];
 
 	sock_host_name(host);
-	log_warn("on %s its own name in Slurm, '%s', does not resolve: the "
-		 "rendezvous server listens at all of this host's addresses",
+	log_warn("%s cannot resolve its own name in Slurm, '%s': the "
+		 "rendezvous server listens on all addresses of this host",
 		 host, at->host);
 	return sock_addr_number("127.0.0.1", at->port, out);
 }
@@ -275,18 +275,20 @@ static int slurm_resolve(const struct launch_env *env,
 	sock_host_name(host);
 	if (scontrol_address(at->host, address) &&
 	    (n = slurm_env_resolve_at(address, at->port, out, max)) > 0) {
-		log_warn("on %s '%s' does not resolve; trying %s, where Slurm "
-			 "finds it", host, at->host, address);
+		log_warn("on %s, '%s' does not resolve; trying %s, its address "
+			 "according to Slurm",
+			 host, at->host, address);
 		return n;
 	}
-	err_set(e, why.code, "the nodes of this step of Slurm's meet on the "
-		"first one, and on %s its %.900s (with --rdzv-endpoint "
-		"ADDRESS:PORT)", host, why.text);
+	err_set(e, why.code,
+		"the nodes of this Slurm step meet on the first one, but on %s "
+		"%.900s (with --rdzv-endpoint ADDRESS:PORT)",
+		host, why.text);
 	n = a->srun_at[0] ? slurm_env_resolve_at(a->srun_at, at->port, out,
 						 max) : 0;
 	if (n <= 0)
 		return why.code;
-	log_warn("on %s '%s' does not resolve; trying %s, where srun runs",
+	log_warn("on %s, '%s' does not resolve; trying %s, the host of srun",
 		 host, at->host, a->srun_at);
 	*is_guess = 1;
 	return n;

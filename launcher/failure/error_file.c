@@ -24,7 +24,7 @@ static int error_file_read_fd(int fd, const char *path, struct buf *json,
 	if (fstat(fd, &st) < 0)
 		return err_set(e, -errno, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_DATA, "%s is no regular file", path);
+		return err_set(e, ERR_DATA, "%s is not a regular file", path);
 	if (st.st_size == 0)
 		return err_set(e, ERR_DATA, "%s is empty", path);
 	if (st.st_size > ERROR_FILE_MAX)

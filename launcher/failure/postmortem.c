@@ -141,9 +141,10 @@ static int postmortem_claim_kill(struct postmortem *p, int *below)
 static void postmortem_put_others(const struct postmortem *p, int n,
 				  struct buf *why)
 {
-	buf_printf(why, "while it ran the kernel killed %d process%s of "
-		   "cgroup %s: out of memory", n, n == 1 ? "" : "es",
-		   p->cgroup.path);
+	buf_printf(why,
+		   "while it ran, the kernel killed %d process%s of cgroup %s: "
+		   "out of memory",
+		   n, n == 1 ? "" : "es", p->cgroup.path);
 }
 
 /* The sender of a SIGKILL cannot be seen. The log is certain if is_certain; a
@@ -166,9 +167,10 @@ static void postmortem_examine_killed(struct postmortem *p, pid_t pid,
 	else if (counted)
 		postmortem_put_counted(p, below, why);
 	else if (on_host)
-		buf_printf(why, "perhaps killed by the kernel: since it began "
-			   "the kernel has killed %lld process%s of this host "
-			   "for lack of memory (see dmesg)",
+		buf_printf(why,
+			   "perhaps killed by the kernel: since the worker "
+			   "started, the kernel has killed %lld process%s of "
+			   "this host for lack of memory (see dmesg)",
 			   (long long)(host - p->host_kills + 1),
 			   host == p->host_kills ? "" : "es");
 }
@@ -198,7 +200,7 @@ void postmortem_examine(struct postmortem *p, const struct postmortem_death *d,
 		postmortem_examine_others(p, why);
 	xid = kernel_log_xid(&p->log);
 	if (xid)
-		buf_printf(why, "%sthe NVIDIA driver says: %s",
+		buf_printf(why, "%sthe NVIDIA driver logged: %s",
 			   why->len ? "; " : "", xid);
 }
 

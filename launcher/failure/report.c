@@ -20,7 +20,7 @@ static const char *report_signal_hint(int signal)
 {
 	switch (signal) {
 	case SIGKILL:
-		return "not sent by ddprun: often the kernel out of memory "
+		return "not sent by ddprun; often the kernel, out of memory "
 		       "(see dmesg)";
 	case SIGSEGV:
 		return "a bad memory access in the program or a library";
@@ -324,7 +324,7 @@ static void report_put_worker(struct buf *out, const struct report *r,
 	if (r->first_is_here)
 		buf_printf(out, ", %lld ms later", ms < 0 ? 0 : ms);
 	else
-		buf_printf(out, ", %lld ms %s the news came",
+		buf_printf(out, ", %lld ms %s this node learned of it",
 			   ms < 0 ? -ms : ms, ms < 0 ? "before" : "after");
 }
 

@@ -56,8 +56,7 @@ static const struct dynlib_symbol rows[] = {
 static const struct dynlib libdw = {
 	.soname = "libdw.so.1",
 	.without = "no native stacks",
-	.remedy = "elfutils' library, 0.158 or later; Debian's package is "
-		  "libdw1",
+	.remedy = "elfutils' library, 0.158 or later; package libdw1 on Debian",
 	.rows = rows,
 	.n = sizeof(rows) / sizeof(*rows),
 };

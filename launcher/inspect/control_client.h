@@ -56,7 +56,7 @@ int control_client_fail(const struct err *e, int code);
 	 .help = endpoint_help},                                              \
 	{.name = "auth", .kind = OPTION_STRING,                               \
 	 .offset = offsetof(type, auth), .arg = "auto|secret|munge|none",     \
-	 .help = "How to authenticate to that server (as ddprun --auth)."},   \
+	 .help = "How to authenticate to that server (ddprun --auth)."},      \
 	{.name = "token-file", .kind = OPTION_STRING,                         \
 	 .offset = offsetof(type, token_file), .arg = "FILE",                 \
 	 .help = "The secret of that server's nodes."}

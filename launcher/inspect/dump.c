@@ -44,15 +44,19 @@ const struct option_spec dump_options[] = {
 	CONTROL_CLIENT_LAST_OPTIONS(struct dump_options),
 };
 
-static const char usage[] =
-	"usage: ddprun dump [OPTIONS]\n\n"
-	"Shows what the workers of your jobs are doing: those that your ddprun"
-	" processes\nrun on this host, and those of the same jobs on all other"
-	" nodes. For each worker:\nthe libddp call that it is in, for how long,"
-	" and which ranks it waits for; its\nlast calls; and the native stacks"
-	" of its threads. The workers run on.\n"
-	"Workers that mpirun, srun or torchrun started are shown on their own"
-	" host only.\n\n";
+static const char usage[] = "usage: ddprun dump [OPTIONS]\n"
+			    "\n"
+			    "Shows what the workers of your jobs are doing: "
+			    "those that your ddprun processes\n"
+			    "run on this host, and those of the same jobs on "
+			    "all other nodes. For each worker:\n"
+			    "the libddp call that it is in, for how long, and "
+			    "which ranks it waits for; its\n"
+			    "last calls; and the native stacks of its threads. "
+			    "The workers keep running.\n"
+			    "Workers that mpirun, srun or torchrun started are "
+			    "shown on their own host only.\n"
+			    "\n";
 
 /* ---- As text ---- */
 
@@ -64,12 +68,15 @@ static void dump_put_missing(struct buf *out, const struct local_workers *l,
 		local_workers_missing(l, i, ranks, MISSING_SHOWN, &elsewhere);
 
 	for (size_t k = 0; k < n && k < MISSING_SHOWN; k++)
-		buf_printf(out, "%s%u", k ? ", " : n > 1 ? "; not there: ranks "
-			   : "; not there: rank ", ranks[k]);
+		buf_printf(out, "%s%u",
+			   k	   ? ", "
+			   : n > 1 ? "; missing: ranks "
+				   : "; missing: rank ",
+			   ranks[k]);
 	if (n > MISSING_SHOWN)
 		buf_printf(out, " and %zu more", n - MISSING_SHOWN);
 	if (elsewhere)
-		buf_printf(out, "; not known: %u rank%s%s", elsewhere,
+		buf_printf(out, "; unknown: %u rank%s%s", elsewhere,
 			   elsewhere == 1 ? "" : "s",
 			   l->workers[i].job->nodes > 1 ? " of other nodes"
 							: "");
@@ -198,11 +205,13 @@ static int dump_log_nothing(const struct dump_options *o)
 
 	sock_host_name(host);
 	if (o->job)
-		log_error("error: no ddprun of yours runs workers of job '%s' "
-			  "on %s", o->job, host);
+		log_error("error: none of your ddpruns runs workers of job "
+			  "'%s' on %s",
+			  o->job, host);
 	else
-		log_error("error: no ddprun of yours runs workers on %s, and no"
-			  " other program of yours there uses libddp", host);
+		log_error("error: none of your ddpruns runs workers on %s, and "
+			  "none of your other programs there uses libddp",
+			  host);
 	return CONTROL_CLIENT_NOTHING;
 }
 
@@ -279,9 +288,9 @@ static void dump_query_jobs(struct dump *d)
 				local_workers_remove(&d->local, kept, n);
 				continue;
 			}
-			log_warn("the other nodes of job '%s' cannot be asked: "
-				 "%s; showing this host only", job->job,
-				 e.text);
+			log_warn("cannot query the other nodes of job '%s': "
+				 "%s; showing this host only",
+				 job->job, e.text);
 		}
 		kept += n;
 	}

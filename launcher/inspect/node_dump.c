@@ -193,8 +193,10 @@ static void on_timer(uv_timer_t *t)
 	struct node_dump *p = t->data;
 	char why[WHY_MAX];
 
-	snprintf(why, sizeof(why), "its dump is not complete: not done within "
-		 "%g s; see --timeout and --no-stacks", p->timeout_ms / 1000.0);
+	snprintf(why, sizeof(why),
+		 "its dump is incomplete: it was not done within %g s; see "
+		 "--timeout and --no-stacks",
+		 p->timeout_ms / 1000.0);
 	node_dump_kill(p, why);
 }
 

@@ -385,7 +385,7 @@ static int status_query_jobs(struct status *s, struct err *e)
 		if (!job->server[0] || !status_is_first(&l, i))
 			continue;
 		if (status_query_job(s, job, e) < 0) {
-			log_warn("the server of job '%s' cannot be asked: %s",
+			log_warn("cannot query the server of job '%s': %s",
 				 job->job, e->text);
 			s->unreachable++;
 		}
@@ -405,9 +405,9 @@ static int status_log_nothing(const struct status *s)
 	if (s->o.server)
 		log_error("error: there is no job at %s", s->o.server);
 	else if (!s->unreachable)
-		log_error("error: no ddprun of yours on %s is in %s%s%s that "
-			  "has a round or waits for one", host,
-			  s->o.job ? "job '" : "a job",
+		log_error("error: none of your ddpruns on %s is in %s%s%s that "
+			  "has a round or waits for one",
+			  host, s->o.job ? "job '" : "a job",
 			  s->o.job ? s->o.job : "", s->o.job ? "'" : "");
 	return CONTROL_CLIENT_NOTHING;
 }

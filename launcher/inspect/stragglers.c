@@ -65,8 +65,8 @@ static void stragglers_put_comm(struct buf *out, const struct straggler_call *p,
 		there++;
 	if (there == n)
 		return;
-	buf_printf(out, "%zu of %zu ranks have come to %.*s; not there: ",
-		   there, n, SLICE_FMT(p->call.words));
+	buf_printf(out, "%zu of %zu ranks have reached %.*s; missing: ", there,
+		   n, SLICE_FMT(p->call.words));
 	for (size_t i = there; i < n && i < there + NAMED; i++)
 		buf_printf(out, "%srank %u (%s)", i > there ? ", " : "",
 			   p[i].call.rank, p[i].host);

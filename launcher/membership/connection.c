@@ -218,9 +218,9 @@ static void connection_attempt(struct connection *c)
 	if (rc == -EADDRNOTAVAIL && !c->options->etcd.members &&
 	    !c->options->endpoint.port) {
 		err_set(&e, ERR_USAGE,
-			"the rendezvous %s has port 0, which is any free port "
-			"of that host: start ddprun there first, and here with "
-			"the port that it prints",
+			"the rendezvous %s has port 0, which means any free "
+			"port of that host: start ddprun there first, then "
+			"here with the port that it prints",
 			c->where);
 		connection_fail(c, &e);
 		return;

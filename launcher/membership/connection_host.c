@@ -129,13 +129,13 @@ int connection_host(struct connection *c, struct err *e)
 			     : connection_host_at(c, &c->addrs[i], e);
 	if (rc == -EADDRNOTAVAIL && c->options->is_host == 1)
 		return err_set(e, ERR_USAGE,
-			       "%s: the endpoint '%s' has no address of this "
-			       "host; give one that does%s",
+			       "%s: the endpoint '%s' is not at an address of "
+			       "this host; give one that is%s",
 			       c->options->nports ? "Slurm's first node"
-						 : "--rdzv-conf is_host=1",
+						  : "--rdzv-conf is_host=1",
 			       c->where,
 			       c->options->nports ? ", with --rdzv-endpoint"
-						 : "");
+						  : "");
 	return rc;
 }
 
@@ -177,8 +177,8 @@ void connection_host_check_stopped(struct connection *c)
 		return;
 	if (c->logged_stopped != pid)
 		log_warn("this node's ddprdzv (pid %d) is stopped (SIGSTOP?), "
-			 "and only it can say where the job's server is: "
-			 "another replaces it unless it continues",
+			 "and only it knows where the job's server is: another "
+			 "one replaces it unless it continues",
 			 (int)pid);
 	c->logged_stopped = pid;
 	if (!c->own_lost_ms || clock_ms() - c->own_lost_ms >= ttl_ms)
@@ -200,8 +200,8 @@ int connection_reaped(struct connection *c, pid_t pid, int status)
 		return how != SERVER_NOT_OURS;
 	if (c->phase == CONNECTION_IN && c->role == ROLE_CANDIDATE &&
 	    !connection_is_own_candidate(c)) {
-		log_warn("%s; this node cannot find another server when the "
-			 "job's is lost",
+		log_warn("%s; if the job's server is lost, this node cannot "
+			 "find another",
 			 e.text);
 		c->candidate_error = e;
 		return 1;

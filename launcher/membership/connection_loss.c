@@ -50,7 +50,7 @@ void connection_fail_mute(struct connection *c, const char *what)
 
 	err_set(&e, ERR_PROTOCOL,
 		"rendezvous server %s: the program that listens there %s, so "
-		"it is no working ddprdzv; choose another port with "
+		"it is not a working ddprdzv; choose another port with "
 		"--rdzv-endpoint HOST:PORT",
 		sock_addr_text(&c->addr, at), what);
 	connection_fail(c, &e);
@@ -199,8 +199,8 @@ void connection_on_link_lost(struct async_client *l, const struct err *why)
 	} else if (e.code == ERR_PROTOCOL || e.code == ERR_PROOF) {
 		connection_fail(c, &e);
 	} else if (connection_is_mute(c, why)) {
-		connection_fail_mute(c, "closes each connection without an "
-					"answer");
+		connection_fail_mute(c,
+				     "closes each connection without a reply");
 	} else if (connection_host_is_unheard(c, why, &e)) {
 		connection_fail(c, &e);
 	} else {

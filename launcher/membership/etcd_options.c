@@ -31,15 +31,16 @@ static int take_member(const char *text, const char *word, size_t len,
 		return bad_members(text, "a member's name is too long", e);
 	snprintf(one, sizeof(one), "%.*s", (int)len, word);
 	if (strstr(one, "://"))
-		return bad_members(text, "it is no URL (--rdzv-conf "
-				   "protocol=https says that it is https)", e);
-	if (strpbrk(one, " \t/"))
-		return bad_members(text, "there is a blank or a slash in it",
+		return bad_members(text,
+				   "it must not be a URL (for https, give "
+				   "--rdzv-conf protocol=https)",
 				   e);
+	if (strpbrk(one, " \t/"))
+		return bad_members(text, "it contains a blank or a slash", e);
 	if (endpoint_parse(out, one, ETCD_OPTIONS_PORT, &why) < 0)
 		return bad_members(text, why.text, e);
 	if (!out->port)
-		return bad_members(text, "port 0 is nobody's", e);
+		return bad_members(text, "a member cannot have port 0", e);
 	return 0;
 }
 
@@ -52,7 +53,7 @@ int etcd_options_members(const char *text, struct endpoint *out, struct err *e)
 		size_t len = strcspn(word, ",");
 
 		if (n == ETCD_OPTIONS_MEMBERS_MAX)
-			return bad_members(text, "these are more than 16", e);
+			return bad_members(text, "there are more than 16", e);
 		rc = take_member(text, word, len, &out[n], e);
 		if (rc < 0)
 			return rc;
@@ -130,9 +131,10 @@ int etcd_options_check(const struct etcd_options *p, struct err *e)
 	if (rc < 0)
 		return rc;
 	if (!p->https && (p->cacert[0] || p->cert[0] || p->key[0]))
-		return err_set(e, ERR_USAGE, "--rdzv-conf: cacert, cert and "
-			       "key are for protocol=https; give that, too, or "
-			       "leave them out");
+		return err_set(
+			e, ERR_USAGE,
+			"--rdzv-conf: cacert, cert and key are for "
+			"protocol=https; give that as well, or leave them out");
 	if (!p->cert[0] != !p->key[0])
 		return err_set(e, ERR_USAGE, "--rdzv-conf: cert and key go "
 			       "together: the certificate, and its private "

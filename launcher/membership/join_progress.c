@@ -85,8 +85,8 @@ static void join_progress_log_last_call(const struct join_progress *p)
 	uint64_t left = p->starts_ms > now ? p->starts_ms - now : 0;
 	char nodes[64];
 
-	log_info("%u of %s are there at %s (job '%s'); starting in %llu s "
-		 "unless more come (--last-call-timeout)",
+	log_info("%u of %s have joined at %s (job '%s'); starting in %llu s "
+		 "unless more join (--last-call-timeout)",
 		 p->joined, join_progress_nodes(p, nodes, sizeof(nodes)),
 		 p->connection->where, c->job,
 		 (unsigned long long)(left + 500) / 1000);
@@ -175,8 +175,7 @@ void join_progress_timeout_error(const struct join_progress *p, struct err *e)
 	else if (c->etcd.members)
 		err_set(e, ERR_TIMEOUT,
 			"gave up after %g s: no node became the server of job "
-			"'%s' at %s%s%s; look at etcd, or raise "
-			"--rdzv-timeout",
+			"'%s' at %s%s%s; check etcd, or raise --rdzv-timeout",
 			c->timeout_s, c->job, at->where,
 			at->last.code ? ": " : "", at->last.text);
 	else
@@ -203,7 +202,8 @@ void join_progress_set_state(struct join_progress *p,
 	p->joined = state->joined;
 	p->starts_ms =
 		state->last_call_ms ? clock_ms() + state->last_call_ms : 0;
-	log_debug("%u of %u nodes are there", p->joined, p->options->max_nodes);
+	log_debug("%u of %u nodes have joined", p->joined,
+		  p->options->max_nodes);
 }
 
 int join_progress_is_due(const struct join_progress *p)

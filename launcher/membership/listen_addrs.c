@@ -76,7 +76,7 @@ static void listen_addrs_log(const struct sock_addr *out, int n)
 	char text[SOCK_TEXT_MAX];
 
 	for (int i = 0; n > 1 && i < n; i++)
-		log_debug("the server listens at %s",
+		log_debug("the server listens on %s",
 			  sock_addr_text(&out[i], text));
 }
 

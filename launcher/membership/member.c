@@ -230,8 +230,8 @@ static void member_do_detach(struct member *m, const struct member_news *n)
 		member_handle(m, MEMBER_ON_NEEDED, NULL);
 		return;
 	}
-	log_warn("the rendezvous server is lost: %s; the workers go on until "
-		 "one needs it",
+	log_warn("the rendezvous server is lost: %s; the workers continue "
+		 "until one needs it",
 		 m->reconnect.why.text);
 	m->events->on_detached(m);
 }
@@ -331,7 +331,7 @@ static int on_away(struct connection *c, const struct err *why, int hopeless)
 	member_handle(m, MEMBER_ON_AWAY, &lost);
 	if (hopeless && m->membership.state == MEMBER_RECONNECTING) {
 		m->reconnect.why = *why; /* more than "connection lost" */
-		err_set(&e, ERR_REMOTE, "it is not started again");
+		err_set(&e, ERR_REMOTE, "it is not restarted");
 		member_handle(m, MEMBER_ON_DETACH, &given_up);
 	}
 	return 1;

@@ -51,7 +51,7 @@ static void member_on_forgotten(struct member *m, const struct wire_resumed *x)
 		m->outbox.is_urgent = 1;
 	} else if (m->connection.role == ROLE_CANDIDATE) {
 		/* the others go on without this node */
-		left = "and the next one does not know this node any more (";
+		left = "and the next one no longer knows this node (";
 		right = ")";
 		m->reconnect.is_silent = 1;
 	} else {

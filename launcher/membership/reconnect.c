@@ -46,10 +46,10 @@ static void reconnect_log_lost(struct reconnect *r)
 	r->is_logged = 1;
 	/* our own is started again, and its supervisor has logged that */
 	if (r->connection->role != ROLE_HOST)
-		log_warn("%s; %sooking for it for %g s (--rdzv-conf "
+		log_warn("%s; %searching for it for %g s (--rdzv-conf "
 			 "reconnect_timeout)",
 			 r->why.text,
-			 r->has_workers ? "the workers go on, l" : "l",
+			 r->has_workers ? "the workers continue, s" : "l",
 			 r->options->reconnect_s);
 }
 
@@ -137,7 +137,7 @@ void reconnect_check_stall(struct reconnect *r, unsigned unanswered,
 {
 	if (unanswered < UNANSWERED_MANY)
 		return;
-	log_debug("%u of %d pings in a row are unanswered", unanswered,
+	log_debug("%u of %d consecutive pings are unanswered", unanswered,
 		  WIRE_PINGS);
 	if (r->options->reconnect_ms && reconnect_is_stalled(r))
 		probe_start(&r->probe, &r->connection->link.addr, ping_ms / 2);
@@ -180,7 +180,7 @@ void reconnect_stop(struct reconnect *r, int is_quiet)
 {
 	uv_timer_stop(&r->timer);
 	if (is_quiet)
-		log_debug("the rendezvous server is heard again");
+		log_debug("the rendezvous server answers again");
 	else
 		reconnect_log_back(r);
 	r->is_silent = 0;

@@ -166,10 +166,11 @@ enum server_end server_supervisor_reaped(struct server_supervisor *s, pid_t pid,
 				    s, status)) /* it has logged that */
 				return SERVER_RESTARTED;
 			s->again_ms = clock_ms();
-			log_warn("%s: started again, the job goes on", e->text);
+			log_warn("%s: restarted it; the job continues",
+				 e->text);
 			return SERVER_RESTARTED;
 		}
-		log_warn("it cannot be started again: %s", why.text);
+		log_warn("cannot restart the rendezvous server: %s", why.text);
 	}
 	server_supervisor_release(s);
 	return SERVER_LOST;

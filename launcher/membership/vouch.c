@@ -94,7 +94,7 @@ static void vouch_judge(int found, uid_t uid, const struct err *why,
 			 (unsigned)uid, (unsigned)geteuid());
 	else if (found == SOCKET_CLOSED)
 		snprintf(text, size,
-			 "it was closed there before its owner was found");
+			 "it was closed before ddprun there found its owner");
 	else if (found == SOCKET_NONE)
 		snprintf(text, size,
 			 "ddprun there sees no such socket; if the client "

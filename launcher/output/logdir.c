@@ -98,8 +98,9 @@ static int logdir_wants_files(const struct output_options *o)
 static int logdir_fail(struct err *e, int rc, const char *what,
 		       const char *path)
 {
-	return err_set(e, rc, "cannot make %s in '%s': %s; give another "
-		       "--log-dir, or --log-dir " NO_FILES " for no files",
+	return err_set(e, rc,
+		       "cannot create %s in '%s': %s; give another --log-dir, "
+		       "or --log-dir " NO_FILES " for no files",
 		       what, path, strerror(-rc));
 }
 
@@ -110,9 +111,11 @@ static int logdir_make_run(struct logdir *d, char *base, struct err *e)
 	int rc = logdir_make_parents(base);
 
 	if (rc < 0)
-		return err_set(e, rc, "cannot make the log folder '%s': %s; "
-			       "give another --log-dir, or --log-dir " NO_FILES
-			       " for no files", base, strerror(-rc));
+		return err_set(e, rc,
+			       "cannot create the log folder '%s': %s; give "
+			       "another --log-dir, or --log-dir " NO_FILES
+			       " for no files",
+			       base, strerror(-rc));
 	real = realpath(base, NULL);
 	if (!real)
 		return logdir_fail(e, -errno, "a folder", base);
@@ -146,8 +149,8 @@ static void logdir_make_private(struct logdir *d)
 	if (logdir_make_private_in(d, logdir_private_place()) ||
 	    logdir_make_private_in(d, logdir_temporary()))
 		return;
-	log_warn("cannot make a folder in '%s': %s; what workers would write "
-		 "into their error files is lost (set TMPDIR)",
+	log_warn("cannot create a folder in '%s': %s; the workers' error files "
+		 "are lost (set TMPDIR)",
 		 logdir_temporary(), strerror(errno));
 	d->run[0] = '\0';
 }
@@ -297,8 +300,9 @@ static void logdir_warn_full(struct logdir *d, const char *path, int why)
 	if (d->told_full)
 		return;
 	d->told_full = 1;
-	log_warn("cannot make '%s': %s; the job goes on, what was to go there "
-		 "is shown here", path, strerror(why));
+	log_warn("cannot create '%s': %s; the job continues, and shows here "
+		 "what it cannot write there",
+		 path, strerror(why));
 }
 
 static int logdir_make_attempt(struct logdir *d, uint32_t attempt,

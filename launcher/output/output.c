@@ -147,8 +147,9 @@ static void output_warn_lost(struct output *o)
 	if (!why || why == EPIPE || o->told_lost)
 		return;
 	o->told_lost = 1;
-	log_warn("cannot write to stdout: %s; the job goes on, what its workers"
-		 " print there is lost", strerror(why));
+	log_warn("cannot write to stdout: %s; the job continues, but what its "
+		 "workers print is lost",
+		 strerror(why));
 }
 
 void output_tell_full(struct output *o, int why)
@@ -156,8 +157,9 @@ void output_tell_full(struct output *o, int why)
 	if (o->told_full)
 		return;
 	o->told_full = 1;
-	log_warn("cannot write to the log files: %s; the job goes on, what "
-		 "they lack is only shown", strerror(why));
+	log_warn("cannot write to the log files: %s; the job continues, and "
+		 "shows on the console what they lack",
+		 strerror(why));
 }
 
 static void output_flush_copies(struct output *o)

@@ -91,9 +91,11 @@ int rank_list_parse(struct rank_list *l, const char *text, const char *what,
 
 		if (rank_list_parse_item(&l->ranges[l->n++], p, p + len) < 0) {
 			rank_list_release(l);
-			return err_set(e, ERR_USAGE, "%s '%s': '%.*s' is no "
-				       "rank nor a range of them; write it "
-				       "like 0,4-7", what, text, (int)len, p);
+			return err_set(
+				e, ERR_USAGE,
+				"%s '%s': '%.*s' is neither a rank nor a range "
+				"of ranks; write, for example, 0,4-7",
+				what, text, (int)len, p);
 		}
 		if (!p[len])
 			break;

@@ -18,7 +18,7 @@ static int redirect_open_pipe(struct redirect *o, struct err *e)
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return redirect_fail(e, "no pipe for a worker");
+		return redirect_fail(e, "cannot create a pipe for a worker");
 	o->pipe = ends[0];
 	o->child = ends[1];
 	return 0;

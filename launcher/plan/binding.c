@@ -37,9 +37,11 @@ int binding_parse(enum binding *mode, const char *text, struct err *e)
 			best = i;
 		}
 	}
-	return err_set(e, ERR_USAGE, "--cpu-bind '%s' is not known; did you "
-		       "mean %s? There are node, socket, exclusive, "
-		       "core-complex, cores and none", text, names[best]);
+	return err_set(
+		e, ERR_USAGE,
+		"unknown --cpu-bind '%s'; did you mean %s? Possible values: "
+		"node, socket, exclusive, core-complex, cores and none",
+		text, names[best]);
 }
 
 struct binding_home {
@@ -173,12 +175,12 @@ static int binding_assign_exclusive(const struct binding_work *w,
 	for (uint32_t i = 0; i < w->cores; i++)
 		cores += cpus[w->core_at[i]].node == node;
 	if (sharers > cores)
-		return err_set(e, ERR_USAGE,
-			       "--cpu-bind exclusive: %u workers belong to "
-			       "NUMA node %u, where this process may use %u "
-			       "core%s; start fewer workers, or use "
-			       "--cpu-bind node",
-			       sharers, node, cores, cores == 1 ? "" : "s");
+		return err_set(
+			e, ERR_USAGE,
+			"--cpu-bind exclusive: %u workers belong to NUMA node "
+			"%u, but this process may use only %u core%s there; "
+			"start fewer workers, or use --cpu-bind node",
+			sharers, node, cores, cores == 1 ? "" : "s");
 	n = binding_share(cores, sharers, h->order, &first);
 	for (uint32_t i = 0; i < w->cores; i++) {
 		if (cpus[w->core_at[i]].node != node)
@@ -286,11 +288,10 @@ static int binding_assign_all(struct binding_work *w, struct cpus *out,
 	binding_find_cores(w);
 	if (r->mode == BINDING_EXCLUSIVE && r->nproc > w->cores)
 		return err_set(e, ERR_USAGE,
-			       "--cpu-bind exclusive: %u workers, and this "
-			       "process may use %u core%s; start fewer "
-			       "workers, or use --cpu-bind node", r->nproc,
-			       w->cores,
-			       w->cores == 1 ? "" : "s");
+			       "--cpu-bind exclusive: %u workers, but this "
+			       "process may use only %u core%s; start fewer "
+			       "workers, or use --cpu-bind node",
+			       r->nproc, w->cores, w->cores == 1 ? "" : "s");
 	if (r->mode == BINDING_CORE_COMPLEX) {
 		binding_find_complexes(w);
 		qsort(w->complex, w->complexes, sizeof(*w->complex),

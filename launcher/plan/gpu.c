@@ -78,7 +78,7 @@ static int nvml_open(struct nvml *v, const char **why)
 	*(void **)&v->pci = dlsym(v->library, "nvmlDeviceGetPciInfo_v3");
 	*(void **)&v->whole = dlsym(v->library,
 			"nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
-	*why = "the NVIDIA driver answers no questions (is it loaded?)";
+	*why = "the NVIDIA driver does not answer (is it loaded?)";
 	if (v->init && v->shutdown && v->count && v->init() == 0)
 		return 0;
 	dlclose(v->library);

@@ -38,10 +38,11 @@ static int nccl_unknown_word(const char *text, struct slice word,
 			     const char *what, const char *known,
 			     const char *more, struct err *e)
 {
-	return err_set(e, ERR_USAGE, "--nccl-debug '%.100s': '%.*s' is no %s "
-		       "of NCCL's; there are %s%s", text,
-		       word.len > 30 ? 30 : (int)word.len, word.data, what,
-		       known, more);
+	return err_set(
+		e, ERR_USAGE,
+		"--nccl-debug '%.100s': '%.*s' is not an NCCL %s; use %s%s",
+		text, word.len > 30 ? 30 : (int)word.len, word.data, what,
+		known, more);
 }
 
 static int nccl_check_subsystems(const struct nccl *n, const char *text,
@@ -54,9 +55,9 @@ static int nccl_check_subsystems(const struct nccl *n, const char *text,
 		struct slice word = {at, strcspn(at, ",")};
 
 		if (!nccl_is_one_of(word, SUBSYSTEMS))
-			return nccl_unknown_word(text, word, "subsystem",
-						 SUBSYSTEMS, "; newer ones go "
-						 "into NCCL_DEBUG_SUBSYS", e);
+			return nccl_unknown_word(
+				text, word, "subsystem", SUBSYSTEMS,
+				"; set newer ones in NCCL_DEBUG_SUBSYS", e);
 		at += word.len;
 		if (!*at)
 			return 0;
@@ -128,9 +129,9 @@ const char *nccl_interface(const struct nccl *n, const char *node_addr,
 		return "";
 	if (local_addr_interface(node_addr, out) == 0)
 		return out;
-	log_warn("--net-interface auto: other nodes reach this one by %s, "
-		 "which is the address of no interface, or of several; NCCL "
-		 "and gloo choose by themselves; give the name of one",
+	log_warn("--net-interface auto: other nodes reach this one at %s, "
+		 "which belongs to no interface, or to several, so NCCL and "
+		 "gloo choose one; give the name of an interface",
 		 node_addr);
 	return "";
 }

@@ -33,10 +33,11 @@ static int placement_bind(struct placement *p,
 	int rc = topology_read(&p->topology, &p->allowed, e);
 
 	if (rc == 0 && p->topology.elsewhere && !r->only_show)
-		rc = err_set(e, ERR_USAGE, "--cpu-bind %s: HWLOC_XMLFILE or "
-			     "HWLOC_SYNTHETIC in the environment describes "
-			     "another machine; unset it, or look only, with "
-			     "--dry-run", binding_name(p->mode));
+		rc = err_set(e, ERR_USAGE,
+			     "--cpu-bind %s: HWLOC_XMLFILE or HWLOC_SYNTHETIC "
+			     "in the environment describes another machine; "
+			     "unset it, or use --dry-run",
+			     binding_name(p->mode));
 	return rc == 0 ? placement_decide(p, r, e) : rc;
 }
 

@@ -108,7 +108,7 @@ static int topology_read_with(struct topology *t, const struct hwloc *h,
 	int rc;
 
 	if (h->init(&topology) < 0)
-		return err_set(e, -ENOMEM, "hwloc cannot begin");
+		return err_set(e, -ENOMEM, "hwloc failed to start");
 	rc = h->load(topology) < 0 ? -EINVAL
 				   : topology_take_cpus(t, h, topology,
 							allowed);
@@ -116,9 +116,10 @@ static int topology_read_with(struct topology *t, const struct hwloc *h,
 	if (rc == -ENOMEM)
 		return err_set(e, rc, "out of memory");
 	if (rc < 0)
-		return err_set(e, rc, "hwloc finds no CPU here that this "
-			       "process may use; leave --cpu-bind out, or see "
-			       "what lstopo says");
+		return err_set(
+			e, rc,
+			"hwloc finds no CPU here that this process may use; "
+			"leave --cpu-bind out, or check the output of lstopo");
 	return 0;
 }
 

@@ -265,7 +265,7 @@ static void launch_lose_host(struct launch *l, uint32_t i, struct slice text)
 {
 	l->hosts[i].state = HOST_FAILED;
 	if (launch_can_lose(l, i)) {
-		log_warn("host %s: %.*s; the job goes on without it",
+		log_warn("host %s: %.*s; the job continues without it",
 			 launch_host_name(l, i), SLICE_FMT(text));
 	} else {
 		log_error("error: host %s: %.*s; ending the job",
@@ -476,9 +476,10 @@ static void on_end_signal(void *owner, int number)
 
 	if (first && l->code < 0) {
 		l->code = 128 + number;
-		log_info("got %s: ending the job on %u host%s (again kills its "
-			 "workers at once)", signal_name(number, name),
-			 running, running == 1 ? "" : "s");
+		log_info("got %s: ending the job on %u host%s (a second signal "
+			 "kills its workers at once)",
+			 signal_name(number, name), running,
+			 running == 1 ? "" : "s");
 	}
 	if (l->tree_gone)
 		relay_abandon(&l->relay);
@@ -498,7 +499,7 @@ static void on_suspend(void *owner)
 {
 	const struct launch *l = owner;
 
-	log_warn("stopping; the hosts run on, but end the job unless this "
+	log_warn("stopping; the hosts continue, but end the job unless this "
 		 "ddprun continues within %g s", l->spec.silent_ms / 1000.0);
 	kill(getpid(), SIGSTOP);
 }

@@ -120,8 +120,8 @@ static void proxy_reject(struct proxy *r, const char *what)
 {
 	struct err e = ERR_INIT;
 
-	err_set(&e, ERR_PROTOCOL, "what came over ssh is not ddprun's (%s)",
-		what);
+	err_set(&e, ERR_PROTOCOL,
+		"unexpected data over ssh, not from ddprun (%s)", what);
 	remote_pipe_break(&r->pipe, &e);
 }
 
@@ -242,7 +242,7 @@ static int proxy_start_server(struct proxy *r, int fd, struct err *e)
 	else
 		rc = server_supervisor_start(&r->supervisor, &order, &own, e);
 	if (rc == 0 && r->supervisor.auth.methods == WIRE_NO_PROOF)
-		log_warn("--auth none: anybody who reaches the job's server "
+		log_warn("--auth none: anyone who can reach the job's server "
 			 "can join the job, read its store and end it");
 	auth_wipe(&own);
 	return rc;
@@ -490,7 +490,7 @@ static int proxy_take_stdio(int *in, int *out)
 static int proxy_run(struct proxy *r, struct err *e)
 {
 	static const char greeting[] = "\2ddprun far\3";
-	static const char not_ssh[] = "stdin and stdout are no pipes of ssh";
+	static const char not_ssh[] = "stdin and stdout are not pipes from ssh";
 	struct signal_set ending, none = {0};
 	int in, out, rc = loop_check(proxy_take_stdio(&in, &out), e, not_ssh);
 
@@ -533,7 +533,7 @@ int proxy_main(int argc, char **argv)
 
 	build_id_init(&r.build);
 	if (argc < 3 || strcmp(argv[2], r.build.id) != 0) {
-		log_error("error: this ddprun is of build %s", r.build.id);
+		log_error("error: this ddprun is build %s", r.build.id);
 		return PROXY_OTHER_BUILD;
 	}
 	if (argc > 3 && strcmp(argv[3], "check") == 0)

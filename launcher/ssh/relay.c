@@ -49,8 +49,9 @@ static void relay_warn_lost(struct relay *r)
 	if (!why || why == EPIPE || r->has_warned)
 		return;
 	r->has_warned = 1;
-	log_warn("cannot write to stdout: %s; the job goes on, what its workers"
-		 " print there is lost", strerror(why));
+	log_warn("cannot write to stdout: %s; the job continues, but what its "
+		 "workers print is lost",
+		 strerror(why));
 }
 
 void relay_put(struct relay *r, int is_stderr, struct slice text)

@@ -19,8 +19,10 @@ long remote_frame_cut(struct slice in, struct remote_frame *f, struct err *e)
 	f->type = reader_u8(&r);
 	f->host = reader_u32(&r);
 	if (n > REMOTE_BODY_MAX || !f->type || f->type >= REMOTE_TYPES)
-		return err_set(e, ERR_PROTOCOL, "what came over ssh is not "
-			       "ddprun's (type %u, %u bytes)", f->type, n);
+		return err_set(e, ERR_PROTOCOL,
+			       "unexpected data over ssh, not from ddprun "
+			       "(type %u, %u bytes)",
+			       f->type, n);
 	if (in.len - REMOTE_HEAD < n)
 		return 0;
 	f->body = SLICE(in.data + REMOTE_HEAD, n);

@@ -273,8 +273,9 @@ static void on_silence(uv_timer_t *t)
 	if (l->pipe.paused || now - l->pipe.heard_ms < l->silent_ms)
 		return;
 	uv_timer_stop(t);
-	err_set(&l->broken, ERR_REMOTE, "the connection is lost: nothing came "
-		"for %g s", l->silent_ms / 1000.0);
+	err_set(&l->broken, ERR_REMOTE,
+		"the connection is lost: no data for %g s",
+		l->silent_ms / 1000.0);
 	remote_link_kill(l);
 }
 
@@ -333,9 +334,10 @@ static pid_t remote_link_spawn(const struct remote_link *l,
 		return rc;
 	rc = program_find(&p, c.argv, &how, &why);
 	if (rc < 0) {
-		err_set(e, rc, "%s%s", why.text, rc == -ENOMEM ? "" :
-			"; hosts are reached by it (--ssh PROGRAM names "
-			"another)");
+		err_set(e, rc, "%s%s", why.text,
+			rc == -ENOMEM ? ""
+				      : "; ddprun reaches hosts with it (--ssh "
+					"PROGRAM names another)");
 	} else {
 		order.path = p.path;
 		order.argv = c.argv;

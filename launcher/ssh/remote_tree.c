@@ -47,7 +47,7 @@ static void on_link_frame(struct remote_link *l, const struct remote_frame *f)
 		t->events->on_frame(t, f);
 	else
 		remote_link_break(l, "it sent a message from a host that is "
-				  "not behind it");
+				     "not connected through it");
 }
 
 static void on_line(struct remote_link *l, struct slice line)

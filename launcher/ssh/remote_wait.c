@@ -78,8 +78,8 @@ static void remote_wait_log_late(const struct remote_wait *w)
 {
 	for (uint32_t i = 0; i < w->n; i++) {
 		if (w->hosts[i].state == HOST_RUNNING)
-			log_error("error: host %s: its ddprun has not ended "
-				  "within %g s of the job's end, and is "
+			log_error("error: host %s: its ddprun has not exited "
+				  "within %g s of the job's end, so it is "
 				  "killed; does a file system hang there, or "
 				  "is it being debugged?",
 				  remote_wait_host_name(w, i),
@@ -201,8 +201,9 @@ static void remote_wait_log_stopped(const struct remote_wait *w, uint32_t host,
 	if (!pid)
 		log_info("host %s: its ddprun continues", name);
 	else if (w->over)
-		log_info("host %s: its ddprun was stopped; continuing it, for "
-			 "the job has ended", name);
+		log_info("host %s: its ddprun was stopped; continuing it, "
+			 "because the job has ended",
+			 name);
 	else if (w->n == 1)
 		log_warn("host %s: its ddprun was stopped; to continue it: "
 			 "kill -CONT %u there", name, pid);

@@ -130,24 +130,29 @@ void ssh_command_release(struct ssh_command *c)
 static const struct {
 	const char *part, *advice;
 } known[] = {
-	{"HOST IDENTIFICATION HAS CHANGED", "the key of this host differs from "
-	 "the one in ~/.ssh/known_hosts: if that is expected (the host was "
-	 "installed again), remove the old one with ssh-keygen -R HOST"},
-	{"Host key verification failed", "the key of this host is not known "
+	{"HOST IDENTIFICATION HAS CHANGED",
+	 "the key of this host differs from the one in ~/.ssh/known_hosts: if "
+	 "that is expected (the host was reinstalled), remove the old one with "
+	 "ssh-keygen -R HOST"},
+	{"Host key verification failed",
+	 "the key of this host is not known "
 	 "here: connect once by hand and compare it, or, if you trust the "
 	 "network: ssh-keyscan HOST >>~/.ssh/known_hosts"},
-	{"Too many authentication failures", "the ssh-agent offers too many "
+	{"Too many authentication failures",
+	 "the ssh-agent offers too many "
 	 "keys: name one, --ssh-args '-o IdentitiesOnly=yes -i KEYFILE'"},
-	{"Permission denied", "it asks for a password, which ddprun cannot "
-	 "give: set up a key with ssh-keygen and ssh-copy-id HOST; one with a "
-	 "passphrase needs ssh-agent and ssh-add"},
+	{"Permission denied",
+	 "it asks for a password, which ddprun cannot give: set up a key with "
+	 "ssh-keygen and ssh-copy-id HOST; a key with a passphrase needs "
+	 "ssh-agent and ssh-add"},
 	{"Could not resolve", "check the name; an alias must be in this "
 			      "machine's ~/.ssh/config"},
 	{"Connection refused", "no sshd runs there; for another port use "
 			       "--ssh-args '-p PORT'"},
 	{"timed out", "is it down, or behind a firewall?"},
 	{"No route to host", "is it down?"},
-	{"kex_exchange_identification", "its sshd accepts no more connections "
+	{"kex_exchange_identification",
+	 "its sshd accepts no more connections "
 	 "now (MaxStartups); try again, or use a smaller --ssh-width"},
 	{"Bad configuration option", "see --ssh-args"},
 	{"unknown option", "see --ssh-args"},

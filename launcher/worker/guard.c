@@ -200,8 +200,9 @@ static int guard_count_death(struct guard *g, struct err *e)
 	}
 	if (++g->deaths <= DEATHS_MAX)
 		return 0;
-	return err_set(e, ERR_SYSTEM, "it is not started again after %u deaths "
-		       "within %u s", g->deaths, DEATHS_MS / 1000);
+	return err_set(e, ERR_SYSTEM,
+		       "it is not restarted after %u deaths within %u s",
+		       g->deaths, DEATHS_MS / 1000);
 }
 
 /* Starts another guard with all signals blocked: the loop exists by now, and
@@ -248,9 +249,9 @@ int guard_reaped(struct guard *g, pid_t pid, int status)
 		log_warn("the guard process (pid %d) %s: pid %d takes its "
 			 "place", (int)pid, end, (int)g->pid);
 	else
-		log_warn("the guard process (pid %d) %s: %s; what workers have "
-			 "started would outlive a kill -9 of ddprun", (int)pid,
-			 end, e.text);
+		log_warn("the guard process (pid %d) %s: %s; processes that "
+			 "workers started would survive a kill -9 of ddprun",
+			 (int)pid, end, e.text);
 	return 1;
 }
 

@@ -139,7 +139,7 @@ static void input_on_readable(uv_poll_t *poll, int status, int events)
 
 static void input_read_failed(struct input *in, int why)
 {
-	log_warn("cannot read standard input: %s; the workers get its end",
+	log_warn("cannot read standard input: %s; the workers get end of file",
 		 strerror(why));
 	input_end(in);
 }

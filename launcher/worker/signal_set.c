@@ -35,9 +35,9 @@ static const char *signal_set_objection(int number)
 	if (IN(needed) || (number > 31 && number < SIGRTMIN))
 		return "ddprun needs it for itself";
 	if (IN(faults))
-		return "it would be a fault of ddprun itself";
+		return "it reports a fault in ddprun itself";
 	if (IN(control))
-		return "stopping and continuing is passed on anyway";
+		return "ddprun passes stopping and continuing on anyway";
 #undef IN
 	return NULL;
 }
@@ -74,10 +74,11 @@ static int signal_set_parse_word(const char *word, const char *option,
 	if (parse_long(word, 1, SIGNAL_SET_MAX, "", &number, NULL) < 0)
 		number = signal_set_by_name(word);
 	if (!number)
-		return err_set(e, ERR_USAGE, "%s: '%s' is no signal; give names"
-			       " like SIGUSR1 or USR1, or numbers (kill -l "
-			       "lists them), with commas between them", option,
-			       word);
+		return err_set(e, ERR_USAGE,
+			       "%s: '%s' is not a signal; give names like "
+			       "SIGUSR1 or USR1, or numbers (kill -l lists "
+			       "them), separated by commas",
+			       option, word);
 	why = signal_set_objection((int)number);
 	if (why)
 		return err_set(e, ERR_USAGE, "%s: %s cannot be on this list: "

@@ -11,9 +11,9 @@ static void signals_log_ignored(int number)
 {
 	char name[SIGNAL_NAME_MAX];
 
-	log_info("got %s: not passed on to the workers, which "
-		 "--forward-signals %s would do", signal_name(number, name),
-		 name);
+	log_info("got %s: not forwarding it to the workers; --forward-signals "
+		 "%s would",
+		 signal_name(number, name), name);
 }
 
 static void signals_on_signal(uv_signal_t *h, int number)

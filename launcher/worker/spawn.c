@@ -171,7 +171,7 @@ static int spawn_failed(const struct spawn_order *o, int rc, struct err *e)
 		advice = "; the limit of processes is reached (ulimit -u, "
 			 "kernel.pid_max, pids.max): start fewer workers";
 	else if (rc == -ENOEXEC)
-		advice = "; it is no program of this machine's kind, nor a "
+		advice = "; it is neither a program for this machine nor a "
 			 "script with a #! line";
 	else if (rc == -ENOENT)
 		advice = "; its interpreter (#! line) or loader is missing";

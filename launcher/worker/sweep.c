@@ -51,7 +51,8 @@ static int sweep_signal(struct sweep *s, pid_t pid, int signal)
 		return 1;
 	if (kill(pid, signal) < 0 && errno == EPERM) {
 		log_warn("pid %d, which a worker left behind, runs as another "
-			 "user and cannot be ended: end it by hand", (int)pid);
+			 "user, so ddprun cannot end it: end it by hand",
+			 (int)pid);
 		sweep_leave(pid);
 		return 0;
 	}
@@ -115,10 +116,11 @@ static int sweep_open_proc(int quiet)
 	if (strtol(self, NULL, 10) == getpid())
 		proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0 && !quiet && !warned++)
-		log_warn("%s: what workers leave behind in the background is "
-			 "not found and not ended", n > 0 ?
-			 "/proc is not of this PID namespace (unshare has "
-			 "--mount-proc)" : "cannot read /proc");
+		log_warn("%s: ddprun cannot find and end processes that "
+			 "workers leave in the background",
+			 n > 0 ? "/proc belongs to another PID namespace (use "
+				 "unshare --mount-proc)"
+			       : "cannot read /proc");
 	return proc;
 }
 

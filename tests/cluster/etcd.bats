@@ -43,7 +43,7 @@ ask() {
 	done
 	start_on "$server" killer pkill -KILL -x ddprdzv
 	finish killer
-	await job.err 'killed by SIGKILL: started again, the job goes on'
+	await job.err 'killed by SIGKILL: restarted it; the job continues'
 	printf '\n\n\n\n\n\n' >&8
 	finish job
 	[ "$(grep -c 'rank [0-5] of 6, local [01]' <<<"$out")" = 6 ]

@@ -187,7 +187,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	cat before >"$hosts"
 	out=$(<batch.log)
 	has "$out" '^\[1\] 1 10.78.0.1:[0-9]+$'
-	has "$out" "^ddprun: warning: on h2 'h1' does not resolve; trying 10.78.0.1, where (srun runs|Slurm finds it)\$"
+	has "$out" "^ddprun: warning: on h2, 'h1' does not resolve; trying 10.78.0.1, (the host of srun|its address according to Slurm)\$"
 }
 
 # without_name H...: makes these hosts not know the name h1; with_name undoes it
@@ -218,7 +218,7 @@ with_name() {
 	has "$out" '^\[0\] 0 10.78.0.1 [0-9.]+:[0-9]+$'
 	has "$out" '^\[1\] 1 10.78.0.1 10.78.0.1:[0-9]+$'
 	has "$out" '^\[1\] rank 1 of 2, .*: ok$'
-	has "$out" "^ddprun: warning: on h1 its own name in Slurm, 'h1', does not resolve: the rendezvous server listens at all of this host's addresses\$"
+	has "$out" "^ddprun: warning: h1 cannot resolve its own name in Slurm, 'h1': the rendezvous server listens on all addresses of this host\$"
 	for i in 0 1 2 3; do
 		has "$out" "^rank $i of 4, .*: ok\$"
 	done
@@ -234,7 +234,7 @@ with_name() {
 	with_name h1 h2
 	[ "$status" = 0 ]
 	has "$out" '^\[1\] 1 10.78.0.1:[0-9]+$'
-	has "$err" "^ddprun: warning: on h2 'h1' does not resolve; trying 10.78.0.1, where Slurm finds it\$"
+	has "$err" "^ddprun: warning: on h2, 'h1' does not resolve; trying 10.78.0.1, its address according to Slurm\$"
 }
 
 @test "a waiting node names the node that it waits for" {

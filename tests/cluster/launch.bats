@@ -93,7 +93,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	DEADLINE=30 finish job - || status=0
 	cat before >"$hosts"
 	[ "$status" != 0 ]
-	has "$err" "^ddprun: error: the nodes of this step of Slurm's meet on the first one, and on h2 its host 'h1' does not resolve: .*with --rdzv-endpoint ADDRESS:PORT"
+	has "$err" "^ddprun: error: the nodes of this Slurm step meet on the first one, but on h2 host 'h1' does not resolve: .*with --rdzv-endpoint ADDRESS:PORT"
 }
 
 @test "a first node whose own name is 127.0.1.1 is reachable" {

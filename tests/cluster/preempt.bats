@@ -189,9 +189,9 @@ job_is() { # STATE
 
 @test "a job that cannot be requeued fails before it starts" {
 	slurm 2 salloc -N 1 ddprun --requeue-on timeout true
-	has "$err" "^ddprun: error: --requeue-on timeout: Slurm's job [0-9]+ has no script to begin again with; omit the option, or start ddprun in a batch script\$"
+	has "$err" "^ddprun: error: --requeue-on timeout: Slurm's job [0-9]+ has no script to restart with; omit the option, or start ddprun in a batch script\$"
 	slurm 2 ddprun --requeue-on timeout true
-	has "$err" "^ddprun: error: --requeue-on timeout: this is no job of Slurm's; leave it out"
+	has "$err" "^ddprun: error: --requeue-on timeout: this is not a Slurm job; leave it out"
 	slurm 2 salloc -N 1 ddprun --requeue-on sunday true
 	has "$err" "^ddprun: error: --requeue-on 'sunday': give preempt, timeout, or both"
 }

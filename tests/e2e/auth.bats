@@ -28,7 +28,7 @@ one=first-token-of-ours two=second-token-of-theirs
 @test "both sides report a wrong token at once, with addresses" {
 	here
 	DDP_LOG=debug DDP_TOKEN=$one node a
-	await "$T/a.err" 'debug: 1 of 2 nodes are there'
+	await "$T/a.err" 'debug: 1 of 2 nodes have joined'
 	DDP_TOKEN=$two node b
 	finish b 77
 	has "$err" "rendezvous server $at: it rejected our secret \(from DDP_TOKEN on $(hostname)\); give all nodes the same DDP_TOKEN or --token-file FILE"
@@ -131,7 +131,7 @@ one=first-token-of-ours two=second-token-of-theirs
 @test "--auth none prints one line of explanation, and only connects to --auth none" {
 	here
 	DDP_LOG=debug node a --auth none
-	await "$T/a.err" 'debug: 1 of 2 nodes are there'
+	await "$T/a.err" 'debug: 1 of 2 nodes have joined'
 	[ "$(grep -c -- '--auth none' "$T/a.err")" = 1 ]
 	has "$(<"$T/a.err")" "^ddprun: warning: --auth none: anyone who can reach $at can join job 'none', read what it stores there and end it\$"
 	node b

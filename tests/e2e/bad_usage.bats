@@ -45,7 +45,7 @@ refused() {
 
 @test "too few open files are an error" {
 	expect 71 bash -c 'ulimit -n 100; exec ddprun --nproc-per-node 64 true'
-	has "$err" 'need [0-9]* open files, with the [0-9]* that ddprun was started with, and the hard limit is 100; raise it \(ulimit -Hn\)'
+	has "$err" 'need [0-9]* open files, including the [0-9]* that ddprun was started with, but the hard limit is 100; raise it \(ulimit -Hn\)'
 	# a soft limit is raised for us, and not for the workers
 	expect 0 bash -c \
 		'ulimit -Sn 100; exec ddprun --nproc-per-node 64 sh -c "ulimit -n"'
@@ -70,7 +70,7 @@ refused() {
 }
 
 @test "bad values of other options are errors" {
-	refused 2 "--node-rank 2: with --nnodes 2 it is from 0 to 1" \
+	refused 2 "--node-rank 2: with --nnodes 2 it must be from 0 to 1" \
 		--nnodes 2 --node-rank 2 true
 	refused 2 "--standalone is for one node" --standalone --nnodes 2 true
 	refused 2 "--rdzv-backend 'zeus' is not supported: .*leave it out" \
@@ -94,7 +94,7 @@ refused() {
 }
 
 @test "options that only Python could implement are refused, with the reason" {
-	refused 2 "--logs-specs 'mine' is Python code, which ddprun cannot load; say where logs go" \
+	refused 2 "--logs-specs 'mine' is Python code, which ddprun cannot load; use --log-dir" \
 		--logs-specs mine true
 	refused 2 "--event-log-handler 'mine' is Python code" \
 		--event-log-handler mine true
@@ -104,7 +104,7 @@ refused() {
 		-m --no-python true
 	refused 2 "--legacy-launch with --no-python needs --use-env" \
 		--legacy-launch --no-python true
-	refused 2 "--nproc-per-node xpu: ddprun counts NVIDIA's GPUs only" \
+	refused 2 "--nproc-per-node xpu: ddprun counts only NVIDIA GPUs" \
 		--nproc-per-node xpu true
 }
 
@@ -113,9 +113,9 @@ refused() {
 		--rdzv-conf timeout true
 	refused 2 "--rdzv-conf: join_timeout=soon: give a number of seconds" \
 		--rdzv-conf join_timeout=soon true
-	refused 2 "--rdzv-conf: store_type=file: ddprun meets over TCP only" \
+	refused 2 "--rdzv-conf: store_type=file: ddprun's rendezvous only uses TCP" \
 		--rdzv-conf store_type=file true
-	refused 2 "--rdzv-conf is_host=1: the endpoint '192.0.2.1:9' has no address of this host" \
+	refused 2 "--rdzv-conf is_host=1: the endpoint '192.0.2.1:9' is not at an address of this host" \
 		--rdzv-endpoint 192.0.2.1:9 --rdzv-conf is_host=1 true
 	expect 0 ddprun --rdzv-conf plugin=1 true
 	has "$err" '^ddprun: warning: --rdzv-conf: plugin is ignored'
@@ -128,11 +128,11 @@ refused() {
 	local with=(--rdzv-backend etcd --rdzv-endpoint 192.0.2.1)
 	refused 2 "--rdzv-backend etcd needs --rdzv-endpoint HOST" \
 		--rdzv-backend etcd --rdzv-id j true
-	refused 2 "--rdzv-backend etcd-v2 needs --rdzv-id ID: all jobs that use" \
+	refused 2 "--rdzv-backend etcd-v2 needs --rdzv-id ID: each job in this etcd" \
 		--rdzv-backend etcd-v2 --rdzv-endpoint 192.0.2.1 true
 	refused 2 "--rdzv-endpoint 'h1,': a member is empty; give etcd's members as HOST\[:PORT\],HOST" \
 		--rdzv-backend etcd --rdzv-endpoint h1, --rdzv-id j true
-	refused 2 "--rdzv-endpoint 'http://h1:2379': it is no URL" \
+	refused 2 "--rdzv-endpoint 'http://h1:2379': it must not be a URL" \
 		--rdzv-backend etcd --rdzv-endpoint http://h1:2379 --rdzv-id j true
 	refused 2 "--rdzv-backend etcd with -H: .*; leave one of them out" \
 		"${with[@]}" --rdzv-id j -H localhost:1 true
@@ -152,10 +152,10 @@ refused() {
 
 @test "GPUs that do not exist are an error" {
 	CUDA_VISIBLE_DEVICES=0,1,2 refused 2 \
-		"--gpus-per-proc: 2 workers need 4 GPUs and CUDA_VISIBLE_DEVICES '0,1,2' has 3; start fewer" \
+		"--gpus-per-proc: 2 workers need 4 GPUs, but CUDA_VISIBLE_DEVICES '0,1,2' has 3; start fewer workers workers workers" \
 		--nproc-per-node 2 --gpus-per-proc 2 true
 	CUDA_VISIBLE_DEVICES=0 refused 2 \
-		"--virtual-local-rank: 2 workers need 2 GPUs and CUDA_VISIBLE_DEVICES '0' has 1" \
+		"--virtual-local-rank: 2 workers need 2 GPUs, but CUDA_VISIBLE_DEVICES '0' has 1" \
 		--nproc-per-node 2 --virtual-local-rank true
 }
 
@@ -187,7 +187,7 @@ refused() {
 	start other w_port closing
 	await other.out '^[0-9]'
 	expect 76 ddprun --rdzv-endpoint "127.0.0.1:$line" true
-	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*closes each connection without an answer"
+	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*closes each connection without a reply"
 }
 
 @test "a missing server program is an error" {

@@ -33,7 +33,7 @@ until_lines() {
 	return 1
 }
 
-waiting='^  in all_reduce #3 .* for [0-9.]+ s; not there: rank 1$'
+waiting='^  in all_reduce #3 .* for [0-9.]+ s; missing: rank 1$'
 
 state() { # PID
 	local s
@@ -142,7 +142,7 @@ pid_of() { # RANK, of $out
 	finish job 137
 	nothing_left
 	expect 1 ddprun dump --job "$J"
-	has "$err" "^ddprun: error: no ddprun of yours runs workers of job '$J' on "
+	has "$err" "^ddprun: error: none of your ddpruns runs workers of job '$J' on "
 }
 
 @test "without libdw dump says which library is missing" {
@@ -194,8 +194,8 @@ end_nodes() {
 	[ "$(grep -E '^rank ' <<<"$out" | cut -d ' ' -f 1-2 | xargs)" = \
 		"rank 0 rank 1 rank 2 rank 3" ]
 	[ "$(grep -cE "^job '$J', attempt 1: 2 of 4 ranks are on " <<<"$out")" = 2 ]
-	has "$out" '; not there: rank 1; not known: 2 ranks of other nodes$'
-	has "$out" '^3 of 4 ranks have come to all_reduce #3 \(f32 x 40000, avg\); not there: rank 1 \(.*\)$'
+	has "$out" '; missing: rank 1; unknown: 2 ranks of other nodes$'
+	has "$out" '^3 of 4 ranks have reached all_reduce #3 \(f32 x 40000, avg\); missing: rank 1 \(.*\)$'
 	# on a host without a ddprun --rdzv-endpoint says where
 	expect 0 ddprun dump --rdzv-endpoint "$at" --job "$J" --last 0
 	[ "$(grep -c '^rank ' <<<"$out")" = 4 ]
@@ -281,7 +281,7 @@ elsewhere() {
 	signal server STOP
 	expect 0 ddprun dump --no-stacks --job "$J" --timeout 0.1
 	signal server CONT
-	has "$err" "^ddprun: warning: the other nodes of job '$J' cannot be asked: rendezvous server $at: no answer; showing this host only$"
+	has "$err" "^ddprun: warning: cannot query the other nodes of job '$J': rendezvous server $at: no answer; showing this host only$"
 	has "$out" "^job '$J', attempt 1: 1 of 2 ranks are on "
 	signal a TERM
 	finish a 143

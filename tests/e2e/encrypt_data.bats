@@ -33,7 +33,7 @@ load ../lib
 
 @test "--auth none, under which anyone can see the key, refuses encryption" {
 	expect 2 ddprun --standalone --encrypt-data --auth none true
-	has "$err" '--encrypt-data with --auth none: the key that ranks encrypt with would be sent in plain; leave one of the two out'
+	has "$err" '--encrypt-data with --auth none: the encryption key would be sent unencrypted; leave one of them out'
 	DDP_AUTH=none expect 2 ddprun --standalone --encrypt-data true
 }
 

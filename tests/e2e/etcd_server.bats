@@ -421,7 +421,7 @@ key64() {
 	server=$(pgrep -x -P "${pid[$name]}" ddprdzv)
 	kill -STOP "$server"
 	await "$name.err" "this node's ddprdzv \(pid $server\) is stopped"
-	await "$name.err" "pid $server\) was killed by SIGKILL: started again, the job goes on"
+	await "$name.err" "pid $server\) was killed by SIGKILL: restarted it; the job continues"
 	await "$name.err" "the job's server is at 127\.0\.0\.1:[0-9]+ after"
 	printf '\n\n' >&8
 	finish a

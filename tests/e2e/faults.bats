@@ -94,7 +94,7 @@ greeting='printf "\002ddprun far\003"'
 	local stranger='\000\000\000\000\010\007\000\000\000'
 	fake_ssh "$greeting; printf '$stranger'; exec sleep 60"
 	expect 69 ddprun -H a:1 --ssh "$T/FAKE" true
-	has "$err" 'host a: it sent a message from a host that is not behind it'
+	has "$err" 'host a: it sent a message from a host that is not connected through it'
 }
 
 @test "a remote end that gets an invalid message reports it and exits" {
@@ -102,7 +102,7 @@ greeting='printf "\002ddprun far\003"'
 	status=0
 	printf '\001\000\000\000\001\000\000\000\000?' |
 		ddprun --remote-end "$build" >out 2>err || status=$?
-	has "$(<err)" 'error: what came over ssh is not ddprun.s \(JOB\)'
+	has "$(<err)" 'error: unexpected data over ssh, not from ddprun \(JOB\)'
 	# something to read, for a ddprun that was not started
 	status=0
 	printf '\001\000\000\000\006\000\000\000\000?' |

@@ -141,12 +141,12 @@ kill_guard() {
 	for i in 1 2 3 4 5; do
 		kill_guard 'pid [0-9]+ takes its place'
 	done
-	kill_guard 'it is not started again after 6 deaths'
+	kill_guard 'it is not restarted after 6 deaths'
 	[ ! "$(find_guard && echo "$guard")" ]
 	signal job KILL
 	finish job 137
 	nothing_left
-	has "$err" 'what workers have started would outlive a kill -9'
+	has "$err" 'processes that workers started would survive a kill -9'
 }
 
 @test "a job whose guard was killed ends as usual" {

@@ -340,5 +340,5 @@ is_one_node() { # NAME
 	finish alone
 	exec 9>&-
 	expect 1 ddprun dump --no-stacks --agent "$$"
-	has "$err" 'no ddprun of yours runs workers on .*, and no other program of yours'
+	has "$err" 'none of your ddpruns runs workers on .*, and none of your other programs'
 }

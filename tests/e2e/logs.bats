@@ -95,7 +95,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	done
 	: >file
 	expect 71 ddprun --log-dir file/logs sh -c 'touch started'
-	has "$err" "cannot make the log folder 'file/logs': Not a directory"
+	has "$err" "cannot create the log folder 'file/logs': Not a directory"
 	[ ! -e started ]
 }
 
@@ -104,7 +104,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	mkdir ro
 	expect 71 unshare -m sh -c 'mount -t tmpfs -o ro none ro &&
 		exec ddprun --log-dir ro touch started'
-	has "$err" "cannot make a folder in 'ro': Read-only file system"
+	has "$err" "cannot create a folder in 'ro': Read-only file system"
 	[ ! -e started ]
 }
 

@@ -38,7 +38,7 @@ greedy() {
 	counts 'memory_bytes 0'
 }
 
-over='the rendezvous server holds [0-9]+ bytes for job '\''greedy'\'', and may hold 4194304'
+over='the rendezvous server holds [0-9]+ bytes for job '\''greedy'\'', and its limit is 4194304'
 option='\(--max-memory of that ddprdzv\)'
 
 @test "a job over its memory limit gets an error, and another job is served as usual" {

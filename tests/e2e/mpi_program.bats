@@ -12,7 +12,7 @@ link_with() { # LIBRARY
 @test "ddprun warns once if N MPI processes would be N worlds of one" {
 	link_with libmpi.so.12
 	expect 0 ddprun --nproc-per-node 3 "$T/prog"
-	has "$err" "^ddprun: warning: $T/prog is an MPI program \(it needs libmpi\.so\.12\), and ddprun does not serve MPI: its 3 processes are 3 MPI worlds of one process; start it with mpirun or srun instead"
+	has "$err" "^ddprun: warning: $T/prog is an MPI program \(it needs libmpi\.so\.12\), but ddprun does not support MPI: its 3 processes are 3 MPI worlds of one process; start it with mpirun or srun instead"
 	[ "$(grep -c 'MPI program' <<<"$err")" = 1 ]
 	link_with libmpi.so.40
 	expect 0 ddprun --nproc-per-node 2 "$T/prog"

@@ -59,7 +59,7 @@ here() {
 @test "nodes with and without libmunge report how they authenticate, in both directions" {
 	here
 	node a with DDP_LOG=debug
-	await a.err "1 of 2 nodes are there"
+	await a.err "1 of 2 nodes have joined"
 	node b without
 	finish b 77
 	has "$err" "rendezvous server $at: it authenticates with munge, but this node with $key: make munge work here, or give all nodes the same --token-file FILE\$"
@@ -68,7 +68,7 @@ here() {
 	finish a
 	here
 	node a without DDP_LOG=debug
-	await a.err "1 of 2 nodes are there"
+	await a.err "1 of 2 nodes have joined"
 	node b with
 	finish b 77
 	has "$err" "rendezvous server $at: it authenticates with a secret .*but this node with munge: is munged down or libmunge\.so\.2 missing on the server's host\? Start or install it there"

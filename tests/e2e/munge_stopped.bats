@@ -44,7 +44,7 @@ teardown() {
 @test "an agent whose munged is stopped can be ended at once" {
 	signal munged_b STOP
 	node a
-	await a.err '1 of 2 nodes are there'
+	await a.err '1 of 2 nodes have joined'
 	node b
 	await b.err 'asking munge for a credential'
 	signal b TERM
@@ -58,7 +58,7 @@ teardown() {
 @test "an agent whose munged is stopped reports it once libmunge has tried for 10 s" {
 	signal munged_b STOP
 	node a
-	await a.err '1 of 2 nodes are there'
+	await a.err '1 of 2 nodes have joined'
 	node b
 	finish b 77
 	has "$err" "^ddprun: error: .*munged does not answer on $(hostname) \($T/b/socket: .*\); start it there \(systemctl start munge\), or give all nodes the same secret with --token-file FILE"
@@ -71,7 +71,7 @@ teardown() {
 
 @test "a node learns that the munged on the server's host is stopped" {
 	node a
-	await a.err '1 of 2 nodes are there'
+	await a.err '1 of 2 nodes have joined'
 	signal munged_a STOP
 	node b
 	finish b 77
@@ -84,7 +84,7 @@ teardown() {
 @test "output and signals work while an agent reconnects and its munged is stopped" {
 	local server
 	node a
-	await a.err '1 of 2 nodes are there'
+	await a.err '1 of 2 nodes have joined'
 	node b
 	await b.out '1 is there'
 	await a.out '0 is there'

@@ -56,7 +56,7 @@ NCCL_DEBUG_FILE=${file//%/%%}/nccl.log" ]
 	done
 	for word in INFO: INFO:NETS INFO:INIT,,NET INFO:^; do
 		expect 2 ddprun --nccl-debug "$word" true
-		has "$err" "is no subsystem of NCCL's; there are INIT, COLL, .*; newer ones go into NCCL_DEBUG_SUBSYS"
+		has "$err" "is not an NCCL subsystem; use INIT, COLL, .*; set newer ones in NCCL_DEBUG_SUBSYS"
 	done
 	expect 2 ddprun --nccl-debug "INFO:$(printf '%0300d' 0)" true
 	has "$err" 'is too long; give LEVEL or LEVEL:SUBSYSTEM'

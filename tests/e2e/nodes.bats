@@ -13,7 +13,7 @@ node() {
 # first NAME OPTIONS...: the same, and it is in the job and waits for the others
 first() {
 	DDP_LOG=debug node "$@"
-	await "$T/$1.err" 'debug: 1 of [0-9]+ nodes are there'
+	await "$T/$1.err" 'debug: 1 of [0-9]+ nodes have joined'
 }
 
 port() {
@@ -205,7 +205,7 @@ server() {
 @test "a last call of fifty days, longer than 32 bits of milliseconds, waits" {
 	port # 2^32 ms and 104
 	node a --nnodes 1:2 --last-call-timeout 4294967.4 sh -c 'echo of $WORLD_SIZE'
-	await "$T/a.err" '1 of 1 to 2 nodes are there .*--last-call-timeout'
+	await "$T/a.err" '1 of 1 to 2 nodes have joined .*--last-call-timeout'
 	node b --nnodes 1:2 --last-call-timeout 4294967.4 sh -c 'echo of $WORLD_SIZE'
 	finish a
 	finish b

@@ -66,7 +66,7 @@ early() {
 	has "$err" '^ddprun: node 1 .* received SIGTERM(: stopping [12] workers?)?$'
 	has "$err" "^ddprun: job 'two' ended: node 1 .* received SIGTERM\$"
 	finish b 143
-	[ "$err" = "ddprun: got SIGTERM: stopping 2 workers (again kills them at once)" ]
+	[ "$err" = "ddprun: got SIGTERM: stopping 2 workers (a second signal kills them at once)" ]
 	[ "$(sed -n 's/^.* told at \([0-9]*\),.*/\1/p' <<<"$all
 $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	nothing_left
@@ -256,5 +256,5 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	step_path=$O:$O/tests step 20 --requeue-on timeout "$BASH" -c \
 		'trap "exit 0" TERM; echo up; eval "$IDLE"'
 	finish job 143
-	has "$err" "^ddprun: warning: --requeue-on timeout: cannot find out why Slurm's job 12 was stopped: .*scontrol.*; scontrol requeue 12 requeues it"
+	has "$err" "^ddprun: warning: --requeue-on timeout: cannot find out why Slurm's job 12 was stopped: .*scontrol.*; to requeue it, run scontrol requeue 12"
 }

@@ -144,5 +144,5 @@ whole() {
 	start job bash -c 'exec ddprun --nproc-per-node 2 sh -c \
 		"echo one; echo two" >/dev/full'
 	finish job 0
-	[ "$err" = "ddprun: warning: cannot write to stdout: No space left on device; the job goes on, what its workers print there is lost" ]
+	[ "$err" = "ddprun: warning: cannot write to stdout: No space left on device; the job continues, but what its workers print is lost" ]
 }

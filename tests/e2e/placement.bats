@@ -67,7 +67,7 @@ two_cpus() {
 	[ "$(cpus "$out" 2)" = "$last" ]
 	expect 2 taskset -c "$last" ddprun --cpu-bind exclusive \
 		--nproc-per-node 3 touch "$T/started"
-	has "$err" 'exclusive: 3 workers, and this process may use 1 core; '
+	has "$err" 'exclusive: 3 workers, but this process may use only 1 core; '
 	[ ! -e started ]
 }
 
@@ -106,9 +106,9 @@ two_cpus() {
 	local dry
 	for dry in "" --dry-run; do
 		expect 2 ddprun $dry --cpu-bind nods touch "$T/started"
-		has "$err" "--cpu-bind 'nods' is not known; did you mean node\?"
+		has "$err" "unknown --cpu-bind 'nods'; did you mean node\?"
 		expect 2 env PET_CPU_BIND=sock ddprun $dry touch "$T/started"
-		has "$err" "'sock' is not known; did you mean socket\?"
+		has "$err" "unknown --cpu-bind 'sock'; did you mean socket\?"
 		expect 2 ddprun $dry --wrap "gdb 'x" touch "$T/started"
 		has "$err" "--wrap 'gdb 'x': a quote is opened and never closed"
 		expect 2 ddprun $dry --wrap ' ' touch "$T/started"

@@ -58,7 +58,7 @@ time.sleep(1000)'
 
 @test "port 0 on another host is an error with a remedy" {
 	expect 2 ddprun --nnodes 2 --rdzv-endpoint 192.0.2.1:0 true
-	[ "$err" = "ddprun: error: the rendezvous 192.0.2.1:0 has port 0, which is any free port of that host: start ddprun there first, and here with the port that it prints" ]
+	[ "$err" = "ddprun: error: the rendezvous 192.0.2.1:0 has port 0, which means any free port of that host: start ddprun there first, then here with the port that it prints" ]
 }
 
 @test "ddprdzv prints the port that it got for port 0, the same at all addresses of a name" {
@@ -82,7 +82,7 @@ time.sleep(1000)'
 	local args
 	for args in '--rdzv-endpoint h1:0' '--rdzv-endpoint h1:29400'; do
 		expect 2 ddprun -H h1,h2 $args true
-		[ "$err" = "ddprun: error: -H (--hostfile) with --rdzv-endpoint: the hosts meet on the first one, at a free port; leave it out, or give the address that it is to listen on by --master-addr" ]
+		[ "$err" = "ddprun: error: -H (--hostfile) with --rdzv-endpoint: the hosts meet on the first one, at a free port; leave it out, or give the address to listen on with --master-addr" ]
 	done
 }
 

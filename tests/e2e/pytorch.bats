@@ -88,7 +88,7 @@ store=$BATS_TEST_DIRNAME/../programs/peers/torch_store.py
 	for child in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
 		[ "$(<"/proc/$child/comm")" != ddprdzv ] || kill -9 "$child"
 	done
-	await job.err 'SIGKILL: started again'
+	await job.err 'SIGKILL: restarted it'
 	echo >go.0
 	echo >go.1
 	finish job 0

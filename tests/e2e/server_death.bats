@@ -112,7 +112,7 @@ same_workers() { # NAME N
 	await j.out 'up 1'
 	server_of j
 	kill -9 "$server"
-	await j.err "rendezvous server \(ddprdzv, pid $server\) was killed by .*SIGKILL.*: started again"
+	await j.err "rendezvous server \(ddprdzv, pid $server\) was killed by .*SIGKILL.*: restarted it"
 	open_gate 0 1
 	finish j 0
 	same_workers j 2
@@ -130,7 +130,7 @@ same_workers() { # NAME N
 	await j.out 'up 1 of 0'
 	server_of j
 	kill -9 "$server"
-	await j.err 'started again'
+	await j.err 'restarted it'
 	open_gate 1
 	await j.err 'restarting \(1 of 1\): rank 1 .*exited with code 5'
 	finish j 0
@@ -147,7 +147,7 @@ same_workers() { # NAME N
 	await j.out '^\[0\] 1$'
 	server_of j
 	kill -9 "$server"
-	await j.err 'started again'
+	await j.err 'restarted it'
 	open_gate 1
 	finish j 0
 	same_workers j 2
@@ -195,7 +195,7 @@ same_workers() { # NAME N
 	await j.out '^\[0\] 1$'
 	server_of j
 	kill -9 "$server"
-	await j.err 'started again'
+	await j.err 'restarted it'
 	open_gate 1
 	finish j 0
 	same_workers j 2
@@ -224,7 +224,7 @@ same_workers() { # NAME N
 			--rdzv-endpoint "$at" sh -c 'echo "of $WORLD_SIZE"'
 		[ $name = b ] || await a.err 'waiting'
 	done
-	await a.err '2 of 2 to 4 nodes are there'
+	await a.err '2 of 2 to 4 nodes have joined'
 	for times in 1 2 3; do
 		kill_server_of a
 	done
@@ -335,7 +335,7 @@ same_workers() { # NAME N
 	await j.out 'up 0'
 	signal server KILL
 	finish server -
-	await j.err 'did not come back within 0.2 s .*the workers go on'
+	await j.err 'did not come back within 0.2 s .*the workers continue'
 	open_gate 0
 	finish j 69
 	has "$err" 'was lost at [0-9:]{8}: .*did not come back within 0.2 s'
@@ -379,7 +379,7 @@ same_workers() { # NAME N
 	open_gate 0 1
 	finish j 0
 	same_workers j 2
-	has "$err" 'all exited with code 0; without the rendezvous server the result of the other nodes is not known$'
+	has "$err" 'all workers of this node exited with code 0; the rendezvous server is lost, so the result of the other nodes is unknown$'
 }
 
 # A server's first snapshot contains what was appended before: so
@@ -396,7 +396,7 @@ same_workers() { # NAME N
 	for i in 1 2; do
 		server_of j; from=$(($(wc -l <j.err) + 1))
 		kill -9 "$server"
-		await j.err "pid $server\) was killed by .*started again"
+		await j.err "pid $server\) was killed by .*restarted it"
 		# the new server has opened the port before it answers an agent
 		await j.err 'membership: RECONNECTING -> RUNNING, resumed' 60 "$from"
 		open_gate 0
@@ -422,7 +422,7 @@ same_workers() { # NAME N
 	await j.out 'n is 1'
 	server_of j
 	kill -9 "$server"
-	await j.err 'started again'
+	await j.err 'restarted it'
 	open_gate 0
 	finish j 1
 	has "$out" 'key is $'
@@ -437,7 +437,7 @@ same_workers() { # NAME N
 	await j.out 'up 0'
 	server_of j
 	kill -9 "$server"
-	await j.err "$server\) was killed by .*it is not started again; the workers go on"
+	await j.err "$server\) was killed by .*it is not restarted; the workers continue"
 	open_gate 0
 	finish j 0
 }
@@ -451,11 +451,11 @@ same_workers() { # NAME N
 	for i in 1 2 3; do
 		server_of j
 		kill -9 "$server"
-		await j.err "pid $server\) was killed by .*started again"
+		await j.err "pid $server\) was killed by .*restarted it"
 	done
 	server_of j
 	kill -9 "$server"
-	await j.err "$server\) was killed by .*it is not started again"
+	await j.err "$server\) was killed by .*it is not restarted"
 	open_gate 0
 	finish j 0
 }
@@ -485,7 +485,7 @@ same_workers() { # NAME N
 	server_of j
 	[ "$(head -c 7 j)" = DDPJRNL ]
 	kill -9 "$server"
-	await j.err 'started again'
+	await j.err 'restarted it'
 	open_gate 0
 	finish j 0
 	has "$out" "1 'v'"

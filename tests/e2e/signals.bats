@@ -140,7 +140,7 @@ teardown() {
 	signal job TERM
 	DEADLINE=30 finish job 143
 	has "$err" '^ddprun: warning: rank 0 \(pid [0-9]+\) cannot be sent SIGTERM: it runs as another user; waiting for it to end$'
-	has "$err" '^ddprun: rank 0 \(pid [0-9]+\) cannot be killed: it runs as another user; end it by hand, ddprun goes on without it$'
+	has "$err" '^ddprun: rank 0 \(pid [0-9]+\) cannot be killed: it runs as another user; end it by hand; ddprun continues without it$'
 	lacks "$err" 'left behind'
 	kill -KILL "${line##* }"
 	nothing_left
@@ -176,7 +176,7 @@ teardown() {
 		'trap "" TERM; echo up; eval "$IDLE"'
 	signal job TERM
 	finish job 143
-	has "$err" '^ddprun: got SIGTERM; waiting for 2 workers to stop, killed in 0.3 s$'
+	has "$err" '^ddprun: got SIGTERM; waiting for 2 workers to stop \(SIGKILL in 0.3 s\)$'
 }
 
 @test "a long stop before a restart also reports what it waits for" {
@@ -188,14 +188,14 @@ teardown() {
 		trap "" TERM
 		echo >go
 		eval "$IDLE"'
-	has "$err" '^ddprun: rank 0 .* exited with code 3; waiting for 1 worker to stop, killed in 0.3 s$'
+	has "$err" '^ddprun: rank 0 .* exited with code 3; waiting for 1 worker to stop \(SIGKILL in 0.3 s\)$'
 }
 
 @test "in a PID namespace with the /proc of another one, no process is signalled or waited for" {
 	unshare -pf true 2>/dev/null || skip "no PID namespaces here"
 	expect 0 unshare -pf --kill-child ddprun --max-restarts 1 sh -c \
 		'(setsid sleep 1000 &); [ $TORCHELASTIC_RESTART_COUNT = 1 ]'
-	has "$err" '^ddprun: warning: /proc is not of this PID namespace'
+	has "$err" '^ddprun: warning: /proc belongs to another PID namespace'
 	nothing_left
 }
 
@@ -351,7 +351,7 @@ hold_orphan() {
 	signal job USR1
 	DEADLINE=20 finish job
 	[ "$(grep -c 'got USR1' <<<"$out")" = 2 ]
-	lacks "$err" 'started again'
+	lacks "$err" 'restarted it'
 }
 
 @test "a stopped job of one node (Ctrl-Z) can be continued, however late" {
@@ -434,14 +434,14 @@ in_state() {
 	start job ddprun --nproc-per-node 1 sh -c "echo up; read _ <$T/go"
 	await job.out '^\[0\] up'
 	signal job USR1
-	await job.err '^ddprun: got SIGUSR1: not passed on to the workers, which --forward-signals SIGUSR1 would do$'
+	await job.err '^ddprun: got SIGUSR1: not forwarding it to the workers; --forward-signals SIGUSR1 would$'
 	echo >go
 	finish job 0
 }
 
 @test "invalid lists of signals are refused before anything starts" {
 	expect 2 ddprun --signals-to-handle TERM,FOO touch started
-	has "$err" "^ddprun: error: --signals-to-handle: 'FOO' is no signal"
+	has "$err" "^ddprun: error: --signals-to-handle: 'FOO' is not a signal"
 	expect 2 ddprun --forward-signals KILL touch started
 	has "$err" "--forward-signals: SIGKILL cannot be on this list"
 	expect 2 ddprun --forward-signals INT touch started

@@ -26,7 +26,7 @@ node() {
 
 @test "status without a job prints a line and exits with 1" {
 	expect 1 ddprun status --job no-such-job
-	has "$err" "^ddprun: error: no ddprun of yours on .* is in job 'no-such-job'"
+	has "$err" "^ddprun: error: none of your ddpruns on .* is in job 'no-such-job'"
 	expect 2 ddprun status --jobb
 	has "$err" 'did you mean --job'
 	expect 0 ddprun status --help

@@ -44,7 +44,7 @@ other_or_skip() {
 	other_or_skip
 	expect 0 ddprun --standalone --store-open "${other[@]}" "$T/knock" ping
 	[ "$out" = '[0] answered' ]
-	has "$err" '^ddprun: --store-open: anybody who reaches 127.0.0.1:[0-9]+ can read and write what the workers store there$'
+	has "$err" '^ddprun: --store-open: anyone who can reach 127.0.0.1:[0-9]+ can read and write the values that workers store there$'
 	# once a job, not once an attempt
 	expect 3 ddprun --standalone --store-open --max-restarts 1 sh -c 'exit 3'
 	[ "$(grep -c -e --store-open <<<"$err")" = 1 ]
@@ -74,7 +74,7 @@ other_or_skip() {
 	[ "$out" = '[0] sent
 [0] other is value
 [0] key is ' ]
-	has "$err" 'from 127.0.0.1 \(.*\): (it was closed there before its owner was found|ddprun there sees no such socket; .*)$'
+	has "$err" 'from 127.0.0.1 \(.*\): (it was closed before ddprun there found its owner|ddprun there sees no such socket; .*)$'
 }
 
 @test "an agent that does not answer is named, and its client is closed" {

@@ -68,7 +68,7 @@ teardown() {
 	make_cgroup
 	expect 9 in_cgroup ddprun sh -c 'w_dies memory; exit 9'
 	local flat=$(sed 's/^| *//' <<<"$err" | tr '\n' ' ')
-	has "$flat" "exited with code 9 while it ran the kernel killed 1 process of cgroup $cgroup_path: out of memory"
+	has "$flat" "exited with code 9 while it ran, the kernel killed 1 process of cgroup $cgroup_path: out of memory"
 }
 
 @test "the page names the kernel when a worker's own cgroup runs out of memory" {
@@ -199,7 +199,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 	has "$err" 'its error file .* is truncated or not JSON$'
 	expect 7 ddprun sh -c 'rm -f "$TORCHELASTIC_ERROR_FILE"
 		mkfifo "$TORCHELASTIC_ERROR_FILE"; exit 7'
-	has "$err" 'its error file .* is no regular file$'
+	has "$err" 'its error file .* is not a regular file$'
 	expect 0 ddprun sh -c 'echo junk >"$TORCHELASTIC_ERROR_FILE"'
 	[ -z "$err" ]
 }

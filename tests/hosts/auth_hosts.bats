@@ -73,7 +73,7 @@ first_is_taken() {
 		first_is_taken $job
 		task 0 a $one DDP_LOG=debug ddprun --nproc-per-node 1 true
 		await a.err "^ddprun: port $port of h1 is in use by another process; the job's server tries the next one"
-		await a.err 'debug: 1 of 2 nodes are there'
+		await a.err 'debug: 1 of 2 nodes have joined'
 		task 1 b $two ddprun --nproc-per-node 1 true
 		finish b 77
 		has "$err" "^ddprun: error: rendezvous server 10\.78\.0\.1:[0-9]+: $other"

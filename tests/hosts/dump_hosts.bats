@@ -45,9 +45,9 @@ until_hang() {
 		[ "$HOSTS" = loopback ] || {
 			has "$out" "^job '$J', attempt 1: 2 of 4 ranks are on h1$"
 			has "$out" "^job '$J', attempt 1: 2 of 4 ranks are on h2$"
-			has "$out" '^3 of 4 ranks have come to all_reduce #3 .*; not there: rank 1 \(h1\)$'
+			has "$out" '^3 of 4 ranks have reached all_reduce #3 .*; missing: rank 1 \(h1\)$'
 		}
-		has "$out" '^  in all_reduce #3 .*; not there: rank 1; not known: 2 ranks of other nodes$'
+		has "$out" '^  in all_reduce #3 .*; missing: rank 1; unknown: 2 ranks of other nodes$'
 	done
 	await "$T/on_h2.out" '^agent'
 	agent=${line#* }

@@ -267,7 +267,7 @@ await_world() {
 	node h1 2 sh -c "$waiter"
 	node h2 2 ./not-there
 	finish on_h2 127
-	has "$err" "^ddprun: error: cannot run './not-there': .*; telling the other nodes \(Ctrl-C ends this\)\$"
+	has "$err" "^ddprun: error: cannot run './not-there': .*; notifying the other nodes \(Ctrl-C aborts this\)\$"
 	finish on_h1 127
 	has "$err" "node 1 \(h2\).*cannot run './not-there'"
 	node h1 2 sh -c "$waiter"
@@ -328,6 +328,6 @@ await_world() {
 		skip "the build folder is closed to others"
 	expect 71 setpriv --reuid "$uid" --clear-groups bash -c \
 		'ulimit -u 50; exec ddprun --nproc-per-node 100 true'
-	has "$err" 'this user may have 50 processes; raise it \(ulimit -u\)'
+	has "$err" 'this user is limited to 50 processes; raise the limit \(ulimit -u\)'
 	nothing_left
 }

@@ -123,7 +123,7 @@ up() {
 	await "$T/on_h3.out" '^\[2\] [12]$'
 	find_server
 	kill_on "$server" ddprdzv
-	await "$T/on_$server.err" 'killed by SIGKILL: started again, the job goes on'
+	await "$T/on_$server.err" 'killed by SIGKILL: restarted it; the job continues'
 	for h in "${others[@]}"; do
 		await "$T/on_$h.err" "the job's server is at ${addr[$server]}:[0-9]+ after [0-9.]+ s"
 	done
@@ -240,8 +240,8 @@ up() {
 	await "$T/on_h3.out" 'of 2'
 	signal etcd_h1 KILL
 	finish etcd_h1 137
-	await "$T/on_h2.err" 'the workers go on until one needs it'
-	await "$T/on_h3.err" 'the workers go on until one needs it'
+	await "$T/on_h2.err" 'the workers continue until one needs it'
+	await "$T/on_h3.err" 'the workers continue until one needs it'
 	echo >&9
 	finish on_h2 69
 	has "$err" 'the rendezvous server at .* was lost at [0-9:]+: .*etcd'

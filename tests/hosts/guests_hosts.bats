@@ -139,7 +139,7 @@ free_port() {
 	done
 	start_on h1 job $2 ddprun --nproc-per-node 1 --rdzv-endpoint 10.78.0.2:0 true
 	finish job 2
-	has "$err" "^ddprun: error: the port of the rendezvous 10\.78\.0\.2:0 is 0, which is a free one of that host's, but $1 starts the first ddprun on h1, which has no such address: give one of its own, or a port\$"
+	has "$err" "^ddprun: error: the rendezvous 10\.78\.0\.2:0 has port 0, which means a free port of that host, but $1 starts the first ddprun on h1, which does not have this address: give one of its addresses, or a port\$"
 }
 
 two_level='c_guest && c_collectives 3 && {

@@ -45,13 +45,13 @@ on_both() { # ARGS...
 	told h2 '=br0 br0'
 	on_both --net-interface auto --local-addr 198.51.100.7
 	told h1 ' '
-	has "$err" '^ddprun: warning: --net-interface auto: other nodes reach this one by 198.51.100.7, which is the address of no interface, or of several; NCCL and gloo choose by themselves; give the name of one'
+	has "$err" '^ddprun: warning: --net-interface auto: other nodes reach this one at 198.51.100.7, which belongs to no interface, or to several, so NCCL and gloo choose one; give the name of one'
 	told h2 ' '
 	# the host's own name for itself is no address of the others'
 	own_name h1 127.0.1.1
 	on_both --net-interface auto
 	told h1 ' '
-	has "$err" 'other nodes reach this one by h1, which is'
+	has "$err" 'other nodes reach this one at h1, which belongs'
 	told h2 '=eth0 eth0'
 	in_net h1 ip link set br0 down
 	on_both --net-interface auto

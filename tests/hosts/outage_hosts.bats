@@ -28,7 +28,7 @@ outage() {
 	await on_h1.out 'up . of 2'
 	await on_h2.out 'up . of 2'
 	network down
-	await on_h2.err '18 of 20 pings in a row are unanswered' 30
+	await on_h2.err '18 of 20 consecutive pings are unanswered' 30
 	network up
 	await on_h2.err 'connecting anew'
 	await on_h2.err 'heard again'

@@ -41,7 +41,7 @@ in_pids() {
 	await on_h2.out '^\[1\] 1$'
 	start_on h1 killer bash -c "$kill_server"
 	finish killer
-	await on_h1.err 'was killed by SIGKILL: started again'
+	await on_h1.err 'was killed by SIGKILL: restarted it'
 	await on_h2.err 'is back after'
 	echo >go
 	finish on_h1 0
@@ -66,7 +66,7 @@ in_pids() {
 	in_pids h2 kill -STOP "$agent"
 	start_on h1 killer bash -c "$kill_server"
 	finish killer
-	await on_h1.err 'was killed by SIGKILL: started again'
+	await on_h1.err 'was killed by SIGKILL: restarted it'
 	echo go >away
 	await knock.log asked
 	in_pids h2 kill -CONT "$agent"
@@ -89,7 +89,7 @@ in_pids() {
 	start_on h1 killer bash -c "$kill_server"
 	finish killer
 	finish server -
-	await on_h1.err 'looking for it'
+	await on_h1.err 'searching for it'
 	signal on_h2 KILL
 	finish on_h2 -
 	start_on h1 server ddprdzv --listen "${at[h1]}:29400" --journal "$T/j" \
@@ -110,7 +110,7 @@ in_pids() {
 	connects before
 	signal server KILL
 	finish server -
-	await job.err 'did not come back within 2 s .*the workers go on'
+	await job.err 'did not come back within 2 s .*the workers continue'
 	connects after
 	[ $((after - before)) -ge 2 ]
 	[ $((after - before)) -le 30 ]

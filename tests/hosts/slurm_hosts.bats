@@ -67,7 +67,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	slurm 2 salloc -N 2 ddprun --nnodes 3 true
 	has "$err" "^ddprun: error: --nnodes 3: this allocation of Slurm's has 2 nodes; leave --nnodes out, or ask for more with sbatch or salloc --nodes=N\$"
 	slurm 2 srun -N 2 --ntasks-per-node 1 ddprun --nnodes 3 true
-	has "$err" "^ddprun: error: --nnodes 3: this step of Slurm's has 2 nodes; .*srun --nodes=N\$"
+	has "$err" "^ddprun: error: --nnodes 3: this Slurm step has 2 nodes; .*srun --nodes=N\$"
 	slurm 2 srun -N 1 --ntasks-per-node 2 ddprun true
 	has "$err" '^ddprun: error: srun starts 2 ddpruns on 1 node \(2\), .*: write srun --nodes=1 --ntasks=1 --ntasks-per-node=1 ddprun --nproc-per-node 2, or srun PROGRAM without ddprun$'
 }

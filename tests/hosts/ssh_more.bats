@@ -72,7 +72,7 @@ setup() {
 		PET_SSH_ARGS="$SSH_ARGS" ddprun sh -c 'echo "$RANK on $(hostname)"'
 	finish job
 	[ "$(sort <<<"$out")" = $'[0] 0 on h1\n[1] 1 on h2\n[2] 2 on h2' ]
-	has "$err" 'is taken as -H h1:1,h2:2'
+	has "$err" 'taking .* as -H h1:1,h2:2'
 	nothing_left
 }
 
@@ -230,7 +230,7 @@ setup() {
 	finish job
 	has "$out" '0 of 2'
 	has "$out" '1 of 2'
-	has "$err" 'host h3: ssh was killed by SIGKILL; the job goes on without it'
+	has "$err" 'host h3: ssh was killed by SIGKILL; the job continues without it'
 	has "$err" 'regrouping: node 2 \(h3\) left: the ssh that started it has ended$'
 	nothing_left 30
 }
@@ -249,7 +249,7 @@ setup() {
 	finish job
 	has "$out" 'round 1: 0 of 2 on h1'
 	has "$out" 'round 1: 1 of 2 on h3'
-	has "$err" 'host h2: ssh was killed by SIGKILL; the job goes on without it'
+	has "$err" 'host h2: ssh was killed by SIGKILL; the job continues without it'
 	has "$err" 'regrouping: node 1 \(h2\) left: the ssh that started it has ended$'
 	nothing_left 30
 }

@@ -26,7 +26,7 @@ done'
 	await job.out '^\[1\] 1$'
 	start_on h2 killer bash -c "$kill_server"
 	finish killer
-	await job.err '^h2: ddprun on h2: .*\(ddprdzv, pid [0-9]+\) was killed by SIGKILL: started again, the job goes on$'
+	await job.err '^h2: ddprun on h2: .*\(ddprdzv, pid [0-9]+\) was killed by SIGKILL: restarted it; the job continues$'
 	echo >go
 	finish job
 	[ "$(grep -c '^\[[01]\] v0 v1' <<<"$out")" = 2 ]

@@ -95,7 +95,7 @@ lose_agent() {
 	echo >go
 	finish job
 	[ "$out" = '[0] well' ]
-	has "$err" 'host h2: its ddprun has not ended within 19 s of the job'
+	has "$err" 'host h2: its ddprun has not exited within 19 s of the job'
 	nothing_left
 }
 
@@ -108,7 +108,7 @@ lose_agent() {
 	start_on h2 stopper pkill -STOP -f '^[^ ]*ddprun --remote-end [^ ]*$'
 	finish stopper
 	DEADLINE=60 finish job 69
-	has "$err" 'host h2: the connection is lost: nothing came for 3 s; ending the job'
+	has "$err" 'host h2: the connection is lost: no data for 3 s; ending the job'
 	start_on h2 cont pkill -CONT -f '^[^ ]*ddprun --remote-end [^ ]*$'
 	finish cont
 	nothing_left

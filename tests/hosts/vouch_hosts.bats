@@ -75,7 +75,7 @@ knock() {
 	[ "$(grep -c answered <<<"$out")" = 3 ]
 	[ -z "$err" ]
 	finish on_h1
-	has "$err" "^ddprun: --store-open: anybody who reaches h1:$port can read "
+	has "$err" "^ddprun: --store-open: anyone who can reach h1:$port can read "
 	run ! grep 'closed a connection' <<<"$err"
 }
 

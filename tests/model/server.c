@@ -319,7 +319,7 @@ static void server_on_join(struct run *r, int i)
 	server_own_nodes(r);
 	server_send_state(r);
 	if (r->w.server.draining)
-		job_stop(r->job, "the rendezvous server stops");
+		job_stop(r->job, "the rendezvous server is stopping");
 	server_act(r);
 }
 
@@ -462,7 +462,7 @@ void server_stop(struct run *r, int parent_gone)
 		return;
 	job_stop(r->job, parent_gone ? "the ddprun that started the rendezvous "
 				       "server has gone"
-				     : "the rendezvous server stops");
+				     : "the rendezvous server is stopping");
 	server_act(r);
 }
 

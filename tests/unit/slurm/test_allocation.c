@@ -439,7 +439,7 @@ END_TEST
 START_TEST(nodes_that_the_step_cannot_give)
 {
 	step();
-	parse_refused("--nnodes 3 ./a", "this step of Slurm's has 2 nodes");
+	parse_refused("--nnodes 3 ./a", "this Slurm step has 2 nodes");
 	parse_refused("--nnodes 3:4 ./a", "srun --nodes=N");
 	parse_refused("--nnodes 1 ./a", "--nnodes 1:1 to keep the others");
 	parses("--nnodes 1:1 ./a");
@@ -532,9 +532,9 @@ START_TEST(the_end_of_a_steps_time_is_found)
 	parse_refused("--requeue-on ,preempt ./a", "give preempt");
 	parse_refused("--requeue-on preempt,time ./a", "give preempt");
 	parse_refused("--requeue-on timeout --standalone ./a",
-		      "with --standalone Slurm is not asked");
+		      "with --standalone, ddprun does not use Slurm");
 	clean();
-	parse_refused("--requeue-on timeout ./a", "this is no job of Slurm's");
+	parse_refused("--requeue-on timeout ./a", "this is not a Slurm job");
 	parses("./a");
 	ck_assert(!signal_set_has(&config.warning, SIGUSR1));
 }

@@ -179,7 +179,7 @@ START_TEST(errors_name_the_option_and_the_way_out)
 		{"--nproc-per-node -1 a", "'-1'"},
 		{"--nproc-per-node 1e9 a", "'1e9'"},
 		{"--nproc-per-node 1000000000 a", "from 1 to 65536"},
-		{"--nproc-per-node xpu a", "NVIDIA's GPUs only"},
+		{"--nproc-per-node xpu a", "only NVIDIA GPUs"},
 		{"--nproc-per-node tpu a", "auto, cpu, gpu"},
 		{"--nproc-per-nodes 2 a", "did you mean --nproc-per-node?"},
 		{"--rdzv-endpiont x a", "did you mean --rdzv-endpoint?"},
@@ -196,7 +196,7 @@ START_TEST(errors_name_the_option_and_the_way_out)
 		{"--rdzv-conf join_timeout=-1 a", "give a number of seconds"},
 		{"--rdzv-conf close_timeout=soon a", "close_timeout=soon"},
 		{"--rdzv-conf is_host=maybe a", "is_host=maybe: give 1 or 0"},
-		{"--rdzv-conf store_type=file a", "over TCP only"},
+		{"--rdzv-conf store_type=file a", "only uses TCP"},
 		{"--rdzv-conf rank=x a", "rank=x: give a node rank"},
 		{"--nnodes 2 --rdzv-conf rank=2 a", "from 0 to 1"},
 		{"--start-method thread a", "spawn, fork or forkserver"},
@@ -380,7 +380,7 @@ START_TEST(etcd_and_what_does_not_go_with_it)
 		{"--rdzv-backend etcd --rdzv-endpoint e1:0 --rdzv-id j a",
 		 "port 0"},
 		{"--rdzv-backend etcd --rdzv-endpoint https://e1 --rdzv-id j "
-		 "a", "it is no URL"},
+		 "a", "it must not be a URL"},
 		{"--rdzv-backend etcd --rdzv-endpoint e1/x --rdzv-id j a",
 		 "a slash"},
 		{"--rdzv-backend etcd --rdzv-endpoint "
@@ -399,7 +399,8 @@ START_TEST(gpus_are_enough_before_anything_starts)
 	ck_assert_int_eq(parse("--virtual-local-rank --nproc-per-node 3 a"), 0);
 	ck_assert_uint_eq(config.worker_gpus, 1);
 	refused("--virtual-local-rank --nproc-per-node 4 a",
-		"4 workers need 4 GPUs and CUDA_VISIBLE_DEVICES '0,1,2' has 3");
+		"4 workers need 4 GPUs, but CUDA_VISIBLE_DEVICES "
+		"'0,1,2' has 3");
 	ck_assert_int_eq(parse("--gpus-per-proc 3 a"), 0);
 	ck_assert_uint_eq(config.worker_gpus, 3);
 	refused("--gpus-per-proc 2 --nproc-per-node 2 a",
@@ -409,7 +410,7 @@ START_TEST(gpus_are_enough_before_anything_starts)
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	ck_assert_int_eq(parse("--virtual-local-rank --nproc-per-node 4 a"), 0);
 	refused("--gpus-per-proc 60000 --nproc-per-node 2 a",
-		"need 120000 GPUs and this host has");
+		"need 120000 GPUs, but this host has");
 }
 END_TEST
 
@@ -514,7 +515,7 @@ END_TEST
 START_TEST(options_that_conflict_with_hosts_are_errors)
 {
 	hosts_refused("-H a,b --standalone ./t", "--standalone");
-	hosts_refused("-H a,b --node-rank 0 ./t", "order in the list");
+	hosts_refused("-H a,b --node-rank 0 ./t", "order of the list");
 	hosts_refused("-H a,b --rdzv-endpoint a:1 ./t", "--master-addr");
 	hosts_refused("-H a,b --local-addr a ./t", "--local-addr");
 	hosts_refused("-H a,b --hostfile f ./t", "leave one of them out");
@@ -550,8 +551,8 @@ START_TEST(by_an_mpi_launcher)
 	ck_assert_msg(parse("--rdzv-endpoint n1:5 ./a") == 0, "%s", error.text);
 	ck_assert_uint_eq(config.max_nodes, 3);
 	ck_assert_int_eq(config.meets, 0);
-	refused("-H n1,n2 ./a", "-H (--hostfile) with mpirun: it has started "
-				"ddprun on its nodes already");
+	refused("-H n1,n2 ./a", "-H (--hostfile) with mpirun: it has already "
+				"started ddprun on its nodes");
 	/* started by hand on each node, and standalone */
 	ck_assert_int_eq(parse("--nnodes 2 --rdzv-endpoint n1:5 ./a"), 0);
 	ck_assert_int_eq(config.env.mpi.kind, MPIRUN_NONE);
@@ -562,7 +563,7 @@ START_TEST(by_an_mpi_launcher)
 	setenv("PMI_RANK", "0", 1);
 	setenv("PMI_SIZE", "2", 1);
 	refused("./a", "PMI_RANK is set but PMI_FD is not, so the nodes "
-		       "cannot tell each other where they meet");
+		       "cannot agree where to meet");
 }
 END_TEST
 

@@ -87,7 +87,7 @@ START_TEST(wrong_words_are_named)
 		{"a:4,b:2,a:1", "-H, word 3: the host a is word 1 already"},
 		{"node,x,NODE", "word 3: the host NODE is word 1 already"},
 		{"me@a,you@a", "word 2: the host a is word 1 already"},
-		{"a b", "word 1, \"a b\": no host's name looks like this"},
+		{"a b", "word 1, \"a b\": this is not a host name"},
 		{"a:", "a number of slots from 1 to 65536"},
 		{"a:0", "a number of slots from 1 to 65536"},
 		{"a:65537", "a number of slots from 1 to 65536"},
@@ -97,11 +97,11 @@ START_TEST(wrong_words_are_named)
 		{":4", "the host's name is missing"},
 		{"@a", "there is no user before '@'"},
 		{"me@", "the host's name is missing"},
-		{"-oProxyCommand=x", "no host's name begins with '-'"},
-		{"me@-x", "no host's name begins with '-'"},
-		{"-x@a", "no user's name begins with '-'"},
-		{"a;b", "no host's name looks like this"},
-		{"$(id)@a", "no user's name looks like this"},
+		{"-oProxyCommand=x", "a host name cannot begin with '-'"},
+		{"me@-x", "a host name cannot begin with '-'"},
+		{"-x@a", "a user name cannot begin with '-'"},
+		{"a;b", "this is not a host name"},
+		{"$(id)@a", "this is not a user name"},
 		{"a\001b\033", "\"a?b?\": no host's name"},
 		{"h\303\266st", "\"h??st\": no host's name"},
 		{"fd77::1", "an IPv6 address goes into brackets"},
@@ -113,7 +113,7 @@ START_TEST(wrong_words_are_named)
 		{"[fe80::1%]", "an IPv6 address is expected in the brackets"},
 		{"[fe80::1%a;b]", "an IPv6 address is expected in the"},
 		{"[fd77::1]:0", "a number of slots from 1 to 65536"},
-		{"n[1-4]", "ranges are not for here"},
+		{"n[1-4]", "ranges are not supported here"},
 		{"+n0", "OpenMPI's +n and +e"},
 	};
 
@@ -161,17 +161,17 @@ START_TEST(wrong_lines_are_named)
 		{"a slots=four", "line 1, \"slots\": a number from 1"},
 		{"a slots==4", "line 1, \"slots\": a number from 1"},
 		{"a slots=99999", "line 1, \"slots\": a number from 1"},
-		{"a\nb slots=4 slots=4", "line 2, \"slots\": this is said"},
-		{"b:4 slots=4", "line 1, \"slots\": this is said twice"},
+		{"a\nb slots=4 slots=4", "line 2, \"slots\": this is given"},
+		{"b:4 slots=4", "line 1, \"slots\": this is given twice"},
 		{"b slots=4 max_slots=2", "\"b\": slots is more than max"},
 		{"b max_slots=2", "line 1, \"b\": max_slots without slots"},
 		{"b =4", "line 1, \"=4\": a word is missing before '='"},
-		{"b 4", "line 1, \"4\": after a host only slots=N and"},
-		{"b b2", "line 1, \"b2\": after a host only slots=N and"},
-		{"b binding=user:0", "line 1, \"binding\": after a host only"},
+		{"b 4", "line 1, \"4\": only slots=N and"},
+		{"b b2", "line 1, \"b2\": only slots=N and"},
+		{"b binding=user:0", "line 1, \"binding\": only slots=N and"},
 		{"+e slots=2", "line 1, \"+e\": OpenMPI's +n and +e"},
-		{"a,b", "line 1, \"a,b\": no host's name looks like this"},
-		{"a\n<html>", "line 2, \"<html>\": no host's name looks"},
+		{"a,b", "line 1, \"a,b\": this is not a host name"},
+		{"a\n<html>", "line 2, \"<html>\": this is not a host"},
 	};
 	struct host_list l;
 	struct err e = ERR_INIT;
@@ -181,7 +181,7 @@ START_TEST(wrong_lines_are_named)
 	host_list_init(&l);
 	has(told(&l, host_list_parse_file(&l, SLICE("a\0b slots=2", 11),
 					  "hosts", &e), &e),
-	    "line 1, \"a?b\": no host's name looks like this");
+	    "line 1, \"a?b\": this is not a host name");
 }
 END_TEST
 
@@ -307,11 +307,11 @@ START_TEST(an_oversized_file_is_not_read)
 	ck_assert_int_eq(truncate(path, 100 << 20), 0);
 	host_list_init(&l);
 	has(told(&l, host_list_read(&l, path, &e), &e),
-	    ": more than 64 MiB: this is no list of hosts");
+	    ": more than 64 MiB: this is not a list of hosts");
 	unlink(path);
 	/* nor a file whose size is unknown */
 	has(told(&l, host_list_read(&l, "/dev/zero", &e), &e),
-	    "/dev/zero: more than 64 MiB: this is no list of hosts");
+	    "/dev/zero: more than 64 MiB: this is not a list of hosts");
 }
 END_TEST
 
@@ -430,7 +430,7 @@ START_TEST(wrong_words_of_lsf)
 	has(scheduler(VARS("LSB_MCPU_HOSTS", "a 65536 a 1")),
 	    "LSB_MCPU_HOSTS, word 3, \"a\": this host has more than 65536");
 	has(scheduler(VARS("LSB_HOSTS", "a -b")),
-	    "LSB_HOSTS, word 2, \"-b\": no host's name begins with '-'");
+	    "LSB_HOSTS, word 2, \"-b\": a host name cannot begin with '-'");
 	has(scheduler(VARS("LSB_HOSTS", "  ")),
 	    "LSB_HOSTS: there is no host in it");
 }

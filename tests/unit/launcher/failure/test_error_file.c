@@ -156,7 +156,7 @@ START_TEST(a_fifo_or_a_folder_is_refused_without_blocking)
 
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	ck_assert_int_eq(get(NULL, &e), ERR_DATA);
-	ck_assert_ptr_nonnull(strstr(e.text, "is no regular file"));
+	ck_assert_ptr_nonnull(strstr(e.text, "is not a regular file"));
 	remove(path);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	ck_assert_int_eq(get(NULL, &e), ERR_DATA);

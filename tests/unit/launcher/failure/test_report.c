@@ -49,7 +49,7 @@ START_TEST(a_killed_worker)
 		"|  node         1, host h2\n"
 		"|  pid          4711\n"
 		"|  cause        killed by signal 9 (SIGKILL)\n"
-		"|               (not sent by ddprun: often the kernel out of "
+		"|               (not sent by ddprun; often the kernel, out of "
 		"memory (see dmesg))\n"
 		"|  ran for      5.021 s\n"
 		"|  attempt      2 of 3\n"
@@ -245,7 +245,7 @@ START_TEST(shows_what_became_of_the_other_workers)
 	text = put(&r);
 	expect_in(text, "pid 101: exited with code 1, 4 ms before the news "
 		  "came");
-	expect_in(text, "37 ms after the news came");
+	expect_in(text, "37 ms after this node learned of it");
 }
 END_TEST
 
@@ -307,7 +307,7 @@ START_TEST(shows_victims_of_a_lost_node)
 			 "lost\n");
 	w[1].fate = REPORT_VICTIM;
 	expect_in(put(&r), "\n|  victims      rank 1 (local rank 1), pid 101: "
-		  "exited with code 1, 36 ms after the news came\n");
+		  "exited with code 1, 36 ms after this node learned of it\n");
 }
 END_TEST
 

@@ -63,11 +63,10 @@ START_TEST(names_the_stragglers_of_each_communicator)
 	call(1, 3, 0, 6, "barrier #5");
 	call(1, 3, 9, 3, "broadcast #2 of 0.1");
 	call(1, 2, 0, 7, "barrier #6");
-	ck_assert_str_eq(text(),
-			 "2 of 4 ranks have come to barrier #6; not there: "
-			 "rank 3 (h2), rank 1 (h1)\n"
-			 "1 of 2 ranks have come to broadcast #2 of 0.1; not "
-			 "there: rank 1 (h1)\n");
+	ck_assert_str_eq(text(), "2 of 4 ranks have reached barrier #6; "
+				 "missing: rank 3 (h2), rank 1 (h1)\n"
+				 "1 of 2 ranks have reached broadcast #2 of "
+				 "0.1; missing: rank 1 (h1)\n");
 }
 END_TEST
 
@@ -77,7 +76,7 @@ START_TEST(counts_many_stragglers)
 	call(0, 0, 0, 2, "barrier #1");
 	for (uint32_t i = 1; i < 30; i++)
 		call(1, i, 0, 1, "ddp_init");
-	ck_assert_ptr_nonnull(strstr(text(), "1 of 30 ranks have come to "));
+	ck_assert_ptr_nonnull(strstr(text(), "1 of 30 ranks have reached "));
 	ck_assert_ptr_nonnull(strstr(out.data, "rank 16 (h2) and 13 more\n"));
 }
 END_TEST
@@ -89,8 +88,9 @@ START_TEST(reads_a_truncated_list_up_to_its_end)
 	call(1, 1, 0, 1, "ddp_init");
 	call(1, 2, 0, 1, "ddp_init");
 	nodes[1].calls.bytes.len -= 3;
-	ck_assert_str_eq(text(), "1 of 2 ranks have come to barrier #1; not "
-				 "there: rank 1 (h2)\n");
+	ck_assert_str_eq(
+		text(),
+		"1 of 2 ranks have reached barrier #1; missing: rank 1 (h2)\n");
 }
 END_TEST
 

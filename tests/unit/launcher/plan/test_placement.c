@@ -251,13 +251,13 @@ START_TEST(impossible_placements_are_errors_with_a_remedy)
 {
 	imagine(DUAL);
 	ck_assert_str_eq(decide(BINDING_EXCLUSIVE, 17, "", 1),
-			 "-20002: --cpu-bind exclusive: 17 workers, and this "
-			 "process may use 16 cores; start fewer workers, or "
-			 "use --cpu-bind node");
+			 "-20002: --cpu-bind exclusive: 17 workers, but this "
+			 "process may use only 16 cores; start fewer workers, "
+			 "or use --cpu-bind node");
 	ck_assert_str_eq(decide(BINDING_EXCLUSIVE, 9, "0", 1),
 			 "-20002: --cpu-bind exclusive: 9 workers belong to "
-			 "NUMA node 0, where this process may use 8 cores; "
-			 "start fewer workers, or use --cpu-bind node");
+			 "NUMA node 0, but this process may use only 8 cores "
+			 "there; start fewer workers, or use --cpu-bind node");
 	narrow(0, 15);
 	ck_assert_str_eq(decide(BINDING_NODE, 4, "0011", 1),
 			 "-20002: --cpu-bind node: GPU 2 of local rank 2 is on "
@@ -387,8 +387,8 @@ START_TEST(modes_by_name)
 	}
 	ck_assert_int_eq(binding_parse(&mode, "sockets", &e), ERR_USAGE);
 	ck_assert_str_eq(e.text,
-			 "--cpu-bind 'sockets' is not known; did you mean "
-			 "socket? There are node, socket, exclusive, "
+			 "unknown --cpu-bind 'sockets'; did you mean "
+			 "socket? Possible values: node, socket, exclusive, "
 			 "core-complex, cores and none");
 	ck_assert_int_eq(binding_parse(&mode, "", &e), ERR_USAGE);
 }

@@ -54,19 +54,19 @@ START_TEST(a_wrong_signal_is_named)
 	static const struct {
 		const char *text, *part;
 	} rows[] = {
-		{"SIGFOO", "'SIGFOO' is no signal"},
-		{"TERM,,INT", "'' is no signal"},
+		{"SIGFOO", "'SIGFOO' is not a signal"},
+		{"TERM,,INT", "'' is not a signal"},
 		{"TERM,", "ends with a comma"},
-		{"0", "'0' is no signal"},
-		{"65", "'65' is no signal"},
-		{"TERM INT", "'TERM INT' is no signal"},
-		{"RTMIN-1", "'RTMIN-1' is no signal"},
+		{"0", "'0' is not a signal"},
+		{"65", "'65' is not a signal"},
+		{"TERM INT", "'TERM INT' is not a signal"},
+		{"RTMIN-1", "'RTMIN-1' is not a signal"},
 		{"KILL", "SIGKILL cannot be on this list: no program"},
 		{"19", "SIGSTOP cannot"},
 		{"CHLD", "ddprun needs it"},
 		{"33", "ddprun needs it"},
-		{"SEGV", "a fault of ddprun"},
-		{"TSTP", "passed on anyway"},
+		{"SEGV", "a fault in ddprun"},
+		{"TSTP", "on anyway"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
