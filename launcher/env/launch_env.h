@@ -55,7 +55,7 @@ struct launch_env {
 	/* ---- texts for people ---- */
 	const char *command; /* starts ddprun on the nodes: "srun" */
 	const char *rank_variable; /* node_rank was read from it */
-	char started[LAUNCH_TEXT_MAX]; /* "in Slurm's step 12.0" */
+	char started[LAUNCH_TEXT_MAX]; /* "in Slurm step 12.0" */
 	char job_title[48];            /* "Slurm's job 12" */
 	/* "this step of Slurm's has 2 nodes", and how to get more */
 	char has_nodes[LAUNCH_TEXT_MAX];

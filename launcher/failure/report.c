@@ -20,8 +20,8 @@ static const char *report_signal_hint(int signal)
 {
 	switch (signal) {
 	case SIGKILL:
-		return "not sent by ddprun; often the kernel, out of memory "
-		       "(see dmesg)";
+		return "not sent by ddprun; often the kernel, out of memory: "
+		       "see dmesg";
 	case SIGSEGV:
 		return "a bad memory access in the program or a library";
 	case SIGBUS:

@@ -129,7 +129,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	EOF
 	has "$out" '^taken: [0-9]+$'
 	port=$(sed -n 's/^taken: //p' <<<"$out")
-	has "$out" "^ddprun: started in Slurm's step [0-9]+\.[0-9]+: using .*--rdzv-endpoint h1:$port "
+	has "$out" "^ddprun: started in Slurm step [0-9]+\.[0-9]+: using .*--rdzv-endpoint h1:$port "
 	has "$out" '^\[1\] 1 10.78.0.1:[0-9]+$'
 	! grep -q "^\[1\] 1 10.78.0.1:$port\$" <<<"$out"
 }

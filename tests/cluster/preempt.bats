@@ -49,7 +49,7 @@ again() {
 	await batch.log "^ddprun: Slurm's job $job $1: it is requeued\$"
 	await batch.log '^\[0\] up 0 run 1'
 	await batch.log '^\[1\] up 1 run 1'
-	await batch.log "^ddprun: started in Slurm's step $job.0 \(restart 1\): using"
+	await batch.log "^ddprun: started in Slurm step $job.0 \(restart 1\): using"
 	await batch.log '^batch: 0$'
 }
 

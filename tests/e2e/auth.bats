@@ -31,7 +31,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	await "$T/a.err" 'debug: 1 of 2 nodes have joined'
 	DDP_TOKEN=$two node b
 	finish b 77
-	has "$err" "rendezvous server $at: it rejected our secret \(from DDP_TOKEN on $(hostname)\); give all nodes the same DDP_TOKEN or --token-file FILE"
+	has "$err" "rendezvous server $at: it rejected our secret \(from DDP_TOKEN on $(hostname)\), because its own is different; give all nodes the same DDP_TOKEN or --token-file FILE"
 	await "$T/a.err" "ddprdzv: warning: refused 127\.0\.0\.1:[0-9]+ \(claims host $(hostname), job 'none'\): it does not have this job's secret"
 	# said once: it has tried twice
 	[ "$(grep -c refused "$T/a.err")" = 1 ]

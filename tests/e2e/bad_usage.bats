@@ -152,7 +152,7 @@ refused() {
 
 @test "GPUs that do not exist are an error" {
 	CUDA_VISIBLE_DEVICES=0,1,2 refused 2 \
-		"--gpus-per-proc: 2 workers need 4 GPUs, but CUDA_VISIBLE_DEVICES '0,1,2' has 3; start fewer workers workers workers" \
+		"--gpus-per-proc: 2 workers need 4 GPUs, but CUDA_VISIBLE_DEVICES '0,1,2' has 3; start fewer workers" \
 		--nproc-per-node 2 --gpus-per-proc 2 true
 	CUDA_VISIBLE_DEVICES=0 refused 2 \
 		"--virtual-local-rank: 2 workers need 2 GPUs, but CUDA_VISIBLE_DEVICES '0' has 1" \
@@ -207,7 +207,7 @@ refused() {
 
 @test "hosts that are invalid or cannot be reached are errors" {
 	refused 2 'none: No such file or directory$' --hostfile none true
-	refused 2 '-H, word 2: the host a is word 1 already' -H a,a true
+	refused 2 '-H, word 2: host a is already in word 1' -H a,a true
 	refused 2 '--nproc-per-node 3: -H has 2 for b; leave one of the two out, or list b with 3$' \
 		-H a:4,b:2 --nproc-per-node 3 true
 	expect 0 ddprun -H a:4,b:2 --nproc-per-node 2 --dry-run true

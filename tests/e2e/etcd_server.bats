@@ -292,8 +292,8 @@ key64() {
 	told agent a 'the journal in etcd .* has /ddprun/j/journal/.* in place of piece 1'
 	etcdctl_ put "${piece%1}0" garbage
 	etcdctl_ del --from-key "$piece"
-	await a.err 'this version cannot read it: .*remove all keys below /ddprun/j/'
-	told worker a 'this version cannot read it'
+	await a.err 'its first batch is damaged, or of another version: remove all keys below /ddprun/j/'
+	told worker a 'its first batch is damaged, or of another version'
 	etcdctl_ del --prefix /ddprun/j/head
 	serves a
 	told agent a '^welcome'

@@ -82,7 +82,7 @@ greeting='printf "\002ddprun far\003"'
 	expect 71 bash -c 'ulimit -n 128
 		while exec {fd}</dev/null && [ $fd -lt 100 ]; do :; done
 		exec ddprun --standalone true'
-	has "$err" 'need [0-9]+ open files, with the [0-9]+ that ddprun was started with'
+	has "$err" 'need [0-9]+ open files, including the [0-9]+ that ddprun was started with'
 }
 
 @test "an invalid message from a host ends the job, with the host's name" {

@@ -100,7 +100,7 @@ mirrors() {
 	size=$(wc -c <www/train-images-idx3-ubyte.gz)
 	[ "$size" -gt 12000 ]
 	expect 0 ./get mnist
-	has "$err" 'the transfer ended early: going on'
+	has "$err" 'the transfer ended early: resuming it'
 	for ((from = 0; from < size; from += 5000)); do
 		[ "$(grep -c "GET train-images-idx3-ubyte.gz from $from\$" \
 			"$T/www.out")" = 1 ]
@@ -148,7 +148,7 @@ mirrors() {
 	small_mnist "$url"
 	head -c 9999 /dev/zero | gzip -n >www/train-images-idx3-ubyte.gz
 	expect 1 ./get mnist
-	has "$err" 'no mirror has given train-images-idx3-ubyte.gz; if you have it'
+	has "$err" 'no mirror provides train-images-idx3-ubyte.gz; if you have the file'
 	[ -z "$(ls data/mnist)" ]
 }
 
@@ -184,7 +184,7 @@ mirrors() {
 	expect 2 "$get_data"
 	has "$err" '^usage: trainers/get-data mnist.cifar10 \[DIR\]$'
 	expect 2 "$get_data" imagenet
-	has "$err" "no data set 'imagenet'"
+	has "$err" "unknown data set 'imagenet'"
 	expect 2 "$get_data" mnist a b
 	expect 0 "$get_data" --help
 	has "$out" 'DDP_MIRROR=URL'

@@ -36,7 +36,7 @@ make_it() {
 	expect 2 "$at/libexec/ddprun/get-data"
 	has "$err" '^usage: .*get-data mnist.cifar10'
 	expect 2 "$at/bin/ddp-plot"
-	has "$err" '^ddp-plot: error: no run to draw'
+	has "$err" '^ddp-plot: error: no run to plot'
 	[ -s "$at/share/bash-completion/completions/ddprun" ]
 	# batch scripts find the trainers installed with them
 	grep -q "^PATH=.PATH:/opt/ddp/libexec/ddprun\$" \

@@ -52,7 +52,7 @@ NCCL_DEBUG_FILE=${file//%/%%}/nccl.log" ]
 	local word
 	for word in debug '' INFO, :INIT; do
 		expect 2 ddprun --nccl-debug "$word" true
-		has "$err" "^ddprun: error: --nccl-debug '$word': '[A-Z,]*' is no level of NCCL's; there are VERSION, WARN, INFO, ABORT, TRACE\$"
+		has "$err" "^ddprun: error: --nccl-debug '$word': '[A-Z,]*' is not an NCCL level; use VERSION, WARN, INFO, ABORT, TRACE\$"
 	done
 	for word in INFO: INFO:NETS INFO:INIT,,NET INFO:^; do
 		expect 2 ddprun --nccl-debug "$word" true

@@ -228,7 +228,7 @@ server() {
 	node b --nnodes 2 --node-rank 1 true
 	finish b
 	node b2 --nnodes 2 sh -c 'echo of $WORLD_SIZE'
-	await "$T/b2.err" '^ddprun: waiting [0-9]+ s .* stops'
+	await "$T/b2.err" '^ddprun: waiting [0-9]+ s .* is stopping'
 	echo >held
 	finish a
 	node a2 --nnodes 2 sh -c 'echo of $WORLD_SIZE'

@@ -117,7 +117,7 @@ two_cpus() {
 		has "$err" "--wrap-ranks '0' needs a --wrap COMMAND"
 		expect 2 ddprun $dry --wrap env --wrap-ranks 0-x \
 			touch "$T/started"
-		has "$err" "--wrap-ranks '0-x': '0-x' is no rank"
+		has "$err" "--wrap-ranks '0-x': '0-x' is neither a rank"
 		expect 2 ddprun $dry --nproc-per-node 2 --wrap env \
 			--wrap-ranks 1-2 touch "$T/started"
 		has "$err" 'there is no rank 2: this job has 2 workers'

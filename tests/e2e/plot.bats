@@ -54,18 +54,18 @@ shape() {
 
 @test "a plot that fails is an error, and leaves no file" {
 	expect 2 ddp-plot
-	has "$err" '^ddp-plot: error: no run to draw'
+	has "$err" '^ddp-plot: error: no run to plot'
 	expect 2 ddp-plot --bogus x
 	has "$err" 'unknown option --bogus'
 	expect 2 ddp-plot -o
 	expect 66 ddp-plot nowhere
-	has "$err" '^ddp-plot: error: nowhere: no metrics there: cannot read nowhere'
+	has "$err" '^ddp-plot: error: nowhere has no metrics: cannot read nowhere'
 	mkdir empty
 	expect 66 ddp-plot empty
 	has "$err" 'cannot read empty/metrics.jsonl'
 	: >empty/metrics.jsonl
 	expect 65 ddp-plot empty
-	has "$err" 'has no steps and no epochs yet'
+	has "$err" 'has no steps or epochs yet'
 	run_of run 4
 	expect 73 ddp-plot -o nowhere/x.png run
 	has "$err" 'cannot write nowhere/x.png'

@@ -234,7 +234,7 @@ greeting=4444505204020000
 	run worker 0 0 get k
 	has "$output" "round 0 of job 'j' is over: rank 1 .* exited with code 3"
 	run worker 1 0 get k
-	has "$output" "round 1 of job 'j' is over: the job is not on this server"
+	has "$output" "round 1 of job 'j' is over: the job is no longer on this server"
 }
 
 @test "two nodes get ranks, and the loss of one ends the other" {

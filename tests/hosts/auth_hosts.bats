@@ -36,7 +36,7 @@ job() {
 	await "$T/h1.job.err" 'waiting'
 	job h2 -u XDG_CONFIG_HOME HOME="$T/home2"
 	finish h2.job 77
-	has "$err" "rendezvous server 10.78.0.1:29400: it rejected our secret \(from the key file $T/home2/.config/ddprun/key on h2\); give all nodes the same DDP_TOKEN or --token-file FILE, or let them share a home directory"
+	has "$err" "rendezvous server 10.78.0.1:29400: it rejected our secret \(from the key file $T/home2/.config/ddprun/key on h2\), because its own is different; give all nodes the same DDP_TOKEN or --token-file FILE, or let them share a home directory"
 	await "$T/h1.job.err" 'refused 10\.78\.0\.2:[0-9]+ \(claims host h2, job .none.\): it does not have this job.s secret'
 	signal h1.job TERM
 	finish h1.job 143
@@ -53,7 +53,7 @@ task() {
 }
 
 one=DDP_TOKEN=first-token-of-ours two=DDP_TOKEN=second-token-of-theirs
-other='it rejected our secret \(from DDP_TOKEN on h2\); give all nodes the same'
+other='it rejected our secret \(from DDP_TOKEN on h2\), because its own is different; give all nodes the same'
 
 # The ports of that step: another user's server has the first one.
 first_is_taken() {

@@ -22,7 +22,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 [3] 3/4 1/2 h3 h2" ]
 	# printed once, as options
 	[ "$(grep -c '^ddprun: ' <<<"$err")" = 1 ]
-	has "$err" "^ddprun: started in Slurm's step [0-9]+\.0: using --nnodes 2 --node-rank .SLURM_PROCID --nproc-per-node 2 \(by its GPUs\) --rdzv-endpoint h2:[0-9]+ --rdzv-id slurm-[0-9]+\.0\$"
+	has "$err" "^ddprun: started in Slurm step [0-9]+\.0: using --nnodes 2 --node-rank .SLURM_PROCID --nproc-per-node 2 \(by its GPUs\) --rdzv-endpoint h2:[0-9]+ --rdzv-id slurm-[0-9]+\.0\$"
 }
 
 @test "ddprun in a batch script starts the step, one task per node" {
@@ -65,7 +65,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 
 @test "a request that Slurm cannot meet is an error with a remedy" {
 	slurm 2 salloc -N 2 ddprun --nnodes 3 true
-	has "$err" "^ddprun: error: --nnodes 3: this allocation of Slurm's has 2 nodes; leave --nnodes out, or ask for more with sbatch or salloc --nodes=N\$"
+	has "$err" "^ddprun: error: --nnodes 3: this Slurm allocation has 2 nodes; leave --nnodes out, or ask for more with sbatch or salloc --nodes=N\$"
 	slurm 2 srun -N 2 --ntasks-per-node 1 ddprun --nnodes 3 true
 	has "$err" "^ddprun: error: --nnodes 3: this Slurm step has 2 nodes; .*srun --nodes=N\$"
 	slurm 2 srun -N 1 --ntasks-per-node 2 ddprun true

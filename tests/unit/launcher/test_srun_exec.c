@@ -102,7 +102,7 @@ END_TEST
 START_TEST(errors_are_reported_before_srun_runs)
 {
 	batch();
-	parse_refused("--nnodes 5 ./a", "this allocation of Slurm's has 4");
+	parse_refused("--nnodes 5 ./a", "this Slurm allocation has 4");
 	parse_refused("--nnodes 5:6 ./a", "sbatch or salloc --nodes=N");
 	parse_refused("--stdin x ./a", "--stdin 'x'");
 	parse_refused("--signals-to-handle SIGFOO ./a", "SIGFOO");
@@ -165,7 +165,7 @@ START_TEST(a_step_of_all_groups)
 			    "--overlap ");
 	has(command("--nnodes 2:2 ./a"), " --wait=0 --no-kill ");
 	parse_refused("--nnodes 2 ./a", "has 3 nodes in 2 groups");
-	parse_refused("--nnodes 4 ./a", "this allocation of Slurm's has 3");
+	parse_refused("--nnodes 4 ./a", "this Slurm allocation has 3");
 	set("SLURM_NTASKS_HET_GROUP_1", "2");
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
 	srun_exec_clean(&config);

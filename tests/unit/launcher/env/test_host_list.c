@@ -84,9 +84,9 @@ START_TEST(wrong_words_are_named)
 		{",", "-H, word 1, \"\": the host's name is missing"},
 		{"a,", "-H, word 2, \"\": the host's name is missing"},
 		{"a,,b", "-H, word 2, \"\": the host's name is missing"},
-		{"a:4,b:2,a:1", "-H, word 3: the host a is word 1 already"},
-		{"node,x,NODE", "word 3: the host NODE is word 1 already"},
-		{"me@a,you@a", "word 2: the host a is word 1 already"},
+		{"a:4,b:2,a:1", "-H, word 3: host a is already in word 1"},
+		{"node,x,NODE", "word 3: host NODE is already in word 1"},
+		{"me@a,you@a", "word 2: host a is already in word 1"},
 		{"a b", "word 1, \"a b\": this is not a host name"},
 		{"a:", "a number of slots from 1 to 65536"},
 		{"a:0", "a number of slots from 1 to 65536"},
@@ -152,8 +152,8 @@ START_TEST(wrong_lines_are_named)
 		{"\n \n# a\n", "hosts: there is no host in it"},
 		{"\xef\xbb\xbf", "hosts: there is no host in it"},
 		{"a slots=4\nb\n\na slots=2\n",
-		 "hosts, line 4: the host a is line 1 already, and a node is "
-		 "one host; write it once, with all of its slots"},
+		 "hosts, line 4: host a is already in line 1, and each host is "
+		 "one node; list it once, with all of its slots"},
 		{"a slots=0", "line 1, \"slots\": a number from 1 to 65536"},
 		{"a slots=", "line 1, \"slots\": a number from 1 to 65536"},
 		{"a slots", "line 1, \"slots\": a number from 1 to 65536"},
@@ -229,7 +229,7 @@ START_TEST(as_many_hosts_as_a_job_has_nodes)
 	buf_printf(&b, "rack7-node7\n");
 	has(told(&l, host_list_parse_file(&l, SLICE(b.data, b.len), "f", &e),
 		 &e),
-	    "f, line 65537: the host rack7-node7 is line 8 already");
+	    "f, line 65537: host rack7-node7 is already in line 8");
 	buf_release(&b);
 }
 END_TEST
@@ -243,7 +243,7 @@ START_TEST(more_hosts_are_refused)
 	host_list_init(&l);
 	has(told(&l, host_list_parse_file(&l, SLICE(b.data, b.len), "f", &e),
 		 &e),
-	    "f, line 65537, \"n65536\": this is one host more than 65536");
+	    "f, line 65537, \"n65536\": the list has more than 65536 hosts");
 	buf_release(&b);
 }
 END_TEST

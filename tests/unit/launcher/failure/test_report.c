@@ -50,7 +50,7 @@ START_TEST(a_killed_worker)
 		"|  pid          4711\n"
 		"|  cause        killed by signal 9 (SIGKILL)\n"
 		"|               (not sent by ddprun; often the kernel, out of "
-		"memory (see dmesg))\n"
+		"memory: see dmesg)\n"
 		"|  ran for      5.021 s\n"
 		"|  attempt      2 of 3\n"
 		"|  last lines of its stderr:\n"
@@ -243,8 +243,8 @@ START_TEST(shows_what_became_of_the_other_workers)
 	r.first_is_here = 0;
 	w[1].after_ms = -4;
 	text = put(&r);
-	expect_in(text, "pid 101: exited with code 1, 4 ms before the news "
-		  "came");
+	expect_in(text, "pid 101: exited with code 1, 4 ms before this node "
+			"learned of it");
 	expect_in(text, "37 ms after this node learned of it");
 }
 END_TEST

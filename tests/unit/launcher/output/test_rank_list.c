@@ -61,20 +61,20 @@ START_TEST(errors_name_the_option_the_list_and_the_item)
 	static const struct {
 		const char *text, *item;
 	} rows[] = {
-		{"", "'' is no rank"},
-		{"0,", "'' is no rank"},
-		{",0", "'' is no rank"},
-		{"0,x", "'x' is no rank"},
-		{"1-", "'1-' is no rank"},
-		{"-1", "'-1' is no rank"},
-		{"7-4", "'7-4' is no rank"},
-		{"1-2-3", "'1-2-3' is no rank"},
-		{"1 2", "'1 2' is no rank"},
-		{"+1", "'+1' is no rank"},
-		{"0x1", "'0x1' is no rank"},
-		{"1073741825", "'1073741825' is no rank"},
-		{"99999999999999999999999", "no rank"},
-		{"all", "'all' is no rank"},
+		{"", "'' is neither a rank"},
+		{"0,", "'' is neither a rank"},
+		{",0", "'' is neither a rank"},
+		{"0,x", "'x' is neither a rank"},
+		{"1-", "'1-' is neither a rank"},
+		{"-1", "'-1' is neither a rank"},
+		{"7-4", "'7-4' is neither a rank"},
+		{"1-2-3", "'1-2-3' is neither a rank"},
+		{"1 2", "'1 2' is neither a rank"},
+		{"+1", "'+1' is neither a rank"},
+		{"0x1", "'0x1' is neither a rank"},
+		{"1073741825", "'1073741825' is neither a rank"},
+		{"99999999999999999999999", "neither a rank"},
+		{"all", "'all' is neither a rank"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -114,7 +114,7 @@ START_TEST(an_invalid_frame_is_an_error)
 	buf_put_u32(&b, 0);
 	ck_assert_int_eq(remote_frame_cut(SLICE(b.data, b.len), &f, &e),
 			 ERR_PROTOCOL);
-	ck_assert_ptr_nonnull(strstr(e.text, "not ddprun's"));
+	ck_assert_ptr_nonnull(strstr(e.text, "not from ddprun"));
 	buf_release(&b);
 }
 END_TEST

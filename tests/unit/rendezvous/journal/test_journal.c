@@ -313,7 +313,7 @@ START_TEST(a_file_of_something_else_is_left_alone)
 
 	ck_assert_int_eq(write(fd, "my thesis", 9), 9);
 	ck_assert_int_eq(journal_file_open(&f, path, -1, &e), ERR_USAGE);
-	ck_assert_ptr_nonnull(strstr(e.text, "something else"));
+	ck_assert_ptr_nonnull(strstr(e.text, "not a journal"));
 	ck_assert_int_eq(ftruncate(fd, 2 * PAGE), 0);
 	ck_assert_int_eq(journal_file_open(&f, path, -1, &e), ERR_USAGE);
 	ck_assert_int_eq(pread(fd, text, 9, 0), 9);

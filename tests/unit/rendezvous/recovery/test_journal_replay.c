@@ -195,7 +195,7 @@ static const struct {
 	const char *says; /* part of the job's end */
 } bad[] = {
 	{RECORD_LOST, of_unknown_node, "(LOST) in the journal"},
-	{RECORD_EVENT, event_of_unknown_node, "LEAVE of node nobody"},
+	{RECORD_EVENT, event_of_unknown_node, "LEAVE of unknown node nobody"},
 	{RECORD_EVENT, event_that_is_torn, "(EVENT)"},
 	{RECORD_EVENT, event_that_is_none, "PING is not an event"},
 	{RECORD_EVENT, nothing, "(EVENT)"},

@@ -425,7 +425,7 @@ START_TEST(gather_checks_its_callers)
 {
 	ck_assert_int_eq(gather(0, 2, 2, "x"), ERR_ARGUMENT);
 	ck_assert_int_eq(gather(0, 9, 0, "x"), ERR_ARGUMENT);
-	ck_assert_ptr_nonnull(strstr(e.text, "this round has 8"));
+	ck_assert_ptr_nonnull(strstr(e.text, "this round has only 8"));
 	ck_assert_int_eq(gather(0, 2, 0, "x"), 0);
 	ck_assert_int_eq(gather(1, 2, 0, "x"), ERR_ARGUMENT);
 	ck_assert_str_eq(e.text, "rank 0 has already joined this gather");
@@ -449,7 +449,7 @@ START_TEST(gather_fails_when_a_rank_it_misses_leaves)
 		ck_assert_int_eq(x->code, ERR_REMOTE);
 		ck_assert_str_eq(store_waiter_text(x),
 				 "rank 1 on h2 exited with code 0 before it "
-				 "came to 'g'");
+				 "reached 'g'");
 		store_waiter_release(x);
 	}
 	nobody_woken();
