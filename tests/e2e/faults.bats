@@ -98,7 +98,7 @@ greeting='printf "\002ddprun far\003"'
 }
 
 @test "a remote end that gets an invalid message reports it and exits" {
-	build=$(ddprun --remote-end none 2>&1 | sed -n 's/.*of build //p')
+	build=$(ddprun --remote-end none 2>&1 | sed -n 's/.*is build //p')
 	status=0
 	printf '\001\000\000\000\001\000\000\000\000?' |
 		ddprun --remote-end "$build" >out 2>err || status=$?
