@@ -146,8 +146,8 @@ int line_filter_init(struct line_filter *f, const char *text, const char *what,
 	if (f->n)
 		return 0;
 	line_filter_release(f);
-	return err_set(e, ERR_USAGE, "%s '%s': give strings with commas "
-		       "between them", what, text);
+	return err_set(e, ERR_USAGE,
+		       "%s '%s': give strings separated by commas", what, text);
 }
 
 void line_filter_release(struct line_filter *f)

@@ -264,8 +264,9 @@ static int input_add_pipe(struct input *in, uint32_t rank, int *fd,
 	int ends[2], rc;
 
 	if (!p || pipe2(ends, O_CLOEXEC) < 0) {
-		err_set(e, p ? -errno : -ENOMEM, "no pipe for a worker's "
-			"stdin: %s", strerror(p ? errno : ENOMEM));
+		err_set(e, p ? -errno : -ENOMEM,
+			"cannot create a pipe for a worker's stdin: %s",
+			strerror(p ? errno : ENOMEM));
 		free(p);
 		return e ? e->code : ERR_SYSTEM;
 	}

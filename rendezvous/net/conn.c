@@ -145,7 +145,7 @@ void conn_refuse(struct conn *c, int code, const char *text)
 	struct wire_error m = {.code = code, .text = SLICE_STR(text)};
 
 	if (!c->accepted) {
-		log_debug("closed a connection without proof: %s", text);
+		log_debug("closed an unauthenticated connection: %s", text);
 		conn_drop(c);
 		return;
 	}
@@ -218,7 +218,7 @@ static void conn_fail_protocol(struct conn *c, const struct err *e)
 {
 	char why[ERR_TEXT_MAX + 32];
 
-	snprintf(why, sizeof(why), "it broke the protocol: %s", e->text);
+	snprintf(why, sizeof(why), "it violated the protocol: %s", e->text);
 	conn_refuse(c, e->code, e->text);
 	c->events->on_gone(c, why);
 }

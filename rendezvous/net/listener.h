@@ -26,7 +26,7 @@ struct listener {
 	uv_timer_t timer;
 	int fd;
 	void *owner;
-	const char *whose; /* for the log: "the PyTorch store" */
+	const char *whose; /* for the log: "PyTorch's store" */
 	/* A connection. scarce: it got the last descriptor, and should be
 	 * refused with that reason. */
 	enum listener_answer (*on_connection)(struct listener *l, int fd,

@@ -81,7 +81,7 @@ int job_join(struct job *j, const struct wire_join *m, void *owner,
 int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 	       struct err *e);
 /* A rank of a job without agents is gone. Its exit code is unknown, so the
- * round continues without it. text: "rank 3 on h1 said that it leaves". */
+ * round continues without it. text: "rank 3 on h1 left with ddp_finalize". */
 void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
 		    const char *text);
 void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m);
