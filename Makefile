@@ -354,6 +354,36 @@ $(O)/gpu/conv_plans: $(call objs,tests/gpu/conv_plans.c trainers/cuda/conv_plan.
 gpu-programs: $(conv_plans) $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")
 
+# Stand-ins for CUDA and NCCL, for machines without a GPU (tests/gpu/standin), and the
+# programs of check-gpu on them. The compiler checks them against NVIDIA's headers if
+# these are installed; the programs always use the stand-ins' own.
+standin_headers := -Itests/gpu/standin/include
+standin_real := $(if $(and $(cuda_header),$(wildcard $(CUDA)/include/nccl.h)),-isystem $(CUDA)/include,$(standin_headers))
+standin_libs := $(addprefix $(O)/standin/,libcuda.so.1 libcudart.so.13 libnccl.so.2 old/libnccl.so.2)
+standin_programs := $(patsubst tests/gpu/%.c,$(O)/standin/%,$(gpu_sources))
+standin := $(standin_libs) $(standin_programs)
+$(call objs,$(wildcard tests/gpu/standin/*.c)): extra_cflags = $(standin_real)
+standin_link = $(CC) $(all_ldflags) -shared -Wl,-soname,$(@F) -Wl,--enable-new-dtags,-rpath,$(abspath $(O)/standin) -o $@ $(filter %.o,$^)
+$(O)/standin/libcuda.so.1: $(call objs,tests/gpu/standin/cuda_driver.c)
+	@mkdir -p $(@D)
+	$(Q)$(standin_link)
+$(O)/standin/libcudart.so.13: $(call objs,$(patsubst %,tests/gpu/standin/%.c,cuda_memory cuda_stream))
+	@mkdir -p $(@D)
+	$(Q)$(standin_link) -lpthread
+standin_nccl := $(call objs,$(patsubst %,tests/gpu/standin/%.c,nccl_comm nccl_group nccl_kernel nccl_mesh))
+$(O)/standin/libnccl.so.2: $(standin_nccl) $(O)/standin/libcudart.so.13
+	$(Q)$(standin_link) -L$(O)/standin -l:libcudart.so.13 -lpthread
+$(O)/standin/old/libnccl.so.2: $(standin_nccl) $(O)/standin/libcudart.so.13 tests/gpu/standin/old.map
+	@mkdir -p $(@D)
+	$(Q)$(standin_link) -Wl,--version-script=tests/gpu/standin/old.map -L$(O)/standin -l:libcudart.so.13 -lpthread
+$(O)/obj/standin/%.o: tests/gpu/%.c Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC    $<")
+	$(Q)$(CC) $(all_cflags) $(standin_headers) -c -o $@ $<
+$(standin_programs): $(O)/standin/%: $(O)/obj/standin/%.o $(O)/libddp.a $(standin_libs)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -Wl,--enable-new-dtags,-rpath,$(abspath $(O)/standin) -o $@ $< $(O)/libddp.a -L$(O)/standin -l:libcudart.so.13 -l:libnccl.so.2 $(ddp_libs) -lz -lm -lpthread -ldl
+
 bench-programs: $(bench_programs) $(bench_clients) $(test_programs) $(examples)
 
 # The preloaded library that makes one call of one process fail: `make faults`.
@@ -362,7 +392,7 @@ $(O)/tests/faults.so: tests/faults/shim.c
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wall -Wextra -Wshadow -Wno-unused-parameter -o $@ $< -ldl
 
-tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(bench_clients) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin)
+tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(bench_clients) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin) $(standin)
 
 # deps first, then a second make that detects what was installed
 # TSan checks libddp's threads. Only workers are built with it: the launcher and the
