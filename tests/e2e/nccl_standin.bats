@@ -28,6 +28,15 @@ calls() { # ERE: how many calls of NCCL match
 	grep -cE " ($1)\$" "$T/nccl.log" || true
 }
 
+@test "without a launcher everything works" {
+	local what
+	expect 0 gpu_collectives few
+	for what in messages async groups stream reducer host own busy; do
+		expect 0 gpu_check $what
+		has "$out" '^rank 0 of 1: ok$'
+	done
+}
+
 @test "every collective, type, operation and count works on 2 ranks" {
 	ranks_ok 2 gpu_collectives
 }
@@ -46,7 +55,16 @@ calls() { # ERE: how many calls of NCCL match
 }
 
 # NCCL returns ncclSuccess while it splits, and stores the communicator later.
+@test "groups, groups of groups, and a group of one work" {
+	ranks_ok 2 gpu_check groups
+	ranks_ok 4 gpu_check groups
+}
+
 # NCCL's manual: a split with work under way may deadlock; the stand-in's does.
+@test "a group is made behind collectives that are queued in a stream" {
+	ranks_ok 2 gpu_check busy
+}
+
 @test "calls keep the order of a stream of the program's" {
 	ranks_ok 2 gpu_check stream
 }
@@ -65,9 +83,41 @@ calls() { # ERE: how many calls of NCCL match
 	DDP_NCCL_BLOCKING=1 ranks_ok 3 gpu_check own
 }
 
+@test "blocking NCCL gives the same results, without threads" {
+	export DDP_NCCL_BLOCKING=1
+	ranks_ok 2 gpu_collectives few
+	ranks_ok 2 gpu_check async
+	ranks_ok 2 gpu_check groups
+	[ "$(calls thread)" = 0 ]
+}
+
 # A blocking ncclSend waits for the receiver when it is the first one.
+@test "blocking NCCL does not make messages block" {
+	DDP_NCCL_BLOCKING=1 ranks_ok 2 gpu_check messages 5000
+	DDP_NCCL_BLOCKING=1 ranks_ok 3 gpu_check messages 5000
+}
+
+@test "ranks share a GPU" {
+	STANDIN_GPUS=1 DDP_NCCL_SHARE_GPU=1 ranks_ok 2 gpu_check groups
+	STANDIN_GPUS=1 STANDIN_NCCL=23003 DDP_NCCL_SHARE_GPU=1 \
+		ranks_ok 2 gpu_check async
+}
+
+@test "after ddp_abort the process joins anew" {
+	ranks_ok 2 gpu_check again
+	ranks_ok 3 gpu_check again
+}
+
 # Over a network NCCL reports a lost peer at once, and never says which. Between GPUs
 # that share memory it does not notice.
+@test "when a rank is killed, the others end with an error that names it" {
+	local transport
+	for transport in net p2p; do
+		STANDIN_TRANSPORT=$transport ranks 137 3 gpu_check kill 1
+		has "$out" '^\[[02]\] rank [02]: -2000[3467]: .*rank 1 .*on .*signal 9'
+	done
+}
+
 @test "a missing rank is named at the deadline" {
 	# the rank at its deadline ends the job, and so the remaining rank
 	expect 3 ddprun --standalone --nproc-per-node 3 gpu_check stall 1 2000
@@ -75,6 +125,38 @@ calls() { # ERE: how many calls of NCCL match
 }
 
 # ncclCommAbort waits for the device, on which the other communicators' kernels spin.
+@test "a failure ends the work of all communicators" {
+	expect 3 ddprun --standalone --nproc-per-node 2 gpu_check spin 1 2000
+	has "$out" 'rank 0: -20006: all_reduce #[0-9]+ .*: rank 1 on .* has not come'
+	has "$out" 'rank 0: group: -20006: '
+	has "$out" 'rank 0: left'
+}
+
+@test "ddp_finalize returns although a rank's work never ends" {
+	ranks_ok 2 gpu_check leave
+}
+
+@test "NCCL from 2.18 to 2.30 works" {
+	local version
+	for version in 21805 22005 22304 22703 23003; do
+		STANDIN_NCCL=$version ranks_ok 2 gpu_check groups
+	done
+	LD_LIBRARY_PATH=$O/standin/old STANDIN_NCCL=21801 \
+		ranks_ok 2 gpu_check reducer
+	[ "$(calls ncclCommRegister)" -gt 0 ]
+}
+
+@test "an NCCL that crashes in its abort is not aborted, and the error says so" {
+	local version
+	export STANDIN_NCCL=22807
+	ranks 137 2 gpu_check kill 1
+	has "$out" 'crashes in ncclCommAbort'
+	ranks_ok 2 gpu_check messages 5000
+	[ "$(calls ncclCommAbort)" = 0 ]
+	STANDIN_NCCL=22809 ranks_ok 2 gpu_check messages 5000
+	[ "$(calls ncclCommAbort)" -gt 0 ]
+}
+
 @test "two ranks on one GPU are refused, with a remedy" {
 	export STANDIN_GPUS=1
 	expect 1 ddprun --standalone --nproc-per-node 2 gpu_check async

@@ -234,6 +234,7 @@ void ddp_finalize(ddp_comm *c)
 	if (!c || c->magic != DDP__ALIVE || c->name[0])
 		return;
 	w = c->world;
+	w->is_ending = 1;
 	while (w->comms != c)
 		ddp__comm_free(w->comms);
 	ddp__comm_free(c);

@@ -83,27 +83,6 @@ static int nccl_is_message(const struct ddp__call *call)
 	return call->kind == DDP__SEND || call->kind == DDP__RECV;
 }
 
-/* 1: event is complete; 0: not yet; or the error that NCCL or CUDA reports. */
-static int nccl_event_done(struct ddp__nccl *n, void *comm, void *event,
-			   const char *what, struct err *e)
-{
-	int state = DDP__NCCL_SUCCESS, rc = n->cuda->event_query(event);
-
-	if (rc == 0)
-		return 1;
-	if (rc != DDP__CUDA_NOT_READY)
-		return ddp__cuda_check(n->cuda, rc, what, e);
-	ddp__cuda_forget(n->cuda, rc);
-	if (!comm)
-		return 0;
-	rc = n->lib->async_error(comm, &state);
-	if (!rc)
-		rc = state;
-	return rc && rc != DDP__NCCL_IN_PROGRESS
-		       ? ddp__nccl_fail(n->lib, comm, rc, what, e)
-		       : 0;
-}
-
 static int nccl_op_done(struct ddp__nccl *n, struct ddp__nccl_op *op,
 			const char *what, struct err *e)
 {
@@ -113,7 +92,7 @@ static int nccl_op_done(struct ddp__nccl *n, struct ddp__nccl_op *op,
 		return rc;
 	if (op->pair && !op->posted)
 		return 0;
-	return nccl_event_done(
+	return ddp__nccl_event_done(
 		n, op->pair ? ddp__nccl_pair_comm(op->pair) : n->comm, op->done,
 		what, e);
 }
@@ -148,8 +127,7 @@ static int nccl_op_wait(struct ddp__nccl *n, struct ddp__nccl_op *op,
 
 static void nccl_op_release(struct ddp__nccl *n, struct ddp__nccl_op *op)
 {
-	if (!n->dead) /* a dead communicator has freed its pairs */
-		ddp__nccl_unpost(n, op);
+	ddp__nccl_unpost(n, op);
 	ddp__nccl_spare(n, op->ready);
 	ddp__nccl_spare(n, op->done);
 	op->ready = op->done = NULL;

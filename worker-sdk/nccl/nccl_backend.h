@@ -7,12 +7,14 @@
  * ranks on the cpu backend, which serves calls with buffers in host memory
  * (ddp__nccl_route) and the exchanges of a split.
  *
- * NCCL is used in non-blocking mode: each call is polled until it has a result,
+ * CCL is used in non-blocking mode: each call is polled until it has a result,
  * a deadline passes, or the store reports a lost rank, since NCCL itself does
- * not notice the death of a peer with which it shares memory. In this mode NCCL
- * starts a thread for each call; DDP_NCCL_BLOCKING=1 avoids that, but then a
- * rank lost during a call's set-up can hang others until the launcher ends
- * them. */
+ * not notice the death of a peer with which it shares memory. NCCL's manual
+ * demands this mode for ncclCommAbort, and that no thread is in another call
+ * then; so no thread could abort a blocking communicator whose call hangs.
+ * Since 2.23 NCCL starts a thread for each call in this mode;
+ * DDP_NCCL_BLOCKING=1 avoids that, but then a rank lost during a call's set-up
+ * can hang others until the launcher ends them. */
 #ifndef SDK_NCCL_BACKEND_H
 #define SDK_NCCL_BACKEND_H
 
@@ -38,7 +40,13 @@ struct ddp__nccl {
 	struct ddp__nccl_pair **pairs; /* to each rank, then from each */
 	void *spare[DDP__NCCL_SPARE];  /* events for reuse */
 	int spares;
+	int blocking; /* NCCL's calls return when they are done */
 	int dead; /* aborted: NCCL must not be called any more */
+	/* Where a thread of NCCL's stores the communicator that a split makes,
+	 * also after ncclCommSplit has returned; is_splitting: it may still do
+	 * so. */
+	void *part;
+	int is_splitting;
 };
 
 /* A call under way, in a request's op or on the stack. */
@@ -126,6 +134,15 @@ uint64_t ddp__watch_ns(const struct ddp__watch *w);
 /* Waits until NCCL has completed its last call on comm, which returned rc. */
 int ddp__nccl_settle(struct ddp__nccl *n, void *comm, int rc, const char *what,
 		     struct err *e);
+/* 1: event is complete; 0: not yet; or the error that CUDA, or NCCL for comm
+ * (or NULL), reports. */
+int ddp__nccl_event_done(struct ddp__nccl *n, void *comm, void *event,
+			 const char *what, struct err *e);
+/* As ddp__nccl_fail, for an error that may be another rank's end, which NCCL
+ * may see first and never names: asks the store for the cause, for a limited
+ * time. */
+int ddp__nccl_error(struct ddp__nccl *n, void *comm, int rc, const char *what,
+		    struct err *e);
 /* Publishes the end of this world, and its reason, in the store. */
 void ddp__watch_publish(struct ddp_comm *c, const struct err *why);
 
@@ -141,7 +158,9 @@ int ddp__nccl_push(struct ddp__nccl *n, struct err *e);
 void ddp__nccl_unpost(struct ddp__nccl *n, struct ddp__nccl_op *op);
 /* The ncclComm_t of a posted message. */
 void *ddp__nccl_pair_comm(const struct ddp__nccl_pair *p);
+/* Aborts all pairs' communicators, within an NCCL group of the caller's. */
+void ddp__nccl_pairs_abort(struct ddp__nccl *n);
 /* Frees all pairs; with leave they stay in NCCL until the process ends. */
-void ddp__nccl_pairs_free(struct ddp__nccl *n, int abort, int leave);
+void ddp__nccl_pairs_free(struct ddp__nccl *n, int leave);
 
 #endif

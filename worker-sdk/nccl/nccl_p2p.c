@@ -174,10 +174,13 @@ static int pair_connect(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 	if (rc)
 		return rc;
 	ddp__nccl_configure(&config);
+	/* never blocking: it would wait here until the other rank comes, and
+	 * two ranks that both send first would wait for each other */
+	config.blocking = 0;
 	rc = n->lib->init(&p->comm, 2, id, p->to == n->c->rank, &config);
 	if (rc && rc != DDP__NCCL_IN_PROGRESS)
-		return ddp__nccl_fail(n->lib, p->comm, rc,
-				      pair_op_text(p->first, text), e);
+		return ddp__nccl_error(n, p->comm, rc,
+				       pair_op_text(p->first, text), e);
 	p->state = MEETING;
 	return 0;
 }
@@ -194,8 +197,8 @@ static int pair_is_settled(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 		rc = state;
 	if (rc == DDP__NCCL_IN_PROGRESS)
 		return 0;
-	return rc ? ddp__nccl_fail(n->lib, p->comm, rc,
-				   pair_op_text(p->first, text), e)
+	return rc ? ddp__nccl_error(n, p->comm, rc,
+				    pair_op_text(p->first, text), e)
 		  : 1;
 }
 
@@ -222,8 +225,8 @@ static int pair_start_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 		rc = n->lib->recv(op->buf, call->count, type, other, p->comm,
 				  p->stream);
 	if (rc && rc != DDP__NCCL_IN_PROGRESS)
-		return ddp__nccl_fail(n->lib, p->comm, rc,
-				      pair_op_text(op, text), e);
+		return ddp__nccl_error(n, p->comm, rc, pair_op_text(op, text),
+				       e);
 	p->state = SENDING;
 	return 0;
 }
@@ -333,18 +336,31 @@ int ddp__nccl_push(struct ddp__nccl *n, struct err *e)
 	return rc ? rc : pair_push_self(n, e);
 }
 
-void ddp__nccl_pairs_free(struct ddp__nccl *n, int abort, int leave)
+void ddp__nccl_pairs_abort(struct ddp__nccl *n)
 {
 	for (int i = 0; n->pairs && i < 2 * n->c->size; i++) {
 		struct ddp__nccl_pair *p = n->pairs[i];
 
-		if (!p)
-			continue;
-		/* abort instead of an orderly end: the other rank may be gone,
-		 * and every awaited message is done */
-		if (p->comm && !leave)
+		if (p && p->comm)
 			n->lib->abort(p->comm);
-		if (p->stream && !leave && !abort)
+		if (p)
+			p->comm = NULL;
+	}
+}
+
+void ddp__nccl_pairs_free(struct ddp__nccl *n, int leave)
+{
+	/* abort instead of an orderly end: the other rank may be gone, and
+	 * every awaited message is done */
+	if (n->pairs && !leave) {
+		n->lib->group_start();
+		ddp__nccl_pairs_abort(n);
+		n->lib->group_end();
+	}
+	for (int i = 0; n->pairs && i < 2 * n->c->size; i++) {
+		struct ddp__nccl_pair *p = n->pairs[i];
+
+		if (p && p->stream && !leave)
 			n->cuda->stream_destroy(p->stream);
 		free(p);
 	}

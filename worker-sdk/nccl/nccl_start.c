@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "worker-sdk/nccl/nccl_backend.h"
@@ -161,6 +162,7 @@ static int nccl_connect_ranks(struct ddp__nccl *n,
 	if (!ids)
 		return nccl_no_memory(e);
 	ddp__nccl_configure(&config);
+	n->blocking = config.blocking;
 	rc = nccl_exchange_ids(n, x, ids, roots, e);
 	if (!rc) {
 		rc = roots > 1 ? n->lib->init_scalable(&n->comm, n->c->size,
@@ -253,6 +255,68 @@ int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 	return 1;
 }
 
+/* ---- what is under way */
+
+/* Waits until the work that is now in stream is done. */
+static int nccl_await_stream(struct ddp__nccl *n, void *stream,
+			     struct ddp__watch *w, struct err *e)
+{
+	int rc = ddp__cuda_check(n->cuda,
+				 n->cuda->event_record(n->finish, stream),
+				 "cudaEventRecord", e);
+
+	while (!rc) {
+		rc = ddp__nccl_event_done(n, n->comm, n->finish, w->what, e);
+		if (!rc)
+			rc = ddp__watch_pause(w, e);
+		else if (rc > 0)
+			return 0;
+	}
+	return rc;
+}
+
+/* NCCL wants nothing under way on a communicator that is split, which may
+ * deadlock otherwise (NCCL's manual, ncclCommSplit). */
+static int nccl_quiesce(struct ddp__nccl *n, const char *what, struct err *e)
+{
+	struct ddp__watch w;
+	int rc;
+
+	ddp__watch_init(&w, n->c, what);
+	rc = nccl_await_stream(n, n->stream, &w, e);
+	if (!rc && n->user)
+		rc = nccl_await_stream(n, n->user, &w, e);
+	return rc;
+}
+
+/* 1 once nothing of this world's communicators runs in their streams. 0 if that
+ * takes too long: freeing a communicator frees memory of the device, which
+ * waits for all that runs there. */
+static int nccl_is_idle(struct ddp__world *w)
+{
+	uint64_t end = w->is_ending	    ? clock_ms() + LEAVE_MS
+		       : w->timeout_ms >= 0 ? clock_ms() +
+						      (uint64_t)w->timeout_ms
+					    : UINT64_MAX;
+
+	for (struct ddp_comm *at = w->comms; at; at = at->next) {
+		struct ddp__nccl *n = at->state;
+		int rc;
+
+		if (at->backend != &ddp__nccl || !n || n->dead || !n->finish ||
+		    n->cuda->event_record(n->finish, n->stream))
+			continue;
+		while ((rc = n->cuda->event_query(n->finish)) ==
+			       DDP__CUDA_NOT_READY && clock_ms() < end)
+			nanosleep(&(struct timespec){0, 100000}, NULL);
+		if (!rc)
+			continue;
+		ddp__cuda_forget(n->cuda, rc);
+		return 0;
+	}
+	return 1;
+}
+
 /* ---- groups */
 
 /* Makes the cpu communicator beside a group. */
@@ -277,18 +341,25 @@ static int nccl_start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
 	return h->size > 1 ? ddp__cpu.start(h, x, e) : 0;
 }
 
-/* All of the parent's ranks call ncclCommSplit, those without a group as
- * well. */
-static int nccl_split(struct ddp__nccl *p, int color, int key, void **comm,
-		      struct err *e)
+/* All of the parent's ranks call ncclCommSplit, those without a group as well.
+ * A non-blocking split returns ncclSuccess while it runs: p->part stays NULL
+ * until p's state is ncclSuccess (src/init.cc, ncclCommInitChildComm in NCCL
+ * 2.28.9; so from 2.18.1 to 2.30.7). */
+static int nccl_split(struct ddp__nccl *p, int color, int key, struct err *e)
 {
-	int rc = p->lib->split(p->comm, color, key, comm, NULL);
+	static const char what[] = "ddp_comm_split (NCCL)";
+	int rc;
 
-	rc = ddp__nccl_settle(p, p->comm, rc, "ddp_comm_split (NCCL)", e);
-	/* making the group may take longer than the parent's part */
-	if (!rc && *comm)
-		rc = ddp__nccl_settle(p, *comm, DDP__NCCL_IN_PROGRESS,
-				      "ddp_comm_split (NCCL)", e);
+	p->is_splitting = 1;
+	rc = p->lib->split(p->comm, color, key, &p->part, NULL);
+	if (rc == DDP__NCCL_SUCCESS && !p->blocking)
+		rc = DDP__NCCL_IN_PROGRESS;
+	rc = ddp__nccl_settle(p, p->comm, rc, what, e);
+	if (!rc)
+		p->is_splitting = 0;
+	if (!rc && p->part)
+		rc = ddp__nccl_settle(p, p->part, DDP__NCCL_IN_PROGRESS, what,
+				      e);
 	return rc;
 }
 
@@ -297,9 +368,12 @@ int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
 {
 	struct ddp__nccl *p = parent->state, *n;
 	int before = ddp__nccl_device(p), rc;
-	void *comm = NULL;
 
-	rc = nccl_split(p, color, key, &comm, e);
+	rc = nccl_quiesce(p, "ddp_comm_split", e);
+	if (!rc)
+		rc = nccl_split(p, color, key, e);
+	if (rc)
+		ddp__nccl_abort(parent, e); /* joins NCCL's thread */
 	if (rc || !group)
 		goto out;
 	n = nccl_state_new(group, NULL, e);
@@ -310,7 +384,8 @@ int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
 	n->cuda = p->cuda;
 	n->lib = p->lib;
 	n->device = p->device;
-	n->comm = comm;
+	n->blocking = p->blocking;
+	n->comm = p->part;
 	rc = nccl_start_host(n, x, e);
 	if (!rc)
 		rc = nccl_make_resources(n, e);
@@ -370,12 +445,20 @@ static void nccl_free_host(struct ddp__nccl *n)
 void ddp__nccl_stop(struct ddp_comm *c)
 {
 	struct ddp__nccl *n = c->state;
+	struct err why = ERR_INIT;
 	int before;
 
 	if (!n)
 		return;
 	before = n->cuda ? ddp__nccl_device(n) : 0;
-	ddp__nccl_pairs_free(n, 0, n->dead);
+	if (!n->dead && n->comm && !nccl_is_idle(c->world)) {
+		err_set(&why, ERR_ABORTED,
+			"a rank left with work that had not ended");
+		ddp__nccl_abort(c, &why);
+	}
+	/* a pair's only orderly end is ncclCommAbort, too */
+	ddp__nccl_pairs_free(n, n->dead ||
+				ddp__nccl_abort_crashes(n->lib->version));
 	if (n->comm && !n->dead && nccl_leave(n))
 		n->dead = 1;
 	/* cudaFree waits for the device, where a kernel may spin for ever */
@@ -386,26 +469,53 @@ void ddp__nccl_stop(struct ddp_comm *c)
 		n->cuda->set_device(before);
 	}
 	nccl_free_host(n);
-	free(n);
+	if (!n->is_splitting)
+		free(n);
 	c->state = NULL;
 }
 
+/* Aborts in one NCCL group: ncclCommAbort frees memory of the device, which
+ * waits for all that runs there, and kernels of other communicators spin until
+ * these are aborted, too. In a group all are told to stop first, and each is
+ * ended by a thread of its own (src/init.cc, setCommAbortFlags; src/group.cc,
+ * asyncJobLaunch; NCCL 2.22 to 2.30). */
+static void nccl_abort_all(struct ddp__world *w, const struct ddp__nccl *first)
+{
+	first->lib->group_start();
+	for (struct ddp_comm *at = w->comms; at; at = at->next) {
+		struct ddp__nccl *n = at->state;
+
+		if (at->backend != &ddp__nccl || !n || !n->dead)
+			continue;
+		ddp__nccl_pairs_abort(n);
+		if (n->comm && !n->lib->abort(n->comm))
+			n->is_splitting = 0;
+		n->comm = NULL;
+	}
+	first->lib->group_end();
+}
+
+/* The end of one communicator ends all of this world. */
 void ddp__nccl_abort(struct ddp_comm *c, const struct err *why)
 {
 	struct ddp__nccl *n = c->state;
-	int leave_it, before;
+	int before;
 
 	if (n->dead)
 		return;
-	n->dead = 1;
+	for (struct ddp_comm *at = c->world->comms; at; at = at->next) {
+		if (at->backend != &ddp__nccl || !at->state)
+			continue;
+		((struct ddp__nccl *)at->state)->dead = 1;
+		if (at != c && !at->broken.code)
+			at->broken = *why;
+	}
 	ddp__watch_publish(c, why);
 	if (!n->lib)
 		return;
 	before = ddp__nccl_device(n);
-	leave_it = ddp__nccl_abort_crashes(n->lib->version);
-	ddp__nccl_pairs_free(n, 1, leave_it);
-	if (n->comm && !leave_it)
-		n->lib->abort(n->comm);
+	if (!ddp__nccl_abort_crashes(n->lib->version))
+		nccl_abort_all(c->world, n);
 	n->comm = NULL;
 	n->cuda->set_device(before);
 }

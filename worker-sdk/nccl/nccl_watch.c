@@ -14,8 +14,10 @@
  * ASK_MAX, and none about waits shorter than ASK_FIRST. */
 #define ASK_FIRST (200 * MS)
 #define ASK_MAX (2000 * MS)
+/* An agent reports a death within milliseconds, if it is not busy. */
+#define CAUSE_MAX (2000 * MS)
 
-enum { SAY_MS = 1000, NAMED_MAX = 3 };
+enum { SAY_MS = 1000, NAMED_MAX = 3, ASK_AT_ONCE = 4 };
 
 void ddp__watch_init(struct ddp__watch *w, struct ddp_comm *c,
 		     const char *what)
@@ -80,20 +82,25 @@ static int watch_has_ended(struct ddp__watch *w, struct err *e)
 	return 0;
 }
 
-/* One rank at a time: each answer also tells whether the round is over. */
-static int watch_ask_store(struct ddp__watch *w, struct err *e)
+static int watch_ask_rank(struct ddp__watch *w, struct err *e)
 {
 	struct ddp_comm *c = w->c;
 	struct err why = ERR_INIT;
-	int rc = watch_has_ended(w, e);
+	int rc;
 
-	if (rc || c->size < 2)
-		return rc;
 	w->rank = (w->rank + 1) % c->size;
 	if (w->rank == c->rank)
 		w->rank = (w->rank + 1) % c->size;
 	rc = c->peers.fate(c->peers.owner, w->rank, NULL, &why);
 	return rc ? err_set(e, rc, "%s: %.900s", w->what, why.text) : 0;
+}
+
+/* One rank at a time: each answer also tells whether the round is over. */
+static int watch_ask_store(struct ddp__watch *w, struct err *e)
+{
+	int rc = watch_has_ended(w, e);
+
+	return rc || w->c->size < 2 ? rc : watch_ask_rank(w, e);
 }
 
 /* Appends ", rank 2 on h1 is in barrier #4", for the first NAMED_MAX ranks
@@ -212,6 +219,69 @@ int ddp__watch_pause(struct ddp__watch *w, struct err *e)
 	return 0;
 }
 
+/* ---- NCCL's own errors */
+
+/* Asks about a few ranks at a time: with an agent, each answer also tells
+ * whether the round is over, and why. */
+static int watch_find_cause(struct ddp__watch *w, struct err *e)
+{
+	int asks = w->c->size - 1 < ASK_AT_ONCE ? w->c->size - 1 : ASK_AT_ONCE;
+	int rc = watch_has_ended(w, e);
+
+	for (int i = 0; i < asks && !rc; i++)
+		rc = watch_ask_rank(w, e);
+	return rc;
+}
+
+int ddp__nccl_error(struct ddp__nccl *n, void *comm, int rc, const char *what,
+		    struct err *e)
+{
+	uint64_t end = clock_ns() + CAUSE_MAX, pause = MS;
+	struct ddp__watch w;
+	struct err said = ERR_INIT;
+	size_t len;
+	int found = 0;
+
+	ddp__nccl_fail(n->lib, comm, rc, what, &said);
+	ddp__watch_init(&w, n->c, what);
+	while (rc != DDP__NCCL_ARGUMENT && rc != DDP__NCCL_USAGE &&
+	       rc != DDP__NCCL_CUDA) {
+		found = watch_find_cause(&w, e);
+		if (found || n->c->size < 2 || clock_ns() >= end)
+			break;
+		nanosleep(&(struct timespec){0, (long)pause}, NULL);
+		pause = pause * 2 < ASK_FIRST ? pause * 2 : ASK_FIRST;
+	}
+	if (!found) {
+		*e = said;
+		return e->code;
+	}
+	len = strlen(e->text);
+	snprintf(e->text + len, sizeof(e->text) - len, " (NCCL: %.100s)",
+		 n->lib->error_text(rc));
+	return found;
+}
+
+int ddp__nccl_event_done(struct ddp__nccl *n, void *comm, void *event,
+			 const char *what, struct err *e)
+{
+	int state = DDP__NCCL_SUCCESS, rc = n->cuda->event_query(event);
+
+	if (rc == 0)
+		return 1;
+	if (rc != DDP__CUDA_NOT_READY)
+		return ddp__cuda_check(n->cuda, rc, what, e);
+	ddp__cuda_forget(n->cuda, rc);
+	if (!comm)
+		return 0;
+	rc = n->lib->async_error(comm, &state);
+	if (!rc)
+		rc = state;
+	return rc && rc != DDP__NCCL_IN_PROGRESS
+		       ? ddp__nccl_error(n, comm, rc, what, e)
+		       : 0;
+}
+
 int ddp__nccl_settle(struct ddp__nccl *n, void *comm, int rc, const char *what,
 		     struct err *e)
 {
@@ -231,5 +301,5 @@ int ddp__nccl_settle(struct ddp__nccl *n, void *comm, int rc, const char *what,
 		if (asked)
 			return asked;
 	}
-	return rc ? ddp__nccl_fail(n->lib, comm, rc, what, e) : 0;
+	return rc ? ddp__nccl_error(n, comm, rc, what, e) : 0;
 }
