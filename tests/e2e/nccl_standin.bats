@@ -136,13 +136,25 @@ calls() { # ERE: how many calls of NCCL match
 	ranks_ok 2 gpu_check leave
 }
 
+# Before 2.27.3 a thread that makes a second non-blocking call overwrites its first one.
+@test "messages wait for their other rank on NCCL before 2.27.3" {
+	local version
+	for version in 21805 22602; do
+		STANDIN_NCCL=$version ranks_ok 2 gpu_check messages 5000
+		STANDIN_NCCL=$version ranks_ok 3 gpu_check messages 5000
+	done
+}
+
 @test "NCCL from 2.18 to 2.30 works" {
 	local version
 	for version in 21805 22005 22304 22703 23003; do
 		STANDIN_NCCL=$version ranks_ok 2 gpu_check groups
 	done
+	# 2.18 has no ncclCommRegister
 	LD_LIBRARY_PATH=$O/standin/old STANDIN_NCCL=21801 \
 		ranks_ok 2 gpu_check reducer
+	[ "$(calls ncclCommRegister)" = 0 ]
+	STANDIN_NCCL=22005 ranks_ok 2 gpu_check reducer
 	[ "$(calls ncclCommRegister)" -gt 0 ]
 }
 

@@ -7,7 +7,7 @@
  * ranks on the cpu backend, which serves calls with buffers in host memory
  * (ddp__nccl_route) and the exchanges of a split.
  *
- * CCL is used in non-blocking mode: each call is polled until it has a result,
+ * NCCL is used in non-blocking mode: each call is polled until it has a result,
  * a deadline passes, or the store reports a lost rank, since NCCL itself does
  * not notice the death of a peer with which it shares memory. NCCL's manual
  * demands this mode for ncclCommAbort, and that no thread is in another call

@@ -7,21 +7,45 @@
  * Large worlds in which all ranks talk to all should use all_to_all. Nothing
  * here waits. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "worker-sdk/nccl/nccl_backend.h"
 
 enum { POLL_NS = 500000 };
 
+/* Before 2.27.3 NCCL has room for one non-blocking call per thread, and writes
+ * over it when the thread makes another one on any communicator
+ * (ncclGroupJobMain in src/group.cc; 2.18 refuses the call). A message may wait
+ * for its other rank while this one goes on. */
+enum { CALLS_PER_THREAD = 22703 };
+
 enum state { NEW, MEETING, READY, SENDING, SELF };
 
+/* A call of NCCL's on a pair: init if buf is NULL, else the message. Old
+ * releases make and poll it in a thread. */
+struct pair_call {
+	struct ddp__nccl_id id;
+	void *buf;
+	size_t count;
+	int type, sends;
+	int has_thread;
+	pthread_t thread;
+	_Atomic int leave, is_done;
+	int rc;
+};
+
 struct ddp__nccl_pair {
+	struct ddp__nccl *n;
 	int from, to; /* ranks of the communicator; this rank is one of them */
 	enum state state;
 	void *comm, *stream;
+	struct pair_call call;
 	struct ddp__nccl_op *first, **last; /* not posted yet */
 	uint64_t asked; /* when the store was asked for the id, ns */
 };
@@ -54,6 +78,7 @@ static struct ddp__nccl_pair *pair_get(struct ddp__nccl *n,
 		err_set(e, -ENOMEM, "no memory for a message");
 		return NULL;
 	}
+	p->n = n;
 	p->from = pair_is_send(op) ? n->c->rank : op->call->root;
 	p->to = pair_is_send(op) ? op->call->root : n->c->rank;
 	p->state = p->from == p->to ? SELF : NEW;
@@ -157,12 +182,108 @@ static int pair_get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 	return rc;
 }
 
+/* ---- calls of NCCL's */
+
+static int pair_make_call(struct ddp__nccl_pair *p)
+{
+	const struct ddp__nccl_lib *lib = p->n->lib;
+	int me = p->to == p->n->c->rank;
+	struct pair_call *k = &p->call;
+	struct ddp__nccl_config config;
+
+	if (k->buf)
+		return k->sends ? lib->send(k->buf, k->count, k->type, !me,
+					    p->comm, p->stream)
+				: lib->recv(k->buf, k->count, k->type, !me,
+					    p->comm, p->stream);
+	ddp__nccl_configure(&config);
+	/* never blocking: it would wait here until the other rank comes, and
+	 * two ranks that both send first would wait for each other */
+	config.blocking = 0;
+	return lib->init(&p->comm, 2, k->id, me, &config);
+}
+
+/* The state of the last call on the pair's communicator. */
+static int pair_ask(const struct ddp__nccl_pair *p)
+{
+	int state = DDP__NCCL_SUCCESS;
+	int rc = p->n->lib->async_error(p->comm, &state);
+
+	return rc ? rc : state;
+}
+
+/* Makes the call and polls it to its end. A thread that leaves aborts, as NCCL
+ * refers to the thread's own memory until then. */
+static void *pair_main(void *arg)
+{
+	struct ddp__nccl_pair *p = arg;
+	struct pair_call *k = &p->call;
+
+	p->n->cuda->set_device(p->n->device);
+	k->rc = pair_make_call(p);
+	while (k->rc == DDP__NCCL_IN_PROGRESS && !k->leave) {
+		nanosleep(&(struct timespec){0, 100000}, NULL);
+		k->rc = pair_ask(p);
+	}
+	if (k->rc == DDP__NCCL_IN_PROGRESS) {
+		p->n->lib->abort(p->comm);
+		p->comm = NULL;
+	}
+	k->is_done = 1;
+	return NULL;
+}
+
+/* Begins the call in p->call; pair_is_settled tells when it has ended. */
+static int pair_begin(struct ddp__nccl_pair *p, const char *what,
+		      struct err *e)
+{
+	struct pair_call *k = &p->call;
+	int rc;
+
+	if (p->n->lib->version >= CALLS_PER_THREAD) {
+		rc = pair_make_call(p);
+		return rc && rc != DDP__NCCL_IN_PROGRESS
+			       ? ddp__nccl_error(p->n, p->comm, rc, what, e)
+			       : 0;
+	}
+	k->is_done = 0;
+	rc = pthread_create(&k->thread, NULL, pair_main, p);
+	if (rc)
+		return err_set(e, -rc, "%s: pthread_create: %s", what,
+			       strerror(rc));
+	k->has_thread = 1;
+	return 0;
+}
+
+/* Ends the thread of a call. */
+static int pair_join(struct ddp__nccl_pair *p)
+{
+	pthread_join(p->call.thread, NULL);
+	p->call.has_thread = 0;
+	return p->call.rc;
+}
+
+/* 1: NCCL has completed its last call on this pair; 0: not yet. */
+static int pair_is_settled(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+			   struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+	int rc;
+
+	if (p->call.has_thread && !p->call.is_done)
+		return 0;
+	rc = p->call.has_thread ? pair_join(p) : pair_ask(p);
+	if (rc == DDP__NCCL_IN_PROGRESS)
+		return 0;
+	return rc ? ddp__nccl_error(n, p->comm, rc,
+				    pair_op_text(p->first, text), e)
+		  : 1;
+}
+
 static int pair_connect(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 			struct err *e)
 {
-	struct ddp__nccl_config config;
-	struct ddp__nccl_id id;
-	int rc = pair_get_id(n, p, &id, e);
+	int rc = pair_get_id(n, p, &p->call.id, e);
 	char text[DDP__CALL_TEXT];
 
 	if (rc <= 0)
@@ -173,33 +294,11 @@ static int pair_connect(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 			     "cudaStreamCreateWithPriority", e);
 	if (rc)
 		return rc;
-	ddp__nccl_configure(&config);
-	/* never blocking: it would wait here until the other rank comes, and
-	 * two ranks that both send first would wait for each other */
-	config.blocking = 0;
-	rc = n->lib->init(&p->comm, 2, id, p->to == n->c->rank, &config);
-	if (rc && rc != DDP__NCCL_IN_PROGRESS)
-		return ddp__nccl_error(n, p->comm, rc,
-				       pair_op_text(p->first, text), e);
-	p->state = MEETING;
-	return 0;
-}
-
-/* 1: NCCL has completed its last call on this pair; 0: not yet. */
-static int pair_is_settled(struct ddp__nccl *n, struct ddp__nccl_pair *p,
-			   struct err *e)
-{
-	char text[DDP__CALL_TEXT];
-	int state = DDP__NCCL_SUCCESS;
-	int rc = n->lib->async_error(p->comm, &state);
-
+	p->call.buf = NULL;
+	rc = pair_begin(p, pair_op_text(p->first, text), e);
 	if (!rc)
-		rc = state;
-	if (rc == DDP__NCCL_IN_PROGRESS)
-		return 0;
-	return rc ? ddp__nccl_error(n, p->comm, rc,
-				    pair_op_text(p->first, text), e)
-		  : 1;
+		p->state = MEETING;
+	return rc;
 }
 
 /* ---- messages */
@@ -209,8 +308,6 @@ static int pair_start_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 {
 	struct ddp__nccl_op *op = p->first;
 	const struct ddp__call *call = op->call;
-	int type = ddp__nccl_type(call->type);
-	int other = p->from == n->c->rank;
 	char text[DDP__CALL_TEXT];
 	int rc = ddp__cuda_check(n->cuda,
 				 n->cuda->stream_wait(p->stream, op->ready, 0),
@@ -218,17 +315,14 @@ static int pair_start_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 
 	if (rc)
 		return rc;
-	if (pair_is_send(op))
-		rc = n->lib->send(op->buf, call->count, type, other, p->comm,
-				  p->stream);
-	else
-		rc = n->lib->recv(op->buf, call->count, type, other, p->comm,
-				  p->stream);
-	if (rc && rc != DDP__NCCL_IN_PROGRESS)
-		return ddp__nccl_error(n, p->comm, rc, pair_op_text(op, text),
-				       e);
-	p->state = SENDING;
-	return 0;
+	p->call.buf = op->buf;
+	p->call.count = call->count;
+	p->call.type = ddp__nccl_type(call->type);
+	p->call.sends = pair_is_send(op);
+	rc = pair_begin(p, pair_op_text(op, text), e);
+	if (!rc)
+		p->state = SENDING;
+	return rc;
 }
 
 static int pair_end_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
@@ -341,6 +435,10 @@ void ddp__nccl_pairs_abort(struct ddp__nccl *n)
 	for (int i = 0; n->pairs && i < 2 * n->c->size; i++) {
 		struct ddp__nccl_pair *p = n->pairs[i];
 
+		if (p && p->call.has_thread) {
+			p->call.leave = 1;
+			pair_join(p);
+		}
 		if (p && p->comm)
 			n->lib->abort(p->comm);
 		if (p)

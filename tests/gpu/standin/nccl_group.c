@@ -110,13 +110,14 @@ ncclResult_t group_enter(void)
 	return ncclSuccess;
 }
 
+/* So do blocking calls: ncclGroupEndInternal fills the struct first. */
 static void group_check_one(void)
 {
 	if (standin_version() >= 22703 || !group_before ||
 	    group_before->is_joined)
 		return;
-	fprintf(stderr, "stand-in: a non-blocking call while another one of "
-		"this thread runs: NCCL before 2.27.3 keeps only one and "
+	fprintf(stderr, "stand-in: a call while a non-blocking one of this "
+		"thread runs: NCCL before 2.27.3 keeps only one and "
 		"overwrites it (src/group.cc, ncclGroupJobMain)\n");
 	abort();
 }
@@ -363,7 +364,6 @@ static ncclResult_t group_begin(struct task *first)
 
 	if (!g)
 		abort();
-	group_check_one();
 	if (group_before)
 		group_drop(group_before);
 	group_before = g;
@@ -398,7 +398,12 @@ ncclResult_t group_leave(void)
 	group_blocking = -1;
 	if (rc) {
 		group_set_state(first, rc);
-	} else if (first && !blocking && group_needs_thread(first)) {
+		group_free_tasks(first);
+		return rc;
+	}
+	if (first)
+		group_check_one();
+	if (first && !blocking && group_needs_thread(first)) {
 		return group_begin(first);
 	} else if (first) {
 		cudaGetDevice(&before);
