@@ -126,14 +126,30 @@ calls() { # ERE: how many calls of NCCL match
 
 # ncclCommAbort waits for the device, on which the other communicators' kernels spin.
 @test "a failure ends the work of all communicators" {
-	expect 3 ddprun --standalone --nproc-per-node 2 gpu_check spin 1 2000
+	expect 3 ddprun --standalone --nproc-per-node 2 gpu_faults spin 1 2000
 	has "$out" 'rank 0: -20006: all_reduce #[0-9]+ .*: rank 1 on .* has not come'
 	has "$out" 'rank 0: group: -20006: '
 	has "$out" 'rank 0: left'
+	STANDIN_NCCL=22304 expect 3 ddprun --standalone --nproc-per-node 2 \
+		gpu_faults spin 1 1500
+	has "$out" 'rank 0: left'
+}
+
+@test "ranks that make different calls name each other's at the deadline" {
+	ranks 3 2 gpu_faults stray 1 1500
+	# the first one to fail ends the job
+	has "$out" '(rank 0: -20006: all_reduce #3 .* s: rank 1 on .* is in broadcast #3 |rank 1: -20006: broadcast #3 .* s: rank 0 on .* is in all_reduce #3 )'
+}
+
+@test "different releases of NCCL are refused" {
+	expect 1 ddprun --standalone --nproc-per-node 2 \
+		sh -c '[ $RANK = 0 ] || export STANDIN_NCCL=22304
+			exec gpu_check async'
+	has "$err" 'rank 1 on .* has NCCL 22304 and rank 0 on .* NCCL 22809: give all the same'
 }
 
 @test "ddp_finalize returns although a rank's work never ends" {
-	ranks_ok 2 gpu_check leave
+	ranks_ok 2 gpu_faults leave
 }
 
 # Before 2.27.3 a thread that makes a second non-blocking call overwrites its first one.
@@ -180,4 +196,20 @@ calls() { # ERE: how many calls of NCCL match
 	export STANDIN_GPUS=1 DDP_NCCL_SHARE_GPU=1 NCCL_HOSTID=one
 	expect 1 ddprun --standalone --nproc-per-node 2 gpu_check async
 	has "$err" 'NCCL wants a GPU of its own for each rank'
+}
+
+@test "each call of CUDA or NCCL that fails is an error, without a crash or a hang" {
+	local name
+	ranks_ok 2 gpu_faults all
+	for name in cudaGetDeviceCount:1 cudaSetDevice:1 cudaDeviceGetPCIBusId:1 \
+		cudaStreamCreateWithPriority:{1,2,3} cudaStreamWaitEvent:{1,9} \
+		cudaEventCreateWithFlags:{1,2,3} cudaEventRecord:{1,2,3} \
+		cudaEventQuery:1 cudaMalloc:{1,2} cudaMemcpyAsync:3 \
+		cudaMallocAsync:1 ncclGetUniqueId:{1,2} \
+		ncclCommInitRankConfig:2 ncclGetAsyncError:9 ncclCommSplit:1; do
+		echo "== $name"
+		DEADLINE=20 ranks 1 2 sh -c "[ \$RANK = 1 ] || export STANDIN_FAIL=$name
+			exec gpu_faults all"
+		has "$err" 'rank [01] of [02]: [a-z_ ]+: -200'
+	done
 }

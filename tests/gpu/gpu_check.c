@@ -13,9 +13,7 @@
  *   gpu_check again             ddp_abort, then ddp_init once more
  *   gpu_check kill RANK         that rank is killed during the run
  *   gpu_check stall RANK MS     that rank never comes; timeout of the others
- *   gpu_check spin RANK MS      likewise, with work on several communicators
  *   gpu_check busy              groups are made behind queued collectives
- *   gpu_check leave             ddp_finalize with work that never ends
  */
 #include <nccl.h>
 #include <semaphore.h>
@@ -204,21 +202,6 @@ static void groups(void)
 	all_reduce(world, DDP_F32, DDP_SUM, 10);
 }
 
-/* Waits in the store until all ranks have come. */
-static void gather_ranks(const char *what)
-{
-	char came[32], all[32];
-	int64_t n;
-
-	snprintf(came, sizeof(came), "came/%s", what);
-	snprintf(all, sizeof(all), "all/%s", what);
-	must(ddp_store_add(world, came, 1, &n), "store_add");
-	if (n == size)
-		must(ddp_store_set(world, all, "", 0), "store_set");
-	if (ddp_store_get(world, all, NULL, 0, -1))
-		DIE("store_get: %s", ddp_last_error());
-}
-
 /* A group may be made while collectives are queued in the program's stream. */
 static void busy(void)
 {
@@ -239,27 +222,6 @@ static void busy(void)
 	ddp_comm_free(group);
 	cu(cudaStreamDestroy(s), "destroy");
 	room_free(&a);
-}
-
-/* What rank 0 has begun no other rank ever joins. */
-static void leave(void)
-{
-	struct room a = room_new(4000);
-	ddp_request *r[2];
-	ddp_comm *group;
-
-	up(&a);
-	must(ddp_comm_split(world, 0, 0, &group), "split");
-	all_reduce(group, DDP_F32, DDP_SUM, 1000);
-	all_reduce(world, DDP_F32, DDP_SUM, 1000);
-	if (rank == 0) {
-		must(ddp_all_reduce_async(world, a.device, a.device, 1000,
-					  DDP_F32, DDP_SUM, &r[0]),
-		     "all_reduce_async");
-		must(ddp_recv_async(world, a.device, 1000, DDP_F32, 1, &r[1]),
-		     "recv_async");
-	}
-	gather_ranks("begun");
 }
 
 /* Blocks a stream until the program opens the gate, or for a limited time if
@@ -442,38 +404,6 @@ static int fail_in_loop(int victim, void (*fate)(void))
 	return rc ? 3 : 0;
 }
 
-/* All ranks but the victim begin work on several communicators, and wait. */
-static int fail_on_all(int victim)
-{
-	struct room a = room_new(4000);
-	ddp_request *r[3] = {NULL};
-	ddp_comm *group;
-	int rc;
-
-	up(&a);
-	must(ddp_comm_split(world, 0, 0, &group), "split");
-	/* the first collective of a communicator waits for all ranks */
-	all_reduce(group, DDP_F32, DDP_SUM, 1000);
-	all_reduce(world, DDP_F32, DDP_SUM, 1000);
-	while (rank == victim)
-		pause();
-	must(ddp_recv_async(world, a.device, 1000, DDP_F32, victim, &r[0]),
-	     "recv_async");
-	must(ddp_all_reduce_async(group, a.device, a.device, 1000, DDP_F32,
-				  DDP_SUM, &r[1]), "all_reduce_async");
-	must(ddp_all_reduce_async(world, a.device, a.device, 1000, DDP_F32,
-				  DDP_SUM, &r[2]), "all_reduce_async");
-	rc = ddp_wait(&r[2]);
-	printf("rank %d: %d: %s\n", rank, rc, rc ? ddp_last_error() : "");
-	rc = ddp_wait(&r[1]);
-	printf("rank %d: group: %d: %s\n", rank, rc,
-	       rc ? ddp_last_error() : "");
-	fflush(stdout);
-	ddp_finalize(world);
-	printf("rank %d: left\n", rank);
-	return rc ? 3 : 0;
-}
-
 static void die(void)
 {
 	raise(SIGKILL);
@@ -545,7 +475,6 @@ int main(int argc, char **argv)
 		     {"host", host},
 		     {"own", own},
 		     {"busy", busy},
-		     {"leave", leave},
 		     {"again", again}};
 	const char *what = argc > 1 ? argv[1] : "";
 	int victim = argc > 2 ? atoi(argv[2]) : -1;
@@ -561,8 +490,6 @@ int main(int argc, char **argv)
 		return fail_in_loop(victim, die);
 	if (!strcmp(what, "stall"))
 		return fail_in_loop(victim, stay);
-	if (!strcmp(what, "spin"))
-		return fail_on_all(victim);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++)
 		if (!strcmp(what, tests[i].name)) {
 			tests[i].run();

@@ -168,6 +168,21 @@ static inline void all_reduce(ddp_comm *c, enum ddp_type type, enum ddp_op op,
 	room_free(&want);
 }
 
+/* Waits in the store until all ranks have come. */
+static inline void gather_ranks(const char *what)
+{
+	char came[32], all[32];
+	int64_t n;
+
+	snprintf(came, sizeof(came), "came/%s", what);
+	snprintf(all, sizeof(all), "all/%s", what);
+	must(ddp_store_add(world, came, 1, &n), "store_add");
+	if (n == size)
+		must(ddp_store_set(world, all, "", 0), "store_set");
+	if (ddp_store_get(world, all, NULL, 0, -1))
+		DIE("store_get: %s", ddp_last_error());
+}
+
 static inline void start(int timeout_ms)
 {
 	struct ddp_options o = {.backend = "nccl", .timeout_ms = timeout_ms};

@@ -36,10 +36,22 @@ void standin_break(cudaError_t rc)
 	memory_broken = (int)rc;
 }
 
-cudaError_t standin_error(cudaError_t rc)
+int standin_fails(const char *function)
+{
+	static _Atomic int calls;
+	const char *want = getenv("STANDIN_FAIL");
+	size_t len = strlen(function);
+
+	return want && strncmp(want, function, len) == 0 && want[len] == ':' &&
+	       ++calls >= atoi(want + len + 1);
+}
+
+cudaError_t standin_result(const char *function, cudaError_t rc)
 {
 	if (memory_broken)
 		rc = (cudaError_t)memory_broken;
+	else if (standin_fails(function))
+		rc = cudaErrorInvalidValue;
 	if (rc != cudaSuccess)
 		memory_last_error = (int)rc;
 	return rc;

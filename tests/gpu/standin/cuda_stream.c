@@ -209,7 +209,7 @@ PUBLIC cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 PUBLIC cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags,
 						int priority)
 {
-	return cudaStreamCreateWithFlags(s, flags);
+	return standin_error(cudaStreamCreateWithFlags(s, flags));
 }
 
 PUBLIC cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
@@ -328,7 +328,7 @@ PUBLIC cudaError_t cudaMemset(void *p, int value, size_t size)
  * when the stream comes to it. */
 PUBLIC cudaError_t cudaMallocAsync(void **p, size_t size, cudaStream_t s)
 {
-	return cudaMalloc(p, size);
+	return standin_error(cudaMalloc(p, size));
 }
 
 static void stream_run_free(struct work *w)

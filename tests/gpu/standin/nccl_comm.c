@@ -53,6 +53,10 @@ PUBLIC const char *ncclGetErrorString(ncclResult_t rc)
 
 ncclResult_t comm_check(const struct ncclComm *comm, const char *call)
 {
+	if (standin_fails(call)) {
+		standin_warn("%s : fails for a test", call);
+		return ncclSystemError;
+	}
 	if (!comm) {
 		standin_warn("%s : comm argument is NULL", call);
 		return ncclInvalidArgument;
@@ -116,7 +120,8 @@ PUBLIC ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 PUBLIC ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
 	memset(id, 0, sizeof(*id));
-	if (getrandom(id, sizeof(struct mesh_id), 0) != sizeof(struct mesh_id))
+	if (standin_fails("ncclGetUniqueId") ||
+	    getrandom(id, sizeof(struct mesh_id), 0) != sizeof(struct mesh_id))
 		return ncclSystemError;
 	return ncclSuccess;
 }
@@ -238,7 +243,9 @@ static ncclResult_t comm_init(ncclComm_t *comm, int size,
 		return rc;
 	comm_check_poison();
 	*comm = NULL;
-	if (size < 1 || rank < 0 || rank >= size ||
+	if (standin_fails(call)) {
+		rc = ncclSystemError;
+	} else if (size < 1 || rank < 0 || rank >= size ||
 	    (config && config->magic != 0xcafebeef)) {
 		standin_warn("Invalid rank requested : %d/%d", rank, size);
 		rc = ncclInvalidArgument;

@@ -437,7 +437,8 @@ PUBLIC ncclResult_t ncclGroupEnd(void);
 PUBLIC ncclResult_t ncclGroupStart(void)
 {
 	standin_log("ncclGroupStart");
-	return group_enter();
+	return standin_fails("ncclGroupStart") ? ncclSystemError
+					       : group_enter();
 }
 
 PUBLIC ncclResult_t ncclGroupEnd(void)

@@ -14,6 +14,8 @@
  *                         memory that GPUs share
  *   STANDIN_DELAY_MS=20   how much longer set-up takes: init, split, finalize
  *   STANDIN_CALL_US=100   the same, for other non-blocking calls
+ *   STANDIN_FAIL=NAME:N   the Nth call of that function fails, and each later
+ *                         one
  *   STANDIN_LOG=FILE      appends a line per call of NCCL: pid, name
  *   NCCL_HOSTID, NCCL_RUNTIME_CONNECT, NCCL_CUMEM_ENABLE,
  *   NCCL_MULTI_RANK_GPU_ENABLE   as NCCL reads them */
@@ -34,9 +36,12 @@
 PUBLIC void *standin_bytes(const void *p, size_t size);
 /* Fails all later calls with rc. */
 void standin_break(cudaError_t rc);
-/* Makes rc this thread's last error, unless it is success, and returns it;
- * after standin_break that error. */
-cudaError_t standin_error(cudaError_t rc);
+/* The result of a call of CUDA's: rc, or the error of standin_break or of
+ * STANDIN_FAIL. An error becomes this thread's last one. */
+#define standin_error(rc) standin_result(__func__, rc)
+cudaError_t standin_result(const char *function, cudaError_t rc);
+/* 1 if STANDIN_FAIL wants this call of the function to fail. */
+PUBLIC int standin_fails(const char *function);
 /* This thread's device. */
 int standin_device(void);
 /* Frees p without waiting for the device. */

@@ -1,0 +1,158 @@
+/* gpu_faults.c: one rank of a check of how libddp's nccl backend takes faults,
+ * in CUDA or NCCL, or of the program. Prints "rank R of N: ok" or the error.
+ *
+ *   gpu_faults all              a little of everything, for calls that fail
+ *   gpu_faults leave            ddp_finalize with work that never ends
+ *   gpu_faults spin RANK MS     that rank never comes; timeout of the others,
+ *                               which have work on several communicators
+ *   gpu_faults stray RANK MS    that rank makes another call than the others
+ */
+#include <unistd.h>
+
+#include "tests/gpu/rooms.h"
+
+/* Every call of CUDA's and NCCL's that libddp makes, at least once. */
+static int all(int victim)
+{
+	static const size_t counts[] = {1 << 18};
+	struct room a = room_new(1 << 20), b = room_new(1 << 20);
+	int next = (rank + 1) % size, before = (rank + size - 1) % size;
+	int devices = 0, own = 0, now = 0;
+	size_t n = 1000;
+	ddp_request *r[3];
+	ddp_reducer *reducer;
+	ddp_comm *group;
+
+	up(&a);
+	cu(cudaGetDeviceCount(&devices), "device_count");
+	cu(cudaGetDevice(&own), "get_device");
+	/* the program's device may be another one during a call */
+	cu(cudaSetDevice((own + 1) % devices), "set_device");
+	must(ddp_broadcast(world, a.device, n, DDP_U8, 0), "broadcast");
+	cu(cudaGetDevice(&now), "get_device");
+	if (now != (own + 1) % devices)
+		DIE("the program's device is %d after a call", now);
+	cu(cudaSetDevice(own), "set_device");
+	must(ddp_all_gather(world, a.device, b.device, n, DDP_U8),
+	     "all_gather");
+	must(ddp_reduce(world, a.device, b.device, n, DDP_U8, DDP_SUM, 0),
+	     "reduce");
+	must(ddp_reduce_scatter(world, a.device, b.device, n, DDP_U8, DDP_SUM),
+	     "reduce_scatter");
+	must(ddp_all_to_all(world, a.device, a.device, n, DDP_U8),
+	     "all_to_all");
+	must(ddp_gather(world, a.device, b.device, n, DDP_U8, 0), "gather");
+	must(ddp_scatter(world, a.device, b.device, n, DDP_U8, 0), "scatter");
+	must(ddp_comm_split(world, 0, 0, &group), "split");
+	must(ddp_send_async(group, a.device, n, DDP_U8, next, &r[0]),
+	     "send_async");
+	must(ddp_recv_async(group, b.device, n, DDP_U8, before, &r[1]),
+	     "recv_async");
+	must(ddp_all_reduce_async(group, a.device, a.device, n, DDP_U8,
+				  DDP_SUM, &r[2]), "all_reduce_async");
+	must(ddp_wait_all(r, 3), "wait_all");
+	must(ddp_reducer_new(&reducer, group, a.device, DDP_F32, counts, 1,
+			     NULL), "reducer_new");
+	must(ddp_reducer_begin(reducer, 1), "reducer_begin");
+	must(ddp_reducer_ready(reducer, 0), "reducer_ready");
+	must(ddp_reducer_finish(reducer), "reducer_finish");
+	ddp_reducer_free(reducer);
+	ddp_comm_free(group);
+	must(ddp_barrier(world), "barrier");
+	room_free(&a);
+	room_free(&b);
+	printf("rank %d of %d: ok\n", rank, size);
+	ddp_finalize(world);
+	return 0;
+}
+
+/* What rank 0 has begun no other rank ever joins. */
+static int leave(int victim)
+{
+	struct room a = room_new(4000);
+	ddp_request *r[2];
+	ddp_comm *group;
+
+	up(&a);
+	must(ddp_comm_split(world, 0, 0, &group), "split");
+	all_reduce(group, DDP_F32, DDP_SUM, 1000);
+	all_reduce(world, DDP_F32, DDP_SUM, 1000);
+	if (rank == 0) {
+		must(ddp_all_reduce_async(world, a.device, a.device, 1000,
+					  DDP_F32, DDP_SUM, &r[0]),
+		     "all_reduce_async");
+		must(ddp_recv_async(world, a.device, 1000, DDP_F32, 1, &r[1]),
+		     "recv_async");
+	}
+	gather_ranks("begun");
+	printf("rank %d of %d: ok\n", rank, size);
+	ddp_finalize(world);
+	return 0;
+}
+
+/* All ranks but the victim begin work on several communicators, and wait. */
+static int spin(int victim)
+{
+	struct room a = room_new(4000);
+	ddp_request *r[3] = {NULL};
+	ddp_comm *group;
+	int rc;
+
+	up(&a);
+	must(ddp_comm_split(world, 0, 0, &group), "split");
+	/* the first collective of a communicator waits for all ranks */
+	all_reduce(group, DDP_F32, DDP_SUM, 1000);
+	all_reduce(world, DDP_F32, DDP_SUM, 1000);
+	while (rank == victim)
+		pause();
+	must(ddp_recv_async(world, a.device, 1000, DDP_F32, victim, &r[0]),
+	     "recv_async");
+	must(ddp_all_reduce_async(group, a.device, a.device, 1000, DDP_F32,
+				  DDP_SUM, &r[1]), "all_reduce_async");
+	must(ddp_all_reduce_async(world, a.device, a.device, 1000, DDP_F32,
+				  DDP_SUM, &r[2]), "all_reduce_async");
+	rc = ddp_wait(&r[2]);
+	printf("rank %d: %d: %s\n", rank, rc, rc ? ddp_last_error() : "");
+	rc = ddp_wait(&r[1]);
+	printf("rank %d: group: %d: %s\n", rank, rc,
+	       rc ? ddp_last_error() : "");
+	fflush(stdout);
+	ddp_finalize(world);
+	printf("rank %d: left\n", rank);
+	return rc ? 3 : 0;
+}
+
+/* Each rank then names the call that the other one is in. */
+static int stray(int victim)
+{
+	struct room a = room_new(8000);
+	int rc;
+
+	up(&a);
+	all_reduce(world, DDP_F32, DDP_SUM, 1000);
+	rc = rank == victim ? ddp_broadcast(world, a.device, 2000, DDP_F32, 0)
+			    : ddp_all_reduce(world, a.device, a.device, 1000,
+					     DDP_F32, DDP_SUM);
+	printf("rank %d: %d: %s\n", rank, rc, rc ? ddp_last_error() : "");
+	fflush(stdout);
+	ddp_finalize(world);
+	return rc ? 3 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(int victim);
+	} tests[] = {{"all", all},
+		     {"leave", leave},
+		     {"spin", spin},
+		     {"stray", stray}};
+	const char *what = argc > 1 ? argv[1] : "";
+
+	start(argc > 3 ? atoi(argv[3]) : 0);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++)
+		if (!strcmp(what, tests[i].name))
+			return tests[i].run(argc > 2 ? atoi(argv[2]) : -1);
+	DIE("gpu_faults: what is '%s'?", what);
+}
