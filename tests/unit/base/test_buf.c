@@ -36,7 +36,7 @@ START_TEST(integers_are_little_endian)
 }
 END_TEST
 
-START_TEST(a_part_that_failed_makes_the_whole_fail)
+START_TEST(a_failed_part_makes_the_whole_fail)
 {
 	struct buf part = BUF_INIT(4), whole = BUF_INIT(100);
 	struct slice bytes;
@@ -216,7 +216,7 @@ START_TEST(a_slice_longer_than_its_bytes_is_bad)
 }
 END_TEST
 
-START_TEST(nothing_can_be_read_of_nothing)
+START_TEST(nothing_can_be_read_from_an_empty_slice)
 {
 	struct reader r;
 
@@ -234,7 +234,7 @@ int main(void)
 
 	tcase_set_timeout(c, 10);
 	tcase_add_test(c, integers_are_little_endian);
-	tcase_add_test(c, a_part_that_failed_makes_the_whole_fail);
+	tcase_add_test(c, a_failed_part_makes_the_whole_fail);
 	tcase_add_test(c, a_full_buffer_fails_and_stays_failed);
 	tcase_add_test(c, lengths_near_the_end_of_size_t_do_not_wrap);
 	tcase_add_test(c, grows_and_keeps_its_contents);
@@ -244,6 +244,6 @@ int main(void)
 	tcase_add_test(c, slices_carry_their_length);
 	tcase_add_test(c, a_reader_that_ran_out_stays_bad_and_gives_zeroes);
 	tcase_add_test(c, a_slice_longer_than_its_bytes_is_bad);
-	tcase_add_test(c, nothing_can_be_read_of_nothing);
+	tcase_add_test(c, nothing_can_be_read_from_an_empty_slice);
 	return run_case(c);
 }

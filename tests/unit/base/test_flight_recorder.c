@@ -217,7 +217,7 @@ START_TEST(a_job_name_of_256_bytes_is_kept)
 }
 END_TEST
 
-START_TEST(the_last_so_many_are_kept)
+START_TEST(only_the_last_calls_are_kept)
 {
 	struct flight *f = make();
 	uint64_t first = 0, t, n = FLIGHT_ENTRIES + 100;
@@ -524,7 +524,7 @@ int main(void)
 	tcase_add_test(c, packed_calls_of_the_largest_worlds_come_back);
 	tcase_add_test(c, a_call_that_is_not_in_head_yet_is_read);
 	tcase_add_test(c, a_job_name_of_256_bytes_is_kept);
-	tcase_add_test(c, the_last_so_many_are_kept);
+	tcase_add_test(c, only_the_last_calls_are_kept);
 	tcase_add_test(c, to_stop_is_kept_when_a_worker_starts_again);
 	tcase_add_test(c,
 		       a_writer_is_read_while_it_runs_and_when_it_was_killed);

@@ -44,7 +44,7 @@ START_TEST(lines_are_whole_and_marked)
 }
 END_TEST
 
-START_TEST(levels_hold_lines_back)
+START_TEST(lines_below_the_level_are_dropped)
 {
 	begin("error", "debug");
 	log_warn("look");
@@ -139,7 +139,7 @@ int main(void)
 
 	tcase_set_timeout(c, 10);
 	tcase_add_test(c, lines_are_whole_and_marked);
-	tcase_add_test(c, levels_hold_lines_back);
+	tcase_add_test(c, lines_below_the_level_are_dropped);
 	tcase_add_test(c, an_unknown_level_means_info);
 	tcase_add_test(c, a_very_long_line_is_cut_and_still_a_line);
 	tcase_add_test(c, an_error_is_set_once_and_returned);

@@ -83,7 +83,7 @@ START_TEST(both_spellings_and_both_forms)
 }
 END_TEST
 
-START_TEST(a_value_that_may_be_left_out)
+START_TEST(an_optional_value_may_be_left_out)
 {
 	ck_assert_int_eq(parse(0, "--again", NULL, NULL, NULL), 2);
 	ck_assert_str_eq(v.again, "bare");
@@ -98,7 +98,7 @@ START_TEST(a_value_that_may_be_left_out)
 }
 END_TEST
 
-START_TEST(defaults_stay_where_nothing_is_given)
+START_TEST(defaults_stay_if_nothing_is_given)
 {
 	ck_assert_int_eq(parse(0, NULL, NULL, NULL, NULL), 1);
 	ck_assert_int_eq(v.count, 7);
@@ -133,14 +133,14 @@ START_TEST(an_unknown_option_names_the_nearest)
 }
 END_TEST
 
-START_TEST(an_unknown_option_that_is_like_none_names_none)
+START_TEST(an_unknown_option_unlike_any_other_names_none)
 {
 	ck_assert_int_eq(parse(0, "--bogus", NULL, NULL, NULL), ERR_USAGE);
 	ck_assert_str_eq(e.text, "unknown option --bogus (--help lists all)");
 }
 END_TEST
 
-START_TEST(a_very_long_name_is_only_unknown)
+START_TEST(a_very_long_name_is_just_unknown)
 {
 	char word[5000];
 
@@ -278,12 +278,12 @@ int main(void)
 	tcase_set_timeout(c, 10);
 	tcase_add_checked_fixture(c, reset, NULL);
 	tcase_add_test(c, both_spellings_and_both_forms);
-	tcase_add_test(c, a_value_that_may_be_left_out);
-	tcase_add_test(c, defaults_stay_where_nothing_is_given);
+	tcase_add_test(c, an_optional_value_may_be_left_out);
+	tcase_add_test(c, defaults_stay_if_nothing_is_given);
 	tcase_add_test(c, prefixes_that_name_one_option);
 	tcase_add_test(c, an_unknown_option_names_the_nearest);
-	tcase_add_test(c, an_unknown_option_that_is_like_none_names_none);
-	tcase_add_test(c, a_very_long_name_is_only_unknown);
+	tcase_add_test(c, an_unknown_option_unlike_any_other_names_none);
+	tcase_add_test(c, a_very_long_name_is_just_unknown);
 	tcase_add_test(c, wrong_values_name_the_option_and_the_value);
 	tcase_add_test(c, missing_and_surplus_values_are_errors);
 	tcase_add_test(c, the_environment_is_the_default);

@@ -33,7 +33,7 @@ START_TEST(a_signal_while_the_host_boots_is_no_error)
 }
 END_TEST
 
-START_TEST(any_other_error_is_one)
+START_TEST(any_other_error_is_reported)
 {
 	struct err e = ERR_INIT;
 	char byte;
@@ -50,6 +50,6 @@ int main(void)
 	TCase *c = tcase_create("random");
 
 	tcase_add_test(c, a_signal_while_the_host_boots_is_no_error);
-	tcase_add_test(c, any_other_error_is_one);
+	tcase_add_test(c, any_other_error_is_reported);
 	return run_case(c);
 }

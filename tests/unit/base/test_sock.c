@@ -42,7 +42,7 @@ START_TEST(the_address_towards_a_peer)
 }
 END_TEST
 
-START_TEST(endpoints_that_are_right)
+START_TEST(valid_endpoints_are_parsed)
 {
 	static const struct {
 		const char *text, *host;
@@ -71,7 +71,7 @@ START_TEST(endpoints_that_are_right)
 }
 END_TEST
 
-START_TEST(endpoints_that_are_wrong_are_quoted)
+START_TEST(invalid_endpoints_are_quoted)
 {
 	static const char *const rows[] = {
 		"",	     ":80",   "h1:",	  "h1:65536", "h1:-1",
@@ -203,7 +203,7 @@ START_TEST(localhost_and_names_that_do_not_exist)
 }
 END_TEST
 
-START_TEST(listens_connects_and_says_where)
+START_TEST(listens_connects_and_reports_addresses)
 {
 	struct sock_addr a = address("127.0.0.1", 0);
 	char text[SOCK_TEXT_MAX];
@@ -333,15 +333,15 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, reset, NULL);
 	tcase_add_test(c, the_address_towards_a_peer);
-	tcase_add_test(c, endpoints_that_are_right);
-	tcase_add_test(c, endpoints_that_are_wrong_are_quoted);
+	tcase_add_test(c, valid_endpoints_are_parsed);
+	tcase_add_test(c, invalid_endpoints_are_quoted);
 	tcase_add_test(c, a_host_has_at_most_255_bytes);
 	tcase_add_test(c, addresses_as_text);
 	tcase_add_test(c, a_link_local_address_has_the_scope_of_its_host);
 	tcase_add_test(c, addresses_are_ordered_as_numbers);
 	tcase_add_test(c, loopback_and_local_addresses_are_recognized);
 	tcase_add_test(c, localhost_and_names_that_do_not_exist);
-	tcase_add_test(c, listens_connects_and_says_where);
+	tcase_add_test(c, listens_connects_and_reports_addresses);
 	tcase_add_test(c, a_connect_keeps_its_deadline);
 	tcase_add_test(c, a_self_connect_is_detected);
 	tcase_add_test(c, a_reserved_port_is_for_the_worker_only);

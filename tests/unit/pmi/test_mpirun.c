@@ -79,7 +79,7 @@ START_TEST(hydra)
 }
 END_TEST
 
-START_TEST(pmix_says_the_rank_alone)
+START_TEST(pmix_variables_only_give_the_rank)
 {
 	ck_assert_int_eq(READ("PMIX_RANK", "2", "PMIX_NAMESPACE", "p@1"), 0);
 	ck_assert_int_eq(m.kind, MPIRUN_PMIX);
@@ -90,7 +90,7 @@ START_TEST(pmix_says_the_rank_alone)
 }
 END_TEST
 
-START_TEST(wrong_ones)
+START_TEST(incomplete_and_invalid_variables_are_errors)
 {
 	refused(READ("OMPI_COMM_WORLD_RANK", "0"),
 		"OMPI_COMM_WORLD_RANK is set but OMPI_COMM_WORLD_SIZE is not");
@@ -107,7 +107,7 @@ START_TEST(wrong_ones)
 }
 END_TEST
 
-START_TEST(whose_variables)
+START_TEST(variables_of_a_rank_and_of_the_user_differ)
 {
 	static const char *const ranks[] = {
 		"PMI_RANK=1", "PMIX_RANK=0", "PMIX_SERVER_URI2=x", "PMI_FD=6",
@@ -137,8 +137,8 @@ int main(void)
 	tcase_add_test(c, nobody);
 	tcase_add_test(c, openmpi);
 	tcase_add_test(c, hydra);
-	tcase_add_test(c, pmix_says_the_rank_alone);
-	tcase_add_test(c, wrong_ones);
-	tcase_add_test(c, whose_variables);
+	tcase_add_test(c, pmix_variables_only_give_the_rank);
+	tcase_add_test(c, incomplete_and_invalid_variables_are_errors);
+	tcase_add_test(c, variables_of_a_rank_and_of_the_user_differ);
 	return run_case(c);
 }

@@ -178,7 +178,7 @@ static long cut_header(uint32_t len, int type, int kind, int zero, uint32_t max,
 	return rc;
 }
 
-START_TEST(headers_that_cannot_be_are_refused_at_once)
+START_TEST(impossible_headers_are_refused_at_once)
 {
 	struct wire_frame f;
 	struct err e = ERR_INIT;
@@ -387,7 +387,7 @@ int main(void)
 	tcase_add_test(t, every_message_round_trips_and_no_truncation_parses);
 	tcase_add_test(t, bytes_left_over_are_an_error);
 	tcase_add_test(t, frames_are_cut_only_when_whole);
-	tcase_add_test(t, headers_that_cannot_be_are_refused_at_once);
+	tcase_add_test(t, impossible_headers_are_refused_at_once);
 	tcase_add_test(t, keys_and_values_have_their_limits);
 	tcase_add_test(t, a_list_holds_no_more_than_its_bytes_can);
 	tcase_add_test(t, golden_bytes);

@@ -147,7 +147,7 @@ START_TEST(gpus_and_tasks_of_this_node)
 }
 END_TEST
 
-START_TEST(half_of_a_step_is_an_error)
+START_TEST(an_incomplete_step_is_an_error)
 {
 	static const char *const names[] = {
 		"SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS",
@@ -178,7 +178,7 @@ START_TEST(half_of_a_step_is_an_error)
 }
 END_TEST
 
-START_TEST(groups_of_a_heterogeneous_job)
+START_TEST(groups_of_a_heterogeneous_job_are_added_up)
 {
 	groups();
 	taken();
@@ -455,7 +455,7 @@ START_TEST(nodes_that_the_step_cannot_give)
 }
 END_TEST
 
-START_TEST(one_node_meets_nobody)
+START_TEST(a_step_of_one_node_uses_a_private_server)
 {
 	step();
 	set("SLURM_STEP_NUM_NODES", "1");
@@ -495,7 +495,7 @@ START_TEST(a_process_outside_srun_is_left_alone)
 }
 END_TEST
 
-START_TEST(how_long_there_is_and_how_often_it_began)
+START_TEST(end_time_and_restart_count_are_read)
 {
 	char text[ALLOCATION_RESTART_MAX];
 
@@ -553,8 +553,8 @@ int main(void)
 		a_node_is_named_by_its_rank_where_the_list_has_their_order);
 	tcase_add_test(c, cpus_are_the_steps_else_the_jobs_on_this_node);
 	tcase_add_test(c, gpus_and_tasks_of_this_node);
-	tcase_add_test(c, half_of_a_step_is_an_error);
-	tcase_add_test(c, groups_of_a_heterogeneous_job);
+	tcase_add_test(c, an_incomplete_step_is_an_error);
+	tcase_add_test(c, groups_of_a_heterogeneous_job_are_added_up);
 	tcase_add_test(c, a_step_of_several_groups_is_a_step);
 	tcase_add_test(c, task_0_is_in_the_first_group_that_the_step_has);
 	tcase_add_test(c, ranks_follow_the_groups);
@@ -566,9 +566,9 @@ int main(void)
 	tcase_add_test(c, given_options_stay);
 	tcase_add_test(c, workers_by_gpus_then_tasks_then_cpus);
 	tcase_add_test(c, nodes_that_the_step_cannot_give);
-	tcase_add_test(c, how_long_there_is_and_how_often_it_began);
+	tcase_add_test(c, end_time_and_restart_count_are_read);
 	tcase_add_test(c, the_end_of_a_steps_time_is_found);
-	tcase_add_test(c, one_node_meets_nobody);
+	tcase_add_test(c, a_step_of_one_node_uses_a_private_server);
 	tcase_add_test(c, a_process_outside_srun_is_left_alone);
 	return run_case(c);
 }

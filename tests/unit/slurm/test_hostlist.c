@@ -42,7 +42,7 @@ static uint32_t count(const char *text)
 	return n;
 }
 
-START_TEST(lists_of_slurm_and_of_people)
+START_TEST(slurms_and_handwritten_lists_are_parsed)
 {
 	static const struct {
 		const char *text, *names;
@@ -202,7 +202,7 @@ int main(void)
 	TCase *c = tcase_create("hostlist");
 
 	tcase_set_timeout(c, 20);
-	tcase_add_test(c, lists_of_slurm_and_of_people);
+	tcase_add_test(c, slurms_and_handwritten_lists_are_parsed);
 	tcase_add_test(c, order_of_several_groups);
 	tcase_add_test(c, errors_name_the_character);
 	tcase_add_test(c, long_lists_are_shown_in_part);

@@ -407,7 +407,7 @@ static int steps_of(const struct curve *c)
 	return steps;
 }
 
-START_TEST(losses_and_gradients_are_pytorchs)
+START_TEST(losses_and_gradients_match_pytorchs)
 {
 	const char *folder = getenv("DDP_TEST_REFERENCE");
 	const char *data = getenv("DDP_TEST_DATA");
@@ -473,7 +473,7 @@ int main(void)
 	tcase_add_test(t, parameters_come_in_pytorchs_order);
 	tcase_add_test(t,
 		       first_weights_are_drawn_as_torchvision_draws_them);
-	tcase_add_loop_test(t, losses_and_gradients_are_pytorchs, 0,
+	tcase_add_loop_test(t, losses_and_gradients_match_pytorchs, 0,
 			    takes_long() ? sizeof curves / sizeof *curves :
 					   SHORT_CURVES);
 	return run_case(t);

@@ -163,7 +163,7 @@ START_TEST(standalone_jobs_have_names_of_their_own)
 }
 END_TEST
 
-START_TEST(errors_name_the_option_and_the_way_out)
+START_TEST(errors_name_the_option_and_a_remedy)
 {
 	static const struct {
 		const char *line, *part;
@@ -249,7 +249,7 @@ START_TEST(flags_and_numbers_from_the_environment)
 }
 END_TEST
 
-START_TEST(abbreviations_that_torchrun_takes)
+START_TEST(torchruns_abbreviations_are_accepted)
 {
 	ck_assert_int_eq(parse("--redirect=3 --max-restart 2 --rdzv-end h:7 "
 			       "--nproc 3 --nproc_per 2 --log-d d --v -t 1 a"),
@@ -270,7 +270,7 @@ START_TEST(abbreviations_that_torchrun_takes)
 }
 END_TEST
 
-START_TEST(the_words_after_the_program_are_its_own)
+START_TEST(arguments_after_the_program_belong_to_it)
 {
 	ck_assert_int_eq(parse("-m pkg.mod --nnodes x -m --help -- y"), 0);
 	ck_assert_int_eq(config.module, 1);
@@ -350,7 +350,7 @@ START_TEST(etcd_has_members_and_a_name_for_the_job)
 }
 END_TEST
 
-START_TEST(etcd_and_what_does_not_go_with_it)
+START_TEST(options_that_conflict_with_etcd_are_errors)
 {
 	static const struct {
 		const char *line, *part;
@@ -579,13 +579,13 @@ int main(void)
 	tcase_add_test(c, variables);
 	tcase_add_test(c, endpoints);
 	tcase_add_test(c, standalone_jobs_have_names_of_their_own);
-	tcase_add_test(c, errors_name_the_option_and_the_way_out);
+	tcase_add_test(c, errors_name_the_option_and_a_remedy);
 	tcase_add_test(c, flags_and_numbers_from_the_environment);
-	tcase_add_test(c, abbreviations_that_torchrun_takes);
-	tcase_add_test(c, the_words_after_the_program_are_its_own);
+	tcase_add_test(c, torchruns_abbreviations_are_accepted);
+	tcase_add_test(c, arguments_after_the_program_belong_to_it);
 	tcase_add_test(c, rdzv_conf_sets_what_no_option_says);
 	tcase_add_test(c, etcd_has_members_and_a_name_for_the_job);
-	tcase_add_test(c, etcd_and_what_does_not_go_with_it);
+	tcase_add_test(c, options_that_conflict_with_etcd_are_errors);
 	tcase_add_test(c, gpus_are_enough_before_anything_starts);
 	tcase_add_test(c, torchruns_own_variables);
 	tcase_add_test(c, asks_for_text);

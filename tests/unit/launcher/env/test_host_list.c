@@ -279,7 +279,7 @@ START_TEST(a_file_is_read_whole)
 }
 END_TEST
 
-START_TEST(a_file_that_is_none)
+START_TEST(a_missing_file_is_named)
 {
 	struct host_list l;
 	struct err e = ERR_INIT;
@@ -449,7 +449,7 @@ int main(void)
 	tcase_add_test(c, as_many_hosts_as_a_job_has_nodes);
 	tcase_add_test(c, more_hosts_are_refused);
 	tcase_add_test(c, a_file_is_read_whole);
-	tcase_add_test(c, a_file_that_is_none);
+	tcase_add_test(c, a_missing_file_is_named);
 	tcase_add_test(c, an_oversized_file_is_not_read);
 	tcase_add_test(c, no_scheduler);
 	tcase_add_test(c, a_node_file_of_pbs);

@@ -63,7 +63,7 @@ START_TEST(a_python_exception_comes_with_the_users_own_line)
 }
 END_TEST
 
-START_TEST(torchs_prefixes_and_warnings_are_taken_off)
+START_TEST(torchs_prefixes_and_warnings_are_removed)
 {
 	static const struct ending list[] = {
 		{1, 0,
@@ -180,7 +180,7 @@ START_TEST(a_line_of_a_log_explains_no_crash)
 }
 END_TEST
 
-START_TEST(the_last_line_is_what_an_exit_leaves)
+START_TEST(an_exit_is_explained_by_the_last_line)
 {
 	static char longest[2000];
 	struct ending list[] = {
@@ -202,12 +202,12 @@ int main(void)
 	TCase *c = tcase_create("last_words");
 
 	tcase_add_test(c, a_python_exception_comes_with_the_users_own_line);
-	tcase_add_test(c, torchs_prefixes_and_warnings_are_taken_off);
+	tcase_add_test(c, torchs_prefixes_and_warnings_are_removed);
 	tcase_add_test(
 		c, an_exception_that_was_handled_does_not_explain_an_exit_code);
 	tcase_add_test(c, an_abort_is_explained_by_what_came_before_it);
 	tcase_add_test(c, other_languages_and_sanitizers);
 	tcase_add_test(c, a_line_of_a_log_explains_no_crash);
-	tcase_add_test(c, the_last_line_is_what_an_exit_leaves);
+	tcase_add_test(c, an_exit_is_explained_by_the_last_line);
 	return run_case(c);
 }

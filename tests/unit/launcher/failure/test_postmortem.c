@@ -50,7 +50,7 @@ START_TEST(the_kernel_names_the_process_it_killed)
 }
 END_TEST
 
-START_TEST(the_driver_complains)
+START_TEST(the_drivers_messages_are_found)
 {
 	klog.n = 0;
 	take("4,900,1,-;NVRM: Xid (PCI:0000:3b:00): 13, pid=1, first");
@@ -190,7 +190,7 @@ START_TEST(the_kernel_logs_a_fault_by_its_thread)
 }
 END_TEST
 
-START_TEST(a_kill_by_a_user_is_not_the_kernels)
+START_TEST(a_kill_by_a_user_is_not_attributed_to_the_kernel)
 {
 	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
 	const char *text = examine(0, SIGKILL, &why);
@@ -254,13 +254,13 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, the_kernel_names_the_process_it_killed);
-	tcase_add_test(c, the_driver_complains);
+	tcase_add_test(c, the_drivers_messages_are_found);
 	tcase_add_test(c, the_last_lines_are_kept_and_garbage_is_not);
 	tcase_add_test(c, core_patterns);
 	tcase_add_test(c, a_signal_that_would_leave_a_core);
 	tcase_add_test(c, a_signal_of_a_limit_names_it);
 	tcase_add_test(c, the_kernel_logs_a_fault_by_its_thread);
-	tcase_add_test(c, a_kill_by_a_user_is_not_the_kernels);
+	tcase_add_test(c, a_kill_by_a_user_is_not_attributed_to_the_kernel);
 	tcase_add_test(c, knows_nothing_before_it_begins);
 	tcase_add_test(c, the_core_file_is_found);
 	return run_case(c);

@@ -24,7 +24,7 @@ static int find_outside(struct sock_addr *out)
 
 /* Slurm's name of a node may resolve to loopback on that node: the route to the
  * second node shows which address the others use. */
-START_TEST(in_a_step_it_listens_where_the_second_node_comes_in)
+START_TEST(a_step_listens_on_the_interface_to_the_second_node)
 {
 	static struct launch_env env;
 	const struct rdzv_options c = {.nports = 1, .env = &env};
@@ -51,6 +51,6 @@ int main(void)
 {
 	TCase *c = tcase_create("listen_addrs");
 
-	tcase_add_test(c, in_a_step_it_listens_where_the_second_node_comes_in);
+	tcase_add_test(c, a_step_listens_on_the_interface_to_the_second_node);
 	return run_case(c);
 }

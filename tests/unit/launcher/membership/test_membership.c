@@ -160,7 +160,7 @@ START_TEST(every_state_is_reached)
 }
 END_TEST
 
-START_TEST(an_event_that_is_not_known_changes_nothing)
+START_TEST(an_unknown_event_changes_nothing)
 {
 	for (int i = 0; i < all.n; i++) {
 		for (int ev = 0; ev < MEMBER_EVENTS; ev++) {
@@ -176,7 +176,7 @@ END_TEST
 
 /* The owner can leave in every state, and an error ends every state but IDLE.
  */
-START_TEST(every_state_has_a_way_out)
+START_TEST(every_state_can_be_left)
 {
 	for (int i = 0; i < all.n; i++) {
 		struct membership ms = all.list[i];
@@ -191,7 +191,7 @@ START_TEST(every_state_has_a_way_out)
 }
 END_TEST
 
-START_TEST(the_owner_hears_of_the_end_once)
+START_TEST(the_owner_is_notified_of_the_end_once)
 {
 	for (int i = 0; i < all.n; i++) {
 		for (int ev = 0; ev < MEMBER_EVENTS; ev++) {
@@ -298,7 +298,7 @@ START_TEST(a_join_without_a_server_is_sent_to_the_next)
 }
 END_TEST
 
-START_TEST(every_wait_but_a_spare_s_has_a_deadline)
+START_TEST(every_wait_except_a_spares_has_a_deadline)
 {
 	struct membership ms = {.state = MEMBER_RECONNECTING,
 				.place = MEMBER_SPARE};
@@ -320,14 +320,14 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, NULL);
 	tcase_add_test(c, the_table_as_printed);
 	tcase_add_test(c, every_state_is_reached);
-	tcase_add_test(c, an_event_that_is_not_known_changes_nothing);
-	tcase_add_test(c, every_state_has_a_way_out);
-	tcase_add_test(c, the_owner_hears_of_the_end_once);
+	tcase_add_test(c, an_unknown_event_changes_nothing);
+	tcase_add_test(c, every_state_can_be_left);
+	tcase_add_test(c, the_owner_is_notified_of_the_end_once);
 	tcase_add_test(c, the_place_is_known_while_the_server_is_away);
 	tcase_add_test(c, a_connection_moves_no_node);
 	tcase_add_test(c, a_node_that_needs_the_server_does_not_stay_detached);
 	tcase_add_test(c, a_round_starts_only_where_a_node_waits);
 	tcase_add_test(c, a_join_without_a_server_is_sent_to_the_next);
-	tcase_add_test(c, every_wait_but_a_spare_s_has_a_deadline);
+	tcase_add_test(c, every_wait_except_a_spares_has_a_deadline);
 	return run_case(c);
 }

@@ -70,7 +70,7 @@ START_TEST(a_replay_begins_after_what_the_server_has)
 }
 END_TEST
 
-START_TEST(an_exit_with_code_0_is_not_urgent_and_all_else_is)
+START_TEST(every_notice_but_an_exit_with_code_0_is_urgent)
 {
 	const struct wire_failed failed = {.text = SLICE_STR("no program")};
 	const struct wire_stop stop = {.level = WIRE_STOPPED,
@@ -119,7 +119,7 @@ int main(void)
 
 	tcase_add_test(c, a_notice_is_sent_as_it_is_kept);
 	tcase_add_test(c, a_replay_begins_after_what_the_server_has);
-	tcase_add_test(c, an_exit_with_code_0_is_not_urgent_and_all_else_is);
+	tcase_add_test(c, every_notice_but_an_exit_with_code_0_is_urgent);
 	tcase_add_test(c, a_notice_that_does_not_fit_is_an_error);
 	return run_case(c);
 }

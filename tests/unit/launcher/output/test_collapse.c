@@ -39,7 +39,7 @@ static void say(uint32_t i, const char *what, uint64_t now)
 	collapse_add(&c, i, SLICE_STR(what), 0, now);
 }
 
-START_TEST(a_line_of_all_comes_out_at_once)
+START_TEST(a_line_of_all_ranks_is_printed_at_once)
 {
 	uint32_t base = 4;
 
@@ -53,7 +53,7 @@ START_TEST(a_line_of_all_comes_out_at_once)
 }
 END_TEST
 
-START_TEST(a_line_waits_only_so_long)
+START_TEST(a_line_waits_for_a_bounded_time)
 {
 	uint32_t base = 0;
 	uint64_t until = 0;
@@ -208,7 +208,7 @@ static void talk(unsigned int start)
 	collapse_release(&c);
 }
 
-START_TEST(whatever_the_order_nothing_is_lost_or_invented)
+START_TEST(in_any_order_no_line_is_lost_or_invented)
 {
 	for (unsigned int start = 1; start <= 300; start++)
 		talk(start);
@@ -220,12 +220,12 @@ int main(void)
 	TCase *tc = tcase_create("all");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, a_line_of_all_comes_out_at_once);
-	tcase_add_test(tc, a_line_waits_only_so_long);
+	tcase_add_test(tc, a_line_of_all_ranks_is_printed_at_once);
+	tcase_add_test(tc, a_line_waits_for_a_bounded_time);
 	tcase_add_test(tc, an_ended_rank_is_not_waited_for);
 	tcase_add_test(tc, a_rank_that_repeats_itself_is_not_one_line);
 	tcase_add_test(tc, pieces_of_long_lines_are_not_whole_lines);
 	tcase_add_test(tc, held_lines_are_bounded);
-	tcase_add_test(tc, whatever_the_order_nothing_is_lost_or_invented);
+	tcase_add_test(tc, in_any_order_no_line_is_lost_or_invented);
 	return run_case(tc);
 }

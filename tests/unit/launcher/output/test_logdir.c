@@ -178,7 +178,7 @@ START_TEST(files_without_a_folder_are_kept_and_named)
 }
 END_TEST
 
-START_TEST(dev_null_is_no_files)
+START_TEST(dev_null_creates_no_files)
 {
 	char path[LOGDIR_PATH_MAX];
 	struct err e = ERR_INIT;
@@ -194,7 +194,7 @@ START_TEST(dev_null_is_no_files)
 }
 END_TEST
 
-START_TEST(a_folder_that_cannot_be_is_named)
+START_TEST(an_impossible_folder_is_named)
 {
 	char path[128];
 	struct err e = ERR_INIT;
@@ -209,7 +209,7 @@ START_TEST(a_folder_that_cannot_be_is_named)
 }
 END_TEST
 
-START_TEST(a_later_failure_is_one_warning)
+START_TEST(a_later_failure_prints_one_warning)
 {
 	struct err e = ERR_INIT;
 
@@ -308,9 +308,9 @@ int main(void)
 	tcase_add_test(tc, a_jobs_name_is_made_safe);
 	tcase_add_test(tc, without_a_folder_errors_have_a_private_one);
 	tcase_add_test(tc, files_without_a_folder_are_kept_and_named);
-	tcase_add_test(tc, dev_null_is_no_files);
-	tcase_add_test(tc, a_folder_that_cannot_be_is_named);
-	tcase_add_test(tc, a_later_failure_is_one_warning);
+	tcase_add_test(tc, dev_null_creates_no_files);
+	tcase_add_test(tc, an_impossible_folder_is_named);
+	tcase_add_test(tc, a_later_failure_prints_one_warning);
 	tcase_add_test(tc, the_last_lines_of_a_file_are_found);
 	tcase_add_test(tc, a_relative_tmpdir_is_found_from_anywhere);
 	tcase_add_test(tc, a_remaining_private_folder_is_reported);

@@ -24,7 +24,7 @@ static unsigned passes(struct read_backoff *p, uint64_t begin, uint64_t end)
 	return n;
 }
 
-START_TEST(lines_that_come_together_are_not_late)
+START_TEST(lines_that_arrive_together_are_not_delayed)
 {
 	struct read_backoff p = {0};
 
@@ -49,7 +49,7 @@ START_TEST(a_steady_trickle_is_read_a_few_times_a_window)
 }
 END_TEST
 
-START_TEST(no_more_is_saved_than_so_many)
+START_TEST(the_saved_passes_are_bounded)
 {
 	struct read_backoff p = {0};
 	unsigned n = 0;
@@ -95,9 +95,9 @@ int main(void)
 	TCase *c = tcase_create("backoff");
 
 	tcase_set_timeout(c, 20);
-	tcase_add_test(c, lines_that_come_together_are_not_late);
+	tcase_add_test(c, lines_that_arrive_together_are_not_delayed);
 	tcase_add_test(c, a_steady_trickle_is_read_a_few_times_a_window);
-	tcase_add_test(c, no_more_is_saved_than_so_many);
+	tcase_add_test(c, the_saved_passes_are_bounded);
 	tcase_add_test(c, a_reader_that_finds_much_continues);
 	tcase_add_test(c, a_rest_ends_where_the_next_passes_are_earned);
 	return run_case(c);

@@ -7,7 +7,7 @@
 #include "launcher/output/std_map.h"
 #include "tests/unit/run_case.h"
 
-START_TEST(one_mask_is_for_all)
+START_TEST(one_mask_applies_to_all_ranks)
 {
 	struct err e = ERR_INIT;
 
@@ -22,7 +22,7 @@ START_TEST(one_mask_is_for_all)
 }
 END_TEST
 
-START_TEST(a_map_is_for_those_it_names)
+START_TEST(a_map_applies_to_the_ranks_that_it_names)
 {
 	static const char text[] = "0:1,3:2,12:3,100:0";
 	struct err e = ERR_INIT;
@@ -67,8 +67,8 @@ int main(void)
 {
 	TCase *tc = tcase_create("all");
 
-	tcase_add_test(tc, one_mask_is_for_all);
-	tcase_add_test(tc, a_map_is_for_those_it_names);
+	tcase_add_test(tc, one_mask_applies_to_all_ranks);
+	tcase_add_test(tc, a_map_applies_to_the_ranks_that_it_names);
 	tcase_add_test(tc, an_invalid_map_is_refused);
 	return run_case(tc);
 }

@@ -43,7 +43,7 @@ START_TEST(unknown_variables_are_text)
 }
 END_TEST
 
-START_TEST(an_unknown_one_stays_as_it_stands)
+START_TEST(an_unknown_variable_stays_unchanged)
 {
 	const char *template = "${no}$no";
 	struct template_piece piece;
@@ -66,6 +66,6 @@ int main(void)
 
 	tcase_add_test(c, text_and_variables);
 	tcase_add_test(c, unknown_variables_are_text);
-	tcase_add_test(c, an_unknown_one_stays_as_it_stands);
+	tcase_add_test(c, an_unknown_variable_stays_unchanged);
 	return run_case(c);
 }

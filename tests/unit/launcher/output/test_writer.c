@@ -81,7 +81,7 @@ START_TEST(a_pipe_that_cannot_be_polled_has_all_of_it)
 }
 END_TEST
 
-START_TEST(and_so_has_a_socket)
+START_TEST(a_socket_that_cannot_be_polled_has_all_of_it)
 {
 	int ends[2];
 
@@ -96,6 +96,6 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, a_pipe_that_cannot_be_polled_has_all_of_it);
-	tcase_add_test(c, and_so_has_a_socket);
+	tcase_add_test(c, a_socket_that_cannot_be_polled_has_all_of_it);
 	return run_case(c);
 }

@@ -53,7 +53,7 @@ START_TEST(a_program_without_mpi_and_each_part_of_it)
 }
 END_TEST
 
-START_TEST(damaged_headers_are_no_reason_to_crash)
+START_TEST(damaged_headers_do_not_crash_the_reader)
 {
 	static const unsigned char bytes[] = {0, 1, 0x7f, 0x80, 0xff};
 
@@ -107,7 +107,7 @@ int main(void)
 	TCase *c = tcase_create("mpi_program");
 
 	tcase_add_test(c, a_program_without_mpi_and_each_part_of_it);
-	tcase_add_test(c, damaged_headers_are_no_reason_to_crash);
+	tcase_add_test(c, damaged_headers_do_not_crash_the_reader);
 	tcase_add_test(c, a_library_is_found_by_its_whole_name);
 	tcase_add_test(c, files_that_are_no_programs);
 	return run_case(c);

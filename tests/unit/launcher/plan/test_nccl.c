@@ -53,7 +53,7 @@ SAME(DDP__CUDA_NON_BLOCKING, cudaStreamNonBlocking);
 SAME(DDP__CUDA_NO_TIMING, cudaEventDisableTiming);
 SAME(DDP__CUDA_COPY_ANY, cudaMemcpyDefault);
 
-START_TEST(types_and_operations_are_nccls)
+START_TEST(types_and_operations_match_nccls)
 {
 	static const ncclDataType_t types[DDP_TYPES] = {
 		[DDP_F32] = ncclFloat32, [DDP_F64] = ncclFloat64,
@@ -73,7 +73,7 @@ START_TEST(types_and_operations_are_nccls)
 }
 END_TEST
 #else
-START_TEST(types_and_operations_are_nccls)
+START_TEST(types_and_operations_match_nccls)
 {
 	puts("there are no CUDA headers here to hold ours against");
 	ck_assert_int_eq(ddp__nccl_type(DDP_F32), 7);
@@ -106,7 +106,7 @@ START_TEST(a_library_that_is_not_there_is_named)
 }
 END_TEST
 
-START_TEST(a_library_that_is_another_is_named)
+START_TEST(another_library_is_named)
 {
 	const struct ddp__nccl_lib *nccl;
 	const struct ddp__cuda *cuda;
@@ -150,7 +150,7 @@ static struct ddp__nccl_place place(const char *gpu, const char *why)
 	return p;
 }
 
-START_TEST(a_record_comes_back)
+START_TEST(a_record_survives_its_encoding)
 {
 	struct ddp__nccl_place p = place("boot 0000:1b:00.0", "no \"driver\"");
 	struct ddp__nccl_place q;
@@ -190,7 +190,7 @@ START_TEST(the_longest_record_fits)
 }
 END_TEST
 
-START_TEST(all_can_or_nobody_does)
+START_TEST(nccl_is_used_by_all_ranks_or_by_none)
 {
 	struct ddp__nccl_place all[] = {place("a 1", ""), place("a 2", ""),
 					place("b 1", ""), place("b 2", "")};
@@ -239,13 +239,13 @@ int main(void)
 {
 	TCase *t = tcase_create("nccl");
 
-	tcase_add_test(t, types_and_operations_are_nccls);
+	tcase_add_test(t, types_and_operations_match_nccls);
 	tcase_add_test(t, a_library_that_is_not_there_is_named);
-	tcase_add_test(t, a_library_that_is_another_is_named);
+	tcase_add_test(t, another_library_is_named);
 	tcase_add_test(t, abort_is_left_out_where_it_crashes);
-	tcase_add_test(t, a_record_comes_back);
+	tcase_add_test(t, a_record_survives_its_encoding);
 	tcase_add_test(t, the_longest_record_fits);
-	tcase_add_test(t, all_can_or_nobody_does);
+	tcase_add_test(t, nccl_is_used_by_all_ranks_or_by_none);
 	tcase_add_test(t, a_gpu_for_each_rank_unless_they_share);
 	tcase_add_test(t, one_nccl_for_all);
 	return run_case(t);

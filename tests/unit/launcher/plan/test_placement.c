@@ -138,7 +138,7 @@ START_TEST(a_set_without_a_cpu_is_an_error)
 }
 END_TEST
 
-START_TEST(with_gpus_home_is_where_the_gpu_is)
+START_TEST(with_gpus_workers_are_on_the_nodes_of_their_gpus)
 {
 	static const struct {
 		const char *host, *gpus;
@@ -183,7 +183,7 @@ START_TEST(with_gpus_home_is_where_the_gpu_is)
 }
 END_TEST
 
-START_TEST(without_gpus_workers_are_laid_along_the_cores)
+START_TEST(without_gpus_workers_follow_the_cores)
 {
 	static const struct {
 		const char *host;
@@ -271,7 +271,7 @@ START_TEST(impossible_placements_are_errors_with_a_remedy)
 END_TEST
 
 /* A host that reports only its CPUs: no cores, caches, sockets. */
-START_TEST(a_host_that_tells_nothing)
+START_TEST(a_host_may_report_only_its_cpus)
 {
 	imagine("pu:4");
 	ck_assert_str_eq(decide(BINDING_NODE, 2, "", 1), "0-3 0-3");
@@ -402,11 +402,11 @@ int main(void)
 	tcase_add_test(c, cpus_beyond_1024_as_lists);
 	tcase_add_test(c, this_host_is_read_within_what_is_allowed);
 	tcase_add_test(c, a_set_without_a_cpu_is_an_error);
-	tcase_add_test(c, with_gpus_home_is_where_the_gpu_is);
-	tcase_add_test(c, without_gpus_workers_are_laid_along_the_cores);
+	tcase_add_test(c, with_gpus_workers_are_on_the_nodes_of_their_gpus);
+	tcase_add_test(c, without_gpus_workers_follow_the_cores);
 	tcase_add_test(c, a_narrowed_set_is_divided_by_what_is_left);
 	tcase_add_test(c, impossible_placements_are_errors_with_a_remedy);
-	tcase_add_test(c, a_host_that_tells_nothing);
+	tcase_add_test(c, a_host_may_report_only_its_cpus);
 	tcase_add_test(c, the_picture_in_the_manual);
 	tcase_add_test(c, hyperthreads_with_far_numbers);
 	tcase_add_test(c, a_complex_ends_at_its_node);

@@ -36,7 +36,7 @@ START_TEST(records_are_found_among_what_start_up_files_print)
 }
 END_TEST
 
-START_TEST(half_a_record_is_kept_and_all_before_it_is_noise)
+START_TEST(a_partial_record_is_kept_and_noise_before_it_is_not)
 {
 	static const char text[] = "hello\2ddprun far\3";
 
@@ -70,7 +70,7 @@ START_TEST(bytes_that_only_look_like_a_record_are_noise)
 }
 END_TEST
 
-START_TEST(frames_come_out_as_they_went_in)
+START_TEST(frames_survive_their_encoding)
 {
 	struct buf b = BUF_INIT(1 << 20);
 	struct remote_frame f;
@@ -119,7 +119,7 @@ START_TEST(an_invalid_frame_is_an_error)
 }
 END_TEST
 
-START_TEST(a_job_comes_out_as_it_went_in)
+START_TEST(a_job_survives_its_encoding)
 {
 	struct buf b = BUF_INIT(1 << 20), list = b;
 	struct remote_job job = {.check = 1, .silent_ms = 15000,
@@ -176,11 +176,11 @@ int main(void)
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, records_are_found_among_what_start_up_files_print);
-	tcase_add_test(c, half_a_record_is_kept_and_all_before_it_is_noise);
+	tcase_add_test(c, a_partial_record_is_kept_and_noise_before_it_is_not);
 	tcase_add_test(c, bytes_that_only_look_like_a_record_are_noise);
-	tcase_add_test(c, frames_come_out_as_they_went_in);
+	tcase_add_test(c, frames_survive_their_encoding);
 	tcase_add_test(c, an_invalid_frame_is_an_error);
-	tcase_add_test(c, a_job_comes_out_as_it_went_in);
+	tcase_add_test(c, a_job_survives_its_encoding);
 	tcase_add_test(c, a_list_must_end_its_last_text);
 	return run_case(c);
 }

@@ -72,7 +72,7 @@ static void start_group(pid_t *leader, pid_t *member)
 	}
 }
 
-START_TEST(a_number_that_a_stranger_has_by_now_is_not_signalled)
+START_TEST(a_reused_pid_is_not_signalled)
 {
 	pid_t leader, member;
 	int status;
@@ -156,7 +156,7 @@ int main(void)
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, it_differs_from_its_agent_from_the_start);
 	tcase_add_test(c,
-		a_number_that_a_stranger_has_by_now_is_not_signalled);
+		a_reused_pid_is_not_signalled);
 	tcase_add_test(c, it_holds_no_file_open_also_without_close_range);
 	tcase_add_test(c, an_empty_slot_and_one_never_filled_signal_nobody);
 	tcase_add_test(c, it_keeps_looking_while_a_process_is_in_execve);

@@ -107,7 +107,7 @@ START_TEST(a_read_that_is_interrupted_or_would_block_is_tried_again)
 }
 END_TEST
 
-START_TEST(the_end_of_a_reader_lets_the_others_read_on)
+START_TEST(other_readers_continue_when_one_ends)
 {
 	int lazy = open_reader(0), fd = open_reader(1);
 
@@ -134,7 +134,7 @@ static int unread_bytes(void)
 	return n;
 }
 
-START_TEST(a_copy_that_nobody_here_reads_is_thrown_away)
+START_TEST(a_copy_without_a_local_reader_is_discarded)
 {
 	static const char bytes[PIPE];
 	char got[8];
@@ -173,7 +173,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c,
 		a_read_that_is_interrupted_or_would_block_is_tried_again);
-	tcase_add_test(c, the_end_of_a_reader_lets_the_others_read_on);
-	tcase_add_test(c, a_copy_that_nobody_here_reads_is_thrown_away);
+	tcase_add_test(c, other_readers_continue_when_one_ends);
+	tcase_add_test(c, a_copy_without_a_local_reader_is_discarded);
 	return run_case(c);
 }

@@ -160,7 +160,7 @@ START_TEST(a_threads_child_is_found)
 }
 END_TEST
 
-START_TEST(it_looks_at_so_much_and_no_more)
+START_TEST(it_examines_a_bounded_number_of_processes)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0), high;
 	struct socket_search s;
@@ -202,7 +202,7 @@ int main(void)
 	tcase_add_test(c,
 		       a_descendant_of_the_ninth_generation_is_not_looked_for);
 	tcase_add_test(c, a_threads_child_is_found);
-	tcase_add_test(c, it_looks_at_so_much_and_no_more);
+	tcase_add_test(c, it_examines_a_bounded_number_of_processes);
 	tcase_add_test(c, a_gone_or_invisible_process_has_no_sockets);
 	return run_case(c);
 }

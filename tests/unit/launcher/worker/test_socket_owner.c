@@ -232,7 +232,7 @@ START_TEST(a_closed_socket_has_no_owner)
 }
 END_TEST
 
-START_TEST(another_users_is_his)
+START_TEST(another_users_socket_has_that_user)
 {
 	enum { NOBODY = 65534 };
 	struct pair p;
@@ -265,6 +265,6 @@ int main(void)
 	tcase_add_test(t, its_inode_is_its_descriptors);
 	tcase_add_test(t, a_listener_is_not_a_connection);
 	tcase_add_test(t, a_closed_socket_has_no_owner);
-	tcase_add_test(t, another_users_is_his);
+	tcase_add_test(t, another_users_socket_has_that_user);
 	return run_case(t);
 }

@@ -74,7 +74,7 @@ static int kill_marked(int *in_exec)
 	return sweep_kill_marked(&by_name, "none", in_exec);
 }
 
-START_TEST(a_variable_that_only_ends_with_the_mark_is_another)
+START_TEST(a_variable_that_only_ends_with_the_mark_does_not_count)
 {
 	pid_t other = sleeper("X_" MARK, MARK "0");
 	pid_t ours = sleeper("A=1", MARK);
@@ -416,7 +416,7 @@ START_TEST(the_limit_alone_marks_a_process)
 }
 END_TEST
 
-START_TEST(of_foreign_children_only_those_with_the_limit_are_ours)
+START_TEST(foreign_children_are_ours_only_with_the_limit)
 {
 	const struct sweep_marks marks = by_locks();
 	struct sweep s = {.signalled = NULL};
@@ -538,7 +538,8 @@ int main(void)
 	TCase *c = tcase_create("sweep");
 
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, a_variable_that_only_ends_with_the_mark_is_another);
+	tcase_add_test(c,
+			a_variable_that_only_ends_with_the_mark_does_not_count);
 	tcase_add_test(c,
 		       a_writer_to_a_workers_pipe_is_found_without_a_mark);
 	tcase_add_test(c, earlier_processes_are_not_found_by_a_pipe);
@@ -556,7 +557,7 @@ int main(void)
 	tcase_add_test(c, the_limit_is_below_ours_and_has_many_values);
 	tcase_add_test(c, the_limit_alone_marks_a_process);
 	tcase_add_test(c,
-		of_foreign_children_only_those_with_the_limit_are_ours);
+		foreign_children_are_ours_only_with_the_limit);
 	tcase_add_test(c,
 		the_limit_is_known_of_a_process_that_hangs_in_execve);
 	tcase_add_test(c, a_zombie_has_no_mark);

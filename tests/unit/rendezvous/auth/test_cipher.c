@@ -100,7 +100,7 @@ START_TEST(sealed_text_opens_again)
 END_TEST
 
 /* In place, as the server reads. */
-START_TEST(a_record_is_opened_where_it_lies)
+START_TEST(a_record_is_opened_in_place)
 {
 	struct cipher client, server;
 	struct buf out = BUF_INIT(1 << 20);
@@ -173,7 +173,7 @@ START_TEST(each_bit_counts)
 }
 END_TEST
 
-START_TEST(a_record_that_comes_again_is_found)
+START_TEST(a_repeated_record_is_detected)
 {
 	struct sent s;
 	char first[RECORD];
@@ -185,7 +185,7 @@ START_TEST(a_record_that_comes_again_is_found)
 }
 END_TEST
 
-START_TEST(records_in_another_order_are_found)
+START_TEST(reordered_records_are_detected)
 {
 	struct sent s;
 	char second[RECORD];
@@ -198,7 +198,7 @@ START_TEST(records_in_another_order_are_found)
 }
 END_TEST
 
-START_TEST(a_record_that_is_left_out_is_found_at_the_next)
+START_TEST(a_missing_record_is_detected_at_the_next)
 {
 	struct sent s;
 
@@ -209,7 +209,7 @@ START_TEST(a_record_that_is_left_out_is_found_at_the_next)
 }
 END_TEST
 
-START_TEST(a_part_that_is_cut_out_is_found)
+START_TEST(a_part_cut_out_of_a_record_is_detected)
 {
 	struct sent s;
 
@@ -227,7 +227,7 @@ END_TEST
 
 /* Records of the other direction, or of another connection, do not
  * authenticate. */
-START_TEST(records_of_the_other_direction_are_found)
+START_TEST(records_of_the_other_direction_are_detected)
 {
 	struct sent s;
 
@@ -240,7 +240,7 @@ START_TEST(records_of_the_other_direction_are_found)
 }
 END_TEST
 
-START_TEST(no_length_of_a_stranger_is_waited_for)
+START_TEST(a_strangers_length_is_not_waited_for)
 {
 	static const uint32_t bad[] = {0, CIPHER_TEXT_MAX + 1, 1 << 20,
 				       UINT32_MAX};
@@ -274,14 +274,14 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, golden);
 	tcase_add_test(tc, sealed_text_opens_again);
-	tcase_add_test(tc, a_record_is_opened_where_it_lies);
+	tcase_add_test(tc, a_record_is_opened_in_place);
 	tcase_add_test(tc, each_bit_counts);
-	tcase_add_test(tc, a_record_that_comes_again_is_found);
-	tcase_add_test(tc, records_in_another_order_are_found);
-	tcase_add_test(tc, a_record_that_is_left_out_is_found_at_the_next);
-	tcase_add_test(tc, a_part_that_is_cut_out_is_found);
-	tcase_add_test(tc, records_of_the_other_direction_are_found);
-	tcase_add_test(tc, no_length_of_a_stranger_is_waited_for);
+	tcase_add_test(tc, a_repeated_record_is_detected);
+	tcase_add_test(tc, reordered_records_are_detected);
+	tcase_add_test(tc, a_missing_record_is_detected_at_the_next);
+	tcase_add_test(tc, a_part_cut_out_of_a_record_is_detected);
+	tcase_add_test(tc, records_of_the_other_direction_are_detected);
+	tcase_add_test(tc, a_strangers_length_is_not_waited_for);
 	tcase_add_test(tc, no_room_is_an_error_and_no_half_record_is_sent);
 	return run_case(tc);
 }

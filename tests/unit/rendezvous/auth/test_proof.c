@@ -58,7 +58,7 @@ START_TEST(golden)
 }
 END_TEST
 
-START_TEST(hex_there_and_back)
+START_TEST(hex_survives_its_encoding)
 {
 	struct proof p = secret("0123456789abcdef"), q;
 	char text[PROOF_HEX_SIZE + 1];
@@ -78,7 +78,7 @@ START_TEST(hex_there_and_back)
 }
 END_TEST
 
-START_TEST(one_jobs_key_is_no_other_jobs)
+START_TEST(each_job_has_its_own_key)
 {
 	const struct proof s = secret("correct horse battery staple");
 	struct proof a, b;
@@ -91,7 +91,7 @@ START_TEST(one_jobs_key_is_no_other_jobs)
 END_TEST
 
 /* Bytes that move from one part to the next change the proof. */
-START_TEST(parts_do_not_run_into_each_other)
+START_TEST(parts_of_a_proof_are_delimited)
 {
 	const struct proof key = secret("correct horse battery staple");
 	const struct proof_talk t = {SLICE(zeros, 8), SLICE_STR("hello")};
@@ -217,7 +217,7 @@ START_TEST(each_bit_of_what_the_server_proves_counts)
 }
 END_TEST
 
-START_TEST(a_server_that_has_not_the_secret_is_not_believed)
+START_TEST(a_server_without_the_secret_is_rejected)
 {
 	const struct proof other = secret("something else entirely");
 	struct wire_frame f, refusal;
@@ -239,7 +239,7 @@ START_TEST(a_server_that_has_not_the_secret_is_not_believed)
 }
 END_TEST
 
-START_TEST(our_own_words_do_not_come_back_as_proof)
+START_TEST(our_own_proof_is_not_accepted_back)
 {
 	struct wire_frame f, refusal;
 	struct sides s;
@@ -304,7 +304,7 @@ START_TEST(a_client_proves_no_less_than_required)
 }
 END_TEST
 
-START_TEST(a_users_secret_is_none_that_munges_server_knows)
+START_TEST(munges_server_rejects_a_users_secret)
 {
 	struct auth own = auth_by("correct horse battery");
 	struct sides s;
@@ -416,16 +416,16 @@ int main(void)
 	TCase *tc = tcase_create("proof");
 
 	tcase_add_test(tc, golden);
-	tcase_add_test(tc, hex_there_and_back);
-	tcase_add_test(tc, one_jobs_key_is_no_other_jobs);
-	tcase_add_test(tc, parts_do_not_run_into_each_other);
+	tcase_add_test(tc, hex_survives_its_encoding);
+	tcase_add_test(tc, each_job_has_its_own_key);
+	tcase_add_test(tc, parts_of_a_proof_are_delimited);
 	tcase_add_test(tc, each_bit_of_what_the_client_proves_counts);
 	tcase_add_test(tc, each_bit_of_what_the_server_proves_counts);
-	tcase_add_test(tc, a_server_that_has_not_the_secret_is_not_believed);
-	tcase_add_test(tc, our_own_words_do_not_come_back_as_proof);
+	tcase_add_test(tc, a_server_without_the_secret_is_rejected);
+	tcase_add_test(tc, our_own_proof_is_not_accepted_back);
 	tcase_add_test(tc, a_recorded_proof_is_useless);
 	tcase_add_test(tc, a_client_proves_no_less_than_required);
-	tcase_add_test(tc, a_users_secret_is_none_that_munges_server_knows);
+	tcase_add_test(tc, munges_server_rejects_a_users_secret);
 	tcase_add_test(tc, a_greeting_that_cannot_be_answered_is_an_error);
 	tcase_add_test(tc, a_greeting_comes_in_any_pieces);
 	tcase_add_test(tc, a_greeting_says_which_job_it_serves);

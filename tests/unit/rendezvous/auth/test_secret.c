@@ -272,7 +272,7 @@ START_TEST(the_same_token_is_the_same_secret_in_a_file_and_not)
 }
 END_TEST
 
-START_TEST(without_a_place_for_the_key_the_ways_are_named)
+START_TEST(without_a_place_for_the_key_the_options_are_named)
 {
 	struct secret s;
 
@@ -293,7 +293,7 @@ END_TEST
 
 /* ---- auth.h: the choice of the method ---- */
 
-START_TEST(the_way_is_chosen_by_what_is_there)
+START_TEST(the_method_is_chosen_by_what_is_available)
 {
 	char file[64], text[100];
 	struct auth a, b;
@@ -398,7 +398,7 @@ static void write_conf(const char *text)
 	setenv("SLURM_JOB_ID", "7", 1);
 }
 
-START_TEST(where_slurm_does_without_munge_it_is_not_asked)
+START_TEST(munge_is_not_asked_if_slurm_does_not_use_it)
 {
 	struct auth a;
 
@@ -456,10 +456,10 @@ int main(void)
 	tcase_add_test(tc, a_short_secret_is_refused);
 	tcase_add_test(tc,
 		       the_same_token_is_the_same_secret_in_a_file_and_not);
-	tcase_add_test(tc, without_a_place_for_the_key_the_ways_are_named);
-	tcase_add_test(tc, the_way_is_chosen_by_what_is_there);
+	tcase_add_test(tc, without_a_place_for_the_key_the_options_are_named);
+	tcase_add_test(tc, the_method_is_chosen_by_what_is_available);
 	tcase_add_test(tc, slurm_conf_names_the_plugin_and_munges_socket);
-	tcase_add_test(tc, where_slurm_does_without_munge_it_is_not_asked);
+	tcase_add_test(tc, munge_is_not_asked_if_slurm_does_not_use_it);
 	tcase_add_test(tc, munge_is_looked_for_where_slurm_conf_says);
 	tcase_add_test(tc, on_a_slurm_node_a_munged_that_is_down_is_an_error);
 	return run_case(tc);

@@ -197,7 +197,7 @@ static void close_walked(uv_handle_t *h, void *arg)
 				    : NULL);
 }
 
-START_TEST(it_is_sure_from_when_it_asked_and_not_from_the_answer)
+START_TEST(a_lease_counts_from_the_request_not_from_the_reply)
 {
 	const struct election_options o = {
 		.job = "j",
@@ -237,6 +237,6 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc,
-		       it_is_sure_from_when_it_asked_and_not_from_the_answer);
+		       a_lease_counts_from_the_request_not_from_the_reply);
 	return run_case(tc);
 }

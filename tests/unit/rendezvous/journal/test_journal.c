@@ -144,7 +144,7 @@ static int is_prefix(const char *whole)
 	return strncmp(whole, seen, strlen(seen)) == 0;
 }
 
-START_TEST(cut_at_every_byte_it_is_a_prefix)
+START_TEST(a_file_cut_at_any_byte_is_read_up_to_the_cut)
 {
 	size_t n, cut, end;
 	int fd = three(), most = 0;
@@ -170,7 +170,7 @@ START_TEST(cut_at_every_byte_it_is_a_prefix)
 }
 END_TEST
 
-START_TEST(a_wrong_byte_ends_it_there)
+START_TEST(a_wrong_byte_ends_the_journal_there)
 {
 	size_t n, i, end;
 	int fd = three();
@@ -256,7 +256,7 @@ START_TEST(a_kill_while_it_compacts_leaves_the_old_or_the_new)
 }
 END_TEST
 
-START_TEST(it_is_compacted_and_does_not_grow)
+START_TEST(a_compacted_file_does_not_grow)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct journal_file *f = open_at(dup(fd));
@@ -440,7 +440,7 @@ START_TEST(a_full_disk_is_an_error_and_keeps_no_half)
 }
 END_TEST
 
-START_TEST(records_come_out_as_they_went_in)
+START_TEST(records_survive_their_encoding)
 {
 	struct buf batch = BUF_INIT(1 << 16);
 	struct journal_record r;
@@ -473,7 +473,7 @@ END_TEST
 /* As a server writes it: one batch while another is kept, and a snapshot when
  * it is due. The store's limit in etcd is 128 MiB, and a record is larger than
  * its value. */
-START_TEST(a_journal_in_etcd_is_never_more_than_its_reader_takes)
+START_TEST(a_journal_in_etcd_never_exceeds_its_readers_limit)
 {
 	static const uint64_t batches[] = {1 << 10, 1 << 20, 8 << 20, 24 << 20,
 					   JOURNAL_ETCD_BATCH_MAX};
@@ -504,18 +504,18 @@ int main(void)
 	TCase *c = tcase_create("journal");
 
 	tcase_add_test(c, appended_records_are_read_and_continued);
-	tcase_add_test(c, cut_at_every_byte_it_is_a_prefix);
-	tcase_add_test(c, a_wrong_byte_ends_it_there);
+	tcase_add_test(c, a_file_cut_at_any_byte_is_read_up_to_the_cut);
+	tcase_add_test(c, a_wrong_byte_ends_the_journal_there);
 	tcase_add_test(c, bytes_after_the_end_are_not_read);
 	tcase_add_test(c, a_kill_while_it_compacts_leaves_the_old_or_the_new);
-	tcase_add_test(c, it_is_compacted_and_does_not_grow);
+	tcase_add_test(c, a_compacted_file_does_not_grow);
 	tcase_add_test(c, a_second_server_is_refused_and_learns_the_first);
 	tcase_add_test(c, a_file_of_something_else_is_left_alone);
 	tcase_add_test(c, a_first_batch_that_fails_is_not_followed_by_a_second);
 	tcase_add_test(c, a_snapshot_of_several_batches_is_read_as_they_were);
 	tcase_add_test(c, a_full_disk_is_an_error_and_keeps_no_half);
-	tcase_add_test(c, records_come_out_as_they_went_in);
+	tcase_add_test(c, records_survive_their_encoding);
 	tcase_add_loop_test(c,
-		a_journal_in_etcd_is_never_more_than_its_reader_takes, 0, 4);
+		a_journal_in_etcd_never_exceeds_its_readers_limit, 0, 4);
 	return run_case(c);
 }

@@ -42,7 +42,7 @@ static int open_it(const char *part)
 	return rc;
 }
 
-START_TEST(a_new_one_is_its_users_alone)
+START_TEST(a_new_file_is_private_to_its_user)
 {
 	struct stat st;
 
@@ -67,7 +67,7 @@ START_TEST(a_file_that_others_can_reach_is_refused)
 }
 END_TEST
 
-START_TEST(one_of_another_user_is_refused)
+START_TEST(a_file_of_another_user_is_refused)
 {
 	if (geteuid() != 0)
 		return;
@@ -89,7 +89,7 @@ START_TEST(a_link_is_not_followed)
 }
 END_TEST
 
-START_TEST(a_pipe_is_no_journal)
+START_TEST(a_pipe_is_refused)
 {
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	ck_assert_int_eq(open_it("not a regular file"), ERR_USAGE);
@@ -101,10 +101,10 @@ int main(void)
 	TCase *c = tcase_create("journal_file");
 
 	tcase_add_checked_fixture(c, begin, end);
-	tcase_add_test(c, a_new_one_is_its_users_alone);
+	tcase_add_test(c, a_new_file_is_private_to_its_user);
 	tcase_add_test(c, a_file_that_others_can_reach_is_refused);
-	tcase_add_test(c, one_of_another_user_is_refused);
+	tcase_add_test(c, a_file_of_another_user_is_refused);
 	tcase_add_test(c, a_link_is_not_followed);
-	tcase_add_test(c, a_pipe_is_no_journal);
+	tcase_add_test(c, a_pipe_is_refused);
 	return run_case(c);
 }

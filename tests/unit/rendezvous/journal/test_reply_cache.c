@@ -76,7 +76,7 @@ END_TEST
 
 /* A next server, to which all sessions are gone, keeps the ones that this
  * server writes in the order of reply_cache_next. */
-START_TEST(those_with_a_connection_are_the_last_to_be_forgotten)
+START_TEST(connected_sessions_are_forgotten_last)
 {
 	uint64_t order[MOST + 2];
 	const struct cached_reply *at = NULL;
@@ -110,6 +110,6 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_oldest_sessions_that_are_gone_are_forgotten);
 	tcase_add_test(t, requests_that_changed_nothing_are_forgotten);
-	tcase_add_test(t, those_with_a_connection_are_the_last_to_be_forgotten);
+	tcase_add_test(t, connected_sessions_are_forgotten_last);
 	return run_case(t);
 }

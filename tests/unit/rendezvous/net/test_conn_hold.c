@@ -72,7 +72,7 @@ static void hears(int i, const char *text)
 	ck_assert(rc <= 0 || text[0] == '.');
 }
 
-START_TEST(nothing_leaves_before_it_is_kept)
+START_TEST(no_output_is_sent_before_it_is_stored)
 {
 	says(0, "a", 1);
 	hears(0, "a");
@@ -169,7 +169,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, begin, close_clients);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, nothing_leaves_before_it_is_kept);
+	tcase_add_test(tc, no_output_is_sent_before_it_is_stored);
 	tcase_add_test(tc, output_after_a_mark_waits_for_the_next);
 	tcase_add_test(tc, a_close_also_waits);
 	tcase_add_test(tc, a_client_is_not_read_while_nothing_is_stored);

@@ -124,7 +124,7 @@ START_TEST(a_fast_sender_gets_one_buffer_per_turn)
 }
 END_TEST
 
-START_TEST(also_while_it_has_half_a_request_there)
+START_TEST(a_fast_sender_with_half_a_request_gets_one_buffer)
 {
 	size_t sent;
 
@@ -139,7 +139,7 @@ START_TEST(also_while_it_has_half_a_request_there)
 END_TEST
 
 /* The end of a turn must not hide the end of the stream. */
-START_TEST(its_end_behind_a_whole_buffer_is_seen)
+START_TEST(an_end_after_a_full_buffer_is_seen)
 {
 	static const char zeroes[CONN_READ_MAX];
 	int fd = server_end(1), low = sizeof zeroes, one = 1;
@@ -165,7 +165,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, begin, close_clients);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, a_fast_sender_gets_one_buffer_per_turn);
-	tcase_add_test(tc, also_while_it_has_half_a_request_there);
-	tcase_add_test(tc, its_end_behind_a_whole_buffer_is_seen);
+	tcase_add_test(tc, a_fast_sender_with_half_a_request_gets_one_buffer);
+	tcase_add_test(tc, an_end_after_a_full_buffer_is_seen);
 	return run_case(tc);
 }

@@ -352,7 +352,7 @@ START_TEST(asks_all_agents_and_passes_on_each_page)
 }
 END_TEST
 
-START_TEST(tells_of_an_agent_that_never_answers)
+START_TEST(reports_an_agent_that_never_answers)
 {
 	struct peer a[2], t;
 	uint32_t number;
@@ -374,7 +374,7 @@ START_TEST(tells_of_an_agent_that_never_answers)
 }
 END_TEST
 
-START_TEST(tells_how_an_agent_went)
+START_TEST(reports_how_an_agent_left)
 {
 	struct peer a[2], t;
 
@@ -396,7 +396,7 @@ START_TEST(tells_how_an_agent_went)
 }
 END_TEST
 
-START_TEST(ignores_pages_that_nobody_asked_for)
+START_TEST(ignores_unrequested_pages)
 {
 	struct peer a[2], t;
 	uint32_t number;
@@ -421,7 +421,7 @@ START_TEST(ignores_pages_that_nobody_asked_for)
 }
 END_TEST
 
-START_TEST(forgets_a_tool_that_went)
+START_TEST(forgets_a_tool_that_left)
 {
 	struct peer a[2], t;
 	uint32_t number;
@@ -440,7 +440,7 @@ START_TEST(forgets_a_tool_that_went)
 }
 END_TEST
 
-START_TEST(refuses_what_is_no_question)
+START_TEST(refuses_invalid_questions)
 {
 	struct peer a[2], t, wrong;
 
@@ -472,7 +472,7 @@ START_TEST(refuses_what_is_no_question)
 }
 END_TEST
 
-START_TEST(says_that_guests_have_no_agents)
+START_TEST(reports_that_guests_have_no_agents)
 {
 	struct peer t;
 
@@ -497,11 +497,11 @@ int main(void)
 	tcase_set_timeout(guests, 60);
 	tcase_add_checked_fixture(tc, start, stop);
 	tcase_add_test(tc, asks_all_agents_and_passes_on_each_page);
-	tcase_add_test(tc, tells_of_an_agent_that_never_answers);
-	tcase_add_test(tc, tells_how_an_agent_went);
-	tcase_add_test(tc, ignores_pages_that_nobody_asked_for);
-	tcase_add_test(tc, forgets_a_tool_that_went);
-	tcase_add_test(tc, refuses_what_is_no_question);
-	tcase_add_test(guests, says_that_guests_have_no_agents);
+	tcase_add_test(tc, reports_an_agent_that_never_answers);
+	tcase_add_test(tc, reports_how_an_agent_left);
+	tcase_add_test(tc, ignores_unrequested_pages);
+	tcase_add_test(tc, forgets_a_tool_that_left);
+	tcase_add_test(tc, refuses_invalid_questions);
+	tcase_add_test(guests, reports_that_guests_have_no_agents);
 	return run_suite(suite);
 }

@@ -226,7 +226,7 @@ static void put_bad(struct server *s, int i, uint64_t number)
 	keep(s);
 }
 
-START_TEST(a_record_that_makes_no_sense_costs_its_job_alone)
+START_TEST(a_senseless_record_only_costs_its_job)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
@@ -260,7 +260,7 @@ START_TEST(a_record_that_makes_no_sense_costs_its_job_alone)
 }
 END_TEST
 
-START_TEST(a_record_of_a_job_that_is_not_there_costs_nothing)
+START_TEST(a_record_of_an_unknown_job_costs_nothing)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
@@ -304,7 +304,7 @@ END_TEST
 
 /* ---- limits ---- */
 
-START_TEST(limits_that_are_lowered_hold_for_what_comes)
+START_TEST(lowered_limits_hold_for_new_requests)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
@@ -490,7 +490,7 @@ END_TEST
 
 /* ---- memory ---- */
 
-START_TEST(a_job_that_memory_is_short_for_leaves_nothing)
+START_TEST(a_job_without_memory_leaves_nothing)
 {
 #ifdef CAN_FAIL_CALLOC
 	int made = 0;
@@ -520,11 +520,11 @@ int main(void)
 	const int rows = sizeof bad / sizeof *bad;
 
 	tcase_add_loop_test(
-		tc, a_record_that_makes_no_sense_costs_its_job_alone, 0, rows);
+		tc, a_senseless_record_only_costs_its_job, 0, rows);
 	tcase_add_loop_test(
-		tc, a_record_of_a_job_that_is_not_there_costs_nothing, 0, rows);
+		tc, a_record_of_an_unknown_job_costs_nothing, 0, rows);
 	tcase_add_test(tc, a_job_that_cannot_be_read_leaves_the_others);
-	tcase_add_loop_test(tc, limits_that_are_lowered_hold_for_what_comes, 0,
+	tcase_add_loop_test(tc, lowered_limits_hold_for_new_requests, 0,
 			    2);
 	tcase_add_test(tc,
 		       ranks_that_have_left_fail_a_gather_after_each_restart);
@@ -532,6 +532,6 @@ int main(void)
 	tcase_add_test(
 		tc, a_job_that_the_server_stopped_is_over_after_each_restart);
 	tcase_add_test(tc, the_sealed_key_outlives_each_restart);
-	tcase_add_test(tc, a_job_that_memory_is_short_for_leaves_nothing);
+	tcase_add_test(tc, a_job_without_memory_leaves_nothing);
 	return run_case(tc);
 }

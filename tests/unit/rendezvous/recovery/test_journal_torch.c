@@ -351,7 +351,7 @@ static void end(void)
 	buf_release(&said);
 }
 
-START_TEST(cut_anywhere_it_is_what_was_once_answered)
+START_TEST(a_journal_cut_anywhere_gives_earlier_answers)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
@@ -364,7 +364,7 @@ START_TEST(cut_anywhere_it_is_what_was_once_answered)
 }
 END_TEST
 
-START_TEST(so_is_a_snapshot_with_more_behind_it)
+START_TEST(a_snapshot_and_records_cut_anywhere_do_so_too)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
@@ -480,7 +480,7 @@ START_TEST(a_compaction_that_finds_no_room_loses_nothing)
 }
 END_TEST
 
-START_TEST(a_long_one_is_compacted_and_is_what_it_was)
+START_TEST(a_long_journal_is_compacted_without_a_change)
 {
 	enum { TURNS = 400000, RECORD = 60 }; /* at least, with its batch */
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -508,12 +508,12 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, cut_anywhere_it_is_what_was_once_answered, 0,
+	tcase_add_loop_test(tc, a_journal_cut_anywhere_gives_earlier_answers, 0,
 			    sizeof uses / sizeof *uses);
-	tcase_add_test(tc, so_is_a_snapshot_with_more_behind_it);
+	tcase_add_test(tc, a_snapshot_and_records_cut_anywhere_do_so_too);
 	tcase_add_test(tc,
 		       records_lost_to_a_full_disk_are_in_the_snapshot);
 	tcase_add_test(tc, a_compaction_that_finds_no_room_loses_nothing);
-	tcase_add_test(tc, a_long_one_is_compacted_and_is_what_it_was);
+	tcase_add_test(tc, a_long_journal_is_compacted_without_a_change);
 	return run_case(tc);
 }

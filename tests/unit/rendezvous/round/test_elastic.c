@@ -34,7 +34,7 @@ static int is_told(int i)
 
 /* ---- the last call ---- */
 
-START_TEST(the_least_number_is_enough_after_the_last_call)
+START_TEST(the_minimum_is_enough_after_the_last_call)
 {
 	struct how h = {.min = 2, .last_call = 30000};
 
@@ -55,7 +55,7 @@ START_TEST(the_least_number_is_enough_after_the_last_call)
 }
 END_TEST
 
-START_TEST(the_most_are_not_kept_waiting)
+START_TEST(the_maximum_starts_at_once)
 {
 	come(0);
 	come(1);
@@ -184,7 +184,7 @@ START_TEST(a_spare_of_a_job_of_one_node_starts_at_once)
 }
 END_TEST
 
-START_TEST(somebody_waits_for_a_single_node_that_has_a_spare)
+START_TEST(a_node_with_a_spare_is_not_alone)
 {
 	join(1, 1, (struct how){.hosts_server = 1});
 	ck_assert_int_eq(job_node_is_alone(j, node[1]), 1);
@@ -207,7 +207,7 @@ START_TEST(spares_learn_the_end_and_its_cause)
 }
 END_TEST
 
-START_TEST(a_restart_is_no_business_of_spares)
+START_TEST(spares_are_not_notified_of_a_restart)
 {
 	struct how h = {.restarts = 1};
 
@@ -234,7 +234,7 @@ START_TEST(a_spare_cannot_ask_for_a_rank_that_is_taken)
 }
 END_TEST
 
-START_TEST(a_spare_that_fails_or_exits_touches_nobody)
+START_TEST(a_spare_that_fails_or_exits_affects_no_node)
 {
 	struct wire_failed m = {0, 3, SLICE_STR("no")};
 
@@ -327,7 +327,7 @@ START_TEST(a_job_that_may_shrink_continues)
 }
 END_TEST
 
-START_TEST(too_few_wait_for_more)
+START_TEST(too_few_nodes_wait_for_more)
 {
 	run_with(2);
 	lost(1, "its connection closed");
@@ -403,7 +403,7 @@ START_TEST(a_node_that_leaves_during_a_regroup_is_no_failure)
 }
 END_TEST
 
-START_TEST(the_node_whose_server_it_is_cannot_be_done_without)
+START_TEST(a_job_cannot_continue_without_its_servers_node)
 {
 	struct how h = {.min = 1, .hosts_server = 1};
 
@@ -463,26 +463,26 @@ END_TEST
 
 static void add_all(TCase *c)
 {
-	tcase_add_test(c, the_least_number_is_enough_after_the_last_call);
-	tcase_add_test(c, the_most_are_not_kept_waiting);
+	tcase_add_test(c, the_minimum_is_enough_after_the_last_call);
+	tcase_add_test(c, the_maximum_starts_at_once);
 	tcase_add_test(c, a_last_call_ends_when_too_few_are_left);
 	tcase_add_test(c, a_fixed_number_has_no_last_call);
 	tcase_add_test(c, a_state_says_whether_the_last_call_is_out);
 	tcase_add_test(c, a_fifth_node_of_four_is_a_spare);
 	tcase_add_test(c, spares_take_over_in_order_of_joining);
 	tcase_add_test(c, a_spare_of_a_job_of_one_node_starts_at_once);
-	tcase_add_test(c, somebody_waits_for_a_single_node_that_has_a_spare);
+	tcase_add_test(c, a_node_with_a_spare_is_not_alone);
 	tcase_add_test(c, spares_learn_the_end_and_its_cause);
-	tcase_add_test(c, a_restart_is_no_business_of_spares);
+	tcase_add_test(c, spares_are_not_notified_of_a_restart);
 	tcase_add_test(c, a_spare_cannot_ask_for_a_rank_that_is_taken);
-	tcase_add_test(c, a_spare_that_fails_or_exits_touches_nobody);
+	tcase_add_test(c, a_spare_that_fails_or_exits_affects_no_node);
 	tcase_add_test(c, a_node_that_joins_a_running_job_ends_its_round);
 	tcase_add_test(c, a_node_that_joins_after_workers_finished_waits);
 	tcase_add_test(
 		c,
 		a_waiting_node_is_in_the_next_round_if_any);
 	tcase_add_test(c, a_job_that_may_shrink_continues);
-	tcase_add_test(c, too_few_wait_for_more);
+	tcase_add_test(c, too_few_nodes_wait_for_more);
 	tcase_add_test(
 		c,
 		a_stopping_node_leaves_alone_if_enough_remain);
@@ -490,7 +490,7 @@ static void add_all(TCase *c)
 	tcase_add_test(c,
 		       a_spare_does_not_keep_a_fixed_job_from_being_stopped);
 	tcase_add_test(c, a_node_that_leaves_during_a_regroup_is_no_failure);
-	tcase_add_test(c, the_node_whose_server_it_is_cannot_be_done_without);
+	tcase_add_test(c, a_job_cannot_continue_without_its_servers_node);
 	tcase_add_test(c, a_restart_while_nodes_come_and_go_counts_each_once);
 	tcase_add_test(c, a_leaving_node_reduces_the_count_of_workers);
 }

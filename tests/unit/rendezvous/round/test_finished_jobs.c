@@ -51,7 +51,7 @@ static uint32_t next_round(const char *id)
 	return finished_jobs_next_round(&finished, SLICE_STR(id));
 }
 
-START_TEST(the_next_job_of_a_name_begins_beyond_the_last)
+START_TEST(the_next_job_of_a_name_continues_its_rounds)
 {
 	ck_assert_uint_eq(next_round("a"), 0);
 	finished_jobs_add(&finished, "a", 2, "h1 was lost");
@@ -71,6 +71,6 @@ int main(void)
 
 	tcase_add_test(c, job_and_round_must_both_match);
 	tcase_add_test(c, the_oldest_is_forgotten_first);
-	tcase_add_test(c, the_next_job_of_a_name_begins_beyond_the_last);
+	tcase_add_test(c, the_next_job_of_a_name_continues_its_rounds);
 	return run_case(c);
 }

@@ -136,7 +136,7 @@ START_TEST(a_stopped_worker_is_no_cause)
 }
 END_TEST
 
-START_TEST(exits_that_cannot_be_are_protocol_errors)
+START_TEST(impossible_exits_are_protocol_errors)
 {
 	join(1, 2, (struct how){.nproc = 2});
 	join(2, 2, (struct how){.nproc = 2});
@@ -226,7 +226,7 @@ START_TEST(a_failed_start_has_an_exit_code)
 }
 END_TEST
 
-START_TEST(a_code_that_nobody_can_exit_with_is_66)
+START_TEST(an_impossible_exit_code_becomes_66)
 {
 	struct wire_failed m = {0, 256, SLICE_STR("no")};
 
@@ -333,7 +333,7 @@ START_TEST(workers_of_another_round_are_refused)
 }
 END_TEST
 
-START_TEST(round_numbers_go_on_where_the_job_before_stopped)
+START_TEST(round_numbers_continue_those_of_the_last_job)
 {
 	job_free(j);
 	j = job_new(SLICE_STR("none"), 5);
@@ -501,7 +501,7 @@ START_TEST(all_that_leave_early_with_0_are_a_success)
 }
 END_TEST
 
-START_TEST(an_early_exit_in_an_earlier_attempt_counts_not)
+START_TEST(an_early_exit_in_an_earlier_attempt_is_ignored)
 {
 	start_two(1);
 	exits(1, 3, 0, 1, "");
@@ -522,7 +522,7 @@ static void add_all(TCase *c)
 	tcase_add_test(c, a_long_reason_is_cut_between_characters);
 	tcase_add_test(c, signals_are_named_and_give_128_and_their_number);
 	tcase_add_test(c, a_stopped_worker_is_no_cause);
-	tcase_add_test(c, exits_that_cannot_be_are_protocol_errors);
+	tcase_add_test(c, impossible_exits_are_protocol_errors);
 	tcase_add_test(c, a_lost_node_fails_the_job_for_the_others);
 	tcase_add_test(c, only_the_host_of_a_job_of_one_is_alone);
 	tcase_add_test(c, a_node_is_alone_while_nobody_else_is_in_its_job);
@@ -530,13 +530,13 @@ static void add_all(TCase *c)
 	tcase_add_test(c, a_stopping_node_ends_the_job);
 	tcase_add_test(c, an_agent_that_cannot_start_its_workers_ends_the_job);
 	tcase_add_test(c, a_failed_start_has_an_exit_code);
-	tcase_add_test(c, a_code_that_nobody_can_exit_with_is_66);
+	tcase_add_test(c, an_impossible_exit_code_becomes_66);
 	tcase_add_test(c, a_server_that_stops_tells_its_jobs);
 	tcase_add_test(c, a_restart_keeps_ranks_and_counts_once_for_the_job);
 	tcase_add_test(c, a_node_that_is_lost_between_rounds_ends_the_job);
 	tcase_add_test(c, nproc_may_change_over_a_restart);
 	tcase_add_test(c, workers_of_another_round_are_refused);
-	tcase_add_test(c, round_numbers_go_on_where_the_job_before_stopped);
+	tcase_add_test(c, round_numbers_continue_those_of_the_last_job);
 	tcase_add_test(c, a_fate_is_reported_when_it_is_known);
 	tcase_add_test(c, the_loss_of_a_node_is_the_fate_of_its_ranks);
 	tcase_add_test(c, the_policy_has_an_answer_to_everything);
@@ -546,7 +546,7 @@ static void add_all(TCase *c)
 	tcase_add_test(c, an_early_exit_does_not_explain_another_failure);
 	tcase_add_test(c, all_that_leave_early_with_0_are_a_success);
 	tcase_add_test(c,
-		an_early_exit_in_an_earlier_attempt_counts_not);
+		an_early_exit_in_an_earlier_attempt_is_ignored);
 }
 
 int main(void)

@@ -77,7 +77,7 @@ START_TEST(all_get_each_level_once)
 }
 END_TEST
 
-START_TEST(exits_as_asked_are_no_failure)
+START_TEST(exits_on_request_are_not_failures)
 {
 	two_nodes();
 	told(1, WIRE_STOPPED, TERM);
@@ -87,7 +87,7 @@ START_TEST(exits_as_asked_are_no_failure)
 }
 END_TEST
 
-START_TEST(the_end_of_the_time_gives_143_and_its_own_words)
+START_TEST(the_time_limit_gives_143_and_its_own_text)
 {
 	two_nodes();
 	say(1, (struct wire_stop){.level = WIRE_WARNED, .whole = 1,
@@ -227,7 +227,7 @@ START_TEST(once_it_is_cut_short_a_lost_node_is_its_end)
 }
 END_TEST
 
-START_TEST(a_node_that_joins_then_is_a_spare)
+START_TEST(a_node_that_joins_during_a_stop_is_a_spare)
 {
 	join(1, 3, (struct how){.min = 1, .hosts_server = 1});
 	last_call();
@@ -240,7 +240,7 @@ START_TEST(a_node_that_joins_then_is_a_spare)
 }
 END_TEST
 
-START_TEST(between_two_rounds_it_is_the_end)
+START_TEST(a_stop_between_two_rounds_ends_the_job)
 {
 	two_nodes();
 	exited(1, 0, 7, 0);
@@ -259,8 +259,8 @@ int main(void)
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, all_get_each_level_once);
-	tcase_add_test(c, exits_as_asked_are_no_failure);
-	tcase_add_test(c, the_end_of_the_time_gives_143_and_its_own_words);
+	tcase_add_test(c, exits_on_request_are_not_failures);
+	tcase_add_test(c, the_time_limit_gives_143_and_its_own_text);
 	tcase_add_test(c, a_worker_that_finished_before_the_stop_succeeded);
 	tcase_add_test(c, a_crash_is_a_failure_and_not_restarted);
 	tcase_add_test(c,
@@ -278,7 +278,7 @@ int main(void)
 	tcase_add_test(c,
 		spares_get_and_send_stops_and_take_no_place);
 	tcase_add_test(c, once_it_is_cut_short_a_lost_node_is_its_end);
-	tcase_add_test(c, a_node_that_joins_then_is_a_spare);
-	tcase_add_test(c, between_two_rounds_it_is_the_end);
+	tcase_add_test(c, a_node_that_joins_during_a_stop_is_a_spare);
+	tcase_add_test(c, a_stop_between_two_rounds_ends_the_job);
 	return run_case(c);
 }

@@ -30,7 +30,7 @@ START_TEST(a_declared_spare_leaves_the_places_to_others)
 }
 END_TEST
 
-START_TEST(such_spares_fill_up_the_round_when_the_last_call_is_over)
+START_TEST(declared_spares_fill_the_round_after_the_last_call)
 {
 	struct how h = {.min = 2, .last_call = 30000};
 
@@ -68,7 +68,7 @@ START_TEST(a_declared_spare_that_leaves_is_not_counted)
 }
 END_TEST
 
-START_TEST(such_a_spare_stays_when_all_others_go)
+START_TEST(a_declared_spare_stays_when_all_others_leave)
 {
 	struct how h = {.min = 1, .last_call = 30000};
 
@@ -105,9 +105,9 @@ int main(void)
 	tcase_add_test(c,
 		       a_declared_spare_leaves_the_places_to_others);
 	tcase_add_test(c,
-		such_spares_fill_up_the_round_when_the_last_call_is_over);
+		declared_spares_fill_the_round_after_the_last_call);
 	tcase_add_test(c, a_declared_spare_that_leaves_is_not_counted);
-	tcase_add_test(c, such_a_spare_stays_when_all_others_go);
+	tcase_add_test(c, a_declared_spare_stays_when_all_others_leave);
 	tcase_add_test(c,
 		a_spare_joins_the_next_round_if_there_is_room);
 	return run_case(c);

@@ -71,7 +71,7 @@ START_TEST(an_agent_that_has_not_joined_is_named)
 }
 END_TEST
 
-START_TEST(ranks_that_nobody_asked_for_are_named)
+START_TEST(missing_ranks_that_no_node_requested_are_named)
 {
 	join(1, 3, (struct how){.rank = 1});
 	ck_assert_str_eq(nodes(), "2 of 3 nodes: node 1 (not connected), "
@@ -86,7 +86,7 @@ START_TEST(ranks_that_nobody_asked_for_are_named)
 }
 END_TEST
 
-START_TEST(an_elastic_job_needs_its_least)
+START_TEST(an_elastic_job_waits_for_its_minimum)
 {
 	join(1, 4, (struct how){.min = 3});
 	ck_assert_str_eq(nodes(), "2 more of 3 to 4 nodes");
@@ -113,7 +113,7 @@ START_TEST(a_node_that_stops_its_workers_is_named)
 }
 END_TEST
 
-START_TEST(a_node_that_went_is_waited_for_by_its_name)
+START_TEST(a_node_that_left_is_named)
 {
 	join(1, 3, (struct how){.min = 2});
 	join(2, 3, (struct how){.min = 2});
@@ -125,7 +125,7 @@ START_TEST(a_node_that_went_is_waited_for_by_its_name)
 }
 END_TEST
 
-START_TEST(times_are_no_news)
+START_TEST(a_change_of_times_alone_is_not_reported)
 {
 	uint64_t hash;
 
@@ -219,7 +219,7 @@ START_TEST(ranks_are_listed_with_their_state)
 }
 END_TEST
 
-START_TEST(a_timeout_says_the_same)
+START_TEST(a_timeout_has_the_same_text)
 {
 	wait_text_init(&a);
 	wait_text_begin_ends(&a, 1, 1);
@@ -239,17 +239,17 @@ int main(void)
 	tcase_add_checked_fixture(c, begin_awaited, end_awaited);
 	tcase_add_test(c, unconnected_ranks_are_unknown);
 	tcase_add_test(c, an_agent_that_has_not_joined_is_named);
-	tcase_add_test(c, ranks_that_nobody_asked_for_are_named);
-	tcase_add_test(c, an_elastic_job_needs_its_least);
+	tcase_add_test(c, missing_ranks_that_no_node_requested_are_named);
+	tcase_add_test(c, an_elastic_job_waits_for_its_minimum);
 	tcase_add_test(c, a_node_that_stops_its_workers_is_named);
-	tcase_add_test(c, a_node_that_went_is_waited_for_by_its_name);
-	tcase_add_test(c, times_are_no_news);
+	tcase_add_test(c, a_node_that_left_is_named);
+	tcase_add_test(c, a_change_of_times_alone_is_not_reported);
 	suite_add_tcase(s, c);
 	c = tcase_create("keys and ranks");
 	tcase_add_checked_fixture(c, begin_store, end_store);
 	tcase_add_test(c, keys_that_nobody_has_set);
 	tcase_add_test(c, ranks_are_listed_with_their_state);
-	tcase_add_test(c, a_timeout_says_the_same);
+	tcase_add_test(c, a_timeout_has_the_same_text);
 	suite_add_tcase(s, c);
 	return run_suite(s);
 }

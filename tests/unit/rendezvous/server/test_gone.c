@@ -94,7 +94,7 @@ START_TEST(records_of_gone_nodes_are_counted_and_bounded)
 }
 END_TEST
 
-START_TEST(it_is_in_no_account_when_the_job_is_gone)
+START_TEST(a_gone_job_is_in_no_account)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(fd);
@@ -120,6 +120,6 @@ int main(void)
 
 	tcase_add_test(c,
 		records_of_gone_nodes_are_counted_and_bounded);
-	tcase_add_test(c, it_is_in_no_account_when_the_job_is_gone);
+	tcase_add_test(c, a_gone_job_is_in_no_account);
 	return run_case(c);
 }

@@ -172,7 +172,7 @@ static uint32_t fill_with_gathers(struct store *s, struct store_waiter *w,
 	return n;
 }
 
-START_TEST(gathers_that_nobody_else_comes_to_are_limited)
+START_TEST(gathers_with_a_single_caller_are_limited)
 {
 	static struct store_waiter w[1000];
 	struct store *s = store_of(job);
@@ -214,7 +214,7 @@ int main(void)
 	tcase_add_test(tc, existing_bytes_count_beyond_the_limit);
 	tcase_add_test(tc, an_account_without_owner_counts_nothing);
 	tcase_add_test(tc, a_freed_store_leaves_nothing_counted);
-	tcase_add_test(tc, gathers_that_nobody_else_comes_to_are_limited);
+	tcase_add_test(tc, gathers_with_a_single_caller_are_limited);
 	tcase_add_test(tc, a_store_outlives_the_job_that_it_is_counted_for);
 	return run_case(tc);
 }

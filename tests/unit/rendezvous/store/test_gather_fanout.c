@@ -67,7 +67,7 @@ static void is_tree(uint32_t size)
 	free(comers);
 }
 
-START_TEST(every_rank_gets_it_from_a_relay_or_the_server)
+START_TEST(every_rank_gets_the_list_from_a_relay_or_the_server)
 {
 	for (uint32_t a_host = 1; a_host < 6; a_host++)
 		for (uint32_t size = 1; size < 60; size++)
@@ -99,7 +99,7 @@ START_TEST(a_relay_serves_four_hosts_and_its_own_at_most)
 }
 END_TEST
 
-START_TEST(where_nobody_passes_it_on_the_server_gives_all)
+START_TEST(without_relays_the_server_sends_the_whole_list)
 {
 	struct share_part part = gather_fanout_part_of(&s, 3, 5);
 
@@ -155,7 +155,7 @@ START_TEST(an_offer_ends_with_its_caller)
 }
 END_TEST
 
-START_TEST(half_an_offer_is_none)
+START_TEST(an_incomplete_offer_is_ignored)
 {
 	const struct slice token = SLICE("0123456789abcdef", WIRE_TOKEN_SIZE);
 	const struct wire_share none = {.port = 0}, bad[] = {
@@ -196,12 +196,12 @@ int main(void)
 {
 	TCase *t = tcase_create("share");
 
-	tcase_add_test(t, every_rank_gets_it_from_a_relay_or_the_server);
+	tcase_add_test(t, every_rank_gets_the_list_from_a_relay_or_the_server);
 	tcase_add_test(t, a_relay_serves_four_hosts_and_its_own_at_most);
-	tcase_add_test(t, where_nobody_passes_it_on_the_server_gives_all);
+	tcase_add_test(t, without_relays_the_server_sends_the_whole_list);
 	tcase_add_test(t, a_withdrawn_relay_serves_nobody);
 	tcase_add_test(t, an_offer_ends_with_its_caller);
-	tcase_add_test(t, half_an_offer_is_none);
+	tcase_add_test(t, an_incomplete_offer_is_ignored);
 	tcase_add_test(t, the_hash_is_of_the_bytes_that_are_passed_on);
 	return run_case(t);
 }

@@ -49,7 +49,7 @@ static void make_key(char key[16], uint64_t first)
 	memcpy(key + 8, &second, 8);
 }
 
-START_TEST(keys_that_are_made_to_collide_do_not)
+START_TEST(keys_chosen_to_collide_spread_well)
 {
 	enum { N = 2000 };
 	static struct hash_item items[N];
@@ -113,7 +113,7 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, keys_that_differ_little_spread_well);
-	tcase_add_test(c, keys_that_are_made_to_collide_do_not);
+	tcase_add_test(c, keys_chosen_to_collide_spread_well);
 	tcase_add_test(c, items_are_found_and_removed_at_every_size);
 	return run_case(c);
 }

@@ -103,7 +103,7 @@ START_TEST(add_counts_in_decimal_text)
 }
 END_TEST
 
-START_TEST(add_refuses_what_is_no_number)
+START_TEST(add_refuses_a_value_that_is_not_a_number)
 {
 	static const char *const bad[] = {"", "x", " 1", "1 ", "1x", "+1", "-",
 		"99999999999999999999", "0x10", "-9223372036854775809"};
@@ -183,7 +183,7 @@ START_TEST(multi_set_is_all_or_nothing)
 }
 END_TEST
 
-START_TEST(limits_hold_and_room_comes_back)
+START_TEST(limits_hold_and_deletes_free_their_room)
 {
 	char big[1000] = "";
 
@@ -362,7 +362,7 @@ START_TEST(a_barrier_removes_a_leaving_caller)
 }
 END_TEST
 
-START_TEST(callers_must_mean_the_same_meeting)
+START_TEST(callers_must_agree_on_kind_and_count)
 {
 	barrier(0, "b", 2);
 	ck_assert_int_eq(barrier(1, "b", 3), ERR_ARGUMENT);
@@ -550,19 +550,19 @@ static void add_all(TCase *c)
 	tcase_add_test(c, set_and_get);
 	tcase_add_test(c, keys_are_bytes);
 	tcase_add_test(c, add_counts_in_decimal_text);
-	tcase_add_test(c, add_refuses_what_is_no_number);
+	tcase_add_test(c, add_refuses_a_value_that_is_not_a_number);
 	tcase_add_test(c, compare_set);
 	tcase_add_test(c, append);
 	tcase_add_test(c, delete);
 	tcase_add_test(c, multi_set_is_all_or_nothing);
-	tcase_add_test(c, limits_hold_and_room_comes_back);
+	tcase_add_test(c, limits_hold_and_deletes_free_their_room);
 	tcase_add_test(c, values_up_to_the_limit_are_accepted);
 	tcase_add_test(c, wait_is_over_when_every_key_is_there);
 	tcase_add_test(c, each_kind_of_write_wakes);
 	tcase_add_test(c, a_leaving_waiter_leaves_nothing_behind);
 	tcase_add_test(c, barrier_opens_for_all_and_may_be_used_again);
 	tcase_add_test(c, a_barrier_removes_a_leaving_caller);
-	tcase_add_test(c, callers_must_mean_the_same_meeting);
+	tcase_add_test(c, callers_must_agree_on_kind_and_count);
 	tcase_add_test(c, gather_gives_all_values_in_rank_order);
 	tcase_add_test(c, gather_checks_its_callers);
 	tcase_add_test(c, gather_fails_when_a_rank_it_misses_leaves);

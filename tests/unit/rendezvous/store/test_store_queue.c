@@ -35,7 +35,7 @@ static void first_is(uint64_t queued, const char *value)
 	ck_assert(!memcmp(v.data, value, v.len));
 }
 
-START_TEST(the_first_that_was_pushed_is_the_first)
+START_TEST(items_are_popped_in_the_order_of_their_pushes)
 {
 	struct slice v;
 
@@ -94,7 +94,7 @@ int main(void)
 	TCase *c = tcase_create("store_queue");
 
 	tcase_add_checked_fixture(c, begin, end);
-	tcase_add_test(c, the_first_that_was_pushed_is_the_first);
+	tcase_add_test(c, items_are_popped_in_the_order_of_their_pushes);
 	tcase_add_test(c, a_name_has_a_value_and_a_queue);
 	tcase_add_test(c, a_deleted_value_is_gone_though_its_name_stays);
 	return run_case(c);

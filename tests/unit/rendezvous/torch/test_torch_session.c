@@ -195,7 +195,7 @@ START_TEST(keys_are_counted_and_listed)
 }
 END_TEST
 
-START_TEST(compare_set_says_what_is_there)
+START_TEST(compare_set_returns_the_present_value)
 {
 	begin();
 	/* missing, but a value was expected: replies with that and stores
@@ -258,7 +258,7 @@ START_TEST(a_wait_may_be_cancelled_and_asked_again)
 }
 END_TEST
 
-START_TEST(none_to_wait_for_is_ready)
+START_TEST(a_wait_for_no_key_is_ready)
 {
 	begin();
 	say(0, HELLO "06 00" Z7);
@@ -352,7 +352,7 @@ START_TEST(a_barrier_waits_for_all_callers)
 }
 END_TEST
 
-START_TEST(writes_may_follow_a_wait_but_no_question)
+START_TEST(only_writes_may_follow_a_wait)
 {
 	begin();
 	say(0, HELLO WAIT_K SET_K);
@@ -364,7 +364,7 @@ START_TEST(writes_may_follow_a_wait_but_no_question)
 END_TEST
 
 /* PyTorch 1.13: no handshake, and numbers of its own. */
-START_TEST(the_old_generation)
+START_TEST(the_old_protocol_works)
 {
 	for (step = 1; step < 40; step++) {
 		begin();
@@ -391,7 +391,7 @@ START_TEST(the_old_generation)
 END_TEST
 
 /* The old client's waits time out on its side, and it sends another request. */
-START_TEST(the_old_generation_gives_a_wait_up_by_asking_on)
+START_TEST(in_the_old_protocol_a_new_request_cancels_a_wait)
 {
 	begin();
 	say(0, "05 01" Z7 "02" Z7 "2f6b");
@@ -406,7 +406,7 @@ START_TEST(the_old_generation_gives_a_wait_up_by_asking_on)
 }
 END_TEST
 
-START_TEST(generations_differ_in_their_first_bytes)
+START_TEST(protocols_differ_in_their_first_bytes)
 {
 	static const struct {
 		const char *hex;
@@ -532,19 +532,19 @@ int main(void)
 	tcase_add_test(c, golden_bytes);
 	tcase_add_test(c, a_reply_has_a_limit);
 	tcase_add_test(c, keys_are_counted_and_listed);
-	tcase_add_test(c, compare_set_says_what_is_there);
+	tcase_add_test(c, compare_set_returns_the_present_value);
 	tcase_add_test(c, a_refused_compare_set_wakes_nobody);
 	tcase_add_test(c, add_reads_numbers_as_stoll_does);
 	tcase_add_test(c, a_wait_may_be_cancelled_and_asked_again);
-	tcase_add_test(c, none_to_wait_for_is_ready);
+	tcase_add_test(c, a_wait_for_no_key_is_ready);
 	tcase_add_test(c, a_push_wakes_the_first_waiter);
 	tcase_add_test(c, a_leaving_waiters_item_goes_to_the_next);
 	tcase_add_test(c, a_queue_counts_in_a_wait_for_more);
 	tcase_add_test(c, a_barrier_waits_for_all_callers);
-	tcase_add_test(c, writes_may_follow_a_wait_but_no_question);
-	tcase_add_test(c, the_old_generation);
-	tcase_add_test(c, the_old_generation_gives_a_wait_up_by_asking_on);
-	tcase_add_test(c, generations_differ_in_their_first_bytes);
+	tcase_add_test(c, only_writes_may_follow_a_wait);
+	tcase_add_test(c, the_old_protocol_works);
+	tcase_add_test(c, in_the_old_protocol_a_new_request_cancels_a_wait);
+	tcase_add_test(c, protocols_differ_in_their_first_bytes);
 	tcase_add_test(c, requests_over_a_limit_are_refused);
 	tcase_add_test(c, a_multi_set_is_applied_whole);
 	return run_case(c) ? 1 : 0;

@@ -23,7 +23,7 @@ static void close_cpu(void)
 
 /* ---- Layouts ---- */
 
-START_TEST(tensors_turn_as_the_host_turns_them)
+START_TEST(transposed_tensors_match_the_hosts)
 {
 	static const int shapes[][4] = {{2, 3, 5, 4}, {3, 8, 1, 1},
 					{1, 13, 7, 2}, {2, 64, 3, 3}};
@@ -126,7 +126,7 @@ static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 	free(l.room);
 }
 
-START_TEST(losses_are_the_cpus)
+START_TEST(losses_match_the_cpus)
 {
 	check_loss(64, 10, 0, 1, 0);
 	check_loss(7, 10, 0.1f, 0.5f, 0);
@@ -140,7 +140,7 @@ START_TEST(losses_are_the_cpus)
 }
 END_TEST
 
-START_TEST(a_loss_that_is_no_number_shows)
+START_TEST(a_loss_that_is_not_a_number_is_reported)
 {
 	float y[20] = {0}, loss = 0;
 	uint8_t labels[2] = {0, 1};
@@ -237,7 +237,7 @@ static struct kernel_update kernel_of(const struct update *u,
 		.moment = {a->m, a->v}};
 }
 
-START_TEST(updates_are_the_cpus)
+START_TEST(updates_match_the_cpus)
 {
 	static const struct optimizer optimizers[] = {
 		{OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
@@ -276,7 +276,7 @@ START_TEST(updates_are_the_cpus)
 }
 END_TEST
 
-START_TEST(no_update_after_a_loss_that_is_none)
+START_TEST(no_update_follows_a_loss_that_is_not_a_number)
 {
 	struct arenas a = arenas_new(NULL), b = arenas_new(&a);
 	struct update u = {.how = {OPTIMIZER_SGD, .momentum = 0.9}, .scale = 1};
@@ -330,7 +330,7 @@ START_TEST(arithmetic)
 }
 END_TEST
 
-START_TEST(finds_what_is_no_number)
+START_TEST(finds_values_that_are_not_numbers)
 {
 	enum { N = 2001 };
 	float *x = floats(N);
@@ -430,7 +430,7 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 	box_free(&out);
 }
 
-START_TEST(takes_what_the_order_says)
+START_TEST(loads_samples_in_the_given_order)
 {
 	int augment = _i & 1, bf16 = _i >> 1;
 
@@ -448,16 +448,16 @@ static Suite *suite(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, open_cpu, close_cpu);
-	tcase_add_loop_test(t, tensors_turn_as_the_host_turns_them, 0, 8);
+	tcase_add_loop_test(t, transposed_tensors_match_the_hosts, 0, 8);
 	tcase_add_test(t, bf16_is_the_nearest);
-	tcase_add_test(t, losses_are_the_cpus);
-	tcase_add_test(t, a_loss_that_is_no_number_shows);
+	tcase_add_test(t, losses_match_the_cpus);
+	tcase_add_test(t, a_loss_that_is_not_a_number_is_reported);
 	tcase_add_loop_test(t, masks_and_sums, 0, 16);
-	tcase_add_loop_test(t, updates_are_the_cpus, 0, 4);
-	tcase_add_test(t, no_update_after_a_loss_that_is_none);
+	tcase_add_loop_test(t, updates_match_the_cpus, 0, 4);
+	tcase_add_test(t, no_update_follows_a_loss_that_is_not_a_number);
 	tcase_add_loop_test(t, arithmetic, 0, 2);
-	tcase_add_loop_test(t, finds_what_is_no_number, 0, 3);
-	tcase_add_loop_test(t, takes_what_the_order_says, 0, 4);
+	tcase_add_loop_test(t, finds_values_that_are_not_numbers, 0, 3);
+	tcase_add_loop_test(t, loads_samples_in_the_given_order, 0, 4);
 	suite_add_tcase(s, t);
 	return s;
 }

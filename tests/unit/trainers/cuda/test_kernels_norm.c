@@ -190,7 +190,7 @@ static void check_norm(int n, int c, int h, int w, enum tensor_type type,
 	bench_free(&b);
 }
 
-START_TEST(norm_is_the_formula)
+START_TEST(norm_matches_its_formula)
 {
 	enum tensor_type type = _i & 1 ? TENSOR_BF16 : TENSOR_F32;
 	int way = _i >> 1;
@@ -272,7 +272,7 @@ static void share(struct bench *part, const struct bench *whole)
 	}
 }
 
-START_TEST(norm_of_two_ranks_is_that_of_one)
+START_TEST(norm_of_two_ranks_matches_one_rank)
 {
 	enum { C = 9 };
 	struct bench whole = bench_new(8, C, 3, 3, TENSOR_F32);
@@ -391,7 +391,7 @@ static void check_pool(int c, int h, int w, int kernel, int stride, int pad,
 	box_free(&dx);
 }
 
-START_TEST(max_pool_is_the_greatest)
+START_TEST(max_pool_takes_the_greatest)
 {
 	enum tensor_type type = _i ? TENSOR_BF16 : TENSOR_F32;
 
@@ -425,7 +425,7 @@ START_TEST(max_pool_lets_nan_through)
 }
 END_TEST
 
-START_TEST(average_is_over_all_places)
+START_TEST(average_pool_covers_all_places)
 {
 	enum tensor_type type = _i & 1 ? TENSOR_BF16 : TENSOR_F32;
 	int c = _i < 2 ? 5 : 72, bf16 = _i & 1;
@@ -471,13 +471,13 @@ static Suite *suite(int reversed)
 	tcase_set_timeout(t, 120);
 	if (reversed)
 		tcase_add_checked_fixture(t, backwards, NULL);
-	tcase_add_loop_test(t, norm_is_the_formula, reversed ? 14 : 0, 16);
+	tcase_add_loop_test(t, norm_matches_its_formula, reversed ? 14 : 0, 16);
 	tcase_add_loop_test(t, norm_by_running_statistics_in_place, 0, 2);
 	tcase_add_test(t, norm_keeps_digits_beside_a_large_mean);
-	tcase_add_test(t, norm_of_two_ranks_is_that_of_one);
-	tcase_add_loop_test(t, max_pool_is_the_greatest, 0, 2);
+	tcase_add_test(t, norm_of_two_ranks_matches_one_rank);
+	tcase_add_loop_test(t, max_pool_takes_the_greatest, 0, 2);
 	tcase_add_test(t, max_pool_lets_nan_through);
-	tcase_add_loop_test(t, average_is_over_all_places, 0, 4);
+	tcase_add_loop_test(t, average_pool_covers_all_places, 0, 4);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -14,7 +14,7 @@ static int which(struct augment a)
 		       2 + a.flip;
 }
 
-START_TEST(every_place_and_both_flips_come_about_as_often)
+START_TEST(crops_and_flips_are_equally_likely)
 {
 	enum { EACH = 500 };
 	int count[ALL] = {0};
@@ -48,7 +48,7 @@ static int alike(uint64_t seed, uint64_t epoch, uint32_t more)
 	return n;
 }
 
-START_TEST(another_seed_epoch_or_sample_draws_something_else)
+START_TEST(another_seed_epoch_or_sample_draws_other_values)
 {
 	ck_assert_int_eq(alike(1, 1, 0), 10000);
 	ck_assert_int_lt(alike(2, 1, 0), 150);
@@ -72,8 +72,8 @@ int main(void)
 {
 	TCase *t = tcase_create("augment");
 
-	tcase_add_test(t, every_place_and_both_flips_come_about_as_often);
-	tcase_add_test(t, another_seed_epoch_or_sample_draws_something_else);
+	tcase_add_test(t, crops_and_flips_are_equally_likely);
+	tcase_add_test(t, another_seed_epoch_or_sample_draws_other_values);
 	tcase_add_test(t, the_same_on_every_machine);
 	return run_case(t);
 }

@@ -25,7 +25,7 @@ START_TEST(a_sample_is_always_drawn_alike)
 }
 END_TEST
 
-START_TEST(every_digit_comes_about_as_often)
+START_TEST(digits_are_equally_likely)
 {
 	uint8_t pixels[DATASET_PIXELS];
 	int count[DATASET_CLASSES] = {0};
@@ -141,7 +141,7 @@ static double trained_accuracy(const struct model_spec *spec,
 	return accuracy;
 }
 
-START_TEST(a_linear_model_stays_behind_one_with_a_hidden_layer)
+START_TEST(a_hidden_layer_beats_a_linear_model)
 {
 	static const struct layer one[] = {{{OP_LINEAR, .out = 10, .relu = 0}}};
 	static const struct layer two[] = {{{OP_LINEAR, .out = 50, .relu = 1}},
@@ -176,9 +176,9 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_sample_is_always_drawn_alike);
-	tcase_add_test(t, every_digit_comes_about_as_often);
+	tcase_add_test(t, digits_are_equally_likely);
 	tcase_add_test(t, few_strokes_reach_the_edge);
 	tcase_add_test(t,
-		       a_linear_model_stays_behind_one_with_a_hidden_layer);
+		       a_hidden_layer_beats_a_linear_model);
 	return run_case(t);
 }

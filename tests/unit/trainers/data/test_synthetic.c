@@ -26,7 +26,7 @@ START_TEST(the_same_images_at_every_run)
 END_TEST
 
 /* The mean of a channel reveals the label, whatever the noise. */
-START_TEST(a_class_shines_in_one_channel)
+START_TEST(a_class_is_brighter_in_one_channel)
 {
 	enum { SIDE = 32, TRAIN = 300, PLANE = SIDE * SIDE };
 	int seen[SYNTHETIC_CLASSES] = {0};
@@ -59,7 +59,7 @@ START_TEST(a_class_shines_in_one_channel)
 }
 END_TEST
 
-START_TEST(as_many_as_are_worth_keeping)
+START_TEST(the_number_of_images_is_bounded)
 {
 	ck_assert_uint_eq(synthetic_count(224), (256 << 20) / (3 * 224 * 224));
 	ck_assert_uint_eq(synthetic_count(8), 50000);
@@ -110,8 +110,8 @@ int main(void)
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_same_images_at_every_run);
-	tcase_add_test(t, a_class_shines_in_one_channel);
-	tcase_add_test(t, as_many_as_are_worth_keeping);
+	tcase_add_test(t, a_class_is_brighter_in_one_channel);
+	tcase_add_test(t, the_number_of_images_is_bounded);
 	tcase_add_test(t, at_least_as_many_as_were_wanted);
 	tcase_add_test(t, a_batch_that_no_memory_holds_is_refused);
 	tcase_add_test(t, cifar_without_a_folder_is_an_error_in_words);

@@ -159,7 +159,7 @@ START_TEST(seed_0_is_the_reference_file)
 }
 END_TEST
 
-START_TEST(raw_weights_lie_as_pytorch_has_them)
+START_TEST(raw_weights_have_pytorchs_layout)
 {
 	char path[] = "/tmp/test_model.XXXXXX";
 	int fd = mkstemp(path);
@@ -276,7 +276,7 @@ static const struct model_spec *const sloped[] = {&small, &echo, &blocks};
 /* Compares with float differences: coarse, but a wrongly wired layer is off by
  * far more. Skips values at which the slopes to the left and right differ: a
  * ReLU bends there. */
-START_TEST(the_gradients_of_a_whole_model_are_its_slopes)
+START_TEST(a_models_gradients_match_finite_differences)
 {
 	const float h = 5e-4f, near = 2e-3f;
 	float *gradients, loss;
@@ -394,7 +394,7 @@ static void evaluated(struct plan *p, struct tally *t)
 	*t = *net.tally;
 }
 
-START_TEST(evaluation_goes_by_running_statistics_and_counts_exactly)
+START_TEST(evaluation_uses_running_statistics_and_counts_exactly)
 {
 	struct tally whole, half[2];
 
@@ -435,7 +435,7 @@ static void take_statistics_of_the_batch(const struct plan *p)
 	free(values);
 }
 
-START_TEST(evaluation_by_a_batchs_statistics_is_what_training_gave)
+START_TEST(evaluation_with_batch_statistics_matches_training)
 {
 	struct plan *p, *q;
 
@@ -464,10 +464,10 @@ int main(void)
 	tcase_add_test(t, the_kind_names_every_width);
 	tcase_add_test(t, seed_0_draws_what_pytorch_draws);
 	tcase_add_loop_test(t, seed_0_is_the_reference_file, 0, 2);
-	tcase_add_test(t, raw_weights_lie_as_pytorch_has_them);
+	tcase_add_test(t, raw_weights_have_pytorchs_layout);
 	tcase_add_test(t, a_file_of_another_size_is_refused);
 	tcase_add_loop_test(
-		t, the_gradients_of_a_whole_model_are_its_slopes, 0, 3);
+		t, a_models_gradients_match_finite_differences, 0, 3);
 	tcase_add_test(t, stored_state_is_restored);
 	tcase_add_test(t, the_slices_of_the_layers_are_the_whole_arena);
 	tcase_add_test(t, micro_batches_give_the_gradient_of_the_whole_batch);
@@ -475,8 +475,8 @@ int main(void)
 		t, layers_are_reported_ready_from_last_to_first);
 	tcase_add_test(t, the_first_layer_that_is_not_finite_is_named);
 	tcase_add_test(
-		t, evaluation_goes_by_running_statistics_and_counts_exactly);
+		t, evaluation_uses_running_statistics_and_counts_exactly);
 	tcase_add_test(
-		t, evaluation_by_a_batchs_statistics_is_what_training_gave);
+		t, evaluation_with_batch_statistics_matches_training);
 	return run_case(t);
 }

@@ -128,19 +128,19 @@ static void check_gradients(const struct shape *s)
 	case_release(&k);
 }
 
-START_TEST(a_layer_is_what_it_is_in_double)
+START_TEST(a_layer_matches_its_formula_in_double)
 {
 	check_outputs(&shapes[_i]);
 }
 END_TEST
 
-START_TEST(a_layers_gradients_are_its_slopes)
+START_TEST(a_layers_gradients_match_finite_differences)
 {
 	check_gradients(&shapes[_i]);
 }
 END_TEST
 
-START_TEST(a_layer_in_bf16_is_near_to_it)
+START_TEST(a_layer_in_bf16_is_near_its_formula)
 {
 	struct device *wide = device;
 
@@ -157,7 +157,7 @@ START_TEST(a_layer_in_bf16_is_near_to_it)
 END_TEST
 
 /* No state of a batch may affect the next one. */
-START_TEST(a_layer_does_the_same_again)
+START_TEST(a_layer_gives_the_same_result_twice)
 {
 	float *y, *gx, *gp;
 	struct layer_case k;
@@ -182,7 +182,7 @@ START_TEST(a_layer_does_the_same_again)
 }
 END_TEST
 
-START_TEST(running_statistics_are_pytorchs)
+START_TEST(running_statistics_match_pytorchs)
 {
 	const struct shape s = {{OP_BATCH_NORM}, 3, 16, 5, 5, 0, 1, 0, 1e-5};
 	struct layer_case k;
@@ -225,7 +225,7 @@ static int double_sum(void *arg, float *values, size_t n)
 
 /* If the other rank has the same batch, statistics and gradients of the input
  * are those of a single rank. */
-START_TEST(synchronised_normalisation_of_twins_is_that_of_one)
+START_TEST(synchronised_normalisation_of_two_matches_one)
 {
 	const struct shape s = {{OP_BATCH_NORM, .relu = 1}, 3, 16, 5, 5, 0, 1,
 				0, 1e-5};
@@ -249,7 +249,7 @@ START_TEST(synchronised_normalisation_of_twins_is_that_of_one)
 }
 END_TEST
 
-START_TEST(a_shape_that_cannot_be_is_refused_in_words)
+START_TEST(an_impossible_shape_is_refused_with_a_reason)
 {
 	struct tensor in = {.n = 1, .c = 3, .h = 2, .w = 2, .plain = 1};
 	struct op_site site = {
@@ -266,7 +266,7 @@ START_TEST(a_shape_that_cannot_be_is_refused_in_words)
 END_TEST
 
 /* (2 - 3) / 2 + 1 is 1 in C: the window would read beyond the image. */
-START_TEST(a_window_larger_than_its_image_is_refused_in_words)
+START_TEST(a_window_larger_than_its_image_is_an_error)
 {
 	struct tensor in = {.n = 1, .c = 3, .h = 2, .w = 4, .plain = 1};
 	struct op_site site = {
@@ -283,7 +283,7 @@ START_TEST(a_window_larger_than_its_image_is_refused_in_words)
 END_TEST
 
 /* _i: n, c, h or w */
-START_TEST(a_sum_of_two_shapes_is_refused_in_words)
+START_TEST(a_sum_of_two_shapes_is_an_error)
 {
 	struct tensor in = {.n = 1, .c = 3, .h = 4, .w = 4, .plain = 1}, other;
 	struct op_site conv = {
@@ -322,15 +322,16 @@ int main(void)
 					       .bf16 = 1}, &narrow, NULL) < 0)
 		narrow = NULL;
 	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, a_layer_is_what_it_is_in_double, 0, cases);
-	tcase_add_loop_test(t, a_layers_gradients_are_its_slopes, 0, cases);
-	tcase_add_loop_test(t, a_layer_in_bf16_is_near_to_it, 0, cases);
-	tcase_add_loop_test(t, a_layer_does_the_same_again, 0, cases);
-	tcase_add_test(t, running_statistics_are_pytorchs);
-	tcase_add_test(t, synchronised_normalisation_of_twins_is_that_of_one);
-	tcase_add_test(t, a_shape_that_cannot_be_is_refused_in_words);
-	tcase_add_test(t, a_window_larger_than_its_image_is_refused_in_words);
-	tcase_add_loop_test(t, a_sum_of_two_shapes_is_refused_in_words, 0, 4);
+	tcase_add_loop_test(t, a_layer_matches_its_formula_in_double, 0, cases);
+	tcase_add_loop_test(t,
+			a_layers_gradients_match_finite_differences, 0, cases);
+	tcase_add_loop_test(t, a_layer_in_bf16_is_near_its_formula, 0, cases);
+	tcase_add_loop_test(t, a_layer_gives_the_same_result_twice, 0, cases);
+	tcase_add_test(t, running_statistics_match_pytorchs);
+	tcase_add_test(t, synchronised_normalisation_of_two_matches_one);
+	tcase_add_test(t, an_impossible_shape_is_refused_with_a_reason);
+	tcase_add_test(t, a_window_larger_than_its_image_is_an_error);
+	tcase_add_loop_test(t, a_sum_of_two_shapes_is_an_error, 0, 4);
 	failed = run_case(t);
 	ops->close(device);
 	ops->close(narrow);

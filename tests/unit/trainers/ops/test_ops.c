@@ -317,7 +317,7 @@ START_TEST(a_share_of_a_loss_has_that_share_of_its_gradient)
 }
 END_TEST
 
-START_TEST(cross_entropy_stands_large_values)
+START_TEST(cross_entropy_is_finite_for_large_values)
 {
 	const struct loss_spec spec = {LOSS_CROSS_ENTROPY, 0, 1};
 	float x[4] = {1000, -1000, -1000, 1000}, dx[4], loss;
@@ -333,7 +333,7 @@ START_TEST(cross_entropy_stands_large_values)
 }
 END_TEST
 
-START_TEST(the_first_of_equals_counts_as_the_greatest)
+START_TEST(the_first_of_equal_values_is_the_greatest)
 {
 	const struct loss_spec spec = {LOSS_CROSS_ENTROPY, 0, 1};
 	float x[9] = {0, 1, 1, 5, 4, 3, -3, -2, -1}, loss;
@@ -423,7 +423,7 @@ static const struct optimizer optimizers[] = {
 	{OPTIMIZER_SGD, .momentum = .9, .nesterov = 1, .weight_decay = .01},
 };
 
-START_TEST(an_update_is_the_double_recurrence)
+START_TEST(an_update_matches_the_recurrence_in_double)
 {
 	struct update u = {
 		.how = optimizers[_i], .count = N, .scale = 1,
@@ -538,11 +538,11 @@ int main(void)
 			    sizeof listed_outs / sizeof *listed_outs);
 	tcase_add_loop_test(t, cross_entropy_and_its_gradient, 0, 2);
 	tcase_add_test(t, a_share_of_a_loss_has_that_share_of_its_gradient);
-	tcase_add_test(t, cross_entropy_stands_large_values);
-	tcase_add_test(t, the_first_of_equals_counts_as_the_greatest);
+	tcase_add_test(t, cross_entropy_is_finite_for_large_values);
+	tcase_add_test(t, the_first_of_equal_values_is_the_greatest);
 	tcase_add_loop_test(t, mse_and_its_gradient, 0,
 			    sizeof mse_counts / sizeof *mse_counts);
-	tcase_add_loop_test(t, an_update_is_the_double_recurrence, 0,
+	tcase_add_loop_test(t, an_update_matches_the_recurrence_in_double, 0,
 			    sizeof optimizers / sizeof *optimizers);
 	tcase_add_test(t, a_loss_that_is_not_finite_stops_all_updates);
 	tcase_add_test(t, non_finite_values_are_found_anywhere);

@@ -41,7 +41,7 @@ static uint8_t *read_back(int *width, int *height)
 	return out;
 }
 
-START_TEST(originals_are_above_what_came_out)
+START_TEST(originals_are_above_their_reconstructions)
 {
 	const struct image_shape shape = {1, 2, 3, 10, {0}, {1}};
 	const int n = 18; /* one row and two more */
@@ -114,7 +114,7 @@ int main(void)
 	TCase *t = tcase_create("preview");
 
 	tcase_add_checked_fixture(t, make_folder, drop_folder);
-	tcase_add_test(t, originals_are_above_what_came_out);
+	tcase_add_test(t, originals_are_above_their_reconstructions);
 	tcase_add_test(t, colours_are_scaled_back_and_cut_off);
 	tcase_add_test(t, a_file_that_cannot_be_written_is_named);
 	return run_case(t);

@@ -133,7 +133,7 @@ static void save(const char *text, long keep)
 	checkpoint_rotate_end("c", keep, 1);
 }
 
-START_TEST(the_last_ones_stay)
+START_TEST(only_the_last_checkpoints_are_kept)
 {
 	save("1", 3);
 	holds("c.1", "");
@@ -151,7 +151,7 @@ START_TEST(the_last_ones_stay)
 }
 END_TEST
 
-START_TEST(an_unwritten_file_replaces_nothing)
+START_TEST(a_file_that_was_not_written_replaces_nothing)
 {
 	save("1", 2);
 	save("2", 2);
@@ -168,7 +168,7 @@ START_TEST(an_unwritten_file_replaces_nothing)
 }
 END_TEST
 
-START_TEST(another_runs_are_set_aside)
+START_TEST(the_checkpoints_of_another_run_are_set_aside)
 {
 	ck_assert_int_eq(checkpoint_rotate_aside("c"), 0);
 	save("1", 2);
@@ -253,9 +253,9 @@ int main(void)
 	tcase_add_test(t, a_long_list_is_cut_off);
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(k, enter, leave);
-	tcase_add_test(k, the_last_ones_stay);
-	tcase_add_test(k, an_unwritten_file_replaces_nothing);
-	tcase_add_test(k, another_runs_are_set_aside);
+	tcase_add_test(k, only_the_last_checkpoints_are_kept);
+	tcase_add_test(k, a_file_that_was_not_written_replaces_nothing);
+	tcase_add_test(k, the_checkpoints_of_another_run_are_set_aside);
 	suite_add_tcase(s, k);
 	return run_suite(s);
 }

@@ -127,7 +127,7 @@ static void not_chosen(const struct recipe *from, const char *line,
 		ck_abort_msg("%s: '%s' lacks '%s'", line, e.text, words);
 }
 
-START_TEST(recipes_are_as_they_are_published)
+START_TEST(recipes_match_the_published_ones)
 {
 	char text[128];
 
@@ -164,7 +164,7 @@ START_TEST(single_numbers_can_be_changed)
 }
 END_TEST
 
-START_TEST(recipes_that_cannot_be_are_refused)
+START_TEST(impossible_recipes_are_refused)
 {
 	not_chosen(recipe_resnet, "--recipe slow", "'slow' is none of this "
 		   "trainer's: published, fast");
@@ -207,9 +207,9 @@ int main(void)
 	tcase_add_test(t, resuming_has_three_forms);
 	tcase_add_test(t, inapplicable_options_are_refused_with_a_message);
 	tcase_add_test(t, contradictions_are_refused);
-	tcase_add_test(t, recipes_are_as_they_are_published);
+	tcase_add_test(t, recipes_match_the_published_ones);
 	tcase_add_test(t, single_numbers_can_be_changed);
-	tcase_add_test(t, recipes_that_cannot_be_are_refused);
+	tcase_add_test(t, impossible_recipes_are_refused);
 	tcase_add_test(t, warm_up_is_given_in_epochs);
 	return run_case(t);
 }

@@ -267,7 +267,7 @@ static int two_at_once(int me, void *arg)
 	return 0;
 }
 
-START_TEST(operations_of_two_groups_move_on_in_turn)
+START_TEST(operations_of_two_groups_progress_in_turn)
 {
 	struct group g[2] = {make(3), make(3)};
 
@@ -332,7 +332,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, collectives, 0, 5);
-	tcase_add_test(tc, operations_of_two_groups_move_on_in_turn);
+	tcase_add_test(tc, operations_of_two_groups_progress_in_turn);
 	tcase_add_loop_test(tc, sums_of_many_hosts_are_the_same_bits_on_all, 0,
 			    3);
 	return run_case(tc);

@@ -184,7 +184,7 @@ START_TEST(pmi_without_launcher)
 }
 END_TEST
 
-START_TEST(place_there_and_back)
+START_TEST(a_place_survives_its_encoding)
 {
 	struct bootstrap_record p = {
 		.job = "guests 0011", .n = 2,
@@ -265,7 +265,7 @@ int main(void)
 	tcase_add_test(tc, pmi_fields);
 	tcase_add_test(tc, pmi_answers);
 	tcase_add_test(tc, pmi_without_launcher);
-	tcase_add_test(tc, place_there_and_back);
+	tcase_add_test(tc, a_place_survives_its_encoding);
 	tcase_add_test(tc, place_full);
 	tcase_add_test(tc, place_torn);
 	return run_case(tc);

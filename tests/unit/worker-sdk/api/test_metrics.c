@@ -61,7 +61,7 @@ START_TEST(crc32c_is_castagnolis)
 }
 END_TEST
 
-START_TEST(records_are_tensorflows_byte_by_byte)
+START_TEST(records_match_tensorflows_byte_by_byte)
 {
 	struct buf b = BUF_INIT(1000);
 	char text[300];
@@ -367,7 +367,7 @@ int main(void)
 	TCase *bytes = tcase_create("bytes"), *files = tcase_create("files");
 
 	tcase_add_test(bytes, crc32c_is_castagnolis);
-	tcase_add_test(bytes, records_are_tensorflows_byte_by_byte);
+	tcase_add_test(bytes, records_match_tensorflows_byte_by_byte);
 	tcase_add_test(bytes, lengths_and_steps_of_any_size_are_framed);
 	suite_add_tcase(s, bytes);
 	tcase_add_checked_fixture(files, set_up, tear_down);

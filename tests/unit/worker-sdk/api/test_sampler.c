@@ -20,7 +20,7 @@ static void expect_first(uint64_t size, uint64_t seed, uint64_t epoch,
 }
 
 /* torch.randperm(n, generator=torch.Generator().manual_seed(seed)) */
-START_TEST(orders_are_pytorchs)
+START_TEST(orders_match_pytorchs)
 {
 	static const uint32_t ten_0[] = {4, 1, 7, 5, 3, 9, 0, 8, 6, 2};
 	static const uint32_t ten_42[] = {2, 6, 1, 8, 4, 5, 0, 9, 3, 7};
@@ -60,7 +60,7 @@ static uint64_t hash_of(uint64_t size, uint64_t seed)
 	return h;
 }
 
-START_TEST(whole_orders_are_pytorchs)
+START_TEST(whole_orders_match_pytorchs)
 {
 	ck_assert_uint_eq(hash_of(60000, 0), UINT64_C(0xc39312e48996b4e9));
 	ck_assert_uint_eq(hash_of(60000, 1), UINT64_C(0x5807e7423e0b26e5));
@@ -70,7 +70,7 @@ END_TEST
 
 /* randperm's orders from UINT32_MAX / 20 samples on; these come from a second
  * implementation of ATen's two loops, which agrees with the orders above. */
-START_TEST(large_orders_are_pytorchs)
+START_TEST(large_orders_match_pytorchs)
 {
 	static const uint32_t ten_0[] = {8, 2, 6, 3, 5, 1, 0, 9, 7, 4};
 	static const uint32_t ten_42[] = {6, 0, 5, 8, 7, 2, 3, 1, 9, 4};
@@ -187,9 +187,9 @@ int main(void)
 	TCase *tc = tcase_create("sampler");
 
 	tcase_set_timeout(tc, 30);
-	tcase_add_test(tc, orders_are_pytorchs);
-	tcase_add_test(tc, whole_orders_are_pytorchs);
-	tcase_add_test(tc, large_orders_are_pytorchs);
+	tcase_add_test(tc, orders_match_pytorchs);
+	tcase_add_test(tc, whole_orders_match_pytorchs);
+	tcase_add_test(tc, large_orders_match_pytorchs);
 	tcase_add_test(tc, ranks_take_turns);
 	tcase_add_test(tc, padding_and_drop_last);
 	tcase_add_test(tc, exact_gives_each_sample_once);

@@ -47,7 +47,7 @@ static void two(void)
 	begun(b, 1, 5);
 }
 
-START_TEST(two_that_wait_for_each_other_are_found_by_both)
+START_TEST(both_of_two_ranks_that_wait_for_each_other_find_it)
 {
 	two();
 	for (int me = 0; me < 2; me++) {
@@ -85,7 +85,7 @@ START_TEST(a_rank_that_is_not_blocked_may_arrive)
 }
 END_TEST
 
-START_TEST(a_call_with_a_root_needs_that_one_alone)
+START_TEST(a_call_with_a_root_only_waits_for_the_root)
 {
 	two();
 	all[0].needs = 2;
@@ -221,11 +221,11 @@ int main(void)
 	TCase *tc = tcase_create("deadlock");
 
 	tcase_set_timeout(tc, 10);
-	tcase_add_test(tc, two_that_wait_for_each_other_are_found_by_both);
+	tcase_add_test(tc, both_of_two_ranks_that_wait_for_each_other_find_it);
 	tcase_add_test(tc, a_begun_call_is_not_waited_for);
 	tcase_add_test(tc, ranks_outside_the_communicator_are_not_waited_for);
 	tcase_add_test(tc, a_rank_that_is_not_blocked_may_arrive);
-	tcase_add_test(tc, a_call_with_a_root_needs_that_one_alone);
+	tcase_add_test(tc, a_call_with_a_root_only_waits_for_the_root);
 	tcase_add_test(tc, a_step_needs_the_ranks_of_its_host);
 	tcase_add_test(tc, a_long_circle_is_found_up_to_a_length);
 	tcase_add_test(tc, the_shortest_circle_is_reported);

@@ -97,7 +97,7 @@ START_TEST(only_rank)
 END_TEST
 
 /* Otherwise each process would silently be a world of one. */
-START_TEST(one_alone_is_half_of_something)
+START_TEST(a_single_variable_is_an_incomplete_environment)
 {
 	char text[128];
 
@@ -195,7 +195,7 @@ static void only(const struct variable *v)
 	set(v);
 }
 
-START_TEST(by_others)
+START_TEST(environments_of_other_launchers_are_read)
 {
 	clearenv();
 	set(starters[_i].all);
@@ -212,7 +212,7 @@ START_TEST(by_others)
 }
 END_TEST
 
-START_TEST(torchrun_says_more)
+START_TEST(torchrun_sets_the_endpoint_and_the_attempt)
 {
 	only(torchrun);
 	reads();
@@ -242,7 +242,7 @@ START_TEST(torchrun_says_more)
 }
 END_TEST
 
-START_TEST(half_of_others)
+START_TEST(incomplete_environments_of_other_launchers_are_errors)
 {
 	/* without the first variable the environment is not that launcher's */
 	for (int i = 1; i < starters[_i].needed; i++) {
@@ -265,7 +265,7 @@ START_TEST(half_of_others)
 END_TEST
 
 /* mpirun in srun's step, ddprun in mpirun's: which one started this process? */
-START_TEST(innermost)
+START_TEST(the_innermost_launcher_counts)
 {
 	clearenv();
 	for (int i = STARTERS - 1; i >= 0; i--) {
@@ -340,7 +340,7 @@ START_TEST(tasks_of_a_heterogeneous_job)
 }
 END_TEST
 
-START_TEST(others_wrong)
+START_TEST(wrong_values_of_other_launchers_are_named)
 {
 	only(openmpi);
 	setenv("OMPI_COMM_WORLD_RANK", "4", 1);
@@ -485,16 +485,21 @@ int main(void)
 	tcase_add_test(tc, none_there);
 	tcase_add_loop_test(tc, one_missing, 0, GOOD);
 	tcase_add_test(tc, only_rank);
-	tcase_add_loop_test(tc, one_alone_is_half_of_something, 0, GOOD);
+	tcase_add_loop_test(tc,
+			a_single_variable_is_an_incomplete_environment, 0,
+			GOOD);
 	tcase_add_test(tc, one_wrong);
-	tcase_add_loop_test(tc, by_others, 0, STARTERS);
-	tcase_add_test(tc, torchrun_says_more);
-	tcase_add_loop_test(tc, half_of_others, 0, STARTERS);
-	tcase_add_test(tc, innermost);
+	tcase_add_loop_test(tc,
+			environments_of_other_launchers_are_read, 0, STARTERS);
+	tcase_add_test(tc, torchrun_sets_the_endpoint_and_the_attempt);
+	tcase_add_loop_test(tc,
+			incomplete_environments_of_other_launchers_are_errors,
+			0, STARTERS);
+	tcase_add_test(tc, the_innermost_launcher_counts);
 	tcase_add_test(tc, slurm_with_pmi2);
 	tcase_add_test(tc, world_of_one);
 	tcase_add_test(tc, tasks_of_a_heterogeneous_job);
-	tcase_add_test(tc, others_wrong);
+	tcase_add_test(tc, wrong_values_of_other_launchers_are_named);
 	tcase_add_test(tc, horovod_without_mpi);
 	tcase_add_test(tc, timeouts);
 	tcase_add_test(tc, init_refuses);

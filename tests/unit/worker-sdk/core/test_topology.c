@@ -66,7 +66,7 @@ static struct ddp__endpoint_record sample(void)
 	return c;
 }
 
-START_TEST(contact_comes_back)
+START_TEST(an_endpoint_record_survives_its_encoding)
 {
 	struct buf b = BUF_INIT(DDP__ENDPOINT_RECORD_MAX);
 	struct ddp__endpoint_record in = sample(), out;
@@ -161,7 +161,7 @@ int main(void)
 	tcase_set_timeout(tc, 10);
 	tcase_add_test(tc, neighbours_share_a_host);
 	tcase_add_test(tc, ranks_of_hosts_interleave);
-	tcase_add_test(tc, contact_comes_back);
+	tcase_add_test(tc, an_endpoint_record_survives_its_encoding);
 	tcase_add_test(tc, differences_are_named);
 	tcase_add_test(tc, calls_as_words);
 	return run_case(tc);

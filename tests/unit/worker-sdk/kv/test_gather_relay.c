@@ -202,7 +202,7 @@ static int opens(char *raw, size_t n)
 	return is;
 }
 
-START_TEST(a_hello_that_was_heard_before_gets_nothing)
+START_TEST(a_replayed_hello_gets_nothing)
 {
 	unsigned char hello[DDP__PASS_HELLO];
 	struct err e = ERR_INIT;
@@ -266,7 +266,7 @@ int main(void)
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_network_reader_sees_neither_token_nor_list);
-	tcase_add_test(c, a_hello_that_was_heard_before_gets_nothing);
+	tcase_add_test(c, a_replayed_hello_gets_nothing);
 	tcase_add_test(c, a_wrong_hello_gets_nothing);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

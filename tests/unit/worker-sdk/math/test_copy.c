@@ -36,7 +36,7 @@ START_TEST(puts_any_size_anywhere)
 }
 END_TEST
 
-START_TEST(looks_now_and_then)
+START_TEST(stores_are_measured_now_and_then)
 {
 	static char from[4096], to[4096];
 	struct ddp__put p = {0, 0, 0};
@@ -55,7 +55,7 @@ START_TEST(looks_now_and_then)
 }
 END_TEST
 
-START_TEST(far_ones_go_past_the_caches)
+START_TEST(large_copies_bypass_the_caches)
 {
 	struct ddp__put near = {0, 0, 0};
 	struct ddp__put far = {1, 1, 0};
@@ -72,7 +72,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, puts_any_size_anywhere, 0, 2);
-	tcase_add_test(tc, looks_now_and_then);
-	tcase_add_test(tc, far_ones_go_past_the_caches);
+	tcase_add_test(tc, stores_are_measured_now_and_then);
+	tcase_add_test(tc, large_copies_bypass_the_caches);
 	return run_case(tc);
 }

@@ -168,7 +168,7 @@ END_TEST
 #ifdef __x86_64__
 /* Another set would be slow, or use illegal instructions on older
  * processors. */
-START_TEST(the_sets_are_those_of_this_processor)
+START_TEST(the_instruction_sets_match_this_processor)
 {
 	const struct ddp__kernels *set[3];
 	int n = ddp__kernels_usable(set), avx2 = 0, avx512 = 0;
@@ -197,7 +197,7 @@ int main(void)
 	tcase_add_test(tc, ends_of_the_range);
 	tcase_add_test(tc, nan_stays_nan);
 #ifdef __x86_64__
-	tcase_add_test(tc, the_sets_are_those_of_this_processor);
+	tcase_add_test(tc, the_instruction_sets_match_this_processor);
 #endif
 	return run_case(tc);
 }

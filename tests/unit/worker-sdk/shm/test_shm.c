@@ -374,7 +374,7 @@ static int by_cells(int me, void *arg)
 			     "root 0)");
 }
 
-START_TEST(root_that_did_not_wait_hears_what_others_called)
+START_TEST(a_root_ahead_of_others_learns_what_they_called)
 {
 	run_group(2, by_steps);
 	run_group(2, by_cells);
@@ -482,7 +482,7 @@ int main(void)
 	tcase_add_loop_test(tc, names_a_rank_that_is_gone, 0,
 			    sizeof(losses) / sizeof(*losses));
 	tcase_add_test(tc, names_a_rank_with_another_call);
-	tcase_add_test(tc, root_that_did_not_wait_hears_what_others_called);
+	tcase_add_test(tc, a_root_ahead_of_others_learns_what_they_called);
 	tcase_add_test(tc, names_a_rank_that_waits_for_a_cell);
 	tcase_add_loop_test(tc, small_broadcasts_of_every_root, 2, 5);
 	tcase_add_test(tc, refuses_what_is_not_its_segment);

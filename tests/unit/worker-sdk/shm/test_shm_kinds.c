@@ -51,7 +51,7 @@ static int all_kinds(int me, void *arg)
 	return 0;
 }
 
-START_TEST(does_every_kind_however_it_is_advanced)
+START_TEST(runs_every_kind_however_it_is_advanced)
 {
 	run_group(_i, all_kinds);
 }
@@ -62,6 +62,6 @@ int main(void)
 	TCase *tc = tcase_create("shm_kinds");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, does_every_kind_however_it_is_advanced, 1, 6);
+	tcase_add_loop_test(tc, runs_every_kind_however_it_is_advanced, 1, 6);
 	return run_case(tc);
 }

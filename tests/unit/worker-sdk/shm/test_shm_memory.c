@@ -122,7 +122,7 @@ static int attach_refused(int me, void *arg)
 	return strcmp(e.text, "shared memory: No space left on device") != 0;
 }
 
-START_TEST(says_that_there_is_no_memory)
+START_TEST(reports_that_there_is_no_memory)
 {
 	struct group g = make(2);
 
@@ -138,6 +138,6 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, costs_pages_only_until_it_is_used);
 	tcase_add_test(tc, takes_all_of_it_where_a_page_refused_is_a_signal);
-	tcase_add_test(tc, says_that_there_is_no_memory);
+	tcase_add_test(tc, reports_that_there_is_no_memory);
 	return run_case(tc);
 }

@@ -73,7 +73,7 @@ static int join_with_own_rails(int me, void *arg)
 				    "this rank 1");
 }
 
-START_TEST(both_hear_that_they_open_unequal_numbers_of_sockets)
+START_TEST(unequal_numbers_of_sockets_are_named_on_both_ranks)
 {
 	run_group(2, join_with_own_rails);
 }
@@ -227,7 +227,7 @@ static int one_aborts(int me, void *arg)
 	       strcmp(e.text, "rank 11 on h1 has not arrived");
 }
 
-START_TEST(why_one_aborts_is_passed_on)
+START_TEST(the_reason_of_an_abort_reaches_all_ranks)
 {
 	run_group(4, one_aborts);
 }
@@ -376,14 +376,14 @@ int main(void)
 	tcase_add_test(tc, strangers_are_turned_away);
 	tcase_add_test(tc, another_key_is_refused);
 	tcase_add_test(tc,
-		       both_hear_that_they_open_unequal_numbers_of_sockets);
+		       unequal_numbers_of_sockets_are_named_on_both_ranks);
 	if (!has_two_addresses())
 		puts("localhost is one address here: one test less");
 	tcase_add_loop_test(tc, over_ipv6_and_past_an_address_that_refuses, 0,
 			    1 + has_two_addresses());
 	tcase_add_test(tc, unreachable_is_named);
 	tcase_add_test(tc, names_a_rank_that_exited);
-	tcase_add_test(tc, why_one_aborts_is_passed_on);
+	tcase_add_test(tc, the_reason_of_an_abort_reaches_all_ranks);
 	tcase_add_test(tc, names_a_late_rank);
 	tcase_add_test(tc, names_a_rank_with_another_call);
 	tcase_add_loop_test(tc,

@@ -467,7 +467,7 @@ static int hears_notices(int me, void *arg)
 	return 0;
 }
 
-START_TEST(notices_are_heard_and_an_abort_behind_them)
+START_TEST(notices_arrive_and_so_does_an_abort_after_them)
 {
 	run_group(2, hears_notices);
 }
@@ -494,7 +494,7 @@ static TCase *case_new(const char *name, void (*set_up)(void))
 	tcase_add_test(tc, socket_errors_have_a_text);
 	tcase_add_test(tc, a_frame_of_another_size_is_an_error);
 	tcase_add_test(tc, a_host_may_be_a_round_ahead_in_a_split);
-	tcase_add_test(tc, notices_are_heard_and_an_abort_behind_them);
+	tcase_add_test(tc, notices_arrive_and_so_does_an_abort_after_them);
 	return tc;
 }
 

@@ -60,7 +60,7 @@ static struct talk answered(void)
 	return t;
 }
 
-START_TEST(two_that_have_the_key_know_each_other)
+START_TEST(two_ends_with_the_key_authenticate)
 {
 	struct talk t = answered();
 
@@ -71,7 +71,7 @@ START_TEST(two_that_have_the_key_know_each_other)
 }
 END_TEST
 
-START_TEST(nothing_is_done_before_all_has_come)
+START_TEST(nothing_is_done_before_a_hello_is_complete)
 {
 	struct talk t = connected();
 	char c[CALL];
@@ -88,7 +88,7 @@ START_TEST(nothing_is_done_before_all_has_come)
 }
 END_TEST
 
-START_TEST(a_listener_without_the_key_is_none)
+START_TEST(a_listener_without_the_key_is_rejected)
 {
 	struct talk t = connected();
 	char c;
@@ -104,7 +104,7 @@ START_TEST(a_listener_without_the_key_is_none)
 END_TEST
 
 /* Every field of a listener's end is signed, and compared. */
-START_TEST(a_listener_of_another_connection_is_none)
+START_TEST(a_listener_of_another_connection_is_rejected)
 {
 	struct ddp__link ends[] = {listener, listener, listener, listener,
 				   listener};
@@ -147,7 +147,7 @@ START_TEST(a_changed_hello_is_refused)
 }
 END_TEST
 
-START_TEST(a_call_that_was_changed_is_refused)
+START_TEST(a_changed_call_is_refused)
 {
 	for (int bit = 0; bit < 8 * CALL; bit++) {
 		struct talk t = connected();
@@ -166,7 +166,7 @@ START_TEST(a_call_that_was_changed_is_refused)
 }
 END_TEST
 
-START_TEST(a_proof_passes_once)
+START_TEST(a_proof_is_accepted_once)
 {
 	struct talk first = answered(), again = connected();
 	unsigned char proof[DDP__MAC];
@@ -295,7 +295,7 @@ static void prove(struct host *h, int fd)
 	ck_assert_int_ge(h->came, 0);
 }
 
-START_TEST(silent_callers_make_way_after_a_while)
+START_TEST(silent_callers_are_closed_after_a_while)
 {
 	struct host h;
 	int silent[8], fd;
@@ -346,16 +346,16 @@ int main(void)
 	TCase *tc = tcase_create("tcp_hello");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, two_that_have_the_key_know_each_other);
-	tcase_add_test(tc, nothing_is_done_before_all_has_come);
-	tcase_add_test(tc, a_listener_without_the_key_is_none);
-	tcase_add_test(tc, a_listener_of_another_connection_is_none);
+	tcase_add_test(tc, two_ends_with_the_key_authenticate);
+	tcase_add_test(tc, nothing_is_done_before_a_hello_is_complete);
+	tcase_add_test(tc, a_listener_without_the_key_is_rejected);
+	tcase_add_test(tc, a_listener_of_another_connection_is_rejected);
 	tcase_add_test(tc, a_changed_hello_is_refused);
-	tcase_add_test(tc, a_call_that_was_changed_is_refused);
-	tcase_add_test(tc, a_proof_passes_once);
+	tcase_add_test(tc, a_changed_call_is_refused);
+	tcase_add_test(tc, a_proof_is_accepted_once);
 	tcase_add_test(tc, an_answer_is_no_proof);
 	tcase_add_test(tc, each_use_has_a_key_of_its_own);
-	tcase_add_test(tc, silent_callers_make_way_after_a_while);
+	tcase_add_test(tc, silent_callers_are_closed_after_a_while);
 	tcase_add_test(tc, a_rank_during_its_proof_is_not_disconnected);
 	return run_case(tc);
 }

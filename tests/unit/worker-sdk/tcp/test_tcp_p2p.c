@@ -71,7 +71,7 @@ static int exchange(int me, void *arg)
 	return 0;
 }
 
-START_TEST(everyone_to_everyone_at_once)
+START_TEST(all_pairs_exchange_messages_at_once)
 {
 	run_group(_i ? 5 : 2, exchange);
 }
@@ -116,7 +116,7 @@ static int round_the_ring(int me, void *arg)
 	return 0;
 }
 
-START_TEST(round_a_ring_one_waits_for_the_other)
+START_TEST(messages_go_around_a_ring_of_waiting_ranks)
 {
 	run_group(4, round_the_ring);
 }
@@ -153,7 +153,7 @@ static int in_order(int me, void *arg)
 	return 0;
 }
 
-START_TEST(several_of_a_pair_keep_their_order)
+START_TEST(messages_of_a_pair_keep_their_order)
 {
 	run_group(2, in_order);
 }
@@ -186,7 +186,7 @@ static int differ(int me, void *arg)
 			       "from 0)");
 }
 
-START_TEST(both_hear_of_a_mismatch)
+START_TEST(both_ranks_learn_of_a_mismatch)
 {
 	run_group(2, differ);
 }
@@ -348,7 +348,7 @@ START_TEST(messages_sent_before_leaving_arrive)
 }
 END_TEST
 
-START_TEST(strangers_do_not_come_between)
+START_TEST(strangers_do_not_disturb_messages)
 {
 	struct group g = make(3);
 	struct err e = ERR_INIT;
@@ -379,13 +379,13 @@ int main(void)
 	TCase *tc = tcase_create("tcp_p2p");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, everyone_to_everyone_at_once, 0, 2);
-	tcase_add_test(tc, round_a_ring_one_waits_for_the_other);
-	tcase_add_test(tc, several_of_a_pair_keep_their_order);
-	tcase_add_test(tc, both_hear_of_a_mismatch);
+	tcase_add_loop_test(tc, all_pairs_exchange_messages_at_once, 0, 2);
+	tcase_add_test(tc, messages_go_around_a_ring_of_waiting_ranks);
+	tcase_add_test(tc, messages_of_a_pair_keep_their_order);
+	tcase_add_test(tc, both_ranks_learn_of_a_mismatch);
 	tcase_add_loop_test(tc, a_leaving_or_missing_rank_is_named, 0, 8);
 	tcase_add_test(tc, a_rank_gone_before_the_first_message_is_named);
 	tcase_add_test(tc, messages_sent_before_leaving_arrive);
-	tcase_add_test(tc, strangers_do_not_come_between);
+	tcase_add_test(tc, strangers_do_not_disturb_messages);
 	return run_case(tc);
 }

@@ -126,7 +126,7 @@ static void carries(size_t n, size_t first, size_t at_once)
 	free(to);
 }
 
-START_TEST(all_sizes_come_as_they_were_sent)
+START_TEST(messages_of_all_sizes_arrive_unchanged)
 {
 	static const size_t sizes[] = {1, 48, DDP__SECURE_TEXT - 1,
 				       DDP__SECURE_TEXT, DDP__SECURE_TEXT + 1,
@@ -145,7 +145,7 @@ START_TEST(all_sizes_come_as_they_were_sent)
 }
 END_TEST
 
-START_TEST(ends_of_which_one_has_aes_understand_each_other)
+START_TEST(ends_with_and_without_aes_understand_each_other)
 {
 	open_path(best(), DDP__SECURE_CHACHA);
 	carries(1000, 48, 1000);
@@ -192,7 +192,7 @@ START_TEST(peeking_at_a_record_leaves_it)
 }
 END_TEST
 
-START_TEST(the_path_does_not_show_the_text)
+START_TEST(the_network_carries_no_readable_text)
 {
 	static const char text[] = "forty weights that nobody else shall see";
 	char raw[128];
@@ -402,10 +402,10 @@ int main(void)
 	TCase *c = tcase_create("tcp_secure");
 
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, all_sizes_come_as_they_were_sent);
-	tcase_add_test(c, ends_of_which_one_has_aes_understand_each_other);
+	tcase_add_test(c, messages_of_all_sizes_arrive_unchanged);
+	tcase_add_test(c, ends_with_and_without_aes_understand_each_other);
 	tcase_add_test(c, peeking_at_a_record_leaves_it);
-	tcase_add_test(c, the_path_does_not_show_the_text);
+	tcase_add_test(c, the_network_carries_no_readable_text);
 	tcase_add_test(c, tampering_with_a_record_is_detected);
 	tcase_add_test(c, a_short_message_without_room_is_dropped_whole);
 	tcase_add_test(c, a_cut_record_is_the_end_of_the_connection);

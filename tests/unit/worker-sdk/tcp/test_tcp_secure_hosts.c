@@ -302,7 +302,7 @@ static int is_told_of_message(int me, void *arg)
 	return 0;
 }
 
-START_TEST(a_changed_message_is_not_delivered_and_both_ranks_say_so)
+START_TEST(a_changed_message_is_dropped_and_named_by_both_ranks)
 {
 	run_relayed(1, is_told_of_message);
 }
@@ -319,6 +319,6 @@ int main(void)
 		c, both_ends_name_the_rank_that_does_not_encrypt, 0, 2);
 	tcase_add_test(c, a_changed_byte_is_detected_and_both_hosts_report);
 	tcase_add_test(
-		c, a_changed_message_is_not_delivered_and_both_ranks_say_so);
+		c, a_changed_message_is_dropped_and_named_by_both_ranks);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
