@@ -27,7 +27,9 @@ size_t *ddp__ranges_new(struct ddp__cpu_op *op, size_t each)
 	int n = topology_of(op)->nhosts;
 	size_t *ranges = ddp__numbers_new(op, (size_t)n + 1);
 
-	for (int h = 0; h <= n && ranges; h++)
+	if (!ranges)
+		return NULL;
+	for (int h = 0; h <= n; h++)
 		ranges[h] = (size_t)h * each;
 	return ranges;
 }

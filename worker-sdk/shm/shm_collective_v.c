@@ -123,6 +123,20 @@ void ddp__shm_all_gather_v(void *op, void *shm, const struct ddp__call *call,
 /* ---- all_to_all: each step carries the sender's numbers, which say where in
  * its slot a block is */
 
+/* The bytes of rank i's blocks, except its own, which needs no slot; and those
+ * that lie before its block for rank `to`. */
+static size_t slot_bytes(const struct ddp__shm_op *op, const size_t *begin,
+			 int i)
+{
+	return (begin[op->s->n] - ddp__count_of(begin, i)) * op->elem;
+}
+
+static size_t slot_begin(const struct ddp__shm_op *op, const size_t *begin,
+			 int i, int to)
+{
+	return (begin[to] - (to > i ? ddp__count_of(begin, i) : 0)) * op->elem;
+}
+
 static void op_put_pieces(const struct ddp__shm_op *op)
 {
 	struct ddp__shm *s = op->s;
@@ -139,7 +153,8 @@ static void op_put_pieces(const struct ddp__shm_op *op)
 		if (i != s->me)
 			put(op,
 			    ddp__shm_in(s, s->me, step) +
-				    share_at(begin[i] * elem, i, op->pieces),
+				    share_at(slot_begin(op, begin, s->me, i), i,
+					     op->pieces),
 			    op->send + begin[i] * elem + c.at, c.len);
 	}
 }
@@ -150,7 +165,8 @@ static size_t op_take_piece(const struct ddp__shm_op *op, int i, size_t k)
 {
 	struct ddp__shm *s = op->s;
 	const size_t *begin = op_numbers(op, i, s->step);
-	size_t elem = op->elem, pieces = share_pieces(s, begin[s->n] * elem);
+	size_t elem = op->elem;
+	size_t pieces = share_pieces(s, slot_bytes(op, begin, i));
 	struct chunk c;
 
 	if (k >= pieces)
@@ -158,7 +174,7 @@ static size_t op_take_piece(const struct ddp__shm_op *op, int i, size_t k)
 	c = share_piece(ddp__count_of(op->recv_begin, i) * elem, pieces, k);
 	copy(op->recv + op->recv_begin[i] * elem + c.at,
 	     ddp__shm_in(s, i, s->step) +
-		     share_at(begin[s->me] * elem, s->me, pieces),
+		     share_at(slot_begin(op, begin, i, s->me), s->me, pieces),
 	     c.len);
 	return pieces;
 }
@@ -207,8 +223,9 @@ void ddp__shm_all_to_all_v(void *op, void *shm, const struct ddp__call *call,
 			   const size_t *recv_begin)
 {
 	struct ddp__shm *s = shm;
+	struct ddp__shm_op *o = op;
 
-	*(struct ddp__shm_op *)op = (struct ddp__shm_op){
+	*o = (struct ddp__shm_op){
 		.s = s,
 		.call = call,
 		.work = all_to_all_v_work,
@@ -217,6 +234,6 @@ void ddp__shm_all_to_all_v(void *op, void *shm, const struct ddp__call *call,
 		.recv = recv,
 		.send_begin = send_begin,
 		.recv_begin = recv_begin,
-		.pieces = share_pieces(s, send_begin[s->n] * elem),
 		.elem = elem};
+	o->pieces = share_pieces(s, slot_bytes(o, send_begin, s->me));
 }
