@@ -4,6 +4,9 @@
  * a call (the ranks' mean, in the fastest of some windows), wrong elements.
  *
  *   bench_collectives [only this operation [only these bytes]]
+ *
+ * Those with a count for each rank, and all_to_all, only if they are named; the
+ * counts are equal, to compare them with the calls with one count.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +15,8 @@
 #include <time.h>
 
 static int rank, size;
+
+enum { RANKS_MAX = 256 };
 
 /* n is the elements of the larger buffer of the two, as nccl-tests counts. */
 #ifdef WITH_MPI
@@ -53,6 +58,43 @@ static void reduce_scatter(const float *send, float *recv, size_t n)
 {
 	MPI_Reduce_scatter_block(send, recv, (int)n / size, MPI_FLOAT, MPI_SUM,
 				 MPI_COMM_WORLD);
+}
+
+static void all_to_all(const float *send, float *recv, size_t n)
+{
+	MPI_Alltoall(send, (int)n / size, MPI_FLOAT, recv, (int)n / size,
+		     MPI_FLOAT, MPI_COMM_WORLD);
+}
+
+static int counts[RANKS_MAX], begins[RANKS_MAX];
+
+static void equal_counts(size_t n)
+{
+	for (int r = 0; r < size; r++) {
+		counts[r] = (int)n / size;
+		begins[r] = r * counts[r];
+	}
+}
+
+static void all_gather_v(const float *send, float *recv, size_t n)
+{
+	equal_counts(n);
+	MPI_Allgatherv(send, counts[rank], MPI_FLOAT, recv, counts, begins,
+		       MPI_FLOAT, MPI_COMM_WORLD);
+}
+
+static void reduce_scatter_v(const float *send, float *recv, size_t n)
+{
+	equal_counts(n);
+	MPI_Reduce_scatter(send, recv, counts, MPI_FLOAT, MPI_SUM,
+			   MPI_COMM_WORLD);
+}
+
+static void all_to_all_v(const float *send, float *recv, size_t n)
+{
+	equal_counts(n);
+	MPI_Alltoallv(send, counts, begins, MPI_FLOAT, recv, counts, begins,
+		      MPI_FLOAT, MPI_COMM_WORLD);
 }
 
 static void ping_pong(const float *send, float *recv, size_t n)
@@ -130,6 +172,38 @@ static void reduce_scatter(const float *send, float *recv, size_t n)
 				DDP_SUM));
 }
 
+static void all_to_all(const float *send, float *recv, size_t n)
+{
+	must(ddp_all_to_all(world, send, recv, n / (size_t)size, DDP_F32));
+}
+
+static const size_t *equal_counts(size_t n)
+{
+	static size_t counts[RANKS_MAX];
+
+	for (int r = 0; r < size; r++)
+		counts[r] = n / (size_t)size;
+	return counts;
+}
+
+static void all_gather_v(const float *send, float *recv, size_t n)
+{
+	must(ddp_all_gather_v(world, send, recv, equal_counts(n), DDP_F32));
+}
+
+static void reduce_scatter_v(const float *send, float *recv, size_t n)
+{
+	must(ddp_reduce_scatter_v(world, send, recv, equal_counts(n), DDP_F32,
+				  DDP_SUM));
+}
+
+static void all_to_all_v(const float *send, float *recv, size_t n)
+{
+	const size_t *counts = equal_counts(n);
+
+	must(ddp_all_to_all_v(world, send, counts, recv, counts, DDP_F32));
+}
+
 static void ping_pong(const float *send, float *recv, size_t n)
 {
 	if (rank == 0) {
@@ -194,6 +268,14 @@ static int right_scatter(const float *recv, size_t n, size_t i)
 	return i >= part || recv[i] == value_sum((size_t)rank * part + i);
 }
 
+static int right_to_all(const float *recv, size_t n, size_t i)
+{
+	size_t part = n / (size_t)size;
+
+	return recv[i] == value((int)(i / part),
+				(size_t)rank * part + i % part);
+}
+
 static int right_message(const float *recv, size_t n, size_t i)
 {
 	return rank > 1 || recv[i] == value(1 - rank, i);
@@ -206,17 +288,27 @@ static const struct operation {
 	int splits;   /* a rank has a part of the buffer */
 	int in_place; /* is timed so too */
 	int halves;   /* there and back is two */
+	int by_name;  /* is timed only if it is named */
 	size_t bytes[20];
 } operations[] = {
-	{"all_reduce", all_reduce, right_sum, 0, 1, 0,
+	{"all_reduce", all_reduce, right_sum, 0, 1, 0, 0,
 	 {4, 16, 64, 256, 1024, 4096, 16384, 65536, MIB / 4, MIB, 4 * MIB,
 	  16 * MIB, 64 * MIB, LARGEST}},
-	{"broadcast", broadcast, right_broadcast, 0, 0, 0,
+	{"broadcast", broadcast, right_broadcast, 0, 0, 0, 0,
 	 {4, MIB, 64 * MIB}},
-	{"all_gather", all_gather, right_gather, 1, 1, 0, {4, MIB, 64 * MIB}},
-	{"reduce_scatter", reduce_scatter, right_scatter, 1, 0, 0,
+	{"all_gather", all_gather, right_gather, 1, 1, 0, 0,
 	 {4, MIB, 64 * MIB}},
-	{"send/recv", ping_pong, right_message, 0, 0, 1, {4, MIB, 64 * MIB}},
+	{"reduce_scatter", reduce_scatter, right_scatter, 1, 0, 0, 0,
+	 {4, MIB, 64 * MIB}},
+	{"send/recv", ping_pong, right_message, 0, 0, 1, 0,
+	 {4, MIB, 64 * MIB}},
+#define BY_NAME(op, right)                                                    \
+	{#op, op, right, 1, 0, 0, 1,                                          \
+	 {4, 1024, 65536, MIB, 16 * MIB, 64 * MIB}}
+	BY_NAME(all_gather_v, right_gather),
+	BY_NAME(reduce_scatter_v, right_scatter),
+	BY_NAME(all_to_all, right_to_all),
+	BY_NAME(all_to_all_v, right_to_all),
 };
 
 static double now_us(void)
@@ -334,7 +426,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++) {
 		const struct operation *o = &operations[i];
 
-		if (only && strcmp(only, o->name) != 0)
+		if (only ? strcmp(only, o->name) != 0 : o->by_name)
 			continue;
 		for (const size_t *b = o->bytes; *b; b++) {
 			size_t n = *b / sizeof(float);
