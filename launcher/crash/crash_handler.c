@@ -3,6 +3,7 @@
  * writes a struct crash_record and lets the process die as it would have died.
  * Needs no library, so that any libc can load it: crash_catcher.h says more. */
 #include "launcher/crash/crash_kernel.h"
+#include "launcher/crash/crash_python.h"
 #include "launcher/crash/crash_record.h"
 
 #include <elf.h>
@@ -19,8 +20,6 @@ enum {
 	RED_ZONE = 128,
 	SKIPPED = 128 << 10,
 	ALT_STACK = 64 << 10,
-	WAIT_MS = 2000, /* for another thread that dies */
-	MS = 1000000,
 	/* fcntl.h, mman.h, resource.h and prctl.h declare functions that this
 	 * library must not need */
 	OPEN_READ = 0, OPEN_WRITE = 2, OPEN_CLOEXEC = 02000000, AT_CWD = -100,
@@ -29,7 +28,6 @@ enum {
 };
 
 #define KEPT __attribute__((visibility("default")))
-#define WEAK __attribute__((weak))
 #define NEXT ((void *)-1L) /* RTLD_NEXT */
 
 /* Found in the process, if it has them. */
@@ -37,8 +35,6 @@ WEAK extern char **environ;
 WEAK void *dlsym(void *handle, const char *name);
 WEAK int __sigaction(int, const struct sigaction *, struct sigaction *);
 WEAK unsigned long getauxval(unsigned long);
-WEAK void *PyGILState_GetThisThreadState(void);
-WEAK void _Py_DumpTraceback(int fd, void *thread);
 
 static const int crash_signals[] = {
 	SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGXFSZ,
@@ -77,16 +73,6 @@ void *memcpy(void *restrict to, const void *restrict from, size_t n)
 static int crash_open(const char *path, int flags)
 {
 	return (int)CALL(SYS_openat, AT_CWD, path, flags | OPEN_CLOEXEC, 0);
-}
-
-static void crash_set_action(int number, void *handler, unsigned long flags)
-{
-	struct kernel_action action = {
-		.handler = handler, .flags = flags | RESTORER_FLAG,
-		.restorer = crash_restorer, .mask = ~UINT64_C(0),
-	};
-
-	CALL(SYS_rt_sigaction, number, &action, NULL, sizeof(action.mask));
 }
 
 /* ---- The record ---- */
@@ -215,55 +201,6 @@ static siginfo_t crash_outer_info(const struct kernel_frame *f, int number)
 	return info;
 }
 
-/* ---- Python's frames ---- */
-
-/* __builtin_setjmp's. */
-static void *crash_before_python[5];
-
-static void crash_on_fault(int number)
-{
-	__builtin_longjmp(crash_before_python, 1);
-}
-
-static void crash_let_faults(int are_let)
-{
-	const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) |
-				UINT64_C(1) << (SIGBUS - 1);
-
-	CALL(SYS_rt_sigprocmask, are_let ? SIG_UNBLOCK : SIG_BLOCK, &faults,
-	     NULL, sizeof(faults));
-}
-
-/* Up to CPython 3.12 this is what faulthandler calls in its handler. It reads
- * the interpreter's memory, which may be what is damaged: a second fault ends
- * it, not the process. */
-static void crash_put_python(int fd, uint64_t slot)
-{
-	uint32_t size = 0;
-	void *thread;
-	long end;
-
-	if (!PyGILState_GetThisThreadState || !_Py_DumpTraceback)
-		return;
-	crash_set_action(SIGSEGV, (void *)crash_on_fault, SA_NODEFER);
-	crash_set_action(SIGBUS, (void *)crash_on_fault, SA_NODEFER);
-	crash_let_faults(1);
-	if (__builtin_setjmp(crash_before_python) == 0) {
-		thread = PyGILState_GetThisThreadState();
-		CALL(SYS_lseek, fd, slot + CRASH_PYTHON_AT, 0 /* SEEK_SET */);
-		if (thread)
-			_Py_DumpTraceback(fd, thread);
-	}
-	crash_let_faults(0);
-	end = CALL(SYS_lseek, fd, 0, 1 /* SEEK_CUR */);
-	if (end > (long)(slot + CRASH_PYTHON_AT))
-		size = (uint32_t)((uint64_t)end - slot - CRASH_PYTHON_AT);
-	if (size > CRASH_PYTHON_MAX)
-		size = CRASH_PYTHON_MAX;
-	CALL(SYS_pwrite64, fd, &size, sizeof(size),
-	     slot + offsetof(struct crash_record, python_size));
-}
-
 /* ---- The handler ---- */
 
 /* 1 if the slot was free. */
@@ -300,17 +237,9 @@ static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
 		crash_put_stack(&r, fd, slot);
 		crash_put_maps(&r, fd, slot);
 		CALL(SYS_pwrite64, fd, &r, sizeof(r), slot);
-		crash_put_python(fd, slot);
+		crash_python_put(fd, slot, r.tid);
 	}
 	CALL(SYS_close, fd);
-}
-
-static void crash_await_the_other(void)
-{
-	const long ms[2] = {0, MS};
-
-	for (int i = 0; i < WAIT_MS; i++)
-		CALL(SYS_nanosleep, ms, NULL);
 }
 
 /* The signal is blocked here, and delivered with its default action, and to the

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include "launcher/crash/crash_record.h"
@@ -21,8 +22,8 @@ struct kernel_action {
 };
 
 #if defined(__x86_64__)
-static long crash_call(long number, long a, long b, long c, long d, long e,
-		       long f)
+static inline long crash_call(long number, long a, long b, long c, long d,
+			      long e, long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -46,8 +47,8 @@ __asm__(".text\n"
 extern char crash_restorer[] __attribute__((visibility("hidden")));
 enum { RESTORER_FLAG = 0x04000000 };
 #else
-static long crash_call(long number, long a, long b, long c, long d, long e,
-		       long f)
+static inline long crash_call(long number, long a, long b, long c, long d,
+			      long e, long f)
 {
 	register long x8 __asm__("x8") = number;
 	register long x0 __asm__("x0") = a;
@@ -73,8 +74,36 @@ enum { RESTORER_FLAG = 0 };
 	crash_call(number, (long)(a), (long)(b), (long)(c), (long)(d),   \
 		   (long)(e), (long)(f))
 
+enum {
+	CRASH_WAIT_MS = 2000, /* for another thread that dies */
+	CRASH_MS_NS = 1000000,
+};
+
+/* Found in the process, if it has it. */
+#define WEAK __attribute__((weak))
+
+static inline void crash_set_action(int number, void *handler,
+				    unsigned long flags)
+{
+	struct kernel_action action = {
+		.handler = handler, .flags = flags | RESTORER_FLAG,
+		.restorer = crash_restorer, .mask = ~UINT64_C(0),
+	};
+
+	CALL(SYS_rt_sigaction, number, &action, NULL, sizeof(action.mask));
+}
+
+static inline void crash_await_the_other(void)
+{
+	const long ms[2] = {0, CRASH_MS_NS};
+
+	for (int i = 0; i < CRASH_WAIT_MS; i++)
+		CALL(SYS_nanosleep, ms, NULL);
+}
+
 #if defined(__x86_64__)
-static void crash_put_registers(struct crash_record *r, const ucontext_t *u)
+static inline void crash_put_registers(struct crash_record *r,
+				       const ucontext_t *u)
 {
 	static const uint8_t order[] = {
 		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
@@ -89,7 +118,8 @@ static void crash_put_registers(struct crash_record *r, const ucontext_t *u)
 	r->sp = (uint64_t)u->uc_mcontext.gregs[REG_RSP];
 }
 #else
-static void crash_put_registers(struct crash_record *r, const ucontext_t *u)
+static inline void crash_put_registers(struct crash_record *r,
+				       const ucontext_t *u)
 {
 	for (int i = 0; i < 31; i++)
 		r->registers[i] = u->uc_mcontext.regs[i];
@@ -113,12 +143,12 @@ struct kernel_frame {
 	siginfo_t info;
 };
 
-static uint64_t crash_sp(const ucontext_t *u)
+static inline uint64_t crash_sp(const ucontext_t *u)
 {
 	return (uint64_t)u->uc_mcontext.gregs[REG_RSP];
 }
 
-static uint64_t crash_address(const ucontext_t *u)
+static inline uint64_t crash_address(const ucontext_t *u)
 {
 	return (uint64_t)u->uc_mcontext.gregs[REG_CR2];
 }
@@ -128,12 +158,12 @@ struct kernel_frame {
 	ucontext_t context;
 };
 
-static uint64_t crash_sp(const ucontext_t *u)
+static inline uint64_t crash_sp(const ucontext_t *u)
 {
 	return u->uc_mcontext.sp;
 }
 
-static uint64_t crash_address(const ucontext_t *u)
+static inline uint64_t crash_address(const ucontext_t *u)
 {
 	return u->uc_mcontext.fault_address;
 }

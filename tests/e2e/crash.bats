@@ -84,13 +84,34 @@ compile_or_skip() {
 	python=$(command -v python3) || skip "no python3 here"
 	printf '%s\n' 'import ctypes' 'def load(n):' '    ctypes.string_at(n)' \
 		'load(0)' >"$T/train.py"
-	"$python" -c 'import ctypes, sys
-sys.exit(not hasattr(ctypes.pythonapi, "_Py_DumpTraceback"))' || skip "this Python has no function for it"
 	expect 139 ddprun --log-dir logs "$python" "$T/train.py"
 	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\).* \(train\.py:3\)$'
 	has "$err" "^\\|    #py[0-9]+ load at $T/train\.py:3\$"
 	has "$err" "^\\|    #py[0-9]+ <module> at $T/train\.py:4\$"
 	has "$(cat logs/none_*/attempt_0/report.json)" "^		\"python_stack\":	\[.*\"#py[0-9]+ load at $T/train\.py:3\""
+}
+
+@test "a Python worker that aborts in C without the GIL has Python's frames as well" {
+	local python
+	unwinder_or_skip
+	python=$(command -v python3) || skip "no python3 here"
+	printf '%s\n' 'import ctypes, threading' 'def spin():' '    while True: pass' \
+		'threading.Thread(target=spin, daemon=True).start()' \
+		'def save():' '    ctypes.CDLL(None).abort()' 'save()' >"$T/train.py"
+	expect 134 ddprun "$python" "$T/train.py"
+	has "$(first)" '\(SIGABRT\): abort\(\) in .* \(train\.py:6\)$'
+	has "$err" "^\\|    #py[0-9]+ save at $T/train\.py:6\$"
+}
+
+@test "a Python worker whose GIL another thread keeps still dies, by its signal" {
+	local python
+	python=$(command -v python3) || skip "no python3 here"
+	printf '%s\n' 'import ctypes, threading' 'def keep():' \
+		'    ctypes.PyDLL(None).system(b"kill -ABRT $PPID; exec sleep 1000")' \
+		'threading.Thread(target=keep, daemon=True).start()' \
+		'ctypes.CDLL(None).sleep(1000)' >"$T/train.py"
+	expect 134 ddprun "$python" "$T/train.py"
+	has "$(first)" 'was killed by signal 6 \(SIGABRT\)'
 }
 
 @test "a Python worker with faulthandler: its report, and the fault's own stack" {
