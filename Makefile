@@ -325,7 +325,7 @@ $(bench_programs): $(O)/bench/%: tests/bench/%.c
 $(call objs,tests/unit/launcher/plan/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
 cuda_libs = -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lnccl
 # Programs that compare or time the trainers' devices load CUDA as the trainers do.
-gpu_trainers := gpu_ops gpu_times
+gpu_trainers := gpu_ops gpu_reference gpu_times
 gpu_sources := $(filter-out $(gpu_trainers:%=tests/gpu/%.c),$(wildcard tests/gpu/gpu_*.c))
 gpu_programs := $(if $(has_nccl),$(patsubst tests/gpu/%.c,$(O)/gpu/%,$(gpu_sources)) $(if $(SAN),,$(O)/gpu/nccl_allreduce))
 $(call objs,$(gpu_sources)): extra_cflags = -isystem $(CUDA)/include

@@ -161,6 +161,15 @@ same() { # PART: what gpu_ops compares
 	same 'max pool'
 }
 
+@test "convolutions and normalisation are the formulas in f64 of rounded inputs" {
+	expect 0 "$O/gpu/gpu_reference" cpu
+	has "$out" '^ok$'
+	host_twin
+	expect 0 "$O/gpu/gpu_reference" cuda
+	has "$out" '^bf16 norm 16 x 8 @ 1, add, relu$'
+	has "$out" '^ok$'
+}
+
 @test "more ranks than GPUs are refused before training, unless they may share" {
 	host_twin
 	local job="$DDPRUN --standalone --nproc-per-node 2 mnist_mlp --device cuda --backend cpu --data data --steps 2"

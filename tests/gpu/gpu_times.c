@@ -126,6 +126,7 @@ int main(int argc, char **argv)
 	struct image_shape s = {3, side, side, 250, {0.5f, 0.5f, 0.5f},
 				{0.25f, 0.25f, 0.25f}};
 	struct device_options o = {.threads = 1, .core = -1,
+				   .cache = getenv("DDP_CACHE"),
 				   .bf16 = !strcmp(precision, "bf16")};
 	struct err e = ERR_INIT;
 	const struct ops *ops = ops_find(argc > 1 ? argv[1] : "cuda", &e);

@@ -123,6 +123,8 @@ static int cache_parse(struct plan_cache *c, char *text)
 	last[1] = '\0';
 	for (line = text + strlen(c->head); *line; line = next) {
 		next = strchr(line, '\n');
+		if (!next)
+			return 0;
 		*next++ = '\0';
 		if (!cache_parse_line(c, line))
 			return 0;
