@@ -18,7 +18,7 @@
 #define CRASH CRASH_VARIABLE "="
 #define NCCL_FILE "NCCL_DEBUG_FILE="
 
-enum { OWN_MAX = 32 };
+enum { OWN_MAX = 40 };
 
 static int environment_is_given(const char *text)
 {
@@ -192,6 +192,17 @@ static void environment_add_ours(struct environment *env,
 				job->rows);
 }
 
+/* The numbers that workers get are NVML's, in the order of the bus. CUDA's
+ * own order has the fastest GPU first, where a host has unlike ones. */
+static void environment_add_gpus(struct environment *env, char **base,
+				 const struct environment_job *job)
+{
+	if (job->worker_gpus &&
+	    !environment_get(base, "CUDA_VISIBLE_DEVICES") &&
+	    !environment_get(base, "CUDA_DEVICE_ORDER"))
+		environment_add(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
+}
+
 /* --nccl-debug LEVEL keeps the user's own NCCL_DEBUG_SUBSYS. */
 static void environment_add_nccl(struct environment *env, char **base,
 				 const struct environment_job *job)
@@ -350,6 +361,7 @@ int environment_init(struct environment *env, char **base,
 	if (env->vars) {
 		environment_add_torchrun(env, base, job);
 		environment_add_ours(env, job);
+		environment_add_gpus(env, base, job);
 		environment_add_nccl(env, base, job);
 		environment_add_crash(env, base, job);
 	}

@@ -37,12 +37,32 @@ static int gpu_is_uuid(const char *entry)
 	       strncmp(entry, "MIG-", 4) == 0;
 }
 
+/* 1 if an entry of the list comes twice. */
+static int gpu_has_repeats(const char *list)
+{
+	for (const char *a = list; *a; a++) {
+		size_t len = strcspn(a, ",");
+
+		for (const char *b = a + len; *b; b += strcspn(b, ",")) {
+			b++;
+			if (strcspn(b, ",") == len && !strncmp(a, b, len))
+				return 1;
+		}
+		a += len;
+		if (!*a)
+			break;
+	}
+	return 0;
+}
+
 int gpu_visible(int devices, const char *visible)
 {
 	int n = 0;
 
 	if (!visible)
 		return devices;
+	if (gpu_has_repeats(visible))
+		return 0;
 	while (*visible && n < devices) {
 		size_t len = strcspn(visible, ",");
 		char *end;
@@ -98,21 +118,6 @@ static int nvml_count(const struct nvml *v)
 	return v->count(&devices) == 0 ? (int)devices : 0;
 }
 
-int gpu_count(const char **why)
-{
-	struct nvml v;
-	int devices, n;
-
-	if (nvml_open(&v, why) < 0)
-		return 0;
-	devices = nvml_count(&v);
-	nvml_close(&v);
-	n = gpu_visible(devices, getenv("CUDA_VISIBLE_DEVICES"));
-	*why = devices ? "CUDA_VISIBLE_DEVICES hides all of them"
-		       : "the NVIDIA driver sees none";
-	return n;
-}
-
 /* A UUID may be shortened if it remains unique. A MIG instance has its GPU's
  * NUMA node. */
 static int nvml_find_uuid(const struct nvml *v, int devices, const char *entry,
@@ -132,6 +137,41 @@ static int nvml_find_uuid(const struct nvml *v, int devices, const char *entry,
 	memcpy(uuid, entry, len);
 	uuid[len] = '\0';
 	return v->by_uuid(uuid, &mig) == 0 && v->whole(mig, d) == 0 ? 0 : -1;
+}
+
+/* How many of the first n entries come before a UUID that no device has: there
+ * CUDA stops. */
+static int nvml_find_entries(const struct nvml *v, int devices, int n,
+			     const char *visible)
+{
+	nvml_device d;
+
+	for (int i = 0; i < n && visible && v->by_index && v->uuid; i++) {
+		size_t len = strcspn(visible, ",");
+
+		if (gpu_is_uuid(visible) &&
+		    nvml_find_uuid(v, devices, visible, len, &d) < 0)
+			return i;
+		visible += len + (visible[len] == ',');
+	}
+	return n;
+}
+
+int gpu_count(const char **why)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	struct nvml v;
+	int devices, n;
+
+	if (nvml_open(&v, why) < 0)
+		return 0;
+	devices = nvml_count(&v);
+	n = gpu_visible(devices, visible);
+	n = nvml_find_entries(&v, devices, n, visible);
+	nvml_close(&v);
+	*why = devices ? "CUDA_VISIBLE_DEVICES hides all of them"
+		       : "the NVIDIA driver sees none";
+	return n;
 }
 
 static int nvml_numa_node(const struct nvml *v, nvml_device d)
@@ -183,6 +223,7 @@ int gpu_nodes(int nodes[GPU_MAX])
 		return 0;
 	devices = nvml_count(&v);
 	n = gpu_visible(devices, visible);
+	n = nvml_find_entries(&v, devices, n, visible);
 	n = n < GPU_MAX ? n : GPU_MAX;
 	for (int i = 0; i < n; i++)
 		nodes[i] = -1;

@@ -6,8 +6,9 @@
 enum { GPU_MAX = 256 }; /* further GPUs are ignored */
 
 /* How many of this many devices CUDA shows under this CUDA_VISIBLE_DEVICES
- * (NULL: not set). Like CUDA it stops at the first entry that names no device.
- * Pure. */
+ * (NULL: not set). Like CUDA it stops at the first entry that names no device,
+ * and a repeated entry hides all of them (torch/cuda/__init__.py,
+ * _parse_visible_devices). Pure: whether a UUID's device exists is unknown. */
 int gpu_visible(int devices, const char *visible);
 
 /* The number of GPUs; if 0, *why is the reason, a static text. */

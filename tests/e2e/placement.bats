@@ -210,6 +210,41 @@ two_cpus() {
 	planned "$out" 1 added | grep -qx LOCAL_RANK=0
 }
 
+@test "GPUs are counted as CUDA shows them" {
+	cat >nvml.c <<-'END'
+		#include <stdio.h>
+		int nvmlInit_v2(void) { return 0; }
+		int nvmlShutdown(void) { return 0; }
+		int nvmlDeviceGetCount_v2(unsigned *n) { *n = 3; return 0; }
+		int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d)
+		{
+			*d = (void *)(long)(i + 1);
+			return 0;
+		}
+		int nvmlDeviceGetUUID(void *d, char *out, unsigned size)
+		{
+			snprintf(out, size, "GPU-%ldf3a", (long)d);
+			return 0;
+		}
+	END
+	mkdir driver
+	${CC:-gcc} -shared -fPIC -o driver/libnvidia-ml.so.1 nvml.c
+	export LD_LIBRARY_PATH=$T/driver
+	workers() { # LIST N: as many workers with --nproc-per-node gpu
+		expect 0 env CUDA_VISIBLE_DEVICES="$1" ddprun --dry-run \
+			--nproc-per-node gpu true
+		[ "$(grep -c '^rank [0-9]' <<<"$out")" = "$2" ]
+	}
+	workers 0,1,2 3
+	workers 2,GPU-1f3a 2
+	# a UUID may be shortened, and an unknown one ends the list
+	workers GPU-2,GPU-7f3a,GPU-3f3a 1
+	# an entry that comes twice hides all
+	expect 2 env CUDA_VISIBLE_DEVICES=0,1,0 ddprun --dry-run \
+		--nproc-per-node gpu true
+	has "$err" 'CUDA_VISIBLE_DEVICES hides all of them'
+}
+
 @test "with NVIDIA's GPUs, workers are on the NUMA nodes of their GPUs" {
 	unset CUDA_VISIBLE_DEVICES
 	command -v nvidia-smi >/dev/null || skip "no NVIDIA driver here"

@@ -459,7 +459,10 @@ START_TEST(gpus_that_cuda_would_show)
 	ck_assert_int_eq(gpu_visible(4, "MIG-1/2/3"), 1);
 	ck_assert_int_eq(gpu_visible(4, "NoDevFiles"), 0);
 	ck_assert_int_eq(gpu_visible(0, "0"), 0);
-	ck_assert_int_eq(gpu_visible(2, "0,0,0"), 2);
+	ck_assert_int_eq(gpu_visible(2, "0,1,0"), 0);
+	ck_assert_int_eq(gpu_visible(2, "GPU-ab,GPU-ab"), 0);
+	ck_assert_int_eq(gpu_visible(4, "1,11,GPU-a,GPU-ab"), 1);
+	ck_assert_int_eq(gpu_visible(4, "GPU-a,GPU-ab"), 2);
 }
 END_TEST
 

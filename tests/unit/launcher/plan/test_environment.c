@@ -217,10 +217,12 @@ START_TEST(gpus_of_their_own)
 	struct environment_job j = job;
 	char *base[] = {(char *)"CUDA_VISIBLE_DEVICES=7,GPU-a,5,4", NULL};
 	char *none[] = {NULL};
+	char *order[] = {(char *)"CUDA_DEVICE_ORDER=FASTEST_FIRST", NULL};
 
 	j.worker_gpus = 2;
 	make(base, &j);
 	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "5,4");
+	ck_assert_ptr_null(value("CUDA_DEVICE_ORDER"));
 	environment_set_rank(&env, 4, 0);
 	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "7,GPU-a");
 	ck_assert_str_eq(value("LOCAL_RANK"), "0");
@@ -236,6 +238,11 @@ START_TEST(gpus_of_their_own)
 	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "1");
 	environment_set_rank(&env, 4, 0);
 	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "0");
+	/* the numbers are the bus's order, unless the user wants another */
+	ck_assert_str_eq(value("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+	environment_release(&env);
+	make(order, &j);
+	ck_assert_str_eq(value("CUDA_DEVICE_ORDER"), "FASTEST_FIRST");
 	environment_release(&env);
 }
 END_TEST
