@@ -154,7 +154,7 @@ DDP_API int ddp_abort(ddp_comm *c, const char *why);
  * Buffers may have any alignment. send and recv must not overlap, except as a
  * function says. Below, n is ddp_world_size(c) and rank is ddp_rank(c).
  * Results are the same on all ranks, bit for bit, and from run to run with the
- * same ranks on the same hosts. */
+ * same ranks on the same hosts; on nccl, if NCCL chooses the same algorithm. */
 
 /* Values never change; later versions may add more. */
 enum ddp_type {
@@ -185,13 +185,13 @@ DDP_API size_t ddp_type_size(enum ddp_type type);
 /* recv[i] = op over all ranks of send[i], for i in 0..count-1. send == recv is
  * legal.
  * Integers: sums and products wrap around; DDP_AVG rounds towards zero.
- * f16 and bf16 are reduced in f32 and rounded to nearest even: once within a
- * host, then each time a host adds its part. Over H hosts an average is off by
- * at most (H + 1) * u * mean |send[i]|, a sum by (H + 1) * u * sum |send[i]|,
- * where u is 2^-11 for f16 and 2^-8 for bf16; near 0, where the steps of f16
- * are 2^-24, an f16 average is off by up to H * 2^-24 more. DDP_AVG overflows
- * only if the average does not fit the type; other operations also if the
- * result over some of the hosts does not. */
+ * f16 and bf16 are rounded for each rank on nccl. On cpu they are reduced in
+ * f32 and rounded to nearest even: once within a host, then for each host. Over
+ * H hosts an average is off by at most (H + 1) * u * mean |send[i]|, a sum by
+ * (H + 1) * u * sum |send[i]|, where u is 2^-11 for f16 and 2^-8 for bf16; near
+ * 0, where the steps of f16 are 2^-24, an f16 average is off by up to H * 2^-24
+ * more. DDP_AVG overflows only if the average does not fit the type; other
+ * operations also if the result over some of the hosts does not. */
 DDP_API int ddp_all_reduce(ddp_comm *c, const void *send, void *recv,
 			   size_t count, enum ddp_type type, enum ddp_op op);
 

@@ -141,6 +141,13 @@ calls() { # ERE: how many calls of NCCL match
 	has "$out" '(rank 0: -20006: all_reduce #3 .* s: rank 1 on .* is in broadcast #3 |rank 1: -20006: broadcast #3 .* s: rank 0 on .* is in all_reduce #3 )'
 }
 
+@test "a single queue for all streams is a warning" {
+	CUDA_DEVICE_MAX_CONNECTIONS=1 ranks_ok 2 gpu_faults all
+	has "$out" 'rank 0: warning: CUDA_DEVICE_MAX_CONNECTIONS is 1: '
+	CUDA_DEVICE_MAX_CONNECTIONS=8 ranks_ok 2 gpu_faults all
+	lacks "$out" warning
+}
+
 @test "different releases of NCCL are refused" {
 	expect 1 ddprun --standalone --nproc-per-node 2 \
 		sh -c '[ $RANK = 0 ] || export STANDIN_NCCL=22304

@@ -24,6 +24,8 @@ static int all(int victim)
 	ddp_comm *group;
 
 	up(&a);
+	if (ddp_warning(world)[0])
+		printf("rank %d: warning: %s\n", rank, ddp_warning(world));
 	cu(cudaGetDeviceCount(&devices), "device_count");
 	cu(cudaGetDevice(&own), "get_device");
 	/* the program's device may be another one during a call */

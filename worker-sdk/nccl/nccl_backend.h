@@ -77,12 +77,12 @@ int ddp__nccl_route(struct ddp_comm **c, const struct ddp__call *call,
 /* The cpu communicator beside c, or c itself on another backend. */
 const struct ddp_comm *ddp__nccl_host_comm(const struct ddp_comm *c);
 
-/* Registers buf with NCCL, which may then read and write it in place (NVLink
- * SHARP, InfiniBand); no gain on one GPU or over TCP. Only for memory whose
- * lifetime libddp knows, such as a reducer's arena: freeing a buffer while it
- * is registered corrupts memory later. NULL if registration is of no use: host
- * memory, a small buffer, an NCCL without it, another backend; everything works
- * without it. Not collective. */
+/* Registers buf with NCCL, which may then read and write it in place: over
+ * InfiniBand, and memory of ncclMemAlloc also over NVLink. Only for memory
+ * whose lifetime libddp knows, such as a reducer's arena: freeing a buffer
+ * while it is registered corrupts memory later. NULL if registration is of no
+ * use: host memory, a small buffer, an NCCL without it, another backend;
+ * everything works without it. Not collective. */
 void *ddp__nccl_register(struct ddp_comm *c, void *buf, size_t size);
 void ddp__nccl_deregister(struct ddp_comm *c, void *handle);
 

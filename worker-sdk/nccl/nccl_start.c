@@ -215,6 +215,20 @@ static struct ddp__nccl *nccl_state_new(struct ddp_comm *c,
 	return n;
 }
 
+/* Megatron's users set it. */
+static void nccl_warn_of_one_queue(struct ddp__world *w)
+{
+	const char *queues = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+
+	if (queues && !strcmp(queues, "1"))
+		snprintf(w->warning, sizeof(w->warning),
+			 "CUDA_DEVICE_MAX_CONNECTIONS is 1: all streams of a "
+			 "GPU share one queue, where a message to a late rank "
+			 "holds up the other ranks' collectives, which can "
+			 "wait for each other for ever; unset it if the "
+			 "program sends messages");
+}
+
 int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 		   const char *wish, struct ddp_comm **out, struct err *e)
 {
@@ -251,6 +265,7 @@ int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 		n->host = NULL; /* c still belongs to the caller */
 		return rc;
 	}
+	nccl_warn_of_one_queue(c->world);
 	*out = up;
 	return 1;
 }
