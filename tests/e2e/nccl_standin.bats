@@ -130,7 +130,8 @@ calls() { # ERE: how many calls of NCCL match
 	has "$out" 'rank 0: -20006: all_reduce #[0-9]+ .*: rank 1 on .* has not come'
 	has "$out" 'rank 0: group: -20006: '
 	has "$out" 'rank 0: left'
-	STANDIN_NCCL=22304 expect 3 ddprun --standalone --nproc-per-node 2 \
+	# before 2.22 an abort does not wait for the end of its group
+	STANDIN_NCCL=21805 expect 3 ddprun --standalone --nproc-per-node 2 \
 		gpu_faults spin 1 1500
 	has "$out" 'rank 0: left'
 }

@@ -18,6 +18,8 @@
 #ifndef SDK_NCCL_BACKEND_H
 #define SDK_NCCL_BACKEND_H
 
+#include <pthread.h>
+
 #include "worker-sdk/comm/comm.h"
 #include "worker-sdk/nccl/nccl_place.h"
 
@@ -146,6 +148,24 @@ int ddp__nccl_error(struct ddp__nccl *n, void *comm, int rc, const char *what,
 /* Publishes the end of this world, and its reason, in the store. */
 void ddp__watch_publish(struct ddp_comm *c, const struct err *why);
 
+/* ---- nccl_abort.c */
+
+/* Aborts several communicators at once. ncclCommAbort frees memory of the
+ * device, which waits for all that runs there, and kernels spin until their own
+ * communicator is aborted: one abort after the other would wait for ever. */
+struct ddp__aborts {
+	const struct ddp__nccl_lib *lib;
+	struct ddp__abort_thread *threads; /* besides an NCCL group */
+};
+
+void ddp__aborts_begin(struct ddp__aborts *a, const struct ddp__nccl_lib *lib);
+/* comm must not be used any more. */
+void ddp__aborts_add(struct ddp__aborts *a, void *comm);
+/* thread aborts a communicator by itself. */
+void ddp__aborts_join(struct ddp__aborts *a, pthread_t thread);
+/* Waits until all are gone. */
+void ddp__aborts_end(struct ddp__aborts *a);
+
 /* ---- nccl_p2p.c */
 
 /* Queues op, a message with call and buf set and the rest 0, behind earlier
@@ -158,8 +178,8 @@ int ddp__nccl_push(struct ddp__nccl *n, struct err *e);
 void ddp__nccl_unpost(struct ddp__nccl *n, struct ddp__nccl_op *op);
 /* The ncclComm_t of a posted message. */
 void *ddp__nccl_pair_comm(const struct ddp__nccl_pair *p);
-/* Aborts all pairs' communicators, within an NCCL group of the caller's. */
-void ddp__nccl_pairs_abort(struct ddp__nccl *n);
+/* Adds all pairs' communicators to those that are aborted. */
+void ddp__nccl_pairs_abort(struct ddp__nccl *n, struct ddp__aborts *a);
 /* Frees all pairs; with leave they stay in NCCL until the process ends. */
 void ddp__nccl_pairs_free(struct ddp__nccl *n, int leave);
 

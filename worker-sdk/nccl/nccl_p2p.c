@@ -36,7 +36,8 @@ struct pair_call {
 	int type, sends;
 	int has_thread;
 	pthread_t thread;
-	_Atomic int leave, is_done;
+	_Atomic int leave; /* the thread has ended, or is to abort */
+	_Atomic int is_done;
 	int rc;
 };
 
@@ -212,8 +213,8 @@ static int pair_ask(const struct ddp__nccl_pair *p)
 	return rc ? rc : state;
 }
 
-/* Makes the call and polls it to its end. A thread that leaves aborts, as NCCL
- * refers to the thread's own memory until then. */
+/* Makes the call and polls it to its end. If the pair is to leave, the thread
+ * aborts it, as NCCL refers to the thread's own memory until then. */
 static void *pair_main(void *arg)
 {
 	struct ddp__nccl_pair *p = arg;
@@ -225,7 +226,7 @@ static void *pair_main(void *arg)
 		nanosleep(&(struct timespec){0, 100000}, NULL);
 		k->rc = pair_ask(p);
 	}
-	if (k->rc == DDP__NCCL_IN_PROGRESS) {
+	if (atomic_exchange(&k->leave, 1) && p->comm) {
 		p->n->lib->abort(p->comm);
 		p->comm = NULL;
 	}
@@ -246,7 +247,7 @@ static int pair_begin(struct ddp__nccl_pair *p, const char *what,
 			       ? ddp__nccl_error(p->n, p->comm, rc, what, e)
 			       : 0;
 	}
-	k->is_done = 0;
+	k->is_done = k->leave = 0;
 	rc = pthread_create(&k->thread, NULL, pair_main, p);
 	if (rc)
 		return err_set(e, -rc, "%s: pthread_create: %s", what,
@@ -430,30 +431,37 @@ int ddp__nccl_push(struct ddp__nccl *n, struct err *e)
 	return rc ? rc : pair_push_self(n, e);
 }
 
-void ddp__nccl_pairs_abort(struct ddp__nccl *n)
+void ddp__nccl_pairs_abort(struct ddp__nccl *n, struct ddp__aborts *a)
 {
 	for (int i = 0; n->pairs && i < 2 * n->c->size; i++) {
 		struct ddp__nccl_pair *p = n->pairs[i];
 
-		if (p && p->call.has_thread) {
-			p->call.leave = 1;
-			pair_join(p);
+		if (!p)
+			continue;
+		if (p->call.has_thread && !atomic_exchange(&p->call.leave, 1)) {
+			ddp__aborts_join(a, p->call.thread);
+			p->call.has_thread = 0;
+			continue;
 		}
-		if (p && p->comm)
-			n->lib->abort(p->comm);
-		if (p)
+		if (p->call.has_thread)
+			pair_join(p);
+		if (p->comm) {
+			ddp__aborts_add(a, p->comm);
 			p->comm = NULL;
+		}
 	}
 }
 
 void ddp__nccl_pairs_free(struct ddp__nccl *n, int leave)
 {
+	struct ddp__aborts a;
+
 	/* abort instead of an orderly end: the other rank may be gone, and
 	 * every awaited message is done */
 	if (n->pairs && !leave) {
-		n->lib->group_start();
-		ddp__nccl_pairs_abort(n);
-		n->lib->group_end();
+		ddp__aborts_begin(&a, n->lib);
+		ddp__nccl_pairs_abort(n, &a);
+		ddp__aborts_end(&a);
 	}
 	for (int i = 0; n->pairs && i < 2 * n->c->size; i++) {
 		struct ddp__nccl_pair *p = n->pairs[i];

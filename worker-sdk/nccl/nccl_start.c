@@ -489,25 +489,23 @@ void ddp__nccl_stop(struct ddp_comm *c)
 	c->state = NULL;
 }
 
-/* Aborts in one NCCL group: ncclCommAbort frees memory of the device, which
- * waits for all that runs there, and kernels of other communicators spin until
- * these are aborted, too. In a group all are told to stop first, and each is
- * ended by a thread of its own (src/init.cc, setCommAbortFlags; src/group.cc,
- * asyncJobLaunch; NCCL 2.22 to 2.30). */
 static void nccl_abort_all(struct ddp__world *w, const struct ddp__nccl *first)
 {
-	first->lib->group_start();
+	struct ddp__aborts a;
+
+	ddp__aborts_begin(&a, first->lib);
 	for (struct ddp_comm *at = w->comms; at; at = at->next) {
 		struct ddp__nccl *n = at->state;
 
 		if (at->backend != &ddp__nccl || !n || !n->dead)
 			continue;
-		ddp__nccl_pairs_abort(n);
-		if (n->comm && !n->lib->abort(n->comm))
-			n->is_splitting = 0;
+		ddp__nccl_pairs_abort(n, &a);
+		if (n->comm)
+			ddp__aborts_add(&a, n->comm);
 		n->comm = NULL;
+		n->is_splitting = 0;
 	}
-	first->lib->group_end();
+	ddp__aborts_end(&a);
 }
 
 /* The end of one communicator ends all of this world. */
