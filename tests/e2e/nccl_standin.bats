@@ -50,6 +50,17 @@ calls() { # ERE: how many calls of NCCL match
 	ranks_ok 3 gpu_check messages 5000
 }
 
+@test "a wait that is too short for a message changes nothing" {
+	ranks_ok 2 gpu_faults late
+	STANDIN_NCCL=22304 ranks_ok 2 gpu_faults late
+}
+
+@test "wrong messages of a rank to itself are refused" {
+	expect 0 gpu_faults myself
+	has "$out" '^rank 0 of 1: ok$'
+	ranks_ok 2 gpu_faults myself
+}
+
 @test "asynchronous forms work" {
 	ranks_ok 2 gpu_check async
 }

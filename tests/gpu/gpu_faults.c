@@ -2,6 +2,8 @@
  * in CUDA or NCCL, or of the program. Prints "rank R of N: ok" or the error.
  *
  *   gpu_faults all              a little of everything, for calls that fail
+ *   gpu_faults late             messages that come late, or are empty
+ *   gpu_faults myself           wrong messages of a rank to itself
  *   gpu_faults leave            ddp_finalize with work that never ends
  *   gpu_faults spin RANK MS     that rank never comes; timeout of the others,
  *                               which have work on several communicators
@@ -11,13 +13,19 @@
 
 #include "tests/gpu/rooms.h"
 
+static int count_call(void *arg)
+{
+	++*(int *)arg;
+	return 0;
+}
+
 /* Every call of CUDA's and NCCL's that libddp makes, at least once. */
 static int all(int victim)
 {
 	static const size_t counts[] = {1 << 18};
 	struct room a = room_new(1 << 20), b = room_new(1 << 20);
 	int next = (rank + 1) % size, before = (rank + size - 1) % size;
-	int devices = 0, own = 0, now = 0;
+	int devices = 0, own = 0, now = 0, once = 0;
 	size_t n = 1000;
 	ddp_request *r[3];
 	ddp_reducer *reducer;
@@ -45,6 +53,9 @@ static int all(int victim)
 	     "all_to_all");
 	must(ddp_gather(world, a.device, b.device, n, DDP_U8, 0), "gather");
 	must(ddp_scatter(world, a.device, b.device, n, DDP_U8, 0), "scatter");
+	must(ddp_once(world, DDP_JOB, count_call, &once), "once");
+	if (once != (rank == 0) || ddp_host_leader(world) != 0)
+		DIE("%d calls, leader %d", once, ddp_host_leader(world));
 	must(ddp_comm_split(world, 0, 0, &group), "split");
 	must(ddp_send_async(group, a.device, n, DDP_U8, next, &r[0]),
 	     "send_async");
@@ -63,6 +74,65 @@ static int all(int victim)
 	must(ddp_barrier(world), "barrier");
 	room_free(&a);
 	room_free(&b);
+	printf("rank %d of %d: ok\n", rank, size);
+	ddp_finalize(world);
+	return 0;
+}
+
+/* A wait that is too short, and a test that is too early, change nothing. */
+static int late(int victim)
+{
+	struct room a = room_new(4000);
+	ddp_request *r, *empty;
+	int rc = 0;
+
+	up(&a);
+	must(ddp_recv_async(world, a.device, 0, DDP_F32, 1 - rank, &empty),
+	     "recv_async");
+	if (ddp_test(empty) != 1)
+		DIE("an empty message is not done");
+	must(ddp_wait(&empty), "wait");
+	if (rank == 0) {
+		must(ddp_recv_async(world, a.device, 1000, DDP_F32, 1, &r),
+		     "recv_async");
+		rc = ddp_wait_timeout(&r, 10);
+		if (rc != DDP_ERR_TIMEOUT || ddp_test(r))
+			DIE("done before the sender came: %d", rc);
+	}
+	gather_ranks("begun");
+	if (rank == 1)
+		must(ddp_send(world, a.device, 1000, DDP_F32, 0), "send");
+	else
+		must(ddp_wait(&r), "wait");
+	printf("rank %d of %d: ok\n", rank, size);
+	ddp_finalize(world);
+	return 0;
+}
+
+static void expect_refusal(int rc, const char *part)
+{
+	if (rc != DDP_ERR_ARGUMENT || !strstr(ddp_last_error(), part))
+		DIE("not refused with '%s': %d: %s", part, rc,
+		    ddp_last_error());
+}
+
+static int myself(int victim)
+{
+	struct room a = room_new(4000);
+	ddp_request *r;
+
+	up(&a);
+	expect_refusal(ddp_send(world, a.device, 10, DDP_F32, rank),
+		       "which would wait for ever");
+	ddp_finalize(world);
+	start(0);
+	must(ddp_recv_async(world, a.device, 10, DDP_F32, rank, &r),
+	     "recv_async");
+	expect_refusal(ddp_send(world, a.device, 5, DDP_F32, rank),
+		       "both must have the same count and type");
+	/* the communicator has ended, and so has its request */
+	if (ddp_test(r) >= 0)
+		DIE("a request outlived its communicator");
 	printf("rank %d of %d: ok\n", rank, size);
 	ddp_finalize(world);
 	return 0;
@@ -147,6 +217,8 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int victim);
 	} tests[] = {{"all", all},
+		     {"late", late},
+		     {"myself", myself},
 		     {"leave", leave},
 		     {"spin", spin},
 		     {"stray", stray}};
