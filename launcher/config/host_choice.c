@@ -203,7 +203,7 @@ int host_choice_can_lose(const struct config *c)
 	return c->min_nodes < c->max_nodes || c->hosts.count > c->max_nodes;
 }
 
-void host_choice_say(const struct config *c)
+void host_choice_log(const struct config *c)
 {
 	struct buf b;
 

@@ -20,6 +20,6 @@ int host_choice_nodes(struct config *c, struct err *e);
 int host_choice_can_lose(const struct config *c);
 
 /* Logs one line about the hosts that a scheduler listed. */
-void host_choice_say(const struct config *c);
+void host_choice_log(const struct config *c);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/sock.h"
 #include "launcher/env/launch_env_internal.h"
 
-static int is_remote, page_fd = -1, told_fd = -1;
+static int is_remote, page_fd = -1, signal_fd = -1;
 static unsigned number;
 static struct auth auth;
 
@@ -41,14 +41,14 @@ void ssh_env_init(void)
 		return;
 	is_remote = 1;
 	if (sscanf(text, "%u %d %d %d", &number, &page_fd, &secret_fd,
-		   &told_fd) < 2)
+		   &signal_fd) < 2)
 		page_fd = -1;
 	else if (number > 0)
 		log_set_default(LOG_WARN);
 	if (page_fd >= 0)
 		fcntl(page_fd, F_SETFD, FD_CLOEXEC);
-	if (told_fd >= 0)
-		fcntl(told_fd, F_SETFD, FD_CLOEXEC);
+	if (signal_fd >= 0)
+		fcntl(signal_fd, F_SETFD, FD_CLOEXEC);
 	ssh_env_read_secret(secret_fd);
 	unsetenv(SSH_ENV_NODE);
 	sock_host_name(host);
@@ -91,9 +91,10 @@ static int ssh_is_gone(void)
 
 static int ssh_passed_signal(void)
 {
-	struct pollfd told = {told_fd, POLLIN, 0};
+	struct pollfd readable = {signal_fd, POLLIN, 0};
 
-	return told_fd >= 0 && poll(&told, 1, 0) > 0 && told.revents & POLLIN;
+	return signal_fd >= 0 && poll(&readable, 1, 0) > 0 &&
+	       readable.revents & POLLIN;
 }
 
 static int ssh_send_page(struct slice page, int first_is_here)

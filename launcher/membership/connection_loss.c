@@ -187,7 +187,7 @@ void connection_on_link_lost(struct async_client *l, const struct err *why)
 		return;
 	if (c->search == SEARCH_SAME && connection_is_unanswered(e.code)) {
 		connection_retry(c, &e);
-	} else if (c->search != SEARCH_FIRST && !l->told &&
+	} else if (c->search != SEARCH_FIRST && !l->was_refused &&
 		   e.code != ERR_PROTOCOL && connection_search_again(c, why)) {
 		return;
 	} else if (connection_may_be_elsewhere(c, why)) {

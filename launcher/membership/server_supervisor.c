@@ -149,13 +149,13 @@ enum server_end server_supervisor_reaped(struct server_supervisor *s, pid_t pid,
 					 int status, struct err *e)
 {
 	struct err why = ERR_INIT;
-	int was_told = s->server.pipe < 0;
+	int was_asked = s->server.pipe < 0;
 
 	if (!pid || pid != s->server.pid)
 		return SERVER_NOT_OURS;
 	s->server.pid = 0;
 	server_process_stop(&s->server); /* our end of its pipe */
-	if (was_told)
+	if (was_asked)
 		return SERVER_ENDED;
 	s->cut_off = server_supervisor_was_replaced(s, status) &&
 		     WEXITSTATUS(status) == CUT_OFF_STATUS;

@@ -56,7 +56,7 @@ static int vouch_read_numbers(const char *path, unsigned long long *out, int n)
 	return got;
 }
 
-int vouch_tells_users_apart(void)
+int vouch_can_identify_users(void)
 {
 	unsigned long long overflow = 65534, map[4];
 	int mapped;
@@ -77,7 +77,7 @@ static void vouch_judge(int found, uid_t uid, const struct err *why,
 	int ours = found == SOCKET_OWNED && uid == geteuid();
 
 	m->uid = found == SOCKET_OWNED ? (int64_t)uid : -1;
-	m->yes = ours && vouch_tells_users_apart();
+	m->yes = ours && vouch_can_identify_users();
 	text[0] = '\0';
 	if (m->yes)
 		return;

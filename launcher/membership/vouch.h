@@ -26,6 +26,6 @@ void vouch_release(struct vouch *v);
 
 /* Whether our user's sockets can be told from those of others. In a user
  * namespace that does not map our user id, every user's look the same. */
-int vouch_tells_users_apart(void);
+int vouch_can_identify_users(void);
 
 #endif

@@ -165,7 +165,7 @@ int logdir_init(struct logdir *d, const struct output_options *options,
 	d->job = job;
 	d->nproc = nproc;
 	d->run[0] = d->attempt[0] = '\0';
-	d->is_private = d->told_full = 0;
+	d->is_private = d->warned_full = 0;
 	d->round = 0;
 	if (options->log_dir && strcmp(options->log_dir, NO_FILES) == 0)
 		return 0;
@@ -297,9 +297,9 @@ const char *logdir_private(const struct logdir *d)
 
 static void logdir_warn_full(struct logdir *d, const char *path, int why)
 {
-	if (d->told_full)
+	if (d->warned_full)
 		return;
-	d->told_full = 1;
+	d->warned_full = 1;
 	log_warn("cannot create '%s': %s; the job continues, and shows here "
 		 "what it cannot write there",
 		 path, strerror(why));

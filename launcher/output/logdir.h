@@ -18,7 +18,7 @@ struct logdir {
 	char run[LOGDIR_PATH_MAX];     /* DIR/JOB_SUFFIX; "": no files at all */
 	char attempt[LOGDIR_PATH_MAX]; /* the running round's folder; or "" */
 	int is_private; /* run holds only error files; removed at the end */
-	int told_full;  /* warned that files cannot be created */
+	int warned_full;  /* warned that files cannot be created */
 	uint32_t round;
 };
 

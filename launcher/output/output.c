@@ -144,19 +144,19 @@ static void output_warn_lost(struct output *o)
 {
 	int why = o->out->broken;
 
-	if (!why || why == EPIPE || o->told_lost)
+	if (!why || why == EPIPE || o->warned_lost)
 		return;
-	o->told_lost = 1;
+	o->warned_lost = 1;
 	log_warn("cannot write to stdout: %s; the job continues, but what its "
 		 "workers print is lost",
 		 strerror(why));
 }
 
-void output_tell_full(struct output *o, int why)
+void output_warn_full(struct output *o, int why)
 {
-	if (o->told_full)
+	if (o->warned_full)
 		return;
-	o->told_full = 1;
+	o->warned_full = 1;
 	log_warn("cannot write to the log files: %s; the job continues, and "
 		 "shows on the console what they lack",
 		 strerror(why));
@@ -173,7 +173,7 @@ static void output_flush_copies(struct output *o)
 					    o->copied[i].len);
 		buf_reset(&o->copied[i]);
 		if (rc < 0)
-			output_tell_full(o, -rc);
+			output_warn_full(o, -rc);
 	}
 }
 

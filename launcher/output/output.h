@@ -48,7 +48,7 @@ struct output {
 	struct read_backoff backoff;
 	int watching, resting, paused, closing;
 	const struct stream *redrawn; /* its line is the one that is redrawn */
-	int told_lost, told_full; /* warned: stdout, or a file, failed */
+	int warned_lost, warned_full; /* warned: stdout, or a file, failed */
 	char *piece; /* buffer of one read */
 	struct buf copied[2]; /* queued for round.copies */
 	struct collapse *collapse[2]; /* NULL: lines are shown as they come */
@@ -86,7 +86,7 @@ void output_copy(struct output *o, struct stream *s, struct slice text,
 /* Sets the line that is redrawn in place; empty: none. */
 void output_redraw(struct output *o, struct stream *s, struct slice text);
 /* Warns, once, that a file cannot be written. why is an errno. */
-void output_tell_full(struct output *o, int why);
+void output_warn_full(struct output *o, int why);
 /* Writes queued lines now, as far as their reader accepts them. */
 void output_flush(struct output *o);
 

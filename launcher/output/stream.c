@@ -119,7 +119,7 @@ static long stream_read_piece(struct stream *s)
 	if (s->of.file >= 0) {
 		rc = file_write_all(s->of.file, o->piece, (size_t)n);
 		if (rc < 0)
-			output_tell_full(o, -rc);
+			output_warn_full(o, -rc);
 	}
 	if (s->of.tail)
 		s->tail_from = stream_find_tail(o->piece, (size_t)n);

@@ -543,7 +543,7 @@ static int launch_run_loop(struct launch *l, const struct remote_branch *branch,
 	remote_wait_init(&l->wait, &l->loop);
 	remote_input_init(&l->input, &l->loop, l->config->stdin_rank, on_input,
 			  l);
-	host_choice_say(l->config);
+	host_choice_log(l->config);
 	remote_tree_init(&l->tree, &tree_events, l);
 	if (rc == 0)
 		rc = remote_tree_start(&l->tree, &l->loop, branch, e);

@@ -190,12 +190,12 @@ void admission_on_gone(struct peer *m)
 	if (m->applicant.check &&
 	    uv_now(s->loop) - m->applicant.came_ms >= s->pool.hello_ms) {
 		credential_is_late(&e);
-		admission_tell_strange(m, e.text);
+		admission_log_strange(m, e.text);
 	}
 	admission_leave(m);
 }
 
-void admission_tell_strange(struct peer *m, const char *why)
+void admission_log_strange(struct peer *m, const char *why)
 {
 	char address[SOCK_TEXT_MAX], who[256] = "", others[64] = "";
 	struct server *s = m->server;

@@ -33,7 +33,7 @@ void admission_on_due(struct peer *m);
 void admission_greet(struct peer *m);
 /* Logs, within log_limiter's limits, that the peer's records were forged or
  * that it uses another version. */
-void admission_tell_strange(struct peer *m, const char *why);
+void admission_log_strange(struct peer *m, const char *why);
 /* Checks a HELLO: 0 or ERR_PROTOCOL. A peer that passes is admitted by
  * request_admit and gets its WELCOME, at once or when munge has answered. */
 int admission_hello(struct peer *m, const struct wire_frame *f, struct err *e);

@@ -107,7 +107,7 @@ static void daemon_on_peer_due(struct conn *c)
 
 static void daemon_on_peer_strange(struct conn *c, const char *why)
 {
-	admission_tell_strange(peer_of(c), why);
+	admission_log_strange(peer_of(c), why);
 }
 
 static void daemon_on_peer_gone(struct conn *c, const char *why)

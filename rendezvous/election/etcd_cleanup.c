@@ -12,7 +12,7 @@ struct etcd_cleanup {
 	struct etcd *etcd;
 	struct buf key;
 	uint32_t ttl_s;
-	void (*on_told)(void *owner, enum etcd_cleanup_state how);
+	void (*on_known)(void *owner, enum etcd_cleanup_state how);
 	void *owner;
 	struct etcd_watch *watch;
 	struct etcd_call *call;
@@ -38,17 +38,17 @@ static void etcd_cleanup_on_queried(void *owner, const struct etcd_reply *reply,
 
 	r->call = NULL;
 	if (!reply || reply->error.len) {
-		r->on_told(r->owner, ETCD_CLEANUP_UNKNOWN);
+		r->on_known(r->owner, ETCD_CLEANUP_UNKNOWN);
 		return;
 	}
 	if (!reply->nkvs) {
-		r->on_told(r->owner, ETCD_CLEANUP_NONE);
+		r->on_known(r->owner, ETCD_CLEANUP_NONE);
 		return;
 	}
 	if (!r->watch) {
 		r->watch = etcd_watch(r->etcd, SLICE(r->key.data, r->key.len),
 				      SLICE("", 0), etcd_cleanup_on_changed, r);
-		r->on_told(r->owner, ETCD_CLEANUP_THERE);
+		r->on_known(r->owner, ETCD_CLEANUP_THERE);
 	} else if (r->changed) {
 		etcd_cleanup_query(r);
 	}
@@ -72,13 +72,13 @@ static void etcd_cleanup_on_timeout(uv_timer_t *t)
 {
 	struct etcd_cleanup *r = t->data;
 
-	r->on_told(r->owner, ETCD_CLEANUP_UNKNOWN);
+	r->on_known(r->owner, ETCD_CLEANUP_UNKNOWN);
 }
 
 int etcd_cleanup_watch(struct etcd_cleanup **out, struct etcd *etcd,
 		       uv_loop_t *loop, const char *job, uint32_t ttl_s,
-		       void (*on_told)(void *owner,
-				       enum etcd_cleanup_state how),
+		       void (*on_known)(void *owner,
+					enum etcd_cleanup_state how),
 		       void *owner, struct err *e)
 {
 	struct etcd_cleanup *r = calloc(1, sizeof(*r));
@@ -87,7 +87,7 @@ int etcd_cleanup_watch(struct etcd_cleanup **out, struct etcd *etcd,
 		return err_no_memory(e, "the clean-up of etcd");
 	r->etcd = etcd;
 	r->ttl_s = ttl_s;
-	r->on_told = on_told;
+	r->on_known = on_known;
 	r->owner = owner;
 	uv_timer_init(loop, &r->timer);
 	r->timer.data = r;

@@ -15,13 +15,13 @@ enum etcd_cleanup_state {
 	ETCD_CLEANUP_UNKNOWN, /* etcd did not answer, or it took too long */
 };
 
-/* Calls on_told as soon as the state is known; after ETCD_CLEANUP_THERE once
+/* Calls on_known as soon as the state is known; after ETCD_CLEANUP_THERE once
  * more, when it has changed or after twice the ttl and a few seconds.
  * etcd_cleanup_close may be called in it. etcd is borrowed. -ENOMEM. */
 int etcd_cleanup_watch(struct etcd_cleanup **out, struct etcd *etcd,
 		       uv_loop_t *loop, const char *job, uint32_t ttl_s,
-		       void (*on_told)(void *owner,
-				       enum etcd_cleanup_state how),
+		       void (*on_known)(void *owner,
+					enum etcd_cleanup_state how),
 		       void *owner, struct err *e);
 /* NULL is fine. The memory is freed from the loop. Do not call it in a watch's
  * callback. */

@@ -34,7 +34,7 @@ struct journal_etcd {
 	uint64_t number;   /* of the generation's next piece */
 	int counts;        /* `head` names this generation */
 	int64_t head;      /* the revision of `head`; 0: there is none */
-	int ended, ended_said; /* the job is over; etcd has been told */
+	int ended, ended_recorded; /* the job is over; etcd has been told */
 	struct buf queue;  /* a stream of batches that etcd has not kept yet */
 	size_t left; /* bytes of it to send before `head`: a snapshot, or the
 		      * first batch of a new journal */
@@ -360,7 +360,7 @@ static void journal_etcd_put_ended(struct journal_etcd *j, struct etcd_txn *t)
 		etcd_txn_delete(t, journal_etcd_key(j, &name, "ended"),
 				SLICE("", 0));
 	buf_release(&name);
-	j->ended_said = j->ended;
+	j->ended_recorded = j->ended;
 }
 
 static void journal_etcd_send_piece(struct journal_etcd *j, struct etcd_txn *t)
@@ -375,7 +375,7 @@ static void journal_etcd_send_piece(struct journal_etcd *j, struct etcd_txn *t)
 				      (unsigned long long)j->number),
 		     SLICE(j->queue.data, j->sending), j->lease);
 	buf_release(&name);
-	if (j->ended != j->ended_said)
+	if (j->ended != j->ended_recorded)
 		journal_etcd_put_ended(j, t);
 }
 
@@ -489,7 +489,7 @@ void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
 	journal_etcd_send_next(j);
 }
 
-void journal_etcd_say_ended(struct journal_etcd *j, int ended)
+void journal_etcd_set_ended(struct journal_etcd *j, int ended)
 {
 	j->ended = ended;
 }

@@ -218,7 +218,7 @@ static void journal_writer_mark_over(struct journal_writer *w)
 	int over = w->calls->jobs_over(w->owner);
 
 	if (over >= 0)
-		journal_etcd_say_ended(w->etcd, over);
+		journal_etcd_set_ended(w->etcd, over);
 }
 
 const char *journal_writer_where(const struct journal_writer *w)

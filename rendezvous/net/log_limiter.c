@@ -15,16 +15,16 @@ static struct refusal *log_limiter_find(struct log_limiter *r,
 	return NULL;
 }
 
-/* The entry logged longest ago; its count moves to unsaid. */
+/* The entry logged longest ago; its count moves to unlogged. */
 static struct refusal *log_limiter_oldest(struct log_limiter *r)
 {
 	struct refusal *old = &r->last[0];
 
 	for (int i = 1; i < LOG_LIMITER_KEPT; i++) {
-		if (r->last[i].said_ms < old->said_ms)
+		if (r->last[i].logged_ms < old->logged_ms)
 			old = &r->last[i];
 	}
-	r->unsaid += old->more;
+	r->unlogged += old->more;
 	return old;
 }
 
@@ -38,7 +38,7 @@ int log_limiter_check(struct log_limiter *r, const char *address,
 		r->began_ms = now_ms ? now_ms : 1;
 		r->lines = 0;
 	}
-	if (x && now_ms - x->said_ms < LOG_LIMITER_AGAIN_MS) {
+	if (x && now_ms - x->logged_ms < LOG_LIMITER_AGAIN_MS) {
 		x->more++;
 		return 0;
 	}
@@ -46,7 +46,7 @@ int log_limiter_check(struct log_limiter *r, const char *address,
 		if (x)
 			x->more++;
 		else
-			r->unsaid++;
+			r->unlogged++;
 		return 0;
 	}
 	r->lines++;
@@ -55,8 +55,8 @@ int log_limiter_check(struct log_limiter *r, const char *address,
 		*x = (struct refusal){.more = 0};
 		snprintf(x->address, sizeof(x->address), "%s", address);
 	}
-	*more = x->more + r->unsaid;
-	r->unsaid = x->more = 0;
-	x->said_ms = now_ms;
+	*more = x->more + r->unlogged;
+	r->unlogged = x->more = 0;
+	x->logged_ms = now_ms;
 	return 1;
 }

@@ -16,12 +16,12 @@ enum {
 struct log_limiter {
 	struct refusal {
 		char address[LOG_LIMITER_ADDRESS_MAX];
-		uint64_t said_ms;
+		uint64_t logged_ms;
 		unsigned more; /* not logged since */
 	} last[LOG_LIMITER_KEPT];
 	uint64_t began_ms; /* the minute that lines are counted in */
 	unsigned lines;
-	unsigned unsaid; /* not logged, of addresses that are not kept */
+	unsigned unlogged; /* not logged, of addresses that are not kept */
 };
 
 /* 1: log it, and that *more others were not logged. 0: do not log; it is

@@ -145,7 +145,7 @@ static int recovery_read_etcd(struct server *s, struct journal_etcd *journal,
 	w->writes = w->mute = 1;
 	rc = journal_etcd_replay(journal, journal_replay_batch, &replay);
 	if (rc > 0)
-		journal_etcd_say_ended(journal, 1); /* as long as there is no
+		journal_etcd_set_ended(journal, 1); /* as long as there is no
 						     * job */
 	recovery_end_replay(s);
 	if (rc < 0)

@@ -199,7 +199,7 @@ int resume_take(struct peer *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	reply.known = WIRE_KNOWN;
 	reply.joined = (uint8_t)(job_node_joined(n) || job_node_is_spare(n));
-	reply.heard = job_node_said(n);
+	reply.heard = job_node_notices(n);
 	resume_reply(m, f, &reply);
 	resume_catch_up(h, n, m, &from);
 	if (!h->absent)

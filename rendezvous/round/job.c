@@ -100,7 +100,7 @@ static int job_do_join_running(struct job *j, struct event *ev,
 	if (rc < 0)
 		return rc;
 	if ((*out)->place == NODE_SPARE) {
-		transition_tell_state(j);
+		transition_send_state(j);
 		return 0;
 	}
 	end_cause_other(j, *out, WIRE_REGROUP, 0, "%s joined", (*out)->host);
@@ -188,7 +188,7 @@ static int job_do_exited(struct job *j, struct event *ev, struct job_node **out)
 	end_cause_note_early(j, m);
 	transition_act(
 		j, (struct job_action){JOB_RANK_LEFT, m->rank, r->text, NULL});
-	transition_tell_fates(j, r, r->text);
+	transition_send_fates(j, r, r->text);
 	explained = job_stop_explains(j, m);
 	if (r->failed && !m->stopped && !explained) {
 		end_cause_worker(j, n, m, r->text);
@@ -210,7 +210,7 @@ static int job_is_outside(struct job *j, struct job_node *n)
 		if (j->state == JOB_GATHERING)
 			transition_start_or_wait(j);
 		else
-			transition_tell_state(j);
+			transition_send_state(j);
 	}
 	return 1;
 }

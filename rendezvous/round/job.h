@@ -126,7 +126,7 @@ void job_node_own(struct job_node *n, void *owner);
 struct job_node *job_find_node(const struct job *j, struct slice node_id);
 struct slice job_node_id(const struct job_node *n);
 /* The number of notices that it has sent since its last JOIN. */
-uint32_t job_node_said(const struct job_node *n);
+uint32_t job_node_notices(const struct job_node *n);
 uint32_t job_node_lease(const struct job_node *n); /* from JOIN; may be 0 */
 /* Has joined the next round, or is in the running one. */
 int job_node_joined(const struct job_node *n);

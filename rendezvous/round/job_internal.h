@@ -111,8 +111,8 @@ struct job {
 
 /* round_transition.c */
 void transition_act(struct job *j, struct job_action a);
-void transition_tell_state(struct job *j);
-void transition_tell_fates(struct job *j, struct job_rank *r, const char *text);
+void transition_send_state(struct job *j);
+void transition_send_fates(struct job *j, struct job_rank *r, const char *text);
 /* Ends the round, or the job; j->end says why. Promotes spares. */
 void transition_end(struct job *j);
 /* Starts the round with all nodes that have joined. */

@@ -72,7 +72,7 @@ struct slice job_node_id(const struct job_node *n)
 	return n->item.key;
 }
 
-uint32_t job_node_said(const struct job_node *n)
+uint32_t job_node_notices(const struct job_node *n)
 {
 	return n->said;
 }

@@ -37,7 +37,7 @@ const struct job_action *job_next_action(struct job *j)
 	return NULL;
 }
 
-void transition_tell_fates(struct job *j, struct job_rank *r, const char *text)
+void transition_send_fates(struct job *j, struct job_rank *r, const char *text)
 {
 	struct job_fate *f;
 
@@ -68,7 +68,7 @@ void transition_release(struct job *j)
 	buf_reset(&j->early);
 }
 
-void transition_tell_state(struct job *j)
+void transition_send_state(struct job *j)
 {
 	if (j->members || j->spares)
 		transition_act(j, (struct job_action){.kind = JOB_TELL_STATE});
@@ -91,7 +91,7 @@ void transition_end(struct job *j)
 	int regroup = j->end.verdict == WIRE_REGROUP;
 
 	for (uint32_t i = 0; j->ranks && i < j->world_size; i++)
-		transition_tell_fates(j, &j->ranks[i], j->end_text);
+		transition_send_fates(j, &j->ranks[i], j->end_text);
 	for (n = j->nodes; n; n = n->next) {
 		n->told = n->running || !(restart || regroup);
 		if (n->running && n->joined) {
@@ -109,7 +109,7 @@ void transition_end(struct job *j)
 	j->changes += regroup;
 	if (restart || regroup) {
 		transition_fill_spares(j);
-		transition_tell_state(j);
+		transition_send_state(j);
 	}
 }
 
@@ -166,7 +166,7 @@ void transition_start_or_wait(struct job *j)
 	}
 	if (first)
 		transition_last_call(j);
-	transition_tell_state(j);
+	transition_send_state(j);
 }
 
 void transition_drop(struct job *j, struct job_node *n)

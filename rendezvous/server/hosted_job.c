@@ -254,7 +254,7 @@ void hosted_job_act(struct hosted_job *h)
 			CALL_HOOK(h->server, on_wait, h->server);
 			break;
 		case JOB_FATE_KNOWN:
-			session_tell_fate(a->fate, a->text);
+			session_send_fate(a->fate, a->text);
 			break;
 		case JOB_TELL_STOP:
 			hosted_job_send_stop(h);

@@ -481,7 +481,7 @@ static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
 	p->rank = m.rank;
 	rc = job_fate(s->job, m.rank, &p->fate, &text, e);
 	if (rc == 0)
-		session_tell_fate(&p->fate, text);
+		session_send_fate(&p->fate, text);
 	else
 		rc = session_end_park(rc, p);
 	return rc;
@@ -588,7 +588,7 @@ static void session_answer_parked(struct store_waiter *w)
 	session_unpark(p);
 }
 
-void session_tell_fate(struct job_fate *f, const char *text)
+void session_send_fate(struct job_fate *f, const char *text)
 {
 	struct parked *p = f->owner;
 	struct wire_text m = {SLICE_STR(text)};

@@ -61,7 +61,7 @@ int session_request(struct session *s, const struct wire_frame *f,
 int session_replay(struct session *s, const struct wire_frame *f,
 		   struct err *e);
 /* Answers the FATE that f is part of. */
-void session_tell_fate(struct job_fate *f, const char *text);
+void session_send_fate(struct job_fate *f, const char *text);
 /* Replies to requests that have timed out, and sets conn_due for the rest. */
 void session_on_due(struct session *s);
 /* Replies to all parked requests with an error. */

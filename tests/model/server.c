@@ -406,7 +406,7 @@ static void server_on_resume(struct run *r, int i, const struct message *from)
 	server_own_nodes(r);
 	reply.known = WIRE_KNOWN;
 	reply.joined = job_node_joined(n) || job_node_is_spare(n);
-	reply.heard = (uint8_t)job_node_said(n);
+	reply.heard = (uint8_t)job_node_notices(n);
 	server_send(r, i, &reply);
 	server_catch_up(r, n, from);
 }

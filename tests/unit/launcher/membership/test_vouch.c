@@ -21,12 +21,12 @@ static int in_namespace(uid_t uid, int expected)
 	if (pid == 0) {
 		if (uid != (uid_t)-1 && setuid(uid))
 			_exit(NO_NAMESPACES);
-		if (vouch_tells_users_apart() != 1)
+		if (vouch_can_identify_users() != 1)
 			_exit(NOT_AS_EXPECTED);
 		if (!expected && unshare(CLONE_NEWUSER))
 			_exit(NO_NAMESPACES);
-		_exit(vouch_tells_users_apart() == expected ? AS_EXPECTED
-							    : NOT_AS_EXPECTED);
+		_exit(vouch_can_identify_users() == expected ? AS_EXPECTED
+							     : NOT_AS_EXPECTED);
 	}
 	ck_assert_int_gt(pid, 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
