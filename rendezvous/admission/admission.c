@@ -22,22 +22,22 @@ enum { GRANT_SIZE = 2 * PROOF_SIZE };
 
 /* ---- connections without proof ---- */
 
-static void admission_peer_addr(const struct peer *m, struct sock_addr *a)
+static void admission_peer_addr(const struct peer *p, struct sock_addr *a)
 {
 	int len = sizeof(a->ss);
 
 	memset(a, 0, sizeof(*a));
-	if (uv_tcp_getpeername(&m->conn.tcp, (struct sockaddr *)&a->ss, &len) <
+	if (uv_tcp_getpeername(&p->conn.tcp, (struct sockaddr *)&a->ss, &len) <
 	    0)
 		len = 0; /* it is gone: no address family */
 	a->len = (socklen_t)len;
 }
 
-static void admission_drop(struct peer *m, const char *why)
+static void admission_drop(struct peer *p, const char *why)
 {
 	log_debug("closed an unauthenticated connection: %s", why);
-	admission_leave(m);
-	conn_drop(&m->conn);
+	admission_leave(p);
+	conn_drop(&p->conn);
 }
 
 /* A number for a network that one host may own: an IPv4 address, all of
@@ -48,13 +48,13 @@ static uint64_t admission_network_of_v4(uint32_t address)
 						      : address;
 }
 
-static uint64_t admission_network_of(const struct peer *m)
+static uint64_t admission_network_of(const struct peer *p)
 {
 	struct in6_addr six;
 	struct sock_addr a;
 	uint64_t n = 0;
 
-	admission_peer_addr(m, &a);
+	admission_peer_addr(p, &a);
 	if (a.ss.ss_family != AF_INET6)
 		return admission_network_of_v4(
 			((struct sockaddr_in *)&a.ss)->sin_addr.s_addr);
@@ -131,43 +131,43 @@ static void admission_limit_address(struct applicants *d, uint64_t network,
 	}
 }
 
-void admission_on_due(struct peer *m)
+void admission_on_due(struct peer *p)
 {
-	struct applicants *d = &m->server->applicants;
+	struct applicants *d = &p->server->applicants;
 
-	if (!m->applicant.is_listed)
+	if (!p->applicant.is_listed)
 		return;
-	if ((d->is_full || m->is_refused) && !m->applicant.check)
-		admission_drop(m, "others wait");
+	if ((d->is_full || p->is_refused) && !p->applicant.check)
+		admission_drop(p, "others wait");
 	else if (d->count > ADMISSION_MAX_ADDRESS)
-		admission_limit_address(d, m->applicant.network,
-					uv_now(m->server->loop));
+		admission_limit_address(d, p->applicant.network,
+					uv_now(p->server->loop));
 }
 
-void admission_enter(struct peer *m)
+void admission_enter(struct peer *p)
 {
-	struct applicants *d = &m->server->applicants;
-	struct applicant *c = &m->applicant;
+	struct applicants *d = &p->server->applicants;
+	struct applicant *c = &p->applicant;
 
 	c->is_listed = 1;
-	c->came_ms = uv_now(m->server->loop);
-	c->network = admission_network_of(m);
+	c->came_ms = uv_now(p->server->loop);
+	c->network = admission_network_of(p);
 	c->previous = d->last;
-	*(d->last ? &d->last->applicant.next : &d->first) = m;
-	d->last = m;
+	*(d->last ? &d->last->applicant.next : &d->first) = p;
+	d->last = p;
 	d->count++;
 	/* check the limit when the grace time is over, not for each of a host's
 	 * workers that connect at once */
 	if (d->count > ADMISSION_MAX_ADDRESS)
-		conn_due(&m->conn, c->came_ms + ADMISSION_GRACE_MS);
+		conn_due(&p->conn, c->came_ms + ADMISSION_GRACE_MS);
 }
 
 static void admission_munge_check_forget(struct applicant *c);
 
-void admission_leave(struct peer *m)
+void admission_leave(struct peer *p)
 {
-	struct applicants *d = &m->server->applicants;
-	struct applicant *c = &m->applicant;
+	struct applicants *d = &p->server->applicants;
+	struct applicant *c = &p->applicant;
 
 	if (!c->is_listed)
 		return;
@@ -178,66 +178,66 @@ void admission_leave(struct peer *m)
 	admission_munge_check_forget(c);
 	if (d->is_full) {
 		d->is_full = 0;
-		d->on_room(m->server);
+		d->on_room(p->server);
 	}
 }
 
-void admission_on_gone(struct peer *m)
+void admission_on_gone(struct peer *p)
 {
-	const struct server *s = m->server;
+	const struct server *s = p->server;
 	struct err e = ERR_INIT;
 
-	if (m->applicant.check &&
-	    uv_now(s->loop) - m->applicant.came_ms >= s->pool.hello_ms) {
+	if (p->applicant.check &&
+	    uv_now(s->loop) - p->applicant.came_ms >= s->pool.hello_ms) {
 		credential_is_late(&e);
-		admission_log_strange(m, e.text);
+		admission_log_strange(p, e.text);
 	}
-	admission_leave(m);
+	admission_leave(p);
 }
 
-void admission_log_strange(struct peer *m, const char *why)
+void admission_log_strange(struct peer *p, const char *why)
 {
 	char address[SOCK_TEXT_MAX], who[256] = "", others[64] = "";
-	struct server *s = m->server;
+	struct server *s = p->server;
 	struct sock_addr a;
 	unsigned more = 0;
 
-	admission_peer_addr(m, &a);
+	admission_peer_addr(p, &a);
 	sock_addr_host(&a, address);
 	if (!log_limiter_check(&s->limiter, address, uv_now(s->loop), &more))
 		return;
 	if (more)
 		snprintf(others, sizeof(others), " (and %u more before)", more);
-	if (m->hosted && m->role == WIRE_WORKER)
+	if (p->hosted && p->role == WIRE_WORKER)
 		snprintf(who, sizeof(who), " (rank %u, job '%.100s')",
-			 m->session.rank, job_id(m->hosted->job));
-	else if (m->job_id)
+			 p->session.rank, job_id(p->hosted->job));
+	else if (p->job_id)
 		snprintf(who, sizeof(who), " (host %.100s, job '%.100s')",
-			 m->host ? m->host : "", m->job_id);
+			 p->host ? p->host : "", p->job_id);
 	log_warn("%s%s: %s%s", sock_addr_text(&a, address), who, why, others);
 }
 
 /* ---- the greeting ---- */
 
-void admission_greet(struct peer *m)
+void admission_greet(struct peer *p)
 {
-	struct buf *out = conn_out(&m->conn);
+	struct buf *out = conn_out(&p->conn);
 	unsigned char nonce[WIRE_NONCE_SIZE], which[WIRE_WHICH_SIZE];
-	const char *job = m->server->only_job;
+	const char *job = p->server->only_job;
 	struct err e = ERR_INIT;
 	size_t at = out->len;
 
 	if (random_bytes(nonce, sizeof(nonce), &e) < 0) {
 		log_error("no greeting: %s", e.text);
-		admission_drop(m, e.text);
+		admission_drop(p, e.text);
 		return;
 	}
 	if (job)
 		proof_which(which, nonce, SLICE_STR(job));
-	wire_put_greeting(out, m->server->auth.methods, nonce,
+	wire_put_greeting(out, p->server->auth.methods, nonce,
 			  job ? which : NULL);
 	if (!out->failed)
-		memcpy(m->applicant.greeting, out->data + at,
+		memcpy(p->applicant.greeting, out->data + at,
 		       WIRE_GREETING_SIZE);
 }
 
@@ -256,16 +256,16 @@ static void admission_put_claim(char *out, size_t size, struct slice text)
 	out[n] = '\0';
 }
 
-static void admission_log_refusal(struct peer *m,
+static void admission_log_refusal(struct peer *p,
 				  const struct wire_hello *hello,
 				  const char *why)
 {
 	char host[64], job[64], address[SOCK_TEXT_MAX], others[64] = "";
-	struct server *s = m->server;
+	struct server *s = p->server;
 	struct sock_addr a;
 	unsigned more = 0;
 
-	admission_peer_addr(m, &a);
+	admission_peer_addr(p, &a);
 	sock_addr_host(&a, address);
 	if (log_limiter_check(&s->limiter, address, uv_now(s->loop), &more)) {
 		admission_put_claim(host, sizeof(host), hello->host);
@@ -277,17 +277,17 @@ static void admission_log_refusal(struct peer *m,
 		log_warn("refused %s (claims host %s, job '%s'): %s%s",
 			 sock_addr_text(&a, address), host, job, why, others);
 	}
-	admission_drop(m, why);
+	admission_drop(p, why);
 }
 
 /* ---- WELCOME ---- */
 
-static int admission_job_key(const struct peer *m,
+static int admission_job_key(const struct peer *p,
 			     const struct wire_hello *hello, struct proof *key,
 			     struct err *e)
 {
-	const struct auth *a = &m->server->auth;
-	const char *tokens = m->server->token_dir;
+	const struct auth *a = &p->server->auth;
+	const char *tokens = p->server->token_dir;
 	struct proof own;
 	int rc = tokens ? secret_of_tenant(tokens, hello->job, &own, e) : 0;
 
@@ -301,16 +301,16 @@ static int admission_job_key(const struct peer *m,
 	return 0;
 }
 
-static struct proof_talk admission_talk(const struct peer *m,
+static struct proof_talk admission_talk(const struct peer *p,
 					const struct wire_frame *f,
 					const struct wire_hello *hello)
 {
 	return (struct proof_talk){
-		SLICE(m->applicant.greeting, WIRE_GREETING_SIZE),
+		SLICE(p->applicant.greeting, WIRE_GREETING_SIZE),
 		wire_signed(f->body, hello->proof)};
 }
 
-static void admission_encrypt(struct peer *m, const struct proof_talk *t,
+static void admission_encrypt(struct peer *p, const struct proof_talk *t,
 			      const struct proof *key,
 			      struct slice client_proof, struct slice welcome)
 {
@@ -320,7 +320,7 @@ static void admission_encrypt(struct peer *m, const struct proof_talk *t,
 	proof_stream_keys(&of_client, &of_server, key, t, client_proof,
 			  welcome);
 	cipher_start(&keys, CIPHER_SERVER, &of_client, &of_server);
-	conn_encrypt(&m->conn, &keys);
+	conn_encrypt(&p->conn, &keys);
 	cipher_wipe(&keys);
 	proof_wipe(&of_client, sizeof(of_client));
 	proof_wipe(&of_server, sizeof(of_server));
@@ -328,13 +328,13 @@ static void admission_encrypt(struct peer *m, const struct proof_talk *t,
 
 /* Encrypts everything after WELCOME if the client is accepted and has proved
  * itself. */
-static void admission_put_welcome(struct peer *m, const struct wire_frame *f,
+static void admission_put_welcome(struct peer *peer, const struct wire_frame *f,
 				  const struct wire_hello *hello,
 				  const struct wire_welcome *w,
 				  const struct proof *key)
 {
-	const struct proof_talk t = admission_talk(m, f, hello);
-	struct buf *out = conn_out(&m->conn);
+	const struct proof_talk t = admission_talk(peer, f, hello);
+	struct buf *out = conn_out(&peer->conn);
 	struct wire_welcome welcome = *w;
 	size_t mark = out->len;
 	struct slice body;
@@ -352,66 +352,66 @@ static void admission_put_welcome(struct peer *m, const struct wire_frame *f,
 	proof_of_server(&p, key, &t, hello->proof, body);
 	memcpy(out->data + out->len - PROOF_SIZE, p.bytes, PROOF_SIZE);
 	if (w->code == 0)
-		admission_encrypt(m, &t, key, hello->proof, body);
+		admission_encrypt(peer, &t, key, hello->proof, body);
 }
 
 /* The client's key was granted before this server learned the job's key
  * (sealed_key.h). */
-static int admission_is_outdated(const struct peer *m,
+static int admission_is_outdated(const struct peer *p,
 				 const struct wire_hello *hello,
 				 const struct proof *granted)
 {
 	struct proof key;
 	int same;
 
-	if (!m->server->leadership || hello->method != WIRE_BY_MUNGE ||
-	    leadership_check(m->server->leadership, NULL) < 0)
+	if (!p->server->leadership || hello->method != WIRE_BY_MUNGE ||
+	    leadership_check(p->server->leadership, NULL) < 0)
 		return 0;
-	same = admission_job_key(m, hello, &key, NULL) == 0 &&
+	same = admission_job_key(p, hello, &key, NULL) == 0 &&
 	       proof_same(&key,
 			  SLICE((const char *)granted->bytes, PROOF_SIZE));
 	proof_wipe(&key, sizeof(key));
 	return !same;
 }
 
-int admission_let_in(struct peer *m, const struct wire_frame *f,
+int admission_let_in(struct peer *p, const struct wire_frame *f,
 		     const struct wire_hello *hello, const char *grant,
 		     const struct proof *key, struct err *e)
 {
 	struct wire_welcome w = {.grant = SLICE_STR(grant)};
-	int rc = admission_is_outdated(m, hello, key)
+	int rc = admission_is_outdated(p, hello, key)
 			 ? err_set(e, ERR_NOT_YET,
 				   "the rendezvous server at %s has only just "
 				   "received the job's key: try again",
-				   m->server->endpoint)
-			 : request_admit(m, hello, e);
+				   p->server->endpoint)
+			 : request_admit(p, hello, e);
 
 	if (rc == ERR_PROTOCOL)
 		return rc;
 	w.code = rc;
 	w.text = SLICE_STR(rc < 0 ? e->text : "");
-	admission_put_welcome(m, f, hello, &w, key);
-	admission_leave(m);
+	admission_put_welcome(p, f, hello, &w, key);
+	admission_leave(p);
 	if (rc < 0)
-		conn_finish(&m->conn);
+		conn_finish(&p->conn);
 	return 0;
 }
 
-static int admission_let_in_or_hold(struct peer *m, const struct wire_frame *f,
+static int admission_let_in_or_hold(struct peer *p, const struct wire_frame *f,
 				    const struct wire_hello *hello,
 				    const char *grant, const struct proof *key,
 				    struct err *e)
 {
-	if (m->server->leadership && standby_hold(m, f, grant, key))
+	if (p->server->leadership && standby_hold(p, f, grant, key))
 		return 0;
-	return admission_let_in(m, f, hello, grant, key, e);
+	return admission_let_in(p, f, hello, grant, key, e);
 }
 
 /* ---- munge ---- */
 
 struct munge_check {
 	uv_work_t work;
-	struct peer *m;	 /* NULL: it is gone */
+	struct peer *peer; /* NULL: it is gone */
 	struct buf body; /* of its HELLO */
 	struct wire_frame frame;
 	struct wire_hello hello;
@@ -432,7 +432,7 @@ static void admission_munge_check_free(struct munge_check *x)
 static void admission_munge_check_forget(struct applicant *c)
 {
 	if (c->check)
-		c->check->m = NULL;
+		c->check->peer = NULL;
 	c->check = NULL;
 }
 
@@ -475,22 +475,22 @@ static void admission_munge_check_run(uv_work_t *work)
 static void admission_on_munge_checked(uv_work_t *work, int status)
 {
 	struct munge_check *x = work->data;
-	struct peer *m = x->m;
+	struct peer *p = x->peer;
 	struct err e = ERR_INIT;
 
-	if (m) {
-		m->applicant.check = NULL;
+	if (p) {
+		p->applicant.check = NULL;
 		if (x->rc < 0)
-			admission_log_refusal(m, &x->hello, x->why.text);
-		else if (admission_let_in_or_hold(m, &x->frame, &x->hello,
+			admission_log_refusal(p, &x->hello, x->why.text);
+		else if (admission_let_in_or_hold(p, &x->frame, &x->hello,
 						  x->grant, &x->key, &e) < 0)
-			admission_drop(m, e.text);
-		conn_flush_all(&m->server->pool);
+			admission_drop(p, e.text);
+		conn_flush_all(&p->server->pool);
 	}
 	admission_munge_check_free(x);
 }
 
-static int admission_check_munge(struct peer *m, const struct wire_frame *f,
+static int admission_check_munge(struct peer *p, const struct wire_frame *f,
 				 struct err *e)
 {
 	struct munge_check *x = calloc(1, sizeof(*x));
@@ -507,68 +507,68 @@ static int admission_check_munge(struct peer *m, const struct wire_frame *f,
 		admission_munge_check_free(x);
 		return err_no_memory(e, "checking a munge credential");
 	}
-	t = admission_talk(m, &x->frame, &x->hello);
+	t = admission_talk(p, &x->frame, &x->hello);
 	proof_hash(&x->want, &t);
 	proof_hash_grant(&x->grant_hash, &t, x->hello.proof);
-	if (admission_job_key(m, &x->hello, &x->key, &x->why) < 0) {
-		admission_log_refusal(m, &x->hello, x->why.text);
+	if (admission_job_key(p, &x->hello, &x->key, &x->why) < 0) {
+		admission_log_refusal(p, &x->hello, x->why.text);
 		admission_munge_check_free(x);
 		return 0;
 	}
-	x->m = m;
+	x->peer = p;
 	x->work.data = x;
-	rc = loop_check(uv_queue_work(m->server->loop, &x->work,
+	rc = loop_check(uv_queue_work(p->server->loop, &x->work,
 				      admission_munge_check_run,
 				      admission_on_munge_checked),
 			e, "cannot start a query to munge");
 	if (rc < 0)
 		admission_munge_check_free(x);
 	else
-		m->applicant.check = x;
+		p->applicant.check = x;
 	return rc;
 }
 
 /* ---- HELLO ---- */
 
-static int admission_check_secret(struct peer *m, const struct wire_frame *f,
+static int admission_check_secret(struct peer *p, const struct wire_frame *f,
 				  const struct wire_hello *hello, struct err *e)
 {
-	const struct proof_talk t = admission_talk(m, f, hello);
+	const struct proof_talk t = admission_talk(p, f, hello);
 	struct proof key, want;
 	struct err why = ERR_INIT;
 	int rc = 0;
 
-	if (admission_job_key(m, hello, &key, &why) < 0) {
-		admission_log_refusal(m, hello, why.text);
+	if (admission_job_key(p, hello, &key, &why) < 0) {
+		admission_log_refusal(p, hello, why.text);
 		return 0;
 	}
 	proof_of_client(&want, &key, &t);
 	if (proof_same(&want, hello->proof))
-		rc = admission_let_in_or_hold(m, f, hello, "", &key, e);
+		rc = admission_let_in_or_hold(p, f, hello, "", &key, e);
 	else
-		admission_log_refusal(m, hello,
+		admission_log_refusal(p, hello,
 				      "it does not have this job's secret");
 	proof_wipe(&key, sizeof(key));
 	proof_wipe(&want, sizeof(want));
 	return rc;
 }
 
-int admission_hello(struct peer *m, const struct wire_frame *f, struct err *e)
+int admission_hello(struct peer *p, const struct wire_frame *f, struct err *e)
 {
 	struct wire_hello hello;
 	int rc = wire_get_hello(f, &hello, e);
 
 	if (rc < 0)
 		return rc;
-	if (m->applicant.check || m->applicant.waits)
+	if (p->applicant.check || p->applicant.waits)
 		return err_set(e, ERR_PROTOCOL, "HELLO again");
 	if (hello.nonce.len != WIRE_NONCE_SIZE)
 		return err_set(e, ERR_PROTOCOL,
 			       "HELLO: the nonce has %zu bytes",
 			       hello.nonce.len);
-	if (!(m->server->auth.methods & hello.method)) {
+	if (!(p->server->auth.methods & hello.method)) {
 		admission_log_refusal(
-			m, &hello,
+			p, &hello,
 			hello.method == WIRE_NO_PROOF
 				? "it does not authenticate (--auth none)"
 				: "it uses an authentication method that this "
@@ -577,11 +577,11 @@ int admission_hello(struct peer *m, const struct wire_frame *f, struct err *e)
 	}
 	switch (hello.method) {
 	case WIRE_NO_PROOF:
-		return admission_let_in_or_hold(m, f, &hello, "", NULL, e);
+		return admission_let_in_or_hold(p, f, &hello, "", NULL, e);
 	case WIRE_BY_SECRET:
-		return admission_check_secret(m, f, &hello, e);
+		return admission_check_secret(p, f, &hello, e);
 	case WIRE_BY_MUNGE:
-		return admission_check_munge(m, f, e);
+		return admission_check_munge(p, f, e);
 	default:
 		return err_set(e, ERR_PROTOCOL,
 			       "HELLO: method %u does not "

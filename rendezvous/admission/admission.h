@@ -22,25 +22,25 @@ enum {
 
 /* Whether one more may be accepted now; if not, applicants.on_room follows. */
 int admission_has_room(struct server *s);
-void admission_enter(struct peer *m);
+void admission_enter(struct peer *p);
 /* The peer is gone, or authenticated. */
-void admission_leave(struct peer *m);
+void admission_leave(struct peer *p);
 /* The peer is being closed; logs it if its time ran out before munge
  * answered. */
-void admission_on_gone(struct peer *m);
-void admission_on_due(struct peer *m);
+void admission_on_gone(struct peer *p);
+void admission_on_due(struct peer *p);
 
-void admission_greet(struct peer *m);
+void admission_greet(struct peer *p);
 /* Logs, within log_limiter's limits, that the peer's records were forged or
  * that it uses another version. */
-void admission_log_strange(struct peer *m, const char *why);
+void admission_log_strange(struct peer *p, const char *why);
 /* Checks a HELLO: 0 or ERR_PROTOCOL. A peer that passes is admitted by
  * request_admit and gets its WELCOME, at once or when munge has answered. */
-int admission_hello(struct peer *m, const struct wire_frame *f, struct err *e);
+int admission_hello(struct peer *p, const struct wire_frame *f, struct err *e);
 /* The peer has proved that it belongs to the job, which may still refuse it:
  * sends WELCOME with the result. A refused peer has to connect again. key: NULL
  * without authentication. 0 or ERR_PROTOCOL. */
-int admission_let_in(struct peer *m, const struct wire_frame *f,
+int admission_let_in(struct peer *p, const struct wire_frame *f,
 		     const struct wire_hello *hello, const char *grant,
 		     const struct proof *key, struct err *e);
 

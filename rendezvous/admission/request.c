@@ -20,17 +20,17 @@
 #include "rendezvous/vouching/voucher.h"
 
 /* < 0: send an error reply; ERR_PROTOCOL: close */
-typedef int handler(struct peer *m, const struct wire_frame *f, struct err *e);
+typedef int handler(struct peer *p, const struct wire_frame *f, struct err *e);
 
-static int request_reply_empty(struct peer *m, const struct wire_frame *f)
+static int request_reply_empty(struct peer *p, const struct wire_frame *f)
 {
-	wire_put_empty(conn_out(&m->conn), f->type, WIRE_REPLY, f->id);
+	wire_put_empty(conn_out(&p->conn), f->type, WIRE_REPLY, f->id);
 	return 0;
 }
 
-static int request_is_other_job(const struct peer *m, struct slice job)
+static int request_is_other_job(const struct peer *p, struct slice job)
 {
-	const char *only = m->server->only_job;
+	const char *only = p->server->only_job;
 
 	return only &&
 	       (strlen(only) != job.len || memcmp(only, job.data, job.len));
@@ -48,70 +48,70 @@ static int request_check_hello(const struct wire_hello *hello, struct err *e)
 	return 0;
 }
 
-static int request_admit_agent(struct peer *m, const struct wire_hello *hello,
+static int request_admit_agent(struct peer *p, const struct wire_hello *hello,
 			       struct err *e)
 {
-	if (m->server->agentless)
+	if (p->server->agentless)
 		return err_set(e, ERR_REFUSED,
 			       "the server at %s serves a job without agents",
-			       m->server->endpoint);
-	if (request_is_other_job(m, hello->job))
+			       p->server->endpoint);
+	if (request_is_other_job(p, hello->job))
 		return err_set(e, ERR_REFUSED,
 			       "the server at %s only serves another job",
-			       m->server->endpoint);
-	m->job_id = strndup(hello->job.data, hello->job.len);
-	m->host = strndup(hello->host.data, hello->host.len);
-	if (!m->job_id)
+			       p->server->endpoint);
+	p->job_id = strndup(hello->job.data, hello->job.len);
+	p->host = strndup(hello->host.data, hello->host.len);
+	if (!p->job_id)
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
-	m->lease_ms = m->server->lease_ms;
-	conn_due(&m->conn, m->conn.heard + m->lease_ms);
+	p->lease_ms = p->server->lease_ms;
+	conn_due(&p->conn, p->conn.heard + p->lease_ms);
 	return 0;
 }
 
-int request_admit(struct peer *m, const struct wire_hello *hello, struct err *e)
+int request_admit(struct peer *p, const struct wire_hello *hello, struct err *e)
 {
 	int rc = request_check_hello(hello, e);
 
 	/* Refuse agents: they reconnect to the next server. Workers are still
 	 * told how their round ended. */
-	if (rc == 0 && (m->server->draining ||
-			(m->server->is_ending && hello->role == WIRE_AGENT)))
+	if (rc == 0 && (p->server->draining ||
+			(p->server->is_ending && hello->role == WIRE_AGENT)))
 		rc = err_set(e, ERR_ABORTED,
 			     "the rendezvous server at %s is stopping",
-			     m->server->endpoint);
-	if (rc == 0 && m->is_refused)
-		rc = limits_full(m->server, e);
-	if (rc == 0 && m->server->leadership)
-		rc = leadership_check(m->server->leadership, e);
+			     p->server->endpoint);
+	if (rc == 0 && p->is_refused)
+		rc = limits_full(p->server, e);
+	if (rc == 0 && p->server->leadership)
+		rc = leadership_check(p->server->leadership, e);
 	if (rc == 0)
-		rc = limits_check_tenant(m, hello->job, e);
+		rc = limits_check_tenant(p, hello->job, e);
 	if (rc < 0) {
-		m->server->counts.refused_hello++;
+		p->server->counts.refused_hello++;
 		return rc;
 	}
 	if (hello->role == WIRE_WORKER)
-		rc = hosted_job_admit_worker(m, hello, e);
+		rc = hosted_job_admit_worker(p, hello, e);
 	else if (hello->role == WIRE_TOOL)
-		rc = dump_hello(m, hello, e);
+		rc = dump_hello(p, hello, e);
 	else
-		rc = request_admit_agent(m, hello, e);
+		rc = request_admit_agent(p, hello, e);
 	if (rc < 0)
 		return rc;
-	m->role = hello->role;
-	conn_accept(&m->conn);
+	p->role = hello->role;
+	conn_accept(&p->conn);
 	return 0;
 }
 
 /* A connection belongs to one node, even after that has left. */
-static int request_check_node(const struct peer *m,
+static int request_check_node(const struct peer *p,
 			      const struct wire_join *join, struct err *e)
 {
 	struct slice own;
 
-	if (!m->node)
+	if (!p->node)
 		return 0;
-	own = job_node_id(m->node);
+	own = job_node_id(p->node);
 	if (own.len == join->node_id.len &&
 	    !memcmp(own.data, join->node_id.data, own.len))
 		return 0;
@@ -122,18 +122,18 @@ static int request_check_node(const struct peer *m,
 }
 
 /* The job to join; NULL with e: refused. */
-static struct hosted_job *request_job_to_join(struct peer *m, struct err *e)
+static struct hosted_job *request_job_to_join(struct peer *p, struct err *e)
 {
-	struct server *s = m->server;
-	struct hosted_job *h = hosted_job_find(s, SLICE_STR(m->job_id));
+	struct server *s = p->server;
+	struct hosted_job *h = hosted_job_find(s, SLICE_STR(p->job_id));
 	int rc;
 
-	if (m->hosted)
-		return m->hosted;
-	rc = h ? limits_check_client(h, e) : limits_check_job(s, m->job_id, e);
+	if (p->hosted)
+		return p->hosted;
+	rc = h ? limits_check_client(h, e) : limits_check_job(s, p->job_id, e);
 	if (rc < 0)
 		return NULL;
-	h = hosted_job_for_join(s, SLICE_STR(m->job_id));
+	h = hosted_job_for_join(s, SLICE_STR(p->job_id));
 	if (!h)
 		err_set(e, -ENOMEM, "the rendezvous server is out of memory");
 	return h;
@@ -141,44 +141,44 @@ static struct hosted_job *request_job_to_join(struct peer *m, struct err *e)
 
 /* Does what can fail first: once the job has taken the node, the event is
  * recorded and final. */
-static int request_join_job(struct peer *m, struct hosted_job *h,
+static int request_join_job(struct peer *p, struct hosted_job *h,
 			    const struct wire_frame *f,
 			    const struct wire_join *j, struct err *e)
 {
 	struct addr_owner addrs = {NULL};
-	int rc = voucher_prepare(h, m, &j->addrs, &addrs, e);
+	int rc = voucher_prepare(h, p, &j->addrs, &addrs, e);
 
 	if (rc < 0)
 		return rc;
-	rc = job_event_take(h, &m->node, m, f, e);
+	rc = job_event_take(h, &p->node, p, f, e);
 	if (rc < 0)
 		voucher_drop(&h->vouchers, &addrs);
 	else
-		voucher_settle(h, m, &addrs);
+		voucher_settle(h, p, &addrs);
 	return rc;
 }
 
 /* The job ended before this node joined, as may happen to a spare that was not
  * needed. */
-static int request_is_too_late(const struct peer *m, const struct hosted_job *h)
+static int request_is_too_late(const struct peer *p, const struct hosted_job *h)
 {
-	return !m->hosted && job_state(h->job) == JOB_OVER;
+	return !p->hosted && job_state(h->job) == JOB_OVER;
 }
 
-static int request_reply_too_late(struct peer *m, const struct hosted_job *h,
+static int request_reply_too_late(struct peer *p, const struct hosted_job *h,
 				  const struct wire_frame *f)
 {
-	uint64_t now = uv_now(m->server->loop);
+	uint64_t now = uv_now(p->server->loop);
 
-	request_reply_empty(m, f);
-	wire_put_end(conn_out(&m->conn), WIRE_END, WIRE_NOTICE, 0,
+	request_reply_empty(p, f);
+	wire_put_end(conn_out(&p->conn), WIRE_END, WIRE_NOTICE, 0,
 		     job_end(h->job));
-	m->close_at = now + SERVER_CLOSE_MS;
-	conn_due(&m->conn, now + 1);
+	p->close_at = now + SERVER_CLOSE_MS;
+	conn_due(&p->conn, now + 1);
 	return 0;
 }
 
-static int request_on_join(struct peer *m, const struct wire_frame *f,
+static int request_on_join(struct peer *p, const struct wire_frame *f,
 			   struct err *e)
 {
 	struct hosted_job *h;
@@ -186,98 +186,98 @@ static int request_on_join(struct peer *m, const struct wire_frame *f,
 	int rc = wire_get_join(f, &j, e);
 
 	if (rc == 0)
-		rc = request_check_node(m, &j, e);
+		rc = request_check_node(p, &j, e);
 	if (rc < 0)
 		return rc;
-	h = request_job_to_join(m, e);
+	h = request_job_to_join(p, e);
 	if (!h)
 		return e->code;
-	if (request_is_too_late(m, h))
-		return request_reply_too_late(m, h, f);
-	rc = request_join_job(m, h, f, &j, e);
+	if (request_is_too_late(p, h))
+		return request_reply_too_late(p, h, f);
+	rc = request_join_job(p, h, f, &j, e);
 	if (rc < 0) {
 		hosted_job_free_if_empty(h);
 		return rc;
 	}
-	m->hosted = h;
-	conn_charge_to(&m->conn, h->account, sizeof(*m));
-	m->waited = (struct waited){.since = uv_now(m->server->loop)};
-	m->lease_ms = j.lease_ms ? j.lease_ms : m->server->lease_ms;
-	peer_extend_lease(m);
-	conn_due(&m->conn, m->conn.heard + m->lease_ms);
+	p->hosted = h;
+	conn_charge_to(&p->conn, h->account, sizeof(*p));
+	p->waited = (struct waited){.since = uv_now(p->server->loop)};
+	p->lease_ms = j.lease_ms ? j.lease_ms : p->server->lease_ms;
+	peer_extend_lease(p);
+	conn_due(&p->conn, p->conn.heard + p->lease_ms);
 	/* the reply waits for STATE or START, so that each of a thousand nodes
 	 * that join at once gets one packet */
-	wire_put_empty(conn_out_later(&m->conn), f->type, WIRE_REPLY, f->id);
+	wire_put_empty(conn_out_later(&p->conn), f->type, WIRE_REPLY, f->id);
 	hosted_job_send_state(h);
-	if (m->server->jobs_end)
-		job_event_stopped(h, m->server->why);
+	if (p->server->jobs_end)
+		job_event_stopped(h, p->server->why);
 	hosted_job_act(h);
 	return 0;
 }
 
-static int request_apply_event(struct peer *m, const struct wire_frame *f,
+static int request_apply_event(struct peer *p, const struct wire_frame *f,
 			       struct err *e)
 {
-	int rc = job_event_take(m->hosted, &m->node, m, f, e);
+	int rc = job_event_take(p->hosted, &p->node, p, f, e);
 
 	/* also if memory was short: the job may have to end */
 	if (rc != ERR_PROTOCOL)
-		hosted_job_act(m->hosted);
+		hosted_job_act(p->hosted);
 	return rc;
 }
 
 /* EXITED, FAILED: a node reports on its workers. */
-static int request_on_event(struct peer *m, const struct wire_frame *f,
+static int request_on_event(struct peer *p, const struct wire_frame *f,
 			    struct err *e)
 {
-	if (m->node)
-		return request_apply_event(m, f, e);
+	if (p->node)
+		return request_apply_event(p, f, e);
 	return err_set(e, ERR_PROTOCOL, "%s from an agent that has not joined",
 		       wire_type_name(f->type));
 }
 
 /* LEAVE, STOP: ignored from a node that has not joined. */
-static int request_on_leave(struct peer *m, const struct wire_frame *f,
+static int request_on_leave(struct peer *p, const struct wire_frame *f,
 			    struct err *e)
 {
-	return m->node ? request_apply_event(m, f, e) : 0;
+	return p->node ? request_apply_event(p, f, e) : 0;
 }
 
 /* The reply does not depend on the journal, so it does not wait for etcd: a
  * slow etcd must not make this server look dead. */
-static int request_on_ping(struct peer *m, const struct wire_frame *f,
+static int request_on_ping(struct peer *p, const struct wire_frame *f,
 			   struct err *e)
 {
 	struct buf b = BUF_INIT(WIRE_HEADER_SIZE);
-	int said;
+	int is_sent;
 
-	if (!m->server->leadership ||
-	    !leadership_is_sure(m->server->leadership))
-		return request_reply_empty(m, f);
+	if (!p->server->leadership ||
+	    !leadership_is_sure(p->server->leadership))
+		return request_reply_empty(p, f);
 	wire_put_empty(&b, f->type, WIRE_REPLY, f->id);
-	said = !b.failed && conn_send_unheld(&m->conn, SLICE(b.data, b.len));
+	is_sent = !b.failed && conn_send_unheld(&p->conn, SLICE(b.data, b.len));
 	buf_release(&b);
-	return said ? 0 : request_reply_empty(m, f);
+	return is_sent ? 0 : request_reply_empty(p, f);
 }
 
-static int request_on_session(struct peer *m, const struct wire_frame *f,
+static int request_on_session(struct peer *p, const struct wire_frame *f,
 			      struct err *e)
 {
-	int rc = session_request(&m->session, f, e);
+	int rc = session_request(&p->session, f, e);
 
-	if (m->hosted)
-		store_answer_all(m->hosted->store);
-	if (m->session.nparked)
-		wait_report_begin(m->server);
+	if (p->hosted)
+		store_answer_all(p->hosted->store);
+	if (p->session.nparked)
+		wait_report_begin(p->server);
 	return rc;
 }
 
 /* Only for jobs without agents; else the agent reports how its ranks end. */
-static int request_on_goodbye(struct peer *m, const struct wire_frame *f,
+static int request_on_goodbye(struct peer *p, const struct wire_frame *f,
 			      struct err *e)
 {
-	if (m->hosted && m->hosted->agentless)
-		agentless_job_left(m->hosted, m, "left with ddp_finalize");
+	if (p->hosted && p->hosted->agentless)
+		agentless_job_left(p->hosted, p, "left with ddp_finalize");
 	return 0;
 }
 
@@ -315,19 +315,19 @@ static struct rule request_rule_for(enum wire_type type)
 	return (struct rule){0, 0, NULL};
 }
 
-static int request_check_rule(const struct peer *m, const struct rule *r,
+static int request_check_rule(const struct peer *p, const struct rule *r,
 			      const struct wire_frame *f, struct err *e)
 {
 	static const char *const who[] = {"an unauthenticated client",
 					  "an agent", "a worker", "a tool"};
 
-	if (r->run && r->role == m->role && r->kind == f->kind)
+	if (r->run && r->role == p->role && r->kind == f->kind)
 		return 0;
 	return err_set(e, ERR_PROTOCOL, "%s, kind %d, from %s: not allowed",
-		       wire_type_name(f->type), (int)f->kind, who[m->role]);
+		       wire_type_name(f->type), (int)f->kind, who[p->role]);
 }
 
-void request_take(struct peer *m, const struct wire_frame *f)
+void request_take(struct peer *p, const struct wire_frame *f)
 {
 	struct rule r = request_rule_for(f->type);
 	struct err e;
@@ -336,21 +336,21 @@ void request_take(struct peer *m, const struct wire_frame *f)
 	int rc;
 
 	err_init(&e);
-	rc = request_check_rule(m, &r, f, &e);
-	m->server->counts.requests[f->type]++;
+	rc = request_check_rule(p, &r, f, &e);
+	p->server->counts.requests[f->type]++;
 	if (rc == 0)
-		rc = r.run(m, f, &e);
+		rc = r.run(p, f, &e);
 	if (rc == ERR_PROTOCOL) {
 		snprintf(why, sizeof(why), "it violated the protocol: %s",
 			 e.text);
-		conn_refuse(&m->conn, rc, e.text);
+		conn_refuse(&p->conn, rc, e.text);
 		/* a request to munge or etcd may be under way */
-		admission_leave(m);
-		standby_forget(m);
-		peer_lose(m, why);
+		admission_leave(p);
+		standby_forget(p);
+		peer_lose(p, why);
 	} else if (rc < 0) {
 		reply = (struct wire_error){rc, SLICE_STR(e.text)};
-		wire_put_error(conn_out(&m->conn), f->type, WIRE_ERROR_REPLY,
+		wire_put_error(conn_out(&p->conn), f->type, WIRE_ERROR_REPLY,
 			       f->id, &reply);
 	}
 }

@@ -6,10 +6,10 @@
 #include "rendezvous/server/hosted_job.h"
 
 /* Admits an authenticated client in the role of its HELLO: 0, or why not. */
-int request_admit(struct peer *m, const struct wire_hello *hello,
+int request_admit(struct peer *p, const struct wire_hello *hello,
 		  struct err *e);
 
 /* Handles a frame. A client that breaks the protocol is refused and lost. */
-void request_take(struct peer *m, const struct wire_frame *f);
+void request_take(struct peer *p, const struct wire_frame *f);
 
 #endif

@@ -11,7 +11,7 @@
 #include "rendezvous/server/hosted_job.h"
 
 struct standby_hello {
-	struct peer *m;
+	struct peer *peer;
 	struct standby_hello *next, **pprev;
 	uint64_t due;
 	struct buf body;
@@ -37,9 +37,9 @@ static void standby_set_timer(struct server *s)
 
 static void standby_hello_free(struct standby_hello *x)
 {
-	struct standby *w = &x->m->server->standby;
+	struct standby *w = &x->peer->server->standby;
 
-	x->m->applicant.waits = NULL;
+	x->peer->applicant.waits = NULL;
 	*x->pprev = x->next;
 	if (x->next)
 		x->next->pprev = x->pprev;
@@ -55,22 +55,22 @@ static void standby_hello_free(struct standby_hello *x)
 	free(x);
 }
 
-void standby_forget(struct peer *m)
+void standby_forget(struct peer *p)
 {
-	if (!m->applicant.waits)
+	if (!p->applicant.waits)
 		return;
-	standby_hello_free(m->applicant.waits);
-	standby_set_timer(m->server);
+	standby_hello_free(p->applicant.waits);
+	standby_set_timer(p->server);
 }
 
-int standby_hold(struct peer *m, const struct wire_frame *f, const char *grant,
+int standby_hold(struct peer *p, const struct wire_frame *f, const char *grant,
 		 const struct proof *key)
 {
-	struct server *s = m->server;
+	struct server *s = p->server;
 	struct standby *w = &s->standby;
 	struct standby_hello *x;
 
-	if (m->is_refused || s->draining || leadership_is_known(s->leadership))
+	if (p->is_refused || s->draining || leadership_is_known(s->leadership))
 		return 0;
 	x = calloc(1, sizeof(*x));
 	if (!x)
@@ -87,14 +87,14 @@ int standby_hold(struct peer *m, const struct wire_frame *f, const char *grant,
 	x->has_key = key != NULL;
 	if (key)
 		x->key = *key;
-	x->m = m;
+	x->peer = p;
 	x->due = uv_now(s->loop) + STANDBY_MS;
 	x->pprev = w->last ? &w->last->next : &w->first;
 	*x->pprev = x;
 	w->last = x;
-	m->applicant.waits = x;
-	admission_leave(m);
-	conn_proven(&m->conn);
+	p->applicant.waits = x;
+	admission_leave(p);
+	conn_proven(&p->conn);
 	if (w->first == x)
 		standby_set_timer(s);
 	return 1;
@@ -103,19 +103,19 @@ int standby_hold(struct peer *m, const struct wire_frame *f, const char *grant,
 static void standby_answer_first(struct standby *w)
 {
 	struct standby_hello *x = w->first;
-	struct peer *m = x->m;
+	struct peer *p = x->peer;
 	struct wire_hello hello;
 	struct err e = ERR_INIT;
 	int rc = wire_get_hello(&x->frame, &hello, &e);
 
 	if (rc == 0)
-		rc = admission_let_in(m, &x->frame, &hello, x->grant,
+		rc = admission_let_in(p, &x->frame, &hello, x->grant,
 				      x->has_key ? &x->key : NULL, &e);
 	standby_hello_free(x);
 	assert(w->first != x);
 	if (rc < 0) {
 		log_debug("closed a connection: %s", e.text);
-		conn_drop(&m->conn);
+		conn_drop(&p->conn);
 	}
 }
 

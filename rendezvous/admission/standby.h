@@ -17,11 +17,11 @@ void standby_close(struct server *s);
 
 /* 1: it waits, and admission_let_in follows. 0: not needed, or out of memory.
  * key: NULL without authentication. */
-int standby_hold(struct peer *m, const struct wire_frame *hello,
+int standby_hold(struct peer *p, const struct wire_frame *hello,
 		 const char *grant, const struct proof *key);
 /* The leader is known: admits all that wait, or refuses them. */
 void standby_answer(struct server *s);
 /* The peer is gone. */
-void standby_forget(struct peer *m);
+void standby_forget(struct peer *p);
 
 #endif

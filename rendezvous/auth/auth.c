@@ -63,13 +63,13 @@ int auth_of_key(struct auth *a, const char *hex, struct err *e)
 static int auth_method_parse(const char *method, enum way *way, struct err *e)
 {
 	static const char *const names[] = {"auto", "none", "secret", "munge"};
-	const char *said = method ? method : getenv("DDP_AUTH");
+	const char *text = method ? method : getenv("DDP_AUTH");
 
 	*way = WAY_AUTO;
-	if (!said || !*said)
+	if (!text || !*text)
 		return 0;
 	for (int i = 0; i < WAYS; i++) {
-		if (strcmp(said, names[i]) == 0) {
+		if (strcmp(text, names[i]) == 0) {
 			*way = (enum way)i;
 			return 0;
 		}
@@ -77,7 +77,7 @@ static int auth_method_parse(const char *method, enum way *way, struct err *e)
 	return err_set(
 		e, ERR_USAGE,
 		"%s '%s' is not a method: use auto, secret, munge or none",
-		method ? "--auth" : "DDP_AUTH", said);
+		method ? "--auth" : "DDP_AUTH", text);
 }
 
 static const char *auth_read_token(void)

@@ -398,7 +398,7 @@ static void async_handle_frame(struct async_client *l,
 	if (f->kind == WIRE_ERROR_REPLY && f->id == 0 &&
 	    wire_get_error(f, &m, NULL) == 0) {
 		snprintf(what, sizeof(what), "%.*s", SLICE_FMT(m.text));
-		l->told = 1;
+		l->was_refused = 1;
 		async_fail_text(l, m.code, what);
 		return;
 	}

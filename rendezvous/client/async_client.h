@@ -50,7 +50,7 @@ struct async_client {
 	int state;
 	int speaks;      /* the preface was sent, or is about to be */
 	int moved;       /* it has followed a referral */
-	int told;        /* the server's last message ended it */
+	int was_refused; /* the server's last message ended it */
 	struct credential_thread *munge; /* being asked; or NULL */
 	int unsent;      /* the error of a write, which ends it */
 	int refused;     /* the error of a connect that failed at once */

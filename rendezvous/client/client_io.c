@@ -164,7 +164,7 @@ static int client_next_frame(struct client *c, struct wire_frame *f,
 	if (wire_get_error(f, &m, NULL) < 0)
 		return client_die(c, ERR_PROTOCOL, "it sent a malformed error",
 				  e);
-	c->told = 1;
+	c->was_refused = 1;
 	err_set(&c->dead, m.code < 0 ? m.code : ERR_PROTOCOL, "%.*s",
 		SLICE_FMT(m.text));
 	return err_set(e, c->dead.code, "%s", c->dead.text);
@@ -181,7 +181,7 @@ static int client_read_last_error(struct client *c, int error, struct err *e)
 	do
 		rc = client_next_frame(c, &f, clock_ms() + PATIENCE_MS, e);
 	while (rc == 0);
-	if (c->told)
+	if (c->was_refused)
 		return rc;
 	c->dead.code = 0;
 	return client_die_errno(c, error, e);
@@ -289,7 +289,7 @@ static int client_await_reply(struct client *c, struct wire_frame *f,
 /* Retries only after a loss without a reason from the server. */
 static int client_may_retry(const struct client *c)
 {
-	return c->again_ms && c->dead.code && !c->told &&
+	return c->again_ms && c->dead.code && !c->was_refused &&
 	       c->dead.code != ERR_PROTOCOL && c->dead.code != ERR_TIMEOUT &&
 	       c->pid == getpid();
 }
@@ -303,7 +303,7 @@ void client_start_anew(struct client *c)
 	buf_reset(&c->raw);
 	cipher_wipe(&c->cipher);
 	c->used = 0;
-	c->told = c->unanswered = 0;
+	c->was_refused = c->unanswered = 0;
 	c->dead = (struct err)ERR_INIT;
 }
 
@@ -321,7 +321,7 @@ static int client_is_refusal(const struct client *c, int rc)
 {
 	if (c->unanswered) /* a dying server may have closed us unaccepted */
 		return 0;
-	return c->told || rc == ERR_PROTOCOL || rc == ERR_PROOF ||
+	return c->was_refused || rc == ERR_PROTOCOL || rc == ERR_PROOF ||
 	       rc == ERR_ABORTED || rc == ERR_REFUSED ||
 	       rc == ERR_ARGUMENT || rc == ERR_USAGE;
 }
@@ -369,10 +369,10 @@ static int client_retry(struct client *c, int opened, struct err *e)
 		client_backoff(ms, end);
 		ms = 2 * ms < BACKOFF_MAX_MS ? 2 * ms : BACKOFF_MAX_MS;
 	}
-	c->told = client_is_refusal(c, rc);
-	err_set(&c->dead, c->told ? rc : ERR_REMOTE,
-		c->told ? "%.450s; after it came back: %.450s"
-			: "%.450s; it did not come back: %.450s",
+	c->was_refused = client_is_refusal(c, rc);
+	err_set(&c->dead, c->was_refused ? rc : ERR_REMOTE,
+		c->was_refused ? "%.450s; after it came back: %.450s"
+			       : "%.450s; it did not come back: %.450s",
 		c->lost.text, why.text);
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }

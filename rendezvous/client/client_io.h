@@ -22,7 +22,7 @@ struct client {
 	struct cipher cipher; /* on once both sides are authenticated */
 	struct buf sealed, raw; /* with it: records of out; records received */
 	struct err dead; /* code 0: alive */
-	int told;        /* dead is the server's last message: final */
+	int was_refused; /* dead is the server's last message: final */
 	int unanswered;  /* closed instead of a greeting or WELCOME */
 	char waits[ERR_TEXT_MAX / 2]; /* "; ...": WAITING's text, or "" */
 	/* to reconnect */

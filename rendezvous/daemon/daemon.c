@@ -43,65 +43,65 @@ static void daemon_on_peer_frame(struct conn *c, const struct wire_frame *f)
 	request_take(peer_of(c), f);
 }
 
-static void daemon_lose_silent_agent(struct peer *m, uint64_t silent_ms)
+static void daemon_lose_silent_agent(struct peer *p, uint64_t silent_ms)
 {
-	char why[64], told[128];
+	char why[64], text[128];
 
-	m->server->counts.leases_lost++;
+	p->server->counts.leases_lost++;
 	snprintf(why, sizeof(why), "not heard from for %.1f s",
 		 (double)silent_ms / 1e3);
 	/* the node may read this much later: name the node, not us */
-	snprintf(told, sizeof(told),
+	snprintf(text, sizeof(text),
 		 "this node was %s; was it stopped, or was its network down?",
 		 why);
-	conn_refuse(&m->conn, ERR_TIMEOUT, told);
-	m->conn.silent = 1;
-	peer_lose(m, why);
+	conn_refuse(&p->conn, ERR_TIMEOUT, text);
+	p->conn.silent = 1;
+	peer_lose(p, why);
 }
 
 /* Checks an agent's lease. If this process itself was held up (stopped, swapped
  * out), the agent's pings may be unread in the socket, so a lease that ends
  * gets one more turn of the loop. */
-static void daemon_check_lease(struct peer *m)
+static void daemon_check_lease(struct peer *p)
 {
-	uint64_t now = uv_now(m->server->loop);
-	uint64_t heard = m->conn.heard, ends;
+	uint64_t now = uv_now(p->server->loop);
+	uint64_t heard = p->conn.heard, ends;
 
 	/* we do not read from it now, or it is alone in its job and may stay
 	 * stopped (Ctrl-Z) as long as it likes */
-	if (conn_is_stopped(&m->conn) ||
-	    (m->node && job_node_is_alone(m->hosted->job, m->node)))
+	if (conn_is_stopped(&p->conn) ||
+	    (p->node && job_node_is_alone(p->hosted->job, p->node)))
 		heard = now;
-	ends = heard + m->lease_ms;
-	if (m->close_at && now >= m->close_at) {
-		conn_finish(&m->conn);
-		peer_lose(m, "its connection closed");
+	ends = heard + p->lease_ms;
+	if (p->close_at && now >= p->close_at) {
+		conn_finish(&p->conn);
+		peer_lose(p, "its connection closed");
 	} else if (now < ends) {
-		m->is_suspect = 0;
-		if (m->close_at && m->close_at < ends)
-			ends = m->close_at;
-		conn_due(&m->conn, ends);
-	} else if (!m->is_suspect) {
-		m->is_suspect = 1;
-		conn_due(&m->conn, now + SERVER_SUSPECT_MS);
+		p->is_suspect = 0;
+		if (p->close_at && p->close_at < ends)
+			ends = p->close_at;
+		conn_due(&p->conn, ends);
+	} else if (!p->is_suspect) {
+		p->is_suspect = 1;
+		conn_due(&p->conn, now + SERVER_SUSPECT_MS);
 	} else {
-		daemon_lose_silent_agent(m, m->lease_ms);
+		daemon_lose_silent_agent(p, p->lease_ms);
 	}
 }
 
 static void daemon_on_peer_due(struct conn *c)
 {
-	struct peer *m = peer_of(c);
+	struct peer *p = peer_of(c);
 
-	if (!m->role) {
-		admission_on_due(m);
-	} else if (m->role == WIRE_AGENT) {
-		daemon_check_lease(m);
-	} else if (m->role == WIRE_TOOL) {
-		dump_on_due(m);
-	} else if (m->hosted) {
-		session_on_due(&m->session);
-		store_answer_all(m->hosted->store);
+	if (!p->role) {
+		admission_on_due(p);
+	} else if (p->role == WIRE_AGENT) {
+		daemon_check_lease(p);
+	} else if (p->role == WIRE_TOOL) {
+		dump_on_due(p);
+	} else if (p->hosted) {
+		session_on_due(&p->session);
+		store_answer_all(p->hosted->store);
 	}
 }
 
@@ -112,29 +112,29 @@ static void daemon_on_peer_strange(struct conn *c, const char *why)
 
 static void daemon_on_peer_gone(struct conn *c, const char *why)
 {
-	struct peer *m = peer_of(c);
+	struct peer *p = peer_of(c);
 
 	/* munge or etcd may reply before the handle is closed */
-	admission_on_gone(m);
-	standby_forget(m);
-	if (!c->reset || !resume_await(m, why))
-		peer_lose(m, why);
+	admission_on_gone(p);
+	standby_forget(p);
+	if (!c->reset || !resume_await(p, why))
+		peer_lose(p, why);
 }
 
 static void daemon_on_peer_closed(struct conn *c)
 {
-	struct peer *m = peer_of(c);
-	struct server *s = m->server;
+	struct peer *p = peer_of(c);
+	struct server *s = p->server;
 
-	dump_forget(m, "its connection closed");
-	admission_leave(m);
-	standby_forget(m);
-	*m->pprev = m->next;
-	if (m->next)
-		m->next->pprev = m->pprev;
-	free(m->job_id);
-	free(m->host);
-	free(m);
+	dump_forget(p, "its connection closed");
+	admission_leave(p);
+	standby_forget(p);
+	*p->pprev = p->next;
+	if (p->next)
+		p->next->pprev = p->pprev;
+	free(p->job_id);
+	free(p->host);
+	free(p);
 	daemon_end_if_guests_gone(s);
 	daemon_exit_if_drained(s);
 }
@@ -151,35 +151,35 @@ static enum listener_answer daemon_on_connection(struct listener *l, int fd,
 						 int scarce)
 {
 	struct server *s = l->owner;
-	struct peer *m;
+	struct peer *p;
 	int full;
 
 	if (!admission_has_room(s))
 		return LISTENER_WAITS;
-	m = calloc(1, sizeof(*m));
-	if (!m)
+	p = calloc(1, sizeof(*p));
+	if (!p)
 		return LISTENER_NO_MEMORY;
-	m->server = s;
-	m->next = s->peers;
-	if (m->next)
-		m->next->pprev = &m->next;
-	m->pprev = &s->peers;
-	s->peers = m;
-	if (conn_open(&m->conn, &s->pool, &conn_events,
+	p->server = s;
+	p->next = s->peers;
+	if (p->next)
+		p->next->pprev = &p->next;
+	p->pprev = &s->peers;
+	s->peers = p;
+	if (conn_open(&p->conn, &s->pool, &conn_events,
 		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, fd) < 0)
 		return LISTENER_TOOK;
 	s->counts.accepted++;
-	full = limits_accepted(s, m, scarce);
+	full = limits_accepted(s, p, scarce);
 	if (full < 0) {
-		conn_drop(&m->conn);
+		conn_drop(&p->conn);
 		return LISTENER_TOOK;
 	}
-	admission_enter(m);
-	m->is_refused = full;
+	admission_enter(p);
+	p->is_refused = full;
 	if (full) /* make room for others soon */
-		conn_due(&m->conn, uv_now(s->loop) + ADMISSION_GRACE_MS);
+		conn_due(&p->conn, uv_now(s->loop) + ADMISSION_GRACE_MS);
 	/* greet first, so that its HELLO comes with its preface */
-	admission_greet(m);
+	admission_greet(p);
 	conn_flush_all(&s->pool);
 	return LISTENER_TOOK;
 }
@@ -266,28 +266,28 @@ static void daemon_end_jobs(struct server *s)
 
 static void daemon_stop_jobs(struct server *s)
 {
-	struct peer *m, *next;
+	struct peer *p, *next;
 
 	s->has_stopped_jobs = 1;
 	daemon_end_jobs(s);
 	/* peers without a job get no message */
-	for (m = s->peers; m; m = next) {
-		next = m->next;
-		if (!m->hosted)
-			conn_finish(&m->conn);
+	for (p = s->peers; p; p = next) {
+		next = p->next;
+		if (!p->hosted)
+			conn_finish(&p->conn);
 	}
 	conn_flush_all(&s->pool);
 }
 
 static void daemon_drop_members(struct server *s)
 {
-	struct peer *m;
+	struct peer *p;
 
-	for (m = s->peers; m; m = m->next) {
-		admission_leave(m);
-		standby_forget(m);
-		peer_lose(m, "its connection closed");
-		conn_drop(&m->conn);
+	for (p = s->peers; p; p = p->next) {
+		admission_leave(p);
+		standby_forget(p);
+		peer_lose(p, "its connection closed");
+		conn_drop(&p->conn);
 	}
 	daemon_exit_if_drained(s);
 }

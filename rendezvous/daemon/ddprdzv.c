@@ -287,12 +287,12 @@ static int ddprdzv_check_etcd(struct options *o, struct err *e)
 static void ddprdzv_read_etcd_user(struct etcd_options *o)
 {
 	static char user[USER_MAX];
-	const char *said = getenv("ETCDCTL_USER");
+	const char *text = getenv("ETCDCTL_USER");
 	char *colon;
 
-	if (!said || !*said)
+	if (!text || !*text)
 		return;
-	snprintf(user, sizeof(user), "%s", said);
+	snprintf(user, sizeof(user), "%s", text);
 	colon = strchr(user, ':');
 	if (colon)
 		*colon++ = '\0';

@@ -34,28 +34,28 @@ static void metrics_count_job(struct now *n, const struct hosted_job *h)
 	}
 }
 
-static void metrics_count_peer(struct now *n, const struct peer *m)
+static void metrics_count_peer(struct now *n, const struct peer *p)
 {
-	n->unproven += m->role == 0;
-	n->agents += m->role == WIRE_AGENT;
-	n->workers_connected += m->role == WIRE_WORKER;
-	n->tools += m->role == WIRE_TOOL;
-	n->parked += m->hosted ? m->session.nparked : 0;
-	n->waiting += m->role == WIRE_AGENT && m->hosted && m->node &&
-		      job_node_waits(m->hosted->job, m->node);
+	n->unproven += p->role == 0;
+	n->agents += p->role == WIRE_AGENT;
+	n->workers_connected += p->role == WIRE_WORKER;
+	n->tools += p->role == WIRE_TOOL;
+	n->parked += p->hosted ? p->session.nparked : 0;
+	n->waiting += p->role == WIRE_AGENT && p->hosted && p->node &&
+		      job_node_waits(p->hosted->job, p->node);
 }
 
 static void metrics_count(struct now *n, const struct server *s)
 {
 	struct hash_table *jobs = (struct hash_table *)&s->jobs;
 	struct hash_item *item = NULL;
-	const struct peer *m;
+	const struct peer *p;
 
 	memset(n, 0, sizeof(*n));
 	while ((item = hash_table_next(jobs, item)))
 		metrics_count_job(n, (const struct hosted_job *)item);
-	for (m = s->peers; m; m = m->next)
-		metrics_count_peer(n, m);
+	for (p = s->peers; p; p = p->next)
+		metrics_count_peer(n, p);
 }
 
 /* ---- the text ---- */

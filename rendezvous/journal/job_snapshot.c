@@ -163,7 +163,7 @@ static void job_snapshot_job(struct pass *p, struct job *j)
 	job_snapshot_u32(p, &j->world_size);
 	job_snapshot_u32(p, &j->exited);
 	job_snapshot_buf(p, &j->early);
-	job_snapshot_stop(p, &j->told);
+	job_snapshot_stop(p, &j->stop_order);
 	job_snapshot_end(p, j);
 	for (int i = 0; i < count; i++)
 		if (j->memory[i].rank < 0 ||
@@ -194,13 +194,13 @@ static void job_snapshot_node(struct pass *p, struct job_node *n)
 	n->place = (enum job_place)place;
 	job_snapshot_number(p, &n->joined);
 	job_snapshot_number(p, &n->running);
-	job_snapshot_number(p, &n->told);
+	job_snapshot_number(p, &n->gets_end);
 	job_snapshot_number(p, &n->home);
 	job_snapshot_number(p, &n->rank);
 	job_snapshot_u32(p, &n->base);
 	job_snapshot_u32(p, &n->role_base);
 	job_snapshot_u32(p, &n->role_world);
-	job_snapshot_u32(p, &n->said);
+	job_snapshot_u32(p, &n->notices);
 	job_snapshot_u32(p, &n->lease_ms);
 }
 

@@ -29,9 +29,9 @@ struct dump {
 	struct asked *nodes;
 };
 
-static uint64_t dump_now_ms(const struct peer *m)
+static uint64_t dump_now_ms(const struct peer *p)
 {
-	return uv_now(m->server->loop);
+	return uv_now(p->server->loop);
 }
 
 static void dump_free(struct dump *d)
@@ -45,9 +45,9 @@ static void dump_free(struct dump *d)
 	free(d);
 }
 
-static size_t dump_unread_bytes(const struct peer *m)
+static size_t dump_unread_bytes(const struct peer *p)
 {
-	return m->conn.out.len + m->conn.sending.len;
+	return p->conn.out.len + p->conn.sending.len;
 }
 
 /* Sends one node's reply, once. */
@@ -254,16 +254,16 @@ void dump_on_due(struct peer *tool)
 	dump_finish_if_done(d);
 }
 
-void dump_forget(struct peer *m, const char *why)
+void dump_forget(struct peer *p, const char *why)
 {
 	struct dump *d, *next;
 	struct asked *a;
 
-	for (d = m->server->dumps; d; d = next) {
+	for (d = p->server->dumps; d; d = next) {
 		next = d->next;
-		if (d->tool == m) {
+		if (d->tool == p) {
 			dump_free(d);
-		} else if ((a = dump_find_node(d, m))) {
+		} else if ((a = dump_find_node(d, p))) {
 			dump_send_node(d, a,
 				       &(struct wire_node_dump){
 					       .text = SLICE_STR(why)});

@@ -16,6 +16,6 @@ int dump_page(struct peer *agent, const struct wire_frame *f, struct err *e);
 /* The tool's deadline has passed. */
 void dump_on_due(struct peer *tool);
 /* An agent or a tool is gone; why as in peer_lose. Idempotent. */
-void dump_forget(struct peer *m, const char *why);
+void dump_forget(struct peer *p, const char *why);
 
 #endif

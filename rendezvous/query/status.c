@@ -9,26 +9,26 @@
 static uint8_t *status_connected_ranks(const struct hosted_job *h, uint32_t n)
 {
 	uint8_t *is = calloc(n + 1, 1);
-	const struct peer *m;
+	const struct peer *p;
 
-	for (m = h->workers; m && is; m = m->worker_next)
-		if (m->session.rank < n)
-			is[m->session.rank] = 1;
+	for (p = h->workers; p && is; p = p->worker_next)
+		if (p->session.rank < n)
+			is[p->session.rank] = 1;
 	return is;
 }
 
 static void status_put_node(struct buf *items, const struct hosted_job *h,
 			    const struct job_node *n, const uint8_t *connected)
 {
-	const struct peer *m = job_node_owner(n);
+	const struct peer *p = job_node_owner(n);
 	struct wire_job_node item;
 
 	job_node_status(h->job, n, &item);
 	for (uint32_t i = 0;
 	     connected && item.state == WIRE_NODE_RUNS && i < item.nproc; i++)
 		item.connected += connected[item.base_rank + i];
-	if (m)
-		item.silent_ms = uv_now(h->server->loop) - m->conn.heard;
+	if (p)
+		item.silent_ms = uv_now(h->server->loop) - p->conn.heard;
 	wire_put_job_node_item(items, &item);
 }
 
@@ -38,15 +38,15 @@ static uint64_t status_put_awaited(struct hosted_job *h, struct wait_text *a)
 {
 	uint64_t now = uv_now(h->server->loop), since = h->since;
 	const struct parked *p, *oldest = NULL;
-	const struct peer *m;
+	const struct peer *peer;
 	uint64_t torch = 0;
 
 	if (job_state(h->job) != JOB_RUNNING) {
 		wait_report_for_nodes(h, a);
 		return now - since;
 	}
-	for (m = h->workers; m; m = m->worker_next)
-		for (p = m->session.parked; p; p = p->next)
+	for (peer = h->workers; peer; peer = peer->worker_next)
+		for (p = peer->session.parked; p; p = p->next)
 			if (!oldest || p->waited.since < oldest->waited.since)
 				oldest = p;
 	if (!oldest && (torch = wait_report_for_torch(h, a)))

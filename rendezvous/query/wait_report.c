@@ -30,11 +30,11 @@ static uint64_t wait_report_now_ms(const struct hosted_job *h)
 
 static uint64_t wait_report_silent_ms(void *owner)
 {
-	const struct peer *m = owner;
-	uint64_t silent = uv_now(m->server->loop) - m->conn.heard;
+	const struct peer *p = owner;
+	uint64_t silent = uv_now(p->server->loop) - p->conn.heard;
 
 	/* shorter silences are normal between two pings */
-	return silent > m->lease_ms / 2 ? silent : 0;
+	return silent > p->lease_ms / 2 ? silent : 0;
 }
 
 void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
@@ -45,43 +45,43 @@ void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
 		.silent_ms = wait_report_silent_ms,
 		.ending_ms = wait_report_now_ms(h) - h->since,
 	};
-	const struct peer *m;
+	const struct peer *p;
 
-	for (m = h->server->peers; m && known.nunjoined < UNJOINED_MAX;
-	     m = m->next)
-		if (m->role == WIRE_AGENT && !m->hosted && m->host &&
-		    !strcmp(m->job_id, job_id(h->job)))
-			hosts[known.nunjoined++] = m->host;
+	for (p = h->server->peers; p && known.nunjoined < UNJOINED_MAX;
+	     p = p->next)
+		if (p->role == WIRE_AGENT && !p->hosted && p->host &&
+		    !strcmp(p->job_id, job_id(h->job)))
+			hosts[known.nunjoined++] = p->host;
 	wait_text_put_nodes(a, h->job, &known);
 }
 
 static const struct peer *wait_report_worker_of(const struct hosted_job *h,
 						uint32_t rank)
 {
-	const struct peer *m = h->workers;
+	const struct peer *p = h->workers;
 
-	while (m && m->session.rank != rank)
-		m = m->worker_next;
-	return m;
+	while (p && p->session.rank != rank)
+		p = p->worker_next;
+	return p;
 }
 
 static void wait_report_put_rank(struct wait_text *a, struct hosted_job *h,
 				 uint32_t rank)
 {
-	const struct peer *m = wait_report_worker_of(h, rank);
+	const struct peer *peer = wait_report_worker_of(h, rank);
 	const struct peer *agent = job_rank_owner(h->job, rank);
-	const struct parked *p = m ? m->session.parked : NULL;
+	const struct parked *p = peer ? peer->session.parked : NULL;
 	struct buf itself = BUF_INIT(512);
 	struct wait_text_rank r = {
 		.rank = rank,
-		.connected = m != NULL,
+		.connected = peer != NULL,
 		.ended = job_rank_how(h->job, rank),
-		.host = h->agentless ? m ? m->host : NULL
+		.host = h->agentless ? peer ? peer->host : NULL
 				     : job_rank_host(h->job, rank),
 	};
 
-	if (m)
-		r.silent_ms = wait_report_now_ms(h) - m->conn.heard;
+	if (peer)
+		r.silent_ms = wait_report_now_ms(h) - peer->conn.heard;
 	else if (agent)
 		r.silent_ms = wait_report_silent_ms((void *)agent);
 	if (p && p->type != WIRE_FATE) {
@@ -176,12 +176,12 @@ static int wait_report_is_due(struct waited *w, const struct tick *t)
 }
 
 /* x: the other fields of the notice. */
-static void wait_report_send(struct tick *t, struct peer *m,
+static void wait_report_send(struct tick *t, struct peer *p,
 			     const struct waited *w, struct wire_waiting x)
 {
 	x.waited_ms = t->now - w->since;
 	x.text = SLICE(t->text.text.data, t->text.text.len);
-	wire_put_waiting(conn_out(&m->conn), WIRE_WAITING, WIRE_NOTICE, 0, &x);
+	wire_put_waiting(conn_out(&p->conn), WIRE_WAITING, WIRE_NOTICE, 0, &x);
 }
 
 /* Whether the node waits for a round to begin, or for the round's other workers
@@ -217,28 +217,28 @@ static void wait_report_report_agents(struct tick *t, struct hosted_job *h)
 	wait_text_init(&t->text);
 	t->of = NULL;
 	while ((n = job_next_node(h->job, n))) {
-		struct peer *m = job_node_owner(n);
+		struct peer *p = job_node_owner(n);
 
-		if (!m)
+		if (!p)
 			continue;
 		if (!wait_report_agent_waits(h, n)) {
-			m->waited.since = 0;
+			p->waited.since = 0;
 			continue;
 		}
 		t->somebody = 1;
-		if (!m->waited.since) /* its wait begins now */
-			m->waited = (struct waited){.since = t->now};
+		if (!p->waited.since) /* its wait begins now */
+			p->waited = (struct waited){.since = t->now};
 		if (!t->text.text.len)
 			wait_report_put_agents_wait(t, h);
-		if (wait_report_is_due(&m->waited, t))
-			wait_report_send(t, m, &m->waited,
+		if (wait_report_is_due(&p->waited, t))
+			wait_report_send(t, p, &p->waited,
 					 (struct wire_waiting){0});
 	}
 }
 
-static void wait_report_report_worker(struct tick *t, struct peer *m)
+static void wait_report_report_worker(struct tick *t, struct peer *peer)
 {
-	struct parked *p = m->session.parked;
+	struct parked *p = peer->session.parked;
 
 	t->most_ms = WAIT_REPORT_MAX_MS;
 	for (int i = 0; p && i < WAIT_REPORT_TOLD_MAX; i++, p = p->next) {
@@ -252,7 +252,7 @@ static void wait_report_report_worker(struct tick *t, struct peer *m)
 		}
 		if (wait_report_is_due(&p->waited, t))
 			wait_report_send(
-				t, m, &p->waited,
+				t, peer, &p->waited,
 				(struct wire_waiting){.request = p->id});
 	}
 }
@@ -287,15 +287,15 @@ static void wait_report_find_oldest(struct tick *t, struct hosted_job *h)
 		if (job_node_owner(n))
 			((struct peer *)job_node_owner(n))->torch.since = 0;
 	while (torch_port_next_wait(h->torch, &at, &w)) {
-		struct peer *m = voucher_agent_at(h, w.from);
+		struct peer *p = voucher_agent_at(h, w.from);
 
 		t->somebody = 1;
-		if (m && (!m->torch.since || w.since < m->torch.since))
-			m->torch.since = w.since;
+		if (p && (!p->torch.since || w.since < p->torch.since))
+			p->torch.since = w.since;
 	}
 }
 
-static void wait_report_send_torch(struct tick *t, struct peer *m,
+static void wait_report_send_torch(struct tick *t, struct peer *p,
 				   const struct torch_wait *w)
 {
 	char peer[SOCK_TEXT_MAX], own[SOCK_TEXT_MAX];
@@ -313,13 +313,13 @@ static void wait_report_send_torch(struct tick *t, struct peer *m,
 			.own = SLICE_STR(sock_addr_host(&to, own)),
 			.own_port = sock_addr_port(&to),
 		};
-	wait_report_send(t, m, &m->torch, x);
+	wait_report_send(t, p, &p->torch, x);
 }
 
 /* Shorter waits are normal: one worker has imported PyTorch before another. */
-static uint64_t wait_report_torch_patience(const struct peer *m)
+static uint64_t wait_report_torch_patience(const struct peer *p)
 {
-	uint64_t ms = 2 * m->lease_ms;
+	uint64_t ms = 2 * p->lease_ms;
 
 	return ms < WAIT_REPORT_TICK_MS ? WAIT_REPORT_TICK_MS : ms;
 }
@@ -332,32 +332,32 @@ static void wait_report_report_torch(struct tick *t, struct hosted_job *h)
 	if (h->torch)
 		wait_report_find_oldest(t, h);
 	while (torch_port_next_wait(h->torch, &at, &w)) {
-		struct peer *m = voucher_agent_at(h, w.from);
+		struct peer *p = voucher_agent_at(h, w.from);
 
-		if (!m || w.since != m->torch.since)
+		if (!p || w.since != p->torch.since)
 			continue;
-		if (m->torch.hash != w.since) /* another wait than before */
-			m->torch.again =
-				w.since + wait_report_torch_patience(m);
-		m->torch.hash = w.since;
-		if (t->now < m->torch.again)
+		if (p->torch.hash != w.since) /* another wait than before */
+			p->torch.again =
+				w.since + wait_report_torch_patience(p);
+		p->torch.hash = w.since;
+		if (t->now < p->torch.again)
 			continue;
-		m->torch.again =
+		p->torch.again =
 			t->now - WAIT_REPORT_TICK_MS / 2 + t->now - w.since;
-		wait_report_send_torch(t, m, &w);
+		wait_report_send_torch(t, p, &w);
 	}
 }
 
 void wait_report_given_up(void *hosted, const struct torch_wait *w)
 {
 	struct hosted_job *h = hosted;
-	struct peer *m = voucher_agent_at(h, w->from);
+	struct peer *p = voucher_agent_at(h, w->from);
 	struct tick t = {.server = h->server, .now = wait_report_now_ms(h)};
 
-	if (!m || t.now - w->since < wait_report_torch_patience(m))
+	if (!p || t.now - w->since < wait_report_torch_patience(p))
 		return;
-	m->torch.since = w->since;
-	wait_report_send_torch(&t, m, w);
+	p->torch.since = w->since;
+	wait_report_send_torch(&t, p, w);
 	wait_text_release(&t.text);
 }
 
@@ -366,14 +366,14 @@ static void wait_report_on_tick(uv_timer_t *timer)
 	struct server *s = timer->data;
 	struct tick t = {.server = s, .now = uv_now(s->loop)};
 	struct hash_item *item = NULL;
-	struct peer *m;
+	struct peer *p;
 
 	while ((item = hash_table_next(&s->jobs, item))) {
 		struct hosted_job *h = (struct hosted_job *)item;
 
 		wait_report_report_agents(&t, h);
-		for (m = h->workers; m; m = m->worker_next)
-			wait_report_report_worker(&t, m);
+		for (p = h->workers; p; p = p->worker_next)
+			wait_report_report_worker(&t, p);
 		wait_report_report_torch(&t, h);
 	}
 	wait_text_release(&t.text);

@@ -59,7 +59,7 @@ static struct job_node *resume_find_node(struct server *s, struct slice job,
 
 /* Drops the agent's former connection, if it has not ended yet. */
 static void resume_replace_agent(struct hosted_job *h, struct job_node *n,
-				 struct peer *m)
+				 struct peer *p)
 {
 	struct peer *other = job_node_owner(n);
 
@@ -70,12 +70,12 @@ static void resume_replace_agent(struct hosted_job *h, struct job_node *n,
 		conn_drop(&other->conn);
 	}
 	free(resume_remove_absent(h, n));
-	job_node_own(n, m);
+	job_node_own(n, p);
 }
 
 /* Sends the agent what it missed. */
 static void resume_catch_up(struct hosted_job *h, struct job_node *n,
-			    struct peer *m, const struct wire_resume *from)
+			    struct peer *p, const struct wire_resume *from)
 {
 	const struct wire_end *last = job_end(h->job);
 	enum job_state state = job_state(h->job);
@@ -89,38 +89,38 @@ static void resume_catch_up(struct hosted_job *h, struct job_node *n,
 	     (from->began && !from->ended && from->round == last->round)) &&
 	    last->text.len && !job_node_runs(n) &&
 	    job_end_for(h->job, n, &end)) {
-		wire_put_end(conn_out(&m->conn), WIRE_END, WIRE_NOTICE, 0,
+		wire_put_end(conn_out(&p->conn), WIRE_END, WIRE_NOTICE, 0,
 			     &end);
 		if (state == JOB_OVER) {
-			m->close_at = uv_now(h->server->loop) + SERVER_CLOSE_MS;
-			conn_due(&m->conn, uv_now(h->server->loop) + 1);
+			p->close_at = uv_now(h->server->loop) + SERVER_CLOSE_MS;
+			conn_due(&p->conn, uv_now(h->server->loop) + 1);
 		}
 	}
 	if (state != JOB_OVER && job_stop_for(h->job, n, &stop) && stop.level)
-		wire_put_stop(conn_out(&m->conn), WIRE_STOP, WIRE_NOTICE, 0,
+		wire_put_stop(conn_out(&p->conn), WIRE_STOP, WIRE_NOTICE, 0,
 			      &stop);
 	if (job_node_waits(h->job, n))
 		hosted_job_send_state(h);
 }
 
-/* Makes m the node's agent. < 0: nothing has changed. */
+/* Makes p the node's agent. < 0: nothing has changed. */
 static int resume_take_over(struct hosted_job *h, struct job_node *n,
-			    struct peer *m, const struct wire_resume *from,
+			    struct peer *p, const struct wire_resume *from,
 			    struct err *e)
 {
 	struct addr_owner addrs = {NULL};
-	int rc = voucher_prepare(h, m, &from->addrs, &addrs, e);
+	int rc = voucher_prepare(h, p, &from->addrs, &addrs, e);
 
 	if (rc < 0)
 		return rc;
-	m->node = n;
-	resume_replace_agent(h, n, m);
-	m->hosted = h;
-	conn_charge_to(&m->conn, h->account, sizeof(*m));
-	voucher_settle(h, m, &addrs);
-	m->lease_ms =
-		job_node_lease(n) ? job_node_lease(n) : m->server->lease_ms;
-	conn_due(&m->conn, m->conn.heard + m->lease_ms);
+	p->node = n;
+	resume_replace_agent(h, n, p);
+	p->hosted = h;
+	conn_charge_to(&p->conn, h->account, sizeof(*p));
+	voucher_settle(h, p, &addrs);
+	p->lease_ms =
+		job_node_lease(n) ? job_node_lease(n) : p->server->lease_ms;
+	conn_due(&p->conn, p->conn.heard + p->lease_ms);
 	return 0;
 }
 
@@ -136,16 +136,16 @@ static const struct lost_node *resume_find_lost(const struct hosted_job *h,
 }
 
 /* Sets why the node is unknown, in reply and text. */
-static void resume_explain_unknown(struct peer *m,
+static void resume_explain_unknown(struct peer *p,
 				   const struct wire_resume *from, char *text,
 				   size_t size, struct wire_resumed *reply)
 {
-	struct server *s = m->server;
-	const struct hosted_job *h = hosted_job_find(s, SLICE_STR(m->job_id));
+	struct server *s = p->server;
+	const struct hosted_job *h = hosted_job_find(s, SLICE_STR(p->job_id));
 	const struct lost_node *l = resume_find_lost(h, from->node_id);
 	const char *end =
 		h ? NULL
-		  : finished_jobs_find(&s->finished, SLICE_STR(m->job_id),
+		  : finished_jobs_find(&s->finished, SLICE_STR(p->job_id),
 				       from->round);
 
 	if (h && job_state(h->job) == JOB_OVER)
@@ -164,18 +164,18 @@ static void resume_explain_unknown(struct peer *m,
 		snprintf(text, size,
 			 "the rendezvous server at %s does not know this node "
 			 "of job '%s'",
-			 s->endpoint, m->job_id);
+			 s->endpoint, p->job_id);
 	}
 	reply->text = SLICE_STR(text);
 }
 
-static void resume_reply(struct peer *m, const struct wire_frame *f,
+static void resume_reply(struct peer *p, const struct wire_frame *f,
 			 const struct wire_resumed *reply)
 {
-	wire_put_resumed(conn_out(&m->conn), f->type, WIRE_REPLY, f->id, reply);
+	wire_put_resumed(conn_out(&p->conn), f->type, WIRE_REPLY, f->id, reply);
 }
 
-int resume_take(struct peer *m, const struct wire_frame *f, struct err *e)
+int resume_take(struct peer *p, const struct wire_frame *f, struct err *e)
 {
 	struct wire_resume from;
 	struct wire_resumed reply = {.text = SLICE_STR("")};
@@ -186,22 +186,22 @@ int resume_take(struct peer *m, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	if (m->node)
+	if (p->node)
 		return err_set(e, ERR_PROTOCOL, "RESUME after a JOIN");
-	n = resume_find_node(m->server, SLICE_STR(m->job_id), from.node_id, &h);
+	n = resume_find_node(p->server, SLICE_STR(p->job_id), from.node_id, &h);
 	if (!n) {
-		resume_explain_unknown(m, &from, text, sizeof(text), &reply);
-		resume_reply(m, f, &reply);
+		resume_explain_unknown(p, &from, text, sizeof(text), &reply);
+		resume_reply(p, f, &reply);
 		return 0;
 	}
-	rc = resume_take_over(h, n, m, &from, e);
+	rc = resume_take_over(h, n, p, &from, e);
 	if (rc < 0)
 		return rc;
 	reply.known = WIRE_KNOWN;
 	reply.joined = (uint8_t)(job_node_joined(n) || job_node_is_spare(n));
 	reply.heard = job_node_notices(n);
-	resume_reply(m, f, &reply);
-	resume_catch_up(h, n, m, &from);
+	resume_reply(p, f, &reply);
+	resume_catch_up(h, n, p, &from);
 	if (!h->absent)
 		torch_home_begin(h);
 	return 0;
@@ -295,36 +295,36 @@ void resume_expect(struct hosted_job *h)
 }
 
 /* False for nodes that have left, or whose job is over. */
-static int resume_may_come_back(const struct peer *m)
+static int resume_may_come_back(const struct peer *p)
 {
-	return m->role == WIRE_AGENT && m->node && m->hosted && !m->close_at &&
-	       !m->server->draining && job_state(m->hosted->job) != JOB_OVER &&
-	       !job_node_has_left(m->node);
+	return p->role == WIRE_AGENT && p->node && p->hosted && !p->close_at &&
+	       !p->server->draining && job_state(p->hosted->job) != JOB_OVER &&
+	       !job_node_has_left(p->node);
 }
 
-int resume_await(struct peer *m, const char *why)
+int resume_await(struct peer *p, const char *why)
 {
-	struct hosted_job *h = m->hosted;
+	struct hosted_job *h = p->hosted;
 	uint64_t ms =
-		m->lease_ms < RESUME_RESET_MS ? m->lease_ms : RESUME_RESET_MS;
+		p->lease_ms < RESUME_RESET_MS ? p->lease_ms : RESUME_RESET_MS;
 	char text[200];
 
 	snprintf(text, sizeof(text),
 		 "%.120s, and it did not come back within "
 		 "%g s",
 		 why, (double)ms / 1e3);
-	if (!resume_may_come_back(m) ||
-	    resume_add_absent(h, m->node, uv_now(h->server->loop) + ms, text) <
+	if (!resume_may_come_back(p) ||
+	    resume_add_absent(h, p->node, uv_now(h->server->loop) + ms, text) <
 		    0)
 		return 0;
 	log_debug("job '%s': the agent on %s: %s; it has %g s to come back",
-		  job_id(h->job), job_node_host(m->node), why,
+		  job_id(h->job), job_node_host(p->node), why,
 		  (double)ms / 1e3);
-	dump_forget(m, why);
-	voucher_forget(h, m);
-	job_node_own(m->node, NULL);
-	m->node = NULL;
-	m->hosted = NULL;
+	dump_forget(p, why);
+	voucher_forget(h, p);
+	job_node_own(p->node, NULL);
+	p->node = NULL;
+	p->hosted = NULL;
 	resume_start_timer(h);
 	return 1;
 }

@@ -20,14 +20,14 @@ struct lost_node {
 };
 
 /* RESUME. */
-int resume_take(struct peer *m, const struct wire_frame *f, struct err *e);
+int resume_take(struct peer *p, const struct wire_frame *f, struct err *e);
 /* The job was restored from a journal: its nodes are away, and those that do
  * not come back in time are lost. */
 void resume_expect(struct hosted_job *h);
 /* The agent's connection was reset, perhaps by a firewall, and the agent may
  * live. 1: its node is away, and lost if it does not come back in time. 0: it
  * is not waited for. */
-int resume_await(struct peer *m, const char *why);
+int resume_await(struct peer *p, const char *why);
 /* The node is about to be lost: remembers why, for an agent that comes late. */
 void resume_lost(struct hosted_job *h, const struct job_node *n,
 		 const char *why);

@@ -127,7 +127,7 @@ static const struct job_node *end_cause_find_early(const struct job *j,
 static void end_cause_set_worker(struct job *j, const struct job_node *n,
 				 const struct wire_exited *m, const char *text)
 {
-	int again = j->attempt < j->max_restarts && !j->told.level;
+	int again = j->attempt < j->max_restarts && !j->stop_order.level;
 
 	end_cause_init(j, n, again ? WIRE_RESTART : WIRE_FAILURE,
 		       end_cause_exit_code(m));

@@ -40,7 +40,7 @@ static int job_can_lose(const struct job *j, const struct job_node *n)
 {
 	uint32_t rest = j->members - 1 + j->spares;
 
-	return !n->hosts_server && rest && !j->told.level &&
+	return !n->hosts_server && rest && !j->stop_order.level &&
 	       (job_is_elastic(j) || j->spares);
 }
 
@@ -51,7 +51,8 @@ static int job_can_leave(const struct job *j, const struct job_node *n,
 {
 	uint32_t rest = j->members - 1 + j->spares;
 
-	return !n->hosts_server && rest >= j->min_nodes && !j->told.level &&
+	return !n->hosts_server && rest >= j->min_nodes &&
+	       !j->stop_order.level &&
 	       (job_is_elastic(j) || j->state == JOB_RESTARTING ||
 		(!signal && j->spares));
 }
@@ -96,7 +97,7 @@ static int job_do_join_running(struct job *j, struct event *ev,
 
 	if (rc == 0)
 		rc = join_new(j, ev->join, ev->owner,
-			      j->exited || j->told.level, out, ev->e);
+			      j->exited || j->stop_order.level, out, ev->e);
 	if (rc < 0)
 		return rc;
 	if ((*out)->place == NODE_SPARE) {
@@ -299,9 +300,9 @@ static int job_do_lost(struct job *j, struct event *ev, struct job_node **out)
 	if (job_is_outside(j, n))
 		return 0;
 	can = job_can_lose(j, n);
-	if (j->told.level == WIRE_CUT) { /* all nodes end this way */
-		end_cause_other(j, n, WIRE_ENDED, j->told.exit_code, "%s",
-			    j->told.first);
+	if (j->stop_order.level == WIRE_CUT) { /* all nodes end this way */
+		end_cause_other(j, n, WIRE_ENDED, j->stop_order.exit_code, "%s",
+			    j->stop_order.first);
 		return job_do_regroup(j, n, 0);
 	}
 	heir = can ? join_next_spare(j) : NULL;
@@ -477,7 +478,7 @@ int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 	struct event ev = {.type = JOB_ON_EXITED, .node = n, .exited = m,
 			   .e = e};
 
-	n->said++;
+	n->notices++;
 	return job_react(j, &ev, NULL);
 }
 
@@ -496,7 +497,7 @@ void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m)
 {
 	struct event ev = {.type = JOB_ON_FAILED, .node = n, .failed = m};
 
-	n->said++;
+	n->notices++;
 	job_react(j, &ev, NULL);
 }
 
@@ -504,7 +505,7 @@ void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m)
 {
 	struct event ev = {.type = JOB_ON_LEAVE, .node = n, .leave = m};
 
-	n->said++;
+	n->notices++;
 	job_react(j, &ev, NULL);
 }
 
@@ -513,7 +514,7 @@ void job_request_stop(struct job *j, struct job_node *n,
 {
 	struct event ev = {.type = JOB_ON_TOLD, .node = n, .stop = m};
 
-	n->said++;
+	n->notices++;
 	job_react(j, &ev, NULL);
 }
 

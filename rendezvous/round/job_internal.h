@@ -35,12 +35,12 @@ struct job_node {
 	enum job_place place;
 	int joined;  /* a member that joined the next round, or runs */
 	int running; /* has ranks in the running round */
-	int told;    /* it gets the last END */
+	int gets_end; /* it gets the last END */
 	int32_t home; /* its own rank; -1: none yet */
 	int32_t rank; /* in its last round, or -1; equals home if that fitted */
 	uint32_t base; /* the rank of its first worker */
 	uint32_t role_base, role_world;
-	uint32_t said;     /* notices since its JOIN */
+	uint32_t notices; /* notices since its JOIN */
 	uint32_t lease_ms; /* from its JOIN */
 };
 
@@ -97,7 +97,7 @@ struct job {
 	uint32_t world_size, exited;
 	struct buf early; /* EXITED of the first worker that left early, or
 			   * empty */
-	struct job_stop_order told;
+	struct job_stop_order stop_order;
 	struct buf missing; /* STATE's text */
 	/* the last END, and the memory of its slices */
 	struct wire_end end;

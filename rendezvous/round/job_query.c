@@ -74,7 +74,7 @@ struct slice job_node_id(const struct job_node *n)
 
 uint32_t job_node_notices(const struct job_node *n)
 {
-	return n->said;
+	return n->notices;
 }
 
 uint32_t job_node_lease(const struct job_node *n)
@@ -118,34 +118,34 @@ int job_node_is_alone(const struct job *j, const struct job_node *n)
 
 enum { NAMED = 8 };
 
-static void job_put_list_end(struct buf *out, uint32_t missing, uint32_t said)
+static void job_put_list_end(struct buf *out, uint32_t missing, uint32_t shown)
 {
-	if (missing > said)
-		buf_printf(out, "%s%u more", said ? " and " : "",
-			   missing - said);
+	if (missing > shown)
+		buf_printf(out, "%s%u more", shown ? " and " : "",
+			   missing - shown);
 }
 
 /* Names the members that have not joined again, then counts the further nodes
  * that the round needs. */
 static void job_put_absent_names(struct job *j, struct buf *out)
 {
-	uint32_t said = 0, wanted = j->members;
+	uint32_t shown = 0, wanted = j->members;
 	const struct job_node *n;
 
 	if (wanted < j->min_nodes)
 		wanted = j->min_nodes;
-	for (n = j->nodes; n && said < NAMED; n = n->next)
+	for (n = j->nodes; n && shown < NAMED; n = n->next)
 		if (n->place == NODE_MEMBER && !n->joined)
 			buf_printf(out, "%snode %d (%.255s)",
-				   said++ ? ", " : "", n->rank, n->host);
-	job_put_list_end(out, wanted - j->joined, said);
+				   shown++ ? ", " : "", n->rank, n->host);
+	job_put_list_end(out, wanted - j->joined, shown);
 }
 
 /* Names the explicit ranks that no node has claimed, which helps more than a
  * number. Only if every node so far has claimed one. */
 static void job_put_unclaimed(struct job *j, struct buf *out)
 {
-	uint32_t said = 0, claimed = 0;
+	uint32_t shown = 0, claimed = 0;
 
 	if (!j->first_host || j->min_nodes < j->max_nodes)
 		return;
@@ -153,10 +153,10 @@ static void job_put_unclaimed(struct job *j, struct buf *out)
 		claimed += j->homes[i] != NULL;
 	if (claimed < j->joined)
 		return;
-	for (uint32_t i = 0; i < j->max_nodes && said < NAMED; i++)
+	for (uint32_t i = 0; i < j->max_nodes && shown < NAMED; i++)
 		if (!j->homes[i])
-			buf_printf(out, "%snode %u", said++ ? ", " : "", i);
-	job_put_list_end(out, j->max_nodes - j->joined, said);
+			buf_printf(out, "%snode %u", shown++ ? ", " : "", i);
+	job_put_list_end(out, j->max_nodes - j->joined, shown);
 }
 
 void job_state_for(struct job *j, struct wire_state *m)
@@ -229,7 +229,7 @@ int job_end_for(const struct job *j, const struct job_node *n,
 	*m = j->end;
 	if (n->place == NODE_GONE && m->verdict == WIRE_REGROUP)
 		m->verdict = WIRE_ENDED;
-	return n->told;
+	return n->gets_end;
 }
 
 const struct wire_end *job_end(const struct job *j)

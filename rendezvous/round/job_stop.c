@@ -27,7 +27,7 @@ static void job_stop_set_text(const struct job_node *n,
 void job_stop_take(struct job *j, const struct job_node *n,
 	       const struct wire_stop *m)
 {
-	struct job_stop_order *t = &j->told;
+	struct job_stop_order *t = &j->stop_order;
 	int number = m->signal > 0 ? m->signal & 127 : SIGTERM;
 
 	if (m->level <= t->level || m->level > WIRE_CUT)
@@ -47,7 +47,7 @@ void job_stop_take(struct job *j, const struct job_node *n,
 int job_stop_for(const struct job *j, const struct job_node *n,
 		 struct wire_stop *m)
 {
-	const struct job_stop_order *t = &j->told;
+	const struct job_stop_order *t = &j->stop_order;
 
 	*m = (struct wire_stop){
 		.level = t->level, .cause = t->cause, .whole = 1,
@@ -61,18 +61,18 @@ int job_stop_for(const struct job *j, const struct job_node *n,
  * ended cleanly explains no failure. */
 int job_stop_explains(struct job *j, const struct wire_exited *m)
 {
-	if (!j->told.level)
+	if (!j->stop_order.level)
 		return 0;
-	j->told.stopped += m->stopped != 0;
-	j->told.killed += m->stopped && m->signal;
-	return j->told.killed > 0;
+	j->stop_order.stopped += m->stopped != 0;
+	j->stop_order.killed += m->stopped && m->signal;
+	return j->stop_order.killed > 0;
 }
 
 int job_stop_ends(struct job *j)
 {
-	if (!j->told.level || !j->told.stopped)
+	if (!j->stop_order.level || !j->stop_order.stopped)
 		return 0;
-	end_cause_other(j, NULL, WIRE_ENDED, j->told.exit_code, "%s",
-		    j->told.first);
+	end_cause_other(j, NULL, WIRE_ENDED, j->stop_order.exit_code, "%s",
+		    j->stop_order.first);
 	return 1;
 }

@@ -175,7 +175,7 @@ static int join_node_describe(struct job_node *n, const struct wire_join *m,
 	n->store_open = m->store_open != 0;
 	n->nproc = m->nproc;
 	n->lease_ms = m->lease_ms;
-	n->said = 0;
+	n->notices = 0;
 	return 0;
 }
 

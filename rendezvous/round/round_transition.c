@@ -93,7 +93,7 @@ void transition_end(struct job *j)
 	for (uint32_t i = 0; j->ranks && i < j->world_size; i++)
 		transition_send_fates(j, &j->ranks[i], j->end_text);
 	for (n = j->nodes; n; n = n->next) {
-		n->told = n->running || !(restart || regroup);
+		n->gets_end = n->running || !(restart || regroup);
 		if (n->running && n->joined) {
 			n->joined = 0;
 			j->joined--;

@@ -40,7 +40,7 @@ int agentless_job_check(const struct hosted_job *h,
 			const struct wire_hello *hello, struct err *e)
 {
 	const char *end = job_rank_end(h->job, hello->rank);
-	const struct peer *m;
+	const struct peer *p;
 
 	if (end)
 		return err_set(e, ERR_REFUSED, "%s: it cannot rejoin this job",
@@ -49,31 +49,31 @@ int agentless_job_check(const struct hosted_job *h,
 	if (h->server->parent_gone)
 		return err_set(e, ERR_REFUSED,
 			       "rank 0 of this job has ended already");
-	for (m = h->workers; m; m = m->worker_next)
-		if (m->session.rank == hello->rank)
+	for (p = h->workers; p; p = p->worker_next)
+		if (p->session.rank == hello->rank)
 			return err_set(e, ERR_USAGE,
 				       "rank %u is already connected, from %s: "
 				       "two processes claim this rank",
-				       hello->rank, m->host);
+				       hello->rank, p->host);
 	return 0;
 }
 
-void agentless_job_came(struct peer *m, const struct wire_hello *hello)
+void agentless_job_came(struct peer *p, const struct wire_hello *hello)
 {
-	m->host = strndup(hello->host.data, hello->host.len);
-	uv_tcp_keepalive(&m->conn.tcp, 1, KEEPALIVE_S);
+	p->host = strndup(hello->host.data, hello->host.len);
+	uv_tcp_keepalive(&p->conn.tcp, 1, KEEPALIVE_S);
 }
 
-void agentless_job_left(struct hosted_job *h, struct peer *m, const char *how)
+void agentless_job_left(struct hosted_job *h, struct peer *p, const char *how)
 {
 	char text[400];
 
-	if (m->has_left)
+	if (p->has_left)
 		return;
-	m->has_left = 1;
-	snprintf(text, sizeof(text), "rank %u on %.255s %s", m->session.rank,
-		 m->host ? m->host : "?", how);
-	job_guest_left(h->job, h->agentless, m->session.rank, text);
+	p->has_left = 1;
+	snprintf(text, sizeof(text), "rank %u on %.255s %s", p->session.rank,
+		 p->host ? p->host : "?", how);
+	job_guest_left(h->job, h->agentless, p->session.rank, text);
 	hosted_job_act(h);
 }
 

@@ -155,17 +155,17 @@ static void hosted_job_send_stop(struct hosted_job *h)
 /* The round's keyspace goes, and with it those who used it. */
 static void hosted_job_end_round_workers(struct hosted_job *h, const char *text)
 {
-	struct peer *m;
+	struct peer *p;
 
-	while ((m = h->workers)) {
-		h->workers = m->worker_next;
-		m->worker_pprev = NULL;
-		m->hosted = NULL;
+	while ((p = h->workers)) {
+		h->workers = p->worker_next;
+		p->worker_pprev = NULL;
+		p->hosted = NULL;
 		h->nworkers--;
 		if (h->workers)
 			h->workers->worker_pprev = &h->workers;
-		session_abort(&m->session, ERR_ABORTED, text);
-		conn_refuse(&m->conn, ERR_ABORTED, text);
+		session_abort(&p->session, ERR_ABORTED, text);
+		conn_refuse(&p->conn, ERR_ABORTED, text);
 	}
 	reply_cache_release(&h->replies, h->store);
 	/* the store goes with its last client; the port of a server before this
@@ -398,18 +398,18 @@ struct hosted_job *hosted_job_for_join(struct server *s, struct slice id)
 	return hosted_job_new(s, id, first_round);
 }
 
-void peer_extend_lease(struct peer *m)
+void peer_extend_lease(struct peer *p)
 {
-	struct server *s = m->server;
+	struct server *s = p->server;
 	uv_os_fd_t fd;
 
-	if (m->lease_ms <= s->pool.silent_ms)
+	if (p->lease_ms <= s->pool.silent_ms)
 		return;
-	s->pool.silent_ms = m->lease_ms;
+	s->pool.silent_ms = p->lease_ms;
 	for (int i = 0; i < s->nlisteners; i++)
-		sock_set_silence_limit(s->listeners[i].fd, m->lease_ms);
-	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
-		sock_set_silence_limit(fd, m->lease_ms);
+		sock_set_silence_limit(s->listeners[i].fd, p->lease_ms);
+	if (uv_fileno((uv_handle_t *)&p->conn.tcp, &fd) == 0)
+		sock_set_silence_limit(fd, p->lease_ms);
 }
 
 static void hosted_job_on_timer_closed(uv_handle_t *t)
@@ -460,29 +460,29 @@ void hosted_job_drop(struct hosted_job *h)
 	hosted_job_close(h);
 }
 
-void hosted_job_add_worker(struct hosted_job *h, struct peer *m)
+void hosted_job_add_worker(struct hosted_job *h, struct peer *p)
 {
-	m->hosted = h;
-	conn_charge_to(&m->conn, h->account, sizeof(*m));
-	m->session.conn = &m->conn;
-	m->session.store = h->store;
-	m->session.job = h->job;
-	m->session.replies = &h->replies;
+	p->hosted = h;
+	conn_charge_to(&p->conn, h->account, sizeof(*p));
+	p->session.conn = &p->conn;
+	p->session.store = h->store;
+	p->session.job = h->job;
+	p->session.replies = &h->replies;
 	if (h->server->hooks) {
-		m->session.explain = h->server->hooks->explain;
-		m->session.fate_due = h->server->hooks->fate_due;
+		p->session.explain = h->server->hooks->explain;
+		p->session.fate_due = h->server->hooks->fate_due;
 	}
-	m->session.owner = h;
-	m->worker_next = h->workers;
-	if (m->worker_next)
-		m->worker_next->worker_pprev = &m->worker_next;
-	m->worker_pprev = &h->workers;
-	h->workers = m;
+	p->session.owner = h;
+	p->worker_next = h->workers;
+	if (p->worker_next)
+		p->worker_next->worker_pprev = &p->worker_next;
+	p->worker_pprev = &h->workers;
+	h->workers = p;
 	h->nworkers++;
 }
 
 /* Attaches the session's reply cache; drops the session's former connection. */
-static int hosted_job_attach_session(struct hosted_job *h, struct peer *m,
+static int hosted_job_attach_session(struct hosted_job *h, struct peer *peer,
 				     const struct wire_hello *hello,
 				     struct err *e)
 {
@@ -497,9 +497,9 @@ static int hosted_job_attach_session(struct hosted_job *h, struct peer *m,
 	if (!p)
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
-	reply_cache_take(&h->replies, p, m);
-	m->session.id = hello->session;
-	m->session.reply = p;
+	reply_cache_take(&h->replies, p, peer);
+	peer->session.id = hello->session;
+	peer->session.reply = p;
 	return 0;
 }
 
@@ -513,19 +513,19 @@ static int hosted_job_is_session_here(struct hosted_job *h,
 	return hello->session && p && p->owner;
 }
 
-int hosted_job_admit_worker(struct peer *m, const struct wire_hello *hello,
+int hosted_job_admit_worker(struct peer *p, const struct wire_hello *hello,
 			    struct err *e)
 {
-	struct hosted_job *h = hosted_job_find(m->server, hello->job);
+	struct hosted_job *h = hosted_job_find(p->server, hello->job);
 	const char *end;
 	int rc;
 
-	if (!h && m->server->agentless)
+	if (!h && p->server->agentless)
 		return err_set(e, ERR_REFUSED,
 			       "the server at %s keeps another job's store",
-			       m->server->endpoint);
+			       p->server->endpoint);
 	if (!h) {
-		end = finished_jobs_find(&m->server->finished, hello->job,
+		end = finished_jobs_find(&p->server->finished, hello->job,
 					 hello->round);
 		return err_set(
 			e, ERR_ABORTED, "round %u of job '%.*s' is over: %s",
@@ -546,46 +546,46 @@ int hosted_job_admit_worker(struct peer *m, const struct wire_hello *hello,
 	if (h->agentless && (rc = agentless_job_check(h, hello, e)) < 0)
 		return rc;
 	if (hello->session &&
-	    (rc = hosted_job_attach_session(h, m, hello, e)) < 0)
+	    (rc = hosted_job_attach_session(h, p, hello, e)) < 0)
 		return rc;
-	m->session.rank = hello->rank;
-	hosted_job_add_worker(h, m);
+	p->session.rank = hello->rank;
+	hosted_job_add_worker(h, p);
 	if (h->agentless)
-		agentless_job_came(m, hello);
+		agentless_job_came(p, hello);
 	return 0;
 }
 
-static void hosted_job_lose_worker(struct hosted_job *h, struct peer *m)
+static void hosted_job_lose_worker(struct hosted_job *h, struct peer *p)
 {
 	h->nworkers--;
-	*m->worker_pprev = m->worker_next;
-	if (m->worker_next)
-		m->worker_next->worker_pprev = m->worker_pprev;
-	session_release(&m->session);
-	if (m->session.reply)
-		reply_cache_leave(&h->replies, h->store, m->session.reply);
+	*p->worker_pprev = p->worker_next;
+	if (p->worker_next)
+		p->worker_next->worker_pprev = p->worker_pprev;
+	session_release(&p->session);
+	if (p->session.reply)
+		reply_cache_leave(&h->replies, h->store, p->session.reply);
 	/* a gather may have failed because it left */
 	store_answer_all(h->store);
 	if (h->agentless)
-		agentless_job_left(h, m, "ended without ddp_finalize");
+		agentless_job_left(h, p, "ended without ddp_finalize");
 }
 
-void peer_lose(struct peer *m, const char *why)
+void peer_lose(struct peer *p, const char *why)
 {
-	struct hosted_job *h = m->hosted;
+	struct hosted_job *h = p->hosted;
 
-	CALL_HOOK(m->server, on_peer_gone, m, why);
-	m->hosted = NULL;
+	CALL_HOOK(p->server, on_peer_gone, p, why);
+	p->hosted = NULL;
 	if (!h)
 		return;
-	if (m->role == WIRE_WORKER) {
+	if (p->role == WIRE_WORKER) {
 		log_debug("job '%s': lost a connection of rank %u: %s",
-			  job_id(h->job), m->session.rank, why);
-		hosted_job_lose_worker(h, m);
-	} else if (m->node) {
-		CALL_HOOK(h->server, on_agent_gone, h, m);
-		job_event_lost(h, m->node, why);
-		m->node = NULL;
+			  job_id(h->job), p->session.rank, why);
+		hosted_job_lose_worker(h, p);
+	} else if (p->node) {
+		CALL_HOOK(h->server, on_agent_gone, h, p);
+		job_event_lost(h, p->node, why);
+		p->node = NULL;
 		hosted_job_act(h);
 		hosted_job_free_if_empty(h);
 	}

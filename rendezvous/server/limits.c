@@ -58,9 +58,9 @@ struct account *limits_account(struct server *s, struct slice job)
 	return a;
 }
 
-int limits_check_tenant(struct peer *m, struct slice job, struct err *e)
+int limits_check_tenant(struct peer *p, struct slice job, struct err *e)
 {
-	struct server *s = m->server;
+	struct server *s = p->server;
 	uint32_t most = s->accounts.tenant_connections;
 	struct account *a;
 	int rc;
@@ -75,7 +75,7 @@ int limits_check_tenant(struct peer *m, struct slice job, struct err *e)
 			     "ddprdzv)", a->name, a->connections,
 			     s->endpoint);
 	else if (a)
-		conn_charge_to(&m->conn, a, sizeof(*m));
+		conn_charge_to(&p->conn, a, sizeof(*p));
 	account_let_go(a);
 	return rc;
 }
@@ -134,7 +134,7 @@ int limits_full(const struct server *s, struct err *e)
 
 /* The kernel gives the lowest that is free, so its number says how many there
  * are. The last ones are kept for a round's own port, and files. */
-int limits_accepted(struct server *s, struct peer *m, int scarce)
+int limits_accepted(struct server *s, struct peer *p, int scarce)
 {
 	uv_os_fd_t fd;
 
@@ -142,7 +142,7 @@ int limits_accepted(struct server *s, struct peer *m, int scarce)
 		s->counts.refused_full++;
 		return 1;
 	}
-	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) < 0)
+	if (uv_fileno((uv_handle_t *)&p->conn.tcp, &fd) < 0)
 		return 0;
 	if ((uint32_t)fd + LIMITS_SPARE + LIMITS_POLITE < s->fd_limit) {
 		s->has_warned_full = 0;

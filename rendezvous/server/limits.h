@@ -18,7 +18,7 @@ void limits_close(struct server *s);
 /* A connection was accepted; scarce: with the last descriptor. 0; 1: refuse its
  * HELLO because the server is full; -1: there is no descriptor even for that.
  */
-int limits_accepted(struct server *s, struct peer *m, int scarce);
+int limits_accepted(struct server *s, struct peer *p, int scarce);
 int limits_full(const struct server *s, struct err *e);
 
 /* Whether one more connection for the job, or one more job, is allowed. 0 or
@@ -28,7 +28,7 @@ int limits_check_job(const struct server *s, const char *id, struct err *e);
 
 /* Whether the job's tenant may have one more connection, which is charged to it
  * from now on. 0, ERR_REFUSED or -ENOMEM. */
-int limits_check_tenant(struct peer *m, struct slice job, struct err *e);
+int limits_check_tenant(struct peer *p, struct slice job, struct err *e);
 /* A new account for the job, below its tenant's if it has one; the caller lets
  * it go. NULL: out of memory. */
 struct account *limits_account(struct server *s, struct slice job);

@@ -16,16 +16,16 @@ static void parent_pipe_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
  * in as the one does that gave it. A way of no kind: that its node has gone. */
 static void parent_pipe_handle_record(struct server *s)
 {
-	struct auth told;
+	struct auth auth;
 
-	auth_from_bytes(&told, s->parent.record);
-	if (!told.methods) {
+	auth_from_bytes(&auth, s->parent.record);
+	if (!auth.methods) {
 		s->parent.events->on_node_gone(s);
-	} else if (s->leadership && told.is_key) {
-		s->auth.secret = told.secret;
+	} else if (s->leadership && auth.is_key) {
+		s->auth.secret = auth.secret;
 		s->auth.is_key = 1;
 	}
-	auth_wipe(&told);
+	auth_wipe(&auth);
 	proof_wipe(s->parent.record, sizeof(s->parent.record));
 	s->parent.have = 0;
 }

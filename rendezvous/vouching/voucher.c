@@ -183,13 +183,13 @@ static void voucher_count_no(struct voucher *q, uint32_t i, struct slice why)
 		voucher_refuse_client(q, why);
 }
 
-static void voucher_ask_agent(struct voucher *q, struct peer *m,
+static void voucher_ask_agent(struct voucher *q, struct peer *p,
 			      const struct wire_vouch *w)
 {
-	q->asked[q->n++] = m;
-	if (q->ms < m->lease_ms)
-		q->ms = m->lease_ms;
-	wire_put_vouch(conn_out(&m->conn), WIRE_VOUCH, WIRE_NOTICE, 0, w);
+	q->asked[q->n++] = p;
+	if (q->ms < p->lease_ms)
+		q->ms = p->lease_ms;
+	wire_put_vouch(conn_out(&p->conn), WIRE_VOUCH, WIRE_NOTICE, 0, w);
 }
 
 static struct voucher *voucher_question_new(struct hosted_job *h,

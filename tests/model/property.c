@@ -155,7 +155,7 @@ static void property_check_verdict(const struct run *r,
 {
 	const struct audit *audit = &r->w.audit;
 	const struct job *j = r->job;
-	int is_told = j->told.level > 0;
+	int is_told = j->stop_order.level > 0;
 
 	switch (end->verdict) {
 	case WIRE_SUCCESS:
