@@ -107,7 +107,7 @@ int srun_exec_init(struct srun_exec *s, const struct config *c,
 	s->argv = calloc(WORDS_MAX + 1 + nargs + 1, sizeof(*s->argv));
 	if (!s->argv || s->texts.failed) {
 		srun_exec_release(s);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "srun's arguments");
 	}
 	for (size_t at = 0; at < s->texts.len;) {
 		s->argv[n++] = s->texts.data + at;

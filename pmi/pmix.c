@@ -122,7 +122,7 @@ int pmix_open(struct pmix **out, struct pmix_self *self,
 	int rc;
 
 	if (!p)
-		return err_set(e, -ENOMEM, "PMIx: out of memory");
+		return err_no_memory(e, "PMIx");
 	rc = pmix_load(p, e);
 	if (!rc && (rc = p->init(&p->me, NULL, 0)))
 		rc = pmix_failed(p, "cannot speak with the launcher", rc, e);

@@ -132,7 +132,7 @@ static int hostlist_parse_range(struct hostlist_parser *in,
 		return hostlist_refuse(in, start,
 				       "more than 262144 hosts up to here");
 	rc = hostlist_add_range(t, r);
-	return rc ? err_set(in->e, rc, "host list: out of memory") : 0;
+	return rc ? err_no_memory(in->e, "host list") : 0;
 }
 
 /* in->p is after the '['. */
@@ -289,7 +289,7 @@ static int hostlist_add_token(struct hostlist_parser *in, struct hostlist *l,
 			return hostlist_refuse(in, start, "this gives a name "
 					       "of more than 255 bytes");
 		if (rc)
-			return err_set(in->e, rc, "host list: out of memory");
+			return err_no_memory(in->e, "host list");
 	} while (hostlist_next_name(t));
 	return 0;
 }
@@ -319,7 +319,7 @@ int hostlist_parse(struct hostlist *l, struct slice text, struct err *e)
 	int rc = 0;
 
 	if (!t)
-		return err_set(e, -ENOMEM, "host list: out of memory");
+		return err_no_memory(e, "host list");
 	while (rc == 0 && in.p < in.end) {
 		if (hostlist_is_separator(*in.p))
 			in.p++;

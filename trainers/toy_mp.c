@@ -189,8 +189,8 @@ static int toy_open_sampler(struct toy *t, struct err *e)
 			       "the %u samples that there are", t->batch,
 			       count);
 	t->order = calloc(mine, sizeof(*t->order));
-	return t->order ? 0 : err_set(e, -ENOMEM, "no memory for the order of "
-				      "%u samples", count);
+	return t->order ? 0
+			: err_no_memory(e, "the order of %u samples", count);
 }
 
 /* Makes one communicator for the heads and one for the tails, so that their

@@ -25,11 +25,6 @@ struct host_list_parser {
 	size_t size;     /* a power of two, at least twice l->room */
 };
 
-static int host_list_no_memory(struct err *e)
-{
-	return err_set(e, -ENOMEM, "list of hosts: out of memory");
-}
-
 static int host_list_refuse(const struct host_list_parser *in,
 			    struct slice word, const char *why)
 {
@@ -137,7 +132,7 @@ static int host_list_make_room(struct host_list_parser *in)
 		l->hosts = hosts;
 	if (!hosts || !table) {
 		free(table);
-		return host_list_no_memory(in->e);
+		return err_no_memory(in->e, "list of hosts");
 	}
 	l->room = room;
 	free(in->table);
@@ -164,7 +159,7 @@ static int host_list_append(struct host_list_parser *in,
 	buf_put(&l->text, n->host.data, n->host.len);
 	buf_put_u8(&l->text, 0);
 	if (l->text.failed)
-		return host_list_no_memory(in->e);
+		return err_no_memory(in->e, "list of hosts");
 	l->hosts[l->count++] = (struct host){start, n->slots, in->at};
 	return 0;
 }
@@ -404,8 +399,9 @@ static int host_list_read_fd(const struct host_list *l, int fd, struct buf *b,
 	while (n) {
 		to = buf_reserve(b, READ_SIZE);
 		if (!to)
-			return b->failed == -ENOBUFS ? host_list_too_long(l, e)
-						     : host_list_no_memory(e);
+			return b->failed == -ENOBUFS
+				       ? host_list_too_long(l, e)
+				       : err_no_memory(e, "list of hosts");
 		n = read(fd, to, READ_SIZE);
 		if (n < 0 && errno != EINTR)
 			return host_list_unreadable(l, -errno, e);

@@ -206,7 +206,7 @@ int slurm_env_put_secret(struct err *e)
 		return rc;
 	proof_to_hex(hex, &a.secret);
 	if (setenv(SECRET, hex, 1) < 0)
-		rc = err_set(e, -ENOMEM, "out of memory");
+		rc = err_no_memory(e, "Slurm's variables");
 	proof_wipe(hex, sizeof(hex));
 	auth_wipe(&a);
 	return rc;

@@ -136,7 +136,7 @@ int line_filter_init(struct line_filter *f, const char *text, const char *what,
 	f->words = calloc(len, sizeof(*f->words));
 	if (!f->text || !f->words) {
 		line_filter_release(f);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "%s", what);
 	}
 	for (to = f->text; *p; to += n) {
 		p = line_filter_take_word(p, to, &n);

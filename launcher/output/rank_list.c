@@ -85,7 +85,7 @@ int rank_list_parse(struct rank_list *l, const char *text, const char *what,
 	*l = (struct rank_list){NULL, 0};
 	l->ranges = calloc(rank_list_count_items(text), sizeof(*l->ranges));
 	if (!l->ranges)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "%s", what);
 	for (;;) {
 		size_t len = strcspn(p, ",");
 

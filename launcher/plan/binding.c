@@ -319,7 +319,7 @@ int binding_decide(const struct topology *t, const struct binding_request *r,
 	if (w.core_at && w.sharers && w.complex && w.homes)
 		rc = binding_assign_all(&w, out, e);
 	else
-		rc = err_set(e, -ENOMEM, "out of memory");
+		rc = err_no_memory(e, "--cpu-bind");
 	free(w.core_at);
 	free(w.sharers);
 	free(w.complex);

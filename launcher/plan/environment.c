@@ -369,7 +369,7 @@ int environment_init(struct environment *env, char **base,
 	    environment_make_room(env, base) < 0) {
 		if (env->owned >= 0)
 			environment_release(env);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "a worker's environment");
 	}
 	n = env->owned;
 	environment_put_worker(env, &n);

@@ -22,8 +22,7 @@ static int placement_decide(struct placement *p,
 		r.gpus = (uint32_t)gpu_nodes(nodes);
 	p->cpus = calloc(asked->nproc, sizeof(*p->cpus));
 	if (!p->cpus)
-		return err_set(e, -ENOMEM, "out of memory for %u workers",
-			       asked->nproc);
+		return err_no_memory(e, "%u workers' CPUs", asked->nproc);
 	return binding_decide(&p->topology, &r, p->cpus, e);
 }
 

@@ -42,7 +42,7 @@ int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	if ((parts->program.macros || parts->wrap.words.n) &&
 	    plan_make_room(p) < 0) {
 		plan_release(p);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "a worker's arguments");
 	}
 	return 0;
 }

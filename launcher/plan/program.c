@@ -57,7 +57,7 @@ static int program_search(const char *name, char **out, struct err *e)
 
 		if (asprintf(&path, "%.*s%s%s", len, dirs, len ? "/" : "./",
 			     name) < 0)
-			return err_set(e, -ENOMEM, "out of memory");
+			return err_no_memory(e, "the program's path");
 		rc = program_check(path, X_OK);
 		if (rc == 0) {
 			*out = path;
@@ -84,7 +84,7 @@ static int program_find_path(const char *name, char **out, struct err *e)
 	if (rc < 0)
 		return program_cannot_run(name, rc, e);
 	*out = strdup(name);
-	return *out ? 0 : err_set(e, -ENOMEM, "out of memory");
+	return *out ? 0 : err_no_memory(e, "the program's path");
 }
 
 static int program_is_script(const char *name)
@@ -157,7 +157,7 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 	rc = program_make_argv(p, words, script || how->module, how);
 	if (rc < 0) {
 		program_release(p);
-		return err_set(e, rc, "out of memory");
+		return err_no_memory(e, "the program's arguments");
 	}
 	return 0;
 }

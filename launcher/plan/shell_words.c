@@ -46,7 +46,7 @@ int shell_words_split(struct shell_words *w, const char *text, const char *what,
 	w->list = calloc(size / 2 + 2, sizeof(*w->list));
 	if (!w->bytes || !w->list) {
 		shell_words_release(w);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_no_memory(e, "%s", what);
 	}
 	for (out = w->bytes; *p; p += strspn(p, BLANKS)) {
 		w->list[w->n++] = out;

@@ -114,7 +114,7 @@ static int topology_read_with(struct topology *t, const struct hwloc *h,
 							allowed);
 	h->destroy(topology);
 	if (rc == -ENOMEM)
-		return err_set(e, rc, "out of memory");
+		return err_no_memory(e, "this host's CPUs");
 	if (rc < 0)
 		return err_set(
 			e, rc,

@@ -22,7 +22,7 @@ int worker_group_init(struct worker_group *g, uv_loop_t *loop,
 				   .guard = guard, .n = n, .dev_null = -1};
 	g->workers = calloc(n, sizeof(*g->workers));
 	if (!g->workers)
-		return err_set(e, -ENOMEM, "out of memory for %u workers", n);
+		return err_no_memory(e, "%u workers", n);
 	for (uint32_t i = 0; i < n; i++) {
 		struct worker *w = &g->workers[i];
 

@@ -206,9 +206,9 @@ static int session_read_list(const struct wire_frame *f, struct wire_items list,
 	struct reader r;
 	int wrong = 0;
 
-	*keys = malloc((list.count + 1) * sizeof **keys);
+	*keys = malloc((list.count + 1) * sizeof(**keys));
 	if (values)
-		*values = malloc((list.count + 1) * sizeof **values);
+		*values = malloc((list.count + 1) * sizeof(**values));
 	if (!*keys || (values && !*values))
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");

@@ -155,9 +155,9 @@ static int torch_session_list(const struct torch_request *r,
 	struct reader items;
 
 	reader_init(&items, r->items);
-	*keys = malloc((r->count + 1) * sizeof **keys);
+	*keys = malloc((r->count + 1) * sizeof(**keys));
 	if (values)
-		*values = malloc((r->count + 1) * sizeof **values);
+		*values = malloc((r->count + 1) * sizeof(**values));
 	if (!*keys || (values && !*values))
 		return store_no_memory(e);
 	for (uint32_t i = 0; i < r->count; i++) {

@@ -214,7 +214,7 @@ static int device_open_plans(struct cuda_device *d,
 	d->plans = plan_cache_new(o->cache, name, cudnnGetVersion(), o->note);
 	d->measured = plan_cache_new(NULL, name, 0, NULL);
 	return d->plans && d->measured ? 0 :
-	       err_set(e, -ENOMEM, "no memory for the convolutions' plans");
+	       err_no_memory(e, "the convolutions' plans");
 }
 
 int cuda_open(const struct device_options *o, struct device **out,
@@ -230,7 +230,7 @@ int cuda_open(const struct device_options *o, struct device **out,
 		return r;
 	d = calloc(1, sizeof(*d));
 	if (!d)
-		return err_set(e, -ENOMEM, "no memory for a device");
+		return err_no_memory(e, "a device");
 	d->base.ops = ddp_cuda_ops(OPS_VERSION);
 	d->base.type = o->bf16 ? TENSOR_BF16 : TENSOR_F32;
 	d->index = o->index;

@@ -97,7 +97,7 @@ int cuda_loader_new(struct device *d, const struct loader_spec *s,
 		return r;
 	f = calloc(1, sizeof(*f));
 	if (!f)
-		return err_set(e, -ENOMEM, "no memory for batches");
+		return err_no_memory(e, "batches");
 	f->base.spec = *s;
 	f->d = cuda_of(d);
 	loader_describe(f);

@@ -34,7 +34,7 @@ int cuda_alloc(struct device *base, size_t bytes, void **out, struct err *e)
 	int r;
 
 	if (!b)
-		return err_set(e, -ENOMEM, "no memory for a note of memory");
+		return err_no_memory(e, "a note of memory");
 	r = memory_allocate(bytes, out, e);
 	if (r < 0) {
 		free(b);
@@ -89,7 +89,7 @@ int cuda_room(struct cuda_device *d, size_t bytes, struct err *e)
 		size *= 2;
 	room = calloc(1, sizeof(*room));
 	if (!room)
-		return err_set(e, -ENOMEM, "no memory for a note of memory");
+		return err_no_memory(e, "a note of memory");
 	r = memory_allocate(size, &room->data, e);
 	if (r < 0) {
 		free(room);

@@ -61,7 +61,7 @@ int cuda_capture_end(struct device *base, struct graph **out, struct err *e)
 	if (r == 0)
 		r = cuda_status(rc, "recording a step", e);
 	if (r == 0 && !g)
-		r = err_set(e, -ENOMEM, "no memory for a recorded step");
+		r = err_no_memory(e, "a recorded step");
 	if (r == 0)
 		r = cuda_status(cudaGraphInstantiate(&g->exec, recorded, 0),
 				"a recorded step", e);

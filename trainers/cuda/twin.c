@@ -40,7 +40,7 @@ static int cuda_op_new(struct device *d, const struct op_site *s,
 	int r;
 
 	if (!op)
-		return err_set(e, -ENOMEM, "layer %s: no memory", s->name);
+		return err_no_memory(e, "layer %s", s->name);
 	op->base.spec = s->spec;
 	op->kind = kind;
 	op->training = s->training;

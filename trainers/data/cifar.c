@@ -55,8 +55,7 @@ static int cifar_alloc(struct cifar_images *i, uint32_t *room, const char *path,
 	if (labels)
 		i->labels = labels;
 	if (!pixels || !labels)
-		return err_set(e, -ENOMEM, "no memory for %u images of %s",
-			       more, path);
+		return err_no_memory(e, "%u images of %s", more, path);
 	*room = more;
 	return 0;
 }
@@ -86,7 +85,7 @@ static int cifar_read_records(struct reader *file, struct cifar_images *i,
 	int r;
 
 	if (!records)
-		return err_set(e, -ENOMEM, "no memory to read %s", file->path);
+		return err_no_memory(e, "%s", file->path);
 	do {
 		r = cifar_alloc(i, &room, file->path, e);
 		if (r < 0)
@@ -220,7 +219,7 @@ int cifar_decode(const struct data_files *f, struct payload *p, struct err *e)
 
 	p->data = NULL;
 	if (!d)
-		return err_set(e, -ENOMEM, "no memory to read CIFAR-10");
+		return err_no_memory(e, "CIFAR-10");
 	d->files = f;
 	cifar_decode_all(d);
 	r = cifar_check(d, e);

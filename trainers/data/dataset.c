@@ -92,8 +92,8 @@ int dataset_alloc(struct payload *p, const struct image_shape *shape,
 	p->size = dataset_payload_size(&head);
 	p->data = calloc(1, p->size);
 	if (!p->data)
-		return err_set(e, -ENOMEM, "no memory for %u + %u images (%zu "
-			       "bytes)", train, test, p->size);
+		return err_no_memory(e, "%u + %u images (%zu bytes)", train,
+				     test, p->size);
 	memcpy(p->data, &head, sizeof(head));
 	dataset_find_parts(p->data, &parts);
 	*room = parts.room;
@@ -140,8 +140,8 @@ int dataset_add_lists(struct payload *p, struct err *e)
 	size = dataset_payload_size(h);
 	more = realloc(p->data, size);
 	if (!more)
-		return err_set(e, -ENOMEM, "no memory for %u + %u images (%zu "
-			       "bytes)", h->count[0], h->count[1], size);
+		return err_no_memory(e, "%u + %u images (%zu bytes)",
+				     h->count[0], h->count[1], size);
 	p->data = more;
 	p->size = size;
 	h = more;

@@ -26,7 +26,7 @@ static int reader_open_gz(struct reader *r, int fd, struct err *e)
 	r->gz = gzdopen(fd, "rb");
 	if (!r->gz) {
 		close(fd);
-		return err_set(e, -ENOMEM, "no memory to read %s", r->path);
+		return err_no_memory(e, "%s", r->path);
 	}
 	gzbuffer(r->gz, PACKED_MAX);
 	return 0;
@@ -40,7 +40,7 @@ static int reader_open_xz(struct reader *r, int fd, struct err *e)
 				      LZMA_CONCATENATED) != LZMA_OK) {
 		close(fd);
 		free(x);
-		return err_set(e, -ENOMEM, "no memory to read %s", r->path);
+		return err_no_memory(e, "%s", r->path);
 	}
 	x->fd = fd;
 	r->xz = x;

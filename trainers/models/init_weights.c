@@ -147,7 +147,7 @@ int net_init_weights(struct net *net, uint64_t seed, struct err *e)
 	struct mt19937 rng;
 
 	if (!values)
-		return err_set(e, -ENOMEM, "no memory for the first weights");
+		return err_no_memory(e, "the first weights");
 	mt19937_seed(&rng, (uint32_t)seed);
 	if (net->spec->init == INIT_RESNET)
 		init_resnet(net, &rng, values);

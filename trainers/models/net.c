@@ -37,7 +37,7 @@ static int net_name_layers(struct net *net, struct err *e)
 
 	net->names = calloc((size_t)count, sizeof(*net->names));
 	if (!net->names)
-		return err_set(e, -ENOMEM, "%s: no memory", net->spec->name);
+		return err_no_memory(e, "%s", net->spec->name);
 	for (int i = 0; i < count; i++, at++) {
 		const struct layer *l = &net->spec->layers[i];
 
@@ -117,7 +117,7 @@ static int net_make_arenas(struct net *net, const struct plan *p, struct err *e)
 	net->buffer = calloc((size_t)net->buffer_count + 1,
 			     sizeof(*net->buffer));
 	if (!net->param || !net->buffer)
-		return err_set(e, -ENOMEM, "%s: no memory", net->spec->name);
+		return err_no_memory(e, "%s", net->spec->name);
 	net->arena = net_lay_out(net, p, 0, net->param);
 	net->buffer_arena = net_lay_out(net, p, 1, net->buffer);
 	qsort_r(net->param, (size_t)net->param_count, sizeof(*net->param),
@@ -180,7 +180,7 @@ int net_plan_new(struct net *net, int n, enum net_mode mode, struct plan **out,
 	int r;
 
 	if (!p)
-		return err_set(e, -ENOMEM, "%s: no memory", net->spec->name);
+		return err_no_memory(e, "%s", net->spec->name);
 	r = plan_make(p, net, net->plans, n, mode, e);
 	if (r == 0 && !net->parameters)
 		r = net_make_arenas(net, p, e);
@@ -437,7 +437,7 @@ int net_load_raw(struct net *net, const char *path, struct err *e)
 	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
 
 	if (!values) {
-		r = err_set(e, -ENOMEM, "no memory for the initial weights");
+		r = err_no_memory(e, "the initial weights");
 		goto out;
 	}
 	if (fd < 0 || fstat(fd, &st) < 0) {

@@ -115,7 +115,7 @@ int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
 	}
 	if (!p->op || !p->value || !m || !m->value || !m->slope || !m->sides ||
 	    !m->buffer)
-		return err_set(e, -ENOMEM, "%s: no memory", net->spec->name);
+		return err_no_memory(e, "%s", net->spec->name);
 	for (size_t i = 0; i < layers; i++)
 		p->value[i] = &m->value[i];
 	p->in = &m->in;
@@ -304,7 +304,7 @@ int plan_bind(struct plan *p, struct err *e)
 	int r = 0;
 
 	if (!om)
-		return err_set(e, -ENOMEM, "%s: no memory", spec->name);
+		return err_no_memory(e, "%s", spec->name);
 	plan_share_forward(p);
 	if (p->mode == NET_TRAIN)
 		r = plan_share_backward(p, om, e);

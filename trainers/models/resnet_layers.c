@@ -152,8 +152,7 @@ int resnet_init(struct resnet *r, const char *arch, const char *stem,
 			       "cifar (3x3)", stem);
 	w.layers = calloc((size_t)resnet_count_layers(d), sizeof(*w.layers));
 	if (!w.layers)
-		return err_set(e, -ENOMEM, "no memory for the layers of %s",
-			       arch);
+		return err_no_memory(e, "the layers of %s", arch);
 	resnet_write_layers(&w, d, cifar, input->classes);
 	r->layers = w.layers;
 	r->spec = (struct model_spec){

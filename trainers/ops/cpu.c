@@ -107,7 +107,7 @@ static int cpu_open(const struct device_options *o, struct device **out,
 	int r;
 
 	if (!d)
-		return err_set(e, -ENOMEM, "no memory for a device");
+		return err_no_memory(e, "a device");
 	d->base.ops = &ops_cpu;
 	d->threads = o->threads > 0 ? o->threads : 1;
 	d->core = o->core;
@@ -289,7 +289,7 @@ static int cpu_op_new(struct device *d, const struct op_site *s,
 	int r;
 
 	if (!op)
-		return err_set(e, -ENOMEM, "layer %s: no memory", s->name);
+		return err_no_memory(e, "layer %s", s->name);
 	op->base.spec = s->spec;
 	op->kind = kind;
 	op->name = s->name;

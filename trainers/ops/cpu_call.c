@@ -24,7 +24,7 @@ static int cpu_layout_add(struct cpu_device *d, cpu_md *md, const char *name,
 	more = realloc(d->mds, (d->md_count + 1) * sizeof(*more));
 	if (!more) {
 		cpu_md_destroy(*md);
-		return err_set(e, -ENOMEM, "layer %s: no memory", name);
+		return err_no_memory(e, "layer %s", name);
 	}
 	d->mds = more;
 	d->mds[d->md_count++] = *md;
@@ -97,8 +97,7 @@ int cpu_status(dnnl_status_t status, const char *what, const char *name,
 	if (status == dnnl_success)
 		return 0;
 	if (status == dnnl_out_of_memory)
-		return err_set(e, -ENOMEM, "layer %s: no memory for %s", name,
-			       what);
+		return err_no_memory(e, "layer %s: %s", name, what);
 	return err_set(e, ERR_USAGE, "layer %s: oneDNN cannot do %s of this "
 		       "shape (status %d)", name, what, (int)status);
 }

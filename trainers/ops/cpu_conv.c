@@ -205,8 +205,8 @@ static int conv_bind_weights(struct cpu_device *d, struct conv *c,
 				    e);
 	t->copy = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 	if (!t->copy)
-		return err_set(e, -ENOMEM, "layer %s: no memory for its "
-			       "weights (%zu bytes)", name, bytes);
+		return err_no_memory(e, "layer %s: its weights (%zu bytes)",
+				     name, bytes);
 	t->generation = 0;
 	r = cpu_reorder_new(d, &t->reorder, c->weight, want, name, e);
 	if (r == 0)
@@ -237,8 +237,8 @@ static int conv_bind_gradient(struct cpu_device *d, struct conv *c,
 				    name, e);
 	c->gradient = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 	if (!c->gradient)
-		return err_set(e, -ENOMEM, "layer %s: no memory for a gradient "
-			       "(%zu bytes)", name, bytes);
+		return err_no_memory(e, "layer %s: a gradient (%zu bytes)",
+				     name, bytes);
 	r = cpu_reorder_new(d, &c->keep, give, c->weight, name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &c->keep, DNNL_ARG_FROM, give, c->gradient,
@@ -265,8 +265,8 @@ static int conv_bind_copy(struct cpu_device *d, struct conv *c,
 
 	*copy = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 	if (!*copy)
-		return err_set(e, -ENOMEM, "layer %s: no memory for its input "
-			       "(%zu bytes)", name, bytes);
+		return err_no_memory(e, "layer %s: its input (%zu bytes)", name,
+				     bytes);
 	r = cpu_reorder_new(d, call, narrow ? outside : inside,
 			    narrow ? inside : outside, name, e);
 	if (r == 0)

@@ -116,7 +116,7 @@ int cpu_loader_new(struct device *d, const struct loader_spec *s,
 	struct cpu_loader *f = calloc(1, sizeof(*f));
 
 	if (!f)
-		return err_set(e, -ENOMEM, "no memory for batches");
+		return err_no_memory(e, "batches");
 	f->base.spec = *s;
 	f->device = (struct cpu_device *)d;
 	f->labels = calloc((size_t)s->batch, 1);
@@ -133,8 +133,7 @@ int cpu_loader_new(struct device *d, const struct loader_spec *s,
 	*out = &f->base;
 	if (!f->labels || (s->augment && !f->cropped)) {
 		cpu_loader_free(d, &f->base);
-		return err_set(e, -ENOMEM, "no memory for batches of %d",
-			       s->batch);
+		return err_no_memory(e, "batches of %d", s->batch);
 	}
 	return 0;
 }
@@ -159,8 +158,7 @@ int cpu_loader_order(struct loader *loader, const uint32_t *order, size_t count,
 	uint32_t *p = realloc(f->order, bytes ? bytes : 1);
 
 	if (!p)
-		return err_set(e, -ENOMEM, "no memory for the order of %zu "
-			       "samples", count);
+		return err_no_memory(e, "the order of %zu samples", count);
 	if (bytes)
 		memcpy(p, order, bytes);
 	f->order = p;

@@ -63,8 +63,7 @@ static int norm_make(struct cpu_device *d, struct cpu_op *op,
 	room = calloc(8 * c, sizeof(*room));
 	if (!b->sums || !room) {
 		free(room);
-		return err_set(e, -ENOMEM, "layer %s: no memory for its sums",
-			       s->name);
+		return err_no_memory(e, "layer %s: its sums", s->name);
 	}
 	b->mean = room;
 	b->var = room + c;

@@ -68,8 +68,7 @@ static int max_pool_bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 	bytes = dnnl_memory_desc_get_size(md);
 	p->where = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 	if (!p->where)
-		return err_set(e, -ENOMEM, "layer %s: no memory for %zu bytes",
-			       op->name, bytes);
+		return err_no_memory(e, "layer %s: %zu bytes", op->name, bytes);
 	r = cpu_call_arg(d, &p->forward, DNNL_ARG_WORKSPACE, md, p->where,
 			 op->name, e);
 	if (r == 0)

@@ -53,7 +53,7 @@ int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 			       strerror(-r));
 	if (asprintf(&m->path, "%s/metrics.jsonl", dir) < 0) {
 		m->path = NULL;
-		return err_set(e, -ENOMEM, "--log-dir %s: no memory", dir);
+		return err_no_memory(e, "--log-dir %s", dir);
 	}
 	m->file = fopen(m->path, done_steps ? "a+e" : "we");
 	if (!m->file)

@@ -98,7 +98,7 @@ static int preview_write_sheet(const char *path, const struct sheet *s,
 	int r;
 
 	if (asprintf(&part, "%s.part.%ld", path, (long)getpid()) < 0)
-		return err_set(e, -ENOMEM, "--save-images %s: no memory", path);
+		return err_no_memory(e, "--save-images %s", path);
 	f = fopen(part, "we");
 	r = f ? preview_put_png(f, s, why) : -errno;
 	if (f && fclose(f) < 0 && r == 0)
@@ -132,8 +132,8 @@ int preview_write(const char *path, const struct image_shape *shape, int n,
 
 	s.pixels = malloc(bytes);
 	if (!s.pixels)
-		return err_set(e, -ENOMEM, "--save-images %s: no memory for "
-			       "%zu bytes", path, bytes);
+		return err_no_memory(e, "--save-images %s: %zu bytes", path,
+				     bytes);
 	memset(s.pixels, 128, bytes);
 	for (int i = 0; i < n; i++)
 		preview_draw(&s, shape, i, before + (size_t)i * size,

@@ -21,7 +21,7 @@ static int evaluate_share_statistics(struct run *run, struct err *e)
 		return 0;
 	values = malloc(n * sizeof(*values));
 	if (!values)
-		return err_set(e, -ENOMEM, "no memory for running statistics");
+		return err_no_memory(e, "running statistics");
 	net_get_buffers(&run->net, values);
 	r = ddp_broadcast(run->world, values, n, DDP_F32, 0);
 	if (r == 0)
@@ -102,8 +102,7 @@ int evaluate_preview(struct run *run, struct err *e)
 	int r;
 
 	if (!values)
-		return err_set(e, -ENOMEM, "--save-images: no memory for %d "
-			       "images", n);
+		return err_no_memory(e, "--save-images: %d images", n);
 	if (n > run->eval_batch)
 		n = run->eval_batch;
 	for (int i = 0; i < n; i++)

@@ -163,7 +163,7 @@ static int stage_open(struct stage *s)
 	s->reducer_index = calloc(layers + 1, sizeof(*s->reducer_index));
 	s->ready = calloc(layers + 1, sizeof(*s->ready));
 	if (!s->plan || !s->reducer_index || !s->ready)
-		return err_set(&s->e, -ENOMEM, "no memory for a pipeline");
+		return err_no_memory(&s->e, "a pipeline");
 	r = spec->ops->open(&spec->device[s->which], &s->device, &s->e);
 	if (r < 0)
 		return r;
@@ -384,8 +384,7 @@ static int pipeline_join_stage(struct pipeline *p, struct stage *s,
 
 	if (strcmp(p->spec.ops->kind, "cpu") != 0) {
 		s->staged = calloc(1, stage_staged_bytes(s));
-		return s->staged ? 0 : err_set(e, -ENOMEM, "no memory for "
-					       "gradients");
+		return s->staged ? 0 : err_no_memory(e, "gradients");
 	}
 	counts = calloc((size_t)layers + 1, sizeof(*counts));
 	for (int i = 0; counts && i <= layers; i++) {

@@ -246,8 +246,7 @@ static int run_open_loaders(struct run *run, struct err *e)
 		most = d->test.count;
 	run->order = calloc(most, sizeof(*run->order));
 	if (!run->order)
-		return err_set(e, -ENOMEM, "no memory for the order of %zu "
-			       "samples", most);
+		return err_no_memory(e, "the order of %zu samples", most);
 	r = run->ops->loader_new(run->device, &s, &run->loader, e);
 	if (r < 0)
 		return r;
@@ -315,8 +314,9 @@ static int run_open_staging(struct run *run, struct err *e)
 	    strcmp(ddp_backend(run->world), "cpu") != 0)
 		return 0;
 	run->staged = malloc(n * sizeof(*run->staged));
-	return run->staged ? 0 : err_set(e, -ENOMEM, "no memory for the "
-					 "gradients of %zu parameters", n);
+	return run->staged
+		       ? 0
+		       : err_no_memory(e, "the gradients of %zu parameters", n);
 }
 
 static void on_gradient_ready(void *arg, int layer)

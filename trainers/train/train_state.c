@@ -59,8 +59,7 @@ static int train_image_init(struct image *m, const struct train_state *s,
 	float *p = calloc(3 * n + buffers, sizeof(*p));
 
 	if (!p)
-		return err_set(e, -ENOMEM, "no memory for a checkpoint of %zu "
-			       "parameters", n);
+		return err_no_memory(e, "a checkpoint of %zu parameters", n);
 	m->values = p;
 	m->position = s->position;
 	m->about = s->about;

@@ -51,7 +51,7 @@ static int ring_cut(struct ddp__schedule *s, struct err *e)
 	size_t *begin = malloc((n + 1) * sizeof(*begin));
 
 	if (!begin)
-		return err_set(e, -ENOMEM, "no memory for %zu hosts", n);
+		return err_no_memory(e, "%zu hosts", n);
 	each = ((s->count + n - 1) / n + lines - 1) / lines * lines;
 	for (size_t h = 0; h <= n; h++)
 		begin[h] = h * each < s->count ? h * each : s->count;

@@ -83,7 +83,7 @@ static int once_fail(struct ddp_comm *c, int who, int code,
 	int rc;
 
 	if (!all)
-		return err_set(e, -ENOMEM, "ddp_once: no memory");
+		return err_no_memory(e, "ddp_once");
 	if (why->code)
 		snprintf(mine, sizeof(mine), "%.*s", WHY_MAX - 1, why->text);
 	rc = ddp__host_gather(c, DDP__ONCE, mine, all, WHY_MAX);
@@ -137,7 +137,7 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 				  : "fn is NULL");
 	all = calloc((size_t)c->size, sizeof(*all));
 	if (!all)
-		return err_set(e, -ENOMEM, "ddp_once: no memory");
+		return err_no_memory(e, "ddp_once");
 	if (once_is_mine(c, scope))
 		mine = once_run(fn, arg, &why);
 	/* fn may take longer than the timeout, even than that of operations

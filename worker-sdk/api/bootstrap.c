@@ -454,14 +454,14 @@ static int bootstrap_find_nodes(struct guest *g)
 	int rc, node;
 
 	if (!ids)
-		return err_set(g->e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(g->e, "ddp_init");
 	stat("/proc/self/ns/net", &ns);
 	snprintf(id, sizeof(id), "%s %lu", g->host, (unsigned long)ns.st_ino);
 	rc = g->kv->ops->gather(g->kv, SLICE_STR("ddp/places"), v->rank,
 				v->world_size, bootstrap_left_ms(g),
 				SLICE_STR(id), ids, g->e);
 	if (!rc && ddp__topology_init(&t, ids, v->world_size))
-		rc = err_set(g->e, -ENOMEM, "ddp_init: no memory");
+		rc = err_no_memory(g->e, "ddp_init");
 	free(ids);
 	if (rc)
 		return rc;

@@ -361,8 +361,7 @@ static int checkpoint_read_header(struct file *f)
 					  "its header does not fit its size");
 	p = buf_reserve(&f->header, FIXED_SIZE + length);
 	if (!p)
-		return err_set(f->e, -ENOMEM, "checkpoint %s: no memory",
-			       f->path);
+		return err_no_memory(f->e, "checkpoint %s", f->path);
 	rc = checkpoint_read_at(f, p, FIXED_SIZE + length, 0);
 	f->header.len = FIXED_SIZE + length;
 	reader_init(&r, SLICE(p + FIXED_SIZE + length - 4, 4));
@@ -503,7 +502,7 @@ int ddp_checkpoint_load(const char *path, const char *kind,
 	entries = calloc((size_t)n + 1, sizeof(*entries));
 	chunk = malloc(CHUNK);
 	if (!entries || !chunk) {
-		rc = err_set(f.e, -ENOMEM, "checkpoint %s: no memory", path);
+		rc = err_no_memory(f.e, "checkpoint %s", path);
 		goto out;
 	}
 	rc = checkpoint_open_file(&f);

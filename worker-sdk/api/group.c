@@ -56,7 +56,7 @@ static int split_gather(struct split *s, const void *mine, void *all,
 
 static int split_no_memory(const struct split *s, struct err *e)
 {
-	return err_set(e, -ENOMEM, "%s: no memory", s->function);
+	return err_no_memory(e, "%s", s->function);
 }
 
 /* One round: sets s->said, and s->values for the ranks that sent a value. */

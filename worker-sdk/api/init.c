@@ -204,7 +204,7 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 	c = w ? ddp__comm_new(w) : NULL;
 	if (!c) {
 		free(w);
-		return err_set(e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(e, "ddp_init");
 	}
 	pthread_mutex_init(&w->kv_lock, NULL);
 	w->pid = getpid();

@@ -96,7 +96,7 @@ static int metrics_open_lines(struct sink *s, const char *dir, struct err *e)
 
 	if (asprintf(&s->path, "%s/metrics.jsonl", dir) < 0) {
 		s->path = NULL;
-		return err_set(e, -ENOMEM, "metrics: no memory");
+		return err_no_memory(e, "metrics");
 	}
 	s->fd = open(s->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
 	rc = metrics_read_tail(s, e);
@@ -117,7 +117,7 @@ static int metrics_open_events(struct sink *s, const char *dir, struct err *e)
 			     "%ld.%d", dir, (long long)time(NULL), host,
 			     (long)getpid(), n) < 0) {
 			s->path = NULL;
-			return err_set(e, -ENOMEM, "metrics: no memory");
+			return err_no_memory(e, "metrics");
 		}
 		s->fd = open(s->path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL |
 				      O_CLOEXEC, 0666);
@@ -262,7 +262,7 @@ int ddp_metrics_open(ddp_metrics **out, const char *dir, int formats)
 			       "DDP_JSONL, DDP_TENSORBOARD or both", formats);
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return err_set(e, -ENOMEM, "metrics: no memory");
+		return err_no_memory(e, "metrics");
 	m->lines.fd = m->events.fd = -1;
 	buf_init(&m->record, RECORD_MAX);
 	buf_init(&m->tag, 3 * TAG_MAX);

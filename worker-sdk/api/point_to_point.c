@@ -51,8 +51,7 @@ static int message_start(struct ddp_comm *c, struct ddp__use *u,
 		return rc;
 	count = message_counter(c, &u->call);
 	if (!count)
-		return err_set(e, -ENOMEM, "%s: no memory",
-			       ddp__call_text(&u->call, text));
+		return err_no_memory(e, "%s", ddp__call_text(&u->call, text));
 	u->call.number = ++*count;
 	if (u->call.root == c->rank && !c->backend->serves_one)
 		return ddp__self_message(c, u, request, e);

@@ -78,7 +78,7 @@ static int record_error_link(const char *beside, const char *path)
 static int record_error_write_file(const char *path, const struct buf *json)
 {
 	char beside[PATH_SIZE];
-	int n = snprintf(beside, sizeof beside, "%s.%ld.XXXXXX", path,
+	int n = snprintf(beside, sizeof(beside), "%s.%ld.XXXXXX", path,
 			 (long)getpid());
 	int fd, rc;
 

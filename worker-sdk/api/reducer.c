@@ -94,8 +94,7 @@ static int reducer_set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	r->used = calloc(params, 1);
 	if (rc || !r->requests || !r->mine || !r->used ||
 	    ddp__reducer_memory_init(r))
-		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory for %d "
-			       "parameters", n);
+		return err_no_memory(e, "ddp_reducer_new: %d parameters", n);
 	if (!r->apart)
 		r->registration = ddp__nccl_register(r->c, r->grads,
 						     total * r->element);
@@ -177,7 +176,7 @@ static int reducer_check_new(ddp_reducer **out, ddp_comm *c, const char *what,
 	if (rc)
 		return rc;
 	*r = calloc(1, sizeof(**r));
-	return *r ? 0 : err_set(e, -ENOMEM, "%s: no memory", what);
+	return *r ? 0 : err_no_memory(e, "%s", what);
 }
 
 int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
@@ -207,8 +206,7 @@ static int reducer_use_spans(struct ddp_reducer *r,
 	*counts = calloc(room, sizeof(**counts));
 	r->data = calloc(room, sizeof(*r->data));
 	if (!*counts || !r->data)
-		return err_set(e, -ENOMEM, "ddp_reducer_new_spans: no memory "
-			       "for %d spans", n);
+		return err_no_memory(e, "ddp_reducer_new_spans: %d spans", n);
 	r->type = n ? spans[0].type : DDP_F32;
 	for (int i = 0; i < n; i++) {
 		if (spans[i].type != r->type)

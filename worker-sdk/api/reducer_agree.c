@@ -123,7 +123,7 @@ int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
 	int rc;
 
 	if (!all)
-		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory");
+		return err_no_memory(e, "ddp_reducer_new");
 	if (!ours->code)
 		mine.counts = reducer_hash_counts(counts, n);
 	rc = ddp__host_gather(c, DDP__REDUCER, &mine, all, sizeof(mine));

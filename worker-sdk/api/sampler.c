@@ -84,10 +84,9 @@ int ddp_sampler_init(struct ddp_sampler *s, uint64_t dataset_size, int rank,
 		sampler_share(dataset_size, world, (uint64_t)rank, remainder);
 	s->order = malloc(dataset_size ? dataset_size * sizeof(*s->order) : 1);
 	if (!s->order)
-		return err_set(e, -ENOMEM,
-			       "ddp_sampler_init: no memory for the order of "
-			       "%llu samples",
-			       (unsigned long long)dataset_size);
+		return err_no_memory(
+			e, "ddp_sampler_init: the order of %llu samples",
+			(unsigned long long)dataset_size);
 	ddp_sampler_set_epoch(s, 0);
 	return 0;
 }

@@ -123,7 +123,7 @@ static int collective_begin(struct ddp_comm *c, struct ddp__use *u,
 	int rc;
 
 	if (!r)
-		return err_set(e, -ENOMEM, "no memory for a request");
+		return err_no_memory(e, "a request");
 	rc = ddp__enter(c, &r->call, e);
 	if (!rc && c->state) {
 		rc = c->backend->begin(r, e);

@@ -166,7 +166,7 @@ static int meeting_gather(struct meeting *m, const char *what,
 		size += out[i].len;
 	*all = malloc(size + 1);
 	if (!*all)
-		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(m->e, "ddp_init");
 	for (size_t i = 0; i < n; i++) {
 		if (out[i].len)
 			memcpy(*all + at, out[i].data, out[i].len);
@@ -187,11 +187,11 @@ static int meeting_save_names(struct meeting *m, size_t n)
 		c->world->hosts[i] = strndup(m->records[i].host_name.data,
 					     m->records[i].host_name.len);
 		if (!c->world->hosts[i])
-			return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+			return err_no_memory(m->e, "ddp_init");
 	}
 	return c->world->hosts
 		       ? 0
-		       : err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		       : err_no_memory(m->e, "ddp_init");
 }
 
 /* Exchanges endpoint records, and finds out which ranks share a host. */
@@ -221,7 +221,7 @@ static int meeting_exchange(struct meeting *m)
 	ddp__endpoint_record_put(&m->mine, &me);
 	m->records = calloc(n, sizeof(*m->records));
 	if (!values || !m->records || m->mine.failed) {
-		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		rc = err_no_memory(m->e, "ddp_init");
 		goto out;
 	}
 	rc = meeting_gather(m, "init", SLICE(m->mine.data, m->mine.len), values,
@@ -239,7 +239,7 @@ static int meeting_exchange(struct meeting *m)
 	for (size_t i = 0; i < n; i++)
 		values[i] = m->records[i].host_id;
 	if (ddp__topology_init(&c->topology, values, (int)n))
-		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		rc = err_no_memory(m->e, "ddp_init");
 out:
 	free(values);
 	return rc;
@@ -297,7 +297,7 @@ static int meeting_attach_all(struct meeting *m)
 	int rc;
 
 	if (!values)
-		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(m->e, "ddp_init");
 	if (t->hosts[my_host].n > 1 && meeting_attach(m)) {
 		why = *m->e;
 		mine = SLICE_STR(why.text);
@@ -356,7 +356,7 @@ static int meeting_connect_leaders(struct meeting *m)
 	int rc = 0;
 
 	if (!sites)
-		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(m->e, "ddp_init");
 	ddp__key_for(setup.key, m->records[0].cookie, "collectives");
 	for (int h = 0; h < t->nhosts && !rc; h++) {
 		const struct ddp__endpoint_record *leader =
@@ -395,7 +395,7 @@ static int meeting_open_p2p(struct meeting *m)
 	int rc = 0;
 
 	if (!where)
-		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(m->e, "ddp_init");
 	ddp__key_for(setup.key, m->records[0].cookie, "messages");
 	for (int i = 0; i < c->size && !rc; i++) {
 		const struct ddp__endpoint_record *other = &m->records[i];
@@ -559,7 +559,7 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 	int rc;
 
 	if (!m.cpu)
-		return err_set(e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(e, "ddp_init");
 	rc = ddp__engine_use(c->world, e);
 	if (rc) {
 		free(m.cpu);

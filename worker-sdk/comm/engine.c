@@ -25,7 +25,7 @@ int ddp__engine_use(struct ddp__world *w, struct err *e)
 	if (!w->engine) {
 		w->engine = calloc(1, sizeof(*w->engine));
 		if (!w->engine)
-			return err_set(e, -ENOMEM, "ddp_init: no memory");
+			return err_no_memory(e, "ddp_init");
 		pthread_mutex_init(&w->engine->lock, NULL);
 		w->engine->bell = -1;
 	}
@@ -76,7 +76,7 @@ int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 	struct ddp__queue *q = engine_queue(c, call);
 
 	if (!q)
-		return err_set(e, -ENOMEM, "no memory for messages");
+		return err_no_memory(e, "messages");
 	t->next = NULL;
 	t->queue = q;
 	ddp__task_set_state(t, DDP__QUEUED);

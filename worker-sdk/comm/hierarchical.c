@@ -60,7 +60,7 @@ static int allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
 
 	*begin = malloc(((size_t)t->nhosts + 1) * sizeof(**begin));
 	if (!*begin)
-		return err_set(e, -ENOMEM, "no memory for %d hosts", t->nhosts);
+		return err_no_memory(e, "%d hosts", t->nhosts);
 	for (int h = 0; h < t->nhosts; h++)
 		(*begin)[h] = (size_t)t->hosts[h].first * size;
 	(*begin)[t->nhosts] = (size_t)t->world_size * size;

@@ -57,7 +57,7 @@ static inline size_t bytes(const struct ddp__cpu_op *op, size_t elements)
 static inline int allocate(char **p, size_t size, struct err *e)
 {
 	*p = malloc(size ? size : 1);
-	return *p ? 0 : err_set(e, -ENOMEM, "no memory for %zu bytes", size);
+	return *p ? 0 : err_no_memory(e, "%zu bytes", size);
 }
 
 static inline void copy(void *to, const void *from, size_t size)

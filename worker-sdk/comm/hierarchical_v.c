@@ -17,8 +17,7 @@ size_t *ddp__numbers_new(struct ddp__cpu_op *op, size_t n)
 int ddp__numbers_check(const struct ddp__cpu_op *op, struct err *e)
 {
 	return op->counts->has_failed
-		       ? err_set(e, -ENOMEM, "no memory for the counts of %d "
-				 "ranks", op->c->size)
+		       ? err_no_memory(e, "the counts of %d ranks", op->c->size)
 		       : 0;
 }
 
@@ -48,7 +47,7 @@ int ddp__counts_start(struct ddp__cpu_op *op, struct err *e)
 {
 	op->counts = calloc(1, sizeof(*op->counts));
 	if (!op->counts)
-		return err_set(e, -ENOMEM, "no memory for counts");
+		return err_no_memory(e, "counts");
 	op->counts->deal = ddp__numbers_new(op, 2 * (here_of(op) + 1));
 	return ddp__numbers_check(op, e);
 }

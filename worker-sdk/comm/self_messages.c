@@ -29,9 +29,8 @@ static int self_put(struct ddp_comm *c, const struct ddp__call *call,
 	struct ddp__letter *l = malloc(sizeof(*l) + size), **at = &c->letters;
 
 	if (!l)
-		return err_set(e, -ENOMEM,
-			       "no memory for a message of %zu bytes to "
-			       "oneself", size);
+		return err_no_memory(e, "a message of %zu bytes to oneself",
+				     size);
 	l->next = NULL;
 	l->call = *call;
 	l->wanted = wanted;
@@ -114,7 +113,7 @@ static int self_begin(struct ddp_comm *c, struct ddp__use *u,
 	int rc;
 
 	if (!r)
-		return err_set(e, -ENOMEM, "no memory for a request");
+		return err_no_memory(e, "a request");
 	r->own = 1;
 	rc = u->recv_parts ? self_receive(c, u, e) : self_send(c, u, e);
 	if (rc == 0 && u->recv_parts)

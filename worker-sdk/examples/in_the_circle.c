@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 {
 	const char *file = argc > 1 ? argv[1] : "circle.ckpt";
 	struct { int epoch; float w[VALUES]; } s = {0, {0}};
-	struct ddp_section all = {"state", &s, sizeof s};
+	struct ddp_section all = {"state", &s, sizeof(s)};
 	struct ddp_sampler mine;
 	int rank, size, i, ok, epochs = argc > 2 ? atoi(argv[2]) : 10;
 
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	must(ddp_sampler_init(&mine, TRAIN, rank, size, 1, 1, DDP_PAD));
 	ok = rank ? 0 : ddp_checkpoint_load(file, "circle", &all, 1);
 	must(ok == -ENOENT ? 0 : ok);
-	must(ddp_broadcast(world, &s, sizeof s, DDP_U8, 0));
+	must(ddp_broadcast(world, &s, sizeof(s), DDP_U8, 0));
 	while (s.epoch < epochs && !must(ddp_should_stop(world))) {
 		ddp_sampler_set_epoch(&mine, (uint64_t)s.epoch++);
 		train(s.w, &mine, (uint64_t)((BATCH + size - 1) / size));

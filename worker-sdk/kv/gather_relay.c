@@ -200,7 +200,7 @@ static int relay_seal_more(struct passing *p)
 		    &p->out.bytes);
 	p->out.text += n;
 	if (p->out.bytes.failed)
-		return err_set(p->e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(p->e, "ddp_init");
 	return 0;
 }
 
@@ -541,7 +541,7 @@ static int relay_make_room(struct passing *p)
 		p->comers[i].fd = -1;
 	if (!p->list || !p->comers || !p->known || !p->polls ||
 	    !buf_reserve(&p->source.raw, 2 * CIPHER_RECORD_MAX))
-		return err_set(p->e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(p->e, "ddp_init");
 	return 0;
 }
 

@@ -74,8 +74,7 @@ static int local_append(struct ddp__kv *kv, struct slice key,
 	if (entry)
 		buf_put(&entry->value, value.data, value.len);
 	if (!entry || entry->value.failed)
-		return err_set(e, -ENOMEM, "store: no memory for %.*s",
-			       SLICE_FMT(key));
+		return err_no_memory(e, "store: %.*s", SLICE_FMT(key));
 	return 0;
 }
 
@@ -177,7 +176,7 @@ int ddp__kv_local(struct ddp__kv **out, struct err *e)
 	struct local_kv *s = calloc(1, sizeof(*s));
 
 	if (!s)
-		return err_set(e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(e, "ddp_init");
 	s->kv.ops = &local_ops;
 	*out = &s->kv;
 	return 0;

@@ -149,7 +149,7 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 	int rc;
 
 	if (!s)
-		return err_set(e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(e, "ddp_init");
 	s->kv.ops = &server_ops;
 	s->pipe = -1;
 	rc = client_connect(&s->client, where, hello, auth, timeout_ms, e);

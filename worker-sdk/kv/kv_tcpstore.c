@@ -419,7 +419,7 @@ int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
 	int rc;
 
 	if (!s)
-		return err_set(e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(e, "ddp_init");
 	s->kv.ops = &torch_ops;
 	snprintf(s->prefix, sizeof(s->prefix), "%s", prefix);
 	rc = ddp__torch_open(&s->t, where, timeout_ms, e);

@@ -76,7 +76,7 @@ static struct ddp__nccl_pair *pair_get(struct ddp__nccl *n,
 		return p;
 	p = n->pairs ? calloc(1, sizeof(*p)) : NULL;
 	if (!p) {
-		err_set(e, -ENOMEM, "no memory for a message");
+		err_no_memory(e, "a message");
 		return NULL;
 	}
 	p->n = n;

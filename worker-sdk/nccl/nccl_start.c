@@ -13,7 +13,7 @@ enum { RANKS_A_ROOT = 128, LEAVE_MS = 5000 };
 
 static int nccl_no_memory(struct err *e)
 {
-	return err_set(e, -ENOMEM, "ddp_init (NCCL): no memory");
+	return err_no_memory(e, "ddp_init (NCCL)");
 }
 
 void ddp__nccl_configure(struct ddp__nccl_config *config)

@@ -189,7 +189,7 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 		free(s->lanes);
 		munmap(map, size);
 		s->header = NULL;
-		return err_set(e, -ENOMEM, "shared memory: no memory");
+		return err_no_memory(e, "shared memory");
 	}
 	s->slots = (char *)map + DDP__SHM_CONTROL;
 	s->pairs = s->slots + (size_t)n * shm_slot_size();

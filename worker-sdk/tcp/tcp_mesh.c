@@ -130,7 +130,7 @@ static int mesh_keep(struct mesh *m, int link, int fd,
 		rc = mesh_check_secure(m, h, host);
 	if (!rc && ddp__secure_new(&m->t->secure[link], h, is_caller,
 				   m->setup->key))
-		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		rc = err_no_memory(m->e, "ddp_init");
 	if (rc)
 		return rc;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -386,7 +386,7 @@ static int mesh_await_callers(struct mesh *m)
 
 	if (ddp__callers_init(&m->callers,
 			      STRANGERS_MAX + hosts * m->t->links))
-		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		return err_no_memory(m->e, "ddp_init");
 	m->callers.key = m->setup->key;
 	m->callers.owner = m;
 	m->callers.expects = mesh_expects;
@@ -424,8 +424,7 @@ static int mesh_start(struct mesh *m)
 		t->fd[i] = -1;
 	if (!t->fd || !t->secure || !t->leaders || !t->ranks || !t->before ||
 	    !t->waits || !m->tries || !m->where)
-		return err_set(m->e, -ENOMEM,
-			       "ddp_init: no memory for %zu hosts", n);
+		return err_no_memory(m->e, "ddp_init: %zu hosts", n);
 	for (size_t i = 0; i < links; i++)
 		m->tries[i].fd = -1;
 	for (size_t i = 0; i < n; i++) {
@@ -451,7 +450,7 @@ int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 	polls = calloc((size_t)(links + m.callers.max + DDP__LISTEN_MAX),
 		       sizeof(*polls));
 	rc = polls ? mesh_meet(&m, polls)
-		   : err_set(e, -ENOMEM, "ddp_init: no memory");
+		   : err_no_memory(e, "ddp_init");
 	for (int i = 0; i < links; i++)
 		if (m.tries[i].fd >= 0)
 			close(m.tries[i].fd);

@@ -44,7 +44,7 @@ int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
 	}
 	ddp__tcp_p2p_close(p);
 	return secure < 0 ? secure
-			  : err_set(e, -ENOMEM, "no memory for %zu ranks", n);
+			  : err_no_memory(e, "%zu ranks", n);
 }
 
 static void msg_unlink(struct ddp__tcp_msg *m)

@@ -88,7 +88,7 @@ int ddp__pairs_init(struct ddp__tcp_p2p *p, struct err *e)
 	if (!p->pairs || ddp__callers_init(&p->callers, CALLERS_MAX)) {
 		free(p->pairs);
 		p->pairs = NULL;
-		return err_set(e, -ENOMEM, "no memory for %d ranks", p->n);
+		return err_no_memory(e, "%d ranks", p->n);
 	}
 	p->callers.key = p->key;
 	p->callers.owner = p;
@@ -164,7 +164,7 @@ static int pair_begin_call(struct ddp__tcp_msg *m, struct err *e)
 	struct ddp__greeting *g = calloc(1, sizeof(*g));
 
 	if (!g)
-		return err_set(e, -ENOMEM, "no memory for a connection");
+		return err_no_memory(e, "a connection");
 	m->p->pairs[m->peer].greeting = g;
 	g->n = sock_resolve(&m->p->where[m->peer], g->a, DDP__ADDRESSES_MAX, e);
 	return g->n < 0 ? g->n : pair_call(m, EADDRNOTAVAIL, e);
@@ -214,7 +214,7 @@ static int pair_on_proved(struct ddp__tcp_msg *m, const struct ddp__hello *h,
 	if (!ddp__secure_agree(h))
 		return pair_differs(m, e);
 	if (pair_set_ready(p, m->peer, p->pairs[m->peer].fd, h))
-		return err_set(e, -ENOMEM, "no memory for a connection");
+		return err_no_memory(e, "a connection");
 	return 1;
 }
 

@@ -40,8 +40,8 @@ static int step_no_memory(const struct ddp__schedule *s, size_t size,
 {
 	char text[DDP__CALL_TEXT];
 
-	return err_set(e, -ENOMEM, "%s: no memory for %zu bytes",
-		       ddp__call_text(&s->call, text), size);
+	return err_no_memory(e, "%s: %zu bytes", ddp__call_text(&s->call, text),
+			     size);
 }
 
 void ddp__tcp_step_begin(struct ddp__schedule *s)
