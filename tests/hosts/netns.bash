@@ -15,15 +15,20 @@
 
 declare -gA addr at host_pid
 
-# Starts a host; the pid of its init is in $line. It does not count as a leftover:
-# it ends with the test's shell.
-host_start() {
+# Starts a host, which prints the pid of its init. It does not count as a leftover: it
+# ends with the test's shell.
+host_begin() {
 	start "$1" env -u TEST_COOKIE host up "$1" "$T/etc_hosts.$1"
+}
+
+# The same; the pid is in $line.
+host_start() {
+	host_begin "$1"
 	await "$T/$1.out" . 20
 }
 
 hosts_up() {
-	local n=$1 i why
+	local n=$1 i why links
 	for ((i = 1; i <= n; i++)); do
 		addr[h$i]=127.0.0.1$i at[h$i]=127.0.0.1$i
 	done
@@ -44,21 +49,27 @@ hosts_up() {
 	fi
 	HOSTS=namespaces
 	host_pid[switch]=$line
-	in_net switch ip link add bridge type bridge stp_state 0 forward_delay 0
-	in_net switch ip link set bridge up
 	for ((i = 1; i <= n; i++)); do
 		addr[h$i]=10.78.0.$i at[h$i]=h$i
 		echo "10.78.0.$i h$i" >>"$T/etc_hosts.switch"
 	done
 	for ((i = 1; i <= n; i++)); do
 		cp "$T/etc_hosts.switch" "$T/etc_hosts.h$i"
-		host_start "h$i"
+		host_begin "h$i"
+	done
+	links='link add bridge type bridge stp_state 0 forward_delay 0
+link set bridge up'
+	for ((i = 1; i <= n; i++)); do
+		await "$T/h$i.out" . 20
 		host_pid[h$i]=$line
-		in_net switch ip link add "to_h$i" type veth peer name eth0 \
-			netns "$line"
-		in_net switch ip link set "to_h$i" master bridge up
-		in_net "h$i" ip addr add "10.78.0.$i/24" dev eth0
-		in_net "h$i" ip link set eth0 up
+		links+="
+link add to_h$i type veth peer name eth0 netns $line
+link set to_h$i master bridge up"
+	done
+	in_net switch ip -batch - <<<"$links"
+	for ((i = 1; i <= n; i++)); do
+		in_net "h$i" ip -batch - <<<"addr add 10.78.0.$i/24 dev eth0
+link set eth0 up"
 	done
 }
 
