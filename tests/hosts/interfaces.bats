@@ -45,7 +45,7 @@ on_both() { # ARGS...
 	told h2 '=br0 br0'
 	on_both --net-interface auto --local-addr 198.51.100.7
 	told h1 ' '
-	has "$err" '^ddprun: warning: --net-interface auto: other nodes reach this one at 198.51.100.7, which belongs to no interface, or to several, so NCCL and gloo choose one; give the name of one'
+	has "$err" '^ddprun: warning: --net-interface auto: other nodes reach this one at 198.51.100.7, which belongs to no interface, or to several, so NCCL and gloo choose one; give the name of an interface'
 	told h2 ' '
 	# the host's own name for itself is no address of the others'
 	own_name h1 127.0.1.1
