@@ -1,4 +1,4 @@
-# covers: worker-sdk/comm worker-sdk/shm worker-sdk/core/counts.c
+# covers: worker-sdk/comm worker-sdk/shm worker-sdk/core/counts.c worker-sdk/nccl
 bats_require_minimum_version 1.5.0
 load ../lib
 load ranks
@@ -82,5 +82,16 @@ counts_do_not_match() {
 			has "$out" "^\[[02]\] rank [02]: -20004 $call #2 \(f32.*rank 1 .* was killed by signal 9 \(SIGKILL\)"
 			has "$out" "$call #[12] \(f32"
 		done
+	done
+}
+
+# NCCL would hang, or write past a buffer. tests/gpu/standin is CUDA and NCCL here.
+@test "counts that do not match are named before NCCL sees them" {
+	local call
+	export PATH=$O/standin:$PATH DDP_BACKEND=nccl DDP_TIMEOUT=60
+	for call in $calls; do
+		expect 0 ddprun --standalone --nproc-per-node 2 \
+			gpu_collectives differ $call
+		[ "$(grep -cE "rank [01]: -2000[17] .*$call #1 .*rank [01] on .* (passed|expects|sends) 9[ :]" <<<"$out")" = 2 ]
 	done
 }

@@ -46,7 +46,7 @@ ranks_ok() { # N CMD...
 	local call
 	for call in all_gather_v reduce_scatter_v all_to_all_v; do
 		ranks 0 2 gpu_collectives differ $call
-		[ "$(grep -cE "rank [01]: -20001 $call #1 .*rank [01] on .* (passed|expects|sends) 9 .*" <<<"$out")" = 2 ]
+		[ "$(grep -cE "rank [01]: -20001 $call #1 .*rank [01] on .* (passed|expects|sends) 9[ :]" <<<"$out")" = 2 ]
 	done
 }
 
