@@ -15,7 +15,7 @@ struct dynlib_symbol {
 struct dynlib {
 	const char *soname;  /* "libcjson.so.1" */
 	const char *without; /* what fails without it: starts an error's text */
-	const char *remedy;  /* "Debian's package is libcjson1": ends it */
+	const char *remedy;  /* "package libcjson1 on Debian": ends it */
 	const struct dynlib_symbol *rows;
 	size_t n;
 };

@@ -61,7 +61,8 @@ int endpoint_parse(struct endpoint *ep, const char *text, uint16_t default_port,
 	for (size_t i = 0; i < len; i++) {
 		if (isspace((unsigned char)host[i]) || host[i] == '/')
 			return endpoint_refuse(
-				e, text, "a host name has no such character");
+				e, text,
+				"a host name cannot contain this character");
 	}
 	memcpy(ep->host, host, len);
 	ep->host[len] = '\0';

@@ -13,15 +13,15 @@
 	X(REMOTE, -20004, "another process of the job failed or left")         \
 	X(PROTOCOL, -20005, "the peer broke the protocol")                     \
 	X(TIMEOUT, -20006, "the deadline passed")                              \
-	X(ABORTED, -20007, "the round or the job was ended")                   \
+	X(ABORTED, -20007, "the round or the job has ended")                   \
 	X(INTERNAL, -20008, "a bug of ours")                                   \
 	X(REFUSED, -20009, "the server refused")                               \
-	X(DATA, -20010, "a file's contents are wrong")                         \
-	X(PROOF, -20011, "no proof that both belong to the job")               \
+	X(DATA, -20010, "a file's contents are invalid")                       \
+	X(PROOF, -20011, "no proof that both sides belong to the job")         \
 	X(MOVED, -20012, "the job's server is elsewhere")                      \
 	X(NOT_YET, -20013, "the job has no server yet")                        \
-	X(NO_ETCD, -20014, "etcd cannot be asked who the server is")           \
-	X(CALLER, -20015, "a thread or process that may not call now")
+	X(NO_ETCD, -20014, "etcd does not answer")                             \
+	X(CALLER, -20015, "called by a thread or process that may not")
 
 enum {
 #define X(name, code, text) ERR_##name = code,

@@ -34,8 +34,9 @@ static const struct dynlib_symbol rows[] = {
 static const struct dynlib cjson = {
 	.soname = "libcjson.so.1",
 	.without = "JSON cannot be read or written",
-	.remedy = "Debian's package is libcjson1",
-	.rows = rows, .n = sizeof(rows) / sizeof(*rows),
+	.remedy = "package libcjson1 on Debian",
+	.rows = rows,
+	.n = sizeof(rows) / sizeof(*rows),
 };
 
 const struct json *json_load(struct err *e)

@@ -240,9 +240,8 @@ static int interface_refuse(const char *what, const struct ifaddrs *all,
 			buf_printf(&names, "%s%s (%s)", names.len ? ", " : "",
 				   i->ifa_name, sock_addr_scoped(&a, text));
 	rc = err_set(e, ERR_USAGE,
-		     "--interface '%.100s': no interface of this "
-		     "host has that name, starts with it, or is in that "
-		     "network; it has %s",
+		     "--interface '%.100s': no interface of this host has this "
+		     "name, this prefix or this network; it has %s",
 		     what, names.failed || !names.len ? "others" : names.data);
 	buf_release(&names);
 	return rc;

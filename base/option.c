@@ -22,11 +22,12 @@ int parse_long(const char *text, long min, long max, const char *what,
 	v = strtol(text, &end, 10);
 	if (end == text || *end || isspace((unsigned char)*text) ||
 	    *text == '+')
-		return err_set(e, ERR_USAGE, "%s: '%s' is no whole number",
+		return err_set(e, ERR_USAGE, "%s: '%s' is not a whole number",
 			       what, text);
 	if (errno == ERANGE || v < min || v > max)
-		return err_set(e, ERR_USAGE, "%s: %s is not from %ld to %ld",
-			       what, text, min, max);
+		return err_set(e, ERR_USAGE,
+			       "%s: %s is not in the range %ld to %ld", what,
+			       text, min, max);
 	*out = v;
 	return 0;
 }
@@ -38,11 +39,12 @@ static int parse_double(const char *text, double min, double max,
 	double v = strtod(text, &end);
 
 	if (end == text || *end || isnan(v))
-		return err_set(e, ERR_USAGE, "%s: '%s' is no number", what,
+		return err_set(e, ERR_USAGE, "%s: '%s' is not a number", what,
 			       text);
 	if (v < min || v > max)
-		return err_set(e, ERR_USAGE, "%s: %s is not from %g to %g",
-			       what, text, min, max);
+		return err_set(e, ERR_USAGE,
+			       "%s: %s is not in the range %g to %g", what,
+			       text, min, max);
 	*out = v;
 	return 0;
 }

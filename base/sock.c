@@ -508,7 +508,7 @@ int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e)
 			SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
-		return err_set(e, -errno, "cannot make a socket: %s",
+		return err_set(e, -errno, "cannot create a socket: %s",
 			       strerror(errno));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	rc = connect(fd, (const struct sockaddr *)&a->ss, a->len) < 0 ? -errno

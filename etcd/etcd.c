@@ -176,12 +176,13 @@ static void etcd_describe_refusal(struct etcd_call *k,
 		     (k->logging_in || r->code == ETCD_DENIED ||
 		      r->code == ETCD_UNAUTHENTICATED || etcd_is_about_user(r));
 
-	err_set(e, is_who ? ERR_REFUSED : ERR_REMOTE, "etcd at %s refuses "
-		"(%s): %.*s%s", k->etcd->endpoints[k->member],
-		k->logging_in ? LOGIN : k->path,
+	err_set(e, is_who ? ERR_REFUSED : ERR_REMOTE,
+		"etcd at %s refused the request (%s): %.*s%s",
+		k->etcd->endpoints[k->member], k->logging_in ? LOGIN : k->path,
 		(int)(r->error.len > 400 ? 400 : r->error.len), r->error.data,
-		is_who ? "; give the user and password of one who may, in "
-			 "ETCDCTL_USER=name:password" : "");
+		is_who ? "; give the name and password of a user with this "
+			 "permission in ETCDCTL_USER=name:password"
+		       : "");
 }
 
 static void etcd_read_login(struct etcd_call *k, const struct etcd_reply *r)
@@ -237,7 +238,8 @@ static int etcd_read_reply(struct etcd_reply *r, long status, struct slice body,
 	if (rc < 0 || status < 400 || r->error.len)
 		return rc;
 	etcd_reply_release(r);
-	return err_set(e, ERR_PROTOCOL, "this is no answer of etcd's: %.*s",
+	return err_set(e, ERR_PROTOCOL,
+		       "unexpected reply, is this an etcd endpoint? %.*s",
 		       (int)(body.len > 200 ? 200 : body.len), body.data);
 }
 
@@ -371,9 +373,8 @@ static void etcd_on_watch_end(void *owner, long status, struct slice body,
 	struct etcd_watch *w = owner;
 
 	w->http = NULL;
-	log_debug("etcd's watch at %s ended: %s",
-		  w->etcd->endpoints[w->member],
-		  status < 0 ? why->text : "it closed it");
+	log_debug("etcd's watch at %s ended: %s", w->etcd->endpoints[w->member],
+		  status < 0 ? why->text : "etcd closed it");
 	etcd_next_member(w->etcd, w->member);
 	etcd_watch_retry(w);
 }
@@ -479,7 +480,7 @@ static int etcd_add_endpoint(struct etcd *c, const char *text, size_t n,
 		 len ? ", " : "", one);
 	c->endpoints[c->nendpoints] = strdup(url);
 	if (!c->endpoints[c->nendpoints])
-		return err_no_memory(e, "the client of etcd");
+		return err_no_memory(e, "the etcd client");
 	c->nendpoints++;
 	return 0;
 }
@@ -526,14 +527,14 @@ int etcd_new(struct etcd **out, uv_loop_t *loop, const struct etcd_options *o,
 	int failed = 0, rc;
 
 	if (!c)
-		return err_no_memory(e, "the client of etcd");
+		return err_no_memory(e, "the etcd client");
 	c->loop = loop;
 	c->cacert = etcd_copy_string(o->tls.cacert, &failed);
 	c->cert = etcd_copy_string(o->tls.cert, &failed);
 	c->key = etcd_copy_string(o->tls.key, &failed);
 	c->user = etcd_copy_string(o->user, &failed);
 	c->password = etcd_copy_string(o->password ? o->password : "", &failed);
-	rc = failed ? err_no_memory(e, "the client of etcd")
+	rc = failed ? err_no_memory(e, "the etcd client")
 		    : etcd_parse_endpoints(c, o, e);
 	if (rc == 0) {
 		const struct http_tls tls = {c->cacert, c->cert, c->key};

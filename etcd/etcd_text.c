@@ -415,7 +415,8 @@ int etcd_reply_parse(struct etcd_reply *r, struct slice text, struct err *e)
 	if (!p.bad)
 		return 0;
 	etcd_reply_release(r);
-	return err_set(e, ERR_PROTOCOL, "this is no answer of etcd's: %.*s",
+	return err_set(e, ERR_PROTOCOL,
+		       "unexpected reply, is this an etcd endpoint? %.*s",
 		       (int)(text.len > 200 ? 200 : text.len), text.data);
 }
 

@@ -59,8 +59,8 @@ static const struct dynlib_symbol rows[] = {
 
 static const struct dynlib libcurl = {
 	.soname = "libcurl.so.4",
-	.without = "etcd cannot be reached",
-	.remedy = "Debian's package is libcurl4",
+	.without = "cannot connect to etcd",
+	.remedy = "package libcurl4 on Debian",
 	.rows = rows,
 	.n = sizeof(rows) / sizeof(*rows),
 };
@@ -108,7 +108,7 @@ static const struct curl *http_load_curl(struct err *e)
 	if (!dynlib_load(&libcurl, &curl, e))
 		return NULL;
 	if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-		err_set(e, ERR_SYSTEM, "%s: %s does not start",
+		err_set(e, ERR_SYSTEM, "%s: %s failed to start",
 			libcurl.without, libcurl.soname);
 		return NULL;
 	}
@@ -159,10 +159,10 @@ static int http_error_code(CURLcode code, int has_guess)
 static const char *http_advice(CURLcode code)
 {
 	if (code == CURLE_SSL_CACERT_BADFILE)
-		return "; install ca-certificates, or name the file of the "
-		       "authority that signed etcd's certificate (cacert=FILE)";
+		return "; install ca-certificates, or give the CA that signed "
+		       "etcd's certificate (cacert=FILE)";
 	if (code == CURLE_PEER_FAILED_VERIFICATION)
-		return "; is cacert=FILE the authority that signed etcd's "
+		return "; is cacert=FILE the CA that signed etcd's "
 		       "certificate?";
 	if (code == CURLE_SSL_CONNECT_ERROR)
 		return "; does it speak https, and is this its client port?";
@@ -186,8 +186,8 @@ static const char *http_status_text(const struct http_call *c, CURLcode code,
 	c->http->curl->info(c->easy, CURLINFO_APPCONNECT_TIME, &shaken);
 	if (strncmp(url, "https:", 6) || !connects || c->http->tls.cert)
 		return "";
-	return shaken > 0 ? "; does it want a certificate of ours?" :
-			    "; does it speak https, not http?";
+	return shaken > 0 ? "; does it require a client certificate?"
+			  : "; does it speak https, not http?";
 }
 
 static void http_call_finish(struct http_call *c, CURLcode code)
@@ -204,8 +204,9 @@ static void http_call_finish(struct http_call *c, CURLcode code)
 	c->http->curl->info(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	c->http->curl->info(c->easy, CURLINFO_EFFECTIVE_URL, &url);
 	if (in.failed)
-		status = err_set(&why, ERR_PROTOCOL, "%s: its answer is larger "
-				 "than %d MiB", url, HTTP_BODY_MAX >> 20);
+		status = err_set(&why, ERR_PROTOCOL,
+				 "%s: its reply is larger than %d MiB", url,
+				 HTTP_BODY_MAX >> 20);
 	else if (code != CURLE_OK)
 		status = err_set(
 			&why,

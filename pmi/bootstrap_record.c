@@ -98,8 +98,9 @@ int bootstrap_record_get(struct bootstrap_record *p, const char *text,
 	reader_init(&r, SLICE(bytes, bad ? 0 : len / 2));
 	if (!bad && !bootstrap_record_parse(p, &r))
 		return 0;
-	return err_set(e, ERR_PROTOCOL,
-		       "rank 0 said through the launcher where the ranks meet, "
-		       "and it does not parse ('%.100s'): start all ranks with "
-		       "the same version", text);
+	return err_set(
+		e, ERR_PROTOCOL,
+		"the address that rank 0 sent through the launcher does not "
+		"parse ('%.100s'): start all ranks with the same version",
+		text);
 }

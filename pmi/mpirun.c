@@ -70,8 +70,8 @@ int mpirun_read(struct mpirun *m, mpirun_get *get, struct err *e)
 	n = &names[m->kind];
 	if (m->kind != MPIRUN_PMIX && !mpirun_value(get, n->size))
 		return err_set(e, ERR_USAGE,
-			       "%s is set but %s is not, so this is half of an "
-			       "MPI launcher's environment: start ddprun with "
+			       "%s is set but %s is not, so the MPI launcher's "
+			       "environment is incomplete: start ddprun with "
 			       "%s, or unset %s, or give --standalone",
 			       n->rank, n->size, n->starter, n->rank);
 	rc = mpirun_number(get, n->rank, 0, &rank, e);
@@ -103,11 +103,10 @@ int mpirun_check(const struct mpirun *m, struct err *e)
 	else if (m->kind == MPIRUN_PMIX)
 		write = "prterun --map-by ppr:1:node";
 	return err_set(e, ERR_USAGE,
-		       "%s starts %u ddpruns on this node, and one a node is "
+		       "%s starts %u ddpruns on this node, but one per node is "
 		       "enough, which starts the workers: write %s ddprun "
 		       "--nproc-per-node %u, or %s PROGRAM without ddprun",
-		       mpirun_name(m), m->here, write, m->here,
-		       mpirun_name(m));
+		       mpirun_name(m), m->here, write, m->here, mpirun_name(m));
 }
 
 const char *mpirun_name(const struct mpirun *m)

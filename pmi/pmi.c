@@ -42,9 +42,9 @@ int pmi_check(struct slice line, const char *cmd, struct err *e)
 
 	if (!pmi_field(line, "cmd", &command) || !pmi_is(command, cmd))
 		return err_set(e, ERR_PROTOCOL,
-			       "the launcher should have said %s on PMI_FD, "
-			       "but said '%.*s'", cmd,
-			       (int)(line.len < 200 ? line.len : 200),
+			       "expected %s from the launcher on PMI_FD, but "
+			       "got '%.*s'",
+			       cmd, (int)(line.len < 200 ? line.len : 200),
 			       line.data);
 	if (!pmi_field(line, "rc", &rc) || pmi_is(rc, "0"))
 		return 0;
@@ -58,11 +58,11 @@ int pmi_check(struct slice line, const char *cmd, struct err *e)
 
 static int pmi_failed(struct pmi *t, int error)
 {
-	return err_set(t->e, -error,
-		       "cannot speak with the launcher on PMI_FD %d: %s; was "
-		       "this process started by it, and does it speak with it "
-		       "for the first time (ddp_init once)?", t->fd,
-		       strerror(error));
+	return err_set(
+		t->e, -error,
+		"cannot talk to the launcher on PMI_FD %d: %s; did it start "
+		"this process, and is this the first time (ddp_init once)?",
+		t->fd, strerror(error));
 }
 
 static int pmi_send(struct pmi *t, const char *text)
@@ -98,7 +98,7 @@ static int pmi_wait(struct pmi *t)
 	return rc < 0 ? pmi_failed(t, errno)
 		      : err_set(t->e, ERR_TIMEOUT,
 				"the launcher does not answer on PMI_FD: has "
-				"every rank come as far (ddp_init)?");
+				"every rank got this far (ddp_init)?");
 }
 
 /* Reads one line byte by byte, so as not to read beyond it. */
@@ -123,8 +123,8 @@ static int pmi_receive(struct pmi *t, const char *cmd)
 		}
 		at++;
 	}
-	return err_set(t->e, ERR_PROTOCOL, "the launcher's line on PMI_FD has "
-		       "no end");
+	return err_set(t->e, ERR_PROTOCOL,
+		       "the launcher's line on PMI_FD is too long");
 }
 
 static int pmi_request(struct pmi *t, const char *text, const char *answer)
@@ -143,9 +143,10 @@ static int pmi_get_name(struct pmi *t)
 		return rc;
 	if (!pmi_field(t->reply, "kvsname", &name) || !name.len ||
 	    name.len >= PMI_NAME_MAX)
-		return err_set(t->e, ERR_PROTOCOL, "the launcher names no key "
-			       "space on PMI_FD: '%.*s'",
-			       SLICE_FMT(t->reply));
+		return err_set(
+			t->e, ERR_PROTOCOL,
+			"the launcher named no key space on PMI_FD: '%.*s'",
+			SLICE_FMT(t->reply));
 	memcpy(t->name, name.data, name.len);
 	t->name[name.len] = 0;
 	return 0;
@@ -172,8 +173,9 @@ static int pmi_get(struct pmi *t, const char *key, char *text, size_t size)
 	if (rc)
 		return rc;
 	if (!pmi_field(t->reply, "value", &value) || value.len >= size)
-		return err_set(t->e, ERR_PROTOCOL, "the launcher's answer on "
-			       "PMI_FD has no value, or too long a one");
+		return err_set(t->e, ERR_PROTOCOL,
+			       "the launcher's answer on PMI_FD has no value, "
+			       "or one that is too long");
 	memcpy(text, value.data, value.len);
 	text[value.len] = 0;
 	return 0;

@@ -57,8 +57,9 @@ struct pmix {
 static int pmix_failed(struct pmix *p, const char *what, int status,
 		       struct err *e)
 {
-	return err_set(e, ERR_REMOTE, "%s: the launcher's PMIx says %d (%s)",
-		       what, status, p->text ? p->text(status) : "?");
+	return err_set(e, ERR_REMOTE,
+		       "%s: the launcher's PMIx returned %d (%s)", what, status,
+		       p->text ? p->text(status) : "?");
 }
 
 static int pmix_find_symbols(struct pmix *p, const char *name, void *to,
@@ -81,9 +82,9 @@ static int pmix_load(struct pmix *p, struct err *e)
 	if (!p->lib) {
 		why = dlerror();
 		return err_set(e, ERR_USAGE,
-			       "the launcher speaks PMIx, and its library "
-			       "cannot be loaded: %.300s; install libpmix2 or "
-			       "put its folder into LD_LIBRARY_PATH",
+			       "the launcher uses PMIx, but its library cannot "
+			       "be loaded: %.300s; install libpmix2 or add its "
+			       "folder to LD_LIBRARY_PATH",
 			       why ? why : "libpmix.so.2");
 	}
 	if ((rc = pmix_find_symbols(p, "PMIx_Init", &p->init, e)) ||
@@ -125,7 +126,7 @@ int pmix_open(struct pmix **out, struct pmix_self *self,
 		return err_no_memory(e, "PMIx");
 	rc = pmix_load(p, e);
 	if (!rc && (rc = p->init(&p->me, NULL, 0)))
-		rc = pmix_failed(p, "cannot speak with the launcher", rc, e);
+		rc = pmix_failed(p, "cannot talk to the launcher", rc, e);
 	if (rc) {
 		/* not unloaded: its threads may still run */
 		free(p);
@@ -172,13 +173,14 @@ int pmix_share(struct pmix *p, const char *key, int from, char *text,
 	if (!rc)
 		rc = p->fence(&all, 1, info, 2);
 	if (rc)
-		return pmix_failed(p, "the ranks do not meet", rc, e);
+		return pmix_failed(p, "the ranks cannot meet", rc, e);
 	if (p->me.rank == other.rank)
 		return 0;
 	rc = p->get(&other, key, info, 1, &v);
 	if (rc || !v || v->type != STRING || strlen(v->data.string) >= size)
-		return pmix_failed(p, "a rank has not said where the ranks "
-				   "meet", rc, e);
+		return pmix_failed(
+			p, "a rank has not published where the ranks meet", rc,
+			e);
 	strcpy(text, v->data.string);
 	free(v->data.string);
 	free(v);

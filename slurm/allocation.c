@@ -32,15 +32,14 @@ static int allocation_needed(const struct allocation_reader *in,
 	*out = allocation_value(in->get, name);
 	if (*out)
 		return 0;
-	return err_set(in->e, ERR_USAGE,
-		       "%s is set but %s is not, so this is half of Slurm's "
-		       "environment: start ddprun with srun, or give "
-		       "--standalone, or all of --nnodes, --node-rank and "
-		       "--rdzv-endpoint",
-		       allocation_value(in->get, "SLURM_STEP_ID")
-			       ? "SLURM_STEP_ID"
-			       : "SLURM_JOB_ID",
-		       name);
+	return err_set(
+		in->e, ERR_USAGE,
+		"%s is set but %s is not, so Slurm's environment is "
+		"incomplete: start ddprun with srun, or give --standalone, or "
+		"all of --nnodes, --node-rank and --rdzv-endpoint",
+		allocation_value(in->get, "SLURM_STEP_ID") ? "SLURM_STEP_ID"
+							   : "SLURM_JOB_ID",
+		name);
 }
 
 static int allocation_parse(const struct allocation_reader *in,
@@ -53,8 +52,9 @@ static int allocation_parse(const struct allocation_reader *in,
 	if (*text >= '0' && *text <= '9')
 		n = strtoull(text, &end, 10);
 	if (!end || *end || n < least || n > UINT32_MAX)
-		return err_set(in->e, ERR_USAGE, "%s is '%.100s', which is no "
-			       "such number; was it changed since srun set it?",
+		return err_set(in->e, ERR_USAGE,
+			       "%s is '%.100s', which is not a valid number; "
+			       "was it changed since srun set it?",
 			       name, text);
 	*out = n;
 	return 0;
@@ -130,9 +130,10 @@ static int allocation_read_life(struct allocation *a,
 	if (*end >= '0' && *end <= '9')
 		a->end_time = strtoull(end, &rest, 10);
 	if (!rest || *rest)
-		return err_set(in->e, ERR_USAGE, "SLURM_JOB_END_TIME is "
-			       "'%.100s', which is no time; was it changed "
-			       "since srun set it?", end);
+		return err_set(in->e, ERR_USAGE,
+			       "SLURM_JOB_END_TIME is '%.100s', which is not a "
+			       "time; was it changed since srun set it?",
+			       end);
 	return 0;
 }
 
@@ -175,9 +176,11 @@ static int allocation_order_by_groups(const struct allocation *a,
 		rc = allocation_list(in, name, l);
 	}
 	if (!rc && l->count != a->nodes)
-		rc = err_set(in->e, ERR_USAGE, "%s_HET_GROUP_0 and so on name "
-			     "%u nodes, and the step has %u: were they changed "
-			     "since Slurm set them?", base, l->count, a->nodes);
+		rc = err_set(
+			in->e, ERR_USAGE,
+			"%s_HET_GROUP_0 and so on name %u nodes, but the step "
+			"has %u: were they changed since Slurm set them?",
+			base, l->count, a->nodes);
 	return rc;
 }
 
@@ -263,16 +266,18 @@ static int allocation_check_tasks(struct allocation *a,
 	if (rc)
 		return rc;
 	a->many_tasks = task && strcmp(task, "0") != 0 ? 1 : 2;
-	return err_set(in->e, ERR_USAGE,
-		       "srun starts %llu ddpruns on %u node%s (%.60s), and one "
-		       "a node is enough, which starts the workers: write srun "
-		       "--nodes=%u --ntasks=%u --ntasks-per-node=1 ddprun "
-		       "--nproc-per-node %ld, or srun PROGRAM without ddprun%s",
-		       (unsigned long long)tasks, a->nodes,
-		       a->nodes == 1 ? "" : "s", text, a->nodes, a->nodes, here,
-		       a->gpus_per_task ? "; and --gpus-per-node instead of "
-					  "--gpus-per-task, with which each "
-					  "task sees no GPUs but its own" : "");
+	return err_set(
+		in->e, ERR_USAGE,
+		"srun starts %llu ddpruns on %u node%s (%.60s), but one per "
+		"node is enough, which starts the workers: write srun "
+		"--nodes=%u --ntasks=%u --ntasks-per-node=1 ddprun "
+		"--nproc-per-node %ld, or srun PROGRAM without ddprun%s",
+		(unsigned long long)tasks, a->nodes, a->nodes == 1 ? "" : "s",
+		text, a->nodes, a->nodes, here,
+		a->gpus_per_task
+			? "; and --gpus-per-node instead of --gpus-per-task, "
+			  "with which each task sees only its own GPUs"
+			: "");
 }
 
 /* This node's index in the job's list, which includes the step's. */
@@ -288,8 +293,9 @@ static int allocation_job_index(const struct allocation_reader *in, long *index)
 	*index = rc ? -1 : allocation_place_of(node, &l);
 	hostlist_release(&l);
 	if (!rc && *index < 0)
-		rc = err_set(in->e, ERR_USAGE, "SLURM_JOB_NODELIST does not "
-			     "name this node, which is %s by SLURMD_NODENAME",
+		rc = err_set(in->e, ERR_USAGE,
+			     "SLURM_JOB_NODELIST does not name this node, "
+			     "which is %s according to SLURMD_NODENAME",
 			     node);
 	return rc;
 }
@@ -443,14 +449,14 @@ static int allocation_no_gpus_of_groups(const struct allocation *a,
 		for (size_t j = 0; j < sizeof(names) / sizeof(*names); j++) {
 			text = groups_value(in->get, names[j], i);
 			if (text && (j < 2 || allocation_gpus_in(text)))
-				return err_set(in->e, ERR_USAGE,
-					       "group %u of this heterogeneous "
-					       "job asked for its GPUs by task "
-					       "or by their number "
-					       "(%s_HET_GROUP_%u): ask with "
-					       "--gpus-per-node=N in each group"
-					       " that has GPUs", i, names[j],
-					       i);
+				return err_set(
+					in->e, ERR_USAGE,
+					"group %u of this heterogeneous job "
+					"requested its GPUs per task or in "
+					"total (%s_HET_GROUP_%u): use "
+					"--gpus-per-node=N in each group that "
+					"has GPUs",
+					i, names[j], i);
 		}
 	}
 	return 0;
@@ -474,13 +480,14 @@ static int allocation_gpus_each(struct allocation *a,
 		a->gpus_each = total / a->nodes;
 	if (a->gpus_each || (!a->gpus_per_task && !total))
 		return 0;
-	return err_set(in->e, ERR_USAGE,
-		       "this job asked for its GPUs by %s, and its %u nodes "
-		       "do not have equally many: ask for them with "
-		       "--gpus-per-node=N, or start the step yourself: srun "
-		       "--ntasks-per-node=1 ... ddprun",
-		       a->gpus_per_task ? "task (--gpus-per-task)"
-					: "their number (--gpus)", a->nodes);
+	return err_set(
+		in->e, ERR_USAGE,
+		"this job requested its GPUs %s, and its %u nodes do not have "
+		"equally many: request them with --gpus-per-node=N, or start "
+		"the step yourself: srun --ntasks-per-node=1 ... ddprun",
+		a->gpus_per_task ? "per task (--gpus-per-task)"
+				 : "in total (--gpus)",
+		a->nodes);
 }
 
 static int allocation_read_no_step(struct allocation *a,

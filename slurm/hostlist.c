@@ -188,7 +188,7 @@ static int hostlist_parse_token(struct hostlist_parser *in,
 					       "hostnames` prints");
 		if (c <= ' ' || c >= 0x7f)
 			return hostlist_refuse(in, in->p,
-					       "no character of a host name");
+					       "not valid in a host name");
 		in->p++;
 		if (c != '[')
 			continue;

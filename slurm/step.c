@@ -28,8 +28,9 @@ static long step_number(const char **at)
 static int step_refuse(struct err *e, const char *name, const char *text,
 		       const char *why)
 {
-	return err_set(e, ERR_USAGE, "%s is '%.200s': %s; it should be like "
-		       "2(x3),1", name, text, why);
+	return err_set(e, ERR_USAGE,
+		       "%s is '%.200s': %s; it should look like 2(x3),1", name,
+		       text, why);
 }
 
 int step_count_on(const char *name, const char *text, long node, long *count,

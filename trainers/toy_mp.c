@@ -61,20 +61,20 @@ struct toy {
 #define AT(field) offsetof(struct toy, field)
 static const struct option_spec table[] = {
 	{"data", 0, OPTION_STRING, AT(data), 0, 0, 0, "DIR", "DDP_DATA",
-	 "folder with MNIST's files; without it the program draws digits"},
+	 "folder with MNIST's files; without it, the program generates digits"},
 	{"epochs", 0, OPTION_INT, AT(epochs), 0, 1, 1e6, "N", NULL,
-	 "how often to go through the training data"},
+	 "passes over the training data"},
 	{"batch-size", 0, OPTION_INT, AT(batch), 0, 1, 1e6, "N", NULL,
-	 "samples a step, of all ranks together"},
+	 "samples per step, over all ranks"},
 	{"micro-batches", 0, OPTION_INT, AT(micros), 0, 1, 1024, "N", NULL,
-	 "parts of a rank's share of the batch: while the tail has one, the "
-	 "head has the next"},
+	 "parts of a rank's share of the batch: while the tail computes one, "
+	 "the head computes the next"},
 	{"lr", 0, OPTION_DOUBLE, AT(lr), 0, 0, 1e6, "X", NULL,
 	 "learning rate of SGD with momentum 0.9"},
 	{"seed", 0, OPTION_INT, AT(seed), 0, 0, 4294967294.0, "N", NULL,
-	 "of the first weights and of the order of the samples"},
+	 "seed of the initial weights and the order of samples"},
 	{"device", 0, OPTION_STRING, AT(device), 0, 0, 0, "D", NULL,
-	 "cpu: two cores a rank; cuda: two GPUs; or auto"},
+	 "cpu: two cores per rank; cuda: two GPUs; or auto"},
 	{"log-dir", 0, OPTION_STRING, AT(log_dir), 0, 0, 0, "DIR", NULL,
 	 "folder for metrics.jsonl and TensorBoard events"},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "this text"},
@@ -186,7 +186,7 @@ static int toy_open_sampler(struct toy *t, struct err *e)
 	t->steps = mine / (uint64_t)(t->batch / t->size);
 	if (!t->steps)
 		return err_set(e, ERR_USAGE, "--batch-size %ld is more than "
-			       "the %u samples that there are", t->batch,
+			       "the data set's %u samples", t->batch,
 			       count);
 	t->order = calloc(mine, sizeof(*t->order));
 	return t->order ? 0
@@ -298,9 +298,8 @@ static int toy_train_epoch(struct toy *t, uint64_t epoch, struct err *e)
 	seconds = (double)(clock_ns() - start) / 1e9;
 	progress_print(
 		&t->progress,
-		"epoch %ld/%ld: loss %.5f, %.2f s, %s "
-		"samples/s, both devices at work in %llu of %llu "
-		"micro-batches",
+		"epoch %ld/%ld: loss %.5f, %.2f s, %s samples/s, both devices "
+		"busy in %llu of %llu micro-batches",
 		(long)epoch + 1, t->epochs, sum / (double)t->steps, seconds,
 		progress_count((uint64_t)((double)t->steps * (double)t->batch /
 					  seconds),

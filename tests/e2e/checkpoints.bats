@@ -50,7 +50,7 @@ near() {
 	expect 0 job 2 mnist_mlp --data data --epochs 4 --log-dir one
 	expect 0 job 2 mnist_mlp --data data --epochs 2 --log-dir two --checkpoint two.ckpt
 	expect 0 job 4 mnist_mlp --data data --epochs 4 --log-dir two --checkpoint two.ckpt --resume
-	has "$out" 'what changes: 4 ranks instead of 2 \(sums are rounded in another order\); 16 samples a rank at once instead of 32'
+	has "$out" 'what changes: 4 ranks instead of 2 \(sums are rounded differently\); 16 samples per rank at once instead of 32'
 	near two one 1e-4
 	expect 0 mnist_mlp --data data --epochs 5 --batch-size 32 --lr 0.01 \
 		--checkpoint two.ckpt --resume
@@ -84,7 +84,7 @@ near() {
 	expect 0 mnist_mlp --data data --epochs 1 --checkpoint c
 	cp c old
 	expect 0 mnist_mlp --data data --epochs 2 --checkpoint c
-	has "$out" 'the checkpoint c of another run is now c.before'
+	has "$out" 'renamed the checkpoint c of another run to c.before'
 	cmp old c.before
 	run ! cmp -s old c
 }
@@ -145,7 +145,7 @@ SH
 @test "a data set smaller than a batch is used as one batch" {
 	t_idx data 20 10
 	expect 0 mnist_mlp --data data --epochs 2 --log-dir one
-	has "$out" 'has 20 samples, less than a batch'
+	has "$out" 'has only 20 samples, fewer than a batch'
 	[ "$(losses one | wc -l)" = 2 ]
 	expect 0 job 2 mnist_mlp --data data --epochs 2 --log-dir two
 	near two one 1e-4

@@ -8,7 +8,7 @@ own() {
 	unshare "$@" true 2>/dev/null || skip "no such namespaces here: $*"
 }
 
-apart='warning: the ranks of .* are in 2 containers, or namespaces of PIDs or networks, and use TCP between them: start one container a node, or let them share these'
+apart='warning: the ranks of .* are in 2 containers, or PID or network namespaces, and use TCP between them: start one container per node, or let them share these namespaces'
 
 @test "workers in separate PID namespaces use TCP instead of memory, with a warning" {
 	own -pf --mount-proc
@@ -59,7 +59,7 @@ apart='warning: the ranks of .* are in 2 containers, or namespaces of PIDs or ne
 @test "a worker in a separate network reports what is missing" {
 	own -n
 	expect 1 ddprun --nproc-per-node 2 unshare -n c_init
-	has "$out" "cannot connect to 127.0.0.1:[0-9]+: .*; has ddprun ended, or is this a container with a network of its own \\(--network host\\)\\?"
+	has "$out" "cannot connect to 127.0.0.1:[0-9]+: .*; has ddprun ended, or is this a container with its own network \\(--network host\\)\\?"
 }
 
 @test "ddprun as PID 1 runs a whole job in one container" {

@@ -36,7 +36,7 @@ same() { # PART: what gpu_ops compares
 
 @test "another library under the same name is refused" {
 	DDP_CUDA_OPS=$O/libddp.so expect 2 mnist_mlp --device cuda
-	has "$err" 'is not of this build; build both again'
+	has "$err" 'belongs to another build; rebuild both'
 }
 
 @test "a missing driver prints one line, and auto uses the CPU" {
@@ -176,7 +176,7 @@ same() { # PART: what gpu_ops compares
 	mkdir data
 	t_idx data 100 10
 	expect 2 $job
-	has "$err" '^\[1\] mnist_mlp: rank 1: ranks 0 and 1 of a host would share GPU 0: it has 1 for its ranks; start fewer workers a node, or give --oversubscribe-gpu$'
+	has "$err" '^\[1\] mnist_mlp: rank 1: ranks 0 and 1 of a host would share GPU 0: it has 1 for its ranks; start fewer workers per node, or give --oversubscribe-gpu$'
 	[ "$(grep -c '^\[[01]\] .*would share' <<<"$err")" = 1 ]
 	run ! grep 'step\|epoch' <<<"$out"
 	expect 0 $job --oversubscribe-gpu

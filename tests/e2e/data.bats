@@ -35,7 +35,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	command -v xz >/dev/null || skip "no xz here"
 	expect 0 tested data
 	has "$out" '20 \+ 6 images'
-	has "$out" '^reading CIFAR-10: takes a few seconds, once a host$'
+	has "$out" '^reading CIFAR-10: takes a few seconds, once per host$'
 	first=$(tail -n 1 <<<"$out")
 	has "$first" '^test accuracy [0-9.]+ %$'
 	mkdir -p packed/cifar10 other
@@ -72,14 +72,14 @@ put() { # BYTES FILE OFFSET: overwrites
 		tested empty
 	rm data/data_batch_4.bin
 	says 1 'data has no data_batch_4.bin' tested data
-	says 2 'no data: give --data .*--synthetic' resnet --arch resnet18 --epochs 0
+	says 2 'no data: set --data .*--synthetic' resnet --arch resnet18 --epochs 0
 	DDP_DATA=empty says 1 'empty has no' resnet --arch resnet18 --epochs 0
 	says 2 'resnet20.*resnet152' resnet --arch resnet20 --synthetic
 }
 
 @test "labels out of range are an error with their position" {
 	put '\012' data/data_batch_2.bin 6146
-	says 1 'data/data_batch_2.bin: label 2 is 10; those of CIFAR-10 go up to 9' \
+	says 1 'data/data_batch_2.bin: label 2 is 10, but CIFAR-10's labels go up to 9' \
 		tested data
 	mkdir digits
 	t_idx digits 20 10
@@ -93,7 +93,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	command -v xz >/dev/null || skip "no xz here"
 	whole=$(wc -c <data/data_batch_5.bin)
 	truncate -s -100 data/data_batch_5.bin
-	says 1 "data/data_batch_5.bin is truncated: it ends after $((whole - 100)) bytes, inside of image 3" \
+	says 1 "data/data_batch_5.bin is truncated: it ends after $((whole - 100)) bytes, inside image 3" \
 		tested data
 	t_cifar data 4 6
 	truncate -s $((whole - 3073)) data/data_batch_5.bin

@@ -74,7 +74,7 @@ signed() {
 	[ "$out" = '[0] up' ]
 	[ -z "$err" ]
 	job_at --rdzv-conf "protocol=https,cacert=theirs.pem,$with"
-	refused "https://$etcd/.*certificate.*; is cacert=FILE the authority"
+	refused "https://$etcd/.*certificate.*; is cacert=FILE the CA"
 	lacks "$err" 'client port'
 	job_at --rdzv-conf "protocol=https,$with"
 	refused "https://$etcd/.*certificate"
@@ -127,5 +127,5 @@ s.serve_forever()'
 	await other.out '^at '
 	etcd=${line#at }
 	job_at
-	refused "http://$etcd \\(HTTP 404\\): this is no answer of etcd.s: .*Not Found"
+	refused "http://$etcd \\(HTTP 404\\): unexpected reply, is this an etcd endpoint\\? .*Not Found"
 }

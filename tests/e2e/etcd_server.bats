@@ -103,7 +103,7 @@ serving() {
 	etcd_or_skip
 	etcd=127.0.0.1:$(w_port free)
 	candidate a 1
-	told agent a "^etcd cannot be asked who the server is no member of etcd \\($etcd\\) answers: .*ould(n't| not) connect"
+	told agent a "^etcd does not answer no member of etcd \\($etcd\\) answers: .*ould(n't| not) connect"
 	start etcd etcd --data-dir "$T/etcd" \
 		--listen-peer-urls "http://127.0.0.1:0" \
 		--initial-advertise-peer-urls "http://127.0.0.1:2380" \

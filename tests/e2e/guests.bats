@@ -92,7 +92,7 @@ names_the_dead() { # STATUS CULPRIT
 needs_a_server() {
 	DDP_SERVER=$T/none expect - $launcher 2 c_guest
 	[ "$status" != 0 ]
-	has "$out" "DDP_SERVER is '$T/none', which is no program: set it to where ddprdzv is"
+	has "$out" "DDP_SERVER is '$T/none', which is not a program: set it to the path of ddprdzv"
 	# other ranks also learn it, and which rank it is; no launcher ends them
 	# before they have printed it
 	DDP_SERVER=$T/none expect 0 $launcher 2 sh -c 'c_guest; true'
@@ -136,7 +136,7 @@ is_dumped() {
 		c_store || echo "the store: not all"'
 	all_ok 3 15 || {
 		# 1.13 has all but one of the calls
-		has "$err" "ddp_store_append.*is that of 1.13, which cannot append: use ddp_store_set, or start with ddprun"
+		has "$err" "ddp_store_append.*is PyTorch 1.13's, which cannot append: use ddp_store_set, or start with ddprun"
 		all_ok 3 12
 	}
 }
@@ -299,13 +299,13 @@ is_one_node() { # NAME
 	expect 1 c_guest
 	has "$out" '^rank -1: -20002: PMI_RANK is set but PMI_FD is not: start this program with mpiexec'
 	PMI_FD=77 expect 1 c_guest
-	has "$out" '^rank -1: -[0-9]+: cannot speak with the launcher on PMI_FD 77: Bad file descriptor'
+	has "$out" '^rank -1: -[0-9]+: cannot talk to the launcher on PMI_FD 77: Bad file descriptor'
 	PMI_FD=77 expect - ddprun c_guest
 	[ "$status" != 0 ]
-	has "$err" '^ddprun: error: cannot speak with the launcher on PMI_FD 77: Bad file descriptor'
+	has "$err" '^ddprun: error: cannot talk to the launcher on PMI_FD 77: Bad file descriptor'
 	unset PMI_SIZE
 	expect 2 ddprun true
-	has "$err" "^ddprun: error: PMI_RANK is set but PMI_SIZE is not, so this is half of an MPI launcher's environment: start ddprun with mpiexec, or unset PMI_RANK, or give --standalone"
+	has "$err" "^ddprun: error: PMI_RANK is set but PMI_SIZE is not, so the MPI launcher's environment is incomplete: start ddprun with mpiexec, or unset PMI_RANK, or give --standalone"
 }
 
 @test "ddprun dump finds the ranks that OpenMPI started" {

@@ -22,7 +22,7 @@ setup() {
 	expect 0 ddprun --shutdown-timeout 0.5 --rdzv-conf timeout=1.5 true
 	PET_SHUTDOWN_TIMEOUT=2.5 expect 0 ddprun true
 	expect 2 ddprun --shutdown-timeout 0,5 true
-	has "$err" "^ddprun: error: --shutdown-timeout: '0,5' is no number"
+	has "$err" "^ddprun: error: --shutdown-timeout: '0,5' is not a number"
 	expect 3 ddprun --log-dir logs sh -c 'exit 3'
 	has "$err" '^.  ran for      [0-9]+\.[0-9]+ s'
 	grep -qE '[0-9]\.[0-9]' logs/*/attempt_0/report.json

@@ -44,10 +44,10 @@ fake_cuda() {
 @test "backend nccl without a GPU prints one clear line from every rank" {
 	no_gpu_or_skip
 	expect 1 c_nccl init nccl
-	has "$out" '^-20002: backend nccl: rank 0 cannot use NCCL: .*; mend that, or use cpu or auto$'
+	has "$out" '^-20002: backend nccl: rank 0 cannot use NCCL: .*; fix that, or use cpu or auto$'
 	[ "$(wc -l <<<"$out")" = 1 ]
 	ranks 1 3 c_nccl init nccl
-	every_rank_says 3 '-20002: backend nccl: rank 0 on .* cannot use NCCL: .*(driver|GPU|libcudart).*; mend that, or use cpu or auto$'
+	every_rank_says 3 '-20002: backend nccl: rank 0 on .* cannot use NCCL: .*(driver|GPU|libcudart).*; fix that, or use cpu or auto$'
 	[ "$(wc -l <<<"$out")" = 3 ]
 }
 

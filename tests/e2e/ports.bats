@@ -104,7 +104,7 @@ time.sleep(1000)'
 		[ "$out" = '[0] 127.0.0.1' ]
 	done
 	expect 2 ddprun --interface none-such true
-	has "$err" "^ddprun: error: --interface 'none-such': no interface of this host has that name, starts with it, or is in that network; it has .*lo \\(127.0.0.1\\)"
+	has "$err" "^ddprun: error: --interface 'none-such': no interface of this host has this name, this prefix or this network; it has .*lo \\(127.0.0.1\\)"
 	expect 2 ddprun --interface 198.51.100.0/24 true
 	expect 2 ddprun --interface lo --local-addr 127.0.0.1 true
 	has "$err" 'leave one of them out'

@@ -111,7 +111,7 @@ SH
 	# both epochs were trained, twice, and the end says what is not there
 	[ "$status" = 1 ]
 	[ "$(grep -c '^epoch 3/3: ' <<<"$out")" = 2 ]
-	[ "$(grep -c 'warning: .*small/ckpt.*No space left.*; training goes on' <<<"$err")" = 4 ]
+	[ "$(grep -c 'warning: .*small/ckpt.*No space left.*; training continues' <<<"$err")" = 4 ]
 	[ "$(grep -c 'the last state is not in small/ckpt' <<<"$err")" = 2 ]
 	cmp <(losses log.1) <(losses log.3)
 }

@@ -115,7 +115,7 @@ fault() {
 	ranks_ok 2 sh -c 'ulimit -f 1000; exec c_collectives 40000'
 	expect 0 ddprun --standalone --nproc-per-node 2 \
 		sh -c 'ulimit -f 1000; exec c_init'
-	[ "$(grep -c 'warning: the ranks of .* use TCP among each other, because shared memory failed: cannot make shared memory of .*: File too large$' <<<"$out")" = 2 ]
+	[ "$(grep -c 'warning: the ranks of .* use TCP among each other, because shared memory failed: cannot create shared memory of .*: File too large$' <<<"$out")" = 2 ]
 }
 
 @test "two agents of one machine share its memory" {

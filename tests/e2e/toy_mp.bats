@@ -53,12 +53,12 @@ near() {
 	local met
 	expect 0 toy_mp --device cpu --data data --epochs 25 --micro-batches 8
 	has "$out" '^toy_mp: head of 266,752 parameters on cpu.*, tail of 68,362 on cpu'
-	met=$(sed -n 's/.*at work in \([0-9]*\) of 120 .*/\1/p' <<<"$out" |
+	met=$(sed -n 's/.*busy in \([0-9]*\) of 120 .*/\1/p' <<<"$out" |
 		awk '{ n += $1 } END { print n + 0 }')
 	[ "$(grep -c '^epoch' <<<"$out")" -ge 25 ]
 	[ "$met" -gt 0 ]
 	expect 0 toy_mp --device cpu --data data --epochs 3 --micro-batches 1
-	[ "$(grep -c 'at work in 0 of 15 micro-batches$' <<<"$out")" = 3 ]
+	[ "$(grep -c 'busy in 0 of 15 micro-batches$' <<<"$out")" = 3 ]
 }
 
 @test "both devices are on cores that the rank may use" {

@@ -241,7 +241,7 @@ static int names_two_calls(const char *text, enum mistake m)
 						 : strstr(text, " expects "));
 	second = first ? strstr(first, ", but ") : NULL;
 	return first && second && strstr(text, "rank ") &&
-	       (strstr(second, " called ") || strstr(second, "here it is"));
+	       strstr(second, " called ");
 }
 
 void mistake_make(struct rng *common)

@@ -357,12 +357,12 @@ static void host(void)
 	must(ddp_wait(&r), "wait");
 	if (sum[1] != 1 || sum[2] != 2)
 		DIE("host memory: wrong bits");
-	expect_argument(ddp_all_reduce(world, v, a.device, 4, DDP_I32, DDP_SUM),
-			"send lies in the memory of the host and recv in that "
-			"of a GPU");
+	expect_argument(
+		ddp_all_reduce(world, v, a.device, 4, DDP_I32, DDP_SUM),
+		"send is in the memory of the host, but recv in that of a GPU");
 	expect_argument(ddp_all_reduce(world, a.device, a.device, 4, DDP_I32,
 				       DDP_BAND),
-			"NCCL has no operation on bits");
+			"NCCL has no bitwise operations");
 	/* none of these errors broke the communicator */
 	all_reduce(world, DDP_F32, DDP_SUM, 10);
 	room_free(&a);

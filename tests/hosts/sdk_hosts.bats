@@ -69,8 +69,8 @@ on_all() { # CMD...: on the three hosts at once
 	await "$T/on_h1.out" 'rank 0 goes on' 20
 	await "$T/on_h2.out" 'rank 1 goes on' 20
 	cable_cut h2
-	await "$T/on_h1.out" 'rank 0: -20006 in .*: all_reduce #.*nothing came from rank 1 on h2 for 2\.' 30
-	await "$T/on_h2.out" 'rank 1: -20006 in .*: all_reduce #.*nothing came from rank 0 on h1 for 2\.' 30
+	await "$T/on_h1.out" 'rank 0: -20006 in .*: all_reduce #.*no data from rank 1 on h2 for 2\.' 30
+	await "$T/on_h2.out" 'rank 1: -20006 in .*: all_reduce #.*no data from rank 0 on h1 for 2\.' 30
 	cable_heal h2
 	finish on_h1 -
 	finish on_h2 -

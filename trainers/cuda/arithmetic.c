@@ -93,7 +93,7 @@ static int arithmetic_is_finite(struct cuda_device *d, int bf16, size_t count,
 	struct kernel_state state = {0};
 
 	cuda_note(d, kernel_finite(d->stream, d->state, bf16, count, x),
-		  "looking for what is no number");
+		  "checking for values that are not finite");
 	cuda_get(&d->base, &state, d->state, sizeof(state));
 	return !state.not_finite;
 }

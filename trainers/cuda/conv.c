@@ -53,8 +53,10 @@ static int conv_check(const struct cuda_device *d, const struct op_site *s,
 
 	if (!(in->plain && in->type == TENSOR_F32) &&
 	    (in->layout != &layout_nhwc || in->type != d->base.type))
-		return err_set(e, ERR_USAGE, "%s: a convolution comes after "
-			       "the input, or what is made of images", name);
+		return err_set(e, ERR_USAGE,
+			       "%s: a convolution must follow the input or "
+			       "another layer of images",
+			       name);
 	if (layout_windows(in->h, k->kernel, k->stride, k->pad) < 1 ||
 	    layout_windows(in->w, k->kernel, k->stride, k->pad) < 1)
 		return err_set(e, ERR_USAGE, "%s: an image of %d x %d is too "

@@ -151,17 +151,20 @@ static int device_check_index(const struct device_options *o,
 	if (n < 0)
 		return n;
 	if (o->index < 0 || o->index >= n)
-		return err_set(e, ERR_USAGE, "GPU %d: this process can see %d, "
-			       "the first is 0", o->index, n);
+		return err_set(e, ERR_USAGE,
+			       "there is no GPU %d: this process can see %d, "
+			       "numbered from 0",
+			       o->index, n);
 	r = cuda_status(cudaGetDeviceProperties(p, o->index),
 			"the GPU's properties", e);
 	if (r < 0)
 		return r;
 	if (o->bf16 && p->major < 8)
-		return err_set(e, ERR_USAGE, "--precision bf16: %s has no bf16 "
-			       "(compute capability %d.%d, 8.0 is the first); "
-			       "use --precision fp32", p->name, p->major,
-			       p->minor);
+		return err_set(e, ERR_USAGE,
+			       "--precision bf16: %s does not support bf16 "
+			       "(compute capability %d.%d; bf16 needs 8.0); "
+			       "use --precision fp32",
+			       p->name, p->major, p->minor);
 	return 0;
 }
 

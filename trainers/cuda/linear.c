@@ -174,8 +174,9 @@ static int linear_make(struct cuda_device *d, struct cuda_op *op,
 	struct op *base = &op->base;
 
 	if (!in->plain || in->type != TENSOR_F32)
-		return err_set(e, ERR_USAGE, "%s: a linear layer comes after "
-			       "the input, an average or a linear layer",
+		return err_set(e, ERR_USAGE,
+			       "%s: a linear layer must follow the input, an "
+			       "average or a linear layer",
 			       op->name);
 	l->in = in->c * in->h * in->w;
 	l->out = base->spec.out;

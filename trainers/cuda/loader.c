@@ -82,8 +82,10 @@ static int loader_check(const struct loader_spec *s, struct err *e)
 		return err_set(e, ERR_USAGE, "images have 1 to %d channels, "
 			       "not %d", IMAGE_CHANNELS_MAX, i->channels);
 	if (size != s->part->samples.size)
-		return err_set(e, ERR_ARGUMENT, "a sample has %zu bytes, and "
-			       "its shape %zu", s->part->samples.size, size);
+		return err_set(
+			e, ERR_ARGUMENT,
+			"a sample has %zu bytes, but its shape needs %zu",
+			s->part->samples.size, size);
 	return 0;
 }
 

@@ -139,8 +139,9 @@ int cuda_narrow(struct cuda_device *d, const float *param, uint16_t **out,
 	int r;
 
 	if (!b)
-		return err_set(e, ERR_ARGUMENT, "parameters lie in no memory "
-			       "of this device");
+		return err_set(
+			e, ERR_ARGUMENT,
+			"the parameters are not in this device's memory");
 	if (!b->narrow) {
 		r = memory_allocate(b->bytes / sizeof(float) * sizeof(uint16_t),
 				    &p, e);

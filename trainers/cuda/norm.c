@@ -22,8 +22,10 @@ static int norm_check(const struct op_site *s, const char *name, struct err *e)
 	    (add && (add->layout != &layout_nhwc || add->type != in->type ||
 		     add->n != in->n || add->c != in->c || add->h != in->h ||
 		     add->w != in->w)))
-		return err_set(e, ERR_USAGE, "%s: what it adds has another "
-			       "shape, or comes from no convolution", name);
+		return err_set(e, ERR_USAGE,
+			       "%s: the tensor that it adds has another shape, "
+			       "or does not come from a convolution",
+			       name);
 	return 0;
 }
 

@@ -17,8 +17,8 @@ static struct pool *pool_of(struct cuda_op *op)
 static int pool_check(const struct op_site *s, const char *name, struct err *e)
 {
 	if (s->in->layout != &layout_nhwc)
-		return err_set(e, ERR_USAGE, "%s: pooling comes after a "
-			       "convolution", name);
+		return err_set(e, ERR_USAGE,
+			       "%s: pooling must follow a convolution", name);
 	return 0;
 }
 
@@ -41,9 +41,10 @@ static int max_pool_make(struct cuda_device *d, struct cuda_op *op,
 			       "small for a window of %d", op->name, in->h,
 			       in->w, k->kernel);
 	if (k->kernel > KERNEL_POOL_MAX || k->pad > k->kernel / 2)
-		return err_set(e, ERR_USAGE, "%s: windows are at most %d, and "
-			       "padding at most half of one", op->name,
-			       KERNEL_POOL_MAX);
+		return err_set(e, ERR_USAGE,
+			       "%s: a window has at most %d, and padding at "
+			       "most half of it",
+			       op->name, KERNEL_POOL_MAX);
 	layout_tensor(&op->base.out, in->n, in->c, h, w, in->type);
 	p->k = (struct kernel_pool){
 		.bf16 = in->type == TENSOR_BF16, .n = in->n, .h = in->h,

@@ -16,7 +16,7 @@ static int queue_check(struct cuda_device *d, struct err *e)
 	if (r < 0 && d->error[0])
 		err_set(e, r, "%s: %s", d->base.name, d->error);
 	else if (r < 0) /* an error from the caller's synchronising functions */
-		err_set(e, r, "%s: what goes over all ranks failed: %s",
+		err_set(e, r, "%s: the reduction over all ranks failed: %s",
 			d->base.name, err_name(r));
 	d->error[0] = '\0';
 	return r;

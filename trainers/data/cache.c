@@ -198,9 +198,10 @@ static int cache_make_private(const struct cache_source *s,
 
 static void cache_note_not_kept(char *note, const char *where, int why)
 {
-	snprintf(note, ERR_TEXT_MAX, "decoded data cannot be kept in %.400s: "
-		 "%s; decoding it anew each time (DDP_CACHE names another "
-		 "folder)", where, strerror(-why));
+	snprintf(note, ERR_TEXT_MAX,
+		 "cannot keep decoded data in %.400s: %s; decoding it again "
+		 "each time (set DDP_CACHE to another folder)",
+		 where, strerror(-why));
 }
 
 /* Called with the lock held. Maps the block from the file if possible, so that
@@ -215,12 +216,13 @@ static int cache_make_file(const char *dir, const char *path,
 	if (found == RIGHT)
 		return 0;
 	if (found == DAMAGED)
-		snprintf(note, ERR_TEXT_MAX, "%.900s was damaged; it is made "
-			 "again", path);
+		snprintf(note, ERR_TEXT_MAX,
+			 "%.900s was damaged; creating it again", path);
 	if (found == FOREIGN)
-		snprintf(note, ERR_TEXT_MAX, "%.900s is another user's, or "
-			 "others can write to it: it is not used (DDP_CACHE "
-			 "names another folder)", path);
+		snprintf(note, ERR_TEXT_MAX,
+			 "%.900s belongs to another user, or others can write "
+			 "to it: ignoring it (set DDP_CACHE to another folder)",
+			 path);
 	r = cache_make_private(s, b, e);
 	if (r < 0)
 		return r;

@@ -46,8 +46,10 @@ static int cifar_alloc(struct cifar_images *i, uint32_t *room, const char *path,
 	if (i->count + RECORDS_AT_ONCE <= *room)
 		return 0;
 	if (more > COUNT_MAX)
-		return err_set(e, ERR_DATA, "%s has more than %d images: this "
-			       "is no file of CIFAR-10", path, COUNT_MAX);
+		return err_set(e, ERR_DATA,
+			       "%s has more than %d images: this is not a file "
+			       "of CIFAR-10",
+			       path, COUNT_MAX);
 	pixels = realloc(i->pixels, (size_t)more * CIFAR_PIXELS);
 	if (pixels)
 		i->pixels = pixels;
@@ -65,9 +67,10 @@ static int cifar_parse_records(struct cifar_images *i, const uint8_t *record,
 {
 	for (int k = 0; k < n; k++, record += RECORD) {
 		if (record[0] > 9)
-			return err_set(e, ERR_DATA, "%s: label %u is %u; those "
-				       "of CIFAR-10 go up to 9", path, i->count,
-				       record[0]);
+			return err_set(e, ERR_DATA,
+				       "%s: label %u is %u, but CIFAR-10's "
+				       "labels go up to 9",
+				       path, i->count, record[0]);
 		i->labels[i->count] = record[0];
 		memcpy(i->pixels + (size_t)i->count * CIFAR_PIXELS, record + 1,
 		       CIFAR_PIXELS);
@@ -98,8 +101,9 @@ static int cifar_read_records(struct reader *file, struct cifar_images *i,
 	} while (r == 0 && n == (long)RECORDS_AT_ONCE * RECORD);
 	free(records);
 	if (r == 0 && (n % RECORD || i->count == 0))
-		r = err_set(e, ERR_DATA, "%s is truncated: it ends after %llu "
-			    "bytes, inside of image %u; get it again",
+		r = err_set(e, ERR_DATA,
+			    "%s is truncated: it ends after %llu bytes, inside "
+			    "image %u; download it again",
 			    file->path, file->done, i->count);
 	return r;
 }
@@ -183,11 +187,12 @@ static int cifar_check(const struct decoding *d, struct err *e)
 		same = CIFAR_FILES;
 	for (int i = 1; i < same; i++)
 		if (d->images[i].count != first->count)
-			return err_set(e, ERR_DATA, "%s has %u images, but %s "
-				       "has %u; one of them is truncated, get "
-				       "it again", d->files->path[i],
-				       d->images[i].count, d->files->path[0],
-				       first->count);
+			return err_set(
+				e, ERR_DATA,
+				"%s has %u images, but %s has %u; one of them "
+				"is truncated, download it again",
+				d->files->path[i], d->images[i].count,
+				d->files->path[0], first->count);
 	return 0;
 }
 

@@ -75,10 +75,11 @@ int data_files_find(struct data_files *f, const struct data_files_spec *s,
 	int most = 0;
 
 	if (stat(dir, &st) < 0)
-		return err_set(e, -errno, "no data folder %s: %s; give --data "
-			       "(or DDP_DATA) the folder with %s's files "
-			       "(trainers/get-data %s DIR gets them)", dir,
-			       strerror(errno), s->set, s->get);
+		return err_set(e, -errno,
+			       "no data folder %s: %s; set --data (or "
+			       "DDP_DATA) to the folder with %s's files "
+			       "(trainers/get-data %s DIR downloads them)",
+			       dir, strerror(errno), s->set, s->get);
 	snprintf(nearest, sizeof(nearest), "%s", dir);
 	for (int i = -1; i < 0 || s->below[i]; i++) {
 		const char *sub = i < 0 ? "" : s->below[i];
@@ -97,9 +98,10 @@ int data_files_find(struct data_files *f, const struct data_files_spec *s,
 		}
 	}
 	data_files_folders_text(s, below, sizeof(below));
-	return err_set(e, -ENOENT, "%.400s has no %s, plain, .gz or .xz; "
-		       "--data (or DDP_DATA) names the folder with %s's %d "
-		       "files or with a folder %s that has them "
-		       "(trainers/get-data %s DIR gets them)", nearest, first,
-		       s->set, f->count, below, s->get);
+	return err_set(
+		e, -ENOENT,
+		"%.400s has no %s, plain, .gz or .xz; set --data (or DDP_DATA) "
+		"to the folder with %s's %d files, or to one with a subfolder "
+		"%s that has them (trainers/get-data %s DIR downloads them)",
+		nearest, first, s->set, f->count, below, s->get);
 }

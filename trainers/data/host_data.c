@@ -24,8 +24,9 @@ static int host_data_make_cifar(void *arg, struct payload *p, struct err *e)
 	struct host_data *h = arg;
 
 	if (h->want.on_wait)
-		h->want.on_wait(h->want.arg, "reading CIFAR-10: takes a few "
-				"seconds, once a host");
+		h->want.on_wait(
+			h->want.arg,
+			"reading CIFAR-10: takes a few seconds, once per host");
 	return cifar_decode(&h->files, p, e);
 }
 
@@ -95,10 +96,12 @@ static int host_data_find_cifar(struct host_data *h, const char *dir,
 	int r;
 
 	if (!dir)
-		return err_set(e, ERR_USAGE, "no data: give --data (or "
-			       "DDP_DATA) the folder with CIFAR-10's files "
-			       "(trainers/get-data cifar10 DIR gets them), or "
-			       "--synthetic for images that are drawn");
+		return err_set(
+			e, ERR_USAGE,
+			"no data: set --data (or DDP_DATA) to the folder with "
+			"CIFAR-10's files (trainers/get-data cifar10 DIR "
+			"downloads them), or give --synthetic for generated "
+			"images");
 	r = cifar_find(&h->files, dir, e);
 	if (r < 0)
 		return r;
@@ -114,10 +117,11 @@ static int host_data_find_synthetic(struct host_data *h, struct err *e)
 	uint64_t bytes = 3 * (uint64_t)w->side * (uint64_t)w->side * w->least;
 
 	if (bytes >> 20 > SYNTHETIC_MIB_MAX)
-		return err_set(e, ERR_USAGE, "a batch of %u images of %d x %d "
-			       "takes %llu MiB, but synthetic images are drawn "
-			       "for up to %d; give a smaller --batch-size or "
-			       "--image-size", w->least, w->side, w->side,
+		return err_set(e, ERR_USAGE,
+			       "a batch of %u images of %d x %d takes %llu "
+			       "MiB, but synthetic images are limited to %d; "
+			       "give a smaller --batch-size or --image-size",
+			       w->least, w->side, w->side,
 			       (unsigned long long)(bytes >> 20),
 			       SYNTHETIC_MIB_MAX);
 	h->source.make = host_data_make_synthetic;
@@ -138,7 +142,8 @@ int host_data_find(struct host_data *h, const struct host_data_want *want,
 	case DATA_SYNTHETIC:
 		return host_data_find_synthetic(h, e);
 	}
-	return err_set(e, ERR_INTERNAL, "no data of kind %d", (int)want->kind);
+	return err_set(e, ERR_INTERNAL, "unknown kind of data: %d",
+		       (int)want->kind);
 }
 
 int host_data_prepare(struct host_data *h, struct err *e)

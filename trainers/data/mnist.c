@@ -48,8 +48,10 @@ static int mnist_idx_open(struct idx *x, const char *path, uint32_t magic,
 	if (r)
 		return r;
 	if (mnist_be32(head) != magic)
-		return err_set(e, ERR_DATA, "%s is no idx file of %s: its "
-			       "magic is 0x%08x, not 0x%08x", path,
+		return err_set(e, ERR_DATA,
+			       "%s is not an idx file of %s: its magic is "
+			       "0x%08x, not 0x%08x",
+			       path,
 			       magic == MAGIC_IMAGES ? "images" : "labels",
 			       mnist_be32(head), magic);
 	x->count = mnist_be32(head + 4);
@@ -60,9 +62,10 @@ static int mnist_idx_open(struct idx *x, const char *path, uint32_t magic,
 			       mnist_be32(head + 8), mnist_be32(head + 12),
 			       DATASET_SIDE, DATASET_SIDE);
 	if (x->count == 0 || x->count > COUNT_MAX)
-		return err_set(e, ERR_DATA, "%s says that it has %u samples; "
-			       "1 to %d are possible", path, x->count,
-			       COUNT_MAX);
+		return err_set(e, ERR_DATA,
+			       "%s claims to have %u samples, but 1 to %d are "
+			       "possible",
+			       path, x->count, COUNT_MAX);
 	return 0;
 }
 
@@ -79,8 +82,9 @@ static int mnist_idx_read(struct idx *x, size_t each, uint8_t *to,
 		return r;
 	n = reader_take(&x->file, &more, 1, e);
 	if (n > 0)
-		return err_set(e, ERR_DATA, "%s has another size than its "
-			       "header says: more than %zu bytes; get it again",
+		return err_set(e, ERR_DATA,
+			       "%s is larger than its header says: more than "
+			       "%zu bytes; download it again",
 			       x->file.path, head + size);
 	return (int)n;
 }
@@ -90,9 +94,10 @@ static int mnist_check_labels(const struct idx *x, const uint8_t *label,
 {
 	for (uint32_t i = 0; i < x->count; i++)
 		if (label[i] >= DATASET_CLASSES)
-			return err_set(e, ERR_DATA, "%s: label %u is %u; "
-				       "digits go up to 9", x->file.path, i,
-				       label[i]);
+			return err_set(
+				e, ERR_DATA,
+				"%s: label %u is %u, but digits go up to 9",
+				x->file.path, i, label[i]);
 	return 0;
 }
 
@@ -104,8 +109,9 @@ static int mnist_decode_into(struct idx *x, struct payload *p, struct err *e)
 
 	for (int i = 0; i < MNIST_FILES; i += 2)
 		if (x[i].count != x[i + 1].count)
-			return err_set(e, ERR_DATA, "%s has %u images, but %s "
-				       "has %u labels; they are not of one set",
+			return err_set(e, ERR_DATA,
+				       "%s has %u images, but %s has %u "
+				       "labels; they do not belong together",
 				       x[i].file.path, x[i].count,
 				       x[i + 1].file.path, x[i + 1].count);
 	r = dataset_alloc(p, &mnist_shape, x[0].count, x[2].count, &room, e);

@@ -79,8 +79,10 @@ void reader_close(struct reader *r)
 
 static int reader_truncated(const struct reader *r, struct err *e)
 {
-	return err_set(e, ERR_DATA, "%s is truncated: it ends after %llu "
-		       "unpacked bytes; get it again", r->path, r->done);
+	return err_set(e, ERR_DATA,
+		       "%s is truncated: it ends after %llu unpacked bytes; "
+		       "download it again",
+		       r->path, r->done);
 }
 
 /* Reads at least one byte; 0 at the end, or an error. */
@@ -98,8 +100,10 @@ static long reader_read_gz(struct reader *r, void *to, size_t size,
 	if (code == Z_BUF_ERROR)
 		return reader_truncated(r, e);
 	if (n < 0 || code < 0)
-		return err_set(e, ERR_DATA, "%s is damaged or cannot be read: "
-			       "%s; get it again", r->path,
+		return err_set(e, ERR_DATA,
+			       "%s is damaged or cannot be read: %s; download "
+			       "it again",
+			       r->path,
 			       code == Z_ERRNO ? strerror(errno) : why);
 	return 0;
 }
@@ -108,10 +112,14 @@ static const char *reader_xz_error(lzma_ret code)
 {
 	switch (code) {
 	case LZMA_MEM_ERROR: return "no memory";
-	case LZMA_MEMLIMIT_ERROR: return "it was packed for a larger memory";
-	case LZMA_OPTIONS_ERROR: return "xz options that are not known here";
-	case LZMA_FORMAT_ERROR: return "no xz file";
-	default: return "what it holds does not match its checksums";
+	case LZMA_MEMLIMIT_ERROR:
+		return "unpacking it takes too much memory";
+	case LZMA_OPTIONS_ERROR:
+		return "its xz options are not supported";
+	case LZMA_FORMAT_ERROR:
+		return "it is not an xz file";
+	default:
+		return "its contents do not match its checksums";
 	}
 }
 
@@ -124,7 +132,7 @@ static int reader_fill_xz(struct reader *r, struct err *e)
 		n = read(x->fd, x->packed, sizeof(x->packed));
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return err_set(e, -errno, "%s cannot be read: %s", r->path,
+		return err_set(e, -errno, "cannot read %s: %s", r->path,
 			       strerror(errno));
 	x->ended = n == 0;
 	x->stream.next_in = x->packed;
@@ -155,8 +163,9 @@ static long reader_read_xz(struct reader *r, void *to, size_t size,
 		return (long)(size - x->stream.avail_out);
 	if (code == LZMA_BUF_ERROR)
 		return reader_truncated(r, e);
-	return err_set(e, ERR_DATA, "%s is damaged or cannot be read: %s; get "
-		       "it again", r->path, reader_xz_error(code));
+	return err_set(e, ERR_DATA,
+		       "%s is damaged or cannot be read: %s; download it again",
+		       r->path, reader_xz_error(code));
 }
 
 long reader_take(struct reader *r, void *to, size_t size, struct err *e)
@@ -186,8 +195,9 @@ int reader_take_all(struct reader *r, void *to, size_t size,
 	if (n < 0)
 		return (int)n;
 	if ((size_t)n < size)
-		return err_set(e, ERR_DATA, "%s is truncated: it ends after "
-			       "%llu bytes, by its header it has %llu; get it "
-			       "again", r->path, r->done, whole);
+		return err_set(e, ERR_DATA,
+			       "%s is truncated: it ends after %llu bytes, but "
+			       "its header says %llu; download it again",
+			       r->path, r->done, whole);
 	return 0;
 }

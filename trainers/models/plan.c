@@ -41,8 +41,9 @@ static int plan_check_layer(const struct model_spec *spec, int i, struct err *e)
 	int from = plan_from(spec, i), add = plan_add(spec, i);
 
 	if (from >= i || add >= i || (from < 0 && i > 0))
-		return err_set(e, ERR_ARGUMENT, "%s: layer %d comes before "
-			       "what it works on", spec->name, i + 1);
+		return err_set(e, ERR_ARGUMENT,
+			       "%s: layer %d comes before its input",
+			       spec->name, i + 1);
 	return 0;
 }
 
@@ -221,8 +222,10 @@ static int plan_share_backward(struct plan *p, struct op_memory *om,
 		struct tensor *dy = plan_gradient(m, i, 0);
 
 		if (!dy)
-			return err_set(e, ERR_ARGUMENT, "%s: nothing works on "
-				       "layer %d", spec->name, i + 1);
+			return err_set(
+				e, ERR_ARGUMENT,
+				"%s: no layer uses the output of layer %d",
+				spec->name, i + 1);
 		om[i].dy[0] = dy;
 		om[i].dy[1] = plan_gradient(m, i, 1);
 		if (add >= 0) {
@@ -238,9 +241,10 @@ static int plan_share_backward(struct plan *p, struct op_memory *om,
 			om[i].dx = p->d_in = &m->d_in;
 		}
 		if ((add >= 0 && !om[i].d_add) || (from >= 0 && !om[i].dx))
-			return err_set(e, ERR_ARGUMENT, "%s: an output goes "
-				       "three ways, see layer %d", spec->name,
-				       i + 1);
+			return err_set(
+				e, ERR_ARGUMENT,
+				"%s: three layers use one output, see layer %d",
+				spec->name, i + 1);
 		kept |= norm && from >= 0;
 		if (!kept)
 			plan_drop_buffer(dy);

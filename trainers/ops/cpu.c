@@ -149,8 +149,10 @@ static int cpu_alloc(struct device *d, size_t bytes, void **out, struct err *e)
 
 	*out = aligned_alloc(64, rounded ? rounded : 64);
 	if (!*out)
-		return err_set(e, -ENOMEM, "no memory for %zu bytes at once; "
-			       "use a smaller --batch-size", bytes);
+		return err_set(e, -ENOMEM,
+			       "cannot allocate %zu bytes at once; use a "
+			       "smaller --batch-size",
+			       bytes);
 	memset(*out, 0, rounded);
 	return 0;
 }
@@ -223,8 +225,9 @@ static int cpu_wait(struct device *d, struct err *e)
 
 	d->error = 0;
 	if (r == -ENOMEM)
-		return err_set(e, r, "oneDNN had no memory to work in; use a "
-			       "smaller --batch-size");
+		return err_set(
+			e, r,
+			"oneDNN ran out of memory; use a smaller --batch-size");
 	return r < 0 ? err_set(e, r, "an operation failed on %s: %s", d->name,
 			       err_name(r)) : 0;
 }

@@ -111,9 +111,10 @@ static int cpu_scratch_grow(struct cpu_device *d, size_t bytes,
 		return 0;
 	p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 	if (!p)
-		return err_set(e, -ENOMEM, "layer %s: no memory to work in "
-			       "(%zu bytes); use a smaller --batch-size", name,
-			       bytes);
+		return err_set(e, -ENOMEM,
+			       "layer %s: out of memory for scratch space (%zu "
+			       "bytes); use a smaller --batch-size",
+			       name, bytes);
 	free(d->scratch);
 	d->scratch = p;
 	d->scratch_size = bytes;

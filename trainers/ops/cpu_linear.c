@@ -76,8 +76,9 @@ static int linear_make(struct cpu_device *d, struct cpu_op *op,
 	struct op *base = &op->base;
 
 	if (!in->plain || in->type != TENSOR_F32)
-		return err_set(e, ERR_USAGE, "layer %s: a linear layer comes "
-			       "after the input, an average or a linear layer",
+		return err_set(e, ERR_USAGE,
+			       "layer %s: a linear layer must follow the "
+			       "input, an average or a linear layer",
 			       s->name);
 	l->dense.in = width;
 	l->dense.out = out;
@@ -112,8 +113,10 @@ static int linear_bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 	bytes = cpu_sparse_room(m->in->n, (size_t)l->dense.in);
 	l->room = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 	if (!l->room)
-		return err_set(e, -ENOMEM, "layer %s: no memory for %zu bytes; "
-			       "use a smaller --batch-size", op->name, bytes);
+		return err_set(e, -ENOMEM,
+			       "layer %s: out of memory for %zu bytes; use a "
+			       "smaller --batch-size",
+			       op->name, bytes);
 	memset(l->room, 0, bytes);
 	return 0;
 }

@@ -48,8 +48,9 @@ static int norm_make(struct cpu_device *d, struct cpu_op *op,
 	if (!dnnl_memory_desc_equal(op->in, op->out) ||
 	    (s->add && (s->add->c != in->c || s->add->h != in->h ||
 			s->add->w != in->w || s->add->n != in->n)))
-		return err_set(e, ERR_USAGE, "layer %s: what it adds has "
-			       "another shape, or comes from no convolution",
+		return err_set(e, ERR_USAGE,
+			       "layer %s: the tensor that it adds has another "
+			       "shape, or does not come from a convolution",
 			       s->name);
 	base->param_count = base->buffer_count = 2;
 	for (int i = 0; i < 2; i++) {

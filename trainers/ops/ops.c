@@ -33,9 +33,10 @@ static void ops_set_load_error(const char *path, struct err *e)
 
 	/* the library itself */
 	if (!strncmp(why, path, strlen(path)))
-		err_set(e, ERR_USAGE, "--device cuda: no CUDA operations: "
-			"%.500s; build where CUDA and cuDNN are, or use "
-			"--device cpu", why);
+		err_set(e, ERR_USAGE,
+			"--device cuda: no CUDA operations: %.500s; build on a "
+			"machine with CUDA and cuDNN, or use --device cpu",
+			why);
 	else
 		err_set(e, ERR_USAGE, "--device cuda: %.300s; %.200s needs it, "
 			"and it was looked for in LD_LIBRARY_PATH ('%.200s'), "
@@ -62,8 +63,10 @@ static const struct ops *ops_load_cuda(struct err *e)
 	*(void **)&entry = dlsym(library, OPS_CUDA_ENTRY);
 	ops = entry ? entry(OPS_VERSION) : NULL;
 	if (!ops)
-		err_set(e, ERR_USAGE, "--device cuda: %s is not of this build; "
-			"build both again", path);
+		err_set(e, ERR_USAGE,
+			"--device cuda: %s belongs to another build; rebuild "
+			"both",
+			path);
 	else if (ops->count(e) <= 0)
 		ops = NULL;
 	return ops;

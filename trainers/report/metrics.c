@@ -49,7 +49,7 @@ int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 		return 0;
 	r = file_make_folders(dir);
 	if (r < 0)
-		return err_set(e, r, "--log-dir %s cannot be made: %s", dir,
+		return err_set(e, r, "cannot create --log-dir %s: %s", dir,
 			       strerror(-r));
 	if (asprintf(&m->path, "%s/metrics.jsonl", dir) < 0) {
 		m->path = NULL;

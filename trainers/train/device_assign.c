@@ -63,7 +63,7 @@ int device_assign(ddp_comm *world, const struct trainer_options *o, int count,
 	int other;
 
 	if (!all)
-		return err_set(e, -ENOMEM, "no memory to choose a GPU");
+		return err_set(e, -ENOMEM, "out of memory to choose a GPU");
 	snprintf(mine->leader, sizeof(mine->leader), "%d",
 		 ddp_host_leader(world));
 	*index = device_assign_gpu(ddp_local_rank(world), count,
@@ -75,11 +75,11 @@ int device_assign(ddp_comm *world, const struct trainer_options *o, int count,
 			? device_assign_conflict(all, rank)
 			: -1;
 	if (other >= 0)
-		r = err_set(e, ERR_USAGE, "ranks %d and %d of a host would "
-			    "share GPU %s: it has %d for its ranks; start "
-			    "fewer workers a node, or give "
-			    "--oversubscribe-gpu", other, rank, mine->name,
-			    count);
+		r = err_set(e, ERR_USAGE,
+			    "ranks %d and %d of a host would share GPU %s: it "
+			    "has %d for its ranks; start fewer workers per "
+			    "node, or give --oversubscribe-gpu",
+			    other, rank, mine->name, count);
 	free(all);
 	return r;
 }

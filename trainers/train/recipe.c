@@ -40,8 +40,9 @@ static int recipe_find(struct recipe *out, const struct recipe *recipes,
 			n += (size_t)snprintf(list + n, sizeof(list) - n,
 					      "%s%s", n ? ", " : "", r->name);
 	}
-	return err_set(e, ERR_USAGE, "--recipe '%s' is none of this trainer's: "
-		       "%s", name, list);
+	return err_set(e, ERR_USAGE,
+		       "--recipe '%s' is not one of this trainer's: %s", name,
+		       list);
 }
 
 /* An optimizer other than the recipe's starts with PyTorch's defaults. */
@@ -60,9 +61,11 @@ static int recipe_change_optimizer(struct recipe *r,
 		return err_set(e, ERR_USAGE, "--optimizer '%s' is neither sgd "
 			       "nor adam", o->optimizer);
 	if (kind != how->kind && !o->given.lr)
-		return err_set(e, ERR_USAGE, "--optimizer %s is not the "
-			       "recipe's, whose rate does not fit it: give "
-			       "--lr as well", o->optimizer);
+		return err_set(
+			e, ERR_USAGE,
+			"--optimizer %s is not the recipe's, whose learning "
+			"rate does not fit it: give --lr as well",
+			o->optimizer);
 	if (kind != how->kind && kind == OPTIMIZER_SGD)
 		*how = (struct optimizer){kind, .momentum = 0.9};
 	else if (kind != how->kind)
@@ -71,8 +74,9 @@ static int recipe_change_optimizer(struct recipe *r,
 	if (o->given.weight_decay)
 		how->weight_decay = o->weight_decay;
 	if (kind == OPTIMIZER_ADAM && (o->given.momentum || o->nesterov))
-		return err_set(e, ERR_USAGE, "--%s is sgd's, and the optimizer "
-			       "is adam; leave it out or give --optimizer sgd",
+		return err_set(e, ERR_USAGE,
+			       "--%s is for sgd, but the optimizer is adam; "
+			       "leave it out or give --optimizer sgd",
 			       o->given.momentum ? "momentum" : "nesterov");
 	if (o->given.momentum)
 		how->momentum = o->momentum;

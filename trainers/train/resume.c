@@ -78,11 +78,10 @@ static int resume_newest(struct run *run, struct err *e)
 		r = 0;
 	}
 	if (r == 0 && damaged)
-		return err_set(
-			e, ERR_DATA,
-			"--resume auto: no checkpoint %s "
-			"is whole; leave out --resume to start from scratch",
-			run->options.checkpoint);
+		return err_set(e, ERR_DATA,
+			       "--resume auto: no checkpoint %s is intact; "
+			       "leave out --resume to start from scratch",
+			       run->options.checkpoint);
 	return r;
 }
 
@@ -127,10 +126,10 @@ int resume_first_state(struct run *run, struct err *e)
 	if (file && !again &&
 	    (r == 0 || resume_is_other_file(run->options.resume, file)) &&
 	    checkpoint_rotate_aside(file))
-		progress_print(&run->progress,
-			       "the checkpoint %s of another run "
-			       "is now %s.before",
-			       file, file);
+		progress_print(
+			&run->progress,
+			"renamed the checkpoint %s of another run to %s.before",
+			file, file);
 	if (r == 1)
 		return 0;
 	if (run->options.init_from)
@@ -149,6 +148,7 @@ void resume_save(struct run *run)
 	checkpoint_rotate_end(file, run->options.keep, r == 0);
 	run->unsaved = r < 0;
 	if (r < 0)
-		log_warn("%s; training goes on, and the checkpoint before it "
-			 "stays", e.text);
+		log_warn("%s; training continues, and the previous checkpoint "
+			 "remains",
+			 e.text);
 }

@@ -25,8 +25,10 @@ int schedule_find(const char *name, struct err *e)
 	for (int i = 0; i < SCHEDULES; i++)
 		if (!strcmp(name, names[i]))
 			return i;
-	return err_set(e, ERR_USAGE, "--schedule '%s' is none of constant, "
-		       "cosine, one-cycle", name);
+	return err_set(
+		e, ERR_USAGE,
+		"--schedule '%s' is not one of constant, cosine, one-cycle",
+		name);
 }
 
 /* From a to b along half a cosine; 0 <= part <= 1. */

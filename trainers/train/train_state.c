@@ -128,9 +128,10 @@ static int train_state_check_position(const struct train_state *s,
 				      struct err *e)
 {
 	if (at->seed != s->position.seed)
-		return err_set(e, ERR_USAGE, "--resume: %s is of a run with "
-			       "--seed %lld, this one has %lld; its order of "
-			       "samples would be another one, so give the same",
+		return err_set(e, ERR_USAGE,
+			       "--resume: %s belongs to a run with --seed "
+			       "%lld, but this one has %lld, which changes the "
+			       "order of samples; give the same seed",
 			       path, (long long)at->seed,
 			       (long long)s->position.seed);
 	if (at->epoch < 0 || at->step < 0 || at->sample < 0 ||
@@ -223,8 +224,8 @@ static void changes_in_place(struct list *l, const struct train_about *was,
 {
 	if (was->world_size != now->world_size)
 		changes_add(l,
-			    "%lld rank%s instead of %lld (sums are rounded in "
-			    "another order)",
+			    "%lld rank%s instead of %lld (sums are rounded "
+			    "differently)",
 			    (long long)now->world_size,
 			    now->world_size == 1 ? "" : "s",
 			    (long long)was->world_size);
@@ -241,20 +242,18 @@ static void changes_in_batch(struct list *l, const struct train_about *was,
 			     const struct train_about *now)
 {
 	if (was->batch != now->batch)
-		changes_add(
-			l,
-			"--batch-size %lld instead of %lld (another number of "
-			"steps an epoch)",
-			(long long)now->batch, (long long)was->batch);
+		changes_add(l,
+			    "--batch-size %lld instead of %lld (changes the "
+			    "number of steps per epoch)",
+			    (long long)now->batch, (long long)was->batch);
 	if (was->sync_bn != now->sync_bn)
 		changes_add(l, "batch normalisation by the statistics of %s",
 			    now->sync_bn ? "all ranks" : "each rank");
 	else if (was->micro != now->micro && !now->sync_bn)
-		changes_add(
-			l,
-			"%lld samples a rank at once instead of %lld (batch "
-			"normalisation, if there is one, sees as many)",
-			(long long)now->micro, (long long)was->micro);
+		changes_add(l,
+			    "%lld samples per rank at once instead of %lld "
+			    "(changes batch normalisation)",
+			    (long long)now->micro, (long long)was->micro);
 }
 
 static void changes_in_number(struct list *l, const char *option, double was,

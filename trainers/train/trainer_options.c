@@ -109,7 +109,7 @@ static const struct {
 	unsigned needs;
 	const char *why; /* "mnist_mlp ..." */
 } limited[] = {
-	{"synthetic", TRAINER_SYNTHETIC, "has data of its own"},
+	{"synthetic", TRAINER_SYNTHETIC, "has its own data"},
 	{"image-size", TRAINER_SYNTHETIC, "has images of one size"},
 	{"arch", TRAINER_ARCH, "is one network"},
 	{"stem", TRAINER_ARCH, "is one network"},
@@ -142,7 +142,7 @@ static int trainer_options_check_features(const struct trainer_options *o,
 		if (i < 0 || (features & limited[i].needs) ||
 		    !*(const int *)(const void *)given)
 			continue;
-		return err_set(e, ERR_USAGE, "--%s makes no sense here: %s %s",
+		return err_set(e, ERR_USAGE, "--%s does not apply here: %s %s",
 			       s->name, name, limited[i].why);
 	}
 	return 0;
@@ -180,14 +180,16 @@ static int trainer_options_check_pairs(const struct trainer_options *o,
 		      strcmp(o->resume, TRAINER_RESUME_AUTO) != 0;
 
 	if (o->resume && !o->checkpoint && !by_file)
-		return err_set(e, ERR_USAGE, "--resume needs --checkpoint FILE "
-			       "to go on from");
+		return err_set(
+			e, ERR_USAGE,
+			"--resume needs --checkpoint FILE to resume from");
 	if (o->given.keep && !o->checkpoint)
 		return err_set(e, ERR_USAGE, "--keep needs --checkpoint FILE: "
 			       "it is the number of checkpoints to keep");
 	if (o->given.steps && o->given.epochs)
-		return err_set(e, ERR_USAGE, "--steps and --epochs both say "
-			       "how long to train; give one of them");
+		return err_set(e, ERR_USAGE,
+			       "--steps and --epochs both set the length of "
+			       "the training; give one of them");
 	if (o->given.image_size && !o->synthetic)
 		return err_set(e, ERR_USAGE, "--image-size only applies to "
 			       "--synthetic; a data set's images have a "

@@ -133,7 +133,7 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 		return rc;
 	if (!fn || (scope != DDP_HOST && scope != DDP_JOB))
 		return err_set(e, ERR_ARGUMENT, "ddp_once: %s",
-			       fn ? "the scope is DDP_HOST or DDP_JOB"
+			       fn ? "the scope must be DDP_HOST or DDP_JOB"
 				  : "fn is NULL");
 	all = calloc((size_t)c->size, sizeof(*all));
 	if (!all)

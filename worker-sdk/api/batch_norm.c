@@ -78,8 +78,11 @@ int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var, size_t channels,
 	size = sizeof(*mine) + 2 * channels * sizeof(float);
 	mine = malloc(size);
 	all = malloc(size * (size_t)c->size);
-	rc = mine && all ? 0 : err_set(e, -ENOMEM, "ddp_sync_batch_norm: no "
-				       "memory for %zu channels", channels);
+	rc = mine && all ? 0
+			 : err_set(e, -ENOMEM,
+				   "ddp_sync_batch_norm: out of memory for %zu "
+				   "channels",
+				   channels);
 	if (!rc) {
 		mine->count = *count;
 		if (channels) {

@@ -344,9 +344,9 @@ static int bootstrap_check_pmix(struct guest *g, const struct pmix_self *s)
 	if (v->rank != s->rank || v->world_size < 1 ||
 	    (s->world_size > 0 && v->world_size != s->world_size))
 		return err_set(g->e, ERR_USAGE,
-			       "%s says that this is rank %d of %d, its "
-			       "variables say rank %d of %d: are they another "
-			       "launcher's?",
+			       "%s reports rank %d of %d, but its environment "
+			       "variables say rank %d of %d: do they come from "
+			       "another launcher?",
 			       ddp__env_starter(v), s->rank, s->world_size,
 			       v->rank, v->world_size);
 	v->alone = v->world_size == 1;

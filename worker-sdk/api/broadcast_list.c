@@ -99,12 +99,12 @@ static int broadcast_list_send(struct ddp_comm *c, const struct ddp_span *spans,
 		return rc;
 	/* the total size may match although counts or types differ */
 	if (memcmp(room + bytes, &mine, DIGEST))
-		return err_set(ddp__last_error(), ERR_ARGUMENT,
-			       "ddp_broadcast_spans: of the spans %d to %d "
-			       "one has another count or type on rank %d, the "
-			       "root, than on rank %d: all ranks must give the "
-			       "same",
-			       first, first + n - 1, root, c->rank);
+		return err_set(
+			ddp__last_error(), ERR_ARGUMENT,
+			"ddp_broadcast_spans: one of the spans %d to %d has "
+			"another count or type on rank %d, the root, than on "
+			"rank %d: all ranks must give the same",
+			first, first + n - 1, root, c->rank);
 	broadcast_list_pack(s, n, room, 1);
 	return 0;
 }
@@ -132,7 +132,7 @@ int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 			room = malloc(TOGETHER + DIGEST);
 		if (!room)
 			return err_set(ddp__last_error(), -ENOMEM,
-				       "ddp_broadcast_spans: no memory");
+				       "ddp_broadcast_spans: out of memory");
 		rc = broadcast_list_send(c, spans, i, k, bytes, room, root);
 	}
 	free(room);

@@ -182,33 +182,37 @@ static int checkpoint_save_failed(struct err *e, int rc, const char *path,
 	if (rc == -ENOENT || rc == -ENOTDIR)
 		return err_set(e, rc,
 			       "cannot write checkpoint %s: there is no folder "
-			       "%s; make it first", path, folder);
+			       "%s; create it first",
+			       path, folder);
 	if (rc == -ESTALE)
 		return err_set(e, rc,
-			       "cannot write checkpoint %s: somebody removed "
-			       "the temporary file beside it; what was there "
-			       "before is unchanged; save it again", path);
+			       "cannot write checkpoint %s: another process "
+			       "removed its temporary file; the existing file "
+			       "is unchanged; save it again",
+			       path);
 	if (rc == -EISDIR)
 		return err_set(e, rc,
 			       "cannot write checkpoint %s: it names a folder; "
 			       "name a file", path);
 	if (rc == -EFBIG)
-		return err_set(e, rc,
-			       "cannot write checkpoint %s: %s; what was there "
-			       "before is unchanged; raise the limit of file "
-			       "sizes (ulimit -f)", path, strerror(-rc));
+		return err_set(
+			e, rc,
+			"cannot write checkpoint %s: %s; the existing file is "
+			"unchanged; raise the limit of file sizes (ulimit -f)",
+			path, strerror(-rc));
 	if (rc == -ENOSPC || rc == -EDQUOT)
 		return err_set(e, rc,
-			       "cannot write checkpoint %s: %s; what was there "
-			       "before is unchanged; free some space",
+			       "cannot write checkpoint %s: %s; the existing "
+			       "file is unchanged; free some space",
 			       path, strerror(-rc));
 	if (rc == -EINVAL)
 		return err_set(e, rc,
 			       "cannot write checkpoint %s: it is a device, a "
 			       "pipe or a socket; name a file", path);
 	return err_set(e, rc,
-		       "cannot write checkpoint %s: %s; what was there before "
-		       "is unchanged", path, strerror(-rc));
+		       "cannot write checkpoint %s: %s; the existing file is "
+		       "unchanged",
+		       path, strerror(-rc));
 }
 
 int ddp_checkpoint_save(const char *path, const char *kind,
@@ -333,8 +337,8 @@ static int checkpoint_read_header(struct file *f)
 	if (rc)
 		return rc;
 	if (start >= sizeof(magic) && memcmp(fixed, magic, sizeof(magic)))
-		return err_set(f->e, ERR_DATA,
-			       "%s is not a checkpoint of ours", f->path);
+		return err_set(f->e, ERR_DATA, "%s is not a libddp checkpoint",
+			       f->path);
 	if (start < FIXED_SIZE)
 		return err_set(f->e, ERR_DATA,
 			       "checkpoint %s is truncated: it has %llu bytes; "
@@ -357,8 +361,7 @@ static int checkpoint_read_header(struct file *f)
 			       f->path, (unsigned long long)f->size, whole);
 	if (version < 1 || length < 12 || length > HEADER_MAX ||
 	    f->size > whole || FIXED_SIZE + length > whole)
-		return checkpoint_damaged(f,
-					  "its header does not fit its size");
+		return checkpoint_damaged(f, "its header contradicts its size");
 	p = buf_reserve(&f->header, FIXED_SIZE + length);
 	if (!p)
 		return err_no_memory(f->e, "checkpoint %s", f->path);
@@ -387,11 +390,12 @@ static int checkpoint_match_entry(struct file *f, struct slice name,
 		    memcmp(sec[i].name, name.data, name.len))
 			continue;
 		if (sec[i].size != size)
-			return err_set(f->e, ERR_DATA,
-				       "checkpoint %s: section %s has %llu "
-				       "bytes, not %zu; it is of another model",
-				       f->path, sec[i].name,
-				       (unsigned long long)size, sec[i].size);
+			return err_set(
+				f->e, ERR_DATA,
+				"checkpoint %s: section %s has %llu bytes, not "
+				"%zu; it belongs to another model",
+				f->path, sec[i].name, (unsigned long long)size,
+				sec[i].size);
 		*out = &sec[i];
 		return 0;
 	}
@@ -417,8 +421,8 @@ static int checkpoint_parse_header(struct file *f, const char *kind,
 	if (!r.bad && (its_kind.len != strlen(kind) ||
 		       memcmp(its_kind.data, kind, its_kind.len)))
 		return err_set(f->e, ERR_DATA,
-			       "checkpoint %s is of %.*s, not of %s", f->path,
-			       SLICE_FMT(its_kind), kind);
+			       "checkpoint %s belongs to %.*s, not to %s",
+			       f->path, SLICE_FMT(its_kind), kind);
 	for (uint32_t i = 0; i < count && !r.bad; i++) {
 		struct slice name = reader_slice(&r);
 		uint64_t size = reader_u64(&r);

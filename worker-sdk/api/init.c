@@ -57,8 +57,9 @@ static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 	    !sock_addr_is_loopback(&a))
 		return rc;
 	why = *e;
-	return err_set(e, rc, "%.800s; has ddprun ended, or is this a "
-		       "container with a network of its own (--network host)?",
+	return err_set(e, rc,
+		       "%.800s; has ddprun ended, or is this a container with "
+		       "its own network (--network host)?",
 		       why.text);
 }
 

@@ -51,7 +51,7 @@ static int metrics_cannot(struct err *e, int rc, const char *verb,
 	return err_set(e, rc, "metrics: cannot %s %s: %s%s", verb, path,
 		       strerror(-rc),
 		       rc == -ENOSPC || rc == -EDQUOT
-			       ? "; free some space; what is there stays"
+			       ? "; free some space; existing records are kept"
 			       : "");
 }
 
@@ -84,7 +84,7 @@ static int metrics_cut_torn_line(struct sink *s, struct err *e)
 			end = at + (last - block) + 1;
 	}
 	if (s->end > end && ftruncate(s->fd, end))
-		return metrics_cannot(e, -errno, "go on with", s->path);
+		return metrics_cannot(e, -errno, "continue", s->path);
 	if (s->end > 0)
 		s->end = end;
 	return 0;
@@ -146,8 +146,10 @@ static int metrics_write(struct ddp_metrics *m, struct sink *s, struct err *e)
 	metrics_cannot(e, rc, "write", s->path);
 	/* otherwise readers could not read past the torn record */
 	if (s->end >= 0 && ftruncate(s->fd, s->end))
-		err_set(e, rc, "metrics: cannot write %s: %s; its last record "
-			"is torn", s->path, strerror(-rc));
+		err_set(e, rc,
+			"metrics: cannot write %s: %s; its last record is "
+			"incomplete",
+			s->path, strerror(-rc));
 	if (!m->failed.code)
 		m->failed = *e;
 	return rc;
@@ -258,8 +260,10 @@ int ddp_metrics_open(ddp_metrics **out, const char *dir, int formats)
 		return err_set(e, ERR_ARGUMENT, "ddp_metrics_open: %s must be "
 			       "given", out ? "dir" : "m");
 	if (!formats || formats & ~(DDP_JSONL | DDP_TENSORBOARD))
-		return err_set(e, ERR_ARGUMENT, "ddp_metrics_open: formats %d; "
-			       "DDP_JSONL, DDP_TENSORBOARD or both", formats);
+		return err_set(e, ERR_ARGUMENT,
+			       "ddp_metrics_open: formats is %d; give "
+			       "DDP_JSONL, DDP_TENSORBOARD or both",
+			       formats);
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err_no_memory(e, "metrics");

@@ -136,8 +136,9 @@ int ddp_progress_start(ddp_comm *world, int cpu)
 		return rc;
 	if (world->name[0])
 		rc = err_set(e, ERR_ARGUMENT,
-			     "ddp_progress_start: that is group %s: give the "
-			     "world", world->name);
+			     "ddp_progress_start: this communicator is group "
+			     "%s: give the world",
+			     world->name);
 	else if (world->state && world->backend->progress)
 		rc = world->backend->progress(world, cpu, e);
 	ddp__release(world);

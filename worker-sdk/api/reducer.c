@@ -397,7 +397,7 @@ int ddp_reducer_begin(ddp_reducer *r, int sync)
 		return rc;
 	if (r->state == REDUCER_SYNC)
 		return err_set(ddp__last_error(), ERR_ARGUMENT,
-			       "ddp_reducer_begin: the step before it was not "
+			       "ddp_reducer_begin: the previous step was not "
 			       "finished: call ddp_reducer_finish");
 	r->state = sync ? REDUCER_SYNC : REDUCER_LOCAL;
 	if (sync) {
@@ -425,9 +425,11 @@ int ddp_reducer_ready(ddp_reducer *r, int i)
 	if (r->state == REDUCER_LOCAL)
 		return 0;
 	if (!ddp__buckets_ready(&r->b, i))
-		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: parameter "
-			       "%d was ready before in this step; its gradient "
-			       "may be on its way already", i);
+		return err_set(
+			e, ERR_ARGUMENT,
+			"ddp_reducer_ready: parameter %d is already ready in "
+			"this step; its gradient may already be in transit",
+			i);
 	rc = reducer_begin_ready(r);
 	return rc ? rc : reducer_land_ended(r);
 }
@@ -507,8 +509,9 @@ static int reducer_check_all_ready(struct ddp_reducer *r)
 		if (!r->b.ready[i])
 			return err_set(ddp__last_error(), ERR_ARGUMENT,
 				       "ddp_reducer_finish: parameter %d was "
-				       "not ready; where a step may leave some "
-				       "unused, set find_unused", i);
+				       "not ready; if a step may leave "
+				       "parameters unused, set find_unused",
+				       i);
 	return 0;
 }
 

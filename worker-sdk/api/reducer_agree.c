@@ -134,8 +134,9 @@ int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
 	}
 	for (int i = 0; i < c->size && !rc; i++)
 		if (all[i].bad)
-			rc = err_set(e, ERR_ARGUMENT, "ddp_reducer_new failed "
-				     "on %s (%s), so it does here",
+			rc = err_set(e, ERR_ARGUMENT,
+				     "ddp_reducer_new failed on %s (%s), so it "
+				     "fails here as well",
 				     ddp__name_rank(c, i, name),
 				     err_name(all[i].bad));
 	for (int i = 1; i < c->size && !rc; i++)

@@ -63,12 +63,13 @@ int ddp_sampler_init(struct ddp_sampler *s, uint64_t dataset_size, int rank,
 	memset(s, 0, sizeof(*s));
 	if (world_size < 1 || rank < 0 || rank >= world_size)
 		return err_set(e, ERR_ARGUMENT,
-			       "ddp_sampler_init: rank %d of a world of %d",
+			       "ddp_sampler_init: there is no rank %d in a "
+			       "world of %d",
 			       rank, world_size);
 	if (dataset_size > UINT32_MAX)
 		return err_set(e, ERR_ARGUMENT,
-			       "ddp_sampler_init: a data set of %llu samples; "
-			       "at most 4294967295",
+			       "ddp_sampler_init: the data set has %llu "
+			       "samples, but the limit is 4294967295",
 			       (unsigned long long)dataset_size);
 	if ((unsigned)remainder > DDP_EXACT)
 		return err_set(e, ERR_ARGUMENT,

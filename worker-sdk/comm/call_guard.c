@@ -43,11 +43,11 @@ int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e)
 			       "%s: the communicator was freed", what);
 	if (c->world->forks == ddp__forks)
 		return 0;
-	return err_set(e, ERR_CALLER,
-		       "%s: this process was forked off rank %d (pid %lld) "
-		       "after ddp_init and is no rank: only ddp_finalize is of "
-		       "use here",
-		       what, c->world->env.rank, (long long)c->world->pid);
+	return err_set(
+		e, ERR_CALLER,
+		"%s: this process was forked from rank %d (pid %lld) after "
+		"ddp_init and is not a rank: it may only call ddp_finalize",
+		what, c->world->env.rank, (long long)c->world->pid);
 }
 
 /* Makes every thread of this process pass a memory barrier. If the kernel
@@ -75,8 +75,8 @@ static int guard_turn_away(struct ddp_comm *c, const struct ddp__call *call,
 	if (theirs)
 		ddp__call_text(&other, text);
 	return err_set(e, ERR_CALLER,
-		       "%s: another thread is in %s of this world: its "
-		       "communicators are used by one thread at a time",
+		       "%s: another thread is in %s of this world: only one "
+		       "thread at a time may use its communicators",
 		       ddp__call_text(call, mine), text);
 }
 

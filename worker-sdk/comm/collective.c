@@ -64,7 +64,7 @@ int ddp__check_op(const struct ddp__call *call, struct err *e)
 	if ((call->op == DDP_BAND || call->op == DDP_BOR) &&
 	    type_is_float(call->type))
 		return ddp__refuse_use(call, e,
-				       "bits are combined of integers only");
+				       "bitwise operations need integers");
 	return 0;
 }
 
@@ -83,9 +83,9 @@ static int collective_check_overlap(const struct ddp_comm *c,
 	if (s + (u->send_parts < u->recv_parts ? 0 : shift) ==
 	    r + (u->recv_parts < u->send_parts ? 0 : shift))
 		return 0;
-	return ddp__refuse_use(&u->call, e,
-			       "send and recv overlap, and not in the one "
-			       "way that is legal");
+	return ddp__refuse_use(
+		&u->call, e,
+		"send and recv overlap in a way that ddp.h does not allow");
 }
 
 static int collective_check(const struct ddp_comm *c, const struct ddp__use *u,

@@ -51,8 +51,7 @@ static int v_check_buffers(const struct ddp__use *u, size_t sends,
 	return ddp__refuse_use(&u->call, e, "send and recv overlap%s",
 			       u->call.kind == DDP__ALL_TO_ALL_V
 				       ? ""
-				       : ", and not in the one way that is "
-					 "legal");
+				       : " in a way that ddp.h does not allow");
 }
 
 int ddp__check_v(const struct ddp_comm *c, const struct ddp__use *u,
@@ -96,7 +95,7 @@ static int v_size(const ddp_comm *c)
 static int v_no_memory(int n)
 {
 	return err_set(ddp__last_error(), -ENOMEM,
-		       "no memory for the counts of %d ranks", n);
+		       "out of memory for the counts of %d ranks", n);
 }
 
 /* NULL for send_counts: as recv_counts. */

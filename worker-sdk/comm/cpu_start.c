@@ -438,11 +438,11 @@ static void meeting_warn_apart(const struct meeting *m)
 
 	if (w->env.nodes == 1)
 		snprintf(w->warning, sizeof(w->warning),
-			 "the ranks of %s are in %d containers, or namespaces "
-			 "of PIDs or networks, and use TCP between them: start "
-			 "one container a node, or let them share these "
-			 "(--pid host, --network host)", w->host,
-			 m->c->topology.nhosts);
+			 "the ranks of %s are in %d containers, or PID or "
+			 "network namespaces, and use TCP between them: start "
+			 "one container per node, or let them share these "
+			 "namespaces (--pid host, --network host)",
+			 w->host, m->c->topology.nhosts);
 }
 
 /* Frees this attempt's state before the next attempt. */

@@ -36,11 +36,11 @@ int ddp__endpoint_record_get(struct ddp__endpoint_record *c, struct slice s,
 	/* In a record of another version, the version of libddp is still
 	 * readable. */
 	if (!r.bad && version != RECORD_VERSION)
-		return err_set(e, ERR_USAGE,
-			       "a rank runs libddp %.*s, which this one cannot "
-			       "work with: start all ranks with the same "
-			       "libddp",
-			       SLICE_FMT(c->version));
+		return err_set(
+			e, ERR_USAGE,
+			"a rank runs libddp %.*s, which is incompatible with "
+			"this rank's: start all ranks with the same libddp",
+			SLICE_FMT(c->version));
 	c->backend = reader_slice(&r);
 	c->world_size = reader_u32(&r);
 	c->host_id = reader_slice(&r);
@@ -90,7 +90,7 @@ int ddp__endpoint_record_agree(const struct ddp__endpoint_record *mine,
 	if (mine->world_size != other->world_size)
 		return err_set(e, ERR_USAGE,
 			       "rank %d on %.*s has WORLD_SIZE %u, rank %d on "
-			       "%.*s has %u: start them with one ddprun job",
+			       "%.*s has %u: start them in one ddprun job",
 			       rank, SLICE_FMT(other->host_name),
 			       other->world_size, my_rank,
 			       SLICE_FMT(mine->host_name), mine->world_size);

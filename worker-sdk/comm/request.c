@@ -164,7 +164,7 @@ static int request_timed_out(const struct ddp_request *r, int timeout_ms,
 {
 	char text[DDP__CALL_TEXT];
 
-	return err_set(e, ERR_TIMEOUT, "%s: still under way after %d ms",
+	return err_set(e, ERR_TIMEOUT, "%s: still in progress after %d ms",
 		       ddp__call_text(&r->call, text), timeout_ms);
 }
 

@@ -49,10 +49,10 @@ static int self_check_same(const struct ddp__call *send,
 
 	if (send->count == recv->count && send->type == recv->type)
 		return 0;
-	return err_set(e, ERR_ARGUMENT,
-		       "%s, but what came is of %s: both must have the same "
-		       "count and type",
-		       ddp__call_text(recv, a), ddp__call_text(send, b));
+	return err_set(
+		e, ERR_ARGUMENT,
+		"%s does not match %s: both must have the same count and type",
+		ddp__call_text(recv, a), ddp__call_text(send, b));
 }
 
 /* Copies the sent data to the receive that waits for it. */
@@ -101,8 +101,8 @@ static int self_fail_never_sent(const struct ddp__call *call, struct err *e)
 	char text[DDP__CALL_TEXT];
 
 	return err_set(e, ERR_ARGUMENT,
-		       "%s: this is rank %d itself, and it has not sent that: "
-		       "this would wait for ever",
+		       "%s: rank %d is this rank itself, which has not sent "
+		       "that: this would wait for ever",
 		       ddp__call_text(call, text), call->root);
 }
 

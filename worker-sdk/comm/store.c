@@ -57,13 +57,15 @@ static int store_check(const ddp_comm *c, const char *what, const char *key,
 			       key ? "value" : "key");
 	*k = SLICE_STR(key);
 	if (k->len < 1 || k->len > WIRE_KEY_MAX)
-		return err_set(e, ERR_ARGUMENT,
-			       "%s: a key of %zu bytes; 1 to %d are legal",
-			       what, k->len, WIRE_KEY_MAX);
+		return err_set(
+			e, ERR_ARGUMENT,
+			"%s: the key has %zu bytes, but 1 to %d are legal",
+			what, k->len, WIRE_KEY_MAX);
 	if (size > WIRE_VALUE_MAX)
-		return err_set(e, ERR_ARGUMENT,
-			       "%s: %s: a value of %zu bytes; at most %d", what,
-			       key, size, WIRE_VALUE_MAX);
+		return err_set(
+			e, ERR_ARGUMENT,
+			"%s: %s: the value has %zu bytes, but the limit is %d",
+			what, key, size, WIRE_VALUE_MAX);
 	return 0;
 }
 
@@ -134,10 +136,9 @@ int64_t ddp_store_get(ddp_comm *c, const char *key, void *value,
 	if (rc == 0)
 		return err_set(e, ERR_TIMEOUT, "ddp_store_get: no key %s%s",
 			       key,
-			       !c->world->env.alone
-				       ? ""
-				       : "; in a world of one nobody else can "
-					 "set it");
+			       !c->world->env.alone ? ""
+						    : "; in a world of one, no "
+						      "other rank can set it");
 	return rc < 0 ? rc : (int64_t)got.len;
 }
 

@@ -170,8 +170,8 @@ int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
 					    all[circle[i + 1]].rank, name));
 	}
 	if (named < n)
-		snprintf(more, sizeof(more), "one of %d more, who wait for ",
-			 n - named);
+		snprintf(more, sizeof(more),
+			 "one of %d more ranks, which wait for ", n - named);
 	return err_set(e, ERR_ARGUMENT, "%s%s%s: %s", list, more, first,
 		       deadlock_advice(all, circle, n));
 }

@@ -98,7 +98,7 @@ void *ddp__dynlib_open(const char *variable, const char *const *names,
 	path = getenv("LD_LIBRARY_PATH");
 	dynlib_join_names(names, all, sizeof(all));
 	err_set(e, ERR_SYSTEM,
-		"none of %s is found (LD_LIBRARY_PATH is '%.200s'): install "
+		"cannot find any of %s (LD_LIBRARY_PATH is '%.200s'): install "
 		"it, or add its folder to LD_LIBRARY_PATH, or set %s to it",
 		all, path ? path : "", variable);
 	return NULL;

@@ -311,8 +311,8 @@ static int env_check_horovod(struct err *e)
 	if (!getenv_nonempty("HOROVOD_RANK") || !size || strcmp(size, "1") == 0)
 		return 0;
 	return err_set(e, ERR_USAGE,
-		       "HOROVOD_SIZE is %.20s and no MPI launcher's variables "
-		       "are here: start this program with horovodrun --mpi, "
+		       "HOROVOD_SIZE is %.20s, but no MPI launcher's variables "
+		       "are set: start this program with horovodrun --mpi, "
 		       "mpirun or ddprun, or unset HOROVOD_RANK to run alone",
 		       size);
 }

@@ -119,8 +119,9 @@ static int local_add(struct ddp__kv *kv, struct slice key, int64_t delta,
 	return local_set(kv, key, SLICE_STR(text), e);
 no_number:
 	return err_set(e, ERR_ARGUMENT,
-		       "ddp_store_add: the value of %.*s is no number, or the "
-		       "sum does not fit 64 bits", SLICE_FMT(key));
+		       "ddp_store_add: the value of %.*s is not a number, or "
+		       "the sum does not fit in 64 bits",
+		       SLICE_FMT(key));
 }
 
 static int local_is_equal(struct slice a, struct slice b)

@@ -103,8 +103,10 @@ static int server_share(struct server_kv *s, struct wire_share *m,
 	reader_init(&r, SLICE(s->list, bytes));
 	for (uint32_t i = 0; i < m->size; i++)
 		values[i] = reader_slice(&r);
-	return !r.bad ? 0 : err_set(e, ERR_PROTOCOL, "ddp_init: the list that "
-				    "the ranks gathered is torn");
+	return !r.bad ? 0
+		      : err_set(e, ERR_PROTOCOL,
+				"ddp_init: the list that the ranks gathered is "
+				"malformed");
 }
 
 static int server_gather(struct ddp__kv *kv, struct slice key, int rank,

@@ -214,8 +214,9 @@ static int torch_explain_add(struct torch_kv *s, struct slice key, int rc,
 	strtoll(text, &end, 10);
 	if (end > text && !*end)
 		return rc;
-	return err_set(e, ERR_ARGUMENT, "ddp_store_add: the value of %.*s is "
-		       "no number", SLICE_FMT(key));
+	return err_set(e, ERR_ARGUMENT,
+		       "ddp_store_add: the value of %.*s is not a number",
+		       SLICE_FMT(key));
 }
 
 static int torch_add(struct ddp__kv *kv, struct slice key, int64_t delta,
@@ -268,10 +269,11 @@ static int torch_append(struct ddp__kv *kv, struct slice key,
 	int rc;
 
 	if (!s->t.modern)
-		return err_set(e, ERR_USAGE,
-			       "PyTorch's store at %s is that of 1.13, which "
-			       "cannot append: use ddp_store_set, or start "
-			       "with ddprun", s->t.at);
+		return err_set(
+			e, ERR_USAGE,
+			"PyTorch's store at %s is PyTorch 1.13's, which cannot "
+			"append: use ddp_store_set, or start with ddprun",
+			s->t.at);
 	rc = torch_begin(s, APPEND, key, e);
 	if (rc)
 		return rc;

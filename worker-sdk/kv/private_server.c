@@ -80,8 +80,9 @@ static int private_server_find(char *out, struct err *e)
 		if (private_server_is_program(user))
 			return 0;
 		return err_set(e, ERR_USAGE,
-			       "DDP_SERVER is '%.300s', which is no program: "
-			       "set it to where ddprdzv is", user);
+			       "DDP_SERVER is '%.300s', which is not a "
+			       "program: set it to the path of ddprdzv",
+			       user);
 	}
 	self[n > 0 ? n : 0] = 0;
 	if ((dladdr((void *)(uintptr_t)private_server_find, &lib) &&
@@ -89,9 +90,9 @@ static int private_server_find(char *out, struct err *e)
 	    private_server_beside(self, out) || private_server_in_path(out))
 		return 0;
 	return err_set(e, ERR_USAGE,
-		       "this rank has to start ddprdzv, which keeps the ranks' "
-		       "store, and does not find it beside libddp, beside this "
-		       "program or in PATH: set DDP_SERVER to where it is");
+		       "this rank must start ddprdzv, which hosts the ranks' "
+		       "store, but cannot find it beside libddp, beside this "
+		       "program or in PATH: set DDP_SERVER to its path");
 }
 
 /* ---- the process ---- */

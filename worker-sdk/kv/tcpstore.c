@@ -60,11 +60,15 @@ int ddp__torch_send(struct ddp__torch *s, struct err *e)
 	ssize_t n;
 
 	if (s->fd < 0)
-		return err_set(e, ERR_REMOTE, "PyTorch's store at %s: the "
-			       "connection was lost before", s->at);
+		return err_set(e, ERR_REMOTE,
+			       "PyTorch's store at %s: the connection was lost "
+			       "earlier",
+			       s->at);
 	if (s->out.failed)
-		return err_set(e, s->out.failed, "PyTorch's store at %s: a "
-			       "request too large, or no memory", s->at);
+		return err_set(e, s->out.failed,
+			       "PyTorch's store at %s: the request is too "
+			       "large, or memory ran out",
+			       s->at);
 	while (sent < s->out.len) {
 		n = send(s->fd, s->out.data + sent, s->out.len - sent,
 			 MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -72,8 +76,10 @@ int ddp__torch_send(struct ddp__torch *s, struct err *e)
 			sent += (size_t)n;
 		else if (errno == EAGAIN &&
 			 tcpstore_wait_for(s, POLLOUT, deadline, e))
-			return ddp__torch_broke(s, ERR_TIMEOUT, "it does not "
-						"read; is it stopped?", e);
+			return ddp__torch_broke(
+				s, ERR_TIMEOUT,
+				"it does not read our request; is it stopped?",
+				e);
 		else if (errno != EAGAIN && errno != EINTR)
 			return ddp__torch_broke(s, -errno, strerror(errno), e);
 	}
@@ -96,18 +102,19 @@ int ddp__torch_receive(struct ddp__torch *s, void *to, size_t size,
 			continue;
 		}
 		if (n == 0)
-			return ddp__torch_broke(s, ERR_REMOTE,
-						"it closed the connection; is "
-						"the agent that keeps it "
-						"gone?", e);
+			return ddp__torch_broke(
+				s, ERR_REMOTE,
+				"it closed the connection; has the agent that "
+				"hosts it ended?",
+				e);
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
 			return ddp__torch_broke(s, -errno, strerror(errno), e);
 		rc = tcpstore_wait_for(s, POLLIN, deadline, e);
 		if (rc == ERR_TIMEOUT && got)
-			return ddp__torch_broke(s, rc, "its answer stopped "
-						"half way", e);
+			return ddp__torch_broke(s, rc,
+						"its reply stopped halfway", e);
 		if (rc)
 			return rc;
 	}
@@ -157,15 +164,16 @@ static int tcpstore_ask_generation(struct ddp__torch *s, uint64_t deadline,
 	if (!rc)
 		rc = ddp__torch_receive(s, says, sizeof(says), deadline, e);
 	if (rc == ERR_TIMEOUT && s->fd >= 0)
-		return ddp__torch_broke(s, rc, "it says nothing; is this "
-					"PyTorch's store?", e);
+		return ddp__torch_broke(
+			s, rc, "it does not reply; is this PyTorch's store?",
+			e);
 	if (rc == ERR_REMOTE || rc == -ECONNRESET || rc == -EPIPE) {
 		s->modern = 0;
 		return tcpstore_connect_any(s, tcpstore_left_ms(deadline), e);
 	}
 	if (!rc && memcmp(says, "\1\1\1\1", 4))
 		return ddp__torch_broke(s, ERR_PROTOCOL,
-					"something else answers there; are "
+					"another program answers there; are "
 					"MASTER_ADDR and MASTER_PORT right?",
 					e);
 	s->modern = 1;

@@ -107,11 +107,11 @@ int ddp__cuda_devices(const struct ddp__cuda *cu, struct err *e)
 	if (rc == DDP__CUDA_OLD_DRIVER && !driver)
 		return err_set(e, ERR_SYSTEM,
 			       "no NVIDIA driver is loaded on this host "
-			       "(nvidia-smi would say so too)");
+			       "(nvidia-smi should say the same)");
 	if (rc == DDP__CUDA_OLD_DRIVER)
 		return err_set(e, ERR_SYSTEM,
-			       "the NVIDIA driver of this host is for CUDA %s "
-			       "and %s needs CUDA %s: update the driver, or "
+			       "the NVIDIA driver of this host is for CUDA %s, "
+			       "but %s needs CUDA %s: update the driver, or "
 			       "set DDP_CUDART_LIB to an older libcudart",
 			       has, cu->from, needs);
 	if ((rc == DDP__CUDA_NO_DEVICE || rc == 0) && visible)

@@ -144,10 +144,11 @@ static int nccl_check_self(struct ddp__nccl *n, const struct ddp__nccl_op *op,
 
 	if (op->call->root != n->c->rank || op->posted)
 		return 0;
-	return err_set(e, ERR_ARGUMENT,
-		       "%s: this is rank %d itself, which would wait for "
-		       "ever: begin one of both with its asynchronous form",
-		       ddp__call_text(op->call, text), n->c->rank);
+	return err_set(
+		e, ERR_ARGUMENT,
+		"%s: rank %d is this rank itself, which would wait for ever: "
+		"begin the send or the receive with its asynchronous form",
+		ddp__call_text(op->call, text), n->c->rank);
 }
 
 static int nccl_run_message(struct ddp__nccl *n, const struct ddp__call *call,
@@ -362,15 +363,15 @@ int ddp__nccl_route(struct ddp_comm **c, const struct ddp__call *call,
 	r = recv && recv != send ? ddp__cuda_on_device(n->cuda, recv) : s;
 	if (s != r)
 		return err_set(e, ERR_ARGUMENT,
-			       "%s: send lies in the memory of %s and recv in "
-			       "that of %s: give both in the same",
+			       "%s: send is in the memory of %s, but recv in "
+			       "that of %s: put both in the same",
 			       ddp__call_text(call, text),
 			       s ? "a GPU" : "the host",
 			       r ? "a GPU" : "the host");
 	if (s && (call->op == DDP_BAND || call->op == DDP_BOR))
 		return err_set(e, ERR_ARGUMENT,
-			       "%s: NCCL has no operation on bits: reduce them "
-			       "in the host's memory",
+			       "%s: NCCL has no bitwise operations: reduce in "
+			       "host memory",
 			       ddp__call_text(call, text));
 	if (!s)
 		*c = n->host;

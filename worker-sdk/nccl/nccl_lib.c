@@ -118,9 +118,10 @@ int ddp__nccl_fail(const struct ddp__nccl_lib *lib, void *comm, int rc,
 		last = "set NCCL_DEBUG=WARN to see more";
 	if (said && strstr(last, "Duplicate GPU"))
 		return err_set(e, ERR_USAGE,
-			       "%s: NCCL wants a GPU of its own for each rank "
-			       "(%.300s): start fewer ranks, or for a test set "
-			       "DDP_NCCL_SHARE_GPU=1", what, last);
+			       "%s: NCCL needs a separate GPU for each rank "
+			       "(%.300s): start fewer ranks, or, for a test, "
+			       "set DDP_NCCL_SHARE_GPU=1",
+			       what, last);
 	return err_set(e, rc == DDP__NCCL_REMOTE ? ERR_REMOTE : ERR_SYSTEM,
 		       "%s: NCCL: %.100s: %.500s", what, lib->error_text(rc),
 		       last);

@@ -177,7 +177,7 @@ static int pair_get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 		return 0;
 	if (rc > 0 && value.len != sizeof(id->bytes))
 		return err_set(e, ERR_PROTOCOL,
-			       "the store's %s is no NCCL id", key);
+			       "the store's %s is not an NCCL id", key);
 	if (rc > 0)
 		memcpy(id->bytes, value.data, sizeof(id->bytes));
 	return rc;
@@ -387,8 +387,8 @@ static int pair_copy(struct ddp__nccl *n, struct ddp__nccl_op *send,
 	if (send->call->count != recv->call->count ||
 	    send->call->type != recv->call->type)
 		return err_set(e, ERR_ARGUMENT,
-			       "%s, but what came is of %s: both must have the "
-			       "same count and type",
+			       "%s does not match %s: both must have the same "
+			       "count and type",
 			       pair_op_text(recv, a), pair_op_text(send, b));
 	rc = cu->stream_wait(n->stream, send->ready, 0);
 	if (!rc)
@@ -400,7 +400,7 @@ static int pair_copy(struct ddp__nccl *n, struct ddp__nccl_op *send,
 		rc = cu->event_record(send->done, n->stream);
 	if (!rc)
 		rc = cu->event_record(recv->done, n->stream);
-	return ddp__cuda_check(cu, rc, "a message to oneself", e);
+	return ddp__cuda_check(cu, rc, "a message to this rank itself", e);
 }
 
 static int pair_push_self(struct ddp__nccl *n, struct err *e)

@@ -196,8 +196,8 @@ int ddp__nccl_place_get(struct ddp__nccl_place *p, struct slice s,
 	if (!r.bad && !reader_left(&r))
 		return 0;
 	return err_set(e, ERR_PROTOCOL,
-		       "ddp_init: what a rank says of its GPU does not parse: "
-		       "start all ranks with the same libddp");
+		       "ddp_init: a rank's description of its GPU does not "
+		       "parse: start all ranks with the same libddp");
 }
 
 static int place_explain(int i, const struct ddp__nccl_place *p,
@@ -259,7 +259,8 @@ int ddp__nccl_agree(const struct ddp__nccl_place *all, int n,
 		if (all[i].version == all[0].version)
 			continue;
 		snprintf(why, ERR_TEXT_MAX,
-			 "%s has NCCL %d and %s NCCL %d: give all the same",
+			 "%s has NCCL %d, but %s has NCCL %d: give all the "
+			 "same version",
 			 peers->name(peers->owner, i, one), all[i].version,
 			 peers->name(peers->owner, 0, two), all[0].version);
 		return 0;
@@ -267,8 +268,8 @@ int ddp__nccl_agree(const struct ddp__nccl_place *all, int n,
 	if (!place_find_shared_gpu(all, n, &a, &b))
 		return 1;
 	snprintf(why, ERR_TEXT_MAX,
-		 "%s and %s have the same GPU (%s), and NCCL wants one for "
-		 "each rank: start fewer ranks, or for a test set "
+		 "%s and %s have the same GPU (%s), but NCCL needs one for "
+		 "each rank: start fewer ranks, or, for a test, set "
 		 "DDP_NCCL_SHARE_GPU=1",
 		 peers->name(peers->owner, a, one),
 		 peers->name(peers->owner, b, two),

@@ -101,7 +101,7 @@ static int nccl_agree(struct ddp_comm *c, const char *wish,
 		return 0;
 	}
 	return err_set(e, ERR_USAGE,
-		       "backend nccl: %.900s; mend that, or use cpu or auto",
+		       "backend nccl: %.900s; fix that, or use cpu or auto",
 		       why);
 }
 
@@ -147,8 +147,9 @@ static int nccl_exchange_ids(struct ddp__nccl *n, const struct ddp__exchange *x,
 	free(values);
 	if (!rc && found < roots)
 		rc = err_set(e, ERR_PROTOCOL,
-			     "ddp_init (NCCL): %d of %d ids came: start all "
-			     "ranks with the same libddp", found, roots);
+			     "ddp_init (NCCL): received %d of %d ids: start "
+			     "all ranks with the same libddp",
+			     found, roots);
 	return rc;
 }
 

@@ -123,7 +123,7 @@ static void watch_name_late(struct ddp_comm *c, int r, int nth, struct slice in,
 						       : DDP__CALL_TEXT),
 			 in.data);
 	else
-		snprintf(out + at, size - at, "%s%s has not come%s%s",
+		snprintf(out + at, size - at, "%s%s has not arrived%s%s",
 			 at ? ", " : "", name, last[0] ? "; " : "", last);
 }
 

@@ -57,7 +57,7 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 
 	if (fd < 0)
 		return err_set(e, -errno,
-			       "cannot make shared memory (memfd_create): %s",
+			       "cannot create shared memory (memfd_create): %s",
 			       strerror(errno));
 	memset(&h, 0, sizeof(h));
 	memcpy(h.magic, magic, sizeof(magic));
@@ -75,7 +75,7 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 	    pwrite(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)) {
 		int rc = err_set(e, -errno,
-				 "cannot make shared memory of %zu bytes for "
+				 "cannot create shared memory of %zu bytes for "
 				 "%zu ranks: %s",
 				 size, ranks, strerror(errno));
 		close(fd);
@@ -162,9 +162,10 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 	if (fstat(fd, &st))
 		return err_set(e, -errno, "shared memory: %s", strerror(errno));
 	if ((uint64_t)st.st_size < size)
-		return err_set(e, ERR_PROTOCOL,
-			       "shared memory has %lld bytes, %zu are needed",
-			       (long long)st.st_size, size);
+		return err_set(
+			e, ERR_PROTOCOL,
+			"shared memory has %lld bytes, but %zu are needed",
+			(long long)st.st_size, size);
 	if (shm_take_slot(fd, me, n))
 		return err_set(e, -errno, "shared memory: %s", strerror(errno));
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

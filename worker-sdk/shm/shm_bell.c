@@ -40,7 +40,8 @@ int ddp__shm_doorbell(struct ddp__shm *s, struct err *e)
 	if (s->has_bell)
 		return s->bell;
 	if (bell_open(s) < 0 || bind(s->bell, (struct sockaddr *)&a, size))
-		return err_set(e, -errno, "cannot make a socket (AF_UNIX): %s",
+		return err_set(e, -errno,
+			       "cannot create a socket (AF_UNIX): %s",
 			       strerror(errno));
 	s->has_bell = 1;
 	return s->bell;

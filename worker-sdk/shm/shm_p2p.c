@@ -266,8 +266,8 @@ static int msg_fail_differs(struct ddp__shm_msg *m, const struct line *line,
 
 	ddp__call_unpack(&call, line->call, line->number);
 	err_set(e, ERR_ARGUMENT,
-		"%s called %s, but %s called %s: what is received must have "
-		"the count and type of what was sent",
+		"%s called %s, but %s called %s: a receive must have the count "
+		"and type of its send",
 		names->name(names->owner, m->s->ranks[m->s->me], my_name),
 		ddp__call_text(m->call, mine),
 		names->name(names->owner, m->s->ranks[m->peer], their_name),

@@ -212,7 +212,7 @@ static int wait_fail_unsaid(struct ddp__shm *s, struct err *e)
 	int i = (int)(atomic_load(&s->header->aborted) - DDP__SHM_ABORTING);
 
 	s->peers->name(s->peers->owner, s->ranks[i], name);
-	snprintf(seen, sizeof(seen), "%s: %s stopped before it said why",
+	snprintf(seen, sizeof(seen), "%s: %s stopped before it gave a reason",
 		 ddp__call_text(wait_call(s), call), name);
 	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
 }

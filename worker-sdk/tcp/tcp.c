@@ -337,8 +337,8 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	memcpy(&f, frame, sizeof(f));
 	if (!ddp__frame_is(&f, DDP__FRAME_DATA))
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: %s sent something that is no message of "
-			       "ours", ddp__call_text(call, text),
+			       "%s: %s sent an invalid message",
+			       ddp__call_text(call, text),
 			       ddp__tcp_name(t, host, name));
 	same = f.call == ddp__call_pack(call) && f.number == call->number;
 	if (same && f.before != t->digest)
@@ -347,7 +347,7 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		return 0;
 	if (same && call->count < FLIGHT_COUNT_MOST)
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: %s sent %llu bytes where %zu are due: "
+			       "%s: %s sent %llu bytes, but %zu were expected: "
 			       "start all ranks with the same libddp",
 			       ddp__call_text(call, text),
 			       ddp__tcp_name(t, host, name),
@@ -387,8 +387,8 @@ int ddp__tcp_tampered(const struct ddp__call *call, const char *name, int fd,
 	if (!getpeername(fd, (struct sockaddr *)&a.ss, &a.len))
 		sock_addr_host(&a, at);
 	return err_set(e, ERR_PROTOCOL,
-		       "%s: what came from %s at %s does not authenticate: "
-		       "something between the hosts changes what they send",
+		       "%s: data from %s at %s does not authenticate: "
+		       "something between the hosts changes it",
 		       ddp__call_text(call, text), name, at);
 }
 

@@ -94,8 +94,8 @@ static int mesh_check_rails(struct mesh *m, const struct ddp__link *h)
 	if (h->links == m->t->links)
 		return 0;
 	return err_set(m->e, ERR_USAGE,
-		       "ddp_init: %s opens %d sockets to a host, this rank %d: "
-		       "give all ranks the same DDP_TCP_SOCKETS",
+		       "ddp_init: %s opens %d sockets per host, but this rank "
+		       "%d: give all ranks the same DDP_TCP_SOCKETS",
 		       p->name(p->owner, m->setup->sites[h->from].leader, name),
 		       h->links - 1, m->t->rails);
 }

@@ -191,14 +191,12 @@ static int msg_check_frame(struct ddp__tcp_msg *m, struct err *e)
 	    other.root != m->p->me || f.size < least ||
 	    (f.size > least && other.count < FLIGHT_COUNT_MOST))
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: %s sent something that is no message of "
-			       "ours",
-			       mine, name);
+			       "%s: %s sent an invalid message", mine, name);
 	if (ddp__is_same_data(f.call, &m->call) && f.size == m->size)
 		return 0;
 	return err_set(e, ERR_ARGUMENT,
-		       "%s called %s, but here it is %s: both must give the "
-		       "same count and type",
+		       "%s called %s, but this rank called %s: both must give "
+		       "the same count and type",
 		       name, ddp__call_text(&other, theirs), mine);
 }
 
@@ -338,16 +336,15 @@ int ddp__tcp_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 		return msg_has_come(m) ? 0 : rc;
 	if (p->timeout_ms < 0 || waited_ns < (uint64_t)p->timeout_ms * 1000000u)
 		return 0;
-	return err_set(e, ERR_TIMEOUT, "%s: %s %s at %s for %.1f s%s",
-		       ddp__call_text(&m->call, call),
-		       !met	     ? "no connection with"
-		       : m->receives ? "nothing came from"
-				     : "nothing was taken by",
-		       ddp__tcp_p2p_name(p, m->peer, name),
-		       endpoint_text(&p->where[m->peer], at),
-		       (double)waited_ns / 1e9,
-		       m->receives ? ": it has not sent"
-				   : ": it has not come to receive");
+	return err_set(
+		e, ERR_TIMEOUT, "%s: %s %s at %s for %.1f s%s",
+		ddp__call_text(&m->call, call),
+		!met	      ? "no connection with"
+		: m->receives ? "no data from"
+			      : "no data read by",
+		ddp__tcp_p2p_name(p, m->peer, name),
+		endpoint_text(&p->where[m->peer], at), (double)waited_ns / 1e9,
+		m->receives ? ": it has not sent" : ": it is not receiving");
 }
 
 int ddp__tcp_msg_run(void *msg, struct err *e)

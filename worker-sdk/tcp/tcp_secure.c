@@ -54,9 +54,9 @@ int ddp__secure_wanted(struct err *e)
 		return 0;
 	if (strcmp(text, "1"))
 		return err_set(e, ERR_USAGE,
-			       "DDP_ENCRYPT_DATA is '%s': give 1, to encrypt "
-			       "what ranks of different hosts send each other, "
-			       "or 0", text);
+			       "DDP_ENCRYPT_DATA is '%s': give 1 to encrypt "
+			       "the data between hosts, or 0",
+			       text);
 	(void)!sodium_init(); /* if it cannot, it uses the slowest
 			       * implementation */
 	return DDP__SECURE_CHACHA |

@@ -494,8 +494,7 @@ static int step_timed_out(const struct ddp__schedule *s, uint64_t waited,
 		       "%s: %s %s for %.1f s: it, or a rank that it waits for, "
 		       "has not arrived",
 		       ddp__call_text(&s->call, call),
-		       late->sends ? "nothing was taken by"
-				   : "nothing came from",
+		       late->sends ? "no data read by" : "no data from",
 		       ddp__tcp_name(t, ddp__tcp_host(t, late->link), name),
 		       (double)waited / 1e9);
 }

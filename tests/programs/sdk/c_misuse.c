@@ -171,10 +171,10 @@ static void in_child(void)
 	must(ddp_recv_async(world, data, 1, DDP_F32, !rank, &r), "recv");
 	child = fork();
 	if (child == 0) {
-		refused(world, DDP_ERR_CALLER, "forked off rank");
-		wants(ddp_test(r), DDP_ERR_CALLER, "forked off rank");
+		refused(world, DDP_ERR_CALLER, "forked from rank");
+		wants(ddp_test(r), DDP_ERR_CALLER, "forked from rank");
 		wants(ddp_wait_timeout(&r, 0), DDP_ERR_CALLER,
-		      "forked off rank");
+		      "forked from rank");
 		ddp_finalize(world);
 		_exit(0);
 	}
@@ -320,9 +320,9 @@ static void late(void)
 	if (rank == 0) {
 		must(ddp_recv_async(world, data, 1, DDP_F32, 1, &r), "async");
 		rc = ddp_wait_timeout(&r, 30);
-		wants(rc, DDP_ERR_TIMEOUT, "still under way after 30 ms");
+		wants(rc, DDP_ERR_TIMEOUT, "still in progress after 30 ms");
 		rc = ddp_wait_timeout(&r, 0);
-		wants(rc, DDP_ERR_TIMEOUT, "still under way after 0 ms");
+		wants(rc, DDP_ERR_TIMEOUT, "still in progress after 0 ms");
 		if (!r || ddp_test(r))
 			DIE("the request is not there any more");
 		must(ddp_send(world, data, 1, DDP_F32, 1), "send");

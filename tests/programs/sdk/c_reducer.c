@@ -329,7 +329,7 @@ static void misused(void)
 	refuses(ddp_reducer_ready(r, 4), "no parameter 4");
 	refuses(ddp_reducer_ready(r, -1), "no parameter -1");
 	must(ddp_reducer_ready(r, 3), "ready");
-	refuses(ddp_reducer_ready(r, 3), "parameter 3 was ready before");
+	refuses(ddp_reducer_ready(r, 3), "parameter 3 is already ready");
 	must(ddp_reducer_ready(r, 0), "ready");
 	must(ddp_reducer_ready(r, 1), "ready");
 	refuses(ddp_reducer_finish(r), "parameter 2 was not ready");

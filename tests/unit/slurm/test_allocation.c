@@ -192,7 +192,8 @@ START_TEST(groups_of_a_heterogeneous_job_are_added_up)
 	ck_assert_str_eq(a.id, "slurm-12");
 	ck_assert_uint_eq(a.nodes, 3);
 	set("SLURM_GPUS_PER_TASK_HET_GROUP_1", "1");
-	refused("group 1 of this heterogeneous job asked for its GPUs by task");
+	refused("group 1 of this heterogeneous job requested its GPUs "
+		"per task");
 	set("SLURM_GPUS_PER_TASK_HET_GROUP_1", NULL);
 	set("SLURM_TRES_PER_TASK_HET_GROUP_1", "cpu=2");
 	taken();
@@ -271,7 +272,7 @@ START_TEST(ranks_follow_the_groups)
 	ck_assert_uint_eq(a.node_rank, 2);
 	ck_assert_str_eq(a.first, "n09");
 	set("SLURM_JOB_NODELIST_HET_GROUP_1", "n[08-10]");
-	refused("name 4 nodes, and the step has 3");
+	refused("name 4 nodes, but the step has 3");
 }
 END_TEST
 
@@ -347,7 +348,7 @@ START_TEST(an_allocation_without_a_step)
 	taken();
 	ck_assert_uint_eq(a.gpus_each, 2);
 	set("SLURM_GPUS", "7");
-	refused("by their number (--gpus)");
+	refused("in total (--gpus)");
 	set("SLURM_GPUS", NULL);
 	set("SLURM_JOB_NUM_NODES", NULL);
 	refused("SLURM_JOB_ID is set but SLURM_JOB_NUM_NODES is not");
@@ -510,7 +511,8 @@ START_TEST(end_time_and_restart_count_are_read)
 	ck_assert_str_eq(allocation_restart(&config.env.slurm, text),
 			 " (restart 2)");
 	set("SLURM_JOB_END_TIME", "soon");
-	parse_refused("./a", "SLURM_JOB_END_TIME is 'soon', which is no time");
+	parse_refused("./a", "SLURM_JOB_END_TIME is 'soon', which is not a "
+			     "time");
 }
 END_TEST
 

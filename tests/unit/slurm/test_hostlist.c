@@ -107,8 +107,8 @@ START_TEST(errors_name_the_character)
 		{"bgl[123x456]", "character 8: lists of more than one dim"},
 		{"bgl[x456]", "character 5: lists of more than one dim"},
 		{"h1,block{b1}", "character 9: forms with {...} need Slurm"},
-		{"n\001", "character 2: no character of a host name"},
-		{"n\303\244", "character 2: no character of a host name"},
+		{"n\001", "character 2: not valid in a host name"},
+		{"n\303\244", "character 2: not valid in a host name"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -211,10 +211,10 @@ START_TEST(a_gpu_for_each_rank_unless_they_share)
 	char why[ERR_TEXT_MAX];
 
 	ck_assert_int_eq(ddp__nccl_agree(all, 4, &peers, why), 0);
-	ck_assert_str_eq(why, "rank 1 on h0 and rank 3 on h1 have the same GPU "
-			      "(1), and NCCL wants one for each rank: start "
-			      "fewer ranks, or for a test set "
-			      "DDP_NCCL_SHARE_GPU=1");
+	ck_assert_str_eq(why,
+			 "rank 1 on h0 and rank 3 on h1 have the same GPU (1), "
+			 "but NCCL needs one for each rank: start fewer ranks, "
+			 "or, for a test, set DDP_NCCL_SHARE_GPU=1");
 	all[1].share = 1;
 	ck_assert_int_eq(ddp__nccl_agree(all, 4, &peers, why), 0);
 	all[3].share = 1;

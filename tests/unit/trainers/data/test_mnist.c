@@ -221,7 +221,7 @@ static const struct flaw {
 	{"has another magic", 0, 3, OWN, 2, 0, 2, 0x0d, "magic is 0x00000d0"},
 	{"has no sample", 0, 0, OWN, 0, 16, 7, 0, "0 samples"},
 	{"has labels, not images", 0, 0, 1, 2, 0, 0, 0,
-	 "no idx file of images"},
+	 "not an idx file of images"},
 	{"has images of another size", 2, 2, OWN, 2, 0, 11, 32, "32 x 28"},
 	{"has a label over nine", 1, 1, OWN, 2, 0, 8 + 4, 10,
 	 "label 4 is 10"},

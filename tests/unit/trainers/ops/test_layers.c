@@ -303,8 +303,9 @@ START_TEST(a_sum_of_two_shapes_is_an_error)
 	other = first->out;
 	*(int *[]){&other.n, &other.c, &other.h, &other.w}[_i] *= 2;
 	ck_assert_int_eq(ops->op_new(device, &norm, &op, &e), ERR_USAGE);
-	ck_assert_ptr_nonnull(strstr(e.text, "layer bn1: what it adds has "
-				     "another shape"));
+	ck_assert_ptr_nonnull(
+		strstr(e.text,
+		       "layer bn1: the tensor that it adds has another shape"));
 	ops->op_free(device, first);
 }
 END_TEST

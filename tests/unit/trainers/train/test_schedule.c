@@ -127,8 +127,8 @@ START_TEST(names_are_found)
 	for (int i = 0; i < SCHEDULES; i++)
 		ck_assert_int_eq(schedule_find(schedule_name(i), &e), i);
 	ck_assert_int_eq(schedule_find("linear", &e), ERR_USAGE);
-	ck_assert_ptr_nonnull(strstr(e.text, "'linear' is none of constant, "
-				     "cosine, one-cycle"));
+	ck_assert_ptr_nonnull(strstr(
+		e.text, "'linear' is not one of constant, cosine, one-cycle"));
 }
 END_TEST
 

@@ -210,10 +210,10 @@ START_TEST(changes_are_reported)
 	now.world_size = 1;
 	now.micro = 64;
 	strcpy(now.device, "NVIDIA H200");
-	changes(&now, "1 rank instead of 2 (sums are rounded in another order);"
-		" NVIDIA H200 instead of cpu, 1 thread (rounds differently); 64"
-		" samples a rank at once instead of 32 (batch normalisation, if"
-		" there is one, sees as many)");
+	changes(&now, "1 rank instead of 2 (sums are rounded differently); "
+		      "NVIDIA H200 instead of cpu, 1 thread (rounds "
+		      "differently); 64 samples per rank at once instead of 32 "
+		      "(changes batch normalisation)");
 	now = was;
 	now.bf16 = 1;
 	now.lr = 0.5;

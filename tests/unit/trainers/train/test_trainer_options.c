@@ -75,11 +75,11 @@ END_TEST
 
 START_TEST(inapplicable_options_are_refused_with_a_message)
 {
-	refused(0, "--arch resnet18", "--arch makes no sense here: mnist_mlp "
-		"is one network");
+	refused(0, "--arch resnet18",
+		"--arch does not apply here: mnist_mlp is one network");
 	refused(0, "--conv direct", "has no convolutions");
 	refused(0, "--sync-bn", "has no batch normalisation");
-	refused(0, "--synthetic", "has data of its own");
+	refused(0, "--synthetic", "has its own data");
 	refused(0, "--label-smoothing 0.1", "has no classes");
 	refused(0, "--no-augment", "takes images as they are");
 	refused(0, "--save-images x.png", "has no images as its output");
@@ -91,7 +91,7 @@ END_TEST
 
 START_TEST(contradictions_are_refused)
 {
-	refused(0, "--steps 3 --epochs 3", "both say how long");
+	refused(0, "--steps 3 --epochs 3", "both set the length");
 	refused(0, "--keep 3", "--keep needs --checkpoint");
 	refused(ALL, "--image-size 32", "only applies to --synthetic");
 	refused(ALL, "--synthetic --data x", "contradict each other");
@@ -166,14 +166,14 @@ END_TEST
 
 START_TEST(impossible_recipes_are_refused)
 {
-	not_chosen(recipe_resnet, "--recipe slow", "'slow' is none of this "
-		   "trainer's: published, fast");
-	not_chosen(adam, "--momentum 0.9", "--momentum is sgd's");
-	not_chosen(adam, "--nesterov", "--nesterov is sgd's");
+	not_chosen(recipe_resnet, "--recipe slow",
+		   "'slow' is not one of this trainer's: published, fast");
+	not_chosen(adam, "--momentum 0.9", "--momentum is for sgd");
+	not_chosen(adam, "--nesterov", "--nesterov is for sgd");
 	not_chosen(adam, "--optimizer sgd", "give --lr as well");
 	not_chosen(adam, "--optimizer lion", "'lion' is neither sgd nor adam");
 	not_chosen(recipe_resnet, "--momentum 0 --nesterov", "above 0");
-	not_chosen(adam, "--schedule linear", "none of constant, cosine");
+	not_chosen(adam, "--schedule linear", "not one of constant, cosine");
 	not_chosen(adam, "--lr-scale sqrt", "'sqrt' is neither linear nor");
 }
 END_TEST

@@ -178,7 +178,7 @@ START_TEST(pmi_without_launcher)
 	ck_assert_ptr_nonnull(strstr(e.text, "PMI_FD"));
 	close(fds[1]);
 	ck_assert_int_lt(pmi_open(&p, fds[0], 1000, &e), 0);
-	ck_assert_ptr_nonnull(strstr(e.text, "for the first time"));
+	ck_assert_ptr_nonnull(strstr(e.text, "is this the first time"));
 	close(fds[0]);
 	ck_assert_int_lt(pmi_open(&p, fds[0], 1000, &e), 0);
 }

@@ -211,7 +211,7 @@ START_TEST(surplus_bytes_are_an_error)
 	p = realloc(p, size + 1);
 	p[size] = 0;
 	spit(p, size + 1);
-	expect_refused(DDP_ERR_DATA, "does not fit its size");
+	expect_refused(DDP_ERR_DATA, "contradicts its size");
 	free(p);
 }
 END_TEST
@@ -233,7 +233,7 @@ END_TEST
 START_TEST(not_a_checkpoint)
 {
 	spit("this is a letter to my aunt, not a model", 40);
-	expect_refused(DDP_ERR_DATA, "is not a checkpoint");
+	expect_refused(DDP_ERR_DATA, "is not a libddp checkpoint");
 	unlink(path);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	expect_refused(DDP_ERR_DATA, "not a regular file");
@@ -275,7 +275,7 @@ START_TEST(cannot_be_written)
 	snprintf(inside, sizeof(inside), "%s/no/such/x", dir);
 	ck_assert_int_eq(ddp_checkpoint_save(inside, "k", sections, 1),
 			 -ENOENT);
-	expect_text("make it first");
+	expect_text("create it first");
 	snprintf(inside, sizeof(inside), "%s/%0250d", dir, 0);
 	ck_assert_int_eq(ddp_checkpoint_save(inside, "k", sections, 1),
 			 -ENAMETOOLONG);

@@ -212,7 +212,8 @@ START_TEST(a_long_circle_in_words)
 	go_round(7);
 	ck_assert_ptr_nonnull(strstr(text(7), " for rank 3 on h1, which waits "
 				     "in barrier #1 of group 105.0 for one of "
-				     "3 more, who wait for rank 0 on h0: all"));
+				     "3 more ranks, which wait for rank 0 on "
+				     "h0: all"));
 }
 END_TEST
 

@@ -361,8 +361,8 @@ START_TEST(horovod_without_mpi)
 	clearenv();
 	setenv("HOROVOD_RANK", "1", 1);
 	setenv("HOROVOD_SIZE", "2", 1);
-	expect(ERR_USAGE, "HOROVOD_SIZE is 2 and no MPI launcher's variables "
-			  "are here: start this program with horovodrun --mpi");
+	expect(ERR_USAGE, "HOROVOD_SIZE is 2, but no MPI launcher's variables "
+			  "are set: start this program with horovodrun --mpi");
 	setenv("HOROVOD_SIZE", "1", 1);
 	reads();
 	ck_assert_int_eq(env.alone, 1);

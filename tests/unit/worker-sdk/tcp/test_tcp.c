@@ -67,10 +67,10 @@ static int join_with_own_rails(int me, void *arg)
 
 	g.rails = me + 1;
 	return join_as(&t, &g, me, 1, &e) != ERR_USAGE ||
-	       !strstr(e.text, me ? "rank 0 on h0 opens 1 sockets to a host, "
-				    "this rank 2"
-				  : "rank 10 on h1 opens 2 sockets to a host, "
-				    "this rank 1");
+	       !strstr(e.text, me ? "rank 0 on h0 opens 1 sockets per host, "
+				    "but this rank 2"
+				  : "rank 10 on h1 opens 2 sockets per host, "
+				    "but this rank 1");
 }
 
 START_TEST(unequal_numbers_of_sockets_are_named_on_both_ranks)

@@ -181,9 +181,9 @@ static int differ(int me, void *arg)
 	ddp__tcp_p2p_close(&p);
 	free(v);
 	return rc != ERR_ARGUMENT ||
-	       !strstr(e.text, "rank 0 on h0 called send #7 (i32 x 16777216, "
-			       "to 1), but here it is recv #7 (i32 x 8, "
-			       "from 0)");
+	       !strstr(e.text,
+		       "rank 0 on h0 called send #7 (i32 x 16777216, to 1), "
+		       "but this rank called recv #7 (i32 x 8, from 0)");
 }
 
 START_TEST(both_ranks_learn_of_a_mismatch)
@@ -246,8 +246,8 @@ static int wait_in_vain(int me, void *arg)
 		return rc != ERR_REMOTE || !strstr(e.text, "fate of ") ||
 		       !strstr(e.text, "closed its connection");
 	return rc != ERR_TIMEOUT ||
-	       !strstr(e.text, a->receives ? "nothing came from rank "
-					   : "nothing was taken by rank ");
+	       !strstr(e.text, a->receives ? "no data from rank "
+					   : "no data read by rank ");
 }
 
 START_TEST(a_leaving_or_missing_rank_is_named)

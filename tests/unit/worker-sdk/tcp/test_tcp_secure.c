@@ -387,9 +387,8 @@ START_TEST(the_user_asks_for_it_or_not)
 	ck_assert_int_eq(ddp__secure_wanted(&e), 0);
 	setenv("DDP_ENCRYPT_DATA", "yes", 1);
 	ck_assert_int_eq(ddp__secure_wanted(&e), ERR_USAGE);
-	ck_assert_str_eq(e.text, "DDP_ENCRYPT_DATA is 'yes': give 1, to encrypt"
-			 " what ranks of different hosts send each other, or "
-			 "0");
+	ck_assert_str_eq(e.text, "DDP_ENCRYPT_DATA is 'yes': give 1 to encrypt "
+				 "the data between hosts, or 0");
 	proved(&h, 1, 3);
 	ck_assert(ddp__secure_agree(&h));
 	proved(&h, 0, 1);

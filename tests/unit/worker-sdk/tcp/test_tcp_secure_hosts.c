@@ -208,10 +208,10 @@ static void relay(const struct ddp__listener *l, const struct endpoint *to)
 
 static int is_told(int me, void *arg)
 {
-	static const char what[] = "all_reduce #3 (i32 x 300001, sum): what "
-				   "came from rank 10 on h1 at 127.0.0.1 does "
-				   "not authenticate: something between the "
-				   "hosts changes what they send";
+	static const char what[] =
+		"all_reduce #3 (i32 x 300001, sum): data from rank 10 on h1 at "
+		"127.0.0.1 does not authenticate: something between the hosts "
+		"changes it";
 	struct err e = ERR_INIT;
 	struct ddp__tcp t;
 	int rc;
@@ -284,10 +284,10 @@ static int hears_of_message(struct ddp__tcp_p2p *p, int me, struct err *e)
 
 static int is_told_of_message(int me, void *arg)
 {
-	static const char what[] = "recv #7 (i32 x 32768, from 0): what came "
-				   "from rank 0 on h0 at 127.0.0.1 does not "
-				   "authenticate: something between the hosts "
-				   "changes what they send";
+	static const char what[] =
+		"recv #7 (i32 x 32768, from 0): data from rank 0 on h0 at "
+		"127.0.0.1 does not authenticate: something between the hosts "
+		"changes it";
 	struct err e = ERR_INIT;
 	struct ddp__tcp_p2p p;
 	int rc;
