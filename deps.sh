@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs the missing packages that building and the demo need, on Debian and its
 # derivatives. `sh deps.sh tests` also installs what the tests start, including other
-# launchers; `roots` what makes roots of other Debian releases, and `cluster` what is
-# needed inside one (tests/run-roots). make runs this script; on a machine without
-# make, run it yourself. DEPS=0 skips it.
+# launchers. `sh deps.sh roots` installs what creates root file systems of other Debian
+# releases, and `sh deps.sh cluster` what is needed inside one (tests/run-roots). make
+# runs this script; on a machine without make, run it yourself. DEPS=0 skips it.
 set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0

@@ -1,4 +1,4 @@
-/* dense.cu: the parts of a linear layer's gradient that are no products. */
+/* dense.cu: the parts of a linear layer's gradient that are not products. */
 #include "trainers/cuda/device.cuh"
 
 enum { WIDE = 32, DEEP = 16 };

@@ -1,5 +1,6 @@
-/* device.cuh: shared by the kernels: 16 bytes of a tensor as values, sums in a
- * block, launching. Also compiles for the host, where a test defines LAUNCH. */
+/* device.cuh: shared by the kernels: conversion between 16 bytes of a tensor and
+ * values, indices, launches. Also compiles for the host, where a test defines
+ * LAUNCH. */
 #ifndef TRAINERS_CUDA_DEVICE_CUH
 #define TRAINERS_CUDA_DEVICE_CUH
 
@@ -64,7 +65,7 @@ static __device__ inline uint32_t narrow(float f)
 	return (u + 0x7fffu + (u >> 16 & 1)) >> 16;
 }
 
-/* Two of them, the first in the lower half. */
+/* Rounds two values to bf16, the first into the lower half. */
 static __device__ inline uint32_t narrow2(float low, float high)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -90,8 +91,8 @@ static __device__ inline void fetched(void)
 	asm volatile("" ::: "memory");
 }
 
-/* N values of type T in 16 bytes; i counts those. f32 tensors are walked with
- * T float, bf16 ones with T uint16_t. */
+/* 16 bytes of a tensor as N values of type T: float for f32 tensors, uint16_t
+ * for bf16 ones. i is an index in units of 16 bytes. */
 template <typename T> struct pack;
 
 template <> struct pack<float> {
@@ -156,7 +157,7 @@ template <> struct pack<uint16_t> {
 	}
 };
 
-/* N floats of an array that has one for each channel. */
+/* Loads N floats of an array with one float per channel. */
 template <int N>
 static __device__ inline void load_floats(float *v, const float *p, size_t at)
 {
@@ -177,8 +178,8 @@ static __device__ inline size_t thread_count(void)
 
 enum { BLOCK = 256, BLOCKS_MAX = 4096 };
 
-/* Blocks for this many threads of work; kernels loop over the rest. At least
- * one, as a grid must not be empty. */
+/* The number of blocks for this many threads; kernels loop over the rest. At
+ * least one, because a grid must not be empty. */
 static inline unsigned blocks_for(size_t threads)
 {
 	size_t n = (threads + BLOCK - 1) / BLOCK;
