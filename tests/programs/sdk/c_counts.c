@@ -364,10 +364,10 @@ static void arguments(void)
 	refused(ddp_all_to_all_v(comm, a, counts, a, counts, DDP_F32),
 		"send and recv overlap");
 	refused(ddp_all_gather_v(comm, b + at + 1, b, counts, DDP_F32),
-		"not in the one way that is legal");
+		"in a way that ddp.h does not allow");
 	refused(ddp_reduce_scatter_v(comm, a, a + at + 1, counts, DDP_F32,
 				     DDP_SUM),
-		"not in the one way that is legal");
+		"in a way that ddp.h does not allow");
 	refused(ddp_all_gather_v_async(NULL, a, b, counts, DDP_F32, &r),
 		"NULL");
 	other[rank] = 3;

@@ -342,7 +342,7 @@ START_TEST(an_allocation_without_a_step)
 	taken();
 	ck_assert_uint_eq(a.gpus_each, 8);
 	set("SLURM_TASKS_PER_NODE", "4(x3),3");
-	refused("by task (--gpus-per-task), and its 4 nodes");
+	refused("per task (--gpus-per-task), and its 4 nodes");
 	set("SLURM_GPUS_PER_TASK", NULL);
 	set("SLURM_GPUS", "a100:8");
 	taken();

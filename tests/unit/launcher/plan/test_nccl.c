@@ -230,8 +230,8 @@ START_TEST(one_nccl_for_all)
 
 	all[1].version = 23007;
 	ck_assert_int_eq(ddp__nccl_agree(all, 2, &peers, why), 0);
-	ck_assert_str_eq(why, "rank 1 on h0 has NCCL 23007 and rank 0 on h0 "
-			      "NCCL 22809: give all the same");
+	ck_assert_str_eq(why, "rank 1 on h0 has NCCL 23007, but rank 0 on h0 "
+			      "has NCCL 22809: give all the same version");
 }
 END_TEST
 

@@ -142,7 +142,7 @@ START_TEST(a_file_that_others_can_write_is_not_used)
 	cache_release(&b);
 	ck_assert_int_eq(prepare(note), 1);
 	ck_assert_ptr_nonnull(strstr(note, "block.ddpcache belongs to another "
-					   "user, or  others can write to it"));
+					   "user, or others can write to it"));
 	ck_assert_int_eq(prepare(note), 0);
 	ck_assert_str_eq(note, "");
 }

@@ -253,7 +253,7 @@ START_TEST(another_models_checkpoint_is_refused)
 	ck_assert_int_eq(save(), 0);
 	ck_assert_int_eq(ddp_checkpoint_load(path, "ae 784-128", sections,
 					     SECTIONS), DDP_ERR_DATA);
-	expect_text("is of mlp 784-50-10, not of ae 784-128");
+	expect_text("belongs to mlp 784-50-10, not to ae 784-128");
 	ck_assert_int_eq(ddp_checkpoint_load(path, "mlp 784-50-10", other, 4),
 			 DDP_ERR_DATA);
 	expect_text("section nothing");

@@ -251,9 +251,11 @@ static const struct loss {
 	{0, SIGKILL, DDP__BARRIER,
 	 "barrier #3: rank 10 on h1 is gone: fate of 10"},
 	{1, SIGKILL, DDP__BARRIER,
-	 "barrier #3: rank 10 on h1 stopped before it said why: fate of 10"},
+	 "barrier #3: rank 10 on h1 stopped before it gave a reason: fate of "
+	 "10"},
 	{1, SIGSTOP, DDP__BARRIER,
-	 "barrier #3: rank 10 on h1 stopped before it said why: fate of 10"},
+	 "barrier #3: rank 10 on h1 stopped before it gave a reason: fate of "
+	 "10"},
 	{0, 0, DDP__BARRIER, "rank 10 on h1 left with ddp_finalize"},
 	{0, 0, DDP__INIT, "rank 10 on h1 gave up"},
 };

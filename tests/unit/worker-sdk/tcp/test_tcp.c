@@ -253,8 +253,8 @@ static int one_is_late(int me, void *arg)
 	rc = ddp__schedule_run(&op, &e);
 	ddp__tcp_close(&t);
 	return rc != ERR_TIMEOUT ||
-	       !strstr(e.text, "all_reduce #3 (f64 x 4, sum): nothing came "
-			       "from rank 10 on h1 for ");
+	       !strstr(e.text, "all_reduce #3 (f64 x 4, sum): no data from "
+			       "rank 10 on h1 for ");
 }
 
 START_TEST(names_a_late_rank)
