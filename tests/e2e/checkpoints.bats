@@ -75,7 +75,7 @@ near() {
 		truncate -s 100 $i
 	done
 	expect 1 mnist_mlp --data data --checkpoint k --resume auto
-	has "$err" 'no checkpoint k is whole'
+	has "$err" 'no checkpoint k is intact'
 	expect 1 mnist_mlp --data data --resume nowhere
 	has "$err" 'there is no checkpoint nowhere'
 }

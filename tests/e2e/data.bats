@@ -68,7 +68,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	says 1 'no data folder nowhere: No such file.*get-data cifar10 DIR' \
 		tested nowhere
 	mkdir empty
-	says 1 'empty has no data_batch_1.bin, plain, .gz or .xz; .*CIFAR-10.s 6 files.*a folder cifar10 or cifar-10-batches-bin' \
+	says 1 'empty has no data_batch_1.bin, plain, .gz or .xz; .*CIFAR-10.s 6 files.*a subfolder cifar10 or cifar-10-batches-bin' \
 		tested empty
 	rm data/data_batch_4.bin
 	says 1 'data has no data_batch_4.bin' tested data
@@ -79,12 +79,12 @@ put() { # BYTES FILE OFFSET: overwrites
 
 @test "labels out of range are an error with their position" {
 	put '\012' data/data_batch_2.bin 6146
-	says 1 'data/data_batch_2.bin: label 2 is 10, but CIFAR-10's labels go up to 9' \
+	says 1 'data/data_batch_2.bin: label 2 is 10, but CIFAR-10.s labels go up to 9' \
 		tested data
 	mkdir digits
 	t_idx digits 20 10
 	put '\013' digits/train-labels-idx1-ubyte 11
-	says 1 'digits/train-labels-idx1-ubyte: label 3 is 11; digits go up to 9' \
+	says 1 'digits/train-labels-idx1-ubyte: label 3 is 11, but digits go up to 9' \
 		mnist_mlp --data digits
 }
 

@@ -259,7 +259,7 @@ is_one_node() { # NAME
 	openmpi_or_skip
 	is_one_node mpirun
 	expect 2 $launcher 3 ddprun true
-	has "$err" '^ddprun: error: mpirun starts 3 ddpruns on this node, and one a node is enough, which starts the workers: write mpirun --map-by ppr:1:node ddprun --nproc-per-node 3, or mpirun PROGRAM without ddprun'
+	has "$err" '^ddprun: error: mpirun starts 3 ddpruns on this node, but one per node is enough, which starts the workers: write mpirun --map-by ppr:1:node ddprun --nproc-per-node 3, or mpirun PROGRAM without ddprun'
 	# everything is given by hand, or each is alone
 	expect 0 $launcher 2 ddprun --nnodes 2 --rdzv-endpoint \
 		"localhost:$(w_port free)" c_guest

@@ -117,7 +117,7 @@ fake_cuda() {
 	FAKE_CUDA_COUNT=35 expect 1 c_nccl init nccl
 	has "$out" 'cannot use NCCL: no NVIDIA driver is loaded on this host'
 	FAKE_CUDA_COUNT=35 FAKE_CUDA_DRIVER=11040 expect 1 c_nccl init nccl
-	has "$out" "cannot use NCCL: the NVIDIA driver of this host is for CUDA 11.4 and .*/libcudart.so needs CUDA 13.0: update the driver, or set DDP_CUDART_LIB to an older libcudart"
+	has "$out" "cannot use NCCL: the NVIDIA driver of this host is for CUDA 11.4, but .*/libcudart.so needs CUDA 13.0: update the driver, or set DDP_CUDART_LIB to an older libcudart"
 	FAKE_CUDA_COUNT=100 FAKE_CUDA_DRIVER=13000 expect 1 c_nccl init nccl
 	has "$out" 'cannot use NCCL: the NVIDIA driver \(for CUDA 13.0\) sees no GPU on this host'
 	FAKE_CUDA_COUNT=100 CUDA_VISIBLE_DEVICES=-1 expect 1 c_nccl init nccl

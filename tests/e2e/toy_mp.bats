@@ -88,7 +88,7 @@ near() {
 	expect 2 job 3
 	[ "$(grep -c '^\[[0-9]\] toy_mp: .*cannot be split evenly into 4 micro-batches on each of 3 ranks; give a multiple of 12$' <<<"$err")" = 1 ]
 	expect 2 toy_mp --data data --batch-size 4000
-	has "$err" '^toy_mp: --batch-size 4000 is more than the 2000 samples'
+	has "$err" '^toy_mp: --batch-size 4000 is more than the data set.s 2000 samples'
 	expect 2 toy_mp --data data --micro-batches 0
 	has "$err" '^toy_mp: --micro-batches: 0'
 	expect 2 toy_mp --data data --checkpoint x

@@ -395,7 +395,7 @@ says() {
 	cp mlp.ckpt bad.ckpt
 	printf '\377' | dd of=bad.ckpt bs=1 seek=8 conv=notrunc status=none
 	says 1 'bad.ckpt.*(version|newer)' mnist_mlp --data data --checkpoint bad.ckpt --resume
-	says 2 'of a run with --seed 0, this one has 1;' \
+	says 2 'belongs to a run with --seed 0, but this one has 1, which' \
 		mnist_mlp --data data --checkpoint mlp.ckpt --resume --seed 1
 }
 

@@ -198,7 +198,7 @@ static int run_open_samplers(struct run *run, struct err *e)
 	if ((uint64_t)run->batch > size) {
 		progress_print(&run->progress,
 			       "the data set has only %u samples, fewer than a "
-			       "batch: an epoch is one step",
+			       "batch: each pass is one step",
 			       d->train.count);
 		run->batch = (int)size;
 		if (run->micro > run->batch)

@@ -356,7 +356,7 @@ static void arguments(void)
 	refused(ddp_all_gather_v(comm, a, b, counts, (enum ddp_type)99),
 		"unknown type 99");
 	refused(ddp_reduce_scatter_v(comm, a, b, counts, DDP_F32, DDP_BAND),
-		"integers only");
+		"need integers");
 	refused(ddp_all_gather_v_async(comm, a, b, counts, DDP_F32, NULL),
 		"request is NULL");
 	refused(ddp_all_to_all_v(comm, a, counts, a + n, counts, DDP_F32),

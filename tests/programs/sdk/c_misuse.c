@@ -56,7 +56,7 @@ static void arguments(void)
 	wants(ddp_all_reduce(world, data, data, 1, DDP_F32, DDP_OPS), bad,
 	      "unknown operation");
 	wants(ddp_all_reduce(world, data, data, 1, DDP_F32, DDP_BAND), bad,
-	      "integers only");
+	      "need integers");
 	wants(ddp_all_reduce(world, data, data + 1, 9, DDP_F32, DDP_SUM), bad,
 	      "overlap");
 	/* as many bytes as go the short way */
@@ -183,7 +183,7 @@ static void in_child(void)
 	/* the others look for one that is late, and must not find that it
 	 * left, as its child did */
 	if (rank == 1)
-		wants(ddp_wait_timeout(&r, 300), DDP_ERR_TIMEOUT, "under way");
+		wants(ddp_wait_timeout(&r, 300), DDP_ERR_TIMEOUT, "in progress");
 	must(ddp_barrier(world), "barrier");
 	must(ddp_send(world, data, 1, DDP_F32, !rank), "send");
 	must(ddp_wait(&r), "wait");
