@@ -1,6 +1,6 @@
-/* device.cuh: shared by the kernels: conversion between 16 bytes of a tensor and
- * values, indices, launches. Also compiles for the host, where a test defines
- * LAUNCH. */
+/* device.cuh: shared by the kernels: conversion between 16 bytes of a tensor
+ * and values, indices, launches. Also compiles for the host, where a test
+ * defines LAUNCH. */
 #ifndef TRAINERS_CUDA_DEVICE_CUH
 #define TRAINERS_CUDA_DEVICE_CUH
 

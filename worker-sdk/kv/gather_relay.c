@@ -231,8 +231,7 @@ static int relay_ask_server(struct passing *p)
 	if (whole.len != p->bytes)
 		return err_set(p->e, ERR_PROTOCOL,
 			       "ddp_init: the server's list has %zu bytes, not "
-			       "the %zu that it announced",
-			       whole.len, p->bytes);
+			       "the announced %zu", whole.len, p->bytes);
 	if (memcmp(p->list, whole.data, p->got))
 		rc = relay_seal_again(p);
 	if (rc < 0)

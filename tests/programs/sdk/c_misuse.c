@@ -183,7 +183,8 @@ static void in_child(void)
 	/* the others look for one that is late, and must not find that it
 	 * left, as its child did */
 	if (rank == 1)
-		wants(ddp_wait_timeout(&r, 300), DDP_ERR_TIMEOUT, "in progress");
+		wants(ddp_wait_timeout(&r, 300), DDP_ERR_TIMEOUT,
+		      "in progress");
 	must(ddp_barrier(world), "barrier");
 	must(ddp_send(world, data, 1, DDP_F32, !rank), "send");
 	must(ddp_wait(&r), "wait");

@@ -274,7 +274,8 @@ static int other_size(int me, void *arg)
 	ddp__schedule_release(&op);
 	ddp__tcp_close(&t);
 	return rc == ERR_PROTOCOL && strstr(e.text, "rank 10 on h1 sent 44 "
-						    "bytes, but 40 were expected")
+						    "bytes, but 40 were "
+						    "expected")
 		       ? 0
 		       : 3;
 }
