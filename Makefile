@@ -81,7 +81,7 @@ wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proo
 client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_io client_connect) rendezvous/auth/client_handshake.c)
 server_objs := $(call objs,$(foreach room,store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 # The library that workers preload: its bytes are in ddprun.
-crash_handler := launcher/crash/crash_handler.c launcher/crash/crash_python.c
+crash_handler := $(addprefix launcher/crash/crash_,handler.c environment.c python.c)
 crash_library := $(O)/obj/launcher/crash/crash_handler.so
 launcher_objs := $(call objs,$(filter-out $(crash_handler),$(wildcard launcher/*.c launcher/*/*.c)) $(wildcard slurm/*.c pmi/*.c) rendezvous/client/async_client.c rendezvous/auth/credential_thread.c rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
 sdk_sources := $(filter-out worker-sdk/examples/%,$(wildcard worker-sdk/*/*.c))

@@ -20,7 +20,8 @@
  * that installs its own handler (a JVM, Go, AddressSanitizer) replaces ours. A
  * static or a setuid program, a program of another word size, and one whose
  * /proc is another pid namespace's do not load it; the loader says so on stderr
- * in the last two cases. --no-crash-stacks turns it off.
+ * in the last two cases. --no-crash-stacks turns it off. crash_environment.h
+ * says which programs hand the library on to those that they start.
  *
  * Known gaps: a stack overflow of a thread other than the first one leaves no
  * record, for only the first has an alternate stack. */

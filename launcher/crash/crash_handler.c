@@ -2,6 +2,7 @@
  * Catches the signals of a crash where the program leaves their default action,
  * writes a struct crash_record and lets the process die as it would have died.
  * Needs no library, so that any libc can load it: crash_catcher.h says more. */
+#include "launcher/crash/crash_environment.h"
 #include "launcher/crash/crash_kernel.h"
 #include "launcher/crash/crash_python.h"
 #include "launcher/crash/crash_record.h"
@@ -31,7 +32,6 @@ enum {
 #define NEXT ((void *)-1L) /* RTLD_NEXT */
 
 /* Found in the process, if it has them. */
-WEAK extern char **environ;
 WEAK void *dlsym(void *handle, const char *name);
 WEAK int __sigaction(int, const struct sigaction *, struct sigaction *);
 WEAK unsigned long getauxval(unsigned long);
@@ -392,21 +392,6 @@ static int crash_is_go(void)
 	return 0;
 }
 
-static const char *crash_variable(void)
-{
-	static const char name[] = CRASH_VARIABLE "=";
-
-	for (char **v = &environ ? environ : NULL; v && *v; v++) {
-		size_t i = 0;
-
-		while (name[i] && (*v)[i] == name[i])
-			i++;
-		if (!name[i])
-			return *v + i;
-	}
-	return NULL;
-}
-
 static uint32_t crash_number(const char **text)
 {
 	uint32_t n = 0;
@@ -420,7 +405,7 @@ static uint32_t crash_number(const char **text)
 static int crash_read_variable(void)
 {
 	static const char folder[] = "/proc/";
-	const char *text = crash_variable(), *at;
+	const char *text = crash_environment_find(), *at;
 	size_t n = 0;
 
 	while (text && text[n] && text[n] != ':' &&
@@ -443,6 +428,7 @@ __attribute__((constructor)) static void crash_start(void)
 
 	if (crash_read_variable() < 0 || crash_is_go())
 		return;
+	crash_environment_leave(crash.agent);
 	crash.is_on = 1;
 	for (int i = 0; i < NSIGNALS; i++) {
 		struct kernel_action now = {.handler = SIG_IGN};

@@ -242,6 +242,29 @@ for s in signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU:
 		"$(sed -n 's/^| *core file //p' <<<"$err")" 2>/dev/null)" '^#0 .*die_of_null'
 }
 
+# xargs is none of the programs that hand the library on.
+@test "shells and Python hand the library on to what they start, others do not" {
+	local python
+	expect 0 env LD_PRELOAD=libm.so.6 ddprun sh -c 'exec env sh -c "env; xargs env >below"'
+	has "$out" '^\[0\] LD_PRELOAD=libm\.so\.6:/proc/[0-9]+/fd/[0-9]+$'
+	has "$out" '^\[0\] DDP_CRASH_RECORD=/proc/'
+	[ "$(grep LD_PRELOAD= below)" = LD_PRELOAD=libm.so.6 ]
+	lacks "$(<below)" DDP_CRASH_RECORD
+	expect 0 ddprun sh -c 'xargs env >below'
+	lacks "$(<below)" LD_PRELOAD
+	has "$(<below)" '^LOCAL_RANK=0$'
+	python=$(command -v python3) || skip "no python3 here"
+	expect 0 ddprun "$python" -c 'import os; os.execvp("env", ["env"])'
+	has "$out" '^\[0\] LD_PRELOAD=/proc/'
+}
+
+@test "the loader does not complain in a program of another user" {
+	[ "$(id -u)" = 0 ] || skip "not root: no other user"
+	expect 0 ddprun sh -c 'setpriv --reuid 65534 --clear-groups env'
+	[ -z "$err" ]
+	lacks "$out" LD_PRELOAD
+}
+
 @test "--no-crash-stacks preloads nothing, and so does the variable" {
 	expect 0 ddprun sh -c '[ -n "$LD_PRELOAD" ] && [ -n "$DDP_CRASH_RECORD" ]'
 	expect 0 ddprun --no-crash-stacks sh -c '[ -z "${LD_PRELOAD+x}${DDP_CRASH_RECORD+x}" ]'
