@@ -117,7 +117,7 @@ append four'
 	await "$T/b.out" '^won$'
 	await "$T/b.out" '^loaded$'
 	finish a
-	has "$out" '^lost (another ddprdzv is|etcd .* expired this server)'
+	has "$out" '^lost (another ddprdzv has become|etcd .* expired this server)'
 	tell b resign
 	finish b
 	candidate h1 c 33
@@ -143,7 +143,7 @@ append four'
 	await "$T/b.out" '^loaded$'
 	kill -CONT $inside
 	finish a
-	has "$out" "^lost (another ddprdzv is now|another process wrote)"
+	has "$out" "^lost (another ddprdzv has become|another process wrote)"
 	tell b resign
 	finish b
 	candidate h3 c 33

@@ -31,7 +31,7 @@ outage() {
 	await on_h2.err '18 of 20 consecutive pings are unanswered' 30
 	network up
 	await on_h2.err 'connecting anew'
-	await on_h2.err 'heard again'
+	await on_h2.err 'answers again'
 }
 
 goes_on() {
