@@ -79,7 +79,7 @@ base_objs := $(call objs,$(wildcard base/*.c))
 # The rooms of each program: docs/structure.md.
 wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret slurm_conf credential auth))
 client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_io client_connect) rendezvous/auth/client_handshake.c)
-server_objs := $(call objs,$(foreach room,store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+server_objs := $(call objs,$(foreach room,stall store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 # The library that workers preload: its bytes are in ddprun.
 crash_handler := $(addprefix launcher/crash/crash_,handler.c environment.c python.c)
 crash_library := $(O)/obj/launcher/crash/crash_handler.so

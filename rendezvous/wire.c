@@ -8,7 +8,7 @@
 const char wire_preface[WIRE_PREFACE_SIZE] = {'D', 'D', 'P', 'R',
 					      WIRE_VERSION};
 
-enum { TYPES_END = WIRE_JOB + 1 };
+enum { TYPES_END = WIRE_RANKS + 1 };
 
 static const char *const type_names[TYPES_END] = {
 	[WIRE_HELLO] = "HELLO",
@@ -37,6 +37,8 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_VOUCH] = "VOUCH",
 	[WIRE_VOUCHED] = "VOUCHED",
 	[WIRE_RESUME] = "RESUME",
+	[WIRE_PROGRESS] = "PROGRESS",
+	[WIRE_STALLED] = "STALLED",
 	[WIRE_FATE] = "FATE",
 	[WIRE_GOODBYE] = "GOODBYE",
 	[WIRE_WAITING] = "WAITING",
@@ -46,6 +48,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_NODE] = "NODE",
 	[WIRE_STATUS] = "STATUS",
 	[WIRE_JOB] = "JOB",
+	[WIRE_RANKS] = "RANKS",
 };
 
 static int wire_type_exists(int type)
@@ -334,6 +337,45 @@ struct wire_job_node wire_get_job_node_item(struct reader *r)
 	n.exited = reader_u32(r);
 	n.connected = reader_u32(r);
 	n.silent_ms = reader_u64(r);
+	return n;
+}
+
+void wire_put_rank_item(struct buf *items, const struct wire_rank *n)
+{
+	buf_put_u32(items, n->rank);
+	buf_put_u32(items, n->local_rank);
+	buf_put_u64(items, (uint64_t)n->pid);
+	buf_put_u8(items, n->doing);
+	buf_put_u64(items, n->quiet_ms);
+	buf_put_u64(items, n->does_ms);
+	buf_put_u64(items, n->world);
+	buf_put_u32(items, n->comm);
+	buf_put_u64(items, n->number);
+	buf_put_u32(items, (uint32_t)n->peer);
+	buf_put_u64(items, (uint64_t)n->step);
+	buf_put_u64(items, n->step_us);
+	buf_put_slice(items, n->call);
+	buf_put_slice(items, n->words);
+}
+
+struct wire_rank wire_get_rank_item(struct reader *r)
+{
+	struct wire_rank n;
+
+	n.rank = reader_u32(r);
+	n.local_rank = reader_u32(r);
+	n.pid = (int64_t)reader_u64(r);
+	n.doing = reader_u8(r);
+	n.quiet_ms = reader_u64(r);
+	n.does_ms = reader_u64(r);
+	n.world = reader_u64(r);
+	n.comm = reader_u32(r);
+	n.number = reader_u64(r);
+	n.peer = (int32_t)reader_u32(r);
+	n.step = (int64_t)reader_u64(r);
+	n.step_us = reader_u64(r);
+	n.call = reader_slice(r);
+	n.words = reader_slice(r);
 	return n;
 }
 

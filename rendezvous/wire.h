@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 4,
+	WIRE_VERSION = 5,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_MARK_SIZE = 4, /* the part of it before the version */
 	WIRE_NONCE_SIZE = 32,
@@ -76,6 +76,24 @@ enum wire_known {
 	WIRE_OVER, /* its job has ended */
 };
 
+/* EXITED's early. */
+enum wire_early {
+	WIRE_LEFT_EARLY = 1, /* with 0, after ddp_init, without ddp_finalize */
+	WIRE_HANGS,	     /* it has not exited: it is to be ended */
+};
+
+/* What a rank does, as its agent sees it. */
+enum wire_doing {
+	RANK_STARTS,  /* too little is known */
+	RANK_WORKS,   /* it reads, writes, or touches new memory */
+	RANK_BUSY,    /* it uses CPU time, and shows nothing else */
+	RANK_BLOCKED, /* in the kernel, for a device or a file system */
+	RANK_IDLE,
+	RANK_STOPPED, /* by a signal or a debugger */
+	RANK_CALLS,   /* it waits in a call of libddp */
+	RANK_DOINGS
+};
+
 enum wire_type {
 	WIRE_HELLO = 1,
 	WIRE_SET = 10,
@@ -103,6 +121,8 @@ enum wire_type {
 	WIRE_VOUCH,
 	WIRE_VOUCHED,
 	WIRE_RESUME,
+	WIRE_PROGRESS,
+	WIRE_STALLED,
 	WIRE_FATE = 50,
 	WIRE_GOODBYE,
 	WIRE_WAITING,
@@ -112,6 +132,7 @@ enum wire_type {
 	WIRE_NODE,
 	WIRE_STATUS,
 	WIRE_JOB,
+	WIRE_RANKS,
 };
 
 /* One frame; body points into the buffer that it was cut from. */
@@ -223,6 +244,11 @@ const char *wire_type_name(int type);
 	F(u32, number) F(str, text) F(str, page) F(list, calls)
 #define WIRE_NODE_FIELDS(F) F(i32, node_rank) F(str, host) F(u8, answered)    \
 	F(u64, silent_ms) F(str, text) F(str, page) F(list, calls)
+#define WIRE_PROGRESS_FIELDS(F) F(u32, round) F(u32, patience_ms)           \
+	F(list, ranks)
+#define WIRE_STALLED_FIELDS(F) F(u32, round) F(u8, doing) F(u32, rank)       \
+	F(u64, stalled_ms) F(str, text) F(str, why)
+#define WIRE_RANKS_FIELDS(F) F(str, job) F(u32, round) F(list, ranks)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
 #define WIRE_JOB_FIELDS(F) F(str, job) F(u8, state) F(u64, state_ms)          \
 	F(u32, round) F(u32, attempt) F(u32, max_restarts) F(u32, changes)     \
@@ -252,7 +278,9 @@ const char *wire_type_name(int type);
 	M(waiting, WIRE_WAITING_FIELDS) M(dump, WIRE_DUMP_FIELDS)             \
 	M(dump_request, WIRE_DUMP_REQUEST_FIELDS)                             \
 	M(dump_reply, WIRE_DUMP_REPLY_FIELDS) M(node_dump, WIRE_NODE_FIELDS)  \
-	M(asked, WIRE_ASKED_FIELDS) M(job, WIRE_JOB_FIELDS)
+	M(asked, WIRE_ASKED_FIELDS) M(job, WIRE_JOB_FIELDS)               \
+	M(progress, WIRE_PROGRESS_FIELDS) M(stalled, WIRE_STALLED_FIELDS)     \
+	M(ranks, WIRE_RANKS_FIELDS)
 /* clang-format on */
 
 struct wire_items {
@@ -309,6 +337,25 @@ struct wire_job_node {
 };
 void wire_put_job_node_item(struct buf *items, const struct wire_job_node *n);
 struct wire_job_node wire_get_job_node_item(struct reader *r);
+
+/* An item of PROGRESS's and RANKS's ranks. */
+struct wire_rank {
+	uint32_t rank, local_rank;
+	int64_t pid;
+	uint8_t doing;
+	uint64_t quiet_ms;  /* since it last made progress */
+	uint64_t does_ms;   /* since it began to do this */
+	uint64_t world;	    /* how many collectives of the world it entered */
+	uint32_t comm;	    /* of the collective that it is in */
+	uint64_t number;    /* that collective's, plus 1; 0: it is in none */
+	int32_t peer;	    /* the rank of its send or recv, or -1 */
+	int64_t step;	    /* the last it reported; -1: none */
+	uint64_t step_us;   /* the mean time of its last steps, or 0 */
+	struct slice call;  /* it is in, or was in last; or "" */
+	struct slice words; /* what it does: "sleeps (nanosleep)" */
+};
+void wire_put_rank_item(struct buf *items, const struct wire_rank *n);
+struct wire_rank wire_get_rank_item(struct reader *r);
 
 void wire_put_call_item(struct buf *items, const struct wire_call *c);
 struct wire_call wire_get_call_item(struct reader *r);

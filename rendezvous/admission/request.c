@@ -11,6 +11,7 @@
 #include "rendezvous/admission/standby.h"
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/query/dump.h"
+#include "rendezvous/query/stall_report.h"
 #include "rendezvous/query/status.h"
 #include "rendezvous/query/wait_report.h"
 #include "rendezvous/recovery/resume.h"
@@ -218,7 +219,11 @@ static int request_on_join(struct peer *p, const struct wire_frame *f,
 static int request_apply_event(struct peer *p, const struct wire_frame *f,
 			       struct err *e)
 {
-	int rc = job_event_take(p->hosted, &p->node, p, f, e);
+	int rc;
+
+	if (f->type == WIRE_EXITED)
+		stall_report_on_exited(p, f);
+	rc = job_event_take(p->hosted, &p->node, p, f, e);
 
 	/* also if memory was short: the job may have to end */
 	if (rc != ERR_PROTOCOL)
@@ -297,6 +302,7 @@ static const struct rule rules[] = {
 	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, request_on_leave},
 	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, request_on_leave},
 	[WIRE_RESUME] = {WIRE_AGENT, WIRE_REQUEST, resume_take},
+	[WIRE_PROGRESS] = {WIRE_AGENT, WIRE_NOTICE, stall_report_take},
 	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, request_on_ping},
 	[WIRE_GOODBYE] = {WIRE_WORKER, WIRE_NOTICE, request_on_goodbye},

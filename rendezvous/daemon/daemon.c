@@ -17,6 +17,7 @@
 #include "rendezvous/daemon/metrics.h"
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/query/dump.h"
+#include "rendezvous/query/stall_report.h"
 #include "rendezvous/query/wait_report.h"
 #include "rendezvous/recovery/recovery.h"
 #include "rendezvous/recovery/resume.h"
@@ -499,6 +500,12 @@ static int daemon_open_journal(struct server *s, const struct daemon_options *o,
 	return rc;
 }
 
+static void daemon_on_job_closed(struct hosted_job *h)
+{
+	stall_report_release(h);
+	resume_release(h);
+}
+
 const struct server_hooks daemon_hooks = {
 	.on_peer_gone = dump_forget,
 	.on_agent_gone = voucher_forget,
@@ -507,7 +514,7 @@ const struct server_hooks daemon_hooks = {
 	.on_wait = wait_report_begin,
 	.on_torch_gave_up = wait_report_given_up,
 	.on_job_empty = voucher_release,
-	.on_job_closed = resume_release,
+	.on_job_closed = daemon_on_job_closed,
 	.explain = wait_report_for_request,
 	.fate_due = wait_report_fate_due,
 };

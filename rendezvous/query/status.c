@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "rendezvous/query/stall_report.h"
 #include "rendezvous/query/wait_report.h"
 
 /* By rank: 1 if the worker is connected. NULL: out of memory. */
@@ -99,6 +100,7 @@ int status_take(struct peer *tool, const struct wire_frame *f, struct err *e)
 		if (*tool->job_id && strcmp(tool->job_id, job_id(h->job)) != 0)
 			continue;
 		status_put_job(conn_out(&tool->conn), h);
+		stall_report_put_ranks(conn_out(&tool->conn), h);
 		reply.asked++;
 	}
 	wire_put_asked(conn_out(&tool->conn), f->type, WIRE_REPLY, f->id,

@@ -6,8 +6,13 @@
 #include <string.h>
 
 #include "rendezvous/round/job_internal.h"
+#include "rendezvous/stall/stall.h"
 
-enum { CODE_MAX = 255, WHY_MAX = 200 };
+enum {
+	CODE_MAX = 255,
+	WHY_MAX = 200,
+	LEFT_MS = 30000, /* a peer that lost its connection knows by then */
+};
 
 const char *node_name(const struct job_node *n, char *out)
 {
@@ -43,6 +48,8 @@ char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 	if (m->signal)
 		snprintf(how, sizeof(how), "was killed by signal %d (%s)",
 			 m->signal, signal_name(m->signal, name));
+	else if (m->early == WIRE_HANGS)
+		snprintf(how, sizeof(how), "hangs");
 	else
 		snprintf(how, sizeof(how), "exited with code %d", m->code);
 	if (asprintf(&text, "rank %u (local rank %u) on %.255s, pid %lld, "
@@ -57,6 +64,8 @@ static int end_cause_exit_code(const struct wire_exited *m)
 {
 	if (m->signal > 0 && m->signal < 128)
 		return 128 + m->signal;
+	if (m->early == WIRE_HANGS)
+		return EXIT_RANK_HANGS;
 	return m->code > 0 && m->code <= CODE_MAX ? m->code : 1;
 }
 
@@ -100,17 +109,7 @@ void end_cause_restore(struct job *j, const struct wire_end *m)
 	j->end.last = end_cause_copy_text(j, 5, m->last);
 }
 
-void end_cause_note_early(struct job *j, const struct wire_exited *m)
-{
-	if (!m->early || m->stopped || m->code || m->signal || j->early.len)
-		return;
-	wire_put_exited(&j->early, WIRE_EXITED, WIRE_NOTICE, 0, m);
-	if (j->early.failed) /* out of memory: the worker that fails is
-			      * blamed */
-		buf_reset(&j->early);
-}
-
-/* Fills in the EXITED of the worker that left early. Returns its node, or
+/* Fills in the EXITED of the worker that left. Returns its node, or
  * NULL. */
 static const struct job_node *end_cause_find_early(const struct job *j,
 						   struct wire_exited *x)
@@ -122,6 +121,21 @@ static const struct job_node *end_cause_find_early(const struct job *j,
 	    wire_get_exited(&f, x, NULL) < 0 || x->rank >= j->world_size)
 		return NULL;
 	return j->ranks[x->rank].node;
+}
+
+void end_cause_note_early(struct job *j, const struct wire_exited *m)
+{
+	struct wire_exited first;
+	int is_known = j->early.len && end_cause_find_early(j, &first);
+
+	if (m->stopped || m->code || m->signal || m->early == WIRE_HANGS ||
+	    (is_known && first.early >= m->early))
+		return;
+	buf_reset(&j->early);
+	wire_put_exited(&j->early, WIRE_EXITED, WIRE_NOTICE, 0, m);
+	if (j->early.failed) /* out of memory: the worker that fails is
+			      * blamed */
+		buf_reset(&j->early);
 }
 
 static void end_cause_set_worker(struct job *j, const struct job_node *n,
@@ -174,16 +188,46 @@ static void end_cause_set_early(struct job *j, const struct job_node *n,
 	j->end.exit_code = end_cause_exit_code(m);
 }
 
+/* m lost its connection to a peer soon after `left` had exited with 0. */
+static void end_cause_set_left(struct job *j, const struct job_node *n,
+			       const struct wire_exited *left,
+			       const struct wire_exited *m)
+{
+	struct wire_exited explained = *left;
+	struct slice lost = end_cause_short_why(m->why);
+	double s = (double)(m->ran_ms - left->ran_ms) / 1000;
+	char text[ERR_TEXT_MAX], why[WHY_MAX + 96];
+
+	snprintf(text, sizeof(text),
+		 "rank %u (local rank %u) on %.255s, pid %lld, exited with "
+		 "code 0 %.1f s before rank %u failed: %.*s", left->rank,
+		 left->local_rank, n->host, (long long)left->pid, s, m->rank,
+		 SLICE_FMT(lost));
+	snprintf(why, sizeof(why), "it exited %.1f s before rank %u failed: "
+		 "%.*s", s, m->rank, SLICE_FMT(lost));
+	explained.why = SLICE_STR(why);
+	end_cause_set_worker(j, n, &explained, text);
+	j->end.exit_code = end_cause_exit_code(m);
+}
+
+static int end_cause_is_left(const struct wire_exited *left,
+			     const struct wire_exited *m)
+{
+	return stall_is_disconnect(end_cause_short_why(m->why)) &&
+	       left->ran_ms <= m->ran_ms && m->ran_ms - left->ran_ms < LEFT_MS;
+}
+
 void end_cause_worker(struct job *j, const struct job_node *n,
 		  const struct wire_exited *m, const char *text)
 {
-	struct wire_exited early;
-	const struct job_node *left = m->missed.len && j->early.len
-					      ? end_cause_find_early(j, &early)
-					      : NULL;
+	struct wire_exited before;
+	const struct job_node *left =
+		j->early.len ? end_cause_find_early(j, &before) : NULL;
 
-	if (left)
-		end_cause_set_early(j, left, &early, m);
+	if (left && before.early && m->missed.len)
+		end_cause_set_early(j, left, &before, m);
+	else if (left && !before.early && end_cause_is_left(&before, m))
+		end_cause_set_left(j, left, &before, m);
 	else
 		end_cause_set_worker(j, n, m, text);
 }

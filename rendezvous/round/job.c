@@ -184,7 +184,7 @@ static int job_do_exited(struct job *j, struct event *ev, struct job_node **out)
 		j->lost_action = 1;
 		return err_set(ev->e, -ENOMEM, "out of memory");
 	}
-	r->failed = m->code != 0 || m->signal != 0;
+	r->failed = m->code != 0 || m->signal != 0 || m->early == WIRE_HANGS;
 	j->exited++;
 	end_cause_note_early(j, m);
 	transition_act(

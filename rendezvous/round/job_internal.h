@@ -11,6 +11,7 @@
 enum {
 	EXIT_START_FAILED = 66, /* sysexits: an input is missing */
 	EXIT_NODE_LOST = 69,    /* a service is unavailable */
+	EXIT_RANK_HANGS = 79,   /* sysexits end with 78 */
 };
 
 /* A node's place in its job. */
@@ -95,8 +96,8 @@ struct job {
 	uint32_t nnodes;
 	struct job_rank *ranks;
 	uint32_t world_size, exited;
-	struct buf early; /* EXITED of the first worker that left early, or
-			   * empty */
+	struct buf early; /* EXITED of the first worker that left early, else of
+			   * the first that exited with 0; or empty */
 	struct job_stop_order stop_order;
 	struct buf missing; /* STATE's text */
 	/* the last END, and the memory of its slices */
@@ -169,9 +170,9 @@ void assign_forget(struct job *j, struct job_node *n);
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m);
 /* Sets j->end to a copy of m. */
 void end_cause_restore(struct job *j, const struct wire_end *m);
-/* A worker exited with 0: remembers the first one that left early. */
+/* A worker exited: remembers the first one that left early, or with 0. */
 void end_cause_note_early(struct job *j, const struct wire_exited *m);
-/* Set j->end: for a worker that failed (or the worker that left early and
+/* Set j->end: for a worker that failed (or the worker that left before and
  * caused the failure), and for a node (or NULL). text is copied. */
 void end_cause_worker(struct job *j, const struct job_node *n,
 		  const struct wire_exited *m, const char *text);

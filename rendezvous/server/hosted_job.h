@@ -20,6 +20,7 @@ enum { VOUCHER_NAMED_MAX = 64 };
 
 struct absent;
 struct lost_node;
+struct stall_report;
 
 /* PyTorch's clients of a job, and the agents that vouch for them (voucher.h).
  * All zeroes at first. */
@@ -54,6 +55,7 @@ struct hosted_job {
 	struct sock_addr torch_at[TORCH_ADDRS_MAX];
 	int ntorch_at;
 	struct vouchers vouchers;
+	struct stall_report *stalls; /* stall_report.h; NULL at first */
 
 	struct job_node *agentless; /* stands for all workers without agents;
 				     * NULL: agents do */

@@ -73,7 +73,7 @@ struct standby {
 struct server_counts {
 	uint64_t accepted, refused_full, refused_hello, expired;
 	uint64_t rounds, restarts, changes, leases_lost;
-	uint64_t requests[WIRE_JOB + 1]; /* by type */
+	uint64_t requests[WIRE_RANKS + 1]; /* by type */
 };
 
 struct server {

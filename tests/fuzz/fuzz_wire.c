@@ -25,6 +25,8 @@ static void walk(struct wire_items list, enum wire_type type)
 	for (i = 0; i < list.count && !r.bad; i++) {
 		if (type == WIRE_JOB) {
 			wire_get_job_node_item(&r);
+		} else if (type == WIRE_PROGRESS || type == WIRE_RANKS) {
+			wire_get_rank_item(&r);
 		} else if (type == WIRE_DUMP_REPLY || type == WIRE_NODE) {
 			wire_get_call_item(&r);
 		} else {
@@ -92,6 +94,9 @@ ROUND_TRIP(node_dump, walk(m.calls, f->type);)
 ROUND_TRIP(asked, )
 ROUND_TRIP(waiting, )
 ROUND_TRIP(job, walk(m.nodes, f->type);)
+ROUND_TRIP(progress, walk(m.ranks, f->type);)
+ROUND_TRIP(stalled, )
+ROUND_TRIP(ranks, walk(m.ranks, f->type);)
 
 typedef void parser(const struct wire_frame *f);
 
@@ -132,6 +137,9 @@ static parser *const parsers[][2] = {
 	[WIRE_WAITING] = {try_waiting, NULL},
 	[WIRE_STATUS] = {NULL, try_asked},
 	[WIRE_JOB] = {try_job, NULL},
+	[WIRE_PROGRESS] = {try_progress, NULL},
+	[WIRE_STALLED] = {try_stalled, NULL},
+	[WIRE_RANKS] = {try_ranks, NULL},
 };
 
 static void parse(const struct wire_frame *f)

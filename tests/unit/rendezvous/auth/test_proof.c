@@ -21,7 +21,7 @@ static void is_hex(const struct proof *p, const char *hex)
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
-	char greeting[WIRE_GREETING_SIZE] = "DDPR\4\2\0\0";
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\5\2\0\0";
 	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
 				     SLICE_STR("hello")};
 	struct proof key, p, q;

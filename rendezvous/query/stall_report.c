@@ -1,0 +1,235 @@
+/* stall_report.c: one table for each job, which begins anew with each round. It
+ * is in no journal: the agents report again soon. */
+#include "rendezvous/query/stall_report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rendezvous/server/job_event.h"
+#include "rendezvous/stall/stall.h"
+
+enum {
+	PATIENCE_MIN_MS = 100,
+	PATIENCE_MAX_MS = 86400000,
+	CHECKS = 30, /* in the patience */
+};
+
+struct stall_report {
+	struct stall stall;
+	uint32_t round;
+	uint64_t checked_ms;
+	size_t bytes; /* charged to the job's account */
+};
+
+static const char *stall_report_host(void *arg, uint32_t rank)
+{
+	const struct hosted_job *h = arg;
+	const char *host = job_rank_host(h->job, rank);
+
+	return host ? host : "?";
+}
+
+static void stall_report_end_round(struct hosted_job *h)
+{
+	struct stall_report *r = h->stalls;
+
+	account_sub(h->account, r->bytes);
+	r->bytes = 0;
+	stall_release(&r->stall);
+}
+
+void stall_report_release(struct hosted_job *h)
+{
+	if (!h->stalls)
+		return;
+	stall_report_end_round(h);
+	free(h->stalls);
+	h->stalls = NULL;
+}
+
+/* The running round's table; NULL: out of memory, so nothing is watched. */
+static struct stall_report *stall_report_of(struct hosted_job *h,
+					    uint32_t patience_ms)
+{
+	uint32_t world = job_world_size(h->job);
+
+	if (!h->stalls)
+		h->stalls = calloc(1, sizeof(*h->stalls));
+	if (!h->stalls)
+		return NULL;
+	if (h->stalls->stall.ranks && h->stalls->round == job_round(h->job))
+		return h->stalls;
+	stall_report_end_round(h);
+	if (patience_ms < PATIENCE_MIN_MS || patience_ms > PATIENCE_MAX_MS)
+		patience_ms = STALL_PATIENCE_MS;
+	if (stall_init(&h->stalls->stall, world, patience_ms) < 0)
+		return NULL;
+	h->stalls->stall.host = stall_report_host;
+	h->stalls->stall.arg = h;
+	h->stalls->round = job_round(h->job);
+	h->stalls->bytes = world * sizeof(struct stall_rank);
+	account_add(h->account, h->stalls->bytes);
+	return h->stalls;
+}
+
+/* Of a round that runs, or NULL. */
+static struct stall_report *stall_report_running(struct hosted_job *h)
+{
+	if (!h || !h->stalls || !h->stalls->stall.ranks ||
+	    job_state(h->job) != JOB_RUNNING ||
+	    h->stalls->round != job_round(h->job))
+		return NULL;
+	return h->stalls;
+}
+
+/* ---- lines ---- */
+
+/* Every terminal gets a line; the agent of the rank that is awaited hears of
+ * the rest as well, for --hang-timeout. */
+static void stall_report_send(struct hosted_job *h,
+			      const struct stall_news *news)
+{
+	int is_line = news->show || news->is_over;
+	const struct wire_stalled m = {
+		.round = h->stalls->round,
+		.doing = (uint8_t)news->doing,
+		.rank = news->rank,
+		.stalled_ms = news->is_over ? 0 : news->ms,
+		.text = SLICE_STR(is_line ? news->text : ""),
+		.why = SLICE_STR(news->why),
+	};
+	const struct peer *agent = job_rank_owner(h->job, news->rank);
+	struct job_node *n = NULL;
+
+	while ((n = job_next_node(h->job, n))) {
+		struct peer *to = job_node_owner(n);
+
+		if (to && job_node_runs(n) && (is_line || to == agent))
+			wire_put_stalled(conn_out(&to->conn), WIRE_STALLED,
+					 WIRE_NOTICE, 0, &m);
+	}
+}
+
+static void stall_report_check(struct hosted_job *h, uint64_t now)
+{
+	struct stall_report *r = h->stalls;
+	struct stall_news news;
+
+	if (now - r->checked_ms < r->stall.patience_ms / CHECKS)
+		return;
+	r->checked_ms = now;
+	for (uint32_t i = 0; i < r->stall.world; i++)
+		if (job_rank_end(h->job, i))
+			stall_set_ended(&r->stall, i);
+	stall_check(&r->stall, &news);
+	if (news.is_stalled || news.is_over)
+		stall_report_send(h, &news);
+}
+
+int stall_report_take(struct peer *agent, const struct wire_frame *f,
+		      struct err *e)
+{
+	struct hosted_job *h = agent->hosted;
+	struct wire_progress m;
+	struct stall_report *r;
+	struct reader items;
+	int rc = wire_get_progress(f, &m, e);
+
+	if (rc < 0 || !h || job_state(h->job) != JOB_RUNNING ||
+	    m.round != job_round(h->job))
+		return rc;
+	r = stall_report_of(h, m.patience_ms);
+	reader_init(&items, m.ranks.bytes);
+	for (uint32_t i = 0; r && i < m.ranks.count; i++) {
+		struct wire_rank x = wire_get_rank_item(&items);
+
+		if (items.bad)
+			return err_set(e, ERR_PROTOCOL,
+				       "PROGRESS: item %u is too short", i);
+		if (x.rank < r->stall.world &&
+		    job_rank_owner(h->job, x.rank) == agent &&
+		    stall_set(&r->stall, &x) == -ENOMEM)
+			log_debug("no memory for the progress of rank %u",
+				  x.rank);
+	}
+	if (r)
+		stall_report_check(h, uv_now(h->server->loop));
+	return 0;
+}
+
+/* ---- culprit before victim ---- */
+
+/* Applies an EXITED for the rank that hangs, as if its agent had sent it. */
+static void stall_report_blame(struct hosted_job *h, struct peer *agent,
+			       const struct stall_news *news,
+			       const struct wire_exited *victim)
+{
+	struct wire_exited x = {
+		.round = victim->round,
+		.rank = news->rank,
+		.local_rank = news->local_rank,
+		.pid = news->pid,
+		.ran_ms = victim->ran_ms,
+		.early = WIRE_HANGS,
+	};
+	struct buf why = BUF_INIT(WIRE_NAME_MAX), frame = BUF_INIT(1 << 16);
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+	const char *first = memchr(victim->why.data, '\n', victim->why.len);
+	size_t n = first ? (size_t)(first - victim->why.data) : victim->why.len;
+
+	buf_printf(&why, "%s\nso rank %u failed: %.*s", news->why, victim->rank,
+		   (int)(n < 300 ? n : 300), victim->why.data);
+	x.why = SLICE(why.data, why.len);
+	wire_put_exited(&frame, WIRE_EXITED, WIRE_NOTICE, 0, &x);
+	if (!why.failed && !frame.failed &&
+	    wire_cut(SLICE(frame.data, frame.len), WIRE_BODY_MAX, &f, NULL) >
+		    0 &&
+	    job_event_take(h, &agent->node, agent, &f, &e) < 0)
+		log_debug("the rank that hangs is not blamed: %s", e.text);
+	buf_release(&why);
+	buf_release(&frame);
+}
+
+void stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
+{
+	struct stall_report *r = stall_report_running(agent->hosted);
+	struct wire_exited x;
+	struct stall_news news;
+	struct peer *owner;
+
+	if (!r || wire_get_exited(f, &x, NULL) < 0 || x.stopped ||
+	    (!x.code && !x.signal) || x.round != r->round ||
+	    (!x.missed.len && !stall_is_timeout(x.why)))
+		return;
+	for (uint32_t i = 0; i < r->stall.world; i++)
+		if (job_rank_end(agent->hosted->job, i))
+			stall_set_ended(&r->stall, i);
+	stall_set_ended(&r->stall, x.rank);
+	stall_find_culprit(&r->stall, x.rank, &news);
+	owner = news.is_stalled ? job_rank_owner(agent->hosted->job, news.rank)
+				: NULL;
+	if (owner && owner->node)
+		stall_report_blame(agent->hosted, owner, &news, &x);
+}
+
+/* ---- for ddprun status ---- */
+
+void stall_report_put_ranks(struct buf *out, struct hosted_job *h)
+{
+	struct stall_report *r = stall_report_running(h);
+	struct buf items = BUF_INIT(WIRE_BODY_MAX / 2);
+	struct wire_ranks m = {.job = SLICE_STR(job_id(h->job))};
+
+	if (!r)
+		return;
+	m.round = r->round;
+	m.ranks.count = stall_put_ranks(&r->stall, &items);
+	m.ranks.bytes = SLICE(items.data, items.len);
+	if (!items.failed) /* else they are too many for one notice */
+		wire_put_ranks(out, WIRE_RANKS, WIRE_NOTICE, 0, &m);
+	buf_release(&items);
+}

@@ -1,0 +1,473 @@
+/* stall.c: follows each wait to the rank that it ends at. */
+#include "rendezvous/stall/stall_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	CALL_MAX = 160,
+	WORDS_MAX = 120,
+	CHAIN_MAX = 32,	    /* of ranks that wait for each other */
+	WORKS_FACTOR = 10,  /* patience with a rank that shows work */
+	BLOCKED_FACTOR = 4, /* with one whose file system is slow */
+	/* shorter pauses are part of a step: a thirtieth of the patience */
+	SHORT = 30,
+};
+
+int stall_init(struct stall *s, uint32_t world, uint64_t patience_ms)
+{
+	*s = (struct stall){.world = world, .patience_ms = patience_ms};
+	s->ranks = calloc(world ? world : 1, sizeof(*s->ranks));
+	return s->ranks ? 0 : -ENOMEM;
+}
+
+static void stall_rank_release(struct stall_rank *r)
+{
+	free((char *)r->at.call.data);
+	free((char *)r->at.words.data);
+	r->at.call = r->at.words = (struct slice){NULL, 0};
+}
+
+void stall_release(struct stall *s)
+{
+	for (uint32_t i = 0; s->ranks && i < s->world; i++)
+		stall_rank_release(&s->ranks[i]);
+	free(s->ranks);
+	*s = (struct stall){0};
+}
+
+/* Copies a text, replacing what could disturb a terminal. -ENOMEM. */
+static int stall_copy(struct slice *to, struct slice from, size_t max)
+{
+	size_t n = from.len < max ? from.len : max;
+	char *p = malloc(n + 1);
+
+	if (!p)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		p[i] = (unsigned char)from.data[i] < 0x20 ||
+				       from.data[i] == 0x7f
+			       ? '?'
+			       : from.data[i];
+	*to = SLICE(p, n);
+	return 0;
+}
+
+int stall_set(struct stall *s, const struct wire_rank *r)
+{
+	struct stall_rank *own;
+
+	if (r->rank >= s->world || r->doing >= RANK_DOINGS)
+		return ERR_PROTOCOL;
+	own = &s->ranks[r->rank];
+	stall_rank_release(own);
+	own->at = *r;
+	own->at.call = own->at.words = (struct slice){NULL, 0};
+	own->known = 1;
+	if (stall_copy(&own->at.call, r->call, CALL_MAX) < 0 ||
+	    stall_copy(&own->at.words, r->words, WORDS_MAX) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+void stall_set_ended(struct stall *s, uint32_t rank)
+{
+	if (rank < s->world)
+		s->ranks[rank].ended = 1;
+}
+
+uint32_t stall_put_ranks(const struct stall *s, struct buf *items)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		if (!s->ranks[i].known || s->ranks[i].ended)
+			continue;
+		wire_put_rank_item(items, &s->ranks[i].at);
+		n++;
+	}
+	return n;
+}
+
+/* ---- who waits for whom ---- */
+
+static int stall_is_live(const struct stall *s, uint32_t rank)
+{
+	return s->ranks[rank].known && !s->ranks[rank].ended;
+}
+
+enum wire_doing stall_doing(const struct stall *s, uint32_t rank)
+{
+	const struct stall_rank *r = &s->ranks[rank];
+
+	if (!r->known)
+		return RANK_STARTS;
+	if (r->at.doing == RANK_STOPPED || r->at.doing == RANK_CALLS)
+		return r->at.doing;
+	return r->at.quiet_ms < s->patience_ms / SHORT
+		       ? RANK_WORKS
+		       : (enum wire_doing)r->at.doing;
+}
+
+/* How long a job may wait for a rank that does this. */
+static uint64_t stall_patience(const struct stall *s, enum wire_doing doing)
+{
+	uint64_t ms = s->patience_ms;
+
+	if (doing == RANK_STOPPED)
+		return ms;
+	if (doing == RANK_WORKS || doing == RANK_STARTS)
+		ms *= WORKS_FACTOR;
+	else if (doing == RANK_BLOCKED)
+		ms *= BLOCKED_FACTOR;
+	return ms > 2 * s->learned_ms ? ms : 2 * s->learned_ms;
+}
+
+/* Whether rank has not come to the collective that w is in. */
+static int stall_is_behind(const struct stall *s, const struct wire_rank *w,
+			   uint32_t rank)
+{
+	const struct wire_rank *r = &s->ranks[rank].at;
+
+	if (rank == w->rank || s->ranks[rank].ended)
+		return 0;
+	if (!s->ranks[rank].known)
+		return w->comm == 0;
+	if (w->comm == 0)
+		return r->world < w->number;
+	/* which ranks a smaller group has is not known here */
+	return r->number == 0 || r->comm != w->comm || r->number < w->number;
+}
+
+/* Whether a is more likely to be the cause than b. */
+static int stall_is_worse(const struct stall *s, uint32_t a, uint32_t b)
+{
+	int a_calls = stall_doing(s, a) == RANK_CALLS;
+	int b_calls = stall_doing(s, b) == RANK_CALLS;
+	uint64_t pa = stall_patience(s, stall_doing(s, a));
+	uint64_t pb = stall_patience(s, stall_doing(s, b));
+
+	if (a_calls != b_calls)
+		return b_calls;
+	if (pa != pb)
+		return pa < pb;
+	return s->ranks[a].at.quiet_ms > s->ranks[b].at.quiet_ms;
+}
+
+/* The rank that w waits for; NOBODY: all have come. *behind: how many have not.
+ */
+static int64_t stall_awaited(const struct stall *s, const struct wire_rank *w,
+			     uint32_t *behind)
+{
+	int64_t found = NOBODY;
+
+	*behind = 1;
+	if (w->number == 0)
+		return w->peer >= 0 && (uint32_t)w->peer < s->world &&
+				       !s->ranks[w->peer].ended
+			       ? w->peer
+			       : NOBODY;
+	*behind = 0;
+	for (uint32_t i = 0; i < s->world; i++) {
+		if (!stall_is_behind(s, w, i))
+			continue;
+		++*behind;
+		if (found < 0 || stall_is_worse(s, i, (uint32_t)found))
+			found = i;
+	}
+	return found;
+}
+
+/* Follows the waits from w on to a rank that waits for nobody, or whose peers
+ * have all come. NOBODY: w is that rank, or the waits are a circle. */
+static int64_t stall_follow(const struct stall *s, uint32_t w, uint32_t *behind)
+{
+	uint32_t at = w, more;
+	int64_t next;
+
+	*behind = 0;
+	for (int i = 0; i < CHAIN_MAX; i++) {
+		next = stall_awaited(s, &s->ranks[at].at, &more);
+		if (next == w)
+			return NOBODY;
+		if (next == NOBODY)
+			return at == w ? (int64_t)NOBODY : (int64_t)at;
+		*behind = more;
+		if (stall_doing(s, (uint32_t)next) != RANK_CALLS)
+			return next;
+		at = (uint32_t)next;
+	}
+	return NOBODY;
+}
+
+static void stall_name(const struct stall *s, struct stall_news *out,
+		       uint32_t rank, uint64_t ms)
+{
+	out->is_stalled = 1;
+	out->rank = rank;
+	out->local_rank = s->ranks[rank].at.local_rank;
+	out->pid = s->ranks[rank].at.pid;
+	out->doing = stall_doing(s, rank);
+	out->ms = ms;
+}
+
+/* ---- the verdict ---- */
+
+/* ddp_once has no timeout: a rank downloads data there while others wait. */
+static int stall_may_last(const struct wire_rank *w)
+{
+	return w->call.len >= 4 && !memcmp(w->call.data, "once", 4);
+}
+
+static void stall_judge_wait(const struct stall *s, uint32_t waiter,
+			     struct stall_news *out)
+{
+	uint32_t behind;
+	int64_t culprit = stall_follow(s, waiter, &behind);
+
+	stall_name(s, out, culprit < 0 ? waiter : (uint32_t)culprit,
+		   s->ranks[waiter].at.quiet_ms);
+	if (culprit >= 0 && out->doing != RANK_STOPPED &&
+	    stall_may_last(&s->ranks[waiter].at))
+		out->doing = RANK_WORKS;
+	stall_describe_wait(s, waiter, culprit, behind, out);
+}
+
+/* The rank that has been in a call for longest; NOBODY: none. */
+static int64_t stall_longest_waiter(const struct stall *s)
+{
+	int64_t found = NOBODY;
+	uint64_t most = s->patience_ms / SHORT;
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		if (stall_is_live(s, i) && stall_doing(s, i) == RANK_CALLS &&
+		    s->ranks[i].at.quiet_ms > most) {
+			most = s->ranks[i].at.quiet_ms;
+			found = i;
+		}
+	}
+	return found;
+}
+
+static int64_t stall_stopped_rank(const struct stall *s)
+{
+	for (uint32_t i = 0; i < s->world; i++)
+		if (stall_is_live(s, i) && stall_doing(s, i) == RANK_STOPPED)
+			return i;
+	return NOBODY;
+}
+
+/* Idle ranks are told apart by what they sleep in. */
+static int stall_do_same(const struct stall *s, uint32_t a, uint32_t b)
+{
+	const struct slice *x = &s->ranks[a].at.words;
+	const struct slice *y = &s->ranks[b].at.words;
+
+	return stall_doing(s, a) == stall_doing(s, b) &&
+	       (stall_doing(s, a) != RANK_IDLE ||
+		(x->len == y->len && !memcmp(x->data, y->data, x->len)));
+}
+
+/* The live rank that does something else than the others, at least two, which
+ * all do the same. NOBODY: there is none. */
+static int64_t stall_odd_rank(const struct stall *s)
+{
+	for (uint32_t i = 0; i < s->world; i++) {
+		uint32_t others = 0;
+		int64_t other = NOBODY;
+		int is_odd = stall_is_live(s, i);
+
+		for (uint32_t k = 0; k < s->world && is_odd; k++) {
+			if (k == i || !stall_is_live(s, k))
+				continue;
+			others++;
+			is_odd = !stall_do_same(s, i, k) &&
+				 (other < 0 ||
+				  stall_do_same(s, (uint32_t)other, k));
+			other = k;
+		}
+		if (is_odd && others >= 2)
+			return i;
+	}
+	return NOBODY;
+}
+
+/* The only rank that has not exited, or NOBODY. */
+static int64_t stall_last_rank(const struct stall *s)
+{
+	int64_t found = NOBODY;
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		if (s->ranks[i].ended)
+			continue;
+		if (found >= 0)
+			return NOBODY;
+		found = i;
+	}
+	return found;
+}
+
+/* A rank that computed for an hour, and then sleeps, has slept since then. */
+static uint64_t stall_still_ms(const struct wire_rank *r)
+{
+	return r->step < 0 && r->does_ms < r->quiet_ms ? r->does_ms
+						       : r->quiet_ms;
+}
+
+/* No rank is in a call that we know of: all of them idle, or all that report
+ * steps have stopped doing so. */
+static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
+{
+	uint64_t least = UINT64_MAX;
+	uint32_t live = 0, idle = 0, stepping = 0;
+	int64_t slowest = NOBODY, odd;
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		const struct wire_rank *r = &s->ranks[i].at;
+
+		if (s->ranks[i].ended)
+			continue;
+		live++;
+		idle += stall_doing(s, i) == RANK_IDLE;
+		stepping += s->ranks[i].known && r->step >= 0 &&
+			    stall_doing(s, i) != RANK_WORKS;
+		if (stall_still_ms(r) < least)
+			least = stall_still_ms(r);
+		if (slowest < 0 || r->step < s->ranks[slowest].at.step)
+			slowest = i;
+	}
+	if (!live || (idle < live && stepping < live) ||
+	    least < s->patience_ms / SHORT)
+		return;
+	odd = stall_odd_rank(s);
+	if (stepping == live) {
+		stall_name(s, out, (uint32_t)slowest, least);
+		stall_describe_alone(s, "no rank reports a step; ", out);
+	} else {
+		stall_name(s, out, odd < 0 ? (uint32_t)slowest : (uint32_t)odd,
+			   least);
+		stall_describe_alone(s, live > 1 ? "all ranks are idle; " : "",
+				     out);
+	}
+}
+
+static void stall_judge(const struct stall *s, struct stall_news *out)
+{
+	int64_t waiter = stall_longest_waiter(s);
+	int64_t stopped = stall_stopped_rank(s);
+
+	if (waiter >= 0) {
+		stall_judge_wait(s, (uint32_t)waiter, out);
+	} else if (stopped >= 0) {
+		stall_name(s, out, (uint32_t)stopped,
+			   s->ranks[stopped].at.does_ms);
+		stall_describe_alone(s, "", out);
+	} else {
+		stall_judge_quiet(s, out);
+	}
+}
+
+/* The job goes on: remembers how long it has paused. */
+static void stall_end_pause(struct stall *s, struct stall_news *out)
+{
+	if (s->pause_ms > s->learned_ms)
+		s->learned_ms = s->pause_ms;
+	if (s->shown_ms) {
+		out->is_over = 1;
+		stall_describe_end(s, out);
+	}
+	s->shown_ms = s->pause_ms = 0;
+}
+
+void stall_check(struct stall *s, struct stall_news *out)
+{
+	*out = (struct stall_news){0};
+	stall_judge(s, out);
+	if (!out->is_stalled || out->ms < s->pause_ms) {
+		stall_end_pause(s, out);
+		if (out->is_over)
+			return;
+	}
+	if (!out->is_stalled)
+		return;
+	s->pause_ms = out->ms;
+	out->show = out->ms >= (s->shown_ms ? 2 * s->shown_ms
+					    : stall_patience(s, out->doing));
+	if (out->show)
+		s->shown_ms = out->ms;
+}
+
+/* ---- after a failure ---- */
+
+static int stall_has_words(struct slice why, const char *const *words)
+{
+	for (; *words; words++)
+		if (memmem(why.data, why.len, *words, strlen(*words)))
+			return 1;
+	return 0;
+}
+
+int stall_is_timeout(struct slice why)
+{
+	static const char *const words[] = {
+		"timed out",	"Timed out",	"timeout", "has not arrived",
+		"nothing came", "has not come", NULL,
+	};
+
+	return stall_has_words(why, words);
+}
+
+int stall_is_disconnect(struct slice why)
+{
+	static const char *const words[] = {
+		"Connection reset by peer",
+		"Connection closed by peer",
+		"onnection was reset",
+		"Broken pipe",
+		"Software caused connection abort",
+		"remote process exited",
+		NULL,
+	};
+
+	return stall_has_words(why, words);
+}
+
+static int stall_hangs(const struct stall *s, uint32_t rank)
+{
+	enum wire_doing doing = stall_doing(s, rank);
+
+	return stall_is_live(s, rank) &&
+	       (doing == RANK_STOPPED || doing == RANK_IDLE ||
+		doing == RANK_BUSY || doing == RANK_BLOCKED) &&
+	       s->ranks[rank].at.quiet_ms >= s->patience_ms / SHORT;
+}
+
+void stall_find_culprit(const struct stall *s, uint32_t victim,
+			struct stall_news *out)
+{
+	uint32_t behind;
+	int64_t found = NOBODY;
+
+	*out = (struct stall_news){0};
+	if (victim >= s->world || !s->ranks[victim].known)
+		return;
+	if (s->ranks[victim].at.doing == RANK_CALLS) {
+		found = stall_follow(s, victim, &behind);
+		if (found < 0 || !stall_hangs(s, (uint32_t)found))
+			return;
+		stall_name(s, out, (uint32_t)found,
+			   s->ranks[victim].at.quiet_ms);
+		stall_describe_wait(s, victim, found, behind, out);
+		return;
+	}
+	found = stall_stopped_rank(s);
+	if (found == NOBODY)
+		found = stall_last_rank(s);
+	if (found == NOBODY)
+		found = stall_odd_rank(s);
+	if (found < 0 || found == victim || !stall_hangs(s, (uint32_t)found))
+		return;
+	stall_name(s, out, (uint32_t)found, s->ranks[found].at.quiet_ms);
+	stall_describe_alone(s, "", out);
+}

@@ -1,0 +1,23 @@
+/* stall_internal.h: shared by stall.c, which judges, and stall_text.c, which
+ * puts it into words. */
+#ifndef RENDEZVOUS_STALL_INTERNAL_H
+#define RENDEZVOUS_STALL_INTERNAL_H
+
+#include "rendezvous/stall/stall.h"
+
+enum { NOBODY = -1 }; /* instead of a rank */
+
+/* A rank that enters calls, or reports steps, works: it is only late. */
+enum wire_doing stall_doing(const struct stall *s, uint32_t rank);
+
+/* Fill in text and why; the other fields are set. culprit may be NOBODY;
+ * behind: how many ranks have not come. whole is about all ranks. */
+void stall_describe_wait(const struct stall *s, uint32_t waiter,
+			 int64_t culprit, uint32_t behind,
+			 struct stall_news *out);
+void stall_describe_alone(const struct stall *s, const char *whole,
+			  struct stall_news *out);
+/* text: the pause is over. */
+void stall_describe_end(const struct stall *s, struct stall_news *out);
+
+#endif

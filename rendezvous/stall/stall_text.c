@@ -1,0 +1,144 @@
+/* stall_text.c: a pause in words, for a terminal and for the failure page. */
+#include <stdio.h>
+
+#include "rendezvous/stall/stall_internal.h"
+
+static void stall_put_seconds(struct buf *out, uint64_t ms)
+{
+	if (ms < 10000)
+		buf_printf(out, "%.1f s", (double)ms / 1000);
+	else
+		buf_printf(out, "%llu s",
+			   (unsigned long long)(ms + 500) / 1000);
+}
+
+static void stall_put_waiters(const struct stall *s, struct buf *out,
+			      const struct wire_rank *w)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; w->number && i < s->world; i++)
+		n += s->ranks[i].known && s->ranks[i].at.number == w->number &&
+		     s->ranks[i].at.comm == w->comm;
+	if (n < 2)
+		buf_printf(out, "rank %u on %s waits in %.*s", w->rank,
+			   s->host(s->arg, w->rank), SLICE_FMT(w->call));
+	else if (w->comm)
+		buf_printf(out, "%u ranks wait in %.*s", n, SLICE_FMT(w->call));
+	else if (n == s->world)
+		buf_printf(out, "all %u ranks wait in %.*s", n,
+			   SLICE_FMT(w->call));
+	else
+		buf_printf(out, "%u of %u ranks wait in %.*s", n, s->world,
+			   SLICE_FMT(w->call));
+}
+
+/* "it sleeps (nanosleep), last in all_reduce #22 (f32 x 3, sum)" */
+static void stall_put_doing(const struct stall *s, struct buf *out,
+			    uint32_t rank)
+{
+	const struct stall_rank *r = &s->ranks[rank];
+
+	if (!r->known || !r->at.words.len) {
+		buf_printf(out, "nothing is known of it");
+		return;
+	}
+	buf_printf(out, "it %.*s", SLICE_FMT(r->at.words));
+	if (r->at.doing == RANK_CALLS)
+		return;
+	if (r->at.call.len)
+		buf_printf(out, ", last in %.*s", SLICE_FMT(r->at.call));
+	if (r->at.step >= 0)
+		buf_printf(out, ", last step %lld", (long long)r->at.step);
+}
+
+static void stall_put_rank(const struct stall *s, struct buf *out,
+			   uint32_t rank)
+{
+	buf_printf(out, "rank %u on %s", rank, s->host(s->arg, rank));
+	if (s->ranks[rank].known)
+		buf_printf(out, ", pid %lld,",
+			   (long long)s->ranks[rank].at.pid);
+}
+
+static void stall_copy_text(struct buf *from, char *out)
+{
+	snprintf(out, STALL_TEXT_MAX, "%.*s", (int)from->len,
+		 from->failed || !from->data ? "" : from->data);
+	buf_release(from);
+}
+
+/* "no progress" of a rank that does nothing; a rank that computes may only be
+ * late, and the job waits for it. */
+static int stall_is_busy(enum wire_doing doing)
+{
+	return doing == RANK_BUSY || doing == RANK_WORKS ||
+	       doing == RANK_STARTS;
+}
+
+void stall_describe_wait(const struct stall *s, uint32_t waiter,
+			 int64_t culprit, uint32_t behind,
+			 struct stall_news *out)
+{
+	const struct wire_rank *w = &s->ranks[waiter].at;
+	struct buf line = BUF_INIT(STALL_TEXT_MAX);
+	struct buf why = BUF_INIT(STALL_TEXT_MAX);
+	uint32_t rank = culprit < 0 ? waiter : (uint32_t)culprit;
+
+	buf_printf(&line, "%s for ",
+		   stall_is_busy(out->doing) ? "waiting" : "no progress");
+	stall_put_seconds(&line, out->ms);
+	buf_printf(&line, ": ");
+	stall_put_waiters(s, &line, w);
+	if (culprit < 0) {
+		buf_printf(&line, ", and no rank is missing");
+		buf_printf(&why, "no progress for ");
+		stall_put_seconds(&why, out->ms);
+		buf_printf(&why, ": ");
+		stall_put_waiters(s, &why, w);
+		buf_printf(&why, ", and no rank is missing");
+	} else {
+		buf_printf(&line, "; ");
+		stall_put_rank(s, &line, rank);
+		buf_printf(&line, " has not come");
+		if (behind > 1)
+			buf_printf(&line, ", nor have %u more", behind - 1);
+		buf_printf(&line, ": ");
+		stall_put_doing(s, &line, rank);
+		stall_put_doing(s, &why, rank);
+		buf_printf(&why, "; for ");
+		stall_put_seconds(&why, out->ms);
+		buf_printf(&why, " ");
+		stall_put_waiters(s, &why, w);
+	}
+	stall_copy_text(&line, out->text);
+	stall_copy_text(&why, out->why);
+}
+
+void stall_describe_alone(const struct stall *s, const char *whole,
+			  struct stall_news *out)
+{
+	struct buf line = BUF_INIT(STALL_TEXT_MAX);
+	struct buf why = BUF_INIT(STALL_TEXT_MAX);
+
+	buf_printf(&line, "no progress for ");
+	stall_put_seconds(&line, out->ms);
+	buf_printf(&line, ": %s", whole);
+	stall_put_rank(s, &line, out->rank);
+	buf_printf(&line, " ");
+	buf_printf(&line, "%.*s", SLICE_FMT(s->ranks[out->rank].at.words));
+	stall_put_doing(s, &why, out->rank);
+	buf_printf(&why, ", no progress for ");
+	stall_put_seconds(&why, out->ms);
+	stall_copy_text(&line, out->text);
+	stall_copy_text(&why, out->why);
+}
+
+void stall_describe_end(const struct stall *s, struct stall_news *out)
+{
+	struct buf text = BUF_INIT(STALL_TEXT_MAX);
+
+	buf_printf(&text, "progress again, after ");
+	stall_put_seconds(&text, s->pause_ms);
+	stall_copy_text(&text, out->text);
+}

@@ -1,0 +1,356 @@
+/* test_stall.c: reports of the ranks in, verdicts out, on a clock that the test
+ * sets: also days of a healthy job with long pauses. */
+#include <check.h>
+#include <string.h>
+
+#include "rendezvous/stall/stall.h"
+#include "tests/unit/run_case.h"
+
+enum { PATIENCE = 30000, TICK = 1000 };
+
+static struct stall s;
+static struct stall_news news;
+
+static const char *host(void *arg, uint32_t rank)
+{
+	return rank < 2 ? "h1" : "h2";
+}
+
+static void begin(void)
+{
+	ck_assert_int_eq(stall_init(&s, 4, PATIENCE), 0);
+	s.host = host;
+}
+
+static void end(void)
+{
+	stall_release(&s);
+}
+
+static struct wire_rank rank_at(uint32_t rank, enum wire_doing doing,
+				uint64_t quiet_ms, const char *words)
+{
+	return (struct wire_rank){
+		.rank = rank,
+		.local_rank = rank % 2,
+		.pid = 100 + rank,
+		.doing = (uint8_t)doing,
+		.quiet_ms = quiet_ms,
+		.does_ms = quiet_ms,
+		.peer = -1,
+		.step = -1,
+		.words = SLICE_STR(words),
+	};
+}
+
+/* Rank is in the world's collective number k for ms. */
+static void calls(uint32_t rank, uint64_t k, uint64_t ms)
+{
+	struct wire_rank r =
+		rank_at(rank, RANK_CALLS, ms, "waits in that call");
+
+	r.world = r.number = k + 1;
+	r.call = SLICE_STR("all_reduce #23 (f32 x 4096, avg)");
+	ck_assert_int_eq(stall_set(&s, &r), 0);
+}
+
+/* Rank has left collective k, and does something else since ms. */
+static void does(uint32_t rank, uint64_t k, enum wire_doing doing, uint64_t ms,
+		 const char *words)
+{
+	struct wire_rank r = rank_at(rank, doing, ms, words);
+
+	r.world = k + 1;
+	r.call = SLICE_STR("all_reduce #22 (f32 x 4096, avg)");
+	ck_assert_int_eq(stall_set(&s, &r), 0);
+}
+
+static void check(void)
+{
+	stall_check(&s, &news);
+}
+
+/* Three ranks wait for rank 3, for ms. */
+static void late(enum wire_doing doing, uint64_t ms, const char *words)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		calls(i, 23, ms);
+	does(3, 22, doing, ms, words);
+	check();
+}
+
+START_TEST(the_line_names_who_waits_and_what_the_missing_rank_does)
+{
+	late(RANK_STOPPED, 29000, "is stopped (SIGSTOP)");
+	ck_assert(news.is_stalled && !news.show);
+	late(RANK_STOPPED, 30000, "is stopped (SIGSTOP)");
+	ck_assert(news.show);
+	ck_assert_uint_eq(news.rank, 3);
+	ck_assert_int_eq(news.pid, 103);
+	ck_assert_str_eq(
+		news.text,
+		"no progress for 30 s: 3 of 4 ranks wait in "
+		"all_reduce #23 (f32 x 4096, avg); rank 3 on h2, pid 103, has "
+		"not come: it is stopped (SIGSTOP), last in all_reduce #22 "
+		"(f32 "
+		"x 4096, avg)");
+	ck_assert_str_eq(news.why,
+			 "it is stopped (SIGSTOP), last in all_reduce "
+			 "#22 (f32 x 4096, avg); for 30 s 3 of 4 ranks wait in "
+			 "all_reduce #23 (f32 x 4096, avg)");
+}
+END_TEST
+
+START_TEST(lines_come_at_doubled_times)
+{
+	unsigned shown = 0;
+
+	for (uint64_t ms = 0; ms <= 250000; ms += TICK) {
+		late(RANK_IDLE, ms, "sleeps (nanosleep)");
+		shown += (unsigned)news.show;
+	}
+	ck_assert_uint_eq(shown, 4); /* 30, 60, 120, 240 s */
+	for (uint32_t i = 0; i < 4; i++)
+		calls(i, 24, 0);
+	check();
+	ck_assert(news.is_over);
+	ck_assert_str_eq(news.text, "progress again, after 250 s");
+	check();
+	ck_assert(!news.is_over);
+}
+END_TEST
+
+START_TEST(a_rank_that_computes_is_waited_for)
+{
+	late(RANK_BUSY, 30000, "computes (99 % CPU, no input or output)");
+	ck_assert(news.show);
+	ck_assert(strncmp(news.text, "waiting for 30 s: ", 18) == 0);
+}
+END_TEST
+
+START_TEST(a_rank_that_shows_work_is_given_longer)
+{
+	for (uint64_t ms = 0; ms < 300000; ms += TICK) {
+		late(RANK_WORKS, ms, "works (20 % CPU)");
+		ck_assert(!news.show);
+	}
+	late(RANK_WORKS, 300000, "works (20 % CPU)");
+	ck_assert(news.show);
+}
+END_TEST
+
+START_TEST(a_job_that_pauses_is_given_twice_its_longest_pause)
+{
+	late(RANK_IDLE, 45000, "sleeps");
+	ck_assert(news.show);
+	for (uint32_t i = 0; i < 4; i++)
+		calls(i, 24, 100);
+	check();
+	late(RANK_IDLE, 89000, "sleeps");
+	ck_assert(!news.show);
+	late(RANK_IDLE, 90000, "sleeps");
+	ck_assert(news.show);
+	late(RANK_STOPPED, 91000, "is stopped (SIGSTOP)");
+	ck_assert_int_eq(news.doing, RANK_STOPPED);
+}
+END_TEST
+
+/* One hour a day of a job with checkpoints of a minute, evaluations, and a long
+ * start, a look each 5 s. */
+START_TEST(days_of_a_healthy_job_with_uneven_steps_give_no_line)
+{
+	uint64_t k = 10;
+
+	for (uint64_t ms = 0; ms < 200000; ms += 5000) { /* imports, compiles */
+		for (uint32_t i = 0; i < 4; i++) {
+			struct wire_rank r =
+				rank_at(i, RANK_WORKS, ms, "works (99 % CPU)");
+			ck_assert_int_eq(stall_set(&s, &r), 0);
+		}
+		check();
+		ck_assert(!news.show);
+	}
+	for (int hour = 0; hour < 72; hour++) {
+		for (int i = 0; i < 700; i++, k++) { /* steps */
+			for (uint32_t r = 0; r < 4; r++)
+				calls(r, k, (uint64_t)(i * 7 + (int)r) % 900);
+			check();
+			ck_assert(!news.show);
+		}
+		for (uint64_t ms = 0; ms <= 60000; ms += 5000) { /* rank 0 */
+			for (uint32_t r = 1; r < 4; r++)
+				calls(r, k, ms);
+			does(0, k - 1, RANK_WORKS, ms, "works (30 % CPU)");
+			check();
+			ck_assert(!news.show);
+		}
+		for (uint64_t ms = 0; ms <= 25000;
+		     ms += 5000) { /* evaluation */
+			for (uint32_t r = 1; r < 4; r++)
+				calls(r, k, ms);
+			does(0, k - 1, RANK_BUSY, ms, "computes (99 % CPU)");
+			check();
+			ck_assert(!news.show);
+		}
+	}
+}
+END_TEST
+
+START_TEST(ranks_that_never_communicate_give_no_line)
+{
+	for (uint64_t ms = 0; ms < 3600000; ms += 5000) {
+		for (uint32_t i = 0; i < 4; i++) {
+			struct wire_rank r =
+				rank_at(i, i ? RANK_BUSY : RANK_IDLE, ms,
+					i ? "computes" : "sleeps");
+			ck_assert_int_eq(stall_set(&s, &r), 0);
+		}
+		check();
+		ck_assert(!news.show);
+	}
+}
+END_TEST
+
+START_TEST(ranks_that_are_all_idle_are_said_to_be)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		struct wire_rank r =
+			rank_at(i, RANK_IDLE, 31000,
+				i == 2 ? "sleeps (nanosleep)"
+				       : "waits for a socket or a file (poll)");
+		ck_assert_int_eq(stall_set(&s, &r), 0);
+	}
+	check();
+	ck_assert(news.show);
+	ck_assert_str_eq(news.text,
+			 "no progress for 31 s: all ranks are idle; "
+			 "rank 2 on h2, pid 102, sleeps (nanosleep)");
+}
+END_TEST
+
+START_TEST(the_time_before_they_were_idle_does_not_count)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		struct wire_rank r = rank_at(i, RANK_IDLE, 3600000, "sleeps");
+
+		r.does_ms = 5000;
+		ck_assert_int_eq(stall_set(&s, &r), 0);
+	}
+	check();
+	ck_assert(!news.show);
+}
+END_TEST
+
+START_TEST(a_chain_of_waits_ends_at_the_rank_that_waits_for_nobody)
+{
+	struct wire_rank r;
+
+	calls(0, 23, 31000);
+	r = rank_at(1, RANK_CALLS, 30500, "waits in that call");
+	r.world = 23; /* has left #22, and receives from rank 3 */
+	r.peer = 3;
+	r.call = SLICE_STR("recv (f32 x 1, from 3)");
+	ck_assert_int_eq(stall_set(&s, &r), 0);
+	calls(2, 23, 30900);
+	does(3, 22, RANK_IDLE, 30800, "sleeps (nanosleep)");
+	r = s.ranks[3].at;
+	stall_set_ended(&s, 2);
+	s.ranks[3].at.world = 24; /* has come to #23 before */
+	check();
+	ck_assert_uint_eq(news.rank, 3);
+}
+END_TEST
+
+START_TEST(a_call_that_all_ranks_have_come_to_has_no_culprit)
+{
+	for (uint32_t i = 0; i < 4; i++)
+		calls(i, 23, 40000 + i);
+	check();
+	ck_assert(news.show);
+	ck_assert_str_eq(news.text,
+			 "no progress for 40 s: all 4 ranks wait in "
+			 "all_reduce #23 (f32 x 4096, avg), and no rank is "
+			 "missing");
+}
+END_TEST
+
+START_TEST(a_victim_leads_to_the_rank_that_hangs)
+{
+	late(RANK_STOPPED, 12000, "is stopped (SIGSTOP)");
+	stall_set_ended(&s, 0);
+	stall_find_culprit(&s, 0, &news);
+	ck_assert(news.is_stalled);
+	ck_assert_uint_eq(news.rank, 3);
+}
+END_TEST
+
+START_TEST(a_late_rank_that_works_is_no_culprit)
+{
+	late(RANK_WORKS, 12000, "works");
+	stall_find_culprit(&s, 0, &news);
+	ck_assert(!news.is_stalled);
+}
+END_TEST
+
+START_TEST(without_calls_the_odd_rank_is_the_culprit)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		struct wire_rank r =
+			rank_at(i, i == 1 ? RANK_BUSY : RANK_IDLE, 12000,
+				i == 1 ? "computes" : "waits for a socket");
+		ck_assert_int_eq(stall_set(&s, &r), 0);
+	}
+	stall_set_ended(&s, 0);
+	stall_find_culprit(&s, 0, &news);
+	ck_assert(news.is_stalled);
+	ck_assert_uint_eq(news.rank, 1);
+}
+END_TEST
+
+START_TEST(causes_are_told_apart)
+{
+	ck_assert(stall_is_timeout(SLICE_STR("Timed out waiting 12000ms")));
+	ck_assert(!stall_is_timeout(SLICE_STR("cannot decode image 17")));
+	ck_assert(stall_is_disconnect(SLICE_STR("Read error: Connection reset "
+						"by peer")));
+	ck_assert(!stall_is_disconnect(SLICE_STR("cannot decode image 17")));
+}
+END_TEST
+
+START_TEST(reports_on_ranks_that_do_not_exist_are_refused)
+{
+	struct wire_rank r = rank_at(4, RANK_IDLE, 0, "");
+
+	ck_assert_int_eq(stall_set(&s, &r), ERR_PROTOCOL);
+	r = rank_at(3, RANK_DOINGS, 0, "");
+	ck_assert_int_eq(stall_set(&s, &r), ERR_PROTOCOL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("stall");
+	TCase *c = tcase_create("stall");
+
+	tcase_add_checked_fixture(c, begin, end);
+	tcase_add_test(c,
+		       the_line_names_who_waits_and_what_the_missing_rank_does);
+	tcase_add_test(c, lines_come_at_doubled_times);
+	tcase_add_test(c, a_rank_that_computes_is_waited_for);
+	tcase_add_test(c, a_rank_that_shows_work_is_given_longer);
+	tcase_add_test(c, a_job_that_pauses_is_given_twice_its_longest_pause);
+	tcase_add_test(c, days_of_a_healthy_job_with_uneven_steps_give_no_line);
+	tcase_add_test(c, ranks_that_never_communicate_give_no_line);
+	tcase_add_test(c, ranks_that_are_all_idle_are_said_to_be);
+	tcase_add_test(c, the_time_before_they_were_idle_does_not_count);
+	tcase_add_test(c,
+		       a_chain_of_waits_ends_at_the_rank_that_waits_for_nobody);
+	tcase_add_test(c, a_call_that_all_ranks_have_come_to_has_no_culprit);
+	tcase_add_test(c, a_victim_leads_to_the_rank_that_hangs);
+	tcase_add_test(c, a_late_rank_that_works_is_no_culprit);
+	tcase_add_test(c, without_calls_the_odd_rank_is_the_culprit);
+	tcase_add_test(c, causes_are_told_apart);
+	tcase_add_test(c, reports_on_ranks_that_do_not_exist_are_refused);
+	suite_add_tcase(suite, c);
+	return run_suite(suite);
+}
