@@ -17,7 +17,7 @@
 #include "base/error.h"
 
 enum {
-	FLIGHT_VERSION = 3,
+	FLIGHT_VERSION = 4,
 	FLIGHT_ENTRIES = 256, /* a power of two */
 	FLIGHT_COMMS = 64,
 	FLIGHT_NAME_MAX = 264, /* a job's name has at most 256 bytes */
@@ -87,6 +87,7 @@ struct flight {
 	/* A worker that polls ddp_should_stop gets no signal: FLIGHT_POLLS, or
 	 * FLIGHT_NOTIFIED once the call has returned true. */
 	_Atomic uint32_t polls;
+	_Atomic uint64_t step; /* that it reported last, plus 1; 0: none */
 	struct flight_comm comms[FLIGHT_COMMS];
 	_Alignas(64) _Atomic uint64_t head; /* the last ticket */
 	_Alignas(64) struct flight_entry ring[FLIGHT_ENTRIES];
@@ -173,6 +174,14 @@ static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 				      memory_order_release);
 }
 
+/* Records that this step of the program is done. f may be NULL. */
+static inline void flight_step(struct flight *f, uint64_t step)
+{
+	if (f)
+		atomic_store_explicit(&f->step, step + 1,
+				      memory_order_relaxed);
+}
+
 /* 1 once the agent has asked the job to stop. f may be NULL. */
 static inline int flight_stop(const struct flight *f)
 {
@@ -254,6 +263,7 @@ struct flight_op {
 
 struct flight_view {
 	uint32_t pid, rank, world_size;
+	uint64_t step; /* that it reported last, plus 1; 0: none */
 	int ncomms;
 	struct {
 		uint32_t id, size, rank;

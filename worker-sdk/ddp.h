@@ -569,6 +569,11 @@ DDP_API void ddp_request_stop(ddp_comm *c);
  * calls this function until the grace period is over. */
 DDP_API int ddp_should_stop(ddp_comm *c);
 
+/* Reports that this rank has done a step: `ddprun status` shows it, and ddprun
+ * says when steps stop coming. Costs as much as a store to memory. step is at
+ * least 0, and any rank may call it alone. */
+DDP_API int ddp_step(ddp_comm *c, int64_t step);
+
 /* ---- Metrics ----
  * Scalars over steps, written by one rank as JSON lines (metrics.jsonl) and as
  * TensorBoard events (events.out.tfevents.*), which TensorBoard and W&B read. A

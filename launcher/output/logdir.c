@@ -344,19 +344,31 @@ void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round,
 	d->attempt[0] = '\0';
 }
 
+/* In the private folder a round has file names instead of folders, so that
+ * starting a worker creates nothing. */
+static const char *logdir_put_worker_file(const struct logdir *d,
+					  uint32_t local_rank, const char *name,
+					  const char *suffix, char *out)
+{
+	*out = '\0';
+	if (*d->run && d->is_private)
+		logdir_put_path(out, "%s/%u_%u.%s", d->run, d->round,
+				local_rank, suffix);
+	else if (*d->attempt)
+		logdir_put_path(out, "%s/%u/%s", d->attempt, local_rank, name);
+	return out;
+}
+
 const char *logdir_error_file(const struct logdir *d, uint32_t local_rank,
 			      char *out)
 {
-	*out = '\0';
-	/* in the private folder a round has file names instead of folders, so
-	 * that starting a worker creates nothing */
-	if (*d->run && d->is_private)
-		logdir_put_path(out, "%s/%u_%u.json", d->run, d->round,
-				local_rank);
-	else if (*d->attempt)
-		logdir_put_path(out, "%s/%u/error.json", d->attempt,
-				local_rank);
-	return out;
+	return logdir_put_worker_file(d, local_rank, "error.json", "json", out);
+}
+
+const char *logdir_step_file(const struct logdir *d, uint32_t local_rank,
+			     char *out)
+{
+	return logdir_put_worker_file(d, local_rank, "steps", "steps", out);
 }
 
 static int logdir_open_file(struct logdir *d, const char *path)

@@ -61,6 +61,10 @@ void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round,
 const char *logdir_error_file(const struct logdir *d, uint32_t local_rank,
 			      char *out);
 
+/* Likewise the path of the file in which it may report its steps. */
+const char *logdir_step_file(const struct logdir *d, uint32_t local_rank,
+			     char *out);
+
 /* Opens stdout.log or stderr.log to append, close-on-exec; the caller closes
  * it. -1 if it cannot be created; a warning is logged once. Only for a stream
  * that has a file. */

@@ -13,6 +13,7 @@
 #include "pmi/mpirun.h"
 
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE="
+#define STEP_FILE "DDP_STEP_FILE="
 #define GPUS "CUDA_VISIBLE_DEVICES="
 #define RECORDER "DDP_RECORDER="
 #define CRASH CRASH_VARIABLE "="
@@ -35,7 +36,7 @@ static const char *const replaced[] = {
 	"TORCHELASTIC_SIGNALS_TO_HANDLE",
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
 	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
-	"DDP_RECONNECT_TIMEOUT", CRASH_VARIABLE,
+	"DDP_RECONNECT_TIMEOUT", CRASH_VARIABLE, "DDP_STEP_FILE",
 	/* secrets that give access to more than this job; a worker needs only
 	 * DDP_JOB_KEY */
 	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
@@ -317,6 +318,12 @@ static int environment_make_room(struct environment *env, char **base)
 			return -ENOMEM;
 		strcpy(env->error_file, ERROR_FILE);
 	}
+	if (job->step_file) {
+		env->step_file = malloc(sizeof(STEP_FILE) + PATH_MAX);
+		if (!env->step_file)
+			return -ENOMEM;
+		strcpy(env->step_file, STEP_FILE);
+	}
 	if (job->worker_gpus) {
 		env->visible = environment_get(base, "CUDA_VISIBLE_DEVICES");
 		room = gpu_list_room(env->visible, job->worker_gpus);
@@ -334,6 +341,7 @@ static void environment_put_worker(struct environment *env, int *n)
 		env->rank, env->role_rank, env->local_rank, env->error_file,
 		env->gpus, env->recorder[0] ? env->recorder : NULL,
 		env->nccl_file, env->crash[0] ? env->crash : NULL,
+		env->step_file,
 	};
 
 	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++) {
@@ -390,6 +398,7 @@ void environment_release(struct environment *env)
 		free(env->vars[i]);
 	free(env->vars);
 	free(env->error_file);
+	free(env->step_file);
 	free(env->gpus);
 	free(env->nccl_file);
 	*env = (struct environment){NULL};
@@ -427,6 +436,9 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 			 ENVIRONMENT_VAR_MAX, "/%u/nccl.log", local_rank);
 	if (env->error_file)
 		environment_set_error_file(env, local_rank);
+	if (env->step_file)
+		job->step_file(job->step_file_arg, local_rank,
+			       env->step_file + sizeof(STEP_FILE) - 1);
 	if (env->gpus)
 		gpu_list_share(env->visible, local_rank * job->worker_gpus,
 			       job->worker_gpus,

@@ -30,6 +30,9 @@ struct environment_job {
 	 * elsewhere; "" for none. NULL: no worker has one. */
 	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);
 	void *error_file_arg;
+	/* likewise the file in which it may report its steps */
+	const char *(*step_file)(void *arg, uint32_t local_rank, char *out);
+	void *step_file_arg;
 	const char *recorder; /* the flight recorder's file; NULL: none */
 	/* the library to preload, and where it leaves records; NULL: none */
 	const char *crash_library, *crash_records;
@@ -42,7 +45,7 @@ struct environment_job {
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
-enum { ENVIRONMENT_WORKER_VARS = 8, ENVIRONMENT_VAR_MAX = 32 };
+enum { ENVIRONMENT_WORKER_VARS = 9, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {
 	char **vars; /* for execve, ends with NULL */
@@ -53,7 +56,8 @@ struct environment {
 	char local_rank[ENVIRONMENT_VAR_MAX];
 	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
 	char crash[2 * ENVIRONMENT_VAR_MAX];    /* "": none */
-	char *error_file, *gpus; /* NULL: we do not set it for each worker */
+	char *gpus; /* NULL: we do not set it for each worker */
+	char *error_file, *step_file; /* likewise */
 	char *nccl_file;         /* likewise; it begins with the folder */
 	size_t nccl_folder;      /* where the folder's name ends */
 	const char *visible; /* the CUDA_VISIBLE_DEVICES that gpus divides */
