@@ -31,6 +31,8 @@ REFUSALS = re.compile(
 # Blocks that are not typed: (document, the first line), both regular expressions.
 SHOWN = [
     ("README.md", r"launcher/  |ddprun: job .* failed:"),
+    ("crashes.md", r"ddprun: job .* failed:"),
+    ("hangs.md", r"ddprun: no progress for"),
     ("HACKING.md", r"trainers -> worker-sdk"),
     ("placement.md", r"socket    \||which ranks run there"),
     ("service.md", r"\[Service\]"),

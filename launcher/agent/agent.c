@@ -74,6 +74,7 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 		.virtual_local_rank = a->config->virtual_local_rank,
 		.worker_gpus = a->config->worker_gpus,
 		.error_file = failure_error_file, .error_file_arg = &a->failure,
+		.step_file = agent_step_file, .step_file_arg = a,
 		.recorder = failure_recorder(&a->failure),
 		.crash_library = failure_crash_library(&a->failure),
 		.crash_records = failure_crash_records(&a->failure),
@@ -156,6 +157,7 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 	if (rc == 0) {
 		rc = worker_group_start(&a->group, &plan, a->open_files, &e);
 		failure_record_pids(&a->failure);
+		agent_begin_watch(a);
 		plan_release(&plan);
 	}
 	if (rc < 0) /* the server ends the round for all nodes, this one too */
@@ -322,6 +324,7 @@ static const struct member_events member_events = {
 	.find_holder = find_holder,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
+	.on_stalled = agent_on_stalled,
 	.on_detached = on_detached,
 	.on_lost = on_lost,
 };
@@ -340,7 +343,8 @@ static void on_reaped(void *arg, pid_t pid, int status,
 	} else if (member_reaped(&a->member, pid, status)) {
 		if (a->state == LEAVING)
 			agent_watch_server(a);
-	} else if (!guard_reaped(&a->guard, pid, status)) {
+	} else if (!agent_dump_reaped(a, pid, status) &&
+		   !guard_reaped(&a->guard, pid, status)) {
 		sweep_reaped(pid);
 	}
 }
@@ -474,6 +478,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	worker_shutdown_init(&a->shutdown, &a->loop, &a->group,
 			     &a->failure.recorder);
 	agent_start_time_limit(a);
+	agent_init_watch(a);
 	rc = exit_reports_init(&a->exit_reports, &a->loop, a->config->nproc, e);
 	input_init(&a->input, &a->loop, a->config->stdin_rank);
 	a->input.is_copy = a->config->env.copies_stdin;
@@ -506,6 +511,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 				&a->config->warning);
 	signals_close(&a->signals);
 	worker_shutdown_close(&a->shutdown);
+	agent_close_watch(a);
 	exit_reports_close(&a->exit_reports);
 	uv_close((uv_handle_t *)&a->time_limit, NULL);
 	return rc;

@@ -40,6 +40,7 @@ void agent_sweep(struct agent *a)
 static void agent_stop_workers(struct agent *a)
 {
 	a->shutdown.is_far = 0;
+	agent_end_watch(a);
 	worker_shutdown_begin(&a->shutdown);
 	worker_shutdown_signal(&a->shutdown);
 	/* workers that were notified already have a deadline */
@@ -126,6 +127,7 @@ static void agent_leave(struct agent *a)
 {
 	struct slice page = failure_report(&a->failure);
 
+	agent_end_watch(a);
 	if (a->stop.level) /* else it was decided already */
 		agent_decide_exit(a, a->stop.exit_code, NULL);
 	uv_timer_stop(&a->time_limit);

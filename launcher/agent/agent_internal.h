@@ -1,6 +1,6 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
- * to end), agent_acts.c (the actions of the state table) and agent_stop.c
- * (requests to stop). */
+ * to end), agent_acts.c (the actions of the state table), agent_stop.c (stop
+ * requests) and agent_watch.c (progress, and ranks that hang). */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -13,6 +13,7 @@
 #include "launcher/membership/member.h"
 #include "launcher/output/logdir.h"
 #include "launcher/output/output.h"
+#include "launcher/watch/watch.h"
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
 #include "launcher/worker/worker_group.h"
@@ -26,6 +27,15 @@ struct restart_time {
 	uint64_t ended; /* the server ended the round; 0: there was none */
 	uint64_t empty; /* no process of the round is left */
 	uint64_t start; /* the next round begins */
+};
+
+/* A rank of this node that is to be ended because it hangs (--hang-timeout). */
+struct agent_hang {
+	pid_t dump;	/* the child that writes the dump; 0: none */
+	int is_decided; /* in this round */
+	uint32_t rank;
+	char why[ERR_TEXT_MAX], path[LOGDIR_PATH_MAX + 16];
+	uv_timer_t timer; /* the dump takes too long */
 };
 
 struct agent {
@@ -53,6 +63,8 @@ struct agent {
 	uint64_t stop_signal_ms; /* when the last one came */
 	int ended_as_asked;      /* the job ended because of stop */
 	struct failure failure;
+	struct watch watch;
+	struct agent_hang hang;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes;
 	struct restart_time times;
@@ -78,6 +90,18 @@ void agent_decide_exit(struct agent *a, int code, const char *cause);
  * server that this node hosts. */
 void agent_sweep(struct agent *a);
 void agent_watch_server(struct agent *a);
+
+/* agent_watch.c */
+void agent_init_watch(struct agent *a);
+/* For environment.h; owner is the agent. */
+const char *agent_step_file(void *owner, uint32_t local_rank, char *out);
+/* The round's workers have been started; are about to be stopped. */
+void agent_begin_watch(struct agent *a);
+void agent_end_watch(struct agent *a);
+void agent_close_watch(struct agent *a);
+void agent_on_stalled(struct member *m, const struct wire_stalled *stall);
+/* A child ended: 1 if it was writing the dump of a rank that hangs. */
+int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 
 /* agent_stop.c */
 void agent_on_stop(struct member *m, const struct wire_stop *stop);

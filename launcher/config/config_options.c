@@ -200,6 +200,14 @@ const struct option_spec config_options[] = {
 	 .def = "30",
 	 .given_offset = AT(grace_given),
 	 .more = "Default: $TORCH_ELASTIC_SHUTDOWN_TIMEOUT, if it is set."},
+	{SECONDS("hang-timeout", hang_s, 0, "PET_HANG_TIMEOUT",
+		 "End, or restart, the job when a rank has made no progress "
+		 "for that long while others wait for it (0: only say so)."),
+	 .yields = 1,
+	 .more = "Before that, the stacks of all ranks are written to "
+		 "attempt_N/dump.txt below --log-dir, or to stderr. A rank "
+		 "that reads, writes or touches new memory has ten times as "
+		 "long."},
 	{SECONDS("stop-before", stop_before_s, 0, "PET_STOP_BEFORE",
 		 "How long before the end of Slurm's job the workers are asked "
 		 "to stop (as --shutdown-timeout; 0: Slurm's own signals "

@@ -364,7 +364,8 @@ static uint32_t failure_gather_workers(const struct failure *f,
 		const struct worker *w = &f->group->workers[i];
 
 		if (w->pid > 0 && !w->running && failure_is_first(f, w)) {
-			since = w->ended_ns;
+			if (!report_is_hang(&f->end)) /* it ended after it */
+				since = w->ended_ns;
 			*first_is_here = 1;
 		}
 	}

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "launcher/failure/exit_code.h"
+
 enum {
 	RULE_COLUMNS = 78,
 	TEXT_COLUMNS = 64, /* for the text after a label */
@@ -260,6 +262,12 @@ static void report_put_stack(struct buf *out, struct slice why)
 	}
 }
 
+int report_is_hang(const struct wire_end *end)
+{
+	return end->rank >= 0 && !end->code && !end->signal &&
+	       end->exit_code == EXIT_HANGS;
+}
+
 static void report_put_first_failure(struct buf *out, const struct report *r)
 {
 	const struct wire_end *end = r->end;
@@ -276,6 +284,8 @@ static void report_put_first_failure(struct buf *out, const struct report *r)
 	buf_printf(out, "|  cause        ");
 	if (end->code || end->signal)
 		report_put_exit(out, end->code, end->signal);
+	else if (report_is_hang(end))
+		buf_printf(out, "hangs");
 	else
 		buf_printf(out, "left early with code 0");
 	buf_put(out, "\n", 1);

@@ -62,6 +62,9 @@ void report_put(struct buf *out, const struct report *r);
 /* Appends the same as JSON; docs/report-json.md describes the format. */
 int report_put_json(struct buf *out, const struct report *r, struct err *e);
 
+/* The first failure is a rank that hung, and was ended. */
+int report_is_hang(const struct wire_end *end);
+
 /* For example "victim". */
 const char *report_fate_name(enum report_fate fate);
 

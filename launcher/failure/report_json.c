@@ -150,7 +150,13 @@ static void report_add_first(const struct json *j, cJSON *all,
 	j->add_number(to, "node_rank", end->node_rank);
 	json_add_text(j, to, "host", end->host);
 	j->add_number(to, "pid", (double)end->pid);
-	report_add_exit(j, to, end->code, end->signal);
+	if (report_is_hang(end)) {
+		j->add_null(to, "exitcode");
+		j->add_null(to, "signal");
+	} else {
+		report_add_exit(j, to, end->code, end->signal);
+	}
+	j->add_bool(to, "hangs", report_is_hang(end));
 	j->add_bool(to, "core_dumped", end->core);
 	report_add_why(j, to, end->why);
 	json_add_text_or_null(j, to, "last_call", end->last);
@@ -174,6 +180,10 @@ static void report_add_workers(const struct json *j, cJSON *all,
 		j->add_number(to, "local_rank", w->local_rank);
 		j->add_number(to, "pid", (double)w->pid);
 		j->add_string(to, "fate", report_fate_name(w->fate));
+		if (w->fate == REPORT_VICTIM && r->end->rank >= 0)
+			j->add_number(to, "victim_of", r->end->rank);
+		else
+			j->add_null(to, "victim_of");
 		report_add_exit(j, to, w->code, w->signal);
 		j->add_number(to, "after_ms", (double)w->after_ms);
 		j->add_number(to, "max_rss_kib", (double)w->max_rss_kib);

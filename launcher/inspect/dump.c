@@ -36,6 +36,8 @@ const struct option_spec dump_options[] = {
 	{.name = "agent", .kind = OPTION_INT, FIELD(agent), .min = 1,
 	 .max = INT_MAX, .arg = "PID",
 	 .help = "Only workers of this ddprun, on this host."},
+	{.name = "all-nodes", .kind = OPTION_FLAG, FIELD(all_nodes),
+	 .help = "With --agent: those of its job on other nodes as well."},
 	{.name = "last", .kind = OPTION_INT, FIELD(last), .min = 0,
 	 .max = FLIGHT_ENTRIES, .arg = "N",
 	 .help = "Show each worker's last N calls (5)."},
@@ -348,7 +350,7 @@ static int dump_has_workers(const struct dump *d)
 
 static int dump_put_all(struct dump *d, struct buf *out, struct err *e)
 {
-	if (d->o.json && (d->o.here || d->o.agent))
+	if (d->o.json && (d->o.here || (d->o.agent && !d->o.all_nodes)))
 		return d->local.n ? dump_put_json(out, &d->local, &d->o, e) : 0;
 	if (d->o.json)
 		return dump_put_nodes_json(out, d->queries, d->nqueries,
@@ -395,7 +397,7 @@ static int dump_collect(struct dump *d, struct err *e)
 		return rc;
 	}
 	rc = local_workers_init(&d->local, d->o.job, (pid_t)d->o.agent, e);
-	if (rc == 0 && !d->o.here && !d->o.agent)
+	if (rc == 0 && !d->o.here && (!d->o.agent || d->o.all_nodes))
 		dump_query_jobs(d);
 	return rc;
 }

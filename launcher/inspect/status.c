@@ -15,6 +15,7 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/control_client.h"
 #include "launcher/inspect/local_workers.h"
+#include "launcher/inspect/rank_progress.h"
 
 enum { JSON_VERSION = 1, TEXT_MAX = 1 << 30 };
 
@@ -29,8 +30,9 @@ struct status_options {
 /* A job as its server describes it; the slices of `as` point into bytes. */
 struct status_job {
 	char server[320];
-	char *bytes;
+	char *bytes, *rank_bytes; /* the latter may be NULL */
 	struct wire_job as;
+	struct wire_ranks ranks;
 };
 
 struct status {
@@ -184,6 +186,7 @@ static void status_put_job(struct buf *out, const struct status_job *job)
 	for (uint32_t i = 0; i < n; i++)
 		status_put_node(out, &nodes[i]);
 	free(nodes);
+	rank_progress_put(out, &job->ranks.ranks);
 }
 
 /* ---- as JSON ---- */
@@ -253,6 +256,7 @@ static cJSON *status_json_job(const struct json *j,
 	for (uint32_t i = 0; i < n; i++)
 		j->append(list, status_json_node(j, &nodes[i]));
 	free(nodes);
+	rank_progress_put_json(j, to, &job->ranks.ranks);
 	return to;
 }
 
@@ -311,9 +315,28 @@ static int status_add_job(struct status *s, const struct wire_frame *f,
 		return err_no_memory(e, "the status");
 	memcpy(job->bytes, f->body.data, f->body.len);
 	own.body.data = job->bytes;
+	job->rank_bytes = NULL;
+	job->ranks = (struct wire_ranks){.round = 0};
 	s->n++;
 	snprintf(job->server, sizeof(job->server), "%s", server);
 	return wire_get_job(&own, &job->as, e);
+}
+
+/* RANKS follows its JOB. */
+static int status_add_ranks(struct status *s, const struct wire_frame *f,
+			    struct err *e)
+{
+	struct status_job *job = s->n ? &s->jobs[s->n - 1] : NULL;
+	struct wire_frame own = *f;
+
+	if (!job || job->rank_bytes)
+		return 0;
+	job->rank_bytes = malloc(f->body.len + 1);
+	if (!job->rank_bytes)
+		return err_no_memory(e, "the status");
+	memcpy(job->rank_bytes, f->body.data, f->body.len);
+	own.body.data = job->rank_bytes;
+	return wire_get_ranks(&own, &job->ranks, e);
 }
 
 static int status_on_notice(void *arg, const struct wire_frame *f,
@@ -321,6 +344,8 @@ static int status_on_notice(void *arg, const struct wire_frame *f,
 {
 	const struct status_query *x = arg;
 
+	if (f->type == WIRE_RANKS)
+		return status_add_ranks(x->s, f, e);
 	return f->type == WIRE_JOB ? status_add_job(x->s, f, x->server, e) : 0;
 }
 
@@ -449,8 +474,10 @@ int status_main(int argc, char **argv)
 							: EXIT_OS);
 	else
 		rc = status_show(&s);
-	for (size_t i = 0; i < s.n; i++)
+	for (size_t i = 0; i < s.n; i++) {
 		free(s.jobs[i].bytes);
+		free(s.jobs[i].rank_bytes);
+	}
 	free(s.jobs);
 	return rc;
 }

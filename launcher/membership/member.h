@@ -19,6 +19,9 @@ struct member_events {
 	void (*on_end)(struct member *m, const struct wire_end *end);
 	/* The job is to stop; the request may be this node's own. */
 	void (*on_stop)(struct member *m, const struct wire_stop *stop);
+	/* The round's ranks wait for one of them: a line for the terminal, or
+	 * news of this node's own rank. */
+	void (*on_stalled)(struct member *m, const struct wire_stalled *stall);
 	/* A round runs, and this node is a spare of it. */
 	void (*on_spare)(struct member *m);
 	/* The node has waited for a second: the server named the missing. */
@@ -80,6 +83,9 @@ void member_failed(struct member *m, uint32_t round, int exit_code,
 void member_stop(struct member *m, const struct wire_stop *stop);
 /* Not kept: a server that is away counts this node as lost anyway. */
 void member_leave(struct member *m, int signal, const char *text);
+
+/* Not kept: the next report follows soon. */
+void member_progress(struct member *m, const struct wire_progress *progress);
 
 /* The time between two signs of life; and one more of them, for an owner that
  * keeps the loop from running. */

@@ -195,6 +195,7 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 	struct wire_waiting waiting;
 	struct wire_dump_request look;
 	struct wire_stop stop;
+	struct wire_stalled stall;
 	int rc = 0;
 
 	switch (f->type) {
@@ -211,6 +212,11 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 		rc = wire_get_stop(f, &stop, e);
 		if (rc == 0)
 			m->events->on_stop(m, &stop);
+		return rc;
+	case WIRE_STALLED:
+		rc = wire_get_stalled(f, &stall, e);
+		if (rc == 0)
+			m->events->on_stalled(m, &stall);
 		return rc;
 	case WIRE_VOUCH:
 		rc = vouch_answer(&m->vouch, f, member_out(m), e);

@@ -178,6 +178,15 @@ void member_send_page(void *owner, const struct wire_dump_reply *page)
 	member_flush(m);
 }
 
+void member_progress(struct member *m, const struct wire_progress *progress)
+{
+	if (!member_is_connected(m) || !membership_is_heard(&m->membership))
+		return;
+	wire_put_progress(member_out(m), WIRE_PROGRESS, WIRE_NOTICE, 0,
+			  progress);
+	member_flush(m);
+}
+
 void member_ping(struct member *m)
 {
 	if (!member_is_connected(m))

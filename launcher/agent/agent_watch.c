@@ -1,0 +1,223 @@
+/* agent_watch.c: the workers' progress: passes what this node sees to the
+ * server, logs what the server concludes, and ends a rank of this node that
+ * hangs, if the user wants that. */
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "launcher/agent/agent_internal.h"
+#include "launcher/failure/exit_code.h"
+#include "launcher/worker/spawn.h"
+
+enum {
+	DUMP_MS = 30000,   /* then the rank is ended without it */
+	WORKS_FACTOR = 10, /* the time of a rank that shows work */
+};
+
+static void on_report(void *owner, const struct wire_progress *m)
+{
+	struct agent *a = owner;
+
+	if (a->state == RUNNING || a->state == NOTIFIED)
+		member_progress(&a->member, m);
+}
+
+const char *agent_step_file(void *owner, uint32_t local_rank, char *out)
+{
+	struct agent *a = owner;
+
+	return logdir_step_file(&a->logdir, local_rank, out);
+}
+
+void agent_init_watch(struct agent *a)
+{
+	a->watch.owner = a;
+	a->watch.on_report = on_report;
+	a->watch.step_file = agent_step_file;
+	a->watch.group = &a->group;
+	a->watch.recorder = &a->failure.recorder;
+	watch_init(&a->watch, &a->loop);
+	uv_timer_init(&a->loop, &a->hang.timer);
+	a->hang.timer.data = a;
+}
+
+void agent_begin_watch(struct agent *a)
+{
+	a->hang.is_decided = 0;
+	watch_begin(&a->watch, a->round);
+}
+
+void agent_end_watch(struct agent *a)
+{
+	watch_end(&a->watch);
+	uv_timer_stop(&a->hang.timer);
+	if (a->hang.dump)
+		kill(a->hang.dump, SIGKILL);
+}
+
+void agent_close_watch(struct agent *a)
+{
+	watch_close(&a->watch);
+	uv_close((uv_handle_t *)&a->hang.timer, NULL);
+}
+
+/* ---- ending a rank that hangs ---- */
+
+static struct worker *agent_find_rank(struct agent *a, uint32_t rank)
+{
+	uint32_t i = rank - a->group.base_rank;
+
+	return rank >= a->group.base_rank && i < a->group.n &&
+			       a->group.workers[i].running
+		       ? &a->group.workers[i]
+		       : NULL;
+}
+
+/* Reports that the rank hangs, as if it had exited: the server ends the round,
+ * and with it the rank. */
+static void agent_report_hang(struct agent *a)
+{
+	struct worker *w = agent_find_rank(a, a->hang.rank);
+	struct wire_exited x = {
+		.round = a->round,
+		.rank = a->hang.rank,
+		.early = WIRE_HANGS,
+		.why = SLICE_STR(a->hang.why),
+	};
+	char last[FLIGHT_TEXT_MAX], log[LOGDIR_PATH_MAX];
+	uint64_t now = clock_ns();
+
+	if (!w || a->state != RUNNING)
+		return;
+	x.local_rank = w->local_rank;
+	x.pid = w->pid;
+	x.ran_ms = (now - w->started_ns) / 1000000;
+	x.tail = tail_text(&w->tail);
+	x.last = SLICE_STR(
+		recorder_last(&a->failure.recorder, w->local_rank, now, last));
+	x.log = SLICE_STR(logdir_stream(&a->logdir, w->local_rank, 1, log));
+	member_exited(&a->member, &x);
+	member_flush(&a->member);
+}
+
+static void on_dump_late(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+
+	log_warn("the dump is not complete: it took more than %d s",
+		 DUMP_MS / 1000);
+	if (a->hang.dump) /* its end is awaited */
+		kill(a->hang.dump, SIGKILL);
+}
+
+int agent_dump_reaped(struct agent *a, pid_t pid, int status)
+{
+	size_t n = strlen(a->hang.why);
+
+	if (!a->hang.dump || pid != a->hang.dump)
+		return 0;
+	a->hang.dump = 0;
+	uv_timer_stop(&a->hang.timer);
+	if (a->hang.path[0])
+		snprintf(a->hang.why + n, sizeof(a->hang.why) - n,
+			 "\nthe stacks of all ranks: %s", a->hang.path);
+	agent_report_hang(a);
+	return 1;
+}
+
+/* The dump goes to a file in the log folder, else to our stderr. */
+static int agent_open_dump(struct agent *a)
+{
+	const char *dir = a->failure.options.has_log_dir
+				  ? logdir_attempt(&a->logdir)
+				  : "";
+	int fd = -1;
+
+	a->hang.path[0] = '\0';
+	if (*dir) {
+		snprintf(a->hang.path, sizeof(a->hang.path), "%s/dump.txt",
+			 dir);
+		fd = open(a->hang.path,
+			  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	}
+	if (fd < 0)
+		a->hang.path[0] = '\0';
+	return fd < 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3) : fd;
+}
+
+static pid_t agent_spawn_dump(struct agent *a, struct err *e)
+{
+	extern char **environ;
+	static char name[] = "ddprun", dump[] = "dump", all[] = "--all-nodes";
+	char agent[32];
+	char *argv[] = {name, dump, agent, a->nnodes > 1 ? all : NULL, NULL};
+	struct spawn order = {
+		.path = "/proc/self/exe",
+		.argv = argv,
+		.envp = environ,
+		.keep = {-1, -1},
+	};
+	pid_t pid;
+
+	snprintf(agent, sizeof(agent), "--agent=%d", (int)getpid());
+	order.in = spawn_no_input(e);
+	if (order.in < 0)
+		return order.in;
+	order.out = order.err = agent_open_dump(a);
+	pid = order.out < 0 ? order.out : spawn_process(&order, e);
+	if (order.out >= 0)
+		close(order.out);
+	close(order.in);
+	return pid;
+}
+
+static void agent_end_hang(struct agent *a, const struct wire_stalled *stall)
+{
+	struct err e = ERR_INIT;
+	pid_t pid;
+
+	a->hang.is_decided = 1;
+	a->hang.rank = stall->rank;
+	snprintf(a->hang.why, sizeof(a->hang.why), "%.*s",
+		 SLICE_FMT(stall->why));
+	log_info("rank %u hangs (--hang-timeout %g): taking the stacks of all "
+		 "ranks",
+		 stall->rank, a->config->hang_s);
+	pid = agent_spawn_dump(a, &e);
+	if (pid < 0) {
+		log_warn("there is no dump: %s", e.text);
+		agent_report_hang(a);
+		return;
+	}
+	a->hang.dump = pid;
+	uv_timer_start(&a->hang.timer, on_dump_late, DUMP_MS, 0);
+}
+
+static int agent_has_hung(const struct agent *a,
+			  const struct wire_stalled *stall)
+{
+	double limit = a->config->hang_s * 1000;
+
+	if (stall->doing == RANK_WORKS || stall->doing == RANK_STARTS)
+		limit *= WORKS_FACTOR;
+	return limit > 0 && (double)stall->stalled_ms >= limit;
+}
+
+void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
+{
+	struct agent *a = m->owner;
+	const struct launch_env *env = &a->config->env;
+
+	if (stall->round != a->round || a->state != RUNNING)
+		return;
+	/* in a Slurm step only one ddprun logs what all would */
+	if (stall->text.len && (!env->shares_console || env->node_rank == 0))
+		log_info("%.*s", SLICE_FMT(stall->text));
+	if (!a->hang.is_decided && agent_find_rank(a, stall->rank) &&
+	    agent_has_hung(a, stall))
+		agent_end_hang(a, stall);
+}

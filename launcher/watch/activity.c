@@ -1,0 +1,196 @@
+/* activity.c: compares the last reading with the oldest that is kept. */
+#include "launcher/watch/activity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	/* less is what an idle process does: timers, heartbeats */
+	IO_LEAST = 4096,
+	FAULTS_LEAST = 32,
+	BUSY_PERCENT = 3,
+	STARTED_MS = 500, /* of CPU time: before it, a process only starts */
+	GAP_TICKS = 10,	  /* this host was stopped, or starved */
+	MEAN_STEPS = 4,	  /* the weight of the past in a step's mean time */
+};
+
+void activity_init(struct activity *a, uint64_t tick_ns, uint64_t now_ns)
+{
+	*a = (struct activity){
+		.tick_ns = tick_ns,
+		.began_ns = now_ns,
+		.progress_ns = now_ns,
+		.since_ns = now_ns,
+		.doing = RANK_STARTS,
+		.words = "starts",
+	};
+}
+
+uint64_t activity_quiet_ms(const struct activity *a, uint64_t now_ns)
+{
+	return now_ns > a->progress_ns ? (now_ns - a->progress_ns) / 1000000
+				       : 0;
+}
+
+/* Common places where processes sleep, in words. */
+static const char *activity_sleep_words(const char *function)
+{
+	static const char *const names[][2] = {
+		{"nanosleep", "nanosleep"},
+		{"futex", "a lock or another thread (futex)"},
+		{"poll", "a socket or a file (poll)"},
+		{"select", "a socket or a file (select)"},
+		{"pipe_read", "a pipe"},
+		{"wait_woken", "a socket"},
+		{"skb", "a socket"},
+		{"unix_stream", "a socket"},
+		{"do_wait", "a child"},
+		{"sigtimedwait", "a signal"},
+		{"pause", "a signal"},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strstr(function, names[i][0]))
+			return names[i][1];
+	return function;
+}
+
+static void activity_put_words(struct activity *a,
+			       const struct activity_sample *s, unsigned cpu)
+{
+	const char *in = activity_sleep_words(s->sleeps_in);
+	char *out = a->words;
+
+	switch (a->doing) {
+	case RANK_STARTS:
+		snprintf(out, sizeof(a->words), "starts");
+		break;
+	case RANK_WORKS:
+		snprintf(out, sizeof(a->words), "works (%u %% CPU)", cpu);
+		break;
+	case RANK_BUSY:
+		snprintf(out, sizeof(a->words),
+			 "computes (%u %% CPU, no input or output)", cpu);
+		break;
+	case RANK_BLOCKED:
+		snprintf(out, sizeof(a->words),
+			 "waits for a disk or a file "
+			 "server%s%s%s",
+			 *in ? " (" : "", in, *in ? ")" : "");
+		break;
+	case RANK_STOPPED:
+		snprintf(out, sizeof(a->words), "is stopped (%s)",
+			 s->state == 't' ? "by a debugger" : "SIGSTOP");
+		break;
+	case RANK_CALLS:
+		snprintf(out, sizeof(a->words), "waits in that call");
+		break;
+	default:
+		if (!*in)
+			snprintf(out, sizeof(a->words), "sleeps");
+		else if (strcmp(in, "nanosleep") == 0)
+			snprintf(out, sizeof(a->words), "sleeps (nanosleep)");
+		else
+			snprintf(out, sizeof(a->words), "waits for %s", in);
+	}
+}
+
+/* Counters of processes that have ended are missing in the sum. */
+static uint64_t activity_grown(uint64_t from, uint64_t to)
+{
+	return to > from ? to - from : 0;
+}
+
+/* On a host whose CPUs are busy, a process that computes gets little time, but
+ * is nearly always seen waiting for it. */
+static int activity_wants_cpu(const struct activity *a)
+{
+	unsigned seen = 0;
+
+	for (unsigned i = 0; i < a->n && i < ACTIVITY_TICKS; i++)
+		seen += a->past[i].state == 'R';
+	return seen > ACTIVITY_TICKS / 2;
+}
+
+/* What it does while no call and no step come. */
+static enum wire_doing activity_classify(const struct activity *a,
+					 const struct activity_sample *now,
+					 const struct activity_sample *then,
+					 unsigned cpu)
+{
+	if (now->state == 'T' || now->state == 't')
+		return RANK_STOPPED;
+	if (now->in_call)
+		return RANK_CALLS;
+	if (activity_grown(then->io_bytes, now->io_bytes) >= IO_LEAST ||
+	    activity_grown(then->faults, now->faults) >= FAULTS_LEAST ||
+	    now->processes != then->processes)
+		return RANK_WORKS;
+	if (cpu >= BUSY_PERCENT || activity_wants_cpu(a))
+		return RANK_BUSY;
+	if (now->state == 'D')
+		return RANK_BLOCKED;
+	return now->calls || now->step >= 0 || now->cpu_ms >= STARTED_MS
+		       ? RANK_IDLE
+		       : RANK_STARTS;
+}
+
+static void activity_add_step(struct activity *a,
+			      const struct activity_sample *now,
+			      const struct activity_sample *last)
+{
+	uint64_t us;
+
+	if (now->step < 0 || now->step == last->step)
+		return;
+	if (last->step >= 0 && now->step > last->step && a->step_ns) {
+		us = (now->ns - a->step_ns) / 1000 /
+		     (uint64_t)(now->step - last->step);
+		a->step_us = a->step_us ? (MEAN_STEPS * a->step_us + us) /
+						  (MEAN_STEPS + 1)
+					: us;
+	}
+	a->step_ns = now->ns;
+	a->progress_ns = now->ns;
+}
+
+/* A sample that comes late says nothing about the time before it. */
+static int activity_is_late(const struct activity *a,
+			    const struct activity_sample *now,
+			    const struct activity_sample *last)
+{
+	return now->ns - last->ns > GAP_TICKS * a->tick_ns;
+}
+
+void activity_add(struct activity *a, const struct activity_sample *now)
+{
+	const struct activity_sample *last =
+		&a->past[(a->n + ACTIVITY_TICKS - 1) % ACTIVITY_TICKS];
+	const struct activity_sample *then;
+	enum wire_doing before = a->doing;
+	uint64_t ms, cpu;
+
+	if (a->n && activity_is_late(a, now, last))
+		activity_init(a, a->tick_ns, now->ns);
+	if (a->n == 0) {
+		a->past[a->n++] = *now;
+		if (now->step >= 0)
+			a->step_ns = now->ns;
+		return;
+	}
+	/* also the one that is overwritten below */
+	then = &a->past[a->n < ACTIVITY_TICKS ? 0 : a->n % ACTIVITY_TICKS];
+	ms = (now->ns - then->ns) / 1000000;
+	cpu = ms ? activity_grown(then->cpu_ms, now->cpu_ms) * 100 / ms : 0;
+	a->doing = activity_classify(a, now, then, (unsigned)cpu);
+	if (a->doing != before)
+		a->since_ns = now->ns;
+	activity_put_words(a, now, (unsigned)cpu);
+	activity_add_step(a, now, last);
+	if (now->calls != last->calls && now->call_ns > a->progress_ns)
+		a->progress_ns = now->call_ns;
+	/* a worker without calls and steps is known by its work alone */
+	if (!now->calls && now->step < 0 && a->doing == RANK_WORKS)
+		a->progress_ns = now->ns;
+	a->past[a->n++ % ACTIVITY_TICKS] = *now;
+}

@@ -1,0 +1,50 @@
+/* activity.h: what a worker does, from counters that are read once a tick: its
+ * calls and steps, its CPU time, bytes and page faults. Pure: the caller has
+ * the clock. */
+#ifndef LAUNCHER_ACTIVITY_H
+#define LAUNCHER_ACTIVITY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rendezvous/wire.h"
+
+enum {
+	ACTIVITY_TICKS = 5, /* that are looked back on */
+	ACTIVITY_WORDS_MAX = 120,
+};
+
+/* One reading. Counters only grow. */
+struct activity_sample {
+	uint64_t ns;	    /* clock_ns */
+	uint64_t calls;	    /* of libddp; 0: it records none */
+	uint64_t call_ns;   /* when the last one began */
+	int in_call;	    /* one has not returned */
+	int64_t step;	    /* that it reported; -1: none */
+	uint64_t cpu_ms;    /* it and its descendants */
+	uint64_t io_bytes;  /* read and written */
+	uint64_t faults;    /* of pages */
+	uint64_t processes; /* a sum that changes with the descendants */
+	char state;	    /* as in /proc/PID/stat; 0: not known */
+	char sleeps_in[48]; /* the kernel's function, or "" */
+};
+
+struct activity {
+	uint64_t tick_ns; /* set by activity_init */
+	uint64_t began_ns;
+	struct activity_sample past[ACTIVITY_TICKS]; /* a ring */
+	unsigned n;				     /* samples so far */
+	uint64_t progress_ns; /* when it last made progress */
+	uint64_t step_ns;     /* when its last step came */
+	uint64_t step_us;     /* the mean time of its steps; 0: not known */
+	enum wire_doing doing;
+	uint64_t since_ns;		/* it began to do this */
+	char words[ACTIVITY_WORDS_MAX]; /* "sleeps (nanosleep)" */
+};
+
+void activity_init(struct activity *a, uint64_t tick_ns, uint64_t now_ns);
+void activity_add(struct activity *a, const struct activity_sample *s);
+/* Since it last made progress. */
+uint64_t activity_quiet_ms(const struct activity *a, uint64_t now_ns);
+
+#endif

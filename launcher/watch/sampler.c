@@ -1,0 +1,224 @@
+/* sampler.c: one file of /proc for each fact; those that cannot be read count
+ * as 0. */
+#include "launcher/watch/sampler.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+enum { TREE_MAX = 64, STEP_TAIL = 128 };
+
+/* ---- /proc ---- */
+
+struct sampler_process {
+	pid_t pid;
+	char state;
+	uint64_t cpu_ms, faults;
+};
+
+static uint64_t sampler_ticks_ms(unsigned long ticks)
+{
+	static long per_second;
+
+	if (!per_second)
+		per_second = sysconf(_SC_CLK_TCK);
+	return ticks * 1000 /
+	       (unsigned long)(per_second > 0 ? per_second : 100);
+}
+
+static int sampler_read_stat(struct sampler_process *p)
+{
+	unsigned long minor = 0, major = 0, user = 0, kernel = 0;
+	char path[64], text[1024];
+	const char *end;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)p->pid);
+	file_read_text(path, text, sizeof(text));
+	end = strrchr(text, ')');
+	if (!end || sscanf(end + 1,
+			   " %c %*d %*d %*d %*d %*d %*u %lu %*u %lu "
+			   "%*u %lu %lu",
+			   &p->state, &minor, &major, &user, &kernel) != 5)
+		return 0;
+	p->cpu_ms = sampler_ticks_ms(user + kernel);
+	p->faults = minor + major;
+	return 1;
+}
+
+static uint64_t sampler_read_io(pid_t pid)
+{
+	unsigned long long in = 0, out = 0;
+	char path[64], text[512];
+
+	snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+	file_read_text(path, text, sizeof(text));
+	if (sscanf(text, "rchar: %llu wchar: %llu", &in, &out) != 2)
+		return 0;
+	return in + out;
+}
+
+/* Adds the children of list[i]; returns how many are in the list then. */
+static int sampler_add_children(pid_t *list, int n, int i)
+{
+	char path[80], text[1024], *at = text, *end;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)list[i],
+		 (int)list[i]);
+	if (file_read_text(path, text, sizeof(text)) <= 0)
+		return n;
+	while (n < TREE_MAX) {
+		long pid = strtol(at, &end, 10);
+
+		if (end == at || pid <= 0)
+			break;
+		list[n++] = (pid_t)pid;
+		at = end;
+	}
+	return n;
+}
+
+/* The program is the process that the recorder names, if it is one of them;
+ * else the one that has used most CPU time. */
+static void sampler_read_processes(pid_t worker, pid_t recorded,
+				   struct activity_sample *s)
+{
+	pid_t list[TREE_MAX] = {worker};
+	struct sampler_process program = {.pid = 0};
+	char path[64];
+	int n = 1;
+
+	for (int i = 0; i < n; i++) {
+		struct sampler_process p = {.pid = list[i]};
+
+		n = sampler_add_children(list, n, i);
+		if (!sampler_read_stat(&p))
+			continue;
+		s->cpu_ms += p.cpu_ms;
+		s->faults += p.faults;
+		s->io_bytes += sampler_read_io(p.pid);
+		s->processes += (uint64_t)p.pid;
+		if (!program.pid || p.pid == recorded ||
+		    (program.pid != recorded && p.cpu_ms > program.cpu_ms))
+			program = p;
+	}
+	if (!program.pid)
+		return;
+	s->state = program.state;
+	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)program.pid);
+	file_read_text(path, s->sleeps_in, sizeof(s->sleeps_in));
+	if (strcmp(s->sleeps_in, "0") == 0)
+		s->sleeps_in[0] = '\0';
+}
+
+/* ---- the flight recorder ---- */
+
+static void sampler_set_call(struct sampler_call *c,
+			     const struct flight_view *v,
+			     const struct flight_op *open)
+{
+	const struct flight_op *op = open ? open : &v->ops[v->n - 1];
+
+	flight_op_text(v, op, c->text);
+	for (int i = 0; i < v->n; i++) {
+		const struct flight_op *x = &v->ops[i];
+
+		if (x->comm == 0 && flight_is_collective(x->call.kind) &&
+		    x->call.number + 1 > c->world)
+			c->world = x->call.number + 1;
+	}
+	if (!open)
+		return;
+	if (flight_is_collective(open->call.kind)) {
+		c->comm = open->comm;
+		c->number = open->call.number + 1;
+	} else if (open->comm == 0) {
+		c->peer = open->call.root;
+	}
+}
+
+/* Returns the pid that the recorder names, or 0. */
+static pid_t sampler_read_recorder(const struct recorder *r,
+				   uint32_t local_rank, struct flight_view *v,
+				   struct activity_sample *s,
+				   struct sampler_call *c)
+{
+	const struct flight_op *open;
+
+	if (!r->head || local_rank >= r->head->parts ||
+	    flight_read_at(v, r->fd, flight_part_at(r->head, local_rank)) != 0)
+		return 0;
+	if (v->step)
+		s->step = (int64_t)(v->step - 1);
+	if (v->n == 0)
+		return (pid_t)v->pid;
+	open = flight_oldest_open(v);
+	s->calls = v->ops[v->n - 1].ticket;
+	s->call_ns = v->ops[v->n - 1].ns;
+	s->in_call = open != NULL;
+	sampler_set_call(c, v, open);
+	return (pid_t)v->pid;
+}
+
+/* ---- the step file ---- */
+
+int64_t sampler_last_step(const char *text, size_t n)
+{
+	int64_t step = -1, value = -1;
+	int is_number = 1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (text[i] == '\n') {
+			step = is_number && value >= 0 ? value : step;
+			value = -1;
+			is_number = 1;
+		} else if (text[i] >= '0' && text[i] <= '9') {
+			value = value < 0 ? 0 : value;
+			if (value < INT64_MAX / 16)
+				value = value * 10 + (text[i] - '0');
+		} else if (text[i] != ' ' && text[i] != '\r') {
+			is_number = 0;
+		}
+	}
+	return step;
+}
+
+static int64_t sampler_read_step(const char *path)
+{
+	char text[STEP_TAIL];
+	struct stat st;
+	int64_t step = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	off_t from;
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		from = st.st_size > STEP_TAIL ? st.st_size - STEP_TAIL : 0;
+		n = pread(fd, text, sizeof(text), from);
+		if (n > 0)
+			step = sampler_last_step(text, (size_t)n);
+	}
+	close(fd);
+	return step;
+}
+
+void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
+		  const char *step_file, struct flight_view *view,
+		  struct activity_sample *s, struct sampler_call *c)
+{
+	pid_t recorded;
+
+	*s = (struct activity_sample){.ns = clock_ns(), .step = -1};
+	*c = (struct sampler_call){.peer = -1};
+	recorded = sampler_read_recorder(r, local_rank, view, s, c);
+	if (s->step < 0 && *step_file)
+		s->step = sampler_read_step(step_file);
+	sampler_read_processes(pid, recorded, s);
+}

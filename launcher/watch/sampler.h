@@ -1,0 +1,27 @@
+/* sampler.h: reads what a worker has done: its part of the flight recorder, its
+ * step file, and /proc. Changes nothing, and never waits. */
+#ifndef LAUNCHER_SAMPLER_H
+#define LAUNCHER_SAMPLER_H
+
+#include "launcher/watch/activity.h"
+#include "launcher/worker/recorder.h"
+
+/* What the recorder says beyond a sample. */
+struct sampler_call {
+	uint64_t world;	 /* collectives of the world that it entered */
+	uint32_t comm;	 /* of the collective that it is in */
+	uint64_t number; /* its number plus 1; 0: it is in none */
+	int32_t peer;	 /* of its send or recv in the world, or -1 */
+	char text[FLIGHT_CALL_MAX]; /* of that call, or of the last; or "" */
+};
+
+/* Fills s and c for the worker local_rank, whose process is pid. view is room
+ * for the recorder's copy. step_file: a path, or "". */
+void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
+		  const char *step_file, struct flight_view *view,
+		  struct activity_sample *s, struct sampler_call *c);
+
+/* Pure: the last line that is a number, from the end of a file; -1: none. */
+int64_t sampler_last_step(const char *text, size_t n);
+
+#endif

@@ -1,0 +1,154 @@
+/* watch.c: a timer that keeps no loop alive. */
+#include "launcher/watch/watch.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum {
+	PATIENCE_MS = 30000, /* without progress until terminals get a line */
+	PATIENCE_LEAST_MS = 300,
+	TICKS = 30,	  /* in the patience */
+	REPORT_TICKS = 5, /* between two reports, if nothing changes */
+	WORKER_MS = 10,	  /* at least, for each worker: 1 % of a CPU */
+	REPORT_MAX = 16 << 20,
+};
+
+/* DDP_TEST_WATCH_MS is for tests: nobody waits half a minute for a line there.
+ */
+static uint32_t watch_patience(void)
+{
+	const char *text = getenv("DDP_TEST_WATCH_MS");
+	long ms = text ? strtol(text, NULL, 10) : PATIENCE_MS;
+
+	return ms >= PATIENCE_LEAST_MS && ms < INT_MAX ? (uint32_t)ms
+						       : PATIENCE_MS;
+}
+
+void watch_init(struct watch *w, uv_loop_t *loop)
+{
+	w->patience_ms = watch_patience();
+	uv_timer_init(loop, &w->timer);
+	w->timer.data = w;
+}
+
+static uint64_t watch_tick_ms(const struct watch *w)
+{
+	uint64_t ms = w->patience_ms / TICKS;
+	uint64_t least = (uint64_t)w->group->n * WORKER_MS;
+
+	return ms > least ? ms : least;
+}
+
+/* Returns whether the owner should hear of it at once: it has begun, or ended,
+ * to do nothing. */
+static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
+{
+	const struct worker *worker = &w->group->workers[i];
+	struct watched *x = &w->workers[i];
+	struct activity_sample s;
+	char path[PATH_MAX];
+	uint64_t quiet;
+
+	w->step_file(w->owner, i, path);
+	sampler_read(w->recorder, i, worker->pid, path, w->view, &s, &x->call);
+	activity_add(&x->activity, &s);
+	quiet = activity_quiet_ms(&x->activity, s.ns);
+	return x->activity.doing != x->reported && quiet > 2 * tick_ms;
+}
+
+static void watch_put(struct watch *w, uint32_t i, struct buf *items)
+{
+	const struct worker *worker = &w->group->workers[i];
+	struct watched *x = &w->workers[i];
+	const struct activity *a = &x->activity;
+	const struct activity_sample *s =
+		&a->past[(a->n + ACTIVITY_TICKS - 1) % ACTIVITY_TICKS];
+	const struct wire_rank item = {
+		.rank = worker_rank(worker),
+		.local_rank = i,
+		.pid = worker->pid,
+		.doing = (uint8_t)a->doing,
+		.quiet_ms = activity_quiet_ms(a, s->ns),
+		.does_ms = (s->ns - a->since_ns) / 1000000,
+		.world = x->call.world,
+		.comm = x->call.comm,
+		.number = x->call.number,
+		.peer = x->call.peer,
+		.step = s->step,
+		.step_us = a->step_us,
+		.call = SLICE_STR(x->call.text),
+		.words = SLICE_STR(a->words),
+	};
+
+	x->reported = a->doing;
+	wire_put_rank_item(items, &item);
+}
+
+static void watch_report(struct watch *w)
+{
+	struct buf items = BUF_INIT(REPORT_MAX);
+	struct wire_progress m = {.round = w->round,
+				  .patience_ms = w->patience_ms};
+
+	for (uint32_t i = 0; i < w->group->n; i++) {
+		if (!w->group->workers[i].running)
+			continue;
+		watch_put(w, i, &items);
+		m.ranks.count++;
+	}
+	m.ranks.bytes = SLICE(items.data, items.len);
+	if (!items.failed && m.ranks.count)
+		w->on_report(w->owner, &m);
+	buf_release(&items);
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	struct watch *w = t->data;
+	uint64_t tick_ms = watch_tick_ms(w);
+	int is_news = 0;
+
+	for (uint32_t i = 0; i < w->group->n; i++)
+		if (w->group->workers[i].running)
+			is_news |= watch_look(w, i, tick_ms);
+	if (++w->ticks % REPORT_TICKS == 0 || is_news)
+		watch_report(w);
+}
+
+void watch_begin(struct watch *w, uint32_t round)
+{
+	uint64_t tick_ms = watch_tick_ms(w);
+
+	watch_end(w);
+	w->round = round;
+	w->workers = calloc(w->group->n, sizeof(*w->workers));
+	w->view = malloc(sizeof(*w->view));
+	if (!w->workers || !w->view) {
+		log_debug("no memory to watch the workers' progress");
+		watch_end(w);
+		return;
+	}
+	for (uint32_t i = 0; i < w->group->n; i++)
+		activity_init(&w->workers[i].activity, tick_ms * 1000000,
+			      clock_ns());
+	uv_timer_start(&w->timer, on_tick, tick_ms, tick_ms);
+	uv_unref((uv_handle_t *)&w->timer);
+}
+
+void watch_end(struct watch *w)
+{
+	uv_timer_stop(&w->timer);
+	free(w->workers);
+	free(w->view);
+	w->workers = NULL;
+	w->view = NULL;
+}
+
+void watch_close(struct watch *w)
+{
+	watch_end(w);
+	uv_close((uv_handle_t *)&w->timer, NULL);
+}

@@ -1,0 +1,43 @@
+/* watch.h: looks once a second at what this node's workers do, and reports it
+ * to the owner, which passes it on to the server. Ends nothing. */
+#ifndef LAUNCHER_WATCH_H
+#define LAUNCHER_WATCH_H
+
+#include "base/loop.h"
+#include "launcher/watch/activity.h"
+#include "launcher/watch/sampler.h"
+#include "launcher/worker/recorder.h"
+#include "launcher/worker/worker_group.h"
+#include "rendezvous/wire.h"
+
+struct watched {
+	struct activity activity;
+	struct sampler_call call;
+	enum wire_doing reported; /* in the last report */
+};
+
+struct watch {
+	void *owner;
+	void (*on_report)(void *owner, const struct wire_progress *m);
+	/* The file in which a worker may report its steps, into out[PATH_MAX];
+	 * "": none. Returns out. */
+	const char *(*step_file)(void *owner, uint32_t local_rank, char *out);
+	const struct worker_group *group;
+	const struct recorder *recorder;
+	uv_timer_t timer;
+	uint32_t patience_ms, round;
+	unsigned ticks;
+	struct watched *workers; /* [group->n]; NULL: no round is watched */
+	struct flight_view *view;
+};
+
+/* The caller has set owner, the callbacks, group and recorder. */
+void watch_init(struct watch *w, uv_loop_t *loop);
+/* A round's workers have been started. Without memory it is not watched. */
+void watch_begin(struct watch *w, uint32_t round);
+/* They are about to be stopped. */
+void watch_end(struct watch *w);
+/* The loop must run once more. */
+void watch_close(struct watch *w);
+
+#endif

@@ -1,0 +1,134 @@
+# Ranks that hang, and ranks that only take long: which line every terminal gets,
+# what --hang-timeout ends, and who is blamed. DDP_TEST_WATCH_MS is the half minute after
+# which a line appears.
+# covers: launcher/watch launcher/agent/agent_watch.c rendezvous/stall
+# covers: rendezvous/query/stall_report.c rendezvous/round/end_cause.c
+# covers: launcher/inspect/rank_progress.c worker-sdk/api/step.c
+load ../lib
+
+setup() {
+	lib_setup
+	export DDP_TEST_WATCH_MS=2000
+}
+
+lacks_lines() { # FILE: no line about progress
+	! grep -E '(no progress|waiting) for' "$1"
+}
+
+report() { # a python expression about report.json, as r
+	python3 -c "import glob, json
+r = json.load(open(glob.glob('logs/*/attempt_*/report.json')[0]))
+w = {x['rank']: x for x in r['workers']}
+f = r['first_failure']
+assert $1, r"
+}
+
+@test "a stopped rank is named on every terminal, with what waits for it" {
+	local port want
+	port=$(w_port free)
+	start a ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" "${deaf[@]}" c_fault stop 1
+	start b ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" "${deaf[@]}" c_fault stop 1
+	want='^ddprun: no progress for [0-9.]+ s: rank 0 on [^ ]+ waits in all_reduce #3 \(f32 x 40000, avg\); rank 1 on [^ ]+, pid [0-9]+, has not come: it is stopped \(SIGSTOP\), last in all_reduce #2 '
+	await a.err "$want" 30
+	await b.err "$want" 30
+	signal a KILL
+	finish a -
+	finish b -
+}
+
+@test "a line follows at doubled times, and one when the job goes on" {
+	start job ddprun --nproc-per-node 3 c_pause sleep 2 9000
+	await job.err '^ddprun: no progress for 2\.[0-9] s: 2 of 3 ranks wait in all_reduce #3 .*; rank 2 on [^ ]+, pid [0-9]+, has not come: it sleeps \(nanosleep\), last in all_reduce #2 ' 30
+	await job.err '^ddprun: no progress for [45]\.[0-9] s: ' 30
+	await job.err '^ddprun: progress again, after ' 30
+	finish job
+	[ "$(grep -c 'no progress for' <<<"$err")" -le 3 ]
+}
+
+@test "the line says that an endless loop computes" {
+	start job ddprun --nproc-per-node 2 c_pause loop 1
+	await job.err '^ddprun: waiting for [0-9.]+ s: rank 0 on [^ ]+ waits in all_reduce #3 .*; rank 1 on [^ ]+, pid [0-9]+, has not come: it computes \([0-9]+ % CPU, no input or output\), last in all_reduce #2 ' 30
+	signal job TERM
+	finish job 143
+}
+
+@test "a rank that writes a checkpoint is given longer, and there is no line" {
+	expect 0 ddprun --nproc-per-node 2 c_pause write 1 5000
+	lacks_lines program.err
+}
+
+@test "ranks that compute and never communicate get no line" {
+	expect 0 ddprun --nproc-per-node 2 c_pause alone 0 5000
+	lacks_lines program.err
+	expect 0 ddprun --nproc-per-node 1 c_pause loop 0 5000
+	lacks_lines program.err
+	expect 0 ddprun --nproc-per-node 2 sleep 5
+	lacks_lines program.err
+}
+
+@test "--hang-timeout ends the job with the stacks of all ranks, and exit code 79" {
+	expect 79 ddprun --nproc-per-node 2 --hang-timeout 3 --log-dir logs --tee 3 c_pause loop 1
+	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on [^ ]+, pid [0-9]+, hangs: it computes "
+	has "$err" '^\|  cause +hangs$'
+	has "$err" 'ddprun exits with 79'
+	report "f['rank'] == 1 and f['hangs'] and f['exitcode'] is None and r['exit_code'] == 79"
+	has "$(cat logs/*/attempt_0/dump.txt)" '^rank 0 \(local rank 0\), pid '
+	has "$(cat logs/*/attempt_0/dump.txt)" '^rank 1 \(local rank 1\), pid '
+	has "$(cat logs/*/attempt_0/dump.txt)" ' main at c_pause.c:'
+}
+
+@test "--hang-timeout restarts the job if restarts are left" {
+	start job ddprun --nproc-per-node 2 --hang-timeout 3 --max-restarts 1 sh -c '
+		[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exec c_pause sleep 1 10
+		exec c_pause sleep 1'
+	finish job
+	has "$err" '^ddprun: restarting \(1 of 1\): rank 1 .* hangs: it sleeps \(nanosleep\)'
+}
+
+@test "after a peer's timeout the rank that hangs is the first failure, not its victim" {
+	expect 79 ddprun --nproc-per-node 2 --log-dir logs c_fault stop 1 4000
+	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on [^ ]+, pid [0-9]+, hangs: it is stopped \(SIGSTOP\), last in all_reduce #2 "
+	has "$err" '^\| +so rank 0 failed: '
+	report "f['rank'] == 1 and f['hangs'] and w[1]['fate'] == 'first_failure'"
+	report "w[0]['fate'] != 'victim' or w[0]['victim_of'] == 1"
+}
+
+@test "a rank that exited with 0 just before another lost its connection is named, with the time" {
+	expect 1 ddprun --nproc-per-node 2 --log-dir logs sh -c '
+		[ $RANK = 1 ] && { sleep 0.3; exit 0; }
+		sleep 1; echo "Connection reset by peer" >&2; exit 1'
+	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on [^ ]+, pid [0-9]+, exited with code 0 [0-9.]+ s before rank 0 failed: Connection reset by peer"
+	report "f['rank'] == 1 and w[0]['fate'] == 'victim' and w[0]['victim_of'] == 1"
+}
+
+@test "a failure of its own is not blamed on a rank that had exited with 0" {
+	expect 1 ddprun --nproc-per-node 2 sh -c '
+		[ $RANK = 1 ] && exit 0
+		sleep 0.5; echo "cannot decode image 17" >&2; exit 1'
+	has "$err" "^ddprun: job 'none' failed: rank 0 "
+}
+
+@test "status shows the step, the rate and the last progress of each rank" {
+	local end=$((SECONDS + 60)) J=hang.$TEST_COOKIE
+	start job ddprun --rdzv-id "$J" --nproc-per-node 2 sh -c '
+		[ $RANK = 0 ] && exec c_pause step 0
+		i=100; while :; do echo $((i = i + 1)) >>$DDP_STEP_FILE; sleep 0.1; done'
+	out=
+	while [ $SECONDS -lt $end ] && ! grep -qE 'rank 1 .*step 1[0-9]+, [0-9.]+ a second' <<<"$out"; do
+		out=$(ddprun status --job "$J")
+	done
+	has "$out" '^  rank 1  pid [0-9]+  step 1[0-9]+, [0-9.]+ a second  last progress [0-9.]+ s ago  '
+	has "$out" '^  rank 0  pid [0-9]+  '
+	out=$(ddprun status --job "$J" --json)
+	has "$out" '"steps_per_second":	[0-9.]+'
+	signal job TERM
+	finish job 143
+}
+
+@test "a rank that reported steps and stops doing so is named" {
+	start job ddprun --nproc-per-node 1 sh -c '
+		for i in 1 2 3; do echo $i >>$DDP_STEP_FILE; sleep 0.3; done; exec sleep 1000'
+	await job.err '^ddprun: no progress for [0-9.]+ s: no rank reports a step; rank 0 on [^ ]+, pid [0-9]+, sleeps' 30
+	signal job TERM
+	finish job 143
+}

@@ -1,0 +1,87 @@
+/* c_pause.c: all ranks make all_reduce calls, before the third of which one
+ * rank pauses. It prints its pid first.
+ *
+ *   c_pause HOW CULPRIT [MS]   for MS ms, then all go on for a second or two;
+ *                              else for ever
+ *   loop    computes, and does nothing else      sleep   in nanosleep
+ *   write   appends to the file `checkpoint`     step    reports a step a call,
+ *   alone   all compute, and nobody calls                and then sleeps
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "worker-sdk/ddp.h"
+
+static volatile uint64_t sum;
+
+static void compute(void)
+{
+	for (int i = 0; i < 1000000; i++)
+		sum += (uint64_t)i;
+}
+
+static void nap(void)
+{
+	const struct timespec t = {0, 50000000};
+
+	nanosleep(&t, NULL);
+}
+
+static void append(void)
+{
+	static char block[1 << 16];
+	int fd = open("checkpoint", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, block, sizeof(block)) < 0)
+		exit(2);
+	close(fd);
+	nap();
+}
+
+static void rest(const char *how, uint64_t ms)
+{
+	uint64_t end = clock_ms() + ms;
+
+	printf("pid %d\n", (int)getpid());
+	fflush(stdout);
+	while (!ms || clock_ms() < end) {
+		if (!strcmp(how, "write"))
+			append();
+		else if (!strcmp(how, "loop") || !strcmp(how, "alone"))
+			compute();
+		else
+			nap();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 2 ? argv[1] : "";
+	int culprit = argc > 2 && !strcmp(argv[2], getenv("RANK"));
+	uint64_t ms = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
+	ddp_comm *world;
+	float x = 1;
+	int rc = ddp_init(&world, NULL);
+
+	for (int i = 0; i < 30 && !rc; i++) {
+		if (i == 2 && (culprit || !strcmp(how, "alone")))
+			rest(how, ms);
+		else if (i > 2)
+			nap();
+		if (!strcmp(how, "step"))
+			rc = ddp_step(world, i);
+		if (!rc && strcmp(how, "alone"))
+			rc = ddp_all_reduce(world, &x, &x, 1, DDP_F32, DDP_AVG);
+	}
+	if (rc)
+		fprintf(stderr, "%s\n", ddp_last_error());
+	else
+		ddp_finalize(world);
+	return rc ? 1 : 0;
+}

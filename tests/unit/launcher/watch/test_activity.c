@@ -1,0 +1,178 @@
+/* test_activity.c: readings of a worker in, what it does out, on a clock that
+ * the test sets. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/watch/activity.h"
+#include "launcher/watch/sampler.h"
+#include "tests/unit/run_case.h"
+
+#define TICK UINT64_C(1000000000)
+
+static struct activity a;
+static struct activity_sample now;
+
+static void begin(void)
+{
+	now = (struct activity_sample){.ns = 100 * TICK,
+				       .step = -1,
+				       .state = 'S',
+				       .cpu_ms = 2000,
+				       .processes = 7};
+	activity_init(&a, TICK, now.ns);
+	activity_add(&a, &now);
+}
+
+/* n ticks, in each of which the counters grow by that much. */
+static void ticks(int n, uint64_t cpu_ms, uint64_t io, uint64_t faults,
+		  uint64_t calls)
+{
+	for (int i = 0; i < n; i++) {
+		now.ns += TICK;
+		now.cpu_ms += cpu_ms;
+		now.io_bytes += io;
+		now.faults += faults;
+		now.calls += calls;
+		if (calls)
+			now.call_ns = now.ns - TICK / 2;
+		activity_add(&a, &now);
+	}
+}
+
+static uint64_t quiet_s(void)
+{
+	return activity_quiet_ms(&a, now.ns) / 1000;
+}
+
+START_TEST(a_worker_that_does_nothing_is_idle)
+{
+	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "hrtimer_nanosleep");
+	ticks(20, 0, 10, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_IDLE);
+	ck_assert_str_eq(a.words, "sleeps (nanosleep)");
+	ck_assert_uint_eq(quiet_s(), 20);
+}
+END_TEST
+
+START_TEST(a_worker_that_has_done_nothing_yet_only_starts)
+{
+	now.cpu_ms = 3;
+	activity_init(&a, TICK, now.ns);
+	activity_add(&a, &now);
+	ticks(60, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STARTS);
+}
+END_TEST
+
+START_TEST(input_and_output_new_memory_and_children_are_work)
+{
+	ticks(8, 10, 1 << 20, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_WORKS);
+	ck_assert_uint_eq(quiet_s(), 0);
+	ticks(8, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_IDLE);
+	ticks(8, 10, 0, 100, 0);
+	ck_assert_int_eq(a.doing, RANK_WORKS);
+	ticks(8, 0, 0, 0, 0);
+	now.processes += 40;
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_WORKS);
+}
+END_TEST
+
+START_TEST(cpu_time_alone_is_computing)
+{
+	ticks(40, 1000, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_BUSY);
+	ck_assert_str_eq(a.words, "computes (100 % CPU, no input or output)");
+	ck_assert_uint_eq(quiet_s(), 40);
+}
+END_TEST
+
+START_TEST(counters_that_shrink_with_a_child_are_no_work)
+{
+	ticks(8, 0, 1 << 20, 0, 0);
+	now.io_bytes = now.cpu_ms = 0;
+	ticks(8, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STARTS);
+}
+END_TEST
+
+START_TEST(calls_are_progress_and_a_call_that_lasts_is_not)
+{
+	ticks(20, 500, 0, 0, 1000);
+	ck_assert_uint_eq(quiet_s(), 0);
+	now.in_call = 1;
+	ticks(20, 1000, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_CALLS);
+	ck_assert_uint_eq(quiet_s(), 20);
+}
+END_TEST
+
+START_TEST(a_stop_counts_more_than_a_call)
+{
+	now.in_call = 1;
+	now.state = 'T';
+	ticks(3, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STOPPED);
+	ck_assert_str_eq(a.words, "is stopped (SIGSTOP)");
+}
+END_TEST
+
+START_TEST(steps_have_a_rate)
+{
+	for (int i = 0; i < 20; i++) {
+		now.step = 10 * i;
+		ticks(1, 100, 0, 0, 0);
+	}
+	ck_assert_uint_eq(a.step_us, 100000);
+	ck_assert_uint_eq(quiet_s(), 0);
+	ticks(9, 0, 0, 0, 0);
+	ck_assert_uint_eq(quiet_s(), 9);
+}
+END_TEST
+
+START_TEST(a_host_that_was_stopped_has_not_been_idle)
+{
+	ticks(3, 1000, 0, 0, 0);
+	now.ns += 3600 * TICK;
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_uint_eq(quiet_s(), 0);
+}
+END_TEST
+
+static int64_t last_step(const char *text)
+{
+	return sampler_last_step(text, strlen(text));
+}
+
+START_TEST(the_last_whole_line_is_the_step)
+{
+	ck_assert_int_eq(last_step(""), -1);
+	ck_assert_int_eq(last_step("12\n"), 12);
+	ck_assert_int_eq(last_step("12\n13\r\n 14 \n15"), 14);
+	ck_assert_int_eq(last_step("12\nstep 13\nx\n"), 12);
+	ck_assert_int_eq(last_step("99999999999999999999\n") >= 0, 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("activity");
+	TCase *c = tcase_create("activity");
+
+	tcase_add_checked_fixture(c, begin, NULL);
+	tcase_add_test(c, a_worker_that_does_nothing_is_idle);
+	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
+	tcase_add_test(c, input_and_output_new_memory_and_children_are_work);
+	tcase_add_test(c, cpu_time_alone_is_computing);
+	tcase_add_test(c, counters_that_shrink_with_a_child_are_no_work);
+	tcase_add_test(c, calls_are_progress_and_a_call_that_lasts_is_not);
+	tcase_add_test(c, a_stop_counts_more_than_a_call);
+	tcase_add_test(c, steps_have_a_rate);
+	tcase_add_test(c, a_host_that_was_stopped_has_not_been_idle);
+	tcase_add_test(c, the_last_whole_line_is_the_step);
+	suite_add_tcase(s, c);
+	return run_suite(s);
+}
