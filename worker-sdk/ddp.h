@@ -17,8 +17,7 @@
  *
  * A communicator, the groups split from it and their requests may be used by
  * one thread at a time. libddp never prints, never exits and installs no signal
- * handler; it starts a thread only in functions that say
- * so. */
+ * handler; it starts a thread only in functions that say so. */
 #ifndef DDP_H
 #define DDP_H
 
@@ -36,8 +35,7 @@ extern "C" {
 
 /* ---- Errors ---- */
 
-/* libddp's own error codes; each names the party at fault. Values never
- * change. */
+/* libddp's own codes; each names the party at fault. Values never change. */
 enum ddp_error {
 	DDP_ERR_ARGUMENT = -20001, /* the caller: NULL, a bad count or rank */
 	DDP_ERR_USAGE = -20002,	   /* the environment is missing or wrong */
@@ -568,10 +566,7 @@ DDP_API void ddp_request_stop(ddp_comm *c);
  * call it every step. On such a stop ddprun sends no signal to a worker that
  * calls this function until the grace period is over. */
 DDP_API int ddp_should_stop(ddp_comm *c);
-
-/* Reports that this rank has done a step: `ddprun status` shows it, and ddprun
- * says when steps stop coming. Costs as much as a store to memory. step is at
- * least 0, and any rank may call it alone. */
+/* Reports that this rank has done a step (>= 0), which ddprun then shows. */
 DDP_API int ddp_step(ddp_comm *c, int64_t step);
 
 /* ---- Metrics ----

@@ -565,7 +565,7 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	failure_init(&a.failure, &failure, &a.logdir, &a.group);
 	a.exit_reports = (struct exit_reports){
 		.config = config, .stop = &a.stop, .failure = &a.failure,
-		.member = &a.member};
+		.member = &a.member, .watch = &a.watch};
 	rc = agent_make_marks(&a, &e);
 	if (rc == 0)
 		rc = log_rules_init(&a.log_rules, &config->output, &e);

@@ -68,6 +68,8 @@ static void exit_report_send(struct exit_reports *r, struct worker *w)
 		failure_examine(r->failure, w, w->status, &m);
 	else if (!m.stopped)
 		failure_examine_exit(r->failure, w, &m);
+	if (failed) /* first: it may be another's victim */
+		watch_report_failure(r->watch, w->local_rank);
 	member_exited(r->member, &m);
 	/* the other nodes wait for this report */
 	if (failed)

@@ -7,12 +7,14 @@
 #include "launcher/agent/stop_request.h"
 #include "launcher/failure/failure.h"
 #include "launcher/membership/member.h"
+#include "launcher/watch/watch.h"
 
 struct exit_reports {
 	const struct config *config;
 	const struct stop_request *stop; /* the owner's */
 	struct failure *failure;
 	struct member *member;
+	struct watch *watch;
 	uint32_t round; /* the owner sets it */
 	struct worker **held; /* in the order in which they ended */
 	uint32_t n;

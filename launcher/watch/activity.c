@@ -63,7 +63,8 @@ static void activity_put_words(struct activity *a,
 
 	switch (a->doing) {
 	case RANK_STARTS:
-		snprintf(out, sizeof(a->words), "starts");
+		snprintf(out, sizeof(a->words), "%s",
+			 s->has_left ? "has left with ddp_finalize" : "starts");
 		break;
 	case RANK_WORKS:
 		snprintf(out, sizeof(a->words), "works (%u %% CPU)", cpu);
@@ -122,6 +123,8 @@ static enum wire_doing activity_classify(const struct activity *a,
 		return RANK_STOPPED;
 	if (now->in_call)
 		return RANK_CALLS;
+	if (now->has_left) /* libddp says so to those who wait */
+		return RANK_STARTS;
 	if (activity_grown(then->io_bytes, now->io_bytes) >= IO_LEAST ||
 	    activity_grown(then->faults, now->faults) >= FAULTS_LEAST ||
 	    now->processes != then->processes)
@@ -162,6 +165,21 @@ static int activity_is_late(const struct activity *a,
 	return now->ns - last->ns > GAP_TICKS * a->tick_ns;
 }
 
+/* The oldest sample that is kept. What a worker did before its last call, or
+ * step, says nothing of what it does now. */
+static const struct activity_sample *activity_baseline(
+	const struct activity *a, const struct activity_sample *now)
+{
+	unsigned n = a->n < ACTIVITY_TICKS ? a->n : ACTIVITY_TICKS;
+	unsigned i = a->n - n;
+
+	if (now->calls || now->step >= 0)
+		while (i + 1 < a->n &&
+		       a->past[i % ACTIVITY_TICKS].ns < a->progress_ns)
+			i++;
+	return &a->past[i % ACTIVITY_TICKS];
+}
+
 void activity_add(struct activity *a, const struct activity_sample *now)
 {
 	const struct activity_sample *last =
@@ -178,8 +196,7 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 			a->step_ns = now->ns;
 		return;
 	}
-	/* also the one that is overwritten below */
-	then = &a->past[a->n < ACTIVITY_TICKS ? 0 : a->n % ACTIVITY_TICKS];
+	then = activity_baseline(a, now);
 	ms = (now->ns - then->ns) / 1000000;
 	cpu = ms ? activity_grown(then->cpu_ms, now->cpu_ms) * 100 / ms : 0;
 	a->doing = activity_classify(a, now, then, (unsigned)cpu);

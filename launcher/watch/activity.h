@@ -20,6 +20,7 @@ struct activity_sample {
 	uint64_t calls;	    /* of libddp; 0: it records none */
 	uint64_t call_ns;   /* when the last one began */
 	int in_call;	    /* one has not returned */
+	int has_left;	    /* with ddp_finalize: others wait in vain */
 	int64_t step;	    /* that it reported; -1: none */
 	uint64_t cpu_ms;    /* it and its descendants */
 	uint64_t io_bytes;  /* read and written */

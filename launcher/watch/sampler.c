@@ -118,12 +118,11 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 
 /* ---- the flight recorder ---- */
 
+/* waits: it has not returned. */
 static void sampler_set_call(struct sampler_call *c,
 			     const struct flight_view *v,
-			     const struct flight_op *open)
+			     const struct flight_op *op, int waits)
 {
-	const struct flight_op *op = open ? open : &v->ops[v->n - 1];
-
 	flight_op_text(v, op, c->text);
 	for (int i = 0; i < v->n; i++) {
 		const struct flight_op *x = &v->ops[i];
@@ -132,14 +131,38 @@ static void sampler_set_call(struct sampler_call *c,
 		    x->call.number + 1 > c->world)
 			c->world = x->call.number + 1;
 	}
-	if (!open)
+	if (!waits)
 		return;
-	if (flight_is_collective(open->call.kind)) {
-		c->comm = open->comm;
-		c->number = open->call.number + 1;
-	} else if (open->comm == 0) {
-		c->peer = open->call.root;
+	if (flight_is_collective(op->call.kind)) {
+		c->comm = op->comm;
+		c->number = op->call.number + 1;
+	} else if (op->comm == 0) {
+		c->peer = op->call.root;
 	}
+}
+
+static int sampler_read_view(const struct recorder *r, uint32_t local_rank,
+			     struct flight_view *v)
+{
+	return r->head && local_rank < r->head->parts &&
+	       flight_read_at(v, r->fd, flight_part_at(r->head, local_rank)) ==
+		       0;
+}
+
+uint64_t sampler_read_missed(const struct recorder *r, uint32_t local_rank,
+			     struct flight_view *v, struct sampler_call *c)
+{
+	int i;
+
+	*c = (struct sampler_call){.peer = -1};
+	if (!sampler_read_view(r, local_rank, v))
+		return 0;
+	for (i = v->n; i > 0 && v->ops[i - 1].state == FLIGHT_FAILED; i--)
+		;
+	if (i == v->n)
+		return 0;
+	sampler_set_call(c, v, &v->ops[i], 1);
+	return v->ops[i].ns;
 }
 
 /* Returns the pid that the recorder names, or 0. */
@@ -150,8 +173,7 @@ static pid_t sampler_read_recorder(const struct recorder *r,
 {
 	const struct flight_op *open;
 
-	if (!r->head || local_rank >= r->head->parts ||
-	    flight_read_at(v, r->fd, flight_part_at(r->head, local_rank)) != 0)
+	if (!sampler_read_view(r, local_rank, v))
 		return 0;
 	if (v->step)
 		s->step = (int64_t)(v->step - 1);
@@ -161,7 +183,8 @@ static pid_t sampler_read_recorder(const struct recorder *r,
 	s->calls = v->ops[v->n - 1].ticket;
 	s->call_ns = v->ops[v->n - 1].ns;
 	s->in_call = open != NULL;
-	sampler_set_call(c, v, open);
+	s->has_left = v->ncomms == 0;
+	sampler_set_call(c, v, open ? open : &v->ops[v->n - 1], s->in_call);
 	return (pid_t)v->pid;
 }
 

@@ -87,22 +87,80 @@ static void watch_put(struct watch *w, uint32_t i, struct buf *items)
 	wire_put_rank_item(items, &item);
 }
 
-static void watch_report(struct watch *w)
+static void watch_send(struct watch *w, struct buf *items, uint32_t n)
 {
-	struct buf items = BUF_INIT(REPORT_MAX);
-	struct wire_progress m = {.round = w->round,
-				  .patience_ms = w->patience_ms};
+	const struct wire_progress m = {
+		.round = w->round,
+		.patience_ms = w->patience_ms,
+		.ranks = {n, SLICE(items->data, items->len)},
+	};
+
+	if (!items->failed && n)
+		w->on_report(w->owner, &m);
+	buf_release(items);
+}
+
+static uint32_t watch_put_all(struct watch *w, struct buf *items)
+{
+	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < w->group->n; i++) {
 		if (!w->group->workers[i].running)
 			continue;
-		watch_put(w, i, &items);
-		m.ranks.count++;
+		watch_put(w, i, items);
+		n++;
 	}
-	m.ranks.bytes = SLICE(items.data, items.len);
-	if (!items.failed && m.ranks.count)
-		w->on_report(w->owner, &m);
-	buf_release(&items);
+	return n;
+}
+
+static void watch_report(struct watch *w)
+{
+	struct buf items = BUF_INIT(REPORT_MAX);
+	uint32_t n = watch_put_all(w, &items);
+
+	watch_send(w, &items, n);
+}
+
+/* As it was in the call that failed. */
+static int watch_put_missed(struct watch *w, uint32_t i, struct buf *items)
+{
+	const struct worker *worker = &w->group->workers[i];
+	struct sampler_call call;
+	uint64_t ns = sampler_read_missed(w->recorder, i, w->view, &call);
+	struct wire_rank item = {
+		.rank = worker_rank(worker),
+		.local_rank = i,
+		.pid = worker->pid,
+		.doing = RANK_CALLS,
+		.step = -1,
+		.world = call.world,
+		.comm = call.comm,
+		.number = call.number,
+		.peer = call.peer,
+		.call = SLICE_STR(call.text),
+	};
+
+	if (!ns)
+		return 0;
+	item.quiet_ms = item.does_ms = (clock_ns() - ns) / 1000000;
+	wire_put_rank_item(items, &item);
+	return 1;
+}
+
+void watch_report_failure(struct watch *w, uint32_t local_rank)
+{
+	struct buf items = BUF_INIT(REPORT_MAX);
+	uint64_t tick_ms = watch_tick_ms(w);
+	uint32_t n;
+
+	if (!w->workers)
+		return;
+	n = (uint32_t)watch_put_missed(w, local_rank, &items);
+	for (uint32_t i = 0; i < w->group->n; i++)
+		if (w->group->workers[i].running)
+			watch_look(w, i, tick_ms);
+	n += watch_put_all(w, &items);
+	watch_send(w, &items, n);
 }
 
 static void on_tick(uv_timer_t *t)

@@ -178,11 +178,12 @@ static void stall_report_blame(struct hosted_job *h, struct peer *agent,
 	struct buf why = BUF_INIT(WIRE_NAME_MAX), frame = BUF_INIT(1 << 16);
 	struct wire_frame f;
 	struct err e = ERR_INIT;
-	const char *first = memchr(victim->why.data, '\n', victim->why.len);
-	size_t n = first ? (size_t)(first - victim->why.data) : victim->why.len;
+	const struct slice said = victim->why.len ? victim->why : victim->last;
+	const char *line_end = memchr(said.data, '\n', said.len);
+	size_t n = line_end ? (size_t)(line_end - said.data) : said.len;
 
 	buf_printf(&why, "%s\nso rank %u failed: %.*s", news->why, victim->rank,
-		   (int)(n < 300 ? n : 300), victim->why.data);
+		   (int)(n < 300 ? n : 300), said.data);
 	x.why = SLICE(why.data, why.len);
 	wire_put_exited(&frame, WIRE_EXITED, WIRE_NOTICE, 0, &x);
 	if (!why.failed && !frame.failed &&

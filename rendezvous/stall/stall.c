@@ -453,6 +453,8 @@ void stall_find_culprit(const struct stall *s, uint32_t victim,
 	if (victim >= s->world || !s->ranks[victim].known)
 		return;
 	if (s->ranks[victim].at.doing == RANK_CALLS) {
+		if (s->ranks[victim].at.quiet_ms < s->patience_ms / SHORT)
+			return; /* it did not wait */
 		found = stall_follow(s, victim, &behind);
 		if (found < 0 || !stall_hangs(s, (uint32_t)found))
 			return;

@@ -51,7 +51,7 @@ rest() {
 }
 
 preface='DDPR\x05\0\0\0'
-greeting=4444505204020000
+greeting=4444505205020000
 
 @test "requests of two workers share one store" {
 	server

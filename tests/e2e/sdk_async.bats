@@ -78,11 +78,11 @@ fault() {
 	local r
 	begin_fault one 3 stop 1 async 2000
 	DDP_TEST_HOSTS=2 begin_fault two 4 stop 3 thread 2000
-	end_fault one 1
+	end_fault one 79
 	for r in 0 2; do
 		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 1 on .* has not arrived for [0-9.]+ s"
 	done
-	end_fault two 1
+	end_fault two 79
 	for r in 0 1 2; do
 		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 3 on .* has not arrived for [0-9.]+ s"
 	done

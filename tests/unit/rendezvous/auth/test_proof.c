@@ -38,23 +38,23 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "1e85611e9371835ca12a9796e7b0d953"
-	       "9edc942cd970f1629b5930ba2d662e8b");
+	is_hex(&p, "c2fa42fb4cd0a3a9a2912812f7b3a8fd"
+	       "a2914abae6e6d906bcdd0e73ad08353c");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "cf9ede36e165e87fe22d027310ff9f62"
-	       "e52673a683f48dbc07aa78f0518409a3");
+	is_hex(&p, "c2f07ff18ddabfb7df13b5036fdb9650"
+	       "0cefcea0ad9f699bad3f8f7ab120a9cf");
 	proof_hash(&p, &t);
-	is_hex(&p, "5cd79c77c913fbe4dfa4ee6d257140d3"
-	       "9742198c723321d757808485d5cd5897");
+	is_hex(&p, "4643159fe06c3aafbd917d92578ee63c"
+	       "8806c78aec34d6aa5a179443a3f9d78d");
 	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
 			  SLICE_STR("yours"));
-	is_hex(&p, "5ebd8b1435306aa9b17caa3b80883cd1"
-	       "1674b9e12ba014b7605f13b967bac25f");
-	is_hex(&q, "9efcdc1f835a30755b748331410720d0"
-	       "79e75ab1d559a4219d48f526f48ac1f5");
+	is_hex(&p, "07ca0c16b084574cd273df1d8638701a"
+	       "612ac17b4989af14839a28ae97033f8b");
+	is_hex(&q, "6015e5e7a5175c38e4fcae5a42548497"
+	       "3b751e486ce5eba48c93e151748c21f6");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "d45e3497c933ceea431d7a968576c1b0"
-	       "de8a556e0115cc68b449913e42068a5f");
+	is_hex(&p, "7ec4cd394260271a0cd5efe51a6a990b"
+	       "91d7064480328b04b5c9d027273a108a");
 }
 END_TEST
 
