@@ -408,11 +408,13 @@ static int stall_has_words(struct slice why, const char *const *words)
 	return 0;
 }
 
+/* libddp's words, and those of NCCL and gloo. */
 int stall_is_timeout(struct slice why)
 {
 	static const char *const words[] = {
-		"timed out",	"Timed out",	"timeout", "has not arrived",
-		"nothing came", "has not come", NULL,
+		"timed out", "Timed out", "timeout", "not arrived",
+		"not done after", "no data from", "no data read by",
+		"no connection with", NULL,
 	};
 
 	return stall_has_words(why, words);

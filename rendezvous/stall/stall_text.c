@@ -100,7 +100,7 @@ void stall_describe_wait(const struct stall *s, uint32_t waiter,
 	} else {
 		buf_printf(&line, "; ");
 		stall_put_rank(s, &line, rank);
-		buf_printf(&line, " has not come");
+		buf_printf(&line, " has not arrived");
 		if (behind > 1)
 			buf_printf(&line, ", nor have %u more", behind - 1);
 		buf_printf(&line, ": ");

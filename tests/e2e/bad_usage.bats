@@ -75,7 +75,7 @@ refused() {
 	refused 2 "--standalone is for one node" --standalone --nnodes 2 true
 	refused 2 "--rdzv-backend 'zeus' is not supported: .*leave it out" \
 		--rdzv-backend zeus true
-	refused 2 "--max-restarts: -1 is not from 0" --max-restarts -1 true
+	refused 2 "--max-restarts: -1 is not in the range 0 to 1000000" --max-restarts -1 true
 	refused 2 "--shutdown-timeout: 'x' is not a number" \
 		--shutdown-timeout x true
 	refused 2 "--rdzv-id: the name must have 1 to 256 printable" \

@@ -28,7 +28,7 @@ assert $1, r"
 	port=$(w_port free)
 	start a ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" "${deaf[@]}" c_fault stop 1
 	start b ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" "${deaf[@]}" c_fault stop 1
-	want='^ddprun: no progress for [0-9.]+ s: rank 0 on [^ ]+ waits in all_reduce #3 \(f32 x 40000, avg\); rank 1 on [^ ]+, pid [0-9]+, has not come: it is stopped \(SIGSTOP\), last in all_reduce #2 '
+	want='^ddprun: no progress for [0-9.]+ s: rank 0 on [^ ]+ waits in all_reduce #3 \(f32 x 40000, avg\); rank 1 on [^ ]+, pid [0-9]+, has not arrived: it is stopped \(SIGSTOP\), last in all_reduce #2 '
 	await a.err "$want" 30
 	await b.err "$want" 30
 	signal a KILL
@@ -38,7 +38,7 @@ assert $1, r"
 
 @test "a line follows at doubled times, and one when the job goes on" {
 	start job ddprun --nproc-per-node 3 c_pause sleep 2 9000
-	await job.err '^ddprun: no progress for [0-9.]+ s: 2 of 3 ranks wait in all_reduce #3 .*; rank 2 on [^ ]+, pid [0-9]+, has not come: it sleeps \(nanosleep\), last in all_reduce #2 ' 30
+	await job.err '^ddprun: no progress for [0-9.]+ s: 2 of 3 ranks wait in all_reduce #3 .*; rank 2 on [^ ]+, pid [0-9]+, has not arrived: it sleeps \(nanosleep\), last in all_reduce #2 ' 30
 	await job.err '^ddprun: no progress for ' 30 2
 	await job.err '^ddprun: progress again, after ' 30
 	finish job
@@ -47,7 +47,7 @@ assert $1, r"
 
 @test "the line says that an endless loop computes" {
 	start job ddprun --nproc-per-node 2 c_pause loop 1
-	await job.err '^ddprun: waiting for [0-9.]+ s: rank 0 on [^ ]+ waits in all_reduce #3 .*; rank 1 on [^ ]+, pid [0-9]+, has not come: it computes \([0-9]+ % CPU, no input or output\), last in all_reduce #2 ' 30
+	await job.err '^ddprun: waiting for [0-9.]+ s: rank 0 on [^ ]+ waits in all_reduce #3 .*; rank 1 on [^ ]+, pid [0-9]+, has not arrived: it computes \([0-9]+ % CPU, no input or output\), last in all_reduce #2 ' 30
 	signal job TERM
 	finish job 143
 }

@@ -132,7 +132,7 @@ get() {
 	node r r 1 1
 	await r.out '^START'
 	await a.out "^END round 0 verdict 3 exit_code 69 .*: it was idle for 0.7 s \(--idle-timeout of the rendezvous server at $at\)$"
-	await server.err "^ddprdzv: job 'a' ends: nothing happened"
+	await server.err "^ddprdzv: job 'a' ends: it was idle"
 	say r ping
 	await r.out PONG
 	rdzv_client do "$at" r 0 0 set k v
@@ -154,9 +154,9 @@ get() {
 	node a a 1 2
 	await a.out '^STATE'
 	signal a STOP
-	await server.err "^ddprdzv: job 'a' ends: nothing happened"
+	await server.err "^ddprdzv: job 'a' ends: it was idle"
 	node b b 1 2
-	await server.err "^ddprdzv: job 'b' ends: nothing happened"
+	await server.err "^ddprdzv: job 'b' ends: it was idle"
 	finish b 69
 	signal a CONT
 	finish a 69
