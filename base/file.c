@@ -130,6 +130,14 @@ int file_each_name(int dir, void (*found)(void *arg, int dir, const char *name),
 	return n < 0 ? -errno : 0;
 }
 
+void file_buffer_stdout(void)
+{
+	static char buffer[64 << 10];
+
+	if (!isatty(STDOUT_FILENO))
+		setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+}
+
 int file_flush_stdout(void)
 {
 	errno = 0;

@@ -36,7 +36,12 @@ MUST_CHECK int file_each_name(int dir, void (*found)(void *arg, int dir,
 						     const char *name),
 			      void *arg);
 
-/* Flushes stdout. 0, or -errno if any output was lost. */
+/* Gives stdout, unless it is a terminal, a buffer that holds any help. Text
+ * that stdio writes in parts can fail before file_flush_stdout, which then does
+ * not know why. Call it before any output. */
+void file_buffer_stdout(void);
+/* Flushes stdout. 0, or -errno if any output was lost; -EIO if the reason is
+ * not known. */
 MUST_CHECK int file_flush_stdout(void);
 
 #endif

@@ -391,6 +391,7 @@ static int ddprdzv_print_info(int what)
 {
 	int rc;
 
+	file_buffer_stdout();
 	if (what == OPTION_WANT_HELP)
 		ddprdzv_print_help();
 	else
