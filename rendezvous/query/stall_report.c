@@ -204,6 +204,7 @@ void stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
 
 	if (!r || wire_get_exited(f, &x, NULL) < 0 || x.stopped ||
 	    (!x.code && !x.signal) || x.round != r->round ||
+	    stall_is_loss(x.why) ||
 	    (!x.missed.len && !stall_is_timeout(x.why)))
 		return;
 	for (uint32_t i = 0; i < r->stall.world; i++)

@@ -420,6 +420,17 @@ int stall_is_timeout(struct slice why)
 	return stall_has_words(why, words);
 }
 
+int stall_is_loss(struct slice why)
+{
+	static const char *const words[] = {
+		"lost its connection", "closed its connection",
+		"was killed by signal", "exited with code", "cannot reach",
+		NULL,
+	};
+
+	return stall_has_words(why, words);
+}
+
 int stall_is_disconnect(struct slice why)
 {
 	static const char *const words[] = {
