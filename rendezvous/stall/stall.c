@@ -402,7 +402,7 @@ void stall_check(struct stall *s, struct stall_news *out)
 
 static int stall_has_words(struct slice why, const char *const *words)
 {
-	for (; *words; words++)
+	for (; why.len && *words; words++)
 		if (memmem(why.data, why.len, *words, strlen(*words)))
 			return 1;
 	return 0;

@@ -319,6 +319,7 @@ START_TEST(causes_are_told_apart)
 	for (size_t i = 0; i < sizeof(timeouts) / sizeof(*timeouts); i++)
 		ck_assert(stall_is_timeout(SLICE_STR(timeouts[i])));
 	ck_assert(!stall_is_timeout(SLICE_STR("cannot decode image 17")));
+	ck_assert(!stall_is_timeout(SLICE(NULL, 0)));
 	ck_assert(stall_is_loss(SLICE_STR("barrier #3: rank 0 on h2 lost its "
 					  "connection (Input/output error)")));
 	ck_assert(!stall_is_loss(SLICE_STR("cannot decode image 17")));
