@@ -179,7 +179,8 @@ static void stall_report_blame(struct hosted_job *h, struct peer *agent,
 	struct wire_frame f;
 	struct err e = ERR_INIT;
 	const struct slice said = victim->why.len ? victim->why : victim->last;
-	const char *line_end = memchr(said.data, '\n', said.len);
+	const char *line_end =
+		said.len ? memchr(said.data, '\n', said.len) : NULL;
 	size_t n = line_end ? (size_t)(line_end - said.data) : said.len;
 
 	buf_printf(&why, "%s\nso rank %u failed: %.*s", news->why, victim->rank,

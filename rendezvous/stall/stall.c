@@ -266,7 +266,8 @@ static int stall_do_same(const struct stall *s, uint32_t a, uint32_t b)
 
 	return stall_doing(s, a) == stall_doing(s, b) &&
 	       (stall_doing(s, a) != RANK_IDLE ||
-		(x->len == y->len && !memcmp(x->data, y->data, x->len)));
+		(x->len == y->len &&
+		 (!x->len || !memcmp(x->data, y->data, x->len))));
 }
 
 /* The live rank that does something else than the others, at least two, which
