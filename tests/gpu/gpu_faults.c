@@ -135,6 +135,7 @@ static int myself(int victim)
 		DIE("a request outlived its communicator");
 	printf("rank %d of %d: ok\n", rank, size);
 	ddp_finalize(world);
+	room_free(&a);
 	return 0;
 }
 

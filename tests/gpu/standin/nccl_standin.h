@@ -32,6 +32,7 @@ struct ncclComm {
 	void *memory; /* on the device: to free it waits for the device */
 	struct group *group; /* the non-blocking group that it is in */
 	int is_finalized, is_destroyed;
+	struct ncclComm *older; /* the one made before it, for leak checkers */
 };
 
 enum kernel_kind {
