@@ -45,7 +45,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 		--rdzv-id mine --rdzv-endpoint h2:29400 sh -c \
 		'echo "$RANK $(hostname) $TORCHELASTIC_RUN_ID $DDP_RDZV_ENDPOINT"'
 	has "$out" '^\[5\] 5 h2 mine 10.78.0.2:29400$'
-	has "$err" '^ddprun: started in Slurm.s step [0-9]+\.[0-9]+: using --nnodes 2 --node-rank .SLURM_PROCID$'
+	has "$err" '^ddprun: started in Slurm step [0-9]+\.[0-9]+: using --nnodes 2 --node-rank .SLURM_PROCID$'
 	slurm 0 srun -w h1,h2 --ntasks-per-node 1 env PET_NPROC_PER_NODE=1 ddprun \
 		--master-port 29511 sh -c 'echo "$RANK $DDP_RDZV_ENDPOINT"'
 	has "$out" '^\[1\] 1 10.78.0.1:29511$'

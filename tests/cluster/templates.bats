@@ -40,7 +40,7 @@ trained() { # N [TEXT]
 @test "several_nodes.sbatch works" {
 	submit COMPLETED -w h1,h2 --gpus-per-node 2 "$templates/several_nodes.sbatch"
 	trained 4
-	has "$out" '^ddprun: started in Slurm.s step [0-9]+\.[0-9]+: using --nnodes 2 .*--rdzv-endpoint h1:'
+	has "$out" '^ddprun: started in Slurm step [0-9]+\.[0-9]+: using --nnodes 2 .*--rdzv-endpoint h1:'
 }
 
 @test "elastic.sbatch works: a spare replaces a lost node" {
@@ -83,7 +83,7 @@ trained() { # N [TEXT]
 @test "heterogeneous.sbatch works, also with one program per group" {
 	submit COMPLETED "$templates/heterogeneous.sbatch"
 	trained 8
-	has "$out" '^ddprun: started in Slurm.s step [0-9]+\.[0-9]+: using --nnodes 3 '
+	has "$out" '^ddprun: started in Slurm step [0-9]+\.[0-9]+: using --nnodes 3 '
 	has "$out" 'srun --het-group=0-1 --ntasks-per-node=1 --overlap '
 	# the line in the template's comment
 	role='echo "$RANK/$WORLD_SIZE $ROLE_NAME $ROLE_RANK/$ROLE_WORLD_SIZE"'

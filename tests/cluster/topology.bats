@@ -34,7 +34,7 @@ teardown() { cluster_leave; }
 	done
 	first=$(sed -n 's/^\[0\] 0 is 0 on \(h[123]\),$/\1/p' <<<"$out")
 	[ "$(grep -c "rank 0 on \($first\|${addr[$first]}\)\$" <<<"$out")" = 3 ]
-	has "$out" '^ddprun: started in Slurm.s step [0-9]+\.[0-9]+: using --nnodes 3 --node-rank .SLURM_PROCID .*--rdzv-endpoint h1:'
+	has "$out" '^ddprun: started in Slurm step [0-9]+\.[0-9]+: using --nnodes 3 --node-rank .SLURM_PROCID .*--rdzv-endpoint h1:'
 }
 
 @test "rank 0 gets srun's stdin, also in an elastic job" {
