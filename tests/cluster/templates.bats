@@ -95,7 +95,7 @@ trained() { # N [TEXT]
 	has "$out" '^\[0\] 0/3 actor 0/1$'
 	has "$out" '^\[1\] 1/3 learner 0/2$'
 	has "$out" '^\[2\] 2/3 learner 1/2$'
-	has "$out" "^ddprun: this step has 1 of the heterogeneous job's 3 nodes; srun --het-group=0-1 is for all\$"
+	has "$out" "^ddprun: this step has 1 of the heterogeneous job's 3 nodes; srun --het-group=0-1 uses all\$"
 	# tasks that srun starts directly are ranks
 	batch 0 -w h2 --ntasks-per-node 2 : -N 2 <<-'EOF'
 	srun --het-group=0,1 sh -c 'c_guest && c_collectives 3'
