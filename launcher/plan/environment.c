@@ -246,7 +246,7 @@ static void environment_drop_crash_libraries(char *list)
 }
 
 /* Libraries that the user preloads come first: AddressSanitizer's insists on
- * it. The one that a program is linked with refuses to run behind a preloaded
+ * it. A program linked with AddressSanitizer refuses to run behind a preloaded
  * library, unless the option tells it not to look. */
 static void environment_add_crash(struct environment *env, char **base,
 				  const struct environment_job *job)

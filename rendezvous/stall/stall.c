@@ -90,7 +90,7 @@ uint32_t stall_put_ranks(const struct stall *s, struct buf *items)
 	return n;
 }
 
-/* ---- who waits for whom ---- */
+/* ---- which rank the others wait for ---- */
 
 static int stall_is_live(const struct stall *s, uint32_t rank)
 {

@@ -21,7 +21,7 @@ struct work {
 	uint64_t number;
 };
 
-/* Never freed: a later wait may refer to one that is destroyed. */
+/* Never freed: a later wait may refer to a destroyed stream. */
 struct CUstream_st {
 	struct CUstream_st *next;
 	pthread_mutex_t lock;
