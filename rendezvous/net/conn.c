@@ -17,6 +17,28 @@ enum { CACHE_LINE = 64 };
 /* The fields from pool on, and the owner's first ones behind the connection. */
 enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
 
+static void conn_on_error(struct conn *c, int rc)
+{
+	char why[96];
+
+	c->reset = rc == UV_ECONNRESET || rc == UV_ECONNABORTED;
+	snprintf(why, sizeof(why), "its connection broke (%s)",
+		 uv_strerror(rc));
+	conn_gone(c, why);
+}
+
+/* The end of the stream: the peer's, or after an error that a write was told.
+ */
+static void conn_on_eof(struct conn *c)
+{
+	if (c->broken && c->broken != UV_EPIPE)
+		conn_on_error(c, c->broken);
+	else
+		conn_gone(c, c->cipher.on && c->in.len
+				     ? "its connection closed inside a record"
+				     : "its connection closed");
+}
+
 static void conn_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
 static void conn_on_timer(uv_timer_t *t);
 
@@ -396,7 +418,6 @@ static void conn_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	struct conn *c = s->data;
 	int had_turn = c->had_turn;
 	int waits;
-	char why[96];
 
 	if (n == 0)
 		return;
@@ -407,14 +428,9 @@ static void conn_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		c->heard = uv_now(c->pool->loop);
 		conn_handle_bytes(c, b->base, (size_t)n);
 	} else if (n == UV_EOF) {
-		conn_gone(c, c->cipher.on && c->in.len
-				     ? "its connection closed inside a record"
-				     : "its connection closed");
+		conn_on_eof(c);
 	} else if (n < 0) {
-		c->reset = n == UV_ECONNRESET || n == UV_ECONNABORTED;
-		snprintf(why, sizeof(why), "its connection broke (%s)",
-			 uv_strerror((int)n));
-		conn_gone(c, why);
+		conn_on_error(c, (int)n);
 	}
 	waits = conn_flush_dirty(c->pool);
 	if (waits)

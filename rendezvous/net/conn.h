@@ -100,7 +100,7 @@ struct conn {
 	enum { CONN_PREFACE, CONN_OPEN, CONN_FINISHING, CONN_CLOSED } state;
 	int accepted;  /* may send large frames */
 	int writing;
-	int broken;    /* writing failed: read to the end, then close */
+	int broken;    /* a write's error: read to the end, then close */
 	int had_turn;  /* has had its share of this loop turn */
 	int is_dirty;
 	struct conn *dirty_next;

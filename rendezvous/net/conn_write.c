@@ -52,12 +52,13 @@ struct buf *conn_out(struct conn *c)
 /* Our output no longer reaches the peer. Shut down both directions: what the
  * peer sent before is still read, then the end of the stream closes the
  * connection. Otherwise a peer that still hears us would wait for replies for
- * ever. */
-static void conn_cannot_write(struct conn *c)
+ * ever. The kernel reports an error once, so the reader learns it from
+ * c->broken. */
+static void conn_cannot_write(struct conn *c, int rc)
 {
 	uv_os_fd_t fd;
 
-	c->broken = 1;
+	c->broken = rc;
 	if (!uv_is_closing((uv_handle_t *)&c->tcp) &&
 	    uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
 		shutdown(fd, SHUT_RDWR);
@@ -72,7 +73,7 @@ static void conn_on_written(uv_write_t *req, int status)
 	if (c->state == CONN_CLOSED)
 		return;
 	if (status < 0)
-		conn_cannot_write(c);
+		conn_cannot_write(c, status);
 	conn_out(c);
 	conn_flush_all(c->pool);
 	conn_take_more(c);
@@ -82,6 +83,7 @@ static void conn_on_written(uv_write_t *req, int status)
 static void conn_send_rest(struct conn *c, struct buf *from, size_t sent)
 {
 	uv_buf_t b;
+	int rc;
 
 	c->sending = *from;
 	buf_init(from, from->max);
@@ -89,10 +91,11 @@ static void conn_send_rest(struct conn *c, struct buf *from, size_t sent)
 			(unsigned)(c->sending.len - sent));
 	c->write.data = c;
 	c->writing = 1;
-	if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &b, 1,
-		     conn_on_written) < 0) {
+	rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &b, 1,
+		      conn_on_written);
+	if (rc < 0) {
 		c->writing = 0;
-		conn_cannot_write(c);
+		conn_cannot_write(c, rc);
 	}
 }
 
@@ -104,7 +107,7 @@ static void conn_write_all(struct conn *c, struct buf *from)
 
 	c->pool->bytes_out += from->len;
 	if (n < 0 && n != UV_EAGAIN)
-		conn_cannot_write(c);
+		conn_cannot_write(c, n);
 	else if (n == (int)from->len)
 		buf_reset(from);
 	else
@@ -115,7 +118,7 @@ static void conn_write_all(struct conn *c, struct buf *from)
 static void conn_write_sealed(struct conn *c, struct buf *sealed)
 {
 	if (sealed->failed)
-		conn_cannot_write(c);
+		conn_cannot_write(c, UV_ENOMEM);
 	else
 		conn_write_all(c, sealed);
 	buf_reset(sealed);
@@ -173,10 +176,11 @@ int conn_send_unheld(struct conn *c, struct slice frame)
 	}
 	b = uv_buf_init((char *)frame.data, (unsigned)frame.len);
 	n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
-	if (n <= 0)
+	if (n == UV_EAGAIN || n == 0)
 		return 0;
-	c->pool->bytes_out += (size_t)n;
-	if ((size_t)n < frame.len)
-		c->broken = 1;
+	if (n > 0)
+		c->pool->bytes_out += (size_t)n;
+	if (n < (int)frame.len)
+		conn_cannot_write(c, n < 0 ? n : UV_EIO);
 	return 1;
 }

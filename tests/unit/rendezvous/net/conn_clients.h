@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -32,9 +33,13 @@ static int number_of(const struct conn *c)
 	return i;
 }
 
+static char gone_why[100]; /* of the last that was gone */
+
 /* For conn_events. */
 static void on_gone(struct conn *c, const char *why)
 {
+	snprintf(gone_why, sizeof gone_why, "%s%s", why,
+		 c->reset ? ", reset" : "");
 }
 
 static void on_closed(struct conn *c)

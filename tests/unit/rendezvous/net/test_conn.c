@@ -5,11 +5,17 @@
 #include "tests/unit/run_case.h"
 
 static size_t taken;
+static int resets; /* the client resets as soon as its request is taken */
 
 /* Echoes what it takes. */
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
 	taken += in.len;
+	if (resets) {
+		sock_reset_at_close(clients[0]);
+		close(clients[0]);
+		clients[0] = -1;
+	}
 	buf_put(conn_out(c), in.data, in.len);
 	return in.len;
 }
@@ -47,11 +53,27 @@ START_TEST(write_error_closes_after_the_input_has_been_read)
 }
 END_TEST
 
+/* The kernel tells the reset to the write of the reply, and no read. */
+START_TEST(a_reset_that_a_write_meets_is_a_reset)
+{
+	resets = 1;
+	signal(SIGPIPE, SIG_IGN);
+	open_clients(1, &events);
+	ck_assert_int_eq((int)send(clients[0], "ping", 4, 0), 4);
+	while (conns[0])
+		uv_run(&loop, UV_RUN_ONCE);
+	ck_assert_str_eq(gone_why, "its connection broke (connection reset by "
+				   "peer), reset");
+	close_clients();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("conn");
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, write_error_closes_after_the_input_has_been_read);
+	tcase_add_test(c, a_reset_that_a_write_meets_is_a_reset);
 	return run_case(c) != 0;
 }
