@@ -299,6 +299,7 @@ static int has_gone(void *owner, int rank, const char *seen, struct err *e)
 struct last_word {
 	struct group g;
 	int pipe[2]; /* rank 0 writes when it has called, and when it is done */
+	int back[2]; /* rank 1 writes when it has answered */
 };
 
 /* Rank 1 has answered rank 0's call. It does nothing more until rank 0 has sent
@@ -320,7 +321,7 @@ static int say_and_go(int me, void *arg)
 			if (ddp__tcp_msg_advance(&m, &e))
 				return 2;
 		if (write(a->pipe[1], &byte, 1) != 1 ||
-		    ddp__tcp_msg_run(&m, &e))
+		    read(a->back[0], &byte, 1) != 1 || ddp__tcp_msg_run(&m, &e))
 			return 3;
 		return write(a->pipe[1], &byte, 1) != 1;
 	}
@@ -328,7 +329,7 @@ static int say_and_go(int me, void *arg)
 	if (read(a->pipe[0], &byte, 1) != 1 || ddp__tcp_msg_advance(&m, &e) ||
 	    p.pairs[0].state == DDP__PAIR_READY)
 		return 4;
-	if (read(a->pipe[0], &byte, 1) != 1)
+	if (write(a->back[1], &byte, 1) != 1 || read(a->pipe[0], &byte, 1) != 1)
 		return 5;
 	p.peers = &(struct ddp__peers){NULL, name_of, has_gone};
 	if (ddp__tcp_msg_check(&m, 0, &e))
@@ -338,12 +339,15 @@ static int say_and_go(int me, void *arg)
 
 START_TEST(messages_sent_before_leaving_arrive)
 {
-	struct last_word a = {make(2), {-1, -1}};
+	struct last_word a = {make(2), {-1, -1}, {-1, -1}};
 
 	ck_assert_int_eq(pipe(a.pipe), 0);
+	ck_assert_int_eq(pipe(a.back), 0);
 	run_forked(2, say_and_go, &a);
-	close(a.pipe[0]);
-	close(a.pipe[1]);
+	for (int i = 0; i < 2; i++) {
+		close(a.pipe[i]);
+		close(a.back[i]);
+	}
 	done_with(&a.g);
 }
 END_TEST
