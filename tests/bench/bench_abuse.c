@@ -110,11 +110,11 @@ static void send_garbage(void)
 	char bytes[GARBAGE];
 	struct sim s;
 
-	for (size_t i = 0; i < sizeof bytes; i++)
+	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (char)rand();
 	for (;;) {
 		sim_open(&s, &victim, 0, -1);
-		while (send(s.fd, bytes, sizeof bytes, MSG_NOSIGNAL) > 0)
+		while (send(s.fd, bytes, sizeof(bytes), MSG_NOSIGNAL) > 0)
 			;
 		close(s.fd);
 	}
@@ -178,7 +178,7 @@ static void take_and_close(void)
 		for (int i = 0; i < n; i++) {
 			fd = events[i].data.fd;
 			if (fd != sink_listener) {
-				(void)!recv(fd, bytes, sizeof bytes, 0);
+				(void)!recv(fd, bytes, sizeof(bytes), 0);
 				close(fd);
 				continue;
 			}
@@ -192,7 +192,7 @@ static struct sockaddr_in open_sink(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET,
 				 .sin_addr = {htonl(INADDR_LOOPBACK)}};
-	socklen_t size = sizeof at;
+	socklen_t size = sizeof(at);
 
 	sink_listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (bind(sink_listener, (struct sockaddr *)&at, size) ||
@@ -231,7 +231,7 @@ static const struct abuse {
 	      {"deaf", read_nothing},
 	      {"silent", say_nothing}};
 
-enum { ABUSES = sizeof abuses / sizeof abuses[0] };
+enum { ABUSES = sizeof(abuses) / sizeof(abuses[0]) };
 
 struct phase {
 	double ms[ROUNDS_MAX];
@@ -276,7 +276,7 @@ static double print(const char *name, struct phase *p, double quiet_p99)
 {
 	double p99;
 
-	qsort(p->ms, (size_t)p->n, sizeof *p->ms, by_size);
+	qsort(p->ms, (size_t)p->n, sizeof(*p->ms), by_size);
 	p99 = p->ms[p->n * 99 / 100];
 	printf("  %-22s p50 %6.2f p99 %6.2f ms, %.2f times quiet; the server's "
 	       "CPU %.2f ms a barrier\n", name, p->ms[p->n / 2], p99,
@@ -287,7 +287,7 @@ static double print(const char *name, struct phase *p, double quiet_p99)
 
 static void open_workers(int epoll)
 {
-	workers = calloc(wanted, sizeof *workers);
+	workers = calloc(wanted, sizeof(*workers));
 	for (uint32_t w = 0; w < wanted; w++) {
 		open_worker(&workers[w], &server, w, epoll);
 		while (workers[w].proof)

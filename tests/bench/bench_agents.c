@@ -62,7 +62,7 @@ static void open_agent(struct crowd *c)
 		.nproc = 1, .role = SLICE_STR("default"),
 		.lease_ms = 3600000};
 
-	snprintf(id, sizeof id, "n%u", c->opened);
+	snprintf(id, sizeof(id), "n%u", c->opened);
 	join.node_id = SLICE_STR(id);
 	s->role = WIRE_AGENT;
 	sim_open(s, &c->share->to, c->opened++, c->epoll);
@@ -161,11 +161,11 @@ static void wait_a_turn(struct crowd *c)
 
 static void begin(struct crowd *c, struct share *share)
 {
-	memset(c, 0, sizeof *c);
+	memset(c, 0, sizeof(*c));
 	c->share = share;
-	c->agents = calloc(share->agents, sizeof *c->agents);
-	c->workers = calloc(share->agents, sizeof *c->workers);
-	c->ready = calloc(share->agents, sizeof *c->ready);
+	c->agents = calloc(share->agents, sizeof(*c->agents));
+	c->workers = calloc(share->agents, sizeof(*c->workers));
+	c->ready = calloc(share->agents, sizeof(*c->ready));
 	c->epoll = epoll_create1(EPOLL_CLOEXEC);
 	buf_init(&c->out, 4096);
 	c->memory = sim_memory(share->pid);
@@ -206,7 +206,7 @@ static void on_hello(void *owner, struct sim *s, const struct wire_frame *f)
 /* Each is answered and closed before the place is another's. */
 static void connects(struct share *share, uint32_t clients)
 {
-	struct sim *places = calloc(WINDOW, sizeof *places);
+	struct sim *places = calloc(WINDOW, sizeof(*places));
 	struct epoll_event events[SIM_EVENTS];
 	uint32_t opened = 0, done = 0;
 	struct crowd c;
@@ -285,7 +285,7 @@ static void start(struct share *s, const struct gate *gate)
 int main(int argc, char **argv)
 {
 	int n = argc - 2, connecting = argc > 2 && !strcmp(argv[1], "connects");
-	struct share *all = mmap(NULL, SERVERS * sizeof *all,
+	struct share *all = mmap(NULL, SERVERS * sizeof(*all),
 				 PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t began, joined = 0, passed = 0, ended = 0;

@@ -43,15 +43,15 @@ static inline void echo_loop(int listener)
 				if (fd < 0)
 					continue;
 				setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one,
-					   sizeof one);
+					   sizeof(one));
 				memset(&of[fd % ECHO_CLIENTS], 0,
-				       sizeof *of);
+				       sizeof(*of));
 				ev.data.fd = fd;
 				epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev);
 				continue;
 			}
-			got = c->known ? read(fd, bytes, sizeof bytes) :
-			      read(fd, c->sizes, sizeof c->sizes);
+			got = c->known ? read(fd, bytes, sizeof(bytes)) :
+			      read(fd, c->sizes, sizeof(c->sizes));
 			if (got <= 0) {
 				close(fd);
 				continue;

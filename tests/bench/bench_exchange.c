@@ -72,14 +72,14 @@ static struct sockaddr_in address(uint32_t h)
 static void token_of(uint32_t h, char *token)
 {
 	memset(token, 0x55, WIRE_TOKEN_SIZE);
-	memcpy(token, &h, sizeof h);
+	memcpy(token, &h, sizeof(h));
 }
 
 static void fill_value(uint32_t rank, char *p)
 {
 	for (uint32_t k = 0; k < plan.bytes; k++)
 		p[k] = (char)(rank * 31 + k);
-	memcpy(p, &rank, sizeof rank);
+	memcpy(p, &rank, sizeof(rank));
 }
 
 /* Whoever misses a value or has one twice has another sum. at: where p lies in
@@ -143,7 +143,7 @@ static void new_chunk(struct host *h, size_t len)
 	h->sum += sum_of(h->chunk, len, h->got);
 	h->got += len;
 	h->chunk_len = len;
-	memset(h->child_at, 0, sizeof h->child_at);
+	memset(h->child_at, 0, sizeof(h->child_at));
 }
 
 static void end_host(struct host *h)
@@ -204,12 +204,12 @@ static void take_child(struct host *h)
 static void hear_child(struct host *h, uint32_t c)
 {
 	char token[WIRE_TOKEN_SIZE], mine[WIRE_TOKEN_SIZE];
-	ssize_t n = recv(h->child[c], token, sizeof token, MSG_DONTWAIT);
+	ssize_t n = recv(h->child[c], token, sizeof(token), MSG_DONTWAIT);
 
 	if (n < 0 && errno == EAGAIN)
 		return;
 	token_of(h->number, mine);
-	if (n != sizeof token || memcmp(token, mine, sizeof token))
+	if (n != sizeof(token) || memcmp(token, mine, sizeof(token)))
 		sim_die("who connects is no child");
 	h->known[c] = 1;
 	h->here++;
@@ -233,8 +233,8 @@ static void bound(int fd)
 {
 	int size = BUFFER;
 
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
 static void listen_at(struct host *h)
@@ -244,10 +244,10 @@ static void listen_at(struct host *h)
 
 	h->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC |
 			     SOCK_NONBLOCK, 0);
-	setsockopt(h->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	setsockopt(h->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	bound(h->listener);
 	if (h->listener < 0 ||
-	    bind(h->listener, (struct sockaddr *)&own, sizeof own) ||
+	    bind(h->listener, (struct sockaddr *)&own, sizeof(own)) ||
 	    listen(h->listener, FANOUT_MAX))
 		sim_die("listening");
 	watch(h, h->listener, EPOLLIN);
@@ -259,15 +259,15 @@ static void connect_up(struct host *h, const struct wire_shared *told)
 	struct sockaddr_in own = address(h->number), to;
 	char where[64];
 
-	snprintf(where, sizeof where, "%.*s:%u", SLICE_FMT(told->addr),
+	snprintf(where, sizeof(where), "%.*s:%u", SLICE_FMT(told->addr),
 		 told->port);
 	to = sim_address(where);
 	own.sin_port = 0;
 	h->parent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bound(h->parent);
 	if (h->parent < 0 ||
-	    bind(h->parent, (struct sockaddr *)&own, sizeof own) ||
-	    connect(h->parent, (struct sockaddr *)&to, sizeof to) ||
+	    bind(h->parent, (struct sockaddr *)&own, sizeof(own)) ||
+	    connect(h->parent, (struct sockaddr *)&to, sizeof(to)) ||
 	    send(h->parent, told->token.data, told->token.len, MSG_NOSIGNAL) !=
 		    WIRE_TOKEN_SIZE)
 		sim_die("connecting");
@@ -348,7 +348,7 @@ static void open_agent(uint32_t i)
 		.max_nodes = plan.hosts, .nproc = plan.per_host,
 		.role = SLICE_STR("default"), .lease_ms = 3600000};
 
-	join.node_id.len = (size_t)snprintf(id, sizeof id, "n%u",
+	join.node_id.len = (size_t)snprintf(id, sizeof(id), "n%u",
 					     hosts[i].number);
 	s->role = WIRE_AGENT;
 	sim_open(s, &plan.to, hosts[i].number, epoll);
@@ -443,9 +443,9 @@ static void live(uint32_t p)
 	uint32_t ranks = n * plan.per_host;
 
 	join_gates();
-	hosts = calloc(n, sizeof *hosts);
-	agents = calloc(n, sizeof *agents);
-	workers = calloc(ranks, sizeof *workers);
+	hosts = calloc(n, sizeof(*hosts));
+	agents = calloc(n, sizeof(*agents));
+	workers = calloc(ranks, sizeof(*workers));
 	for (uint32_t i = 0; i < n; i++) {
 		hosts[i].number = p + i * plan.processes;
 		if (hosts[i].number)

@@ -53,7 +53,7 @@ static void watch(int epoll, int fd)
 	struct epoll_event ev = {EPOLLIN, {.fd = fd}};
 	int one = 1;
 
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	must(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) == 0, "epoll_ctl");
 }
 
@@ -105,7 +105,7 @@ static double serve(int listener, uint32_t agents)
 				accept_all(epoll, listener);
 				continue;
 			}
-			switch (recv(fd, bytes, sizeof bytes, 0)) {
+			switch (recv(fd, bytes, sizeof(bytes), 0)) {
 			case HELLO:
 				say(fd, WELCOME);
 				break;
@@ -136,7 +136,7 @@ static int open_one(struct crowd *c)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	must(fd >= 0, "socket");
-	must(connect(fd, (struct sockaddr *)&c->to, sizeof c->to) == 0,
+	must(connect(fd, (struct sockaddr *)&c->to, sizeof(c->to)) == 0,
 	     "connect");
 	watch(c->epoll, fd);
 	return fd;
@@ -145,7 +145,7 @@ static int open_one(struct crowd *c)
 /* A worker is opened when all agents are, so its descriptor is higher. */
 static void answer(struct crowd *c, int fd)
 {
-	switch (recv(fd, bytes, sizeof bytes, 0)) {
+	switch (recv(fd, bytes, sizeof(bytes), 0)) {
 	case GREETING:
 		say(fd, HELLO);
 		break;
@@ -192,7 +192,7 @@ static void live(struct crowd *c, double *ranks_ms, double *passed_ms)
 int main(int argc, char **argv)
 {
 	struct crowd c = {.to = {.sin_family = AF_INET}};
-	socklen_t size = sizeof c.to;
+	socklen_t size = sizeof(c.to);
 	double ranks_ms = 0, passed_ms = 0, server_ms = 0;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	int told[2];
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 	}
 	c.to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	must(listener >= 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, told) == 0 &&
-	     bind(listener, (struct sockaddr *)&c.to, sizeof c.to) == 0 &&
+	     bind(listener, (struct sockaddr *)&c.to, sizeof(c.to)) == 0 &&
 	     listen(listener, SOMAXCONN) == 0 &&
 	     getsockname(listener, (struct sockaddr *)&c.to, &size) == 0,
 	     "listen");
@@ -214,14 +214,15 @@ int main(int argc, char **argv)
 	if (!server) {
 		server_ms = serve(listener, c.agents);
 		close(told[0]);
-		must(write(told[1], &server_ms, sizeof server_ms) > 0, "write");
+		must(write(told[1], &server_ms, sizeof(server_ms)) > 0,
+		     "write");
 		/* its ends would be news to who has not read the last words */
 		_exit(read(told[1], &server_ms, 1) != 0);
 	}
 	close(told[1]);
 	c.epoll = epoll_create1(EPOLL_CLOEXEC);
 	live(&c, &ranks_ms, &passed_ms);
-	must(read(told[0], &server_ms, sizeof server_ms) == sizeof server_ms,
+	must(read(told[0], &server_ms, sizeof(server_ms)) == sizeof(server_ms),
 	     "the server");
 	close(told[0]);
 	waitpid(server, NULL, 0);

@@ -69,13 +69,13 @@ static void pin(int cpu)
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof set, &set);
+	sched_setaffinity(0, sizeof(set), &set);
 }
 
 static void start_echo(struct target *t)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET};
-	socklen_t len = sizeof a;
+	socklen_t len = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -157,7 +157,7 @@ static void connect_all(struct load *l, const struct target *t,
 		l->due[i] = 0;
 		l->turn[i] = 0;
 		if (!strcmp(t->kind, "echo"))
-			send_all(l->fds[i], sizes, sizeof sizes);
+			send_all(l->fds[i], sizes, sizeof(sizes));
 		else if (k->encrypted)
 			enter(l->fds[i], k);
 		else if (k->hello.len)
@@ -185,7 +185,7 @@ static void put_next_id(char *frame)
 	static uint32_t last = 16;
 	uint32_t id = htole32(++last);
 
-	memcpy(frame + WIRE_HEADER_SIZE - sizeof id, &id, sizeof id);
+	memcpy(frame + WIRE_HEADER_SIZE - sizeof(id), &id, sizeof(id));
 }
 
 /* So many requests at once, in turn. */
@@ -210,7 +210,7 @@ static void ask(struct load *l, const struct talk *k, int i)
 static long take_reply(struct load *l, const struct talk *k, int i)
 {
 	static char bytes[65536];
-	ssize_t n = read_text(l->fds[i], bytes, sizeof bytes);
+	ssize_t n = read_text(l->fds[i], bytes, sizeof(bytes));
 
 	if (n <= 0)
 		fail("a reply");
@@ -260,7 +260,7 @@ static const char get_key[] = "/key0123456789", counter[] = "/counter0123456",
 
 static struct talk *new_talk(const char *name, size_t reply)
 {
-	struct talk *k = calloc(1, sizeof *k);
+	struct talk *k = calloc(1, sizeof(*k));
 
 	k->name = name;
 	k->turns = 1;
@@ -296,11 +296,11 @@ static struct wire_hello hello_of(enum wire_role role)
 	static char job[32];
 
 	/* the round that a run began with is over when its clients have left */
-	snprintf(job, sizeof job, "bench-%d", (int)getpid());
+	snprintf(job, sizeof(job), "bench-%d", (int)getpid());
 	return (struct wire_hello){
 		.role = (uint8_t)role, .job = SLICE_STR(job),
 		.host = SLICE_STR("h"), .method = WIRE_NO_PROOF,
-		.nonce = SLICE(nonce, sizeof nonce), .proof = SLICE("", 0),
+		.nonce = SLICE(nonce, sizeof(nonce)), .proof = SLICE("", 0),
 	};
 }
 
@@ -457,7 +457,7 @@ static int by_size(const void *a, const void *b)
 
 static double median(double *v, int n)
 {
-	qsort(v, (size_t)n, sizeof *v, by_size);
+	qsort(v, (size_t)n, sizeof(*v), by_size);
 	return v[n / 2];
 }
 
@@ -501,22 +501,22 @@ static void parse_target(struct target *t, const char *text)
 	char at[300];
 	struct err e = ERR_INIT;
 
-	memset(t, 0, sizeof *t);
-	snprintf(t->kind, sizeof t->kind, "%.*s", eq ? (int)(eq - text) : 0,
+	memset(t, 0, sizeof(*t));
+	snprintf(t->kind, sizeof(t->kind), "%.*s", eq ? (int)(eq - text) : 0,
 		 text);
 	eq = eq ? eq + 1 : text;
 	if (!slash || slash < eq) {
 		fputs(usage, stderr);
 		exit(2);
 	}
-	snprintf(at, sizeof at, "%.*s", (int)(slash - eq), eq);
+	snprintf(at, sizeof(at), "%.*s", (int)(slash - eq), eq);
 	if (endpoint_parse(&t->at, at, 0, &e) < 0)
 		fail(e.text);
 	t->pid = atoi(slash + 1);
 }
 
 static const char *const names[] = {"get", "set+get", "add", "wait"};
-enum { NAMES = sizeof names / sizeof *names };
+enum { NAMES = sizeof(names) / sizeof(*names) };
 
 static void both_codecs(struct target t, const struct target *echo,
 			int clients, int rounds, int ms, int depth)

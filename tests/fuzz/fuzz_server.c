@@ -120,7 +120,7 @@ static void hang_up(struct client *c, int reset)
 	if (c->fd < 0)
 		return;
 	if (reset)
-		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	close(c->fd);
 	c->fd = -1;
 	c->greeted = 0;
@@ -198,7 +198,7 @@ static void greet(struct client *c, int role, uint32_t rank)
 	static const char nonce[WIRE_NONCE_SIZE];
 	struct wire_hello hello = {(uint8_t)role, SLICE_STR("j"),
 				   SLICE_STR("h"), 0, rank, 1, WIRE_NO_PROOF,
-				   SLICE(nonce, sizeof nonce), SLICE_STR("")};
+				   SLICE(nonce, sizeof(nonce)), SLICE_STR("")};
 	struct wire_join join = {
 		.node_id = SLICE_STR("n"), .host = SLICE_STR("h"),
 		.addr = SLICE_STR("10.0.0.1"), .node_rank = -1,
@@ -279,7 +279,7 @@ static void with_signals(void (*f)(void *), void *arg)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGALRM, SIGHUP,
 				      SIGUSR1, SIGUSR2, SIGXFSZ};
-	enum { N = sizeof numbers / sizeof *numbers };
+	enum { N = sizeof(numbers) / sizeof(*numbers) };
 	struct sigaction old[N];
 
 	for (int i = 0; i < N; i++)

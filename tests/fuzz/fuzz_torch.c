@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	twin = store_new(&limits);
 	for (int i = 0; i < CLIENTS; i++) {
-		memset(&clients[i], 0, sizeof clients[i]);
+		memset(&clients[i], 0, sizeof(clients[i]));
 		buf_init(&clients[i].in, 1 << 24);
 		buf_init(&clients[i].out, 1 << 24);
 		torch_session_init(&clients[i].session, s, out_of);

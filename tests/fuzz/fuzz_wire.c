@@ -146,7 +146,7 @@ static void parse(const struct wire_frame *f)
 {
 	parser *p;
 
-	require(f->type < sizeof parsers / sizeof parsers[0]);
+	require(f->type < sizeof(parsers) / sizeof(parsers[0]));
 	require(strncmp(wire_type_name(f->type), "type ", 5) != 0);
 	p = f->kind == WIRE_ERROR_REPLY ? try_error :
 	    parsers[f->type][f->kind == WIRE_REPLY];

@@ -92,8 +92,8 @@ static void look(struct verdict *v, const char *what, const char *name,
 	if (v->most >= d) /* NaN counts as more */
 		return;
 	v->most = d;
-	snprintf(v->where, sizeof v->where, "%s%s%s", what, *name ? " of " : "",
-		 name);
+	snprintf(v->where, sizeof(v->where), "%s%s%s", what,
+		 *name ? " of " : "", name);
 }
 
 static float *read_tensor(struct bed *b, const struct tensor *t, size_t *n)
@@ -101,7 +101,7 @@ static float *read_tensor(struct bed *b, const struct tensor *t, size_t *n)
 	float *v;
 
 	*n = (size_t)t->n * (size_t)t->c * (size_t)t->h * (size_t)t->w;
-	v = memory(*n * sizeof *v);
+	v = memory(*n * sizeof(*v));
 	b->ops->tensor_get(b->d, t, v);
 	bed_wait(b);
 	return v;
@@ -146,7 +146,7 @@ static void look_arenas(struct verdict *v, const char *what, struct bed *a,
 static void look_buffers(struct verdict *v, struct bed *a, struct bed *b)
 {
 	size_t n = net_buffer_count(&a->net);
-	float *va = memory(n * sizeof *va), *vb = memory(n * sizeof *vb);
+	float *va = memory(n * sizeof(*va)), *vb = memory(n * sizeof(*vb));
 
 	net_get_buffers(&a->net, va);
 	net_get_buffers(&b->net, vb);
@@ -158,7 +158,7 @@ static void look_buffers(struct verdict *v, struct bed *a, struct bed *b)
 static void give_same(struct bed *a, struct bed *b)
 {
 	size_t n = net_buffer_count(&b->net);
-	float *v = memory((b->net.parameter_count + n) * sizeof *v);
+	float *v = memory((b->net.parameter_count + n) * sizeof(*v));
 	struct err e = ERR_INIT;
 
 	must(net_init_weights(&b->net, 9, &e), &e);
@@ -193,8 +193,8 @@ static void look_loss(struct verdict *v, struct bed *a, struct bed *b)
 	struct tally ta, tb;
 
 	look(v, "the loss", "", &x, &y, 1);
-	a->ops->get(a->d, &ta, a->net.tally, sizeof ta);
-	b->ops->get(b->d, &tb, b->net.tally, sizeof tb);
+	a->ops->get(a->d, &ta, a->net.tally, sizeof(ta));
+	b->ops->get(b->d, &tb, b->net.tally, sizeof(tb));
 	x = (float)ta.loss;
 	y = (float)tb.loss;
 	look(v, "the tally's loss", "", &x, &y, 1);
@@ -476,10 +476,10 @@ int main(int argc, char **argv)
 	if (!ops)
 		DIE("%s", e.text);
 	for (int bf16 = 0; bf16 < precisions; bf16++) {
-		for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+		for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
 			if (strstr(models[i].name, part))
 				compare_model(ops, &models[i], bf16);
-		for (int i = 0; i < (int)(sizeof resnets / sizeof *resnets);
+		for (int i = 0; i < (int)(sizeof(resnets) / sizeof(*resnets));
 		     i++)
 			if (strstr(resnets[i].name, part))
 				compare_resnet(ops, i, bf16);

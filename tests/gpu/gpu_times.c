@@ -27,7 +27,7 @@ static int by_size(const void *a, const void *b)
 
 static double median(double *v)
 {
-	qsort(v, ROUNDS, sizeof *v, by_size);
+	qsort(v, ROUNDS, sizeof(*v), by_size);
 	return v[ROUNDS / 2];
 }
 

@@ -47,7 +47,7 @@ static inline struct images images_new(const struct image_shape *s,
 		x = x * 1664525 + 1013904223;
 		pixels[k] = (uint8_t)(x >> 24);
 	}
-	i.order = memory(count * sizeof *i.order);
+	i.order = memory(count * sizeof(*i.order));
 	for (uint32_t k = 0; k < count; k++) {
 		labels[k] = (uint8_t)(k * 7 % (uint32_t)s->classes);
 		i.order[k] = (k * 5 + 3) % count;
@@ -83,7 +83,7 @@ static inline void bed_init(struct bed *b, struct device *d,
 		.augment = augment, .seed = 3, .type = net_input_type(spec, d)};
 	struct err e = ERR_INIT;
 
-	memset(b, 0, sizeof *b);
+	memset(b, 0, sizeof(*b));
 	b->ops = d->ops;
 	b->d = d;
 	must(b->ops->loader_new(d, &f, &b->loader, &e), &e);
@@ -143,7 +143,7 @@ static inline float bed_loss(struct bed *b)
 {
 	float loss;
 
-	b->ops->get(b->d, &loss, b->net.loss, sizeof loss);
+	b->ops->get(b->d, &loss, b->net.loss, sizeof(loss));
 	bed_wait(b);
 	return loss;
 }

@@ -133,7 +133,7 @@ static void obey(char *line)
 
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
-	*b = uv_buf_init(room, sizeof room);
+	*b = uv_buf_init(room, sizeof(room));
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)

@@ -137,7 +137,7 @@ static int do_barrier(struct client *c, char **a, struct err *e)
 static int do_gather(struct client *c, char **a, struct err *e)
 {
 	uint32_t i, n = (uint32_t)atoi(a[2]);
-	struct slice *values = calloc(n + 1, sizeof *values);
+	struct slice *values = calloc(n + 1, sizeof(*values));
 	int rc = client_gather(c, str(a[1]), n, atoi(a[3]), str(a[4]), values,
 			       e);
 
@@ -220,7 +220,7 @@ static int do_line(struct client *c, char **a, struct err *e)
 {
 	char line[256];
 
-	return fgets(line, sizeof line, stdin) ? 0 :
+	return fgets(line, sizeof(line), stdin) ? 0 :
 	       err_set(e, ERR_REMOTE, "stdin is over");
 }
 
@@ -242,7 +242,7 @@ static const struct request *find_request(const char *name, int words)
 {
 	size_t i;
 
-	for (i = 0; i < sizeof requests / sizeof requests[0]; i++)
+	for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
 		if (!strcmp(requests[i].name, name) &&
 		    requests[i].words <= words)
 			return &requests[i];
@@ -270,7 +270,7 @@ static int run_do(int argc, char **argv)
 	const struct auth auth = choose_auth();
 
 	if (rc == 0 && again)
-		rc = random_bytes(&hello.session, sizeof hello.session, &e);
+		rc = random_bytes(&hello.session, sizeof(hello.session), &e);
 	if (rc == 0)
 		rc = client_connect(&c, &ep, &hello, &auth, 5000, &e);
 	if (rc < 0)
@@ -563,7 +563,7 @@ static int run_agent(int argc, char **argv)
 		poll(p, 2, -1);
 		if (p[0].revents)
 			over = read_frames(&a);
-		else if (!fgets(line, sizeof line, stdin))
+		else if (!fgets(line, sizeof(line), stdin))
 			break;
 		else
 			command(&a, line, argv);

@@ -35,9 +35,9 @@ static int dial(const struct sockaddr_in *to)
 {
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	check(fd >= 0 && connect(fd, (const struct sockaddr *)to,
-				 sizeof *to) == 0, "cannot connect");
+				 sizeof(*to)) == 0, "cannot connect");
 	return fd;
 }
 
@@ -50,7 +50,7 @@ static void reset(int fd)
 {
 	struct linger none = {.l_onoff = 1, .l_linger = 0};
 
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	close(fd);
 }
 
@@ -60,7 +60,7 @@ static void hang_up(int fd)
 	char rest[4096];
 
 	shutdown(fd, SHUT_WR);
-	while (recv(fd, rest, sizeof rest, 0) > 0)
+	while (recv(fd, rest, sizeof(rest), 0) > 0)
 		;
 	close(fd);
 }
@@ -134,8 +134,8 @@ static int worker(struct buf *in)
 
 	greet(&b);
 	say(fd, b.data, b.len);
-	check(recv(fd, greeting, sizeof greeting, MSG_WAITALL) ==
-	      sizeof greeting, "no greeting");
+	check(recv(fd, greeting, sizeof(greeting), MSG_WAITALL) ==
+	      sizeof(greeting), "no greeting");
 	check(reply(fd, in).kind == WIRE_REPLY, "HELLO was refused");
 	buf_release(&b);
 	return fd;
@@ -156,7 +156,7 @@ static int64_t count(const char *key)
 	f = reply(fd, &in);
 	check(wire_get_value(&f, &v, &e) == 0, "GET's reply");
 	if (v.found)
-		snprintf(text, sizeof text, "%.*s", SLICE_FMT(v.value));
+		snprintf(text, sizeof(text), "%.*s", SLICE_FMT(v.value));
 	hang_up(fd);
 	reply_over(&in);
 	buf_release(&in);
@@ -176,8 +176,8 @@ static void bytes(void)
 	put_wait(&b, 3, "bytes");
 	for (size_t i = 0; i < b.len; i++)
 		say(fd, b.data + i, 1);
-	check(recv(fd, greeting, sizeof greeting, MSG_WAITALL) ==
-	      sizeof greeting && !memcmp(greeting, wire_preface, 5),
+	check(recv(fd, greeting, sizeof(greeting), MSG_WAITALL) ==
+	      sizeof(greeting) && !memcmp(greeting, wire_preface, 5),
 	      "no greeting");
 	for (uint32_t id = 1; id <= 3; id++) {
 		f = reply(fd, &in);
@@ -257,7 +257,7 @@ static enum wire_kind set_keys(int fd, struct buf *in, uint32_t from,
 	char key[24];
 
 	for (uint32_t i = 0; i < n; i++) {
-		snprintf(key, sizeof key, "%u", from + i);
+		snprintf(key, sizeof(key), "%u", from + i);
 		buf_put_slice(&items, SLICE_STR(key));
 		buf_put_slice(&items, SLICE_STR(""));
 	}
@@ -343,14 +343,14 @@ static void deaf(void)
 {
 	static char value[64 << 10], key[8 << 10];
 	struct buf in = BUF_INIT(1 << 20), b = BUF_INIT(1 << 17);
-	struct wire_key_value set = {SLICE(key, sizeof key),
-				     SLICE(value, sizeof value)};
-	struct wire_key get = {SLICE(key, sizeof key)};
+	struct wire_key_value set = {SLICE(key, sizeof(key)),
+				     SLICE(value, sizeof(value))};
+	struct wire_key get = {SLICE(key, sizeof(key))};
 	uint32_t asked = 0, more, answers = 0;
 	int fd = worker(&in);
 	size_t from = 0;
 
-	memset(key, 'k', sizeof key);
+	memset(key, 'k', sizeof(key));
 	wire_put_key_value(&b, WIRE_SET, WIRE_REQUEST, 2, &set);
 	say(fd, b.data, b.len);
 	check(reply(fd, &in).kind == WIRE_REPLY, "SET");
@@ -363,12 +363,12 @@ static void deaf(void)
 		check(count("other") == 0, "another's GET");
 	} while (more);
 	while (answers < asked) {
-		check(reply(fd, &in).body.len > sizeof value, "an answer");
+		check(reply(fd, &in).body.len > sizeof(value), "an answer");
 		answers++;
 	}
 	if (from) { /* what it was in the midst of */
 		say(fd, b.data + from, b.len - from);
-		check(reply(fd, &in).body.len > sizeof value, "the last");
+		check(reply(fd, &in).body.len > sizeof(value), "the last");
 	}
 	printf("%u answers\n", answers);
 	hang_up(fd);
@@ -398,8 +398,8 @@ static int join(void)
 	sim_greet_job(&s, "j", &b);
 	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &m);
 	say(fd, b.data, b.len);
-	check(recv(fd, greeting, sizeof greeting, MSG_WAITALL) ==
-	      sizeof greeting, "no greeting");
+	check(recv(fd, greeting, sizeof(greeting), MSG_WAITALL) ==
+	      sizeof(greeting), "no greeting");
 	while (f.type != WIRE_START)
 		f = reply(fd, &in);
 	check(wire_get_start(&f, &start, &e) == 0 && start.agent_store,
@@ -457,7 +457,7 @@ static int64_t torch_sum(const char *key)
 	torch_hello(&b);
 	torch_add(&b, key, 0);
 	say(fd, b.data, b.len);
-	check(recv(fd, &sum, sizeof sum, MSG_WAITALL) == sizeof sum,
+	check(recv(fd, &sum, sizeof(sum), MSG_WAITALL) == sizeof(sum),
 	      "ADD has no answer");
 	hang_up(fd);
 	buf_release(&b);

@@ -104,12 +104,12 @@ static void pose(int fd, unsigned methods)
 {
 	char preface[WIRE_PREFACE_SIZE], nonce[WIRE_NONCE_SIZE] = "";
 	static const char proof[32];
-	const struct wire_welcome w = {.proof = SLICE(proof, sizeof proof)};
+	const struct wire_welcome w = {.proof = SLICE(proof, sizeof(proof))};
 	struct buf out = BUF_INIT(4096), in = BUF_INIT(1 << 24);
 	struct wire_frame f;
 	long n;
 
-	if (file_read_all(fd, preface, sizeof preface) < 0)
+	if (file_read_all(fd, preface, sizeof(preface)) < 0)
 		return;
 	wire_put_greeting(&out, methods, nonce, NULL);
 	send_all(fd, out.data, out.len);
@@ -150,7 +150,7 @@ static _Noreturn void run_reset(void)
 
 		if (recv(fd, &byte, 1, 0) < 0)
 			perror("recv");
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 		close(fd);
 	}
 }
@@ -168,7 +168,7 @@ static int run_record(const char *where, const char *file)
 		for (int i = 0; i < 2 && n > 0; i++) {
 			if (!p[i].revents)
 				continue;
-			n = recv(p[i].fd, bytes, sizeof bytes, 0);
+			n = recv(p[i].fd, bytes, sizeof(bytes), 0);
 			if (n > 0 && i == 0)
 				fwrite(bytes, 1, (size_t)n, f);
 			if (n > 0)
@@ -186,13 +186,13 @@ static int run_replay(const char *where, const char *file)
 	int fd = call(where);
 	FILE *f = fopen(file, "r");
 	char bytes[65536];
-	size_t said = f ? fread(bytes, 1, sizeof bytes, f) : 0, heard = 0;
+	size_t said = f ? fread(bytes, 1, sizeof(bytes), f) : 0, heard = 0;
 	ssize_t n;
 
 	if (!said)
 		return die(file);
 	(void)!send(fd, bytes, said, MSG_NOSIGNAL);
-	while ((n = recv(fd, bytes, sizeof bytes, 0)) > 0)
+	while ((n = recv(fd, bytes, sizeof(bytes), 0)) > 0)
 		heard += (size_t)n;
 	printf("heard %zu bytes\n", heard);
 	fclose(f);
@@ -202,7 +202,7 @@ static int run_replay(const char *where, const char *file)
 static int run_silent(const char *where, int n)
 {
 	struct pollfd p = {-1, 0, 0};
-	int *fds = calloc((size_t)n, sizeof *fds);
+	int *fds = calloc((size_t)n, sizeof(*fds));
 
 	for (int i = 0; fds && i < n; i++)
 		fds[i] = call(where);
@@ -252,7 +252,7 @@ static int drained(int fd)
 {
 	char bytes[WIRE_GREETING_SIZE];
 
-	return recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0;
+	return recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0;
 }
 
 /* It is closed while an older one of its address is not; poll does not look at

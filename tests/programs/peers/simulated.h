@@ -97,14 +97,14 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (s->fd < 0)
 		sim_die("a socket");
-	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	/* the first have the source that they would have anyhow */
 	if (number >= SIM_A_SOURCE &&
 	    (setsockopt(s->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one,
-			sizeof one) ||
-	     bind(s->fd, (struct sockaddr *)&own, sizeof own)))
+			sizeof(one)) ||
+	     bind(s->fd, (struct sockaddr *)&own, sizeof(own))))
 		sim_die("binding");
-	if (connect(s->fd, (const struct sockaddr *)to, sizeof *to))
+	if (connect(s->fd, (const struct sockaddr *)to, sizeof(*to)))
 		sim_die("connecting");
 	epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &ev);
 }
@@ -118,7 +118,7 @@ static inline void sim_greet_job(struct sim *s, const char *job,
 		.role = (uint8_t)s->role, .job = SLICE_STR(job),
 		.host = SLICE_STR("simulated"), .round = s->round,
 		.rank = s->rank, .method = WIRE_NO_PROOF,
-		.nonce = SLICE(nonce, sizeof nonce), .proof = SLICE("", 0),
+		.nonce = SLICE(nonce, sizeof(nonce)), .proof = SLICE("", 0),
 	};
 
 	struct err e = ERR_INIT;
@@ -129,7 +129,7 @@ static inline void sim_greet_job(struct sim *s, const char *job,
 		return;
 	}
 	buf_init(&s->later, 1 << 16);
-	s->proof = calloc(1, sizeof *s->proof);
+	s->proof = calloc(1, sizeof(*s->proof));
 	if (!s->proof || handshake_init(s->proof, sim_auth(), &hello, &e) < 0)
 		sim_die(e.text);
 }
@@ -306,7 +306,7 @@ static inline long sim_memory(int pid)
 	long pages = 0, skipped;
 	FILE *f;
 
-	snprintf(path, sizeof path, "/proc/%d/statm", pid);
+	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
 	f = fopen(path, "r");
 	if (!f || fscanf(f, "%ld %ld", &skipped, &pages) != 2)
 		sim_die(path);
@@ -321,7 +321,7 @@ static inline uint64_t sim_cpu_ns(int pid)
 	char path[64];
 	FILE *f;
 
-	snprintf(path, sizeof path, "/proc/%d/schedstat", pid);
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
 	f = fopen(path, "r");
 	if (!f || fscanf(f, "%llu", &ns) != 1)
 		sim_die(path);

@@ -121,7 +121,7 @@ static void send_to_next(const struct ddp__relay *pass, size_t bytes)
 		sent += (size_t)k;
 	}
 	/* what is not read here would reset it */
-	(void)!recv(fd, hello, sizeof hello, 0);
+	(void)!recv(fd, hello, sizeof(hello), 0);
 	close(fd);
 	buf_release(&wrong);
 }
@@ -130,7 +130,7 @@ static int call_source(const struct wire_shared *told)
 {
 	char where[SOCK_TEXT_MAX];
 
-	snprintf(where, sizeof where, "%.*s:%u", SLICE_FMT(told->addr),
+	snprintf(where, sizeof(where), "%.*s:%u", SLICE_FMT(told->addr),
 		 told->port);
 	return raw_connect(where);
 }
@@ -146,9 +146,9 @@ static void give_up_source(const struct wire_shared *told)
 		return;
 	must(ddp__relay_hello(hello, told->token.data, &e));
 	fd = call_source(told);
-	(void)!send(fd, hello, sizeof hello, MSG_NOSIGNAL);
+	(void)!send(fd, hello, sizeof(hello), MSG_NOSIGNAL);
 	shutdown(fd, SHUT_WR);
-	while (recv(fd, some, sizeof some, 0) > 0)
+	while (recv(fd, some, sizeof(some), 0) > 0)
 		;
 	close(fd);
 }
@@ -185,7 +185,7 @@ static void knock(const struct wire_shared *told)
 	for (int i = 0; i < 20; i++) {
 		int fd = call_source(told);
 
-		(void)!send(fd, wrong, sizeof wrong, MSG_NOSIGNAL);
+		(void)!send(fd, wrong, sizeof(wrong), MSG_NOSIGNAL);
 		if (recv(fd, &byte, 1, 0) > 0) {
 			say("a wrong hello was served");
 			exit(1);

@@ -28,7 +28,7 @@ static void write_file(const char *dir, const char *name, unsigned long count)
 	char path[4096];
 	FILE *f;
 
-	snprintf(path, sizeof path, "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	f = fopen(path, "w");
 	if (!f) {
 		perror(path);
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (int i = 1; i <= 5; i++) {
-		snprintf(name, sizeof name, "data_batch_%d.bin", i);
+		snprintf(name, sizeof(name), "data_batch_%d.bin", i);
 		write_file(argv[1], name, strtoul(argv[2], NULL, 10));
 	}
 	write_file(argv[1], "test_batch.bin", strtoul(argv[3], NULL, 10));

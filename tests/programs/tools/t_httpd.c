@@ -21,7 +21,7 @@ static int listen_somewhere(void)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET,
 				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t size = sizeof a;
+	socklen_t size = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, size) < 0 ||
@@ -72,14 +72,14 @@ static void answer(int fd)
 	struct stat st;
 	int file;
 
-	if (!read_head(fd, head, sizeof head) ||
+	if (!read_head(fd, head, sizeof(head)) ||
 	    sscanf(head, "GET /%1023s", name) != 1)
 		return;
 	range = strstr(head, "\r\nRange: bytes=");
 	if (range)
 		sscanf(range, "\r\nRange: bytes=%lld-", &from);
 	printf("GET %s from %lld\n", name, from);
-	snprintf(path, sizeof path, "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	if (file < 0 || fstat(file, &st) < 0) {
 		dprintf(fd, "HTTP/1.0 404 Not Found\r\n\r\n");

@@ -35,7 +35,7 @@ static FILE *open_file(const char *dir, const char *name)
 	char path[4096];
 	FILE *f;
 
-	snprintf(path, sizeof path, "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	f = fopen(path, "w");
 	if (!f) {
 		perror(path);

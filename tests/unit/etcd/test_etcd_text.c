@@ -190,7 +190,7 @@ START_TEST(an_invalid_reply_is_an_error)
 		"{\"ID\":1e53}", "{\"ID\":-1e19}",
 	};
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		e = (struct err)ERR_INIT;
 		ck_assert_msg(etcd_reply_parse(&r, SLICE_STR(bad[i]), &e) ==
 			      ERR_PROTOCOL, "%s", bad[i]);

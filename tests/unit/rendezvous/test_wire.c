@@ -43,8 +43,8 @@ static void fill_list(struct wire_items *v)
 {
 	static char bytes[40];
 
-	fill_bytes(bytes, sizeof bytes);
-	*v = (struct wire_items){10, SLICE(bytes, sizeof bytes)};
+	fill_bytes(bytes, sizeof(bytes));
+	*v = (struct wire_items){10, SLICE(bytes, sizeof(bytes))};
 }
 
 #define same_u8(a, b) ck_assert_uint_eq(a, b)
@@ -314,23 +314,23 @@ START_TEST(golden_bytes)
 	struct wire_join join = {SLICE_STR("ab"), SLICE_STR("h1"),
 				 SLICE_STR("127.0.0.1"), 40001, 1, -1, 1, 2,
 				 4, 3, SLICE_STR("role"), 30000, 5000, 1, 0,
-				 {1, SLICE(addr_item, sizeof addr_item - 1)}};
+				 {1, SLICE(addr_item, sizeof(addr_item) - 1)}};
 	struct buf b = BUF_INIT(1024);
 
 	ck_assert(!memcmp(wire_preface, "DDPR\x05\0\0\0", WIRE_PREFACE_SIZE));
 	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
-	is_golden(&b, hello_bytes, sizeof hello_bytes - 1);
+	is_golden(&b, hello_bytes, sizeof(hello_bytes) - 1);
 	buf_reset(&b);
 	wire_put_welcome(&b, WIRE_HELLO, WIRE_REPLY, 1, &welcome);
-	is_golden(&b, welcome_bytes, sizeof welcome_bytes - 1);
+	is_golden(&b, welcome_bytes, sizeof(welcome_bytes) - 1);
 	buf_reset(&b);
 	wire_put_greeting(&b, WIRE_BY_SECRET | WIRE_BY_MUNGE,
 			  "0123456789abcdef0123456789abcdef",
 			  "fedcba9876543210");
-	is_golden(&b, greeting_bytes, sizeof greeting_bytes - 1);
+	is_golden(&b, greeting_bytes, sizeof(greeting_bytes) - 1);
 	buf_reset(&b);
 	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &join);
-	is_golden(&b, join_bytes, sizeof join_bytes - 1);
+	is_golden(&b, join_bytes, sizeof(join_bytes) - 1);
 	buf_release(&b);
 }
 END_TEST
@@ -355,14 +355,14 @@ START_TEST(golden_bytes_of_a_share)
 				   SLICE_STR("")};
 	struct wire_shared shared = {7, 2, 17, SLICE_STR("hash"),
 				     SLICE_STR("::1"), 40002, SLICE_STR("to"),
-				     {2, SLICE(items, sizeof items - 1)}};
+				     {2, SLICE(items, sizeof(items) - 1)}};
 	struct buf b = BUF_INIT(1024);
 
 	wire_put_share(&b, WIRE_SHARE, WIRE_REQUEST, 2, &share);
-	is_golden(&b, share_bytes, sizeof share_bytes - 1);
+	is_golden(&b, share_bytes, sizeof(share_bytes) - 1);
 	buf_reset(&b);
 	wire_put_shared(&b, WIRE_SHARE, WIRE_REPLY, 2, &shared);
-	is_golden(&b, shared_bytes, sizeof shared_bytes - 1);
+	is_golden(&b, shared_bytes, sizeof(shared_bytes) - 1);
 	buf_reset(&b);
 	wire_put_empty(&b, WIRE_SHARED_LIST, WIRE_REQUEST, 3);
 	is_golden(&b, "\0\0\0\0" "\x16" "\0" "\0\0" "\x03\0\0\0", 12);

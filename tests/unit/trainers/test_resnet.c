@@ -109,7 +109,7 @@ START_TEST(parameters_come_in_pytorchs_order)
 	ck_assert_int_eq(resnet_init(&r, "resnet50", "cifar", &cifar, &e), 0);
 	ck_assert_msg(net_init(&net, &r.spec, d, NULL, 1, NET_EVALUATE, &e) ==
 		      0, "%s", e.text);
-	for (size_t i = 0; i < sizeof first_names / sizeof *first_names; i++)
+	for (size_t i = 0; i < sizeof(first_names) / sizeof(*first_names); i++)
 		ck_assert_str_eq(net.param[i].name, first_names[i]);
 	ck_assert_str_eq(net.param[net.param_count - 1].name, "fc.bias");
 	ck_assert_str_eq(net.buffer[1].name, "bn1.running_var");
@@ -158,13 +158,13 @@ START_TEST(first_weights_are_drawn_as_torchvision_draws_them)
 	ck_assert_int_eq(net_init(&net, &r.spec, d, NULL, 1, NET_EVALUATE, &e),
 			 0);
 	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
-	values = p = malloc(net.parameter_count * sizeof *values);
+	values = p = malloc(net.parameter_count * sizeof(*values));
 	net_get(&net, net.parameters, values);
 	for (int i = 0; i < net.param_count; i++) {
 		const struct net_param *q = &net.param[i];
 		const struct drawn *want = &drawn[found];
 
-		if (found < sizeof drawn / sizeof *drawn &&
+		if (found < sizeof(drawn) / sizeof(*drawn) &&
 		    strcmp(q->name, want->name) == 0) {
 			ck_assert_float_eq_tol(p[0], want->first[0], 1e-7f);
 			ck_assert_float_eq_tol(p[1], want->first[1], 1e-7f);
@@ -174,7 +174,7 @@ START_TEST(first_weights_are_drawn_as_torchvision_draws_them)
 		}
 		p += q->count;
 	}
-	ck_assert_uint_eq(found, sizeof drawn / sizeof *drawn);
+	ck_assert_uint_eq(found, sizeof(drawn) / sizeof(*drawn));
 	free(values);
 	net_release(&net);
 	resnet_release(&r);
@@ -235,7 +235,7 @@ static float draw(double bound)
 /* The weights of make_reference.py. */
 static void fill_weights(struct net *net)
 {
-	float *values = malloc(net->parameter_count * sizeof *values);
+	float *values = malloc(net->parameter_count * sizeof(*values));
 	float *p = values;
 
 	ck_assert_ptr_nonnull(values);
@@ -262,7 +262,7 @@ static void read_images(const char *data, size_t n, uint8_t *pixels,
 	char command[4096];
 	FILE *f;
 
-	snprintf(command, sizeof command,
+	snprintf(command, sizeof(command),
 		 "xz -dc '%s/cifar10/data_batch_1.bin.xz' 2>/dev/null", data);
 	f = popen(command, "r");
 	ck_assert_ptr_nonnull(f);
@@ -372,10 +372,10 @@ static void compare(const struct trial *t, const char *folder, int steps)
 	double value;
 	FILE *f;
 
-	snprintf(path, sizeof path, "%s/%s.losses.txt", folder, c->file);
+	snprintf(path, sizeof(path), "%s/%s.losses.txt", folder, c->file);
 	f = fopen(path, "r");
 	ck_assert_msg(f != NULL, "cannot read %s", path);
-	while (fgets(line, sizeof line, f)) {
+	while (fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%d %lf", &step, &value) == 2 && step < steps)
 			check_loss(c, step, t->loss[step], value);
 		if (sscanf(line, "# grad norm at step 0: %127s %lf", name,
@@ -445,8 +445,8 @@ START_TEST(losses_and_gradients_match_pytorchs)
 	ck_assert_msg(net_init(&t.net, &r.spec, t.device, t.loader, c->batch,
 			       NET_TRAIN, &e) == 0, "%s", e.text);
 	fill_weights(&t.net);
-	t.moment = calloc(t.net.arena, sizeof *t.moment);
-	t.gradients = malloc(t.net.parameter_count * sizeof *t.gradients);
+	t.moment = calloc(t.net.arena, sizeof(*t.moment));
+	t.gradients = malloc(t.net.parameter_count * sizeof(*t.gradients));
 	ck_assert(t.moment && t.gradients);
 	run_steps(&t, steps);
 	compare(&t, folder, steps);
@@ -468,13 +468,13 @@ int main(void)
 
 	tcase_set_timeout(t, 600);
 	tcase_add_loop_test(t, a_network_has_torchvisions_number_of_parameters,
-			    0, sizeof counts / sizeof *counts);
+			    0, sizeof(counts) / sizeof(*counts));
 	tcase_add_test(t, unknown_networks_are_refused_with_a_message);
 	tcase_add_test(t, parameters_come_in_pytorchs_order);
 	tcase_add_test(t,
 		       first_weights_are_drawn_as_torchvision_draws_them);
 	tcase_add_loop_test(t, losses_and_gradients_match_pytorchs, 0,
-			    takes_long() ? sizeof curves / sizeof *curves :
+			    takes_long() ? sizeof(curves) / sizeof(*curves) :
 					   SHORT_CURVES);
 	return run_case(t);
 }

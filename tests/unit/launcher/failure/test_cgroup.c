@@ -94,7 +94,7 @@ START_TEST(none)
 		{"1:cpu:/x\n", "35 31 0:32 / /cg rw - cgroup none rw,cpu\n"},
 	};
 
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		cgroup_parse(&c, texts[i][0], texts[i][1]);
 		ck_assert_int_eq(c.version, 0);
 	}
@@ -105,9 +105,9 @@ START_TEST(a_path_that_is_too_long)
 {
 	char path[3000];
 
-	memset(path, 'x', sizeof path);
+	memset(path, 'x', sizeof(path));
 	memcpy(path, "0::/", 4);
-	strcpy(path + sizeof path - 2, "\n");
+	strcpy(path + sizeof(path) - 2, "\n");
 	cgroup_parse(&c, path, "30 23 0:26 / /cg rw - cgroup2 cgroup rw\n");
 	ck_assert_int_eq(c.version, 0);
 }
@@ -138,7 +138,7 @@ START_TEST(this_process)
 	else
 		ck_assert_int_ge(cgroup_oom_kills(&c, &below), -1);
 	ck_assert_int_ge(below, 0);
-	cgroup_limit_hit(&c, path, sizeof path);
+	cgroup_limit_hit(&c, path, sizeof(path));
 }
 END_TEST
 
@@ -148,7 +148,7 @@ static void put_file(const char *dir, const char *name, const char *text)
 	char path[200];
 	FILE *f;
 
-	snprintf(path, sizeof path, "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	f = fopen(path, "w");
 	ck_assert_ptr_nonnull(f);
 	fputs(text, f);
@@ -161,8 +161,8 @@ START_TEST(limits_on_the_way_up)
 	int64_t below;
 
 	ck_assert_ptr_nonnull(mkdtemp(top));
-	snprintf(a, sizeof a, "%s/a", top);
-	snprintf(b, sizeof b, "%s/a/b", top);
+	snprintf(a, sizeof(a), "%s/a", top);
+	snprintf(b, sizeof(b), "%s/a/b", top);
 	ck_assert_int_eq(mkdir(a, 0700) | mkdir(b, 0700), 0);
 	put_file(b, "memory.max", "max\n");
 	put_file(b, "memory.events", "max 0\noom 0\noom_kill 3\n");
@@ -174,17 +174,17 @@ START_TEST(limits_on_the_way_up)
 	strcpy(c.path, "/a/b");
 	ck_assert_int_eq(cgroup_oom_kills(&c, &below), 3);
 	ck_assert_int_eq(below, 2);
-	ck_assert_uint_eq(cgroup_limit_hit(&c, path, sizeof path), 64 << 20);
+	ck_assert_uint_eq(cgroup_limit_hit(&c, path, sizeof(path)), 64 << 20);
 	ck_assert_str_eq(path, "/a");
 	/* nothing ran into the limit: the host ran out of memory */
 	put_file(a, "memory.events", "max 0\noom 0\noom_kill 3\n");
-	ck_assert_uint_eq(cgroup_limit_hit(&c, path, sizeof path), 0);
+	ck_assert_uint_eq(cgroup_limit_hit(&c, path, sizeof(path)), 0);
 	for (int i = 0; i < 2; i++) {
 		static const char *const names[] = {"memory.max",
 			"memory.events", "memory.events.local"};
 
 		for (int n = 0; n < 3; n++) {
-			snprintf(path, sizeof path, "%s/%s", i ? a : b,
+			snprintf(path, sizeof(path), "%s/%s", i ? a : b,
 				 names[n]);
 			remove(path);
 		}

@@ -23,9 +23,9 @@ static char path[100];
 
 static void setup(void)
 {
-	strcpy(dir + sizeof dir - 7, "XXXXXX");
+	strcpy(dir + sizeof(dir) - 7, "XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	snprintf(path, sizeof path, "%s/error.json", dir);
+	snprintf(path, sizeof(path), "%s/error.json", dir);
 }
 
 static void teardown(void)
@@ -105,7 +105,7 @@ START_TEST(odd_values_do_no_harm)
 	struct error_file f;
 	struct err e = ERR_INIT;
 
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		ck_assert_int_eq(error_file_parse(&f, SLICE_STR(texts[i]), &e),
 				 0);
 		ck_assert_int_eq(f.timestamp, 0);
@@ -299,7 +299,7 @@ START_TEST(ddp_record_error_takes_any_text)
 	};
 	char *got;
 
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		got = recorded(texts[i][0]);
 		ck_assert_str_eq(got, texts[i][1]);
 		free(got);
@@ -317,7 +317,7 @@ START_TEST(ddp_record_error_bounds_a_long_text)
 	char *text = malloc(size + 1), *got;
 
 	text[size] = '\0';
-	for (size_t i = 0; i < sizeof fills; i++) {
+	for (size_t i = 0; i < sizeof(fills); i++) {
 		memset(text, fills[i], size);
 		got = recorded(text);
 		ck_assert_uint_ge(strlen(got), 8 << 10);
@@ -364,7 +364,7 @@ START_TEST(one_of_many_writers_wins_and_the_file_is_whole)
 	setenv("TORCHELASTIC_ERROR_FILE", path, 1);
 	for (int i = 0; i < WRITERS; i++) {
 		if (fork() == 0) {
-			snprintf(name, sizeof name, "writer %d", i);
+			snprintf(name, sizeof(name), "writer %d", i);
 			_exit(ddp_record_error(name) != 0);
 		}
 	}

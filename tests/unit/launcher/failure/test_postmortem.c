@@ -74,7 +74,7 @@ START_TEST(the_last_lines_are_kept_and_garbage_is_not)
 	take("6,1,1,-;text\noom-kill:constraint=CONSTRAINT_NONE,pid=5");
 	ck_assert_int_eq(klog.n, 0);
 	for (int i = 1; i <= 40; i++) {
-		snprintf(record, sizeof record, "6,1,1,-;oom-kill:constraint="
+		snprintf(record, sizeof(record), "6,1,1,-;oom-kill:constraint="
 			 "CONSTRAINT_NONE,pid=%d", i);
 		take(record);
 	}
@@ -230,18 +230,18 @@ START_TEST(the_core_file_is_found)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	core_file_glob(&out, "core.%e.%p", 0, &of);
 	buf_put(&out, "", 1);
-	snprintf(pattern, sizeof pattern, "%s/core.*.31", dir);
+	snprintf(pattern, sizeof(pattern), "%s/core.*.31", dir);
 	ck_assert_str_eq(out.data, pattern);
-	snprintf(old, sizeof old, "%s/core.x.31", dir);
+	snprintf(old, sizeof(old), "%s/core.x.31", dir);
 	f = fopen(old, "w");
 	ck_assert_ptr_nonnull(f);
 	fclose(f);
 	ck_assert_int_eq(core_file_find(out.data, of.since, pattern,
-					sizeof pattern), 1);
+					sizeof(pattern)), 1);
 	ck_assert_str_eq(pattern, old);
 	/* an older file belongs to another process */
 	ck_assert_int_eq(core_file_find(out.data, time(NULL) + 100, pattern,
-					sizeof pattern), 0);
+					sizeof(pattern)), 0);
 	remove(old);
 	remove(dir);
 	buf_release(&out);

@@ -328,7 +328,7 @@ START_TEST(hints)
 	struct wire_end end = killed();
 	struct report r = full(&end, NULL);
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		end.code = all[i].code;
 		end.signal = all[i].signal;
 		expect_in(put(&r), all[i].text);

@@ -35,7 +35,7 @@ START_TEST(a_step_listens_on_the_interface_to_the_second_node)
 		return;
 	ck_assert_ptr_nonnull(
 		inet_ntop(AF_INET, at, env.second_host,
-			  sizeof env.second_host));
+			  sizeof(env.second_host)));
 	ck_assert(sock_addr_number("127.0.0.1", 29400, &named));
 	ck_assert_int_eq(listen_addrs_choose(&c, &named, out), 1);
 	sock_addr_set_port(&outside, 29400);

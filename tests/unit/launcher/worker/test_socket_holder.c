@@ -72,7 +72,7 @@ static void descend(int depth, int say, int live)
 	} else {
 		t.pid = getpid();
 		t.inode = inode_of(socket(AF_INET, SOCK_STREAM, 0));
-		if (write(say, &t, sizeof t) != sizeof t)
+		if (write(say, &t, sizeof(t)) != sizeof(t))
 			_exit(1);
 	}
 	if (read(live, &byte, 1) < 0)
@@ -92,8 +92,8 @@ static void begin(struct family *f)
 	ck_assert_int_eq(pipe2(f->say, O_CLOEXEC), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, f->live), 0);
 	descend(f->depth, f->say[1], f->live[1]);
-	ck_assert_int_eq(read(f->say[0], &f->told, sizeof f->told),
-			 sizeof f->told);
+	ck_assert_int_eq(read(f->say[0], &f->told, sizeof(f->told)),
+			 sizeof(f->told));
 }
 
 static void end(struct family *f)

@@ -51,21 +51,21 @@ START_TEST(lines_of_the_kernel)
 {
 	struct proc_tcp s;
 
-	ck_assert_int_eq(parse(v4_line, sizeof v4_line - 1, &s), 1);
+	ck_assert_int_eq(parse(v4_line, sizeof(v4_line) - 1, &s), 1);
 	has_addr(&s.own, "127.0.0.1:8080");
 	has_addr(&s.peer, "10.0.78.11:53956");
 	ck_assert_uint_eq(s.state, 1);
 	ck_assert_uint_eq(s.uid, 65534);
 	ck_assert_uint_eq(s.inode, 5318739);
 
-	ck_assert_int_eq(parse(v6_line, sizeof v6_line - 1, &s), 1);
+	ck_assert_int_eq(parse(v6_line, sizeof(v6_line) - 1, &s), 1);
 	has_addr(&s.own, "[fd77::1]:8081");
 	has_addr(&s.peer, "10.0.78.11:80"); /* of ::ffff:0:0/96 */
 	ck_assert_uint_eq(s.state, 8);
 	ck_assert_uint_eq(s.uid, 1000);
 	ck_assert_uint_eq(s.inode, 77);
 
-	ck_assert_int_eq(parse(waiting_line, sizeof waiting_line - 1, &s), 1);
+	ck_assert_int_eq(parse(waiting_line, sizeof(waiting_line) - 1, &s), 1);
 	ck_assert_uint_eq(s.state, 6);
 	ck_assert_uint_eq(s.inode, 0);
 }
@@ -87,7 +87,7 @@ START_TEST(invalid_lines_are_ignored)
 	};
 	struct proc_tcp s;
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		ck_assert_msg(!parse(bad[i], strlen(bad[i]), &s), "%s", bad[i]);
 	/* truncated before the inode; a truncated inode cannot be detected */
 	for (size_t n = 0; n < strstr(v4_line, "5318739") - v4_line; n++)
@@ -104,7 +104,7 @@ struct pair {
 
 static void name(int fd, int peer, struct sock_addr *a)
 {
-	a->len = sizeof a->ss;
+	a->len = sizeof(a->ss);
 	ck_assert_int_eq((peer ? getpeername : getsockname)(
 				 fd, (struct sockaddr *)&a->ss, &a->len), 0);
 }

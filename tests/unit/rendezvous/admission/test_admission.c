@@ -205,15 +205,16 @@ START_TEST(an_agent_that_denies_and_leaves_defers_to_the_other)
 	ck_assert(start.agent_store);
 	to.sin_port = htons(start.master_port);
 	fd = socket(AF_INET, SOCK_STREAM, 0);
-	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-	ck_assert_int_eq((int)send(fd, ping, sizeof ping, 0), (int)sizeof ping);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	ck_assert_int_eq((int)send(fd, ping, sizeof(ping), 0),
+			 (int)sizeof(ping));
 	number = await_vouch(&a);
 	ck_assert_uint_eq(await_vouch(&b), number);
 	vouch(&a, number, 0);
 	leave(&a);
 	await_type(&b, WIRE_END); /* the server has noticed that a is gone */
 	vouch(&b, number, 1);
-	ck_assert_int_eq((int)recv(fd, answer, sizeof answer, MSG_WAITALL), 4);
+	ck_assert_int_eq((int)recv(fd, answer, sizeof(answer), MSG_WAITALL), 4);
 	ck_assert_int_eq(memcmp(answer, "\1\2\3\4", 4), 0);
 	close(fd);
 	leave(&b);

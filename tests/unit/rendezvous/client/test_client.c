@@ -63,10 +63,10 @@ static int listen_here(void)
 	struct sockaddr_in a = {.sin_family = AF_INET,
 				.sin_addr = {htonl(INADDR_LOOPBACK)},
 				.sin_port = htons(where.port)};
-	socklen_t size = sizeof a;
+	socklen_t size = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, size), 0);
 	ck_assert_int_eq(listen(fd, 64), 0);
 	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&a, &size), 0);

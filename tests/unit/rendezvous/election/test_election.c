@@ -43,7 +43,7 @@ struct client {
 
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
-	*b = uv_buf_init(room, sizeof room);
+	*b = uv_buf_init(room, sizeof(room));
 }
 
 static void on_client_closed(uv_handle_t *h)
@@ -103,7 +103,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	if (!body)
 		return;
 	out.base = reply;
-	out.len = (size_t)snprintf(reply, sizeof reply,
+	out.len = (size_t)snprintf(reply, sizeof(reply),
 				   "HTTP/1.1 200 OK\r\n"
 				   "Content-Type: application/json\r\n"
 				   "Content-Length: %zu\r\n\r\n%s",
@@ -113,7 +113,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 
 static void on_connection(uv_stream_t *s, int status)
 {
-	struct client *c = calloc(1, sizeof *c);
+	struct client *c = calloc(1, sizeof(*c));
 
 	buf_init(&c->in, 1 << 20);
 	ck_assert_int_eq(uv_tcp_init(&loop, &c->tcp), 0);
@@ -171,7 +171,7 @@ static struct etcd *open_etcd(void)
 	struct etcd *etcd;
 	struct err e = ERR_INIT;
 	char where[64];
-	int len = sizeof at;
+	int len = sizeof(at);
 
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	ck_assert_int_eq(uv_timer_init(&loop, &guard), 0);
@@ -183,7 +183,7 @@ static struct etcd *open_etcd(void)
 			 0);
 	ck_assert_int_eq(
 		uv_tcp_getsockname(&listener, (struct sockaddr *)&at, &len), 0);
-	snprintf(where, sizeof where, "127.0.0.1:%d", ntohs(at.sin_port));
+	snprintf(where, sizeof(where), "127.0.0.1:%d", ntohs(at.sin_port));
 	o.endpoints = where;
 	ck_assert_msg(etcd_new(&etcd, &loop, &o, &e) == 0, "%s", e.text);
 	return etcd;

@@ -30,7 +30,7 @@ static int see(void *arg, struct slice batch)
 {
 	size_t n = strlen(seen);
 
-	snprintf(seen + n, sizeof seen - n, "%.*s|", SLICE_FMT(batch));
+	snprintf(seen + n, sizeof(seen) - n, "%.*s|", SLICE_FMT(batch));
 	return 0;
 }
 
@@ -294,7 +294,7 @@ START_TEST(a_second_server_is_refused_and_learns_the_first)
 	close(mkstemp(path));
 	ck_assert_int_eq(journal_file_open(&f, path, -1, &e), 0);
 	ck_assert_int_eq(journal_file_open(&g, path, -1, &e), ERR_REFUSED);
-	snprintf(pid, sizeof pid, "pid %d", (int)getpid());
+	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
 	ck_assert_ptr_nonnull(strstr(e.text, pid));
 	ck_assert_ptr_nonnull(strstr(e.text, path));
 	journal_file_close(f);
@@ -337,19 +337,19 @@ static void fill_a_disk(void)
 	char batch[16 << 10];
 	int i, rc = 0;
 
-	memset(batch, 'x', sizeof batch);
+	memset(batch, 'x', sizeof(batch));
 	MUST(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
 	MUST(mount("none", "/mnt", "tmpfs", 0, "size=256k") == 0);
 	MUST(journal_file_open(&f, "/mnt/j", -1, &e) == 0);
 	MUST(journal_file_replay(f, see, NULL, &e) == 0);
 	for (i = 0; rc == 0 && i < 100; i++)
-		rc = journal_file_append(f, SLICE(batch, sizeof batch), &e);
+		rc = journal_file_append(f, SLICE(batch, sizeof(batch)), &e);
 	MUST(rc == -ENOSPC && i > 2 && i < 20);
 	MUST(strstr(e.text, "/mnt/j") && strstr(e.text, "No space"));
 	/* after a missing batch nothing may follow, not even a small one */
 	MUST(journal_file_append(f, SLICE_STR("x"), &e) < 0);
 	/* there is no space for a snapshot after it */
-	MUST(journal_file_snapshot(f, &SLICE(batch, sizeof batch), 1, &e) ==
+	MUST(journal_file_snapshot(f, &SLICE(batch, sizeof(batch)), 1, &e) ==
 	     -ENOSPC);
 	MUST(!journal_file_is_lost(f));
 	journal_file_close(f);

@@ -38,7 +38,7 @@ static char gone_why[100]; /* of the last that was gone */
 /* For conn_events. */
 static void on_gone(struct conn *c, const char *why)
 {
-	snprintf(gone_why, sizeof gone_why, "%s%s", why,
+	snprintf(gone_why, sizeof(gone_why), "%s%s", why,
 		 c->reset ? ", reset" : "");
 }
 
@@ -51,7 +51,7 @@ static void on_closed(struct conn *c)
 static enum listener_answer on_connection(struct listener *l, int fd,
 					  int scarce)
 {
-	conns[nconns] = malloc(sizeof *conns[0]);
+	conns[nconns] = malloc(sizeof(*conns[0]));
 	ck_assert_int_eq(conn_open(conns[nconns++], &pool, conn_events,
 				   1 << 20, fd), 0);
 	return LISTENER_TOOK;
@@ -63,7 +63,7 @@ static void open_clients(int n, const struct conn_events *events)
 	struct err e = ERR_INIT;
 	int fd;
 
-	memset(&pool, 0, sizeof pool);
+	memset(&pool, 0, sizeof(pool));
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	pool.loop = &loop;
 	pool.hello_ms = 60000;

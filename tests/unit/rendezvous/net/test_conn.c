@@ -41,13 +41,13 @@ START_TEST(write_error_closes_after_the_input_has_been_read)
 	taken = 0;
 	signal(SIGPIPE, SIG_IGN); /* as the server does */
 	open_clients(1, &events);
-	ck_assert_int_eq((int)send(clients[0], request, sizeof request, 0),
-			 (int)sizeof request);
+	ck_assert_int_eq((int)send(clients[0], request, sizeof(request), 0),
+			 (int)sizeof(request));
 	/* each write of the server fails with EPIPE from here on */
 	ck_assert_int_eq(shutdown(server_end(0), SHUT_WR), 0);
 	while (conns[0])
 		uv_run(&loop, UV_RUN_ONCE);
-	ck_assert_uint_eq(taken, sizeof request);
+	ck_assert_uint_eq(taken, sizeof(request));
 	ck_assert_int_eq((int)recv(clients[0], &byte, 1, 0), 0);
 	close_clients();
 }

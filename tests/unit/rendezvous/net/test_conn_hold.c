@@ -62,13 +62,13 @@ static void hears(int i, const char *text)
 		struct pollfd p = {clients[i], POLLIN, 0};
 
 		poll(&p, 1, ANSWER_MS);
-		rc = recv(clients[i], got + n, sizeof got - n, MSG_DONTWAIT);
+		rc = recv(clients[i], got + n, sizeof(got) - n, MSG_DONTWAIT);
 		n += rc > 0 ? (size_t)rc : 0;
 		if (rc == 0)
 			got[n++] = '.';
 	}
 	ck_assert_str_eq(got, text);
-	rc = recv(clients[i], got, sizeof got, MSG_DONTWAIT);
+	rc = recv(clients[i], got, sizeof(got), MSG_DONTWAIT);
 	ck_assert(rc <= 0 || text[0] == '.');
 }
 

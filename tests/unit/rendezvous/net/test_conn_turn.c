@@ -37,7 +37,7 @@ static const struct conn_events events = {
 static void begin(void)
 {
 	whole = 0;
-	memset(taken, 0, sizeof taken);
+	memset(taken, 0, sizeof(taken));
 	open_clients(CLIENTS, &events);
 }
 
@@ -66,15 +66,15 @@ static size_t pour(void)
 
 	/* makes room for the bytes, and makes poll wait for them */
 	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low,
-				    sizeof low), 0);
+				    sizeof(low)), 0);
 	while (sent < WAITING) {
-		n = send(clients[1], zeroes, sizeof zeroes, 0);
+		n = send(clients[1], zeroes, sizeof(zeroes), 0);
 		ck_assert_int_gt((int)n, 0);
 		sent += (size_t)n;
 	}
 	await_input(fd);
 	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one,
-				    sizeof one), 0);
+				    sizeof(one)), 0);
 	return sent;
 }
 
@@ -93,7 +93,7 @@ static void hear(void)
 
 	for (int i = 0; i < CLIENTS; i += 2) {
 		await_input(clients[i]);
-		ck_assert_int_eq(recv(clients[i], got, sizeof got,
+		ck_assert_int_eq(recv(clients[i], got, sizeof(got),
 				      MSG_DONTWAIT), 4);
 	}
 }
@@ -142,19 +142,19 @@ END_TEST
 START_TEST(an_end_after_a_full_buffer_is_seen)
 {
 	static const char zeroes[CONN_READ_MAX];
-	int fd = server_end(1), low = sizeof zeroes, one = 1;
+	int fd = server_end(1), low = sizeof(zeroes), one = 1;
 
 	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low,
-				    sizeof low), 0);
-	ck_assert_int_eq(send(clients[1], zeroes, sizeof zeroes, 0),
-			 (ssize_t)sizeof zeroes);
+				    sizeof(low)), 0);
+	ck_assert_int_eq(send(clients[1], zeroes, sizeof(zeroes), 0),
+			 (ssize_t)sizeof(zeroes));
 	await_input(fd);
 	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one,
-				    sizeof one), 0);
+				    sizeof(one)), 0);
 	ck_assert_int_eq(shutdown(clients[1], SHUT_WR), 0);
 	while (conns[1])
 		uv_run(&loop, UV_RUN_ONCE);
-	ck_assert_uint_eq(taken[1], sizeof zeroes);
+	ck_assert_uint_eq(taken[1], sizeof(zeroes));
 }
 END_TEST
 

@@ -54,8 +54,8 @@ static void await_greeting(int fd)
 {
 	char greeting[WIRE_GREETING_SIZE];
 
-	while (recv(fd, greeting, sizeof greeting, MSG_DONTWAIT | MSG_PEEK) <
-	       (ssize_t)sizeof greeting)
+	while (recv(fd, greeting, sizeof(greeting), MSG_DONTWAIT | MSG_PEEK) <
+	       (ssize_t)sizeof(greeting))
 		uv_run(&loop, UV_RUN_ONCE);
 }
 

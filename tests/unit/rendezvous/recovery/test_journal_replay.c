@@ -100,7 +100,7 @@ static const char *value_of(struct hosted_job *h, const char *key)
 
 	if (!h || !h->store || !store_get(h->store, SLICE_STR(key), &v))
 		return "(none)";
-	snprintf(text, sizeof text, "%.*s", SLICE_FMT(v));
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(v));
 	return text;
 }
 
@@ -313,10 +313,10 @@ START_TEST(lowered_limits_hold_for_new_requests)
 	char name[16], value[1001];
 	size_t before;
 
-	memset(value, 'v', sizeof value - 1);
-	value[sizeof value - 1] = '\0';
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
 	for (int i = 0; i < 20; i++) {
-		snprintf(name, sizeof name, "k%d", i);
+		snprintf(name, sizeof(name), "k%d", i);
 		set(h, name, value);
 	}
 	keep(s);
@@ -332,7 +332,7 @@ START_TEST(lowered_limits_hold_for_new_requests)
 		ERR_REFUSED);
 	ck_assert_uint_eq(store_keys(h->store), 20);
 	for (int i = 0; i < 15; i++) {
-		snprintf(name, sizeof name, "k%d", i);
+		snprintf(name, sizeof(name), "k%d", i);
 		ck_assert_int_eq(store_delete(h->store, SLICE_STR(name)), 1);
 	}
 	ck_assert_int_eq(
@@ -404,12 +404,12 @@ START_TEST(ranks_that_have_left_fail_a_gather_after_each_restart)
 	}
 	leave(h, 1);
 	keep(s);
-	gather(h, 4, live, sizeof live);
+	gather(h, 4, live, sizeof(live));
 	ck_assert_ptr_nonnull(strstr(live, "rank 3"));
 	for (int restarts = 1; restarts <= 3; restarts++) {
 		s = restart(s, fd);
 		gather(hosted_job_find(s, SLICE_STR("j")), 4, text,
-		       sizeof text);
+		       sizeof(text));
 		ck_assert_str_eq(text, live);
 	}
 	close_server(s);
@@ -517,7 +517,7 @@ END_TEST
 int main(void)
 {
 	TCase *tc = tcase_create("journal_replay");
-	const int rows = sizeof bad / sizeof *bad;
+	const int rows = sizeof(bad) / sizeof(*bad);
 
 	tcase_add_loop_test(
 		tc, a_senseless_record_only_costs_its_job, 0, rows);

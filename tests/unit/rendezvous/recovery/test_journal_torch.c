@@ -47,7 +47,7 @@ static void describe(struct server *s, char *text)
 		sprintf(items[n++], "%.*s=%.*s", SLICE_FMT(key),
 			value.len > 40 ? 40 : (int)value.len, value.data);
 	}
-	qsort(items, (size_t)n, sizeof items[0], by_text);
+	qsort(items, (size_t)n, sizeof(items[0]), by_text);
 	for (int i = 0; i < n; i++)
 		used += sprintf(text + used, "; %s", items[i]);
 	at = NULL;
@@ -448,7 +448,7 @@ START_TEST(a_compaction_that_finds_no_room_loses_nothing)
 	/* space for batches, but not for a snapshot after them */
 	limit_files((8 << 20) + (10 << 10));
 	for (int i = 0; i < SETS; i++) {
-		snprintf(name, sizeof name, "key %d", i);
+		snprintf(name, sizeof(name), "key %d", i);
 		set_large(name, VALUE);
 		journal_writer_commit(&s->writer);
 	}
@@ -509,7 +509,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, a_journal_cut_anywhere_gives_earlier_answers, 0,
-			    sizeof uses / sizeof *uses);
+			    sizeof(uses) / sizeof(*uses));
 	tcase_add_test(tc, a_snapshot_and_records_cut_anywhere_do_so_too);
 	tcase_add_test(tc,
 		       records_lost_to_a_full_disk_are_in_the_snapshot);

@@ -26,7 +26,7 @@ static struct { void *who; char text[512]; } fate[8];
 static inline void begin(void)
 {
 	j = job_new(SLICE_STR("none"), 0);
-	memset(node, 0, sizeof node);
+	memset(node, 0, sizeof(node));
 	e = (struct err)ERR_INIT;
 }
 
@@ -84,10 +84,10 @@ static inline void drain(void)
 		if (a->kind == JOB_LAST_CALL)
 			call_ms = a->rank;
 		if (a->kind == JOB_RANK_LEFT)
-			snprintf(left_text, sizeof left_text, "%s", a->text);
+			snprintf(left_text, sizeof(left_text), "%s", a->text);
 		if (a->kind == JOB_FATE_KNOWN) {
 			fate[fates].who = a->fate->owner;
-			snprintf(fate[fates++].text, sizeof fate[0].text, "%s",
+			snprintf(fate[fates++].text, sizeof(fate[0].text), "%s",
 				 a->text);
 		}
 	}
@@ -113,8 +113,8 @@ static inline int join(int i, uint32_t nnodes, struct how h)
 	struct wire_join m;
 	int rc;
 
-	snprintf(name, sizeof name, "h%d", i);
-	snprintf(addr, sizeof addr, "10.0.0.%d", i);
+	snprintf(name, sizeof(name), "h%d", i);
+	snprintf(addr, sizeof(addr), "10.0.0.%d", i);
 	m = (struct wire_join){
 		.node_id = SLICE_STR(h.id ? h.id : name),
 		.host = SLICE_STR(h.host ? h.host : name),
@@ -199,7 +199,7 @@ static inline void ended(enum wire_verdict verdict, int exit_code,
 	char got[1024];
 
 	ck_assert_int_eq(ends, 1);
-	snprintf(got, sizeof got, "%.*s", SLICE_FMT(m->text));
+	snprintf(got, sizeof(got), "%.*s", SLICE_FMT(m->text));
 	ck_assert_str_eq(got, text);
 	ck_assert_int_eq(m->verdict, verdict);
 	ck_assert_int_eq(m->exit_code, exit_code);
@@ -211,7 +211,7 @@ static inline const char *state_text(void)
 	struct wire_state m;
 
 	job_state_for(j, &m);
-	snprintf(text, sizeof text, "%u of %u: %.*s", m.joined, m.max_nodes,
+	snprintf(text, sizeof(text), "%u of %u: %.*s", m.joined, m.max_nodes,
 		 SLICE_FMT(m.missing));
 	return text;
 }

@@ -126,7 +126,7 @@ START_TEST(the_memory_of_hosts_forgets_the_oldest)
 	join(0, 3, h);
 	last_call();
 	for (int i = 0; i < 300; i++) {
-		snprintf(host[i], sizeof host[i], "g%d", i);
+		snprintf(host[i], sizeof(host[i]), "g%d", i);
 		guest.host = host[i];
 		join(1, 3, guest);
 		join(0, 3, h);

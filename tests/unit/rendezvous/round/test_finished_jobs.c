@@ -34,12 +34,12 @@ START_TEST(the_oldest_is_forgotten_first)
 	char id[16];
 
 	for (int i = 0; i <= FINISHED_JOBS_MAX; i++) {
-		snprintf(id, sizeof id, "job%d", i);
+		snprintf(id, sizeof(id), "job%d", i);
 		finished_jobs_add(&finished, id, 0, id);
 	}
 	ck_assert_ptr_null(find("job0", 0));
 	for (int i = 1; i <= FINISHED_JOBS_MAX; i++) {
-		snprintf(id, sizeof id, "job%d", i);
+		snprintf(id, sizeof(id), "job%d", i);
 		ck_assert_str_eq(find(id, 0), id);
 	}
 	finished_jobs_release(&finished);

@@ -296,9 +296,9 @@ static void come(void)
 	if (!a)
 		return;
 	*a = (struct agent){.nproc = 1 + roll(3), .wanted = -1, .exited = -1};
-	snprintf(a->id, sizeof a->id, "id%u", s.next_id++);
-	snprintf(a->host, sizeof a->host, "h%u", roll(HOSTS));
-	snprintf(a->role, sizeof a->role, "r%u", roll(3));
+	snprintf(a->id, sizeof(a->id), "id%u", s.next_id++);
+	snprintf(a->host, sizeof(a->host), "h%u", roll(HOSTS));
+	snprintf(a->role, sizeof(a->role), "r%u", roll(3));
 	if (roll(4) == 0)
 		a->wanted = (int32_t)roll(s.max);
 	if (join(a) == 0)
@@ -451,7 +451,7 @@ static void step(void)
 static void run_job(int i)
 {
 	nth_job = i;
-	memset(&s, 0, sizeof s);
+	memset(&s, 0, sizeof(s));
 	s.max = 1 + roll(5);
 	s.min = 1 + roll(s.max);
 	s.max_restarts = roll(4);

@@ -16,7 +16,7 @@ static uint64_t silent_of(void *owner)
 static void begin_awaited(void)
 {
 	begin();
-	memset(&a, 0, sizeof a);
+	memset(&a, 0, sizeof(a));
 	known = (struct wait_text_nodes){.silent_ms = silent_of};
 	silent = 0;
 }
@@ -31,7 +31,7 @@ static const char *text(void)
 {
 	static char out[4200];
 
-	snprintf(out, sizeof out, "%.*s", (int)a.text.len,
+	snprintf(out, sizeof(out), "%.*s", (int)a.text.len,
 		 a.text.data ? a.text.data : "");
 	return out;
 }
@@ -154,7 +154,7 @@ static void begin_store(void)
 	const struct store_limits limits = {100, 1 << 20, 1 << 20, 8};
 
 	begin_awaited();
-	memset(&w, 0, sizeof w);
+	memset(&w, 0, sizeof(w));
 	store = store_new(&limits);
 }
 
@@ -172,7 +172,7 @@ START_TEST(keys_that_nobody_has_set)
 	struct buf itself = BUF_INIT(256);
 
 	for (int i = 0; i < 10; i++) {
-		snprintf(names[i], sizeof names[i], "k%d", i);
+		snprintf(names[i], sizeof(names[i]), "k%d", i);
 		keys[i] = SLICE_STR(names[i]);
 	}
 	store_set(store, keys[1], SLICE_STR("v"), &e);

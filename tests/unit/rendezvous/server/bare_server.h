@@ -21,9 +21,9 @@
 static inline struct server *server_at(int fd, size_t max_keys,
 				       size_t max_bytes, struct err *e)
 {
-	struct server *s = calloc(1, sizeof *s);
+	struct server *s = calloc(1, sizeof(*s));
 
-	s->loop = s->pool.loop = malloc(sizeof *s->loop);
+	s->loop = s->pool.loop = malloc(sizeof(*s->loop));
 	ck_assert_int_eq(uv_loop_init(s->loop), 0);
 	s->max_keys = max_keys;
 	s->max_bytes = max_bytes;

@@ -160,7 +160,7 @@ static uint32_t fill_with_gathers(struct store *s, struct store_waiter *w,
 	char key[16];
 
 	for (uint32_t i = 0; i < n; i++) {
-		snprintf(key, sizeof key, "%u", i);
+		snprintf(key, sizeof(key), "%u", i);
 		before = job->bytes;
 		if (store_gather(s, SLICE_STR(key), 8, 0, SLICE_STR("v"),
 				 &w[i], &e) == 0)

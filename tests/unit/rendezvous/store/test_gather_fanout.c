@@ -17,10 +17,10 @@ static void offer(uint32_t rank)
 	char addr[32], token[WIRE_TOKEN_SIZE];
 	struct wire_share m = {.port = (uint16_t)(1000 + rank)};
 
-	snprintf(addr, sizeof addr, "10.0.0.%u", rank);
-	memset(token, (int)rank, sizeof token);
+	snprintf(addr, sizeof(addr), "10.0.0.%u", rank);
+	memset(token, (int)rank, sizeof(token));
 	m.addr = SLICE_STR(addr);
-	m.token = SLICE(token, sizeof token);
+	m.token = SLICE(token, sizeof(token));
 	ck_assert_int_eq(gather_fanout_is_offer(&m, &e), 1);
 	ck_assert_int_eq(gather_fanout_offer(&s, rank, &m, &e), 0);
 }
@@ -42,7 +42,7 @@ static void offer_each(uint32_t first, uint32_t a_host, uint32_t size)
  * and that each sender gets as many ranks as it was given. */
 static void is_tree(uint32_t size)
 {
-	uint32_t *comers = calloc(size, sizeof *comers), roots = 0;
+	uint32_t *comers = calloc(size, sizeof(*comers)), roots = 0;
 
 	for (uint32_t r = 0; r < size; r++) {
 		struct share_part part = gather_fanout_part_of(&s, r, size),
@@ -169,7 +169,7 @@ START_TEST(an_incomplete_offer_is_ignored)
 	};
 
 	ck_assert_int_eq(gather_fanout_is_offer(&none, &e), 0);
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		ck_assert_int_eq(gather_fanout_is_offer(&bad[i], &e),
 				 ERR_PROTOCOL);
 }
@@ -182,12 +182,12 @@ START_TEST(the_hash_is_of_the_bytes_that_are_passed_on)
 				       SLICE_STR("three")};
 	unsigned char hash[WIRE_HASH_SIZE];
 
-	crypto_generichash(hash, sizeof hash, (const unsigned char *)bytes,
-			   sizeof bytes - 1, NULL, 0);
+	crypto_generichash(hash, sizeof(hash), (const unsigned char *)bytes,
+			   sizeof(bytes) - 1, NULL, 0);
 	for (int again = 0; again < 2; again++)
 		gather_fanout_digest(&s, values, 3);
-	ck_assert_uint_eq(s.bytes, sizeof bytes - 1);
-	ck_assert(!memcmp(s.hash, hash, sizeof hash));
+	ck_assert_uint_eq(s.bytes, sizeof(bytes) - 1);
+	ck_assert(!memcmp(s.hash, hash, sizeof(hash)));
 	gather_fanout_release(&s);
 }
 END_TEST

@@ -17,7 +17,7 @@ START_TEST(keys_that_differ_little_spread_well)
 
 	hash_table_init(&table);
 	for (int i = 0; i < 4096; i++) {
-		snprintf(keys[i], sizeof keys[i], "worker/%d/address", i);
+		snprintf(keys[i], sizeof(keys[i]), "worker/%d/address", i);
 		items[i].key = SLICE_STR(keys[i]);
 		ck_assert_int_eq(hash_table_insert(&table, &items[i]), 0);
 	}
@@ -82,7 +82,7 @@ START_TEST(items_are_found_and_removed_at_every_size)
 	hash_table_init(&table);
 	ck_assert_ptr_null(hash_table_find(&table, SLICE_STR("none")));
 	for (int i = 0; i < N; i++) {
-		snprintf(keys[i], sizeof keys[i], "%d", i);
+		snprintf(keys[i], sizeof(keys[i]), "%d", i);
 		items[i].key = SLICE_STR(keys[i]);
 		ck_assert_int_eq(hash_table_insert(&table, &items[i]), 0);
 		/* the first, the last, and one of those being moved */

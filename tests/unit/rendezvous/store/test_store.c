@@ -109,7 +109,7 @@ START_TEST(add_refuses_a_value_that_is_not_a_number)
 		"99999999999999999999", "0x10", "-9223372036854775809"};
 	int64_t sum;
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		set("n", bad[i]);
 		ck_assert_int_eq(store_add(s, t("n"), 1, &sum, &e),
 				 ERR_ARGUMENT);
@@ -172,8 +172,8 @@ START_TEST(multi_set_is_all_or_nothing)
 
 	begin_with(100, 1000, 64);
 	set("b", "old");
-	memset(big, 'x', sizeof big);
-	values[3] = SLICE(big, sizeof big);
+	memset(big, 'x', sizeof(big));
+	values[3] = SLICE(big, sizeof(big));
 	ck_assert_int_eq(store_multi_set(s, keys, values, 4, &e),
 			 ERR_ARGUMENT);
 	lacks("a");
@@ -229,7 +229,7 @@ static void wait_for(int i, const char *a, const char *b)
 {
 	struct slice keys[2] = {t(a), t(b ? b : "")};
 
-	memset(&w[i], 0, sizeof w[i]);
+	memset(&w[i], 0, sizeof(w[i]));
 	ck_assert_int_eq(store_wait(s, keys, b ? 2 : 1, &w[i], &e), 0);
 }
 
@@ -318,7 +318,7 @@ END_TEST
 
 static int barrier(int i, const char *key, uint32_t size)
 {
-	memset(&w[i], 0, sizeof w[i]);
+	memset(&w[i], 0, sizeof(w[i]));
 	return store_barrier(s, t(key), size, &w[i], &e);
 }
 
@@ -368,7 +368,7 @@ START_TEST(callers_must_agree_on_kind_and_count)
 	ck_assert_int_eq(barrier(1, "b", 3), ERR_ARGUMENT);
 	ck_assert_str_eq(e.text, "'b' is a barrier of 2 for the other "
 				 "callers, but a barrier of 3 for this one");
-	memset(&w[1], 0, sizeof w[1]);
+	memset(&w[1], 0, sizeof(w[1]));
 	ck_assert_int_eq(store_gather(s, t("b"), 2, 0, t(""), &w[1], &e),
 			 ERR_ARGUMENT);
 	ck_assert_int_eq(barrier(2, "x", 0), ERR_ARGUMENT);
@@ -382,7 +382,7 @@ END_TEST
 
 static int gather(int i, uint32_t size, uint32_t rank, const char *value)
 {
-	memset(&w[i], 0, sizeof w[i]);
+	memset(&w[i], 0, sizeof(w[i]));
 	return store_gather(s, t("g"), size, rank, t(value), &w[i], &e);
 }
 
@@ -521,7 +521,7 @@ START_TEST(many_keys_come_and_go)
 
 		x = x * 1664525 + 1013904223;
 		i = (int)((x >> 8) % N);
-		snprintf(key, sizeof key, "key%d", i);
+		snprintf(key, sizeof(key), "key%d", i);
 		if ((x >> 4 & 3) == 0) {
 			ck_assert_int_eq(store_delete(s, t(key)), there[i]);
 			n -= (size_t)there[i];
@@ -536,7 +536,7 @@ START_TEST(many_keys_come_and_go)
 	for (int i = 0; i < N; i++) {
 		char key[16];
 
-		snprintf(key, sizeof key, "key%d", i);
+		snprintf(key, sizeof(key), "key%d", i);
 		if (there[i])
 			has(key, key);
 		else

@@ -76,9 +76,9 @@ START_TEST(a_deleted_value_is_gone_though_its_name_stays)
 	push("queued");
 	empty = store_bytes(s);
 	for (int i = 0; i < 4; i++) {
-		ck_assert_int_eq(store_set(s, key, SLICE(large, sizeof large),
+		ck_assert_int_eq(store_set(s, key, SLICE(large, sizeof(large)),
 					   &e), 0);
-		ck_assert_uint_eq(store_bytes(s), empty + sizeof large);
+		ck_assert_uint_eq(store_bytes(s), empty + sizeof(large));
 		ck_assert_int_eq(store_delete(s, key), 1);
 		ck_assert_uint_eq(store_bytes(s), empty);
 	}

@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(a_thousand_owners)
 {
-	struct addr_owner *many = calloc(1000, sizeof *many);
+	struct addr_owner *many = calloc(1000, sizeof(*many));
 	struct sock_addr shared = addr("172.17.0.1"), own = addr("10.0.0.0");
 	struct sockaddr_in *in = (struct sockaddr_in *)&own.ss;
 	const struct addr_claim *c;

@@ -69,7 +69,7 @@ static void begin(void)
 	struct err e = ERR_INIT;
 	uint16_t number = 0;
 
-	memset(&pool, 0, sizeof pool);
+	memset(&pool, 0, sizeof(pool));
 	ncame = nclients = nlate = 0;
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	pool.loop = &loop;
@@ -172,8 +172,8 @@ START_TEST(a_wait_that_is_given_up_at_once_has_a_beginning)
 				   "\14";
 	uint64_t before = uv_now(&loop);
 
-	ck_assert_int_eq((int)send(clients[0], said, sizeof said - 1, 0),
-			 (int)sizeof said - 1);
+	ck_assert_int_eq((int)send(clients[0], said, sizeof(said) - 1, 0),
+			 (int)sizeof(said) - 1);
 	torch_client_admit(came[0]);
 	while (!gave_up)
 		uv_run(&loop, UV_RUN_ONCE);

@@ -422,7 +422,7 @@ START_TEST(protocols_differ_in_their_first_bytes)
 	};
 	struct buf b = BUF_INIT(64);
 
-	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		buf_reset(&b);
 		put_hex(&b, cases[i].hex);
 		ck_assert_int_eq(torch_sniff(SLICE(b.data, b.len)),
@@ -447,7 +447,7 @@ START_TEST(requests_over_a_limit_are_refused)
 	};
 	struct buf b = BUF_INIT(64);
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		begin();
 		if (i)
 			say(0, HELLO);

@@ -35,7 +35,7 @@ static inline float drawn(void)
 
 static inline float *floats(size_t n)
 {
-	float *p = room(n * sizeof *p);
+	float *p = room(n * sizeof(*p));
 
 	for (size_t i = 0; i < n; i++)
 		p[i] = drawn();

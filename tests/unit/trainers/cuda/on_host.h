@@ -41,9 +41,9 @@ template <typename T> T __shfl_xor_sync(unsigned lanes, T v, int d)
 {
 	uint64_t mine = 0, theirs;
 
-	memcpy(&mine, &v, sizeof v);
+	memcpy(&mine, &v, sizeof(v));
 	theirs = on_host_exchange(mine, d);
-	memcpy(&v, &theirs, sizeof v);
+	memcpy(&v, &theirs, sizeof(v));
 	return v;
 }
 

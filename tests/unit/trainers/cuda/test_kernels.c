@@ -13,7 +13,7 @@ static void open_cpu(void)
 
 	ck_assert_msg(ops_cpu.open(&o, &cpu, &e) == 0, "%s", e.text);
 	srand(7);
-	memset(&state, 0, sizeof state);
+	memset(&state, 0, sizeof(state));
 }
 
 static void close_cpu(void)
@@ -34,12 +34,12 @@ START_TEST(transposed_tensors_match_the_hosts)
 				     s[2] * s[3], layout_channels(s[1], type)};
 	size_t count = box_count(&b);
 	void *there = room(b.t.bytes);
-	float *back = room(count * sizeof *back);
+	float *back = room(count * sizeof(*back));
 
 	kernel_to_nhwc(NULL, &t, b.v, there);
 	ck_assert_mem_eq(there, b.t.data, b.t.bytes);
 	kernel_from_nhwc(NULL, &t, there, back);
-	ck_assert_mem_eq(back, b.v, count * sizeof *back);
+	ck_assert_mem_eq(back, b.v, count * sizeof(*back));
 	free(there);
 	free(back);
 	box_free(&b);
@@ -51,7 +51,7 @@ START_TEST(bf16_is_the_nearest)
 	enum { N = 3003 }; /* vectors, and values behind them */
 	struct tensor t = {.n = 1, .c = N, .h = 1, .w = 1, .plain = 1,
 			   .type = TENSOR_BF16, .bytes = N * 2};
-	float *v = floats(N), *back = room(N * sizeof *back);
+	float *v = floats(N), *back = room(N * sizeof(*back));
 	uint16_t *here = room(N * 2), *there = room(N * 2);
 
 	v[0] = NAN;
@@ -164,10 +164,10 @@ START_TEST(masks_and_sums)
 	int n = shapes[_i / 4][0], out = shapes[_i / 4][1];
 	size_t count = (size_t)n * (size_t)out;
 	float *y = floats(count), *dy = floats(count), *dy1 = floats(count);
-	float *sum = floats((size_t)out), *was = room(count * sizeof *was);
+	float *sum = floats((size_t)out), *was = room(count * sizeof(*was));
 	int relu = _i & 1, two = _i >> 1 & 1;
 
-	memcpy(was, dy, count * sizeof *was);
+	memcpy(was, dy, count * sizeof(*was));
 	kernel_mask_and_sum(NULL, n, out, relu ? y : NULL, dy,
 			    two ? dy1 : NULL, sum);
 	for (int o = 0; o < out; o++) {
@@ -309,7 +309,7 @@ START_TEST(arithmetic)
 	struct box b = box_new(2, 6, 3, 3, a.t.type);
 	struct box sum = box_new(2, 6, 3, 3, a.t.type);
 
-	memcpy(was, y, N * sizeof *y);
+	memcpy(was, y, N * sizeof(*y));
 	kernel_add(NULL, N, x, y);
 	kernel_scale(NULL, N, 3, x);
 	for (int i = 0; i < N; i++)
@@ -422,7 +422,7 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 					ck_assert(at(&out, i, c, p) == want);
 			}
 	}
-	memset(got, 0, sizeof got);
+	memset(got, 0, sizeof(got));
 	t.out = NULL;
 	kernel_load_batch(NULL, &state, &t);
 	ck_assert_uint_eq(got[3], labels[order[5]]);

@@ -22,7 +22,7 @@ static struct bench bench_new(int n, int c, int h, int w, enum tensor_type type)
 		&b.k.shift, (float **)&b.k.weight, (float **)&b.k.bias,
 		&b.k.running_mean, &b.k.running_var, &b.k.grad_weight,
 		&b.k.grad_bias};
-	size_t count = sizeof arrays / sizeof *arrays;
+	size_t count = sizeof(arrays) / sizeof(*arrays);
 
 	b.x = box_new(n, c, h, w, type);
 	b.other = box_new(n, c, h, w, type);
@@ -163,8 +163,8 @@ static void check_norm(int n, int c, int h, int w, enum tensor_type type,
 	b.k.dy1 = way & 4 ? b.dy1.t.data : NULL;
 	if (!(way & 2))
 		b.k.dx = b.dy.t.data; /* as in a plan */
-	memcpy(before, b.k.running_mean, (size_t)c * sizeof *before);
-	memcpy(before + c, b.k.running_var, (size_t)c * sizeof *before);
+	memcpy(before, b.k.running_mean, (size_t)c * sizeof(*before));
+	memcpy(before + c, b.k.running_var, (size_t)c * sizeof(*before));
 	forward(&b);
 	backward(&b);
 	for (int k = 0; k < c; k++) {
@@ -251,7 +251,7 @@ static void cut(struct box *to, const struct box *whole, int from)
 {
 	memcpy(to->v, whole->v + box_count(whole) / (size_t)whole->t.n *
 					 (size_t)from,
-	       box_count(to) * sizeof *to->v);
+	       box_count(to) * sizeof(*to->v));
 	layout_pack(&to->t, to->v, to->t.data);
 }
 
@@ -288,7 +288,7 @@ START_TEST(norm_of_two_ranks_matches_one_rank)
 	share(part, &whole);
 	forward(&whole);
 	backward(&whole);
-	for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+	for (size_t s = 0; s < sizeof(steps) / sizeof(*steps); s++) {
 		for (int r = 0; r < 2; r++)
 			steps[s](NULL, &part[r].k);
 		if (s == 0)
@@ -355,7 +355,7 @@ static void check_pool(int c, int h, int w, int kernel, int stride, int pad,
 		.bf16 = bf16, .n = 3, .h = h, .w = w, .out_h = oh, .out_w = ow,
 		.channels = layout_channels(c, type), .kernel = kernel,
 		.stride = stride, .pad = pad};
-	double *want = calloc(box_count(&x), sizeof *want);
+	double *want = calloc(box_count(&x), sizeof(*want));
 	uint8_t *where;
 
 	y = box_empty(3, c, oh, ow, type);

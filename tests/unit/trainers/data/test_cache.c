@@ -25,7 +25,7 @@ static void tear_down(void)
 {
 	char command[128];
 
-	snprintf(command, sizeof command, "rm -rf '%s'", dir);
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
 	ck_assert_int_eq(system(command), 0);
 }
 
@@ -162,7 +162,7 @@ START_TEST(unnamed_data_is_not_cached)
 	cache_release(&b);
 	ck_assert_int_eq(made, 2);
 	ck_assert_str_eq(note, "");
-	snprintf(command, sizeof command, "[ -z \"$(ls '%s')\" ]", dir);
+	snprintf(command, sizeof(command), "[ -z \"$(ls '%s')\" ]", dir);
 	ck_assert_int_eq(system(command), 0);
 }
 END_TEST

@@ -109,14 +109,14 @@ static void set_up(void)
 {
 	strcpy(dir, "/tmp/test_cifar.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	memset(&e, 0, sizeof e);
+	memset(&e, 0, sizeof(e));
 }
 
 static void tear_down(void)
 {
 	char command[128];
 
-	snprintf(command, sizeof command, "rm -rf '%s'", dir);
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
 	ck_assert_int_eq(system(command), 0);
 }
 
@@ -140,7 +140,7 @@ static void assert_decodes(void)
 	ck_assert_msg(cifar_find(&files, dir, &e) == 0, "%s", e.text);
 	ck_assert_msg(cifar_decode(&files, &p, &e) == 0, "%s", e.text);
 	ck_assert_int_eq(dataset_view(p.data, p.size, &d, &e), 0);
-	ck_assert_mem_eq(&d.shape, &cifar_shape, sizeof cifar_shape);
+	ck_assert_mem_eq(&d.shape, &cifar_shape, sizeof(cifar_shape));
 	ck_assert_uint_eq(d.train.count, 5 * EACH);
 	ck_assert_uint_eq(d.test.count, TEST);
 	ck_assert_ptr_null(d.train.samples.start);
@@ -163,7 +163,7 @@ START_TEST(files_in_the_usual_folders_are_found)
 	const char *sub = _i ? "cifar-10-batches-bin/" : "cifar10/";
 	char path[128];
 
-	snprintf(path, sizeof path, "%s/%s", dir, sub);
+	snprintf(path, sizeof(path), "%s/%s", dir, sub);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	write_right(sub, PLAIN);
 	assert_decodes();
@@ -265,7 +265,7 @@ START_TEST(a_file_missing_in_a_subfolder_is_named)
 {
 	char path[DATA_PATH_MAX];
 
-	snprintf(path, sizeof path, "%s/cifar10", dir);
+	snprintf(path, sizeof(path), "%s/cifar10", dir);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	write_right("cifar10/", PLAIN);
 	path_of(path, "cifar10/", 5, PLAIN);
@@ -377,17 +377,17 @@ START_TEST(mnist_is_read_from_xz)
 	struct payload p;
 	struct dataset d;
 
-	images[sizeof images - 1] = 99;
+	images[sizeof(images) - 1] = 99;
 	for (int i = 0; i < 4; i++) {
 		char path[DATA_PATH_MAX];
 		uint8_t out[4096];
 		size_t done = 0;
 
-		snprintf(path, sizeof path, "%s/%s.xz", dir, idx[i]);
+		snprintf(path, sizeof(path), "%s/%s.xz", dir, idx[i]);
 		ck_assert_int_eq(lzma_easy_buffer_encode(
 			0, LZMA_CHECK_CRC64, NULL, i % 2 ? labels : images,
-			i % 2 ? sizeof labels : sizeof images, out, &done,
-			sizeof out), LZMA_OK);
+			i % 2 ? sizeof(labels) : sizeof(images), out, &done,
+			sizeof(out)), LZMA_OK);
 		write_bytes(path, out, done);
 	}
 	ck_assert_int_eq(mnist_find(&files, dir, &e), 0);
@@ -414,11 +414,11 @@ int main(void)
 	tcase_add_test(t, the_first_missing_file_is_named);
 	tcase_add_test(t, a_file_missing_in_a_subfolder_is_named);
 	tcase_add_loop_test(t, a_file_with_a_flaw_is_refused, 0,
-			    sizeof flaws / sizeof *flaws);
+			    sizeof(flaws) / sizeof(*flaws));
 	tcase_add_test(
 		t, a_test_file_of_the_published_set_that_was_cut_is_refused);
 	tcase_add_loop_test(t, a_damaged_packed_file_is_refused, 0,
-			    sizeof damages / sizeof *damages);
+			    sizeof(damages) / sizeof(*damages));
 	tcase_add_test(t, mnist_is_read_from_xz);
 	return run_case(t);
 }

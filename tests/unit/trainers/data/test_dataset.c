@@ -37,7 +37,7 @@ START_TEST(a_payload_keeps_its_shape)
 
 	ck_assert_int_eq(dataset_alloc(&p, &small, 2, 1, &room, &e), 0);
 	ck_assert_int_eq(dataset_view(p.data, p.size, &d, &e), 0);
-	ck_assert_mem_eq(&d.shape, &small, sizeof small);
+	ck_assert_mem_eq(&d.shape, &small, sizeof(small));
 	ck_assert_uint_eq(d.train.samples.size, PIXELS);
 	ck_assert_ptr_eq(d.test.samples.pixels,
 			 d.train.samples.pixels + 2 * PIXELS);
@@ -57,7 +57,7 @@ START_TEST(a_payload_of_an_impossible_shape_is_refused)
 		   &wrong.classes, &wrong.channels, &wrong.height}[_i] =
 		_i < 4 ? 0 : _i == 4 ? IMAGE_CHANNELS_MAX + 1 : -5;
 	ck_assert_int_eq(dataset_alloc(&p, &small, 2, 1, &room, &e), 0);
-	memcpy((char *)p.data + 24, &wrong, sizeof wrong);
+	memcpy((char *)p.data + 24, &wrong, sizeof(wrong));
 	ck_assert_int_eq(dataset_view(p.data, p.size, &d, &e), ERR_DATA);
 	free(p.data);
 }

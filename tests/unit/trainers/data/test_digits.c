@@ -18,10 +18,10 @@ START_TEST(a_sample_is_always_drawn_alike)
 
 	digits_draw(1, 78, other);
 	ck_assert_int_eq(digits_draw(1, 77, b), label);
-	ck_assert_mem_eq(a, b, sizeof a);
-	ck_assert_mem_ne(a, other, sizeof a);
+	ck_assert_mem_eq(a, b, sizeof(a));
+	ck_assert_mem_ne(a, other, sizeof(a));
 	digits_draw(2, 77, b);
-	ck_assert_mem_ne(a, b, sizeof a);
+	ck_assert_mem_ne(a, b, sizeof(a));
 }
 END_TEST
 
@@ -76,7 +76,7 @@ static struct loader *loader_of(const struct dataset *d,
 	struct loader_spec s = {
 		.part = part, .shape = d->shape, .batch = BATCH};
 	struct err e = ERR_INIT;
-	uint32_t *order = malloc(part->count * sizeof *order);
+	uint32_t *order = malloc(part->count * sizeof(*order));
 	struct loader *f;
 
 	for (uint32_t i = 0; i < part->count; i++)
@@ -93,7 +93,7 @@ static double test_accuracy(struct net *net, struct loader *f)
 	struct plan *p;
 
 	ck_assert_int_eq(net_plan(net, BATCH, NET_EVALUATE, &p, NULL), 0);
-	memset(net->tally, 0, sizeof *net->tally);
+	memset(net->tally, 0, sizeof(*net->tally));
 	for (uint32_t i = 0; i < TEST; i += BATCH) {
 		ops_cpu.set_step(device, &(struct step_args){.first = i});
 		net_load_batch_from(p, f);

@@ -99,14 +99,14 @@ static void set_up(void)
 {
 	strcpy(dir, "/tmp/test_mnist.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	memset(&e, 0, sizeof e);
+	memset(&e, 0, sizeof(e));
 }
 
 static void tear_down(void)
 {
 	char command[128];
 
-	snprintf(command, sizeof command, "rm -rf '%s'", dir);
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
 	ck_assert_int_eq(system(command), 0);
 }
 
@@ -160,7 +160,7 @@ START_TEST(files_in_the_folder_mnist_are_found)
 {
 	char sub[128];
 
-	snprintf(sub, sizeof sub, "%s/mnist", dir);
+	snprintf(sub, sizeof(sub), "%s/mnist", dir);
 	ck_assert_int_eq(mkdir(sub, 0700), 0);
 	write_right("mnist/", "wb", ".gz");
 	assert_decodes();
@@ -297,7 +297,7 @@ int main(void)
 	tcase_add_test(t, a_folder_that_is_not_there_is_named);
 	tcase_add_test(t, a_missing_file_is_named);
 	tcase_add_loop_test(t, a_file_with_a_flaw_is_refused, 0,
-			    sizeof flaws / sizeof *flaws);
+			    sizeof(flaws) / sizeof(*flaws));
 	tcase_add_loop_test(t, truncated_gzip_files_are_refused, 0, 2);
 	tcase_add_test(t, a_gzip_file_with_a_wrong_checksum_is_refused);
 	return run_case(t);

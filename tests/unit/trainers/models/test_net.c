@@ -41,7 +41,7 @@ static const struct layer block_layers[] = {
 
 #define SPEC(text, c, h, w, what, list)                                        \
 	{text, "", {c, h, w, 10, {0}, {1, 1, 1}}, what, INIT_TORCH,            \
-	 sizeof list / sizeof *list, list}
+	 sizeof(list) / sizeof(*list), list}
 
 static const struct model_spec mlp =
 	SPEC("mnist_mlp", 1, 28, 28, LOSS_CROSS_ENTROPY, mlp_layers);
@@ -73,8 +73,8 @@ static void make(const struct model_spec *spec)
 	size_t size = (size_t)(s->channels * s->height * s->width);
 	uint32_t order[2 * BATCH];
 
-	memset(&e, 0, sizeof e);
-	memset(&net, 0, sizeof net);
+	memset(&e, 0, sizeof(e));
+	memset(&net, 0, sizeof(net));
 	part.samples.size = size;
 	for (size_t i = 0; size <= PIXELS_MAX && i < 2 * BATCH * size; i++)
 		pixels[i] = i % 3 ? (uint8_t)(i * i * 37 % 251) : 0;
@@ -145,7 +145,7 @@ START_TEST(seed_0_is_the_reference_file)
 
 	if (!dir)
 		return;
-	snprintf(path, sizeof path, "%s/%s.init.f32", dir, spec->name);
+	snprintf(path, sizeof(path), "%s/%s.init.f32", dir, spec->name);
 	make(spec);
 	size = net.arena * sizeof(float);
 	drawn = malloc(size);
@@ -171,8 +171,8 @@ START_TEST(raw_weights_have_pytorchs_layout)
 	for (size_t i = 0; i < net.parameter_count; i++) {
 		float v = (float)i;
 
-		fwrite(&v, sizeof v, 1, f);
-		if (i < sizeof raw / sizeof *raw)
+		fwrite(&v, sizeof(v), 1, f);
+		if (i < sizeof(raw) / sizeof(*raw))
 			raw[i] = v;
 	}
 	fclose(f);
@@ -215,18 +215,18 @@ START_TEST(stored_state_is_restored)
 
 	make(&blocks);
 	n = net.parameter_count;
-	in = malloc(n * sizeof *in);
-	out = malloc(n * sizeof *out);
+	in = malloc(n * sizeof(*in));
+	out = malloc(n * sizeof(*out));
 	for (size_t i = 0; i < n; i++)
 		in[i] = (float)i;
 	net_put(&net, net.parameters, in);
 	net_get(&net, net.parameters, out);
-	ck_assert_mem_eq(in, out, n * sizeof *in);
+	ck_assert_mem_eq(in, out, n * sizeof(*in));
 	n = net_buffer_count(&net);
 	ck_assert_uint_eq(n, 2 * (16 + 16 + 32 + 32));
 	net_put_buffers(&net, in);
 	net_get_buffers(&net, out);
-	ck_assert_mem_eq(in, out, n * sizeof *in);
+	ck_assert_mem_eq(in, out, n * sizeof(*in));
 	free(in);
 	free(out);
 	release();
@@ -324,8 +324,8 @@ START_TEST(micro_batches_give_the_gradient_of_the_whole_batch)
 	ops_cpu.set_step(device, &(struct step_args){1, 0, 0});
 	net_step(plan_of(2 * BATCH, NET_TRAIN), loss_of(&small));
 	loss = *net.loss;
-	whole = malloc(net.arena * sizeof *whole);
-	memcpy(whole, net.gradients, net.arena * sizeof *whole);
+	whole = malloc(net.arena * sizeof(*whole));
+	memcpy(whole, net.gradients, net.arena * sizeof(*whole));
 	p = plan_of(BATCH, NET_TRAIN);
 	ck_assert_int_eq(net_accumulate(&net, NET_FIRST, &e), 0);
 	net_step(p, &half);
@@ -355,11 +355,11 @@ START_TEST(layers_are_reported_ready_from_last_to_first)
 	net.on_ready = tell;
 	tellings = 0;
 	net_step(plan_of(BATCH, NET_TRAIN), loss_of(&blocks));
-	ck_assert_int_eq(tellings, sizeof want / sizeof *want);
-	ck_assert_mem_eq(told, want, sizeof want);
+	ck_assert_int_eq(tellings, sizeof(want) / sizeof(*want));
+	ck_assert_mem_eq(told, want, sizeof(want));
 	ck_assert_int_eq(net_accumulate(&net, NET_FIRST, &e), 0);
 	net_step(plan_of(BATCH, NET_TRAIN), loss_of(&blocks));
-	ck_assert_int_eq(tellings, sizeof want / sizeof *want);
+	ck_assert_int_eq(tellings, sizeof(want) / sizeof(*want));
 	release();
 }
 END_TEST
@@ -387,7 +387,7 @@ END_TEST
 
 static void evaluated(struct plan *p, struct tally *t)
 {
-	memset(net.tally, 0, sizeof *net.tally);
+	memset(net.tally, 0, sizeof(*net.tally));
 	net_load_batch(p);
 	net_forward(p);
 	net_loss(p, loss_of(net.spec));
@@ -420,7 +420,7 @@ END_TEST
 static void take_statistics_of_the_batch(const struct plan *p)
 {
 	size_t n = net_buffer_count(&net);
-	float *values = malloc(n * sizeof *values), *v = values;
+	float *values = malloc(n * sizeof(*values)), *v = values;
 
 	net_get_buffers(&net, values);
 	for (int i = 0; i < net.buffer_count; i++) {
@@ -443,7 +443,7 @@ START_TEST(evaluation_with_batch_statistics_matches_training)
 	p = plan_of(BATCH, NET_TRAIN);
 	q = plan_of(BATCH, NET_EVALUATE);
 	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
-	memset(net.buffers, 0, net.buffer_arena * sizeof *net.buffers);
+	memset(net.buffers, 0, net.buffer_arena * sizeof(*net.buffers));
 	net_load_batch(p);
 	net_forward(p);
 	take_statistics_of_the_batch(p);

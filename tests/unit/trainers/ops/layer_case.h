@@ -25,7 +25,7 @@ static float draw(void)
 
 static float *draw_array(size_t n)
 {
-	float *p = calloc(n, sizeof *p);
+	float *p = calloc(n, sizeof(*p));
 
 	ck_assert_ptr_nonnull(p);
 	for (size_t i = 0; i < n; i++)
@@ -126,7 +126,7 @@ static void bind(struct layer_case *k)
 
 	k->add = k->dx = k->d_add = k->in;
 	k->out = k->dy[0] = k->dy[1] = k->op->out;
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		give_memory(all[i]);
 	if (k->s->add) {
 		m.add = &k->add;
@@ -146,7 +146,7 @@ static void case_init(struct layer_case *k, const struct shape *s)
 	struct op_site site = {.spec = s->spec, .name = "layer",
 			       .training = 1};
 
-	memset(k, 0, sizeof *k);
+	memset(k, 0, sizeof(*k));
 	k->s = s;
 	make_input(k);
 	site.in = &k->in;
@@ -201,11 +201,11 @@ static void case_release(struct layer_case *k)
 
 	ops->op_free(device, k->op);
 	ops->op_free(device, k->maker);
-	for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+	for (size_t i = 0; i < sizeof(tensors) / sizeof(*tensors); i++)
 		ops->free(device, tensors[i]->data);
-	for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+	for (size_t i = 0; i < sizeof(floats) / sizeof(*floats); i++)
 		ops->free(device, floats[i]);
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		free(all[i]);
 }
 

@@ -166,7 +166,7 @@ START_TEST(the_same_images_in_worlds_of_one_and_two)
 		for (int i = 0; i < COUNT / 2; i++)
 			ck_assert_mem_eq(two + i * SIZE,
 					 one + (2 * i + rank) * SIZE,
-					 SIZE * sizeof *one);
+					 SIZE * sizeof(*one));
 		ops_cpu.free(device, two);
 		ops_cpu.loader_free(device, f);
 	}
@@ -226,7 +226,7 @@ START_TEST(bf16_is_f32_to_nearest)
 		uint32_t bits = (uint32_t)half[i] << 16;
 		float value;
 
-		memcpy(&value, &bits, sizeof value);
+		memcpy(&value, &bits, sizeof(value));
 		ck_assert_float_eq_tol(value, full[i],
 				       fabsf(full[i]) * 0x1p-8f);
 	}

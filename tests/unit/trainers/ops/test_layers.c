@@ -70,7 +70,7 @@ static void check_slopes(const struct layer_case *k, const char *what,
 			 double scale)
 {
 	const double h = 1e-5;
-	double *room = malloc(k->outs * sizeof *room);
+	double *room = malloc(k->outs * sizeof(*room));
 	double middle = loss_with(k, room, NULL, 0);
 	size_t bent = 0, tried = 0;
 
@@ -99,7 +99,7 @@ static void check_outputs(const struct shape *s)
 
 	case_init(&k, s);
 	run(&k);
-	want = malloc(k.outs * sizeof *want);
+	want = malloc(k.outs * sizeof(*want));
 	outputs(&k, want);
 	scale = k.params[0] > 2 * (size_t)k.out.c ?
 			sqrt((double)k.params[0] / k.out.c) : 4;
@@ -171,10 +171,10 @@ START_TEST(a_layer_gives_the_same_result_twice)
 	k.gx = draw_array(k.ins);
 	k.gp[0] = draw_array(k.params[0]);
 	run(&k);
-	ck_assert_mem_eq(y, k.y, k.outs * sizeof *y);
-	ck_assert_mem_eq(gx, k.gx, k.ins * sizeof *gx);
+	ck_assert_mem_eq(y, k.y, k.outs * sizeof(*y));
+	ck_assert_mem_eq(gx, k.gx, k.ins * sizeof(*gx));
 	if (gp)
-		ck_assert_mem_eq(gp, k.gp[0], k.params[0] * sizeof *gp);
+		ck_assert_mem_eq(gp, k.gp[0], k.params[0] * sizeof(*gp));
 	free(y);
 	free(gx);
 	free(gp);
@@ -313,7 +313,7 @@ END_TEST
 int main(void)
 {
 	TCase *t = tcase_create("layers");
-	int failed, cases = sizeof shapes / sizeof *shapes;
+	int failed, cases = sizeof(shapes) / sizeof(*shapes);
 
 	if (ops->open(&(struct device_options){.threads = 1, .core = -1},
 		      &device, NULL) < 0)

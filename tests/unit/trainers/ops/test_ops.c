@@ -182,7 +182,7 @@ static void run_layer(struct layer_run *k, struct loader *f, int n, int out,
 	ck_assert_int_eq(k->op->takes_lists, 1);
 	/* twice: no state of the first batch may remain */
 	for (int twice = 0; twice < 2; twice++) {
-		memcpy(k->dy, c, values * sizeof *c);
+		memcpy(k->dy, c, values * sizeof(*c));
 		ops->load_batch(f, n, by_lists ? NULL : &k->in);
 		ops->op_forward(device, k->op, by_lists ? f : NULL);
 		ops->op_backward(device, k->op, by_lists ? f : NULL);
@@ -194,7 +194,7 @@ static void release_layer(struct layer_run *k)
 	float *all[] = {k->weight, k->bias, k->dw, k->db, k->y, k->dy, k->x};
 
 	ops->op_free(device, k->op);
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		ops->free(device, all[i]);
 }
 
@@ -204,7 +204,7 @@ START_TEST(a_first_layer_by_lists_is_the_one_by_arrays)
 {
 	static struct listed s;
 	const uint32_t order[] = {8, 0, 3, 1, 3, 2, 7};
-	enum { N = sizeof order / sizeof *order };
+	enum { N = sizeof(order) / sizeof(*order) };
 	static const uint8_t labels[LISTED];
 	int out = listed_outs[_i];
 	size_t weights = (size_t)SIDE * (size_t)out;
@@ -499,13 +499,13 @@ START_TEST(a_thread_of_a_device_with_one_core_stays_on_that_core)
 	struct device *d;
 	cpu_set_t set;
 
-	ck_assert_int_eq(sched_getaffinity(0, sizeof set, &set), 0);
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
 	for (int core = 0; core < CPU_SETSIZE; core++)
 		if (CPU_ISSET((size_t)core, &set))
 			one.core = core;
 	ck_assert_int_eq(ops->open(&one, &d, NULL), 0);
 	ops->enter(d);
-	ck_assert_int_eq(sched_getaffinity(0, sizeof set, &set), 0);
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
 	ck_assert_int_eq(CPU_COUNT(&set), 1);
 	ck_assert(CPU_ISSET((size_t)one.core, &set));
 	ops->close(d);
@@ -535,15 +535,15 @@ int main(void)
 	tcase_add_test(t, bytes_are_divided_by_255_exactly);
 	tcase_add_test(t, channels_are_scaled_each_by_its_own);
 	tcase_add_loop_test(t, a_first_layer_by_lists_is_the_one_by_arrays, 0,
-			    sizeof listed_outs / sizeof *listed_outs);
+			    sizeof(listed_outs) / sizeof(*listed_outs));
 	tcase_add_loop_test(t, cross_entropy_and_its_gradient, 0, 2);
 	tcase_add_test(t, a_share_of_a_loss_has_that_share_of_its_gradient);
 	tcase_add_test(t, cross_entropy_is_finite_for_large_values);
 	tcase_add_test(t, the_first_of_equal_values_is_the_greatest);
 	tcase_add_loop_test(t, mse_and_its_gradient, 0,
-			    sizeof mse_counts / sizeof *mse_counts);
+			    sizeof(mse_counts) / sizeof(*mse_counts));
 	tcase_add_loop_test(t, an_update_matches_the_recurrence_in_double, 0,
-			    sizeof optimizers / sizeof *optimizers);
+			    sizeof(optimizers) / sizeof(*optimizers));
 	tcase_add_test(t, a_loss_that_is_not_finite_stops_all_updates);
 	tcase_add_test(t, non_finite_values_are_found_anywhere);
 	tcase_add_test(t,

@@ -16,7 +16,7 @@ static struct err e;
 static void make_folder(void)
 {
 	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(path, sizeof path, "%s/x.png", folder);
+	snprintf(path, sizeof(path), "%s/x.png", folder);
 	e = (struct err)ERR_INIT;
 }
 

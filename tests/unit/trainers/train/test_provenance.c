@@ -21,8 +21,8 @@ static cJSON *read_back(const char *name)
 {
 	char text[65536];
 
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	ck_assert_int_gt(file_read_text(path, text, sizeof text), 0);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	ck_assert_int_gt(file_read_text(path, text, sizeof(text)), 0);
 	ck_assert_int_eq(unlink(path), 0);
 	return cJSON_Parse(text);
 }
@@ -75,10 +75,10 @@ START_TEST(secrets_are_not_recorded)
 		"CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "DDP_JOB_ID",
 	};
 
-	for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+	for (size_t i = 0; i < sizeof(hidden) / sizeof(*hidden); i++)
 		if (provenance_is_recorded(hidden[i]))
 			ck_abort_msg("%s is told", hidden[i]);
-	for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
 		if (!provenance_is_recorded(told[i]))
 			ck_abort_msg("%s is not told", told[i]);
 }

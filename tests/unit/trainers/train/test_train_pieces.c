@@ -59,7 +59,7 @@ static void are_called(const char *want, int first, int last, int one)
 		CPU_SET((size_t)i, &set);
 	if (one >= 0)
 		CPU_SET((size_t)one, &set);
-	ck_assert_str_eq(device_assign_cores(&set, text, sizeof text), want);
+	ck_assert_str_eq(device_assign_cores(&set, text, sizeof(text)), want);
 }
 
 START_TEST(cores_have_a_short_name)
@@ -74,7 +74,7 @@ START_TEST(cores_have_a_short_name)
 	CPU_ZERO(&set);
 	for (size_t i = 0; i < 64; i += 2)
 		CPU_SET(i, &set);
-	ck_assert_str_eq(device_assign_cores(&set, small, sizeof small),
+	ck_assert_str_eq(device_assign_cores(&set, small, sizeof(small)),
 			 "cores 0,2,4");
 }
 END_TEST
@@ -96,7 +96,7 @@ static void leave(void)
 		"real", "real.before",
 	};
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		unlink(names[i]);
 	ck_assert_int_eq(chdir("/"), 0);
 	ck_assert_int_eq(rmdir(folder), 0);
@@ -118,7 +118,7 @@ static void holds(const char *name, const char *want)
 	FILE *f = fopen(name, "r");
 
 	if (f) {
-		text[fread(text, 1, sizeof text - 1, f)] = 0;
+		text[fread(text, 1, sizeof(text) - 1, f)] = 0;
 		fclose(f);
 	}
 	ck_assert_str_eq(text, want);
@@ -198,7 +198,7 @@ static void changes(const struct train_about *now, const char *want)
 {
 	char text[512];
 
-	ck_assert_str_eq(train_about_changes(&was, now, text, sizeof text),
+	ck_assert_str_eq(train_about_changes(&was, now, text, sizeof(text)),
 			 want);
 }
 
@@ -236,7 +236,7 @@ START_TEST(a_long_list_is_cut_off)
 	now.world_size = 4;
 	now.lr = 3;
 	now.nesterov = 1;
-	train_about_changes(&was, &now, text, sizeof text);
+	train_about_changes(&was, &now, text, sizeof(text));
 	ck_assert_str_eq(text, "4 ranks instead");
 }
 END_TEST

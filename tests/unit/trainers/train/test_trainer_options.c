@@ -132,16 +132,16 @@ START_TEST(recipes_match_the_published_ones)
 	char text[128];
 
 	ck_assert_int_eq(choose(recipe_resnet, "", 4), 0);
-	ck_assert_str_eq(recipe_text(&got, text, sizeof text), "SGD, momentum "
+	ck_assert_str_eq(recipe_text(&got, text, sizeof(text)), "SGD, momentum "
 			 "0.9, weight decay 1e-05, lr 0.1 constant");
 	ck_assert(got.smoothing == 0);
 	ck_assert_int_eq(choose(recipe_resnet, "--recipe fast", 1), 0);
-	ck_assert_str_eq(recipe_text(&got, text, sizeof text), "SGD, "
+	ck_assert_str_eq(recipe_text(&got, text, sizeof(text)), "SGD, "
 			 "Nesterov's momentum 0.9, weight decay 0.0005, lr 0.1 "
 			 "one-cycle");
 	ck_assert(got.smoothing == 0.1f && got.augment);
 	ck_assert_int_eq(choose(adam, "", 1), 0);
-	ck_assert_str_eq(recipe_text(&got, text, sizeof text),
+	ck_assert_str_eq(recipe_text(&got, text, sizeof(text)),
 			 "Adam, lr 0.001 constant");
 	ck_assert(got.optimizer.beta2 == 0.999 && got.optimizer.eps == 1e-8);
 }
