@@ -25,8 +25,8 @@ struct dry_run {
 	struct log_rules rules;
 	struct buf text;
 	char host[SOCK_HOST_MAX];
-	/* variables whose values are known only in a run */
-	const char *open[NAMES_MAX];
+	/* variables whose values are known only in a run; ends with NULL */
+	const char *open[NAMES_MAX + 1];
 	int nopen;
 };
 
@@ -293,6 +293,7 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	logdir_imagine(&d.logdir, &c->output, c->job, c->nproc);
 	sock_host_name(d.host);
 	dry_run_find_open(&d);
+	d.plan.unknown = d.open;
 	gpus = gpu_count(&why);
 	for (uint32_t i = 0; i < c->nproc; i++)
 		dry_run_put_worker(&d, i, gpus, why);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/plan/program.h"
+#include "launcher/plan/macro.h"
 
 /* Allocates room for the arguments of one worker. */
 static int plan_make_room(struct plan *p)
@@ -14,7 +14,7 @@ static int plan_make_room(struct plan *p)
 	size_t bytes = 0;
 
 	for (char **word = program->argv; *word; word++)
-		bytes += strlen(*word) + 1;
+		bytes += macro_room(*word, p->environment.vars);
 	p->argv = calloc((size_t)program->nargs +
 			 (size_t)p->parts->wrap.program.nargs + 1,
 			 sizeof(*p->argv));
@@ -63,6 +63,10 @@ static char *const *plan_make_argv(struct plan *p,
 				   uint32_t local_rank)
 {
 	const struct program *program = &p->parts->program;
+	const struct macro_values values = {
+		.vars = p->environment.vars, .unknown = p->unknown,
+		.local_rank = local_rank,
+	};
 	char *out = p->text;
 	int n = 0;
 
@@ -72,7 +76,7 @@ static char *const *plan_make_argv(struct plan *p,
 	for (int i = 1; i < program->nargs; i++) {
 		p->argv[n++] = out ? out : program->argv[i];
 		if (out)
-			out = program_expand(program->argv[i], local_rank, out);
+			out = macro_expand(program->argv[i], &values, out);
 	}
 	p->argv[n] = NULL;
 	return p->argv;
@@ -86,6 +90,8 @@ void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w)
 	const struct program *wrapper =
 		is_wrapped ? &parts->wrap.program : NULL;
 
+	/* first: macros in the arguments refer to it */
+	environment_set_rank(&p->environment, rank, local_rank);
 	*w = (struct plan_worker){
 		.rank = rank, .local_rank = local_rank,
 		.path = is_wrapped ? wrapper->path : parts->program.path,
@@ -94,5 +100,4 @@ void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w)
 		.envp = p->environment.vars,
 		.cpus = placement_cpus(&parts->placement, local_rank),
 	};
-	environment_set_rank(&p->environment, w->rank, local_rank);
 }

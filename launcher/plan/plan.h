@@ -23,6 +23,8 @@ struct plan {
 	const struct plan_parts *parts;
 	struct environment environment;
 	uint32_t base_rank;
+	/* variables whose macros stay as they are (macro.h); NULL: none */
+	const char *const *unknown;
 	/* the current worker's arguments if there are macros or a wrapper, else
 	 * NULL */
 	char **argv;

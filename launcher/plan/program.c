@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/output/template.h"
+#include "launcher/plan/macro.h"
 
 /* 0 or -errno, such as -ENOENT or -EACCES */
 static int program_check(const char *path, int mode)
@@ -97,7 +97,7 @@ static int program_is_script(const char *name)
 static int program_words_have_macro(char **words)
 {
 	for (; *words; words++) {
-		if (program_has_macro(*words))
+		if (macro_is_in(*words))
 			return 1;
 	}
 	return 0;
@@ -143,7 +143,7 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 	if (!python || !*python)
 		python = "python3";
 	/* with a macro each rank may have its own script: Python checks it */
-	if (script && !program_has_macro(words[0])) {
+	if (script && !macro_is_in(words[0])) {
 		rc = program_check(words[0], R_OK);
 		if (rc < 0)
 			return err_set(e, rc, "cannot run '%s': %s; check the "
@@ -167,40 +167,4 @@ void program_release(struct program *p)
 	free(p->path);
 	free(p->argv);
 	*p = (struct program){.path = NULL};
-}
-
-/* ---- macros; the only known name is local_rank ---- */
-
-#define MACRO "local_rank"
-enum { DIGITS_MAX = 11 };
-
-int program_has_macro(const char *text)
-{
-	struct template_piece piece;
-
-	while ((text = strchr(text, '$'))) {
-		const char *at = text++;
-
-		if (template_next(&at, &piece) && template_names(&piece, MACRO))
-			return 1;
-	}
-	return 0;
-}
-
-char *program_expand(const char *text, uint32_t local_rank, char *out)
-{
-	char number[DIGITS_MAX];
-	struct template_piece piece;
-
-	if (!program_has_macro(text))
-		return stpcpy(out, text) + 1;
-	snprintf(number, sizeof(number), "%u", local_rank);
-	while (template_next(&text, &piece)) {
-		if (template_names(&piece, MACRO))
-			out = stpcpy(out, number);
-		else
-			out = mempcpy(out, piece.text.data, piece.text.len);
-	}
-	*out++ = '\0';
-	return out;
 }

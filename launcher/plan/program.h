@@ -1,9 +1,7 @@
-/* program.h: finds the program that the workers run, builds its argument list,
- * and expands ${local_rank} in it. Looks at files only; starts nothing. */
+/* program.h: finds the program that the workers run, and builds its argument
+ * list. Looks at files only; starts nothing. */
 #ifndef LAUNCHER_PROGRAM_H
 #define LAUNCHER_PROGRAM_H
-
-#include <stdint.h>
 
 #include "base/error.h"
 
@@ -11,7 +9,7 @@ struct program {
 	char *path;  /* for execve */
 	char **argv; /* ends with NULL; all words but path are borrowed */
 	int nargs;
-	int macros;  /* its words contain macros (see below) */
+	int macros;  /* its words contain macros (macro.h) */
 };
 
 /* How to read the words; all zero: a name with .py is a Python script. */
@@ -28,17 +26,5 @@ struct program_how {
 int program_find(struct program *p, char **words, const struct program_how *how,
 		 struct err *e);
 void program_release(struct program *p);
-
-/* ---- macros in a worker's arguments, as Python's Template.safe_substitute
- * expands them: $local_rank and ${local_rank} are replaced, $$ becomes $, all
- * else stays. A text that names neither is left alone: in `sh -c 'echo $$'` the
- * $$ is the shell's pid. Pure. */
-
-/* 1 if the text has either macro, even after another $. */
-int program_has_macro(const char *text);
-
-/* Writes the expanded text and its NUL to out; returns the byte after it. It is
- * never longer than text: a rank has fewer digits than the name has letters. */
-char *program_expand(const char *text, uint32_t local_rank, char *out);
 
 #endif

@@ -44,12 +44,6 @@ make_script() {
 	[ "$(lines)" = '-m --nnodes=9' ]
 }
 
-@test "the macro for the local rank is replaced in arguments" {
-	expect 0 ddprun --nproc-per-node 2 echo 'a${local_rank}b' '$local_rank' \
-		'$$' '${rank}' '$local_ranks'
-	[ "$(lines)" = $'a0b 0 $$ ${rank} $local_ranks\na1b 1 $$ ${rank} $local_ranks' ]
-}
-
 @test "a shell's own pid in an argument is left to the shell" {
 	expect 0 ddprun sh -c 'test $$ -gt 1 && echo yes'
 	[ "$(lines)" = yes ]

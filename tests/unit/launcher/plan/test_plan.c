@@ -1,5 +1,5 @@
-/* test_plan.c: the program, arguments and environment of each worker of a node,
- * and the macros in its arguments. */
+/* test_plan.c: the program, arguments and environment of each worker of a node.
+ */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,55 +8,6 @@
 #include "launcher/plan/program.h"
 #include "launcher/plan/plan.h"
 #include "tests/unit/run_case.h"
-
-static const char *expanded(const char *text, uint32_t local_rank)
-{
-	static char out[256];
-	char *end = program_expand(text, local_rank, out);
-
-	ck_assert_ptr_eq(end, out + strlen(out) + 1);
-	ck_assert_uint_le(strlen(out), strlen(text));
-	return out;
-}
-
-/* As Python's Template(text).safe_substitute(local_rank=...) does it. */
-START_TEST(macros_as_python_substitutes_them)
-{
-	static const struct {
-		const char *text, *want;
-	} rows[] = {
-		{"${local_rank}", "12"},
-		{"$local_rank", "12"},
-		{"--out=log.${local_rank}.txt", "--out=log.12.txt"},
-		{"$local_rank.$local_rank", "12.12"},
-		{"$local_rank-x", "12-x"},
-		{"$local_rank_x", "$local_rank_x"},
-		{"$local_rank9", "$local_rank9"},
-		{"$LOCAL_RANK", "$LOCAL_RANK"},
-		{"${local_rank", "${local_rank"},
-		{"${local_rank }", "${local_rank }"},
-		{"${rank}", "${rank}"},
-		{"$$ $local_rank", "$ 12"},
-		{"$$$$$local_rank", "$$12"},
-		/* not ours: the shell's pid, or another's variable */
-		{"echo $$", "echo $$"},
-		{"kill $$ $LOCAL_RANK $local_ranks",
-		 "kill $$ $LOCAL_RANK $local_ranks"},
-		{"$$local_rank", "$local_rank"},
-		{"$$$local_rank", "$12"},
-		{"$$${local_rank}", "$12"},
-		{"$", "$"},
-		{"a$", "a$"},
-		{"$1 $(x) ${}", "$1 $(x) ${}"},
-		{"", ""},
-		{"plain", "plain"},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		ck_assert_str_eq(expanded(rows[i].text, 12), rows[i].want);
-	ck_assert_str_eq(expanded("$local_rank", UINT32_MAX), "4294967295");
-}
-END_TEST
 
 START_TEST(shares_of_a_gpu_list)
 {
@@ -163,6 +114,27 @@ START_TEST(each_worker_has_its_own_arguments)
 }
 END_TEST
 
+START_TEST(arguments_with_the_ranks_of_the_worker)
+{
+	char *argv[] = {(char *)"p", (char *)"${rank}/${world_size}",
+			(char *)"${master_addr}:${master_port}", NULL};
+	static const char *const unknown[] = {"WORLD_SIZE", NULL};
+	struct program program = {.path = (char *)"/bin/p", .argv = argv,
+				  .macros = 1};
+
+	make(&program);
+	plan_worker(&plan, 2, &worker);
+	ck_assert_str_eq(worker.argv[1], "7/8");
+	ck_assert_str_eq(worker.argv[2], "h1:0");
+	plan_worker(&plan, 0, &worker);
+	ck_assert_str_eq(worker.argv[1], "5/8");
+	plan.unknown = unknown;
+	plan_worker(&plan, 1, &worker);
+	ck_assert_str_eq(worker.argv[1], "6/${world_size}");
+	plan_release(&plan);
+}
+END_TEST
+
 /* Rank 6 is wrapped. The wrapper's own words are not expanded. */
 START_TEST(some_ranks_behind_a_wrapper)
 {
@@ -219,10 +191,10 @@ int main(void)
 	TCase *c = tcase_create("plan");
 
 	tcase_set_timeout(c, 20);
-	tcase_add_test(c, macros_as_python_substitutes_them);
 	tcase_add_test(c, shares_of_a_gpu_list);
 	tcase_add_test(c, workers_share_what_has_no_macros);
 	tcase_add_test(c, each_worker_has_its_own_arguments);
+	tcase_add_test(c, arguments_with_the_ranks_of_the_worker);
 	tcase_add_test(c, some_ranks_behind_a_wrapper);
 	tcase_add_test(c, the_cpus_of_each);
 	return run_case(c);
