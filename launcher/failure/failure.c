@@ -37,6 +37,7 @@ void failure_release(struct failure *f)
 	postmortem_release(&f->postmortem);
 	recorder_release(&f->recorder);
 	crash_catcher_release(&f->catcher);
+	attempts_release(&f->attempts);
 	buf_release(&f->why);
 	buf_release(&f->error);
 	buf_release(&f->frame);
@@ -276,31 +277,26 @@ void failure_examine_exit(struct failure *f, const struct worker *w,
 
 /* ---- The end of a round ---- */
 
+static int64_t failure_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 void failure_record_attempt(struct failure *f, const struct wire_end *end,
 			    uint32_t attempt)
 {
-	struct report_past *past;
-
 	f->round_ran = 0;
-	if (end->verdict != WIRE_RESTART)
-		return;
-	if (f->npast == FAILURE_PAST_MAX) {
-		memmove(f->past, f->past + 1,
-			(FAILURE_PAST_MAX - 1) * sizeof(*f->past));
-		f->npast--;
-		f->past_left_out++;
-	}
-	past = &f->past[f->npast++];
-	past->attempt = attempt;
-	past->timestamp = time(NULL);
-	snprintf(past->text, sizeof(past->text), "%.*s", SLICE_FMT(end->text));
+	if (end->verdict == WIRE_RESTART)
+		attempts_add(&f->attempts, end, attempt, failure_now_ms());
 }
 
 void failure_record_end(struct failure *f, const struct wire_end *end,
 			uint32_t attempt, uint32_t world_size)
 {
 	struct wire_frame frame;
-	struct timespec now;
 
 	/* a frame of our own keeps the bytes that the slices point to */
 	buf_reset(&f->frame);
@@ -318,8 +314,8 @@ void failure_record_end(struct failure *f, const struct wire_end *end,
 			     end->restarts_left;
 	f->world_size = world_size;
 	f->ended_ns = clock_ns();
-	clock_gettime(CLOCK_REALTIME, &now);
-	f->ended_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	f->ended_ms = failure_now_ms();
+	attempts_add(&f->attempts, end, f->attempt, f->ended_ms);
 }
 
 /* ---- What became of the workers ---- */
@@ -446,8 +442,7 @@ struct slice failure_report(struct failure *f)
 		.world_size = f->world_size, .attempt = f->attempt,
 		.max_restarts = f->options.max_restarts,
 		.host = f->host, .now_ms = f->ended_ms,
-		.past = f->past, .npast = f->npast,
-		.past_left_out = f->past_left_out,
+		.attempts = f->attempts.list, .nattempts = f->attempts.n,
 	};
 	struct report_worker *workers = NULL;
 	struct error_file error = {NULL, NULL, 0};

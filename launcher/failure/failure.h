@@ -13,7 +13,6 @@
 #include "launcher/worker/worker_group.h"
 
 enum {
-	FAILURE_PAST_MAX = 5,
 	FAILURE_PAGE_MAX = 256 << 10,
 	FAILURE_WHY_MAX = 32 << 10, /* with a stack */
 };
@@ -41,8 +40,7 @@ struct failure {
 	uint64_t ended_ns; /* when END came */
 	int64_t ended_ms;  /* the same as unix time */
 	struct buf page;
-	struct report_past past[FAILURE_PAST_MAX];
-	uint32_t npast, past_left_out;
+	struct attempts attempts;
 };
 
 /* The arguments must outlive f. */
@@ -76,7 +74,7 @@ void failure_examine_exit(struct failure *f, const struct worker *w,
 			  struct wire_exited *x);
 
 /* The server ended the round, but not the job. A round that ended by a failure
- * appears on the page as an earlier attempt. */
+ * appears on the page as an attempt. */
 void failure_record_attempt(struct failure *f, const struct wire_end *end,
 			    uint32_t attempt);
 /* The server ended the job: end is copied. */

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "launcher/failure/exit_code.h"
 
@@ -13,6 +14,8 @@ enum {
 	STACK_LINES = 4,   /* of its traceback */
 	TAIL_LINES_SHORT = 8, /* of stderr, if there is such a message */
 	VICTIMS = 4, KILLED = 2,
+	ATTEMPTS_SHOWN = 10,
+	ATTEMPT_CAUSE_MAX = 96,
 };
 
 #define INDENT "|               "
@@ -378,18 +381,37 @@ static void report_put_node(struct buf *out, const struct report *r)
 			   done, done == 1 ? "" : "s");
 }
 
-static void report_put_past(struct buf *out, const struct report *r)
+static void report_put_attempt(struct buf *out, const struct attempt *a)
 {
-	if (r->npast == 0)
+	time_t seconds = (time_t)(a->ended_ms / 1000);
+	struct buf cause = BUF_INIT(ATTEMPT_CAUSE_MAX + 1);
+	char when[32];
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm);
+	buf_printf(out, "|  attempt %-4u %s, ", a->attempt + 1, when);
+	attempt_put_cause(&cause, a, ATTEMPT_CAUSE_MAX);
+	report_put_clean(out, SLICE(cause.data, cause.len));
+	buf_put(out, "\n", 1);
+	buf_release(&cause);
+}
+
+/* A job without restarts has its one attempt on the page already. */
+static void report_put_attempts(struct buf *out, const struct report *r)
+{
+	uint32_t n = r->nattempts, first;
+
+	if (n == 0 || (n == 1 && r->attempts[0].attempt == 0))
 		return;
-	report_put_rule(out, "earlier attempts");
-	if (r->past_left_out)
-		buf_printf(out, "|  (%u before these)\n", r->past_left_out);
-	for (uint32_t i = 0; i < r->npast; i++) {
-		buf_printf(out, "|  attempt %-4u ", r->past[i].attempt + 1);
-		report_put_clean(out, SLICE_STR(r->past[i].text));
-		buf_put(out, "\n", 1);
-	}
+	first = n > ATTEMPTS_SHOWN ? n - ATTEMPTS_SHOWN : 0;
+	report_put_rule(out, "attempts");
+	if (r->attempts[first].attempt)
+		buf_printf(out, "|  (%u before %s)\n",
+			   r->attempts[first].attempt,
+			   n - first == 1 ? "this" : "these");
+	for (uint32_t i = first; i < n; i++)
+		report_put_attempt(out, &r->attempts[i]);
 }
 
 void report_put(struct buf *out, const struct report *r)
@@ -405,7 +427,7 @@ void report_put(struct buf *out, const struct report *r)
 	if (end->rank >= 0)
 		report_put_first_failure(out, r);
 	report_put_node(out, r);
-	report_put_past(out, r);
+	report_put_attempts(out, r);
 	if (out->len > first_line)
 		report_put_rule(out, "");
 }

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "launcher/failure/attempts.h"
 #include "launcher/failure/error_file.h"
 #include "rendezvous/wire.h"
 
@@ -30,13 +31,6 @@ struct report_worker {
 	char *last; /* its last call of libddp; NULL: not known */
 };
 
-/* An earlier attempt. */
-struct report_past {
-	uint32_t attempt;  /* from 0 */
-	int64_t timestamp; /* unix seconds */
-	char text[ERR_TEXT_MAX];
-};
-
 struct report {
 	const char *job;
 	const struct wire_end *end; /* the server's, the same for all nodes */
@@ -50,8 +44,10 @@ struct report {
 	const struct error_file *error; /* END's, parsed; or NULL */
 	const struct report_worker *workers;
 	uint32_t nworkers;
-	const struct report_past *past; /* oldest first */
-	uint32_t npast, past_left_out;
+	/* oldest first; the last is the one that END ended, unless no attempt
+	 * has begun */
+	const struct attempt *attempts;
+	uint32_t nattempts;
 };
 
 /* Appends the page; the first line names the cause. It has some 40 lines at

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "launcher/failure/report.h"
 
-enum { VERSION = 1, TEXT_MAX = 1 << 20 };
+enum { VERSION = 1, TEXT_MAX = 1 << 20, EARLIER_MAX = 5 };
 
 static void report_add_lines(const struct json *j, cJSON *to, const char *name,
 			     struct slice text)
@@ -107,6 +107,18 @@ static void report_add_exit(const struct json *j, cJSON *to, int code,
 		j->add_null(to, "signal");
 }
 
+/* A rank that hangs has no exit code. */
+static void report_add_death(const struct json *j, cJSON *to, int hangs,
+			     int code, int signal)
+{
+	if (!hangs) {
+		report_add_exit(j, to, code, signal);
+		return;
+	}
+	j->add_null(to, "exitcode");
+	j->add_null(to, "signal");
+}
+
 static void report_add_error(const struct json *j, cJSON *to,
 			     const struct report *r)
 {
@@ -150,12 +162,7 @@ static void report_add_first(const struct json *j, cJSON *all,
 	j->add_number(to, "node_rank", end->node_rank);
 	json_add_text(j, to, "host", end->host);
 	j->add_number(to, "pid", (double)end->pid);
-	if (report_is_hang(end)) {
-		j->add_null(to, "exitcode");
-		j->add_null(to, "signal");
-	} else {
-		report_add_exit(j, to, end->code, end->signal);
-	}
+	report_add_death(j, to, report_is_hang(end), end->code, end->signal);
 	j->add_bool(to, "hangs", report_is_hang(end));
 	j->add_bool(to, "core_dumped", end->core);
 	report_add_why(j, to, end->why);
@@ -193,17 +200,59 @@ static void report_add_workers(const struct json *j, cJSON *all,
 	}
 }
 
-static void report_add_past(const struct json *j, cJSON *all,
-			    const struct report *r)
+/* Its worker, or nulls if none failed. */
+static void report_add_attempt_worker(const struct json *j, cJSON *to,
+				      const struct attempt *a)
 {
-	cJSON *list = j->add_array(all, "earlier_attempts");
+	static const char *const names[] = {"rank", "local_rank", "pid",
+					    "exitcode", "signal",
+					    "ran_seconds"};
 
-	for (uint32_t i = 0; i < r->npast; i++) {
+	json_add_text_or_null(j, to, "host", SLICE_STR(a->host ? a->host : ""));
+	if (a->rank < 0) {
+		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+			j->add_null(to, names[i]);
+	} else {
+		j->add_number(to, "rank", a->rank);
+		j->add_number(to, "local_rank", a->local_rank);
+		j->add_number(to, "pid", (double)a->pid);
+		report_add_death(j, to, a->hangs, a->code, a->signal);
+		j->add_number(to, "ran_seconds", (double)a->ran_ms / 1000);
+	}
+	j->add_bool(to, "hangs", a->hangs);
+}
+
+static void report_add_attempts(const struct json *j, cJSON *all,
+				const struct report *r)
+{
+	cJSON *list = j->add_array(all, "attempts");
+
+	for (uint32_t i = 0; i < r->nattempts; i++) {
+		const struct attempt *a = &r->attempts[i];
 		cJSON *to = j->object();
 
-		j->add_number(to, "attempt", r->past[i].attempt);
-		j->add_number(to, "timestamp", (double)r->past[i].timestamp);
-		json_add_text(j, to, "text", SLICE_STR(r->past[i].text));
+		j->add_number(to, "attempt", a->attempt);
+		report_add_time(j, to, a->ended_ms);
+		json_add_text(j, to, "text", SLICE_STR(a->text ? a->text : ""));
+		report_add_attempt_worker(j, to, a);
+		j->append(list, to);
+	}
+}
+
+/* The name that came before "attempts". */
+static void report_add_earlier(const struct json *j, cJSON *all,
+			       const struct report *r)
+{
+	cJSON *list = j->add_array(all, "earlier_attempts");
+	uint32_t n = r->nattempts ? r->nattempts - 1 : 0;
+
+	for (uint32_t i = n > EARLIER_MAX ? n - EARLIER_MAX : 0; i < n; i++) {
+		const struct attempt *a = &r->attempts[i];
+		cJSON *to = j->object();
+
+		j->add_number(to, "attempt", a->attempt);
+		j->add_number(to, "timestamp", (double)(a->ended_ms / 1000));
+		json_add_text(j, to, "text", SLICE_STR(a->text ? a->text : ""));
 		j->append(list, to);
 	}
 }
@@ -235,6 +284,7 @@ int report_put_json(struct buf *out, const struct report *r, struct err *e)
 	report_add_first(j, all, r);
 	j->add_bool(all, "first_failure_is_on_this_node", r->first_is_here);
 	report_add_workers(j, all, r);
-	report_add_past(j, all, r);
+	report_add_attempts(j, all, r);
+	report_add_earlier(j, all, r);
 	return json_put(out, j, all, e);
 }

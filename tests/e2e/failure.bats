@@ -88,7 +88,7 @@ child_named() {
 	has "$err" '^\|  rank         1 of 3 \(local rank 1\)$'
 	has "$err" '^\|  cause        left early with code 0$'
 	has "$err" '^\|               it exited without ddp_finalize while others were in all_reduce$'
-	has "$err" '^\|  attempt 1    rank 1 '
+	has "$err" '^\|  attempt 1    [0-9-]+ [0-9:]+ UTC, rank 1 on .* left early with code 0'
 	has "$err" '^\|  victims      rank [02] '
 	err=$(grep -A 6 '"first_failure":' logs/none_*/attempt_1/report.json)
 	has "$err" '"rank":[[:space:]]*1,'
@@ -167,6 +167,33 @@ child_named() {
 		sh -c 'exit $((10 + TORCHELASTIC_RESTART_COUNT))'
 	has "$err" '^\|  attempt +3 of 3$'
 	has "$err" 'exited with code 12$'
+}
+
+@test "the page and report.json list all attempts with their causes" {
+	expect 12 ddprun --nproc-per-node 2 --max-restarts 2 --log-dir logs \
+		sh -c '[ $RANK = 1 ] || exec tail -f /dev/null
+		echo "boom $TORCHELASTIC_RESTART_COUNT" >&2
+		exit $((10 + TORCHELASTIC_RESTART_COUNT))'
+	has "$err" '^\+- attempts -'
+	for i in 0 1 2; do
+		has "$err" "^\|  attempt $((i + 1))    [0-9-]+ [0-9:]+ UTC, rank 1 on [^ ]+ exited with code 1$i: boom $i\$"
+	done
+	python3 -c '
+import glob, json, socket
+r = json.load(open(glob.glob("logs/*/attempt_2/report.json")[0]))
+a = r["attempts"]
+assert [x["attempt"] for x in a] == [0, 1, 2], a
+assert [x["exitcode"] for x in a] == [10, 11, 12], a
+assert {(x["rank"], x["host"]) for x in a} == {(1, r["host"])}, a
+assert a[0]["time"] <= a[1]["time"] <= a[2]["time"] == r["time"], a
+assert a[2]["text"] == r["text"] and "boom 0" in a[0]["text"], a
+assert len({x["pid"] for x in a}) == 3, a
+'
+}
+
+@test "a job without restarts has no list of attempts on its page" {
+	expect 3 ddprun --max-restarts 0 sh -c 'exit 3'
+	lacks "$err" 'attempts -'
 }
 
 @test "each attempt has its own MASTER_PORT" {

@@ -290,14 +290,14 @@ ended() { # PID: it is a zombie, or gone
 	has "$err" "^\|  killed       rank 0 \(local rank 0\), pid $(<pid): ignored the signal to stop\$"
 }
 
-@test "the page has a line for each of the last five attempts" {
-	expect 17 ddprun --max-restarts 7 \
+@test "the page has a line for each of the last ten attempts" {
+	expect 22 ddprun --max-restarts 12 \
 		sh -c 'exit $((10 + TORCHELASTIC_RESTART_COUNT))'
-	has "$err" '^\|  \(2 before these\)$'
-	lacks "$err" '^\|  attempt 2 '
-	has "$err" '^\|  attempt 3    rank 0 .* exited with code 12$'
-	has "$err" '^\|  attempt 7    rank 0 .* exited with code 16$'
-	[ "$(grep -c '^|  attempt [0-9] ' <<<"$err")" = 5 ]
+	has "$err" '^\|  \(3 before these\)$'
+	lacks "$err" '^\|  attempt 3 '
+	has "$err" '^\|  attempt 4    [0-9-]+ [0-9:]+ UTC, rank 0 on [^ ]+ exited with code 13$'
+	has "$err" '^\|  attempt 13   [0-9-]+ [0-9:]+ UTC, rank 0 on [^ ]+ exited with code 22$'
+	[ "$(grep -cE '^\|  attempt +[0-9]+ +[0-9]+-' <<<"$err")" = 10 ]
 }
 
 # ---- for programs

@@ -257,7 +257,8 @@ START_TEST(the_page_does_not_grow_with_the_workers)
 				   "1\n2\n3\n4\n5\n6\n7\n8\n", 0};
 	struct report r = full(&end, &error);
 	static struct report_worker w[60];
-	static struct report_past past[5];
+	static struct attempt attempts[13];
+	static char did[] = "node 1 (h2) was lost";
 	size_t n = 0;
 
 	for (int i = 0; i < 20; i++)
@@ -272,19 +273,21 @@ START_TEST(the_page_does_not_grow_with_the_workers)
 	expect_in(put(&r), "\n|               and 56 more\n");
 	fill(w, 30, REPORT_KILLED);
 	expect_in(put(&r), "\n|               and 28 more\n");
-	for (int i = 0; i < 5; i++) {
-		past[i].attempt = (uint32_t)i;
-		strcpy(past[i].text, "rank 0 did it");
-	}
-	r.past = past;
-	r.npast = 5;
-	r.past_left_out = 3;
-	expect_in(put(&r), "+- earlier attempts -");
+	for (int i = 0; i < 13; i++)
+		attempts[i] = (struct attempt){.attempt = (uint32_t)i,
+					       .ended_ms = 1795262974123,
+					       .rank = -1, .text = did};
+	r.attempts = attempts;
+	r.nattempts = 13;
+	expect_in(put(&r), "+- attempts -");
 	expect_in(put(&r), "\n|  (3 before these)\n"
-		  "|  attempt 1    rank 0 did it\n");
-	ck_assert_int_le(lines_of(put(&r)), 50);
+		  "|  attempt 4    2026-11-21 12:09:34 UTC, node 1 (h2) was "
+		  "lost\n");
+	expect_in(put(&r), "|  attempt 13   2026");
+	ck_assert_int_le(lines_of(put(&r)), 56);
 	/* and where no worker was restarted, without an error file */
-	r.npast = 0;
+	r.nattempts = 1;
+	ck_assert_ptr_null(strstr(put(&r), "+- attempts -"));
 	r.error = NULL;
 	end.why = SLICE_STR("");
 	ck_assert_int_le(lines_of(put(&r)), 45);
@@ -375,8 +378,14 @@ START_TEST(the_same_as_json)
 	struct wire_end end = killed();
 	struct error_file error = {"boom", "a\nb\n", 77};
 	struct report r = full(&end, &error);
-	struct report_past past = {.attempt = 0, .timestamp = 3,
-				   .text = "rank 1 did"};
+	char did[] = "rank 1 did", lost[] = "h2 was lost", h1[] = "h1";
+	struct attempt attempts[2] = {
+		{.attempt = 0, .ended_ms = 3456, .rank = 1, .local_rank = 1,
+		 .pid = 47, .signal = 9, .ran_ms = 2500, .host = h1,
+		 .text = did},
+		{.attempt = 1, .ended_ms = 1795262974123, .rank = -1,
+		 .text = lost}};
+	const cJSON *item;
 	struct report_worker w[2];
 	cJSON *all, *first, *worker;
 
@@ -390,8 +399,8 @@ START_TEST(the_same_as_json)
 	w[0].fate = REPORT_FIRST;
 	r.workers = w;
 	r.nworkers = 2;
-	r.past = &past;
-	r.npast = 1;
+	r.attempts = attempts;
+	r.nattempts = 2;
 	all = json_of(&r);
 	ck_assert_str_eq(text_in(all, "verdict"), "failure");
 	ck_assert_str_eq(text_in(all, "time"), "2026-11-21T12:09:34.123Z");
@@ -419,6 +428,23 @@ START_TEST(the_same_as_json)
 	ck_assert_double_eq(number_in(worker, "exitcode"), 1);
 	ck_assert_str_eq(text_in(cJSON_GetArrayItem(cJSON_GetObjectItem(all,
 			 "earlier_attempts"), 0), "text"), "rank 1 did");
+	ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItem(all,
+			 "earlier_attempts")), 1);
+	item = cJSON_GetArrayItem(cJSON_GetObjectItem(all, "attempts"), 0);
+	ck_assert_double_eq(number_in(item, "attempt"), 0);
+	ck_assert_str_eq(text_in(item, "time"), "1970-01-01T00:00:03.456Z");
+	ck_assert_double_eq(number_in(item, "timestamp"), 3);
+	ck_assert_double_eq(number_in(item, "rank"), 1);
+	ck_assert_str_eq(text_in(item, "host"), "h1");
+	ck_assert_double_eq(number_in(item, "pid"), 47);
+	ck_assert_double_eq(number_in(item, "exitcode"), -9);
+	ck_assert_str_eq(text_in(item, "signal"), "SIGKILL");
+	ck_assert_double_eq(number_in(item, "ran_seconds"), 2.5);
+	ck_assert_str_eq(text_in(item, "text"), "rank 1 did");
+	item = cJSON_GetArrayItem(cJSON_GetObjectItem(all, "attempts"), 1);
+	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(item, "rank")));
+	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(item, "exitcode")));
+	ck_assert_str_eq(text_in(item, "text"), "h2 was lost");
 	cJSON_Delete(all);
 	end.rank = -1;
 	all = json_of(&r);
