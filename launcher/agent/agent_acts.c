@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
+#include "launcher/plan/other_world.h"
 
 enum {
 	KILL_JOB_MS = 5000,     /* for all nodes to kill their workers */
@@ -20,6 +21,28 @@ void agent_decide_exit(struct agent *a, int code, const char *cause)
 	if (cause)
 		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
 			 cause);
+}
+
+/* Once for the whole job. */
+static void agent_log_other_world(const struct agent *a)
+{
+	extern char **environ;
+	const struct wire_start *start = a->starting;
+	char room[OTHER_WORLD_TEXT_MAX];
+	const char *text = NULL;
+
+	if (a->parts && start->node_rank == 0 &&
+	    start->attempt + start->changes == 0)
+		text = other_world_text(environ, a->config->nproc,
+					start->world_size, room);
+	if (text)
+		log_warn("%s", text);
+}
+
+static void agent_start_round(struct agent *a)
+{
+	agent_log_other_world(a);
+	agent_start_workers(a);
 }
 
 static uint32_t agent_grace_ms(const struct agent *a)
@@ -163,7 +186,7 @@ static void agent_force_exit(struct agent *a)
 
 void (*const agent_acts[])(struct agent *a) = {
 	[ACT_NONE] = NULL, [ACT_JOIN] = agent_join,
-	[ACT_START_WORKERS] = agent_start_workers,
+	[ACT_START_WORKERS] = agent_start_round,
 	[ACT_STOP_WORKERS] = agent_stop_workers,
 	[ACT_KILL_WORKERS] = agent_kill_workers,
 	[ACT_NOTIFY_WORKERS] = agent_notify_workers,

@@ -10,6 +10,7 @@
 
 #include "launcher/crash/crash_record.h"
 #include "launcher/plan/gpu_list.h"
+#include "launcher/plan/other_world.h"
 #include "pmi/mpirun.h"
 
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE="
@@ -76,45 +77,24 @@ static int environment_is_replaced(const char *var)
 	return 0;
 }
 
-/* Other frameworks read their world from these variables. Inherited ones
- * describe a job around this one and would give all workers the same place in
- * it. A name that ends with '_' matches every name that begins with it. */
-static const char *const other_worlds[] = {
-	"TF_CONFIG", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM",
-	"PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT",
-	"HOROVOD_CONTROLLER", "HOROVOD_GLOO_",
-};
 /* From these an MPI library concludes that Slurm or Flux started the process,
  * and ends it because there is no PMI server. */
 static const char *const mpi_starters[] = {
 	"SLURM_STEP_ID", "SLURM_MPI_TYPE", "FLUX_JOB_ID",
 };
 
-static int environment_is_listed(const char *var, const char *const *names,
-				 size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		size_t len = strlen(names[i]);
-
-		if (names[i][len - 1] == '_' ? !strncmp(var, names[i], len)
-					     : environment_is_name(var,
-								   names[i]))
-			return 1;
-	}
-	return 0;
-}
-
 static int environment_is_misleading(const struct environment_job *job,
 				     const char *var)
 {
-	return (job->world_size > 1 &&
-		environment_is_listed(var, other_worlds,
-				      sizeof(other_worlds) /
-					      sizeof(*other_worlds))) ||
-	       (job->uses_mpi &&
-		environment_is_listed(var, mpi_starters,
-				      sizeof(mpi_starters) /
-					      sizeof(*mpi_starters)));
+	if (other_world_is_hidden(var, job->nproc))
+		return 1;
+	for (size_t i = 0;
+	     job->uses_mpi && i < sizeof(mpi_starters) / sizeof(*mpi_starters);
+	     i++) {
+		if (environment_is_name(var, mpi_starters[i]))
+			return 1;
+	}
+	return 0;
 }
 
 /* The value of a variable, or NULL. */

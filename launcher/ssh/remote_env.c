@@ -24,6 +24,9 @@ static const char *const stays[] = {
 	"OMPI_UNIVERSE_SIZE", "HYDI_*", "HYDRA_*", "MPI_LOCALRANKID",
 	"MPI_LOCALNRANKS", "PRTE_*", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE",
 	"LSB_HOSTS", "LSB_MCPU_HOSTS",
+	/* a place in another framework's job */
+	"TF_CONFIG", "PADDLE_TRAINER*", "PADDLE_CURRENT_ENDPOINT",
+	"HOROVOD_CONTROLLER", "HOROVOD_GLOO_*",
 	/* set by another ddprun for its workers */
 	"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK",
 	"GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE",

@@ -31,8 +31,37 @@ link_with() { # LIBRARY
 	! grep -q 'MPI program' <<<"$err"
 }
 
-@test "the MPI world of a surrounding job is hidden from workers" {
+show='echo "${TF_CONFIG-none} ${PADDLE_TRAINER_ID-none} ${HOROVOD_GLOO_IFACE-none}"'
+
+@test "the place of another job is hidden from several workers, and ddprun says so" {
 	export TF_CONFIG='{"task": {"index": 0}}' PADDLE_TRAINER_ID=0 HOROVOD_GLOO_IFACE=lo
-	expect 0 ddprun --nproc-per-node 2 sh -c 'echo "${TF_CONFIG-none} ${PADDLE_TRAINER_ID-none} ${HOROVOD_GLOO_IFACE-none}"'
+	expect 0 ddprun --nproc-per-node 2 sh -c "$show"
 	[ "$(grep -c 'none none none' <<<"$out")" = 2 ]
+	[ "$(grep -c 'not passed on to the workers: all 2 of this node' <<<"$err")" = 1 ]
+	has "$err" 'warning: .*TF_CONFIG'
+	has "$err" 'warning: .*PADDLE_TRAINER_ID'
+	expect 0 ddprun --nproc-per-node 2 --dry-run sh -c "$show"
+	has "$out" '^  removed  TF_CONFIG$'
+}
+
+@test "a single worker gets TF_CONFIG without a warning" {
+	export TF_CONFIG=mine
+	expect 0 ddprun sh -c "$show"
+	[ "$out" = "[0] mine none none" ]
+	[ -z "$err" ]
+}
+
+@test "one worker on each node gets its ddprun's TF_CONFIG, with a warning" {
+	local port name both
+	port=$(w_port free)
+	for name in a b; do
+		TF_CONFIG="place-$name" start $name ddprun --nnodes 2 \
+			--rdzv-endpoint "127.0.0.1:$port" sh -c "$show"
+	done
+	finish a
+	both=$out$'\n'
+	finish b
+	both+=$out
+	[ "$(sed 's/^\[[01]\] //; s/ .*//' <<<"$both" | sort)" = $'place-a\nplace-b' ]
+	[ "$(cat a.err b.err | grep -c 'warning: TF_CONFIG is passed on to the workers')" = 1 ]
 }

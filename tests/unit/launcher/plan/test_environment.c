@@ -153,7 +153,7 @@ START_TEST(the_world_of_a_surrounding_job_is_not_inherited)
 	ck_assert_str_eq(value("SLURM_STEP_ID"), "0");
 	ck_assert_str_eq(value("FLUX_JOB_ID"), "1");
 	environment_release(&env);
-	one.world_size = 1; /* a single worker cannot take another's place */
+	one.nproc = 1; /* it may have a place of its own */
 	make(base, &one);
 	ck_assert_str_eq(value("TF_CONFIG"), "{}");
 	environment_release(&env);

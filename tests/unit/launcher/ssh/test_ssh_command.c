@@ -145,14 +145,14 @@ START_TEST(variables_of_this_host_stay)
 		"SLURM_JOB_ID=7", "RANK=0", "PET_NNODES=2", "PET_HOSTS=a",
 		"BASH_FUNC_module%%=() { :; }", "_=/usr/bin/env", "noequals",
 		"CUDA_VISIBLE_DEVICES=GPU-7f3a", "HOSTNAME=h1",
-		"DDP_AGENT_ID=0123",
+		"DDP_AGENT_ID=0123", "TF_CONFIG={}", "PADDLE_TRAINERS_NUM=4",
 	};
 	static const char *const travels[] = {
 		"PATH=/usr/bin", "LD_LIBRARY_PATH=/opt/lib", "PYTHONPATH=.",
 		"CUDA_VISIBLE_DEVICES=0,1", "NCCL_DEBUG=INFO", "LANG=C",
 		"OMP_NUM_THREADS=4", "PET_MAX_RESTARTS=3", "DDP_LOG=debug",
 		"HOMEPAGE=x", "RANKS=3", "A=", "WANDB_API_KEY=secret",
-		"PBS_JOBID=7", "VIRTUAL_ENV=/v",
+		"PBS_JOBID=7", "VIRTUAL_ENV=/v", "HOROVOD_TIMELINE=f",
 	};
 
 	for (size_t i = 0; i < sizeof(stays) / sizeof(*stays); i++)
