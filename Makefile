@@ -468,7 +468,8 @@ analyze_sources := $(wildcard base/*.c launcher/*.c launcher/*/*.c slurm/*.c pmi
 analyze_gcc := $(patsubst %.c,$(O)/obj/analyze/%.gcc,$(filter-out trainers/ops/cpu_norm_loops.c,$(analyze_sources)))
 analyze_clang := $(patsubst %.c,$(O)/obj/analyze/%.clang,$(analyze_sources))
 analyze_flags = -std=c11 -D_GNU_SOURCE -O2 -I. -MMD -MP -MT $@ -MF $@.d -isystem $(CUDA)/include -Wno-unknown-pragmas \
-	-DDDP_VERSION='"$(VERSION)"' -DCUDA_LIBRARIES='"$(CUDA)/lib64"' $(isa_flags)
+	-DDDP_VERSION='"$(VERSION)"' -DCUDA_LIBRARIES='"$(CUDA)/lib64"' -DCRASH_LIBRARY='"$(crash_library)"' $(isa_flags)
+$(O)/obj/analyze/launcher/crash/crash_catcher.gcc: $(crash_library)
 $(O)/obj/analyze/worker-sdk/math/kernels_avx%: isa_flags = $(avx512_flags)
 $(O)/obj/analyze/%.gcc: %.c Makefile
 	@mkdir -p $(@D)
