@@ -26,6 +26,7 @@ enum {
 	OPEN_READ = 0, OPEN_WRITE = 2, OPEN_CLOEXEC = 02000000, AT_CWD = -100,
 	MAP_RW = 3, MAP_IS_SHARED = 1, GET_NAME = 16,
 	LIMIT_CPU = 0, LIMIT_FSIZE = 1, LIMIT_STACK = 3,
+	GET_SEALS = 1034, SEALS = 2 | 4, /* of size: crash_catcher.c */
 };
 
 #define KEPT __attribute__((visibility("default")))
@@ -50,6 +51,11 @@ static struct {
 } crash;
 
 static char crash_stack[ALT_STACK] __attribute__((aligned(64)));
+
+/* Only one thread of a process writes. The program's own alternate stack may
+ * have little more than the room of a signal's frame. */
+static struct crash_record crash_record;
+static char crash_block[PAGE];
 
 /* The compiler calls these for large structs. */
 void *memset(void *to, int byte, size_t n);
@@ -116,13 +122,13 @@ static void crash_put_stack(struct crash_record *r, int fd, uint64_t slot)
 static void crash_put_maps(struct crash_record *r, int fd, uint64_t slot)
 {
 	int maps = crash_open("/proc/self/maps", OPEN_READ);
-	char block[PAGE];
 
 	while (maps >= 0 && r->maps_size < CRASH_MAPS_MAX) {
-		long n = CALL(SYS_read, maps, block, sizeof(block));
+		long n = CALL(SYS_read, maps, crash_block,
+			      sizeof(crash_block));
 
 		if (n > 0)
-			n = CALL(SYS_pwrite64, fd, block, n,
+			n = CALL(SYS_pwrite64, fd, crash_block, n,
 				 slot + CRASH_MAPS_AT + r->maps_size);
 		if (n <= 0)
 			break;
@@ -203,6 +209,19 @@ static siginfo_t crash_outer_info(const struct kernel_frame *f, int number)
 
 /* ---- The handler ---- */
 
+/* Whether fd is the agent's file of records and has that slot: the number may
+ * be another file's by now, and memory past a file's end cannot be touched. */
+static int crash_is_slot(int fd, uint64_t slot)
+{
+	struct stat st;
+	long seals = CALL(SYS_fcntl, fd, GET_SEALS, 0);
+
+	return seals >= 0 && (seals & SEALS) == SEALS &&
+	       CALL(SYS_fstat, fd, &st) == 0 &&
+	       (uint64_t)st.st_size >= CRASH_SLOT_BYTES &&
+	       slot <= (uint64_t)st.st_size - CRASH_SLOT_BYTES;
+}
+
 /* 1 if the slot was free. */
 static int crash_claim(int fd, uint64_t slot)
 {
@@ -221,7 +240,7 @@ static int crash_claim(int fd, uint64_t slot)
 
 static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
 {
-	struct crash_record r = {.magic = CRASH_MAGIC, .claimed = 1};
+	struct crash_record *r = &crash_record;
 	const struct kernel_frame *outer = crash_outer_frame(u);
 	siginfo_t first = outer ? crash_outer_info(outer, number) : *info;
 	int fd = crash_open(crash.path, OPEN_WRITE);
@@ -231,13 +250,15 @@ static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
 
 	if (fd < 0)
 		return;
-	if (crash_claim(fd, slot)) {
-		crash_fill(&r, number, &first,
+	if (crash_is_slot(fd, slot) && crash_claim(fd, slot)) {
+		r->magic = CRASH_MAGIC;
+		r->claimed = 1;
+		crash_fill(r, number, &first,
 			   outer ? (const void *)&outer->context : u);
-		crash_put_stack(&r, fd, slot);
-		crash_put_maps(&r, fd, slot);
-		CALL(SYS_pwrite64, fd, &r, sizeof(r), slot);
-		crash_python_put(fd, slot, r.tid);
+		crash_put_stack(r, fd, slot);
+		crash_put_maps(r, fd, slot);
+		CALL(SYS_pwrite64, fd, r, sizeof(*r), slot);
+		crash_python_put(fd, slot, r->tid);
 	}
 	CALL(SYS_close, fd);
 }
@@ -294,6 +315,8 @@ KEPT int sigaction(int number, const struct sigaction *new_action,
 		   struct sigaction *old)
 {
 	static sigaction_fn *next;
+	/* before old is written: it may be the same struct */
+	int is_default = new_action && new_action->sa_handler == SIG_DFL;
 	int rc;
 
 	if (!next)
@@ -307,7 +330,7 @@ KEPT int sigaction(int number, const struct sigaction *new_action,
 		return rc;
 	if (old && old->sa_sigaction == crash_on_signal)
 		*old = (struct sigaction){.sa_handler = SIG_DFL};
-	if (new_action && new_action->sa_handler == SIG_DFL)
+	if (is_default)
 		crash_catch(number);
 	return rc;
 }

@@ -1,7 +1,8 @@
 /* crash_python.c: calls the interpreter of a process that is about to die. 3.11
  * and 3.12 export what faulthandler calls in its handler. Elsewhere the public
- * functions must do, which allocate and need the GIL. Both run under a timer,
- * and a second fault ends them, not the process. */
+ * functions must do, which allocate and need the GIL; they are called only if
+ * there is a timer to end them (RLIMIT_SIGPENDING may forbid it). A second
+ * fault ends both, not the process. */
 #include "launcher/crash/crash_python.h"
 
 #include "launcher/crash/crash_kernel.h"
@@ -51,7 +52,8 @@ static void crash_python_unblock(int is_unblock)
 	     NULL, sizeof(set));
 }
 
-static void crash_python_guard(void)
+/* 1 if the timer runs. */
+static int crash_python_guard(void)
 {
 	/* the kernel's struct sigevent: value, signal, how, thread */
 	struct {
@@ -65,9 +67,9 @@ static void crash_python_guard(void)
 	crash_set_action(SIGSEGV, (void *)crash_python_leave, SA_NODEFER);
 	crash_set_action(SIGBUS, (void *)crash_python_leave, SA_NODEFER);
 	crash_set_action(SIGALRM, (void *)crash_python_leave, SA_NODEFER);
-	if (CALL(SYS_timer_create, 1 /* CLOCK_MONOTONIC */, &event, &timer) ==
-	    0)
-		CALL(SYS_timer_settime, timer, 0, limit, NULL);
+	return CALL(SYS_timer_create, 1 /* CLOCK_MONOTONIC */, &event,
+		    &timer) == 0 &&
+	       CALL(SYS_timer_settime, timer, 0, limit, NULL) == 0;
 }
 
 /* ---- The public functions ---- */
@@ -138,13 +140,13 @@ static void crash_python_walk(int fd, void *thread)
 
 /* ---- All of it ---- */
 
-static void crash_python_dump(int fd)
+static void crash_python_dump(int fd, int has_timer)
 {
 	void *thread = PyGILState_GetThisThreadState();
 
 	if (thread && _Py_DumpTraceback)
 		_Py_DumpTraceback(fd, thread);
-	else if (thread)
+	else if (thread && has_timer)
 		crash_python_walk(fd, thread);
 }
 
@@ -152,16 +154,17 @@ void crash_python_put(int fd, uint64_t slot, int32_t tid)
 {
 	const long from = (long)slot + CRASH_PYTHON_AT;
 	uint32_t size;
+	int has_timer;
 	long end;
 
 	if (!PyGILState_GetThisThreadState)
 		return;
 	crash_python.tid = tid;
 	CALL(SYS_lseek, fd, from, FROM_START);
-	crash_python_guard();
+	has_timer = crash_python_guard();
 	crash_python_unblock(1);
 	if (__builtin_setjmp(crash_python.before) == 0)
-		crash_python_dump(fd);
+		crash_python_dump(fd, has_timer);
 	crash_python_unblock(0);
 	/* the timer may have expired, or may still do so */
 	crash_set_action(SIGALRM, (void *)SIG_IGN, 0);

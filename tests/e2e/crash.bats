@@ -204,6 +204,55 @@ compile_or_skip() {
 	[ -z "$err" ]
 }
 
+@test "a small alternate stack of the program is large enough" {
+	unwinder_or_skip
+	expect 134 ddprun w_dies narrow
+	has "$(first)" '\(SIGABRT\): abort\(\) in die_on_narrow_stack.* at w_dies\.c:[0-9]+$'
+}
+
+# The number may be another file's when a process of an earlier round dies.
+@test "a file that is not the agent's stays as it is, and the signal too" {
+	local size
+	[ -z "${SAN:-}" ] || skip "sanitizers report crashes themselves"
+	for size in 7 9M; do
+		truncate -s 0 f && truncate -s "$size" f && cp f before
+		expect 134 ddprun sh -c 'exec 9<>f
+			DDP_CRASH_RECORD=/proc/$$/fd/9:1 exec w_dies heap'
+		cmp f before
+	done
+}
+
+@test "a slot that the file of records does not have changes no signal" {
+	[ -z "${SAN:-}" ] || skip "sanitizers report crashes themselves"
+	expect 134 ddprun sh -c \
+		'DDP_CRASH_RECORD=${DDP_CRASH_RECORD%:*}:3000 exec w_dies heap'
+}
+
+# What Python 3.13 does if another thread keeps the GIL.
+@test "a Python without the GIL and without signals left dies by its signal" {
+	[ -z "${SAN:-}" ] || skip "sanitizers report crashes themselves"
+	compile_or_skip -rdynamic <<-'END'
+		#include <stdlib.h>
+		#include <sys/resource.h>
+		#include <unistd.h>
+		void *PyGILState_GetThisThreadState(void) { return ""; }
+		int PyGILState_Check(void) { return 0; }
+		void PyEval_RestoreThread(void *t) { for (;;) pause(); }
+		void *PyThreadState_GetFrame(void *t) { return 0; }
+		void *PyFrame_GetBack(void *f) { return 0; }
+		void *PyFrame_GetCode(void *f) { return 0; }
+		int PyFrame_GetLineNumber(void *f) { return 0; }
+		void *PyObject_GetAttrString(void *o, const char *n) { return 0; }
+		const char *PyUnicode_AsUTF8(void *o) { return 0; }
+		int main(void)
+		{
+			struct rlimit none = {0, 0};
+			return setrlimit(RLIMIT_SIGPENDING, &none) ? 3 : (abort(), 4);
+		}
+	END
+	expect 134 ddprun "$T/prog"
+}
+
 @test "a program's own handler is left alone" {
 	[ -z "${SAN:-}" ] || skip "sanitizers catch these signals themselves"
 	expect 5 ddprun w_dies caught

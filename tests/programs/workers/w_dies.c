@@ -5,9 +5,10 @@
  * file after it was truncated. w_dies heap: frees memory twice. w_dies thread:
  * calls abort in a thread. w_dies divide: divides by zero. w_dies spin:
  * computes for ever. w_dies child: a child writes to address 0; exits with 3.
- * w_dies caught: handles its own SIGSEGV and exits with 5. w_dies looks: exits
- * with 0 if the signals of a crash have their default action, and keep what it
- * sets. */
+ * w_dies caught: handles its own SIGSEGV and exits with 5. w_dies narrow:
+ * aborts with an alternate stack that has little more room than one signal
+ * needs. w_dies looks: exits with 0 if the signals of a crash have their
+ * default action, and keep what it sets. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -120,6 +121,25 @@ NOINLINE static int die_of_time(void)
 	return 4;
 }
 
+/* The page below the stack cannot be written. */
+NOINLINE static int die_on_narrow_stack(void)
+{
+	const size_t page = 4096, room = 2048;
+	size_t size = (size_t)sysconf(_SC_MINSIGSTKSZ) + room;
+	stack_t narrow;
+	char *p;
+
+	size = (size + page - 1) / page * page;
+	p = mmap(NULL, page + size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED || mprotect(p, page, PROT_NONE) < 0)
+		return 3;
+	narrow = (stack_t){.ss_sp = p + page, .ss_size = size};
+	if (sigaltstack(&narrow, NULL) < 0)
+		return 3;
+	abort();
+}
+
 static int fail_after_child(void)
 {
 	pid_t pid = fork();
@@ -147,6 +167,7 @@ static int look_at_signals(void)
 	static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL,
 				      SIGXCPU, SIGXFSZ};
 	struct sigaction a, set = {.sa_handler = on_fault};
+	struct sigaction *volatile same = &a;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		int n = numbers[i];
@@ -160,6 +181,10 @@ static int look_at_signals(void)
 		    signal(n, SIG_DFL) != SIG_IGN ||
 		    signal(n, SIG_DFL) != SIG_DFL)
 			return 5;
+		a = set; /* one struct for both, which libc allows */
+		if (sigaction(n, &a, same) < 0 || a.sa_handler != SIG_DFL ||
+		    signal(n, SIG_DFL) != on_fault)
+			return 6;
 	}
 	return 0;
 }
@@ -172,7 +197,8 @@ static const struct {
 	{"truncated", die_of_truncation}, {"heap", die_of_heap},
 	{"thread", die_in_thread}, {"divide", die_of_division},
 	{"spin", die_of_time}, {"child", fail_after_child},
-	{"caught", catch_fault}, {"looks", look_at_signals},
+	{"caught", catch_fault}, {"narrow", die_on_narrow_stack},
+	{"looks", look_at_signals},
 };
 
 int main(int argc, char **argv)
