@@ -204,8 +204,10 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 		a->since_ns = now->ns;
 	activity_put_words(a, now, (unsigned)cpu);
 	activity_add_step(a, now, last);
+	/* a worker may write garbage as the time of its call */
 	if (now->calls != last->calls && now->call_ns > a->progress_ns)
-		a->progress_ns = now->call_ns;
+		a->progress_ns = now->call_ns < now->ns ? now->call_ns
+							: now->ns;
 	/* a worker without calls and steps is known by its work alone */
 	if (!now->calls && now->step < 0 && a->doing == RANK_WORKS)
 		a->progress_ns = now->ns;

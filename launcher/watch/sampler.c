@@ -190,30 +190,39 @@ static pid_t sampler_read_recorder(const struct recorder *r,
 
 /* ---- the step file ---- */
 
+/* The number that is alone in a line; -1: there is none, or it is too large. */
+static int64_t sampler_line_step(const char *at, const char *end)
+{
+	int64_t value = -1;
+
+	for (; at < end && *at == ' '; at++)
+		;
+	for (; at < end && *at >= '0' && *at <= '9'; at++) {
+		if (value > INT64_MAX / 16)
+			return -1;
+		value = (value < 0 ? 0 : value * 10) + (*at - '0');
+	}
+	for (; at < end && (*at == ' ' || *at == '\r'); at++)
+		;
+	return at == end ? value : -1;
+}
+
 int64_t sampler_last_step(const char *text, size_t n)
 {
-	int64_t step = -1, value = -1;
-	int is_number = 1;
+	const char *end = text + n, *line_end;
+	int64_t step = -1, value;
 
-	for (size_t i = 0; i < n; i++) {
-		if (text[i] == '\n') {
-			step = is_number && value >= 0 ? value : step;
-			value = -1;
-			is_number = 1;
-		} else if (text[i] >= '0' && text[i] <= '9') {
-			value = value < 0 ? 0 : value;
-			if (value < INT64_MAX / 16)
-				value = value * 10 + (text[i] - '0');
-		} else if (text[i] != ' ' && text[i] != '\r') {
-			is_number = 0;
-		}
+	while ((line_end = memchr(text, '\n', (size_t)(end - text)))) {
+		value = sampler_line_step(text, line_end);
+		step = value >= 0 ? value : step;
+		text = line_end + 1;
 	}
 	return step;
 }
 
-static int64_t sampler_read_step(const char *path)
+int64_t sampler_read_step(const char *path)
 {
-	char text[STEP_TAIL];
+	char text[STEP_TAIL], *line = text;
 	struct stat st;
 	int64_t step = -1;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -225,8 +234,12 @@ static int64_t sampler_read_step(const char *path)
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
 		from = st.st_size > STEP_TAIL ? st.st_size - STEP_TAIL : 0;
 		n = pread(fd, text, sizeof(text), from);
-		if (n > 0)
-			step = sampler_last_step(text, (size_t)n);
+		/* the tail may begin within a line */
+		if (n > 0 && from > 0)
+			line = memchr(text, '\n', (size_t)n);
+		if (n > 0 && line)
+			step = sampler_last_step(line,
+						 (size_t)(text + n - line));
 	}
 	close(fd);
 	return step;

@@ -26,7 +26,9 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
 uint64_t sampler_read_missed(const struct recorder *r, uint32_t local_rank,
 			     struct flight_view *view, struct sampler_call *c);
 
-/* Pure: the last line that is a number, from the end of a file; -1: none. */
+/* The last line of that file that is a number, in its last bytes; -1: none. */
+int64_t sampler_read_step(const char *path);
+/* Pure: the same of a text. */
 int64_t sampler_last_step(const char *text, size_t n);
 
 #endif

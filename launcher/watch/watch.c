@@ -127,6 +127,7 @@ static int watch_put_missed(struct watch *w, uint32_t i, struct buf *items)
 	const struct worker *worker = &w->group->workers[i];
 	struct sampler_call call;
 	uint64_t ns = sampler_read_missed(w->recorder, i, w->view, &call);
+	uint64_t now = clock_ns();
 	struct wire_rank item = {
 		.rank = worker_rank(worker),
 		.local_rank = i,
@@ -142,7 +143,8 @@ static int watch_put_missed(struct watch *w, uint32_t i, struct buf *items)
 
 	if (!ns)
 		return 0;
-	item.quiet_ms = item.does_ms = (clock_ns() - ns) / 1000000;
+	/* the worker's memory may be garbage */
+	item.quiet_ms = item.does_ms = now > ns ? (now - ns) / 1000000 : 0;
 	wire_put_rank_item(items, &item);
 	return 1;
 }

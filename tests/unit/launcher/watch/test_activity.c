@@ -2,7 +2,9 @@
  * the test sets. */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launcher/watch/activity.h"
 #include "launcher/watch/sampler.h"
@@ -153,7 +155,40 @@ START_TEST(the_last_whole_line_is_the_step)
 	ck_assert_int_eq(last_step("12\n"), 12);
 	ck_assert_int_eq(last_step("12\n13\r\n 14 \n15"), 14);
 	ck_assert_int_eq(last_step("12\nstep 13\nx\n"), 12);
-	ck_assert_int_eq(last_step("99999999999999999999\n") >= 0, 1);
+	ck_assert_int_eq(last_step("1\n99999999999999999999\n"), 1);
+	ck_assert_int_eq(last_step("999999999999999999\n"),
+			 INT64_C(999999999999999999));
+	ck_assert_int_eq(last_step("7\n12 34\n"), 7);
+	ck_assert_int_eq(last_step("7\n\n \r\n-3\n"), 7);
+}
+END_TEST
+
+START_TEST(the_end_of_a_long_line_is_no_step)
+{
+	char path[] = "/tmp/test_activity_XXXXXX", line[300];
+	int fd = mkstemp(path);
+	FILE *file = fdopen(fd, "w");
+
+	memset(line, ' ', sizeof(line));
+	ck_assert_ptr_nonnull(file);
+	fprintf(file, "5\nloss%.*s7\n", (int)sizeof(line), line);
+	fflush(file);
+	ck_assert_int_eq(sampler_read_step(path), -1);
+	fprintf(file, "8\n");
+	fclose(file);
+	ck_assert_int_eq(sampler_read_step(path), 8);
+	unlink(path);
+}
+END_TEST
+
+START_TEST(a_call_from_the_future_is_progress_of_now)
+{
+	now.calls++;
+	now.call_ns = UINT64_MAX;
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_uint_eq(quiet_s(), 0);
+	ticks(9, 0, 0, 0, 0);
+	ck_assert_uint_eq(quiet_s(), 9);
 }
 END_TEST
 
@@ -173,6 +208,8 @@ int main(void)
 	tcase_add_test(c, steps_have_a_rate);
 	tcase_add_test(c, a_host_that_was_stopped_has_not_been_idle);
 	tcase_add_test(c, the_last_whole_line_is_the_step);
+	tcase_add_test(c, the_end_of_a_long_line_is_no_step);
+	tcase_add_test(c, a_call_from_the_future_is_progress_of_now);
 	suite_add_tcase(s, c);
 	return run_suite(s);
 }
