@@ -365,6 +365,7 @@ static void crash_report_await(struct buf *out, int from)
 	ssize_t n;
 
 	while ((now = clock_ms()) < end) {
+		p.revents = 0;
 		if (poll(&p, 1, (int)(end - now)) < 0 && errno != EINTR)
 			return;
 		if (!p.revents)
