@@ -290,6 +290,7 @@ static const struct {
 	[FLIGHT_ALL_GATHER_V] = {"all_gather_v", TYPE | COUNTS},
 	[FLIGHT_REDUCE_SCATTER_V] = {"reduce_scatter_v", TYPE | OP | COUNTS},
 	[FLIGHT_ALL_TO_ALL_V] = {"all_to_all_v", TYPE | COUNTS},
+	[FLIGHT_CHECK_REPLICAS] = {"check_replicas", 0},
 };
 static_assert(sizeof(kinds) / sizeof(*kinds) == FLIGHT_KINDS, "one a kind");
 

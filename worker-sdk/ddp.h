@@ -46,7 +46,9 @@ enum ddp_error {
 	DDP_ERR_ABORTED = -20007,  /* the round or the job ended */
 	DDP_ERR_INTERNAL = -20008, /* a bug in libddp */
 	DDP_ERR_REFUSED = -20009,  /* the rendezvous server refused */
-	DDP_ERR_DATA = -20010,	   /* a file's contents are wrong */
+	/* A file's contents are wrong; or gradients are not finite, or ranks
+	 * differ, in data that was checked. */
+	DDP_ERR_DATA = -20010,
 	/* This process cannot prove that it belongs to the job: DDP_JOB_KEY is
 	 * missing or wrong. */
 	DDP_ERR_PROOF = -20011,
@@ -530,6 +532,23 @@ DDP_API int ddp_reducer_finish(ddp_reducer *r);
 /* 1 if any rank used parameter i in the last step with sync or in one without
  * that it accumulated, else 0. Always 1 without find_unused. */
 DDP_API int ddp_reducer_used(const ddp_reducer *r, int i);
+
+/* on 1: from the next step with sync on, ready looks for NaN and infinity in
+ * this rank's gradient, before the sum spreads it to all ranks; 0, the default:
+ * no longer. If any rank has found one, finish completes the step and returns
+ * DDP_ERR_DATA on all ranks; the text names the lowest of these ranks and its
+ * first such parameter. The averages then hold NaN or infinity, and the next
+ * step may begin. Each finish makes one more small all_reduce. All ranks call
+ * this with the same value, between steps. cpu only. */
+DDP_API int ddp_reducer_check_finite(ddp_reducer *r, int on);
+
+/* Compares the data of spans[0..n) (parameters, buffers, the optimizer's state)
+ * over the ranks by a hash, bit for bit. Host memory on either backend. Returns
+ * 0, or on all ranks DDP_ERR_DATA: the text names the ranks whose data differs
+ * from that of most ranks, and the first such span. c stays usable.
+ * DDP_ERR_ARGUMENT: ranks differ in n, counts or types. Collective on c. */
+DDP_API int ddp_check_replicas(ddp_comm *c, const struct ddp_span *spans,
+			       int n);
 
 /* Broadcasts the data of spans[0..n) (parameters, buffers) from root; small
  * ones travel together. Collective on c. DDP_ERR_ARGUMENT: this rank's counts

@@ -90,6 +90,14 @@ fault() {
 	DDP_TEST_HOSTS=2 ranks_ok 4 c_collectives
 }
 
+@test "a rank whose data or gradient is wrong is named on all ranks" {
+	local n
+	for n in 1 2 3 5; do
+		ranks_ok "$n" c_wrong_numbers
+	done
+	DDP_TEST_HOSTS=2 ranks_ok 5 c_wrong_numbers
+}
+
 @test "halves of any size are averaged as exactly as ddp.h says, and none overflows" {
 	local hosts
 	ranks_ok 4 c_halves

@@ -15,6 +15,11 @@ int ddp__host_gather(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
 /* Writes "rank 3 on n07" to out[DDP__NAME_MAX]; returns out. */
 char *ddp__name_rank(struct ddp_comm *c, int rank, char *out);
 
+/* 0 if c can be used and the spans are valid; else the error, which names the
+ * function `what`. */
+int ddp__check_spans(const ddp_comm *c, const char *what,
+		     const struct ddp_span *spans, int n, struct err *e);
+
 /* Makes *own, a communicator of the same ranks in the same order, for a
  * reducer: its buckets start when they are ready, so on c their order relative
  * to the program's calls could differ between ranks. Collective on c. 0, or the

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
@@ -16,33 +17,42 @@ static size_t broadcast_list_bytes(const struct ddp_span *s)
 	return s->count * ddp_type_size(s->type);
 }
 
-static int broadcast_list_check(const ddp_comm *c, const struct ddp_span *spans,
-				int n, int root)
+int ddp__check_spans(const ddp_comm *c, const char *what,
+		     const struct ddp_span *spans, int n, struct err *e)
 {
-	struct err *e = ddp__last_error();
-	int rc = ddp__check_comm(c, "ddp_broadcast_spans", e);
+	int rc = ddp__check_comm(c, what, e);
 
 	if (rc)
 		return rc;
 	if (n < 0 || (n && !spans))
-		return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: %s",
+		return err_set(e, ERR_ARGUMENT, "%s: %s", what,
 			       n < 0 ? "n is negative" : "spans is NULL");
-	if (root < 0 || root >= ddp_world_size(c))
-		return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: there is "
-			       "no root %d among %d ranks", root,
-			       ddp_world_size(c));
 	for (int i = 0; i < n; i++) {
 		size_t size = ddp_type_size(spans[i].type);
 
 		if (!size || spans[i].count > DDP__COUNT_MAX)
-			return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: "
-				       "span %d: %s", i,
-				       size ? "too many elements"
-					    : "unknown type");
+			return err_set(e, ERR_ARGUMENT, "%s: span %d: %s", what,
+				       i, size ? "too many elements"
+					       : "unknown type");
 		if (spans[i].count && !spans[i].data)
-			return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: "
-				       "span %d: data is NULL", i);
+			return err_set(e, ERR_ARGUMENT, "%s: span %d: data is "
+				       "NULL", what, i);
 	}
+	return 0;
+}
+
+static int broadcast_list_check(const ddp_comm *c, const struct ddp_span *spans,
+				int n, int root)
+{
+	struct err *e = ddp__last_error();
+	int rc = ddp__check_spans(c, "ddp_broadcast_spans", spans, n, e);
+
+	if (rc)
+		return rc;
+	if (root < 0 || root >= ddp_world_size(c))
+		return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: there is "
+			       "no root %d among %d ranks", root,
+			       ddp_world_size(c));
 	return 0;
 }
 

@@ -430,6 +430,9 @@ int ddp_reducer_ready(ddp_reducer *r, int i)
 			"ddp_reducer_ready: parameter %d is already ready in "
 			"this step; its gradient may already be in transit",
 			i);
+	if (r->checks_finite && !r->not_finite &&
+	    !ddp__reducer_is_finite(r, i))
+		r->not_finite = i + 1;
 	rc = reducer_begin_ready(r);
 	return rc ? rc : reducer_land_ended(r);
 }
@@ -515,6 +518,13 @@ static int reducer_check_all_ready(struct ddp_reducer *r)
 	return 0;
 }
 
+static int reducer_end_check(struct ddp_reducer *r)
+{
+	int rc = r->checks_finite ? ddp__reducer_agree_finite(r) : 0;
+
+	return rc && rc != ERR_DATA ? reducer_fail(r) : rc;
+}
+
 int ddp_reducer_finish(ddp_reducer *r)
 {
 	int rc = reducer_check_state(r, "ddp_reducer_finish");
@@ -543,7 +553,7 @@ int ddp_reducer_finish(ddp_reducer *r)
 		reducer_restore_unused(r);
 	memset(r->mine, 0, (size_t)r->b.n);
 	r->state = REDUCER_IDLE;
-	return 0;
+	return reducer_end_check(r);
 }
 
 int ddp_reducer_used(const ddp_reducer *r, int i)

@@ -37,6 +37,9 @@ struct ddp_reducer {
 	int alone; /* one rank and no hook: nothing to average */
 	ddp_request **requests; /* [buckets] NULL: complete */
 	int landed; /* buckets that are complete */
+	/* Looks for gradients that are not finite, and the first one of this
+	 * step on this rank, plus 1. */
+	int checks_finite, not_finite;
 	int held; /* the last bucket is ready, and finish will run it */
 	uint16_t *wire; /* the arena as bf16, or NULL */
 	/* [n] each, with find_unused: */
@@ -56,6 +59,12 @@ void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type);
 int ddp__reducer_is_copied(const struct ddp_reducer *r, int k);
 /* After the average: copies bucket k back to the gradients. */
 void ddp__reducer_land(struct ddp_reducer *r, int k);
+
+/* 1 if gradient i has neither NaN nor infinity. */
+int ddp__reducer_is_finite(const struct ddp_reducer *r, int i);
+/* Ends a step with checks_finite. Collective on r->c: 0, or on all ranks the
+ * error of the lowest rank with r->not_finite. */
+int ddp__reducer_agree_finite(struct ddp_reducer *r);
 
 /* Collective on c: 0 if all ranks have equal n, counts, type and options and no
  * rank failed; else an error on all ranks. ours: code 0, or this rank's

@@ -33,6 +33,7 @@ enum ddp__kind {
 	DDP__ALL_GATHER_V, /* from here on: with counts, and count is 0 */
 	DDP__REDUCE_SCATTER_V,
 	DDP__ALL_TO_ALL_V,
+	DDP__CHECK_REPLICAS, /* without counts again */
 	DDP__KINDS
 };
 

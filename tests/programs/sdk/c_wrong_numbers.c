@@ -1,0 +1,178 @@
+/* c_wrong_numbers.c: ddp_check_replicas names the ranks whose data differs, and
+ * ddp_reducer_check_finite the rank with a gradient that is not finite. Each
+ * rank is the culprit in turn. Prints "rank R of N: ok" or what was wrong. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/programs/sdk/ranks.h"
+#include "worker-sdk/ddp.h"
+
+enum { SPANS = 600, PARAMS = 5 };
+
+static ddp_comm *world;
+static char data[SPANS * 40];
+
+static void expect(int rc, int code, const char *text)
+{
+	if (rc != code || (code && !strstr(ddp_last_error(), text)))
+		DIE("not %d with '%s': %d: %s", code, text, rc,
+		    code || rc ? ddp_last_error() : "");
+}
+
+/* Spans of 0 to 39 bytes. */
+static void make_spans(struct ddp_span *s)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < SPANS; i++) {
+		size_t n = (size_t)i % 40;
+
+		s[i] = (struct ddp_span){data + at, n, DDP_U8};
+		at += n;
+	}
+	for (size_t i = 0; i < at; i++)
+		data[i] = (char)(i * 7);
+}
+
+/* The culprit's data differs in one bit. */
+static void one_bit(struct ddp_span *s, int culprit, int span, int byte,
+		    int bit)
+{
+	char text[128], *where = (char *)s[span].data + byte;
+	/* of two ranks, rank 0 is the one to compare with */
+	int named = size == 2 ? 1 : culprit;
+
+	if (rank == culprit)
+		*where ^= (char)(1 << bit);
+	snprintf(text, sizeof(text), "the data of rank %d on ", named);
+	expect(ddp_check_replicas(world, s, SPANS), DDP_ERR_DATA, text);
+	snprintf(text, sizeof(text), " differs from that of the other %d "
+		 "ranks, first in span ", size - 1);
+	if (size == 2)
+		strcpy(text, " differs from that of rank 0 on ");
+	expect(DDP_ERR_DATA, DDP_ERR_DATA, text);
+	snprintf(text, sizeof(text), "first in span %d of %d:", span, SPANS);
+	expect(DDP_ERR_DATA, DDP_ERR_DATA, text);
+	if (rank == culprit)
+		*where ^= (char)(1 << bit);
+	expect(ddp_check_replicas(world, s, SPANS), 0, "");
+}
+
+static void check_replicas(void)
+{
+	struct ddp_span s[SPANS];
+	int n = SPANS;
+
+	make_spans(s);
+	expect(ddp_check_replicas(world, s, n), 0, "");
+	expect(ddp_check_replicas(world, NULL, 0), 0, "");
+	expect(ddp_check_replicas(world, NULL, 1), DDP_ERR_ARGUMENT,
+	       "ddp_check_replicas: spans is NULL");
+	if (size == 1)
+		return;
+	for (int r = 0; r < size; r++) {
+		one_bit(s, r, 1, 0, r % 8);
+		one_bit(s, r, 39, 38, 7);
+		one_bit(s, r, 255 + r, 0, 0);
+		one_bit(s, r, SPANS - 1, 32, 3);
+	}
+	/* the last two differ, each in its own way */
+	if (size > 4) {
+		char *c = s[9].data;
+
+		c[3] = (char)(c[3] + (rank >= size - 2 ? rank : 0));
+		expect(ddp_check_replicas(world, s, n), DDP_ERR_DATA, " and "
+		       "rank ");
+		c[3] = (char)(c[3] - (rank >= size - 2 ? rank : 0));
+	}
+	s[4].count -= (size_t)(rank == size - 1);
+	expect(ddp_check_replicas(world, s, n), DDP_ERR_ARGUMENT,
+	       "has another number of spans, count or type than rank 0");
+}
+
+/* ---- Gradients ---- */
+
+static void step(ddp_reducer *r, int code, const char *text)
+{
+	must(ddp_reducer_begin(r, 1), "begin");
+	for (int i = PARAMS - 1; i >= 0; i--)
+		must(ddp_reducer_ready(r, i), "ready");
+	expect(ddp_reducer_finish(r), code, text);
+}
+
+static void fill(float *f, double *d, size_t total)
+{
+	static const double values[] = {0, -0.0, 1, -FLT_MAX / 64,
+					FLT_MAX / 64, FLT_MIN / 4, -1};
+
+	for (size_t i = 0; i < total; i++) {
+		d[i] = values[i % 7];
+		f[i] = (float)d[i];
+	}
+}
+
+static void check_finite(enum ddp_type type)
+{
+	static const size_t counts[PARAMS] = {3, 0, 5000, 1, 1024};
+	static const size_t spots[] = {0, 2, 3, 5002, 5003, 5004, 6027};
+	static const int params[] = {0, 0, 2, 2, 3, 4, 4};
+	static const double bad[] = {NAN, INFINITY, -INFINITY};
+	static float f[6028];
+	static double d[6028];
+	ddp_reducer *r;
+	char text[96];
+
+	must(ddp_reducer_new(&r, world, type == DDP_F32 ? (void *)f : d, type,
+			     counts, PARAMS, NULL), "new");
+	fill(f, d, 6028);
+	step(r, 0, "");
+	must(ddp_reducer_check_finite(r, 1), "check");
+	for (int k = 0; k < 7 * 3 * size; k++) {
+		int culprit = k % size, spot = k / size % 7;
+
+		fill(f, d, 6028);
+		step(r, 0, "");
+		fill(f, d, 6028);
+		/* and all ranks after it: the lowest is named */
+		if (rank >= culprit) {
+			d[spots[spot]] = bad[k / size / 7];
+			f[spots[spot]] = (float)d[spots[spot]];
+		}
+		snprintf(text, sizeof(text), "the gradient of parameter %d is "
+			 "not finite on rank %d", params[spot], culprit);
+		step(r, DDP_ERR_DATA, text);
+	}
+	must(ddp_reducer_begin(r, 1), "begin");
+	expect(ddp_reducer_check_finite(r, 0), DDP_ERR_ARGUMENT,
+	       "a step is under way");
+	for (int i = 0; i < PARAMS; i++)
+		must(ddp_reducer_ready(r, i), "ready");
+	ddp_reducer_finish(r);
+	must(ddp_reducer_check_finite(r, 0), "off");
+	d[0] = NAN;
+	f[0] = NAN;
+	step(r, 0, "");
+	ddp_reducer_free(r);
+}
+
+int main(void)
+{
+	int32_t one = 1;
+
+	must(ddp_init(&world, NULL), "init");
+	rank = ddp_rank(world);
+	size = ddp_world_size(world);
+	check_replicas();
+	check_finite(DDP_F32);
+	check_finite(DDP_F64);
+	expect(ddp_reducer_check_finite(NULL, 1), DDP_ERR_ARGUMENT, "NULL");
+	must(ddp_all_reduce(world, &one, &one, 1, DDP_I32, DDP_SUM), "after");
+	if (one != size)
+		DIE("the sum after the checks is %d", one);
+	printf("rank %d of %d: ok\n", rank, size);
+	ddp_finalize(world);
+	return 0;
+}
