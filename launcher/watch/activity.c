@@ -47,6 +47,11 @@ static const char *activity_sleep_words(const char *function)
 		{"do_wait", "a child"},
 		{"sigtimedwait", "a signal"},
 		{"pause", "a signal"},
+		/* the entry to the kernel: the function that sleeps has left
+		 * no frame, as in a call that goes on after a SIGCONT */
+		{"do_syscall_64", ""},
+		{"el0_svc", ""},
+		{"invoke_syscall", ""},
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)

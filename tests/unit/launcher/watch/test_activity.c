@@ -57,6 +57,14 @@ START_TEST(a_worker_that_does_nothing_is_idle)
 }
 END_TEST
 
+START_TEST(the_entry_to_the_kernel_is_no_place_to_wait_for)
+{
+	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "do_syscall_64");
+	ticks(20, 0, 10, 0, 0);
+	ck_assert_str_eq(a.words, "sleeps");
+}
+END_TEST
+
 START_TEST(a_worker_that_has_done_nothing_yet_only_starts)
 {
 	now.cpu_ms = 3;
@@ -199,6 +207,7 @@ int main(void)
 
 	tcase_add_checked_fixture(c, begin, NULL);
 	tcase_add_test(c, a_worker_that_does_nothing_is_idle);
+	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);
 	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
 	tcase_add_test(c, input_and_output_new_memory_and_children_are_work);
 	tcase_add_test(c, cpu_time_alone_is_computing);
