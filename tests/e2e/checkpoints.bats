@@ -185,3 +185,18 @@ SH
 	has "$err" 'save-images: cannot write nowhere/x.png: No such file'
 	run ! grep epoch <<<"$out"
 }
+
+@test "--check-every names a rank whose parameters or gradients are wrong" {
+	# rank 2 learns at another rate
+	local other='[ $RANK = 2 ] && set -- "$@" --lr 0.2; exec "$@"'
+	expect 1 ddprun --standalone --nproc-per-node 3 sh -c "$other" - \
+		mnist_mlp --data data --batch-size 60 --epochs 1 --lr 0.1 --check-every 4
+	has "$err" 'step 4: the parameters of layer .+ are not the same on all ranks: '
+	has "$err" 'the data of rank 2 on [^ ]+ differs from that of the other 2 ranks'
+	# its parameters overflow, and then its gradients are NaN
+	expect 1 ddprun --standalone --nproc-per-node 3 sh -c "${other/0.2/1e6}" - \
+		mnist_mlp --data data --batch-size 60 --epochs 1 --optimizer sgd --lr 0.1 --check-every 1000
+	has "$err" 'step [0-9]+: ddp_reducer_finish: the gradient of parameter [0-9]+ is not finite on rank 2 on '
+	expect 0 ddprun --standalone --nproc-per-node 3 \
+		mnist_mlp --data data --batch-size 60 --epochs 1 --check-every 1
+}

@@ -364,6 +364,9 @@ static int run_open_reducer(struct run *run, struct err *e)
 	r = ddp_reducer_new(&run->reducer, run->world, net->gradients, DDP_F32,
 			    counts, n, NULL);
 	free(counts);
+	if (r == 0 && run->options.check_every &&
+	    !strcmp(ddp_backend(run->world), "cpu"))
+		r = ddp_reducer_check_finite(run->reducer, 1);
 	return run_from_ddp(r, e);
 }
 

@@ -113,6 +113,11 @@ static int step_reduce(struct run *run, struct err *e)
 		return step_reduce_staged(run, e);
 	if (r == 0 && run->reducer)
 		r = ddp_reducer_finish(run->reducer);
+	if (r == DDP_ERR_DATA) /* of --check-every; the same on all ranks */
+		return run_agree(run, err_set(e, ERR_DATA, "step %lld: %s",
+					      (long long)run->state.position
+						      .step + 1,
+					      ddp_last_error()), e);
 	return run_from_ddp(r, e);
 }
 

@@ -156,6 +156,16 @@ static int train_sum_loss(struct run *run, uint64_t start, struct err *e)
 	return run_from_ddp(r, e);
 }
 
+/* Collective: compares the ranks' parameters, if this step is one for that. */
+static int train_check_replicas(struct run *run, struct err *e)
+{
+	long every = run->options.check_every;
+
+	if (!every || run->world_size == 1 || run->state.position.step % every)
+		return 0;
+	return run_agree(run, train_state_check(&run->state, run->world, e), e);
+}
+
 /* Runs the rest of the epoch's steps; sets *stop if the job was asked to
  * stop. */
 static int train_steps(struct run *run, int *stop, struct err *e)
@@ -173,6 +183,8 @@ static int train_steps(struct run *run, int *stop, struct err *e)
 		r = step_run(run, first, e);
 		if (r == 0)
 			r = train_read_loss(run, first, &loss, &seen, e);
+		if (r == 0)
+			r = train_check_replicas(run, e);
 		if (r)
 			return r;
 		done++;

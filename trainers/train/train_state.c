@@ -194,6 +194,83 @@ int train_state_share(struct train_state *s, struct ddp_comm *world,
 	return r;
 }
 
+/* ---- Differences between ranks ---- */
+
+/* The layers' parts of an arena in host memory. */
+static int train_state_spans(const struct net *net, const float *arena,
+			     struct ddp_span *spans)
+{
+	for (int i = 0; i < net->spec->layer_count; i++) {
+		size_t at, count;
+
+		net_slice(net, i, &at, &count);
+		spans[i] = (struct ddp_span){(void *)(arena + at), count,
+					     DDP_F32};
+	}
+	return net->spec->layer_count;
+}
+
+/* Collective: in which layer the ranks differ. */
+static int train_state_find_layer(const struct train_state *s,
+				  struct ddp_comm *world,
+				  const struct ddp_span *spans, int n,
+				  const char *what, struct err *e)
+{
+	struct err whole;
+	int i = 0, r = 0;
+
+	err_set(&whole, ERR_DATA, "%s", ddp_last_error());
+	while (r == 0 && i < n)
+		r = ddp_check_replicas(world, &spans[i++], 1);
+	if (r < 0 && r != ERR_DATA)
+		return err_set(e, r, "%s", ddp_last_error());
+	return err_set(e, ERR_DATA, "step %lld: the %s of layer %s are not the "
+		       "same on all ranks: %s", (long long)s->position.step,
+		       what, net_layer_name(s->net, i - 1), whole.text);
+}
+
+static int train_state_check_arena(const struct train_state *s,
+				   struct ddp_comm *world, const float *arena,
+				   float *room, const char *what, struct err *e)
+{
+	const struct net *net = s->net;
+	struct ddp_span *spans = calloc((size_t)net->spec->layer_count + 1,
+					sizeof(*spans));
+	int n, r;
+
+	if (!spans)
+		return err_no_memory(e, "a check of %d layers",
+				     net->spec->layer_count);
+	net->ops->get(net->device, room, arena, net->arena * sizeof(*room));
+	n = train_state_spans(net, room, spans);
+	r = ddp_check_replicas(world, spans, n);
+	if (r == ERR_DATA)
+		r = train_state_find_layer(s, world, spans, n, what, e);
+	else if (r < 0)
+		err_set(e, r, "%s", ddp_last_error());
+	free(spans);
+	return r;
+}
+
+int train_state_check(const struct train_state *s, struct ddp_comm *world,
+		      struct err *e)
+{
+	const float *arena[3] = {s->net->parameters, s->moment[0],
+				 s->moment[1]};
+	float *room = malloc((s->net->arena + 1) * sizeof(*room));
+	int r = room ? s->net->ops->wait(s->net->device, e)
+		     : err_no_memory(e, "a check of %zu parameters",
+				     s->net->arena);
+
+	for (int i = 0; r == 0 && i < 3; i++)
+		if (arena[i])
+			r = train_state_check_arena(
+				s, world, arena[i], room,
+				i ? "optimizer's moments" : "parameters", e);
+	free(room);
+	return r;
+}
+
 /* ---- Differences between two runs ---- */
 
 struct list {

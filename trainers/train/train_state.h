@@ -70,4 +70,10 @@ struct ddp_comm;
 int train_state_share(struct train_state *s, struct ddp_comm *world,
 		      struct err *e);
 
+/* Collective on world. Compares parameters and moments over the ranks: 0, or on
+ * all ranks ERR_DATA with a text that names the ranks that differ, and the
+ * layer. */
+int train_state_check(const struct train_state *s, struct ddp_comm *world,
+		      struct err *e);
+
 #endif

@@ -92,6 +92,9 @@ const struct option_spec trainer_option_table[] = {
 	 "ddp-plot DIR plots it"},
 	{"log-every", 0, OPTION_INT, AT(log_every), 0, 1, 1e9, "N", NULL,
 	 "log the loss every N steps; default: 1, on a GPU 50"},
+	{"check-every", 0, OPTION_INT, AT(check_every), 0, 0, 1e9, "N", NULL,
+	 "compare the parameters of all ranks every N steps, and look for NaN "
+	 "in each rank's gradients in every step; 0: do neither"},
 	{"save-images", 0, OPTION_STRING, AT(save_images), GIVEN(save_images),
 	 0, 0, "FILE", NULL,
 	 "PNG of test images above the model's outputs, written after each "

@@ -63,6 +63,7 @@ struct trainer_options {
 	const char *init_from;
 	const char *log_dir;
 	long log_every; /* steps; 0: every step, on a GPU every 50th */
+	long check_every; /* steps; 0: never */
 	const char *save_images;
 	struct trainer_given given;
 };
