@@ -61,6 +61,8 @@ static void dry_run_find_open(struct dry_run *d)
 		LEAVE_OPEN(d, "MASTER_ADDR", "DDP_NODE_ADDR");
 	LEAVE_OPEN(d, "MASTER_PORT", "DDP_RDZV_ENDPOINT", "DDP_AGENT_ID",
 		   "DDP_RECORDER", "DDP_STEP_FILE");
+	if (!environment_has_coordinator(environ))
+		LEAVE_OPEN(d, "JAX_COORDINATOR_PORT");
 	if (!c->no_crash_stacks)
 		LEAVE_OPEN(d, "LD_PRELOAD", "DDP_CRASH_RECORD", "ASAN_OPTIONS");
 	if (!c->auth_text || strcmp(c->auth_text, "none") != 0)

@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 5,
+	WIRE_VERSION = 6,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_MARK_SIZE = 4, /* the part of it before the version */
 	WIRE_NONCE_SIZE = 32,
@@ -211,7 +211,8 @@ const char *wire_type_name(int type);
 #define WIRE_START_FIELDS(F) F(u32, round) F(u32, attempt) F(u32, changes)    \
 	F(u32, node_rank) F(u32, nnodes) F(u32, base_rank)                     \
 	F(u32, world_size) F(u32, role_base_rank) F(u32, role_world_size)      \
-	F(str, master_addr) F(u16, master_port) F(u8, agent_store)
+	F(str, master_addr) F(u16, master_port) F(u8, agent_store)             \
+	F(u16, coordinator_port)
 #define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \

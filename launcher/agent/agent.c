@@ -60,6 +60,7 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 	struct environment_job job = {
 		.job = a->config->job, .agent_id = agent_id(a),
 		.master_addr = master, .master_port = start->master_port,
+		.coordinator_port = start->coordinator_port,
 		.agent_store = start->agent_store,
 		.rdzv = member_server_text(&a->member, server),
 		.job_key = member_job_key(&a->member, key),

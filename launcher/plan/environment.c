@@ -18,6 +18,7 @@
 #define GPUS "CUDA_VISIBLE_DEVICES="
 #define RECORDER "DDP_RECORDER="
 #define CRASH CRASH_VARIABLE "="
+#define COORDINATOR "JAX_COORDINATOR_PORT"
 #define NCCL_FILE "NCCL_DEBUG_FILE="
 
 enum { OWN_MAX = 40 };
@@ -129,6 +130,12 @@ static void environment_add(struct environment *env, const char *fmt, ...)
 	env->owned = -1;
 }
 
+int environment_has_coordinator(char **base)
+{
+	return environment_get(base, COORDINATOR) &&
+	       !environment_get(base, "DDP_AGENT_ID");
+}
+
 static void environment_add_torchrun(struct environment *env, char **base,
 				     const struct environment_job *job)
 {
@@ -140,6 +147,8 @@ static void environment_add_torchrun(struct environment *env, char **base,
 	environment_add(env, "ROLE_NAME=%s", job->role);
 	environment_add(env, "MASTER_ADDR=%s", job->master_addr);
 	environment_add(env, "MASTER_PORT=%u", job->master_port);
+	if (!environment_has_coordinator(base))
+		environment_add(env, COORDINATOR "=%u", job->coordinator_port);
 	environment_add(env, "TORCHELASTIC_RESTART_COUNT=%u", job->attempt);
 	environment_add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
 	environment_add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
@@ -338,6 +347,7 @@ static int environment_is_gpus(const char *var)
 int environment_init(struct environment *env, char **base,
 		     const struct environment_job *job, struct err *e)
 {
+	int has_coordinator = environment_has_coordinator(base);
 	size_t inherited = 0;
 	int n;
 
@@ -366,6 +376,8 @@ int environment_init(struct environment *env, char **base,
 		    !environment_is_overruled(job, *base) &&
 		    !mpirun_is_rank_variable(*base) &&
 		    !environment_is_misleading(job, *base) &&
+		    (has_coordinator ||
+		     !environment_is_name(*base, COORDINATOR)) &&
 		    !(env->gpus && environment_is_gpus(*base)))
 			env->vars[n++] = *base;
 	}

@@ -21,7 +21,7 @@ struct environment_job {
 	uint32_t node_rank, nnodes;
 	uint32_t nproc, world_size;
 	uint32_t role_base_rank, role_world_size;
-	uint16_t master_port;
+	uint16_t master_port, coordinator_port;
 	int agent_store; /* the server runs PyTorch's store at master_port */
 	int virtual_local_rank; /* each worker's LOCAL_RANK is 0 */
 	/* each worker sees this many GPUs of its own; 0: all of them */
@@ -68,6 +68,10 @@ struct environment {
 int environment_init(struct environment *env, char **base,
 		     const struct environment_job *job, struct err *e);
 void environment_release(struct environment *env);
+
+/* 1 if the user has chosen the port of JAX's coordinator; one that a ddprun
+ * around this one has set is its own job's. */
+int environment_has_coordinator(char **base);
 
 void environment_set_rank(struct environment *env, uint32_t rank,
 			  uint32_t local_rank);

@@ -26,6 +26,7 @@ static const struct {
 	{"role_world_size", "ROLE_WORLD_SIZE"},
 	{"master_addr", "MASTER_ADDR"},
 	{"master_port", "MASTER_PORT"},
+	{"coordinator_port", "JAX_COORDINATOR_PORT"},
 	{"restart_count", "TORCHELASTIC_RESTART_COUNT"},
 	{"max_restarts", "TORCHELASTIC_MAX_RESTARTS"},
 	{"run_id", "TORCHELASTIC_RUN_ID"},

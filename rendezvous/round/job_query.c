@@ -220,6 +220,7 @@ void job_start_for(const struct job *j, const struct job_node *n,
 		.role_world_size = n->role_world,
 		.master_addr = SLICE_STR(first->addr),
 		.master_port = first->master_port,
+		.coordinator_port = first->master_port,
 	};
 }
 

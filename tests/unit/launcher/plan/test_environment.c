@@ -19,6 +19,7 @@ static const struct environment_job job = {
 	.node_rank = 1, .nnodes = 2, .nproc = 2, .world_size = 6,
 	.role_base_rank = 2, .role_world_size = 4, .role = "trainer",
 	.signals = "SIGTERM", .master_port = 4242,
+	.coordinator_port = 4243,
 };
 
 static struct environment env;
@@ -108,6 +109,7 @@ START_TEST(all_of_torchruns_and_ours)
 		"GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_RANK=3",
 		"ROLE_WORLD_SIZE=4", "ROLE_NAME=trainer", "MASTER_ADDR=h1",
 		"MASTER_PORT=4242", "TORCHELASTIC_RESTART_COUNT=2",
+		"JAX_COORDINATOR_PORT=4243",
 		"TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RUN_ID=j",
 		"TORCHELASTIC_USE_AGENT_STORE=False",
 		"TORCHELASTIC_ERROR_FILE=",
@@ -162,6 +164,21 @@ START_TEST(the_world_of_a_surrounding_job_is_not_inherited)
 	ck_assert_ptr_null(value("SLURM_STEP_ID"));
 	ck_assert_ptr_null(value("FLUX_JOB_ID"));
 	ck_assert_str_eq(value("SLURM_JOB_ID"), "7");
+	environment_release(&env);
+}
+END_TEST
+
+START_TEST(a_users_port_of_the_coordinator_is_kept)
+{
+	char *base[] = {(char *)"JAX_COORDINATOR_PORT=9", NULL, NULL};
+
+	make(base, &job);
+	ck_assert_str_eq(value("JAX_COORDINATOR_PORT"), "9");
+	environment_release(&env);
+	/* not that of a ddprun around this one */
+	base[1] = (char *)"DDP_AGENT_ID=ff";
+	make(base, &job);
+	ck_assert_str_eq(value("JAX_COORDINATOR_PORT"), "4243");
 	environment_release(&env);
 }
 END_TEST
@@ -445,6 +462,7 @@ int main(void)
 	tcase_add_test(c, all_of_torchruns_and_ours);
 	tcase_add_test(c, each_worker_has_its_part_of_the_recorder);
 	tcase_add_test(c, the_world_of_a_surrounding_job_is_not_inherited);
+	tcase_add_test(c, a_users_port_of_the_coordinator_is_kept);
 	tcase_add_test(c, inherited_variables_are_kept);
 	tcase_add_test(c, one_worker_keeps_its_threads_and_learns_the_terminal);
 	tcase_add_test(c, gpus_of_their_own);

@@ -11,7 +11,8 @@ static char *vars[] = {
 	(char *)"ROLE_NAME=actor", (char *)"ROLE_RANK=3",
 	(char *)"ROLE_WORLD_SIZE=4", (char *)"RANKS=no",
 	(char *)"MASTER_ADDR=a-name-of-a-host.example.org",
-	(char *)"MASTER_PORT=29500", (char *)"TORCHELASTIC_RESTART_COUNT=2",
+	(char *)"MASTER_PORT=29500", (char *)"JAX_COORDINATOR_PORT=7",
+	(char *)"TORCHELASTIC_RESTART_COUNT=2",
 	(char *)"TORCHELASTIC_MAX_RESTARTS=5",
 	(char *)"TORCHELASTIC_RUN_ID=$$", (char *)"RANK=12", NULL,
 };
@@ -85,6 +86,7 @@ START_TEST(macros_from_the_variables_of_the_worker)
 		{"${role_name} ${role_rank} ${role_world_size}", "actor 3 4"},
 		{"tcp://${master_addr}:${master_port}",
 		 "tcp://a-name-of-a-host.example.org:29500"},
+		{"${coordinator_port}", "7"},
 		{"${restart_count}/${max_restarts}", "2/5"},
 		/* a value is not expanded again */
 		{"${run_id}", "$$"},

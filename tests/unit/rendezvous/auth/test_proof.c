@@ -21,7 +21,7 @@ static void is_hex(const struct proof *p, const char *hex)
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
-	char greeting[WIRE_GREETING_SIZE] = "DDPR\5\2\0\0";
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\6\2\0\0";
 	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
 				     SLICE_STR("hello")};
 	struct proof key, p, q;
@@ -38,23 +38,23 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "c2fa42fb4cd0a3a9a2912812f7b3a8fd"
-	       "a2914abae6e6d906bcdd0e73ad08353c");
+	is_hex(&p, "e0b7c03d2a88bf48c3f213475374ae11"
+	       "a6f9a36f477c6113aadfdf3351d2c9d8");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "c2f07ff18ddabfb7df13b5036fdb9650"
-	       "0cefcea0ad9f699bad3f8f7ab120a9cf");
+	is_hex(&p, "11a705c05f23a44f7618969dbe80afc5"
+	       "f1983de68dd78757c335c1cb1b8d712f");
 	proof_hash(&p, &t);
-	is_hex(&p, "4643159fe06c3aafbd917d92578ee63c"
-	       "8806c78aec34d6aa5a179443a3f9d78d");
+	is_hex(&p, "22c2d29d30f32d6f998411c736b84346"
+	       "5cde2e70786181caafd482d679185880");
 	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
 			  SLICE_STR("yours"));
-	is_hex(&p, "07ca0c16b084574cd273df1d8638701a"
-	       "612ac17b4989af14839a28ae97033f8b");
-	is_hex(&q, "6015e5e7a5175c38e4fcae5a42548497"
-	       "3b751e486ce5eba48c93e151748c21f6");
+	is_hex(&p, "1dbf16778d67fa323d5943633898c4b9"
+	       "d45f747f56d2c7b8141535757d7991bc");
+	is_hex(&q, "b59244fa5c5696844e84900e70325174"
+	       "c64ef5bceac712a52ddd6e75d56ca39c");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "7ec4cd394260271a0cd5efe51a6a990b"
-	       "91d7064480328b04b5c9d027273a108a");
+	is_hex(&p, "27a64a5f2f8b343654d22d44812cec8d"
+	       "3ffcf69570c8f1fc00b2c3cc523d1d01");
 }
 END_TEST
 
