@@ -279,6 +279,17 @@ static int dry_run_print(const struct buf *b, struct err *e)
 				"%s", strerror(-rc)) : 0;
 }
 
+/* Restarts concern all workers, so they have a line of their own. */
+static void dry_run_put_restarts(struct dry_run *d)
+{
+	const struct config *c = d->config;
+
+	if (c->max_restarts && c->restart_backoff_s > 0)
+		buf_printf(&d->text,
+			   "restarts: at most %ld, the first after %g s\n",
+			   c->max_restarts, c->restart_backoff_s);
+}
+
 int dry_run(const struct config *c, const struct plan_parts *parts,
 	    struct err *e)
 {
@@ -297,6 +308,7 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	dry_run_find_open(&d);
 	d.plan.unknown = d.open;
 	gpus = gpu_count(&why);
+	dry_run_put_restarts(&d);
 	for (uint32_t i = 0; i < c->nproc; i++)
 		dry_run_put_worker(&d, i, gpus, why);
 	rc = dry_run_print(&d.text, e);

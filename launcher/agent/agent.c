@@ -119,21 +119,6 @@ static void agent_begin_output(struct agent *a, const struct wire_start *start)
 	output_begin(&a->output, &round);
 }
 
-static double ms_between(uint64_t from, uint64_t to)
-{
-	return (double)(to - from) / 1e6;
-}
-
-const char *restart_time_text(const struct restart_time *t, uint64_t now,
-			      char *out)
-{
-	snprintf(out, RESTART_TIME_TEXT_MAX, "running again after %.1f ms "
-		 "(stop %.1f, rendezvous %.1f, start %.1f)",
-		 ms_between(t->ended, now), ms_between(t->ended, t->empty),
-		 ms_between(t->empty, t->start), ms_between(t->start, now));
-	return out;
-}
-
 static void agent_run_round(struct agent *a, const struct wire_start *start)
 {
 	struct plan plan;
@@ -164,7 +149,8 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 	if (rc < 0) /* the server ends the round for all nodes, this one too */
 		member_failed(&a->member, start->round, 0, e.text);
 	else if (a->times.ended)
-		log_info("%s", restart_time_text(&a->times, clock_ns(), text));
+		log_info("%s", restart_time_text(&a->times, a->wait_ms != 0,
+						 clock_ns(), text));
 }
 
 /* ---- what the server decided ---- */
@@ -200,6 +186,18 @@ void agent_start_workers(struct agent *a)
 			      a->unable->exit_code, a->unable->why.text);
 }
 
+static void agent_log_restart(struct agent *a, const struct wire_end *end)
+{
+	char when[40] = "";
+
+	if (a->wait_ms)
+		snprintf(when, sizeof(when), " in %g s",
+			 (double)a->wait_ms / 1000);
+	log_info("restarting (%u of %u)%s: %.*s",
+		 (uint32_t)a->config->max_restarts - end->restarts_left,
+		 (uint32_t)a->config->max_restarts, when, SLICE_FMT(end->text));
+}
+
 static void on_end(struct member *m, const struct wire_end *end)
 {
 	struct agent *a = m->owner;
@@ -219,15 +217,15 @@ static void on_end(struct member *m, const struct wire_end *end)
 	if (a->exit_code < 0) /* else the cause is known already */
 		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
 			 text);
+	a->wait_ms = 0;
 	if (end->verdict == WIRE_REGROUP) {
 		log_info("regrouping: %s", text);
 		agent_handle(a, EV_RESTART, text);
 		return;
 	}
 	if (end->verdict == WIRE_RESTART) {
-		log_info("restarting (%u of %u): %s",
-			 (uint32_t)a->config->max_restarts - end->restarts_left,
-			 (uint32_t)a->config->max_restarts, text);
+		a->wait_ms = restart_backoff_next(&a->backoff, end->ran_ms);
+		agent_log_restart(a, end);
 		agent_handle(a, EV_RESTART, text);
 		return;
 	}
@@ -479,6 +477,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	worker_shutdown_init(&a->shutdown, &a->loop, &a->group,
 			     &a->failure.recorder);
 	agent_start_time_limit(a);
+	agent_init_backoff(a);
 	agent_init_watch(a);
 	rc = exit_reports_init(&a->exit_reports, &a->loop, a->config->nproc, e);
 	input_init(&a->input, &a->loop, a->config->stdin_rank);
@@ -515,6 +514,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	agent_close_watch(a);
 	exit_reports_close(&a->exit_reports);
 	uv_close((uv_handle_t *)&a->time_limit, NULL);
+	uv_close((uv_handle_t *)&a->backoff_timer, NULL);
 	return rc;
 }
 

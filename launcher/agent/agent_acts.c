@@ -123,10 +123,33 @@ static void agent_kill_job(struct agent *a)
 	worker_shutdown_wait(&a->shutdown, KILL_JOB_MS);
 }
 
-static void agent_join(struct agent *a)
+static void on_backoff_over(uv_timer_t *t)
+{
+	agent_handle(t->data, EV_DUE, "the backoff is over");
+}
+
+void agent_init_backoff(struct agent *a)
+{
+	restart_backoff_init(&a->backoff, a->config->restart_backoff_s);
+	uv_timer_init(&a->loop, &a->backoff_timer);
+	a->backoff_timer.data = a;
+}
+
+/* No process of the round is left. */
+static void agent_back_off(struct agent *a)
 {
 	a->times.empty = clock_ns();
 	worker_shutdown_end_grace(&a->shutdown);
+	if (a->wait_ms)
+		uv_timer_start(&a->backoff_timer, on_backoff_over, a->wait_ms,
+			       0);
+	else
+		agent_handle(a, EV_DUE, "there is no backoff");
+}
+
+static void agent_join(struct agent *a)
+{
+	a->times.joined = clock_ns();
 	a->shutdown.signal = SIGTERM;
 	member_join(&a->member);
 }
@@ -154,6 +177,7 @@ static void agent_leave(struct agent *a)
 	if (a->stop.level) /* else it was decided already */
 		agent_decide_exit(a, a->stop.exit_code, NULL);
 	uv_timer_stop(&a->time_limit);
+	uv_timer_stop(&a->backoff_timer);
 	member_close(&a->member);
 	input_close(&a->input);
 	if (page.len)
@@ -186,6 +210,7 @@ static void agent_force_exit(struct agent *a)
 
 void (*const agent_acts[])(struct agent *a) = {
 	[ACT_NONE] = NULL, [ACT_JOIN] = agent_join,
+	[ACT_BACK_OFF] = agent_back_off,
 	[ACT_START_WORKERS] = agent_start_round,
 	[ACT_STOP_WORKERS] = agent_stop_workers,
 	[ACT_KILL_WORKERS] = agent_kill_workers,

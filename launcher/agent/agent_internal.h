@@ -7,6 +7,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/agent_state.h"
 #include "launcher/agent/exit_reports.h"
+#include "launcher/agent/restart.h"
 #include "launcher/agent/stop_request.h"
 #include "launcher/agent/worker_shutdown.h"
 #include "launcher/failure/failure.h"
@@ -18,16 +19,9 @@
 #include "launcher/worker/signals.h"
 #include "launcher/worker/worker_group.h"
 
-enum { AGENT_ID_BYTES = 8, RESTART_TIME_TEXT_MAX = 160 };
+enum { AGENT_ID_BYTES = 8 };
 
 #define AGENT_MARK "DDP_AGENT_ID="
-
-/* When a restart passed its stages, in nanoseconds of one clock. */
-struct restart_time {
-	uint64_t ended; /* the server ended the round; 0: there was none */
-	uint64_t empty; /* no process of the round is left */
-	uint64_t start; /* the next round begins */
-};
 
 /* A rank of this node that is to be ended because it hangs (--hang-timeout). */
 struct agent_hang {
@@ -68,6 +62,9 @@ struct agent {
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes;
 	struct restart_time times;
+	struct restart_backoff backoff;
+	uint64_t wait_ms; /* before this restart; 0: none */
+	uv_timer_t backoff_timer;
 	uint64_t alive_ns; /* when agent_keep_lease last sent a PING */
 	struct sweep_marks marks; /* on every process that workers start */
 	/* "DDP_AGENT_ID=...", the first of the marks */
@@ -77,15 +74,12 @@ struct agent {
 /* agent.c */
 void agent_handle(struct agent *a, enum agent_event ev, const char *why);
 void agent_start_workers(struct agent *a);
-/* "running again after 2.2 ms (stop 0.2, rendezvous 0.4, start 1.6)" into
- * out[RESTART_TIME_TEXT_MAX]; returns out. */
-const char *restart_time_text(const struct restart_time *t, uint64_t now,
-			      char *out);
 
 /* agent_acts.c: the action of each enum agent_act, or NULL. */
 extern void (*const agent_acts[])(struct agent *a);
 /* Only the first call counts. cause NULL: the known cause stays. */
 void agent_decide_exit(struct agent *a, int code, const char *cause);
+void agent_init_backoff(struct agent *a);
 /* Both after a child's death: stops orphans of the workers; waits for the
  * server that this node hosts. */
 void agent_sweep(struct agent *a);

@@ -8,14 +8,14 @@
 const char *const agent_state_names[] = {
 	[JOINING] = "JOINING", [RUNNING] = "RUNNING",
 	[NOTIFIED] = "NOTIFIED", [KILLING] = "KILLING",
-	[RESTARTING] = "RESTARTING", [STOPPING] = "STOPPING",
-	[LEAVING] = "LEAVING",
+	[RESTARTING] = "RESTARTING", [BACKOFF] = "BACKOFF",
+	[STOPPING] = "STOPPING", [LEAVING] = "LEAVING",
 };
 const char *const agent_event_names[] = {
 	[EV_START] = "start", [EV_END] = "end", [EV_RESTART] = "restart",
 	[EV_LOST] = "lost", [EV_SIGNAL] = "signal", [EV_EMPTY] = "empty",
 	[EV_STOP] = "stop", [EV_KILL] = "kill",
-	[EV_GRACE] = "grace",
+	[EV_GRACE] = "grace", [EV_DUE] = "due",
 };
 
 static const struct agent_edge table[][EVENTS] = {
@@ -56,11 +56,18 @@ static const struct agent_edge table[][EVENTS] = {
 		[EV_KILL] = EDGE(STOPPING, ACT_KILL_WORKERS),
 	},
 	[RESTARTING] = {
-		[EV_EMPTY] = EDGE(JOINING, ACT_JOIN),
+		[EV_EMPTY] = EDGE(BACKOFF, ACT_BACK_OFF),
 		[EV_GRACE] = EDGE(RESTARTING, ACT_KILL_WORKERS),
 		[EV_END] = EDGE(STOPPING, ACT_NONE),
 		[EV_LOST] = EDGE(STOPPING, ACT_NONE),
 		[EV_SIGNAL] = EDGE(STOPPING, ACT_STOP_WORKERS),
+	},
+	[BACKOFF] = {
+		[EV_DUE] = EDGE(JOINING, ACT_JOIN),
+		[EV_END] = EDGE(LEAVING, ACT_LEAVE),
+		[EV_LOST] = EDGE(LEAVING, ACT_LEAVE),
+		[EV_SIGNAL] = EDGE(LEAVING, ACT_LEAVE),
+		[EV_KILL] = EDGE(LEAVING, ACT_LEAVE),
 	},
 	[STOPPING] = {
 		[EV_EMPTY] = EDGE(LEAVING, ACT_LEAVE),

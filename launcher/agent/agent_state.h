@@ -9,7 +9,9 @@ enum agent_state {
 	JOINING, RUNNING,
 	NOTIFIED,   /* the workers of all nodes were asked to stop */
 	KILLING,    /* the workers of all nodes are being killed */
-	RESTARTING, STOPPING, LEAVING, STATES
+	RESTARTING, /* the round's workers are being stopped */
+	BACKOFF,    /* they are gone; waits for --restart-backoff */
+	STOPPING, LEAVING, STATES
 };
 
 enum agent_event {
@@ -22,12 +24,13 @@ enum agent_event {
 	EV_KILL,         /* the job is to stop at once */
 	EV_EMPTY,        /* no process of the round is left */
 	EV_GRACE,        /* the grace period is over */
+	EV_DUE,          /* the backoff is over */
 	EVENTS
 };
 
 /* What the agent does after the state is set. */
 enum agent_act {
-	ACT_NONE, ACT_JOIN, ACT_START_WORKERS, ACT_STOP_WORKERS,
+	ACT_NONE, ACT_JOIN, ACT_BACK_OFF, ACT_START_WORKERS, ACT_STOP_WORKERS,
 	ACT_KILL_WORKERS, ACT_NOTIFY_WORKERS, ACT_KILL_JOB, ACT_DECLINE,
 	ACT_LEAVE, ACT_FORCE_EXIT, ACTS
 };

@@ -71,7 +71,8 @@ static void on_time_limit(uv_timer_t *t)
 	const struct stop_request n = stop_request_of_limit(a->config, now);
 	char text[128];
 
-	if (a->state == JOINING || a->state == RESTARTING) {
+	if (a->state == JOINING || a->state == RESTARTING ||
+	    a->state == BACKOFF) {
 		uv_timer_start(t, on_time_limit, RETRY_MS, 0);
 		return;
 	}

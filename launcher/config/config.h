@@ -47,6 +47,7 @@ struct config {
 	long max_restarts;
 	long gpus_per_proc; /* 0: not given */
 	double grace_s;      /* --shutdown-timeout */
+	double restart_backoff_s; /* 0: none */
 	double hang_s;       /* --hang-timeout; 0: none */
 	double stop_before_s; /* Slurm's time limit; 0: never */
 	double rdzv_timeout_s;

@@ -194,6 +194,17 @@ const struct option_spec config_options[] = {
 	 .def = "0",
 	 .more = "The count is one for the whole job, on whichever node a "
 		 "worker failed; nodes that join or leave do not count."},
+	{SECONDS("restart-backoff", restart_backoff_s, 0,
+		 "PET_RESTART_BACKOFF",
+		 "Wait this long before the first restart, and twice as long "
+		 "before each further one, up to 5 minutes (0: restart at "
+		 "once)."),
+	 .yields = 1,
+	 .more = "The wait begins when the last worker is gone. If workers "
+		 "ran for 10 minutes, the next wait is SECONDS again. Give it "
+		 "on all nodes: the round begins when the last node has "
+		 "waited. A signal during the wait takes effect at once. Nodes "
+		 "that join or leave cause no wait."},
 	{SECONDS("shutdown-timeout", grace_s, 0, "PET_SHUTDOWN_TIMEOUT",
 		 "Time from SIGTERM to SIGKILL for workers that must stop "
 		 "({})."),

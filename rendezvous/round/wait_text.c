@@ -90,7 +90,8 @@ static void wait_text_put_silent(struct wait_text *a,
 		wait_text_put_time(a, ", agent silent for ", ms);
 }
 
-/* Nodes whose round has ended join again when their workers have stopped. */
+/* Nodes whose round has ended join again when their workers have stopped, and
+ * their backoff is over; which of both keeps one, only its agent knows. */
 static void wait_text_put_stopping(struct wait_text *a, const struct job *j,
 				   const struct wait_text_nodes *known)
 {
@@ -102,7 +103,8 @@ static void wait_text_put_stopping(struct wait_text *a, const struct job *j,
 		wait_text_put_comma(a);
 		wait_text_put_text(
 			a,
-			"node %d (%.64s, its workers have been stopping for ",
+			"node %d (%.64s, stopping its workers, or in its "
+			"--restart-backoff, for ",
 			n->rank, n->host);
 		wait_text_put_time(a, "", known->ending_ms);
 		wait_text_put_silent(a, known, n);

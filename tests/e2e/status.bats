@@ -100,7 +100,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	await a.err 'waiting [12] s .* to come back'
 	expect 0 ddprun status --job j
 	has "$out" "^job 'j' at $at: restarting for [1-4] s, round 1, attempt 2 of 3\$"
-	has "$out" '^  waiting [1-4] s for 1 of 2 nodes: node 1 \(.*, its workers have been stopping for [1-4] s\)$'
+	has "$out" '^  waiting [1-4] s for 1 of 2 nodes: node 1 \(.*, stopping its workers, or in its --restart-backoff, for [1-4] s\)$'
 	has "$out" '^  the last round ended: rank 0 \(local rank 0\) on .*exited with code 3$'
 	has "$out" '^  node 1  .*  stops  1 worker'
 	await b.out 'here 1'

@@ -55,8 +55,8 @@ worker() {
 	say h1 'exit 0 3'
 	await h1.out '^END round 0 verdict 2'
 	say h1 join
-	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, its workers have been stopping for [12] s\)$'
-	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, its workers have been stopping for [2-5] s\)$'
+	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, stopping its workers, or in its --restart-backoff, for [12] s\)$'
+	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, stopping its workers, or in its --restart-backoff, for [2-5] s\)$'
 	say h2 join
 	await h1.out '^START round 1'
 	[ "$(grep -c '^WAITING' h2.out)" = 0 ]
@@ -84,7 +84,7 @@ worker() {
 			{ echo here; exec tail -f /dev/null; }'
 	await b.out here
 	echo >go
-	await a.err '^ddprun: waiting [12] s at .* for 1 of 2 nodes to come back \(job .none.\): node 1 \(.*, its workers have been stopping for [12] s\)$'
+	await a.err '^ddprun: waiting [12] s at .* for 1 of 2 nodes to come back \(job .none.\): node 1 \(.*, stopping its workers, or in its --restart-backoff, for [12] s\)$'
 	finish a
 	finish b
 }

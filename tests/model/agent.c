@@ -158,6 +158,12 @@ static void do_join(struct run *r, int i)
 	agent_step(r, i, MEMBER_ON_JOIN, NULL);
 }
 
+/* Without --restart-backoff; a wait only delays the JOIN. */
+static void do_back_off(struct run *r, int i)
+{
+	agent_handle(r, i, EV_DUE);
+}
+
 static void do_kill_job(struct run *r, int i)
 {
 	const struct message m = {.type = WIRE_STOP,
@@ -197,6 +203,7 @@ static void agent_handle(struct run *r, int i, enum agent_event ev)
 {
 	static void (*const acts[ACTS])(struct run * r, int i) = {
 		[ACT_JOIN] = do_join,
+		[ACT_BACK_OFF] = do_back_off,
 		[ACT_START_WORKERS] = agent_start_workers,
 		[ACT_KILL_JOB] = do_kill_job,
 		[ACT_DECLINE] = do_decline,
