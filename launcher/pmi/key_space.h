@@ -1,0 +1,44 @@
+/* key_space.h: the keys that a round's ranks have put through PMI, and the part
+ * of them that the other nodes do not have yet. Pure; knows no ranks. */
+#ifndef LAUNCHER_KEY_SPACE_H
+#define LAUNCHER_KEY_SPACE_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+enum {
+	KEY_SPACE_KEY_MAX = 64, /* PMI 1.1's, including a NUL */
+	KEY_SPACE_VALUE_MAX = 1024,
+	KEY_SPACE_BYTES_MAX = 1 << 30,
+	KEY_SPACE_NEW_MAX = 8 << 20, /* a value's maximum in the store */
+};
+
+struct key_entry {
+	char *key; /* and the value behind it; NULL: free */
+	uint32_t key_len, value_len;
+};
+
+struct key_space {
+	struct key_entry *entries;
+	size_t n, cap;
+	size_t bytes;
+	struct buf added; /* puts since the last key_space_take_new */
+};
+
+void key_space_init(struct key_space *k);
+void key_space_release(struct key_space *k);
+
+/* ERR_ARGUMENT if the key exists or something is too long, or -ENOMEM. */
+int key_space_put(struct key_space *k, struct slice key, struct slice value,
+		  struct err *e);
+/* 1 and *value, which is valid until the release, or 0. */
+int key_space_get(const struct key_space *k, struct slice key,
+		  struct slice *value);
+
+/* Appends what was put since the last call to out, for another node. */
+void key_space_take_new(struct key_space *k, struct buf *out);
+/* Adds what another node has taken. ERR_PROTOCOL, or as key_space_put. */
+int key_space_merge(struct key_space *k, struct reader *from, struct err *e);
+
+#endif

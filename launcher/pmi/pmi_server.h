@@ -1,0 +1,82 @@
+/* pmi_server.h: the server of PMI-1 for this node's ranks in one round: MPICH
+ * and its relatives put their addresses, meet at barriers, and get those of the
+ * others. Pure: bytes in, bytes out; the owner has the sockets, and exchanges
+ * the keys with the other nodes.
+ *
+ * A barrier is over when every rank of every node has come. A node takes part
+ * in the exchange when each of its ranks waits or has ended; it reports those
+ * that ended, so that no rank waits in vain: the exchange then is an error. */
+#ifndef LAUNCHER_PMI_SERVER_H
+#define LAUNCHER_PMI_SERVER_H
+
+#include "launcher/pmi/key_space.h"
+
+enum {
+	PMI_SERVER_LINE_MAX = 8 << 10,
+	PMI_SERVER_NAME_MAX = 128,
+	PMI_SERVER_TEXT_MAX = 256,
+	PMI_SERVER_OUT_MAX = 1 << 20,
+};
+
+enum pmi_rank_state {
+	PMI_RANK_NEW,   /* it has not called MPI_Init */
+	PMI_RANK_IN,
+	PMI_RANK_WAITS, /* at a barrier */
+	PMI_RANK_LEFT,  /* it has called MPI_Finalize */
+};
+
+struct pmi_rank {
+	enum pmi_rank_state state;
+	int has_ended;     /* its process */
+	int wants_mapping; /* it waits for the layout */
+	int is_spawning;   /* between "mcmd=spawn" and the last "endcmd" */
+	uint32_t spawns, spawned;
+	int has_aborted;
+	int abort_code;
+	char abort_text[PMI_SERVER_TEXT_MAX];
+	struct buf in, out;
+};
+
+struct pmi_server_round {
+	const char *name; /* of the key space: one for each round of each job */
+	uint32_t base_rank, nproc, world_size;
+	uint32_t node_rank, nnodes;
+};
+
+struct pmi_server {
+	struct pmi_server_round round;
+	char name[PMI_SERVER_NAME_MAX];
+	struct key_space keys;
+	struct pmi_rank *ranks; /* nproc */
+	char mapping[KEY_SPACE_VALUE_MAX];
+	int has_layout;
+	int is_exchanging;
+	int is_over; /* all ranks have ended, and the other nodes know */
+	uint32_t barriers; /* that are over */
+	int has_refused_spawn; /* it may be logged, once */
+};
+
+/* 0 or -ENOMEM; then s needs no release. */
+int pmi_server_init(struct pmi_server *s, const struct pmi_server_round *round,
+		    struct err *e);
+void pmi_server_release(struct pmi_server *s);
+
+/* How many ranks each node has. Without it nothing is exchanged. */
+void pmi_server_set_layout(struct pmi_server *s, const uint32_t *ranks);
+
+/* Takes bytes from a rank; replies are in its out, from where the owner
+ * consumes them. ERR_PROTOCOL: this is not PMI-1. */
+int pmi_server_receive(struct pmi_server *s, uint32_t local_rank,
+		       struct slice bytes, struct err *e);
+void pmi_server_ended(struct pmi_server *s, uint32_t local_rank);
+
+/* 1: this node takes part in the next exchange. Then pmi_server_take gets its
+ * part, and pmi_server_finish the parts of all nodes, in their order. */
+int pmi_server_is_ready(const struct pmi_server *s);
+void pmi_server_take(struct pmi_server *s, struct buf *part);
+/* Answers the ranks that wait. ERR_REMOTE: they wait in vain, because of ranks
+ * that it names; ERR_PROTOCOL, -ENOMEM. */
+int pmi_server_finish(struct pmi_server *s, const struct slice *parts,
+		      struct err *e);
+
+#endif
