@@ -264,7 +264,8 @@ static int dry_run_make_plan(struct dry_run *d, struct err *e)
 		.agent_store = c->agent_store,
 		.again_ms = config_again_ms(c),
 		.encrypt_data = c->encrypt_data,
-		.uses_mpi = d->parts->mpi_library[0] != '\0',
+		.uses_mpi = d->parts->uses_mpi,
+		.serves_pmi = d->parts->serves_pmi,
 	};
 
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);

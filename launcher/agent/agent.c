@@ -82,7 +82,9 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 		.log_dir = logdir_attempt(&a->logdir),
 		.again_ms = config_again_ms(a->config),
 		.encrypt_data = a->config->encrypt_data,
-		.uses_mpi = a->parts->mpi_library[0] != '\0',
+		.uses_mpi = a->parts->uses_mpi,
+		.serves_pmi = a->parts->serves_pmi,
+		.pmi_fd = agent_mpi_fd, .pmi_fd_arg = a,
 	};
 
 	snprintf(master, sizeof(master), "%.*s",
@@ -139,9 +141,13 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 	failure_begin(&a->failure, start, agent_id(a),
 		      member_server_addr(&a->member),
 		      member_job_key(&a->member, key));
-	rc = agent_make_plan(a, start, &plan, &e);
+	rc = agent_mpi_begin(a, start, &e);
+	if (rc == 0)
+		rc = agent_make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = worker_group_start(&a->group, &plan, a->open_files, &e);
+		if (a->pmi)
+			pmi_service_begin(a->pmi);
 		failure_record_pids(&a->failure);
 		agent_begin_watch(a);
 		plan_release(&plan);
@@ -164,14 +170,7 @@ static void on_start(struct member *m, const struct wire_start *start)
 		log_info("--store-open: anyone who can reach %.*s:%u can read "
 			 "and write the values that workers store there",
 			 SLICE_FMT(start->master_addr), start->master_port);
-	if (a->parts && a->parts->mpi_library[0] && start->world_size > 1 &&
-	    start->node_rank == 0 && start->attempt + start->changes == 0)
-		log_warn("%s is an MPI program (it needs %s), but ddprun does "
-			 "not support MPI: its %u processes are %u MPI worlds "
-			 "of one process; start it with mpirun or srun instead "
-			 "(docs/mpi.md)",
-			 a->parts->program.path, a->parts->mpi_library,
-			 start->world_size, start->world_size);
+	agent_mpi_warn(a, start);
 	a->starting = start;
 	agent_handle(a, EV_START, "all nodes have joined");
 	a->starting = NULL;
@@ -337,6 +336,7 @@ static void on_reaped(void *arg, pid_t pid, int status,
 	struct worker *w = worker_group_find(&a->group, pid);
 
 	if (w) {
+		status = agent_mpi_ended(a, w, status);
 		worker_group_exited(&a->group, w, status, usage);
 		exit_reports_add(&a->exit_reports, w);
 	} else if (member_reaped(&a->member, pid, status)) {
@@ -361,6 +361,7 @@ static void on_child(void *owner)
 
 static void on_empty(struct worker_group *g)
 {
+	agent_mpi_end(g->owner);
 	agent_handle(g->owner, EV_EMPTY, "no process of the round is left");
 }
 

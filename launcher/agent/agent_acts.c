@@ -178,6 +178,7 @@ static void agent_leave(struct agent *a)
 		agent_decide_exit(a, a->stop.exit_code, NULL);
 	uv_timer_stop(&a->time_limit);
 	uv_timer_stop(&a->backoff_timer);
+	agent_mpi_end(a);
 	member_close(&a->member);
 	input_close(&a->input);
 	if (page.len)

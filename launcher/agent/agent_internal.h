@@ -1,6 +1,6 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
  * to end), agent_acts.c (the actions of the state table), agent_stop.c (stop
- * requests) and agent_watch.c (progress, and ranks that hang). */
+ * requests), agent_watch.c (progress, and ranks that hang) and agent_mpi.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -14,6 +14,7 @@
 #include "launcher/membership/member.h"
 #include "launcher/output/logdir.h"
 #include "launcher/output/output.h"
+#include "launcher/pmi/pmi_service.h"
 #include "launcher/watch/watch.h"
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
@@ -59,6 +60,7 @@ struct agent {
 	struct failure failure;
 	struct watch watch;
 	struct agent_hang hang;
+	struct pmi_service *pmi; /* of the round; NULL: none */
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes;
 	struct restart_time times;
@@ -96,6 +98,18 @@ void agent_close_watch(struct agent *a);
 void agent_on_stalled(struct member *m, const struct wire_stalled *stall);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
+
+/* agent_mpi.c */
+/* Once for a job: its MPI processes are worlds of one. */
+void agent_mpi_warn(struct agent *a, const struct wire_start *start);
+/* Before the plan of a round, and when no worker of the round is left. */
+int agent_mpi_begin(struct agent *a, const struct wire_start *start,
+		    struct err *e);
+void agent_mpi_end(struct agent *a);
+/* For environment.h; owner is the agent. */
+int agent_mpi_fd(void *owner, uint32_t local_rank);
+/* A worker ended: returns its wait status, MPI_Abort's if it called that. */
+int agent_mpi_ended(struct agent *a, struct worker *w, int status);
 
 /* agent_stop.c */
 void agent_on_stop(struct member *m, const struct wire_stop *stop);

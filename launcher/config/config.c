@@ -169,6 +169,20 @@ static int config_is_one_of(const char *text, const char *const *words)
 	return 0;
 }
 
+static int config_check_mpi(const struct config *c, struct err *e)
+{
+	static const char *const ways[] = {"auto", "pmi", "none", NULL};
+
+	if (config_is_one_of(c->mpi, ways))
+		return 0;
+	if (strcmp(c->mpi, "pmix") == 0)
+		return err_set(e, ERR_USAGE, "--mpi pmix: ddprun does not "
+			       "serve PMIx; start programs of Open MPI with "
+			       "mpirun or srun");
+	return err_set(e, ERR_USAGE, "--mpi '%s': give auto, pmi or none",
+		       c->mpi);
+}
+
 /* Checks the options that have a meaning only if Python loads something. */
 static int config_check_python(const struct config *c, struct err *e)
 {
@@ -291,6 +305,8 @@ static int config_check_rest(const struct config *c, struct err *e)
 			"would be sent unencrypted; leave one of them out");
 	if (rc == 0)
 		rc = config_check_python(c, e);
+	if (rc == 0)
+		rc = config_check_mpi(c, e);
 	if (rc == 0)
 		rc = log_rules_check(&c->output, c->nproc, e);
 	if (rc == 0)

@@ -24,15 +24,16 @@ static rlim_t config_count_open(void)
 	return n > 3 ? n - 3 : 0; /* ".", ".." and dir's own */
 }
 
-/* Each worker needs two pipes here, and two files with --tee; the rest is for
- * the loop and the server, and to spare. */
+/* Each worker needs two pipes here, two files with --tee, and two sockets while
+ * MPI's workers are started; the rest is for the loop and the server, and to
+ * spare. */
 static int config_check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {
 	enum { SPARE_FILES = 64 };
 	struct rlimit limit;
 	rlim_t open = config_count_open();
 	rlim_t need = open + (rlim_t)nproc * 2 + SPARE_FILES;
-	rlim_t best = open + (rlim_t)nproc * 4 + SPARE_FILES;
+	rlim_t best = open + (rlim_t)nproc * 6 + SPARE_FILES;
 
 	*soft = 0;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= best)

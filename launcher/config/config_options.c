@@ -264,6 +264,15 @@ const struct option_spec config_options[] = {
 	      "it."),
 	 .def = "0",
 	 .yields = 1},
+	{TEXT("mpi", mpi, "auto|pmi|none", "PET_MPI",
+	      "Serve MPI's start-up (PMI-1) to the workers: always, never, or, "
+	      "with auto, if PROGRAM is linked with MPICH, Intel MPI or "
+	      "NVSHMEM ({})."),
+	 .def = "auto",
+	 .yields = 1,
+	 .more = "pmi is for programs that load such a library later: Python "
+		 "with mpi4py, or a script. All workers must call MPI_Init. "
+		 "Open MPI is not served."},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
 	 .letter = 'm'},

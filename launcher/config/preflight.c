@@ -2,6 +2,7 @@
 #include "launcher/config/preflight.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "launcher/failure/exit_code.h"
 #include "launcher/plan/nccl.h"
@@ -41,6 +42,21 @@ static int preflight_place_workers(struct placement *p, const struct config *c,
 	return placement_init(p, &r, e);
 }
 
+static void preflight_look_for_mpi(struct plan_parts *parts,
+				   const struct config *c)
+{
+	const char *library = parts->mpi_library;
+	int is_mpi = mpi_program_library(parts->program.path,
+					 parts->mpi_library);
+	int speaks_pmi = is_mpi && mpi_program_speaks_pmi(library);
+	int is_off = strcmp(c->mpi, "none") == 0;
+
+	parts->serves_pmi = strcmp(c->mpi, "pmi") == 0 ||
+			    (speaks_pmi && !is_off);
+	parts->uses_mpi = is_mpi || parts->serves_pmi;
+	parts->is_mpi_alone = is_mpi && !speaks_pmi && !is_off;
+}
+
 int preflight_run(struct plan_parts *parts, const struct config *c,
 		  uint64_t *open_files, struct err *e)
 {
@@ -61,7 +77,7 @@ int preflight_run(struct plan_parts *parts, const struct config *c,
 		return exit_code_of(e);
 	if (rc < 0)
 		return EXIT_NOT_EXECUTABLE;
-	mpi_program_library(parts->program.path, parts->mpi_library);
+	preflight_look_for_mpi(parts, c);
 	rc = preflight_place_workers(&parts->placement, c, e);
 	return rc < 0 ? exit_code_of(e) : 0;
 }

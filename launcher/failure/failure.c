@@ -191,6 +191,8 @@ static void failure_find_cause(struct failure *f, const struct worker *w,
 	int is_shells = crash->signal && w->code == 128 + crash->signal;
 	int is_meaning = w->signal && w->signal != SIGABRT;
 
+	buf_printf(&part, "%s", w->abort_text);
+	failure_put_part(f, &part);
 	failure_put_message(f, &part);
 	failure_put_part(f, &part);
 	postmortem_examine(&f->postmortem, d, &part);

@@ -25,6 +25,11 @@ char *member_server_text(const struct member *m, char *text)
 	return sock_addr_text(&m->connection.addr, text);
 }
 
+const struct auth *member_auth(const struct member *m)
+{
+	return &m->connection.auth;
+}
+
 char *member_job_key(const struct member *m, char *text)
 {
 	return connection_job_key(&m->connection, text);

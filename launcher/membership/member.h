@@ -114,6 +114,9 @@ void member_leave_server(struct member *m);
 /* The job's key for its workers, as connection_job_key. */
 char *member_job_key(const struct member *m, char *text);
 
+/* How this node proves that it belongs to the job. */
+const struct auth *member_auth(const struct member *m);
+
 /* Where this node's workers and tools reach the server; text[SOCK_TEXT_MAX]. */
 const struct sock_addr *member_server_addr(const struct member *m);
 char *member_server_text(const struct member *m, char *text);

@@ -177,6 +177,10 @@ static void environment_add_ours(struct environment *env,
 		environment_add(env, "DDP_RECONNECT_TIMEOUT=%u", job->again_ms);
 	if (job->encrypt_data)
 		environment_add(env, "DDP_ENCRYPT_DATA=1");
+	if (job->serves_pmi) {
+		environment_add(env, "PMI_SIZE=%u", job->world_size);
+		environment_add(env, "MPI_LOCALNRANKS=%u", job->nproc);
+	}
 	if (job->columns > 0)
 		environment_add(env, "DDP_TERMINAL=%dx%d", job->columns,
 				job->rows);
@@ -326,11 +330,15 @@ static int environment_make_room(struct environment *env, char **base)
 
 static void environment_put_worker(struct environment *env, int *n)
 {
+	const struct environment_job *job = &env->job;
 	char *const vars[ENVIRONMENT_WORKER_VARS] = {
 		env->rank, env->role_rank, env->local_rank, env->error_file,
 		env->gpus, env->recorder[0] ? env->recorder : NULL,
 		env->nccl_file, env->crash[0] ? env->crash : NULL,
 		env->step_file,
+		job->serves_pmi ? env->pmi_rank : NULL,
+		job->serves_pmi ? env->mpi_local_rank : NULL,
+		job->serves_pmi && job->pmi_fd ? env->pmi_fd : NULL,
 	};
 
 	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++) {
@@ -407,6 +415,19 @@ static void environment_set_error_file(struct environment *env,
 		snprintf(value, PATH_MAX, "%s", path);
 }
 
+static void environment_set_pmi(struct environment *env, uint32_t rank,
+				uint32_t local_rank)
+{
+	const struct environment_job *job = &env->job;
+
+	snprintf(env->pmi_rank, sizeof(env->pmi_rank), "PMI_RANK=%u", rank);
+	snprintf(env->mpi_local_rank, sizeof(env->mpi_local_rank),
+		 "MPI_LOCALRANKID=%u", local_rank);
+	if (job->pmi_fd)
+		snprintf(env->pmi_fd, sizeof(env->pmi_fd), "PMI_FD=%d",
+			 job->pmi_fd(job->pmi_fd_arg, local_rank));
+}
+
 void environment_set_rank(struct environment *env, uint32_t rank,
 			  uint32_t local_rank)
 {
@@ -426,6 +447,8 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 	if (env->nccl_file)
 		snprintf(env->nccl_file + env->nccl_folder,
 			 ENVIRONMENT_VAR_MAX, "/%u/nccl.log", local_rank);
+	if (job->serves_pmi)
+		environment_set_pmi(env, rank, local_rank);
 	if (env->error_file)
 		environment_set_error_file(env, local_rank);
 	if (env->step_file)

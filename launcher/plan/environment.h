@@ -41,11 +41,16 @@ struct environment_job {
 	const char *log_dir; /* with a folder for each worker; NULL, "": none */
 	uint32_t again_ms; /* time limit to reconnect; 0: workers do not */
 	int encrypt_data;  /* the user asked for it */
-	int uses_mpi;      /* the program is linked with an MPI library */
+	int uses_mpi;      /* the program is linked with an MPI library, or is
+			    * served as if it was */
+	int serves_pmi;    /* PMI_RANK and its siblings are set, and PMI_FD to
+			    * what pmi_fd returns, unless it is NULL */
+	int (*pmi_fd)(void *arg, uint32_t local_rank);
+	void *pmi_fd_arg;
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
-enum { ENVIRONMENT_WORKER_VARS = 9, ENVIRONMENT_VAR_MAX = 32 };
+enum { ENVIRONMENT_WORKER_VARS = 12, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {
 	char **vars; /* for execve, ends with NULL */
@@ -54,6 +59,8 @@ struct environment {
 	/* the variables that differ between workers; rewritten for each */
 	char rank[ENVIRONMENT_VAR_MAX], role_rank[ENVIRONMENT_VAR_MAX];
 	char local_rank[ENVIRONMENT_VAR_MAX];
+	char pmi_rank[ENVIRONMENT_VAR_MAX], pmi_fd[ENVIRONMENT_VAR_MAX];
+	char mpi_local_rank[ENVIRONMENT_VAR_MAX]; /* "": not served */
 	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
 	char crash[2 * ENVIRONMENT_VAR_MAX];    /* "": none */
 	char *gpus; /* NULL: we do not set it for each worker */

@@ -18,6 +18,23 @@ static const char *const libraries[] = {
 	"libmpifort.so", "libmpi_mpifh.so", "libnvshmem_host.so",
 };
 
+int mpi_program_speaks_pmi(const char *library)
+{
+	static const char *const speaking[] = {
+		"libmpi.so.12", "libmpich.so", "libmpicxx.so",
+		"libmpifort.so", "libnvshmem_host.so",
+	};
+
+	for (size_t i = 0; i < sizeof(speaking) / sizeof(*speaking); i++) {
+		size_t n = strlen(speaking[i]);
+
+		if (strncmp(library, speaking[i], n) == 0 &&
+		    (library[n] == '\0' || library[n] == '.'))
+			return 1;
+	}
+	return 0;
+}
+
 /* Copies n bytes at offset; 0 if the file ends before. */
 static int mpi_program_read(struct slice file, uint64_t offset, void *to,
 			    size_t n)

@@ -17,6 +17,8 @@ struct plan_parts {
 	struct placement placement;
 	struct nccl nccl;
 	char mpi_library[MPI_LIBRARY_MAX]; /* of program; "": none */
+	int uses_mpi, serves_pmi; /* see environment.h */
+	int is_mpi_alone; /* its library does not speak what we serve */
 };
 
 struct plan {

@@ -172,6 +172,8 @@ int worker_group_start(struct worker_group *g, struct plan *plan,
 		s.argv = w.argv;
 		s.envp = w.envp;
 		s.cpus = w.cpus;
+		if (g->socket)
+			s.keep[0] = s.keep_as = g->socket(g, i);
 		rc = worker_start(&g->workers[i], &s, e);
 		if (rc < 0)
 			return rc;

@@ -28,6 +28,7 @@ struct worker {
 	uint64_t max_rss_kib; /* peak of it and its waited-for children */
 	uint64_t started_ns, ended_ns, ran_ms;
 	struct tail tail; /* of its stderr */
+	char abort_text[320]; /* what it reported before it ended; or "" */
 	struct stream out, err; /* open if the agent reads them */
 };
 
@@ -46,6 +47,9 @@ struct worker_group {
 	int dev_null;
 	uint64_t locks; /* marks the workers: see sweep.h; set by the owner */
 	int closing;
+	/* The descriptor that a worker inherits under its own number; NULL:
+	 * none. */
+	int (*socket)(struct worker_group *g, uint32_t local_rank);
 	void (*on_started)(struct worker_group *g); /* after each worker */
 	/* no worker runs, no stream is open: the group may start again */
 	void (*on_closed)(struct worker_group *g);

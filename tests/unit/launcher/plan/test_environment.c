@@ -183,6 +183,37 @@ START_TEST(a_users_port_of_the_coordinator_is_kept)
 }
 END_TEST
 
+static int a_socket(void *arg, uint32_t local_rank)
+{
+	(void)arg;
+	return 40 + (int)local_rank;
+}
+
+START_TEST(workers_that_are_served_PMI_have_its_variables)
+{
+	char *base[] = {(char *)"PMI_RANK=9", (char *)"PMI_PORT=h:1",
+			(char *)"PMI_FD=5", NULL};
+	struct environment_job pmi = job;
+
+	make(base, &job);
+	ck_assert_ptr_null(value("PMI_RANK"));
+	ck_assert_ptr_null(value("PMI_FD"));
+	environment_release(&env);
+	pmi.serves_pmi = 1;
+	pmi.pmi_fd = a_socket;
+	pmi.virtual_local_rank = 1;
+	make(base, &pmi);
+	environment_set_rank(&env, 7, 1);
+	ck_assert_str_eq(value("PMI_RANK"), "7");
+	ck_assert_str_eq(value("PMI_FD"), "41");
+	ck_assert_str_eq(value("MPI_LOCALRANKID"), "1");
+	ck_assert_str_eq(value("PMI_SIZE"), value("WORLD_SIZE"));
+	ck_assert_str_eq(value("MPI_LOCALNRANKS"), value("LOCAL_WORLD_SIZE"));
+	ck_assert_ptr_null(value("PMI_PORT"));
+	environment_release(&env);
+}
+END_TEST
+
 START_TEST(inherited_variables_are_kept)
 {
 	char *base[] = {(char *)"RANK=9", (char *)"MASTER_ADDR=old",
@@ -463,6 +494,7 @@ int main(void)
 	tcase_add_test(c, each_worker_has_its_part_of_the_recorder);
 	tcase_add_test(c, the_world_of_a_surrounding_job_is_not_inherited);
 	tcase_add_test(c, a_users_port_of_the_coordinator_is_kept);
+	tcase_add_test(c, workers_that_are_served_PMI_have_its_variables);
 	tcase_add_test(c, inherited_variables_are_kept);
 	tcase_add_test(c, one_worker_keeps_its_threads_and_learns_the_terminal);
 	tcase_add_test(c, gpus_of_their_own);

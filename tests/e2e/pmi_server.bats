@@ -1,0 +1,256 @@
+# MPI's start-up (PMI-1) served to workers: with a client in bash, and with MPICH.
+# covers: launcher/pmi launcher/agent/agent_mpi.c launcher/plan
+load ../lib
+load ../backend
+
+# A client of PMI-1: pmi LINE sends it and prints the answer.
+setup() {
+	lib_setup
+	cat >client <<-'E'
+		pmi() {
+			echo "$1" >&"$PMI_FD"
+			IFS= read -r answer <&"$PMI_FD"
+			echo "$answer"
+		}
+		pmi "cmd=init pmi_version=1 pmi_subversion=1" >/dev/null
+	E
+}
+
+mpich_or_skip() {
+	command -v mpicc.mpich >/dev/null || skip "MPICH is not installed (libmpich-dev)"
+	cat >mpi.c <<-'E'
+		#include <mpi.h>
+		#include <signal.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <string.h>
+
+		static int is(char **argv, const char *what, int rank)
+		{
+			return argv[1] && !strcmp(argv[1], what) && rank == 1;
+		}
+
+		int main(int argc, char **argv)
+		{
+			int first = *getenv("TORCHELASTIC_RESTART_COUNT") == '0';
+			int rank, size, sum, one = 1;
+
+			MPI_Init(&argc, &argv);
+			MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+			MPI_Comm_size(MPI_COMM_WORLD, &size);
+			if (is(argv, "abort", rank))
+				MPI_Abort(MPI_COMM_WORLD, 7);
+			if (is(argv, "kill", rank) && first)
+				raise(SIGKILL);
+			MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+			printf("rank %d of %d, sum %d\n", rank, size, sum);
+			return MPI_Finalize();
+		}
+	E
+	mpicc.mpich -o mpi mpi.c
+}
+
+all_met() { # TEXT N
+	local r
+	for ((r = 0; r < $2; r++)); do
+		has "$1" "rank $r of $2, sum $2\$"
+	done
+	[ "$(grep -c ' sum ' <<<"$1")" = "$2" ]
+}
+
+port() {
+	meets "127.0.0.1:$(w_port free)"
+}
+
+node() { # NAME OPTION...
+	local name=$1
+	shift
+	start "$name" ddprun --nnodes 2 --rdzv-endpoint "$meet" "$@"
+}
+
+@test "workers exchange keys through PMI_FD, in a key space of their attempt" {
+	cat >worker <<-'E'
+		. ./client
+		pmi "cmd=get_my_kvsname"
+		pmi "cmd=get key=of1"
+		pmi "cmd=put key=of$RANK value=a b $TORCHELASTIC_RESTART_COUNT" >/dev/null
+		pmi "cmd=barrier_in" >/dev/null
+		pmi "cmd=get key=of1"
+		[ $RANK$TORCHELASTIC_RESTART_COUNT != 00 ] || exit 3
+		pmi "cmd=finalize" >/dev/null
+	E
+	expect 0 ddprun --mpi pmi --max-restarts 1 --nproc-per-node 2 --log-dir logs \
+		--redirects 3 bash worker
+	for a in 0 1; do
+		f=$(echo logs/*/attempt_$a/0/stdout.log)
+		grep -qx "cmd=my_kvsname kvsname=ddprun_$a" "$f"
+		grep -qx "cmd=get_result rc=-1 msg=key_of1_not_found value=unknown" "$f"
+		grep -qx "cmd=get_result rc=0 msg=success value=a b $a" "$f"
+	done
+}
+
+# bats test_tags=etcd
+@test "two uneven nodes exchange keys and know which ranks share a host" {
+	port
+	cat >worker <<-'E'
+		. ./client
+		pmi "cmd=get key=PMI_process_mapping"
+		pmi "cmd=put key=of$RANK value=$RANK" >/dev/null
+		pmi "cmd=barrier_in" >/dev/null
+		for r in 0 1 2; do pmi "cmd=get key=of$r"; done
+	E
+	node a --mpi pmi --node-rank 0 --nproc-per-node 2 bash worker
+	node b --mpi pmi --node-rank 1 --nproc-per-node 1 bash worker
+	finish a
+	local all=$out
+	finish b
+	all+=$'\n'$out
+	[ "$(grep -cF 'value=(vector,(0,1,2),(1,1,1))' <<<"$all")" = 3 ]
+	for r in 0 1 2; do
+		[ "$(grep -c "value=$r\$" <<<"$all")" = 3 ]
+	done
+}
+
+@test "nodes at a barrier find a server that was killed and started again" {
+	local server
+	port
+	cat >worker <<-'E'
+		. ./client
+		echo up
+		[ $RANK = 0 ] || read -r _ <go
+		pmi "cmd=put key=of$RANK value=$RANK" >/dev/null
+		pmi "cmd=barrier_in"
+		pmi "cmd=get key=of1"
+	E
+	mkfifo go
+	DDP_LOG=debug node a --mpi pmi --node-rank 0 bash worker
+	node b --mpi pmi --node-rank 1 bash worker
+	await a.out 'up$'
+	await b.out 'up$'
+	server=$(pgrep -P "${pid[a]}" -x ddprdzv)
+	kill -KILL "$server"
+	await a.err 'resumed|reconnected|is back|found again'
+	echo >go
+	finish a
+	has "$out" 'value=1$'
+	finish b
+	has "$out" 'value=1$'
+}
+
+@test "a rank that ended without MPI_Init is named, on one node and on two" {
+	cat >worker <<-'E'
+		[ $RANK != 0 ] || exit 0
+		. ./client
+		pmi "cmd=barrier_in"
+	E
+	expect 66 ddprun --mpi pmi --nproc-per-node 2 bash worker
+	has "$err" 'rank 0 ended without MPI_Init, but rank 1 waits for all ranks in an MPI call .*--mpi none$'
+	port
+	node a --mpi pmi --node-rank 0 bash worker
+	node b --mpi pmi --node-rank 1 bash worker
+	finish a 66
+	finish b 66
+	has "$err" 'rank 0 ended without MPI_Init, but rank 1 waits'
+}
+
+@test "a rank that fails at a barrier is the failure, not those that wait for it" {
+	cat >worker <<-'E'
+		[ $RANK = 0 ] && read -r _ <go1 && read -r _ <go2 && exit 9
+		. ./client
+		echo cmd=barrier_in >&$PMI_FD
+		echo >go$RANK
+		read -r _ <&$PMI_FD
+	E
+	mkfifo go1 go2
+	expect 9 ddprun --mpi pmi --nproc-per-node 3 bash worker
+	has "$err" 'rank 0 .*exited with code 9'
+}
+
+@test "PMI-2, a line of 1 MB and a spawn are refused" {
+	expect 66 ddprun --mpi pmi bash -c 'printf "    52cmd=fullinit;" >&$PMI_FD; read -r _ <&$PMI_FD'
+	has "$err" "rank 0 does not speak PMI-1 on PMI_FD: its first bytes are '    52cmd=fullinit;'"
+	expect 66 ddprun --mpi pmi bash -c 'head -c 1M /dev/zero | tr "\0" c >&$PMI_FD; read -r _ <&$PMI_FD'
+	has "$err" 'rank 0 sent a line of more than 8192 bytes on PMI_FD'
+	expect 0 ddprun --mpi pmi bash -c '. ./client
+		printf "mcmd=spawn\nnprocs=2\nexecname=a\ntotspawns=1\nspawnssofar=1\n" >&$PMI_FD
+		pmi endcmd'
+	has "$out" 'cmd=spawn_result rc=-1'
+	has "$err" 'warning: rank 0 called MPI_Comm_spawn, which ddprun refuses'
+}
+
+@test "MPI_Abort without an exit ends the job with its code and text" {
+	expect 5 ddprun --mpi pmi --nproc-per-node 2 bash -c '. ./client
+		[ $RANK = 0 ] || pmi "cmd=abort exitcode=5 error_msg=out of luck"
+		pmi "cmd=barrier_in"'
+	has "$err" 'rank 1 .*: it called MPI_Abort with 5: out of luck'
+}
+
+@test "--mpi none, and a program without MPI, get no PMI_FD" {
+	for way in auto none; do
+		expect 0 ddprun --mpi $way sh -c 'echo "${PMI_FD-no} ${PMI_RANK-no} ${PMI_SIZE-no}"'
+		[ "$out" = "[0] no no no" ]
+	done
+	expect 0 ddprun --mpi pmi --dry-run sh
+	has "$out" 'PMI_SIZE=1'
+}
+
+@test "--mpi pmix and unknown ways are refused" {
+	expect 2 ddprun --mpi pmix true
+	has "$err" '--mpi pmix: ddprun does not serve PMIx; start programs of Open MPI with mpirun or srun'
+	expect 2 ddprun --mpi hydra true
+	has "$err" "--mpi 'hydra': give auto, pmi or none"
+}
+
+@test "libddp in workers that are served PMI has its own world" {
+	expect 0 ddprun --mpi pmi --nproc-per-node 2 c_init
+}
+
+@test "MPICH's ranks meet on one node, without an option" {
+	mpich_or_skip
+	for n in 1 2 4; do
+		expect 0 ddprun --nproc-per-node $n ./mpi
+		all_met "$out" $n
+		[ -z "$err" ]
+	done
+}
+
+@test "MPICH's ranks meet on two uneven nodes" {
+	mpich_or_skip
+	port
+	node a --nproc-per-node 1 ./mpi
+	node b --nproc-per-node 2 ./mpi
+	finish a
+	local all=$out
+	finish b
+	all_met "$all"$'\n'"$out" 3
+}
+
+@test "a killed MPI rank restarts the world" {
+	mpich_or_skip
+	expect 0 ddprun --max-restarts 1 --nproc-per-node 3 ./mpi kill
+	all_met "$out" 3
+	has "$err" 'restarting \(1 of 1\): rank 1 .* was killed by signal 9'
+	port
+	node a --max-restarts 1 ./mpi kill
+	node b --max-restarts 1 ./mpi kill
+	finish a
+	local all=$out
+	finish b
+	all_met "$all"$'\n'"$out" 2
+}
+
+@test "MPI_Abort's code is the exit code, and the page names it" {
+	mpich_or_skip
+	expect 7 ddprun --nproc-per-node 3 ./mpi abort
+	has "$err" 'rank 1 .*: it called MPI_Abort with 7$'
+	has "$err" 'exited with code 7'
+}
+
+@test "a script in which only rank 0 uses MPI stays right" {
+	mpich_or_skip
+	expect 0 ddprun --nproc-per-node 3 sh -c '[ $RANK != 0 ] || exec ./mpi'
+	all_met "$out" 1
+	expect 0 ddprun --nproc-per-node 3 --mpi none ./mpi
+	[ "$(grep -c 'rank 0 of 1, sum 1' <<<"$out")" = 3 ]
+	[ -z "$err" ]
+}
