@@ -51,6 +51,13 @@ static int exit_report_is_stopped(struct exit_reports *r, struct worker *w)
 	return stop_request_is_obeyed(r->stop, w, w->stopped);
 }
 
+/* What the server needs to look for a rank that this one waited for in vain. A
+ * restart does not wait for a look at all workers that nobody needs. */
+static int exit_report_may_be_victims(const struct wire_exited *m)
+{
+	return m->missed.len || m->why.len;
+}
+
 static void exit_report_send(struct exit_reports *r, struct worker *w)
 {
 	struct wire_exited m = {
@@ -68,7 +75,7 @@ static void exit_report_send(struct exit_reports *r, struct worker *w)
 		failure_examine(r->failure, w, w->status, &m);
 	else if (!m.stopped)
 		failure_examine_exit(r->failure, w, &m);
-	if (failed) /* first: it may be another's victim */
+	if (failed && exit_report_may_be_victims(&m)) /* comes before EXITED */
 		watch_report_failure(r->watch, w->local_rank);
 	member_exited(r->member, &m);
 	/* the other nodes wait for this report */

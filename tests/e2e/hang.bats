@@ -93,6 +93,28 @@ assert $1, r"
 	report "w[0]['fate'] != 'victim' or w[0]['victim_of'] == 1"
 }
 
+# progress_after CODE: prints how many PROGRESS messages there have been, after a job
+# whose first rank ran CODE.
+progress_after() {
+	expect - ddprun --rdzv-endpoint "$at" --rdzv-id "$1" --nproc-per-node 2 sh -c "
+		[ \$RANK = 0 ] && { $1; }; exec sleep 100"
+	has "$err" 'failed: rank 0 '
+	curl -s "${metrics}metrics" |
+		sed -n 's/^ddprdzv_requests_total{type="progress"} //p'
+}
+
+@test "the agent looks at the other ranks only if one may be the cause of a failure" {
+	local at metrics
+	export DDP_TEST_WATCH_MS=3000000 # no look is due
+	start server ddprdzv --listen 127.0.0.1:0 --metrics-listen 0
+	await server.err ' listening on'
+	at=${line##* }
+	await server.err 'health and metrics at '
+	metrics=${line##* }
+	[ "$(progress_after 'kill -9 $$')" = 0 ]
+	[ "$(progress_after 'echo timed out >&2; exit 1')" = 1 ]
+}
+
 @test "a rank that exited with 0 just before another lost its connection is named, with the time" {
 	expect 1 ddprun --nproc-per-node 2 --log-dir logs sh -c '
 		[ $RANK = 1 ] && { sleep 0.3; exit 0; }
