@@ -355,8 +355,8 @@ void crash_report_put_python(struct buf *out, struct slice frames)
 
 /* ---- The child that unwinds ---- */
 
-/* Reads until the pipe ends, or for CRASH_REPORT_WAIT_MS. */
-static void crash_report_await(struct buf *out, int from)
+/* Reads until the pipe ends, or for CRASH_REPORT_WAIT_MS. 0: it has ended. */
+static int crash_report_await(struct buf *out, int from)
 {
 	uint64_t end = clock_ms() + CRASH_REPORT_WAIT_MS;
 	struct pollfd p = {.fd = from, .events = POLLIN};
@@ -367,15 +367,30 @@ static void crash_report_await(struct buf *out, int from)
 	while ((now = clock_ms()) < end) {
 		p.revents = 0;
 		if (poll(&p, 1, (int)(end - now)) < 0 && errno != EINTR)
-			return;
+			break;
 		if (!p.revents)
 			continue;
 		n = read(from, block, sizeof(block));
 		if (n <= 0)
-			return;
+			return 0;
 		buf_put(out, block, (size_t)n);
 	}
 	buf_printf(out, "it took longer than %d ms\n", CRASH_REPORT_WAIT_MS);
+	return -1;
+}
+
+static void crash_report_end(struct buf *out, int from, pid_t pid)
+{
+	int rc = crash_report_await(out, from), status = 0;
+	char name[SIGNAL_NAME_MAX];
+
+	kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (rc == 0 && WIFSIGNALED(status)) /* libdw may crash as well */
+		buf_printf(out, "its unwinder was killed by signal %d (%s)\n",
+			   WTERMSIG(status),
+			   signal_name(WTERMSIG(status), name));
 }
 
 static void crash_report_run(struct buf *out, int records, uint64_t slot)
@@ -393,6 +408,8 @@ static void crash_report_run(struct buf *out, int records, uint64_t slot)
 
 	snprintf(at, sizeof(at), "%llu", (unsigned long long)slot);
 	if (null < 0 || pipe2(ends, O_CLOEXEC) < 0) {
+		buf_printf(out, "cannot start its unwinder: %s\n",
+			   strerror(errno));
 		if (null >= 0)
 			close(null);
 		return;
@@ -402,12 +419,10 @@ static void crash_report_run(struct buf *out, int records, uint64_t slot)
 	pid = spawn_process(&order, &e);
 	close(ends[1]);
 	close(null);
-	if (pid > 0) {
-		crash_report_await(out, ends[0]);
-		kill(pid, SIGKILL);
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	if (pid > 0)
+		crash_report_end(out, ends[0], pid);
+	else
+		buf_printf(out, "cannot start its unwinder: %s\n", e.text);
 	close(ends[0]);
 }
 

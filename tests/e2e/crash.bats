@@ -181,6 +181,21 @@ compile_or_skip() {
 	has "$err" '^\|    #0 \? \(w_bare\+0x[0-9a-f]+\)$'
 }
 
+@test "a page whose unwinder was killed says why there is no stack" {
+	unwinder_or_skip
+	compile_or_skip -shared -fPIC <<-'END'
+		#include <signal.h>
+		#include <string.h>
+		__attribute__((constructor)) static void start(int n, char **v)
+		{
+			if (n > 1 && strcmp(v[1], "--crash-stack") == 0)
+				raise(SIGKILL);
+		}
+	END
+	expect 139 env LD_PRELOAD="$T/prog" ddprun w_dies null
+	has "$err" '^\|.*its stack is not shown: its unwinder was killed by signal 9$'
+}
+
 @test "a static program: the first line says what is known without a record" {
 	echo 'int main(void) { *(volatile int *)0 = 1; }' | compile_or_skip -static
 	expect 139 ddprun "$T/prog"
