@@ -61,7 +61,7 @@ static int crash_environment_is_listed(const char *name, size_t n)
 
 static int crash_environment_is_wrapper(void)
 {
-	char path[4096];
+	char path[4096] = "";
 	long n = CALL(SYS_readlinkat, AT_CWD_FD, "/proc/self/exe", path,
 		      sizeof(path));
 	long name = n;

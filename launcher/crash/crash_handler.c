@@ -141,7 +141,7 @@ static void crash_put_maps(struct crash_record *r, int fd, uint64_t slot)
 static void crash_fill(struct crash_record *r, int number,
 		       const siginfo_t *info, const ucontext_t *u)
 {
-	struct stat root;
+	struct stat root = {.st_dev = 0};
 	long n;
 
 	r->pid = (int32_t)CALL(SYS_getpid, 0);
@@ -213,7 +213,7 @@ static siginfo_t crash_outer_info(const struct kernel_frame *f, int number)
  * be another file's by now, and memory past a file's end cannot be touched. */
 static int crash_is_slot(int fd, uint64_t slot)
 {
-	struct stat st;
+	struct stat st = {.st_size = 0};
 	long seals = CALL(SYS_fcntl, fd, GET_SEALS, 0);
 
 	return seals >= 0 && (seals & SEALS) == SEALS &&
@@ -447,7 +447,8 @@ static int crash_read_variable(void)
 
 __attribute__((constructor)) static void crash_start(void)
 {
-	stack_t own = {.ss_sp = crash_stack, .ss_size = ALT_STACK}, was;
+	stack_t own = {.ss_sp = crash_stack, .ss_size = ALT_STACK};
+	stack_t was = {.ss_flags = 0};
 
 	if (crash_read_variable() < 0 || crash_is_go())
 		return;

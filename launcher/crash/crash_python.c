@@ -62,7 +62,7 @@ static int crash_python_guard(void)
 	} event = {.number = SIGALRM, .how = THREAD_ID,
 		   .tid = crash_python.tid};
 	const long limit[4] = {0, 0, 0, (long)TIME_LIMIT_MS * CRASH_MS_NS};
-	int32_t timer;
+	int32_t timer = 0;
 
 	crash_set_action(SIGSEGV, (void *)crash_python_leave, SA_NODEFER);
 	crash_set_action(SIGBUS, (void *)crash_python_leave, SA_NODEFER);

@@ -27,7 +27,7 @@ static struct attempt *attempts_grow(struct attempts *a)
 	uint32_t capacity = a->capacity ? a->capacity * 2 : 8;
 	struct attempt *list;
 
-	if (a->n == ATTEMPTS_MAX) {
+	if (a->list && a->n == ATTEMPTS_MAX) {
 		attempt_release(&a->list[0]);
 		memmove(a->list, a->list + 1, --a->n * sizeof(*a->list));
 	}
