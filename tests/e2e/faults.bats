@@ -43,7 +43,7 @@ greeting='printf "\002ddprun far\003"'
 
 @test "a server without memory for a node counts as lost, and does not refuse it" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	FOR=server CALL=malloc LOG="$T/runs" \
+	FOR=server JOB=sums CALL=malloc LOG="$T/runs" \
 		env -u TEST_COOKIE "$lib_tests/faults/run"
 	[ "$(grep -c '"code": 69.*server is out of memory' runs)" -ge 9 ]
 	! grep '"code": 77' runs

@@ -202,6 +202,8 @@ static const char *role(void)
 	for (int i = 0; word < line + n; i++, word += strlen(word) + 1) {
 		if (i == 1 && strcmp(word, "--remote-end") == 0)
 			return "far";
+		if (i == 1 && strcmp(word, "--crash-stack") == 0)
+			return "unwinder";
 		if (strcmp(word, "check") == 0)
 			return "check";
 		if (strcmp(word, "-H") == 0 && !getenv("DDP_REMOTE_NODE"))
