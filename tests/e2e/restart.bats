@@ -13,6 +13,12 @@ node() {
 	start "$name" ddprun --rdzv-endpoint "$at" --max-restarts 3 "$@"
 }
 
+# first NAME OPTIONS...: the same, and it hosts the server, which ends with its node
+first() {
+	DDP_LOG=debug node "$@"
+	await "$T/$1.err" 'debug: 1 of [0-9]+ nodes have joined'
+}
+
 # Its worker of node 1 fails in the first attempt.
 fails_once='echo attempt $TORCHELASTIC_RESTART_COUNT
 	[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0
@@ -53,16 +59,16 @@ assert all(g >= w - 0.01 for g, w in zip(gaps, (0.2, 0.4, 0.8))), gaps
 
 @test "two nodes wait together, longer than the heartbeat timeout" {
 	port
-	node a --nnodes 2 --node-rank 0 --restart-backoff 1.5 \
-		--heartbeat-timeout 0.5 sh -c "$fails_once"
-	node b --nnodes 2 --node-rank 1 --restart-backoff 1.5 \
-		--heartbeat-timeout 0.5 sh -c "$fails_once"
+	node a --nnodes 2 --node-rank 0 --restart-backoff 4 \
+		--heartbeat-timeout 2 sh -c "$fails_once"
+	node b --nnodes 2 --node-rank 1 --restart-backoff 4 \
+		--heartbeat-timeout 2 sh -c "$fails_once"
 	finish a
-	has "$err" '^ddprun: restarting \(1 of 3\) in 1.5 s: rank 1 '
+	has "$err" '^ddprun: restarting \(1 of 3\) in 4 s: rank 1 '
 	has "$out" 'attempt 1$'
 	lacks "$err" 'was lost'
 	finish b
-	has "$err" '^ddprun: restarting \(1 of 3\) in 1.5 s: rank 1 '
+	has "$err" '^ddprun: restarting \(1 of 3\) in 4 s: rank 1 '
 	has "$out" 'attempt 1$'
 }
 
@@ -79,7 +85,7 @@ assert all(g >= w - 0.01 for g, w in zip(gaps, (0.2, 0.4, 0.8))), gaps
 
 @test "a signal to one node during the wait ends the other one, which names it" {
 	port
-	node a --nnodes 2 --node-rank 0 --restart-backoff 900 sh -c "$fails_once"
+	first a --nnodes 2 --node-rank 0 --restart-backoff 900 sh -c "$fails_once"
 	node b --nnodes 2 --node-rank 1 --restart-backoff 900 sh -c "$fails_once"
 	await a.err '^ddprun: restarting \(1 of 3\) in 900 s: rank 1 '
 	await b.err '^ddprun: restarting \(1 of 3\) in 900 s: rank 1 '
@@ -91,7 +97,7 @@ assert all(g >= w - 0.01 for g, w in zip(gaps, (0.2, 0.4, 0.8))), gaps
 
 @test "a node that dies during the wait ends the wait of a fixed job" {
 	port
-	node a --nnodes 2 --node-rank 0 --restart-backoff 900 sh -c "$fails_once"
+	first a --nnodes 2 --node-rank 0 --restart-backoff 900 sh -c "$fails_once"
 	node b --nnodes 2 --node-rank 1 --restart-backoff 900 sh -c "$fails_once"
 	await a.err '^ddprun: restarting \(1 of 3\) in 900 s: rank 1 '
 	await b.err '^ddprun: restarting \(1 of 3\) in 900 s: rank 1 '
@@ -106,7 +112,7 @@ assert all(g >= w - 0.01 for g, w in zip(gaps, (0.2, 0.4, 0.8))), gaps
 
 @test "an elastic job continues without a node that dies during the wait" {
 	port
-	node a --nnodes 1:2 --node-rank 0 --restart-backoff 3 sh -c "$fails_once"
+	first a --nnodes 1:2 --node-rank 0 --restart-backoff 3 sh -c "$fails_once"
 	node b --nnodes 1:2 --node-rank 1 --restart-backoff 3 sh -c "$fails_once"
 	await a.err '^ddprun: restarting \(1 of 3\) in 3 s: rank 1 '
 	await b.err '^ddprun: restarting \(1 of 3\) in 3 s: rank 1 '
