@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -344,4 +346,45 @@ int local_addr_interface(const char *host, char *out)
 	}
 	freeifaddrs(all);
 	return found ? 0 : -EADDRNOTAVAIL;
+}
+
+/* The first name in the line of /etc/hosts, or in DNS; "" if unknown. */
+static char *local_name_canonical(const char *name, char *out)
+{
+	const struct addrinfo hints = {.ai_flags = AI_CANONNAME,
+				       .ai_socktype = SOCK_STREAM};
+	struct addrinfo *list;
+
+	*out = '\0';
+	if (getaddrinfo(name, NULL, &hints, &list))
+		return out;
+	if (list->ai_canonname)
+		snprintf(out, SOCK_HOST_MAX, "%s", list->ai_canonname);
+	freeaddrinfo(list);
+	return out;
+}
+
+/* As far as the shorter one goes: "h1" is "h1.example". */
+static int local_name_is_same(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), least = n < m ? n : m;
+
+	return least && strncasecmp(a, b, least) == 0 &&
+	       (!a[least] || a[least] == '.') && (!b[least] || b[least] == '.');
+}
+
+int local_name_is_own(const char *name)
+{
+	char own[SOCK_HOST_MAX], theirs[SOCK_HOST_MAX];
+	struct sock_addr a;
+
+	sock_host_name(own);
+	if (sock_addr_scoped_number(name, 0, &a) ||
+	    local_name_is_same(name, "localhost") ||
+	    local_name_is_same(name, own))
+		return 1;
+	local_name_canonical(name, theirs);
+	return local_name_is_same(theirs, "localhost") ||
+	       local_name_is_same(theirs, own) ||
+	       local_name_is_same(theirs, local_name_canonical(own, own));
 }

@@ -31,6 +31,10 @@ int local_addrs_external(struct sock_addr *out, int max);
 int local_addrs_of(const struct endpoint *at, struct sock_addr *out, int max,
 		   struct err *e);
 
+/* 1 if name is a number, "localhost", this host's name, or another name of this
+ * host by the resolver (an alias in its line of /etc/hosts). Blocks on DNS. */
+int local_name_is_own(const char *name);
+
 /* The address of the interface with this name, else of the first one whose name
  * starts with it, or of one in this network ("10.0.0.0/8"), into
  * out[SOCK_TEXT_MAX]. IPv4 before IPv6, link-local last. ERR_USAGE with a text

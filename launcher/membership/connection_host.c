@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/local_addrs.h"
 #include "base/log.h"
 #include "launcher/membership/connection_internal.h"
 #include "launcher/membership/listen_addrs.h"
@@ -53,6 +55,41 @@ static int connection_start_server(struct connection *c, const int *fds, int n,
 	return rc;
 }
 
+/* ddprun was told whether this is the host, or nobody else joins, or the name
+ * means a loopback on purpose. */
+static int connection_may_be_loopback(const struct connection *c)
+{
+	const struct rdzv_options *o = c->options;
+
+	return o->is_host == 1 || o->max_nodes == 1 || o->private_endpoint ||
+	       local_name_is_own(o->endpoint.host);
+}
+
+/* The name of another host may be a loopback here: Debian gives a host's own
+ * name 127.0.1.1, and an image may be a copy of that host's. Two nodes would
+ * then wait for each other, each at its own server. 0, or ERR_USAGE. */
+static int connection_check_loopback(const struct connection *c,
+				     const struct sock_addr *where,
+				     struct err *e)
+{
+	const char *name = c->options->endpoint.host;
+	char at[SOCK_TEXT_MAX];
+
+	if (!sock_addr_is_loopback(where) || connection_may_be_loopback(c))
+		return 0;
+	for (int i = 0; i < c->naddrs; i++)
+		if (!sock_addr_is_loopback(&c->addrs[i]) &&
+		    sock_addr_is_local(&c->addrs[i]))
+			return 0;
+	return err_set(e, ERR_USAGE,
+		       "the rendezvous endpoint '%s' is %s on this host (%s), "
+		       "where this node would find only itself; correct %s in "
+		       "/etc/hosts here, or give --rdzv-endpoint its address "
+		       "(if it is another name of this host, add --rdzv-conf "
+		       "is_host=1)",
+		       name, sock_addr_host(where, at), c->host, name);
+}
+
 /* As connection_host. */
 static int connection_host_at(struct connection *c,
 			      const struct sock_addr *where, struct err *e)
@@ -69,6 +106,11 @@ static int connection_host_at(struct connection *c,
 	if (rc < 0)
 		return c->port_taken ? 0 : rc;
 	c->addr = at[0];
+	rc = connection_check_loopback(c, where, e);
+	for (int i = 0; i < n && rc < 0; i++)
+		close(fds[i]);
+	if (rc < 0)
+		return rc;
 	if (!c->options->endpoint.port || c->options->private_endpoint)
 		connection_set_chosen_port(c);
 	rc = connection_start_server(c, fds, n, e);

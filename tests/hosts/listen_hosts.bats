@@ -200,3 +200,26 @@ link_local_only() {
 	finish on_h2 2
 	has "$err" 'fe80::1 is a link-local address, valid on one interface only: append this host.s interface, as in fe80::1%eth0'
 }
+
+# An image of h1 that became h2 still has Debian's line for h1.
+@test "a node where the endpoint's name means its own loopback is refused at once" {
+	local text
+	text=$(sed 's/^.* h1$/127.0.1.1 h1/' etc_hosts.h2)
+	echo "$text" >etc_hosts.h2
+	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint h1:29400 true
+	finish on_h2 2
+	has "$err" "the rendezvous endpoint 'h1' is 127\\.0\\.1\\.1 on this host \\(h2\\), where this node would find only itself; correct h1 in /etc/hosts here"
+	# the same line with an alias is right
+	text=$(sed 's/^127.0.1.1 h1$/127.0.1.1 h2 h1/; s/^10.* h2$//' etc_hosts.h2)
+	echo "$text" >etc_hosts.h2
+	start_on h2 on_h2 ddprun --nnodes 1:2 --last-call-timeout 0 \
+		--rdzv-endpoint h1:29400 echo ran
+	finish on_h2
+	has "$out" 'ran'
+	text=$(sed 's/^127.0.1.1 h2 h1$/127.0.1.1 h1/' etc_hosts.h2)
+	echo "$text" >etc_hosts.h2
+	start_on h2 on_h2 ddprun --nnodes 1:2 --last-call-timeout 0 \
+		--rdzv-endpoint h1:29400 --rdzv-conf is_host=1 echo ran
+	finish on_h2
+	has "$out" 'ran'
+}
