@@ -31,8 +31,8 @@ void admission_on_gone(struct peer *p);
 void admission_on_due(struct peer *p);
 
 void admission_greet(struct peer *p);
-/* Logs, within log_limiter's limits, that the peer's records were forged or
- * that it uses another version. */
+/* Logs, within log_limiter's limits, that the peer's records were forged, that
+ * it uses another version, or why it may not join. */
 void admission_log_strange(struct peer *p, const char *why);
 /* Checks a HELLO: 0 or ERR_PROTOCOL. A peer that passes is admitted by
  * request_admit and gets its WELCOME, at once or when munge has answered. */

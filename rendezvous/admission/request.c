@@ -333,6 +333,16 @@ static int request_check_rule(const struct peer *p, const struct rule *r,
 		       wire_type_name(f->type), (int)f->kind, who[p->role]);
 }
 
+/* The nodes that wait for this one must not wait in vain: the server's log is
+ * on the terminal of the ddprun that started it. */
+static void request_log_refused_node(struct peer *p, const struct err *e)
+{
+	char why[ERR_TEXT_MAX + 32];
+
+	snprintf(why, sizeof(why), "it may not join: %s", e->text);
+	admission_log_strange(p, why);
+}
+
 void request_take(struct peer *p, const struct wire_frame *f)
 {
 	struct rule r = request_rule_for(f->type);
@@ -358,5 +368,7 @@ void request_take(struct peer *p, const struct wire_frame *f)
 		reply = (struct wire_error){rc, SLICE_STR(e.text)};
 		wire_put_error(conn_out(&p->conn), f->type, WIRE_ERROR_REPLY,
 			       f->id, &reply);
+		if (f->type == WIRE_JOIN && rc == ERR_REFUSED)
+			request_log_refused_node(p, &e);
 	}
 }

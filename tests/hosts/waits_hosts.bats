@@ -1,4 +1,4 @@
-# covers: rendezvous/query launcher/membership
+# covers: rendezvous/query rendezvous/admission launcher/membership
 bats_require_minimum_version 1.5.0
 load ../lib
 load netns
@@ -45,4 +45,29 @@ setup() {
 	finish on_h1
 	finish on_h2
 	run ! grep "PyTorch's store" on_h1.err
+}
+
+# refused WARNING ARGS...: h1 waits for another node, and h2 is refused with ARGS.
+refused() {
+	start_on h1 on_h1 ddprun --nnodes 2 --node-rank 0 \
+		--rdzv-endpoint "${at[h1]}:29400" true
+	await on_h1.err 'waiting .* for 1 of 2 nodes'
+	start_on h2 on_h2 ddprun --rdzv-endpoint "${at[h1]}:29400" "${@:2}" true
+	finish on_h2 -
+	[ "$status" != 0 ]
+	await on_h1.err "warning: ${addr[h2]}:[0-9]+ \\(host h2, job 'none'\\): it may not join: $1"
+	start_on h2 on_h2 ddprun --rdzv-endpoint "${at[h1]}:29400" --nnodes 2 true
+	finish on_h2
+	finish on_h1
+}
+
+@test "the terminal of a node that waits says that another has a different --nnodes" {
+	hosts_real
+	refused 'h2 has --nnodes 3, but h1 has 2 in job .*: give both the same value' --nnodes 3
+}
+
+@test "the terminal of a node that waits says that another wants its --node-rank" {
+	hosts_real
+	refused "--node-rank 0 of job 'none' at .* is taken by h1: give h2 another" \
+		--nnodes 2 --node-rank 0
 }
