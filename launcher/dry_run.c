@@ -63,6 +63,8 @@ static void dry_run_find_open(struct dry_run *d)
 		   "DDP_RECORDER", "DDP_STEP_FILE");
 	if (!environment_has_coordinator(environ))
 		LEAVE_OPEN(d, "JAX_COORDINATOR_PORT");
+	if (d->parts->program.ports)
+		LEAVE_OPEN(d, "DDP_WORKER_PORT");
 	if (!c->no_crash_stacks)
 		LEAVE_OPEN(d, "LD_PRELOAD", "DDP_CRASH_RECORD", "ASAN_OPTIONS");
 	if (!c->auth_text || strcmp(c->auth_text, "none") != 0)

@@ -61,6 +61,7 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 		.job = a->config->job, .agent_id = agent_id(a),
 		.master_addr = master, .master_port = start->master_port,
 		.coordinator_port = start->coordinator_port,
+		.ports = a->ports.ports,
 		.agent_store = start->agent_store,
 		.rdzv = member_server_text(&a->member, server),
 		.job_key = member_job_key(&a->member, key),
@@ -586,6 +587,7 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	failure_release(&a.failure);
 	worker_shutdown_release(&a.shutdown);
 	exit_reports_release(&a.exit_reports);
+	worker_ports_release(&a.ports);
 	*ended = (struct agent_ended){a.ended_as_asked ? a.stop.level : 0,
 				      a.stop.warned};
 	if (rc < 0)

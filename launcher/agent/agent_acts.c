@@ -41,8 +41,14 @@ static void agent_log_other_world(const struct agent *a)
 
 static void agent_start_round(struct agent *a)
 {
+	struct err e = ERR_INIT;
+
 	agent_log_other_world(a);
-	agent_start_workers(a);
+	if (a->parts && a->parts->program.ports &&
+	    worker_ports_reserve(&a->ports, a->config->nproc, &e) < 0)
+		member_failed(&a->member, a->starting->round, 0, e.text);
+	else
+		agent_start_workers(a);
 }
 
 static uint32_t agent_grace_ms(const struct agent *a)

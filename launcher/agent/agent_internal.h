@@ -19,6 +19,7 @@
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
 #include "launcher/worker/worker_group.h"
+#include "launcher/worker/worker_ports.h"
 
 enum { AGENT_ID_BYTES = 8 };
 
@@ -61,6 +62,7 @@ struct agent {
 	struct watch watch;
 	struct agent_hang hang;
 	struct pmi_service *pmi; /* of the round; NULL: none */
+	struct worker_ports ports; /* of this attempt, if it needs any */
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes;
 	struct restart_time times;

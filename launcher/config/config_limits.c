@@ -24,8 +24,9 @@ static rlim_t config_count_open(void)
 	return n > 3 ? n - 3 : 0; /* ".", ".." and dir's own */
 }
 
-/* Each worker needs two pipes here, two files with --tee, and two sockets while
- * MPI's workers are started; the rest is for the loop and the server, and to
+/* Each worker needs two pipes here, two files with --tee, two sockets while
+ * MPI's workers are started, and a port, or two while the next attempt reserves
+ * its own (worker_ports.h); the rest is for the loop and the server, and to
  * spare. */
 static int config_check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {
@@ -33,7 +34,7 @@ static int config_check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 	struct rlimit limit;
 	rlim_t open = config_count_open();
 	rlim_t need = open + (rlim_t)nproc * 2 + SPARE_FILES;
-	rlim_t best = open + (rlim_t)nproc * 6 + SPARE_FILES;
+	rlim_t best = open + (rlim_t)nproc * 8 + SPARE_FILES;
 
 	*soft = 0;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= best)

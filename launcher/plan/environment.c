@@ -39,6 +39,7 @@ static const char *const replaced[] = {
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
 	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
 	"DDP_RECONNECT_TIMEOUT", CRASH_VARIABLE, "DDP_STEP_FILE",
+	"DDP_WORKER_PORT",
 	/* secrets that give access to more than this job; a worker needs only
 	 * DDP_JOB_KEY */
 	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
@@ -339,6 +340,7 @@ static void environment_put_worker(struct environment *env, int *n)
 		job->serves_pmi ? env->pmi_rank : NULL,
 		job->serves_pmi ? env->mpi_local_rank : NULL,
 		job->serves_pmi && job->pmi_fd ? env->pmi_fd : NULL,
+		job->ports ? env->port : NULL,
 	};
 
 	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++) {
@@ -438,6 +440,9 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 		 job->role_base_rank + local_rank);
 	snprintf(env->local_rank, sizeof(env->local_rank), "LOCAL_RANK=%u",
 		 job->virtual_local_rank ? 0 : local_rank);
+	if (job->ports)
+		snprintf(env->port, sizeof(env->port), "DDP_WORKER_PORT=%u",
+			 job->ports[local_rank]);
 	if (job->recorder)
 		snprintf(env->recorder, sizeof(env->recorder), RECORDER "%s:%u",
 			 job->recorder, local_rank);

@@ -22,6 +22,7 @@ struct environment_job {
 	uint32_t nproc, world_size;
 	uint32_t role_base_rank, role_world_size;
 	uint16_t master_port, coordinator_port;
+	const uint16_t *ports; /* of the workers; NULL: none */
 	int agent_store; /* the server runs PyTorch's store at master_port */
 	int virtual_local_rank; /* each worker's LOCAL_RANK is 0 */
 	/* each worker sees this many GPUs of its own; 0: all of them */
@@ -50,7 +51,7 @@ struct environment_job {
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
-enum { ENVIRONMENT_WORKER_VARS = 12, ENVIRONMENT_VAR_MAX = 32 };
+enum { ENVIRONMENT_WORKER_VARS = 13, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {
 	char **vars; /* for execve, ends with NULL */
@@ -61,6 +62,7 @@ struct environment {
 	char local_rank[ENVIRONMENT_VAR_MAX];
 	char pmi_rank[ENVIRONMENT_VAR_MAX], pmi_fd[ENVIRONMENT_VAR_MAX];
 	char mpi_local_rank[ENVIRONMENT_VAR_MAX]; /* "": not served */
+	char port[ENVIRONMENT_VAR_MAX]; /* if the job has ports */
 	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
 	char crash[2 * ENVIRONMENT_VAR_MAX];    /* "": none */
 	char *gpus; /* NULL: we do not set it for each worker */

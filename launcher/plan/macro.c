@@ -7,6 +7,7 @@
 #include "launcher/output/template.h"
 
 #define LOCAL_RANK "local_rank"
+#define PORT "port"
 enum { DIGITS_MAX = 10 };
 
 /* torchrun knows only local_rank, with and without braces. These need braces:
@@ -27,6 +28,7 @@ static const struct {
 	{"master_addr", "MASTER_ADDR"},
 	{"master_port", "MASTER_PORT"},
 	{"coordinator_port", "JAX_COORDINATOR_PORT"},
+	{PORT, "DDP_WORKER_PORT"},
 	{"restart_count", "TORCHELASTIC_RESTART_COUNT"},
 	{"max_restarts", "TORCHELASTIC_MAX_RESTARTS"},
 	{"run_id", "TORCHELASTIC_RUN_ID"},
@@ -46,19 +48,32 @@ static const char *macro_variable(const struct template_piece *piece)
 	return NULL;
 }
 
-int macro_is_in(const char *text)
+/* name: only the macro of that name counts; NULL: all do. */
+static int macro_search(const char *text, const char *name)
 {
 	struct template_piece piece;
 
 	while ((text = strchr(text, '$'))) {
 		const char *at = text++;
 
-		if (template_next(&at, &piece) &&
-		    (template_names(&piece, LOCAL_RANK) ||
-		     macro_variable(&piece)))
+		if (!template_next(&at, &piece) ||
+		    (name && !template_names(&piece, name)))
+			continue;
+		if (template_names(&piece, LOCAL_RANK) ||
+		    macro_variable(&piece))
 			return 1;
 	}
 	return 0;
+}
+
+int macro_is_in(const char *text)
+{
+	return macro_search(text, NULL);
+}
+
+int macro_is_port_in(const char *text)
+{
+	return macro_search(text, PORT);
 }
 
 /* The variable's value, or NULL. */

@@ -21,6 +21,9 @@ struct macro_values {
 /* 1 if the text has a macro, even after another $. */
 int macro_is_in(const char *text);
 
+/* 1 if the text has the macro that stands for the port of the worker. */
+int macro_is_port_in(const char *text);
+
 /* Bytes that the expanded text needs at most, for any rank, with its NUL. */
 size_t macro_room(const char *text, char *const *vars);
 

@@ -94,13 +94,12 @@ static int program_is_script(const char *name)
 	return len > 3 && strcmp(name + len - 3, ".py") == 0;
 }
 
-static int program_words_have_macro(char **words)
+static void program_find_macros(struct program *p, char **words)
 {
 	for (; *words; words++) {
-		if (macro_is_in(*words))
-			return 1;
+		p->macros |= macro_is_in(*words);
+		p->ports |= macro_is_port_in(*words);
 	}
-	return 0;
 }
 
 /* Builds argv: the user's words and up to four of ours. */
@@ -115,7 +114,8 @@ static int program_make_argv(struct program *p, char **words, int python,
 	p->argv = calloc((size_t)n + OURS_MAX + 1, sizeof(*p->argv));
 	if (!p->argv)
 		return -ENOMEM;
-	p->macros = how->local_rank || program_words_have_macro(words);
+	p->macros = how->local_rank;
+	program_find_macros(p, words + !python);
 	if (python) {
 		p->argv[p->nargs++] = p->path;
 		p->argv[p->nargs++] = (char *)"-u";

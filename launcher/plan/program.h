@@ -10,6 +10,7 @@ struct program {
 	char **argv; /* ends with NULL; all words but path are borrowed */
 	int nargs;
 	int macros;  /* its words contain macros (macro.h) */
+	int ports;   /* one of them is for a port of each worker */
 };
 
 /* How to read the words; all zero: a name with .py is a Python script. */

@@ -105,6 +105,15 @@ START_TEST(macros_from_the_variables_of_the_worker)
 }
 END_TEST
 
+START_TEST(only_the_macro_of_the_port_asks_for_one)
+{
+	ck_assert(macro_is_port_in("--listen=${port}"));
+	ck_assert(macro_is_port_in("$$ ${rank} ${port}"));
+	ck_assert(!macro_is_port_in("${ports} $port ${master_port}"));
+	ck_assert(!macro_is_port_in("${rank} $local_rank"));
+}
+END_TEST
+
 START_TEST(a_macro_without_a_known_value_stays)
 {
 	static const struct row rows[] = {
@@ -130,6 +139,7 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, macros_as_python_substitutes_them);
 	tcase_add_test(c, macros_from_the_variables_of_the_worker);
+	tcase_add_test(c, only_the_macro_of_the_port_asks_for_one);
 	tcase_add_test(c, a_macro_without_a_known_value_stays);
 	return run_case(c);
 }

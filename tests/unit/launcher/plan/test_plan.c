@@ -114,6 +114,28 @@ START_TEST(each_worker_has_its_own_arguments)
 }
 END_TEST
 
+START_TEST(each_worker_has_its_port)
+{
+	static const uint16_t ports[] = {7, 8, 9};
+	char *argv[] = {(char *)"p", (char *)"${port}", NULL};
+	char *base[] = {(char *)"DDP_WORKER_PORT=1", NULL};
+	struct environment_job with = job;
+	struct err e = ERR_INIT;
+
+	with.ports = ports;
+	parts.program = (struct program){.path = (char *)"/bin/p",
+					 .argv = argv, .nargs = 2, .macros = 1};
+	ck_assert_int_eq(plan_init(&plan, &parts, base, &with, 5, &e), 0);
+	plan_worker(&plan, 2, &worker);
+	ck_assert_str_eq(worker.argv[1], "9");
+	ck_assert_int_eq(has(worker.envp, "DDP_WORKER_PORT=9"), 1);
+	ck_assert_int_eq(has(worker.envp, "DDP_WORKER_PORT=1"), 0);
+	plan_worker(&plan, 0, &worker);
+	ck_assert_str_eq(worker.argv[1], "7");
+	plan_release(&plan);
+}
+END_TEST
+
 START_TEST(arguments_with_the_ranks_of_the_worker)
 {
 	char *argv[] = {(char *)"p", (char *)"${rank}/${world_size}",
@@ -194,6 +216,7 @@ int main(void)
 	tcase_add_test(c, shares_of_a_gpu_list);
 	tcase_add_test(c, workers_share_what_has_no_macros);
 	tcase_add_test(c, each_worker_has_its_own_arguments);
+	tcase_add_test(c, each_worker_has_its_port);
 	tcase_add_test(c, arguments_with_the_ranks_of_the_worker);
 	tcase_add_test(c, some_ranks_behind_a_wrapper);
 	tcase_add_test(c, the_cpus_of_each);

@@ -1,0 +1,52 @@
+# ${port}: a reserved port for each worker, only where it is asked for.
+# covers: launcher/plan launcher/worker launcher/agent
+load ../lib
+
+@test "each worker can listen on its own port, which it also has in DDP_WORKER_PORT" {
+	expect 0 ddprun --nproc-per-node 3 sh -c 'w_port take $1 >&2
+		[ $1 = $DDP_WORKER_PORT ] && echo $1' sh '${port}'
+	[ "$(grep -cE '^\[[0-2]\] [1-9][0-9]*$' <<<"$out")" = 3 ]
+	[ "$(sed 's/.* //' <<<"$out" | sort -u | wc -l)" = 3 ]
+}
+
+@test "the workers of two nodes have ports of their own" {
+	local meet name first
+	meet=127.0.0.1:$(w_port free)
+	for name in a b; do
+		start $name ddprun --nnodes 2 --nproc-per-node 2 \
+			--rdzv-endpoint "$meet" echo '${rank}' '${port}'
+	done
+	finish a
+	first=$out
+	finish b
+	printf '%s\n%s\n' "$first" "$out" | sort >ports
+	[ "$(cut -d' ' -f1,2 ports)" = $'[0] 0\n[1] 1\n[2] 2\n[3] 3' ]
+	[ "$(cut -d' ' -f3 ports | sort -u | grep -cE '^[1-9][0-9]*$')" = 4 ]
+}
+
+@test "a restarted worker gets another port" {
+	expect 0 ddprun --max-restarts 2 sh -c 'echo $1
+		[ $TORCHELASTIC_RESTART_COUNT = 2 ]' sh '${port}'
+	[ "$(sort -u <<<"$out" | grep -cE '^\[0\] [1-9][0-9]*$')" = 3 ]
+}
+
+@test "without the macro there is no port, and none is inherited" {
+	DDP_WORKER_PORT=9 expect 0 ddprun sh -c 'echo ${DDP_WORKER_PORT-none} $1' \
+		sh '${ports}'
+	[ "$out" = '[0] none ${ports}' ]
+}
+
+@test "a dry run reserves no port" {
+	expect 0 ddprun --dry-run echo '${port}'
+	has "$out" "^  argv     echo '\\$\{port\}'$"
+	has "$out" '^  later .* DDP_WORKER_PORT'
+	expect 0 ddprun --dry-run echo
+	lacks "$out" 'DDP_WORKER_PORT'
+}
+
+@test "ports fit into the limit of open files, beside the files of --tee" {
+	ulimit -Sn 256
+	expect 0 ddprun --nproc-per-node 64 --max-restarts 1 --tee 3 --log-dir "$T/logs" \
+		sh -c '[ $TORCHELASTIC_RESTART_COUNT = 1 ] && echo $1' sh '${port}'
+	[ "$(sed 's/.* //' <<<"$out" | sort -u | grep -cE '^[1-9][0-9]*$')" = 64 ]
+}
