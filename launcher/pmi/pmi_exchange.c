@@ -133,7 +133,15 @@ static void pmi_exchange_finish(struct pmi_exchange *x,
 	free(values);
 }
 
-/* An error reply; id 0: the server closes, because the round is over. */
+/* ABORTED: the round is over, as the agent hears. */
+static void pmi_exchange_end(struct pmi_exchange *x, const struct err *why)
+{
+	if (why->code == ERR_ABORTED)
+		x->step = EXCHANGE_IDLE;
+	else
+		pmi_exchange_fail(x, why);
+}
+
 static void pmi_exchange_refused(struct pmi_exchange *x,
 				 const struct wire_frame *f)
 {
@@ -143,10 +151,7 @@ static void pmi_exchange_refused(struct pmi_exchange *x,
 	if (wire_get_error(f, &m, &e) == 0)
 		err_set(&e, m.code, "MPI's exchange among nodes: %.*s",
 			SLICE_FMT(m.text));
-	if (e.code == ERR_ABORTED)
-		x->step = EXCHANGE_IDLE;
-	else
-		pmi_exchange_fail(x, &e);
+	pmi_exchange_end(x, &e);
 }
 
 static void on_frame(struct async_client *l, const struct wire_frame *f)
@@ -154,7 +159,8 @@ static void on_frame(struct async_client *l, const struct wire_frame *f)
 	struct pmi_exchange *x = l->owner;
 
 	if (f->kind == WIRE_ERROR_REPLY) {
-		if (f->type == WIRE_HELLO || !f->id)
+		x->is_over = f->type == WIRE_HELLO;
+		if (x->is_over)
 			async_client_close(l);
 		pmi_exchange_refused(x, f);
 		return;
@@ -181,14 +187,20 @@ static void on_open(struct async_client *l)
 
 static void on_retry(uv_timer_t *t)
 {
+	log_debug("MPI's exchange among nodes: calling the server again");
 	pmi_exchange_call(t->data);
 }
 
-/* The agent notices the loss, too, and decides how long it may last. */
+/* The agent notices the loss as well, and decides how long it may last. */
 static void on_lost(struct async_client *l, const struct err *why)
 {
+	struct pmi_exchange *x = l->owner;
+
 	log_debug("MPI's exchange among nodes: %s", why->text);
+	x->is_over |= l->was_refused;
 	async_client_close(l);
+	if (l->was_refused)
+		pmi_exchange_end(x, why);
 }
 
 static void pmi_exchange_check_closed(struct pmi_exchange *x)
@@ -204,7 +216,7 @@ static void on_link_closed(struct async_client *l)
 	struct pmi_exchange *x = l->owner;
 
 	x->link_open = x->is_greeted = 0;
-	if (!x->is_closing)
+	if (!x->is_closing && !x->is_over)
 		uv_timer_start(&x->retry, on_retry, RETRY_MS, 0);
 	pmi_exchange_check_closed(x);
 }

@@ -44,6 +44,7 @@ struct pmi_exchange {
 	struct async_client link;
 	uv_timer_t retry;
 	int link_open, is_greeted, is_closing, is_retry_open;
+	int is_over; /* the server lets no rank of this round in */
 };
 
 /* Starts to connect. After an error x needs no close. */

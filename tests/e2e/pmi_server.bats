@@ -72,7 +72,7 @@ node() { # NAME OPTION...
 	cat >worker <<-'E'
 		. ./client
 		pmi "cmd=get_my_kvsname"
-		pmi "cmd=get key=of1"
+		pmi "cmd=get key=of$RANK"
 		pmi "cmd=put key=of$RANK value=a b $TORCHELASTIC_RESTART_COUNT" >/dev/null
 		pmi "cmd=barrier_in" >/dev/null
 		pmi "cmd=get key=of1"
@@ -84,7 +84,7 @@ node() { # NAME OPTION...
 	for a in 0 1; do
 		f=$(echo logs/*/attempt_$a/0/stdout.log)
 		grep -qx "cmd=my_kvsname kvsname=ddprun_$a" "$f"
-		grep -qx "cmd=get_result rc=-1 msg=key_of1_not_found value=unknown" "$f"
+		grep -qx "cmd=get_result rc=-1 msg=key_of0_not_found value=unknown" "$f"
 		grep -qx "cmd=get_result rc=0 msg=success value=a b $a" "$f"
 	done
 }
@@ -164,6 +164,24 @@ node() { # NAME OPTION...
 	mkfifo go1 go2
 	expect 9 ddprun --mpi pmi --nproc-per-node 3 bash worker
 	has "$err" 'rank 0 .*exited with code 9'
+}
+
+@test "an agent does not look for the server when the round is over" {
+	port
+	cat >worker <<-'E'
+		. ./client
+		pmi "cmd=barrier_in" >/dev/null
+		[ $RANK != 0 ] || exit 3
+		trap '' TERM
+		while :; do read -r _ <&$PMI_FD; done
+	E
+	export DDP_LOG=debug
+	node a --mpi pmi --node-rank 0 --shutdown-timeout 2 bash worker
+	node b --mpi pmi --node-rank 1 --shutdown-timeout 2 bash worker
+	finish a 3
+	finish b 3
+	has "$err" "MPI's exchange among nodes: .*exited with code 3"
+	lacks "$err" "MPI's exchange among nodes: calling the server again"
 }
 
 @test "PMI-2, a line of 1 MB and a spawn are refused" {
