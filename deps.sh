@@ -10,7 +10,7 @@ set -eu
 
 build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev liblzma-dev libdnnl-dev libpng-dev'
 tests='check bats python3-prometheus-client procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates'
-hosts='iproute2 netbase faketime openssh-server openssh-client'
+hosts='iproute2 iptables netbase faketime openssh-server openssh-client'
 # other launchers; only the tests start slurmd and munged, and srun --mpi=pmix loads
 # libpmix.so, which is in the -dev package
 slurm='slurmctld slurmd slurm-client munge libpmix-dev'

@@ -69,8 +69,9 @@ static void word_answer(struct word *w, const struct ddp_comm *c, int host)
 		return;
 	wait->answered = said;
 	for (int i = 0; i < n; i++)
-		ddp__tcp_send_blocked(&cpu->tcp, host, &w->all[found[i]],
-				      ddp__blocked_size(&w->all[found[i]]));
+		ddp__tcp_send_notice(&cpu->tcp, host, DDP__FRAME_BLOCKED,
+				     &w->all[found[i]],
+				     ddp__blocked_size(&w->all[found[i]]));
 }
 
 void ddp__detector_answer(const struct ddp__detector *d,

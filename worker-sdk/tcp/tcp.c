@@ -44,9 +44,19 @@ static ssize_t frame_take(struct ddp__secure *s, int fd, void *out, size_t size)
 	return ddp__secure_recv(s, fd, &iov, 1);
 }
 
-/* The next frame is a notice of a blocked rank: 1 if it was complete and has
- * been taken. */
-static int notice_take_blocked(const struct ddp__peers *peers,
+static void notice_keep_network(struct ddp__tcp *t, const char *text,
+				size_t size)
+{
+	size = size < sizeof(t->heard) ? size : sizeof(t->heard) - 1;
+	memcpy(t->heard, text, size);
+	t->heard[size] = '\0';
+	t->heard_ns = clock_ns();
+}
+
+/* The next frame is a notice with a payload, of a blocked rank or of the
+ * network: 1 if it was complete and has been taken. */
+static int notice_take_payload(struct ddp__tcp *t,
+			       const struct ddp__peers *peers,
 			       struct ddp__secure *s, int fd,
 			       const struct ddp__frame *f)
 {
@@ -57,7 +67,9 @@ static int notice_take_blocked(const struct ddp__peers *peers,
 	    ddp__secure_peek(s, fd, all, size) != (ssize_t)size)
 		return 0;
 	frame_take(s, fd, all, size);
-	if (peers && peers->heard)
+	if (ddp__frame_is(f, DDP__FRAME_NETWORK))
+		notice_keep_network(t, all + DDP__FRAME, (size_t)f->size);
+	else if (peers && peers->heard)
 		peers->heard(peers->owner, all + DDP__FRAME, (size_t)f->size);
 	return 1;
 }
@@ -76,8 +88,9 @@ static void notices_take(struct ddp__tcp *t, int host,
 			frame_take(s, fd, &f, sizeof(f));
 			t->waits[host].call =
 				(struct ddp__tcp_call){f.call, f.number};
-		} else if (!ddp__frame_is(&f, DDP__FRAME_BLOCKED) ||
-			   !notice_take_blocked(peers, s, fd, &f)) {
+		} else if ((!ddp__frame_is(&f, DDP__FRAME_BLOCKED) &&
+			    !ddp__frame_is(&f, DDP__FRAME_NETWORK)) ||
+			   !notice_take_payload(t, peers, s, fd, &f)) {
 			break;
 		}
 	}
@@ -142,11 +155,11 @@ void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
 			 &iov, 1);
 }
 
-void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
-			   size_t size)
+void ddp__tcp_send_notice(struct ddp__tcp *t, int host, uint32_t kind,
+			  const void *bytes, size_t size)
 {
 	struct ddp__frame f = {.magic = FRAME_MAGIC,
-			       .kind = DDP__FRAME_BLOCKED,
+			       .kind = kind,
 			       .size = size};
 	struct iovec iov[2] = {{&f, sizeof(f)}, {(void *)bytes, size}};
 

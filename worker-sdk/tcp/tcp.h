@@ -25,7 +25,8 @@ enum {
 	/* Operations after which notices are read at the latest: they must not
 	 * fill a socket on which an abort has to travel. */
 	DDP__TCP_NOTICES_EVERY = 256,
-	DDP__TCP_NOTICE_MAX = 2048 /* payload bytes of one notice */
+	DDP__TCP_NOTICE_MAX = 2048, /* payload bytes of one notice */
+	DDP__TCP_NETWORK_TEXT = 640
 };
 
 /* Precedes each message, in host byte order, which must be the same on all
@@ -48,7 +49,10 @@ enum {
 	DDP__FRAME_WAITS,
 	/* A notice to a waiting host: a rank that has not come is blocked
 	 * elsewhere. The payload is for `heard` of struct ddp__peers. */
-	DDP__FRAME_BLOCKED
+	DDP__FRAME_BLOCKED,
+	/* A notice to all hosts: the network fails between its sender and
+	 * another host. The payload says how. */
+	DDP__FRAME_NETWORK
 };
 
 /* A call as its host packed it; word 0: none. */
@@ -57,10 +61,11 @@ struct ddp__tcp_call {
 };
 
 /* The last notice of a waiting host; it may have stopped waiting since.
- * answered belongs to detector_hosts.c. */
+ * answered belongs to detector_hosts.c, came to tcp_timeout.c. */
 struct ddp__tcp_wait {
 	struct ddp__tcp_call call;
 	uint64_t answered;
+	uint32_t came; /* segments from that host until the probe */
 };
 
 struct ddp__schedule;
@@ -89,6 +94,10 @@ struct ddp__tcp {
 	struct ddp__stream *streams;
 	int pieces_used, pieces_room, busy, streams_room;
 	int noticed; /* the turn for which the awaited hosts have a notice */
+	/* When the hosts were probed and this host has judged its connections,
+	 * for tcp_timeout.c; another host's last notice of its own. */
+	uint64_t probed_ns, judged_ns, heard_ns;
+	char heard[DDP__TCP_NETWORK_TEXT];
 	/* Operations so far, with the one under way: their count, the last
 	 * DDP__TCP_MADE of them by number, and a digest of all but the current
 	 * one. */
@@ -185,9 +194,10 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 /* Sends host a notice that this one waits in call. */
 void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
 			 int host);
-/* Sends host a notice of a blocked rank, up to DDP__TCP_NOTICE_MAX bytes. */
-void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
-			   size_t size);
+/* Sends host a notice of that kind with a payload of up to DDP__TCP_NOTICE_MAX
+ * bytes. */
+void ddp__tcp_send_notice(struct ddp__tcp *t, int host, uint32_t kind,
+			  const void *bytes, size_t size);
 /* Reads all notices of all hosts. */
 void ddp__tcp_take_notices(struct ddp__tcp *t);
 /* Call after a while without progress: an error if a host aborted, or is in

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -21,8 +20,6 @@ enum {
 	LOOK_MS = 500,
 	LOOK_FIRST_MS = 100,
 	FIRST_MS = 3000,
-	/* After this long without progress the awaited hosts get a notice. */
-	NOTICE_MS = 400,
 	/* The least size of a piece of a long message. */
 	PIECE_MIN = 128 << 10,
 	/* Bytes that are folded at once: they stay in the cache. */
@@ -425,6 +422,7 @@ static int step_start(struct ddp__schedule *s, struct err *e)
 			       "after an earlier error");
 	t->schedule = s;
 	t->busy = t->noticed = 0;
+	t->probed_ns = 0;
 	return 0;
 }
 
@@ -467,72 +465,6 @@ int ddp__tcp_step_polls(const struct ddp__tcp *t, struct pollfd *out, int max)
 						   events, 0};
 	}
 	return n;
-}
-
-static int is_awaited(void *arg, int link)
-{
-	const struct ddp__tcp *t = arg;
-
-	for (int i = 0; i < t->busy; i++)
-		if (t->streams[i].link == link && !t->streams[i].sends)
-			return 1;
-	return 0;
-}
-
-static int step_timed_out(const struct ddp__schedule *s, uint64_t waited,
-			  struct err *e)
-{
-	struct ddp__tcp *t = s->endpoint;
-	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX];
-	const struct ddp__stream *late = &t->streams[0];
-
-	/* a host that has not sent is a better clue than one that has not
-	 * received */
-	for (int i = 1; i < t->busy && late->sends; i++)
-		late = &t->streams[i];
-	return err_set(e, ERR_TIMEOUT,
-		       "%s: %s %s for %.1f s: it, or a rank that it waits for, "
-		       "has not arrived",
-		       ddp__call_text(&s->call, call),
-		       late->sends ? "no data read by" : "no data from",
-		       ddp__tcp_name(t, ddp__tcp_host(t, late->link), name),
-		       (double)waited / 1e9);
-}
-
-/* Notifies the awaited hosts of the call in which this one waits: they may wait
- * for this host in another call, in which neither sends. */
-static void step_notify(struct ddp__schedule *s)
-{
-	struct ddp__tcp *t = s->endpoint;
-	int last = -1;
-
-	for (int i = 0; i < t->busy && t->noticed < s->turn; i++) {
-		const struct ddp__stream *st = &t->streams[i];
-		int host = ddp__tcp_host(t, st->link);
-
-		if (st->sends || host == last)
-			continue;
-		ddp__tcp_send_waits(t, &s->call, host);
-		last = host;
-	}
-	t->noticed = s->turn;
-}
-
-int ddp__tcp_step_check(void *tcp, uint64_t waited_ns, struct err *e)
-{
-	struct ddp__tcp *t = tcp;
-	struct ddp__schedule *s = t->schedule;
-	int rc;
-
-	if (!s || !t->busy)
-		return 0;
-	rc = ddp__tcp_look_at_all(t, &s->call, is_awaited, t, e);
-	if (!rc && waited_ns >= NOTICE_MS * UINT64_C(1000000))
-		step_notify(s);
-	if (!rc && t->timeout_ms >= 0 &&
-	    waited_ns >= (uint64_t)t->timeout_ms * 1000000u)
-		rc = step_timed_out(s, waited_ns, e);
-	return rc;
 }
 
 static int step_check_asleep(struct ddp__schedule *s, struct ddp__standstill *w,

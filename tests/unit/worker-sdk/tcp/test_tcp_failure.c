@@ -429,7 +429,8 @@ static int says_all(struct ddp__tcp *t, const struct notice *sent)
 
 	err_set(&why, ERR_DATA, "the disk is full");
 	ddp__tcp_send_waits(t, &calls[0], 0);
-	ddp__tcp_send_blocked(t, 0, sent->bytes, sizeof(sent->bytes));
+	ddp__tcp_send_notice(t, 0, DDP__FRAME_BLOCKED, sent->bytes,
+			     sizeof(sent->bytes));
 	ddp__tcp_send_waits(t, &calls[1], 0);
 	ddp__tcp_abort(t, &why);
 	return wait_for_end_of(t, 0);

@@ -1,0 +1,83 @@
+# network_hosts.bats: the network between two hosts fails in several ways while ranks
+# wait for each other: the timeout's error says how, by the kernel's own figures.
+# covers: worker-sdk/tcp
+load ../lib
+load netns
+
+setup() {
+	lib_setup
+	hosts_up 2
+	hosts_real
+}
+
+# Two ranks that call all_reduce for ever, with a timeout of 3 s. The lease is longer:
+# the agents do not find out first.
+job() {
+	local h
+	for h in h1 h2; do
+		start_on $h on_$h ddprun --nnodes 2 --nproc-per-node 1 \
+			--rdzv-endpoint "${at[h1]}:29400" \
+			--heartbeat-timeout 60 c_fault on 0 3000
+	done
+	await "$T/on_h1.out" 'rank 0 goes on' 20
+	await "$T/on_h2.out" 'rank 1 goes on' 20
+}
+
+# says H R ERE: rank R on H fails by a timeout, here or there, for that reason.
+says() {
+	await "$T/on_$1.out" "rank $2: -20006 in .*: all_reduce #.*no data (from|read by) rank . on h. for [45]\\.[0-9] s: $3" 60
+}
+
+# That part of the packets between the workers does not reach h1 and h2. (A kernel
+# notices what it drops on the way out.)
+lose() {
+	local h
+	for h in h1 h2; do
+		in_net $h iptables -I INPUT -p tcp -m multiport '!' --ports 29400 \
+			-m statistic --mode random --probability "$1" -j DROP ||
+			skip "this kernel has no random match"
+	done
+}
+
+end_job() {
+	finish on_h1 -
+	finish on_h2 -
+}
+
+ends='\(10\.78\.0\.[12]:[0-9]+ -> 10\.78\.0\.[12]:[0-9]+\): [0-9]+ bytes are not acknowledged after [0-9]+ retransmissions'
+
+@test "a cut cable is recognized as a black hole on both sides" {
+	job
+	cable_cut h2
+	says h1 0 "rank 0 on h1 -> rank 1 on h2 $ends, and no packet comes back: "
+	says h2 1 "rank 1 on h2 -> rank 0 on h1 $ends, and no packet comes back: "
+	cable_heal h2
+	end_job
+}
+
+# h2 gets a shorter MTU than h1 believes; full packets of h1 are dropped on the way.
+# (What the kernel has not cut yet would pass.)
+@test "an MTU that differs is recognized by the short packets that pass" {
+	in_net h1 ip link set eth0 gso_max_segs 1
+	job
+	in_net h2 ip link set eth0 mtu 1000
+	says h1 0 "rank 0 on h1 -> rank 1 on h2 $ends, while short packets pass: something between the hosts drops packets of 1500 bytes"
+	says h2 1 "rank 0 on h1 -> rank 1 on h2 $ends, while short packets pass: "
+	end_job
+}
+
+@test "a network that loses packets is called lossy" {
+	command -v iptables >/dev/null || skip "no iptables here"
+	lose 0.07
+	job
+	lose 0.5
+	says h1 0 'rank . on h. -> rank . on h. (.*): the network loses packets: [0-9]+ of [0-9]+ segments were sent again'
+	end_job
+}
+
+@test "a late rank is distinguished from a network that fails" {
+	job
+	host exec "${host_pid[h2]}" bash -c 'kill -STOP $(pgrep -x c_fault)'
+	says h1 0 'it, or a rank that it waits for, has not arrived; 10.* -> 10.*: the network works'
+	end_job
+}

@@ -1,0 +1,157 @@
+/* test_tcp_figures.c: what the kernel's figures of a connection say about the
+ * network, and the figures of a real connection. */
+#include <arpa/inet.h>
+#include <check.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/run_case.h"
+#include "worker-sdk/tcp/tcp_figures.h"
+
+enum { BETWEEN = 5000 };
+
+struct link_case {
+	struct ddp__figures data, small;
+	uint32_t came;
+	int no_small;
+	enum ddp__verdict verdict;
+	const char *text;
+};
+
+/* .data of a connection on which `unacked` bytes wait for an answer. */
+#define STUCK(bytes, tries) STUCK_AFTER(bytes, tries, tries, 1000)
+#define STUCK_AFTER(bytes, tries, of_all, segments)                           \
+	{.unacked = (bytes), .retries = (tries), .resent = (of_all),           \
+	 .sent = (segments), .rtt_us = 250, .mss = 1448, .mtu = 1500,          \
+	 .quiet_ms = 9000}
+/* .small of one on which the probe was acknowledged, or was not. */
+#define PASSES {.rtt_us = 300, .quiet_ms = BETWEEN - 1}
+#define FAILS {.unacked = 48, .retries = 4, .quiet_ms = 9000}
+
+static const struct link_case cases[] = {
+	/* a cable is cut, or a firewall drops everything */
+	{STUCK(65160, 7), FAILS, 0, 0, DDP__LINK_SILENT,
+	 "65160 bytes are not acknowledged after 7 retransmissions, and no "
+	 "packet comes back: the host or the network is down, or a firewall "
+	 "drops the packets (round trip 0.2 ms before, MTU 1500)"},
+	{STUCK(48, 4), PASSES, 0, 1, DDP__LINK_SILENT, NULL},
+	/* a job of hours on a good network: 20 of 1000000 segments resent */
+	{STUCK_AFTER(65160, 7, 27, 1000000), FAILS, 0, 0,
+	 DDP__LINK_SILENT, NULL},
+	/* two losses may be a hiccup */
+	{STUCK(65160, 2), FAILS, 0, 0, DDP__LINK_UNKNOWN, ""},
+	/* the peer's own packets, and its retransmissions, arrive */
+	{STUCK(65160, 6), FAILS, 3, 0, DDP__LINK_ONE_WAY,
+	 "65160 bytes are not acknowledged after 6 retransmissions, while "
+	 "packets from there still arrive: the network loses those in this "
+	 "direction (round trip 0.2 ms before, MTU 1500)"},
+	{STUCK(48, 4), PASSES, 3, 1, DDP__LINK_ONE_WAY, NULL},
+	/* the probe arrives, full packets do not */
+	{STUCK(65160, 6), PASSES, 1, 0, DDP__LINK_MTU,
+	 "65160 bytes are not acknowledged after 6 retransmissions, while "
+	 "short packets pass: something between the hosts drops packets of "
+	 "1500 bytes; give both hosts the MTU of the network between them "
+	 "(round trip 0.2 ms before, MTU 1500)"},
+	/* an answer from before the probe proves nothing */
+	{STUCK(65160, 6), {.quiet_ms = BETWEEN + 100}, 1, 0, DDP__LINK_ONE_WAY,
+	 NULL},
+	/* a third of the segments is lost */
+	{{.unacked = 14480, .resent = 31, .sent = 100, .rtt_us = 41000,
+	  .mss = 1448, .mtu = 1500, .quiet_ms = 100},
+	 PASSES, 40, 0, DDP__LINK_LOSSY,
+	 "the network loses packets: 31 of 100 segments were sent again, and "
+	 "14480 bytes are not acknowledged (round trip 41.0 ms, MTU 1500)"},
+	{STUCK_AFTER(14480, 3, 34, 100), PASSES, 40, 0,
+	 DDP__LINK_LOSSY, NULL},
+	{STUCK_AFTER(14480, 3, 34, 100), FAILS, 0, 0, DDP__LINK_LOSSY, NULL},
+	/* it lost packets once, but has no data to send */
+	{{.resent = 31, .sent = 100}, PASSES, 40, 0, DDP__LINK_WORKS, NULL},
+	/* the peer's window is closed */
+	{{.unsent = 400000, .sent = 90, .rtt_us = 250, .mss = 1448,
+	  .quiet_ms = 100},
+	 PASSES, 3, 0, DDP__LINK_UNREAD,
+	 "the network works (round trip 0.2 ms), but the process there does "
+	 "not read: 400000 bytes wait here"},
+	/* this kernel has not sent it yet */
+	{{.unsent = 96, .sent = 90, .rtt_us = 250, .mss = 1448,
+	  .window = 65535, .quiet_ms = 100},
+	 PASSES, 3, 0, DDP__LINK_WORKS, NULL},
+	/* the peer is late */
+	{{.sent = 90, .rtt_us = 250, .quiet_ms = 9000}, PASSES, 1, 0,
+	 DDP__LINK_WORKS,
+	 "the network works: everything sent is acknowledged (round trip 0.3 "
+	 "ms)"},
+	/* nothing was sent: nothing is known */
+	{{.quiet_ms = 9000}, {.quiet_ms = 9000}, 0, 0, DDP__LINK_UNKNOWN, ""},
+};
+
+START_TEST(figures_tell_what_is_wrong)
+{
+	const struct link_case *c = &cases[_i];
+	struct ddp__link_look l = {&c->data, c->no_small ? NULL : &c->small,
+				   c->came, BETWEEN, c->data.sent,
+				   ddp__figures_lost(&c->data)};
+	enum ddp__verdict v = ddp__link_verdict(&l);
+	char text[512];
+
+	ck_assert_int_eq(v, c->verdict);
+	if (c->text)
+		ck_assert_str_eq(ddp__link_text(v, &l, text, sizeof(text)),
+				 c->text);
+	ck_assert_int_eq(ddp__link_is_bad(v), v == DDP__LINK_LOSSY ||
+						      v == DDP__LINK_MTU ||
+						      v == DDP__LINK_ONE_WAY ||
+						      v == DDP__LINK_SILENT);
+}
+
+/* Two ends of a connection over loopback. */
+static void connect_pair(int fd[2])
+{
+	struct sockaddr_in a = {.sin_family = AF_INET,
+				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM, 0);
+
+	ck_assert_int_eq(bind(l, (struct sockaddr *)&a, len), 0);
+	ck_assert_int_eq(listen(l, 1), 0);
+	ck_assert_int_eq(getsockname(l, (struct sockaddr *)&a, &len), 0);
+	fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+	ck_assert_int_eq(connect(fd[0], (struct sockaddr *)&a, len), 0);
+	fd[1] = accept(l, NULL, NULL);
+	ck_assert_int_ge(fd[1], 0);
+	close(l);
+}
+
+START_TEST(a_peer_that_does_not_read_is_recognized)
+{
+	static char block[1 << 16];
+	struct ddp__figures f;
+	struct ddp__link_look l = {&f, NULL, 1, BETWEEN, 0, 0};
+	char ends[128];
+	int fd[2];
+
+	connect_pair(fd);
+	while (send(fd[0], block, sizeof(block), MSG_DONTWAIT) > 0)
+		;
+	do /* until the last segments have filled its kernel's buffer */
+		ck_assert_int_eq(ddp__figures_read(fd[0], &f), 0);
+	while (ddp__link_verdict(&l) != DDP__LINK_UNREAD);
+	ck_assert_uint_gt(f.mtu, 1000);
+	ck_assert_ptr_nonnull(
+		strstr(ddp__link_ends(fd[0], ends, sizeof(ends)),
+		       " -> 127.0.0.1:"));
+	close(fd[0]);
+	close(fd[1]);
+	ck_assert_int_eq(ddp__figures_read(fd[0], &f), -1);
+}
+
+int main(void)
+{
+	TCase *c = tcase_create("figures");
+
+	tcase_add_loop_test(c, figures_tell_what_is_wrong, 0,
+			    sizeof(cases) / sizeof(*cases));
+	tcase_add_test(c, a_peer_that_does_not_read_is_recognized);
+	return run_case(c);
+}

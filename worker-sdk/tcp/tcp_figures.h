@@ -1,0 +1,62 @@
+/* tcp_figures.h: the kernel's figures of a connection between two hosts, and
+ * what they say about the network between them at a timeout. Only
+ * ddp__figures_read uses a socket. */
+#ifndef SDK_TCP_FIGURES_H
+#define SDK_TCP_FIGURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ddp__figures {
+	uint64_t unacked; /* bytes sent that the peer has not acknowledged */
+	uint64_t unsent;  /* bytes that wait in this kernel */
+	uint32_t retries; /* retransmissions in a row, without an answer */
+	uint32_t resent, sent; /* segments with data, since the connection was
+				* made */
+	uint32_t came;	       /* segments received, likewise */
+	uint32_t rtt_us;
+	uint32_t mss, mtu;
+	uint32_t window; /* bytes for which the peer's kernel has room */
+	uint32_t quiet_ms; /* since the peer's last acknowledgement */
+};
+
+/* What two looks at a pair of hosts, some time apart, have seen. */
+struct ddp__link_look {
+	const struct ddp__figures *data; /* the connection in question */
+	/* The connection with the same host that carries only short messages,
+	 * of which one was sent at the first look; NULL: none. */
+	const struct ddp__figures *small;
+	uint32_t came; /* segments from that host since the first look */
+	uint32_t between_ms;
+	/* On all connections with that host: segments sent, and how many of
+	 * them were lost before the one that is stuck now, if any. */
+	uint32_t sent, lost;
+};
+
+/* In ascending order of how much they explain. */
+enum ddp__verdict {
+	DDP__LINK_UNKNOWN,
+	DDP__LINK_WORKS,  /* the peer's kernel acknowledges everything */
+	DDP__LINK_UNREAD, /* it does, but the process does not read */
+	DDP__LINK_MTU,	   /* only short packets pass */
+	DDP__LINK_ONE_WAY, /* packets come, but none arrives there */
+	DDP__LINK_SILENT,
+	DDP__LINK_LOSSY, /* it has lost many packets before, too */
+};
+
+/* 0, or -1 if fd is no connection any more. */
+int ddp__figures_read(int fd, struct ddp__figures *f);
+enum ddp__verdict ddp__link_verdict(const struct ddp__link_look *l);
+/* How many segments were lost before the one that is stuck now, if any. */
+uint32_t ddp__figures_lost(const struct ddp__figures *f);
+/* 1: the network is at fault. */
+int ddp__link_is_bad(enum ddp__verdict v);
+/* What the verdict means, with the figures, after "A -> B: "; "" if nothing is
+ * known. Returns out. */
+char *ddp__link_text(enum ddp__verdict v, const struct ddp__link_look *l,
+		     char *out, size_t size);
+/* "10.0.0.1:4711 -> 10.0.0.2:29500", both ends of fd's connection; returns
+ * out. */
+char *ddp__link_ends(int fd, char *out, size_t size);
+
+#endif

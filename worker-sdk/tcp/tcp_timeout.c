@@ -1,0 +1,251 @@
+/* tcp_timeout.c: a step that stands still: notices to the hosts that it waits
+ * for, and at its timeout the reason, by what the kernel knows of the
+ * connections. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "worker-sdk/tcp/tcp_figures.h"
+#include "worker-sdk/tcp/tcp_steps.h"
+
+#define MS UINT64_C(1000000)
+
+enum {
+	/* After this long without progress the awaited hosts get a notice. */
+	NOTICE_MS = 400,
+	/* A probe that was sent later may still be answered. */
+	PROBE_MS = 200,
+	ENDS_TEXT = 112, /* two IPv6 addresses */
+	WHY_TEXT = 384,
+	EXPLAINED_TEXT = DDP__TCP_NETWORK_TEXT
+};
+
+static int is_awaited(void *arg, int link)
+{
+	const struct ddp__tcp *t = arg;
+
+	for (int i = 0; i < t->busy; i++)
+		if (t->streams[i].link == link && !t->streams[i].sends)
+			return 1;
+	return 0;
+}
+
+/* Notifies the hosts of the call in which this one waits: they may wait for
+ * this host in another call, in which neither sends. */
+static void step_send_waits(struct ddp__schedule *s, int to_readers_too)
+{
+	struct ddp__tcp *t = s->endpoint;
+	int last = -1;
+
+	for (int i = 0; i < t->busy; i++) {
+		const struct ddp__stream *st = &t->streams[i];
+		int host = ddp__tcp_host(t, st->link);
+
+		if ((st->sends && !to_readers_too) || host == last)
+			continue;
+		ddp__tcp_send_waits(t, &s->call, host);
+		last = host;
+	}
+}
+
+static void step_notify(struct ddp__schedule *s)
+{
+	struct ddp__tcp *t = s->endpoint;
+
+	if (t->noticed < s->turn)
+		step_send_waits(s, 0);
+	t->noticed = s->turn;
+}
+
+/* What a host's connections say. */
+struct host_look {
+	struct ddp__figures data, small;
+	int link; /* of data */
+	enum ddp__verdict verdict;
+	struct ddp__link_look look;
+};
+
+/* Adds up the segments on the host's connections. */
+static void host_count(const struct ddp__tcp *t, int host,
+		       struct ddp__link_look *sum)
+{
+	struct ddp__figures f;
+
+	sum->came = sum->sent = sum->lost = 0;
+	for (int l = host * t->links; l < (host + 1) * t->links; l++) {
+		if (ddp__figures_read(t->fd[l], &f))
+			continue;
+		sum->came += f.came;
+		sum->sent += f.sent;
+		sum->lost += ddp__figures_lost(&f);
+	}
+}
+
+/* Before the timeout: a short message to each host of the step, and the number
+ * of segments that have come until then. */
+static void step_probe(struct ddp__schedule *s, uint64_t now)
+{
+	struct ddp__tcp *t = s->endpoint;
+	struct ddp__link_look sum;
+
+	for (int h = 0; h < t->n; h++) {
+		if (h == t->me)
+			continue;
+		host_count(t, h, &sum);
+		t->waits[h].came = sum.came;
+	}
+	step_send_waits(s, 1);
+	t->probed_ns = now;
+}
+
+/* Of the host's connections the one that explains most. */
+static void host_look(const struct ddp__tcp *t, int host, uint64_t now,
+		      struct host_look *k)
+{
+	struct ddp__figures f;
+
+	*k = (struct host_look){.verdict = DDP__LINK_UNKNOWN};
+	host_count(t, host, &k->look);
+	k->look.came -= t->waits[host].came;
+	k->look.between_ms = (uint32_t)((now - t->probed_ns) / MS);
+	if (k->look.between_ms < PROBE_MS ||
+	    ddp__figures_read(t->fd[host * t->links], &k->small))
+		return;
+	for (int i = 0; i < t->links; i++) {
+		struct ddp__link_look l = k->look;
+		enum ddp__verdict v;
+
+		l.data = &f;
+		l.small = i ? &k->small : NULL;
+		if (ddp__figures_read(t->fd[host * t->links + i], &f))
+			continue;
+		v = ddp__link_verdict(&l);
+		if (v <= k->verdict)
+			continue;
+		k->verdict = v;
+		k->data = f;
+		k->link = host * t->links + i;
+	}
+	k->look.data = &k->data;
+	k->look.small = &k->small;
+}
+
+/* The host with a connection that explains the wait: the late host, or else
+ * any to which the network fails, because the late host may wait for it. */
+static int step_look(const struct ddp__tcp *t, int late, uint64_t now,
+		     struct host_look *k)
+{
+	struct host_look other;
+
+	host_look(t, late, now, k);
+	for (int h = 0; h < t->n && !ddp__link_is_bad(k->verdict); h++) {
+		if (h == t->me || h == late)
+			continue;
+		host_look(t, h, now, &other);
+		if (!ddp__link_is_bad(other.verdict))
+			continue;
+		*k = other;
+		k->look.data = &k->data;
+		k->look.small = &k->small;
+		return h;
+	}
+	return late;
+}
+
+/* Returns 1 and the text if the network fails at that host's connection. */
+static int look_text_bad(const struct ddp__tcp *t, int host,
+			 const struct host_look *k, char *out, size_t size)
+{
+	char from[DDP__NAME_MAX], to[DDP__NAME_MAX], ends[ENDS_TEXT];
+	char why[WHY_TEXT];
+
+	if (!ddp__link_is_bad(k->verdict))
+		return 0;
+	snprintf(out, size, "%s -> %s (%s): %s", ddp__tcp_name(t, t->me, from),
+		 ddp__tcp_name(t, host, to),
+		 ddp__link_ends(t->fd[k->link], ends, sizeof(ends)),
+		 ddp__link_text(k->verdict, &k->look, why, sizeof(why)));
+	return 1;
+}
+
+/* Another host may wait for this one, and see nothing wrong at its end. */
+static void step_judge(struct ddp__tcp *t, uint64_t now)
+{
+	char text[DDP__TCP_NETWORK_TEXT];
+	struct host_look k;
+	int bad = step_look(t, (t->me + 1) % t->n, now, &k);
+
+	t->judged_ns = now;
+	if (!look_text_bad(t, bad, &k, text, sizeof(text)))
+		return;
+	for (int h = 0; h < t->n; h++)
+		if (h != t->me)
+			ddp__tcp_send_notice(t, h, DDP__FRAME_NETWORK, text,
+					     strlen(text));
+}
+
+static void step_explain(const struct ddp__tcp *t, int late, uint64_t waited,
+			 char *out, size_t size)
+{
+	static const char absent[] =
+		"it, or a rank that it waits for, has not arrived";
+	uint64_t now = clock_ns();
+	char ends[ENDS_TEXT], why[WHY_TEXT];
+	struct host_look k;
+	int host = step_look(t, late, now, &k);
+
+	if (look_text_bad(t, host, &k, out, size))
+		return;
+	if (t->heard_ns + waited >= now)
+		snprintf(out, size, "%s", t->heard);
+	else if (k.verdict == DDP__LINK_UNKNOWN)
+		snprintf(out, size, "%s", absent);
+	else
+		snprintf(out, size, "%s; %s: %s", absent,
+			 ddp__link_ends(t->fd[k.link], ends, sizeof(ends)),
+			 ddp__link_text(k.verdict, &k.look, why, sizeof(why)));
+}
+
+static int step_timed_out(const struct ddp__schedule *s, uint64_t waited,
+			  struct err *e)
+{
+	struct ddp__tcp *t = s->endpoint;
+	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX];
+	char why[EXPLAINED_TEXT];
+	const struct ddp__stream *late = &t->streams[0];
+	int host;
+
+	/* a host that has not sent is a better clue than one that has not
+	 * received */
+	for (int i = 1; i < t->busy && late->sends; i++)
+		late = &t->streams[i];
+	host = ddp__tcp_host(t, late->link);
+	step_explain(t, host, waited, why, sizeof(why));
+	return err_set(e, ERR_TIMEOUT, "%s: %s %s for %.1f s: %s",
+		       ddp__call_text(&s->call, call),
+		       late->sends ? "no data read by" : "no data from",
+		       ddp__tcp_name(t, host, name), (double)waited / 1e9, why);
+}
+
+int ddp__tcp_step_check(void *tcp, uint64_t waited_ns, struct err *e)
+{
+	struct ddp__tcp *t = tcp;
+	struct ddp__schedule *s = t->schedule;
+	uint64_t limit = (uint64_t)t->timeout_ms * MS, now = clock_ns();
+	int rc;
+
+	if (!s || !t->busy)
+		return 0;
+	rc = ddp__tcp_look_at_all(t, &s->call, is_awaited, t, e);
+	if (rc)
+		return rc;
+	if (waited_ns >= NOTICE_MS * MS)
+		step_notify(s);
+	if (t->timeout_ms < 0)
+		return 0;
+	if (waited_ns >= limit / 2 && t->probed_ns + waited_ns <= now)
+		step_probe(s, now);
+	if (waited_ns >= limit / 4 * 3 && t->judged_ns + waited_ns <= now)
+		step_judge(t, now);
+	return waited_ns >= limit ? step_timed_out(s, waited_ns, e) : 0;
+}
