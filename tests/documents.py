@@ -37,7 +37,7 @@ SHOWN = [
     ("placement.md", r"socket    \||which ranks run there"),
     ("service.md", r"\[Service\]"),
     ("slurm.md", r"#!/bin/bash|#SBATCH|ddprun: "),
-    ("sdk.md", r"all_reduce #1532|rank 0 on n07 waits in|"
+    ("sdk.md", r"all_reduce #(1532|23) |rank 0 on n07 waits in|"
      r"ddp_reducer_finish: the gradient|ddp_check_replicas: the data"),
     ("ssh.md", r"ddprun --hostfile hosts --host-check"),
     ("testing.md", r"the answers about|static-2, 1 faults: violated"),
