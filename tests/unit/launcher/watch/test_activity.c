@@ -72,6 +72,7 @@ START_TEST(a_worker_that_has_done_nothing_yet_only_starts)
 	activity_add(&a, &now);
 	ticks(60, 0, 0, 0, 0);
 	ck_assert_int_eq(a.doing, RANK_STARTS);
+	ck_assert_str_eq(a.words, "starts");
 }
 END_TEST
 
@@ -152,6 +153,69 @@ START_TEST(a_host_that_was_stopped_has_not_been_idle)
 }
 END_TEST
 
+START_TEST(each_state_has_its_words)
+{
+	now.state = 'D';
+	ticks(6, 0, 0, 0, 0);
+	ck_assert_str_eq(a.words, "waits for a disk or a file server");
+	now.state = 'T';
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_str_eq(a.words, "is stopped (SIGSTOP)");
+	now.state = 'S';
+	ticks(1, 10, 1 << 20, 0, 0);
+	ck_assert_str_eq(a.words, "works (0 % CPU)");
+	ticks(9, 1000, 0, 0, 0);
+	ck_assert_str_eq(a.words,
+			 "computes (100 % CPU, no input or output)");
+}
+END_TEST
+
+START_TEST(it_has_done_the_same_since_it_began)
+{
+	ticks(6, 0, 0, 0, 0);
+	now.state = 'D';
+	ticks(4, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_BLOCKED);
+	ck_assert_uint_eq(now.ns - a.since_ns, 3 * TICK);
+	ck_assert_uint_eq(activity_quiet_ms(&a, a.progress_ns), 0);
+}
+END_TEST
+
+START_TEST(seen_once_to_want_a_cpu_is_not_computing)
+{
+	now.calls = 1;
+	now.call_ns = now.ns;
+	ticks(6, 0, 0, 0, 0);
+	now.state = 'R';
+	ticks(2, 0, 0, 0, 0);
+	now.state = 'S';
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_IDLE);
+	now.state = 'R';
+	ticks(4, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_BUSY);
+}
+END_TEST
+
+START_TEST(what_it_did_before_its_last_call_does_not_count)
+{
+	ticks(3, 1000, 0, 0, 1);
+	ticks(2, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_IDLE);
+}
+END_TEST
+
+START_TEST(the_first_step_may_be_0)
+{
+	now.step = 0;
+	activity_init(&a, TICK, now.ns);
+	activity_add(&a, &now);
+	now.step = 1;
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_uint_eq(a.step_us, TICK / 1000);
+}
+END_TEST
+
 static int64_t last_step(const char *text)
 {
 	return sampler_last_step(text, strlen(text));
@@ -216,6 +280,11 @@ int main(void)
 	tcase_add_test(c, a_stop_counts_more_than_a_call);
 	tcase_add_test(c, steps_have_a_rate);
 	tcase_add_test(c, a_host_that_was_stopped_has_not_been_idle);
+	tcase_add_test(c, each_state_has_its_words);
+	tcase_add_test(c, it_has_done_the_same_since_it_began);
+	tcase_add_test(c, seen_once_to_want_a_cpu_is_not_computing);
+	tcase_add_test(c, what_it_did_before_its_last_call_does_not_count);
+	tcase_add_test(c, the_first_step_may_be_0);
 	tcase_add_test(c, the_last_whole_line_is_the_step);
 	tcase_add_test(c, the_end_of_a_long_line_is_no_step);
 	tcase_add_test(c, a_call_from_the_future_is_progress_of_now);

@@ -339,6 +339,48 @@ START_TEST(reports_on_ranks_that_do_not_exist_are_refused)
 }
 END_TEST
 
+START_TEST(a_rank_that_has_ended_is_not_stopped)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		does(i, 22, RANK_WORKS, 0, "works");
+	does(3, 22, RANK_STOPPED, 40000, "is stopped (SIGSTOP)");
+	check();
+	ck_assert(news.is_stalled && news.rank == 3);
+	stall_set_ended(&s, 3);
+	check();
+	ck_assert(!news.is_stalled);
+}
+END_TEST
+
+static void receives(uint32_t rank, int32_t peer, const char *call)
+{
+	struct wire_rank r =
+		rank_at(rank, RANK_CALLS, 30000, "waits in that call");
+
+	r.world = 23;
+	r.peer = peer;
+	r.call = SLICE_STR(call);
+	ck_assert_int_eq(stall_set(&s, &r), 0);
+}
+
+START_TEST(two_ranks_that_wait_for_each_other_blame_no_third)
+{
+	receives(2, 3, "recv from 3");
+	receives(3, 2, "recv from 2");
+	check();
+	ck_assert(news.show && news.rank == 2);
+	ck_assert_str_eq(news.text, "no progress for 30 s: rank 2 on h2 waits "
+				    "in recv from 3, and no rank is missing");
+}
+END_TEST
+
+START_TEST(a_control_byte_of_a_report_reaches_no_terminal)
+{
+	late(RANK_STOPPED, 30000, "is \x1f\x1b\x7f");
+	ck_assert_ptr_nonnull(strstr(news.text, ": it is ???"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("stall");
@@ -362,6 +404,9 @@ int main(void)
 	tcase_add_test(c, a_late_rank_that_works_is_no_culprit);
 	tcase_add_test(c, without_calls_the_odd_rank_is_the_culprit);
 	tcase_add_test(c, causes_are_told_apart);
+	tcase_add_test(c, a_rank_that_has_ended_is_not_stopped);
+	tcase_add_test(c, two_ranks_that_wait_for_each_other_blame_no_third);
+	tcase_add_test(c, a_control_byte_of_a_report_reaches_no_terminal);
 	tcase_add_test(c, reports_on_ranks_that_do_not_exist_are_refused);
 	suite_add_tcase(suite, c);
 	return run_suite(suite);
