@@ -270,10 +270,11 @@ server() {
 }
 
 @test "a host whose own name is 127.0.1.1 (Debian) also listens for others" {
-	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	unshare -m -u true 2>/dev/null || skip "no mount and UTS namespaces here"
 	port
 	printf '127.0.0.1 localhost\n127.0.1.1 own-name\n' >hosts
-	start a unshare -m sh -c 'mount --bind hosts /etc/hosts && exec "$@"' \
+	start a unshare -m -u sh -c 'mount --bind hosts /etc/hosts &&
+		echo own-name >/proc/sys/kernel/hostname && exec "$@"' \
 		sh ddprun --rdzv-endpoint "own-name:$port" --nnodes 2 \
 		--node-rank 0 sh -c 'echo $MASTER_ADDR'
 	await a.err "^ddprun: waiting [0-9]+ s at own-name:$port .*with the same command there, with --rdzv-endpoint own-name:$port\$"

@@ -104,12 +104,13 @@ START_TEST(a_node_that_stops_its_workers_is_named)
 	exited(1, 0, 3, 0);
 	join(1, 2, (struct how){.restarts = 1});
 	known.ending_ms = 3100;
-	ck_assert_str_eq(nodes(), "1 of 2 nodes: node 1 (h2, its workers have "
-				  "been stopping for 3 s)");
+	ck_assert_str_eq(nodes(), "1 of 2 nodes: node 1 (h2, stopping its "
+				  "workers, or in its --restart-backoff, for 3 "
+				  "s)");
 	silent = 2600;
 	ck_assert_str_eq(nodes(),
-			 "1 of 2 nodes: node 1 (h2, its workers have been "
-			 "stopping for 3 s, agent silent for 3 s)");
+			 "1 of 2 nodes: node 1 (h2, stopping its workers, or in "
+			 "its --restart-backoff, for 3 s, agent silent for 3 s)");
 }
 END_TEST
 
