@@ -109,8 +109,9 @@ START_TEST(a_node_that_stops_its_workers_is_named)
 				  "s)");
 	silent = 2600;
 	ck_assert_str_eq(nodes(),
-			 "1 of 2 nodes: node 1 (h2, stopping its workers, or in "
-			 "its --restart-backoff, for 3 s, agent silent for 3 s)");
+			 "1 of 2 nodes: node 1 (h2, stopping its workers, or "
+			 "in its --restart-backoff, for 3 s, agent silent for "
+			 "3 s)");
 }
 END_TEST
 
