@@ -342,6 +342,21 @@ static void reducer(void)
 
 /* ---- host memory, and the program's own NCCL calls */
 
+/* Hashes of data in host memory; then the last rank's differs. */
+static void replicas(void)
+{
+	int32_t v[3] = {1, 2, 3};
+	const struct ddp_span s[] = {{v, 2, DDP_I32}, {v + 2, 1, DDP_I32}};
+	int rc;
+
+	must(ddp_check_replicas(world, s, 2), "equal replicas");
+	v[2] += rank == size - 1;
+	rc = ddp_check_replicas(world, s, 2);
+	if (rc != (size > 1 ? DDP_ERR_DATA : 0) ||
+	    (rc && !strstr(ddp_last_error(), "first in span 1 of 2")))
+		DIE("replicas that differ: %d: %s", rc, ddp_last_error());
+}
+
 static void host(void)
 {
 	int32_t v[4] = {rank, 1, 2, 3}, sum[4];
@@ -363,6 +378,7 @@ static void host(void)
 	expect_argument(ddp_all_reduce(world, a.device, a.device, 4, DDP_I32,
 				       DDP_BAND),
 			"NCCL has no bitwise operations");
+	replicas();
 	/* none of these errors broke the communicator */
 	all_reduce(world, DDP_F32, DDP_SUM, 10);
 	room_free(&a);
