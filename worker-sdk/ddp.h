@@ -534,12 +534,12 @@ DDP_API int ddp_reducer_finish(ddp_reducer *r);
 DDP_API int ddp_reducer_used(const ddp_reducer *r, int i);
 
 /* on 1: from the next step with sync on, ready looks for NaN and infinity in
- * this rank's gradient, before the sum spreads it to all ranks; 0, the default:
- * no longer. If any rank has found one, finish completes the step and returns
- * DDP_ERR_DATA on all ranks; the text names the lowest of these ranks and its
- * first such parameter. The averages then hold NaN or infinity, and the next
- * step may begin. Each finish makes one more small all_reduce. All ranks call
- * this with the same value, between steps. cpu only. */
+ * this rank's gradient, before the sum spreads it to all ranks, and finish in
+ * the averages; 0, the default: no longer. If any rank has found one, finish
+ * completes the step and returns DDP_ERR_DATA on all ranks; the text names the
+ * lowest of these ranks and its first such parameter. The averages then hold
+ * NaN or infinity, and the next step may begin. All ranks call this with the
+ * same value, between steps. cpu only. */
 DDP_API int ddp_reducer_check_finite(ddp_reducer *r, int on);
 
 /* Compares the data of spans[0..n) (parameters, buffers, the optimizer's state)

@@ -63,7 +63,8 @@ void ddp__reducer_land(struct ddp_reducer *r, int k);
 /* 1 if gradient i has neither NaN nor infinity. */
 int ddp__reducer_is_finite(const struct ddp_reducer *r, int i);
 /* Ends a step with checks_finite. Collective on r->c: 0, or on all ranks the
- * error of the lowest rank with r->not_finite. */
+ * error of the lowest rank with r->not_finite, or of an average that is not
+ * finite although no rank has one. */
 int ddp__reducer_agree_finite(struct ddp_reducer *r);
 
 /* Collective on c: 0 if all ranks have equal n, counts, type and options and no

@@ -145,6 +145,12 @@ static void check_finite(enum ddp_type type)
 			 "not finite on rank %d", params[spot], culprit);
 		step(r, DDP_ERR_DATA, text);
 	}
+	/* finite everywhere, but not the sum */
+	fill(f, d, 6028);
+	d[3] = DBL_MAX;
+	f[3] = FLT_MAX;
+	step(r, size > 1 ? DDP_ERR_DATA : 0, "the average of parameter 2 is "
+	     "not finite, although");
 	must(ddp_reducer_begin(r, 1), "begin");
 	expect(ddp_reducer_check_finite(r, 0), DDP_ERR_ARGUMENT,
 	       "a step is under way");
