@@ -44,8 +44,8 @@ struct report {
 	const struct error_file *error; /* END's, parsed; or NULL */
 	const struct report_worker *workers;
 	uint32_t nworkers;
-	/* oldest first; the last is the one that END ended, unless no attempt
-	 * has begun */
+	/* oldest first; END ended the last of them, unless no attempt has
+	 * begun */
 	const struct attempt *attempts;
 	uint32_t nattempts;
 };

@@ -78,8 +78,8 @@ int environment_init(struct environment *env, char **base,
 		     const struct environment_job *job, struct err *e);
 void environment_release(struct environment *env);
 
-/* 1 if the user has chosen the port of JAX's coordinator; one that a ddprun
- * around this one has set is its own job's. */
+/* 1 if the user has chosen the port of JAX's coordinator. A port that a ddprun
+ * around this one has set does not count: it belongs to that job. */
 int environment_has_coordinator(char **base);
 
 void environment_set_rank(struct environment *env, uint32_t rank,

@@ -29,7 +29,7 @@ struct ddp__link_look {
 	uint32_t came; /* segments from that host since the first look */
 	uint32_t between_ms;
 	/* On all connections with that host: segments sent, and how many of
-	 * them were lost before the one that is stuck now, if any. */
+	 * them were lost, without a segment that is stuck now. */
 	uint32_t sent, lost;
 };
 
@@ -47,7 +47,7 @@ enum ddp__verdict {
 /* 0, or -1 if fd is no connection any more. */
 int ddp__figures_read(int fd, struct ddp__figures *f);
 enum ddp__verdict ddp__link_verdict(const struct ddp__link_look *l);
-/* How many segments were lost before the one that is stuck now, if any. */
+/* How many segments were lost, without a segment that is stuck now. */
 uint32_t ddp__figures_lost(const struct ddp__figures *f);
 /* 1: the network is at fault. */
 int ddp__link_is_bad(enum ddp__verdict v);

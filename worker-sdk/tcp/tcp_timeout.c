@@ -98,7 +98,7 @@ static void step_probe(struct ddp__schedule *s, uint64_t now)
 	t->probed_ns = now;
 }
 
-/* Of the host's connections the one that explains most. */
+/* Looks at all connections with the host, and keeps what explains most. */
 static void host_look(const struct ddp__tcp *t, int host, uint64_t now,
 		      struct host_look *k)
 {
@@ -215,8 +215,8 @@ static int step_timed_out(const struct ddp__schedule *s, uint64_t waited,
 	const struct ddp__stream *late = &t->streams[0];
 	int host;
 
-	/* a host that has not sent is a better clue than one that has not
-	 * received */
+	/* a host that sends nothing is a better clue than a host that
+	 * receives nothing */
 	for (int i = 1; i < t->busy && late->sends; i++)
 		late = &t->streams[i];
 	host = ddp__tcp_host(t, late->link);
