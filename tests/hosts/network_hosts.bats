@@ -55,15 +55,34 @@ ends='\(10\.78\.0\.[12]:[0-9]+ -> 10\.78\.0\.[12]:[0-9]+\): [0-9]+ bytes are not
 	end_job
 }
 
+# congestion NAME: the hosts' congestion control. BBR may send everything that is stuck
+# again, reno only the first segment.
+congestion() {
+	local h
+	for h in h1 h2; do
+		in_net $h sysctl -qw net.ipv4.tcp_congestion_control=$1 ||
+			skip "no TCP congestion control $1 in this kernel"
+	done
+}
+
 # h2 gets a shorter MTU than h1 believes; full packets of h1 are dropped on the way.
 # (What the kernel has not cut yet would pass.)
-@test "an MTU that differs is recognized by the short packets that pass" {
+mtu_differs() {
+	congestion $1
 	in_net h1 ip link set eth0 gso_max_segs 1
 	job
 	in_net h2 ip link set eth0 mtu 1000
 	says h1 0 "rank 0 on h1 -> rank 1 on h2 $ends, while short packets pass: something between the hosts drops packets of 1500 bytes"
 	says h2 1 "rank 0 on h1 -> rank 1 on h2 $ends, while short packets pass: "
 	end_job
+}
+
+@test "an MTU that differs is recognized by the short packets that pass" {
+	mtu_differs reno
+}
+
+@test "an MTU that differs is recognized where BBR controls congestion" {
+	mtu_differs bbr
 }
 
 @test "a network that loses packets is called lossy" {

@@ -11,6 +11,7 @@
 #include "worker-sdk/core/call.h"
 #include "worker-sdk/core/peers.h"
 #include "worker-sdk/tcp/tcp_callers.h"
+#include "worker-sdk/tcp/tcp_figures.h"
 #include "worker-sdk/tcp/tcp_listen.h"
 #include "worker-sdk/tcp/tcp_secure.h"
 
@@ -61,11 +62,12 @@ struct ddp__tcp_call {
 };
 
 /* The last notice of a waiting host; it may have stopped waiting since.
- * answered belongs to detector_hosts.c, came to tcp_timeout.c. */
+ * answered belongs to detector_hosts.c, the segments to tcp_timeout.c. */
 struct ddp__tcp_wait {
 	struct ddp__tcp_call call;
 	uint64_t answered;
 	uint32_t came; /* segments from that host until the probe */
+	struct ddp__loss before; /* to that host, until this operation */
 };
 
 struct ddp__schedule;
@@ -94,9 +96,10 @@ struct ddp__tcp {
 	struct ddp__stream *streams;
 	int pieces_used, pieces_room, busy, streams_room;
 	int noticed; /* the turn for which the awaited hosts have a notice */
-	/* When the hosts were probed and this host has judged its connections,
-	 * for tcp_timeout.c; another host's last notice of its own. */
-	uint64_t probed_ns, judged_ns, heard_ns;
+	/* When this host has counted what it sent, probed the others and judged
+	 * its connections, for tcp_timeout.c; another host's last notice of its
+	 * own. */
+	uint64_t counted_ns, probed_ns, judged_ns, heard_ns;
 	char heard[DDP__TCP_NETWORK_TEXT];
 	/* Operations so far, with the one under way: their count, the last
 	 * DDP__TCP_MADE of them by number, and a digest of all but the current

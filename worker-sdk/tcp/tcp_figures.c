@@ -41,6 +41,10 @@ int ddp__figures_read(int fd, struct ddp__figures *f)
 	f->retries = i.tcpi_retransmits;
 	f->resent = i.tcpi_total_retrans;
 	f->sent = i.tcpi_data_segs_out;
+	f->stuck = i.tcpi_unacked > i.tcpi_sacked
+			   ? i.tcpi_unacked - i.tcpi_sacked
+			   : 0;
+	f->beyond = i.tcpi_sacked;
 	f->came = i.tcpi_segs_in;
 	f->rtt_us = i.tcpi_rtt;
 	f->mss = i.tcpi_snd_mss;
@@ -55,14 +59,26 @@ static int is_stuck(const struct ddp__figures *f)
 	return f->unacked && f->retries >= STUCK_RETRIES;
 }
 
-uint32_t ddp__figures_lost(const struct ddp__figures *f)
+uint32_t ddp__figures_resent_stuck(const struct ddp__figures *f)
 {
-	return f->resent > f->retries ? f->resent - f->retries : 0;
+	uint64_t n = (uint64_t)f->stuck * (f->retries + 1) + f->retries;
+
+	return n < f->resent ? (uint32_t)n : f->resent;
 }
 
-static int is_lossy(const struct ddp__link_look *l)
+struct ddp__loss ddp__loss_since(const struct ddp__loss *before, uint32_t sent,
+				 uint32_t resent, uint32_t stuck)
 {
-	return l->data->unacked && l->lost >= LOSSY_RESENT &&
+	uint64_t known = (uint64_t)before->lost + stuck;
+
+	return (struct ddp__loss){
+		.sent = sent - before->sent,
+		.lost = resent > known ? (uint32_t)(resent - known) : 0};
+}
+
+static int loses(const struct ddp__loss *l)
+{
+	return l->lost >= LOSSY_RESENT &&
 	       (uint64_t)l->lost * 100 >= (uint64_t)l->sent * LOSSY_PERCENT;
 }
 
@@ -70,6 +86,18 @@ static int small_passes(const struct ddp__link_look *l)
 {
 	return l->small && !l->small->unacked && !l->small->unsent &&
 	       l->small->quiet_ms <= l->between_ms + TICK_MS;
+}
+
+/* What was lost before explains only data that is under way now. Data that
+ * passes another that is stuck arrives by chance. */
+static int is_lossy(const struct ddp__link_look *l)
+{
+	const struct ddp__figures *f = l->data;
+
+	if (loses(&l->since) || (f->unacked && loses(&l->before)))
+		return 1;
+	return is_stuck(f) && small_passes(l) && f->beyond >= LOSSY_RESENT &&
+	       f->beyond >= f->stuck / 4;
 }
 
 enum ddp__verdict ddp__link_verdict(const struct ddp__link_look *l)
@@ -120,12 +148,21 @@ static void put_mtu(const struct ddp__figures *f, char *out, size_t size)
 static void put_lossy(const struct ddp__link_look *l, char *out, size_t size)
 {
 	const struct ddp__figures *f = l->data;
+	struct ddp__loss sum = l->since;
 
+	if (!loses(&sum)) {
+		sum.sent += l->before.sent;
+		sum.lost += l->before.lost;
+	}
+	if (!loses(&sum)) {
+		sum.sent = f->stuck + f->beyond;
+		sum.lost = f->stuck;
+	}
 	snprintf(out, size,
 		 "the network loses packets: %u of %u segments were sent "
 		 "again, and %llu bytes are not acknowledged (round trip %.1f "
 		 "ms, MTU %u)",
-		 l->lost, l->sent, (unsigned long long)f->unacked,
+		 sum.lost, sum.sent, (unsigned long long)f->unacked,
 		 f->rtt_us / 1e3, f->mtu);
 }
 

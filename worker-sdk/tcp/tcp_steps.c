@@ -423,6 +423,7 @@ static int step_start(struct ddp__schedule *s, struct err *e)
 	t->schedule = s;
 	t->busy = t->noticed = 0;
 	t->probed_ns = 0;
+	ddp__tcp_count_before(t);
 	return 0;
 }
 

@@ -48,6 +48,9 @@ void *ddp__tcp_step_fold(struct ddp__schedule *s, int host, void *data,
 int ddp__tcp_step_scratch(struct ddp__schedule *s, size_t size, struct err *e);
 int ddp__tcp_step_advance(struct ddp__schedule *s, struct err *e);
 int ddp__tcp_step_wait(struct ddp__schedule *s, struct err *e);
+/* Before an operation: counts what was sent until then, so that
+ * ddp__tcp_step_check knows what was lost in it. */
+void ddp__tcp_count_before(struct ddp__tcp *t);
 int ddp__tcp_step_check(void *tcp, uint64_t waited_ns, struct err *e);
 void ddp__tcp_step_release(struct ddp__schedule *s);
 /* The descriptors that the schedule under way waits for: at most max of them

@@ -15,6 +15,9 @@ enum {
 	NOTICE_MS = 400,
 	/* A probe that was sent later may still be answered. */
 	PROBE_MS = 200,
+	/* Operations that follow each other faster are counted as one; plus
+	 * 1 ms for each host, because it takes a few microseconds. */
+	COUNT_MS = 10,
 	ENDS_TEXT = 112, /* two IPv6 addresses */
 	WHY_TEXT = 384,
 	EXPLAINED_TEXT = DDP__TCP_NETWORK_TEXT
@@ -66,18 +69,51 @@ struct host_look {
 };
 
 /* Adds up the segments on the host's connections. */
-static void host_count(const struct ddp__tcp *t, int host,
-		       struct ddp__link_look *sum)
+struct host_sum {
+	uint32_t came, sent, resent, stuck;
+};
+
+static struct host_sum host_count(const struct ddp__tcp *t, int host)
 {
+	struct host_sum sum = {0};
 	struct ddp__figures f;
 
-	sum->came = sum->sent = sum->lost = 0;
 	for (int l = host * t->links; l < (host + 1) * t->links; l++) {
 		if (ddp__figures_read(t->fd[l], &f))
 			continue;
-		sum->came += f.came;
-		sum->sent += f.sent;
-		sum->lost += ddp__figures_lost(&f);
+		sum.came += f.came;
+		sum.sent += f.sent;
+		sum.resent += f.resent;
+		sum.stuck += ddp__figures_resent_stuck(&f);
+	}
+	return sum;
+}
+
+static void host_losses(const struct ddp__tcp *t, int host,
+			struct ddp__link_look *l)
+{
+	const struct ddp__tcp_wait *w = &t->waits[host];
+	struct host_sum sum = host_count(t, host);
+
+	l->came = sum.came - w->came;
+	l->before = w->before;
+	l->since = ddp__loss_since(&w->before, sum.sent, sum.resent, sum.stuck);
+}
+
+void ddp__tcp_count_before(struct ddp__tcp *t)
+{
+	uint64_t now = clock_ns(), pause = (COUNT_MS + (uint64_t)t->n) * MS;
+
+	if (t->timeout_ms < 0 || now < t->counted_ns + pause)
+		return;
+	t->counted_ns = now;
+	for (int h = 0; h < t->n; h++) {
+		struct host_sum sum;
+
+		if (h == t->me)
+			continue;
+		sum = host_count(t, h);
+		t->waits[h].before = (struct ddp__loss){sum.sent, sum.resent};
 	}
 }
 
@@ -86,14 +122,10 @@ static void host_count(const struct ddp__tcp *t, int host,
 static void step_probe(struct ddp__schedule *s, uint64_t now)
 {
 	struct ddp__tcp *t = s->endpoint;
-	struct ddp__link_look sum;
 
-	for (int h = 0; h < t->n; h++) {
-		if (h == t->me)
-			continue;
-		host_count(t, h, &sum);
-		t->waits[h].came = sum.came;
-	}
+	for (int h = 0; h < t->n; h++)
+		if (h != t->me)
+			t->waits[h].came = host_count(t, h).came;
 	step_send_waits(s, 1);
 	t->probed_ns = now;
 }
@@ -105,8 +137,7 @@ static void host_look(const struct ddp__tcp *t, int host, uint64_t now,
 	struct ddp__figures f;
 
 	*k = (struct host_look){.verdict = DDP__LINK_UNKNOWN};
-	host_count(t, host, &k->look);
-	k->look.came -= t->waits[host].came;
+	host_losses(t, host, &k->look);
 	k->look.between_ms = (uint32_t)((now - t->probed_ns) / MS);
 	if (k->look.between_ms < PROBE_MS ||
 	    ddp__figures_read(t->fd[host * t->links], &k->small))

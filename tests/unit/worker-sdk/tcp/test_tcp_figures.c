@@ -17,14 +17,15 @@ struct link_case {
 	int no_small;
 	enum ddp__verdict verdict;
 	const char *text;
+	struct ddp__loss before; /* .data's sent and resent are the sums */
 };
 
 /* .data of a connection on which `unacked` bytes wait for an answer. */
 #define STUCK(bytes, tries) STUCK_AFTER(bytes, tries, tries, 1000)
 #define STUCK_AFTER(bytes, tries, of_all, segments)                           \
-	{.unacked = (bytes), .retries = (tries), .resent = (of_all),           \
-	 .sent = (segments), .rtt_us = 250, .mss = 1448, .mtu = 1500,          \
-	 .quiet_ms = 9000}
+	{.unacked = (bytes), .stuck = ((bytes) + 1447) / 1448,                 \
+	 .retries = (tries), .resent = (of_all), .sent = (segments),           \
+	 .rtt_us = 250, .mss = 1448, .mtu = 1500, .quiet_ms = 9000}
 /* .small of one on which the probe was acknowledged, or was not. */
 #define PASSES {.rtt_us = 300, .quiet_ms = BETWEEN - 1}
 #define FAILS {.unacked = 48, .retries = 4, .quiet_ms = 9000}
@@ -63,10 +64,33 @@ static const struct link_case cases[] = {
 	 "the network loses packets: 31 of 100 segments were sent again, and "
 	 "14480 bytes are not acknowledged (round trip 41.0 ms, MTU 1500)"},
 	{STUCK_AFTER(14480, 3, 34, 100), PASSES, 40, 0,
+	 DDP__LINK_LOSSY, NULL, .before = {90, 31}},
+	{STUCK_AFTER(14480, 3, 34, 100), FAILS, 0, 0, DDP__LINK_LOSSY, NULL,
+	 .before = {90, 31}},
+	{STUCK_AFTER(14480, 3, 74, 100), PASSES, 40, 0,
 	 DDP__LINK_LOSSY, NULL},
-	{STUCK_AFTER(14480, 3, 34, 100), FAILS, 0, 0, DDP__LINK_LOSSY, NULL},
+	/* all that is stuck was sent again four times, as BBR does */
+	{STUCK_AFTER(314304, 3, 871, 4000), PASSES, 40, 0, DDP__LINK_MTU, NULL},
+	{STUCK_AFTER(314304, 3, 871, 4000), FAILS, 0, 0, DDP__LINK_SILENT,
+	 NULL},
+	/* the first segment is stuck by chance, others pass it */
+	{{.unacked = 72400, .stuck = 28, .beyond = 22, .retries = 3,
+	  .resent = 60, .sent = 1000, .rtt_us = 250, .mss = 1448, .mtu = 1500,
+	  .quiet_ms = 100},
+	 PASSES, 40, 0, DDP__LINK_LOSSY,
+	 "the network loses packets: 28 of 50 segments were sent again, and "
+	 "72400 bytes are not acknowledged (round trip 0.2 ms, MTU 1500)"},
+	/* two short segments pass it */
+	{{.unacked = 72400, .stuck = 48, .beyond = 2, .retries = 3,
+	  .resent = 60, .sent = 1000, .rtt_us = 250, .mss = 1448, .mtu = 1500,
+	  .quiet_ms = 100},
+	 PASSES, 40, 0, DDP__LINK_MTU, NULL},
+	/* all arrived in the end, with many losses in this call */
+	{{.resent = 31, .sent = 1000, .mss = 1448, .mtu = 1500}, PASSES, 40, 0,
+	 DDP__LINK_LOSSY, NULL, .before = {900, 0}},
 	/* it lost packets once, but has no data to send */
-	{{.resent = 31, .sent = 100}, PASSES, 40, 0, DDP__LINK_WORKS, NULL},
+	{{.resent = 31, .sent = 100}, PASSES, 40, 0, DDP__LINK_WORKS, NULL,
+	 .before = {100, 31}},
 	/* the peer's window is closed */
 	{{.unsent = 400000, .sent = 90, .rtt_us = 250, .mss = 1448,
 	  .quiet_ms = 100},
@@ -89,9 +113,16 @@ static const struct link_case cases[] = {
 START_TEST(figures_tell_what_is_wrong)
 {
 	const struct link_case *c = &cases[_i];
-	struct ddp__link_look l = {&c->data, c->no_small ? NULL : &c->small,
-				   c->came, BETWEEN, c->data.sent,
-				   ddp__figures_lost(&c->data)};
+	struct ddp__link_look l = {
+		.data = &c->data,
+		.small = c->no_small ? NULL : &c->small,
+		.came = c->came,
+		.between_ms = BETWEEN,
+		.before = c->before,
+		.since = ddp__loss_since(&c->before, c->data.sent,
+					 c->data.resent,
+					 ddp__figures_resent_stuck(&c->data)),
+	};
 	enum ddp__verdict v = ddp__link_verdict(&l);
 	char text[512];
 
@@ -127,7 +158,7 @@ START_TEST(a_peer_that_does_not_read_is_recognized)
 {
 	static char block[1 << 16];
 	struct ddp__figures f;
-	struct ddp__link_look l = {&f, NULL, 1, BETWEEN, 0, 0};
+	struct ddp__link_look l = {.data = &f, .came = 1};
 	char ends[128];
 	int fd[2];
 
