@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "worker-sdk/algorithms/schedule_internal.h"
+#include "worker-sdk/math/copy.h"
 
 enum { AT_ONCE = 8 }; /* peers that an all_to_all serves at a time */
 
@@ -28,8 +29,8 @@ int ddp__direct_all_reduce(struct ddp__schedule *s, struct err *e)
 		src[h] = h == me ? s->buf : s->scratch + (size_t)h * size;
 	/* The result may be stored over one of the first two sources. */
 	combine(s, me ? s->scratch : s->buf, src, s->ranks, n, s->count, 1);
-	if (me && size)
-		memcpy(s->buf, s->scratch, size);
+	if (me)
+		ddp__copy_plain(s->buf, s->scratch, size);
 	return 1;
 }
 
@@ -61,8 +62,8 @@ int ddp__direct_reduce_scatter(struct ddp__schedule *s, struct err *e)
 		src[h] = h == me ? block_at(s, me, s->elem)
 				 : s->scratch + pointers + (size_t)h * size;
 	combine(s, (void *)src[0], src, s->ranks, n, count, 1);
-	if (me && size)
-		memcpy(block_at(s, me, s->elem), src[0], size);
+	if (me)
+		ddp__copy_plain(block_at(s, me, s->elem), src[0], size);
 	return 1;
 }
 

@@ -6,6 +6,7 @@
 #include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
+#include "worker-sdk/math/copy.h"
 
 /* Spans over SMALL are broadcast separately: copying them would cost more than
  * another call. A batch of small spans ends with the root's digest of their
@@ -74,10 +75,10 @@ static void broadcast_list_pack(const struct ddp_span *s, int n, char *room,
 	for (int i = 0; i < n; i++) {
 		size_t size = broadcast_list_bytes(&s[i]);
 
-		if (size && out)
-			memcpy(s[i].data, room, size);
-		else if (size)
-			memcpy(room, s[i].data, size);
+		if (out)
+			ddp__copy_plain(s[i].data, room, size);
+		else
+			ddp__copy_plain(room, s[i].data, size);
 		room += size;
 	}
 }

@@ -9,6 +9,7 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/request.h"
 #include "worker-sdk/core/last_error.h"
+#include "worker-sdk/math/copy.h"
 #include "worker-sdk/nccl/nccl_backend.h"
 
 enum {
@@ -471,8 +472,8 @@ static int reducer_zero_unused(struct ddp_reducer *r)
 	size = 0;
 	for (int i = r->b.n - 1; i >= 0 && !rc; i--) {
 		if (!r->mine[i] && reducer_grad_size(r, i)) {
-			memcpy(r->kept + size, reducer_grad(r, i),
-			       reducer_grad_size(r, i));
+			ddp__copy_plain(r->kept + size, reducer_grad(r, i),
+					reducer_grad_size(r, i));
 			memset(reducer_grad(r, i), 0, reducer_grad_size(r, i));
 			size += reducer_grad_size(r, i);
 		}
@@ -500,8 +501,8 @@ static void reducer_restore_unused(struct ddp_reducer *r)
 		if (r->mine[i])
 			continue;
 		if (!r->used[i] && reducer_grad_size(r, i))
-			memcpy(reducer_grad(r, i), r->kept + at,
-			       reducer_grad_size(r, i));
+			ddp__copy_plain(reducer_grad(r, i), r->kept + at,
+					reducer_grad_size(r, i));
 		at += reducer_grad_size(r, i);
 	}
 }

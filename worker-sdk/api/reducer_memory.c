@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "worker-sdk/api/reducer.h"
+#include "worker-sdk/math/copy.h"
 #include "worker-sdk/math/kernels.h"
 
 static size_t bucket_grad_count(const struct ddp_reducer *r, int i)
@@ -82,12 +83,6 @@ void ddp__reducer_memory_release(struct ddp_reducer *r)
 	free(r->wire);
 }
 
-static void bucket_copy(void *to, const void *from, size_t size)
-{
-	if (size)
-		memcpy(to, from, size);
-}
-
 void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type)
 {
 	const struct ddp__bucket *b = &r->b.list[k];
@@ -104,8 +99,8 @@ void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type)
 			ddp__kernels()->to_bf16(r->wire + b->from + at,
 						(void *)r->data[i], n);
 		else
-			bucket_copy(r->room[k] + at * r->element, r->data[i],
-				    n * r->element);
+			ddp__copy_plain(r->room[k] + at * r->element,
+					r->data[i], n * r->element);
 		at += n;
 	}
 	return r->wire ? (void *)(r->wire + b->from) : r->room[k];
@@ -131,8 +126,9 @@ void ddp__reducer_land(struct ddp_reducer *r, int k)
 			ddp__kernels()->from_bf16((void *)r->data[i],
 						  r->wire + b->from + at, n);
 		else
-			bucket_copy(r->data[i], r->room[k] + at * r->element,
-				    n * r->element);
+			ddp__copy_plain(r->data[i],
+					r->room[k] + at * r->element,
+					n * r->element);
 		at += n;
 	}
 }

@@ -12,6 +12,7 @@
 #include "worker-sdk/comm/request.h"
 #include "worker-sdk/core/counts.h"
 #include "worker-sdk/core/last_error.h"
+#include "worker-sdk/math/copy.h"
 
 ddp_request *ddp__blocking;
 
@@ -113,7 +114,7 @@ static void collective_copy_to_self(const struct ddp__use *u)
 			: ddp__call_bytes(&u->call);
 
 	if (size && u->recv && u->send && u->recv != u->send)
-		memmove(u->recv, u->send, size);
+		ddp__move(u->recv, u->send, size);
 }
 
 static int collective_begin(struct ddp_comm *c, struct ddp__use *u,

@@ -11,6 +11,7 @@
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/comm/hierarchical.h"
 #include "worker-sdk/core/counts.h"
+#include "worker-sdk/math/copy.h"
 #include "worker-sdk/math/reduce.h"
 
 static inline const struct ddp__path *local_of(const struct ddp__cpu_op *op)
@@ -66,7 +67,7 @@ static inline void copy(void *to, const void *from, size_t size)
 		return;
 	if (!to || !from) /* a rank that is alone on its host has both */
 		__builtin_trap();
-	memmove(to, from, size);
+	ddp__move(to, from, size);
 }
 
 /* The divisor to apply to this host's sum before it leaves the host. */

@@ -8,6 +8,7 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/collective.h"
 #include "worker-sdk/comm/request.h"
+#include "worker-sdk/math/copy.h"
 
 struct ddp__letter {
 	struct ddp__letter *next;
@@ -34,8 +35,7 @@ static int self_put(struct ddp_comm *c, const struct ddp__call *call,
 	l->next = NULL;
 	l->call = *call;
 	l->wanted = wanted;
-	if (size)
-		memcpy(l->data, data, size);
+	ddp__copy_plain(l->data, data, size);
 	while (*at)
 		at = &(*at)->next;
 	*at = l;
@@ -61,8 +61,8 @@ static int self_deliver(const struct ddp__call *send, const void *data,
 {
 	int rc = self_check_same(send, recv, e);
 
-	if (!rc && size_of(send))
-		memmove(to, data, size_of(send));
+	if (!rc)
+		ddp__move(to, data, size_of(send));
 	return rc;
 }
 

@@ -10,9 +10,38 @@
 
 #include "base/clock.h"
 
-enum { LINE = 64, SHORT = 4 * LINE };
+enum {
+	LINE = 64,
+	SHORT = 4 * LINE,
+	PAGE = 4096,
+	REP_MIN = 2048 /* glibc's least threshold for "rep movsb" */
+};
 
 #ifdef __x86_64__
+/* Where "rep movsb" is slow: copies all whole lines. Returns their size. */
+static size_t copy_without_rep(char *dst, const char *src, size_t size)
+{
+	uintptr_t after = ((uintptr_t)dst - (uintptr_t)src) % PAGE;
+	size_t done = 0;
+
+	if (size < REP_MIN || !after || after >= LINE)
+		return 0;
+	for (; done + LINE <= size; done += LINE) {
+		const __m128i *from = (const void *)(src + done);
+		__m128i *to = (void *)(dst + done);
+		__m128i a = _mm_loadu_si128(from);
+		__m128i b = _mm_loadu_si128(from + 1);
+		__m128i c = _mm_loadu_si128(from + 2);
+		__m128i d = _mm_loadu_si128(from + 3);
+
+		_mm_storeu_si128(to, a);
+		_mm_storeu_si128(to + 1, b);
+		_mm_storeu_si128(to + 2, c);
+		_mm_storeu_si128(to + 3, d);
+	}
+	return done;
+}
+
 /* Copies whole lines to an aligned address: the CPU need not read a line that
  * is written in full. */
 static void copy_lines(char *dst, const char *src, size_t lines)
@@ -37,6 +66,12 @@ void ddp__copy_done(void)
 	_mm_sfence();
 }
 #else
+static size_t copy_without_rep(char *dst, const char *src, size_t size)
+{
+	(void)dst, (void)src, (void)size;
+	return 0;
+}
+
 static void copy_lines(char *dst, const char *src, size_t lines)
 {
 	memcpy(dst, src, lines * LINE);
@@ -46,6 +81,25 @@ void ddp__copy_done(void)
 {
 }
 #endif
+
+void ddp__copy_plain(void *dst, const void *src, size_t size)
+{
+	size_t done = copy_without_rep(dst, src, size);
+
+	if (size > done)
+		memcpy((char *)dst + done, (const char *)src + done,
+		       size - done);
+}
+
+void ddp__move(void *dst, const void *src, size_t size)
+{
+	uintptr_t to = (uintptr_t)dst, from = (uintptr_t)src;
+
+	if (size && (to < from + size && from < to + size))
+		memmove(dst, src, size);
+	else
+		ddp__copy_plain(dst, src, size);
+}
 
 void ddp__copy_stream(void *dst, const void *src, size_t size)
 {
@@ -67,8 +121,7 @@ void ddp__copy_stream(void *dst, const void *src, size_t size)
 void ddp__copy(void *dst, const void *src, size_t size, int stream)
 {
 	if (!stream) {
-		if (size)
-			memcpy(dst, src, size);
+		ddp__copy_plain(dst, src, size);
 		return;
 	}
 	ddp__copy_stream(dst, src, size);

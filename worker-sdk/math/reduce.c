@@ -93,7 +93,8 @@ static void reduce_fold(const struct reduction *r, char *dst,
 	const void *from[DDP__FAN];
 
 	if (r->n == 1 && dst != (const char *)src[0] + at)
-		memcpy(dst, (const char *)src[0] + at, count * r->elem);
+		ddp__copy_plain(dst, (const char *)src[0] + at,
+				count * r->elem);
 	while (r->n > 1 && done < r->n) {
 		int m = 0;
 

@@ -100,12 +100,6 @@ static inline struct chunk share_piece(size_t size, size_t pieces, size_t k)
 	return (struct chunk){at, min_size(each, size - at)};
 }
 
-static inline void copy(void *to, const void *from, size_t size)
-{
-	if (size)
-		memcpy(to, from, size);
-}
-
 /* Writes a part of this rank's result. */
 static inline void give(const struct ddp__shm_op *op, char *to,
 			const char *from, size_t size)
@@ -113,7 +107,7 @@ static inline void give(const struct ddp__shm_op *op, char *to,
 	if (op->stream)
 		ddp__copy_stream(to, from, size);
 	else
-		copy(to, from, size);
+		ddp__copy_plain(to, from, size);
 }
 
 /* Writes into this rank's slot. */

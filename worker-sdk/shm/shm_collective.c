@@ -31,8 +31,9 @@ static void op_take_block(const struct ddp__shm_op *op, int i, size_t k,
 	struct ddp__shm *s = op->s;
 	struct chunk c = chunk_of(op, k);
 
-	copy(to + c.at, ddp__shm_in(s, i, s->step) + (size_t)s->me * c.len,
-	     c.len);
+	ddp__copy_plain(
+		to + c.at,
+		ddp__shm_in(s, i, s->step) + (size_t)s->me * c.len, c.len);
 }
 
 static int scatter_work(struct ddp__shm_op *op)
@@ -46,7 +47,8 @@ static int scatter_work(struct ddp__shm_op *op)
 	if (is_chunk(op, op->k + 1))
 		return DDP__POST;
 	if (op->recv != op->send + op_place(op, op->to))
-		copy(op->recv, op->send + op_place(op, op->to), op->count);
+		ddp__copy_plain(op->recv, op->send + op_place(op, op->to),
+				op->count);
 	return DDP__LAST;
 }
 
@@ -84,7 +86,7 @@ static int all_to_all_work(struct ddp__shm_op *op)
 		return 1;
 	}
 	if (op->send != op->recv)
-		copy(op->recv + own, op->send + own, op->count);
+		ddp__copy_plain(op->recv + own, op->send + own, op->count);
 	return 0;
 }
 
@@ -133,8 +135,8 @@ static int broadcast_work(struct ddp__shm_op *op)
 	    c.len);
 	if (is_chunk(op, op->k + 1))
 		return DDP__POST;
-	if (op->recv != op->send && op->size_out)
-		memmove(op->recv, op->send + op->skip, op->size_out);
+	if (op->recv != op->send)
+		ddp__move(op->recv, op->send + op->skip, op->size_out);
 	return DDP__LAST;
 }
 
@@ -231,8 +233,8 @@ static int op_through_cell(struct ddp__shm_op *op, int wait, struct err *e)
 	if (op->to == s->me) {
 		op->state = DONE;
 		ddp__shm_cell_give(s, op->call, op->send, op->count);
-		if (op->recv != op->send && op->size_out)
-			memmove(op->recv, op->send + op->skip, op->size_out);
+		if (op->recv != op->send)
+			ddp__move(op->recv, op->send + op->skip, op->size_out);
 		return 1;
 	}
 	rc = wait ? ddp__shm_cell_wait(s, op->call, op->to, e)
@@ -240,7 +242,8 @@ static int op_through_cell(struct ddp__shm_op *op, int wait, struct err *e)
 	if (rc < 0 || (!rc && !wait))
 		return rc;
 	op->state = DONE;
-	copy(op->recv, ddp__shm_cell(s, op->to)->data + op->skip, op->size_out);
+	ddp__copy_plain(op->recv, ddp__shm_cell(s, op->to)->data + op->skip,
+			op->size_out);
 	return 1;
 }
 

@@ -172,10 +172,11 @@ static size_t op_take_piece(const struct ddp__shm_op *op, int i, size_t k)
 	if (k >= pieces)
 		return pieces;
 	c = share_piece(ddp__count_of(op->recv_begin, i) * elem, pieces, k);
-	copy(op->recv + op->recv_begin[i] * elem + c.at,
-	     ddp__shm_in(s, i, s->step) +
-		     share_at(slot_begin(op, begin, i, s->me), s->me, pieces),
-	     c.len);
+	ddp__copy_plain(op->recv + op->recv_begin[i] * elem + c.at,
+			ddp__shm_in(s, i, s->step) +
+				share_at(slot_begin(op, begin, i, s->me), s->me,
+					 pieces),
+			c.len);
 	return pieces;
 }
 
@@ -194,9 +195,9 @@ static int all_to_all_v_work(struct ddp__shm_op *op)
 		op_put_pieces(op);
 		return DDP__POST;
 	}
-	copy(op->recv + op->recv_begin[s->me] * elem,
-	     op->send + op->send_begin[s->me] * elem,
-	     ddp__count_of(op->send_begin, s->me) * elem);
+	ddp__copy_plain(op->recv + op->recv_begin[s->me] * elem,
+			op->send + op->send_begin[s->me] * elem,
+			ddp__count_of(op->send_begin, s->me) * elem);
 	return DDP__NOTHING;
 }
 

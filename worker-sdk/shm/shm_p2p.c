@@ -89,8 +89,8 @@ static void ring_take(const struct ddp__shm *s, struct pair *p, uint64_t at,
 	const char *ring = (char *)p + DDP__SHM_CONTROL;
 	size_t begin = at % s->ring, first = min_size(size, s->ring - begin);
 
-	memcpy(to, ring + begin, first);
-	memcpy(to + first, ring, size - first);
+	ddp__copy_plain(to, ring + begin, first);
+	ddp__copy_plain(to + first, ring, size - first);
 }
 
 /* Wakes the peer after a sequentially consistent store that it may wait for. */

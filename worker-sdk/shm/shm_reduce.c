@@ -59,7 +59,7 @@ static int flat_work(struct ddp__shm_op *op)
 	c = chunk_of(op, k);
 	to = flat_input(op, op->s->me, step);
 	if (op_is_tiny(op))
-		copy(to, op->send, op->count * op->elem);
+		ddp__copy_plain(to, op->send, op->count * op->elem);
 	else
 		put(op, to, op->send + c.at * op->elem, c.len * op->elem);
 	return op->recv || is_chunk(op, k + 1) ? DDP__POST : DDP__LAST;

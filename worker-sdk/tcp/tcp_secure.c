@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "worker-sdk/math/copy.h"
 
 enum {
 	HEADER = 4,
@@ -202,7 +203,7 @@ static size_t secure_gather(struct ddp__secure *s, const struct iovec *iov,
 		*text = (const char *)iov[i].iov_base + skip;
 		if (i == n - 1 && !have)
 			return part;
-		memcpy(to + have, *text, part);
+		ddp__copy_plain(to + have, *text, part);
 		have += part;
 		skip = 0;
 	}
@@ -331,7 +332,7 @@ static size_t secure_copy_out(struct way *w, const struct iovec *iov, int n)
 		size_t part = iov[i].iov_len < w->text ? iov[i].iov_len
 						       : w->text;
 
-		memcpy(iov[i].iov_base, secure_text(w), part);
+		ddp__copy_plain(iov[i].iov_base, secure_text(w), part);
 		secure_take(w, part);
 		done += part;
 	}
@@ -394,7 +395,7 @@ ssize_t ddp__secure_peek(struct ddp__secure *s, int fd, void *out, size_t size)
 		return rc;
 	if (size > s->in.text)
 		size = s->in.text;
-	memcpy(out, secure_text(&s->in), size);
+	ddp__copy_plain(out, secure_text(&s->in), size);
 	return (ssize_t)size;
 }
 

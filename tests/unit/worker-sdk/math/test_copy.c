@@ -36,6 +36,48 @@ START_TEST(puts_any_size_anywhere)
 }
 END_TEST
 
+static void fill(char *room, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		room[i] = (char)(i * 7 + i / 251);
+}
+
+/* "rep movsb" may be slow from some of these places to others. */
+START_TEST(copies_to_any_place_in_a_page)
+{
+	static _Alignas(4096) char from[MOST + PAD], to[MOST + 4 * PAD];
+	size_t shift = _i % 2 ? 0 : 16;
+
+	fill(from, sizeof(from));
+	for (size_t at = 1; at < 2 * PAD; at++) {
+		size_t size = sizes[at % (sizeof(sizes) / sizeof(*sizes))];
+
+		memset(to, 0x55, sizeof(to));
+		if (_i < 2)
+			ddp__copy_plain(to + at, from + shift, size);
+		else
+			ddp__move(to + at, from + shift, size);
+		ck_assert(memcmp(to + at, from + shift, size) == 0);
+		ck_assert_int_eq(to[at - 1], 0x55);
+		ck_assert_int_eq(to[at + size], 0x55);
+	}
+}
+END_TEST
+
+START_TEST(moves_by_any_distance)
+{
+	enum { FROM = 2 * PAD, SIZE = 5001 };
+	char room[SIZE + 2 * FROM], want[SIZE];
+
+	for (size_t to = 0; to < 2 * FROM; to++) {
+		fill(room, sizeof(room));
+		memcpy(want, room + FROM, SIZE);
+		ddp__move(room + to, room + FROM, SIZE);
+		ck_assert(memcmp(room + to, want, SIZE) == 0);
+	}
+}
+END_TEST
+
 START_TEST(stores_are_measured_now_and_then)
 {
 	static char from[4096], to[4096];
@@ -72,6 +114,8 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, puts_any_size_anywhere, 0, 2);
+	tcase_add_loop_test(tc, copies_to_any_place_in_a_page, 0, 4);
+	tcase_add_test(tc, moves_by_any_distance);
 	tcase_add_test(tc, stores_are_measured_now_and_then);
 	tcase_add_test(tc, large_copies_bypass_the_caches);
 	return run_case(tc);
