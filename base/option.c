@@ -49,23 +49,41 @@ static int parse_double(const char *text, double min, double max,
 	return 0;
 }
 
+const char *option_trim(const char *text, char out[OPTION_NUMBER_MAX])
+{
+	size_t n;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	n = strlen(text);
+	while (n && isspace((unsigned char)text[n - 1]))
+		n--;
+	if (n >= OPTION_NUMBER_MAX)
+		return text;
+	memcpy(out, text, n);
+	out[n] = '\0';
+	return out;
+}
+
 /* what names the value in errors: "--epochs" or "PET_X in the environment" */
 static int option_assign(const struct option_spec *s, void *values,
 			 const char *text, const char *what, struct err *e)
 {
 	char *field = (char *)values + s->offset;
+	char number[OPTION_NUMBER_MAX];
 	long flag;
 	int rc = 0;
 
 	switch (s->kind) {
 	case OPTION_FLAG:
-		rc = parse_long(text, LONG_MIN, LONG_MAX, what, &flag, e);
+		rc = parse_long(option_trim(text, number), LONG_MIN, LONG_MAX,
+				what, &flag, e);
 		if (rc == 0)
 			*(int *)(void *)field = flag != 0;
 		break;
 	case OPTION_INT:
-		rc = parse_long(text, (long)s->min, (long)s->max, what,
-				(long *)(void *)field, e);
+		rc = parse_long(option_trim(text, number), (long)s->min,
+				(long)s->max, what, (long *)(void *)field, e);
 		break;
 	case OPTION_DOUBLE:
 		rc = parse_double(text, s->min, s->max, what,

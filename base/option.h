@@ -77,6 +77,11 @@ void option_print_help(const struct option_spec *table);
 MUST_CHECK int parse_long(const char *text, long min, long max,
 			  const char *what, long *out, struct err *e);
 
+/* A number as Python's int() takes it, which ignores blanks around it: text
+ * without them, in out or, if it is too long to be a number, text itself. */
+enum { OPTION_NUMBER_MAX = 32 };
+const char *option_trim(const char *text, char out[OPTION_NUMBER_MAX]);
+
 /* Edit distance of two short texts, to suggest what was meant. */
 int option_distance(const char *a, const char *b);
 

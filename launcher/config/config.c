@@ -25,7 +25,8 @@ enum { RECONNECT_S = 30 }; /* --rdzv-conf reconnect_timeout */
 /* Parses --nnodes, "N" or "MIN:MAX". */
 static int config_decide_nnodes(struct config *c, struct err *e)
 {
-	const char *text = c->nnodes_text;
+	char number[OPTION_NUMBER_MAX];
+	const char *text = option_trim(c->nnodes_text, number);
 	const char *colon = strchr(text, ':');
 	char low[24];
 	long min, max;
@@ -74,6 +75,7 @@ static long config_gpu_workers(const struct config *c, const char **why)
 static int config_decide_nproc(struct config *c, struct err *e)
 {
 	const char *why, *text = c->nproc_text;
+	char number[OPTION_NUMBER_MAX];
 	long n = 0;
 
 	if (!c->nproc_given && c->env.role == LAUNCH_TASK)
@@ -95,7 +97,8 @@ static int config_decide_nproc(struct config *c, struct err *e)
 			e, ERR_USAGE,
 			"--nproc-per-node xpu: ddprun counts only NVIDIA GPUs; "
 			"give the number, or auto, cpu, gpu");
-	} else if (parse_long(text, 1, WIRE_NPROC_MAX, "", &n, NULL) < 0) {
+	} else if (parse_long(option_trim(text, number), 1, WIRE_NPROC_MAX, "",
+			      &n, NULL) < 0) {
 		return err_set(e, ERR_USAGE,
 			       "--nproc-per-node '%s': give a number from 1 to "
 			       "%d, or auto, cpu, gpu", text, WIRE_NPROC_MAX);
@@ -366,6 +369,50 @@ static int config_check_completion(const struct config *c, struct err *e)
 		       "zsh", c->print_completion);
 }
 
+/* An option whose value is empty, as that of a variable that is not set, counts
+ * as not given, as in torchrun. */
+static void config_drop_empty(struct config *c)
+{
+	if (c->endpoint_given && !*c->endpoint_text) {
+		c->endpoint_text = NULL;
+		c->endpoint_given = 0;
+	}
+	if (c->master_addr_given && !*c->master_addr)
+		c->master_addr_given = 0;
+	if (c->local_addr_given && !*c->local_addr)
+		c->local_addr_given = 0;
+	if (c->output.log_dir && !*c->output.log_dir)
+		c->output.log_dir = NULL;
+}
+
+/* The same for names, but only on one node: with several, jobs without a name
+ * would meet each other. */
+static void config_drop_empty_names(struct config *c)
+{
+	if (c->max_nodes > 1 || c->etcd.members)
+		return;
+	if (!*c->job) {
+		c->job = CONFIG_JOB;
+		c->job_given = 0;
+	}
+	if (!*c->role)
+		c->role = CONFIG_ROLE;
+}
+
+/* argparse, which parses torchrun's command line, drops a "--" right behind
+ * PROGRAM, unless one stands before it. The command that srun starts again
+ * keeps it: it is parsed like this one. */
+static void config_drop_dashes(struct config *c)
+{
+	char **words = c->words;
+
+	if (!words[0] || !words[1] || strcmp(words[1], "--") != 0 ||
+	    (config_is_remote(c) && !c->over_ssh))
+		return;
+	words[1] = words[0];
+	c->words = words + 1;
+}
+
 /* With --log-dir alone the workers' output goes both to the folder and to the
  * console. */
 static void config_decide_streams(struct output_options *o)
@@ -382,7 +429,7 @@ static void config_decide_streams(struct output_options *o)
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
 {
 	static char *nothing[] = {(char *)"true", NULL};
-	int rc;
+	int rc, ended;
 
 	*c = (struct config){
 		/* the options' defaults are in config_options */
@@ -395,8 +442,10 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	if (rc < 0)
 		return rc;
 	c->words = argv + rc;
+	ended = c->noptions < rc - 1;
 	if (c->print_completion)
 		return config_check_completion(c, e);
+	config_drop_empty(c);
 	rc = launch_env_take_auth(&c->handed, e);
 	if (rc == 0)
 		rc = config_rdzv_backend(c, e);
@@ -404,9 +453,13 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		rc = host_choice_init(c, e);
 	if (rc == 0)
 		rc = config_decide_nnodes(c, e);
-	if (rc == 0)
+	if (rc == 0) {
+		config_drop_empty_names(c);
 		rc = c->over_ssh ? host_choice_nodes(c, e)
 				 : launch_defaults_nodes(c, e);
+	}
+	if (!ended)
+		config_drop_dashes(c);
 	if (rc == 0)
 		rc = config_is_remote(c) ? config_decide_remote(c, e)
 					 : config_decide(c, e);

@@ -14,6 +14,10 @@
 #include "launcher/worker/signal_set.h"
 #include "rendezvous/auth/auth.h"
 
+/* Names that a job has without options. */
+#define CONFIG_JOB "none"
+#define CONFIG_ROLE "default"
+
 /* --requeue-on */
 enum { CONFIG_ON_PREEMPT = 1, CONFIG_ON_TIMEOUT = 2 };
 

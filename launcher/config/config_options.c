@@ -89,7 +89,7 @@ const struct option_spec config_options[] = {
 	{TEXT("rdzv-id", job, "ID", "PET_RDZV_ID",
 	      "The job's name; only nodes with the same name meet ({}; under "
 	      "Slurm slurm-JOB.STEP)."),
-	 .def = "none",
+	 .def = CONFIG_JOB,
 	 .given_offset = AT(job_given)},
 	{TEXT("rdzv-backend", backend, "static|c10d|etcd", "PET_RDZV_BACKEND",
 	      "static or c10d, for compatibility with torchrun: both mean "
@@ -187,7 +187,7 @@ const struct option_spec config_options[] = {
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "The role of this node's workers: ROLE_NAME. ROLE_RANK and "
 	      "ROLE_WORLD_SIZE count the workers of the same role ({})."),
-	 .def = "default"},
+	 .def = CONFIG_ROLE},
 	{INT("max-restarts", max_restarts, 0, 1000000, "N",
 	     "PET_MAX_RESTARTS",
 	     "Start all workers again after a failure, up to N times ({})."),

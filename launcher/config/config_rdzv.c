@@ -233,9 +233,6 @@ static int config_check_endpoint(const struct config *c, struct err *e)
 			       "--node-rank %ld: with --nnodes %s it must be "
 			       "from 0 to %u",
 			       c->node_rank, c->nnodes_text, c->max_nodes - 1);
-	if (c->local_addr_given && !*c->local_addr)
-		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
-			       "host name or an address");
 	return 0;
 }
 

@@ -87,10 +87,13 @@ static int rdzv_conf_take(struct config *c, const char *key, const char *value,
 					      c->rdzv_timeout_given,
 					      &c->rdzv_timeout_s, e);
 	}
-	if (strcmp(key, "timeout") == 0) /* the static backend's name for it */
+	/* the static backend's name for it, of no effect with c10d */
+	if (strcmp(key, "timeout") == 0)
 		return rdzv_conf_take_default(key, value, 0.001,
 					      c->rdzv_timeout_given ||
-						      *join_timeout,
+						      *join_timeout ||
+						      strcmp(c->backend,
+							     "c10d") == 0,
 					      &c->rdzv_timeout_s, e);
 	if (strcmp(key, "last_call_timeout") == 0)
 		return rdzv_conf_take_default(key, value, 0, c->last_call_given,
@@ -146,31 +149,51 @@ static int rdzv_conf_copy_word(char out[WORD_MAX_BYTES], const char *text,
 	return 0;
 }
 
-int rdzv_conf_apply(struct config *c, const char *text, struct err *e)
+/* Quotes around the whole text, which a YAML file can leave, are no part of it.
+ */
+static struct slice rdzv_conf_unquote(const char *text)
+{
+	size_t n = strlen(text);
+
+	if (n >= 2 && (text[0] == '\'' || text[0] == '"') &&
+	    text[n - 1] == text[0])
+		return SLICE(text + 1, n - 2);
+	return SLICE(text, n);
+}
+
+static size_t rdzv_conf_span(struct slice text, const char *stops)
+{
+	size_t n = strcspn(text.data, stops);
+
+	return n < text.len ? n : text.len;
+}
+
+int rdzv_conf_apply(struct config *c, const char *whole, struct err *e)
 {
 	char key[WORD_MAX_BYTES], value[WORD_MAX_BYTES];
+	struct slice text = rdzv_conf_unquote(whole);
 	int join_timeout = 0;
 
-	if (!text[strspn(text, " \t")])
+	if (strspn(text.data, " \t") >= text.len)
 		return 0;
 	for (;;) {
-		size_t len = strcspn(text, ",");
-		size_t name = strcspn(text, "=,");
+		size_t len = rdzv_conf_span(text, ",");
+		size_t name = rdzv_conf_span(text, "=,");
 		int rc;
 
-		if (name >= len || rdzv_conf_copy_word(key, text, name) < 0 ||
-		    !*key ||
-		    rdzv_conf_copy_word(value, text + name + 1,
+		if (name >= len ||
+		    rdzv_conf_copy_word(key, text.data, name) < 0 || !*key ||
+		    rdzv_conf_copy_word(value, text.data + name + 1,
 					len - name - 1) < 0 ||
 		    !*value)
 			return err_set(e, ERR_USAGE, "--rdzv-conf: '%.*s': "
 				       "give KEY=VALUE,KEY=VALUE",
-				       (int)(len > 80 ? 80 : len), text);
+				       (int)(len > 80 ? 80 : len), text.data);
 		rc = rdzv_conf_take(c, key, value, &join_timeout, e);
 		if (rc < 0)
 			return rc;
-		if (!text[len])
+		if (len == text.len)
 			return 0;
-		text += len + 1;
+		text = SLICE(text.data + len + 1, text.len - len - 1);
 	}
 }

@@ -67,6 +67,16 @@ static const char *join_progress_nodes(const struct join_progress *p,
 	return text;
 }
 
+uint64_t join_progress_last_call_ms(const struct join_progress *p)
+{
+	uint64_t late_ms = (uint64_t)(p->options->heartbeat_s * 1000);
+	uint64_t now = clock_ms();
+
+	if (!p->starts_ms || now >= p->starts_ms + late_ms)
+		return 0;
+	return p->starts_ms + late_ms - now;
+}
+
 void join_progress_log_spare(const struct join_progress *p)
 {
 	const struct rdzv_options *c = p->options;

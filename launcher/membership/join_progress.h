@@ -33,6 +33,9 @@ void join_progress_log(const struct join_progress *p, int is_spare);
 void join_progress_log_awaited(struct join_progress *p, struct slice text,
 			       unsigned long long s);
 void join_progress_log_spare(const struct join_progress *p);
+/* In a last call the job will start without more nodes: how long --rdzv-timeout
+ * should wait for that, in ms; 0: there is no last call, or it is long over. */
+uint64_t join_progress_last_call_ms(const struct join_progress *p);
 /* --rdzv-timeout is over. */
 void join_progress_timeout_error(const struct join_progress *p, struct err *e);
 

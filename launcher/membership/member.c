@@ -54,8 +54,13 @@ static void on_report(uv_timer_t *t)
 static void on_deadline(uv_timer_t *t)
 {
 	struct member *m = t->data;
+	uint64_t more = join_progress_last_call_ms(&m->progress);
 	struct err e = ERR_INIT;
 
+	if (more) {
+		uv_timer_start(&m->deadline, on_deadline, more, 0);
+		return;
+	}
 	join_progress_timeout_error(&m->progress, &e);
 	member_fail(m, &e);
 }

@@ -2,9 +2,11 @@
 #include "launcher/plan/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +36,12 @@ static int program_cannot_run(const char *name, int rc, struct err *e)
 		advice = "; name a program in it";
 	else if (rc == -ENOENT && strchr(name, '/'))
 		advice = "; check the path, on each node";
+	else if (rc == -ENOENT && program_check(name, X_OK) == 0)
+		advice = " in $PATH; for the one in this directory write "
+			 "./NAME, for a Python script --run-path NAME";
+	else if (rc == -ENOENT && program_check(name, R_OK) == 0)
+		advice = " in $PATH; this directory has a file of that name: "
+			 "if it is a Python script, --run-path NAME runs it";
 	else if (rc == -ENOENT)
 		advice = " in $PATH; for one in this directory write ./NAME, "
 			 "for a Python script --run-path NAME";
@@ -87,12 +95,139 @@ static int program_find_path(const char *name, char **out, struct err *e)
 	return *out ? 0 : err_no_memory(e, "the program's path");
 }
 
+/* ---- Python ---- */
+
 static int program_is_script(const char *name)
 {
+	static const char *const ends[] = {".py", ".pyw", ".pyz"};
 	size_t len = strlen(name);
 
-	return len > 3 && strcmp(name + len - 3, ".py") == 0;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t n = strlen(ends[i]);
+
+		if (len > n && strcasecmp(name + len - n, ends[i]) == 0)
+			return 1;
+	}
+	return 0;
 }
+
+/* A folder that Python runs. */
+static int program_is_package(const char *path)
+{
+	char *main;
+	int rc;
+
+	if (program_check(path, R_OK) != -EISDIR ||
+	    asprintf(&main, "%s/__main__.py", path) < 0)
+		return 0;
+	rc = program_check(main, R_OK);
+	free(main);
+	return rc == 0;
+}
+
+static int program_is_launcher(const char *word, size_t n)
+{
+	static const char *const names[] = {
+		"torchrun", "ddprun", "torch.distributed.run",
+		"torch.distributed.launch",
+	};
+	const char *slash = memrchr(word, '/', n);
+
+	if (slash) {
+		n -= (size_t)(slash + 1 - word);
+		word = slash + 1;
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strlen(names[i]) == n && memcmp(word, names[i], n) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* "#!/usr/bin/env -S torchrun --nproc_per_node gpu": executed, the file would
+ * start ddprun again, without end. torchrun gives it to Python. */
+static int program_starts_launcher(const char *path)
+{
+	char line[256], *word = line;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n < 2 || memcmp(line, "#!", 2) != 0)
+		return 0;
+	line[n] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	for (word += 2; *word; word += strspn(word, " \t")) {
+		size_t len = strcspn(word, " \t");
+
+		if (program_is_launcher(word, len))
+			return 1;
+		word += len;
+	}
+	return 0;
+}
+
+static int program_find_python(const char *script, char **out, struct err *e)
+{
+	const char *python = getenv("PYTHON_EXEC");
+	int is_set = python && *python, rc;
+
+	if (!is_set)
+		python = "python3";
+	rc = program_find_path(python, out, NULL);
+	if (rc == 0 || rc == -ENOMEM)
+		return rc < 0 ? err_no_memory(e, "Python's path") : 0;
+	return err_set(e, rc, "cannot run '%s', the Python for '%s'%s: %s%s; "
+		       "set PYTHON_EXEC to a Python of this node", python,
+		       script, is_set ? " ($PYTHON_EXEC)" : "", strerror(-rc),
+		       strchr(python, '/') ? "" : " in $PATH");
+}
+
+/* Whether Python runs the program. With a macro each rank may have its own
+ * script: then Python checks it. */
+static int program_decide_python(const char *name,
+				 const struct program_how *how, int *python,
+				 struct err *e)
+{
+	int is_script = how->run_path ||
+			(!how->no_python && program_is_script(name));
+	int is_package = !how->no_python && program_is_package(name);
+	int rc;
+
+	*python = how->module || is_script || is_package;
+	if (how->module || !is_script || is_package || macro_is_in(name))
+		return 0;
+	rc = program_check(name, R_OK);
+	if (rc == -EISDIR)
+		return err_set(e, -EACCES, "cannot run '%s': it is a folder "
+			       "without a __main__.py; name a script in it",
+			       name);
+	return rc < 0 ? err_set(e, rc, "cannot run '%s': %s; check the path, "
+				"on each node", name, strerror(-rc)) : 0;
+}
+
+/* Finds what is executed, unless it would start a launcher: then Python runs
+ * it as p->script. */
+static int program_find_executable(struct program *p, const char *name,
+				   const struct program_how *how,
+				   int *python, struct err *e)
+{
+	int rc = program_find_path(name, &p->path, e);
+
+	if (rc < 0 || !program_starts_launcher(p->path))
+		return rc;
+	if (how->no_python)
+		return err_set(e, -EACCES, "cannot run '%s' with --no-python: "
+			       "its first line starts torchrun or ddprun "
+			       "again; leave --no-python out", name);
+	p->script = p->path;
+	p->path = NULL;
+	*python = 1;
+	return 0;
+}
+
+/* ---- the arguments ---- */
 
 static void program_find_macros(struct program *p, char **words)
 {
@@ -122,7 +257,8 @@ static int program_make_argv(struct program *p, char **words, int python,
 		if (how->module)
 			p->argv[p->nargs++] = (char *)"-m";
 	}
-	p->argv[p->nargs++] = *words++;
+	p->argv[p->nargs++] = p->script ? p->script : *words;
+	words++;
 	if (how->local_rank)
 		p->argv[p->nargs++] = (char *)"--local-rank=${local_rank}";
 	while (*words)
@@ -133,38 +269,25 @@ static int program_make_argv(struct program *p, char **words, int python,
 int program_find(struct program *p, char **words, const struct program_how *how,
 		 struct err *e)
 {
-	const char *python = getenv("PYTHON_EXEC");
-	int script = !how->module &&
-		     (how->run_path ||
-		      (!how->no_python && program_is_script(words[0])));
-	int rc;
+	int python, rc;
 
 	*p = (struct program){.path = NULL};
-	if (!python || !*python)
-		python = "python3";
-	/* with a macro each rank may have its own script: Python checks it */
-	if (script && !macro_is_in(words[0])) {
-		rc = program_check(words[0], R_OK);
-		if (rc < 0)
-			return err_set(e, rc, "cannot run '%s': %s; check the "
-				       "path, on each node", words[0],
-				       strerror(-rc));
-	}
-	rc = program_find_path(script || how->module ? python : words[0],
-			       &p->path, e);
+	rc = program_decide_python(words[0], how, &python, e);
+	if (rc == 0 && !python)
+		rc = program_find_executable(p, words[0], how, &python, e);
+	if (rc == 0 && python)
+		rc = program_find_python(words[0], &p->path, e);
+	if (rc == 0 && program_make_argv(p, words, python, how) < 0)
+		rc = err_no_memory(e, "the program's arguments");
 	if (rc < 0)
-		return rc;
-	rc = program_make_argv(p, words, script || how->module, how);
-	if (rc < 0) {
 		program_release(p);
-		return err_no_memory(e, "the program's arguments");
-	}
-	return 0;
+	return rc;
 }
 
 void program_release(struct program *p)
 {
 	free(p->path);
+	free(p->script);
 	free(p->argv);
 	*p = (struct program){.path = NULL};
 }

@@ -7,13 +7,16 @@
 
 struct program {
 	char *path;  /* for execve */
-	char **argv; /* ends with NULL; all words but path are borrowed */
+	char *script; /* for Python, if it was found in $PATH; or NULL */
+	char **argv; /* ends with NULL; all other words are borrowed */
 	int nargs;
 	int macros;  /* its words contain macros (macro.h) */
 	int ports;   /* one of them is for a port of each worker */
 };
 
-/* How to read the words; all zero: a name with .py is a Python script. */
+/* How to read the words; all zero: Python runs a name with .py, .pyw or .pyz,
+ * a folder with a __main__.py, and a file whose first line starts a launcher.
+ */
 struct program_how {
 	int no_python;  /* an executable, whatever its name */
 	int module;     /* a Python module */
@@ -21,7 +24,7 @@ struct program_how {
 	int local_rank; /* its first argument is --local-rank=N */
 };
 
-/* words: the program and its arguments, ending with NULL. A .py file is run by
+/* words: the program and its arguments, ending with NULL. Python is
  * $PYTHON_EXEC or python3, with -u. Anything else is executed, and looked up in
  * $PATH if it has no slash. -ENOENT or -EACCES, naming the file. */
 int program_find(struct program *p, char **words, const struct program_how *how,

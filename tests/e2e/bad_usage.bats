@@ -24,7 +24,20 @@ refused() {
 	refused 126 "cannot run '$T': Is a directory" "$T"
 	refused 2 "no program to run" --nnodes 1
 	touch plain.py
-	PYTHON_EXEC=no-python refused 127 "cannot run 'no-python'" plain.py
+	PYTHON_EXEC=no-python refused 127 \
+		"cannot run 'no-python', the Python for 'plain.py' \(\\\$PYTHON_EXEC\): No such file .* in \\\$PATH; set PYTHON_EXEC" \
+		plain.py
+	refused 127 "cannot run 'plain': .* this directory has a file of that name: .*--run-path" \
+		plain
+	mkdir empty
+	refused 126 "cannot run 'empty': it is a folder without a __main__.py" \
+		--run-path empty
+}
+
+@test "with enough nodes the end of --rdzv-timeout waits for the last call" {
+	expect 0 ddprun --nnodes 1:2 --rdzv-timeout 1 --last-call-timeout 2 \
+		--rdzv-endpoint 127.0.0.1:0 echo started
+	[ "$out" = "[0] started" ]
 }
 
 @test "bad values of --nproc-per-node are errors" {
@@ -79,7 +92,7 @@ refused() {
 	refused 2 "--shutdown-timeout: 'x' is not a number" \
 		--shutdown-timeout x true
 	refused 2 "--rdzv-id: the name must have 1 to 256 printable" \
-		--rdzv-id '' true
+		--nnodes 2 --rdzv-id '' true
 	refused 2 "--rdzv-id: the name must have 1 to 256 printable" \
 		--rdzv-id $'a\nb' true
 	PET_MAX_RESTARTS=many refused 2 "PET_MAX_RESTARTS in the environment" \

@@ -93,12 +93,13 @@ defaults() {
 	done
 }
 
-# tried WORD VALUE: tries VALUE as the option or key that LIMITS calls WORD
+# tried WORD VALUE: tries VALUE as the option or key that LIMITS calls WORD. With two
+# nodes: on one, an empty name counts as not given.
 tried() {
 	local etcd="--rdzv-backend etcd --rdzv-id x --rdzv-endpoint"
 	status=0
 	case $1 in
-	--*) ddprun --dry-run "$1" "$2" true ;;
+	--*) ddprun --dry-run --nnodes 2 "$1" "$2" true ;;
 	ttl) ddprun --dry-run $etcd a --rdzv-conf "ttl=$2" true ;;
 	esac >/dev/null 2>err || status=$?
 }

@@ -116,6 +116,62 @@ lacks() {
 	[ "$out" = "[0] itself --lr 1" ]
 }
 
+@test "the first -- behind the program is not passed on, as with torchrun" {
+	expect 0 ddprun echo -- --depth=2 -- x
+	[ "$out" = "[0] --depth=2 -- x" ]
+	printf 'import sys\nprint(sys.argv[1:])\n' >show.py
+	expect 0 ddprun --run-path show.py -- -- x
+	[ "$out" = "[0] ['--', 'x']" ]
+	expect 0 ddprun -m show -- x
+	[ "$out" = "[0] ['x']" ]
+	expect 0 ddprun -- show.py -- x
+	[ "$out" = "[0] ['--', 'x']" ]
+	expect 0 ddprun show.py a -- x
+	[ "$out" = "[0] ['a', '--', 'x']" ]
+}
+
+@test "Python runs .PY, .pyw and .pyz files, and folders with a __main__.py" {
+	local name
+	mkdir app
+	for name in train.PY train.pyw; do
+		echo 'print(__name__)' >"$name"
+		expect 0 ddprun "$name"
+		[ "$out" = "[0] __main__" ]
+	done
+	echo 'print(__file__)' >app/__main__.py
+	expect 0 ddprun app
+	has "$out" '/?app/__main__\.py$'
+	expect 0 ddprun --run-path app
+	has "$out" '/?app/__main__\.py$'
+	python3 -m zipapp app
+	expect 0 ddprun ./app.pyz
+	has "$out" 'app\.pyz/__main__\.py$'
+}
+
+@test "a script whose first line starts torchrun or ddprun runs under Python, once" {
+	local name
+	printf 'import os\nprint("once", os.environ["WORLD_SIZE"])\n' >body
+	ln -s "$DDPRUN" torchrun
+	for name in 'torchrun' 'ddprun' 'python3 -m torch.distributed.run'; do
+		{ echo "#!/usr/bin/env -S $name --nproc_per_node 2"; cat body; } >train
+		chmod +x train
+		expect 0 ddprun --nproc-per-node 2 ./train
+		[ "$out" = "[0] once 2"$'\n'"[1] once 2" ] ||
+			[ "$out" = "[1] once 2"$'\n'"[0] once 2" ]
+		# found in $PATH: Python gets its path
+		mkdir -p bin
+		cp train bin/found
+		PATH=$T/bin:$PATH expect 0 ddprun found
+		[ "$out" = "[0] once 1" ]
+	done
+	# started by that line: the kernel runs torchrun, and that this file
+	{ echo "#!/usr/bin/env -S torchrun --nproc_per_node 1"; cat body; } >train
+	PATH=$T:$PATH expect 0 ./train
+	[ "$out" = "[0] once 1" ]
+	expect 126 ddprun --no-python ./train
+	has "$err" "^ddprun: error: cannot run './train' with --no-python: its first line starts torchrun or ddprun again"
+}
+
 @test "workers get no input and none of our descriptors" {
 	expect 0 ls -C /proc/self/fd
 	local without=$out

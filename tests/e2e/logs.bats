@@ -88,7 +88,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 @test "bad masks, filters and folders are refused before anything starts" {
 	local option
 	for option in --tee=4 --redirects=0:1,0:2 --redirects=1:3 --tee= \
-		--ranks-filter=a --local-ranks-filter=1- --log-dir= \
+		--ranks-filter=a --local-ranks-filter=1- \
 		--duplicate-stdout-filters=,; do
 		expect 2 ddprun "$option" sh -c 'touch started'
 		has "$err" "${option%%=*}"

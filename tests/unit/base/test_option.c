@@ -156,7 +156,7 @@ END_TEST
 START_TEST(wrong_values_name_the_option_and_the_value)
 {
 	static const char *const counts[] = {
-		"1001", "-3", "1e3", "0x10", "", " 1", "1 ", "+1", "\t1",
+		"1001", "-3", "1e3", "0x10", "", " ", "1 2", "+1",
 		"99999999999999999999", "one", "--verbose",
 	};
 
@@ -170,6 +170,9 @@ START_TEST(wrong_values_name_the_option_and_the_value)
 		ck_assert_int_eq(v.count, 7);
 		ck_assert_int_eq(v.count_given, 0);
 	}
+	/* blanks around it, as wc -l prints them, are no part of a number */
+	ck_assert_int_eq(parse(0, "--max-count", " \t12 ", NULL, NULL), 3);
+	ck_assert_int_eq(v.count, 12);
 	ck_assert_int_eq(parse(0, "--max-rate=nan", NULL, NULL, NULL),
 			 ERR_USAGE);
 	ck_assert_int_eq(parse(0, "--max-rate=inf", NULL, NULL, NULL),

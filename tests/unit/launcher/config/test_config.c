@@ -4,66 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/config/config.h"
 #include "launcher/plan/gpu.h"
+#include "tests/unit/launcher/config/command_line.h"
 #include "tests/unit/run_case.h"
-
-enum { WORDS_MAX = 32 };
-
-static struct config config;
-static struct err error;
-static char line[1024];
-static char *words[WORDS_MAX];
-
-/* Parses words separated by blanks, after the program's own name. */
-static int parse(const char *text)
-{
-	int n = 0;
-
-	snprintf(line, sizeof(line), "ddprun %s", text);
-	for (char *w = strtok(line, " "); w && n < WORDS_MAX - 1;
-	     w = strtok(NULL, " "))
-		words[n++] = w;
-	words[n] = NULL;
-	error = (struct err)ERR_INIT;
-	return config_parse(&config, n, words, &error);
-}
-
-static void refused(const char *text, const char *part)
-{
-	ck_assert_msg(parse(text) == ERR_USAGE, "'%s' was taken", text);
-	ck_assert_msg(strstr(error.text, part) != NULL, "'%s': %s", text,
-		      error.text);
-	ck_assert_ptr_null(strchr(error.text, '\n'));
-}
-
-/* The endpoint that these options lead to, as "host:port". */
-static const char *endpoint(const char *text)
-{
-	static char out[SOCK_TEXT_MAX];
-
-	ck_assert_msg(parse(text) == 0, "'%s': %s", text, error.text);
-	return endpoint_text(&config.endpoint, out);
-}
-
-static void clean_environment(void)
-{
-	extern char **environ;
-	char name[64];
-
-	for (int i = 0; environ[i];) {
-		if (strncmp(environ[i], "PET_", 4) == 0 ||
-		    strncmp(environ[i], "MASTER_", 7) == 0 ||
-		    strncmp(environ[i], "TORCH", 5) == 0 ||
-		    strncmp(environ[i], "CUDA_VISIBLE", 12) == 0) {
-			snprintf(name, sizeof(name), "%.*s",
-				 (int)strcspn(environ[i], "="), environ[i]);
-			unsetenv(name);
-		} else {
-			i++;
-		}
-	}
-}
 
 START_TEST(defaults)
 {
@@ -205,7 +148,8 @@ START_TEST(errors_name_the_option_and_a_remedy)
 		{"-m --no-python a", "--module runs PROGRAM with Python"},
 		{"--legacy-launch --no-python a", "needs --use-env"},
 		{"--gpus-per-proc 0 a", "--gpus-per-proc: 0"},
-		{"--role= a", "--role: the name"},
+		{"--nnodes 2 --role= a", "--role: the name"},
+		{"--nnodes 2 --rdzv-id= a", "--rdzv-id: the name"},
 		{"--monitor-interval -1 a", "--monitor-interval: -1"},
 		{"--rdzv-endpoint :5 a", "the host is empty"},
 		{"--rdzv-endpoint h:x a",
@@ -222,93 +166,6 @@ START_TEST(errors_name_the_option_and_a_remedy)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		refused(rows[i].line, rows[i].part);
-}
-END_TEST
-
-START_TEST(flags_and_numbers_from_the_environment)
-{
-	setenv("PET_STANDALONE", "2", 1); /* bool(int(x)), as torchrun */
-	setenv("PET_MODULE", "1", 1);
-	setenv("PET_REDIRECTS", "3", 1);
-	setenv("PET_TEE", "0:1", 1);
-	setenv("PET_MONITOR_INTERVAL", "5", 1);
-	setenv("PET_NUMA_BINDING", "node", 1); /* torchrun has none */
-	setenv("PET_LOGS_SPECS", "mine", 1);
-	ck_assert_int_eq(parse("a"), 0);
-	ck_assert_int_eq(config.standalone, 1);
-	ck_assert_int_eq(config.module, 1);
-	ck_assert_str_eq(config.output.redirects, "3");
-	ck_assert_str_eq(config.output.tee, "0:1");
-	ck_assert_double_eq(config.monitor_interval_s, 5);
-	ck_assert_ptr_null(config.cpu_bind);
-	setenv("PET_MAX_RESTARTS", "", 1);
-	refused("a", "PET_MAX_RESTARTS in the environment: ''");
-	unsetenv("PET_MAX_RESTARTS");
-	setenv("PET_MODULE", "", 1);
-	refused("a", "PET_MODULE in the environment: ''");
-}
-END_TEST
-
-START_TEST(torchruns_abbreviations_are_accepted)
-{
-	ck_assert_int_eq(parse("--redirect=3 --max-restart 2 --rdzv-end h:7 "
-			       "--nproc 3 --nproc_per 2 --log-d d --v -t 1 a"),
-			 0);
-	ck_assert_str_eq(config.output.redirects, "3");
-	ck_assert_str_eq(config.output.tee, "1");
-	ck_assert_int_eq((int)config.max_restarts, 2);
-	ck_assert_str_eq(config.endpoint_text, "h:7");
-	ck_assert_uint_eq(config.nproc, 2);
-	/* our own variables yield, and so do torchrun's newer ones */
-	ck_assert_str_eq(config.output.log_dir, "d");
-	ck_assert_int_eq(config.virtual_local_rank, 1);
-	ck_assert_int_eq(parse("--log- d a"), 0);
-	ck_assert_str_eq(config.output.log_dir, "d");
-	ck_assert_int_eq(parse("--h"), OPTION_WANT_HELP);
-	refused("--rdzv 1 a", "ambiguous");
-	refused("--wra x a", "ambiguous: --wrap or --wrap-ranks");
-}
-END_TEST
-
-START_TEST(arguments_after_the_program_belong_to_it)
-{
-	ck_assert_int_eq(parse("-m pkg.mod --nnodes x -m --help -- y"), 0);
-	ck_assert_int_eq(config.module, 1);
-	ck_assert_str_eq(config.words[0], "pkg.mod");
-	ck_assert_str_eq(config.words[1], "--nnodes");
-	ck_assert_str_eq(config.words[4], "--help");
-	ck_assert_str_eq(config.words[5], "--");
-	ck_assert_int_eq(parse("-r3 -- a -- b"), 0);
-	ck_assert_str_eq(config.output.redirects, "3");
-	ck_assert_str_eq(config.words[0], "a");
-	ck_assert_str_eq(config.words[1], "--");
-}
-END_TEST
-
-START_TEST(rdzv_conf_sets_what_no_option_says)
-{
-	ck_assert_int_eq(parse("--rdzv-conf join_timeout=7,timeout=900,"
-			       "last_call_timeout=2,heartbeat_timeout=3,"
-			       "close_timeout=1,read_timeout=60,"
-			       "store_type=tcp,is_host=0,rank=1 --nnodes 2 a"),
-			 0);
-	ck_assert_double_eq(config.rdzv_timeout_s, 7);
-	ck_assert_double_eq(config.last_call_s, 2);
-	ck_assert_double_eq(config.heartbeat_s, 3);
-	ck_assert_int_eq(config.is_host, 0);
-	ck_assert_int_eq((int)config.node_rank, 1);
-	ck_assert_int_eq(parse("--rdzv-conf timeout=8,join_timeout=9 a"), 0);
-	ck_assert_double_eq(config.rdzv_timeout_s, 9);
-	ck_assert_int_eq(parse("--rdzv-conf timeout=8,is_host=True a"), 0);
-	ck_assert_double_eq(config.rdzv_timeout_s, 8);
-	ck_assert_int_eq(config.is_host, 1);
-	ck_assert_int_eq(parse("--rdzv-conf timeout=8,rank=0 --rdzv-timeout 4 "
-			       "--nnodes 2 --node-rank 1 a"), 0);
-	ck_assert_double_eq(config.rdzv_timeout_s, 4);
-	ck_assert_int_eq((int)config.node_rank, 1);
-	ck_assert_int_eq(parse("--rdzv-conf my_plugin=1 a"), 0);
-	ck_assert_int_eq(parse("--rdzv-conf= a"), 0);
-	ck_assert_int_eq(config.is_host, -1);
 }
 END_TEST
 
@@ -374,7 +231,7 @@ START_TEST(options_that_conflict_with_etcd_are_errors)
 		{"--rdzv-backend etcd --rdzv-endpoint e1,,e2 --rdzv-id j a",
 		 "a member is empty"},
 		{"--rdzv-backend etcd --rdzv-endpoint= --rdzv-id j a",
-		 "a member is empty"},
+		 "needs --rdzv-endpoint"},
 		{"--rdzv-backend etcd --rdzv-endpoint e1:x --rdzv-id j a",
 		 "the port is not a number from 0 to 65535"},
 		{"--rdzv-backend etcd --rdzv-endpoint e1:0 --rdzv-id j a",
@@ -583,10 +440,6 @@ int main(void)
 	tcase_add_test(c, endpoints);
 	tcase_add_test(c, standalone_jobs_have_names_of_their_own);
 	tcase_add_test(c, errors_name_the_option_and_a_remedy);
-	tcase_add_test(c, flags_and_numbers_from_the_environment);
-	tcase_add_test(c, torchruns_abbreviations_are_accepted);
-	tcase_add_test(c, arguments_after_the_program_belong_to_it);
-	tcase_add_test(c, rdzv_conf_sets_what_no_option_says);
 	tcase_add_test(c, etcd_has_members_and_a_name_for_the_job);
 	tcase_add_test(c, options_that_conflict_with_etcd_are_errors);
 	tcase_add_test(c, gpus_are_enough_before_anything_starts);
