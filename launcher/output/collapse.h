@@ -12,7 +12,7 @@
 enum {
 	COLLAPSE_HOLD_MS = 100, /* the longest that a line waits for ranks */
 	COLLAPSE_LINES = 256,
-	COLLAPSE_BYTES = 512 << 10,
+	COLLAPSE_BYTES = 1 << 20, /* at least LINES_MAX */
 };
 
 /* A line, and the ranks that printed it: a bit set of indices 0 to n-1. */

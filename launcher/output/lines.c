@@ -6,7 +6,8 @@ enum { KEEP_BYTES = 1024 }; /* memory kept for the next unfinished line */
 void lines_init(struct lines *l)
 {
 	buf_init(&l->part, LINES_MAX);
-	l->begun = 0;
+	l->begun = l->redrawn = 0;
+	l->shown = 0;
 }
 
 void lines_release(struct lines *l)
@@ -18,9 +19,16 @@ static void lines_emit_part(struct lines *l, int open, lines_emit emit,
 			    void *arg)
 {
 	int flags = (l->begun ? LINES_BEGUN : 0) | (open ? LINES_OPEN : 0);
+	struct slice text = SLICE(l->part.data, l->part.len);
 
-	emit(arg, SLICE(l->part.data, l->part.len), flags);
+	if (l->shown) { /* LINES_DRAWN has emitted what was drawn over */
+		flags |= l->part.len == l->shown && !open ? LINES_SHOWN : 0;
+		text = lines_last_segment(text);
+	}
+	emit(arg, text, flags);
 	l->begun = open;
+	l->redrawn = 0;
+	l->shown = 0;
 	/* hundreds of workers with full buffers would use too much memory */
 	if (l->part.cap > KEEP_BYTES)
 		buf_release(&l->part);
@@ -86,11 +94,55 @@ struct slice lines_last_segment(struct slice text)
 	return text;
 }
 
-struct slice lines_redrawn(const struct lines *l)
+int lines_is_redrawn(const struct lines *l)
 {
-	if (!l->part.len || !memchr(l->part.data, '\r', l->part.len))
+	return l->redrawn ||
+	       (l->part.len && memchr(l->part.data, '\r', l->part.len));
+}
+
+/* Removes what was drawn over. */
+static struct slice lines_drop_old(struct lines *l)
+{
+	struct slice last =
+		lines_last_segment(SLICE(l->part.data, l->part.len));
+
+	if (last.data > l->part.data)
+		buf_consume(&l->part, (size_t)(last.data - l->part.data));
+	l->redrawn = 1;
+	return SLICE(l->part.data, last.len);
+}
+
+struct slice lines_redrawn(struct lines *l)
+{
+	if (!l->part.len || !lines_is_redrawn(l))
 		return SLICE(NULL, 0);
-	return lines_last_segment(SLICE(l->part.data, l->part.len));
+	return lines_drop_old(l);
+}
+
+size_t lines_held(const struct lines *l)
+{
+	return l->part.len - l->shown;
+}
+
+void lines_show(struct lines *l, lines_emit emit, void *arg)
+{
+	struct slice before = lines_last_segment(SLICE(l->part.data, l->shown));
+	struct slice text =
+		lines_last_segment(SLICE(l->part.data, l->part.len));
+	int same = l->shown && text.len == before.len &&
+		   memcmp(text.data, before.data, text.len) == 0;
+
+	if (!lines_held(l))
+		return;
+	if (!lines_is_redrawn(l)) {
+		lines_emit_part(l, 1, emit, arg);
+		return;
+	}
+	text = lines_drop_old(l);
+	l->shown = l->part.len;
+	l->begun = 0;
+	if (text.len && !same)
+		emit(arg, text, LINES_DRAWN);
 }
 
 /* ---- the last lines ---- */

@@ -7,18 +7,27 @@
 
 enum {
 	/* A line longer than this is shown in pieces. */
-	LINES_MAX = 64 << 10,
+	LINES_MAX = 1 << 20,
 };
 
 /* How a piece relates to its line. A line of up to LINES_MAX has neither. */
 enum {
 	LINES_BEGUN = 1, /* earlier pieces of the same line came before */
 	LINES_OPEN = 2,  /* the line continues in the next piece */
+	/* What lines_show emits: a state of a line that the program draws over
+	 * with \r, and is not its end. */
+	LINES_DRAWN = 4,
+	/* The line's end, of which nothing is new since LINES_DRAWN. */
+	LINES_SHOWN = 8,
 };
 
 struct lines {
 	struct buf part; /* the unfinished line's bytes so far */
 	int begun;       /* earlier pieces of it were emitted */
+	/* the program draws over the line: part has no more than the state that
+	 * a terminal shows, and what came since */
+	int redrawn;
+	size_t shown; /* bytes of part that LINES_DRAWN has emitted */
 };
 
 /* text has no newline and is valid until return. */
@@ -34,8 +43,19 @@ void lines_feed(struct lines *l, struct slice data, lines_emit emit, void *arg);
 void lines_end(struct lines *l, lines_emit emit, void *arg);
 
 /* What a terminal would show of the unfinished line when programs redraw it
- * with \r: the last segment that is not empty. data is NULL without any \r. */
-struct slice lines_redrawn(const struct lines *l);
+ * with \r: the last segment that is not empty, valid until the next call on l.
+ * data is NULL without any \r. Forgets what was drawn over. */
+struct slice lines_redrawn(struct lines *l);
+
+/* Whether a program draws over the unfinished line, or may: a \r at its end can
+ * also belong to a newline that follows. */
+int lines_is_redrawn(const struct lines *l);
+
+/* The bytes of the unfinished line that were not emitted yet. */
+size_t lines_held(const struct lines *l);
+/* Emits them before the line's end: as LINES_DRAWN if the program draws over
+ * them with \r, else as a piece, LINES_OPEN. */
+void lines_show(struct lines *l, lines_emit emit, void *arg);
 
 /* What a terminal still shows of a line: its last nonempty segment between
  * \r's, or all of text if it has no \r. */

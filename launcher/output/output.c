@@ -19,6 +19,7 @@ enum {
 	FLUSH_BYTES = 256 << 10,
 	COPIED_MAX = 4 << 20, /* a read with its prefixes, and some room */
 	STREAMS_AT_ONCE = 64,
+	PAUSED_MS = 1000, /* until a slow reader is looked at again */
 };
 
 static size_t output_pending(const struct output *o)
@@ -122,6 +123,7 @@ static void output_close_when_drained(struct output *o)
 	uv_close((uv_handle_t *)&o->ready, NULL);
 	uv_close((uv_handle_t *)&o->rest, NULL);
 	uv_close((uv_handle_t *)&o->expire, NULL);
+	uv_close((uv_handle_t *)&o->show_held, NULL);
 	writer_close(&o->writers[0]);
 	writer_close(&o->writers[1]);
 }
@@ -323,6 +325,64 @@ void output_redraw(struct output *o, struct stream *s, struct slice text)
 							       : 0), text);
 }
 
+/* ---- unfinished lines */
+
+static void output_on_show_held(uv_timer_t *t);
+
+/* While the reader of our output is slow, nothing is added to it. */
+static void output_wait_to_show_held(struct output *o)
+{
+	uint64_t next = UINT64_MAX, now = uv_now(o->loop);
+
+	for (const struct stream *s = o->held; s; s = s->held_next) {
+		uint64_t due = stream_held_due(s);
+
+		next = due < next ? due : next;
+	}
+	if (o->paused && next < now + PAUSED_MS)
+		next = now + PAUSED_MS;
+	if (o->held && !o->closing)
+		uv_timer_start(&o->show_held, output_on_show_held,
+			       next > now ? next - now : 0, 0);
+}
+
+static void output_on_show_held(uv_timer_t *t)
+{
+	struct output *o = t->data;
+	struct stream *next;
+
+	for (struct stream *s = o->held; s && !o->paused; s = next) {
+		next = s->held_next;
+		if (stream_held_due(s) <= uv_now(o->loop))
+			stream_show_held(s);
+	}
+	output_flush(o);
+	output_wait_to_show_held(o);
+}
+
+void output_hold(struct output *o, struct stream *s)
+{
+	if (!s->held_pprev) {
+		s->held_next = o->held;
+		if (s->held_next)
+			s->held_next->held_pprev = &s->held_next;
+		s->held_pprev = &o->held;
+		o->held = s;
+	}
+	if (!uv_is_active((uv_handle_t *)&o->show_held))
+		output_wait_to_show_held(o);
+}
+
+void output_unhold(struct output *o, struct stream *s)
+{
+	if (!s->held_pprev)
+		return;
+	*s->held_pprev = s->held_next;
+	if (s->held_next)
+		s->held_next->held_pprev = s->held_pprev;
+	s->held_pprev = NULL;
+}
+
 /* ---- from start to end */
 
 static int output_init_collapse(struct output *o, uint32_t n)
@@ -346,7 +406,9 @@ static void output_init_handles(struct output *o)
 {
 	uv_timer_init(o->loop, &o->rest);
 	uv_timer_init(o->loop, &o->expire);
+	uv_timer_init(o->loop, &o->show_held);
 	o->ready.data = o->rest.data = o->expire.data = o;
+	o->show_held.data = o;
 	writer_init(&o->writers[0], o->loop, STDOUT_FILENO);
 	o->out = o->err = &o->writers[0];
 	/* the second writer is then idle, but must exist */

@@ -2,11 +2,11 @@
  * from the workers. stream.h reads one worker's stream.
  *
  * A slow reader of our output slows down the workers: we stop reading them
- * while 1 MiB is queued. The queue thus holds at most 2 MiB (the last read adds
- * up to 1 MiB with its prefixes; the allocation is the next power of two,
- * 4 MiB). In addition we hold 64 KiB for each stream with an unfinished line,
- * 1 MiB with --collapse, and the contents of the pipes of workers that have
- * just ended. */
+ * while 1 MiB is queued. The queue thus holds at most 3 MiB (the last read adds
+ * up to 1 MiB with its prefixes, and may end a line of 1 MiB; the allocation is
+ * the next power of two, 4 MiB). In addition we hold up to 1 MiB for each
+ * stream with an unfinished line, until it is shown, 2 MiB with --collapse, and
+ * the contents of the pipes of workers that have just ended. */
 #ifndef LAUNCHER_OUTPUT_H
 #define LAUNCHER_OUTPUT_H
 
@@ -53,6 +53,8 @@ struct output {
 	struct buf copied[2]; /* queued for round.copies */
 	struct collapse *collapse[2]; /* NULL: lines are shown as they come */
 	uv_timer_t expire;
+	struct stream *held; /* those that hold a part of a line */
+	uv_timer_t show_held;
 };
 
 /* Takes over stdout, stderr and the log for n workers. rules must outlive o. */
@@ -85,6 +87,9 @@ void output_copy(struct output *o, struct stream *s, struct slice text,
 		 int flags);
 /* Sets the line that is redrawn in place; empty: none. */
 void output_redraw(struct output *o, struct stream *s, struct slice text);
+/* The stream holds a part of a line, or more of it; and not any more. */
+void output_hold(struct output *o, struct stream *s);
+void output_unhold(struct output *o, struct stream *s);
 /* Warns, once, that a file cannot be written. why is an errno. */
 void output_warn_full(struct output *o, int why);
 /* Writes queued lines now, as far as their reader accepts them. */

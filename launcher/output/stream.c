@@ -13,6 +13,10 @@ enum {
 	DRAIN_MAX = 1 << 20, /* a pipe's size: stop even if it is refilled */
 	PIECE_MIN = 4 << 10,
 	EXPANDED_MAX = 1 << 20, /* a read of empty lines, with their prefixes */
+	/* how long the part of a line waits for more, and for its end; a bar
+	 * that is drawn again and again is shown at this pace */
+	QUIET_MS = 1000,
+	WHOLE_MS = 5000,
 };
 
 static void stream_put_prefix(struct stream *s)
@@ -45,6 +49,8 @@ int stream_open(struct stream *s, struct output *o,
 	s->of = *setup;
 	s->output = o;
 	s->writer = setup->is_stderr ? o->err : o->out;
+	s->held_next = NULL;
+	s->held_pprev = NULL;
 	lines_init(&s->lines);
 	if (fcntl(s->of.fd, F_SETFL, O_NONBLOCK) < 0)
 		rc = -errno;
@@ -70,9 +76,14 @@ static void stream_on_line(void *arg, struct slice text, int flags)
 	struct stream *s = arg;
 	struct output *o = s->output;
 
+	if (flags & LINES_DRAWN) {
+		output_show(o, s, text, 0);
+		return;
+	}
+	s->has_ended_line = 1;
 	if (o->rules->copied[s->of.is_stderr].n)
 		output_copy(o, s, text, flags);
-	if (s->of.shown)
+	if (s->of.shown && !(flags & LINES_SHOWN))
 		output_show(o, s, text, flags);
 	if (s->of.tail && !stream_is_too_old(s, text.data))
 		tail_add(s->of.tail, lines_last_segment(text));
@@ -123,6 +134,7 @@ static long stream_read_piece(struct stream *s)
 	}
 	if (s->of.tail)
 		s->tail_from = stream_find_tail(o->piece, (size_t)n);
+	s->has_ended_line = 0;
 	lines_feed(&s->lines, SLICE(o->piece, (size_t)n), stream_on_line, s);
 	return n;
 }
@@ -132,6 +144,49 @@ static void stream_forget_redrawn(struct stream *s)
 {
 	if (s->output->redrawn == s)
 		output_redraw(s->output, s, SLICE("", 0));
+}
+
+/* ---- unfinished lines ---- */
+
+/* What a terminal shows in place needs not wait. */
+static int stream_holds(const struct stream *s)
+{
+	return s->of.shown && lines_held(&s->lines) &&
+	       !(s->writer->columns && lines_is_redrawn(&s->lines));
+}
+
+/* After a read: more of an unfinished line may wait. */
+static void stream_hold(struct stream *s)
+{
+	uint64_t now = uv_now(s->output->loop);
+
+	if (!stream_holds(s)) {
+		output_unhold(s->output, s);
+		return;
+	}
+	if (!s->held_pprev || s->has_ended_line)
+		s->held_ms = now;
+	s->heard_ms = now;
+	output_hold(s->output, s);
+}
+
+uint64_t stream_held_due(const struct stream *s)
+{
+	uint64_t quiet = s->heard_ms + QUIET_MS, whole = s->held_ms + WHOLE_MS;
+
+	if (lines_is_redrawn(&s->lines))
+		return s->held_ms + QUIET_MS;
+	return quiet < whole ? quiet : whole;
+}
+
+void stream_show_held(struct stream *s)
+{
+	output_unhold(s->output, s);
+	if (s->writer->columns)
+		output_redraw(s->output, s, SLICE(s->lines.part.data,
+						  s->lines.part.len));
+	else
+		lines_show(&s->lines, stream_on_line, s);
 }
 
 size_t stream_read(struct stream *s)
@@ -155,12 +210,14 @@ size_t stream_read(struct stream *s)
 		else
 			stream_forget_redrawn(s);
 	}
+	stream_hold(s);
 	return (size_t)n;
 }
 
 static void stream_end_line(struct stream *s)
 {
 	lines_end(&s->lines, stream_on_line, s);
+	output_unhold(s->output, s);
 	stream_forget_redrawn(s);
 }
 

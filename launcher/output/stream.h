@@ -25,6 +25,10 @@ struct stream {
 	const char *tail_from; /* older lines of this piece are not kept */
 	size_t prefix_len, piece_max;
 	char prefix[OUTPUT_PREFIX_MAX];
+	/* while a part of an unfinished line waits to be shown */
+	struct stream *held_next, **held_pprev; /* pprev NULL: not */
+	uint64_t held_ms, heard_ms; /* its first and last byte; loop time */
+	int has_ended_line; /* in the last read */
 };
 
 /* Takes both descriptors, on success. 0 or -errno. */
@@ -38,5 +42,12 @@ size_t stream_read(struct stream *s);
 void stream_drain(struct stream *s);
 /* Closes; does nothing if the stream is closed already. */
 void stream_close(struct stream *s);
+
+/* ---- for output.c ---- */
+
+/* When what waits is to be shown (loop time), and shows it. A line that is
+ * complete by then is shown whole. */
+uint64_t stream_held_due(const struct stream *s);
+void stream_show_held(struct stream *s);
 
 #endif

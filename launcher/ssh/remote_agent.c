@@ -20,7 +20,8 @@
 
 enum {
 	PIECE = 64 << 10,
-	LONG_LINE = 256 << 10, /* a longer line is reported in pieces */
+	/* a longer line is reported in pieces; as LINES_MAX, with a prefix */
+	LONG_LINE = (1 << 20) + 1024,
 	PAGE_MAX = 512 << 10,
 	DRAIN_MS = 1000,
 	PAGE_FD = 3, /* the descriptors that it gets besides 0 to 2: */

@@ -81,13 +81,42 @@ whole() {
 	[ "$err" = "[0] err" ]
 }
 
-@test "a line of 200 KiB is printed in marked pieces" {
-	expect 0 ddprun sh -c 'head -c 204800 /dev/zero | tr "\0" y; echo end'
-	[ "$(wc -l <<<"$out")" = 4 ]
-	sed -n 1p <<<"$out" | grep -qE '^\[0\] y+ \.\.\.$'
-	sed -n 2p <<<"$out" | grep -qE '^\[0\] \.\.\. y+ \.\.\.$'
-	sed -n 4p <<<"$out" | grep -qE '^\[0\] \.\.\. y+end$'
-	[ "$(tr -cd y <<<"$out" | wc -c)" = 204800 ]
+@test "a line of up to 1 MiB is printed whole, a longer one in marked pieces" {
+	head -c 1048575 /dev/zero | tr '\0' y >long
+	{ cat long; echo; } >whole
+	{ cat long; echo yend; } >longer
+	ddprun cat whole >whole.out 3>&- 4>&-
+	[ "$(wc -l <whole.out)" = 1 ]
+	[ "$(tail -c +5 whole.out | cmp - whole)" = '' ]
+	ddprun cat longer >longer.out 3>&- 4>&-
+	[ "$(wc -l <longer.out)" = 2 ]
+	sed -n 1p longer.out | grep -qE '^\[0\] y+ \.\.\.$'
+	sed -n 2p longer.out | grep -qE '^\[0\] \.\.\. end$'
+	[ "$(tr -cd y <longer.out | wc -c)" = 1048576 ]
+}
+
+@test "a progress bar appears in a log file while it is drawn" {
+	local from
+	start job ddprun sh -c 'i=0; until [ -e seen ]; do
+			i=$((i + 1)); printf "\r%d steps" $i >&2; sleep 0.05
+		done; printf "\rdone\n" >&2'
+	await job.err '^\[0\] [0-9]+ steps$'
+	from=$(($(wc -l <job.err) + 1))
+	await job.err '^\[0\] [0-9]+ steps$' 60 "$from"
+	touch seen
+	finish job
+	[ "$(tail -n 1 <<<"$err")" = '[0] done' ]
+	lacks "$err" $'\r'
+}
+
+@test "the unfinished line of a worker that waits is shown, and then its end" {
+	mkfifo go
+	start job ddprun sh -c 'printf "name? "; read _ <go; echo end'
+	await job.out '^\[0\] name\?  \.\.\.$'
+	echo >go
+	finish job
+	[ "$out" = "[0] name?  ...
+[0] ... end" ]
 }
 
 @test "\\r passes unchanged when stdout is no terminal" {

@@ -6,13 +6,15 @@
 #include "launcher/output/lines.h"
 #include "tests/unit/run_case.h"
 
-/* The emitted pieces: "text|" for each, '<' if LINES_BEGUN, '>' if LINES_OPEN.
- */
+/* The emitted pieces: "text|" for each, '<' if LINES_BEGUN, '>' if LINES_OPEN,
+ * '~' if LINES_DRAWN, '=' if LINES_SHOWN. */
 static struct buf seen = BUF_INIT(8 << 20);
 
 static void see(void *arg, struct slice text, int flags)
 {
-	buf_printf(&seen, "%s", flags & LINES_BEGUN ? "<" : "");
+	buf_printf(&seen, "%s%s%s", flags & LINES_BEGUN ? "<" : "",
+		   flags & LINES_DRAWN ? "~" : "",
+		   flags & LINES_SHOWN ? "=" : "");
 	buf_put(&seen, text.data, text.len);
 	buf_printf(&seen, "%s|", flags & LINES_OPEN ? ">" : "");
 }
@@ -70,7 +72,7 @@ START_TEST(a_line_over_the_limit_comes_in_marked_pieces)
 	memset(text, 'x', n);
 	text[n] = '\n';
 	text[n + 1] = '\0';
-	for (size_t piece = 1000; piece <= n + 1; piece += n / 3) {
+	for (size_t piece = 60000; piece <= n + 1; piece += n / 3) {
 		out = cut(text, piece);
 		ck_assert_uint_eq(strlen(out), n + 4 + 3);
 		ck_assert_int_eq(out[LINES_MAX], '>');
@@ -140,6 +142,50 @@ START_TEST(a_redrawn_line_is_shown_as_on_a_terminal)
 }
 END_TEST
 
+START_TEST(what_is_held_of_a_line_can_be_shown_before_its_end)
+{
+	/* '.' shows; the rest is fed in pieces between dots */
+	static const struct {
+		const char *in, *out;
+	} rows[] = {
+		{".", ""},
+		{"abc.de\n", "abc>|<de|"},
+		{"abc..\nd\n", "abc>|<|d|"},
+		/* a bar that begins, or ends, with \r */
+		{"\r10%.\r20%\r30%.\r40%\n", "~10%|~30%|40%|"},
+		{"10%\r.20%\r30%\r.40%\r\n", "~10%|~30%|40%|"},
+		{"\r10%.\n", "~10%|=10%|"},
+		{"\r10%.", "~10%|=10%|"},
+		{"\r10%..\r10%.\r10%\n", "~10%|10%|"},
+		{"\r10%.x.", "~10%|~10%x|=10%x|"},
+		{"\r.\r\r.\n", "=|"},
+		/* text that stands for itself, then a bar */
+		{"get:.\r1%.\n", "get:>|~1%|=1%|"},
+		/* complete in time: unchanged */
+		{"\r10%\r20%\n.", "\r10%\r20%|"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct lines l;
+
+		lines_init(&l);
+		buf_reset(&seen);
+		for (const char *at = rows[i].in; *at;) {
+			size_t n = strcspn(at, ".");
+
+			lines_feed(&l, SLICE(at, n), see, NULL);
+			if (at[n])
+				lines_show(&l, see, NULL);
+			at += n + (at[n] != '\0');
+		}
+		ck_assert_uint_eq(lines_held(&l), 0);
+		lines_end(&l, see, NULL);
+		ck_assert_str_eq(text_of(&seen), rows[i].out);
+		lines_release(&l);
+	}
+}
+END_TEST
+
 static const char *tail_of(const struct tail *t)
 {
 	struct slice s = tail_text(t);
@@ -201,6 +247,7 @@ int main(void)
 	tcase_add_test(c, a_line_of_exactly_the_limit_says_where_it_ended);
 	tcase_add_test(c, binary_bytes_pass);
 	tcase_add_test(c, a_redrawn_line_is_shown_as_on_a_terminal);
+	tcase_add_test(c, what_is_held_of_a_line_can_be_shown_before_its_end);
 	tcase_add_test(c, the_tail_keeps_the_last_lines);
 	tcase_add_test(c, the_tail_is_bounded_in_bytes);
 	failed = run_case(c);
