@@ -154,6 +154,13 @@ calls() { # ERE: how many calls of NCCL match
 	has "$out" '(rank 0: -20006: all_reduce #3 .* s: rank 1 on .* is in broadcast #3 |rank 1: -20006: broadcast #3 .* s: rank 0 on .* is in all_reduce #3 )'
 }
 
+# A split gathers through host memory, where calls have other numbers.
+@test "a rank that is late for a split is not taken for one in another call" {
+	# 79 if the launcher has noticed the hang, else rank 0's own
+	expect - ddprun --standalone --nproc-per-node 2 gpu_faults numbers 1 1500
+	has "$out" 'rank 0: -20006: comm_split #[0-9]+.*: rank 1 on .* has not arrived for '
+}
+
 @test "a single queue for all streams is a warning" {
 	CUDA_DEVICE_MAX_CONNECTIONS=1 ranks_ok 2 gpu_faults all
 	has "$out" 'rank 0: warning: CUDA_DEVICE_MAX_CONNECTIONS is 1: '

@@ -8,6 +8,8 @@
  *   gpu_faults spin RANK MS     that rank never comes; timeout of the others,
  *                               which have work on several communicators
  *   gpu_faults stray RANK MS    that rank makes another call than the others
+ *   gpu_faults numbers RANK MS  that rank never comes to a split, after calls
+ *                               through host memory
  */
 #include <unistd.h>
 
@@ -212,6 +214,32 @@ static int stray(int victim)
 	return rc ? 3 : 0;
 }
 
+/* Calls through host memory have numbers of their own. A rank that made the
+ * last of them is late for a split, not ahead in another call. */
+static int numbers(int victim)
+{
+	int32_t mine = 1, sum, once = 0;
+	ddp_comm *group;
+	int rc;
+
+	for (int i = 0; i < 20; i++)
+		must(ddp_all_reduce(world, &mine, &sum, 1, DDP_I32, DDP_SUM),
+		     "all_reduce");
+	must(ddp_once(world, DDP_JOB, count_call, &once), "once");
+	must(ddp_comm_split(world, 0, 0, &group), "split");
+	must(ddp_all_reduce(group, &mine, &sum, 1, DDP_I32, DDP_SUM),
+	     "all_reduce");
+	must(ddp_all_reduce(world, &mine, &sum, 1, DDP_I32, DDP_SUM),
+	     "all_reduce");
+	while (rank == victim)
+		pause();
+	rc = ddp_comm_split(world, 0, 0, &group);
+	printf("rank %d: %d: %s\n", rank, rc, rc ? ddp_last_error() : "");
+	fflush(stdout);
+	ddp_finalize(world);
+	return rc ? 3 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -222,7 +250,8 @@ int main(int argc, char **argv)
 		     {"myself", myself},
 		     {"leave", leave},
 		     {"spin", spin},
-		     {"stray", stray}};
+		     {"stray", stray},
+		     {"numbers", numbers}};
 	const char *what = argc > 1 ? argv[1] : "";
 
 	start(argc > 3 ? atoi(argv[3]) : 0);

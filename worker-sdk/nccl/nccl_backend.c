@@ -307,11 +307,14 @@ static int nccl_gather(struct ddp_comm *c, const struct ddp__call *call,
 		       const void *mine, void *all, size_t size, struct err *e)
 {
 	struct ddp__nccl *n = c->state;
+	struct ddp__call gather = *call;
 
-	if (n->host->state)
-		return ddp__cpu.gather(n->host, call, mine, all, size, e);
-	memcpy(all, mine, size);
-	return 0;
+	if (!n->host->state) {
+		memcpy(all, mine, size);
+		return 0;
+	}
+	gather.number = ddp__nccl_host_number(n, call->number);
+	return ddp__cpu.gather(n->host, &gather, mine, all, size, e);
 }
 
 /* Sets the timeout of calls through host memory; waits for a GPU use the

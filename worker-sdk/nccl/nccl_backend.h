@@ -104,6 +104,11 @@ void ddp__nccl_configure(struct ddp__nccl_config *config);
 int ddp__nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 		      const void *send, void *recv, void *stream,
 		      struct err *e);
+/* The number of a call of n's that the communicator beside n is to run: the
+ * later of the two communicators' next ones. A rank that is in, or has just
+ * left, an earlier call through host memory would otherwise be taken for one
+ * that is ahead, in another call. The same on all ranks. */
+uint64_t ddp__nccl_host_number(struct ddp__nccl *n, uint64_t number);
 /* Call it before a call with counts is enqueued; does nothing for others. Waits
  * until all ranks have made the call: ERR_ARGUMENT if their counts do not
  * match. */

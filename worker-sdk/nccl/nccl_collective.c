@@ -244,9 +244,16 @@ int ddp__nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 	return rc;
 }
 
+uint64_t ddp__nccl_host_number(struct ddp__nccl *n, uint64_t number)
+{
+	if (number <= n->host->calls)
+		number = n->host->calls + 1;
+	n->host->calls = number;
+	return number;
+}
+
 /* NCCL would hang, or write past a buffer, where counts do not match: before it
- * sees them, the ranks compare them through host memory. That call is numbered
- * as the later of the two communicators' next calls, the same on all ranks. */
+ * sees them, the ranks compare them through host memory. */
 int ddp__nccl_compare_counts(struct ddp__nccl *n, const struct ddp__call *call,
 			     struct err *e)
 {
@@ -258,8 +265,6 @@ int ddp__nccl_compare_counts(struct ddp__nccl *n, const struct ddp__call *call,
 	v = *call->counts;
 	v.compare_only = 1;
 	compare.counts = &v;
-	if (compare.number <= n->host->calls)
-		compare.number = n->host->calls + 1;
-	n->host->calls = compare.number;
+	compare.number = ddp__nccl_host_number(n, call->number);
 	return ddp__cpu.run(n->host, &compare, NULL, NULL, e);
 }
