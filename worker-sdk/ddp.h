@@ -526,12 +526,20 @@ DDP_API int ddp_reducer_begin(ddp_reducer *r, int sync);
 /* The gradient of parameter i is complete; do not touch it until finish. Any
  * order is legal, the last parameter first is best. Advances operations. */
 DDP_API int ddp_reducer_ready(ddp_reducer *r, int i);
-/* Ends the step: waits until all gradients are averages over the ranks. Without
- * find_unused it fails if a parameter was not ready; the text names it. */
+/* Ends the step: waits until all gradients are averages over the ranks, or sums
+ * (ddp_reducer_use_sums). Without find_unused it fails if a parameter was not
+ * ready; the text names it. */
 DDP_API int ddp_reducer_finish(ddp_reducer *r);
 /* 1 if any rank used parameter i in the last step with sync or in one without
  * that it accumulated, else 0. Always 1 without find_unused. */
 DDP_API int ddp_reducer_used(const ddp_reducer *r, int i);
+
+/* on 1: from the next step with sync on, finish leaves sums over the ranks, not
+ * averages, for a program that divides its loss by their number; 0, the
+ * default: averages. On nccl sums are faster where NVLink SHARP reduces them,
+ * which it does not do for averages of floats. A hook decides for itself. All
+ * ranks call this with the same value, between steps. */
+DDP_API int ddp_reducer_use_sums(ddp_reducer *r, int on);
 
 /* on 1: from the next step with sync on, ready looks for NaN and infinity in
  * this rank's gradient, before the sum spreads it to all ranks, and finish in

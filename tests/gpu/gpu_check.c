@@ -308,6 +308,17 @@ static void expect_argument(int rc, const char *part)
 		    ddp_last_error());
 }
 
+/* A step over the n gradients in a, of `count` elements in all. */
+static void reducer_step(ddp_reducer *r, struct room *a, int n, size_t count)
+{
+	fill(a, 0, DDP_F32, DDP_SUM, rank, 0, count);
+	up(a);
+	must(ddp_reducer_begin(r, 1), "reducer_begin");
+	for (int i = n - 1; i >= 0; i--)
+		must(ddp_reducer_ready(r, i), "reducer_ready");
+	must(ddp_reducer_finish(r), "reducer_finish");
+}
+
 /* The buckets of a step, last one first, while the stream still computes. */
 static void reducer(void)
 {
@@ -325,14 +336,15 @@ static void reducer(void)
 	must(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 3, &small),
 	     "reducer_new");
 	for (int step = 0; step < 3; step++) {
-		fill(&a, 0, DDP_F32, DDP_AVG, rank, 0, N);
-		up(&a);
-		must(ddp_reducer_begin(r, 1), "reducer_begin");
-		for (int i = 2; i >= 0; i--)
-			must(ddp_reducer_ready(r, i), "reducer_ready");
-		must(ddp_reducer_finish(r), "reducer_finish");
+		reducer_step(r, &a, 3, N);
 		compare(&a, &want, "reducer", DDP_F32, DDP_AVG, N);
 	}
+	must(ddp_reducer_use_sums(r, 1), "use_sums");
+	reducer_step(r, &a, 3, N);
+	for (size_t i = 0; i < N; i++)
+		put(want.host + i * 4, DDP_F32,
+		    reduced(DDP_F32, DDP_SUM, size, i));
+	compare(&a, &want, "reducer, sums", DDP_F32, DDP_SUM, N);
 	ddp_reducer_free(r);
 	expect_argument(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 3,
 					&bf16), "bf16");

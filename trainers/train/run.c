@@ -336,6 +336,7 @@ static int run_open_reducer(struct run *run, struct err *e)
 	int layers = net->spec->layer_count, n = 0, r;
 	size_t *counts, at;
 
+	run->loss_share = 1;
 	if (run->world_size == 1)
 		return 0;
 	r = run_agree(run, run_open_staging(run, e), e);
@@ -364,6 +365,9 @@ static int run_open_reducer(struct run *run, struct err *e)
 	r = ddp_reducer_new(&run->reducer, run->world, net->gradients, DDP_F32,
 			    counts, n, NULL);
 	free(counts);
+	if (r == 0)
+		r = ddp_reducer_use_sums(run->reducer, 1);
+	run->loss_share = 1 / (float)run->world_size;
 	if (r == 0 && run->options.check_every &&
 	    !strcmp(ddp_backend(run->world), "cpu"))
 		r = ddp_reducer_check_finite(run->reducer, 1);

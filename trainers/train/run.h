@@ -43,6 +43,8 @@ struct run {
 			       * of the gradients and the loss */
 	int *reducer_index;   /* [layer_count + 1]: a layer's parameter in the
 			       * reducer */
+	float loss_share;      /* factor of each rank's loss: the reducer sums,
+			       * so 1 / world_size with it, else 1 */
 	int reduce_rc;         /* result of the reducer's calls in this step */
 	struct graph *graph;  /* where the device can capture: the whole step,
 			       * or, with several ranks, the forward and

@@ -18,7 +18,7 @@ static int step_micro_batch(struct run *run, int n, int of_n, struct err *e)
 {
 	/* each micro-batch's mean counts by its share of the batch */
 	struct loss_spec loss = {run->spec.loss, run->recipe.smoothing,
-				 (float)n / (float)of_n};
+				 (float)n / (float)of_n * run->loss_share};
 	struct plan *p;
 	int r = net_plan(&run->net, n, NET_TRAIN, &p, e);
 	uint64_t start;

@@ -146,6 +146,7 @@ static int reducer_make(ddp_reducer **out, struct ddp_reducer *r, ddp_comm *c,
 	int rc;
 
 	r->c = c;
+	r->op = DDP_AVG;
 	r->element = ddp_type_size(r->type);
 	if (options)
 		r->o = *options;
@@ -300,8 +301,8 @@ static int reducer_begin_bucket(struct ddp_reducer *r, int k)
 	if (r->o.hook)
 		rc = reducer_call_hook(r, k, data, count, type);
 	else
-		rc = ddp_all_reduce_async(r->c, data, data, count, type,
-					  DDP_AVG, &r->requests[k]);
+		rc = ddp_all_reduce_async(r->c, data, data, count, type, r->op,
+					  &r->requests[k]);
 	return rc < 0 ? reducer_fail(r) : 0;
 }
 
@@ -316,7 +317,7 @@ static int reducer_run_held(struct ddp_reducer *r)
 	r->held = 0;
 	data = ddp__reducer_load(r, k, &type);
 	if (ddp_all_reduce(r->c, data, data, r->b.list[k].count, type,
-			   DDP_AVG) < 0)
+			   r->op) < 0)
 		return reducer_fail(r);
 	return 0;
 }
@@ -555,6 +556,21 @@ int ddp_reducer_finish(ddp_reducer *r)
 	memset(r->mine, 0, (size_t)r->b.n);
 	r->state = REDUCER_IDLE;
 	return reducer_end_check(r);
+}
+
+int ddp_reducer_use_sums(ddp_reducer *r, int on)
+{
+	struct err *e = ddp__last_error();
+
+	if (!r)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_use_sums: the "
+			       "reducer is NULL");
+	if (r->state == REDUCER_SYNC)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_use_sums: a step "
+			       "is under way: call it before "
+			       "ddp_reducer_begin");
+	r->op = on ? DDP_SUM : DDP_AVG;
+	return 0;
 }
 
 int ddp_reducer_used(const ddp_reducer *r, int i)

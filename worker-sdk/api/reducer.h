@@ -34,6 +34,7 @@ struct ddp_reducer {
 	struct ddp__buckets b;
 	enum reducer_state state;
 	struct err failed;
+	enum ddp_op op; /* DDP_AVG, or DDP_SUM for ddp_reducer_use_sums */
 	int alone; /* one rank and no hook: nothing to average */
 	ddp_request **requests; /* [buckets] NULL: complete */
 	int landed; /* buckets that are complete */

@@ -243,6 +243,27 @@ static void unused(int local_only)
 	ddp_reducer_free(r);
 }
 
+/* The loss is divided by the number of ranks, and gradients are summed. */
+static void summed(void)
+{
+	ddp_reducer *r = new(grads, DDP_F64, B2 + 1, 800, 5000, NULL);
+
+	whole(want, BATCH);
+	for (int step = 0; step < 4; step++) {
+		int sums = step % 2;
+
+		must(ddp_reducer_use_sums(r, sums), "use_sums");
+		memset(grads, 0, sizeof(grads));
+		must(ddp_reducer_begin(r, 1), "begin");
+		backward(grads, rank * BATCH, (rank + 1) * BATCH,
+			 1.0 / BATCH / (sums ? size : 1));
+		ready(r, B2 + 1, step);
+		must(ddp_reducer_finish(r), "finish");
+		near(grads, want, TOTAL - 550, 1e-13, "summed");
+	}
+	ddp_reducer_free(r);
+}
+
 static float small[TOTAL];
 
 static void as_f32(int bf16, struct ddp_reducer_options *o)
@@ -326,6 +347,8 @@ static void misused(void)
 	refuses(ddp_reducer_finish(r), "no step was begun");
 	must(ddp_reducer_begin(r, 1), "begin");
 	refuses(ddp_reducer_begin(r, 1), "was not finished");
+	refuses(ddp_reducer_use_sums(r, 1), "a step is under way");
+	refuses(ddp_reducer_use_sums(NULL, 1), "the reducer is NULL");
 	refuses(ddp_reducer_ready(r, 4), "no parameter 4");
 	refuses(ddp_reducer_ready(r, -1), "no parameter -1");
 	must(ddp_reducer_ready(r, 3), "ready");
@@ -435,6 +458,7 @@ int main(int argc, char **argv)
 		plain(800, 5000);
 		plain(1, 1);
 		accumulated();
+		summed();
 		unused(0);
 		unused(1);
 		as_f32(0, &none);
