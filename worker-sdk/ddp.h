@@ -377,6 +377,15 @@ DDP_API int ddp_nccl_unique_id(ddp_comm *c, void *id, size_t size);
  * after a failure. NCCL's calls on it may return ncclInProgress, unless
  * DDP_NCCL_BLOCKING=1 is set. */
 DDP_API void *ddp_nccl_comm(const ddp_comm *c);
+/* Sets *p to size bytes of the GPU's memory that NCCL can read and write in
+ * place over NVLink once it is registered: memory of ncclMemAlloc (before NCCL
+ * 2.19, of cudaMalloc). For the gradients of a reducer, which registers them.
+ * Its content is undefined. DDP_ERR_ARGUMENT: the backend is cpu. Not
+ * collective. */
+DDP_API int ddp_nccl_alloc(ddp_comm *c, size_t size, void **p);
+/* Frees memory of ddp_nccl_alloc, before ddp_finalize and after the reducer.
+ * Waits for the device. NULL is allowed. */
+DDP_API void ddp_nccl_free(ddp_comm *c, void *p);
 /* nccl: collectives of c are enqueued on this cudaStream_t and return at once.
  * An async form starts after the work that is in the stream now, and ddp_wait
  * makes the stream wait, not the program. NULL, the default: a stream of

@@ -106,6 +106,8 @@ fake_cuda() {
 	has "$out" '^NULL: -20001: ddp_nccl_unique_id: the communicator is NULL$'
 	has "$out" '^no id: -20001: ddp_nccl_unique_id: id is NULL'
 	has "$out" '^short: -20001: ddp_nccl_unique_id: .* size 127: .* which is 128$'
+	has "$out" '^memory of NULL: -20001: ddp_nccl_alloc: the communicator is NULL'
+	has "$out" '^memory on cpu: -20001: ddp_nccl_alloc needs the backend nccl, and this one is cpu$'
 	has "$out" '^stream of NULL: -20001: '
 	has "$out" '^stream on cpu: 0: $'
 	has "$out" '^comm on cpu: 0$'

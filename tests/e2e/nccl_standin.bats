@@ -83,6 +83,17 @@ calls() { # ERE: how many calls of NCCL match
 @test "gradients are averaged in buckets" {
 	ranks_ok 2 gpu_check reducer
 	ranks_ok 4 gpu_check reducer
+	[ "$(calls 'registered for NVLink')" = 0 ]
+}
+
+# Within a host NCCL registers memory of ncclMemAlloc only; before 2.19 there is none.
+@test "gradients lie in memory that NCCL registers for NVLink" {
+	ranks_ok 2 gpu_check memory
+	[ "$(calls ncclMemFree)" = 2 ]
+	[ "$(calls 'registered for NVLink')" = 2 ]
+	LD_LIBRARY_PATH=$O/standin/old STANDIN_NCCL=21801 \
+		ranks_ok 2 gpu_check memory
+	[ "$(calls ncclMemAlloc)" = 2 ]
 }
 
 @test "host memory works on a communicator of GPUs, and mixtures are refused" {
@@ -232,7 +243,7 @@ calls() { # ERE: how many calls of NCCL match
 		cudaStreamCreateWithPriority:{1,2,3} cudaStreamWaitEvent:{1,9} \
 		cudaEventCreateWithFlags:{1,2,3} cudaEventRecord:{1,2,3} \
 		cudaEventQuery:1 cudaMalloc:{1,2} cudaMemcpyAsync:3 \
-		cudaMallocAsync:1 ncclGetUniqueId:{1,2} \
+		cudaMallocAsync:1 ncclMemAlloc:1 ncclGetUniqueId:{1,2} \
 		ncclCommInitRankConfig:2 ncclGetAsyncError:9 ncclCommSplit:1; do
 		echo "== $name"
 		DEADLINE=20 ranks 1 2 sh -c "[ \$RANK = 1 ] || export STANDIN_FAIL=$name

@@ -8,6 +8,7 @@
  *   gpu_check async             requests; groups       gpu_check groups
  *   gpu_check stream            order in a stream of the program's
  *   gpu_check reducer           gradients averaged in buckets
+ *   gpu_check memory            gradients in memory of libddp's
  *   gpu_check host              host memory, and refused calls
  *   gpu_check own               ncclComm_t and ids for one's own NCCL calls
  *   gpu_check again             ddp_abort, then ddp_init once more
@@ -352,6 +353,37 @@ static void reducer(void)
 	room_free(&want);
 }
 
+/* Gradients in memory that NCCL can register. */
+static void memory(void)
+{
+	enum { N = 400000 };
+	static const size_t counts[] = {N / 4, N / 4 * 3};
+	struct room a = room_new(N * 4), want = room_new(N * 4);
+	char *own = a.device;
+	ddp_reducer *r;
+	void *p;
+
+	expect_argument(ddp_nccl_alloc(world, 1, NULL), "p is NULL");
+	must(ddp_nccl_alloc(world, 0, &p), "nccl_alloc");
+	if (p)
+		DIE("nothing has an address");
+	must(ddp_nccl_alloc(world, N * 4 + FENCE, &p), "nccl_alloc");
+	a.device = p;
+	for (size_t i = 0; i < N; i++)
+		put(want.host + i * 4, DDP_F32,
+		    reduced(DDP_F32, DDP_AVG, size, i));
+	must(ddp_reducer_new(&r, world, p, DDP_F32, counts, 2, NULL),
+	     "reducer_new");
+	reducer_step(r, &a, 2, N);
+	compare(&a, &want, "gradients in NCCL's memory", DDP_F32, DDP_AVG, N);
+	ddp_reducer_free(r);
+	ddp_nccl_free(world, p);
+	ddp_nccl_free(world, NULL);
+	a.device = own;
+	room_free(&a);
+	room_free(&want);
+}
+
 /* ---- host memory, and the program's own NCCL calls */
 
 /* Hashes of data in host memory; then the last rank's differs. */
@@ -500,6 +532,7 @@ int main(int argc, char **argv)
 		     {"groups", groups},
 		     {"stream", stream},
 		     {"reducer", reducer},
+		     {"memory", memory},
 		     {"host", host},
 		     {"own", own},
 		     {"busy", busy},

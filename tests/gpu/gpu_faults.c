@@ -32,6 +32,7 @@ static int all(int victim)
 	ddp_request *r[3];
 	ddp_reducer *reducer;
 	ddp_comm *group;
+	void *memory;
 
 	up(&a);
 	if (ddp_warning(world)[0])
@@ -58,6 +59,8 @@ static int all(int victim)
 	must(ddp_once(world, DDP_JOB, count_call, &once), "once");
 	if (once != (rank == 0) || ddp_host_leader(world) != 0)
 		DIE("%d calls, leader %d", once, ddp_host_leader(world));
+	must(ddp_nccl_alloc(world, n, &memory), "nccl_alloc");
+	ddp_nccl_free(world, memory);
 	must(ddp_comm_split(world, 0, 0, &group), "split");
 	must(ddp_send_async(group, a.device, n, DDP_U8, next, &r[0]),
 	     "send_async");

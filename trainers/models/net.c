@@ -106,6 +106,30 @@ static int net_alloc_floats(struct net *net, size_t n, float **out,
 	return r;
 }
 
+static int net_alloc_gradients(struct net *net, struct err *e)
+{
+	size_t n = net->arena + NET_LOSS_VALUES;
+	void *p;
+	int r;
+
+	if (!net->memory.alloc)
+		return net_alloc_floats(net, n, &net->gradients, e);
+	r = net->memory.alloc(net->memory.arg, n * sizeof(float), &p, e);
+	if (r < 0)
+		return r;
+	net->gradients = p;
+	net->ops->zero(net->device, p, n * sizeof(float));
+	return 0;
+}
+
+static void net_free_gradients(struct net *net)
+{
+	if (net->memory.alloc)
+		net->memory.free(net->memory.arg, net->gradients);
+	else
+		net->ops->free(net->device, net->gradients);
+}
+
 static int net_make_arenas(struct net *net, const struct plan *p, struct err *e)
 {
 	void *tally;
@@ -128,8 +152,7 @@ static int net_make_arenas(struct net *net, const struct plan *p, struct err *e)
 		net->parameter_count += net->param[i].count;
 	r = net_alloc_floats(net, net->arena, &net->parameters, e);
 	if (r == 0)
-		r = net_alloc_floats(net, net->arena + NET_LOSS_VALUES,
-				     &net->gradients, e);
+		r = net_alloc_gradients(net, e);
 	if (r == 0)
 		r = net_alloc_floats(net, net->buffer_arena, &net->buffers, e);
 	if (r == 0)
@@ -222,11 +245,13 @@ int net_init(struct net *net, const struct model_spec *spec,
 	     struct device *device, struct loader *loader, int n,
 	     enum net_mode mode, struct err *e)
 {
+	struct net_memory memory = net->memory;
 	int wants_d_in = net->wants_d_in;
 	struct plan *first;
 
 	memset(net, 0, sizeof(*net));
 	net->wants_d_in = wants_d_in;
+	net->memory = memory;
 	net->spec = spec;
 	net->ops = device->ops;
 	net->device = device;
@@ -245,7 +270,7 @@ void net_release(struct net *net)
 		net_plan_free(p);
 	}
 	net->ops->free(net->device, net->parameters);
-	net->ops->free(net->device, net->gradients);
+	net_free_gradients(net);
 	net->ops->free(net->device, net->buffers);
 	net->ops->free(net->device, net->kept);
 	net->ops->free(net->device, net->tally);

@@ -44,6 +44,13 @@ struct plan {
 	struct plan *next;
 };
 
+/* Memory on the device that collectives reach faster than ops->alloc's. */
+struct net_memory {
+	int (*alloc)(void *arg, size_t bytes, void **out, struct err *e);
+	void (*free)(void *arg, void *p);
+	void *arg;
+};
+
 struct net {
 	const struct model_spec *spec;
 	const struct ops *ops;
@@ -54,6 +61,8 @@ struct net {
 				* net_loss if the batch does not come from a
 				* loader */
 	int wants_d_in;    /* set it before net_init */
+	struct net_memory memory; /* likewise: for the gradients; alloc NULL:
+				   * ops->alloc */
 
 	/* Made with the first plan. In an arena layers follow one another, each
 	 * at a multiple of 16 values; gaps are zero. The gradients' arena has

@@ -1,5 +1,6 @@
 /* nccl_api.c: the public calls for programs that call NCCL themselves or use
  * their own streams. */
+#include <stdio.h>
 #include <string.h>
 
 #include "worker-sdk/comm/call_guard.h"
@@ -65,6 +66,60 @@ void *ddp_nccl_comm(const ddp_comm *c)
 		return NULL;
 	n = c->state;
 	return n && !n->dead ? n->comm : NULL;
+}
+
+/* The state of a communicator for memory; NULL: it is on another backend. */
+static struct ddp__nccl *nccl_memory_state(ddp_comm *c)
+{
+	return c->backend == &ddp__nccl ? c->state : NULL;
+}
+
+int ddp_nccl_alloc(ddp_comm *c, size_t size, void **p)
+{
+	struct err *e = ddp__last_error();
+	struct ddp__nccl *n;
+	int rc = ddp__check_comm(c, "ddp_nccl_alloc", e), before;
+	char what[64];
+
+	if (rc)
+		return rc;
+	if (!p)
+		return err_set(e, ERR_ARGUMENT, "ddp_nccl_alloc: p is NULL");
+	*p = NULL;
+	n = nccl_memory_state(c);
+	if (!n)
+		return err_set(e, ERR_ARGUMENT, "ddp_nccl_alloc needs the "
+			       "backend nccl, and this one is %s",
+			       c->backend->name);
+	before = ddp__nccl_device(n);
+	snprintf(what, sizeof(what), "ddp_nccl_alloc of %zu bytes", size);
+	if (size && n->lib->mem_alloc)
+		rc = n->lib->mem_alloc(p, size);
+	else if (size)
+		rc = ddp__cuda_check(n->cuda, n->cuda->alloc(p, size), what, e);
+	if (rc > 0)
+		rc = ddp__nccl_fail(n->lib, NULL, rc, what, e);
+	n->cuda->set_device(before);
+	return rc;
+}
+
+void ddp_nccl_free(ddp_comm *c, void *p)
+{
+	struct ddp__nccl *n;
+	int before;
+
+	if (!p || !c || c->magic != DDP__ALIVE)
+		return;
+	n = nccl_memory_state(c);
+	/* it would wait for kernels that never end */
+	if (!n || (n->dead && ddp__nccl_abort_crashes(n->lib->version)))
+		return;
+	before = ddp__nccl_device(n);
+	if (n->lib->mem_alloc)
+		n->lib->mem_free(p);
+	else
+		n->cuda->free(p);
+	n->cuda->set_device(before);
 }
 
 int ddp_set_stream(ddp_comm *c, void *stream)

@@ -94,7 +94,9 @@ enum { DDP__NCCL_OLDEST = 21800, DDP__NCCL_SCALABLE = 22300 };
 	   struct ddp__nccl_config *config))                                  \
 	X(register_buffer, ncclCommRegister,                                  \
 	  (void *comm, void *buf, size_t size, void **handle))                \
-	X(deregister_buffer, ncclCommDeregister, (void *comm, void *handle))
+	X(deregister_buffer, ncclCommDeregister, (void *comm, void *handle))  \
+	X(mem_alloc, ncclMemAlloc, (void **p, size_t size))                   \
+	X(mem_free, ncclMemFree, (void *p))
 
 struct ddp__nccl_lib {
 #define X(field, symbol, args) int (*field) args;

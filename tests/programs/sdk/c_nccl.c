@@ -38,10 +38,16 @@ static void say(const char *what, int rc)
 static int misuse(ddp_comm *c)
 {
 	char id[128];
+	void *p;
 
 	say("NULL", ddp_nccl_unique_id(NULL, id, sizeof(id)));
 	say("no id", ddp_nccl_unique_id(c, NULL, sizeof(id)));
 	say("short", ddp_nccl_unique_id(c, id, 127));
+	say("memory of NULL", ddp_nccl_alloc(NULL, 1, &p));
+	say("memory on cpu", ddp_nccl_alloc(c, 1, &p));
+	ddp_nccl_free(c, NULL);
+	ddp_nccl_free(NULL, id);
+	ddp_nccl_free(c, id);
 	say("stream of NULL", ddp_set_stream(NULL, NULL));
 	say("stream on cpu", ddp_set_stream(c, id));
 	printf("comm on cpu: %d\n", ddp_nccl_comm(c) != NULL);

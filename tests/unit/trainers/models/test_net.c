@@ -74,7 +74,6 @@ static void make(const struct model_spec *spec)
 	uint32_t order[2 * BATCH];
 
 	memset(&e, 0, sizeof(e));
-	memset(&net, 0, sizeof(net));
 	part.samples.size = size;
 	for (size_t i = 0; size <= PIXELS_MAX && i < 2 * BATCH * size; i++)
 		pixels[i] = i % 3 ? (uint8_t)(i * i * 37 % 251) : 0;
@@ -92,6 +91,26 @@ static void make(const struct model_spec *spec)
 			       &e) == 0, "%s", e.text);
 }
 
+static void *lent;
+static size_t lent_bytes;
+
+static int lend(void *arg, size_t bytes, void **out, struct err *err)
+{
+	if (arg)
+		return err_set(err, ERR_SYSTEM, "no such memory");
+	lent_bytes = bytes;
+	lent = *out = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	memset(lent, 0xff, bytes);
+	return 0;
+}
+
+static void take_back(void *arg, void *p)
+{
+	ck_assert(p == lent);
+	free(p);
+	lent = NULL;
+}
+
 static void release(void)
 {
 	net_release(&net);
@@ -106,6 +125,35 @@ static struct plan *plan_of(int n, enum net_mode mode)
 	ck_assert_msg(net_plan(&net, n, mode, &p, &e) == 0, "%s", e.text);
 	return p;
 }
+
+/* The loss is at the gradients' end. */
+START_TEST(gradients_lie_in_the_callers_memory)
+{
+	net.memory = (struct net_memory){lend, take_back, NULL};
+	make(&small);
+	ck_assert_ptr_eq(net.gradients, lent);
+	ck_assert_uint_eq(lent_bytes,
+			  (net.arena + NET_LOSS_VALUES) * sizeof(float));
+	for (size_t i = 0; i < net.arena + NET_LOSS_VALUES; i++)
+		ck_assert(net.gradients[i] == 0);
+	release();
+	ck_assert_ptr_null(lent);
+}
+END_TEST
+
+START_TEST(memory_that_is_not_there_is_an_error)
+{
+	struct net none = {.memory = {lend, take_back, &e}};
+
+	make(&small);
+	ck_assert_int_eq(net_init(&none, &small, device, loader, BATCH,
+				  NET_TRAIN, &e), ERR_SYSTEM);
+	ck_assert_str_eq(e.text, "no such memory");
+	lent = NULL;
+	net_release(&none);
+	release();
+}
+END_TEST
 
 START_TEST(the_kind_names_every_width)
 {
@@ -461,6 +509,8 @@ int main(void)
 	TCase *t = tcase_create("net");
 
 	tcase_set_timeout(t, 200);
+	tcase_add_test(t, gradients_lie_in_the_callers_memory);
+	tcase_add_test(t, memory_that_is_not_there_is_an_error);
 	tcase_add_test(t, the_kind_names_every_width);
 	tcase_add_test(t, seed_0_draws_what_pytorch_draws);
 	tcase_add_loop_test(t, seed_0_is_the_reference_file, 0, 2);
