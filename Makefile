@@ -5,6 +5,8 @@
 #                    FOR=launcher/output: only the tests that cover that room or file
 #   make all         build everything into build/
 #   make check-gpu   the tests that need a GPU
+#   make gpu-bundle  a folder with all that a bare GPU machine needs to run the
+#                    parts of those tests (tests/gpu/part); BUNDLE=build/gpu-bundle
 #   make check-cluster   all tests that need a real Slurm; check runs some of them
 #   make check-roots     the same on the Slurm of other Debian releases, and the
 #                    tests of etcd on theirs
@@ -103,7 +105,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -430,6 +432,9 @@ cluster-programs: all $(test_programs)
 
 check-gpu: all gpu-programs
 	@O=$(abspath $(O)) sh tests/run-gpu
+
+gpu-bundle: all gpu-programs
+	@O=$(abspath $(O)) sh tests/gpu/pack $(or $(BUNDLE),$(O)/gpu-bundle)
 
 demo: build-deps
 	@$(MAKE) $(all_cores) all

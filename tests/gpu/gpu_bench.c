@@ -113,8 +113,9 @@ static void line(size_t bytes, const char *how, int each)
 	fflush(stdout);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	size_t largest = argc > 1 ? strtoul(argv[1], NULL, 10) : LARGEST;
 	struct ddp_options o = {.backend = "nccl"};
 	ncclUniqueId id;
 
@@ -132,7 +133,9 @@ int main(void)
 		       "# %10s %12s  %-8s %10s %10s %8s %8s  %6s\n",
 		       ddp_world_size(world), "size(B)", "count", "how",
 		       "nccl(us)", "libddp(us)", "algbw", "busbw", "ratio");
-	for (size_t bytes = 8; bytes <= LARGEST; bytes *= 8) {
+	if (largest > LARGEST)
+		largest = LARGEST;
+	for (size_t bytes = 8; bytes <= largest; bytes *= 8) {
 		line(bytes, "queued", 0);
 		line(bytes, "awaited", 1);
 	}

@@ -1,11 +1,13 @@
-/* gpu_times.c: gpu_times [DEVICE [PRECISION [ARCH [BATCH [SIDE]]]]]: times a
- * training step of a ResNet, plain and recorded, and its parts, by kind of
- * operation and by layer. Prints medians. */
+/* gpu_times.c: gpu_times [DEVICE [PRECISION [ARCH [BATCH [SIDE [ONCE]]]]]]:
+ * times a training step of a ResNet, plain and recorded, and its parts, by kind
+ * of operation and by layer. Prints medians; with ONCE of one run each. */
 #include <time.h>
 
 #include "tests/gpu/nets.h"
 
-enum { ROUNDS = 7, STEPS = 10, CALLS = 5 };
+enum { ROUNDS = 7 };
+
+static int rounds = ROUNDS, steps = 10, calls = 5;
 
 static const char *const kinds[OP_KINDS] = {"linear", "conv", "batch norm",
 					    "max pool", "average"};
@@ -27,8 +29,8 @@ static int by_size(const void *a, const void *b)
 
 static double median(double *v)
 {
-	qsort(v, ROUNDS, sizeof(*v), by_size);
-	return v[ROUNDS / 2];
+	qsort(v, (size_t)rounds, sizeof(*v), by_size);
+	return v[rounds / 2];
 }
 
 static const struct loss_spec loss = {LOSS_CROSS_ENTROPY, 0, 1};
@@ -40,12 +42,12 @@ static double time_steps(struct bed *b, struct graph *g)
 {
 	double v[ROUNDS];
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds; i++) {
 		double start;
 
 		bed_wait(b);
 		start = now();
-		for (uint64_t k = 1; k <= STEPS; k++) {
+		for (uint64_t k = 1; k <= (uint64_t)steps; k++) {
 			bed_set_step(b, k, 1e-6);
 			if (g)
 				b->ops->graph_launch(b->d, g);
@@ -53,7 +55,7 @@ static double time_steps(struct bed *b, struct graph *g)
 				bed_step(b, &loss, &sgd);
 		}
 		bed_wait(b);
-		v[i] = (now() - start) / STEPS;
+		v[i] = (now() - start) / steps;
 	}
 	return median(v);
 }
@@ -77,15 +79,15 @@ static double time_op(struct bed *b, struct op *op,
 {
 	double v[ROUNDS];
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds; i++) {
 		double start;
 
 		bed_wait(b);
 		start = now();
-		for (int k = 0; k < CALLS; k++)
+		for (int k = 0; k < calls; k++)
 			call(b->d, op, NULL);
 		bed_wait(b);
-		v[i] = (now() - start) / CALLS;
+		v[i] = (now() - start) / calls;
 	}
 	return median(v);
 }
@@ -139,6 +141,8 @@ int main(int argc, char **argv)
 
 	if (!ops)
 		DIE("%s", e.text);
+	if (argc > 6)
+		rounds = steps = calls = 1;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	must(resnet_init(&r, argc > 3 ? argv[3] : "resnet50", "torchvision",
 			 &s, &e), &e);

@@ -1,7 +1,9 @@
 """Images a second of PyTorch's ResNet-50 as its users train it fastest: bf16
 autocast, channels_last, synthetic images that lie on the GPU.
-usage: resnet_torch.py eager|compiled [BATCH [SIDE]]; medians of 7 times 10
-steps. Prints one line; exits with 77 where there is no PyTorch with a GPU."""
+usage: resnet_torch.py eager|compiled|max-autotune [BATCH [SIDE]]; medians of 7
+times 10 steps. compiled is torch.compile's default; max-autotune may take many
+minutes to compile. Prints one line; exits with 77 where there is no PyTorch
+with a GPU."""
 import sys
 import time
 
@@ -26,8 +28,8 @@ labels = torch.randint(0, 250, (batch,), device="cuda")
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-6, momentum=0.9,
                             weight_decay=1e-5, fused=True)
 loss_of = torch.nn.CrossEntropyLoss()
-forward = torch.compile(model, mode="max-autotune") if how == "compiled" \
-    else model
+modes = {"eager": None, "compiled": "default", "max-autotune": "max-autotune"}
+forward = torch.compile(model, mode=modes[how]) if modes[how] else model
 
 
 def step():
