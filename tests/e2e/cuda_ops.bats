@@ -120,7 +120,7 @@ same() { # PART: what gpu_ops compares
 @test "a batch of more values than cuDNN takes is refused, with a remedy" {
 	host_twin
 	same limit
-	has "$out" 'layer conv1: 4096 images of 64 x 112 x 112 are 3288334336 values, and cuDNN takes at most 2147483647 at once; use a smaller --batch-size'
+	has "$out" 'layer conv1: 4096 images of 64 x 112 x 112 are 3288334336 values, and cuDNN takes at most 2147483647 at once, which are 2674 images; use a smaller --batch-size'
 }
 
 @test "an older cuDNN or cuBLASLt is one line that says where it was loaded from" {

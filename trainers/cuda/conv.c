@@ -73,16 +73,19 @@ static int conv_check_size(const struct conv *c, struct err *e)
 				c->op.filter.out_padded};
 
 	for (int i = 0; i < 2; i++) {
-		size_t count = (size_t)t[i]->n * (size_t)t[i]->h *
-			       (size_t)t[i]->w * (size_t)channels[i];
+		size_t image = (size_t)t[i]->h * (size_t)t[i]->w *
+			       (size_t)channels[i];
+		size_t count = (size_t)t[i]->n * image;
 
 		if (count > INT_MAX)
 			return err_set(e, ERR_USAGE, "%s: %d images of "
 				       "%d x %d x %d are %zu values, and "
-				       "cuDNN takes at most %d at once; use a "
-				       "smaller --batch-size, or --accumulate",
+				       "cuDNN takes at most %d at once, which "
+				       "are %zu images; use a smaller "
+				       "--batch-size, or --accumulate",
 				       c->op.name, t[i]->n, channels[i],
-				       t[i]->h, t[i]->w, count, INT_MAX);
+				       t[i]->h, t[i]->w, count, INT_MAX,
+				       (size_t)INT_MAX / image);
 	}
 	return 0;
 }
