@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 6,
+	WIRE_VERSION = 7,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_MARK_SIZE = 4, /* the part of it before the version */
 	WIRE_NONCE_SIZE = 32,
@@ -203,8 +203,9 @@ const char *wire_type_name(int type);
 #define WIRE_JOIN_FIELDS(F) F(str, node_id) F(str, host) F(str, addr)         \
 	F(u16, master_port) F(u8, hosts_server) F(i32, node_rank)              \
 	F(u32, min_nodes) F(u32, max_nodes) F(u32, nproc)                      \
-	F(u32, max_restarts) F(str, role) F(u32, last_call_ms)                 \
-	F(u32, lease_ms) F(u8, agent_store) F(u8, store_open) F(list, addrs)
+	F(u32, max_restarts) F(u32, max_no_progress) F(u32, backoff_ms)        \
+	F(str, role) F(u32, last_call_ms) F(u32, lease_ms) F(u8, agent_store)  \
+	F(u8, store_open) F(u64, steps) F(list, addrs)
 #define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, min_nodes)                 \
 	F(u32, max_nodes) F(u32, spares) F(u8, spare) F(u32, last_call_ms)     \
 	F(str, missing)

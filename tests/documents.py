@@ -33,6 +33,7 @@ SHOWN = [
     ("README.md", r"launcher/  |ddprun: job .* failed:"),
     ("crashes.md", r"ddprun: job .* failed:"),
     ("hangs.md", r"ddprun: no progress for"),
+    ("restarts.md", r"ddprun: job .* failed:"),
     ("HACKING.md", r"trainers -> worker-sdk"),
     ("placement.md", r"socket    \||which ranks run there"),
     ("service.md", r"\[Service\]"),

@@ -602,7 +602,9 @@ DDP_API void ddp_request_stop(ddp_comm *c);
  * call it every step. On such a stop ddprun sends no signal to a worker that
  * calls this function until the grace period is over. */
 DDP_API int ddp_should_stop(ddp_comm *c);
-/* Reports that this rank has done a step (>= 0), which ddprun then shows. */
+/* Reports that this rank has done a step (>= 0), which ddprun then shows. After
+ * a restart count on from the checkpoint's: restarts that reach no further step
+ * end the job (ddprun --max-no-progress-restarts). */
 DDP_API int ddp_step(ddp_comm *c, int64_t step);
 
 /* ---- Metrics ----

@@ -157,7 +157,7 @@ static void agent_join(struct agent *a)
 {
 	a->times.joined = clock_ns();
 	a->shutdown.signal = SIGTERM;
-	member_join(&a->member);
+	member_join(&a->member, watch_steps(&a->watch));
 }
 
 /* The last process to wait for is the server, which is still notifying other

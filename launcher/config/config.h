@@ -50,6 +50,7 @@ struct config {
 	long node_rank; /* -1: any */
 	long master_port;
 	long max_restarts;
+	long max_no_progress; /* restarts in a row; 0: any number */
 	long gpus_per_proc; /* 0: not given */
 	double grace_s;      /* --shutdown-timeout */
 	double restart_backoff_s; /* 0: none */

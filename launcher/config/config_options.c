@@ -194,6 +194,15 @@ const struct option_spec config_options[] = {
 	 .def = "0",
 	 .more = "The count is one for the whole job, on whichever node a "
 		 "worker failed; nodes that join or leave do not count."},
+	{INT("max-no-progress-restarts", max_no_progress, 0, 1000000, "N",
+	     "PET_MAX_NO_PROGRESS_RESTARTS",
+	     "End the job when N restarts in a row reached no step beyond "
+	     "the highest before, though --max-restarts allows more ({}; 0: "
+	     "never)."),
+	 .def = "3",
+	 .yields = 1,
+	 .more = "Only if workers report their steps, with ddp_step() or in "
+		 "$DDP_STEP_FILE, and count on after a restart."},
 	{SECONDS("restart-backoff", restart_backoff_s, 0,
 		 "PET_RESTART_BACKOFF",
 		 "Wait this long before the first restart, and twice as long "
@@ -201,10 +210,9 @@ const struct option_spec config_options[] = {
 		 "once)."),
 	 .yields = 1,
 	 .more = "The wait begins when the last worker is gone. If workers "
-		 "ran for 10 minutes, the next wait is SECONDS again. Give it "
-		 "on all nodes: the round begins when the last node has "
-		 "waited. A signal during the wait takes effect at once. Nodes "
-		 "that join or leave cause no wait."},
+		 "ran for 10 minutes, the next wait is SECONDS again. All "
+		 "nodes must give the same. A signal during the wait takes "
+		 "effect at once. Nodes that join or leave cause no wait."},
 	{SECONDS("shutdown-timeout", grace_s, 0, "PET_SHUTDOWN_TIMEOUT",
 		 "Time from SIGTERM to SIGKILL for workers that must stop "
 		 "({})."),

@@ -259,6 +259,8 @@ struct rdzv_options config_rdzv_options(const struct config *c)
 		.min_nodes = c->min_nodes, .max_nodes = c->max_nodes,
 		.nproc = c->nproc, .node_rank = c->node_rank, .role = c->role,
 		.max_restarts = c->max_restarts,
+		.max_no_progress = c->max_no_progress,
+		.backoff_s = c->restart_backoff_s,
 		.agent_store = c->agent_store, .store_open = c->store_open,
 		.endpoint = c->endpoint, .etcd = c->etcd,
 		.private_endpoint = c->private_endpoint, .nports = c->nports,

@@ -80,8 +80,9 @@ static void member_check_deadline(struct member *m)
 			       0);
 }
 
-void member_join(struct member *m)
+void member_join(struct member *m, uint64_t steps)
 {
+	m->steps = steps;
 	join_progress_begin(&m->progress, m->has_started);
 	uv_timer_start(&m->report, on_report, JOIN_PROGRESS_FIRST_MS,
 		       REPORT_MS);

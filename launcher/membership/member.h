@@ -47,6 +47,7 @@ struct member {
 	struct membership membership;
 	uint32_t round; /* the last that has started */
 	int has_started;
+	uint64_t steps; /* for JOIN */
 	struct connection connection;
 	struct reconnect reconnect;
 	struct outbox outbox;
@@ -70,8 +71,9 @@ int member_init(struct member *m, uv_loop_t *loop,
 		struct err *e);
 
 /* Asks to be in the next round; the first call also connects. The answer is
- * on_start or on_lost, later. */
-void member_join(struct member *m);
+ * on_start or on_lost, later. steps: the highest step that a worker of this
+ * node reported in the last round, plus 1; 0: none. */
+void member_join(struct member *m, uint64_t steps);
 
 /* Kept in the outbox; sent by member_flush, or when there is much: workers tend
  * to end together. */

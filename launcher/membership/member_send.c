@@ -66,8 +66,11 @@ void member_send_join(struct member *m)
 		.lease_ms = member_wire_ms(c->heartbeat_s),
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
+		.max_no_progress = (uint32_t)c->max_no_progress,
+		.backoff_ms = member_wire_ms(c->backoff_s),
 		.agent_store = (uint8_t)c->agent_store,
 		.store_open = (uint8_t)c->store_open,
+		.steps = m->steps,
 	};
 	char addr[SOCK_TEXT_MAX];
 	struct err e = ERR_INIT;

@@ -245,6 +245,14 @@ int64_t sampler_read_step(const char *path)
 	return step;
 }
 
+int64_t sampler_read_steps(const struct recorder *r, uint32_t local_rank,
+			   const char *step_file, struct flight_view *view)
+{
+	if (sampler_read_view(r, local_rank, view) && view->step)
+		return (int64_t)(view->step - 1);
+	return *step_file ? sampler_read_step(step_file) : -1;
+}
+
 void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
 		  const char *step_file, struct flight_view *view,
 		  struct activity_sample *s, struct sampler_call *c)

@@ -21,6 +21,11 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
 		  const char *step_file, struct flight_view *view,
 		  struct activity_sample *s, struct sampler_call *c);
 
+/* The last step that it has reported, in the recorder or else in that file; -1:
+ * none. The worker may be gone. */
+int64_t sampler_read_steps(const struct recorder *r, uint32_t local_rank,
+			   const char *step_file, struct flight_view *view);
+
 /* Of a worker that has failed: sets c to the first of its failed calls after
  * the last that did not fail, and returns when it began. 0: there is none. */
 uint64_t sampler_read_missed(const struct recorder *r, uint32_t local_rank,

@@ -42,6 +42,12 @@ static uint64_t watch_tick_ms(const struct watch *w)
 	return ms > least ? ms : least;
 }
 
+static void watch_note_step(struct watch *w, int64_t step)
+{
+	if (step >= 0 && (uint64_t)step + 1 > w->steps)
+		w->steps = (uint64_t)step + 1;
+}
+
 /* Returns whether the owner should hear of it at once: it has begun, or ended,
  * to do nothing. */
 static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
@@ -55,6 +61,7 @@ static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
 	w->step_file(w->owner, i, path);
 	sampler_read(w->recorder, i, worker->pid, path, w->view, &s, &x->call);
 	activity_add(&x->activity, &s);
+	watch_note_step(w, s.step);
 	quiet = activity_quiet_ms(&x->activity, s.ns);
 	return x->activity.doing != x->reported && quiet > 2 * tick_ms;
 }
@@ -184,6 +191,8 @@ void watch_begin(struct watch *w, uint32_t round)
 
 	watch_end(w);
 	w->round = round;
+	w->steps = 0;
+	w->has_begun = 1;
 	w->workers = calloc(w->group->n, sizeof(*w->workers));
 	w->view = malloc(sizeof(*w->view));
 	if (!w->workers || !w->view) {
@@ -205,6 +214,20 @@ void watch_end(struct watch *w)
 	free(w->view);
 	w->workers = NULL;
 	w->view = NULL;
+}
+
+uint64_t watch_steps(struct watch *w)
+{
+	struct flight_view *view = malloc(sizeof(*view));
+	char path[PATH_MAX];
+
+	for (uint32_t i = 0; view && w->has_begun && i < w->group->n; i++) {
+		w->step_file(w->owner, i, path);
+		watch_note_step(
+			w, sampler_read_steps(w->recorder, i, path, view));
+	}
+	free(view);
+	return w->steps;
 }
 
 void watch_close(struct watch *w)

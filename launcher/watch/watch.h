@@ -27,6 +27,8 @@ struct watch {
 	uv_timer_t timer;
 	uint32_t patience_ms, round;
 	unsigned ticks;
+	uint64_t steps; /* see watch_steps, as far as looked */
+	int has_begun;	/* a round */
 	struct watched *workers; /* [group->n]; NULL: no round is watched */
 	struct flight_view *view;
 };
@@ -40,6 +42,9 @@ void watch_begin(struct watch *w, uint32_t round);
 void watch_report_failure(struct watch *w, uint32_t local_rank);
 /* They are about to be stopped. */
 void watch_end(struct watch *w);
+/* The highest step that a worker has reported in the last round, plus 1; 0:
+ * none. Looks at all of them once more; they may be gone. */
+uint64_t watch_steps(struct watch *w);
 /* The loop must run once more. */
 void watch_close(struct watch *w);
 

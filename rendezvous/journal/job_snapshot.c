@@ -147,6 +147,8 @@ static void job_snapshot_job(struct pass *p, struct job *j)
 	job_snapshot_u32(p, &j->min_nodes);
 	job_snapshot_u32(p, &j->max_nodes);
 	job_snapshot_u32(p, &j->max_restarts);
+	job_snapshot_u32(p, &j->max_no_progress);
+	job_snapshot_u32(p, &j->backoff_ms);
 	job_snapshot_u32(p, &j->last_call_ms);
 	job_snapshot_u32(p, &j->members);
 	job_snapshot_u32(p, &j->spares);
@@ -164,6 +166,10 @@ static void job_snapshot_job(struct pass *p, struct job *j)
 	job_snapshot_u32(p, &j->exited);
 	job_snapshot_buf(p, &j->early);
 	job_snapshot_stop(p, &j->stop_order);
+	job_snapshot_u64(p, &j->restarts.best);
+	job_snapshot_u64(p, &j->restarts.last);
+	job_snapshot_u32(p, &j->restarts.known);
+	job_snapshot_u32(p, &j->restarts.in_vain);
 	job_snapshot_end(p, j);
 	for (int i = 0; i < count; i++)
 		if (j->memory[i].rank < 0 ||

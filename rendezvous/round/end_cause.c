@@ -232,6 +232,18 @@ void end_cause_worker(struct job *j, const struct job_node *n,
 		end_cause_set_worker(j, n, m, text);
 }
 
+void end_cause_give_up(struct job *j, const char *text)
+{
+	char cause[801];
+
+	snprintf(cause, sizeof(cause), "%.800s", j->end_text);
+	snprintf(j->end_text, sizeof(j->end_text), "%s: %s", text, cause);
+	j->end.text = SLICE_STR(j->end_text);
+	j->end.verdict = WIRE_FAILURE;
+	j->end.round = j->round;
+	j->end.restarts_left++; /* it is not used */
+}
+
 void end_cause_other(struct job *j, const struct job_node *n,
 		 enum wire_verdict verdict, int exit_code, const char *fmt, ...)
 {

@@ -1,7 +1,7 @@
 /* job_internal.h: the data and functions that the files of this room share:
  * job.c (states and events), round_transition.c (starts and ends of rounds),
  * job_stop.c (stops), join.c (admission), assign.c (ranks), end_cause.c
- * (causes). Other rooms include job.h. */
+ * (causes), restarts.c (progress). Other rooms include job.h. */
 #ifndef RENDEZVOUS_JOB_INTERNAL_H
 #define RENDEZVOUS_JOB_INTERNAL_H
 
@@ -73,6 +73,15 @@ struct job_stop_order {
 				   * signal */
 };
 
+/* The steps that the workers reported, in all attempts; each number is that of
+ * a step plus 1, and 0 means none. */
+struct job_restarts {
+	uint64_t best;	  /* the highest of all rounds before the last */
+	uint64_t last;	  /* the highest of the last round, so far known */
+	uint32_t known;	  /* nodes of the last round that have said theirs */
+	uint32_t in_vain; /* restarts in a row that went not beyond best */
+};
+
 struct job {
 	char *id;
 	enum job_state state;
@@ -81,6 +90,8 @@ struct job {
 	/* set by the first node; all later nodes must agree */
 	char *first_host;
 	uint32_t min_nodes, max_nodes, max_restarts, last_call_ms;
+	uint32_t max_no_progress; /* restarts in a row; 0: no limit */
+	uint32_t backoff_ms;	  /* only compared */
 	struct hash_table by_id;
 	struct job_node *nodes, **nodes_tail;
 	struct job_node **homes; /* [max_nodes]: the owner of each rank */
@@ -99,6 +110,7 @@ struct job {
 	struct buf early; /* EXITED of the first worker that left early, else of
 			   * the first that exited with 0; or empty */
 	struct job_stop_order stop_order;
+	struct job_restarts restarts;
 	struct buf missing; /* STATE's text */
 	/* the last END, and the memory of its slices */
 	struct wire_end end;
@@ -166,6 +178,15 @@ void assign_fill(struct job *j, struct job_memory *m, char *host, int32_t rank);
 /* n leaves: frees its rank and remembers it for its host. */
 void assign_forget(struct job *j, struct job_node *n);
 
+/* restarts.c */
+/* The last round has ended: its nodes will say which steps they reached. */
+void restarts_begin(struct job *j);
+/* A node of the last round joins again; steps: its JOIN's. */
+void restarts_take_steps(struct job *j, uint64_t steps);
+/* All nodes have joined again. 1: a further attempt would be in vain, and
+ * j->end, which ended the last round, says so. */
+int restarts_are_in_vain(struct job *j);
+
 /* end_cause.c */
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m);
 /* Sets j->end to a copy of m. */
@@ -176,6 +197,9 @@ void end_cause_note_early(struct job *j, const struct wire_exited *m);
  * caused the failure), and for a node (or NULL). text is copied. */
 void end_cause_worker(struct job *j, const struct job_node *n,
 		  const struct wire_exited *m, const char *text);
+/* Makes j->end, which restarted the last round, the end of the job. The text
+ * comes before that of the failure. */
+void end_cause_give_up(struct job *j, const char *text);
 void end_cause_other(struct job *j, const struct job_node *n,
 		 enum wire_verdict verdict, int exit_code, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

@@ -77,10 +77,24 @@ static int join_differs(const struct job *j, const struct wire_join *m,
 		       j->id, at);
 }
 
+static int join_check_number(const struct job *j, const struct wire_join *m,
+			     const char *option, uint32_t said,
+			     uint32_t before, const char *at, struct err *e)
+{
+	char said_text[12], before_text[12];
+
+	if (said == before)
+		return 0;
+	snprintf(said_text, sizeof(said_text), "%u", said);
+	snprintf(before_text, sizeof(before_text), "%u", before);
+	return join_differs(j, m, option, said_text, before_text, at, e);
+}
+
 static int join_check_same(const struct job *j, const struct wire_join *m,
 			   const char *at, struct err *e)
 {
 	char said[24], before[24];
+	int rc;
 
 	if (m->min_nodes != j->min_nodes || m->max_nodes != j->max_nodes)
 		return join_differs(
@@ -88,13 +102,19 @@ static int join_check_same(const struct job *j, const struct wire_join *m,
 			join_nnodes_text(m->min_nodes, m->max_nodes, said),
 			join_nnodes_text(j->min_nodes, j->max_nodes, before),
 			at, e);
-	if (m->max_restarts != j->max_restarts) {
-		snprintf(said, sizeof(said), "%u", m->max_restarts);
-		snprintf(before, sizeof(before), "%u", j->max_restarts);
-		return join_differs(j, m, "--max-restarts", said, before, at,
-				    e);
+	if (m->backoff_ms != j->backoff_ms) {
+		snprintf(said, sizeof(said), "%g", m->backoff_ms / 1e3);
+		snprintf(before, sizeof(before), "%g", j->backoff_ms / 1e3);
+		return join_differs(j, m, "--restart-backoff", said, before,
+				    at, e);
 	}
-	return 0;
+	rc = join_check_number(j, m, "--max-restarts", m->max_restarts,
+			       j->max_restarts, at, e);
+	if (rc == 0)
+		rc = join_check_number(j, m, "--max-no-progress-restarts",
+				       m->max_no_progress, j->max_no_progress,
+				       at, e);
+	return rc;
 }
 
 int join_check(const struct job *j, const struct wire_join *m, const char *at,
@@ -218,6 +238,8 @@ static int join_set_first(struct job *j, const struct wire_join *m,
 	j->min_nodes = m->min_nodes;
 	j->max_nodes = m->max_nodes;
 	j->max_restarts = m->max_restarts;
+	j->max_no_progress = m->max_no_progress;
+	j->backoff_ms = m->backoff_ms;
 	j->last_call_ms = m->last_call_ms;
 	return 0;
 }
@@ -306,9 +328,11 @@ int join_again(struct job *j, const struct wire_join *m, void *owner,
 	rc = join_check_fits(j, m, e);
 	if (rc == 0)
 		rc = join_node_describe(n, m, e);
-	if (rc == 0)
-		join_set_joined(j, n);
-	return rc;
+	if (rc < 0)
+		return rc;
+	restarts_take_steps(j, m->steps);
+	join_set_joined(j, n);
+	return 0;
 }
 
 void join_drop(struct job *j, struct job_node *n)

@@ -104,6 +104,7 @@ void transition_end(struct job *j)
 	transition_act(j, (struct job_action){.kind = JOB_TELL_END});
 	transition_set_state(j, restart || regroup ? JOB_RESTARTING : JOB_OVER,
 			     j->end_text);
+	restarts_begin(j);
 	j->round++;
 	j->attempt += restart;
 	j->changes += regroup;
@@ -161,7 +162,10 @@ void transition_start_or_wait(struct job *j)
 
 	if (j->joined && j->joined == (first ? j->max_nodes : j->members) &&
 	    j->joined >= j->min_nodes) {
-		transition_start(j);
+		if (!first && restarts_are_in_vain(j))
+			transition_end(j);
+		else
+			transition_start(j);
 		return;
 	}
 	if (first)

@@ -1,5 +1,6 @@
 # --restart-backoff: how long a job waits before a restart, and what ends the wait.
-# covers: launcher/agent/restart.c launcher/agent/agent_acts.c
+# --max-no-progress-restarts: restarts that reach no further step end the job.
+# covers: launcher/agent/restart.c launcher/agent/agent_acts.c rendezvous/round/restarts.c
 load ../lib
 
 port() {
@@ -72,15 +73,18 @@ assert all(g >= w - 0.01 for g, w in zip(gaps, (0.2, 0.4, 0.8))), gaps
 	has "$out" 'attempt 1$'
 }
 
-@test "a node without the option waits for those that have it" {
+@test "a node whose restart options differ from the others' is refused" {
 	port
-	node a --nnodes 2 --node-rank 0 sh -c "$fails_once"
-	node b --nnodes 2 --node-rank 1 --restart-backoff 1.2 sh -c "$fails_once"
-	finish a
-	has "$err" '^ddprun: restarting \(1 of 3\): rank 1 '
-	has "$err" '^ddprun: running again after 1[2-9][0-9][0-9]\.|after [2-9][0-9][0-9][0-9]\.'
-	has "$out" 'attempt 1$'
+	node a --nnodes 2 --node-rank 0 --restart-backoff 1.5 true
+	await a.err '^ddprun: waiting [0-9]+ s .* for 1 of 2 nodes'
+	expect 77 ddprun --rdzv-endpoint "$at" --nnodes 2 --max-restarts 3 true
+	has "$err" "has --restart-backoff 0, but [^ ]+ has 1.5 in job 'none' at $at: give both the same value"
+	expect 77 ddprun --rdzv-endpoint "$at" --nnodes 2 --max-restarts 3 \
+		--restart-backoff 1.5 --max-no-progress-restarts 0 true
+	has "$err" "has --max-no-progress-restarts 0, but [^ ]+ has 3 in job 'none' at $at: give both the same value"
+	node b --nnodes 2 --restart-backoff 1.5 true
 	finish b
+	finish a
 }
 
 @test "a signal to one node during the wait ends the other one, which names it" {
@@ -142,4 +146,66 @@ assert all(g >= w - 0.01 for g, w in zip(gaps, (0.2, 0.4, 0.8))), gaps
 	lacks "$out" '^restarts:'
 	expect 2 ddprun --restart-backoff -1 true
 	has "$err" '--restart-backoff: -1'
+}
+
+# ---- restarts without progress ----
+
+# Its rank 1 reports step 101, and fails.
+fails_at_step='[ $RANK = 1 ] || exec tail -f /dev/null
+	echo 101 >>"$DDP_STEP_FILE"
+	exit 7'
+
+@test "three restarts that reach no further step end the job, and say so" {
+	expect 7 ddprun --nproc-per-node 2 --max-restarts 50 --log-dir logs sh -c "$fails_at_step"
+	has "$err" "^ddprun: job '[^']+' failed: 3 restarts in a row reached no step beyond 101 \\(--max-no-progress-restarts\\): rank 1 \\(local rank 1\\) on [^ ]+, pid [0-9]+, exited with code 7\$"
+	has "$err" '^\|  attempt      4 of 51$'
+	has "$err" '^\|  attempt 4 .* rank 1 on [^ ]+ exited with code 7$'
+	lacks "$err" '^\|  attempt 5 '
+	python3 -c '
+import glob, json
+r = json.load(open(glob.glob("logs/*/attempt_3/report.json")[0]))
+assert r["text"].startswith("3 restarts in a row reached no step beyond 101"), r
+assert r["exit_code"] == 7 and r["first_failure"]["rank"] == 1, r
+assert [a["attempt"] for a in r["attempts"]] == [0, 1, 2, 3], r
+'
+}
+
+@test "a job whose restarts make progress uses all of them" {
+	expect 7 ddprun --nproc-per-node 2 --max-restarts 5 --max-no-progress-restarts 1 sh -c '
+		[ $RANK = 1 ] || exec tail -f /dev/null
+		echo $TORCHELASTIC_RESTART_COUNT >>"$DDP_STEP_FILE"
+		exit 7'
+	has "$err" '^ddprun: restarting \(5 of 5\): rank 1 '
+	lacks "$err" 'no step beyond'
+}
+
+@test "without steps, or with --max-no-progress-restarts 0, a job uses all restarts" {
+	expect 4 ddprun --max-restarts 5 sh -c 'exit 4'
+	has "$err" '^ddprun: restarting \(5 of 5\): rank 0 '
+	lacks "$err" 'no step beyond'
+	PET_MAX_NO_PROGRESS_RESTARTS=0 expect 7 ddprun --nproc-per-node 2 --max-restarts 5 sh -c "$fails_at_step"
+	has "$err" '^ddprun: restarting \(5 of 5\): rank 1 '
+	lacks "$err" 'no step beyond'
+}
+
+@test "steps reported with ddp_step count as well" {
+	expect 7 ddprun --nproc-per-node 2 --max-restarts 9 --max-no-progress-restarts 1 sh -c '
+		c_pause step 9 && exit 7'
+	has "$err" "^ddprun: job '[^']+' failed: the restart reached no step beyond 29 \\(--max-no-progress-restarts\\): rank [01] "
+	has "$err" '^ddprun: restarting \(1 of 9\): '
+}
+
+@test "every node says that there is no progress, by the steps of all" {
+	port
+	mkfifo met
+	local worker='[ $RANK = 0 ] || { read <met; exit 7; }
+		echo 41 >>"$DDP_STEP_FILE"
+		echo >met
+		exec tail -f /dev/null'
+	start a ddprun --rdzv-endpoint "$at" --nnodes 2 --node-rank 0 --max-restarts 20 sh -c "$worker"
+	start b ddprun --rdzv-endpoint "$at" --nnodes 2 --node-rank 1 --max-restarts 20 sh -c "$worker"
+	finish a 7
+	has "$err" "^ddprun: job 'none' failed: 3 restarts in a row reached no step beyond 41 .*: rank 1 "
+	finish b 7
+	has "$err" "^ddprun: job 'none' failed: 3 restarts in a row reached no step beyond 41 .*: rank 1 "
 }

@@ -331,3 +331,23 @@ await_world() {
 	has "$err" 'this user is limited to 50 processes; raise the limit \(ulimit -u\)'
 	nothing_left
 }
+
+# bats test_tags=etcd
+@test "restarts that reach no further step end the job, and each host says so" {
+	local h
+	hosts 2
+	hosts_real
+	mkfifo met
+	for h in h1 h2; do
+		node $h 2 --max-restarts 20 sh -c '
+			[ $RANK = 0 ] || { read -r _ <met; exit 7; }
+			echo 41 >>"$DDP_STEP_FILE"
+			echo >met
+			exec tail -f /dev/null'
+	done
+	for h in h1 h2; do
+		finish on_$h 7
+		has "$err" "^ddprun: job 'none' failed: 3 restarts in a row reached no step beyond 41 .*: rank 1 "
+	done
+	nothing_left
+}

@@ -58,6 +58,10 @@ struct setup {
 	uint32_t nodes, min, max, restarts;
 	uint32_t spares; /* how many of the last nodes ask to be spares */
 	int hosted;	 /* node 0's agent started the server */
+	uint32_t broken; /* bits of nodes whose workers always fail */
+	/* in each attempt the workers reach the same step */
+	uint64_t steps;
+	uint32_t no_progress;
 	uint32_t nproc[NODES_MAX];
 };
 

@@ -124,6 +124,9 @@ void property_start(struct run *r)
 			audit->starts - 1);
 	audit->starts = (uint16_t)(j->round + 1);
 	audit->done = 0;
+	if (setup->no_progress && j->restarts.in_vain >= setup->no_progress)
+		violate("a round begins after %u restarts in vain",
+			j->restarts.in_vain);
 	if (j->nnodes < setup->min || j->nnodes > setup->max)
 		violate("a round of %u nodes", j->nnodes);
 	for (rank = 0; rank < j->nnodes; rank++) {
@@ -150,6 +153,12 @@ void property_start(struct run *r)
 
 /* ---- a round ends ---- */
 
+static int property_is_in_vain(const struct job *j)
+{
+	return setup->no_progress &&
+	       j->restarts.in_vain == setup->no_progress;
+}
+
 static void property_check_verdict(const struct run *r,
 				   const struct wire_end *end)
 {
@@ -166,7 +175,7 @@ static void property_check_verdict(const struct run *r,
 		break;
 	case WIRE_FAILURE:
 		if (end->rank >= 0 && audit->restarts < setup->restarts &&
-		    !is_told)
+		    !is_told && !property_is_in_vain(j))
 			violate("a worker's failure ends the job after %d of "
 				"%u restarts",
 				audit->restarts, setup->restarts);

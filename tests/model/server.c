@@ -284,6 +284,8 @@ static void server_on_join(struct run *r, int i)
 		.last_call_ms = 1000,
 		.nproc = setup->nproc[i],
 		.max_restarts = setup->restarts,
+		.max_no_progress = setup->no_progress,
+		.steps = setup->steps,
 	};
 	static char owners[NODES_MAX];
 	struct err e = ERR_INIT;

@@ -215,6 +215,11 @@ static void step_next_server(struct run *r)
 		server_start(r);
 }
 
+static int step_exit_code(int node)
+{
+	return setup->broken >> node & 1 ? 7 : 0;
+}
+
 static void step_apply_progress(struct run *r, struct step s)
 {
 	switch (s.kind) {
@@ -234,7 +239,7 @@ static void step_apply_progress(struct run *r, struct step s)
 		agent_workers_gone(r, s.node);
 		break;
 	case STEP_EXIT:
-		agent_worker_exits(r, s.node, s.arg, 0);
+		agent_worker_exits(r, s.node, s.arg, step_exit_code(s.node));
 		break;
 	case STEP_SEES_HALF:
 		server_sees_half(r, s.node);
@@ -383,7 +388,7 @@ static const char *const texts[STEP_KINDS] = {
 	[STEP_TO_SERVER] = "the server reads from agent %d ",
 	[STEP_RECONNECT] = "agent %d connects again and sends RESUME",
 	[STEP_WORKERS_GONE] = "the workers of agent %d have stopped",
-	[STEP_EXIT] = "a worker of agent %d exits with 0: local rank ",
+	[STEP_EXIT] = "a worker of agent %d exits: local rank ",
 	[STEP_SEES_HALF] = "the server sees that a connection of agent %d "
 			   "has ended",
 	[STEP_NEXT_SERVER] = "another server starts",

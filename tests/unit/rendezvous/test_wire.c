@@ -294,15 +294,17 @@ START_TEST(golden_bytes)
 		"\x02\0\0\0gr" "\xd7\xb1\xff\xff" "\x03\0\0\0why"
 		"\x04\0\0\0pull";
 	static const char greeting_bytes[] =
-		"DDPR\x06\x06\0\0" "0123456789abcdef0123456789abcdef"
+		"DDPR\x07\x06\0\0" "0123456789abcdef0123456789abcdef"
 		"fedcba9876543210";
 	static const char join_bytes[] =
-		"\x52\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
+		"\x62\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
 		"\x02\0\0\0ab" "\x02\0\0\0h1" "\x09\0\0\0" "127.0.0.1"
 		"\x41\x9c" "\x01" "\xff\xff\xff\xff"
 		"\x01\0\0\0" "\x02\0\0\0" "\x04\0\0\0" "\x03\0\0\0"
+		"\x05\0\0\0" "\xf4\x01\0\0"
 		"\x04\0\0\0role" "\x30\x75\0\0" "\x88\x13\0\0" "\x01"
-		"\0" "\x01\0\0\0" "\x08\0\0\0" "10.0.0.1";
+		"\0" "\x0a\0\0\0\0\0\0\x80"
+		"\x01\0\0\0" "\x08\0\0\0" "10.0.0.1";
 	static const char addr_item[] = "\x08\0\0\0" "10.0.0.1";
 	struct wire_hello hello = {WIRE_WORKER, SLICE_STR("none"),
 				   SLICE_STR("h1"), 3, 5,
@@ -313,11 +315,12 @@ START_TEST(golden_bytes)
 				       SLICE_STR("why"), SLICE_STR("pull")};
 	struct wire_join join = {SLICE_STR("ab"), SLICE_STR("h1"),
 				 SLICE_STR("127.0.0.1"), 40001, 1, -1, 1, 2,
-				 4, 3, SLICE_STR("role"), 30000, 5000, 1, 0,
+				 4, 3, 5, 500, SLICE_STR("role"), 30000, 5000,
+				 1, 0, UINT64_C(0x800000000000000a),
 				 {1, SLICE(addr_item, sizeof(addr_item) - 1)}};
 	struct buf b = BUF_INIT(1024);
 
-	ck_assert(!memcmp(wire_preface, "DDPR\x06\0\0\0", WIRE_PREFACE_SIZE));
+	ck_assert(!memcmp(wire_preface, "DDPR\x07\0\0\0", WIRE_PREFACE_SIZE));
 	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
 	is_golden(&b, hello_bytes, sizeof(hello_bytes) - 1);
 	buf_reset(&b);

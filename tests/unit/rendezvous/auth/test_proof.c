@@ -21,7 +21,7 @@ static void is_hex(const struct proof *p, const char *hex)
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
-	char greeting[WIRE_GREETING_SIZE] = "DDPR\6\2\0\0";
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\7\2\0\0";
 	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
 				     SLICE_STR("hello")};
 	struct proof key, p, q;
@@ -38,23 +38,23 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "e0b7c03d2a88bf48c3f213475374ae11"
-	       "a6f9a36f477c6113aadfdf3351d2c9d8");
+	is_hex(&p, "c4ff2202c0e222cd72581068a1e4ed63"
+	       "d57c82662d180dbf6e6d706ff2db5fcf");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "11a705c05f23a44f7618969dbe80afc5"
-	       "f1983de68dd78757c335c1cb1b8d712f");
+	is_hex(&p, "2e6b1707f8b234111d57efa9ea26dc8a"
+	       "0b631e78d6016c226af9399ecd43506f");
 	proof_hash(&p, &t);
-	is_hex(&p, "22c2d29d30f32d6f998411c736b84346"
-	       "5cde2e70786181caafd482d679185880");
+	is_hex(&p, "add3a176590b41525bfaf2c40eb9142d"
+	       "900ee9ef03dd3d6ab0aa12509c838709");
 	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
 			  SLICE_STR("yours"));
-	is_hex(&p, "1dbf16778d67fa323d5943633898c4b9"
-	       "d45f747f56d2c7b8141535757d7991bc");
-	is_hex(&q, "b59244fa5c5696844e84900e70325174"
-	       "c64ef5bceac712a52ddd6e75d56ca39c");
+	is_hex(&p, "20ca2210ce1a9f831dafaed0624a65ee"
+	       "461be9cc145b36b0801cb404e0269bef");
+	is_hex(&q, "02a07c4282a5ef16093cee285548ab10"
+	       "c3e7b0c5482a07f397d192e25425762c");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "27a64a5f2f8b343654d22d44812cec8d"
-	       "3ffcf69570c8f1fc00b2c3cc523d1d01");
+	is_hex(&p, "bb833b94461c1a539b4d9244cf668044"
+	       "c0118011a277007365033e5149b8752c");
 }
 END_TEST
 

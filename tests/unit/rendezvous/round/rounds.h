@@ -105,6 +105,8 @@ struct how {
 	const char *addr, *id, *host, *role;
 	uint32_t min; /* 0: nnodes */
 	uint32_t last_call, lease;
+	uint32_t no_progress, backoff;
+	uint64_t steps;
 };
 
 static inline int join(int i, uint32_t nnodes, struct how h)
@@ -127,6 +129,8 @@ static inline int join(int i, uint32_t nnodes, struct how h)
 		.last_call_ms = h.last_call, .lease_ms = h.lease,
 		.nproc = h.nproc ? h.nproc : 1,
 		.max_restarts = h.restarts,
+		.max_no_progress = h.no_progress,
+		.backoff_ms = h.backoff, .steps = h.steps,
 	};
 	rc = job_join(j, &m, &node[i], "h0:29400", &node[i], &e);
 	drain();
