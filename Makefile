@@ -86,7 +86,9 @@ server_objs := $(call objs,$(foreach room,stall store net round torch journal el
 crash_handler := $(addprefix launcher/crash/crash_,handler.c environment.c python.c)
 crash_library := $(O)/obj/launcher/crash/crash_handler.so
 launcher_objs := $(call objs,$(filter-out $(crash_handler),$(wildcard launcher/*.c launcher/*/*.c)) $(wildcard slurm/*.c pmi/*.c) rendezvous/client/async_client.c rendezvous/auth/credential_thread.c rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
-sdk_sources := $(filter-out worker-sdk/examples/%,$(wildcard worker-sdk/*/*.c))
+sdk_sources := $(filter-out worker-sdk/examples/% worker-sdk/check/%,$(wildcard worker-sdk/*/*.c))
+# The program ddprun-check, which is made of libddp's parts.
+check_sources := $(wildcard worker-sdk/check/*.c)
 sdk_objs := $(call objs,$(sdk_sources) $(wildcard slurm/*.c pmi/*.c)) $(client_objs) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
 trainer_objs := $(call objs,$(foreach room,train report data models ops,$(wildcard trainers/$(room)/*.c)))
@@ -101,7 +103,7 @@ sodium_libs := $(shell sh -c 'a=$$($(PKG_CONFIG) --variable=libdir libsodium)/li
 ddp_libs = $(filter-out %.a,$(sodium_libs))
 dnnl_libs = -ldnnl -lgomp
 
-programs := $(O)/ddprun $(O)/ddprdzv
+programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
@@ -154,6 +156,10 @@ $(O)/ddprun: $(launcher_objs)
 $(O)/ddprdzv: $(server_objs)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) $(uv_libs)
+
+$(O)/ddprun-check: $(call objs,$(check_sources)) $(sdk_objs)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lz -lm -lpthread -ldl
 
 # One relocatable object in which only ddp_* is global, so that a program linked
 # with libddp.a may use the names that libddp uses internally.
@@ -229,7 +235,7 @@ comma := ,
 
 # Everything that a unit test may call without starting processes.
 internal := $(O)/obj/internal.a
-internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)) $(call objs,trainers/cuda/layout.c trainers/cuda/plan_cache.c))
+internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c worker-sdk/check/ddprun_check.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(call objs,$(check_sources)) $(trainer_objs)) $(call objs,trainers/cuda/layout.c trainers/cuda/plan_cache.c))
 $(internal): $(internal_objs)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
@@ -469,7 +475,7 @@ style: $(programs) $(O)/generate
 # small as err_set's, so that it knows that errors are negative. max-nodes limits
 # the time per function; some would take minutes.
 analyze_sources := $(wildcard base/*.c launcher/*.c launcher/*/*.c slurm/*.c pmi/*.c rendezvous/*.c rendezvous/*/*.c etcd/*.c) \
-	$(sdk_sources) $(wildcard trainers/*.c $(patsubst %,trainers/%/*.c,train report data models ops $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),cuda)))
+	$(sdk_sources) $(check_sources) $(wildcard trainers/*.c $(patsubst %,trainers/%/*.c,train report data models ops $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),cuda)))
 analyze_gcc := $(patsubst %.c,$(O)/obj/analyze/%.gcc,$(filter-out trainers/ops/cpu_norm_loops.c,$(analyze_sources)))
 analyze_clang := $(patsubst %.c,$(O)/obj/analyze/%.clang,$(analyze_sources))
 analyze_flags = -std=c11 -D_GNU_SOURCE -O2 -I. -MMD -MP -MT $@ -MF $@.d -isystem $(CUDA)/include -Wno-unknown-pragmas \

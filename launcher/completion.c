@@ -93,6 +93,9 @@ static void completion_print_bash(void)
 	       "\t\t\tcase $name in\n\t\t\t");
 	completion_print_bash_options();
 	printf("-*) ;;\n"
+	       "\t\t\tcheck | quick | full)\n" /* has ddprun's options */
+	       "\t\t\t\t[ $i -gt 2 ] || { i=$((i + 1)); continue; }"
+	       " ;;\n"
 	       "\t\t\t*)\n");
 	for (int i = 0; i < SUBCOMMANDS; i++)
 		completion_print_bash_subcommand(i);
@@ -111,7 +114,7 @@ static void completion_print_bash(void)
 	       "\t\tcase $word in\n"
 	       "\t\t-*) value=$all ;;\n"
 	       "\t\t*)\n"
-	       "\t\t\t[ $COMP_CWORD -gt 1 ] || value='dump status'\n"
+	       "\t\t\t[ $COMP_CWORD -gt 1 ] || value='check dump status'\n"
 	       "\t\t\tmapfile -t COMPREPLY < "
 	       "<(compgen -c -f -W \"$value\" -- \"$word\")\n"
 	       "\t\t\treturn ;;\n"
@@ -178,7 +181,9 @@ static void completion_print_zsh(void)
 		completion_print_zsh_options(subcommands[i].options);
 		printf("\t&& return\nfi\n");
 	}
-	printf("_arguments -S \\\n");
+	printf("if (( CURRENT > 2 )) && [[ $words[2] == check ]]; then\n"
+	       "\tshift words\n\t(( CURRENT-- ))\nfi\n"
+	       "_arguments -S \\\n");
 	completion_print_zsh_options(config_options);
 	printf("\t'(-):program:{_command_names -e || _files}' \\\n"
 	       "\t'*::arguments:_normal'\n");

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "launcher/agent/agent.h"
+#include "launcher/check_command.h"
 #include "launcher/completion.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/config/launch_defaults.h"
@@ -158,22 +159,13 @@ static int ddprun_run_step(const struct config *c, char **args)
 	return c->dry_run ? 0 : ddprun_fail(&e, EXIT_NOT_FOUND);
 }
 
-static int ddprun_run_command(int argc, char **argv)
+/* A job; args: the words after ddprun of the command that the user gave. */
+static int ddprun_run_job(int argc, char **argv, char **args)
 {
 	struct config config;
 	struct err e = ERR_INIT;
-	int rc;
+	int rc = config_parse(&config, argc, argv, &e);
 
-	if (argc > 1 && strcmp(argv[1], "dump") == 0)
-		return dump_main(argc - 1, argv + 1);
-	if (argc > 1 && strcmp(argv[1], "status") == 0)
-		return status_main(argc - 1, argv + 1);
-	if (argc > 1 && strcmp(argv[1], CRASH_STACK_COMMAND) == 0)
-		return crash_stack_main(argc, argv);
-	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
-		return proxy_main(argc, argv);
-	ssh_env_init();
-	rc = config_parse(&config, argc, argv, &e);
 	switch (rc) {
 	case OPTION_WANT_HELP:
 		config_print_help();
@@ -185,7 +177,7 @@ static int ddprun_run_command(int argc, char **argv)
 		completion_print(config.print_completion);
 		return 0;
 	case CONFIG_WANT_STEP:
-		return ddprun_run_step(&config, argv + 1);
+		return ddprun_run_step(&config, args);
 	case CONFIG_WANT_HOSTS:
 		rc = launch_run(&config, argv);
 		break;
@@ -202,6 +194,42 @@ static int ddprun_run_command(int argc, char **argv)
 	}
 	config_release(&config);
 	return rc;
+}
+
+static int ddprun_run_check(int argc, char **argv)
+{
+	struct check_command k;
+	struct err e = ERR_INIT;
+	int rc = check_command_init(&k, argc, argv, &e);
+
+	if (rc == OPTION_WANT_HELP)
+		check_command_print_help();
+	else if (rc == OPTION_WANT_VERSION)
+		printf("ddprun %s\n", DDP_VERSION);
+	if (rc == 0)
+		rc = ddprun_run_job(k.argc, k.argv, argv + 1);
+	else
+		rc = rc == OPTION_WANT_HELP || rc == OPTION_WANT_VERSION
+			     ? 0
+			     : ddprun_fail(&e, exit_code_of(&e));
+	check_command_release(&k);
+	return rc;
+}
+
+static int ddprun_run_command(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "dump") == 0)
+		return dump_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "status") == 0)
+		return status_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], CRASH_STACK_COMMAND) == 0)
+		return crash_stack_main(argc, argv);
+	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
+		return proxy_main(argc, argv);
+	ssh_env_init();
+	if (check_command_is(argc, argv))
+		return ddprun_run_check(argc, argv);
+	return ddprun_run_job(argc, argv, argv + 1);
 }
 
 int main(int argc, char **argv)

@@ -31,6 +31,7 @@ REFUSALS = re.compile(
 # Blocks that are not typed: (document, the first line), both regular expressions.
 SHOWN = [
     ("README.md", r"launcher/  |ddprun: job .* failed:"),
+    ("check.md", r"quick check of 3 nodes"),
     ("crashes.md", r"ddprun: job .* failed:"),
     ("hangs.md", r"ddprun: no progress for"),
     ("restarts.md", r"ddprun: job .* failed:"),

@@ -396,6 +396,21 @@ const struct option_spec config_options[] = {
 	      "Preload no library into the workers; the failure page then has "
 	      "no stack of a worker that crashed."),
 	 .yields = 1},
+	{TEXT("preflight-folders", preflight_folders, "DIR,...",
+	      "PET_PREFLIGHT_FOLDERS",
+	      "For ddprun check: folders in which workers write, such as that "
+	      "of the checkpoints (default: --log-dir, else the current one)."),
+	 .yields = 1},
+	{TEXT("preflight-command", preflight_command, "COMMAND",
+	      "PET_PREFLIGHT_COMMAND",
+	      "For ddprun check: the site's own check, run by sh -c on each "
+	      "node; a node where it fails is not fit, and the last line of "
+	      "its output says why."),
+	 .yields = 1},
+	{TEXT("preflight-json", preflight_json, "FILE", "PET_PREFLIGHT_JSON",
+	      "For ddprun check: write the results as JSON to FILE on node 0; "
+	      "-: to stdout, instead of the table."),
+	 .yields = 1},
 	{FLAG("dry-run", dry_run, "PET_DRY_RUN",
 	      "Print each worker's command, environment and placement on this "
 	      "node, and start nothing."),

@@ -43,6 +43,10 @@ complete_words() {
 	[[ " $offered " = *" status "* ]]
 	complete_words ddprun dum
 	[[ " $offered " = *" dump "* ]]
+	complete_words ddprun che
+	[[ " $offered " = *" check "* ]]
+	complete_words ddprun check full --preflight-j
+	[ "$offered" = --preflight-json ]
 	# the program's own arguments are not ddprun's
 	complete_words ddprun --nnodes 2 my-trainer --nproc
 	[ -z "$offered" ]

@@ -1,0 +1,155 @@
+/* check_command.c: from the words of `ddprun check` to those of a job. */
+#include "launcher/check_command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/config/config.h"
+
+int check_command_is(int argc, char **argv)
+{
+	return argc > 1 && strcmp(argv[1], "check") == 0;
+}
+
+/* "/usr/bin/ddprun-check" for "/usr/bin/ddprun"; else its name, for $PATH. */
+static void check_command_find(char path[PATH_MAX])
+{
+	static const char name[] = "ddprun-check";
+	ssize_t n = readlink("/proc/self/exe", path,
+			     PATH_MAX - sizeof(name) - 1);
+	char *slash;
+
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	if (slash)
+		memcpy(slash + 1, name, sizeof(name));
+	if (!slash || access(path, X_OK) < 0)
+		memcpy(path, name, sizeof(name));
+}
+
+/* The user's folders, and that of the logs; else the current one. */
+static int check_command_put_folders(struct check_command *k,
+				     const struct config *c, struct err *e)
+{
+	const char *log_dir = c->output.log_dir, *own = c->preflight_folders;
+	int rc;
+
+	if (log_dir && strcmp(log_dir, "/dev/null") == 0)
+		log_dir = NULL;
+	if (!own && !log_dir)
+		own = ".";
+	rc = asprintf(&k->folders, "%s%s%s", own ? own : "",
+		      own && log_dir ? "," : "", log_dir ? log_dir : "");
+	if (rc >= 0)
+		return 0;
+	k->folders = NULL;
+	return err_no_memory(e, "the options");
+}
+
+static void check_command_add(struct check_command *k, const char *word)
+{
+	k->argv[k->argc++] = (char *)word;
+}
+
+static void check_command_add_option(struct check_command *k, const char *name,
+				     const char *value)
+{
+	if (!value)
+		return;
+	check_command_add(k, name);
+	check_command_add(k, value);
+}
+
+static void check_command_put(struct check_command *k, const struct config *c,
+			      char **options, int n, int is_full)
+{
+	for (int i = 0; i < n; i++)
+		check_command_add(k, options[i]);
+	check_command_add(k, "--nproc-per-node=1");
+	check_command_add(k, "--max-restarts=0");
+	check_command_add(k, "--log-line-prefix-template=");
+	check_command_add(k, "--");
+	check_command_add(k, k->path);
+	if (is_full)
+		check_command_add(k, "--full");
+	check_command_add_option(k, "--folders", k->folders);
+	check_command_add_option(k, "--command", c->preflight_command);
+	check_command_add_option(k, "--json", c->preflight_json);
+	k->argv[k->argc] = NULL;
+}
+
+int check_command_init(struct check_command *k, int argc, char **argv,
+		       struct err *e)
+{
+	struct config c = {.noptions = 0};
+	int is_full = argc > 2 && strcmp(argv[2], "full") == 0;
+	int skip = 1 + (is_full ||
+			(argc > 2 && strcmp(argv[2], "quick") == 0));
+	int rc;
+
+	*k = (struct check_command){.argc = 0};
+	rc = option_parse_program(config_options, &c, argc - skip, argv + skip,
+				  &c.noptions, e);
+	if (rc < 0)
+		return rc;
+	if (argv[skip + rc])
+		return err_set(e, ERR_USAGE, "ddprun check takes no program, "
+			       "but '%s' is one; to start a program that is "
+			       "called check, write ddprun ./check",
+			       argv[skip + rc]);
+	check_command_find(k->path);
+	k->argv = calloc((size_t)argc + CHECK_COMMAND_WORDS, sizeof(char *));
+	if (!k->argv)
+		return err_no_memory(e, "the options");
+	rc = check_command_put_folders(k, &c, e);
+	if (rc < 0)
+		return rc;
+	check_command_add(k, argv[0]);
+	check_command_put(k, &c, argv + skip + 1, c.noptions,
+			  is_full || (c.preflight &&
+				      strcmp(c.preflight, "full") == 0));
+	return 0;
+}
+
+void check_command_release(struct check_command *k)
+{
+	free(k->argv);
+	free(k->folders);
+	k->argv = NULL;
+	k->folders = NULL;
+}
+
+void check_command_print_help(void)
+{
+	printf("usage: ddprun check [quick|full] [OPTIONS]\n"
+	       "\n"
+	       "Checks the nodes of a job, all at once, and prints a table in "
+	       "which what is wrong\n"
+	       "and what differs is marked: limits, memory, /dev/shm, folders, "
+	       "CPUs, GPUs, names,\n"
+	       "versions, clocks, and the network between each pair of nodes. "
+	       "quick, the default,\n"
+	       "takes 2 s, full up to 30 s. Exits with 0 if all nodes are "
+	       "fit.\n"
+	       "\n"
+	       "The options are those of ddprun (ddprun --help) that say which "
+	       "nodes there are and\n"
+	       "how they meet; run it once on each node, over ssh (-H), or "
+	       "under srun. Also:\n"
+	       "\n"
+	       "  --preflight-folders DIR,...  folders in which workers "
+	       "write\n"
+	       "  --preflight-command COMMAND  the site's own check\n"
+	       "  --preflight-json FILE        write the results as JSON; - is "
+	       "stdout\n"
+	       "\n"
+	       "ddprun-check(1) has more.\n"
+	       "\n"
+	       "examples:\n"
+	       "  ddprun check\n"
+	       "  ddprun check full -H h1,h2 --preflight-folders /ckpt\n"
+	       "  ddprun check --nnodes 2 --rdzv-endpoint h1:29400\n");
+}

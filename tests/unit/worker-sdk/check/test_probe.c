@@ -1,0 +1,116 @@
+/* test_probe.c: the probes' processes, and what they find on this host. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/run_case.h"
+#include "worker-sdk/check/probe.h"
+
+static struct findings found;
+
+static const struct finding *get(const char *name)
+{
+	const struct finding *f = findings_get(&found, name);
+
+	ck_assert_msg(f != NULL, "no finding '%s'", name);
+	return f;
+}
+
+static void run(const struct probe_options *o)
+{
+	found.n = 0;
+	probes_run(&found, o);
+}
+
+START_TEST(what_every_host_has_is_found)
+{
+	run(&(struct probe_options){.nodes = 1, .folders = "."});
+	ck_assert_int_eq(get("open files")->compare, FINDING_AS_HIGH);
+	ck_assert_double_gt(get("memory")->value, 0);
+	ck_assert_double_gt(get("CPU speed")->value, 0);
+	ck_assert_str_eq(get("ddprun")->text, DDP_VERSION);
+	ck_assert_double_gt(get("folder .")->value, 0);
+}
+END_TEST
+
+START_TEST(a_folder_that_is_not_there_is_a_failure)
+{
+	run(&(struct probe_options){.nodes = 1, .folders = "/no/such,."});
+	ck_assert_int_eq(get("folder /no/such")->verdict, FINDING_FAILURE);
+	ck_assert_ptr_nonnull(strstr(get("folder /no/such")->wrong,
+				     "No such file or directory"));
+	ck_assert_int_lt(get("folder .")->verdict, FINDING_FAILURE);
+}
+END_TEST
+
+START_TEST(a_command_that_fails_is_quoted)
+{
+	run(&(struct probe_options){
+		.nodes = 1, .command = "echo a; echo 'no licence'; exit 3"});
+	ck_assert_int_eq(get("site's check")->verdict, FINDING_FAILURE);
+	ck_assert_ptr_nonnull(strstr(get("site's check")->wrong,
+				     "exited with code 3: no licence"));
+	run(&(struct probe_options){.nodes = 1, .command = "kill -9 $$"});
+	ck_assert_ptr_nonnull(strstr(get("site's check")->wrong,
+				     "killed by signal 9"));
+	run(&(struct probe_options){.nodes = 1, .command = "true"});
+	ck_assert_int_eq(get("site's check")->verdict, FINDING_OK);
+}
+END_TEST
+
+START_TEST(a_command_that_writes_much_is_cut)
+{
+	run(&(struct probe_options){
+		.nodes = 1,
+		.command = "head -c 1000000 /dev/zero; echo; printf 'end'; "
+			   "exit 1"});
+	ck_assert_ptr_nonnull(strstr(get("site's check")->wrong, "1: end"));
+}
+END_TEST
+
+/* The fifo has no writer: the command and its child wait for ever. */
+START_TEST(a_probe_that_hangs_is_ended_with_its_children)
+{
+	char fifo[] = "/tmp/test_probe.XXXXXX", command[128];
+	int fd = mkstemp(fifo);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	unlink(fifo);
+	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+	snprintf(command, sizeof(command), "cat %s; true", fifo);
+	run(&(struct probe_options){
+		.nodes = 1, .command = command, .time_ms = 2000});
+	ck_assert_int_eq(get("site's check")->verdict, FINDING_FAILURE);
+	ck_assert_ptr_nonnull(strstr(get("site's check")->wrong,
+				     "no answer for 2 s"));
+	ck_assert_int_lt(get("open files")->verdict, FINDING_FAILURE);
+	unlink(fifo);
+}
+END_TEST
+
+START_TEST(bytes_are_written_for_people)
+{
+	char text[PROBE_BYTES_MAX];
+
+	ck_assert_str_eq(probe_bytes_text(0, text), "0 bytes");
+	ck_assert_str_eq(probe_bytes_text(1536, text), "1.5 KiB");
+	ck_assert_str_eq(probe_bytes_text((uint64_t)64 << 20, text), "64 MiB");
+	ck_assert_str_eq(probe_bytes_text(UINT64_MAX, text), "16384 PiB");
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("probe");
+
+	tcase_set_timeout(c, 60);
+	tcase_add_test(c, what_every_host_has_is_found);
+	tcase_add_test(c, a_folder_that_is_not_there_is_a_failure);
+	tcase_add_test(c, a_command_that_fails_is_quoted);
+	tcase_add_test(c, a_command_that_writes_much_is_cut);
+	tcase_add_test(c, a_probe_that_hangs_is_ended_with_its_children);
+	tcase_add_test(c, bytes_are_written_for_people);
+	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,61 @@
+/* check.h: a check from start to end, on all nodes at once: each node's probes,
+ * calls from each node to each, measurements in round-robin pairs, then the
+ * comparison. At the end every node has the same results and comes to the same
+ * verdict. Owns all of it until check_release. */
+#ifndef SDK_CHECK_CHECK_H
+#define SDK_CHECK_CHECK_H
+
+#include "worker-sdk/check/exchange.h"
+#include "worker-sdk/check/network.h"
+#include "worker-sdk/check/reach.h"
+
+enum { CHECK_PARTS_MAX = 8, CHECK_ADDR_MAX = SOCK_TEXT_MAX };
+
+struct check_options {
+	int full; /* --full: 30 s instead of 2 */
+	const char *folders, *command; /* as in probe_options */
+	int with_collective; /* ddp_init and all_reduce as well */
+	int time_ms; /* of a probe; 0: the default (for tests) */
+};
+
+struct check_node {
+	char host[SOCK_HOST_MAX], addr[CHECK_ADDR_MAX];
+	uint16_t port;
+	struct findings found;
+};
+
+struct check_part {
+	const char *name;
+	double seconds; /* on this node */
+};
+
+struct check {
+	const struct check_options *o;
+	struct exchange x;
+	struct check_node *nodes; /* x.n */
+	struct network network;
+	struct check_part parts[CHECK_PARTS_MAX];
+	int nparts;
+	/* private: */
+	uint64_t part_ns;
+	struct reach reach;
+	unsigned char cookie[DDP__COOKIE]; /* of node 0 */
+	const char **hosts, **addrs;
+	struct findings **founds;
+	struct buf *values;
+};
+
+/* The exchange is open (exchange_open on c->x). 0, or the error that kept the
+ * check from its end: a node that does not report, a lost server, no memory.
+ * A node that is not fit is no error. */
+int check_run(struct check *c, const struct check_options *o, struct err *e);
+void check_release(struct check *c); /* also closes the exchange */
+
+/* The gravest verdict of all nodes. */
+enum finding_verdict check_verdict(const struct check *c);
+
+/* check_collective.c: on all nodes, one rank each: ddp_init and all_reduce.
+ * Adds what happened here to `found`. */
+void check_collective(const struct check_options *o, struct findings *found);
+
+#endif

@@ -1,0 +1,30 @@
+/* pair.h: measures the network between two nodes over a proved connection: the
+ * caller asks, the listener answers until the caller says goodbye. Neither
+ * sends anything that is secret. */
+#ifndef SDK_CHECK_PAIR_H
+#define SDK_CHECK_PAIR_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct pair_options {
+	int pings;
+	int transfer_ms; /* about as long does each direction send */
+	uint64_t transfer_max; /* bytes of one transfer, at most */
+	int silence_ms; /* after that the other node does not answer */
+};
+
+struct pair_result {
+	double rtt_us;	    /* the shortest round trip */
+	double out_mbytes_s, in_mbytes_s; /* of this direction, and back */
+	double clock_ms;    /* how far the listener's clock is ahead */
+};
+
+/* fd: non-blocking, stays the caller's. 0, or -ETIMEDOUT (silent for too long),
+ * -EPIPE (closed), ERR_PROTOCOL, or another -errno. */
+int pair_measure(int fd, const struct pair_options *o, struct pair_result *r);
+/* The listener's side; first_ms: how long the caller may take to begin. */
+int pair_serve(int fd, const struct pair_options *o, int first_ms);
+
+#endif
