@@ -14,7 +14,7 @@ hosts='iproute2 iptables netbase faketime openssh-server openssh-client'
 # other launchers; only the tests start slurmd and munged, and srun --mpi=pmix loads
 # libpmix.so, which is in the -dev package
 slurm='slurmctld slurmd slurm-client munge libpmix-dev'
-launchers="mpich libmpich-dev openmpi-bin $slurm"
+launchers="mpich libmpich-dev openmpi-bin libopenmpi-dev $slurm"
 cluster="bats procps util-linux curl openssl etcd-server etcd-client iproute2 netbase python3-venv $slurm"
 
 case ${1:-} in

@@ -9,7 +9,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include <linux/magic.h>
 
 int file_write_all(int fd, const void *data, size_t size)
 {
@@ -166,4 +169,11 @@ int file_can_write(const char *path)
 	close(fd);
 	unlink(probe);
 	return 0;
+}
+
+int file_is_in_memory(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }

@@ -25,6 +25,9 @@ long file_read_text(const char *path, char *text, size_t size);
 /* Makes dir and its missing parents. 0 or -errno. */
 MUST_CHECK int file_make_folders(const char *dir);
 
+/* 1 if path is on a file system in memory (tmpfs). */
+int file_is_in_memory(const char *path);
+
 /* 0 if path can be created or replaced, which is tried with a file beside it;
  * else -errno. -EISDIR: path is a directory. -EINVAL: it is a device, a pipe or
  * a socket. */

@@ -21,6 +21,7 @@
 #include "launcher/inspect/crash_stack.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
+#include "launcher/pmix/pmix_helper.h"
 #include "launcher/requeue.h"
 #include "launcher/srun_exec.h"
 #include "launcher/ssh/launch.h"
@@ -224,6 +225,8 @@ static int ddprun_run_command(int argc, char **argv)
 		return status_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], CRASH_STACK_COMMAND) == 0)
 		return crash_stack_main(argc, argv);
+	if (argc > 1 && strcmp(argv[1], PMIX_HELPER_COMMAND) == 0)
+		return pmix_helper_main();
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return proxy_main(argc, argv);
 	ssh_env_init();

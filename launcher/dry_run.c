@@ -268,6 +268,7 @@ static int dry_run_make_plan(struct dry_run *d, struct err *e)
 		.encrypt_data = c->encrypt_data,
 		.uses_mpi = d->parts->uses_mpi,
 		.serves_pmi = d->parts->serves_pmi,
+		.serves_pmix = d->parts->serves_pmix,
 	};
 
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);

@@ -1,5 +1,4 @@
-/* pmix.c: the few calls of PMIx that we need. The declarations follow the ABI
- * of the PMIx standard (pmix_common.h), the same in versions 3 to 5. */
+/* pmix.c: the few calls of a PMIx client that we need. */
 #include "pmi/pmix.h"
 
 #include <dlfcn.h>
@@ -9,48 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	KEY_BYTES = 512,
-	NAMESPACE_BYTES = 256,
-	BOOL = 1, STRING = 3, INT = 6, UINT16 = 13, UINT32 = 14, /* types */
-	GLOBAL = 3, /* a scope: for ranks here and elsewhere */
-};
-#define RANK_WILDCARD (UINT32_MAX - 1)
-
-struct proc {
-	char nspace[NAMESPACE_BYTES];
-	uint32_t rank;
-};
-
-struct value {
-	uint16_t type;
-	union {
-		uint8_t flag;
-		char *string;
-		int integer;
-		uint16_t u16;
-		uint32_t u32;
-		void *largest[3]; /* the standard's pmix_envar_t */
-	} data;
-};
-
-struct info {
-	char key[KEY_BYTES];
-	uint32_t flags;
-	struct value value;
-};
+#include "pmi/pmix_abi.h"
 
 struct pmix {
 	void *lib;
-	struct proc me;
-	int (*init)(struct proc *me, struct info *info, size_t n);
-	int (*put)(uint8_t scope, const char *key, struct value *v);
+	struct pmix_abi_proc me;
+	int (*init)(struct pmix_abi_proc *me, struct pmix_abi_info *info,
+		    size_t n);
+	int (*put)(uint8_t scope, const char *key, struct pmix_abi_value *v);
 	int (*commit)(void);
-	int (*fence)(const struct proc *procs, size_t n,
-		     const struct info *info, size_t ninfo);
-	int (*get)(const struct proc *of, const char *key,
-		   const struct info *info, size_t n, struct value **v);
-	int (*finalize)(const struct info *info, size_t n);
+	int (*fence)(const struct pmix_abi_proc *procs, size_t n,
+		     const struct pmix_abi_info *info, size_t ninfo);
+	int (*get)(const struct pmix_abi_proc *of, const char *key,
+		   const struct pmix_abi_info *info, size_t n,
+		   struct pmix_abi_value **v);
+	int (*finalize)(const struct pmix_abi_info *info, size_t n);
 	const char *(*text)(int status);
 };
 
@@ -78,7 +50,7 @@ static int pmix_load(struct pmix *p, struct err *e)
 	const char *why;
 	int rc;
 
-	p->lib = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+	p->lib = dlopen(PMIX_ABI_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!p->lib) {
 		why = dlerror();
 		return err_set(e, ERR_USAGE,
@@ -101,16 +73,16 @@ static int pmix_load(struct pmix *p, struct err *e)
 /* A number that the launcher knows about a rank, or -1. */
 static int pmix_get_number(struct pmix *p, uint32_t rank, const char *key)
 {
-	struct proc of = p->me;
-	struct value *v = NULL;
+	struct pmix_abi_proc of = p->me;
+	struct pmix_abi_value *v = NULL;
 	int n = -1;
 
 	of.rank = rank;
 	if (p->get(&of, key, NULL, 0, &v) || !v)
 		return -1;
-	if (v->type == UINT32 && v->data.u32 <= INT32_MAX)
+	if (v->type == PMIX_ABI_UINT32 && v->data.u32 <= INT32_MAX)
 		n = (int)v->data.u32;
-	else if (v->type == UINT16)
+	else if (v->type == PMIX_ABI_UINT16)
 		n = v->data.u16;
 	free(v);
 	return n;
@@ -133,19 +105,20 @@ int pmix_open(struct pmix **out, struct pmix_self *self,
 		return rc;
 	}
 	self->rank = (int)p->me.rank;
-	self->world_size = pmix_get_number(p, RANK_WILDCARD, "pmix.job.size");
+	self->world_size =
+		pmix_get_number(p, PMIX_ABI_RANK_WILDCARD, "pmix.job.size");
 	self->local_rank = pmix_get_number(p, p->me.rank, "pmix.lrank");
 	self->local_world_size =
-		pmix_get_number(p, RANK_WILDCARD, "pmix.local.size");
+		pmix_get_number(p, PMIX_ABI_RANK_WILDCARD, "pmix.local.size");
 	*out = p;
 	return 0;
 }
 
-static void pmix_limit(struct info *info, int timeout_ms)
+static void pmix_limit(struct pmix_abi_info *info, int timeout_ms)
 {
 	memset(info, 0, sizeof(*info));
 	strcpy(info->key, "pmix.timeout");
-	info->value.type = INT;
+	info->value.type = PMIX_ABI_INT;
 	info->value.data.integer = timeout_ms < 0 ? 0
 				 : timeout_ms < 1000 ? 1 : timeout_ms / 1000;
 }
@@ -153,20 +126,22 @@ static void pmix_limit(struct info *info, int timeout_ms)
 int pmix_share(struct pmix *p, const char *key, int from, char *text,
 	       size_t size, int timeout_ms, struct err *e)
 {
-	struct value mine = {.type = STRING, .data.string = text}, *v = NULL;
-	struct proc all = p->me, other = p->me;
-	struct info info[2];
+	struct pmix_abi_value mine = {.type = PMIX_ABI_STRING,
+				      .data.string = text};
+	struct pmix_abi_value *v = NULL;
+	struct pmix_abi_proc all = p->me, other = p->me;
+	struct pmix_abi_info info[2];
 	int rc = 0;
 
 	pmix_limit(&info[0], timeout_ms);
 	memset(&info[1], 0, sizeof(info[1]));
 	strcpy(info[1].key, "pmix.collect"); /* collect all values, too */
-	info[1].value.type = BOOL;
+	info[1].value.type = PMIX_ABI_BOOL;
 	info[1].value.data.flag = 1;
-	all.rank = RANK_WILDCARD;
+	all.rank = PMIX_ABI_RANK_WILDCARD;
 	other.rank = (uint32_t)from;
 	if (p->me.rank == other.rank) {
-		rc = p->put(GLOBAL, key, &mine);
+		rc = p->put(PMIX_ABI_GLOBAL, key, &mine);
 		if (!rc)
 			rc = p->commit();
 	}
@@ -177,7 +152,8 @@ int pmix_share(struct pmix *p, const char *key, int from, char *text,
 	if (p->me.rank == other.rank)
 		return 0;
 	rc = p->get(&other, key, info, 1, &v);
-	if (rc || !v || v->type != STRING || strlen(v->data.string) >= size)
+	if (rc || !v || v->type != PMIX_ABI_STRING ||
+	    strlen(v->data.string) >= size)
 		return pmix_failed(
 			p, "a rank has not published where the ranks meet", rc,
 			e);

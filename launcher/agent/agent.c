@@ -44,120 +44,9 @@ static void on_sweep(void *owner)
 	agent_sweep(owner);
 }
 
-/* ---- a round begins ---- */
-
-static const char *agent_id(const struct agent *a)
+const char *agent_id(const struct agent *a)
 {
 	return a->mark + sizeof(AGENT_MARK) - 1;
-}
-
-static int agent_make_plan(struct agent *a, const struct wire_start *start,
-			   struct plan *plan, struct err *e)
-{
-	extern char **environ;
-	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
-	char key[PROOF_HEX_SIZE];
-	struct environment_job job = {
-		.job = a->config->job, .agent_id = agent_id(a),
-		.master_addr = master, .master_port = start->master_port,
-		.coordinator_port = start->coordinator_port,
-		.ports = a->ports.ports,
-		.agent_store = start->agent_store,
-		.rdzv = member_server_text(&a->member, server),
-		.job_key = member_job_key(&a->member, key),
-		.node_addr = a->member.addr_text, .role = a->config->role,
-		.round = start->round, .attempt = start->attempt,
-		.max_restarts = (uint32_t)a->config->max_restarts,
-		.node_rank = start->node_rank, .nnodes = start->nnodes,
-		.nproc = a->config->nproc, .world_size = start->world_size,
-		.signals = a->config->signals_to_handle,
-		.role_base_rank = start->role_base_rank,
-		.role_world_size = start->role_world_size,
-		.virtual_local_rank = a->config->virtual_local_rank,
-		.worker_gpus = a->config->worker_gpus,
-		.error_file = failure_error_file, .error_file_arg = &a->failure,
-		.step_file = agent_step_file, .step_file_arg = a,
-		.recorder = failure_recorder(&a->failure),
-		.crash_library = failure_crash_library(&a->failure),
-		.crash_records = failure_crash_records(&a->failure),
-		.log_dir = logdir_attempt(&a->logdir),
-		.again_ms = config_again_ms(a->config),
-		.encrypt_data = a->config->encrypt_data,
-		.uses_mpi = a->parts->uses_mpi,
-		.serves_pmi = a->parts->serves_pmi,
-		.pmi_fd = agent_mpi_fd, .pmi_fd_arg = a,
-	};
-
-	snprintf(master, sizeof(master), "%.*s",
-		 SLICE_FMT(start->master_addr));
-	sock_host_scope(master, a->member.addr_text);
-	output_terminal(&a->output, &job.columns, &job.rows);
-	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
-}
-
-/* The loop does not run while a round is set up, and that may take longer than
- * a lease lasts: with thousands of workers, or on a slow file system. */
-static void agent_keep_lease(void *arg)
-{
-	struct agent *a = arg;
-	uint64_t now = clock_ns();
-
-	if (now - a->alive_ns < member_ping_ms(&a->member) * 1000000)
-		return;
-	a->alive_ns = now;
-	member_ping(&a->member);
-}
-
-static void agent_begin_output(struct agent *a, const struct wire_start *start)
-{
-	struct output_round round = {
-		.base_rank = start->base_rank, .node_rank = start->node_rank,
-		.world_size = start->world_size,
-	};
-
-	a->alive_ns = clock_ns();
-	logdir_begin(&a->logdir, start->attempt, start->round,
-		     agent_keep_lease, a);
-	redirect_open_copies(&a->group.redirect_rules, round.copies);
-	output_begin(&a->output, &round);
-}
-
-static void agent_run_round(struct agent *a, const struct wire_start *start)
-{
-	struct plan plan;
-	struct err e = ERR_INIT;
-	char text[RESTART_TIME_TEXT_MAX], key[PROOF_HEX_SIZE];
-	int rc;
-
-	a->times.start = clock_ns();
-	a->round = a->exit_reports.round = start->round;
-	a->nnodes = start->nnodes;
-	a->attempt = start->attempt;
-	a->world_size = start->world_size;
-	log_debug("round %u: node %u of %u, ranks %u to %u of %u",
-		  start->round, start->node_rank, start->nnodes,
-		  start->base_rank, start->base_rank + a->config->nproc - 1,
-		  start->world_size);
-	agent_begin_output(a, start);
-	failure_begin(&a->failure, start, agent_id(a),
-		      member_server_addr(&a->member),
-		      member_job_key(&a->member, key));
-	rc = agent_mpi_begin(a, start, &e);
-	if (rc == 0)
-		rc = agent_make_plan(a, start, &plan, &e);
-	if (rc == 0) {
-		rc = worker_group_start(&a->group, &plan, a->open_files, &e);
-		if (a->pmi)
-			pmi_service_begin(a->pmi);
-		failure_record_pids(&a->failure);
-		agent_begin_watch(a);
-		plan_release(&plan);
-	}
-	if (rc < 0) /* the server ends the round for all nodes, this one too */
-		member_failed(&a->member, start->round, 0, e.text);
-	else if (a->times.ended)
-		log_info("%s", restart_time_text(&a->times, a->wait_ms != 0,
-						 clock_ns(), text));
 }
 
 /* ---- what the server decided ---- */
@@ -175,15 +64,6 @@ static void on_start(struct member *m, const struct wire_start *start)
 	a->starting = start;
 	agent_handle(a, EV_START, "all nodes have joined");
 	a->starting = NULL;
-}
-
-void agent_start_workers(struct agent *a)
-{
-	if (a->parts)
-		agent_run_round(a, a->starting);
-	else /* every node logs why, not only this terminal */
-		member_failed(&a->member, a->starting->round,
-			      a->unable->exit_code, a->unable->why.text);
 }
 
 static void agent_log_restart(struct agent *a, const struct wire_end *end)
@@ -343,7 +223,8 @@ static void on_reaped(void *arg, pid_t pid, int status,
 	} else if (member_reaped(&a->member, pid, status)) {
 		if (a->state == LEAVING)
 			agent_watch_server(a);
-	} else if (!agent_dump_reaped(a, pid, status) &&
+	} else if (!agent_mpi_reaped(a, pid, status) &&
+		   !agent_dump_reaped(a, pid, status) &&
 		   !guard_reaped(&a->guard, pid, status)) {
 		sweep_reaped(pid);
 	}

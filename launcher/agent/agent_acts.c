@@ -61,9 +61,10 @@ static uint32_t agent_grace_ms(const struct agent *a)
 /* The round is over on this node when no orphan of its workers is left. */
 void agent_sweep(struct agent *a)
 {
-	const pid_t ours[] = {a->guard.pid, member_server_pid(&a->member)};
+	const pid_t ours[] = {a->guard.pid, member_server_pid(&a->member),
+			      pmix_service_pid(a->pmix)};
 
-	worker_shutdown_sweep(&a->shutdown, ours, 2);
+	worker_shutdown_sweep(&a->shutdown, ours, 3);
 }
 
 static void agent_stop_workers(struct agent *a)

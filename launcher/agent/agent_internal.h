@@ -1,6 +1,7 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
- * to end), agent_acts.c (the actions of the state table), agent_stop.c (stop
- * requests), agent_watch.c (progress, and ranks that hang) and agent_mpi.c. */
+ * to end), agent_acts.c (the actions of the state table), agent_round.c (the
+ * start of a round's workers), agent_stop.c (stop requests), agent_watch.c
+ * (progress, and ranks that hang) and agent_mpi.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -15,6 +16,7 @@
 #include "launcher/output/logdir.h"
 #include "launcher/output/output.h"
 #include "launcher/pmi/pmi_service.h"
+#include "launcher/pmix/pmix_service.h"
 #include "launcher/watch/watch.h"
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
@@ -32,6 +34,12 @@ struct agent_hang {
 	uint32_t rank;
 	char why[ERR_TEXT_MAX], path[LOGDIR_PATH_MAX + 16];
 	uv_timer_t timer; /* the dump takes too long */
+};
+
+/* A round whose workers are started later. */
+struct agent_held {
+	struct wire_start start;
+	char master[SOCK_HOST_MAX]; /* its text */
 };
 
 struct agent {
@@ -62,6 +70,8 @@ struct agent {
 	struct watch watch;
 	struct agent_hang hang;
 	struct pmi_service *pmi; /* of the round; NULL: none */
+	struct pmix_service *pmix;
+	struct agent_held held; /* until pmix is ready */
 	struct worker_ports ports; /* of this attempt, if it needs any */
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes;
@@ -77,7 +87,13 @@ struct agent {
 
 /* agent.c */
 void agent_handle(struct agent *a, enum agent_event ev, const char *why);
+const char *agent_id(const struct agent *a);
+
+/* agent_round.c */
 void agent_start_workers(struct agent *a);
+/* Makes the plan of the round and starts this node's workers. */
+void agent_start_group(struct agent *a, const struct wire_start *start);
+void agent_keep_lease(void *arg);
 
 /* agent_acts.c: the action of each enum agent_act, or NULL. */
 extern void (*const agent_acts[])(struct agent *a);
@@ -104,14 +120,20 @@ int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 /* agent_mpi.c */
 /* Once for a job: its MPI processes are worlds of one. */
 void agent_mpi_warn(struct agent *a, const struct wire_start *start);
-/* Before the plan of a round, and when no worker of the round is left. */
+/* Before the plan of a round. AGENT_MPI_LATER: agent_start_group is called when
+ * the workers can be served. */
+enum { AGENT_MPI_LATER = 1 };
 int agent_mpi_begin(struct agent *a, const struct wire_start *start,
 		    struct err *e);
+/* When no worker of the round is left. */
 void agent_mpi_end(struct agent *a);
 /* For environment.h; owner is the agent. */
 int agent_mpi_fd(void *owner, uint32_t local_rank);
+char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n);
 /* A worker ended: returns its wait status, MPI_Abort's if it called that. */
 int agent_mpi_ended(struct agent *a, struct worker *w, int status);
+/* A child ended: 1 if it was the one that serves PMIx. */
+int agent_mpi_reaped(struct agent *a, pid_t pid, int status);
 
 /* agent_stop.c */
 void agent_on_stop(struct member *m, const struct wire_stop *stop);

@@ -1,5 +1,5 @@
-/* agent_mpi.c: MPI's start-up for this node's workers (PMI-1), and the warning
- * where ddprun does not serve it. */
+/* agent_mpi.c: MPI's start-up for this node's workers (PMI-1 or PMIx), and the
+ * warning where ddprun does not serve it. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -11,12 +11,14 @@ void agent_mpi_warn(struct agent *a, const struct wire_start *start)
 	if (!a->parts || !a->parts->is_mpi_alone || start->world_size < 2 ||
 	    start->node_rank || start->attempt + start->changes)
 		return;
-	log_warn("%s is an MPI program (it needs %s), but ddprun serves only "
-		 "PMI-1, for MPICH, Intel MPI and NVSHMEM: its %u processes "
-		 "are %u MPI worlds of one process; start it with mpirun or "
-		 "srun instead (docs/mpi.md)",
-		 a->parts->program.path, a->parts->mpi_library,
-		 start->world_size, start->world_size);
+	log_warn("%s is an MPI program (it needs %s), and its %u processes are "
+		 "%u MPI worlds of one process: %s", a->parts->program.path,
+		 a->parts->mpi_library, start->world_size, start->world_size,
+		 a->parts->no_pmix[0]
+			 ? a->parts->no_pmix
+			 : "ddprun does not know whether it starts up by PMI-1 "
+			   "or PMIx; try --mpi pmi or --mpi pmix, or start it "
+			   "with mpirun or srun (docs/mpi.md)");
 }
 
 static void on_failed(void *owner, const char *text)
@@ -43,6 +45,21 @@ static const struct sock_addr *find_server(void *owner)
 	return member_server_addr(&a->member);
 }
 
+static struct pmi_exchange_round agent_mpi_round(struct agent *a,
+						 const struct wire_start *start)
+{
+	return (struct pmi_exchange_round){
+		.self = {
+			.job = a->config->job, .host = a->member.host,
+			.auth = member_auth(&a->member), .round = start->round,
+			.rank = start->base_rank,
+		},
+		.node_rank = start->node_rank, .nnodes = start->nnodes,
+	};
+}
+
+/* ---- PMI-1 ---- */
+
 static const struct pmi_service_events pmi_events = {
 	.on_failed = on_failed, .on_abort_over = on_abort_over,
 	.find_server = find_server,
@@ -62,8 +79,8 @@ int agent_mpi_fd(void *owner, uint32_t local_rank)
 	return pmi_service_fd(a->pmi, local_rank);
 }
 
-int agent_mpi_begin(struct agent *a, const struct wire_start *start,
-		    struct err *e)
+static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
+			       struct err *e)
 {
 	char name[PMI_SERVER_NAME_MAX];
 	const struct pmi_server_round round = {
@@ -71,17 +88,8 @@ int agent_mpi_begin(struct agent *a, const struct wire_start *start,
 		.nproc = a->config->nproc, .world_size = start->world_size,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 	};
-	const struct pmi_exchange_round exchange = {
-		.job = a->config->job, .host = a->member.host,
-		.auth = member_auth(&a->member), .round = start->round,
-		.rank = start->base_rank, .node_rank = start->node_rank,
-		.nnodes = start->nnodes,
-	};
+	const struct pmi_exchange_round exchange = agent_mpi_round(a, start);
 
-	agent_mpi_end(a);
-	a->group.socket = NULL;
-	if (!a->parts->serves_pmi)
-		return 0;
 	snprintf(name, sizeof(name), "ddprun_%u", start->round);
 	a->pmi = pmi_service_new(&a->loop, &round, &exchange, &pmi_events, a,
 				 e);
@@ -91,22 +99,109 @@ int agent_mpi_begin(struct agent *a, const struct wire_start *start,
 	return 0;
 }
 
+/* ---- PMIx ---- */
+
+/* A stop may have come meanwhile: the workers then get it at once, because the
+ * server waits for their ends. Or the round is over. */
+static void on_ready(void *owner)
+{
+	struct agent *a = owner;
+
+	if (a->state != RUNNING && a->state != NOTIFIED && a->state != KILLING)
+		return;
+	agent_start_group(a, &a->held.start);
+	if (a->state == NOTIFIED)
+		worker_shutdown_notify(&a->shutdown, a->stop.signal);
+	else if (a->state == KILLING)
+		worker_shutdown_kill(&a->shutdown);
+}
+
+static const struct pmix_service_events pmix_events = {
+	.on_ready = on_ready, .on_failed = on_failed,
+	.on_abort_over = on_abort_over, .find_server = find_server,
+};
+
+char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n)
+{
+	struct agent *a = owner;
+
+	return pmix_service_vars(a->pmix, local_rank, n);
+}
+
+/* The workers are started when the helper has registered them. */
+static int agent_mpi_begin_pmix(struct agent *a, const struct wire_start *start,
+				struct err *e)
+{
+	const struct pmi_exchange_round round = agent_mpi_round(a, start);
+	struct pmix_job job = {
+		.base_rank = start->base_rank, .nproc = a->config->nproc,
+		.world_size = start->world_size,
+		.node_rank = start->node_rank, .nnodes = start->nnodes,
+		.restarts = start->attempt,
+	};
+
+	snprintf(job.folder, sizeof(job.folder), "%s",
+		 logdir_private(&a->logdir));
+	/* MPI libraries derive the names of shared memory from it */
+	snprintf(job.name, sizeof(job.name), "ddprun_%s_%u", agent_id(a),
+		 start->round);
+	a->held.start = *start;
+	snprintf(a->held.master, sizeof(a->held.master), "%.*s",
+		 SLICE_FMT(start->master_addr));
+	a->held.start.master_addr = SLICE_STR(a->held.master);
+	a->pmix = pmix_service_new(&a->loop, &job, &round, &pmix_events, a, e);
+	return a->pmix ? AGENT_MPI_LATER : err_negative(e->code);
+}
+
+/* The helper has ended: the workers can neither meet nor report an abort. */
+int agent_mpi_reaped(struct agent *a, pid_t pid, int status)
+{
+	if (!pmix_service_reaped(a->pmix, pid, status))
+		return 0;
+	for (uint32_t i = 0; a->pmix->lost[0] && i < a->group.n; i++)
+		on_abort_over(a, i);
+	return 1;
+}
+
+/* ---- both ---- */
+
+int agent_mpi_begin(struct agent *a, const struct wire_start *start,
+		    struct err *e)
+{
+	agent_mpi_end(a);
+	a->group.socket = NULL;
+	if (a->parts->serves_pmi)
+		return agent_mpi_begin_pmi(a, start, e);
+	return a->parts->serves_pmix ? agent_mpi_begin_pmix(a, start, e) : 0;
+}
+
 void agent_mpi_end(struct agent *a)
 {
 	pmi_service_close(a->pmi);
+	pmix_service_close(a->pmix);
 	a->pmi = NULL;
+	a->pmix = NULL;
 }
 
 int agent_mpi_ended(struct agent *a, struct worker *w, int status)
 {
-	int code;
+	int code = 0, has_failed = status != 0 || w->stopped, aborted = 0;
 
 	w->abort_text[0] = '\0';
-	if (!a->pmi)
-		return status;
-	pmi_service_ended(a->pmi, w->local_rank, status != 0 || w->stopped);
-	if (pmi_service_aborted(a->pmi, w->local_rank, &code, w->abort_text,
-				sizeof(w->abort_text)))
-		return W_EXITCODE(code, 0);
-	return status;
+	if (a->pmi) {
+		pmi_service_ended(a->pmi, w->local_rank, has_failed);
+		aborted = pmi_service_aborted(a->pmi, w->local_rank, &code,
+					      w->abort_text,
+					      sizeof(w->abort_text));
+	}
+	if (a->pmix) {
+		pmix_service_ended(a->pmix, w->local_rank, has_failed);
+		aborted = pmix_service_aborted(a->pmix, w->local_rank, &code,
+					       w->abort_text,
+					       sizeof(w->abort_text));
+		if (status && !aborted)
+			snprintf(w->abort_text, sizeof(w->abort_text), "%s",
+				 pmix_service_lost(a->pmix));
+	}
+	return aborted ? W_EXITCODE(code, 0) : status;
 }

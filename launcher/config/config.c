@@ -174,15 +174,11 @@ static int config_is_one_of(const char *text, const char *const *words)
 
 static int config_check_mpi(const struct config *c, struct err *e)
 {
-	static const char *const ways[] = {"auto", "pmi", "none", NULL};
+	static const char *const ways[] = {"auto", "pmi", "pmix", "none", NULL};
 
 	if (config_is_one_of(c->mpi, ways))
 		return 0;
-	if (strcmp(c->mpi, "pmix") == 0)
-		return err_set(e, ERR_USAGE, "--mpi pmix: ddprun does not "
-			       "serve PMIx; start programs of Open MPI with "
-			       "mpirun or srun");
-	return err_set(e, ERR_USAGE, "--mpi '%s': give auto, pmi or none",
+	return err_set(e, ERR_USAGE, "--mpi '%s': give auto, pmi, pmix or none",
 		       c->mpi);
 }
 

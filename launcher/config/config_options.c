@@ -272,15 +272,15 @@ const struct option_spec config_options[] = {
 	      "it."),
 	 .def = "0",
 	 .yields = 1},
-	{TEXT("mpi", mpi, "auto|pmi|none", "PET_MPI",
-	      "Serve MPI's start-up (PMI-1) to the workers: always, never, or, "
-	      "with auto, if PROGRAM is linked with MPICH, Intel MPI or "
-	      "NVSHMEM ({})."),
+	{TEXT("mpi", mpi, "auto|pmi|pmix|none", "PET_MPI",
+	      "Serve MPI's start-up to the workers: by PMI-1, by PMIx, or not. "
+	      "With auto, by the one for which PROGRAM's library looks ({}): "
+	      "PMI-1 for MPICH, Intel MPI and NVSHMEM, PMIx for Open MPI."),
 	 .def = "auto",
 	 .yields = 1,
-	 .more = "pmi is for programs that load such a library later: Python "
-		 "with mpi4py, or a script. All workers must call MPI_Init. "
-		 "Open MPI is not served."},
+	 .more = "pmi and pmix are for programs that load such a library "
+		 "later: Python with mpi4py, or a script. All workers must "
+		 "call MPI_Init. PMIx needs libpmix.so.2."},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
 	 .letter = 'm'},

@@ -2,10 +2,12 @@
 #include "launcher/config/preflight.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "launcher/failure/exit_code.h"
 #include "launcher/plan/nccl.h"
+#include "launcher/pmix/pmix_library.h"
 
 static int preflight_find_program(struct program *program,
 				  const struct config *c, struct err *e)
@@ -42,19 +44,47 @@ static int preflight_place_workers(struct placement *p, const struct config *c,
 	return placement_init(p, &r, e);
 }
 
-static void preflight_look_for_mpi(struct plan_parts *parts,
-				   const struct config *c)
+/* Without libpmix a program of Open MPI runs as worlds of one. That is an error
+ * where the user wants it served, and where other nodes may have the library:
+ * they would wait for this one. */
+static int preflight_look_for_pmix(struct plan_parts *parts,
+				   const struct config *c, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = pmix_library_check(&why);
+
+	parts->serves_pmix = rc == 0;
+	if (rc == 0)
+		return 0;
+	if (strcmp(c->mpi, "pmix") == 0)
+		return err_set(e, rc, "--mpi pmix: %s", why.text);
+	if (c->max_nodes > 1)
+		return err_set(e, rc, "%s (%s needs %s; --mpi none runs its "
+			       "processes as worlds of one)", why.text,
+			       parts->program.path, parts->mpi_library);
+	snprintf(parts->no_pmix, sizeof(parts->no_pmix), "%s", why.text);
+	return 0;
+}
+
+static int preflight_look_for_mpi(struct plan_parts *parts,
+				  const struct config *c, struct err *e)
 {
 	const char *library = parts->mpi_library;
 	int is_mpi = mpi_program_library(parts->program.path,
 					 parts->mpi_library);
-	int speaks_pmi = is_mpi && mpi_program_speaks_pmi(library);
-	int is_off = strcmp(c->mpi, "none") == 0;
+	int is_auto = strcmp(c->mpi, "auto") == 0;
+	int speaks_pmix = is_mpi && mpi_program_speaks_pmix(library);
+	int rc = 0;
 
 	parts->serves_pmi = strcmp(c->mpi, "pmi") == 0 ||
-			    (speaks_pmi && !is_off);
-	parts->uses_mpi = is_mpi || parts->serves_pmi;
-	parts->is_mpi_alone = is_mpi && !speaks_pmi && !is_off;
+			    (is_auto && is_mpi &&
+			     mpi_program_speaks_pmi(library));
+	if (strcmp(c->mpi, "pmix") == 0 || (is_auto && speaks_pmix))
+		rc = preflight_look_for_pmix(parts, c, e);
+	parts->uses_mpi = is_mpi || parts->serves_pmi || parts->serves_pmix;
+	parts->is_mpi_alone = is_mpi && strcmp(c->mpi, "none") != 0 &&
+			      !parts->serves_pmi && !parts->serves_pmix;
+	return rc;
 }
 
 int preflight_run(struct plan_parts *parts, const struct config *c,
@@ -77,8 +107,9 @@ int preflight_run(struct plan_parts *parts, const struct config *c,
 		return exit_code_of(e);
 	if (rc < 0)
 		return EXIT_NOT_EXECUTABLE;
-	preflight_look_for_mpi(parts, c);
-	rc = preflight_place_workers(&parts->placement, c, e);
+	rc = preflight_look_for_mpi(parts, c, e);
+	if (rc == 0)
+		rc = preflight_place_workers(&parts->placement, c, e);
 	return rc < 0 ? exit_code_of(e) : 0;
 }
 

@@ -72,7 +72,7 @@ static int logdir_make_parents(char *path)
 	return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static const char *logdir_temporary(void)
+const char *logdir_temporary(void)
 {
 	const char *dir = getenv("TMPDIR");
 

@@ -38,6 +38,9 @@ int logdir_init(struct logdir *d, const struct output_options *options,
 void logdir_imagine(struct logdir *d, const struct output_options *options,
 		    const char *job, uint32_t nproc);
 
+/* TMPDIR, else /tmp. */
+const char *logdir_temporary(void);
+
 /* Removes the folder if it is private. */
 void logdir_release(struct logdir *d);
 

@@ -359,13 +359,16 @@ int environment_init(struct environment *env, char **base,
 {
 	int has_coordinator = environment_has_coordinator(base);
 	size_t inherited = 0;
+	uint32_t npmix = 0;
 	int n;
 
 	*env = (struct environment){.job = *job};
 	while (base[inherited])
 		inherited++;
-	env->vars = calloc(inherited + OWN_MAX + ENVIRONMENT_WORKER_VARS + 1,
-			   sizeof(*env->vars));
+	if (job->serves_pmix && job->pmix_vars)
+		job->pmix_vars(job->mpi_arg, 0, &npmix);
+	env->vars = calloc(inherited + OWN_MAX + ENVIRONMENT_WORKER_VARS +
+			   npmix + 1, sizeof(*env->vars));
 	if (env->vars) {
 		environment_add_torchrun(env, base, job);
 		environment_add_ours(env, job);
@@ -381,6 +384,9 @@ int environment_init(struct environment *env, char **base,
 	}
 	n = env->owned;
 	environment_put_worker(env, &n);
+	if (npmix)
+		env->pmix = &env->vars[n];
+	n += (int)npmix;
 	for (; *base; base++) {
 		if (!environment_is_replaced(*base) &&
 		    !environment_is_overruled(job, *base) &&
@@ -427,7 +433,16 @@ static void environment_set_pmi(struct environment *env, uint32_t rank,
 		 "MPI_LOCALRANKID=%u", local_rank);
 	if (job->pmi_fd)
 		snprintf(env->pmi_fd, sizeof(env->pmi_fd), "PMI_FD=%d",
-			 job->pmi_fd(job->pmi_fd_arg, local_rank));
+			 job->pmi_fd(job->mpi_arg, local_rank));
+}
+
+static void environment_set_pmix(struct environment *env, uint32_t local_rank)
+{
+	uint32_t n;
+	char *const *vars = env->job.pmix_vars(env->job.mpi_arg, local_rank,
+					       &n);
+
+	memcpy(env->pmix, vars, n * sizeof(*vars));
 }
 
 void environment_set_rank(struct environment *env, uint32_t rank,
@@ -454,6 +469,8 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 			 ENVIRONMENT_VAR_MAX, "/%u/nccl.log", local_rank);
 	if (job->serves_pmi)
 		environment_set_pmi(env, rank, local_rank);
+	if (env->pmix)
+		environment_set_pmix(env, local_rank);
 	if (env->error_file)
 		environment_set_error_file(env, local_rank);
 	if (env->step_file)

@@ -47,7 +47,11 @@ struct environment_job {
 	int serves_pmi;    /* PMI_RANK and its siblings are set, and PMI_FD to
 			    * what pmi_fd returns, unless it is NULL */
 	int (*pmi_fd)(void *arg, uint32_t local_rank);
-	void *pmi_fd_arg;
+	/* The variables of PMIx are set to what pmix_vars returns, n of them,
+	 * as many for each worker, unless it is NULL. */
+	int serves_pmix;
+	char *const *(*pmix_vars)(void *arg, uint32_t local_rank, uint32_t *n);
+	void *mpi_arg;
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
@@ -63,6 +67,7 @@ struct environment {
 	char pmi_rank[ENVIRONMENT_VAR_MAX], pmi_fd[ENVIRONMENT_VAR_MAX];
 	char mpi_local_rank[ENVIRONMENT_VAR_MAX]; /* "": not served */
 	char port[ENVIRONMENT_VAR_MAX]; /* if the job has ports */
+	char **pmix; /* where in vars PMIx's are; NULL: not served */
 	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
 	char crash[2 * ENVIRONMENT_VAR_MAX];    /* "": none */
 	char *gpus; /* NULL: we do not set it for each worker */

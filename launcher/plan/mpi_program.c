@@ -15,24 +15,41 @@ enum { FILE_MAX = 1 << 30 };
 /* Open MPI and Intel MPI; Debian's MPICH; NVSHMEM, which starts up by PMI. */
 static const char *const libraries[] = {
 	"libmpi.so", "libmpich.so", "libmpi_cxx.so", "libmpicxx.so",
-	"libmpifort.so", "libmpi_mpifh.so", "libnvshmem_host.so",
+	"libmpifort.so", "libmpi_mpifh.so", "liboshmem.so",
+	"libnvshmem_host.so", NULL,
 };
+
+/* "libmpi.so.12" matches "libmpi.so", "libmpi.so2" does not. */
+static int mpi_program_is_one_of(const char *name, const char *const *list)
+{
+	for (; *list; list++) {
+		size_t n = strlen(*list);
+
+		if (strncmp(name, *list, n) == 0 &&
+		    (name[n] == '\0' || name[n] == '.'))
+			return 1;
+	}
+	return 0;
+}
 
 int mpi_program_speaks_pmi(const char *library)
 {
 	static const char *const speaking[] = {
 		"libmpi.so.12", "libmpich.so", "libmpicxx.so",
-		"libmpifort.so", "libnvshmem_host.so",
+		"libmpifort.so", "libnvshmem_host.so", NULL,
 	};
 
-	for (size_t i = 0; i < sizeof(speaking) / sizeof(*speaking); i++) {
-		size_t n = strlen(speaking[i]);
+	return mpi_program_is_one_of(library, speaking);
+}
 
-		if (strncmp(library, speaking[i], n) == 0 &&
-		    (library[n] == '\0' || library[n] == '.'))
-			return 1;
-	}
-	return 0;
+int mpi_program_speaks_pmix(const char *library)
+{
+	static const char *const speaking[] = {
+		"libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
+		"liboshmem.so.40", NULL,
+	};
+
+	return mpi_program_is_one_of(library, speaking);
 }
 
 /* Copies n bytes at offset; 0 if the file ends before. */
@@ -80,19 +97,6 @@ static uint64_t mpi_program_offset(struct slice file, const Elf64_Ehdr *h,
 	return UINT64_MAX;
 }
 
-/* "libmpi.so.12" matches "libmpi.so", "libmpi.so2" does not. */
-static int mpi_program_is_library(const char *name)
-{
-	for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++) {
-		size_t n = strlen(libraries[i]);
-
-		if (strncmp(name, libraries[i], n) == 0 &&
-		    (name[n] == '\0' || name[n] == '.'))
-			return 1;
-	}
-	return 0;
-}
-
 /* The entry i of the dynamic section; 0 at its end. */
 static int mpi_program_entry(struct slice file, const Elf64_Phdr *dynamic,
 			     uint64_t i, Elf64_Dyn *d)
@@ -126,7 +130,7 @@ static int mpi_program_needs(struct slice file, const Elf64_Ehdr *h,
 			n = left;
 		memcpy(out, file.data + names + d.d_un.d_val, n);
 		out[n] = '\0';
-		if (mpi_program_is_library(out))
+		if (mpi_program_is_one_of(out, libraries))
 			return 1;
 	}
 	out[0] = '\0';

@@ -15,8 +15,9 @@ enum { MPI_LIBRARY_MAX = 64 };
  * loads MPI later. Never an error: the result only decides about a warning. */
 int mpi_program_library(const char *path, char out[MPI_LIBRARY_MAX]);
 
-/* 1: that library looks for a server of PMI-1. */
+/* 1: that library looks for a server of PMI-1, or of PMIx. */
 int mpi_program_speaks_pmi(const char *library);
+int mpi_program_speaks_pmix(const char *library);
 
 /* Pure: the same for the bytes of a file. */
 int mpi_program_library_of(struct slice file, char out[MPI_LIBRARY_MAX]);

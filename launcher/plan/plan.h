@@ -17,8 +17,9 @@ struct plan_parts {
 	struct placement placement;
 	struct nccl nccl;
 	char mpi_library[MPI_LIBRARY_MAX]; /* of program; "": none */
-	int uses_mpi, serves_pmi; /* see environment.h */
+	int uses_mpi, serves_pmi, serves_pmix; /* see environment.h */
 	int is_mpi_alone; /* its library does not speak what we serve */
+	char no_pmix[ERR_TEXT_MAX]; /* why we cannot serve PMIx; or "" */
 };
 
 struct plan {

@@ -1,14 +1,12 @@
 /* pmi_exchange.h: exchanges values among the agents of a round, as a client of
  * the round's store. In the exchange N, each sets the key "MPI/N/node RANK",
  * enters the barrier "MPI/N (of nodes)", whose size is the number of nodes, and
- * gets the keys of all. One exchange at a time. A server that is lost is called
- * again, as the agent does (docs/protocol.txt, 4.7). Knows nothing of PMI's
- * lines. */
+ * gets the keys of all. One exchange at a time. Knows nothing of PMI's lines.
+ */
 #ifndef LAUNCHER_PMI_EXCHANGE_H
 #define LAUNCHER_PMI_EXCHANGE_H
 
-#include "base/loop.h"
-#include "rendezvous/client/async_client.h"
+#include "launcher/pmi/round_client.h"
 
 struct pmi_exchange;
 
@@ -23,9 +21,7 @@ struct pmi_exchange_events {
 };
 
 struct pmi_exchange_round {
-	const char *job, *host;
-	const struct auth *auth;
-	uint32_t round, rank; /* a rank of this node */
+	struct round_client_self self;
 	uint32_t node_rank, nnodes;
 };
 
@@ -35,19 +31,15 @@ enum pmi_exchange_step { EXCHANGE_IDLE, EXCHANGE_SET, EXCHANGE_MEET,
 struct pmi_exchange {
 	void *owner;
 	const struct pmi_exchange_events *events;
-	struct pmi_exchange_round round; /* its pointers outlive x */
-	uv_loop_t *loop;
-	uint64_t session;
+	struct pmi_exchange_round round;
 	enum pmi_exchange_step step;
-	uint32_t number, id;
+	uint32_t number;
 	struct buf mine;
-	struct async_client link;
-	uv_timer_t retry;
-	int link_open, is_greeted, is_closing, is_retry_open;
-	int is_over; /* the server lets no rank of this round in */
+	struct round_client client;
 };
 
-/* Starts to connect. After an error x needs no close. */
+/* Starts to connect. The pointers in round outlive x. After an error x needs no
+ * close. */
 int pmi_exchange_start(struct pmi_exchange *x, uv_loop_t *loop,
 		       const struct pmi_exchange_round *round,
 		       const struct pmi_exchange_events *events,

@@ -12,14 +12,22 @@
 int pmi_server_init(struct pmi_server *s, const struct pmi_server_round *round,
 		    struct err *e)
 {
+	int rc;
+
 	*s = (struct pmi_server){.round = *round};
 	snprintf(s->name, sizeof(s->name), "%s", round->name);
 	s->round.name = NULL; /* the caller's: this is ours */
+	rc = attendance_init(&s->attendance, round->base_rank, round->nproc, e);
+	if (rc < 0)
+		return rc;
 	s->ranks = calloc(round->nproc, sizeof(*s->ranks));
-	if (!s->ranks)
+	if (!s->ranks) {
+		attendance_release(&s->attendance);
 		return err_no_memory(e, "PMI for %u workers", round->nproc);
+	}
 	key_space_init(&s->keys);
 	for (uint32_t i = 0; i < round->nproc; i++) {
+		s->ranks[i].attendance = &s->attendance.ranks[i];
 		buf_init(&s->ranks[i].in, PMI_SERVER_LINE_MAX);
 		buf_init(&s->ranks[i].out, PMI_SERVER_OUT_MAX);
 	}
@@ -34,6 +42,7 @@ void pmi_server_release(struct pmi_server *s)
 	}
 	free(s->ranks);
 	s->ranks = NULL;
+	attendance_release(&s->attendance);
 	key_space_release(&s->keys);
 }
 
@@ -82,8 +91,8 @@ static int pmi_server_init_rank(struct pmi_server *s, struct pmi_rank *r,
 				    "pmi_subversion=1 rc=-1\n");
 		return 0;
 	}
-	if (r->state == PMI_RANK_NEW)
-		r->state = PMI_RANK_IN;
+	if (r->attendance->state == ATTENDANCE_NEW)
+		r->attendance->state = ATTENDANCE_IN;
 	buf_printf(&r->out, "cmd=response_to_init pmi_version=1 "
 			    "pmi_subversion=1 rc=0\n");
 	return 0;
@@ -196,10 +205,10 @@ static int pmi_server_barrier(struct pmi_server *s, struct pmi_rank *r,
 				    "msg=groups_are_not_supported\n");
 		return 0;
 	}
-	if (r->state == PMI_RANK_WAITS)
+	if (r->attendance->state == ATTENDANCE_WAITS)
 		return err_set(e, ERR_PROTOCOL,
 			       "entered a barrier twice on PMI_FD");
-	r->state = PMI_RANK_WAITS;
+	r->attendance->state = ATTENDANCE_WAITS;
 	return 0;
 }
 
@@ -207,7 +216,7 @@ static int pmi_server_finalize(struct pmi_server *s, struct pmi_rank *r,
 			       struct slice line, struct err *e)
 {
 	(void)s, (void)line, (void)e;
-	r->state = PMI_RANK_LEFT;
+	r->attendance->state = ATTENDANCE_LEFT;
 	buf_printf(&r->out, "cmd=finalize_ack\n");
 	return 0;
 }
@@ -219,12 +228,10 @@ static int pmi_server_abort(struct pmi_server *s, struct pmi_rank *r,
 	struct slice text = {"", 0};
 
 	(void)s, (void)e;
-	r->has_aborted = 1;
-	r->abort_code = (int)pmi_server_number(line, "exitcode", 1);
 	(void)(pmi_server_rest(line, "error_msg", &text) ||
 	       pmi_server_rest(line, "message", &text));
-	snprintf(r->abort_text, sizeof(r->abort_text), "%.*s",
-		 SLICE_FMT(text));
+	attendance_abort(r->attendance,
+			 (int)pmi_server_number(line, "exitcode", 1), text);
 	return 0;
 }
 
@@ -379,7 +386,7 @@ int pmi_server_receive(struct pmi_server *s, uint32_t local_rank,
 
 void pmi_server_ended(struct pmi_server *s, uint32_t local_rank)
 {
-	s->ranks[local_rank].has_ended = 1;
+	s->attendance.ranks[local_rank].has_ended = 1;
 }
 
 /* ---- layout and barriers ---- */
@@ -395,130 +402,55 @@ void pmi_server_set_layout(struct pmi_server *s, const uint32_t *ranks)
 			pmi_server_put_mapping(s, &s->ranks[i]);
 }
 
-/* How a rank that has ended is missing at a barrier. A rank that has called
- * MPI_Finalize has met the others there. */
-static int pmi_server_is_missing(const struct pmi_rank *r)
-{
-	return r->has_ended && r->state != PMI_RANK_LEFT;
-}
-
 int pmi_server_is_ready(const struct pmi_server *s)
 {
-	int is_needed = 0;
-
-	if (!s->has_layout || s->is_exchanging || s->is_over)
-		return 0;
-	for (uint32_t i = 0; i < s->round.nproc; i++) {
-		const struct pmi_rank *r = &s->ranks[i];
-
-		if (r->state != PMI_RANK_WAITS && !r->has_ended)
-			return 0;
-		is_needed |= pmi_server_is_missing(r) ||
-			     r->state == PMI_RANK_WAITS;
-	}
-	return is_needed;
+	return s->has_layout && !s->is_exchanging && !s->is_over &&
+	       attendance_is_ready(&s->attendance);
 }
 
 void pmi_server_take(struct pmi_server *s, struct buf *part)
 {
-	uint32_t missing = 0;
-
 	s->is_exchanging = 1;
-	for (uint32_t i = 0; i < s->round.nproc; i++)
-		missing += (uint32_t)s->ranks[i].has_ended;
-	buf_put_u32(part, missing);
-	for (uint32_t i = 0; i < s->round.nproc; i++) {
-		if (!s->ranks[i].has_ended)
-			continue;
-		buf_put_u32(part, s->round.base_rank + i);
-		buf_put_u8(part, (uint8_t)s->ranks[i].state);
-	}
+	attendance_put(&s->attendance, part);
 	key_space_take_new(&s->keys, part);
 }
 
-static const char *pmi_server_how(uint8_t state)
+/* Reads the parts of all nodes. */
+static int pmi_server_read(struct pmi_server *s, const struct slice *parts,
+			   struct attendance_ended *ended, struct err *e)
 {
-	if (state == PMI_RANK_NEW)
-		return "ended without MPI_Init";
-	return state == PMI_RANK_LEFT ? "ended after MPI_Finalize"
-				      : "ended without MPI_Finalize";
-}
-
-/* Reads the ranks that a node reports as ended; the first one's report. */
-static void pmi_server_read_missing(struct reader *r, uint32_t *rank,
-				    uint8_t *state, uint32_t *n)
-{
-	uint32_t here = reader_u32(r);
-
-	for (uint32_t i = 0; i < here && !r->bad; i++) {
-		uint32_t x = reader_u32(r);
-		uint8_t how = reader_u8(r);
-
-		if ((*n)++)
-			continue;
-		*rank = x;
-		*state = how;
-	}
-}
-
-/* The first rank of this node that waits, or -1. */
-static long pmi_server_find_waiting(const struct pmi_server *s)
-{
-	for (uint32_t i = 0; i < s->round.nproc; i++)
-		if (s->ranks[i].state == PMI_RANK_WAITS &&
-		    !s->ranks[i].has_ended)
-			return (long)(s->round.base_rank + i);
-	return -1;
-}
-
-static int pmi_server_in_vain(long waiting, uint32_t rank, uint8_t state,
-			      uint32_t n, struct err *e)
-{
-	char more[48] = "";
-
-	if (n > 1)
-		snprintf(more, sizeof(more), " (and %u more)", n - 1);
-	return err_set(e, ERR_REMOTE,
-		       "rank %u%s %s, but rank %ld waits for all ranks in an "
-		       "MPI call (MPI_Init, for example); in a program in "
-		       "which only some ranks use MPI, start ddprun with "
-		       "--mpi none", rank, more, pmi_server_how(state),
-		       waiting);
-}
-
-int pmi_server_finish(struct pmi_server *s, const struct slice *parts,
-		      struct err *e)
-{
-	long waiting = pmi_server_find_waiting(s);
-	uint32_t rank = 0, n = 0;
-	uint8_t state = 0;
 	int rc = 0;
 
-	s->is_exchanging = 0;
 	for (uint32_t i = 0; rc == 0 && i < s->round.nnodes; i++) {
 		struct reader r;
 
 		reader_init(&r, parts[i]);
-		pmi_server_read_missing(&r, &rank, &state, &n);
+		attendance_read(&r, ended);
 		if (r.bad)
 			rc = err_set(e, ERR_PROTOCOL, "node %u's part of an "
 				     "exchange of PMI is torn", i);
 		else if (i != s->round.node_rank)
 			rc = key_space_merge(&s->keys, &r, e);
 	}
-	s->is_over = waiting < 0;
-	if (rc < 0 || s->is_over)
-		return rc;
-	if (n)
-		return pmi_server_in_vain(waiting, rank, state, n, e);
-	s->barriers++;
-	for (uint32_t i = 0; i < s->round.nproc; i++) {
-		struct pmi_rank *r = &s->ranks[i];
+	return rc;
+}
 
-		if (r->state != PMI_RANK_WAITS)
-			continue;
-		r->state = PMI_RANK_IN;
-		buf_printf(&r->out, "cmd=barrier_out\n");
-	}
+int pmi_server_finish(struct pmi_server *s, const struct slice *parts,
+		      struct err *e)
+{
+	struct attendance_ended ended = {0};
+	int rc = pmi_server_read(s, parts, &ended, e);
+
+	s->is_exchanging = 0;
+	if (rc == 0)
+		rc = attendance_check(&s->attendance, &ended, e);
+	s->is_over = rc == 0;
+	if (rc <= 0)
+		return rc;
+	s->barriers++;
+	for (uint32_t i = 0; i < s->round.nproc; i++)
+		if (s->ranks[i].attendance->state == ATTENDANCE_WAITS)
+			buf_printf(&s->ranks[i].out, "cmd=barrier_out\n");
+	attendance_resume(&s->attendance);
 	return 0;
 }

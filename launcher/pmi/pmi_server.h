@@ -3,37 +3,25 @@
  * others. Pure: bytes in, bytes out; the owner has the sockets, and exchanges
  * the keys with the other nodes.
  *
- * A barrier is over when every rank of every node has come. A node takes part
- * in the exchange when each of its ranks waits or has ended; it reports those
- * that ended, so that no rank waits in vain: the exchange then is an error. */
+ * A barrier is over when every rank of every node has come (attendance.h). If
+ * a rank has ended instead, the exchange is an error. */
 #ifndef LAUNCHER_PMI_SERVER_H
 #define LAUNCHER_PMI_SERVER_H
 
+#include "launcher/pmi/attendance.h"
 #include "launcher/pmi/key_space.h"
 
 enum {
 	PMI_SERVER_LINE_MAX = 8 << 10,
 	PMI_SERVER_NAME_MAX = 128,
-	PMI_SERVER_TEXT_MAX = 256,
 	PMI_SERVER_OUT_MAX = 1 << 20,
 };
 
-enum pmi_rank_state {
-	PMI_RANK_NEW,   /* it has not called MPI_Init */
-	PMI_RANK_IN,
-	PMI_RANK_WAITS, /* at a barrier */
-	PMI_RANK_LEFT,  /* it has called MPI_Finalize */
-};
-
 struct pmi_rank {
-	enum pmi_rank_state state;
-	int has_ended;     /* its process */
+	struct attendance_rank *attendance;
 	int wants_mapping; /* it waits for the layout */
 	int is_spawning;   /* between "mcmd=spawn" and the last "endcmd" */
 	uint32_t spawns, spawned;
-	int has_aborted;
-	int abort_code;
-	char abort_text[PMI_SERVER_TEXT_MAX];
 	struct buf in, out;
 };
 
@@ -48,6 +36,7 @@ struct pmi_server {
 	char name[PMI_SERVER_NAME_MAX];
 	struct key_space keys;
 	struct pmi_rank *ranks; /* nproc */
+	struct attendance attendance;
 	char mapping[KEY_SPACE_VALUE_MAX];
 	int has_layout;
 	int is_exchanging;

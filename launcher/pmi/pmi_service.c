@@ -223,7 +223,7 @@ static void on_abort_over(uv_timer_t *t)
 	struct pmi_service *s = t->data;
 
 	for (uint32_t i = 0; i < s->server.round.nproc; i++)
-		if (s->server.ranks[i].has_aborted)
+		if (s->server.attendance.ranks[i].has_aborted)
 			s->events->on_abort_over(s->owner, i);
 }
 
@@ -237,7 +237,7 @@ static void pmi_socket_take(struct pmi_socket *k, struct slice bytes)
 		pmi_socket_close(k);
 		return;
 	}
-	if (s->server.ranks[k->local_rank].has_aborted &&
+	if (s->server.ranks[k->local_rank].attendance->has_aborted &&
 	    !uv_is_active((uv_handle_t *)&s->abort))
 		uv_timer_start(&s->abort, on_abort_over, ABORT_MS, 0);
 	pmi_service_log_spawn(s, k->local_rank);
@@ -394,13 +394,6 @@ void pmi_service_ended(struct pmi_service *s, uint32_t local_rank,
 int pmi_service_aborted(const struct pmi_service *s, uint32_t local_rank,
 			int *code, char *text, size_t size)
 {
-	const struct pmi_rank *r = &s->server.ranks[local_rank];
-
-	if (!r->has_aborted)
-		return 0;
-	/* an exit code has 8 bits, and that of an aborted job is not 0 */
-	*code = r->abort_code & 0xff ? r->abort_code & 0xff : 1;
-	snprintf(text, size, "it called MPI_Abort with %d%s%s", r->abort_code,
-		 r->abort_text[0] ? ": " : "", r->abort_text);
-	return 1;
+	return attendance_aborted(s->server.ranks[local_rank].attendance, code,
+				  text, size);
 }

@@ -214,6 +214,42 @@ START_TEST(workers_that_are_served_PMI_have_its_variables)
 }
 END_TEST
 
+static char *const *the_vars_of(void *arg, uint32_t local_rank, uint32_t *n)
+{
+	static char *const vars[2][2] = {
+		{(char *)"PMIX_RANK=6", (char *)"PMIX_NAMESPACE=new"},
+		{(char *)"PMIX_RANK=7", (char *)"PMIX_NAMESPACE=new"},
+	};
+
+	(void)arg;
+	*n = 2;
+	return vars[local_rank];
+}
+
+START_TEST(workers_served_PMIx_have_its_variables_and_not_PMIs)
+{
+	char *base[] = {(char *)"PMIX_RANK=0", (char *)"PMI_RANK=0",
+			(char *)"PMI_FD=5", (char *)"PMIX_SERVER_URI4=old",
+			NULL};
+	struct environment_job pmix = job;
+
+	pmix.serves_pmix = 1;
+	pmix.pmix_vars = the_vars_of;
+	make(base, &pmix);
+	for (uint32_t i = 0; i < 2; i++) {
+		environment_set_rank(&env, 6 + i, i);
+		ck_assert_str_eq(value("PMIX_RANK"), i ? "7" : "6");
+		ck_assert_str_eq(value("PMIX_NAMESPACE"), "new");
+		ck_assert_ptr_null(value("PMIX_SERVER_URI4"));
+		ck_assert_ptr_null(value("PMI_RANK"));
+		ck_assert_ptr_null(value("PMI_FD"));
+		ck_assert_ptr_null(value("PMI_SIZE"));
+		ck_assert_str_eq(value("RANK"), i ? "7" : "6");
+	}
+	environment_release(&env);
+}
+END_TEST
+
 START_TEST(inherited_variables_are_kept)
 {
 	char *base[] = {(char *)"RANK=9", (char *)"MASTER_ADDR=old",
@@ -495,6 +531,7 @@ int main(void)
 	tcase_add_test(c, the_world_of_a_surrounding_job_is_not_inherited);
 	tcase_add_test(c, a_users_port_of_the_coordinator_is_kept);
 	tcase_add_test(c, workers_that_are_served_PMI_have_its_variables);
+	tcase_add_test(c, workers_served_PMIx_have_its_variables_and_not_PMIs);
 	tcase_add_test(c, inherited_variables_are_kept);
 	tcase_add_test(c, one_worker_keeps_its_threads_and_learns_the_terminal);
 	tcase_add_test(c, gpus_of_their_own);

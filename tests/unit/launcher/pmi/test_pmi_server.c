@@ -278,10 +278,10 @@ START_TEST(an_abort_has_its_code_and_text_and_no_answer)
 	ck_assert_int_eq(say(&s, 1, "cmd=abort exitcode=7 "
 				    "error_msg=out of luck\n", NULL), 0);
 	heard(&s, 1, "");
-	ck_assert_int_eq(s.ranks[1].has_aborted, 1);
-	ck_assert_int_eq(s.ranks[1].abort_code, 7);
-	ck_assert_str_eq(s.ranks[1].abort_text, "out of luck");
-	ck_assert_int_eq(s.ranks[0].has_aborted, 0);
+	ck_assert_int_eq(s.attendance.ranks[1].has_aborted, 1);
+	ck_assert_int_eq(s.attendance.ranks[1].abort_code, 7);
+	ck_assert_str_eq(s.attendance.ranks[1].abort_text, "out of luck");
+	ck_assert_int_eq(s.attendance.ranks[0].has_aborted, 0);
 	pmi_server_release(&s);
 }
 END_TEST

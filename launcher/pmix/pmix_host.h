@@ -1,0 +1,25 @@
+/* pmix_host.h: libpmix's server in the helper process: registers the job, turns
+ * what the library asks into frames, and answers of the agent into what the
+ * library expects. The library has a thread of its own, in which it calls us.
+ * There is one per process, because its callbacks have no argument of ours. */
+#ifndef LAUNCHER_PMIX_HOST_H
+#define LAUNCHER_PMIX_HOST_H
+
+#include "launcher/pmix/pmix_frame.h"
+#include "launcher/pmix/pmix_job.h"
+
+/* Loads the library. Frames are written to fd, from any thread. */
+int pmix_host_load(int fd, struct err *e);
+/* Starts the server and registers the job, which outlives it. The variables of
+ * the ranks are appended to vars (pmix_vars.h). */
+int pmix_host_begin(const struct pmix_job *job, struct buf *vars,
+		    struct err *e);
+/* FENCED, WANTED or FOUND. */
+void pmix_host_handle(const struct pmix_frame *f);
+/* Removes the files of the ranks that have ended, and its own. */
+void pmix_host_end(void);
+/* Writes a frame; the agent's end is noticed where it is read from. */
+void pmix_host_send(uint8_t type, uint32_t id, int32_t code,
+		    struct slice data);
+
+#endif

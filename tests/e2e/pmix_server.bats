@@ -1,0 +1,295 @@
+# PMIx served to workers, by a helper process over libpmix, with Debian's Open MPI.
+# covers: launcher/pmix launcher/pmi launcher/agent/agent_mpi.c launcher/plan
+load ../lib
+load ../backend
+load ../openmpi
+
+two_nodes() { # STATUS OPTION...: the output of both is in $out
+	local want=$1 all
+	shift
+	meets "127.0.0.1:$(w_port free)"
+	start a ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 0 "$@"
+	start b ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 1 "$@"
+	finish a "$want"
+	all=$out
+	finish b "$want"
+	out=$all$'\n'$out
+}
+
+helper_of() { # NAME: the pid of its helper
+	pgrep -P "${pid[$1]}" -x ddprun-pmix
+}
+
+# Files of Open MPI and libpmix that outlive a job.
+no_files_left() {
+	local left
+	left=$(find /dev/shm /tmp "$T" -maxdepth 2 -newer mpi.c \
+		\( -name 'ddprun_pmix_*' -o -name 'vader_segment.*' -o -name 'pmix*dstor*' \) 2>/dev/null) || true
+	[ -z "$left" ] || { echo "left: $left" && return 1; }
+}
+
+@test "Open MPI's ranks meet on one node, without an option" {
+	openmpi_or_skip
+	for n in 1 2 4; do
+		expect 0 ddprun --nproc-per-node $n ./mpi
+		all_met "$out" $n
+		[ -z "$err" ]
+	done
+	no_files_left
+}
+
+@test "Open MPI's ranks meet on two uneven nodes" {
+	openmpi_or_skip
+	meets "127.0.0.1:$(w_port free)"
+	start a ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 0 --nproc-per-node 2 ./mpi
+	start b ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 1 --nproc-per-node 1 ./mpi
+	finish a
+	local all=$out
+	finish b
+	all_met "$all"$'\n'"$out" 3
+}
+
+@test "ranks get the data of ranks on other nodes without a fence" {
+	openmpi_or_skip
+	export OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0
+	DDP_LOG=debug two_nodes 0 --nproc-per-node 2 ./mpi
+	all_met "$out" 4
+	has "$(cat a.err b.err)" 'PMIx: node [01] asks for the data of rank [0-3]$'
+}
+
+@test "workers find the server, in a world of their attempt, and no PMI" {
+	pmix_or_skip
+	cat >worker <<-'E'
+		echo "$PMIX_NAMESPACE $PMIX_RANK ${PMI_RANK-no} ${PMI_FD-no} ${PMI_SIZE-no}"
+		[ $RANK$TORCHELASTIC_RESTART_COUNT != 00 ] || exit 3
+	E
+	PMIX_RANK=7 PMI_RANK=7 PMI_SIZE=9 expect 0 ddprun --standalone --mpi pmix \
+		--max-restarts 1 --nproc-per-node 2 bash worker
+	has "$out" '^\[0\] ddprun_[0-9a-f]{16}_0 0 no no no$'
+	has "$out" '^\[0\] ddprun_[0-9a-f]{16}_1 0 no no no$'
+	has "$out" '^\[1\] ddprun_[0-9a-f]{16}_1 1 no no no$'
+	for way in auto none pmi; do
+		expect 0 ddprun --mpi $way sh -c 'echo "${PMIX_RANK-no} ${PMIX_NAMESPACE-no}"'
+		[ "$out" = "[0] no no" ]
+	done
+}
+
+@test "libddp in workers that are served PMIx has its own world" {
+	pmix_or_skip
+	expect 0 ddprun --mpi pmix --nproc-per-node 2 c_init
+}
+
+@test "a killed rank of Open MPI restarts the world" {
+	openmpi_or_skip
+	expect 0 ddprun --max-restarts 1 --nproc-per-node 3 ./mpi kill
+	all_met "$out" 3
+	has "$err" 'restarting \(1 of 1\): rank 1 .* was killed by signal 9'
+	two_nodes 0 --max-restarts 1 ./mpi kill
+	all_met "$out" 2
+	nothing_left
+	no_files_left
+}
+
+@test "Open MPI's MPI_Abort: its code is the exit code, and the page names it" {
+	openmpi_or_skip
+	expect 7 ddprun --nproc-per-node 3 ./mpi abort
+	has "$err" 'rank 1 .*: it called MPI_Abort with 7$'
+	has "$err" 'exited with code 7'
+}
+
+@test "a helper that is killed is the cause of the failure, and of a restart" {
+	openmpi_or_skip
+	start job ddprun --nproc-per-node 2 ./mpi wait
+	await job.out '\[1\] up$'
+	local helper
+	helper=$(helper_of job)
+	kill -KILL "$helper"
+	finish job 137
+	has "$err" "rank [01] .*: the process that served PMIx on this node \(pid $helper\) was killed by SIGKILL"
+	start job ddprun --max-restarts 1 --nproc-per-node 2 ./mpi wait
+	await job.out '\[1\] up$'
+	kill -KILL "$(helper_of job)"
+	finish job
+	all_met "$out" 2
+	has "$err" 'restarting \(1 of 1\): .*the process that served PMIx on this node'
+	nothing_left
+	no_files_left
+}
+
+# Lets each helper wait until the test opens the fifo "gate"; it adds a line to
+# "reached" before.
+gate_up() {
+	cat >gate.c <<-'E'
+		#include <dlfcn.h>
+		#include <fcntl.h>
+		#include <string.h>
+		#include <sys/prctl.h>
+		#include <unistd.h>
+
+		int hwloc_topology_load(void *topology)
+		{
+			int (*load)(void *), fd;
+			char name[16] = "";
+			void *at;
+
+			prctl(PR_GET_NAME, name);
+			if (strcmp(name, "ddprun-pmix") == 0) {
+				fd = open("reached", O_WRONLY | O_APPEND);
+				write(fd, "reached\n", 8);
+				close(fd);
+				close(open("gate", O_RDONLY));
+			}
+			at = dlsym(dlopen("libhwloc.so.15", RTLD_NOW), "hwloc_topology_load");
+			memcpy(&load, &at, sizeof(at));
+			return load(topology);
+		}
+	E
+	cc -shared -fPIC -o gate.so gate.c
+	mkfifo gate
+	: >reached
+	export LD_PRELOAD=$T/gate.so ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
+}
+
+@test "a helper that is killed before the workers are started fails the job by name" {
+	pmix_or_skip
+	gate_up
+	start job ddprun --mpi pmix --nproc-per-node 2 sh -c 'echo started'
+	await reached reached
+	local helper
+	helper=$(helper_of job)
+	kill -KILL "$helper"
+	finish job 66
+	[ -z "$out" ]
+	has "$err" "could not start its workers: the process that served PMIx on this node \(pid $helper\) was killed by SIGKILL"
+	nothing_left
+}
+
+@test "workers get a stop that came before they were started" {
+	pmix_or_skip
+	gate_up
+	start job ddprun --mpi pmix --nproc-per-node 2 tail -f /dev/null
+	await reached reached
+	signal job TERM
+	await job.err 'got SIGTERM'
+	: >gate
+	finish job 143
+	nothing_left
+}
+
+@test "the helper and its files do not outlive an agent that is killed" {
+	openmpi_or_skip
+	start job ddprun --nproc-per-node 2 ./mpi wait
+	await job.out '\[1\] up$'
+	local helper
+	helper=$(helper_of job)
+	signal job KILL
+	finish job 137
+	await_end "$helper"
+	nothing_left
+	no_files_left
+}
+
+@test "a stop signal reaches Open MPI's ranks, and the helper ends after them" {
+	openmpi_or_skip
+	start job ddprun --nproc-per-node 2 ./mpi wait
+	await job.out '\[1\] up$'
+	kill -TERM "$(helper_of job)" # it is for the ranks
+	signal job TERM
+	finish job 143
+	nothing_left
+	no_files_left
+}
+
+@test "a rank that ended without Open MPI's MPI_Init is named, on one node and on two" {
+	openmpi_or_skip
+	expect 66 ddprun --mpi pmix --nproc-per-node 2 sh -c '[ $RANK = 0 ] || exec ./mpi'
+	has "$err" 'rank 0 ended without MPI_Init, but rank 1 waits for all ranks in an MPI call .*--mpi none$'
+	two_nodes 66 --mpi pmix sh -c '[ $RANK = 0 ] || exec ./mpi'
+	has "$err" 'rank 0 ended without MPI_Init, but rank 1 waits'
+	expect 0 ddprun --mpi pmix --nproc-per-node 2 true
+	expect 0 ddprun --mpi none --nproc-per-node 3 ./mpi
+	[ "$(grep -c 'rank 0 of 1, sum 1' <<<"$out")" = 3 ]
+}
+
+@test "MPI_Comm_spawn of Open MPI is refused, and logged" {
+	openmpi_or_skip
+	expect - ddprun --nproc-per-node 1 ./mpi spawn
+	[ "$status" != 0 ]
+	has "$err" 'warning: rank 0 asked PMIx for what ddprun refuses: MPI_Comm_spawn: start all processes at once'
+}
+
+# What a host without libpmix, or with a broken one, does.
+hide_libpmix() {
+	mkdir hidden
+	echo nothing >hidden/libpmix.so.2
+	export LD_LIBRARY_PATH=$T/hidden
+}
+
+@test "without libpmix, --mpi pmix is refused before anything starts" {
+	hide_libpmix
+	expect 71 ddprun --mpi pmix sh -c 'echo started'
+	[ -z "$out" ]
+	has "$err" '^ddprun: error: --mpi pmix: ddprun cannot serve PMIx, by which Open MPI starts up: .*libpmix\.so\.2: .* \(install libpmix2, as Debian calls it, or add the folder of libpmix\.so\.2 to LD_LIBRARY_PATH\)$'
+	[ "$(wc -l <<<"$err")" = 1 ]
+}
+
+@test "without libpmix, several worlds of one get one warning; several nodes an error" {
+	openmpi_or_skip
+	hide_libpmix
+	cat >nothing.c <<-'E'
+		int main(void) { return 0; }
+	E
+	mpicc.openmpi -Wl,--no-as-needed -o nothing nothing.c
+	expect 0 ddprun --nproc-per-node 2 ./nothing
+	has "$err" '^ddprun: warning: .*/nothing is an MPI program \(it needs libmpi\.so\.40\), and its 2 processes are 2 MPI worlds of one process: ddprun cannot serve PMIx, .*install libpmix2'
+	[ "$(wc -l <<<"$err")" = 1 ]
+	expect 0 ddprun ./nothing
+	[ -z "$err" ]
+	two_nodes 71 ./nothing
+	has "$err" 'ddprun cannot serve PMIx, .*--mpi none runs its processes as worlds of one'
+}
+
+@test "our declarations of PMIx are those of the library's headers" {
+	pkg-config --exists pmix || skip "PMIx's headers are not installed (libpmix-dev)"
+	cat >abi.c <<-'E'
+		#include <pmix_server.h>
+		#include <stddef.h>
+		#include "pmi/pmix_abi.h"
+		#define SAME(what) _Static_assert(what, #what)
+		#define AT(member) SAME(offsetof(struct pmix_abi_module, member) == \
+					offsetof(pmix_server_module_t, member))
+		SAME(PMIX_ABI_KEY_BYTES == PMIX_MAX_KEYLEN + 1);
+		SAME(PMIX_ABI_NAMESPACE_BYTES == PMIX_MAX_NSLEN + 1);
+		SAME(PMIX_ABI_BOOL == PMIX_BOOL && PMIX_ABI_STRING == PMIX_STRING);
+		SAME(PMIX_ABI_INT == PMIX_INT && PMIX_ABI_UINT16 == PMIX_UINT16);
+		SAME(PMIX_ABI_UINT32 == PMIX_UINT32 && PMIX_ABI_INFO == PMIX_INFO);
+		SAME(PMIX_ABI_DATA_ARRAY == PMIX_DATA_ARRAY && PMIX_ABI_RANK == PMIX_PROC_RANK);
+		SAME(PMIX_ABI_SUCCESS == PMIX_SUCCESS && PMIX_ABI_ERROR == PMIX_ERROR);
+		SAME(PMIX_ABI_ERR_NOMEM == PMIX_ERR_NOMEM);
+		SAME(PMIX_ABI_ERR_NOT_SUPPORTED == PMIX_ERR_NOT_SUPPORTED);
+		SAME(PMIX_ABI_OPERATION_SUCCEEDED == PMIX_OPERATION_SUCCEEDED);
+		SAME(PMIX_ABI_GLOBAL == PMIX_GLOBAL && PMIX_ABI_RANK_WILDCARD == PMIX_RANK_WILDCARD);
+		SAME(sizeof(struct pmix_abi_proc) == sizeof(pmix_proc_t));
+		SAME(offsetof(struct pmix_abi_proc, rank) == offsetof(pmix_proc_t, rank));
+		SAME(sizeof(struct pmix_abi_value) == sizeof(pmix_value_t));
+		SAME(offsetof(struct pmix_abi_value, data) == offsetof(pmix_value_t, data));
+		SAME(sizeof(struct pmix_abi_info) == sizeof(pmix_info_t));
+		SAME(offsetof(struct pmix_abi_info, flags) == offsetof(pmix_info_t, flags));
+		SAME(offsetof(struct pmix_abi_info, value) == offsetof(pmix_info_t, value));
+		SAME(sizeof(struct pmix_abi_array) == sizeof(pmix_data_array_t));
+		SAME(offsetof(struct pmix_abi_array, size) == offsetof(pmix_data_array_t, size));
+		SAME(offsetof(struct pmix_abi_array, array) == offsetof(pmix_data_array_t, array));
+		SAME(sizeof(struct pmix_abi_module) >= sizeof(pmix_server_module_t));
+		AT(client_connected); AT(client_finalized); AT(abort); AT(fence_nb);
+		AT(direct_modex); AT(spawn); AT(register_events); AT(deregister_events);
+		AT(job_control); AT(client_connected2);
+	E
+	cc -fsyntax-only -I"${lib_tests%/*}" $(pkg-config --cflags pmix) abi.c
+	# each key that the helper names is one of the library's
+	grep -oh '"pmix\.[a-z.]*"' "${lib_tests%/*}"/launcher/pmix/pmix_register.c | sort -u >keys
+	[ "$(wc -l <keys)" -ge 25 ]
+	while read -r key; do
+		grep -rqF "$key" $(pkg-config --cflags-only-I pmix | tr ' ' '\n' |
+			sed -n 's/^-I//p') || { echo "no key $key" && return 1; }
+	done <keys
+}
