@@ -28,6 +28,10 @@ struct nvml {
 	int (*uuid)(nvml_device d, char *out, unsigned int size);
 	int (*pci)(nvml_device d, struct nvml_pci *pci);
 	int (*whole)(nvml_device mig, nvml_device *d);
+	int (*mig_mode)(nvml_device d, unsigned int *current,
+			unsigned int *pending);
+	int (*mig_most)(nvml_device d, unsigned int *n);
+	int (*mig_at)(nvml_device d, unsigned int i, nvml_device *mig);
 };
 
 /* 1 if the entry names a device by its UUID. */
@@ -98,6 +102,11 @@ static int nvml_open(struct nvml *v, const char **why)
 	*(void **)&v->pci = dlsym(v->library, "nvmlDeviceGetPciInfo_v3");
 	*(void **)&v->whole = dlsym(v->library,
 			"nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
+	*(void **)&v->mig_mode = dlsym(v->library, "nvmlDeviceGetMigMode");
+	*(void **)&v->mig_most = dlsym(v->library,
+				       "nvmlDeviceGetMaxMigDeviceCount");
+	*(void **)&v->mig_at = dlsym(v->library,
+				     "nvmlDeviceGetMigDeviceHandleByIndex");
 	*why = "the NVIDIA driver does not answer (is it loaded?)";
 	if (v->init && v->shutdown && v->count && v->init() == 0)
 		return 0;
@@ -157,9 +166,66 @@ static int nvml_find_entries(const struct nvml *v, int devices, int n,
 	return n;
 }
 
+/* ---- Instances of a GPU (MIG) ---- */
+
+static int nvml_is_mig(const struct nvml *v, nvml_device d)
+{
+	unsigned int current = 0, pending;
+
+	return v->mig_mode && v->mig_mode(d, &current, &pending) == 0 &&
+	       current;
+}
+
+static int nvml_has_instance(const struct nvml *v, nvml_device d)
+{
+	unsigned int most = 0;
+	nvml_device mig;
+
+	if (!v->mig_most || !v->mig_at || v->mig_most(d, &most))
+		return 0;
+	for (unsigned int i = 0; i < most; i++)
+		if (v->mig_at(d, i, &mig) == 0)
+			return 1;
+	return 0;
+}
+
+/* Of n devices, which are the entries of the list or, without one, all: those
+ * that CUDA shows. An instance hides all others, and whole GPUs; a GPU in MIG
+ * mode without instances is hidden (NVIDIA's MIG User Guide, "CUDA Device
+ * Enumeration"). A list of UUIDs is taken as it is: each worker may get one of
+ * them. *first is the one whose instance is shown, if any. */
+static int nvml_count_shown(const struct nvml *v, int n, const char *visible,
+			    nvml_device *first)
+{
+	int shown = n;
+
+	*first = NULL;
+	for (int i = 0; i < n && v->by_index; i++) {
+		unsigned int index = visible ? (unsigned int)atoi(visible)
+					     : (unsigned int)i;
+		int named = visible && gpu_is_uuid(visible);
+		nvml_device d;
+
+		if (!named && v->by_index(index, &d) == 0 &&
+		    nvml_is_mig(v, d)) {
+			if (nvml_has_instance(v, d)) {
+				*first = d;
+				return 1;
+			}
+			shown -= !visible;
+		}
+		if (visible)
+			visible += strcspn(visible, ",");
+		if (visible && *visible)
+			visible++;
+	}
+	return shown;
+}
+
 int gpu_count(const char **why)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	nvml_device first;
 	struct nvml v;
 	int devices, n;
 
@@ -168,7 +234,12 @@ int gpu_count(const char **why)
 	devices = nvml_count(&v);
 	n = gpu_visible(devices, visible);
 	n = nvml_find_entries(&v, devices, n, visible);
+	n = nvml_count_shown(&v, n, visible, &first);
 	nvml_close(&v);
+	if (!visible && devices && !n) {
+		*why = "all are in MIG mode and have no instances";
+		return 0;
+	}
 	*why = devices ? "CUDA_VISIBLE_DEVICES hides all of them"
 		       : "the NVIDIA driver sees none";
 	return n;
@@ -216,6 +287,7 @@ static void gpu_find_nodes(const struct nvml *v, int devices, int n,
 int gpu_nodes(int nodes[GPU_MAX])
 {
 	const char *why, *visible = getenv("CUDA_VISIBLE_DEVICES");
+	nvml_device first;
 	struct nvml v;
 	int devices, n;
 
@@ -224,10 +296,13 @@ int gpu_nodes(int nodes[GPU_MAX])
 	devices = nvml_count(&v);
 	n = gpu_visible(devices, visible);
 	n = nvml_find_entries(&v, devices, n, visible);
+	n = nvml_count_shown(&v, n, visible, &first);
 	n = n < GPU_MAX ? n : GPU_MAX;
 	for (int i = 0; i < n; i++)
 		nodes[i] = -1;
-	if (v.by_index && v.uuid && v.pci)
+	if (first && v.pci)
+		nodes[0] = nvml_numa_node(&v, first);
+	else if (v.by_index && v.uuid && v.pci)
 		gpu_find_nodes(&v, devices, n, visible, nodes);
 	nvml_close(&v);
 	return n;

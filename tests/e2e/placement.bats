@@ -213,6 +213,8 @@ two_cpus() {
 @test "GPUs are counted as CUDA shows them" {
 	cat >nvml.c <<-'END'
 		#include <stdio.h>
+		#include <stdlib.h>
+		#include <string.h>
 		int nvmlInit_v2(void) { return 0; }
 		int nvmlShutdown(void) { return 0; }
 		int nvmlDeviceGetCount_v2(unsigned *n) { *n = 3; return 0; }
@@ -225,6 +227,26 @@ two_cpus() {
 		{
 			snprintf(out, size, "GPU-%ldf3a", (long)d);
 			return 0;
+		}
+		/* FAKE_MIG: a letter for each GPU, w whole, m MIG mode, i instance */
+		static char kind(void *d)
+		{
+			const char *all = getenv("FAKE_MIG");
+			return all && strlen(all) >= (long)d ? all[(long)d - 1] : 'w';
+		}
+		int nvmlDeviceGetMigMode(void *d, unsigned *now, unsigned *later)
+		{
+			*now = *later = kind(d) != 'w';
+			return 0;
+		}
+		int nvmlDeviceGetMaxMigDeviceCount(void *d, unsigned *n)
+		{
+			*n = 7;
+			return 0;
+		}
+		int nvmlDeviceGetMigDeviceHandleByIndex(void *d, unsigned i, void **mig)
+		{
+			return kind(d) != 'i' || i != 3; /* NOT_FOUND */
 		}
 	END
 	mkdir driver
@@ -243,6 +265,21 @@ two_cpus() {
 	expect 2 env CUDA_VISIBLE_DEVICES=0,1,0 ddprun --dry-run \
 		--nproc-per-node gpu true
 	has "$err" 'CUDA_VISIBLE_DEVICES hides all of them'
+	# CUDA shows one instance of MIG, and then no whole GPU
+	FAKE_MIG=wiw workers 0,1,2 1
+	FAKE_MIG=wiw workers 0,2 2
+	unset CUDA_VISIBLE_DEVICES
+	whole() { # KINDS N
+		FAKE_MIG=$1 expect 0 ddprun --dry-run --nproc-per-node gpu true
+		[ "$(grep -c '^rank [0-9]' <<<"$out")" = "$2" ]
+	}
+	whole www 3
+	whole wwi 1
+	whole iii 1
+	# one in MIG mode without instances is not shown
+	whole wmw 2
+	FAKE_MIG=mmm expect 2 ddprun --dry-run --nproc-per-node gpu true
+	has "$err" 'all are in MIG mode and have no instances'
 }
 
 @test "with NVIDIA's GPUs, workers are on the NUMA nodes of their GPUs" {
