@@ -393,6 +393,13 @@ DDP_API void ddp_nccl_free(ddp_comm *c, void *p);
  * stream stays the caller's. Does nothing on cpu. */
 DDP_API int ddp_set_stream(ddp_comm *c, void *stream);
 
+/* Waits until this cudaEvent_t of the program's is complete, in place of
+ * cudaEventSynchronize or cudaStreamSynchronize. These wait for ever if the
+ * event follows a collective to which a rank does not come; this call fails as
+ * a blocking collective does: it names the rank that died, or at the world's
+ * timeout the ranks that are late. Needs the backend nccl. Not collective. */
+DDP_API int ddp_wait_event(ddp_comm *c, void *event);
+
 /* ---- The distributed sampler ----
  * Which samples of a data set each rank reads in an epoch. Yields the indices
  * of PyTorch's DistributedSampler, with its randperm

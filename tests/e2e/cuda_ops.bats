@@ -123,6 +123,12 @@ same() { # PART: what gpu_ops compares
 	has "$out" 'layer conv1: 4096 images of 64 x 112 x 112 are 3288334336 values, and cuDNN takes at most 2147483647 at once, which are 2674 images; use a smaller --batch-size'
 }
 
+@test "a GPU's waits go through libddp, and its queue holds three steps" {
+	host_twin
+	same waits
+	has "$out" '^waits: 3 in 5 steps$'
+}
+
 @test "an older cuDNN or cuBLASLt is one line that says where it was loaded from" {
 	host_twin
 	mkdir data

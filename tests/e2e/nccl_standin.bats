@@ -165,6 +165,13 @@ calls() { # ERE: how many calls of NCCL match
 	has "$out" '(rank 0: -20006: all_reduce #3 .* s: rank 1 on .* is in broadcast #3 |rank 1: -20006: broadcast #3 .* s: rank 0 on .* is in all_reduce #3 )'
 }
 
+@test "a wait for the program's stream has a deadline, and names the missing rank" {
+	expect - ddprun --standalone --nproc-per-node 3 gpu_faults queued 1 2000
+	[ "$status" != 0 ]
+	has "$out" 'rank [02]: -20006: ddp_wait_event: not done after [0-9.]+ s: rank 1 on .* has not arrived'
+	has "$out" 'rank [02]: again: -20006: ddp_wait_event: not done after'
+}
+
 # A split gathers through host memory, where calls have other numbers.
 @test "a rank that is late for a split is not taken for one in another call" {
 	# 79 if the launcher has noticed the hang, else rank 0's own

@@ -8,6 +8,8 @@
  *   gpu_faults spin RANK MS     that rank never comes; timeout of the others,
  *                               which have work on several communicators
  *   gpu_faults stray RANK MS    that rank makes another call than the others
+ *   gpu_faults queued RANK MS   that rank never comes, and the others wait for
+ *                               an event in a stream of their own
  *   gpu_faults numbers RANK MS  that rank never comes to a split, after calls
  *                               through host memory
  */
@@ -217,6 +219,37 @@ static int stray(int victim)
 	return rc ? 3 : 0;
 }
 
+/* The stream is first waited for with all ranks, then without the victim; then
+ * with a communicator that has ended. */
+static int queued(int victim)
+{
+	struct room a = room_new(4000);
+	cudaStream_t s;
+	cudaEvent_t event;
+	int rc = 0;
+
+	up(&a);
+	cu(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "stream");
+	cu(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
+	must(ddp_set_stream(world, s), "set_stream");
+	for (int i = 0; i < 2 && !rc; i++) {
+		while (i && rank == victim)
+			pause();
+		must(ddp_all_reduce(world, a.device, a.device, 1000, DDP_F32,
+				    DDP_MAX), "all_reduce");
+		cu(cudaEventRecord(event, s), "record");
+		rc = ddp_wait_event(world, event);
+		if (!rc)
+			cu(cudaEventQuery(event), "an event that is complete");
+	}
+	printf("rank %d: %d: %s\n", rank, rc, rc ? ddp_last_error() : "");
+	rc = ddp_wait_event(world, event);
+	printf("rank %d: again: %d: %s\n", rank, rc, ddp_last_error());
+	fflush(stdout);
+	ddp_finalize(world);
+	return rc ? 3 : 0;
+}
+
 /* Calls through host memory have numbers of their own. A rank that made the
  * last of them is late for a split, not ahead in another call. */
 static int numbers(int victim)
@@ -254,6 +287,7 @@ int main(int argc, char **argv)
 		     {"leave", leave},
 		     {"spin", spin},
 		     {"stray", stray},
+		     {"queued", queued},
 		     {"numbers", numbers}};
 	const char *what = argc > 1 ? argv[1] : "";
 

@@ -464,6 +464,50 @@ static void check_limit(const struct ops *ops)
 	ops->close(d);
 }
 
+/* ---- Waits ---- */
+
+static int waits;
+
+static int count_wait(void *arg, void *event, struct err *e)
+{
+	waits++;
+	if (!event)
+		return err_set(e, ERR_INTERNAL, "there is no event");
+	return arg ? err_set(e, ERR_TIMEOUT, "rank 1 is late") : 0;
+}
+
+/* A device waits through its caller, also before its queue is long. */
+static void check_waits(const struct ops *ops)
+{
+	struct device *d = open_device(ops, 0, 0);
+	struct step_args step = {.step = 1};
+	struct err e = ERR_INIT;
+	void *p = NULL;
+	char byte = 0;
+	int r;
+
+	d->wait_event = count_wait;
+	for (; step.step <= 5; step.step++)
+		ops->set_step(d, &step);
+	printf("waits: %d in 5 steps\n", waits);
+	failed |= waits != 3;
+	r = ops->wait(d, &e);
+	failed |= r != 0 || waits != 4;
+	if (ops->alloc(d, 1, &p, &e) == 0)
+		ops->get(d, &byte, p, 1);
+	failed |= waits != 5;
+	ops->free(d, p);
+	d->wait_arg = d;
+	ops->set_step(d, &step);
+	r = ops->wait(d, &e);
+	printf("waits: %d: %s\n", r, e.text);
+	failed |= r != ERR_TIMEOUT || !strstr(e.text, ": rank 1 is late");
+	d->wait_event = NULL;
+	r = ops->wait(d, &e);
+	failed |= r != 0;
+	ops->close(d);
+}
+
 int main(int argc, char **argv)
 {
 	struct err e = ERR_INIT;
@@ -486,6 +530,8 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(ops->kind, "cpu") && strstr("limit", part))
 		check_limit(ops);
+	if (strcmp(ops->kind, "cpu") && strstr("waits", part))
+		check_waits(ops);
 	printf("%s\n", failed ? "FAILED" : "ok");
 	return failed;
 }

@@ -45,7 +45,11 @@ struct cuda_device {
 	struct cuda_room *rooms;
 	void *room; /* the newest */
 	size_t room_size;
-	char error[256]; /* text of base.error */
+	cudaEvent_t event; /* for cuda_await, made by its first call */
+	/* The ends of the last two steps, for base.wait_event; NULL: none. */
+	cudaEvent_t step_end[2];
+	int step; /* the older one's index */
+	char error[1024]; /* text of base.error */
 };
 
 struct cuda_op;
@@ -125,6 +129,8 @@ void cuda_params_changed(struct device *d);
 /* ---- queue.c ---- */
 
 int cuda_wait(struct device *d, struct err *e);
+/* Waits until the stream is empty; notes an error as that of `what`. */
+void cuda_await(struct cuda_device *d, const char *what);
 void *cuda_stream(struct device *d);
 int cuda_capture_begin(struct device *d, struct err *e);
 int cuda_capture_end(struct device *d, struct graph **g, struct err *e);

@@ -271,6 +271,11 @@ void cuda_close(struct device *base)
 		cublasLtDestroy(d->blas);
 	if (d->cudnn)
 		cudnnDestroy(d->cudnn);
+	if (d->event)
+		cudaEventDestroy(d->event);
+	for (int i = 0; i < 2; i++)
+		if (d->step_end[i])
+			cudaEventDestroy(d->step_end[i]);
 	if (d->stream)
 		cudaStreamDestroy(d->stream);
 	free(d);

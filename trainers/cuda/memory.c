@@ -173,6 +173,11 @@ void cuda_zero(struct device *d, void *p, size_t bytes)
 static void memory_copy(struct cuda_device *d, void *to, const void *from,
 			size_t bytes, enum cudaMemcpyKind kind)
 {
+	/* what is queued may wait for another rank */
+	if (d->base.wait_event)
+		cuda_await(d, "a copy");
+	if (d->base.wait_event && d->base.error)
+		return;
 	cuda_note(d, cudaMemcpyAsync(to, from, bytes, kind, d->stream),
 		  "a copy");
 	cuda_note(d, cudaStreamSynchronize(d->stream), "a copy");

@@ -1,5 +1,6 @@
 /* queue.c: the device's stream: waits for it, and captures steps. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "trainers/cuda/cuda.h"
@@ -22,12 +23,66 @@ static int queue_check(struct cuda_device *d, struct err *e)
 	return r;
 }
 
+static cudaError_t queue_make_event(cudaEvent_t *event)
+{
+	return *event ? cudaSuccess :
+			cudaEventCreateWithFlags(event,
+						 cudaEventDisableTiming);
+}
+
+/* Through the caller's function. */
+static void queue_wait_event(struct cuda_device *d, cudaEvent_t event)
+{
+	struct err e = ERR_INIT;
+	int r = d->base.wait_event(d->base.wait_arg, event, &e);
+
+	if (r == 0 || d->base.error)
+		return;
+	d->base.error = r;
+	snprintf(d->error, sizeof(d->error), "%s", e.text);
+}
+
+void cuda_await(struct cuda_device *d, const char *what)
+{
+	cudaError_t rc;
+
+	if (!d->base.wait_event) {
+		cuda_note(d, cudaStreamSynchronize(d->stream), what);
+		return;
+	}
+	rc = queue_make_event(&d->event);
+	if (rc == cudaSuccess)
+		rc = cudaEventRecord(d->event, d->stream);
+	cuda_note(d, rc, what);
+	if (rc == cudaSuccess)
+		queue_wait_event(d, d->event);
+}
+
 int cuda_wait(struct device *base, struct err *e)
 {
 	struct cuda_device *d = cuda_of(base);
 
-	cuda_note(d, cudaStreamSynchronize(d->stream), "its work");
+	cuda_await(d, "its work");
 	return queue_check(d, e);
+}
+
+/* A launch waits, without a deadline, where the queue is full behind the work
+ * of a rank that hangs: so the queue never gets that long. */
+static void queue_limit_steps(struct cuda_device *d)
+{
+	cudaEvent_t *oldest = &d->step_end[d->step];
+	cudaError_t rc = cudaSuccess;
+
+	if (!d->base.wait_event || d->base.error)
+		return;
+	if (*oldest)
+		queue_wait_event(d, *oldest);
+	else
+		rc = queue_make_event(oldest);
+	if (rc == cudaSuccess)
+		rc = cudaEventRecord(*oldest, d->stream);
+	cuda_note(d, rc, "the end of a step");
+	d->step = !d->step;
 }
 
 void *cuda_stream(struct device *d)
@@ -98,6 +153,7 @@ void cuda_set_step(struct device *base, const struct step_args *n)
 {
 	struct cuda_device *d = cuda_of(base);
 
+	queue_limit_steps(d);
 	cuda_note(d, kernel_set_step(d->stream, d->state, n->step, n->first,
 				     n->lr),
 		  "the numbers of a step");

@@ -25,7 +25,7 @@ extern "C" {
 
 /* Increment with each change of this header: a library with another number is
  * rejected. */
-enum { OPS_VERSION = 3 };
+enum { OPS_VERSION = 4 };
 
 /* ---- Tensors ---- */
 
@@ -225,6 +225,11 @@ struct device {
 			    size_t channels, uint64_t *count);
 	int (*sync_sum)(void *arg, float *values, size_t n);
 	void *sync_arg;
+	/* cuda, or NULL: waits for a cudaEvent_t in place of CUDA, which waits
+	 * for ever if another rank hangs; set by the caller. With it the queue
+	 * holds at most three steps. */
+	int (*wait_event)(void *arg, void *event, struct err *e);
+	void *wait_arg;
 	int error; /* the first error of a call that returns nothing; ops->wait
 		    * returns it */
 };

@@ -296,12 +296,22 @@ static void on_free_gradients(void *arg, void *p)
 	ddp_nccl_free(run->world, p);
 }
 
-/* NCCL reaches its own memory faster. */
-static void run_choose_memory(struct run *run)
+static int on_wait_event(void *arg, void *event, struct err *e)
 {
-	if (!strcmp(ddp_backend(run->world), "nccl"))
-		run->net.memory = (struct net_memory){
-			on_alloc_gradients, on_free_gradients, run};
+	struct run *run = arg;
+
+	return run_from_ddp(ddp_wait_event(run->world, event), e);
+}
+
+/* NCCL reaches its own memory faster, and libddp's waits have a deadline. */
+static void run_use_nccl(struct run *run)
+{
+	if (strcmp(ddp_backend(run->world), "nccl") != 0)
+		return;
+	run->net.memory = (struct net_memory){on_alloc_gradients,
+					      on_free_gradients, run};
+	run->device->wait_event = on_wait_event;
+	run->device->wait_arg = run;
 }
 
 static int run_open_model(struct run *run, struct err *e)
@@ -316,7 +326,7 @@ static int run_open_model(struct run *run, struct err *e)
 	if (r < 0)
 		return r;
 	r = run_open_loaders(run, e);
-	run_choose_memory(run);
+	run_use_nccl(run);
 	if (r == 0)
 		r = net_init(&run->net, &run->spec, run->device, run->loader,
 			     run->micro, NET_TRAIN, e);

@@ -135,3 +135,23 @@ int ddp_set_stream(ddp_comm *c, void *stream)
 	ddp__release(c);
 	return 0;
 }
+
+int ddp_wait_event(ddp_comm *c, void *event)
+{
+	static const struct ddp__call call = {.kind = DDP__INIT};
+	struct err *e = ddp__last_error();
+	int rc = ddp__acquire(c, &call, e);
+
+	if (rc)
+		return rc;
+	if (!event)
+		rc = err_set(e, ERR_ARGUMENT, "ddp_wait_event: event is NULL");
+	else if (c->backend != &ddp__nccl)
+		rc = err_set(e, ERR_ARGUMENT, "ddp_wait_event needs the "
+			     "backend nccl, and this one is %s",
+			     c->backend->name);
+	else
+		rc = ddp__nccl_wait_event(c, event, e);
+	ddp__release(c);
+	return rc;
+}

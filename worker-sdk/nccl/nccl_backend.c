@@ -381,6 +381,23 @@ int ddp__nccl_route(struct ddp_comm **c, const struct ddp__call *call,
 	return 0;
 }
 
+int ddp__nccl_wait_event(struct ddp_comm *c, void *event, struct err *e)
+{
+	struct ddp__nccl *n = c->state;
+	struct ddp__watch w;
+	int before, rc;
+
+	if (n->dead)
+		return nccl_ended_error(n, e);
+	before = ddp__nccl_device(n);
+	ddp__watch_init(&w, c, "ddp_wait_event");
+	rc = nccl_fail_comm(n, ddp__nccl_await_event(n, &w, event, e), e);
+	nccl_restore_device(n, before);
+	if (rc && !c->broken.code)
+		c->broken = *e;
+	return rc;
+}
+
 void *ddp__nccl_register(struct ddp_comm *c, void *buf, size_t size)
 {
 	struct ddp__nccl *n = c->state;

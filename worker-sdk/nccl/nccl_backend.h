@@ -88,6 +88,9 @@ const struct ddp_comm *ddp__nccl_host_comm(const struct ddp_comm *c);
 void *ddp__nccl_register(struct ddp_comm *c, void *buf, size_t size);
 void ddp__nccl_deregister(struct ddp_comm *c, void *handle);
 
+/* ddp_wait_event: an error ends the communicator. */
+int ddp__nccl_wait_event(struct ddp_comm *c, void *event, struct err *e);
+
 /* ---- nccl_start.c */
 
 int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
@@ -145,6 +148,9 @@ int ddp__nccl_settle(struct ddp__nccl *n, void *comm, int rc, const char *what,
  * (or NULL), reports. */
 int ddp__nccl_event_done(struct ddp__nccl *n, void *comm, void *event,
 			 const char *what, struct err *e);
+/* Waits until event is complete; advances messages meanwhile. */
+int ddp__nccl_await_event(struct ddp__nccl *n, struct ddp__watch *w,
+			  void *event, struct err *e);
 /* As ddp__nccl_fail, for an error that may be another rank's end, which NCCL
  * may see first and never names: asks the store for the cause, for a limited
  * time. */

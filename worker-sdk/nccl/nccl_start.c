@@ -281,14 +281,7 @@ static int nccl_await_stream(struct ddp__nccl *n, void *stream,
 				 n->cuda->event_record(n->finish, stream),
 				 "cudaEventRecord", e);
 
-	while (!rc) {
-		rc = ddp__nccl_event_done(n, n->comm, n->finish, w->what, e);
-		if (!rc)
-			rc = ddp__watch_pause(w, e);
-		else if (rc > 0)
-			return 0;
-	}
-	return rc;
+	return rc ? rc : ddp__nccl_await_event(n, w, n->finish, e);
 }
 
 /* NCCL wants nothing under way on a communicator that is split, which may

@@ -282,6 +282,22 @@ int ddp__nccl_event_done(struct ddp__nccl *n, void *comm, void *event,
 		       : 0;
 }
 
+int ddp__nccl_await_event(struct ddp__nccl *n, struct ddp__watch *w,
+			  void *event, struct err *e)
+{
+	int rc = 0;
+
+	while (!rc) {
+		rc = ddp__nccl_push(n, e);
+		if (!rc)
+			rc = ddp__nccl_event_done(n, n->comm, event, w->what,
+						  e);
+		if (!rc)
+			rc = ddp__watch_pause(w, e);
+	}
+	return rc < 0 ? rc : 0;
+}
+
 int ddp__nccl_settle(struct ddp__nccl *n, void *comm, int rc, const char *what,
 		     struct err *e)
 {

@@ -48,6 +48,9 @@ static int misuse(ddp_comm *c)
 	ddp_nccl_free(c, NULL);
 	ddp_nccl_free(NULL, id);
 	ddp_nccl_free(c, id);
+	say("event of NULL", ddp_wait_event(NULL, id));
+	say("no event", ddp_wait_event(c, NULL));
+	say("event on cpu", ddp_wait_event(c, id));
 	say("stream of NULL", ddp_set_stream(NULL, NULL));
 	say("stream on cpu", ddp_set_stream(c, id));
 	printf("comm on cpu: %d\n", ddp_nccl_comm(c) != NULL);
