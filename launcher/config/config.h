@@ -81,6 +81,7 @@ struct config {
 	uint32_t min_nodes, max_nodes;
 	uint32_t nproc;
 	struct endpoint endpoint;
+	int is_master_endpoint; /* of --master-addr, --master-port, MASTER_* */
 	struct etcd_options etcd; /* if set, endpoint is its first member */
 	int private_endpoint; /* 127.0.0.1, any free port: nobody joins */
 	struct launch_env env; /* the launcher that started us, if any */

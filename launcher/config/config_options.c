@@ -158,7 +158,7 @@ const struct option_spec config_options[] = {
 	      "Like --rdzv-endpoint HOST, with port 29500."),
 	 .given_offset = AT(master_addr_given)},
 	{INT("master-port", master_port, 0, 65535, "PORT", "PET_MASTER_PORT",
-	     "The port for --master-addr."),
+	     "The port for --master-addr, and MASTER_PORT of the workers."),
 	 .given_offset = AT(master_port_given)},
 	{TEXT("local-addr", local_addr, "HOST", "PET_LOCAL_ADDR",
 	      "The address at which other nodes reach this one; default: the "

@@ -101,8 +101,10 @@ static int config_decide_endpoint(struct config *c, struct err *e)
 			launch_defaults_port(c);
 		return rc;
 	}
-	if (launch_defaults_endpoint(c))
+	if (launch_defaults_endpoint(c)) {
+		c->is_master_endpoint = c->master_port_given && !c->nports;
 		return 0;
+	}
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
 	/* in the environment they may be meant for another job or come from
@@ -115,6 +117,7 @@ static int config_decide_endpoint(struct config *c, struct err *e)
 	rc = config_master_port(c, port, &master, e);
 	if (rc < 0)
 		return rc;
+	c->is_master_endpoint = 1;
 	if (c->master_addr_given)
 		addr = c->master_addr;
 	return endpoint_parse(&c->endpoint, addr ? addr : "localhost", master,
@@ -252,6 +255,13 @@ int config_rdzv_check(const struct config *c, struct err *e)
 
 /* ---- for launcher/membership ---- */
 
+/* torchrun's static backend has its store where the nodes meet. */
+static int config_shares_port(const struct config *c)
+{
+	return c->is_master_endpoint && c->agent_store && !c->etcd.members &&
+	       c->endpoint.port && strcmp(c->backend, "static") == 0;
+}
+
 struct rdzv_options config_rdzv_options(const struct config *c)
 {
 	struct rdzv_options o = {
@@ -262,6 +272,7 @@ struct rdzv_options config_rdzv_options(const struct config *c)
 		.max_no_progress = c->max_no_progress,
 		.backoff_s = c->restart_backoff_s,
 		.agent_store = c->agent_store, .store_open = c->store_open,
+		.shares_port = config_shares_port(c),
 		.endpoint = c->endpoint, .etcd = c->etcd,
 		.private_endpoint = c->private_endpoint, .nports = c->nports,
 		.is_host = c->is_host, .journal = c->journal,

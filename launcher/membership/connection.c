@@ -204,7 +204,11 @@ static void connection_call(struct connection *c)
 	c->link_open = 1;
 	c->phase = CONNECTION_CALLING;
 	c->called_ms = clock_ms();
-	uv_timer_start(&c->greeting, on_silence, LINK_PATIENCE_MS, 0);
+	/* where PyTorch's clients come as well, the server waits for a word */
+	if (c->options->shares_port)
+		async_client_speak(&c->link);
+	uv_timer_start(&c->greeting, on_silence,
+		       c->link.speaks ? GREETING_MS : LINK_PATIENCE_MS, 0);
 	c->events->on_calling(c);
 }
 

@@ -22,6 +22,8 @@ struct rdzv_options {
 	double backoff_s; /* before a restart */
 	int agent_store; /* the server may be PyTorch's store */
 	int store_open;  /* whoever reaches that may use it */
+	/* PyTorch's store is at the endpoint's port, too: MASTER_PORT */
+	int shares_port;
 
 	/* ---- where the nodes meet ---- */
 	struct endpoint endpoint;

@@ -170,6 +170,8 @@ static void server_process_put_words(struct buf *b, const char *name,
 	server_process_add_word(b, "--auth=parent");
 	if (o->job)
 		server_process_add_word(b, "--job=%s", o->job);
+	if (o->torch_job)
+		server_process_add_word(b, "--torch-job=%s", o->torch_job);
 	if (o->journal)
 		server_process_add_word(b, "--journal=%s", o->journal);
 	else if (o->journal_fd >= 0)

@@ -25,6 +25,7 @@ struct server_process_options {
 	int journal_fd;		 /* where it keeps its state; -1: not there */
 	const char *journal;	 /* but in this file; NULL: in none */
 	const char *job;	 /* the only one that it serves; NULL: any */
+	const char *torch_job; /* PyTorch's clients of it come there, too */
 	const struct auth *auth; /* how its clients prove themselves */
 	/* Where it is a candidate, of which etcd chooses one; NULL: it is not.
 	 * lease: the same for all servers that replace each other here. */

@@ -23,6 +23,7 @@ static int server_supervisor_run(struct server_supervisor *s, struct err *e)
 		.journal_fd = s->journal_fd,
 		.journal = s->journal,
 		.job = s->job,
+		.torch_job = s->torch_job,
 		.auth = &s->auth,
 		.etcd = s->etcd,
 		.lease = s->lease,
@@ -78,6 +79,7 @@ int server_supervisor_start(struct server_supervisor *s,
 	memcpy(s->fds, o->fds, (size_t)o->n * sizeof(*o->fds));
 	s->n = o->n;
 	s->job = o->job;
+	s->torch_job = o->torch_job;
 	s->etcd = o->etcd;
 	server_supervisor_open_journal(s, o);
 	if (rc == 0 && o->etcd)

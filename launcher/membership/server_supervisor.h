@@ -18,7 +18,7 @@ struct server_supervisor {
 	struct server_process server;
 	int fds[SOCK_LISTEN_MAX], n;   /* where it listens */
 	int journal_fd;		       /* -1: none */
-	const char *job, *journal;     /* the caller's */
+	const char *job, *torch_job, *journal; /* the caller's */
 	const struct etcd_options *etcd; /* the caller's; NULL: none */
 	int64_t lease;		       /* in etcd, of each of them */
 	struct auth auth;	       /* also for the next one */
@@ -37,7 +37,7 @@ struct server_supervisor {
 struct server_supervisor_options {
 	const int *fds; /* n listening sockets; taken, even on failure */
 	int n;
-	const char *job;     /* as in server_process_options */
+	const char *job, *torch_job; /* as in server_process_options */
 	const char *journal; /* a file; "none"; NULL: in memory, gone with us */
 	const struct etcd_options *etcd; /* has the state; NULL: no etcd */
 };

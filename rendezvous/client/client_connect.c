@@ -11,7 +11,6 @@
 
 enum {
 	ADDRS_MAX = 8,
-	PATIENCE_MS = 100,
 	AWAY_MS = 1500,      /* to connect to the leader named by a referral */
 	AWAY_SILENT_MS = 10000,
 	AWAY_NAP_MS = 20,
@@ -83,7 +82,8 @@ static int client_read_greeting(struct client *c, struct handshake *h,
 	do {
 		rc = client_receive(c, deadline, e);
 		c->unanswered = rc == ERR_REMOTE || rc == -ECONNRESET;
-		if (rc == ERR_REMOTE) {
+		/* a reset, as it has not read our preface */
+		if (c->unanswered) {
 			c->dead.code = 0;
 			return client_die(
 				c, ERR_PROTOCOL,
@@ -140,28 +140,17 @@ static int client_is_wrong_secret(int rc, const struct handshake *h)
 	return rc == ERR_PROOF && h->ours && !h->auth->handed;
 }
 
-/* Whether a greeting arrives unasked, as from a ddprdzv: then the preface is
- * sent along with HELLO. Else we send it now: the reply of a foreign server
- * tells more than silence. */
-static int client_is_greeted(const struct client *c, uint64_t deadline)
-{
-	struct pollfd p = {c->fd, POLLIN, 0};
-	int ms = client_connect_left_ms(deadline);
-
-	return poll(&p, 1, ms < 0 || ms > PATIENCE_MS ? PATIENCE_MS : ms) > 0;
-}
-
 static int client_greet(struct client *c, struct handshake *h, struct buf *out,
 			struct endpoint *there, uint64_t deadline,
 			struct err *e)
 {
-	int rc = 0;
+	int rc;
 
+	/* at once: a server whose port is also that of PyTorch's store waits
+	 * for it, and a foreign server's reply tells more than silence */
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
-	if (!client_is_greeted(c, deadline)) {
-		rc = client_send(c, out, deadline, e);
-		buf_reset(out);
-	}
+	rc = client_send(c, out, deadline, e);
+	buf_reset(out);
 	if (rc == 0)
 		rc = client_read_greeting(c, h, out, deadline, e);
 	if (rc == 0)

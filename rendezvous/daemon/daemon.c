@@ -14,6 +14,7 @@
 #include "rendezvous/admission/request.h"
 #include "rendezvous/admission/standby.h"
 #include "rendezvous/daemon/elected_server.h"
+#include "rendezvous/daemon/listening.h"
 #include "rendezvous/daemon/metrics.h"
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/query/dump.h"
@@ -148,10 +149,8 @@ static const struct conn_events conn_events = {
 	.on_closed = daemon_on_peer_closed,
 };
 
-static enum listener_answer daemon_on_connection(struct listener *l, int fd,
-						 int scarce)
+static enum listener_answer daemon_accept(struct server *s, int fd, int scarce)
 {
-	struct server *s = l->owner;
 	struct peer *p;
 	int full;
 
@@ -183,13 +182,6 @@ static enum listener_answer daemon_on_connection(struct listener *l, int fd,
 	admission_greet(p);
 	conn_flush_all(&s->pool);
 	return LISTENER_TOOK;
-}
-
-/* An unproven connection is gone while another waited for its place. */
-static void daemon_on_room(struct server *s)
-{
-	for (int i = 0; i < s->nlisteners && !s->draining; i++)
-		listener_again(&s->listeners[i]);
 }
 
 /* ---- the end ---- */
@@ -313,12 +305,6 @@ static void daemon_on_drain_timer(uv_timer_t *t)
 	}
 }
 
-static void daemon_close_listeners(struct server *s)
-{
-	for (int i = 0; i < s->nlisteners; i++)
-		listener_close(&s->listeners[i]);
-}
-
 static void daemon_set_why(struct server *s, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "the rendezvous server at %s %s",
@@ -335,7 +321,7 @@ static void daemon_drain(struct server *s, const char *why)
 	s->draining = 1;
 	service_notify_stops(s);
 	daemon_set_why(s, why);
-	daemon_close_listeners(s);
+	listening_close(s);
 	uv_timer_start(&s->drain_timer, daemon_on_drain_timer,
 		       s->has_parent ? LAST_WORDS_MS : 0, 0);
 	daemon_exit_if_drained(s);
@@ -357,7 +343,7 @@ static void daemon_stop_keeping_jobs(struct server *s)
 	journal_writer_commit(&s->writer);
 	journal_writer_close(&s->writer);
 	s->draining = s->has_stopped_jobs = 1;
-	daemon_close_listeners(s);
+	listening_close(s);
 	daemon_drop_members(s);
 }
 
@@ -424,44 +410,6 @@ static int daemon_watch_signal(struct server *s, uv_signal_t *sig, int number,
 	return loop_check(rc, e, "cannot watch for signals");
 }
 
-static int daemon_listen_on(struct server *s, int fd, struct err *e)
-{
-	struct sock_addr a = {.len = sizeof(a.ss)};
-	struct listener *l = &s->listeners[s->nlisteners];
-	char at[SOCK_TEXT_MAX];
-	int rc;
-
-	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len) < 0)
-		return err_set(e, -errno, "--listen-fd %d is not a socket: %s",
-			       fd, strerror(errno));
-	sock_addr_text(&a, at);
-	if (!s->nlisteners)
-		memcpy(s->endpoint, at, sizeof(at));
-	sock_set_silence_limit(fd, s->pool.silent_ms);
-	*l = (struct listener){.owner = s,
-			       .whose = "the rendezvous server",
-			       .on_connection = daemon_on_connection,
-			       .tells = 1};
-	s->nlisteners++;
-	rc = listener_open(l, s->loop, fd);
-	if (rc == 0)
-		rc = listener_start(l);
-	if (rc < 0)
-		return err_set(e, rc, "cannot listen on %s: %s", at,
-			       uv_strerror(rc));
-	return 0;
-}
-
-static int daemon_start_listening(struct server *s,
-				  const struct daemon_options *o, struct err *e)
-{
-	int rc = 0;
-
-	for (int i = 0; i < o->listeners && rc == 0; i++)
-		rc = daemon_listen_on(s, o->listen_fds[i], e);
-	return rc;
-}
-
 static void daemon_close_walked(uv_handle_t *h, void *arg)
 {
 	daemon_close_handle(h);
@@ -475,7 +423,7 @@ static void daemon_abandon(struct server *s)
 	while ((at = hash_table_next(&s->by_number, NULL)))
 		hosted_job_drop(hosted_job_of_number(at));
 	leadership_close(s->leadership);
-	daemon_close_listeners(s);
+	listening_close(s);
 	uv_walk(s->loop, daemon_close_walked, NULL);
 	uv_run(s->loop, UV_RUN_DEFAULT);
 	daemon_free(s);
@@ -541,10 +489,12 @@ int daemon_new(struct server **out, uv_loop_t *loop,
 	s->pool.hello_ms = o->hello_ms;
 	s->pool.silent_ms = o->silent_ms;
 	s->auth = *o->auth;
-	s->applicants.on_room = daemon_on_room;
+	s->applicants.on_room = listening_again;
+	s->accept = daemon_accept;
+	s->torch_job = o->torch_job;
 	s->hooks = &daemon_hooks;
 	signal(SIGPIPE, SIG_IGN);
-	rc = daemon_start_listening(s, o, e);
+	rc = listening_open(s, o->listen_fds, o->listeners, e);
 	if (rc == 0 && o->parent_fd >= 0)
 		rc = parent_pipe_watch(s, o->parent_fd, &parent_events, e);
 	if (rc == 0 && !s->has_parent)
@@ -554,7 +504,7 @@ int daemon_new(struct server **out, uv_loop_t *loop,
 	if (rc == 0 && o->metrics)
 		rc = metrics_open(s, o->metrics, e);
 	if (rc < 0) {
-		daemon_close_listeners(s);
+		listening_close(s);
 		uv_walk(loop, daemon_close_walked, NULL);
 		uv_run(loop, UV_RUN_DEFAULT);
 		free(s);

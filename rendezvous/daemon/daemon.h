@@ -35,6 +35,9 @@ struct daemon_options {
 	/* for a journal in etcd; without job and address. NULL: none */
 	const struct leadership_options *leadership;
 	const char *job; /* the only job to serve; NULL: any; borrowed */
+	/* the job whose clients of PyTorch's store connect to the same sockets;
+	 * NULL: none; borrowed */
+	const char *torch_job;
 };
 
 /* Starts accepting on the loop. On success, free *out with daemon_free. */

@@ -34,7 +34,7 @@ struct options {
 	long listen_fd, listen_fds, parent_fd;
 	double heartbeat_timeout, hello_timeout, silent_timeout;
 	long guests;
-	const char *job;
+	const char *job, *torch_job;
 	long max_jobs, max_connections, max_keys, max_bytes, max_memory;
 	long tenant_jobs, tenant_connections, tenant_memory;
 	double idle_timeout;
@@ -81,6 +81,8 @@ static const struct option_spec table[] = {
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
 	 "Serve only the job of this name."},
+	{"torch-job", 0, OPTION_STRING, FIELD(torch_job), 0, 0, "ID", NULL,
+	 "Serve the store of this job to PyTorch's clients at the same port."},
 	{"max-jobs", 0, OPTION_INT, FIELD(max_jobs), 1, INT32_MAX, "N", NULL,
 	 "Maximum number of jobs at a time (65536)."},
 	{"max-connections", 0, OPTION_INT, FIELD(max_connections), 1,
@@ -344,6 +346,7 @@ static int ddprdzv_serve(const struct options *o, const struct auth *auth,
 		.silent_ms = (uint64_t)(o->silent_timeout * 1e3),
 		.guests = (uint32_t)o->guests,
 		.job = o->job,
+		.torch_job = o->torch_job,
 		.max_jobs = (uint32_t)o->max_jobs,
 		.max_connections = (uint32_t)o->max_connections,
 		.max_keys = (size_t)o->max_keys,

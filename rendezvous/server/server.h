@@ -25,6 +25,7 @@ struct hosted_job;
 struct http_server;
 struct job_node;
 struct leadership;
+struct mute_conn;
 struct parked;
 struct peer;
 struct server;
@@ -86,6 +87,15 @@ struct server {
 	struct conn_pool pool;
 	struct listener listeners[SOCK_LISTEN_MAX];
 	int nlisteners;
+	uint16_t port; /* where it listens first */
+	/* PyTorch's clients of this job connect there as well; NULL: none do */
+	const char *torch_job;
+	struct {
+		struct mute_conn *first, **end; /* the oldest first */
+		unsigned count;
+	} mute; /* they have not said whose they are (listening.h) */
+	/* Accepts a client of ours. */
+	enum listener_answer (*accept)(struct server *s, int fd, int scarce);
 	struct auth auth; /* who is let in */
 	struct applicants applicants;
 	struct log_limiter limiter; /* of lines about refused clients */

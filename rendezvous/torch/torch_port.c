@@ -11,9 +11,10 @@
 #include "rendezvous/net/listener.h"
 #include "rendezvous/torch/torch_session.h"
 
-/* PyTorch has up to three connections a rank: its store, a clone for a
- * watchdog, and before 2.2 another for watched keys. */
-enum { CLIENTS_PER_RANK = 8, CLIENTS_MIN = 64 };
+/* PyTorch itself has up to three connections a rank: its store, a clone for a
+ * watchdog, and before 2.2 another for watched keys. Programs may open stores
+ * of their own. */
+enum { CLIENTS_PER_RANK = 64, CLIENTS_MIN = 256 };
 
 struct torch_client {
 	struct conn conn; /* first: the connection's callbacks get it */
@@ -292,19 +293,11 @@ static enum listener_answer torch_port_refuse_client(struct torch_port *p,
 	return LISTENER_TOOK;
 }
 
-/* Ignores scarce: the protocol cannot tell clients the reason. */
-static enum listener_answer torch_port_on_connection(struct listener *l, int fd,
-						     int scarce)
+/* Takes fd, or returns LISTENER_NO_MEMORY. */
+static enum listener_answer torch_port_add_client(struct torch_port *p, int fd)
 {
-	struct torch_port *p = l->owner;
-	struct torch_client *k;
+	struct torch_client *k = calloc(1, sizeof(*k));
 
-	/* the others may be a stranger's, and this one a worker's */
-	if (p->count == p->most && (p->asked || p->leaving))
-		return LISTENER_WAITS;
-	if (p->count == p->most)
-		return torch_port_refuse_client(p, fd);
-	k = calloc(1, sizeof(*k));
 	if (!k)
 		return LISTENER_NO_MEMORY;
 	k->port = p;
@@ -323,6 +316,27 @@ static enum listener_answer torch_port_on_connection(struct listener *l, int fd,
 	else
 		torch_port_forget_wait(k);
 	return LISTENER_TOOK;
+}
+
+/* Ignores scarce: the protocol cannot tell clients the reason. */
+static enum listener_answer torch_port_on_connection(struct listener *l, int fd,
+						     int scarce)
+{
+	struct torch_port *p = l->owner;
+
+	/* the others may be a stranger's, and this one a worker's */
+	if (p->count == p->most && (p->asked || p->leaving))
+		return LISTENER_WAITS;
+	if (p->count == p->most)
+		return torch_port_refuse_client(p, fd);
+	return torch_port_add_client(p, fd);
+}
+
+int torch_port_take(struct torch_port *p, int fd)
+{
+	if (!p->open || !p->begun || p->count == p->most)
+		return -EBUSY;
+	return torch_port_add_client(p, fd) == LISTENER_TOOK ? 0 : -ENOMEM;
 }
 
 static void torch_port_on_listener_closed(struct listener *l)
@@ -362,6 +376,8 @@ static int torch_port_listen_at(struct torch_port *p,
 	struct sock_addr own[TORCH_ADDRS_MAX];
 	int fds[TORCH_ADDRS_MAX], rc;
 
+	if (!n)
+		return 0;
 	for (int i = 0; i < n; i++) {
 		own[i] = at[i];
 		sock_addr_set_port(&own[i], *port);

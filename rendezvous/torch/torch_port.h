@@ -42,9 +42,10 @@ struct torch_gate {
 };
 
 enum { TORCH_ADDRS_MAX = 8 };
-/* Listens at n addresses (at most TORCH_ADDRS_MAX) on one port for the clients
- * of `ranks` ranks. *port 0 chooses a free port and sets it. Clients wait until
- * torch_port_begin. -errno with text. */
+/* Listens at n addresses (at most TORCH_ADDRS_MAX; 0: clients come only from
+ * torch_port_take) on one port for the clients of `ranks` ranks. *port 0
+ * chooses a free port and sets it. Clients wait until torch_port_begin. -errno
+ * with text. */
 int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 		    struct store *store, const struct sock_addr *at, int n,
 		    uint32_t ranks, const struct torch_gate *gate,
@@ -52,6 +53,10 @@ int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 
 /* Takes the clients that wait, and later ones. Idempotent. */
 int torch_port_begin(struct torch_port *p, struct err *e);
+
+/* Takes a client that connected elsewhere; its bytes are unread. -EBUSY: the
+ * port is full, or has ended; or -ENOMEM. fd then remains the caller's. */
+int torch_port_take(struct torch_port *p, int fd);
 
 /* 1 and the next waiting client of a running round, or 0 at the end. *at NULL
  * begins; p NULL has none. */

@@ -43,9 +43,18 @@ static void torch_home_on_wait(void *owner)
 		h->server->hooks->on_wait(h->server);
 }
 
+/* 1 if its clients connect to the server's own port. */
+static int torch_home_is_shared(const struct hosted_job *h)
+{
+	const char *id = h->server->torch_job;
+
+	return id && strcmp(id, job_id(h->job)) == 0;
+}
+
 static int torch_home_open_port(struct hosted_job *h, struct err *e)
 {
 	struct torch_gate gate = {.owner = h};
+	int is_shared = torch_home_is_shared(h);
 
 	if (!job_store_open(h->job))
 		gate = voucher_gate(h);
@@ -53,9 +62,12 @@ static int torch_home_open_port(struct hosted_job *h, struct err *e)
 	gate.on_wait = torch_home_on_wait;
 	if (h->server->hooks)
 		gate.on_gave_up = h->server->hooks->on_torch_gave_up;
-	return torch_port_open(
-		&h->torch, &h->server->pool, h->store, h->torch_at,
-		h->ntorch_at, job_world_size(h->job), &gate, &h->torch_port, e);
+	if (is_shared)
+		h->torch_port = h->server->port;
+	return torch_port_open(&h->torch, &h->server->pool, h->store,
+			       h->torch_at, is_shared ? 0 : h->ntorch_at,
+			       job_world_size(h->job), &gate, &h->torch_port,
+			       e);
 }
 
 void torch_home_open(struct hosted_job *h)

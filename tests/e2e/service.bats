@@ -523,10 +523,10 @@ limited() {
 	has "$err" "disconnected a client of PyTorch's store: the store of job '.*' is full: it holds 1024 of at most 1024 bytes"
 }
 
-@test "PyTorch's port accepts eight clients per rank, at least 64, and no more" {
+@test "PyTorch's port accepts 64 clients per rank, at least 256, and no more" {
 	expect 0 ddprun --standalone bash -c '
 		ping="\0\xce\xf7\x85\x3c\x0d\1\2\3\4"
-		for i in {1..64}; do
+		for i in {1..256}; do
 			exec {fd}<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT"
 			printf "$ping" >&$fd
 			read -rN 4 -u $fd answer
@@ -536,7 +536,7 @@ limited() {
 		exec {fd}>&-
 		until [ "$(w_knock ping)" = answered ]; do :; done'
 	[ "$out" = '[0] closed' ]
-	[ "$(grep -c "PyTorch's store refuses connections: it has 64, more than its ranks can need" <<<"$err")" = 1 ]
+	[ "$(grep -c "PyTorch's store refuses connections: it has 256, more than its ranks can need" <<<"$err")" = 1 ]
 }
 
 @test "health reports stopping while a job is still being notified" {

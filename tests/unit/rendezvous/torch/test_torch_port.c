@@ -10,7 +10,7 @@
 #include "tests/unit/no_memory.h"
 #include "tests/unit/run_case.h"
 
-enum { PLACES = 64, MORE = 3 }; /* the places for one rank */
+enum { PLACES = 256, MORE = 3 }; /* the places for one rank */
 
 static uv_loop_t loop;
 static struct conn_pool pool;
