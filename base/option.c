@@ -229,6 +229,31 @@ int option_takes_value(const struct option_spec *s)
 	       s->kind != OPTION_VERSION;
 }
 
+/* Whether a word is one of those in "quick|full". */
+static int option_is_literal(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (; *list; list += *list == '|') {
+		size_t len = strcspn(list, "|");
+
+		if (len == n && strncmp(list, word, n) == 0)
+			return 1;
+		list += len;
+	}
+	return 0;
+}
+
+/* Whether the value may be left out here; next: the following word, or NULL. */
+static int option_is_bare(const struct option_spec *s, const char *next)
+{
+	if (!s->bare)
+		return 0;
+	return !next || next[0] == '-' ||
+	       (islower((unsigned char)s->arg[0]) &&
+		!option_is_literal(s->arg, next));
+}
+
 /* Parses the option at argv[*i] and leaves *i at its last word. */
 static int option_parse_one(const struct option_spec *table, void *values,
 			    int argc, char **argv, int *i, struct err *e)
@@ -265,7 +290,7 @@ static int option_parse_one(const struct option_spec *table, void *values,
 			return err_set(e, ERR_USAGE, "%s takes no value", what);
 		return option_assign(s, values, "1", what, e);
 	}
-	if (!value && s->bare && (*i + 1 >= argc || argv[*i + 1][0] == '-'))
+	if (!value && option_is_bare(s, *i + 1 < argc ? argv[*i + 1] : NULL))
 		value = s->bare;
 	if (!value) {
 		if (*i + 1 >= argc)

@@ -38,7 +38,8 @@ struct option_spec {
 	 * and "{}" in help stands for it. NULL: the caller sets it. */
 	const char *def;
 	/* OPTION_STRING: the value if the option stands last or another option
-	 * follows; NULL: a value is required. */
+	 * follows, or, where arg is a list of literal values, none of them;
+	 * NULL: a value is required. */
 	const char *bare;
 };
 

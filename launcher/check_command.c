@@ -1,11 +1,9 @@
 /* check_command.c: from the words of `ddprun check` to those of a job. */
 #include "launcher/check_command.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "launcher/config/config.h"
 
@@ -14,70 +12,22 @@ int check_command_is(int argc, char **argv)
 	return argc > 1 && strcmp(argv[1], "check") == 0;
 }
 
-/* "/usr/bin/ddprun-check" for "/usr/bin/ddprun"; else its name, for $PATH. */
-static void check_command_find(char path[PATH_MAX])
-{
-	static const char name[] = "ddprun-check";
-	ssize_t n = readlink("/proc/self/exe", path,
-			     PATH_MAX - sizeof(name) - 1);
-	char *slash;
-
-	path[n > 0 ? n : 0] = '\0';
-	slash = strrchr(path, '/');
-	if (slash)
-		memcpy(slash + 1, name, sizeof(name));
-	if (!slash || access(path, X_OK) < 0)
-		memcpy(path, name, sizeof(name));
-}
-
-/* The user's folders, and that of the logs; else the current one. */
-static int check_command_put_folders(struct check_command *k,
-				     const struct config *c, struct err *e)
-{
-	const char *log_dir = c->output.log_dir, *own = c->preflight_folders;
-	int rc;
-
-	if (log_dir && strcmp(log_dir, "/dev/null") == 0)
-		log_dir = NULL;
-	if (!own && !log_dir)
-		own = ".";
-	rc = asprintf(&k->folders, "%s%s%s", own ? own : "",
-		      own && log_dir ? "," : "", log_dir ? log_dir : "");
-	if (rc >= 0)
-		return 0;
-	k->folders = NULL;
-	return err_no_memory(e, "the options");
-}
-
 static void check_command_add(struct check_command *k, const char *word)
 {
 	k->argv[k->argc++] = (char *)word;
 }
 
-static void check_command_add_option(struct check_command *k, const char *name,
-				     const char *value)
-{
-	if (!value)
-		return;
-	check_command_add(k, name);
-	check_command_add(k, value);
-}
-
-static void check_command_put(struct check_command *k, const struct config *c,
-			      char **options, int n, int is_full)
+static void check_command_put(struct check_command *k, char **options, int n)
 {
 	for (int i = 0; i < n; i++)
 		check_command_add(k, options[i]);
 	check_command_add(k, "--nproc-per-node=1");
 	check_command_add(k, "--max-restarts=0");
+	check_command_add(k, "--preflight=none");
 	check_command_add(k, "--log-line-prefix-template=");
 	check_command_add(k, "--");
-	check_command_add(k, k->path);
-	if (is_full)
-		check_command_add(k, "--full");
-	check_command_add_option(k, "--folders", k->folders);
-	check_command_add_option(k, "--command", c->preflight_command);
-	check_command_add_option(k, "--json", c->preflight_json);
+	for (int i = 0; i < k->words.n; i++)
+		check_command_add(k, k->words.list[i]);
 	k->argv[k->argc] = NULL;
 }
 
@@ -100,26 +50,28 @@ int check_command_init(struct check_command *k, int argc, char **argv,
 			       "but '%s' is one; to start a program that is "
 			       "called check, write ddprun ./check",
 			       argv[skip + rc]);
-	check_command_find(k->path);
+	if (c.preflight && strcmp(c.preflight, "full") == 0)
+		is_full = 1;
+	rc = check_words_init(&k->words, &(struct check_words_request){
+			      .full = is_full, .folders = c.preflight_folders,
+			      .command = c.preflight_command,
+			      .json = c.preflight_json,
+			      .log_dir = c.output.log_dir}, e);
+	if (rc < 0)
+		return rc;
 	k->argv = calloc((size_t)argc + CHECK_COMMAND_WORDS, sizeof(char *));
 	if (!k->argv)
 		return err_no_memory(e, "the options");
-	rc = check_command_put_folders(k, &c, e);
-	if (rc < 0)
-		return rc;
 	check_command_add(k, argv[0]);
-	check_command_put(k, &c, argv + skip + 1, c.noptions,
-			  is_full || (c.preflight &&
-				      strcmp(c.preflight, "full") == 0));
+	check_command_put(k, argv + skip + 1, c.noptions);
 	return 0;
 }
 
 void check_command_release(struct check_command *k)
 {
 	free(k->argv);
-	free(k->folders);
 	k->argv = NULL;
-	k->folders = NULL;
+	check_words_release(&k->words);
 }
 
 void check_command_print_help(void)

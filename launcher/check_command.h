@@ -4,18 +4,14 @@
 #ifndef LAUNCHER_CHECK_COMMAND_H
 #define LAUNCHER_CHECK_COMMAND_H
 
-#include <limits.h>
+#include "launcher/plan/check_words.h"
 
-#include "base/error.h"
-
-enum { CHECK_COMMAND_WORDS = 16 };
+enum { CHECK_COMMAND_WORDS = CHECK_WORDS_MAX + 8 };
 
 struct check_command {
 	int argc;
 	char **argv; /* ddprun's, with ddprun-check as its program */
-	/* private: */
-	char path[PATH_MAX];
-	char *folders;
+	struct check_words words; /* private */
 };
 
 /* Whether that is the command line of `ddprun check`. */

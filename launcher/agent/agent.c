@@ -449,7 +449,8 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	failure_init(&a.failure, &failure, &a.logdir, &a.group);
 	a.exit_reports = (struct exit_reports){
 		.config = config, .stop = &a.stop, .failure = &a.failure,
-		.member = &a.member, .watch = &a.watch};
+		.member = &a.member, .watch = &a.watch,
+		.on_unfit = agent_on_unfit, .owner = &a};
 	rc = agent_make_marks(&a, &e);
 	if (rc == 0)
 		rc = log_rules_init(&a.log_rules, &config->output, &e);

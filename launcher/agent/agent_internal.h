@@ -136,6 +136,8 @@ int agent_mpi_ended(struct agent *a, struct worker *w, int status);
 int agent_mpi_reaped(struct agent *a, pid_t pid, int status);
 
 /* agent_stop.c */
+/* This node leaves the job alone (--preflight). */
+void agent_on_unfit(void *owner, struct slice why);
 void agent_on_stop(struct member *m, const struct wire_stop *stop);
 void agent_on_stop_signal(void *owner, int number);
 void agent_on_warning_signal(void *owner, int number);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/env/launch_env.h"
+#include "launcher/failure/exit_code.h"
 
 enum { RETRY_MS = 1000 }; /* until a round runs that can be stopped */
 
@@ -93,6 +94,20 @@ void agent_start_time_limit(struct agent *a)
 		return;
 	uv_timer_start(&a->time_limit, on_time_limit, ms, 0);
 	uv_unref((uv_handle_t *)&a->time_limit);
+}
+
+void agent_on_unfit(void *owner, struct slice why)
+{
+	struct agent *a = owner;
+	char text[ERR_TEXT_MAX];
+
+	if (a->exit_code >= 0)
+		return;
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(why));
+	log_error("error: %s; leaving the job", text);
+	member_leave(&a->member, 0, text);
+	agent_decide_exit(a, EXIT_UNFIT, text);
+	agent_handle(a, EV_LOST, text);
 }
 
 /* No workers run here: the node leaves the job alone. */

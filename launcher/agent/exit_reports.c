@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "launcher/failure/exit_code.h"
 
 int exit_reports_init(struct exit_reports *r, uv_loop_t *loop, uint32_t workers,
 		      struct err *e)
@@ -58,6 +60,18 @@ static int exit_report_may_be_victims(const struct wire_exited *m)
 	return m->missed.len || m->why.len;
 }
 
+/* ddprun-check ended, not the program that it starts, which may have the same
+ * exit code. */
+static int exit_report_is_unfit(const struct exit_reports *r,
+				const struct worker *w,
+				const struct wire_exited *m)
+{
+	static const char mark[] = " is not fit: ";
+
+	return w->code == EXIT_UNFIT && strcmp(r->config->preflight, "none") &&
+	       memmem(m->why.data, m->why.len, mark, sizeof(mark) - 1);
+}
+
 static void exit_report_send(struct exit_reports *r, struct worker *w)
 {
 	struct wire_exited m = {
@@ -75,6 +89,10 @@ static void exit_report_send(struct exit_reports *r, struct worker *w)
 		failure_examine(r->failure, w, w->status, &m);
 	else if (!m.stopped)
 		failure_examine_exit(r->failure, w, &m);
+	if (failed && exit_report_is_unfit(r, w, &m)) {
+		r->on_unfit(r->owner, m.why);
+		return;
+	}
 	if (failed && exit_report_may_be_victims(&m)) /* comes before EXITED */
 		watch_report_failure(r->watch, w->local_rank);
 	member_exited(r->member, &m);

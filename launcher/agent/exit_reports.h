@@ -15,6 +15,9 @@ struct exit_reports {
 	struct failure *failure;
 	struct member *member;
 	struct watch *watch;
+	/* This node is not fit (--preflight), and leaves: no worker failed. */
+	void (*on_unfit)(void *owner, struct slice why);
+	void *owner;
 	uint32_t round; /* the owner sets it */
 	struct worker **held; /* in the order in which they ended */
 	uint32_t n;

@@ -182,6 +182,16 @@ static int config_check_mpi(const struct config *c, struct err *e)
 		       c->mpi);
 }
 
+static int config_check_preflight(const struct config *c, struct err *e)
+{
+	static const char *const ways[] = {"none", "quick", "full", NULL};
+
+	if (config_is_one_of(c->preflight, ways))
+		return 0;
+	return err_set(e, ERR_USAGE, "--preflight '%s': give quick or full",
+		       c->preflight);
+}
+
 /* Checks the options that have a meaning only if Python loads something. */
 static int config_check_python(const struct config *c, struct err *e)
 {
@@ -306,6 +316,8 @@ static int config_check_rest(const struct config *c, struct err *e)
 		rc = config_check_python(c, e);
 	if (rc == 0)
 		rc = config_check_mpi(c, e);
+	if (rc == 0)
+		rc = config_check_preflight(c, e);
 	if (rc == 0)
 		rc = log_rules_check(&c->output, c->nproc, e);
 	if (rc == 0)

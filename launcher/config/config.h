@@ -42,7 +42,7 @@ struct config {
 	const char *nccl_debug, *net_interface;
 	const char *wrap, *wrap_ranks;
 	const char *print_completion;
-	const char *preflight; /* quick, full; NULL: none */
+	const char *preflight; /* none, quick, full */
 	const char *preflight_folders, *preflight_command, *preflight_json;
 	const char *hosts_text, *hostfile; /* -H, --hostfile */
 	const char *ssh_program, *ssh_args;

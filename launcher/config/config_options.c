@@ -396,20 +396,32 @@ const struct option_spec config_options[] = {
 	      "Preload no library into the workers; the failure page then has "
 	      "no stack of a worker that crashed."),
 	 .yields = 1},
+	{TEXT("preflight", preflight, "quick|full|none", "PET_PREFLIGHT",
+	      "Check all nodes and the network between them before PROGRAM "
+	      "starts, as ddprun check does (alone: quick, about 2 s; default: "
+	      "{})."),
+	 .def = "none",
+	 .bare = "quick",
+	 .more = "Before the first attempt, and each time that the nodes "
+		 "change during it. A node that is not fit leaves the job, "
+		 "with a line that says why: a spare replaces it, or an "
+		 "elastic job goes on without it, or the job ends. Warnings "
+		 "are logged, and the job starts."},
 	{TEXT("preflight-folders", preflight_folders, "DIR,...",
 	      "PET_PREFLIGHT_FOLDERS",
-	      "For ddprun check: folders in which workers write, such as that "
-	      "of the checkpoints (default: --log-dir, else the current one)."),
+	      "For --preflight and ddprun check: folders in which workers "
+	      "write, such as that of the checkpoints (default: --log-dir, "
+	      "else the current one)."),
 	 .yields = 1},
 	{TEXT("preflight-command", preflight_command, "COMMAND",
 	      "PET_PREFLIGHT_COMMAND",
-	      "For ddprun check: the site's own check, run by sh -c on each "
-	      "node; a node where it fails is not fit, and the last line of "
-	      "its output says why."),
+	      "For --preflight and ddprun check: the site's own check, run by "
+	      "sh -c on each node; a node where it fails is not fit, and the "
+	      "last line of its output says why."),
 	 .yields = 1},
 	{TEXT("preflight-json", preflight_json, "FILE", "PET_PREFLIGHT_JSON",
-	      "For ddprun check: write the results as JSON to FILE on node 0; "
-	      "-: to stdout, instead of the table."),
+	      "For --preflight and ddprun check: write the results as JSON to "
+	      "FILE on node 0; -: to stdout, instead of the table."),
 	 .yields = 1},
 	{FLAG("dry-run", dry_run, "PET_DRY_RUN",
 	      "Print each worker's command, environment and placement on this "

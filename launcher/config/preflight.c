@@ -32,6 +32,21 @@ static int preflight_find_wrap(struct wrap *wrap, const struct config *c,
 	return wrap_init(wrap, &r, e);
 }
 
+static int preflight_find_check(struct check_words *w, const struct config *c,
+				struct err *e)
+{
+	const struct check_words_request r = {
+		.full = strcmp(c->preflight, "full") == 0,
+		.folders = c->preflight_folders,
+		.command = c->preflight_command, .json = c->preflight_json,
+		.log_dir = c->output.log_dir,
+	};
+
+	if (strcmp(c->preflight, "none") == 0)
+		return 0;
+	return check_words_init(w, &r, e);
+}
+
 static int preflight_place_workers(struct placement *p, const struct config *c,
 				   struct err *e)
 {
@@ -98,6 +113,8 @@ int preflight_run(struct plan_parts *parts, const struct config *c,
 	if (rc == 0)
 		rc = preflight_find_wrap(&parts->wrap, c, e);
 	if (rc == 0)
+		rc = preflight_find_check(&parts->check, c, e);
+	if (rc == 0)
 		rc = nccl_parse_debug(&parts->nccl, c->nccl_debug, e);
 	if (rc == 0)
 		rc = nccl_check_interface(&parts->nccl, c->net_interface, e);
@@ -116,6 +133,7 @@ int preflight_run(struct plan_parts *parts, const struct config *c,
 void preflight_release(struct plan_parts *parts)
 {
 	placement_release(&parts->placement);
+	check_words_release(&parts->check);
 	wrap_release(&parts->wrap);
 	program_release(&parts->program);
 }

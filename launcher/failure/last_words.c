@@ -348,6 +348,15 @@ static int last_words_is_crash(int signal)
 	       signal == SIGILL || signal == SIGTRAP;
 }
 
+/* What --preflight wrote before the program began says nothing of its end. */
+static int last_words_is_check(struct slice line)
+{
+	static const char name[] = "ddprun-check: ";
+
+	return line.len >= sizeof(name) - 1 &&
+	       memcmp(line.data, name, sizeof(name) - 1) == 0;
+}
+
 void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 {
 	struct last_words_lines ls;
@@ -363,6 +372,8 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 	    last_words_put_marked(out, &ls, code <= 1))
 		return;
 	last = ls.line[ls.n - 1];
+	if (last_words_is_check(last))
+		return;
 	while (last_words_is_indented(last))
 		last = last_words_skip(last, 1);
 	last_words_put_cut(out, last);

@@ -16,7 +16,8 @@ static int plan_make_room(struct plan *p)
 	for (char **word = program->argv; *word; word++)
 		bytes += macro_room(*word, p->environment.vars);
 	p->argv = calloc((size_t)program->nargs +
-			 (size_t)p->parts->wrap.program.nargs + 1,
+			 (size_t)p->parts->wrap.program.nargs +
+			 (size_t)p->parts->check.n + 2,
 			 sizeof(*p->argv));
 	if (program->macros)
 		p->text = malloc(bytes);
@@ -32,6 +33,7 @@ int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	int rc;
 
 	*p = (struct plan){.parts = parts, .base_rank = base_rank};
+	p->is_checked = parts->check.n && job->attempt == 0;
 	all.nccl_debug = parts->nccl.debug;
 	all.nccl_subsystems = parts->nccl.subsystems;
 	all.interface = nccl_interface(&parts->nccl, job->node_addr,
@@ -39,7 +41,7 @@ int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	rc = environment_init(&p->environment, base, &all, e);
 	if (rc < 0)
 		return rc;
-	if ((parts->program.macros || parts->wrap.words.n) &&
+	if ((parts->program.macros || parts->wrap.words.n || p->is_checked) &&
 	    plan_make_room(p) < 0) {
 		plan_release(p);
 		return err_no_memory(e, "a worker's arguments");
@@ -56,13 +58,24 @@ void plan_release(struct plan *p)
 	p->text = NULL;
 }
 
-/* Builds one worker's arguments. A wrapper gets the program's path instead of
- * its name, so that it does not search $PATH and find another program. */
+/* Adds a program that starts the next one. It gets the next one's path instead
+ * of its name, so that it does not search $PATH and find another program. */
+static int plan_add_starter(struct plan *p, int n, char *const *words,
+			    int nwords, char *next)
+{
+	for (int i = n ? 1 : 0; i < nwords; i++)
+		p->argv[n++] = words[i];
+	p->argv[n++] = next;
+	return n;
+}
+
+/* Builds one worker's arguments: the check, the wrapper, the program. */
 static char *const *plan_make_argv(struct plan *p,
 				   const struct program *wrapper,
 				   uint32_t local_rank)
 {
-	const struct program *program = &p->parts->program;
+	const struct plan_parts *parts = p->parts;
+	const struct program *program = &parts->program;
 	const struct macro_values values = {
 		.vars = p->environment.vars, .unknown = p->unknown,
 		.local_rank = local_rank,
@@ -70,9 +83,16 @@ static char *const *plan_make_argv(struct plan *p,
 	char *out = p->text;
 	int n = 0;
 
-	for (; wrapper && n < wrapper->nargs; n++)
-		p->argv[n] = wrapper->argv[n];
-	p->argv[n++] = wrapper ? program->path : program->argv[0];
+	if (p->is_checked) {
+		n = plan_add_starter(p, n, parts->check.list, parts->check.n,
+				     (char *)"--");
+		p->argv[n++] = wrapper ? wrapper->path : program->path;
+	}
+	if (wrapper)
+		n = plan_add_starter(p, n, wrapper->argv, wrapper->nargs,
+				     program->path);
+	if (!n)
+		p->argv[n++] = program->argv[0];
 	for (int i = 1; i < program->nargs; i++) {
 		p->argv[n++] = out ? out : program->argv[i];
 		if (out)
@@ -94,7 +114,8 @@ void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w)
 	environment_set_rank(&p->environment, rank, local_rank);
 	*w = (struct plan_worker){
 		.rank = rank, .local_rank = local_rank,
-		.path = is_wrapped ? wrapper->path : parts->program.path,
+		.path = p->is_checked ? parts->check.path
+			: is_wrapped ? wrapper->path : parts->program.path,
 		.argv = p->argv ? plan_make_argv(p, wrapper, local_rank)
 				: parts->program.argv,
 		.envp = p->environment.vars,

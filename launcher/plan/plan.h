@@ -3,6 +3,7 @@
 #ifndef LAUNCHER_PLAN_H
 #define LAUNCHER_PLAN_H
 
+#include "launcher/plan/check_words.h"
 #include "launcher/plan/environment.h"
 #include "launcher/plan/mpi_program.h"
 #include "launcher/plan/nccl.h"
@@ -14,6 +15,7 @@
 struct plan_parts {
 	struct program program;
 	struct wrap wrap;
+	struct check_words check; /* --preflight: before the first attempt */
 	struct placement placement;
 	struct nccl nccl;
 	char mpi_library[MPI_LIBRARY_MAX]; /* of program; "": none */
@@ -26,10 +28,11 @@ struct plan {
 	const struct plan_parts *parts;
 	struct environment environment;
 	uint32_t base_rank;
+	int is_checked; /* ddprun-check starts the program */
 	/* variables whose macros stay as they are (macro.h); NULL: none */
 	const char *const *unknown;
-	/* the current worker's arguments if there are macros or a wrapper, else
-	 * NULL */
+	/* the current worker's arguments if there are macros, a wrapper or a
+	 * check, else NULL */
 	char **argv;
 	char *text;
 };

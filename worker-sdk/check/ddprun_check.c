@@ -1,7 +1,8 @@
 /* ddprun_check.c: the program ddprun-check, which ddprun starts as a worker on
- * each node: runs a check with the other nodes, prints the results on node 0,
- * and exits with 1 where this node is not fit. One worker of a node checks it,
- * the others wait. */
+ * each node: runs a check with the other nodes, and prints the results on node
+ * 0. Where this node is not fit, it exits; else it executes the worker's own
+ * program, if it has one (--preflight). One worker of a node checks it, the
+ * others wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,11 +15,18 @@
 #include "worker-sdk/check/report.h"
 #include "worker-sdk/ddp.h"
 
-enum { EXIT_UNFIT = 1, EXIT_BAD_USAGE = 2, TEXT_MAX = 256 << 20 };
+enum {
+	EXIT_FAILED = 1, /* also of a node that is not fit, without a program */
+	EXIT_BAD_USAGE = 2,
+	EXIT_UNFIT = 78, /* the launcher's, which then leaves the job */
+	EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127,
+	TEXT_MAX = 256 << 20,
+};
 
 struct check_program {
 	const char *folders, *command, *json;
 	int full;
+	char **words; /* the program and its arguments; words[0] NULL: none */
 };
 
 #define FIELD(name) .offset = offsetof(struct check_program, name)
@@ -81,12 +89,35 @@ static int check_program_write(const struct check_program *p,
 	return rc;
 }
 
+/* Before a program only what is wrong is worth a line. */
+static int check_program_log(const struct check *c, struct err *e)
+{
+	struct buf b = BUF_INIT(TEXT_MAX);
+	struct slice text;
+	char *line, *rest;
+
+	report_put_marks(&b, c);
+	report_put_summary(&b, c);
+	buf_put(&b, "", 1);
+	if (buf_bytes(&b, &text) < 0) {
+		buf_release(&b);
+		return err_no_memory(e, "the results");
+	}
+	for (line = strtok_r(b.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest))
+		log_info("%s", line);
+	buf_release(&b);
+	return 0;
+}
+
 static int check_program_print(const struct check_program *p,
 			       const struct check *c, struct err *e)
 {
 	int rc = 0;
 
-	if (!p->json || strcmp(p->json, "-"))
+	if (p->words[0])
+		rc = check_program_log(c, e);
+	else if (!p->json || strcmp(p->json, "-"))
 		rc = check_program_write(p, c, 0, e);
 	if (rc == 0 && p->json)
 		rc = check_program_write(p, c, 1, e);
@@ -95,8 +126,21 @@ static int check_program_print(const struct check_program *p,
 
 /* ---- from start to end ---- */
 
-/* This node's own verdict, when node 0 has printed that of all: the round ends
- * with the first worker that fails. */
+/* Replaces this process by the program. */
+static int check_program_execute(const struct check_program *p)
+{
+	char text[ERR_TEXT_MAX];
+
+	if (!p->words[0])
+		return 0;
+	execvp(p->words[0], p->words);
+	snprintf(text, sizeof(text), "cannot execute %.900s: %s", p->words[0],
+		 strerror(errno));
+	return check_program_fail(text, errno == ENOENT ? EXIT_NOT_FOUND
+							: EXIT_NOT_EXECUTABLE);
+}
+
+/* This node's own verdict, when node 0 has printed that of all. */
 static int check_program_end(const struct check_program *p, struct check *c,
 			     struct err *e)
 {
@@ -112,15 +156,19 @@ static int check_program_end(const struct check_program *p, struct check *c,
 		rc = exchange_wait(&c->x, "printed", 0, e);
 	}
 	if (rc < 0)
-		return check_program_fail(e->text, EXIT_UNFIT);
-	if (findings_worst(&c->nodes[c->x.me].found, &first) <
+		return check_program_fail(e->text, EXIT_FAILED);
+	if (findings_worst(&c->nodes[c->x.me].found, &first) ==
 	    FINDING_FAILURE) {
-		rc = exchange_set(&c->x, "fit", e);
-		return rc < 0 ? check_program_fail(e->text, EXIT_UNFIT) : 0;
+		snprintf(text, sizeof(text), "this node (%.200s) is not fit: "
+			 "%s", c->x.host, first->wrong);
+		return check_program_fail(text, p->words[0] ? EXIT_UNFIT
+							    : EXIT_FAILED);
 	}
-	snprintf(text, sizeof(text), "this node (%.200s) is not fit: %s",
-		 c->x.host, first->wrong);
-	return check_program_fail(text, EXIT_UNFIT);
+	/* the round ends as soon as the other node has left */
+	while (p->words[0] && check_verdict(c) == FINDING_FAILURE)
+		pause();
+	rc = exchange_set(&c->x, "fit", e);
+	return rc < 0 ? check_program_fail(e->text, EXIT_FAILED) : 0;
 }
 
 static int check_program_lead(const struct check_program *p, struct check *c,
@@ -128,40 +176,51 @@ static int check_program_lead(const struct check_program *p, struct check *c,
 {
 	const struct check_options o = {
 		.full = p->full, .folders = p->folders, .command = p->command,
-		.with_collective = 1,
+		/* a world of its own, which the program's may not meet */
+		.with_collective = !p->words[0],
 	};
 	int rc = check_run(c, &o, e);
 
-	return rc < 0 ? check_program_fail(e->text, EXIT_UNFIT)
+	return rc < 0 ? check_program_fail(e->text, EXIT_FAILED)
 		      : check_program_end(p, c, e);
+}
+
+static int check_program_run(const struct check_program *p)
+{
+	struct check c = {.nodes = NULL};
+	struct err e = ERR_INIT;
+	int rc = exchange_open(&c.x, &e);
+
+	if (rc < 0)
+		rc = check_program_fail(e.text, rc == ERR_USAGE
+						? EXIT_BAD_USAGE
+						: EXIT_FAILED);
+	else if (c.x.env.local_rank == 0)
+		rc = check_program_lead(p, &c, &e);
+	else if (exchange_wait(&c.x, "fit", c.x.me, &e) < 0)
+		rc = check_program_fail(e.text, EXIT_FAILED);
+	check_release(&c);
+	return rc ? rc : check_program_execute(p);
 }
 
 int main(int argc, char **argv)
 {
 	struct check_program p = {.full = 0};
-	struct check c = {.nodes = NULL};
 	struct err e = ERR_INIT;
 	int rc;
 
 	log_init("ddprun-check");
-	rc = option_parse(check_program_options, &p, argc, argv, 0, &e);
+	rc = option_parse(check_program_options, &p, argc, argv, 1, &e);
 	if (rc == OPTION_WANT_HELP) {
-		printf("usage: ddprun-check [OPTIONS]\n\n"
-		       "ddprun starts this program for `ddprun check`.\n\n");
+		printf("usage: ddprun-check [OPTIONS] [PROGRAM [ARGUMENTS]]\n"
+		       "\n"
+		       "ddprun starts this program for `ddprun check` and "
+		       "--preflight.\n\n");
 		option_print_help(check_program_options);
 		return 0;
 	}
 	if (rc < 0)
 		return check_program_fail(e.text, EXIT_BAD_USAGE);
-	rc = exchange_open(&c.x, &e);
-	if (rc < 0)
-		rc = check_program_fail(e.text, rc == ERR_USAGE
-						? EXIT_BAD_USAGE
-						: EXIT_UNFIT);
-	else if (c.x.env.local_rank == 0)
-		rc = check_program_lead(&p, &c, &e);
-	else if (exchange_wait(&c.x, "fit", c.x.me, &e) < 0)
-		rc = check_program_fail(e.text, EXIT_UNFIT);
-	check_release(&c);
-	return rc;
+	p.words = argv + rc;
+	return check_program_run(&p);
 }

@@ -199,6 +199,37 @@ static void report_put_times(struct buf *out, const struct check *c)
 	buf_printf(out, "\n");
 }
 
+/* "2 of 2 nodes are fit, 1 warning" */
+static void report_put_counts(struct buf *out, const struct check *c)
+{
+	uint32_t warnings = 0;
+	int unfit = 0;
+
+	for (int i = 0; i < c->x.n; i++) {
+		const struct findings *found = &c->nodes[i].found;
+
+		warnings += findings_count(found, FINDING_WARNING);
+		unfit += findings_count(found, FINDING_FAILURE) > 0;
+	}
+	buf_printf(out, "%d of %d node%s %s fit, %u warning%s", c->x.n - unfit,
+		   c->x.n, c->x.n == 1 ? "" : "s", c->x.n == 1 ? "is" : "are",
+		   warnings, warnings == 1 ? "" : "s");
+}
+
+static void report_put_verdict(struct buf *out, const struct check *c)
+{
+	for (int i = 0; i < c->x.n; i++) {
+		const struct finding *first;
+
+		if (findings_worst(&c->nodes[i].found, &first) ==
+		    FINDING_FAILURE)
+			buf_printf(out, "node %d (%s) is not fit: %s\n", i,
+				   c->nodes[i].host, first->wrong);
+	}
+	report_put_counts(out, c);
+	buf_printf(out, "\n");
+}
+
 void report_put_table(struct buf *out, const struct check *c)
 {
 	buf_printf(out, "%s check of %d node%s:", c->o->full ? "full" : "quick",
@@ -219,26 +250,11 @@ void report_put_table(struct buf *out, const struct check *c)
 	report_put_verdict(out, c);
 }
 
-void report_put_verdict(struct buf *out, const struct check *c)
+void report_put_summary(struct buf *out, const struct check *c)
 {
-	int unfit = 0;
-	uint32_t warnings = 0;
-
-	for (int i = 0; i < c->x.n; i++) {
-		const struct finding *first;
-
-		warnings += findings_count(&c->nodes[i].found, FINDING_WARNING);
-		if (findings_worst(&c->nodes[i].found, &first) <
-		    FINDING_FAILURE)
-			continue;
-		unfit++;
-		buf_printf(out, "node %d (%s) is not fit: %s\n", i,
-			   c->nodes[i].host, first->wrong);
-	}
-	buf_printf(out, "%d of %d node%s %s fit, %u warning%s\n",
-		   c->x.n - unfit, c->x.n, c->x.n == 1 ? "" : "s",
-		   c->x.n == 1 ? "is" : "are", warnings,
-		   warnings == 1 ? "" : "s");
+	report_put_counts(out, c);
+	buf_printf(out, " (%s, %.2f s)\n", c->o->full ? "full" : "quick",
+		   report_seconds(c));
 }
 
 void report_put_marks(struct buf *out, const struct check *c)

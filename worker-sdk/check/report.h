@@ -7,8 +7,8 @@
 
 /* Appends the table. */
 void report_put_table(struct buf *out, const struct check *c);
-/* One line: "3 nodes are fit", "node 1 (h2) is not fit: ...". */
-void report_put_verdict(struct buf *out, const struct check *c);
+/* "2 of 2 nodes are fit, 1 warning (quick, 0.31 s)" */
+void report_put_summary(struct buf *out, const struct check *c);
 /* The warnings and failures, a line each. */
 void report_put_marks(struct buf *out, const struct check *c);
 /* Appends the JSON. 0, or an error if cJSON or memory is missing. */

@@ -14,7 +14,7 @@ struct values {
 	long count;
 	int count_given;
 	double rate;
-	const char *name, *again;
+	const char *name, *again, *way;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -33,6 +33,8 @@ static const struct option_spec table[] = {
 	 .help = "its name"},
 	{.name = "again", .kind = OPTION_STRING, .offset = AT(again),
 	 .arg = "[TEXT]", .help = "with or without", .bare = "bare"},
+	{.name = "way", .kind = OPTION_STRING, .offset = AT(way),
+	 .arg = "short|long", .help = "one of two", .bare = "short"},
 	{.name = "help", .letter = 'h', .kind = OPTION_HELP, .help = "this"},
 	{.name = "version", .kind = OPTION_VERSION, .help = "that"},
 	{.name = NULL},
@@ -80,6 +82,17 @@ START_TEST(both_spellings_and_both_forms)
 	ck_assert_int_eq(v.count, -2);
 	ck_assert_int_eq(parse(0, "--name=a=b", "--name", "", NULL), 4);
 	ck_assert_str_eq(v.name, "");
+}
+END_TEST
+
+START_TEST(a_word_that_is_no_literal_value_is_the_program)
+{
+	ck_assert_int_eq(parse(1, "--way", "program", NULL, NULL), 2);
+	ck_assert_str_eq(v.way, "short");
+	ck_assert_int_eq(parse(1, "--way", "long", "program", NULL), 3);
+	ck_assert_str_eq(v.way, "long");
+	ck_assert_int_eq(parse(1, "--way=lo", "program", NULL, NULL), 2);
+	ck_assert_str_eq(v.way, "lo");
 }
 END_TEST
 
@@ -281,6 +294,7 @@ int main(void)
 	tcase_set_timeout(c, 10);
 	tcase_add_checked_fixture(c, reset, NULL);
 	tcase_add_test(c, both_spellings_and_both_forms);
+	tcase_add_test(c, a_word_that_is_no_literal_value_is_the_program);
 	tcase_add_test(c, an_optional_value_may_be_left_out);
 	tcase_add_test(c, defaults_stay_if_nothing_is_given);
 	tcase_add_test(c, prefixes_that_name_one_option);
