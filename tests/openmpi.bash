@@ -5,6 +5,7 @@
 #   openmpi_or_skip     makes ./mpi, or skips the test. Its ranks print "rank R of N, sum
 #                       N" after an Allreduce; its argument is what rank 1 does before
 #                       (abort; kill itself in the first attempt), or what all do (spawn;
+#                       gate: print "up" and wait until the fifo "gate" is opened; wait:
 #                       print "up" and wait for ever in the first attempt)
 #   all_met TEXT N      fails unless TEXT has the line of each of N ranks, once
 
@@ -15,9 +16,11 @@ pmix_or_skip() {
 # A program that is linked with Open MPI; its argument says what rank 1 does.
 openmpi_or_skip() {
 	pmix_or_skip
-	command -v mpicc.openmpi >/dev/null && [ -n "$(mpicc.openmpi --showme:incdirs)" ] ||
+	echo '#include <mpi.h>' >mpi.c
+	mpicc.openmpi -E mpi.c >/dev/null 2>&1 ||
 		skip "Open MPI is not installed (libopenmpi-dev)"
 	cat >mpi.c <<-'E'
+		#include <fcntl.h>
 		#include <mpi.h>
 		#include <signal.h>
 		#include <stdio.h>
@@ -46,6 +49,11 @@ openmpi_or_skip() {
 			if (is(argv, "spawn"))
 				MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0,
 					       MPI_COMM_WORLD, &child, MPI_ERRCODES_IGNORE);
+			if (is(argv, "gate")) {
+				printf("up\n");
+				fflush(stdout);
+				close(open("gate", O_RDONLY));
+			}
 			while (is(argv, "wait") && first) {
 				MPI_Barrier(MPI_COMM_WORLD);
 				printf("up\n");

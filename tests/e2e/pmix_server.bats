@@ -57,6 +57,27 @@ no_files_left() {
 	has "$(cat a.err b.err)" 'PMIx: node [01] asks for the data of rank [0-3]$'
 }
 
+@test "ranks get that data from a server that was killed and started again" {
+	openmpi_or_skip
+	export OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0
+	export DDP_LOG=debug
+	mkfifo gate
+	meets "127.0.0.1:$(w_port free)"
+	start a ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 0 ./mpi gate
+	start b ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 1 ./mpi gate
+	await a.out 'up$'
+	await b.out 'up$'
+	kill -KILL "$(pgrep -P "${pid[a]}" -x ddprdzv)"
+	await a.err "MPI's letters among nodes: calling the server again"
+	await b.err "MPI's letters among nodes: calling the server again"
+	: >gate
+	finish a
+	local all=$out
+	finish b
+	all_met "$all"$'\n'"$out" 2
+	has "$(cat a.err b.err)" 'PMIx: node [01] asks for the data of rank [01]$'
+}
+
 @test "workers find the server, in a world of their attempt, and no PMI" {
 	pmix_or_skip
 	cat >worker <<-'E'
