@@ -194,7 +194,12 @@ calls() { # ERE: how many calls of NCCL match
 }
 
 @test "ddp_finalize returns although a rank's work never ends" {
+	local version
 	ranks_ok 2 gpu_faults leave
+	# before 2.27.3 a message waits in a thread, which has to end itself
+	for version in 21805 22602; do
+		STANDIN_NCCL=$version ranks_ok 2 gpu_faults leave
+	done
 }
 
 # Before 2.27.3 a thread that makes a second non-blocking call overwrites its first one.

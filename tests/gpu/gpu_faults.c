@@ -150,7 +150,7 @@ static int myself(int victim)
 static int leave(int victim)
 {
 	struct room a = room_new(4000);
-	ddp_request *r[2];
+	ddp_request *r[3];
 	ddp_comm *group;
 
 	up(&a);
@@ -163,6 +163,9 @@ static int leave(int victim)
 		     "all_reduce_async");
 		must(ddp_recv_async(world, a.device, 1000, DDP_F32, 1, &r[1]),
 		     "recv_async");
+		/* the sender makes the id, and then waits in NCCL */
+		must(ddp_send_async(world, a.device, 1000, DDP_F32, 1, &r[2]),
+		     "send_async");
 	}
 	gather_ranks("begun");
 	printf("rank %d of %d: ok\n", rank, size);
