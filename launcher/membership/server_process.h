@@ -1,7 +1,7 @@
-/* server_process.h: one ddprdzv as our child: found, started with the sockets
- * that it listens on, and asked to exit by the end of a pipe. Owns the pid and
- * its own end of that pipe; the descriptors stay the caller's. Starting may
- * fail: no such program, no process, no descriptors. Knows no protocol. */
+/* server_process.h: one ddprdzv as our child: started (server_exec.h) with the
+ * sockets that it listens on, and asked to exit by the end of a pipe. Owns the
+ * pid and its own end of that pipe; the descriptors stay the caller's. Starting
+ * may fail: no such program, no process, no descriptors. Knows no protocol. */
 #ifndef LAUNCHER_SERVER_PROCESS_H
 #define LAUNCHER_SERVER_PROCESS_H
 
@@ -33,9 +33,8 @@ struct server_process_options {
 	int64_t lease;
 };
 
-/* Starts $DDP_SERVER, else the ddprdzv beside this program, else the one in
- * $PATH, with copies of the descriptors. auth goes to it through the pipe,
- * where no other process sees it. */
+/* Starts the program that server_exec_init finds. auth goes to it through the
+ * pipe, where no other process sees it. */
 int server_process_start(struct server_process *s,
 			 const struct server_process_options *o, struct err *e);
 

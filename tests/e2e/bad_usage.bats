@@ -205,7 +205,7 @@ refused() {
 
 @test "a missing server program is an error" {
 	DDP_SERVER=./no-server refused 71 \
-		"the rendezvous server: cannot run './no-server': .*; set DDP_SERVER" \
+		"DDP_SERVER is './no-server', which cannot be run .*: set it to the path" \
 		true
 }
 

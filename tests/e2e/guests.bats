@@ -92,7 +92,7 @@ names_the_dead() { # STATUS CULPRIT
 needs_a_server() {
 	DDP_SERVER=$T/none expect - $launcher 2 c_guest
 	[ "$status" != 0 ]
-	has "$out" "DDP_SERVER is '$T/none', which is not a program: set it to the path of ddprdzv"
+	has "$out" "DDP_SERVER is '$T/none', which cannot be run \(No such file or directory\): set it to the path of ddprdzv"
 	# other ranks also learn it, and which rank it is; no launcher ends them
 	# before they have printed it
 	DDP_SERVER=$T/none expect 0 $launcher 2 sh -c 'c_guest; true'

@@ -63,7 +63,7 @@ all_ok() { # N
 	# nothing can notify the other, which waits for its timeout
 	DDP_TIMEOUT=1 DDP_SERVER=$T/none expect 1 srun -n 2 c_guest
 	has "$out" '^rank -1: .*: the store that rank 0 keeps \(started by srun\) was not reached: '
-	has "$out" "^rank -1: -20002: DDP_SERVER is '$T/none', which is not a program"
+	has "$out" "^rank -1: -20002: DDP_SERVER is '$T/none', which cannot be run"
 }
 
 @test "srun's steps do not mix, whether at the same time or one after another" {

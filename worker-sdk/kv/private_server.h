@@ -7,11 +7,11 @@
 
 #include "rendezvous/auth/auth.h"
 
-/* Starts $DDP_SERVER, else the ddprdzv beside libddp, beside this program, in
- * ../bin of either, or in $PATH, with copies of n listening sockets, for job
- * `job` of `ranks` ranks, which authenticate with auth. The caller closes
- * *pipe: the server ends once the pipe is closed, also by this process's death,
- * and the ranks have left. */
+/* Starts the program that server_exec_init finds, with copies of n listening
+ * sockets, for job `job` of `ranks` ranks, which authenticate with auth. The
+ * caller closes *pipe: the server ends once the pipe is closed, also by this
+ * process's death, and the ranks have left. ERR_USAGE: there is no such
+ * program. */
 int ddp__private_server_start(int *pipe, const int *fds, int n, const char *job,
 			  int ranks, const struct auth *auth, struct err *e);
 
