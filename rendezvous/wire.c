@@ -2,6 +2,7 @@
  * their layout and limits, not what they mean. */
 #include "rendezvous/wire.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -310,6 +311,44 @@ static int wire_fields_end(const struct fields *s, const struct wire_frame *f,
 		return wire_fields_end(&s, f, e);                              \
 	}
 WIRE_MESSAGES(DEFINE)
+
+/* Where an END has slices. */
+#define AT_u8(name)
+#define AT_u32(name)
+#define AT_u64(name)
+#define AT_i32(name)
+#define AT_i64(name)
+#define AT_str(name) offsetof(struct wire_end, name),
+#define AT_FIELD(kind, name) AT_##kind(name)
+static const size_t end_slices[] = {WIRE_END_FIELDS(AT_FIELD)};
+
+int wire_copy_end(struct wire_end *to, const struct wire_end *from,
+		  struct buf *bytes)
+{
+	enum { N = sizeof(end_slices) / sizeof(*end_slices) };
+	struct slice *s[N];
+	size_t size = 0;
+
+	*to = *from;
+	for (int i = 0; i < N; i++) {
+		s[i] = (struct slice *)(void *)((char *)to + end_slices[i]);
+		size += s[i]->len;
+	}
+	buf_reset(bytes);
+	/* all at once, so that the bytes do not move any more */
+	if (!buf_reserve(bytes, size)) {
+		for (int i = 0; i < N; i++)
+			*s[i] = SLICE("", 0);
+		return bytes->failed;
+	}
+	for (int i = 0; i < N; i++) {
+		const char *at = bytes->data + bytes->len;
+
+		buf_put(bytes, s[i]->data, s[i]->len);
+		s[i]->data = at;
+	}
+	return 0;
+}
 
 void wire_put_job_node_item(struct buf *items, const struct wire_job_node *n)
 {

@@ -316,6 +316,13 @@ WIRE_MESSAGES(WIRE_DECLARE)
 #undef WIRE_DECLARE
 #undef WIRE_DECLARE_FIELD
 
+/* Copies an END together with the bytes of its slices, which move into bytes
+ * and live as long as it does; from must not point there. -ENOMEM, or -ENOBUFS
+ * beyond the maximum of bytes: the copy's slices are empty, and its numbers are
+ * right. */
+MUST_CHECK int wire_copy_end(struct wire_end *to, const struct wire_end *from,
+			     struct buf *bytes);
+
 /* An item of DUMP_REPLY's calls. r->bad is set if the list is torn. */
 struct wire_call {
 	uint32_t rank, comm;

@@ -27,7 +27,7 @@ void failure_init(struct failure *f, const struct failure_options *options,
 	crash_catcher_init(&f->catcher);
 	buf_init(&f->why, FAILURE_WHY_MAX);
 	buf_init(&f->error, ERROR_FILE_MAX + 4096);
-	buf_init(&f->frame, WIRE_BODY_MAX);
+	buf_init(&f->end_bytes, WIRE_BODY_MAX);
 	buf_init(&f->page, FAILURE_PAGE_MAX);
 	sock_host_name(f->host);
 }
@@ -40,7 +40,7 @@ void failure_release(struct failure *f)
 	attempts_release(&f->attempts);
 	buf_release(&f->why);
 	buf_release(&f->error);
-	buf_release(&f->frame);
+	buf_release(&f->end_bytes);
 	buf_release(&f->page);
 }
 
@@ -298,15 +298,7 @@ void failure_record_attempt(struct failure *f, const struct wire_end *end,
 void failure_record_end(struct failure *f, const struct wire_end *end,
 			uint32_t attempt, uint32_t world_size)
 {
-	struct wire_frame frame;
-
-	/* a frame of our own keeps the bytes that the slices point to */
-	buf_reset(&f->frame);
-	wire_put_end(&f->frame, WIRE_END, WIRE_NOTICE, 0, end);
-	f->has_end = !f->frame.failed &&
-		wire_cut(SLICE(f->frame.data, f->frame.len), WIRE_BODY_MAX,
-			 &frame, NULL) > 0 &&
-		wire_get_end(&frame, &f->end, NULL) == 0;
+	f->has_end = wire_copy_end(&f->end, end, &f->end_bytes) == 0;
 	if (!f->has_end) /* no memory for the page: log its first line */
 		log_error("error: %.*s", SLICE_FMT(end->text));
 	f->attempt = attempt;

@@ -32,8 +32,8 @@ struct failure {
 	struct buf why, error;
 	char log[LOGDIR_PATH_MAX], last[FLIGHT_TEXT_MAX];
 	char missed[FLIGHT_CALL_MAX];
-	/* the END that ends the job; its slices point into frame */
-	struct buf frame;
+	/* the END that ends the job; its slices point into end_bytes */
+	struct buf end_bytes;
 	struct wire_end end;
 	int has_end;
 	uint32_t attempt, world_size;

@@ -116,7 +116,7 @@ static void job_snapshot_end(struct pass *p, struct job *j)
 		return;
 	}
 	p->in.p += n;
-	end_cause_restore(j, &m);
+	end_cause_set(j, &m);
 	/* no round has ended yet */
 	if (!m.text.len)
 		j->end.text = SLICE(NULL, 0);

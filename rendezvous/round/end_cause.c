@@ -2,7 +2,6 @@
  * and the exit code that every launcher returns for it. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/round/job_internal.h"
@@ -69,44 +68,30 @@ static int end_cause_exit_code(const struct wire_exited *m)
 	return m->code > 0 && m->code <= CODE_MAX ? m->code : 1;
 }
 
-/* END's slices must live as long as the job. Returns "" if memory is short. */
-static struct slice end_cause_copy_text(struct job *j, int slot, struct slice s)
+void end_cause_set(struct job *j, const struct wire_end *m)
 {
-	char *p = s.len ? malloc(s.len) : NULL;
+	struct wire_end end = *m;
 
-	free(j->end_copies[slot]);
-	j->end_copies[slot] = p;
-	if (!p)
-		return SLICE_STR("");
-	memcpy(p, s.data, s.len);
-	return SLICE(p, s.len);
+	snprintf(j->end_text, sizeof(j->end_text), "%.*s", SLICE_FMT(m->text));
+	end.text = SLICE("", 0);
+	if (wire_copy_end(&j->end, &end, &j->end_bytes) < 0)
+		buf_reset(&j->end_bytes);
+	j->end.text = SLICE_STR(j->end_text);
 }
 
-static void end_cause_init(struct job *j, const struct job_node *n,
-			   enum wire_verdict verdict, int exit_code)
+static struct wire_end end_cause_make(const struct job *j,
+				      const struct job_node *n,
+				      enum wire_verdict verdict, int exit_code)
 {
-	j->end = (struct wire_end){
+	return (struct wire_end){
 		.round = j->round,
 		.verdict = (uint8_t)verdict,
 		.exit_code = exit_code,
 		.restarts_left = j->max_restarts - j->attempt,
 		.rank = -1,
 		.node_rank = n && n->rank >= 0 ? (uint32_t)n->rank : 0,
-		.host = end_cause_copy_text(j, 0, SLICE_STR(n ? n->host : "")),
+		.host = SLICE_STR(n ? n->host : ""),
 	};
-}
-
-void end_cause_restore(struct job *j, const struct wire_end *m)
-{
-	j->end = *m;
-	snprintf(j->end_text, sizeof(j->end_text), "%.*s", SLICE_FMT(m->text));
-	j->end.text = SLICE_STR(j->end_text);
-	j->end.host = end_cause_copy_text(j, 0, m->host);
-	j->end.tail = end_cause_copy_text(j, 1, m->tail);
-	j->end.why = end_cause_copy_text(j, 2, m->why);
-	j->end.error = end_cause_copy_text(j, 3, m->error);
-	j->end.log = end_cause_copy_text(j, 4, m->log);
-	j->end.last = end_cause_copy_text(j, 5, m->last);
 }
 
 /* Fills in the EXITED of the worker that left. Returns its node, or
@@ -142,26 +127,27 @@ static void end_cause_set_worker(struct job *j, const struct job_node *n,
 				 const struct wire_exited *m, const char *text)
 {
 	int again = j->attempt < j->max_restarts && !j->stop_order.level;
+	struct wire_end end =
+		end_cause_make(j, n, again ? WIRE_RESTART : WIRE_FAILURE,
+			       end_cause_exit_code(m));
 
-	end_cause_init(j, n, again ? WIRE_RESTART : WIRE_FAILURE,
-		       end_cause_exit_code(m));
 	if (again)
-		j->end.restarts_left--;
-	snprintf(j->end_text, sizeof(j->end_text), "%s", text);
-	j->end.text = SLICE_STR(j->end_text);
-	j->end.rank = (int32_t)m->rank;
-	j->end.local_rank = m->local_rank;
-	j->end.pid = m->pid;
-	j->end.code = m->code;
-	j->end.signal = m->signal;
-	j->end.ran_ms = m->ran_ms;
-	j->end.core = m->core;
-	j->end.max_rss_kib = m->max_rss_kib;
-	j->end.tail = end_cause_copy_text(j, 1, m->tail);
-	j->end.why = end_cause_copy_text(j, 2, m->why);
-	j->end.error = end_cause_copy_text(j, 3, m->error);
-	j->end.log = end_cause_copy_text(j, 4, m->log);
-	j->end.last = end_cause_copy_text(j, 5, m->last);
+		end.restarts_left--;
+	end.text = SLICE_STR(text);
+	end.rank = (int32_t)m->rank;
+	end.local_rank = m->local_rank;
+	end.pid = m->pid;
+	end.code = m->code;
+	end.signal = m->signal;
+	end.ran_ms = m->ran_ms;
+	end.core = m->core;
+	end.max_rss_kib = m->max_rss_kib;
+	end.tail = m->tail;
+	end.why = m->why;
+	end.error = m->error;
+	end.log = m->log;
+	end.last = m->last;
+	end_cause_set(j, &end);
 }
 
 /* m failed in a call that `early` did not join. `early` is blamed, but it
@@ -247,11 +233,13 @@ void end_cause_give_up(struct job *j, const char *text)
 void end_cause_other(struct job *j, const struct job_node *n,
 		 enum wire_verdict verdict, int exit_code, const char *fmt, ...)
 {
+	struct wire_end end = end_cause_make(j, n, verdict, exit_code);
+	char text[ERR_TEXT_MAX];
 	va_list ap;
 
-	end_cause_init(j, n, verdict, exit_code);
 	va_start(ap, fmt);
-	vsnprintf(j->end_text, sizeof(j->end_text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	j->end.text = SLICE_STR(j->end_text);
+	end.text = SLICE_STR(text);
+	end_cause_set(j, &end);
 }

@@ -557,6 +557,7 @@ struct job *job_new(struct slice id, uint32_t first_round)
 	j->nodes_tail = &j->nodes;
 	buf_init(&j->missing, WIRE_TEXT_MAX);
 	buf_init(&j->early, WIRE_BODY_MAX);
+	buf_init(&j->end_bytes, WIRE_BODY_MAX);
 	return j;
 }
 
@@ -584,12 +585,10 @@ void job_free(struct job *j)
 	hash_table_release(&j->by_id);
 	buf_release(&j->missing);
 	buf_release(&j->early);
+	buf_release(&j->end_bytes);
 	free(j->order);
 	free(j->homes);
 	free(j->first_host);
-	for (size_t i = 0; i < sizeof(j->end_copies) / sizeof(j->end_copies[0]);
-	     i++)
-		free(j->end_copies[i]);
 	for (size_t i = 0; i < MEMORIES; i++)
 		free(j->memory[i].host);
 	free(j->actions);

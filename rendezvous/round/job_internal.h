@@ -112,10 +112,11 @@ struct job {
 	struct job_stop_order stop_order;
 	struct job_restarts restarts;
 	struct buf missing; /* STATE's text */
-	/* the last END, and the memory of its slices */
+	/* the last END; its text is end_text, its other slices point into
+	 * end_bytes */
 	struct wire_end end;
 	char end_text[ERR_TEXT_MAX];
-	char *end_copies[6];
+	struct buf end_bytes;
 	/* actions that the caller has not taken yet */
 	struct job_action *actions;
 	size_t nactions, actions_cap, next_action;
@@ -189,8 +190,8 @@ int restarts_are_in_vain(struct job *j);
 
 /* end_cause.c */
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m);
-/* Sets j->end to a copy of m. */
-void end_cause_restore(struct job *j, const struct wire_end *m);
+/* Sets j->end to a copy of m. Without memory only its text is kept. */
+void end_cause_set(struct job *j, const struct wire_end *m);
 /* A worker exited: remembers the first one that left early, or with 0. */
 void end_cause_note_early(struct job *j, const struct wire_exited *m);
 /* Set j->end: for a worker that failed (or the worker that left before and

@@ -2,6 +2,7 @@
  * checks limits, and golden bytes that any other implementation must
  * produce. */
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,52 @@ START_TEST(every_message_round_trips_and_no_truncation_parses)
 #define CALL(name, FIELDS) check_##name();
 		WIRE_MESSAGES(CALL)
 	}
+}
+END_TEST
+
+/* text_space changes after the copy: its slices must not point there. */
+START_TEST(a_copy_of_an_end_has_bytes_of_its_own)
+{
+	struct wire_end m, got;
+	struct buf bytes = BUF_INIT(1024), sent = BUF_INIT(1024);
+	struct buf again = BUF_INIT(1024);
+
+	for (int i = 0; i < 20; i++) {
+		WIRE_END_FIELDS(FILL)
+		ck_assert_int_eq(wire_copy_end(&got, &m, &bytes), 0);
+		WIRE_END_FIELDS(SAME)
+	}
+	wire_put_end(&sent, WIRE_END, WIRE_NOTICE, 0, &m);
+	memset(text_space, 'x', sizeof(text_space));
+	wire_put_end(&again, WIRE_END, WIRE_NOTICE, 0, &got);
+	ck_assert_uint_eq(again.len, sent.len);
+	ck_assert_mem_eq(again.data, sent.data, sent.len);
+	buf_release(&again);
+	buf_release(&sent);
+	buf_release(&bytes);
+}
+END_TEST
+
+START_TEST(a_copy_without_memory_has_no_bytes_but_all_numbers)
+{
+	struct wire_end m = {.round = 3, .exit_code = 7, .pid = 9,
+			     .text = SLICE_STR("a text"),
+			     .last = SLICE_STR("a call")};
+	struct wire_end got;
+	struct buf bytes = BUF_INIT(11); /* a byte too few */
+
+	ck_assert_int_eq(wire_copy_end(&got, &m, &bytes), -ENOBUFS);
+	ck_assert_uint_eq(got.round, 3);
+	ck_assert_int_eq(got.exit_code, 7);
+	ck_assert_int_eq(got.pid, 9);
+	ck_assert_uint_eq(got.text.len, 0);
+	ck_assert_uint_eq(got.last.len, 0);
+	buf_release(&bytes);
+	buf_init(&bytes, 12);
+	ck_assert_int_eq(wire_copy_end(&got, &m, &bytes), 0);
+	ck_assert_mem_eq(got.text.data, "a text", 6);
+	ck_assert_mem_eq(got.last.data, "a call", 6);
+	buf_release(&bytes);
 }
 END_TEST
 
@@ -388,6 +435,8 @@ int main(void)
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, every_message_round_trips_and_no_truncation_parses);
+	tcase_add_test(t, a_copy_of_an_end_has_bytes_of_its_own);
+	tcase_add_test(t, a_copy_without_memory_has_no_bytes_but_all_numbers);
 	tcase_add_test(t, bytes_left_over_are_an_error);
 	tcase_add_test(t, frames_are_cut_only_when_whole);
 	tcase_add_test(t, impossible_headers_are_refused_at_once);
