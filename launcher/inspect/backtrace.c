@@ -160,7 +160,7 @@ struct backtrace_walk {
 	void *arg;
 };
 
-static int on_frame(Dwfl_Frame *frame, void *arg)
+static int backtrace_handle_frame(Dwfl_Frame *frame, void *arg)
 {
 	struct backtrace_walk *w = arg;
 	struct backtrace_thread *t = w->t;
@@ -187,7 +187,7 @@ static void backtrace_frames(struct backtrace_walk *w)
 {
 	struct backtrace_thread *t = w->t;
 
-	dw.frames(w->dwfl, t->tid, on_frame, w);
+	dw.frames(w->dwfl, t->tid, backtrace_handle_frame, w);
 	if (!t->n)
 		err_set(&t->why, ERR_SYSTEM, "its stack cannot be read");
 }

@@ -53,7 +53,8 @@ static int control_client_handle(struct control_client *c,
 	return rc < 0 ? rc : 1;
 }
 
-static void on_frame(struct async_client *l, const struct wire_frame *f)
+static void control_client_on_frame(struct async_client *l,
+				    const struct wire_frame *f)
 {
 	struct control_client *c = l->owner;
 	int rc = control_client_handle(c, f);
@@ -62,7 +63,8 @@ static void on_frame(struct async_client *l, const struct wire_frame *f)
 		control_client_end(c, rc);
 }
 
-static void on_lost(struct async_client *l, const struct err *why)
+static void control_client_on_lost(struct async_client *l,
+				   const struct err *why)
 {
 	struct control_client *c = l->owner;
 
@@ -70,11 +72,11 @@ static void on_lost(struct async_client *l, const struct err *why)
 	control_client_end(c, why->code);
 }
 
-static void on_closed(struct async_client *l)
+static void control_client_on_closed(struct async_client *l)
 {
 }
 
-static void on_timer(uv_timer_t *t)
+static void control_client_on_timer(uv_timer_t *t)
 {
 	struct control_client *c = t->data;
 	char at[SOCK_TEXT_MAX];
@@ -87,7 +89,9 @@ static void on_timer(uv_timer_t *t)
 }
 
 static const struct async_client_events events = {
-	.on_frame = on_frame, .on_lost = on_lost, .on_closed = on_closed,
+	.on_frame = control_client_on_frame,
+	.on_lost = control_client_on_lost,
+	.on_closed = control_client_on_closed,
 };
 
 static void control_client_run(struct control_client *c)
@@ -116,7 +120,8 @@ static void control_client_run(struct control_client *c)
 		async_client_speak(&c->link);
 		c->q->put(async_client_out(&c->link), REQUEST_ID, c->q->arg);
 		async_client_flush(&c->link);
-		uv_timer_start(&c->timer, on_timer, c->q->timeout_ms, 0);
+		uv_timer_start(&c->timer, control_client_on_timer,
+			       c->q->timeout_ms, 0);
 	}
 	uv_run(&c->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&c->loop);

@@ -30,7 +30,8 @@ static char *crash_stack_demangle(const char *name)
 	return demangle ? demangle(name, NULL, NULL, NULL) : NULL;
 }
 
-static void on_frame(void *arg, int i, const struct backtrace_frame *x)
+static void crash_stack_on_frame(void *arg, int i,
+				 const struct backtrace_frame *x)
 {
 	char *plain = crash_stack_demangle(x->function);
 
@@ -97,7 +98,7 @@ int crash_stack_main(int argc, char **argv)
 	else
 		file = fmemopen(maps, r.maps_size, "r");
 	if (file) {
-		backtrace_dead_thread(&s, file, on_frame, NULL, &e);
+		backtrace_dead_thread(&s, file, crash_stack_on_frame, NULL, &e);
 		fclose(file);
 	}
 	free(maps);

@@ -38,7 +38,7 @@ struct node_dump {
 	char why[WHY_MAX]; /* why we killed the child; or "" */
 };
 
-static void on_handle_closed(uv_handle_t *h)
+static void node_dump_on_handle_closed(uv_handle_t *h)
 {
 	struct node_dump *p = h->data;
 
@@ -55,8 +55,8 @@ static void node_dump_remove(struct node_dump *p)
 		p->next->pprev = p->pprev;
 	p->all->n--;
 	p->all = NULL;
-	uv_close((uv_handle_t *)&p->pipe, on_handle_closed);
-	uv_close((uv_handle_t *)&p->timer, on_handle_closed);
+	uv_close((uv_handle_t *)&p->pipe, node_dump_on_handle_closed);
+	uv_close((uv_handle_t *)&p->timer, node_dump_on_handle_closed);
 }
 
 static void node_dump_kill(struct node_dump *p, const char *why)
@@ -153,7 +153,7 @@ static void node_dump_check_done(struct node_dump *p)
 
 /* ---- reading from the child ---- */
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void node_dump_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	static char space[READ_BYTES];
 
@@ -175,7 +175,7 @@ static void node_dump_append(struct node_dump *p, const char *data, size_t n)
 		       "shorter");
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void node_dump_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct node_dump *p = s->data;
 
@@ -188,7 +188,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	node_dump_check_done(p);
 }
 
-static void on_timer(uv_timer_t *t)
+static void node_dump_on_timer(uv_timer_t *t)
 {
 	struct node_dump *p = t->data;
 	char why[WHY_MAX];
@@ -266,13 +266,14 @@ static void node_dump_new(struct node_dumps *all,
 	if (rc < 0)
 		close(in);
 	else
-		rc = uv_read_start((uv_stream_t *)&p->pipe, on_alloc, on_read);
+		rc = uv_read_start((uv_stream_t *)&p->pipe, node_dump_on_alloc,
+				   node_dump_on_read);
 	if (rc < 0) { /* it is done when the child is reaped */
 		loop_check(rc, &e, "cannot read its dump");
 		node_dump_kill(p, e.text);
 		p->is_read = 1;
 	}
-	uv_timer_start(&p->timer, on_timer, p->timeout_ms, 0);
+	uv_timer_start(&p->timer, node_dump_on_timer, p->timeout_ms, 0);
 }
 
 static int node_dump_start(struct node_dumps *all,

@@ -55,7 +55,7 @@ static int connection_is_early(const struct connection *c)
 
 /* ---- the link's events ---- */
 
-static void on_closed(struct async_client *l)
+static void connection_on_closed(struct async_client *l)
 {
 	struct connection *c = l->owner;
 
@@ -71,7 +71,7 @@ static void on_closed(struct async_client *l)
 		connection_attempt(c);
 }
 
-static void on_link_open(struct async_client *l)
+static void connection_on_link_open(struct async_client *l)
 {
 	struct connection *c = l->owner;
 
@@ -88,7 +88,8 @@ static void on_link_open(struct async_client *l)
 	c->events->on_greeted(c);
 }
 
-static void on_link_frame(struct async_client *l, const struct wire_frame *f)
+static void connection_on_link_frame(struct async_client *l,
+				     const struct wire_frame *f)
 {
 	struct connection *c = l->owner;
 	struct wire_error m;
@@ -106,15 +107,15 @@ static void on_link_frame(struct async_client *l, const struct wire_frame *f)
 }
 
 static const struct async_client_events link_events = {
-	.on_open = on_link_open,
-	.on_frame = on_link_frame,
+	.on_open = connection_on_link_open,
+	.on_frame = connection_on_link_frame,
 	.on_lost = connection_on_link_lost,
-	.on_closed = on_closed,
+	.on_closed = connection_on_closed,
 };
 
 /* ---- attempts ---- */
 
-static void on_retry(uv_timer_t *t)
+static void connection_on_retry(uv_timer_t *t)
 {
 	connection_attempt(t->data);
 }
@@ -130,7 +131,7 @@ static void connection_attempt_later(struct connection *c)
 	}
 	if (c->search == SEARCH_STOPPED)
 		return;
-	uv_timer_start(&c->retry, on_retry, c->backoff_ms, 0);
+	uv_timer_start(&c->retry, connection_on_retry, c->backoff_ms, 0);
 	c->backoff_ms *= 2;
 	if (c->backoff_ms > max_ms)
 		c->backoff_ms = max_ms;
@@ -149,7 +150,7 @@ static void connection_give_up_attempt(struct connection *c)
 }
 
 /* No greeting yet: the server may be slow, stopped, or no server of ours. */
-static void on_silence(uv_timer_t *t)
+static void connection_on_silence(uv_timer_t *t)
 {
 	struct connection *c = t->data;
 	int is_candidate = c->role == ROLE_CANDIDATE;
@@ -157,12 +158,12 @@ static void on_silence(uv_timer_t *t)
 
 	if (async_client_munge_is_late(&c->link, NULL) ||
 	    (async_client_is_checked(&c->link) && gone_ms < CHECKED_MS)) {
-		uv_timer_start(t, on_silence, GREETING_MS, 0);
+		uv_timer_start(t, connection_on_silence, GREETING_MS, 0);
 		return;
 	}
 	connection_host_check_stopped(c);
 	if (!c->link.speaks) {
-		uv_timer_start(t, on_silence,
+		uv_timer_start(t, connection_on_silence,
 			       is_candidate ? CONNECT_MS : GREETING_MS, 0);
 		async_client_speak(&c->link);
 		return;
@@ -170,7 +171,8 @@ static void on_silence(uv_timer_t *t)
 	/* it may be on its way to another server than the one that we called */
 	if (is_candidate && async_client_is_connected(&c->link) &&
 	    gone_ms < GREETING_MS) {
-		uv_timer_start(t, on_silence, GREETING_MS - CONNECT_MS, 0);
+		uv_timer_start(t, connection_on_silence,
+			       GREETING_MS - CONNECT_MS, 0);
 		return;
 	}
 	if (!c->options->nports && c->search == SEARCH_FIRST && !is_candidate &&
@@ -207,7 +209,7 @@ static void connection_call(struct connection *c)
 	/* where PyTorch's clients come as well, the server waits for a word */
 	if (c->options->shares_port)
 		async_client_speak(&c->link);
-	uv_timer_start(&c->greeting, on_silence,
+	uv_timer_start(&c->greeting, connection_on_silence,
 		       c->link.speaks ? GREETING_MS : LINK_PATIENCE_MS, 0);
 	c->events->on_calling(c);
 }

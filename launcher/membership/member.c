@@ -44,21 +44,21 @@ void member_fail(struct member *m, const struct err *why)
 
 /* ---- waiting ---- */
 
-static void on_report(uv_timer_t *t)
+static void member_on_report(uv_timer_t *t)
 {
 	struct member *m = t->data;
 
 	join_progress_log(&m->progress, member_is_spare(m));
 }
 
-static void on_deadline(uv_timer_t *t)
+static void member_on_deadline(uv_timer_t *t)
 {
 	struct member *m = t->data;
 	uint64_t more = join_progress_last_call_ms(&m->progress);
 	struct err e = ERR_INIT;
 
 	if (more) {
-		uv_timer_start(&m->deadline, on_deadline, more, 0);
+		uv_timer_start(&m->deadline, member_on_deadline, more, 0);
 		return;
 	}
 	join_progress_timeout_error(&m->progress, &e);
@@ -75,16 +75,15 @@ static void member_check_deadline(struct member *m)
 	if (runs)
 		uv_timer_stop(&m->deadline);
 	else
-		uv_timer_start(&m->deadline, on_deadline,
-			       (uint64_t)(m->options->timeout_s * 1000) + 1,
-			       0);
+		uv_timer_start(&m->deadline, member_on_deadline,
+			       (uint64_t)(m->options->timeout_s * 1000) + 1, 0);
 }
 
 void member_join(struct member *m, uint64_t steps)
 {
 	m->steps = steps;
 	join_progress_begin(&m->progress, m->has_started);
-	uv_timer_start(&m->report, on_report, JOIN_PROGRESS_FIRST_MS,
+	uv_timer_start(&m->report, member_on_report, JOIN_PROGRESS_FIRST_MS,
 		       REPORT_MS);
 	member_handle(m, MEMBER_ON_JOIN, NULL);
 }
@@ -115,7 +114,7 @@ static void member_lose_silent_server(struct member *m)
 		member_fail(m, &e);
 }
 
-static void on_ping(uv_timer_t *t)
+static void member_on_ping(uv_timer_t *t)
 {
 	struct member *m = t->data;
 
@@ -306,7 +305,7 @@ void member_handle(struct member *m, enum membership_event ev,
 
 /* ---- the connection's events ---- */
 
-static void on_calling(struct connection *c)
+static void member_on_calling(struct connection *c)
 {
 	struct member *m = c->owner;
 
@@ -315,21 +314,23 @@ static void on_calling(struct connection *c)
 		member_send_join(m);
 }
 
-static void on_greeted(struct connection *c)
+static void member_on_greeted(struct connection *c)
 {
 	struct member *m = c->owner;
 
 	m->unanswered = 0;
-	uv_timer_start(&m->ping, on_ping, member_ping_ms(m), member_ping_ms(m));
+	uv_timer_start(&m->ping, member_on_ping, member_ping_ms(m),
+		       member_ping_ms(m));
 	member_handle(m, MEMBER_ON_GREETED, NULL);
 }
 
-static void on_frame(struct connection *c, const struct wire_frame *f)
+static void member_on_frame(struct connection *c, const struct wire_frame *f)
 {
-	member_on_frame(c->owner, f);
+	member_handle_frame(c->owner, f);
 }
 
-static int on_away(struct connection *c, const struct err *why, int hopeless)
+static int member_on_away(struct connection *c, const struct err *why,
+			  int hopeless)
 {
 	struct member *m = c->owner;
 	struct err e = ERR_INIT;
@@ -348,36 +349,37 @@ static int on_away(struct connection *c, const struct err *why, int hopeless)
 	return 1;
 }
 
-static void on_connection_lost(struct connection *c, const struct err *why)
+static void member_on_connection_lost(struct connection *c,
+				      const struct err *why)
 {
 	member_fail(c->owner, why);
 }
 
 static const struct connection_events connection_events = {
-	.on_calling = on_calling,
-	.on_greeted = on_greeted,
-	.on_frame = on_frame,
-	.on_away = on_away,
-	.on_lost = on_connection_lost,
+	.on_calling = member_on_calling,
+	.on_greeted = member_on_greeted,
+	.on_frame = member_on_frame,
+	.on_away = member_on_away,
+	.on_lost = member_on_connection_lost,
 };
 
 /* ---- a loss's events ---- */
 
-static void on_timeout(void *owner, const struct err *why)
+static void member_on_timeout(void *owner, const struct err *why)
 {
 	const struct member_news news = {.why = why};
 
 	member_handle(owner, MEMBER_ON_DETACH, &news);
 }
 
-static void on_reachable(void *owner)
+static void member_on_reachable(void *owner)
 {
 	member_handle(owner, MEMBER_ON_STALLED, NULL);
 }
 
 static const struct reconnect_events reconnect_events = {
-	.on_timeout = on_timeout,
-	.on_reachable = on_reachable,
+	.on_timeout = member_on_timeout,
+	.on_reachable = member_on_reachable,
 };
 
 /* ---- from start to end ---- */

@@ -22,7 +22,7 @@ void member_handle(struct member *m, enum membership_event ev,
 void member_fail(struct member *m, const struct err *why);
 
 /* A frame of the connection that greeted us, or its refusal to. */
-void member_on_frame(struct member *m, const struct wire_frame *f);
+void member_handle_frame(struct member *m, const struct wire_frame *f);
 
 /* The server has greeted us; what is put into member_out is sent by
  * member_flush. */

@@ -237,7 +237,7 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 	}
 }
 
-void member_on_frame(struct member *m, const struct wire_frame *f)
+void member_handle_frame(struct member *m, const struct wire_frame *f)
 {
 	struct err e = ERR_INIT;
 

@@ -1,7 +1,7 @@
 /* probe.c: a ring of attempts, of which a new one replaces the oldest. */
 #include "launcher/membership/probe.h"
 
-static void on_try_closed(uv_handle_t *h)
+static void probe_on_try_closed(uv_handle_t *h)
 {
 	struct probe_try *t = h->data;
 
@@ -11,10 +11,10 @@ static void on_try_closed(uv_handle_t *h)
 static void probe_end_try(struct probe_try *t)
 {
 	if (t->open && !uv_is_closing((uv_handle_t *)&t->tcp))
-		uv_close((uv_handle_t *)&t->tcp, on_try_closed);
+		uv_close((uv_handle_t *)&t->tcp, probe_on_try_closed);
 }
 
-static void on_connect(uv_connect_t *req, int status)
+static void probe_on_connect(uv_connect_t *req, int status)
 {
 	struct probe_try *t = req->data;
 	struct probe *p = t->probe;
@@ -26,7 +26,7 @@ static void on_connect(uv_connect_t *req, int status)
 	p->on_reached(p->owner);
 }
 
-static void on_time(uv_timer_t *timer)
+static void probe_on_time(uv_timer_t *timer)
 {
 	struct probe *p = timer->data;
 	struct probe_try *t = &p->tries[p->next++ % PROBE_TRIES];
@@ -41,7 +41,7 @@ static void on_time(uv_timer_t *timer)
 	t->tcp.data = t->connect.data = t;
 	if (uv_tcp_connect(&t->connect, &t->tcp,
 			   (const struct sockaddr *)&p->addr.ss,
-			   on_connect) < 0)
+			   probe_on_connect) < 0)
 		probe_end_try(t);
 }
 
@@ -61,7 +61,7 @@ void probe_start(struct probe *p, const struct sock_addr *addr,
 		return;
 	p->running = 1;
 	p->addr = *addr;
-	uv_timer_start(&p->timer, on_time, 0, every_ms ? every_ms : 1);
+	uv_timer_start(&p->timer, probe_on_time, 0, every_ms ? every_ms : 1);
 }
 
 void probe_stop(struct probe *p)

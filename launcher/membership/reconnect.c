@@ -53,7 +53,7 @@ static void reconnect_log_lost(struct reconnect *r)
 			 r->options->reconnect_s);
 }
 
-static void on_timer(uv_timer_t *t);
+static void reconnect_on_timer(uv_timer_t *t);
 
 /* For the time that is left, or until the loss is worth a line. */
 static void reconnect_start_timer(struct reconnect *r, uint64_t gone_ms)
@@ -63,10 +63,10 @@ static void reconnect_start_timer(struct reconnect *r, uint64_t gone_ms)
 	ms = ms > gone_ms ? ms - gone_ms : 0;
 	if (!r->is_logged && ms > QUIET_MS)
 		ms = QUIET_MS;
-	uv_timer_start(&r->timer, on_timer, ms, 0);
+	uv_timer_start(&r->timer, reconnect_on_timer, ms, 0);
 }
 
-static void on_timer(uv_timer_t *t)
+static void reconnect_on_timer(uv_timer_t *t)
 {
 	struct reconnect *r = t->data;
 	const struct err *last = &r->connection->last;
@@ -124,7 +124,7 @@ static int reconnect_is_stalled(const struct reconnect *r)
 	       async_client_is_stalled(&r->connection->link);
 }
 
-static void on_reached(void *owner)
+static void reconnect_on_reached(void *owner)
 {
 	struct reconnect *r = owner;
 
@@ -201,7 +201,7 @@ void reconnect_init(struct reconnect *r, uv_loop_t *loop,
 	};
 	uv_timer_init(loop, &r->timer);
 	r->timer.data = r;
-	probe_init(&r->probe, loop, on_reached, r);
+	probe_init(&r->probe, loop, reconnect_on_reached, r);
 }
 
 void reconnect_stop_timers(struct reconnect *r)

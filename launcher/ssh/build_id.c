@@ -46,7 +46,7 @@ static void build_id_scan_notes(const char *p, size_t left, char *out)
 }
 
 /* The first object is the program itself. */
-static int on_object(struct dl_phdr_info *info, size_t size, void *out)
+static int build_id_on_object(struct dl_phdr_info *info, size_t size, void *out)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
@@ -91,7 +91,7 @@ void build_id_init(struct build_id *b)
 
 	memset(b, 0, sizeof(*b));
 	build_id_find_files(b);
-	dl_iterate_phdr(on_object, b->id);
+	dl_iterate_phdr(build_id_on_object, b->id);
 	if (!b->id[0])
 		snprintf(b->id, sizeof(b->id), "%.40s-%llu", DDP_VERSION,
 			 b->self_size);

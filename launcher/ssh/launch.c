@@ -83,7 +83,7 @@ static void launch_end(struct launch *l, int code, uint64_t ms)
 	remote_tree_release(&l->tree, ms);
 }
 
-static void on_tree_gone(struct remote_tree *t)
+static void launch_on_tree_gone(struct remote_tree *t)
 {
 	struct launch *l = t->owner;
 
@@ -335,13 +335,13 @@ static void launch_handle_stopped(struct launch *l, uint32_t i,
 		remote_wait_stopped(&l->wait, i, pid);
 }
 
-static void on_limit(void *owner)
+static void launch_on_limit(void *owner)
 {
 	launch_end(owner, launch_exit_code(owner), LEAVE_MS);
 }
 
 static const struct remote_wait_events wait_events = {
-	.signal = launch_signal_host, .on_limit = on_limit,
+	.signal = launch_signal_host, .on_limit = launch_on_limit,
 };
 
 /* Shows one page only, preferably that of the host of the first failure, which
@@ -376,7 +376,7 @@ static void launch_handle_noise(struct launch *l, uint32_t i, struct slice text)
 		 (size_t)n + 1 < text.len ? " and more" : "");
 }
 
-static void on_frame(struct remote_tree *t, const struct remote_frame *f)
+static void launch_on_frame(struct remote_tree *t, const struct remote_frame *f)
 {
 	struct launch *l = t->owner;
 
@@ -434,10 +434,10 @@ static void on_frame(struct remote_tree *t, const struct remote_frame *f)
 }
 
 static const struct remote_tree_events tree_events = {
-	.on_frame = on_frame, .on_gone = on_tree_gone,
+	.on_frame = launch_on_frame, .on_gone = launch_on_tree_gone,
 };
 
-static void on_full(void *arg, int full)
+static void launch_on_full(void *arg, int full)
 {
 	struct launch *l = arg;
 
@@ -445,7 +445,7 @@ static void on_full(void *arg, int full)
 	remote_wait_set_held(&l->wait, full);
 }
 
-static void on_input(void *arg, uint32_t host, struct slice bytes)
+static void launch_on_input(void *arg, uint32_t host, struct slice bytes)
 {
 	struct launch *l = arg;
 
@@ -454,20 +454,20 @@ static void on_input(void *arg, uint32_t host, struct slice bytes)
 
 /* ---- signals ---- */
 
-static void on_reaped(void *arg, pid_t pid, int status,
-		      const struct rusage *usage)
+static void launch_on_reaped(void *arg, pid_t pid, int status,
+			     const struct rusage *usage)
 {
 	struct launch *l = arg;
 
 	remote_tree_reaped(&l->tree, pid, status);
 }
 
-static void on_child(void *owner)
+static void launch_on_child(void *owner)
 {
-	reap_children(on_reaped, owner);
+	reap_children(launch_on_reaped, owner);
 }
 
-static void on_end_signal(void *owner, int number)
+static void launch_on_end_signal(void *owner, int number)
 {
 	struct launch *l = owner;
 	char name[SIGNAL_NAME_MAX];
@@ -489,13 +489,13 @@ static void on_end_signal(void *owner, int number)
 		launch_signal_all(l, number);
 }
 
-static void on_forward(void *owner, int number)
+static void launch_on_forward(void *owner, int number)
 {
 	launch_signal_all(owner, number);
 }
 
 /* Stops only this ddprun: nodes that stop would lose their leases. */
-static void on_suspend(void *owner)
+static void launch_on_suspend(void *owner)
 {
 	const struct launch *l = owner;
 
@@ -504,14 +504,14 @@ static void on_suspend(void *owner)
 	kill(getpid(), SIGSTOP);
 }
 
-static void on_continue(void *owner)
+static void launch_on_continue(void *owner)
 {
 }
 
 static const struct signals_events signals_events = {
-	.on_child = on_child, .on_end = on_end_signal,
-	.on_forward = on_forward, .on_suspend = on_suspend,
-	.on_continue = on_continue,
+	.on_child = launch_on_child, .on_end = launch_on_end_signal,
+	.on_forward = launch_on_forward, .on_suspend = launch_on_suspend,
+	.on_continue = launch_on_continue,
 };
 
 /* ---- from start to end ---- */
@@ -534,15 +534,15 @@ static int launch_run_loop(struct launch *l, const struct remote_branch *branch,
 		log_error("error: %s", e->text);
 		return EXIT_OS;
 	}
-	relay_init(&l->relay, &l->loop, on_full, l);
+	relay_init(&l->relay, &l->loop, launch_on_full, l);
 	rc = signals_start(&l->signals, &l->loop, &l->config->ending,
 			   &l->config->forwarded, &none, &signals_events, l, e);
 	l->wait = (struct remote_wait){
 		.config = l->config, .events = &wait_events, .owner = l,
 		.hosts = l->hosts, .n = l->n};
 	remote_wait_init(&l->wait, &l->loop);
-	remote_input_init(&l->input, &l->loop, l->config->stdin_rank, on_input,
-			  l);
+	remote_input_init(&l->input, &l->loop, l->config->stdin_rank,
+			  launch_on_input, l);
 	host_choice_log(l->config);
 	remote_tree_init(&l->tree, &tree_events, l);
 	if (rc == 0)

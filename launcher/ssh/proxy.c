@@ -84,7 +84,7 @@ static void proxy_check_done(struct proxy *r)
 	uv_close((uv_handle_t *)&r->late, NULL);
 }
 
-static void on_late(uv_timer_t *t)
+static void proxy_on_late(uv_timer_t *t)
 {
 	struct proxy *r = t->data;
 
@@ -108,7 +108,7 @@ static void proxy_end(struct proxy *r, const char *why)
 	server_supervisor_stop(&r->supervisor);
 	if (!r->agent_runs)
 		ms = SERVER_MS;
-	uv_timer_start(&r->late, on_late, ms, 0);
+	uv_timer_start(&r->late, proxy_on_late, ms, 0);
 	uv_timer_stop(&r->ping);
 	if (r->has_tree)
 		remote_tree_release(&r->tree, ms);
@@ -127,7 +127,8 @@ static void proxy_reject(struct proxy *r, const char *what)
 
 /* ---- the agent ---- */
 
-static void on_text(struct remote_agent *a, uint8_t type, struct slice text)
+static void proxy_on_text(struct remote_agent *a, uint8_t type,
+			  struct slice text)
 {
 	struct proxy *r = a->owner;
 
@@ -142,12 +143,12 @@ static void proxy_send_ack(struct proxy *r, int is_read)
 	proxy_send(r, REMOTE_STDIN_ACK, SLICE(&mark, 1));
 }
 
-static void on_ack(struct remote_agent *a, int is_read)
+static void proxy_on_ack(struct remote_agent *a, int is_read)
 {
 	proxy_send_ack(a->owner, is_read);
 }
 
-static void on_agent_gone(struct remote_agent *a, int code)
+static void proxy_on_agent_gone(struct remote_agent *a, int code)
 {
 	struct proxy *r = a->owner;
 
@@ -159,7 +160,9 @@ static void on_agent_gone(struct remote_agent *a, int code)
 }
 
 static const struct remote_agent_events agent_events = {
-	.on_text = on_text, .on_ack = on_ack, .on_gone = on_agent_gone,
+	.on_text = proxy_on_text,
+	.on_ack = proxy_on_ack,
+	.on_gone = proxy_on_agent_gone,
 };
 
 static void proxy_send_failure(struct proxy *r, const struct err *e)
@@ -275,7 +278,7 @@ static void proxy_handle_serve(struct proxy *r, struct slice body)
 
 /* ---- the job ---- */
 
-static void on_ping(uv_timer_t *t)
+static void proxy_on_ping(uv_timer_t *t)
 {
 	struct proxy *r = t->data;
 
@@ -287,7 +290,7 @@ static void on_ping(uv_timer_t *t)
 static void proxy_set_silence(struct proxy *r, uint32_t ms)
 {
 	r->silent_ms = ms;
-	uv_timer_start(&r->ping, on_ping, ms / PINGS + 1, ms / PINGS + 1);
+	uv_timer_start(&r->ping, proxy_on_ping, ms / PINGS + 1, ms / PINGS + 1);
 }
 
 static void proxy_handle_job(struct proxy *r, const struct remote_frame *f)
@@ -316,7 +319,8 @@ static void proxy_handle_job(struct proxy *r, const struct remote_frame *f)
 
 /* ---- the hosts behind this one ---- */
 
-static void on_tree_frame(struct remote_tree *t, const struct remote_frame *f)
+static void proxy_on_tree_frame(struct remote_tree *t,
+				const struct remote_frame *f)
 {
 	struct proxy *r = t->owner;
 
@@ -327,7 +331,7 @@ static void on_tree_frame(struct remote_tree *t, const struct remote_frame *f)
 	proxy_throttle(r);
 }
 
-static void on_tree_gone(struct remote_tree *t)
+static void proxy_on_tree_gone(struct remote_tree *t)
 {
 	struct proxy *r = t->owner;
 
@@ -336,7 +340,8 @@ static void on_tree_gone(struct remote_tree *t)
 }
 
 static const struct remote_tree_events tree_events = {
-	.on_frame = on_tree_frame, .on_gone = on_tree_gone,
+	.on_frame = proxy_on_tree_frame,
+	.on_gone = proxy_on_tree_gone,
 };
 
 static void proxy_handle_branch(struct proxy *r, const struct remote_frame *f)
@@ -359,7 +364,7 @@ static void proxy_handle_branch(struct proxy *r, const struct remote_frame *f)
 
 /* ---- frames ---- */
 
-static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
+static void proxy_on_frame(struct remote_pipe *p, const struct remote_frame *f)
 {
 	struct proxy *r = p->owner;
 	uint32_t number;
@@ -401,7 +406,7 @@ static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
 	}
 }
 
-static void on_end(struct remote_pipe *p, const struct err *why)
+static void proxy_on_end(struct remote_pipe *p, const struct err *why)
 {
 	/* ssh forwards our stderr to the head's user */
 	if (why->code)
@@ -409,19 +414,21 @@ static void on_end(struct remote_pipe *p, const struct err *why)
 	proxy_end(p->owner, why->code ? why->text : "end of stdin");
 }
 
-static void on_sent(struct remote_pipe *p)
+static void proxy_on_sent(struct remote_pipe *p)
 {
 	proxy_throttle(p->owner);
 }
 
 static const struct remote_pipe_events pipe_events = {
-	.on_frame = on_frame, .on_end = on_end, .on_sent = on_sent,
+	.on_frame = proxy_on_frame,
+	.on_end = proxy_on_end,
+	.on_sent = proxy_on_sent,
 };
 
 /* ---- signals ---- */
 
-static void on_reaped(void *arg, pid_t pid, int status,
-		      const struct rusage *usage)
+static void proxy_on_reaped(void *arg, pid_t pid, int status,
+			    const struct rusage *usage)
 {
 	struct proxy *r = arg;
 	struct err e = ERR_INIT;
@@ -439,19 +446,19 @@ static void on_reaped(void *arg, pid_t pid, int status,
 		proxy_check_done(r);
 }
 
-static void on_child(void *owner)
+static void proxy_on_child(void *owner)
 {
 	struct proxy *r = owner;
 	int stopped;
 
-	reap_children(on_reaped, r);
+	reap_children(proxy_on_reaped, r);
 	stopped = remote_agent_stopped(&r->agent);
 	if (stopped >= 0)
 		proxy_send_u32(r, REMOTE_STOPPED,
 			       stopped ? (uint32_t)r->agent.pid : 0);
 }
 
-static void on_signal(void *owner, int number)
+static void proxy_on_signal(void *owner, int number)
 {
 	struct proxy *r = owner;
 
@@ -461,13 +468,16 @@ static void on_signal(void *owner, int number)
 		proxy_end(r, "a signal");
 }
 
-static void on_suspend(void *owner)
+static void proxy_on_suspend(void *owner)
 {
 }
 
 static const struct signals_events signals_events = {
-	.on_child = on_child, .on_end = on_signal, .on_forward = on_signal,
-	.on_suspend = on_suspend, .on_continue = on_suspend,
+	.on_child = proxy_on_child,
+	.on_end = proxy_on_signal,
+	.on_forward = proxy_on_signal,
+	.on_suspend = proxy_on_suspend,
+	.on_continue = proxy_on_suspend,
 };
 
 /* ---- from start to end ---- */

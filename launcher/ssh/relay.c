@@ -33,7 +33,7 @@ static void relay_close_when_drained(struct relay *r)
 	writer_close(&r->writers[1]);
 }
 
-static void on_room(void *arg)
+static void relay_on_room(void *arg)
 {
 	struct relay *r = arg;
 
@@ -65,7 +65,7 @@ void relay_put(struct relay *r, int is_stderr, struct slice text)
 		relay_set_full(r, 1);
 }
 
-static void on_log_line(void *arg, const char *line, unsigned long len)
+static void relay_on_log_line(void *arg, const char *line, unsigned long len)
 {
 	relay_put(arg, 1, SLICE(line, len));
 }
@@ -92,10 +92,10 @@ void relay_init(struct relay *r, uv_loop_t *loop,
 		r->err = &r->writers[1];
 	}
 	for (int i = 0; i < 2; i++) {
-		r->writers[i].on_room = on_room;
+		r->writers[i].on_room = relay_on_room;
 		r->writers[i].arg = r;
 	}
-	log_set_sink(on_log_line, r);
+	log_set_sink(relay_on_log_line, r);
 }
 
 void relay_close(struct relay *r)

@@ -34,7 +34,7 @@ static const uint8_t types[] = {REMOTE_OUT, REMOTE_ERR, REMOTE_PAGE};
 
 /* ---- its output ---- */
 
-static void on_done(uv_handle_t *h)
+static void remote_agent_on_done(uv_handle_t *h)
 {
 	struct remote_agent *a = h->data;
 
@@ -48,10 +48,10 @@ static void remote_agent_part_gone(struct remote_agent *a)
 	for (int i = 0; i < REMOTE_AGENT_OUTS; i++)
 		buf_release(&a->outs[i].text);
 	close(a->signal_fd);
-	uv_close((uv_handle_t *)&a->drain, on_done);
+	uv_close((uv_handle_t *)&a->drain, remote_agent_on_done);
 }
 
-static void on_out_closed(uv_handle_t *h)
+static void remote_agent_on_out_closed(uv_handle_t *h)
 {
 	remote_agent_part_gone(h->data);
 }
@@ -88,7 +88,7 @@ static void remote_agent_end_out(struct remote_agent *a, int i)
 	if (o->text.len && o->text.data[o->text.len - 1] != '\n')
 		buf_put(&o->text, "\n", 1);
 	remote_agent_report(a, i, o->text.len);
-	uv_close((uv_handle_t *)&o->pipe, on_out_closed);
+	uv_close((uv_handle_t *)&o->pipe, remote_agent_on_out_closed);
 }
 
 /* Nobody reads this pipe any more: later output is lost. */
@@ -111,7 +111,7 @@ static int remote_agent_out_index(const struct remote_agent *a,
 
 static char spare[PIECE];
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void remote_agent_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct remote_agent *a = h->data;
 	struct buf *text = &a->outs[remote_agent_out_index(a, h)].text;
@@ -124,7 +124,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	}
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void remote_agent_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct remote_agent *a = s->data;
 	int i = remote_agent_out_index(a, s);
@@ -142,7 +142,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	}
 }
 
-static void on_drain_over(uv_timer_t *t)
+static void remote_agent_on_drain_over(uv_timer_t *t)
 {
 	struct remote_agent *a = t->data;
 
@@ -165,7 +165,8 @@ void remote_agent_pause(struct remote_agent *a, int paused)
 		if (paused)
 			uv_read_stop(s);
 		else
-			rc = uv_read_start(s, on_alloc, on_read);
+			rc = uv_read_start(s, remote_agent_on_alloc,
+					   remote_agent_on_read);
 		if (rc < 0 && rc != UV_EALREADY)
 			remote_agent_read_failed(a, i, rc);
 	}
@@ -173,12 +174,13 @@ void remote_agent_pause(struct remote_agent *a, int paused)
 	if (!a->pid && paused)
 		uv_timer_stop(&a->drain);
 	else if (!a->pid)
-		uv_timer_start(&a->drain, on_drain_over, DRAIN_MS, 0);
+		uv_timer_start(&a->drain, remote_agent_on_drain_over, DRAIN_MS,
+			       0);
 }
 
 /* ---- its input ---- */
 
-static void on_in_closed(uv_handle_t *h)
+static void remote_agent_on_in_closed(uv_handle_t *h)
 {
 	struct remote_agent *a = h->data;
 
@@ -191,10 +193,10 @@ static void remote_agent_close_in(struct remote_agent *a)
 	if (!a->in_open)
 		return;
 	a->in_open = 0;
-	uv_close((uv_handle_t *)&a->in, on_in_closed);
+	uv_close((uv_handle_t *)&a->in, remote_agent_on_in_closed);
 }
 
-static void on_written(uv_write_t *w, int status)
+static void remote_agent_on_written(uv_write_t *w, int status)
 {
 	struct remote_agent *a = w->data;
 
@@ -217,8 +219,8 @@ void remote_agent_write(struct remote_agent *a, struct slice bytes)
 	buf_put(&a->writing, bytes.data, bytes.len);
 	b = uv_buf_init(a->writing.data, (unsigned)a->writing.len);
 	a->write.data = a;
-	if (a->writing.failed ||
-	    uv_write(&a->write, (uv_stream_t *)&a->in, &b, 1, on_written) < 0) {
+	if (a->writing.failed || uv_write(&a->write, (uv_stream_t *)&a->in, &b,
+					  1, remote_agent_on_written) < 0) {
 		remote_agent_close_in(a);
 		a->events->on_ack(a, 0);
 	}
@@ -309,8 +311,9 @@ static int remote_agent_open_pipes(struct remote_agent *a, uv_loop_t *loop,
 
 		rc = remote_agent_hand_over(pipe, &n->ours[1 + i]);
 		if (rc == 0)
-			rc = uv_read_start((uv_stream_t *)pipe, on_alloc,
-					   on_read);
+			rc = uv_read_start((uv_stream_t *)pipe,
+					   remote_agent_on_alloc,
+					   remote_agent_on_read);
 	}
 	if (rc == 0)
 		return 0;
@@ -482,7 +485,8 @@ int remote_agent_reaped(struct remote_agent *a, pid_t pid, int status)
 			  : WEXITSTATUS(status);
 	remote_agent_close_in(a);
 	if (!a->paused)
-		uv_timer_start(&a->drain, on_drain_over, DRAIN_MS, 0);
+		uv_timer_start(&a->drain, remote_agent_on_drain_over, DRAIN_MS,
+			       0);
 	remote_agent_part_gone(a);
 	return 1;
 }

@@ -42,7 +42,7 @@ static uint32_t remote_input_count(const struct remote_input *in, uint8_t mask)
 	return n;
 }
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void remote_input_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct remote_input *in = h->data;
 
@@ -63,7 +63,7 @@ static void remote_input_end(struct remote_input *in)
 	remote_input_close_pipe(in);
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void remote_input_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct remote_input *in = s->data;
 
@@ -87,7 +87,8 @@ static void remote_input_resume(struct remote_input *in)
 		remote_input_close(in);
 		return;
 	}
-	rc = uv_read_start((uv_stream_t *)&in->pipe, on_alloc, on_read);
+	rc = uv_read_start((uv_stream_t *)&in->pipe, remote_input_on_alloc,
+			   remote_input_on_read);
 	if (rc < 0 && rc != UV_EALREADY) {
 		log_warn("cannot read standard input: %s; the workers get end "
 			 "of file", uv_strerror(rc));

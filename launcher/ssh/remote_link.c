@@ -37,7 +37,7 @@ static void remote_link_explain(const struct remote_link *l, struct err *e)
 		ssh_command_explain(&n, e);
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void remote_link_on_timer_closed(uv_handle_t *h)
 {
 	struct remote_link *l = h->data;
 	struct err e = ERR_INIT;
@@ -52,15 +52,15 @@ static void on_timer_closed(uv_handle_t *h)
 static void remote_link_part_gone(struct remote_link *l)
 {
 	if (--l->parts == 0)
-		uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+		uv_close((uv_handle_t *)&l->timer, remote_link_on_timer_closed);
 }
 
-static void on_err_closed(uv_handle_t *h)
+static void remote_link_on_err_closed(uv_handle_t *h)
 {
 	remote_link_part_gone(h->data);
 }
 
-static void on_pipe_closed(struct remote_pipe *p)
+static void remote_link_on_pipe_closed(struct remote_pipe *p)
 {
 	remote_link_part_gone(p->owner);
 }
@@ -72,23 +72,23 @@ static void remote_link_kill(struct remote_link *l)
 	l->killed = 1;
 }
 
-static void on_late(uv_timer_t *t)
+static void remote_link_on_late(uv_timer_t *t)
 {
 	remote_link_kill(t->data);
 }
 
 /* A background ssh (ControlPersist) may keep the pipes open: close them. */
-static void on_drain_over(uv_timer_t *t)
+static void remote_link_on_drain_over(uv_timer_t *t)
 {
 	struct remote_link *l = t->data;
 
 	remote_pipe_close(&l->pipe);
 	if (!uv_is_closing((uv_handle_t *)&l->err))
-		uv_close((uv_handle_t *)&l->err, on_err_closed);
+		uv_close((uv_handle_t *)&l->err, remote_link_on_err_closed);
 }
 
 /* ssh has closed its end, or has broken the protocol. */
-static void on_end(struct remote_pipe *p, const struct err *why)
+static void remote_link_on_end(struct remote_pipe *p, const struct err *why)
 {
 	struct remote_link *l = p->owner;
 
@@ -99,7 +99,7 @@ static void on_end(struct remote_pipe *p, const struct err *why)
 	remote_pipe_close(p);
 	/* an ssh that has closed its stdout is of no use */
 	if (l->pid && !uv_is_closing((uv_handle_t *)&l->timer))
-		uv_timer_start(&l->timer, on_late, 2000, 0);
+		uv_timer_start(&l->timer, remote_link_on_late, 2000, 0);
 }
 
 /* ---- stderr ---- */
@@ -120,7 +120,7 @@ static void remote_link_report_lines(struct remote_link *l)
 	buf_reset(&l->lines);
 }
 
-static void on_err_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void remote_link_on_err_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct remote_link *l = h->data;
 
@@ -130,7 +130,7 @@ static void on_err_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	b->len = b->base ? PIECE : 0;
 }
 
-static void on_err(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void remote_link_on_err(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct remote_link *l = s->data;
 
@@ -139,7 +139,7 @@ static void on_err(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		if (l->open && l->lines.data[l->lines.len - 1] == '\n')
 			remote_link_report_lines(l);
 	} else if (n < 0) {
-		uv_close((uv_handle_t *)s, on_err_closed);
+		uv_close((uv_handle_t *)s, remote_link_on_err_closed);
 	}
 }
 
@@ -184,7 +184,7 @@ static void remote_link_handle_noise(struct remote_link *l, struct slice text)
 	l->events->on_noise(l, text);
 }
 
-static void on_silence(uv_timer_t *t);
+static void remote_link_on_silence(uv_timer_t *t);
 
 static void remote_link_set_open(struct remote_link *l)
 {
@@ -192,7 +192,7 @@ static void remote_link_set_open(struct remote_link *l)
 
 	l->open = 1;
 	buf_reset(&l->lines);
-	uv_timer_start(&l->timer, on_silence, ms, ms);
+	uv_timer_start(&l->timer, remote_link_on_silence, ms, ms);
 	l->events->on_open(l);
 }
 
@@ -225,7 +225,7 @@ static void remote_link_handle_record(struct remote_link *l,
 	}
 }
 
-static void on_bytes(struct remote_pipe *p)
+static void remote_link_on_bytes(struct remote_pipe *p)
 {
 	struct remote_link *l = p->owner;
 	struct remote_record r = {.word = REMOTE_NEED};
@@ -240,7 +240,8 @@ static void on_bytes(struct remote_pipe *p)
 		remote_pipe_frames(p);
 }
 
-static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
+static void remote_link_on_frame(struct remote_pipe *p,
+				 const struct remote_frame *f)
 {
 	struct remote_link *l = p->owner;
 
@@ -249,13 +250,15 @@ static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
 }
 
 static const struct remote_pipe_events pipe_events = {
-	.on_bytes = on_bytes, .on_frame = on_frame, .on_end = on_end,
-	.on_closed = on_pipe_closed,
+	.on_bytes = remote_link_on_bytes,
+	.on_frame = remote_link_on_frame,
+	.on_end = remote_link_on_end,
+	.on_closed = remote_link_on_pipe_closed,
 };
 
 /* ---- time ---- */
 
-static void on_timeout(uv_timer_t *t)
+static void remote_link_on_timeout(uv_timer_t *t)
 {
 	struct remote_link *l = t->data;
 
@@ -264,7 +267,7 @@ static void on_timeout(uv_timer_t *t)
 	remote_link_kill(l);
 }
 
-static void on_silence(uv_timer_t *t)
+static void remote_link_on_silence(uv_timer_t *t)
 {
 	struct remote_link *l = t->data;
 	uint64_t now = uv_now(t->loop);
@@ -372,14 +375,16 @@ int remote_link_start(struct remote_link *l, uv_loop_t *loop,
 	uv_pipe_init(loop, &l->err, 0);
 	l->timer.data = l->err.data = l->pipe.owner = l;
 	l->pipe.events = &pipe_events;
-	uv_timer_start(&l->timer, on_timeout, timeout_ms, timeout_ms);
+	uv_timer_start(&l->timer, remote_link_on_timeout, timeout_ms,
+		       timeout_ms);
 	/* a failure here is reported when the killed process is reaped */
 	if (remote_pipe_open(&l->pipe, loop, n.ours[1], n.ours[0], 0) < 0)
 		remote_link_kill(l);
 	if (uv_pipe_open(&l->err, n.ours[2]) < 0 ||
-	    uv_read_start((uv_stream_t *)&l->err, on_err_alloc, on_err) < 0) {
+	    uv_read_start((uv_stream_t *)&l->err, remote_link_on_err_alloc,
+			  remote_link_on_err) < 0) {
 		remote_link_kill(l);
-		uv_close((uv_handle_t *)&l->err, on_err_closed);
+		uv_close((uv_handle_t *)&l->err, remote_link_on_err_closed);
 	}
 	return 0;
 }
@@ -421,7 +426,7 @@ void remote_link_release(struct remote_link *l, uint64_t ms)
 	remote_pipe_hang_up(&l->pipe);
 	if (!l->open)
 		remote_link_kill(l);
-	uv_timer_start(&l->timer, on_late, ms, 0);
+	uv_timer_start(&l->timer, remote_link_on_late, ms, 0);
 }
 
 int remote_link_reaped(struct remote_link *l, pid_t pid, int status)
@@ -431,7 +436,7 @@ int remote_link_reaped(struct remote_link *l, pid_t pid, int status)
 	l->pid = 0;
 	l->status = status;
 	remote_pipe_pause(&l->pipe, 0);
-	uv_timer_start(&l->timer, on_drain_over, DRAIN_MS, 0);
+	uv_timer_start(&l->timer, remote_link_on_drain_over, DRAIN_MS, 0);
 	remote_link_part_gone(l);
 	return 1;
 }

@@ -10,7 +10,7 @@ enum {
 	TX_MAX = 256 << 20, /* senders keep it far below */
 };
 
-static void on_handle_closed(uv_handle_t *h)
+static void remote_pipe_on_handle_closed(uv_handle_t *h)
 {
 	struct remote_pipe *p = h->data;
 
@@ -26,14 +26,14 @@ static void on_handle_closed(uv_handle_t *h)
 static void remote_pipe_close_handle(uv_pipe_t *h)
 {
 	if (!uv_is_closing((uv_handle_t *)h))
-		uv_close((uv_handle_t *)h, on_handle_closed);
+		uv_close((uv_handle_t *)h, remote_pipe_on_handle_closed);
 }
 
 /* ---- out ---- */
 
 static void remote_pipe_flush(struct remote_pipe *p);
 
-static void on_written(uv_write_t *w, int status)
+static void remote_pipe_on_written(uv_write_t *w, int status)
 {
 	struct remote_pipe *p = w->data;
 
@@ -68,7 +68,8 @@ static void remote_pipe_flush(struct remote_pipe *p)
 	p->tx = empty;
 	b = uv_buf_init(p->sending.data, (unsigned)p->sending.len);
 	p->write.data = p;
-	n = uv_write(&p->write, (uv_stream_t *)&p->out, &b, 1, on_written);
+	n = uv_write(&p->write, (uv_stream_t *)&p->out, &b, 1,
+		     remote_pipe_on_written);
 	if (n < 0) {
 		buf_reset(&p->sending);
 		p->out_gone = 1;
@@ -177,7 +178,7 @@ static void remote_pipe_cut(struct remote_pipe *p)
 		remote_pipe_end(p, &e);
 }
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void remote_pipe_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct remote_pipe *p = h->data;
 	char *to = buf_reserve(&p->rx, PIECE);
@@ -186,7 +187,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	*b = uv_buf_init(to, to ? PIECE : 0);
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void remote_pipe_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct remote_pipe *p = s->data;
 	struct err e = ERR_INIT;
@@ -233,7 +234,9 @@ void remote_pipe_pause(struct remote_pipe *p, int paused)
 	remote_pipe_cut(p);
 	if (p->paused || p->ended || p->closing)
 		return;
-	rc = loop_check(uv_read_start((uv_stream_t *)&p->in, on_alloc, on_read),
+	rc = loop_check(uv_read_start((uv_stream_t *)&p->in,
+				      remote_pipe_on_alloc,
+				      remote_pipe_on_read),
 			&e, "cannot read from ssh");
 	if (rc < 0)
 		remote_pipe_end(p, &e);
@@ -261,8 +264,9 @@ int remote_pipe_open(struct remote_pipe *p, uv_loop_t *loop, int in, int out,
 	if (rc == 0) {
 		rc = uv_pipe_open(&p->out, out);
 		if (rc == 0)
-			rc = uv_read_start((uv_stream_t *)&p->in, on_alloc,
-					   on_read);
+			rc = uv_read_start((uv_stream_t *)&p->in,
+					   remote_pipe_on_alloc,
+					   remote_pipe_on_read);
 		else
 			close(out);
 	} else {

@@ -19,7 +19,7 @@ static void remote_tree_report(struct remote_tree *t, uint8_t type,
 	t->events->on_frame(t, &f);
 }
 
-static void on_open(struct remote_link *l)
+static void remote_tree_on_open(struct remote_link *l)
 {
 	struct remote_tree *t = l->owner;
 	size_t i = (size_t)(l - t->links);
@@ -39,7 +39,8 @@ static void on_open(struct remote_link *l)
 static struct remote_link *remote_tree_find(const struct remote_tree *t,
 					    uint32_t host);
 
-static void on_link_frame(struct remote_link *l, const struct remote_frame *f)
+static void remote_tree_on_link_frame(struct remote_link *l,
+				      const struct remote_frame *f)
 {
 	struct remote_tree *t = l->owner;
 
@@ -50,14 +51,14 @@ static void on_link_frame(struct remote_link *l, const struct remote_frame *f)
 				     "not connected through it");
 }
 
-static void on_line(struct remote_link *l, struct slice line)
+static void remote_tree_on_line(struct remote_link *l, struct slice line)
 {
 	if (line.len > LINE_MAX_BYTES)
 		line.len = LINE_MAX_BYTES;
 	remote_tree_report(l->owner, REMOTE_SSH_LINE, l->host, line);
 }
 
-static void on_noise(struct remote_link *l, struct slice text)
+static void remote_tree_on_noise(struct remote_link *l, struct slice text)
 {
 	if (text.len > LINE_MAX_BYTES)
 		text.len = LINE_MAX_BYTES;
@@ -81,7 +82,7 @@ static void remote_tree_report_lost(struct remote_tree *t, uint32_t link,
 	}
 }
 
-static void on_down(struct remote_link *l, const struct err *why)
+static void remote_tree_on_down(struct remote_link *l, const struct err *why)
 {
 	struct remote_tree *t = l->owner;
 
@@ -93,8 +94,11 @@ static void on_down(struct remote_link *l, const struct err *why)
 }
 
 static const struct remote_link_events link_events = {
-	.on_open = on_open, .on_frame = on_link_frame, .on_line = on_line,
-	.on_noise = on_noise, .on_down = on_down,
+	.on_open = remote_tree_on_open,
+	.on_frame = remote_tree_on_link_frame,
+	.on_line = remote_tree_on_line,
+	.on_noise = remote_tree_on_noise,
+	.on_down = remote_tree_on_down,
 };
 
 /* ---- starting ---- */

@@ -45,13 +45,13 @@ static int remote_wait_is_idle(const struct remote_wait *w)
 	       !remote_wait_count(w, HOST_RUNNING, 0);
 }
 
-static void on_timer(uv_timer_t *t);
+static void remote_wait_on_timer(uv_timer_t *t);
 
 /* The job is over: agents that are stopped continue, to end. */
 static void remote_wait_set_over(struct remote_wait *w, uint64_t ms)
 {
 	w->over = 1;
-	uv_timer_start(&w->timer, on_timer, ms, 0);
+	uv_timer_start(&w->timer, remote_wait_on_timer, ms, 0);
 	for (uint32_t i = 0; i < w->n; i++) {
 		if (w->hosts[i].state == HOST_RUNNING && w->hosts[i].stopped)
 			w->events->signal(w->owner, i, SIGCONT);
@@ -61,7 +61,8 @@ static void remote_wait_set_over(struct remote_wait *w, uint64_t ms)
 static void remote_wait_signal_all(struct remote_wait *w)
 {
 	w->expects_end = 0;
-	uv_timer_start(&w->timer, on_timer, remote_wait_limit_ms(w), 0);
+	uv_timer_start(&w->timer, remote_wait_on_timer, remote_wait_limit_ms(w),
+		       0);
 	for (uint32_t i = 0; i < w->n; i++) {
 		if (w->hosts[i].state == HOST_RUNNING)
 			w->events->signal(w->owner, i, SIGTERM);
@@ -87,14 +88,15 @@ static void remote_wait_log_late(const struct remote_wait *w)
 	}
 }
 
-static void on_timer(uv_timer_t *t)
+static void remote_wait_on_timer(uv_timer_t *t)
 {
 	struct remote_wait *w = t->data;
 
 	if (w->expects_end) {
 		remote_wait_signal_all(w);
 	} else if (w->over && w->held) {
-		uv_timer_start(t, on_timer, remote_wait_limit_ms(w), 0);
+		uv_timer_start(t, remote_wait_on_timer, remote_wait_limit_ms(w),
+			       0);
 	} else if (w->over) {
 		remote_wait_log_late(w);
 		w->events->on_limit(w->owner);
@@ -147,7 +149,8 @@ void remote_wait_heard(struct remote_wait *w)
 {
 	if (w->over && !w->expects_end &&
 	    uv_is_active((uv_handle_t *)&w->timer))
-		uv_timer_start(&w->timer, on_timer, remote_wait_limit_ms(w), 0);
+		uv_timer_start(&w->timer, remote_wait_on_timer,
+			       remote_wait_limit_ms(w), 0);
 }
 
 void remote_wait_set_held(struct remote_wait *w, int held)
@@ -179,7 +182,8 @@ void remote_wait_check(struct remote_wait *w)
 	if (!idle)
 		uv_timer_stop(&w->timer);
 	else if (!uv_is_active((uv_handle_t *)&w->timer))
-		uv_timer_start(&w->timer, on_timer, remote_wait_lost_ms(w), 0);
+		uv_timer_start(&w->timer, remote_wait_on_timer,
+			       remote_wait_lost_ms(w), 0);
 }
 
 void remote_wait_exited(struct remote_wait *w, uint32_t host)

@@ -5,46 +5,46 @@
 
 /* ---- this rank's place */
 
-static int is_root(const struct ddp__cpu_op *op)
+static int stage_is_root(const struct ddp__cpu_op *op)
 {
 	return op->c->rank == op->call->root;
 }
 
-static int root_host(const struct ddp__cpu_op *op)
+static int stage_root_host(const struct ddp__cpu_op *op)
 {
 	return topology_of(op)->host_of[op->call->root];
 }
 
-static int root_index(const struct ddp__cpu_op *op)
+static int stage_root_index(const struct ddp__cpu_op *op)
 {
 	return topology_of(op)->index_of[op->call->root];
 }
 
-static int at_root(const struct ddp__cpu_op *op)
+static int stage_is_on_root_host(const struct ddp__cpu_op *op)
 {
-	return root_host(op) == topology_of(op)->host_of[op->c->rank];
+	return stage_root_host(op) == topology_of(op)->host_of[op->c->rank];
 }
 
-static int leads_root(const struct ddp__cpu_op *op)
+static int stage_is_root_leader(const struct ddp__cpu_op *op)
 {
-	return is_leading(op) && at_root(op);
+	return is_leading(op) && stage_is_on_root_host(op);
 }
 
 /* ---- sizes and memory */
 
-static size_t world_of(const struct ddp__cpu_op *op)
+static size_t stage_world_size(const struct ddp__cpu_op *op)
 {
 	return (size_t)op->c->size;
 }
 
 /* Offset of this host's blocks, in host order. */
-static size_t own_part(const struct ddp__cpu_op *op)
+static size_t stage_own_offset(const struct ddp__cpu_op *op)
 {
 	return (size_t)ddp__my_host(op->c)->first * op->size;
 }
 
 /* Elements of a segment; *at: its offset in bytes. */
-static size_t length(const struct ddp__cpu_op *op, size_t k, size_t *at)
+static size_t stage_segment(const struct ddp__cpu_op *op, size_t k, size_t *at)
 {
 	size_t left = op->call->count - k * op->each;
 
@@ -53,8 +53,8 @@ static size_t length(const struct ddp__cpu_op *op, size_t k, size_t *at)
 }
 
 /* begin[h]: offset of the blocks of host h's ranks, each of `size`. */
-static int allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
-			   size_t size, struct err *e)
+static int stage_allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
+				 size_t size, struct err *e)
 {
 	const struct ddp__topology *t = topology_of(op);
 
@@ -68,7 +68,8 @@ static int allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
 }
 
 /* Copies blocks from rank order to host order. */
-static void to_hosts(const struct ddp__cpu_op *op, char *to, const char *from)
+static void stage_order_by_host(const struct ddp__cpu_op *op, char *to,
+				const char *from)
 {
 	const struct ddp__topology *t = topology_of(op);
 
@@ -77,7 +78,8 @@ static void to_hosts(const struct ddp__cpu_op *op, char *to, const char *from)
 		     from + (size_t)t->order[i] * op->size, op->size);
 }
 
-static void to_ranks(const struct ddp__cpu_op *op, char *to, const char *from)
+static void stage_order_by_rank(const struct ddp__cpu_op *op, char *to,
+				const char *from)
 {
 	const struct ddp__topology *t = topology_of(op);
 
@@ -88,8 +90,8 @@ static void to_ranks(const struct ddp__cpu_op *op, char *to, const char *from)
 
 /* Gathers every rank's size bytes into the leader's recv, block i at
  * place[i]. */
-static int local_gather(struct ddp__cpu_op *op, const void *send, size_t size,
-			char *recv, const int *place)
+static int stage_gather_locally(struct ddp__cpu_op *op, const void *send,
+				size_t size, char *recv, const int *place)
 {
 	const struct ddp__path *p = local_of(op);
 
@@ -104,25 +106,26 @@ static int local_gather(struct ddp__cpu_op *op, const void *send, size_t size,
 
 /* ---- all_reduce: reduce to each leader, among the leaders, and broadcast */
 
-static int all_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t at, n = length(op, k, &at);
+	size_t at, n = stage_segment(op, k, &at);
 
 	return local_reduce(op, op->send + at, op->recv + at, n);
 }
 
-static int all_reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_reduce_between(struct ddp__cpu_op *op, size_t k,
+				    struct err *e)
 {
-	size_t at, n = length(op, k, &at);
+	size_t at, n = stage_segment(op, k, &at);
 
 	ddp__schedule_all_reduce(&op->remote, remote_of(op), op->call,
 				 op->recv + at, n, op->c->size);
 	return 0;
 }
 
-static int all_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t at, n = length(op, k, &at);
+	size_t at, n = stage_segment(op, k, &at);
 
 	return pass_on(op, op->recv + at, op->recv + at, bytes(op, n));
 }
@@ -130,191 +133,205 @@ static int all_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 /* ---- reduce: to each leader, to the root's leader, to the root */
 
 /* Where this leader reduces its host's data. */
-static char *sum_of(const struct ddp__cpu_op *op)
+static char *stage_sum(const struct ddp__cpu_op *op)
 {
-	return is_root(op) ? op->recv : op->work;
+	return stage_is_root(op) ? op->recv : op->work;
 }
 
-static int reduce_start(struct ddp__cpu_op *op, struct err *e)
+static int stage_reduce_start(struct ddp__cpu_op *op, struct err *e)
 {
-	if (!is_leading(op) || is_root(op))
+	if (!is_leading(op) || stage_is_root(op))
 		return 0;
 	return allocate(&op->work, op->size, e);
 }
 
-static int reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t at, n = length(op, k, &at);
-	char *sum = is_leading(op) ? sum_of(op) + at : NULL;
+	size_t at, n = stage_segment(op, k, &at);
+	char *sum = is_leading(op) ? stage_sum(op) + at : NULL;
 
 	return local_reduce(op, op->send + at, sum, n);
 }
 
-static int reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t at, n = length(op, k, &at);
+	size_t at, n = stage_segment(op, k, &at);
 
 	ddp__schedule_reduce(&op->remote, remote_of(op), op->call,
-			     sum_of(op) + at, n, root_host(op), op->c->size);
+			     stage_sum(op) + at, n, stage_root_host(op),
+			     op->c->size);
 	return 0;
 }
 
 /* Moves the result from the leader of the root's host to the root. */
-static int hand_to_root(struct ddp__cpu_op *op, const char *from, char *to,
-			size_t size)
+static int stage_send_to_root(struct ddp__cpu_op *op, const char *from,
+			      char *to, size_t size)
 {
-	if (!at_root(op) || root_index(op) == 0)
+	if (!stage_is_on_root_host(op) || stage_root_index(op) == 0)
 		return 0;
-	return local_broadcast(op, 0, from, size, to, is_root(op) ? size : 0);
+	return local_broadcast(op, 0, from, size, to,
+			       stage_is_root(op) ? size : 0);
 }
 
-static int reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t at, n = length(op, k, &at);
+	size_t at, n = stage_segment(op, k, &at);
 
-	return hand_to_root(op, op->work + at, op->recv + at, bytes(op, n));
+	return stage_send_to_root(op, op->work + at, op->recv + at,
+				  bytes(op, n));
 }
 
 /* ---- broadcast: first within the root's host, then to the other hosts */
 
-static int broadcast_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_broadcast_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t at, n = length(op, k, &at);
+	size_t at, n = stage_segment(op, k, &at);
 
-	if (!at_root(op))
+	if (!stage_is_on_root_host(op))
 		return 0;
-	return local_broadcast(op, root_index(op), op->recv + at, bytes(op, n),
-			       op->recv + at, is_root(op) ? 0 : bytes(op, n));
+	return local_broadcast(op, stage_root_index(op), op->recv + at,
+			       bytes(op, n), op->recv + at,
+			       stage_is_root(op) ? 0 : bytes(op, n));
 }
 
-static int broadcast_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_broadcast_between(struct ddp__cpu_op *op, size_t k,
+				   struct err *e)
 {
-	size_t at, n = length(op, k, &at);
+	size_t at, n = stage_segment(op, k, &at);
 
 	ddp__schedule_broadcast(&op->remote, remote_of(op), op->call,
-				op->recv + at, bytes(op, n), root_host(op));
+				op->recv + at, bytes(op, n),
+				stage_root_host(op));
 	return 0;
 }
 
-static int broadcast_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_broadcast_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t at, n = length(op, k, &at);
+	size_t at, n = stage_segment(op, k, &at);
 
-	if (at_root(op))
+	if (stage_is_on_root_host(op))
 		return 0;
 	return pass_on(op, op->recv + at, op->recv + at, bytes(op, n));
 }
 
 /* ---- all_gather: in the leader's recv, in host order between hosts */
 
-static int all_gather_start(struct ddp__cpu_op *op, struct err *e)
+static int stage_all_gather_start(struct ddp__cpu_op *op, struct err *e)
 {
-	int rc = is_leading(op) ? allocate_ranges(&op->begin, op, op->size, e)
-				: 0;
+	int rc = is_leading(op)
+			 ? stage_allocate_ranges(&op->begin, op, op->size, e)
+			 : 0;
 
 	if (rc || !is_leading(op) || topology_of(op)->in_order)
 		return rc;
-	return allocate(&op->work, world_of(op) * op->size, e);
+	return allocate(&op->work, stage_world_size(op) * op->size, e);
 }
 
-static int all_gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	return local_gather(op, op->send, op->size, op->recv,
-			    ddp__my_host(op->c)->ranks);
+	return stage_gather_locally(op, op->send, op->size, op->recv,
+				    ddp__my_host(op->c)->ranks);
 }
 
-static int all_gather_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_gather_between(struct ddp__cpu_op *op, size_t k,
+				    struct err *e)
 {
 	if (op->work)
-		to_hosts(op, op->work, op->recv);
+		stage_order_by_host(op, op->work, op->recv);
 	ddp__schedule_all_gather(&op->remote, remote_of(op), op->call,
 				 op->work ? op->work : op->recv, op->begin);
 	return 0;
 }
 
-static int all_gather_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_gather_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	if (op->work)
-		to_ranks(op, op->recv, op->work);
-	return pass_on(op, op->recv, op->recv, world_of(op) * op->size);
+		stage_order_by_rank(op, op->recv, op->work);
+	return pass_on(op, op->recv, op->recv, stage_world_size(op) * op->size);
 }
 
 /* ---- gather: in `all` on the root's leader, in `work` on the others */
 
-static char *own_blocks(const struct ddp__cpu_op *op)
+static char *stage_own_blocks(const struct ddp__cpu_op *op)
 {
-	return at_root(op) ? op->all + own_part(op) : op->work;
+	return stage_is_on_root_host(op) ? op->all + stage_own_offset(op)
+					 : op->work;
 }
 
-static int gather_start(struct ddp__cpu_op *op, struct err *e)
+static int stage_gather_start(struct ddp__cpu_op *op, struct err *e)
 {
-	size_t all = world_of(op) * op->size;
+	size_t all = stage_world_size(op) * op->size;
 	int rc = 0;
 
-	if (leads_root(op) || is_root(op))
+	if (stage_is_root_leader(op) || stage_is_root(op))
 		rc = allocate(&op->all, all, e);
-	if (!rc && is_leading(op) && !at_root(op))
+	if (!rc && is_leading(op) && !stage_is_on_root_host(op))
 		rc = allocate(&op->work, here_of(op) * op->size, e);
 	if (!rc && is_leading(op))
-		rc = allocate_ranges(&op->begin, op, op->size, e);
+		rc = stage_allocate_ranges(&op->begin, op, op->size, e);
 	return rc;
 }
 
-static int gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	char *to = is_leading(op) ? own_blocks(op) : NULL;
+	char *to = is_leading(op) ? stage_own_blocks(op) : NULL;
 
-	return local_gather(op, op->send, op->size, to, NULL);
+	return stage_gather_locally(op, op->send, op->size, to, NULL);
 }
 
-static int gather_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_gather_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	ddp__schedule_gather(&op->remote, remote_of(op), op->call,
-			     own_blocks(op), op->all, op->begin, root_host(op));
+			     stage_own_blocks(op), op->all, op->begin,
+			     stage_root_host(op));
 	return 0;
 }
 
-static int gather_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_gather_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	return hand_to_root(op, op->all, op->all, world_of(op) * op->size);
+	return stage_send_to_root(op, op->all, op->all,
+				  stage_world_size(op) * op->size);
 }
 
-static void gather_end(struct ddp__cpu_op *op)
+static void stage_gather_end(struct ddp__cpu_op *op)
 {
-	if (is_root(op))
-		to_ranks(op, op->recv, op->all);
+	if (stage_is_root(op))
+		stage_order_by_rank(op, op->recv, op->all);
 }
 
 /* ---- scatter: the reverse of gather */
 
-static int scatter_start(struct ddp__cpu_op *op, struct err *e)
+static int stage_scatter_start(struct ddp__cpu_op *op, struct err *e)
 {
-	int rc = gather_start(op, e);
+	int rc = stage_gather_start(op, e);
 
-	if (!rc && is_root(op))
-		to_hosts(op, op->all, op->send);
+	if (!rc && stage_is_root(op))
+		stage_order_by_host(op, op->all, op->send);
 	return rc;
 }
 
-static int scatter_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_scatter_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t all = world_of(op) * op->size;
+	size_t all = stage_world_size(op) * op->size;
 
-	if (!at_root(op) || root_index(op) == 0)
+	if (!stage_is_on_root_host(op) || stage_root_index(op) == 0)
 		return 0;
-	return local_broadcast(op, root_index(op), op->all, all, op->all,
+	return local_broadcast(op, stage_root_index(op), op->all, all, op->all,
 			       is_leading(op) ? all : 0);
 }
 
-static int scatter_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_scatter_between(struct ddp__cpu_op *op, size_t k,
+				 struct err *e)
 {
 	ddp__schedule_scatter(&op->remote, remote_of(op), op->call, op->all,
-			      own_blocks(op), op->begin, root_host(op));
+			      stage_own_blocks(op), op->begin,
+			      stage_root_host(op));
 	return 0;
 }
 
 /* Sends each rank of the host its block from the leader. */
-static int deal_out(struct ddp__cpu_op *op, const char *blocks, size_t size)
+static int stage_deal_locally(struct ddp__cpu_op *op, const char *blocks,
+			      size_t size)
 {
 	const struct ddp__path *p = local_of(op);
 
@@ -327,21 +344,22 @@ static int deal_out(struct ddp__cpu_op *op, const char *blocks, size_t size)
 	return 1;
 }
 
-static int scatter_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_scatter_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	return deal_out(op, is_leading(op) ? own_blocks(op) : NULL, op->size);
+	return stage_deal_locally(
+		op, is_leading(op) ? stage_own_blocks(op) : NULL, op->size);
 }
 
 /* ---- reduce_scatter: each leader reduces the whole buffer of its host */
 
-static int reduce_scatter_start(struct ddp__cpu_op *op, struct err *e)
+static int stage_reduce_scatter_start(struct ddp__cpu_op *op, struct err *e)
 {
-	size_t all = world_of(op) * op->size;
+	size_t all = stage_world_size(op) * op->size;
 	int rc;
 
 	if (!is_leading(op))
 		return 0;
-	rc = allocate_ranges(&op->begin, op, op->call->count, e);
+	rc = stage_allocate_ranges(&op->begin, op, op->call->count, e);
 	if (!rc)
 		rc = allocate(&op->work, all, e);
 	if (!rc && !topology_of(op)->in_order)
@@ -349,41 +367,44 @@ static int reduce_scatter_start(struct ddp__cpu_op *op, struct err *e)
 	return rc;
 }
 
-static int reduce_scatter_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_reduce_scatter_in(struct ddp__cpu_op *op, size_t k,
+				   struct err *e)
 {
 	return local_reduce(op, op->send, op->work,
-			    op->call->count * world_of(op));
+			    op->call->count * stage_world_size(op));
 }
 
-static int reduce_scatter_between(struct ddp__cpu_op *op, size_t k,
-				  struct err *e)
+static int stage_reduce_scatter_between(struct ddp__cpu_op *op, size_t k,
+					struct err *e)
 {
 	if (op->all)
-		to_hosts(op, op->all, op->work);
+		stage_order_by_host(op, op->all, op->work);
 	ddp__schedule_reduce_scatter(&op->remote, remote_of(op), op->call,
 				     op->all ? op->all : op->work, op->begin,
 				     op->c->size);
 	return 0;
 }
 
-static int reduce_scatter_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_reduce_scatter_out(struct ddp__cpu_op *op, size_t k,
+				    struct err *e)
 {
 	char *all = op->all ? op->all : op->work;
 
-	return deal_out(op, all ? all + own_part(op) : NULL, op->size);
+	return stage_deal_locally(op, all ? all + stage_own_offset(op) : NULL,
+				  op->size);
 }
 
 /* ---- all_to_all: each leader gathers all data that its host sends, and
  * receives all data that is sent to its host */
 
-static int all_to_all_start(struct ddp__cpu_op *op, struct err *e)
+static int stage_all_to_all_start(struct ddp__cpu_op *op, struct err *e)
 {
-	size_t row = world_of(op) * op->size, all = here_of(op) * row;
+	size_t row = stage_world_size(op) * op->size, all = here_of(op) * row;
 	int rc;
 
 	if (!is_leading(op))
 		return 0;
-	rc = allocate_ranges(&op->begin, op, here_of(op) * op->size, e);
+	rc = stage_allocate_ranges(&op->begin, op, here_of(op) * op->size, e);
 	if (!rc)
 		rc = allocate(&op->work, all, e);
 	if (!rc)
@@ -393,18 +414,20 @@ static int all_to_all_start(struct ddp__cpu_op *op, struct err *e)
 	return rc;
 }
 
-static int all_to_all_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_to_all_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	size_t row = world_of(op) * op->size;
+	size_t row = stage_world_size(op) * op->size;
 
-	return local_gather(op, op->send, row, op->work, NULL);
+	return stage_gather_locally(op, op->send, row, op->work, NULL);
 }
 
 /* work: [my rank i][to rank r]. all: [to rank in host order][my rank i]. */
-static int all_to_all_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_to_all_between(struct ddp__cpu_op *op, size_t k,
+				    struct err *e)
 {
 	const struct ddp__topology *t = topology_of(op);
-	size_t size = op->size, here = here_of(op), world = world_of(op);
+	size_t size = op->size, here = here_of(op),
+	       world = stage_world_size(op);
 	char *to = op->all;
 
 	for (size_t j = 0; j < world; j++)
@@ -420,10 +443,11 @@ static int all_to_all_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 
 /* third: from each host [to my rank i][from its rank j]; this host's own blocks
  * are still in all. work becomes [to my rank i][from rank r]. */
-static int all_to_all_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_all_to_all_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	const struct ddp__topology *t = topology_of(op);
-	size_t size = op->size, here = here_of(op), world = world_of(op);
+	size_t size = op->size, here = here_of(op),
+	       world = stage_world_size(op);
 	const struct ddp__host *own = ddp__my_host(op->c);
 
 	for (int h = 0; h < t->nhosts && is_leading(op); h++) {
@@ -439,12 +463,12 @@ static int all_to_all_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 							size,
 				     from, size);
 	}
-	return deal_out(op, op->work, world * size);
+	return stage_deal_locally(op, op->work, world * size);
 }
 
 /* ---- barrier */
 
-static int barrier_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_barrier_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	const struct ddp__path *p = local_of(op);
 
@@ -454,7 +478,8 @@ static int barrier_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return 1;
 }
 
-static int barrier_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+static int stage_barrier_between(struct ddp__cpu_op *op, size_t k,
+				 struct err *e)
 {
 	ddp__schedule_barrier(&op->remote, remote_of(op), op->call);
 	return 0;
@@ -463,27 +488,33 @@ static int barrier_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 /* ---- the table */
 
 static const struct ddp__stages kinds[DDP__KINDS] = {
-	[DDP__ALL_REDUCE] = {1, NULL, all_reduce_in, all_reduce_between,
-			     all_reduce_out, NULL},
-	[DDP__SHOULD_STOP] = {1, NULL, all_reduce_in, all_reduce_between,
-			      all_reduce_out, NULL},
-	[DDP__REDUCE] = {1, reduce_start, reduce_in, reduce_between, reduce_out,
-			 NULL},
-	[DDP__BROADCAST] = {1, NULL, broadcast_in, broadcast_between,
-			    broadcast_out, NULL},
-	[DDP__ALL_GATHER] = {0, all_gather_start, all_gather_in,
-			     all_gather_between, all_gather_out, NULL},
-	[DDP__GATHER] = {0, gather_start, gather_in, gather_between, gather_out,
-			 gather_end},
-	[DDP__SCATTER] = {0, scatter_start, scatter_in, scatter_between,
-			  scatter_out, NULL},
-	[DDP__REDUCE_SCATTER] = {0, reduce_scatter_start, reduce_scatter_in,
-				 reduce_scatter_between, reduce_scatter_out,
-				 NULL},
-	[DDP__ALL_TO_ALL] = {0, all_to_all_start, all_to_all_in,
-			     all_to_all_between, all_to_all_out, NULL},
-	[DDP__BARRIER] = {0, NULL, barrier_in, barrier_between, barrier_in,
-			  NULL},
+	[DDP__ALL_REDUCE] = {1, NULL, stage_all_reduce_in,
+			     stage_all_reduce_between, stage_all_reduce_out,
+			     NULL},
+	[DDP__SHOULD_STOP] = {1, NULL, stage_all_reduce_in,
+			      stage_all_reduce_between, stage_all_reduce_out,
+			      NULL},
+	[DDP__REDUCE] = {1, stage_reduce_start, stage_reduce_in,
+			 stage_reduce_between, stage_reduce_out, NULL},
+	[DDP__BROADCAST] = {1, NULL, stage_broadcast_in,
+			    stage_broadcast_between, stage_broadcast_out, NULL},
+	[DDP__ALL_GATHER] = {0, stage_all_gather_start, stage_all_gather_in,
+			     stage_all_gather_between, stage_all_gather_out,
+			     NULL},
+	[DDP__GATHER] = {0, stage_gather_start, stage_gather_in,
+			 stage_gather_between, stage_gather_out,
+			 stage_gather_end},
+	[DDP__SCATTER] = {0, stage_scatter_start, stage_scatter_in,
+			  stage_scatter_between, stage_scatter_out, NULL},
+	[DDP__REDUCE_SCATTER] = {0, stage_reduce_scatter_start,
+				 stage_reduce_scatter_in,
+				 stage_reduce_scatter_between,
+				 stage_reduce_scatter_out, NULL},
+	[DDP__ALL_TO_ALL] = {0, stage_all_to_all_start, stage_all_to_all_in,
+			     stage_all_to_all_between, stage_all_to_all_out,
+			     NULL},
+	[DDP__BARRIER] = {0, NULL, stage_barrier_in, stage_barrier_between,
+			  stage_barrier_in, NULL},
 };
 
 const struct ddp__stages *ddp__stages(enum ddp__kind kind)
