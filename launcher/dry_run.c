@@ -71,6 +71,8 @@ static void dry_run_find_open(struct dry_run *d)
 		LEAVE_OPEN(d, "DDP_JOB_KEY");
 	if (*d->logdir.run)
 		LEAVE_OPEN(d, "TORCHELASTIC_ERROR_FILE");
+	if (*d->logdir.attempt && d->parts->program.is_python)
+		LEAVE_OPEN(d, "TORCH_FR_DUMP_TEMP_FILE");
 	if (*d->logdir.attempt && c->nccl_debug)
 		LEAVE_OPEN(d, "NCCL_DEBUG_FILE");
 	if (!dry_run_is_alone(c) && c->net_interface)

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { LINES_MAX = 64 };
+enum { LINES_MAX = 256 }; /* a traceback through many libraries */
 
 struct last_words_lines {
 	struct slice line[LINES_MAX];
@@ -377,6 +377,50 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 	while (last_words_is_indented(last))
 		last = last_words_skip(last, 1);
 	last_words_put_cut(out, last);
+}
+
+/* "main (/w/train.py:25): step(x)"; at is the frame's line. */
+static void last_words_put_frame(struct buf *out,
+				 const struct last_words_lines *ls, int at)
+{
+	static const char in[] = ", in ";
+	struct slice path, line, s = ls->line[at], next;
+	const char *name = memmem(s.data, s.len, in, strlen(in));
+
+	last_words_frame(s, &path, &line);
+	if (name)
+		s = last_words_skip(s, (size_t)(name - s.data) + strlen(in));
+	else
+		s = SLICE_STR("?");
+	buf_printf(out, "%.*s (%.*s:%.*s)", SLICE_FMT(s), SLICE_FMT(path),
+		   SLICE_FMT(line));
+	next = at + 1 < ls->n ? ls->line[at + 1] : SLICE_STR("");
+	if (next.len && last_words_is_indented(next) &&
+	    !last_words_frame(next, &path, &line)) {
+		while (next.len && isspace((unsigned char)next.data[0]))
+			next = last_words_skip(next, 1);
+		buf_printf(out, ": %.*s", SLICE_FMT(next));
+	}
+	buf_put(out, "\n", 1);
+}
+
+int last_words_put_stack(struct buf *out, struct slice traceback)
+{
+	struct last_words_lines ls;
+	struct slice path, line;
+	int n = 0;
+
+	last_words_split(&ls, traceback);
+	for (int library = 0; library < 2; library++) {
+		for (int at = ls.n - 1; at >= 0; at--) {
+			if (!last_words_frame(ls.line[at], &path, &line) ||
+			    last_words_is_library(path) != library)
+				continue;
+			last_words_put_frame(out, &ls, at);
+			n++;
+		}
+	}
+	return n;
 }
 
 void last_words_put_python_place(struct buf *out, struct slice frames)

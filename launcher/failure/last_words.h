@@ -20,4 +20,8 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal);
  * first: the first one that is the user's. */
 void last_words_put_python_place(struct buf *out, struct slice frames);
 
+/* The frames of a Python traceback, a line each: the program's own first, then
+ * those of libraries, the innermost first among each. Returns how many. */
+int last_words_put_stack(struct buf *out, struct slice traceback);
+
 #endif

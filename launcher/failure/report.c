@@ -6,12 +6,14 @@
 #include <time.h>
 
 #include "launcher/failure/exit_code.h"
+#include "launcher/failure/last_words.h"
 
 enum {
 	RULE_COLUMNS = 78,
 	TEXT_COLUMNS = 64, /* for the text after a label */
 	MESSAGE_LINES = 3, /* of an error file's message */
-	STACK_LINES = 4,   /* of its traceback */
+	STACK_LINES = 4,   /* of its traceback, if it is not Python's */
+	FRAMES_MAX = 64 << 10,
 	TAIL_LINES_SHORT = 8, /* of stderr, if there is such a message */
 	VICTIMS = 4, KILLED = 2,
 	ATTEMPTS_SHOWN = 10,
@@ -203,6 +205,29 @@ static int report_contains(struct slice text, struct slice part)
 	       memmem(text.data, text.len, part.data, part.len) != NULL;
 }
 
+/* Returns 0 if it is no traceback of Python. Through libraries such a traceback
+ * is longer than the last lines of stderr. */
+static int report_put_frames(struct buf *out, struct slice stack,
+			     struct slice tail)
+{
+	struct buf frames = BUF_INIT(FRAMES_MAX);
+	int n = last_words_put_stack(&frames, stack);
+	const char *first = memmem(stack.data, stack.len, "  File ", 7);
+	struct slice from = SLICE_STR("");
+
+	if (first) {
+		from = SLICE(first, stack.len - (size_t)(first - stack.data));
+		from = report_next_line(&from);
+	}
+	if (n && !report_contains(tail, from)) {
+		buf_printf(out, "|  its Python stack, the program's own frames "
+			   "first:\n");
+		report_put_lines(out, SLICE(frames.data, frames.len));
+	}
+	buf_release(&frames);
+	return n;
+}
+
 /* The worker's own message, and its traceback unless stderr has it. */
 static void report_put_error(struct buf *out, const struct error_file *error,
 			     struct slice tail)
@@ -221,9 +246,11 @@ static void report_put_error(struct buf *out, const struct error_file *error,
 	}
 	if (message.len)
 		buf_printf(out, INDENT "...\n");
-	if (!error->callstack || report_contains(tail, first))
+	if (!error->callstack)
 		return;
 	stack = SLICE_STR(error->callstack);
+	if (report_put_frames(out, stack, tail) || report_contains(tail, first))
+		return;
 	buf_printf(out, "|  the end of its traceback:\n");
 	report_put_lines(out, report_last_lines(stack, STACK_LINES));
 }
@@ -275,6 +302,9 @@ static void report_put_first_failure(struct buf *out, const struct report *r)
 {
 	const struct wire_end *end = r->end;
 	int has_message = r->error && r->error->message;
+	struct slice tail =
+		has_message ? report_last_lines(end->tail, TAIL_LINES_SHORT)
+			    : end->tail;
 
 	report_put_rule(out, "first failure");
 	buf_printf(out, "|  rank         %d", end->rank);
@@ -302,10 +332,8 @@ static void report_put_first_failure(struct buf *out, const struct report *r)
 	buf_printf(out, "|  attempt      %u of %u\n", r->attempt + 1,
 		   r->max_restarts + 1);
 	report_put_stack(out, end->why);
-	report_put_error(out, r->error, end->tail);
-	report_put_tail(out, has_message ? report_last_lines(end->tail,
-							     TAIL_LINES_SHORT)
-					 : end->tail);
+	report_put_error(out, r->error, tail);
+	report_put_tail(out, tail);
 	if (end->log.len)
 		report_put_wrapped(out, "full stderr", end->log);
 	buf_printf(out, "|  ddprun exits with %d\n", end->exit_code);

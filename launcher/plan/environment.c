@@ -20,6 +20,7 @@
 #define CRASH CRASH_VARIABLE "="
 #define COORDINATOR "JAX_COORDINATOR_PORT"
 #define NCCL_FILE "NCCL_DEBUG_FILE="
+#define TORCH_TRACE "TORCH_FR_DUMP_TEMP_FILE"
 
 enum { OWN_MAX = 40 };
 
@@ -185,6 +186,29 @@ static void environment_add_ours(struct environment *env,
 	if (job->columns > 0)
 		environment_add(env, "DDP_TERMINAL=%dx%d", job->columns,
 				job->rows);
+}
+
+/* A fatal signal leaves no traceback but faulthandler's, where our own library
+ * does not report it with Python's frames, which is better: faulthandler's
+ * handler would come before it. PyTorch's flight
+ * recorder keeps that many calls (its default in later versions) and leaves a
+ * file per rank after a timeout; its tools want those of all ranks side by
+ * side. Older versions know it by other names, which the user may have set. */
+static void environment_add_python(struct environment *env, char **base,
+				   const struct environment_job *job)
+{
+	if (!job->is_python)
+		return;
+	if (!job->crash_library &&
+	    !environment_get(base, "PYTHONFAULTHANDLER"))
+		environment_add(env, "PYTHONFAULTHANDLER=1");
+	if (!environment_get(base, "TORCH_FR_BUFFER_SIZE") &&
+	    !environment_get(base, "TORCH_NCCL_TRACE_BUFFER_SIZE"))
+		environment_add(env, "TORCH_FR_BUFFER_SIZE=2000");
+	if (environment_is_given(job->log_dir) &&
+	    !environment_get(base, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE") &&
+	    !environment_get(base, TORCH_TRACE))
+		environment_add(env, TORCH_TRACE "=%s/fr_trace_", job->log_dir);
 }
 
 /* The numbers that workers get are NVML's, in the order of the bus. CUDA's
@@ -372,6 +396,7 @@ int environment_init(struct environment *env, char **base,
 	if (env->vars) {
 		environment_add_torchrun(env, base, job);
 		environment_add_ours(env, job);
+		environment_add_python(env, base, job);
 		environment_add_gpus(env, base, job);
 		environment_add_nccl(env, base, job);
 		environment_add_crash(env, base, job);

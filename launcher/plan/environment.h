@@ -39,6 +39,7 @@ struct environment_job {
 	const char *crash_library, *crash_records;
 	const char *nccl_debug, *nccl_subsystems; /* NULL, "": unchanged */
 	const char *interface; /* for NCCL and gloo; NULL, "": unchanged */
+	int is_python; /* the program is a Python */
 	const char *log_dir; /* with a folder for each worker; NULL, "": none */
 	uint32_t again_ms; /* time limit to reconnect; 0: workers do not */
 	int encrypt_data;  /* the user asked for it */

@@ -34,6 +34,7 @@ int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 
 	*p = (struct plan){.parts = parts, .base_rank = base_rank};
 	p->is_checked = parts->check.n && job->attempt == 0;
+	all.is_python = parts->program.is_python;
 	all.nccl_debug = parts->nccl.debug;
 	all.nccl_subsystems = parts->nccl.subsystems;
 	all.interface = nccl_interface(&parts->nccl, job->node_addr,

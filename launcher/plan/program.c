@@ -227,6 +227,17 @@ static int program_find_executable(struct program *p, const char *name,
 	return 0;
 }
 
+/* "/usr/bin/python3.11" */
+static int program_is_interpreter(const char *path)
+{
+	static const char name[] = "python";
+	const char *slash = strrchr(path, '/');
+
+	path = slash ? slash + 1 : path;
+	return strncmp(path, name, strlen(name)) == 0 &&
+	       !path[strlen(name) + strspn(path + strlen(name), "0123456789.")];
+}
+
 /* ---- the arguments ---- */
 
 static void program_find_macros(struct program *p, char **words)
@@ -277,6 +288,8 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 		rc = program_find_executable(p, words[0], how, &python, e);
 	if (rc == 0 && python)
 		rc = program_find_python(words[0], &p->path, e);
+	if (rc == 0)
+		p->is_python = python || program_is_interpreter(p->path);
 	if (rc == 0 && program_make_argv(p, words, python, how) < 0)
 		rc = err_no_memory(e, "the program's arguments");
 	if (rc < 0)

@@ -12,6 +12,7 @@ struct program {
 	int nargs;
 	int macros;  /* its words contain macros (macro.h) */
 	int ports;   /* one of them is for a port of each worker */
+	int is_python; /* path is a Python */
 };
 
 /* How to read the words; all zero: Python runs a name with .py, .pyw or .pyz,

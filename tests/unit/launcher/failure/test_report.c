@@ -193,6 +193,26 @@ START_TEST(shows_what_kernel_and_worker_reported)
 		  "|  the end of its traceback:\n|      1\n");
 	expect_in(text, "|  full stderr  /logs/none_x/attempt_0/0/stderr.log"
 		  "\n");
+	/* through libraries: longer than the last lines of stderr */
+	error.callstack = (char *)
+		"Traceback (most recent call last):\n"
+		"  File \"/w/train.py\", line 9, in <module>\n"
+		"    main()\n"
+		"  File \"/w/train.py\", line 7, in main\n"
+		"    model(x)\n"
+		"    ^^^^^^^^\n"
+		"  File \"/v/site-packages/nn.py\", line 3, in f\n"
+		"    raise ValueError\n"
+		"ValueError: boom\n";
+	end.tail = SLICE_STR("    raise ValueError\nValueError: boom\n");
+	expect_in(put(&r),
+		  "|  its Python stack, the program's own frames first:\n"
+		  "|    main (/w/train.py:7): model(x)\n"
+		  "|    <module> (/w/train.py:9): main()\n"
+		  "|    f (/v/site-packages/nn.py:3): raise ValueError\n");
+	end.tail = SLICE_STR(error.callstack);
+	ck_assert_ptr_null(strstr(put(&r), "its Python stack"));
+	error.callstack = (char *)"Traceback:\n  1\n";
 	/* Python printed the same to stderr */
 	end.tail = SLICE_STR("Traceback:\nValueError: boom\n");
 	text = put(&r);

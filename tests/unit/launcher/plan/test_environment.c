@@ -66,6 +66,41 @@ START_TEST(each_worker_has_its_part_of_the_recorder)
 }
 END_TEST
 
+START_TEST(python_programs_leave_more_behind)
+{
+	struct environment_job j = job;
+	char *none[] = {NULL};
+	char *users[] = {(char *)"PYTHONFAULTHANDLER=",
+			 (char *)"TORCH_NCCL_TRACE_BUFFER_SIZE=9",
+			 (char *)"TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/f", NULL};
+
+	make(none, &j);
+	ck_assert_ptr_null(value("PYTHONFAULTHANDLER"));
+	environment_release(&env);
+	j.is_python = 1;
+	make(none, &j);
+	ck_assert_str_eq(value("PYTHONFAULTHANDLER"), "1");
+	ck_assert_str_eq(value("TORCH_FR_BUFFER_SIZE"), "2000");
+	ck_assert_ptr_null(value("TORCH_FR_DUMP_TEMP_FILE"));
+	environment_release(&env);
+	j.crash_library = "/proc/4711/fd/8"; /* reports more */
+	j.crash_records = "/proc/4711/fd/9";
+	make(none, &j);
+	ck_assert_ptr_null(value("PYTHONFAULTHANDLER"));
+	environment_release(&env);
+	j.log_dir = "/logs/attempt_2";
+	make(none, &j);
+	ck_assert_str_eq(value("TORCH_FR_DUMP_TEMP_FILE"),
+			 "/logs/attempt_2/fr_trace_");
+	environment_release(&env);
+	make(users, &j);
+	ck_assert_str_eq(value("PYTHONFAULTHANDLER"), "");
+	ck_assert_ptr_null(value("TORCH_FR_BUFFER_SIZE"));
+	ck_assert_ptr_null(value("TORCH_FR_DUMP_TEMP_FILE"));
+	environment_release(&env);
+}
+END_TEST
+
 START_TEST(the_crash_library_is_preloaded_after_the_users_libraries)
 {
 	struct environment_job j = job;
@@ -542,6 +577,7 @@ int main(void)
 	tcase_add_test(p, programs_are_found_as_a_shell_finds_them);
 	tcase_add_test(p, python_scripts_get_an_interpreter);
 	tcase_add_test(p, modules_scripts_and_the_legacy_argument);
+	tcase_add_test(c, python_programs_leave_more_behind);
 	tcase_add_test(p, a_program_that_cannot_run_is_named);
 	suite_add_tcase(s, p);
 	return run_suite(s);
