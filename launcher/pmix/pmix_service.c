@@ -90,14 +90,14 @@ void pmix_service_close(struct pmix_service *s)
 
 /* ---- fences ---- */
 
-/* All nodes' parts of an exchange: the ranks that ended, then the data of the
- * fence. */
+/* The parts of all n nodes in an exchange: the ranks that ended, then the data
+ * of the fence. */
 static int pmix_service_read(struct pmix_service *s, const struct slice *parts,
-			     struct buf *data, struct err *e)
+			     uint32_t n, struct buf *data, struct err *e)
 {
 	struct attendance_ended ended = {0};
 
-	for (uint32_t i = 0; i < s->job.nnodes; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct reader r;
 
 		reader_init(&r, parts[i]);
@@ -113,11 +113,11 @@ static int pmix_service_read(struct pmix_service *s, const struct slice *parts,
 }
 
 static void pmix_service_finish(struct pmix_service *s,
-				const struct slice *parts)
+				const struct slice *parts, uint32_t n)
 {
 	struct buf data = BUF_INIT(PMIX_FRAME_MAX / 2);
 	struct err e = ERR_INIT;
-	int rc = pmix_service_read(s, parts, &data, &e);
+	int rc = pmix_service_read(s, parts, n, &data, &e);
 
 	s->is_exchanging = 0;
 	s->is_over = rc == 0; /* no rank waits any more, on no node */
@@ -147,10 +147,10 @@ static void pmix_service_begin_exchange(struct pmix_service *s)
 			"too much data before a fence of PMIx"};
 
 		pmix_service_fail(s, &e);
-	} else if (s->has_exchange) {
+	} else if (s->job.nnodes > 1) {
 		pmi_exchange_begin(&s->exchange, bytes);
 	} else {
-		pmix_service_finish(s, &bytes);
+		pmix_service_finish(s, &bytes, 1);
 	}
 	buf_release(&part);
 }
@@ -224,7 +224,7 @@ static void on_exchanged(struct pmi_exchange *x, const struct slice *values)
 	struct err e = ERR_INIT;
 
 	if (s->is_exchanging)
-		pmix_service_finish(s, values);
+		pmix_service_finish(s, values, s->job.nnodes);
 	else if (pmix_service_learn(s, values, &e) < 0)
 		pmix_service_fail(s, &e);
 	pmix_service_advance(s);
