@@ -7,23 +7,33 @@
 
 START_TEST(where_a_process_is)
 {
-	ck_assert_int_eq(allocation_place(get), ALLOCATION_NONE);
+	static const struct {
+		const char *job, *step;
+		enum allocation_place place;
+	} rows[] = {
+		{NULL, NULL, ALLOCATION_NONE},
+		{"12", NULL, ALLOCATION_NO_STEP},
+		{"12", "", ALLOCATION_NO_STEP},
+		{"12", "0", ALLOCATION_STEP},
+		/* the batch script's, and salloc's interactive step */
+		{"12", "4294967291", ALLOCATION_NO_STEP},
+		{"12", "4294967290", ALLOCATION_NO_STEP},
+		/* the batch script's of 26.05 */
+		{"12", "-5", ALLOCATION_NO_STEP},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		set("SLURM_JOB_ID", rows[i].job);
+		set("SLURM_STEP_ID", rows[i].step);
+		ck_assert_int_eq(allocation_place(get), rows[i].place);
+	}
+}
+END_TEST
+
+START_TEST(outside_a_job_there_is_nothing_to_read)
+{
 	taken();
 	ck_assert_int_eq(a.place, ALLOCATION_NONE);
-	set("SLURM_JOB_ID", "12");
-	ck_assert_int_eq(allocation_place(get), ALLOCATION_NO_STEP);
-	set("SLURM_STEP_ID", "");
-	ck_assert_int_eq(allocation_place(get), ALLOCATION_NO_STEP);
-	set("SLURM_STEP_ID", "0");
-	ck_assert_int_eq(allocation_place(get), ALLOCATION_STEP);
-	/* the batch script's, and salloc's interactive step */
-	set("SLURM_STEP_ID", "4294967291");
-	ck_assert_int_eq(allocation_place(get), ALLOCATION_NO_STEP);
-	set("SLURM_STEP_ID", "4294967290");
-	ck_assert_int_eq(allocation_place(get), ALLOCATION_NO_STEP);
-	/* the batch script's of 26.05 */
-	set("SLURM_STEP_ID", "-5");
-	ck_assert_int_eq(allocation_place(get), ALLOCATION_NO_STEP);
 }
 END_TEST
 
@@ -71,8 +81,6 @@ START_TEST(ranks_follow_the_order_of_tasks)
 	parses("./a");
 	ck_assert_int_eq((int)config.node_rank, 1);
 	ck_assert_int_eq(config.is_host, 1);
-	set("SLURM_PROCID", "2");
-	refused("SLURM_PROCID is 2 but SLURM_STEP_NUM_TASKS is 2");
 }
 END_TEST
 
@@ -123,12 +131,6 @@ START_TEST(cpus_are_the_steps_else_the_jobs_on_this_node)
 	set("SLURM_CPU_BIND_TYPE", "mask_cpu:");
 	taken();
 	ck_assert_int_eq(a.bound, 1);
-	set("SLURM_CPUS_ON_NODE", NULL);
-	set("SLURMD_NODENAME", "n12");
-	refused("SLURM_JOB_NODELIST does not name this node, which is n12");
-	set("SLURMD_NODENAME", "n11");
-	set("SLURM_JOB_CPUS_PER_NODE", "4(x3)");
-	refused("SLURM_JOB_CPUS_PER_NODE is '4(x3)': it has fewer nodes");
 }
 END_TEST
 
@@ -142,39 +144,45 @@ START_TEST(gpus_and_tasks_of_this_node)
 	ck_assert_uint_eq(a.gpus, 4);
 	ck_assert_uint_eq(a.gpus_per_task, 1);
 	ck_assert_uint_eq(a.tasks, 2);
-	set("SLURM_GPUS_ON_NODE", "many");
-	refused("SLURM_GPUS_ON_NODE is 'many'");
 }
 END_TEST
 
-START_TEST(an_incomplete_step_is_an_error)
+START_TEST(an_incomplete_or_wrong_step_is_an_error)
 {
-	static const char *const names[] = {
-		"SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS",
-		"SLURM_STEP_NODELIST", "SLURM_NODEID",
+	static const struct {
+		const char *name, *value, *part;
+	} rows[] = {
+#define UNSET(name) {name, NULL, "SLURM_STEP_ID is set but " name " is not"}
+		UNSET("SLURM_STEP_NUM_NODES"),
+		UNSET("SLURM_STEP_NUM_TASKS"),
+		UNSET("SLURM_STEP_NODELIST"),
+		UNSET("SLURM_NODEID"),
+#undef UNSET
+		{"SLURM_NODEID", "2",
+		 "SLURM_NODEID is 2 but SLURM_STEP_NUM_NODES is 2"},
+		{"SLURM_NODEID", "-1", "SLURM_NODEID is '-1'"},
+		{"SLURM_STEP_NODELIST", "n[10-12]",
+		 "SLURM_STEP_NODELIST names 3 nodes but"},
+		{"SLURM_STEP_NODELIST", "n[10-",
+		 "SLURM_STEP_NODELIST: host list \"n[10-\""},
+		{"SLURM_GPUS_ON_NODE", "many", "SLURM_GPUS_ON_NODE is 'many'"},
+		{"SLURMD_NODENAME", "n12",
+		 "SLURM_JOB_NODELIST does not name this node, which is n12"},
+		{"SLURM_JOB_CPUS_PER_NODE", "4(x3)",
+		 "SLURM_JOB_CPUS_PER_NODE is '4(x3)': it has fewer nodes"},
+		{"SLURM_PROCID", "2",
+		 "SLURM_PROCID is 2 but SLURM_STEP_NUM_TASKS is 2"},
 	};
-	const char *before;
-	char text[80];
 
 	step();
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		before = get(names[i]);
-		set(names[i], NULL);
-		snprintf(text, sizeof(text), "SLURM_STEP_ID is set but %s is "
-			 "not", names[i]);
-		refused(text);
-		set(names[i], before);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *before = get(rows[i].name);
+
+		set(rows[i].name, rows[i].value);
+		refused(rows[i].part);
+		set(rows[i].name, before);
 	}
-	set("SLURM_NODEID", "2");
-	refused("SLURM_NODEID is 2 but SLURM_STEP_NUM_NODES is 2");
-	set("SLURM_NODEID", "-1");
-	refused("SLURM_NODEID is '-1'");
-	set("SLURM_NODEID", "1");
-	set("SLURM_STEP_NODELIST", "n[10-12]");
-	refused("SLURM_STEP_NODELIST names 3 nodes but");
-	set("SLURM_STEP_NODELIST", "n[10-");
-	refused("SLURM_STEP_NODELIST: host list \"n[10-\"");
-	set("SLURM_STEP_NODELIST", "n[10-11]");
+	taken();
 }
 END_TEST
 
@@ -437,12 +445,9 @@ START_TEST(workers_by_gpus_then_tasks_then_cpus)
 }
 END_TEST
 
-START_TEST(nodes_that_the_step_cannot_give)
+START_TEST(a_step_serves_a_job_of_other_nodes)
 {
 	step();
-	parse_refused("--nnodes 3 ./a", "this Slurm step has 2 nodes");
-	parse_refused("--nnodes 3:4 ./a", "srun --nodes=N");
-	parse_refused("--nnodes 1 ./a", "--nnodes 1:1 to keep the others");
 	parses("--nnodes 1:1 ./a");
 	ck_assert_int_eq((int)config.node_rank, -1);
 	parses("--nnodes 1:4 ./a");
@@ -453,6 +458,26 @@ START_TEST(nodes_that_the_step_cannot_give)
 	ck_assert_uint_eq(config.max_nodes, 4);
 	ck_assert_int_eq((int)config.node_rank, 3);
 	ck_assert_str_eq(config.job, "none");
+}
+END_TEST
+
+START_TEST(options_that_a_step_cannot_serve_are_errors)
+{
+	static const char *const rows[][2] = {
+		{"--nnodes 3 ./a", "this Slurm step has 2 nodes"},
+		{"--nnodes 3:4 ./a", "srun --nodes=N"},
+		{"--nnodes 1 ./a", "--nnodes 1:1 to keep the others"},
+		{"--requeue-on sunday ./a", "'sunday': give preempt"},
+		{"--requeue-on preempt, ./a", "give preempt"},
+		{"--requeue-on ,preempt ./a", "give preempt"},
+		{"--requeue-on preempt,time ./a", "give preempt"},
+		{"--requeue-on timeout --standalone ./a",
+		 "with --standalone, ddprun does not use Slurm"},
+	};
+
+	step();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		parse_refused(rows[i][0], rows[i][1]);
 }
 END_TEST
 
@@ -529,12 +554,6 @@ START_TEST(the_end_of_a_steps_time_is_found)
 	ck_assert(!signal_set_has(&config.warning, SIGUSR1));
 	ck_assert(config.stop_before_s == 0);
 	ck_assert_int_eq(config.requeue, 0);
-	parse_refused("--requeue-on sunday ./a", "'sunday': give preempt");
-	parse_refused("--requeue-on preempt, ./a", "give preempt");
-	parse_refused("--requeue-on ,preempt ./a", "give preempt");
-	parse_refused("--requeue-on preempt,time ./a", "give preempt");
-	parse_refused("--requeue-on timeout --standalone ./a",
-		      "with --standalone, ddprun does not use Slurm");
 	clean();
 	parse_refused("--requeue-on timeout ./a", "this is not a Slurm job");
 	parses("./a");
@@ -549,13 +568,14 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, clean, NULL);
 	tcase_add_test(c, where_a_process_is);
+	tcase_add_test(c, outside_a_job_there_is_nothing_to_read);
 	tcase_add_test(c, a_step_is_read_from_its_own_variables);
 	tcase_add_test(c, ranks_follow_the_order_of_tasks);
 	tcase_add_test(c,
 		a_node_is_named_by_its_rank_where_the_list_has_their_order);
 	tcase_add_test(c, cpus_are_the_steps_else_the_jobs_on_this_node);
 	tcase_add_test(c, gpus_and_tasks_of_this_node);
-	tcase_add_test(c, an_incomplete_step_is_an_error);
+	tcase_add_test(c, an_incomplete_or_wrong_step_is_an_error);
 	tcase_add_test(c, groups_of_a_heterogeneous_job_are_added_up);
 	tcase_add_test(c, a_step_of_several_groups_is_a_step);
 	tcase_add_test(c, task_0_is_in_the_first_group_that_the_step_has);
@@ -567,7 +587,8 @@ int main(void)
 	tcase_add_test(c, no_option_is_needed);
 	tcase_add_test(c, given_options_stay);
 	tcase_add_test(c, workers_by_gpus_then_tasks_then_cpus);
-	tcase_add_test(c, nodes_that_the_step_cannot_give);
+	tcase_add_test(c, a_step_serves_a_job_of_other_nodes);
+	tcase_add_test(c, options_that_a_step_cannot_serve_are_errors);
 	tcase_add_test(c, end_time_and_restart_count_are_read);
 	tcase_add_test(c, the_end_of_a_steps_time_is_found);
 	tcase_add_test(c, a_step_of_one_node_uses_a_private_server);

@@ -67,40 +67,47 @@ START_TEST(a_start_is_as_short_in_a_large_job)
 }
 END_TEST
 
-START_TEST(explicit_ranks_come_first_then_the_servers_host)
-{
-	join(1, 4, (struct how){.nproc = 2});
-	join(2, 4, (struct how){.rank = 1 + 0});
-	join(3, 4, (struct how){.hosts_server = 1});
-	join(0, 4, (struct how){.rank = 1 + 3});
-	has_rank(2, 0, 0);
-	has_rank(3, 1, 1);
-	has_rank(1, 2, 2);
-	has_rank(0, 3, 4);
-}
-END_TEST
+/* The nodes in the order in which they join, and in that of their ranks. */
+static const struct {
+	const char *title;
+	struct {
+		int node;
+		struct how how;
+	} joins[4];
+	struct {
+		int node;
+		uint32_t base;
+	} ranks[4];
+} orders[] = {
+	{"explicit ranks first, then the host of the server",
+	 {{1, {.nproc = 2}},
+	  {2, {.rank = 1 + 0}},
+	  {3, {.hosts_server = 1}},
+	  {0, {.rank = 1 + 3}}},
+	 {{2, 0}, {3, 1}, {1, 2}, {0, 4}}},
+	{"by numeric address",
+	 {{0, {.addr = "fd77::1"}},
+	  {1, {.addr = "10.0.0.10"}},
+	  {2, {.addr = "10.0.0.9"}},
+	  {3, {.addr = "9.255.0.1"}}},
+	 {{3, 0}, {2, 1}, {1, 2}, {0, 3}}},
+	{"of one address, by joining",
+	 {{2, {.addr = "127.0.0.1"}},
+	  {1, {.addr = "127.0.0.1"}},
+	  {0, {.addr = "127.0.0.1"}},
+	  {3, {.addr = "127.0.0.1"}}},
+	 {{2, 0}, {1, 1}, {0, 2}, {3, 3}}},
+};
 
-START_TEST(others_are_ordered_by_numeric_address)
-{
-	join(0, 4, (struct how){.addr = "fd77::1"});
-	join(1, 4, (struct how){.addr = "10.0.0.10"});
-	join(2, 4, (struct how){.addr = "10.0.0.9"});
-	join(3, 4, (struct how){.addr = "9.255.0.1"});
-	has_rank(3, 0, 0);
-	has_rank(2, 1, 1);
-	has_rank(1, 2, 2);
-	has_rank(0, 3, 3);
-}
-END_TEST
-
-START_TEST(nodes_of_one_address_are_ordered_by_joining)
+START_TEST(nodes_have_ranks_in_a_fixed_order)
 {
 	for (int i = 0; i < 4; i++)
-		join((i * 3 + 2) % 4, 4, (struct how){.addr = "127.0.0.1"});
-	has_rank(2, 0, 0);
-	has_rank(1, 1, 1);
-	has_rank(0, 2, 2);
-	has_rank(3, 3, 3);
+		ck_assert_msg(join(orders[_i].joins[i].node, 4,
+				   orders[_i].joins[i].how) == 0,
+			      "%s: %s", orders[_i].title, e.text);
+	for (uint32_t rank = 0; rank < 4; rank++)
+		has_rank(orders[_i].ranks[rank].node, rank,
+			 orders[_i].ranks[rank].base);
 }
 END_TEST
 
@@ -146,23 +153,39 @@ END_TEST
 
 START_TEST(senseless_joins_are_refused)
 {
-	ck_assert_int_eq(join_plain(1, 0), ERR_ARGUMENT);
-	ck_assert_int_eq(join_plain(1, WIRE_NODES_MAX + 1), ERR_ARGUMENT);
-	ck_assert_int_eq(join(1, 2, (struct how){.min = 3}), ERR_ARGUMENT);
-	ck_assert_str_eq(e.text, "--nnodes 3:2 of h1: the minimum must be from "
-				 "1 to the maximum");
-	ck_assert_int_eq(join(1, 2, (struct how){.lease = 99}), ERR_ARGUMENT);
-	ck_assert_str_eq(e.text, "a heartbeat timeout of 0.099 s on h1: it "
-				 "must be from 0.1 s to a day");
-	ck_assert_int_eq(join(1, 2, (struct how){.lease = 86400001}),
-			 ERR_ARGUMENT);
-	ck_assert_int_eq(join(1, 2, (struct how){.role = "a\nb"}),
-			 ERR_ARGUMENT);
-	ck_assert_int_eq(join(1, 2, (struct how){.nproc = 65537}),
-			 ERR_ARGUMENT);
-	ck_assert_int_eq(join(1, 2, (struct how){.rank = -4}), ERR_ARGUMENT);
-	ck_assert_int_eq(join(1, 2, (struct how){.addr = "a\033[2Jb"}),
-			 ERR_ARGUMENT);
+	static const struct {
+		uint32_t nnodes;
+		struct how how;
+		const char *text; /* NULL: any */
+	} rows[] = {
+		{0, {0}, NULL},
+		{WIRE_NODES_MAX + 1, {0}, NULL},
+		{2,
+		 {.min = 3},
+		 "--nnodes 3:2 of h1: the minimum must be from 1 to the "
+		 "maximum"},
+		{2,
+		 {.lease = 99},
+		 "a heartbeat timeout of 0.099 s on h1: it must be from 0.1 s "
+		 "to a day"},
+		{2, {.lease = 86400001}, NULL},
+		{2, {.role = "a\nb"}, NULL},
+		{2, {.nproc = 65537}, NULL},
+		{2, {.rank = -4}, NULL},
+		{2, {.addr = "a\033[2Jb"}, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		ck_assert_int_eq(join(1, rows[i].nnodes, rows[i].how),
+				 ERR_ARGUMENT);
+		if (rows[i].text)
+			ck_assert_str_eq(e.text, rows[i].text);
+	}
+}
+END_TEST
+
+START_TEST(too_many_workers_are_refused)
+{
 	ck_assert_int_eq(join(1, 3, (struct how){.nproc = 65536}), 0);
 	ck_assert_int_eq(join(2, 3, (struct how){.nproc = 65536}), 0);
 	ck_assert_int_eq(join(3, 3, (struct how){.nproc = 1}), ERR_REFUSED);
@@ -225,16 +248,15 @@ static void add_all(TCase *c)
 	tcase_add_test(c, one_node_starts_at_once);
 	tcase_add_test(c, base_ranks_are_prefix_sums_of_different_nproc);
 	tcase_add_test(c, a_start_is_as_short_in_a_large_job);
-	tcase_add_test(c, explicit_ranks_come_first_then_the_servers_host);
-	tcase_add_test(c, others_are_ordered_by_numeric_address);
-	tcase_add_test(c, nodes_of_one_address_are_ordered_by_joining);
+	tcase_add_loop_test(c, nodes_have_ranks_in_a_fixed_order, 0,
+			    sizeof(orders) / sizeof(*orders));
 	tcase_add_test(c, a_node_rank_is_given_once);
 	tcase_add_test(c, another_size_or_restarts_than_the_others_is_refused);
 	tcase_add_test(c, senseless_joins_are_refused);
+	tcase_add_test(c, too_many_workers_are_refused);
 	tcase_add_test(c, a_node_joins_once);
 	tcase_add_test(c, a_node_that_leaves_a_gathering_frees_its_place);
-	tcase_add_test(c,
-		       a_new_gathering_forgets_a_node_that_left);
+	tcase_add_test(c, a_new_gathering_forgets_a_node_that_left);
 }
 
 int main(void)

@@ -379,24 +379,25 @@ END_TEST
 
 START_TEST(timeouts)
 {
-	int ms;
+	static const struct {
+		const char *variable; /* NULL: unset */
+		int asked, rc, ms;    /* ms < 0: without end */
+	} rows[] = {
+		{NULL, 0, 0, 1800000},	{"7", 0, 0, 7000}, {"7", 250, 0, 250},
+		{"7", -5, 0, -1},	{"-1", 0, 0, -1},  {"0", 0, ERR_USAGE},
+		{"soon", 0, ERR_USAGE},
+	};
 
-	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), 0);
-	ck_assert_int_eq(ms, 1800000);
-	setenv("DDP_TIMEOUT", "7", 1);
-	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), 0);
-	ck_assert_int_eq(ms, 7000);
-	ck_assert_int_eq(ddp__env_timeout(250, &ms, &e), 0);
-	ck_assert_int_eq(ms, 250);
-	ck_assert_int_eq(ddp__env_timeout(-5, &ms, &e), 0);
-	ck_assert_int_lt(ms, 0);
-	setenv("DDP_TIMEOUT", "-1", 1);
-	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), 0);
-	ck_assert_int_lt(ms, 0);
-	setenv("DDP_TIMEOUT", "0", 1);
-	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), ERR_USAGE);
-	setenv("DDP_TIMEOUT", "soon", 1);
-	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), ERR_USAGE);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		int ms = 0;
+
+		if (rows[i].variable)
+			setenv("DDP_TIMEOUT", rows[i].variable, 1);
+		ck_assert_int_eq(ddp__env_timeout(rows[i].asked, &ms, &e),
+				 rows[i].rc);
+		if (rows[i].rc == 0)
+			ck_assert_int_eq(ms < 0 ? -1 : ms, rows[i].ms);
+	}
 	ck_assert_ptr_nonnull(strstr(e.text, "DDP_TIMEOUT: 'soon'"));
 }
 END_TEST
