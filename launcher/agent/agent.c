@@ -66,6 +66,18 @@ static void on_start(struct member *m, const struct wire_start *start)
 	a->starting = NULL;
 }
 
+void agent_run_event(struct agent *a, const char *event, int64_t rank,
+		     const char *text)
+{
+	const struct event_command_news n = {
+		.event = event, .text = text, .round = a->round,
+		.attempt = a->attempt, .rank = rank,
+	};
+
+	if (a->is_first)
+		event_commands_run(&a->events, &n);
+}
+
 static void agent_log_restart(struct agent *a, const struct wire_end *end)
 {
 	char when[40] = "";
@@ -100,12 +112,14 @@ static void on_end(struct member *m, const struct wire_end *end)
 	a->wait_ms = 0;
 	if (end->verdict == WIRE_REGROUP) {
 		log_info("regrouping: %s", text);
+		agent_run_event(a, "swapped", -1, text);
 		agent_handle(a, EV_RESTART, text);
 		return;
 	}
 	if (end->verdict == WIRE_RESTART) {
 		a->wait_ms = restart_backoff_next(&a->backoff, end->ran_ms);
 		agent_log_restart(a, end);
+		agent_run_event(a, "restarted", -1, text);
 		agent_handle(a, EV_RESTART, text);
 		return;
 	}
@@ -113,6 +127,8 @@ static void on_end(struct member *m, const struct wire_end *end)
 		log_info("job '%s' is over, and this spare node was not "
 			 "needed: %s", a->config->job, text);
 	a->ended_as_asked = end->verdict == WIRE_ENDED && a->stop.level;
+	if (end->verdict != WIRE_SUCCESS && !a->ended_as_asked)
+		agent_run_event(a, "failed", -1, text);
 	/* no page for users who stopped the job themselves */
 	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS &&
 	    !(a->ended_as_asked && (a->stop_signals ||
@@ -132,6 +148,8 @@ static void on_lost(struct member *m, const struct err *why)
 	exit_reports_flush(&a->exit_reports);
 	if (a->stop.level) /* the server's host was asked to stop as well */
 		agent_decide_exit(a, a->stop.exit_code, NULL);
+	if (a->exit_code < 0)
+		agent_run_event(a, "failed", -1, text);
 	if (a->exit_code < 0)
 		failure_report_lost(text, exit_code_of(why));
 	agent_decide_exit(a, exit_code_of(why), why->text);
@@ -225,6 +243,7 @@ static void on_reaped(void *arg, pid_t pid, int status,
 			agent_watch_server(a);
 	} else if (!agent_mpi_reaped(a, pid, status) &&
 		   !agent_dump_reaped(a, pid, status) &&
+		   !event_commands_reaped(&a->events, pid, status) &&
 		   !guard_reaped(&a->guard, pid, status)) {
 		sweep_reaped(pid);
 	}
@@ -362,6 +381,8 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	agent_start_time_limit(a);
 	agent_init_backoff(a);
 	agent_init_watch(a);
+	event_commands_init(&a->events, &a->loop, a->config->on_event,
+			    a->config->job);
 	rc = exit_reports_init(&a->exit_reports, &a->loop, a->config->nproc, e);
 	input_init(&a->input, &a->loop, a->config->stdin_rank);
 	a->input.is_copy = a->config->env.copies_stdin;
@@ -395,6 +416,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	signals_close(&a->signals);
 	worker_shutdown_close(&a->shutdown);
 	agent_close_watch(a);
+	event_commands_close(&a->events);
 	exit_reports_close(&a->exit_reports);
 	uv_close((uv_handle_t *)&a->time_limit, NULL);
 	uv_close((uv_handle_t *)&a->backoff_timer, NULL);

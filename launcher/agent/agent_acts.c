@@ -181,6 +181,7 @@ static void agent_leave(struct agent *a)
 	struct slice page = failure_report(&a->failure);
 
 	agent_end_watch(a);
+	event_commands_end(&a->events);
 	if (a->stop.level) /* else it was decided already */
 		agent_decide_exit(a, a->stop.exit_code, NULL);
 	uv_timer_stop(&a->time_limit);

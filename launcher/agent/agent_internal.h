@@ -7,6 +7,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/agent_state.h"
+#include "launcher/agent/event_command.h"
 #include "launcher/agent/exit_reports.h"
 #include "launcher/agent/restart.h"
 #include "launcher/agent/stop_request.h"
@@ -69,6 +70,8 @@ struct agent {
 	struct failure failure;
 	struct watch watch;
 	struct agent_hang hang;
+	struct event_commands events;
+	int is_first; /* node 0, in the last round */
 	struct pmi_service *pmi; /* of the round; NULL: none */
 	struct pmix_service *pmix;
 	struct agent_held held; /* until pmix is ready */
@@ -94,6 +97,10 @@ void agent_start_workers(struct agent *a);
 /* Makes the plan of the round and starts this node's workers. */
 void agent_start_group(struct agent *a, const struct wire_start *start);
 void agent_keep_lease(void *arg);
+
+/* --on-event, on node 0; rank -1: none. */
+void agent_run_event(struct agent *a, const char *event, int64_t rank,
+		      const char *text);
 
 /* agent_acts.c: the action of each enum agent_act, or NULL. */
 extern void (*const agent_acts[])(struct agent *a);

@@ -116,6 +116,7 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 	a->times.start = clock_ns();
 	a->round = a->exit_reports.round = start->round;
 	a->nnodes = start->nnodes;
+	a->is_first = start->node_rank == 0;
 	a->attempt = start->attempt;
 	a->world_size = start->world_size;
 	log_debug("round %u: node %u of %u, ranks %u to %u of %u",

@@ -207,6 +207,14 @@ static int agent_has_hung(const struct agent *a,
 	return limit > 0 && (double)stall->stalled_ms >= limit;
 }
 
+static void agent_run_stalled(struct agent *a, const struct wire_stalled *stall)
+{
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(stall->text));
+	agent_run_event(a, "hung", stall->rank, text);
+}
+
 void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
 {
 	struct agent *a = m->owner;
@@ -217,6 +225,8 @@ void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
 	/* in a Slurm step only one ddprun logs what all would */
 	if (stall->text.len && (!env->shares_console || env->node_rank == 0))
 		log_info("%.*s", SLICE_FMT(stall->text));
+	if (stall->text.len && stall->stalled_ms) /* 0: it goes on */
+		agent_run_stalled(a, stall);
 	if (!a->hang.is_decided && agent_find_rank(a, stall->rank) &&
 	    agent_has_hung(a, stall))
 		agent_end_hang(a, stall);

@@ -43,6 +43,7 @@ struct config {
 	const char *wrap, *wrap_ranks;
 	const char *print_completion;
 	const char *preflight; /* none, quick, full */
+	const char *on_event;
 	const char *preflight_folders, *preflight_command, *preflight_json;
 	const char *hosts_text, *hostfile; /* -H, --hostfile */
 	const char *ssh_program, *ssh_args;
