@@ -147,6 +147,7 @@ $(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 		-shared -nostdlib -s -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
 
 $(call objs,launcher/crash/crash_catcher.c): $(crash_library)
+$(call objs,launcher/preload/template.c): $(wildcard launcher/preload/*.py)
 $(call objs,launcher/crash/crash_catcher.c): extra_cflags = -DCRASH_LIBRARY='"$(crash_library)"'
 
 $(O)/ddprun: $(launcher_objs)

@@ -12,6 +12,7 @@
 #include "launcher/output/logdir.h"
 #include "launcher/plan/gpu.h"
 #include "launcher/plan/shell_words.h"
+#include "launcher/preload/python_command.h"
 
 enum { TEXT_MAX = 64 << 20, NAMES_MAX = 32 };
 
@@ -296,6 +297,25 @@ static void dry_run_put_restarts(struct dry_run *d)
 			   c->max_restarts, c->restart_backoff_s);
 }
 
+/* The imports are not tried. */
+static void dry_run_put_preload(struct dry_run *d)
+{
+	const struct program *program = &d->parts->program;
+	struct python_command command;
+	struct err e = ERR_INIT;
+
+	if (!d->config->preload)
+		return;
+	if (python_command_find(&command, program->path, program->argv, &e) <
+	    0) {
+		buf_printf(&d->text, "preload: none, %s\n", e.text);
+		return;
+	}
+	buf_printf(&d->text, "preload: %s, imported once by %s\n",
+		   d->config->preload, command.path);
+	python_command_release(&command);
+}
+
 int dry_run(const struct config *c, const struct plan_parts *parts,
 	    struct err *e)
 {
@@ -315,6 +335,7 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	d.plan.unknown = d.open;
 	gpus = gpu_count(&why);
 	dry_run_put_restarts(&d);
+	dry_run_put_preload(&d);
 	for (uint32_t i = 0; i < c->nproc; i++)
 		dry_run_put_worker(&d, i, gpus, why);
 	rc = dry_run_print(&d.text, e);

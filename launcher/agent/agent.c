@@ -61,6 +61,8 @@ static void on_start(struct member *m, const struct wire_start *start)
 			 "and write the values that workers store there",
 			 SLICE_FMT(start->master_addr), start->master_port);
 	agent_mpi_warn(a, start);
+	if (agent_preload_waits(a, start))
+		return;
 	a->starting = start;
 	agent_handle(a, EV_START, "all nodes have joined");
 	a->starting = NULL;
@@ -242,6 +244,7 @@ static void on_reaped(void *arg, pid_t pid, int status,
 		if (a->state == LEAVING)
 			agent_watch_server(a);
 	} else if (!agent_mpi_reaped(a, pid, status) &&
+		   !preload_reaped(&a->preload, pid, status) &&
 		   !agent_dump_reaped(a, pid, status) &&
 		   !event_commands_reaped(&a->events, pid, status) &&
 		   !guard_reaped(&a->guard, pid, status)) {
@@ -407,6 +410,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 		agent_acts[ACT_JOIN](a);
 		/* while the server starts */
 		failure_prepare(&a->failure);
+		agent_start_preload(a);
 		uv_run(&a->loop, UV_RUN_DEFAULT);
 	} else {
 		member_close(&a->member);

@@ -62,9 +62,10 @@ static uint32_t agent_grace_ms(const struct agent *a)
 void agent_sweep(struct agent *a)
 {
 	const pid_t ours[] = {a->guard.pid, member_server_pid(&a->member),
-			      pmix_service_pid(a->pmix)};
+			      pmix_service_pid(a->pmix),
+			      preload_pid(&a->preload)};
 
-	worker_shutdown_sweep(&a->shutdown, ours, 3);
+	worker_shutdown_sweep(&a->shutdown, ours, 4);
 }
 
 static void agent_stop_workers(struct agent *a)
@@ -187,6 +188,7 @@ static void agent_leave(struct agent *a)
 	uv_timer_stop(&a->time_limit);
 	uv_timer_stop(&a->backoff_timer);
 	agent_mpi_end(a);
+	preload_close(&a->preload);
 	member_close(&a->member);
 	input_close(&a->input);
 	if (page.len)

@@ -1,7 +1,7 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
  * to end), agent_acts.c (the actions of the state table), agent_round.c (the
  * start of a round's workers), agent_stop.c (stop requests), agent_watch.c
- * (progress, and ranks that hang) and agent_mpi.c. */
+ * (progress, and ranks that hang), agent_mpi.c and agent_preload.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -18,6 +18,7 @@
 #include "launcher/output/output.h"
 #include "launcher/pmi/pmi_service.h"
 #include "launcher/pmix/pmix_service.h"
+#include "launcher/preload/preload.h"
 #include "launcher/watch/watch.h"
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
@@ -74,8 +75,9 @@ struct agent {
 	int is_first; /* node 0, in the last round */
 	struct pmi_service *pmi; /* of the round; NULL: none */
 	struct pmix_service *pmix;
-	struct agent_held held; /* until pmix is ready */
+	struct agent_held held; /* until preload, or pmix, is ready */
 	struct worker_ports ports; /* of this attempt, if it needs any */
+	struct preload preload;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes;
 	struct restart_time times;
@@ -141,6 +143,12 @@ char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n);
 int agent_mpi_ended(struct agent *a, struct worker *w, int status);
 /* A child ended: 1 if it was the one that serves PMIx. */
 int agent_mpi_reaped(struct agent *a, pid_t pid, int status);
+
+/* agent_preload.c: --preload */
+void agent_start_preload(struct agent *a);
+/* A round begins: 1 if its workers must wait for the template process: handles
+ * EV_WAIT, and later EV_START with a copy of start. */
+int agent_preload_waits(struct agent *a, const struct wire_start *start);
 
 /* agent_stop.c */
 /* This node leaves the job alone (--preflight). */

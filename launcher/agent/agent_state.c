@@ -6,12 +6,14 @@
 #define EDGE(next_, act_) {.next = next_, .act = act_, .known = 1}
 
 const char *const agent_state_names[] = {
-	[JOINING] = "JOINING", [RUNNING] = "RUNNING",
+	[JOINING] = "JOINING", [PRELOADING] = "PRELOADING",
+	[RUNNING] = "RUNNING",
 	[NOTIFIED] = "NOTIFIED", [KILLING] = "KILLING",
 	[RESTARTING] = "RESTARTING", [BACKOFF] = "BACKOFF",
 	[STOPPING] = "STOPPING", [LEAVING] = "LEAVING",
 };
 const char *const agent_event_names[] = {
+	[EV_WAIT] = "wait",
 	[EV_START] = "start", [EV_END] = "end", [EV_RESTART] = "restart",
 	[EV_LOST] = "lost", [EV_SIGNAL] = "signal", [EV_EMPTY] = "empty",
 	[EV_STOP] = "stop", [EV_KILL] = "kill",
@@ -20,6 +22,7 @@ const char *const agent_event_names[] = {
 
 static const struct agent_edge table[][EVENTS] = {
 	[JOINING] = {
+		[EV_WAIT] = EDGE(PRELOADING, ACT_NONE),
 		[EV_START] = EDGE(RUNNING, ACT_START_WORKERS),
 		[EV_END] = EDGE(LEAVING, ACT_LEAVE),
 		[EV_LOST] = EDGE(LEAVING, ACT_LEAVE),
@@ -27,6 +30,14 @@ static const struct agent_edge table[][EVENTS] = {
 		/* a spare: it belongs to the job that is to stop */
 		[EV_STOP] = EDGE(NOTIFIED, ACT_NOTIFY_WORKERS),
 		[EV_KILL] = EDGE(LEAVING, ACT_LEAVE),
+	},
+	[PRELOADING] = {
+		[EV_START] = EDGE(RUNNING, ACT_START_WORKERS),
+		[EV_END] = EDGE(LEAVING, ACT_LEAVE),
+		[EV_RESTART] = EDGE(BACKOFF, ACT_BACK_OFF),
+		[EV_LOST] = EDGE(LEAVING, ACT_LEAVE),
+		[EV_STOP] = EDGE(LEAVING, ACT_DECLINE),
+		[EV_KILL] = EDGE(LEAVING, ACT_DECLINE),
 	},
 	[RUNNING] = {
 		[EV_END] = EDGE(STOPPING, ACT_STOP_WORKERS),

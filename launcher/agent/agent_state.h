@@ -6,7 +6,9 @@
 #include <stdio.h>
 
 enum agent_state {
-	JOINING, RUNNING,
+	JOINING,
+	PRELOADING, /* a round has begun; its workers wait for --preload */
+	RUNNING,
 	NOTIFIED,   /* the workers of all nodes were asked to stop */
 	KILLING,    /* the workers of all nodes are being killed */
 	RESTARTING, /* the round's workers are being stopped */
@@ -15,7 +17,8 @@ enum agent_state {
 };
 
 enum agent_event {
-	EV_START,        /* the server: a round begins */
+	EV_WAIT,         /* a round begins, but its workers must wait */
+	EV_START,        /* the server: a round begins; or the wait is over */
 	EV_END,          /* the server: the job is over */
 	EV_RESTART,      /* the server: the round is over, another follows */
 	EV_LOST,         /* the server is lost, or refuses this node */

@@ -72,8 +72,8 @@ static void on_time_limit(uv_timer_t *t)
 	const struct stop_request n = stop_request_of_limit(a->config, now);
 	char text[128];
 
-	if (a->state == JOINING || a->state == RESTARTING ||
-	    a->state == BACKOFF) {
+	if (a->state == JOINING || a->state == PRELOADING ||
+	    a->state == RESTARTING || a->state == BACKOFF) {
 		uv_timer_start(t, on_time_limit, RETRY_MS, 0);
 		return;
 	}
@@ -132,8 +132,8 @@ static void agent_leave_by_signal(struct agent *a, int number,
 
 static int agent_has_work(const struct agent *a)
 {
-	return a->state == RUNNING || a->state == NOTIFIED ||
-	       a->state == KILLING ||
+	return a->state == PRELOADING || a->state == RUNNING ||
+	       a->state == NOTIFIED || a->state == KILLING ||
 	       (a->state == JOINING && member_is_spare(&a->member) &&
 		a->config->env.signals_reach_all);
 }

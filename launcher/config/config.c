@@ -192,6 +192,34 @@ static int config_check_preflight(const struct config *c, struct err *e)
 		       c->preflight);
 }
 
+/* Letters of any script: Python's names may be any UTF-8. */
+static int config_is_module_char(char c)
+{
+	return c == '_' || (c >= '0' && c <= '9') || (c & 0x80) ||
+	       ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
+
+/* A,B.C: names and dots between commas. */
+static int config_check_preload(const struct config *c, struct err *e)
+{
+	const char *at = c->preload;
+	int is_name = 0;
+
+	for (; at && (*at || !is_name); at++) {
+		if (config_is_module_char(*at) &&
+		    (is_name || *at < '0' || *at > '9'))
+			is_name = 1;
+		else if (is_name && (*at == ',' || *at == '.'))
+			is_name = 0;
+		else
+			return err_set(e, ERR_USAGE, "--preload '%s': give "
+				       "the names of Python modules, "
+				       "separated by commas, or auto",
+				       c->preload);
+	}
+	return 0;
+}
+
 /* Checks the options that have a meaning only if Python loads something. */
 static int config_check_python(const struct config *c, struct err *e)
 {
@@ -318,6 +346,8 @@ static int config_check_rest(const struct config *c, struct err *e)
 		rc = config_check_mpi(c, e);
 	if (rc == 0)
 		rc = config_check_preflight(c, e);
+	if (rc == 0)
+		rc = config_check_preload(c, e);
 	if (rc == 0)
 		rc = log_rules_check(&c->output, c->nproc, e);
 	if (rc == 0)

@@ -425,10 +425,10 @@ static uint32_t crash_number(const char **text)
 }
 
 /* /proc/PID/fd/N:LOCAL_RANK */
-static int crash_read_variable(void)
+static int crash_read(const char *text)
 {
 	static const char folder[] = "/proc/";
-	const char *text = crash_environment_find(), *at;
+	const char *at;
 	size_t n = 0;
 
 	while (text && text[n] && text[n] != ':' &&
@@ -438,6 +438,7 @@ static int crash_read_variable(void)
 	}
 	if (!text || text[n] != ':' || n <= sizeof(folder))
 		return -1;
+	crash.path[n] = '\0';
 	at = text + sizeof(folder) - 1;
 	crash.agent = (int32_t)crash_number(&at);
 	at = text + n + 1;
@@ -445,12 +446,21 @@ static int crash_read_variable(void)
 	return 0;
 }
 
+/* A worker that was forked (--preload) has another variable than the process in
+ * which the library was loaded. */
+KEPT void ddprun_crash_move(const char *variable);
+KEPT void ddprun_crash_move(const char *variable)
+{
+	if (crash_read(variable) < 0)
+		crash.path[0] = '\0';
+}
+
 __attribute__((constructor)) static void crash_start(void)
 {
 	stack_t own = {.ss_sp = crash_stack, .ss_size = ALT_STACK};
 	stack_t was = {.ss_flags = 0};
 
-	if (crash_read_variable() < 0 || crash_is_go())
+	if (crash_read(crash_environment_find()) < 0 || crash_is_go())
 		return;
 	crash_environment_leave(crash.agent);
 	crash.is_on = 1;

@@ -47,6 +47,9 @@ void failure_release(struct failure *f)
 void failure_prepare(struct failure *f)
 {
 	postmortem_prepare(&f->postmortem);
+	/* --preload needs the library before the first round */
+	if (!f->options.no_crash_stacks)
+		crash_catcher_begin(&f->catcher, f->options.nproc);
 }
 
 void failure_publish_job(struct failure *f, const char *agent_id,

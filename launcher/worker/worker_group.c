@@ -135,7 +135,7 @@ static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 	guard_note_pipes(g->guard, w->local_rank, redirects[0].pipe,
 			 redirects[1].pipe);
 	w->started_ns = clock_ns();
-	w->pid = spawn_process(s, e);
+	w->pid = g->start ? g->start(g, s, e) : spawn_process(s, e);
 	if (w->pid < 0) {
 		rc = w->pid;
 		goto out;

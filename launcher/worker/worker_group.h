@@ -50,6 +50,9 @@ struct worker_group {
 	/* The descriptor that a worker inherits under its own number; NULL:
 	 * none. */
 	int (*socket)(struct worker_group *g, uint32_t local_rank);
+	/* Starts one, as spawn_process does; NULL: spawn_process. */
+	pid_t (*start)(struct worker_group *g, const struct spawn *s,
+		       struct err *e);
 	void (*on_started)(struct worker_group *g); /* after each worker */
 	/* no worker runs, no stream is open: the group may start again */
 	void (*on_closed)(struct worker_group *g);

@@ -9,12 +9,19 @@
 
 /* A change here changes what ddprun does: change the man page as well. */
 static const char states[] =
+	"JOINING    wait     -> PRELOADING\n"
 	"JOINING    start    -> RUNNING\n"
 	"JOINING    end      -> LEAVING\n"
 	"JOINING    lost     -> LEAVING\n"
 	"JOINING    signal   -> LEAVING\n"
 	"JOINING    stop     -> NOTIFIED\n"
 	"JOINING    kill     -> LEAVING\n"
+	"PRELOADING start    -> RUNNING\n"
+	"PRELOADING end      -> LEAVING\n"
+	"PRELOADING restart  -> BACKOFF\n"
+	"PRELOADING lost     -> LEAVING\n"
+	"PRELOADING stop     -> LEAVING\n"
+	"PRELOADING kill     -> LEAVING\n"
 	"RUNNING    end      -> STOPPING\n"
 	"RUNNING    restart  -> RESTARTING\n"
 	"RUNNING    lost     -> STOPPING\n"

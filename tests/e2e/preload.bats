@@ -1,0 +1,364 @@
+# --preload: workers that are forked from a template process. PYTHON_EXEC is
+# python3; no test needs a package.
+# covers: launcher/preload launcher/crash launcher/agent
+bats_require_minimum_version 1.5.0
+load ../lib
+
+setup() {
+	lib_setup
+	export PYTHONPATH=$T/site PYTHONDONTWRITEBYTECODE=1
+	unset PYTHON_EXEC
+	mkdir site
+	# a package that is slow to import would do this once as well
+	cat >site/counted.py <<-'EOF2'
+		import os
+		with open(os.environ["TMPDIR"] + "/imports", "a") as f:
+		    f.write("%d\n" % os.getpid())
+		value = 1
+	EOF2
+	echo 'import counted, os; print("ran", counted.value)' >script.py
+	state=$BATS_TEST_DIRNAME/../programs/workers/python_state.py
+}
+
+# imports N: counted was imported N times.
+imports() {
+	[ "$(wc -l <imports)" = "$1" ] || {
+		echo "imported $(wc -l <imports) times, not $1"
+		return 1
+	}
+}
+
+# refused ERE: the last job's workers were started plainly, for that reason.
+refused() {
+	has "$err" "warning: --preload: $1; the workers of this node are started plainly"
+	[ "$(grep -c 'started plainly' <<<"$err")" = 1 ]
+}
+
+# same OPTIONS...: a job's workers are in the same state with --preload and without
+same() {
+	expect 0 ddprun --standalone --nproc-per-node 2 "$@"
+	sort <<<"$out" >plain
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload counted,json "$@"
+	sort <<<"$out" >forked
+	lacks "$err" preload
+	imports 1
+	rm imports
+	diff plain forked
+}
+
+@test "a forked worker has the state of a plainly started worker" {
+	cp "$state" state.py
+	same state.py --x 1 ''
+	has "$out" '^\[1\] atexit: last of all$'
+	same -m state --x
+	same --no-python python3 -W error -X dev state.py
+	same --no-python python3 -um state
+	same --cpu-bind cores state.py
+	printf '#!/usr/bin/env -S python3 -B\n' | cat - state.py >run-state
+	chmod +x run-state
+	same ./run-state y
+	echo 'import sys; print("read", sys.stdin.read())' >script.py
+	echo input | ddprun --standalone --preload counted script.py >piped
+	has "$(<piped)" '^\[0\] read input$'
+}
+
+@test "modules are imported once for all starts and restarts" {
+	cat >fails.py <<-'EOF2'
+		import counted, os, sys
+		print("attempt", os.environ["TORCHELASTIC_RESTART_COUNT"])
+		sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] < "2")
+	EOF2
+	expect 0 ddprun --standalone --nproc-per-node 3 --max-restarts 2 \
+		--preload counted fails.py
+	has "$out" '^\[2\] attempt 2$'
+	imports 1
+}
+
+@test "a restart runs the script as it is then, and imports changed modules again" {
+	cat >first.py <<-'EOF2'
+		import counted, os, sys
+		here = os.path.dirname(os.path.abspath(__file__))
+		os.replace(here + "/second.py", __file__)
+		with open(counted.__file__, "a") as f:
+		    f.write("value = 22\n")
+		sys.exit(1)
+	EOF2
+	echo 'import counted; print("second", counted.value)' >second.py
+	expect 0 ddprun --standalone --max-restarts 1 --preload counted first.py
+	has "$out" '^\[0\] second 22$'
+	has "$err" '--preload: .*/site/counted.py has changed: importing again$'
+	imports 2
+}
+
+@test "a template process that is killed is replaced, and takes no worker with it" {
+	local first
+	cat >waits.py <<-'EOF2'
+		import counted, os, sys
+		print("runs", os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
+		with open(os.environ["TMPDIR"] + "/gate") as f:
+		    sys.exit(int(f.read()))
+	EOF2
+	mkfifo gate
+	start job ddprun --standalone --max-restarts 1 --preload counted waits.py
+	await job.out 'runs 0'
+	first=$(<imports)
+	kill -KILL "$first"
+	await job.err "--preload: the template process \(pid $first\) was killed by SIGKILL; starting another"
+	echo 1 >gate
+	await job.out 'runs 1'
+	imports 2
+	echo 0 >gate
+	finish job 0
+}
+
+@test "a template process killed while it imports is replaced; the wait is named" {
+	cat >site/slow.py <<-'EOF2'
+		import os
+		with open(os.environ["TMPDIR"] + "/gate") as f:
+		    f.read()
+	EOF2
+	mkfifo gate
+	echo 'import slow; print("ran")' >script.py
+	start job ddprun --standalone --nproc-per-node 2 --preload slow script.py
+	await job.err '--preload: the workers wait for the import of slow \(pid [0-9]+\)'
+	[[ $line =~ pid\ ([0-9]+) ]]
+	kill -KILL "${BASH_REMATCH[1]}"
+	await job.err 'was killed by SIGKILL while it imported slow; starting another'
+	: >gate
+	finish job 0
+	[ "$(grep -c ran <<<"$out")" = 2 ]
+}
+
+@test "a signal ends a job whose modules are still being imported" {
+	mkfifo gate
+	echo 'open(__import__("os").environ["TMPDIR"] + "/gate")' >site/slow.py
+	start job ddprun --standalone --nproc-per-node 2 --preload slow script.py
+	await job.err 'the workers wait for the import of slow'
+	signal job INT
+	finish job 130
+	nothing_left
+}
+
+@test "what the import leaves behind is a reason to start the workers plainly" {
+	local name
+	declare -A code=(
+		[threads]='import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()'
+		[sockets]='import socket; kept = socket.socket()'
+		[forks]='import os; os.fork() or os._exit(0)'
+		[child]='import subprocess; kept = subprocess.Popen(["sleep", "1000"])'
+		[handler]='import signal; signal.signal(signal.SIGUSR1, print)'
+		[file]='kept = open(__file__)'
+		[memory]='import mmap; kept = mmap.mmap(-1, 4096)'
+		[folder]='import os; os.chdir("/")'
+		[rank]='import os; r = os.environ.get("RANK")'
+		[raises]='raise KeyError("x")'
+		[exits]='import sys; sys.exit(3)'
+		[dies]='import os; os._exit(4)'
+	)
+	declare -A why=(
+		[threads]='the import of threads left 1 threads'
+		[sockets]='the import of sockets left a socket open'
+		[forks]='the import of forks left a child process'
+		[child]='the import of child left a child process'
+		[handler]='the import of handler set a handler of signal 10 .*'
+		[file]='the import of file left .*/site/file.py open'
+		[memory]='the import of memory left a device or shared memory mapped .*'
+		[folder]='the import of folder changed the working directory'
+		[rank]='rank reads the variable RANK when it is imported, and each worker has its own'
+		[raises]='the import of raises raises KeyError: .x.'
+		[exits]='the import of exits calls sys.exit\(3\)'
+		[dies]='the import of dies ended the template process with code 4'
+	)
+	for name in "${!code[@]}"; do
+		echo "${code[$name]}" >"site/$name.py"
+		expect 0 ddprun --standalone --nproc-per-node 2 \
+			--preload "counted,$name" script.py
+		[ "$(grep -c 'ran 1' <<<"$out")" = 2 ]
+		refused "${why[$name]}"
+	done
+	expect 0 ddprun --standalone --preload no_such_module script.py
+	refused "cannot import no_such_module: No module named 'no_such_module'"
+	nothing_left
+}
+
+@test "threads that a library stops to fork are no reason" {
+	cat >site/pool.py <<-'EOF2'
+		import os, threading
+		stop = threading.Event()
+		one = threading.Thread(target=stop.wait)
+		one.start()
+		def end():
+		    stop.set()
+		    one.join()
+		os.register_at_fork(before=end)
+	EOF2
+	expect 0 ddprun --standalone --preload counted,pool script.py
+	lacks "$err" preload
+	imports 1
+}
+
+@test "a worker that cannot be forked is started plainly" {
+	cat >site/unlucky.py <<-'EOF2'
+		import os
+		template = os.getpid()
+		def end():
+		    if os.getppid() != template:
+		        os._exit(1)
+		os.register_at_fork(after_in_child=end)
+	EOF2
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload unlucky script.py
+	[ "$(grep -c 'ran 1' <<<"$out")" = 2 ]
+	has "$err" '--preload: cannot fork a worker: the new process has ended; it is started plainly'
+}
+
+@test "what modules print as they are imported appears once" {
+	echo 'import sys; print("hello"); print("no end", end="", file=sys.stderr)' \
+		>site/prints.py
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload prints script.py
+	[ "$(grep -c 'ddprun: --preload: hello' <<<"$err")" = 1 ]
+	[ "$(grep -c 'ddprun: --preload: no end' <<<"$err")" = 1 ]
+	lacks "$out" hello
+}
+
+@test "auto finds the packages that the program and the modules beside it import" {
+	mkdir -p beside site/pack
+	echo 'import json' >site/pack/__init__.py
+	cp site/counted.py site/pack/deep.py
+	cp site/counted.py site/unused.py
+	echo 'from pack import deep' >beside/__init__.py
+	cat >script.py <<-'EOF2'
+		import sys, beside
+		from typing import TYPE_CHECKING
+		if TYPE_CHECKING:
+		    import unused
+		def f():
+		    import unused
+		try:
+		    import not_installed
+		except ImportError:
+		    pass
+		print("pack.deep" in sys.modules, "unused" in sys.modules)
+	EOF2
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload auto script.py
+	has "$out" '^\[1\] True False$'
+	lacks "$err" preload
+	imports 1
+	rm imports
+	mkdir program
+	mv script.py program/__main__.py
+	mv beside program/
+	sed -i 's/import sys, beside/import sys; from . import beside/' program/__main__.py
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload auto -m program
+	has "$out" '^\[1\] True False$'
+	imports 1
+	echo 'import json; print("ran")' >script.py
+	expect 0 ddprun --standalone --preload auto script.py
+	refused 'auto: script.py imports no installed package'
+}
+
+@test "tracebacks, exit codes and signals are those of a plain start" {
+	local end
+	for end in 'raise KeyError("bad")' 'sys.exit(7)' 'sys.exit("text")' \
+		'1 +' 'raise KeyboardInterrupt' 'os.kill(os.getpid(), 15)' \
+		'os.execv("/bin/sh", ["sh", "-c", "echo $RANK; exit 9"])' \
+		'warnings.warn("careful")'; do
+		printf 'import os, sys, warnings\ndef f():\n    print(end="x\\n")\nf()\n%s\n' \
+			"$end" >script.py
+		start plain ddprun --standalone script.py
+		finish plain -
+		printf '%s\n' "$status" "$out" "$(grep '^\[' <<<"$err")" >was
+		start forked ddprun --standalone --preload counted script.py
+		finish forked -
+		printf '%s\n' "$status" "$out" "$(grep '^\[' <<<"$err")" >is
+		diff was is
+	done
+	imports 8
+}
+
+@test "a forked worker's crash is recorded with its Python frames" {
+	echo 'import ctypes; ctypes.string_at(0)' >script.py
+	start job ddprun --standalone --nproc-per-node 2 --preload ctypes script.py
+	finish job 139
+	has "$err" 'SIGSEGV.*script.py:1'
+}
+
+@test "what a process draws by chance differs between workers" {
+	cat >site/draws.py <<-'EOF2'
+		import random, tempfile, uuid, multiprocessing
+		own = random.Random()
+		fixed = random.Random(5)
+	EOF2
+	cat >script.py <<-'EOF2'
+		import draws, random, tempfile, uuid, multiprocessing, os
+		print(random.random(), draws.own.random(), uuid.uuid4(),
+		      next(tempfile._get_candidate_names()),
+		      multiprocessing.current_process().authkey.hex())
+		print("fixed", draws.fixed.random())
+	EOF2
+	expect 0 ddprun --standalone --nproc-per-node 3 --preload draws script.py
+	[ "$(grep -v fixed <<<"$out" | cut -d' ' -f2- | tr ' ' '\n' | sort -u |
+		wc -l)" = 15 ]
+	[ "$(grep fixed <<<"$out" | cut -d' ' -f2- | sort -u | wc -l)" = 1 ]
+}
+
+@test "multiprocessing finds the program's main module again" {
+	cat >script.py <<-'EOF2'
+		import counted, multiprocessing, os, pickle
+		class Item:
+		    def __init__(self, n):
+		        self.n = n
+		def double(item):
+		    return Item(2 * item.n)
+		if __name__ == "__main__":
+		    for how in "spawn", "forkserver", "fork":
+		        with multiprocessing.get_context(how).Pool(1) as pool:
+		            print(how, pool.map(double, [Item(4)])[0].n)
+		    print(pickle.loads(pickle.dumps(Item(3))).n)
+	EOF2
+	expect 0 ddprun --standalone --preload counted script.py
+	[ "$out" = $'[0] spawn 8\n[0] forkserver 8\n[0] fork 8\n[0] 3' ]
+	nothing_left
+}
+
+@test "256 workers are forked, and ddprun's death leaves none of them" {
+	printf '%s\n' 'import os, time' 'print("runs", flush=True)' \
+		'time.sleep(1000)' >script.py
+	start job ddprun --standalone --nproc-per-node 256 --preload counted script.py
+	await job.out '^\[255\] runs'
+	signal job KILL
+	finish job 137
+	nothing_left 30
+}
+
+@test "each node has its own interpreter, and its own modules" {
+	python3 -m venv --without-pip venv
+	echo 'import counted, sys; print("prefix", sys.prefix)' >script.py
+	start server ddprdzv --listen 127.0.0.1:0
+	await server.err 'listening on (127.0.0.1:[0-9]+)'
+	start one env PYTHON_EXEC="$T/venv/bin/python3" ddprun --nnodes 2 \
+		--rdzv-endpoint "$(cut -d' ' -f4 <<<"$line")" --preload counted script.py
+	start two ddprun --nnodes 2 \
+		--rdzv-endpoint "$(cut -d' ' -f4 <<<"$line")" --preload missing script.py
+	finish one 0
+	has "$out" "prefix $T/venv\$"
+	lacks "$err" preload
+	finish two 0
+	lacks "$out" "prefix $T/venv"
+	refused "cannot import missing: .*"
+	signal server TERM
+	finish server -
+}
+
+@test "a program that is not Python is started plainly, bad names not at all" {
+	expect 0 ddprun --standalone --preload json sh -c 'echo ran'
+	refused "'.*/sh' is not a Python program"
+	expect 0 ddprun --standalone --preload json --no-python python3 -c 'print(1)'
+	refused "the interpreter's '-c' is not for a script or a module"
+	expect 0 ddprun --standalone --preload json --wrap 'nice -n 1' script.py
+	refused '--wrap starts all workers'
+	expect 2 ddprun --standalone --preload 'json;' script.py
+	has "$err" "--preload 'json;': give the names of Python modules"
+	expect 2 ddprun --standalone --preload '' script.py
+	expect 0 ddprun --standalone --preload json,os.path --dry-run script.py
+	has "$out" '^preload: json,os.path, imported once by .*python3'
+}
