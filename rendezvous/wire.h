@@ -203,9 +203,9 @@ const char *wire_type_name(int type);
 #define WIRE_JOIN_FIELDS(F) F(str, node_id) F(str, host) F(str, addr)         \
 	F(u16, master_port) F(u8, hosts_server) F(i32, node_rank)              \
 	F(u32, min_nodes) F(u32, max_nodes) F(u32, nproc)                      \
-	F(u32, max_restarts) F(u32, max_no_progress) F(u32, backoff_ms)        \
-	F(str, role) F(u32, last_call_ms) F(u32, lease_ms) F(u8, agent_store)  \
-	F(u8, store_open) F(u64, steps) F(list, addrs)
+	F(u32, max_restarts) F(u32, max_no_progress) F(u32, swap_after)        \
+	F(u32, backoff_ms) F(str, role) F(u32, last_call_ms) F(u32, lease_ms)  \
+	F(u8, agent_store) F(u8, store_open) F(u64, steps) F(list, addrs)
 #define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, min_nodes)                 \
 	F(u32, max_nodes) F(u32, spares) F(u8, spare) F(u32, last_call_ms)     \
 	F(str, missing)
@@ -218,7 +218,7 @@ const char *wire_type_name(int type);
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
 	F(str, why) F(str, error) F(str, log) F(str, last)                     \
-	F(u8, early) F(str, missed)
+	F(u8, early) F(str, missed) F(u64, steps)
 #define WIRE_FAILED_FIELDS(F) F(u32, round) F(i32, exit_code) F(str, text)
 #define WIRE_RESUME_FIELDS(F) F(str, node_id) F(u8, began) F(u32, round)      \
 	F(u8, ended) F(list, addrs)
@@ -235,7 +235,8 @@ const char *wire_type_name(int type);
 	F(u32, restarts_left) F(str, text) F(i32, rank) F(u32, local_rank)     \
 	F(u32, node_rank) F(str, host) F(i64, pid) F(i32, code)                \
 	F(i32, signal) F(u64, ran_ms) F(u8, core) F(u64, max_rss_kib)          \
-	F(str, tail) F(str, why) F(str, error) F(str, log) F(str, last)
+	F(str, tail) F(str, why) F(str, error) F(str, log) F(str, last)        \
+	F(str, swap)
 #define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
 #define WIRE_WAITING_FIELDS(F) F(u32, request) F(u64, waited_ms) F(str, text) \
 	F(str, peer) F(u16, peer_port) F(str, own) F(u16, own_port)

@@ -34,7 +34,7 @@ SHOWN = [
     ("check.md", r"quick check of 3 nodes"),
     ("crashes.md", r"ddprun: job .* failed:"),
     ("hangs.md", r"ddprun: no progress for"),
-    ("restarts.md", r"ddprun: job .* failed:"),
+    ("restarts.md", r"ddprun: (job .* failed:|node 1 )"),
     ("HACKING.md", r"trainers -> worker-sdk"),
     ("placement.md", r"socket    \||which ranks run there"),
     ("service.md", r"\[Service\]"),

@@ -80,9 +80,9 @@ void agent_run_event(struct agent *a, const char *event, int64_t rank,
 		event_commands_run(&a->events, &n);
 }
 
-static void agent_log_restart(struct agent *a, const struct wire_end *end)
+static void agent_report_restart(struct agent *a, const struct wire_end *end)
 {
-	char when[40] = "";
+	char when[40] = "", text[ERR_TEXT_MAX];
 
 	if (a->wait_ms)
 		snprintf(when, sizeof(when), " in %g s",
@@ -90,6 +90,13 @@ static void agent_log_restart(struct agent *a, const struct wire_end *end)
 	log_info("restarting (%u of %u)%s: %.*s",
 		 (uint32_t)a->config->max_restarts - end->restarts_left,
 		 (uint32_t)a->config->max_restarts, when, SLICE_FMT(end->text));
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
+	agent_run_event(a, "restarted", -1, text);
+	if (!end->swap.len)
+		return;
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->swap));
+	log_info("%s", text);
+	agent_run_event(a, "swapped", -1, text);
 }
 
 static void on_end(struct member *m, const struct wire_end *end)
@@ -120,14 +127,15 @@ static void on_end(struct member *m, const struct wire_end *end)
 	}
 	if (end->verdict == WIRE_RESTART) {
 		a->wait_ms = restart_backoff_next(&a->backoff, end->ran_ms);
-		agent_log_restart(a, end);
-		agent_run_event(a, "restarted", -1, text);
+		agent_report_restart(a, end);
 		agent_handle(a, EV_RESTART, text);
 		return;
 	}
 	if (member_is_spare(m) && !a->stop.level)
-		log_info("job '%s' is over, and this spare node was not "
-			 "needed: %s", a->config->job, text);
+		log_info("job '%s' is over, and this %s: %s", a->config->job,
+			 member_has_started(m)
+				 ? "node was a spare in the end"
+				 : "spare node was not needed", text);
 	a->ended_as_asked = end->verdict == WIRE_ENDED && a->stop.level;
 	if (end->verdict != WIRE_SUCCESS && !a->ended_as_asked)
 		agent_run_event(a, "failed", -1, text);

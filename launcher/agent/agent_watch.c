@@ -96,6 +96,7 @@ static void agent_report_hang(struct agent *a)
 	x.local_rank = w->local_rank;
 	x.pid = w->pid;
 	x.ran_ms = (now - w->started_ns) / 1000000;
+	x.steps = watch_steps(&a->watch);
 	x.tail = tail_text(&w->tail);
 	x.last = SLICE_STR(
 		recorder_last(&a->failure.recorder, w->local_rank, now, last));

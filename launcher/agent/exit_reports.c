@@ -85,10 +85,12 @@ static void exit_report_send(struct exit_reports *r, struct worker *w)
 	int failed = w->status != 0 && !m.stopped;
 
 	exit_report_log(w);
-	if (failed)
+	if (failed) {
+		m.steps = watch_steps(r->watch);
 		failure_examine(r->failure, w, w->status, &m);
-	else if (!m.stopped)
+	} else if (!m.stopped) {
 		failure_examine_exit(r->failure, w, &m);
+	}
 	if (failed && exit_report_is_unfit(r, w, &m)) {
 		r->on_unfit(r->owner, m.why);
 		return;

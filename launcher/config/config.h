@@ -55,6 +55,7 @@ struct config {
 	long master_port;
 	long max_restarts;
 	long max_no_progress; /* restarts in a row; 0: any number */
+	long swap_after; /* failures of a node at the start; 0: never */
 	long gpus_per_proc; /* 0: not given */
 	double grace_s;      /* --shutdown-timeout */
 	double restart_backoff_s; /* 0: none */

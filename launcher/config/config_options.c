@@ -203,6 +203,14 @@ const struct option_spec config_options[] = {
 	 .yields = 1,
 	 .more = "Only if workers report their steps, with ddp_step() or in "
 		 "$DDP_STEP_FILE, and count on after a restart."},
+	{INT("swap-after", swap_after, 0, 1000000, "N", "PET_SWAP_AFTER",
+	     "Replace a node by a waiting spare when its workers were the "
+	     "first to fail N times in a row at the start ({}; 0: never)."),
+	 .def = "3",
+	 .yields = 1,
+	 .more = "The start: before the node's first step, or, if its workers "
+		 "never reported one, the first 60 s. The node then waits as a "
+		 "spare itself, and returns only if too few nodes are left."},
 	{SECONDS("restart-backoff", restart_backoff_s, 0,
 		 "PET_RESTART_BACKOFF",
 		 "Wait this long before the first restart, and twice as long "

@@ -270,6 +270,7 @@ struct rdzv_options config_rdzv_options(const struct config *c)
 		.nproc = c->nproc, .node_rank = c->node_rank, .role = c->role,
 		.max_restarts = c->max_restarts,
 		.max_no_progress = c->max_no_progress,
+		.swap_after = c->swap_after,
 		.backoff_s = c->restart_backoff_s,
 		.agent_store = c->agent_store, .store_open = c->store_open,
 		.shares_port = config_shares_port(c),

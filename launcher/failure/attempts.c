@@ -11,6 +11,7 @@ static void attempt_release(struct attempt *a)
 {
 	free(a->host);
 	free(a->text);
+	free(a->swap);
 }
 
 void attempts_release(struct attempts *a)
@@ -61,6 +62,8 @@ void attempts_add(struct attempts *a, const struct wire_end *end,
 				end->host.len),
 		.text = strndup(end->text.len ? end->text.data : "",
 				end->text.len),
+		.swap = strndup(end->swap.len ? end->swap.data : "",
+				end->swap.len),
 	};
 }
 

@@ -20,6 +20,7 @@ struct attempt {
 	int hangs;
 	uint64_t ran_ms;
 	char *host, *text; /* NULL: no memory */
+	char *swap; /* the node that a spare replaced then; or "", or NULL */
 };
 
 struct attempts {

@@ -423,6 +423,11 @@ static void report_put_attempt(struct buf *out, const struct attempt *a)
 	report_put_clean(out, SLICE(cause.data, cause.len));
 	buf_put(out, "\n", 1);
 	buf_release(&cause);
+	if (!a->swap || !*a->swap)
+		return;
+	buf_printf(out, "|  then         ");
+	report_put_clean(out, SLICE_STR(a->swap));
+	buf_put(out, "\n", 1);
 }
 
 /* A job without restarts has its one attempt on the page already. */

@@ -234,6 +234,8 @@ static void report_add_attempts(const struct json *j, cJSON *all,
 		j->add_number(to, "attempt", a->attempt);
 		report_add_time(j, to, a->ended_ms);
 		json_add_text(j, to, "text", SLICE_STR(a->text ? a->text : ""));
+		json_add_text_or_null(j, to, "swap",
+				      SLICE_STR(a->swap ? a->swap : ""));
 		report_add_attempt_worker(j, to, a);
 		j->append(list, to);
 	}

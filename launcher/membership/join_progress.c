@@ -81,6 +81,11 @@ void join_progress_log_spare(const struct join_progress *p)
 {
 	const struct rdzv_options *c = p->options;
 
+	if (p->has_started) { /* and has logged why */
+		log_info("this node waits as a spare of job '%s' from now on",
+			 c->job);
+		return;
+	}
 	log_info("this node waits as a spare: job '%s' at %s has its %u node%s "
 		 "and takes this one when it loses one; if this is another job,"
 		 " give it its own --rdzv-id",

@@ -67,6 +67,7 @@ void member_send_join(struct member *m)
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
 		.max_no_progress = (uint32_t)c->max_no_progress,
+		.swap_after = (uint32_t)c->swap_after,
 		.backoff_ms = member_wire_ms(c->backoff_s),
 		.agent_store = (uint8_t)c->agent_store,
 		.store_open = (uint8_t)c->store_open,

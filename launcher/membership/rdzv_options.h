@@ -18,7 +18,7 @@ struct rdzv_options {
 	long node_rank; /* -1: any */
 	const char *role;
 	long max_restarts;
-	long max_no_progress;
+	long max_no_progress, swap_after;
 	double backoff_s; /* before a restart */
 	int agent_store; /* the server may be PyTorch's store */
 	int store_open;  /* whoever reaches that may use it */

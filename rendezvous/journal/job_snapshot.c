@@ -148,6 +148,7 @@ static void job_snapshot_job(struct pass *p, struct job *j)
 	job_snapshot_u32(p, &j->max_nodes);
 	job_snapshot_u32(p, &j->max_restarts);
 	job_snapshot_u32(p, &j->max_no_progress);
+	job_snapshot_u32(p, &j->swap_after);
 	job_snapshot_u32(p, &j->backoff_ms);
 	job_snapshot_u32(p, &j->last_call_ms);
 	job_snapshot_u32(p, &j->members);
@@ -170,6 +171,7 @@ static void job_snapshot_job(struct pass *p, struct job *j)
 	job_snapshot_u64(p, &j->restarts.last);
 	job_snapshot_u32(p, &j->restarts.known);
 	job_snapshot_u32(p, &j->restarts.in_vain);
+	job_snapshot_number(p, &j->restarts.has_swapped);
 	job_snapshot_end(p, j);
 	for (int i = 0; i < count; i++)
 		if (j->memory[i].rank < 0 ||
@@ -184,6 +186,7 @@ static void job_snapshot_job(struct pass *p, struct job *j)
 static void job_snapshot_node(struct pass *p, struct job_node *n)
 {
 	int place = (int)n->place, port = n->master_port;
+	int swap = (int)n->swap;
 
 	job_snapshot_text(p, &n->node_id);
 	job_snapshot_text(p, &n->host);
@@ -208,6 +211,10 @@ static void job_snapshot_node(struct pass *p, struct job_node *n)
 	job_snapshot_u32(p, &n->role_world);
 	job_snapshot_u32(p, &n->notices);
 	job_snapshot_u32(p, &n->lease_ms);
+	job_snapshot_number(p, &n->has_steps);
+	job_snapshot_u32(p, &n->bad_starts);
+	job_snapshot_number(p, &swap);
+	n->swap = swap;
 }
 
 static void job_snapshot_ranks(struct pass *p, struct job *j)

@@ -228,6 +228,7 @@ void end_cause_give_up(struct job *j, const char *text)
 	j->end.verdict = WIRE_FAILURE;
 	j->end.round = j->round;
 	j->end.restarts_left++; /* it is not used */
+	j->end.swap = SLICE_STR("");
 }
 
 void end_cause_other(struct job *j, const struct job_node *n,

@@ -193,6 +193,7 @@ static int job_do_exited(struct job *j, struct event *ev, struct job_node **out)
 	explained = job_stop_explains(j, m);
 	if (r->failed && !m->stopped && !explained) {
 		end_cause_worker(j, n, m, r->text);
+		restarts_note_failure(j, ev->node, m);
 		transition_end(j);
 	} else if (j->exited == j->world_size) {
 		job_end_if_all_exited(j);

@@ -43,6 +43,11 @@ struct job_node {
 	uint32_t role_base, role_world;
 	uint32_t notices; /* notices since its JOIN */
 	uint32_t lease_ms; /* from its JOIN */
+	int has_steps;	   /* its workers have reported a step */
+	/* How often it was the first to fail at the start, since a round came
+	 * further; and what follows. */
+	uint32_t bad_starts;
+	enum { NODE_GOOD, NODE_TO_SWAP, NODE_SWAPPED } swap;
 };
 
 /* A worker of the running round. */
@@ -80,6 +85,7 @@ struct job_restarts {
 	uint64_t last;	  /* the highest of the last round, so far known */
 	uint32_t known;	  /* nodes of the last round that have said theirs */
 	uint32_t in_vain; /* restarts in a row that went not beyond best */
+	int has_swapped;  /* a node, for the next round */
 };
 
 struct job {
@@ -91,6 +97,7 @@ struct job {
 	char *first_host;
 	uint32_t min_nodes, max_nodes, max_restarts, last_call_ms;
 	uint32_t max_no_progress; /* restarts in a row; 0: no limit */
+	uint32_t swap_after;	  /* failures at the start; 0: never */
 	uint32_t backoff_ms;	  /* only compared */
 	struct hash_table by_id;
 	struct job_node *nodes, **nodes_tail;
@@ -115,7 +122,7 @@ struct job {
 	/* the last END; its text is end_text, its other slices point into
 	 * end_bytes */
 	struct wire_end end;
-	char end_text[ERR_TEXT_MAX];
+	char end_text[ERR_TEXT_MAX], swap_text[ERR_TEXT_MAX];
 	struct buf end_bytes;
 	/* actions that the caller has not taken yet */
 	struct job_action *actions;
@@ -161,7 +168,10 @@ int join_again(struct job *j, const struct wire_join *m, void *owner,
 	       struct job_node *n, struct err *e);
 /* Removes n from its place: it is GONE. */
 void join_drop(struct job *j, struct job_node *n);
-/* The spare that would be promoted next, or NULL. */
+/* A member that has joined becomes a spare. */
+void join_demote(struct job *j, struct job_node *n);
+/* The spare that would be promoted next, or NULL. Spares that were swapped out
+ * come last, and only if there are too few members without them. */
 struct job_node *join_next_spare(const struct job *j);
 /* Makes the first spare a member and returns it; NULL if there is no place or
  * no spare that fits. */
@@ -182,8 +192,13 @@ void assign_forget(struct job *j, struct job_node *n);
 /* restarts.c */
 /* The last round has ended: its nodes will say which steps they reached. */
 void restarts_begin(struct job *j);
-/* A node of the last round joins again; steps: its JOIN's. */
-void restarts_take_steps(struct job *j, uint64_t steps);
+/* j->end restarts the round because a worker of n failed: counts failures at
+ * the start, and announces in j->end that n is to be swapped for a spare. */
+void restarts_note_failure(struct job *j, struct job_node *n,
+			   const struct wire_exited *m);
+/* n, of the last round, has joined again; steps: its JOIN's. If n is to be
+ * swapped, and a spare still waits, they change places. */
+void restarts_take_node(struct job *j, struct job_node *n, uint64_t steps);
 /* All nodes have joined again. 1: a further attempt would be in vain, and
  * j->end, which ended the last round, says so. */
 int restarts_are_in_vain(struct job *j);

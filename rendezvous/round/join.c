@@ -114,6 +114,9 @@ static int join_check_same(const struct job *j, const struct wire_join *m,
 		rc = join_check_number(j, m, "--max-no-progress-restarts",
 				       m->max_no_progress, j->max_no_progress,
 				       at, e);
+	if (rc == 0)
+		rc = join_check_number(j, m, "--swap-after", m->swap_after,
+				       j->swap_after, at, e);
 	return rc;
 }
 
@@ -239,6 +242,7 @@ static int join_set_first(struct job *j, const struct wire_join *m,
 	j->max_nodes = m->max_nodes;
 	j->max_restarts = m->max_restarts;
 	j->max_no_progress = m->max_no_progress;
+	j->swap_after = m->swap_after;
 	j->backoff_ms = m->backoff_ms;
 	j->last_call_ms = m->last_call_ms;
 	return 0;
@@ -330,8 +334,8 @@ int join_again(struct job *j, const struct wire_join *m, void *owner,
 		rc = join_node_describe(n, m, e);
 	if (rc < 0)
 		return rc;
-	restarts_take_steps(j, m->steps);
 	join_set_joined(j, n);
+	restarts_take_node(j, n, m->steps);
 	return 0;
 }
 
@@ -355,14 +359,31 @@ void join_drop(struct job *j, struct job_node *n)
 		join_reset_first(j);
 }
 
+void join_demote(struct job *j, struct job_node *n)
+{
+	j->members--;
+	j->joined--;
+	j->nproc -= n->nproc;
+	n->joined = 0;
+	n->place = NODE_SPARE;
+	j->spares++;
+	assign_forget(j, n);
+	n->rank = -1;
+}
+
 struct job_node *join_next_spare(const struct job *j)
 {
-	struct job_node *n;
+	struct job_node *n, *last = NULL;
 
-	for (n = j->spares ? j->nodes : NULL; n; n = n->next)
-		if (n->place == NODE_SPARE && join_fits(j, n->nproc))
+	for (n = j->spares ? j->nodes : NULL; n; n = n->next) {
+		if (n->place != NODE_SPARE || !join_fits(j, n->nproc))
+			continue;
+		if (n->swap != NODE_SWAPPED)
 			return n;
-	return NULL;
+		if (!last)
+			last = n;
+	}
+	return j->members < j->min_nodes ? last : NULL;
 }
 
 struct job_node *join_promote(struct job *j)

@@ -198,7 +198,7 @@ assert [a["attempt"] for a in r["attempts"]] == [0, 1, 2, 3], r
 @test "every node says that there is no progress, by the steps of all" {
 	port
 	mkfifo met
-	local worker='[ $RANK = 0 ] || { read <met; exit 7; }
+	local worker='[ $RANK = 0 ] || { read -r _ <met; exit 7; }
 		echo 41 >>"$DDP_STEP_FILE"
 		echo >met
 		exec tail -f /dev/null'
@@ -208,4 +208,41 @@ assert [a["attempt"] for a in r["attempts"]] == [0, 1, 2, 3], r
 	has "$err" "^ddprun: job 'none' failed: 3 restarts in a row reached no step beyond 41 .*: rank 1 "
 	finish b 7
 	has "$err" "^ddprun: job 'none' failed: 3 restarts in a row reached no step beyond 41 .*: rank 1 "
+}
+
+# ---- a node that fails at the start ----
+
+@test "a spare takes the place of a node that fails at the start three times" {
+	port
+	mkfifo came told met
+	local worker='case $ROLE_NAME in
+		bad)	[ $TORCHELASTIC_RESTART_COUNT != 0 ] || read -r _ <came
+			exit 7 ;;
+		spare)	read -r _ <told
+			echo >met ;;
+		*)	echo up
+			read -r _ <met ;;
+		esac'
+	local swap='^ddprun: node 1 \([^ ]+\) was the first to fail 3 times in a row at the start \(--swap-after\): the spare [^ ]+ takes its place, and it waits as a spare$'
+	start a ddprun --rdzv-endpoint "$at" --nnodes 2 --node-rank 0 --max-restarts 9 \
+		--on-event "cat >>events" sh -c "$worker"
+	await a.err '^ddprun: waiting [0-9]+ s .* for 1 of 2 nodes'
+	start b ddprun --rdzv-endpoint "$at" --nnodes 2 --role bad --max-restarts 9 sh -c "$worker"
+	await a.out 'up$'
+	start c ddprun --rdzv-endpoint "$at" --nnodes 2 --role spare --max-restarts 9 sh -c "$worker"
+	await c.err '^ddprun: this node waits as a spare: '
+	echo >came
+	await b.err "^ddprun: this node waits as a spare of job 'none' from now on\$"
+	echo >told
+	finish a
+	has "$err" "$swap"
+	has "$err" '^ddprun: restarting \(3 of 9\): rank 1 '
+	lacks "$err" 'restarting \(4'
+	[ "$(grep -c '"swapped"' events)" = 1 ]
+	has "$(<events)" '"text":.*was the first to fail 3 times'
+	finish b
+	has "$err" "$swap"
+	has "$err" "^ddprun: job 'none' is over, and this node was a spare in the end: "
+	finish c
+	lacks "$err" 'was not needed'
 }

@@ -351,3 +351,40 @@ await_world() {
 	done
 	nothing_left
 }
+
+# bats test_tags=etcd
+@test "a host that fails at the start is swapped for the spare, and all pages say so" {
+	local h swap='node 1 \(h2\) was the first to fail 2 times in a row at the start \(--swap-after\): the spare h3 takes its place, and it waits as a spare$'
+	hosts 3
+	hosts_real
+	mkfifo came
+	local worker='case $ROLE_NAME in
+		bad)	[ $TORCHELASTIC_RESTART_COUNT != 0 ] || read -r _ <came
+			exit 7 ;;
+		spare)	exit 5 ;;
+		*)	echo up; exec tail -f /dev/null ;;
+		esac'
+	node h1 2 --max-restarts 2 --swap-after 2 --log-dir logs sh -c "$worker"
+	await "$T/on_h1.err" '^ddprun: waiting '
+	node h2 2 --max-restarts 2 --swap-after 2 --role bad sh -c "$worker"
+	await "$T/on_h1.out" 'up$'
+	node h3 2 --max-restarts 2 --swap-after 2 --role spare sh -c "$worker"
+	await "$T/on_h3.err" '^ddprun: this node waits as a spare: '
+	echo >came
+	for h in h1 h2; do
+		finish on_$h 5
+		has "$err" "^ddprun: $swap"
+		has "$err" "^\|  then         $swap"
+		has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 0\) on h3, "
+	done
+	finish on_h3 5
+	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 0\) on h3, "
+	python3 -c '
+import glob, json
+r = json.load(open(glob.glob("logs/*/attempt_2/report.json")[0]))
+swaps = [a["swap"] for a in r["attempts"]]
+assert swaps[0] is None and swaps[2] is None, swaps
+assert swaps[1].startswith("node 1 (h2) was the first to fail 2 times"), swaps
+'
+	nothing_left
+}

@@ -61,7 +61,7 @@ struct setup {
 	uint32_t broken; /* bits of nodes whose workers always fail */
 	/* in each attempt the workers reach the same step */
 	uint64_t steps;
-	uint32_t no_progress;
+	uint32_t no_progress, swap_after;
 	uint32_t nproc[NODES_MAX];
 };
 

@@ -25,6 +25,7 @@ void violate(const char *fmt, ...)
 
 struct counts {
 	uint32_t members, spares, joined, running;
+	uint32_t swapped; /* spares whose place a spare has taken */
 	uint64_t nproc;
 };
 
@@ -35,6 +36,7 @@ static struct counts property_count(const struct job *j)
 	for (const struct job_node *n = j->nodes; n; n = n->next) {
 		c.members += n->place == NODE_MEMBER;
 		c.spares += n->place == NODE_SPARE;
+		c.swapped += n->place == NODE_SPARE && n->swap == NODE_SWAPPED;
 		c.joined += n->joined != 0;
 		c.running += n->running != 0;
 		c.nproc += n->joined ? n->nproc : 0;
@@ -91,7 +93,8 @@ void property_job(const struct run *r)
 		property_check_running(j, &c);
 	else if (c.running)
 		violate("%u nodes run while no round does", c.running);
-	if (j->state == JOB_RESTARTING && c.spares && c.members < setup->max)
+	if (j->state == JOB_RESTARTING && c.spares > c.swapped &&
+	    c.members < setup->max)
 		violate("a place is free and a spare does not take it");
 }
 
@@ -129,6 +132,11 @@ void property_start(struct run *r)
 			j->restarts.in_vain);
 	if (j->nnodes < setup->min || j->nnodes > setup->max)
 		violate("a round of %u nodes", j->nnodes);
+	for (const struct job_node *n = j->nodes; n; n = n->next)
+		if (n->running && n->swap == NODE_SWAPPED &&
+		    j->nnodes > setup->min)
+			violate("%s was swapped out, is not needed, and runs",
+				n->node_id);
 	for (rank = 0; rank < j->nnodes; rank++) {
 		const struct job_node *n = j->nodes;
 		struct wire_start m;

@@ -285,6 +285,7 @@ static void server_on_join(struct run *r, int i)
 		.nproc = setup->nproc[i],
 		.max_restarts = setup->restarts,
 		.max_no_progress = setup->no_progress,
+		.swap_after = setup->swap_after,
 		.steps = setup->steps,
 	};
 	static char owners[NODES_MAX];

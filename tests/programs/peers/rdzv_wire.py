@@ -137,8 +137,8 @@ class Agent(Conn):
     def join(self, nproc=1, nodes=1, least=None, restarts=0, call_ms=0,
              rank=-1, torch=0, addrs=()):
         return self.ask(JOIN, pack(
-            'ssshbiIIIIIIsIIbbQl', self.node, self.host, '127.0.0.1', 1234, torch,
-            rank, least or nodes, nodes, nproc, restarts, 3, 0, 'default', call_ms, 0,
+            'ssshbiIIIIIIIsIIbbQl', self.node, self.host, '127.0.0.1', 1234, torch,
+            rank, least or nodes, nodes, nproc, restarts, 3, 3, 0, 'default', call_ms, 0,
             torch, torch, 0, addrs))
 
     def started(self):
@@ -146,10 +146,10 @@ class Agent(Conn):
 
     def exited(self, rank, code=0, signal=0, stopped=0, round_=0, early=0,
                missed=''):
-        self.notice(EXITED, pack('IIIqiiQbbQsssssbs', round_, rank, rank, 4711,
+        self.notice(EXITED, pack('IIIqiiQbbQsssssbsQ', round_, rank, rank, 4711,
                                  code, signal, 55, stopped, 1, 9140, 'last words', 'why',
                                  '{}', '/tmp/log', 'all_reduce', early,
-                                 missed))
+                                 missed, 0))
 
     def ended(self):
         return self.await_notice(END)[1]

@@ -344,11 +344,11 @@ START_TEST(golden_bytes)
 		"DDPR\x07\x06\0\0" "0123456789abcdef0123456789abcdef"
 		"fedcba9876543210";
 	static const char join_bytes[] =
-		"\x62\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
+		"\x66\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
 		"\x02\0\0\0ab" "\x02\0\0\0h1" "\x09\0\0\0" "127.0.0.1"
 		"\x41\x9c" "\x01" "\xff\xff\xff\xff"
 		"\x01\0\0\0" "\x02\0\0\0" "\x04\0\0\0" "\x03\0\0\0"
-		"\x05\0\0\0" "\xf4\x01\0\0"
+		"\x05\0\0\0" "\x06\0\0\0" "\xf4\x01\0\0"
 		"\x04\0\0\0role" "\x30\x75\0\0" "\x88\x13\0\0" "\x01"
 		"\0" "\x0a\0\0\0\0\0\0\x80"
 		"\x01\0\0\0" "\x08\0\0\0" "10.0.0.1";
@@ -362,8 +362,8 @@ START_TEST(golden_bytes)
 				       SLICE_STR("why"), SLICE_STR("pull")};
 	struct wire_join join = {SLICE_STR("ab"), SLICE_STR("h1"),
 				 SLICE_STR("127.0.0.1"), 40001, 1, -1, 1, 2,
-				 4, 3, 5, 500, SLICE_STR("role"), 30000, 5000,
-				 1, 0, UINT64_C(0x800000000000000a),
+				 4, 3, 5, 6, 500, SLICE_STR("role"), 30000,
+				 5000, 1, 0, UINT64_C(0x800000000000000a),
 				 {1, SLICE(addr_item, sizeof(addr_item) - 1)}};
 	struct buf b = BUF_INIT(1024);
 

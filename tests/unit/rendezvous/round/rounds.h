@@ -105,7 +105,7 @@ struct how {
 	const char *addr, *id, *host, *role;
 	uint32_t min; /* 0: nnodes */
 	uint32_t last_call, lease;
-	uint32_t no_progress, backoff;
+	uint32_t no_progress, swap_after, backoff;
 	uint64_t steps;
 };
 
@@ -130,6 +130,7 @@ static inline int join(int i, uint32_t nnodes, struct how h)
 		.nproc = h.nproc ? h.nproc : 1,
 		.max_restarts = h.restarts,
 		.max_no_progress = h.no_progress,
+		.swap_after = h.swap_after,
 		.backoff_ms = h.backoff, .steps = h.steps,
 	};
 	rc = job_join(j, &m, &node[i], "h0:29400", &node[i], &e);

@@ -163,6 +163,189 @@ START_TEST(a_newcomer_does_not_hide_that_there_is_no_progress)
 }
 END_TEST
 
+/* ---- nodes that fail at the start ---- */
+
+/* Nodes 0 and 1 run, 2 is a spare, if there is one; the limit is 2. */
+static struct how fragile(uint64_t steps)
+{
+	return (struct how){.restarts = RESTARTS, .swap_after = 2,
+			    .no_progress = 2, .steps = steps};
+}
+
+static void run_with_spare(void)
+{
+	for (int i = 0; i < 3; i++)
+		join(i, 2, fragile(0));
+	ck_assert(is_spare(2));
+}
+
+/* A worker of node i fails after ran_ms, when its node had reached `steps`. */
+static void fails(int i, uint64_t ran_ms, uint64_t steps)
+{
+	struct wire_exited m = {.round = job_round(j),
+				.rank = start_of(i).base_rank, .pid = 4711,
+				.code = 7, .ran_ms = ran_ms, .steps = steps};
+
+	ck_assert_int_eq(job_exited(j, node[i], &m, &e), 0);
+	drain();
+	ck_assert_int_eq(job_state(j), JOB_RESTARTING);
+}
+
+static int has_swap(void)
+{
+	return job_end(j)->swap.len > 0;
+}
+
+static void again(int i, uint64_t steps)
+{
+	ck_assert_int_eq(join(i, 2, fragile(steps)), 0);
+}
+
+START_TEST(a_spare_replaces_a_node_that_fails_at_the_start_again)
+{
+	char text[400];
+
+	run_with_spare();
+	fails(1, 900, 0);
+	ck_assert(!has_swap());
+	again(1, 0);
+	again(0, 0);
+	fails(1, 900, 0);
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(job_end(j)->swap));
+	ck_assert_str_eq(text, "node 1 (h1) was the first to fail 2 times in "
+			       "a row at the start (--swap-after): the spare "
+			       "h2 takes its place, and it waits as a spare");
+	again(1, 0);
+	ck_assert(is_spare(1) && !is_spare(2));
+	ck_assert_int_eq(starts, 0);
+	again(0, 0);
+	ck_assert_int_eq(starts, 1);
+	has_rank(0, 0, 0);
+	has_rank(2, 1, 1);
+	/* which it does no more, while others are there */
+	fails(2, 900, 0);
+	again(0, 0);
+	again(2, 0);
+	fails(2, 900, 0);
+	ck_assert(!has_swap());
+	again(0, 0);
+	again(2, 0);
+	ck_assert_int_eq(starts, 1);
+	/* but it is better than none */
+	lost(2, "gone");
+	again(0, 0);
+	ck_assert_int_eq(starts, 1);
+	has_rank(1, 1, 1);
+}
+END_TEST
+
+START_TEST(failures_after_the_start_are_no_reason_to_swap)
+{
+	run_with_spare();
+	for (int i = 0; i < 4; i++) {
+		/* by time, and then by its steps */
+		fails(1, i % 2 ? 60000 : 900, 0);
+		ck_assert(!has_swap());
+		again(0, 0);
+		again(1, 0);
+	}
+	for (uint64_t step = 1; step < 5; step++) {
+		fails(1, 900, step);
+		ck_assert(!has_swap());
+		again(0, step);
+		again(1, step);
+	}
+	/* it has reported steps, so the time says nothing */
+	fails(1, 90000, 0);
+	again(0, 5);
+	again(1, 0);
+	fails(1, 90000, 0);
+	ck_assert(has_swap());
+}
+END_TEST
+
+START_TEST(failures_of_other_nodes_between_are_not_in_its_favour)
+{
+	run_with_spare();
+	fails(1, 900, 0);
+	again(0, 0);
+	again(1, 0);
+	fails(0, 900, 0);
+	ck_assert(!has_swap());
+	again(0, 0);
+	again(1, 0);
+	fails(1, 900, 0);
+	ck_assert(has_swap());
+}
+END_TEST
+
+START_TEST(a_node_keeps_its_place_if_the_spare_is_lost_meanwhile)
+{
+	run_with_spare();
+	fails(1, 900, 0);
+	again(0, 0);
+	again(1, 0);
+	fails(1, 900, 0);
+	ck_assert(has_swap());
+	lost(2, "gone");
+	again(0, 0);
+	again(1, 0);
+	ck_assert_int_eq(starts, 1);
+	has_rank(1, 1, 1);
+	/* the next spare takes it */
+	join(2, 2, fragile(0));
+	fails(1, 900, 0);
+	ck_assert(has_swap());
+}
+END_TEST
+
+START_TEST(without_a_spare_or_with_0_no_node_is_swapped)
+{
+	struct how h = fragile(0);
+
+	join(0, 1, h);
+	for (int i = 0; i < 4; i++) {
+		exited(0, 0, 7, 0);
+		ck_assert(!has_swap());
+		join(0, 1, h);
+	}
+	end();
+	begin();
+	h.swap_after = 0;
+	join(0, 1, h);
+	join(1, 1, h);
+	for (int i = 0; i < 4; i++) {
+		exited(0, 0, 7, 0);
+		ck_assert(!has_swap());
+		join(0, 1, h);
+	}
+}
+END_TEST
+
+START_TEST(a_swap_is_a_new_chance_to_make_progress)
+{
+	run_with_spare();
+	fails(1, 900, 10);
+	again(0, 10);
+	again(1, 10);
+	for (int i = 0; i < 2; i++) {
+		fails(1, 900, 0);
+		again(0, 0);
+		again(1, 0);
+	}
+	ck_assert_int_eq(starts, 1); /* though two restarts were in vain */
+	ck_assert_int_eq(states, 1); /* tells node 1 that it is a spare */
+	fails(2, 900, 0);
+	again(0, 0);
+	again(2, 0);
+	ck_assert_int_eq(starts, 1);
+	fails(2, 900, 0);
+	again(0, 0);
+	again(2, 0);
+	ck_assert_int_eq(job_state(j), JOB_OVER);
+}
+END_TEST
+
 START_TEST(nodes_must_give_the_same_limit_and_backoff)
 {
 	struct how h = how(0);
@@ -197,6 +380,15 @@ int main(void)
 	tcase_add_test(c, only_failures_count);
 	tcase_add_test(c, a_round_is_not_judged_without_a_node_that_is_lost);
 	tcase_add_test(c, a_newcomer_does_not_hide_that_there_is_no_progress);
+	tcase_add_test(c,
+		       a_spare_replaces_a_node_that_fails_at_the_start_again);
+	tcase_add_test(c, failures_after_the_start_are_no_reason_to_swap);
+	tcase_add_test(c,
+		       failures_of_other_nodes_between_are_not_in_its_favour);
+	tcase_add_test(c,
+		       a_node_keeps_its_place_if_the_spare_is_lost_meanwhile);
+	tcase_add_test(c, without_a_spare_or_with_0_no_node_is_swapped);
+	tcase_add_test(c, a_swap_is_a_new_chance_to_make_progress);
 	tcase_add_test(c, nodes_must_give_the_same_limit_and_backoff);
 	return run_case(c);
 }
