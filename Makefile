@@ -21,7 +21,7 @@
 #                    DEPTH=steps, FAULTS=n, MODEL_SECONDS=60; docs/testing.md)
 #   make planted     plant faults, and check that tests find them (PLANTED="names")
 #   make chaos       SECONDS (60) of random faults on several hosts (docs/testing.md)
-#   make faults      let each call of each process fail once (docs/testing.md)
+#   make faults      let each call of each process fail once (docs/testing-faults.md)
 #   make mutants     change one line at a time; do tests notice? (docs/testing.md)
 #   make tests       build all programs that the tests start; bench-programs and
 #                    gpu-programs: those of the benchmarks and of check-gpu

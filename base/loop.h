@@ -1,7 +1,7 @@
 /* loop.h: libuv, with a compiler warning for every dropped result. Include this
  * instead of <uv.h>. Calls that cannot fail (timers, uv_pipe_init, uv_tcp_init)
  * are not marked.
- * libuv itself calls abort() if epoll_ctl fails: see docs/testing.md. */
+ * libuv itself calls abort() if epoll_ctl fails: see docs/testing-faults.md. */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
 

@@ -119,6 +119,8 @@ int key_space_put(struct key_space *k, struct slice key, struct slice value,
 		return rc;
 	buf_put_slice(&k->added, key);
 	buf_put_slice(&k->added, value);
+	if (k->added.failed == -ENOMEM)
+		return err_no_memory(e, "a key of PMI");
 	return k->added.failed ? err_set(e, k->added.failed,
 					 "the ranks of this node put more than "
 					 "%d bytes before a barrier",

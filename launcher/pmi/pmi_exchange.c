@@ -43,13 +43,16 @@ static void pmi_exchange_put_get(struct pmi_exchange *x, struct buf *out,
 {
 	struct buf keys = BUF_INIT(WIRE_BODY_MAX);
 	char key[KEY_MAX];
-	struct wire_list m;
+	struct wire_list m = {.items = {.count = x->round.nnodes}};
+	int rc;
 
 	for (uint32_t i = 0; i < x->round.nnodes; i++)
 		buf_put_slice(&keys, pmi_exchange_key(x, i, key));
-	m.items = (struct wire_items){x->round.nnodes,
-				      SLICE(keys.data, keys.len)};
-	wire_put_list(out, WIRE_MULTI_GET, WIRE_REQUEST, id, &m);
+	rc = buf_bytes(&keys, &m.items.bytes);
+	if (rc == 0)
+		wire_put_list(out, WIRE_MULTI_GET, WIRE_REQUEST, id, &m);
+	else /* costs the connection: the next one sends all of it */
+		out->failed = rc;
 	buf_release(&keys);
 }
 
@@ -74,9 +77,16 @@ static void pmi_exchange_step(struct pmi_exchange *x,
 
 void pmi_exchange_begin(struct pmi_exchange *x, struct slice mine)
 {
+	struct err e = ERR_INIT;
+
 	buf_reset(&x->mine);
 	buf_put(&x->mine, mine.data, mine.len);
 	x->number++;
+	if (x->mine.failed) {
+		err_no_memory(&e, "MPI's exchange among nodes");
+		x->events->on_failed(x, &e);
+		return;
+	}
 	pmi_exchange_step(x, EXCHANGE_SET);
 }
 

@@ -377,11 +377,21 @@ int pmi_server_receive(struct pmi_server *s, uint32_t local_rank,
 				     "sent a line of more than %d bytes on "
 				     "PMI_FD", PMI_SERVER_LINE_MAX);
 	}
-	if (rc == 0 && r->out.failed)
-		rc = err_set(&why, ERR_PROTOCOL,
-			     "does not read the answers on PMI_FD");
 	return rc ? err_set(e, rc, "rank %u %s", s->round.base_rank +
-			    local_rank, why.text) : 0;
+			    local_rank, why.text)
+		  : pmi_server_check(s, local_rank, e);
+}
+
+int pmi_server_check(const struct pmi_server *s, uint32_t local_rank,
+		     struct err *e)
+{
+	uint32_t rank = s->round.base_rank + local_rank;
+	int rc = s->ranks[local_rank].out.failed;
+
+	if (rc == -ENOMEM)
+		return err_no_memory(e, "PMI's answer to rank %u", rank);
+	return rc ? err_set(e, ERR_PROTOCOL, "rank %u does not read the "
+			    "answers on PMI_FD", rank) : 0;
 }
 
 void pmi_server_ended(struct pmi_server *s, uint32_t local_rank)

@@ -57,6 +57,9 @@ void pmi_server_set_layout(struct pmi_server *s, const uint32_t *ranks);
  * consumes them. ERR_PROTOCOL: this is not PMI-1. */
 int pmi_server_receive(struct pmi_server *s, uint32_t local_rank,
 		       struct slice bytes, struct err *e);
+/* 0, or why an answer to the rank could not be made, for which it waits. */
+int pmi_server_check(const struct pmi_server *s, uint32_t local_rank,
+		     struct err *e);
 void pmi_server_ended(struct pmi_server *s, uint32_t local_rank);
 
 /* 1: this node takes part in the next exchange. Then pmi_server_take gets its

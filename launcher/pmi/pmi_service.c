@@ -92,19 +92,29 @@ static void pmi_service_finish(struct pmi_service *s,
 		pmi_service_fail(s, &e);
 }
 
+static void pmi_service_fail_part(struct pmi_service *s, int rc)
+{
+	struct err e = ERR_INIT;
+
+	if (rc == -ENOMEM)
+		err_no_memory(&e, "the keys of this node's ranks");
+	else
+		err_set(&e, rc, "the ranks of this node put too many keys "
+			"before a barrier");
+	pmi_service_fail(s, &e);
+}
+
 static void pmi_service_advance(struct pmi_service *s)
 {
 	while (!s->has_failed && pmi_server_is_ready(&s->server)) {
 		struct buf part = BUF_INIT(WIRE_VALUE_MAX);
 		struct slice bytes;
+		int rc;
 
 		pmi_server_take(&s->server, &part);
-		bytes = SLICE(part.data, part.len);
-		if (part.failed) {
-			const struct err e = {part.failed, "the ranks of this "
-				"node put too many keys before a barrier"};
-
-			pmi_service_fail(s, &e);
+		rc = buf_bytes(&part, &bytes);
+		if (rc < 0) {
+			pmi_service_fail_part(s, rc);
 		} else if (s->has_exchange) {
 			pmi_exchange_begin(&s->exchange, bytes);
 		} else {
@@ -122,19 +132,21 @@ static void pmi_service_learn_layout(struct pmi_service *s,
 	uint32_t n = s->server.round.nnodes;
 	uint32_t *ranks = calloc(n, sizeof(*ranks));
 	struct err e = ERR_INIT;
+	int rc = ranks ? 0 : err_no_memory(&e, "MPI's map of %u nodes", n);
 
-	if (!ranks) {
-		err_no_memory(&e, "MPI's map of %u nodes", n);
-		pmi_service_fail(s, &e);
-		return;
-	}
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
 		struct reader r;
 
 		reader_init(&r, values[i]);
 		ranks[i] = reader_u32(&r);
+		if (r.bad)
+			rc = err_set(&e, ERR_PROTOCOL, "node %u's number of "
+				     "ranks is torn", i);
 	}
-	pmi_server_set_layout(&s->server, ranks);
+	if (rc == 0)
+		pmi_server_set_layout(&s->server, ranks);
+	else
+		pmi_service_fail(s, &e);
 	free(ranks);
 }
 
@@ -182,7 +194,20 @@ static void pmi_socket_watch(struct pmi_socket *k, int more)
 	}
 }
 
-/* A rank that has gone reads no answer: its exit says more than an error. */
+/* After an error. A rank that has gone says more by its exit than we could. */
+static void pmi_socket_give_up(struct pmi_socket *k, const char *what)
+{
+	struct err e = ERR_INIT;
+	int code = errno;
+
+	err_set(&e, -code, "cannot %s rank %u over MPI's socket (PMI_FD): %s",
+		what, k->service->server.round.base_rank + k->local_rank,
+		strerror(code));
+	if (code != EPIPE && code != ECONNRESET)
+		pmi_service_fail(k->service, &e);
+	pmi_socket_close(k);
+}
+
 static void pmi_socket_flush(struct pmi_socket *k)
 {
 	struct buf *out = &k->service->server.ranks[k->local_rank].out;
@@ -190,22 +215,28 @@ static void pmi_socket_flush(struct pmi_socket *k)
 
 	if (!k->is_polled)
 		return;
-	while (out->len && n > 0) {
+	while (out->len && (n > 0 || errno == EINTR)) {
 		n = send(k->fd, out->data, out->len,
 			 MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n > 0)
 			buf_consume(out, (size_t)n);
 	}
 	if (out->len && errno != EAGAIN)
-		buf_reset(out);
-	pmi_socket_watch(k, out->len ? UV_WRITABLE : 0);
+		pmi_socket_give_up(k, "answer");
+	else
+		pmi_socket_watch(k, out->len ? UV_WRITABLE : 0);
 }
 
 static void pmi_service_flush(struct pmi_service *s)
 {
-	for (uint32_t i = 0; i < s->server.round.nproc; i++)
+	struct err e = ERR_INIT;
+
+	for (uint32_t i = 0; i < s->server.round.nproc; i++) {
+		if (pmi_server_check(&s->server, i, &e) < 0)
+			pmi_service_fail(s, &e);
 		if (s->server.ranks[i].out.len)
 			pmi_socket_flush(&s->sockets[i]);
+	}
 }
 
 static void pmi_service_log_spawn(struct pmi_service *s, uint32_t local_rank)
@@ -252,8 +283,10 @@ static int pmi_socket_read(struct pmi_socket *k)
 
 	if (n > 0)
 		pmi_socket_take(k, SLICE(bytes, (size_t)n));
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+	else if (n == 0)
 		pmi_socket_close(k);
+	else if (errno != EAGAIN && errno != EINTR)
+		pmi_socket_give_up(k, "hear");
 	return n > 0 && k->is_polled;
 }
 
@@ -319,6 +352,7 @@ static int pmi_service_begin_layout(struct pmi_service *s, uv_loop_t *loop,
 {
 	const struct pmi_server_round *r = &s->server.round;
 	struct buf mine = BUF_INIT(8);
+	struct slice bytes;
 	int rc;
 
 	if (r->nnodes == 1) {
@@ -332,9 +366,11 @@ static int pmi_service_begin_layout(struct pmi_service *s, uv_loop_t *loop,
 		return rc;
 	s->has_exchange = 1;
 	buf_put_u32(&mine, r->nproc);
-	pmi_exchange_begin(&s->exchange, SLICE(mine.data, mine.len));
+	rc = buf_bytes(&mine, &bytes);
+	if (rc == 0)
+		pmi_exchange_begin(&s->exchange, bytes);
 	buf_release(&mine);
-	return 0;
+	return rc ? err_no_memory(e, "MPI's exchange among nodes") : 0;
 }
 
 struct pmi_service *pmi_service_new(uv_loop_t *loop,

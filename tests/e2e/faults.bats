@@ -1,6 +1,6 @@
 # faults.bats: shortage of memory, descriptors or disk space, and an ssh whose other
 # side sends nonsense. `make faults` tries all single faults; this is a sample.
-# covers: tests/faults launcher/agent launcher/ssh launcher/worker rendezvous/daemon
+# covers: tests/faults launcher/agent launcher/pmi launcher/ssh launcher/worker rendezvous/daemon
 
 load ../lib
 
@@ -36,6 +36,14 @@ greeting='printf "\002ddprun far\003"'
 @test "each write of a node's ddprun may fail, and its job ends" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	run env -u TEST_COOKIE FOR=agent CALL=write JOB=ok JOBS=2 \
+		"$lib_tests/faults/run"
+	echo "$output"
+	[ "$status" = 0 ]
+}
+
+@test "each answer over PMI_FD may fail, and no rank waits for it in vain" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
+	run env -u TEST_COOKIE FOR=agent CALL="write read" JOB=mpi JOBS=2 \
 		"$lib_tests/faults/run"
 	echo "$output"
 	[ "$status" = 0 ]

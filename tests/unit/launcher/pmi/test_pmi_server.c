@@ -1,5 +1,6 @@
 /* test_pmi_server.c: dialogues with PMI-1's server, and what it refuses. */
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +356,24 @@ START_TEST(a_torn_part_of_another_node_is_an_error)
 }
 END_TEST
 
+START_TEST(an_answer_that_cannot_be_made_is_an_error)
+{
+	struct pmi_server s = a_server(0, 1);
+	struct err e = ERR_INIT;
+
+	while (say(&s, 1, "cmd=get_maxes\n", &e) == 0)
+		;
+	ck_assert_int_eq(e.code, ERR_PROTOCOL);
+	ck_assert_str_eq(e.text, "rank 1 does not read the answers on PMI_FD");
+	ck_assert_int_eq(pmi_server_check(&s, 0, &e), 0);
+	/* as after a failed allocation, when a barrier ends */
+	s.ranks[0].out.failed = -ENOMEM;
+	ck_assert_int_eq(pmi_server_check(&s, 0, &e), -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(e.text, "PMI's answer to rank 0"));
+	pmi_server_release(&s);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("pmi_server");
@@ -374,5 +393,6 @@ int main(void)
 	tcase_add_test(c, the_mapping_waits_for_the_layout);
 	tcase_add_test(c, thousands_of_keys_are_found_again);
 	tcase_add_test(c, a_torn_part_of_another_node_is_an_error);
+	tcase_add_test(c, an_answer_that_cannot_be_made_is_an_error);
 	return run_case(c);
 }
