@@ -402,6 +402,8 @@ static void join(struct agent *a, char **argv)
 		.min_nodes = (uint32_t)atoi(argv[6]),
 		.max_nodes = (uint32_t)atoi(max ? max + 1 : argv[6]),
 		.nproc = a->nproc, .max_restarts = (uint32_t)atoi(argv[8]),
+		/* ddprun's defaults */
+		.max_no_progress = 3, .swap_after = 3,
 		.last_call_ms = (uint32_t)(a->argc > 9 ? atoi(argv[9]) : 0),
 		.lease_ms = (uint32_t)(a->argc > 10 ? atoi(argv[10]) : 0),
 		.role = str(a->argc > 11 ? argv[11] : "default")};
