@@ -566,6 +566,18 @@ DDP_API int ddp_reducer_use_sums(ddp_reducer *r, int on);
  * same value, between steps. cpu only. */
 DDP_API int ddp_reducer_check_finite(ddp_reducer *r, int on);
 
+/* factor > 1 (100, say): from the next step with sync on, finish looks for a
+ * rank whose gradient of a parameter has, before the average, a value more than
+ * factor times larger than the largest of most ranks: a bit flip that matters,
+ * wrong samples, a wrong loss. It completes the step and returns DDP_ERR_DATA
+ * on all ranks; the text names that rank and parameter, and the averages are
+ * not to be used. 0, the default: no longer. It looks at the averages in each
+ * step, and compares the ranks only when one has grown to 4 times what was
+ * usual. Not seen are flips that leave a value in the range of the others, most
+ * of all those of its lower bits. With fewer than 3 ranks nothing is looked
+ * for. All ranks call this with the same value, between steps. cpu only. */
+DDP_API int ddp_reducer_check_norms(ddp_reducer *r, double factor);
+
 /* Compares the data of spans[0..n) (parameters, buffers, the optimizer's state)
  * over the ranks by a hash, bit for bit. Host memory on either backend. Returns
  * 0, or on all ranks DDP_ERR_DATA: the text names the ranks whose data differs

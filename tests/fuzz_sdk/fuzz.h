@@ -156,6 +156,8 @@ void counts_check(const struct call *c, const char *out);
 void messages_one(struct rng *common);	 /* messages.c */
 void messages_burst(struct rng *common);
 void reducer_steps(struct rng *common);	 /* reducers.c */
+void checks_replicas(struct rng *common);  /* checks.c */
+void checks_gradients(struct rng *common);
 void broadcasts_storm(struct rng *common); /* others.c */
 void others_spans(struct rng *common);
 void others_batch_norm(struct rng *common);

@@ -123,10 +123,12 @@ static const struct {
 	const char *name;
 	unsigned weight;
 	void (*run)(struct rng *common);
-} kinds[] = {{"a collective", 60, one_call},
+} kinds[] = {{"a collective", 57, one_call},
 	     {"a message", 8, messages_one},
 	     {"messages", 6, messages_burst},
 	     {"a reducer", 6, reducer_steps},
+	     {"ddp_check_replicas", 1, checks_replicas},
+	     {"checks of gradients", 2, checks_gradients},
 	     {"ddp_comm_split", 5, groups_split},
 	     {"ddp_comm_free", 4, groups_free_one},
 	     {"small broadcasts", 2, broadcasts_storm},

@@ -15,6 +15,10 @@
 #include "trainers/train/device_assign.h"
 #include "trainers/train/step.h"
 
+/* A rank's gradient with a value so many times larger than that of the others
+ * is wrong (--check-every). */
+enum { OUTLIER = 100 };
+
 /* ---- Errors that concern all ranks ---- */
 
 int run_from_ddp(int r, struct err *e)
@@ -362,6 +366,14 @@ static void on_gradient_ready(void *arg, int layer)
 						   run->reducer_index[layer]);
 }
 
+/* --check-every */
+static int run_check_gradients(struct run *run)
+{
+	int r = ddp_reducer_check_finite(run->reducer, 1);
+
+	return r ? r : ddp_reducer_check_norms(run->reducer, OUTLIER);
+}
+
 /* Each layer is one parameter of the reducer. The loss is the last one, so it
  * is in the first bucket. */
 static int run_open_reducer(struct run *run, struct err *e)
@@ -404,7 +416,7 @@ static int run_open_reducer(struct run *run, struct err *e)
 	run->loss_share = 1 / (float)run->world_size;
 	if (r == 0 && run->options.check_every &&
 	    !strcmp(ddp_backend(run->world), "cpu"))
-		r = ddp_reducer_check_finite(run->reducer, 1);
+		r = run_check_gradients(run);
 	return run_from_ddp(r, e);
 }
 

@@ -128,6 +128,7 @@ static void reducer_release(struct ddp_reducer *r)
 	else if (!r->owns_c)
 		ddp__nccl_deregister(r->c, r->registration);
 	ddp__reducer_memory_release(r);
+	ddp__reducer_norms_free(r);
 	ddp__buckets_release(&r->b);
 	free(r->requests);
 	free(r->mine);
@@ -404,6 +405,7 @@ int ddp_reducer_begin(ddp_reducer *r, int sync)
 	r->state = sync ? REDUCER_SYNC : REDUCER_LOCAL;
 	if (sync) {
 		ddp__buckets_reset(&r->b);
+		ddp__reducer_reset_norms(r);
 		r->landed = 0;
 	}
 	return 0;
@@ -435,6 +437,7 @@ int ddp_reducer_ready(ddp_reducer *r, int i)
 	if (r->checks_finite && !r->not_finite &&
 	    !ddp__reducer_is_finite(r, i))
 		r->not_finite = i + 1;
+	ddp__reducer_note_norm(r, i);
 	rc = reducer_begin_ready(r);
 	return rc ? rc : reducer_land_ended(r);
 }
@@ -524,6 +527,8 @@ static int reducer_end_check(struct ddp_reducer *r)
 {
 	int rc = r->checks_finite ? ddp__reducer_agree_finite(r) : 0;
 
+	if (!rc && r->norms)
+		rc = ddp__reducer_agree_norms(r);
 	return rc && rc != ERR_DATA ? reducer_fail(r) : rc;
 }
 

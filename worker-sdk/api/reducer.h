@@ -14,6 +14,15 @@ enum reducer_state {
 	REDUCER_FAILED	/* why: r->failed */
 };
 
+/* The largest absolute value of each parameter's gradient, [n] each. */
+struct ddp__reducer_norms {
+	double factor; /* an outlier is so many times larger than the median */
+	double *mine;  /* on this rank, in this step, before the average */
+	double *now;   /* of this step's averages */
+	double *usual; /* of the averages before */
+	int is_usual;  /* there were some */
+};
+
 struct ddp_reducer {
 	/* The communicator of its buckets. Usually its own, of the same ranks,
 	 * so that buckets never change order with the program's calls; or the
@@ -41,6 +50,7 @@ struct ddp_reducer {
 	/* Looks for gradients that are not finite, and the first one of this
 	 * step on this rank, plus 1. */
 	int checks_finite, not_finite;
+	struct ddp__reducer_norms *norms; /* NULL: they are not compared */
 	int held; /* the last bucket is ready, and finish will run it */
 	uint16_t *wire; /* the arena as bf16, or NULL */
 	/* [n] each, with find_unused: */
@@ -67,6 +77,18 @@ int ddp__reducer_is_finite(const struct ddp_reducer *r, int i);
  * error of the lowest rank with r->not_finite, or of an average that is not
  * finite although no rank has one. */
 int ddp__reducer_agree_finite(struct ddp_reducer *r);
+
+/* 0 if a check may be switched on or off now; what: the call. */
+int ddp__reducer_check_check(const struct ddp_reducer *r, const char *what);
+
+/* A step with synchronisation begins. */
+void ddp__reducer_reset_norms(struct ddp_reducer *r);
+/* Gradient i of this rank is complete. */
+void ddp__reducer_note_norm(struct ddp_reducer *r, int i);
+/* Ends a step with norms. Collective on r->c: 0, or on all ranks the error that
+ * names the outlier. */
+int ddp__reducer_agree_norms(struct ddp_reducer *r);
+void ddp__reducer_norms_free(struct ddp_reducer *r);
 
 /* Collective on c: 0 if all ranks have equal n, counts, type and options and no
  * rank failed; else an error on all ranks. ours: code 0, or this rank's

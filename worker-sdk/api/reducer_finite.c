@@ -51,23 +51,29 @@ int ddp__reducer_is_finite(const struct ddp_reducer *r, int i)
 				  : finite_f64((const void *)r->data[i], count);
 }
 
-int ddp_reducer_check_finite(ddp_reducer *r, int on)
+int ddp__reducer_check_check(const struct ddp_reducer *r, const char *what)
 {
 	struct err *e = ddp__last_error();
 
 	if (!r)
-		return err_set(e, ERR_ARGUMENT, "ddp_reducer_check_finite: the "
-			       "reducer is NULL");
+		return err_set(e, ERR_ARGUMENT, "%s: the reducer is NULL",
+			       what);
 	if (r->state == REDUCER_SYNC)
-		return err_set(e, ERR_ARGUMENT, "ddp_reducer_check_finite: a "
-			       "step is under way: call it before "
-			       "ddp_reducer_begin");
+		return err_set(e, ERR_ARGUMENT, "%s: a step is under way: call "
+			       "it before ddp_reducer_begin", what);
 	if (r->c && r->c->backend != &ddp__cpu)
-		return err_set(e, ERR_ARGUMENT, "ddp_reducer_check_finite "
-			       "needs the backend cpu, with gradients in the "
-			       "host's memory");
-	r->checks_finite = on != 0;
+		return err_set(e, ERR_ARGUMENT, "%s needs the backend cpu, "
+			       "with gradients in the host's memory", what);
 	return 0;
+}
+
+int ddp_reducer_check_finite(ddp_reducer *r, int on)
+{
+	int rc = ddp__reducer_check_check(r, "ddp_reducer_check_finite");
+
+	if (!rc)
+		r->checks_finite = on != 0;
+	return rc;
 }
 
 /* The first parameter whose average is not finite, the same on all ranks; -1:

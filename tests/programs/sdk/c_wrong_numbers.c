@@ -1,5 +1,6 @@
 /* c_wrong_numbers.c: ddp_check_replicas names the ranks whose data differs, and
- * ddp_reducer_check_finite the rank with a gradient that is not finite. Each
+ * ddp_reducer_check_finite the rank with a gradient that is not finite, and
+ * ddp_reducer_check_norms the one with a bit flip or far larger gradients. Each
  * rank is the culprit in turn. Prints "rank R of N: ok" or what was wrong. */
 #include <float.h>
 #include <math.h>
@@ -164,6 +165,116 @@ static void check_finite(enum ddp_type type)
 	ddp_reducer_free(r);
 }
 
+/* ---- Norms ---- */
+
+enum { VALUES = 6028, FACTOR = 100 };
+static const size_t norm_counts[PARAMS] = {3, 0, 5000, 1, 1024};
+
+/* What ranks have in a step: another sign and size each, but of one scale in
+ * each parameter. */
+static void draw(float *f, double *d, unsigned number, double scale)
+{
+	static const double scales[PARAMS] = {1e-3, 0, 1e-9, 0.3, 1e-5};
+	size_t at = 0;
+
+	for (int p = 0; p < PARAMS; p++)
+		for (size_t i = 0; i < norm_counts[p]; i++, at++) {
+			unsigned h = (unsigned)at * 2654435761u +
+				     number * 40503u + (unsigned)rank * 97u;
+
+			h ^= h >> 15;
+			h *= 2246822519u;
+			d[at] = scale * scales[p] *
+				(0.1 + 0.8 * ((h >> 8) % 1000) / 1000) *
+				(h & 1 ? 1 : -1);
+			f[at] = (float)d[at];
+		}
+}
+
+static void flip(float *f, double *d, int bit)
+{
+	uint32_t f_bits;
+	uint64_t d_bits;
+
+	memcpy(&f_bits, f, sizeof(f_bits));
+	memcpy(&d_bits, d, sizeof(d_bits));
+	f_bits ^= 1u << bit;
+	d_bits ^= UINT64_C(1) << (bit + 32);
+	memcpy(f, &f_bits, sizeof(f_bits));
+	memcpy(d, &d_bits, sizeof(d_bits));
+}
+
+/* A reducer whose first step is the one in which the bit flips, or a later one.
+ */
+static void flip_in_step(enum ddp_type type, unsigned steps, int culprit,
+			 size_t spot, int parameter)
+{
+	static float f[VALUES];
+	static double d[VALUES];
+	ddp_reducer *r;
+	char text[96];
+
+	must(ddp_reducer_new(&r, world, type == DDP_F32 ? (void *)f : d, type,
+			     norm_counts, PARAMS, NULL), "new");
+	must(ddp_reducer_check_norms(r, FACTOR), "check");
+	for (unsigned i = 0; i < steps; i++) {
+		draw(f, d, i, 1);
+		step(r, 0, "");
+	}
+	draw(f, d, steps, 1);
+	if (rank == culprit)
+		flip(&f[spot], &d[spot], 30);
+	snprintf(text, sizeof(text), "the gradient of parameter %d has values "
+		 "up to ", parameter);
+	step(r, size > 2 ? DDP_ERR_DATA : 0, text);
+	snprintf(text, sizeof(text), " on rank %d on ", culprit);
+	expect(size > 2 ? DDP_ERR_DATA : 0, size > 2 ? DDP_ERR_DATA : 0, text);
+	/* the step after it is as before */
+	draw(f, d, steps + 1, 1);
+	step(r, 0, "");
+	if (rank == culprit)
+		flip(&f[spot], &d[spot], 3);
+	step(r, 0, "");
+	ddp_reducer_free(r);
+}
+
+static void norms_of_all(enum ddp_type type)
+{
+	static float f[VALUES];
+	static double d[VALUES];
+	double scale = 1;
+	ddp_reducer *r;
+
+	must(ddp_reducer_new(&r, world, type == DDP_F32 ? (void *)f : d, type,
+			     norm_counts, PARAMS, NULL), "new");
+	must(ddp_reducer_check_norms(r, FACTOR), "check");
+	for (unsigned i = 0; i < 60; i++) {
+		/* all ranks jump; one is much larger, but not FACTOR times */
+		scale *= i % 20 == 19 ? 1000 : 1;
+		draw(f, d, i, i % 7 == 6 && rank == 0 ? 9 * scale : scale);
+		step(r, 0, "");
+	}
+	draw(f, d, 61, rank == size - 1 ? 2000 * scale : scale);
+	step(r, size > 2 ? DDP_ERR_DATA : 0, "its samples or its loss");
+	expect(ddp_reducer_check_norms(r, 1), DDP_ERR_ARGUMENT, "more than 1");
+	expect(ddp_reducer_check_norms(r, NAN), DDP_ERR_ARGUMENT, "more than");
+	must(ddp_reducer_check_norms(r, 0), "off");
+	draw(f, d, 62, rank == size - 1 ? 2000 * scale : scale);
+	step(r, 0, "");
+	ddp_reducer_free(r);
+}
+
+static void check_norms(enum ddp_type type)
+{
+	static const size_t spots[] = {0, 2, 3, 5002, 5003, 5004, 6027};
+	static const int params[] = {0, 0, 2, 2, 3, 4, 4};
+
+	norms_of_all(type);
+	for (int k = 0; k < 7 * size; k++)
+		flip_in_step(type, (unsigned)k % 3, k % size, spots[k / size],
+			     params[k / size]);
+}
+
 int main(void)
 {
 	int32_t one = 1;
@@ -175,6 +286,9 @@ int main(void)
 	check_finite(DDP_F32);
 	check_finite(DDP_F64);
 	expect(ddp_reducer_check_finite(NULL, 1), DDP_ERR_ARGUMENT, "NULL");
+	check_norms(DDP_F32);
+	check_norms(DDP_F64);
+	expect(ddp_reducer_check_norms(NULL, 2), DDP_ERR_ARGUMENT, "NULL");
 	must(ddp_all_reduce(world, &one, &one, 1, DDP_I32, DDP_SUM), "after");
 	if (one != size)
 		DIE("the sum after the checks is %d", one);
