@@ -19,7 +19,10 @@ static void pmi_service_fail(struct pmi_service *s, const struct err *why)
 	if (s->has_failed || s->is_closing)
 		return;
 	s->has_failed = 1;
-	s->events->on_failed(s->owner, why->text);
+	if (s->starting) /* the owner does not have s yet */
+		*s->starting = *why;
+	else
+		s->events->on_failed(s->owner, why->text);
 }
 
 /* ---- closing ---- */
@@ -381,6 +384,7 @@ struct pmi_service *pmi_service_new(uv_loop_t *loop,
 {
 	struct pmi_service *s = calloc(1, sizeof(*s));
 	struct pmi_socket *sockets = calloc(round->nproc, sizeof(*sockets));
+	int rc;
 
 	if (!s || !sockets || pmi_server_init(&s->server, round, e) < 0) {
 		free(s);
@@ -392,8 +396,12 @@ struct pmi_service *pmi_service_new(uv_loop_t *loop,
 	s->owner = owner;
 	s->events = events;
 	s->sockets = sockets;
-	if (pmi_service_open(s, loop, e) == 0 &&
-	    pmi_service_begin_layout(s, loop, exchange, e) == 0)
+	s->starting = e;
+	rc = pmi_service_open(s, loop, e);
+	if (rc == 0)
+		rc = pmi_service_begin_layout(s, loop, exchange, e);
+	s->starting = NULL;
+	if (rc == 0 && !s->has_failed)
 		return s;
 	pmi_service_close(s);
 	return NULL;

@@ -28,6 +28,7 @@ struct pmi_socket {
 struct pmi_service {
 	void *owner;
 	const struct pmi_service_events *events;
+	struct err *starting; /* of pmi_service_new, while it runs */
 	struct pmi_server server;
 	struct pmi_exchange exchange; /* with more than one node */
 	int has_exchange, is_closing, has_failed, has_logged_spawn;

@@ -49,6 +49,14 @@ greeting='printf "\002ddprun far\003"'
 	[ "$status" = 0 ]
 }
 
+@test "a node that serves PMI and gets no more memory ends its job" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
+	run env -u TEST_COOKIE FOR=far-agent CALL=malloc-all JOB=mpi-hosts JOBS=2 \
+		"$lib_tests/faults/run"
+	echo "$output"
+	[ "$status" = 0 ]
+}
+
 @test "a server without memory for a node counts as lost, and does not refuse it" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	FOR=server JOB=sums CALL=malloc LOG="$T/runs" \
