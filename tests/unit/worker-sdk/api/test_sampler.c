@@ -113,6 +113,21 @@ START_TEST(ranks_take_turns)
 }
 END_TEST
 
+START_TEST(an_epoch_has_the_order_of_a_later_seed)
+{
+	struct ddp_sampler s, other;
+
+	ck_assert_int_eq(ddp_sampler_init(&s, 100, 0, 1, 7, 1, 0), 0);
+	ck_assert_int_eq(ddp_sampler_init(&other, 100, 0, 1, 10, 1, 0), 0);
+	ck_assert_uint_eq(s.epoch, 0);
+	ddp_sampler_set_epoch(&s, 3);
+	ck_assert_uint_eq(s.epoch, 3);
+	ck_assert_mem_eq(s.order, other.order, 100 * sizeof(*s.order));
+	ddp_sampler_release(&s);
+	ddp_sampler_release(&other);
+}
+END_TEST
+
 static void expect(uint64_t size, int rank, int world,
 		   enum ddp_remainder remainder, uint64_t samples,
 		   uint32_t last)
@@ -191,6 +206,7 @@ int main(void)
 	tcase_add_test(tc, whole_orders_match_pytorchs);
 	tcase_add_test(tc, large_orders_match_pytorchs);
 	tcase_add_test(tc, ranks_take_turns);
+	tcase_add_test(tc, an_epoch_has_the_order_of_a_later_seed);
 	tcase_add_test(tc, padding_and_drop_last);
 	tcase_add_test(tc, exact_gives_each_sample_once);
 	tcase_add_test(tc, bad_arguments);

@@ -26,6 +26,10 @@ struct link_case {
 	{.unacked = (bytes), .stuck = ((bytes) + 1447) / 1448,                 \
 	 .retries = (tries), .resent = (of_all), .sent = (segments),           \
 	 .rtt_us = 250, .mss = 1448, .mtu = 1500, .quiet_ms = 9000}
+/* .data of which n segments have passed others that are stuck. */
+#define PASSED(n, others)                                                     \
+	{.unacked = 72400, .stuck = (others), .beyond = (n), .retries = 3,     \
+	 .resent = 3, .sent = 1000, .mss = 1448, .mtu = 1500, .quiet_ms = 100}
 /* .small of one on which the probe was acknowledged, or was not. */
 #define PASSES {.rtt_us = 300, .quiet_ms = BETWEEN - 1}
 #define FAILS {.unacked = 48, .retries = 4, .quiet_ms = 9000}
@@ -106,6 +110,33 @@ static const struct link_case cases[] = {
 	 DDP__LINK_WORKS,
 	 "the network works: everything sent is acknowledged (round trip 0.3 "
 	 "ms)"},
+	/* losses: at least 5, and 3 % of what was sent */
+	{{.resent = 5, .sent = 166}, PASSES, 40, 0, DDP__LINK_LOSSY, NULL},
+	{{.resent = 5, .sent = 167}, PASSES, 40, 0, DDP__LINK_WORKS, NULL},
+	{{.resent = 4, .sent = 10}, PASSES, 40, 0, DDP__LINK_WORKS, NULL},
+	/* what passes data that is stuck: at least 5, and a quarter */
+	{PASSED(5, 23), PASSES, 40, 0, DDP__LINK_LOSSY, NULL},
+	{PASSED(5, 24), PASSES, 40, 0, DDP__LINK_MTU, NULL},
+	{PASSED(4, 4), PASSES, 40, 0, DDP__LINK_MTU, NULL},
+	/* packets of 576 bytes pass everywhere, of 577 they may not */
+	{{.unacked = 577, .retries = 3, .mss = 577}, PASSES, 1, 0,
+	 DDP__LINK_MTU, NULL},
+	{{.unacked = 576, .retries = 3, .mss = 577}, PASSES, 1, 0,
+	 DDP__LINK_UNKNOWN, NULL},
+	{{.unacked = 577, .retries = 3, .mss = 576}, PASSES, 1, 0,
+	 DDP__LINK_UNKNOWN, NULL},
+	/* the probe's answer, within a tick of the kernel; all of it */
+	{{.sent = 90}, {.quiet_ms = BETWEEN + 20}, 1, 0, DDP__LINK_WORKS, NULL},
+	{{.sent = 90}, {.quiet_ms = BETWEEN + 21}, 1, 0, DDP__LINK_UNKNOWN,
+	 NULL},
+	{{.sent = 90}, {.unsent = 1}, 1, 0, DDP__LINK_UNKNOWN, NULL},
+	/* a window of one segment is open */
+	{{.unsent = 96, .mss = 1448, .window = 1447}, PASSES, 3, 0,
+	 DDP__LINK_UNREAD, NULL},
+	{{.unsent = 96, .mss = 1448, .window = 1448}, PASSES, 3, 0,
+	 DDP__LINK_WORKS, NULL},
+	{{.unsent = 96, .unacked = 1, .mss = 1448}, PASSES, 3, 0,
+	 DDP__LINK_UNKNOWN, NULL},
 	/* nothing was sent: nothing is known */
 	{{.quiet_ms = 9000}, {.quiet_ms = 9000}, 0, 0, DDP__LINK_UNKNOWN, ""},
 };
