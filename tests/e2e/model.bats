@@ -5,7 +5,7 @@ load ../lib
 
 @test "no interleaving of two nodes and one fault breaks a round" {
 	expect 0 "$O/tests/model" --seconds 120 --nodes 2 --faults 1
-	[ "$(echo "$out" | grep -c ': all there are')" = 5 ]
+	[ "$(echo "$out" | grep -c ': all there are')" = 8 ]
 }
 
 @test "no interleaving of three nodes, found in 10 seconds, breaks a round" {

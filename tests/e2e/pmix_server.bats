@@ -67,7 +67,7 @@ no_files_left() {
 	start b ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 1 ./mpi gate
 	await a.out 'up$'
 	await b.out 'up$'
-	kill -KILL "$(pgrep -P "${pid[a]}" -x ddprdzv)"
+	kill -KILL "$(pgrep -P "${pid[a]},${pid[b]}" -x ddprdzv)"
 	await a.err "MPI's letters among nodes: calling the server again"
 	await b.err "MPI's letters among nodes: calling the server again"
 	: >gate
