@@ -52,9 +52,10 @@ no_files_left() {
 @test "ranks get the data of ranks on other nodes without a fence" {
 	openmpi_or_skip
 	export OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0
-	DDP_LOG=debug two_nodes 0 --nproc-per-node 2 ./mpi
-	all_met "$out" 4
-	has "$(cat a.err b.err)" 'PMIx: node [01] asks for the data of rank [0-3]$'
+	# one rank on each node: docs/mpi.md says how several may fail
+	DDP_LOG=debug two_nodes 0 ./mpi
+	all_met "$out" 2
+	has "$(cat a.err b.err)" 'PMIx: node [01] asks for the data of rank [01]$'
 }
 
 @test "ranks get that data from a server that was killed and started again" {
