@@ -9,6 +9,7 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 
 setup() {
 	lib_setup
+	[ -z "${SAN:-}" ] || skip "programs with sanitizers are too large for the bundle"
 	ops=$O/tests/libddp_cuda_ops.so
 	[ -f "$ops" ] || ops=$O/standin/libcudart.so.13 # no part 1 and 2 then
 	export LIBRARIES=$O/standin STANDIN_GPUS=1 SMALL=1 DEADLINE=300
