@@ -141,7 +141,7 @@ int agent_mpi_fd(void *owner, uint32_t local_rank);
 char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n);
 /* A worker ended: returns its wait status, MPI_Abort's if it called that. */
 int agent_mpi_ended(struct agent *a, struct worker *w, int status);
-/* A child ended: 1 if it was the one that serves PMIx. */
+/* A child ended. Returns 1 if it was the helper that serves PMIx. */
 int agent_mpi_reaped(struct agent *a, pid_t pid, int status);
 
 /* agent_preload.c: --preload */

@@ -17,7 +17,7 @@ enum {
 	/* What lines_show emits: a state of a line that the program draws over
 	 * with \r, and is not its end. */
 	LINES_DRAWN = 4,
-	/* The line's end, of which nothing is new since LINES_DRAWN. */
+	/* The line has ended, and LINES_DRAWN has shown all of it. */
 	LINES_SHOWN = 8,
 };
 

@@ -47,7 +47,7 @@ void attendance_release(struct attendance *a);
 int attendance_is_ready(const struct attendance *a);
 /* 1: a rank ended that has not called MPI_Finalize. */
 int attendance_is_broken(const struct attendance *a);
-/* Of those that are between MPI_Init and MPI_Finalize. */
+/* Marks each rank between MPI_Init and MPI_Finalize as waiting. */
 void attendance_all_wait(struct attendance *a);
 /* The exchange is over: nobody waits any more. */
 void attendance_resume(struct attendance *a);

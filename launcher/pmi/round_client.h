@@ -23,7 +23,7 @@ struct round_client_events {
 	const struct sock_addr *(*find_server)(struct round_client *c);
 };
 
-/* Who calls: a rank of this node. */
+/* The rank of this node that calls. */
 struct round_client_self {
 	const char *job, *host;
 	const struct auth *auth;

@@ -1,5 +1,5 @@
-/* pmix_register.c: the facts about a job that PMIx has keys for, and how
- * libpmix's server is told them. */
+/* pmix_register.c: passes the facts about a job to libpmix's server, under
+ * PMIx's keys. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -79,7 +79,7 @@ class State:
         self.pid = os.getpid()
         self.fds = descriptors()
         self.maps = shared_maps()
-        # without 32 and 33, of which the C library makes use for threads
+        # without 32 and 33, which the C library uses for threads
         self.masks = [int(mask, 16) & ~(3 << 31)
                       for mask in status("SigCgt", "SigIgn", "SigBlk")]
         self.handlers = [_signal.getsignal(n) for n in SIGNALS]
@@ -193,7 +193,7 @@ class Seeds:
 
     @staticmethod
     def is_untouched(bits):
-        """Whether the state is the one that the system's seed gave."""
+        """Whether the state still comes from the system's seed."""
         try:
             seed = getattr(bits, "seed_seq", None) or bits._seed_seq
             return str(type(bits)(seed).state) == str(bits.state)
@@ -265,7 +265,7 @@ class Preload:
             return None
 
     def changed(self):
-        """A file that is not the one that was imported, or ""."""
+        """The first imported file that has changed on disk, or ""."""
         for path, was in self.files.items():
             if self.stat(path) != was:
                 return path

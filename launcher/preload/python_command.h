@@ -19,7 +19,7 @@ struct python_command {
 	/* argv[0] and the options before it, without -m */
 	int noptions;
 	char *options[PYTHON_WORDS_MAX];
-	char *own_option; /* storage of one that we shortened */
+	char *own_option; /* memory of an option that we shortened */
 };
 
 /* path and argv are a worker's, and must outlive c. 0, or ERR_USAGE, whose text

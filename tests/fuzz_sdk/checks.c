@@ -93,7 +93,7 @@ struct gradients {
 	float *f;
 };
 
-/* Of one scale in each parameter, and never 0. */
+/* Fills each parameter with values of one scale, none of them 0. */
 static void fill(struct gradients *x, uint64_t key)
 {
 	for (int p = 0; p < x->n; p++)
