@@ -262,6 +262,14 @@ static int config_shares_port(const struct config *c)
 	       c->endpoint.port && strcmp(c->backend, "static") == 0;
 }
 
+/* There, node 0 has the store, even if another node of its host is faster. */
+static int config_is_host(const struct config *c)
+{
+	if (c->is_host < 0 && c->node_rank > 0 && config_shares_port(c))
+		return 0;
+	return c->is_host;
+}
+
 struct rdzv_options config_rdzv_options(const struct config *c)
 {
 	struct rdzv_options o = {
@@ -276,7 +284,7 @@ struct rdzv_options config_rdzv_options(const struct config *c)
 		.shares_port = config_shares_port(c),
 		.endpoint = c->endpoint, .etcd = c->etcd,
 		.private_endpoint = c->private_endpoint, .nports = c->nports,
-		.is_host = c->is_host, .journal = c->journal,
+		.is_host = config_is_host(c), .journal = c->journal,
 		.local_addr = c->local_addr_given ? c->local_addr : NULL,
 		.by_interface = c->interface != NULL,
 		.auth_text = c->auth_text, .token_file = c->token_file,

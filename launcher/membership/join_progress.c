@@ -47,10 +47,12 @@ static void join_progress_log_outside(const struct join_progress *p,
 	else
 		log_info("waiting %llu s for the rendezvous at %s (job '%s')"
 			 "%s%s; it starts with ddprun on the host that has that"
-			 " address",
+			 " address%s",
 			 s, p->connection->where, c->job,
 			 p->connection->last.code ? ": " : "",
-			 p->connection->last.text);
+			 p->connection->last.text,
+			 c->shares_port && c->is_host == 0
+				 ? " and --node-rank 0" : "");
 }
 
 /* "2 nodes", "2 to 4 nodes"; returns text. */

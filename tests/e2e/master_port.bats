@@ -13,10 +13,12 @@ setup() {
 
 @test "--master-port is MASTER_PORT, where PyTorch's clients and the nodes connect" {
 	local n
-	for n in 0 1; do
+	# on one host, node 0 is the one that has the port, even if it starts last
+	for n in 1 0; do
 		start "node$n" ddprun --nnodes 2 --node-rank $n --nproc-per-node 2 \
 			--master-addr 127.0.0.1 --master-port "$port" \
 			bash -c 'echo $MASTER_ADDR:$MASTER_PORT $TORCHELASTIC_USE_AGENT_STORE $(w_knock ping)'
+		[ $n = 0 ] || await node1.err 'connection refused.*has that address and --node-rank 0$'
 	done
 	for n in 0 1; do
 		finish "node$n"

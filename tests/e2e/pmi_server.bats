@@ -127,7 +127,8 @@ node() { # NAME OPTION...
 	node b --mpi pmi --node-rank 1 bash worker
 	await a.out 'up$'
 	await b.out 'up$'
-	server=$(pgrep -P "${pid[a]}" -x ddprdzv)
+	# on one host, either node may be the faster one and host the server
+	server=$(pgrep -P "${pid[a]},${pid[b]}" -x ddprdzv)
 	kill -KILL "$server"
 	await a.err 'resumed|reconnected|is back|found again'
 	echo >go
