@@ -13,7 +13,7 @@ setup() {
 
 @test "--master-port is MASTER_PORT, where PyTorch's clients and the nodes connect" {
 	local n
-	# on one host, node 0 is the one that has the port, even if it starts last
+	# on one host, node 0 has the port, even if it starts last
 	for n in 1 0; do
 		start "node$n" ddprun --nnodes 2 --node-rank $n --nproc-per-node 2 \
 			--master-addr 127.0.0.1 --master-port "$port" \
