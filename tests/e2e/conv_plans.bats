@@ -11,18 +11,21 @@ setup() {
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 }
 
-plans() { # DEVICE: every convolution has a plan, in bf16 and in f32
+plans() { # DEVICE: every convolution has a plan at each precision
 	[ -x "$O/gpu/conv_plans" ] || skip "built without cuDNN"
 	local device=$BATS_TEST_DIRNAME/../gpu/devices/$1.json precision
-	for precision in bf16 f32; do
+	for precision in bf16 tf32 fp32; do
 		start $precision "$O/gpu/conv_plans" "$device" $precision
 	done
-	for precision in bf16 f32; do
+	for precision in bf16 tf32 fp32; do
 		finish $precision -
 		[ "$status" != 77 ] || skip "$out"
 		[ "$status" = 0 ]
 		has "$out" '^# 58 shapes, 172 passes, 0 without a plan'
 	done
+	# tensor cores, which only tf32 may use for f32, are cuDNN's first choice
+	[ "$(grep -v '^#' tf32.out | grep -vc 'too coarse')" -ge 172 ]
+	has "$out" 'too coarse'
 }
 
 @test "every ResNet convolution has a deterministic plan on an A100" {

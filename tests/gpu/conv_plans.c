@@ -1,8 +1,8 @@
-/* conv_plans.c: conv_plans DEVICE.json [f32|bf16 [BATCH]]: lets cuDNN plan
- * every convolution of ResNet-18 to 152, for images of 32 and 224, on a GPU
- * that is only described; no driver is needed. Prints a line for each pass of
- * each shape: the engine, its workspace, and how many configurations there are.
- * Exits with 1 if one has no plan, with 77 if this cuDNN takes no
+/* conv_plans.c: conv_plans DEVICE.json [fp32|tf32|bf16 [BATCH]]: lets cuDNN
+ * plan every convolution of ResNet-18 to 152, for images of 32 and 224, on a
+ * GPU that is only described; no driver is needed. Prints a line for each pass
+ * of each shape: the engine, its workspace, and how many configurations there
+ * are. Exits with 1 if one has no plan, with 77 if this cuDNN takes no
  * description. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,19 +73,23 @@ static struct size size_of_layer(const struct layer *layer, struct size in)
 }
 
 static struct conv_shape shape_of(const struct op_spec *op, struct size in,
-				  struct size out, int n, int bf16)
+				  struct size out, int n,
+				  enum precision precision)
 {
+	int bf16 = precision == PRECISION_BF16;
 	enum tensor_type type = bf16 ? TENSOR_BF16 : TENSOR_F32;
 
 	return (struct conv_shape){
 		.n = n, .c = layout_channels(in.c, type), .h = in.side,
 		.w = in.side, .k = layout_channels(out.c, type),
 		.kernel = op->kernel, .stride = op->stride, .pad = op->pad,
-		.out_h = out.side, .out_w = out.side, .bf16 = bf16};
+		.out_h = out.side, .out_w = out.side, .bf16 = bf16,
+		.tf32 = precision == PRECISION_TF32};
 }
 
 static void list_add_net(struct list *l, const char *arch,
-			 const struct net *net, int bf16, int batch)
+			 const struct net *net, enum precision precision,
+			 int batch)
 {
 	struct image_shape input = {3, net->side, net->side, 10, {0},
 				    {1, 1, 1, 1}};
@@ -111,7 +115,7 @@ static void list_add_net(struct list *l, const char *arch,
 		if (layer->op.kind != OP_CONV)
 			continue;
 		s = shape_of(&layer->op, in, size[i + 1],
-			     batch ? batch : net->batch, bf16);
+			     batch ? batch : net->batch, precision);
 		list_add(l, &s, i == 0);
 	}
 	free(size);
@@ -194,13 +198,14 @@ int main(int argc, char **argv)
 	static char json[JSON_MAX];
 	static struct list list;
 	struct conv_target t = {0};
-	int bf16 = argc < 3 || strcmp(argv[2], "f32") != 0, rc;
+	int precision = argc < 3 ? PRECISION_BF16 : precision_parse(argv[2]);
+	int rc;
 	int batch = argc < 4 ? 0 : atoi(argv[3]);
 	long n = argc < 2 ? -1 : file_read_text(argv[1], json, sizeof(json));
 
-	if (n <= 0) {
+	if (n <= 0 || precision < 0) {
 		fprintf(stderr, "usage: conv_plans DEVICE.json "
-			"[f32|bf16 [BATCH]]\n");
+			"[fp32|tf32|bf16 [BATCH]]\n");
 		return 2;
 	}
 	rc = (int)conv_target_describe(&t, json);
@@ -212,7 +217,8 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < sizeof(archs) / sizeof(*archs); i++)
 		for (size_t k = 0; k < sizeof(nets) / sizeof(*nets); k++)
-			list_add_net(&list, archs[i], &nets[k], bf16, batch);
+			list_add_net(&list, archs[i], &nets[k],
+				     (enum precision)precision, batch);
 	rc = plan_all(&t, &list);
 	conv_target_release(&t);
 	return rc;

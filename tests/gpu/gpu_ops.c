@@ -340,7 +340,10 @@ static void on_note(const char *line)
 /* sync: sums over all ranks. There is only one, so that changes nothing. */
 static struct device *open_device(const struct ops *ops, int bf16, int sync)
 {
-	struct device_options o = {.threads = 2, .core = -1, .bf16 = bf16,
+	struct device_options o = {.threads = 2,
+				   .core = -1,
+				   .precision = bf16 ? PRECISION_BF16
+						     : PRECISION_FP32,
 				   .cache = getenv("DDP_CACHE"),
 				   .note = on_note};
 	struct device *d;

@@ -1,9 +1,9 @@
 /* gpu_reference.c: gpu_reference KIND: compares a device's convolutions and
- * batch normalisation, in f32 and bf16, with the formulas in f64, of the inputs
- * as the device has rounded them. What is left is its own rounding, so the
- * limits are tight; gpu_ops compares whole models, where errors add up. Results
- * are NaN before the device writes them. KIND is cuda, or cpu, to check this
- * program. Prints a line for each result; exits with 1 if one is off. */
+ * batch normalisation, at each precision, with the formulas in f64, of the
+ * inputs as the device has rounded them. What is left is its own rounding, so
+ * the limits are tight; gpu_ops compares whole models, where errors add up.
+ * Results are NaN before the device writes them. KIND is cuda, or cpu, to check
+ * this program. Prints a line for each result; exits with 1 if one is off. */
 #include <math.h>
 
 #include "tests/gpu/nets.h"
@@ -204,10 +204,17 @@ static double farthest(const float *got, const double *want, size_t n)
 	return most;
 }
 
-static void judge(const char *what, int bf16, float *got, double *want,
-		  size_t n)
+/* TF32 has 10 bits of mantissa: a factor is off by 2^-11 at most. */
+static const double limits[PRECISIONS] = {
+	[PRECISION_FP32] = 1e-5,
+	[PRECISION_BF16] = 1e-2,
+	[PRECISION_TF32] = 2e-3,
+};
+
+static void judge(const char *what, enum precision precision, float *got,
+		  double *want, size_t n)
 {
-	double limit = bf16 ? 1e-2 : 1e-5, most = farthest(got, want, n);
+	double limit = limits[precision], most = farthest(got, want, n);
 
 	printf("  %-22s %.1e of %.0e%s\n", what, most, limit,
 	       most <= limit ? "" : " FAILED");
@@ -253,8 +260,10 @@ static void conv_reference(const struct shape *s, int out, const float *x,
 				}
 }
 
-static void check_conv(struct device *d, const struct shape *s, int bf16)
+static void check_conv(struct device *d, const struct shape *s,
+		       enum precision precision)
 {
+	int bf16 = precision == PRECISION_BF16;
 	struct op_spec spec = {OP_CONV, .out = s->out, .kernel = s->kernel,
 			       .stride = s->stride, .pad = s->pad};
 	size_t n_y, n_x, n_w;
@@ -263,8 +272,8 @@ static void check_conv(struct device *d, const struct shape *s, int bf16)
 	struct rig r;
 
 	printf("%s conv %d x %d @ %d, %d of %d x %d / %d\n",
-	       bf16 ? "bf16" : "f32 ", s->n, s->c, s->side, s->out, s->kernel,
-	       s->kernel, s->stride);
+	       precision_name(precision), s->n, s->c, s->side, s->out,
+	       s->kernel, s->kernel, s->stride);
 	rig_init(&r, d, s, spec, 0);
 	n_x = count_of(&r.x);
 	n_y = count_of(&r.y);
@@ -277,9 +286,9 @@ static void check_conv(struct device *d, const struct shape *s, int bf16)
 	dy = rig_get(&r, &r.dy);
 	conv_reference(s, r.y.h, x, w, dy, y, dx, dw);
 	rig_run(&r);
-	judge("y", bf16, rig_get(&r, &r.y), y, n_y);
-	judge("gradient by x", bf16, rig_get(&r, &r.dx), dx, n_x);
-	judge("gradient by weight", bf16, rig_get_grad(&r, 0), dw, n_w);
+	judge("y", precision, rig_get(&r, &r.y), y, n_y);
+	judge("gradient by x", precision, rig_get(&r, &r.dx), dx, n_x);
+	judge("gradient by weight", precision, rig_get_grad(&r, 0), dw, n_w);
 	free(x);
 	free(w);
 	free(dy);
@@ -332,14 +341,15 @@ static void norm_reference(const struct shape *s, const struct norm_values *v,
 #undef EACH
 }
 
-static void check_norm(struct device *d, const struct shape *s, int bf16)
+static void check_norm(struct device *d, const struct shape *s,
+		       enum precision precision)
 {
 	struct op_spec spec = {OP_BATCH_NORM, .relu = 1};
 	size_t n, c = (size_t)s->c;
 	struct norm_values v;
 	struct rig r;
 
-	printf("%s norm %d x %d @ %d, add, relu\n", bf16 ? "bf16" : "f32 ",
+	printf("%s norm %d x %d @ %d, add, relu\n", precision_name(precision),
 	       s->n, s->c, s->side);
 	rig_init(&r, d, s, spec, 1);
 	n = count_of(&r.x);
@@ -356,11 +366,13 @@ static void check_norm(struct device *d, const struct shape *s, int bf16)
 	for (int i = 0; i < s->c; i++)
 		norm_reference(s, &v, i);
 	rig_run(&r);
-	judge("y", bf16, rig_get(&r, &r.y), v.y, n);
-	judge("gradient by the other", bf16, rig_get(&r, &r.d_other), v.dz, n);
-	judge("gradient by x", bf16, rig_get(&r, &r.dx), v.dx, n);
-	judge("gradient by weight", bf16, rig_get_grad(&r, 0), v.d_weight, c);
-	judge("gradient by bias", bf16, rig_get_grad(&r, 1), v.d_bias, c);
+	judge("y", precision, rig_get(&r, &r.y), v.y, n);
+	judge("gradient by the other", precision, rig_get(&r, &r.d_other),
+	      v.dz, n);
+	judge("gradient by x", precision, rig_get(&r, &r.dx), v.dx, n);
+	judge("gradient by weight", precision, rig_get_grad(&r, 0),
+	      v.d_weight, c);
+	judge("gradient by bias", precision, rig_get_grad(&r, 1), v.d_bias, c);
 	free((void *)v.x);
 	free((void *)v.other);
 	free((void *)v.dy);
@@ -373,23 +385,24 @@ int main(int argc, char **argv)
 {
 	struct err e = ERR_INIT;
 	const struct ops *ops = ops_find(argc > 1 ? argv[1] : "cuda", &e);
-	int precisions = ops && strcmp(ops->kind, "cpu") ? 2 : 1;
+	/* the cpu twin, which can check this program anywhere, has only fp32 */
+	int n = ops && strcmp(ops->kind, "cpu") ? PRECISIONS : 1;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!ops)
 		DIE("%s", e.text);
-	for (int bf16 = 0; bf16 < precisions; bf16++) {
+	for (enum precision p = 0; (int)p < n; p++) {
 		struct device_options o = {.threads = 2, .core = -1,
-					   .bf16 = bf16, .direct = 1,
+					   .precision = p, .direct = 1,
 					   .cache = getenv("DDP_CACHE")};
 		struct device *d;
 
 		must(ops->open(&o, &d, &e), &e);
 		ops->enter(d);
 		for (size_t i = 0; i < sizeof(convs) / sizeof(*convs); i++)
-			check_conv(d, &convs[i], bf16);
+			check_conv(d, &convs[i], p);
 		for (size_t i = 0; i < sizeof(norms) / sizeof(*norms); i++)
-			check_norm(d, &norms[i], bf16);
+			check_norm(d, &norms[i], p);
 		ops->close(d);
 	}
 	printf("%s\n", failed ? "FAILED" : "ok");

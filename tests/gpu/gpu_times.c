@@ -121,15 +121,16 @@ static long number(int argc, char **argv, int i, long otherwise)
 
 int main(int argc, char **argv)
 {
-	const char *precision = argc > 2 ? argv[2] : "bf16";
+	int precision = precision_parse(argc > 2 ? argv[2] : "bf16");
 	int n = (int)number(argc, argv, 4, 256);
 	int side = (int)number(argc, argv, 5, 224);
 	/* labels are bytes, so not ImageNet's 1000 */
 	struct image_shape s = {3, side, side, 250, {0.5f, 0.5f, 0.5f},
 				{0.25f, 0.25f, 0.25f}};
-	struct device_options o = {.threads = 1, .core = -1,
+	struct device_options o = {.threads = 1,
+				   .core = -1,
 				   .cache = getenv("DDP_CACHE"),
-				   .bf16 = !strcmp(precision, "bf16")};
+				   .precision = (enum precision)precision};
 	struct err e = ERR_INIT;
 	const struct ops *ops = ops_find(argc > 1 ? argv[1] : "cuda", &e);
 	struct images images;
@@ -141,6 +142,8 @@ int main(int argc, char **argv)
 
 	if (!ops)
 		DIE("%s", e.text);
+	if (precision < 0)
+		DIE("%s: give fp32, tf32 or bf16", argv[2]);
 	if (argc > 6)
 		rounds = steps = calls = 1;
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -1,7 +1,8 @@
 /* conv.c: convolutions by cuDNN, which can be captured: nhwc, f32 throughout or
- * bf16 with f32 sums. f32 means f32: no TF32. Each pass has a plan of the graph
- * API (conv_tune.h); where that offers none, the legacy calls compute it. Both
- * give the same bits each time, if cuDNN can. */
+ * bf16 with f32 sums. f32 means f32: TF32 only if asked for. Each pass has a
+ * plan of the graph API (conv_tune.h); where that offers none, the legacy calls
+ * compute it, and the device's note says so. Both give the same bits each time,
+ * if cuDNN can. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +42,16 @@ static struct conv *conv_of(struct cuda_op *op)
 static int conv_is_bf16(const struct conv *c)
 {
 	return c->op.base.out.type == TENSOR_BF16;
+}
+
+/* What makes a legacy call round no more than it may. */
+static cudnnMathType_t conv_math(const struct cuda_device *d,
+				 const struct conv *c)
+{
+	if (conv_is_bf16(c))
+		return CUDNN_TENSOR_OP_MATH;
+	/* the default includes TF32 */
+	return d->tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
 }
 
 /* ---- Shapes ---- */
@@ -90,7 +101,7 @@ static int conv_check_size(const struct conv *c, struct err *e)
 	return 0;
 }
 
-static cudnnStatus_t conv_describe(struct conv *c)
+static cudnnStatus_t conv_describe(const struct cuda_device *d, struct conv *c)
 {
 	const struct tensor *in = &c->op.in, *out = &c->op.base.out;
 	const struct op_spec *k = &c->op.base.spec;
@@ -124,9 +135,8 @@ static cudnnStatus_t conv_describe(struct conv *c)
 				*desc, k->pad, k->pad, k->stride, k->stride, 1,
 				1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
 		if (!rc)
-			rc = cudnnSetConvolutionMathType(
-				*desc, conv_is_bf16(c) ? CUDNN_TENSOR_OP_MATH :
-						    CUDNN_FMA_MATH);
+			rc = cudnnSetConvolutionMathType(*desc,
+							 conv_math(d, c));
 	}
 	return rc;
 }
@@ -158,11 +168,12 @@ static int conv_make(struct cuda_device *d, struct cuda_op *op,
 		.bf16 = conv_is_bf16(c), .n = in->n, .c = in->c,
 		.places = in->h * in->w, .channels = op->filter.in_padded};
 	r = conv_check_size(c, e);
-	return r < 0 ? r : cuda_dnn_status(conv_describe(c), "its shape",
+	return r < 0 ? r : cuda_dnn_status(conv_describe(d, c), "its shape",
 					   op->name, e);
 }
 
-static struct conv_shape conv_shape_of(const struct conv *c)
+static struct conv_shape conv_shape_of(const struct cuda_device *d,
+				       const struct conv *c)
 {
 	const struct tensor *in = &c->op.in, *out = &c->op.base.out;
 	const struct op_spec *k = &c->op.base.spec;
@@ -171,7 +182,7 @@ static struct conv_shape conv_shape_of(const struct conv *c)
 		.n = in->n, .c = c->op.filter.in_padded, .h = in->h,
 		.w = in->w, .k = c->op.filter.out_padded, .kernel = k->kernel,
 		.stride = k->stride, .pad = k->pad, .out_h = out->h,
-		.out_w = out->w, .bf16 = conv_is_bf16(c)};
+		.out_w = out->w, .bf16 = conv_is_bf16(c), .tf32 = d->tf32};
 }
 
 /* ---- Legacy algorithms ---- */
@@ -200,6 +211,15 @@ static int conv_first_algorithm(const struct answer *a, int n, int any)
 	return -1;
 }
 
+static int conv_refuse_varying(const struct conv *c, enum conv_pass way,
+			       struct err *e)
+{
+	return err_set(e, ERR_SYSTEM, "--deterministic: %s: cuDNN %zu computes "
+		       "%s only in an order that varies; use another "
+		       "--precision, or leave --deterministic out",
+		       c->op.name, cudnnGetVersion(), way_names[way]);
+}
+
 static void conv_note_varies(struct cuda_device *d, const struct conv *c,
 			     enum conv_pass way)
 {
@@ -221,6 +241,8 @@ static int conv_take_algorithm(struct cuda_device *d, struct conv *c,
 
 	if (i < 0) {
 		i = conv_first_algorithm(a, n, 1);
+		if (i >= 0 && d->deterministic)
+			return conv_refuse_varying(c, way, e);
 		if (i >= 0)
 			conv_note_varies(d, c, way);
 	}
@@ -234,7 +256,7 @@ static int conv_take_algorithm(struct cuda_device *d, struct conv *c,
 	to->algorithm = a[i].algorithm;
 	to->room = a[i].room;
 	/* an f32 convolution keeps f32 math, whatever cuDNN considered */
-	if (!conv_is_bf16(c))
+	if (conv_math(d, c) == CUDNN_FMA_MATH)
 		return 0;
 	return cuda_dnn_status(
 		cudnnSetConvolutionMathType(to->desc, a[i].math),
@@ -370,11 +392,24 @@ static struct conv_memory conv_memory_of(const struct cuda_device *d,
 	return of;
 }
 
+static int conv_choose_legacy(struct cuda_device *d, struct conv *c,
+			      enum conv_pass way, struct err *e)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line), "%s: cuDNN %zu plans no graph for %s: "
+		 "its older calls compute it, which may take longer",
+		 c->op.name, cudnnGetVersion(), way_names[way]);
+	if (d->note)
+		d->note(line);
+	return conv_choose_algorithm(d, c, way, e);
+}
+
 static int conv_choose(struct cuda_device *d, struct conv *c,
 		       enum conv_pass way, struct err *e)
 {
 	struct choice *to = &c->way[way];
-	struct conv_shape s = conv_shape_of(c);
+	struct conv_shape s = conv_shape_of(d, c);
 	int r = cuda_room(d, conv_narrow_bytes(c), e);
 
 	if (r < 0)
@@ -384,7 +419,7 @@ static int conv_choose(struct cuda_device *d, struct conv *c,
 	if (to->plan)
 		to->room = conv_plan_room(to->plan);
 	else
-		r = conv_choose_algorithm(d, c, way, e);
+		r = conv_choose_legacy(d, c, way, e);
 	return r < 0 ? r : cuda_room(d, conv_narrow_bytes(c) + to->room, e);
 }
 

@@ -246,7 +246,7 @@ static cudnnStatus_t plan_graph(struct conv_plan *p)
 /* ---- Configurations ---- */
 
 static void config_read_notes(struct config *c, cudnnBackendDescriptor_t engine,
-			      int bf16)
+			      const struct conv_shape *s)
 {
 	cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
 	cudnnBackendBehaviorNote_t habit[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
@@ -262,10 +262,12 @@ static void config_read_notes(struct config *c, cudnnBackendDescriptor_t engine,
 		c->coarse |= note[i] ==
 			     CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
 		/* f32 on tensor cores is TF32 */
-		if (!bf16)
+		if (!s->bf16 && !s->tf32)
+			c->coarse |=
+				note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+		/* to 16 bits */
+		if (!s->bf16)
 			c->coarse |= note[i] ==
-				     CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
-				     note[i] ==
 				     CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
 	}
 	n = 0;
@@ -338,7 +340,7 @@ static struct config *plan_config(struct conv_plan *p, int i)
 		c->varies = 1;
 		snprintf(c->name, sizeof(c->name), "unknown");
 	} else {
-		config_read_notes(c, engine, p->shape.bf16);
+		config_read_notes(c, engine, &p->shape);
 		config_name(c, engine);
 	}
 	plan_destroy(&engine);

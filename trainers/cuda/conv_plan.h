@@ -2,10 +2,10 @@
  * there are, and running one. Knows shapes and cuDNN; neither operations, nor
  * files, nor how long a plan takes (conv_tune.h).
  *
- * Tensors are nhwc, filters krsc, all aligned to 16 bytes; f32 throughout
- * (without TF32), or bf16 with sums in f32. Only engines that give the same
- * bits each time are used. A GPU that is not there can be planned for: cuDNN
- * 9.8 accepts a description in its place. */
+ * Tensors are nhwc, filters krsc, all aligned to 16 bytes; f32 throughout,
+ * f32 whose factors may be rounded to TF32, or bf16; sums are f32. Only engines
+ * that give the same bits each time are used. A GPU that is not there can be
+ * planned for: cuDNN 9.8 accepts a description in its place. */
 #ifndef TRAINERS_CUDA_CONV_PLAN_H
 #define TRAINERS_CUDA_CONV_PLAN_H
 
@@ -20,7 +20,7 @@ struct conv_shape {
 	int k, kernel;          /* filters */
 	int stride, pad;
 	int out_h, out_w;       /* y: [n][out_h][out_w][k] */
-	int bf16;
+	int bf16, tf32;		/* at most one of them */
 };
 
 /* The GPU to plan for. One of the two is set. */
@@ -56,11 +56,12 @@ const char *conv_plan_name(struct conv_plan *p, int i);
 
 enum conv_verdict {
 	CONV_TAKEN,
-	CONV_VARIES,  /* other bits each time */
-	CONV_COARSE,  /* rounds more than it may: TF32, sums in 16 bits */
+	CONV_VARIES,   /* other bits each time */
+	CONV_COARSE,   /* rounds more than it may: TF32 unasked, sums in 16 bits
+			*/
 	CONV_COMPILES, /* compiled at run time, which takes seconds */
-	CONV_ROOM,    /* its workspace is larger than room_max */
-	CONV_REFUSED, /* cuDNN cannot build it here */
+	CONV_ROOM,     /* its workspace is larger than room_max */
+	CONV_REFUSED,  /* cuDNN cannot build it here */
 	CONV_VERDICTS
 };
 

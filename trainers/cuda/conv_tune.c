@@ -17,8 +17,11 @@ enum { TUNE_PLANS = 10, TUNE_RUNS = 4, TUNE_LAUNCHES = 3 };
 static void tune_key(const struct conv_shape *s, enum conv_pass pass, char *out)
 {
 	snprintf(out, PLAN_KEY_MAX, "%s %s %dx%dx%dx%d by %dx%dx%d /%d +%d",
-		 s->bf16 ? "bf16" : "f32", conv_pass_names[pass], s->n, s->c,
-		 s->h, s->w, s->k, s->kernel, s->kernel, s->stride, s->pad);
+		 s->bf16   ? "bf16"
+		 : s->tf32 ? "tf32"
+			   : "f32",
+		 conv_pass_names[pass], s->n, s->c, s->h, s->w, s->k, s->kernel,
+		 s->kernel, s->stride, s->pad);
 }
 
 /* ---- Measuring ---- */

@@ -32,6 +32,7 @@ struct cuda_device {
 	struct device base;
 	int index;
 	int search; /* enum conv_search */
+	int tf32, deterministic;	/* device_options' */
 	void (*note)(const char *line); /* NULL: nobody reads them */
 	struct conv_target target;      /* this GPU */
 	/* The fastest plans: as the host's file has them, and as measured in

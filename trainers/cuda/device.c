@@ -159,12 +159,13 @@ static int device_check_index(const struct device_options *o,
 			"the GPU's properties", e);
 	if (r < 0)
 		return r;
-	if (o->bf16 && p->major < 8)
+	if (o->precision != PRECISION_FP32 && p->major < 8)
 		return err_set(e, ERR_USAGE,
-			       "--precision bf16: %s does not support bf16 "
-			       "(compute capability %d.%d; bf16 needs 8.0); "
+			       "--precision %s: %s does not support it "
+			       "(compute capability %d.%d; it needs 8.0); "
 			       "use --precision fp32",
-			       p->name, p->major, p->minor);
+			       precision_name(o->precision), p->name, p->major,
+			       p->minor);
 	return 0;
 }
 
@@ -235,11 +236,16 @@ int cuda_open(const struct device_options *o, struct device **out,
 	if (!d)
 		return err_no_memory(e, "a device");
 	d->base.ops = ddp_cuda_ops(OPS_VERSION);
-	d->base.type = o->bf16 ? TENSOR_BF16 : TENSOR_F32;
+	d->base.type =
+		o->precision == PRECISION_BF16 ? TENSOR_BF16 : TENSOR_F32;
+	d->tf32 = o->precision == PRECISION_TF32;
+	d->deterministic = o->deterministic;
 	d->index = o->index;
 	d->search = device_search();
-	snprintf(d->base.name, sizeof(d->base.name), "%.100s%s", p.name,
-		 o->bf16 ? ", bf16" : "");
+	snprintf(d->base.name, sizeof(d->base.name), "%.100s%s%s", p.name,
+		 o->precision != PRECISION_FP32 ? ", " : "",
+		 o->precision != PRECISION_FP32 ? precision_name(o->precision)
+						: "");
 	r = device_open_plans(d, o, &p, e);
 	if (r == 0)
 		r = device_start(d, e);

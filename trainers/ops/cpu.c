@@ -48,13 +48,20 @@ static const char *cpu_bf16_isa(void)
 	return NULL;
 }
 
-static int cpu_start_onednn(struct cpu_device *d, int bf16, struct err *e)
+static int cpu_start_onednn(struct cpu_device *d, enum precision precision,
+			    struct err *e)
 {
+	int bf16 = precision == PRECISION_BF16;
 	const char *by = cpu_bf16_isa();
 	dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
 	int wide = cpu_has_isa(isa, dnnl_cpu_isa_avx512_core);
 	int r;
 
+	if (precision == PRECISION_TF32)
+		return err_set(e, ERR_USAGE,
+			       "--precision tf32: only GPUs have "
+			       "it; on a CPU use --precision fp32, which is "
+			       "exact");
 	if (bf16 && !by)
 		return err_set(e, ERR_USAGE, "--precision bf16: this processor "
 			       "has neither avx512_bf16 nor amx_bf16, and "
@@ -113,7 +120,7 @@ static int cpu_open(const struct device_options *o, struct device **out,
 	d->core = o->core;
 	d->direct = o->direct;
 	d->generation = 1;
-	r = cpu_start_onednn(d, o->bf16, e);
+	r = cpu_start_onednn(d, o->precision, e);
 	if (r < 0)
 		cpu_close(&d->base);
 	else

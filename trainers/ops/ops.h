@@ -15,6 +15,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "trainers/data/dataset.h"
@@ -25,7 +26,7 @@ extern "C" {
 
 /* Increment with each change of this header: a library with another number is
  * rejected. */
-enum { OPS_VERSION = 4 };
+enum { OPS_VERSION = 5 };
 
 /* ---- Tensors ---- */
 
@@ -200,11 +201,42 @@ struct tally {
 
 /* ---- Devices ---- */
 
+/* Numbers are part of checkpoints. */
+enum precision {
+	PRECISION_FP32, /* f32 throughout */
+	PRECISION_BF16, /* activations and factors are bf16 */
+	PRECISION_TF32, /* cuda: f32, which convolutions round to TF32, 10 bits
+			 * of mantissa, before they multiply; PyTorch's default.
+			 * Linear layers stay f32 */
+	PRECISIONS
+};
+
+/* "fp32", "bf16", "tf32"; "unknown" for a number of a later version. */
+static inline const char *precision_name(int64_t p)
+{
+	static const char *const names[PRECISIONS] = {"fp32", "bf16", "tf32"};
+
+	return p >= 0 && p < PRECISIONS ? names[p] : "unknown";
+}
+
+/* An enum precision; -1: there is none of that name. */
+static inline int precision_parse(const char *name)
+{
+	int p = PRECISIONS - 1;
+
+	while (p >= 0 && strcmp(name, precision_name(p)) != 0)
+		p--;
+	return p;
+}
+
 struct device_options {
 	int index;    /* cuda: index among the visible devices */
 	int threads;  /* cpu: threads to use */
 	int core;     /* cpu: the only core to run on; -1: any */
-	int bf16;     /* activations and factors are bf16 */
+	enum precision precision;
+	int deterministic; /* cuda: ERR_SYSTEM from op_bind where an operation
+			    * can only be computed in an order that varies;
+			    * 0: note gets a line. CPUs always are */
 	int direct;   /* cpu: no Winograd convolutions: less rounding, slower */
 	const char *cache; /* cuda: the folder of the plans that were measured;
 			    * NULL: they are forgotten. Not kept */
@@ -243,8 +275,8 @@ struct ops {
 	/* Number of visible devices of this kind; < 0: none, the text says
 	 * why. */
 	int (*count)(struct err *e);
-	/* ERR_USAGE: the host does not support it (no such index; bf16 without
-	 * instructions for it). */
+	/* ERR_USAGE: the host does not support it (no such index; a precision
+	 * without instructions for it). */
 	int (*open)(const struct device_options *o, struct device **d,
 		    struct err *e);
 	void (*close)(struct device *d);

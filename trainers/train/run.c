@@ -119,11 +119,13 @@ static int run_open_device(struct run *run, struct err *e)
 	char cache[CACHE_PATH_MAX];
 	struct device_options o = {
 		.cache = cache_folder(cache) ? cache : NULL,
-		.note = ddp_host_leader(run->world) == ddp_rank(run->world) ?
-				on_device_note : NULL,
+		.note = ddp_host_leader(run->world) == ddp_rank(run->world)
+				? on_device_note
+				: NULL,
 		.threads = run_threads(run),
 		.core = -1,
-		.bf16 = run->options.bf16,
+		.precision = run->options.precision,
+		.deterministic = run->options.deterministic,
 		.direct = run->options.direct,
 	};
 	int r = 0, count;
@@ -270,7 +272,7 @@ static void run_describe(struct run *run)
 		.micro = run->micro,
 		.world_size = run->world_size,
 		.sync_bn = run->device->sync_sum != NULL,
-		.bf16 = run->options.bf16,
+		.precision = run->options.precision,
 		.schedule = run->schedule.kind,
 		.warmup = (int64_t)(run->schedule.warmup + 0.5),
 		.total = (int64_t)run->total_steps,

@@ -309,10 +309,10 @@ static void changes_in_place(struct list *l, const struct train_about *was,
 	if (strcmp(was->device, now->device) != 0)
 		changes_add(l, "%s instead of %s (rounds differently)",
 			    now->device, was->device);
-	if (was->bf16 != now->bf16)
+	if (was->precision != now->precision)
 		changes_add(l, "--precision %s instead of %s",
-			    now->bf16 ? "bf16" : "fp32",
-			    was->bf16 ? "bf16" : "fp32");
+			    precision_name(now->precision),
+			    precision_name(was->precision));
 }
 
 static void changes_in_batch(struct list *l, const struct train_about *was,

@@ -27,7 +27,8 @@ struct train_about {
 	int64_t batch; /* over all ranks */
 	int64_t micro; /* samples that a rank computes at once */
 	int64_t world_size;
-	int64_t sync_bn, bf16;
+	int64_t sync_bn;
+	int64_t precision;		 /* enum precision */
 	int64_t schedule, warmup, total; /* schedule.h */
 	double lr, momentum, weight_decay, smoothing;
 	int64_t nesterov, augment;

@@ -61,8 +61,12 @@ const struct option_spec trainer_option_table[] = {
 	 NULL, NULL, "no random crops and flips"},
 	{"sync-bn", 0, OPTION_FLAG, AT(sync_bn), GIVEN(sync_bn), 0, 0, NULL,
 	 NULL, "batch normalisation with the statistics of all ranks"},
-	{"precision", 0, OPTION_STRING, AT(precision), 0, 0, 0, "fp32|bf16",
-	 NULL, "type of activations and products; weights stay fp32"},
+	{"precision", 0, OPTION_STRING, AT(precision_text), 0, 0, 0,
+	 "fp32|tf32|bf16", NULL,
+	 "type of activations and products; weights stay fp32"},
+	{"deterministic", 0, OPTION_FLAG, AT(deterministic), 0, 0, 0, NULL,
+	 NULL, "fail if an operation can only be computed in an order that "
+	 "varies, which a GPU may have; default: report it once"},
 	{"conv", 0, OPTION_STRING, AT(conv), GIVEN(conv), 0, 0, "auto|direct",
 	 NULL, "convolution on CPUs: auto uses Winograd's algorithm where it "
 	 "is faster; direct rounds less"},
@@ -206,10 +210,12 @@ static int trainer_options_check_pairs(const struct trainer_options *o,
 static int trainer_options_check_precision(struct trainer_options *o,
 					   struct err *e)
 {
-	o->bf16 = !strcmp(o->precision, "bf16");
-	if (!o->bf16 && strcmp(o->precision, "fp32") != 0)
-		return err_set(e, ERR_USAGE, "--precision '%s' is neither fp32 "
-			       "nor bf16", o->precision);
+	int p = precision_parse(o->precision_text);
+
+	if (p < 0)
+		return err_set(e, ERR_USAGE, "--precision '%s': give fp32, "
+			       "tf32 or bf16", o->precision_text);
+	o->precision = (enum precision)p;
 	return 0;
 }
 

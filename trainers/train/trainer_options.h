@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/option.h"
+#include "trainers/ops/ops.h"
 
 /* What a trainer supports. Options for anything else are rejected and left out
  * of its --help. */
@@ -45,8 +46,9 @@ struct trainer_options {
 	const char *lr_scale;
 
 	int sync_bn;
-	int bf16;
-	const char *precision;
+	enum precision precision;
+	const char *precision_text;
+	int deterministic;
 	int direct;
 	const char *conv;
 	long seed;
@@ -80,9 +82,9 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 			  struct err *e);
 
 /* Defaults of all trainers; each adds its own. */
-#define TRAINER_OPTIONS_INIT                                                  \
-	.device = "auto", .accumulate = 1, .eval_every = 1, .keep = 1,        \
-	.lr_scale = "none", .precision = "fp32", .conv = "auto",              \
+#define TRAINER_OPTIONS_INIT                                           \
+	.device = "auto", .accumulate = 1, .eval_every = 1, .keep = 1, \
+	.lr_scale = "none", .precision_text = "fp32", .conv = "auto",  \
 	.image_size = 32, .arch = "resnet18", .stem = "torchvision"
 
 /* Prints --help of the trainer `name`; about is one sentence, o holds the

@@ -319,8 +319,10 @@ int main(void)
 		      &device, NULL) < 0)
 		return 1;
 	ops->enter(device);
-	if (ops->open(&(struct device_options){.threads = 1, .core = -1,
-					       .bf16 = 1}, &narrow, NULL) < 0)
+	if (ops->open(&(struct device_options){.threads = 1,
+					       .core = -1,
+					       .precision = PRECISION_BF16},
+		      &narrow, NULL) < 0)
 		narrow = NULL;
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, a_layer_matches_its_formula_in_double, 0, cases);

@@ -512,6 +512,23 @@ START_TEST(a_thread_of_a_device_with_one_core_stays_on_that_core)
 }
 END_TEST
 
+START_TEST(a_cpu_refuses_tf32)
+{
+	struct err e = ERR_INIT;
+	struct device *d = NULL;
+
+	ck_assert_int_eq(
+		ops->open(&(struct device_options){.threads = 1,
+						   .core = -1,
+						   .precision = PRECISION_TF32},
+			  &d, &e),
+		ERR_USAGE);
+	ck_assert_str_eq(e.text, "--precision tf32: only GPUs have it; on a "
+				 "CPU use --precision fp32, which is exact");
+	ck_assert_ptr_null(d);
+}
+END_TEST
+
 START_TEST(unknown_devices_are_refused_by_name)
 {
 	struct err e = ERR_INIT;
@@ -548,6 +565,7 @@ int main(void)
 	tcase_add_test(t, non_finite_values_are_found_anywhere);
 	tcase_add_test(t,
 		       a_thread_of_a_device_with_one_core_stays_on_that_core);
+	tcase_add_test(t, a_cpu_refuses_tf32);
 	tcase_add_test(t, unknown_devices_are_refused_by_name);
 	failed = run_case(t);
 	ops->close(device);

@@ -215,11 +215,16 @@ START_TEST(changes_are_reported)
 		      "differently); 64 samples per rank at once instead of 32 "
 		      "(changes batch normalisation)");
 	now = was;
-	now.bf16 = 1;
+	now.precision = PRECISION_BF16;
 	now.lr = 0.5;
 	now.augment = 1;
 	changes(&now, "--precision bf16 instead of fp32; --lr 0.5 instead of "
 		"0.1; with augmentation");
+	now = was;
+	now.precision = PRECISION_TF32;
+	changes(&now, "--precision tf32 instead of fp32");
+	now.precision = PRECISIONS; /* of a later version */
+	changes(&now, "--precision unknown instead of fp32");
 	now = was;
 	now.total = 200;
 	changes(&now, ""); /* a constant rate has no length */

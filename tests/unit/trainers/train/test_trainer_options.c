@@ -47,11 +47,16 @@ START_TEST(every_option_is_printed)
 	ck_assert_str_eq(o.arch, "resnet50");
 	ck_assert_int_eq(o.steps, 7);
 	ck_assert_int_eq(o.image_size, 96);
-	ck_assert_int_eq(o.bf16, 1);
+	ck_assert_int_eq(o.precision, PRECISION_BF16);
 	ck_assert_int_eq(o.direct, 1);
 	ck_assert_int_eq(o.accumulate, 2);
 	ck_assert_int_eq(parse(0, ""), 0);
-	ck_assert_int_eq(o.bf16, 0);
+	ck_assert_int_eq(o.precision, PRECISION_FP32);
+	ck_assert_int_eq(o.deterministic, 0);
+	ck_assert_int_eq(parse(0, "--precision tf32 --deterministic"), 0);
+	ck_assert_int_eq(o.precision, PRECISION_TF32);
+	ck_assert_int_eq(o.deterministic, 1);
+	ck_assert_int_eq(parse(0, ""), 0);
 	ck_assert_int_eq(o.direct, 0);
 	ck_assert_int_eq(o.keep, 1);
 	ck_assert_ptr_null(o.resume);
@@ -95,7 +100,8 @@ START_TEST(contradictions_are_refused)
 	refused(0, "--keep 3", "--keep needs --checkpoint");
 	refused(ALL, "--image-size 32", "only applies to --synthetic");
 	refused(ALL, "--synthetic --data x", "contradict each other");
-	refused(0, "--precision fp16", "'fp16' is neither fp32 nor bf16");
+	refused(0, "--precision fp16",
+		"--precision 'fp16': give fp32, tf32 or bf16");
 	refused(ALL, "--conv fft", "'fft' is neither auto nor direct");
 	refused(0, "--checkpoint= --epochs 1", "--checkpoint: the name is");
 	refused(0, "--log-dir=", "--log-dir: the name is empty");
