@@ -174,6 +174,34 @@ static void end_cause_set_early(struct job *j, const struct job_node *n,
 	j->end.exit_code = end_cause_exit_code(m);
 }
 
+/* ddp_init needs all ranks: one that exits with 0 meanwhile did not call it. */
+static int end_cause_missed_init(const struct wire_exited *m)
+{
+	static const char init[] = "ddp_init";
+	size_t n = sizeof(init) - 1;
+
+	return m->missed.len >= n && memcmp(m->missed.data, init, n) == 0;
+}
+
+/* As end_cause_set_early, but `absent` did not get as far as a world. */
+static void end_cause_set_absent(struct job *j, const struct job_node *n,
+				 const struct wire_exited *absent,
+				 const struct wire_exited *m)
+{
+	struct wire_exited explained = *absent;
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text),
+		 "rank %u (local rank %u) on %.255s, pid %lld, exited with "
+		 "code 0 while others were in ddp_init",
+		 absent->rank, absent->local_rank, n->host,
+		 (long long)absent->pid);
+	explained.why = SLICE_STR("it exited without ddp_init, which returns "
+				  "once all ranks have called it");
+	end_cause_set_worker(j, n, &explained, text);
+	j->end.exit_code = end_cause_exit_code(m);
+}
+
 /* m lost its connection to a peer soon after `left` had exited with 0. */
 static void end_cause_set_left(struct job *j, const struct job_node *n,
 			       const struct wire_exited *left,
@@ -212,6 +240,8 @@ void end_cause_worker(struct job *j, const struct job_node *n,
 
 	if (left && before.early && m->missed.len)
 		end_cause_set_early(j, left, &before, m);
+	else if (left && end_cause_missed_init(m))
+		end_cause_set_absent(j, left, &before, m);
 	else if (left && !before.early && end_cause_is_left(&before, m))
 		end_cause_set_left(j, left, &before, m);
 	else

@@ -109,6 +109,13 @@ child_named() {
 	done
 }
 
+@test "a rank that exits with 0 while others are in ddp_init is the first failure" {
+	expect 1 ddprun --nproc-per-node 3 bash -c '[ $RANK != 1 ] || exit 0; exec c_init'
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 0 while others were in ddp_init$"
+	has "$err" '^\|  rank         1 of 3 \(local rank 1\)$'
+	has "$err" '^\|               it exited without ddp_init, which returns once all ranks have$'
+}
+
 @test "a rank that exits with 0 after ddp_finalize has not failed" {
 	expect 1 ddprun --nproc-per-node 2 c_fault done 1 10000
 	has "$err" '^\|  rank         0 of 2 \(local rank 0\)$'

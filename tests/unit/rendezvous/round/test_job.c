@@ -473,6 +473,22 @@ START_TEST(the_early_leaver_is_to_blame_not_its_victim)
 }
 END_TEST
 
+START_TEST(a_rank_that_exits_while_others_are_in_ddp_init_is_to_blame)
+{
+	start_two(0);
+	exits(1, 3, 0, 0, "");
+	exits(0, 0, 5, 0, "ddp_init");
+	ck_assert_int_eq(job_end(j)->rank, 3);
+	ck_assert(says(job_end(j)->text,
+		       "rank 3 (local rank 1) on h1, pid 4003, exited with "
+		       "code 0 while others were in ddp_init"));
+	ck_assert(says(job_end(j)->why,
+		       "it exited without ddp_init, which returns once all "
+		       "ranks have called it"));
+	ck_assert_int_eq(job_end(j)->exit_code, 5);
+}
+END_TEST
+
 START_TEST(a_worker_that_finalized_is_not_to_blame)
 {
 	start_two(0);
@@ -543,6 +559,8 @@ static void add_all(TCase *c)
 	tcase_add_test(c,
 		the_early_leaver_is_to_blame_not_its_victim);
 	tcase_add_test(c, a_worker_that_finalized_is_not_to_blame);
+	tcase_add_test(c,
+		a_rank_that_exits_while_others_are_in_ddp_init_is_to_blame);
 	tcase_add_test(c, an_early_exit_does_not_explain_another_failure);
 	tcase_add_test(c, all_that_leave_early_with_0_are_a_success);
 	tcase_add_test(c,
