@@ -330,7 +330,7 @@ $(bench_programs): $(O)/bench/%: tests/bench/%.c
 	$(if $(Q),@echo "  CC    $@")
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-unused-parameter -static -o $@ $<
 
-# Programs that call CUDA: those of check-gpu, and the example of docs/sdk.md.
+# Programs that call CUDA: those of check-gpu, and the example of docs/sdk.md. nvcc does not link: it knows few options of LDFLAGS.
 $(call objs,tests/unit/launcher/plan/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
 cuda_libs = -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lnccl
 # Programs that compare or time the trainers' devices load CUDA as the trainers do.
@@ -345,7 +345,7 @@ $(O)/gpu/gpu_%: $(O)/obj/tests/gpu/gpu_%.o $(O)/libddp.a
 $(O)/gpu/nccl_allreduce: worker-sdk/examples/nccl_allreduce.cu $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  NVCC  $@")
-	$(Q)$(CUDA)/bin/nvcc -O2 -Iworker-sdk -o $@ $^ -lnccl $(ddp_libs) -lz -Xlinker -rpath,$(CUDA)/lib64
+	$(Q)$(CUDA)/bin/nvcc -O2 -Iworker-sdk -c -o $(O)/obj/nccl_allreduce.o $< && $(CXX) $(all_ldflags) -o $@ $(O)/obj/nccl_allreduce.o $(O)/libddp.a $(cuda_libs) $(ddp_libs) -lz -lm -lpthread -ldl
 
 $(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	@mkdir -p $(@D)

@@ -29,6 +29,13 @@ def output(*command):
                           stderr=subprocess.DEVNULL).stdout
 
 
+def wanted(names):
+    """What must be built to run these test files."""
+    if any(not name.startswith("unit/") for name in names):
+        return ["tests"]
+    return ["tests/" + os.path.basename(name)[:-2] for name in names]
+
+
 class Blocks:
     """The basic blocks of a program, and the lines of each."""
 
@@ -121,7 +128,7 @@ class Reach:
         if new:
             print("%d test files are run to see which lines they reach" %
                   len(new), flush=True)
-            self.make(["tests"], "build/reach")
+            self.make(wanted(new), "build/reach")
             with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
                 list(pool.map(self.run, new))
         for name in self.files():
