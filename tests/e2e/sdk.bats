@@ -92,7 +92,7 @@ fault() {
 
 @test "a rank whose data or gradient is wrong is named on all ranks" {
 	local n
-	for n in 1 2 3 5; do
+	for n in 1 2 3 5 6 7; do
 		ranks_ok "$n" c_wrong_numbers
 	done
 	DDP_TEST_HOSTS=2 ranks_ok 5 c_wrong_numbers

@@ -62,6 +62,27 @@ static void one_bit(struct ddp_span *s, int culprit, int span, int byte,
 	expect(ddp_check_replicas(world, s, SPANS), 0, "");
 }
 
+/* No two ranks have the same: the first four after rank 0 are named. */
+static void all_differ(struct ddp_span *s)
+{
+	char *c = (char *)s[9].data + 3, text[96];
+
+	*c = (char)(*c + rank);
+	expect(ddp_check_replicas(world, s, SPANS), DDP_ERR_DATA,
+	       ": the data of rank 1 on ");
+	if (size > 5)
+		snprintf(text, sizeof(text), " and %d more rank%s differs "
+			 "from that of rank 0 on ", size - 5,
+			 size == 6 ? "" : "s");
+	else
+		snprintf(text, sizeof(text), " and rank %d on ", size - 1);
+	expect(DDP_ERR_DATA, DDP_ERR_DATA, text);
+	snprintf(text, sizeof(text), ", and no %d ranks agree, first in span "
+		 "9 of %d:", size / 2 + 1, SPANS);
+	expect(DDP_ERR_DATA, DDP_ERR_DATA, text);
+	*c = (char)(*c - rank);
+}
+
 static void check_replicas(void)
 {
 	struct ddp_span s[SPANS];
@@ -79,6 +100,9 @@ static void check_replicas(void)
 		one_bit(s, r, 39, 38, 7);
 		one_bit(s, r, 255 + r, 0, 0);
 		one_bit(s, r, SPANS - 1, 32, 3);
+		/* in each word of a block of the hash */
+		for (int word = 0; word < 4; word++)
+			one_bit(s, r, 39, word * 8 + r % 8, r % 8);
 	}
 	/* the last two differ, each in its own way */
 	if (size > 4) {
@@ -89,6 +113,8 @@ static void check_replicas(void)
 		       "rank ");
 		c[3] = (char)(c[3] - (rank >= size - 2 ? rank : 0));
 	}
+	if (size > 2)
+		all_differ(s);
 	s[4].count -= (size_t)(rank == size - 1);
 	expect(ddp_check_replicas(world, s, n), DDP_ERR_ARGUMENT,
 	       "has another number of spans, count or type than rank 0");

@@ -163,6 +163,10 @@ START_TEST(a_row_survives_its_bytes)
 	ck_assert_int_eq(network_read_row(&w, 1, SLICE(b.data, b.len), &e), 0);
 	ck_assert_int_eq(network_at(&w, 1, 0)->code, ECONNREFUSED);
 	ck_assert_double_eq(network_at(&w, 1, 2)->pair.clock_ms, -2.5);
+	/* it is from a check of another number of nodes */
+	b.data[0] ^= 1;
+	ck_assert_int_eq(network_read_row(&w, 1, SLICE(b.data, b.len), &e),
+			 ERR_PROTOCOL);
 	buf_release(&b);
 }
 END_TEST
