@@ -43,6 +43,7 @@ SHOWN = [
      r"ddp_reducer_finish: the gradient|ddp_check_replicas: the data"),
     ("ssh.md", r"ddprun --hostfile hosts --host-check"),
     ("testing.md", r"the answers about|static-2, 1 faults: violated"),
+    ("when-it-fails.md", r"\$ ddprun"),  # tests/examples.py runs them
     ("trainers.md", r"epoch 2/5:|\{\"step\":1|  +samples 0, 2"),
     ("ddprun-dump.1|ddprun-status.1", r"\$ ddprun dump --job run7|job 'none'"),
     ("ddp.3", r"int ddp_record_error"),
