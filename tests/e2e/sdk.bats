@@ -96,6 +96,8 @@ fault() {
 		ranks_ok "$n" c_wrong_numbers
 	done
 	DDP_TEST_HOSTS=2 ranks_ok 5 c_wrong_numbers
+	# a step that a rank left before its end fails on the others
+	expect 0 ddprun --standalone --nproc-per-node 3 c_wrong_numbers leave
 }
 
 @test "halves of any size are averaged as exactly as ddp.h says, and none overflows" {
