@@ -14,7 +14,7 @@
 #include "launcher/plan/shell_words.h"
 #include "launcher/preload/python_command.h"
 
-enum { TEXT_MAX = 64 << 20, NAMES_MAX = 32 };
+enum { TEXT_MAX = 64 << 20, NAMES_MAX = 64 };
 
 extern char **environ;
 
@@ -29,6 +29,7 @@ struct dry_run {
 	/* variables whose values are known only in a run; ends with NULL */
 	const char *open[NAMES_MAX + 1];
 	int nopen;
+	char pmix_rank[ENVIRONMENT_VAR_MAX], *pmix;
 };
 
 /* 1 if the ranks are known without a rendezvous. */
@@ -48,6 +49,30 @@ static void dry_run_leave_open(struct dry_run *d, const char *const *names,
 	dry_run_leave_open(d, (const char *const[]){__VA_ARGS__},       \
 			   sizeof((const char *const[]){__VA_ARGS__}) / \
 				   sizeof(char *))
+
+/* What libpmix's server sets, and what ddprun adds for Open MPI; a test
+ * compares them with those of a job. */
+static void dry_run_find_open_pmix(struct dry_run *d)
+{
+	static const char *const folders[] = {
+		"OMPI_MCA_btl_vader_backing_directory",
+		"OMPI_MCA_btl_sm_backing_directory",
+	};
+
+	if (!dry_run_is_alone(d->config))
+		LEAVE_OPEN(d, "PMIX_RANK");
+	LEAVE_OPEN(d, "PMIX_NAMESPACE", "PMIX_HOSTNAME", "PMIX_VERSION",
+		   "PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3",
+		   "PMIX_SERVER_URI4", "PMIX_SERVER_URI41",
+		   "PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR",
+		   "PMIX_DSTORE_21_BASE_PATH", "PMIX_DSTORE_ESH_BASE_PATH",
+		   "PMIX_SECURITY_MODE", "PMIX_GDS_MODULE",
+		   "PMIX_BFROP_BUFFER_TYPE", "OMPI_MCA_orte_local_daemon_uri");
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		if (!getenv(folders[i]))
+			LEAVE_OPEN(d, folders[i]);
+	}
+}
 
 static void dry_run_find_open(struct dry_run *d)
 {
@@ -82,6 +107,10 @@ static void dry_run_find_open(struct dry_run *d)
 		LEAVE_OPEN(d, "TORCHELASTIC_RUN_ID", "DDP_JOB_ID");
 	if (isatty(STDOUT_FILENO))
 		LEAVE_OPEN(d, "DDP_TERMINAL");
+	if (d->parts->serves_pmi)
+		LEAVE_OPEN(d, "PMI_FD");
+	if (d->parts->serves_pmix)
+		dry_run_find_open_pmix(d);
 }
 
 static size_t dry_run_name_length(const char *var)
@@ -254,6 +283,18 @@ static void dry_run_put_worker(struct dry_run *d, uint32_t local_rank, int gpus,
 	dry_run_put_environment(d, w.envp);
 }
 
+/* The rank, unless the rendezvous decides on it, is what is known of PMIx. */
+static char *const *dry_run_pmix(void *arg, uint32_t local_rank, uint32_t *n)
+{
+	struct dry_run *d = arg;
+
+	snprintf(d->pmix_rank, sizeof(d->pmix_rank), "PMIX_RANK=%u",
+		 local_rank);
+	d->pmix = d->pmix_rank;
+	*n = 1;
+	return &d->pmix;
+}
+
 static int dry_run_make_plan(struct dry_run *d, struct err *e)
 {
 	const struct config *c = d->config;
@@ -272,6 +313,7 @@ static int dry_run_make_plan(struct dry_run *d, struct err *e)
 		.uses_mpi = d->parts->uses_mpi,
 		.serves_pmi = d->parts->serves_pmi,
 		.serves_pmix = d->parts->serves_pmix,
+		.pmix_vars = dry_run_pmix, .mpi_arg = d,
 	};
 
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);

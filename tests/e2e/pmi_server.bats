@@ -211,6 +211,7 @@ node() { # NAME OPTION...
 	done
 	expect 0 ddprun --mpi pmi --dry-run sh
 	has "$out" 'PMI_SIZE=1'
+	has "$out" '^  later .* PMI_FD '
 }
 
 @test "an unknown way to serve MPI is refused" {

@@ -96,6 +96,25 @@ no_files_left() {
 	done
 }
 
+@test "--dry-run names each variable of PMIx, and shows those that are known" {
+	pmix_or_skip
+	export PMIX_RANK=7 PMIX_SERVER_URI4=other
+	ddprun --mpi pmix env | grep -oE '\b(PMIX|OMPI)_[A-Z0-9a-z_]+=' | tr -d = | sort -u >names
+	[ "$(wc -l <names)" -ge 10 ]
+	expect 0 ddprun --mpi pmix --nproc-per-node 2 --dry-run true
+	has "$out" '^  changed  PMIX_RANK=0$'
+	has "$out" '^  changed  PMIX_RANK=1$'
+	lacks "$out" '^  removed  PMIX_SERVER_URI4$'
+	while read -r name; do
+		[ "$name" = PMIX_RANK ] || has "$out" "^  later .* $name "
+	done <names
+	expect 0 ddprun --mpi pmix --nnodes 2 --dry-run true
+	has "$out" '^  later .* PMIX_RANK '
+	expect 0 ddprun --mpi none --dry-run true
+	has "$out" '^  removed  PMIX_SERVER_URI4$'
+	lacks "$out" 'later.*PMIX'
+}
+
 @test "libddp in workers that are served PMIx has its own world" {
 	pmix_or_skip
 	expect 0 ddprun --mpi pmix --nproc-per-node 2 c_init
