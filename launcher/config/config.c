@@ -12,6 +12,7 @@
 #include "launcher/config/host_choice.h"
 #include "launcher/config/launch_defaults.h"
 #include "launcher/config/rdzv_conf.h"
+#include "launcher/config/world_size.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/gpu.h"
@@ -496,6 +497,8 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		rc = c->over_ssh ? host_choice_nodes(c, e)
 				 : launch_defaults_nodes(c, e);
 	}
+	if (rc == 0 && !c->over_ssh)
+		rc = world_size_split(c, e);
 	if (!ended)
 		config_drop_dashes(c);
 	if (rc == 0)

@@ -52,6 +52,7 @@ struct config {
 	long ssh_width;
 	int host_check;
 	long node_rank; /* -1: any */
+	long world_size; /* 0: not given */
 	long master_port;
 	long max_restarts;
 	long max_no_progress; /* restarts in a row; 0: any number */

@@ -36,6 +36,14 @@ const struct option_spec config_options[] = {
 		 "the nodes. Only the CPUs that this process may use count; "
 		 "GPUs are counted with NVML, within CUDA_VISIBLE_DEVICES, and "
 		 "divided by --gpus-per-proc."},
+	{INT("world-size", world_size, 1, WIRE_WORLD_MAX, "N", NULL,
+	     "Workers of the whole job, instead of --nproc-per-node: shared "
+	     "evenly by its nodes, or by the hosts of -H, each up to its N."),
+	 .letter = 'n',
+	 .yields = 1,
+	 .more = "As mpirun's, hydra's and srun's -n, but ranks on a host are "
+		 "always consecutive. Hosts that get no worker are not used. "
+		 "With --nnodes N, N must divide it."},
 	{TEXT("hosts", hosts_text, "HOST[:N],...", "PET_HOSTS",
 	      "Run the job on these hosts, with N workers on each, over ssh "
 	      "(docs: ddprun over ssh); the first is node 0."),

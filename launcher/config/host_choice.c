@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "launcher/config/launch_defaults.h"
+#include "launcher/config/world_size.h"
 #include "rendezvous/wire.h"
 
 static int host_choice_is_given(const struct config *c)
@@ -135,8 +136,10 @@ int host_choice_init(struct config *c, struct err *e)
 	int rc;
 
 	host_list_init(&c->hosts);
-	if (launch_env_has_decided())
+	if (launch_env_has_decided()) {
+		c->world_size = 0; /* shared out already */
 		return launch_defaults_init(c, e);
+	}
 	if (host_choice_is_given(c)) {
 		rc = host_choice_check(c, e);
 		if (rc == 0)
@@ -150,6 +153,8 @@ int host_choice_init(struct config *c, struct err *e)
 		}
 	}
 	if (c->over_ssh && host_choice_fit_slots(c, e) < 0)
+		return ERR_USAGE;
+	if (c->over_ssh && world_size_place(c, e) < 0)
 		return ERR_USAGE;
 	if (c->over_ssh && c->hosts.count == 1 && !c->host_check &&
 	    (host_choice_is_localhost(host_list_name(&c->hosts, 0)) ||
