@@ -402,8 +402,8 @@ const struct option_spec config_options[] = {
 	{TEXT("log-line-prefix-template", output.log_prefix, "TEMPLATE",
 	      "PET_LOG_LINE_PREFIX_TEMPLATE",
 	      "The prefix of each line on the console, with ${rank}, "
-	      "${local_rank}, ${role_name}, ${node_rank}, ${hostname} and "
-	      "${world_size} filled in; default: "
+	      "${local_rank}, ${role_name}, ${node_rank}, ${hostname}, "
+	      "${world_size} and ${stream} filled in; default: "
 	      "$TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, else '[${rank}] '."),
 	 .yields = 1},
 	{TEXT("ranks-filter", output.ranks_filter, "RANKS", "PET_RANKS_FILTER",

@@ -19,6 +19,7 @@ static const char *line_prefix_value(const struct template_piece *piece,
 		{"local_rank", v->local_rank, 0},
 		{"role_name", v->role_name, 0},
 		{"hostname", v->host, 0},
+		{"stream", v->stream, 0},
 		{"node_rank", NULL, v->node_rank},
 		{"world_size", NULL, v->world_size},
 	};

@@ -14,6 +14,7 @@
 struct line_prefix_vars {
 	const char *role_name, *host;
 	const char *rank, *local_rank;
+	const char *stream; /* stdout or stderr */
 	uint32_t node_rank, world_size;
 };
 

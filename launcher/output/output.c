@@ -238,6 +238,7 @@ static void output_put_collapsed(struct output *o, int is_stderr,
 	collapse_put_ranks(&local_ranks, o->collapse[is_stderr], line, 0);
 	o->vars.rank = ranks.data ? ranks.data : "";
 	o->vars.local_rank = local_ranks.data ? local_ranks.data : "";
+	o->vars.stream = is_stderr ? "stderr" : "stdout";
 	line_prefix_put(&prefix, o->rules->prefix, &o->vars);
 	output_put_line(is_stderr ? o->err : o->out,
 			SLICE(prefix.data, prefix.len),

@@ -29,6 +29,7 @@ static void stream_put_prefix(struct stream *s)
 	snprintf(local_rank, sizeof(local_rank), "%u", s->of.local_rank);
 	o->vars.rank = rank;
 	o->vars.local_rank = local_rank;
+	o->vars.stream = s->of.is_stderr ? "stderr" : "stdout";
 	line_prefix_put(&prefix, o->rules->prefix, &o->vars);
 	s->prefix_len = prefix.len;
 	if (prefix.len)

@@ -81,7 +81,9 @@ static void try_lines(struct slice in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct line_prefix_vars vars = {"role", "host", "1-2", "0", 0, 3};
+	const struct line_prefix_vars vars = {
+		.role_name = "role", .host = "host", .rank = "1-2",
+		.local_rank = "0", .stream = "stdout", .world_size = 3};
 	struct buf text = BUF_INIT(1 << 20), prefix = BUF_INIT(256);
 	struct line_filter f;
 	struct err e = ERR_INIT;

@@ -13,7 +13,8 @@ static const char *made(const char *template)
 	static struct buf out = BUF_INIT(64);
 	const struct line_prefix_vars vars = {
 		.role_name = "trainer", .host = "h1", .rank = "17",
-		.local_rank = "1", .node_rank = 2, .world_size = 64,
+		.local_rank = "1", .stream = "stderr", .node_rank = 2,
+		.world_size = 64,
 	};
 
 	buf_reset(&out);
@@ -34,6 +35,7 @@ START_TEST(a_template_is_filled_in_as_python_does)
 		{"[${role_name}${local_rank}]:", "[trainer1]:"},
 		{"$hostname:$rank/$world_size ", "h1:17/64 "},
 		{"<${node_rank}>", "<2>"},
+		{"[1,${rank}]<${stream}>:", "[1,17]<stderr>:"},
 		{"", ""},
 		{"plain", "plain"},
 		{"$$rank $$ $", "$rank $ $"},
