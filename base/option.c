@@ -254,30 +254,53 @@ static int option_is_bare(const struct option_spec *s, const char *next)
 		!option_is_literal(s->arg, next));
 }
 
+/* The option of a word, and the value in it, or NULL. */
+static const struct option_spec *option_of_word(const struct option_spec *table,
+						const char *word,
+						const char **value,
+						struct err *e)
+{
+	char name[NAME_MAX_BYTES];
+	size_t len;
+
+	*value = NULL;
+	if (word[1] != '-') {
+		*value = word[2] == '=' ? word + 3 : word[2] ? word + 2 : NULL;
+		return option_find_letter(table, word[1], e);
+	}
+	len = strcspn(word + 2, "=");
+	if (word[2 + len] == '=')
+		*value = word + 2 + len + 1;
+	snprintf(name, sizeof(name), "%.*s",
+		 (int)(len < sizeof(name) ? len : sizeof(name) - 1), word + 2);
+	for (char *p = name; *p; p++)
+		*p = *p == '_' ? '-' : *p;
+	return option_find(table, name, e);
+}
+
+const struct option_spec *option_at(const struct option_spec *table,
+				    char **argv, int *words)
+{
+	const char *value;
+	const struct option_spec *s = option_of_word(table, argv[0], &value,
+						     NULL);
+
+	*words = s && option_takes_value(s) && !value && argv[1] &&
+				 !option_is_bare(s, argv[1])
+			 ? 2
+			 : 1;
+	return s;
+}
+
 /* Parses the option at argv[*i] and leaves *i at its last word. */
 static int option_parse_one(const struct option_spec *table, void *values,
 			    int argc, char **argv, int *i, struct err *e)
 {
-	const char *word = argv[*i];
-	const struct option_spec *s;
-	char name[NAME_MAX_BYTES], what[NAME_MAX_BYTES + 8];
-	const char *value = NULL;
+	char what[NAME_MAX_BYTES + 8];
+	const char *value;
+	const struct option_spec *s = option_of_word(table, argv[*i], &value,
+						     e);
 
-	if (word[1] == '-') {
-		size_t len = strcspn(word + 2, "=");
-
-		if (word[2 + len] == '=')
-			value = word + 2 + len + 1;
-		snprintf(name, sizeof(name), "%.*s",
-			 (int)(len < sizeof(name) ? len : sizeof(name) - 1),
-			 word + 2);
-		for (char *p = name; *p; p++)
-			*p = *p == '_' ? '-' : *p;
-		s = option_find(table, name, e);
-	} else {
-		s = option_find_letter(table, word[1], e);
-		value = word[2] == '=' ? word + 3 : word[2] ? word + 2 : NULL;
-	}
 	if (!s)
 		return ERR_USAGE;
 	if (s->kind == OPTION_HELP)

@@ -65,6 +65,11 @@ MUST_CHECK int option_parse_program(const struct option_spec *table,
 				    void *values, int argc, char **argv,
 				    int *options, struct err *e);
 
+/* The option that argv[0], a word with a dash, stands for, and the number of
+ * words that it has with its value: 1 or 2. NULL if there is no such option. */
+const struct option_spec *option_at(const struct option_spec *table,
+				    char **argv, int *words);
+
 enum { OPTION_HELP_MAX = 1024 };
 
 /* The row's help with its default in it, into out; returns out. */

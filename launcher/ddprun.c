@@ -15,12 +15,14 @@
 #include "launcher/completion.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/config/launch_defaults.h"
+#include "launcher/config/mpi_words.h"
 #include "launcher/config/preflight.h"
 #include "launcher/dry_run.h"
 #include "launcher/env/ssh_env.h"
 #include "launcher/inspect/crash_stack.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
+#include "launcher/link_command.h"
 #include "launcher/pmix/pmix_helper.h"
 #include "launcher/requeue.h"
 #include "launcher/srun_exec.h"
@@ -217,12 +219,31 @@ static int ddprun_run_check(int argc, char **argv)
 	return rc;
 }
 
+/* A job, whose options may be mpirun's. */
+static int ddprun_run_words(int argc, char **argv)
+{
+	struct mpi_words w;
+	struct err e = ERR_INIT;
+	int rc = mpi_words_init(&w, argc, argv, &e);
+
+	if (rc == 0)
+		rc = mpi_words_apply(&w, &e);
+	rc = rc < 0 ? ddprun_fail(&e, exit_code_of(&e))
+		    : ddprun_run_job(w.argc, w.argv, w.argv + 1);
+	mpi_words_release(&w);
+	return rc;
+}
+
 static int ddprun_run_command(int argc, char **argv)
 {
-	if (argc > 1 && strcmp(argv[1], "dump") == 0)
+	int has_commands = !mpi_words_is_mpiexec(argv[0]);
+
+	if (has_commands && argc > 1 && strcmp(argv[1], "dump") == 0)
 		return dump_main(argc - 1, argv + 1);
-	if (argc > 1 && strcmp(argv[1], "status") == 0)
+	if (has_commands && argc > 1 && strcmp(argv[1], "status") == 0)
 		return status_main(argc - 1, argv + 1);
+	if (has_commands && link_command_is(argc, argv))
+		return link_command_main(argc, argv);
 	if (argc > 1 && strcmp(argv[1], CRASH_STACK_COMMAND) == 0)
 		return crash_stack_main(argc, argv);
 	if (argc > 1 && strcmp(argv[1], PMIX_HELPER_COMMAND) == 0)
@@ -230,9 +251,9 @@ static int ddprun_run_command(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return proxy_main(argc, argv);
 	ssh_env_init();
-	if (check_command_is(argc, argv))
+	if (has_commands && check_command_is(argc, argv))
 		return ddprun_run_check(argc, argv);
-	return ddprun_run_job(argc, argv, argv + 1);
+	return ddprun_run_words(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -78,7 +78,7 @@ refused() {
 		--nproc-per-mode 2 true
 	refused 2 "unknown option --max-restart-s; did you mean --max-restarts\\?" \
 		--max-restart-s 1 true
-	refused 2 "unknown option -x" -x true
+	refused 2 "unknown option -y" -y true
 	refused 2 "--nnodes needs a value" --nnodes
 }
 

@@ -45,6 +45,8 @@ complete_words() {
 	[[ " $offered " = *" dump "* ]]
 	complete_words ddprun che
 	[[ " $offered " = *" check "* ]]
+	complete_words ddprun install-m
+	[ "$offered" = install-mpiexec ]
 	complete_words ddprun check full --preflight-j
 	[ "$offered" = --preflight-json ]
 	# the program's own arguments are not ddprun's

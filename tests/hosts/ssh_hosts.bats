@@ -28,6 +28,18 @@ sorted() {
 	nothing_left
 }
 
+@test "mpirun's words place the workers on hosts and set their variables there" {
+	sshd_up 2
+	over_ssh job -hosts h2,h1 -n 3 -genv A 'b c' -x D=5 -l \
+		sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname): $A $D"'
+	finish job
+	[ "$(sorted "$out")" = '[0] 0 of 3 on h2: b c 5
+[1] 1 of 3 on h2: b c 5
+[2] 2 of 3 on h1: b c 5' ]
+	[ -z "$err" ]
+	nothing_left
+}
+
 @test "a trainer over two hosts ends as on one host, and stdout and stderr stay separate" {
 	sshd_up 2
 	export OMP_NUM_THREADS=1
