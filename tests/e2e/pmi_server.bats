@@ -185,6 +185,21 @@ node() { # NAME OPTION...
 	lacks "$err" "MPI's exchange among nodes: calling the server again"
 }
 
+@test "keys that fill a node's part of a barrier to its last byte end the job" {
+	# 8256 of 1016 bytes and one of 512 are 8 MiB, without the part's head
+	expect 66 ddprun --mpi pmi bash -c '. ./client
+		awk "BEGIN { for (i = 0; i < 8257; i++)
+			printf \"cmd=put key=%08d value=%0*d\\n\", i,
+				i < 8256 ? 1000 : 496, 1 }" >&$PMI_FD &
+		for ((i = 0; i < 8257; i++)); do
+			read -r answer <&$PMI_FD
+			[[ $answer = *rc=0* ]] || echo "put $i: $answer"
+		done
+		pmi cmd=barrier_in'
+	lacks "$out" 'put [0-9]+:'
+	has "$err" "the ranks of this node put too many keys before a barrier"
+}
+
 @test "PMI-2, a line of 1 MB and a spawn are refused" {
 	expect 66 ddprun --mpi pmi bash -c 'printf "    52cmd=fullinit;" >&$PMI_FD; read -r _ <&$PMI_FD'
 	has "$err" "rank 0 does not speak PMI-1 on PMI_FD: its first bytes are '    52cmd=fullinit;'"
