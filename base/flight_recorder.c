@@ -49,6 +49,7 @@ void flight_start(struct flight *f, uint32_t rank, uint32_t world_size)
 	atomic_store_explicit(&f->head, 0, memory_order_relaxed);
 	atomic_store_explicit(&f->polls, 0, memory_order_relaxed);
 	atomic_store_explicit(&f->step, 0, memory_order_relaxed);
+	atomic_store_explicit(&f->waited_ns, 0, memory_order_relaxed);
 	flight_find_clock();
 	f->version = FLIGHT_VERSION;
 	f->pid = (uint32_t)getpid();
@@ -154,7 +155,7 @@ static int flight_read_part(struct flight_view *v, const struct flight *f)
 	uint64_t first = head < FLIGHT_ENTRIES ? 1 : head - FLIGHT_ENTRIES + 1;
 
 	v->n = v->ncomms = 0;
-	v->step = 0;
+	v->step = v->waited_ns = 0;
 	if (f->magic == 0)
 		return 1;
 	/* a garbage head near UINT64_MAX would make the loop endless */
@@ -165,6 +166,7 @@ static int flight_read_part(struct flight_view *v, const struct flight *f)
 	v->rank = f->rank;
 	v->world_size = f->world_size;
 	v->step = f->step;
+	v->waited_ns = f->waited_ns;
 	flight_read_comms(v, f);
 	/* head + 1: a call that was just entered, before head was stored */
 	for (uint64_t t = first; t <= head + 1; t++)

@@ -91,6 +91,9 @@ struct flight {
 	_Atomic uint64_t step; /* that it reported last, plus 1; 0: none */
 	struct flight_comm comms[FLIGHT_COMMS];
 	_Alignas(64) _Atomic uint64_t head; /* the last ticket */
+	/* How long the program has been blocked in collectives of all ranks;
+	 * older writers leave it 0. */
+	_Atomic uint64_t waited_ns;
 	_Alignas(64) struct flight_entry ring[FLIGHT_ENTRIES];
 };
 
@@ -173,6 +176,28 @@ static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 		atomic_store_explicit(&x->state,
 				      rc ? FLIGHT_FAILED : FLIGHT_DONE,
 				      memory_order_release);
+}
+
+/* Counts the time since from_ns (flight_clock) as a wait for the other ranks.
+ * The clock moves once in a few ms, which evens out over many waits. f may be
+ * NULL. */
+static inline void flight_add_wait(struct flight *f, uint64_t from_ns)
+{
+	if (f)
+		atomic_store_explicit(
+			&f->waited_ns,
+			atomic_load_explicit(&f->waited_ns,
+					     memory_order_relaxed) +
+				flight_clock() - from_ns,
+			memory_order_relaxed);
+}
+
+/* When the call with this ticket was entered; it is this thread's last. */
+static inline uint64_t flight_entered_ns(const struct flight *f,
+					 uint64_t ticket)
+{
+	return atomic_load_explicit(&f->ring[ticket % FLIGHT_ENTRIES].ns,
+				    memory_order_relaxed);
 }
 
 /* Records that this step of the program is done. f may be NULL. */
@@ -265,6 +290,7 @@ struct flight_op {
 struct flight_view {
 	uint32_t pid, rank, world_size;
 	uint64_t step; /* that it reported last, plus 1; 0: none */
+	uint64_t waited_ns;
 	int ncomms;
 	struct {
 		uint32_t id, size, rank;

@@ -40,6 +40,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_RESUME] = "RESUME",
 	[WIRE_PROGRESS] = "PROGRESS",
 	[WIRE_STALLED] = "STALLED",
+	[WIRE_SLOW] = "SLOW",
 	[WIRE_FATE] = "FATE",
 	[WIRE_GOODBYE] = "GOODBYE",
 	[WIRE_WAITING] = "WAITING",
@@ -395,6 +396,8 @@ void wire_put_rank_item(struct buf *items, const struct wire_rank *n)
 	buf_put_u64(items, n->step_us);
 	buf_put_slice(items, n->call);
 	buf_put_slice(items, n->words);
+	buf_put_u32(items, (uint32_t)n->waited);
+	buf_put_slice(items, n->cause);
 }
 
 struct wire_rank wire_get_rank_item(struct reader *r)
@@ -415,6 +418,8 @@ struct wire_rank wire_get_rank_item(struct reader *r)
 	n.step_us = reader_u64(r);
 	n.call = reader_slice(r);
 	n.words = reader_slice(r);
+	n.waited = (int32_t)reader_u32(r);
+	n.cause = reader_slice(r);
 	return n;
 }
 

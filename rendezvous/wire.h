@@ -123,6 +123,7 @@ enum wire_type {
 	WIRE_RESUME,
 	WIRE_PROGRESS,
 	WIRE_STALLED,
+	WIRE_SLOW,
 	WIRE_FATE = 50,
 	WIRE_GOODBYE,
 	WIRE_WAITING,
@@ -251,6 +252,8 @@ const char *wire_type_name(int type);
 	F(list, ranks)
 #define WIRE_STALLED_FIELDS(F) F(u32, round) F(u8, doing) F(u32, rank)       \
 	F(u64, stalled_ms) F(str, text) F(str, why)
+#define WIRE_SLOW_FIELDS(F) F(u32, round) F(u32, rank) F(u8, over)           \
+	F(u32, share) F(str, text)
 #define WIRE_RANKS_FIELDS(F) F(str, job) F(u32, round) F(list, ranks)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
 #define WIRE_JOB_FIELDS(F) F(str, job) F(u8, state) F(u64, state_ms)          \
@@ -283,6 +286,7 @@ const char *wire_type_name(int type);
 	M(dump_reply, WIRE_DUMP_REPLY_FIELDS) M(node_dump, WIRE_NODE_FIELDS)  \
 	M(asked, WIRE_ASKED_FIELDS) M(job, WIRE_JOB_FIELDS)               \
 	M(progress, WIRE_PROGRESS_FIELDS) M(stalled, WIRE_STALLED_FIELDS)     \
+	M(slow, WIRE_SLOW_FIELDS)                                             \
 	M(ranks, WIRE_RANKS_FIELDS)
 /* clang-format on */
 
@@ -363,6 +367,8 @@ struct wire_rank {
 	uint64_t step_us;   /* the mean time of its last steps, or 0 */
 	struct slice call;  /* it is in, or was in last; or "" */
 	struct slice words; /* what it does: "sleeps (nanosleep)" */
+	int32_t waited;	    /* in thousandths of the last minute; -1: unknown */
+	struct slice cause; /* why it may have been slow in that minute */
 };
 void wire_put_rank_item(struct buf *items, const struct wire_rank *n);
 struct wire_rank wire_get_rank_item(struct reader *r);

@@ -34,6 +34,7 @@ SHOWN = [
     ("check.md", r"quick check of 3 nodes"),
     ("crashes.md", r"ddprun: job .* failed:"),
     ("hangs.md", r"ddprun: no progress for"),
+    ("stragglers.md", r"ddprun: rank 3 on h2"),
     ("restarts.md", r"ddprun: (job .* failed:|node 1 )"),
     ("HACKING.md", r"trainers -> worker-sdk"),
     ("placement.md", r"socket    \||which ranks run there"),

@@ -232,6 +232,7 @@ static const struct member_events member_events = {
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
 	.on_stalled = agent_on_stalled,
+	.on_slow = agent_on_slow,
 	.on_detached = on_detached,
 	.on_lost = on_lost,
 };

@@ -123,6 +123,7 @@ void agent_begin_watch(struct agent *a);
 void agent_end_watch(struct agent *a);
 void agent_close_watch(struct agent *a);
 void agent_on_stalled(struct member *m, const struct wire_stalled *stall);
+void agent_on_slow(struct member *m, const struct wire_slow *slow);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 

@@ -232,3 +232,21 @@ void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
 	    agent_has_hung(a, stall))
 		agent_end_hang(a, stall);
 }
+
+/* ---- a rank that is slow ---- */
+
+void agent_on_slow(struct member *m, const struct wire_slow *slow)
+{
+	struct agent *a = m->owner;
+	const struct launch_env *env = &a->config->env;
+	char text[ERR_TEXT_MAX];
+
+	if (slow->round != a->round || a->state != RUNNING)
+		return;
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(slow->text));
+	if (!env->shares_console || env->node_rank == 0)
+		log_info("%s", text);
+	failure_record_slow(&a->failure, slow);
+	if (!slow->over)
+		agent_run_event(a, "slow", slow->rank, text);
+}

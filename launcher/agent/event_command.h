@@ -31,7 +31,7 @@ struct event_commands {
 
 /* What happened; text is a line for people. */
 struct event_command_news {
-	const char *event; /* "failed", "hung", "restarted", "swapped" */
+	const char *event; /* "failed", "hung", "slow", ... */
 	const char *text;
 	uint32_t round, attempt;
 	int64_t rank; /* -1: none */

@@ -84,6 +84,7 @@ void failure_begin(struct failure *f, const struct wire_start *start,
 	if (!f->options.no_crash_stacks)
 		crash_catcher_begin(&f->catcher, f->options.nproc);
 	f->has_stack = 0;
+	f->slow = (struct report_slow){0};
 	f->began = time(NULL);
 	f->round_ran = 1;
 	postmortem_begin(&f->postmortem);
@@ -432,6 +433,19 @@ void failure_report_lost(const char *text, int exit_code)
 	failure_forward(SLICE_STR(""), SLICE_STR(text), exit_code);
 }
 
+void failure_record_slow(struct failure *f, const struct wire_slow *slow)
+{
+	struct report_slow *s = &f->slow;
+
+	if (slow->over && s->is_known && s->rank == slow->rank) {
+		s->is_over = 1; /* the text says how slow it was */
+		return;
+	}
+	*s = (struct report_slow){.is_known = 1, .is_over = slow->over,
+				  .rank = slow->rank, .share = slow->share};
+	snprintf(s->text, sizeof(s->text), "%.*s", SLICE_FMT(slow->text));
+}
+
 struct slice failure_report(struct failure *f)
 {
 	struct report r = {
@@ -440,6 +454,7 @@ struct slice failure_report(struct failure *f)
 		.max_restarts = f->options.max_restarts,
 		.host = f->host, .now_ms = f->ended_ms,
 		.attempts = f->attempts.list, .nattempts = f->attempts.n,
+		.slow = &f->slow,
 	};
 	struct report_worker *workers = NULL;
 	struct error_file error = {NULL, NULL, 0};

@@ -41,6 +41,7 @@ struct failure {
 	int64_t ended_ms;  /* the same as unix time */
 	struct buf page;
 	struct attempts attempts;
+	struct report_slow slow; /* of this round */
 };
 
 /* The arguments must outlive f. */
@@ -84,6 +85,9 @@ void failure_record_end(struct failure *f, const struct wire_end *end,
 /* The server is lost and the job ends: logs text, and writes it for the
  * launcher that started us. */
 void failure_report_lost(const char *text, int exit_code);
+
+/* A rank slows this round down, or no longer does. */
+void failure_record_slow(struct failure *f, const struct wire_slow *slow);
 
 /* When all workers have exited: returns the page, "" unless failure_record_end
  * was called; valid as long as f. Writes report.json and the error file of the

@@ -31,6 +31,13 @@ struct report_worker {
 	char *last; /* its last call of libddp; NULL: not known */
 };
 
+/* The rank that slowed the round down last. */
+struct report_slow {
+	int is_known, is_over;
+	uint32_t rank, share; /* in thousandths of the time */
+	char text[512];
+};
+
 struct report {
 	const char *job;
 	const struct wire_end *end; /* the server's, the same for all nodes */
@@ -48,6 +55,7 @@ struct report {
 	 * begun */
 	const struct attempt *attempts;
 	uint32_t nattempts;
+	const struct report_slow *slow;
 };
 
 /* Appends the page; the first line names the cause. It has some 40 lines at

@@ -259,6 +259,22 @@ static void report_add_earlier(const struct json *j, cJSON *all,
 	}
 }
 
+static void report_add_slow(const struct json *j, cJSON *all,
+			    const struct report_slow *slow)
+{
+	cJSON *to;
+
+	if (!slow || !slow->is_known) {
+		j->add_null(all, "slow");
+		return;
+	}
+	to = j->add_object(all, "slow");
+	j->add_number(to, "rank", slow->rank);
+	j->add_number(to, "waited_percent", (double)slow->share / 10);
+	j->add_bool(to, "is_over", slow->is_over);
+	json_add_text(j, to, "text", SLICE_STR(slow->text));
+}
+
 static const char *report_verdict_name(int verdict)
 {
 	return verdict == WIRE_ENDED ? "ended" : "failure";
@@ -286,6 +302,7 @@ int report_put_json(struct buf *out, const struct report *r, struct err *e)
 	report_add_first(j, all, r);
 	j->add_bool(all, "first_failure_is_on_this_node", r->first_is_here);
 	report_add_workers(j, all, r);
+	report_add_slow(j, all, r->slow);
 	report_add_attempts(j, all, r);
 	report_add_earlier(j, all, r);
 	return json_put(out, j, all, e);

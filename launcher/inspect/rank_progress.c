@@ -29,6 +29,8 @@ static void rank_progress_put_rank(struct buf *out, const struct wire_rank *r)
 		buf_printf(out, ", %.3g a second", rank_progress_rate(r));
 	buf_printf(out, "  last progress %.1f s ago",
 		   (double)r->quiet_ms / 1000);
+	if (r->waited >= 0)
+		buf_printf(out, "  %d %% in collectives", r->waited / 10);
 	if (r->doing == RANK_CALLS)
 		buf_printf(out, "  in %.*s\n", SLICE_FMT(r->call));
 	else
@@ -71,6 +73,10 @@ static cJSON *rank_progress_json(const struct json *j,
 		j->add_number(to, "steps_per_second", rank_progress_rate(r));
 	else
 		j->add_null(to, "steps_per_second");
+	if (r->waited >= 0)
+		j->add_number(to, "collective_percent", (double)r->waited / 10);
+	else
+		j->add_null(to, "collective_percent");
 	return to;
 }
 

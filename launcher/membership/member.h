@@ -22,6 +22,8 @@ struct member_events {
 	/* The round's ranks wait for one of them: a line for the terminal, or
 	 * news of this node's own rank. */
 	void (*on_stalled)(struct member *m, const struct wire_stalled *stall);
+	/* A rank slows the round down, or no longer does. */
+	void (*on_slow)(struct member *m, const struct wire_slow *slow);
 	/* A round runs, and this node is a spare of it. */
 	void (*on_spare)(struct member *m);
 	/* The node has waited for a second: the server named the missing. */

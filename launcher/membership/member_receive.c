@@ -196,6 +196,7 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 	struct wire_dump_request look;
 	struct wire_stop stop;
 	struct wire_stalled stall;
+	struct wire_slow slow;
 	int rc = 0;
 
 	switch (f->type) {
@@ -217,6 +218,11 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 		rc = wire_get_stalled(f, &stall, e);
 		if (rc == 0)
 			m->events->on_stalled(m, &stall);
+		return rc;
+	case WIRE_SLOW:
+		rc = wire_get_slow(f, &slow, e);
+		if (rc == 0)
+			m->events->on_slow(m, &slow);
 		return rc;
 	case WIRE_VOUCH:
 		rc = vouch_answer(&m->vouch, f, member_out(m), e);

@@ -22,6 +22,8 @@ struct activity_sample {
 	int in_call;	    /* one has not returned */
 	int has_left;	    /* with ddp_finalize: others wait in vain */
 	int64_t step;	    /* that it reported; -1: none */
+	uint64_t waited_ns; /* blocked in collectives of all ranks */
+	int64_t pid;	    /* of the program itself; 0: not known */
 	uint64_t cpu_ms;    /* it and its descendants */
 	uint64_t io_bytes;  /* read and written */
 	uint64_t faults;    /* of pages */

@@ -110,6 +110,7 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 	if (!program.pid)
 		return;
 	s->state = program.state;
+	s->pid = program.pid;
 	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)program.pid);
 	file_read_text(path, s->sleeps_in, sizeof(s->sleeps_in));
 	if (strcmp(s->sleeps_in, "0") == 0)
@@ -177,6 +178,7 @@ static pid_t sampler_read_recorder(const struct recorder *r,
 		return 0;
 	if (v->step)
 		s->step = (int64_t)(v->step - 1);
+	s->waited_ns = v->waited_ns;
 	if (v->n == 0)
 		return (pid_t)v->pid;
 	open = flight_oldest_open(v);

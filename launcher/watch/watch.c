@@ -48,6 +48,19 @@ static void watch_note_step(struct watch *w, int64_t step)
 		w->steps = (uint64_t)step + 1;
 }
 
+/* From a worker's first call of libddp on. */
+static void watch_note_wait(struct wait_share *w,
+			    const struct activity_sample *s, uint64_t tick_ms)
+{
+	struct delays now;
+
+	if (!s->calls ||
+	    !wait_share_add(w, s->ns, s->waited_ns, tick_ms * 1000000))
+		return;
+	delays_read((pid_t)s->pid, &now);
+	wait_share_end_slice(w, &now);
+}
+
 /* Returns whether the owner should hear of it at once: it has begun, or ended,
  * to do nothing. */
 static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
@@ -62,6 +75,7 @@ static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
 	sampler_read(w->recorder, i, worker->pid, path, w->view, &s, &x->call);
 	activity_add(&x->activity, &s);
 	watch_note_step(w, s.step);
+	watch_note_wait(&x->share, &s, tick_ms);
 	quiet = activity_quiet_ms(&x->activity, s.ns);
 	return x->activity.doing != x->reported && quiet > 2 * tick_ms;
 }
@@ -73,6 +87,7 @@ static void watch_put(struct watch *w, uint32_t i, struct buf *items)
 	const struct activity *a = &x->activity;
 	const struct activity_sample *s =
 		&a->past[(a->n + ACTIVITY_TICKS - 1) % ACTIVITY_TICKS];
+	char cause[DELAYS_WORDS_MAX];
 	const struct wire_rank item = {
 		.rank = worker_rank(worker),
 		.local_rank = i,
@@ -88,6 +103,8 @@ static void watch_put(struct watch *w, uint32_t i, struct buf *items)
 		.step_us = a->step_us,
 		.call = SLICE_STR(x->call.text),
 		.words = SLICE_STR(a->words),
+		.waited = wait_share_permille(&x->share),
+		.cause = SLICE_STR(wait_share_cause(&x->share, cause)),
 	};
 
 	x->reported = a->doing;
@@ -146,6 +163,7 @@ static int watch_put_missed(struct watch *w, uint32_t i, struct buf *items)
 		.number = call.number,
 		.peer = call.peer,
 		.call = SLICE_STR(call.text),
+		.waited = -1,
 	};
 
 	if (!ns)

@@ -6,6 +6,7 @@
 #include "base/loop.h"
 #include "launcher/watch/activity.h"
 #include "launcher/watch/sampler.h"
+#include "launcher/watch/wait_share.h"
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/worker_group.h"
 #include "rendezvous/wire.h"
@@ -13,6 +14,7 @@
 struct watched {
 	struct activity activity;
 	struct sampler_call call;
+	struct wait_share share;
 	enum wire_doing reported; /* in the last report */
 };
 

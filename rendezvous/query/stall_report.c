@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "rendezvous/server/job_event.h"
+#include "rendezvous/stall/slow.h"
 #include "rendezvous/stall/stall.h"
 
 enum {
@@ -19,6 +20,7 @@ enum {
 
 struct stall_report {
 	struct stall stall;
+	struct slow slow;
 	uint32_t round;
 	uint64_t checked_ms;
 	size_t bytes; /* charged to the job's account */
@@ -39,6 +41,7 @@ static void stall_report_end_round(struct hosted_job *h)
 	account_sub(h->account, r->bytes);
 	r->bytes = 0;
 	stall_release(&r->stall);
+	r->slow = (struct slow){0};
 }
 
 void stall_report_release(struct hosted_job *h)
@@ -113,10 +116,32 @@ static void stall_report_send(struct hosted_job *h,
 	}
 }
 
+static void stall_report_send_slow(struct hosted_job *h,
+				   const struct slow_news *news)
+{
+	const struct wire_slow m = {
+		.round = h->stalls->round,
+		.rank = news->rank,
+		.over = (uint8_t)news->is_over,
+		.share = news->share,
+		.text = SLICE_STR(news->text),
+	};
+	struct job_node *n = NULL;
+
+	while ((n = job_next_node(h->job, n))) {
+		struct peer *to = job_node_owner(n);
+
+		if (to && job_node_runs(n))
+			wire_put_slow(conn_out(&to->conn), WIRE_SLOW,
+				      WIRE_NOTICE, 0, &m);
+	}
+}
+
 static void stall_report_check(struct hosted_job *h, uint64_t now)
 {
 	struct stall_report *r = h->stalls;
 	struct stall_news news;
+	struct slow_news slow;
 
 	if (now - r->checked_ms < r->stall.patience_ms / CHECKS)
 		return;
@@ -127,6 +152,9 @@ static void stall_report_check(struct hosted_job *h, uint64_t now)
 	stall_check(&r->stall, &news);
 	if (news.is_stalled || news.is_over)
 		stall_report_send(h, &news);
+	slow_check(&r->slow, &r->stall, now, &slow);
+	if (slow.is_slow || slow.is_over)
+		stall_report_send_slow(h, &slow);
 }
 
 int stall_report_take(struct peer *agent, const struct wire_frame *f,

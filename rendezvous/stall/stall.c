@@ -26,7 +26,8 @@ static void stall_rank_release(struct stall_rank *r)
 {
 	free((char *)r->at.call.data);
 	free((char *)r->at.words.data);
-	r->at.call = r->at.words = (struct slice){NULL, 0};
+	free((char *)r->at.cause.data);
+	r->at.call = r->at.words = r->at.cause = (struct slice){NULL, 0};
 }
 
 void stall_release(struct stall *s)
@@ -63,10 +64,11 @@ int stall_set(struct stall *s, const struct wire_rank *r)
 	own = &s->ranks[r->rank];
 	stall_rank_release(own);
 	own->at = *r;
-	own->at.call = own->at.words = (struct slice){NULL, 0};
+	own->at.call = own->at.words = own->at.cause = (struct slice){NULL, 0};
 	own->known = 1;
 	if (stall_copy(&own->at.call, r->call, CALL_MAX) < 0 ||
-	    stall_copy(&own->at.words, r->words, WORDS_MAX) < 0)
+	    stall_copy(&own->at.words, r->words, WORDS_MAX) < 0 ||
+	    stall_copy(&own->at.cause, r->cause, WORDS_MAX) < 0)
 		return -ENOMEM;
 	return 0;
 }

@@ -12,7 +12,7 @@ enum {
 };
 
 struct stall_rank {
-	struct wire_rank at; /* call and words are copies */
+	struct wire_rank at; /* call, words and cause are copies */
 	int known, ended;
 };
 

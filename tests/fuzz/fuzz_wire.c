@@ -96,6 +96,7 @@ ROUND_TRIP(waiting, )
 ROUND_TRIP(job, walk(m.nodes, f->type);)
 ROUND_TRIP(progress, walk(m.ranks, f->type);)
 ROUND_TRIP(stalled, )
+ROUND_TRIP(slow, )
 ROUND_TRIP(ranks, walk(m.ranks, f->type);)
 
 typedef void parser(const struct wire_frame *f);
@@ -139,6 +140,7 @@ static parser *const parsers[][2] = {
 	[WIRE_JOB] = {try_job, NULL},
 	[WIRE_PROGRESS] = {try_progress, NULL},
 	[WIRE_STALLED] = {try_stalled, NULL},
+	[WIRE_SLOW] = {try_slow, NULL},
 	[WIRE_RANKS] = {try_ranks, NULL},
 };
 

@@ -30,7 +30,7 @@ int ddp__host_gather(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
 	rc = ddp__enter(c, &call, e);
 	if (!rc) {
 		rc = c->backend->gather(c, &call, mine, all, size, e);
-		rc = ddp__leave(c, &call, rc, e);
+		rc = ddp__leave_blocking(c, &call, rc, e);
 	}
 	ddp__release(c);
 	return rc;

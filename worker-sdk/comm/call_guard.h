@@ -96,6 +96,15 @@ static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 	return 0;
 }
 
+/* Whether time in this call may be a wait for any rank of the world. */
+static inline int ddp__waits_for_all(const struct ddp_comm *c,
+				     const struct ddp__call *call)
+{
+	return c->world->flight &&
+	       (uint32_t)c->size == c->world->flight->world_size &&
+	       !ddp__is_message(call);
+}
+
 /* Ends an operation with rc and, if rc is negative, *e. A communicator's first
  * error becomes the error of all later calls. Returns 0 or its code. */
 static inline int ddp__leave(struct ddp_comm *c, const struct ddp__call *call,
@@ -108,6 +117,18 @@ static inline int ddp__leave(struct ddp_comm *c, const struct ddp__call *call,
 		c->broken = *e;
 	*e = c->broken;
 	return e->code;
+}
+
+/* The same for a call in which the program was blocked since ddp__enter. */
+static inline int ddp__leave_blocking(struct ddp_comm *c,
+				      const struct ddp__call *call, int rc,
+				      struct err *e)
+{
+	struct flight *f = c->world->flight;
+
+	if (ddp__waits_for_all(c, call))
+		flight_add_wait(f, flight_entered_ns(f, call->ticket));
+	return ddp__leave(c, call, rc, e);
 }
 
 #endif

@@ -156,7 +156,7 @@ int ddp__run_or_begin(struct ddp_comm *c, struct ddp__use *u,
 		rc = c->backend->run(c, &u->call, u->send, u->recv, e);
 	else
 		collective_copy_to_self(u);
-	return ddp__leave(c, &u->call, rc, e);
+	return ddp__leave_blocking(c, &u->call, rc, e);
 }
 
 int ddp__route(struct ddp_comm **c, const struct ddp__use *u, struct err *e)

@@ -84,7 +84,7 @@ static int fastpath_broadcast(struct ddp_comm *c, struct ddp__shm *s,
 		fastpath_copy(recv, ddp__shm_cell(s, call->root)->data, size);
 	else if (recv != send)
 		fastpath_copy(recv, send, size);
-	return ddp__leave(c, call, rc, e);
+	return ddp__leave_blocking(c, call, rc, e);
 }
 
 /* A barrier or an all_reduce. */
@@ -106,7 +106,7 @@ static int fastpath_meet(struct ddp_comm *c, struct ddp__shm *s,
 	rc = fastpath_wait(c, s, call, e);
 	if (!rc && size)
 		fastpath_reduce(s, call, recv);
-	return ddp__leave(c, call, rc, e);
+	return ddp__leave_blocking(c, call, rc, e);
 }
 
 int ddp__cpu_fastpath(struct ddp_comm *c, struct ddp__call *call, size_t size,

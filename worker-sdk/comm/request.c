@@ -112,18 +112,23 @@ static int orphan_wait(ddp_request **request, struct err *e)
 static int request_check(struct ddp_request *r, int timeout_ms, struct err *e)
 {
 	struct ddp_comm *c = r->comm;
+	uint64_t from;
 	int rc;
 
 	if (r->ended < 0)
 		*e = c->broken;
 	if (r->ended)
 		return r->ended;
+	from = timeout_ms && ddp__waits_for_all(c, &r->call) ? flight_clock()
+							     : 0;
 	if (r->own)
 		rc = ddp__self_test(r, timeout_ms, e);
 	else if (timeout_ms)
 		rc = c->backend->wait(r, timeout_ms, e);
 	else
 		rc = c->backend->test(r, e);
+	if (from)
+		flight_add_wait(c->world->flight, from);
 	if (rc < 0)
 		rc = ddp__leave(c, &r->call, rc, e);
 	else if (rc)

@@ -308,6 +308,23 @@ START_TEST(a_writer_is_read_while_it_runs_and_when_it_was_killed)
 }
 END_TEST
 
+START_TEST(waits_add_up_until_a_new_worker_begins)
+{
+	struct flight *f = make();
+
+	flight_start(f, 0, 1);
+	flight_add_wait(NULL, 0);
+	flight_add_wait(f, flight_clock() - 5000000);
+	flight_add_wait(f, flight_clock() - 7000000);
+	ck_assert_int_eq(flight_read(&view, f, sizeof(*f)), 0);
+	ck_assert_uint_ge(view.waited_ns, 12000000);
+	flight_start(f, 0, 1);
+	ck_assert_int_eq(flight_read(&view, f, sizeof(*f)), 0);
+	ck_assert_uint_eq(view.waited_ns, 0);
+	free(f);
+}
+END_TEST
+
 START_TEST(garbage_is_read_without_harm)
 {
 	struct flight *f = make();
@@ -528,6 +545,7 @@ int main(void)
 	tcase_add_test(c, to_stop_is_kept_when_a_worker_starts_again);
 	tcase_add_test(c,
 		       a_writer_is_read_while_it_runs_and_when_it_was_killed);
+	tcase_add_test(c, waits_add_up_until_a_new_worker_begins);
 	tcase_add_test(c, garbage_is_read_without_harm);
 	tcase_add_test(c, libddp_writes_into_the_part_that_is_named);
 	tcase_add_test(c, a_foreign_file_is_not_used_as_recorder);

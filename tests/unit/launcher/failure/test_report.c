@@ -405,6 +405,7 @@ START_TEST(the_same_as_json)
 		 .text = did},
 		{.attempt = 1, .ended_ms = 1795262974123, .rank = -1,
 		 .text = lost}};
+	const struct report_slow slow = {1, 0, 3, 345, "rank 3 slows"};
 	const cJSON *item;
 	struct report_worker w[2];
 	cJSON *all, *first, *worker;
@@ -421,6 +422,7 @@ START_TEST(the_same_as_json)
 	r.nworkers = 2;
 	r.attempts = attempts;
 	r.nattempts = 2;
+	r.slow = &slow;
 	all = json_of(&r);
 	ck_assert_str_eq(text_in(all, "verdict"), "failure");
 	ck_assert_str_eq(text_in(all, "time"), "2026-11-21T12:09:34.123Z");
@@ -465,9 +467,15 @@ START_TEST(the_same_as_json)
 	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(item, "rank")));
 	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(item, "exitcode")));
 	ck_assert_str_eq(text_in(item, "text"), "h2 was lost");
+	item = cJSON_GetObjectItem(all, "slow");
+	ck_assert_double_eq(number_in(item, "rank"), 3);
+	ck_assert_double_eq(number_in(item, "waited_percent"), 34.5);
+	ck_assert_str_eq(text_in(item, "text"), "rank 3 slows");
 	cJSON_Delete(all);
 	end.rank = -1;
+	r.slow = NULL;
 	all = json_of(&r);
+	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(all, "slow")));
 	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(all, "first_failure")));
 	cJSON_Delete(all);
 }

@@ -1,0 +1,46 @@
+/* wait_share.h: which share of the last minute a worker was blocked in
+ * collectives of all ranks, and what the kernel counted meanwhile. Pure: the
+ * caller has the clock. */
+#ifndef LAUNCHER_WAIT_SHARE_H
+#define LAUNCHER_WAIT_SHARE_H
+
+#include <stdint.h>
+
+#include "launcher/watch/delays.h"
+
+enum {
+	WAIT_SHARE_SLICES = 12, /* in the minute */
+	WAIT_SHARE_TICKS = 5,	/* in a slice */
+	/* A wait counts for at most so many ticks: one long pause, as for a
+	 * checkpoint, is no slow rank. */
+	WAIT_SHARE_LONGEST = 3,
+};
+
+struct wait_slice {
+	uint64_t ns, waited_ns;
+	struct delays until; /* as they were at its end */
+};
+
+struct wait_share {
+	uint64_t ns, waited_ns;	 /* of the last tick; ns 0: none yet */
+	struct wait_slice slice; /* that grows */
+	unsigned ticks;		 /* in it */
+	/* a ring; one more than the minute has, for the counters at its start
+	 */
+	struct wait_slice past[WAIT_SHARE_SLICES + 1];
+	unsigned n; /* slices so far */
+};
+
+/* A tick: waited_ns is the worker's own count, which only grows. 1: a slice is
+ * full, and wait_share_end_slice is due. */
+int wait_share_add(struct wait_share *w, uint64_t ns, uint64_t waited_ns,
+		   uint64_t tick_ns);
+void wait_share_end_slice(struct wait_share *w, const struct delays *now);
+
+/* In thousandths; -1: it has not been watched for a minute. */
+int32_t wait_share_permille(const struct wait_share *w);
+/* Why it may have been slow in that minute, as delays_words; "" while
+ * wait_share_permille is -1. Returns out. */
+char *wait_share_cause(const struct wait_share *w, char *out);
+
+#endif

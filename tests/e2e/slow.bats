@@ -1,0 +1,100 @@
+# A rank that the others wait for in every step: the lines on the terminals, the event,
+# status and report.json. DDP_TEST_WATCH_MS is half of the minute over which the time is
+# counted.
+# covers: launcher/watch launcher/agent/agent_watch.c rendezvous/stall/slow.c
+# covers: rendezvous/query/stall_report.c launcher/inspect/rank_progress.c
+load ../lib
+
+setup() {
+	lib_setup
+	export DDP_TEST_WATCH_MS=400
+	at=127.0.0.1:$(w_port free)
+	slows='slows the job down: the other ranks wait for it [0-9]+ % of the time; [^;]+$'
+}
+
+job() { # NAME [OPTION...]: a ddprun of job slow; rank 1 is the one that can be slow
+	local name=$1
+	shift
+	start "$name" ddprun --rdzv-id slow --rdzv-endpoint "$at" "$@" c_slow 1
+}
+
+# Waits until a python expression about r, the ranks in status --json, is true.
+await_ranks() {
+	until ddprun status --json --job slow --rdzv-endpoint "$at" >status.json &&
+		python3 -c "import json, sys
+r = json.load(open('status.json'))['jobs'][0]['ranks']
+sys.exit(not ($1))"; do
+		kill -0 "${pid[a]}"
+	done
+}
+
+@test "a slow rank is named once, and again when it has recovered" {
+	job a --nproc-per-node 2 --on-event 'cat >>events'
+	await_ranks 'len(r) == 2 and all(x["collective_percent"] for x in r)'
+	lacks "$(cat a.err)" slows
+	: >slow
+	await a.err "^ddprun: rank 1 on [^ ]+ \(pid [0-9]+\) $slows"
+	await "$T/events" '"slow"'
+	expect 0 ddprun status --job slow --rdzv-endpoint "$at"
+	has "$out" '^  rank 0 .*  [0-9]+ % in collectives  '
+	rm slow
+	await a.err '^ddprun: rank 1 on [^ ]+ \(pid [0-9]+\) no longer slows the job down$'
+	: >end
+	finish a
+	[ "$(grep -c slows <<<"$err")" = 2 ]
+	python3 -c "import json
+e = json.load(open('events'))
+assert e['event'] == 'slow' and e['rank'] == 1 and 'slows' in e['text'], e"
+}
+
+@test "all nodes get the line, also about another node's rank" {
+	: >slow
+	job a --nnodes 2 --node-rank 0
+	job b --nnodes 2 --node-rank 1
+	await a.err "^ddprun: rank 1 on [^ ]+ \(pid [0-9]+\) $slows"
+	await b.err "^ddprun: rank 1 on [^ ]+ \(pid [0-9]+\) $slows"
+	: >end
+	finish a
+	finish b
+}
+
+@test "waits in small calls, and for requests, count as well" {
+	local how
+	: >slow
+	for how in small async; do
+		start $how ddprun --nproc-per-node 2 c_slow 1 $how
+		await $how.err "^ddprun: rank 1 on [^ ]+ \(pid [0-9]+\) $slows"
+		: >end
+		finish $how
+		rm end
+	done
+}
+
+@test "report.json of a job that fails has the rank that was slow" {
+	: >slow
+	job a --nproc-per-node 2 --log-dir logs
+	await a.err "$slows"
+	kill -KILL "$(grep -oP 'rank 1 .*\(pid \K[0-9]+(?=\) slows)' a.err)"
+	finish a -
+	python3 -c "import glob, json
+s = json.load(open(glob.glob('logs/*/attempt_0/report.json')[0]))['slow']
+assert s['rank'] == 1 and s['waited_percent'] > 20, s
+assert not s['is_over'] and ' slows the job down' in s['text'], s"
+}
+
+@test "the line says that other processes have the rank's CPU" {
+	local cpu
+	cpu=$(taskset -pc $$ | grep -oE '[0-9]+$')
+	: >slow
+	start hog1 taskset -c "$cpu" sh -c 'while :; do :; done'
+	start hog2 taskset -c "$cpu" sh -c 'while :; do :; done'
+	start a ddprun --nproc-per-node 2 sh -c \
+		'[ $RANK = 0 ] || taskset -pc '"$cpu"' $$ >/dev/null; exec c_slow 1'
+	await a.err 'rank 1 on .* slows .*; (other processes had its CPU|its cgroup was throttled) for [0-9.]+ s of the last [0-9.]+ s'
+	: >end
+	finish a
+	signal hog1 KILL
+	signal hog2 KILL
+	finish hog1 -
+	finish hog2 -
+}

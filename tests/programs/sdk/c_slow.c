@@ -1,0 +1,61 @@
+/* c_slow.c: all ranks make large all_reduce calls, which take nearly all their
+ * time: the job is balanced. While the file `slow` exists, one rank computes
+ * before each call. When `end` exists, all leave.
+ *
+ *   c_slow RANK [HOW]   that rank; HOW: small (a few bytes), async
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "worker-sdk/ddp.h"
+
+enum { COUNT = 1 << 18, MS = 50 };
+
+static float x[COUNT];
+
+static void compute(void)
+{
+	static volatile uint64_t sum;
+	uint64_t end = clock_ms() + MS;
+
+	while (clock_ms() < end)
+		for (int i = 0; i < 1000; i++)
+			sum += (uint64_t)i;
+}
+
+static int meet(ddp_comm *world, const char *how)
+{
+	size_t count = strcmp(how, "small") ? COUNT : 1;
+	ddp_request *request;
+	int rc;
+
+	if (strcmp(how, "async"))
+		return ddp_all_reduce(world, x, x, count, DDP_F32, DDP_MAX);
+	rc = ddp_all_reduce_async(world, x, x, count, DDP_F32, DDP_MAX,
+				  &request);
+	return rc ? rc : ddp_wait(&request);
+}
+
+int main(int argc, char **argv)
+{
+	int is_slow = argc > 1 && !strcmp(argv[1], getenv("RANK"));
+	const char *how = argc > 2 ? argv[2] : "";
+	ddp_comm *world;
+	int rc = ddp_init(&world, NULL);
+
+	while (!rc && x[0] == 0) {
+		if (is_slow && !access("slow", F_OK))
+			compute();
+		x[0] = !access("end", F_OK);
+		rc = meet(world, how);
+	}
+	if (rc)
+		fprintf(stderr, "%s\n", ddp_last_error());
+	else
+		ddp_finalize(world);
+	return rc ? 1 : 0;
+}

@@ -1,0 +1,254 @@
+/* test_slow.c: shares of time in, lines out, on a clock that the test sets. */
+#include <check.h>
+#include <string.h>
+
+#include "rendezvous/stall/slow.h"
+#include "tests/unit/run_case.h"
+
+enum { PATIENCE = 30000, MINUTE = 60000, TICK = 5000 };
+
+static struct stall ranks;
+static struct slow slow;
+static struct slow_news news;
+static uint64_t now;
+static uint32_t per_host;
+
+static const char *host(void *arg, uint32_t rank)
+{
+	static const char *const names[] = {"h1", "h2", "h3", "h4",
+					    "h5", "h6", "h7", "h8"};
+
+	return names[rank / per_host];
+}
+
+static void begin_world(uint32_t world, uint32_t ranks_per_host)
+{
+	stall_release(&ranks);
+	ck_assert_int_eq(stall_init(&ranks, world, PATIENCE), 0);
+	ranks.host = host;
+	per_host = ranks_per_host;
+	slow = (struct slow){0};
+	now = 1000000;
+}
+
+static void begin(void)
+{
+	begin_world(4, 2);
+}
+
+static void end(void)
+{
+	stall_release(&ranks);
+}
+
+static void waits(uint32_t rank, int32_t waited, const char *cause)
+{
+	const struct wire_rank r = {
+		.rank = rank,
+		.pid = 100 + rank,
+		.peer = -1,
+		.step = -1,
+		.waited = waited,
+		.cause = SLICE_STR(cause),
+	};
+
+	ck_assert_int_eq(stall_set(&ranks, &r), 0);
+}
+
+static void all_wait(const int32_t *waited)
+{
+	for (uint32_t i = 0; i < ranks.world; i++)
+		waits(i, waited[i], "");
+}
+
+static void check_after(uint64_t ms)
+{
+	now += ms;
+	slow_check(&slow, &ranks, now, &news);
+}
+
+/* No line comes in an hour. */
+static void stays_silent(void)
+{
+	for (int i = 0; i < 720; i++) {
+		check_after(TICK);
+		ck_assert(!news.is_slow && !news.is_over);
+	}
+}
+
+START_TEST(a_rank_that_is_waited_for_a_minute_gets_a_line)
+{
+	all_wait((const int32_t[]){400, 390, 410, 60});
+	waits(3, 60, "its cgroup was throttled for 21 s of the last 60 s");
+	check_after(0);
+	check_after(MINUTE - 1);
+	ck_assert(!news.is_slow);
+	check_after(1);
+	ck_assert(news.is_slow);
+	ck_assert_uint_eq(news.rank, 3);
+	ck_assert_uint_eq(news.share, 340);
+	ck_assert_str_eq(news.text,
+			 "rank 3 on h2 (pid 103) slows the job down: the other "
+			 "ranks wait for it 34 % of the time; its cgroup was "
+			 "throttled for 21 s of the last 60 s");
+	stays_silent();
+}
+END_TEST
+
+START_TEST(a_minute_that_is_interrupted_begins_anew)
+{
+	const int32_t slow_one[] = {400, 390, 410, 60};
+	const int32_t none[] = {400, 390, 410, 395};
+
+	for (int i = 0; i < 10; i++) {
+		all_wait(slow_one);
+		check_after(TICK);
+		check_after(MINUTE - 1);
+		ck_assert(!news.is_slow);
+		all_wait(none);
+		check_after(TICK);
+		ck_assert(!news.is_over);
+	}
+}
+END_TEST
+
+START_TEST(a_line_says_that_the_rank_has_recovered)
+{
+	all_wait((const int32_t[]){400, 390, 410, 60});
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert(news.is_slow);
+	all_wait((const int32_t[]){300, 290, 310, 200});
+	check_after(TICK);
+	ck_assert(!news.is_over);
+	all_wait((const int32_t[]){300, 290, 310, 201});
+	check_after(TICK);
+	ck_assert(news.is_over);
+	ck_assert_uint_eq(news.rank, 3);
+	ck_assert_str_eq(news.text,
+			 "rank 3 on h2 (pid 103) no longer slows the job down");
+	stays_silent();
+}
+END_TEST
+
+START_TEST(balanced_ranks_get_no_line_whatever_an_exchange_takes)
+{
+	static const int32_t shares[][4] = {
+		{0, 0, 0, 0},	      {1000, 1000, 1000, 1000},
+		{800, 700, 850, 650}, {150, 0, 199, 120},
+		{200, 400, 400, 400}, {2000, 1500, 1000, 1200},
+	};
+
+	for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
+		begin();
+		all_wait(shares[i]);
+		stays_silent();
+	}
+}
+END_TEST
+
+START_TEST(nothing_is_said_before_all_ranks_are_known)
+{
+	waits(0, 900, "");
+	waits(1, 0, "");
+	waits(2, 900, "");
+	stays_silent();
+	waits(3, -1, "");
+	stays_silent();
+	waits(3, 900, "");
+	check_after(TICK);
+	check_after(MINUTE);
+	ck_assert(news.is_slow);
+	ck_assert_uint_eq(news.rank, 1);
+}
+END_TEST
+
+START_TEST(a_rank_alone_waits_for_nobody)
+{
+	begin_world(1, 1);
+	waits(0, 0, "");
+	stays_silent();
+	begin_world(2, 1);
+	waits(0, 900, "");
+	waits(1, 0, "");
+	stall_set_ended(&ranks, 0);
+	stays_silent();
+}
+END_TEST
+
+START_TEST(a_slow_rank_that_ends_is_forgotten)
+{
+	all_wait((const int32_t[]){400, 390, 410, 60});
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert(news.is_slow);
+	stall_set_ended(&ranks, 3);
+	stays_silent();
+}
+END_TEST
+
+START_TEST(of_two_ranks_either_can_be_slow)
+{
+	begin_world(2, 2);
+	all_wait((const int32_t[]){500, 200});
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert(news.is_slow);
+	ck_assert_uint_eq(news.rank, 1);
+	ck_assert_uint_eq(news.share, 300);
+}
+END_TEST
+
+START_TEST(one_fast_rank_does_not_make_the_rest_slow)
+{
+	all_wait((const int32_t[]){50, 60, 900, 40});
+	stays_silent();
+	begin_world(3, 1);
+	all_wait((const int32_t[]){50, 60, 900});
+	stays_silent();
+}
+END_TEST
+
+START_TEST(ranks_that_are_all_slow_are_a_node)
+{
+	begin_world(8, 4);
+	all_wait((const int32_t[]){300, 310, 300, 320, 10, 0, 20, 30});
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert(news.is_slow);
+	ck_assert_str_eq(news.text,
+			 "node h2 (ranks 4 to 7) slows the job down: the ranks "
+			 "of other nodes wait for it 30 % of the time");
+	/* one of its ranks waits as those of other nodes do */
+	begin_world(8, 4);
+	all_wait((const int32_t[]){300, 310, 300, 320, 10, 0, 20, 300});
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert_ptr_nonnull(strstr(news.text, "rank 5 on h2 (pid 105) "));
+	/* there is no other node */
+	begin_world(4, 4);
+	all_wait((const int32_t[]){300, 310, 10, 0});
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert_ptr_null(strstr(news.text, "node "));
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("slow");
+
+	tcase_add_checked_fixture(c, begin, end);
+	tcase_add_test(c, a_rank_that_is_waited_for_a_minute_gets_a_line);
+	tcase_add_test(c, a_minute_that_is_interrupted_begins_anew);
+	tcase_add_test(c, a_line_says_that_the_rank_has_recovered);
+	tcase_add_test(c,
+		       balanced_ranks_get_no_line_whatever_an_exchange_takes);
+	tcase_add_test(c, nothing_is_said_before_all_ranks_are_known);
+	tcase_add_test(c, a_rank_alone_waits_for_nobody);
+	tcase_add_test(c, a_slow_rank_that_ends_is_forgotten);
+	tcase_add_test(c, of_two_ranks_either_can_be_slow);
+	tcase_add_test(c, one_fast_rank_does_not_make_the_rest_slow);
+	tcase_add_test(c, ranks_that_are_all_slow_are_a_node);
+	return run_case(c);
+}
