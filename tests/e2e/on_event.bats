@@ -8,8 +8,7 @@ setup() {
 	lib_setup
 	cat >record <<-'END'
 		#!/bin/sh
-		tr -d '\n' >>events
-		echo >>events
+		printf '%s\n' "$(tr -d '\n')" >>events
 	END
 	chmod +x record
 }
