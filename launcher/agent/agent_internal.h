@@ -128,7 +128,7 @@ void agent_on_slow(struct member *m, const struct wire_slow *slow);
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 
 /* agent_mpi.c */
-/* Once for a job: its MPI processes are worlds of one. */
+/* Once for a job: its MPI processes are worlds of one, or may be. */
 void agent_mpi_warn(struct agent *a, const struct wire_start *start);
 /* Before the plan of a round. AGENT_MPI_LATER: agent_start_group is called when
  * the workers can be served. */

@@ -8,8 +8,16 @@
 
 void agent_mpi_warn(struct agent *a, const struct wire_start *start)
 {
-	if (!a->parts || !a->parts->is_mpi_alone || start->world_size < 2 ||
-	    start->node_rank || start->attempt + start->changes)
+	if (!a->parts || start->world_size < 2 || start->node_rank ||
+	    start->attempt + start->changes)
+		return;
+	if (a->parts->is_mpi_unseen)
+		log_warn("%s has no MPI library that ddprun can see: if it "
+			 "starts an MPI program, its %u processes are worlds "
+			 "of one; give --mpi pmix for Open MPI, --mpi pmi for "
+			 "MPICH or Intel MPI, else --mpi none (docs/mpi.md)",
+			 a->parts->program.path, start->world_size);
+	if (!a->parts->is_mpi_alone)
 		return;
 	log_warn("%s is an MPI program (it needs %s), and its %u processes are "
 		 "%u MPI worlds of one process: %s", a->parts->program.path,

@@ -79,7 +79,7 @@ struct config {
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
-	int stop_before_given, reconnect_given;
+	int stop_before_given, reconnect_given, mpi_given;
 
 	/* decided */
 	uint32_t min_nodes, max_nodes;

@@ -304,10 +304,13 @@ const struct option_spec config_options[] = {
 	      "With auto, by the one for which PROGRAM's library looks ({}): "
 	      "PMI-1 for MPICH, Intel MPI and NVSHMEM, PMIx for Open MPI."),
 	 .def = "auto",
+	 .given_offset = AT(mpi_given),
 	 .yields = 1,
 	 .more = "pmi and pmix are for programs that load such a library "
 		 "later: Python with mpi4py, or a script. All workers must "
-		 "call MPI_Init. PMIx needs libpmix.so.2."},
+		 "call MPI_Init. PMIx needs libpmix.so.2. If auto is given, "
+		 "and several workers run a program without such a library, "
+		 "ddprun warns."},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
 	 .letter = 'm'},

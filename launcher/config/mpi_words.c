@@ -450,6 +450,8 @@ int mpi_words_init(struct mpi_words *w, int argc, char **argv, struct err *e)
 	if (rc == 0 && w->is_mpiexec) {
 		at += *at && strcmp(*at, "--") == 0;
 		rc = mpi_words_check(w, at, e);
+		if (!w->has_mpi && !getenv("PET_MPI"))
+			mpi_words_add(w, "--mpi=auto"); /* warns */
 		/* what stands behind the program is the program's */
 		if (*at)
 			mpi_words_add(w, "--");

@@ -97,6 +97,7 @@ static int preflight_look_for_mpi(struct plan_parts *parts,
 	if (strcmp(c->mpi, "pmix") == 0 || (is_auto && speaks_pmix))
 		rc = preflight_look_for_pmix(parts, c, e);
 	parts->uses_mpi = is_mpi || parts->serves_pmi || parts->serves_pmix;
+	parts->is_mpi_unseen = c->mpi_given && is_auto && !is_mpi;
 	parts->is_mpi_alone = is_mpi && strcmp(c->mpi, "none") != 0 &&
 			      !parts->serves_pmi && !parts->serves_pmix;
 	return rc;

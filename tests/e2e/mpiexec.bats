@@ -57,6 +57,23 @@ setup() {
 	[ "$err" = '[1,0]<stderr>:err' ]
 }
 
+@test "mpiexec warns once of a program in which it sees no MPI" {
+	ddprun install-mpiexec . >/dev/null
+	expect 0 ./mpiexec -n 3 sh -c true
+	has "$err" '^ddprun: warning: .*/sh has no MPI library that ddprun can see: .* its 3 processes are worlds of one; give --mpi pmix for Open MPI'
+	[ "$(wc -l <<<"$err")" = 1 ]
+	expect 0 ./mpiexec -n 3 --mpi none sh -c true
+	[ -z "$err" ]
+	expect 0 ./mpiexec -n 1 sh -c true # a world of one anyway
+	[ -z "$err" ]
+	expect 0 ddprun -n 2 sh -c true # not known to be MPI's
+	[ -z "$err" ]
+	expect 2 ./mpiexec -n 2 python3 train.py
+	has "$err" 'cannot see which MPI python3 loads: give --mpi pmix for mpi4py on Open MPI'
+	PET_MPI=none expect 0 ./mpiexec -n 2 sh -c true
+	[ -z "$err" ]
+}
+
 @test "an MPI program runs under the mpiexec that is ddprun" {
 	openmpi_or_skip
 	ddprun install-mpiexec bin >/dev/null

@@ -119,18 +119,23 @@ END_TEST
 START_TEST(mpiexec_has_no_prefix_and_keeps_dashes)
 {
 #define QUIET "--log-line-prefix-template="
+#define END "--mpi=auto --"
 	static const struct row rows[] = {
-		{"mpiexec -n 4 a -- b", "mpiexec " QUIET " -n 4 -- a -- b"},
-		{"/x/mpirun -n 4 -- a b", "/x/mpirun " QUIET " -n 4 -- a b"},
-		{"mpirun --np 4 a", "mpirun " QUIET " --world-size=4 -- a"},
-		{"mpirun -N 4 a", "mpirun " QUIET " --nproc-per-node=4 -- a"},
+		{"mpiexec -n 4 a -- b", "mpiexec " QUIET " -n 4 " END
+		 " a -- b"},
+		{"/x/mpirun -n 4 -- a b", "/x/mpirun " QUIET " -n 4 " END
+		 " a b"},
+		{"mpirun --np 4 a", "mpirun " QUIET " --world-size=4 " END
+		 " a"},
+		{"mpirun -N 4 a", "mpirun " QUIET " --nproc-per-node=4 " END
+		 " a"},
 		{"mpirun -n 2 -l a", "mpirun " QUIET
-		 " -n 2 --log-line-prefix-template=[${rank}]  -- a"},
-		{"mpirun -r3 -n 2 a", "mpirun " QUIET " -r3 -n 2 -- a"},
+		 " -n 2 --log-line-prefix-template=[${rank}]  " END " a"},
+		{"mpirun -r3 -n 2 a", "mpirun " QUIET " -r3 -n 2 " END " a"},
 		{"mpirun -n 2 --mpi pmi python3 x",
 		 "mpirun " QUIET " -n 2 --mpi pmi -- python3 x"},
-		{"mpirun --help", "mpirun " QUIET " --help"},
-		{"mpiexec", "mpiexec " QUIET},
+		{"mpirun --help", "mpirun " QUIET " --help --mpi=auto"},
+		{"mpiexec", "mpiexec " QUIET " --mpi=auto"},
 	};
 
 	ck_assert(!mpi_words_is_mpiexec("torchrun"));
@@ -138,6 +143,7 @@ START_TEST(mpiexec_has_no_prefix_and_keeps_dashes)
 	COMPARE(rows);
 	setenv("PET_MPI", "pmix", 1);
 	ck_assert_int_eq(read_line("mpirun -n 2 a.py"), 0);
+	ck_assert_str_eq(joined(words.argv), "mpirun " QUIET " -n 2 -- a.py");
 	mpi_words_release(&words);
 }
 END_TEST

@@ -63,6 +63,29 @@ START_TEST(hosts_are_filled_in_order)
 }
 END_TEST
 
+/* The line that srun starts again on each node means the same there. */
+START_TEST(slurms_nodes_have_equal_shares)
+{
+	setenv("SLURM_JOB_ID", "7", 1);
+	setenv("SLURM_JOB_NODELIST", "n[1-2]", 1);
+	setenv("SLURM_JOB_NUM_NODES", "2", 1);
+	setenv("SLURM_TASKS_PER_NODE", "1(x2)", 1);
+	ck_assert_msg(parse("-n 6 a") == CONFIG_WANT_STEP, "%s", error.text);
+	refused("-n 5 a", "2 nodes cannot have the same number");
+	setenv("SLURM_STEP_ID", "0", 1);
+	setenv("SLURM_STEP_NODELIST", "n[1-2]", 1);
+	setenv("SLURM_STEP_NUM_NODES", "2", 1);
+	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+	setenv("SLURM_STEP_TASKS_PER_NODE", "1(x2)", 1);
+	setenv("SLURM_PROCID", "1", 1);
+	setenv("SLURM_NODEID", "1", 1);
+	setenv("SLURM_LOCALID", "0", 1);
+	ck_assert_msg(parse("-n 6 a") == 0, "%s", error.text);
+	ck_assert_uint_eq(config.nproc, 3);
+	ck_assert_uint_eq(config.max_nodes, 2);
+}
+END_TEST
+
 START_TEST(shares_that_cannot_be_are_errors)
 {
 	static const struct {
@@ -99,6 +122,7 @@ int main(void)
 	tcase_add_checked_fixture(c, clean_environment, NULL);
 	tcase_add_test(c, nodes_have_equal_shares);
 	tcase_add_test(c, hosts_are_filled_in_order);
+	tcase_add_test(c, slurms_nodes_have_equal_shares);
 	tcase_add_test(c, shares_that_cannot_be_are_errors);
 	return run_case(c);
 }
