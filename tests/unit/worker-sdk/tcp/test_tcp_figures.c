@@ -2,7 +2,10 @@
  * network, and the figures of a real connection. */
 #include <arpa/inet.h>
 #include <check.h>
+#include <linux/sockios.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -185,20 +188,66 @@ static void connect_pair(int fd[2])
 	close(l);
 }
 
+/* Of a structure that had other values. */
+static struct ddp__figures read_figures(int fd)
+{
+	struct ddp__figures f;
+
+	memset(&f, 0xff, sizeof(f));
+	ck_assert_int_eq(ddp__figures_read(fd, &f), 0);
+	return f;
+}
+
+START_TEST(figures_count_what_a_connection_carries)
+{
+	struct ddp__figures before, after;
+	struct pollfd p = {.events = POLLIN};
+	int fd[2];
+
+	connect_pair(fd);
+	before = read_figures(fd[0]);
+	ck_assert_uint_eq(before.unsent, 0);
+	ck_assert_uint_eq(before.unacked, 0);
+	ck_assert_uint_eq(before.sent, 0);
+	ck_assert_uint_eq(before.resent, 0);
+	ck_assert_uint_eq(before.retries, 0);
+	ck_assert_uint_eq(before.stuck, 0);
+	ck_assert_uint_eq(before.beyond, 0);
+	ck_assert_uint_lt(before.rtt_us, UINT32_MAX);
+	ck_assert_uint_lt(before.window, UINT32_MAX);
+	ck_assert_uint_lt(before.quiet_ms, UINT32_MAX);
+	ck_assert_uint_le(before.mss, before.mtu);
+	before = read_figures(fd[1]);
+	ck_assert_int_eq(send(fd[0], "x", 1, 0), 1);
+	p.fd = fd[1];
+	ck_assert_int_eq(poll(&p, 1, -1), 1);
+	after = read_figures(fd[1]);
+	ck_assert_uint_gt(after.came, before.came);
+	ck_assert_uint_lt(after.came, UINT32_MAX);
+	after = read_figures(fd[0]);
+	ck_assert_uint_ge(after.sent, 1);
+	ck_assert_uint_lt(after.sent, UINT32_MAX);
+	close(fd[0]);
+	close(fd[1]);
+}
+
 START_TEST(a_peer_that_does_not_read_is_recognized)
 {
 	static char block[1 << 16];
 	struct ddp__figures f;
 	struct ddp__link_look l = {.data = &f, .came = 1};
 	char ends[128];
-	int fd[2];
+	int fd[2], before, queued;
 
 	connect_pair(fd);
 	while (send(fd[0], block, sizeof(block), MSG_DONTWAIT) > 0)
 		;
-	do /* until the last segments have filled its kernel's buffer */
-		ck_assert_int_eq(ddp__figures_read(fd[0], &f), 0);
-	while (ddp__link_verdict(&l) != DDP__LINK_UNREAD);
+	do { /* until the last segments have filled its kernel's buffer */
+		ck_assert_int_eq(ioctl(fd[0], SIOCOUTQ, &before), 0);
+		f = read_figures(fd[0]);
+		ck_assert_int_eq(ioctl(fd[0], SIOCOUTQ, &queued), 0);
+	} while (before != queued || ddp__link_verdict(&l) != DDP__LINK_UNREAD);
+	ck_assert_uint_eq(f.unsent, queued);
 	ck_assert_uint_gt(f.mtu, 1000);
 	ck_assert_ptr_nonnull(
 		strstr(ddp__link_ends(fd[0], ends, sizeof(ends)),
@@ -214,6 +263,7 @@ int main(void)
 
 	tcase_add_loop_test(c, figures_tell_what_is_wrong, 0,
 			    sizeof(cases) / sizeof(*cases));
+	tcase_add_test(c, figures_count_what_a_connection_carries);
 	tcase_add_test(c, a_peer_that_does_not_read_is_recognized);
 	return run_case(c);
 }
