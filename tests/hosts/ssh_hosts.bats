@@ -37,6 +37,17 @@ sorted() {
 [1] 1 of 3 on h2: b c 5
 [2] 2 of 3 on h1: b c 5' ]
 	[ -z "$err" ]
+	# under mpiexec's name: the list is that of the folder where it was started
+	ddprun install-mpiexec bin >/dev/null
+	mkdir sub
+	printf 'h2 slots=1\nh1 slots=4\n' >list
+	start_on h1 job bin/mpiexec --ssh-args "$SSH_ARGS" -wdir sub -f list -n 3 --mpi none \
+		sh -c 'echo "$RANK on $(hostname) in ${PWD##*/}: $*"' sh -- x
+	finish job
+	[ "$(sorted "$out")" = '0 on h2 in sub: -- x
+1 on h1 in sub: -- x
+2 on h1 in sub: -- x' ]
+	[ -z "$err" ]
 	nothing_left
 }
 
