@@ -81,6 +81,19 @@ static void helper_link_end(struct helper_link *l)
 		uv_close((uv_handle_t *)&l->poll, on_poll_closed);
 }
 
+/* error: 0 at the end; ECONNRESET if the helper did not read all before. */
+static void helper_link_lose(struct helper_link *l, int error)
+{
+	struct err e = ERR_INIT;
+
+	if (error && error != ECONNRESET) {
+		err_set(&e, -error, "cannot read from MPI's helper: %s",
+			strerror(error));
+		helper_link_fail(l, &e);
+	}
+	helper_link_end(l);
+}
+
 /* 0: nothing more comes now. */
 static int helper_link_read(struct helper_link *l)
 {
@@ -102,7 +115,7 @@ static int helper_link_read(struct helper_link *l)
 		else
 			helper_link_take(l);
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		helper_link_end(l);
+		helper_link_lose(l, n ? errno : 0);
 	}
 	return n > 0;
 }
@@ -115,6 +128,21 @@ void helper_link_poll(struct helper_link *l)
 
 /* ---- what it gets ---- */
 
+/* The helper ends at the end of its input: with EPIPE it has ended already, and
+ * its owner learns that when the process is reaped. */
+static void helper_link_stop_sending(struct helper_link *l, int error)
+{
+	struct err e = ERR_INIT;
+
+	buf_reset(&l->out);
+	shutdown(l->fd, SHUT_WR);
+	if (error == EPIPE || error == ECONNRESET)
+		return;
+	err_set(&e, -error, "cannot write to MPI's helper: %s",
+		strerror(error));
+	helper_link_fail(l, &e);
+}
+
 static void helper_link_flush(struct helper_link *l)
 {
 	ssize_t n = 1;
@@ -126,7 +154,7 @@ static void helper_link_flush(struct helper_link *l)
 			buf_consume(&l->out, (size_t)n);
 	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		buf_reset(&l->out); /* it has ended */
+		helper_link_stop_sending(l, errno);
 	if (!l->is_at_end)
 		helper_link_watch(l);
 }
@@ -225,10 +253,10 @@ void helper_link_close(struct helper_link *l)
 		return;
 	l->is_closing = 1;
 	buf_reset(&l->out);
-	if (l->is_at_end) {
+	if (l->is_at_end)
 		uv_close((uv_handle_t *)&l->poll, on_poll_closed);
-		return;
-	}
-	shutdown(l->fd, SHUT_WR);
-	helper_link_watch(l);
+	else if (shutdown(l->fd, SHUT_WR) < 0)
+		helper_link_end(l); /* the helper ends when fd is closed */
+	else
+		helper_link_watch(l);
 }

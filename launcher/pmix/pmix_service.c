@@ -22,7 +22,10 @@ void pmix_service_fail(struct pmix_service *s, const struct err *why)
 	if (s->has_failed || s->is_closing)
 		return;
 	s->has_failed = 1;
-	s->events->on_failed(s->owner, why->text);
+	if (s->starting) /* the owner does not have s yet */
+		*s->starting = *why;
+	else
+		s->events->on_failed(s->owner, why->text);
 }
 
 void pmix_service_send(struct pmix_service *s, uint8_t type, uint32_t id,
@@ -132,6 +135,20 @@ static void pmix_service_finish(struct pmix_service *s,
 	buf_release(&data);
 }
 
+/* failed: of a buffer for what the ranks of this node put before a fence. */
+static void pmix_service_fail_fence(struct pmix_service *s, int failed)
+{
+	struct err e = ERR_INIT;
+
+	if (failed == -ENOMEM)
+		err_no_memory(&e, "a fence of PMIx");
+	else
+		err_set(&e, failed,
+			"the ranks of this node put too much data "
+			"before a fence of PMIx");
+	pmix_service_fail(s, &e);
+}
+
 static void pmix_service_begin_exchange(struct pmix_service *s)
 {
 	struct buf part = BUF_INIT(WIRE_VALUE_MAX);
@@ -143,10 +160,7 @@ static void pmix_service_begin_exchange(struct pmix_service *s)
 		buf_put(&part, s->fences->data.data, s->fences->data.len);
 	bytes = SLICE(part.data, part.len);
 	if (part.failed) {
-		const struct err e = {part.failed, "the ranks of this node put "
-			"too much data before a fence of PMIx"};
-
-		pmix_service_fail(s, &e);
+		pmix_service_fail_fence(s, part.failed);
 	} else if (s->job.nnodes > 1) {
 		pmi_exchange_begin(&s->exchange, bytes);
 	} else {
@@ -184,11 +198,8 @@ static void pmix_service_add_fence(struct pmix_service *s,
 	buf_put(&f->data, frame->data.data, frame->data.len);
 	*s->last_fence = f;
 	s->last_fence = &f->next;
-	if (f->data.failed) {
-		err_set(&e, f->data.failed, "the ranks of this node put too "
-			"much data before a fence of PMIx");
-		pmix_service_fail(s, &e);
-	}
+	if (f->data.failed)
+		pmix_service_fail_fence(s, f->data.failed);
 }
 
 /* ---- the layout, which comes before the server ---- */
@@ -368,6 +379,24 @@ static int pmix_service_make_folder(struct pmix_service *s, struct err *e)
 	return rc;
 }
 
+/* To the other nodes. part: what they learn about this one. */
+static int pmix_service_open_links(struct pmix_service *s,
+				   const struct pmi_exchange_round *round,
+				   struct slice part, struct err *e)
+{
+	int rc;
+
+	s->exchange.owner = s;
+	rc = pmi_exchange_start(&s->exchange, s->loop, round, &exchange_events,
+				e);
+	if (rc < 0)
+		return rc;
+	s->has_exchange = 1;
+	s->open_parts++;
+	pmi_exchange_begin(&s->exchange, part);
+	return pmix_modex_start(s, &round->self, e);
+}
+
 static int pmix_service_open(struct pmix_service *s,
 			     const struct pmi_exchange_round *round,
 			     struct err *e)
@@ -384,21 +413,13 @@ static int pmix_service_open(struct pmix_service *s,
 	s->has_helper = 1;
 	s->open_parts++;
 	pmix_job_put_node(&mine, &s->job, round->self.host);
-	part = SLICE(mine.data, mine.len);
-	if (s->job.nnodes == 1) {
+	rc = buf_bytes(&mine, &part);
+	if (rc < 0)
+		err_no_memory(e, "MPI's map of nodes");
+	else if (s->job.nnodes == 1)
 		rc = pmix_service_learn(s, &part, e);
-		buf_release(&mine);
-		return rc;
-	}
-	s->exchange.owner = s;
-	rc = pmi_exchange_start(&s->exchange, s->loop, round, &exchange_events,
-				e);
-	if (rc == 0) {
-		s->has_exchange = 1;
-		s->open_parts++;
-		pmi_exchange_begin(&s->exchange, part);
-		rc = pmix_modex_start(s, &round->self, e);
-	}
+	else
+		rc = pmix_service_open_links(s, round, part, e);
 	buf_release(&mine);
 	return rc;
 }
@@ -410,6 +431,7 @@ struct pmix_service *pmix_service_new(uv_loop_t *loop,
 				      void *owner, struct err *e)
 {
 	struct pmix_service *s = calloc(1, sizeof(*s));
+	int rc;
 
 	if (!s || attendance_init(&s->attendance, job->base_rank, job->nproc,
 				  NULL) < 0) {
@@ -425,7 +447,10 @@ struct pmix_service *pmix_service_new(uv_loop_t *loop,
 	uv_timer_init(loop, &s->abort);
 	s->abort.data = s;
 	s->open_parts = 1;
-	if (pmix_service_open(s, round, e) == 0)
+	s->starting = e;
+	rc = pmix_service_open(s, round, e);
+	s->starting = NULL;
+	if (rc == 0 && !s->has_failed)
 		return s;
 	pmix_service_close(s);
 	return NULL;

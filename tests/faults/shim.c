@@ -1,8 +1,7 @@
-/* shim.c: LD_PRELOADed by `make faults`. In the one process that FAULT_PROGRAM,
- * FAULT_ROLE and FAULT_IF choose it counts the calls of one kind and makes the
- * Nth of them fail, or all from the Nth on; it writes down where that was, and
- * where the process crashed. libuv and libsodium are in our programs, but they
- * call libc like everything else there, and that is where this sits.
+/* shim.c: LD_PRELOADed by `make faults`. In the process that FAULT_PROGRAM,
+ * FAULT_ROLE and FAULT_IF choose, it makes the Nth call of one kind fail, or
+ * all from the Nth on, and writes down where. libuv and libsodium are linked
+ * statically, but they call libc, where this intercepts them.
  *
  * FAULT_CALL   a row of the table of calls below: malloc, open, epoll_ctl, ...;
  *              none: all are counted, and none fails
@@ -10,8 +9,7 @@
  * FAULT_AT     which one, from 1. FAULT_ALL=1: and all after it
  * FAULT_FREE   instead of a call: so many descriptors are free
  * FAULT_SKIP   calls from these places in the program are left out
- * FAULT_STATE  a file of struct state; a fault in it was had already: with it a
- *              server that is started again is left alone */
+ * FAULT_STATE  a file of struct state; once it has a fault, none follows */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -204,6 +202,8 @@ static const char *role(void)
 			return "far";
 		if (i == 1 && strcmp(word, "--crash-stack") == 0)
 			return "unwinder";
+		if (i == 1 && strcmp(word, "--pmix-helper") == 0)
+			return "pmix-helper";
 		if (strcmp(word, "check") == 0)
 			return "check";
 		if (strcmp(word, "-H") == 0 && !getenv("DDP_REMOTE_NODE"))
