@@ -10,11 +10,12 @@
 #include "base/file.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/output/logdir.h"
+#include "launcher/plan/framework.h"
 #include "launcher/plan/gpu.h"
 #include "launcher/plan/shell_words.h"
 #include "launcher/preload/python_command.h"
 
-enum { TEXT_MAX = 64 << 20, NAMES_MAX = 64 };
+enum { TEXT_MAX = 64 << 20, NAMES_MAX = 64 + FRAMEWORK_LATER_MAX };
 
 extern char **environ;
 
@@ -91,6 +92,9 @@ static void dry_run_find_open(struct dry_run *d)
 		LEAVE_OPEN(d, "JAX_COORDINATOR_PORT");
 	if (d->parts->program.ports)
 		LEAVE_OPEN(d, "DDP_WORKER_PORT");
+	d->nopen += framework_later(c->frameworks, dry_run_is_alone(c),
+				    getenv("SLURM_JOB_ID") != NULL,
+				    &d->open[d->nopen]);
 	if (!c->no_crash_stacks)
 		LEAVE_OPEN(d, "LD_PRELOAD", "DDP_CRASH_RECORD", "ASAN_OPTIONS");
 	if (!c->auth_text || strcmp(c->auth_text, "none") != 0)
@@ -314,6 +318,8 @@ static int dry_run_make_plan(struct dry_run *d, struct err *e)
 		.serves_pmi = d->parts->serves_pmi,
 		.serves_pmix = d->parts->serves_pmix,
 		.pmix_vars = dry_run_pmix, .mpi_arg = d,
+		.frameworks = c->frameworks, .peers = "",
+		.has_gpus = d->parts->has_gpus,
 	};
 
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);

@@ -274,6 +274,7 @@ static void on_child(void *owner)
 
 static void on_empty(struct worker_group *g)
 {
+	agent_peers_end(g->owner);
 	agent_mpi_end(g->owner);
 	agent_handle(g->owner, EV_EMPTY, "no process of the round is left");
 }
@@ -505,6 +506,7 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	worker_shutdown_release(&a.shutdown);
 	exit_reports_release(&a.exit_reports);
 	worker_ports_release(&a.ports);
+	buf_release(&a.peers_text);
 	*ended = (struct agent_ended){a.ended_as_asked ? a.stop.level : 0,
 				      a.stop.warned};
 	if (rc < 0)

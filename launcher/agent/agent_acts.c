@@ -33,10 +33,17 @@ static void agent_log_other_world(const struct agent *a)
 
 	if (a->parts && start->node_rank == 0 &&
 	    start->attempt + start->changes == 0)
-		text = other_world_text(environ, a->config->nproc,
-					start->world_size, room);
+		text = other_world_text(environ, a->config->frameworks,
+					a->config->nproc, start->world_size,
+					room);
 	if (text)
 		log_warn("%s", text);
+}
+
+static int agent_needs_ports(const struct agent *a)
+{
+	return a->parts->program.ports ||
+	       framework_needs_peers(a->config->frameworks);
 }
 
 static void agent_start_round(struct agent *a)
@@ -44,7 +51,7 @@ static void agent_start_round(struct agent *a)
 	struct err e = ERR_INIT;
 
 	agent_log_other_world(a);
-	if (a->parts && a->parts->program.ports &&
+	if (a->parts && agent_needs_ports(a) &&
 	    worker_ports_reserve(&a->ports, a->config->nproc, &e) < 0)
 		member_failed(&a->member, a->starting->round, 0, e.text);
 	else
@@ -187,6 +194,7 @@ static void agent_leave(struct agent *a)
 		agent_decide_exit(a, a->stop.exit_code, NULL);
 	uv_timer_stop(&a->time_limit);
 	uv_timer_stop(&a->backoff_timer);
+	agent_peers_end(a);
 	agent_mpi_end(a);
 	preload_close(&a->preload);
 	member_close(&a->member);

@@ -1,7 +1,8 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
  * to end), agent_acts.c (the actions of the state table), agent_round.c (the
  * start of a round's workers), agent_stop.c (stop requests), agent_watch.c
- * (progress, and ranks that hang), agent_mpi.c and agent_preload.c. */
+ * (progress, and ranks that hang), agent_mpi.c, agent_peers.c and
+ * agent_preload.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -16,6 +17,7 @@
 #include "launcher/membership/member.h"
 #include "launcher/output/logdir.h"
 #include "launcher/output/output.h"
+#include "launcher/pmi/pmi_exchange.h"
 #include "launcher/pmi/pmi_service.h"
 #include "launcher/pmix/pmix_service.h"
 #include "launcher/preload/preload.h"
@@ -75,8 +77,11 @@ struct agent {
 	int is_first; /* node 0, in the last round */
 	struct pmi_service *pmi; /* of the round; NULL: none */
 	struct pmix_service *pmix;
-	struct agent_held held; /* until preload, or pmix, is ready */
+	/* until preload, pmix, or the exchange of ports is ready */
+	struct agent_held held;
 	struct worker_ports ports; /* of this attempt, if it needs any */
+	struct agent_peers *peers; /* their exchange; NULL: none */
+	struct buf peers_text;
 	struct preload preload;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes;
@@ -99,6 +104,10 @@ void agent_start_workers(struct agent *a);
 /* Makes the plan of the round and starts this node's workers. */
 void agent_start_group(struct agent *a, const struct wire_start *start);
 void agent_keep_lease(void *arg);
+/* Copies a round whose workers are started later. */
+void agent_hold(struct agent *a, const struct wire_start *start);
+/* What the held round waited for has come. */
+void agent_continue(struct agent *a);
 
 /* --on-event, on node 0; rank -1: none. */
 void agent_run_event(struct agent *a, const char *event, int64_t rank,
@@ -130,9 +139,9 @@ int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 /* agent_mpi.c */
 /* Once for a job: its MPI processes are worlds of one, or may be. */
 void agent_mpi_warn(struct agent *a, const struct wire_start *start);
-/* Before the plan of a round. AGENT_MPI_LATER: agent_start_group is called when
+/* Before the plan of a round. AGENT_LATER: agent_start_group is called when
  * the workers can be served. */
-enum { AGENT_MPI_LATER = 1 };
+enum { AGENT_LATER = 1 };
 int agent_mpi_begin(struct agent *a, const struct wire_start *start,
 		    struct err *e);
 /* When no worker of the round is left. */
@@ -144,6 +153,15 @@ char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n);
 int agent_mpi_ended(struct agent *a, struct worker *w, int status);
 /* A child ended. Returns 1 if it was the helper that serves PMIx. */
 int agent_mpi_reaped(struct agent *a, pid_t pid, int status);
+
+/* agent_peers.c */
+/* Before MPI's start-up; the ports are reserved. AGENT_LATER: agent_continue is
+ * called when the other nodes' ports are known. */
+int agent_peers_begin(struct agent *a, const struct wire_start *start,
+		      struct err *e);
+void agent_peers_end(struct agent *a);
+/* "host:port" of all workers by rank, with commas; or "". */
+const char *agent_peers_list(const struct agent *a);
 
 /* agent_preload.c: --preload */
 void agent_start_preload(struct agent *a);

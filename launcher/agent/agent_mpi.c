@@ -57,6 +57,7 @@ static struct pmi_exchange_round agent_mpi_round(struct agent *a,
 						 const struct wire_start *start)
 {
 	return (struct pmi_exchange_round){
+		.name = "MPI",
 		.self = {
 			.job = a->config->job, .host = a->member.host,
 			.auth = member_auth(&a->member), .round = start->round,
@@ -109,19 +110,9 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 
 /* ---- PMIx ---- */
 
-/* A stop may have come meanwhile: the workers then get it at once, because the
- * server waits for their ends. Or the round is over. */
 static void on_ready(void *owner)
 {
-	struct agent *a = owner;
-
-	if (a->state != RUNNING && a->state != NOTIFIED && a->state != KILLING)
-		return;
-	agent_start_group(a, &a->held.start);
-	if (a->state == NOTIFIED)
-		worker_shutdown_notify(&a->shutdown, a->stop.signal);
-	else if (a->state == KILLING)
-		worker_shutdown_kill(&a->shutdown);
+	agent_continue(owner);
 }
 
 static const struct pmix_service_events pmix_events = {
@@ -153,12 +144,9 @@ static int agent_mpi_begin_pmix(struct agent *a, const struct wire_start *start,
 	/* MPI libraries derive the names of shared memory from it */
 	snprintf(job.name, sizeof(job.name), "ddprun_%s_%u", agent_id(a),
 		 start->round);
-	a->held.start = *start;
-	snprintf(a->held.master, sizeof(a->held.master), "%.*s",
-		 SLICE_FMT(start->master_addr));
-	a->held.start.master_addr = SLICE_STR(a->held.master);
+	agent_hold(a, start);
 	a->pmix = pmix_service_new(&a->loop, &job, &round, &pmix_events, a, e);
-	return a->pmix ? AGENT_MPI_LATER : err_negative(e->code);
+	return a->pmix ? AGENT_LATER : err_negative(e->code);
 }
 
 /* The helper has ended: the workers can neither meet nor report an abort. */

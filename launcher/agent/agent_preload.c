@@ -25,6 +25,8 @@ static int agent_plan_template(struct agent *a, struct plan *plan,
 		.again_ms = config_again_ms(c),
 		.encrypt_data = c->encrypt_data,
 		.uses_mpi = a->parts->uses_mpi,
+		/* it reads some of its variables when it is imported */
+		.frameworks = c->frameworks & FRAMEWORK_JAX,
 	};
 
 	return plan_init(plan, a->parts, environ, &job, 0, e);

@@ -42,6 +42,8 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 		.serves_pmix = a->parts->serves_pmix,
 		.pmi_fd = agent_mpi_fd, .pmix_vars = agent_mpi_vars,
 		.mpi_arg = a,
+		.frameworks = a->config->frameworks,
+		.peers = agent_peers_list(a), .has_gpus = a->parts->has_gpus,
 	};
 
 	snprintf(master, sizeof(master), "%.*s",
@@ -107,6 +109,45 @@ void agent_start_group(struct agent *a, const struct wire_start *start)
 						 clock_ns(), text));
 }
 
+/* Steps that may take time, with other nodes or helpers; ends with
+ * agent_start_group. */
+static void agent_serve(struct agent *a, const struct wire_start *start)
+{
+	struct err e = ERR_INIT;
+	int rc = agent_mpi_begin(a, start, &e);
+
+	if (rc < 0)
+		agent_fail_start(a, start, &e);
+	else if (rc != AGENT_LATER)
+		agent_start_group(a, start);
+}
+
+void agent_hold(struct agent *a, const struct wire_start *start)
+{
+	if (start == &a->held.start)
+		return;
+	a->held.start = *start;
+	snprintf(a->held.master, sizeof(a->held.master), "%.*s",
+		 SLICE_FMT(start->master_addr));
+	a->held.start.master_addr = SLICE_STR(a->held.master);
+}
+
+/* A stop may have come meanwhile: the workers then get it at once, because the
+ * server waits for their ends. Or the round is over. */
+void agent_continue(struct agent *a)
+{
+	if (a->state != RUNNING && a->state != NOTIFIED && a->state != KILLING)
+		return;
+	if (a->pmix)
+		agent_start_group(a, &a->held.start);
+	else
+		agent_serve(a, &a->held.start);
+	if (a->state == NOTIFIED)
+		worker_shutdown_notify(&a->shutdown, a->stop.signal);
+	else if (a->state == KILLING)
+		worker_shutdown_kill(&a->shutdown);
+}
+
 static void agent_run_round(struct agent *a, const struct wire_start *start)
 {
 	struct err e = ERR_INIT;
@@ -127,11 +168,11 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 	failure_begin(&a->failure, start, agent_id(a),
 		      member_server_addr(&a->member),
 		      member_job_key(&a->member, key));
-	rc = agent_mpi_begin(a, start, &e);
+	rc = agent_peers_begin(a, start, &e);
 	if (rc < 0)
 		agent_fail_start(a, start, &e);
-	else if (rc != AGENT_MPI_LATER)
-		agent_start_group(a, start);
+	else if (rc != AGENT_LATER)
+		agent_serve(a, start);
 }
 
 void agent_start_workers(struct agent *a)

@@ -15,6 +15,7 @@
 #include "launcher/config/world_size.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/plan/cpus.h"
+#include "launcher/plan/framework.h"
 #include "launcher/plan/gpu.h"
 #include "launcher/plan/gpu_list.h"
 #include "launcher/plan/nccl.h"
@@ -328,7 +329,7 @@ static int config_decide_stdin(struct config *c, struct err *e)
 	return 0;
 }
 
-static int config_check_rest(const struct config *c, struct err *e)
+static int config_check_rest(struct config *c, struct err *e)
 {
 	struct nccl nccl;
 	int rc = config_rdzv_check(c, e);
@@ -345,6 +346,8 @@ static int config_check_rest(const struct config *c, struct err *e)
 		rc = config_check_python(c, e);
 	if (rc == 0)
 		rc = config_check_mpi(c, e);
+	if (rc == 0)
+		rc = framework_parse(c->env_text, &c->frameworks, e);
 	if (rc == 0)
 		rc = config_check_preflight(c, e);
 	if (rc == 0)

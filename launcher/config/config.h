@@ -38,6 +38,8 @@ struct config {
 	const char *signals_to_handle, *forward_signals, *stdin_to;
 	const char *requeue_on;
 	const char *mpi;
+	const char *env_text; /* --env */
+	unsigned frameworks;  /* the same, as a set of framework.h */
 	const char *preload; /* modules, or auto; NULL: none */
 	const char *cpu_bind; /* --cpu-bind, --numa-binding */
 	const char *nccl_debug, *net_interface;

@@ -311,6 +311,14 @@ const struct option_spec config_options[] = {
 		 "call MPI_Init. PMIx needs libpmix.so.2. If auto is given, "
 		 "and several workers run a program without such a library, "
 		 "ddprun warns."},
+	{TEXT("env", env_text, "jax,tf,paddle", "PET_ENV",
+	      "Also set the variables from which JAX, TensorFlow or Paddle "
+	      "read a worker's rank and the addresses of the others (docs: "
+	      "frameworks)."),
+	 .yields = 1,
+	 .more = "The variables that it sets are not inherited. With paddle, "
+		 "MASTER_PORT is another port than that of PyTorch's store. "
+		 "With tf and paddle, all nodes must give the same."},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
 	 .letter = 'm'},

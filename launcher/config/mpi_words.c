@@ -60,7 +60,8 @@ static const struct mpi_word mpi_word_rows[] = {
 	{"hostfile", ONE, PLACE, "hostfile"},
 	{"machinefile", ANY, PLACE, "hostfile"},
 	{"genv", ANY, SET, NULL},
-	{"env", ANY, SET, NULL},
+	{"env", ONE, SET, NULL},
+	{"env", TWO | AS_MPIEXEC, SET, NULL}, /* --env is ddprun's own */
 	{"x", ONE, EXPORT, NULL},
 	{"mca", ANY, MCA, NULL},
 	{"gmca", ANY, MCA, NULL},

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "launcher/failure/exit_code.h"
+#include "launcher/plan/framework.h"
+#include "launcher/plan/gpu.h"
 #include "launcher/plan/nccl.h"
 #include "launcher/pmix/pmix_library.h"
 
@@ -125,6 +127,8 @@ int preflight_run(struct plan_parts *parts, const struct config *c,
 		return exit_code_of(e);
 	if (rc < 0)
 		return EXIT_NOT_EXECUTABLE;
+	if (c->frameworks & FRAMEWORK_PADDLE)
+		parts->has_gpus = gpu_count(&(const char *){NULL}) > 0;
 	rc = preflight_look_for_mpi(parts, c, e);
 	if (rc == 0)
 		rc = preflight_place_workers(&parts->placement, c, e);

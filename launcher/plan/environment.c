@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "launcher/crash/crash_record.h"
+#include "launcher/plan/framework.h"
 #include "launcher/plan/gpu_list.h"
 #include "launcher/plan/other_world.h"
 #include "pmi/mpirun.h"
@@ -22,7 +24,7 @@
 #define NCCL_FILE "NCCL_DEBUG_FILE="
 #define TORCH_TRACE "TORCH_FR_DUMP_TEMP_FILE"
 
-enum { OWN_MAX = 40 };
+enum { OWN_MAX = 52, FRAMEWORK_TEXT_MAX = 1 << 20 };
 
 static int environment_is_given(const char *text)
 {
@@ -89,7 +91,8 @@ static const char *const mpi_starters[] = {
 static int environment_is_misleading(const struct environment_job *job,
 				     const char *var)
 {
-	if (other_world_is_hidden(var, job->nproc))
+	if (other_world_is_hidden(var, job->nproc) ||
+	    framework_sets(job->frameworks, var))
 		return 1;
 	for (size_t i = 0;
 	     job->uses_mpi && i < sizeof(mpi_starters) / sizeof(*mpi_starters);
@@ -138,9 +141,13 @@ int environment_has_coordinator(char **base)
 	       !environment_get(base, "DDP_AGENT_ID");
 }
 
+/* Rank 0 of Paddle listens at MASTER_PORT, where otherwise PyTorch's store may
+ * be. */
 static void environment_add_torchrun(struct environment *env, char **base,
 				     const struct environment_job *job)
 {
+	int is_paddle = (job->frameworks & FRAMEWORK_PADDLE) != 0;
+
 	environment_add(env, "WORLD_SIZE=%u", job->world_size);
 	environment_add(env, "LOCAL_WORLD_SIZE=%u", job->nproc);
 	environment_add(env, "GROUP_RANK=%u", job->node_rank);
@@ -148,14 +155,15 @@ static void environment_add_torchrun(struct environment *env, char **base,
 	environment_add(env, "ROLE_WORLD_SIZE=%u", job->role_world_size);
 	environment_add(env, "ROLE_NAME=%s", job->role);
 	environment_add(env, "MASTER_ADDR=%s", job->master_addr);
-	environment_add(env, "MASTER_PORT=%u", job->master_port);
+	environment_add(env, "MASTER_PORT=%u",
+			is_paddle ? job->coordinator_port : job->master_port);
 	if (!environment_has_coordinator(base))
 		environment_add(env, COORDINATOR "=%u", job->coordinator_port);
 	environment_add(env, "TORCHELASTIC_RESTART_COUNT=%u", job->attempt);
 	environment_add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
 	environment_add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
 	environment_add(env, "TORCHELASTIC_USE_AGENT_STORE=%s",
-			job->agent_store ? "True" : "False");
+			job->agent_store && !is_paddle ? "True" : "False");
 	environment_add(env, "TORCHELASTIC_SIGNALS_TO_HANDLE=%s", job->signals);
 	if (!job->error_file)
 		environment_add(env, ERROR_FILE);
@@ -238,6 +246,28 @@ static void environment_add_nccl(struct environment *env, char **base,
 	if (environment_is_given(job->interface) &&
 	    !environment_get(base, "GLOO_SOCKET_IFNAME"))
 		environment_add(env, "GLOO_SOCKET_IFNAME=%s", job->interface);
+}
+
+/* 0, -ENOMEM, or an error of framework_put. */
+static int environment_add_frameworks(struct environment *env, char **base,
+				      struct err *e)
+{
+	struct buf text = BUF_INIT(FRAMEWORK_TEXT_MAX);
+	int rc;
+
+	if (!env->job.frameworks)
+		return 0;
+	rc = framework_put(&env->job, base, &text, e);
+	for (size_t at = 0; rc == 0 && at < text.len;) {
+		const char *var = (const char *)text.data + at;
+
+		environment_add(env, "%s", var);
+		at += strlen(var) + 1;
+	}
+	buf_release(&text);
+	if (rc == 0)
+		rc = framework_vars_init(&env->frameworks, &env->job, e);
+	return rc;
 }
 
 /* Removes from a list of libraries those of a ddprun around this one. */
@@ -371,6 +401,8 @@ static void environment_put_worker(struct environment *env, int *n)
 		if (vars[i])
 			env->vars[(*n)++] = vars[i];
 	}
+	for (int i = 0; i < env->frameworks.n; i++)
+		env->vars[(*n)++] = env->frameworks.vars[i];
 }
 
 static int environment_is_gpus(const char *var)
@@ -384,7 +416,7 @@ int environment_init(struct environment *env, char **base,
 	int has_coordinator = environment_has_coordinator(base);
 	size_t inherited = 0;
 	uint32_t npmix = 0;
-	int n;
+	int n, rc;
 
 	*env = (struct environment){.job = *job};
 	while (base[inherited])
@@ -392,7 +424,7 @@ int environment_init(struct environment *env, char **base,
 	if (job->serves_pmix && job->pmix_vars)
 		job->pmix_vars(job->mpi_arg, 0, &npmix);
 	env->vars = calloc(inherited + OWN_MAX + ENVIRONMENT_WORKER_VARS +
-			   npmix + 1, sizeof(*env->vars));
+			   FRAMEWORK_VARS_MAX + npmix + 1, sizeof(*env->vars));
 	if (env->vars) {
 		environment_add_torchrun(env, base, job);
 		environment_add_ours(env, job);
@@ -406,6 +438,12 @@ int environment_init(struct environment *env, char **base,
 		if (env->owned >= 0)
 			environment_release(env);
 		return err_no_memory(e, "a worker's environment");
+	}
+	rc = environment_add_frameworks(env, base, e);
+	if (rc < 0 || env->owned < 0) {
+		if (env->owned >= 0)
+			environment_release(env);
+		return rc < 0 ? rc : err_no_memory(e, "a worker's environment");
 	}
 	n = env->owned;
 	environment_put_worker(env, &n);
@@ -434,6 +472,7 @@ void environment_release(struct environment *env)
 	free(env->step_file);
 	free(env->gpus);
 	free(env->nccl_file);
+	framework_vars_release(&env->frameworks);
 	*env = (struct environment){NULL};
 }
 
@@ -492,6 +531,7 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 	if (env->nccl_file)
 		snprintf(env->nccl_file + env->nccl_folder,
 			 ENVIRONMENT_VAR_MAX, "/%u/nccl.log", local_rank);
+	framework_vars_set(&env->frameworks, job, rank, local_rank);
 	if (job->serves_pmi)
 		environment_set_pmi(env, rank, local_rank);
 	if (env->pmix)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "launcher/plan/framework.h"
 
 /* Shared by all workers of one round on one node. */
 struct environment_job {
@@ -53,6 +54,10 @@ struct environment_job {
 	int serves_pmix;
 	char *const *(*pmix_vars)(void *arg, uint32_t local_rank, uint32_t *n);
 	void *mpi_arg;
+	unsigned frameworks; /* a set of framework.h */
+	const char *peers;   /* if it needs them: "host:port" of all workers by
+			      * rank, with commas */
+	int has_gpus;        /* this host has */
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
@@ -71,6 +76,7 @@ struct environment {
 	char **pmix; /* where in vars PMIx's are; NULL: not served */
 	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
 	char crash[2 * ENVIRONMENT_VAR_MAX];    /* "": none */
+	struct framework_vars frameworks;
 	char *gpus; /* NULL: we do not set it for each worker */
 	char *error_file, *step_file; /* likewise */
 	char *nccl_file;         /* likewise; it begins with the folder */
@@ -78,8 +84,9 @@ struct environment {
 	const char *visible; /* the CUDA_VISIBLE_DEVICES that gpus divides */
 };
 
-/* base: the launcher's own variables, which must outlive env. 0 or -ENOMEM;
- * after an error env needs no release. */
+/* base: the launcher's own variables, which must outlive env. 0, -ENOMEM, or
+ * ERR_USAGE if a variable would be too long; after an error env needs no
+ * release. */
 int environment_init(struct environment *env, char **base,
 		     const struct environment_job *job, struct err *e);
 void environment_release(struct environment *env);

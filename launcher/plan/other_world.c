@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/plan/framework.h"
+
 /* A name that ends with '_' matches every name that begins with it. */
 static const char *const names[] = {
 	"TF_CONFIG", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM",
@@ -29,14 +31,16 @@ int other_world_is_hidden(const char *var, uint32_t nproc)
 }
 
 /* Writes the names, with commas; returns how many there are. */
-static int other_world_put_names(char *const *vars, char *out, size_t size)
+static int other_world_put_names(char *const *vars, unsigned frameworks,
+				 char *out, size_t size)
 {
 	size_t n = 0;
 	int count = 0;
 
 	*out = '\0';
 	for (; *vars; vars++) {
-		if (!other_world_is_listed(*vars))
+		if (!other_world_is_listed(*vars) ||
+		    framework_sets(frameworks, *vars))
 			continue;
 		if (n < size)
 			n += (size_t)snprintf(out + n, size - n, "%s%.*s",
@@ -47,11 +51,11 @@ static int other_world_put_names(char *const *vars, char *out, size_t size)
 	return count;
 }
 
-const char *other_world_text(char *const *vars, uint32_t nproc,
-			     uint32_t world_size, char *out)
+const char *other_world_text(char *const *vars, unsigned frameworks,
+			     uint32_t nproc, uint32_t world_size, char *out)
 {
 	char list[256];
-	int n = other_world_put_names(vars, list, sizeof(list));
+	int n = other_world_put_names(vars, frameworks, list, sizeof(list));
 
 	if (!n || world_size <= 1)
 		return NULL;

@@ -14,8 +14,9 @@ enum { OTHER_WORLD_TEXT_MAX = 512 };
 int other_world_is_hidden(const char *var, uint32_t nproc);
 
 /* What to tell the user about those in vars, which ends with NULL; NULL if
- * there is nothing to tell. In out[OTHER_WORLD_TEXT_MAX]. */
-const char *other_world_text(char *const *vars, uint32_t nproc,
-			     uint32_t world_size, char *out);
+ * there is nothing to tell. In out[OTHER_WORLD_TEXT_MAX]. frameworks: the set
+ * (framework.h) whose variables ddprun replaces by right ones. */
+const char *other_world_text(char *const *vars, unsigned frameworks,
+			     uint32_t nproc, uint32_t world_size, char *out);
 
 #endif

@@ -20,6 +20,7 @@ struct plan_parts {
 	struct nccl nccl;
 	char mpi_library[MPI_LIBRARY_MAX]; /* of program; "": none */
 	int uses_mpi, serves_pmi, serves_pmix; /* see environment.h */
+	int has_gpus;     /* likewise; only looked for if it matters */
 	int is_mpi_alone; /* its library does not speak what we serve */
 	int is_mpi_unseen; /* --mpi auto is given, and it has no library */
 	char no_pmix[ERR_TEXT_MAX]; /* why we cannot serve PMIx; or "" */

@@ -11,7 +11,8 @@ enum { KEY_MAX = 64 };
 static struct slice pmi_exchange_key(const struct pmi_exchange *x,
 				     uint32_t node, char out[KEY_MAX])
 {
-	snprintf(out, KEY_MAX, "MPI/%u/node %u", x->number, node);
+	snprintf(out, KEY_MAX, "%s/%u/node %u", x->round.name,
+		 x->number, node);
 	return SLICE_STR(out);
 }
 
@@ -33,7 +34,8 @@ static void pmi_exchange_put_meet(struct pmi_exchange *x, struct buf *out,
 	struct wire_barrier m = {.size = x->round.nnodes,
 				 .timeout_ms = WIRE_NO_TIMEOUT};
 
-	snprintf(key, sizeof(key), "MPI/%u (of nodes)", x->number);
+	snprintf(key, sizeof(key), "%s/%u (of nodes)", x->round.name,
+		 x->number);
 	m.key = SLICE_STR(key);
 	wire_put_barrier(out, WIRE_BARRIER, WIRE_REQUEST, id, &m);
 }

@@ -1,8 +1,8 @@
 /* pmi_exchange.h: exchanges values among the agents of a round, as a client of
- * the round's store. In the exchange N, each sets the key "MPI/N/node RANK",
- * enters the barrier "MPI/N (of nodes)", whose size is the number of nodes, and
- * gets the keys of all. One exchange at a time. Knows nothing of PMI's lines.
- */
+ * the round's store. In the exchange N, each sets the key "NAME/N/node RANK",
+ * enters the barrier "NAME/N (of nodes)", whose size is the number of nodes,
+ * and gets the keys of all. One exchange at a time. Knows nothing of PMI's
+ * lines. */
 #ifndef LAUNCHER_PMI_EXCHANGE_H
 #define LAUNCHER_PMI_EXCHANGE_H
 
@@ -21,6 +21,7 @@ struct pmi_exchange_events {
 };
 
 struct pmi_exchange_round {
+	const char *name; /* of its keys: "MPI", or for another purpose */
 	struct round_client_self self;
 	uint32_t node_rank, nnodes;
 };

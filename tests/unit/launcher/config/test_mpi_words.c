@@ -110,6 +110,7 @@ START_TEST(words_of_torchrun_stay)
 		{"d - -np 4", "d - -np 4"},
 		{"d --rdzv-id -- -np 4 a", "d --rdzv-id -- --world-size=4 a"},
 		{"d -rmk a", "d -rmk a"},
+		{"d --env jax -np 2 a", "d --env jax --world-size=2 a"},
 	};
 
 	COMPARE(rows);
@@ -152,7 +153,9 @@ START_TEST(variables_are_collected)
 {
 	static const struct row rows[] = {
 		{"d -x A=1 -x B -x C= a", "A=1 C="},
-		{"d -genv A 1 -env B=2 --env C -x a", "A=1 B=2 C=-x"},
+		{"d -genv A 1 -env B=2 -env C -x a", "A=1 B=2 C=-x"},
+		{"mpiexec -n 2 --env A 1 a", "A=1"},
+		{"d --env jax a", ""},
 		{"d --mca btl self,tcp -mca pml ob1 a",
 		 "OMPI_MCA_btl=self,tcp OMPI_MCA_pml=ob1"},
 		{"d a -x A=1", ""},

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/plan/framework.h"
 #include "launcher/plan/other_world.h"
 #include "tests/unit/run_case.h"
 
@@ -38,17 +39,19 @@ START_TEST(the_user_learns_what_becomes_of_them)
 		       (char *)"PADDLE_TRAINER_ID=0", NULL};
 	char *none[] = {(char *)"A=1", NULL};
 
-	ck_assert_str_eq(other_world_text(two, 4, 8, room),
+	ck_assert_str_eq(other_world_text(two, 0, 4, 8, room),
 			 "TF_CONFIG, PADDLE_TRAINER_ID are not passed on to "
 			 "the workers: all 4 of this node would take the same "
 			 "place in another job; let each worker set its own "
 			 "(docs/environment.txt)");
-	ck_assert_str_eq(other_world_text(&two[2], 1, 8, room),
+	ck_assert_str_eq(other_world_text(&two[2], 0, 1, 8, room),
 			 "PADDLE_TRAINER_ID is passed on to the workers, "
 			 "because this node has only one: unset it if it is of "
 			 "another job (docs/environment.txt)");
-	ck_assert_ptr_null(other_world_text(none, 4, 8, room));
-	ck_assert_ptr_null(other_world_text(two, 1, 1, room));
+	ck_assert_ptr_null(other_world_text(none, 0, 4, 8, room));
+	ck_assert_ptr_null(other_world_text(two, 0, 1, 1, room));
+	ck_assert_ptr_null(other_world_text(
+		two, FRAMEWORK_TF | FRAMEWORK_PADDLE, 4, 8, room));
 }
 END_TEST
 
@@ -62,7 +65,7 @@ START_TEST(many_names_leave_room_for_the_sentence)
 		snprintf(vars[i], sizeof(vars[i]), "HOROVOD_GLOO_%040d=x", i);
 		list[i] = vars[i];
 	}
-	ck_assert_ptr_nonnull(other_world_text(list, 100, 200, room));
+	ck_assert_ptr_nonnull(other_world_text(list, 0, 100, 200, room));
 	ck_assert_uint_lt(strlen(room), sizeof(room));
 	ck_assert_ptr_nonnull(strstr(room, "(docs/environment.txt)"));
 }
