@@ -7,7 +7,7 @@ load ../lib
 
 setup() {
 	lib_setup
-	export DDP_TEST_WATCH_MS=400
+	export DDP_TEST_WATCH_MS=1000
 	at=127.0.0.1:$(w_port free)
 	slows='slows the job down: the other ranks wait for it [0-9]+ % of the time; [^;]+$'
 }
@@ -89,7 +89,7 @@ assert not s['is_over'] and ' slows the job down' in s['text'], s"
 	start hog1 taskset -c "$cpu" sh -c 'while :; do :; done'
 	start hog2 taskset -c "$cpu" sh -c 'while :; do :; done'
 	start a ddprun --nproc-per-node 2 sh -c \
-		'[ $RANK = 0 ] || taskset -pc '"$cpu"' $$ >/dev/null; exec c_slow 1'
+		'[ $RANK = 0 ] || taskset -pc '"$cpu"' $$ >/dev/null; exec c_slow 1 compute'
 	await a.err 'rank 1 on .* slows .*; (other processes had its CPU|its cgroup was throttled) for [0-9.]+ s of the last [0-9.]+ s'
 	: >end
 	finish a

@@ -1,27 +1,36 @@
-/* c_slow.c: all ranks make large all_reduce calls, which take nearly all their
- * time: the job is balanced. While the file `slow` exists, one rank computes
- * before each call. When `end` exists, all leave.
+/* c_slow.c: all ranks make all_reduce calls, which take nearly all their time:
+ * the job is balanced. While the file `slow` exists, one rank sleeps for 100 ms
+ * before each call, which takes as long on busy CPUs. When `end` exists, all
+ * leave.
  *
- *   c_slow RANK [HOW]   that rank; HOW: small (a few bytes), async
+ *   c_slow RANK [HOW]   that rank
+ *   small   calls of a few bytes      async   with a request
+ *   compute it computes instead
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "worker-sdk/ddp.h"
 
-enum { COUNT = 1 << 18, MS = 50 };
+enum { COUNT = 1 << 15, MS = 100 };
 
 static float x[COUNT];
 
-static void compute(void)
+static void be_slow(const char *how)
 {
 	static volatile uint64_t sum;
+	const struct timespec t = {0, MS * 1000000};
 	uint64_t end = clock_ms() + MS;
 
+	if (strcmp(how, "compute")) {
+		nanosleep(&t, NULL);
+		return;
+	}
 	while (clock_ms() < end)
 		for (int i = 0; i < 1000; i++)
 			sum += (uint64_t)i;
@@ -49,7 +58,7 @@ int main(int argc, char **argv)
 
 	while (!rc && x[0] == 0) {
 		if (is_slow && !access("slow", F_OK))
-			compute();
+			be_slow(how);
 		x[0] = !access("end", F_OK);
 		rc = meet(world, how);
 	}
