@@ -90,7 +90,7 @@ static void dry_run_find_open(struct dry_run *d)
 		   "DDP_RECORDER", "DDP_STEP_FILE");
 	if (!environment_has_coordinator(environ))
 		LEAVE_OPEN(d, "JAX_COORDINATOR_PORT");
-	if (d->parts->program.ports)
+	if (d->parts->program.ports || framework_needs_peers(c->frameworks))
 		LEAVE_OPEN(d, "DDP_WORKER_PORT");
 	d->nopen += framework_later(c->frameworks, dry_run_is_alone(c),
 				    getenv("SLURM_JOB_ID") != NULL,

@@ -87,6 +87,7 @@ node() { # NAME OPTION...
 	has "$out" '^  added    SLURM_PROCID=0$'
 	has "$out" '^  added    PADDLE_TRAINERS_NUM=1$'
 	has "$out" '^  later .* TF_CONFIG PADDLE_TRAINER_ENDPOINTS'
+	has "$out" '^  later .* DDP_WORKER_PORT '
 	lacks "$out" 'TF_CONFIG='
 }
 
