@@ -109,12 +109,13 @@ static uint64_t activity_grown(uint64_t from, uint64_t to)
 
 /* On a host whose CPUs are busy, a process that computes gets little time, but
  * is nearly always seen waiting for it. */
-static int activity_wants_cpu(const struct activity *a)
+static int activity_wants_cpu(const struct activity *a,
+			      const struct activity_sample *then)
 {
 	unsigned seen = 0;
 
 	for (unsigned i = 0; i < a->n && i < ACTIVITY_TICKS; i++)
-		seen += a->past[i].state == 'R';
+		seen += a->past[i].state == 'R' && a->past[i].ns >= then->ns;
 	return seen > ACTIVITY_TICKS / 2;
 }
 
@@ -134,7 +135,7 @@ static enum wire_doing activity_classify(const struct activity *a,
 	    activity_grown(then->faults, now->faults) >= FAULTS_LEAST ||
 	    now->processes != then->processes)
 		return RANK_WORKS;
-	if (cpu >= BUSY_PERCENT || activity_wants_cpu(a))
+	if (cpu >= BUSY_PERCENT || activity_wants_cpu(a, then))
 		return RANK_BUSY;
 	if (now->state == 'D')
 		return RANK_BLOCKED;

@@ -199,6 +199,13 @@ END_TEST
 
 START_TEST(what_it_did_before_its_last_call_does_not_count)
 {
+	/* on a busy host, it waited for a CPU; now it sleeps */
+	now.state = 'R';
+	ticks(3, 10, 0, 0, 1);
+	now.state = 'S';
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_IDLE);
+	begin();
 	ticks(3, 1000, 0, 0, 1);
 	ticks(2, 0, 0, 0, 0);
 	ck_assert_int_eq(a.doing, RANK_IDLE);
