@@ -413,7 +413,7 @@ same_workers() { # NAME N
 
 @test "the port of a round that is over is not opened again" {
 	gates 0
-	export T
+	export T DDP_LOG=debug
 	start j ddprun --standalone --max-restarts 1 bash -c '
 		[ $TORCHELASTIC_RESTART_COUNT = 1 ] ||
 			{ echo $MASTER_PORT >"$T/port"; w_knock set key value; exit 1; }
@@ -422,7 +422,7 @@ same_workers() { # NAME N
 	await j.out 'n is 1'
 	server_of j
 	kill -9 "$server"
-	await j.err 'restarted it'
+	await j.err 'membership: RECONNECTING -> RUNNING, resumed'
 	open_gate 0
 	finish j 1
 	has "$out" 'key is $'
