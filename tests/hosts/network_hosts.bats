@@ -85,6 +85,11 @@ mtu_differs() {
 	mtu_differs bbr
 }
 
+# resent H: the segments that H has sent again (RFC 4022)
+resent() {
+	in_net "$1" awk '/^Tcp: [0-9]/ { print $13 }' /proc/net/snmp
+}
+
 @test "a network that loses packets is called lossy" {
 	local h
 	command -v iptables >/dev/null || skip "no iptables here"
@@ -92,8 +97,13 @@ mtu_differs() {
 	for h in h1 h2; do
 		in_net $h ip link set eth0 gso_max_segs 1
 	done
-	lose 0.1
+	lose 0.05
 	job
+	for h in h1 h2; do
+		until [ "$(resent $h)" -ge 40 ]; do
+			read -rt 0.05 _ <> <(:) || true
+		done
+	done
 	lose 0.5
 	says h1 0 'rank . on h. -> rank . on h. (.*): the network loses packets: [0-9]+ of [0-9]+ segments were sent again'
 	end_job
