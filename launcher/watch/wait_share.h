@@ -11,8 +11,8 @@
 enum {
 	WAIT_SHARE_SLICES = 12, /* in the minute */
 	WAIT_SHARE_TICKS = 5,	/* in a slice */
-	/* A wait counts for at most so many ticks: one long pause, as for a
-	 * checkpoint, is no slow rank. */
+	/* Ticks; the rest of a longer wait does not count. A single long pause,
+	 * as for a checkpoint, does not make a rank slow. */
 	WAIT_SHARE_LONGEST = 3,
 };
 

@@ -174,7 +174,8 @@ static void end_cause_set_early(struct job *j, const struct job_node *n,
 	j->end.exit_code = end_cause_exit_code(m);
 }
 
-/* ddp_init needs all ranks: one that exits with 0 meanwhile did not call it. */
+/* ddp_init needs all ranks. A rank that exited with 0 meanwhile did not call
+ * it. */
 static int end_cause_missed_init(const struct wire_exited *m)
 {
 	static const char init[] = "ddp_init";

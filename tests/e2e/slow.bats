@@ -12,7 +12,7 @@ setup() {
 	slows='slows the job down: the other ranks wait for it [0-9]+ % of the time; [^;]+$'
 }
 
-job() { # NAME [OPTION...]: a ddprun of job slow; rank 1 is the one that can be slow
+job() { # NAME [OPTION...]: starts ddprun with job slow, whose rank 1 can be slow
 	local name=$1
 	shift
 	start "$name" ddprun --rdzv-id slow --rdzv-endpoint "$at" "$@" c_slow 1

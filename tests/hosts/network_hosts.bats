@@ -110,7 +110,7 @@ resent() {
 	# one rank's timeout may be the other's lost connection
 	cat on_h1.out on_h2.out | grep -- ': -20006 in ' >timeouts
 	while read -r line; do
-		[[ $line =~ 'no data '(from|read by)' rank '.*' s: rank '.' on h'.' -> rank '.' on h'.*': the network loses packets: '[0-9]+' of '[0-9]+' segments were sent again' ]]
+		[[ $line =~ 'all_reduce #'.*'no data '(from|read by)' rank '.' on h'.' for '[45]\.[0-9]' s: rank '.' on h'.' -> rank '.' on h'.' ('.*'): the network loses packets: '[0-9]+' of '[0-9]+' segments were sent again' ]]
 	done <timeouts
 }
 
