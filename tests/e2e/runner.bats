@@ -1,0 +1,47 @@
+# runner.bats: the program that runs the tests: what it counts, and what RERUN= changes.
+# covers: tests/run
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# bats takes each line here that begins with @test for a test of this file.
+setup() {
+	lib_setup
+	cd "$BATS_TEST_DIRNAME/../.." || return
+	away=$(realpath --relative-to=tests "$BATS_TEST_TMPDIR")
+	MARK=$BATS_TEST_TMPDIR/mark
+	printf '%s\n' '@''test "fails once" {' '[ -e "$MARK" ] || { : >"$MARK"; false; }' '}' \
+		'@''test "passes" {' true '}' >"$BATS_TEST_TMPDIR/once.bats"
+	printf '%s\n' '@''test "fails" {' false '}' >"$BATS_TEST_TMPDIR/always.bats"
+}
+
+# bats puts the folder of its internal programs first in PATH.
+run_tests() { # RERUN=N FILE...
+	run env -i PATH="${PATH##*/bats-core:}" O="$O" MARK="$MARK" TEST_JOBS=1 "$1" sh tests/run "${@:2}"
+}
+
+@test "without RERUN a file that failed does not run again" {
+	run_tests RERUN=0 "$away/once.bats"
+	[ "$status" = 1 ]
+	[ "${lines[-1]}" = "1 passed, 1 failed, 0 skipped" ]
+}
+
+@test "with RERUN a file that fails once passes and is listed as flaky" {
+	run_tests RERUN=1 "$away/once.bats"
+	[ "$status" = 0 ]
+	[ "${lines[-1]}" = "2 passed, 0 failed, 0 skipped" ]
+	[[ ${lines[-2]} == "flaky: "*"once.bats failed, and passed"* ]]
+	[[ $output == *"not ok 1 fails once"* ]]
+}
+
+@test "a file that fails twice has failed" {
+	run_tests RERUN=2 "$away/once.bats" "$away/always.bats"
+	[ "$status" = 1 ]
+	[ "${lines[-1]}" = "2 passed, 1 failed, 0 skipped" ]
+}
+
+@test "if more than RERUN files failed, none runs again" {
+	run_tests RERUN=1 "$away/once.bats" "$away/always.bats"
+	[ "$status" = 1 ]
+	[ "${lines[-1]}" = "1 passed, 2 failed, 0 skipped" ]
+	[[ $output != *"again, alone"* ]]
+}
