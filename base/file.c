@@ -31,6 +31,16 @@ int file_write_all(int fd, const void *data, size_t size)
 	return 0;
 }
 
+int file_close(int fd, int rc)
+{
+	return fd >= 0 && close(fd) < 0 && rc == 0 ? -errno : rc;
+}
+
+int file_close_stream(FILE *f, int rc)
+{
+	return f && fclose(f) < 0 && rc == 0 ? -errno : rc;
+}
+
 int file_check_limit(int fd, size_t size)
 {
 	struct rlimit limit;

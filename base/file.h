@@ -4,6 +4,7 @@
 #define BASE_FILE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -21,6 +22,11 @@ MUST_CHECK int file_read_all(int fd, void *to, size_t size);
 /* Reads a small file as text, at most size - 1 bytes. Never blocks. Returns its
  * length, or -errno and "". */
 long file_read_text(const char *path, char *text, size_t size);
+
+/* Closes what was written, with the rc so far; neither -1 nor NULL is closed.
+ * Returns rc, or -errno if rc is 0 and a write fails only now. */
+int file_close(int fd, int rc);
+int file_close_stream(FILE *f, int rc);
 
 /* Makes dir and its missing parents. 0 or -errno. */
 MUST_CHECK int file_make_folders(const char *dir);

@@ -177,16 +177,16 @@ static void mpi_child_run(const struct mpirun *with, int in, int out)
 static int mpi_child_start(struct mpi_child *c, const struct mpirun *with,
 			   struct err *e)
 {
-	int to[2], from[2];
+	int to[2] = {-1, -1}, from[2] = {-1, -1}, rc;
 	pid_t self = getpid();
 
 	*c = (struct mpi_child){0, -1, -1};
 	signal(SIGPIPE, SIG_IGN); /* as the agent does; workers get theirs */
-	if (pipe2(to, O_CLOEXEC) < 0)
+	if (pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
 		goto fail;
-	if (pipe2(from, O_CLOEXEC) < 0)
-		goto fail_to;
 	c->pid = fork();
+	if (c->pid < 0)
+		goto fail;
 	if (c->pid == 0) {
 		/* the child must not outlive us */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -197,21 +197,20 @@ static int mpi_child_start(struct mpi_child *c, const struct mpirun *with,
 	}
 	close(to[0]);
 	close(from[1]);
-	if (c->pid > 0) {
-		c->to = to[1];
-		c->from = from[0];
-		return 0;
-	}
-	close(from[0]);
-	to[0] = -1;
-fail_to:
-	if (to[0] >= 0)
-		close(to[0]);
-	close(to[1]);
+	c->to = to[1];
+	c->from = from[0];
+	return 0;
 fail:
+	rc = err_set(e, -errno, "cannot start what speaks with the MPI "
+		     "launcher: %s", strerror(errno));
+	for (int i = 0; i < 2; i++) {
+		if (to[i] >= 0)
+			close(to[i]);
+		if (from[i] >= 0)
+			close(from[i]);
+	}
 	c->pid = 0;
-	return err_set(e, -errno, "cannot start what speaks with the MPI "
-		       "launcher: %s", strerror(errno));
+	return rc;
 }
 
 static int mpi_child_wait(int fd, int timeout_ms)

@@ -165,8 +165,7 @@ static int error_file_overwrite(const char *path, const char *text,
 		      O_NOCTTY);
 	int rc = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
 
-	if (fd >= 0 && close(fd) < 0 && rc == 0)
-		rc = -errno;
+	rc = file_close(fd, rc);
 	return rc == 0 ? 0 : err_set(e, rc, "cannot write %s: %s", path,
 				     strerror(-rc));
 }
@@ -187,8 +186,7 @@ int error_file_replace(const char *path, const char *text, struct err *e)
 	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
 		  0666);
 	rc = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
-	if (fd >= 0 && close(fd) < 0 && rc == 0)
-		rc = -errno;
+	rc = file_close(fd, rc);
 	if (rc == 0 && rename(beside, path) < 0)
 		rc = -errno;
 	if (rc < 0 && fd >= 0)

@@ -206,8 +206,7 @@ static int cache_write(const struct plan_cache *c)
 	r = file_check_limit(fd, n);
 	if (r == 0)
 		r = file_write_all(fd, text, n);
-	if (close(fd) < 0 && r == 0)
-		r = -errno;
+	r = file_close(fd, r);
 	if (r == 0 && rename(temp, c->path) < 0)
 		r = -errno;
 	if (r < 0)

@@ -137,8 +137,7 @@ static int cache_write_file(const char *path, const struct cache_source *s,
 		r = file_write_all(fd, page, sizeof(page));
 	if (r == 0)
 		r = file_write_all(fd, p->data, p->size);
-	if (close(fd) < 0 && r == 0)
-		r = -errno;
+	r = file_close(fd, r);
 	if (r == 0 && rename(temp, path) < 0)
 		r = -errno;
 	if (r < 0)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 struct sheet {
 	int width, height, channels; /* 1: grey, 3: RGB */
 	uint8_t *pixels;             /* [height][width][channels] */
@@ -101,8 +103,7 @@ static int preview_write_sheet(const char *path, const struct sheet *s,
 		return err_no_memory(e, "--save-images %s", path);
 	f = fopen(part, "we");
 	r = f ? preview_put_png(f, s, why) : -errno;
-	if (f && fclose(f) < 0 && r == 0)
-		r = -errno;
+	r = file_close_stream(f, r);
 	if (r == 0 && rename(part, path) < 0)
 		r = -errno;
 	if (r < 0)

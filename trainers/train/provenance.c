@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 extern char **environ;
 
 enum { TEXT_MAX = 4096 };
@@ -183,12 +185,9 @@ static int provenance_write_file(const char *path, const char *text)
 	if (asprintf(&part, "%s.part", path) < 0)
 		return -ENOMEM;
 	f = fopen(part, "we");
-	if (!f)
+	if (!f || fprintf(f, "%s\n", text) < 0)
 		r = -errno;
-	if (f && fprintf(f, "%s\n", text) < 0)
-		r = -errno;
-	if (f && fclose(f) < 0 && r == 0)
-		r = -errno;
+	r = file_close_stream(f, r);
 	if (r == 0 && rename(part, path) < 0)
 		r = -errno;
 	if (r < 0)

@@ -224,7 +224,7 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 	char *folder = NULL, *file;
 	const char *name = NULL;
 	struct stat st;
-	int dir = -1,
+	int dir = -1, is_saved = 0,
 	    rc = checkpoint_check_arguments(path, kind, sections, n, e);
 
 	if (rc)
@@ -236,20 +236,20 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 	checkpoint_put_header(&header, kind, sections, n);
 	if (!folder || header.failed) {
 		rc = -ENOMEM;
-		goto fail;
+		goto out;
 	}
 	if (checkpoint_is_directory_name(name)) {
 		rc = -EISDIR;
-		goto fail;
+		goto out;
 	}
 	dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0) {
 		rc = -errno;
-		goto fail;
+		goto out;
 	}
 	rc = ddp__temp_file_make(&temp, dir, name);
 	if (rc)
-		goto fail;
+		goto out;
 	ddp__temp_file_tidy(&temp, name);
 	rc = checkpoint_write_file(temp.fd, &header, sections, n);
 	/* do not replace /dev/null and the like, as root could */
@@ -259,17 +259,17 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 	if (!rc)
 		rc = ddp__temp_file_rename(&temp, name);
 	if (rc)
-		goto fail;
+		goto out;
+	is_saved = 1;
 	/* EINVAL: this file system cannot sync a directory */
 	if (fsync(dir) && errno != EINVAL)
 		rc = err_set(e, -errno,
 			     "checkpoint %s is written, but a power cut may "
 			     "still undo it: syncing its folder failed: %s",
 			     path, strerror(errno));
-	goto out;
-fail:
-	checkpoint_save_failed(e, rc, path, folder ? folder : ".");
 out:
+	if (rc && !is_saved)
+		checkpoint_save_failed(e, rc, path, folder ? folder : ".");
 	ddp__temp_file_end(&temp);
 	if (dir >= 0)
 		close(dir);

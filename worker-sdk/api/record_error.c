@@ -87,9 +87,7 @@ static int record_error_write_file(const char *path, const struct buf *json)
 	fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	rc = file_write_all(fd, json->data, json->len);
-	if (close(fd) < 0 && rc == 0)
-		rc = -errno;
+	rc = file_close(fd, file_write_all(fd, json->data, json->len));
 	if (rc == 0)
 		rc = record_error_link(beside, path);
 	unlink(beside);

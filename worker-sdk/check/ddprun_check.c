@@ -61,8 +61,8 @@ static int check_program_write_file(const char *path, struct slice text,
 				   : STDOUT_FILENO;
 	int rc = fd < 0 ? -errno : file_write_all(fd, text.data, text.len);
 
-	if (fd > STDERR_FILENO && close(fd) < 0 && rc == 0)
-		rc = -errno;
+	if (fd > STDERR_FILENO)
+		rc = file_close(fd, rc);
 	return rc < 0 ? err_set(e, rc, "cannot write the results to %s: %s",
 				path, err_name(rc))
 		      : 0;

@@ -99,6 +99,14 @@ static int local_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
 	return 1;
 }
 
+static int local_refuse_sum(struct slice key, struct err *e)
+{
+	return err_set(e, ERR_ARGUMENT,
+		       "ddp_store_add: the value of %.*s is not a number, or "
+		       "the sum does not fit in 64 bits",
+		       SLICE_FMT(key));
+}
+
 static int local_add(struct ddp__kv *kv, struct slice key, int64_t delta,
 		     int64_t *sum, struct err *e)
 {
@@ -107,21 +115,16 @@ static int local_add(struct ddp__kv *kv, struct slice key, int64_t delta,
 
 	if (local_get(kv, key, 0, &old, e) && old.len) {
 		if (old.len >= sizeof(text))
-			goto no_number;
+			return local_refuse_sum(key, e);
 		memcpy(text, old.data, old.len);
 		text[old.len] = 0;
 	}
 	errno = 0;
 	*sum = strtoll(text, &end, 10);
 	if (*end || errno || __builtin_add_overflow(*sum, delta, sum))
-		goto no_number;
+		return local_refuse_sum(key, e);
 	snprintf(text, sizeof(text), "%lld", (long long)*sum);
 	return local_set(kv, key, SLICE_STR(text), e);
-no_number:
-	return err_set(e, ERR_ARGUMENT,
-		       "ddp_store_add: the value of %.*s is not a number, or "
-		       "the sum does not fit in 64 bits",
-		       SLICE_FMT(key));
 }
 
 static int local_is_equal(struct slice a, struct slice b)
