@@ -34,12 +34,12 @@ void agent_handle(struct agent *a, enum agent_event ev, const char *why)
 		agent_acts[edge->act](a);
 }
 
-static void on_grace(void *owner)
+static void agent_on_grace(void *owner)
 {
 	agent_handle(owner, EV_GRACE, "the grace time is over");
 }
 
-static void on_sweep(void *owner)
+static void agent_on_sweep(void *owner)
 {
 	agent_sweep(owner);
 }
@@ -51,7 +51,7 @@ const char *agent_id(const struct agent *a)
 
 /* ---- what the server decided ---- */
 
-static void on_start(struct member *m, const struct wire_start *start)
+static void agent_on_start(struct member *m, const struct wire_start *start)
 {
 	struct agent *a = m->owner;
 
@@ -99,7 +99,7 @@ static void agent_report_restart(struct agent *a, const struct wire_end *end)
 	agent_run_event(a, "swapped", -1, text);
 }
 
-static void on_end(struct member *m, const struct wire_end *end)
+static void agent_on_end(struct member *m, const struct wire_end *end)
 {
 	struct agent *a = m->owner;
 	char text[ERR_TEXT_MAX];
@@ -148,7 +148,7 @@ static void on_end(struct member *m, const struct wire_end *end)
 	agent_handle(a, EV_END, text);
 }
 
-static void on_lost(struct member *m, const struct err *why)
+static void agent_on_lost(struct member *m, const struct err *why)
 {
 	struct agent *a = m->owner;
 	char text[ERR_TEXT_MAX + 40];
@@ -166,14 +166,14 @@ static void on_lost(struct member *m, const struct err *why)
 	agent_handle(a, EV_LOST, why->text);
 }
 
-static void on_spare(struct member *m)
+static void agent_on_spare(struct member *m)
 {
 	struct agent *a = m->owner;
 
 	input_unread(&a->input);
 }
 
-static void on_waiting(struct member *m)
+static void agent_on_waiting(struct member *m)
 {
 	struct agent *a = m->owner;
 	char key[PROOF_HEX_SIZE];
@@ -220,27 +220,28 @@ static void agent_end_detached(struct agent *a)
 	agent_handle(a, EV_END, "all workers exited with code 0");
 }
 
-static void on_detached(struct member *m)
+static void agent_on_detached(struct member *m)
 {
 	agent_end_detached(m->owner);
 }
 
 static const struct member_events member_events = {
-	.on_start = on_start,
-	.on_spare = on_spare, .on_waiting = on_waiting,
+	.on_start = agent_on_start,
+	.on_spare = agent_on_spare,
+	.on_waiting = agent_on_waiting,
 	.find_holder = find_holder,
-	.on_end = on_end,
+	.on_end = agent_on_end,
 	.on_stop = agent_on_stop,
 	.on_stalled = agent_on_stalled,
 	.on_slow = agent_on_slow,
-	.on_detached = on_detached,
-	.on_lost = on_lost,
+	.on_detached = agent_on_detached,
+	.on_lost = agent_on_lost,
 };
 
 /* ---- what happened on this node ---- */
 
-static void on_reaped(void *arg, pid_t pid, int status,
-		      const struct rusage *usage)
+static void agent_on_reaped(void *arg, pid_t pid, int status,
+			    const struct rusage *usage)
 {
 	struct agent *a = arg;
 	struct worker *w = worker_group_find(&a->group, pid);
@@ -261,25 +262,26 @@ static void on_reaped(void *arg, pid_t pid, int status,
 	}
 }
 
-static void on_child(void *owner)
+static void agent_on_child(void *owner)
 {
 	struct agent *a = owner;
 
-	reap_children(on_reaped, a);
+	reap_children(agent_on_reaped, a);
 	member_flush(&a->member);
 	agent_end_detached(a);
 	if (a->state == STOPPING || a->state == RESTARTING)
 		agent_sweep(a);
 }
 
-static void on_empty(struct worker_group *g)
+static void agent_on_empty(struct worker_group *g)
 {
 	agent_peers_end(g->owner);
 	agent_mpi_end(g->owner);
 	agent_handle(g->owner, EV_EMPTY, "no process of the round is left");
 }
 
-static void on_denied(struct worker_group *g, struct worker *w, int signal)
+static void agent_on_denied(struct worker_group *g, struct worker *w,
+			    int signal)
 {
 	struct agent *a = g->owner;
 	char name[SIGNAL_NAME_MAX];
@@ -298,12 +300,12 @@ static void on_denied(struct worker_group *g, struct worker *w, int signal)
 	exit_reports_add(&a->exit_reports, w);
 }
 
-static void on_started(struct worker_group *g)
+static void agent_on_started(struct worker_group *g)
 {
 	agent_keep_lease(g->owner);
 }
 
-static void on_forward(void *owner, int number)
+static void agent_on_forward(void *owner, int number)
 {
 	struct agent *a = owner;
 	char name[SIGNAL_NAME_MAX];
@@ -316,7 +318,7 @@ static void on_forward(void *owner, int number)
 /* Ctrl-Z does not reach the workers, which are in process groups of their own.
  * We stop ourselves by SIGSTOP: unlike SIGTSTP, it works even if our process
  * group is orphaned. */
-static void on_suspend(void *owner)
+static void agent_on_suspend(void *owner)
 {
 	struct agent *a = owner;
 
@@ -328,7 +330,7 @@ static void on_suspend(void *owner)
 	kill(getpid(), SIGSTOP);
 }
 
-static void on_continue(void *owner)
+static void agent_on_continue(void *owner)
 {
 	struct agent *a = owner;
 
@@ -336,9 +338,12 @@ static void on_continue(void *owner)
 }
 
 static const struct signals_events signals_events = {
-	.on_child = on_child, .on_end = agent_on_stop_signal,
-	.on_forward = on_forward, .on_warn = agent_on_warning_signal,
-	.on_suspend = on_suspend, .on_continue = on_continue,
+	.on_child = agent_on_child,
+	.on_end = agent_on_stop_signal,
+	.on_forward = agent_on_forward,
+	.on_warn = agent_on_warning_signal,
+	.on_suspend = agent_on_suspend,
+	.on_continue = agent_on_continue,
 };
 
 /* ---- from start to end ---- */
@@ -386,8 +391,8 @@ static int agent_run_loop(struct agent *a, struct err *e)
 		return rc;
 	a->member.owner = a;
 	a->shutdown.owner = a;
-	a->shutdown.on_over = on_grace;
-	a->shutdown.on_sweep = on_sweep;
+	a->shutdown.on_over = agent_on_grace;
+	a->shutdown.on_sweep = agent_on_sweep;
 	a->shutdown.marks = &a->marks;
 	worker_shutdown_init(&a->shutdown, &a->loop, &a->group,
 			     &a->failure.recorder);
@@ -408,9 +413,9 @@ static int agent_run_loop(struct agent *a, struct err *e)
 		rc = worker_group_init(&a->group, &a->loop, &a->output,
 				       &a->input, &a->guard, a->config->nproc,
 				       e);
-	a->group.on_closed = on_empty;
-	a->group.on_denied = on_denied;
-	a->group.on_started = on_started;
+	a->group.on_closed = agent_on_empty;
+	a->group.on_denied = agent_on_denied;
+	a->group.on_started = agent_on_started;
 	a->group.owner = a;
 	a->group.locks = a->marks.locks;
 	a->group.redirect_rules = (struct redirect_rules){

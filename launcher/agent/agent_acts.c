@@ -138,7 +138,7 @@ static void agent_kill_job(struct agent *a)
 	worker_shutdown_wait(&a->shutdown, KILL_JOB_MS);
 }
 
-static void on_backoff_over(uv_timer_t *t)
+static void agent_acts_on_backoff_over(uv_timer_t *t)
 {
 	agent_handle(t->data, EV_DUE, "the backoff is over");
 }
@@ -156,8 +156,8 @@ static void agent_back_off(struct agent *a)
 	a->times.empty = clock_ns();
 	worker_shutdown_end_grace(&a->shutdown);
 	if (a->wait_ms)
-		uv_timer_start(&a->backoff_timer, on_backoff_over, a->wait_ms,
-			       0);
+		uv_timer_start(&a->backoff_timer, agent_acts_on_backoff_over,
+			       a->wait_ms, 0);
 	else
 		agent_handle(a, EV_DUE, "there is no backoff");
 }

@@ -29,7 +29,7 @@ void agent_mpi_warn(struct agent *a, const struct wire_start *start)
 			   "with mpirun or srun (docs/mpi.md)");
 }
 
-static void on_failed(void *owner, const char *text)
+static void agent_mpi_on_failed(void *owner, const char *text)
 {
 	struct agent *a = owner;
 
@@ -37,7 +37,7 @@ static void on_failed(void *owner, const char *text)
 }
 
 /* It waits to be killed, as MPICH's own launchers do. */
-static void on_abort_over(void *owner, uint32_t local_rank)
+static void agent_mpi_on_abort_over(void *owner, uint32_t local_rank)
 {
 	struct agent *a = owner;
 	const struct worker *w = &a->group.workers[local_rank];
@@ -70,7 +70,8 @@ static struct pmi_exchange_round agent_mpi_round(struct agent *a,
 /* ---- PMI-1 ---- */
 
 static const struct pmi_service_events pmi_events = {
-	.on_failed = on_failed, .on_abort_over = on_abort_over,
+	.on_failed = agent_mpi_on_failed,
+	.on_abort_over = agent_mpi_on_abort_over,
 	.find_server = find_server,
 };
 
@@ -110,14 +111,16 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 
 /* ---- PMIx ---- */
 
-static void on_ready(void *owner)
+static void agent_mpi_on_ready(void *owner)
 {
 	agent_continue(owner);
 }
 
 static const struct pmix_service_events pmix_events = {
-	.on_ready = on_ready, .on_failed = on_failed,
-	.on_abort_over = on_abort_over, .find_server = find_server,
+	.on_ready = agent_mpi_on_ready,
+	.on_failed = agent_mpi_on_failed,
+	.on_abort_over = agent_mpi_on_abort_over,
+	.find_server = find_server,
 };
 
 char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n)
@@ -155,7 +158,7 @@ int agent_mpi_reaped(struct agent *a, pid_t pid, int status)
 	if (!pmix_service_reaped(a->pmix, pid, status))
 		return 0;
 	for (uint32_t i = 0; a->pmix->lost[0] && i < a->group.n; i++)
-		on_abort_over(a, i);
+		agent_mpi_on_abort_over(a, i);
 	return 1;
 }
 

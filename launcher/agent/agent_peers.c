@@ -28,7 +28,8 @@ static void agent_peers_put_own(const struct agent *a, struct buf *out)
 	}
 }
 
-static void on_done(struct pmi_exchange *x, const struct slice *values)
+static void agent_peers_on_done(struct pmi_exchange *x,
+				const struct slice *values)
 {
 	struct agent_peers *p = x->owner;
 	struct agent *a = p->agent;
@@ -48,7 +49,7 @@ static void on_done(struct pmi_exchange *x, const struct slice *values)
 		agent_continue(a);
 }
 
-static void on_failed(struct pmi_exchange *x, const struct err *why)
+static void agent_peers_on_failed(struct pmi_exchange *x, const struct err *why)
 {
 	struct agent_peers *p = x->owner;
 	struct agent *a = p->agent;
@@ -57,7 +58,7 @@ static void on_failed(struct pmi_exchange *x, const struct err *why)
 	member_failed(&a->member, a->round, 0, why->text);
 }
 
-static void on_closed(struct pmi_exchange *x)
+static void agent_peers_on_closed(struct pmi_exchange *x)
 {
 	free(x->owner);
 }
@@ -70,7 +71,9 @@ static const struct sock_addr *find_server(struct pmi_exchange *x)
 }
 
 static const struct pmi_exchange_events exchange_events = {
-	.on_done = on_done, .on_failed = on_failed, .on_closed = on_closed,
+	.on_done = agent_peers_on_done,
+	.on_failed = agent_peers_on_failed,
+	.on_closed = agent_peers_on_closed,
 	.find_server = find_server,
 };
 

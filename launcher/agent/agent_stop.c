@@ -65,7 +65,7 @@ void agent_on_stop(struct member *m, const struct wire_stop *stop)
 	agent_accept_stop(a, &n, text);
 }
 
-static void on_time_limit(uv_timer_t *t)
+static void agent_stop_on_time_limit(uv_timer_t *t)
 {
 	struct agent *a = t->data;
 	uint64_t now = (uint64_t)time(NULL), end = a->config->env.end_time;
@@ -74,7 +74,7 @@ static void on_time_limit(uv_timer_t *t)
 
 	if (a->state == JOINING || a->state == PRELOADING ||
 	    a->state == RESTARTING || a->state == BACKOFF) {
-		uv_timer_start(t, on_time_limit, RETRY_MS, 0);
+		uv_timer_start(t, agent_stop_on_time_limit, RETRY_MS, 0);
 		return;
 	}
 	snprintf(text, sizeof(text), "the time of %s ends in %llu s",
@@ -92,7 +92,7 @@ void agent_start_time_limit(struct agent *a)
 	a->time_limit.data = a;
 	if (!ms)
 		return;
-	uv_timer_start(&a->time_limit, on_time_limit, ms, 0);
+	uv_timer_start(&a->time_limit, agent_stop_on_time_limit, ms, 0);
 	uv_unref((uv_handle_t *)&a->time_limit);
 }
 

@@ -18,7 +18,7 @@ enum {
 	WORKS_FACTOR = 10, /* the time of a rank that shows work */
 };
 
-static void on_report(void *owner, const struct wire_progress *m)
+static void agent_watch_on_report(void *owner, const struct wire_progress *m)
 {
 	struct agent *a = owner;
 
@@ -36,7 +36,7 @@ const char *agent_step_file(void *owner, uint32_t local_rank, char *out)
 void agent_init_watch(struct agent *a)
 {
 	a->watch.owner = a;
-	a->watch.on_report = on_report;
+	a->watch.on_report = agent_watch_on_report;
 	a->watch.step_file = agent_step_file;
 	a->watch.group = &a->group;
 	a->watch.recorder = &a->failure.recorder;
@@ -105,7 +105,7 @@ static void agent_report_hang(struct agent *a)
 	member_flush(&a->member);
 }
 
-static void on_dump_late(uv_timer_t *t)
+static void agent_watch_on_dump_late(uv_timer_t *t)
 {
 	struct agent *a = t->data;
 
@@ -195,7 +195,7 @@ static void agent_end_hang(struct agent *a, const struct wire_stalled *stall)
 		return;
 	}
 	a->hang.dump = pid;
-	uv_timer_start(&a->hang.timer, on_dump_late, DUMP_MS, 0);
+	uv_timer_start(&a->hang.timer, agent_watch_on_dump_late, DUMP_MS, 0);
 }
 
 static int agent_has_hung(const struct agent *a,

@@ -99,7 +99,7 @@ static pid_t event_command_spawn(const struct event_commands *c, int in,
 	return pid;
 }
 
-static void on_late(uv_timer_t *t)
+static void event_command_on_late(uv_timer_t *t)
 {
 	struct event_command_run *r = t->data;
 
@@ -146,7 +146,7 @@ void event_commands_run(struct event_commands *c,
 	r->pid = pid;
 	r->event = n->event;
 	r->is_late = 0;
-	uv_timer_start(&r->timer, on_late, EVENT_COMMAND_MS, 0);
+	uv_timer_start(&r->timer, event_command_on_late, EVENT_COMMAND_MS, 0);
 }
 
 int event_commands_reaped(struct event_commands *c, pid_t pid, int status)
@@ -174,7 +174,7 @@ void event_commands_end(struct event_commands *c)
 {
 	for (int i = 0; i < EVENT_COMMANDS_MAX; i++) {
 		if (c->runs[i].pid && !c->runs[i].is_late)
-			uv_timer_start(&c->runs[i].timer, on_late,
+			uv_timer_start(&c->runs[i].timer, event_command_on_late,
 				       EVENT_COMMAND_END_MS, 0);
 	}
 }

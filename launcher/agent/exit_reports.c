@@ -115,7 +115,7 @@ void exit_reports_flush(struct exit_reports *r)
 		member_flush(r->member);
 }
 
-static void on_hold_over(uv_timer_t *t)
+static void exit_reports_on_hold_over(uv_timer_t *t)
 {
 	exit_reports_flush(t->data);
 }
@@ -130,6 +130,7 @@ void exit_reports_add(struct exit_reports *r, struct worker *w)
 		return;
 	}
 	if (!r->n)
-		uv_timer_start(&r->timer, on_hold_over, STOP_HOLD_MS, 0);
+		uv_timer_start(&r->timer, exit_reports_on_hold_over,
+			       STOP_HOLD_MS, 0);
 	r->held[r->n++] = w;
 }

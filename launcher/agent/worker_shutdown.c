@@ -26,7 +26,7 @@ static void worker_shutdown_log(const struct worker_shutdown *s)
 			 s->cause, left);
 }
 
-static void on_timer(uv_timer_t *t)
+static void worker_shutdown_on_timer(uv_timer_t *t)
 {
 	struct worker_shutdown *s = t->data;
 
@@ -36,10 +36,10 @@ static void on_timer(uv_timer_t *t)
 	}
 	s->is_announced = 1;
 	worker_shutdown_log(s);
-	uv_timer_start(t, on_timer, s->left_ms + 1, 0);
+	uv_timer_start(t, worker_shutdown_on_timer, s->left_ms + 1, 0);
 }
 
-static void on_sweep_timer(uv_timer_t *t)
+static void worker_shutdown_on_sweep_timer(uv_timer_t *t)
 {
 	struct worker_shutdown *s = t->data;
 
@@ -118,14 +118,14 @@ void worker_shutdown_set_grace(struct worker_shutdown *s, uint32_t ms)
 	}
 	s->is_announced = 0;
 	s->left_ms = ms > ANNOUNCE_MS ? ms - ANNOUNCE_MS : 0;
-	uv_timer_start(&s->timer, on_timer, ms < ANNOUNCE_MS ? ms : ANNOUNCE_MS,
-		       0);
+	uv_timer_start(&s->timer, worker_shutdown_on_timer,
+		       ms < ANNOUNCE_MS ? ms : ANNOUNCE_MS, 0);
 }
 
 void worker_shutdown_wait(struct worker_shutdown *s, uint32_t ms)
 {
 	s->is_announced = 1;
-	uv_timer_start(&s->timer, on_timer, ms, 0);
+	uv_timer_start(&s->timer, worker_shutdown_on_timer, ms, 0);
 }
 
 void worker_shutdown_end_grace(struct worker_shutdown *s)
@@ -151,8 +151,8 @@ void worker_shutdown_sweep(struct worker_shutdown *s, const pid_t *ours,
 	if (!s->sweep.in_exec)
 		uv_timer_stop(&s->sweep_timer);
 	else if (!uv_is_active((uv_handle_t *)&s->sweep_timer))
-		uv_timer_start(&s->sweep_timer, on_sweep_timer, SWEEP_LOOK_MS,
-			       0);
+		uv_timer_start(&s->sweep_timer, worker_shutdown_on_sweep_timer,
+			       SWEEP_LOOK_MS, 0);
 }
 
 void worker_shutdown_begin(struct worker_shutdown *s)

@@ -143,14 +143,14 @@ static void node_mail_advance(struct node_mail *m)
 
 /* ---- from start to end ---- */
 
-static void on_failed(struct round_client *c, const struct err *why)
+static void node_mail_on_failed(struct round_client *c, const struct err *why)
 {
 	struct node_mail *m = c->owner;
 
 	m->events->on_failed(m, why);
 }
 
-static void on_closed(struct round_client *c)
+static void node_mail_on_closed(struct round_client *c)
 {
 	struct node_mail *m = c->owner;
 
@@ -169,14 +169,18 @@ static const struct sock_addr *find_server(struct round_client *c)
 }
 
 static const struct round_client_events in_events = {
-	.put = node_mail_put_in, .on_reply = node_mail_on_in,
-	.on_failed = on_failed, .on_closed = on_closed,
+	.put = node_mail_put_in,
+	.on_reply = node_mail_on_in,
+	.on_failed = node_mail_on_failed,
+	.on_closed = node_mail_on_closed,
 	.find_server = find_server,
 };
 
 static const struct round_client_events out_events = {
-	.put = node_mail_put_out, .on_reply = node_mail_on_out,
-	.on_failed = on_failed, .on_closed = on_closed,
+	.put = node_mail_put_out,
+	.on_reply = node_mail_on_out,
+	.on_failed = node_mail_on_failed,
+	.on_closed = node_mail_on_closed,
 	.find_server = find_server,
 };
 

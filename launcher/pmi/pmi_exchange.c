@@ -131,7 +131,8 @@ static void pmi_exchange_finish(struct pmi_exchange *x,
 	free(values);
 }
 
-static void on_reply(struct round_client *c, const struct wire_frame *f)
+static void pmi_exchange_on_reply(struct round_client *c,
+				  const struct wire_frame *f)
 {
 	struct pmi_exchange *x = c->owner;
 
@@ -143,14 +144,15 @@ static void on_reply(struct round_client *c, const struct wire_frame *f)
 		pmi_exchange_finish(x, f);
 }
 
-static void on_failed(struct round_client *c, const struct err *why)
+static void pmi_exchange_on_failed(struct round_client *c,
+				   const struct err *why)
 {
 	struct pmi_exchange *x = c->owner;
 
 	x->events->on_failed(x, why);
 }
 
-static void on_closed(struct round_client *c)
+static void pmi_exchange_on_closed(struct round_client *c)
 {
 	struct pmi_exchange *x = c->owner;
 
@@ -166,8 +168,11 @@ static const struct sock_addr *find_server(struct round_client *c)
 }
 
 static const struct round_client_events client_events = {
-	.put = put, .on_reply = on_reply, .on_failed = on_failed,
-	.on_closed = on_closed, .find_server = find_server,
+	.put = put,
+	.on_reply = pmi_exchange_on_reply,
+	.on_failed = pmi_exchange_on_failed,
+	.on_closed = pmi_exchange_on_closed,
+	.find_server = find_server,
 };
 
 int pmi_exchange_start(struct pmi_exchange *x, uv_loop_t *loop,

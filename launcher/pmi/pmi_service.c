@@ -36,7 +36,7 @@ static void pmi_service_check_closed(struct pmi_service *s)
 	free(s);
 }
 
-static void on_socket_closed(uv_handle_t *h)
+static void pmi_service_on_socket_closed(uv_handle_t *h)
 {
 	struct pmi_socket *k = h->data;
 
@@ -49,11 +49,11 @@ static void on_socket_closed(uv_handle_t *h)
 static void pmi_socket_close(struct pmi_socket *k)
 {
 	if (k->is_polled)
-		uv_close((uv_handle_t *)&k->poll, on_socket_closed);
+		uv_close((uv_handle_t *)&k->poll, pmi_service_on_socket_closed);
 	k->is_polled = 0;
 }
 
-static void on_abort_closed(uv_handle_t *h)
+static void pmi_service_on_abort_closed(uv_handle_t *h)
 {
 	struct pmi_service *s = h->data;
 
@@ -61,7 +61,7 @@ static void on_abort_closed(uv_handle_t *h)
 	pmi_service_check_closed(s);
 }
 
-static void on_exchange_closed(struct pmi_exchange *x)
+static void pmi_service_on_exchange_closed(struct pmi_exchange *x)
 {
 	struct pmi_service *s = x->owner;
 
@@ -77,7 +77,7 @@ void pmi_service_close(struct pmi_service *s)
 	pmi_service_begin(s);
 	for (uint32_t i = 0; i < s->server.round.nproc; i++)
 		pmi_socket_close(&s->sockets[i]);
-	uv_close((uv_handle_t *)&s->abort, on_abort_closed);
+	uv_close((uv_handle_t *)&s->abort, pmi_service_on_abort_closed);
 	if (s->has_exchange)
 		pmi_exchange_close(&s->exchange);
 }
@@ -153,7 +153,8 @@ static void pmi_service_learn_layout(struct pmi_service *s,
 	free(ranks);
 }
 
-static void on_exchange_done(struct pmi_exchange *x, const struct slice *values)
+static void pmi_service_on_exchange_done(struct pmi_exchange *x,
+					 const struct slice *values)
 {
 	struct pmi_service *s = x->owner;
 
@@ -164,7 +165,8 @@ static void on_exchange_done(struct pmi_exchange *x, const struct slice *values)
 	pmi_service_advance(s);
 }
 
-static void on_exchange_failed(struct pmi_exchange *x, const struct err *why)
+static void pmi_service_on_exchange_failed(struct pmi_exchange *x,
+					   const struct err *why)
 {
 	pmi_service_fail(x->owner, why);
 }
@@ -177,17 +179,20 @@ static const struct sock_addr *find_server(struct pmi_exchange *x)
 }
 
 static const struct pmi_exchange_events exchange_events = {
-	.on_done = on_exchange_done, .on_failed = on_exchange_failed,
-	.on_closed = on_exchange_closed, .find_server = find_server,
+	.on_done = pmi_service_on_exchange_done,
+	.on_failed = pmi_service_on_exchange_failed,
+	.on_closed = pmi_service_on_exchange_closed,
+	.find_server = find_server,
 };
 
 /* ---- sockets ---- */
 
-static void on_ready(uv_poll_t *p, int status, int events);
+static void pmi_service_on_ready(uv_poll_t *p, int status, int events);
 
 static void pmi_socket_watch(struct pmi_socket *k, int more)
 {
-	int rc = uv_poll_start(&k->poll, UV_READABLE | more, on_ready);
+	int rc = uv_poll_start(&k->poll, UV_READABLE | more,
+			       pmi_service_on_ready);
 	struct err e = ERR_INIT;
 
 	if (rc < 0) {
@@ -252,7 +257,7 @@ static void pmi_service_log_spawn(struct pmi_service *s, uint32_t local_rank)
 		 s->server.round.base_rank + local_rank);
 }
 
-static void on_abort_over(uv_timer_t *t)
+static void pmi_service_on_abort_over(uv_timer_t *t)
 {
 	struct pmi_service *s = t->data;
 
@@ -273,7 +278,8 @@ static void pmi_socket_take(struct pmi_socket *k, struct slice bytes)
 	}
 	if (s->server.ranks[k->local_rank].attendance->has_aborted &&
 	    !uv_is_active((uv_handle_t *)&s->abort))
-		uv_timer_start(&s->abort, on_abort_over, ABORT_MS, 0);
+		uv_timer_start(&s->abort, pmi_service_on_abort_over, ABORT_MS,
+			       0);
 	pmi_service_log_spawn(s, k->local_rank);
 	pmi_service_advance(s);
 }
@@ -293,7 +299,7 @@ static int pmi_socket_read(struct pmi_socket *k)
 	return n > 0 && k->is_polled;
 }
 
-static void on_ready(uv_poll_t *p, int status, int events)
+static void pmi_service_on_ready(uv_poll_t *p, int status, int events)
 {
 	struct pmi_socket *k = p->data;
 
@@ -325,7 +331,7 @@ static int pmi_socket_open(struct pmi_socket *k, uv_loop_t *loop,
 	k->poll.data = k;
 	k->is_polled = 1;
 	k->service->open_handles++;
-	rc = uv_poll_start(&k->poll, UV_READABLE, on_ready);
+	rc = uv_poll_start(&k->poll, UV_READABLE, pmi_service_on_ready);
 	return rc < 0 ? err_set(e, rc, "cannot watch MPI's socket (PMI_FD): %s",
 				uv_strerror(rc)) : 0;
 }

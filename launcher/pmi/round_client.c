@@ -43,7 +43,8 @@ static void round_client_refused(struct round_client *c,
 	round_client_fail(c, &e);
 }
 
-static void on_frame(struct async_client *l, const struct wire_frame *f)
+static void round_client_on_frame(struct async_client *l,
+				  const struct wire_frame *f)
 {
 	struct round_client *c = l->owner;
 
@@ -60,7 +61,7 @@ static void on_frame(struct async_client *l, const struct wire_frame *f)
 	c->events->on_reply(c, f);
 }
 
-static void on_open(struct async_client *l)
+static void round_client_on_open(struct async_client *l)
 {
 	struct round_client *c = l->owner;
 
@@ -68,7 +69,7 @@ static void on_open(struct async_client *l)
 	round_client_send(c);
 }
 
-static void on_retry(uv_timer_t *t)
+static void round_client_on_retry(uv_timer_t *t)
 {
 	struct round_client *c = t->data;
 
@@ -77,7 +78,7 @@ static void on_retry(uv_timer_t *t)
 }
 
 /* The agent notices the loss as well, and decides how long it may last. */
-static void on_lost(struct async_client *l, const struct err *why)
+static void round_client_on_lost(struct async_client *l, const struct err *why)
 {
 	struct round_client *c = l->owner;
 
@@ -94,19 +95,21 @@ static void round_client_check_closed(struct round_client *c)
 		c->events->on_closed(c);
 }
 
-static void on_link_closed(struct async_client *l)
+static void round_client_on_link_closed(struct async_client *l)
 {
 	struct round_client *c = l->owner;
 
 	c->link_open = c->is_greeted = 0;
 	if (!c->is_closing && !c->is_over)
-		uv_timer_start(&c->retry, on_retry, RETRY_MS, 0);
+		uv_timer_start(&c->retry, round_client_on_retry, RETRY_MS, 0);
 	round_client_check_closed(c);
 }
 
 static const struct async_client_events link_events = {
-	.on_open = on_open, .on_frame = on_frame, .on_lost = on_lost,
-	.on_closed = on_link_closed,
+	.on_open = round_client_on_open,
+	.on_frame = round_client_on_frame,
+	.on_lost = round_client_on_lost,
+	.on_closed = round_client_on_link_closed,
 };
 
 static void round_client_connect(struct round_client *c)
@@ -148,7 +151,7 @@ int round_client_start(struct round_client *c, uv_loop_t *loop,
 	return 0;
 }
 
-static void on_retry_closed(uv_handle_t *h)
+static void round_client_on_retry_closed(uv_handle_t *h)
 {
 	struct round_client *c = h->data;
 
@@ -159,7 +162,7 @@ static void on_retry_closed(uv_handle_t *h)
 void round_client_close(struct round_client *c)
 {
 	c->is_closing = 1;
-	uv_close((uv_handle_t *)&c->retry, on_retry_closed);
+	uv_close((uv_handle_t *)&c->retry, round_client_on_retry_closed);
 	if (c->link_open)
 		async_client_drop(&c->link);
 }

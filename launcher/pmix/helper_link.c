@@ -12,7 +12,7 @@
 
 enum { READ_BYTES = 64 << 10 };
 
-static void on_ready(uv_poll_t *p, int status, int events);
+static void helper_link_on_ready(uv_poll_t *p, int status, int events);
 
 static void helper_link_fail(struct helper_link *l, const struct err *why)
 {
@@ -24,10 +24,11 @@ static void helper_link_fail(struct helper_link *l, const struct err *why)
 
 static void helper_link_watch(struct helper_link *l)
 {
-	int rc = uv_poll_start(&l->poll, l->out.len && !l->is_closing
-						 ? UV_READABLE | UV_WRITABLE
-						 : UV_READABLE,
-			       on_ready);
+	int rc = uv_poll_start(&l->poll,
+			       l->out.len && !l->is_closing
+				       ? UV_READABLE | UV_WRITABLE
+				       : UV_READABLE,
+			       helper_link_on_ready);
 	struct err e = ERR_INIT;
 
 	if (rc < 0) {
@@ -58,7 +59,7 @@ static void helper_link_take(struct helper_link *l)
 		helper_link_fail(l, &e);
 }
 
-static void on_poll_closed(uv_handle_t *h)
+static void helper_link_on_poll_closed(uv_handle_t *h)
 {
 	struct helper_link *l = h->data;
 
@@ -78,7 +79,7 @@ static void helper_link_end(struct helper_link *l)
 	l->is_at_end = 1;
 	uv_poll_stop(&l->poll);
 	if (l->is_closing)
-		uv_close((uv_handle_t *)&l->poll, on_poll_closed);
+		uv_close((uv_handle_t *)&l->poll, helper_link_on_poll_closed);
 }
 
 /* error: 0 at the end; ECONNRESET if the helper did not read all before. */
@@ -174,7 +175,7 @@ void helper_link_send(struct helper_link *l, const struct pmix_frame *f)
 	helper_link_flush(l);
 }
 
-static void on_ready(uv_poll_t *p, int status, int events)
+static void helper_link_on_ready(uv_poll_t *p, int status, int events)
 {
 	struct helper_link *l = p->data;
 
@@ -254,7 +255,7 @@ void helper_link_close(struct helper_link *l)
 	l->is_closing = 1;
 	buf_reset(&l->out);
 	if (l->is_at_end)
-		uv_close((uv_handle_t *)&l->poll, on_poll_closed);
+		uv_close((uv_handle_t *)&l->poll, helper_link_on_poll_closed);
 	else if (shutdown(l->fd, SHUT_WR) < 0)
 		helper_link_end(l); /* the helper ends when fd is closed */
 	else

@@ -98,8 +98,8 @@ static void pmix_host_answer(const struct pmix_frame *f)
 
 /* ---- what the library asks ---- */
 
-static int on_connected(const struct pmix_abi_proc *proc, void *object,
-			pmix_abi_done *done, void *arg)
+static int pmix_host_on_connected(const struct pmix_abi_proc *proc,
+				  void *object, pmix_abi_done *done, void *arg)
 {
 	pmix_host_send(HELPER_CONNECTED, proc->rank, 0, SLICE("", 0));
 	if (done)
@@ -111,11 +111,11 @@ static int on_connected2(const struct pmix_abi_proc *proc, void *object,
 			 struct pmix_abi_info *info, size_t n,
 			 pmix_abi_done *done, void *arg)
 {
-	return on_connected(proc, object, done, arg);
+	return pmix_host_on_connected(proc, object, done, arg);
 }
 
-static int on_finalized(const struct pmix_abi_proc *proc, void *object,
-			pmix_abi_done *done, void *arg)
+static int pmix_host_on_finalized(const struct pmix_abi_proc *proc,
+				  void *object, pmix_abi_done *done, void *arg)
 {
 	pmix_host_send(HELPER_FINALIZED, proc->rank, 0, SLICE("", 0));
 	if (done)
@@ -123,9 +123,10 @@ static int on_finalized(const struct pmix_abi_proc *proc, void *object,
 	return PMIX_ABI_SUCCESS;
 }
 
-static int on_abort(const struct pmix_abi_proc *proc, void *object, int status,
-		    const char *text, struct pmix_abi_proc *procs, size_t n,
-		    pmix_abi_done *done, void *arg)
+static int pmix_host_on_abort(const struct pmix_abi_proc *proc, void *object,
+			      int status, const char *text,
+			      struct pmix_abi_proc *procs, size_t n,
+			      pmix_abi_done *done, void *arg)
 {
 	/* Open MPI's word for no text */
 	if (text && strcmp(text, "N/A") == 0)
@@ -143,9 +144,10 @@ static int pmix_host_is_world(const struct pmix_abi_proc *procs, size_t n)
 	       (n == 1 && procs[0].rank == PMIX_ABI_RANK_WILDCARD);
 }
 
-static int on_fence(const struct pmix_abi_proc *procs, size_t n,
-		    const struct pmix_abi_info *info, size_t ninfo, char *data,
-		    size_t size, pmix_abi_modex *done, void *arg)
+static int pmix_host_on_fence(const struct pmix_abi_proc *procs, size_t n,
+			      const struct pmix_abi_info *info, size_t ninfo,
+			      char *data, size_t size, pmix_abi_modex *done,
+			      void *arg)
 {
 	uint32_t id;
 
@@ -163,9 +165,10 @@ static int on_fence(const struct pmix_abi_proc *procs, size_t n,
 	return PMIX_ABI_SUCCESS;
 }
 
-static int on_direct_modex(const struct pmix_abi_proc *proc,
-			   const struct pmix_abi_info *info, size_t ninfo,
-			   pmix_abi_modex *done, void *arg)
+static int pmix_host_on_direct_modex(const struct pmix_abi_proc *proc,
+				     const struct pmix_abi_info *info,
+				     size_t ninfo, pmix_abi_modex *done,
+				     void *arg)
 {
 	uint32_t id = pmix_host_add_call(done, arg);
 
@@ -175,9 +178,10 @@ static int on_direct_modex(const struct pmix_abi_proc *proc,
 	return PMIX_ABI_SUCCESS;
 }
 
-static int on_spawn(const struct pmix_abi_proc *proc,
-		    const struct pmix_abi_info *info, size_t ninfo,
-		    const void *apps, size_t n, void (*done)(void), void *arg)
+static int pmix_host_on_spawn(const struct pmix_abi_proc *proc,
+			      const struct pmix_abi_info *info, size_t ninfo,
+			      const void *apps, size_t n, void (*done)(void),
+			      void *arg)
 {
 	pmix_host_send_text(HELPER_REFUSED, proc->rank, 0,
 			    "MPI_Comm_spawn: start all processes at once "
@@ -186,41 +190,46 @@ static int on_spawn(const struct pmix_abi_proc *proc,
 }
 
 /* Ranks ask to hear of failures; the job ends with the first one. */
-static int on_register_events(int *codes, size_t n,
-			      const struct pmix_abi_info *info, size_t ninfo,
-			      pmix_abi_done *done, void *arg)
+static int pmix_host_on_register_events(int *codes, size_t n,
+					const struct pmix_abi_info *info,
+					size_t ninfo, pmix_abi_done *done,
+					void *arg)
 {
 	return PMIX_ABI_OPERATION_SUCCEEDED;
 }
 
-static int on_deregister_events(int *codes, size_t n, pmix_abi_done *done,
-				void *arg)
+static int pmix_host_on_deregister_events(int *codes, size_t n,
+					  pmix_abi_done *done, void *arg)
 {
 	return PMIX_ABI_OPERATION_SUCCEEDED;
 }
 
 /* The library asks only if this exists, and itself takes the requests of ranks
  * that name the files to remove when they have ended. */
-static int on_job_control(const struct pmix_abi_proc *from,
-			  const struct pmix_abi_proc *targets, size_t n,
-			  const struct pmix_abi_info *info, size_t ninfo,
-			  void (*done)(void), void *arg)
+static int pmix_host_on_job_control(const struct pmix_abi_proc *from,
+				    const struct pmix_abi_proc *targets,
+				    size_t n, const struct pmix_abi_info *info,
+				    size_t ninfo, void (*done)(void), void *arg)
 {
 	return PMIX_ABI_ERR_NOT_SUPPORTED;
 }
 
 static const struct pmix_abi_module module = {
-	.client_connected = on_connected, .client_connected2 = on_connected2,
-	.client_finalized = on_finalized, .abort = on_abort,
-	.fence_nb = on_fence, .direct_modex = on_direct_modex,
-	.spawn = on_spawn, .register_events = on_register_events,
-	.deregister_events = on_deregister_events,
-	.job_control = on_job_control,
+	.client_connected = pmix_host_on_connected,
+	.client_connected2 = on_connected2,
+	.client_finalized = pmix_host_on_finalized,
+	.abort = pmix_host_on_abort,
+	.fence_nb = pmix_host_on_fence,
+	.direct_modex = pmix_host_on_direct_modex,
+	.spawn = pmix_host_on_spawn,
+	.register_events = pmix_host_on_register_events,
+	.deregister_events = pmix_host_on_deregister_events,
+	.job_control = pmix_host_on_job_control,
 };
 
 /* ---- what other nodes ask ---- */
 
-static void on_found(int status, char *data, size_t n, void *arg)
+static void pmix_host_on_found(int status, char *data, size_t n, void *arg)
 {
 	pmix_host_send(HELPER_DATA, (uint32_t)(uintptr_t)arg, status,
 		       SLICE(data ? data : "", data ? n : 0));
@@ -234,7 +243,7 @@ static void pmix_host_want(const struct pmix_frame *f)
 	memset(&proc, 0, sizeof(proc));
 	strcpy(proc.nspace, host.job->name);
 	proc.rank = (uint32_t)f->code;
-	status = host.library.dmodex_request(&proc, on_found,
+	status = host.library.dmodex_request(&proc, pmix_host_on_found,
 					     (void *)(uintptr_t)f->id);
 	if (status != PMIX_ABI_SUCCESS)
 		pmix_host_send(HELPER_DATA, f->id, status, SLICE("", 0));

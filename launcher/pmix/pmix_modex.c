@@ -100,7 +100,7 @@ void pmix_modex_give_up(struct pmix_service *s, uint32_t rank)
 	}
 }
 
-static void on_letter(struct node_mail *m, struct slice letter)
+static void pmix_modex_on_letter(struct node_mail *m, struct slice letter)
 {
 	struct pmix_service *s = m->owner;
 	struct err e = ERR_INIT;
@@ -125,7 +125,8 @@ static void on_letter(struct node_mail *m, struct slice letter)
 	}
 }
 
-static void on_mail_failed(struct node_mail *m, const struct err *why)
+static void pmix_modex_on_mail_failed(struct node_mail *m,
+				      const struct err *why)
 {
 	pmix_service_fail(m->owner, why);
 }
@@ -137,14 +138,16 @@ static const struct sock_addr *find_mail_server(struct node_mail *m)
 	return s->events->find_server(s->owner);
 }
 
-static void on_mail_closed(struct node_mail *m)
+static void pmix_modex_on_mail_closed(struct node_mail *m)
 {
 	pmix_service_part_closed(m->owner);
 }
 
 static const struct node_mail_events mail_events = {
-	.on_letter = on_letter, .on_failed = on_mail_failed,
-	.on_closed = on_mail_closed, .find_server = find_mail_server,
+	.on_letter = pmix_modex_on_letter,
+	.on_failed = pmix_modex_on_mail_failed,
+	.on_closed = pmix_modex_on_mail_closed,
+	.find_server = find_mail_server,
 };
 
 int pmix_modex_start(struct pmix_service *s,

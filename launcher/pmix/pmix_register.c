@@ -74,7 +74,7 @@ struct waiter {
 
 #define WAITER_INIT {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0}
 
-static void on_done(int status, void *arg)
+static void pmix_register_on_done(int status, void *arg)
 {
 	struct waiter *w = arg;
 
@@ -238,8 +238,8 @@ static int pmix_register_job(struct pmix_host *h, struct err *e)
 		goto out;
 	job_facts_put(j, &t, &f);
 	all_ranks_put(j, ranks, &f);
-	status = h->library.register_nspace(j->name, (int)j->nproc, f.list,
-					    f.n, on_done, &w);
+	status = h->library.register_nspace(j->name, (int)j->nproc, f.list, f.n,
+					    pmix_register_on_done, &w);
 	status = waiter_wait(&w, status);
 	job_texts_release(&t);
 	if (status != PMIX_ABI_SUCCESS)
@@ -301,7 +301,7 @@ static int pmix_register_rank(struct pmix_host *h, uint32_t rank,
 	strcpy(proc.nspace, h->job->name);
 	proc.rank = rank;
 	status = h->library.register_client(&proc, getuid(), getgid(), NULL,
-					    on_done, &w);
+					    pmix_register_on_done, &w);
 	status = waiter_wait(&w, status);
 	if (status != PMIX_ABI_SUCCESS)
 		return pmix_register_failed(h, "PMIx_server_register_client",

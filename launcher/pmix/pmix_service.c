@@ -63,17 +63,17 @@ void pmix_service_part_closed(struct pmix_service *s)
 	free(s);
 }
 
-static void on_abort_closed(uv_handle_t *h)
+static void pmix_service_on_abort_closed(uv_handle_t *h)
 {
 	pmix_service_part_closed(h->data);
 }
 
-static void on_helper_closed(struct helper_link *l)
+static void pmix_service_on_helper_closed(struct helper_link *l)
 {
 	pmix_service_part_closed(l->owner);
 }
 
-static void on_exchange_closed(struct pmi_exchange *x)
+static void pmix_service_on_exchange_closed(struct pmi_exchange *x)
 {
 	pmix_service_part_closed(x->owner);
 }
@@ -83,7 +83,7 @@ void pmix_service_close(struct pmix_service *s)
 	if (!s || s->is_closing)
 		return;
 	s->is_closing = 1;
-	uv_close((uv_handle_t *)&s->abort, on_abort_closed);
+	uv_close((uv_handle_t *)&s->abort, pmix_service_on_abort_closed);
 	if (s->has_exchange)
 		pmi_exchange_close(&s->exchange);
 	pmix_modex_close(s);
@@ -229,7 +229,8 @@ static int pmix_service_learn(struct pmix_service *s, const struct slice *parts,
 	return rc;
 }
 
-static void on_exchanged(struct pmi_exchange *x, const struct slice *values)
+static void pmix_service_on_exchanged(struct pmi_exchange *x,
+				      const struct slice *values)
 {
 	struct pmix_service *s = x->owner;
 	struct err e = ERR_INIT;
@@ -241,7 +242,8 @@ static void on_exchanged(struct pmi_exchange *x, const struct slice *values)
 	pmix_service_advance(s);
 }
 
-static void on_exchange_failed(struct pmi_exchange *x, const struct err *why)
+static void pmix_service_on_exchange_failed(struct pmi_exchange *x,
+					    const struct err *why)
 {
 	pmix_service_fail(x->owner, why);
 }
@@ -254,13 +256,15 @@ static const struct sock_addr *find_server(struct pmi_exchange *x)
 }
 
 static const struct pmi_exchange_events exchange_events = {
-	.on_done = on_exchanged, .on_failed = on_exchange_failed,
-	.on_closed = on_exchange_closed, .find_server = find_server,
+	.on_done = pmix_service_on_exchanged,
+	.on_failed = pmix_service_on_exchange_failed,
+	.on_closed = pmix_service_on_exchange_closed,
+	.find_server = find_server,
 };
 
 /* ---- what the helper reports ---- */
 
-static void on_abort_over(uv_timer_t *t)
+static void pmix_service_on_abort_over(uv_timer_t *t)
 {
 	struct pmix_service *s = t->data;
 
@@ -286,7 +290,8 @@ static void pmix_service_note(struct pmix_service *s,
 	} else if (f->type == HELPER_ABORT) {
 		attendance_abort(r, f->code, f->data);
 		if (!uv_is_active((uv_handle_t *)&s->abort))
-			uv_timer_start(&s->abort, on_abort_over, ABORT_MS, 0);
+			uv_timer_start(&s->abort, pmix_service_on_abort_over,
+				       ABORT_MS, 0);
 	} else if (!s->has_logged_refusal) {
 		s->has_logged_refusal = 1;
 		log_warn("rank %u asked PMIx for what ddprun refuses: %.*s",
@@ -306,7 +311,8 @@ static void pmix_service_take_vars(struct pmix_service *s, struct slice data)
 	s->events->on_ready(s->owner);
 }
 
-static void on_frame(struct helper_link *l, const struct pmix_frame *f)
+static void pmix_service_on_frame(struct helper_link *l,
+				  const struct pmix_frame *f)
 {
 	struct pmix_service *s = l->owner;
 	struct err e = ERR_INIT;
@@ -334,14 +340,16 @@ static void on_frame(struct helper_link *l, const struct pmix_frame *f)
 	pmix_service_advance(s);
 }
 
-static void on_helper_failed(struct helper_link *l, const struct err *why)
+static void pmix_service_on_helper_failed(struct helper_link *l,
+					  const struct err *why)
 {
 	pmix_service_fail(l->owner, why);
 }
 
 static const struct helper_link_events helper_events = {
-	.on_frame = on_frame, .on_failed = on_helper_failed,
-	.on_closed = on_helper_closed,
+	.on_frame = pmix_service_on_frame,
+	.on_failed = pmix_service_on_helper_failed,
+	.on_closed = pmix_service_on_helper_closed,
 };
 
 /* ---- a round ---- */

@@ -63,14 +63,14 @@ static void preload_read_output(struct preload_run *run)
 		uv_poll_stop(&run->output);
 }
 
-static void on_output(uv_poll_t *h, int status, int events)
+static void preload_on_output(uv_poll_t *h, int status, int events)
 {
 	preload_read_output(h->data);
 }
 
 /* ---- the handles ---- */
 
-static void on_run_closed(uv_handle_t *h)
+static void preload_on_run_closed(uv_handle_t *h)
 {
 	struct preload_run *run = h->data;
 
@@ -89,8 +89,8 @@ static void preload_end_run(struct preload *p)
 	p->run = NULL;
 	preload_read_output(run);
 	preload_log_lines(&run->line, 1);
-	uv_close((uv_handle_t *)&run->link, on_run_closed);
-	uv_close((uv_handle_t *)&run->output, on_run_closed);
+	uv_close((uv_handle_t *)&run->link, preload_on_run_closed);
+	uv_close((uv_handle_t *)&run->output, preload_on_run_closed);
 	template_stop(&run->template);
 }
 
@@ -119,7 +119,7 @@ void preload_refuse(struct preload *p, const char *why)
 	preload_settle(p, PRELOAD_OFF);
 }
 
-static void on_timer(uv_timer_t *t)
+static void preload_on_timer(uv_timer_t *t)
 {
 	struct preload *p = t->data;
 
@@ -160,7 +160,7 @@ static void preload_handle(struct preload *p, const struct template_reply *r)
 	}
 }
 
-static void on_link(uv_poll_t *h, int status, int events)
+static void preload_on_link(uv_poll_t *h, int status, int events)
 {
 	struct preload_run *run = h->data;
 	struct preload *p = run->owner;
@@ -198,9 +198,10 @@ static int preload_watch(struct preload_run *run, struct err *e)
 	if (rc < 0)
 		return rc;
 	run->open_handles = 2;
-	rc = uv_poll_start(&run->link, UV_READABLE, on_link);
+	rc = uv_poll_start(&run->link, UV_READABLE, preload_on_link);
 	if (rc == 0)
-		rc = uv_poll_start(&run->output, UV_READABLE, on_output);
+		rc = uv_poll_start(&run->output, UV_READABLE,
+				   preload_on_output);
 	return loop_check(rc, e, "cannot watch the template process");
 }
 
@@ -226,9 +227,9 @@ static int preload_start_run(struct preload *p, struct err *e)
 		return 0;
 	}
 	if (run->open_handles)
-		uv_close((uv_handle_t *)&run->link, on_run_closed);
+		uv_close((uv_handle_t *)&run->link, preload_on_run_closed);
 	if (run->open_handles == 2)
-		uv_close((uv_handle_t *)&run->output, on_run_closed);
+		uv_close((uv_handle_t *)&run->output, preload_on_run_closed);
 	template_stop(&run->template);
 	if (!run->open_handles)
 		free(run);
@@ -289,7 +290,7 @@ int preload_await(struct preload *p)
 		if (template_check(&p->run->template) < 0)
 			kill(p->run->template.pid, SIGKILL);
 	}
-	uv_timer_start(&p->timer, on_timer, SAY_FIRST_MS, SAY_MS);
+	uv_timer_start(&p->timer, preload_on_timer, SAY_FIRST_MS, SAY_MS);
 	return 1;
 }
 

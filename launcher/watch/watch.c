@@ -190,7 +190,7 @@ void watch_report_failure(struct watch *w, uint32_t local_rank)
 	watch_send(w, &items, n);
 }
 
-static void on_tick(uv_timer_t *t)
+static void watch_on_tick(uv_timer_t *t)
 {
 	struct watch *w = t->data;
 	uint64_t tick_ms = watch_tick_ms(w);
@@ -221,7 +221,7 @@ void watch_begin(struct watch *w, uint32_t round)
 	for (uint32_t i = 0; i < w->group->n; i++)
 		activity_init(&w->workers[i].activity, tick_ms * 1000000,
 			      clock_ns());
-	uv_timer_start(&w->timer, on_tick, tick_ms, tick_ms);
+	uv_timer_start(&w->timer, watch_on_tick, tick_ms, tick_ms);
 	uv_unref((uv_handle_t *)&w->timer);
 }
 

@@ -180,12 +180,9 @@ void session_on_due(struct session *s)
 
 void session_abort(struct session *s, int code, const char *text)
 {
-	struct parked *p;
-
-	while ((p = s->parked)) {
+	for (struct parked *p; (p = s->parked); assert(s->parked != p)) {
 		session_reply_error(s, p->type, p->id, code, text);
 		session_unpark(p);
-		assert(s->parked != p);
 	}
 }
 
@@ -230,7 +227,8 @@ static int session_read_list(const struct wire_frame *f, struct wire_items list,
 
 /* ---- requests ---- */
 
-static int on_set(struct session *s, const struct wire_frame *f, struct err *e)
+static int session_on_set(struct session *s, const struct wire_frame *f,
+			  struct err *e)
 {
 	struct wire_key_value m;
 	int rc = wire_get_key_value(f, &m, e);
@@ -243,7 +241,8 @@ static int on_set(struct session *s, const struct wire_frame *f, struct err *e)
 	return session_reply_empty(s, f);
 }
 
-static int on_get(struct session *s, const struct wire_frame *f, struct err *e)
+static int session_on_get(struct session *s, const struct wire_frame *f,
+			  struct err *e)
 {
 	struct slice value;
 	struct wire_key m;
@@ -255,7 +254,8 @@ static int on_get(struct session *s, const struct wire_frame *f, struct err *e)
 	return session_reply_value(s, f, rc, value);
 }
 
-static int on_wait(struct session *s, const struct wire_frame *f, struct err *e)
+static int session_on_wait(struct session *s, const struct wire_frame *f,
+			   struct err *e)
 {
 	struct slice *keys = NULL;
 	struct parked *p;
@@ -278,7 +278,8 @@ static int on_wait(struct session *s, const struct wire_frame *f, struct err *e)
 	return rc;
 }
 
-static int on_add(struct session *s, const struct wire_frame *f, struct err *e)
+static int session_on_add(struct session *s, const struct wire_frame *f,
+			  struct err *e)
 {
 	struct wire_add m;
 	int64_t sum;
@@ -292,7 +293,7 @@ static int on_add(struct session *s, const struct wire_frame *f, struct err *e)
 	return session_reply_int(s, f, sum);
 }
 
-static int on_compare_set(struct session *s, const struct wire_frame *f,
+static int session_on_compare_set(struct session *s, const struct wire_frame *f,
 				  struct err *e)
 {
 	struct wire_compare_set m;
@@ -310,7 +311,7 @@ static int on_compare_set(struct session *s, const struct wire_frame *f,
 	return session_reply_value(s, f, rc, value);
 }
 
-static int on_append(struct session *s, const struct wire_frame *f,
+static int session_on_append(struct session *s, const struct wire_frame *f,
 			     struct err *e)
 {
 	struct wire_key_value m;
@@ -324,7 +325,7 @@ static int on_append(struct session *s, const struct wire_frame *f,
 	return session_reply_int(s, f, len);
 }
 
-static int on_delete(struct session *s, const struct wire_frame *f,
+static int session_on_delete(struct session *s, const struct wire_frame *f,
 			     struct err *e)
 {
 	struct wire_key m;
@@ -366,7 +367,7 @@ static int session_reply_values(struct session *s, const struct wire_frame *f,
 	return 0;
 }
 
-static int on_multi_get(struct session *s, const struct wire_frame *f,
+static int session_on_multi_get(struct session *s, const struct wire_frame *f,
 				struct err *e)
 {
 	struct slice *keys = NULL;
@@ -382,7 +383,7 @@ static int on_multi_get(struct session *s, const struct wire_frame *f,
 	return rc;
 }
 
-static int on_multi_set(struct session *s, const struct wire_frame *f,
+static int session_on_multi_set(struct session *s, const struct wire_frame *f,
 				struct err *e)
 {
 	struct slice *keys = NULL, *values = NULL;
@@ -402,7 +403,7 @@ static int on_multi_set(struct session *s, const struct wire_frame *f,
 	return session_reply_empty(s, f);
 }
 
-static int on_barrier(struct session *s, const struct wire_frame *f,
+static int session_on_barrier(struct session *s, const struct wire_frame *f,
 			      struct err *e)
 {
 	struct wire_barrier m;
@@ -417,7 +418,7 @@ static int on_barrier(struct session *s, const struct wire_frame *f,
 		store_barrier(s->store, m.key, m.size, &p->waiter, e), p);
 }
 
-static int on_gather(struct session *s, const struct wire_frame *f,
+static int session_on_gather(struct session *s, const struct wire_frame *f,
 			     struct err *e)
 {
 	struct wire_gather m;
@@ -428,13 +429,12 @@ static int on_gather(struct session *s, const struct wire_frame *f,
 		rc = session_park(s, f, m.timeout_ms, &p, e);
 	if (rc)
 		return rc;
-	return session_end_park(store_gather(s->store, m.key, m.size,
-						  s->rank, m.value, &p->waiter,
-						  e),
-				     p);
+	rc = store_gather(s->store, m.key, m.size, s->rank, m.value,
+			  &p->waiter, e);
+	return session_end_park(rc, p);
 }
 
-static int on_share(struct session *s, const struct wire_frame *f,
+static int session_on_share(struct session *s, const struct wire_frame *f,
 			    struct err *e)
 {
 	struct wire_share m;
@@ -454,8 +454,8 @@ static int on_share(struct session *s, const struct wire_frame *f,
 	return session_end_park(rc, p);
 }
 
-static int on_shared_list(struct session *s, const struct wire_frame *f,
-			    struct err *e)
+static int session_on_shared_list(struct session *s, const struct wire_frame *f,
+				  struct err *e)
 {
 	const struct cached_reply *p = s->reply;
 
@@ -467,7 +467,8 @@ static int on_shared_list(struct session *s, const struct wire_frame *f,
 	return 0;
 }
 
-static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
+static int session_on_fate(struct session *s, const struct wire_frame *f,
+			   struct err *e)
 {
 	const char *text;
 	struct wire_fate m;
@@ -488,20 +489,20 @@ static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
 }
 
 static handler *const handlers[] = {
-	[WIRE_SET] = on_set,
-	[WIRE_GET] = on_get,
-	[WIRE_WAIT] = on_wait,
-	[WIRE_ADD] = on_add,
-	[WIRE_COMPARE_SET] = on_compare_set,
-	[WIRE_APPEND] = on_append,
-	[WIRE_DELETE] = on_delete,
-	[WIRE_MULTI_GET] = on_multi_get,
-	[WIRE_MULTI_SET] = on_multi_set,
-	[WIRE_BARRIER] = on_barrier,
-	[WIRE_GATHER] = on_gather,
-	[WIRE_SHARE] = on_share,
-	[WIRE_SHARED_LIST] = on_shared_list,
-	[WIRE_FATE] = on_fate,
+	[WIRE_SET] = session_on_set,
+	[WIRE_GET] = session_on_get,
+	[WIRE_WAIT] = session_on_wait,
+	[WIRE_ADD] = session_on_add,
+	[WIRE_COMPARE_SET] = session_on_compare_set,
+	[WIRE_APPEND] = session_on_append,
+	[WIRE_DELETE] = session_on_delete,
+	[WIRE_MULTI_GET] = session_on_multi_get,
+	[WIRE_MULTI_SET] = session_on_multi_set,
+	[WIRE_BARRIER] = session_on_barrier,
+	[WIRE_GATHER] = session_on_gather,
+	[WIRE_SHARE] = session_on_share,
+	[WIRE_SHARED_LIST] = session_on_shared_list,
+	[WIRE_FATE] = session_on_fate,
 };
 
 int session_takes(enum wire_type type)

@@ -52,20 +52,21 @@ static void preview_draw(struct sheet *sheet, const struct image_shape *s,
 }
 
 /* Keeps libpng's error text instead of printing it. */
-static void on_png_error(png_structp png, png_const_charp text)
+static void preview_on_png_error(png_structp png, png_const_charp text)
 {
 	snprintf(png_get_error_ptr(png), 128, "%s", text);
 	png_longjmp(png, 1);
 }
 
-static void on_png_warning(png_structp png, png_const_charp text)
+static void preview_on_png_warning(png_structp png, png_const_charp text)
 {
 }
 
 static int preview_put_png(FILE *f, const struct sheet *s, char *why)
 {
 	png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, why,
-						  on_png_error, on_png_warning);
+						  preview_on_png_error,
+						  preview_on_png_warning);
 	png_infop info = png ? png_create_info_struct(png) : NULL;
 	size_t row = (size_t)s->width * (size_t)s->channels;
 	int r = info ? 0 : -ENOMEM;

@@ -126,7 +126,7 @@ static size_t stage_staged_bytes(const struct stage *s)
 	return (s->net.arena + NET_LOSS_VALUES) * sizeof(float);
 }
 
-static void on_gradient_ready(void *arg, int layer)
+static void pipeline_on_gradient_ready(void *arg, int layer)
 {
 	struct stage *s = arg;
 	struct pipeline *p = s->pipeline;
@@ -186,7 +186,7 @@ static int stage_open(struct stage *s)
 	if (r)
 		return r;
 	s->moment = moment;
-	s->net.on_ready = on_gradient_ready;
+	s->net.on_ready = pipeline_on_gradient_ready;
 	s->net.arg = s;
 	if (s->which == PIPELINE_TAIL)
 		s->net.labels = s->loader->labels;

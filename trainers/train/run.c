@@ -79,7 +79,7 @@ static int run_split_batch(struct run *run, struct err *e)
 	return 0;
 }
 
-static void on_wait(void *arg, const char *text)
+static void run_on_wait(void *arg, const char *text)
 {
 	progress_print(arg, "%s", text);
 }
@@ -92,7 +92,7 @@ static int run_open_data(struct run *run, struct err *e)
 		run->options.data,
 		(int)run->options.image_size,
 		(uint32_t)run->options.batch,
-		on_wait,
+		run_on_wait,
 		&run->progress};
 	int r = host_data_find(&run->data, &want, e);
 
@@ -108,7 +108,7 @@ static int run_open_data(struct run *run, struct err *e)
 	return run_agree(run, r, e);
 }
 
-static void on_device_note(const char *line)
+static void run_on_device_note(const char *line)
 {
 	log_warn("%s", line);
 }
@@ -120,7 +120,7 @@ static int run_open_device(struct run *run, struct err *e)
 	struct device_options o = {
 		.cache = cache_folder(cache) ? cache : NULL,
 		.note = ddp_host_leader(run->world) == ddp_rank(run->world)
-				? on_device_note
+				? run_on_device_note
 				: NULL,
 		.threads = run_threads(run),
 		.core = -1,
@@ -147,7 +147,7 @@ static int run_open_device(struct run *run, struct err *e)
 	return run_agree(run, r, e);
 }
 
-static int on_sync_sum(void *arg, float *values, size_t n)
+static int run_on_sync_sum(void *arg, float *values, size_t n)
 {
 	struct run *run = arg;
 	float *host;
@@ -166,8 +166,8 @@ static int on_sync_sum(void *arg, float *values, size_t n)
 	return r;
 }
 
-static int on_sync_moments(void *arg, float *mean, float *var, size_t channels,
-			   uint64_t *count)
+static int run_on_sync_moments(void *arg, float *mean, float *var,
+			       size_t channels, uint64_t *count)
 {
 	struct run *run = arg;
 
@@ -178,8 +178,8 @@ static void run_enable_sync_bn(struct run *run)
 {
 	if (!run->options.sync_bn || run->world_size == 1)
 		return;
-	run->device->sync_moments = on_sync_moments;
-	run->device->sync_sum = on_sync_sum;
+	run->device->sync_moments = run_on_sync_moments;
+	run->device->sync_sum = run_on_sync_sum;
 	run->device->sync_arg = run;
 }
 
@@ -287,22 +287,22 @@ static void run_describe(struct run *run)
 	run->state.position.seed = run->options.seed;
 }
 
-static int on_alloc_gradients(void *arg, size_t bytes, void **out,
-			      struct err *e)
+static int run_on_alloc_gradients(void *arg, size_t bytes, void **out,
+				  struct err *e)
 {
 	struct run *run = arg;
 
 	return run_from_ddp(ddp_nccl_alloc(run->world, bytes, out), e);
 }
 
-static void on_free_gradients(void *arg, void *p)
+static void run_on_free_gradients(void *arg, void *p)
 {
 	struct run *run = arg;
 
 	ddp_nccl_free(run->world, p);
 }
 
-static int on_wait_event(void *arg, void *event, struct err *e)
+static int run_on_wait_event(void *arg, void *event, struct err *e)
 {
 	struct run *run = arg;
 
@@ -314,9 +314,9 @@ static void run_use_nccl(struct run *run)
 {
 	if (strcmp(ddp_backend(run->world), "nccl") != 0)
 		return;
-	run->net.memory = (struct net_memory){on_alloc_gradients,
-					      on_free_gradients, run};
-	run->device->wait_event = on_wait_event;
+	run->net.memory = (struct net_memory){run_on_alloc_gradients,
+					      run_on_free_gradients, run};
+	run->device->wait_event = run_on_wait_event;
 	run->device->wait_arg = run;
 }
 
@@ -359,7 +359,7 @@ static int run_open_staging(struct run *run, struct err *e)
 		       : err_no_memory(e, "the gradients of %zu parameters", n);
 }
 
-static void on_gradient_ready(void *arg, int layer)
+static void run_on_gradient_ready(void *arg, int layer)
 {
 	struct run *run = arg;
 
@@ -408,7 +408,7 @@ static int run_open_reducer(struct run *run, struct err *e)
 		run->reducer_index[i] = n;
 		n += counts[n] > 0;
 	}
-	run->net.on_ready = on_gradient_ready;
+	run->net.on_ready = run_on_gradient_ready;
 	run->net.arg = run;
 	r = ddp_reducer_new(&run->reducer, run->world, net->gradients, DDP_F32,
 			    counts, n, NULL);

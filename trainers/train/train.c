@@ -22,10 +22,10 @@ enum { GPU_LOG_EVERY = 50 };
 
 /* ---- Stop requests ---- */
 
-/* The world that on_sigterm asks to stop. */
+/* The world that train_on_sigterm asks to stop. */
 static ddp_comm *volatile stoppable;
 
-static void on_sigterm(int number)
+static void train_on_sigterm(int number)
 {
 	ddp_request_stop(stoppable);
 }
@@ -34,7 +34,7 @@ static void on_sigterm(int number)
  * action: it ends the process. */
 static void train_handle_sigterm(struct run *run)
 {
-	struct sigaction act = {.sa_handler = on_sigterm,
+	struct sigaction act = {.sa_handler = train_on_sigterm,
 				.sa_flags = SA_RESTART};
 
 	run->stop.time = clock_ns();

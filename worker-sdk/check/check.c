@@ -156,7 +156,7 @@ static int check_gather_rows(struct check *c, const char *what,
 }
 
 /* The last call of another node may come when ours are over. */
-static void on_waiting(void *arg)
+static void check_on_waiting(void *arg)
 {
 	struct check *c = arg;
 
@@ -173,7 +173,7 @@ static int check_reach(struct check *c, struct err *e)
 		network_at(&c->network, c->x.me, i)->code =
 			i == c->x.me ? 0 : c->reach.peers[i].code;
 	if (rc == 0)
-		rc = check_gather_rows(c, "connections", on_waiting, e);
+		rc = check_gather_rows(c, "connections", check_on_waiting, e);
 	check_part_over(c, "connections");
 	return rc;
 }
