@@ -126,7 +126,7 @@ static int request_check_node(const struct peer *p,
 static struct hosted_job *request_job_to_join(struct peer *p, struct err *e)
 {
 	struct server *s = p->server;
-	struct hosted_job *h = hosted_job_find(s, SLICE_STR(p->job_id));
+	struct hosted_job *h = server_find_named_job(s, SLICE_STR(p->job_id));
 	int rc;
 
 	if (p->hosted)

@@ -131,9 +131,7 @@ static void daemon_on_peer_closed(struct conn *c)
 	dump_forget(p, "its connection closed");
 	admission_leave(p);
 	standby_forget(p);
-	*p->pprev = p->next;
-	if (p->next)
-		p->next->pprev = p->pprev;
+	server_remove_peer(p);
 	free(p->job_id);
 	free(p->host);
 	free(p);
@@ -159,12 +157,7 @@ static enum listener_answer daemon_accept(struct server *s, int fd, int scarce)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return LISTENER_NO_MEMORY;
-	p->server = s;
-	p->next = s->peers;
-	if (p->next)
-		p->next->pprev = &p->next;
-	p->pprev = &s->peers;
-	s->peers = p;
+	server_add_peer(s, p);
 	if (conn_open(&p->conn, &s->pool, &conn_events,
 		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, fd) < 0)
 		return LISTENER_TOOK;
@@ -195,13 +188,12 @@ static void daemon_close_handle(uv_handle_t *h)
 /* Whether another ddprdzv serves the jobs or will continue them. */
 static int daemon_is_served_elsewhere(const struct server *s)
 {
-	struct hash_table *jobs = (struct hash_table *)&s->by_number;
-	struct hash_item *at = NULL;
+	struct hosted_job *h = NULL;
 
 	if (!s->leadership || leadership_check(s->leadership, NULL) < 0)
 		return s->leadership != NULL;
-	while ((at = hash_table_next(jobs, at)))
-		if (job_state(hosted_job_of_number(at)->job) != JOB_OVER)
+	while ((h = server_next_job(s, h)))
+		if (job_state(h->job) != JOB_OVER)
 			return 1;
 	return 0;
 }
@@ -214,9 +206,7 @@ static void daemon_on_resigned(void *server)
 /* The loop ends when no handle is open. */
 static void daemon_exit_if_drained(struct server *s)
 {
-	struct hash_item *at;
-
-	if (!s->draining || s->peers || s->closing)
+	if (!s->draining || server_next_peer(s, NULL) || s->closing)
 		return;
 	if (s->leadership) {
 		leadership_leave(s->leadership, !daemon_is_served_elsewhere(s),
@@ -226,9 +216,7 @@ static void daemon_exit_if_drained(struct server *s)
 	s->closing = 1;
 	if (s->agentless)
 		agentless_job_close(s->agentless);
-	/* jobs whose nodes have not come back */
-	while ((at = hash_table_next(&s->by_number, NULL)))
-		hosted_job_drop(hosted_job_of_number(at));
+	server_drop_jobs(s); /* whose nodes have not come back */
 	daemon_close_handle((uv_handle_t *)&s->drain_timer);
 	wait_report_close(s);
 	limits_close(s);
@@ -245,11 +233,9 @@ static void daemon_exit_if_drained(struct server *s)
 
 static void daemon_end_jobs(struct server *s)
 {
-	struct hash_item *at = NULL;
-	struct hosted_job *h;
+	struct hosted_job *h = NULL;
 
-	while ((at = hash_table_next(&s->by_number, at))) {
-		h = hosted_job_of_number(at);
+	while ((h = server_next_job(s, h))) {
 		if (h == s->agentless)
 			continue;
 		job_event_stopped(h, s->why);
@@ -264,8 +250,8 @@ static void daemon_stop_jobs(struct server *s)
 	s->has_stopped_jobs = 1;
 	daemon_end_jobs(s);
 	/* peers without a job get no message */
-	for (p = s->peers; p; p = next) {
-		next = p->next;
+	for (p = server_next_peer(s, NULL); p; p = next) {
+		next = server_next_peer(s, p);
 		if (!p->hosted)
 			conn_finish(&p->conn);
 	}
@@ -274,9 +260,9 @@ static void daemon_stop_jobs(struct server *s)
 
 static void daemon_drop_members(struct server *s)
 {
-	struct peer *p;
+	struct peer *p = NULL;
 
-	for (p = s->peers; p; p = p->next) {
+	while ((p = server_next_peer(s, p))) {
 		admission_leave(p);
 		standby_forget(p);
 		peer_lose(p, "its connection closed");
@@ -331,7 +317,7 @@ static void daemon_drain(struct server *s, const char *why)
  * waits for the last one. */
 static void daemon_end_if_guests_gone(struct server *s)
 {
-	if (s->agentless && !s->peers &&
+	if (s->agentless && !server_next_peer(s, NULL) &&
 	    (s->parent_gone || agentless_job_all_gone(s->agentless)))
 		daemon_drain(s, "is stopping: its ranks have left");
 }
@@ -418,10 +404,7 @@ static void daemon_close_walked(uv_handle_t *h, void *arg)
 /* Closes a server that failed to start. */
 static void daemon_abandon(struct server *s)
 {
-	struct hash_item *at;
-
-	while ((at = hash_table_next(&s->by_number, NULL)))
-		hosted_job_drop(hosted_job_of_number(at));
+	server_drop_jobs(s);
 	leadership_close(s->leadership);
 	listening_close(s);
 	uv_walk(s->loop, daemon_close_walked, NULL);
@@ -535,9 +518,7 @@ void daemon_free(struct server *s)
 {
 	auth_wipe(&s->auth);
 	journal_writer_close(&s->writer);
-	hash_table_release(&s->by_number);
-	hash_table_release(&s->jobs);
-	hash_table_release(&s->tenants);
+	server_release_lists(s);
 	finished_jobs_release(&s->finished);
 	conn_pool_release(&s->pool);
 	free(s);

@@ -68,9 +68,10 @@ static void elected_server_look(void *owner, uint64_t since,
 {
 	const struct server *s = owner;
 	uint64_t now = uv_now(s->loop);
+	const struct peer *p = NULL;
 
 	v->leases_lost = s->counts.leases_lost;
-	for (const struct peer *p = s->peers; p; p = p->next) {
+	while ((p = server_next_peer(s, p))) {
 		uint64_t recent = p->lease_ms / 3;
 
 		if (!p->node)

@@ -80,7 +80,8 @@ static void mute_conn_admit(struct mute_conn *m)
 static void mute_conn_give_to_torch(struct mute_conn *m)
 {
 	struct server *s = m->server;
-	struct hosted_job *h = hosted_job_find(s, SLICE_STR(s->torch_job));
+	struct hosted_job *h =
+		server_find_named_job(s, SLICE_STR(s->torch_job));
 	int fd = mute_conn_close(m);
 
 	if (!h || !h->torch || torch_port_take(h->torch, fd) < 0)

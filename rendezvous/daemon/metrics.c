@@ -47,14 +47,13 @@ static void metrics_count_peer(struct now *n, const struct peer *p)
 
 static void metrics_count(struct now *n, const struct server *s)
 {
-	struct hash_table *jobs = (struct hash_table *)&s->jobs;
-	struct hash_item *item = NULL;
-	const struct peer *p;
+	struct hosted_job *h = NULL;
+	const struct peer *p = NULL;
 
 	memset(n, 0, sizeof(*n));
-	while ((item = hash_table_next(jobs, item)))
-		metrics_count_job(n, (const struct hosted_job *)item);
-	for (p = s->peers; p; p = p->next)
+	while ((h = server_next_named_job(s, h)))
+		metrics_count_job(n, h);
+	while ((p = server_next_peer(s, p)))
 		metrics_count_peer(n, p);
 }
 

@@ -106,7 +106,7 @@ static struct asked *dump_find_node(struct dump *d, const struct peer *agent)
 /* Accepts a tool, which has been authenticated, for an existing job. */
 int dump_hello(struct peer *tool, const struct wire_hello *hello, struct err *e)
 {
-	struct hosted_job *h = hosted_job_find(tool->server, hello->job);
+	struct hosted_job *h = server_find_named_job(tool->server, hello->job);
 
 	if (!h && hello->job.len)
 		return err_set(e, ERR_REFUSED, "there is no job '%.*s' at %s",
@@ -180,7 +180,7 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0 || (rc = dump_check_request(tool, &m, e)) < 0)
 		return rc;
-	h = hosted_job_find(s, SLICE_STR(tool->job_id));
+	h = server_find_named_job(s, SLICE_STR(tool->job_id));
 	if (!h)
 		return err_set(e, ERR_REFUSED, "job '%s' is no longer at %s",
 			       tool->job_id, s->endpoint);

@@ -10,9 +10,9 @@
 static uint8_t *status_connected_ranks(const struct hosted_job *h, uint32_t n)
 {
 	uint8_t *is = calloc(n + 1, 1);
-	const struct peer *p;
+	const struct peer *p = NULL;
 
-	for (p = h->workers; p && is; p = p->worker_next)
+	while (is && (p = hosted_job_next_worker(h, p)))
 		if (p->session.rank < n)
 			is[p->session.rank] = 1;
 	return is;
@@ -39,14 +39,14 @@ static uint64_t status_put_awaited(struct hosted_job *h, struct wait_text *a)
 {
 	uint64_t now = uv_now(h->server->loop), since = h->since;
 	const struct parked *p, *oldest = NULL;
-	const struct peer *peer;
+	const struct peer *peer = NULL;
 	uint64_t torch = 0;
 
 	if (job_state(h->job) != JOB_RUNNING) {
 		wait_report_for_nodes(h, a);
 		return now - since;
 	}
-	for (peer = h->workers; peer; peer = peer->worker_next)
+	while ((peer = hosted_job_next_worker(h, peer)))
 		for (p = peer->session.parked; p; p = p->next)
 			if (!oldest || p->waited.since < oldest->waited.since)
 				oldest = p;
@@ -71,8 +71,7 @@ static void status_put_job(struct buf *out, struct hosted_job *h)
 	m.state_ms = uv_now(h->server->loop) - h->since;
 	m.waited_ms = status_put_awaited(h, &a);
 	m.text = SLICE(a.text.data, a.text.len);
-	for (const struct peer *w = h->workers; w; w = w->worker_next)
-		m.connected++;
+	m.connected = h->nworkers;
 	m.keys = h->store ? store_keys(h->store) : 0;
 	m.bytes = h->store ? store_bytes(h->store) : 0;
 	while (!h->agentless && (n = job_next_node(h->job, n))) {
@@ -91,12 +90,10 @@ static void status_put_job(struct buf *out, struct hosted_job *h)
 int status_take(struct peer *tool, const struct wire_frame *f, struct err *e)
 {
 	struct server *s = tool->server;
-	struct hash_item *item = NULL;
 	struct wire_asked reply = {0};
-	struct hosted_job *h;
+	struct hosted_job *h = NULL;
 
-	while ((item = hash_table_next(&s->jobs, item))) {
-		h = (struct hosted_job *)item;
+	while ((h = server_next_named_job(s, h))) {
 		if (*tool->job_id && strcmp(tool->job_id, job_id(h->job)) != 0)
 			continue;
 		status_put_job(conn_out(&tool->conn), h);

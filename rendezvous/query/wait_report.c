@@ -45,10 +45,10 @@ void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
 		.silent_ms = wait_report_silent_ms,
 		.ending_ms = wait_report_now_ms(h) - h->since,
 	};
-	const struct peer *p;
+	const struct peer *p = NULL;
 
-	for (p = h->server->peers; p && known.nunjoined < UNJOINED_MAX;
-	     p = p->next)
+	while (known.nunjoined < UNJOINED_MAX &&
+	       (p = server_next_peer(h->server, p)))
 		if (p->role == WIRE_AGENT && !p->hosted && p->host &&
 		    !strcmp(p->job_id, job_id(h->job)))
 			hosts[known.nunjoined++] = p->host;
@@ -58,10 +58,10 @@ void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
 static const struct peer *wait_report_worker_of(const struct hosted_job *h,
 						uint32_t rank)
 {
-	const struct peer *p = h->workers;
+	const struct peer *p = NULL;
 
-	while (p && p->session.rank != rank)
-		p = p->worker_next;
+	while ((p = hosted_job_next_worker(h, p)) && p->session.rank != rank)
+		;
 	return p;
 }
 
@@ -365,14 +365,13 @@ static void wait_report_on_tick(uv_timer_t *timer)
 {
 	struct server *s = timer->data;
 	struct tick t = {.server = s, .now = uv_now(s->loop)};
-	struct hash_item *item = NULL;
-	struct peer *p;
+	struct hosted_job *h = NULL;
 
-	while ((item = hash_table_next(&s->jobs, item))) {
-		struct hosted_job *h = (struct hosted_job *)item;
+	while ((h = server_next_named_job(s, h))) {
+		struct peer *p = NULL;
 
 		wait_report_report_agents(&t, h);
-		for (p = h->workers; p; p = p->worker_next)
+		while ((p = hosted_job_next_worker(h, p)))
 			wait_report_report_worker(&t, p);
 		wait_report_report_torch(&t, h);
 	}

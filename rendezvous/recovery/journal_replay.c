@@ -21,20 +21,9 @@ struct record_reader {
 
 typedef int replay_fn(struct record_reader *r);
 
-static struct hosted_job *replay_find_job(struct server *s, uint64_t number)
-{
-	struct slice key = SLICE((const char *)&number, sizeof(number));
-	struct hash_item *item = hash_table_find(&s->by_number, key);
-
-	return item ? hosted_job_of_number(item) : NULL;
-}
-
 static int replay_reset(struct record_reader *r)
 {
-	struct hash_item *at;
-
-	while ((at = hash_table_next(&r->server->by_number, NULL)))
-		hosted_job_drop(hosted_job_of_number(at));
+	server_drop_jobs(r->server);
 	finished_jobs_release(&r->server->finished);
 	r->server->finished = (struct finished_jobs){.next = 0};
 	r->server->last_number = reader_u64(&r->in);
@@ -378,7 +367,7 @@ static int replay_is_wanted(struct record_reader *r, unsigned type)
 	r->job = NULL;
 	if (!replays[type].of_job || replays[type].makes)
 		return 1;
-	r->job = replay_find_job(r->server, number);
+	r->job = server_find_job(r->server, number);
 	if (r->job) {
 		reader_u64(&r->in);
 		return !r->job->is_broken;

@@ -150,7 +150,7 @@ static void snapshot_put_finished(struct snapshot *s,
 int journal_snapshot_make(void *server, struct snapshot *out)
 {
 	struct server *s = server;
-	struct hash_item *at = NULL;
+	struct hosted_job *h = NULL;
 	struct buf *b;
 	size_t mark;
 	int rc = 0;
@@ -165,8 +165,8 @@ int journal_snapshot_make(void *server, struct snapshot *out)
 	if (s->sealed_key[0])
 		record_put_seal(b, s->sealed_key);
 	snapshot_put_finished(out, &s->finished);
-	while ((at = hash_table_next(&s->by_number, at)))
-		snapshot_put_job(out, hosted_job_of_number(at));
+	while ((h = server_next_job(s, h)))
+		snapshot_put_job(out, h);
 	for (size_t i = 0; i < out->n; i++) {
 		out->slices[i] = SLICE(out->parts[i].data, out->parts[i].len);
 		if (out->parts[i].failed && !rc)

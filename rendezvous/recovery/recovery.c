@@ -12,13 +12,13 @@
 static int recovery_jobs_over(void *owner)
 {
 	struct server *s = owner;
-	struct hash_item *at = NULL;
+	struct hosted_job *h = NULL;
 	int over = 1;
 
-	if (!s->by_number.items)
+	if (!server_count_jobs(s))
 		return -1;
-	while ((at = hash_table_next(&s->by_number, at)))
-		over &= job_state(hosted_job_of_number(at)->job) == JOB_OVER;
+	while ((h = server_next_job(s, h)))
+		over &= job_state(h->job) == JOB_OVER;
 	return over;
 }
 
@@ -54,38 +54,33 @@ static void recovery_init_writer(struct server *s)
 
 void recovery_serve(struct server *s)
 {
-	struct hash_item *at = NULL;
+	struct hosted_job *h = NULL;
 
-	while ((at = hash_table_next(&s->by_number, at)))
-		resume_expect(hosted_job_of_number(at));
+	while ((h = server_next_job(s, h)))
+		resume_expect(h);
 }
 
 static void recovery_drop_empty(struct server *s)
 {
-	struct hash_item *at = NULL;
-	struct hosted_job *h;
+	struct hosted_job *h = NULL;
 
-	while ((at = hash_table_next(&s->by_number, at))) {
-		h = hosted_job_of_number(at);
+	while ((h = server_next_job(s, h))) {
 		if (!job_is_empty(h->job))
 			continue;
 		hosted_job_free_if_empty(h);
-		at = NULL; /* the table has changed */
+		h = NULL; /* the table has changed */
 	}
 }
 
 /* Sets the limits, which do not apply to the journal's own keys. */
 static void recovery_end_replay(struct server *s)
 {
-	struct hash_item *at = NULL;
-	struct hosted_job *h;
+	struct hosted_job *h = NULL;
 
 	recovery_drop_empty(s);
-	while ((at = hash_table_next(&s->by_number, at))) {
-		h = hosted_job_of_number(at);
+	while ((h = server_next_job(s, h)))
 		if (h->store)
 			store_limit(h->store, s->max_keys, s->max_bytes);
-	}
 	s->writer.mute = 0;
 }
 
@@ -125,7 +120,7 @@ int recovery_start(struct server *s, const char *path, int fd, struct err *e)
 	rc = recovery_begin_file(w, e);
 	if (rc < 0)
 		return rc;
-	jobs = (int)s->by_number.items;
+	jobs = (int)server_count_jobs(s);
 	if (jobs)
 		log_debug("continuing %d job%s", jobs, jobs > 1 ? "s" : "");
 	recovery_serve(s);
@@ -177,10 +172,7 @@ int recovery_start_in_etcd(struct server *s, struct journal_etcd *journal,
 
 void recovery_forget(struct server *s)
 {
-	struct hash_item *at;
-
-	while ((at = hash_table_next(&s->by_number, NULL)))
-		hosted_job_drop(hosted_job_of_number(at));
+	server_drop_jobs(s);
 	finished_jobs_release(&s->finished);
 	s->finished = (struct finished_jobs){.next = 0};
 	s->sealed_key[0] = '\0';

@@ -42,17 +42,16 @@ static struct job_node *resume_find_node(struct server *s, struct slice job,
 					 struct slice node,
 					 struct hosted_job **out)
 {
-	struct hash_item *at = NULL;
-	struct job_node *n = NULL;
+	struct hosted_job *h = server_find_named_job(s, job);
+	struct job_node *n = h ? job_find_node(h->job, node) : NULL;
 
-	*out = hosted_job_find(s, job);
-	if (*out)
-		n = job_find_node((*out)->job, node);
-	while (!n && (at = hash_table_next(&s->by_number, at))) {
-		*out = hosted_job_of_number(at);
-		if ((*out)->item.key.len == job.len &&
-		    !memcmp((*out)->item.key.data, job.data, job.len))
-			n = job_find_node((*out)->job, node);
+	*out = h;
+	h = NULL;
+	while (!n && (h = server_next_job(s, h))) {
+		*out = h;
+		if (h->item.key.len == job.len &&
+		    !memcmp(h->item.key.data, job.data, job.len))
+			n = job_find_node(h->job, node);
 	}
 	return n;
 }
@@ -141,7 +140,8 @@ static void resume_explain_unknown(struct peer *p,
 				   size_t size, struct wire_resumed *reply)
 {
 	struct server *s = p->server;
-	const struct hosted_job *h = hosted_job_find(s, SLICE_STR(p->job_id));
+	const struct hosted_job *h =
+		server_find_named_job(s, SLICE_STR(p->job_id));
 	const struct lost_node *l = resume_find_lost(h, from->node_id);
 	const char *end =
 		h ? NULL

@@ -40,7 +40,7 @@ int agentless_job_check(const struct hosted_job *h,
 			const struct wire_hello *hello, struct err *e)
 {
 	const char *end = job_rank_end(h->job, hello->rank);
-	const struct peer *p;
+	const struct peer *p = NULL;
 
 	if (end)
 		return err_set(e, ERR_REFUSED, "%s: it cannot rejoin this job",
@@ -49,7 +49,7 @@ int agentless_job_check(const struct hosted_job *h,
 	if (h->server->parent_gone)
 		return err_set(e, ERR_REFUSED,
 			       "rank 0 of this job has ended already");
-	for (p = h->workers; p; p = p->worker_next)
+	while ((p = hosted_job_next_worker(h, p)))
 		if (p->session.rank == hello->rank)
 			return err_set(e, ERR_USAGE,
 				       "rank %u is already connected, from %s: "

@@ -281,15 +281,10 @@ void hosted_job_act(struct hosted_job *h)
 
 /* ---- life ---- */
 
-struct hosted_job *hosted_job_find(struct server *s, struct slice id)
-{
-	return (struct hosted_job *)hash_table_find(&s->jobs, id);
-}
-
 static void hosted_job_remove_name(struct hosted_job *h)
 {
 	if (h->is_named)
-		hash_table_remove(&h->server->jobs, &h->item);
+		server_unname_job(h);
 	h->is_named = 0;
 	service_notify_jobs(h->server);
 }
@@ -309,21 +304,16 @@ static int hosted_job_insert(struct hosted_job *h, int named)
 {
 	struct server *s = h->server;
 	struct hosted_job *before =
-		named ? hosted_job_find(s, h->item.key) : NULL;
-	int rc;
-
-	if (!h->number)
-		h->number = ++s->last_number;
-	h->numbered.key = SLICE((const char *)&h->number, sizeof(h->number));
-	rc = hash_table_insert(&s->by_number, &h->numbered);
+		named ? server_find_named_job(s, h->item.key) : NULL;
+	int rc = server_add_job(s, h);
 
 	if (rc < 0 || !named)
 		return rc;
 	if (before)
 		hosted_job_remove_name(before);
-	rc = hash_table_insert(&s->jobs, &h->item);
+	rc = server_name_job(s, h);
 	if (rc < 0)
-		hash_table_remove(&s->by_number, &h->numbered);
+		server_remove_job(h);
 	return rc;
 }
 
@@ -388,7 +378,7 @@ static int hosted_job_has_one_run(const struct server *s)
  * that a worker of the old job is never mistaken for one of the new job. */
 struct hosted_job *hosted_job_for_join(struct server *s, struct slice id)
 {
-	struct hosted_job *h = hosted_job_find(s, id);
+	struct hosted_job *h = server_find_named_job(s, id);
 	uint32_t first_round;
 
 	if (h && (job_state(h->job) != JOB_OVER || hosted_job_has_one_run(s)))
@@ -424,7 +414,7 @@ static void hosted_job_close(struct hosted_job *h)
 {
 	hosted_job_remove_name(h);
 	CALL_HOOK(h->server, on_job_closed, h);
-	hash_table_remove(&h->server->by_number, &h->numbered);
+	server_remove_job(h);
 	job_free(h->job);
 	account_sub(h->account, h->gone_bytes);
 	account_let_go(h->account);
@@ -481,6 +471,12 @@ void hosted_job_add_worker(struct hosted_job *h, struct peer *p)
 	h->nworkers++;
 }
 
+struct peer *hosted_job_next_worker(const struct hosted_job *h,
+				    const struct peer *after)
+{
+	return after ? after->worker_next : h->workers;
+}
+
 /* Attaches the session's reply cache; drops the session's former connection. */
 static int hosted_job_attach_session(struct hosted_job *h, struct peer *peer,
 				     const struct wire_hello *hello,
@@ -516,7 +512,7 @@ static int hosted_job_is_session_here(struct hosted_job *h,
 int hosted_job_admit_worker(struct peer *p, const struct wire_hello *hello,
 			    struct err *e)
 {
-	struct hosted_job *h = hosted_job_find(p->server, hello->job);
+	struct hosted_job *h = server_find_named_job(p->server, hello->job);
 	const char *end;
 	int rc;
 

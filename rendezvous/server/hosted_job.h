@@ -74,14 +74,6 @@ struct hosted_job {
 	int closing;   /* handles that are not closed yet */
 };
 
-static inline struct hosted_job *hosted_job_of_number(struct hash_item *item)
-{
-	return (struct hosted_job *)((char *)item -
-				     offsetof(struct hosted_job, numbered));
-}
-
-/* The job of that name, or NULL. */
-struct hosted_job *hosted_job_find(struct server *s, struct slice id);
 /* The job of that name for a node to join, made if there is none. It may be
  * over, if no other will follow it. NULL: out of memory. */
 struct hosted_job *hosted_job_for_join(struct server *s, struct slice id);
@@ -107,5 +99,8 @@ void hosted_job_send_state(struct hosted_job *h);
 int hosted_job_admit_worker(struct peer *p, const struct wire_hello *hello,
 			    struct err *e);
 void hosted_job_add_worker(struct hosted_job *h, struct peer *p);
+/* Walks over the round's connected workers: after NULL, until NULL. */
+struct peer *hosted_job_next_worker(const struct hosted_job *h,
+				    const struct peer *after);
 
 #endif

@@ -83,16 +83,18 @@ int limits_check_tenant(struct peer *p, struct slice job, struct err *e)
 static int limits_check_tenants_jobs(const struct server *s, const char *id,
 				     struct err *e)
 {
-	struct hash_table *jobs = (struct hash_table *)&s->jobs;
 	struct slice name = account_tenant_of(SLICE_STR(id));
 	uint32_t n = 0, most = s->accounts.tenant_jobs;
-	struct hash_item *at = NULL;
+	struct hosted_job *h = NULL;
 
 	if (!s->token_dir || !name.len || !most)
 		return 0;
-	while ((at = hash_table_next(jobs, at)))
-		n += at->key.len > name.len && at->key.data[name.len] == '/' &&
-		     memcmp(at->key.data, name.data, name.len) == 0;
+	while ((h = server_next_named_job(s, h))) {
+		struct slice key = h->item.key;
+
+		n += key.len > name.len && key.data[name.len] == '/' &&
+		     memcmp(key.data, name.data, name.len) == 0;
+	}
 	if (n < most)
 		return 0;
 	return err_set(e, ERR_REFUSED,
@@ -103,7 +105,7 @@ static int limits_check_tenants_jobs(const struct server *s, const char *id,
 
 int limits_check_job(const struct server *s, const char *id, struct err *e)
 {
-	if (s->jobs.items < s->max_jobs)
+	if (server_count_named_jobs(s) < s->max_jobs)
 		return limits_check_tenants_jobs(s, id, e);
 	return err_set(e, ERR_REFUSED,
 		       "job '%s' is refused at %s: it has %u jobs, its limit "
@@ -192,21 +194,19 @@ static void limits_on_idle_timer(uv_timer_t *t)
 {
 	struct server *s = t->data;
 	uint64_t now = uv_now(s->loop), next = UINT64_MAX;
-	struct hash_item *item = NULL, *after;
-	struct hosted_job *h;
+	struct hosted_job *h, *after;
 
-	for (item = hash_table_next(&s->jobs, NULL); item; item = after) {
-		h = (struct hosted_job *)item;
-		after = hash_table_next(&s->jobs, item);
+	for (h = server_next_named_job(s, NULL); h; h = after) {
+		after = server_next_named_job(s, h);
 		if (job_state(h->job) == JOB_OVER) /* its agents are going */
 			continue;
 		if (limits_is_busy(h))
 			h->touched = now;
 		if (now - h->touched >= s->idle_ms) {
-			limits_expire_job(
-				h); /* changes the table: from the start */
-			after = hash_table_next(&s->jobs, NULL);
 			h->touched = now;
+			/* changes the table: from the start */
+			limits_expire_job(h);
+			after = server_next_named_job(s, NULL);
 			continue;
 		}
 		if (h->touched + s->idle_ms < next)

@@ -147,4 +147,33 @@ struct server {
 	char why[450]; /* it drains, for the agents */
 };
 
+/* ---- its lists, which only server.c and hosted_job.c walk by hand ---- */
+
+/* A walk begins after NULL and ends with NULL, in no particular order. No peer
+ * or job may be added or removed meanwhile, except that a peer may be freed
+ * once the one after it is known. */
+struct peer *server_next_peer(const struct server *s, const struct peer *after);
+/* All jobs; those that new nodes join. */
+struct hosted_job *server_next_job(const struct server *s,
+				   struct hosted_job *after);
+struct hosted_job *server_next_named_job(const struct server *s,
+					 struct hosted_job *after);
+size_t server_count_jobs(const struct server *s);
+size_t server_count_named_jobs(const struct server *s);
+/* The job, or NULL. */
+struct hosted_job *server_find_job(struct server *s, uint64_t number);
+struct hosted_job *server_find_named_job(struct server *s, struct slice id);
+
+void server_add_peer(struct server *s, struct peer *p);
+void server_remove_peer(struct peer *p);
+/* Enters the job, with a new number unless it has one. 0 or -ENOMEM. */
+int server_add_job(struct server *s, struct hosted_job *h);
+void server_remove_job(struct hosted_job *h);
+/* From now on, or no longer, new nodes join it by its name. */
+int server_name_job(struct server *s, struct hosted_job *h);
+void server_unname_job(struct hosted_job *h);
+/* Drops all jobs (hosted_job_drop). */
+void server_drop_jobs(struct server *s);
+void server_release_lists(struct server *s);
+
 #endif

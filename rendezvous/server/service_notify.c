@@ -25,7 +25,7 @@ void service_notify_close(struct server *s)
 static void service_notify_send(const struct server *s, const char *what)
 {
 	char text[512];
-	size_t n = s->jobs.items;
+	size_t n = server_count_named_jobs(s);
 
 	snprintf(text, sizeof(text), "%sSTATUS=%s at %s, %zu job%s", what,
 		 s->draining ? "stopping" : "serving", s->endpoint, n,

@@ -7,7 +7,7 @@ load ../lib
 setup() {
 	lib_setup
 	start server ddprdzv --listen 127.0.0.1:0 --metrics-listen 0 \
-		--heartbeat-timeout 60
+		--heartbeat-timeout 600
 	await server.err ' listening on'
 	at=${line##* }
 	await server.err ' health and metrics at http://127.0.0.1:([0-9]+)/'

@@ -242,8 +242,8 @@ START_TEST(a_senseless_record_only_costs_its_job)
 	keep(s);
 	for (int restarts = 1; restarts <= 2; restarts++) {
 		s = restart(s, fd);
-		a = hosted_job_find(s, SLICE_STR("a"));
-		b = hosted_job_find(s, SLICE_STR("b"));
+		a = server_find_named_job(s, SLICE_STR("a"));
+		b = server_find_named_job(s, SLICE_STR("b"));
 		ck_assert_int_eq(job_state(b->job), JOB_RUNNING);
 		ck_assert_str_eq(value_of(b, "k"), "of b");
 		ck_assert_str_eq(value_of(b, "l"), "later");
@@ -270,8 +270,9 @@ START_TEST(a_record_of_an_unknown_job_costs_nothing)
 	set(b, "k", "of b");
 	keep(s);
 	s = restart(s, fd);
-	ck_assert_str_eq(value_of(hosted_job_find(s, SLICE_STR("b")), "k"),
-			 "of b");
+	ck_assert_str_eq(
+		value_of(server_find_named_job(s, SLICE_STR("b")), "k"),
+		"of b");
 	close_server(s);
 	close(fd);
 }
@@ -295,8 +296,9 @@ START_TEST(a_job_that_cannot_be_read_leaves_the_others)
 	keep(s);
 	s = restart(s, fd);
 	ck_assert_uint_eq(s->by_number.items, 1);
-	ck_assert_str_eq(value_of(hosted_job_find(s, SLICE_STR("b")), "k"),
-			 "of b");
+	ck_assert_str_eq(
+		value_of(server_find_named_job(s, SLICE_STR("b")), "k"),
+		"of b");
 	close_server(s);
 	close(fd);
 }
@@ -324,7 +326,7 @@ START_TEST(lowered_limits_hold_for_new_requests)
 	close_server(s);
 	s = server_at(dup(fd), _i ? 10 : 1000, _i ? 1 << 20 : 9000, &e);
 	ck_assert_msg(e.code == 0, "%s", e.text);
-	h = hosted_job_find(s, SLICE_STR("j"));
+	h = server_find_named_job(s, SLICE_STR("j"));
 	ck_assert_uint_eq(store_keys(h->store), 20);
 	ck_assert_uint_eq(store_bytes(h->store), before);
 	ck_assert_int_eq(
@@ -388,7 +390,7 @@ START_TEST(ranks_that_have_left_fail_a_gather_after_each_restart)
 	come(h, "n0", (struct how){2, 2, 0});
 	come(h, "n1", (struct how){2, 2, 0});
 	/* the first rank that left is named, not the lowest */
-	h = hosted_job_find(s, SLICE_STR("j"));
+	h = server_find_named_job(s, SLICE_STR("j"));
 	{
 		struct job_node *n = job_find_node(h->job, SLICE_STR("n1"));
 		const struct wire_exited m = {.round = 0, .rank = 3};
@@ -408,7 +410,7 @@ START_TEST(ranks_that_have_left_fail_a_gather_after_each_restart)
 	ck_assert_ptr_nonnull(strstr(live, "rank 3"));
 	for (int restarts = 1; restarts <= 3; restarts++) {
 		s = restart(s, fd);
-		gather(hosted_job_find(s, SLICE_STR("j")), 4, text,
+		gather(server_find_named_job(s, SLICE_STR("j")), 4, text,
 		       sizeof(text));
 		ck_assert_str_eq(text, live);
 	}
@@ -426,19 +428,19 @@ START_TEST(a_last_call_ends_after_each_restart)
 	come(h, "n", (struct how){1, 2, 30000});
 	keep(s);
 	for (int restarts = 0; restarts <= 3; restarts++) {
-		h = hosted_job_find(s, SLICE_STR("j"));
+		h = server_find_named_job(s, SLICE_STR("j"));
 		ck_assert_int_eq(job_state(h->job), JOB_GATHERING);
 		ck_assert_uint_ge(uv_timer_get_due_in(&h->call_timer), 29000);
 		s = restart(s, fd);
 	}
 	/* a job that was over stays over */
-	h = hosted_job_find(s, SLICE_STR("j"));
+	h = server_find_named_job(s, SLICE_STR("j"));
 	job_event_called(h);
 	hosted_job_act(h);
 	keep(s);
 	for (int restarts = 0; restarts <= 2; restarts++) {
 		s = restart(s, fd);
-		h = hosted_job_find(s, SLICE_STR("j"));
+		h = server_find_named_job(s, SLICE_STR("j"));
 		ck_assert_int_eq(job_state(h->job), JOB_RUNNING);
 		ck_assert_int_eq(uv_is_active((uv_handle_t *)&h->call_timer),
 				 0);
@@ -459,7 +461,7 @@ START_TEST(a_job_that_the_server_stopped_is_over_after_each_restart)
 	keep(s);
 	for (int restarts = 1; restarts <= 2; restarts++) {
 		s = restart(s, fd);
-		h = hosted_job_find(s, SLICE_STR("j"));
+		h = server_find_named_job(s, SLICE_STR("j"));
 		ck_assert_int_eq(job_state(h->job), JOB_OVER);
 		ck_assert_int_eq(job_end(h->job)->verdict, WIRE_ENDED);
 		ck_assert_str_eq(job_end(h->job)->text.data,

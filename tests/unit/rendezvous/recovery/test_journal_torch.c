@@ -30,7 +30,7 @@ static int by_text(const void *a, const void *b)
 /* "port P; k=v; q<first; q<second"; without a round of the job: "nothing". */
 static void describe(struct server *s, char *text)
 {
-	struct hosted_job *h = hosted_job_find(s, SLICE_STR("j"));
+	struct hosted_job *h = server_find_named_job(s, SLICE_STR("j"));
 	static char items[ITEMS][128];
 	struct hash_item *at = NULL;
 	const struct queued *q = NULL;
@@ -382,7 +382,7 @@ START_TEST(a_snapshot_and_records_cut_anywhere_do_so_too)
 	s = open_server(dup(fd));
 	describe(s, states[nstates++]);
 	ck_assert_str_eq(states[1], before);
-	connect_to(hosted_job_find(s, SLICE_STR("j")));
+	connect_to(server_find_named_job(s, SLICE_STR("j")));
 	use_more();
 	disconnect();
 	close_server(s);

@@ -87,7 +87,7 @@ START_TEST(records_of_gone_nodes_are_counted_and_bounded)
 	account_let_go(tenant);
 	close_server(s);
 	s = open_server(dup(fd));
-	h = hosted_job_find(s, SLICE_STR("t/j"));
+	h = server_find_named_job(s, SLICE_STR("t/j"));
 	ck_assert_uint_eq(h->account->bytes, before);
 	close_server(s);
 	close(fd);
