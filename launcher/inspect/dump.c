@@ -13,6 +13,7 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/control_client.h"
+#include "launcher/inspect/python_threads.h"
 #include "launcher/inspect/stragglers.h"
 
 enum {
@@ -133,12 +134,22 @@ static void dump_put_last_calls(struct buf *out, const struct local_workers *l,
 	}
 }
 
+struct dump_stacks {
+	struct buf *out;
+	struct python_threads python;
+};
+
 static void dump_put_thread(void *arg, const struct backtrace_thread *t)
 {
-	struct buf *out = arg;
+	const struct dump_stacks *s = arg;
+	const struct python_thread *python =
+		python_threads_of(&s->python, t->tid);
+	struct buf *out = s->out;
 
 	buf_printf(out, "  thread %d (%s)%s%s\n", (int)t->tid, t->name,
 		   t->n ? "" : ": ", t->n ? "" : t->why.text);
+	if (python)
+		python_threads_put(out, python);
 	for (int i = 0; i < t->n; i++) {
 		const struct backtrace_frame *x = &t->frames[i];
 
@@ -154,11 +165,33 @@ static void dump_put_thread(void *arg, const struct backtrace_thread *t)
 		buf_printf(out, "    more frames follow\n");
 }
 
+/* Without native stacks, those of Python alone. */
+static void dump_put_python(struct buf *out, const struct python_threads *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		buf_printf(out, "  thread %d\n", (int)t->list[i].tid);
+		python_threads_put(out, &t->list[i]);
+	}
+}
+
+static void dump_put_stacks(struct buf *out, pid_t pid)
+{
+	struct dump_stacks s = {.out = out};
+	struct err e = ERR_INIT;
+
+	if (python_threads_read(&s.python, pid, &e) < 0 && e.code == ERR_DATA)
+		buf_printf(out, "  %s\n", e.text);
+	if (backtrace_process(pid, dump_put_thread, &s, &e) < 0) {
+		buf_printf(out, "  %s\n", e.text);
+		dump_put_python(out, &s.python);
+	}
+	python_threads_release(&s.python);
+}
+
 static void dump_put_worker(struct buf *out, const struct local_workers *l,
 			    size_t i, const struct dump_options *o)
 {
 	const struct local_worker *w = &l->workers[i];
-	struct err e = ERR_INIT;
 
 	buf_printf(out, "rank %u (local rank %u), pid %d, %s", w->rank,
 		   w->local_rank, (int)w->program,
@@ -168,10 +201,8 @@ static void dump_put_worker(struct buf *out, const struct local_workers *l,
 	buf_put(out, "\n", 1);
 	dump_put_current_call(out, l, i);
 	dump_put_last_calls(out, l, w, o->last);
-	if (o->no_stacks || !w->state || w->state == 'Z')
-		return;
-	if (backtrace_process(w->program, dump_put_thread, out, &e) < 0)
-		buf_printf(out, "  %s\n", e.text);
+	if (!o->no_stacks && w->state && w->state != 'Z')
+		dump_put_stacks(out, w->program);
 }
 
 static uint32_t dump_count_workers(const struct local_workers *l, size_t first)

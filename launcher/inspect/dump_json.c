@@ -7,12 +7,14 @@
 #include "base/utf8.h"
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/dump.h"
+#include "launcher/inspect/python_threads.h"
 
 enum { VERSION = 1, MISSING_MAX = 4096 };
 
 struct dump_json_threads {
 	const struct json *j;
 	cJSON *list;
+	struct python_threads python;
 };
 
 static void dump_json_add_text(const struct json *j, cJSON *to,
@@ -74,6 +76,29 @@ static void dump_json_add_calls(const struct json *j, cJSON *to,
 	}
 }
 
+/* "python": null for a thread without Python frames. */
+static void dump_json_add_python(const struct json *j, cJSON *to,
+				 const struct python_thread *t)
+{
+	cJSON *list;
+
+	if (!t) {
+		j->add_null(to, "python");
+		return;
+	}
+	j->add_bool(to, "holds_gil", t->holds_gil);
+	j->add_bool(to, "changed", t->has_changed);
+	list = j->add_array(to, "python");
+	for (int i = 0; i < t->n; i++) {
+		cJSON *frame = j->object();
+
+		dump_json_add_text(j, frame, "function", t->frames[i].function);
+		dump_json_add_text(j, frame, "file", t->frames[i].file);
+		j->add_number(frame, "line", t->frames[i].line);
+		j->append(list, frame);
+	}
+}
+
 static void dump_json_add_thread(void *arg, const struct backtrace_thread *t)
 {
 	const struct dump_json_threads *all = arg;
@@ -83,6 +108,7 @@ static void dump_json_add_thread(void *arg, const struct backtrace_thread *t)
 	j->add_number(to, "tid", t->tid);
 	dump_json_add_text(j, to, "name", t->name);
 	dump_json_add_text(j, to, "error", t->n ? "" : t->why.text);
+	dump_json_add_python(j, to, python_threads_of(&all->python, t->tid));
 	list = j->add_array(to, "frames");
 	for (int i = 0; i < t->n; i++) {
 		cJSON *frame = j->object();
@@ -99,6 +125,21 @@ static void dump_json_add_thread(void *arg, const struct backtrace_thread *t)
 	j->append(all->list, to);
 }
 
+static void dump_json_add_stacks(const struct json *j, cJSON *to, pid_t pid)
+{
+	struct dump_json_threads threads = {.j = j};
+	struct err e = ERR_INIT, no_python = ERR_INIT;
+
+	threads.list = j->add_array(to, "threads");
+	if (pid) {
+		python_threads_read(&threads.python, pid, &no_python);
+		backtrace_process(pid, dump_json_add_thread, &threads, &e);
+	}
+	dump_json_add_text(j, to, "no_stacks", e.text);
+	dump_json_add_text(j, to, "no_python", no_python.text);
+	python_threads_release(&threads.python);
+}
+
 static cJSON *dump_json_worker(const struct json *j,
 			       const struct local_workers *l, size_t i,
 			       const struct dump_options *o)
@@ -108,8 +149,6 @@ static cJSON *dump_json_worker(const struct json *j,
 		[RECORDER_DAMAGED] = "damaged",
 	};
 	const struct local_worker *w = &l->workers[i];
-	struct err e = ERR_INIT;
-	struct dump_json_threads threads = {j, NULL};
 	cJSON *to = j->object();
 
 	j->add_number(to, "rank", w->rank);
@@ -119,11 +158,8 @@ static cJSON *dump_json_worker(const struct json *j,
 	j->add_number(to, "cpu_seconds", w->cpu_s);
 	j->add_string(to, "recorder", recorders[w->recorder]);
 	dump_json_add_calls(j, to, l, i, o->last);
-	threads.list = j->add_array(to, "threads");
-	if (!o->no_stacks && w->state && w->state != 'Z')
-		backtrace_process(w->program, dump_json_add_thread, &threads,
-				  &e);
-	dump_json_add_text(j, to, "no_stacks", e.text);
+	dump_json_add_stacks(j, to, o->no_stacks || !w->state || w->state == 'Z'
+					     ? 0 : w->program);
 	return to;
 }
 

@@ -2,6 +2,7 @@
 #include "launcher/watch/watch.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -14,6 +15,8 @@ enum {
 	REPORT_TICKS = 5, /* between two reports, if nothing changes */
 	WORKER_MS = 10,	  /* at least, for each worker: 1 % of a CPU */
 	REPORT_MAX = 16 << 20,
+	WHERE_MAX = 100,
+	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX,
 };
 
 /* DDP_TEST_WATCH_MS is for tests: nobody waits half a minute for a line there.
@@ -80,6 +83,26 @@ static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
 	return x->activity.doing != x->reported && quiet > 2 * tick_ms;
 }
 
+/* What a worker does, with its line of Python if it has been quiet. A process
+ * in the kernel may hold what a reader of its memory needs. */
+static char *watch_words(struct watch *w, struct watched *x,
+			 const struct activity_sample *s, char *out)
+{
+	char where[PYTHON_WHERE_MAX] = "";
+	struct err e = ERR_INIT;
+
+	if (s->pid && s->state != 'D' && x->activity.doing != RANK_STARTS &&
+	    activity_quiet_ms(&x->activity, s->ns) > 2 * watch_tick_ms(w)) {
+		if (x->python.pid != s->pid || !x->python.runtime)
+			python_process_find(&x->python, (pid_t)s->pid, &e);
+		if (x->python.runtime)
+			python_process_where(&x->python, where);
+	}
+	snprintf(out, WORDS_MAX, "%s%s%.*s", x->activity.words,
+		 *where ? " in " : "", WHERE_MAX - 8, where);
+	return out;
+}
+
 static void watch_put(struct watch *w, uint32_t i, struct buf *items)
 {
 	const struct worker *worker = &w->group->workers[i];
@@ -87,7 +110,7 @@ static void watch_put(struct watch *w, uint32_t i, struct buf *items)
 	const struct activity *a = &x->activity;
 	const struct activity_sample *s =
 		&a->past[(a->n + ACTIVITY_TICKS - 1) % ACTIVITY_TICKS];
-	char cause[DELAYS_WORDS_MAX];
+	char cause[DELAYS_WORDS_MAX], words[WORDS_MAX];
 	const struct wire_rank item = {
 		.rank = worker_rank(worker),
 		.local_rank = i,
@@ -102,7 +125,7 @@ static void watch_put(struct watch *w, uint32_t i, struct buf *items)
 		.step = s->step,
 		.step_us = a->step_us,
 		.call = SLICE_STR(x->call.text),
-		.words = SLICE_STR(a->words),
+		.words = SLICE_STR(watch_words(w, x, s, words)),
 		.waited = wait_share_permille(&x->share),
 		.cause = SLICE_STR(wait_share_cause(&x->share, cause)),
 	};

@@ -4,6 +4,7 @@
 #define LAUNCHER_WATCH_H
 
 #include "base/loop.h"
+#include "launcher/python/python.h"
 #include "launcher/watch/activity.h"
 #include "launcher/watch/sampler.h"
 #include "launcher/watch/wait_share.h"
@@ -15,6 +16,8 @@ struct watched {
 	struct activity activity;
 	struct sampler_call call;
 	struct wait_share share;
+	/* of the program, once it has been quiet; no runtime: not Python */
+	struct python_process python;
 	enum wire_doing reported; /* in the last report */
 };
 

@@ -8,7 +8,7 @@
 
 enum {
 	STALL_PATIENCE_MS = 30000, /* without progress until the first line */
-	STALL_TEXT_MAX = 512,
+	STALL_TEXT_MAX = 1024,
 };
 
 struct stall_rank {
