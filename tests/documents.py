@@ -335,6 +335,18 @@ def piece(lines):
     must(f"${{CC:-cc}} -x {lang} -fsyntax-only -I{prefix}/include piece.c")
 
 
+def python_block(lines):
+    """It runs on two ranks, if its imports are installed."""
+    text = "\n".join(lines) + "\n"
+    compile(text, "block.py", "exec")
+    with open(f"{scratch}/block.py", "w") as f:
+        f.write(text)
+    packages = set(re.findall(r"^import (\w+)", text, re.M)) - {"ddprun"}
+    if not run(f"python3 -c 'import {', '.join(packages or {'os'})}'")[0]:
+        must("ddprun --standalone --nproc-per-node 2 block.py",
+             PYTHONPATH=f"{tree}/python", PYTHONDONTWRITEBYTECODE="1")
+
+
 def check(document, at, lang, lines, after):
     first = lines[0]
     for doc, pattern in SHOWN:
@@ -343,6 +355,8 @@ def check(document, at, lang, lines, after):
     text = "\n".join(lines)
     if lang == "json":
         json.loads(text)
+    elif lang == "python":
+        python_block(lines)
     elif re.search(r"^int main\(", text, re.M) and "#include" in text:
         program(lines, after)
     elif document == "write-your-own.md" and lang == "c":

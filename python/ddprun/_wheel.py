@@ -1,0 +1,31 @@
+"""What the wheel holds besides the module: the programs and the header."""
+import os
+import shutil
+from pathlib import Path
+
+from ._library import find, roots
+
+
+def program(name: str = "ddprun") -> str:
+    """The path of ddprun, ddprdzv or ddprun-check: the wheel's, else that in
+    $PATH."""
+    for root in roots():
+        path = root / "bin" / name
+        # --user and virtual environments may hold other wheels' bin
+        if os.access(path, os.X_OK) and (root / "lib" / "ddprun").is_dir():
+            return str(path)
+    found = shutil.which(name)
+    if found is None:
+        raise FileNotFoundError(
+            f"{name} is neither beside {Path(__file__).parent} nor in $PATH; "
+            "install the wheel (pip install ddprun)")
+    return found
+
+
+def include_path() -> str:
+    """The folder of ddp.h, for programs in C: -I. The library is
+    library_path()."""
+    header = find("include", "ddp.h")
+    if header is None:
+        raise FileNotFoundError("the wheel's ddp.h is not installed")
+    return str(header.parent)
