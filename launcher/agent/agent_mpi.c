@@ -116,11 +116,19 @@ static void agent_mpi_on_ready(void *owner)
 	agent_continue(owner);
 }
 
+static void note_folder(void *owner, const char *path)
+{
+	struct agent *a = owner;
+
+	guard_note_folder(&a->guard, path);
+}
+
 static const struct pmix_service_events pmix_events = {
 	.on_ready = agent_mpi_on_ready,
 	.on_failed = agent_mpi_on_failed,
 	.on_abort_over = agent_mpi_on_abort_over,
 	.find_server = find_server,
+	.note_folder = note_folder,
 };
 
 char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n)

@@ -8,6 +8,10 @@
 /* Not an option for users. */
 #define PMIX_HELPER_COMMAND "--pmix-helper"
 
+/* The library may wait for ever while it starts, without memory or a thread
+ * for example. After this time SIGALRM ends the process. */
+enum { PMIX_HELPER_BEGIN_S = 15 };
+
 int pmix_helper_main(void);
 
 #endif

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "launcher/output/logdir.h"
+#include "launcher/pmix/pmix_helper.h"
 #include "pmi/pmix_abi.h"
 
 enum {
@@ -358,12 +361,14 @@ static int pmix_service_make_folder_in(struct pmix_service *s,
 				       const char *place)
 {
 	char *path = s->job.folder;
-	int n = snprintf(path, sizeof(s->job.folder), "%s/ddprun_pmix_XXXXXX",
-			 place);
+	/* the world's name is new, and random */
+	int n = snprintf(path, sizeof(s->job.folder), "%s/ddprun_pmix_%d_%s",
+			 place, (int)getpid(), s->job.name);
 
-	if (n < (int)sizeof(s->job.folder))
-		return mkdtemp(path) ? 0 : -errno;
-	return -ENAMETOOLONG;
+	if (n >= (int)sizeof(s->job.folder))
+		return -ENAMETOOLONG;
+	s->events->note_folder(s->owner, path);
+	return mkdir(path, 0700) < 0 ? -errno : 0;
 }
 
 /* In memory, where Open MPI's shared memory may be, too. */
@@ -510,7 +515,12 @@ static void pmix_service_note_end(struct pmix_service *s, pid_t pid, int status)
 
 	if (s->is_closing || s->lost[0] || !pmix_service_is_needed(s))
 		return;
-	if (WIFSIGNALED(status))
+	if (!s->is_ready && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		snprintf(s->lost, sizeof(s->lost), "the PMIx server of "
+			 PMIX_ABI_LIBRARY " on this node did not start within "
+			 "%d s (try again, or update that library; --mpi none "
+			 "starts worlds of one)", PMIX_HELPER_BEGIN_S);
+	else if (WIFSIGNALED(status))
 		snprintf(s->lost, sizeof(s->lost), "the process that served "
 			 "PMIx on this node (pid %d) was killed by %s",
 			 (int)pid, signal_name(WTERMSIG(status), name));

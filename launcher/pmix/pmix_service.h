@@ -21,6 +21,9 @@ struct pmix_service_events {
 	/* A worker has called MPI_Abort and has had time to exit. */
 	void (*on_abort_over)(void *owner, uint32_t local_rank);
 	const struct sock_addr *(*find_server)(void *owner);
+	/* The round's folder will be there; if this process is killed, somebody
+	 * else has to remove it. */
+	void (*note_folder)(void *owner, const char *path);
 };
 
 /* A fence in which this node's ranks wait. */
@@ -54,7 +57,7 @@ struct pmix_service {
 	int is_closing, has_failed, is_ready, is_exchanging, is_over;
 	int has_logged_refusal;
 	struct err *starting; /* of pmix_service_new, while that runs */
-	char lost[160]; /* how the helper ended; or "" */
+	char lost[192]; /* how the helper ended; or "" */
 };
 
 /* Starts the helper and, with several nodes, connects to the server. on_ready

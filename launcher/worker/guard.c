@@ -27,15 +27,20 @@ enum { FDS_MAX = 1 << 20 };
 /* At most this many killed guards are replaced within this time. */
 enum { DEATHS_MAX = 5, DEATHS_MS = 60000 };
 
-/* The table holds the pipes, then the groups. */
+/* The table holds the pipes, the groups, then the path of a folder. */
 static size_t guard_pipes_bytes(uint32_t n)
 {
 	return 2 * n * sizeof(ino_t);
 }
 
-static size_t guard_table_bytes(uint32_t n)
+static size_t guard_path_offset(uint32_t n)
 {
 	return guard_pipes_bytes(n) + n * sizeof(pid_t);
+}
+
+static size_t guard_table_bytes(uint32_t n)
+{
+	return guard_path_offset(n) + GUARD_FOLDER_MAX;
 }
 
 int guard_signal(pid_t slot, int signal)
@@ -120,6 +125,7 @@ static _Noreturn void guard_watch(const struct guard *g, int pipe)
 		continue;
 	guard_kill_all(g);
 	logdir_remove(g->folder);
+	logdir_remove((const char *)g->round_folder);
 	_exit(0);
 }
 
@@ -180,11 +186,13 @@ int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 			       strerror(errno));
 	g->pipes = table;
 	g->groups = (pid_t *)((char *)table + guard_pipes_bytes(n));
+	g->round_folder = (char *)table + guard_path_offset(n);
 	rc = guard_start_process(g, e);
 	if (rc < 0) {
 		munmap(table, guard_table_bytes(n));
 		g->groups = NULL;
 		g->pipes = NULL;
+		g->round_folder = NULL;
 	}
 	return rc;
 }
@@ -273,6 +281,20 @@ void guard_note_pipes(struct guard *g, uint32_t i, int out, int err)
 {
 	g->pipes[2 * i] = guard_pipe_inode(out);
 	g->pipes[2 * i + 1] = guard_pipe_inode(err);
+}
+
+/* The path is there when its first byte is: this process may be killed while it
+ * writes, and the guard must not remove the folder that half a path names. */
+void guard_note_folder(struct guard *g, const char *path)
+{
+	size_t n = strlen(path);
+
+	if (!g->round_folder || !n || n >= GUARD_FOLDER_MAX)
+		return;
+	g->round_folder[0] = '\0';
+	for (size_t i = 1; i <= n; i++)
+		g->round_folder[i] = path[i];
+	g->round_folder[0] = path[0];
 }
 
 void guard_finish(struct guard *g)

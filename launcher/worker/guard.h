@@ -1,6 +1,6 @@
 /* guard.h: a tiny process that kills the workers if the agent itself is killed
  * (kill -9, out of memory). It shares with the agent only a table of the
- * workers' process groups and pipes. */
+ * workers' process groups and pipes, and the path of a folder. */
 #ifndef LAUNCHER_GUARD_H
 #define LAUNCHER_GUARD_H
 
@@ -15,6 +15,7 @@ struct guard {
 	int pipe; /* the guard acts when this pipe closes */
 	volatile pid_t *groups;
 	volatile ino_t *pipes; /* two for each worker: see guard_note_pipes */
+	volatile char *round_folder; /* see guard_note_folder */
 	uint32_t n;
 	const struct sweep_marks *marks;
 	const char *folder;
@@ -37,6 +38,12 @@ volatile pid_t *guard_slot(struct guard *g, uint32_t i);
  * pipes, even if they clear their environment, and are found by them. -1: not a
  * pipe of ours. */
 void guard_note_pipes(struct guard *g, uint32_t i, int out, int err);
+
+/* Records a further folder that the guard removes; it may not exist (yet). The
+ * last one counts, and a path of GUARD_FOLDER_MAX bytes or more is not
+ * recorded. */
+enum { GUARD_FOLDER_MAX = 4096 };
+void guard_note_folder(struct guard *g, const char *path);
 
 /* Call it for each child that ended; 1 if it was the guard. Something then
  * killed the guard alone: starts another one with the same table and logs a

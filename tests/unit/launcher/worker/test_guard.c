@@ -149,6 +149,64 @@ START_TEST(it_keeps_looking_while_a_process_is_in_execve)
 }
 END_TEST
 
+static void make_folder(char *path)
+{
+	char file[64];
+	FILE *f;
+
+	strcpy(path, "/tmp/guard_XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(path));
+	snprintf(file, sizeof(file), "%s/file", path);
+	f = fopen(file, "w");
+	ck_assert_ptr_nonnull(f);
+	fclose(f);
+}
+
+START_TEST(it_removes_the_folder_that_was_noted_last)
+{
+	char job[32], earlier[32], last[32], file[64];
+	char longest[GUARD_FOLDER_MAX + 1];
+	struct err e = ERR_INIT;
+	struct guard g;
+
+	make_folder(job);
+	make_folder(earlier);
+	make_folder(last);
+	ck_assert_int_eq(guard_start(&g, 4, &marks, job, &e), 0);
+	guard_note_folder(&g, earlier);
+	guard_note_folder(&g, last);
+	/* neither of these is a path that it could remove */
+	memset(longest, '/', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	guard_note_folder(&g, longest);
+	guard_note_folder(&g, "");
+	guard_finish(&g);
+	guard_stop(&g);
+	ck_assert_int_eq(access(job, F_OK), -1);
+	ck_assert_int_eq(access(last, F_OK), -1);
+	snprintf(file, sizeof(file), "%s/file", earlier);
+	ck_assert_int_eq(unlink(file), 0);
+	ck_assert_int_eq(rmdir(earlier), 0);
+}
+END_TEST
+
+/* As after a round of which the agent has removed the folder itself. */
+START_TEST(it_ends_without_a_folder_to_remove)
+{
+	struct err e = ERR_INIT;
+	struct guard g;
+	int status;
+
+	ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
+	guard_note_folder(&g, "/tmp/guard_that_is_not_there");
+	close(g.pipe);
+	ck_assert_int_eq(waitpid(g.pid, &status, 0), g.pid);
+	ck_assert_int_eq(status, 0);
+	g.pid = g.pipe = -1;
+	guard_stop(&g);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("guard");
@@ -160,5 +218,7 @@ int main(void)
 	tcase_add_test(c, it_holds_no_file_open_also_without_close_range);
 	tcase_add_test(c, an_empty_slot_and_one_never_filled_signal_nobody);
 	tcase_add_test(c, it_keeps_looking_while_a_process_is_in_execve);
+	tcase_add_test(c, it_removes_the_folder_that_was_noted_last);
+	tcase_add_test(c, it_ends_without_a_folder_to_remove);
 	return run_case(c);
 }
