@@ -1,14 +1,35 @@
 /* pmix_frame.c: a length and three numbers. */
 #include "launcher/pmix/pmix_frame.h"
 
+#include <endian.h>
+#include <string.h>
+
 enum { LENGTH = 4 };
+
+static uint8_t *pmix_frame_head_u32(uint8_t *at, uint32_t v)
+{
+	v = htole32(v);
+	memcpy(at, &v, sizeof(v));
+	return at + sizeof(v);
+}
+
+void pmix_frame_head(const struct pmix_frame *f, uint8_t head[PMIX_FRAME_HEAD])
+{
+	uint8_t *at = head;
+
+	at = pmix_frame_head_u32(at, (uint32_t)(PMIX_FRAME_HEAD - LENGTH +
+						f->data.len));
+	*at++ = f->type;
+	at = pmix_frame_head_u32(at, f->id);
+	pmix_frame_head_u32(at, (uint32_t)f->code);
+}
 
 void pmix_frame_put(struct buf *b, const struct pmix_frame *f)
 {
-	buf_put_u32(b, (uint32_t)(PMIX_FRAME_HEAD - LENGTH + f->data.len));
-	buf_put_u8(b, f->type);
-	buf_put_u32(b, f->id);
-	buf_put_u32(b, (uint32_t)f->code);
+	uint8_t head[PMIX_FRAME_HEAD];
+
+	pmix_frame_head(f, head);
+	buf_put(b, head, sizeof(head));
 	buf_put(b, f->data.data, f->data.len);
 }
 

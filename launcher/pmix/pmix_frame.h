@@ -39,6 +39,8 @@ struct pmix_frame {
 };
 
 void pmix_frame_put(struct buf *b, const struct pmix_frame *f);
+/* What precedes f->data, for a sender without memory. */
+void pmix_frame_head(const struct pmix_frame *f, uint8_t head[PMIX_FRAME_HEAD]);
 /* Parses the first frame of in: its size; 0: more bytes are needed;
  * ERR_PROTOCOL. */
 MUST_CHECK long pmix_frame_cut(struct slice in, struct pmix_frame *f,

@@ -1,11 +1,14 @@
 /* pmix_host.c: the callbacks of libpmix's server, and the replies to them. */
 #include "launcher/pmix/pmix_host.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "launcher/pmix/pmix_host_internal.h"
 
 /* A call of the library that is not answered yet. */
@@ -22,20 +25,31 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmix_host_call *calls;
 static uint32_t last_id;
 
+/* The agent, or a rank, would wait in vain for what was not sent: this process
+ * ends, as at the end of its input. */
+static void pmix_host_lose(int rc)
+{
+	host.is_lost = 1;
+	if (rc != -EPIPE) /* the agent has ended */
+		log_error("PMIx: a message to ddprun's agent is lost: %s",
+			  strerror(-rc));
+	shutdown(host.fd, SHUT_RDWR);
+}
+
 void pmix_host_send(uint8_t type, uint32_t id, int32_t code, struct slice data)
 {
 	const struct pmix_frame f = {type, id, code, data};
-	struct buf b = BUF_INIT(PMIX_FRAME_MAX);
+	uint8_t head[PMIX_FRAME_HEAD];
+	int rc;
 
-	pmix_frame_put(&b, &f);
-	/* the library must not wait in vain; its caller gives up with us */
-	if (b.failed)
-		abort();
+	pmix_frame_head(&f, head);
 	pthread_mutex_lock(&lock);
-	if (file_write_all(host.fd, b.data, b.len) < 0)
-		host.is_lost = 1;
+	rc = file_write_all(host.fd, head, sizeof(head));
+	if (rc == 0)
+		rc = file_write_all(host.fd, data.data, data.len);
+	if (rc < 0 && !host.is_lost)
+		pmix_host_lose(rc);
 	pthread_mutex_unlock(&lock);
-	buf_release(&b);
 }
 
 static void pmix_host_send_text(uint8_t type, uint32_t id, int32_t code,

@@ -8,7 +8,7 @@
 
 struct pmix_host {
 	int fd;      /* of the agent */
-	int is_lost; /* it does not read any more */
+	int is_lost; /* a message to it was */
 	int has_begun;
 	struct pmix_library library;
 	const struct pmix_job *job;

@@ -1,4 +1,5 @@
 /* pmix_modex.c: letters about the data of one rank (direct modex). */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -21,7 +22,9 @@ static void pmix_modex_write(struct pmix_service *s, uint32_t node,
 	buf_put_u32(&b, id);
 	buf_put_u32(&b, n);
 	buf_put_slice(&b, data);
-	if (b.failed)
+	if (b.failed == -ENOMEM)
+		err_no_memory(&e, "the data of a rank, for PMIx");
+	else if (b.failed)
 		err_set(&e, b.failed, "the data of a rank is too large for "
 			"PMIx");
 	else

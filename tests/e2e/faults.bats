@@ -17,7 +17,7 @@ greeting='printf "\002ddprun far\003"'
 @test "a sample of single faults causes no crash, hang, silence, leftover or wrong end" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	# all that a worker starts has this test's mark; the runs have their own
-	run env -u TEST_COOKIE N=130 SEED=22 JOBS=2 "$lib_tests/faults/run"
+	run env -u TEST_COOKIE OWN=1 N=130 SEED=22 JOBS=2 "$lib_tests/faults/run"
 	echo "$output"
 	[ "$status" = 0 ]
 }

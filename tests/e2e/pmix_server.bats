@@ -20,12 +20,23 @@ helper_of() { # NAME: the pid of its helper
 	pgrep -P "${pid[$1]}" -x ddprun-pmix
 }
 
-# Files of Open MPI and libpmix that outlive a job.
+# Files of Open MPI and libpmix, except those of an agent that lives (its pid is in
+# the name): it is another test's.
+files_left() {
+	local path agent
+	find /dev/shm /tmp "$T" -maxdepth 2 -newer mpi.c \
+		\( -name 'ddprun_pmix_*' -o -name 'vader_segment.*' -o -name 'pmix*dstor*' \) 2>/dev/null |
+		while read -r path; do
+			agent=${path#*ddprun_pmix_}
+			[ "$agent" != "$path" ] && [ -e "/proc/${agent%%_*}" ] || echo "$path"
+		done
+}
+
 no_files_left() {
-	local left
-	left=$(find /dev/shm /tmp "$T" -maxdepth 2 -newer mpi.c \
-		\( -name 'ddprun_pmix_*' -o -name 'vader_segment.*' -o -name 'pmix*dstor*' \) 2>/dev/null) || true
-	[ -z "$left" ] || { echo "left: $left" && return 1; }
+	local left end=$((SECONDS + 10))
+	while left=$(files_left) && [ -n "$left" ]; do
+		[ $SECONDS -lt $end ] || { echo "left: $left" && return 1; }
+	done
 }
 
 @test "Open MPI's ranks meet on one node, without an option" {
@@ -203,6 +214,62 @@ gate_up() {
 	[ -z "$out" ]
 	has "$err" "could not start its workers: the process that served PMIx on this node \(pid $helper\) was killed by SIGKILL"
 	nothing_left
+}
+
+@test "a PMIx server that does not start within 15 s is reported, with what to do" {
+	pmix_or_skip
+	gate_up
+	# writes down each limit; 15 s are as long as 1 s
+	cat >hurry.c <<-'E'
+		#include <fcntl.h>
+		#include <stdio.h>
+		#include <sys/time.h>
+		#include <unistd.h>
+
+		unsigned alarm(unsigned s)
+		{
+			struct itimerval t = {.it_value.tv_sec = s > 3 ? s - 14 : s};
+			int fd = open("limits", O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+			dprintf(fd, "%u\n", s);
+			close(fd);
+			setitimer(ITIMER_REAL, &t, NULL);
+			return 0;
+		}
+	E
+	cc -shared -fPIC -o hurry.so hurry.c
+	export LD_PRELOAD=$LD_PRELOAD:$T/hurry.so
+	start job sh -c 'trap "" ALRM; exec "$@"' - \
+		ddprun --mpi pmix --nproc-per-node 2 sh -c 'echo started'
+	await reached reached
+	finish job 66
+	[ -z "$out" ]
+	has "$err" 'could not start its workers: the PMIx server of libpmix\.so\.2 on this node did not start within 15 s \(try again, or update that library; --mpi none starts worlds of one\)'
+	nothing_left
+	[ "$(<limits)" = 15 ]
+	# that of a server that has started is lifted
+	rm limits
+	start job ddprun --mpi pmix --nproc-per-node 2 true
+	: >gate
+	finish job
+	[ "$(head -2 limits | xargs)" = '15 0' ]
+}
+
+@test "neither the helper nor its files outlive an agent that is killed before it starts" {
+	pmix_or_skip
+	gate_up
+	start job ddprun --mpi pmix --nproc-per-node 2 sh -c 'echo started'
+	await reached reached
+	local helper folder
+	helper=$(helper_of job)
+	folder=$(echo /dev/shm/ddprun_pmix_"${pid[job]}"_*)
+	[ -d "$folder" ]
+	signal job STOP # it must not see the helper's end
+	kill -KILL "$helper"
+	signal job KILL
+	finish job 137
+	nothing_left
+	[ ! -e "$folder" ]
 }
 
 @test "workers get a stop that came before they were started" {

@@ -9,6 +9,7 @@
  * FAULT_AT     which one, from 1. FAULT_ALL=1: and all after it
  * FAULT_FREE   instead of a call: so many descriptors are free
  * FAULT_SKIP   calls from these places in the program are left out
+ * FAULT_OWN    " KIND ... ": so are calls of these kinds by libraries
  * FAULT_STATE  a file of struct state; once it has a fault, none follows */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -90,12 +91,9 @@ static void put_frames(char *text, void *const *frames, int n)
 static void note(char *text)
 {
 	void *frames[FRAMES];
-	int n;
 
-	if (*text)
-		return;
-	n = backtrace(frames, FRAMES);
-	put_frames(text, frames, n);
+	if (!*text)
+		put_frames(text, frames, backtrace(frames, FRAMES));
 }
 
 static void on_crash(int number)
@@ -119,16 +117,19 @@ static int is_target(void)
 
 /* From FAULT_SKIP, "BEGIN-END ..." in hex from the program's base on: parts of
  * libuv that read and write its own pipes, which cannot fail. */
-static int is_skipped(const void *caller)
+static int is_skipped(const char *name, const void *caller)
 {
-	const char *text = getenv("FAULT_SKIP");
+	const char *text = getenv("FAULT_SKIP"), *own = getenv("FAULT_OWN");
 	unsigned long from, to;
-	Dl_info info;
-	char *end;
+	char *end, word[NAME + 2];
 	size_t place;
+	Dl_info info;
 
 	if (!text || !dladdr(caller, &info) || !info.dli_fbase)
 		return 0;
+	snprintf(word, sizeof(word), " %s ", name);
+	if (own && strstr(own, word) && strstr(info.dli_fname, ".so"))
+		return 1;
 	place = (size_t)((const char *)caller - (const char *)info.dli_fbase);
 	for (; *text; text = end) {
 		from = strtoul(text, &end, 16);
@@ -160,7 +161,7 @@ static int is_due(const char *name, const void *caller)
 	int fails;
 
 	if (!target || busy || (kind && strcmp(name, kind) != 0) ||
-	    !is_target() || is_skipped(caller))
+	    !is_target() || is_skipped(name, caller))
 		return 0;
 	if (!kind) {
 		count(name);
@@ -267,9 +268,7 @@ static void begin(void)
 	void *frames[4];
 	int fd;
 
-	if (!path || !is_chosen())
-		return;
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = path && is_chosen() ? open(path, O_RDWR | O_CLOEXEC) : -1;
 	if (fd < 0)
 		return;
 	state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE, MAP_SHARED,
