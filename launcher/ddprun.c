@@ -59,6 +59,7 @@ static int ddprun_fail(const struct err *e, int code)
 static int ddprun_run_unable(const struct config *config,
 			     const struct agent_unable *unable)
 {
+	const struct agent_options options = config_agent_options(config);
 	struct agent_ended ended;
 
 	/* a bad command line is the same on all nodes */
@@ -67,14 +68,15 @@ static int ddprun_run_unable(const struct config *config,
 		return ddprun_fail(&unable->why, unable->exit_code);
 	log_error("error: %s; notifying the other nodes (Ctrl-C aborts this)",
 		  unable->why.text);
-	return agent_run(config, NULL, unable, 0, &ended);
+	return agent_run(&options, NULL, unable, 0, &ended);
 }
 
 static int ddprun_run_agent(const struct config *c,
 			    const struct plan_parts *parts, uint64_t open_files)
 {
+	const struct agent_options options = config_agent_options(c);
 	struct agent_ended ended;
-	int rc = agent_run(c, parts, NULL, open_files, &ended);
+	int rc = agent_run(&options, parts, NULL, open_files, &ended);
 	const struct requeue_notice notice = {
 		.warned = ended.warned, .cut = ended.level == WIRE_CUT,
 		.restarts = c->env.restarts,

@@ -55,7 +55,7 @@ static void agent_on_start(struct member *m, const struct wire_start *start)
 {
 	struct agent *a = m->owner;
 
-	if (a->config->store_open && start->agent_store &&
+	if (a->rdzv->store_open && start->agent_store &&
 	    start->node_rank == 0 && start->attempt + start->changes == 0)
 		log_info("--store-open: anyone who can reach %.*s:%u can read "
 			 "and write the values that workers store there",
@@ -88,8 +88,8 @@ static void agent_report_restart(struct agent *a, const struct wire_end *end)
 		snprintf(when, sizeof(when), " in %g s",
 			 (double)a->wait_ms / 1000);
 	log_info("restarting (%u of %u)%s: %.*s",
-		 (uint32_t)a->config->max_restarts - end->restarts_left,
-		 (uint32_t)a->config->max_restarts, when, SLICE_FMT(end->text));
+		 (uint32_t)a->rdzv->max_restarts - end->restarts_left,
+		 (uint32_t)a->rdzv->max_restarts, when, SLICE_FMT(end->text));
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
 	agent_run_event(a, "restarted", -1, text);
 	if (!end->swap.len)
@@ -132,7 +132,7 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 		return;
 	}
 	if (member_is_spare(m) && !a->stop.level)
-		log_info("job '%s' is over, and this %s: %s", a->config->job,
+		log_info("job '%s' is over, and this %s: %s", a->rdzv->job,
 			 member_has_started(m)
 				 ? "node was a spare in the end"
 				 : "spare node was not needed", text);
@@ -142,7 +142,7 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 	/* no page for users who stopped the job themselves */
 	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS &&
 	    !(a->ended_as_asked && (a->stop_signals ||
-			   a->config->env.shares_console)))
+			   a->rdzv->env->shares_console)))
 		failure_record_end(&a->failure, end, a->attempt, a->world_size);
 	agent_decide_exit(a, end->exit_code, text);
 	agent_handle(a, EV_END, text);
@@ -322,10 +322,10 @@ static void agent_on_suspend(void *owner)
 {
 	struct agent *a = owner;
 
-	if (a->config->max_nodes > 1 && a->state != LEAVING)
+	if (a->rdzv->max_nodes > 1 && a->state != LEAVING)
 		log_warn("stopping: the other nodes count this one as lost "
 			 "unless it resumes within %g s (--heartbeat-timeout)",
-			 a->config->heartbeat_s);
+			 a->rdzv->heartbeat_s);
 	worker_group_relay(&a->group, SIGSTOP);
 	kill(getpid(), SIGSTOP);
 }
@@ -369,11 +369,11 @@ static int agent_start_guard(struct agent *a, struct err *e)
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &was);
-	rc = logdir_init(&a->logdir, &a->config->output, a->config->job,
-			 a->config->nproc, e);
+	rc = logdir_init(&a->logdir, a->options->output, a->rdzv->job,
+			 a->rdzv->nproc, e);
 	/* it forks, so it must come before there is a loop */
 	if (rc == 0)
-		rc = guard_start(&a->guard, a->config->nproc, &a->marks,
+		rc = guard_start(&a->guard, a->rdzv->nproc, &a->marks,
 				 logdir_private(&a->logdir), e);
 	if (rc < 0)
 		logdir_release(&a->logdir);
@@ -384,7 +384,7 @@ static int agent_start_guard(struct agent *a, struct err *e)
 static int agent_run_loop(struct agent *a, struct err *e)
 {
 	/* before there are signal handlers: Ctrl-C must end a slow look-up */
-	int rc = member_init(&a->member, &a->loop, &a->rdzv, agent_id(a),
+	int rc = member_init(&a->member, &a->loop, a->rdzv, agent_id(a),
 			     &member_events, e);
 
 	if (rc < 0)
@@ -399,19 +399,20 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	agent_start_time_limit(a);
 	agent_init_backoff(a);
 	agent_init_watch(a);
-	event_commands_init(&a->events, &a->loop, a->config->on_event,
-			    a->config->job);
-	rc = exit_reports_init(&a->exit_reports, &a->loop, a->config->nproc, e);
-	input_init(&a->input, &a->loop, a->config->stdin_rank);
-	a->input.is_copy = a->config->env.copies_stdin;
+	event_commands_init(&a->events, &a->loop, a->options->on_event,
+			    a->rdzv->job);
+	rc = exit_reports_init(&a->exit_reports, &a->loop, a->rdzv->nproc, e);
+	input_init(&a->input, &a->loop, a->options->stdin_rank);
+	a->input.is_copy = a->rdzv->env->copies_stdin;
 	if (rc == 0)
-		rc = signals_start(&a->signals, &a->loop, &a->config->ending,
-				   &a->config->forwarded, &a->config->warning,
-				   &signals_events, a, e);
+		rc = signals_start(
+			&a->signals, &a->loop, &a->options->stop.ending,
+			&a->options->forwarded, &a->options->stop.warning,
+			&signals_events, a, e);
 	launch_env_drop_early();
 	if (rc == 0)
 		rc = worker_group_init(&a->group, &a->loop, &a->output,
-				       &a->input, &a->guard, a->config->nproc,
+				       &a->input, &a->guard, a->rdzv->nproc,
 				       e);
 	a->group.on_closed = agent_on_empty;
 	a->group.on_denied = agent_on_denied;
@@ -419,7 +420,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	a->group.owner = a;
 	a->group.locks = a->marks.locks;
 	a->group.redirect_rules = (struct redirect_rules){
-		.options = &a->config->output, .log = &a->log_rules,
+		.options = a->options->output, .log = &a->log_rules,
 		.dir = &a->logdir};
 	if (rc == 0) {
 		agent_acts[ACT_JOIN](a);
@@ -430,8 +431,8 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	} else {
 		member_close(&a->member);
 	}
-	launch_env_block_echoes(&a->config->env, &a->config->ending,
-				&a->config->warning);
+	launch_env_block_echoes(a->rdzv->env, &a->options->stop.ending,
+				&a->options->stop.warning);
 	signals_close(&a->signals);
 	worker_shutdown_close(&a->shutdown);
 	agent_close_watch(a);
@@ -453,8 +454,8 @@ static int agent_run_job(struct agent *a, struct err *e)
 		log_error("error: %s", e->text);
 		return rc;
 	}
-	rc = output_init(&a->output, &a->loop, a->config->nproc,
-			 &a->log_rules, a->config->role, e);
+	rc = output_init(&a->output, &a->loop, a->rdzv->nproc,
+			 &a->log_rules, a->rdzv->role, e);
 	if (rc < 0) {
 		log_error("error: %s", e->text);
 		uv_loop_close(&a->loop);
@@ -471,30 +472,29 @@ static int agent_run_job(struct agent *a, struct err *e)
 	return rc;
 }
 
-int agent_run(const struct config *config, const struct plan_parts *parts,
-	      const struct agent_unable *unable, uint64_t open_files,
-	      struct agent_ended *ended)
+int agent_run(const struct agent_options *options,
+	      const struct plan_parts *parts, const struct agent_unable *unable,
+	      uint64_t open_files, struct agent_ended *ended)
 {
-	const struct failure_options failure = config_failure_options(config);
 	/* static: it is large, and a user's stack may be small (ulimit -s) */
 	static struct agent a;
 	struct err e = ERR_INIT;
 	int rc;
 
-	a.config = config;
-	a.rdzv = config_rdzv_options(config);
+	a.options = options;
+	a.rdzv = &options->rdzv;
 	a.parts = parts;
 	a.unable = unable;
 	a.open_files = open_files;
 	a.exit_code = a.group.dev_null = -1;
-	failure_init(&a.failure, &failure, &a.logdir, &a.group);
+	failure_init(&a.failure, &options->failure, &a.logdir, &a.group);
 	a.exit_reports = (struct exit_reports){
-		.config = config, .stop = &a.stop, .failure = &a.failure,
+		.options = options, .stop = &a.stop, .failure = &a.failure,
 		.member = &a.member, .watch = &a.watch,
 		.on_unfit = agent_on_unfit, .owner = &a};
 	rc = agent_make_marks(&a, &e);
 	if (rc == 0)
-		rc = log_rules_init(&a.log_rules, &config->output, &e);
+		rc = log_rules_init(&a.log_rules, options->output, &e);
 	if (rc == 0)
 		rc = agent_start_guard(&a, &e);
 	if (rc < 0) {

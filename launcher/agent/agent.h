@@ -4,7 +4,7 @@
 #ifndef LAUNCHER_AGENT_H
 #define LAUNCHER_AGENT_H
 
-#include "launcher/config/config.h"
+#include "launcher/agent/agent_options.h"
 #include "launcher/plan/plan.h"
 
 /* Why this node can run no worker, and the exit code for it. */
@@ -22,8 +22,8 @@ struct agent_ended {
 /* Runs the job to its end and returns the exit code. parts is NULL if this node
  * cannot run the workers: it then joins only to report why (unable) to the
  * other nodes. open_files is the workers' soft limit, 0 to keep their own. */
-int agent_run(const struct config *config, const struct plan_parts *parts,
-	      const struct agent_unable *unable, uint64_t open_files,
-	      struct agent_ended *ended);
+int agent_run(const struct agent_options *options,
+	      const struct plan_parts *parts, const struct agent_unable *unable,
+	      uint64_t open_files, struct agent_ended *ended);
 
 #endif

@@ -33,8 +33,8 @@ static void agent_log_other_world(const struct agent *a)
 
 	if (a->parts && start->node_rank == 0 &&
 	    start->attempt + start->changes == 0)
-		text = other_world_text(environ, a->config->frameworks,
-					a->config->nproc, start->world_size,
+		text = other_world_text(environ, a->options->frameworks,
+					a->rdzv->nproc, start->world_size,
 					room);
 	if (text)
 		log_warn("%s", text);
@@ -43,7 +43,7 @@ static void agent_log_other_world(const struct agent *a)
 static int agent_needs_ports(const struct agent *a)
 {
 	return a->parts->program.ports ||
-	       framework_needs_peers(a->config->frameworks);
+	       framework_needs_peers(a->options->frameworks);
 }
 
 static void agent_start_round(struct agent *a)
@@ -52,7 +52,7 @@ static void agent_start_round(struct agent *a)
 
 	agent_log_other_world(a);
 	if (a->parts && agent_needs_ports(a) &&
-	    worker_ports_reserve(&a->ports, a->config->nproc, &e) < 0)
+	    worker_ports_reserve(&a->ports, a->rdzv->nproc, &e) < 0)
 		member_failed(&a->member, a->starting->round, 0, e.text);
 	else
 		agent_start_workers(a);
@@ -60,7 +60,7 @@ static void agent_start_round(struct agent *a)
 
 static uint32_t agent_grace_ms(const struct agent *a)
 {
-	double ms = a->config->grace_s * 1000;
+	double ms = a->options->stop.grace_s * 1000;
 
 	return ms < (double)INT32_MAX ? (uint32_t)ms : INT32_MAX;
 }
@@ -97,7 +97,7 @@ static void agent_kill_workers(struct agent *a)
  */
 static void agent_log_stop(const struct agent *a, uint32_t n)
 {
-	const struct launch_env *env = &a->config->env;
+	const struct launch_env *env = a->rdzv->env;
 
 	if (env->shares_console)
 		n = env->node_rank == 0 ? a->world_size : 0;
@@ -145,7 +145,7 @@ static void agent_acts_on_backoff_over(uv_timer_t *t)
 
 void agent_init_backoff(struct agent *a)
 {
-	restart_backoff_init(&a->backoff, a->config->restart_backoff_s);
+	restart_backoff_init(&a->backoff, a->rdzv->backoff_s);
 	uv_timer_init(&a->loop, &a->backoff_timer);
 	a->backoff_timer.data = a;
 }

@@ -47,8 +47,8 @@ struct agent_held {
 };
 
 struct agent {
-	const struct config *config;
-	struct rdzv_options rdzv;
+	const struct agent_options *options;
+	const struct rdzv_options *rdzv; /* of them */
 	const struct plan_parts *parts; /* NULL: see unable */
 	const struct agent_unable *unable;
 	uint64_t open_files;

@@ -59,7 +59,7 @@ static struct pmi_exchange_round agent_mpi_round(struct agent *a,
 	return (struct pmi_exchange_round){
 		.name = "MPI",
 		.self = {
-			.job = a->config->job, .host = a->member.host,
+			.job = a->rdzv->job, .host = a->member.host,
 			.auth = member_auth(&a->member), .round = start->round,
 			.rank = start->base_rank,
 		},
@@ -95,7 +95,7 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 	char name[PMI_SERVER_NAME_MAX];
 	const struct pmi_server_round round = {
 		.name = name, .base_rank = start->base_rank,
-		.nproc = a->config->nproc, .world_size = start->world_size,
+		.nproc = a->rdzv->nproc, .world_size = start->world_size,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 	};
 	const struct pmi_exchange_round exchange = agent_mpi_round(a, start);
@@ -144,7 +144,7 @@ static int agent_mpi_begin_pmix(struct agent *a, const struct wire_start *start,
 {
 	const struct pmi_exchange_round round = agent_mpi_round(a, start);
 	struct pmix_job job = {
-		.base_rank = start->base_rank, .nproc = a->config->nproc,
+		.base_rank = start->base_rank, .nproc = a->rdzv->nproc,
 		.world_size = start->world_size,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 		.restarts = start->attempt,

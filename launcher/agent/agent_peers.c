@@ -21,7 +21,7 @@ static void agent_peers_put_own(const struct agent *a, struct buf *out)
 	snprintf(ep.host, sizeof(ep.host), "%.*s", SOCK_HOST_MAX - 1,
 		 a->member.addr_text);
 	sock_host_unscope(ep.host);
-	for (uint32_t i = 0; i < a->config->nproc; i++) {
+	for (uint32_t i = 0; i < a->rdzv->nproc; i++) {
 		ep.port = a->ports.ports[i];
 		buf_printf(out, "%s%s", i ? "," : "",
 			   endpoint_text(&ep, text));
@@ -83,7 +83,7 @@ static int agent_peers_exchange(struct agent *a, const struct wire_start *start,
 	const struct pmi_exchange_round round = {
 		.name = "ports",
 		.self = {
-			.job = a->config->job, .host = a->member.host,
+			.job = a->rdzv->job, .host = a->member.host,
 			.auth = member_auth(&a->member), .round = start->round,
 			.rank = start->base_rank,
 		},
@@ -115,7 +115,7 @@ int agent_peers_begin(struct agent *a, const struct wire_start *start,
 	agent_peers_end(a);
 	buf_release(&a->peers_text);
 	buf_init(&a->peers_text, PEERS_MAX);
-	if (!framework_needs_peers(a->config->frameworks))
+	if (!framework_needs_peers(a->options->frameworks))
 		return 0;
 	agent_peers_put_own(a, &a->peers_text);
 	if (!a->peers_text.failed && start->nnodes > 1)

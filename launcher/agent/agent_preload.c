@@ -12,21 +12,21 @@ static int agent_plan_template(struct agent *a, struct plan *plan,
 			       const char *crash_records, struct err *e)
 {
 	extern char **environ;
-	const struct config *c = a->config;
+	const struct agent_options *o = a->options;
 	const struct environment_job job = {
-		.job = c->job, .agent_id = agent_id(a),
+		.job = o->rdzv.job, .agent_id = agent_id(a),
 		.master_addr = "", .rdzv = "", .node_addr = "",
-		.role = c->role, .signals = c->signals_to_handle,
-		.max_restarts = (uint32_t)c->max_restarts,
-		.nproc = c->nproc, .worker_gpus = c->worker_gpus,
-		.virtual_local_rank = c->virtual_local_rank,
+		.role = o->rdzv.role, .signals = o->signals_to_handle,
+		.max_restarts = (uint32_t)o->rdzv.max_restarts,
+		.nproc = o->rdzv.nproc, .worker_gpus = o->worker_gpus,
+		.virtual_local_rank = o->virtual_local_rank,
 		.crash_library = failure_crash_library(&a->failure),
 		.crash_records = crash_records,
-		.again_ms = config_again_ms(c),
-		.encrypt_data = c->encrypt_data,
+		.again_ms = o->rdzv.reconnect_ms,
+		.encrypt_data = o->encrypt_data,
 		.uses_mpi = a->parts->uses_mpi,
 		/* it reads some of its variables when it is imported */
-		.frameworks = c->frameworks & FRAMEWORK_JAX,
+		.frameworks = o->frameworks & FRAMEWORK_JAX,
 	};
 
 	return plan_init(plan, a->parts, environ, &job, 0, e);
@@ -54,7 +54,7 @@ static int agent_cannot_preload(const struct agent *a, char *why, size_t size)
 
 	if (a->parts->wrap.words.n && !a->parts->wrap.ranks.n)
 		snprintf(why, size, "--wrap starts all workers");
-	else if (cpus && a->config->nproc > 1 && openmp)
+	else if (cpus && a->rdzv->nproc > 1 && openmp)
 		snprintf(why, size, "%s is set, and each worker has CPUs of "
 			 "its own (--cpu-bind)", openmp);
 	else
@@ -95,7 +95,7 @@ void agent_start_preload(struct agent *a)
 {
 	extern char **environ;
 	struct preload_request r = {
-		.modules = a->config->preload, .base = environ,
+		.modules = a->options->preload, .base = environ,
 		.open_files = a->open_files, .locks = a->marks.locks};
 	struct err e = ERR_INIT;
 	struct plan plan;
@@ -121,7 +121,7 @@ void agent_start_preload(struct agent *a)
 	r.path = a->parts->program.path;
 	r.argv = a->parts->program.argv;
 	r.envp = w.envp;
-	if (a->config->nproc == 1)
+	if (a->rdzv->nproc == 1)
 		r.cpus = w.cpus;
 	a->group.start = agent_start_worker;
 	preload_start(&a->preload, &a->loop, &r);

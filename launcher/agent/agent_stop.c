@@ -27,23 +27,25 @@ static void agent_accept_stop(struct agent *a, const struct stop_request *n,
  * sends a signal to all nodes, so it is. A node of an elastic job that gets the
  * signal itself leaves alone. So does a node that lost its ssh: the server
  * knows whether the other nodes, or a spare, can go on. */
-static int agent_stops_job(const struct config *c)
+static int agent_stops_job(const struct agent *a)
 {
-	if (launch_env_is_gone(&c->env))
+	const struct launch_env *env = a->rdzv->env;
+
+	if (launch_env_is_gone(env))
 		return 0;
-	return c->env.signals_reach_all &&
-	       (launch_env_passed_signal(&c->env) ||
-		c->min_nodes == c->max_nodes);
+	return env->signals_reach_all &&
+	       (launch_env_passed_signal(env) ||
+		a->rdzv->min_nodes == a->rdzv->max_nodes);
 }
 
 /* A request that reached this node: reports it to the server, and obeys. */
 static void agent_request_stop(struct agent *a, const struct stop_request *n,
 			       const char *text)
 {
-	int cut_off = launch_env_is_gone(&a->config->env);
+	int cut_off = launch_env_is_gone(a->rdzv->env);
 	const struct wire_stop stop = {
 		.level = n->level, .cause = cut_off ? WIRE_BY_SSH : n->cause,
-		.whole = (uint8_t)agent_stops_job(a->config),
+		.whole = (uint8_t)agent_stops_job(a),
 		.signal = n->signal, .grace_ms = n->grace_ms,
 		.text = SLICE_STR(cut_off ? ssh_is_gone : text),
 	};
@@ -68,8 +70,9 @@ void agent_on_stop(struct member *m, const struct wire_stop *stop)
 static void agent_stop_on_time_limit(uv_timer_t *t)
 {
 	struct agent *a = t->data;
-	uint64_t now = (uint64_t)time(NULL), end = a->config->env.end_time;
-	const struct stop_request n = stop_request_of_limit(a->config, now);
+	uint64_t now = (uint64_t)time(NULL), end = a->rdzv->env->end_time;
+	const struct stop_request n =
+		stop_request_of_limit(&a->options->stop, now);
 	char text[128];
 
 	if (a->state == JOINING || a->state == PRELOADING ||
@@ -78,7 +81,7 @@ static void agent_stop_on_time_limit(uv_timer_t *t)
 		return;
 	}
 	snprintf(text, sizeof(text), "the time of %s ends in %llu s",
-		 a->config->env.job_title,
+		 a->rdzv->env->job_title,
 		 (unsigned long long)(end > now ? end - now : 0));
 	if (a->state == RUNNING)
 		agent_request_stop(a, &n, text);
@@ -86,7 +89,8 @@ static void agent_stop_on_time_limit(uv_timer_t *t)
 
 void agent_start_time_limit(struct agent *a)
 {
-	uint64_t ms = stop_request_due_ms(a->config, (uint64_t)time(NULL));
+	uint64_t ms =
+		stop_request_due_ms(&a->options->stop, (uint64_t)time(NULL));
 
 	uv_timer_init(&a->loop, &a->time_limit);
 	a->time_limit.data = a;
@@ -118,11 +122,11 @@ static void agent_leave_by_signal(struct agent *a, int number,
 
 	if (a->exit_code < 0) {
 		log_info("%s: leaving", cause);
-		if (launch_env_is_gone(&a->config->env))
+		if (launch_env_is_gone(a->rdzv->env))
 			member_leave(&a->member, 0, ssh_is_gone);
 		else
 			member_leave(&a->member, number, cause);
-		code = launch_env_exit_code(&a->config->env, number,
+		code = launch_env_exit_code(a->rdzv->env, number,
 					    member_has_started(&a->member));
 		agent_decide_exit(a, code, cause);
 		a->shutdown.signal = number;
@@ -135,7 +139,7 @@ static int agent_has_work(const struct agent *a)
 	return a->state == PRELOADING || a->state == RUNNING ||
 	       a->state == NOTIFIED || a->state == KILLING ||
 	       (a->state == JOINING && member_is_spare(&a->member) &&
-		a->config->env.signals_reach_all);
+		a->rdzv->env->signals_reach_all);
 }
 
 /* srun forwards signals that Slurm has sent to its tasks already. A user who
@@ -145,7 +149,7 @@ static int agent_is_repeated(struct agent *a)
 	uint64_t last = a->stop_signal_ms, now = clock_ms();
 
 	if (a->stop_signals && now - last < STOP_ECHO_MS &&
-	    a->config->env.says_twice)
+	    a->rdzv->env->says_twice)
 		return 1;
 	a->stop_signal_ms = now;
 	return 0;
@@ -154,8 +158,8 @@ static int agent_is_repeated(struct agent *a)
 static void agent_request_stop_by_signal(struct agent *a, int number,
 					 const char *cause)
 {
-	const struct stop_request n =
-		stop_request_of_signal(a->config, number, (uint64_t)time(NULL));
+	const struct stop_request n = stop_request_of_signal(
+		&a->options->stop, number, (uint64_t)time(NULL));
 
 	agent_request_stop(a, &n, cause);
 }
@@ -166,14 +170,14 @@ void agent_on_stop_signal(void *owner, int number)
 	char name[SIGNAL_NAME_MAX], cause[64];
 
 	snprintf(cause, sizeof(cause), "got %s%s", signal_name(number, name),
-		 launch_env_is_gone(&a->config->env) ? " after its ssh ended"
+		 launch_env_is_gone(a->rdzv->env) ? " after its ssh ended"
 						     : "");
 	if (agent_is_repeated(a))
 		log_debug("%s: repeated by srun, ignored", cause);
 	else if (a->stop_signals++)
 		agent_handle(a, agent_has_work(a) ? EV_KILL : EV_SIGNAL, cause);
 	else if (a->exit_code > 0 &&
-		 launch_env_is_echo(&a->config->env, number))
+		 launch_env_is_echo(a->rdzv->env, number))
 		log_debug("%s: this node is stopping already", cause);
 	else if (agent_has_work(a))
 		agent_request_stop_by_signal(a, number, cause);

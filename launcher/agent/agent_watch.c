@@ -187,7 +187,7 @@ static void agent_end_hang(struct agent *a, const struct wire_stalled *stall)
 		 SLICE_FMT(stall->why));
 	log_info("rank %u hangs (--hang-timeout %g): taking the stacks of all "
 		 "ranks",
-		 stall->rank, a->config->hang_s);
+		 stall->rank, a->options->hang_s);
 	pid = agent_spawn_dump(a, &e);
 	if (pid < 0) {
 		log_warn("there is no dump: %s", e.text);
@@ -201,7 +201,7 @@ static void agent_end_hang(struct agent *a, const struct wire_stalled *stall)
 static int agent_has_hung(const struct agent *a,
 			  const struct wire_stalled *stall)
 {
-	double limit = a->config->hang_s * 1000;
+	double limit = a->options->hang_s * 1000;
 
 	if (stall->doing == RANK_WORKS || stall->doing == RANK_STARTS)
 		limit *= WORKS_FACTOR;
@@ -219,7 +219,7 @@ static void agent_run_stalled(struct agent *a, const struct wire_stalled *stall)
 void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
 {
 	struct agent *a = m->owner;
-	const struct launch_env *env = &a->config->env;
+	const struct launch_env *env = a->rdzv->env;
 
 	if (stall->round != a->round || a->state != RUNNING)
 		return;
@@ -238,7 +238,7 @@ void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
 void agent_on_slow(struct member *m, const struct wire_slow *slow)
 {
 	struct agent *a = m->owner;
-	const struct launch_env *env = &a->config->env;
+	const struct launch_env *env = a->rdzv->env;
 	char text[ERR_TEXT_MAX];
 
 	if (slow->round != a->round || a->state != RUNNING)

@@ -68,7 +68,7 @@ static int exit_report_is_unfit(const struct exit_reports *r,
 {
 	static const char mark[] = " is not fit: ";
 
-	return w->code == EXIT_UNFIT && strcmp(r->config->preflight, "none") &&
+	return w->code == EXIT_UNFIT && r->options->has_preflight &&
 	       memmem(m->why.data, m->why.len, mark, sizeof(mark) - 1);
 }
 
@@ -123,7 +123,7 @@ static void exit_reports_on_hold_over(uv_timer_t *t)
 void exit_reports_add(struct exit_reports *r, struct worker *w)
 {
 	int waits = !r->stop->level && !w->stopped &&
-		    stop_request_may_follow(r->config, w);
+		    stop_request_may_follow(&r->options->stop, w);
 
 	if (!r->n && !waits) {
 		exit_report_send(r, w);

@@ -4,13 +4,13 @@
 #ifndef LAUNCHER_EXIT_REPORTS_H
 #define LAUNCHER_EXIT_REPORTS_H
 
-#include "launcher/agent/stop_request.h"
+#include "launcher/agent/agent_options.h"
 #include "launcher/failure/failure.h"
 #include "launcher/membership/member.h"
 #include "launcher/watch/watch.h"
 
 struct exit_reports {
-	const struct config *config;
+	const struct agent_options *options;
 	const struct stop_request *stop; /* the owner's */
 	struct failure *failure;
 	struct member *member;

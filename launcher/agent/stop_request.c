@@ -20,42 +20,44 @@ static struct signal_set stop_request_signals(int number)
 
 /* After a warning the workers have until Slurm's time limit. We end them
  * earlier only if the job is to be requeued before that. */
-static uint32_t stop_request_grace_ms(const struct config *c, uint64_t now)
+static uint32_t stop_request_grace_ms(const struct stop_options *o,
+				      uint64_t now)
 {
-	uint64_t end = c->env.end_time;
+	uint64_t end = o->end_time;
 
-	if (!end || !(c->requeue & CONFIG_ON_TIMEOUT))
+	if (!end || !o->requeues)
 		return SHUTDOWN_NO_LIMIT;
 	if (end < now + 2 * STOP_MARGIN_S)
 		return STOP_MARGIN_S * 1000;
 	return stop_request_ms((double)(end - now - STOP_MARGIN_S));
 }
 
-struct stop_request stop_request_of_signal(const struct config *c, int number,
-					   uint64_t now)
+struct stop_request stop_request_of_signal(const struct stop_options *o,
+					   int number, uint64_t now)
 {
-	int warns = signal_set_has(&c->warning, number);
+	int warns = signal_set_has(&o->warning, number);
 
 	return (struct stop_request){
 		.level = warns ? WIRE_WARNED : WIRE_STOPPED,
 		.cause = WIRE_BY_SIGNAL, .signal = number,
-		.grace_ms = warns ? stop_request_grace_ms(c, now)
-				  : stop_request_ms(c->grace_s),
+		.grace_ms = warns ? stop_request_grace_ms(o, now)
+				  : stop_request_ms(o->grace_s),
 		.signals = stop_request_signals(number),
 		.exit_code = 128 + number,
 	};
 }
 
-struct stop_request stop_request_of_limit(const struct config *c, uint64_t now)
+struct stop_request stop_request_of_limit(const struct stop_options *o,
+					  uint64_t now)
 {
 	/* workers that do not poll run until Slurm signals them, unless the
 	 * user wants an end before that */
-	int all = c->stop_before_given || c->requeue & CONFIG_ON_TIMEOUT;
+	int all = o->stop_before_given || o->requeues;
 
 	return (struct stop_request){
 		.level = WIRE_WARNED, .cause = WIRE_BY_LIMIT,
 		.signal = all ? SIGTERM : 0,
-		.grace_ms = stop_request_grace_ms(c, now),
+		.grace_ms = stop_request_grace_ms(o, now),
 		.signals = stop_request_signals(SIGTERM),
 		.exit_code = 128 + SIGTERM,
 	};
@@ -74,10 +76,10 @@ struct stop_request stop_request_of_wire(const struct wire_stop *m)
 	};
 }
 
-uint64_t stop_request_due_ms(const struct config *c, uint64_t now)
+uint64_t stop_request_due_ms(const struct stop_options *o, uint64_t now)
 {
-	uint64_t end = c->env.end_time;
-	uint64_t before = stop_request_ms(c->stop_before_s);
+	uint64_t end = o->end_time;
+	uint64_t before = stop_request_ms(o->stop_before_s);
 	uint64_t left = end > now ? (end - now) * 1000 : 0;
 
 	if (!end || !before)
@@ -121,10 +123,11 @@ int stop_request_is_obeyed(const struct stop_request *n, const struct worker *w,
 	return is_notified && stop_request_is_from_terminal(n);
 }
 
-int stop_request_may_follow(const struct config *c, const struct worker *w)
+int stop_request_may_follow(const struct stop_options *o,
+			    const struct worker *w)
 {
 	int number = w->signal ? w->signal : w->code - 128;
 
-	return signal_set_has(&c->ending, number) ||
-	       signal_set_has(&c->warning, number);
+	return signal_set_has(&o->ending, number) ||
+	       signal_set_has(&o->warning, number);
 }

@@ -4,7 +4,7 @@
 #ifndef LAUNCHER_STOP_REQUEST_H
 #define LAUNCHER_STOP_REQUEST_H
 
-#include "launcher/config/config.h"
+#include "launcher/worker/signal_set.h"
 #include "launcher/worker/worker_group.h"
 #include "rendezvous/wire.h"
 
@@ -12,6 +12,17 @@ enum {
 	STOP_MARGIN_S = 5,   /* kept from the time limit for our own end */
 	STOP_ECHO_MS = 2000, /* Slurm may repeat a signal within this time */
 	STOP_HOLD_MS = 500,  /* how much earlier a worker may get a signal */
+};
+
+/* What the user and the launcher say of the end of the job. */
+struct stop_options {
+	struct signal_set ending;
+	struct signal_set warning; /* of the time limit (sbatch --signal) */
+	double grace_s;		   /* --shutdown-timeout */
+	uint64_t end_time;    /* unix time when Slurm ends the job; 0: never */
+	double stop_before_s; /* how long before it we stop; 0: never */
+	int stop_before_given;
+	int requeues; /* the job is requeued at its time limit */
 };
 
 struct stop_request {
@@ -23,15 +34,16 @@ struct stop_request {
 	int exit_code;        /* of a job that ends so: the first request's */
 };
 
-/* number is on one of the lists of c; now is unix time. */
-struct stop_request stop_request_of_signal(const struct config *c, int number,
-					   uint64_t now);
+/* number is in one of the sets of o; now is unix time. */
+struct stop_request stop_request_of_signal(const struct stop_options *o,
+					   int number, uint64_t now);
 /* The time limit of Slurm's job is near. */
-struct stop_request stop_request_of_limit(const struct config *c, uint64_t now);
+struct stop_request stop_request_of_limit(const struct stop_options *o,
+					  uint64_t now);
 struct stop_request stop_request_of_wire(const struct wire_stop *m);
 
 /* The ms from now until stop_request_of_limit is due, 0 if it never is. */
-uint64_t stop_request_due_ms(const struct config *c, uint64_t now);
+uint64_t stop_request_due_ms(const struct stop_options *o, uint64_t now);
 
 /* Merges a new request into the requests so far: 1; 0 if it adds nothing. */
 int stop_request_merge(struct stop_request *old, const struct stop_request *n);
@@ -42,6 +54,7 @@ int stop_request_merge(struct stop_request *old, const struct stop_request *n);
 int stop_request_is_obeyed(const struct stop_request *n, const struct worker *w,
 			   int is_notified);
 /* There is no request yet: w ended by a signal that may reach us as well. */
-int stop_request_may_follow(const struct config *c, const struct worker *w);
+int stop_request_may_follow(const struct stop_options *o,
+			    const struct worker *w);
 
 #endif

@@ -553,20 +553,3 @@ void config_print_help(void)
 	       "h1:29400 ./trainer\n"
 	       "  ddprun -H h1:4,h2:4 ./trainer\n");
 }
-
-struct failure_options config_failure_options(const struct config *c)
-{
-	return (struct failure_options){
-		.env = &c->env, .job = c->job, .max_nodes = c->max_nodes,
-		.nproc = c->nproc, .max_restarts = (uint32_t)c->max_restarts,
-		.has_log_dir = c->output.log_dir != NULL,
-		.no_crash_stacks = c->no_crash_stacks,
-	};
-}
-
-uint32_t config_again_ms(const struct config *c)
-{
-	double ms = c->reconnect_s * 1000;
-
-	return ms > INT32_MAX ? INT32_MAX : (uint32_t)ms;
-}

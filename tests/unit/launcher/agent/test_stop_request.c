@@ -15,19 +15,19 @@ static struct signal_set set(int number)
 	return (struct signal_set){UINT64_C(1) << (number - 1)};
 }
 
-static struct config config(void)
+static struct stop_options options(void)
 {
-	struct config c = {.grace_s = 30, .stop_before_s = 30};
+	struct stop_options o = {.grace_s = 30, .stop_before_s = 30};
 
-	c.ending = set(SIGTERM);
-	c.warning = set(SIGUSR1);
-	return c;
+	o.ending = set(SIGTERM);
+	o.warning = set(SIGUSR1);
+	return o;
 }
 
 START_TEST(a_stop_signal_grants_the_shutdown_timeout)
 {
-	const struct config c = config();
-	struct stop_request n = stop_request_of_signal(&c, SIGTERM, now);
+	const struct stop_options o = options();
+	struct stop_request n = stop_request_of_signal(&o, SIGTERM, now);
 
 	ck_assert_int_eq(n.level, WIRE_STOPPED);
 	ck_assert_int_eq(n.signal, SIGTERM);
@@ -38,75 +38,73 @@ END_TEST
 
 START_TEST(a_warning_grants_the_time_until_slurms_limit_or_the_requeue)
 {
-	struct config c = config();
-	struct stop_request n = stop_request_of_signal(&c, SIGUSR1, now);
+	struct stop_options o = options();
+	struct stop_request n = stop_request_of_signal(&o, SIGUSR1, now);
 
 	ck_assert_int_eq(n.level, WIRE_WARNED);
 	ck_assert_int_eq(n.exit_code, 138);
 	ck_assert_uint_eq(n.grace_ms, SHUTDOWN_NO_LIMIT);
-	c.env.end_time = now + 120;
-	n = stop_request_of_signal(&c, SIGUSR1, now);
+	o.end_time = now + 120;
+	n = stop_request_of_signal(&o, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, SHUTDOWN_NO_LIMIT);
-	c.requeue = CONFIG_ON_TIMEOUT;
-	n = stop_request_of_signal(&c, SIGUSR1, now);
+	o.requeues = 1;
+	n = stop_request_of_signal(&o, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, 115000);
 	/* the warning came late */
-	c.env.end_time = now + 3;
-	n = stop_request_of_signal(&c, SIGUSR1, now);
+	o.end_time = now + 3;
+	n = stop_request_of_signal(&o, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, 5000);
-	c.env.end_time = now - 3;
-	n = stop_request_of_signal(&c, SIGUSR1, now);
+	o.end_time = now - 3;
+	n = stop_request_of_signal(&o, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, 5000);
 	/* Slurm gives a job without a limit one year */
-	c.env.end_time = now + 365 * 86400;
-	n = stop_request_of_signal(&c, SIGUSR1, now);
+	o.end_time = now + 365 * 86400;
+	n = stop_request_of_signal(&o, SIGUSR1, now);
 	ck_assert_uint_eq(n.grace_ms, SHUTDOWN_NO_LIMIT - 1);
 }
 END_TEST
 
 START_TEST(the_time_limit_is_due_some_seconds_before_it)
 {
-	struct config c = config();
+	struct stop_options o = options();
 
-	ck_assert_uint_eq(stop_request_due_ms(&c, now), 0);
-	c.env.end_time = now + 100;
-	ck_assert_uint_eq(stop_request_due_ms(&c, now), 70000);
-	c.env.end_time = now + 20;
-	ck_assert_uint_eq(stop_request_due_ms(&c, now), 1);
-	c.env.end_time = now - 20;
-	ck_assert_uint_eq(stop_request_due_ms(&c, now), 1);
-	c.stop_before_s = 0;
-	ck_assert_uint_eq(stop_request_due_ms(&c, now), 0);
+	ck_assert_uint_eq(stop_request_due_ms(&o, now), 0);
+	o.end_time = now + 100;
+	ck_assert_uint_eq(stop_request_due_ms(&o, now), 70000);
+	o.end_time = now + 20;
+	ck_assert_uint_eq(stop_request_due_ms(&o, now), 1);
+	o.end_time = now - 20;
+	ck_assert_uint_eq(stop_request_due_ms(&o, now), 1);
+	o.stop_before_s = 0;
+	ck_assert_uint_eq(stop_request_due_ms(&o, now), 0);
 }
 END_TEST
 
 START_TEST(workers_that_do_not_poll_are_left_to_slurm_by_default)
 {
-	struct config c = config();
-	struct stop_request n = stop_request_of_limit(&c, now);
+	struct stop_options o = options();
+	struct stop_request n = stop_request_of_limit(&o, now);
 
 	ck_assert_int_eq(n.level, WIRE_WARNED);
 	ck_assert_int_eq(n.cause, WIRE_BY_LIMIT);
 	ck_assert_int_eq(n.signal, 0);
 	ck_assert_int_eq(n.exit_code, 143);
-	c.stop_before_given = 1;
-	ck_assert_int_eq(stop_request_of_limit(&c, now).signal, SIGTERM);
-	c.stop_before_given = 0;
-	c.requeue = CONFIG_ON_PREEMPT;
-	ck_assert_int_eq(stop_request_of_limit(&c, now).signal, 0);
-	c.requeue = CONFIG_ON_TIMEOUT;
-	ck_assert_int_eq(stop_request_of_limit(&c, now).signal, SIGTERM);
+	o.stop_before_given = 1;
+	ck_assert_int_eq(stop_request_of_limit(&o, now).signal, SIGTERM);
+	o.stop_before_given = 0;
+	o.requeues = 1;
+	ck_assert_int_eq(stop_request_of_limit(&o, now).signal, SIGTERM);
 }
 END_TEST
 
 START_TEST(only_a_stronger_request_counts_and_the_first_is_the_cause)
 {
-	const struct config c = config();
-	const struct stop_request limit = stop_request_of_limit(&c, now);
+	const struct stop_options o = options();
+	const struct stop_request limit = stop_request_of_limit(&o, now);
 	const struct stop_request warn =
-		stop_request_of_signal(&c, SIGUSR1, now);
+		stop_request_of_signal(&o, SIGUSR1, now);
 	const struct stop_request term =
-		stop_request_of_signal(&c, SIGTERM, now);
+		stop_request_of_signal(&o, SIGTERM, now);
 	struct stop_request n = {0};
 
 	ck_assert_int_eq(stop_request_merge(&n, &warn), 1);
@@ -151,9 +149,9 @@ START_TEST(which_ways_to_end_comply)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const struct config c = config();
+		const struct stop_options o = options();
 		const struct stop_request n =
-			stop_request_of_signal(&c, rows[i].number, now);
+			stop_request_of_signal(&o, rows[i].number, now);
 		const struct worker w = {.code = rows[i].code,
 					 .signal = rows[i].signal,
 					 .killed = rows[i].killed};
@@ -168,7 +166,7 @@ END_TEST
 
 START_TEST(a_death_by_a_signal_that_may_reach_us_is_held)
 {
-	const struct config c = config();
+	const struct stop_options o = options();
 	const struct {
 		int code, signal, waits;
 	} rows[] = {
@@ -180,7 +178,7 @@ START_TEST(a_death_by_a_signal_that_may_reach_us_is_held)
 		const struct worker w = {.code = rows[i].code,
 					 .signal = rows[i].signal};
 
-		ck_assert_msg(stop_request_may_follow(&c, &w) == rows[i].waits,
+		ck_assert_msg(stop_request_may_follow(&o, &w) == rows[i].waits,
 			      "row %zu", i);
 	}
 }

@@ -1,0 +1,31 @@
+/* agent_options.h: what the agent needs to know of the user's settings.
+ * launcher/config fills it from the command line. */
+#ifndef LAUNCHER_AGENT_OPTIONS_H
+#define LAUNCHER_AGENT_OPTIONS_H
+
+#include "launcher/agent/stop_request.h"
+#include "launcher/failure/failure_options.h"
+#include "launcher/membership/rdzv_options.h"
+#include "launcher/output/output_options.h"
+
+/* Texts and output are borrowed. */
+struct agent_options {
+	struct rdzv_options rdzv; /* the job, and this node in it */
+	struct failure_options failure;
+	struct stop_options stop;
+	const struct output_options *output;
+	const char *on_event;	     /* a command, or NULL */
+	double hang_s;		     /* --hang-timeout; 0: none */
+	struct signal_set forwarded; /* to the workers */
+
+	/* ---- the workers ---- */
+	long stdin_rank;     /* INPUT_NONE, INPUT_ALL, or a rank */
+	const char *preload; /* modules, or auto; NULL: none */
+	int has_preflight;   /* ddprun-check starts them */
+	const char *signals_to_handle;
+	unsigned frameworks;  /* --env: a set of framework.h */
+	uint32_t worker_gpus; /* GPUs that each sees; 0: all */
+	int virtual_local_rank, encrypt_data;
+};
+
+#endif
