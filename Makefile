@@ -368,15 +368,15 @@ gpu-programs: $(conv_plans) $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 # these are installed; the programs always use the stand-ins' own.
 standin_headers := -Itests/gpu/standin/include
 standin_real := $(if $(and $(cuda_header),$(wildcard $(CUDA)/include/nccl.h)),-isystem $(CUDA)/include,$(standin_headers))
-standin_libs := $(addprefix $(O)/standin/,libcuda.so.1 libcudart.so.13 libnccl.so.2 old/libnccl.so.2)
+standin_libs := $(addprefix $(O)/standin/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13 libnccl.so.2 old/libnccl.so.2)
 standin_programs := $(patsubst tests/gpu/%.c,$(O)/standin/%,$(gpu_sources))
 standin := $(standin_libs) $(standin_programs)
 $(call objs,$(wildcard tests/gpu/standin/*.c)): extra_cflags = $(standin_real)
 standin_link = $(CC) $(all_ldflags) -shared -Wl,-soname,$(@F) -Wl,--enable-new-dtags,-rpath,$(abspath $(O)/standin) -o $@ $(filter %.o,$^)
 $(O)/standin/libcuda.so.1: $(call objs,tests/gpu/standin/cuda_driver.c)
-	@mkdir -p $(@D)
-	$(Q)$(standin_link)
+$(O)/standin/libnvidia-ml.so.1: $(call objs,tests/gpu/standin/nvml.c)
 $(O)/standin/libcudart.so.13: $(call objs,$(patsubst %,tests/gpu/standin/%.c,cuda_memory cuda_stream))
+$(addprefix $(O)/standin/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13):
 	@mkdir -p $(@D)
 	$(Q)$(standin_link) -lpthread
 standin_nccl := $(call objs,$(patsubst %,tests/gpu/standin/%.c,nccl_comm nccl_group nccl_kernel nccl_mesh))

@@ -23,6 +23,7 @@
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 #include "launcher/link_command.h"
+#include "launcher/gpu/gpu_helper.h"
 #include "launcher/pmix/pmix_helper.h"
 #include "launcher/requeue.h"
 #include "launcher/srun_exec.h"
@@ -250,6 +251,8 @@ static int ddprun_run_command(int argc, char **argv)
 		return crash_stack_main(argc, argv);
 	if (argc > 1 && strcmp(argv[1], PMIX_HELPER_COMMAND) == 0)
 		return pmix_helper_main();
+	if (argc > 1 && strcmp(argv[1], GPU_HELPER_COMMAND) == 0)
+		return gpu_helper_main();
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return proxy_main(argc, argv);
 	ssh_env_init();

@@ -256,6 +256,7 @@ static void agent_on_reaped(void *arg, pid_t pid, int status,
 	} else if (!agent_mpi_reaped(a, pid, status) &&
 		   !preload_reaped(&a->preload, pid, status) &&
 		   !agent_dump_reaped(a, pid, status) &&
+		   !gpu_monitor_reaped(&a->gpus, pid, status) &&
 		   !event_commands_reaped(&a->events, pid, status) &&
 		   !guard_reaped(&a->guard, pid, status)) {
 		sweep_reaped(pid);
@@ -399,6 +400,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	agent_start_time_limit(a);
 	agent_init_backoff(a);
 	agent_init_watch(a);
+	agent_init_gpus(a);
 	event_commands_init(&a->events, &a->loop, a->options->on_event,
 			    a->rdzv->job);
 	rc = exit_reports_init(&a->exit_reports, &a->loop, a->rdzv->nproc, e);
@@ -436,6 +438,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	signals_close(&a->signals);
 	worker_shutdown_close(&a->shutdown);
 	agent_close_watch(a);
+	gpu_monitor_close(&a->gpus);
 	event_commands_close(&a->events);
 	exit_reports_close(&a->exit_reports);
 	uv_close((uv_handle_t *)&a->time_limit, NULL);
@@ -507,6 +510,7 @@ int agent_run(const struct agent_options *options,
 		guard_stop(&a.guard);
 	}
 	log_rules_release(&a.log_rules);
+	gpu_monitor_release(&a.gpus);
 	failure_release(&a.failure);
 	worker_shutdown_release(&a.shutdown);
 	exit_reports_release(&a.exit_reports);

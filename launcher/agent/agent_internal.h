@@ -1,7 +1,7 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
  * to end), agent_acts.c (the actions of the state table), agent_round.c (the
  * start of a round's workers), agent_stop.c (stop requests), agent_watch.c
- * (progress, and ranks that hang), agent_mpi.c, agent_peers.c and
+ * (progress, and ranks that hang), agent_gpu.c, agent_mpi.c, agent_peers.c and
  * agent_preload.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
@@ -14,6 +14,7 @@
 #include "launcher/agent/stop_request.h"
 #include "launcher/agent/worker_shutdown.h"
 #include "launcher/failure/failure.h"
+#include "launcher/gpu/gpu_monitor.h"
 #include "launcher/membership/member.h"
 #include "launcher/output/logdir.h"
 #include "launcher/output/output.h"
@@ -72,6 +73,7 @@ struct agent {
 	int ended_as_asked;      /* the job ended because of stop */
 	struct failure failure;
 	struct watch watch;
+	struct gpu_monitor gpus;
 	struct agent_hang hang;
 	struct event_commands events;
 	int is_first; /* node 0, in the last round */
@@ -135,6 +137,9 @@ void agent_on_stalled(struct member *m, const struct wire_stalled *stall);
 void agent_on_slow(struct member *m, const struct wire_slow *slow);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
+
+/* agent_gpu.c */
+void agent_init_gpus(struct agent *a);
 
 /* agent_mpi.c */
 /* Once for a job: its MPI processes are worlds of one, or may be. */

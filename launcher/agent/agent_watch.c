@@ -49,6 +49,7 @@ void agent_begin_watch(struct agent *a)
 {
 	a->hang.is_decided = 0;
 	watch_begin(&a->watch, a->round);
+	gpu_monitor_begin(&a->gpus);
 }
 
 void agent_end_watch(struct agent *a)

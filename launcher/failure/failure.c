@@ -184,6 +184,22 @@ static void failure_put_descendant(struct buf *part,
 	buf_put(part, crash->python_place.data, crash->python_place.len);
 }
 
+/* A GPU that broke explains any death on its node. What it reports of the
+ * program's errors explains less than the program's own words. */
+static void failure_put_gpu(struct failure *f, struct buf *part, int is_broken)
+{
+	const struct gpu_finding *g =
+		f->gpus ? gpu_monitor_cause(f->gpus, GPU_NOTE) : NULL;
+
+	if (!g || g->severity == GPU_SLOW ||
+	    (g->severity == GPU_BROKEN) != is_broken)
+		return;
+	buf_printf(part, "%s", g->text);
+	failure_put_part(f, part);
+	buf_printf(part, "what to do: %s", g->action);
+	failure_put_part(f, part);
+}
+
 /* Collects the causes, the most useful first. */
 static void failure_find_cause(struct failure *f, const struct worker *w,
 			       const struct postmortem_death *d,
@@ -195,6 +211,7 @@ static void failure_find_cause(struct failure *f, const struct worker *w,
 	int is_shells = crash->signal && w->code == 128 + crash->signal;
 	int is_meaning = w->signal && w->signal != SIGABRT;
 
+	failure_put_gpu(f, &part, 1);
 	buf_printf(&part, "%s", w->abort_text);
 	failure_put_part(f, &part);
 	failure_put_message(f, &part);
@@ -218,6 +235,7 @@ static void failure_find_cause(struct failure *f, const struct worker *w,
 	if (!is_meaning && !f->why.len)
 		failure_put_meaning(f, &part, d, crash);
 	failure_put_part(f, &part);
+	failure_put_gpu(f, &part, 0);
 	/* never the cause: an empty first line keeps its place */
 	postmortem_examine_core(&f->postmortem, d, &part);
 	if (part.len && !f->why.len)
@@ -258,6 +276,8 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	f->has_stack |= crash.stack.len != 0;
 	logdir_error_file(f->logdir, w->local_rank, path);
 	(void)error_file_read(path, &f->error, &e); /* e says so */
+	if (f->gpus)
+		gpu_monitor_poll(f->gpus);
 	failure_find_cause(f, w, &death, &e, &crash);
 	failure_put_stack(f, &crash);
 	crash_report_release(&crash);

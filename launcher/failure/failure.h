@@ -8,6 +8,7 @@
 #include "launcher/failure/failure_options.h"
 #include "launcher/failure/postmortem.h"
 #include "launcher/failure/report.h"
+#include "launcher/gpu/gpu_monitor.h"
 #include "launcher/output/logdir.h"
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/worker_group.h"
@@ -21,6 +22,7 @@ struct failure {
 	struct failure_options options;
 	const struct logdir *logdir;
 	const struct worker_group *group;
+	struct gpu_monitor *gpus; /* the owner's; NULL: none */
 	char host[SOCK_HOST_MAX];
 	struct postmortem postmortem;
 	struct recorder recorder;
