@@ -263,18 +263,56 @@ static void dry_run_put_both(struct dry_run *d, uint32_t local_rank)
 	d->plan.base_rank = 0;
 }
 
+/* ", role actor" where there are several programs. */
+static void dry_run_put_role(struct dry_run *d, uint32_t rank)
+{
+	const struct role *role = roles_of(&d->config->roles, rank);
+
+	if (role)
+		buf_printf(&d->text, ", role %s%s", role->name,
+			   role->is_optional ? " (optional)" : "");
+}
+
+/* With several nodes: which ranks run here is not known yet. */
+static void dry_run_put_programs(struct dry_run *d)
+{
+	const struct roles *roles = &d->config->roles;
+
+	buf_printf(&d->text, "roles ");
+	roles_put(&d->text, roles, (uint32_t)d->config->world_size);
+	buf_printf(&d->text, ", host %s with %u of them (which ones comes from "
+		   "the rendezvous)\n", d->host, d->config->nproc);
+	for (uint32_t i = 0; i < roles->n; i++) {
+		const struct plan_parts *own = &d->parts->each[i];
+
+		buf_printf(&d->text, "role %s%s\n", roles->list[i].name,
+			   roles->list[i].is_optional ? " (optional)" : "");
+		if (roles->list[i].wrap) {
+			buf_printf(&d->text, "  wrap     %s\n",
+				   roles->list[i].wrap);
+		}
+		dry_run_put_argv(d, own->program.argv, "");
+		for (uint32_t k = 0; k < roles->list[i].nvars; k++)
+			dry_run_put_variable(&d->text, "added",
+					     roles->list[i].vars[k]);
+	}
+}
+
 static void dry_run_put_worker(struct dry_run *d, uint32_t local_rank, int gpus,
 			       const char *why)
 {
 	int both = !dry_run_is_alone(d->config) && d->parts->wrap.ranks.n;
 	struct plan_worker w;
 
-	if (dry_run_is_alone(d->config))
-		buf_printf(&d->text, "rank %u, local rank %u, host %s\n",
-			   local_rank, local_rank, d->host);
-	else
+	if (dry_run_is_alone(d->config)) {
+		buf_printf(&d->text, "rank %u, local rank %u", local_rank,
+			   local_rank);
+		dry_run_put_role(d, local_rank);
+		buf_printf(&d->text, ", host %s\n", d->host);
+	} else {
 		buf_printf(&d->text, "local rank %u, host %s (node rank comes "
 			   "from the rendezvous)\n", local_rank, d->host);
+	}
 	if (both)
 		dry_run_put_both(d, local_rank);
 	plan_worker(&d->plan, local_rank, &w);
@@ -370,11 +408,12 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	struct dry_run d = {.config = c, .parts = parts,
 			    .text = BUF_INIT(TEXT_MAX)};
 	const char *why;
+	int is_plan = dry_run_is_alone(c) || !c->roles.n;
 	int rc = log_rules_init(&d.rules, &c->output, e), gpus;
 
 	if (rc < 0)
 		return rc;
-	rc = dry_run_make_plan(&d, e);
+	rc = is_plan ? dry_run_make_plan(&d, e) : 0;
 	if (rc < 0)
 		goto out;
 	logdir_imagine(&d.logdir, &c->output, c->job, c->nproc);
@@ -384,8 +423,10 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	gpus = gpu_count(&why);
 	dry_run_put_restarts(&d);
 	dry_run_put_preload(&d);
-	for (uint32_t i = 0; i < c->nproc; i++)
+	for (uint32_t i = 0; i < c->nproc && is_plan; i++)
 		dry_run_put_worker(&d, i, gpus, why);
+	if (!is_plan)
+		dry_run_put_programs(&d);
 	rc = dry_run_print(&d.text, e);
 	buf_release(&d.text);
 	plan_release(&d.plan);

@@ -40,6 +40,7 @@ SHOWN = [
     ("placement.md", r"socket    \||which ranks run there"),
     ("service.md", r"\[Service\]"),
     ("slurm.md", r"#!/bin/bash|#SBATCH|ddprun: "),
+    ("several-programs.md", r"# ranks +program"),
     ("sdk.md", r"all_reduce #(1532|23) |rank 0 on n07 waits in|"
      r"ddp_reducer_finish: the gradient|ddp_check_replicas: the data"),
     ("ssh.md", r"ddprun --hostfile hosts --host-check"),
@@ -383,7 +384,9 @@ def prepare():
     for name in ("train.py", "old.py", "my/__init__.py", "my/train.py"):
         open(f"{scratch}/{name}", "w").close()
     with open(f"{scratch}/hosts", "w") as f:
-        f.write("h1 slots=2\n")
+        f.write("h1 slots=12\n")
+    with open(f"{scratch}/FILE", "w") as f:
+        f.write("* true\n")
     must("mkdir -p digits cifar && t_idx digits 2000 32 && t_cifar cifar 8 8")
 
 

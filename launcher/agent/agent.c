@@ -446,6 +446,14 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	return rc;
 }
 
+static const char *agent_role_of(void *arg, uint32_t rank)
+{
+	const struct agent *a = arg;
+	const struct role *role = roles_of(a->options->failure.roles, rank);
+
+	return role ? role->name : "";
+}
+
 static int agent_run_job(struct agent *a, struct err *e)
 {
 	int rc;
@@ -464,6 +472,8 @@ static int agent_run_job(struct agent *a, struct err *e)
 		uv_loop_close(&a->loop);
 		return rc;
 	}
+	a->output.role_arg = a;
+	a->output.role_of = a->options->failure.roles ? agent_role_of : NULL;
 	rc = agent_run_loop(a, e);
 	if (rc < 0)
 		log_error("error: %s", e->text);

@@ -72,8 +72,30 @@ static int exit_report_is_unfit(const struct exit_reports *r,
 	       memmem(m->why.data, m->why.len, mark, sizeof(mark) - 1);
 }
 
+/* --role-optional: the job goes on without the worker, which counts as ended
+ * with code 0. */
+static void exit_report_leave_out(const struct role *role, struct worker *w,
+				  struct wire_exited *m)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (m->signal)
+		log_warn("rank %u of role %s (pid %d) was killed by %s; the "
+			 "role is optional: the job goes on without it",
+			 m->rank, role->name, (int)w->pid,
+			 signal_name(m->signal, name));
+	else
+		log_warn("rank %u of role %s (pid %d) exited with code %d; the "
+			 "role is optional: the job goes on without it",
+			 m->rank, role->name, (int)w->pid, m->code);
+	m->code = m->signal = 0;
+	m->core = 0;
+}
+
 static void exit_report_send(struct exit_reports *r, struct worker *w)
 {
+	const struct role *role = roles_of(r->options->failure.roles,
+					   worker_rank(w));
 	struct wire_exited m = {
 		.round = r->round, .rank = worker_rank(w),
 		.local_rank = w->local_rank, .pid = w->pid, .code = w->code,
@@ -85,6 +107,10 @@ static void exit_report_send(struct exit_reports *r, struct worker *w)
 	int failed = w->status != 0 && !m.stopped;
 
 	exit_report_log(w);
+	if (failed && role && role->is_optional) {
+		exit_report_leave_out(role, w, &m);
+		failed = 0;
+	}
 	if (failed) {
 		m.steps = watch_steps(r->watch);
 		failure_examine(r->failure, w, w->status, &m);

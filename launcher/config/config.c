@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launcher/config/config_programs.h"
 #include "launcher/config/config_rdzv.h"
 #include "launcher/config/host_choice.h"
 #include "launcher/config/launch_defaults.h"
@@ -121,7 +122,7 @@ static int config_decide_gpus(struct config *c, struct err *e)
 		c->worker_gpus = c->gpus_per_proc ? (uint32_t)c->gpus_per_proc
 						  : 1;
 	need = (uint64_t)c->worker_gpus * c->nproc;
-	if (!need)
+	if (!need || c->roles.n) /* plan.c counts those of each program */
 		return 0;
 	if (list) {
 		have = gpu_list_count(list);
@@ -364,6 +365,8 @@ static int config_decide(struct config *c, struct err *e)
 	int rc = config_decide_nproc(c, e);
 
 	if (rc == 0)
+		rc = config_programs_check(c, e);
+	if (rc == 0)
 		rc = config_decide_gpus(c, e);
 	if (rc == 0 && c->rdzv_conf)
 		rc = rdzv_conf_apply(c, c->rdzv_conf, e);
@@ -488,7 +491,9 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	if (c->print_completion)
 		return config_check_completion(c, e);
 	config_drop_empty(c);
-	rc = launch_env_take_auth(&c->handed, e);
+	rc = config_programs_init(c, e);
+	if (rc == 0)
+		rc = launch_env_take_auth(&c->handed, e);
 	if (rc == 0)
 		rc = config_rdzv_backend(c, e);
 	if (rc == 0)
@@ -525,6 +530,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 void config_release(struct config *c)
 {
 	host_list_release(&c->hosts);
+	config_programs_release(c);
 }
 
 void config_print_help(void)

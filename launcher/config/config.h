@@ -11,6 +11,7 @@
 #include "launcher/env/launch_env.h"
 #include "launcher/membership/rdzv_options.h"
 #include "launcher/output/output_options.h"
+#include "launcher/plan/roles.h"
 #include "launcher/worker/signal_set.h"
 #include "rendezvous/auth/auth.h"
 
@@ -33,6 +34,8 @@ struct config {
 	const char *master_addr;
 	const char *local_addr, *interface;
 	const char *role;
+	const char *multi_prog; /* a file, or lines */
+	int role_optional;
 	const char *start_method, *event_log_handler, *logs_specs;
 	struct output_options output;
 	const char *signals_to_handle, *forward_signals, *stdin_to;
@@ -106,6 +109,8 @@ struct config {
 	int no_program;       /* --host-check needs none */
 	int noptions;         /* number of words of argv that are options */
 	char **words;         /* the program and its arguments, in argv */
+	struct roles roles;   /* of --multi-prog; words is the first's */
+	char *programs;       /* its text */
 	char interface_addr[SOCK_TEXT_MAX]; /* local_addr of an interface */
 	char job_text[40];    /* a random job name, for --standalone */
 	char nodes_text[16];  /* the number of Slurm's nodes, or of hosts */

@@ -192,6 +192,16 @@ const struct option_spec config_options[] = {
 	 .more = "Sets DDP_ENCRYPT_DATA=1 for the workers. It does not cover "
 		 "the connections of NCCL, gloo, MPI and PyTorch's store. Not "
 		 "with --auth none, which would send the key unencrypted."},
+	{TEXT("multi-prog", multi_prog, "FILE", NULL,
+	      "Start several programs, one for each line 'RANKS PROGRAM "
+	      "[ARGUMENTS]', as srun does (docs: several programs)."),
+	 .yields = 1,
+	 .more = "The same as -n 4 ./a : -n 8 ./b. RANKS is a list such as "
+		 "0-3,8, or * for all others."},
+	{FLAG("role-optional", role_optional, NULL,
+	      "Of one of several programs: a worker that fails does not end "
+	      "the job."),
+	 .yields = 1},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "The role of this node's workers: ROLE_NAME. ROLE_RANK and "
 	      "ROLE_WORLD_SIZE count the workers of the same role ({})."),

@@ -1,5 +1,5 @@
-/* mpi_words.c: a table of mpirun's and hydra's options, and the walk over the
- * command line that replaces them. */
+/* mpi_words.c: the walk over the command line that replaces options of mpirun
+ * and hydra. */
 #include "launcher/config/mpi_words.h"
 
 #include <ctype.h>
@@ -13,103 +13,9 @@
 #include <unistd.h>
 
 #include "launcher/config/config.h"
-
-enum kind {
-	SAME,    /* the value is that of our option */
-	PLACE,   /* the same, and it is a path */
-	WORD,    /* stands for our word */
-	NOTHING, /* ddprun does so anyway */
-	EXPORT,  /* NAME or NAME=VALUE */
-	SET,     /* NAME VALUE or NAME=VALUE */
-	MCA,     /* a parameter of Open MPI: NAME VALUE */
-	FOLDER,
-	OUTPUT,
-	BIND,
-	MAP,
-	REFUSED, /* ours: what to write instead */
-};
-
-/* Forms of a word. Those that mean something else to torchrun or srun are only
- * taken under mpiexec's name. */
-enum {
-	ONE = 1, /* -word */
-	TWO = 2, /* --word */
-	ANY = ONE | TWO,
-	AS_MPIEXEC = 4,
-};
-
-struct mpi_word {
-	const char *name;
-	int forms;
-	enum kind kind;
-	const char *ours;
-};
-
-static const struct mpi_word mpi_word_rows[] = {
-	{"n", TWO, SAME, "world-size"}, /* -n is in config_options */
-	{"np", ONE, SAME, "world-size"},
-	{"np", TWO | AS_MPIEXEC, SAME, "world-size"},
-	{"ppn", ANY, SAME, "nproc-per-node"},
-	{"perhost", ANY, SAME, "nproc-per-node"},
-	{"npernode", ANY, SAME, "nproc-per-node"},
-	{"N", ONE | AS_MPIEXEC, SAME, "nproc-per-node"},
-	{"N", ONE, REFUSED, "srun's means --nnodes, mpirun's --nproc-per-node"},
-	{"hosts", ONE, SAME, "hosts"},
-	{"host", ANY, SAME, "hosts"},
-	{"f", ONE, PLACE, "hostfile"},
-	{"hostfile", ONE, PLACE, "hostfile"},
-	{"machinefile", ANY, PLACE, "hostfile"},
-	{"genv", ANY, SET, NULL},
-	{"env", ONE, SET, NULL},
-	{"env", TWO | AS_MPIEXEC, SET, NULL}, /* --env is ddprun's own */
-	{"x", ONE, EXPORT, NULL},
-	{"mca", ANY, MCA, NULL},
-	{"gmca", ANY, MCA, NULL},
-	{"genvall", ANY, NOTHING, NULL},
-	{"envall", ANY, NOTHING, NULL},
-	{"genvnone", ANY, REFUSED, "write env -i before ddprun"},
-	{"envnone", ANY, REFUSED, "write env -i before ddprun"},
-	{"genvlist", ANY, REFUSED, "write env -i NAME=VALUE before ddprun"},
-	{"envlist", ANY, REFUSED, "write env -i NAME=VALUE before ddprun"},
-	{"wdir", ANY, FOLDER, NULL},
-	{"wd", ANY, FOLDER, NULL},
-	{"l", ONE, WORD, "--log-line-prefix-template=[${rank}] "},
-	{"prepend-rank", ANY, WORD, "--log-line-prefix-template=[${rank}] "},
-	{"tag-output", ANY, WORD,
-	 "--log-line-prefix-template=[1,${rank}]<${stream}>:"},
-	{"output-filename", ANY, OUTPUT, NULL},
-	{"bind-to", ANY, BIND, NULL},
-	{"map-by", ANY, MAP, NULL},
-	{"gpus-per-proc", ONE, SAME, "gpus-per-proc"},
-	{"stdin", ONE, SAME, "stdin"},
-	{"launcher-exec", ANY, SAME, "ssh"},
-	{"bootstrap-exec", ANY, SAME, "ssh"},
-	{"version", ONE, WORD, "--version"},
-	{"V", ONE, WORD, "--version"},
-	{"allow-run-as-root", ANY, NOTHING, NULL},
-	{"oversubscribe", ANY, NOTHING, NULL},
-	{"launcher", ANY, REFUSED, "--ssh PROGRAM is how it reaches hosts"},
-	{"bootstrap", ANY, REFUSED, "--ssh PROGRAM is how it reaches hosts"},
-	{"iface", ANY, REFUSED, "--interface NAME, or --net-interface NAME for "
-				"NCCL and gloo"},
-	{"configfile", ANY, REFUSED, "a job has one program"},
-	{"app", ANY, REFUSED, "a job has one program"},
-	{"outfile-pattern", ANY, REFUSED, "--log-dir DIR --redirects 1"},
-	{"errfile-pattern", ANY, REFUSED, "--log-dir DIR --redirects 2"},
-	{"merge-stderr-to-stdout", ANY, REFUSED, "write 2>&1"},
-	{"timeout", ANY, REFUSED, "write timeout SECONDS before ddprun"},
-	{"report-bindings", ANY, REFUSED, "--dry-run shows each worker's CPUs"},
-	{"display-map", ANY, REFUSED, "--dry-run shows each worker"},
-	{"verbose", ANY, REFUSED, "set DDP_LOG=debug"},
-	{"v", ONE, REFUSED, "set DDP_LOG=debug"},
-	{"print-all-exitcodes", ANY, REFUSED,
-	 "the page at the end names the rank that failed first"},
-	{"prefix", TWO, REFUSED, "a host without ddprun gets a copy"},
-	{"rank-by", ANY, REFUSED, "ranks of a node are consecutive"},
-	{"bynode", ANY, REFUSED, "ranks of a node are consecutive"},
-	{"cpus-per-proc", ANY, REFUSED, "--cpu-bind cores shares the cores"},
-	{NULL, 0, REFUSED, NULL},
-};
+#include "launcher/config/mpi_word.h"
+#include "launcher/config/program_parts.h"
+#include "launcher/plan/roles.h"
 
 /* ---- the new command line ---- */
 
@@ -165,7 +71,7 @@ static int mpi_words_path(struct mpi_words *w, const char *ours,
 	char here[PATH_MAX];
 	char *full;
 
-	if (path[0] == '/' || strcmp(path, "-") == 0 ||
+	if (path[0] == '/' || strcmp(path, "-") == 0 || strchr(path, '\n') ||
 	    !getcwd(here, sizeof(here)))
 		return mpi_words_option(w, ours, path, e);
 	full = mpi_words_make(w, "%s/%s", here, path);
@@ -229,32 +135,6 @@ static int mpi_words_map(struct mpi_words *w, const char *value, struct err *e)
 
 /* ---- the walk ---- */
 
-static int mpi_words_is(const struct mpi_word *row, const char *word,
-			int is_mpiexec)
-{
-	int form = word[1] == '-' ? TWO : ONE;
-	size_t n = strlen(row->name), i;
-
-	if (!(row->forms & form) || ((row->forms & AS_MPIEXEC) && !is_mpiexec))
-		return 0;
-	word += form;
-	for (i = 0; i < n && word[i]; i++) {
-		if (word[i] != row->name[i] &&
-		    !(word[i] == '_' && row->name[i] == '-'))
-			return 0;
-	}
-	return i == n && (!word[n] || word[n] == '=');
-}
-
-static const struct mpi_word *mpi_words_find(const char *word, int is_mpiexec)
-{
-	for (const struct mpi_word *r = mpi_word_rows; r->name; r++) {
-		if (mpi_words_is(r, word, is_mpiexec))
-			return r;
-	}
-	return NULL;
-}
-
 /* The value in the word, or the next word; NULL: none. *used: words taken. */
 static const char *mpi_words_value(char **at, int *used)
 {
@@ -274,7 +154,8 @@ static int mpi_words_pair(struct mpi_words *w, const struct mpi_word *row,
 {
 	const char *name = at[1], *value = name ? at[2] : NULL;
 
-	if (name && row->kind == SET && strchr(name, '=')) {
+	w->is_own[w->nvars] = row->kind == MPI_SET;
+	if (name && row->kind != MPI_MCA && strchr(name, '=')) {
 		*used = 2;
 		w->vars[w->nvars++] = at[1];
 		return 0;
@@ -283,7 +164,7 @@ static int mpi_words_pair(struct mpi_words *w, const struct mpi_word *row,
 		return err_set(e, ERR_USAGE, "%s needs two words: %s NAME "
 			       "VALUE", at[0], at[0]);
 	*used = 3;
-	return mpi_words_var(w, row->kind == MCA ? "OMPI_MCA_" : "", name,
+	return mpi_words_var(w, row->kind == MPI_MCA ? "OMPI_MCA_" : "", name,
 			     value, e);
 }
 
@@ -292,6 +173,7 @@ static int mpi_words_export(struct mpi_words *w, char *value, struct err *e)
 	if (!*value || *value == '=')
 		return err_set(e, ERR_USAGE, "-x '%s': give NAME or "
 			       "NAME=VALUE", value);
+	w->is_own[w->nvars] = 1;
 	if (strchr(value, '=')) /* else the workers inherit it anyway */
 		w->vars[w->nvars++] = value;
 	return 0;
@@ -305,16 +187,17 @@ static int mpi_words_take(struct mpi_words *w, const struct mpi_word *row,
 
 	*used = 1;
 	switch (row->kind) {
-	case NOTHING:
+	case MPI_NOTHING:
 		return 0;
-	case WORD:
+	case MPI_WORD:
 		mpi_words_add(w, row->ours);
 		return 0;
-	case REFUSED:
+	case MPI_REFUSED:
 		return err_set(e, ERR_USAGE, "%s: ddprun does not have this "
 			       "option of mpirun's: %s", at[0], row->ours);
-	case SET:
-	case MCA:
+	case MPI_SET:
+	case MPI_SET_ALL:
+	case MPI_MCA:
 		return mpi_words_pair(w, row, at, used, e);
 	default:
 		break;
@@ -323,17 +206,17 @@ static int mpi_words_take(struct mpi_words *w, const struct mpi_word *row,
 	if (!value)
 		return err_set(e, ERR_USAGE, "%s needs a value", at[0]);
 	switch (row->kind) {
-	case SAME:
+	case MPI_SAME:
 		return mpi_words_option(w, row->ours, value, e);
-	case PLACE:
+	case MPI_PLACE:
 		return mpi_words_path(w, row->ours, value, e);
-	case EXPORT:
+	case MPI_EXPORT:
 		return mpi_words_export(w, (char *)value, e);
-	case OUTPUT:
+	case MPI_OUTPUT:
 		return mpi_words_output(w, value, e);
-	case BIND:
+	case MPI_BIND:
 		return mpi_words_bind(w, value, e);
-	case MAP:
+	case MPI_MAP:
 		return mpi_words_map(w, value, e);
 	default:
 		w->dir = value;
@@ -373,7 +256,7 @@ static int mpi_words_is_option(const char *word)
 static int mpi_words_walk(struct mpi_words *w, char ***at, struct err *e)
 {
 	while (mpi_words_is_option(**at)) {
-		const struct mpi_word *row = mpi_words_find(**at,
+		const struct mpi_word *row = mpi_word_find(**at,
 							    w->is_mpiexec);
 		int used, rc = row ? mpi_words_take(w, row, *at, &used, e)
 				   : mpi_words_keep(w, *at, &used, e);
@@ -397,6 +280,18 @@ static int mpi_words_loads_python(const char *program)
 	       (n > 3 && strcmp(name + n - 3, ".py") == 0);
 }
 
+static int mpi_words_check_python(const struct mpi_words *w,
+				  const char *program, struct err *e)
+{
+	if ((!w->is_python && !mpi_words_loads_python(program)) ||
+	    w->has_mpi || getenv("PET_MPI"))
+		return 0;
+	return err_set(e, ERR_USAGE, "ddprun cannot see which MPI %s loads: "
+		       "give --mpi pmix for mpi4py on Open MPI, --mpi pmi on "
+		       "MPICH or Intel MPI, --mpi none if it uses no MPI (or "
+		       "set PET_MPI)", program);
+}
+
 static int mpi_words_check(struct mpi_words *w, char **program, struct err *e)
 {
 	if (!*program)
@@ -405,19 +300,151 @@ static int mpi_words_check(struct mpi_words *w, char **program, struct err *e)
 		return err_set(e, ERR_USAGE, "give -n N, the number of "
 			       "workers: without it, Open MPI would start one "
 			       "on each core and hydra one on each host");
-	for (char **p = program; *p; p++) {
-		if (strcmp(*p, ":") == 0)
-			return err_set(e, ERR_USAGE, "':' starts another "
-				       "program in mpirun; a job of ddprun's "
-				       "has one");
+	return mpi_words_check_python(w, *program, e);
+}
+
+/* ---- several programs ---- */
+
+/* Moves the options that belong to one program from w's words to own, which
+ * has room; returns how many words own has then. */
+static int mpi_words_take_own(struct mpi_words *w, char **own, struct err *e)
+{
+	int n = 1, kept = 1, used;
+
+	own[0] = w->argv[0];
+	for (int i = 1; i < w->argc; i += used) {
+		const struct option_spec *s =
+			option_at(config_options, w->argv + i, &used);
+		const char *value = strchr(w->argv[i], '=');
+		char *word;
+
+		if (!s || !program_parts_owns(s->name)) {
+			memmove(w->argv + kept, w->argv + i,
+				(size_t)used * sizeof(*w->argv));
+			kept += used;
+			continue;
+		}
+		value = used == 2 ? w->argv[i + 1]
+			: w->argv[i][1] == '-' && value ? value + 1
+			: w->argv[i] + 2 + (w->argv[i][2] == '=');
+		word = option_takes_value(s)
+			       ? mpi_words_make(w, "--%s=%s", s->name, value)
+			       : mpi_words_make(w, "--%s", s->name);
+		if (!word)
+			return err_no_memory(e, "the options");
+		own[n++] = word;
 	}
-	w->is_python |= mpi_words_loads_python(*program);
-	if (w->is_python && !w->has_mpi && !getenv("PET_MPI"))
-		return err_set(e, ERR_USAGE, "ddprun cannot see which MPI %s "
-			       "loads: give --mpi pmix for mpi4py on Open MPI, "
-			       "--mpi pmi on MPICH or Intel MPI, --mpi none if "
-			       "it uses no MPI (or set PET_MPI)", *program);
-	return 0;
+	memset(w->argv + kept, 0, (size_t)(w->argc - kept) * sizeof(*w->argv));
+	w->argc = kept;
+	return n;
+}
+
+/* Moves the variables that belong to one program to the end of w's. */
+static int mpi_words_sort_vars(struct mpi_words *w, char **own)
+{
+	int n = 0, kept = 0;
+
+	for (int i = 0; i < w->nvars; i++) {
+		if (w->is_own[i])
+			own[n++] = w->vars[i];
+		else
+			w->vars[kept++] = w->vars[i];
+	}
+	w->nvars = kept;
+	memset(w->is_own, 0, (size_t)kept);
+	return n;
+}
+
+/* The program at *at, whose options are in w, as a line of text. */
+static int mpi_words_put_part(struct mpi_words *w, char ***at,
+			      struct buf *text, uint32_t *next, struct err *e)
+{
+	struct program_part part = {.words = *at};
+	size_t room = (size_t)(w->argc + w->nvars) + 2;
+	char **own = calloc(room, sizeof(*own));
+	int rc = own ? mpi_words_take_own(w, own, e)
+		     : err_no_memory(e, "the options");
+
+	if (rc > 0) {
+		part.options = own;
+		part.noptions = rc;
+		part.vars = own + rc;
+		part.nvars = mpi_words_sort_vars(w, own + rc);
+		for (; !program_parts_is_end(*at, w->is_mpiexec); ++*at)
+			part.nwords++;
+		rc = !part.nwords ? err_set(e, ERR_USAGE, "no program stands "
+					    "before or behind a ':'")
+		     : w->is_mpiexec
+			     ? mpi_words_check_python(w, part.words[0], e)
+			     : 0;
+	}
+	if (rc >= 0)
+		rc = program_parts_put(text, &part, next, e);
+	free(own);
+	return rc;
+}
+
+static int mpi_words_alloc(struct mpi_words *w, size_t words)
+{
+	size_t room = 2 * words + 4;
+
+	w->argv = calloc(room, sizeof(char *));
+	w->vars = calloc(room, sizeof(char *));
+	w->is_own = calloc(room, 1);
+	w->made = calloc(3 * room, sizeof(char *));
+	return w->argv && w->vars && w->is_own && w->made ? 0 : -ENOMEM;
+}
+
+/* A program behind a ':'. What it has that is not its own is refused. */
+static int mpi_words_add_part(struct mpi_words *w, char ***at, int argc,
+			      struct buf *text, uint32_t *next, struct err *e)
+{
+	struct mpi_words part = {.is_mpiexec = w->is_mpiexec,
+				 .has_mpi = w->has_mpi};
+	int rc = mpi_words_alloc(&part, (size_t)argc);
+
+	if (rc < 0)
+		rc = err_no_memory(e, "the options");
+	mpi_words_add(&part, w->argv[0]);
+	if (rc == 0)
+		rc = mpi_words_walk(&part, at, e);
+	if (rc == 0)
+		rc = mpi_words_put_part(&part, at, text, next, e);
+	if (rc == 0 && (part.argc > 1 || part.nvars || part.dir))
+		rc = err_set(e, ERR_USAGE, "%s behind a ':' is for the whole "
+			     "job: give it before the first program; each "
+			     "program has its own -n, --role, --role-optional, "
+			     "--wrap, --gpus-per-proc, -x, -env, --module, "
+			     "--no-python and --run-path",
+			     part.argc > 1 ? part.argv[1]
+			     : part.dir ? "-wdir" : "-genv or --mca");
+	mpi_words_release(&part);
+	return rc;
+}
+
+/* Makes one --multi-prog of the programs at *at, and moves *at to the end. */
+static int mpi_words_join(struct mpi_words *w, char ***at, int argc,
+			  struct err *e)
+{
+	struct buf text = BUF_INIT(ROLES_TEXT_MAX);
+	uint32_t next = 0;
+	int rc = mpi_words_put_part(w, at, &text, &next, e);
+
+	while (rc == 0 && **at) {
+		++*at;
+		rc = mpi_words_add_part(w, at, argc, &text, &next, e);
+	}
+	if (rc == 0) {
+		char *word = mpi_words_make(w, "--multi-prog=%.*s",
+					    (int)text.len, text.data);
+
+		if (word)
+			mpi_words_add(w, word);
+		else
+			rc = err_no_memory(e, "the programs");
+	}
+	buf_release(&text);
+	return rc;
 }
 
 int mpi_words_is_mpiexec(const char *name)
@@ -429,34 +456,43 @@ int mpi_words_is_mpiexec(const char *name)
 			strcmp(name, "mpirun") == 0);
 }
 
+static int mpi_words_take_program(struct mpi_words *w, char ***at, int argc,
+				  struct err *e)
+{
+	int rc = 0;
+
+	if (program_parts_are_several(*at, w->is_mpiexec) &&
+	    strcmp(**at, "--") != 0)
+		rc = mpi_words_join(w, at, argc, e);
+	if (rc < 0 || !w->is_mpiexec)
+		return rc;
+	*at += **at && strcmp(**at, "--") == 0;
+	rc = mpi_words_check(w, *at, e);
+	if (!w->has_mpi && !getenv("PET_MPI"))
+		mpi_words_add(w, "--mpi=auto"); /* warns */
+	/* what stands behind the program is the program's */
+	if (**at)
+		mpi_words_add(w, "--");
+	return rc;
+}
+
 int mpi_words_init(struct mpi_words *w, int argc, char **argv, struct err *e)
 {
-	size_t room = 2 * (size_t)argc + 4;
 	char **at = argv + (argc > 0);
 	int rc;
 
 	*w = (struct mpi_words){
-		.argv = calloc(room, sizeof(char *)),
-		.vars = calloc(room, sizeof(char *)),
-		.made = calloc(2 * room, sizeof(char *)),
 		.is_mpiexec = argc > 0 && mpi_words_is_mpiexec(argv[0]),
 	};
-	if (!w->argv || !w->vars || !w->made)
+	if (mpi_words_alloc(w, (size_t)argc) < 0)
 		return err_no_memory(e, "the options");
 	if (argc > 0)
 		mpi_words_add(w, argv[0]);
 	if (w->is_mpiexec)
 		mpi_words_add(w, "--log-line-prefix-template=");
 	rc = mpi_words_walk(w, &at, e);
-	if (rc == 0 && w->is_mpiexec) {
-		at += *at && strcmp(*at, "--") == 0;
-		rc = mpi_words_check(w, at, e);
-		if (!w->has_mpi && !getenv("PET_MPI"))
-			mpi_words_add(w, "--mpi=auto"); /* warns */
-		/* what stands behind the program is the program's */
-		if (*at)
-			mpi_words_add(w, "--");
-	}
+	if (rc == 0)
+		rc = mpi_words_take_program(w, &at, argc, e);
 	for (; rc == 0 && *at; at++)
 		mpi_words_add(w, *at);
 	return rc;
@@ -494,6 +530,7 @@ void mpi_words_release(struct mpi_words *w)
 		free(w->made[i]);
 	free(w->made);
 	free(w->vars);
+	free(w->is_own);
 	free(w->argv);
 	*w = (struct mpi_words){.argc = 0};
 }

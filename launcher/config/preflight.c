@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "launcher/failure/exit_code.h"
@@ -12,26 +13,94 @@
 #include "launcher/pmix/pmix_library.h"
 
 static int preflight_find_program(struct program *program,
-				  const struct config *c, struct err *e)
+				  const struct config *c,
+				  const struct role *role, struct err *e)
 {
 	const struct program_how how = {
-		.no_python = c->no_python, .module = c->module,
-		.run_path = c->run_path,
+		.no_python = c->no_python || (role && role->no_python),
+		.module = c->module || (role && role->module),
+		.run_path = c->run_path || (role && role->run_path),
 		.local_rank = c->legacy_launch && !c->use_env,
 	};
 
-	return program_find(program, c->words, &how, e);
+	return program_find(program, role ? role->words : c->words, &how, e);
 }
 
 static int preflight_find_wrap(struct wrap *wrap, const struct config *c,
-			       struct err *e)
+			       const struct role *role, struct err *e)
 {
+	const char *own = role ? role->wrap : NULL;
 	const struct wrap_request r = {
-		.command = c->wrap, .ranks = c->wrap_ranks,
+		.command = own ? own : c->wrap,
+		.ranks = own ? NULL : c->wrap_ranks,
 		.world_size = c->max_nodes > 1 ? 0 : c->nproc,
 	};
 
 	return wrap_init(wrap, &r, e);
+}
+
+/* Names the role whose program cannot be started. */
+static int preflight_fail_role(const struct role *role, int rc, struct err *e)
+{
+	struct err why = *e;
+
+	return err_set(e, rc, "role %s: %s", role->name, why.text);
+}
+
+/* The programs and wrappers of all roles: on several nodes, which of them have
+ * workers here is not known yet. */
+static int preflight_find_each(struct plan_parts *parts,
+			       const struct config *c, struct err *e)
+{
+	const struct roles *roles = &c->roles;
+	int rc = 0;
+
+	parts->each = calloc(roles->n, sizeof(*parts->each));
+	if (!parts->each)
+		return err_no_memory(e, "the programs");
+	parts->roles = roles;
+	for (uint32_t i = 0; i < roles->n; i++) {
+		struct plan_parts *own = i ? &parts->each[i] : parts;
+		const struct role *role = &roles->list[i];
+
+		rc = preflight_find_program(&own->program, c, role, e);
+		if (rc == 0)
+			rc = preflight_find_wrap(&own->wrap, c, role, e);
+		if (rc < 0)
+			return preflight_fail_role(role, rc, e);
+	}
+	return 0;
+}
+
+static int preflight_find_all(struct plan_parts *parts, const struct config *c,
+			      struct err *e)
+{
+	int rc;
+
+	if (c->roles.n)
+		return preflight_find_each(parts, c, e);
+	rc = preflight_find_program(&parts->program, c, NULL, e);
+	return rc == 0 ? preflight_find_wrap(&parts->wrap, c, NULL, e) : rc;
+}
+
+/* What the programs have in common. */
+static void preflight_share(struct plan_parts *parts)
+{
+	uint32_t n = parts->roles ? parts->roles->n : 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct plan_parts *own = &parts->each[i];
+		struct plan_parts all = *parts;
+
+		if (i) {
+			all.program = own->program;
+			all.wrap = own->wrap;
+		}
+		all.roles = NULL;
+		all.each = NULL;
+		*own = all;
+		parts->program.ports |= own->program.ports;
+	}
 }
 
 static int preflight_find_check(struct check_words *w, const struct config *c,
@@ -112,9 +181,7 @@ int preflight_run(struct plan_parts *parts, const struct config *c,
 
 	if (rc < 0)
 		return EXIT_OS;
-	rc = preflight_find_program(&parts->program, c, e);
-	if (rc == 0)
-		rc = preflight_find_wrap(&parts->wrap, c, e);
+	rc = preflight_find_all(parts, c, e);
 	if (rc == 0)
 		rc = preflight_find_check(&parts->check, c, e);
 	if (rc == 0)
@@ -132,11 +199,18 @@ int preflight_run(struct plan_parts *parts, const struct config *c,
 	rc = preflight_look_for_mpi(parts, c, e);
 	if (rc == 0)
 		rc = preflight_place_workers(&parts->placement, c, e);
+	if (rc == 0)
+		preflight_share(parts);
 	return rc < 0 ? exit_code_of(e) : 0;
 }
 
 void preflight_release(struct plan_parts *parts)
 {
+	for (uint32_t i = 1; parts->each && i < parts->roles->n; i++) {
+		wrap_release(&parts->each[i].wrap);
+		program_release(&parts->each[i].program);
+	}
+	free(parts->each);
 	placement_release(&parts->placement);
 	check_words_release(&parts->check);
 	wrap_release(&parts->wrap);

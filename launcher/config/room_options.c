@@ -63,6 +63,7 @@ static struct failure_options config_failure_options(const struct config *c)
 		.env = &c->env, .job = c->job, .max_nodes = c->max_nodes,
 		.nproc = c->nproc, .max_restarts = (uint32_t)c->max_restarts,
 		.has_log_dir = c->output.log_dir != NULL,
+		.roles = c->roles.n ? &c->roles : NULL,
 		.no_crash_stacks = c->no_crash_stacks,
 	};
 }

@@ -112,6 +112,10 @@ int world_size_split(struct config *c, struct err *e)
 			       c->nnodes_text);
 	if (world_size_each(c, &each, e) < 0)
 		return ERR_USAGE;
+	/* a scheduler's counts of tasks may be uneven */
+	if (c->world_size % nodes && c->roles.n && !c->nproc_given &&
+	    c->env.role == LAUNCH_TASK && c->env.tasks)
+		return 0;
 	if (c->world_size % nodes)
 		return err_set(e, ERR_USAGE, "--world-size (-n) %ld: %ld nodes "
 			       "cannot have the same number each; give "

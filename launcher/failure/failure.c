@@ -364,6 +364,18 @@ static char *failure_last_call(const struct failure *f, const struct worker *w)
 	return text[0] ? strdup(text) : NULL;
 }
 
+/* NULL: the job has one program. */
+static const char *failure_role(const struct failure *f, uint32_t rank,
+				const char **program)
+{
+	const struct roles *roles = f->options.roles;
+	const struct role *role = roles ? roles_of(roles, rank) : NULL;
+
+	if (role && program)
+		*program = role->words[0];
+	return role ? role->name : NULL;
+}
+
 /* Fills list; returns the number of workers that were started and have ended.
  */
 static uint32_t failure_gather_workers(const struct failure *f,
@@ -395,6 +407,7 @@ static uint32_t failure_gather_workers(const struct failure *f,
 			.after_ms = (int64_t)(w->ended_ns - since) / 1000000,
 			.max_rss_kib = w->max_rss_kib,
 			.last = failure_last_call(f, w),
+			.role = failure_role(f, worker_rank(w), NULL),
 		};
 	}
 	return n;
@@ -484,6 +497,8 @@ struct slice failure_report(struct failure *f)
 	if (f->end.error.len &&
 	    error_file_parse(&error, f->end.error, NULL) == 0)
 		r.error = &error;
+	if (f->end.rank >= 0)
+		r.role = failure_role(f, (uint32_t)f->end.rank, &r.program);
 	if (f->round_ran)
 		workers = calloc(f->group->n, sizeof(*workers));
 	if (workers)

@@ -311,6 +311,11 @@ static void report_put_first_failure(struct buf *out, const struct report *r)
 	if (r->world_size)
 		buf_printf(out, " of %u", r->world_size);
 	buf_printf(out, " (local rank %u)\n", end->local_rank);
+	if (r->role) {
+		buf_printf(out, "|  role         %s, program ", r->role);
+		report_put_clean(out, SLICE_STR(r->program));
+		buf_put(out, "\n", 1);
+	}
 	buf_printf(out, "|  node         %u, host %.*s\n", end->node_rank,
 		   SLICE_FMT(end->host));
 	buf_printf(out, "|  pid          %lld\n", (long long)end->pid);
@@ -355,8 +360,9 @@ static void report_put_worker(struct buf *out, const struct report *r,
 {
 	long long ms = (long long)w->after_ms;
 
-	buf_printf(out, "rank %u (local rank %u), pid %lld: ", w->rank,
-		   w->local_rank, (long long)w->pid);
+	buf_printf(out, "rank %u (%s%slocal rank %u), pid %lld: ", w->rank,
+		   w->role ? w->role : "", w->role ? ", " : "", w->local_rank,
+		   (long long)w->pid);
 	if (w->fate == REPORT_KILLED) {
 		buf_printf(out, "ignored the signal to stop");
 		return;

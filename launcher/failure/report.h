@@ -29,6 +29,7 @@ struct report_worker {
 	int64_t after_ms; /* after the first failure; see first_is_here */
 	uint64_t max_rss_kib;
 	char *last; /* its last call of libddp; NULL: not known */
+	const char *role; /* of several programs; NULL: the job has one */
 };
 
 /* The rank that slowed the round down last. */
@@ -49,6 +50,7 @@ struct report {
 	const char *host;
 	int64_t now_ms;    /* unix time at which the failure became known */
 	const struct error_file *error; /* END's, parsed; or NULL */
+	const char *role, *program; /* END's rank's, likewise */
 	const struct report_worker *workers;
 	uint32_t nworkers;
 	/* oldest first; END ended the last of them, unless no attempt has

@@ -159,6 +159,9 @@ static void report_add_first(const struct json *j, cJSON *all,
 	to = j->add_object(all, "first_failure");
 	j->add_number(to, "rank", end->rank);
 	j->add_number(to, "local_rank", end->local_rank);
+	json_add_text_or_null(j, to, "role", SLICE_STR(r->role ? r->role : ""));
+	json_add_text_or_null(j, to, "program",
+			      SLICE_STR(r->program ? r->program : ""));
 	j->add_number(to, "node_rank", end->node_rank);
 	json_add_text(j, to, "host", end->host);
 	j->add_number(to, "pid", (double)end->pid);
@@ -185,6 +188,8 @@ static void report_add_workers(const struct json *j, cJSON *all,
 
 		j->add_number(to, "rank", w->rank);
 		j->add_number(to, "local_rank", w->local_rank);
+		json_add_text_or_null(j, to, "role",
+				      SLICE_STR(w->role ? w->role : ""));
 		j->add_number(to, "pid", (double)w->pid);
 		j->add_string(to, "fate", report_fate_name(w->fate));
 		if (w->fate == REPORT_VICTIM && r->end->rank >= 0)

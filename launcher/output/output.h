@@ -55,6 +55,9 @@ struct output {
 	uv_timer_t expire;
 	struct stream *held; /* those that hold a part of a line */
 	uv_timer_t show_held;
+	/* The role of a rank, for prefixes; NULL: it is that of output_init. */
+	const char *(*role_of)(void *arg, uint32_t rank);
+	void *role_arg;
 };
 
 /* Takes over stdout, stderr and the log for n workers. rules must outlive o. */

@@ -132,3 +132,44 @@ uint32_t rank_list_last(const struct rank_list *l)
 {
 	return l->ranges[l->n - 1].last;
 }
+
+size_t rank_list_count(const struct rank_list *l)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		n += l->ranges[i].last - l->ranges[i].first + 1;
+	return n;
+}
+
+uint32_t rank_list_below(const struct rank_list *l, uint32_t rank)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < l->n && l->ranges[i].first < rank; i++) {
+		uint32_t end = l->ranges[i].last < rank
+				       ? l->ranges[i].last + 1 : rank;
+
+		n += end - l->ranges[i].first;
+	}
+	return n;
+}
+
+int rank_list_common(const struct rank_list *a, const struct rank_list *b,
+		     uint32_t *rank)
+{
+	size_t i = 0, k = 0;
+
+	while (i < a->n && k < b->n) {
+		const struct rank_range *x = &a->ranges[i], *y = &b->ranges[k];
+
+		*rank = x->first > y->first ? x->first : y->first;
+		if (*rank <= x->last && *rank <= y->last)
+			return 1;
+		if (x->last < y->last)
+			i++;
+		else
+			k++;
+	}
+	return 0;
+}

@@ -31,4 +31,12 @@ int rank_list_contains(const struct rank_list *l, uint32_t rank);
 /* The highest rank; l is not empty. */
 uint32_t rank_list_last(const struct rank_list *l);
 
+/* How many ranks the list has; how many of them are below rank. */
+size_t rank_list_count(const struct rank_list *l);
+uint32_t rank_list_below(const struct rank_list *l, uint32_t rank);
+
+/* 1, and the lowest rank that is in both lists, if there is one. */
+int rank_list_common(const struct rank_list *a, const struct rank_list *b,
+		     uint32_t *rank);
+
 #endif

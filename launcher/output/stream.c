@@ -30,6 +30,8 @@ static void stream_put_prefix(struct stream *s)
 	o->vars.rank = rank;
 	o->vars.local_rank = local_rank;
 	o->vars.stream = s->of.is_stderr ? "stderr" : "stdout";
+	if (o->role_of)
+		o->vars.role_name = o->role_of(o->role_arg, s->of.rank);
 	line_prefix_put(&prefix, o->rules->prefix, &o->vars);
 	s->prefix_len = prefix.len;
 	if (prefix.len)

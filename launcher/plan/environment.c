@@ -24,7 +24,7 @@
 #define NCCL_FILE "NCCL_DEBUG_FILE="
 #define TORCH_TRACE "TORCH_FR_DUMP_TEMP_FILE"
 
-enum { OWN_MAX = 52, FRAMEWORK_TEXT_MAX = 1 << 20 };
+enum { OWN_MAX = 53, FRAMEWORK_TEXT_MAX = 1 << 20 };
 
 static int environment_is_given(const char *text)
 {
@@ -42,7 +42,7 @@ static const char *const replaced[] = {
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
 	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
 	"DDP_RECONNECT_TIMEOUT", CRASH_VARIABLE, "DDP_STEP_FILE",
-	"DDP_WORKER_PORT",
+	"DDP_WORKER_PORT", "DDP_ROLES",
 	/* secrets that give access to more than this job; a worker needs only
 	 * DDP_JOB_KEY */
 	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
@@ -183,6 +183,8 @@ static void environment_add_ours(struct environment *env,
 	environment_add(env, "DDP_ROUND=%u", job->round);
 	environment_add(env, "DDP_NODE_ADDR=%s", job->node_addr);
 	environment_add(env, "DDP_AGENT_ID=%s", job->agent_id);
+	if (environment_is_given(job->roles))
+		environment_add(env, "DDP_ROLES=%s", job->roles);
 	if (job->again_ms)
 		environment_add(env, "DDP_RECONNECT_TIMEOUT=%u", job->again_ms);
 	if (job->encrypt_data)
@@ -542,7 +544,9 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 		job->step_file(job->step_file_arg, local_rank,
 			       env->step_file + sizeof(STEP_FILE) - 1);
 	if (env->gpus)
-		gpu_list_share(env->visible, local_rank * job->worker_gpus,
+		gpu_list_share(env->visible,
+			       job->first_gpus ? job->first_gpus[local_rank]
+					       : local_rank * job->worker_gpus,
 			       job->worker_gpus,
 			       env->gpus + sizeof(GPUS) - 1);
 }

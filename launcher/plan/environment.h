@@ -28,6 +28,8 @@ struct environment_job {
 	int virtual_local_rank; /* each worker's LOCAL_RANK is 0 */
 	/* each worker sees this many GPUs of its own; 0: all of them */
 	uint32_t worker_gpus;
+	const uint32_t *first_gpus; /* of each worker; NULL: consecutive */
+	const char *roles; /* of all ranks (roles.h); NULL: one program */
 	/* Returns the path of a worker's error file, in out[PATH_MAX] or
 	 * elsewhere; "" for none. NULL: no worker has one. */
 	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);

@@ -9,6 +9,7 @@
 #include "launcher/plan/nccl.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/program.h"
+#include "launcher/plan/roles.h"
 #include "launcher/plan/wrap.h"
 
 /* The parts that all rounds share, found before anything is started. */
@@ -24,6 +25,10 @@ struct plan_parts {
 	int is_mpi_alone; /* its library does not speak what we serve */
 	int is_mpi_unseen; /* --mpi auto is given, and it has no library */
 	char no_pmix[ERR_TEXT_MAX]; /* why we cannot serve PMIx; or "" */
+	/* Several programs: the parts of each. The program and the wrapper of
+	 * the first are those above; NULL: one program. */
+	const struct roles *roles;
+	struct plan_parts *each;
 };
 
 struct plan {
@@ -37,6 +42,10 @@ struct plan {
 	 * check, else NULL */
 	char **argv;
 	char *text;
+	/* Several programs: the plan of each that has a worker here, and the
+	 * first GPU of each worker. */
+	struct plan *each;
+	uint32_t *first_gpus;
 };
 
 /* Valid until the next plan_worker on the same plan. */
@@ -48,8 +57,9 @@ struct plan_worker {
 	const struct cpus *cpus; /* NULL: not bound */
 };
 
-/* base: the launcher's own variables. base and parts must outlive p. 0 or
- * -ENOMEM; after an error p needs no release. */
+/* base: the launcher's own variables. base and parts must outlive p. 0,
+ * -ENOMEM, or ERR_USAGE if the programs have other ranks than the job, or need
+ * more GPUs than this host has; after an error p needs no release. */
 int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	      const struct environment_job *job, uint32_t base_rank,
 	      struct err *e);

@@ -103,6 +103,11 @@ static void remote_spec_put_options(struct buf *b, const struct remote_spec *s,
 	else
 		remote_spec_add(b, "--nproc-per-node=%s", c->nproc_text);
 	remote_spec_add(b, "--rdzv-id=%s", c->job_given ? c->job : s->job);
+	if (!c->roles.n)
+		return;
+	/* the hosts need not have the file; the list ends with a NUL */
+	buf_printf(b, "--multi-prog=");
+	remote_list_add(b, c->programs);
 }
 
 static void remote_spec_put_environment(struct buf *b)
@@ -133,7 +138,7 @@ int remote_spec_job(const struct remote_spec *s, uint32_t i, struct buf *b,
 				   PROOF_SIZE);
 
 	remote_spec_put_options(&options, s, i);
-	for (char **w = s->config->words; *w; w++)
+	for (char **w = s->config->words; *w && !s->config->roles.n; w++)
 		remote_list_add(&words, *w);
 	remote_spec_put_environment(&environment);
 	rc = buf_bytes(&options, &job.options.texts);

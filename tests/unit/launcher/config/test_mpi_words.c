@@ -96,6 +96,30 @@ START_TEST(words_of_mpirun_become_ours)
 }
 END_TEST
 
+START_TEST(several_programs_become_one_option)
+{
+	static const struct row rows[] = {
+		{"d -n 4 ./a x : -n 8 ./b",
+		 "d --multi-prog=0-3  './a'  'x'\n4-11  './b'\n"},
+		{"d -np 1 -H h -x A=1 --wrap=w a : -np 2 a",
+		 "d -H h --multi-prog=0-0 --wrap 'w' -x 'A=1'  'a'\n"
+		 "1-2  'a'\n"},
+		{"d -n 1 --role r -m a : -n1 --role-optional --gpus-per-proc 2 "
+		 "b -n : -n 1 c : x",
+		 "d --multi-prog=0-0 --role 'r' --module  'a'\n1-1 "
+		 "--gpus-per-proc '2' --role-optional  'b'  '-n'\n2-2  'c'  "
+		 "':'  'x'\n"},
+		/* no option behind it, or a -- before the program: arguments */
+		{"d -n 4 ./a : ./b", "d -n 4 ./a : ./b"},
+		{"d -n 4 ./a :", "d -n 4 ./a :"},
+		{"d -n 4 ./a : -", "d -n 4 ./a : -"},
+		{"d -n 4 -- ./a : -n 2", "d -n 4 -- ./a : -n 2"},
+	};
+
+	COMPARE(rows);
+}
+END_TEST
+
 START_TEST(words_of_torchrun_stay)
 {
 	static const struct row rows[] = {
@@ -219,7 +243,18 @@ START_TEST(what_cannot_be_said_is_an_error_that_names_ours)
 		{"d -v a", "DDP_LOG=debug"},
 		{"mpiexec a", "give -n N"},
 		{"mpiexec -hosts h1,h2 a", "give -n N"},
-		{"mpiexec -n 2 a : -n 3 b", "':' starts another program"},
+		{"mpiexec -n 2 a : b", "b: give each program of a command line "
+				       "with ':' its number of workers"},
+		{"mpiexec -n 2 a :", "no program stands before or behind"},
+		{"mpiexec -n 2 : -n 2 b", "no program stands before or behind"},
+		{"d a : -n 3 b", "a: give each program"},
+		{"d -n 2 a : -n 0 b", "b: -n 0: a program needs a worker"},
+		{"d -n 2 a : -n 70000000 b", "b: -n '70000000': give a number"},
+		{"d -n 2 a : -n 2 -H h b", "-H behind a ':' is for the whole "
+					   "job"},
+		{"d -n 2 a : -n 2 -wdir x b", "-wdir behind a ':' is"},
+		{"d -n 2 a : -n 2 -genv A 1 b", "-genv or --mca behind a ':'"},
+		{"mpiexec -n 1 a : -n 1 x.py", "which MPI x.py loads"},
 		{"mpiexec -n 2 /bin/python3.11 a", "--mpi pmix for mpi4py"},
 		{"mpiexec -n 2 a.py", "--mpi pmix for mpi4py"},
 		{"mpiexec -n 2 -m a", "which MPI a loads"},
@@ -243,6 +278,7 @@ int main(void)
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, words_of_mpirun_become_ours);
+	tcase_add_test(c, several_programs_become_one_option);
 	tcase_add_test(c, words_of_torchrun_stay);
 	tcase_add_test(c, mpiexec_has_no_prefix_and_keeps_dashes);
 	tcase_add_test(c, variables_are_collected);

@@ -1,0 +1,135 @@
+# Several programs in one job: `:` and --multi-prog.
+# covers: launcher/plan/roles.c launcher/config/program_parts.c launcher/config/config_programs.c launcher/plan/plan.c launcher/config/preflight.c
+load ../lib
+
+# what each worker is
+who='echo $RANK/$WORLD_SIZE $ROLE_NAME $ROLE_RANK/$ROLE_WORLD_SIZE $DDP_ROLES'
+
+@test "programs behind ':' are roles of one world" {
+	expect 0 ddprun --log-line-prefix-template '${role_name}: ' -n 2 --role learner sh -c "$who" : \
+		-n 3 -x A='b c' --role actor sh -c "$who; echo \$A" : -n 1 --wrap 'env W=1' sh -c 'echo $ROLE_NAME $W $A'
+	[ "$(sort <<<"$out")" = "actor: 2/6 actor 0/3 learner=0-1 actor=2-4 sh=5
+actor: 3/6 actor 1/3 learner=0-1 actor=2-4 sh=5
+actor: 4/6 actor 2/3 learner=0-1 actor=2-4 sh=5
+actor: b c
+actor: b c
+actor: b c
+learner: 0/6 learner 0/2 learner=0-1 actor=2-4 sh=5
+learner: 1/6 learner 1/2 learner=0-1 actor=2-4 sh=5
+sh: sh 1" ]
+	[ -z "$err" ]
+}
+
+@test "a file in Slurm's format names the programs" {
+	cat >conf <<-'END'
+		# task ids, program, arguments
+		1,3  sh -c 'echo b $ROLE_RANK of $ROLE_WORLD_SIZE: $*' %t '%t' \
+		     %o ${local_rank}
+		*    --role rest sh -c 'echo rest $ROLE_RANK of $ROLE_WORLD_SIZE'
+	END
+	expect 0 ddprun -n 5 --multi-prog conf
+	[ "$(sort <<<"$out")" = '[0] rest 0 of 3
+[1] b 0 of 2: %t 0 1
+[2] rest 1 of 3
+[3] b 1 of 2: %t 1 3
+[4] rest 2 of 3' ]
+	# without * the file says how many there are
+	printf '0 echo a\n1-2 echo b\n' >conf
+	expect 0 ddprun --multi-prog conf
+	[ "$(sort <<<"$out")" = $'[0] a\n[1] b\n[2] b' ]
+}
+
+@test "nothing starts unless each rank has a program and each program a rank" {
+	local left='touch started'
+	expect 2 ddprun -n 2 sh -c "$left" : -n 0 false
+	has "$err" 'false: -n 0: a program needs a worker'
+	expect 127 ddprun -n 2 sh -c "$left" : -n 1 ./nope
+	has "$err" "role nope: cannot run './nope': No such file"
+	expect 127 ddprun -n 2 sh -c "$left" : -n 1 --wrap nope true
+	has "$err" "role true: cannot run 'nope'"
+	expect 2 ddprun -n 2 sh -c "$left" : -n 1 --nnodes 2 true
+	has "$err" "--nnodes behind a ':' is for the whole job"
+	expect 2 ddprun --role-optional sh -c "$left"
+	has "$err" '--role-optional needs a job of several programs'
+	printf '0 sh -c "touch started"\n2 true\n' >conf
+	expect 2 ddprun --multi-prog conf
+	has "$err" 'rank 1 of 3 has no program'
+	expect 2 ddprun -n 2 --multi-prog conf
+	has "$err" 'role true \(true\) has rank 2, but the job has 2 workers'
+	printf '0 sh -c "touch started"\n0-1 true\n' >conf
+	expect 2 ddprun --multi-prog conf
+	has "$err" 'line 2: rank 0 has a program already, sh'
+	expect 2 ddprun --multi-prog conf true
+	has "$err" "so 'true' cannot be another one"
+	expect 2 ddprun --multi-prog none
+	has "$err" "cannot read '.*none': No such file"
+	expect 2 ddprun --nnodes 2 --rdzv-endpoint localhost:1 -n 2 sh -c "$left" : -n 1 true
+	has "$err" '2 nodes cannot have the same number each; give --nproc-per-node'
+	[ ! -e started ]
+}
+
+@test "the page and its report name the role and the program that failed" {
+	expect 3 ddprun --log-dir logs -n 1 sleep 1000 : -n 2 --role actor sh -c 'test $RANK = 1 || exec sleep 1000; exit 3'
+	has "$err" '^\|  rank +1 of 3'
+	has "$err" '^\|  role +actor, program sh$'
+	has "$(cat logs/*/attempt_0/report.json)" '"role":.*"actor"'
+	has "$(cat logs/*/attempt_0/report.json)" '"program":.*"sh"'
+	nothing_left
+}
+
+@test "a worker of an optional role that fails is left out" {
+	expect 0 ddprun -n 2 sh -c 'until [ -e gone ]; do sleep 0.02; done; echo on' : \
+		-n 2 --role eval --role-optional sh -c 'test $ROLE_RANK = 0 && exit 3; touch gone'
+	[ "$(sort <<<"$out")" = $'[0] on\n[1] on' ]
+	has "$err" 'rank 2 of role eval \(pid [0-9]+\) exited with code 3; the role is optional: the job goes on without it'
+	expect 4 ddprun -n 2 sh -c 'exit 4' : -n 1 --role eval --role-optional sleep 1000
+	has "$err" '^\|  role +sh, program sh$'
+	nothing_left
+}
+
+@test "GPUs are shared by what each program needs" {
+	export CUDA_VISIBLE_DEVICES=4,5,6
+	expect 0 ddprun -n 1 --gpus-per-proc 2 --role a sh -c 'echo $CUDA_VISIBLE_DEVICES' : \
+		-n 1 --role b sh -c 'echo $CUDA_VISIBLE_DEVICES' : -n 1 --role c --gpus-per-proc 1 sh -c 'echo $CUDA_VISIBLE_DEVICES'
+	[ "$(sort <<<"$out")" = $'[0] 4,5\n[1] 4,5,6\n[2] 6' ]
+	expect 66 ddprun -n 2 --gpus-per-proc 2 --role a touch started : -n 1 true
+	has "$err" 'the 3 workers of this node need 4 GPUs, but CUDA_VISIBLE_DEVICES has 3'
+	[ ! -e started ]
+}
+
+@test "a dry run shows each worker's role" {
+	expect 0 ddprun --dry-run -n 1 true : -n 1 --role b echo x
+	has "$out" '^rank 0, local rank 0, role true, host '
+	has "$out" '^rank 1, local rank 1, role b, host '
+	has "$out" "DDP_ROLES='true=0 b=1'"
+	expect 0 ddprun --dry-run --nnodes 2 --nproc-per-node 1 -n 1 true : -n 1 --role b --wrap env -x A=1 echo x
+	has "$out" '^roles true=0 b=1, host .* with 1 of them'
+	has "$out" '^role b$'
+	has "$out" 'argv     echo x'
+}
+
+@test "nodes may have different numbers of workers" {
+	local job=(--rdzv-endpoint "127.0.0.1:$(w_port free)" --nnodes 2)
+	local programs=(-n 2 --role l sh -c "$who" : -n 3 --role a sh -c "$who")
+	start a ddprun "${job[@]}" --node-rank 0 --nproc-per-node 1 "${programs[@]}"
+	start b ddprun "${job[@]}" --node-rank 1 --nproc-per-node 4 "${programs[@]}"
+	finish a
+	[ "$out" = '[0] 0/5 l 0/2 l=0-1 a=2-4' ]
+	finish b
+	[ "$(sort <<<"$out")" = '[1] 1/5 l 1/2 l=0-1 a=2-4
+[2] 2/5 a 0/3 l=0-1 a=2-4
+[3] 3/5 a 1/3 l=0-1 a=2-4
+[4] 4/5 a 2/3 l=0-1 a=2-4' ]
+}
+
+@test "nodes that have another number of workers than the programs start none" {
+	local job=(--rdzv-endpoint "127.0.0.1:$(w_port free)" --nnodes 2)
+	start a ddprun "${job[@]}" --node-rank 0 --nproc-per-node 1 -n 2 touch a : -n 3 touch b
+	start b ddprun "${job[@]}" --node-rank 1 --nproc-per-node 3 -n 2 touch a : -n 3 touch b
+	finish a -
+	[ "$status" != 0 ]
+	has "$err" 'has rank 4, but the job has 4 workers'
+	finish b -
+	has "$err" 'has rank 4, but the job has 4 workers'
+	[ ! -e a ] && [ ! -e b ]
+}
