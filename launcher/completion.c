@@ -8,12 +8,15 @@
 #include "launcher/config/config.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
+#include "launcher/top/top.h"
 
 /* A subcommand has its own options, and no program. */
 static const struct {
 	const char *name;
 	const struct option_spec *options;
-} subcommands[] = {{"dump", dump_options}, {"status", status_options}};
+} subcommands[] = {{"dump", dump_options},
+		   {"status", status_options},
+		   {"top", top_options}};
 
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(*subcommands) };
 
@@ -115,7 +118,8 @@ static void completion_print_bash(void)
 	       "\t\t-*) value=$all ;;\n"
 	       "\t\t*)\n"
 	       "\t\t\t[ $COMP_CWORD -gt 1 ] || "
-	       "value='check dump status install-mpiexec install-torchrun'\n"
+	       "value='check dump status top install-mpiexec "
+	       "install-torchrun'\n"
 	       "\t\t\tmapfile -t COMPREPLY < "
 	       "<(compgen -c -f -W \"$value\" -- \"$word\")\n"
 	       "\t\t\treturn ;;\n"

@@ -29,6 +29,7 @@
 #include "launcher/srun_exec.h"
 #include "launcher/ssh/launch.h"
 #include "launcher/ssh/proxy.h"
+#include "launcher/top/top.h"
 #include "launcher/worker/spawn.h"
 #include "launcher/worker/sweep.h"
 
@@ -237,14 +238,24 @@ static int ddprun_run_words(int argc, char **argv)
 	return rc;
 }
 
+/* Those that a program of the same name needs ./ to be started instead. */
+static const struct {
+	const char *name;
+	int (*main)(int argc, char **argv);
+} commands[] = {
+	{"dump", dump_main},
+	{"status", status_main},
+	{"top", top_main},
+	{NULL, NULL},
+};
+
 static int ddprun_run_command(int argc, char **argv)
 {
 	int has_commands = !mpi_words_is_mpiexec(argv[0]);
 
-	if (has_commands && argc > 1 && strcmp(argv[1], "dump") == 0)
-		return dump_main(argc - 1, argv + 1);
-	if (has_commands && argc > 1 && strcmp(argv[1], "status") == 0)
-		return status_main(argc - 1, argv + 1);
+	for (int i = 0; has_commands && argc > 1 && commands[i].name; i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].main(argc - 1, argv + 1);
 	if (has_commands && link_command_is(argc, argv))
 		return link_command_main(argc, argv);
 	if (argc > 1 && strcmp(argv[1], CRASH_STACK_COMMAND) == 0)

@@ -194,8 +194,8 @@ static cJSON *status_json_job(const struct json *j,
 	return to;
 }
 
-static int status_put_json(struct buf *out, const struct job_status_list *l,
-			   struct err *e)
+int status_put_json(struct buf *out, const struct job_status_list *l,
+		    struct err *e)
 {
 	const struct json *j = json_load(e);
 	cJSON *all, *jobs;

@@ -5,8 +5,13 @@
 #define LAUNCHER_STATUS_H
 
 #include "base/option.h"
+#include "launcher/inspect/job_status.h"
 
 extern const struct option_spec status_options[];
+
+/* What --json prints (docs/ddprun-status.1). */
+int status_put_json(struct buf *out, const struct job_status_list *l,
+		    struct err *e);
 
 /* argv[0] is "status". Returns the exit code. */
 int status_main(int argc, char **argv);

@@ -1,0 +1,119 @@
+# ddprun top: the screen of jobs, on a terminal and as text.
+# covers: launcher/top
+load ../lib
+
+setup() {
+	lib_setup
+	export TERM=xterm
+	unset NO_COLOR
+	at=127.0.0.1:$(w_port free)
+}
+
+# job N: a job of N workers that report step 7 and wait for the end of the file go
+job() {
+	mkfifo go
+	start job ddprun --nproc-per-node "$1" --rdzv-id j --rdzv-endpoint "$at" \
+		sh -c 'echo 7 >"$DDP_STEP_FILE"; echo here; read -r _ <go || true'
+	for ((i = 0; i < $1; i++)); do
+		await job.out "\\[$i\\] here|^here"
+	done
+}
+
+end_job() {
+	: >go
+	finish job "${1:-0}"
+}
+
+# screen OPTION...: ddprun top on a terminal of 90 columns and 20 lines; what is
+# written to descriptor 7 are its keys
+screen() {
+	mkfifo keys
+	printf '%s\n' 'stty cols 90 rows 20' 'echo $$ >shell' \
+		'code=0; ddprun top "$@" || code=$?; echo "ended $code"' >commands
+	start top bash -c 'exec script -qefc "bash commands $*" /dev/null <keys' bash "$@"
+	exec 7>keys
+}
+
+@test "top without a job prints a line and exits with 1" {
+	expect 1 ddprun top --once --job no-such-job
+	has "$err" '^ddprun: error: no job of yours with the --rdzv-id no-such-job runs on '
+	expect 2 ddprun top --onc --interva 0
+	has "$err" 'interval'
+	expect 2 ddprun top more
+	has "$err" "unexpected word 'more'"
+	expect 0 ddprun top --help
+	has "$out" '^usage: ddprun top'
+}
+
+@test "without a terminal top prints the ranks of all jobs once" {
+	job 3
+	expect 0 ddprun top --job j
+	has "$out" "^job 'j'  running for .*  attempt 1 of 1\$"
+	has "$out" "^1 of 1 nodes  3 workers  at $at\$"
+	expect 0 ddprun top --job j --json
+	[ "$(python3 -c 'import json, sys
+j, = json.load(open(sys.argv[1]))["jobs"]
+print(j["job"], j["world_size"])' program.out)" = "j 3" ]
+	expect 0 ddprun top --rdzv-endpoint "$at" --once
+	has "$out" "^job 'j'"
+	end_job
+}
+
+@test "on a terminal top shows each rank, and q leaves it as it was" {
+	job 2
+	screen --job j --interval 0.2
+	await top.out "job 'j'  running for"
+	await top.out '^ +1 +0 .* 7 .*' 60 # the second rank, with its step
+	printf q >&7
+	await top.out 'ended 0'
+	exec 7>&-
+	finish top
+	grep -qF $'\e[?1049h' top.out
+	has "$(tail -n 2 top.out)" $'\e\\[\\?25h\e\\[\\?7h\e\\[\\?1049l'
+	end_job
+}
+
+@test "keys filter the ranks and show a dump of the job" {
+	job 2
+	PAGER=cat screen --job j --interval 0.2
+	await top.out '^ +0 +0 .* 7 '
+	printf / >&7
+	await top.out 'filter: '
+	printf '1\r' >&7
+	await top.out '/ filter: 1'
+	printf d >&7
+	await top.out '^rank 0|worker|no call'
+	printf q >&7
+	await top.out 'ended 0'
+	exec 7>&-
+	finish top
+	end_job
+}
+
+@test "a signal ends top, and the terminal is as it was" {
+	screen
+	await top.out 'no job of yours runs on|job '
+	read -r shell <shell
+	kill -TERM $(<"/proc/$shell/task/$shell/children")
+	await top.out 'ended 143'
+	exec 7>&-
+	finish top
+	grep -qF $'\e[?1049l' top.out
+}
+
+@test "a server that does not answer is named, and the screen goes on" {
+	start server ddprdzv --listen "$at" --auth none
+	await server.err 'listening on'
+	signal server STOP
+	screen --rdzv-endpoint "$at" --auth none --timeout 0.3 --interval 0.2
+	await top.out "rendezvous server $at: no answer"
+	lacks "$(<top.out)" 'no job runs there'
+	signal server CONT
+	await top.out 'no job runs there'
+	printf q >&7
+	await top.out 'ended 0'
+	exec 7>&-
+	finish top
+	signal server TERM
+	finish server -
+}
