@@ -435,6 +435,7 @@ static void daemon_on_job_closed(struct hosted_job *h)
 {
 	stall_report_release(h);
 	resume_release(h);
+	voucher_release(h);
 }
 
 const struct server_hooks daemon_hooks = {

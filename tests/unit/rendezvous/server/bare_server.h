@@ -17,9 +17,8 @@
 #include "rendezvous/server/hosted_job.h"
 #include "rendezvous/server/limits.h"
 
-/* A server with the journal in fd, which it takes. NULL with e: it cannot. */
-static inline struct server *server_at(int fd, size_t max_keys,
-				       size_t max_bytes, struct err *e)
+/* A server that has not read a journal. */
+static inline struct server *new_server(size_t max_keys, size_t max_bytes)
 {
 	struct server *s = calloc(1, sizeof(*s));
 
@@ -31,6 +30,16 @@ static inline struct server *server_at(int fd, size_t max_keys,
 	s->hooks = &daemon_hooks;
 	wait_report_init(s);
 	limits_init(s);
+	return s;
+}
+
+/* A server with the journal in fd, which it takes. On failure e has the
+ * code. */
+static inline struct server *server_at(int fd, size_t max_keys,
+				       size_t max_bytes, struct err *e)
+{
+	struct server *s = new_server(max_keys, max_bytes);
+
 	e->code = recovery_start(s, NULL, fd, e);
 	return s;
 }

@@ -114,6 +114,27 @@ START_TEST(a_gone_job_is_in_no_account)
 }
 END_TEST
 
+/* As when a server drains whose agents have not come back. */
+START_TEST(a_dropped_job_releases_its_nodes_addresses)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(fd);
+	struct hosted_job *h = hosted_job_for_join(s, SLICE_STR("j"));
+	struct addr_owner node = {NULL};
+	struct sock_addr a;
+
+	come(h, 0);
+	ck_assert_int_eq(sock_addr_number("10.0.0.1", 0, &a), 1);
+	ck_assert_int_eq(addr_book_add(&h->vouchers.book, &node, &a), 0);
+	addr_book_forget(&h->vouchers.book, &node);
+	ck_assert_uint_ne(h->vouchers.book.addrs.size, 0);
+	hosted_job_drop(h);
+	/* the job itself is freed by the loop */
+	ck_assert_uint_eq(h->vouchers.book.addrs.size, 0);
+	close_server(s);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("gone");
@@ -121,5 +142,6 @@ int main(void)
 	tcase_add_test(c,
 		records_of_gone_nodes_are_counted_and_bounded);
 	tcase_add_test(c, a_gone_job_is_in_no_account);
+	tcase_add_test(c, a_dropped_job_releases_its_nodes_addresses);
 	return run_case(c);
 }
