@@ -82,10 +82,11 @@ int gather_fanout_offer(struct share *s, uint32_t rank,
 void gather_fanout_withdraw(struct share *s, uint32_t rank)
 {
 	uint32_t at = gather_fanout_count_below(s, rank);
-	struct share_place *p = s->places + at;
+	struct share_place *p;
 
 	if (!gather_fanout_is_passing_on(s, at, rank))
 		return;
+	p = &s->places[at];
 	free(p->addr);
 	memmove(p, p + 1, (--s->n - at) * sizeof(*p));
 }

@@ -125,6 +125,15 @@ START_TEST(a_withdrawn_relay_serves_nobody)
 }
 END_TEST
 
+/* Under UBSan: nothing is computed from an array that does not exist. */
+START_TEST(withdrawing_where_nobody_offered_changes_nothing)
+{
+	gather_fanout_withdraw(&s, 3);
+	ck_assert_uint_eq(s.n, 0);
+	ck_assert_ptr_null(s.places);
+}
+END_TEST
+
 static void come(struct store *st, struct store_waiter *w, uint32_t rank)
 {
 	const struct wire_share m = {
@@ -200,6 +209,7 @@ int main(void)
 	tcase_add_test(t, a_relay_serves_four_hosts_and_its_own_at_most);
 	tcase_add_test(t, without_relays_the_server_sends_the_whole_list);
 	tcase_add_test(t, a_withdrawn_relay_serves_nobody);
+	tcase_add_test(t, withdrawing_where_nobody_offered_changes_nothing);
 	tcase_add_test(t, an_offer_ends_with_its_caller);
 	tcase_add_test(t, an_incomplete_offer_is_ignored);
 	tcase_add_test(t, the_hash_is_of_the_bytes_that_are_passed_on);
