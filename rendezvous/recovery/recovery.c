@@ -65,10 +65,9 @@ static void recovery_drop_empty(struct server *s)
 	struct hosted_job *h = NULL;
 
 	while ((h = server_next_job(s, h))) {
-		if (!job_is_empty(h->job))
-			continue;
 		hosted_job_free_if_empty(h);
-		h = NULL; /* the table has changed */
+		if (h->closing)
+			h = NULL; /* the table has changed */
 	}
 }
 
