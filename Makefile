@@ -13,7 +13,7 @@
 #   make bench       ratios against peers and physical floors
 #   make style       include rules, layout, wording, clang-format if installed
 #   make analyze     gcc -fanalyzer and clang's static analyser; fails on any warning
-#   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
+#   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each; FUZZ="wire torch"); needs clang
 #   make fuzz-sdk    compare libddp with a reference, FUZZ_SECONDS (60) of random calls
 #   make fuzz-store  compare the store with a model likewise (FUZZ_SEED=N: start at N)
 #   make coverage    run the tests in a build of its own; lines and branches by room
@@ -521,8 +521,8 @@ model: $(model)
 planted:
 	@CC="$(CC)" CXX="$(CXX)" sh tests/planted/run $(PLANTED)
 
-fuzz:
-	@O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run
+fuzz: $(crash_library)
+	@O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) sh tests/fuzz/run $(FUZZ)
 
 # The first lines of the script document FOR, CALL, JOB, AT, N, SEED, JOBS, LOG.
 faults: deps

@@ -37,7 +37,7 @@ static void take_body(struct slice body)
 	if (remote_ready_get(body, &ready) == 0 &&
 	    ready.text.len + ready.host.len + ready.addr.len > body.len)
 		abort();
-	remote_u32_get(body, &n);
+	(void)!remote_u32_get(body, &n);
 }
 
 /* What is left after the records. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/wire.h"
+#include "tests/fuzz/wire_uses.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,7 +38,17 @@ static void walk(struct wire_items list, enum wire_type type)
 	require(i <= WIRE_KEYS_MAX && reader_left(&r) <= list.bytes.len);
 }
 
-#define ROUND_TRIP(name, WALK)                                                \
+#define WALK_u8(name)
+#define WALK_u16(name)
+#define WALK_u32(name)
+#define WALK_u64(name)
+#define WALK_i32(name)
+#define WALK_i64(name)
+#define WALK_str(name)
+#define WALK_list(name) walk(m.name, f->type);
+#define WALK(kind, name) WALK_##kind(name)
+
+#define ROUND_TRIP(name, FIELDS)                                              \
 	static void try_##name(const struct wire_frame *f)                    \
 	{                                                                     \
 		struct buf b = BUF_INIT(WIRE_BODY_MAX + WIRE_HEADER_SIZE);    \
@@ -53,107 +63,34 @@ static void walk(struct wire_items list, enum wire_type type)
 			require(!f->body.len ||                               \
 				!memcmp(b.data + WIRE_HEADER_SIZE,            \
 					f->body.data, f->body.len));          \
-			WALK                                                  \
+			FIELDS(WALK)                                          \
 		}                                                             \
 		buf_release(&b);                                              \
 	}
 
-ROUND_TRIP(hello, )
-ROUND_TRIP(welcome, )
-ROUND_TRIP(key, )
-ROUND_TRIP(key_value, )
-ROUND_TRIP(wait, walk(m.keys, f->type);)
-ROUND_TRIP(add, )
-ROUND_TRIP(compare_set, )
-ROUND_TRIP(barrier, )
-ROUND_TRIP(gather, )
-ROUND_TRIP(share, )
-ROUND_TRIP(shared, walk(m.values, f->type);)
-ROUND_TRIP(int, )
-ROUND_TRIP(value, )
-ROUND_TRIP(list, walk(m.items, f->type);)
-ROUND_TRIP(text, )
-ROUND_TRIP(error, )
-ROUND_TRIP(join, walk(m.addrs, f->type);)
-ROUND_TRIP(vouch, )
-ROUND_TRIP(vouched, )
-ROUND_TRIP(state, )
-ROUND_TRIP(start, )
-ROUND_TRIP(exited, )
-ROUND_TRIP(failed, )
-ROUND_TRIP(leave, )
-ROUND_TRIP(stop, )
-ROUND_TRIP(end, )
-ROUND_TRIP(resume, )
-ROUND_TRIP(resumed, )
-ROUND_TRIP(fate, )
-ROUND_TRIP(dump, )
-ROUND_TRIP(dump_request, )
-ROUND_TRIP(dump_reply, walk(m.calls, f->type);)
-ROUND_TRIP(node_dump, walk(m.calls, f->type);)
-ROUND_TRIP(asked, )
-ROUND_TRIP(waiting, )
-ROUND_TRIP(job, walk(m.nodes, f->type);)
-ROUND_TRIP(progress, walk(m.ranks, f->type);)
-ROUND_TRIP(stalled, )
-ROUND_TRIP(slow, )
-ROUND_TRIP(ranks, walk(m.ranks, f->type);)
+WIRE_MESSAGES(ROUND_TRIP)
+
+static void try_empty(const struct wire_frame *f)
+{
+}
 
 typedef void parser(const struct wire_frame *f);
 
+#define PARSERS(type, message, reply) \
+	[WIRE_##type] = {try_##message, try_##reply},
+
 /* request or notice, reply */
-static parser *const parsers[][2] = {
-	[WIRE_HELLO] = {try_hello, try_welcome},
-	[WIRE_SET] = {try_key_value, NULL},
-	[WIRE_GET] = {try_key, try_value},
-	[WIRE_WAIT] = {try_wait, NULL},
-	[WIRE_ADD] = {try_add, try_int},
-	[WIRE_COMPARE_SET] = {try_compare_set, try_value},
-	[WIRE_APPEND] = {try_key_value, try_int},
-	[WIRE_DELETE] = {try_key, try_int},
-	[WIRE_MULTI_GET] = {try_list, try_list},
-	[WIRE_MULTI_SET] = {try_list, NULL},
-	[WIRE_BARRIER] = {try_barrier, NULL},
-	[WIRE_GATHER] = {try_gather, try_list},
-	[WIRE_SHARE] = {try_share, try_shared},
-	[WIRE_SHARED_LIST] = {NULL, try_list},
-	[WIRE_JOIN] = {try_join, NULL},
-	[WIRE_STATE] = {try_state, NULL},
-	[WIRE_START] = {try_start, NULL},
-	[WIRE_EXITED] = {try_exited, NULL},
-	[WIRE_FAILED] = {try_failed, NULL},
-	[WIRE_LEAVE] = {try_leave, NULL},
-	[WIRE_END] = {try_end, NULL},
-	[WIRE_PING] = {NULL, NULL},
-	[WIRE_STOP] = {try_stop, NULL},
-	[WIRE_VOUCH] = {try_vouch, NULL},
-	[WIRE_VOUCHED] = {try_vouched, NULL},
-	[WIRE_RESUME] = {try_resume, try_resumed},
-	[WIRE_FATE] = {try_fate, try_text},
-	[WIRE_GOODBYE] = {NULL, NULL},
-	[WIRE_DUMP] = {try_dump, try_asked},
-	[WIRE_DUMP_REQUEST] = {try_dump_request, NULL},
-	[WIRE_DUMP_REPLY] = {try_dump_reply, NULL},
-	[WIRE_NODE] = {try_node_dump, NULL},
-	[WIRE_WAITING] = {try_waiting, NULL},
-	[WIRE_STATUS] = {NULL, try_asked},
-	[WIRE_JOB] = {try_job, NULL},
-	[WIRE_PROGRESS] = {try_progress, NULL},
-	[WIRE_STALLED] = {try_stalled, NULL},
-	[WIRE_SLOW] = {try_slow, NULL},
-	[WIRE_RANKS] = {try_ranks, NULL},
-};
+static parser *const parsers[][2] = {WIRE_USES(PARSERS)};
 
 static void parse(const struct wire_frame *f)
 {
-	parser *p;
-
 	require(f->type < sizeof(parsers) / sizeof(parsers[0]));
 	require(strncmp(wire_type_name(f->type), "type ", 5) != 0);
-	p = f->kind == WIRE_ERROR_REPLY ? try_error :
-	    parsers[f->type][f->kind == WIRE_REPLY];
-	if (p)
-		p(f);
+	require(parsers[f->type][0] != NULL);
+	if (f->kind == WIRE_ERROR_REPLY)
+		try_error(f);
+	else
+		parsers[f->type][f->kind == WIRE_REPLY](f);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
