@@ -57,7 +57,10 @@ lib_setup() {
 	# not one by one: bats traces each command
 	unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE ${!GROUP_*} ${!ROLE_*} \
 		${!MASTER_*} ${!PET_*} ${!TORCHELASTIC_*} ${!SLURM_*} ${!OMPI_*} \
-		${!PMI_*} ${!PMIX_*} ${!NCCL_*} ${!GLOO_*}
+		${!PMI_*} ${!PMIX_*} ${!NCCL_*} ${!GLOO_*} ${!KUBERNETES_*} \
+		${!AWS_BATCH_*} ${!SKYPILOT_*} ${!AZUREML_*} ${!SM_*} ${!VC_*} \
+		${!FLUX_*} ${!JOBSET_*} CLUSTER_SPEC TF_CONFIG JOB_COMPLETION_INDEX \
+		K_MPI_JOB_ROLE NODE_RANK
 	for name in ${!DDP_*}; do
 		[[ $name == DDP_TEST_* ]] || unset "$name"
 	done

@@ -475,7 +475,9 @@ static int agent_run_job(struct agent *a, struct err *e)
 	a->output.role_arg = a;
 	a->output.role_of = a->options->failure.roles ? agent_role_of : NULL;
 	rc = agent_run_loop(a, e);
-	if (rc < 0)
+	if (rc < 0 && a->member.connection.ended_by)
+		log_info("%s: stopping", e->text);
+	else if (rc < 0)
 		log_error("error: %s", e->text);
 	output_close(&a->output);
 	uv_run(&a->loop, UV_RUN_DEFAULT);
@@ -528,6 +530,9 @@ int agent_run(const struct agent_options *options,
 	buf_release(&a.peers_text);
 	*ended = (struct agent_ended){a.ended_as_asked ? a.stop.level : 0,
 				      a.stop.warned};
+	if (rc < 0 && a.member.connection.ended_by)
+		return launch_env_exit_code(options->rdzv.env,
+					    a.member.connection.ended_by, 0);
 	if (rc < 0)
 		return exit_code_of(&e);
 	return a.exit_code >= 0 ? a.exit_code : EXIT_INTERNAL;

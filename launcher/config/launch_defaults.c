@@ -30,6 +30,7 @@ int launch_defaults_init(struct config *c, struct err *e)
 {
 	const struct launch_request r = {
 		.standalone = c->standalone, .nnodes = c->nnodes_given,
+		.one_node = c->nnodes_given && !strcmp(c->nnodes_text, "1"),
 		.node_rank = c->node_rank_given,
 		.place = (c->endpoint_given && !c->etcd.members) ||
 			 c->master_addr_given,
@@ -82,21 +83,34 @@ static int launch_defaults_check_nodes(const struct config *c, struct err *e)
 	return 0;
 }
 
+/* The launcher's number of this node, where all nodes take part. */
+static void launch_defaults_rank(struct config *c)
+{
+	const struct launch_env *env = &c->env;
+
+	if (env->role == LAUNCH_TASK && !env->is_rankless &&
+	    !c->node_rank_given && c->min_nodes == c->max_nodes &&
+	    env->node_rank < c->max_nodes)
+		c->node_rank = env->node_rank;
+}
+
 int launch_defaults_nodes(struct config *c, struct err *e)
 {
 	const struct launch_env *env = &c->env;
 	int elsewhere = launch_defaults_is_elsewhere(c), all;
 
-	if (!env->nodes)
+	if (!env->nodes) {
+		launch_defaults_rank(c);
 		return 0;
+	}
 	c->meets = env->exchanges && launch_defaults_is_free_port(c);
 	if (!elsewhere && launch_defaults_check_nodes(c, e) < 0)
 		return ERR_USAGE;
 	if (env->role != LAUNCH_TASK)
 		return 0;
 	all = c->min_nodes == env->nodes && c->max_nodes == env->nodes;
-	if (all && !c->node_rank_given)
-		c->node_rank = env->node_rank;
+	if (all)
+		launch_defaults_rank(c);
 	/* nodes that another launcher started must use the same name */
 	if (env->job[0] && !c->job_given && (all || !elsewhere))
 		c->job = env->job;
@@ -203,7 +217,7 @@ int launch_defaults_endpoint(struct config *c)
 		c, c->master_port_given ? (uint16_t)c->master_port : 0);
 	snprintf(c->endpoint.host, sizeof(c->endpoint.host), "%s",
 		 env->first_host);
-	if (c->is_host < 0)
+	if (c->is_host < 0 && !env->is_rankless)
 		c->is_host = env->node_index == 0;
 	return 1;
 }
@@ -255,23 +269,36 @@ int launch_defaults_meet(struct config *c, struct err *e)
 
 /* ---- log ---- */
 
+static void launch_defaults_put_rank(const struct config *c, struct buf *b)
+{
+	const struct launch_env *env = &c->env;
+
+	if (c->node_rank_given || c->node_rank < 0 || env->nodes == 1)
+		return;
+	if (env->rank_variable)
+		buf_printf(b, " --node-rank $%s", env->rank_variable);
+	else
+		buf_printf(b, " --node-rank %ld", c->node_rank);
+}
+
 void launch_defaults_log(const struct config *c)
 {
 	const struct launch_env *env = &c->env;
 	char at[SOCK_TEXT_MAX];
 	struct buf b;
 
-	if (env->role != LAUNCH_TASK || env->node_index != 0)
+	if (env->role != LAUNCH_TASK ||
+	    (env->node_index != 0 && !env->logs_apart))
 		return;
 	buf_init(&b, 4096);
 	if (!c->nnodes_given && env->nodes > 1)
 		buf_printf(&b, " --nnodes %s", c->nnodes_text);
-	if (!c->node_rank_given && c->node_rank >= 0 && env->nodes > 1)
-		buf_printf(&b, " --node-rank $%s", env->rank_variable);
+	launch_defaults_put_rank(c, &b);
 	if (!c->nproc_given)
 		buf_printf(&b, " --nproc-per-node %u (%s)", c->nproc,
 			   c->nproc_why);
-	if (c->meets || (c->is_host == 1 && !c->endpoint_given))
+	if (c->meets || ((c->is_host == 1 || env->logs_apart) &&
+			 !c->endpoint_given && !c->master_addr_given))
 		buf_printf(&b, " --rdzv-endpoint %s",
 			   endpoint_text(&c->endpoint, at));
 	if (c->job == env->job || (c->meets && !c->job_given))

@@ -1,6 +1,7 @@
-/* batch_env.c: the rows of PBS and LSF. They only list the job's hosts; we
- * start ddprun there over ssh. */
+/* batch_env.c: the rows of PBS, LSF and Kubernetes' mpi-operator. They only
+ * list the job's hosts; we start ddprun there over ssh. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "launcher/env/launch_env_internal.h"
 
@@ -43,6 +44,54 @@ static int lsf_read(struct launch_env *env, const struct launch_request *r,
 					   batch_env_has("LSB_HOSTS"));
 }
 
+/* ---- mpi-operator ---- */
+
+/* Its launcher pod has the workers' names in a file, of which it tells the MPI
+ * library. NULL: this is no such pod. */
+static const char *mpi_operator_file(void)
+{
+	static const char *const names[] = {
+		"OMPI_MCA_orte_default_hostfile",
+		"PRTE_MCA_prte_default_hostfile",
+		"I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE",
+	};
+	const char *role = getenv("K_MPI_JOB_ROLE");
+	int is_launcher = role && strcmp(role, "launcher") == 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *text = getenv(names[i]);
+
+		/* elsewhere it is the user's, for mpirun */
+		if (text && *text && (is_launcher ||
+				      strncmp(text, "/etc/mpi/", 9) == 0))
+			return text;
+	}
+	return is_launcher ? "/etc/mpi/hostfile" : NULL;
+}
+
+static int mpi_operator_read(struct launch_env *env,
+			     const struct launch_request *r, struct err *e)
+{
+	const char *agent = getenv("OMPI_MCA_plm_rsh_agent");
+	int rc = r->one_node ? 0
+			     : batch_env_read_list(env, r,
+						   mpi_operator_file() != NULL);
+
+	if (rc > 0 && agent && strstr(agent, "kubexec"))
+		return err_set(e, ERR_USAGE,
+			       "this mpi-operator starts processes in its "
+			       "workers with %s, not with ssh: write mpirun "
+			       "--map-by ppr:1:node ddprun ...", agent);
+	return rc;
+}
+
+static int mpi_operator_list_hosts(struct host_list *l, struct err *e)
+{
+	return host_list_read(l, mpi_operator_file(), e);
+}
+
+/* ---- the rows ---- */
+
 static int batch_env_list_hosts(struct host_list *l, struct err *e)
 {
 	int rc = host_list_scheduler(l, batch_env_get, e);
@@ -58,4 +107,9 @@ const struct launch_source pbs_env = {
 const struct launch_source lsf_env = {
 	.read = lsf_read,
 	.list_hosts = batch_env_list_hosts,
+};
+
+const struct launch_source mpi_operator_env = {
+	.read = mpi_operator_read,
+	.list_hosts = mpi_operator_list_hosts,
 };

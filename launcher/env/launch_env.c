@@ -12,10 +12,13 @@
 #include "launcher/env/mpi_bootstrap.h"
 #include "launcher/worker/spawn.h"
 
-/* The first row that recognizes its variables is chosen. PBS and LSF come last:
- * they only list hosts, and any other launcher may have started us on these. */
+/* The first row that recognizes its variables is chosen. PBS and LSF come after
+ * those that start ddprun on each node: they only list hosts, and another
+ * launcher may have started us on these. Clouds come last: any of these may run
+ * in their containers. */
 static const struct launch_source *const sources[] = {
-	&ssh_env, &slurm_env, &openmpi_env, &mpich_env, &pbs_env, &lsf_env,
+	&ssh_env, &slurm_env, &openmpi_env, &mpich_env, &flux_env, &pbs_env,
+	&lsf_env, &mpi_operator_env, &cloud_env,
 };
 
 #define EACH_SOURCE(s)                                                        \

@@ -1,7 +1,7 @@
 /* launch_env.h: which launcher started this ddprun, what it says about the job,
  * and how it behaves. A table has a row for each source (Slurm, OpenMPI, MPICH,
- * PBS, LSF, our own ssh); the first row that recognizes its variables fills one
- * struct. All other code reads its fields and never names a launcher.
+ * PBS, LSF, clouds, our own ssh); the first row that recognizes its variables
+ * fills one struct. All other code reads its fields and never names a launcher.
  *
  * To add a launcher: write NAME_env.c with a const struct launch_source, and
  * add it to the table in launch_env.c. */
@@ -35,6 +35,7 @@ enum launch_role {
 struct launch_request {
 	int standalone;
 	int nnodes, node_rank; /* given */
+	int one_node; /* --nnodes 1 */
 	int place;     /* the place where the nodes meet is given */
 	int free_port; /* the place is given, but we choose a free port */
 	int etcd;      /* the nodes meet at an etcd, which is no node */
@@ -54,7 +55,8 @@ struct launch_env {
 
 	/* ---- texts for people ---- */
 	const char *command; /* starts ddprun on the nodes: "srun" */
-	const char *rank_variable; /* node_rank was read from it */
+	/* node_rank was read from it; NULL: it was derived */
+	const char *rank_variable;
 	char started[LAUNCH_TEXT_MAX]; /* "in Slurm step 12.0" */
 	char job_title[48];            /* "Slurm's job 12" */
 	/* "this step of Slurm's has 2 nodes", and how to get more */
@@ -69,6 +71,7 @@ struct launch_env {
 	uint32_t nodes;      /* of a task's or a step's job */
 	uint32_t node_rank;  /* this node's, if all nodes take part */
 	uint32_t node_index; /* 0: the first node, which hosts the server */
+	int is_rankless; /* of a task: node_rank and node_index are not known */
 	uint32_t host_index; /* --nnodes and above: this host is a spare */
 	char first_host[LAUNCH_NAME_MAX], second_host[LAUNCH_NAME_MAX];
 	uint16_t ports[LAUNCH_PORTS]; /* of this job, for its server */
@@ -86,6 +89,7 @@ struct launch_env {
 	int highest_code_wins; /* it exits with the highest code of its tasks */
 	int copies_stdin;      /* each node gets its stdin and must read it */
 	int shares_console;    /* only the first node logs what all would */
+	int logs_apart;        /* each node has its own log, and logs all */
 	int can_requeue;       /* the job can go back to its queue */
 	int linger_ms; /* how long it may need to read our last output */
 	struct signal_set warnings; /* signals that warn of the time limit */

@@ -2,12 +2,14 @@
 #include "launcher/membership/connection.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "launcher/membership/connection_internal.h"
 #include "launcher/membership/listen_addrs.h"
+#include "launcher/membership/name_wait.h"
 
 enum {
 	BACKOFF_MAX_MS = 1000,
@@ -245,18 +247,31 @@ static void connection_attempt(struct connection *c)
 
 /* ---- begin ---- */
 
-/* The endpoint's addresses; blocks on DNS. */
+/* The endpoint is not the user's: the launcher names the first node. */
+static int connection_is_launchers(const struct rdzv_options *o)
+{
+	return o->nports || (o->env->first_host[0] &&
+			     !strcmp(o->endpoint.host, o->env->first_host));
+}
+
+/* The endpoint's addresses; blocks on DNS. Other nodes may be started before
+ * the first one's name is known. Slurm's are named, and it knows addresses. */
 static int connection_resolve(struct connection *c, struct err *e)
 {
 	const struct rdzv_options *o = c->options;
 	struct endpoint here = {"127.0.0.1", 0};
+	int is_ours = connection_is_launchers(o);
+	int waits = o->max_nodes > 1 && !o->nports && !o->private_endpoint &&
+		    !(is_ours && o->is_host == 1);
+	struct name_wait w = {.timeout_s = waits ? o->timeout_s : 0};
 	int rc, is_guess = 0;
 
 	if (o->etcd.members)
 		return listen_addrs_choose_candidate(o, &c->addr, e);
-	rc = sock_resolve(o->private_endpoint ? &here : &o->endpoint,
-			  c->addrs, CONNECTION_ADDRS_MAX, e);
-	if (rc >= 0 || !o->nports)
+	rc = name_wait_resolve(&w, o->private_endpoint ? &here : &o->endpoint,
+			       c->addrs, CONNECTION_ADDRS_MAX, e);
+	c->ended_by = w.signal;
+	if (rc >= 0 || !is_ours || w.signal)
 		return rc;
 	rc = launch_env_resolve(o->env, &o->endpoint,
 				o->is_host == 1, c->addrs,

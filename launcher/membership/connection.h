@@ -74,6 +74,7 @@ struct connection {
 	uint64_t session; /* the same for all our connections */
 	struct sock_addr addrs[CONNECTION_ADDRS_MAX]; /* the endpoint's */
 	int naddrs, next_addr, next_port;
+	int ended_by; /* a signal, that came while the name was waited for */
 	int is_nameless; /* the endpoint's name does not resolve: these are
 			  * Slurm's addresses */
 	struct sock_addr addr;	   /* in use; a candidate that is not the
@@ -107,8 +108,8 @@ struct connection {
 };
 
 /* Resolves the endpoint, which may block on DNS, and decides how to prove that
- * we belong to the job; nothing is started. An error names the host. host must
- * outlive c. */
+ * we belong to the job; nothing is started. An error names the host; -EINTR:
+ * ended_by. host must outlive c. */
 int connection_init(struct connection *c, uv_loop_t *loop,
 		    const struct rdzv_options *options, const char *host,
 		    const struct connection_events *events, struct err *e);

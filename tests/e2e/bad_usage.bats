@@ -178,7 +178,14 @@ refused() {
 	refused 2 "endpoint 'h:99999': the port is not a number from 0 to 65535" \
 		--rdzv-endpoint h:99999 true
 	refused 2 "host 'no-such-host.invalid' does not resolve: .*; check the name" \
-		--nnodes 2 --rdzv-endpoint no-such-host.invalid true
+		--rdzv-endpoint no-such-host.invalid true
+}
+
+@test "a name that several nodes meet at is waited for within --rdzv-timeout" {
+	expect 75 ddprun --nnodes 2 --rdzv-timeout 0.1 \
+		--rdzv-endpoint no-such-host.invalid true
+	has "$err" "host 'no-such-host.invalid' does not resolve: .*; waiting for the name to resolve, for up to 0.1 s \(--rdzv-timeout\)$"
+	has "$err" "^ddprun: error: the name 'no-such-host.invalid' did not resolve within 0.1 s"
 }
 
 @test "a port with another protocol's server is an error" {

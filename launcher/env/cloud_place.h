@@ -1,0 +1,42 @@
+/* cloud_place.h: this node's place in a job that a cloud or an operator of
+ * Kubernetes started, read from the variables that it sets in each container.
+ * A table has a row for each platform. Pure but for two small files that
+ * cloud_view names; resolves no names. */
+#ifndef LAUNCHER_CLOUD_PLACE_H
+#define LAUNCHER_CLOUD_PLACE_H
+
+#include "base/error.h"
+#include "base/sock.h"
+
+/* Where the facts are read. */
+struct cloud_view {
+	const char *(*get)(const char *name);
+	char *const *vars; /* all variables, for names that are not fixed */
+	const char *host;  /* this host's name, as the kernel has it */
+	const char *etc_hosts;       /* "/etc/hosts" */
+	const char *resource_config; /* SageMaker's, for images without SM_* */
+};
+
+struct cloud_place {
+	const char *platform; /* "AWS Batch" */
+	uint32_t nodes;       /* 0: not known */
+	long rank;            /* of this node; -1: not known */
+	/* The first node's name or address. "": not known, or is_first says
+	 * that it is this one. */
+	char first[SOCK_HOST_MAX];
+	int is_first;
+	uint16_t port; /* for the first node's server; 0: any */
+	uint32_t gpus; /* of this node; 0: not known */
+	const char *rank_variable; /* rank was read from it; NULL: derived */
+	char evidence[SOCK_HOST_MAX]; /* "AWS_BATCH_JOB_NUM_NODES=2" */
+	const char *advice; /* what makes the missing facts known; or NULL */
+};
+
+/* 1: *p is this node's place in a job, and each field that is not known is 0,
+ * -1 or "". 0: no platform's variables are set. ERR_USAGE: a variable cannot be
+ * used, or two platforms contradict each other; the error names both, and the
+ * options that decide. */
+int cloud_place_read(struct cloud_place *p, const struct cloud_view *v,
+		     struct err *e);
+
+#endif
