@@ -14,6 +14,7 @@
 #include "launcher/check_command.h"
 #include "launcher/completion.h"
 #include "launcher/failure/exit_code.h"
+#include "launcher/failure/termination_log.h"
 #include "launcher/config/launch_defaults.h"
 #include "launcher/config/mpi_words.h"
 #include "launcher/config/preflight.h"
@@ -53,6 +54,7 @@ static void ddprun_open_missing_files(void)
 static int ddprun_fail(const struct err *e, int code)
 {
 	log_error("error: %s", e->text);
+	termination_log_write(SLICE_STR(e->text));
 	return code;
 }
 

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/failure/exit_code.h"
+#include "launcher/failure/termination_log.h"
 #include "launcher/worker/reap.h"
 #include "launcher/worker/spawn.h"
 
@@ -477,8 +478,10 @@ static int agent_run_job(struct agent *a, struct err *e)
 	rc = agent_run_loop(a, e);
 	if (rc < 0 && a->member.connection.ended_by)
 		log_info("%s: stopping", e->text);
-	else if (rc < 0)
+	if (rc < 0 && !a->member.connection.ended_by) {
 		log_error("error: %s", e->text);
+		termination_log_write(SLICE_STR(e->text));
+	}
 	output_close(&a->output);
 	uv_run(&a->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&a->loop);

@@ -150,6 +150,7 @@ const struct option_spec config_options[] = {
 	 .yields = 1,
 	 .more = "auto: with --standalone, over ssh and under mpirun, a secret "
 		 "generated for the job; else $DDP_TOKEN or --token-file; else "
+		 "/var/run/secrets/ddprun/token, if there is such a file; else "
 		 "munge, if munged runs; else, if ddprun starts a Slurm step, "
 		 "a secret generated for the step; else this user's key file, "
 		 "~/.config/ddprun/key, created at its first use. $DDP_AUTH is "

@@ -11,6 +11,7 @@
 #include "launcher/env/launch_env.h"
 #include "launcher/failure/crash_report.h"
 #include "launcher/failure/last_words.h"
+#include "launcher/failure/termination_log.h"
 
 #define REPORT_NAME "report.json"
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
@@ -463,6 +464,7 @@ static void failure_forward_end(const struct wire_end *end)
 void failure_report_lost(const char *text, int exit_code)
 {
 	log_error("error: %s", text);
+	termination_log_write(SLICE_STR(text));
 	failure_forward(SLICE_STR(""), SLICE_STR(text), exit_code);
 }
 
@@ -508,6 +510,8 @@ struct slice failure_report(struct failure *f)
 	report_put(&f->page, &r);
 	if (f->page.failed)
 		log_error("error: %.*s", SLICE_FMT(f->end.text));
+	termination_log_write(f->page.failed ? f->end.text
+					     : failure_text(&f->page));
 	failure_write_json(f, &r);
 	failure_forward_end(&f->end);
 	error_file_release(&error);

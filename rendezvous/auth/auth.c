@@ -105,7 +105,14 @@ int auth_is_none(const char *method)
 int auth_wants_secret(const char *method, const char *token_file)
 {
 	return auth_is_free(method, token_file) && !auth_read_token() &&
+	       !secret_mounted() &&
 	       (!credential_is_offered() || credential_check(NULL) < 0);
+}
+
+/* The file that the options name, else the one that Kubernetes mounts. */
+static const char *auth_choose_file(const char *token_file)
+{
+	return token_file || auth_read_token() ? token_file : secret_mounted();
 }
 
 static int auth_use_secret(struct auth *a, const char *token_file,
@@ -116,6 +123,7 @@ static int auth_use_secret(struct auth *a, const char *token_file,
 	struct secret s;
 	int rc;
 
+	token_file = auth_choose_file(token_file);
 	if (token_file)
 		rc = secret_of_file(&s, token_file, "the token file", e);
 	else if (text)
@@ -163,7 +171,7 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 	struct err why = ERR_INIT;
 	enum way way;
 	int rc = auth_method_parse(method, &way, e),
-	    given = token_file || auth_read_token();
+	    given = token_file || auth_read_token() || secret_mounted();
 
 	if (rc < 0)
 		return rc;
@@ -196,7 +204,8 @@ int auth_alone(struct auth *a, const char *method, const char *token_file,
 	const struct err none = ERR_INIT;
 	char from[AUTH_FROM_MAX];
 
-	if (auth_read_token() || !auth_is_free(method, token_file))
+	if (auth_read_token() || secret_mounted() ||
+	    !auth_is_free(method, token_file))
 		return e->code;
 	snprintf(from, sizeof(from),
 		 "a key that this ddprun generated: %.600s", e->text);

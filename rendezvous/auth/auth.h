@@ -29,11 +29,12 @@ int auth_of_key(struct auth *a, const char *hex, struct err *e);
 
 /* Chooses by the user's options: method none, secret, munge, auto or NULL
  * (DDP_AUTH, else auto); token_file or NULL. auto takes the token file or
- * DDP_TOKEN; else munge if this host has it; else the user's key file, made at
- * its first use. A munge socket that DDP_MUNGE_SOCKET does not name is ignored
- * if libmunge is missing (an image with its host's /run) or, outside Slurm, if
- * no munged listens there. That sets without_munge, which programs report. An
- * error names what is wrong on this host and the remedies. */
+ * DDP_TOKEN; else the secret that Kubernetes mounts (secret.h); else munge if
+ * this host has it; else the user's key file, made at its first use. A munge
+ * socket that DDP_MUNGE_SOCKET does not name is ignored if libmunge is missing
+ * (an image with its host's /run) or, outside Slurm, if no munged listens
+ * there. That sets without_munge, which programs report. An error names what is
+ * wrong on this host and the remedies. */
 int auth_choose(struct auth *a, const char *method, const char *token_file,
 		struct err *e);
 /* After auth_choose has failed with e, for a job that no other host joins:

@@ -46,11 +46,24 @@ static int secret_is_credential(const char *path)
 	       !strstr(path + len, "/../");
 }
 
+/* As Kubernetes mounts its own secrets below this folder. */
+#define MOUNTED "/var/run/secrets/ddprun/token"
+
+const char *secret_mounted(void)
+{
+	return access(MOUNTED, F_OK) == 0 ? MOUNTED : NULL;
+}
+
 /* Pipes and other special files are trusted. others: the mode bits that must
  * not be set. */
 static int secret_check_owner(const struct stat *st, mode_t others,
 			      const char *from, struct err *e)
 {
+	const char *advice = strstr(from, MOUNTED)
+		? "give the Secret's volume defaultMode: 0400"
+		: "run chmod 600 on it if nobody has read it, else make "
+		  "another";
+
 	if (!S_ISREG(st->st_mode))
 		return 0;
 	if (st->st_uid != geteuid() && st->st_uid != 0)
@@ -61,9 +74,8 @@ static int secret_check_owner(const struct stat *st, mode_t others,
 	if (st->st_mode & others)
 		return err_set(e, ERR_PROOF,
 			       "%s is readable by other users (mode %04o), so "
-			       "it may not be secret: run chmod 600 on it if "
-			       "nobody has read it, else make another",
-			       from, (unsigned)(st->st_mode & 07777));
+			       "it may not be secret: %s",
+			       from, (unsigned)(st->st_mode & 07777), advice);
 	return 0;
 }
 
@@ -113,7 +125,9 @@ int secret_of_file(struct secret *s, const char *path, const char *what,
 	if (fd < 0)
 		return err_set(e, -errno, "cannot open %s: %s", from,
 			       strerror(errno));
-	rc = secret_read_secret(s, fd, secret_is_credential(path) ? 037 : 077,
+	rc = secret_read_secret(s, fd, secret_is_credential(path) ||
+						       !strcmp(path, MOUNTED)
+					       ? 037 : 077,
 				from, e);
 	close(fd);
 	return rc;

@@ -25,6 +25,11 @@ int secret_of_text(struct secret *s, struct slice text, const char *from,
 int secret_of_file(struct secret *s, const char *path, const char *what,
 		   struct err *e);
 
+/* The secret that Kubernetes mounts for all pods of a job: its path if there is
+ * such a file, else NULL. It belongs to root, and may be readable by the pod's
+ * group (fsGroup). */
+const char *secret_mounted(void);
+
 /* The key file, ${XDG_CONFIG_HOME:-~/.config}/ddprun/key, made if it is
  * missing. Two hosts that make it at once in a shared home directory get the
  * same one. ERR_PROOF as secret_of_file; if it cannot be made, the error names
