@@ -32,6 +32,7 @@ REFUSALS = re.compile(
 SHOWN = [
     ("README.md", r"launcher/  |ddprun: job .* failed:"),
     ("check.md", r"quick check of 3 nodes"),
+    ("clouds.md|kubernetes.md", r"ddprun: (started by|host '.*' does not)"),
     ("crashes.md", r"ddprun: job .* failed:"),
     ("hangs.md", r"ddprun: no progress for"),
     ("stragglers.md", r"ddprun: rank 3 on h2"),
@@ -54,7 +55,7 @@ SHOWN = [
 # Programs of others: their own arguments are theirs, a ddprun in them is ours.
 STARTERS = (
     "mpirun mpiexec mpiexec.hydra prterun srun torchrun horovodrun apptainer "
-    "podman nsenter etcdctl systemctl pbsdsh nvcc bats"
+    "podman nsenter etcdctl systemctl kubectl pbsdsh nvcc bats"
 ).split()
 
 TRAINERS = "mnist_mlp mnist_ae resnet toy_mp".split()
@@ -348,6 +349,15 @@ def python_block(lines):
              PYTHONPATH=f"{tree}/python", PYTHONDONTWRITEBYTECODE="1")
 
 
+def manifest(lines):
+    """A part of a manifest in kubernetes/."""
+    known = {line.strip() for path in glob.glob(f"{tree}/kubernetes/*.yaml")
+             for line in open(path)}
+    for line in lines:
+        if line.strip() not in known:
+            raise AssertionError(f"no manifest has {line!r}")
+
+
 def check(document, at, lang, lines, after):
     first = lines[0]
     for doc, pattern in SHOWN:
@@ -358,6 +368,8 @@ def check(document, at, lang, lines, after):
         json.loads(text)
     elif lang == "python":
         python_block(lines)
+    elif lang == "yaml":
+        manifest(lines)
     elif re.search(r"^int main\(", text, re.M) and "#include" in text:
         program(lines, after)
     elif document == "write-your-own.md" and lang == "c":

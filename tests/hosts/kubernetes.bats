@@ -21,11 +21,15 @@ setup() {
 	done
 }
 
-pod() { # H INDEX CMD...: in the background, as pod$INDEX
-	start_on "$1" "pod$2" env "${pods[@]}" PET_NODE_RANK="$2" HOME="$T/home.$1" \
+pod_named() { # H NAME HOST CMD...: in the background
+	start_on "$1" "$2" env "${pods[@]}" HOME="$T/home.$1" \
 		XDG_CONFIG_HOME="$T/home.$1/.config" \
 		unshare --mount --uts --pid --fork --kill-child \
-		sh "$BATS_TEST_DIRNAME/pod.sh" "$T/pod.$1" "job-$2" "${@:3}"
+		sh "$BATS_TEST_DIRNAME/pod.sh" "$T/pod.$1" "$3" "${@:4}"
+}
+
+pod() { # H INDEX CMD...: a node of the TrainJob
+	pod_named "$1" "pod$2" "job-$2" env PET_NODE_RANK="$2" "${@:3}"
 }
 
 stop_pod() { # NAME SIGNAL: to the pod's process 1
@@ -93,4 +97,69 @@ stop_pod() { # NAME SIGNAL: to the pod's process 1
 	stop_pod pod0 TERM
 	finish pod0 143
 	has "$out" saved
+}
+
+# ---- the manifests of kubernetes/
+
+# Starts the pods of a manifest in order, h1 then h2, with what its operator sets.
+runs_as_one_world() { # FILE SIZE
+	local n=0 host domain env command words
+	python3 -c 'import yaml' 2>/dev/null || skip 'python3 has no yaml'
+	printf '#!/bin/sh\necho "rank $RANK of $WORLD_SIZE on $(hostname)"\n' >trainer
+	chmod +x trainer
+	python3 "$BATS_TEST_DIRNAME/../manifests.py" pods \
+		"$BATS_TEST_DIRNAME/../../kubernetes/$1" >pods
+	[ "$(wc -l <pods)" = 2 ]
+	while IFS=$'\t' read -r host domain env command; do
+		n=$((n + 1))
+		[ "$domain" = - ] && domain= || domain=.$domain.ns.svc.cluster.local
+		# kubelet's own line, and the record that the Service publishes
+		echo "${addr[h$n]} $host$domain $host" >>"$T/etc_hosts.h$n"
+		for h in h1 h2; do
+			echo "${addr[h$n]} $host$domain ${host}${domain%.ns.*} $host" \
+				>>"$T/etc_hosts.$h"
+		done
+		eval "pods$n=($env) command$n=($command)"
+		echo "$host" >"host$n"
+	done <pods
+	for n in 1 2; do
+		declare -n words=pods$n run=command$n
+		pods=("${words[@]}")
+		pod_named "h$n" "pod$n" "$(cat "host$n")" "${run[@]}"
+		unset -n words run
+	done
+	for n in 1 2; do
+		finish "pod$n"
+		has "$out" "rank [0-9] of $2 on $(cat "host$n")\$"
+	done
+	[ "$(cat pod1.out pod2.out | sort -u | grep -c rank)" = "$2" ]
+	# no failure, no word for kubectl
+	[ ! -s pod.h1/termination-log ]
+}
+
+@test "each manifest is valid, and gives its pods the Secret and enough grace" {
+	python3 -c 'import yaml' 2>/dev/null || skip 'python3 has no yaml'
+	expect 0 python3 "$BATS_TEST_DIRNAME/../manifests.py" check \
+		"$BATS_TEST_DIRNAME"/../../kubernetes/*.yaml
+	[ "$(wc -l <<<"$out")" = 6 ]
+}
+
+@test "the Indexed Job of kubernetes/ is one world" {
+	runs_as_one_world indexed-job.yaml 2
+}
+
+@test "the JobSet of kubernetes/ is one world" {
+	runs_as_one_world jobset.yaml 2
+}
+
+@test "the TrainJob of kubernetes/ is one world" {
+	runs_as_one_world trainjob.yaml 4
+}
+
+@test "the PyTorchJob of kubernetes/ is one world" {
+	runs_as_one_world pytorchjob.yaml 2
+}
+
+@test "Volcano's job of kubernetes/ is one world" {
+	runs_as_one_world volcano.yaml 2
 }
