@@ -24,11 +24,43 @@ static void frame_put(unsigned char out[DDP__FRAME], const struct ddp__frame *f)
 	memcpy(out, f, sizeof(*f));
 }
 
-/* The word of the operation that was begun `back` before the one under way. */
-static uint64_t calls_made(const struct ddp__tcp *t, uint64_t back)
+/* The run that is `back` before the current one; NULL: not remembered. */
+static const struct ddp__tcp_run *runs_get(const struct ddp__tcp *t,
+					   uint64_t back)
 {
-	return t->made > back ? t->calls[(t->made - back) % DDP__TCP_MADE].word
-			      : 0;
+	return back < DDP__TCP_RUNS && t->nruns > back
+		       ? &t->runs[(t->nruns - back) % DDP__TCP_RUNS]
+		       : NULL;
+}
+
+/* The word of the operation under way, and of the one before it; 0: none. */
+static uint64_t runs_word(const struct ddp__tcp *t)
+{
+	const struct ddp__tcp_run *r = runs_get(t, 0);
+
+	return r ? r->word : 0;
+}
+
+static uint64_t runs_before(const struct ddp__tcp *t)
+{
+	const struct ddp__tcp_run *r = runs_get(t, 0);
+
+	if (r && r->count == 1)
+		r = runs_get(t, 1);
+	return r ? r->word : 0;
+}
+
+/* Thousands of broadcasts that the other hosts missed are one run. */
+static void runs_add(struct ddp__tcp *t, uint64_t word, uint64_t number)
+{
+	struct ddp__tcp_run *r = &t->runs[t->nruns % DDP__TCP_RUNS];
+
+	if (t->nruns && r->word == word && r->number + r->count == number) {
+		r->count++;
+		return;
+	}
+	t->runs[++t->nruns % DDP__TCP_RUNS] =
+		(struct ddp__tcp_run){word, number, 1};
 }
 
 /* 1: the next bytes on this socket are a whole frame. */
@@ -110,14 +142,10 @@ void ddp__tcp_take_notices(struct ddp__tcp *t)
 
 void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call)
 {
-	uint64_t last = calls_made(t, 0), at = ++t->made % DDP__TCP_MADE;
-
-	if (t->made % DDP__TCP_NOTICES_EVERY == 0)
+	if (++t->made % DDP__TCP_NOTICES_EVERY == 0)
 		ddp__tcp_take_notices(t);
-
-	t->digest = ddp__digest(t->digest, last);
-	t->calls[at].word = ddp__call_pack(call);
-	t->calls[at].number = call->number;
+	t->digest = ddp__digest(t->digest, runs_word(t));
+	runs_add(t, ddp__call_pack(call), call->number);
 }
 
 void ddp__frame_put(unsigned char out[DDP__FRAME], const struct ddp__call *call,
@@ -129,7 +157,7 @@ void ddp__frame_put(unsigned char out[DDP__FRAME], const struct ddp__call *call,
 					    .number = call->number,
 					    .size = size,
 					    .before = t ? t->digest : 0,
-					    .last = t ? calls_made(t, 1) : 0});
+					    .last = t ? runs_before(t) : 0});
 }
 
 void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e)
@@ -303,12 +331,14 @@ static struct ddp__call call_mine(const struct ddp__tcp *t, uint64_t number,
 {
 	struct ddp__call c = *call;
 
-	for (uint64_t i = 1; i < DDP__TCP_MADE && i < t->made; i++) {
-		uint64_t at = (t->made - i) % DDP__TCP_MADE;
+	const struct ddp__tcp_run *r;
 
-		if (t->calls[at].number != number || number >= call->number)
+	if (number >= call->number)
+		return c;
+	for (uint64_t i = 0; (r = runs_get(t, i)); i++) {
+		if (number < r->number || number - r->number >= r->count)
 			continue;
-		ddp__call_unpack(&c, t->calls[at].word, number);
+		ddp__call_unpack(&c, r->word, number);
 		c.group = call->group;
 		break;
 	}
@@ -324,7 +354,7 @@ static int call_differs_before(struct ddp__tcp *t, const struct ddp__call *call,
 	struct ddp__call theirs, mine;
 	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], my_name[DDP__NAME_MAX];
 
-	if (f->last == calls_made(t, 1))
+	if (f->last == runs_before(t))
 		return err_set(e, ERR_ARGUMENT,
 			       "%s and %s made different calls some time "
 			       "before %s: all ranks must make the same calls "
@@ -333,7 +363,7 @@ static int call_differs_before(struct ddp__tcp *t, const struct ddp__call *call,
 			       ddp__tcp_name(t, t->me, my_name),
 			       ddp__call_text(call, text));
 	ddp__call_unpack(&theirs, f->last, call->number - 1);
-	ddp__call_unpack(&mine, calls_made(t, 1), call->number - 1);
+	ddp__call_unpack(&mine, runs_before(t), call->number - 1);
 	theirs.group = mine.group = call->group;
 	return call_differs(t, host, &theirs, &mine, e);
 }

@@ -22,7 +22,7 @@ enum {
 	 * fail reports the reason, and a late rank's own host sees most of
 	 * it. */
 	DDP__TCP_GRACE_MS = 1000,
-	DDP__TCP_MADE = 16, /* calls that are remembered, for error texts */
+	DDP__TCP_RUNS = 16, /* of calls that are remembered, for error texts */
 	/* Operations after which notices are read at the latest: they must not
 	 * fill a socket on which an abort has to travel. */
 	DDP__TCP_NOTICES_EVERY = 256,
@@ -70,6 +70,11 @@ struct ddp__tcp_wait {
 	struct ddp__loss before; /* to that host, until this operation */
 };
 
+/* Equal calls in a row: the first one's number, and how many. */
+struct ddp__tcp_run {
+	uint64_t word, number, count;
+};
+
 struct ddp__schedule;
 struct ddp__piece;
 struct ddp__stream;
@@ -101,11 +106,11 @@ struct ddp__tcp {
 	 * own. */
 	uint64_t counted_ns, probed_ns, judged_ns, heard_ns;
 	char heard[DDP__TCP_NETWORK_TEXT];
-	/* Operations so far, with the one under way: their count, the last
-	 * DDP__TCP_MADE of them by number, and a digest of all but the current
-	 * one. */
-	uint64_t made, digest;
-	struct ddp__tcp_call calls[DDP__TCP_MADE];
+	/* Operations so far, with the one under way: their count, the number
+	 * of their runs and the last of these, and a digest of all operations
+	 * but the current one. */
+	uint64_t made, nruns, digest;
+	struct ddp__tcp_run runs[DDP__TCP_RUNS];
 	struct ddp__tcp_wait *waits; /* for each host */
 	/* The schedule's memory, kept for the next one: fresh pages are
 	 * slow. */

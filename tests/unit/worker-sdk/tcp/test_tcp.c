@@ -339,6 +339,62 @@ START_TEST(hosts_that_each_name_themselves_as_root_are_found)
 }
 END_TEST
 
+enum { MISSED = 3000 };
+
+struct missing {
+	struct group g;
+	int done[2]; /* a pipe: host 0 has its result */
+};
+
+/* Host 0 makes MISSED broadcasts that host 1 does not make. Both learn of that
+ * in an all_reduce, from each other's frames: host 1 closes its sockets after
+ * host 0 has read them. */
+static int misses(int me, void *arg)
+{
+	struct missing *m = arg;
+	struct ddp__call call = {DDP__BROADCAST, DDP_F64, DDP_SUM, 0, 1, 1};
+	struct err e = ERR_INIT;
+	struct ddp__schedule op;
+	struct ddp__tcp t;
+	double v[1] = {0};
+	char done = 0;
+	int rc = 0;
+
+	if (join(&t, &m->g, me))
+		return 1;
+	for (int n = me ? 1 : 1 + MISSED; n && !rc; n--, call.number++) {
+		ddp__schedule_broadcast(&op, tcp_path(&t), &call, v, sizeof(v),
+					0);
+		rc = ddp__schedule_run(&op, &e);
+	}
+	call.kind = DDP__ALL_REDUCE;
+	if (!rc) {
+		ddp__schedule_all_reduce(&op, tcp_path(&t), &call, v, 1, 1);
+		rc = ddp__schedule_run(&op, &e);
+	}
+	if ((me ? read(m->done[0], &done, 1) : write(m->done[1], "", 1)) != 1)
+		return 2;
+	ddp__tcp_close(&t);
+	if (rc != ERR_ARGUMENT)
+		return 3;
+	return !strstr(e.text, "rank 0 on h0 called broadcast #2 (f64 x 1, "
+			       "root 0)") ||
+	       !strstr(e.text, "rank 10 on h1 called all_reduce #2 (f64 x 1, "
+			       "sum)");
+}
+
+START_TEST(a_call_is_named_however_many_equal_ones_followed)
+{
+	struct missing m = {.g = make(2)};
+
+	ck_assert_int_eq(pipe(m.done), 0);
+	run_forked(2, misses, &m);
+	close(m.done[0]);
+	close(m.done[1]);
+	done_with(&m.g);
+}
+END_TEST
+
 START_TEST(names_a_rank_with_another_call)
 {
 	run_group(2, differs);
@@ -386,6 +442,7 @@ int main(void)
 	tcase_add_test(tc, the_reason_of_an_abort_reaches_all_ranks);
 	tcase_add_test(tc, names_a_late_rank);
 	tcase_add_test(tc, names_a_rank_with_another_call);
+	tcase_add_test(tc, a_call_is_named_however_many_equal_ones_followed);
 	tcase_add_loop_test(tc,
 			    hosts_that_each_name_themselves_as_root_are_found,
 			    2, 6);
