@@ -59,7 +59,7 @@ static int pmix_job_add_node(struct pmix_job *j, struct slice part, uint32_t i,
 	name = reader_slice(&r);
 	if (i == 0)
 		pmix_job_get_text(&r, j->name, sizeof(j->name));
-	if (r.bad || !j->ranks[i] || !name.len ||
+	if (r.bad || !name.len ||
 	    memchr(name.data, ',', name.len) || memchr(name.data, 0, name.len))
 		return err_set(e, ERR_PROTOCOL, "node %u's part of MPI's map "
 			       "of nodes is torn", i);
@@ -68,6 +68,31 @@ static int pmix_job_add_node(struct pmix_job *j, struct slice part, uint32_t i,
 	else
 		buf_printf(nodes, "%.*s,", SLICE_FMT(name));
 	return 0;
+}
+
+/* Whether the nodes have the world's ranks, and this node its own. A node that
+ * claims more would keep the others' helpers busy for minutes. */
+static int pmix_job_check_ranks(const struct pmix_job *j, struct err *e)
+{
+	uint64_t first = 0;
+
+	for (uint32_t i = 0; i < j->nnodes; i++) {
+		if (!j->ranks[i] || j->ranks[i] > j->world_size - first)
+			return err_set(e, ERR_PROTOCOL, "node %u has %u ranks "
+				       "in MPI's map of nodes, after %u of the "
+				       "world's %u", i, j->ranks[i],
+				       (uint32_t)first, j->world_size);
+		if (i == j->node_rank && (first != j->base_rank ||
+					  j->ranks[i] != j->nproc))
+			break;
+		first += j->ranks[i];
+	}
+	if (first == j->world_size)
+		return 0;
+	return err_set(e, ERR_PROTOCOL, "MPI's map of nodes does not have the "
+		       "world's %u ranks, or not ranks %u to %u on node %u",
+		       j->world_size, j->base_rank,
+		       j->base_rank + j->nproc - 1, j->node_rank);
 }
 
 int pmix_job_learn(struct pmix_job *j, const struct slice *parts, struct err *e)
@@ -80,6 +105,8 @@ int pmix_job_learn(struct pmix_job *j, const struct slice *parts, struct err *e)
 		return err_no_memory(e, "MPI's map of %u nodes", j->nnodes);
 	for (uint32_t i = 0; rc == 0 && i < j->nnodes; i++)
 		rc = pmix_job_add_node(j, parts[i], i, &nodes, e);
+	if (rc == 0)
+		rc = pmix_job_check_ranks(j, e);
 	if (rc == 0 && !nodes.failed)
 		j->nodes = strndup(nodes.data, nodes.len - 1);
 	buf_release(&nodes);
@@ -132,7 +159,10 @@ int pmix_job_get(struct pmix_job *j, struct slice bytes, struct err *e)
 	}
 	for (uint32_t i = 0; i < j->nnodes; i++)
 		j->ranks[i] = reader_u32(&r);
-	return 0;
+	if (pmix_job_check_ranks(j, e) == 0)
+		return 0;
+	pmix_job_release(j);
+	return ERR_PROTOCOL;
 }
 
 /* ---- questions ---- */

@@ -25,7 +25,8 @@ void pmix_job_release(struct pmix_job *j);
 /* What a node tells the others, and what it learns from all of them: ranks and
  * nodes, and the world's name from node 0. The name of a node that an earlier
  * one has gets the node's rank: two ddpruns on one host are two nodes.
- * ERR_PROTOCOL, -ENOMEM. */
+ * ERR_PROTOCOL also if the nodes' ranks are not those of the world: the helper
+ * allocates and lists each of them. -ENOMEM. */
 void pmix_job_put_node(struct buf *part, const struct pmix_job *j,
 		       const char *host);
 int pmix_job_learn(struct pmix_job *j, const struct slice *parts,

@@ -39,5 +39,7 @@ int main(int argc, char **argv)
 	seeds_wire();
 	seeds_server();
 	seeds_journal();
+	seeds_pmi();
+	seeds_pmix();
 	return 0;
 }

@@ -15,5 +15,7 @@ void seeds_write(const char *noun, const char *name, struct buf *b);
 void seeds_wire(void);
 void seeds_server(void);
 void seeds_journal(void);
+void seeds_pmi(void);
+void seeds_pmix(void);
 
 #endif

@@ -91,6 +91,53 @@ START_TEST(a_torn_part_names_its_node)
 }
 END_TEST
 
+/* One of 4 billion ranks would keep the helper busy for a minute, and then
+ * write behind its table of ranks. */
+START_TEST(a_node_with_more_or_fewer_ranks_than_the_world_is_refused)
+{
+	static const struct {
+		uint32_t ranks[NODES], world, base, nproc;
+		const char *text;
+	} cases[] = {
+		{{2, 1, UINT32_MAX}, 6, 2, 1, "node 2 has 4294967295 ranks"},
+		{{UINT32_MAX, 1, 6}, 6, 2, 1, "node 0 has 4294967295 ranks"},
+		{{2, 1, 4}, 6, 2, 1, "node 2 has 4 ranks"},
+		{{2, 1, 0}, 6, 2, 1, "node 2 has 0 ranks"},
+		{{2, 1, 2}, 6, 2, 1, "the world's 6 ranks"},
+		{{1, 1, 4}, 6, 2, 1, "ranks 2 to 2 on node 1"},
+		{{2, 2, 2}, 6, 2, 1, "ranks 2 to 2 on node 1"},
+		{{2, 1, 3}, 6, 2, 1, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct pmix_job j = {
+			.base_rank = cases[i].base, .nproc = cases[i].nproc,
+			.world_size = cases[i].world, .node_rank = 1,
+			.nnodes = NODES};
+		struct slice all[NODES];
+		struct buf parts[NODES];
+		struct err e = ERR_INIT;
+		int rc;
+
+		for (uint32_t n = 0; n < NODES; n++) {
+			struct pmix_job one = {.nproc = cases[i].ranks[n],
+					       .name = "j"};
+
+			buf_init(&parts[n], 100);
+			pmix_job_put_node(&parts[n], &one, "h");
+			all[n] = SLICE(parts[n].data, parts[n].len);
+		}
+		rc = pmix_job_learn(&j, all, &e);
+		ck_assert_int_eq(rc, cases[i].text ? ERR_PROTOCOL : 0);
+		if (cases[i].text)
+			ck_assert_ptr_nonnull(strstr(e.text, cases[i].text));
+		for (uint32_t n = 0; n < NODES; n++)
+			buf_release(&parts[n]);
+		pmix_job_release(&j);
+	}
+}
+END_TEST
+
 START_TEST(a_job_arrives_as_it_was_sent)
 {
 	struct pmix_job j = a_job(), other;
@@ -125,6 +172,8 @@ int main(void)
 
 	tcase_add_test(c, all_nodes_learn_the_same_and_take_node_0s_name);
 	tcase_add_test(c, a_torn_part_names_its_node);
+	tcase_add_test(c,
+		a_node_with_more_or_fewer_ranks_than_the_world_is_refused);
 	tcase_add_test(c, a_job_arrives_as_it_was_sent);
 	return run_case(c);
 }
