@@ -429,6 +429,10 @@ void wire_put_call_item(struct buf *items, const struct wire_call *c)
 	buf_put_u32(items, c->comm);
 	buf_put_u64(items, c->number);
 	buf_put_slice(items, c->words);
+	buf_put_u32(items, c->place);
+	buf_put_u32(items, c->peer);
+	buf_put_u8(items, c->kind);
+	buf_put_u8(items, c->waits);
 }
 
 struct wire_call wire_get_call_item(struct reader *r)
@@ -439,5 +443,9 @@ struct wire_call wire_get_call_item(struct reader *r)
 	c.comm = reader_u32(r);
 	c.number = reader_u64(r);
 	c.words = reader_slice(r);
+	c.place = reader_u32(r);
+	c.peer = reader_u32(r);
+	c.kind = reader_u8(r);
+	c.waits = reader_u8(r);
 	return c;
 }

@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 7,
+	WIRE_VERSION = 8,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_MARK_SIZE = 4, /* the part of it before the version */
 	WIRE_NONCE_SIZE = 32,
@@ -329,10 +329,19 @@ MUST_CHECK int wire_copy_end(struct wire_end *to, const struct wire_end *from,
 			     struct buf *bytes);
 
 /* An item of DUMP_REPLY's calls. r->bad is set if the list is torn. */
+enum wire_call_kind { WIRE_CALL_COLLECTIVE, WIRE_CALL_SEND, WIRE_CALL_RECV };
+enum wire_call_wait {
+	WIRE_CALL_PASSES,
+	WIRE_CALL_WAITS,  /* the rank was in it at two moments */
+	WIRE_CALL_SLEEPS, /* and used no CPU between them */
+};
 struct wire_call {
 	uint32_t rank, comm;
-	uint64_t number;
+	uint64_t number; /* plus 1; 0: it has made none */
 	struct slice words;
+	uint32_t place; /* the rank's own rank in comm */
+	uint32_t peer;	/* the other's, if it is a message */
+	uint8_t kind, waits;
 };
 /* An item of JOB's nodes. */
 enum wire_node_state {

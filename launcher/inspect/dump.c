@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/control_client.h"
 #include "launcher/inspect/python_threads.h"
+#include "launcher/inspect/rank_calls.h"
 #include "launcher/inspect/stragglers.h"
 
 enum {
@@ -252,7 +254,8 @@ static int dump_log_nothing(const struct dump_options *o)
 
 struct dump {
 	struct dump_options o;
-	struct local_workers local;
+	struct local_workers local; /* at the second moment */
+	struct rank_moments before;
 	struct dump_query queries[QUERIES_MAX];
 	size_t nqueries;
 };
@@ -352,7 +355,7 @@ static void dump_put_node(struct buf *out, const struct dump_node *n,
 			   o->timeout_s, (double)n->silent_ms / 1000);
 }
 
-static int dump_put_nodes(struct buf *out, const struct dump *d, struct err *e)
+static void dump_put_nodes(struct buf *out, const struct dump *d)
 {
 	for (size_t i = 0; i < d->nqueries; i++) {
 		for (size_t k = 0; k < d->queries[i].n; k++) {
@@ -360,11 +363,40 @@ static int dump_put_nodes(struct buf *out, const struct dump *d, struct err *e)
 				buf_put(out, "\n", 1);
 			dump_put_node(out, &d->queries[i].nodes[k], &d->o);
 		}
-		buf_put(out, "\n", 1);
-		if (stragglers_put(out, &d->queries[i]) < 0)
-			return err_no_memory(e, "the dump");
 	}
-	return 0;
+}
+
+/* ---- What follows from the calls of all ranks of a job ---- */
+
+/* A job of this host alone: as if its node had answered. */
+static int dump_put_local_findings(struct buf *out, const struct dump *d,
+				   size_t i, size_t n)
+{
+	struct buf items = BUF_INIT(TEXT_MAX);
+	char host[FLIGHT_NAME_MAX];
+	struct dump_node node = {.host = host};
+	int rc;
+
+	snprintf(host, sizeof(host), "%s", d->local.workers[i].job->host);
+	node.calls.count = rank_calls_put(&items, &d->local, i, n, &d->before);
+	node.calls.bytes = SLICE(items.data, items.len);
+	rc = items.failed ? items.failed : stragglers_put(out, &node, 1);
+	buf_release(&items);
+	return rc;
+}
+
+static int dump_put_findings(struct buf *out, const struct dump *d,
+			     struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < d->nqueries; i++)
+		rc = stragglers_put(out, d->queries[i].nodes, d->queries[i].n);
+	for (size_t i = 0, n; rc == 0 && i < d->local.n; i += n) {
+		n = dump_same_job_run(&d->local, i);
+		rc = dump_put_local_findings(out, d, i, n);
+	}
+	return rc < 0 ? err_no_memory(e, "the dump") : 0;
 }
 
 /* Whether any node has workers. */
@@ -379,19 +411,34 @@ static int dump_has_workers(const struct dump *d)
 	return pages != 0;
 }
 
+/* Of one ddprun only: a page for the tool that has asked all nodes. */
+static int dump_is_page(const struct dump *d)
+{
+	return d->o.agent && !d->o.all_nodes;
+}
+
 static int dump_put_all(struct dump *d, struct buf *out, struct err *e)
 {
-	if (d->o.json && (d->o.here || (d->o.agent && !d->o.all_nodes)))
-		return d->local.n ? dump_put_json(out, &d->local, &d->o, e) : 0;
-	if (d->o.json)
-		return dump_put_nodes_json(out, d->queries, d->nqueries,
-					   &d->local, &d->o, e);
-	if (dump_put_nodes(out, d, e) < 0)
-		return e->code;
-	if (out->len && d->local.n)
-		buf_put(out, "\n", 1);
-	dump_put_text(out, &d->local, &d->o);
-	return 0;
+	struct buf findings = BUF_INIT(TEXT_MAX);
+	int rc = 0;
+
+	if (!dump_is_page(d) && dump_put_findings(&findings, d, e) < 0)
+		rc = e->code;
+	else if (d->o.json && (d->o.here || dump_is_page(d)))
+		rc = d->local.n ? dump_put_json(out, &d->local, &d->o, e) : 0;
+	else if (d->o.json)
+		rc = dump_put_nodes_json(out, d->queries, d->nqueries,
+					 &d->local, &findings, &d->o, e);
+	else {
+		dump_put_nodes(out, d);
+		if (out->len && d->local.n)
+			buf_put(out, "\n", 1);
+		dump_put_text(out, &d->local, &d->o);
+		buf_put(out, "\n", out->len && findings.len ? 1 : 0);
+		buf_put(out, findings.data, findings.len);
+	}
+	buf_release(&findings);
+	return rc;
 }
 
 static int dump_show(struct dump *d)
@@ -414,6 +461,22 @@ static int dump_show(struct dump *d)
 	return rc;
 }
 
+/* Looks twice if a worker is in a call, except for a page: then the agent does.
+ */
+static int dump_look(struct dump *d, struct err *e)
+{
+	const struct timespec pause = {0, RANK_CALLS_MS * 1000000};
+	pid_t agent = (pid_t)d->o.agent;
+	int rc = local_workers_init(&d->local, d->o.job, agent, e);
+
+	if (rc < 0 || dump_is_page(d) ||
+	    !rank_moments_init(&d->before, &d->local))
+		return rc;
+	nanosleep(&pause, NULL);
+	local_workers_release(&d->local);
+	return local_workers_init(&d->local, d->o.job, agent, e);
+}
+
 static int dump_collect(struct dump *d, struct err *e)
 {
 	const char *job = d->o.job ? d->o.job : "none";
@@ -427,7 +490,7 @@ static int dump_collect(struct dump *d, struct err *e)
 		auth_wipe(&auth);
 		return rc;
 	}
-	rc = local_workers_init(&d->local, d->o.job, (pid_t)d->o.agent, e);
+	rc = dump_look(d, e);
 	if (rc == 0 && !d->o.here && (!d->o.agent || d->o.all_nodes))
 		dump_query_jobs(d);
 	return rc;
@@ -457,5 +520,6 @@ int dump_main(int argc, char **argv)
 	for (size_t i = 0; i < d.nqueries; i++)
 		dump_query_release(&d.queries[i]);
 	local_workers_release(&d.local);
+	rank_moments_release(&d.before);
 	return rc;
 }

@@ -28,9 +28,11 @@ int dump_main(int argc, char **argv);
 /* Appends all of l as JSON: a node's page. */
 int dump_put_json(struct buf *out, const struct local_workers *l,
 		  const struct dump_options *o, struct err *e);
-/* Appends the answers of n jobs' nodes, and the workers of this host. */
+/* Appends the answers of n jobs' nodes, the workers of this host, and the lines
+ * about all of them. */
 int dump_put_nodes_json(struct buf *out, const struct dump_query *queries,
 			size_t n, const struct local_workers *l,
+			const struct buf *findings,
 			const struct dump_options *o, struct err *e);
 
 #endif

@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "launcher/inspect/local_workers.h"
+#include "launcher/inspect/rank_calls.h"
 #include "launcher/worker/spawn.h"
 
 enum {
@@ -36,6 +38,9 @@ struct node_dump {
 	uv_timer_t timer;
 	struct buf text;
 	char why[WHY_MAX]; /* why we killed the child; or "" */
+	struct rank_moments first; /* look at the workers' calls */
+	uint64_t first_ms;
+	int is_called; /* a worker was in one */
 };
 
 static void node_dump_on_handle_closed(uv_handle_t *h)
@@ -45,6 +50,7 @@ static void node_dump_on_handle_closed(uv_handle_t *h)
 	if (--p->handles)
 		return;
 	buf_release(&p->text);
+	rank_moments_release(&p->first);
 	free(p);
 }
 
@@ -88,67 +94,85 @@ static void node_dump_set_error(struct node_dump *p, struct wire_dump_reply *m)
 
 /* ---- the last collectives of its ranks ---- */
 
-static void node_dump_put_call(struct buf *out, const struct local_worker *w,
-			       uint32_t comm, uint32_t *n)
-{
-	const struct flight_op *op = local_worker_last_collective(w, comm);
-	char words[FLIGHT_CALL_MAX] = "";
-	struct wire_call c = {.rank = w->rank, .comm = comm};
-
-	if (op) {
-		c.number = op->call.number + 1;
-		flight_op_text(w->view, op, words);
-	}
-	c.words = SLICE_STR(words);
-	wire_put_call_item(out, &c);
-	*n += 1;
-}
-
 /* Read from our own recorder; waits for nothing. */
-static struct wire_items node_dump_put_calls(struct buf *out)
+static struct local_workers *node_dump_workers(void)
 {
 	struct local_workers *l = malloc(sizeof(*l));
 	struct err e = ERR_INIT;
-	uint32_t n = 0;
 
-	if (!l || local_workers_init(l, NULL, getpid(), &e) < 0) {
-		free(l);
-		return (struct wire_items){0, SLICE("", 0)};
-	}
-	for (size_t i = 0; i < l->n; i++) {
-		const struct local_worker *w = &l->workers[i];
+	if (l && local_workers_init(l, NULL, getpid(), &e) == 0)
+		return l;
+	free(l);
+	return NULL;
+}
 
-		node_dump_put_call(out, w, 0, &n);
-		for (int k = 0; w->view && k < w->view->ncomms; k++) {
-			if (w->view->comms[k].id)
-				node_dump_put_call(out, w, w->view->comms[k].id,
-						   &n);
-		}
-	}
+static void node_dump_free_workers(struct local_workers *l)
+{
 	local_workers_release(l);
 	free(l);
+}
+
+static void node_dump_look_first(struct node_dump *p)
+{
+	struct local_workers *l = node_dump_workers();
+
+	p->first_ms = clock_ms();
+	if (!l)
+		return;
+	p->is_called = rank_moments_init(&p->first, l) != 0;
+	node_dump_free_workers(l);
+}
+
+static struct wire_items node_dump_put_calls(struct node_dump *p,
+					     struct buf *out)
+{
+	struct local_workers *l = node_dump_workers();
+	uint32_t n = 0;
+
+	if (l) {
+		n = rank_calls_put(out, l, 0, l->n, &p->first);
+		node_dump_free_workers(l);
+	}
 	if (out->failed || n > WIRE_KEYS_MAX)
 		return (struct wire_items){0, SLICE("", 0)};
 	return (struct wire_items){n, SLICE(out->data, out->len)};
 }
 
-static void node_dump_check_done(struct node_dump *p)
+static void node_dump_finish(struct node_dump *p)
 {
 	struct wire_dump_reply m = {.number = p->number,
 				    .page = SLICE(p->text.data, p->text.len)};
 	struct buf calls = BUF_INIT(CALLS_MAX);
 	struct node_dumps *all = p->all;
 
-	if (!all || !p->is_read || p->pid)
-		return;
 	node_dump_set_error(p, &m);
 	m.text = SLICE_STR(p->why);
-	m.calls = node_dump_put_calls(&calls);
+	m.calls = node_dump_put_calls(p, &calls);
 	/* first, for on_done may close all dumps; p lives until the loop has
 	 * closed its handles */
 	node_dump_remove(p);
 	all->on_done(all->owner, &m);
 	buf_release(&calls);
+}
+
+static void node_dump_on_second_look(uv_timer_t *t)
+{
+	node_dump_finish(t->data);
+}
+
+/* The second look at the calls is due some time after the first. */
+static void node_dump_check_done(struct node_dump *p)
+{
+	uint64_t ms;
+
+	if (!p->all || !p->is_read || p->pid)
+		return;
+	ms = clock_ms() - p->first_ms;
+	if (p->is_called && ms < RANK_CALLS_MS)
+		uv_timer_start(&p->timer, node_dump_on_second_look,
+			       RANK_CALLS_MS - ms, 0);
+	else
+		node_dump_finish(p);
 }
 
 /* ---- reading from the child ---- */
@@ -253,6 +277,7 @@ static void node_dump_new(struct node_dumps *all,
 	*p = (struct node_dump){.all = all, .number = look->number, .pid = pid,
 			   .timeout_ms = look->timeout_ms, .handles = 2,
 			   .text = BUF_INIT(WIRE_DUMP_REPLY_MAX)};
+	node_dump_look_first(p);
 	p->next = all->list;
 	if (p->next)
 		p->next->pprev = &p->next;

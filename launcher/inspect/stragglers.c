@@ -5,15 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "launcher/inspect/deadlock.h"
+
 enum { NAMED = 16 };
 
-struct straggler_call {
-	struct wire_call call;
-	const char *host;
-};
-
 struct straggler_calls {
-	struct straggler_call *list;
+	struct deadlock_call *list;
 	size_t n, room;
 };
 
@@ -30,7 +27,7 @@ static int straggler_calls_add(struct straggler_calls *p,
 			break;
 		if (p->n == p->room) {
 			size_t room = p->room ? 2 * p->room : 64;
-			struct straggler_call *more =
+			struct deadlock_call *more =
 				realloc(p->list, room * sizeof(*more));
 
 			if (!more)
@@ -38,17 +35,19 @@ static int straggler_calls_add(struct straggler_calls *p,
 			p->list = more;
 			p->room = room;
 		}
-		p->list[p->n++] = (struct straggler_call){c, node->host};
+		p->list[p->n++] = (struct deadlock_call){c, node->host};
 	}
 	return 0;
 }
 
-/* By communicator, then the highest call first, then by rank. */
+/* Messages last. By communicator, then the highest call first, then by rank. */
 static int straggler_call_compare(const void *pa, const void *pb)
 {
-	const struct wire_call *a = &((const struct straggler_call *)pa)->call;
-	const struct wire_call *b = &((const struct straggler_call *)pb)->call;
+	const struct wire_call *a = &((const struct deadlock_call *)pa)->call;
+	const struct wire_call *b = &((const struct deadlock_call *)pb)->call;
 
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
 	if (a->comm != b->comm)
 		return a->comm < b->comm ? -1 : 1;
 	if (a->number != b->number)
@@ -56,14 +55,14 @@ static int straggler_call_compare(const void *pa, const void *pb)
 	return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-static void stragglers_put_comm(struct buf *out, const struct straggler_call *p,
+static void stragglers_put_comm(struct buf *out, const struct deadlock_call *p,
 				size_t n)
 {
-	size_t there = 0;
+	size_t there = 0, waiting = 0;
 
-	while (there < n && p[there].call.number == p->call.number)
-		there++;
-	if (there == n)
+	for (; there < n && p[there].call.number == p->call.number; there++)
+		waiting += p[there].call.waits != WIRE_CALL_PASSES;
+	if (there == n || !waiting)
 		return;
 	buf_printf(out, "%zu of %zu ranks have reached %.*s; missing: ", there,
 		   n, SLICE_FMT(p->call.words));
@@ -75,18 +74,23 @@ static void stragglers_put_comm(struct buf *out, const struct straggler_call *p,
 	buf_put(out, "\n", 1);
 }
 
-int stragglers_put(struct buf *out, const struct dump_query *q)
+int stragglers_put(struct buf *out, const struct dump_node *nodes, size_t count)
 {
 	struct straggler_calls p = {NULL, 0, 0};
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < q->n; i++)
-		rc = straggler_calls_add(&p, &q->nodes[i]);
-	if (rc == 0 && p.n)
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = straggler_calls_add(&p, &nodes[i]);
+	if (rc == 0 && p.n) {
 		qsort(p.list, p.n, sizeof(*p.list), straggler_call_compare);
+		rc = deadlock_put(out, p.list, p.n);
+	}
 	for (size_t i = 0, n; rc == 0 && i < p.n; i += n) {
+		if (p.list[i].call.kind != WIRE_CALL_COLLECTIVE)
+			break;
 		for (n = 1; i + n < p.n; n++) {
-			if (p.list[i + n].call.comm != p.list[i].call.comm)
+			if (p.list[i + n].call.comm != p.list[i].call.comm ||
+			    p.list[i + n].call.kind != WIRE_CALL_COLLECTIVE)
 				break;
 		}
 		stragglers_put_comm(out, &p.list[i], n);

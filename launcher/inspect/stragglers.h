@@ -1,13 +1,15 @@
 /* stragglers.h: finds, from the calls of all ranks of a job, the ranks that
- * have not reached the call others wait in. Pure. */
+ * have not reached the call others wait in, and those that wait for each other.
+ * Pure. */
 #ifndef LAUNCHER_STRAGGLERS_H
 #define LAUNCHER_STRAGGLERS_H
 
 #include "launcher/inspect/dump_query.h"
 
-/* A line for each communicator with stragglers: "2 of 4 ranks have come to
- * barrier #7; not there: rank 1 (h1), rank 3 (h2)". Ignores a node whose list
- * is malformed. -ENOMEM. */
-int stragglers_put(struct buf *out, const struct dump_query *q);
+/* Lines about the circle of ranks that wait for each other, if there is one;
+ * then a line for each communicator in which ranks wait for others: "2 of 4
+ * ranks have reached barrier #7; missing: rank 1 (h1), rank 3 (h2)". Ignores a
+ * node whose list is malformed. -ENOMEM. */
+int stragglers_put(struct buf *out, const struct dump_node *nodes, size_t n);
 
 #endif

@@ -180,7 +180,7 @@ start_nodes() { # OPTIONS...
 		start $n ddprun --rdzv-id "$J" --nnodes 2 --nproc-per-node 2 \
 			--rdzv-endpoint "$at" "$@" c_fault late 1
 	done
-	until_lines 3 '^  in all_reduce #3 '
+	until_lines 3 '^  in all_reduce #3 ' 1 '^3 of 4 ranks have reached '
 }
 
 end_nodes() {
@@ -213,6 +213,38 @@ end_nodes() {
 	[ "$(grep -c '^job ' <<<"$out")" = 1 ]
 	has "$out" "^job '$J', attempt 1: 4 of 4 ranks are on "
 	end_nodes
+}
+
+@test "dump shows ranks that wait for each other as a circle" {
+	start job ddprun --rdzv-id "$J" --nproc-per-node 4 c_circle 3
+	until_lines 1 '^deadlock: 3 ranks wait for each other$'
+	has "$out" '^  rank 0 \(.*\) waits for rank 1 in recv '
+	has "$out" '^  rank 1 \(.*\) waits for rank 2 in recv '
+	has "$out" '^  rank 2 \(.*\) waits for rank 0 in recv '
+	expect 0 ddprun dump --json --no-stacks --job "$J"
+	has "$out" '"findings":	\["deadlock: 3 ranks wait for each other", '
+	end_late
+	# between nodes as well
+	at=127.0.0.1:$(w_port free)
+	for n in a b; do
+		start $n ddprun --rdzv-id "$J" --nnodes 2 --rdzv-endpoint "$at" \
+			c_circle
+	done
+	until_lines 1 '^deadlock: 2 ranks wait for each other$'
+	has "$out" '^  rank 1 \(.*\) waits for rank 0 in recv '
+	end_nodes
+}
+
+@test "dump reports no deadlock in a job that makes progress" {
+	local i
+	start job ddprun --rdzv-id "$J" --nproc-per-node 3 c_fault on 0
+	await job.out 'rank 0 goes on'
+	for i in 1 2 3; do
+		expect 0 ddprun dump --no-stacks --job "$J"
+		lacks "$out" '^deadlock'
+	done
+	signal job KILL
+	finish job 137
 }
 
 @test "many dumps run at once, also while the job ends" {
