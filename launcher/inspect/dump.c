@@ -17,6 +17,7 @@
 #include "launcher/inspect/python_threads.h"
 #include "launcher/inspect/rank_calls.h"
 #include "launcher/inspect/stragglers.h"
+#include "launcher/watch/connects.h"
 
 enum {
 	TEXT_MAX = 1 << 30,
@@ -93,7 +94,7 @@ static void dump_put_current_call(struct buf *out,
 	const struct local_worker *w = &l->workers[i];
 	const struct flight_op *op =
 		w->view ? flight_oldest_open(w->view) : NULL;
-	char text[FLIGHT_TEXT_MAX], ago[16];
+	char text[FLIGHT_TEXT_MAX], ago[16], connects[CONNECTS_WORDS_MAX];
 
 	if (w->recorder == RECORDER_DAMAGED)
 		buf_printf(out, "  its flight recorder is damaged, or of "
@@ -105,7 +106,7 @@ static void dump_put_current_call(struct buf *out,
 		buf_printf(out, "  in %s for %s", text,
 			   flight_time_text(op->ns, l->now_ns, ago));
 		dump_put_missing(out, l, i);
-		buf_put(out, "\n", 1);
+		buf_printf(out, "%s\n", connects_words(w->program, connects));
 	} else
 		buf_printf(out, "  %s\n", flight_last_text(w->view, l->now_ns,
 							   text));

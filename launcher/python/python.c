@@ -208,7 +208,8 @@ static int python_read_text(const struct python_process *p, uint64_t at,
 				(length - n) * kind,
 			raw, n * kind) < 0)
 		return -1;
-	for (uint64_t i = 0; i < n; i++) {
+	/* garbage that claims to be ASCII may grow in UTF-8 */
+	for (uint64_t i = 0; i < n && to < out + PYTHON_NAME_MAX - 4; i++) {
 		c = 0; /* little-endian */
 		memcpy(&c, raw + i * kind, kind);
 		to = python_put_utf8(to, c);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "launcher/watch/connects.h"
 
 enum {
 	PATIENCE_MS = 30000, /* without progress until terminals get a line */
@@ -16,7 +17,7 @@ enum {
 	WORKER_MS = 10,	  /* at least, for each worker: 1 % of a CPU */
 	REPORT_MAX = 16 << 20,
 	WHERE_MAX = 100,
-	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX,
+	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX,
 };
 
 /* DDP_TEST_WATCH_MS is for tests: nobody waits half a minute for a line there.
@@ -83,12 +84,13 @@ static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
 	return x->activity.doing != x->reported && quiet > 2 * tick_ms;
 }
 
-/* What a worker does, with its line of Python if it has been quiet. A process
- * in the kernel may hold what a reader of its memory needs. */
+/* What a worker does; if it has been quiet, with its line of Python, and with
+ * the connection that it tries to open. A process in the kernel may hold what a
+ * reader of its memory needs. */
 static char *watch_words(struct watch *w, struct watched *x,
 			 const struct activity_sample *s, char *out)
 {
-	char where[PYTHON_WHERE_MAX] = "";
+	char where[PYTHON_WHERE_MAX] = "", connects[CONNECTS_WORDS_MAX] = "";
 	struct err e = ERR_INIT;
 
 	if (s->pid && s->state != 'D' && x->activity.doing != RANK_STARTS &&
@@ -97,9 +99,11 @@ static char *watch_words(struct watch *w, struct watched *x,
 			python_process_find(&x->python, (pid_t)s->pid, &e);
 		if (x->python.runtime)
 			python_process_where(&x->python, where);
+		if (x->activity.doing == RANK_CALLS)
+			connects_words((pid_t)s->pid, connects);
 	}
-	snprintf(out, WORDS_MAX, "%s%s%.*s", x->activity.words,
-		 *where ? " in " : "", WHERE_MAX - 8, where);
+	snprintf(out, WORDS_MAX, "%s%s%.*s%s", x->activity.words,
+		 *where ? " in " : "", WHERE_MAX - 8, where, connects);
 	return out;
 }
 

@@ -1,5 +1,6 @@
 /* stall_text.c: a pause in words, for a terminal and for the failure page. */
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/stall/stall_internal.h"
 
@@ -76,6 +77,30 @@ static int stall_is_busy(enum wire_doing doing)
 	       doing == RANK_STARTS;
 }
 
+/* The network between two hosts may be why no rank is missing: "; rank 2 on h2
+ * is connecting to 10.0.0.1:41291 without an answer: a firewall?" The words are
+ * those of the agents. */
+static void stall_put_connecting(const struct stall *s, struct buf *out)
+{
+	static const char words[] = ", connecting to ";
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		struct slice w = s->ranks[i].at.words;
+		const char *at = s->ranks[i].known && w.len
+					 ? memmem(w.data, w.len, words,
+						  sizeof(words) - 1)
+					 : NULL;
+
+		if (!at)
+			continue;
+		at += strlen(", ");
+		buf_printf(out, "; rank %u on %s is %.*s: a firewall between "
+			   "the hosts?", i, s->host(s->arg, i),
+			   (int)(w.data + w.len - at), at);
+		return;
+	}
+}
+
 void stall_describe_wait(const struct stall *s, uint32_t waiter,
 			 int64_t culprit, uint32_t behind,
 			 struct stall_news *out)
@@ -92,11 +117,13 @@ void stall_describe_wait(const struct stall *s, uint32_t waiter,
 	stall_put_waiters(s, &line, w);
 	if (culprit < 0) {
 		buf_printf(&line, ", and no rank is missing");
+		stall_put_connecting(s, &line);
 		buf_printf(&why, "no progress for ");
 		stall_put_seconds(&why, out->ms);
 		buf_printf(&why, ": ");
 		stall_put_waiters(s, &why, w);
 		buf_printf(&why, ", and no rank is missing");
+		stall_put_connecting(s, &why);
 	} else {
 		buf_printf(&line, "; ");
 		stall_put_rank(s, &line, rank);

@@ -120,3 +120,23 @@ resent() {
 	says h1 0 'it, or a rank that it waits for, has not arrived; 10.* -> 10.*: the network works'
 	end_job
 }
+
+@test "a rank that cannot connect to another host is named while it tries" {
+	local h
+	in_net h1 iptables -A INPUT -s "${addr[h2]}" -p tcp \
+		-m multiport '!' --ports 29400 -j DROP ||
+		skip "this kernel has no multiport match"
+	export DDP_TEST_WATCH_MS=2000
+	for h in h1 h2; do
+		start_on $h on_$h ddprun --nnodes 2 --nproc-per-node 1 \
+			--rdzv-endpoint "${at[h1]}:29400" \
+			--heartbeat-timeout 60 c_fault on 0 60000
+	done
+	await "$T/on_h1.err" '^ddprun: no progress for .* in ddp_init, and no rank is missing; rank 1 on h2 is connecting to 10\.78\.0\.1:[0-9]+ without an answer: a firewall between the hosts\?$' 60
+	await "$T/on_h2.err" '; rank 1 on h2 is connecting to 10\.78\.0\.1:[0-9]+ without an answer' 60
+	start_on h2 dump ddprun dump --here --no-stacks
+	finish dump
+	has "$out" '^  in ddp_init for .*, connecting to 10\.78\.0\.1:[0-9]+ without an answer$'
+	signal on_h1 KILL
+	end_job
+}
