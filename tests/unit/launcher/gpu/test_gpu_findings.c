@@ -1,5 +1,6 @@
 /* test_gpu_findings.c: which reads and Xids become sentences, and how often. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* test_gpu_record.c: the helper's lines, there and back. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
