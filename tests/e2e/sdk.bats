@@ -73,6 +73,10 @@ fault() {
 	expect 0 c_store
 }
 
+@test "a group is made after the string of ddp_options is gone" {
+	ranks_ok 2 c_collectives groups cpu 10
+}
+
 @test "every collective, type, operation and count works on one host" {
 	local n
 	ranks_ok 2 c_collectives

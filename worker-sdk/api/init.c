@@ -32,14 +32,19 @@ static unsigned joined; /* worlds joined so far */
 static int init_choose_backend(struct ddp_comm *c, const char *name,
 			       struct err *e)
 {
+	static const char *const names[] = {"auto", "cpu", "nccl"};
+
 	if (!name || !name[0])
 		name = getenv("DDP_BACKEND");
 	if (!name || !name[0])
 		name = "auto";
 	c->backend = &ddp__cpu;
-	c->world->wish = name;
-	if (!strcmp(name, "auto") || !strcmp(name, "cpu") ||
-	    !strcmp(name, "nccl"))
+	c->world->wish = "";
+	/* groups compare it later, when the caller's string may be gone */
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(name, names[i]))
+			c->world->wish = names[i];
+	if (*c->world->wish)
 		return 0;
 	return err_set(e, ERR_USAGE,
 		       "backend '%s' is unknown: use cpu, nccl or auto", name);

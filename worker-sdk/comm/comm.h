@@ -54,7 +54,8 @@ struct ddp__world {
 				* -1 */
 	struct ddp__engine *engine; /* the cpu backend's; else NULL */
 	struct ddp__detector *detector; /* detects deadlocks; or NULL */
-	const char *wish; /* "cpu", "nccl" or "auto": the program's choice */
+	const char *wish; /* "cpu", "nccl" or "auto": the program's choice;
+			   * static */
 	int is_ending;	  /* ddp_finalize frees its communicators */
 	atomic_int stop; /* set by ddp_request_stop, also from a signal
 			  * handler */

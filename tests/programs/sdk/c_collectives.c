@@ -4,9 +4,10 @@
  * and that all ranks hold the same bits. Prints "rank R of N: ok" or what was
  * wrong.
  *
- *   c_collectives [LARGEST COUNT] [thread] [groups]
+ *   c_collectives [LARGEST COUNT] [thread] [groups] [cpu]
  *   thread   with a progress thread
  *   groups   in groups of the world, and groups of these, not in the world
+ *   cpu      asks for that backend
  */
 #include <math.h>
 #include <stdio.h>
@@ -495,16 +496,21 @@ static void all_of_groups(ddp_comm *world)
 int main(int argc, char **argv)
 {
 	int threads = 0, groups = 0;
+	char backend[8] = "";
+	struct ddp_options options = {backend, 0};
 	ddp_comm *world;
 
 	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "cpu"))
+			strcpy(backend, argv[i]);
 		threads |= !strcmp(argv[i], "thread");
 		groups |= !strcmp(argv[i], "groups");
 		if (argv[i][0] >= '0' && argv[i][0] <= '9')
 			largest = strtoul(argv[i], NULL, 10);
 	}
-	must(ddp_init(&world, NULL), "ddp_init");
+	must(ddp_init(&world, &options), "ddp_init");
 	rank = ddp_rank(world);
+	backend[0] = 'A' + rank; /* libddp does not keep it */
 	if (threads)
 		must(ddp_progress_start(world, -1), "progress_start");
 	if (groups)

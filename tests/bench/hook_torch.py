@@ -1,0 +1,86 @@
+"""hook_torch.py: what tests/bench/hook.sh times: steps of DistributedDataParallel on
+CPUs, with gloo and with ddprun.torch's hook in turn, so that both see the same
+machine. Prints `NAME GLOO_MS HOOK_MS`, medians over the steps of the slowest rank.
+usage: hook_torch.py STEPS"""
+import statistics
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import ddprun
+import ddprun.torch
+
+steps = int(sys.argv[1])
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+world = ddprun.init()
+
+
+class Bucket(nn.Module):
+    """One gradient of a size, whose backward pass costs next to nothing."""
+
+    def __init__(self, mib):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(mib << 18))
+
+    def forward(self, x):
+        return (self.weight * x).sum()
+
+
+def auto_encoder():
+    sizes, layers = (784, 128, 128, 128, 784), []
+    for i in range(4):
+        layers += [nn.Linear(sizes[i], sizes[i + 1]), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+def step(model, x, optimizer):
+    """Seconds of a step; of a Bucket, of its backward pass."""
+    is_bucket = isinstance(model.module, Bucket)
+    dist.barrier()
+    start = time.perf_counter()
+    optimizer.zero_grad(set_to_none=False)
+    out = model(x)
+    if is_bucket:
+        start = time.perf_counter()
+        out.backward()
+        return time.perf_counter() - start
+    nn.functional.mse_loss(out, x).backward()
+    optimizer.step()
+    return time.perf_counter() - start
+
+
+def compare(name, make, x, steps):
+    runs = []
+    for hooked in (False, True):
+        torch.manual_seed(0)
+        model = DistributedDataParallel(make(), bucket_cap_mb=100)
+        if hooked:
+            ddprun.torch.register(model, world)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        runs.append((model, x, optimizer, []))
+    for i in range(steps + 3):
+        for model, batch, optimizer, times in runs:
+            seconds = step(model, batch, optimizer)
+            if i > 2: # DDP rebuilds its buckets in the first steps
+                times.append(seconds)
+    worst = torch.tensor([times for *unused, times in runs])
+    dist.all_reduce(worst, op=dist.ReduceOp.MAX)
+    for a, b in zip(runs[0][0].parameters(), runs[1][0].parameters()):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-6), name
+    if world.rank == 0:
+        gloo, ours = (statistics.median(row) * 1e3 for row in worst.tolist())
+        print(f"{name} {gloo:.3f} {ours:.3f}", flush=True)
+
+
+torch.manual_seed(world.rank)
+compare("auto-encoder", auto_encoder, torch.rand(128 // world.size, 784),
+        steps)
+for mib in (1, 4, 16, 64):
+    compare(f"bucket_of_{mib}_MiB", lambda: Bucket(mib), torch.ones(()),
+            max(steps // mib, 7))
+dist.barrier()
