@@ -41,6 +41,8 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_PROGRESS] = "PROGRESS",
 	[WIRE_STALLED] = "STALLED",
 	[WIRE_SLOW] = "SLOW",
+	[WIRE_GPUS] = "GPUS",
+	[WIRE_GPU_NEWS] = "GPU_NEWS",
 	[WIRE_FATE] = "FATE",
 	[WIRE_GOODBYE] = "GOODBYE",
 	[WIRE_WAITING] = "WAITING",
@@ -421,6 +423,29 @@ struct wire_rank wire_get_rank_item(struct reader *r)
 	n.waited = (int32_t)reader_u32(r);
 	n.cause = reader_slice(r);
 	return n;
+}
+
+void wire_put_gpu_item(struct buf *items, const struct wire_gpu *g)
+{
+	buf_put_u32(items, g->index);
+	buf_put_slice(items, g->uuid);
+	buf_put_slice(items, g->name);
+#define F(field) buf_put_u64(items, (uint64_t)g->field);
+	WIRE_GPU_NUMBERS(F)
+#undef F
+}
+
+struct wire_gpu wire_get_gpu_item(struct reader *r)
+{
+	struct wire_gpu g;
+
+	g.index = reader_u32(r);
+	g.uuid = reader_slice(r);
+	g.name = reader_slice(r);
+#define F(field) g.field = (int64_t)reader_u64(r);
+	WIRE_GPU_NUMBERS(F)
+#undef F
+	return g;
 }
 
 void wire_put_call_item(struct buf *items, const struct wire_call *c)

@@ -124,6 +124,8 @@ enum wire_type {
 	WIRE_PROGRESS,
 	WIRE_STALLED,
 	WIRE_SLOW,
+	WIRE_GPUS,
+	WIRE_GPU_NEWS,
 	WIRE_FATE = 50,
 	WIRE_GOODBYE,
 	WIRE_WAITING,
@@ -254,6 +256,11 @@ const char *wire_type_name(int type);
 	F(u64, stalled_ms) F(str, text) F(str, why)
 #define WIRE_SLOW_FIELDS(F) F(u32, round) F(u32, rank) F(u8, over)           \
 	F(u32, share) F(str, text)
+#define WIRE_GPUS_FIELDS(F) F(u32, round) F(i32, node_rank) F(str, host)     \
+	F(list, gpus)
+#define WIRE_GPU_NEWS_FIELDS(F) F(u32, round) F(u32, node_rank)              \
+	F(u32, index) F(u32, xid) F(u8, severity) F(str, host) F(str, uuid)    \
+	F(str, text) F(str, action)
 #define WIRE_RANKS_FIELDS(F) F(str, job) F(u32, round) F(list, ranks)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
 #define WIRE_JOB_FIELDS(F) F(str, job) F(u8, state) F(u64, state_ms)          \
@@ -286,7 +293,8 @@ const char *wire_type_name(int type);
 	M(dump_reply, WIRE_DUMP_REPLY_FIELDS) M(node_dump, WIRE_NODE_FIELDS)  \
 	M(asked, WIRE_ASKED_FIELDS) M(job, WIRE_JOB_FIELDS)               \
 	M(progress, WIRE_PROGRESS_FIELDS) M(stalled, WIRE_STALLED_FIELDS)     \
-	M(slow, WIRE_SLOW_FIELDS)                                             \
+	M(slow, WIRE_SLOW_FIELDS) M(gpus, WIRE_GPUS_FIELDS)                   \
+	M(gpu_news, WIRE_GPU_NEWS_FIELDS)                                     \
 	M(ranks, WIRE_RANKS_FIELDS)
 /* clang-format on */
 
@@ -381,6 +389,26 @@ struct wire_rank {
 };
 void wire_put_rank_item(struct buf *items, const struct wire_rank *n);
 struct wire_rank wire_get_rank_item(struct reader *r);
+
+/* What NVML reports about a GPU; -1: it does not. Memory is in bytes, throttle
+ * the bits of nvmlClocksThrottleReasons, ecc_* count uncorrected errors: since
+ * the driver was loaded, and since the GPU was made. instances: of MIG. */
+#define WIRE_GPU_NUMBERS(F)                                                   \
+	F(temperature) F(utilization) F(memory_used) F(memory_total)          \
+	F(throttle) F(ecc_volatile) F(ecc_aggregate) F(remap_pending)         \
+	F(remap_failed) F(nvlinks) F(nvlinks_inactive) F(nvlink_errors)       \
+	F(instances) F(is_lost)
+
+/* An item of GPUS's gpus. */
+struct wire_gpu {
+	uint32_t index; /* NVML's */
+	struct slice uuid, name;
+#define F(field) int64_t field;
+	WIRE_GPU_NUMBERS(F)
+#undef F
+};
+void wire_put_gpu_item(struct buf *items, const struct wire_gpu *g);
+struct wire_gpu wire_get_gpu_item(struct reader *r);
 
 void wire_put_call_item(struct buf *items, const struct wire_call *c);
 struct wire_call wire_get_call_item(struct reader *r);

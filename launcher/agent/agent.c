@@ -235,6 +235,7 @@ static const struct member_events member_events = {
 	.on_stop = agent_on_stop,
 	.on_stalled = agent_on_stalled,
 	.on_slow = agent_on_slow,
+	.on_gpu_news = agent_on_gpu_news,
 	.on_detached = agent_on_detached,
 	.on_lost = agent_on_lost,
 };

@@ -86,7 +86,7 @@ struct agent {
 	struct buf peers_text;
 	struct preload preload;
 	const struct wire_start *starting; /* while EV_START is handled */
-	uint32_t round, attempt, world_size, nnodes;
+	uint32_t round, attempt, world_size, nnodes, node_rank;
 	struct restart_time times;
 	struct restart_backoff backoff;
 	uint64_t wait_ms; /* before this restart; 0: none */
@@ -140,6 +140,7 @@ int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 
 /* agent_gpu.c */
 void agent_init_gpus(struct agent *a);
+void agent_on_gpu_news(struct member *m, const struct wire_gpu_news *news);
 
 /* agent_mpi.c */
 /* Once for a job: its MPI processes are worlds of one, or may be. */

@@ -157,6 +157,7 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 	a->times.start = clock_ns();
 	a->round = a->exit_reports.round = start->round;
 	a->nnodes = start->nnodes;
+	a->node_rank = start->node_rank;
 	a->is_first = start->node_rank == 0;
 	a->attempt = start->attempt;
 	a->world_size = start->world_size;

@@ -256,15 +256,16 @@ const struct option_spec config_options[] = {
 		 "long."},
 	{TEXT("on-event", on_event, "COMMAND", "PET_ON_EVENT",
 	      "Run this command (sh -c) on node 0 when the job has failed, "
-	      "hangs, has a slow rank, is restarted, or has other nodes, with "
-	      "what happened as JSON on its standard input."),
+	      "hangs, has a slow rank or a GPU with an error, is restarted, or "
+	      "has other nodes, with what happened as JSON on its standard "
+	      "input."),
 	 .yields = 1,
 	 .more = "The job does not wait for it. An object with version (1), "
-		 "event (failed, hung, slow, restarted, swapped), job, host "
-		 "(of node 0), time (Unix), round, attempt, rank (that hangs "
-		 "or is slow, or null) and text. Its output goes to stderr. It "
-		 "is killed after 30 s, and 5 s after the end of the job; "
-		 "that, and its failure, is a warning."},
+		 "event (failed, gpu, hung, slow, restarted, swapped), job, "
+		 "host (of node 0), time (Unix), round, attempt, rank (that "
+		 "hangs or is slow, or null) and text. Its output goes to "
+		 "stderr. It is killed after 30 s, and 5 s after the end of "
+		 "the job; that, and its failure, is a warning."},
 	{SECONDS("stop-before", stop_before_s, 0, "PET_STOP_BEFORE",
 		 "How long before the end of Slurm's job the workers are asked "
 		 "to stop (as --shutdown-timeout; 0: Slurm's own signals "

@@ -38,6 +38,7 @@ void failure_release(struct failure *f)
 	postmortem_release(&f->postmortem);
 	recorder_release(&f->recorder);
 	crash_catcher_release(&f->catcher);
+	gpu_news_reset(&f->gpu_news);
 	attempts_release(&f->attempts);
 	buf_release(&f->why);
 	buf_release(&f->error);
@@ -86,6 +87,7 @@ void failure_begin(struct failure *f, const struct wire_start *start,
 		crash_catcher_begin(&f->catcher, f->options.nproc);
 	f->has_stack = 0;
 	f->slow = (struct report_slow){0};
+	gpu_news_reset(&f->gpu_news);
 	f->began = time(NULL);
 	f->round_ran = 1;
 	postmortem_begin(&f->postmortem);
@@ -481,6 +483,11 @@ void failure_record_slow(struct failure *f, const struct wire_slow *slow)
 	snprintf(s->text, sizeof(s->text), "%.*s", SLICE_FMT(slow->text));
 }
 
+void failure_record_gpu(struct failure *f, const struct wire_gpu_news *news)
+{
+	gpu_news_add(&f->gpu_news, news);
+}
+
 struct slice failure_report(struct failure *f)
 {
 	struct report r = {
@@ -489,7 +496,7 @@ struct slice failure_report(struct failure *f)
 		.max_restarts = f->options.max_restarts,
 		.host = f->host, .now_ms = f->ended_ms,
 		.attempts = f->attempts.list, .nattempts = f->attempts.n,
-		.slow = &f->slow,
+		.slow = &f->slow, .gpus = &f->gpu_news,
 	};
 	struct report_worker *workers = NULL;
 	struct error_file error = {NULL, NULL, 0};

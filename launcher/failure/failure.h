@@ -6,6 +6,7 @@
 
 #include "launcher/crash/crash_catcher.h"
 #include "launcher/failure/failure_options.h"
+#include "launcher/failure/gpu_news.h"
 #include "launcher/failure/postmortem.h"
 #include "launcher/failure/report.h"
 #include "launcher/gpu/gpu_monitor.h"
@@ -43,7 +44,8 @@ struct failure {
 	int64_t ended_ms;  /* the same as unix time */
 	struct buf page;
 	struct attempts attempts;
-	struct report_slow slow; /* of this round */
+	struct report_slow slow; /* of this round, as gpu_news */
+	struct gpu_news gpu_news;
 };
 
 /* The arguments must outlive f. */
@@ -90,6 +92,9 @@ void failure_report_lost(const char *text, int exit_code);
 
 /* A rank slows this round down, or no longer does. */
 void failure_record_slow(struct failure *f, const struct wire_slow *slow);
+
+/* Something has happened to a GPU of this round. */
+void failure_record_gpu(struct failure *f, const struct wire_gpu_news *news);
 
 /* When all workers have exited: returns the page, "" unless failure_record_end
  * was called; valid as long as f. Writes report.json and the error file of the

@@ -336,6 +336,7 @@ static void report_put_first_failure(struct buf *out, const struct report *r)
 		   (unsigned long long)(end->ran_ms % 1000));
 	buf_printf(out, "|  attempt      %u of %u\n", r->attempt + 1,
 		   r->max_restarts + 1);
+	gpu_news_put(out, r->gpus, end->why, report_put_wrapped);
 	report_put_stack(out, end->why);
 	report_put_error(out, r->error, tail);
 	report_put_tail(out, tail);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "launcher/failure/attempts.h"
 #include "launcher/failure/error_file.h"
+#include "launcher/failure/gpu_news.h"
 #include "rendezvous/wire.h"
 
 /* What became of a worker of this node. */
@@ -58,6 +59,7 @@ struct report {
 	const struct attempt *attempts;
 	uint32_t nattempts;
 	const struct report_slow *slow;
+	const struct gpu_news *gpus; /* NULL: none */
 };
 
 /* Appends the page; the first line names the cause. It has some 40 lines at

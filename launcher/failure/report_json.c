@@ -308,6 +308,7 @@ int report_put_json(struct buf *out, const struct report *r, struct err *e)
 	j->add_bool(all, "first_failure_is_on_this_node", r->first_is_here);
 	report_add_workers(j, all, r);
 	report_add_slow(j, all, r->slow);
+	gpu_news_put_json(j, all, r->gpus);
 	report_add_attempts(j, all, r);
 	report_add_earlier(j, all, r);
 	return json_put(out, j, all, e);

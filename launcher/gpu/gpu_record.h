@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "rendezvous/wire.h"
 
 enum {
 	GPU_UUID_MAX = 96,
@@ -16,15 +16,8 @@ enum {
 
 #define GPU_NO_INSTANCE UINT32_MAX
 
-/* Each is -1 where the GPU or the driver does not report it. Memory is in
- * bytes, throttle the bits of nvmlClocksThrottleReasons, ecc_* counts
- * uncorrected errors: since the driver was loaded, and since the GPU was made.
- * instances: of MIG. */
-#define GPU_NUMBERS(F)                                                        \
-	F(temperature) F(utilization) F(memory_used) F(memory_total)          \
-	F(throttle) F(ecc_volatile) F(ecc_aggregate) F(remap_pending)         \
-	F(remap_failed) F(nvlinks) F(nvlinks_inactive) F(nvlink_errors)       \
-	F(instances) F(is_lost)
+/* The same as on the wire. */
+#define GPU_NUMBERS WIRE_GPU_NUMBERS
 
 /* One GPU; under MIG the whole one, however many instances it has. */
 struct gpu_record {

@@ -58,6 +58,8 @@ uint32_t job_status_nodes(const struct job_status *job,
 	return n;
 }
 
+enum { GPUS_BYTES_MAX = 256 << 20 }; /* of a job */
+
 /* One question to one server. */
 struct job_status_ask {
 	struct job_status_list *l;
@@ -95,7 +97,8 @@ static int job_status_add_job(const struct job_status_ask *x,
 		return err_no_memory(e, "the status");
 	l->jobs = jobs;
 	job = &jobs[l->n];
-	*job = (struct job_status){.bytes = job_status_keep(f, &own)};
+	*job = (struct job_status){.bytes = job_status_keep(f, &own),
+				   .gpus = BUF_INIT(GPUS_BYTES_MAX)};
 	if (!job->bytes)
 		return err_no_memory(e, "the status");
 	l->n++;
@@ -119,11 +122,27 @@ static int job_status_add_ranks(const struct job_status_ask *x,
 	return wire_get_ranks(&own, &job->ranks, e);
 }
 
+/* So does each GPUS. Without memory they are left out. */
+static int job_status_add_gpus(const struct job_status_ask *x,
+			       const struct wire_frame *f, struct err *e)
+{
+	struct job_status_list *l = x->l;
+	struct wire_gpus m;
+	int rc = wire_get_gpus(f, &m, e);
+
+	if (rc == 0 && l->n)
+		wire_put_gpus(&l->jobs[l->n - 1].gpus, WIRE_GPUS, WIRE_NOTICE,
+			      0, &m);
+	return rc;
+}
+
 static int job_status_on_notice(void *arg, const struct wire_frame *f,
 				struct err *e)
 {
 	if (f->type == WIRE_RANKS)
 		return job_status_add_ranks(arg, f, e);
+	if (f->type == WIRE_GPUS)
+		return job_status_add_gpus(arg, f, e);
 	return f->type == WIRE_JOB ? job_status_add_job(arg, f, e) : 0;
 }
 
@@ -216,6 +235,7 @@ void job_status_list_release(struct job_status_list *l)
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->jobs[i].bytes);
 		free(l->jobs[i].rank_bytes);
+		buf_release(&l->jobs[i].gpus);
 	}
 	free(l->jobs);
 	*l = (struct job_status_list){.n = 0};

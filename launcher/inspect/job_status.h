@@ -22,6 +22,7 @@ struct job_status {
 	char *bytes, *rank_bytes; /* the latter may be NULL */
 	struct wire_job as;
 	struct wire_ranks ranks;
+	struct buf gpus; /* frames: a GPUS for each node that has some */
 };
 
 struct job_status_list {

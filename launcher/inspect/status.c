@@ -14,6 +14,7 @@
 #include "base/sock.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/control_client.h"
+#include "launcher/inspect/gpu_status.h"
 #include "launcher/inspect/job_status.h"
 #include "launcher/inspect/rank_progress.h"
 
@@ -121,6 +122,7 @@ static void status_put_job(struct buf *out, const struct job_status *job)
 		status_put_node(out, &nodes[i]);
 	free(nodes);
 	rank_progress_put(out, &job->ranks.ranks);
+	gpu_status_put(out, SLICE(job->gpus.data, job->gpus.len));
 }
 
 /* ---- as JSON ---- */
@@ -191,6 +193,7 @@ static cJSON *status_json_job(const struct json *j,
 		j->append(list, status_json_node(j, &nodes[i]));
 	free(nodes);
 	rank_progress_put_json(j, to, &job->ranks.ranks);
+	gpu_status_put_json(j, to, SLICE(job->gpus.data, job->gpus.len));
 	return to;
 }
 

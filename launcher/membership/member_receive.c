@@ -197,6 +197,7 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 	struct wire_stop stop;
 	struct wire_stalled stall;
 	struct wire_slow slow;
+	struct wire_gpu_news news;
 	int rc = 0;
 
 	switch (f->type) {
@@ -223,6 +224,11 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 		rc = wire_get_slow(f, &slow, e);
 		if (rc == 0)
 			m->events->on_slow(m, &slow);
+		return rc;
+	case WIRE_GPU_NEWS:
+		rc = wire_get_gpu_news(f, &news, e);
+		if (rc == 0)
+			m->events->on_gpu_news(m, &news);
 		return rc;
 	case WIRE_VOUCH:
 		rc = vouch_answer(&m->vouch, f, member_out(m), e);

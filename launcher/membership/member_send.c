@@ -191,6 +191,22 @@ void member_progress(struct member *m, const struct wire_progress *progress)
 	member_flush(m);
 }
 
+void member_gpus(struct member *m, const struct wire_gpus *gpus)
+{
+	if (!member_is_connected(m) || !membership_is_heard(&m->membership))
+		return;
+	wire_put_gpus(member_out(m), WIRE_GPUS, WIRE_NOTICE, 0, gpus);
+	member_flush(m);
+}
+
+void member_gpu_news(struct member *m, const struct wire_gpu_news *news)
+{
+	if (!member_is_connected(m) || !membership_is_heard(&m->membership))
+		return;
+	wire_put_gpu_news(member_out(m), WIRE_GPU_NEWS, WIRE_NOTICE, 0, news);
+	member_flush(m);
+}
+
 void member_ping(struct member *m)
 {
 	if (!member_is_connected(m))

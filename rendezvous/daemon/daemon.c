@@ -132,6 +132,7 @@ static void daemon_on_peer_closed(struct conn *c)
 	admission_leave(p);
 	standby_forget(p);
 	server_remove_peer(p);
+	buf_release(&p->gpus);
 	free(p->job_id);
 	free(p->host);
 	free(p);

@@ -10,6 +10,7 @@
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/journal/journal_file.h"
 #include "rendezvous/net/http_server.h"
+#include "rendezvous/query/gpu_report.h"
 
 /* The current state, counted on request. */
 struct now {
@@ -184,6 +185,7 @@ void metrics_put(struct buf *out, const struct server *s)
 	metrics_put_jobs(out, s, &n);
 	metrics_put_store(out, s, &n);
 	metrics_put_journal(out, s);
+	gpu_report_put_metrics(out, s);
 }
 
 /* ---- the port ---- */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "rendezvous/query/gpu_report.h"
 #include "rendezvous/query/stall_report.h"
 #include "rendezvous/query/wait_report.h"
 
@@ -98,6 +99,7 @@ int status_take(struct peer *tool, const struct wire_frame *f, struct err *e)
 			continue;
 		status_put_job(conn_out(&tool->conn), h);
 		stall_report_put_ranks(conn_out(&tool->conn), h);
+		gpu_report_put(conn_out(&tool->conn), h);
 		reply.asked++;
 	}
 	wire_put_asked(conn_out(&tool->conn), f->type, WIRE_REPLY, f->id,

@@ -40,6 +40,8 @@ struct peer {
 	struct waited torch;	 /* of its node's clients of PyTorch's store */
 	struct job_node *node;	 /* of an agent that has joined */
 	struct addr_owner addrs; /* of an agent: the addresses of its host */
+	struct buf gpus;   /* of an agent: the items of its last GPUS */
+	uint32_t ngpus;
 	uint64_t lease_ms; /* of an agent: silence after which it is lost */
 	int is_refused;	   /* the server is full: its HELLO is answered so */
 	int is_suspect;	   /* its lease has ended; read once more, then lost */

@@ -224,3 +224,74 @@ await_looks() { # N
 	[ "$(wc -l <code)" -gt 20 ]
 	diff code docs
 }
+
+# json FILE EXPRESSION: of a JSON file, as Python's `s`
+json() {
+	python3 -c 'import json, sys
+s = json.load(open(sys.argv[1]))
+print(eval(sys.argv[2]))' "$@"
+}
+
+@test "ddprun status and the metrics show each GPU" {
+	happens '1 memory_used 5'
+	happens '1 ecc_volatile 2'
+	start server ddprdzv --listen 127.0.0.1:0 --metrics-listen 0
+	await server.err 'listening on 127.0.0.1:[0-9]+'
+	at=$(grep -oE '127.0.0.1:[0-9]+' <<<"$line" | head -1)
+	await server.err 'metrics at http://127.0.0.1:[0-9]+'
+	web=$(grep -oE 'http://127.0.0.1:[0-9]+' <<<"$line")
+	start_job --rdzv-id 'a"b' --rdzv-endpoint "$at"
+	await_looks 2 # the first is on its way by then, or has come
+	await job.err 'GPU 1: has had 2 uncorrected memory errors'
+	n=0
+	until python3 -c 'import sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1] + "/metrics").read().decode())' \
+		"$web" >metrics && grep -q gpu_temp metrics; do
+		((++n < 200))
+	done
+	has "$(<metrics)" '^# TYPE ddprdzv_gpu_temperature_celsius gauge$'
+	has "$(<metrics)" '^ddprdzv_gpu_temperature_celsius\{job="a\\"b",host="[^"]+",gpu="1",uuid="GPU-f00d0001-1"\} 52$'
+	has "$(<metrics)" '^ddprdzv_gpu_ecc_uncorrected\{.*gpu="1".*\} 2$'
+	# what NVML does not report is not there
+	lacks "$(<metrics)" 'gpu_nvlinks\{'
+	lacks "$(<metrics)" 'gpu_utilization_percent\{.*gpu="1"'
+	expect 0 ddprun status --rdzv-endpoint "$at"
+	has "$out" '^  gpu 0 on node 0  NVIDIA Stand-in  41 C  97 % busy  1024 of 8192 MiB$'
+	has "$out" '^  gpu 1 on node 0  NVIDIA Stand-in  52 C  2 uncorrected memory errors$'
+	expect 0 ddprun status --rdzv-endpoint "$at" --json
+	[ "$(json program.out '[(g["index"], g["temperature"], g["utilization"])
+		for g in s["jobs"][0]["gpus"]]')" = '[(0, 41, 97), (1, 52, None)]' ]
+	end_job
+	signal server TERM
+	finish server
+}
+
+@test "all nodes learn what happens to a GPU of one of them" {
+	printf '%s\n' '#!/bin/sh' 'tr -d "\n" >>events; echo >>events' >record
+	chmod +x record
+	port=$(w_port free)
+	node=(ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --log-dir logs)
+	worker='trap "exit 7" USR1; echo "pid $$ is up"; eval "$IDLE"'
+	start a env DDP_GPU_HEALTH=0 "${node[@]}" --node-rank 0 \
+		--on-event ./record bash -c "$worker"
+	start job "${node[@]}" --node-rank 1 bash -c "$worker"
+	await a.out 'pid [0-9]+ is up'
+	rank0=${line#*pid } rank0=${rank0%% *}
+	await job.out 'pid [0-9]+ is up'
+	await_looks 1
+	happens '1 xid 79'
+	await job.err 'warning: GPU 1: Xid 79, fell off the bus'
+	await a.err 'ddprun: node 1 \(.*\): GPU 1: Xid 79, fell off the bus: drain'
+	await events '"event":.*"gpu"'
+	has "$line" 'node 1 \(.*\): GPU 1: Xid 79, fell off the bus'
+	# the node without the GPU fails first
+	kill -USR1 "$rank0"
+	finish a 7
+	finish job 7
+	has "$(<a.err)" '^\|  GPUs +node 1 \(.*\): GPU 1: Xid 79, fell off the bus'
+	report=$(echo logs/*/attempt_0/report.json)
+	[ "$(json "${report%% *}" '[(g["node_rank"], g["index"], g["xid"], g["severity"],
+		g["uuid"]) for g in s["gpus"]]')" = \
+		"[(1, 1, 79, 'broken', 'GPU-f00d0001-1')]" ]
+	nothing_left
+}

@@ -25,6 +25,8 @@ static void walk(struct wire_items list, enum wire_type type)
 	for (i = 0; i < list.count && !r.bad; i++) {
 		if (type == WIRE_JOB) {
 			wire_get_job_node_item(&r);
+		} else if (type == WIRE_GPUS) {
+			wire_get_gpu_item(&r);
 		} else if (type == WIRE_PROGRESS || type == WIRE_RANKS) {
 			wire_get_rank_item(&r);
 		} else if (type == WIRE_DUMP_REPLY || type == WIRE_NODE) {

@@ -15,6 +15,11 @@ static const struct wire_rank rank = {
 static const struct wire_call call = {
 	.rank = 1, .comm = 2, .number = 3, .words = {"f32 x 4", 7}};
 
+static const struct wire_gpu gpu = {
+	.index = 1, .uuid = {"GPU-1", 5}, .name = {"H200", 4},
+	.temperature = 41, .utilization = -1,
+};
+
 /* Two items as this type's frames have them. */
 static struct wire_items seeds_wire_items(enum wire_type type,
 					  enum wire_kind kind, struct buf *b)
@@ -22,6 +27,8 @@ static struct wire_items seeds_wire_items(enum wire_type type,
 	for (uint32_t i = 0; i < 2; i++) {
 		if (type == WIRE_JOB) {
 			wire_put_job_node_item(b, &node);
+		} else if (type == WIRE_GPUS) {
+			wire_put_gpu_item(b, &gpu);
 		} else if (type == WIRE_PROGRESS || type == WIRE_RANKS) {
 			wire_put_rank_item(b, &rank);
 		} else if (type == WIRE_DUMP_REPLY || type == WIRE_NODE) {

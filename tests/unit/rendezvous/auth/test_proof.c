@@ -21,7 +21,7 @@ static void is_hex(const struct proof *p, const char *hex)
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
-	char greeting[WIRE_GREETING_SIZE] = "DDPR\7\2\0\0";
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\10\2\0\0";
 	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
 				     SLICE_STR("hello")};
 	struct proof key, p, q;
@@ -38,23 +38,23 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "c4ff2202c0e222cd72581068a1e4ed63"
-	       "d57c82662d180dbf6e6d706ff2db5fcf");
+	is_hex(&p, "9a37b7941825cb721ade0de30f7ccb92"
+	       "ad46177d729af16df3a7cea1040a422a");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "2e6b1707f8b234111d57efa9ea26dc8a"
-	       "0b631e78d6016c226af9399ecd43506f");
+	is_hex(&p, "e238fdfc7b698fc98cff2157b08ad3c0"
+	       "c15b73f9c177f1d2b8179e86acf5f4c3");
 	proof_hash(&p, &t);
-	is_hex(&p, "add3a176590b41525bfaf2c40eb9142d"
-	       "900ee9ef03dd3d6ab0aa12509c838709");
+	is_hex(&p, "ed6e48d721cda1ce24e8650f6cbb4c2f"
+	       "d4fe3e3553778e1025c87c839a9342bd");
 	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
 			  SLICE_STR("yours"));
-	is_hex(&p, "20ca2210ce1a9f831dafaed0624a65ee"
-	       "461be9cc145b36b0801cb404e0269bef");
-	is_hex(&q, "02a07c4282a5ef16093cee285548ab10"
-	       "c3e7b0c5482a07f397d192e25425762c");
+	is_hex(&p, "7fd13b768aa3048ef4b03b6fb538d8aa"
+	       "39bb1456af95905e5e4b94d7713e9d5b");
+	is_hex(&q, "94d0ca5ed07f7979257faa0ac19e87ef"
+	       "610220efb910da65fd4f6208832fc757");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "bb833b94461c1a539b4d9244cf668044"
-	       "c0118011a277007365033e5149b8752c");
+	is_hex(&p, "898b0be63df227ff3c8cb9127e56b53d"
+	       "f11940d303cb25dffe48e1d364abe28a");
 }
 END_TEST
 
