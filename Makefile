@@ -3,7 +3,8 @@
 #   make demo        install what is missing, build, train MNIST on two workers
 #   make check       install what is missing, build, run all tests
 #                    FOR=launcher/output: only the tests that cover that room or file
-#   make all         build everything into build/
+#   make all         build everything into build/, without the trainers if oneDNN is
+#                    missing; launcher, sdk: only the programs, only libddp
 #   make check-gpu   the tests that need a GPU
 #   make gpu-bundle  a folder with all that a bare GPU machine needs to run the
 #                    parts of those tests (tests/gpu/part); BUNDLE=build/gpu-bundle
@@ -102,15 +103,20 @@ sodium_libs := $(shell sh -c 'a=$$($(PKG_CONFIG) --variable=libdir libsodium)/li
 # What a program needs besides libddp.a if that does not contain it.
 ddp_libs = $(filter-out %.a,$(sodium_libs))
 dnnl_libs = -ldnnl -lgomp
+# Without oneDNN the trainers are left out.
+has_dnnl := $(shell printf '\043include <oneapi/dnnl/dnnl.h>\n' | $(CC) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1)
 
 programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests \
-	bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers cuda-ops deb deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
-all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
+all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(O)/ddp-plot cuda-ops
+launcher: $(programs) $(completions)
+sdk: $(libs) $(O)/ddp.pc $(O)/man/ddp_init.3
+no-trainers:
+	@echo "no oneDNN (libdnnl-dev): the trainers are left out"
 
 deps:
 	@sh ./deps.sh tests
@@ -167,7 +173,7 @@ $(O)/ddprun-check: $(call objs,$(check_sources)) $(sdk_objs)
 $(O)/libddp.a: $(sdk_objs)
 	$(if $(Q),@echo "  AR    $@")
 	$(Q)$(CC) -r -nostdlib -o $(O)/obj/libddp.o $^ $(filter %.a,$(sodium_libs))
-	$(Q)objcopy -w --keep-global-symbol='ddp_[a-z]*' $(O)/obj/libddp.o
+	$(Q)$(or $(OBJCOPY),objcopy) -w --keep-global-symbol='ddp_[a-z]*' $(O)/obj/libddp.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/obj/libddp.o
 
 $(O)/libddp.so: $(sdk_objs) worker-sdk/ddp.map
@@ -397,9 +403,8 @@ bench-programs: $(bench_programs) $(bench_clients) $(test_programs) $(examples)
 
 # The preloaded library that makes one call of one process fail: `make faults`.
 $(O)/tests/faults.so: tests/faults/shim.c
-	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wall -Wextra -Wshadow -Wno-unused-parameter -o $@ $< -ldl
+	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wall -Wextra -Wshadow -Wno-unused-parameter -o $@ $< -ldl
 
 tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(bench_clients) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin) $(standin)
 
@@ -553,7 +558,7 @@ install: all
 		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${f#*/} || exit 1; done
 	install $(programs) trainers/ddp-plot $(DESTDIR)$(PREFIX)/bin
 	install -d $(trainers_dir)
-	install $(trainers) $(cuda_ops) trainers/get-data $(trainers_dir)
+	install $(if $(has_dnnl),$(trainers)) $(cuda_ops) trainers/get-data $(trainers_dir)
 	install -m 644 $(O)/libddp.a $(DESTDIR)$(PREFIX)/lib
 	install $(O)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.$(VERSION)
 	ln -sf libddp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libddp.so.0
@@ -577,18 +582,13 @@ arch = $(shell dpkg --print-architecture)
 deb: all
 	rm -rf $(O)/deb
 	@$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/deb PREFIX=/usr
-	strip --strip-unneeded $(addprefix $(O)/deb/usr/bin/,$(notdir $(programs))) \
-		$(addprefix $(O)/deb/usr/libexec/ddprun/,$(notdir $(trainers))) $(O)/deb/usr/lib/libddp.so.$(VERSION)
+	strip --strip-unneeded $(addprefix $(O)/deb/usr/bin/,$(notdir $(programs))) $(addprefix $(O)/deb/usr/libexec/ddprun/,$(notdir $(trainers))) $(O)/deb/usr/lib/libddp.so.$(VERSION)
 	strip -g $(O)/deb/usr/lib/libddp.a
 	install -d $(O)/deb/DEBIAN
-	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' \
-		'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' \
-		'Depends: libc6, zlib1g' 'Recommends: libcjson1, $(dnnl_package), libgomp1, liblzma5, libpng16-16' \
+	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' 'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' 'Depends: libc6, zlib1g' 'Recommends: libcjson1, $(dnnl_package), libgomp1, liblzma5, libpng16-16' \
 		'Suggests: libhwloc15, libdw1, libmicrohttpd12, gnuplot, curl' \
-		'Description: starts distributed data-parallel jobs and keeps them alive' \
-		' The launcher ddprun, its rendezvous server ddprdzv, libddp for workers in C,' \
-		' and trainers in /usr/libexec/ddprun (these need what is recommended).' \
-		> $(O)/deb/DEBIAN/control
+		'Description: starts distributed data-parallel jobs and keeps them alive' ' The launcher ddprun, its rendezvous server ddprdzv, libddp for workers in C,' \
+		' and trainers in /usr/libexec/ddprun (these need what is recommended).' > $(O)/deb/DEBIAN/control
 	dpkg-deb -z1 --root-owner-group --build $(O)/deb $(O)/ddprun_$(VERSION)_$(arch).deb
 
 clean:

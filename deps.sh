@@ -30,7 +30,43 @@ for p in $wanted; do
 done
 [ -n "$missing" ] || exit 0
 
+# The same packages elsewhere: Debian, Fedora, Alpine, Arch, Homebrew; - is none.
+elsewhere='
+gcc gcc gcc gcc gcc
+make make make make make
+pkg-config pkgconf-pkg-config pkgconf pkgconf pkgconf
+libc6-dev glibc-devel musl-dev - -
+libuv1-dev libuv-devel libuv-dev libuv libuv
+libcjson-dev cjson-devel cjson-dev cjson cjson
+zlib1g-dev zlib-devel zlib-dev zlib zlib
+libhwloc-dev hwloc-devel hwloc-dev hwloc hwloc
+libdw-dev elfutils-devel elfutils-dev libelf -
+libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd-dev libmicrohttpd libmicrohttpd
+libsodium-dev libsodium-devel libsodium-dev libsodium libsodium
+libmunge-dev munge-devel munge-dev - munge
+libcurl4-openssl-dev libcurl-devel curl-dev curl curl
+liblzma-dev xz-devel xz-dev xz xz
+libdnnl-dev onednn-devel onednn-dev onednn onednn
+libpng-dev libpng-devel libpng-dev libpng libpng
+'
+
+# print_elsewhere COLUMN COMMAND...: the command that installs what building needs
+print_elsewhere() {
+	column=$1
+	shift
+	names=$(echo "$elsewhere" | awk -v c="$column" 'NF && $c != "-" { print $c }' |
+		sort -u | tr '\n' ' ')
+	echo "deps.sh: this is not Debian; building needs:" >&2
+	echo "    $* ${names% }" >&2
+	echo "deps.sh: then run make with DEPS=0" >&2
+	exit 1
+}
+
 if ! command -v apt-get >/dev/null 2>&1; then
+	! command -v dnf >/dev/null 2>&1 || print_elsewhere 2 dnf install
+	! command -v apk >/dev/null 2>&1 || print_elsewhere 3 apk add
+	! command -v pacman >/dev/null 2>&1 || print_elsewhere 4 pacman -S --needed
+	! command -v brew >/dev/null 2>&1 || print_elsewhere 5 brew install
 	echo "deps.sh: this is not Debian; install the contents of these packages:$missing" >&2
 	echo "deps.sh: then run again with DEPS=0" >&2
 	exit 1
