@@ -184,7 +184,6 @@ refused() {
 @test "a name that several nodes meet at is waited for within --rdzv-timeout" {
 	expect 75 ddprun --nnodes 2 --rdzv-timeout 0.1 \
 		--rdzv-endpoint no-such-host.invalid true
-	has "$err" "host 'no-such-host.invalid' does not resolve: .*; waiting for the name to resolve, for up to 0.1 s \(--rdzv-timeout\)$"
 	has "$err" "^ddprun: error: the name 'no-such-host.invalid' did not resolve within 0.1 s"
 }
 

@@ -217,7 +217,7 @@ ${addr[h2]} $2${3:+.$3} $2" >>"$T/etc_hosts.$h"
 
 @test "a name that gets its record later is waited for" {
 	start_on h2 late ddprun --nnodes 2 --rdzv-endpoint pod-0.svc:29400 sh -c "$show"
-	await late.err "host 'pod-0.svc' does not resolve: .*; waiting for the name to resolve, for up to 600 s"
+	await late.err "'pod-0.svc'.*; waiting for the name to resolve, for up to 600 s"
 	for h in h1 h2; do
 		echo "${addr[h1]} pod-0.svc" >>"$T/etc_hosts.$h"
 	done
@@ -228,8 +228,9 @@ ${addr[h2]} $2${3:+.$3} $2" >>"$T/etc_hosts.$h"
 }
 
 # Starts a command on h2 whose name server is on h1, and is silent.
-start_with_silent_dns() { # NAME CMD...
-	echo "nameserver ${addr[h1]}" >"$T/resolv.conf"
+start_with_silent_dns() { # OPTIONS NAME CMD...
+	printf 'nameserver %s\n%s\n' "${addr[h1]}" "$1" >"$T/resolv.conf"
+	shift
 	start_on h1 dns python3 "$BATS_TEST_DIRNAME/slow_dns.py" pod-0.svc.test \
 		"${addr[h1]}" "$T/answers"
 	await dns.out listening
@@ -240,7 +241,7 @@ start_with_silent_dns() { # NAME CMD...
 
 @test "a name server that answers late is waited for" {
 	command -v python3 >/dev/null || skip 'no python3'
-	start_with_silent_dns late ddprun --nnodes 2 \
+	start_with_silent_dns 'options timeout:2' late ddprun --nnodes 2 \
 		--rdzv-endpoint pod-0.svc.test:29400 sh -c "$show"
 	await dns.out 'asked for pod-0.svc.test'
 	await late.err "the resolver has not answered for 'pod-0.svc.test'; waiting"
@@ -254,12 +255,11 @@ start_with_silent_dns() { # NAME CMD...
 
 @test "SIGTERM ends the wait for a name server at once" {
 	command -v python3 >/dev/null || skip 'no python3'
-	# as in a container, where ddprun is the first process
-	start_with_silent_dns late unshare --pid --fork --kill-child --mount-proc \
+	# as in a container, where ddprun is the first process; this look-up takes
+	# minutes, longer than finish waits
+	start_with_silent_dns 'options timeout:30 attempts:5' late unshare --pid --fork --kill-child --mount-proc \
 		ddprun --nnodes 2 --rdzv-endpoint pod-0.svc.test:29400 true
 	await dns.out 'asked for pod-0.svc.test'
-	# glibc would take 10 s to give up
-	asked=$(grep -c asked dns.out)
 	victim=${pid[late]}
 	while [ "$(cat "/proc/$victim/comm")" != ddprun ]; do
 		victim=$(pgrep -P "$victim")
@@ -267,5 +267,5 @@ start_with_silent_dns() { # NAME CMD...
 	kill -TERM "$victim"
 	finish late 143
 	has "$err" "got SIGTERM while waiting for the name 'pod-0.svc.test' to resolve: stopping"
-	[ "$(grep -c asked dns.out)" -le $((asked + 1)) ]
+	lacks "$err" 'does not resolve'
 }
