@@ -135,6 +135,11 @@ DDP_API const char *ddp_warning(const ddp_comm *c);
  * color < 0 is in no group: *group is NULL. ddp_comm_free frees *group; c stays
  * as it is. */
 DDP_API int ddp_comm_split(ddp_comm *c, int color, int key, ddp_comm **group);
+/* This rank's role in a job of several programs, or of nodes with --role:
+ * ROLE_NAME, else "default". It lives as long as the environment. */
+DDP_API const char *ddp_role(const ddp_comm *c);
+/* ddp_comm_split with a group for each role; collective on c. */
+DDP_API int ddp_comm_split_by_role(ddp_comm *c, ddp_comm **group);
 /* Frees a group. Free every group before ddp_finalize frees the world. Requests
  * of the group (of the world) that are still under way fail with
  * DDP_ERR_ABORTED, and their buffers are not touched any more; ddp_wait must

@@ -1,6 +1,7 @@
 /* agent_mpi.c: MPI's start-up for this node's workers (PMI-1 or PMIx), and the
  * warning where ddprun does not serve it. */
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 #include "base/log.h"
@@ -67,6 +68,16 @@ static struct pmi_exchange_round agent_mpi_round(struct agent *a,
 	};
 }
 
+/* MPI_APPNUM is the number of the role. */
+static uint32_t agent_mpi_appnum(void *arg, uint32_t rank)
+{
+	const struct agent *a = arg;
+	const struct roles *roles = a->options->failure.roles;
+	uint32_t role_rank;
+
+	return roles ? roles_find(roles, rank, &role_rank) : 0;
+}
+
 /* ---- PMI-1 ---- */
 
 static const struct pmi_service_events pmi_events = {
@@ -97,6 +108,7 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 		.name = name, .base_rank = start->base_rank,
 		.nproc = a->rdzv->nproc, .world_size = start->world_size,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
+		.appnum = agent_mpi_appnum, .arg = a,
 	};
 	const struct pmi_exchange_round exchange = agent_mpi_round(a, start);
 
@@ -150,6 +162,14 @@ static int agent_mpi_begin_pmix(struct agent *a, const struct wire_start *start,
 		.restarts = start->attempt,
 	};
 
+	if (a->options->failure.roles) {
+		job.apps = calloc(job.world_size, sizeof(*job.apps));
+		if (!job.apps)
+			return err_no_memory(e, "the programs of %u ranks",
+					     job.world_size);
+	}
+	for (uint32_t i = 0; job.apps && i < job.world_size; i++)
+		job.apps[i] = agent_mpi_appnum(a, i);
 	snprintf(job.folder, sizeof(job.folder), "%s",
 		 logdir_private(&a->logdir));
 	/* MPI libraries derive the names of shared memory from it */

@@ -152,16 +152,61 @@ static int preflight_look_for_pmix(struct plan_parts *parts,
 	return 0;
 }
 
+/* The MPI library of the programs, all of which are in one MPI_COMM_WORLD. */
+static int preflight_find_mpi(struct plan_parts *parts, struct err *e)
+{
+	uint32_t n = parts->roles ? parts->roles->n : 0;
+	char *library = parts->mpi_library, other[MPI_LIBRARY_MAX];
+
+	mpi_program_library(parts->program.path, library);
+	for (uint32_t i = 1; i < n; i++) {
+		if (!mpi_program_library(parts->each[i].program.path, other))
+			continue;
+		if (!library[0])
+			memcpy(library, other, sizeof(other));
+		if (mpi_program_speaks_pmix(library) ==
+		    mpi_program_speaks_pmix(other))
+			continue;
+		return err_set(e, ERR_USAGE, "role %s needs %s, and another "
+			       "role %s: two MPI libraries cannot share one "
+			       "MPI_COMM_WORLD; link all programs with the "
+			       "same, or give --mpi none",
+			       parts->roles->list[i].name, other, library);
+	}
+	return library[0] != '\0';
+}
+
+/* MPI_COMM_WORLD cannot lose a rank. */
+static int preflight_check_optional(const struct plan_parts *parts,
+				    struct err *e)
+{
+	uint32_t n = parts->roles ? parts->roles->n : 0;
+
+	if (!parts->serves_pmi && !parts->serves_pmix)
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (parts->roles->list[i].is_optional)
+			return err_set(e, ERR_USAGE, "role %s is optional, "
+				       "but the job uses MPI, whose world "
+				       "cannot lose a rank; leave "
+				       "--role-optional out, or give --mpi "
+				       "none", parts->roles->list[i].name);
+	}
+	return 0;
+}
+
 static int preflight_look_for_mpi(struct plan_parts *parts,
 				  const struct config *c, struct err *e)
 {
 	const char *library = parts->mpi_library;
-	int is_mpi = mpi_program_library(parts->program.path,
-					 parts->mpi_library);
+	int is_none = strcmp(c->mpi, "none") == 0;
+	int is_mpi = preflight_find_mpi(parts, is_none ? NULL : e);
 	int is_auto = strcmp(c->mpi, "auto") == 0;
-	int speaks_pmix = is_mpi && mpi_program_speaks_pmix(library);
+	int speaks_pmix = is_mpi > 0 && mpi_program_speaks_pmix(library);
 	int rc = 0;
 
+	if (is_mpi < 0 && !is_none)
+		return is_mpi;
 	parts->serves_pmi = strcmp(c->mpi, "pmi") == 0 ||
 			    (is_auto && is_mpi &&
 			     mpi_program_speaks_pmi(library));
@@ -169,9 +214,9 @@ static int preflight_look_for_mpi(struct plan_parts *parts,
 		rc = preflight_look_for_pmix(parts, c, e);
 	parts->uses_mpi = is_mpi || parts->serves_pmi || parts->serves_pmix;
 	parts->is_mpi_unseen = c->mpi_given && is_auto && !is_mpi;
-	parts->is_mpi_alone = is_mpi && strcmp(c->mpi, "none") != 0 &&
-			      !parts->serves_pmi && !parts->serves_pmix;
-	return rc;
+	parts->is_mpi_alone = is_mpi && !is_none && !parts->serves_pmi &&
+			      !parts->serves_pmix;
+	return rc < 0 ? rc : preflight_check_optional(parts, e);
 }
 
 int preflight_run(struct plan_parts *parts, const struct config *c,

@@ -111,8 +111,11 @@ static int pmi_server_maxes(struct pmi_server *s, struct pmi_rank *r,
 static int pmi_server_appnum(struct pmi_server *s, struct pmi_rank *r,
 			     struct slice line, struct err *e)
 {
-	(void)s, (void)line, (void)e;
-	buf_printf(&r->out, "cmd=appnum appnum=0\n");
+	uint32_t rank = s->round.base_rank + (uint32_t)(r - s->ranks);
+
+	(void)line, (void)e;
+	buf_printf(&r->out, "cmd=appnum appnum=%u\n",
+		   s->round.appnum ? s->round.appnum(s->round.arg, rank) : 0);
 	return 0;
 }
 

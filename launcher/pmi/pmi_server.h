@@ -29,6 +29,9 @@ struct pmi_server_round {
 	const char *name; /* of the key space: one for each round of each job */
 	uint32_t base_rank, nproc, world_size;
 	uint32_t node_rank, nnodes;
+	/* The number of a rank's program; NULL: all have 0. */
+	uint32_t (*appnum)(void *arg, uint32_t rank);
+	void *arg;
 };
 
 struct pmi_server {

@@ -10,8 +10,10 @@ void pmix_job_release(struct pmix_job *j)
 {
 	free(j->ranks);
 	free(j->nodes);
+	free(j->apps);
 	j->ranks = NULL;
 	j->nodes = NULL;
+	j->apps = NULL;
 }
 
 /* ---- what nodes tell each other ---- */
@@ -130,12 +132,26 @@ void pmix_job_put(struct buf *b, const struct pmix_job *j)
 	buf_put_u32(b, j->nnodes);
 	for (uint32_t i = 0; i < j->nnodes; i++)
 		buf_put_u32(b, j->ranks[i]);
+	for (uint32_t i = 0; j->apps && i < j->world_size; i++)
+		buf_put_u32(b, j->apps[i]);
+}
+
+/* They follow the nodes if there are several programs. */
+static int pmix_job_get_apps(struct pmix_job *j, struct reader *r)
+{
+	if (!reader_left(r))
+		return 0;
+	j->apps = calloc(j->world_size, sizeof(*j->apps));
+	for (uint32_t i = 0; j->apps && i < j->world_size; i++)
+		j->apps[i] = reader_u32(r);
+	return j->apps ? 0 : -ENOMEM;
 }
 
 int pmix_job_get(struct pmix_job *j, struct slice bytes, struct err *e)
 {
 	struct reader r;
 	struct slice nodes;
+	size_t size;
 
 	*j = (struct pmix_job){.ranks = NULL};
 	reader_init(&r, bytes);
@@ -148,8 +164,10 @@ int pmix_job_get(struct pmix_job *j, struct slice bytes, struct err *e)
 	j->restarts = reader_u32(&r);
 	nodes = reader_slice(&r);
 	j->nnodes = reader_u32(&r);
-	if (r.bad || reader_left(&r) != (size_t)j->nnodes * 4 ||
-	    j->node_rank >= j->nnodes)
+	size = (size_t)j->nnodes * 4;
+	if (r.bad || j->node_rank >= j->nnodes ||
+	    (reader_left(&r) != size &&
+	     reader_left(&r) != size + (size_t)j->world_size * 4))
 		return err_set(e, ERR_PROTOCOL, "MPI's map of nodes is torn");
 	j->nodes = strndup(nodes.data, nodes.len);
 	j->ranks = calloc(j->nnodes, sizeof(*j->ranks));
@@ -159,10 +177,14 @@ int pmix_job_get(struct pmix_job *j, struct slice bytes, struct err *e)
 	}
 	for (uint32_t i = 0; i < j->nnodes; i++)
 		j->ranks[i] = reader_u32(&r);
-	if (pmix_job_check_ranks(j, e) == 0)
+	if (pmix_job_check_ranks(j, e) < 0) {
+		pmix_job_release(j);
+		return ERR_PROTOCOL;
+	}
+	if (pmix_job_get_apps(j, &r) == 0)
 		return 0;
 	pmix_job_release(j);
-	return ERR_PROTOCOL;
+	return err_no_memory(e, "MPI's map of %u ranks", j->world_size);
 }
 
 /* ---- questions ---- */
@@ -198,6 +220,23 @@ void pmix_job_put_procs(const struct pmix_job *j, struct buf *out)
 		pmix_job_put_ranks(out, first, j->ranks[i]);
 		first += j->ranks[i];
 	}
+}
+
+uint32_t pmix_job_app(const struct pmix_job *j, uint32_t rank, uint32_t *first,
+		      uint32_t *size)
+{
+	uint32_t app = j->apps ? j->apps[rank] : 0;
+
+	*first = 0;
+	*size = j->world_size;
+	if (!j->apps)
+		return 0;
+	while (j->apps[*first] != app)
+		++*first;
+	*size = 0;
+	for (uint32_t i = 0; i < j->world_size; i++)
+		*size += j->apps[i] == app;
+	return app;
 }
 
 uint32_t pmix_job_node_of(const struct pmix_job *j, uint32_t rank)

@@ -18,6 +18,8 @@ struct pmix_job {
 	uint32_t node_rank, nnodes, restarts;
 	uint32_t *ranks; /* on each node; NULL: not known yet */
 	char *nodes;     /* their names, "a,b,c" */
+	uint32_t *apps;  /* of each rank, the number of its program; NULL: the
+			  * job has one */
 };
 
 void pmix_job_release(struct pmix_job *j);
@@ -41,6 +43,9 @@ int pmix_job_get(struct pmix_job *j, struct slice bytes, struct err *e);
 void pmix_job_put_peers(const struct pmix_job *j, uint32_t node,
 			struct buf *out);
 void pmix_job_put_procs(const struct pmix_job *j, struct buf *out);
+/* The number of a rank's program, its lowest rank and how many it has. */
+uint32_t pmix_job_app(const struct pmix_job *j, uint32_t rank, uint32_t *first,
+		      uint32_t *size);
 /* Where a rank runs; nnodes: nowhere. */
 uint32_t pmix_job_node_of(const struct pmix_job *j, uint32_t rank);
 /* The name of node i; 0 if it does not fit. */

@@ -163,13 +163,18 @@ static int job_texts_make(struct pmix_host *h, struct job_texts *t,
 static void job_facts_put(const struct pmix_job *j, const struct job_texts *t,
 			  struct facts *f)
 {
+	uint32_t first, size, napps = 1;
+
 	facts_add_text(f, "pmix.jobid", j->name);
 	facts_add_u32(f, "pmix.univ.size", j->world_size);
 	facts_add_u32(f, "pmix.job.size", j->world_size);
 	facts_add_u32(f, "pmix.max.size", j->world_size);
-	facts_add_u32(f, "pmix.job.napps", 1);
-	facts_add_u32(f, "pmix.app.size", j->world_size);
-	facts_add_rank(f, "pmix.aldr", 0);
+	pmix_job_app(j, j->base_rank, &first, &size);
+	for (uint32_t i = 0; j->apps && i < j->world_size; i++)
+		napps = j->apps[i] < napps ? napps : j->apps[i] + 1;
+	facts_add_u32(f, "pmix.job.napps", napps);
+	facts_add_u32(f, "pmix.app.size", size);
+	facts_add_rank(f, "pmix.aldr", first);
 	facts_add_rank(f, "pmix.offset", 0);
 	facts_add_u32(f, "pmix.num.nodes", j->nnodes);
 	facts_add_text(f, "pmix.nmap", t->nodes);
@@ -198,7 +203,7 @@ static void rank_facts_put(const struct pmix_job *j, struct rank_facts *r,
 	facts_add_rank(&f, "pmix.rank", rank); /* it comes first */
 	facts_add_rank(&f, "pmix.grank", rank);
 	facts_add_rank(&f, "pmix.apprank", rank);
-	facts_add_u32(&f, "pmix.appnum", 0);
+	facts_add_u32(&f, "pmix.appnum", j->apps ? j->apps[rank] : 0);
 	facts_add_u32(&f, "pmix.nodeid", node);
 	facts_add_u16(&f, "pmix.lrank", local_rank);
 	facts_add_u16(&f, "pmix.nrank", local_rank);

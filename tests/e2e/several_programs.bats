@@ -1,6 +1,31 @@
 # Several programs in one job: `:` and --multi-prog.
 # covers: launcher/plan/roles.c launcher/config/program_parts.c launcher/config/config_programs.c launcher/plan/plan.c launcher/config/preflight.c
 load ../lib
+load ../openmpi
+
+# mpi_roles COMPILER: makes ./mpi, whose ranks print their number of program
+mpi_roles() {
+	cat >mpi.c <<-'E'
+		#include <mpi.h>
+		#include <stdio.h>
+
+		int main(int argc, char **argv)
+		{
+			int rank, size, has, *number, sum = 0, one = 1;
+
+			MPI_Init(&argc, &argv);
+			MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+			MPI_Comm_size(MPI_COMM_WORLD, &size);
+			MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &has);
+			MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+			printf("%s: rank %d of %d, program %d, sum %d\n", argv[1], rank,
+			       size, has ? *number : -1, sum);
+			return MPI_Finalize();
+		}
+	E
+	"$1" -o mpi mpi.c
+	[ "${HOSTS:-loopback}" != loopback ] || export OMPI_MCA_btl_tcp_if_include=lo
+}
 
 # what each worker is
 who='echo $RANK/$WORLD_SIZE $ROLE_NAME $ROLE_RANK/$ROLE_WORLD_SIZE $DDP_ROLES'
@@ -132,4 +157,44 @@ sh: sh 1" ]
 	finish b -
 	has "$err" 'has rank 4, but the job has 4 workers'
 	[ ! -e a ] && [ ! -e b ]
+}
+
+@test "libddp has one world of all programs, and a group for each role" {
+	expect 0 ddprun -n 2 --role l c_roles : -n 3 --role a c_roles
+	[ "$(sort <<<"$out")" = '[0] l: rank 0 of 2, 2 of all 5
+[1] l: rank 1 of 2, 2 of all 5
+[2] a: rank 0 of 3, 3 of all 5
+[3] a: rank 1 of 3, 3 of all 5
+[4] a: rank 2 of 3, 3 of all 5' ]
+	expect 0 ddprun --nproc-per-node 2 c_roles
+	[ "$(sort <<<"$out")" = '[0] default: rank 0 of 2, 2 of all 2
+[1] default: rank 1 of 2, 2 of all 2' ]
+}
+
+@test "MPICH has one world of all programs, and MPI_APPNUM" {
+	command -v mpicc.mpich >/dev/null || skip "MPICH is not installed (libmpich-dev)"
+	mpi_roles mpicc.mpich
+	expect 0 ddprun --log-line-prefix-template '' -n 1 ./mpi a : -n 2 ./mpi b
+	[ "$(sort <<<"$out")" = 'a: rank 0 of 3, program 0, sum 3
+b: rank 1 of 3, program 1, sum 3
+b: rank 2 of 3, program 1, sum 3' ]
+	ddprun install-mpiexec bin >/dev/null
+	expect 0 bin/mpiexec -n 1 ./mpi a : -n 1 ./mpi b
+	[ "$(sort <<<"$out")" = 'a: rank 0 of 2, program 0, sum 2
+b: rank 1 of 2, program 1, sum 2' ]
+	expect 2 ddprun -n 1 ./mpi a : -n 1 --role eval --role-optional ./mpi b
+	has "$err" 'role eval is optional, but the job uses MPI, whose world cannot lose a rank'
+}
+
+@test "Open MPI has one world of all programs on two nodes, and MPI_APPNUM" {
+	openmpi_or_skip
+	mpi_roles mpicc.openmpi
+	local job=(--log-line-prefix-template '' --rdzv-endpoint "127.0.0.1:$(w_port free)" --nnodes 2)
+	start a ddprun "${job[@]}" --node-rank 0 --nproc-per-node 2 -n 1 ./mpi a : -n 2 ./mpi b
+	start b ddprun "${job[@]}" --node-rank 1 --nproc-per-node 1 -n 1 ./mpi a : -n 2 ./mpi b
+	finish a
+	[ "$(sort <<<"$out")" = 'a: rank 0 of 3, program 0, sum 3
+b: rank 1 of 3, program 1, sum 3' ]
+	finish b
+	[ "$out" = 'b: rank 2 of 3, program 1, sum 3' ]
 }
