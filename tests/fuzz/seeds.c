@@ -41,5 +41,6 @@ int main(int argc, char **argv)
 	seeds_journal();
 	seeds_pmi();
 	seeds_pmix();
+	seeds_config();
 	return 0;
 }

@@ -17,5 +17,6 @@ void seeds_server(void);
 void seeds_journal(void);
 void seeds_pmi(void);
 void seeds_pmix(void);
+void seeds_config(void);
 
 #endif
