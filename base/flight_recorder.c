@@ -293,6 +293,7 @@ static const struct {
 	[FLIGHT_REDUCE_SCATTER_V] = {"reduce_scatter_v", TYPE | OP | COUNTS},
 	[FLIGHT_ALL_TO_ALL_V] = {"all_to_all_v", TYPE | COUNTS},
 	[FLIGHT_CHECK_REPLICAS] = {"check_replicas", 0},
+	[FLIGHT_WAIT_EVENT] = {"wait_event", 0},
 };
 static_assert(sizeof(kinds) / sizeof(*kinds) == FLIGHT_KINDS, "one a kind");
 
@@ -355,7 +356,7 @@ char *flight_call_text(const struct flight_call *c, char *out)
 	int known = c->kind < FLIGHT_KINDS;
 	char number[24] = "", details[72], group[64];
 
-	if (c->number && c->kind != FLIGHT_INIT)
+	if (c->number && c->kind != FLIGHT_INIT && c->kind != FLIGHT_WAIT_EVENT)
 		snprintf(number, sizeof(number), " #%llu",
 			 (unsigned long long)c->number);
 	flight_put_details(c, known ? kinds[c->kind].shows : 0, details,

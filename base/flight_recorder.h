@@ -51,6 +51,7 @@ enum flight_kind {
 	FLIGHT_REDUCE_SCATTER_V,
 	FLIGHT_ALL_TO_ALL_V,
 	FLIGHT_CHECK_REPLICAS,
+	FLIGHT_WAIT_EVENT, /* its number is that of the last collective */
 	FLIGHT_KINDS
 };
 

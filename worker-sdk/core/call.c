@@ -11,7 +11,7 @@ static_assert((int)DDP__KINDS == (int)FLIGHT_KINDS &&
 		      (int)DDP__SEND == (int)FLIGHT_SEND &&
 		      (int)DDP__REDUCER == (int)FLIGHT_REDUCER &&
 		      (int)DDP__PROGRESS == (int)FLIGHT_PROGRESS &&
-		      (int)DDP__CHECK_REPLICAS == (int)FLIGHT_CHECK_REPLICAS,
+		      (int)DDP__WAIT_EVENT == (int)FLIGHT_WAIT_EVENT,
 	      "base/flight_recorder.h names what call.h numbers");
 static_assert((int)DDP_TYPES == (int)FLIGHT_TYPES &&
 		      (int)DDP_OPS == (int)FLIGHT_OPS,

@@ -138,12 +138,16 @@ int ddp_set_stream(ddp_comm *c, void *stream)
 
 int ddp_wait_event(ddp_comm *c, void *event)
 {
-	static const struct ddp__call call = {.kind = DDP__INIT};
+	static const struct ddp__call call = {.kind = DDP__WAIT_EVENT};
 	struct err *e = ddp__last_error();
 	int rc = ddp__acquire(c, &call, e);
+	uint64_t ticket;
 
 	if (rc)
 		return rc;
+	/* what this rank waits for is that all come to the last collective */
+	ticket = flight_begin(c->world->flight, c->id, c->calls,
+			      ddp__call_pack(&call));
 	if (!event)
 		rc = err_set(e, ERR_ARGUMENT, "ddp_wait_event: event is NULL");
 	else if (c->backend != &ddp__nccl)
@@ -152,6 +156,7 @@ int ddp_wait_event(ddp_comm *c, void *event)
 			     c->backend->name);
 	else
 		rc = ddp__nccl_wait_event(c, event, e);
+	flight_end(c->world->flight, ticket, rc < 0);
 	ddp__release(c);
 	return rc;
 }

@@ -111,6 +111,27 @@ START_TEST(many_may_be_pending_and_the_longest_is_reported)
 }
 END_TEST
 
+START_TEST(a_wait_for_an_event_is_named_without_the_number_of_its_collective)
+{
+	struct flight *f = make();
+	uint64_t t;
+
+	flight_start(f, 0, 2);
+	flight_end(f, flight_begin(f, 0, 7, word(FLIGHT_BARRIER, 0, 0, 0, 0)),
+		   0);
+	t = flight_begin(f, 0, 7, word(FLIGHT_WAIT_EVENT, 0, 0, 0, 0));
+	read_it(f);
+	ck_assert_str_eq(flight_last_text(&view, view.ops[1].ns, text),
+			 "wait_event, entered 0.0 s earlier");
+	ck_assert_uint_eq(flight_oldest_open(&view)->call.kind,
+			  FLIGHT_WAIT_EVENT);
+	flight_end(f, t, 0);
+	read_it(f);
+	ck_assert_ptr_null(flight_oldest_open(&view));
+	free(f);
+}
+END_TEST
+
 START_TEST(a_reducers_communicator_is_named_as_such)
 {
 	struct flight *f = make();
@@ -537,6 +558,8 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_call_is_recorded_from_its_begin_to_its_end);
 	tcase_add_test(c, many_may_be_pending_and_the_longest_is_reported);
+	tcase_add_test(c,
+		a_wait_for_an_event_is_named_without_the_number_of_its_collective);
 	tcase_add_test(c, a_reducers_communicator_is_named_as_such);
 	tcase_add_test(c, packed_calls_of_the_largest_worlds_come_back);
 	tcase_add_test(c, a_call_that_is_not_in_head_yet_is_read);

@@ -89,6 +89,27 @@ START_TEST(a_communicator_has_its_own_numbers_and_ranks)
 }
 END_TEST
 
+/* Its last collective is enqueued, so that it seems to be over. */
+START_TEST(a_wait_for_an_event_is_one_for_ranks_that_miss_the_last_collective)
+{
+	uint32_t ranks[RANKS], elsewhere;
+
+	start();
+	for (int i = 0; i < 3; i++)
+		call(i, "", FLIGHT_ALL_REDUCE, 8, 1);
+	call(0, "", FLIGHT_ALL_REDUCE, 9, 1);
+	call(0, "", FLIGHT_WAIT_EVENT, 9, 0);
+	call(2, "", FLIGHT_ALL_REDUCE, 9, 1);
+	call(1, "", FLIGHT_WAIT_EVENT, 8, 0);
+	ck_assert_uint_eq(missing(0, ranks, &elsewhere), 1);
+	ck_assert_uint_eq(ranks[0], 1);
+	ck_assert_uint_eq(missing(1, ranks, &elsewhere), 0);
+	ck_assert_uint_eq(local_worker_last_collective(&workers[0], 0)
+				  ->call.kind,
+			  FLIGHT_ALL_REDUCE);
+}
+END_TEST
+
 START_TEST(a_rank_without_ddp_init_is_missing_there)
 {
 	uint32_t ranks[RANKS], elsewhere;
@@ -112,6 +133,8 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, tells_missing_ranks_from_unknown_ones);
 	tcase_add_test(c, a_communicator_has_its_own_numbers_and_ranks);
+	tcase_add_test(c,
+		a_wait_for_an_event_is_one_for_ranks_that_miss_the_last_collective);
 	tcase_add_test(c, a_rank_without_ddp_init_is_missing_there);
 	return run_case(c);
 }
