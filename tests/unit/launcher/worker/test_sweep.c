@@ -16,10 +16,15 @@
 #include "tests/held_exec.h"
 #include "tests/unit/run_case.h"
 
-#define MARK "DDP_SWEEP_TEST=31415926"
+#define VARIABLE "DDP_SWEEP_TEST="
+
+/* With our pid: another test_sweep may run on this machine, and sweeps all of it
+ * too. */
+static char mark[sizeof(VARIABLE) + 10];
+static pid_t runner; /* which forks each test */
 
 /* How sweep.c reads an environment; its first piece is a byte shorter. */
-enum { PIECE = 32 << 10, MARK_LEN = sizeof(MARK) - 1, NOBODY = 65534 };
+enum { PIECE = 32 << 10, MARK_LEN = sizeof(mark) - 1, NOBODY = 65534 };
 
 /* Starts a shell with this environment and script, and returns when the script
  * has closed descriptor 9. */
@@ -67,7 +72,7 @@ static void end(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
-static const struct sweep_marks by_name = {.variable = MARK};
+static const struct sweep_marks by_name = {.variable = mark};
 
 static int kill_marked(int *in_exec)
 {
@@ -76,10 +81,14 @@ static int kill_marked(int *in_exec)
 
 START_TEST(a_variable_that_only_ends_with_the_mark_does_not_count)
 {
-	pid_t other = sleeper("X_" MARK, MARK "0");
-	pid_t ours = sleeper("A=1", MARK);
+	char before[sizeof(mark) + 2], after[sizeof(mark) + 2];
+	pid_t other, ours;
 	int in_exec;
 
+	snprintf(before, sizeof(before), "X_%s", mark);
+	snprintf(after, sizeof(after), "%s0", mark);
+	other = sleeper(before, after);
+	ours = sleeper("A=1", mark);
 	ck_assert_int_eq(kill_marked(&in_exec), 1);
 	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
 	ck_assert(lives(other));
@@ -101,7 +110,7 @@ START_TEST(the_mark_is_found_wherever_a_long_environment_is_cut)
 			memset(filler, 'x', n - 1);
 			memcpy(filler, "F=", 2);
 			filler[n - 1] = '\0';
-			pid = sleeper(filler, MARK);
+			pid = sleeper(filler, mark);
 			ck_assert_int_eq(kill_marked(&in_exec), 1);
 			ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 		}
@@ -131,7 +140,7 @@ static pid_t sleeper_with(int fd)
 
 START_TEST(a_writer_to_a_workers_pipe_is_found_without_a_mark)
 {
-	struct sweep_marks marks = {.variable = MARK};
+	struct sweep_marks marks = {.variable = mark};
 	int ours[2], others[2], in_exec;
 	ino_t pipes[3] = {0};
 	pid_t writes, reads, other;
@@ -177,7 +186,7 @@ static unsigned long long start_of(pid_t pid)
  * worker's stdout. */
 START_TEST(earlier_processes_are_not_found_by_a_pipe)
 {
-	struct sweep_marks marks = {.variable = MARK};
+	struct sweep_marks marks = {.variable = mark};
 	enum { AGAIN = 99 };
 	int ends[2], in_exec, status;
 	pid_t before, later;
@@ -206,11 +215,11 @@ END_TEST
 START_TEST(children_that_were_there_first_are_left_alone_until_reaped)
 {
 	struct sweep s = {.signalled = NULL};
-	pid_t first = sleeper("A=1", MARK), theirs, ours;
+	pid_t first = sleeper("A=1", mark), theirs, ours;
 
 	sweep_note_strangers();
 	theirs = sleeper("A=1", "B=2"); /* as if orphaned by the first */
-	ours = sleeper("A=1", MARK);
+	ours = sleeper("A=1", mark);
 	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 1);
 	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
 	ck_assert(lives(first) && lives(theirs));
@@ -231,7 +240,7 @@ START_TEST(without_strangers_each_child_is_ours_but_those_excepted)
 
 	sweep_note_strangers();
 	ours = sleeper("A=1", "B=2");
-	server = sleeper("A=1", MARK);
+	server = sleeper("A=1", mark);
 	ck_assert_int_eq(sweep_children(&s, &server, 1, &by_name, SIGKILL), 1);
 	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
 	ck_assert(lives(server));
@@ -276,7 +285,7 @@ START_TEST(a_child_that_hangs_in_execve_is_left_alone_later)
 	pid_t hung, ours;
 
 	strangers_come();
-	ours = sleeper("A=1", MARK);
+	ours = sleeper("A=1", mark);
 	hung = held_exec_start();
 	ck_assert_int_gt(hung, 0);
 	for (s.looks = 0; s.looks < SWEEP_LOOKS; s.looks++)
@@ -348,7 +357,7 @@ START_TEST(a_marked_child_counts_at_every_moment_of_its_execve)
 	pid_t ours;
 
 	strangers_come();
-	ours = shell("A=1", MARK, "exec 9>&-; exec sh -c \"$0\" \"$0\"");
+	ours = shell("A=1", mark, "exec 9>&-; exec sh -c \"$0\" \"$0\"");
 	for (int i = 0; i < LOOKS; i++)
 		ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, 0), 1);
 	end(ours);
@@ -362,7 +371,8 @@ END_TEST
 static struct sweep_marks by_locks(void)
 {
 	const struct sweep_marks marks = {
-		.variable = MARK, .locks = sweep_choose_locks(27182818)};
+		.variable = mark,
+		.locks = sweep_choose_locks((uint64_t)runner << 8)};
 
 	ck_assert_uint_gt(marks.locks, 0);
 	return marks;
@@ -537,6 +547,8 @@ int main(void)
 {
 	TCase *c = tcase_create("sweep");
 
+	runner = getpid();
+	snprintf(mark, sizeof(mark), VARIABLE "%010d", (int)runner);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c,
 			a_variable_that_only_ends_with_the_mark_does_not_count);
