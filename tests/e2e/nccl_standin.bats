@@ -172,6 +172,19 @@ calls() { # ERE: how many calls of NCCL match
 	has "$out" 'rank [02]: again: -20006: ddp_wait_event: not done after'
 }
 
+@test "dump shows a wait for the program's stream, and the rank that it waits for" {
+	start job ddprun --standalone --nproc-per-node 3 gpu_faults queued 1 60000
+	until ddprun dump --agent "${pid[job]}" --no-stacks >dump 2>&1 &&
+		[ "$(grep -c '^  in wait_event for .*; missing: rank 1$' dump)" = 2 ]; do
+		kill -0 "${pid[job]}" || { cat dump && return 1; }
+	done
+	has "$(<dump)" '^  last calls:$'
+	has "$(<dump)" 'under way  wait_event$'
+	signal job TERM
+	finish job -
+	nothing_left
+}
+
 # A split gathers through host memory, where calls have other numbers.
 @test "a rank that is late for a split is not taken for one in another call" {
 	# 79 if the launcher has noticed the hang, else rank 0's own
