@@ -11,14 +11,17 @@ static int data_files_find_one(char *path, const char *folder, const char *name,
 			       struct stat *st)
 {
 	static const char *const ends[] = {"", ".gz", ".xz"};
+	char text[DATA_PATH_MAX];
 
 	for (int i = 0; i < 3; i++) {
-		int n = snprintf(path, DATA_PATH_MAX, "%s/%s%s", folder, name,
+		int n = snprintf(text, sizeof(text), "%s/%s%s", folder, name,
 				 ends[i]);
 
-		if (n < DATA_PATH_MAX && stat(path, st) == 0 &&
-		    S_ISREG(st->st_mode))
+		if (n < DATA_PATH_MAX && stat(text, st) == 0 &&
+		    S_ISREG(st->st_mode)) {
+			memcpy(path, text, (size_t)n + 1);
 			return 0;
+		}
 	}
 	return -ENOENT;
 }

@@ -55,7 +55,8 @@ static void deadlock_rotate(const struct ddp__blocked *all, int *circle, int n)
 	for (int i = 1; i < n; i++)
 		if (all[circle[i]].rank < all[circle[first]].rank)
 			first = i;
-	memcpy(from, circle, (size_t)n * sizeof(*from));
+	for (int i = 0; i < n; i++)
+		from[i] = circle[i];
 	for (int i = 0; i < n; i++)
 		circle[i] = from[(first + i) % n];
 }
