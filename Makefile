@@ -258,6 +258,9 @@ $(unit_tests): $(internal)
 # -Og takes a quarter of the time of -O2, and tests are half of what check compiles.
 $(call objs,$(unit_sources)): extra_cflags = -Og
 
+# Otherwise only in the library that workers preload.
+$(O)/tests/test_crash_environment: $(call objs,launcher/crash/crash_environment.c)
+
 # Some tests replace the clock, connect, wake-ups or malloc.
 $(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
 $(O)/tests/test_remote_spec: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc
