@@ -242,7 +242,7 @@ comma := ,
 
 # Everything that a unit test may call without starting processes.
 internal := $(O)/obj/internal.a
-internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c worker-sdk/check/ddprun_check.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(call objs,$(check_sources)) $(trainer_objs)) $(call objs,trainers/cuda/layout.c trainers/cuda/plan_cache.c))
+internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c worker-sdk/check/ddprun_check.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(call objs,$(check_sources)) $(trainer_objs)) $(call objs,trainers/cuda/layout.c trainers/cuda/plan_cache.c launcher/crash/crash_environment.c))
 $(internal): $(internal_objs)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
@@ -257,9 +257,6 @@ $(unit_tests): $(internal)
 
 # -Og takes a quarter of the time of -O2, and tests are half of what check compiles.
 $(call objs,$(unit_sources)): extra_cflags = -Og
-
-# Otherwise only in the library that workers preload.
-$(O)/tests/test_crash_environment: $(call objs,launcher/crash/crash_environment.c)
 
 # Some tests replace the clock, connect, wake-ups or malloc.
 $(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc

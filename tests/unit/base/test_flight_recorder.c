@@ -111,7 +111,7 @@ START_TEST(many_may_be_pending_and_the_longest_is_reported)
 }
 END_TEST
 
-START_TEST(a_wait_for_an_event_is_named_without_the_number_of_its_collective)
+START_TEST(a_wait_for_an_event_is_named_without_a_number)
 {
 	struct flight *f = make();
 	uint64_t t;
@@ -559,7 +559,7 @@ int main(void)
 	tcase_add_test(c, a_call_is_recorded_from_its_begin_to_its_end);
 	tcase_add_test(c, many_may_be_pending_and_the_longest_is_reported);
 	tcase_add_test(c,
-		a_wait_for_an_event_is_named_without_the_number_of_its_collective);
+		a_wait_for_an_event_is_named_without_a_number);
 	tcase_add_test(c, a_reducers_communicator_is_named_as_such);
 	tcase_add_test(c, packed_calls_of_the_largest_worlds_come_back);
 	tcase_add_test(c, a_call_that_is_not_in_head_yet_is_read);

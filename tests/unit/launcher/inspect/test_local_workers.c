@@ -90,7 +90,7 @@ START_TEST(a_communicator_has_its_own_numbers_and_ranks)
 END_TEST
 
 /* Its last collective is enqueued, so that it seems to be over. */
-START_TEST(a_wait_for_an_event_is_one_for_ranks_that_miss_the_last_collective)
+START_TEST(a_wait_for_an_event_is_one_for_late_ranks)
 {
 	uint32_t ranks[RANKS], elsewhere;
 
@@ -134,7 +134,7 @@ int main(void)
 	tcase_add_test(c, tells_missing_ranks_from_unknown_ones);
 	tcase_add_test(c, a_communicator_has_its_own_numbers_and_ranks);
 	tcase_add_test(c,
-		a_wait_for_an_event_is_one_for_ranks_that_miss_the_last_collective);
+		a_wait_for_an_event_is_one_for_late_ranks);
 	tcase_add_test(c, a_rank_without_ddp_init_is_missing_there);
 	return run_case(c);
 }

@@ -18,8 +18,7 @@
 
 #define VARIABLE "DDP_SWEEP_TEST="
 
-/* With our pid: another test_sweep may run on this machine, and sweeps all of it
- * too. */
+/* With our pid: another test_sweep on this machine also sweeps all of it. */
 static char mark[sizeof(VARIABLE) + 10];
 static pid_t runner; /* which forks each test */
 
