@@ -127,5 +127,6 @@ HELPERS = {"helper", "far-helper"}
 # Of these calls, a helper's own ones fail, and not those of libpmix and of the
 # libevent below it. libpmix does not look at what they return, or goes on without
 # its thread, so that its clients, the ranks, wait in MPI_Init for ever. Nothing in
-# ddprun can tell such a server from one whose ranks have not arrived yet.
-NOT_IN_LIBPMIX = {"write", "epoll_ctl", "pthread_create"}
+# ddprun can tell such a server from one whose ranks have not arrived yet. After a
+# fallocate that failed, a rank may die of SIGBUS in libpmix's shared memory.
+NOT_IN_LIBPMIX = {"write", "epoll_ctl", "pthread_create", "fallocate"}
