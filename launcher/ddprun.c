@@ -15,6 +15,7 @@
 #include "launcher/completion.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/failure/termination_log.h"
+#include "launcher/config/host_choice.h"
 #include "launcher/config/launch_defaults.h"
 #include "launcher/config/mpi_words.h"
 #include "launcher/config/preflight.h"
@@ -168,6 +169,16 @@ static int ddprun_run_step(const struct config *c, char **args)
 	return c->dry_run ? 0 : ddprun_fail(&e, EXIT_NOT_FOUND);
 }
 
+/* Over ssh, on the hosts of config. */
+static int ddprun_run_hosts(const struct config *c, char **argv)
+{
+	const struct remote_options options = config_remote_options(c);
+
+	if (!c->dry_run)
+		host_choice_log(c);
+	return launch_run(&options, argv);
+}
+
 /* A job; args: the words after ddprun of the command that the user gave. */
 static int ddprun_run_job(int argc, char **argv, char **args)
 {
@@ -188,7 +199,7 @@ static int ddprun_run_job(int argc, char **argv, char **args)
 	case CONFIG_WANT_STEP:
 		return ddprun_run_step(&config, args);
 	case CONFIG_WANT_HOSTS:
-		rc = launch_run(&config, argv);
+		rc = ddprun_run_hosts(&config, argv);
 		break;
 	default:
 		if (rc == ERR_USAGE && config.env.is_silent) {

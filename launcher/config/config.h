@@ -8,6 +8,7 @@
 #include "base/option.h"
 #include "base/sock.h"
 #include "launcher/agent/agent_options.h"
+#include "launcher/config/remote_options.h"
 #include "launcher/env/launch_env.h"
 #include "launcher/membership/rdzv_options.h"
 #include "launcher/output/output_options.h"
@@ -142,6 +143,7 @@ uint32_t config_again_ms(const struct config *c);
 /* The options for other rooms. c must outlive them. */
 struct rdzv_options config_rdzv_options(const struct config *c);
 struct agent_options config_agent_options(const struct config *c);
+struct remote_options config_remote_options(const struct config *c);
 
 /* Frees the memory of config_parse; call it also after a failure. */
 void config_release(struct config *c);

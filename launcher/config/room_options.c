@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "launcher/config/config.h"
+#include "launcher/config/host_choice.h"
 
 uint32_t config_again_ms(const struct config *c)
 {
@@ -93,5 +94,30 @@ struct agent_options config_agent_options(const struct config *c)
 		.frameworks = c->frameworks, .worker_gpus = c->worker_gpus,
 		.virtual_local_rank = c->virtual_local_rank,
 		.encrypt_data = c->encrypt_data,
+	};
+}
+
+/* ---- for launcher/ssh ---- */
+
+struct remote_options config_remote_options(const struct config *c)
+{
+	return (struct remote_options){
+		.hosts = &c->hosts, .min_nodes = c->min_nodes,
+		.max_nodes = c->max_nodes,
+		.can_lose = host_choice_can_lose(c),
+		.host_check = c->host_check, .dry_run = c->dry_run,
+		.program = c->ssh_program, .args = c->ssh_args,
+		.timeout_s = c->ssh_timeout_s, .width = c->ssh_width,
+		.noptions = c->noptions, .words = c->words,
+		.programs = c->roles.n ? c->programs : NULL,
+		.no_program = c->no_program, .nnodes_text = c->nnodes_text,
+		.nproc_text = c->nproc_text,
+		.job = c->job_given ? c->job : NULL,
+		.draws_secret = auth_is_free(c->auth_text, c->token_file),
+		.master_addr = c->master_addr_given ? c->master_addr : NULL,
+		.master_port = c->master_port_given ? c->master_port : 0,
+		.heartbeat_s = c->heartbeat_s, .grace_s = c->grace_s,
+		.log_dir = c->output.log_dir, .ending = c->ending,
+		.forwarded = c->forwarded, .stdin_rank = c->stdin_rank,
 	};
 }

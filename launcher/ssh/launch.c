@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "launcher/failure/exit_code.h"
-#include "launcher/config/host_choice.h"
 #include "launcher/ssh/relay.h"
 #include "launcher/ssh/remote_host.h"
 #include "launcher/ssh/remote_input.h"
@@ -28,7 +27,7 @@ enum {
 };
 
 struct launch {
-	const struct config *config;
+	const struct remote_options *options;
 	struct remote_spec spec;
 	uv_loop_t loop;
 	struct relay relay;
@@ -48,7 +47,7 @@ struct launch {
 
 static const char *launch_host_name(const struct launch *l, uint32_t i)
 {
-	return host_list_name(&l->config->hosts, i);
+	return host_list_name(l->options->hosts, i);
 }
 
 /* A message that makes no sense: the host is lost. */
@@ -132,7 +131,7 @@ static void launch_signal_all(struct launch *l, int number)
 
 static void launch_start_all(struct launch *l, struct slice endpoint)
 {
-	const char *dir = l->config->output.log_dir;
+	const char *dir = l->options->log_dir;
 	struct buf b = BUF_INIT(REMOTE_BODY_MAX);
 	struct err e = ERR_INIT;
 	uint32_t place = 0;
@@ -169,15 +168,15 @@ static void launch_all_checked(struct launch *l)
 {
 	uint32_t ready = launch_count(l, HOST_READY);
 
-	if (l->config->host_check) {
+	if (l->options->host_check) {
 		launch_end(l,
-			   remote_host_print_check(l->hosts, l->n, l->config),
+			   remote_host_print_check(l->hosts, l->n, l->options),
 			   QUICK_MS);
 		return;
 	}
 	for (l->first = 0; l->hosts[l->first].state != HOST_READY;)
 		l->first++;
-	if (ready == 1 && l->config->max_nodes == 1)
+	if (ready == 1 && l->options->max_nodes == 1)
 		launch_start_all(l, SLICE("", 0));
 	else
 		launch_start_server(l);
@@ -194,9 +193,9 @@ static void launch_host_failed(struct launch *l, uint32_t i, int code,
 	h->code = (uint32_t)code;
 	h->state = HOST_FAILED;
 	h->why = strndup(text.data, text.len);
-	enough = host_choice_can_lose(l->config) &&
-		 launch_count(l, HOST_FAILED) + l->config->min_nodes <= l->n;
-	if (l->config->host_check) {
+	enough = l->options->can_lose &&
+		 launch_count(l, HOST_FAILED) + l->options->min_nodes <= l->n;
+	if (l->options->host_check) {
 		/* its line is printed with the others */
 	} else if (enough) {
 		log_warn("host %s: %.*s; the job starts without it",
@@ -255,8 +254,8 @@ static void launch_handle_ready(struct launch *l, uint32_t i, struct slice body)
 /* 1 if the job continues without a host that was just lost. */
 static int launch_can_lose(const struct launch *l, uint32_t lost)
 {
-	return host_choice_can_lose(l->config) && lost != l->first &&
-	       launch_count(l, HOST_FAILED) + l->config->min_nodes <= l->n;
+	return l->options->can_lose && lost != l->first &&
+	       launch_count(l, HOST_FAILED) + l->options->min_nodes <= l->n;
 }
 
 /* The server tells the other hosts why the job ends; the head signals them only
@@ -535,15 +534,15 @@ static int launch_run_loop(struct launch *l, const struct remote_branch *branch,
 		return EXIT_OS;
 	}
 	relay_init(&l->relay, &l->loop, launch_on_full, l);
-	rc = signals_start(&l->signals, &l->loop, &l->config->ending,
-			   &l->config->forwarded, &none, &signals_events, l, e);
+	rc = signals_start(&l->signals, &l->loop, &l->options->ending,
+			   &l->options->forwarded, &none, &signals_events, l,
+			   e);
 	l->wait = (struct remote_wait){
-		.config = l->config, .events = &wait_events, .owner = l,
+		.options = l->options, .events = &wait_events, .owner = l,
 		.hosts = l->hosts, .n = l->n};
 	remote_wait_init(&l->wait, &l->loop);
-	remote_input_init(&l->input, &l->loop, l->config->stdin_rank,
+	remote_input_init(&l->input, &l->loop, l->options->stdin_rank,
 			  launch_on_input, l);
-	host_choice_log(l->config);
 	remote_tree_init(&l->tree, &tree_events, l);
 	if (rc == 0)
 		rc = remote_tree_start(&l->tree, &l->loop, branch, e);
@@ -566,7 +565,7 @@ static int launch_fail(const struct err *e)
 	return exit_code_of(e);
 }
 
-int launch_run(const struct config *c, char **argv)
+int launch_run(const struct remote_options *o, char **argv)
 {
 	static struct launch l;
 	struct remote_branch branch;
@@ -574,19 +573,19 @@ int launch_run(const struct config *c, char **argv)
 	struct err e = ERR_INIT;
 	int code;
 
-	l = (struct launch){.config = c, .n = c->hosts.count,
-			    .pending = c->hosts.count, .code = -1};
+	l = (struct launch){.options = o, .n = o->hosts->count,
+			    .pending = o->hosts->count, .code = -1};
 	buf_init(&l.page, PAGE_MAX);
 	l.hosts = calloc(l.n, sizeof(*l.hosts));
 	if (!l.hosts)
 		err_no_memory(&e, "%u hosts", l.n);
-	if (!l.hosts || remote_spec_init(&l.spec, c, argv, &e) < 0 ||
+	if (!l.hosts || remote_spec_init(&l.spec, o, argv, &e) < 0 ||
 	    remote_spec_branch(&l.spec, &texts, &branch, &e) < 0) {
 		free(l.hosts);
 		return launch_fail(&e);
 	}
-	if (c->dry_run) {
-		remote_host_print_dry_run(c, &branch);
+	if (o->dry_run) {
+		remote_host_print_dry_run(o, &branch);
 		code = 0;
 	} else {
 		code = launch_run_loop(&l, &branch, &e);

@@ -4,10 +4,10 @@
 #ifndef LAUNCHER_LAUNCH_H
 #define LAUNCHER_LAUNCH_H
 
-#include "launcher/config/config.h"
+#include "launcher/config/remote_options.h"
 
 /* argv: config_parse's, which returned CONFIG_WANT_HOSTS. Returns the exit
  * code. */
-int launch_run(const struct config *c, char **argv);
+int launch_run(const struct remote_options *o, char **argv);
 
 #endif

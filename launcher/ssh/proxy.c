@@ -233,12 +233,12 @@ static int proxy_choose_address(const struct remote_list *list,
 
 static int proxy_start_server(struct proxy *r, int fd, struct err *e)
 {
-	const struct config *c = &r->job.config;
+	const struct rdzv_options *o = &r->job.rdzv;
 	const struct server_supervisor_options order = {
-		.fds = &fd, .n = 1, .job = c->job, .journal = c->journal};
+		.fds = &fd, .n = 1, .job = o->job, .journal = o->journal};
 	struct auth own = r->job.auth;
-	int rc = own.methods ? 0 : auth_choose(&own, c->auth_text,
-					       c->token_file, e);
+	int rc = own.methods ? 0 : auth_choose(&own, o->auth_text,
+					       o->token_file, e);
 
 	if (rc < 0)
 		close(fd);

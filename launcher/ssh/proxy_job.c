@@ -186,6 +186,7 @@ static int proxy_job_check(struct proxy_job *h, const struct remote_job *job,
 	rc = config_parse(&h->config, h->nargs + h->nwords + 2, h->argv, e);
 	if (rc < 0)
 		return rc == -ENOMEM ? EXIT_OS : EXIT_BAD_USAGE;
+	h->rdzv = config_rdzv_options(&h->config);
 	return proxy_job_try(h, e);
 }
 

@@ -11,7 +11,8 @@ struct proxy_job {
 	struct buf texts; /* that argv points into */
 	char **argv;      /* ddprun's, with room for two more options */
 	int nargs, nwords;
-	struct config config;
+	struct config config; /* for proxy_job.c */
+	struct rdzv_options rdzv; /* of the job's server, from config */
 	struct auth auth; /* methods 0: the head did not choose */
 	char host[SOCK_HOST_MAX];
 	char nproc[40], endpoint[SOCK_TEXT_MAX + 32];

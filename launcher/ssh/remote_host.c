@@ -49,13 +49,13 @@ void remote_host_release(struct remote_host *h)
 }
 
 static void remote_host_put_ok(struct buf *b, const struct remote_host *h,
-			       const struct config *c)
+			       const struct remote_options *o)
 {
 	buf_printf(b, "fine: ddprun %s, working directory%s%s too; %u worker%s,"
 		   " %u CPU%s, %u GPU%s; clock ",
 		   h->copied ? "was copied there" : "is there",
-		   c->no_program ? "" : " and ",
-		   c->no_program ? "" : c->words[0], h->nproc,
+		   o->no_program ? "" : " and ",
+		   o->no_program ? "" : o->words[0], h->nproc,
 		   h->nproc == 1 ? "" : "s", h->cpus,
 		   h->cpus == 1 ? "" : "s", h->gpus, h->gpus == 1 ? "" : "s");
 	if (h->skew_ms)
@@ -65,7 +65,7 @@ static void remote_host_put_ok(struct buf *b, const struct remote_host *h,
 }
 
 int remote_host_print_check(const struct remote_host *hosts, uint32_t n,
-			    const struct config *c)
+			    const struct remote_options *o)
 {
 	struct buf b = BUF_INIT(64 << 20);
 	struct slice text;
@@ -74,9 +74,9 @@ int remote_host_print_check(const struct remote_host *hosts, uint32_t n,
 	for (uint32_t i = 0; i < n; i++) {
 		const struct remote_host *h = &hosts[i];
 
-		buf_printf(&b, "%s: ", host_list_name(&c->hosts, i));
+		buf_printf(&b, "%s: ", host_list_name(o->hosts, i));
 		if (h->state == HOST_READY)
-			remote_host_put_ok(&b, h, c);
+			remote_host_put_ok(&b, h, o);
 		else
 			buf_printf(&b, "FAILED: %s\n", h->why ? h->why : "");
 		if (h->state != HOST_READY && !code)
@@ -104,20 +104,20 @@ static void remote_host_put_ssh(struct buf *b, const struct remote_branch *m)
 	}
 }
 
-void remote_host_print_dry_run(const struct config *c,
+void remote_host_print_dry_run(const struct remote_options *o,
 			       const struct remote_branch *m)
 {
 	struct buf ssh = BUF_INIT(1 << 20);
 
 	remote_host_put_ssh(&ssh, m);
-	for (uint32_t i = 0; i < c->hosts.count; i++) {
-		const struct host *h = &c->hosts.hosts[i];
+	for (uint32_t i = 0; i < o->hosts->count; i++) {
+		const struct host *h = &o->hosts->hosts[i];
 		char slots[24];
 
 		snprintf(slots, sizeof(slots), "%u", h->slots);
 		printf("node %u: %.*s %s ddprun, workers: %s\n", i,
-		       (int)ssh.len, ssh.data, host_list_name(&c->hosts, i),
-		       h->slots ? slots : c->nproc_text);
+		       (int)ssh.len, ssh.data, host_list_name(o->hosts, i),
+		       h->slots ? slots : o->nproc_text);
 	}
 	buf_release(&ssh);
 }

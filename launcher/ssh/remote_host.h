@@ -3,7 +3,7 @@
 #ifndef LAUNCHER_REMOTE_HOST_H
 #define LAUNCHER_REMOTE_HOST_H
 
-#include "launcher/config/config.h"
+#include "launcher/config/remote_options.h"
 #include "launcher/ssh/remote_frame.h"
 
 enum remote_host_state {
@@ -36,10 +36,10 @@ void remote_host_release(struct remote_host *h);
 
 /* Prints a line for each host; returns the exit code. */
 int remote_host_print_check(const struct remote_host *hosts, uint32_t n,
-			    const struct config *c);
+			    const struct remote_options *o);
 
 /* Prints what would be started on which host. */
-void remote_host_print_dry_run(const struct config *c,
+void remote_host_print_dry_run(const struct remote_options *o,
 			       const struct remote_branch *b);
 
 #endif

@@ -32,34 +32,34 @@ static int remote_spec_find_dir(char *dir, size_t size, struct err *e)
 }
 
 /* Longer than a lease: a laptop's network may be away for some time. */
-static uint32_t remote_spec_silent_ms(const struct config *c)
+static uint32_t remote_spec_silent_ms(const struct remote_options *o)
 {
-	double ms = c->heartbeat_s * 1000 * SILENT_BEATS;
+	double ms = o->heartbeat_s * 1000 * SILENT_BEATS;
 
 	if (ms < 1000)
 		return 1000;
 	return ms < 1e9 ? (uint32_t)ms : 1000000000;
 }
 
-int remote_spec_init(struct remote_spec *s, const struct config *c,
+int remote_spec_init(struct remote_spec *s, const struct remote_options *o,
 		     char **argv, struct err *e)
 {
 	int rc;
 
-	*s = (struct remote_spec){.config = c, .argv = argv,
-				   .silent_ms = remote_spec_silent_ms(c),
-				   .grace_ms = c->grace_s < 4e6
-					? (uint32_t)(c->grace_s * 1000)
+	*s = (struct remote_spec){.options = o, .argv = argv,
+				   .silent_ms = remote_spec_silent_ms(o),
+				   .grace_ms = o->grace_s < 4e6
+					? (uint32_t)(o->grace_s * 1000)
 					: UINT32_MAX};
 	memcpy(s->job, "ssh-", 4);
 	rc = random_hex(s->job + 4, ID_BYTES, e);
 	if (rc == 0)
 		rc = remote_spec_find_dir(s->dir, sizeof(s->dir), e);
-	if (rc == 0 && auth_is_free(c->auth_text, c->token_file))
+	if (rc == 0 && o->draws_secret)
 		rc = auth_random(&s->auth,
 				 "the ddprun that started it over ssh", e);
 	if (rc == 0)
-		rc = shell_words_split(&s->ssh_args, c->ssh_args, "--ssh-args",
+		rc = shell_words_split(&s->ssh_args, o->args, "--ssh-args",
 				       e);
 	return rc;
 }
@@ -89,25 +89,25 @@ static void remote_spec_add(struct buf *b, const char *fmt, ...)
 static void remote_spec_put_options(struct buf *b, const struct remote_spec *s,
 				    uint32_t i)
 {
-	const struct config *c = s->config;
-	const struct host *h = &c->hosts.hosts[i];
-	char **arg = s->argv + 1, **end = arg + c->noptions;
+	const struct remote_options *o = s->options;
+	const struct host *h = &o->hosts->hosts[i];
+	char **arg = s->argv + 1, **end = arg + o->noptions;
 
 	for (; arg < end; arg++)
 		remote_list_add(b, *arg);
-	remote_spec_add(b, "--nnodes=%s", c->nnodes_text);
-	if (i < c->max_nodes)
+	remote_spec_add(b, "--nnodes=%s", o->nnodes_text);
+	if (i < o->max_nodes)
 		remote_spec_add(b, "--node-rank=%u", i);
 	if (h->slots)
 		remote_spec_add(b, "--nproc-per-node=%u", h->slots);
 	else
-		remote_spec_add(b, "--nproc-per-node=%s", c->nproc_text);
-	remote_spec_add(b, "--rdzv-id=%s", c->job_given ? c->job : s->job);
-	if (!c->roles.n)
+		remote_spec_add(b, "--nproc-per-node=%s", o->nproc_text);
+	remote_spec_add(b, "--rdzv-id=%s", o->job ? o->job : s->job);
+	if (!o->programs)
 		return;
 	/* the hosts need not have the file; the list ends with a NUL */
 	buf_printf(b, "--multi-prog=");
-	remote_list_add(b, c->programs);
+	remote_list_add(b, o->programs);
 }
 
 static void remote_spec_put_environment(struct buf *b)
@@ -126,7 +126,7 @@ int remote_spec_job(const struct remote_spec *s, uint32_t i, struct buf *b,
 	struct buf options = BUF_INIT(TEXTS_MAX), words = options;
 	struct buf environment = options;
 	struct remote_job job = {
-		.check = (uint8_t)s->config->host_check,
+		.check = (uint8_t)s->options->host_check,
 		.silent_ms = s->silent_ms,
 		.grace_ms = s->grace_ms,
 		.dir = SLICE_STR(s->dir),
@@ -138,7 +138,7 @@ int remote_spec_job(const struct remote_spec *s, uint32_t i, struct buf *b,
 				   PROOF_SIZE);
 
 	remote_spec_put_options(&options, s, i);
-	for (char **w = s->config->words; *w && !s->config->roles.n; w++)
+	for (char **w = s->options->words; *w && !s->options->programs; w++)
 		remote_list_add(&words, *w);
 	remote_spec_put_environment(&environment);
 	rc = buf_bytes(&options, &job.options.texts);
@@ -157,7 +157,7 @@ int remote_spec_job(const struct remote_spec *s, uint32_t i, struct buf *b,
 		return err_set(e, -E2BIG, "arguments and environment are too "
 			       "large to be sent to the hosts");
 	return rc < 0 ? err_set(e, rc, "cannot send the job to host %s: %s",
-				host_list_name(&s->config->hosts, i),
+				host_list_name(s->options->hosts, i),
 				err_name(rc)) : 0;
 }
 
@@ -166,23 +166,23 @@ int remote_spec_job(const struct remote_spec *s, uint32_t i, struct buf *b,
 int remote_spec_branch(const struct remote_spec *s, struct buf *texts,
 		       struct remote_branch *m, struct err *e)
 {
-	const struct config *c = s->config;
+	const struct remote_options *o = s->options;
 	size_t args;
 
 	buf_init(texts, TEXTS_MAX);
 	for (size_t i = 0; i < s->ssh_args.n; i++)
 		remote_list_add(texts, s->ssh_args.list[i]);
 	args = texts->len;
-	for (uint32_t i = 0; i < c->hosts.count; i++)
+	for (uint32_t i = 0; i < o->hosts->count; i++)
 		remote_spec_add(texts, "%u %s", i,
-				host_list_name(&c->hosts, i));
+				host_list_name(o->hosts, i));
 	if (texts->failed)
 		return err_set(e, texts->failed, "out of memory");
 	*m = (struct remote_branch){
-		.width = (uint32_t)c->ssh_width, .silent_ms = s->silent_ms,
-		.timeout_ms = c->ssh_timeout_s < 1e6
-			? (uint32_t)(c->ssh_timeout_s * 1000) : 1000000000,
-		.ssh = SLICE_STR(c->ssh_program),
+		.width = (uint32_t)o->width, .silent_ms = s->silent_ms,
+		.timeout_ms = o->timeout_s < 1e6
+			? (uint32_t)(o->timeout_s * 1000) : 1000000000,
+		.ssh = SLICE_STR(o->program),
 		.args.texts = SLICE(texts->data, args),
 		.hosts.texts = SLICE(texts->data + args, texts->len - args),
 	};
@@ -193,11 +193,11 @@ void remote_spec_serve(const struct remote_spec *s,
 		       const struct remote_host *hosts, uint32_t first,
 		       struct buf *b)
 {
-	const struct config *c = s->config;
+	const struct remote_options *o = s->options;
 
-	remote_spec_add(b, "%ld %s", c->master_port_given ? c->master_port : 0,
-			c->master_addr_given ? c->master_addr : "");
-	for (uint32_t i = 0; i < c->hosts.count; i++) {
+	remote_spec_add(b, "%ld %s", o->master_port,
+			o->master_addr ? o->master_addr : "");
+	for (uint32_t i = 0; i < o->hosts->count; i++) {
 		if (hosts[i].state == HOST_READY && i != first)
 			remote_list_add(b, hosts[i].addr);
 	}

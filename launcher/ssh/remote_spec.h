@@ -6,12 +6,13 @@
 
 #include <limits.h>
 
-#include "launcher/config/config.h"
+#include "launcher/config/remote_options.h"
 #include "launcher/plan/shell_words.h"
 #include "launcher/ssh/remote_host.h"
+#include "rendezvous/auth/auth.h"
 
 struct remote_spec {
-	const struct config *config;
+	const struct remote_options *options;
 	char **argv; /* the command as typed */
 	char dir[PATH_MAX];
 	char job[64]; /* --rdzv-id */
@@ -22,7 +23,7 @@ struct remote_spec {
 };
 
 /* ERR_USAGE: --ssh-args; -errno: there is no working directory. */
-int remote_spec_init(struct remote_spec *s, const struct config *c,
+int remote_spec_init(struct remote_spec *s, const struct remote_options *o,
 		     char **argv, struct err *e);
 void remote_spec_release(struct remote_spec *s);
 

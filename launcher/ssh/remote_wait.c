@@ -4,8 +4,6 @@
 #include <signal.h>
 
 #include "base/log.h"
-#include "launcher/config/config.h"
-#include "launcher/config/host_choice.h"
 
 enum {
 	MARGIN_MS = 2000, /* for the server to report a lost node */
@@ -14,12 +12,12 @@ enum {
 
 static uint64_t remote_wait_lost_ms(const struct remote_wait *w)
 {
-	return (uint64_t)(w->config->heartbeat_s * 1000) + MARGIN_MS;
+	return (uint64_t)(w->options->heartbeat_s * 1000) + MARGIN_MS;
 }
 
 static uint64_t remote_wait_limit_ms(const struct remote_wait *w)
 {
-	double grace = w->config->grace_s;
+	double grace = w->options->grace_s;
 
 	return remote_wait_lost_ms(w) + LEAVE_MS +
 	       (uint64_t)((grace < 4e6 ? grace : 4e6) * 1000);
@@ -72,7 +70,7 @@ static void remote_wait_signal_all(struct remote_wait *w)
 static const char *remote_wait_host_name(const struct remote_wait *w,
 					 uint32_t host)
 {
-	return host_list_name(&w->config->hosts, host);
+	return host_list_name(w->options->hosts, host);
 }
 
 static void remote_wait_log_late(const struct remote_wait *w)
@@ -113,7 +111,7 @@ static int remote_wait_ends_job(const struct remote_wait *w, uint32_t host)
 {
 	if (!w->hosts[host].code && w->server_lost)
 		return 0;
-	return !host_choice_can_lose(w->config) || host == w->first;
+	return !w->options->can_lose || host == w->first;
 }
 
 /* ---- the interface ---- */
@@ -161,7 +159,7 @@ void remote_wait_set_held(struct remote_wait *w, int held)
 
 int remote_wait_code(const struct remote_wait *w)
 {
-	int can_lose = host_choice_can_lose(w->config);
+	int can_lose = w->options->can_lose;
 	uint32_t code = w->hosts[w->first].code;
 
 	if (can_lose)
@@ -215,7 +213,7 @@ static void remote_wait_log_stopped(const struct remote_wait *w, uint32_t host,
 		log_warn("host %s: its ddprun was stopped; the others count "
 			 "this node as lost after %g s (--heartbeat-timeout) "
 			 "unless it continues: kill -CONT %u there", name,
-			 w->config->heartbeat_s, pid);
+			 w->options->heartbeat_s, pid);
 }
 
 void remote_wait_stopped(struct remote_wait *w, uint32_t host, uint32_t pid)

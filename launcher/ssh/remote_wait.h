@@ -15,7 +15,7 @@ struct remote_wait_events {
 };
 
 struct remote_wait {
-	const struct config *config;
+	const struct remote_options *options;
 	const struct remote_wait_events *events;
 	void *owner;
 	struct remote_host *hosts; /* the head's */
@@ -29,7 +29,7 @@ struct remote_wait {
 	uint32_t last_code;
 };
 
-/* hosts, config, events and owner are set. */
+/* hosts, options, events and owner are set. */
 void remote_wait_init(struct remote_wait *w, uv_loop_t *loop);
 void remote_wait_close(struct remote_wait *w);
 

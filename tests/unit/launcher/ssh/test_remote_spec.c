@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/config/config.h"
 #include "launcher/ssh/remote_spec.h"
 #include "tests/unit/run_case.h"
 
@@ -37,6 +38,7 @@ void *__wrap_realloc(void *p, size_t n)
 }
 
 static struct config c;
+static struct remote_options options;
 static struct remote_spec spec;
 
 /* The command as typed, NULL-terminated. */
@@ -49,7 +51,8 @@ static void begin(char **argv)
 		argc++;
 	ck_assert_msg(config_parse(&c, argc, argv, &e) == CONFIG_WANT_HOSTS,
 		      "%s", e.text);
-	ck_assert_msg(remote_spec_init(&spec, &c, argv, &e) == 0, "%s",
+	options = config_remote_options(&c);
+	ck_assert_msg(remote_spec_init(&spec, &options, argv, &e) == 0, "%s",
 		      e.text);
 }
 
