@@ -361,7 +361,7 @@ static void etcd_on_watch_line(void *owner, struct slice line)
 	}
 	w->backoff_ms = BACKOFF_MIN_MS;
 	/* the first line says that the watch began; earlier changes are unknown
-	 * to us, so it counts as a change, too */
+	 * to us, so it counts as a change as well */
 	if (!r.error.len)
 		uv_timer_start(&w->timer, etcd_watch_notify, 0, 0);
 	etcd_reply_release(&r);

@@ -139,7 +139,7 @@ enum requeue_why requeue_decide(const struct requeue_job *j,
 	if (strcmp(j->state, "CANCELLED") == 0)
 		return REQUEUE_CANCELLED;
 	/* Slurm signals a preempted job once. A second signal is the end of its
-	 * grace time, or scancel: the two cannot be told apart */
+	 * grace time, or scancel: the two look the same */
 	if (j->preempted || strcmp(j->state, "PREEMPTED") == 0)
 		return ending && n->cut ? REQUEUE_CANCELLED
 					   : REQUEUE_PREEMPTED;

@@ -135,7 +135,7 @@ int pmix_share(struct pmix *p, const char *key, int from, char *text,
 
 	pmix_limit(&info[0], timeout_ms);
 	memset(&info[1], 0, sizeof(info[1]));
-	strcpy(info[1].key, "pmix.collect"); /* collect all values, too */
+	strcpy(info[1].key, "pmix.collect"); /* and collect all values */
 	info[1].value.type = PMIX_ABI_BOOL;
 	info[1].value.data.flag = 1;
 	all.rank = PMIX_ABI_RANK_WILDCARD;

@@ -33,7 +33,7 @@ void hostlist_release(struct hostlist *l);
  * nothing.
  *
  * 0; ERR_USAGE, which names the character, counted from 1, and the mistake; or
- * -ENOMEM. After an error, too, the caller releases l. */
+ * -ENOMEM. The caller releases l also after an error. */
 int hostlist_parse(struct hostlist *l, struct slice text, struct err *e);
 
 /* The i-th name, i < count; valid until l changes. */

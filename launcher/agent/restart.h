@@ -32,7 +32,7 @@ struct restart_time {
 };
 
 /* "running again after 2.2 ms (stop 0.2, rendezvous 0.4, start 1.6)" into
- * out[RESTART_TIME_TEXT_MAX]; returns out. A wait is named, too. */
+ * out[RESTART_TIME_TEXT_MAX]; returns out. It also names a wait. */
 const char *restart_time_text(const struct restart_time *t, int has_waited,
 			      uint64_t now, char *out);
 

@@ -42,7 +42,7 @@ uint32_t worker_shutdown_notify(struct worker_shutdown *s, int signal);
 void worker_shutdown_signal(struct worker_shutdown *s);
 void worker_shutdown_kill(struct worker_shutdown *s);
 
-/* Starts a grace period of ms. One that lasts is announced in the log. */
+/* Starts a grace period of ms. The log announces a long one. */
 void worker_shutdown_set_grace(struct worker_shutdown *s, uint32_t ms);
 /* The same, without the announcement. */
 void worker_shutdown_wait(struct worker_shutdown *s, uint32_t ms);
@@ -53,8 +53,8 @@ int worker_shutdown_has_grace(const struct worker_shutdown *s);
 
 /* Once no worker runs, signals their orphans, which have become our children;
  * closes the group when none of those is left. ours are children to spare.
- * on_sweep follows soon if a process is in execve, where it cannot be told from
- * a stranger. */
+ * on_sweep follows soon if a process is in execve, where it looks like a
+ * stranger. */
 void worker_shutdown_sweep(struct worker_shutdown *s, const pid_t *ours,
 			   int nours);
 /* A new stop begins: leftovers may be signalled again. */

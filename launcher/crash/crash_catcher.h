@@ -4,7 +4,7 @@
  *
  * Why a preloaded handler that copies, of all ways to see a stack at death:
  * - A core that the kernel pipes to a program (core_pattern) needs root, and
- *   one that it writes to a file takes gigabytes.
+ *   a core in a file takes gigabytes.
  * - ptrace (PTRACE_SEIZE with PTRACE_O_TRACEEXIT) works for static programs,
  *   but stops every worker for each of its signals and new threads, and shuts
  *   out gdb, strace, py-spy and `ddprun dump`: there is one tracer.

@@ -314,7 +314,7 @@ static int host_list_parse_lines(struct host_list *l, struct slice text,
 	return host_list_finish(&in, rc, "one a line: HOST slots=N");
 }
 
-/* Sets the name for errors. Of a long path it keeps the end, which identifies
+/* Sets the name for errors. It keeps the end of a long path, which identifies
  * the file better than the start. */
 static void host_list_set_from(struct host_list *l, const char *what,
 			       const char *path)

@@ -38,7 +38,7 @@ void host_list_release(struct host_list *l);
 const char *host_list_name(const struct host_list *l, uint32_t i);
 
 /* The parsers below fill an l that is as after host_list_init. They return 0,
- * ERR_USAGE or -ENOMEM; after an error, too, the caller releases l. Names are
+ * ERR_USAGE or -ENOMEM; the caller releases l also after an error. Names are
  * safe in ssh's and a shell's command lines (host_name.h); two names that
  * differ only in case or user are one host.
  *

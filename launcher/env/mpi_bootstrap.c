@@ -369,7 +369,7 @@ static int mpi_bootstrap_offer(struct bootstrap_record *p,
 	return 0;
 }
 
-/* Listens. An error is reported to the other nodes, too. The reserved port
+/* Listens. The other nodes learn of an error as well. The reserved port
  * stays ours as long as this process lives. */
 static int mpi_bootstrap_make_offer(struct mpi_request *r,
 				    const struct mpirun *m,

@@ -17,7 +17,7 @@ enum { LAST_WORDS_MAX = 400 };
 void last_words_put(struct buf *out, struct slice tail, int code, int signal);
 
 /* Appends " (FILE:LINE)" from frames that Python prints, the innermost one
- * first: the first one that is the user's. */
+ * first: the first frame in the user's own code. */
 void last_words_put_python_place(struct buf *out, struct slice frames);
 
 /* The frames of a Python traceback, a line each: the program's own first, then

@@ -47,8 +47,8 @@ static int connection_knows_place(const struct connection *c)
 	return c->role != ROLE_GUEST || c->search != SEARCH_FIRST;
 }
 
-/* Of nodes that were started together the host is some milliseconds behind: the
- * others need not try all its ports yet. */
+/* When nodes are started together, the host is ready some milliseconds after
+ * the others, which need not try all its ports yet. */
 static int connection_is_early(const struct connection *c)
 {
 	return c->backoff_ms < BACKOFF_QUICK_MS &&
@@ -170,7 +170,7 @@ static void connection_on_silence(uv_timer_t *t)
 		async_client_speak(&c->link);
 		return;
 	}
-	/* it may be on its way to another server than the one that we called */
+	/* it may be on its way to a server other than the one we called */
 	if (is_candidate && async_client_is_connected(&c->link) &&
 	    gone_ms < GREETING_MS) {
 		uv_timer_start(t, connection_on_silence,

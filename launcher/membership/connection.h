@@ -1,12 +1,12 @@
 /* connection.h: the way to the rendezvous server: hosts one where the endpoint
  * is this host's and free, else connects, again and again until a server
- * greets us. Of an endpoint with several ports the host takes the first free
+ * greets us. If the endpoint has several ports, the host takes the first free
  * one, and the others look for the job's server at all of them. Where etcd
  * chooses the server each node has a candidate of its own, which all on this
  * node ask first: it is the job's server, or says where that is.
  *
  * Owns the connection, our proof and the server that we host. Knows the
- * greeting and nothing of what is said after it. What can fail: name
+ * greeting and none of the messages after it. What can fail: name
  * resolution (connection_init), and for good, through on_lost, a server that
  * cannot be started, refuses us or is none. */
 #ifndef LAUNCHER_CONNECTION_H
@@ -120,8 +120,8 @@ void connection_start(struct connection *c);
 /* Replaces a connection that the network held up, at once. Until it is greeted
  * a server that cannot be reached is not lost. */
 void connection_renew(struct connection *c, const struct err *why);
-/* Drops the connection and makes another one later: whoever listens there is
- * about to end. */
+/* Drops the connection and makes another one later: the server that listens
+ * there is about to end. */
 void connection_retry(struct connection *c, const struct err *why);
 /* Treats a server that sends nothing as lost. 0: no other can take its place,
  * and nothing was done. */

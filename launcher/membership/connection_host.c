@@ -56,7 +56,7 @@ static int connection_start_server(struct connection *c, const int *fds, int n,
 	return rc;
 }
 
-/* ddprun was told whether this is the host, or nobody else joins, or the name
+/* An option says whether this is the host, or nobody else joins, or the name
  * means a loopback on purpose. */
 static int connection_may_be_loopback(const struct connection *c)
 {

@@ -1,6 +1,6 @@
 /* etcd_options.h: the etcd that a job meets at (--rdzv-backend etcd): its
- * members, and how they are spoken with. Checks what the user says of it; who
- * asks etcd is each node's ddprdzv. docs/etcd.md has the whole story. */
+ * members, and how to speak to them. Checks the user's settings. Each node's
+ * ddprdzv is etcd's client. docs/etcd.md has the whole story. */
 #ifndef LAUNCHER_ETCD_OPTIONS_H
 #define LAUNCHER_ETCD_OPTIONS_H
 

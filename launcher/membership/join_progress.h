@@ -1,5 +1,5 @@
 /* join_progress.h: what a node that waits for others knows of them, and the
- * lines about it: who is missing, since when, and what brings them. Owns the
+ * lines about it: which are missing, since when, and what brings them. Owns the
  * counts of the last STATE and the text of the last WAITING; decides nothing,
  * and cannot fail. */
 #ifndef LAUNCHER_JOIN_PROGRESS_H

@@ -61,8 +61,8 @@ struct member {
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
 	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
 	struct node_dumps
-		pages;	    /* answers to those who ask what this node does */
-	struct vouch vouch; /* and to those who ask who connects from here */
+		pages;	    /* answers to DUMP_REQUEST */
+	struct vouch vouch; /* answers to VOUCH */
 	uv_timer_t report, ping, deadline;
 };
 

@@ -9,7 +9,7 @@
 
 /* Texts are borrowed. */
 struct rdzv_options {
-	const struct launch_env *env; /* who started us */
+	const struct launch_env *env; /* the launcher that started us */
 
 	/* ---- the job, and this node in it ---- */
 	const char *job; /* --rdzv-id */
@@ -21,8 +21,8 @@ struct rdzv_options {
 	long max_no_progress, swap_after;
 	double backoff_s; /* before a restart */
 	int agent_store; /* the server may be PyTorch's store */
-	int store_open;  /* whoever reaches that may use it */
-	/* PyTorch's store is at the endpoint's port, too: MASTER_PORT */
+	int store_open;  /* anybody who reaches it may use it */
+	/* PyTorch's store has the endpoint's port as well: MASTER_PORT */
 	int shares_port;
 
 	/* ---- where the nodes meet ---- */
@@ -38,7 +38,7 @@ struct rdzv_options {
 
 	/* ---- how a node proves itself ---- */
 	const char *auth_text, *token_file;
-	struct auth handed; /* by who started the job; methods 0: nothing */
+	struct auth handed; /* by the launcher; methods 0: nothing */
 
 	/* ---- times ---- */
 	double timeout_s;   /* --rdzv-timeout: for all nodes to come */

@@ -39,7 +39,7 @@ void reconnect_close(struct reconnect *r);
  * which on_timeout has not come yet. */
 void reconnect_start(struct reconnect *r, const struct err *why,
 		     int has_workers);
-/* Begins one that is no news: the connection stalled and is replaced. */
+/* The same without a log line: a stalled connection is replaced. */
 void reconnect_start_quietly(struct reconnect *r);
 /* The server is back: logs that, unless the loss was no news. */
 void reconnect_stop(struct reconnect *r, int is_quiet);

@@ -24,8 +24,8 @@ struct server_process_options {
 	int n;
 	int journal_fd;		 /* where it keeps its state; -1: not there */
 	const char *journal;	 /* but in this file; NULL: in none */
-	const char *job;	 /* the only one that it serves; NULL: any */
-	const char *torch_job; /* PyTorch's clients of it come there, too */
+	const char *job;	 /* it serves no other; NULL: any */
+	const char *torch_job; /* its PyTorch clients also connect here */
 	const struct auth *auth; /* how its clients prove themselves */
 	/* Where it is a candidate, of which etcd chooses one; NULL: it is not.
 	 * lease: the same for all servers that replace each other here. */

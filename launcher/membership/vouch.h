@@ -1,5 +1,5 @@
-/* vouch.h: what this node tells the server about those who connect from here to
- * PyTorch's store, which takes no proof: its addresses, at which it may be
+/* vouch.h: what this node tells the server about clients that connect from here
+ * to PyTorch's store, which takes no proof: its addresses, for which it may be
  * asked, and which user a socket belongs to. Owns the list of addresses and the
  * search in /proc. Not finding a socket is an answer, no failure. */
 #ifndef LAUNCHER_VOUCH_H
@@ -24,7 +24,7 @@ int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
 uint64_t vouch_inode(struct vouch *v, const struct wire_waiting *x);
 void vouch_release(struct vouch *v);
 
-/* Whether our user's sockets can be told from those of others. In a user
+/* Whether our user's sockets can be distinguished from others'. In a user
  * namespace that does not map our user id, every user's look the same. */
 int vouch_can_identify_users(void);
 

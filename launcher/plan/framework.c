@@ -32,7 +32,7 @@ enum { NFRAMEWORKS = sizeof(frameworks) / sizeof(*frameworks) };
 static const struct {
 	const char *name;
 	unsigned bit;
-	/* when a run knows it first; READY: a dry run knows it, too */
+	/* when a run knows it first; READY: so does a dry run */
 	enum { READY, RANKS, LATER } known;
 } variables[] = {
 	{"SLURM_STEP_NODELIST", FRAMEWORK_JAX, LATER},
@@ -126,8 +126,8 @@ static int framework_has(char **base, const char *name)
 	return 0;
 }
 
-/* JAX gives a process the device of its local rank. One that sees only its own
- * GPUs takes all of those. */
+/* JAX gives a process the device of its local rank. If it
+ * sees only its own GPUs, it takes all of them. */
 static void framework_put_jax(const struct environment_job *job, char **base,
 			      struct buf *out)
 {

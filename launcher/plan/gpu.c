@@ -189,8 +189,8 @@ static int nvml_has_instance(const struct nvml *v, nvml_device d)
 	return 0;
 }
 
-/* Of n devices, which are the entries of the list or, without one, all: those
- * that CUDA shows. An instance hides all others, and whole GPUs; a GPU in MIG
+/* Counts the devices that CUDA shows, of n: the entries of the list or, without
+ * a list, all. An instance hides all others, and whole GPUs; a GPU in MIG
  * mode without instances is hidden (NVIDIA's MIG User Guide, "CUDA Device
  * Enumeration"). A list of UUIDs is taken as it is: each worker may get one of
  * them. *first is the one whose instance is shown, if any. */

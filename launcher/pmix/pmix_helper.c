@@ -106,7 +106,7 @@ static void pmix_helper_begin(struct pmix_helper *h, struct slice bytes)
 
 	if (rc == 0) {
 		h->has_begun = 1;
-		/* of the library's files, too */
+		/* also for the library's own files */
 		setenv("TMPDIR", h->job.folder, 1);
 		alarm(PMIX_HELPER_BEGIN_S);
 		rc = pmix_host_begin(&h->job, &vars, &e);

@@ -114,7 +114,7 @@ static int pmix_register_start(struct pmix_host *h,
 	facts_add_text(&f, "pmix.sys.tmpdir", h->job->folder);
 	facts_add_text(&f, "pmix.hname", node);
 	facts_add_u32(&f, "pmix.nodeid", h->job->node_rank);
-	/* else each rank would look for the host's devices by itself */
+	/* else each rank would search the host for devices */
 	facts_add_true(&f, "pmix.srvr.share");
 	status = h->library.server_init(module, f.list, f.n);
 	if (status != PMIX_ABI_SUCCESS)

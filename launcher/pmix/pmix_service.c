@@ -371,7 +371,7 @@ static int pmix_service_make_folder_in(struct pmix_service *s,
 	return mkdir(path, 0700) < 0 ? -errno : 0;
 }
 
-/* In memory, where Open MPI's shared memory may be, too. */
+/* In memory, because Open MPI may put its shared memory there. */
 static int pmix_service_make_folder(struct pmix_service *s, struct err *e)
 {
 	char private[PMIX_JOB_FOLDER_MAX];

@@ -1,6 +1,6 @@
 """imports.py: imports modules in the template process, and finds out whether a
-process forked after that is as good as one that imports them itself. template.c
-joins find_imports.py, this file, worker.py and template.py to one program.
+process forked after that works like a process that imports them itself.
+template.c joins find_imports.py, this file, worker.py and template.py to one program.
 """
 import os
 import sys

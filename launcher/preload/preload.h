@@ -71,7 +71,7 @@ pid_t preload_fork(struct preload *p, const struct spawn *s);
 /* Call it for each child that ended; 1 if it was the template process: another
  * one is started, unless they die too often. */
 int preload_reaped(struct preload *p, pid_t pid, int status);
-/* Of the template process; 0: there is none. */
+/* The pid of the template process; 0: there is none. */
 pid_t preload_pid(const struct preload *p);
 
 #endif

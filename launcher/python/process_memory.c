@@ -57,7 +57,7 @@ struct module {
 	uint64_t bias, symbols, names, hash;
 };
 
-/* Its load address less the one that it was linked for; and where its dynamic
+/* Finds its load bias (load address less link address), and where its dynamic
  * section is, or 0. */
 static uint64_t module_find_dynamic(struct module *m, uint64_t at)
 {

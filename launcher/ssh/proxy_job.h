@@ -29,8 +29,8 @@ char **proxy_job_argv(struct proxy_job *h, const char *endpoint);
 void proxy_job_release(struct proxy_job *h);
 
 /* The address at which the others reach this host: that of the interface
- * towards one of them unless it is loopback, else the one that ssh connected
- * to. */
+ * towards one of them unless it is loopback, else the address that ssh
+ * connected to. */
 void proxy_job_address(const struct remote_list *others, struct sock_addr *own);
 
 #endif

@@ -129,7 +129,7 @@ static enum wire_doing activity_classify(const struct activity *a,
 		return RANK_STOPPED;
 	if (now->in_call)
 		return RANK_CALLS;
-	if (now->has_left) /* libddp says so to those who wait */
+	if (now->has_left) /* libddp tells the ranks that wait */
 		return RANK_STARTS;
 	if (activity_grown(then->io_bytes, now->io_bytes) >= IO_LEAST ||
 	    activity_grown(then->faults, now->faults) >= FAULTS_LEAST ||

@@ -84,7 +84,7 @@ static int sampler_add_children(pid_t *list, int n, int i)
 }
 
 /* The program is the process that the recorder names, if it is one of them;
- * else the one that has used most CPU time. */
+ * else the thread that has used most CPU time. */
 static void sampler_read_processes(pid_t worker, pid_t recorded,
 				   struct activity_sample *s)
 {

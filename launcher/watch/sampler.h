@@ -26,7 +26,7 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
 int64_t sampler_read_steps(const struct recorder *r, uint32_t local_rank,
 			   const char *step_file, struct flight_view *view);
 
-/* Of a worker that has failed: sets c to the first of its failed calls after
+/* For a worker that has failed: sets c to the first of its failed calls after
  * the last that did not fail, and returns when it began. 0: there is none. */
 uint64_t sampler_read_missed(const struct recorder *r, uint32_t local_rank,
 			     struct flight_view *view, struct sampler_call *c);

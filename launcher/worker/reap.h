@@ -9,7 +9,7 @@
 typedef void reap_on_death(void *arg, pid_t pid, int status,
 			   const struct rusage *usage);
 
-/* Calls on_death for every child that has ended. Of children found together,
+/* Calls on_death for every child that has ended. Among children found together,
  * those killed by a signal come first: a worker often exits because a signal
  * killed its peer, and the signal is the cause. */
 void reap_children(reap_on_death *on_death, void *arg);

@@ -36,7 +36,7 @@ int recorder_asks(const struct recorder *r, uint32_t local_rank);
 int recorder_is_in_world(const struct recorder *r, uint32_t local_rank);
 
 /* Writes to out[FLIGHT_CALL_MAX] the first of the worker's failed calls after
- * the last one that did not fail; "" if that is its last call. Returns out. */
+ * the last that succeeded; "" if that is its last call. Returns out. */
 char *recorder_missed(const struct recorder *r, uint32_t local_rank, char *out);
 
 /* Writes to out[FLIGHT_TEXT_MAX] the worker's last activity before now_ns, or

@@ -22,7 +22,7 @@ struct socket_whose {
 /* Whether this kernel has sock_diag; all zeroes to begin with. */
 struct socket_finder {
 	int tried;   /* no_diag is known */
-	int no_diag; /* there is no sock_diag; tests set it, too */
+	int no_diag; /* there is no sock_diag; also set by tests */
 };
 
 /* Finds the socket whose own address is own and whose peer's is peer. Uses

@@ -32,7 +32,7 @@ uint64_t sweep_choose_locks(uint64_t random);
  * `sidecar & exec ddprun`: sweep_children leaves them alone. Call it once, at
  * the start of main. */
 void sweep_note_strangers(void);
-/* From now on sweep_children leaves this child alone, too: it is no worker's,
+/* From now on sweep_children also leaves this child alone: it is no worker's,
  * or we may not signal it. */
 void sweep_leave(pid_t pid);
 /* That child was reaped: the kernel may reuse its pid. */

@@ -187,7 +187,7 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 		return auth_use_munge(a, e);
 	if (way == WAY_SECRET || given)
 		return auth_use_secret(a, token_file, e);
-	/* in Slurm, munged should run on all nodes: one that is down is an
+	/* in Slurm, munged should run on all nodes: if it is down, that is an
 	 * error there, and only a missing libmunge means no munge */
 	if (credential_is_offered() && !credential_is_named() &&
 	    (in_slurm ? credential_load(&why) : credential_try(&why)) < 0)

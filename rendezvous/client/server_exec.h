@@ -24,7 +24,7 @@ struct server_exec_options {
 	const int *fds;	     /* n listening sockets */
 	int n;
 	int journal_fd;	 /* -1: none */
-	const char *job; /* the only one that it serves; NULL: any */
+	const char *job; /* it serves no other; NULL: any */
 	const struct auth *auth;
 };
 

@@ -424,7 +424,7 @@ static int daemon_open_journal(struct server *s, const struct daemon_options *o,
 		return elected_server_open(s, o->leadership, e);
 	if (o->journal || o->journal_fd > 0)
 		rc = recovery_start(s, o->journal, o->journal_fd, e);
-	/* serve even without memory for a journal (ulimit -f limits it, too) */
+	/* serve even without memory for a journal (see ulimit -f) */
 	if (rc < 0 && !o->journal && !s->writer.file) {
 		log_warn("%s; if this server dies, its jobs end", e->text);
 		rc = 0;

@@ -34,7 +34,7 @@ struct journal_etcd {
 	uint64_t number;   /* of the generation's next piece */
 	int counts;        /* `head` names this generation */
 	int64_t head;      /* the revision of `head`; 0: there is none */
-	int ended, ended_recorded; /* the job is over; etcd has been told */
+	int ended, ended_recorded; /* the job is over; etcd knows */
 	struct buf queue;  /* a stream of batches that etcd has not kept yet */
 	size_t left; /* bytes of it to send before `head`: a snapshot, or the
 		      * first batch of a new journal */

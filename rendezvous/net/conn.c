@@ -27,7 +27,7 @@ static void conn_on_error(struct conn *c, int rc)
 	conn_gone(c, why);
 }
 
-/* The end of the stream: the peer's, or after an error that a write was told.
+/* The end of the stream: the peer's, or after an error that a write got.
  */
 static void conn_on_eof(struct conn *c)
 {

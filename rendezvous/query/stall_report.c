@@ -78,7 +78,7 @@ static struct stall_report *stall_report_of(struct hosted_job *h,
 	return h->stalls;
 }
 
-/* Of a round that runs, or NULL. */
+/* The report of a round that runs, or NULL. */
 static struct stall_report *stall_report_running(struct hosted_job *h)
 {
 	if (!h || !h->stalls || !h->stalls->stall.ranks ||

@@ -1,5 +1,5 @@
-/* assign.c: node ranks and, by prefix sums, worker ranks. The order is one that
- * a user can predict: a node's former rank, then explicit ranks, the server's
+/* assign.c: node ranks and, by prefix sums, worker ranks. Users can predict the
+ * order: a node's former rank, then explicit ranks, the server's
  * host, addresses, and last the order of joining. */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -152,7 +152,7 @@ static void hosted_job_send_stop(struct hosted_job *h)
 	}
 }
 
-/* The round's keyspace goes, and with it those who used it. */
+/* Frees the round's keyspace, and closes the workers that used it. */
 static void hosted_job_end_round_workers(struct hosted_job *h, const char *text)
 {
 	struct peer *p;

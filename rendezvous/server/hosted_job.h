@@ -28,7 +28,7 @@ struct vouchers {
 	struct addr_book book;
 	struct hash_table open; /* struct voucher, by number */
 	uint32_t last;		/* number */
-	/* the server's addresses that agents connected to: workers can, too */
+	/* the server's addresses that agents connected to, so workers can */
 	struct sock_addr ways[TORCH_ADDRS_MAX];
 	int nways;
 	struct sock_addr named[VOUCHER_NAMED_MAX]; /* logged, once each */

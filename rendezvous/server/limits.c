@@ -161,7 +161,7 @@ int limits_accepted(struct server *s, struct peer *p, int scarce)
 
 /* ---- idle jobs ---- */
 
-/* One that runs is not, while any of its agents is connected. */
+/* A running job is busy while any of its agents is connected. */
 static int limits_is_busy(const struct hosted_job *h)
 {
 	struct job_node *n = NULL;

@@ -96,7 +96,7 @@ struct server {
 	} mute; /* they have not said whose they are (listening.h) */
 	/* Accepts a client of ours. */
 	enum listener_answer (*accept)(struct server *s, int fd, int scarce);
-	struct auth auth; /* who is let in */
+	struct auth auth; /* which clients may come in */
 	struct applicants applicants;
 	struct log_limiter limiter; /* of lines about refused clients */
 	struct standby standby;	    /* with a leadership */

@@ -26,7 +26,7 @@ static uint32_t slow_waited(const struct stall *t, uint32_t rank)
 	return waited < WHOLE ? (uint32_t)waited : WHOLE;
 }
 
-/* 0: nothing can be said, as of some rank nothing is known yet. */
+/* 0: unknown, because there is no report of some rank yet. */
 static int slow_count(const struct stall *t, struct slow_counts *c)
 {
 	*c = (struct slow_counts){0};

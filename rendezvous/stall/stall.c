@@ -260,7 +260,7 @@ static int64_t stall_stopped_rank(const struct stall *s)
 	return NOBODY;
 }
 
-/* Idle ranks are told apart by what they sleep in. */
+/* Idle ranks differ in what they sleep in. */
 static int stall_do_same(const struct stall *s, uint32_t a, uint32_t b)
 {
 	const struct slice *x = &s->ranks[a].at.words;

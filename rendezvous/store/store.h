@@ -20,7 +20,7 @@ struct wire_share;
 /* The holder's data about a gather's result; 0 at first. */
 struct held_tag {
 	uint32_t number;   /* in the journal */
-	uint32_t snapshot; /* the last one that includes it */
+	uint32_t snapshot; /* the last that includes it */
 };
 
 struct store_limits {

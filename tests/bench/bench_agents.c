@@ -16,7 +16,7 @@ static const char usage[] =
 	"  barrier, until the end; bytes a connection, joins/s; ms of CPU\n"
 	"  until all are through the barrier: the servers', ours\n"
 	"bench_agents connects CLIENTS HOST:PORT/PID\n"
-	"  so many workers, one after the other: HELLO, its answer, close\n";
+	"  that many workers, one after the other: HELLO, its answer, close\n";
 
 enum { SERVERS = 16, WINDOW = 1024, WORKER = WIRE_WORKER,
        /* of one address a server has so many without a proof, and would

@@ -82,7 +82,7 @@ static void fill_value(uint32_t rank, char *p)
 	memcpy(p, &rank, sizeof(rank));
 }
 
-/* Whoever misses a value or has one twice has another sum. at: where p lies in
+/* A value that is missing or comes twice changes the sum. at: where p lies in
  * the whole; however it is cut, the sums of its parts are that of it. */
 static uint64_t sum_of(const char *p, size_t n, size_t at)
 {
@@ -210,7 +210,7 @@ static void hear_child(struct host *h, uint32_t c)
 		return;
 	token_of(h->number, mine);
 	if (n != sizeof(token) || memcmp(token, mine, sizeof(token)))
-		sim_die("who connects is no child");
+		sim_die("a client that is no child connected");
 	h->known[c] = 1;
 	h->here++;
 	watch(h, h->child[c], 0);

@@ -27,7 +27,7 @@ enum {
 	BARRIER = 27, PASSED = 12,
 };
 
-/* Who waits until all do. */
+/* The workers that wait for all others. */
 struct hall {
 	int *fds;
 	uint32_t n;
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 		close(told[0]);
 		must(write(told[1], &server_ms, sizeof(server_ms)) > 0,
 		     "write");
-		/* its ends would be news to who has not read the last words */
+		/* its end could overtake last words that are unread */
 		_exit(read(told[1], &server_ms, 1) != 0);
 	}
 	close(told[1]);

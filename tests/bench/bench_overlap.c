@@ -46,7 +46,7 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Of this process, in the kernel too. */
+/* CPU time of this process, also in the kernel. */
 static double cpu_ms(void)
 {
 	struct rusage u;

@@ -34,7 +34,7 @@ static const char usage[] =
 enum { MAX_CLIENTS = 4096, TARGETS = 8, ROUNDS_MAX = 64, EVENTS = 1024,
        PIPELINE = 128, PIPES = 8 };
 
-/* What is said on one connection: one request and its reply, or two in turn. */
+/* The talk on one connection: one request and its reply, or two in turn. */
 struct talk {
 	const char *name;
 	struct buf hello;     /* before the first; its reply is of this size */
@@ -188,7 +188,7 @@ static void put_next_id(char *frame)
 	memcpy(frame + WIRE_HEADER_SIZE - sizeof(id), &id, sizeof(id));
 }
 
-/* So many requests at once, in turn. */
+/* How many requests at once, in turn. */
 static void ask(struct load *l, const struct talk *k, int i)
 {
 	static char many[PIPELINE * 512];
@@ -252,7 +252,7 @@ static struct figures run(struct load *l, const struct target *t,
 				(double)ops * 1e9 / (double)(end - begin)};
 }
 
-/* ---- what is said ---- */
+/* ---- requests ---- */
 
 enum { GET_KEY_LEN = 14, VALUE_LEN = 16 };
 static const char get_key[] = "/key0123456789", counter[] = "/counter0123456",

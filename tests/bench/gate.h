@@ -37,7 +37,7 @@ static inline void gate_pass(const struct gate *g)
 	close(g->go[0]);
 }
 
-/* In who started them: 0 when all n are there; -1: one has died before. */
+/* In their parent: 0 when all n are there; -1: one has died before. */
 static inline int gate_await(const struct gate *g, int n)
 {
 	char byte;

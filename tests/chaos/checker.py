@@ -125,7 +125,7 @@ def codes_of(fault, trial):
             return set()
         # if the server hears both, the workers miss each other
         if kind == "server stop" and fault["for"] > 4:
-            return LOST | {76}  # to who comes then it is no server that works
+            return LOST | {76}  # it finds no working server
         path = kind in ("drop", "oneway", "split", "cable")
         return LOST | ({VICTIM} if path else set())
     if kind.startswith("etcd") and \
@@ -387,7 +387,7 @@ def check_blame(trial):
     for t in failed(trial):
         cause = " ".join(causes(trial, t))
         if not cause or is_late(trial, t) or cause.startswith("gave up"):
-            continue  # nobody came who could be named
+            continue  # no node came that could be named
         if "exited with code %d" % VICTIM in cause and \
                 VICTIM not in allowed_codes(trial, t):
             yield "%s names a victim: %s" % (t["name"], cause)

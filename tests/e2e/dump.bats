@@ -28,7 +28,7 @@ until_lines() {
 		out=$(ddprun dump --no-stacks --job "$J" 2>&1) || true
 		! has_lines "$@" || return 0
 	done
-	echo "not so many lines like these: $*, in:"
+	echo "not as many lines like these: $*, in:"
 	echo "$out"
 	return 1
 }

@@ -124,7 +124,7 @@ is_dumped() {
 	expect 0 ddprun dump --no-stacks --last 2 --job "$jobs"
 	[ "$(grep -c '^rank ' <<<"$out")" = 2 ]
 	[ "$(grep -c '^  between calls; last: barrier #' <<<"$out")" = 2 ]
-	exec 9<>fifo # a writer, for whoever comes when
+	exec 9<>fifo # a writer, for readers that come at any time
 	finish job
 	exec 9>&-
 }
@@ -191,7 +191,7 @@ is_dumped() {
 	await rank0.out ': ok$'
 	RANK=1 expect 1 c_guest
 	has "$out" '^rank -1: -20002: rank 1 is already connected, from .*: two processes claim this rank'
-	exec 9<>go # a writer, for whoever comes when
+	exec 9<>go # a writer, for readers that come at any time
 	finish rank0
 	finish rank1
 	finish rank2

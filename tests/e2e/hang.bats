@@ -1,5 +1,5 @@
 # Ranks that hang, and ranks that only take long: which line every terminal gets,
-# what --hang-timeout ends, and who is blamed. DDP_TEST_WATCH_MS is the half minute after
+# what --hang-timeout ends, and which rank is blamed. DDP_TEST_WATCH_MS is the half minute after
 # which a line appears.
 # covers: launcher/watch launcher/agent/agent_watch.c rendezvous/stall
 # covers: rendezvous/query/stall_report.c rendezvous/round/end_cause.c

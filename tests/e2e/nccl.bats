@@ -132,7 +132,7 @@ fake_cuda() {
 }
 
 @test "a trainer that is set to the CPU does not look for GPUs" {
-	# who loads the driver leaves a file
+	# a process that loads the driver leaves a file
 	cat >spy.c <<-'END'
 		#include <stdio.h>
 		static __attribute__((constructor)) void seen(void)

@@ -85,7 +85,7 @@ asked() {
 @test "a rank that gets wrong bytes, or none, from its relay asks the server" {
 	server
 	job 3 2 c_share lies 0
-	# the three that it sends to, and who was sent by them what had come so far
+	# the three that it sends to, and those to which these had passed the first part
 	asked shared_list '[3-5]'
 	job 7 2 c_share lies 2
 	asked shared_list '([6-9]|10)'
@@ -120,7 +120,7 @@ asked() {
 	asked shared_list 0
 }
 
-# Its patience with who says nothing is three seconds, which the server dies in.
+# It waits three seconds for a silent rank; the server dies within them.
 @test "a rank whose relay is silent asks the server, or the next one, by its journal" {
 	server --journal "$T/journal"
 	start job ddprun --nproc-per-node 3 --rdzv-endpoint "$at" c_share silent 0

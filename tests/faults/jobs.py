@@ -124,7 +124,7 @@ TARGETS = {
     "far-helper": ("ddprun", "pmix-helper", "FAKE_HOST=b", ["pmix-hosts"]),
 }
 HELPERS = {"helper", "far-helper"}
-# Of these calls, a helper's own ones fail, and not those of libpmix and of the
+# A helper's own calls of these fail, and not those of libpmix and of the
 # libevent below it. libpmix does not look at what they return, or goes on without
 # its thread, so that its clients, the ranks, wait in MPI_Init for ever. Nothing in
 # ddprun can tell such a server from one whose ranks have not arrived yet. After a

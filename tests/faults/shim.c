@@ -7,7 +7,7 @@
  *              none: all are counted, and none fails
  * FAULT_ERROR  what the call fails with, a number
  * FAULT_AT     which one, from 1. FAULT_ALL=1: and all after it
- * FAULT_FREE   instead of a call: so many descriptors are free
+ * FAULT_FREE   instead of a call: how many descriptors are free
  * FAULT_SKIP   calls from these places in the program are left out
  * FAULT_OWN    " KIND ... ": so are calls of these kinds by libraries
  * FAULT_STATE  a file of struct state; once it has a fault, none follows */
@@ -592,7 +592,7 @@ int clone(int (*f)(void *), void *stack, int flags, void *arg, ...)
 			next("clone");
 	if (due("clone"))
 		return -1;
-	spawning = 1; /* its calls until execve are ours, too */
+	spawning = 1; /* its calls until execve count as ours */
 	rc = real(f, stack, flags, arg);
 	spawning = 0;
 	return rc;

@@ -1,5 +1,5 @@
 /* fuzz_flight: whatever a worker left in its part of the flight recorder is
- * read without harm, and what is told of it fits. The input is laid over a part
+ * read without harm, and its description fits. The input is laid over a part
  * that is otherwise right, so that it comes past the magic. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -201,7 +201,7 @@ static void prove(struct client *c, const struct wire_hello *hello)
 	buf_release(&out);
 }
 
-/* Who proves nothing need not wait for the greeting. */
+/* A client without a proof need not wait for the greeting. */
 static void greet(struct client *c, int role, uint32_t rank)
 {
 	static const char nonce[WIRE_NONCE_SIZE];
@@ -227,7 +227,7 @@ static void greet(struct client *c, int role, uint32_t rank)
 	buf_release(&b);
 }
 
-/* libFuzzer's timer may interrupt it; then it goes on by itself. */
+/* libFuzzer's timer may interrupt it; then it continues. */
 static int is_connected(int fd)
 {
 	struct pollfd p = {fd, POLLOUT, 0};
@@ -253,7 +253,7 @@ static void dial(int i)
 		greet(c, WIRE_WORKER, (uint32_t)(i - WORKERS));
 	else if (i == TOOL)
 		greet(c, WIRE_TOOL, 0);
-	else if (i < CLIENTS - 2) /* it has to greet by itself */
+	else if (i < CLIENTS - 2) /* it has to greet without being asked */
 		say(c, wire_preface, WIRE_PREFACE_SIZE);
 }
 

@@ -186,7 +186,7 @@ static void describe(const struct setup *s, uint64_t seed, unsigned operations,
 	       operations - 1, modes[s->mode]);
 }
 
-/* No more operations than up to the one that failed. */
+/* Only the operations up to the failed one. */
 static void shorten(const struct setup *s, uint64_t seed, unsigned operations)
 {
 	unsigned fewer = failed_at(operations) + 1;

@@ -22,7 +22,7 @@ static int has_root(enum kind kind)
 	       kind == SCATTER;
 }
 
-/* Only what its callers compare: an empty call has the same words, too. */
+/* Only what its callers compare: an empty call also has the same words. */
 static struct call draw(struct rng *common, const struct group *g,
 			enum mistake m)
 {
@@ -221,7 +221,7 @@ static void await_all(void)
 	for (int r = 0; r < fuzz.size; r++) {
 		snprintf(key, sizeof(key), "told/%d", r);
 		if (ddp_store_get(fuzz.groups[0].comm, key, NULL, 0, 60000) < 0)
-			fail(NULL, "rank %d was told nothing: %s", r,
+			fail(NULL, "rank %d got no error: %s", r,
 			     ddp_last_error());
 	}
 }
@@ -263,7 +263,7 @@ void mistake_make(struct rng *common)
 		fail(NULL, "%s of rank %d: this rank was not told", names[m],
 		     who);
 	if (rc != DDP_ERR_ARGUMENT || !names_two_calls(text, m))
-		fail(NULL, "%s of rank %d: this rank was told %d, %s", names[m],
+		fail(NULL, "%s of rank %d: this rank got %d, %s", names[m],
 		     who, rc, text);
 	await_all();
 	printf("rank %d: %s of rank %d: %s\n", fuzz.rank, names[m], who, text);

@@ -64,7 +64,7 @@ void must(int rc, const struct call *c, const char *what)
 	fail(c, "%s: %d: %s", what, rc, ddp_last_error());
 }
 
-/* Nothing that a rank does takes so long. */
+/* Nothing that a rank does takes that long. */
 static void hangs(int sig)
 {
 	char text[200];

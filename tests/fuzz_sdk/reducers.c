@@ -17,7 +17,7 @@ struct plan {
 	/* collectives of the program between begin and finish */
 	struct call inner[INNER_MAX];
 	int inners, at_the_end; /* all after the last ready */
-	/* who used what since the last step that was synchronised */
+	/* which rank used what since the last synchronised step */
 	int used[RANKS_MAX][PARAMETERS_MAX];
 	char *gradients;
 	uint64_t key; /* of the step */
@@ -201,7 +201,7 @@ static void check_elements(const struct plan *p, int i, size_t k, size_t n)
 		     i, k + where, p->counts[i], text);
 }
 
-/* Of a large one each rank looks at a part: all have the same bits. */
+/* Each rank checks a part of a large one: all have the same bits. */
 static void check_parameter(const struct plan *p, int i)
 {
 	size_t ranks = (size_t)p->g->n, count = p->counts[i];

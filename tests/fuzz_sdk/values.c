@@ -17,7 +17,7 @@ int is_float(enum ddp_type type)
 /* ---- halves: from their definition ---- */
 
 struct half {
-	int bits; /* of the significand, with the one that is not stored */
+	int bits; /* of the significand, with the hidden bit */
 	int least; /* exponent of the smallest normal one */
 	uint16_t infinity;
 };
@@ -115,7 +115,7 @@ static uint64_t ordinary(const struct layout *l, const struct call *c,
 	return float_bits(l, x >> 63, e, x >> 4);
 }
 
-/* Of an element all ranks have values of one sort, lest most sums are NaN. In
+/* All ranks have values of one sort in an element, lest most sums are NaN. In
  * any order they reduce to the same: no overflow on the way, and no product
  * that is lost before it meets an infinity. */
 static uint64_t special(const struct layout *l, const struct call *c,

@@ -21,7 +21,7 @@ static struct act act_on(const struct request *r, uint32_t i, int answer)
 			    .a = r->a[i], .b = r->b, .delta = r->delta};
 }
 
-/* Of each key once; of one that is set twice the second time counts. */
+/* Each key once; if a key is set twice, the second value counts. */
 static uint32_t act_on_all(const struct request *r, struct act *acts,
 			   int answer)
 {

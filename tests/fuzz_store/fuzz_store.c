@@ -388,7 +388,7 @@ static void run(uint64_t ms)
 		turn(1);
 }
 
-/* What is there in the end, too. */
+/* Also compares the final contents. */
 static void read_all(void)
 {
 	struct client *c = &clients[0];
@@ -426,7 +426,7 @@ static int by_key(const void *x, const void *y)
 	return (a->key > b->key) - (a->key < b->key);
 }
 
-/* What was before the one that is wrong, and what was under way with it. */
+/* Prints the requests before the wrong one, and those under way with it. */
 static void show(const struct act *list, size_t n, size_t at)
 {
 	struct buf name = BUF_INIT(64);

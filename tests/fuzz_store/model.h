@@ -16,7 +16,7 @@ struct value {
 };
 
 struct value model_value(const void *data, size_t len);
-/* Of one value behind another. */
+/* Two values, one after the other. */
 struct value model_join(const struct value *a, const struct value *b);
 int model_same(const struct value *a, const struct value *b);
 

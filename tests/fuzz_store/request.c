@@ -13,7 +13,7 @@ enum {
 	WAIT_MS = 400,   /* for a flag; long beside what a busy host delays */
 	MEET_MS = 60000,
 	NUMBERS_BELOW = 12, /* keys that hold numbers, as a rule */
-	FAR_IN = 40, /* one in so many deltas is at an end of int64 */
+	FAR_IN = 40, /* one in this many deltas is at an end of int64 */
 	QUEUED_MAX = MODEL_QUEUE_MAX - CLIENTS - 4,
 };
 

@@ -28,7 +28,7 @@ enum request_kind {
 struct barrier_gather {
 	int gather;
 	uint32_t number, size;
-	uint32_t todo, left; /* bits: who is to come; who has no answer yet */
+	uint32_t todo, left; /* bits: ranks to come; without an answer */
 	uint64_t latest; /* the last who came began then */
 };
 
@@ -49,9 +49,9 @@ struct request {
 struct fuzz {
 	uint64_t dice[CLIENTS];
 	struct buf seen[KEYS]; /* the last value that somebody saw */
-	uint32_t flag;         /* the one that is waited for now */
+	uint32_t flag;         /* now waited for */
 	uint32_t requests;
-	int queued[QUEUES];    /* about so many */
+	int queued[QUEUES];    /* approximately */
 	int wants_bytes;       /* the journal is to become long */
 };
 
@@ -63,7 +63,7 @@ void request_draw(struct request *r, struct fuzz *f, struct peer *p);
 /* The same of a meeting's. */
 void request_meet(struct request *r, struct fuzz *f, struct peer *p,
 		  struct barrier_gather *m);
-/* For one that waits in PyTorch's protocol: it gives that up. */
+/* A client waits in PyTorch's protocol, and gives up. */
 void request_cancel(struct request *r, struct peer *p);
 
 /* Looks at p->in: 1 and *n acts, the answer is taken out of it; 0: more must

@@ -409,10 +409,10 @@ static const char *const texts[STEP_KINDS] = {
 	[STEP_LEASE] = "FAULT: the server has not heard from agent %d for its "
 		       "lease",
 	[STEP_DIE] = "FAULT: the server dies",
-	[STEP_SIGNAL] = "FAULT: agent %d is told to stop",
-	[STEP_SIGNAL_JOB] = "FAULT: agent %d is told that the job is to stop",
+	[STEP_SIGNAL] = "FAULT: agent %d gets a stop signal",
+	[STEP_SIGNAL_JOB] = "FAULT: agent %d gets the whole job's stop signal",
 	[STEP_SSH] = "FAULT: the ssh that started agent %d ends",
-	[STEP_STOP_SERVER] = "FAULT: the server is told to stop",
+	[STEP_STOP_SERVER] = "FAULT: the server gets SIGTERM",
 	[STEP_RETURN] = "agent %d is started again",
 	[STEP_DEADLINE] = "agent %d gives up waiting",
 };

@@ -42,7 +42,7 @@ static inline int is_stopped(void)
 		now_ms += 900 * 1000;
 		return 1;
 	}
-	other_goes_on = NULL; /* it may wait, too */
+	other_goes_on = NULL; /* it may wait as well */
 	other();
 	other_goes_on = other;
 	return 1;

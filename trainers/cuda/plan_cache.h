@@ -25,7 +25,7 @@ void plan_cache_free(struct plan_cache *c);
 /* The engine for key, or NULL. Valid until the next plan_cache_add. */
 const char *plan_cache_find(const struct plan_cache *c, const char *key);
 
-/* Remembers that `engine` is the fastest for key, in so many microseconds, and
+/* Remembers that `engine` is the fastest for key, how many us it takes, and
  * returns the engine to use: if another process has meanwhile written one for
  * this key, that one. `again` replaces it instead. Texts are printable ASCII
  * without tabs, shorter than the limits above. */

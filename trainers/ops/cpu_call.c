@@ -8,7 +8,7 @@
 
 /* ---- Layouts ---- */
 
-/* Takes over md, or uses the equal one that is there already. */
+/* Takes over md, or uses an equal one if there is one. */
 static int cpu_layout_add(struct cpu_device *d, cpu_md *md, const char *name,
 			  struct err *e)
 {

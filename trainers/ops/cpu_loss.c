@@ -42,7 +42,7 @@ static double loss_of_sample(int classes, const float *x, int label,
 	return loss;
 }
 
-/* Of equal values the first counts. */
+/* The first of equal values counts. */
 static int loss_is_correct(int classes, const float *x, int label)
 {
 	int best = 0;

@@ -15,7 +15,7 @@
 #include "trainers/train/device_assign.h"
 #include "trainers/train/step.h"
 
-/* A rank's gradient with a value so many times larger than that of the others
+/* A rank's gradient with a value this many times larger than that of the others
  * is wrong (--check-every). */
 enum { OUTLIER = 100 };
 

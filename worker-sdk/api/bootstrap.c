@@ -478,7 +478,7 @@ static int bootstrap_find_nodes(struct guest *g)
 	return 0;
 }
 
-/* This node's address: the one that reaches the store, unless the store is
+/* This node's address: where it reaches the store from, unless the store is
  * local and its address is loopback. */
 static void bootstrap_find_addr(struct guest *g)
 {

@@ -16,7 +16,7 @@ enum reducer_state {
 
 /* The largest absolute value of each parameter's gradient, [n] each. */
 struct ddp__reducer_norms {
-	double factor; /* an outlier is so many times larger than the median */
+	double factor; /* an outlier is this many times the median */
 	double *mine;  /* on this rank, in this step, before the average */
 	double *now;   /* of this step's averages */
 	double *usual; /* of the averages before */

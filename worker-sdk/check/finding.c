@@ -190,7 +190,7 @@ static int finding_count_text(struct finding **row, int n, const char *text)
 	return found;
 }
 
-/* The node with the text of most nodes. Of two texts that are equally frequent,
+/* The node with the text of most nodes. If two texts are equally frequent,
  * the one of the first node. */
 static int finding_usual(struct finding **row, int n)
 {

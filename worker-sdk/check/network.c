@@ -219,7 +219,7 @@ static double network_speed(const struct pair_result *p)
 						: p->in_mbytes_s;
 }
 
-/* Of the pairs of a node, or of all (node < 0), into values; returns how
+/* The pairs of a node, or all pairs (node < 0), into values; returns how
  * many. */
 static int network_values(const struct network *w, int node, int is_rtt,
 			  double *values)

@@ -102,7 +102,7 @@ static void probe_start(struct probe *p)
 		close(ends[0]);
 		return;
 	}
-	setpgid(p->pid, p->pid); /* whoever is first */
+	setpgid(p->pid, p->pid); /* parent or child, whichever is first */
 	p->fd = ends[0];
 }
 

@@ -8,7 +8,7 @@
 #include "worker-sdk/check/finding.h"
 
 enum {
-	/* A probe takes milliseconds: only one that hangs reaches this. */
+	/* A probe takes milliseconds: only a hanging one reaches this. */
 	PROBE_QUICK_MS = 8000,
 	PROBE_FULL_MS = 20000,
 	PROBE_FOLDERS_MAX = 16,

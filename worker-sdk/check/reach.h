@@ -46,7 +46,7 @@ int reach_init(struct reach *r, int me, int n, uint32_t round, const char *addr,
 void reach_release(struct reach *r);
 
 /* Calls all others, and answers those that call: until each call has succeeded
- * or failed. One that does not connect within connect_ms has failed; one that
+ * or failed. A node fails if it does not connect within connect_ms; one that
  * connects has answer_ms more for the proof, for which the other node needs a
  * CPU. peers[].code and out are set then. -ENOMEM or 0: links that do not work
  * are no error. */

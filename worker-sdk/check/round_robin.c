@@ -1,7 +1,7 @@
 /* round_robin.c: one node stays where it is, the others move around it. */
 #include "worker-sdk/check/round_robin.h"
 
-/* An odd number of nodes gets one that does not exist. */
+/* An odd number of nodes gets an imaginary one. */
 static int round_robin_even(int n)
 {
 	return n + n % 2;

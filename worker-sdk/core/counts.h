@@ -33,7 +33,7 @@ static inline size_t ddp__counts_all(const struct ddp__counts *v,
 }
 
 /* begin[0..n] from counts[0..n). If the sum exceeds DDP__COUNT_MAX, begin[n]
- * does, too. */
+ * does as well. */
 void ddp__counts_begin(size_t *begin, const size_t *counts, int n);
 uint64_t ddp__counts_digest(const size_t *begin, int n);
 /* Copies v, with its arrays, to ddp__counts_size(v) bytes at `to`, where the

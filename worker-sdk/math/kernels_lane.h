@@ -8,7 +8,7 @@
 
 static inline ALWAYS LANE LANE_(one)(enum ddp_op op, LANE x, LANE y)
 {
-	/* Of two NaNs the first is the result. A plain addition would return
+	/* The first of two NaNs is the result. A plain addition would return
 	 * the NaN of its first operand, and the compiler may swap the
 	 * operands. */
 	LANE z = IS_NAN(x) ? x : y;

@@ -45,7 +45,7 @@ static int cuda_find_symbols(struct ddp__cuda *cu, void *library, struct err *e)
 }
 
 /* Prefers the runtime that the process has loaded, because a second one is not
- * needed. Otherwise loads the newest one that the driver supports. */
+ * needed. Otherwise loads the newest that the driver supports. */
 static int cuda_load(struct ddp__cuda *cu, struct err *e)
 {
 	struct err why = ERR_INIT;

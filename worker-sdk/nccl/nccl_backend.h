@@ -172,7 +172,7 @@ struct ddp__aborts {
 void ddp__aborts_begin(struct ddp__aborts *a, const struct ddp__nccl_lib *lib);
 /* comm must not be used any more. */
 void ddp__aborts_add(struct ddp__aborts *a, void *comm);
-/* thread aborts a communicator by itself. */
+/* thread aborts a communicator. */
 void ddp__aborts_join(struct ddp__aborts *a, pthread_t thread);
 /* Waits until all are gone. */
 void ddp__aborts_end(struct ddp__aborts *a);

@@ -127,7 +127,7 @@ PUBLIC ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 	return ncclSuccess;
 }
 
-/* Hosts are told apart by NCCL_HOSTID, else by name (src/misc/utils.cc,
+/* NCCL_HOSTID distinguishes hosts, else their names (src/misc/utils.cc,
  * getHostHash). */
 static struct comm_place comm_own_place(const struct ncclComm *c)
 {

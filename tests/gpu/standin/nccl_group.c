@@ -19,7 +19,7 @@ struct group {
 	ncclResult_t rc;
 };
 
-/* NCCL keeps these per thread, too (src/group.cc). */
+/* NCCL keeps these per thread as well (src/group.cc). */
 static __thread int group_depth;
 static __thread ncclResult_t group_error;
 static __thread struct task *group_first, **group_last;

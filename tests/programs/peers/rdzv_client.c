@@ -24,19 +24,19 @@ static const char usage[] =
 	"rdzv_client flood HOST:PORT JOB ROUND RANK K N\n"
 	"  gets K N times without reading a byte; prints 'closed' when it is\n"
 	"rdzv_client raw HOST:PORT JOB ROUND RANK BYTES...\n"
-	"  sends bytes, given in hex, once it is in; prints what is told it\n"
-	"  as the server's last word, and 'closed'\n"
+	"  sends bytes, given in hex, once it is in; prints the error that it\n"
+	"  gets as the server's last word, and 'closed'\n"
 	"rdzv_client told agent|worker|tool HOST:PORT JOB\n"
-	"  says HELLO and prints what it is told: welcome, or why not\n"
+	"  says HELLO and prints the answer: welcome, or why not\n"
 	"rdzv_client agent HOST:PORT JOB NPROC NODE [MIN:]MAX NODE_RANK "
 	"RESTARTS\n"
 	"    [LAST_CALL_MS [LEASE_MS [ROLE [HOST]]]]\n"
 	"  joins as NODE, then obeys lines of stdin: exit RANK CODE,\n"
 	"  kill RANK SIGNAL [WHY...], leave SIGNAL, join, ping,\n"
 	"  failed CODE, or gone RANK SIGNAL (as kill, then closes without\n"
-	"  reading); prints what it is told; exits with END's exit code\n"
+	"  reading); prints each message; exits with END's exit code\n"
 	"rdzv_client hello ...\n"
-	"  the same, but it does not join before it is told to\n";
+	"  the same, but it joins only when a line says so\n";
 
 /* ---- do: each request gets its words, a[0] is its name ---- */
 

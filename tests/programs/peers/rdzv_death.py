@@ -494,7 +494,7 @@ def compacted(server, job):
 
 
 ways = [nothing, once, twice, compacted]
-# each is 5 MiB; and with etcd the second server begins with a snapshot, too
+# each is 5 MiB; with etcd the second server also begins with a snapshot
 compacted_in_etcd = ('exited_with_0', 'second_round', 'multi_set', 'append',
                      'gather_one_went_on', 'stop_all')
 

@@ -10,7 +10,7 @@ static const char usage[] =
 	"without a proof\n"
 	"  bytes       a session, one byte at a time\n"
 	"  cuts        a session that ends after each of its bytes\n"
-	"  waits       N waits on one connection: so many parked and refused\n"
+	"  waits       N waits on one connection: the parked and refused\n"
 	"  keys        as many keys as fit, one more, and again when one goes\n"
 	"  resets      N times: waits, then resets\n"
 	"  deaf        asks for as much as it can and reads nothing; then all\n"
@@ -67,7 +67,7 @@ static void hang_up(int fd)
 
 /* ---- ours ---- */
 
-/* Of the round that runs: a name's rounds go on where its last job ended. */
+/* The round that runs: a name's rounds continue where its last job ended. */
 static uint32_t job_round;
 
 static void greet(struct buf *b)
@@ -337,7 +337,7 @@ static uint32_t stuff(int fd, const struct buf *b, size_t *from)
 	return whole;
 }
 
-/* The server stops reading of one who does not read, long before its 64 MiB;
+/* The server stops reading from a client that does not, long before its 64 MiB;
  * others are served, and in the end all that it asked is answered. */
 static void deaf(void)
 {

@@ -42,7 +42,7 @@ class Server:
         atexit.register(self.process.kill)
 
     def kill(self):
-        assert self.process.poll() is None, 'it has ended by itself'
+        assert self.process.poll() is None, 'it has ended unasked'
         self.process.kill()
         self.process.wait()
 

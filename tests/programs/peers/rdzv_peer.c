@@ -17,7 +17,7 @@
 static const char usage[] =
 	"rdzv_peer impostor METHODS\n"
 	"  listens, prints 'at HOST:PORT'; greets with these methods (bits),\n"
-	"  welcomes who says HELLO, without a proof; prints what it is told\n"
+	"  answers HELLO with WELCOME, without a proof; prints the requests\n"
 	"rdzv_peer reset\n"
 	"  listens as well; resets each connection once it has said something\n"
 	"rdzv_peer record HOST:PORT FILE\n"

@@ -121,7 +121,7 @@ static void raw_receive(int fd, struct buf *in)
 	exit(1);
 }
 
-/* All from here on is records, what has come already, too. */
+/* From here on all is records, also what has come already. */
 static void raw_begin_records(int fd, const struct handshake *h, struct buf *in)
 {
 	struct raw_line *l = &raw_lines[fd];

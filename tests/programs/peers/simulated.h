@@ -148,7 +148,7 @@ static inline void sim_prove(struct sim *s, struct slice in)
 	buf_release(&out);
 }
 
-/* WELCOME has come: the server is the right one, too. */
+/* WELCOME has come: the server has proved itself. */
 static inline void sim_welcomed(struct sim *s, struct wire_frame *f)
 {
 	struct wire_frame refusal;
@@ -191,7 +191,7 @@ static inline int sim_frame(struct sim *s, struct wire_frame *f, void *owner,
 	return 1;
 }
 
-/* Hands over the whole frames in *in, up to the one that brings keys, and
+/* Hands over the whole frames in *in, up to the frame that brings keys, and
  * leaves there what is left. */
 static inline int sim_frames(struct sim *s, struct slice *in, void *owner,
 			     sim_on_frame *on_frame)

@@ -36,7 +36,7 @@ def main():
         f.readline()
     # who has met needs no store
     add_up()
-    # a connection that broke stays broken, and it is said
+    # a broken connection stays broken, and raises an error
     try:
         before.get("key0")
         print("no error", flush=True)

@@ -96,7 +96,7 @@ static void report(const char *fmt, ...)
 			line[i] = ' ';
 	line[len] = '\n';
 	if (write(fd, line, len + 1) < 0)
-		_exit(EXIT_WRONG); /* nobody is there to be told */
+		_exit(EXIT_WRONG); /* no rank is there to report to */
 }
 
 static void must(int64_t rc, const char *call)

@@ -25,7 +25,7 @@ static int has(const char *part)
 	return strstr(ddp_last_error(), part) != NULL;
 }
 
-/* The error names both calls and who waits for whom: rank 0 and another one. */
+/* The error names both calls, and which rank waits for which: 0 and another. */
 static void wants(int rc, const char *first, const char *second)
 {
 	if (rc != DDP_ERR_ARGUMENT || !has(first) || !has(second) ||
@@ -149,7 +149,7 @@ static void relay(void)
 	      "");
 }
 
-/* Who takes from a root waits for that one alone. */
+/* A rank that receives from a root waits for the root alone. */
 static void root(void)
 {
 	float seed = 0;

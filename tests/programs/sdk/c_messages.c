@@ -46,7 +46,7 @@ static void ring(ddp_comm *c)
 		size_t n = counts[k];
 		int32_t *out = message(rank, next, k, n);
 		int32_t *in = malloc(n * sizeof(*in) + 1);
-		/* the last of an odd ring would meet one who sends, too */
+		/* the last of an odd ring would meet another sender */
 		int first = rank % 2 == 0 && !(size % 2 && rank == size - 1);
 
 		if (first)
@@ -107,7 +107,7 @@ static void all_at_once(ddp_comm *c)
 	free(in);
 }
 
-/* To oneself: kept until it is received; who waits for nothing is told. */
+/* To itself: kept until it is received; waiting for nothing is an error. */
 static void own(ddp_comm *c)
 {
 	int32_t a[2] = {1, 2}, b[2] = {0, 0};

@@ -180,7 +180,7 @@ static void in_child(void)
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || status)
 		DIE("the child");
-	/* the others look for one that is late, and must not find that it
+	/* the others look for the late rank, and must not find that it
 	 * left, as its child did */
 	if (rank == 1)
 		wants(ddp_wait_timeout(&r, 300), DDP_ERR_TIMEOUT,

@@ -44,7 +44,7 @@ static void lay_out(struct ddp_span *s, enum ddp_type type, int apart,
 	}
 }
 
-/* Small integers, so that averages over few ranks are exact as bf16, too. */
+/* Small integers, so that averages over few ranks are exact in bf16 as well. */
 static double value(int r, int step, int i, size_t k)
 {
 	return (double)((k + (size_t)i * 3 + (size_t)step) % 7) * (r + 1);

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 	EXPECT(ddp_store_get(c, key, got, sizeof(got), -1) ==
 	       (int64_t)strlen(key));
 	EXPECT(!memcmp(got, key, strlen(key)));
-	/* only what fits is copied, the whole size is told */
+	/* copies what fits, returns the whole size */
 	memset(got, 0, sizeof(got));
 	EXPECT(ddp_store_get(c, key, got, 4, 0) == (int64_t)strlen(key));
 	EXPECT(!strcmp(got, "name"));

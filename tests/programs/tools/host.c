@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-	EXIT_HOST = 125, /* our own failure, as env and timeout have it */
+	EXIT_HOST = 125, /* our own failure, as for env and timeout */
 	SPACES = CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS |
 		 CLONE_NEWPID,
 };

@@ -1,4 +1,4 @@
-/* w_port.c: ports for tests, on 127.0.0.1. w_port free: prints one that is
+/* w_port.c: ports for tests, on 127.0.0.1. w_port free: prints a port that is
  * free, and that the kernel gives nobody who asks for any, to listen or to
  * connect: so it is still free when it is used. w_port silent | closing | says
  * TEXT: prints the port that it listens on and plays a server that is not ours,

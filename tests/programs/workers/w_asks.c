@@ -1,7 +1,7 @@
 /* w_asks.c: a worker that asks libddp whether to stop in each step, which is
  * nothing else, and leaves SIGTERM as it is.
  *   w_asks CODE [RANK SIGNAL]   prints "up RANK of SIZE, NS" when all ranks are
- *                there, "told at STEP, NS" (monotonic) when it is told, and
+ *                there, "told at STEP, NS" (monotonic) when it should stop, and
  *                exits with CODE; that rank raises SIGNAL instead
  *   w_asks once  asks once, and then never again */
 #include <inttypes.h>

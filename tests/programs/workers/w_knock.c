@@ -3,7 +3,7 @@
  *
  *   ping            "answered", or "closed"
  *   set KEY VALUE   sends its end right behind it, says "sent", and waits until
- *                   the server ends, too
+ *                   the server ends as well
  *   dash KEY VALUE  the same, and is gone when it says so
  *   get KEY         "KEY is VALUE", or "closed"
  *   ask KEY         the same, and before it, when it has asked, "asked"
@@ -155,7 +155,7 @@ static void wait_for(const char *key, const char *fifo)
 	put_text(key);
 	send_all(fd);
 	if (fifo) {
-		fclose(fopen(fifo, "r")); /* who opens it ends this */
+		fclose(fopen(fifo, "r")); /* a writer that opens it ends this */
 		used = 0;
 		put(&byte, 1);
 		send_all(fd);

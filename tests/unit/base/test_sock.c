@@ -255,7 +255,7 @@ START_TEST(a_connect_keeps_its_deadline)
 END_TEST
 
 /* Connects in a network namespace with only one ephemeral port, at which nobody
- * listens: the kernel must choose it as the source port, too. */
+ * listens: the kernel must also choose it as the source port. */
 static void meet_nobody(const char *host)
 {
 	struct sock_addr a = address(host, 29410);

@@ -1,4 +1,4 @@
-/* test_etcd_text.c: what is said to etcd, and what it says. */
+/* test_etcd_text.c: requests to etcd, and its replies. */
 #include "etcd/etcd_text.h"
 #include "tests/unit/run_case.h"
 
@@ -76,7 +76,7 @@ START_TEST(a_transaction)
 }
 END_TEST
 
-/* One that would not fit is none: half of it might be taken for all. */
+/* A text that does not fit counts as none: half of it could pass for all. */
 START_TEST(a_transaction_over_its_limit)
 {
 	struct etcd_txn t;

@@ -206,7 +206,7 @@ START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
 	ck_assert_uint_eq(handed.methods, WIRE_BY_SECRET);
 	ck_assert_int_eq(handed.handed, 1);
 	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
-	/* wiped in /proc/PID/environ, too */
+	/* also wiped in /proc/PID/environ */
 	ck_assert_int_eq(*first, '\0');
 	/* another step has another secret, and its ddpruns use it */
 	ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);

@@ -44,7 +44,7 @@ END_TEST
 
 START_TEST(openmpi)
 {
-	/* OpenMPI sets PMIx's variables, too */
+	/* OpenMPI also sets PMIx's variables */
 	ck_assert_int_eq(READ("OMPI_COMM_WORLD_RANK", "3",
 			      "OMPI_COMM_WORLD_SIZE", "4",
 			      "OMPI_COMM_WORLD_LOCAL_SIZE", "1",

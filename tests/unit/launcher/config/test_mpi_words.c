@@ -220,7 +220,7 @@ START_TEST(paths_are_those_before_wdir)
 }
 END_TEST
 
-START_TEST(what_cannot_be_said_is_an_error_that_names_ours)
+START_TEST(an_option_without_a_counterpart_is_an_error)
 {
 	static const struct {
 		const char *line, *part;
@@ -283,6 +283,6 @@ int main(void)
 	tcase_add_test(c, mpiexec_has_no_prefix_and_keeps_dashes);
 	tcase_add_test(c, variables_are_collected);
 	tcase_add_test(c, paths_are_those_before_wdir);
-	tcase_add_test(c, what_cannot_be_said_is_an_error_that_names_ours);
+	tcase_add_test(c, an_option_without_a_counterpart_is_an_error);
 	return run_case(c);
 }

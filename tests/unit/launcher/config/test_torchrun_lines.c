@@ -100,7 +100,7 @@ START_TEST(empty_values_count_as_not_given_on_one_node)
 	ck_assert_int_eq(config.endpoint_given, 0);
 	ck_assert_int_eq(config.local_addr_given, 0);
 	ck_assert_int_eq(config.private_endpoint, 1);
-	/* where the nodes meet has a default on several nodes, too */
+	/* the endpoint has a default on several nodes as well */
 	ck_assert_str_eq(endpoint("--nnodes 2 --rdzv-endpoint= "
 				  "--master-addr h a"), "h:29500");
 	refused("--rdzv-backend etcd --rdzv-id x --rdzv-endpoint= a",

@@ -19,7 +19,7 @@ static void check_meaning(struct crash_record r, const char *words)
 	buf_release(&out);
 }
 
-START_TEST(a_segmentation_fault_is_told_by_its_address)
+START_TEST(a_segmentation_fault_is_explained_by_its_address)
 {
 	const uint64_t sp = UINT64_C(0x7ffc00001000);
 	struct crash_record r = {.signal = SIGSEGV, .code = SEGV_MAPERR,
@@ -161,7 +161,7 @@ int main(void)
 {
 	TCase *c = tcase_create("crash_report");
 
-	tcase_add_test(c, a_segmentation_fault_is_told_by_its_address);
+	tcase_add_test(c, a_segmentation_fault_is_explained_by_its_address);
 	tcase_add_test(c, a_signal_that_was_sent_is_no_fault);
 	tcase_add_test(c, a_limit_comes_with_the_workers_own_value);
 	tcase_add_test(c,

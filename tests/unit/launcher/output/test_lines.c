@@ -142,7 +142,7 @@ START_TEST(a_redrawn_line_is_shown_as_on_a_terminal)
 }
 END_TEST
 
-START_TEST(what_is_held_of_a_line_can_be_shown_before_its_end)
+START_TEST(the_held_part_of_a_line_can_be_shown_before_its_end)
 {
 	/* '.' shows; the rest is fed in pieces between dots */
 	static const struct {
@@ -247,7 +247,7 @@ int main(void)
 	tcase_add_test(c, a_line_of_exactly_the_limit_says_where_it_ended);
 	tcase_add_test(c, binary_bytes_pass);
 	tcase_add_test(c, a_redrawn_line_is_shown_as_on_a_terminal);
-	tcase_add_test(c, what_is_held_of_a_line_can_be_shown_before_its_end);
+	tcase_add_test(c, the_held_part_of_a_line_can_be_shown_before_its_end);
 	tcase_add_test(c, the_tail_keeps_the_last_lines);
 	tcase_add_test(c, the_tail_is_bounded_in_bytes);
 	failed = run_case(c);

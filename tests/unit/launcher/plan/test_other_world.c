@@ -33,7 +33,7 @@ START_TEST(only_a_node_with_one_worker_passes_a_place_on)
 }
 END_TEST
 
-START_TEST(the_user_learns_what_becomes_of_them)
+START_TEST(variables_of_another_world_are_reported)
 {
 	char *two[] = {(char *)"A=1", (char *)"TF_CONFIG={}",
 		       (char *)"PADDLE_TRAINER_ID=0", NULL};
@@ -77,7 +77,7 @@ int main(void)
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, only_a_node_with_one_worker_passes_a_place_on);
-	tcase_add_test(c, the_user_learns_what_becomes_of_them);
+	tcase_add_test(c, variables_of_another_world_are_reported);
 	tcase_add_test(c, many_names_leave_room_for_the_sentence);
 	return run_case(c);
 }

@@ -86,7 +86,7 @@ static struct attendance_ended ended_in(enum attendance_state state)
 	return ended;
 }
 
-START_TEST(a_rank_that_waits_in_vain_hears_of_the_one_that_ended)
+START_TEST(a_rank_that_waits_in_vain_learns_which_rank_ended)
 {
 	static const struct {
 		enum attendance_state state;
@@ -154,7 +154,7 @@ int main(void)
 			    0, sizeof(nodes) / sizeof(*nodes));
 	tcase_add_test(c, all_that_are_in_wait_and_resume_together);
 	tcase_add_test(c,
-		       a_rank_that_waits_in_vain_hears_of_the_one_that_ended);
+		       a_rank_that_waits_in_vain_learns_which_rank_ended);
 	tcase_add_test(c,
 		       a_rank_that_waits_for_all_of_them_does_not_wait_in_vain);
 	tcase_add_test(c, the_exit_code_of_an_abort_has_8_bits_and_is_not_0);

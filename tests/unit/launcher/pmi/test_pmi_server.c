@@ -148,7 +148,7 @@ static const char *const refused[][2] = {
 	 "rank 1 entered a barrier twice on PMI_FD"},
 };
 
-START_TEST(what_is_not_pmi_1_is_an_error_with_the_rank)
+START_TEST(an_error_about_a_line_names_the_rank)
 {
 	struct err e = ERR_INIT;
 	struct pmi_server s = a_server(0, 1);
@@ -380,7 +380,7 @@ int main(void)
 
 	tcase_add_test(c, each_command_has_its_answer);
 	tcase_add_test(c, a_line_may_come_byte_by_byte_and_two_at_once);
-	tcase_add_loop_test(c, what_is_not_pmi_1_is_an_error_with_the_rank, 0,
+	tcase_add_loop_test(c, an_error_about_a_line_names_the_rank, 0,
 			    sizeof(refused) / sizeof(*refused));
 	tcase_add_test(c, a_line_of_1_MB_is_an_error_and_takes_no_memory);
 	tcase_add_test(c, a_barrier_ends_when_all_ranks_of_all_nodes_have_come);

@@ -26,7 +26,7 @@ START_TEST(a_frame_is_cut_when_all_of_it_is_there)
 }
 END_TEST
 
-START_TEST(what_is_no_frame_is_refused)
+START_TEST(bytes_that_are_no_frame_are_refused)
 {
 	static const struct {
 		uint32_t length;
@@ -56,6 +56,6 @@ int main(void)
 	TCase *c = tcase_create("pmix_frame");
 
 	tcase_add_test(c, a_frame_is_cut_when_all_of_it_is_there);
-	tcase_add_test(c, what_is_no_frame_is_refused);
+	tcase_add_test(c, bytes_that_are_no_frame_are_refused);
 	return run_case(c);
 }

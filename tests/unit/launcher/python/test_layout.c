@@ -67,7 +67,7 @@ START_TEST(test_versions_that_state_their_offsets)
 }
 END_TEST
 
-START_TEST(test_what_is_not_known_is_refused)
+START_TEST(an_unknown_layout_is_refused)
 {
 	struct python_layout l;
 
@@ -98,6 +98,6 @@ int main(void)
 
 	tcase_add_test(c, test_known_versions);
 	tcase_add_test(c, test_versions_that_state_their_offsets);
-	tcase_add_test(c, test_what_is_not_known_is_refused);
+	tcase_add_test(c, an_unknown_layout_is_refused);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

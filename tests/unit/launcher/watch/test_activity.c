@@ -197,7 +197,7 @@ START_TEST(seen_once_to_want_a_cpu_is_not_computing)
 }
 END_TEST
 
-START_TEST(what_it_did_before_its_last_call_does_not_count)
+START_TEST(its_state_before_its_last_call_does_not_count)
 {
 	/* on a busy host, it waited for a CPU; now it sleeps */
 	now.state = 'R';
@@ -290,7 +290,7 @@ int main(void)
 	tcase_add_test(c, each_state_has_its_words);
 	tcase_add_test(c, it_has_done_the_same_since_it_began);
 	tcase_add_test(c, seen_once_to_want_a_cpu_is_not_computing);
-	tcase_add_test(c, what_it_did_before_its_last_call_does_not_count);
+	tcase_add_test(c, its_state_before_its_last_call_does_not_count);
 	tcase_add_test(c, the_first_step_may_be_0);
 	tcase_add_test(c, the_last_whole_line_is_the_step);
 	tcase_add_test(c, the_end_of_a_long_line_is_no_step);

@@ -15,7 +15,7 @@ START_TEST(each_cause_has_its_words)
 		struct delays d;
 		const char *words;
 	} cases[] = {
-		/* who is throttled also waits for a CPU */
+		/* a throttled thread also waits for a CPU */
 		{{.throttled_us = 21 * S, .queued_us = 30 * S},
 		 "its cgroup was throttled for 21 s of the last 60 s"},
 		{{.queued_us = 30 * S, .disk_us = 4 * S, .switches = 812},

@@ -130,7 +130,7 @@ START_TEST(an_empty_slot_and_one_never_filled_signal_nobody)
 }
 END_TEST
 
-/* After execve the process may have the mark. One that hangs in execve does not
+/* After execve the process may have the mark. If execve hangs, it does not
  * keep the guard forever. */
 START_TEST(it_keeps_looking_while_a_process_is_in_execve)
 {

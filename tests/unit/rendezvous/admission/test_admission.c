@@ -1,5 +1,5 @@
 /* test_admission.c: a real server admits clients over real connections: workers
- * at --max-connections, and PyTorch's clients about whom two agents are asked.
+ * at --max-connections, and clients of PyTorch for which two agents vouch.
  * The server runs in a child. */
 #include <arpa/inet.h>
 #include <check.h>

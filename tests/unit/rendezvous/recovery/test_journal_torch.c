@@ -364,7 +364,7 @@ START_TEST(a_journal_cut_anywhere_gives_earlier_answers)
 }
 END_TEST
 
-START_TEST(a_snapshot_and_records_cut_anywhere_do_so_too)
+START_TEST(a_snapshot_and_records_cut_anywhere_do_the_same)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
@@ -510,7 +510,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, a_journal_cut_anywhere_gives_earlier_answers, 0,
 			    sizeof(uses) / sizeof(*uses));
-	tcase_add_test(tc, a_snapshot_and_records_cut_anywhere_do_so_too);
+	tcase_add_test(tc, a_snapshot_and_records_cut_anywhere_do_the_same);
 	tcase_add_test(tc,
 		       records_lost_to_a_full_disk_are_in_the_snapshot);
 	tcase_add_test(tc, a_compaction_that_finds_no_room_loses_nothing);

@@ -147,7 +147,7 @@ START_TEST(balanced_ranks_get_no_line_whatever_an_exchange_takes)
 }
 END_TEST
 
-START_TEST(nothing_is_said_before_all_ranks_are_known)
+START_TEST(no_rank_is_called_slow_before_all_have_reported)
 {
 	waits(0, 900, "");
 	waits(1, 0, "");
@@ -187,7 +187,7 @@ START_TEST(a_slow_rank_that_ends_is_forgotten)
 }
 END_TEST
 
-START_TEST(of_two_ranks_either_can_be_slow)
+START_TEST(either_of_two_ranks_can_be_slow)
 {
 	begin_world(2, 2);
 	all_wait((const int32_t[]){500, 200});
@@ -244,10 +244,10 @@ int main(void)
 	tcase_add_test(c, a_line_says_that_the_rank_has_recovered);
 	tcase_add_test(c,
 		       balanced_ranks_get_no_line_whatever_an_exchange_takes);
-	tcase_add_test(c, nothing_is_said_before_all_ranks_are_known);
+	tcase_add_test(c, no_rank_is_called_slow_before_all_have_reported);
 	tcase_add_test(c, a_rank_alone_waits_for_nobody);
 	tcase_add_test(c, a_slow_rank_that_ends_is_forgotten);
-	tcase_add_test(c, of_two_ranks_either_can_be_slow);
+	tcase_add_test(c, either_of_two_ranks_can_be_slow);
 	tcase_add_test(c, one_fast_rank_does_not_make_the_rest_slow);
 	tcase_add_test(c, ranks_that_are_all_slow_are_a_node);
 	return run_case(c);

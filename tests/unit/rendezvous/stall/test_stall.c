@@ -79,7 +79,7 @@ static void late(enum wire_doing doing, uint64_t ms, const char *words)
 	check();
 }
 
-START_TEST(the_line_names_who_waits_and_what_the_missing_rank_does)
+START_TEST(the_line_names_waiting_ranks_and_the_missing_ones_call)
 {
 	late(RANK_STOPPED, 29000, "is stopped (SIGSTOP)");
 	ck_assert(news.is_stalled && !news.show);
@@ -211,7 +211,7 @@ START_TEST(ranks_that_never_communicate_give_no_line)
 }
 END_TEST
 
-START_TEST(ranks_that_are_all_idle_are_said_to_be)
+START_TEST(the_line_says_that_all_ranks_are_idle)
 {
 	for (uint32_t i = 0; i < 4; i++) {
 		struct wire_rank r =
@@ -307,7 +307,7 @@ START_TEST(without_calls_the_odd_rank_is_the_culprit)
 }
 END_TEST
 
-START_TEST(causes_are_told_apart)
+START_TEST(causes_are_distinguished)
 {
 	static const char *const timeouts[] = {
 		"Timed out waiting 12000ms",
@@ -388,14 +388,14 @@ int main(void)
 
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c,
-		       the_line_names_who_waits_and_what_the_missing_rank_does);
+		       the_line_names_waiting_ranks_and_the_missing_ones_call);
 	tcase_add_test(c, lines_come_at_doubled_times);
 	tcase_add_test(c, a_rank_that_computes_is_waited_for);
 	tcase_add_test(c, a_rank_that_shows_work_is_given_longer);
 	tcase_add_test(c, a_job_that_pauses_is_given_twice_its_longest_pause);
 	tcase_add_test(c, days_of_a_healthy_job_with_uneven_steps_give_no_line);
 	tcase_add_test(c, ranks_that_never_communicate_give_no_line);
-	tcase_add_test(c, ranks_that_are_all_idle_are_said_to_be);
+	tcase_add_test(c, the_line_says_that_all_ranks_are_idle);
 	tcase_add_test(c, the_time_before_they_were_idle_does_not_count);
 	tcase_add_test(c,
 		       a_chain_of_waits_ends_at_the_rank_that_waits_for_nobody);
@@ -403,7 +403,7 @@ int main(void)
 	tcase_add_test(c, a_victim_leads_to_the_rank_that_hangs);
 	tcase_add_test(c, a_late_rank_that_works_is_no_culprit);
 	tcase_add_test(c, without_calls_the_odd_rank_is_the_culprit);
-	tcase_add_test(c, causes_are_told_apart);
+	tcase_add_test(c, causes_are_distinguished);
 	tcase_add_test(c, a_rank_that_has_ended_is_not_stopped);
 	tcase_add_test(c, two_ranks_that_wait_for_each_other_blame_no_third);
 	tcase_add_test(c, a_control_byte_of_a_report_reaches_no_terminal);

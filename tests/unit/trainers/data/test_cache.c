@@ -123,8 +123,8 @@ START_TEST(a_damaged_file_is_made_again)
 }
 END_TEST
 
-/* Another user could have written the file: one that others can write to, and,
- * if the test may make one, one that another user owns. */
+/* Another user could have written the file: others can write to it, or, if the
+ * test may make such a file, another user owns it. */
 START_TEST(a_file_that_others_can_write_is_not_used)
 {
 	char note[ERR_TEXT_MAX], path[CACHE_PATH_MAX];

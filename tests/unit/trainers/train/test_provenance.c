@@ -77,7 +77,7 @@ START_TEST(secrets_are_not_recorded)
 
 	for (size_t i = 0; i < sizeof(hidden) / sizeof(*hidden); i++)
 		if (provenance_is_recorded(hidden[i]))
-			ck_abort_msg("%s is told", hidden[i]);
+			ck_abort_msg("%s is recorded", hidden[i]);
 	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
 		if (!provenance_is_recorded(told[i]))
 			ck_abort_msg("%s is not told", told[i]);

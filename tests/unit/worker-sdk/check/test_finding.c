@@ -131,7 +131,7 @@ START_TEST(a_node_far_below_the_median_is_marked)
 }
 END_TEST
 
-START_TEST(of_two_nodes_the_lower_one_is_marked)
+START_TEST(the_lower_of_two_nodes_is_marked)
 {
 	speed(0, 10);
 	speed(1, 4);
@@ -175,7 +175,7 @@ int main(void)
 	tcase_add_test(c, a_full_list_keeps_its_size);
 	tcase_add_test(c, a_node_with_another_text_is_marked);
 	tcase_add_test(c, a_node_far_below_the_median_is_marked);
-	tcase_add_test(c, of_two_nodes_the_lower_one_is_marked);
+	tcase_add_test(c, the_lower_of_two_nodes_is_marked);
 	tcase_add_test(c, a_finding_that_only_later_nodes_have_is_compared);
 	tcase_add_test(c, a_failure_stays_one_when_nodes_are_compared);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;

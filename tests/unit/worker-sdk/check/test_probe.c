@@ -23,7 +23,7 @@ static void run(const struct probe_options *o)
 	probes_run(&found, o);
 }
 
-START_TEST(what_every_host_has_is_found)
+START_TEST(probes_find_the_parts_of_any_host)
 {
 	run(&(struct probe_options){.nodes = 1, .folders = "."});
 	ck_assert_int_eq(get("open files")->compare, FINDING_AS_HIGH);
@@ -106,7 +106,7 @@ int main(void)
 	TCase *c = tcase_create("probe");
 
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, what_every_host_has_is_found);
+	tcase_add_test(c, probes_find_the_parts_of_any_host);
 	tcase_add_test(c, a_folder_that_is_not_there_is_a_failure);
 	tcase_add_test(c, a_command_that_fails_is_quoted);
 	tcase_add_test(c, a_command_that_writes_much_is_cut);

@@ -1,4 +1,4 @@
-/* test_round_robin.c: who measures with whom, for many numbers of nodes. */
+/* test_round_robin.c: the pairs that measure, for many numbers of nodes. */
 #include <stdlib.h>
 
 #include "tests/unit/run_case.h"

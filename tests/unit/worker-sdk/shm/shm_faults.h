@@ -62,7 +62,7 @@ static inline void outlive_victim(struct stage *st)
 
 static inline int take_part(struct stage *st, int me, void *arg)
 {
-	/* ends a rank that waits for one that failed this test */
+	/* ends a rank that waits for a rank that failed this test */
 	alarm(40);
 	close(st->fallen[1]);
 	close(st->over[1]);

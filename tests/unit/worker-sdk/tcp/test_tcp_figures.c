@@ -188,7 +188,7 @@ static void connect_pair(int fd[2])
 	close(l);
 }
 
-/* Of a structure that had other values. */
+/* Into a structure that had other values. */
 static struct ddp__figures read_figures(int fd)
 {
 	struct ddp__figures f;
