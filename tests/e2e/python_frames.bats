@@ -163,3 +163,41 @@ for w in workers:
 	has "$out" 'Python: <module> at .*/busy\.py:11$'
 	end_job
 }
+
+@test "a hang that is ended has its line of Python on the page, and its frames in the log" {
+	needs_frames
+	export DDP_TEST_WATCH_MS=2000
+	expect 79 ddprun --nproc-per-node 2 --hang-timeout 4 --log-dir logs \
+		python3 "$T/train.py" steps
+	has "$err" 'hangs: .* in train\.py:19 (Trainer\.)?step\(\)'
+	if ! grep -q 'no permission to trace it' logs/*/attempt_0/dump.txt; then
+		[ "$(grep -cE 'Python: (Trainer\.)?step at .*/train\.py:19$' \
+			logs/*/attempt_0/dump.txt)" = 2 ]
+	fi
+}
+
+@test "a name in a worker's memory that is not what it claims to be is cut" {
+	needs_frames
+	cat >hostile.py <<-'END'
+		import ctypes, sys, time
+
+
+		def victim():
+		    print("up", flush=True)
+		    while True:
+		        time.sleep(1000)
+
+
+		name = "x" * 400
+		code = victim.__code__.replace(co_name=name)
+		if sys.version_info >= (3, 11):
+		    code = code.replace(co_qualname=name)
+		# ASCII has no such bytes
+		ctypes.memset(id(name) + sys.getsizeof("") - 1, 0xFE, 400)
+		exec(code)
+	END
+	start job ddprun --rdzv-id "$J" python3 "$T/hostile.py"
+	await job.out up
+	until_dump 'Python: .*þ at .*/hostile\.py:[567]$'
+	end_job
+}
