@@ -90,7 +90,7 @@ child_named() {
 	has "$err" '^\|               it exited without ddp_finalize while others were in all_reduce$'
 	has "$err" '^\|  attempt 1    [0-9-]+ [0-9:]+ UTC, rank 1 on .* left early with code 0'
 	has "$err" '^\|  victims      rank [02] '
-	err=$(grep -A 6 '"first_failure":' logs/none_*/attempt_1/report.json)
+	err=$(grep -A 8 '"first_failure":' logs/none_*/attempt_1/report.json)
 	has "$err" '"rank":[[:space:]]*1,'
 	has "$err" '"exitcode":[[:space:]]*0,'
 }
