@@ -172,8 +172,12 @@ static int pmix_host_on_fence(const struct pmix_abi_proc *procs, size_t n,
 		return PMIX_ABI_ERR_NOT_SUPPORTED;
 	}
 	id = pmix_host_add_call(done, arg);
-	if (!id)
+	if (!id) {
+		/* libpmix does not tell its ranks: they would wait for ever */
+		pmix_host_send_text(HELPER_FAILED, 0, 0,
+				    "a fence of PMIx: out of memory");
 		return PMIX_ABI_ERR_NOMEM;
+	}
 	pmix_host_send(HELPER_FENCE, id, 0,
 		       SLICE(data ? data : "", data ? size : 0));
 	return PMIX_ABI_SUCCESS;
