@@ -510,7 +510,7 @@ int main(int argc, char **argv)
 	}
 	must(ddp_init(&world, &options), "ddp_init");
 	rank = ddp_rank(world);
-	backend[0] = 'A' + rank; /* libddp does not keep it */
+	backend[0] = (char)('A' + rank); /* libddp does not keep it */
 	if (threads)
 		must(ddp_progress_start(world, -1), "progress_start");
 	if (groups)
