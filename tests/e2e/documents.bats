@@ -12,7 +12,7 @@ tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	mkdir scratch
 	start documents python3 "$tree/tests/documents.py" "$tree" "$O" "$T/opt" \
 		"$T/scratch"
-	finish documents - || true
+	DEADLINE=240 finish documents - || true
 	grep '^not ok' <<<"$out" && false
 	[ "$status" = 0 ]
 	has "$out" '^ok [0-9]+ README.md'
