@@ -200,8 +200,8 @@ const struct option_spec config_options[] = {
 	 .more = "The same as -n 4 ./a : -n 8 ./b. RANKS is a list such as "
 		 "0-3,8, or * for all others."},
 	{FLAG("role-optional", role_optional, NULL,
-	      "Of one of several programs: a worker that fails does not end "
-	      "the job."),
+	      "A worker of this program may fail: it is left out, and the job "
+	      "does not end."),
 	 .yields = 1},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "The role of this node's workers: ROLE_NAME. ROLE_RANK and "

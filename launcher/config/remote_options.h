@@ -18,7 +18,7 @@ struct remote_options {
 	double timeout_s;
 	long width; /* of the tree; 0: chosen */
 
-	/* ---- what each host is told ---- */
+	/* ---- what the head sends to each host ---- */
 	int noptions;		 /* number of words of argv that are options */
 	char **words;		 /* the program and its arguments */
 	const char *programs;	 /* of several roles; NULL: words has one */

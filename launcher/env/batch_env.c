@@ -46,8 +46,8 @@ static int lsf_read(struct launch_env *env, const struct launch_request *r,
 
 /* ---- mpi-operator ---- */
 
-/* Its launcher pod has the workers' names in a file, of which it tells the MPI
- * library. NULL: this is no such pod. */
+/* Its launcher pod has a file with the workers' names, and variables that name
+ * this file to the MPI library. NULL: this is no such pod. */
 static const char *mpi_operator_file(void)
 {
 	static const char *const names[] = {

@@ -412,7 +412,7 @@ static int dump_has_workers(const struct dump *d)
 	return pages != 0;
 }
 
-/* Of one ddprun only: a page for the tool that has asked all nodes. */
+/* Whether it is the page of one ddprun, for the tool that queries all nodes. */
 static int dump_is_page(const struct dump *d)
 {
 	return d->o.agent && !d->o.all_nodes;

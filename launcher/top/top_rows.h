@@ -49,8 +49,8 @@ int top_rows_init(struct top_rows *r, const struct job_status *job,
 		  const struct top_rows *before);
 void top_rows_release(struct top_rows *r);
 
-/* Ties remain in the order of ranks. The largest is first, but for ranks, and
- * for steps, of which the lowest is. */
+/* The lowest rank or step comes first, but the highest age or CPU rate. Ties
+ * remain in the order of ranks. */
 void top_rows_sort(struct top_rows *r, enum top_order order);
 
 /* Keeps the rows that contain text in their host, call or words, or whose rank

@@ -39,7 +39,7 @@ static void connects_read(struct connects *c, pid_t pid, const char *name)
 	fclose(file);
 }
 
-/* Of those, the one that this descriptor is, or NULL. */
+/* The connection that this descriptor is, or NULL. */
 static const struct proc_tcp *connects_of(const struct connects *c, int dir,
 					  const char *name)
 {

@@ -109,7 +109,7 @@ int auth_wants_secret(const char *method, const char *token_file)
 	       (!credential_is_offered() || credential_check(NULL) < 0);
 }
 
-/* The file that the options name, else the one that Kubernetes mounts. */
+/* The options' token file, else the file that Kubernetes mounts. */
 static const char *auth_choose_file(const char *token_file)
 {
 	return token_file || auth_read_token() ? token_file : secret_mounted();

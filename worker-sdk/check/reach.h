@@ -46,10 +46,10 @@ int reach_init(struct reach *r, int me, int n, uint32_t round, const char *addr,
 void reach_release(struct reach *r);
 
 /* Calls all others, and answers those that call: until each call has succeeded
- * or failed. A node fails if it does not connect within connect_ms; one that
- * connects has answer_ms more for the proof, for which the other node needs a
- * CPU. peers[].code and out are set then. -ENOMEM or 0: links that do not work
- * are no error. */
+ * or failed. A node fails if it does not connect within connect_ms. Then it
+ * has answer_ms for the proof, for which the other node needs a CPU.
+ * peers[].code and out are set then. -ENOMEM or 0: links that do not work are
+ * no error. */
 int reach_all(struct reach *r, int connect_ms, int answer_ms, struct err *e);
 /* Answers those that call now; others may still do so when our own calls are
  * over. Does not wait. Sets peers[].in. */
