@@ -125,7 +125,8 @@ static void gpu_monitor_end(struct gpu_monitor *m)
 {
 	if (m->fd < 0)
 		return;
-	uv_poll_stop(&m->poll);
+	if (m->is_open)
+		uv_poll_stop(&m->poll);
 	uv_timer_stop(&m->limit);
 	close(m->fd);
 	m->fd = -1;
