@@ -31,7 +31,7 @@
 #   make man         regenerate OPTIONS in docs/ddprun.1 from the table of options
 #   make map         redraw docs/map.svg from the #include lines
 #   make install     to DESTDIR/PREFIX
-#   make deb         a Debian package in build/;  make clean;  make help
+#   make deb, wheel  a package for Debian, for pip (needs network); make clean, help
 #
 # Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
 # separate folder; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
@@ -110,7 +110,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all launcher sdk no-trainers cuda-ops deb deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -138,7 +138,7 @@ $(call objs,$(wildcard trainers/ops/*.c)): extra_cflags = -O3 -fno-math-errno $(
 
 # The arithmetic, once for each instruction set; kernels.c chooses at run time.
 $(call objs,$(wildcard worker-sdk/math/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)
-ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 $(call objs,worker-sdk/math/kernels_avx2.c): isa_flags = -mavx2 -mf16c
 avx512_flags := -mavx2 -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512
 $(call objs,worker-sdk/math/kernels_avx512.c): isa_flags = $(avx512_flags)
@@ -148,7 +148,7 @@ endif
 $(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Wmissing-prototypes -Wno-unused-parameter \
+	$(Q)$(or $(CRASH_CC),$(CC)) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Wmissing-prototypes -Wno-unused-parameter \
 		-ffreestanding -fno-stack-protector -fno-tree-loop-distribute-patterns -U_FORTIFY_SOURCE \
 		-shared -nostdlib -s -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
 
@@ -591,8 +591,8 @@ deb: all
 		' and trainers in /usr/libexec/ddprun (these need what is recommended).' > $(O)/deb/DEBIAN/control
 	dpkg-deb -z1 --root-owner-group --build $(O)/deb $(O)/ddprun_$(VERSION)_$(arch).deb
 
-clean:
-	rm -rf build
+wheel: ; @python3 python/build_wheel.py . $(O) $(VERSION) $(MAKE) $(all_cores)
+clean: ; rm -rf build
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile

@@ -144,7 +144,7 @@ _others: Dict[str, Tuple[object, List[object]]] = {
 
 
 def roots() -> List[Path]:
-    """Folders that pip may have filled: sys.prefix, --user's, --target's."""
+    """Folders that pip may have filled: sys.prefix, or --user's."""
     return list(Path(__file__).resolve().parents)[1:]
 
 

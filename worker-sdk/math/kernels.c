@@ -10,7 +10,8 @@ static _Atomic(const struct ddp__kernels *) chosen;
 /* Uses the dynamic linker's knowledge of the CPU. The compiler's builtins would
  * query the CPU again at each program's start; under a hypervisor every query
  * is an exit: 60 us of a rank's start. */
-#if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
+#if defined(__x86_64__) && !defined(DDP_OLD_GLIBC) && \
+	__has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
 #define HAS(name, NAME) is_active(x86_cpu_##NAME)
 

@@ -1,0 +1,94 @@
+# covers: python Makefile
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# The wheel that `make wheel` left in the build folder, in a virtual environment and
+# without the network. `make check` builds none: ziglang comes from PyPI.
+
+setup() {
+	lib_setup
+	[ -z "${SAN:-}" ] || skip "a wheel is built without sanitizers"
+	set -- "$O"/ddprun-*.whl
+	[ -e "$1" ] || skip "no wheel here: make wheel"
+	[ $# = 1 ] || skip "several wheels here: remove the old ones"
+	wheel=$1
+	python3 -m venv venv >/dev/null 2>&1 || skip "no python3 with venv here"
+	pip=(venv/bin/python -m pip --disable-pip-version-check install -q
+		--no-index)
+	"${pip[@]}" "$wheel"
+	at=$T/venv/bin
+	unset DDP_LIBRARY PYTHONPATH
+}
+
+@test "the wheel's ddprun starts Python workers that use the wheel's module" {
+	local ddp=$BATS_TEST_DIRNAME/../programs/sdk/module.py
+	cat >sum.py <<-'EOF'
+		import array, os, sys
+		import ddprun
+		with ddprun.init() as world:
+		    x = array.array("f", [world.rank + 1, 10])
+		    world.all_reduce(x)
+		    print(world.rank, x.tolist(), os.environ["OF_THE_USER"],
+		          sys.prefix, ddprun.library_path())
+	EOF
+	local end="kept $T/venv $T/venv/lib/ddprun/libddp.so.0"
+	expect 0 env PATH="$at:/usr/bin:/bin" OF_THE_USER=kept \
+		ddprun --standalone --nproc-per-node 2 python sum.py
+	has "$out" "^\[0\] 0 \[3\.0, 20\.0\] $end\$"
+	has "$out" "^\[1\] 1 \[3\.0, 20\.0\] $end\$"
+	# by default with the python that started it
+	expect 0 env PATH=/usr/bin:/bin OF_THE_USER=kept "$at/python" -m ddprun \
+		--standalone --nproc-per-node 2 sum.py
+	has "$out" "^\[1\] 1 \[3\.0, 20\.0\] $end\$"
+	expect 0 env PATH=/usr/bin:/bin "$at/python" -m ddprun --standalone \
+		--nproc-per-node 2 "$ddp" collectives counts shared
+	[ "$(grep -c ': ok$' <<<"$out")" = 2 ]
+}
+
+@test "each program of the wheel runs, and finds what came with it" {
+	local version
+	version=$(sed 's/.*ddprun-\([0-9.]*\)-py3.*/\1/' <<<"$wheel")
+	expect 0 env PATH=/usr/bin:/bin "$at/python" -m ddprun --version
+	has "$out" "^ddprun $version( |\$)"
+	expect 0 "$at/ddprdzv" --version
+	has "$out" " $version( |\$)"
+	# cJSON writes the report
+	expect 3 env -u LD_LIBRARY_PATH "$at/ddprun" --standalone --log-dir L \
+		--nproc-per-node 1 sh -c 'exit 3'
+	compgen -G 'L/*/attempt_0/report.json'
+	# ddprun-check is beside ddprun
+	expect 0 env PATH="$at:/usr/bin:/bin" ddprun check --help
+	[ -s venv/share/man/man1/ddprun.1 ]
+}
+
+@test "a C program builds against the wheel" {
+	command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
+	command -v pkg-config >/dev/null || skip "no pkg-config here"
+	export PKG_CONFIG_PATH=$T/venv/lib/pkgconfig
+	cp "$BATS_TEST_DIRNAME/../../worker-sdk/examples/fit_line.c" .
+	${CC:-cc} -o fit_line fit_line.c $(pkg-config --cflags --libs ddp)
+	expect 0 "$at/ddprun" --standalone --nproc-per-node 2 ./fit_line
+	[ "$out" = '[0] y = 2.00x + 1.00' ]
+}
+
+# on PLATFORM: pip installs for it
+on() {
+	"${pip[@]}" --only-binary=:all: --target "$T/$1" --platform "$1" "$wheel"
+}
+
+@test "pip refuses the wheel on musl and with an older glibc" {
+	local arch
+	arch=$(uname -m)
+	expect 0 on "manylinux_2_28_$arch"
+	[ -x "manylinux_2_28_$arch/bin/ddprun" ]
+	expect 1 on "manylinux_2_17_$arch"
+	has "$err" 'is not a supported wheel on this platform'
+	expect 1 on "musllinux_1_2_$arch"
+	has "$err" 'is not a supported wheel on this platform'
+}
+
+@test "auditwheel agrees with the wheel's tag" {
+	python3 -m auditwheel --version >/dev/null 2>&1 || skip "no auditwheel here"
+	expect 0 python3 -m auditwheel show "$wheel"
+	has "$(tr '\n' ' ' <<<"$out")" 'consistent with the following platform tag: "manylinux_2_(17|2[0-8])_'
+}
