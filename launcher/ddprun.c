@@ -11,24 +11,23 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "launcher/agent/agent.h"
-#include "launcher/check_command.h"
-#include "launcher/completion.h"
-#include "launcher/failure/exit_code.h"
-#include "launcher/failure/termination_log.h"
+#include "launcher/config/check_command.h"
 #include "launcher/config/host_choice.h"
 #include "launcher/config/launch_defaults.h"
 #include "launcher/config/mpi_words.h"
 #include "launcher/config/preflight.h"
 #include "launcher/dry_run.h"
+#include "launcher/env/requeue.h"
+#include "launcher/env/srun_exec.h"
 #include "launcher/env/ssh_env.h"
+#include "launcher/failure/exit_code.h"
+#include "launcher/failure/termination_log.h"
+#include "launcher/gpu/gpu_helper.h"
 #include "launcher/inspect/crash_stack.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 #include "launcher/link_command.h"
-#include "launcher/gpu/gpu_helper.h"
 #include "launcher/pmix/pmix_helper.h"
-#include "launcher/requeue.h"
-#include "launcher/srun_exec.h"
 #include "launcher/ssh/launch.h"
 #include "launcher/ssh/proxy.h"
 #include "launcher/top/top.h"
@@ -79,6 +78,7 @@ static int ddprun_run_unable(const struct config *config,
 static int ddprun_run_agent(const struct config *c,
 			    const struct plan_parts *parts, uint64_t open_files)
 {
+	const struct requeue_options requeue = config_requeue_options(c);
 	const struct agent_options options = config_agent_options(c);
 	struct agent_ended ended;
 	int rc = agent_run(&options, parts, NULL, open_files, &ended);
@@ -89,8 +89,21 @@ static int ddprun_run_agent(const struct config *c,
 
 	/* all checkpoints are complete: requeueing kills what runs */
 	if (ended.level)
-		requeue_run(c, &notice);
+		requeue_run(&requeue, &notice);
 	return rc;
+}
+
+static int ddprun_show(const struct config *c, const struct plan_parts *parts)
+{
+	const struct agent_options agent = config_agent_options(c);
+	const struct dry_run_options options = {
+		.agent = &agent, .wrap_ranks = c->wrap_ranks,
+		.world_size = (uint32_t)c->world_size,
+		.draws_job = c->standalone,
+	};
+	struct err e = ERR_INIT;
+
+	return dry_run(&options, parts, &e) < 0 ? ddprun_fail(&e, EXIT_OS) : 0;
 }
 
 static int ddprun_run_here(struct config *config,
@@ -101,8 +114,7 @@ static int ddprun_run_here(struct config *config,
 	struct err e = ERR_INIT;
 
 	if (config->dry_run && !unable->exit_code)
-		return dry_run(config, parts, &e) < 0 ? ddprun_fail(&e, EXIT_OS)
-						      : 0;
+		return ddprun_show(config, parts);
 	/* a node that cannot run meets the others as well, to tell them */
 	if (config->meets && !config->dry_run &&
 	    unable->exit_code != EXIT_BAD_USAGE) {
@@ -139,6 +151,8 @@ static int ddprun_run(struct config *config)
 /* In a Slurm allocation: starts this command again on its nodes, with srun. */
 static int ddprun_run_step(const struct config *c, char **args)
 {
+	const struct requeue_options requeue = config_requeue_options(c);
+	const struct srun_exec_options step = config_srun_exec_options(c);
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	struct srun_exec command;
@@ -148,9 +162,9 @@ static int ddprun_run_step(const struct config *c, char **args)
 	if (n <= 0)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
-	if (!c->dry_run && requeue_prepare(c, &e) < 0)
+	if (!c->dry_run && requeue_prepare(&requeue, &e) < 0)
 		return ddprun_fail(&e, EXIT_BAD_USAGE);
-	if (srun_exec_init(&command, c, self, args, &e) < 0)
+	if (srun_exec_init(&command, &step, self, args, &e) < 0)
 		return ddprun_fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
 	srun_exec_put(&line, &command);
@@ -160,8 +174,8 @@ static int ddprun_run_step(const struct config *c, char **args)
 		log_info("%s, of %u node%s: %.*s", c->env.started,
 			 c->env.nodes, c->env.nodes == 1 ? "" : "s",
 			 (int)line.len, line.data);
-		srun_exec_clean(c);
-		if (srun_exec_add_secret(c, &e) == 0)
+		srun_exec_clean(&step);
+		if (srun_exec_add_secret(&step, &e) == 0)
 			srun_exec_run(&command, &e);
 	}
 	buf_release(&line);
@@ -194,7 +208,7 @@ static int ddprun_run_job(int argc, char **argv, char **args)
 		printf("ddprun %s\n", DDP_VERSION);
 		return 0;
 	case CONFIG_WANT_COMPLETION:
-		completion_print(config.print_completion);
+		config_print_completion(config.print_completion);
 		return 0;
 	case CONFIG_WANT_STEP:
 		return ddprun_run_step(&config, args);

@@ -20,7 +20,9 @@ enum { TEXT_MAX = 64 << 20, NAMES_MAX = 64 + FRAMEWORK_LATER_MAX };
 extern char **environ;
 
 struct dry_run {
-	const struct config *config;
+	const struct dry_run_options *options;
+	const struct agent_options *agent; /* options->agent */
+	const struct rdzv_options *rdzv;   /* agent->rdzv */
 	const struct plan_parts *parts;
 	struct plan plan;
 	struct logdir logdir;
@@ -34,9 +36,9 @@ struct dry_run {
 };
 
 /* 1 if the ranks are known without a rendezvous. */
-static int dry_run_is_alone(const struct config *c)
+static int dry_run_is_alone(const struct dry_run *d)
 {
-	return c->max_nodes == 1;
+	return d->rdzv->max_nodes == 1;
 }
 
 static void dry_run_leave_open(struct dry_run *d, const char *const *names,
@@ -60,7 +62,7 @@ static void dry_run_find_open_pmix(struct dry_run *d)
 		"OMPI_MCA_btl_sm_backing_directory",
 	};
 
-	if (!dry_run_is_alone(d->config))
+	if (!dry_run_is_alone(d))
 		LEAVE_OPEN(d, "PMIX_RANK");
 	LEAVE_OPEN(d, "PMIX_NAMESPACE", "PMIX_HOSTNAME", "PMIX_VERSION",
 		   "PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3",
@@ -77,37 +79,39 @@ static void dry_run_find_open_pmix(struct dry_run *d)
 
 static void dry_run_find_open(struct dry_run *d)
 {
-	const struct config *c = d->config;
+	const struct rdzv_options *o = d->rdzv;
+	const struct nccl *nccl = &d->parts->nccl;
+	unsigned frameworks = d->agent->frameworks;
 
-	if (!dry_run_is_alone(c))
+	if (!dry_run_is_alone(d))
 		LEAVE_OPEN(d, "RANK", "WORLD_SIZE", "GROUP_RANK", "ROLE_RANK",
 			   "ROLE_WORLD_SIZE");
-	if (c->min_nodes != c->max_nodes)
+	if (o->min_nodes != o->max_nodes)
 		LEAVE_OPEN(d, "GROUP_WORLD_SIZE");
-	if (!c->private_endpoint)
+	if (!o->private_endpoint)
 		LEAVE_OPEN(d, "MASTER_ADDR", "DDP_NODE_ADDR");
 	LEAVE_OPEN(d, "MASTER_PORT", "DDP_RDZV_ENDPOINT", "DDP_AGENT_ID",
 		   "DDP_RECORDER", "DDP_STEP_FILE");
 	if (!environment_has_coordinator(environ))
 		LEAVE_OPEN(d, "JAX_COORDINATOR_PORT");
-	if (d->parts->program.ports || framework_needs_peers(c->frameworks))
+	if (d->parts->program.ports || framework_needs_peers(frameworks))
 		LEAVE_OPEN(d, "DDP_WORKER_PORT");
-	d->nopen += framework_later(c->frameworks, dry_run_is_alone(c),
+	d->nopen += framework_later(frameworks, dry_run_is_alone(d),
 				    getenv("SLURM_JOB_ID") != NULL,
 				    &d->open[d->nopen]);
-	if (!c->no_crash_stacks)
+	if (!d->agent->failure.no_crash_stacks)
 		LEAVE_OPEN(d, "LD_PRELOAD", "DDP_CRASH_RECORD", "ASAN_OPTIONS");
-	if (!c->auth_text || strcmp(c->auth_text, "none") != 0)
+	if (!o->auth_text || strcmp(o->auth_text, "none") != 0)
 		LEAVE_OPEN(d, "DDP_JOB_KEY");
 	if (*d->logdir.run)
 		LEAVE_OPEN(d, "TORCHELASTIC_ERROR_FILE");
 	if (*d->logdir.attempt && d->parts->program.is_python)
 		LEAVE_OPEN(d, "TORCH_FR_DUMP_TEMP_FILE");
-	if (*d->logdir.attempt && c->nccl_debug)
+	if (*d->logdir.attempt && *nccl->debug)
 		LEAVE_OPEN(d, "NCCL_DEBUG_FILE");
-	if (!dry_run_is_alone(c) && c->net_interface)
+	if (!dry_run_is_alone(d) && nccl->interface)
 		LEAVE_OPEN(d, "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME");
-	if (c->standalone) /* each run draws another one */
+	if (d->options->draws_job) /* each run draws another one */
 		LEAVE_OPEN(d, "TORCHELASTIC_RUN_ID", "DDP_JOB_ID");
 	if (isatty(STDOUT_FILENO))
 		LEAVE_OPEN(d, "DDP_TERMINAL");
@@ -224,7 +228,7 @@ static void dry_run_put_gpus(struct dry_run *d, char *const *envp, int here,
 /* While the rank is not known, rules for ranks are ignored. */
 static int dry_run_is_shown(const struct dry_run *d, uint32_t local_rank)
 {
-	if (dry_run_is_alone(d->config))
+	if (dry_run_is_alone(d))
 		return log_rules_shows(&d->rules, local_rank, local_rank);
 	return log_rules_shows_local(&d->rules, local_rank);
 }
@@ -233,7 +237,7 @@ static void dry_run_put_stream(struct dry_run *d, uint32_t local_rank,
 			       int is_stderr)
 {
 	char path[LOGDIR_PATH_MAX];
-	const struct output_options *o = &d->config->output;
+	const struct output_options *o = d->agent->output;
 	int shown = log_rules_to_console(o, local_rank, is_stderr) &&
 		    dry_run_is_shown(d, local_rank);
 
@@ -258,7 +262,7 @@ static void dry_run_put_both(struct dry_run *d, uint32_t local_rank)
 	d->plan.base_rank = last - local_rank;
 	plan_worker(&d->plan, local_rank, &w);
 	snprintf(whose, sizeof(whose), "   # if its rank is in %s",
-		 d->config->wrap_ranks);
+		 d->options->wrap_ranks);
 	dry_run_put_argv(d, w.argv, whose);
 	d->plan.base_rank = 0;
 }
@@ -266,7 +270,7 @@ static void dry_run_put_both(struct dry_run *d, uint32_t local_rank)
 /* ", role actor" where there are several programs. */
 static void dry_run_put_role(struct dry_run *d, uint32_t rank)
 {
-	const struct role *role = roles_of(&d->config->roles, rank);
+	const struct role *role = roles_of(d->agent->failure.roles, rank);
 
 	if (role)
 		buf_printf(&d->text, ", role %s%s", role->name,
@@ -276,12 +280,12 @@ static void dry_run_put_role(struct dry_run *d, uint32_t rank)
 /* With several nodes: which ranks run here is not known yet. */
 static void dry_run_put_programs(struct dry_run *d)
 {
-	const struct roles *roles = &d->config->roles;
+	const struct roles *roles = d->agent->failure.roles;
 
 	buf_printf(&d->text, "roles ");
-	roles_put(&d->text, roles, (uint32_t)d->config->world_size);
+	roles_put(&d->text, roles, d->options->world_size);
 	buf_printf(&d->text, ", host %s with %u of them (which ones comes from "
-		   "the rendezvous)\n", d->host, d->config->nproc);
+		   "the rendezvous)\n", d->host, d->rdzv->nproc);
 	for (uint32_t i = 0; i < roles->n; i++) {
 		const struct plan_parts *own = &d->parts->each[i];
 
@@ -301,10 +305,10 @@ static void dry_run_put_programs(struct dry_run *d)
 static void dry_run_put_worker(struct dry_run *d, uint32_t local_rank, int gpus,
 			       const char *why)
 {
-	int both = !dry_run_is_alone(d->config) && d->parts->wrap.ranks.n;
+	int both = !dry_run_is_alone(d) && d->parts->wrap.ranks.n;
 	struct plan_worker w;
 
-	if (dry_run_is_alone(d->config)) {
+	if (dry_run_is_alone(d)) {
 		buf_printf(&d->text, "rank %u, local rank %u", local_rank,
 			   local_rank);
 		dry_run_put_role(d, local_rank);
@@ -339,24 +343,25 @@ static char *const *dry_run_pmix(void *arg, uint32_t local_rank, uint32_t *n)
 
 static int dry_run_make_plan(struct dry_run *d, struct err *e)
 {
-	const struct config *c = d->config;
+	const struct agent_options *agent = d->agent;
+	const struct rdzv_options *o = d->rdzv;
 	struct environment_job job = {
-		.job = c->job, .agent_id = "", .rdzv = "",
+		.job = o->job, .agent_id = "", .rdzv = "",
 		.master_addr = "127.0.0.1", .node_addr = "127.0.0.1",
-		.max_restarts = (uint32_t)c->max_restarts,
-		.nnodes = c->max_nodes, .nproc = c->nproc,
-		.world_size = c->nproc, .role_world_size = c->nproc,
-		.role = c->role, .signals = c->signals_to_handle,
-		.virtual_local_rank = c->virtual_local_rank,
-		.worker_gpus = c->worker_gpus,
-		.agent_store = c->agent_store,
-		.again_ms = config_again_ms(c),
-		.encrypt_data = c->encrypt_data,
+		.max_restarts = (uint32_t)o->max_restarts,
+		.nnodes = o->max_nodes, .nproc = o->nproc,
+		.world_size = o->nproc, .role_world_size = o->nproc,
+		.role = o->role, .signals = agent->signals_to_handle,
+		.virtual_local_rank = agent->virtual_local_rank,
+		.worker_gpus = agent->worker_gpus,
+		.agent_store = o->agent_store,
+		.again_ms = o->reconnect_ms,
+		.encrypt_data = agent->encrypt_data,
 		.uses_mpi = d->parts->uses_mpi,
 		.serves_pmi = d->parts->serves_pmi,
 		.serves_pmix = d->parts->serves_pmix,
 		.pmix_vars = dry_run_pmix, .mpi_arg = d,
-		.frameworks = c->frameworks, .peers = "",
+		.frameworks = agent->frameworks, .peers = "",
 		.has_gpus = d->parts->has_gpus,
 	};
 
@@ -375,12 +380,12 @@ static int dry_run_print(const struct buf *b, struct err *e)
 /* Restarts concern all workers, so they have a line of their own. */
 static void dry_run_put_restarts(struct dry_run *d)
 {
-	const struct config *c = d->config;
+	const struct rdzv_options *o = d->rdzv;
 
-	if (c->max_restarts && c->restart_backoff_s > 0)
+	if (o->max_restarts && o->backoff_s > 0)
 		buf_printf(&d->text,
 			   "restarts: at most %ld, the first after %g s\n",
-			   c->max_restarts, c->restart_backoff_s);
+			   o->max_restarts, o->backoff_s);
 }
 
 /* The imports are not tried. */
@@ -390,7 +395,7 @@ static void dry_run_put_preload(struct dry_run *d)
 	struct python_command command;
 	struct err e = ERR_INIT;
 
-	if (!d->config->preload)
+	if (!d->agent->preload)
 		return;
 	if (python_command_find(&command, program->path, program->argv, &e) <
 	    0) {
@@ -398,32 +403,33 @@ static void dry_run_put_preload(struct dry_run *d)
 		return;
 	}
 	buf_printf(&d->text, "preload: %s, imported once by %s\n",
-		   d->config->preload, command.path);
+		   d->agent->preload, command.path);
 	python_command_release(&command);
 }
 
-int dry_run(const struct config *c, const struct plan_parts *parts,
+int dry_run(const struct dry_run_options *o, const struct plan_parts *parts,
 	    struct err *e)
 {
-	struct dry_run d = {.config = c, .parts = parts,
+	struct dry_run d = {.options = o, .agent = o->agent,
+			    .rdzv = &o->agent->rdzv, .parts = parts,
 			    .text = BUF_INIT(TEXT_MAX)};
 	const char *why;
-	int is_plan = dry_run_is_alone(c) || !c->roles.n;
-	int rc = log_rules_init(&d.rules, &c->output, e), gpus;
+	int is_plan = dry_run_is_alone(&d) || !o->agent->failure.roles;
+	int rc = log_rules_init(&d.rules, o->agent->output, e), gpus;
 
 	if (rc < 0)
 		return rc;
 	rc = is_plan ? dry_run_make_plan(&d, e) : 0;
 	if (rc < 0)
 		goto out;
-	logdir_imagine(&d.logdir, &c->output, c->job, c->nproc);
+	logdir_imagine(&d.logdir, o->agent->output, d.rdzv->job, d.rdzv->nproc);
 	sock_host_name(d.host);
 	dry_run_find_open(&d);
 	d.plan.unknown = d.open;
 	gpus = gpu_count(&why);
 	dry_run_put_restarts(&d);
 	dry_run_put_preload(&d);
-	for (uint32_t i = 0; i < c->nproc && is_plan; i++)
+	for (uint32_t i = 0; i < d.rdzv->nproc && is_plan; i++)
 		dry_run_put_worker(&d, i, gpus, why);
 	if (!is_plan)
 		dry_run_put_programs(&d);

@@ -1,19 +1,14 @@
 /* config.c: checks the options, and decides what follows from them, before
  * anything starts. */
-#include "launcher/config/config.h"
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/config/config_programs.h"
-#include "launcher/config/config_rdzv.h"
+#include "launcher/config/config_internal.h"
 #include "launcher/config/host_choice.h"
 #include "launcher/config/launch_defaults.h"
-#include "launcher/config/rdzv_conf.h"
-#include "launcher/config/world_size.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/framework.h"
@@ -284,6 +279,7 @@ static int config_decide_signals(struct config *c, struct err *e)
 static int config_decide_requeue(struct config *c, struct err *e)
 {
 	const char *text = c->requeue_on;
+	int has_cause;
 
 	if (!c->stop_before_given)
 		c->stop_before_s = c->grace_s;
@@ -291,20 +287,21 @@ static int config_decide_requeue(struct config *c, struct err *e)
 		size_t n = strcspn(text, ",");
 
 		if (n == 7 && strncmp(text, "preempt", n) == 0)
-			c->requeue |= CONFIG_ON_PREEMPT;
+			c->on_preempt = 1;
 		else if (n == 7 && strncmp(text, "timeout", n) == 0)
-			c->requeue |= CONFIG_ON_TIMEOUT;
+			c->on_timeout = 1;
 		else
 			break;
 		text += n;
 		if (*text == ',' && text[1])
 			text++;
 	}
-	if (text && (*text || !c->requeue))
+	has_cause = c->on_preempt || c->on_timeout;
+	if (text && (*text || !has_cause))
 		return err_set(e, ERR_USAGE, "--requeue-on '%s': give preempt, "
 			       "timeout, or both with a comma between them",
 			       c->requeue_on);
-	if (c->requeue && !c->env.can_requeue)
+	if (has_cause && !c->env.can_requeue)
 		return err_set(
 			e, ERR_USAGE,
 			"--requeue-on %s: %s; leave it out, or start ddprun in "
@@ -445,8 +442,8 @@ static void config_drop_empty_names(struct config *c)
 }
 
 /* argparse, which parses torchrun's command line, drops a "--" right behind
- * PROGRAM, unless one stands before it. The command that srun starts again
- * keeps it: it is parsed like this one. */
+ * PROGRAM, unless one precedes it. The command that srun starts again keeps it:
+ * it is parsed like this one. */
 static void config_drop_dashes(struct config *c)
 {
 	char **words = c->words;

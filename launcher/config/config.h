@@ -10,6 +10,8 @@
 #include "launcher/agent/agent_options.h"
 #include "launcher/config/remote_options.h"
 #include "launcher/env/launch_env.h"
+#include "launcher/env/requeue.h"
+#include "launcher/env/srun_exec.h"
 #include "launcher/membership/rdzv_options.h"
 #include "launcher/output/output_options.h"
 #include "launcher/plan/roles.h"
@@ -19,9 +21,6 @@
 /* Names that a job has without options. */
 #define CONFIG_JOB "none"
 #define CONFIG_ROLE "default"
-
-/* --requeue-on */
-enum { CONFIG_ON_PREEMPT = 1, CONFIG_ON_TIMEOUT = 2 };
 
 struct config {
 	/* as given; otherwise NULL or the default */
@@ -70,7 +69,7 @@ struct config {
 	double stop_before_s; /* Slurm's time limit; 0: never */
 	double rdzv_timeout_s;
 	double last_call_s, heartbeat_s;
-	char *journal; /* of a server that we start; NULL: in memory */
+	char *journal; /* for a server that we start; NULL: in memory */
 	double reconnect_s;  /* time limit to find a server again; 0: do not */
 	double monitor_interval_s; /* torchrun's; ignored: nothing polls */
 	int standalone;
@@ -99,13 +98,14 @@ struct config {
 	/* credentials that the launcher gave this node; methods 0: none */
 	struct auth handed;
 	const char *nproc_why; /* how the launcher determined nproc, or NULL */
-	uint16_t ports[LAUNCH_PORTS]; /* of the endpoint: use the first free */
+	uint16_t ports[LAUNCH_PORTS]; /* the endpoint's: use the first free */
 	int nports;                 /* 0: only the endpoint's own */
 	uint32_t worker_gpus; /* GPUs that each worker sees; 0: all */
 	int agent_store; /* the server may be PyTorch's store */
 	struct signal_set ending, forwarded;
-	struct signal_set warning; /* of the time limit (sbatch --signal) */
-	int requeue; /* bits of CONFIG_ON_... */
+	struct signal_set warning; /* sent before the time limit (sbatch
+				    * --signal) */
+	int on_preempt, on_timeout; /* --requeue-on */
 	long stdin_rank; /* INPUT_NONE, INPUT_ALL, or a rank */
 	int no_program;       /* --host-check needs none */
 	int noptions;         /* number of words of argv that are options */
@@ -137,13 +137,12 @@ enum {
  * and what to do. argv and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
 
-/* reconnect_s in ms, for the workers. */
-uint32_t config_again_ms(const struct config *c);
-
 /* The options for other rooms. c must outlive them. */
 struct rdzv_options config_rdzv_options(const struct config *c);
 struct agent_options config_agent_options(const struct config *c);
 struct remote_options config_remote_options(const struct config *c);
+struct requeue_options config_requeue_options(const struct config *c);
+struct srun_exec_options config_srun_exec_options(const struct config *c);
 
 /* Frees the memory of config_parse; call it also after a failure. */
 void config_release(struct config *c);
@@ -154,5 +153,7 @@ void config_release(struct config *c);
 int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);
 
 void config_print_help(void);
+/* The completion script of bash or zsh (completion.c). */
+void config_print_completion(const char *shell);
 
 #endif

@@ -1,5 +1,5 @@
 /* config_programs.c: from the text, or a file, to roles. */
-#include "launcher/config/config_programs.h"
+#include "launcher/config/config_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

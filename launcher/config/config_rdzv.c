@@ -1,5 +1,5 @@
 /* config_rdzv.c: decides from the options where the nodes meet. */
-#include "launcher/config/config_rdzv.h"
+#include "launcher/config/config_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

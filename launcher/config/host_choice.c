@@ -7,8 +7,8 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "launcher/config/config_internal.h"
 #include "launcher/config/launch_defaults.h"
-#include "launcher/config/world_size.h"
 #include "rendezvous/wire.h"
 
 static int host_choice_is_given(const struct config *c)

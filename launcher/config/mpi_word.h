@@ -6,7 +6,7 @@
 enum mpi_word_kind {
 	MPI_SAME,    /* the value is that of our option */
 	MPI_PLACE,   /* the same, and it is a path */
-	MPI_WORD,    /* stands for our word */
+	MPI_WORD,    /* `ours` replaces it */
 	MPI_NOTHING, /* ddprun does so anyway */
 	MPI_EXPORT,  /* NAME or NAME=VALUE */
 	MPI_SET,     /* NAME VALUE or NAME=VALUE */
@@ -26,7 +26,7 @@ struct mpi_word {
 	const char *ours;
 };
 
-/* The option that the word stands for, or NULL. */
+/* The option that the word is, or NULL. */
 const struct mpi_word *mpi_word_find(const char *word, int is_mpiexec);
 
 #endif

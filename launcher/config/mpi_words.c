@@ -372,8 +372,8 @@ static int mpi_words_put_part(struct mpi_words *w, char ***at,
 		part.nvars = mpi_words_sort_vars(w, own + rc);
 		for (; !program_parts_is_end(*at, w->is_mpiexec); ++*at)
 			part.nwords++;
-		rc = !part.nwords ? err_set(e, ERR_USAGE, "no program stands "
-					    "before or behind a ':'")
+		rc = !part.nwords ? err_set(e, ERR_USAGE, "there is no "
+					    "program before or after a ':'")
 		     : w->is_mpiexec
 			     ? mpi_words_check_python(w, part.words[0], e)
 			     : 0;
@@ -395,7 +395,7 @@ static int mpi_words_alloc(struct mpi_words *w, size_t words)
 	return w->argv && w->vars && w->is_own && w->made ? 0 : -ENOMEM;
 }
 
-/* A program behind a ':'. What it has that is not its own is refused. */
+/* A program after a ':'. Refuses options that concern the whole job. */
 static int mpi_words_add_part(struct mpi_words *w, char ***at, int argc,
 			      struct buf *text, uint32_t *next, struct err *e)
 {
@@ -470,7 +470,7 @@ static int mpi_words_take_program(struct mpi_words *w, char ***at, int argc,
 	rc = mpi_words_check(w, *at, e);
 	if (!w->has_mpi && !getenv("PET_MPI"))
 		mpi_words_add(w, "--mpi=auto"); /* warns */
-	/* what stands behind the program is the program's */
+	/* words after the program are the program's */
 	if (**at)
 		mpi_words_add(w, "--");
 	return rc;

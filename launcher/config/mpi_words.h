@@ -11,8 +11,8 @@ struct mpi_words {
 	int argc;
 	char **argv; /* ddprun's; ends with NULL */
 	char **vars; /* NAME=VALUE of -x, -env and others; ends with NULL */
-	char *is_own; /* of each: where there are several programs, only of
-		       * that to which it belongs */
+	char *is_own; /* for each: it concerns only one of several programs, not
+		       * the job */
 	const char *dir; /* -wdir, or NULL */
 	/* private */
 	int nvars;

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "launcher/config/config.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/plan/framework.h"
 #include "launcher/plan/gpu.h"
@@ -260,4 +262,48 @@ void preflight_release(struct plan_parts *parts)
 	check_words_release(&parts->check);
 	wrap_release(&parts->wrap);
 	program_release(&parts->program);
+}
+
+/* ---- trials ---- */
+
+/* Restores the limit of open files, which the check raises: the agent raises it
+ * itself, and must know the old one for its workers. */
+static int preflight_try_config(const struct config *c, struct err *e)
+{
+	struct plan_parts parts = {.program = {NULL}};
+	struct rlimit limit;
+	uint64_t open_files;
+	int had = getrlimit(RLIMIT_NOFILE, &limit), code;
+
+	code = preflight_run(&parts, c, &open_files, e);
+	preflight_release(&parts);
+	if (had == 0)
+		setrlimit(RLIMIT_NOFILE, &limit);
+	return code;
+}
+
+int preflight_try(struct preflight_trial *t, int argc, char **argv,
+		  struct err *e)
+{
+	int rc;
+
+	*t = (struct preflight_trial){.config = calloc(1, sizeof(*t->config))};
+	if (!t->config) {
+		err_no_memory(e, "the options");
+		return EXIT_OS;
+	}
+	rc = config_parse(t->config, argc, argv, e);
+	t->nproc = t->config->nproc;
+	if (rc < 0)
+		return rc == -ENOMEM ? EXIT_OS : EXIT_BAD_USAGE;
+	t->rdzv = config_rdzv_options(t->config);
+	return preflight_try_config(t->config, e);
+}
+
+void preflight_end_trial(struct preflight_trial *t)
+{
+	if (t->config)
+		config_release(t->config);
+	free(t->config);
+	t->config = NULL;
 }

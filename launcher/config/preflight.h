@@ -3,12 +3,29 @@
 #ifndef LAUNCHER_PREFLIGHT_H
 #define LAUNCHER_PREFLIGHT_H
 
-#include "launcher/config/config.h"
+#include "launcher/membership/rdzv_options.h"
 #include "launcher/plan/plan.h"
+
+struct config;
 
 /* 0, or ddprun's exit code; e says why. open_files: as config_check_limits. */
 int preflight_run(struct plan_parts *parts, const struct config *c,
 		  uint64_t *open_files, struct err *e);
 void preflight_release(struct plan_parts *parts);
+
+/* ---- a host of `ddprun -H`, on which the agent starts later ---- */
+
+struct preflight_trial {
+	uint32_t nproc;
+	struct rdzv_options rdzv; /* points into config */
+	struct config *config;    /* private */
+};
+
+/* Parses the agent's command line and checks it on this host, as preflight_run;
+ * limits stay as they are. 0, or ddprun's exit code; e says why. argv and the
+ * environment must outlive t, and the caller releases t in any case. */
+int preflight_try(struct preflight_trial *t, int argc, char **argv,
+		  struct err *e);
+void preflight_end_trial(struct preflight_trial *t);
 
 #endif

@@ -1,12 +1,11 @@
 /* rdzv_conf.c: maps torchrun's rendezvous settings to our options. */
-#include "launcher/config/rdzv_conf.h"
+#include "launcher/config/config_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/log.h"
-#include "launcher/config/config.h"
 #include "rendezvous/wire.h"
 
 enum { WORD_MAX_BYTES = 256 };

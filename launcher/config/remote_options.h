@@ -16,17 +16,18 @@ struct remote_options {
 	int dry_run;
 	const char *program, *args; /* ssh, --ssh-args */
 	double timeout_s;
-	long width; /* of the tree; 0: chosen */
+	long width; /* the tree's; 0: chosen */
 
 	/* ---- what the head sends to each host ---- */
 	int noptions;		 /* number of words of argv that are options */
 	char **words;		 /* the program and its arguments */
-	const char *programs;	 /* of several roles; NULL: words has one */
+	const char *programs;	 /* the text of several roles; NULL: words has
+				  * one */
 	int no_program;		 /* --host-check needs none */
 	const char *nnodes_text, *nproc_text;
 	const char *job; /* --rdzv-id; NULL: a random name */
 	int draws_secret; /* the user gave none */
-	const char *master_addr; /* of the server; NULL: the first host's */
+	const char *master_addr; /* the server's; NULL: the first host's */
 	long master_port;	 /* 0: any */
 	double heartbeat_s, grace_s;
 

@@ -4,14 +4,36 @@
 #include "launcher/config/config.h"
 #include "launcher/config/host_choice.h"
 
-uint32_t config_again_ms(const struct config *c)
+/* ---- for launcher/env ---- */
+
+struct requeue_options config_requeue_options(const struct config *c)
+{
+	return (struct requeue_options){
+		.on = c->requeue_on,
+		.on_preempt = c->on_preempt, .on_timeout = c->on_timeout,
+		.is_first_node = c->env.node_rank == 0,
+	};
+}
+
+struct srun_exec_options config_srun_exec_options(const struct config *c)
+{
+	return (struct srun_exec_options){
+		.env = &c->env,
+		.is_elastic = strchr(c->nnodes_text, ':') != NULL,
+		.min_nodes = c->min_nodes, .stdin_rank = c->stdin_rank,
+		.other_steps = c->etcd.members != NULL,
+		.auth_text = c->auth_text, .token_file = c->token_file,
+	};
+}
+
+/* ---- for launcher/membership ---- */
+
+static uint32_t config_reconnect_ms(const struct config *c)
 {
 	double ms = c->reconnect_s * 1000;
 
 	return ms > INT32_MAX ? INT32_MAX : (uint32_t)ms;
 }
-
-/* ---- for launcher/membership ---- */
 
 /* torchrun's static backend has its store where the nodes meet. */
 static int config_shares_port(const struct config *c)
@@ -49,7 +71,7 @@ struct rdzv_options config_rdzv_options(const struct config *c)
 		.handed = c->handed, .timeout_s = c->rdzv_timeout_s,
 		.last_call_s = c->last_call_s, .heartbeat_s = c->heartbeat_s,
 		.reconnect_s = c->reconnect_s,
-		.reconnect_ms = config_again_ms(c),
+		.reconnect_ms = config_reconnect_ms(c),
 	};
 
 	memcpy(o.ports, c->ports, sizeof(o.ports));
@@ -76,7 +98,7 @@ static struct stop_options config_stop_options(const struct config *c)
 		.grace_s = c->grace_s, .end_time = c->env.end_time,
 		.stop_before_s = c->stop_before_s,
 		.stop_before_given = c->stop_before_given,
-		.requeues = (c->requeue & CONFIG_ON_TIMEOUT) != 0,
+		.requeues = c->on_timeout,
 	};
 }
 

@@ -1,5 +1,5 @@
 /* world_size.c: from the number of all workers to those of each node. */
-#include "launcher/config/world_size.h"
+#include "launcher/config/config_internal.h"
 
 #include <stdio.h>
 

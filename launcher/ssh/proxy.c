@@ -233,7 +233,7 @@ static int proxy_choose_address(const struct remote_list *list,
 
 static int proxy_start_server(struct proxy *r, int fd, struct err *e)
 {
-	const struct rdzv_options *o = &r->job.rdzv;
+	const struct rdzv_options *o = &r->job.trial.rdzv;
 	const struct server_supervisor_options order = {
 		.fds = &fd, .n = 1, .job = o->job, .journal = o->journal};
 	struct auth own = r->job.auth;

@@ -6,13 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "launcher/failure/exit_code.h"
-#include "launcher/config/preflight.h"
 #include "launcher/env/ssh_env.h"
+#include "launcher/failure/exit_code.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/gpu.h"
 #include "launcher/ssh/remote_env.h"
@@ -127,7 +125,7 @@ char **proxy_job_argv(struct proxy_job *h, const char *endpoint)
 	memmove(h->argv + n + extra, h->argv + n,
 		(size_t)(h->nwords + 2) * sizeof(*h->argv));
 	snprintf(h->nproc, sizeof(h->nproc), "--nproc-per-node=%u",
-		 h->config.nproc);
+		 h->trial.nproc);
 	h->argv[n++] = h->nproc;
 	snprintf(h->endpoint, sizeof(h->endpoint), "--rdzv-endpoint=%s",
 		 endpoint);
@@ -138,6 +136,7 @@ char **proxy_job_argv(struct proxy_job *h, const char *endpoint)
 
 void proxy_job_release(struct proxy_job *h)
 {
+	preflight_end_trial(&h->trial);
 	free(h->argv);
 	buf_release(&h->texts);
 }
@@ -155,27 +154,9 @@ static void proxy_job_count_resources(struct remote_ready *answer)
 			       : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* Restores the limit of open files, which the check raises: the agent raises it
- * itself, and must know the old one for its workers. */
-static int proxy_job_try(struct proxy_job *h, struct err *e)
-{
-	struct plan_parts parts = {.program = {NULL}};
-	struct rlimit limit;
-	uint64_t open_files;
-	int had = getrlimit(RLIMIT_NOFILE, &limit), code;
-
-	code = preflight_run(&parts, &h->config, &open_files, e);
-	preflight_release(&parts);
-	if (had == 0)
-		setrlimit(RLIMIT_NOFILE, &limit);
-	return code;
-}
-
 static int proxy_job_check(struct proxy_job *h, const struct remote_job *job,
 			   struct err *e)
 {
-	int rc;
-
 	if (proxy_job_set_environment(job, e) < 0 ||
 	    proxy_job_enter_dir(job, e) < 0)
 		return EXIT_OS;
@@ -183,11 +164,7 @@ static int proxy_job_check(struct proxy_job *h, const struct remote_job *job,
 		err_no_memory(e, "the job's arguments");
 		return EXIT_OS;
 	}
-	rc = config_parse(&h->config, h->nargs + h->nwords + 2, h->argv, e);
-	if (rc < 0)
-		return rc == -ENOMEM ? EXIT_OS : EXIT_BAD_USAGE;
-	h->rdzv = config_rdzv_options(&h->config);
-	return proxy_job_try(h, e);
+	return preflight_try(&h->trial, h->nargs + h->nwords + 2, h->argv, e);
 }
 
 /* "CLIENT PORT SERVER PORT" */
@@ -229,7 +206,7 @@ void proxy_job_prepare(struct proxy_job *h,
 	clock_gettime(CLOCK_REALTIME, &now);
 	answer->unix_ms = (uint64_t)now.tv_sec * 1000 +
 			  (uint64_t)now.tv_nsec / 1000000;
-	answer->nproc = h->config.nproc;
+	answer->nproc = h->trial.nproc;
 	answer->text = SLICE_STR(e->text);
 	answer->host = SLICE_STR(h->host);
 	answer->addr = proxy_job_ssh_address();

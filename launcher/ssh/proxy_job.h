@@ -4,15 +4,14 @@
 #ifndef LAUNCHER_PROXY_JOB_H
 #define LAUNCHER_PROXY_JOB_H
 
-#include "launcher/config/config.h"
+#include "launcher/config/preflight.h"
 #include "launcher/ssh/remote_frame.h"
 
 struct proxy_job {
 	struct buf texts; /* that argv points into */
 	char **argv;      /* ddprun's, with room for two more options */
 	int nargs, nwords;
-	struct config config; /* for proxy_job.c */
-	struct rdzv_options rdzv; /* of the job's server, from config */
+	struct preflight_trial trial; /* with the options of the server */
 	struct auth auth; /* methods 0: the head did not choose */
 	char host[SOCK_HOST_MAX];
 	char nproc[40], endpoint[SOCK_TEXT_MAX + 32];

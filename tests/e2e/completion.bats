@@ -1,5 +1,5 @@
 # The completion scripts and the man page, both generated from the table of options.
-# covers: launcher/completion.c launcher/config docs
+# covers: launcher/config docs
 load ../lib
 
 # complete WORD...: what is offered for the last one

@@ -545,7 +545,8 @@ START_TEST(the_end_of_a_steps_time_is_found)
 {
 	step();
 	parses("--shutdown-timeout 7 --requeue-on timeout,preempt ./a");
-	ck_assert_int_eq(config.requeue, CONFIG_ON_PREEMPT | CONFIG_ON_TIMEOUT);
+	ck_assert_int_eq(config.on_preempt, 1);
+	ck_assert_int_eq(config.on_timeout, 1);
 	ck_assert(config.stop_before_s == 7);
 	ck_assert(signal_set_has(&config.warning, SIGUSR1));
 	ck_assert(signal_set_has(&config.warning, SIGUSR2));
@@ -553,7 +554,7 @@ START_TEST(the_end_of_a_steps_time_is_found)
 	parses("--forward-signals USR1 --stop-before 0 ./a");
 	ck_assert(!signal_set_has(&config.warning, SIGUSR1));
 	ck_assert(config.stop_before_s == 0);
-	ck_assert_int_eq(config.requeue, 0);
+	ck_assert_int_eq(config.on_preempt + config.on_timeout, 0);
 	clean();
 	parse_refused("--requeue-on timeout ./a", "this is not a Slurm job");
 	parses("./a");

@@ -516,10 +516,10 @@ END_TEST
 
 START_TEST(only_a_requeue_at_the_time_limit_is_a_stop)
 {
-	struct config c = {.preflight = "none", .requeue = CONFIG_ON_PREEMPT};
+	struct config c = {.preflight = "none", .on_preempt = 1};
 
 	ck_assert_int_eq(config_agent_options(&c).stop.requeues, 0);
-	c.requeue |= CONFIG_ON_TIMEOUT;
+	c.on_timeout = 1;
 	ck_assert_int_eq(config_agent_options(&c).stop.requeues, 1);
 }
 END_TEST

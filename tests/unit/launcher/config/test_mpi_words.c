@@ -245,8 +245,8 @@ START_TEST(an_option_without_a_counterpart_is_an_error)
 		{"mpiexec -hosts h1,h2 a", "give -n N"},
 		{"mpiexec -n 2 a : b", "b: give each program of a command line "
 				       "with ':' its number of workers"},
-		{"mpiexec -n 2 a :", "no program stands before or behind"},
-		{"mpiexec -n 2 : -n 2 b", "no program stands before or behind"},
+		{"mpiexec -n 2 a :", "no program before or after"},
+		{"mpiexec -n 2 : -n 2 b", "no program before or after"},
 		{"d a : -n 3 b", "a: give each program"},
 		{"d -n 2 a : -n 0 b", "b: -n 0: a program needs a worker"},
 		{"d -n 2 a : -n 70000000 b", "b: -n '70000000': give a number"},

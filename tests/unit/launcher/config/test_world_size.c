@@ -33,7 +33,7 @@ START_TEST(hosts_are_filled_in_order)
 {
 	static const struct {
 		const char *line;
-		unsigned slots[4]; /* of each host, then 0 */
+		unsigned slots[4]; /* each host's, then 0 */
 	} rows[] = {
 		{"-n 4 -H a,b ./t", {2, 2}},
 		{"-n 5 -H a,b,c ./t", {2, 2, 1}},

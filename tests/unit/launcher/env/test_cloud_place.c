@@ -213,7 +213,7 @@ START_TEST(vertex_ai_ranks_its_two_worker_pools)
 			  "\"workerpool1\":[\"b:1\"],"
 			  "\"workerpool3\":[\"c:1\"]},\"task\":{"
 			  "\"type\":\"workerpool3\",\"index\":0}}";
-	refuses("this node, workerpool3 0, is none of the cluster's workers");
+	refuses("this node, workerpool3 0, is not among the cluster's workers");
 }
 END_TEST
 
@@ -227,7 +227,7 @@ START_TEST(tf_config_ranks_chief_and_workers)
 	vars[0] = (char *)"TF_CONFIG={\"cluster\":{\"ps\":[\"p:2222\"],"
 			  "\"worker\":[\"w:2222\",\"x:2222\"]},\"task\":{"
 			  "\"type\":\"ps\",\"index\":0}}";
-	refuses("this node, ps 0, is none of the cluster's workers");
+	refuses("this node, ps 0, is not among the cluster's workers");
 	vars[0] = (char *)"TF_CONFIG={\"cluster\":{\"worker\":[\"localhost:1\","
 			  "\"localhost:2\"]},\"task\":{\"type\":\"worker\","
 			  "\"index\":\"1\"}}";

@@ -1,7 +1,28 @@
 /* test_srun_exec.c: the srun command and its environment. */
-#include "launcher/srun_exec.h"
+#include "launcher/env/srun_exec.h"
 #include "tests/unit/launcher/config/slurm_vars.h"
 #include "tests/unit/run_case.h"
+
+static void clean_step(void)
+{
+	const struct srun_exec_options o = config_srun_exec_options(&config);
+
+	srun_exec_clean(&o);
+}
+
+static int add_secret(void)
+{
+	const struct srun_exec_options o = config_srun_exec_options(&config);
+
+	return srun_exec_add_secret(&o, &error);
+}
+
+static int build(struct srun_exec *s, char *self)
+{
+	const struct srun_exec_options o = config_srun_exec_options(&config);
+
+	return srun_exec_init(s, &o, self, words + 1, &error);
+}
 
 static const char *command(const char *text)
 {
@@ -12,8 +33,7 @@ static const char *command(const char *text)
 
 	ck_assert_msg(parse(text) == CONFIG_WANT_STEP, "'%s': %s", text,
 		      error.text);
-	ck_assert_int_eq(srun_exec_init(&s, &config, self, words + 1,
-					   &error), 0);
+	ck_assert_int_eq(build(&s, self), 0);
 	buf_init(&b, sizeof(out));
 	srun_exec_put(&b, &s);
 	ck_assert_str_eq(s.argv[0], "srun");
@@ -122,7 +142,7 @@ START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
 	set("SLURM_NTASKS", "16");
 	set("SLURM_SUBMIT_DIR", "/home");
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	srun_exec_clean(&config);
+	clean_step();
 	ck_assert_ptr_null(getenv("SLURM_NTASKS"));
 	ck_assert_ptr_null(getenv("SLURM_CPUS_PER_TASK"));
 	ck_assert_str_eq(getenv("SLURM_SUBMIT_DIR"), "/home");
@@ -168,7 +188,7 @@ START_TEST(a_step_of_all_groups)
 	parse_refused("--nnodes 4 ./a", "this Slurm allocation has 3");
 	set("SLURM_NTASKS_HET_GROUP_1", "2");
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	srun_exec_clean(&config);
+	clean_step();
 	ck_assert_ptr_null(getenv("SLURM_NTASKS_HET_GROUP_1"));
 	ck_assert_str_eq(getenv("SLURM_JOB_NUM_NODES_HET_GROUP_1"), "2");
 	ck_assert_str_eq(getenv(ALLOCATION_TASKS), "2,1(x2)");
@@ -182,8 +202,7 @@ START_TEST(a_word_that_srun_would_take)
 
 	batch();
 	ck_assert_int_eq(parse("./a : b"), CONFIG_WANT_STEP);
-	ck_assert_int_eq(srun_exec_init(&s, &config, self, words + 1,
-					   &error), ERR_USAGE);
+	ck_assert_int_eq(build(&s, self), ERR_USAGE);
 	has(error.text, "srun takes the word ':'");
 }
 END_TEST
@@ -197,7 +216,7 @@ START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
 	setenv("DDP_MUNGE_SOCKET", "/nowhere", 1);
 	batch();
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
+	ck_assert_int_eq(add_secret(), 0);
 	first = getenv("DDP_SLURM_SECRET");
 	ck_assert_ptr_nonnull(first);
 	snprintf(hex, sizeof(hex), "%s", first);
@@ -209,7 +228,7 @@ START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
 	/* also wiped in /proc/PID/environ */
 	ck_assert_int_eq(*first, '\0');
 	/* another step has another secret, and its ddpruns use it */
-	ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
+	ck_assert_int_eq(add_secret(), 0);
 	ck_assert_str_ne(getenv("DDP_SLURM_SECRET"), hex);
 	clean();
 	setenv("DDP_SLURM_SECRET", hex, 1);
@@ -233,12 +252,12 @@ START_TEST(a_word_of_the_users_is_no_place_for_a_secret_of_ours)
 	batch();
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		ck_assert_int_eq(parse(lines[i]), CONFIG_WANT_STEP);
-		ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
+		ck_assert_int_eq(add_secret(), 0);
 		ck_assert_msg(!getenv("DDP_SLURM_SECRET"), "%s", lines[i]);
 	}
 	setenv("DDP_TOKEN", "0123456789abcdef", 1);
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	ck_assert_int_eq(srun_exec_add_secret(&config, &error), 0);
+	ck_assert_int_eq(add_secret(), 0);
 	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
 }
 END_TEST

@@ -1,5 +1,6 @@
-/* srun_exec.c: one ddprun per node, with all that the allocation has of it. */
-#include "launcher/srun_exec.h"
+/* srun_exec.c: one ddprun per node, with all CPUs, memory and GPUs that the
+ * allocation has there. */
+#include "launcher/env/srun_exec.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -16,22 +17,17 @@
 
 enum { WORDS_MAX = 16, TEXT_MAX = 1024 };
 
-static const struct allocation *srun_exec_allocation(const struct config *c)
+static const struct allocation *
+srun_exec_allocation(const struct srun_exec_options *o)
 {
-	return slurm_env_allocation(&c->env);
-}
-
-static int srun_exec_is_elastic(const struct config *c)
-{
-	return strchr(c->nnodes_text, ':') != NULL;
+	return slurm_env_allocation(o->env);
 }
 
 /* An elastic job starts ddprun on all nodes; those that do not fit are spares.
  */
-static uint32_t srun_exec_nodes(const struct config *c)
+static uint32_t srun_exec_nodes(const struct srun_exec_options *o)
 {
-	return srun_exec_is_elastic(c) ? srun_exec_allocation(c)->nodes
-				       : c->min_nodes;
+	return o->is_elastic ? srun_exec_allocation(o)->nodes : o->min_nodes;
 }
 
 /* Appends a word. The buffer may move, so argv is filled later. */
@@ -47,24 +43,25 @@ static void srun_exec_add(struct buf *b, const char *fmt, ...)
 	buf_put(b, text, strlen(text) + 1);
 }
 
-static const char *srun_exec_input(const struct config *c)
+static const char *srun_exec_input(const struct srun_exec_options *o)
 {
-	if (c->stdin_rank == INPUT_NONE)
+	if (o->stdin_rank == INPUT_NONE)
 		return "none";
 	/* with a fixed number of nodes task 0 is node 0; the place of any other
 	 * rank, or of all ranks of an elastic job, is not known yet */
-	return c->stdin_rank == 0 && !srun_exec_is_elastic(c) ? "0" : "all";
+	return o->stdin_rank == 0 && !o->is_elastic ? "0" : "all";
 }
 
-static void srun_exec_put_options(struct buf *b, const struct config *c)
+static void srun_exec_put_options(struct buf *b,
+				  const struct srun_exec_options *o)
 {
-	uint32_t n = srun_exec_nodes(c);
+	uint32_t n = srun_exec_nodes(o);
 
 	srun_exec_add(b, "srun");
 	/* srun would apply numbers per group */
-	if (srun_exec_allocation(c)->groups) {
+	if (srun_exec_allocation(o)->groups) {
 		srun_exec_add(b, "--het-group=0-%u",
-			      srun_exec_allocation(c)->groups - 1);
+			      srun_exec_allocation(o)->groups - 1);
 	} else {
 		srun_exec_add(b, "--nodes=%u", n);
 		srun_exec_add(b, "--ntasks=%u", n);
@@ -72,26 +69,26 @@ static void srun_exec_put_options(struct buf *b, const struct config *c)
 	srun_exec_add(b, "--ntasks-per-node=1");
 	/* with all nodes, overlap: else a second ddprun would wait for the end
 	 * of the first. With some, srun chooses nodes that are free */
-	if (n == srun_exec_allocation(c)->nodes)
+	if (n == srun_exec_allocation(o)->nodes)
 		srun_exec_add(b, "--overlap");
 	srun_exec_add(b, "--cpu-bind=none");
 	srun_exec_add(b, "--mem=0");
-	if (srun_exec_allocation(c)->gpus_each)
+	if (srun_exec_allocation(o)->gpus_each)
 		srun_exec_add(b, "--gpus-per-node=%u",
-			      srun_exec_allocation(c)->gpus_each);
+			      srun_exec_allocation(o)->gpus_each);
 	srun_exec_add(b, "--mpi=none");
 	srun_exec_add(b, "--export=ALL");
-	srun_exec_add(b, "--input=%s", srun_exec_input(c));
-	if (srun_exec_is_elastic(c)) {
+	srun_exec_add(b, "--input=%s", srun_exec_input(o));
+	if (o->is_elastic) {
 		/* else srun may end all after the first */
 		srun_exec_add(b, "--wait=0");
 		srun_exec_add(b, "--no-kill");
 	}
-	srun_exec_add(b, "--kill-on-bad-exit=%d", !srun_exec_is_elastic(c));
+	srun_exec_add(b, "--kill-on-bad-exit=%d", !o->is_elastic);
 }
 
-int srun_exec_init(struct srun_exec *s, const struct config *c,
-		      char *self, char **args, struct err *e)
+int srun_exec_init(struct srun_exec *s, const struct srun_exec_options *o,
+		   char *self, char **args, struct err *e)
 {
 	size_t nargs = 0, n = 0;
 
@@ -103,7 +100,7 @@ int srun_exec_init(struct srun_exec *s, const struct config *c,
 				       "argument here; write sh -c '... :'");
 	}
 	buf_init(&s->texts, TEXT_MAX);
-	srun_exec_put_options(&s->texts, c);
+	srun_exec_put_options(&s->texts, o);
 	s->argv = calloc(WORDS_MAX + 1 + nargs + 1, sizeof(*s->argv));
 	if (!s->argv || s->texts.failed) {
 		srun_exec_release(s);
@@ -134,10 +131,10 @@ void srun_exec_put(struct buf *b, const struct srun_exec *s)
 	}
 }
 
-int srun_exec_add_secret(const struct config *c, struct err *e)
+int srun_exec_add_secret(const struct srun_exec_options *o, struct err *e)
 {
 	/* with etcd a job may have nodes of other steps */
-	if (c->etcd.members || !auth_wants_secret(c->auth_text, c->token_file))
+	if (o->other_steps || !auth_wants_secret(o->auth_text, o->token_file))
 		return 0;
 	return slurm_env_put_secret(e);
 }
@@ -156,23 +153,23 @@ static void srun_exec_carry(const char *from, const char *as)
 }
 
 /* Passes on the job's task counts, of all groups of a heterogeneous job. */
-static void srun_exec_carry_tasks(const struct config *c)
+static void srun_exec_carry_tasks(const struct srun_exec_options *o)
 {
 	struct buf b;
 
-	if (!srun_exec_allocation(c)->groups) {
+	if (!srun_exec_allocation(o)->groups) {
 		srun_exec_carry("SLURM_TASKS_PER_NODE", ALLOCATION_TASKS);
 		return;
 	}
 	buf_init(&b, 1 << 20);
-	groups_tasks(srun_exec_get, srun_exec_allocation(c)->groups, &b);
+	groups_tasks(srun_exec_get, srun_exec_allocation(o)->groups, &b);
 	buf_put_u8(&b, '\0');
 	if (!b.failed && b.data[0])
 		setenv(ALLOCATION_TASKS, b.data, 1);
 	buf_release(&b);
 }
 
-void srun_exec_clean(const struct config *c)
+void srun_exec_clean(const struct srun_exec_options *o)
 {
 	static const char *const names[] = {
 		"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE",
@@ -188,11 +185,11 @@ void srun_exec_clean(const struct config *c)
 		"SLURM_EXTERNAL_LAUNCHER",
 	};
 
-	srun_exec_carry_tasks(c);
+	srun_exec_carry_tasks(o);
 	srun_exec_carry("SLURM_CPUS_PER_TASK", ALLOCATION_CPUS_PER_TASK);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		unsetenv(names[i]);
-		for (uint32_t g = 0; g < srun_exec_allocation(c)->groups; g++)
+		for (uint32_t g = 0; g < srun_exec_allocation(o)->groups; g++)
 			groups_unset(names[i], g);
 	}
 }

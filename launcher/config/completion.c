@@ -1,6 +1,4 @@
 /* completion.c: completion scripts from the tables that option_parse uses. */
-#include "launcher/completion.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -194,7 +192,7 @@ static void completion_print_zsh(void)
 	       "\t'*::arguments:_normal'\n");
 }
 
-void completion_print(const char *shell)
+void config_print_completion(const char *shell)
 {
 	if (shell[0] == 'b')
 		completion_print_bash();

@@ -3,7 +3,16 @@
 #ifndef LAUNCHER_REQUEUE_H
 #define LAUNCHER_REQUEUE_H
 
-#include "launcher/config/config.h"
+#include <stdint.h>
+
+#include "base/error.h"
+#include "slurm/allocation.h"
+
+struct requeue_options {
+	const char *on; /* --requeue-on, borrowed */
+	int on_preempt, on_timeout; /* the same; both 0: never */
+	int is_first_node;
+};
 
 /* ---- pure ---- */
 
@@ -25,7 +34,7 @@ enum requeue_why {
 	REQUEUE_DONE,      /* Slurm has requeued it */
 	REQUEUE_CANCELLED, /* by a user, as far as we can tell */
 	REQUEUE_BY_HAND,   /* the step got a signal, but the job goes on */
-	REQUEUE_NO_BATCH,  /* of salloc or srun: there is no script */
+	REQUEUE_NO_BATCH,  /* salloc or srun made the job: it has no script */
 };
 
 /* How ddprun was asked to stop: warned of the time limit, cut short; and how
@@ -46,10 +55,11 @@ const char *requeue_id(allocation_get *get, char *out);
 
 /* Before ddprun starts the step: ERR_USAGE if there is no batch job to requeue.
  * Sets $SLURM_JOB_END_TIME if Slurm did not. If scontrol fails, warns. */
-int requeue_prepare(const struct config *c, struct err *e);
+int requeue_prepare(const struct requeue_options *o, struct err *e);
 
 /* After all workers of all nodes have stopped as asked: on the step's first
  * node, requeues the job or logs why not. */
-void requeue_run(const struct config *c, const struct requeue_notice *n);
+void requeue_run(const struct requeue_options *o,
+		 const struct requeue_notice *n);
 
 #endif

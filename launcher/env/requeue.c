@@ -1,5 +1,5 @@
 /* requeue.c: runs scontrol, and parses its output. */
-#include "launcher/requeue.h"
+#include "launcher/env/requeue.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -197,7 +197,12 @@ static int requeue_show(const char *id, struct requeue_job *j, struct err *e)
 	return rc;
 }
 
-int requeue_prepare(const struct config *c, struct err *e)
+static int requeue_is_on(const struct requeue_options *o)
+{
+	return o->on_preempt || o->on_timeout;
+}
+
+int requeue_prepare(const struct requeue_options *o, struct err *e)
 {
 	const char *format = getenv("SLURM_TIME_FORMAT");
 	struct requeue_job j;
@@ -205,14 +210,14 @@ int requeue_prepare(const struct config *c, struct err *e)
 	char id[ID_MAX], text[32];
 	int rc;
 
-	if (!c->requeue)
+	if (!requeue_is_on(o))
 		return 0;
 	rc = requeue_show(requeue_id(requeue_getenv, id), &j, &why);
 	if (format)
 		setenv("SLURM_TIME_FORMAT", format, 1);
 	if (rc) {
 		log_warn("--requeue-on %s: the job cannot be requeued from "
-			 "here: %s", c->requeue_on, why.text);
+			 "here: %s", o->on, why.text);
 		return 0;
 	}
 	if (!j.batch)
@@ -220,7 +225,7 @@ int requeue_prepare(const struct config *c, struct err *e)
 			       "--requeue-on %s: Slurm's job %s has no script "
 			       "to restart with; omit the option, or start "
 			       "ddprun in a batch script",
-			       c->requeue_on, id);
+			       o->on, id);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)j.end_time);
 	if (j.end_time)
 		setenv("SLURM_JOB_END_TIME", text, 0);
@@ -250,16 +255,16 @@ static void requeue_decline(const char *id, const struct requeue_job *j,
 		 "requeued", id, why, j->state, j->reason);
 }
 
-static void requeue_act(const struct config *c, const char *id,
+static void requeue_act(const struct requeue_options *o, const char *id,
 			const struct requeue_job *j, enum requeue_why why)
 {
 	switch (why) {
 	case REQUEUE_PREEMPTED:
-		if (c->requeue & CONFIG_ON_PREEMPT)
+		if (o->on_preempt)
 			requeue_do(id, "was preempted");
 		break;
 	case REQUEUE_TIMED_OUT:
-		if (c->requeue & CONFIG_ON_TIMEOUT)
+		if (o->on_timeout)
 			requeue_do(id, "has used up its time");
 		break;
 	case REQUEUE_DONE:
@@ -279,21 +284,22 @@ static void requeue_act(const struct config *c, const char *id,
 	}
 }
 
-void requeue_run(const struct config *c, const struct requeue_notice *n)
+void requeue_run(const struct requeue_options *o,
+		 const struct requeue_notice *n)
 {
 	struct requeue_job j;
 	struct err e = ERR_INIT;
 	char id[ID_MAX];
 
-	if (!c->requeue || c->env.node_rank != 0)
+	if (!requeue_is_on(o) || !o->is_first_node)
 		return;
 	requeue_id(requeue_getenv, id);
 	if (requeue_show(id, &j, &e)) {
 		log_warn("--requeue-on %s: cannot find out why Slurm's job %s "
 			 "was stopped: %s; to requeue it, run scontrol requeue "
 			 "%s",
-			 c->requeue_on, id, e.text, id);
+			 o->on, id, e.text, id);
 		return;
 	}
-	requeue_act(c, id, &j, requeue_decide(&j, n));
+	requeue_act(o, id, &j, requeue_decide(&j, n));
 }

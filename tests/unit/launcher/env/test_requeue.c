@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "launcher/env/scontrol.h"
-#include "launcher/requeue.h"
+#include "launcher/env/requeue.h"
 #include "tests/unit/run_case.h"
 
 /* Slurm 22.05's output, shortened; users choose the names. */

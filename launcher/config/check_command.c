@@ -1,5 +1,5 @@
 /* check_command.c: from the words of `ddprun check` to those of a job. */
-#include "launcher/check_command.h"
+#include "launcher/config/check_command.h"
 
 #include <stdio.h>
 #include <stdlib.h>
