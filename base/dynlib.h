@@ -9,7 +9,7 @@
 
 struct dynlib_symbol {
 	const char *name;
-	size_t offset; /* of the function pointer in the caller's struct */
+	size_t offset; /* where the caller's struct has the function pointer */
 };
 
 struct dynlib {

@@ -61,8 +61,8 @@ enum flight_state { FLIGHT_ENTERED = 1, FLIGHT_DONE, FLIGHT_FAILED };
 /* ---- The memory ---- */
 
 struct flight_entry {
-	_Atomic uint64_t ticket; /* of the call; 0: being written */
-	_Atomic uint64_t number; /* of the call in its communicator */
+	_Atomic uint64_t ticket; /* the call's; 0: being written */
+	_Atomic uint64_t number; /* the call's in its communicator */
 	_Atomic uint64_t word;	 /* the packed call: flight_pack */
 	_Atomic uint64_t ns;	 /* when it was entered: flight_clock */
 	_Atomic uint32_t comm;

@@ -24,9 +24,10 @@ struct option_spec {
 	const char *name; /* "nproc-per-node"; NULL ends the table */
 	char letter;      /* 'm', or 0 */
 	enum option_kind kind;
-	size_t offset;        /* of the field in the caller's struct */
-	size_t given_offset;  /* of an int set to 1 when the command line or the
-				 environment gave it; 0: none */
+	size_t offset;        /* where the caller's struct has the field */
+	size_t given_offset;  /* where it has an int that becomes 1 when the
+			       * command line or the environment gives the
+			       * option; 0: nowhere */
 	double min, max;      /* for OPTION_INT and OPTION_DOUBLE */
 	const char *arg;      /* "N", for --help; lower-case words in it are
 				 literal values ("N|auto|cpu") */
@@ -37,9 +38,9 @@ struct option_spec {
 	/* The default as text: option_parse sets it before it reads anything,
 	 * and "{}" in help stands for it. NULL: the caller sets it. */
 	const char *def;
-	/* OPTION_STRING: the value if the option stands last or another option
-	 * follows, or, where arg is a list of literal values, none of them;
-	 * NULL: a value is required. */
+	/* OPTION_STRING: the value if the option is the last word or another
+	 * option follows, or, where arg is a list of literal values, none of
+	 * them; NULL: a value is required. */
 	const char *bare;
 };
 

@@ -214,8 +214,8 @@ int sock_addr_scoped_number(const char *host, uint16_t port,
 	return index != 0;
 }
 
-/* Refuses a link-local address without an interface, or with one that this host
- * does not have. */
+/* Refuses a link-local address without an interface, or with an interface that
+ * this host does not have. */
 static int sock_check_scope(const char *host, struct err *e)
 {
 	const char *scope = strchr(host, '%');

@@ -55,13 +55,13 @@ struct etcd_kv {
 struct etcd_reply {
 	int64_t revision;
 	int succeeded; /* a transaction's compares held */
-	int more;      /* of a range, beyond the limit */
-	int canceled;  /* of a watch; it can begin at compacted */
+	int more;      /* a range has more keys than its limit */
+	int canceled;  /* the watch; a new one can begin at compacted */
 	int64_t compacted;
 	int64_t lease, ttl_s;
-	struct etcd_kv *kvs; /* of a range, a transaction, or events */
+	struct etcd_kv *kvs; /* a range's, a transaction's, or events */
 	size_t nkvs;
-	struct slice token; /* of a login */
+	struct slice token; /* a login's */
 	struct slice error; /* etcd's own text; empty: none */
 	int code;           /* gRPC's number of the error */
 	struct buf memory;  /* that the slices point to */

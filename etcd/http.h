@@ -17,7 +17,7 @@ struct http_tls {
 };
 
 enum {
-	HTTP_BODY_MAX = 64 << 20, /* of a reply, or of one line of a stream */
+	HTTP_BODY_MAX = 64 << 20, /* a reply, or one line of a stream */
 };
 
 struct http_events {

@@ -39,9 +39,9 @@ const char *mpirun_name(const struct mpirun *m);
 const char *mpirun_rank_name(const struct mpirun *m);
 
 /* 1 for a variable ("NAME" or "NAME=value") that marks a process as the
- * launcher's rank; processes that a rank starts are none and must not inherit
- * it. 0 for variables that users set themselves (OMPI_MCA_btl, PMIX_MCA_ptl).
- */
+ * launcher's rank; the processes that a rank starts are not ranks and must not
+ * inherit it. 0 for variables that users set themselves (OMPI_MCA_btl,
+ * PMIX_MCA_ptl). */
 int mpirun_is_rank_variable(const char *var);
 
 #endif

@@ -175,7 +175,7 @@ static int pmi_get(struct pmi *t, const char *key, char *text, size_t size)
 	if (!pmi_field(t->reply, "value", &value) || value.len >= size)
 		return err_set(t->e, ERR_PROTOCOL,
 			       "the launcher's answer on PMI_FD has no value, "
-			       "or one that is too long");
+			       "or its value is too long");
 	memcpy(text, value.data, value.len);
 	text[value.len] = 0;
 	return 0;

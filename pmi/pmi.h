@@ -19,7 +19,7 @@ int pmi_check(struct slice line, const char *cmd, struct err *e);
 struct pmi {
 	int fd;
 	uint64_t deadline;
-	char name[PMI_NAME_MAX]; /* of the key space */
+	char name[PMI_NAME_MAX]; /* the key space's */
 	char line[PMI_LINE_MAX];
 	struct slice reply; /* the last reply */
 	struct err *e;

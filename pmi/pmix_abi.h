@@ -1,4 +1,4 @@
-/* pmix_abi.h: the few types of PMIx that we need, declared anew, so that
+/* pmix_abi.h: the few types of PMIx that we need, declared here, so that
  * libpmix.so.2 can be loaded without its headers. They follow the ABI of the
  * PMIx standard (pmix_common.h and pmix_server.h), which is the same in
  * versions 3 to 5; a test compares them with the headers where these are

@@ -32,9 +32,10 @@ enum {
 	WIRE_TEXT_MAX = 64 << 10,	/* text for people: reasons, tails */
 	WIRE_DUMP_REPLY_MAX = 1 << 20,	/* a node's part of a dump */
 	WIRE_DUMP_MAX_MS = 600000,
-	WIRE_TOKEN_SIZE = 16, /* of a rank that passes on a shared list */
+	WIRE_TOKEN_SIZE = 16, /* the token of a rank that passes on a shared
+			       * list */
 	WIRE_HASH_SIZE = 32,
-	WIRE_ADDRS_MAX = 64,  /* of a node */
+	WIRE_ADDRS_MAX = 64,  /* a node's */
 	WIRE_LEASE_MS = 5000, /* silence after which a node is lost */
 	WIRE_LEASE_MIN_MS = 100,
 	WIRE_PINGS = 20, /* in a lease; a server that answers none is lost.
@@ -377,7 +378,7 @@ struct wire_rank {
 	uint64_t quiet_ms;  /* since it last made progress */
 	uint64_t does_ms;   /* since it began to do this */
 	uint64_t world;	    /* how many collectives of the world it entered */
-	uint32_t comm;	    /* of the collective that it is in */
+	uint32_t comm;	    /* the collective's that it is in */
 	uint64_t number;    /* that collective's, plus 1; 0: it is in none */
 	int32_t peer;	    /* the rank of its send or recv, or -1 */
 	int64_t step;	    /* the last it reported; -1: none */

@@ -28,13 +28,13 @@ struct allocation {
 	enum allocation_place place;
 	uint64_t job, step;
 	char id[ALLOCATION_ID_MAX]; /* "slurm-12.0"; "slurm-12": no step */
-	uint32_t nodes;     /* of the step; else of the allocation */
-	uint32_t groups;    /* of a heterogeneous job; 0: it is none */
-	uint32_t job_nodes; /* of all these groups */
+	uint32_t nodes;     /* in the step; else in the allocation */
+	uint32_t groups;    /* in a heterogeneous job; 0: it is not one */
+	uint32_t job_nodes; /* in all these groups */
 	uint64_t end_time; /* unix time when Slurm ends the job; 0: unknown */
 	uint32_t restarts; /* how often the job was requeued */
 	uint32_t gpus_per_task; /* --gpus-per-task; 0: not given */
-	/* of a step */
+	/* a step */
 	/* this node's task number, which follows the topology if Slurm knows
 	 * it; and its index in the list of nodes, which does not */
 	uint32_t node_rank, node_index;
@@ -47,8 +47,8 @@ struct allocation {
 	uint32_t cpus, gpus; /* the step's on this node; 0: unknown */
 	int bound; /* srun bound this task to some of the CPUs */
 	uint32_t tasks; /* ALLOCATION_TASKS, on this node; 0: unknown */
-	/* of an allocation without a step: the number of GPUs per node that
-	 * the step must ask for, since the job did not ask per node; 0: none */
+	/* an allocation without a step: the number of GPUs per node that the
+	 * step must ask for, since the job did not ask per node; 0: none */
 	uint32_t gpus_each;
 };
 

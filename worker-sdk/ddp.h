@@ -91,7 +91,7 @@ struct ddp_options {
 	/* Milliseconds that ddp_init and each collective wait for the other
 	 * ranks before they fail with DDP_ERR_TIMEOUT. 0: $DDP_TIMEOUT (in
 	 * seconds), else 30 minutes, torch.distributed's default. < 0: no
-	 * limit. The time starts anew after this process was suspended (Ctrl-Z,
+	 * limit. The time starts over after this process was suspended (Ctrl-Z,
 	 * Slurm's suspend). */
 	int timeout_ms;
 };
@@ -400,8 +400,8 @@ DDP_API int ddp_set_stream(ddp_comm *c, void *stream);
 
 /* Waits until this cudaEvent_t of the program's is complete, in place of
  * cudaEventSynchronize or cudaStreamSynchronize. These wait for ever if the
- * event follows a collective to which a rank does not come; this call fails as
- * a blocking collective does: it names the rank that died, or at the world's
+ * event follows a collective that a rank does not enter; this call fails as a
+ * blocking collective does: it names the rank that died, or at the world's
  * timeout the ranks that are late. Needs the backend nccl. Not collective. */
 DDP_API int ddp_wait_event(ddp_comm *c, void *event);
 
@@ -426,7 +426,7 @@ struct ddp_sampler {
 	int shuffle; /* 0: in order */
 	enum ddp_remainder remainder;
 	/* private: */
-	uint64_t samples; /* of this rank, per epoch */
+	uint64_t samples; /* this rank's, per epoch */
 	uint32_t *order;  /* [dataset_size], of this epoch */
 	uint64_t epoch;
 };

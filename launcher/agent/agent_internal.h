@@ -49,7 +49,7 @@ struct agent_held {
 
 struct agent {
 	const struct agent_options *options;
-	const struct rdzv_options *rdzv; /* of them */
+	const struct rdzv_options *rdzv; /* options->rdzv */
 	const struct plan_parts *parts; /* NULL: see unable */
 	const struct agent_unable *unable;
 	uint64_t open_files;
@@ -77,11 +77,11 @@ struct agent {
 	struct agent_hang hang;
 	struct event_commands events;
 	int is_first; /* node 0, in the last round */
-	struct pmi_service *pmi; /* of the round; NULL: none */
+	struct pmi_service *pmi; /* the round's; NULL: none */
 	struct pmix_service *pmix;
 	/* until preload, pmix, or the exchange of ports is ready */
 	struct agent_held held;
-	struct worker_ports ports; /* of this attempt, if it needs any */
+	struct worker_ports ports; /* this attempt's, if it needs any */
 	struct agent_peers *peers; /* their exchange; NULL: none */
 	struct buf peers_text;
 	struct preload preload;
@@ -108,7 +108,7 @@ void agent_start_group(struct agent *a, const struct wire_start *start);
 void agent_keep_lease(void *arg);
 /* Copies a round whose workers are started later. */
 void agent_hold(struct agent *a, const struct wire_start *start);
-/* What the held round waited for has come. */
+/* The held round may begin: what it waited for has happened. */
 void agent_continue(struct agent *a);
 
 /* --on-event, on node 0; rank -1: none. */

@@ -132,8 +132,8 @@ void agent_hold(struct agent *a, const struct wire_start *start)
 	a->held.start.master_addr = SLICE_STR(a->held.master);
 }
 
-/* A stop may have come meanwhile: the workers then get it at once, because the
- * server waits for their ends. Or the round is over. */
+/* A stop may have been requested meanwhile: the workers then get it at once,
+ * because the server waits until they have ended. Or the round is over. */
 void agent_continue(struct agent *a)
 {
 	if (a->state != RUNNING && a->state != NOTIFIED && a->state != KILLING)

@@ -57,7 +57,7 @@ static const struct agent_edge table[][EVENTS] = {
 		[EV_GRACE] = EDGE(KILLING, ACT_KILL_JOB),
 	},
 	[KILLING] = {
-		/* of a spare, which has no workers yet */
+		/* a spare, which has no workers yet */
 		[EV_START] = EDGE(LEAVING, ACT_DECLINE),
 		[EV_END] = EDGE(STOPPING, ACT_STOP_WORKERS),
 		[EV_RESTART] = EDGE(STOPPING, ACT_STOP_WORKERS),

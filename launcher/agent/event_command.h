@@ -12,7 +12,7 @@
 
 enum {
 	EVENT_COMMANDS_MAX = 8,	  /* at a time; more events are dropped */
-	EVENT_COMMAND_MS = 30000, /* of one command */
+	EVENT_COMMAND_MS = 30000, /* for one command */
 	EVENT_COMMAND_END_MS = 5000, /* when the job is over */
 };
 

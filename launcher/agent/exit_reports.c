@@ -53,8 +53,9 @@ static int exit_report_is_stopped(struct exit_reports *r, struct worker *w)
 	return stop_request_is_obeyed(r->stop, w, w->stopped);
 }
 
-/* What the server needs to look for a rank that this one waited for in vain. A
- * restart does not wait for a look at all workers that nobody needs. */
+/* What the server needs to find the rank for which this one waited too long. It
+ * is not collected if nobody needs it: a restart would wait until all workers
+ * have been examined. */
 static int exit_report_may_be_victims(const struct wire_exited *m)
 {
 	return m->missed.len || m->why.len;

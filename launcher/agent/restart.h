@@ -8,7 +8,7 @@
 enum {
 	RESTART_TIME_TEXT_MAX = 160,
 	RESTART_BACKOFF_MAX_S = 300, /* unless the first wait is longer */
-	RESTART_STEADY_S = 600, /* workers ran that long: waits begin anew */
+	RESTART_STEADY_S = 600, /* workers ran that long: waits start over */
 };
 
 /* All nodes come to the same waits, because the server's END is the same for

@@ -17,7 +17,8 @@ enum {
 /* What the user and the launcher say of the end of the job. */
 struct stop_options {
 	struct signal_set ending;
-	struct signal_set warning; /* of the time limit (sbatch --signal) */
+	struct signal_set warning; /* sent before the time limit (sbatch
+				    * --signal) */
 	double grace_s;		   /* --shutdown-timeout */
 	uint64_t end_time;    /* unix time when Slurm ends the job; 0: never */
 	double stop_before_s; /* how long before it we stop; 0: never */
@@ -30,8 +31,8 @@ struct stop_request {
 	int signal;           /* for workers that do not poll; 0: none */
 	uint32_t grace_ms;    /* SHUTDOWN_NO_LIMIT: until Slurm ends it */
 	int warned;           /* the first request was a warning */
-	struct signal_set signals; /* of all requests so far */
-	int exit_code;        /* of a job that ends so: the first request's */
+	struct signal_set signals; /* those of all requests so far */
+	int exit_code;        /* if the job ends so: the first request's */
 };
 
 /* number is in one of the sets of o; now is unix time. */

@@ -22,10 +22,12 @@ struct worker_shutdown {
 	int signal;       /* for workers and what they leave behind */
 	int is_announced; /* the log says that the workers take long */
 	int is_far;       /* workers of other nodes are awaited as well */
-	uint64_t left_ms; /* of the grace period, after the announcement */
+	uint64_t left_ms; /* the rest of the grace period, after the
+			   * announcement */
 	char cause[ERR_TEXT_MAX]; /* in words; the owner sets it */
 	struct sweep sweep; /* leftovers that were signalled */
-	const struct sweep_marks *marks; /* of all leftovers; the owner's */
+	const struct sweep_marks *marks; /* those of all leftovers; the
+					  * owner's */
 };
 
 void worker_shutdown_init(struct worker_shutdown *s, uv_loop_t *loop,

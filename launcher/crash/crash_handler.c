@@ -26,7 +26,8 @@ enum {
 	OPEN_READ = 0, OPEN_WRITE = 2, OPEN_CLOEXEC = 02000000, AT_CWD = -100,
 	MAP_RW = 3, MAP_IS_SHARED = 1, GET_NAME = 16,
 	LIMIT_CPU = 0, LIMIT_FSIZE = 1, LIMIT_STACK = 3,
-	GET_SEALS = 1034, SEALS = 2 | 4, /* of size: crash_catcher.c */
+	GET_SEALS = 1034, SEALS = 2 | 4, /* seals of the size:
+					  * crash_catcher.c */
 };
 
 #define KEPT __attribute__((visibility("default")))

@@ -12,7 +12,7 @@
 struct cloud_view {
 	const char *(*get)(const char *name);
 	char *const *vars; /* all variables, for names that are not fixed */
-	const char *host;  /* this host's name, as the kernel has it */
+	const char *host;  /* the kernel's name of this host */
 	const char *etc_hosts;       /* "/etc/hosts" */
 	const char *resource_config; /* SageMaker's, for images without SM_* */
 };
@@ -20,13 +20,13 @@ struct cloud_view {
 struct cloud_place {
 	const char *platform; /* "AWS Batch" */
 	uint32_t nodes;       /* 0: not known */
-	long rank;            /* of this node; -1: not known */
+	long rank;            /* this node's; -1: not known */
 	/* The first node's name or address. "": not known, or is_first says
 	 * that it is this one. */
 	char first[SOCK_HOST_MAX];
 	int is_first;
 	uint16_t port; /* for the first node's server; 0: any */
-	uint32_t gpus; /* of this node; 0: not known */
+	uint32_t gpus; /* this node's; 0: not known */
 	const char *rank_variable; /* rank was read from it; NULL: derived */
 	char evidence[SOCK_HOST_MAX]; /* "AWS_BATCH_JOB_NUM_NODES=2" */
 	const char *advice; /* what makes the missing facts known; or NULL */

@@ -160,7 +160,7 @@ static int cloud_spec_rank(struct cloud_place *p, const struct json *j,
 	}
 	if (p->nodes > 1 && p->rank < 0)
 		return err_set(e, ERR_USAGE, "%s: this node, %.100s %ld, is "
-			       "none of the cluster's workers: write ddprun "
+			       "not among the cluster's workers: write ddprun "
 			       "--nnodes, --node-rank and --rdzv-endpoint, or "
 			       "--standalone for a job on this node",
 			       name, type ? type : "of no type", i);

@@ -68,15 +68,15 @@ struct launch_env {
 
 	/* ---- facts; 0 or "" if the launcher does not report them ---- */
 	char job[ALLOCATION_ID_MAX]; /* a name for the job: "slurm-12.0" */
-	uint32_t nodes;      /* of a task's or a step's job */
+	uint32_t nodes;      /* in the job of a task or step */
 	uint32_t node_rank;  /* this node's, if all nodes take part */
 	uint32_t node_index; /* 0: the first node, which hosts the server */
-	int is_rankless; /* of a task: node_rank and node_index are not known */
+	int is_rankless; /* a task's node_rank and node_index are not known */
 	uint32_t host_index; /* --nnodes and above: this host is a spare */
 	char first_host[LAUNCH_NAME_MAX], second_host[LAUNCH_NAME_MAX];
-	uint16_t ports[LAUNCH_PORTS]; /* of this job, for its server */
+	uint16_t ports[LAUNCH_PORTS]; /* for this job's server */
 	int nports;
-	uint32_t cpus, gpus, tasks; /* of this node, for this job */
+	uint32_t cpus, gpus, tasks; /* on this node, for this job */
 	uint64_t end_time;  /* unix time when it ends the job */
 	uint32_t restarts;  /* how often it has restarted the job */
 	int is_silent; /* another ddprun on this node logs the error */

@@ -8,7 +8,7 @@
 #include "launcher/crash/crash_catcher.h"
 
 enum {
-	CRASH_REPORT_FRAMES = 24, /* of a stack; the innermost ones */
+	CRASH_REPORT_FRAMES = 24, /* a stack's innermost ones */
 	CRASH_REPORT_WAIT_MS = 1500,
 };
 

@@ -7,7 +7,7 @@
 
 enum {
 	EXIT_BAD_USAGE = 2,
-	EXIT_NOT_FOUND = 127,      /* the program, as a shell has it */
+	EXIT_NOT_FOUND = 127,      /* the program; a shell's code for it */
 	EXIT_NOT_EXECUTABLE = 126,
 	EXIT_LOST = 69,            /* the rendezvous server, or another node */
 	EXIT_INTERNAL = 70,

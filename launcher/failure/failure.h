@@ -28,7 +28,7 @@ struct failure {
 	struct postmortem postmortem;
 	struct recorder recorder;
 	struct crash_catcher catcher;
-	int has_stack; /* of a crash in this round; unwinding takes time */
+	int has_stack; /* a crash in this round has one; unwinding takes time */
 	time_t began;  /* when the round's workers were started */
 	int round_ran; /* the group's fields are those of the last round */
 	/* about the last death, until the next */
@@ -44,7 +44,7 @@ struct failure {
 	int64_t ended_ms;  /* the same as unix time */
 	struct buf page;
 	struct attempts attempts;
-	struct report_slow slow; /* of this round, as gpu_news */
+	struct report_slow slow; /* this round's, as gpu_news */
 	struct gpu_news gpu_news;
 };
 

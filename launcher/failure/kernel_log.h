@@ -17,7 +17,7 @@ struct kernel_log {
 
 struct kernel_kill {
 	int cgroup; /* at a cgroup's limit; 0: the host ran out of memory */
-	char path[KERNEL_LOG_LINE_MAX]; /* of that cgroup; "": not known */
+	char path[KERNEL_LOG_LINE_MAX]; /* that cgroup's; "": not known */
 };
 
 /* A SIGSEGV: the address that was used, and the stack pointer. */

@@ -11,10 +11,10 @@
 enum {
 	RULE_COLUMNS = 78,
 	TEXT_COLUMNS = 64, /* for the text after a label */
-	MESSAGE_LINES = 3, /* of an error file's message */
-	STACK_LINES = 4,   /* of its traceback, if it is not Python's */
+	MESSAGE_LINES = 3, /* an error file's message */
+	STACK_LINES = 4,   /* its traceback, if it is not Python's */
 	FRAMES_MAX = 64 << 10,
-	TAIL_LINES_SHORT = 8, /* of stderr, if there is such a message */
+	TAIL_LINES_SHORT = 8, /* stderr, if there is such a message */
 	VICTIMS = 4, KILLED = 2,
 	ATTEMPTS_SHOWN = 10,
 	ATTEMPT_CAUSE_MAX = 96,

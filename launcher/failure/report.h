@@ -30,7 +30,7 @@ struct report_worker {
 	int64_t after_ms; /* after the first failure; see first_is_here */
 	uint64_t max_rss_kib;
 	char *last; /* its last call of libddp; NULL: not known */
-	const char *role; /* of several programs; NULL: the job has one */
+	const char *role; /* one of several programs; NULL: the job has one */
 };
 
 /* The rank that slowed the round down last. */

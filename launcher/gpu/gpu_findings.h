@@ -29,7 +29,7 @@ struct gpu_finding {
 const char *gpu_severity_name(enum gpu_severity s);
 
 struct gpu_seen {
-	struct gpu_record first, last; /* of this round; of now */
+	struct gpu_record first, last; /* this round's first; the latest */
 	int is_known;                  /* last has been read */
 	unsigned reported;             /* bits of what was reported */
 	uint32_t xids[GPU_XIDS_TRACKED / 32];
@@ -43,7 +43,7 @@ struct gpu_findings {
 
 /* The caller sets owner and on_finding; the rest is zero. */
 
-/* A round begins: what happens in it is reported anew; states that last, such
+/* A round begins: what happens in it is reported again; states that last, such
  * as a GPU that is too hot, are not. */
 void gpu_findings_begin(struct gpu_findings *all);
 /* A GPU was read. */

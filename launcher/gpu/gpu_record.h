@@ -39,8 +39,8 @@ enum gpu_line_kind {
 struct gpu_line {
 	enum gpu_line_kind kind;
 	struct gpu_record record;
-	uint32_t index, xid, instance; /* of an Xid */
-	char text[GPU_LINE_MAX];       /* of a note or a failure */
+	uint32_t index, xid, instance; /* an Xid's */
+	char text[GPU_LINE_MAX];       /* a note or a failure */
 };
 
 /* A GPU of which nothing is known yet. */
@@ -52,7 +52,7 @@ void gpu_record_put_end(struct buf *out);
 /* is_failure: the helper exits. Line breaks in text become spaces. */
 void gpu_record_put_text(struct buf *out, int is_failure, const char *text);
 
-/* Parses a line without its line break. Returns -1 if it is none of these. */
+/* Parses a line without its line break. Returns -1 if it is no such line. */
 int gpu_line_parse(struct slice line, struct gpu_line *l);
 
 #endif

@@ -9,7 +9,7 @@
 enum gpu_xid_kind {
 	GPU_XID_PROGRAM,  /* an error of the program: the GPU is fine */
 	GPU_XID_RECORDED, /* the GPU handled it, nothing ends */
-	GPU_XID_BROKEN,   /* of the GPU, its links or its driver */
+	GPU_XID_BROKEN,   /* the GPU, its links or its driver */
 };
 
 struct gpu_xid {

@@ -22,7 +22,7 @@ struct backtrace_frame {
 	char function[BACKTRACE_NAME_MAX]; /* "": not known */
 	char module[BACKTRACE_NAME_MAX];   /* the file's name, or "" */
 	char source[BACKTRACE_NAME_MAX];   /* "train.c:120", or "" */
-	uint64_t offset; /* of the call, from where the module begins */
+	uint64_t offset; /* where the call is, from where the module begins */
 };
 
 struct backtrace_thread {

@@ -12,7 +12,7 @@
 #include "rendezvous/auth/auth.h"
 
 enum {
-	CONTROL_CLIENT_PORT = 29400, /* of an endpoint without a port */
+	CONTROL_CLIENT_PORT = 29400, /* for an endpoint without a port */
 	CONTROL_CLIENT_NOTHING = 1,  /* exit code: there is no such job */
 };
 

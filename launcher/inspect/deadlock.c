@@ -16,7 +16,7 @@ struct deadlock {
 	struct deadlock_call *calls; /* by rank */
 	struct deadlock_wait *waits;
 	size_t nwaits;
-	size_t *from; /* of a wait in the search: that before it */
+	size_t *from; /* for a wait in the search: that before it */
 	size_t *queue;
 };
 

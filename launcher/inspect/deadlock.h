@@ -13,9 +13,9 @@ struct deadlock_call {
 };
 
 /* The shortest circle of ranks each of which waits for the next, as lines; no
- * line if there is none. A rank that sleeps in a call waits for the peer of
- * its message, unless the peer has begun the other half; in a collective, for
- * each rank that has not come to it. -ENOMEM. */
+ * line if there is none. A rank that sleeps in a call waits for the peer of its
+ * message, unless the peer has begun the other half; in a collective, for each
+ * rank that has not entered it. -ENOMEM. */
 int deadlock_put(struct buf *out, const struct deadlock_call *calls, size_t n);
 
 #endif

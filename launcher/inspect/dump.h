@@ -17,7 +17,7 @@ struct dump_options {
 	long agent;      /* only that ddprun's workers; 0: all */
 	double timeout_s; /* for other nodes */
 	int json, no_stacks, here;
-	int all_nodes; /* of agent's job */
+	int all_nodes; /* all nodes of agent's job */
 };
 
 extern const struct option_spec dump_options[];

@@ -11,7 +11,7 @@ struct gpu_status_walk {
 	struct slice rest;
 	struct wire_gpus node;
 	struct reader items;
-	uint32_t left; /* of this node */
+	uint32_t left; /* on this node */
 };
 
 /* 0: there is none any more. */

@@ -58,7 +58,7 @@ uint32_t job_status_nodes(const struct job_status *job,
 	return n;
 }
 
-enum { GPUS_BYTES_MAX = 256 << 20 }; /* of a job */
+enum { GPUS_BYTES_MAX = 256 << 20 }; /* for a job */
 
 /* One question to one server. */
 struct job_status_ask {

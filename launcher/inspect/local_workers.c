@@ -265,7 +265,7 @@ static uint32_t local_worker_comm_size(const struct flight_view *v,
 
 enum arrival { CAME, MISSING, UNKNOWN };
 
-/* Whether w has come to call `to`: its calls in a communicator are numbered. */
+/* Whether w has reached call `to`: its calls in a communicator are numbered. */
 static enum arrival local_worker_arrival(const struct local_worker *w,
 					 const struct flight_op *to)
 {

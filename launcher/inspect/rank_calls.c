@@ -6,7 +6,7 @@
 
 #include "rendezvous/wire.h"
 
-enum { MESSAGES_MAX = 64 }; /* of a rank, that have not arrived */
+enum { MESSAGES_MAX = 64 }; /* a rank's that have not arrived */
 
 /* Of CPU time between two moments, which the kernel counts in 1/100 s. */
 static const double asleep_s = 0.035;

@@ -13,7 +13,7 @@ enum { RANK_CALLS_MS = 100 }; /* between the two moments */
 /* What a worker was in at the first moment. */
 struct rank_moment {
 	pid_t pid;
-	uint64_t ticket; /* of its call; 0: of none */
+	uint64_t ticket; /* its call's; 0: no call's */
 	double cpu_s;
 };
 

@@ -92,8 +92,9 @@ struct connection {
 	uint64_t unresolved_until_ms;
 
 	/* What earlier attempts met; connection_loss.c. */
-	int refusals; /* of our proof. After the first, once more at once: the
-		       * server may have died just then; 2: that was made */
+	int refusals; /* how often our proof was refused. After the first, we
+		       * try once more at once: the server may have died just
+		       * then; 2: we have */
 	uint64_t refused_since_ms; /* at one of several ports; 0: at none */
 	uint64_t mute_since_ms; /* it accepts, sends nothing, closes; 0: no */
 

@@ -173,7 +173,7 @@ int connection_host(struct connection *c, struct err *e)
 	if (rc == -EADDRNOTAVAIL && c->options->is_host == 1)
 		return err_set(e, ERR_USAGE,
 			       "%s: the endpoint '%s' is not at an address of "
-			       "this host; give one that is%s",
+			       "this host; give an endpoint that is%s",
 			       c->options->nports ? "Slurm's first node"
 						  : "--rdzv-conf is_host=1",
 			       c->where,

@@ -55,7 +55,7 @@ struct member {
 	struct reconnect reconnect;
 	struct outbox outbox;
 	struct join_progress progress;
-	uint32_t id; /* of the last request on this connection */
+	uint32_t id; /* the last request's on this connection */
 	uint32_t resume_id;
 	unsigned unanswered; /* pings since anything came */
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */

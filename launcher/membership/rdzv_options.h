@@ -32,7 +32,7 @@ struct rdzv_options {
 	uint16_t ports[LAUNCH_PORTS]; /* the endpoint's: the first free one */
 	int nports;                   /* 0: only its own */
 	int is_host; /* this node hosts the server: 1, 0; -1: find out */
-	const char *journal; /* of a server that we start; NULL: in memory */
+	const char *journal; /* for a server that we start; NULL: in memory */
 	const char *local_addr; /* where others reach this node; NULL: any */
 	int by_interface;       /* it comes from --interface */
 

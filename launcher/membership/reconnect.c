@@ -103,7 +103,7 @@ void reconnect_start_quietly(struct reconnect *r)
 	err_set(&r->why, -ETIMEDOUT,
 		"the network to the rendezvous server at %s was down",
 		connection_server_text(r->connection, at));
-	log_debug("%s: connecting anew", r->why.text);
+	log_debug("%s: connecting again", r->why.text);
 	reconnect_note_time(r);
 }
 

@@ -35,8 +35,8 @@ void reconnect_init(struct reconnect *r, uv_loop_t *loop,
 		    const struct reconnect_events *events, void *owner);
 void reconnect_close(struct reconnect *r);
 
-/* A loss begins: logs it, at once or when it lasts, and starts the time in
- * which on_timeout has not come yet. */
+/* A loss begins: logs it, at once or when it lasts, and starts the time after
+ * which on_timeout is called. */
 void reconnect_start(struct reconnect *r, const struct err *why,
 		     int has_workers);
 /* The same without a log line: a stalled connection is replaced. */

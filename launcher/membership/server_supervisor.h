@@ -1,8 +1,9 @@
 /* server_supervisor.h: supervises the ddprdzv that we started: keeps its
- * sockets and its journal open, so that another one can go on with them when it
- * dies. It is started again up to three times a minute, and only if its state
- * is in a journal or in etcd; a candidate that etcd has replaced always is, to
- * stand by. Owns all that it was started with; fails as server_process.h. */
+ * sockets and its journal open, so that a new one can continue with them when
+ * it dies. It is started again up to three times a minute, and only if its
+ * state is in a journal or in etcd; a candidate that etcd has replaced is
+ * always started again, as a standby. Owns all that it was started with; fails
+ * as server_process.h. */
 #ifndef LAUNCHER_SERVER_SUPERVISOR_H
 #define LAUNCHER_SERVER_SUPERVISOR_H
 

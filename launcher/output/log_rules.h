@@ -27,7 +27,7 @@ int line_filter_matches(const struct line_filter *f, struct slice line);
 
 struct log_rules {
 	struct rank_list ranks, local_ranks;
-	struct line_filter copied[2]; /* of stdout, of stderr */
+	struct line_filter copied[2]; /* stdout's, stderr's */
 	const char *prefix; /* the template */
 	int some_ranks, some_local_ranks; /* the user gave these lists */
 	int collapse;

@@ -239,7 +239,7 @@ static void output_put_collapsed(struct output *o, int is_stderr,
 	o->vars.rank = ranks.data ? ranks.data : "";
 	o->vars.local_rank = local_ranks.data ? local_ranks.data : "";
 	o->vars.stream = is_stderr ? "stderr" : "stdout";
-	if (o->role_of) /* of the first of them */
+	if (o->role_of) /* the first rank's */
 		o->vars.role_name = o->role_of(
 			o->role_arg, (uint32_t)strtoul(o->vars.rank, NULL, 10));
 	line_prefix_put(&prefix, o->rules->prefix, &o->vars);

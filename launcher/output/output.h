@@ -47,7 +47,7 @@ struct output {
 	uint32_t streams; /* open ones */
 	struct read_backoff backoff;
 	int watching, resting, paused, closing;
-	const struct stream *redrawn; /* its line is the one that is redrawn */
+	const struct stream *redrawn; /* its line is redrawn in place */
 	int warned_lost, warned_full; /* warned: stdout, or a file, failed */
 	char *piece; /* buffer of one read */
 	struct buf copied[2]; /* queued for round.copies */

@@ -21,7 +21,7 @@ struct check_words_request {
 struct check_words {
 	char *list[CHECK_WORDS_MAX + 1]; /* n words, then NULL */
 	int n;
-	char *path; /* of the program; also the first word */
+	char *path; /* the program's; also the first word */
 	char *folders;
 };
 

@@ -12,10 +12,10 @@
 /* Shared by all workers of one round on one node. */
 struct environment_job {
 	const char *job, *agent_id;
-	const char *master_addr;  /* of node 0 */
+	const char *master_addr;  /* node 0's */
 	const char *rdzv;         /* host:port of the server */
 	const char *job_key;      /* NULL, "": no authentication */
-	const char *node_addr;    /* of this node */
+	const char *node_addr;    /* this node's */
 	const char *role;
 	const char *signals;      /* --signals-to-handle */
 	uint32_t round, attempt, max_restarts;
@@ -23,13 +23,13 @@ struct environment_job {
 	uint32_t nproc, world_size;
 	uint32_t role_base_rank, role_world_size;
 	uint16_t master_port, coordinator_port;
-	const uint16_t *ports; /* of the workers; NULL: none */
+	const uint16_t *ports; /* the workers'; NULL: none */
 	int agent_store; /* the server runs PyTorch's store at master_port */
 	int virtual_local_rank; /* each worker's LOCAL_RANK is 0 */
 	/* each worker sees this many GPUs of its own; 0: all of them */
 	uint32_t worker_gpus;
-	const uint32_t *first_gpus; /* of each worker; NULL: consecutive */
-	const char *roles; /* of all ranks (roles.h); NULL: one program */
+	const uint32_t *first_gpus; /* each worker's; NULL: consecutive */
+	const char *roles; /* all ranks' (roles.h); NULL: one program */
 	/* Returns the path of a worker's error file, in out[PATH_MAX] or
 	 * elsewhere; "" for none. NULL: no worker has one. */
 	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);
@@ -60,7 +60,7 @@ struct environment_job {
 	const char *peers;   /* if it needs them: "host:port" of all workers by
 			      * rank, with commas */
 	int has_gpus;        /* this host has */
-	int columns, rows; /* of the launcher's terminal; 0: there is none */
+	int columns, rows; /* the launcher's terminal's; 0: it has none */
 };
 
 enum { ENVIRONMENT_WORKER_VARS = 13, ENVIRONMENT_VAR_MAX = 32 };

@@ -37,7 +37,7 @@ int framework_put(const struct environment_job *job, char **base,
 struct framework_vars {
 	char *vars[FRAMEWORK_VARS_MAX]; /* the first n; rewritten for each */
 	int n;
-	size_t tf_index; /* where the index stands in TF_CONFIG */
+	size_t tf_index; /* offset of the index in TF_CONFIG */
 };
 
 /* After an error v needs no release. */

@@ -18,7 +18,7 @@ struct placement_request {
 struct placement {
 	enum binding mode;
 	uint32_t nproc;
-	struct cpus *cpus; /* of each worker; NULL: they are not bound */
+	struct cpus *cpus; /* each worker's; NULL: they are not bound */
 	struct cpus allowed; /* --dry-run: the CPUs this process may use */
 	struct topology topology; /* only if bound or --dry-run; may be empty */
 };

@@ -19,7 +19,7 @@ struct plan_parts {
 	struct check_words check; /* --preflight: before the first attempt */
 	struct placement placement;
 	struct nccl nccl;
-	char mpi_library[MPI_LIBRARY_MAX]; /* of program; "": none */
+	char mpi_library[MPI_LIBRARY_MAX]; /* the program's; "": none */
 	int uses_mpi, serves_pmi, serves_pmix; /* see environment.h */
 	int has_gpus;     /* likewise; only looked for if it matters */
 	int is_mpi_alone; /* its library does not speak what we serve */

@@ -149,7 +149,7 @@ static const struct option_spec role_option_rows[] = {
 	{.name = NULL},
 };
 
-/* The options of a line, but for -x, which may stand several times: moves its
+/* The options of a line, except -x, which may be given several times: moves its
  * values to the front, over words that were read. Returns the words that the
  * options have. */
 static int role_read_options(struct role *role, char **words, uint32_t line,
@@ -324,7 +324,7 @@ static int roles_make_room(struct roles *r, const char *text, struct err *e)
 	if (lines > ROLES_MAX)
 		lines = ROLES_MAX;
 	r->bytes = malloc(size * GROWTH);
-	/* each word and each line's NULL stand for a byte, or for the end */
+	/* each word and each line's NULL take a byte, or the end */
 	r->words = calloc(size + 2, sizeof(*r->words));
 	r->list = calloc(lines + 1, sizeof(*r->list));
 	return r->bytes && r->words && r->list

@@ -1,6 +1,6 @@
 /* attendance.h: which ranks of this node have called MPI_Init, wait for all
  * ranks of the world, have called MPI_Finalize, or have ended; and what a node
- * tells the others about it in an exchange, so that no rank waits in vain.
+ * tells the others about it in an exchange, so that no rank waits for ever.
  * Pure; the same for PMI-1 and PMIx.
  *
  * A node takes part in an exchange when each of its ranks waits or has ended.
@@ -64,7 +64,7 @@ void attendance_put(const struct attendance *a, struct buf *part);
  * the first node's part. */
 void attendance_read(struct reader *r, struct attendance_ended *ended);
 /* The parts of all nodes were read. 1 if a rank of this node waits; 0: none.
- * ERR_REMOTE: one waits in vain, and e names ranks that ended. */
+ * ERR_REMOTE: one would wait for ever, and e names ranks that ended. */
 int attendance_check(const struct attendance *a,
 		     const struct attendance_ended *ended, struct err *e);
 

@@ -21,8 +21,9 @@ struct node_mail_events {
 
 enum node_mail_step {
 	MAIL_IDLE,
-	MAIL_COUNT, MAIL_SET,	       /* of a letter that is sent */
-	MAIL_WAIT, MAIL_GET, MAIL_DELETE, /* of the next letter to this node */
+	MAIL_COUNT, MAIL_SET,	       /* about a letter that is sent */
+	MAIL_WAIT, MAIL_GET, MAIL_DELETE, /* about the next letter to this
+					   * node */
 };
 
 struct node_mail_letter {

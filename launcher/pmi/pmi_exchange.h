@@ -21,7 +21,7 @@ struct pmi_exchange_events {
 };
 
 struct pmi_exchange_round {
-	const char *name; /* of its keys: "MPI", or for another purpose */
+	const char *name; /* names its keys: "MPI", or another purpose */
 	struct round_client_self self;
 	uint32_t node_rank, nnodes;
 };

@@ -3,8 +3,8 @@
  * others. Pure: bytes in, bytes out; the owner has the sockets, and exchanges
  * the keys with the other nodes.
  *
- * A barrier is over when every rank of every node has come (attendance.h). If
- * a rank has ended instead, the exchange is an error. */
+ * A barrier is over when every rank of every node has reached it
+ * (attendance.h). If a rank has ended instead, the exchange is an error. */
 #ifndef LAUNCHER_PMI_SERVER_H
 #define LAUNCHER_PMI_SERVER_H
 
@@ -26,7 +26,7 @@ struct pmi_rank {
 };
 
 struct pmi_server_round {
-	const char *name; /* of the key space: one for each round of each job */
+	const char *name; /* the key space's: one for each round of each job */
 	uint32_t base_rank, nproc, world_size;
 	uint32_t node_rank, nnodes;
 	/* The number of a rank's program; NULL: all have 0. */
@@ -69,7 +69,7 @@ void pmi_server_ended(struct pmi_server *s, uint32_t local_rank);
  * part, and pmi_server_finish the parts of all nodes, in their order. */
 int pmi_server_is_ready(const struct pmi_server *s);
 void pmi_server_take(struct pmi_server *s, struct buf *part);
-/* Answers the ranks that wait. ERR_REMOTE: they wait in vain, because of ranks
+/* Answers the ranks that wait. ERR_REMOTE: they would wait for ever for ranks
  * that it names; ERR_PROTOCOL, -ENOMEM. */
 int pmi_server_finish(struct pmi_server *s, const struct slice *parts,
 		      struct err *e);

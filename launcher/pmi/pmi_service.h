@@ -28,7 +28,7 @@ struct pmi_socket {
 struct pmi_service {
 	void *owner;
 	const struct pmi_service_events *events;
-	struct err *starting; /* of pmi_service_new, while it runs */
+	struct err *starting; /* pmi_service_new's, while it runs */
 	struct pmi_server server;
 	struct pmi_exchange exchange; /* with more than one node */
 	int has_exchange, is_closing, has_failed, has_logged_spawn;
@@ -48,8 +48,8 @@ struct pmi_service *pmi_service_new(uv_loop_t *loop,
 int pmi_service_fd(const struct pmi_service *s, uint32_t local_rank);
 /* All workers have been started, or not: closes these ends. */
 void pmi_service_begin(struct pmi_service *s);
-/* A worker ended: takes its last lines. If it failed, the round ends, and the
- * others need not hear from us that they wait in vain. */
+/* A worker ended: takes its last lines. If it failed, the round ends, which
+ * ends the wait of the others as well. */
 void pmi_service_ended(struct pmi_service *s, uint32_t local_rank,
 		       int has_failed);
 /* 1 if the worker has called MPI_Abort: its exit code, 1 to 255, and in text

@@ -25,7 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmix_host_call *calls;
 static uint32_t last_id;
 
-/* The agent, or a rank, would wait in vain for what was not sent: this process
+/* The agent, or a rank, would wait for ever for what was not sent: this process
  * ends, as at the end of its input. */
 static void pmix_host_lose(int rc)
 {

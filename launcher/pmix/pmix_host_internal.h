@@ -7,7 +7,7 @@
 #include "launcher/pmix/pmix_library.h"
 
 struct pmix_host {
-	int fd;      /* of the agent */
+	int fd;      /* the agent's */
 	int is_lost; /* a message to it was */
 	int has_begun;
 	struct pmix_library library;

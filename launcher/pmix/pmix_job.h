@@ -12,13 +12,13 @@ enum {
 };
 
 struct pmix_job {
-	char name[PMIX_JOB_NAME_MAX]; /* of the world: new in each round */
+	char name[PMIX_JOB_NAME_MAX]; /* the world's: new in each round */
 	char folder[PMIX_JOB_FOLDER_MAX]; /* for files of the round */
 	uint32_t base_rank, nproc, world_size;
 	uint32_t node_rank, nnodes, restarts;
 	uint32_t *ranks; /* on each node; NULL: not known yet */
 	char *nodes;     /* their names, "a,b,c" */
-	uint32_t *apps;  /* of each rank, the number of its program; NULL: the
+	uint32_t *apps;  /* for each rank, the number of its program; NULL: the
 			  * job has one */
 };
 

@@ -56,7 +56,7 @@ struct pmix_service {
 	int open_parts, has_helper, has_exchange, has_mail;
 	int is_closing, has_failed, is_ready, is_exchanging, is_over;
 	int has_logged_refusal;
-	struct err *starting; /* of pmix_service_new, while that runs */
+	struct err *starting; /* pmix_service_new's, while it runs */
 	char lost[192]; /* how the helper ended; or "" */
 };
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { VARS_MAX = 256 }; /* of a rank */
+enum { VARS_MAX = 256 }; /* for a rank */
 
 void pmix_vars_put(struct buf *b, char *const *env, char *const *more,
 		   uint32_t n)

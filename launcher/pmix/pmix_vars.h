@@ -7,7 +7,7 @@
 
 struct pmix_vars {
 	char *text;
-	char **vars; /* of rank i from i * n on, in text */
+	char **vars; /* rank i's from i * n on, in text */
 	uint32_t n;
 };
 

@@ -32,7 +32,8 @@ struct preload {
 	char importing[128]; /* the module */
 	uint64_t started_ms; /* when the imports began */
 	uint64_t awaited_ms; /* since when workers wait */
-	uint32_t deaths;     /* of template processes, since deaths_since */
+	uint32_t deaths;     /* template processes that died since
+			      * deaths_since */
 	uint64_t deaths_since;
 	struct preload_run *run; /* the process; NULL: none */
 	uv_timer_t timer;    /* to say what workers wait for */
@@ -47,7 +48,7 @@ struct preload_request {
 	const char *path;
 	char *const *argv;
 	char *const *envp, *const *base;
-	const struct cpus *cpus; /* of the only worker; NULL: as ours */
+	const struct cpus *cpus; /* the only worker's; NULL: as ours */
 	uint64_t open_files, locks;
 };
 

@@ -9,13 +9,14 @@ enum { PYTHON_WORDS_MAX = 16 };
 
 struct python_command {
 	char *path; /* the interpreter, for execve */
-	/* the words of a #! line, which stand before the script's path and its
+	/* the words of a #! line, which precede the script's path and its
 	 * arguments; 0: the program is the interpreter */
 	int nline;
 	char *line[PYTHON_WORDS_MAX];
 	char *line_text; /* their storage */
 	int is_module;
-	int at; /* of the script or the module in the interpreter's argv */
+	int at; /* index of the script or the module in the interpreter's
+		 * argv */
 	/* argv[0] and the options before it, without -m */
 	int noptions;
 	char *options[PYTHON_WORDS_MAX];

@@ -12,7 +12,7 @@
 enum {
 	PYTHON_OLDEST = 9, /* 3.9 */
 	PYTHON_NEWEST = 14,
-	PYTHON_STRUCT_MAX = 512,   /* of a frame, or of a code object */
+	PYTHON_STRUCT_MAX = 512,   /* a frame, or a code object */
 	PYTHON_DEBUG_OFFSETS = 81, /* words at the start of _PyRuntime */
 };
 

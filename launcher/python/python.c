@@ -45,7 +45,7 @@ static uint64_t python_word(const unsigned char *bytes, uint64_t offset)
 
 struct python_search {
 	struct python_process *p;
-	char path[PYTHON_NAME_MAX]; /* of the module; its end */
+	char path[PYTHON_NAME_MAX]; /* the module's; its end */
 	char program[PYTHON_NAME_MAX];
 	uint64_t module;
 };

@@ -30,7 +30,7 @@ struct python_frame {
 	char file[PYTHON_NAME_MAX];	/* the end of its path */
 	char function[PYTHON_NAME_MAX]; /* "Trainer.step" from 3.11 on */
 	int line;			/* 0: unknown */
-	int is_library; /* of the standard library, or an installed package */
+	int is_library; /* in the standard library, or an installed package */
 };
 
 struct python_thread {

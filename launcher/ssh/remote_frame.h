@@ -75,7 +75,7 @@ struct remote_record {
 	enum remote_word word;
 	struct slice rest;
 	size_t noise; /* bytes before it that belong to no record */
-	size_t size;  /* of noise and record */
+	size_t size;  /* noise's and record's */
 };
 
 /* Never fails: bytes that are no record are noise. */
@@ -97,7 +97,7 @@ struct remote_job {
 	uint32_t silent_ms; /* silence after which the connection is lost */
 	uint32_t grace_ms;
 	struct slice dir;
-	struct slice secret; /* of the job: 32 bytes, or none */
+	struct slice secret; /* the job's: 32 bytes, or none */
 	struct remote_list options, words, environment;
 };
 

@@ -23,7 +23,7 @@ struct remote_host {
 	uint32_t stopped; /* pid of its agent while that is stopped; else 0 */
 	char *addr, *why; /* the address ssh connected to; why it failed */
 	uint64_t asked_ms; /* unix time of our question */
-	int64_t skew_ms;  /* of its clock: a lower bound */
+	int64_t skew_ms;  /* its clock's: a lower bound */
 };
 
 /* Unix time. */

@@ -36,7 +36,7 @@ struct remote_link {
 	int status;
 	struct remote_pipe pipe;
 	uv_pipe_t err;
-	uv_timer_t timer; /* of the connection, then of its end */
+	uv_timer_t timer; /* for the connection, then for its end */
 	int open;         /* on_open was called */
 	int copied;
 	int released, killed, parts; /* parts: still open; see the .c */
@@ -44,7 +44,7 @@ struct remote_link {
 	double timed_out; /* killed after that many seconds; 0: not */
 	uint32_t silent_ms;
 	struct err broken; /* why we ended it; else ssh's stderr says why */
-	struct buf lines;  /* of ssh's stderr */
+	struct buf lines;  /* ssh's stderr */
 };
 
 /* how, name and events must outlive it. The link fails if it is not open within

@@ -25,7 +25,7 @@ struct remote_wait {
 	int expects_end; /* a host was lost; SIGTERM is not sent yet */
 	int over;        /* the job has ended for all hosts */
 	int server_lost; /* each host ends when its workers do */
-	int code;        /* of the exit that ended the job; -1: none */
+	int code;        /* the code of the exit that ended the job; -1: none */
 	uint32_t last_code;
 };
 

@@ -36,7 +36,7 @@ struct top {
 	char host[SOCK_HOST_MAX];
 	struct job_status_list list;
 	char job[ID_MAX];     /* the shown job and its server, see top_job_id */
-	struct top_rows rows; /* of the last look, for CPU rates */
+	struct top_rows rows; /* from the last look, for CPU rates */
 	char filter[FILTER_MAX];
 	char message[MESSAGE_MAX]; /* what the last look lacked; "": nothing */
 	char prompt[FILTER_MAX + 16];

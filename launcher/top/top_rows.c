@@ -224,7 +224,7 @@ static double top_row_key(const struct top_row *row, enum top_order order)
 	}
 }
 
-static enum top_order top_rows_order; /* of the qsort under way */
+static enum top_order top_rows_order; /* for the qsort under way */
 
 static int top_row_compare(const void *pa, const void *pb)
 {

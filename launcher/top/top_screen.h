@@ -9,7 +9,7 @@
 #include "launcher/top/top_rows.h"
 
 struct top_screen {
-	int columns, lines; /* of the terminal; 0: no limit, plain text */
+	int columns, lines; /* the terminal's; 0: no limit, plain text */
 	int color;
 	size_t first; /* the first row that is shown */
 	enum top_order order;

@@ -17,16 +17,16 @@ enum {
 /* One reading. Counters only grow. */
 struct activity_sample {
 	uint64_t ns;	    /* clock_ns */
-	uint64_t calls;	    /* of libddp; 0: it records none */
+	uint64_t calls;	    /* libddp's; 0: it records none */
 	uint64_t call_ns;   /* when the last one began */
 	int in_call;	    /* one has not returned */
-	int has_left;	    /* with ddp_finalize: others wait in vain */
+	int has_left;	    /* with ddp_finalize: others would wait for ever */
 	int64_t step;	    /* that it reported; -1: none */
 	uint64_t waited_ns; /* blocked in collectives of all ranks */
-	int64_t pid;	    /* of the program itself; 0: not known */
+	int64_t pid;	    /* the program's own; 0: not known */
 	uint64_t cpu_ms;    /* it and its descendants */
 	uint64_t io_bytes;  /* read and written */
-	uint64_t faults;    /* of pages */
+	uint64_t faults;    /* page faults */
 	uint64_t processes; /* a sum that changes with the descendants */
 	char state;	    /* as in /proc/PID/stat; 0: not known */
 	char sleeps_in[48]; /* the kernel's function, or "" */

@@ -15,7 +15,7 @@
 enum { SYN_SENT = 2, FOUND_MAX = 64, LINES_MAX = 100000 };
 
 struct connects {
-	struct proc_tcp found[FOUND_MAX]; /* of all processes there */
+	struct proc_tcp found[FOUND_MAX]; /* by all processes there */
 	int n;
 };
 

@@ -11,7 +11,7 @@
 enum {
 	PATH_SIZE = 1024,
 	TEXT_SIZE = 4096,
-	PERCENT_LEAST = 5, /* of the time, to be a cause */
+	PERCENT_LEAST = 5, /* a cause takes at least this share of the time */
 	FAULTS_LEAST = 20, /* in a second; a disk needs 5 ms for each */
 	RESENT_LEAST = 50, /* segments, in the whole time */
 };

@@ -9,10 +9,10 @@
 /* What the recorder says beyond a sample. */
 struct sampler_call {
 	uint64_t world;	 /* collectives of the world that it entered */
-	uint32_t comm;	 /* of the collective that it is in */
+	uint32_t comm;	 /* the collective's that it is in */
 	uint64_t number; /* its number plus 1; 0: it is in none */
-	int32_t peer;	 /* of its send or recv in the world, or -1 */
-	char text[FLIGHT_CALL_MAX]; /* of that call, or of the last; or "" */
+	int32_t peer;	 /* in its send or recv in the world, or -1 */
+	char text[FLIGHT_CALL_MAX]; /* that call, or the last one; or "" */
 };
 
 /* Fills s and c for the worker local_rank, whose process is pid. view is room

@@ -7,7 +7,7 @@ int wait_share_add(struct wait_share *w, uint64_t ns, uint64_t waited_ns,
 	uint64_t took = ns - w->ns, waited = waited_ns - w->waited_ns, most;
 	int is_first = !w->ns;
 
-	/* the worker has begun anew, or its memory is garbage */
+	/* the worker has restarted, or its memory is garbage */
 	if (waited_ns < w->waited_ns)
 		waited = 0;
 	w->ns = ns;

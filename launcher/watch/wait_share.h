@@ -22,7 +22,7 @@ struct wait_slice {
 };
 
 struct wait_share {
-	uint64_t ns, waited_ns;	 /* of the last tick; ns 0: none yet */
+	uint64_t ns, waited_ns;	 /* at the last tick; ns 0: none yet */
 	struct wait_slice slice; /* that grows */
 	unsigned ticks;		 /* in it */
 	/* a ring; one more than the minute has, for the counters at its start

@@ -16,7 +16,7 @@ struct watched {
 	struct activity activity;
 	struct sampler_call call;
 	struct wait_share share;
-	/* of the program, once it has been quiet; no runtime: not Python */
+	/* the program's, once it has been quiet; no runtime: not Python */
 	struct python_process python;
 	enum wire_doing reported; /* in the last report */
 };

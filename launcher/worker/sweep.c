@@ -94,7 +94,7 @@ static pid_t sweep_parent_of(const char *pid)
 	return (pid_t)fields[STAT_PARENT];
 }
 
-/* A name in /proc as a pid; 0 if it is none. */
+/* A name in /proc as a pid; 0 if it is not a pid. */
 static pid_t sweep_pid_of(const char *name)
 {
 	char *end;

@@ -27,7 +27,7 @@ struct worker {
 	uint8_t core;     /* it dumped core */
 	uint64_t max_rss_kib; /* peak of it and its waited-for children */
 	uint64_t started_ns, ended_ns, ran_ms;
-	struct tail tail; /* of its stderr */
+	struct tail tail; /* its stderr's */
 	char abort_text[320]; /* what it reported before it ended; or "" */
 	struct stream out, err; /* open if the agent reads them */
 };

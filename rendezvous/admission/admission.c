@@ -412,7 +412,7 @@ static int admission_let_in_or_hold(struct peer *p, const struct wire_frame *f,
 struct munge_check {
 	uv_work_t work;
 	struct peer *peer; /* NULL: it is gone */
-	struct buf body; /* of its HELLO */
+	struct buf body; /* its HELLO's */
 	struct wire_frame frame;
 	struct wire_hello hello;
 	struct proof want, key;

@@ -336,8 +336,8 @@ static int request_check_rule(const struct peer *p, const struct rule *r,
 		       wire_type_name(f->type), (int)f->kind, who[p->role]);
 }
 
-/* The nodes that wait for this one must not wait in vain: the server's log is
- * on the terminal of the ddprun that started it. */
+/* The nodes that wait for this one must learn that it will not join: the
+ * server's log is on the terminal of the ddprun that started it. */
 static void request_log_refused_node(struct peer *p, const struct err *e)
 {
 	char why[ERR_TEXT_MAX + 32];

@@ -14,7 +14,7 @@
 
 struct credential_thread {
 	struct credential_question q;
-	uv_poll_t poll; /* of done */
+	uv_poll_t poll; /* watches done */
 	int done;       /* an eventfd */
 	atomic_int holders;
 	credential_answer_cb on_answer;

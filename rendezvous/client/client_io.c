@@ -187,7 +187,7 @@ static int client_read_last_error(struct client *c, int error, struct err *e)
 	return client_die_errno(c, error, e);
 }
 
-/* With keys, encrypts b into records. A repeated request is encrypted anew,
+/* With keys, encrypts b into records. A repeated request is encrypted again,
  * because each connection has its own keys. */
 static const struct buf *client_encrypt_output(struct client *c,
 					       const struct buf *b)

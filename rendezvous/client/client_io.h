@@ -57,8 +57,8 @@ void client_start_anew(struct client *c);
 /* client_connect.c: connects and authenticates. */
 int client_open(struct client *c, uint64_t deadline, struct err *e);
 /* Sends the request in out and waits for its reply, over as many connections as
- * it takes. A connected server has 10 s beyond the request's own timeout,
- * counted anew on each connection, and more while it reports that a FATE waits.
+ * it takes. A connected server has 10 s beyond the request's own timeout, which
+ * start over on each connection, and more while it reports that a FATE waits.
  * Without a connection, again_ms applies. */
 int client_round_trip(struct client *c, struct wire_frame *f, struct err *e);
 

@@ -31,7 +31,7 @@ struct journal_etcd {
 	 * different servers never use the same */
 	char generation[GENERATION_MAX];
 	uint32_t count;
-	uint64_t number;   /* of the generation's next piece */
+	uint64_t number;   /* the generation's next piece */
 	int counts;        /* `head` names this generation */
 	int64_t head;      /* the revision of `head`; 0: there is none */
 	int ended, ended_recorded; /* the job is over; etcd knows */

@@ -31,7 +31,7 @@ static const char magic[8] = {'D', 'D', 'P', 'J', 'R', 'N', 'L', '2'};
 
 struct header {
 	char magic[8];
-	uint64_t start; /* of the first batch; 0: nothing is kept */
+	uint64_t start; /* where the first batch begins; 0: nothing is kept */
 	uint64_t salt;
 	int64_t pid; /* the server that has it, for messages */
 	char host[SOCK_HOST_MAX];
@@ -42,7 +42,7 @@ struct journal_file {
 	char *map; /* all of it */
 	size_t size;
 	size_t end;     /* offset of the next batch */
-	uint64_t number; /* of the last batch */
+	uint64_t number; /* the last batch's */
 	size_t snapshot, since; /* bytes of it; bytes appended after it */
 	int lost;
 	int owes; /* a snapshot must be written before any append */

@@ -12,7 +12,7 @@
 
 enum {
 	AGAIN_MS = 10000, /* a full disk may have space again by then */
-	WAITING_MAX = 8 << 20, /* of a batch, while etcd writes another */
+	WAITING_MAX = 8 << 20, /* a batch, while etcd writes another */
 };
 
 static uint64_t journal_writer_now(const struct journal_writer *w)

@@ -33,7 +33,7 @@ struct conn_events {
 	 * yet. Returns how many are taken; *wants is how many more it is worth
 	 * waiting for. There is no deadline then. */
 	size_t (*on_bytes)(struct conn *c, struct slice in, size_t *wants);
-	/* conn_due's time has come. */
+	/* The time of conn_due. */
 	void (*on_due)(struct conn *c);
 	/* The records were forged, the client uses another version, or its
 	 * buffers exceed its account; on_gone follows with the same text. Not

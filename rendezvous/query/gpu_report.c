@@ -7,8 +7,8 @@
 #include "rendezvous/server/server.h"
 
 enum {
-	GPUS_BYTES_MAX = 64 << 10, /* of an agent */
-	NEWS_TEXT_MAX = 1024,	   /* of each text */
+	GPUS_BYTES_MAX = 64 << 10, /* an agent's */
+	NEWS_TEXT_MAX = 1024,	   /* each text */
 };
 
 int gpu_report_take(struct peer *agent, const struct wire_frame *f,

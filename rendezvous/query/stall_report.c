@@ -1,5 +1,5 @@
-/* stall_report.c: one table for each job, which begins anew with each round. It
- * is in no journal: the agents report again soon. */
+/* stall_report.c: one table for each job, which is emptied when a round begins.
+ * It is in no journal: the agents report again soon. */
 #include "rendezvous/query/stall_report.h"
 
 #include <errno.h>

@@ -11,8 +11,8 @@ int stall_report_take(struct peer *agent, const struct wire_frame *f,
 		      struct err *e);
 
 /* An EXITED of the agent is about to be applied. If the worker failed because a
- * peer did not come, and that peer hangs, the job first gets an EXITED for the
- * peer: so the first failure is the culprit's. */
+ * peer did not arrive, and that peer hangs, the job first gets an EXITED for
+ * the peer: so the first failure is the culprit's. */
 void stall_report_on_exited(struct peer *agent, const struct wire_frame *f);
 
 /* RANKS for a job that has a round, if any agent has reported. */

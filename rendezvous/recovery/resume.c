@@ -12,8 +12,8 @@
 #include "rendezvous/vouching/torch_home.h"
 #include "rendezvous/vouching/voucher.h"
 
-/* Added to the lease: an agent that looks for the server may first try one that
- * is stopped and does not reply. */
+/* Added to the lease: an agent that looks for the server may first try a
+ * stopped server, which does not reply. */
 enum { RESUME_RESTART_MS = 5000 };
 
 /* A node whose agent is not connected. */

@@ -1,7 +1,7 @@
-/* resume.h: handles agents that reconnect (RESUME), to a restarted server or to
- * one that has not noticed the loss yet: finds their node and sends what they
- * have missed. Waits a limited time for the nodes of a replayed journal and for
- * those whose connection was reset. */
+/* resume.h: handles agents that reconnect (RESUME), to a restarted server, or
+ * to a server that has not noticed the loss yet: finds their node and sends
+ * what they have missed. Waits a limited time for the nodes of a replayed
+ * journal and for those whose connection was reset. */
 #ifndef RENDEZVOUS_RESUME_H
 #define RENDEZVOUS_RESUME_H
 

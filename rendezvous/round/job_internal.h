@@ -199,7 +199,7 @@ void restarts_note_failure(struct job *j, struct job_node *n,
 /* n, of the last round, has joined again; steps: its JOIN's. If n is to be
  * swapped, and a spare still waits, they change places. */
 void restarts_take_node(struct job *j, struct job_node *n, uint64_t steps);
-/* All nodes have joined again. 1: a further attempt would be in vain, and
+/* All nodes have joined again. 1: a further attempt would fail as well, and
  * j->end, which ended the last round, says so. */
 int restarts_are_in_vain(struct job *j);
 
@@ -207,7 +207,7 @@ int restarts_are_in_vain(struct job *j);
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m);
 /* Sets j->end to a copy of m. Without memory only its text is kept. */
 void end_cause_set(struct job *j, const struct wire_end *m);
-/* A worker exited: remembers the first one that left early, or with 0. */
+/* A worker exited: remembers the first worker that left early, or with 0. */
 void end_cause_note_early(struct job *j, const struct wire_exited *m);
 /* Set j->end: for a worker that failed (or the worker that left before and
  * caused the failure), and for a node (or NULL). text is copied. */

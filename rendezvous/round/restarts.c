@@ -6,7 +6,8 @@
 #include "base/log.h"
 #include "rendezvous/round/job_internal.h"
 
-enum { START_MS = 60000 }; /* of workers that report no steps */
+enum { START_MS = 60000 }; /* by then workers that report no steps have
+			    * started */
 
 void restarts_begin(struct job *j)
 {

@@ -9,7 +9,7 @@
 
 enum { KEEPALIVE_S = 60 };
 
-/* To the job they are one node, which nobody stands for. */
+/* To the job they are one node, which has no agent. */
 int agentless_job_open(struct server *s, const char *job, uint32_t ranks,
 		       struct err *e)
 {

@@ -18,7 +18,7 @@ int agentless_job_check(const struct hosted_job *h,
 void agentless_job_came(struct peer *p, const struct wire_hello *hello);
 /* A worker is gone, with or without a GOODBYE. */
 void agentless_job_left(struct hosted_job *h, struct peer *p, const char *how);
-/* All ranks have come and gone. */
+/* All ranks have joined and left. */
 int agentless_job_all_gone(const struct hosted_job *h);
 /* No worker is left: frees the job. */
 void agentless_job_close(struct hosted_job *h);

@@ -41,8 +41,8 @@ struct hosted_job {
 	uint64_t number;	   /* in the journal */
 	struct server *server;
 	struct job *job;
-	struct account *account; /* of all memory that its clients use here */
-	size_t gone_bytes; /* of it: what the job remembers of gone nodes */
+	struct account *account; /* all memory that its clients use here */
+	size_t gone_bytes; /* in it: what the job remembers of gone nodes */
 
 	/* the running round */
 	struct store *store;
@@ -57,13 +57,13 @@ struct hosted_job {
 	struct vouchers vouchers;
 	struct stall_report *stalls; /* stall_report.h; NULL at first */
 
-	struct job_node *agentless; /* stands for all workers without agents;
-				     * NULL: agents do */
+	struct job_node *agentless; /* the node of all workers without agents;
+				     * NULL: the job has agents */
 	uint64_t touched;	    /* the last event; loop time */
-	uint64_t since; /* of the job's state, or its round; loop time */
+	uint64_t since; /* when its state, or its round, began; loop time */
 	uv_timer_t state_timer; /* STATE is due */
 	uint32_t states_sent;	/* the last time */
-	int is_state_stale; /* more nodes have come since the timer was set */
+	int is_state_stale; /* more nodes have joined since the timer was set */
 	uint64_t state_since;
 	uv_timer_t call_timer;	/* the last call is over */
 	uv_timer_t back_timer;	/* nodes that have not come back are lost */

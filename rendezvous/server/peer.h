@@ -29,20 +29,23 @@ struct peer {
 	int role;	  /* 0 before its proof, then an enum wire_role */
 	int has_left;	  /* without an agent: its end is recorded */
 	struct hosted_job *hosted;
-	struct session session; /* of a worker */
+	struct session session; /* a worker's */
 	struct server *server;
-	struct peer *next, **pprev;		  /* of the server's peers */
-	struct peer *worker_next, **worker_pprev; /* of the round's workers */
+	struct peer *next, **pprev;		  /* in the server's list */
+	/* in the round's list of workers */
+	struct peer *worker_next, **worker_pprev;
 	struct applicant applicant;		  /* while role is 0 */
 	char *job_id;
-	char *host; /* of an agent, or of a worker without one; may be NULL */
-	struct waited waited;	 /* of an agent; since 0: it does not wait */
-	struct waited torch;	 /* of its node's clients of PyTorch's store */
-	struct job_node *node;	 /* of an agent that has joined */
-	struct addr_owner addrs; /* of an agent: the addresses of its host */
-	struct buf gpus;   /* of an agent: the items of its last GPUS */
+	char *host; /* an agent's, or that of a worker without one; may be
+		     * NULL */
+	struct waited waited;	 /* an agent's; since 0: it does not wait */
+	struct waited torch;	 /* that of its node's clients of PyTorch's
+				  * store */
+	struct job_node *node;	 /* for an agent that has joined */
+	struct addr_owner addrs; /* an agent's: the addresses of its host */
+	struct buf gpus;   /* an agent's: the items of its last GPUS */
 	uint32_t ngpus;
-	uint64_t lease_ms; /* of an agent: silence after which it is lost */
+	uint64_t lease_ms; /* an agent's: silence after which it is lost */
 	int is_refused;	   /* the server is full: its HELLO is answered so */
 	int is_suspect;	   /* its lease has ended; read once more, then lost */
 	uint64_t close_at; /* a moment after END; 0: not yet */

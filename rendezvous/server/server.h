@@ -37,7 +37,7 @@ struct wait_text;
 struct server_hooks {
 	/* The peer's connection is gone, or is about to be taken away. */
 	void (*on_peer_gone)(struct peer *p, const char *why);
-	/* An agent has left its job; the peer still stands. */
+	/* An agent has left its job; the peer still exists. */
 	void (*on_agent_gone)(struct hosted_job *h, struct peer *agent);
 	/* The node is about to be lost and freed. */
 	void (*on_node_lost)(struct hosted_job *h, const struct job_node *n,
@@ -60,7 +60,7 @@ struct server_hooks {
 struct applicants {
 	unsigned count;
 	struct peer *first, *last;
-	int is_full; /* one more has come, and is not accepted yet */
+	int is_full; /* one more client waits to be accepted */
 	void (*on_room)(struct server *s); /* it may be accepted now */
 };
 
@@ -98,24 +98,24 @@ struct server {
 	enum listener_answer (*accept)(struct server *s, int fd, int scarce);
 	struct auth auth; /* which clients may come in */
 	struct applicants applicants;
-	struct log_limiter limiter; /* of lines about refused clients */
+	struct log_limiter limiter; /* for lines about refused clients */
 	struct standby standby;	    /* with a leadership */
 	struct peer *peers;
 
 	/* jobs */
 	struct hash_table jobs;	     /* those that new nodes join, by id */
 	struct hash_table by_number; /* all, by number */
-	uint64_t last_number;	     /* of a job */
+	uint64_t last_number;	     /* the last job's */
 	struct finished_jobs finished;
 	struct hosted_job
 		*agentless; /* the one job of workers without agents */
 
 	/* limits */
-	uint32_t max_connections, max_jobs; /* of a job; in all */
-	size_t max_keys, max_bytes;	    /* of a round's store */
+	uint32_t max_connections, max_jobs; /* per job; in all */
+	size_t max_keys, max_bytes;	    /* in a round's store */
 	struct account_limits accounts;
 	struct hash_table tenants; /* their accounts, by name */
-	const char *token_dir;	   /* of tenants' tokens, or NULL */
+	const char *token_dir;	   /* the folder of tenants' tokens, or NULL */
 	uint64_t lease_ms, idle_ms;
 	uv_timer_t idle_timer;
 	uint32_t fd_limit;
@@ -131,7 +131,7 @@ struct server {
 	struct dump *dumps;	 /* under way */
 	uint32_t last_dump;	 /* number */
 	struct http_server *web; /* /health and /metrics, or NULL */
-	uv_timer_t watchdog;	 /* of systemd, if it expects signs of life */
+	uv_timer_t watchdog;	 /* systemd's, if it expects signs of life */
 	int notifies;		 /* systemd wants our state */
 	struct server_counts counts;
 

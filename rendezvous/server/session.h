@@ -26,18 +26,18 @@ struct parked {
 	struct parked *next, **pprev;
 	enum wire_type type;
 	uint32_t id;
-	uint32_t rank; /* of a FATE */
+	uint32_t rank; /* a FATE's */
 	uint64_t due;
 	struct waited waited;
 };
 
 struct session {
 	struct conn *conn;
-	struct store *store; /* of its round */
+	struct store *store; /* its round's */
 	struct job *job;
 	uint32_t rank;
 	uint64_t id;         /* from the worker; 0: it never reconnects */
-	struct reply_cache *replies; /* of its round */
+	struct reply_cache *replies; /* its round's */
 	struct cached_reply *reply;  /* its own; NULL: it has no id */
 	struct parked *parked; /* waiting requests */
 	uint32_t nparked;

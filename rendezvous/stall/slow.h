@@ -24,7 +24,7 @@ struct slow {
 struct slow_news {
 	int is_slow, is_over; /* a line is due: the fields below are set */
 	uint32_t rank;
-	uint32_t share; /* of the time that the others wait for it */
+	uint32_t share; /* its share of the time for which the others wait */
 	char text[STALL_TEXT_MAX];
 };
 

@@ -8,7 +8,7 @@
 enum {
 	CALL_MAX = 160,
 	WORDS_MAX = 120,
-	CHAIN_MAX = 32,	    /* of ranks that wait for each other */
+	CHAIN_MAX = 32,	    /* ranks that wait for each other */
 	WORKS_FACTOR = 10,  /* patience with a rank that shows work */
 	BLOCKED_FACTOR = 4, /* with one whose file system is slow */
 	/* shorter pauses are part of a step: a thirtieth of the patience */
@@ -126,7 +126,7 @@ static uint64_t stall_patience(const struct stall *s, enum wire_doing doing)
 	return ms > 2 * s->learned_ms ? ms : 2 * s->learned_ms;
 }
 
-/* Whether rank has not come to the collective that w is in. */
+/* Whether rank has not entered the collective that w is in. */
 static int stall_is_behind(const struct stall *s, const struct wire_rank *w,
 			   uint32_t rank)
 {
@@ -157,8 +157,8 @@ static int stall_is_worse(const struct stall *s, uint32_t a, uint32_t b)
 	return s->ranks[a].at.quiet_ms > s->ranks[b].at.quiet_ms;
 }
 
-/* The rank that w waits for; NOBODY: all have come. *behind: how many have not.
- */
+/* The rank that w waits for; NOBODY: all have entered it. *behind: how many
+ * have not. */
 static int64_t stall_awaited(const struct stall *s, const struct wire_rank *w,
 			     uint32_t *behind)
 {

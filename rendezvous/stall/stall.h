@@ -61,7 +61,7 @@ void stall_find_culprit(const struct stall *s, uint32_t victim,
 
 /* Whether the cause that a worker gives is a peer that did not arrive in time;
  * a peer that libddp found dead or unreachable, so it does not hang; or, in the
- * words of other libraries, one that closed its connections. */
+ * words of other libraries, a peer that closed its connections. */
 int stall_is_timeout(struct slice why);
 int stall_is_loss(struct slice why);
 int stall_is_disconnect(struct slice why);

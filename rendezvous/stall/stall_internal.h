@@ -11,7 +11,7 @@ enum { NOBODY = -1 }; /* instead of a rank */
 enum wire_doing stall_doing(const struct stall *s, uint32_t rank);
 
 /* Fill in text and why; the other fields are set. culprit may be NOBODY;
- * behind: how many ranks have not come. whole is about all ranks. */
+ * behind: how many ranks have not arrived. whole is about all ranks. */
 void stall_describe_wait(const struct stall *s, uint32_t waiter,
 			 int64_t culprit, uint32_t behind,
 			 struct stall_news *out);

@@ -20,9 +20,9 @@ struct barrier_gather {
 	size_t taken;  /* in the store's account */
 	struct held_tag tag; /* the holder's, if it is held */
 	struct store_waiter *waiters;
-	struct slice *values; /* of a gather: size of them; data NULL: none
+	struct slice *values; /* a gather's, size of them; data NULL: none
 			       * yet */
-	struct share share; /* of a gather: the ranks that pass it on */
+	struct share share; /* a gather's: the ranks that pass it on */
 	char *error;
 	char key[];
 };

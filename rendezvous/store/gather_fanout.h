@@ -43,7 +43,7 @@ int gather_fanout_offer(struct share *s, uint32_t rank,
 void gather_fanout_withdraw(struct share *s, uint32_t rank);
 void gather_fanout_release(struct share *s);
 
-/* The part of a rank in 0..size-1, once all ranks have come. */
+/* The part of a rank in 0..size-1, once all ranks have called. */
 struct share_part gather_fanout_part_of(const struct share *s, uint32_t rank,
 				uint32_t size);
 /* Computes bytes and hash, once, over the values, each after its length. */

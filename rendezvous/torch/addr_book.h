@@ -23,8 +23,8 @@ struct addr_owner {
 /* One owner's claim to one address. */
 struct addr_claim {
 	struct addr_owner *owner;
-	struct addr_claim *next, **pprev; /* of this address */
-	struct addr_claim *owner_next;	  /* of this owner */
+	struct addr_claim *next, **pprev; /* this address's */
+	struct addr_claim *owner_next;	  /* this owner's */
 	struct addr_at *at;
 };
 

@@ -35,8 +35,9 @@ struct torch_port {
 	struct torch_gate gate;
 	struct torch_client *clients;
 	uint32_t count, most;
-	uint32_t asked;   /* of them: held, their owner is not known yet */
-	uint32_t leaving; /* of them: being closed */
+	uint32_t asked;   /* those that are held: their owner is not known
+			   * yet */
+	uint32_t leaving; /* those that are being closed */
 	int open;   /* the listeners are open */
 	int begun;  /* it takes clients */
 	int ended;  /* the round is over: we own the store */

@@ -22,7 +22,7 @@ struct voucher {
 	struct hosted_job *hosted;
 	struct torch_client *client;
 	struct sock_addr from;
-	char host[SOCK_HOST_MAX]; /* of one of the agents asked */
+	char host[SOCK_HOST_MAX]; /* the host of one of the agents asked */
 	uint64_t ms;		  /* their time to answer */
 	uint32_t n, open;	  /* agents asked; answers missing */
 	struct peer *asked[];	  /* NULL: has answered, or is gone */

@@ -23,7 +23,7 @@ static const char usage[] =
 enum { SILENT = 100, GARBAGE = 4096, VALUE = 1024, FULL_MS = 20,
        ROUNDS_MAX = 100000 };
 
-static struct sockaddr_in server, victim; /* of the abuse */
+static struct sockaddr_in server, victim; /* the abuse's target */
 static struct sim agent, *workers;
 static uint32_t here, wanted, started, round_number;
 
@@ -151,7 +151,7 @@ static void say_nothing(void)
 
 	for (int i = 0; i < SILENT; i++)
 		sim_open(&s[i], &victim, 0, epoll);
-	for (;;) { /* one that is closed comes again */
+	for (;;) { /* a closed connection is made again */
 		struct sim *gone;
 
 		if (epoll_wait(epoll, &ev, 1, -1) < 1)
@@ -236,7 +236,7 @@ enum { ABUSES = sizeof(abuses) / sizeof(abuses[0]) };
 struct phase {
 	double ms[ROUNDS_MAX];
 	int n;
-	uint64_t cpu_ns; /* of the server */
+	uint64_t cpu_ns; /* the server's */
 };
 
 static void barriers(struct phase *p, int count, int server_pid, int epoll)

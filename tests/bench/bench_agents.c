@@ -19,8 +19,8 @@ static const char usage[] =
 	"  that many workers, one after the other: HELLO, its answer, close\n";
 
 enum { SERVERS = 16, WINDOW = 1024, WORKER = WIRE_WORKER,
-       /* of one address a server has so many without a proof, and would
-	* turn the oldest out for more */
+       /* a server takes that many connections without a proof from one
+	* address, and would drop the oldest for more */
        UNPROVEN = 120 };
 
 /* A process that simulates the agents of one server. */
@@ -42,7 +42,7 @@ struct crowd {
 	uint32_t opened, greeted; /* agents; those that have an answer */
 	uint32_t started, waiting, passed, ended;
 	uint32_t connected; /* workers that have an answer */
-	long memory; /* of the server, before */
+	long memory; /* the server's, before */
 	struct buf out;
 };
 

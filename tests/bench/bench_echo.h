@@ -18,8 +18,8 @@ struct echoed {
 	int known, turn;
 };
 
-/* A connection begins with its sizes; what has come in one read is answered in
- * one write. Never returns. */
+/* A connection begins with its sizes; what one read returned is answered in one
+ * write. Never returns. */
 static inline void echo_loop(int listener)
 {
 	static struct echoed of[ECHO_CLIENTS];

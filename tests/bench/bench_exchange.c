@@ -18,7 +18,7 @@ static const char usage[] =
 
 enum { FANOUT_MAX = 64, CHUNK = 64 << 10, BUFFER = 128 << 10, PROCESSES = 16,
        PORT = 29333, MIB = 1 << 20,
-       /* of one address a server has so many without a proof, of all of us */
+       /* unproven connections that a server takes from one address: ours */
        UNPROVEN = 120 };
 
 struct plan {
@@ -47,13 +47,13 @@ struct host {
 
 struct shared {
 	int failed;
-	uint64_t sum; /* of the root's list, whose order was checked */
+	uint64_t sum; /* the root's list's, whose order was checked */
 	uint64_t left_server, sent, busiest;
 };
 
 static struct plan plan;
 static struct shared *shared;
-static struct host *hosts; /* of this process, by number / processes */
+static struct host *hosts; /* this process's, by number / processes */
 static struct sim *agents, *workers;
 static struct buf out;
 static int epoll;

@@ -25,7 +25,7 @@ enum { LAYERS = 40, STEPS = 5, TENSORS_MAX = 12 };
 /* Of C x C and of C elements. */
 static const int squares[TENSORS_MAX] = {[2] = 3, [4] = 1, [8] = 4, [10] = 4};
 static const int rows[TENSORS_MAX] = {1, 1, 0, 3, 0, 1, 1, 1, 0, 4, 0, 1};
-static int tensors = 1; /* of a layer */
+static int tensors = 1; /* per layer */
 
 static ddp_comm *world;
 static ddp_reducer *reducer;

@@ -54,7 +54,7 @@ struct target {
 
 struct load {
 	int fds[MAX_CLIENTS];
-	size_t due[MAX_CLIENTS]; /* of the replies under way */
+	size_t due[MAX_CLIENTS]; /* bytes of the replies under way */
 	int turn[MAX_CLIENTS];
 	int n, depth, epoll;
 };

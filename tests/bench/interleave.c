@@ -18,7 +18,7 @@ struct command {
 	char *words[WORDS_MAX + 1];
 	double ms[ROUNDS_MAX];
 	int runs, failed, hung;
-	long rss_kb; /* of its largest process */
+	long rss_kb; /* its largest process's */
 };
 
 static struct command commands[COMMANDS_MAX];

@@ -18,7 +18,7 @@
 
 enum {
 	PIECE = 64 << 10, CARRIERS = 64, LIMIT_S = 90, SAMPLE_MS = 20,
-	TEXT_BYTES = 63, /* of a talker's line, which has a prefix before it */
+	TEXT_BYTES = 63, /* a talker's line, without its prefix */
 	LINE_BYTES_MAX = 256,
 };
 
@@ -30,7 +30,7 @@ struct carrier {
 
 struct lines {
 	long n, torn;
-	char begun[LINE_BYTES_MAX]; /* a line whose end has not come */
+	char begun[LINE_BYTES_MAX]; /* a line whose end has not arrived */
 	size_t len;
 };
 
@@ -168,7 +168,7 @@ static void take_lines(struct lines *l, const char *p, size_t n)
 	l->len += n;
 }
 
-/* Reads to the end; mb: so many a second, a piece when its time has come. */
+/* Reads to the end, mb MB per second: each piece when it is due. */
 static void listen_to(int fd, double mb, const char *worker, struct lines *l)
 {
 	static char piece[PIECE];

@@ -50,7 +50,7 @@ struct path {
 
 struct host {
 	char name[32];
-	int fd; /* of its eth0; -1: it has ended */
+	int fd; /* its eth0's; -1: it has ended */
 	int cable;
 };
 
@@ -238,7 +238,7 @@ static const char *set_cable(const char *name, const char *what)
 	if (i < 0)
 		return "no such host";
 	hosts[i].cable = on;
-	/* of a host that has ended there is none */
+	/* a host that has ended has none */
 	if (hosts[i].fd >= 0 && ioctl(hosts[i].fd, TUNSETCARRIER, &on) < 0)
 		return "TUNSETCARRIER";
 	return NULL;

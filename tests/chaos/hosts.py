@@ -162,7 +162,7 @@ class Host:
             stdout=subprocess.PIPE, preexec_fn=self.join, text=True)
         line = self.proxy.stdout.readline()
         if not line:
-            raise RuntimeError("%s does not come up" % self.name)
+            raise RuntimeError("%s does not start" % self.name)
         self.pid = int(line)
         self.space = os.readlink("/proc/%d/ns/pid" % self.pid)
         self.hosts.switch.tell("add", self.name, str(self.pid), self.address)

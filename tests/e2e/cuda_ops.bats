@@ -98,7 +98,7 @@ same() { # PART: what gpu_ops compares
 	[ ! -e plans ]
 }
 
-@test "a damaged file of plans is one line, and is written anew" {
+@test "a damaged file of plans is reported in one line, and replaced" {
 	host_twin
 	unset DDP_CUDNN_SEARCH
 	export DDP_CACHE=$T/plans

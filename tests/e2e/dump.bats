@@ -42,7 +42,7 @@ state() { # PID
 	echo "${s%% *}"
 }
 
-# Three ranks, of which rank 1 does not come to its third call.
+# Three ranks, of which rank 1 does not enter its third call.
 start_late() {
 	start job ddprun --rdzv-id "$J" --nproc-per-node 3 c_fault late 1
 	until_lines 2 "$waiting" 1 '^  between calls; last: all_reduce #2 '
@@ -172,7 +172,7 @@ pid_of() { # RANK, of $out
 	has "$out" 'it runs'
 }
 
-# Two nodes of two ranks each on this machine; rank 1 does not come.
+# Two nodes of two ranks each on this machine; rank 1 does not enter the call.
 start_nodes() { # OPTIONS...
 	local n
 	at=127.0.0.1:$(w_port free)

@@ -42,7 +42,7 @@ greeting='printf "\002ddprun far\003"'
 	[ "$status" = 0 ]
 }
 
-@test "each answer over PMI_FD may fail, and no rank waits for it in vain" {
+@test "each answer over PMI_FD may fail, and no rank waits for it for ever" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	run env -u TEST_COOKIE FOR=agent CALL="write read" JOB=mpi JOBS=2 \
 		"$lib_tests/faults/run"

@@ -133,7 +133,7 @@ mirrors() {
 	expect 0 mnist_mlp --data data --epochs 0
 }
 
-@test "a partial file of another mirror that does not fit is fetched anew" {
+@test "a partial file of another mirror that does not fit is fetched again" {
 	serve www
 	small_mnist "$url"
 	mkdir -p data/mnist

@@ -201,7 +201,7 @@ await_looks() { # N
 	nothing_left
 }
 
-@test "after a restart, the same error of a GPU is reported anew" {
+@test "after a restart, the same error of a GPU is reported again" {
 	start_job --max-restarts 1
 	happens '1 xid 94'
 	await job.err 'GPU 1: Xid 94'

@@ -10,7 +10,7 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 setup() {
 	lib_setup
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	# a rank that waits in vain fails the test instead of hanging it
+	# a rank that waits too long fails the test instead of hanging it
 	export DDP_TIMEOUT=60
 	# leaks of PMIx's library are not ours
 	echo leak:libpmix >lsan

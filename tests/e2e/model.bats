@@ -10,7 +10,7 @@ load ../lib
 	[ "$(echo "$out" | grep -c ': all there are')" = 7 ]
 }
 
-@test "no interleaving of restarts in vain, found in 10 seconds, breaks a round" {
+@test "no interleaving of futile restarts, found in 10 seconds, breaks a round" {
 	expect 0 "$O/tests/model" --seconds 10 --faults 1 elastic-2-in-vain
 }
 

@@ -125,7 +125,7 @@ calls() { # ERE: how many calls of NCCL match
 		ranks_ok 2 gpu_check async
 }
 
-@test "after ddp_abort the process joins anew" {
+@test "after ddp_abort the process joins again" {
 	ranks_ok 2 gpu_check again
 	ranks_ok 3 gpu_check again
 }

@@ -243,7 +243,7 @@ same_labels() {
 	[ "$(losses log | cut -d' ' -f1 | sort -n | uniq -d)" = "" ]
 }
 
-@test "--resume without a file starts anew, and says so" {
+@test "--resume without a file starts from scratch, and logs that" {
 	expect 0 mnist_mlp --data data --epochs 1 --checkpoint new.ckpt --resume
 	has "$out" 'no checkpoint new.ckpt yet: starting from scratch'
 	[ -f new.ckpt ]

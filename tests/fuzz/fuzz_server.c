@@ -2,8 +2,8 @@
  * agent whose job runs, two of its workers, a tool and four strangers send what
  * the input contains (server_input.h), in parts, and close or reset. Those that
  * authenticate send a record per segment, unless it has AS_IT_IS. Finds a
- * crash, a leak, an end that does not come, a reply that is no frame, and a job
- * that does not begin. */
+ * crash, a leak, a connection that does not end, a reply that is no frame, and
+ * a job that does not begin. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,8 @@ struct client {
 	struct buf in;
 	int greeted;
 	struct cipher cipher;
-	struct buf records; /* that have come, and the last is not whole */
+	struct buf records; /* those that have arrived; the last is
+			     * incomplete */
 };
 
 static struct client clients[CLIENTS];

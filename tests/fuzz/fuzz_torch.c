@@ -1,8 +1,8 @@
 /* fuzz_torch.c: three clients of PyTorch's protocol on one store. The input is
- * segments: a byte that says whose, one of how many bytes, the bytes. What is
- * read behind a segment's end, a crash, a leak, or a client that is told
- * something while it waits for nothing is found; and a store that is another
- * than the one that a journal's reader would have. */
+ * segments: a byte that says whose, one of how many bytes, the bytes. Finds
+ * reads beyond a segment's end, crashes, leaks, replies to a client that waits
+ * for none, and a store that differs from what a reader of the journal would
+ * build. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -186,7 +186,7 @@ struct pending {
 	struct buffer send, recv; /* in place: one of them has no memory */
 	char *in, *out;
 	uint64_t sent; /* what must stay as it is; 0: nothing */
-	int receives;  /* of a message: this side of it */
+	int receives;  /* for a message: which side this rank is */
 };
 
 static struct pending *first;

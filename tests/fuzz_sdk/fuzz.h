@@ -47,7 +47,7 @@ int setup_host(const struct setup *s, int rank);
 struct group {
 	int live;
 	ddp_comm *comm; /* NULL: this rank is not in it */
-	int n, rank;	/* of this rank; -1: it is not in it */
+	int n, rank;	/* this rank's; -1: it is not in it */
 	int members[RANKS_MAX];
 	int hosts; /* that its members are on */
 };
@@ -77,8 +77,8 @@ struct call {
 	int root, to;	 /* ranks of the group; of a message: from root */
 	int special;	 /* NaNs, infinities, zeros with signs, denormals */
 	int large;	 /* sums that f16 cannot hold, averages that it can */
-	uint64_t key;	 /* of its values */
-	unsigned number; /* of the operation, and of the call in it */
+	uint64_t key;	 /* seeds its values */
+	unsigned number; /* the operation's, and the call's in it */
 	unsigned part;
 	struct group group; /* as it was */
 	/* A mistake of this rank: its count for rank wrong - 1 is one more than
@@ -172,7 +172,7 @@ extern struct fuzz {
 	struct setup setup;
 	struct group groups[GROUPS_MAX];
 	int rank, size;
-	unsigned number;  /* of the operation */
+	unsigned number;  /* the operation's */
 	struct rng own;	  /* this rank's choices in it */
 	unsigned compared; /* the first operation not compared yet */
 	int stop_asked;	  /* ddp_should_stop is 1 from now on */

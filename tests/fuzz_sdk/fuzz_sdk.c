@@ -1,14 +1,14 @@
-/* fuzz_sdk.c: starts the worlds of seed after seed, until its time is over, and
- * of one that fails says all that is needed to see it again.
+/* fuzz_sdk.c: starts the worlds of one seed after another until its time is
+ * over, and prints how to reproduce a world that fails.
  *
  *   fuzz_sdk                  for $FUZZ_SECONDS (20): first the seeds 1 to 12,
  *                             then new ones; from $FUZZ_SEED on, if it is set;
- *                             with $FUZZ_FIRST no further than one that fails
- *   fuzz_sdk SEED             that one
- *   fuzz_sdk SEED OPERATIONS  no more of it than its first so many
+ *                             $FUZZ_FIRST: until the first failure
+ *   fuzz_sdk SEED             the world of that seed
+ *   fuzz_sdk SEED OPERATIONS  its first OPERATIONS operations
  *
- * As a rank, started by ddprun, it takes part in one (rank.c). Exits with 1 if
- * any failed. */
+ * As a rank, started by ddprun, it takes part in a world (rank.c). Exits with 1
+ * if any failed. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

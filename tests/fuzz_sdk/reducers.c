@@ -20,7 +20,7 @@ struct plan {
 	/* which rank used what since the last synchronised step */
 	int used[RANKS_MAX][PARAMETERS_MAX];
 	char *gradients;
-	uint64_t key; /* of the step */
+	uint64_t key; /* the step's */
 };
 
 static int hook(void *arg, ddp_comm *c, void *bucket, size_t count,

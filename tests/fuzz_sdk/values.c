@@ -17,7 +17,7 @@ int is_float(enum ddp_type type)
 /* ---- halves: from their definition ---- */
 
 struct half {
-	int bits; /* of the significand, with the hidden bit */
+	int bits; /* the significand's, with the hidden bit */
 	int least; /* exponent of the smallest normal one */
 	uint16_t infinity;
 };
@@ -521,7 +521,8 @@ void values_check_reduced(const struct call *c, size_t first, size_t n,
 		const char *text;
 
 		len = n - i < VALUES_BLOCK ? n - i : VALUES_BLOCK;
-		/* of what all get each looks at a part; their hashes tell */
+		/* all get the same: each rank checks a part, and they compare
+		 * hashes */
 		if (c->kind == ALL_REDUCE && n > MANY && i && i + len < n &&
 		    (i / VALUES_BLOCK + (size_t)c->group.rank) % ranks)
 			continue;

@@ -258,7 +258,7 @@ static void start(struct client *c)
 		peer_close(&c->peer);
 }
 
-/* Nobody leaves a barrier or a gather before the last has come. */
+/* Nobody leaves a barrier or a gather before the last one has arrived. */
 static void met(struct client *c)
 {
 	if (meeting.todo || now_ns() < meeting.latest)

@@ -100,7 +100,7 @@ static int apply_add(struct state *s, const struct act *a)
 
 	if (a->answer == ACT_REFUSED)
 		return !ok;
-	if (!ok) /* of one without an answer: it was refused */
+	if (!ok) /* an act without an answer: it was refused */
 		return a->answer == ACT_UNKNOWN;
 	v = model_value(text, (size_t)snprintf(text, sizeof(text), "%" PRId64,
 					       sum));

@@ -37,8 +37,8 @@ enum act_answer {
 
 /* What one request did to one key. */
 struct act {
-	uint64_t began, ended; /* ns, of the test's clock */
-	uint32_t number;       /* of the request */
+	uint64_t began, ended; /* ns, by the test's clock */
+	uint32_t number;       /* the request's */
 	uint32_t key;
 	uint8_t kind, answer;
 	uint8_t client, torch; /* torch: in PyTorch's protocol */

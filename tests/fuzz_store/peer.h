@@ -21,11 +21,11 @@ struct peer {
 	int torch;
 	int fd;          /* -1: none */
 	uint64_t session; /* the same on all its connections */
-	uint32_t id;      /* of its request */
-	struct buf in;    /* what has come and was not taken */
+	uint32_t id;      /* its request's */
+	struct buf in;    /* what has arrived and was not taken */
 	struct buf out;   /* its request, to be sent again */
-	struct cipher cipher; /* of ours, once it was let in */
-	struct buf records;   /* of it, that have come and are not whole */
+	struct cipher cipher; /* our protocol's, once it was let in */
+	struct buf records;   /* that have arrived and are incomplete */
 };
 
 /* 0, or it is not in the environment. */

@@ -80,7 +80,7 @@ static void draw_value(uint64_t *d, uint32_t number, uint32_t key,
 		return;
 	}
 	if (what == 12)
-		return; /* of no bytes */
+		return; /* the value has no bytes */
 	buf_printf(out, "v%u.", number);
 	if (what > 16)
 		size = roll(d, what == 19 ? VALUE_MAX : 300);

@@ -7,7 +7,7 @@
 #include "tests/fuzz_store/peer.h"
 
 enum {
-	KEYS = 48,   /* of values; the first has an empty name */
+	KEYS = 48,   /* for values; the first has an empty name */
 	HOT = 6,     /* which half of all requests are about */
 	COUNTERS_AT = 40, /* from here on they hold numbers and nothing else */
 	QUEUES = 4,
@@ -37,8 +37,8 @@ struct request {
 	uint32_t number;
 	uint64_t began;
 	uint64_t sent;       /* the last time */
-	uint32_t timeout_ms; /* of a WAIT; in PyTorch's protocol our own */
-	int canceled;        /* such a one is */
+	uint32_t timeout_ms; /* a WAIT's; in PyTorch's protocol our own */
+	int canceled;        /* that WAIT was cancelled */
 	uint32_t n, keys[REQUEST_KEYS];
 	struct value a[REQUEST_KEYS], b;
 	int64_t delta;
@@ -67,7 +67,8 @@ void request_meet(struct request *r, struct fuzz *f, struct peer *p,
 void request_cancel(struct request *r, struct peer *p);
 
 /* Looks at p->in: 1 and *n acts, the answer is taken out of it; 0: more must
- * come; -1: it is none, and why says so. The acts' times are the caller's. */
+ * arrive; -1: it is not an answer, and why says so. The acts' times are the
+ * caller's. */
 int request_answered(const struct request *r, struct fuzz *f, struct peer *p,
 		     struct act *acts, uint32_t *n, char why[512]);
 /* Without an answer: what may have happened. How many acts. */

@@ -30,7 +30,7 @@ outage() {
 	network down
 	await on_h2.err '18 of 20 consecutive pings are unanswered' 30
 	network up
-	await on_h2.err 'connecting anew'
+	await on_h2.err 'connecting again'
 	await on_h2.err 'answers again'
 }
 

@@ -123,7 +123,7 @@ struct server {
 	uint8_t life, draining;
 	uint8_t lost[NODES_MAX]; /* bit n: agent number n was counted as lost */
 	uint8_t has_ended;	 /* a job ended, and the server freed it */
-	uint8_t first_round;	 /* of the next job */
+	uint8_t first_round;	 /* the next job's */
 	/* copied from the job, so that listing the steps does not load it: the
 	 * last call runs; nodes without a connection, as in `lost` */
 	uint8_t calling, absent[NODES_MAX];
@@ -133,10 +133,10 @@ struct server {
 /* Remembered only for the properties. */
 struct audit {
 	uint16_t starts, ends; /* round + 1 of the last one */
-	uint8_t failures;      /* of workers */
+	uint8_t failures;      /* workers that failed */
 	uint8_t restarts;
 	uint8_t done; /* workers that exited with 0 in the running round */
-	uint8_t first_round; /* of the job */
+	uint8_t first_round; /* the job's */
 	uint8_t jobs;	     /* number of jobs of this name so far */
 	int8_t home[NODES_MAX];
 };

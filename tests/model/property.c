@@ -128,7 +128,7 @@ void property_start(struct run *r)
 	audit->starts = (uint16_t)(j->round + 1);
 	audit->done = 0;
 	if (setup->no_progress && j->restarts.in_vain >= setup->no_progress)
-		violate("a round begins after %u restarts in vain",
+		violate("a round begins after %u futile restarts",
 			j->restarts.in_vain);
 	if (j->nnodes < setup->min || j->nnodes > setup->max)
 		violate("a round of %u nodes", j->nnodes);

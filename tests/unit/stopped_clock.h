@@ -1,6 +1,6 @@
-/* stopped_clock.h: a clock for tests linked with -Wl,--wrap=clock_gettime.
- * It stands still, goes on with each look at it, or jumps, as it does
- * for a process that was stopped (SIGSTOP) while it waited. */
+/* stopped_clock.h: a clock for tests linked with -Wl,--wrap=clock_gettime. It
+ * stops, advances with each call, or jumps, as it does for a process that was
+ * stopped (SIGSTOP) while it waited. */
 #ifndef TESTS_STOPPED_CLOCK_H
 #define TESTS_STOPPED_CLOCK_H
 

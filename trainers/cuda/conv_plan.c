@@ -26,7 +26,7 @@ struct conv_plan {
 	const struct conv_target *target;
 	struct conv_shape shape;
 	enum conv_pass pass;
-	cudnnBackendDescriptor_t part[PARTS_MAX]; /* of the graph */
+	cudnnBackendDescriptor_t part[PARTS_MAX]; /* the graph's */
 	int parts;
 	cudnnBackendDescriptor_t graph; /* the last part */
 	struct config config[CONV_CONFIGS_MAX];

@@ -1,4 +1,4 @@
-/* conv_tune.h: chooses the plan of a pass of a convolution: the one that was
+/* conv_tune.h: chooses the plan of a pass of a convolution: the plan that was
  * the fastest on this kind of GPU, or if that is unknown, the fastest of those
  * measured now. */
 #ifndef TRAINERS_CUDA_CONV_TUNE_H

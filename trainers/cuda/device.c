@@ -130,7 +130,7 @@ int cuda_count(struct err *e)
 	cudaGetLastError(); /* clear the error: CUDA would return it again */
 	if (rc == cudaErrorInsufficientDriver)
 		return err_set(e, ERR_USAGE, "no GPU: this host has no NVIDIA "
-			       "driver, or one that is too old for CUDA %d.%d; "
+			       "driver, or it is too old for CUDA %d.%d; "
 			       "use --device cpu", CUDART_VERSION / 1000,
 			       CUDART_VERSION % 1000 / 10);
 	if (rc == cudaSuccess || rc == cudaErrorNoDevice)

@@ -152,7 +152,7 @@ int kernel_norm_back(kernel_stream s, const struct kernel_norm *n);
 struct kernel_pool {
 	int bf16;
 	int n, h, w, out_h, out_w;
-	int channels;           /* of nhwc */
+	int channels;           /* nhwc's */
 	int kernel, stride, pad;
 };
 enum { KERNEL_POOL_MAX = 15 }; /* kernel * kernel fits in a byte */

@@ -14,8 +14,8 @@ struct plan_cache;
 /* A file in `folder` (NULL: memory only), which is made when it is first
  * written; `device` and `version` identify it. note is called with one line for
  * the user (NULL: nobody reads them) if the file is damaged, belongs to another
- * user, or cannot be written. A damaged file is written anew; another user's,
- * or one that others can write to, is neither read nor written. These are no
+ * user, or cannot be written. A damaged file is replaced; another user's file,
+ * or a file that others can write to, is neither read nor written. These are no
  * errors. NULL: no memory. */
 struct plan_cache *plan_cache_new(const char *folder, const char *device,
 				  size_t version,

@@ -94,8 +94,8 @@ struct net {
 	struct plan *plans;
 };
 
-/* The tensor type that a loader must give this model: one that starts with a
- * linear layer takes f32 at any precision. */
+/* The tensor type that a loader must give this model: a model that starts with
+ * a linear layer takes f32 at any precision. */
 enum tensor_type net_input_type(const struct model_spec *spec,
 				const struct device *device);
 

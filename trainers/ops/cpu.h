@@ -30,8 +30,7 @@ struct cpu_device {
 	int threads, core, direct;
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
-	dnnl_format_tag_t tag; /* of activations, if their channel count allows
-				* it */
+	dnnl_format_tag_t tag; /* activations', if the channels allow it */
 	int block;             /* channels in its block: 16, 8, or 0 for nhwc */
 	cpu_md *mds; /* the layouts in use, each once */
 	size_t md_count;

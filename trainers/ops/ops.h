@@ -183,8 +183,8 @@ struct update {
 /* ---- Losses ---- */
 
 enum loss_kind {
-	LOSS_CROSS_ENTROPY, /* of the outputs and the label */
-	LOSS_MSE            /* of the outputs and the sample itself */
+	LOSS_CROSS_ENTROPY, /* from the outputs and the label */
+	LOSS_MSE            /* from the outputs and the sample itself */
 };
 struct loss_spec {
 	enum loss_kind kind;
@@ -219,7 +219,7 @@ static inline const char *precision_name(int64_t p)
 	return p >= 0 && p < PRECISIONS ? names[p] : "unknown";
 }
 
-/* An enum precision; -1: there is none of that name. */
+/* An enum precision; -1: no precision has that name. */
 static inline int precision_parse(const char *name)
 {
 	int p = PRECISIONS - 1;
@@ -247,7 +247,7 @@ struct device_options {
 struct device {
 	const struct ops *ops;
 	char name[128]; /* "cpu, 2 threads, bf16 by avx512_bf16" */
-	enum tensor_type type; /* of activations */
+	enum tensor_type type; /* that of activations */
 	/* Synchronised batch normalisation; set by the caller before op_new.
 	 * Both are collective, and work on device memory in queue order.
 	 * sync_moments: replaces mean[channels], biased var[channels] and count

@@ -27,8 +27,8 @@ int run_from_ddp(int r, struct err *e)
 }
 
 /* A rank that exits ends the job, and the launcher shows the error of the first
- * one that does. So ranks with nothing to report wait until the reporting rank
- * has exited. */
+ * rank that exits. So ranks with nothing to report wait until the reporting
+ * rank has exited. */
 static int run_wait_for_reporter(struct run *run)
 {
 	ddp_barrier(run->world);

@@ -40,7 +40,7 @@ struct train_state {
 	float *moment[2]; /* [arena] each, the optimizer's; NULL: it has none */
 	enum optimizer_kind optimizer;
 	struct train_position position;
-	struct train_about about; /* of this run */
+	struct train_about about; /* this run's */
 };
 
 /* Starts with zero moments at step 0. The caller frees with _release, also

@@ -26,7 +26,7 @@ static int doubling_host(const struct doubling *d, int id)
 	return id < d->pairs ? 2 * id : id + d->pairs;
 }
 
-/* Number of ranks on the hosts that ids first to first + n - 1 stand for. */
+/* Number of ranks on the hosts with the ids first to first + n - 1. */
 static int doubling_ranks(const struct ddp__schedule *s,
 			  const struct doubling *d, int first, int n)
 {

@@ -60,10 +60,10 @@ void ddp__schedule_all_to_all(struct ddp__schedule *s,
 void ddp__schedule_barrier(struct ddp__schedule *s, const struct ddp__path *p,
 			   const struct ddp__call *call);
 
-/* 1: the schedule has ended; 0: other hosts have not come yet; < 0: ERR_REMOTE,
- * ERR_TIMEOUT, ERR_ARGUMENT (a host is in another call), ERR_PROTOCOL, -ENOMEM,
- * or the error with which a host aborted. After an error the caller releases
- * the schedule and aborts the path. */
+/* 1: the schedule has ended; 0: other hosts have not arrived yet; < 0:
+ * ERR_REMOTE, ERR_TIMEOUT, ERR_ARGUMENT (a host is in another call),
+ * ERR_PROTOCOL, -ENOMEM, or the error with which a host aborted. After an error
+ * the caller releases the schedule and aborts the path. */
 int ddp__schedule_advance(struct ddp__schedule *s, struct err *e);
 /* Advances the schedule to its end, waiting, and releases it. 0 or an error. */
 int ddp__schedule_run(struct ddp__schedule *s, struct err *e);

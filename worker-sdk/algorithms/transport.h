@@ -97,7 +97,7 @@ struct ddp__transport {
 		void (*recv)(void *msg, void *endpoint,
 			     const struct ddp__call *call, void *buf,
 			     size_t size, int peer);
-		/* 1: done; 0: the peer has not come yet. */
+		/* 1: done; 0: the peer has not arrived yet. */
 		int (*advance)(void *msg, struct err *e);
 		/* Blocks until the message is done: 0 or an error. */
 		int (*wait)(void *msg, struct err *e);
@@ -135,7 +135,8 @@ struct ddp__transport {
 		/* Sets s->scratch, of size bytes. */
 		int (*scratch)(struct ddp__schedule *s, size_t size,
 			       struct err *e);
-		/* 1: the schedule has ended; 0: other hosts have not come. */
+		/* 1: the schedule has ended; 0: other hosts have not
+		 * arrived. */
 		int (*advance)(struct ddp__schedule *s, struct err *e);
 		/* Blocks until it has ended: 0 or an error. */
 		int (*wait)(struct ddp__schedule *s, struct err *e);

@@ -1,5 +1,5 @@
 /* bootstrap.h: gets a store for a world that ddprun did not start: torchrun's,
- * or one that rank 0 starts and the others find through their launcher. */
+ * or a server that rank 0 starts and the others find through their launcher. */
 #ifndef SDK_BOOTSTRAP_H
 #define SDK_BOOTSTRAP_H
 

@@ -10,13 +10,13 @@
 #include "worker-sdk/core/last_error.h"
 
 enum {
-	LANES = 4,    /* of a hash: one chain would wait for its products */
+	LANES = 4,    /* per hash: one chain would wait for its products */
 	BATCH = 256,  /* spans in one gather of hashes */
 	NAMED_MAX = 4 /* ranks in a text */
 };
 
 struct replica {
-	uint64_t layout; /* of n, counts and types */
+	uint64_t layout; /* a hash of n, counts and types */
 	uint64_t data;
 };
 

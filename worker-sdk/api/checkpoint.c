@@ -351,8 +351,8 @@ static int checkpoint_read_header(struct file *f)
 	if (version > VERSION)
 		return err_set(f->e, ERR_DATA,
 			       "checkpoint %s has format %u, newer than this "
-			       "libddp's %d; use a libddp as new as the one "
-			       "that wrote it",
+			       "libddp's %d; use a libddp at least as new "
+			       "as the writer's",
 			       f->path, version, VERSION);
 	if (f->size < whole)
 		return err_set(f->e, ERR_DATA,

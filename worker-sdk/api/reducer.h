@@ -18,8 +18,8 @@ enum reducer_state {
 struct ddp__reducer_norms {
 	double factor; /* an outlier is this many times the median */
 	double *mine;  /* on this rank, in this step, before the average */
-	double *now;   /* of this step's averages */
-	double *usual; /* of the averages before */
+	double *now;   /* from this step's averages */
+	double *usual; /* from the averages before */
 	int is_usual;  /* there were some */
 };
 

@@ -117,7 +117,7 @@ int ddp_reducer_check_norms(ddp_reducer *r, double factor)
 			       "ddp_reducer_check_norms: the factor is %g: "
 			       "give 0 (off), or more than 1", factor);
 	ddp__reducer_norms_free(r);
-	/* of two, nobody can say which is wrong */
+	/* nobody can say which of two is wrong */
 	if (factor == 0 || !r->c || r->c->size < RANKS_MIN)
 		return 0;
 	return reducer_norms_new(r, factor);

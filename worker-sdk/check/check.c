@@ -16,9 +16,9 @@ enum {
 	QUICK_GATHER_MS = 30000, FULL_GATHER_MS = 180000,
 	/* the kernel sends a lost SYN again after 1, 3 and 7 s */
 	QUICK_CONNECT_MS = 2500, FULL_CONNECT_MS = 8000, ANSWER_MS = 15000,
-	QUICK_ROUNDS_MAX = 63, /* of pairs: all of up to 64 nodes */
+	QUICK_ROUNDS_MAX = 63, /* for pairs: all of up to 64 nodes */
 	QUICK_PAIRS_MS = 10000, FULL_PAIRS_MS = 60000, /* at most */
-	FORMAT = 1, /* of what nodes send each other */
+	FORMAT = 1, /* the format of what nodes send each other */
 };
 
 static const struct pair_options pair_quick = {

@@ -15,7 +15,7 @@ struct check_options {
 	int full; /* --full: 30 s instead of 2 */
 	const char *folders, *command; /* as in probe_options */
 	int with_collective; /* ddp_init and all_reduce as well */
-	int time_ms; /* of a probe; 0: the default (for tests) */
+	int time_ms; /* a probe's; 0: the default (for tests) */
 };
 
 struct check_node {
@@ -39,7 +39,7 @@ struct check {
 	/* private: */
 	uint64_t part_ns;
 	struct reach reach;
-	unsigned char cookie[DDP__COOKIE]; /* of node 0 */
+	unsigned char cookie[DDP__COOKIE]; /* node 0's */
 	const char **hosts, **addrs;
 	struct findings **founds;
 	struct buf *values;

@@ -12,7 +12,7 @@ struct exchange {
 	struct ddp__env env;
 	char host[SOCK_HOST_MAX]; /* this host's name */
 	struct ddp__kv *kv;
-	int me, n; /* of the nodes */
+	int me, n; /* this node's rank, and the number of nodes */
 };
 
 /* Connects. ERR_USAGE: not started by ddprun. */

@@ -139,7 +139,7 @@ int findings_read(struct findings *f, struct reader *r, struct err *e)
 		       "all nodes run the same ddprun?");
 }
 
-/* ---- which nodes stand out ---- */
+/* ---- which nodes differ ---- */
 
 static int finding_compare_values(const void *pa, const void *pb)
 {

@@ -1,6 +1,6 @@
 /* finding.h: what a check found out about one node: a list of findings, each
- * with a verdict; their bytes for other nodes; and which nodes stand out among
- * all. Pure. Everything lies in the structs: nothing to free. */
+ * with a verdict; their bytes for other nodes; and which nodes differ from the
+ * others. Pure. The structs own no memory: there is nothing to free. */
 #ifndef SDK_CHECK_FINDING_H
 #define SDK_CHECK_FINDING_H
 
@@ -10,7 +10,7 @@ enum {
 	FINDING_NAME_MAX = 72,
 	FINDING_TEXT_MAX = 104,
 	FINDING_WRONG_MAX = 320,
-	FINDINGS_MAX = 192, /* of a node; more are dropped */
+	FINDINGS_MAX = 192, /* per node; more are dropped */
 };
 
 /* Values travel to other nodes: they never change. */
@@ -73,9 +73,9 @@ int findings_read(struct findings *f, struct reader *r, struct err *e);
 
 /* Compares the nodes and marks, as warnings, those whose finding differs from
  * that of most nodes (FINDING_SAME), or whose value is under half of the median
- * (FINDING_AS_HIGH; of two nodes, the lower one). Of texts that are equally
- * frequent, the first node's counts as that of most. hosts: the nodes' names.
- * If memory is short, nothing is marked. */
+ * (FINDING_AS_HIGH; of two nodes, the lower one). If several texts are equally
+ * frequent, the first node's counts as that of most nodes. hosts: the nodes'
+ * names. If memory is short, nothing is marked. */
 void findings_compare(struct findings *const *nodes, const char *const *hosts,
 		      int n);
 

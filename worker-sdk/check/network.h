@@ -9,8 +9,8 @@
 /* From one node to another. The measurements are those of the pair and are
  * there once, in the row of the lower node; 0: not measured. */
 struct network_link {
-	int code; /* of reach.h, of the call */
-	int error; /* of the measurement: 0, or an error code */
+	int code; /* reach.h's, for the call */
+	int error; /* the measurement's: 0, or an error code */
 	struct pair_result pair;
 };
 

@@ -142,7 +142,7 @@ static int pair_ping(int fd, const struct pair_options *o,
 	took = clock_ns() - start;
 	if ((double)took / 1e3 >= r->rtt_us)
 		return 0;
-	/* of the fastest round trip the middle is known best */
+	/* the fastest round trip shows the middle best */
 	r->rtt_us = (double)took / 1e3;
 	r->clock_ms = (double)((int64_t)(m.number - before) -
 			       (int64_t)(took / 2)) / 1e6;

@@ -17,7 +17,7 @@ struct pair_options {
 
 struct pair_result {
 	double rtt_us;	    /* the shortest round trip */
-	double out_mbytes_s, in_mbytes_s; /* of this direction, and back */
+	double out_mbytes_s, in_mbytes_s; /* in this direction, and back */
 	double clock_ms;    /* how far the listener's clock is ahead */
 };
 

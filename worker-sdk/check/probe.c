@@ -28,7 +28,7 @@ struct probe {
 	probe_fn *run;
 	struct probe_call call;
 	int measures; /* being late then only means that this host is busy */
-	int fd; /* of its pipe; -1: it has ended */
+	int fd; /* its pipe's; -1: it has ended */
 	pid_t pid;
 	struct buf bytes;
 };

@@ -16,7 +16,7 @@ enum {
 
 struct probe_options {
 	int full; /* also measures how fast disks and memory are */
-	int nodes; /* of the job */
+	int nodes; /* in the job */
 	/* folders in which workers write: "/ckpt,/logs"; NULL: none */
 	const char *folders;
 	const char *command; /* the site's own check, for sh -c; NULL: none */
@@ -32,7 +32,7 @@ void probes_run(struct findings *out, const struct probe_options *o);
  * the probe_options, for a folder its path. */
 struct probe_call {
 	const struct probe_options *o;
-	const char *folder; /* of probe_folder */
+	const char *folder; /* probe_folder's */
 };
 void probe_limits(struct findings *out, const struct probe_call *c);
 void probe_memory(struct findings *out, const struct probe_call *c);

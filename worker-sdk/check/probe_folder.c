@@ -17,7 +17,7 @@
 enum {
 	BLOCK = 1 << 20,
 	SPEED_BLOCKS = 64,
-	SPEED_MS = 3000, /* of writing, at most */
+	SPEED_MS = 3000, /* for writing, at most */
 	PATH_SIZE = 4096,
 	SMALL = 4096,
 	SLOW_SYNC_MS = 500,

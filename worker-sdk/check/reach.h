@@ -21,7 +21,7 @@ enum {
 
 struct reach_peer {
 	struct endpoint where; /* set by the caller */
-	int code; /* of calling it */
+	int code; /* calling it */
 	int out, in; /* connections that we and it have made; -1: none */
 };
 

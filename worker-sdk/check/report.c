@@ -13,7 +13,7 @@ static const char *const report_verdicts[FINDING_VERDICTS] = {
 	[FINDING_WARNING] = "warning",
 	[FINDING_FAILURE] = "failure",
 };
-/* What stands before a line of the table. */
+/* The prefix of a line of the table. */
 static const char report_signs[FINDING_VERDICTS] = {
 	[FINDING_OK] = ' ', [FINDING_WARNING] = '!', [FINDING_FAILURE] = 'X',
 };

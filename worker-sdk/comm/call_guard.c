@@ -107,8 +107,8 @@ int ddp__acquire_anew(struct ddp_comm *c, const struct ddp__call *call,
 
 	if (!atomic_compare_exchange_strong(&w->other, &none, word))
 		return guard_refuse_thread(c, call, e);
-	/* A thread that set w->user before this is seen below; one that sets it
-	 * later sees w->other. */
+	/* A thread that set w->user before this is seen below; a thread that
+	 * sets it later sees w->other. */
 	if (DDP__SAME_THREAD)
 		guard_barrier();
 	if (atomic_compare_exchange_strong(&w->user, &none, word)) {

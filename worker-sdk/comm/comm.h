@@ -138,7 +138,7 @@ enum { DDP__GROUP_NAME = 40 };
 struct ddp_comm {
 	uint64_t magic; /* DDP__ALIVE until it is freed */
 	struct ddp__world *world;
-	struct ddp_comm *next; /* of world->comms */
+	struct ddp_comm *next; /* in world->comms */
 	int rank, size;	       /* in this communicator */
 	int *ranks; /* each rank's world rank; NULL: the ranks are the same */
 	/* "1.0": color 0 of the world's first split; "1.0/2.3": color 3 of the

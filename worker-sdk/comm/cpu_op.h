@@ -27,11 +27,11 @@ struct ddp__cpu_op {
 	size_t carried; /* segments that the remote lane has finished */
 	int local_busy, remote_busy;
 	int started;
-	uint64_t moves; /* of ddp__cpu_op_moved */
+	uint64_t moves; /* see ddp__cpu_op_moved */
 	/* memory of the leader, or of the root */
 	char *work, *all, *third;
 	size_t *begin;
-	struct ddp__cpu_counts *counts; /* of a call with counts */
+	struct ddp__cpu_counts *counts; /* for a call with counts */
 	struct ddp__shm_op local; /* as the local transport keeps it */
 	struct ddp__schedule remote;
 };
@@ -40,7 +40,7 @@ struct ddp__cpu_op {
 void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
 		      const struct ddp__call *call, const void *send,
 		      void *recv);
-/* 1: done; 0: other ranks have not come yet; < 0: an error, and the caller
+/* 1: done; 0: other ranks have not arrived yet; < 0: an error, and the caller
  * aborts both paths. The operations of a communicator are advanced one after
  * the other, in the same order on all its ranks. */
 int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e);

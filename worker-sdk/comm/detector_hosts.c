@@ -46,8 +46,8 @@ static uint64_t word_digest(const struct word *w, uint64_t number,
 	return digest;
 }
 
-/* The other host waits for its call on c, in vain as long as a rank of this
- * host is blocked elsewhere. Reports that once. */
+/* The other host waits for its call on c, and a rank of this host is blocked
+ * elsewhere. Reports that once. */
 static void word_answer(struct word *w, const struct ddp_comm *c, int host)
 {
 	struct ddp__cpu *cpu = c->state;

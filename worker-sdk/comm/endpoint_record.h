@@ -12,7 +12,7 @@ enum { DDP__ENDPOINT_RECORD_MAX = 4096 };
 
 struct ddp__endpoint_record {
 	/* all ranks must agree on these */
-	struct slice version; /* of libddp */
+	struct slice version; /* libddp's */
 	struct slice backend;
 	uint32_t world_size;
 	/* identity and addresses */
@@ -22,7 +22,7 @@ struct ddp__endpoint_record {
 	int32_t memory; /* descriptor of this rank's segment; -1: none */
 	unsigned char cookie[DDP__COOKIE]; /* random; keys are derived from
 					    * it */
-	struct slice addr; /* of this rank's listener; empty: it has none */
+	struct slice addr; /* this rank's listener's; empty: it has none */
 	uint16_t port;
 	uint16_t p2p_port; /* port of the listener for messages between two
 			    * ranks */

@@ -127,13 +127,13 @@ struct ddp__cpu_counts {
 	size_t *owned[8]; /* all that follow */
 	int n, has_failed;
 	size_t *deal; /* begins of blocks to and from ranks of this host */
-	/* of the leader, where all ranks pass the same counts: */
-	size_t *digests; /* of each host */
-	size_t *numbers; /* of each leader; NULL: they need not be compared */
+	/* the leader's, where all ranks pass the same counts: */
+	size_t *digests; /* each host's */
+	size_t *numbers; /* each leader's; NULL: they need not be compared */
 	size_t *digest_ranges, *number_ranges, *data_ranges;
-	/* of all_to_all: both begins of each rank of this host, */
+	/* all_to_all's: both begins of each rank of this host, */
 	size_t *rows;
-	/* and of the leader, [to rank in host order][my rank], [from host][to
+	/* and the leader's, [to rank in host order][my rank], [from host][to
 	 * my rank][its rank], and the ranges of both: */
 	size_t *counts_out, *counts_in, *count_ranges;
 	size_t *from, *to; /* ranges of the data, in bytes */

@@ -13,7 +13,7 @@
 struct ddp__letter {
 	struct ddp__letter *next;
 	struct ddp__call call;
-	struct ddp_request *wanted; /* of the receive; NULL: this letter is a
+	struct ddp_request *wanted; /* the receive's; NULL: this letter is a
 				     * sent message */
 	char data[];
 };

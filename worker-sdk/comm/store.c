@@ -13,7 +13,7 @@
 #include "worker-sdk/core/last_error.h"
 
 /* With a progress thread, a get waits in slices of this length, so that the
- * thread can ask between two slices why a rank does not come. */
+ * thread can ask between two slices why a rank does not arrive. */
 enum { SLICE_MS = 200 };
 
 struct ddp__kv *ddp__store_take(struct ddp__world *w)

@@ -16,7 +16,7 @@ struct ddp__counts {
 	/* The operation compares the counts and moves no data; nccl does that
 	 * itself. */
 	int compare_only;
-	uint64_t digest; /* of recv */
+	uint64_t digest; /* recv's */
 	const size_t *send, *recv; /* NULL: the caller passed NULL */
 };
 

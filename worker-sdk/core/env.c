@@ -144,8 +144,8 @@ static enum ddp__starter env_find_starter(void)
 	return env_find_incomplete() ? DDP__TORCHRUN : DDP__NOBODY;
 }
 
-/* Finds, among the variables that must be set together, one that is set and one
- * that is missing. */
+/* Finds, among the variables that must be set together, a variable that is set
+ * and another that is missing. */
 static int env_check_needed(const struct names *n, struct err *e)
 {
 	const char *there = NULL, *missing = NULL;

@@ -25,7 +25,7 @@ enum {
 	/* A source silent for this long, times the list's hops to this rank, is
 	 * given up: the rank next to the silent source gives up first. */
 	SOURCE_MS = 3000,
-	/* Time limit for receivers that do not come, or do not read. */
+	/* Time limit for receivers that do not connect, or do not read. */
 	COMERS_MS = 5000,
 };
 

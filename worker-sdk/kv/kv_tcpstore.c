@@ -318,7 +318,8 @@ static void torch_put_rank_keys(struct torch_kv *s, enum op op,
 	}
 }
 
-/* Sets the error "rank 3 has not come", with the first three missing ranks. */
+/* Sets the error "1 of 4 ranks have not arrived: 3", with the first three
+ * missing ranks. */
 static int torch_missing_error(struct torch_kv *s, struct slice key, int size,
 			       uint64_t waited, struct err *e)
 {
@@ -337,7 +338,7 @@ static int torch_missing_error(struct torch_kv *s, struct slice key, int size,
 	}
 	return err_set(e, ERR_TIMEOUT,
 		       "waited %.1f s for '%.*s': %d of %d ranks have not "
-		       "come: %s%s", (double)waited / 1e3, SLICE_FMT(key),
+		       "arrived: %s%s", (double)waited / 1e3, SLICE_FMT(key),
 		       missing, size, who, missing > 3 ? ", ..." : "");
 }
 

@@ -76,7 +76,7 @@ struct ddp__cuda {
 	char from[256]; /* the file that was loaded */
 };
 
-/* Loads libcudart: $DDP_CUDART_LIB, else the one that the process has loaded,
+/* Loads libcudart: $DDP_CUDART_LIB, else the copy that the process has loaded,
  * else by its sonames from the newest CUDA to the oldest, else from the
  * directory of CUDA's installer. Loads once per process and never unloads: the
  * driver keeps pointers into it. On failure ERR_SYSTEM: which library was

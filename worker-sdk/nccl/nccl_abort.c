@@ -1,5 +1,5 @@
-/* nccl_abort.c: aborts communicators at the same time. In an NCCL group all are
- * told to stop first, and each is then ended by a thread of its own
+/* nccl_abort.c: aborts communicators at the same time. In an NCCL group all get
+ * the flag to stop first, and each is then ended by a thread of its own
  * (src/init.cc, setCommAbortFlags; src/group.cc, asyncJobLaunch; NCCL 2.22 to
  * 2.30). Before 2.22 ncclCommAbort does not wait for the end of the group, so
  * the threads are ours. */

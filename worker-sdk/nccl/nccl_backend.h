@@ -109,7 +109,7 @@ int ddp__nccl_enqueue(struct ddp__nccl *n, const struct ddp__call *call,
 		      struct err *e);
 /* The number of a call of n's that the communicator beside n is to run: the
  * later of the two communicators' next ones. A rank that is in, or has just
- * left, an earlier call through host memory would otherwise be taken for one
+ * left, an earlier call through host memory would otherwise be taken for a rank
  * that is ahead, in another call. The same on all ranks. */
 uint64_t ddp__nccl_host_number(struct ddp__nccl *n, uint64_t number);
 /* Call it before a call with counts is enqueued; does nothing for others. Waits

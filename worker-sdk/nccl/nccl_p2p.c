@@ -151,7 +151,7 @@ static struct slice pair_key(const struct ddp__nccl *n,
 	return SLICE_STR(out);
 }
 
-/* 1 and the id for both ranks; 0: the sender has not come yet. */
+/* 1 and the id for both ranks; 0: the sender has not arrived yet. */
 static int pair_get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 		       struct ddp__nccl_id *id, struct err *e)
 {

@@ -72,7 +72,7 @@ static int place_is_driver_listed(void)
 
 /* For a library that is not cached the loader searches several directories,
  * each with subdirectories per kind of CPU: a hundred system calls in each of
- * many ranks of CPU jobs. So this check avoids a search in vain. */
+ * many ranks of CPU jobs. So this check avoids a search that cannot succeed. */
 static int place_may_have_driver(void)
 {
 	char path[PATH_MAX];

@@ -26,11 +26,11 @@ struct ddp__nccl_place {
 			* can */
 };
 
-/* Loads CUDA and NCCL and chooses a device: the one that the program made
- * current, else LOCAL_RANK modulo the visible devices. brief: gives up at once
- * without a driver, so that CPU jobs lose no time. With DDP_NCCL_SHARE_GPU=1 it
- * sets the NCCL_* variables that let several ranks share a GPU, unless they are
- * set. */
+/* Loads CUDA and NCCL and chooses a device: the program's current device, if it
+ * made one current, else LOCAL_RANK modulo the visible devices. brief: gives up
+ * at once without a driver, so that CPU jobs lose no time. With
+ * DDP_NCCL_SHARE_GPU=1 it sets the NCCL_* variables that let several ranks
+ * share a GPU, unless they are set. */
 void ddp__nccl_place_find(struct ddp__nccl_place *p, const struct ddp__env *env,
 			  int brief);
 

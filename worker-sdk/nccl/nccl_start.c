@@ -116,7 +116,7 @@ static int nccl_roots(const struct ddp__nccl *n, int size)
 }
 
 /* Gives every rank the ids of all roots; a rank of its own makes each id. A
- * rank's value, which may be empty, also tells the others that it has come:
+ * rank's value, which may be empty, also tells the others that it has arrived:
  * NCCL begins only after that. */
 static int nccl_exchange_ids(struct ddp__nccl *n, const struct ddp__exchange *x,
 			     struct ddp__nccl_id *ids, int roots, struct err *e)

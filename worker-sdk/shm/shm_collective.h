@@ -29,7 +29,7 @@ struct ddp__shm_op {
 	 * each block's begin in send and in recv. */
 	const struct ddp__counts *counts;
 	const size_t *send_begin, *recv_begin;
-	size_t pieces; /* of each block, if they share a slot */
+	size_t pieces; /* in each block, if they share a slot */
 	size_t count; /* elements or bytes, depending on work */
 	size_t each;  /* elements or bytes in a chunk */
 	size_t elem;
@@ -110,7 +110,7 @@ void ddp__shm_all_to_all_v(void *op, void *shm, const struct ddp__call *call,
 
 void ddp__shm_barrier(void *op, void *shm, const struct ddp__call *call);
 
-/* 1: done; 0: other ranks have not come yet, and ddp__shm_check finds the
+/* 1: done; 0: other ranks have not arrived yet, and ddp__shm_check finds the
  * reason; < 0: an error. */
 int ddp__shm_advance(void *operation, struct err *e);
 /* Advances until the operation is done, and waits as ddp__shm_wait does. */

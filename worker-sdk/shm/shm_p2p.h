@@ -36,9 +36,10 @@ void ddp__shm_send(void *msg, void *shm, const struct ddp__call *call,
 void ddp__shm_recv(void *msg, void *shm, const struct ddp__call *call,
 		   void *buf, size_t size, int from);
 
-/* 1: done; 0: the peer has not come yet; < 0: ERR_ARGUMENT (the peer's message
- * has another count or type; the peer fails too), or the error with which
- * another rank aborted. After an error the segment cannot be used any more. */
+/* 1: done; 0: the peer has not arrived yet; < 0: ERR_ARGUMENT (the peer's
+ * message has another count or type; the peer fails too), or the error with
+ * which another rank aborted. After an error the segment cannot be used any
+ * more. */
 int ddp__shm_msg_advance(void *msg, struct err *e);
 /* Advances until the message is done: 0 or an error, also of
  * ddp__shm_msg_check. */

@@ -1,5 +1,5 @@
 /* tcp.c: the connections between leaders once they are made: reads and checks
- * frames, and finds out why a frame does not come. */
+ * frames, and finds out why a frame does not arrive. */
 #include "worker-sdk/tcp/tcp.h"
 
 #include <errno.h>

@@ -22,7 +22,8 @@ enum {
 	 * fail reports the reason, and a late rank's own host sees most of
 	 * it. */
 	DDP__TCP_GRACE_MS = 1000,
-	DDP__TCP_RUNS = 16, /* of calls that are remembered, for error texts */
+	DDP__TCP_RUNS = 16, /* runs of calls that are remembered, for error
+			     * texts */
 	/* Operations after which notices are read at the latest: they must not
 	 * fill a socket on which an abort has to travel. */
 	DDP__TCP_NOTICES_EVERY = 256,
@@ -48,7 +49,7 @@ enum {
 	/* A notice: its sender has waited for a while in this call. Two hosts
 	 * may wait for each other in different calls and send nothing else. */
 	DDP__FRAME_WAITS,
-	/* A notice to a waiting host: a rank that has not come is blocked
+	/* A notice to a waiting host: a rank that has not arrived is blocked
 	 * elsewhere. The payload is for `heard` of struct ddp__peers. */
 	DDP__FRAME_BLOCKED,
 	/* A notice to all hosts: the network fails between its sender and

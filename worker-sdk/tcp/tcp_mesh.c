@@ -37,7 +37,7 @@ struct link_try {
 	int fd;
 	int connecting; /* the socket is not yet writable */
 	int next;	/* the address to try next */
-	int tries;	/* of all addresses, so far */
+	int tries;	/* for all addresses, so far */
 	int again;	/* has called again after EHOSTUNREACH */
 	struct ddp__hello hello;
 };
@@ -45,7 +45,7 @@ struct link_try {
 struct mesh {
 	const struct ddp__tcp_setup *setup;
 	struct ddp__tcp *t;
-	struct addresses *where; /* of the hosts before this one */
+	struct addresses *where; /* the hosts before this one */
 	struct link_try *tries;	 /* by host and link, to the hosts before this
 				  * one */
 	struct ddp__callers callers;
@@ -294,7 +294,8 @@ static int mesh_has_come(struct mesh *m, int host)
 	return mesh_missing(m, host) != host;
 }
 
-/* For each host that has not come for a while: checks whether it has ended. */
+/* For each host that has not connected for a while: checks whether it has
+ * ended. */
 static int mesh_check(struct mesh *m)
 {
 	const struct ddp__peers *p = m->setup->peers;

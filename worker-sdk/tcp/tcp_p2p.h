@@ -72,10 +72,11 @@ void ddp__tcp_send(void *msg, void *p2p, const struct ddp__call *call,
 void ddp__tcp_recv(void *msg, void *p2p, const struct ddp__call *call,
 		   void *buf, size_t size, int peer);
 
-/* 1: done; 0: the peer has not come yet; < 0: ERR_ARGUMENT (the peer's message
- * has another count or type; the peer fails too, if it is still sending),
- * ERR_REMOTE, ERR_SYSTEM (the peer cannot be reached), or the error with which
- * the peer aborted. After an error only abort and close may be called. */
+/* 1: done; 0: the peer has not arrived yet; < 0: ERR_ARGUMENT (the peer's
+ * message has another count or type; the peer fails too, if it is still
+ * sending), ERR_REMOTE, ERR_SYSTEM (the peer cannot be reached), or the error
+ * with which the peer aborted. After an error only abort and close may be
+ * called. */
 int ddp__tcp_msg_advance(void *msg, struct err *e);
 /* Advances the message until it is done: 0 or an error, also of check. */
 int ddp__tcp_msg_run(void *msg, struct err *e);

@@ -19,7 +19,7 @@ enum {
 struct ddp__greeting {
 	struct sock_addr a[DDP__ADDRESSES_MAX];
 	int n, next; /* number of addresses; the one to try next */
-	int tries;   /* of all addresses, so far */
+	int tries;   /* for all addresses, so far */
 	int again;   /* has called again after EHOSTUNREACH, as tcp_mesh.c */
 	struct ddp__hello hello;
 };

@@ -32,7 +32,7 @@ struct way {
 	unsigned char key[DDP__KEY];
 	uint64_t count; /* records so far */
 	size_t at;   /* bytes of record sent or received so far */
-	size_t size; /* of the current record; 0: none, or not known yet */
+	size_t size; /* the current record's; 0: none, or not known yet */
 	/* Sending: bytes of text in the record. Receiving: decrypted bytes that
 	 * are left to take. */
 	size_t text;

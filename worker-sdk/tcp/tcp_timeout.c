@@ -1,5 +1,5 @@
-/* tcp_timeout.c: a step that stands still: notices to the hosts that it waits
- * for, and at its timeout the reason, by what the kernel knows of the
+/* tcp_timeout.c: a step that makes no progress: notices to the hosts that it
+ * waits for, and at its timeout the reason, by what the kernel knows of the
  * connections. */
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static void step_notify(struct ddp__schedule *s)
 /* What a host's connections say. */
 struct host_look {
 	struct ddp__figures data, small;
-	int link; /* of data */
+	int link; /* the link of data */
 	enum ddp__verdict verdict;
 	struct ddp__link_look look;
 };
@@ -118,7 +118,7 @@ void ddp__tcp_count_before(struct ddp__tcp *t)
 }
 
 /* Before the timeout: a short message to each host of the step, and the number
- * of segments that have come until then. */
+ * of segments that have arrived until then. */
 static void step_probe(struct ddp__schedule *s, uint64_t now)
 {
 	struct ddp__tcp *t = s->endpoint;

@@ -1,8 +1,8 @@
 """etcd_gate.py HOST:PORT WORD...: a way to that member of etcd. Prints where it
 listens; holds each request that has all of these words (a key has to be in
-base64, as in JSON for etcd), prints `held`, and lets them through when a line
-has come on stdin; prints `answered` when etcd has answered such a one, whoever still
-waits for it. All else passes at once. Ends when it is killed.
+base64, as in JSON for etcd), prints `held`, and lets them through when it
+reads a line from stdin; prints `answered` when etcd has answered such a request,
+even if its client is gone. All else passes at once. Ends when it is killed.
 """
 import socket
 import sys

@@ -1,8 +1,7 @@
-"""rdzv_death.py memory|file|etcd DDPRDZV [ETCD]: what a ddprdzv has answered is
-there after its death, whatever it was. Each row of the table does one kind of
-thing. A server that never died, one that was killed and started again, one that
-was killed twice, and one that compacted its journal before it was killed must give
-the same answers afterwards: to RESUME, to STATUS, to the last request once more, to
+"""rdzv_death.py memory|file|etcd DDPRDZV [ETCD]: all that a ddprdzv has answered
+outlives it. Each row of the table does one kind of thing. Four servers, which never
+died, were killed and started again, were killed twice, or compacted their journal
+before they were killed, must give the same answers afterwards: to RESUME, to STATUS, to the last request once more, to
 reads of the store, and to what comes next. Prints a line for each difference, and at
 the end how many rows there were. Works in the current folder.
 """
@@ -481,7 +480,7 @@ def once(server, job):
 
 def twice(server, job):
     server.restart()
-    # it has read all, and written it anew, when it answers
+    # it has read all, and written it again, when it answers
     Job(server, job).status()
     server.restart()
 

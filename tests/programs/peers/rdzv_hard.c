@@ -95,8 +95,8 @@ static void put_wait(struct buf *b, uint32_t id, const char *key)
 	buf_release(&item);
 }
 
-/* Of what is in the buffer, the frame that was the last reply; one connection
- * at a time. */
+/* Bytes in the buffer that belong to the last reply; one connection at a
+ * time. */
 static size_t used;
 
 static void reply_over(struct buf *in)

@@ -33,7 +33,8 @@ static struct auth choose_auth(void)
 /* What follows WELCOME on a socket, by its number. */
 static struct raw_line {
 	struct cipher cipher;
-	struct buf records; /* that have come, and the last is not whole */
+	struct buf records; /* those that have arrived; the last is
+			     * incomplete */
 } raw_lines[16384];
 
 static void raw_begin(int fd)
@@ -121,7 +122,7 @@ static void raw_receive(int fd, struct buf *in)
 	exit(1);
 }
 
-/* From here on all is records, also what has come already. */
+/* From here on all bytes are records, also those that have arrived already. */
 static void raw_begin_records(int fd, const struct handshake *h, struct buf *in)
 {
 	struct raw_line *l = &raw_lines[fd];

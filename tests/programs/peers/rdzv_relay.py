@@ -5,13 +5,13 @@ Listens, prints 'at HOST:PORT'; keeps all that goes through it in the file FD. A
 record N (from 0) of the first connection that has one (always: of each), up to the
 server or down from it, and printed:
 
-  flip      one bit of it is another
-  replay    it comes twice
-  reorder   it comes after the next one
-  drop      it does not come
-  truncate  half of it comes, and then the end
-  cut       its end does not come, but the next does
-  plain     a frame that is no record comes before it
+  flip      one bit of it is changed
+  replay    it arrives twice
+  reorder   it arrives after the next record
+  drop      it does not arrive
+  truncate  half of it arrives, and then the connection ends
+  cut       its end does not arrive, but the next record does
+  plain     a frame that is not a record arrives before it
 """
 import os
 import socket

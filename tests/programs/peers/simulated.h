@@ -31,10 +31,10 @@ enum {
 
 struct sim {
 	int fd, epoll;
-	int greeted; /* the server's greeting has come */
+	int greeted; /* the server's greeting has arrived */
 	int over;    /* an error reply is an end like any other */
 	uint32_t role, round, rank;
-	struct cipher cipher;    /* of what follows it */
+	struct cipher cipher;    /* for what follows it */
 	struct handshake *proof; /* under way; NULL: none, or it is over */
 	struct buf later;        /* what waits for its end */
 	size_t len;
@@ -134,7 +134,7 @@ static inline void sim_greet_job(struct sim *s, const char *job,
 		sim_die(e.text);
 }
 
-/* The greeting has come. */
+/* The greeting has arrived. */
 static inline void sim_prove(struct sim *s, struct slice in)
 {
 	struct buf out = BUF_INIT(1 << 16);
@@ -148,7 +148,7 @@ static inline void sim_prove(struct sim *s, struct slice in)
 	buf_release(&out);
 }
 
-/* WELCOME has come: the server has proved itself. */
+/* WELCOME has arrived: the server has proved itself. */
 static inline void sim_welcomed(struct sim *s, struct wire_frame *f)
 {
 	struct wire_frame refusal;

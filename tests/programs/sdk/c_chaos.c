@@ -36,7 +36,7 @@
 enum {
 	COUNT_MAX = 50000,
 	BLOB = 256 * 1024,
-	EXIT_VICTIM = 17, /* of another's failure */
+	EXIT_VICTIM = 17, /* because of another's failure */
 	EXIT_WRONG = 18,
 	LINE = 512,
 };

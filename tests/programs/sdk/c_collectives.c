@@ -242,7 +242,7 @@ static int do_async(const struct call *c, const void *send, void *recv,
 	return -1;
 }
 
-static unsigned calls; /* of this communicator */
+static unsigned calls; /* on this communicator */
 
 /* Ranks take different forms of the same call; half of these are followed by a
  * barrier, half by the next. */

@@ -1,5 +1,5 @@
-/* c_deadlock.c: ranks that wait for each other in different communicators are
- * told so. Prints "rank R: ok", or what was wrong.
+/* c_deadlock.c: ranks that wait for each other in different communicators get
+ * an error. Prints "rank R: ok", or what was wrong.
  *
  *   c_deadlock order | requests | three | relay | steps | sync | meeting |
  *              root | begun [thread]

@@ -127,7 +127,7 @@ static void check_all_halves(void)
 	for (int t = 0; t < 2; t++)
 		for (int op = DDP_SUM; op <= DDP_AVG; op++) {
 			check_halves(types[t], (enum ddp_op)op, 5);
-			/* so many that they go round in a ring */
+			/* enough for a ring */
 			check_halves(types[t], (enum ddp_op)op, 9000);
 		}
 }

@@ -167,7 +167,7 @@ static void in_child(void)
 	int status;
 
 	must(ddp_barrier(world), "barrier");
-	/* of a message that has not come yet */
+	/* a message that has not arrived yet */
 	must(ddp_recv_async(world, data, 1, DDP_F32, !rank, &r), "recv");
 	child = fork();
 	if (child == 0) {

@@ -186,7 +186,7 @@ static void all_layouts(void)
 	average(DDP_F64, 1, 3, &plain, "f64 at odd addresses");
 	average(DDP_F32, 0, 1, &bf16, "bf16 at odd addresses");
 	average(DDP_F32, 1, 2, &bf16, "bf16 apart");
-	average(DDP_F32, 1, 0, &unused, "one that nobody used");
+	average(DDP_F32, 1, 0, &unused, "a span that nobody used");
 	misused();
 }
 

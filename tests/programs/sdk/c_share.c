@@ -1,6 +1,6 @@
 /* c_share.c: a rank that takes part in a gather which the ranks pass on to each
- * other, as libddp does, and checks what it got; or, as that rank, one that
- * behaves badly. Each rank's value is some 50 KB, so that none is sent at once.
+ * other, as libddp does, and checks what it got; or, as RANK, misbehaves. Each
+ * rank's value is some 50 KB, so that none is sent at once.
  *
  *   c_share [WHAT RANK]   prints "rank R: ok", or what is wrong, when all that
  *                         are left have it. WHAT that rank does to who comes:
@@ -9,8 +9,7 @@
  *     refuses  does not listen any more
  *     dies     sends half and is gone     strange  knocks where it was sent,
  *                         with wrong hellos, before it behaves
- * With WHAT all ranks print "rank R: told" when the server has answered.
- */
+ * With WHAT all ranks print "rank R: told" when the server has answered. */
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>

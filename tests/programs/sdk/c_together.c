@@ -106,7 +106,7 @@ static void wait_long(char *ms)
 		     "all_reduce");
 	must(ddp_wait_all(requests, 2), "wait_all");
 	if (sum != size || (rank == 1 && said != 0))
-		DIE("the sum is %d, and %d was said", sum, said);
+		DIE("the sum is %d, and the value is %d", sum, said);
 }
 
 static int die(void *arg)

@@ -45,7 +45,7 @@ static void one_bit(struct ddp_span *s, int culprit, int span, int byte,
 		    int bit)
 {
 	char text[128], *where = (char *)s[span].data + byte;
-	/* of two ranks, rank 0 is the one to compare with */
+	/* two ranks: rank 1 is compared with rank 0 */
 	int named = size == 2 ? 1 : culprit;
 
 	if (rank == culprit)

@@ -322,7 +322,7 @@ START_TEST(a_writer_is_read_while_it_runs_and_when_it_was_killed)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	ck_assert_int_eq(flight_read_at(&view, fd, 0), 0);
 	check_ops(&last);
-	/* all entries but the one that the child may have been writing */
+	/* all entries but the last, which the child may have been writing */
 	ck_assert_int_ge(view.n, FLIGHT_ENTRIES - 1);
 	munmap(f, sizeof(*f));
 	close(fd);

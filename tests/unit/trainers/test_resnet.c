@@ -334,7 +334,7 @@ struct trial {
 	struct net net;
 	struct device *device;
 	struct loader *loader;
-	float *moment, *gradients; /* of step 0, from PyTorch */
+	float *moment, *gradients; /* after step 0, from PyTorch */
 	double loss[STEPS_MAX];
 };
 

@@ -115,7 +115,7 @@ START_TEST(other_libraries_stay_in_their_order)
 		{"/a.so:" OURS ":/b.so", "/a.so:/b.so"},
 		{"/a.so /b.so " OURS, "/a.so:/b.so"},
 		{OURS " " OURS ":/b.so", "/b.so"},
-		/* of other agents, or not of an agent */
+		/* other agents' libraries, or no agent's */
 		{"/proc/47/fd/21", "/proc/47/fd/21"},
 		{"/proc/4700/fd/21", "/proc/4700/fd/21"},
 		{"/proc/471/fd/21:" OURS, "/proc/471/fd/21"},

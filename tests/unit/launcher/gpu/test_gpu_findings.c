@@ -223,7 +223,7 @@ START_TEST(a_throttle_is_named_if_it_lasts)
 	r.throttle = 0x8;
 	gpu_findings_add(&all, &r);
 	ck_one(GPU_SLOW, 1, "GPU 0: slowed down by its hardware");
-	gpu_findings_begin(&all); /* it lasts: not anew */
+	gpu_findings_begin(&all); /* it lasts: not reported again */
 	gpu_findings_add(&all, &r);
 	ck_assert_int_eq(n, 0);
 }

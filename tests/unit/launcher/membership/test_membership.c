@@ -214,8 +214,8 @@ START_TEST(the_owner_is_notified_of_the_end_once)
 }
 END_TEST
 
-/* In a state that is a place, the place is that state; otherwise it is one that
- * a server can restore. */
+/* In a state that is a place, the place is that state; otherwise a server can
+ * restore it. */
 START_TEST(the_place_is_known_while_the_server_is_away)
 {
 	for (int i = 0; i < all.n; i++) {

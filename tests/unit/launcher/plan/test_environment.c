@@ -126,7 +126,7 @@ START_TEST(the_crash_library_is_preloaded_after_the_users_libraries)
 			 "verify_asan_link_order=0:exitcode=3");
 	ck_assert_str_eq(value(CRASH_VARIABLE), "/proc/4711/fd/9:1");
 	environment_release(&env);
-	make(outer, &j); /* of a ddprun around this one */
+	make(outer, &j); /* set by a ddprun around this one */
 	ck_assert_str_eq(value("LD_PRELOAD"), "/proc/4711/fd/8");
 	environment_release(&env);
 	make(users, &job); /* turned off */

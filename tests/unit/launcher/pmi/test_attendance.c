@@ -1,5 +1,5 @@
-/* test_attendance.c: when a node takes part in an exchange, and who waits in
- * vain. */
+/* test_attendance.c: when a node takes part in an exchange, and which ranks
+ * wait for ever. */
 #include <check.h>
 #include <string.h>
 

@@ -64,7 +64,7 @@ START_TEST(a_row_has_its_node_and_only_local_rows_have_a_usage)
 	start();
 	add_rank(rank_of(2)); /* not in order */
 	add_rank(rank_of(0));
-	add_rank(rank_of(9)); /* of no node */
+	add_rank(rank_of(9)); /* on no node */
 	add_node(1, "h2", 2, 2);
 	add_node(0, "h1", 0, 2);
 	ck_assert_int_eq(top_rows_init(&rows, &job, "h2", usage, NULL), 0);

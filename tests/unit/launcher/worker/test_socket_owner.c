@@ -99,7 +99,7 @@ END_TEST
 
 struct pair {
 	int listener, ours, theirs;
-	struct sock_addr own, peer; /* of ours */
+	struct sock_addr own, peer; /* of `ours` */
 };
 
 static void name(int fd, int peer, struct sock_addr *a)

@@ -102,7 +102,7 @@ START_TEST(a_munge_that_does_not_answer_is_the_error)
 	handshake_answer(&s.h, &q);
 	ck_assert_int_eq(greeted(&s), ERR_PROOF);
 	ck_assert_str_eq(s.e.text, "munged is asleep");
-	/* the answer was for that question: the next is asked anew */
+	/* the answer was for that question: the next one is asked again */
 	say_hello(&s);
 	f = answer(&s, &s.key, 0);
 	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e),

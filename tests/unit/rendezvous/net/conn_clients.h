@@ -33,7 +33,7 @@ static int number_of(const struct conn *c)
 	return i;
 }
 
-static char gone_why[100]; /* of the last that was gone */
+static char gone_why[100]; /* the last lost client's */
 
 /* For conn_events. */
 static void on_gone(struct conn *c, const char *why)

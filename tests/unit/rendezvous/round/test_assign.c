@@ -135,7 +135,7 @@ START_TEST(the_memory_of_hosts_forgets_the_oldest)
 		join(0, 3, h);
 		ck_assert_int_eq(starts, 1);
 	}
-	/* of the hosts that had rank 1, only the last ones are remembered */
+	/* only the last ones of the hosts that had rank 1 are remembered */
 	guest.host = host[0];
 	guest.addr = "10.0.0.1";
 	join(1, 3, guest);

@@ -46,7 +46,7 @@ START_TEST(three_restarts_without_progress_end_the_job)
 	ck_assert_int_eq(job_state(j), JOB_OVER);
 	ck_assert_int_eq(job_end(j)->rank, 1);
 	ck_assert_int_eq(job_end(j)->code, 7);
-	/* of the attempt that failed, as in any END */
+	/* the failed attempt's, as in any END */
 	ck_assert_uint_eq(job_end(j)->restarts_left, RESTARTS - 3);
 	for (int i = 0; i < 2; i++) {
 		struct wire_end m;
@@ -333,7 +333,7 @@ START_TEST(a_swap_is_a_new_chance_to_make_progress)
 		again(0, 0);
 		again(1, 0);
 	}
-	ck_assert_int_eq(starts, 1); /* though two restarts were in vain */
+	ck_assert_int_eq(starts, 1); /* though two restarts were futile */
 	ck_assert_int_eq(states, 1); /* tells node 1 that it is a spare */
 	fails(2, 900, 0);
 	again(0, 0);

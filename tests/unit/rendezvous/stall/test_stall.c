@@ -255,7 +255,7 @@ START_TEST(a_chain_of_waits_ends_at_the_rank_that_waits_for_nobody)
 	does(3, 22, RANK_IDLE, 30800, "sleeps (nanosleep)");
 	r = s.ranks[3].at;
 	stall_set_ended(&s, 2);
-	s.ranks[3].at.world = 24; /* has come to #23 before */
+	s.ranks[3].at.world = 24; /* has entered #23 before */
 	check();
 	ck_assert_uint_eq(news.rank, 3);
 }

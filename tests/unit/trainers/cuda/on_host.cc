@@ -51,7 +51,7 @@ uint64_t on_host_exchange(uint64_t mine, int d)
 	threads[now].says = mine;
 	step_aside(AT_WARP);
 	if (other >= count)
-		give_up("a lane asks one that is not there");
+		give_up("a lane asks a lane that does not exist");
 	theirs = threads[other].says;
 	step_aside(AT_WARP);
 	return theirs;

@@ -32,7 +32,7 @@ static const engine engines[] = {
 	{8, 10, 100, CUDNN_NUMERICAL_NOTE_TENSOR_CORE, false, true, true},
 	{9, 20, 5000, -1, false, true, true},
 };
-/* Of these, mode FALLBACK lists the last; mode A the others. */
+/* Mode FALLBACK lists the last of these, mode A the others. */
 enum { ENGINES = sizeof engines / sizeof *engines };
 
 static const engine *engine_of(int64_t index)
@@ -151,7 +151,8 @@ static bool names_of(const descriptor *operation, names *n)
 	}
 }
 
-/* The convolution of a graph of one; false: it is none, or not in nhwc. */
+/* The convolution of a graph with only that; false: another graph, or not in
+ * nhwc. */
 static bool shape_of(const descriptor *graph, shape *s, enum way *way)
 {
 	const descriptor *operation, *conv, *x, *w, *y;

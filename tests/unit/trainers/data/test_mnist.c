@@ -208,7 +208,7 @@ END_TEST
  * as many halves as `halves`, and `more` bytes; its byte `at` is `value`. */
 static const struct flaw {
 	const char *what;
-	int first, last; /* of the files of which each in turn has it */
+	int first, last; /* each file from first to last has it in turn */
 	int like;	 /* a file, or OWN */
 	int halves, more, at, value;
 	const char *text, *also; /* in the error, which names the file */

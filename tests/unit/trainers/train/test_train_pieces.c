@@ -223,7 +223,7 @@ START_TEST(changes_are_reported)
 	now = was;
 	now.precision = PRECISION_TF32;
 	changes(&now, "--precision tf32 instead of fp32");
-	now.precision = PRECISIONS; /* of a later version */
+	now.precision = PRECISIONS; /* a later version's */
 	changes(&now, "--precision unknown instead of fp32");
 	now = was;
 	now.total = 200;

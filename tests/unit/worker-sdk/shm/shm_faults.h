@@ -138,7 +138,7 @@ static inline void play(struct stage *st, int n, void *arg, const char *what)
 	close(st->g.fd);
 }
 
-/* Whether e is the error that all ranks get when the victim does not come to
+/* Whether e is the error that all ranks get when the victim does not enter
  * `call`, having entered `last` (NULL: any): compares its code and all but the
  * seconds of its text. */
 static inline int names_victim(const struct stage *st, const struct err *e,

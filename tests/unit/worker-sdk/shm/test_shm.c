@@ -1,5 +1,5 @@
 /* test_shm.c: ranks of one host, as forked processes over one segment: results,
- * waits, and what happens when one rank does not come. */
+ * waits, and what happens when one rank does not arrive. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>

@@ -79,7 +79,7 @@ START_TEST(a_small_ring_is_free_again_before_it_is_full)
 		memset(from, (int)k, sizeof(from));
 		begin(&x, k, from, to, SIZE);
 		ck_assert_msg(move(&x, &sent, 10),
-			      "message %d stands still: %s", (int)k,
+			      "message %d does not move: %s", (int)k,
 			      sent ? "not received" : "no room to send it");
 		ck_assert_mem_eq(to, from, SIZE);
 	}

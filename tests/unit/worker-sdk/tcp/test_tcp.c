@@ -116,7 +116,7 @@ static int join_with_own_key(int me, void *arg)
 	struct ddp__tcp t;
 	int rc = join_as(&t, arg, me, (unsigned char)me, &e);
 
-	/* the rank that connects sees a stranger; the other waits in vain */
+	/* the rank that connects sees a stranger; the other waits for ever */
 	if (me == 0)
 		return rc != ERR_TIMEOUT ||
 		       !strstr(e.text, "no connection with rank 10 on h1");

@@ -1,6 +1,6 @@
 /* test_tcp_p2p.c: messages between ranks, as forked processes over loopback:
  * which rank connects when, order, mismatches, and peers that leave or do not
- * come. */
+ * arrive. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
