@@ -64,6 +64,16 @@ static int fastpath_wait(struct ddp_comm *c, struct ddp__shm *s,
 	return rc;
 }
 
+/* A wait of a few looks, less than a microsecond, is not worth the clock that
+ * counts it. */
+static inline int fastpath_leave(struct ddp_comm *c, const struct ddp__shm *s,
+				 const struct ddp__call *call, int rc,
+				 struct err *e)
+{
+	return s->lasted ? ddp__leave_blocking(c, call, rc, e)
+			 : ddp__leave(c, call, rc, e);
+}
+
 /* Through a cell (shm_cell.c). The root writes the cell before its
  * bookkeeping. */
 static int fastpath_broadcast(struct ddp_comm *c, struct ddp__shm *s,
@@ -72,6 +82,7 @@ static int fastpath_broadcast(struct ddp_comm *c, struct ddp__shm *s,
 {
 	int rc = 0;
 
+	s->lasted = 0;
 	ddp__shm_cell_begin(s, call);
 	if (call->root == s->me)
 		ddp__shm_cell_give(s, call, send, size);
@@ -84,7 +95,7 @@ static int fastpath_broadcast(struct ddp_comm *c, struct ddp__shm *s,
 		fastpath_copy(recv, ddp__shm_cell(s, call->root)->data, size);
 	else if (recv != send)
 		fastpath_copy(recv, send, size);
-	return ddp__leave_blocking(c, call, rc, e);
+	return fastpath_leave(c, s, call, rc, e);
 }
 
 /* A barrier or an all_reduce. */
@@ -95,6 +106,7 @@ static int fastpath_meet(struct ddp_comm *c, struct ddp__shm *s,
 	uint64_t word = ddp__call_pack(call);
 	int half = (s->step + 1) & 1, rc;
 
+	s->lasted = 0;
 	if (size)
 		fastpath_copy(ddp__shm_control(s, s->me)->tiny[half], send,
 			      size);
@@ -106,7 +118,7 @@ static int fastpath_meet(struct ddp_comm *c, struct ddp__shm *s,
 	rc = fastpath_wait(c, s, call, e);
 	if (!rc && size)
 		fastpath_reduce(s, call, recv);
-	return ddp__leave_blocking(c, call, rc, e);
+	return fastpath_leave(c, s, call, rc, e);
 }
 
 int ddp__cpu_fastpath(struct ddp_comm *c, struct ddp__call *call, size_t size,

@@ -135,6 +135,8 @@ struct ddp__shm {
 	uint64_t moved, move_ns; /* when this rank left the CPU of another rank,
 				  * and how long not to do so again */
 	int patient;		      /* a rank was away during this step */
+	uint64_t mark;	/* of this rank's last first step: ddp__call_mark */
+	int lasted; /* set by a wait that took longer than a few looks */
 	int bell, has_bell;	      /* a socket or -1; the socket is bound to
 				       * its name */
 	int armed;		      /* peers ring it: shm_transport.c's */
@@ -327,7 +329,8 @@ static inline void ddp__shm_say(struct ddp__shm *s,
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
 	int half = (s->step + 1) & 1;
 
-	mine->call[half] = ddp__call_mark(call, word, s->before);
+	s->mark = ddp__call_mark(call, word, s->before);
+	mine->call[half] = s->mark;
 	mine->said[half] = (struct ddp__shm_said){word, call->number,
 						  s->before};
 }

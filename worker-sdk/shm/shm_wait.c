@@ -163,6 +163,7 @@ static int wait_spin(struct ddp__shm *s, int i, uint64_t start)
 				return 1;
 			ddp__shm_relax();
 		}
+		s->lasted = 1;
 	} while (ddp__shm_patience(s, i, start));
 	return 0;
 }
