@@ -1,6 +1,8 @@
 /* json.c: the functions of cJSON that we call, and what we add to them. */
 #include "base/json.h"
 
+#include <errno.h>
+
 #include "base/dynlib.h"
 #include "base/utf8.h"
 
@@ -70,6 +72,25 @@ void json_add_text_or_null(const struct json *j, cJSON *to, const char *name,
 		json_add_text(j, to, name, text);
 	else
 		j->add_null(to, name);
+}
+
+void json_put_text(struct buf *out, const struct json *j, struct slice text)
+{
+	struct buf clean = BUF_INIT(TEXT_MAX);
+	cJSON *string;
+	char *quoted;
+
+	utf8_put(&clean, text);
+	buf_put(&clean, "", 1);
+	string = clean.failed ? NULL : j->string(clean.data);
+	quoted = string ? j->print(string) : NULL;
+	if (quoted)
+		buf_put(out, quoted, strlen(quoted));
+	else if (!out->failed)
+		out->failed = -ENOMEM;
+	j->free(quoted);
+	j->release(string);
+	buf_release(&clean);
 }
 
 int json_put(struct buf *out, const struct json *j, cJSON *all, struct err *e)

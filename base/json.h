@@ -42,6 +42,10 @@ void json_add_text(const struct json *j, cJSON *to, const char *name,
 void json_add_text_or_null(const struct json *j, cJSON *to, const char *name,
 			   struct slice text);
 
+/* Appends text as a string in quotes, as json_add_text. out->failed is set if
+ * memory is short. */
+void json_put_text(struct buf *out, const struct json *j, struct slice text);
+
 /* Appends `all` as text with a newline, and releases `all`. 0, -ENOMEM or the
  * buffer's error. */
 int json_put(struct buf *out, const struct json *j, cJSON *all, struct err *e);

@@ -61,6 +61,7 @@ static void agent_on_start(struct member *m, const struct wire_start *start)
 		log_info("--store-open: anyone who can reach %.*s:%u can read "
 			 "and write the values that workers store there",
 			 SLICE_FMT(start->master_addr), start->master_port);
+	agent_record_rendezvous(a, start);
 	agent_mpi_warn(a, start);
 	if (agent_preload_waits(a, start))
 		return;
@@ -137,6 +138,7 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 			 member_has_started(m)
 				 ? "node was a spare in the end"
 				 : "spare node was not needed", text);
+	agent_record_verdict(a, end);
 	a->ended_as_asked = end->verdict == WIRE_ENDED && a->stop.level;
 	if (end->verdict != WIRE_SUCCESS && !a->ended_as_asked)
 		agent_run_event(a, "failed", -1, text);
@@ -217,6 +219,7 @@ static void agent_end_detached(struct agent *a)
 	}
 	log_warn("all workers of this node exited with code 0; the rendezvous "
 		 "server is lost, so the result of the other nodes is unknown");
+	agent_record_verdict(a, NULL);
 	agent_decide_exit(a, 0, "all workers exited with code 0");
 	agent_handle(a, EV_END, "all workers exited with code 0");
 }

@@ -186,8 +186,10 @@ void agent_watch_server(struct agent *a)
 
 static void agent_leave(struct agent *a)
 {
-	struct slice page = failure_report(&a->failure);
+	struct slice page;
 
+	agent_record_ends(a);
+	page = failure_report(&a->failure);
 	agent_end_watch(a);
 	event_commands_end(&a->events);
 	if (a->stop.level) /* else it was decided already */

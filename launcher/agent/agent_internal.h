@@ -1,8 +1,8 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
  * to end), agent_acts.c (the actions of the state table), agent_round.c (the
  * start of a round's workers), agent_stop.c (stop requests), agent_watch.c
- * (progress, and ranks that hang), agent_gpu.c, agent_mpi.c, agent_peers.c and
- * agent_preload.c. */
+ * (progress, and ranks that hang), agent_elastic.c, agent_gpu.c, agent_mpi.c,
+ * agent_peers.c and agent_preload.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -47,6 +47,14 @@ struct agent_held {
 	char master[SOCK_HOST_MAX]; /* its text */
 };
 
+/* What torchrun's events need to know (--event-log-handler). */
+struct agent_elastic {
+	uint64_t began_ns;
+	uint32_t role_base_rank, role_world_size; /* of one program */
+	int saw_end;    /* the job's, without being asked to stop */
+	int has_failed; /* an event could not be printed: warned */
+};
+
 struct agent {
 	const struct agent_options *options;
 	const struct rdzv_options *rdzv; /* options->rdzv */
@@ -76,6 +84,7 @@ struct agent {
 	struct gpu_monitor gpus;
 	struct agent_hang hang;
 	struct event_commands events;
+	struct agent_elastic elastic;
 	int is_first; /* node 0, in the last round */
 	struct pmi_service *pmi; /* the round's; NULL: none */
 	struct pmix_service *pmix;
@@ -168,6 +177,13 @@ int agent_peers_begin(struct agent *a, const struct wire_start *start,
 void agent_peers_end(struct agent *a);
 /* "host:port" of all workers by rank, with commas; or "". */
 const char *agent_peers_list(const struct agent *a);
+
+/* agent_elastic.c: --event-log-handler console; else they do nothing */
+void agent_record_rendezvous(struct agent *a, const struct wire_start *start);
+void agent_record_starts(struct agent *a);
+/* The job is over: end is NULL if the server did not say so. */
+void agent_record_verdict(struct agent *a, const struct wire_end *end);
+void agent_record_ends(struct agent *a);
 
 /* agent_preload.c: --preload */
 void agent_start_preload(struct agent *a);

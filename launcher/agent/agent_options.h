@@ -15,6 +15,8 @@ struct agent_options {
 	struct stop_options stop;
 	const struct output_options *output;
 	const char *on_event;	     /* a command, or NULL */
+	const char *backend; /* --rdzv-backend; for its events: */
+	int prints_events;   /* --event-log-handler console */
 	double hang_s;		     /* --hang-timeout; 0: none */
 	struct signal_set forwarded; /* to the workers */
 

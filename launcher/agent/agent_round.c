@@ -100,6 +100,8 @@ void agent_start_group(struct agent *a, const struct wire_start *start)
 			pmi_service_begin(a->pmi);
 		failure_record_pids(&a->failure);
 		agent_begin_watch(a);
+		if (rc == 0)
+			agent_record_starts(a);
 		plan_release(&plan);
 	}
 	if (rc < 0)

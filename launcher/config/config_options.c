@@ -450,8 +450,8 @@ const struct option_spec config_options[] = {
 	      "this name; ddprun accepts only the default.")},
 	{TEXT("event-log-handler", event_log_handler, "null|console",
 	      "PET_EVENT_LOG_HANDLER",
-	      "For compatibility with torchrun: ddprun records no such "
-	      "events."),
+	      "console: print torchrun's events on stderr, one line of JSON "
+	      "for each start and end of a worker ({})."),
 	 .def = "null"},
 	{FLAG("no-crash-stacks", no_crash_stacks, "PET_NO_CRASH_STACKS",
 	      "Preload no library into the workers; the failure page then has "

@@ -109,6 +109,9 @@ struct agent_options config_agent_options(const struct config *c)
 		.failure = config_failure_options(c),
 		.stop = config_stop_options(c),
 		.output = &c->output, .on_event = c->on_event,
+		/* torchrun's own, where nobody else can join */
+		.backend = c->private_endpoint ? "c10d" : c->backend,
+		.prints_events = strcmp(c->event_log_handler, "console") == 0,
 		.hang_s = c->hang_s, .forwarded = c->forwarded,
 		.stdin_rank = c->stdin_rank, .preload = c->preload,
 		.has_preflight = strcmp(c->preflight, "none") != 0,

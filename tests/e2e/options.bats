@@ -108,7 +108,7 @@ make_script() {
 }
 
 @test "options without meaning outside Python are accepted where harmless" {
-	expect 0 ddprun --start-method forkserver --event-log-handler console \
+	expect 0 ddprun --start-method forkserver --event-log-handler null \
 		--logs-specs default --monitor-interval 5 \
 		--rdzv-conf timeout=900,close_timeout=30,read_timeout=60,store_type=tcp \
 		--rdzv-backend c10d echo ok
