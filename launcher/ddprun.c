@@ -193,6 +193,12 @@ static int ddprun_run_hosts(const struct config *c, char **argv)
 	return launch_run(&options, argv);
 }
 
+static void ddprun_print_version(void)
+{
+	printf("ddprun %s\n", DDP_VERSION);
+	link_command_print_python();
+}
+
 /* A job; args: the words after ddprun of the command that the user gave. */
 static int ddprun_run_job(int argc, char **argv, char **args)
 {
@@ -205,7 +211,7 @@ static int ddprun_run_job(int argc, char **argv, char **args)
 		config_print_help();
 		return 0;
 	case OPTION_WANT_VERSION:
-		printf("ddprun %s\n", DDP_VERSION);
+		ddprun_print_version();
 		return 0;
 	case CONFIG_WANT_COMPLETION:
 		config_print_completion(config.print_completion);
@@ -239,7 +245,7 @@ static int ddprun_run_check(int argc, char **argv)
 	if (rc == OPTION_WANT_HELP)
 		check_command_print_help();
 	else if (rc == OPTION_WANT_VERSION)
-		printf("ddprun %s\n", DDP_VERSION);
+		ddprun_print_version();
 	if (rc == 0)
 		rc = ddprun_run_job(k.argc, k.argv, argv + 1);
 	else

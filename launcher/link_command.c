@@ -2,8 +2,10 @@
 #include "launcher/link_command.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -117,6 +119,41 @@ static int link_command_run(const struct link_command *k, const char *dir,
 	return 0;
 }
 
+/* Below the folder that has bin/PROGRAM. */
+static int link_command_find_pth(const char *program)
+{
+	const char *slash = strrchr(program, '/');
+	char pattern[PATH_MAX], path[PATH_MAX];
+	glob_t found;
+	int n, rc = 0;
+
+	if (!slash)
+		return 0;
+	n = snprintf(pattern, sizeof(pattern), "%.*s/../lib/python3*/"
+		     "*-packages/ddprun-torchrun.pth", (int)(slash - program),
+		     program);
+	if (n >= (int)sizeof(pattern))
+		return 0;
+	rc = glob(pattern, 0, NULL, &found) == 0 &&
+	     realpath(found.gl_pathv[0], path);
+	if (rc)
+		printf("python -m torch.distributed.run starts ddprun: %s\n",
+		       path);
+	globfree(&found);
+	return rc;
+}
+
+void link_command_print_python(void)
+{
+	const char *python = getenv("PYTHON_EXEC");
+	char self[PATH_MAX];
+
+	if (python && link_command_find_pth(python))
+		return;
+	if (link_command_read("/proc/self/exe", self) == 0)
+		link_command_find_pth(self);
+}
+
 int link_command_main(int argc, char **argv)
 {
 	const struct link_command *k = link_command_find(argv[1]);
@@ -125,7 +162,10 @@ int link_command_main(int argc, char **argv)
 
 	if (argc != 3 || argv[2][0] == '-' || !argv[2][0])
 		rc = err_set(&e, ERR_USAGE, "give the folder of the links: "
-			     "ddprun %s DIR", k->name);
+			     "ddprun %s DIR%s", k->name,
+			     k->links[1] ? "" : "; for python -m "
+			     "torch.distributed.run, which needs none, "
+			     "python -m ddprun install-torchrun");
 	else
 		rc = link_command_run(k, argv[2], &e);
 	if (rc == 0)

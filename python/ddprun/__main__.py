@@ -1,19 +1,23 @@
 """python -m ddprun ...: becomes the program ddprun, whose default interpreter for
-scripts is then this one."""
-import os
+scripts is then this one. install-torchrun without a folder, and
+uninstall-torchrun, are about this python (_torchrun.py)."""
 import sys
 
-from ._wheel import program
+from . import _torchrun
+from ._wheel import execute, program
 
 
 def main() -> None:
-    """Never returns."""
+    """Never returns, but for the two."""
     try:
-        path = program()
+        if sys.argv[1:] == ["install-torchrun"]:
+            _torchrun.install()
+        elif sys.argv[1:] == ["uninstall-torchrun"]:
+            _torchrun.uninstall()
+        else:
+            execute(program(), sys.argv[1:])
     except FileNotFoundError as error:
         sys.exit(f"ddprun: error: {error}")
-    os.environ.setdefault("PYTHON_EXEC", sys.executable)
-    os.execv(path, [path, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 """What the wheel holds besides the module: the programs and the header."""
 import os
 import shutil
+import signal
+import sys
 from pathlib import Path
+from typing import List, NoReturn
 
 from ._library import find, roots
 
@@ -20,6 +23,15 @@ def program(name: str = "ddprun") -> str:
             f"{name} is neither beside {Path(__file__).parent} nor in $PATH; "
             "install the wheel (pip install ddprun)")
     return found
+
+
+def execute(path: str, arguments: List[str]) -> NoReturn:
+    """Becomes the program, with this python for scripts."""
+    os.environ.setdefault("PYTHON_EXEC", sys.executable)
+    # Python ignores these, and workers inherit what is ignored
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.execv(path, [path, *arguments])
 
 
 def include_path() -> str:
