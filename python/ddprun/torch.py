@@ -12,6 +12,8 @@ from typing import List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
+# where torch.distributed has it from, which does not export it by type
+from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from ._comm import Comm, Request
@@ -33,7 +35,7 @@ class Hook:
         if progress and world.size > 1:
             world.progress_start()
 
-    def __call__(self, bucket: dist.GradBucket) -> _Result:
+    def __call__(self, bucket: GradBucket) -> _Result:
         """Starts a bucket's average."""
         tensor = bucket.buffer()
         result: _Result = torch.futures.Future()
@@ -59,7 +61,7 @@ class Hook:
             raise failed
 
 
-def hook(state: Hook, bucket: dist.GradBucket) -> _Result:
+def hook(state: Hook, bucket: GradBucket) -> _Result:
     """For register_comm_hook and PyTorch's wrappers, such as
     bf16_compress_wrapper(hook)."""
     return state(bucket)
