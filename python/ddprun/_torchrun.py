@@ -17,7 +17,8 @@ MODULES: Dict[str, List[str]] = {
 }
 # While a module is looked for, sys.argv[0] is -m. Python 3.9 has no orig_argv.
 LINE = ('import sys; sys.argv[:1] == ["-m"] and "torch.distributed." in '
-        '" ".join(getattr(sys, "orig_argv", ["torch.distributed."])) and '
+        '(" ".join(getattr(sys, "orig_argv", ())) or '
+        'open("/proc/self/cmdline", errors="replace").read()) and '
         'exec("try: from ddprun._torchrun import catch\\n'
         'except ImportError: pass\\nelse: catch()")\n')
 
