@@ -50,7 +50,7 @@ struct agent_held {
 /* What torchrun's events need to know (--event-log-handler). */
 struct agent_elastic {
 	uint64_t began_ns;
-	uint32_t role_base_rank, role_world_size; /* of one program */
+	uint32_t role_base_rank, role_world_size; /* one program's */
 	int saw_end;    /* the job's, without being asked to stop */
 	int has_failed; /* an event could not be printed: warned */
 };

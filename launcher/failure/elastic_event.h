@@ -3,7 +3,7 @@
  * out. The states are torchrun's:
  *   AGENT   RENDEZVOUS        a round begins; duration_ms since it was joined
  *   WORKER  START             for each worker of a round
- *   WORKER  SUCCEEDED, FAILED, TERMINATED   how each ended, when the job is over
+ *   WORKER  SUCCEEDED, FAILED, TERMINATED   how each ended, at the job's end
  *   AGENT   SUCCEEDED         it saw the job to its end, whatever that was
  *   AGENT   FAILED            it was stopped, or lost the job */
 #ifndef LAUNCHER_ELASTIC_EVENT_H

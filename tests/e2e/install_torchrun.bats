@@ -48,7 +48,7 @@ own='PyTorch --nproc-per-node 2 show.py --x'
 	[ "$(ls "$packages" | grep -c pth)" = 0 ]
 }
 
-@test "Python's own options may stand before the module" {
+@test "Python's own options may precede the module" {
 	"$python" -m ddprun install-torchrun >/dev/null
 	expect 0 "$python" -umtorch.distributed.run show.py
 	[ "$out" = "[0] 0 $python" ]
