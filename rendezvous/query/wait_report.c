@@ -7,7 +7,10 @@
 
 #include "rendezvous/vouching/voucher.h"
 
-enum { UNJOINED_MAX = WAIT_TEXT_NAMED };
+enum {
+	UNJOINED_MAX = WAIT_TEXT_NAMED,
+	TWINS_SEARCHED = 64, /* on a server with more jobs there is no search */
+};
 
 /* One tick. The text is reused for the callers of one barrier, and for all
  * agents of a job. */
@@ -37,6 +40,23 @@ static uint64_t wait_report_silent_ms(void *owner)
 	return silent > p->lease_ms / 2 ? silent : 0;
 }
 
+/* A typo in --rdzv-id makes two jobs, in which nodes wait for each other. */
+static void wait_report_put_twin(struct hosted_job *h, struct wait_text *a)
+{
+	struct hosted_job *other = NULL;
+
+	if (server_count_named_jobs(h->server) > TWINS_SEARCHED)
+		return;
+	while ((other = server_next_named_job(h->server, other))) {
+		if (other->account->above == h->account->above &&
+		    !other->agentless &&
+		    wait_text_is_twin(h->job, other->job)) {
+			wait_text_put_twin(a, other->job);
+			return;
+		}
+	}
+}
+
 void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
 {
 	const char *hosts[UNJOINED_MAX];
@@ -53,6 +73,7 @@ void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
 		    !strcmp(p->job_id, job_id(h->job)))
 			hosts[known.nunjoined++] = p->host;
 	wait_text_put_nodes(a, h->job, &known);
+	wait_report_put_twin(h, a);
 }
 
 static const struct peer *wait_report_worker_of(const struct hosted_job *h,

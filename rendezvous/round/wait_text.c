@@ -183,6 +183,35 @@ void wait_text_put_nodes(struct wait_text *a, const struct job *j,
 	wait_text_end(a);
 }
 
+static int wait_text_gathers(const struct job *j)
+{
+	return j->state == JOB_GATHERING && j->joined &&
+	       j->joined < j->min_nodes;
+}
+
+int wait_text_is_twin(const struct job *j, const struct job *other)
+{
+	return j != other && wait_text_gathers(j) && wait_text_gathers(other) &&
+	       j->min_nodes == other->min_nodes &&
+	       j->max_nodes == other->max_nodes &&
+	       j->joined + other->joined <= j->max_nodes;
+}
+
+void wait_text_put_twin(struct wait_text *a, const struct job *other)
+{
+	const struct job_node *n = other->nodes;
+
+	while (n && !n->joined)
+		n = n->next;
+	if (!n || !a->text.len)
+		return;
+	/* what follows the number of nodes begins with a colon */
+	wait_text_put_text(a, "%s job '%.64s' waits at this server as well, "
+			   "with %u of %u nodes (%.64s): does one --rdzv-id "
+			   "have a typo?", a->said ? ";" : ":", other->id,
+			   other->joined, other->min_nodes, n->host);
+}
+
 /* ---- keys and ranks ---- */
 
 static void wait_text_put_key(struct wait_text *a, struct slice key)

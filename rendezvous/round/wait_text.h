@@ -44,6 +44,11 @@ void wait_text_release(struct wait_text *a);
 /* The nodes that the next round of a job waits for. */
 void wait_text_put_nodes(struct wait_text *a, const struct job *j,
 		       const struct wait_text_nodes *known);
+/* Whether nodes that wait in both jobs may have been meant for one: both gather
+ * their first round with the same numbers of nodes, and all would fit in. */
+int wait_text_is_twin(const struct job *j, const struct job *other);
+/* After wait_text_put_nodes: names such a job. */
+void wait_text_put_twin(struct wait_text *a, const struct job *other);
 /* Keys, or callers of a barrier or a gather. Then wait_text_put_rank names the
  * callers (while wait_text_has_room), and wait_text_end completes the text. */
 void wait_text_begin(struct wait_text *a, const struct store_waiter *w);

@@ -71,6 +71,35 @@ worker() {
 	[ "$status" != 0 ]
 }
 
+@test "nodes that wait for each other in two jobs learn of the other --rdzv-id" {
+	local hint='waits at this server as well, with 1 of 2 nodes \(.*\): does one --rdzv-id have a typo\?'
+	at=127.0.0.1:$(w_port free)
+	start a ddprun --nnodes 2 --rdzv-endpoint "$at" --rdzv-id run7 true
+	await a.err 'waiting [0-9]+ s at .* for 1 of 2 nodes'
+	start b ddprun --nnodes 2 --rdzv-endpoint "$at" --rdzv-id run8 true
+	await a.err "^ddprun: waiting .* for 1 of 2 nodes \(job 'run7'\): job 'run8' $hint; start the other with "
+	await b.err "^ddprun: waiting .* for 1 of 2 nodes \(job 'run8'\): job 'run7' $hint; start the other with "
+	expect 0 ddprun status --rdzv-endpoint "$at" --job run7
+	has "$out" "job 'run8' $hint"
+	signal b TERM
+	finish b -
+	# a job that began waits for no other node
+	start c ddprun --nnodes 2 --rdzv-endpoint "$at" --rdzv-id run7 true
+	finish c
+	finish a
+	# jobs that differ in their nodes are not taken for one
+	at=127.0.0.1:$(w_port free)
+	start d ddprun --nnodes 2 --rdzv-endpoint "$at" --rdzv-id run7 true
+	await d.err 'waiting [0-9]+ s at .* for 1 of 2 nodes'
+	start e ddprun --nnodes 3 --rdzv-endpoint "$at" --rdzv-id run8 true
+	await e.err 'waiting [0-9]+ s at .* for 2 of 3 nodes'
+	lacks "$(cat d.err e.err)" 'typo'
+	signal e TERM
+	finish e -
+	signal d TERM
+	finish d -
+}
+
 @test "ddprun reports that it waits for another node, whose worker ignores SIGTERM" {
 	local ep
 	ep=127.0.0.1:$(w_port free)
