@@ -42,5 +42,6 @@ int main(int argc, char **argv)
 	seeds_pmi();
 	seeds_pmix();
 	seeds_config();
+	seeds_python();
 	return 0;
 }

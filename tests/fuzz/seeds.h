@@ -18,5 +18,6 @@ void seeds_journal(void);
 void seeds_pmi(void);
 void seeds_pmix(void);
 void seeds_config(void);
+void seeds_python(void);
 
 #endif
