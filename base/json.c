@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/dynlib.h"
 #include "base/utf8.h"
@@ -104,4 +105,18 @@ int json_put(struct buf *out, const struct json *j, cJSON *all, struct err *e)
 	buf_put(out, "\n", 1);
 	j->free(text);
 	return out->failed;
+}
+
+void json_append_lines(const struct json *j, cJSON *list, struct slice lines)
+{
+	const char *at = lines.data, *end = at + lines.len, *line_end;
+	char text[1024];
+
+	for (; at && at < end; at = line_end + 1) {
+		line_end = memchr(at, '\n', (size_t)(end - at));
+		if (!line_end)
+			break;
+		snprintf(text, sizeof(text), "%.*s", (int)(line_end - at), at);
+		j->append(list, j->string(text));
+	}
 }

@@ -46,6 +46,9 @@ void json_add_text_or_null(const struct json *j, cJSON *to, const char *name,
  * memory is short. */
 void json_put_text(struct buf *out, const struct json *j, struct slice text);
 
+/* Appends each line, which ends with a newline, to an array. */
+void json_append_lines(const struct json *j, cJSON *list, struct slice lines);
+
 /* Appends `all` as text with a newline, and releases `all`. 0, -ENOMEM or the
  * buffer's error. */
 int json_put(struct buf *out, const struct json *j, cJSON *all, struct err *e);

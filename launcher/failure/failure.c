@@ -68,6 +68,26 @@ void failure_publish_job(struct failure *f, const char *agent_id,
 		recorder_begin(&f->recorder, &round);
 }
 
+/* A round failed: its recorder will be saved once its workers have ended. */
+static void failure_choose_record(struct failure *f)
+{
+	const char *dir = f->options.has_log_dir ? logdir_attempt(f->logdir)
+						 : "";
+
+	if (*dir && f->recorder.head)
+		snprintf(f->record, sizeof(f->record), "%s/recorder_%u", dir,
+			 f->recorder.head->node_rank);
+}
+
+static void failure_save_record(struct failure *f)
+{
+	int rc = f->record[0] ? recorder_save(&f->recorder, f->record) : 0;
+
+	if (rc < 0)
+		log_warn("cannot write %s: %s", f->record, strerror(-rc));
+	f->record[0] = '\0';
+}
+
 void failure_begin(struct failure *f, const struct wire_start *start,
 		   const char *agent_id, const struct sock_addr *server,
 		   const char *job_key)
@@ -82,6 +102,7 @@ void failure_begin(struct failure *f, const struct wire_start *start,
 		.node_rank = start->node_rank, .nodes = start->nnodes,
 	};
 
+	failure_save_record(f);
 	recorder_begin(&f->recorder, &round);
 	if (!f->options.no_crash_stacks)
 		crash_catcher_begin(&f->catcher, f->options.nproc);
@@ -318,8 +339,10 @@ void failure_record_attempt(struct failure *f, const struct wire_end *end,
 			    uint32_t attempt)
 {
 	f->round_ran = 0;
-	if (end->verdict == WIRE_RESTART)
+	if (end->verdict == WIRE_RESTART) {
+		failure_choose_record(f);
 		attempts_add(&f->attempts, end, attempt, failure_now_ms());
+	}
 }
 
 void failure_record_end(struct failure *f, const struct wire_end *end,
@@ -520,6 +543,9 @@ struct slice failure_report(struct failure *f)
 	termination_log_write(f->page.failed ? f->end.text
 					     : failure_text(&f->page));
 	failure_write_json(f, &r);
+	if (f->round_ran)
+		failure_choose_record(f);
+	failure_save_record(f);
 	failure_forward_end(&f->end);
 	error_file_release(&error);
 	for (uint32_t i = 0; i < r.nworkers; i++)

@@ -28,6 +28,8 @@ struct failure {
 	struct postmortem postmortem;
 	struct recorder recorder;
 	struct crash_catcher catcher;
+	/* where this round's recorder will be saved when it is over, or "" */
+	char record[LOGDIR_PATH_MAX + 32];
 	int has_stack; /* a crash in this round has one; unwinding takes time */
 	time_t began;  /* when the round's workers were started */
 	int round_ran; /* the group's fields are those of the last round */

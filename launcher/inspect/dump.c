@@ -14,6 +14,7 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/control_client.h"
+#include "launcher/inspect/merge.h"
 #include "launcher/inspect/python_threads.h"
 #include "launcher/inspect/rank_calls.h"
 #include "launcher/inspect/stragglers.h"
@@ -47,6 +48,9 @@ const struct option_spec dump_options[] = {
 	 .help = "Show each worker's last N calls (5)."},
 	{.name = "no-stacks", .kind = OPTION_FLAG, FIELD(no_stacks),
 	 .help = "Show no stacks: do not stop any worker, even for a moment."},
+	{.name = "merge", .kind = OPTION_STRING, FIELD(merge), .arg = "DIR",
+	 .help = "Read the calls that ddprun and PyTorch recorded in the files "
+		 "below DIR."},
 	CONTROL_CLIENT_LAST_OPTIONS(struct dump_options),
 };
 
@@ -62,6 +66,9 @@ static const char usage[] = "usage: ddprun dump [OPTIONS]\n"
 			    "The workers keep running.\n"
 			    "Workers that mpirun, srun or torchrun started are "
 			    "shown on their own host only.\n"
+			    "With --merge it asks no job, and compares what "
+			    "the ranks of one that has ended\n"
+			    "recorded.\n"
 			    "\n";
 
 /* ---- As text ---- */
@@ -442,6 +449,21 @@ static int dump_put_all(struct dump *d, struct buf *out, struct err *e)
 	return rc;
 }
 
+/* Returns the exit code. */
+static int dump_write(const struct buf *out, int rc)
+{
+	struct err e = ERR_INIT;
+
+	if (out->failed) {
+		err_set(&e, out->failed, "out of memory for the dump, or it is "
+			"larger than %d MiB", TEXT_MAX >> 20);
+		return control_client_fail(&e, EXIT_OS);
+	}
+	if (out->len && file_write_all(STDOUT_FILENO, out->data, out->len))
+		return EXIT_OS;
+	return rc;
+}
+
 static int dump_show(struct dump *d)
 {
 	struct buf out = BUF_INIT(TEXT_MAX);
@@ -452,12 +474,27 @@ static int dump_show(struct dump *d)
 
 	if ((d->nqueries || d->local.n) && dump_put_all(d, &out, &e) < 0)
 		rc = control_client_fail(&e, EXIT_OS);
-	if (out.failed) {
-		err_set(&e, out.failed, "out of memory for the dump, or it is "
-			"larger than %d MiB", TEXT_MAX >> 20);
+	rc = dump_write(&out, rc);
+	buf_release(&out);
+	return rc;
+}
+
+static int dump_merge(const struct dump_options *o)
+{
+	struct buf out = BUF_INIT(TEXT_MAX);
+	struct err e = ERR_INIT;
+	int rc = merge_put(&out, o->merge, o->json, &e);
+
+	if (rc < 0) {
 		rc = control_client_fail(&e, EXIT_OS);
-	} else if (out.len && file_write_all(STDOUT_FILENO, out.data, out.len))
-		rc = EXIT_OS;
+	} else if (rc == 0) {
+		log_error("error: no file below %s has recorded calls: ddprun "
+			  "leaves recorder_N, and PyTorch fr_trace_N, in "
+			  "attempt_N of --log-dir when a job fails", o->merge);
+		rc = CONTROL_CLIENT_NOTHING;
+	} else {
+		rc = dump_write(&out, 0);
+	}
 	buf_release(&out);
 	return rc;
 }
@@ -510,8 +547,15 @@ int dump_main(int argc, char **argv)
 	if (rc >= 0 && d.o.server && (d.o.here || d.o.agent))
 		rc = err_set(&e, ERR_USAGE, "--rdzv-endpoint asks another host "
 			     "and cannot be combined with --here or --agent");
+	if (rc >= 0 && d.o.merge &&
+	    (d.o.server || d.o.here || d.o.agent || d.o.job))
+		rc = err_set(&e, ERR_USAGE, "--merge reads files and cannot be "
+			     "combined with --job, --rdzv-endpoint, --here or "
+			     "--agent");
 	if (rc < 0)
 		return control_client_fail(&e, EXIT_BAD_USAGE);
+	if (d.o.merge)
+		return dump_merge(&d.o);
 	rc = dump_collect(&d, &e);
 	if (rc < 0)
 		rc = control_client_fail(&e, d.o.server ? exit_code_of(&e)

@@ -13,6 +13,7 @@ struct dump_options {
 	const char *job; /* NULL: all */
 	const char *server; /* --rdzv-endpoint, or NULL */
 	const char *auth, *token_file; /* for that server */
+	const char *merge; /* a folder of recorded calls, or NULL */
 	long last;       /* how many calls of each worker */
 	long agent;      /* only that ddprun's workers; 0: all */
 	double timeout_s; /* for other nodes */

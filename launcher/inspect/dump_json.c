@@ -229,21 +229,6 @@ static cJSON *dump_json_node(const struct json *j, const struct dump_node *n,
 	return to;
 }
 
-static void dump_json_add_lines(const struct json *j, cJSON *list,
-				const struct buf *lines)
-{
-	const char *at = lines->data, *end = at + lines->len, *line_end;
-	char text[512];
-
-	for (; at && at < end; at = line_end + 1) {
-		line_end = memchr(at, '\n', (size_t)(end - at));
-		if (!line_end)
-			break;
-		snprintf(text, sizeof(text), "%.*s", (int)(line_end - at), at);
-		j->append(list, j->string(text));
-	}
-}
-
 int dump_put_nodes_json(struct buf *out, const struct dump_query *asked,
 			size_t n, const struct local_workers *l,
 			const struct buf *findings,
@@ -262,7 +247,8 @@ int dump_put_nodes_json(struct buf *out, const struct dump_query *asked,
 			j->append(nodes, dump_json_node(j, &asked[i].nodes[k],
 							asked[i].job));
 	}
-	dump_json_add_lines(j, j->add_array(all, "findings"), findings);
+	json_append_lines(j, j->add_array(all, "findings"),
+			  SLICE(findings->data, findings->len));
 	if (l->n)
 		j->add_item(all, "here", dump_json_page(j, l, o));
 	else

@@ -253,7 +253,7 @@ static int python_read_line(const struct python_process *p,
 	return line;
 }
 
-static int python_is_library(const char *file)
+int python_is_library(const char *file)
 {
 	static const char *const parts[] = {
 		"/site-packages/",

@@ -54,6 +54,9 @@ int python_process_each_thread(const struct python_process *p,
 			       python_on_thread *on_thread, void *arg,
 			       struct err *e);
 
+/* Pure: whether it is of the standard library, or an installed package. */
+int python_is_library(const char *file);
+
 /* Pure: the frame that a user looks for first: the innermost outside of
  * libraries, else the innermost. NULL: there is none. */
 const struct python_frame *python_thread_users(const struct python_thread *t);

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 
 void recorder_init(struct recorder *r)
@@ -106,6 +108,44 @@ int recorder_asks(const struct recorder *r, uint32_t local_rank)
 				  offsetof(struct flight, polls))) < 0)
 		asks = 0;
 	return asks == FLIGHT_POLLS || asks == FLIGHT_NOTIFIED ? (int)asks : 0;
+}
+
+static int recorder_save_parts(const struct recorder *r, int fd)
+{
+	size_t size = r->head->part_size;
+	char *part = malloc(size);
+	int rc = part ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; rc == 0 && i < r->head->parts; i++) {
+		if (pread(r->fd, part, size, recorder_offset(r, i, 0)) !=
+		    (ssize_t)size)
+			rc = -EIO;
+		else
+			rc = file_write_all(fd, part, size);
+	}
+	free(part);
+	return rc;
+}
+
+int recorder_save(const struct recorder *r, const char *path)
+{
+	struct flight_file *head;
+	int fd, rc;
+
+	if (!r->head || !r->head->parts)
+		return 0;
+	head = malloc(r->size);
+	if (!head)
+		return -ENOMEM;
+	memcpy(head, r->head, r->size);
+	memset(head->job_key, 0, sizeof(head->job_key));
+	head->saved_s = (uint32_t)(clock_ns() / 1000000000);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	rc = fd < 0 ? -errno : file_write_all(fd, head, r->size);
+	if (rc == 0)
+		rc = recorder_save_parts(r, fd);
+	free(head);
+	return file_close(fd, rc);
 }
 
 int recorder_is_in_world(const struct recorder *r, uint32_t local_rank)

@@ -32,6 +32,10 @@ void recorder_stop(struct recorder *r);
 /* Whether the worker polls ddp_should_stop: 0, or an enum flight_polls. */
 int recorder_asks(const struct recorder *r, uint32_t local_rank);
 
+/* Copies the recorder to a file, for `ddprun dump --merge`, without the job's
+ * key. 0, also if there is none, or -errno. */
+int recorder_save(const struct recorder *r, const char *path);
+
 /* 1 if the worker has initialized its world and not called ddp_finalize. */
 int recorder_is_in_world(const struct recorder *r, uint32_t local_rank);
 

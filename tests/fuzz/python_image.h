@@ -6,8 +6,9 @@
 
 #include <stdint.h>
 
-/* Inputs can have pointers, because the place is always the same. */
-#define PYTHON_IMAGE_AT ((uint64_t)0x100000000000)
+/* Inputs can have pointers, because the place is always the same: where neither
+ * programs nor AddressSanitizer have anything. */
+#define PYTHON_IMAGE_AT ((uint64_t)0x200000000000)
 
 enum {
 	PYTHON_IMAGE_MAX = 64 << 10,
