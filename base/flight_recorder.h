@@ -111,7 +111,7 @@ struct flight_file {
 	uint64_t parts_at, part_size; /* whole pages */
 	int32_t agent_pid;
 	uint32_t round, attempt, base_rank, world_size, node_rank, nodes;
-	/* of a copy on a disk: when it was made, in seconds of CLOCK_MONOTONIC */
+	/* in a copy on a disk, when it was made: CLOCK_MONOTONIC, seconds */
 	uint32_t saved_s;
 	char agent_id[32]; /* DDP_AGENT_ID */
 	char job[FLIGHT_NAME_MAX], host[FLIGHT_NAME_MAX];

@@ -67,7 +67,7 @@ static const char usage[] = "usage: ddprun dump [OPTIONS]\n"
 			    "Workers that mpirun, srun or torchrun started are "
 			    "shown on their own host only.\n"
 			    "With --merge it asks no job, and compares what "
-			    "the ranks of one that has ended\n"
+			    "the ranks of an ended job\n"
 			    "recorded.\n"
 			    "\n";
 

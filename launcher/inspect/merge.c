@@ -65,8 +65,8 @@ static int merge_refuse(const char *path, const char *why)
 static int merge_refuse_twice(const char *path, const struct merge_world *w,
 			      uint32_t rank)
 {
-	log_warn("%s is left out: rank %u of %s is also in another file; name a "
-		 "folder that has one run of the job", path, rank, w->name);
+	log_warn("%s is left out: rank %u of %s is also in another file; name "
+		 "a folder that has one run of the job", path, rank, w->name);
 	return 0;
 }
 

@@ -12,10 +12,11 @@
 #include "launcher/traces/torch_trace.h"
 
 enum {
-	CALLS_MAX = 64 << 20, /* bytes, of a file */
+	CALLS_MAX = 64 << 20, /* bytes that a file adds */
 	FINDINGS_MAX = 1 << 20,
 	RANKS_MAX = 1 << 20,
-	TORCH_GROUPS_MAX = 256, /* of a rank */
+	TORCH_GROUPS_MAX = 256, /* for each rank */
+	TORCH_LAST_MAX = TRACE_WORDS_MAX + TRACE_WHERE_MAX + 16,
 	TORCH_MESSAGES_MAX = 64, /* that have not arrived */
 };
 #define NO_PLACE (UINT32_MAX - 1)
@@ -284,17 +285,17 @@ static void merge_put_torch_call(struct buf *calls, const struct merge_torch *t,
 	wire_put_call_item(calls, &call);
 }
 
-static void merge_put_torch_last(char out[FLIGHT_TEXT_MAX * 2],
+static void merge_put_torch_last(char out[TORCH_LAST_MAX],
 				 const struct torch_call *c)
 {
-	snprintf(out, FLIGHT_TEXT_MAX * 2, "%s: %s%s%s",
+	snprintf(out, TORCH_LAST_MAX, "%s: %s%s%s",
 		 c->state == FLIGHT_DONE ? "last" : "in", c->words,
 		 c->where[0] ? " at " : "", c->where);
 }
 
 static int merge_add_torch(struct merge_torch *t, const char *file)
 {
-	char last[FLIGHT_TEXT_MAX * 2] = "no call";
+	char last[TORCH_LAST_MAX] = "no call";
 	struct buf calls = BUF_INIT(CALLS_MAX);
 	const struct torch_call *at = &t->last;
 	int rc;

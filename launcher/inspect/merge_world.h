@@ -19,7 +19,7 @@ struct merge_world {
 	char *name; /* "job 'run7', attempt 1": tells worlds apart */
 	const char *source; /* "libddp" or "PyTorch" */
 	uint32_t world_size; /* 0: unknown */
-	struct merge_rank *ranks; /* by rank, once merge_world_finish is called */
+	struct merge_rank *ranks; /* sorted by merge_world_finish */
 	size_t nranks;
 	struct dump_node *nodes; /* one for each file */
 	size_t nnodes;

@@ -9,7 +9,7 @@
 
 enum {
 	VALUES_MAX = 4 << 20,
-	KEYS_READ = 64, /* of a dict, by pickle_get */
+	KEYS_READ = 64, /* by pickle_get */
 };
 
 /* A stack, or the memo: numbers of values; 0 on the stack is a mark. */

@@ -22,9 +22,9 @@ enum pickle_type {
 
 struct pickle_value {
 	enum pickle_type type;
-	int64_t number;	   /* of an int; cut, of a float */
+	int64_t number;	   /* an int, or the whole part of a float */
 	struct slice text; /* points into the bytes that were read */
-	/* of the list of links of a list or a dict; 0: empty */
+	/* links of a list or a dict; 0: empty */
 	uint32_t first, last;
 };
 

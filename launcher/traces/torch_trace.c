@@ -11,7 +11,7 @@
 enum {
 	CALLS_MAX = 100000,
 	FRAMES_READ = 64,
-	SIZES_READ = 64, /* of one call */
+	SIZES_READ = 64, /* in one call */
 	NAME_MAX_SHOWN = 80,
 };
 
@@ -166,7 +166,7 @@ static int torch_entry_is(const struct torch_entry *t, const char *kind)
 	return torch_trace_is_text(t->kind, kind);
 }
 
-/* Of calls that fit each other these are equal on all ranks. */
+/* Equal on all ranks for calls that fit each other. */
 static uint64_t torch_entry_hash(const struct torch_entry *t)
 {
 	int all_to_all = t->kind.len >= 10 &&

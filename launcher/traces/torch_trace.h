@@ -14,14 +14,14 @@ struct torch_call {
 	char words[TRACE_WORDS_MAX]; /* "all_reduce #23 (Float [4096])" */
 	char where[TRACE_WHERE_MAX]; /* as in trace.h */
 	char library[TORCH_TRACE_LIBRARY_MAX]; /* "nccl", "gloo" */
-	uint64_t group; /* of its name and ranks; 0: all ranks of the job */
+	uint64_t group; /* a hash of its name and ranks; 0: all ranks */
 	uint64_t number, same;
 	uint64_t ns; /* unix time when it was called; 0: unknown */
 	enum flight_state state;
 	/* for all ranks of its group, and numbered with the others; neither is
 	 * a message nor a part of a coalesced call */
 	int is_collective;
-	/* of a message: 1 send, 2 recv; the ranks in the group */
+	/* a message: 1 send, 2 recv; the ranks in the group */
 	int message;
 	uint32_t place, peer;
 };

@@ -13,7 +13,7 @@ enum { TRACE_WORDS_MAX = 320, TRACE_WHERE_MAX = 256 };
 /* A call in which all ranks of a group take part. */
 struct trace_call {
 	uint32_t rank;
-	uint64_t group;	 /* the same on all its ranks, and on no others */
+	uint64_t group;	 /* the same on all of its ranks */
 	uint64_t number; /* in its group */
 	uint64_t same;	 /* equal if the calls fit each other */
 	char *words;	 /* "all_reduce #23 (f32 x 4096, avg)" */
