@@ -181,6 +181,15 @@ same() {
 	nothing_left
 }
 
+@test "a module that goes through all variables, as tqdm does, is no reason" {
+	echo 'import os; FOUND = [k for k, v in os.environ.items() if k == v]' \
+		>looks.py
+	echo 'import looks, os; print(os.environ["RANK"])' >script.py
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload looks script.py
+	[ -z "$err" ]
+	[ "$(sort <<<"$out")" = $'[0] 0\n[1] 1' ]
+}
+
 @test "threads that a library stops to fork are no reason" {
 	cat >site/pool.py <<-'EOF2'
 		import os, threading
