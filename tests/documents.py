@@ -39,6 +39,7 @@ SHOWN = [
     ("restarts.md", r"ddprun: (job .* failed:|node 1 )"),
     ("HACKING.md", r"trainers -> worker-sdk"),
     ("placement.md", r"socket    \||which ranks run there"),
+    ("pytorch.md", r"#!/bin/bash"),
     ("service.md", r"\[Service\]"),
     ("slurm.md", r"#!/bin/bash|#SBATCH|ddprun: "),
     ("several-programs.md", r"# ranks +program"),
