@@ -60,6 +60,7 @@ same() { # PART: what gpu_ops compares
 	host_twin
 	same 'linear, '
 	same 'mean of squares'
+	same '1000 classes' # more than a byte counts
 }
 
 @test "the CUDA code built for the host computes convolutions, f32 and bf16" {
@@ -200,6 +201,15 @@ same() { # PART: what gpu_ops compares
 	has "$err" '^mnist_ae: .*the GPU has no memory for [0-9]+ MiB more: [0-7] of its 8 MiB are free; use a smaller --batch-size$'
 	[ "$(wc -l <<<"$err")" = 1 ]
 	run ! grep epoch <<<"$out"
+}
+
+@test "a data set that does not fit in the GPU's memory is an error with both sizes" {
+	host_twin
+	mkdir data
+	t_idx data 8000 10
+	ON_HOST_MIB=5 expect 1 mnist_mlp --device cuda --data data --steps 1
+	has "$err" '^mnist_mlp: .*a data set has to fit in the GPU.s memory: 8000 images of 784 bytes are 5 MiB, and [0-5] of its 5 MiB are free; use fewer or smaller images, or --device cpu$'
+	[ "$(wc -l <<<"$err")" = 1 ]
 }
 
 @test "--conv direct is refused on a GPU" {

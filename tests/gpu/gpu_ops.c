@@ -37,7 +37,7 @@ static const struct model models[] = {
 	 {LINEAR(37, 1), LINEAR(3, 0)}},
 	{"mean of squares", 8, 1, 10, 10, LOSS_MSE,
 	 {LINEAR(20, 1), LINEAR(100, 0)}},
-	{"1000 classes", 8, 1, 10, 250, LOSS_CROSS_ENTROPY, {LINEAR(1000, 0)}},
+	{"1000 classes", 8, 1, 10, 1000, LOSS_CROSS_ENTROPY, {LINEAR(1000, 0)}},
 	{"conv 3x3", 8, 3, 16, 10, LOSS_CROSS_ENTROPY,
 	 {CONV(16, 3, 1, 1), HEAD}},
 	{"conv 3x3, augmented", 8, 3, 16, 10, LOSS_CROSS_ENTROPY,

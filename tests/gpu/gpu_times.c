@@ -124,8 +124,7 @@ int main(int argc, char **argv)
 	int precision = precision_parse(argc > 2 ? argv[2] : "bf16");
 	int n = (int)number(argc, argv, 4, 256);
 	int side = (int)number(argc, argv, 5, 224);
-	/* labels are bytes, so not ImageNet's 1000 */
-	struct image_shape s = {3, side, side, 250, {0.5f, 0.5f, 0.5f},
+	struct image_shape s = {3, side, side, 1000, {0.5f, 0.5f, 0.5f},
 				{0.25f, 0.25f, 0.25f}};
 	struct device_options o = {.threads = 1,
 				   .core = -1,

@@ -39,7 +39,8 @@ static inline struct images images_new(const struct image_shape *s,
 {
 	size_t size = (size_t)s->channels * (size_t)s->height *
 		      (size_t)s->width;
-	uint8_t *pixels = memory(count * size), *labels = memory(count);
+	uint8_t *pixels = memory(count * size);
+	uint32_t *labels = memory(count * sizeof(*labels));
 	struct images i = {.part = {.count = count, .samples.size = size}};
 	uint32_t x = 12345;
 
@@ -49,7 +50,8 @@ static inline struct images images_new(const struct image_shape *s,
 	}
 	i.order = memory(count * sizeof(*i.order));
 	for (uint32_t k = 0; k < count; k++) {
-		labels[k] = (uint8_t)(k * 7 % (uint32_t)s->classes);
+		/* of 1000 classes, some beyond a byte */
+		labels[k] = k * 211 % (uint32_t)s->classes;
 		i.order[k] = (k * 5 + 3) % count;
 	}
 	i.part.samples.pixels = pixels;

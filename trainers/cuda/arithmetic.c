@@ -26,7 +26,7 @@ static struct kernel_loss loss_args(const struct cuda_device *d,
 }
 
 void cuda_cross_entropy(struct device *base, const struct loss_spec *s,
-			const struct tensor *y, const uint8_t *labels,
+			const struct tensor *y, const uint32_t *labels,
 			float *loss, struct tally *t, struct tensor *dy)
 {
 	struct cuda_device *d = cuda_of(base);

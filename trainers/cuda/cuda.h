@@ -151,7 +151,7 @@ void cuda_load_batch(struct loader *f, int n, struct tensor *in);
 /* ---- arithmetic.c ---- */
 
 void cuda_cross_entropy(struct device *d, const struct loss_spec *s,
-			const struct tensor *y, const uint8_t *labels,
+			const struct tensor *y, const uint32_t *labels,
 			float *loss, struct tally *t, struct tensor *dy);
 void cuda_mse(struct device *d, const struct loss_spec *s,
 	      const struct tensor *y, const struct tensor *target, float *loss,

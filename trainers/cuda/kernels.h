@@ -72,14 +72,14 @@ int kernel_order(kernel_stream s, struct kernel_order *o,
 
 struct kernel_load_batch {
 	const uint8_t *pixels; /* [][channels][height][width] */
-	const uint8_t *labels;
+	const uint32_t *labels;
 	const struct kernel_order *order;
 	int channels, height, width, n;
 	float mean[4], std[4];
 	int exact; /* mean 0, std 1 */
 	int augment;
 	uint64_t seed;
-	uint8_t *labels_out; /* [n] */
+	uint32_t *labels_out; /* [n] */
 	/* plain f32, or bf16 nhwc of 8 channels; NULL: not needed */
 	void *out;
 	int bf16;
@@ -178,7 +178,7 @@ struct kernel_loss {
 	int n, c;
 	float smoothing, scale;
 	const float *y;
-	const uint8_t *labels; /* cross-entropy */
+	const uint32_t *labels; /* cross-entropy */
 	const float *target;   /* mse */
 	float *dy;             /* may be NULL */
 	float *loss;

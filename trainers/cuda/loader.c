@@ -10,46 +10,64 @@ struct cuda_loader {
 	struct loader base;
 	struct cuda_device *d;
 	/* on the device */
-	uint8_t *pixels, *all_labels, *labels;
-	uint32_t *order;
+	uint8_t *pixels;
+	uint32_t *all_labels, *labels, *order;
 	size_t room; /* entries that order can hold */
 	struct kernel_order *now;
 	int exact;
 };
 
 static int loader_upload(struct cuda_loader *f, const void *from, size_t bytes,
-			 uint8_t **out, struct err *e)
+			 void **out, struct err *e)
 {
-	void *p;
-	int r = cuda_alloc(&f->d->base, bytes, &p, e);
+	int r = cuda_alloc(&f->d->base, bytes, out, e);
 
 	if (r < 0)
 		return r;
-	*out = p;
-	cuda_put(&f->d->base, p, from, bytes);
+	cuda_put(&f->d->base, *out, from, bytes);
 	return cuda_wait(&f->d->base, e);
+}
+
+/* Before the model is there, so that the error is about the data. */
+static int loader_check_room(const struct dataset_part *p, struct err *e)
+{
+	size_t bytes = (size_t)p->count * p->samples.size;
+	size_t unused, all;
+
+	if (cudaMemGetInfo(&unused, &all) != cudaSuccess || bytes <= unused)
+		return 0;
+	return err_set(e, -ENOMEM,
+		       "a data set has to fit in the GPU's memory: %u images "
+		       "of %zu bytes are %zu MiB, and %zu of its %zu MiB are "
+		       "free; use fewer or smaller images, or --device cpu",
+		       p->count, p->samples.size, bytes >> 20, unused >> 20,
+		       all >> 20);
 }
 
 static int loader_fill(struct cuda_loader *f, struct err *e)
 {
 	const struct dataset_part *part = f->base.spec.part;
-	void *labels, *now;
-	int r = loader_upload(f, part->samples.pixels,
-			      (size_t)part->count * part->samples.size,
-			      &f->pixels, e);
+	void *pixels = NULL, *all_labels = NULL, *labels = NULL, *now = NULL;
+	int r = loader_check_room(part, e);
 
 	if (r == 0)
-		r = loader_upload(f, part->labels, part->count, &f->all_labels,
-				  e);
+		r = loader_upload(f, part->samples.pixels,
+				  (size_t)part->count * part->samples.size,
+				  &pixels, e);
 	if (r == 0)
-		r = cuda_alloc(&f->d->base, (size_t)f->base.spec.batch,
+		r = loader_upload(f, part->labels,
+				  part->count * sizeof(*part->labels),
+				  &all_labels, e);
+	if (r == 0)
+		r = cuda_alloc(&f->d->base,
+			       (size_t)f->base.spec.batch * sizeof(*f->labels),
 			       &labels, e);
 	if (r == 0)
-		f->base.labels = f->labels = labels;
-	if (r == 0)
 		r = cuda_alloc(&f->d->base, sizeof(*f->now), &now, e);
-	if (r == 0)
-		f->now = now;
+	f->pixels = pixels;
+	f->all_labels = all_labels;
+	f->base.labels = f->labels = labels;
+	f->now = now;
 	return r;
 }
 

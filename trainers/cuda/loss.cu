@@ -36,7 +36,7 @@ static __device__ double loss_of_sample(const struct kernel_loss &l, int i,
 					int lane, int *correct)
 {
 	const float *x = l.y + (size_t)i * l.c;
-	int label = l.labels[i], at = 0;
+	int label = (int)l.labels[i], at = 0;
 	float even = l.smoothing / (float)l.c, scale = l.scale / (float)l.n;
 	float max = -INFINITY, sum = 0, all = 0, by;
 	double log_sum, loss;

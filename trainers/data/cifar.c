@@ -210,7 +210,8 @@ static int cifar_assemble(const struct decoding *d, struct payload *p,
 
 		memcpy(room.pixels[part], from->pixels,
 		       (size_t)from->count * CIFAR_PIXELS);
-		memcpy(room.labels[part], from->labels, from->count);
+		for (uint32_t k = 0; k < from->count; k++)
+			room.labels[part][k] = from->labels[k];
 		room.pixels[part] += (size_t)from->count * CIFAR_PIXELS;
 		room.labels[part] += from->count;
 	}

@@ -6,9 +6,9 @@
 #include <string.h>
 
 /* Host byte order: a cache belongs to one kind of host. After the header come
- * the pixels of train and test, then their labels. If there are lists, they
- * follow at the next multiple of 8: the starts of both, the columns, the
- * values. */
+ * the pixels of train and test, then, at the next multiple of 8, their labels.
+ * If there are lists, they follow at the next multiple of 8: the starts of both,
+ * the columns, the values. */
 
 struct payload_header {
 	uint64_t magic;
@@ -17,7 +17,7 @@ struct payload_header {
 	struct image_shape shape;
 };
 
-#define PAYLOAD_MAGIC 0x3374657361746164u /* "dataset3" */
+#define PAYLOAD_MAGIC 0x3474657361746164u /* "dataset4" */
 enum { DENSE_SHARE = 3 }; /* lists pay if at most one pixel in three is
 			   * nonzero */
 
@@ -27,12 +27,25 @@ static size_t dataset_sample_size(const struct payload_header *h)
 	       (size_t)h->shape.width;
 }
 
+static size_t dataset_round_up(size_t size)
+{
+	return (size + 7) & ~(size_t)7;
+}
+
+/* Where the labels begin. */
+static size_t dataset_labels_at(const struct payload_header *h)
+{
+	size_t samples = (size_t)h->count[0] + h->count[1];
+
+	return dataset_round_up(sizeof(*h) + samples * dataset_sample_size(h));
+}
+
 static size_t dataset_plain_size(const struct payload_header *h)
 {
 	size_t samples = (size_t)h->count[0] + h->count[1];
-	size_t size = sizeof(*h) + samples * (dataset_sample_size(h) + 1);
 
-	return (size + 7) & ~(size_t)7;
+	return dataset_round_up(dataset_labels_at(h) +
+				samples * sizeof(uint32_t));
 }
 
 static size_t dataset_payload_size(const struct payload_header *h)
@@ -62,9 +75,10 @@ static void dataset_find_parts(struct payload_header *h, struct parts *p)
 		p->room.pixels[i] = at;
 		at += (size_t)h->count[i] * dataset_sample_size(h);
 	}
+	at = (uint8_t *)h + dataset_labels_at(h);
 	for (int i = 0; i < 2; i++) {
-		p->room.labels[i] = at;
-		at += h->count[i];
+		p->room.labels[i] = (uint32_t *)(void *)at;
+		at += (size_t)h->count[i] * sizeof(uint32_t);
 	}
 	at = (uint8_t *)h + dataset_plain_size(h);
 	for (int i = 0; i < 2; i++) {

@@ -13,7 +13,11 @@ enum { DATASET_PIXELS = DATASET_SIDE * DATASET_SIDE };
 
 /* The shape of a sample, and how its bytes become values: channel k is (byte /
  * 255 - mean[k]) / std[k]. */
-enum { IMAGE_CHANNELS_MAX = 4, IMAGE_SIDE_MAX = 4096, IMAGE_CLASSES_MAX = 256 };
+enum {
+	IMAGE_CHANNELS_MAX = 4,
+	IMAGE_SIDE_MAX = 4096,
+	IMAGE_CLASSES_MAX = 1 << 20
+};
 struct image_shape {
 	int channels, height, width; /* a sample is [channels][height][width]
 				      * bytes */
@@ -30,13 +34,15 @@ struct samples {
 	const uint32_t *start;  /* [count + 1]; NULL: no lists */
 	const uint16_t *column; /* [start[count]], ascending within a sample */
 	const uint8_t *value;   /* [start[count]] */
+	int is_file; /* the pixels are mapped from files, perhaps larger than
+		      * memory: they are worth reading ahead */
 };
 
 /* The training or the test set; borrowed from a payload. */
 struct dataset_part {
 	uint32_t count;
 	struct samples samples; /* each of the shape's size */
-	const uint8_t *labels;  /* [count], less than the shape's classes */
+	const uint32_t *labels; /* [count], less than the shape's classes */
 };
 
 struct dataset {
@@ -53,11 +59,12 @@ struct payload {
 };
 
 /* Changes with the layout of a payload; part of the identity of cached ones. */
-#define DATASET_FORMAT "payload 3"
+#define DATASET_FORMAT "payload 4"
 
 /* Pointers to the parts of a new payload, for a decoder to fill. */
 struct dataset_room {
-	uint8_t *pixels[2], *labels[2]; /* train, test */
+	uint8_t *pixels[2]; /* train, test */
+	uint32_t *labels[2];
 };
 
 /* Allocates a zeroed payload for these numbers of images, without lists, and

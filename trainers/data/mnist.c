@@ -89,16 +89,23 @@ static int mnist_idx_read(struct idx *x, size_t each, uint8_t *to,
 	return (int)n;
 }
 
-static int mnist_check_labels(const struct idx *x, const uint8_t *label,
-			      struct err *e)
+static int mnist_read_labels(struct idx *x, uint32_t *to, struct err *e)
 {
-	for (uint32_t i = 0; i < x->count; i++)
+	uint8_t *label = malloc(x->count);
+	int r;
+
+	if (!label)
+		return err_no_memory(e, "the labels of %s", x->file.path);
+	r = mnist_idx_read(x, 1, label, e);
+	for (uint32_t i = 0; i < x->count && r == 0; i++) {
+		to[i] = label[i];
 		if (label[i] >= DATASET_CLASSES)
-			return err_set(
-				e, ERR_DATA,
-				"%s: label %u is %u, but digits go up to 9",
-				x->file.path, i, label[i]);
-	return 0;
+			r = err_set(e, ERR_DATA,
+				    "%s: label %u is %u, but digits go up to "
+				    "9", x->file.path, i, label[i]);
+	}
+	free(label);
+	return r;
 }
 
 /* x: the four open files in the order of their names. */
@@ -119,10 +126,7 @@ static int mnist_decode_into(struct idx *x, struct payload *p, struct err *e)
 		r = mnist_idx_read(&x[2 * i], DATASET_PIXELS, room.pixels[i],
 				   e);
 		if (r == 0)
-			r = mnist_idx_read(&x[2 * i + 1], 1, room.labels[i], e);
-		if (r == 0)
-			r = mnist_check_labels(&x[2 * i + 1], room.labels[i],
-					       e);
+			r = mnist_read_labels(&x[2 * i + 1], room.labels[i], e);
 	}
 	return r < 0 ? r : dataset_add_lists(p, e);
 }

@@ -57,7 +57,7 @@ struct net {
 	struct device *device;
 	struct loader *loader; /* source of batches; NULL: the caller fills in
 				* plan->in */
-	const uint8_t *labels; /* on the device, the caller's: labels for
+	const uint32_t *labels; /* on the device, the caller's: labels for
 				* net_loss if the batch does not come from a
 				* loader */
 	int wants_d_in;    /* set it before net_init */

@@ -170,7 +170,7 @@ int cpu_loader_order(struct loader *f, const uint32_t *order, size_t count,
 void cpu_load_batch(struct loader *f, int n, struct tensor *in);
 
 void cpu_cross_entropy(struct device *d, const struct loss_spec *s,
-		       const struct tensor *y, const uint8_t *labels,
+		       const struct tensor *y, const uint32_t *labels,
 		       float *loss, struct tally *t, struct tensor *dy);
 void cpu_mse(struct device *d, const struct loss_spec *s,
 	     const struct tensor *y, const struct tensor *target, float *loss,

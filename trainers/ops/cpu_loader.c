@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "trainers/data/augment.h"
 #include "trainers/ops/cpu.h"
@@ -13,7 +15,7 @@ struct cpu_loader {
 	uint32_t *order; /* [count] */
 	size_t count;
 	uint64_t epoch;
-	uint8_t *labels; /* [batch] */
+	uint32_t *labels; /* [batch] */
 	uint8_t *cropped; /* one sample, with augmentation */
 	int exact;       /* scaling is x / 255 alone */
 };
@@ -119,7 +121,7 @@ int cpu_loader_new(struct device *d, const struct loader_spec *s,
 		return err_no_memory(e, "batches");
 	f->base.spec = *s;
 	f->device = (struct cpu_device *)d;
-	f->labels = calloc((size_t)s->batch, 1);
+	f->labels = calloc((size_t)s->batch, sizeof(*f->labels));
 	f->base.labels = f->labels;
 	if (s->augment)
 		f->cropped = calloc(1, s->part->samples.size);
@@ -204,6 +206,24 @@ static void loader_load_sample(const struct cpu_loader *f, uint32_t sample,
 	loader_scale_sample(f, pixels, out);
 }
 
+/* The kernel starts to read samples first to last of the order, so that they
+ * are in memory when their turn comes. */
+static void loader_read_ahead(const struct cpu_loader *f, size_t first,
+			      size_t last)
+{
+	const struct samples *s = &f->base.spec.part->samples;
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	for (size_t i = first; s->is_file && i < last && i < f->count; i++) {
+		uintptr_t at = (uintptr_t)(s->pixels + f->order[i] * s->size);
+		uintptr_t begin = at & ~(page - 1);
+
+		/* it is a hint: an error changes nothing */
+		(void)madvise((void *)begin, at + s->size - begin,
+			      MADV_WILLNEED);
+	}
+}
+
 void cpu_load_batch(struct loader *loader, int n, struct tensor *in)
 {
 	struct cpu_loader *f = (struct cpu_loader *)loader;
@@ -217,6 +237,9 @@ void cpu_load_batch(struct loader *loader, int n, struct tensor *in)
 	loader->lists = s->start && !loader->spec.augment ? s : NULL;
 	for (int i = 0; i < n; i++)
 		f->labels[i] = part->labels[index[i]];
+	if (out)
+		loader_read_ahead(f, f->device->args.first,
+				  f->device->args.first + 2 * (size_t)n);
 	for (int i = 0; out && i < n; i++, out += step) {
 		/* The next sample may lie anywhere in a map that is larger than
 		 * the caches: prefetch its lines while this one is read. */

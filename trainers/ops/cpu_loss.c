@@ -54,7 +54,7 @@ static int loss_is_correct(int classes, const float *x, int label)
 }
 
 void cpu_cross_entropy(struct device *d, const struct loss_spec *s,
-		       const struct tensor *y, const uint8_t *labels,
+		       const struct tensor *y, const uint32_t *labels,
 		       float *loss, struct tally *t, struct tensor *dy)
 {
 	const float *x = y->data;
@@ -63,12 +63,12 @@ void cpu_cross_entropy(struct device *d, const struct loss_spec *s,
 	double total = 0;
 
 	for (int i = 0; i < y->n; i++, x += y->c) {
-		total += loss_of_sample(y->c, x, labels[i], s->smoothing, scale,
-					dx);
+		total += loss_of_sample(y->c, x, (int)labels[i], s->smoothing,
+					scale, dx);
 		dx = dx ? dx + y->c : NULL;
 		if (t)
-			t->correct +=
-				(uint64_t)loss_is_correct(y->c, x, labels[i]);
+			t->correct += (uint64_t)loss_is_correct(
+				y->c, x, (int)labels[i]);
 	}
 	*loss = (float)(total / y->n * (double)s->scale);
 	if (t) {

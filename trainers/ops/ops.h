@@ -26,7 +26,7 @@ extern "C" {
 
 /* Increment with each change of this header: a library with another number is
  * rejected. */
-enum { OPS_VERSION = 5 };
+enum { OPS_VERSION = 6 };
 
 /* ---- Tensors ---- */
 
@@ -138,8 +138,8 @@ struct loader {
 	struct loader_spec spec;
 	struct tensor in; /* [n][c][h][w] of a batch, without n and data: the
 			   * first op's input */
-	const uint8_t *labels; /* [n], on the device: labels of the last
-				* batch */
+	const uint32_t *labels; /* [n], on the device: labels of the last
+				 * batch */
 	const struct samples *lists; /* lists of the last batch, for a first
 				      * linear layer; NULL: none */
 	const uint32_t *index;       /* [n]: the last batch's samples in the
@@ -362,7 +362,7 @@ struct ops {
 	/* *loss = mean * scale; dy (NULL: not needed) its gradient; the batch
 	 * is added to tally, unless NULL. target is for mse. */
 	void (*cross_entropy)(struct device *d, const struct loss_spec *s,
-			      const struct tensor *y, const uint8_t *labels,
+			      const struct tensor *y, const uint32_t *labels,
 			      float *loss, struct tally *t, struct tensor *dy);
 	void (*mse)(struct device *d, const struct loss_spec *s,
 		    const struct tensor *y, const struct tensor *target,

@@ -257,7 +257,7 @@ static void fill_weights(struct net *net)
 
 /* Reads the first n images of the first file. */
 static void read_images(const char *data, size_t n, uint8_t *pixels,
-			uint8_t *labels)
+			uint32_t *labels)
 {
 	char command[4096];
 	FILE *f;
@@ -270,7 +270,7 @@ static void read_images(const char *data, size_t n, uint8_t *pixels,
 		int label = fgetc(f);
 
 		ck_assert_int_ge(label, 0);
-		labels[i] = (uint8_t)label;
+		labels[i] = (uint32_t)label;
 		ck_assert_uint_eq(fread(pixels + i * 3072, 1, 3072, f), 3072);
 	}
 	pclose(f);
@@ -415,7 +415,8 @@ START_TEST(losses_and_gradients_match_pytorchs)
 	struct trial t = {.curve = c};
 	struct dataset_part part = {0};
 	struct err e = ERR_INIT;
-	uint8_t *pixels, *labels;
+	uint32_t *labels;
+	uint8_t *pixels;
 	uint32_t order[2048];
 	struct resnet r;
 	int steps = steps_of(c);
@@ -429,7 +430,7 @@ START_TEST(losses_and_gradients_match_pytorchs)
 	for (uint32_t i = 0; i < part.count; i++)
 		order[i] = i;
 	pixels = malloc((size_t)part.count * 3072);
-	labels = malloc(part.count);
+	labels = malloc(part.count * sizeof(*labels));
 	ck_assert(pixels && labels);
 	read_images(data, part.count, pixels, labels);
 	part.samples = (struct samples){.pixels = pixels, .size = 3072};

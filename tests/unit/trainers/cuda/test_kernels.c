@@ -85,7 +85,7 @@ static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 	struct tally want = {0, 0, 0};
 	struct kernel_tally tally = {0.5, 1, 2};
 	float loss = NAN, want_loss = NAN;
-	uint8_t *labels = room((size_t)n);
+	uint32_t *labels = room((size_t)n * sizeof(*labels));
 	struct kernel_loss l = {.n = n, .c = c, .smoothing = smoothing,
 				.scale = scale, .labels = labels,
 				.loss = &loss, .tally = &tally};
@@ -98,7 +98,7 @@ static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 	l.target = target.data = floats(count);
 	l.room = room(KERNEL_LOSS_ROOM * sizeof(double));
 	for (int i = 0; i < n; i++)
-		labels[i] = (uint8_t)(rand() % (c < 256 ? c : 256));
+		labels[i] = (uint32_t)(i ? rand() % c : c - 1);
 	if (n > 1) /* equal values: the first of them counts */
 		for (int j = 0; j < c; j++)
 			((float *)y.data)[c + j] = 1;
@@ -131,6 +131,7 @@ START_TEST(losses_match_the_cpus)
 	check_loss(64, 10, 0, 1, 0);
 	check_loss(7, 10, 0.1f, 0.5f, 0);
 	check_loss(17, 1000, 0.1f, 1, 0);
+	check_loss(2, 70000, 0.1f, 1, 0); /* more than 16 bits */
 	check_loss(16 * 128 + 5, 3, 0.1f, 1, 0); /* more than a sample a warp */
 	check_loss(1, 33, 0, 1, 0);
 	check_loss(3, 2, 0, 1, 0);
@@ -143,7 +144,7 @@ END_TEST
 START_TEST(a_loss_that_is_not_a_number_is_reported)
 {
 	float y[20] = {0}, loss = 0;
-	uint8_t labels[2] = {0, 1};
+	uint32_t labels[2] = {0, 1};
 	struct kernel_loss l = {.n = 2, .c = 10, .scale = 1, .y = y,
 				.labels = labels, .loss = &loss};
 
@@ -383,8 +384,8 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 	size_t size = (size_t)(channels * h * w);
 	struct box out = box_empty(4, channels, h, w,
 				   bf16 ? TENSOR_BF16 : TENSOR_F32);
-	uint8_t *pixels = room(SAMPLES * size), got[4];
-	uint8_t labels[SAMPLES] = {9, 1, 2, 3, 4, 5, 6, 7, 8};
+	uint8_t *pixels = room(SAMPLES * size);
+	uint32_t labels[SAMPLES] = {1000, 1, 2, 3, 70000, 5, 6, 7, 8}, got[4];
 	struct kernel_order o;
 	struct kernel_load_batch t = {
 		.pixels = pixels, .labels = labels, .order = &o,

@@ -9,7 +9,7 @@
 
 enum { PIXELS = 3 * 5 * 7 };
 
-static const struct image_shape small = {3, 5, 7, 8, {.5f, .25f, .125f},
+static const struct image_shape small = {3, 5, 7, 100000, {.5f, .25f, .125f},
 					 {1, 2, 4}};
 static struct err e;
 
@@ -72,7 +72,8 @@ static void ink_every(struct payload *p, int step)
 	for (int i = 0; i < 2; i++)
 		for (int k = 0; k < (i ? 3 : 5) * PIXELS; k += step)
 			room.pixels[i][k] = (uint8_t)(k % 255 + 1);
-	room.labels[1][2] = 7;
+	room.labels[0][0] = 255;
+	room.labels[1][2] = 70000;
 	ck_assert_int_eq(dataset_add_lists(p, &e), 0);
 }
 
@@ -100,7 +101,9 @@ START_TEST(the_lists_name_every_pixel_that_is_not_zero)
 		}
 		ck_assert_uint_eq(s->start[part->count], n);
 	}
-	ck_assert_uint_eq(d.test.labels[2], 7);
+	ck_assert_uint_eq(d.train.labels[0], 255);
+	ck_assert_uint_eq(d.train.labels[1], 0);
+	ck_assert_uint_eq(d.test.labels[2], 70000);
 	free(p.data);
 }
 END_TEST

@@ -62,7 +62,7 @@ static struct loader *loader;
 static struct err e;
 
 static uint8_t pixels[2 * BATCH * PIXELS_MAX];
-static uint8_t labels[2 * BATCH] = {0, 1, 2, 3, 4, 0, 1, 2, 4, 3, 2, 1};
+static uint32_t labels[2 * BATCH] = {0, 1, 2, 3, 4, 0, 1, 2, 4, 3, 2, 1};
 static struct dataset_part part = {.count = 2 * BATCH,
 				   .samples = {.pixels = pixels},
 				   .labels = labels};

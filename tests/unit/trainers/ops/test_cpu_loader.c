@@ -13,9 +13,10 @@
 enum { CHANNELS = 3, HEIGHT = 9, WIDTH = 13, COUNT = 40 };
 enum { PLANE = HEIGHT * WIDTH, SIZE = CHANNELS * PLANE };
 
-static uint8_t pixels[COUNT * SIZE], labels[COUNT];
+static uint8_t pixels[COUNT * SIZE];
+static uint32_t labels[COUNT];
 static const struct image_shape shape = {
-	CHANNELS, HEIGHT, WIDTH, 10, {.4914f, .4822f, .4465f},
+	CHANNELS, HEIGHT, WIDTH, 100000, {.4914f, .4822f, .4465f},
 	{.2023f, .1994f, .2010f}};
 static struct dataset_part part = {COUNT, {.pixels = pixels, .size = SIZE},
 				   labels};
@@ -32,7 +33,7 @@ static void set_up(void)
 		pixels[i] = (uint8_t)(chance >> 24);
 	}
 	for (int i = 0; i < COUNT; i++)
-		labels[i] = (uint8_t)(i % 10);
+		labels[i] = (uint32_t)i * 2000;
 	ck_assert_msg(ops_cpu.open(&o, &device, &e) == 0, "%s", e.text);
 	ops_cpu.enter(device);
 }
@@ -240,7 +241,7 @@ START_TEST(bytes_of_mnist_are_divided_by_255)
 {
 	static uint8_t bytes[256];
 	static const uint32_t order[] = {0};
-	uint8_t label = 1;
+	uint32_t label = 1;
 	struct dataset_part one = {1, {.pixels = bytes, .size = 256}, &label};
 	struct loader_spec s = {.part = &one, .batch = 1,
 				.shape = {1, 16, 16, 10, {0}, {1}}};

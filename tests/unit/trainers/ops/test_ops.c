@@ -71,7 +71,8 @@ static struct loader *loader_of(const struct dataset_part *part,
 START_TEST(bytes_are_divided_by_255_exactly)
 {
 	const struct image_shape shape = {1, 1, 256, 10, {0}, {1}};
-	uint8_t pixels[512], labels[2] = {7, 9};
+	uint8_t pixels[512];
+	uint32_t labels[2] = {7, 70000};
 	struct dataset_part part = {2, {.pixels = pixels, .size = 256}, labels};
 	const uint32_t order[] = {1, 0};
 	struct loader *f;
@@ -86,8 +87,8 @@ START_TEST(bytes_are_divided_by_255_exactly)
 	ops->load_batch(f, 2, &t);
 	for (int i = 0; i < 512; i++)
 		ck_assert(out[i] == (float)pixels[i] / 255.0f);
-	ck_assert_int_eq(f->labels[0], 9);
-	ck_assert_int_eq(f->labels[1], 7);
+	ck_assert_uint_eq(f->labels[0], 70000);
+	ck_assert_uint_eq(f->labels[1], 7);
 	ops->loader_free(device, f);
 }
 END_TEST
@@ -95,7 +96,8 @@ END_TEST
 START_TEST(channels_are_scaled_each_by_its_own)
 {
 	const struct image_shape shape = {2, 1, 2, 10, {.5f, 0}, {.25f, 2}};
-	uint8_t pixels[] = {0, 255, 51, 102, 255, 0, 0, 255}, labels[2] = {0};
+	uint8_t pixels[] = {0, 255, 51, 102, 255, 0, 0, 255};
+	uint32_t labels[2] = {0};
 	struct dataset_part part = {2, {.pixels = pixels, .size = 4}, labels};
 	const uint32_t order[] = {0, 1, 0};
 	const float want[] = {2, -2, 0, .5f, -2, 2, .1f, .2f};
@@ -205,7 +207,7 @@ START_TEST(a_first_layer_by_lists_is_the_one_by_arrays)
 	static struct listed s;
 	const uint32_t order[] = {8, 0, 3, 1, 3, 2, 7};
 	enum { N = sizeof(order) / sizeof(*order) };
-	static const uint8_t labels[LISTED];
+	static const uint32_t labels[LISTED];
 	int out = listed_outs[_i];
 	size_t weights = (size_t)SIDE * (size_t)out;
 	float *c = draw_array((size_t)(N * out));
@@ -243,7 +245,7 @@ END_TEST
 
 /* PyTorch's label smoothing: a mixture of the label and all classes. */
 static double cross_entropy_of(int n, int classes, const float *x,
-			       const uint8_t *label, double smoothing,
+			       const uint32_t *label, double smoothing,
 			       const float *p, double h)
 {
 	double total = 0;
@@ -257,7 +259,7 @@ static double cross_entropy_of(int n, int classes, const float *x,
 
 			sum += exp(v);
 			all += v / classes;
-			if (j == label[i])
+			if ((uint32_t)j == label[i])
 				right = v;
 		}
 		total += log(sum) - (1 - smoothing) * right -
@@ -276,11 +278,11 @@ START_TEST(cross_entropy_and_its_gradient)
 	float *x = draw_array(N * CLASSES), *dx = draw_array(N * CLASSES), loss;
 	struct tensor y = rows(N, CLASSES, x), dy = rows(N, CLASSES, dx);
 	struct tally tally = {1, 2, 3};
-	uint8_t label[N];
+	uint32_t label[N];
 	double want;
 
 	for (int i = 0; i < N; i++)
-		label[i] = (uint8_t)(i * 7 % CLASSES);
+		label[i] = (uint32_t)(i * 7 % CLASSES);
 	ops->cross_entropy(device, &spec, &y, label, &loss, &tally, &dy);
 	want = cross_entropy_of(N, CLASSES, x, label, smoothing, NULL, 0);
 	assert_near((double)loss, want, 1);
@@ -306,7 +308,7 @@ START_TEST(a_share_of_a_loss_has_that_share_of_its_gradient)
 	float *x = draw_array(40), a[40], b[40], loss[2];
 	struct tensor y = rows(4, 10, x), da = rows(4, 10, a);
 	struct tensor db = rows(4, 10, b);
-	const uint8_t label[4] = {1, 2, 3, 4};
+	const uint32_t label[4] = {1, 2, 3, 4};
 
 	ops->cross_entropy(device, &whole, &y, label, &loss[0], NULL, &da);
 	ops->cross_entropy(device, &quarter, &y, label, &loss[1], NULL, &db);
@@ -322,7 +324,7 @@ START_TEST(cross_entropy_is_finite_for_large_values)
 	const struct loss_spec spec = {LOSS_CROSS_ENTROPY, 0, 1};
 	float x[4] = {1000, -1000, -1000, 1000}, dx[4], loss;
 	struct tensor y = rows(2, 2, x), dy = rows(2, 2, dx);
-	uint8_t label[2] = {0, 0};
+	uint32_t label[2] = {0, 0};
 
 	ops->cross_entropy(device, &spec, &y, label, &loss, NULL, &dy);
 	ck_assert(loss == 1000.0f);
@@ -337,7 +339,7 @@ START_TEST(the_first_of_equal_values_is_the_greatest)
 {
 	const struct loss_spec spec = {LOSS_CROSS_ENTROPY, 0, 1};
 	float x[9] = {0, 1, 1, 5, 4, 3, -3, -2, -1}, loss;
-	uint8_t label[3] = {1, 0, 2}, wrong[3] = {2, 1, 0};
+	uint32_t label[3] = {1, 0, 2}, wrong[3] = {2, 1, 0};
 	struct tensor y = rows(3, 3, x);
 	struct tally tally = {0, 0, 0};
 
