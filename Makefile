@@ -94,6 +94,7 @@ sdk_objs := $(call objs,$(sdk_sources) $(wildcard slurm/*.c pmi/*.c)) $(client_o
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
 trainer_objs := $(call objs,$(foreach room,train report data models ops,$(wildcard trainers/$(room)/*.c)))
 trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
+include trainers/pack/pack.mk
 
 # Linked statically where Debian has a static library, for a fast start.
 uv_libs = $(shell $(PKG_CONFIG) --libs libuv-static 2>/dev/null || $(PKG_CONFIG) --libs libuv 2>/dev/null || echo -luv) -lpthread -ldl
@@ -110,14 +111,13 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all launcher sdk no-trainers cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
-all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(O)/ddp-plot cuda-ops
+all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
 sdk: $(libs) $(O)/ddp.pc $(O)/man/ddp_init.3
 no-trainers:
 	@echo "no oneDNN (libdnnl-dev): the trainers are left out"
-
 deps:
 	@sh ./deps.sh tests
 
@@ -130,7 +130,7 @@ $(O)/obj/%.o: %.c Makefile
 	$(if $(Q),@echo "  CC    $<")
 	$(Q)$(CC) $(all_cflags) $(extra_cflags) -c -o $@ $<
 
-$(filter-out $(O)/obj/trainers/ops/%,$(trainer_objs)) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
+$(filter-out $(O)/obj/trainers/ops/%,$(trainer_objs)) $(pack_objs) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
 
 # With gcc, the CPU's operations distribute their loops over threads.
 openmp := $(if $(is_clang),-Wno-unknown-pragmas,-fopenmp)
@@ -242,12 +242,12 @@ comma := ,
 
 # Everything that a unit test may call without starting processes.
 internal := $(O)/obj/internal.a
-internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c worker-sdk/check/ddprun_check.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(call objs,$(check_sources)) $(trainer_objs)) $(call objs,trainers/cuda/layout.c trainers/cuda/plan_cache.c launcher/crash/crash_environment.c))
+internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c worker-sdk/check/ddprun_check.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(call objs,$(check_sources)) $(trainer_objs) $(if $(has_jpeg),$(pack_objs))) $(call objs,trainers/cuda/layout.c trainers/cuda/plan_cache.c launcher/crash/crash_environment.c))
 $(internal): $(internal_objs)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
 # The path of a test below tests/unit is the path of its subject.
-unit_sources := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
+unit_sources := $(filter-out $(if $(has_jpeg),,tests/unit/trainers/pack/% %/test_records.c),$(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c))
 unit_tests := $(patsubst %.c,$(O)/tests/%,$(notdir $(unit_sources)))
 $(foreach s,$(unit_sources),$(eval $(O)/tests/$(basename $(notdir $s)): $(call objs,$s)))
 $(unit_tests): $(internal)
@@ -290,7 +290,7 @@ $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kern
 
 # Small programs that the end-to-end tests start, in folders by what they are, and
 # those of the benchmarks that use libddp or our protocol.
-program_sources := $(wildcard tests/programs/*/*.c tests/chaos/*.c)
+program_sources := $(filter-out $(if $(has_jpeg),,%/draw_image.c),$(wildcard tests/programs/*/*.c tests/chaos/*.c))
 test_programs := $(patsubst %.c,$(O)/tests/%,$(notdir $(program_sources)))
 $(foreach s,$(program_sources),$(eval $(O)/tests/$(basename $(notdir $s)): $(call objs,$s)))
 bench_clients := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/bench_*.c))
@@ -481,7 +481,7 @@ style: $(programs) $(O)/generate
 # small as err_set's, so that it knows that errors are negative. max-nodes limits
 # the time per function; some would take minutes.
 analyze_sources := $(wildcard base/*.c launcher/*.c launcher/*/*.c slurm/*.c pmi/*.c rendezvous/*.c rendezvous/*/*.c etcd/*.c) \
-	$(sdk_sources) $(check_sources) $(wildcard trainers/*.c $(patsubst %,trainers/%/*.c,train report data models ops $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),cuda)))
+	$(sdk_sources) $(check_sources) $(wildcard trainers/*.c $(patsubst %,trainers/%/*.c,train report data pack models ops $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),cuda)))
 analyze_gcc := $(patsubst %.c,$(O)/obj/analyze/%.gcc,$(filter-out trainers/ops/cpu_norm_loops.c,$(analyze_sources)))
 analyze_clang := $(patsubst %.c,$(O)/obj/analyze/%.clang,$(analyze_sources))
 analyze_flags = -std=c11 -D_GNU_SOURCE -O2 -I. -MMD -MP -MT $@ -MF $@.d -isystem $(CUDA)/include -Wno-unknown-pragmas \
@@ -558,7 +558,7 @@ install: all
 		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${f#*/} || exit 1; done
 	install $(programs) trainers/ddp-plot $(DESTDIR)$(PREFIX)/bin
 	install -d $(trainers_dir)
-	install $(if $(has_dnnl),$(trainers)) $(cuda_ops) trainers/get-data $(trainers_dir)
+	install $(if $(has_dnnl),$(trainers)) $(packer) $(cuda_ops) trainers/get-data $(trainers_dir)
 	install -m 644 $(O)/libddp.a $(DESTDIR)$(PREFIX)/lib
 	install $(O)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.$(VERSION)
 	ln -sf libddp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libddp.so.0
@@ -585,7 +585,7 @@ deb: all
 	strip --strip-unneeded $(addprefix $(O)/deb/usr/bin/,$(notdir $(programs))) $(addprefix $(O)/deb/usr/libexec/ddprun/,$(notdir $(trainers))) $(O)/deb/usr/lib/libddp.so.$(VERSION)
 	strip -g $(O)/deb/usr/lib/libddp.a
 	install -d $(O)/deb/DEBIAN
-	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' 'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' 'Depends: libc6, zlib1g' 'Recommends: libcjson1, $(dnnl_package), libgomp1, liblzma5, libpng16-16' \
+	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' 'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' 'Depends: libc6, zlib1g' 'Recommends: libcjson1, $(dnnl_package), libgomp1, liblzma5, libpng16-16, libjpeg62-turbo' \
 		'Suggests: libhwloc15, libdw1, libmicrohttpd12, gnuplot, curl' \
 		'Description: starts distributed data-parallel jobs and keeps them alive' ' The launcher ddprun, its rendezvous server ddprdzv, libddp for workers in C,' \
 		' and trainers in /usr/libexec/ddprun (these need what is recommended).' > $(O)/deb/DEBIAN/control

@@ -8,7 +8,7 @@ set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
 
-build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev liblzma-dev libdnnl-dev libpng-dev'
+build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev liblzma-dev libdnnl-dev libpng-dev libjpeg-dev'
 tests='check bats python3-prometheus-client python3-yaml procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates clang libclang-rt-dev'
 hosts='iproute2 iptables netbase faketime openssh-server openssh-client'
 # other launchers; only the tests start slurmd and munged, and srun --mpi=pmix loads
@@ -48,6 +48,7 @@ libcurl4-openssl-dev libcurl-devel curl-dev curl curl
 liblzma-dev xz-devel xz-dev xz xz
 libdnnl-dev onednn-devel onednn-dev onednn onednn
 libpng-dev libpng-devel libpng-dev libpng libpng
+libjpeg-dev libjpeg-turbo-devel libjpeg-turbo-dev libjpeg-turbo jpeg-turbo
 '
 
 # print_elsewhere COLUMN COMMAND...: the command that installs what building needs

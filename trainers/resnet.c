@@ -22,8 +22,8 @@ static void resnet_release_model(struct model_spec *spec)
 
 static const struct trainer resnet = {
 	.name = "resnet",
-	.about = "Trains a ResNet (He et al., 2015) on CIFAR-10 or on "
-		 "synthetic images.",
+	.about = "Trains a ResNet (He et al., 2015) on CIFAR-10, on a packed "
+		 "data set or on synthetic images.",
 	.make_model = resnet_make_model,
 	.release_model = resnet_release_model,
 	.features = TRAINER_ARCH | TRAINER_SYNTHETIC | TRAINER_BATCH_NORM |

@@ -100,8 +100,11 @@ static int host_data_find_cifar(struct host_data *h, const char *dir,
 			e, ERR_USAGE,
 			"no data: set --data (or DDP_DATA) to the folder with "
 			"CIFAR-10's files (trainers/get-data cifar10 DIR "
-			"downloads them), or give --synthetic for generated "
-			"images");
+			"downloads them) or with a packed data set (pack_data), "
+			"or give --synthetic for generated images");
+	h->is_packed = records_exist(dir);
+	if (h->is_packed)
+		return 0;
 	r = cifar_find(&h->files, dir, e);
 	if (r < 0)
 		return r;
@@ -146,10 +149,23 @@ int host_data_find(struct host_data *h, const struct host_data_want *want,
 		       (int)want->kind);
 }
 
+/* Every rank maps the files themselves. */
+static int host_data_map(struct host_data *h, struct err *e)
+{
+	int r = records_open(&h->records, h->want.dir, e);
+
+	if (r == 0)
+		h->set = h->records.set;
+	return r;
+}
+
 int host_data_prepare(struct host_data *h, struct err *e)
 {
-	int r = cache_prepare(&h->source, &h->block, h->note, e);
+	int r;
 
+	if (h->is_packed)
+		return host_data_map(h, e);
+	r = cache_prepare(&h->source, &h->block, h->note, e);
 	if (r < 0)
 		return r;
 	return dataset_view(h->block.data, h->block.size, &h->set, e);
@@ -157,8 +173,11 @@ int host_data_prepare(struct host_data *h, struct err *e)
 
 int host_data_open(struct host_data *h, struct err *e)
 {
-	int r = cache_open(&h->source, &h->block, e);
+	int r;
 
+	if (h->is_packed)
+		return host_data_map(h, e);
+	r = cache_open(&h->source, &h->block, e);
 	if (r < 0)
 		return r;
 	return dataset_view(h->block.data, h->block.size, &h->set, e);
@@ -167,5 +186,6 @@ int host_data_open(struct host_data *h, struct err *e)
 void host_data_release(struct host_data *h)
 {
 	cache_release(&h->block);
+	records_release(&h->records);
 	memset(&h->set, 0, sizeof(h->set));
 }

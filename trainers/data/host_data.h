@@ -7,6 +7,7 @@
 #include "trainers/data/cache.h"
 #include "trainers/data/data_files.h"
 #include "trainers/data/dataset.h"
+#include "trainers/data/records.h"
 
 enum data_kind { DATA_MNIST, DATA_CIFAR10, DATA_SYNTHETIC };
 
@@ -27,6 +28,8 @@ struct host_data {
 	struct dataset set;
 	struct cache_block block;
 	struct data_files files;
+	int is_packed; /* the set is in records instead of block */
+	struct records records;
 	struct cache_source source;
 	char name[64]; /* name of the cache file */
 	char identity[DATA_IDENTITY_MAX + 64];
@@ -35,8 +38,9 @@ struct host_data {
 
 /* Called by every rank: chooses the source. MNIST's or CIFAR-10's files in dir;
  * without a dir, digits.h's digits instead of MNIST; or synthetic.h's images,
- * which each rank makes itself. ERR_USAGE: CIFAR-10 without a dir. A dir
- * without the files is an error. h must not move until it is released. */
+ * which each rank makes itself. A packed data set in dir replaces CIFAR-10.
+ * ERR_USAGE: CIFAR-10 without a dir. A dir without the files is an error. h must
+ * not move until it is released. */
 int host_data_find(struct host_data *h, const struct host_data_want *want,
 		   struct err *e);
 

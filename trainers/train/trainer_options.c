@@ -12,7 +12,8 @@
 const struct option_spec trainer_option_table[] = {
 	{"data", 0, OPTION_STRING, AT(data), 0, 0, 0, "DIR", "DDP_DATA",
 	 "directory with the data set's files (MNIST, CIFAR-10; plain, .gz or "
-	 ".xz), or with a subdirectory mnist or cifar10"},
+	 ".xz; or those of pack_data), or with a subdirectory mnist or "
+	 "cifar10"},
 	{"synthetic", 0, OPTION_FLAG, AT(synthetic), GIVEN(synthetic), 0, 0,
 	 NULL, NULL, "synthetic images instead of data, for benchmarks"},
 	{"image-size", 0, OPTION_INT, AT(image_size), GIVEN(image_size), 8,
