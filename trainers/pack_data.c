@@ -36,7 +36,8 @@ static const struct option_spec pack_option_table[] = {
 		 "all checksums"},
 	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
 	 .help = "print this"},
-	{.name = "version", .kind = OPTION_VERSION, .help = "print the version"},
+	{.name = "version", .kind = OPTION_VERSION,
+	 .help = "print the version"},
 	{.name = NULL},
 };
 

@@ -7,8 +7,8 @@
 
 /* Host byte order: a cache belongs to one kind of host. After the header come
  * the pixels of train and test, then, at the next multiple of 8, their labels.
- * If there are lists, they follow at the next multiple of 8: the starts of both,
- * the columns, the values. */
+ * If there are lists, they follow at the next multiple of 8: the starts of
+ * both, the columns, the values. */
 
 struct payload_header {
 	uint64_t magic;

@@ -100,8 +100,9 @@ static int host_data_find_cifar(struct host_data *h, const char *dir,
 			e, ERR_USAGE,
 			"no data: set --data (or DDP_DATA) to the folder with "
 			"CIFAR-10's files (trainers/get-data cifar10 DIR "
-			"downloads them) or with a packed data set (pack_data), "
-			"or give --synthetic for generated images");
+			"downloads them) or with a packed data set "
+			"(pack_data), or give --synthetic for generated "
+			"images");
 	h->is_packed = records_exist(dir);
 	if (h->is_packed)
 		return 0;

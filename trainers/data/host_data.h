@@ -39,8 +39,8 @@ struct host_data {
 /* Called by every rank: chooses the source. MNIST's or CIFAR-10's files in dir;
  * without a dir, digits.h's digits instead of MNIST; or synthetic.h's images,
  * which each rank makes itself. A packed data set in dir replaces CIFAR-10.
- * ERR_USAGE: CIFAR-10 without a dir. A dir without the files is an error. h must
- * not move until it is released. */
+ * ERR_USAGE: CIFAR-10 without a dir. A dir without the files is an error. h
+ * must not move until it is released. */
 int host_data_find(struct host_data *h, const struct host_data_want *want,
 		   struct err *e);
 

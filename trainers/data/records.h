@@ -18,8 +18,8 @@ int records_exist(const char *dir);
 
 /* Maps all files of dir and checks all but the pixels: heads, sizes, that they
  * belong together, labels. ERR_DATA or -errno: the text names the file and the
- * fault. Files may not be changed while they are mapped: one that is cut ends
- * the process by SIGBUS. The caller releases r, also after an error. */
+ * fault. Files may not be changed while they are mapped: a cut ends the
+ * process by SIGBUS. The caller releases r, also after an error. */
 int records_open(struct records *r, const char *dir, struct err *e);
 void records_release(struct records *r);
 

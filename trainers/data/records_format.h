@@ -22,7 +22,7 @@ enum records_part { RECORDS_TRAIN, RECORDS_TEST, RECORDS_PARTS };
 struct records_head {
 	uint64_t set; /* the same number in all files of a data set */
 	enum records_part part;
-	uint32_t shard, shards; /* of this part */
+	uint32_t shard, shards; /* within this part */
 	struct image_shape shape;
 	uint32_t label_size; /* 2 or 4 bytes */
 	/* Images before this shard; in it; in the part. */

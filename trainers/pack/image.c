@@ -44,7 +44,7 @@ void image_release(struct image *i)
 
 /* ---- Scaling ---- */
 
-/* For each pixel of the result, the first one that it is made of, and the
+/* For each pixel of the result, the first pixel that it is made from, and the
  * weights of `taps` from there on; unused ones are 0. */
 struct filter {
 	int taps;

@@ -11,7 +11,7 @@
 enum {
 	IMAGE_PIXELS_MAX = 100000000, /* more are refused: one is enough to use
 				       * up the memory */
-	IMAGE_SCANS_MAX = 500,	      /* of a progressive JPEG; likewise time */
+	IMAGE_SCANS_MAX = 500,	      /* in a progressive JPEG; likewise time */
 };
 
 struct image {
@@ -21,10 +21,10 @@ struct image {
 
 /* Decodes what the first bytes say: JPEG or PNG; grey becomes RGB, and what is
  * transparent is put on black. A JPEG may be decoded at a half, quarter or
- * eighth of its size, which is faster, as long as the shorter side has at least
- * `least` pixels. ERR_DATA: neither format, broken or truncated, CMYK, more than
- * IMAGE_PIXELS_MAX; -ENOMEM. The text begins with what is wrong, without a name.
- * The caller releases i, also after an error. */
+ * eighth of its size, which is faster, as long as the shorter side has at
+ * least `least` pixels. ERR_DATA: neither format, broken or truncated, CMYK,
+ * more than IMAGE_PIXELS_MAX; -ENOMEM. The text begins with what is wrong,
+ * without a name. The caller releases i, also after an error. */
 int image_decode(struct image *i, const void *bytes, size_t n, int least,
 		 struct err *e);
 void image_release(struct image *i);

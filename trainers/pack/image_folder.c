@@ -208,8 +208,9 @@ int image_folder_list(struct image_folder *f, const char *folder,
 					       &classes, &count, &f->ignored,
 					       e);
 		if (r == 0 && count > IMAGE_CLASSES_MAX)
-			r = err_set(e, ERR_DATA, "%s has %zu classes; the limit "
-				    "is %d", dir, count, IMAGE_CLASSES_MAX);
+			r = err_set(e, ERR_DATA, "%s has %zu classes; the "
+				    "limit is %d", dir, count,
+				    IMAGE_CLASSES_MAX);
 		if (r == 0 && part == RECORDS_TRAIN) {
 			f->classes = classes;
 			f->class_count = (uint32_t)count;

@@ -7,13 +7,13 @@
 
 struct record_writer {
 	const char *dir;	  /* borrowed; it exists */
-	struct records_head head; /* of the shard under way; or of the last */
+	struct records_head head; /* the shard under way, or the last */
 	uint32_t per_shard;	  /* images of a full one */
 	int fd;			  /* -1: none is under way */
 	unsigned char *labels;	  /* [per_shard][label_size] */
 	struct records_head *done; /* [done_count], total and shards unset */
 	uint32_t done_count, done_room;
-	uint64_t bytes; /* of all files so far */
+	uint64_t bytes; /* in all files so far */
 };
 
 /* set, shape and classes are the same for both parts. shard_bytes: about the

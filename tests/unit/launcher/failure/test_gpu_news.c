@@ -106,7 +106,8 @@ START_TEST(further_ones_are_dropped)
 	ck_assert_str_eq(lines(&news, ""), "");
 	/* there is room again */
 	gpu_news_add(&news, &m);
-	ck_assert_str_eq(lines(&news, ""), "[GPUs] node 1 (h1): GPU 34: slow\n");
+	ck_assert_str_eq(lines(&news, ""),
+			 "[GPUs] node 1 (h1): GPU 34: slow\n");
 }
 END_TEST
 

@@ -36,7 +36,8 @@ static void put_node(int32_t rank, const char *host, const struct wire_gpu *g,
 {
 	struct buf items = BUF_INIT(1 << 20);
 	struct wire_gpus m = {.round = 1, .node_rank = rank,
-			      .host = SLICE_STR(host), .gpus = {.count = count}};
+			      .host = SLICE_STR(host),
+			      .gpus = {.count = count}};
 
 	for (uint32_t i = 0; i < count; i++)
 		wire_put_gpu_item(&items, &g[i]);

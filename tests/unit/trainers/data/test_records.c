@@ -356,7 +356,7 @@ START_TEST(impossible_heads_are_refused)
 	IMPOSSIBLE(bad.shard = 2);	/* not the last one */
 	IMPOSSIBLE(bad.shape.std[0] = 0);
 	IMPOSSIBLE(bad.shape.mean[0] = (float)strtod("nan", NULL));
-	/* of a channel that there is not */
+	/* a channel that there is not */
 	h.shape.std[1] = 0;
 	ck_assert_int_eq(head_rc(&h), 0);
 }

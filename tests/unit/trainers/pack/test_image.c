@@ -15,7 +15,7 @@
 enum { FILE_MAX = 1 << 20, SCANS_MAX = 600 };
 
 static unsigned char *file;
-static unsigned long size; /* of file */
+static unsigned long size; /* bytes in file */
 static struct image image;
 static struct err e;
 
@@ -47,8 +47,8 @@ static void add_scans(struct jpeg_compress_struct *c, jpeg_scan_info *scan)
 		for (int k = 1; k < 64; k++)
 			for (int i = 0; i < 3; i++)
 				scan[n++] = (jpeg_scan_info){
-					1, {i}, k, k, level == 2 ? 0 : level + 1,
-					level};
+					1, {i}, k, k,
+					level == 2 ? 0 : level + 1, level};
 	ck_assert_int_gt(n, IMAGE_SCANS_MAX);
 	ck_assert_int_le(n, SCANS_MAX);
 	c->scan_info = scan;
@@ -258,7 +258,7 @@ START_TEST(other_files_are_refused)
 }
 END_TEST
 
-/* Only its head claims so many pixels. */
+/* Only its head claims that size. */
 START_TEST(a_huge_jpeg_is_refused)
 {
 	make_jpeg(16, 16, JCS_RGB, 3, 1);
@@ -349,8 +349,9 @@ END_TEST
 /* The weights of a pixel sum to 1, at the edges as well. */
 START_TEST(one_colour_stays_one_colour)
 {
-	static const int sizes[][3] = {{1, 1, 8},    {7, 5, 8},   {500, 375, 64},
-				       {3, 1000, 8}, {9000, 1, 8}, {17, 16, 15}};
+	static const int sizes[][3] = {{1, 1, 8}, {7, 5, 8}, {500, 375, 64},
+				       {3, 1000, 8}, {9000, 1, 8},
+				       {17, 16, 15}};
 
 	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
 		int side = sizes[k][2];
