@@ -9,6 +9,18 @@
 
 enum { FIRST_SIZE = 256 };
 
+struct slice slice_next_line(struct slice *text)
+{
+	const char *end = text->len ? memchr(text->data, '\n', text->len)
+				    : NULL;
+	size_t n = end ? (size_t)(end - text->data) : text->len;
+	struct slice line = SLICE(text->data, n);
+
+	n += end != NULL;
+	*text = SLICE(text->data + n, text->len - n);
+	return line;
+}
+
 void buf_init(struct buf *b, size_t max)
 {
 	*b = (struct buf)BUF_INIT(max);

@@ -21,6 +21,9 @@ struct slice {
 /* For printf's "%.*s" */
 #define SLICE_FMT(s) (int)(s).len, (s).data
 
+/* Cuts the first line off text and returns it, without its newline. */
+struct slice slice_next_line(struct slice *text);
+
 struct buf {
 	char *data;
 	size_t len;

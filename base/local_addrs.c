@@ -203,7 +203,7 @@ static int network_contains(const struct sock_addr *a,
 	return bits % 8 == 0 || !((*x ^ *y) >> (8 - bits % 8));
 }
 
-/* How well this interface matches `what`: 1 is best, 0 is no match. */
+/* How well this interface matches `what`: 1 is best, 0: it does not match. */
 static int interface_match(const struct ifaddrs *i, const char *what,
 			   int is_net, const struct sock_addr *net, long bits,
 			   struct sock_addr *a)

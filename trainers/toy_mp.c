@@ -1,7 +1,7 @@
 /* toy_mp.c: model parallelism and data parallelism at once, as small as
  * possible: a classifier of digits whose first half, the head, is on one device
  * and whose second half, the tail, is on the next; each rank has both, and its
- * share of the samples. A program to be read: it has a loop of its own, and no
+ * share of the samples. Written to be read: it has a loop of its own, and no
  * checkpoints. */
 #include <errno.h>
 #include <limits.h>

@@ -357,7 +357,13 @@ static int config_check_rest(struct config *c, struct err *e)
 	return rc;
 }
 
-static int config_decide(struct config *c, struct err *e)
+static int config_is_remote(const struct config *c)
+{
+	return c->over_ssh || c->env.role == LAUNCH_STEP;
+}
+
+/* What depends on this node, on which workers will run. */
+static int config_decide_node(struct config *c, struct err *e)
 {
 	int rc = config_decide_nproc(c, e);
 
@@ -369,35 +375,26 @@ static int config_decide(struct config *c, struct err *e)
 		rc = rdzv_conf_apply(c, c->rdzv_conf, e);
 	if (rc == 0)
 		rc = config_rdzv_decide(c, e);
-	if (rc == 0)
-		rc = config_decide_grace(c, e);
-	if (rc == 0)
-		rc = config_decide_signals(c, e);
-	if (rc == 0)
-		rc = config_decide_requeue(c, e);
-	if (rc == 0)
-		rc = config_decide_stdin(c, e);
-	return rc;
+	return rc == 0 ? config_decide_grace(c, e) : rc;
 }
 
-static int config_is_remote(const struct config *c)
-{
-	return c->over_ssh || c->env.role == LAUNCH_STEP;
-}
-
-/* Decides what it can if no worker will run here; the nodes decide the rest. */
+/* No worker will run here: the nodes decide for themselves. */
 static int config_decide_remote(struct config *c, struct err *e)
 {
-	int rc = c->rdzv_conf ? rdzv_conf_apply(c, c->rdzv_conf, e) : 0;
-
 	c->private_endpoint = 1; /* the step finds its own endpoint */
+	return c->rdzv_conf ? rdzv_conf_apply(c, c->rdzv_conf, e) : 0;
+}
+
+static int config_decide(struct config *c, struct err *e)
+{
+	int rc = config_is_remote(c) ? config_decide_remote(c, e)
+				     : config_decide_node(c, e);
+
 	if (rc == 0)
 		rc = config_decide_signals(c, e);
 	if (rc == 0)
 		rc = config_decide_requeue(c, e);
-	if (rc == 0)
-		rc = config_decide_stdin(c, e);
-	return rc;
+	return rc == 0 ? config_decide_stdin(c, e) : rc;
 }
 
 /* For --print-completion, which has no program to check. */
@@ -441,7 +438,7 @@ static void config_drop_empty_names(struct config *c)
 		c->role = CONFIG_ROLE;
 }
 
-/* argparse, which parses torchrun's command line, drops a "--" right behind
+/* argparse, which parses torchrun's command line, drops a "--" right after
  * PROGRAM, unless one precedes it. The command that srun starts again keeps it:
  * it is parsed like this one. */
 static void config_drop_dashes(struct config *c)
@@ -507,8 +504,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	if (!ended)
 		config_drop_dashes(c);
 	if (rc == 0)
-		rc = config_is_remote(c) ? config_decide_remote(c, e)
-					 : config_decide(c, e);
+		rc = config_decide(c, e);
 	config_decide_streams(&c->output);
 	if (rc == 0)
 		rc = config_check_rest(c, e);

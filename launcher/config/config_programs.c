@@ -1,4 +1,5 @@
-/* config_programs.c: from the text, or a file, to roles. */
+/* config_programs.c: turns the text of --multi-prog, or its file, into
+ * roles. */
 #include "launcher/config/config_internal.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 #include "base/file.h"
 
-/* The lines themselves, or the file's, into c->programs. */
+/* Copies the lines, or reads those of the file, into c->programs. */
 static int config_programs_read(struct config *c, struct err *e)
 {
 	long n;
@@ -25,12 +26,12 @@ static int config_programs_read(struct config *c, struct err *e)
 	if (strlen(c->programs) != (size_t)n)
 		return err_set(e, ERR_USAGE, "--multi-prog: '%s' has a NUL "
 			       "byte, so it is no text", c->multi_prog);
-	/* a text without a newline would count as a file's name elsewhere */
+	/* other hosts would take a text without a newline for a file name */
 	memcpy(c->programs + n, "\n", 2);
 	return 0;
 }
 
-/* Options that concern the one program that other jobs have. */
+/* Refuses options for the only program of a job. */
 static int config_programs_refuse(const struct config *c, struct err *e)
 {
 	if (c->words[0])

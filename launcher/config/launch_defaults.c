@@ -222,8 +222,8 @@ int launch_defaults_endpoint(struct config *c)
 	return 1;
 }
 
-/* The rendezvous timeout in ms, from 1 (0 would be no deadline) to a day, which
- * is as good as none. */
+/* The rendezvous timeout in ms, from 1 (0 would mean no deadline) to a day,
+ * which is as good as none. */
 static int launch_defaults_timeout_ms(const struct config *c)
 {
 	return c->rdzv_timeout_s > 86400 ? 86400000

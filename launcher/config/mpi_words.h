@@ -25,7 +25,7 @@ struct mpi_words {
 int mpi_words_is_mpiexec(const char *name);
 
 /* Reads the options of argv up to the program. Called as mpiexec, lines have no
- * prefix unless -l or --tag-output asks for one, "--" behind the program is the
+ * prefix unless -l or --tag-output asks for one, "--" after the program is the
  * program's, -n is required, and a program without MPI causes a warning.
  *
  * ERR_USAGE or -ENOMEM; call mpi_words_release after an error as well. argv

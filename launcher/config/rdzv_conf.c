@@ -148,8 +148,7 @@ static int rdzv_conf_copy_word(char out[WORD_MAX_BYTES], const char *text,
 	return 0;
 }
 
-/* Quotes around the whole text, which a YAML file can leave, are no part of it.
- */
+/* Quotes around the whole text, which a YAML file can leave, are dropped. */
 static struct slice rdzv_conf_unquote(const char *text)
 {
 	size_t n = strlen(text);

@@ -95,8 +95,8 @@ static uint64_t crash_limit(int number)
 	return limit[0];
 }
 
-/* The kernel reads the memory, so that the end of the stack is no fault. The
- * first pages of a stack that has overflowed are not there. */
+/* The kernel reads the memory, so that the end of the stack causes no fault.
+ * The first pages of a stack that has overflowed are not there. */
 static void crash_put_stack(struct crash_record *r, int fd, uint64_t slot)
 {
 	uint64_t at = r->stack_from = r->sp - RED_ZONE;

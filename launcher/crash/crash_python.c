@@ -1,8 +1,8 @@
 /* crash_python.c: calls the interpreter of a process that is about to die. 3.11
- * and 3.12 export what faulthandler calls in its handler. Elsewhere the public
- * functions must do, which allocate and need the GIL; they are called only if
- * there is a timer to end them (RLIMIT_SIGPENDING may forbid it). A second
- * fault ends both, not the process. */
+ * and 3.12 export what faulthandler calls in its handler. Other versions have
+ * only the public functions, which allocate and need the GIL; they are called
+ * only if there is a timer to end them (RLIMIT_SIGPENDING may forbid it). A
+ * second fault ends both, not the process. */
 #include "launcher/crash/crash_python.h"
 
 #include "launcher/crash/crash_kernel.h"

@@ -132,7 +132,7 @@ static int cloud_spec_add_kind(struct cloud_place *p, const struct json *j,
 }
 
 /* Ranks the members of the kinds, in their order. Other kinds (parameter
- * servers, evaluators) are no ranks of anything. */
+ * servers, evaluators) have no rank. */
 static int cloud_spec_rank(struct cloud_place *p, const struct json *j,
 			   const cJSON *all, const char *const *kinds,
 			   const char *name, struct err *e)

@@ -38,7 +38,7 @@ struct launch_request {
 	int one_node; /* --nnodes 1 */
 	int place;     /* the place where the nodes meet is given */
 	int free_port; /* the place is given, but we choose a free port */
-	int etcd;      /* the nodes meet at an etcd, which is no node */
+	int etcd;      /* the nodes meet at an etcd, which is not a node */
 };
 
 /* The meeting place that a node offers, if the launcher passes it on. */
@@ -111,8 +111,8 @@ struct launch_source {
 	/* The name of its command if it has already started ddprun on several
 	 * nodes; else NULL. */
 	const char *(*has_started)(void);
-	/* 1: it has decided everything and given us our options, -H and the
-	 * like included. */
+	/* 1: it has decided everything and given us our options, including -H
+	 * and similar ones. */
 	int (*has_decided)(void);
 	/* 1: its SIGTERM to all nodes may arrive before we parse options. */
 	int (*is_early)(void);

@@ -265,17 +265,6 @@ void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
 
 /* ---- Stacks ---- */
 
-static struct slice crash_report_next_line(struct slice *text)
-{
-	const char *end = memchr(text->data, '\n', text->len);
-	size_t n = end ? (size_t)(end - text->data) : text->len;
-	struct slice line = SLICE(text->data, n);
-
-	n += end != NULL;
-	*text = SLICE(text->data + n, text->len - n);
-	return line;
-}
-
 static const char *crash_report_find(struct slice s, const char *part)
 {
 	return memmem(s.data, s.len, part, strlen(part));
@@ -313,7 +302,7 @@ void crash_report_put_place(struct buf *out, struct slice stack)
 	struct slice line, first = SLICE_STR(""), best = SLICE_STR("");
 
 	while (stack.len) {
-		line = crash_report_next_line(&stack);
+		line = slice_next_line(&stack);
 		if (!first.len)
 			first = line;
 		if (crash_report_find(line, " at ")) {
@@ -334,7 +323,7 @@ void crash_report_put_python(struct buf *out, struct slice frames)
 	int n = 0;
 
 	while (frames.len && n < CRASH_REPORT_FRAMES) {
-		struct slice s = crash_report_next_line(&frames);
+		struct slice s = slice_next_line(&frames);
 		const char *number = crash_report_find(s, line_is);
 		const char *path = s.data + sizeof(file) - 1, *name, *digits;
 
@@ -439,7 +428,7 @@ static void crash_report_keep(struct crash_report *r, struct slice lines)
 	int n = 0;
 
 	while (lines.len) {
-		struct slice line = crash_report_next_line(&lines);
+		struct slice line = slice_next_line(&lines);
 
 		if (!line.len)
 			continue;

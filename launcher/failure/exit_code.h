@@ -13,7 +13,7 @@ enum {
 	EXIT_INTERNAL = 70,
 	EXIT_OS = 71,              /* this host refused something */
 	EXIT_TIMED_OUT = 75,
-	EXIT_PROTOCOL = 76,        /* the other end is no ddprdzv of ours */
+	EXIT_PROTOCOL = 76,        /* the other end is not our ddprdzv */
 	EXIT_UNFIT = 78,           /* this node, by --preflight; ddprun-check's
 				    * as well */
 	EXIT_HANGS = 79,           /* a rank; sysexits end with 78 */

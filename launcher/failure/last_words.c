@@ -428,13 +428,10 @@ void last_words_put_python_place(struct buf *out, struct slice frames)
 	struct last_words_lines ls = {.n = 0};
 
 	while (frames.len && ls.n < LINES_MAX) {
-		const char *end = memchr(frames.data, '\n', frames.len);
-		size_t n = end ? (size_t)(end - frames.data) : frames.len;
+		struct slice line = slice_next_line(&frames);
 
-		if (n && last_words_is_indented(frames))
-			ls.line[ls.n++] = SLICE(frames.data, n);
-		n += end != NULL;
-		frames = last_words_skip(frames, n);
+		if (line.len && last_words_is_indented(line))
+			ls.line[ls.n++] = line;
 	}
 	last_words_put_place(out, &ls, 0, 1);
 }

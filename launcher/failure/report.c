@@ -75,18 +75,6 @@ static void report_put_clean(struct buf *out, struct slice text)
 	}
 }
 
-/* Removes the first line of text and returns it. */
-static struct slice report_next_line(struct slice *text)
-{
-	const char *end = memchr(text->data, '\n', text->len);
-	size_t n = end ? (size_t)(end - text->data) : text->len;
-	struct slice line = SLICE(text->data, n);
-
-	n += end != NULL;
-	*text = SLICE(text->data + n, text->len - n);
-	return line;
-}
-
 /* The last max lines of text. */
 static struct slice report_last_lines(struct slice text, int max)
 {
@@ -106,7 +94,7 @@ static void report_put_lines(struct buf *out, struct slice text)
 {
 	while (text.len) {
 		buf_printf(out, "|    ");
-		report_put_clean(out, report_next_line(&text));
+		report_put_clean(out, slice_next_line(&text));
 		buf_put(out, "\n", 1);
 	}
 }
@@ -205,7 +193,7 @@ static int report_contains(struct slice text, struct slice part)
 	       memmem(text.data, text.len, part.data, part.len) != NULL;
 }
 
-/* Returns 0 if it is no traceback of Python. Through libraries such a traceback
+/* Returns 0 if it is not a Python traceback. Through libraries such a traceback
  * is longer than the last lines of stderr. */
 static int report_put_frames(struct buf *out, struct slice stack,
 			     struct slice tail)
@@ -217,7 +205,7 @@ static int report_put_frames(struct buf *out, struct slice stack,
 
 	if (first) {
 		from = SLICE(first, stack.len - (size_t)(first - stack.data));
-		from = report_next_line(&from);
+		from = slice_next_line(&from);
 	}
 	if (n && !report_contains(tail, from)) {
 		buf_printf(out, "|  its Python stack, the program's own frames "
@@ -239,9 +227,9 @@ static void report_put_error(struct buf *out, const struct error_file *error,
 		return;
 	message = SLICE_STR(error->message);
 	first = message;
-	first = report_next_line(&first);
+	first = slice_next_line(&first);
 	for (int i = 0; i < MESSAGE_LINES && message.len; i++) {
-		report_put_wrapped(out, label, report_next_line(&message));
+		report_put_wrapped(out, label, slice_next_line(&message));
 		label = "";
 	}
 	if (message.len)
@@ -267,7 +255,7 @@ static void report_put_why(struct buf *out, const struct report *r)
 	struct slice why = r->end->why;
 
 	while (why.len) {
-		struct slice line = report_next_line(&why);
+		struct slice line = slice_next_line(&why);
 
 		if (!report_is_frame(line) &&
 		    !report_contains(r->end->tail, line) &&
@@ -282,7 +270,7 @@ static void report_put_stack(struct buf *out, struct slice why)
 	int n = 0;
 
 	while (why.len) {
-		struct slice line = report_next_line(&why);
+		struct slice line = slice_next_line(&why);
 
 		if (!report_is_frame(line))
 			continue;

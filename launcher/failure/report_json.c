@@ -9,23 +9,26 @@
 
 enum { VERSION = 1, TEXT_MAX = 1 << 20, EARLIER_MAX = 5 };
 
+/* text may be NULL. */
+static void report_add_text(const struct json *j, cJSON *to, const char *name,
+			    const char *text)
+{
+	json_add_text_or_null(j, to, name, SLICE_STR(text ? text : ""));
+}
+
 static void report_add_lines(const struct json *j, cJSON *to, const char *name,
 			     struct slice text)
 {
 	cJSON *lines = j->add_array(to, name);
 
 	while (text.len) {
-		const char *end = memchr(text.data, '\n', text.len);
-		size_t n = end ? (size_t)(end - text.data) : text.len;
 		struct buf clean = BUF_INIT(TEXT_MAX);
 
-		utf8_put(&clean, SLICE(text.data, n));
+		utf8_put(&clean, slice_next_line(&text));
 		buf_put(&clean, "", 1);
 		if (!clean.failed)
 			j->append(lines, j->string(clean.data));
 		buf_release(&clean);
-		n += end != NULL;
-		text = SLICE(text.data + n, text.len - n);
 	}
 }
 
@@ -45,17 +48,13 @@ static void report_put_part(struct buf *out, struct slice why,
 			    enum report_part part)
 {
 	while (why.len) {
-		const char *end = memchr(why.data, '\n', why.len);
-		size_t n = end ? (size_t)(end - why.data) : why.len;
-		struct slice line = SLICE(why.data, n);
+		struct slice line = slice_next_line(&why);
 
 		if (report_part_of(line) == part) {
 			if (out->len)
 				buf_put(out, "\n", 1);
 			buf_put(out, line.data, line.len);
 		}
-		n += end != NULL;
-		why = SLICE(why.data + n, why.len - n);
 	}
 }
 
@@ -159,9 +158,8 @@ static void report_add_first(const struct json *j, cJSON *all,
 	to = j->add_object(all, "first_failure");
 	j->add_number(to, "rank", end->rank);
 	j->add_number(to, "local_rank", end->local_rank);
-	json_add_text_or_null(j, to, "role", SLICE_STR(r->role ? r->role : ""));
-	json_add_text_or_null(j, to, "program",
-			      SLICE_STR(r->program ? r->program : ""));
+	report_add_text(j, to, "role", r->role);
+	report_add_text(j, to, "program", r->program);
 	j->add_number(to, "node_rank", end->node_rank);
 	json_add_text(j, to, "host", end->host);
 	j->add_number(to, "pid", (double)end->pid);
@@ -188,8 +186,7 @@ static void report_add_workers(const struct json *j, cJSON *all,
 
 		j->add_number(to, "rank", w->rank);
 		j->add_number(to, "local_rank", w->local_rank);
-		json_add_text_or_null(j, to, "role",
-				      SLICE_STR(w->role ? w->role : ""));
+		report_add_text(j, to, "role", w->role);
 		j->add_number(to, "pid", (double)w->pid);
 		j->add_string(to, "fate", report_fate_name(w->fate));
 		if (w->fate == REPORT_VICTIM && r->end->rank >= 0)
@@ -199,8 +196,7 @@ static void report_add_workers(const struct json *j, cJSON *all,
 		report_add_exit(j, to, w->code, w->signal);
 		j->add_number(to, "after_ms", (double)w->after_ms);
 		j->add_number(to, "max_rss_kib", (double)w->max_rss_kib);
-		json_add_text_or_null(j, to, "last_call",
-				      SLICE_STR(w->last ? w->last : ""));
+		report_add_text(j, to, "last_call", w->last);
 		j->append(list, to);
 	}
 }
@@ -213,7 +209,7 @@ static void report_add_attempt_worker(const struct json *j, cJSON *to,
 					    "exitcode", "signal",
 					    "ran_seconds"};
 
-	json_add_text_or_null(j, to, "host", SLICE_STR(a->host ? a->host : ""));
+	report_add_text(j, to, "host", a->host);
 	if (a->rank < 0) {
 		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 			j->add_null(to, names[i]);
@@ -239,8 +235,7 @@ static void report_add_attempts(const struct json *j, cJSON *all,
 		j->add_number(to, "attempt", a->attempt);
 		report_add_time(j, to, a->ended_ms);
 		json_add_text(j, to, "text", SLICE_STR(a->text ? a->text : ""));
-		json_add_text_or_null(j, to, "swap",
-				      SLICE_STR(a->swap ? a->swap : ""));
+		report_add_text(j, to, "swap", a->swap);
 		report_add_attempt_worker(j, to, a);
 		j->append(list, to);
 	}

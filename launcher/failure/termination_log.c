@@ -40,15 +40,14 @@ void termination_log_write(struct slice text)
 {
 	const char *chosen = getenv("DDP_TERMINATION_LOG");
 	const char *path = chosen && *chosen ? chosen : "/dev/termination-log";
-	const char *end = text.len ? memchr(text.data, '\n', text.len) : NULL;
-	size_t n = end ? (size_t)(end - text.data) : text.len;
+	struct slice line = slice_next_line(&text);
 	int rc;
 
-	if (!n || getenv("DDP_AGENT_ID"))
+	if (!line.len || getenv("DDP_AGENT_ID"))
 		return;
-	if (n > LINE_MAX_BYTES)
-		n = LINE_MAX_BYTES;
-	rc = termination_log_put(path, SLICE(text.data, n));
+	if (line.len > LINE_MAX_BYTES)
+		line.len = LINE_MAX_BYTES;
+	rc = termination_log_put(path, line);
 	if (rc < 0 && path == chosen)
 		log_warn("cannot write the failure to DDP_TERMINATION_LOG, "
 			 "'%s': %s", path,

@@ -17,7 +17,7 @@ enum gpu_severity {
 
 struct gpu_finding {
 	enum gpu_severity severity;
-	uint32_t index, xid; /* 0: it is no Xid */
+	uint32_t index, xid; /* 0: it is not an Xid */
 	/* it has happened while the job ran, so that it may explain a death */
 	int is_new;
 	char uuid[GPU_UUID_MAX];

@@ -57,7 +57,7 @@ static void gpu_helper_look(struct nvml *v, struct buf *out)
 	gpu_helper_flush(out);
 }
 
-/* Until the next look is due. */
+/* Until the next reading is due. */
 static void gpu_helper_wait(struct nvml *v, struct buf *out)
 {
 	uint64_t due = clock_ns() / 1000000 + gpu_helper_interval_ms();

@@ -27,7 +27,7 @@ struct control_request {
 	uint32_t timeout_ms; /* silence for that long is an error */
 };
 
-/* 0 once the reply is there. Otherwise the server cannot be reached, is no
+/* 0 once the reply is there. Otherwise the server cannot be reached, is not a
  * rendezvous server, refuses, or sends nothing. */
 int control_client_request(const struct endpoint *server,
 			   const struct control_request *q, struct err *e);

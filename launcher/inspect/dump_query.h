@@ -25,7 +25,7 @@ struct dump_query {
 	size_t n;
 };
 
-/* 0, or an error: the server cannot be reached, is no rendezvous server,
+/* 0, or an error: the server cannot be reached, is not a rendezvous server,
  * refuses, or sends nothing for some seconds beyond the time that the nodes
  * have (m's). The caller releases q in any case. */
 int dump_query_init(struct dump_query *q, const struct endpoint *server,

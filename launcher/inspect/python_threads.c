@@ -1,5 +1,5 @@
-/* python_threads.c: copies them, since those of a dump's threads come in the
- * order of the kernel's. */
+/* python_threads.c: copies the interpreter's threads, because the dump shows
+ * threads in the kernel's order. */
 #include "launcher/inspect/python_threads.h"
 
 #include <stdlib.h>

@@ -8,7 +8,8 @@
 
 enum { MESSAGES_MAX = 64 }; /* a rank's that have not arrived */
 
-/* Of CPU time between two moments, which the kernel counts in 1/100 s. */
+/* A process that used less CPU time than this between two moments slept: the
+ * kernel counts in 1/100 s. */
 static const double asleep_s = 0.035;
 
 /* The call that it may be blocked in, or NULL. */

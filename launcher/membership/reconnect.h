@@ -41,7 +41,7 @@ void reconnect_start(struct reconnect *r, const struct err *why,
 		     int has_workers);
 /* The same without a log line: a stalled connection is replaced. */
 void reconnect_start_quietly(struct reconnect *r);
-/* The server is back: logs that, unless the loss was no news. */
+/* The server is back: logs that, unless the loss was not logged. */
 void reconnect_stop(struct reconnect *r, int is_quiet);
 /* It is looked for no longer; text is added to why. */
 void reconnect_give_up(struct reconnect *r, const char *text);

@@ -89,7 +89,7 @@ void collapse_close(struct collapse *c, uint32_t i)
 	collapse_pop_complete(c);
 }
 
-/* FNV-1a by words: only to tell most different lines apart quickly. */
+/* FNV-1a by words: only to distinguish most different lines quickly. */
 static uint64_t collapse_hash(struct slice text)
 {
 	uint64_t h = 14695981039346656037u ^ text.len, word;
@@ -134,7 +134,7 @@ static struct collapse_line *collapse_append(struct collapse *c,
 		collapse_pop(c);
 	line = collapse_line_at(c, c->next);
 	buf_put(&line->text, text.data, text.len);
-	line->text.failed = 0; /* no memory: an empty line tells of it */
+	line->text.failed = 0; /* no memory: an empty line shows that */
 	c->bytes += line->text.len;
 	line->flags = flags;
 	line->hash = hash;

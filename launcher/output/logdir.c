@@ -143,7 +143,7 @@ static int logdir_make_private_in(struct logdir *d, const char *place)
 	return d->is_private;
 }
 
-/* Failure is no error: without the folder the job still runs. */
+/* A failure is not an error: without the folder the job still runs. */
 static void logdir_make_private(struct logdir *d)
 {
 	if (logdir_make_private_in(d, logdir_private_place()) ||

@@ -45,8 +45,8 @@ void writer_put_line(struct writer *w, struct slice prefix, const char *begin,
 		     struct slice text, const char *end);
 void writer_flush(struct writer *w);
 
-/* Replaces the redrawn line; empty text removes it. Ignored if the output is no
- * terminal. Leaves out escape codes, and what does not fit the width. */
+/* Replaces the redrawn line; empty text removes it. Ignored if the output is
+ * not a terminal. Leaves out escape codes, and what does not fit the width. */
 void writer_set_status(struct writer *w, struct slice prefix,
 		       struct slice text);
 

@@ -206,7 +206,7 @@ static void binding_find_complexes(struct binding_work *w)
 	for (uint32_t i = 0; i < t->n; i++) {
 		uint32_t k = w->complexes;
 
-		/* from the back: mostly the last one matches */
+		/* from the end: usually the last one matches */
 		while (k-- > 0) {
 			if (binding_same_complex(&t->cpus[w->complex[k].at],
 						 &t->cpus[i]))

@@ -53,7 +53,7 @@ int placement_init(struct placement *p, const struct placement_request *r,
 	rc = cpus_allowed(&p->allowed, e);
 	if (rc == 0 && p->mode != BINDING_NONE)
 		rc = placement_bind(p, r, e);
-	else if (rc == 0) /* for --dry-run; failure is no error */
+	else if (rc == 0) /* for --dry-run; a failure is not an error */
 		topology_read(&p->topology, &p->allowed, NULL);
 	if (rc < 0)
 		placement_release(p);

@@ -104,7 +104,7 @@ static int roles_take_word(struct roles_at *at, struct err *e)
 	return 0;
 }
 
-/* The words of one line, a NULL behind them. */
+/* The words of one line, and a NULL after them. */
 static int roles_take_line(struct roles *r, struct roles_at *at, struct err *e)
 {
 	int rc = 0;

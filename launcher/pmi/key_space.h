@@ -15,7 +15,7 @@ enum {
 };
 
 struct key_entry {
-	char *key; /* and the value behind it; NULL: free */
+	char *key; /* followed by the value; NULL: free */
 	uint32_t key_len, value_len;
 };
 

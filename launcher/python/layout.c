@@ -4,117 +4,59 @@
 
 #include <string.h>
 
-/* 3.9 to 3.12. */
+/* The same from 3.9 to 3.12. */
+#define OBJECTS                                                       \
+	.object_type = 8, .text_length = 16, .text_state = 32,        \
+	.bytes_size = 16, .bytes_data = 32
+#define TEXT_TO_3_11 .text_ascii = 48, .text_other = 72
+
+/* 3.9 and 3.10. */
+#define TO_3_10                                                       \
+	.runtime_interpreters = 32, .runtime_gil = 568,               \
+	.interp_threads = 8, .thread_next = 8, .thread_id = 176,      \
+	.thread_frame = 24, .frame_back = 24, .frame_code = 32,       \
+	.code_file = 104, .code_name = 112, .code_first_line = 40,    \
+	.code_lines = 120, TEXT_TO_3_11, OBJECTS
+
+/* 3.11 and 3.12. */
+#define FROM_3_11                                                     \
+	.lines = LINE_TABLE_LOCATIONS, .runtime_interpreters = 40,    \
+	.thread_next = 8, .thread_cframe = 56, .frame_at = 56,        \
+	.code_file = 112, .code_name = 128, .code_lines = 136, OBJECTS
+
 static const struct python_layout layouts[] = {
-	{
-		.minor = 9,
-		.lines = LINE_TABLE_LNOTAB,
-		.runtime_interpreters = 32,
-		.runtime_gil = 568,
-		.interp_next = 0,
-		.interp_threads = 8,
-		.thread_next = 8,
-		.thread_id = 176,
-		.thread_frame = 24,
-		.frame_back = 24,
-		.frame_code = 32,
-		.frame_at = 104,
-		.code_file = 104,
-		.code_name = 112,
-		.code_first_line = 40,
-		.code_lines = 120,
-		.object_type = 8,
-		.text_length = 16,
-		.text_state = 32,
-		.text_ascii = 48,
-		.text_other = 72,
-		.bytes_size = 16,
-		.bytes_data = 32,
-	},
-	{
-		.minor = 10,
-		.lines = LINE_TABLE_RANGES,
-		.runtime_interpreters = 32,
-		.runtime_gil = 568,
-		.interp_next = 0,
-		.interp_threads = 8,
-		.thread_next = 8,
-		.thread_id = 176,
-		.thread_frame = 24,
-		.frame_back = 24,
-		.frame_code = 32,
-		.frame_at = 96,
-		.code_file = 104,
-		.code_name = 112,
-		.code_first_line = 40,
-		.code_lines = 120,
-		.object_type = 8,
-		.text_length = 16,
-		.text_state = 32,
-		.text_ascii = 48,
-		.text_other = 72,
-		.bytes_size = 16,
-		.bytes_data = 32,
-	},
+	{.minor = 9, .lines = LINE_TABLE_LNOTAB, .frame_at = 104, TO_3_10},
+	{.minor = 10, .lines = LINE_TABLE_RANGES, .frame_at = 96, TO_3_10},
 	{
 		.minor = 11,
-		.lines = LINE_TABLE_LOCATIONS,
-		.runtime_interpreters = 40,
 		.runtime_gil = 576,
-		.interp_next = 0,
 		.interp_threads = 16,
-		.thread_next = 8,
 		.thread_id = 152,
 		.thread_native_id = 160,
-		.thread_cframe = 56,
 		.cframe_frame = 8,
 		.frame_back = 48,
 		.frame_code = 32,
-		.frame_at = 56,
 		.frame_owner = 69,
-		.code_file = 112,
-		.code_name = 128,
 		.code_first_line = 72,
-		.code_lines = 136,
 		.code_bytes = 184,
-		.object_type = 8,
-		.text_length = 16,
-		.text_state = 32,
-		.text_ascii = 48,
-		.text_other = 72,
-		.bytes_size = 16,
-		.bytes_data = 32,
+		FROM_3_11,
+		TEXT_TO_3_11,
 	},
 	{
 		.minor = 12,
-		.lines = LINE_TABLE_LOCATIONS,
-		.runtime_interpreters = 40,
-		.interp_next = 0,
 		.interp_threads = 72,
 		.interp_gil = 384,
 		.gil_holder = 8,
 		.gil_locked = 16,
-		.thread_next = 8,
 		.thread_id = 136,
 		.thread_native_id = 144,
-		.thread_cframe = 56,
-		.cframe_frame = 0,
 		.frame_back = 8,
-		.frame_code = 0,
-		.frame_at = 56,
 		.frame_owner = 70,
-		.code_file = 112,
-		.code_name = 128,
 		.code_first_line = 68,
-		.code_lines = 136,
 		.code_bytes = 192,
-		.object_type = 8,
-		.text_length = 16,
-		.text_state = 32,
 		.text_ascii = 40,
 		.text_other = 56,
-		.bytes_size = 16,
-		.bytes_data = 32,
+		FROM_3_11,
 	},
 };
 

@@ -183,7 +183,7 @@ static unsigned python_text_kind(uint32_t state, int *is_ascii)
 	return 0;
 }
 
-/* Reads the end of a str, as that of a path says most. 0 or -1. */
+/* Reads the end of a str, because the end of a path says most. 0 or -1. */
 static int python_read_text(const struct python_process *p, uint64_t at,
 			    char out[PYTHON_NAME_MAX])
 {
@@ -344,9 +344,9 @@ static int python_count_same(const struct python_walked *a, int na,
 	return n;
 }
 
-/* Walks twice, until both find the same frames; a thread that runs may never
- * be the same, so the walk that had most in common counts as far as that.
- * Returns how many frames, from *first on. */
+/* Walks twice, until both walks find the same frames. A running thread may
+ * change each time, so of all pairs the frames that most agree count. Returns
+ * how many frames, from *first on. */
 static int python_walk_steady(const struct python_process *p, uint64_t thread,
 			      struct python_walked *best, int *first,
 			      int *has_changed)

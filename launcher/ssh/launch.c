@@ -364,15 +364,14 @@ static void launch_handle_line(struct launch *l, uint32_t i, struct slice line)
 
 static void launch_handle_noise(struct launch *l, uint32_t i, struct slice text)
 {
-	const char *end = memchr(text.data, '\n', text.len);
-	int n = (int)(end ? (size_t)(end - text.data) : text.len);
+	struct slice line = slice_next_line(&text);
 
 	if (l->noise_logged++)
 		return;
 	log_warn("host %s: a start-up file of the shell there prints to stdout "
 		 "('%.*s'%s); ignored", launch_host_name(l, i),
-		 n < 60 ? n : 60, text.data,
-		 (size_t)n + 1 < text.len ? " and more" : "");
+		 line.len < 60 ? (int)line.len : 60, line.data,
+		 text.len ? " and more" : "");
 }
 
 static void launch_on_frame(struct remote_tree *t, const struct remote_frame *f)

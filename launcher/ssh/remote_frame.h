@@ -78,7 +78,7 @@ struct remote_record {
 	size_t size;  /* noise's and record's */
 };
 
-/* Never fails: bytes that are no record are noise. */
+/* Never fails: bytes outside records are noise. */
 void remote_record_find(struct slice in, struct remote_record *r);
 
 /* ---- bodies; slices point into the frame ---- */

@@ -109,13 +109,10 @@ static void remote_link_report_lines(struct remote_link *l)
 	struct slice s = SLICE(l->lines.data, l->lines.len);
 
 	while (s.len) {
-		const char *end = memchr(s.data, '\n', s.len);
-		size_t n = end ? (size_t)(end - s.data) : s.len;
+		struct slice line = slice_next_line(&s);
 
-		if (n)
-			l->events->on_line(l, SLICE(s.data, n));
-		n += end != NULL;
-		s = SLICE(s.data + n, s.len - n);
+		if (line.len)
+			l->events->on_line(l, line);
 	}
 	buf_reset(&l->lines);
 }

@@ -36,9 +36,9 @@ struct top {
 	char host[SOCK_HOST_MAX];
 	struct job_status_list list;
 	char job[ID_MAX];     /* the shown job and its server, see top_job_id */
-	struct top_rows rows; /* from the last look, for CPU rates */
+	struct top_rows rows; /* from the last query, for CPU rates */
 	char filter[FILTER_MAX];
-	char message[MESSAGE_MAX]; /* what the last look lacked; "": nothing */
+	char message[MESSAGE_MAX]; /* what the last reply lacked; "": nothing */
 	char prompt[FILTER_MAX + 16];
 	int is_typing; /* the filter */
 	int is_over;
@@ -98,7 +98,7 @@ static void top_job_id(const struct job_status *job, char *out, size_t room)
 	snprintf(out, room, "%s %.*s", job->server, SLICE_FMT(job->as.job));
 }
 
-/* The job that is shown: the same as at the last look, if it is still there. */
+/* The job that is shown: the same as before, if it is still there. */
 static size_t top_find_job(const struct top *t)
 {
 	char id[sizeof(t->job)];
@@ -111,7 +111,7 @@ static size_t top_find_job(const struct top *t)
 	return 0;
 }
 
-/* Rows of a job; they replace those of the last look, whose text is gone. */
+/* Rows of a job; they replace those of the last reply, whose text is gone. */
 static int top_make_rows(struct top *t, const struct job_status *job)
 {
 	struct top_rows before = t->rows;
@@ -137,7 +137,7 @@ static void top_choose_job(struct top *t)
 
 /* ---- on a terminal ---- */
 
-/* The rows that the filter keeps, sorted: a copy, because the next look needs
+/* The rows that the filter keeps, sorted: a copy, because the next reply needs
  * all of them. */
 static void top_put_job(struct top *t, struct buf *out)
 {

@@ -27,7 +27,7 @@ struct top_row {
 	int32_t node;	     /* node rank; -1: unknown */
 	struct slice host;   /* empty: unknown */
 	struct top_usage usage;
-	double cpu; /* 1.0 is one CPU, since the last look; -1: unknown */
+	double cpu; /* 1.0 is one CPU, since the last reply; -1: unknown */
 	enum top_mark mark;
 };
 
@@ -41,7 +41,7 @@ struct top_rows {
 struct top_usage top_usage_read(int64_t pid);
 
 /* Makes the rows of a job, by rank. here: this host's name; read is called for
- * the ranks of its nodes (NULL: for none). before: the rows of the last look,
+ * the ranks of its nodes (NULL: for none). before: the rows of the last reply,
  * from which CPU rates are derived, or NULL. -ENOMEM. Release in any case; the
  * rows are valid as long as the job. */
 int top_rows_init(struct top_rows *r, const struct job_status *job,

@@ -1,4 +1,5 @@
-/* top_terminal.c: ANSI control sequences, which all terminals of today know. */
+/* top_terminal.c: ANSI control sequences, which all current terminals
+ * understand. */
 #include "launcher/top/top_terminal.h"
 
 #include <errno.h>
@@ -10,11 +11,11 @@
 
 #include "base/file.h"
 
-enum { ESCAPE_MS = 25 }; /* after which ESC was a key of its own */
+enum { ESCAPE_MS = 25 }; /* after this time ESC was the Escape key */
 
 static void top_terminal_put(const char *text)
 {
-	/* a terminal that is gone shows itself when it is read */
+	/* if the terminal is gone, the next read reports it */
 	if (file_write_all(STDOUT_FILENO, text, strlen(text)) < 0)
 		return;
 }

@@ -12,18 +12,18 @@ enum { DELAYS_WORDS_MAX = 120 };
 /* Counters only grow. */
 struct delays {
 	uint64_t throttled_us; /* its cgroup, and those above it */
-	uint64_t queued_us;    /* ready, but without a CPU: its main thread */
-	uint64_t cpu_us;       /* on a CPU: its main thread */
+	uint64_t queued_us;    /* waiting for a CPU: its main thread */
+	uint64_t cpu_us;       /* running: its main thread */
 	uint64_t disk_us;      /* for blocks; 0 without delayacct */
 	uint64_t major_faults;
-	uint64_t switches;	   /* that it did not want */
+	uint64_t switches;	   /* involuntary */
 	uint64_t segments, resent; /* TCP's, in its network namespace */
 };
 
 /* Reads /proc and /sys/fs/cgroup. */
 void delays_read(pid_t pid, struct delays *d);
 
-/* Pure: which of them explains that it was slow in those us, as a clause: "its
+/* Pure: which of them explains why it was slow in those us, as a clause: "its
  * cgroup was throttled for 21 s of the last 60 s". Into out[DELAYS_WORDS_MAX];
  * returns out. */
 char *delays_words(const struct delays *from, const struct delays *to,

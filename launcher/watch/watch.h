@@ -32,7 +32,7 @@ struct watch {
 	uv_timer_t timer;
 	uint32_t patience_ms, round;
 	unsigned ticks;
-	uint64_t steps; /* see watch_steps, as far as looked */
+	uint64_t steps; /* see watch_steps; of the calls so far */
 	int has_begun;	/* a round */
 	struct watched *workers; /* [group->n]; NULL: no round is watched */
 	struct flight_view *view;

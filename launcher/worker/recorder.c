@@ -95,7 +95,8 @@ void recorder_stop(struct recorder *r)
 		if (pwrite(r->fd, &stop, sizeof(stop),
 			   recorder_offset(r, i,
 					   offsetof(struct flight, stop))) < 0)
-			log_debug("a worker is not told: %s", strerror(errno));
+			log_debug("cannot ask a worker to stop: %s",
+				  strerror(errno));
 }
 
 int recorder_asks(const struct recorder *r, uint32_t local_rank)

@@ -96,7 +96,7 @@ int signal_set_parse(struct signal_set *set, const char *text,
 	while (*text) {
 		int len = (int)strcspn(text, ","), number;
 
-		/* a longer word is no signal; the error shows its start */
+		/* a longer word names no signal; the error shows its start */
 		snprintf(word, sizeof(word), "%.*s", len, text);
 		number = signal_set_parse_word(word, option, e);
 		if (number < 0)

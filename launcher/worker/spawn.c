@@ -110,7 +110,8 @@ static int spawn_restore_limit(const struct spawn *s)
 	return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Failure is no error: sweep.h then finds the child by its other marks. */
+/* A failure is not an error: sweep.h then finds the child by its other
+ * marks. */
 static void spawn_mark_locks(const struct spawn *s)
 {
 	const struct rlimit limit = {.rlim_cur = s->locks,

@@ -443,8 +443,8 @@ static void sweep_check_file(void *arg, int dir, const char *name)
 		   (st.st_mode & S_IWUSR);
 }
 
-/* An older process that has a worker's pipe is no descendant: something passed
- * the pipe to it, as systemd-run does. */
+/* An older process that has a worker's pipe is not a descendant: something
+ * passed the pipe to it, as systemd-run does. */
 static int sweep_is_younger(const char *pid)
 {
 	static unsigned long long ours[STAT_FIELDS];
@@ -483,7 +483,7 @@ struct sweep_killing {
 
 /* pidfd was opened before anything was read about the process: if the process
  * has ended and its pid was reused, the signal hits nothing. Without pidfds
- * (Linux before 5.3, seccomp) the pid must do. */
+ * (Linux before 5.3, seccomp) it uses the pid. */
 static int sweep_kill(int pidfd, pid_t pid)
 {
 	if (pidfd < 0)

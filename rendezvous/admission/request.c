@@ -75,8 +75,8 @@ int request_admit(struct peer *p, const struct wire_hello *hello, struct err *e)
 {
 	int rc = request_check_hello(hello, e);
 
-	/* Refuse agents: they reconnect to the next server. Workers are still
-	 * told how their round ended. */
+	/* Refuse agents: they reconnect to the next server. Workers still learn
+	 * how their round ended. */
 	if (rc == 0 && (p->server->draining ||
 			(p->server->is_ending && hello->role == WIRE_AGENT)))
 		rc = err_set(e, ERR_ABORTED,

@@ -67,7 +67,7 @@ int async_client_start(struct async_client *l, uv_loop_t *loop,
 		       const struct async_client_events *events, struct err *e);
 
 /* Call it after LINK_PATIENCE_MS without a greeting: sends the preface now,
- * because the reply of a foreign server tells more than silence. */
+ * because the reply of a foreign server says more than silence. */
 void async_client_speak(struct async_client *l);
 
 /* The buffer to put frames into; then async_client_flush sends what is there.

@@ -147,7 +147,7 @@ static int client_greet(struct client *c, struct handshake *h, struct buf *out,
 	int rc;
 
 	/* at once: a server whose port is also that of PyTorch's store waits
-	 * for it, and a foreign server's reply tells more than silence */
+	 * for it, and a foreign server's reply says more than silence */
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
 	rc = client_send(c, out, deadline, e);
 	buf_reset(out);

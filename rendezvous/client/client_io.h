@@ -44,7 +44,7 @@ int client_die(struct client *c, int code, const char *what, struct err *e);
 /* deadline in clock_ms, UINT64_MAX: none. */
 int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 		struct err *e);
-/* Encrypts both directions from here on, including the input behind what was
+/* Encrypts both directions from here on, including the input after what was
  * handed out. */
 int client_encrypt(struct client *c, const struct cipher *keys, struct err *e);
 /* One recv; appends its decrypted bytes to c->in. > 0, or an error. */

@@ -14,7 +14,7 @@
 
 enum { CACHE_LINE = 64 };
 
-/* The fields from pool on, and the owner's first ones behind the connection. */
+/* The fields from pool on, and the owner's first ones after the connection. */
 enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
 
 static void conn_on_error(struct conn *c, int rc)
@@ -375,7 +375,7 @@ static void conn_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 		*b = uv_buf_init(c->pool->scratch, CONN_READ_MAX);
 		return;
 	}
-	/* a partial record is small: copy it and read behind the copy */
+	/* a partial record is small: copy it and read to the end of the copy */
 	if (c->cipher.on && in.len <= CIPHER_RECORD_MAX) {
 		memcpy(c->pool->scratch, in.data, in.len);
 		*b = uv_buf_init(c->pool->scratch + in.len, CONN_READ_MAX);

@@ -8,7 +8,7 @@ static void conn_fail_tampered(struct conn *c, const struct err *e)
 	conn_gone(c, e->text);
 }
 
-/* Opens a complete record: in place, or behind the partial frame that it
+/* Opens a complete record: in place, or after the partial frame that it
  * continues. */
 static void conn_read_record(struct conn *c, struct slice record)
 {

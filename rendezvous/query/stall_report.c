@@ -90,8 +90,8 @@ static struct stall_report *stall_report_running(struct hosted_job *h)
 
 /* ---- lines ---- */
 
-/* Every terminal gets a line; the agent of the rank that is awaited hears of
- * the rest as well, for --hang-timeout. */
+/* Every terminal gets a line; the agent of the awaited rank gets the others as
+ * well, for --hang-timeout. */
 static void stall_report_send(struct hosted_job *h,
 			      const struct stall_news *news)
 {
@@ -206,13 +206,11 @@ static void stall_report_blame(struct hosted_job *h, struct peer *agent,
 	struct buf why = BUF_INIT(WIRE_NAME_MAX), frame = BUF_INIT(1 << 16);
 	struct wire_frame f;
 	struct err e = ERR_INIT;
-	const struct slice said = victim->why.len ? victim->why : victim->last;
-	const char *line_end =
-		said.len ? memchr(said.data, '\n', said.len) : NULL;
-	size_t n = line_end ? (size_t)(line_end - said.data) : said.len;
+	struct slice reason = victim->why.len ? victim->why : victim->last;
+	struct slice line = slice_next_line(&reason);
 
 	buf_printf(&why, "%s\nso rank %u failed: %.*s", news->why, victim->rank,
-		   (int)(n < 300 ? n : 300), said.data);
+		   (int)(line.len < 300 ? line.len : 300), line.data);
 	x.why = SLICE(why.data, why.len);
 	wire_put_exited(&frame, WIRE_EXITED, WIRE_NOTICE, 0, &x);
 	if (!why.failed && !frame.failed &&

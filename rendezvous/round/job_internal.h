@@ -189,6 +189,11 @@ void assign_fill(struct job *j, struct job_memory *m, char *host, int32_t rank);
 /* n leaves: frees its rank and remembers it for its host. */
 void assign_forget(struct job *j, struct job_node *n);
 
+/* job_query.c: 1 if a line about missing nodes can name the explicit ranks that
+ * no node has claimed, which helps more than a number: every node so far has
+ * claimed one. */
+int job_names_unclaimed(const struct job *j);
+
 /* restarts.c */
 /* The last round has ended: its nodes will say which steps they reached. */
 void restarts_begin(struct job *j);

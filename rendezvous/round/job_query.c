@@ -141,17 +141,22 @@ static void job_put_absent_names(struct job *j, struct buf *out)
 	job_put_list_end(out, wanted - j->joined, shown);
 }
 
-/* Names the explicit ranks that no node has claimed, which helps more than a
- * number. Only if every node so far has claimed one. */
-static void job_put_unclaimed(struct job *j, struct buf *out)
+int job_names_unclaimed(const struct job *j)
 {
-	uint32_t shown = 0, claimed = 0;
+	uint32_t claimed = 0;
 
 	if (!j->first_host || j->min_nodes < j->max_nodes)
-		return;
+		return 0;
 	for (uint32_t i = 0; i < j->max_nodes; i++)
 		claimed += j->homes[i] != NULL;
-	if (claimed < j->joined)
+	return claimed >= j->joined;
+}
+
+static void job_put_unclaimed(struct job *j, struct buf *out)
+{
+	uint32_t shown = 0;
+
+	if (!job_names_unclaimed(j))
 		return;
 	for (uint32_t i = 0; i < j->max_nodes && shown < NAMED; i++)
 		if (!j->homes[i])

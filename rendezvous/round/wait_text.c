@@ -138,17 +138,9 @@ static void wait_text_put_gone(struct wait_text *a, const struct job *j)
 	}
 }
 
-/* Names the explicit ranks that no node has claimed, which helps more than a
- * number. Only if every node so far has claimed one. */
 static void wait_text_put_unclaimed(struct wait_text *a, const struct job *j)
 {
-	uint32_t claimed = 0;
-
-	if (!j->first_host || j->min_nodes < j->max_nodes)
-		return;
-	for (uint32_t i = 0; i < j->max_nodes; i++)
-		claimed += j->homes[i] != NULL;
-	if (claimed < j->joined)
+	if (!job_names_unclaimed(j))
 		return;
 	for (uint32_t i = 0; i < j->max_nodes && wait_text_has_room(a); i++) {
 		if (j->homes[i])

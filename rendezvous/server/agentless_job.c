@@ -1,5 +1,5 @@
-/* agentless_job.c: a job whose ranks nobody reports but their own connections.
- */
+/* agentless_job.c: a job without agents: only its ranks' own connections report
+ * them. */
 #include "rendezvous/server/agentless_job.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ int agentless_job_check(const struct hosted_job *h,
 	if (end)
 		return err_set(e, ERR_REFUSED, "%s: it cannot rejoin this job",
 			       end);
-	/* its own server is another, which will be there soon */
+	/* its own server is another one, which will listen soon */
 	if (h->server->parent_gone)
 		return err_set(e, ERR_REFUSED,
 			       "rank 0 of this job has ended already");

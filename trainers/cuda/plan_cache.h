@@ -15,8 +15,8 @@ struct plan_cache;
  * written; `device` and `version` identify it. note is called with one line for
  * the user (NULL: nobody reads them) if the file is damaged, belongs to another
  * user, or cannot be written. A damaged file is replaced; another user's file,
- * or a file that others can write to, is neither read nor written. These are no
- * errors. NULL: no memory. */
+ * or a file that others can write to, is neither read nor written. These are
+ * not errors. NULL: no memory. */
 struct plan_cache *plan_cache_new(const char *folder, const char *device,
 				  size_t version,
 				  void (*note)(const char *line));

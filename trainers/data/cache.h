@@ -38,7 +38,7 @@ int cache_folder(char *out);
 /* Called by one process per host: maps the cache file if it is valid (checksum
  * included), else makes it, while other callers wait. A file that is damaged,
  * belongs to another user (except root) or is writable by others is made again.
- * If nothing can be written the block is private. These are no errors;
+ * If nothing can be written the block is private. These are not errors;
  * note[ERR_TEXT_MAX] says so, or is "". Errors are make's. */
 int cache_prepare(const struct cache_source *s, struct cache_block *b,
 		  char *note, struct err *e);

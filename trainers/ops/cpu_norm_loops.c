@@ -4,20 +4,6 @@
 #include "trainers/ops/cpu_norm.h"
 #include "trainers/ops/cpu_vector.h"
 
-/* Loads one channel of sixteen, for an incomplete vector. */
-INLINED float norm_load1(const void *p, size_t i, int bf16)
-{
-	union {
-		uint32_t u;
-		float f;
-	} v;
-
-	if (!bf16)
-		return ((const float *)p)[i];
-	v.u = (uint32_t)((const uint16_t *)p)[i] << 16;
-	return v.f;
-}
-
 INLINED void norm_store1(float x, void *p, size_t i, int bf16)
 {
 	union {
@@ -43,7 +29,7 @@ INLINED void norm_load(v16 *out, const void *p, size_t i, int bf16, int lanes)
 	}
 	*out = (v16){0};
 	for (int k = 0; k < lanes; k++)
-		(*out)[k] = norm_load1(p, i + (size_t)k, bf16);
+		(*out)[k] = load1(p, i + (size_t)k, bf16);
 }
 
 INLINED void norm_store(const v16 *v, void *p, size_t i, int bf16, int lanes)

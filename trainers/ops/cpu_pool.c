@@ -149,19 +149,6 @@ static struct run_of average_pool_find_run(const struct cpu_md_parts *p,
 	};
 }
 
-static float average_pool_value(const void *p, size_t i, int bf16)
-{
-	union {
-		uint32_t u;
-		float f;
-	} v;
-
-	if (!bf16)
-		return ((const float *)p)[i];
-	v.u = (uint32_t)((const uint16_t *)p)[i] << 16;
-	return v.f;
-}
-
 MULTIVERSION
 static void average_pool_run(const struct cpu_md_parts *p, size_t i, int bf16,
 			     const void *x, float *y)
@@ -186,8 +173,7 @@ static void average_pool_run(const struct cpu_md_parts *p, size_t i, int bf16,
 		float sum = 0;
 
 		for (size_t j = 0; j < places; j++)
-			sum += average_pool_value(x, run.at + j * run.stride,
-						  bf16);
+			sum += load1(x, run.at + j * run.stride, bf16);
 		y[k] = sum * part;
 	}
 }

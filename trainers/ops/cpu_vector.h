@@ -30,6 +30,20 @@ INLINED void load16(v16 *out, const void *p, size_t i, int bf16)
 	}
 }
 
+/* The same for one value. */
+INLINED float load1(const void *p, size_t i, int bf16)
+{
+	union {
+		uint32_t u;
+		float f;
+	} v;
+
+	if (!bf16)
+		return ((const float *)p)[i];
+	v.u = (uint32_t)((const uint16_t *)p)[i] << 16;
+	return v.f;
+}
+
 /* Rounds to nearest even; a NaN stays NaN. */
 INLINED void store16(const v16 *v, void *p, size_t i, int bf16)
 {

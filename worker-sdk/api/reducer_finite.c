@@ -5,7 +5,7 @@
 #include "worker-sdk/api/reducer.h"
 #include "worker-sdk/core/last_error.h"
 
-/* Values between two looks. A loop of a constant length is computed with
+/* Values between two checks. A loop of a constant length is computed with
  * vectors. */
 enum { LOOK = 256 };
 

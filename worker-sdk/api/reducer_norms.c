@@ -9,7 +9,7 @@
 #include "worker-sdk/api/reducer.h"
 #include "worker-sdk/core/last_error.h"
 
-/* Values between two looks: a loop of a constant length is computed with
+/* Values between two checks: a loop of a constant length is computed with
  * vectors. */
 enum { LOOK = 256, RANKS_MIN = 3 };
 

@@ -19,8 +19,8 @@ static int role_number(const char *roles, const char *name)
 	return -1;
 }
 
-/* Without a list, as when each node has its own --role: a number made of the
- * name, which all ranks make in the same way (FNV-1a). */
+/* Without a list, as when each node has its own --role: a hash of the name
+ * (FNV-1a), the same on all ranks. */
 static int role_hash(const char *name)
 {
 	uint32_t hash = 2166136261u;

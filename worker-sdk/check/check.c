@@ -219,7 +219,7 @@ static int check_pairs(struct check *c, struct err *e)
 
 /* ---- the results ---- */
 
-/* One more finding of each node, made when all had met. */
+/* Adds a finding for each node, once all have met. */
 static int check_share_collective(struct check *c, struct err *e)
 {
 	struct findings *mine = calloc(1, sizeof(*mine));

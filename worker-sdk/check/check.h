@@ -46,8 +46,8 @@ struct check {
 };
 
 /* The exchange is open (exchange_open on c->x). 0, or the error that kept the
- * check from its end: a node that does not report, a lost server, no memory.
- * A node that is not fit is no error. */
+ * check from its end: a node that does not report, a lost server, no memory. A
+ * node that is not fit is not an error. */
 int check_run(struct check *c, const struct check_options *o, struct err *e);
 void check_release(struct check *c); /* also closes the exchange */
 

@@ -49,7 +49,7 @@ void reach_release(struct reach *r);
  * or failed. A node fails if it does not connect within connect_ms. Then it
  * has answer_ms for the proof, for which the other node needs a CPU.
  * peers[].code and out are set then. -ENOMEM or 0: links that do not work are
- * no error. */
+ * not an error. */
 int reach_all(struct reach *r, int connect_ms, int answer_ms, struct err *e);
 /* Answers those that call now; others may still do so when our own calls are
  * over. Does not wait. Sets peers[].in. */

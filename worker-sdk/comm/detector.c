@@ -9,7 +9,7 @@
 #include "worker-sdk/comm/cpu.h"
 
 enum {
-	/* The least time between two looks: during the first FIRST_MS, and
+	/* The least time between two searches: during the first FIRST_MS, and
 	 * later. */
 	LOOK_FIRST_MS = 50,
 	LOOK_MS = 400,
@@ -348,7 +348,7 @@ static int detector_is_time(struct ddp__detector *d)
 	return 1;
 }
 
-/* 1 if the circle is the same as in the last look. */
+/* 1 if the circle is the same as in the last search. */
 static int detector_find_again(struct ddp__detector *d,
 			       const struct ddp_comm *world,
 			       struct ddp__circle *c)

@@ -63,8 +63,8 @@ struct ddp__detector {
 	struct ddp__heard heard;
 	/* not on the board */
 	uint64_t turns, since, looked;
-	struct ddp__circle found; /* in the last look, and */
-	uint64_t found_since;	  /* in every look since then */
+	struct ddp__circle found; /* in the last search, and */
+	uint64_t found_since;	  /* in every search since then */
 };
 
 /* All ranks known to be blocked, this one first; *n is their number. NULL: no

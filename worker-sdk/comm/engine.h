@@ -32,7 +32,7 @@ struct ddp__engine {
 	struct ddp__queue *busy; /* list of queues with tasks */
 	int tasks;		 /* in all queues */
 	int changed;		 /* since the thread went to sleep */
-	uint64_t looked;	 /* time of the last look, ns */
+	uint64_t looked;	 /* time of the last check, ns */
 	struct ddp__sleeper sleeper;
 	/* the progress thread's; threaded is accessed only by the program */
 	int threaded;

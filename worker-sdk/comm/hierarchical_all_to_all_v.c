@@ -3,7 +3,7 @@
  * is sent to its host. */
 #include "worker-sdk/comm/hierarchical_internal.h"
 
-/* The begins of the blocks that rank i of this host sends; receives. */
+/* The offsets of the blocks that rank i of this host sends; receives. */
 static const size_t *row_sent(const struct ddp__cpu_op *op, int i)
 {
 	return op->counts->rows + 2 * ((size_t)op->c->size + 1) * (size_t)i;

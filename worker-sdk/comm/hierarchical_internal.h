@@ -126,12 +126,12 @@ static inline int pass_on(struct ddp__cpu_op *op, const char *from, char *to,
 struct ddp__cpu_counts {
 	size_t *owned[8]; /* all that follow */
 	int n, has_failed;
-	size_t *deal; /* begins of blocks to and from ranks of this host */
+	size_t *deal; /* offsets of blocks to and from ranks of this host */
 	/* the leader's, where all ranks pass the same counts: */
 	size_t *digests; /* each host's */
 	size_t *numbers; /* each leader's; NULL: they need not be compared */
 	size_t *digest_ranges, *number_ranges, *data_ranges;
-	/* all_to_all's: both begins of each rank of this host, */
+	/* all_to_all's: both offsets of each rank of this host, */
 	size_t *rows;
 	/* and the leader's, [to rank in host order][my rank], [from host][to
 	 * my rank][its rank], and the ranges of both: */

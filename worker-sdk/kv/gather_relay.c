@@ -1,6 +1,6 @@
-/* gather_relay.c: one source, several receivers ("comers"). Data from the
- * source is sealed once and sent to each receiver as it arrives. The list is
- * accepted if it has the hash that the authenticated server announced. */
+/* gather_relay.c: one source, several receivers. Data from the source is sealed
+ * once and sent to each receiver as it arrives. The list is accepted if it has
+ * the hash that the authenticated server announced. */
 #include "worker-sdk/kv/gather_relay.h"
 
 #include <errno.h>

@@ -26,7 +26,7 @@ struct ddp__shm_op {
 	char *recv; /* NULL if this rank gets no result */
 	const int *place;
 	/* With counts: those of the call, where all ranks pass the same; and
-	 * each block's begin in send and in recv. */
+	 * each block's offset in send and in recv. */
 	const struct ddp__counts *counts;
 	const size_t *send_begin, *recv_begin;
 	size_t pieces; /* in each block, if they share a slot */

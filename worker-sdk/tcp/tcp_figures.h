@@ -27,13 +27,13 @@ struct ddp__loss {
 	uint32_t sent, lost;
 };
 
-/* What two looks at a pair of hosts, some time apart, have seen. */
+/* What two readings of a pair of hosts, some time apart, show. */
 struct ddp__link_look {
 	const struct ddp__figures *data; /* the connection in question */
 	/* The connection with the same host that carries only short messages,
-	 * of which one was sent at the first look; NULL: none. */
+	 * of which one was sent at the first reading; NULL: none. */
 	const struct ddp__figures *small;
-	uint32_t came; /* segments from that host since the first look */
+	uint32_t came; /* segments from that host since the first reading */
 	uint32_t between_ms;
 	/* On all connections with that host, before the call that fails and
 	 * during it; without the segments that are stuck now. */
@@ -51,7 +51,7 @@ enum ddp__verdict {
 	DDP__LINK_LOSSY, /* some packets arrive, and many do not */
 };
 
-/* 0, or -1 if fd is no connection any more. */
+/* 0, or -1 if fd is not a connection any more. */
 int ddp__figures_read(int fd, struct ddp__figures *f);
 enum ddp__verdict ddp__link_verdict(const struct ddp__link_look *l);
 /* The most that the kernel has sent again of the segments that are stuck now.

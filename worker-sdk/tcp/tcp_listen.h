@@ -19,8 +19,8 @@ struct ddp__listener {
 
 /* Listens on addr, the address that the other ranks will get. If that is a name
  * that means loopback here (Debian gives a host's own name 127.0.1.1), listens
- * on the addresses that other hosts may find behind it. If it is no address of
- * this host (behind a NAT), listens on every interface. */
+ * on the addresses that other hosts may find behind it. If it is not an address
+ * of this host (behind a NAT), listens on every interface. */
 int ddp__listen(struct ddp__listener *l, const char *addr, uint16_t *port,
 		struct err *e);
 /* Accepts a connection: its descriptor (non-blocking), or -1 if there is
