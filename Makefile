@@ -253,19 +253,14 @@ $(foreach s,$(unit_sources),$(eval $(O)/tests/$(basename $(notdir $s)): $(call o
 $(unit_tests): $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $(filter-out $(internal),$^) $(internal) $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $(filter-out $(internal),$^) $(internal) $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs) $(replaced)
 
 # -Og takes a quarter of the time of -O2, and tests are half of what check compiles.
 $(call objs,$(unit_sources)): extra_cflags = -Og
 
-# Some tests replace the clock, connect, wake-ups or malloc.
-$(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
-$(O)/tests/test_remote_spec: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc
-$(O)/tests/test_client: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=connect
-$(O)/tests/test_engine: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=syscall
-$(O)/tests/test_engine_tcp: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=poll,--wrap=__poll_chk
-$(O)/tests/test_shm_wake: private extra_libs = -Wl,--wrap=ddp__shm_wake
-$(O)/tests/test_checkpoint_sync: private extra_libs = -Wl,--wrap=fsync,--wrap=renameat
+# Some tests replace functions ("/* replaces: malloc connect */" lines): the linker binds
+# what they call to the test's __wrap_malloc.
+replaced = $(foreach f,$(shell sed -n 's|^/\* replaces: \(.*\) \*/$$|\1|p' $(patsubst $(O)/obj/%.o,%.c,$(filter $(O)/obj/tests/unit/%,$^))),-Wl,--wrap=$(f))
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.
 host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))

@@ -1,4 +1,5 @@
 /* test_remote_spec.c: the messages to a host: sent in full, or an error. */
+/* replaces: calloc malloc realloc */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

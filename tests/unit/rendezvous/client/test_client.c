@@ -1,6 +1,7 @@
 /* test_client.c: libddp's client with a real server that dies and returns. The
  * server runs in a child; the test provides the client's clock and connects
  * (the Makefile wraps both), so an outage of a minute takes no time. */
+/* replaces: clock_gettime connect */
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>

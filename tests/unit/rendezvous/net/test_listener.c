@@ -1,5 +1,6 @@
 /* test_listener.c: a server without memory or descriptors for a connection
  * keeps listening. Real connections to a server on this test's loop. */
+/* replaces: calloc malloc */
 #include <arpa/inet.h>
 #include <check.h>
 #include <string.h>

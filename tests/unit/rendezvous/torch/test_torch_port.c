@@ -1,5 +1,6 @@
 /* test_torch_port.c: which clients get a place at a full port of a round's
  * store: real connections; the test is the gate. */
+/* replaces: calloc malloc */
 #include <arpa/inet.h>
 #include <check.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* test_checkpoint_sync.c: a checkpoint survives a power cut: its data is on the
  * disk before its name is, and its name before ddp_checkpoint_save returns. */
+/* replaces: fsync renameat */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

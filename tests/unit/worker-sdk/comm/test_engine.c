@@ -2,6 +2,7 @@
  * test controls: a message that moves has no time limit, a message that does
  * not move has the timeout, and time in which the process is stopped does not
  * count. */
+/* replaces: clock_gettime syscall */
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdarg.h>

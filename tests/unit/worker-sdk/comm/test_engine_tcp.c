@@ -1,6 +1,7 @@
 /* test_engine_tcp.c: as test_engine.c, for a message between hosts: its timeout
  * is for time without progress, not for the whole message, and not for time in
  * which the process is stopped. */
+/* replaces: clock_gettime poll __poll_chk */
 #include <poll.h>
 
 #include "tests/unit/run_case.h"

@@ -1,6 +1,7 @@
 /* test_shm_wake.c: one rank posts a step while another goes to sleep at the
  * same moment: the first wakes the second, or the second sees the step. Neither
  * may look before the other can see its store. */
+/* replaces: ddp__shm_wake */
 #include <pthread.h>
 #include <sched.h>
 
