@@ -65,7 +65,7 @@ struct host_look {
 	struct ddp__figures data, small;
 	int link; /* the link of data */
 	enum ddp__verdict verdict;
-	struct ddp__link_look look;
+	struct ddp__link_look look; /* without them */
 };
 
 /* Adds up the segments on the host's connections. */
@@ -157,8 +157,6 @@ static void host_look(const struct ddp__tcp *t, int host, uint64_t now,
 		k->data = f;
 		k->link = host * t->links + i;
 	}
-	k->look.data = &k->data;
-	k->look.small = &k->small;
 }
 
 /* The host with a connection that explains the wait: the late host, or else
@@ -176,11 +174,18 @@ static int step_look(const struct ddp__tcp *t, int late, uint64_t now,
 		if (!ddp__link_is_bad(other.verdict))
 			continue;
 		*k = other;
-		k->look.data = &k->data;
-		k->look.small = &k->small;
 		return h;
 	}
 	return late;
+}
+
+static char *look_text(const struct host_look *k, char *out, size_t size)
+{
+	struct ddp__link_look l = k->look;
+
+	l.data = &k->data;
+	l.small = &k->small;
+	return ddp__link_text(k->verdict, &l, out, size);
 }
 
 /* Returns 1 and the text if the network fails at that host's connection. */
@@ -195,7 +200,7 @@ static int look_text_bad(const struct ddp__tcp *t, int host,
 	snprintf(out, size, "%s -> %s (%s): %s", ddp__tcp_name(t, t->me, from),
 		 ddp__tcp_name(t, host, to),
 		 ddp__link_ends(t->fd[k->link], ends, sizeof(ends)),
-		 ddp__link_text(k->verdict, &k->look, why, sizeof(why)));
+		 look_text(k, why, sizeof(why)));
 	return 1;
 }
 
@@ -234,7 +239,7 @@ static void step_explain(const struct ddp__tcp *t, int late, uint64_t waited,
 	else
 		snprintf(out, size, "%s; %s: %s", absent,
 			 ddp__link_ends(t->fd[k.link], ends, sizeof(ends)),
-			 ddp__link_text(k.verdict, &k.look, why, sizeof(why)));
+			 look_text(&k, why, sizeof(why)));
 }
 
 static int step_timed_out(const struct ddp__schedule *s, uint64_t waited,
