@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "launcher/pmix/pmix_service_internal.h"
 #include "pmi/pmix_abi.h"
 #include "tests/unit/run_case.h"
@@ -230,13 +231,17 @@ static const struct pmi_exchange_round exchange = {
 /* Ranks 3 and 4 of a world are on this node, node 1. */
 static inline struct pmix_job a_job(uint32_t nnodes)
 {
+	static uint64_t now;
 	struct pmix_job j = {.base_rank = nnodes > 1 ? 3 : 0,
 			     .nproc = 2,
 			     .world_size = nnodes > 1 ? 5 : 2,
 			     .node_rank = nnodes > 1,
 			     .nnodes = nnodes};
 
-	snprintf(j.name, sizeof(j.name), "ddprun_%d_7", (int)getpid());
+	if (!now) /* a new name in each test */
+		now = clock_ns();
+	snprintf(j.name, sizeof(j.name), "ddprun_%llx_7",
+		 (unsigned long long)now);
 	return j;
 }
 

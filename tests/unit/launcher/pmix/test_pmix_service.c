@@ -119,6 +119,7 @@ START_TEST(without_the_other_nodes_nothing_starts)
 	ck_assert_int_eq(helper_closed, 1);
 	ck_assert_int_eq(exchange_closed, _i == 1);
 	ck_assert_int_eq(mail_closed, 0);
+	ck_assert_int_eq(rmdir(folder), 0);
 }
 
 START_TEST(a_failure_while_it_starts_is_its_caller_s)
@@ -126,6 +127,7 @@ START_TEST(a_failure_while_it_starts_is_its_caller_s)
 	sending_fails = 1;
 	expect_no_start(1, "no memory for a frame");
 	ck_assert_int_eq(helper_closed, 1);
+	ck_assert_int_eq(rmdir(folder), 0);
 }
 
 START_TEST(every_part_is_closed_before_the_folder_goes)
