@@ -53,7 +53,7 @@ struct ddp__shm_control {
 	uint64_t call[2]; /* for a call's first step: ddp__call_mark */
 	unsigned char tiny[2][DDP__SHM_TINY];
 	/* The call that the rank entered last, for the errors of ranks that
-	 * wait for it in vain. The number is 0 while the two are being
+	 * miss it. The number is 0 while the two are being
 	 * written. */
 	_Alignas(64) _Atomic uint64_t last;
 	_Atomic uint64_t last_number;
@@ -135,7 +135,7 @@ struct ddp__shm {
 	uint64_t moved, move_ns; /* when this rank left the CPU of another rank,
 				  * and how long not to do so again */
 	int patient;		      /* a rank was away during this step */
-	uint64_t mark;	/* of this rank's last first step: ddp__call_mark */
+	uint64_t mark;	/* ddp__call_mark of this rank's last first step */
 	int lasted; /* set by a wait that took longer than a few looks */
 	int bell, has_bell;	      /* a socket or -1; the socket is bound to
 				       * its name */

@@ -1,5 +1,5 @@
 /* shm_wait.c: waits for the other ranks of a host: spins, then sleeps, and
- * finds out why a rank does not come. */
+ * finds out why a rank does not arrive. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -318,7 +318,7 @@ int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
 }
 
-/* 1 if rank i, which this rank awaits in vain, is in another call of the same
+/* 1 if rank i, for which this rank waits, is in another call of the same
  * number, or past it: it gave, or waits for, a cell when others wait for a
  * step. Making a world or a group takes several calls of one number. */
 static int wait_is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
@@ -327,7 +327,7 @@ static int wait_is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 	uint64_t word, number = ddp__shm_seen(s, i, &word);
 
 	ddp__call_unpack(other, word, number);
-	/* the order matters: a call that it entered after it had come does not
+	/* the order matters: a call that it entered after it arrived does not
 	 * count */
 	if (!word || wait_is_over(s, i) || ddp__is_message(other) ||
 	    number < call->number)
@@ -336,7 +336,7 @@ static int wait_is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 	       (!ddp__is_meeting(call) && word != ddp__call_pack(call));
 }
 
-/* Checks the ranks that have not come: 0 if all of them may still come. */
+/* Checks the ranks that have not arrived: 0 if all of them may still come. */
 static int wait_check(struct ddp__shm *s, int first, struct err *e)
 {
 	struct ddp__call other;
@@ -350,7 +350,7 @@ static int wait_check(struct ddp__shm *s, int first, struct err *e)
 		looks++;
 		if (wait_is_astray(s, i, &other))
 			return ddp__shm_differ(s, wait_call(s), i, &other, e);
-		/* It may have come and left since. */
+		/* It may have arrived and left since. */
 		if (ddp__shm_look_at(s, i, wait_call(s), e) &&
 		    !wait_is_over(s, i))
 			return ddp__shm_fail(s, e);
