@@ -199,6 +199,8 @@ static inline uint32_t wire_str_max(const char *name)
 		return WIRE_TEXT_MAX;
 	if (!strcmp(name, "page"))
 		return WIRE_DUMP_REPLY_MAX;
+	if (!strcmp(name, "alike"))
+		return WIRE_ALIKE_MAX;
 	return WIRE_NAME_MAX;
 }
 
@@ -357,6 +359,7 @@ void wire_put_job_node_item(struct buf *items, const struct wire_job_node *n)
 {
 	buf_put_slice(items, n->host);
 	buf_put_slice(items, n->addr);
+	buf_put_slice(items, n->role);
 	buf_put_u32(items, (uint32_t)n->node_rank);
 	buf_put_u8(items, n->state);
 	buf_put_u32(items, n->nproc);
@@ -372,6 +375,7 @@ struct wire_job_node wire_get_job_node_item(struct reader *r)
 
 	n.host = reader_slice(r);
 	n.addr = reader_slice(r);
+	n.role = reader_slice(r);
 	n.node_rank = (int32_t)reader_u32(r);
 	n.state = reader_u8(r);
 	n.nproc = reader_u32(r);
@@ -380,6 +384,40 @@ struct wire_job_node wire_get_job_node_item(struct reader *r)
 	n.connected = reader_u32(r);
 	n.silent_ms = reader_u64(r);
 	return n;
+}
+
+void wire_put_option(struct buf *alike, const struct wire_option *o)
+{
+	buf_put_slice(alike, o->name);
+	buf_put_slice(alike, o->value);
+}
+
+struct wire_option wire_get_option(struct reader *r)
+{
+	struct wire_option o;
+
+	o.name = reader_slice(r);
+	o.value = reader_slice(r);
+	return o;
+}
+
+int wire_find_option(struct slice alike, struct slice name,
+		     struct slice *value)
+{
+	struct reader r;
+
+	reader_init(&r, alike);
+	while (reader_left(&r)) {
+		const struct wire_option o = wire_get_option(&r);
+
+		if (r.bad)
+			return 0;
+		*value = o.value;
+		if (o.name.len == name.len &&
+		    memcmp(o.name.data, name.data, name.len) == 0)
+			return 1;
+	}
+	return 0;
 }
 
 void wire_put_rank_item(struct buf *items, const struct wire_rank *n)

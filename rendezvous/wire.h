@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 8,
+	WIRE_VERSION = 9,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_MARK_SIZE = 4, /* the part of it before the version */
 	WIRE_NONCE_SIZE = 32,
@@ -36,6 +36,7 @@ enum {
 			       * list */
 	WIRE_HASH_SIZE = 32,
 	WIRE_ADDRS_MAX = 64,  /* a node's */
+	WIRE_ALIKE_MAX = 8 << 10, /* JOIN's and JOB's alike */
 	WIRE_LEASE_MS = 5000, /* silence after which a node is lost */
 	WIRE_LEASE_MIN_MS = 100,
 	WIRE_PINGS = 20, /* in a lease; a server that answers none is lost.
@@ -209,7 +210,8 @@ const char *wire_type_name(int type);
 	F(u32, min_nodes) F(u32, max_nodes) F(u32, nproc)                      \
 	F(u32, max_restarts) F(u32, max_no_progress) F(u32, swap_after)        \
 	F(u32, backoff_ms) F(str, role) F(u32, last_call_ms) F(u32, lease_ms)  \
-	F(u8, agent_store) F(u8, store_open) F(u64, steps) F(list, addrs)
+	F(u8, agent_store) F(u8, store_open) F(u64, steps) F(str, alike)       \
+	F(list, addrs)
 #define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, min_nodes)                 \
 	F(u32, max_nodes) F(u32, spares) F(u8, spare) F(u32, last_call_ms)     \
 	F(str, missing)
@@ -269,7 +271,7 @@ const char *wire_type_name(int type);
 	F(u32, min_nodes) F(u32, max_nodes) F(u32, joined) F(u32, spares)      \
 	F(u32, world_size) F(u32, exited) F(u32, connected)                    \
 	F(u64, waited_ms) F(str, text) F(str, cause) F(u64, keys)              \
-	F(u64, bytes) F(list, nodes)
+	F(u64, bytes) F(str, alike) F(list, nodes)
 
 /* struct name suffix, FIELDS macro */
 /* clang-format off */
@@ -337,6 +339,17 @@ WIRE_MESSAGES(WIRE_DECLARE)
 MUST_CHECK int wire_copy_end(struct wire_end *to, const struct wire_end *from,
 			     struct buf *bytes);
 
+/* An item of JOIN's and JOB's alike, which is no list: the items fill the text.
+ */
+struct wire_option {
+	struct slice name, value; /* "": not given */
+};
+void wire_put_option(struct buf *alike, const struct wire_option *o);
+struct wire_option wire_get_option(struct reader *r);
+/* 1, and the value of an option, or 0. */
+int wire_find_option(struct slice alike, struct slice name,
+		     struct slice *value);
+
 /* An item of DUMP_REPLY's calls. r->bad is set if the list is torn. */
 enum wire_call_kind { WIRE_CALL_COLLECTIVE, WIRE_CALL_SEND, WIRE_CALL_RECV };
 enum wire_call_wait {
@@ -361,7 +374,7 @@ enum wire_node_state {
 	WIRE_NODE_GONE,
 };
 struct wire_job_node {
-	struct slice host, addr;
+	struct slice host, addr, role;
 	int32_t node_rank; /* -1: none yet */
 	uint8_t state;
 	uint32_t nproc, base_rank, exited, connected;

@@ -395,6 +395,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 
 	if (rc < 0)
 		return rc;
+	a->member.alike = SLICE(a->alike.data, a->alike.len);
 	a->member.owner = a;
 	a->shutdown.owner = a;
 	a->shutdown.on_over = agent_on_grace;
@@ -516,6 +517,8 @@ int agent_run(const struct agent_options *options,
 		.on_unfit = agent_on_unfit, .owner = &a};
 	rc = agent_make_marks(&a, &e);
 	if (rc == 0)
+		rc = agent_make_alike(&a, &e);
+	if (rc == 0)
 		rc = log_rules_init(&a.log_rules, options->output, &e);
 	if (rc == 0)
 		rc = agent_start_guard(&a, &e);
@@ -535,6 +538,7 @@ int agent_run(const struct agent_options *options,
 	exit_reports_release(&a.exit_reports);
 	worker_ports_release(&a.ports);
 	buf_release(&a.peers_text);
+	buf_release(&a.alike);
 	*ended = (struct agent_ended){a.ended_as_asked ? a.stop.level : 0,
 				      a.stop.warned};
 	if (rc < 0 && a.member.connection.ended_by)

@@ -1,8 +1,8 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
  * to end), agent_acts.c (the actions of the state table), agent_round.c (the
  * start of a round's workers), agent_stop.c (stop requests), agent_watch.c
- * (progress, and ranks that hang), agent_elastic.c, agent_gpu.c, agent_mpi.c,
- * agent_peers.c and agent_preload.c. */
+ * (progress, and ranks that hang), agent_alike.c, agent_elastic.c, agent_gpu.c,
+ * agent_mpi.c, agent_peers.c and agent_preload.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -93,6 +93,7 @@ struct agent {
 	struct worker_ports ports; /* this attempt's, if it needs any */
 	struct agent_peers *peers; /* their exchange; NULL: none */
 	struct buf peers_text;
+	struct buf alike; /* JOIN's */
 	struct preload preload;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes, node_rank;
@@ -109,6 +110,9 @@ struct agent {
 /* agent.c */
 void agent_handle(struct agent *a, enum agent_event ev, const char *why);
 const char *agent_id(const struct agent *a);
+
+/* agent_alike.c: fills a->alike. -ENOMEM. */
+int agent_make_alike(struct agent *a, struct err *e);
 
 /* agent_round.c */
 void agent_start_workers(struct agent *a);

@@ -15,6 +15,7 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/control_client.h"
 #include "launcher/inspect/gpu_status.h"
+#include "launcher/inspect/job_roles.h"
 #include "launcher/inspect/job_status.h"
 #include "launcher/inspect/rank_progress.h"
 
@@ -53,6 +54,15 @@ static unsigned long long status_seconds(uint64_t ms)
 	return (ms + 500) / 1000;
 }
 
+/* --role of a node's workers, where they all have one. */
+static int status_has_role(const struct wire_job_node *n)
+{
+	static const char usual[] = "default";
+
+	return n->role.len && (n->role.len != sizeof(usual) - 1 ||
+			       memcmp(n->role.data, usual, n->role.len) != 0);
+}
+
 static void status_put_node(struct buf *out, const struct wire_job_node *n)
 {
 	char rank[16] = "-";
@@ -68,6 +78,8 @@ static void status_put_node(struct buf *out, const struct wire_job_node *n)
 	else
 		buf_printf(out, "  %u worker%s", n->nproc,
 			   n->nproc == 1 ? "" : "s");
+	if (status_has_role(n))
+		buf_printf(out, "  role %.*s", SLICE_FMT(n->role));
 	if (status_seconds(n->silent_ms) > 1)
 		buf_printf(out, "  silent for %llu s",
 			   status_seconds(n->silent_ms));
@@ -105,6 +117,22 @@ static void status_put_head(struct buf *out, const struct job_status *job)
 	buf_put(out, "\n", 1);
 }
 
+static void status_put_roles(struct buf *out, const struct wire_job *m)
+{
+	struct slice text = job_roles_text(m);
+	const char *between = "  roles ";
+	struct job_role role;
+
+	while (job_roles_next(m, &text, &role)) {
+		buf_printf(out, "%s%.*s (%.*s%s)", between,
+			   SLICE_FMT(role.name), SLICE_FMT(role.ranks),
+			   role.is_optional ? "; optional" : "");
+		between = ", ";
+	}
+	if (between[0] == ',')
+		buf_put(out, "\n", 1);
+}
+
 static void status_put_job(struct buf *out, const struct job_status *job)
 {
 	const struct wire_job *m = &job->as;
@@ -112,6 +140,7 @@ static void status_put_job(struct buf *out, const struct job_status *job)
 	uint32_t n = job_status_nodes(job, &nodes);
 
 	status_put_head(out, job);
+	status_put_roles(out, m);
 	if (m->text.len)
 		buf_printf(out, "  waiting %llu s for %.*s\n",
 			   status_seconds(m->waited_ms), SLICE_FMT(m->text));
@@ -149,6 +178,7 @@ static cJSON *status_json_node(const struct json *j,
 	j->add_number(to, "node_rank", n->node_rank);
 	json_add_text_or_null(j, to, "host", n->host);
 	json_add_text_or_null(j, to, "address", n->addr);
+	json_add_text_or_null(j, to, "role", n->role);
 	j->add_string(to, "state", job_status_node_state_name(n->state));
 	j->add_number(to, "workers", n->nproc);
 	if (n->state == WIRE_NODE_RUNS)
@@ -159,6 +189,23 @@ static cJSON *status_json_node(const struct json *j,
 	j->add_number(to, "ended", n->exited);
 	j->add_number(to, "silent_seconds", (double)n->silent_ms / 1000);
 	return to;
+}
+
+static void status_json_add_roles(const struct json *j, cJSON *to,
+				  const struct wire_job *m)
+{
+	cJSON *list = j->add_array(to, "roles");
+	struct slice text = job_roles_text(m);
+	struct job_role role;
+
+	while (job_roles_next(m, &text, &role)) {
+		cJSON *item = j->object();
+
+		json_add_text_or_null(j, item, "name", role.name);
+		json_add_text_or_null(j, item, "ranks", role.ranks);
+		j->add_bool(item, "optional", role.is_optional);
+		j->append(list, item);
+	}
 }
 
 static cJSON *status_json_job(const struct json *j,
@@ -188,6 +235,7 @@ static cJSON *status_json_job(const struct json *j,
 	j->add_number(to, "store_bytes", (double)m->bytes);
 	status_json_add_waiting(j, to, m);
 	json_add_text_or_null(j, to, "last_end", m->cause);
+	status_json_add_roles(j, to, m);
 	list = j->add_array(to, "nodes");
 	for (uint32_t i = 0; i < n; i++)
 		j->append(list, status_json_node(j, &nodes[i]));

@@ -51,6 +51,7 @@ struct member {
 	uint32_t round; /* the last that has started */
 	int has_started;
 	uint64_t steps; /* for JOIN */
+	struct slice alike; /* likewise; set by the owner */
 	struct connection connection;
 	struct reconnect reconnect;
 	struct outbox outbox;

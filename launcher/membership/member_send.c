@@ -71,7 +71,7 @@ void member_send_join(struct member *m)
 		.backoff_ms = member_wire_ms(c->backoff_s),
 		.agent_store = (uint8_t)c->agent_store,
 		.store_open = (uint8_t)c->store_open,
-		.steps = m->steps,
+		.steps = m->steps, .alike = m->alike,
 	};
 	char addr[SOCK_TEXT_MAX];
 	struct err e = ERR_INIT;

@@ -79,6 +79,18 @@ int framework_parse(const char *text, unsigned *set, struct err *e)
 	return 0;
 }
 
+void framework_put_names(unsigned set, struct buf *out)
+{
+	const char *comma = "";
+
+	for (int i = 0; i < NFRAMEWORKS; i++) {
+		if (!(set & frameworks[i].bit))
+			continue;
+		buf_printf(out, "%s%s", comma, frameworks[i].name);
+		comma = ",";
+	}
+}
+
 int framework_needs_peers(unsigned set)
 {
 	return (set & (FRAMEWORK_TF | FRAMEWORK_PADDLE)) != 0;

@@ -17,6 +17,8 @@ enum { FRAMEWORK_VARS_MAX = 6 };
 /* 0 and the set that "jax,tf,paddle" or a part of it names, or ERR_USAGE.
  * NULL: the empty set. */
 int framework_parse(const char *text, unsigned *set, struct err *e);
+/* Appends "jax,tf", as --env has it; no NUL. */
+void framework_put_names(unsigned set, struct buf *out);
 /* 1 if each worker needs a port, and the addresses of all. */
 int framework_needs_peers(unsigned set);
 /* 1 if we set the variable of "NAME=value", which is then not inherited. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launcher/inspect/job_roles.h"
 
 enum {
 	QUIET_MS = 30000, /* as in docs/hangs.md: the first line */
@@ -180,7 +181,10 @@ int top_rows_init(struct top_rows *r, const struct job_status *job,
 	uint32_t n = job_status_nodes(job, &nodes);
 	int rc = -ENOMEM;
 
-	*r = (struct top_rows){.at_ns = clock_ns()};
+	*r = (struct top_rows){
+		.at_ns = clock_ns(),
+		.has_roles = job_roles_text(&job->as).len != 0,
+	};
 	r->rows = calloc((size_t)ranks->count + 1, sizeof(*r->rows));
 	if (!r->rows || !nodes || !waited)
 		goto out;
@@ -189,6 +193,7 @@ int top_rows_init(struct top_rows *r, const struct job_status *job,
 		struct top_row *row = &r->rows[i];
 
 		top_row_find_node(row, nodes, n);
+		row->role = job_roles_of(&job->as, row->as.rank);
 		row->usage = (struct top_usage){-1, -1};
 		if (read && top_row_is_at(row, here))
 			row->usage = read(row->as.pid);
@@ -248,7 +253,8 @@ static int top_row_has(const struct top_row *row, const char *text, size_t len)
 	char rank[16];
 
 	snprintf(rank, sizeof(rank), "%u", row->as.rank);
-	if (strcmp(rank, text) == 0)
+	if (strcmp(rank, text) == 0 ||
+	    (row->role.len == len && memcmp(row->role.data, text, len) == 0))
 		return 1;
 	return memmem(row->host.data, row->host.len, text, len) ||
 	       memmem(row->as.call.data, row->as.call.len, text, len) ||

@@ -26,6 +26,7 @@ struct top_row {
 	struct wire_rank as; /* its slices point into the job */
 	int32_t node;	     /* node rank; -1: unknown */
 	struct slice host;   /* empty: unknown */
+	struct slice role;   /* of a job of several programs; else empty */
 	struct top_usage usage;
 	double cpu; /* 1.0 is one CPU, since the last reply; -1: unknown */
 	enum top_mark mark;
@@ -34,6 +35,7 @@ struct top_row {
 struct top_rows {
 	struct top_row *rows;
 	size_t n;
+	int has_roles;
 	uint64_t at_ns; /* clock_ns of the look */
 };
 
@@ -54,7 +56,7 @@ void top_rows_release(struct top_rows *r);
 void top_rows_sort(struct top_rows *r, enum top_order order);
 
 /* Keeps the rows that contain text in their host, call or words, or whose rank
- * is text. "" keeps all. */
+ * or role is text. "" keeps all. */
 void top_rows_filter(struct top_rows *r, const char *text);
 
 #endif

@@ -149,7 +149,8 @@ static void top_line_end(struct top_line *l, int is_last)
 /* ---- the table ---- */
 
 enum top_column {
-	COLUMN_RANK, COLUMN_NODE, COLUMN_HOST, COLUMN_PID, COLUMN_DOES,
+	COLUMN_RANK, COLUMN_ROLE, COLUMN_NODE, COLUMN_HOST, COLUMN_PID,
+	COLUMN_DOES,
 	COLUMN_STEP, COLUMN_RATE, COLUMN_QUIET, COLUMN_WAITS, COLUMN_CPU,
 	COLUMN_MEMORY, COLUMN_WHAT,
 	COLUMNS
@@ -162,6 +163,7 @@ static const struct {
 	int width, from, left;
 } top_columns[COLUMNS] = {
 	[COLUMN_RANK] = {"RANK", 5, 0, 0},
+	[COLUMN_ROLE] = {"ROLE", 10, 44, 1},
 	[COLUMN_NODE] = {"NODE", 5, 70, 0},
 	[COLUMN_HOST] = {"HOST", 12, 56, 1},
 	[COLUMN_PID] = {"PID", 8, 86, 0},
@@ -236,6 +238,8 @@ static struct slice top_cell(const struct top_row *row, enum top_column c,
 	case COLUMN_NODE:
 		top_put_known(own, 32, row->node >= 0, "0", row->node);
 		break;
+	case COLUMN_ROLE:
+		return row->role;
 	case COLUMN_HOST:
 		return row->host;
 	case COLUMN_PID:
@@ -299,19 +303,23 @@ static void top_line_put_cell(struct top_line *l, enum top_column c,
 	top_line_printf(l, " ");
 }
 
-static int top_column_is_shown(const struct top_screen *s, enum top_column c)
+static int top_column_is_shown(const struct top_screen *s,
+			       const struct top_rows *r, enum top_column c)
 {
+	if (c == COLUMN_ROLE && !r->has_roles)
+		return 0;
 	return !s->columns || s->columns >= top_columns[c].from;
 }
 
-static void top_put_titles(struct buf *out, const struct top_screen *s)
+static void top_put_titles(struct buf *out, const struct top_screen *s,
+			   const struct top_rows *r)
 {
 	struct top_line l;
 
 	top_line_begin(&l, out, s);
 	top_line_style(&l, REVERSE);
 	for (int c = 0; c < COLUMNS; c++)
-		if (top_column_is_shown(s, c))
+		if (top_column_is_shown(s, r, c))
 			top_line_put_cell(&l, c,
 					  SLICE_STR(top_columns[c].title));
 	if (s->columns && l.left > 0)
@@ -321,7 +329,7 @@ static void top_put_titles(struct buf *out, const struct top_screen *s)
 
 /* Without colors a mark is a character: where colors are, it is one as well. */
 static void top_put_row(struct buf *out, const struct top_screen *s,
-			const struct top_row *row)
+			const struct top_rows *r, const struct top_row *row)
 {
 	static const char *const words[] = {"", "SLOW: ", "! "};
 	struct top_line l;
@@ -331,7 +339,7 @@ static void top_put_row(struct buf *out, const struct top_screen *s,
 	if (row->mark != TOP_FINE)
 		top_line_style(&l, row->mark == TOP_SLOW ? YELLOW : RED);
 	for (int c = 0; c < COLUMNS; c++) {
-		if (!top_column_is_shown(s, c))
+		if (!top_column_is_shown(s, r, c))
 			continue;
 		if (c == COLUMN_WHAT)
 			top_line_printf(&l, "%s", words[row->mark]);
@@ -458,7 +466,7 @@ size_t top_screen_put(struct buf *out, const struct top_screen *s,
 		buf_printf(out, "\033[H");
 	left -= top_put_head(out, s, job, r);
 	if (r->n && left > 1) {
-		top_put_titles(out, s);
+		top_put_titles(out, s, r);
 		left--;
 	}
 	if (s->columns)
@@ -466,7 +474,7 @@ size_t top_screen_put(struct buf *out, const struct top_screen *s,
 	if (first + room > r->n)
 		first = r->n > room ? r->n - room : 0;
 	for (size_t i = first; i < r->n && i < first + room; i++)
-		top_put_row(out, s, &r->rows[i]);
+		top_put_row(out, s, r, &r->rows[i]);
 	top_put_bottom(out, s);
 	return room;
 }

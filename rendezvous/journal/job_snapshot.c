@@ -150,6 +150,7 @@ static void job_snapshot_job(struct pass *p, struct job *j)
 	job_snapshot_u32(p, &j->max_no_progress);
 	job_snapshot_u32(p, &j->swap_after);
 	job_snapshot_u32(p, &j->backoff_ms);
+	job_snapshot_buf(p, &j->alike);
 	job_snapshot_u32(p, &j->last_call_ms);
 	job_snapshot_u32(p, &j->members);
 	job_snapshot_u32(p, &j->spares);

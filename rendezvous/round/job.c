@@ -556,6 +556,7 @@ struct job *job_new(struct slice id, uint32_t first_round)
 	}
 	j->round = first_round;
 	j->nodes_tail = &j->nodes;
+	buf_init(&j->alike, WIRE_ALIKE_MAX);
 	buf_init(&j->missing, WIRE_TEXT_MAX);
 	buf_init(&j->early, WIRE_BODY_MAX);
 	buf_init(&j->end_bytes, WIRE_BODY_MAX);
@@ -584,6 +585,7 @@ void job_free(struct job *j)
 		job_node_free(j, j->nodes);
 	transition_release(j);
 	hash_table_release(&j->by_id);
+	buf_release(&j->alike);
 	buf_release(&j->missing);
 	buf_release(&j->early);
 	buf_release(&j->end_bytes);

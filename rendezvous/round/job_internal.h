@@ -99,6 +99,7 @@ struct job {
 	uint32_t max_no_progress; /* restarts in a row; 0: no limit */
 	uint32_t swap_after;	  /* failures at the start; 0: never */
 	uint32_t backoff_ms;	  /* only compared */
+	struct buf alike; /* likewise: wire.h's options */
 	struct hash_table by_id;
 	struct job_node *nodes, **nodes_tail;
 	struct job_node **homes; /* [max_nodes]: the owner of each rank */

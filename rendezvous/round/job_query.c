@@ -334,6 +334,7 @@ void job_node_status(const struct job *j, const struct job_node *n,
 	*item = (struct wire_job_node){
 		.host = SLICE_STR(n->host),
 		.addr = SLICE_STR(n->addr),
+		.role = SLICE_STR(n->role),
 		.node_rank = n->rank,
 		.state = job_node_state(j, n),
 		.nproc = n->nproc,
@@ -356,5 +357,6 @@ void job_status(const struct job *j, struct wire_job *m)
 		.world_size = runs ? j->world_size : 0,
 		.exited = runs ? j->exited : 0,
 		.text = SLICE_STR(""), .cause = SLICE_STR(j->end_text),
+		.alike = SLICE(j->alike.data, j->alike.len),
 	};
 }

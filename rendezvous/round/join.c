@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "rendezvous/round/job_internal.h"
 
-enum { LEASE_MAX_MS = 86400 * 1000 };
+enum { LEASE_MAX_MS = 86400 * 1000, OPTION_TEXT_MAX = 200 };
 
 /* Text from one user's command line is printed on other terminals, so it must
  * not contain control characters. */
@@ -18,6 +18,24 @@ static int join_is_plain(struct slice s)
 		if ((unsigned char)s.data[i] < 0x20 || s.data[i] == 0x7f)
 			return 0;
 	return 1;
+}
+
+static int join_check_alike(const struct wire_join *m, struct err *e)
+{
+	struct reader r;
+
+	reader_init(&r, m->alike);
+	while (reader_left(&r)) {
+		const struct wire_option o = wire_get_option(&r);
+
+		if (r.bad || !o.name.len || !join_is_plain(o.name) ||
+		    !join_is_plain(o.value))
+			return err_set(e, ERR_ARGUMENT,
+				       "JOIN: the options of %.*s that all "
+				       "nodes must have alike are torn, or not "
+				       "printable", SLICE_FMT(m->host));
+	}
+	return 0;
 }
 
 static int join_check_fields(const struct wire_join *m, struct err *e)
@@ -53,7 +71,7 @@ static int join_check_fields(const struct wire_join *m, struct err *e)
 			       "of %u node%s: use 0 to %u",
 			       m->node_rank, SLICE_FMT(m->host), m->max_nodes,
 			       m->max_nodes == 1 ? "" : "s", m->max_nodes - 1);
-	return 0;
+	return join_check_alike(m, e);
 }
 
 /* Writes "4" or "2:4" to out. */
@@ -90,6 +108,49 @@ static int join_check_number(const struct job *j, const struct wire_join *m,
 	return join_differs(j, m, option, said_text, before_text, at, e);
 }
 
+/* "--env tf", "no --env"; a long value is cut. */
+static const char *join_option_text(struct slice name, struct slice value,
+				    char out[OPTION_TEXT_MAX])
+{
+	enum { NAME = 40, VALUE = OPTION_TEXT_MAX - NAME - 8 };
+	int cut = value.len > VALUE, n = cut ? VALUE : (int)value.len;
+
+	snprintf(out, OPTION_TEXT_MAX, "%s%.*s%s%.*s%s",
+		 value.len ? "" : "no ", name.len > NAME ? NAME : (int)name.len,
+		 name.data, value.len ? " " : "", n, value.data,
+		 cut ? "..." : "");
+	return out;
+}
+
+/* A name that one of the nodes leaves out is not compared: a node that cannot
+ * run workers joins to say why, and does not know all of them. */
+static int join_check_options(const struct job *j, const struct wire_join *m,
+			      const char *at, struct err *e)
+{
+	const struct slice first = SLICE(j->alike.data, j->alike.len);
+	char said[OPTION_TEXT_MAX], before[OPTION_TEXT_MAX];
+	struct reader r;
+
+	reader_init(&r, m->alike);
+	while (reader_left(&r)) {
+		const struct wire_option o = wire_get_option(&r);
+		struct slice value;
+
+		if (!wire_find_option(first, o.name, &value) ||
+		    (value.len == o.value.len &&
+		     memcmp(value.data, o.value.data, value.len) == 0))
+			continue;
+		join_option_text(o.name, o.value, said);
+		join_option_text(o.name, value, before);
+		return err_set(e, ERR_REFUSED,
+			       "%.*s has %s, but %s has %s in job '%s' at %s: "
+			       "give all nodes the same, or this one its own "
+			       "--rdzv-id", SLICE_FMT(m->host), said,
+			       j->first_host, before, j->id, at);
+	}
+	return 0;
+}
+
 static int join_check_same(const struct job *j, const struct wire_join *m,
 			   const char *at, struct err *e)
 {
@@ -117,7 +178,7 @@ static int join_check_same(const struct job *j, const struct wire_join *m,
 	if (rc == 0)
 		rc = join_check_number(j, m, "--swap-after", m->swap_after,
 				       j->swap_after, at, e);
-	return rc;
+	return rc == 0 ? join_check_options(j, m, at, e) : rc;
 }
 
 int join_check(const struct job *j, const struct wire_join *m, const char *at,
@@ -223,6 +284,7 @@ static void join_reset_first(struct job *j)
 	free(j->order);
 	j->first_host = NULL;
 	j->homes = j->order = NULL;
+	buf_reset(&j->alike);
 }
 
 /* The first node sets the job's options. */
@@ -234,7 +296,8 @@ static int join_set_first(struct job *j, const struct wire_join *m,
 	j->first_host = join_copy_text(m->host);
 	j->homes = calloc(m->max_nodes, sizeof(struct job_node *));
 	j->order = calloc(m->max_nodes, sizeof(struct job_node *));
-	if (!j->first_host || !j->homes || !j->order) {
+	buf_put(&j->alike, m->alike.data, m->alike.len);
+	if (!j->first_host || !j->homes || !j->order || j->alike.failed) {
 		join_reset_first(j);
 		return join_fail_no_memory(e);
 	}

@@ -1,5 +1,5 @@
 # Several programs in one job: `:` and --multi-prog.
-# covers: launcher/plan/roles.c launcher/config/program_parts.c launcher/config/config_programs.c launcher/plan/plan.c launcher/config/preflight.c
+# covers: launcher/agent/agent_alike.c launcher/inspect/job_roles.c launcher/plan/roles.c launcher/config/program_parts.c launcher/config/config_programs.c launcher/plan/plan.c launcher/config/preflight.c
 load ../lib
 load ../openmpi
 
@@ -157,6 +157,83 @@ sh: sh 1" ]
 	finish b -
 	has "$err" 'has rank 4, but the job has 4 workers'
 	[ ! -e a ] && [ ! -e b ]
+}
+
+# refused_node PATTERN FIRST... -- SECOND...: two nodes of one job whose options
+# differ: the second is refused, both terminals say why, and the first goes on
+# with a third that has the same as it
+refused_node() {
+	local pattern=$1 first=() job
+	shift
+	job=(--rdzv-endpoint "127.0.0.1:$(w_port free)" --nnodes 2 --nproc-per-node 1)
+	while [ "$1" != -- ]; do
+		first+=("$1")
+		shift
+	done
+	shift
+	DDP_LOG=debug start a ddprun "${job[@]}" "${first[@]}"
+	await a.err '1 of 2 nodes have joined'
+	expect 76 ddprun "${job[@]}" "$@"
+	has "$err" "^ddprun: error: $pattern"
+	await a.err "it may not join: $pattern"
+	expect 0 ddprun "${job[@]}" "${first[@]}"
+	finish a
+}
+
+@test "a node with other programs is refused, and both terminals name them" {
+	refused_node "[^ ]+ has roles a=0 c=1, but [^ ]+ has roles a=0 b=1 in job 'none' at .*: give all nodes the same, or this one its own --rdzv-id" \
+		-n 1 --role a true : -n 1 --role b true -- -n 1 --role a true : -n 1 --role c true
+	refused_node "[^ ]+ has no roles, but [^ ]+ has roles a=0 b=1 in job" \
+		-n 1 --role a true : -n 1 --role b true -- true
+	refused_node "[^ ]+ has --role-optional b, but [^ ]+ has no --role-optional in job" \
+		-n 1 --role a true : -n 1 --role b true -- -n 1 --role a true : -n 1 --role b --role-optional true
+}
+
+@test "a node with another --env or --mpi is refused, and both terminals name it" {
+	refused_node "[^ ]+ has no --env, but [^ ]+ has --env tf in job 'none' at " --env tf true -- true
+	refused_node "[^ ]+ has --env jax,tf, but [^ ]+ has --env tf in job" --env tf true -- --env tf,jax true
+	refused_node "[^ ]+ has --mpi none, but [^ ]+ has --mpi pmi in job" --mpi pmi true -- --mpi none true
+}
+
+@test "status and top show the roles of a job" {
+	local at=127.0.0.1:$(w_port free)
+	mkfifo go
+	exec 7<>go
+	start job ddprun --rdzv-id j --rdzv-endpoint "$at" -n 2 --role learner sh -c 'echo here; read -r _ <go' : \
+		-n 1 --role eval --role-optional sh -c 'echo here; read -r _ <go'
+	for rank in 0 1 2; do
+		await job.out "\\[$rank\\] here"
+	done
+	expect 0 ddprun status --job j --rdzv-endpoint "$at"
+	has "$out" '^  roles learner \(0-1\), eval \(2; optional\)$'
+	expect 0 ddprun status --json --job j --rdzv-endpoint "$at"
+	[ "$(python3 -c 'import json, sys
+j, = json.load(open(sys.argv[1]))["jobs"]
+print([(r["name"], r["ranks"], r["optional"]) for r in j["roles"]], j["nodes"][0]["role"])' program.out)" = \
+		"[('learner', '0-1', False), ('eval', '2', True)] default" ]
+	# ranks are reported some seconds after the start
+	expect 0 sh -c 'until ddprun top --once --job j --rdzv-endpoint "$1" >top && grep -q "^    2" top; do sleep 0.1; done' sh "$at"
+	has "$(<top)" '^ RANK ROLE       '
+	has "$(<top)" '^    1 learner    '
+	has "$(<top)" '^    2 eval       '
+	printf '\n\n\n' >&7
+	exec 7>&-
+	finish job
+}
+
+@test "status shows a node's --role" {
+	local at=127.0.0.1:$(w_port free)
+	mkfifo go
+	exec 7<>go
+	start job ddprun --rdzv-id j --rdzv-endpoint "$at" --role trainer sh -c 'echo here; read -r _ <go'
+	await job.out here
+	expect 0 ddprun status --job j --rdzv-endpoint "$at"
+	has "$out" '^  node 0 .*  role trainer$'
+	expect 0 ddprun status --json --job j --rdzv-endpoint "$at"
+	has "$out" '"roles":[[:space:]]*\[\]'
+	printf '\n' >&7
+	exec 7>&-
+	finish job
 }
 
 @test "libddp has one world of all programs, and a group for each role" {

@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 
-PREFACE = b'DDPR\10\0\0\0'
+PREFACE = b'DDPR\11\0\0\0'
 GREETING = 56
 AGENT, WORKER, TOOL = 1, 2, 3
 REQUEST, REPLY, ERROR, NOTICE = 0, 1, 2, 3
@@ -137,9 +137,9 @@ class Agent(Conn):
     def join(self, nproc=1, nodes=1, least=None, restarts=0, call_ms=0,
              rank=-1, torch=0, addrs=()):
         return self.ask(JOIN, pack(
-            'ssshbiIIIIIIIsIIbbQl', self.node, self.host, '127.0.0.1', 1234, torch,
+            'ssshbiIIIIIIIsIIbbQsl', self.node, self.host, '127.0.0.1', 1234, torch,
             rank, least or nodes, nodes, nproc, restarts, 3, 3, 0, 'default', call_ms, 0,
-            torch, torch, 0, addrs))
+            torch, torch, 0, '', addrs))
 
     def started(self):
         return self.await_notice(START)[1]

@@ -341,16 +341,17 @@ START_TEST(golden_bytes)
 		"\x02\0\0\0gr" "\xd7\xb1\xff\xff" "\x03\0\0\0why"
 		"\x04\0\0\0pull";
 	static const char greeting_bytes[] =
-		"DDPR\x08\x06\0\0" "0123456789abcdef0123456789abcdef"
+		"DDPR\x09\x06\0\0" "0123456789abcdef0123456789abcdef"
 		"fedcba9876543210";
 	static const char join_bytes[] =
-		"\x66\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
+		"\x75\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
 		"\x02\0\0\0ab" "\x02\0\0\0h1" "\x09\0\0\0" "127.0.0.1"
 		"\x41\x9c" "\x01" "\xff\xff\xff\xff"
 		"\x01\0\0\0" "\x02\0\0\0" "\x04\0\0\0" "\x03\0\0\0"
 		"\x05\0\0\0" "\x06\0\0\0" "\xf4\x01\0\0"
 		"\x04\0\0\0role" "\x30\x75\0\0" "\x88\x13\0\0" "\x01"
 		"\0" "\x0a\0\0\0\0\0\0\x80"
+		"\x0b\0\0\0" "\x01\0\0\0n" "\x02\0\0\0va"
 		"\x01\0\0\0" "\x08\0\0\0" "10.0.0.1";
 	static const char addr_item[] = "\x08\0\0\0" "10.0.0.1";
 	struct wire_hello hello = {WIRE_WORKER, SLICE_STR("none"),
@@ -364,10 +365,11 @@ START_TEST(golden_bytes)
 				 SLICE_STR("127.0.0.1"), 40001, 1, -1, 1, 2,
 				 4, 3, 5, 6, 500, SLICE_STR("role"), 30000,
 				 5000, 1, 0, UINT64_C(0x800000000000000a),
+				 SLICE("\1\0\0\0n\2\0\0\0va", 11),
 				 {1, SLICE(addr_item, sizeof(addr_item) - 1)}};
 	struct buf b = BUF_INIT(1024);
 
-	ck_assert(!memcmp(wire_preface, "DDPR\x08\0\0\0", WIRE_PREFACE_SIZE));
+	ck_assert(!memcmp(wire_preface, "DDPR\x09\0\0\0", WIRE_PREFACE_SIZE));
 	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
 	is_golden(&b, hello_bytes, sizeof(hello_bytes) - 1);
 	buf_reset(&b);
@@ -381,6 +383,30 @@ START_TEST(golden_bytes)
 	buf_reset(&b);
 	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &join);
 	is_golden(&b, join_bytes, sizeof(join_bytes) - 1);
+	buf_release(&b);
+}
+END_TEST
+
+START_TEST(an_option_is_found_by_its_whole_name)
+{
+	const struct wire_option long_name = {SLICE_STR("--env-file"),
+					      SLICE_STR("f")};
+	const struct wire_option env = {SLICE_STR("--env"), SLICE_STR("tf")};
+	struct buf b = BUF_INIT(WIRE_ALIKE_MAX);
+	struct slice value, torn;
+
+	wire_put_option(&b, &long_name);
+	wire_put_option(&b, &env);
+	ck_assert_int_eq(wire_find_option(SLICE(b.data, b.len),
+					  SLICE_STR("--env"), &value), 1);
+	ck_assert_uint_eq(value.len, 2);
+	ck_assert(!memcmp(value.data, "tf", 2));
+	ck_assert_int_eq(wire_find_option(SLICE(b.data, b.len),
+					  SLICE_STR("--mpi"), &value), 0);
+	torn = SLICE(b.data, b.len - 1);
+	ck_assert_int_eq(wire_find_option(torn, SLICE_STR("--env"), &value), 0);
+	ck_assert_int_eq(wire_find_option(SLICE("", 0), SLICE_STR("--env"),
+					  &value), 0);
 	buf_release(&b);
 }
 END_TEST
@@ -444,6 +470,7 @@ int main(void)
 	tcase_add_test(t, a_list_holds_no_more_than_its_bytes_can);
 	tcase_add_test(t, golden_bytes);
 	tcase_add_test(t, golden_bytes_of_a_share);
+	tcase_add_test(t, an_option_is_found_by_its_whole_name);
 	tcase_add_test(t, types_have_names);
 	return run_case(t);
 }

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "launcher/top/top_screen.h"
 #include "tests/unit/run_case.h"
@@ -59,6 +60,21 @@ START_TEST(plain_text_has_all_columns)
 		"   RATE/s     AGE  WAITS  CPU%     MEM WHAT\n"
 		"    0     1 h2               4000 in call          17"
 		"      2.0    0.2s     12   100     12M SLOW: all_reduce #7\n");
+}
+END_TEST
+
+START_TEST(a_job_of_several_programs_has_a_column_of_roles)
+{
+	start("run7", 1);
+	rows.has_roles = 1;
+	rows.rows[0].role = SLICE_STR("learner");
+	ck_assert_ptr_nonnull(strstr(draw(), "\n RANK ROLE        NODE HOST"));
+	ck_assert_ptr_nonnull(strstr(draw(), "\n    0 learner        1 h2 "));
+	screen.columns = 43;
+	screen.lines = 9;
+	ck_assert_ptr_null(strstr(draw(), "learner"));
+	screen.columns = 44;
+	ck_assert_ptr_nonnull(strstr(draw(), "learner"));
 }
 END_TEST
 
@@ -256,6 +272,7 @@ int main(void)
 	TCase *c = tcase_create("top_screen");
 
 	tcase_add_test(c, plain_text_has_all_columns);
+	tcase_add_test(c, a_job_of_several_programs_has_a_column_of_roles);
 	tcase_add_test(c, unknown_values_are_dashes);
 	tcase_add_test(c, what_a_job_waits_for_and_its_last_end_are_shown);
 	tcase_add_test(c, each_size_of_a_terminal_is_respected);

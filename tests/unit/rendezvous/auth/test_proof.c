@@ -21,7 +21,7 @@ static void is_hex(const struct proof *p, const char *hex)
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
-	char greeting[WIRE_GREETING_SIZE] = "DDPR\10\2\0\0";
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\11\2\0\0";
 	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
 				     SLICE_STR("hello")};
 	struct proof key, p, q;
@@ -38,23 +38,23 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "9a37b7941825cb721ade0de30f7ccb92"
-	       "ad46177d729af16df3a7cea1040a422a");
+	is_hex(&p, "160120b305710c88e69cb2d414f4ff82"
+	       "f074f2542478b25de628781972f4c89a");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "e238fdfc7b698fc98cff2157b08ad3c0"
-	       "c15b73f9c177f1d2b8179e86acf5f4c3");
+	is_hex(&p, "e1f701a5be89870ace64757e770aa3da"
+	       "ed07ca8000711cdc9e62ddf42a4b1737");
 	proof_hash(&p, &t);
-	is_hex(&p, "ed6e48d721cda1ce24e8650f6cbb4c2f"
-	       "d4fe3e3553778e1025c87c839a9342bd");
+	is_hex(&p, "0f0479a033b7a435e886956a4a638917"
+	       "dcee5afc90a68ee5d5cec833c643536e");
 	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
 			  SLICE_STR("yours"));
-	is_hex(&p, "7fd13b768aa3048ef4b03b6fb538d8aa"
-	       "39bb1456af95905e5e4b94d7713e9d5b");
-	is_hex(&q, "94d0ca5ed07f7979257faa0ac19e87ef"
-	       "610220efb910da65fd4f6208832fc757");
+	is_hex(&p, "81c57d7b34131ee230be496c5a80a418"
+	       "1ed1a59db15a8c076c88d1b6b9998934");
+	is_hex(&q, "ceff980629e4f1d1079527389ab5a593"
+	       "905ab292ef2e444ee657cd7f76dcfa7c");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "898b0be63df227ff3c8cb9127e56b53d"
-	       "f11940d303cb25dffe48e1d364abe28a");
+	is_hex(&p, "bd8a16fea2d7e99660344311992c4398"
+	       "11e9b094025fbb38b906f27a2f4da84f");
 }
 END_TEST
 

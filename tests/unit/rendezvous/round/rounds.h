@@ -107,6 +107,7 @@ struct how {
 	uint32_t last_call, lease;
 	uint32_t no_progress, swap_after, backoff;
 	uint64_t steps;
+	struct slice alike;
 };
 
 static inline int join(int i, uint32_t nnodes, struct how h)
@@ -131,7 +132,7 @@ static inline int join(int i, uint32_t nnodes, struct how h)
 		.max_restarts = h.restarts,
 		.max_no_progress = h.no_progress,
 		.swap_after = h.swap_after,
-		.backoff_ms = h.backoff, .steps = h.steps,
+		.backoff_ms = h.backoff, .steps = h.steps, .alike = h.alike,
 	};
 	rc = job_join(j, &m, &node[i], "h0:29400", &node[i], &e);
 	drain();

@@ -151,6 +151,79 @@ START_TEST(another_size_or_restarts_than_the_others_is_refused)
 }
 END_TEST
 
+/* Options as JOIN has them: "name value", each behind a ';'. */
+static struct slice alike(const char *texts)
+{
+	static struct buf b = BUF_INIT(WIRE_ALIKE_MAX * 2);
+
+	buf_reset(&b);
+	while (*texts) {
+		size_t n = strcspn(texts, ";"), name = strcspn(texts, " ;");
+		const struct wire_option o = {
+			SLICE(texts, name),
+			SLICE(texts + name + (name < n),
+			      n - name - (name < n))};
+
+		wire_put_option(&b, &o);
+		texts += n + (texts[n] == ';');
+	}
+	return SLICE(b.data, b.len);
+}
+
+/* What the first node gives, the second, and how it is refused; NULL: not. */
+static const struct {
+	const char *first, *second, *text;
+} options[] = {
+	{"--env tf;--mpi none", "--env tf;--mpi none", NULL},
+	{"--env tf", "--env", "h2 has no --env, but h1 has --env tf in job "
+			      "'none' at h0:29400: give all nodes the same, "
+			      "or this one its own --rdzv-id"},
+	{"--env", "--env jax,tf", "h2 has --env jax,tf, but h1 has no --env"},
+	{"--mpi none;roles a=0 b=1-2", "--mpi none;roles a=0-1 b=2",
+	 "h2 has roles a=0-1 b=2, but h1 has roles a=0 b=1-2 in job"},
+	/* a node that leaves a name out does not know it */
+	{"--env tf;--mpi pmi", "--env tf", NULL},
+	{"--env tf", "--env tf;--mpi pmi", NULL},
+	{"", "--env tf", NULL},
+};
+
+START_TEST(options_that_differ_are_refused_by_name)
+{
+	const char *text = options[_i].text;
+
+	join(1, 3, (struct how){.alike = alike(options[_i].first)});
+	ck_assert_int_eq(join(2, 3, (struct how){
+				.alike = alike(options[_i].second)}),
+			 text ? ERR_REFUSED : 0);
+	if (!text)
+		return;
+	ck_assert_msg(!strncmp(e.text, text, strlen(text)), "%s", e.text);
+	ck_assert_int_eq(join(3, 3, (struct how){
+				.alike = alike(options[_i].first)}), 0);
+	/* when all have left, these options no longer bind */
+	lost(1, "its connection closed");
+	lost(3, "its connection closed");
+	ck_assert_int_eq(join(4, 3, (struct how){
+				.alike = alike(options[_i].second)}), 0);
+	ck_assert_int_eq(join(5, 3, (struct how){
+				.alike = alike(options[_i].second)}), 0);
+}
+END_TEST
+
+START_TEST(a_long_option_is_cut_where_it_is_refused)
+{
+	char text[2000] = "roles ", *end = text + 6;
+
+	memset(end, 'x', sizeof(text) - 7);
+	join(1, 3, (struct how){.alike = alike(text)});
+	text[sizeof(text) - 2] = 'y';
+	ck_assert_int_eq(join(2, 3, (struct how){.alike = alike(text)}),
+			 ERR_REFUSED);
+	ck_assert_ptr_nonnull(strstr(e.text, "x..., but h1 has roles xxx"));
+	ck_assert_ptr_nonnull(strstr(e.text, "its own --rdzv-id"));
+}
+END_TEST
+
 START_TEST(senseless_joins_are_refused)
 {
 	static const struct {
@@ -173,6 +246,10 @@ START_TEST(senseless_joins_are_refused)
 		{2, {.nproc = 65537}, NULL},
 		{2, {.rank = -4}, NULL},
 		{2, {.addr = "a\033[2Jb"}, NULL},
+		{2, {.alike = {"torn", 4}}, NULL},
+		{2, {.alike = {"\1\0\0\0n\2\0\0\0v", 10}}, NULL},
+		{2, {.alike = {"\1\0\0\0n\1\0\0\0\n", 10}}, NULL},
+		{2, {.alike = {"\0\0\0\0\1\0\0\0v", 9}}, NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -252,6 +329,9 @@ static void add_all(TCase *c)
 			    sizeof(orders) / sizeof(*orders));
 	tcase_add_test(c, a_node_rank_is_given_once);
 	tcase_add_test(c, another_size_or_restarts_than_the_others_is_refused);
+	tcase_add_loop_test(c, options_that_differ_are_refused_by_name, 0,
+			    sizeof(options) / sizeof(*options));
+	tcase_add_test(c, a_long_option_is_cut_where_it_is_refused);
 	tcase_add_test(c, senseless_joins_are_refused);
 	tcase_add_test(c, too_many_workers_are_refused);
 	tcase_add_test(c, a_node_joins_once);
