@@ -43,6 +43,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_SLOW] = "SLOW",
 	[WIRE_GPUS] = "GPUS",
 	[WIRE_GPU_NEWS] = "GPU_NEWS",
+	[WIRE_ROLE_NEWS] = "ROLE_NEWS",
 	[WIRE_FATE] = "FATE",
 	[WIRE_GOODBYE] = "GOODBYE",
 	[WIRE_WAITING] = "WAITING",

@@ -82,6 +82,7 @@ enum wire_known {
 enum wire_early {
 	WIRE_LEFT_EARLY = 1, /* with 0, after ddp_init, without ddp_finalize */
 	WIRE_HANGS,	     /* it has not exited: it is to be ended */
+	WIRE_LEFT_OUT,	     /* it failed, but its role is optional */
 };
 
 /* What a rank does, as its agent sees it. */
@@ -128,6 +129,7 @@ enum wire_type {
 	WIRE_SLOW,
 	WIRE_GPUS,
 	WIRE_GPU_NEWS,
+	WIRE_ROLE_NEWS,
 	WIRE_FATE = 50,
 	WIRE_GOODBYE,
 	WIRE_WAITING,
@@ -264,6 +266,8 @@ const char *wire_type_name(int type);
 #define WIRE_GPU_NEWS_FIELDS(F) F(u32, round) F(u32, node_rank)              \
 	F(u32, index) F(u32, xid) F(u8, severity) F(str, host) F(str, uuid)    \
 	F(str, text) F(str, action)
+#define WIRE_ROLE_NEWS_FIELDS(F) F(u32, round) F(u32, rank)                  \
+	F(u32, node_rank) F(u8, left_out) F(str, host) F(str, text)
 #define WIRE_RANKS_FIELDS(F) F(str, job) F(u32, round) F(list, ranks)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
 #define WIRE_JOB_FIELDS(F) F(str, job) F(u8, state) F(u64, state_ms)          \
@@ -298,6 +302,7 @@ const char *wire_type_name(int type);
 	M(progress, WIRE_PROGRESS_FIELDS) M(stalled, WIRE_STALLED_FIELDS)     \
 	M(slow, WIRE_SLOW_FIELDS) M(gpus, WIRE_GPUS_FIELDS)                   \
 	M(gpu_news, WIRE_GPU_NEWS_FIELDS)                                     \
+	M(role_news, WIRE_ROLE_NEWS_FIELDS)                                   \
 	M(ranks, WIRE_RANKS_FIELDS)
 /* clang-format on */
 

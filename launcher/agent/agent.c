@@ -239,6 +239,7 @@ static const struct member_events member_events = {
 	.on_stalled = agent_on_stalled,
 	.on_slow = agent_on_slow,
 	.on_gpu_news = agent_on_gpu_news,
+	.on_role_news = agent_on_role_news,
 	.on_detached = agent_on_detached,
 	.on_lost = agent_on_lost,
 };
@@ -514,7 +515,8 @@ int agent_run(const struct agent_options *options,
 	a.exit_reports = (struct exit_reports){
 		.options = options, .stop = &a.stop, .failure = &a.failure,
 		.member = &a.member, .watch = &a.watch,
-		.on_unfit = agent_on_unfit, .owner = &a};
+		.on_unfit = agent_on_unfit, .start_again = agent_start_again,
+		.owner = &a};
 	rc = agent_make_marks(&a, &e);
 	if (rc == 0)
 		rc = agent_make_alike(&a, &e);

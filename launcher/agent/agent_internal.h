@@ -88,7 +88,8 @@ struct agent {
 	int is_first; /* node 0, in the last round */
 	struct pmi_service *pmi; /* the round's; NULL: none */
 	struct pmix_service *pmix;
-	/* until preload, pmix, or the exchange of ports is ready */
+	/* the last round, which preload, pmix, or the exchange of ports may
+	 * delay */
 	struct agent_held held;
 	struct worker_ports ports; /* this attempt's, if it needs any */
 	struct agent_peers *peers; /* their exchange; NULL: none */
@@ -119,6 +120,9 @@ void agent_start_workers(struct agent *a);
 /* Makes the plan of the round and starts this node's workers. */
 void agent_start_group(struct agent *a, const struct wire_start *start);
 void agent_keep_lease(void *arg);
+/* --role-optional */
+int agent_start_again(void *owner, struct worker *w, struct err *e);
+void agent_on_role_news(struct member *m, const struct wire_role_news *news);
 /* Copies a round whose workers are started later. */
 void agent_hold(struct agent *a, const struct wire_start *start);
 /* The held round may begin: what it waited for has happened. */

@@ -111,6 +111,62 @@ void agent_start_group(struct agent *a, const struct wire_start *start)
 						 clock_ns(), text));
 }
 
+/* A worker that has joined libddp's world has a place there that cannot be
+ * taken again. */
+static int agent_may_start_again(struct agent *a, const struct worker *w,
+				 struct err *e)
+{
+	if (a->state != RUNNING || a->stop.level ||
+	    w->restarts >= (uint32_t)a->rdzv->max_restarts)
+		return 0;
+	if (recorder_has_begun(&a->failure.recorder, w->local_rank)) {
+		err_set(e, ERR_USAGE, "it has called ddp_init, and cannot "
+			"join that world again");
+		return 0;
+	}
+	return 1;
+}
+
+/* For exit_reports.h. */
+int agent_start_again(void *owner, struct worker *w, struct err *e)
+{
+	struct agent *a = owner;
+	struct plan plan;
+	int rc;
+
+	if (!agent_may_start_again(a, w, e))
+		return 0;
+	rc = agent_make_plan(a, &a->held.start, &plan, e);
+	if (rc < 0)
+		return 0;
+	failure_forget(&a->failure, w->local_rank);
+	rc = worker_start_again(w, &plan, a->open_files, e);
+	plan_release(&plan);
+	if (!w->running)
+		return 0;
+	if (rc < 0) /* and it is about to end */
+		log_warn("%s", e->text);
+	recorder_started(&a->failure.recorder, w->local_rank, w->pid);
+	watch_again(&a->watch, w->local_rank);
+	return 1;
+}
+
+/* Of any node, this one included, which has logged it. */
+void agent_on_role_news(struct member *m, const struct wire_role_news *news)
+{
+	struct agent *a = m->owner;
+	char text[ERR_TEXT_MAX];
+
+	if (news->round != a->round)
+		return;
+	snprintf(text, sizeof(text), "node %u (%.*s): %.*s", news->node_rank,
+		 SLICE_FMT(news->host), SLICE_FMT(news->text));
+	if (news->node_rank != a->node_rank && !a->rdzv->env->shares_console)
+		log_info("%s", text);
+	agent_run_event(a, news->left_out ? "left_out" : "started_again",
+			news->rank, text);
+}
+
 /* Steps that may take time, with other nodes or helpers; ends with
  * agent_start_group. */
 static void agent_serve(struct agent *a, const struct wire_start *start)
@@ -157,6 +213,7 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 	int rc;
 
 	a->times.start = clock_ns();
+	agent_hold(a, start);
 	a->round = a->exit_reports.round = start->round;
 	a->nnodes = start->nnodes;
 	a->node_rank = start->node_rank;

@@ -2,6 +2,7 @@
 #include "launcher/agent/exit_reports.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,24 +74,49 @@ static int exit_report_is_unfit(const struct exit_reports *r,
 	       memmem(m->why.data, m->why.len, mark, sizeof(mark) - 1);
 }
 
-/* --role-optional: the job goes on without the worker, which counts as ended
- * with code 0. */
-static void exit_report_leave_out(const struct role *role, struct worker *w,
-				  struct wire_exited *m)
+/* ---- --role-optional ---- */
+
+static void exit_report_tell(struct exit_reports *r, const struct worker *w,
+			     int is_left_out, const char *text)
 {
-	char name[SIGNAL_NAME_MAX];
+	const struct wire_role_news news = {
+		.round = r->round, .rank = worker_rank(w),
+		.left_out = (uint8_t)is_left_out, .host = SLICE_STR(""),
+		.text = SLICE_STR(text),
+	};
+
+	log_warn("%s", text);
+	member_role_news(r->member, &news);
+}
+
+/* A worker of an optional role has failed: starts it again alone, and returns
+ * 1, or leaves it out. */
+static int exit_report_spare(struct exit_reports *r, const struct role *role,
+			     struct worker *w, struct wire_exited *m)
+{
+	char name[SIGNAL_NAME_MAX], how[200], text[WIRE_NAME_MAX];
+	struct err e = ERR_INIT;
+	int pid = (int)w->pid, is_again;
 
 	if (m->signal)
-		log_warn("rank %u of role %s (pid %d) was killed by %s; the "
-			 "role is optional: the job goes on without it",
-			 m->rank, role->name, (int)w->pid,
+		snprintf(how, sizeof(how), "was killed by %s",
 			 signal_name(m->signal, name));
 	else
-		log_warn("rank %u of role %s (pid %d) exited with code %d; the "
-			 "role is optional: the job goes on without it",
-			 m->rank, role->name, (int)w->pid, m->code);
-	m->code = m->signal = 0;
-	m->core = 0;
+		snprintf(how, sizeof(how), "exited with code %d", m->code);
+	is_again = r->start_again(r->owner, w, &e);
+	if (is_again)
+		snprintf(text, sizeof(text), "rank %u of role %s (pid %d) %s; "
+			 "it was started again alone, restart %u of %ld",
+			 m->rank, role->name, pid, how, w->restarts,
+			 r->options->rdzv.max_restarts);
+	else
+		snprintf(text, sizeof(text), "rank %u of role %s (pid %d) %s; "
+			 "the role is optional: the job goes on without it%s"
+			 "%.600s", m->rank, role->name, pid, how,
+			 e.code ? ", because " : "", e.code ? e.text : "");
+	m->early = WIRE_LEFT_OUT;
+	exit_report_tell(r, w, !is_again, text);
+	return is_again;
 }
 
 static void exit_report_send(struct exit_reports *r, struct worker *w)
@@ -109,10 +135,10 @@ static void exit_report_send(struct exit_reports *r, struct worker *w)
 
 	exit_report_log(w);
 	if (failed && role && role->is_optional) {
-		exit_report_leave_out(role, w, &m);
+		if (exit_report_spare(r, role, w, &m))
+			return;
 		failed = 0;
-	}
-	if (failed) {
+	} else if (failed) {
 		m.steps = watch_steps(r->watch);
 		failure_examine(r->failure, w, w->status, &m);
 	} else if (!m.stopped) {

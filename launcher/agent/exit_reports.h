@@ -17,6 +17,9 @@ struct exit_reports {
 	struct watch *watch;
 	/* This node is not fit (--preflight), and leaves: no worker failed. */
 	void (*on_unfit)(void *owner, struct slice why);
+	/* A worker of an optional role has failed. 1: it was started again
+	 * alone; 0: it was not: its restarts are used up, or e says why. */
+	int (*start_again)(void *owner, struct worker *w, struct err *e);
 	void *owner;
 	uint32_t round; /* the owner sets it */
 	struct worker **held; /* in the order in which they ended */

@@ -200,8 +200,8 @@ const struct option_spec config_options[] = {
 	 .more = "The same as -n 4 ./a : -n 8 ./b. RANKS is a list such as "
 		 "0-3,8, or * for all others."},
 	{FLAG("role-optional", role_optional, NULL,
-	      "A worker of this program may fail: it is left out, and the job "
-	      "does not end."),
+	      "A worker of this program may fail: it is started again alone, up "
+	      "to --max-restarts times, and then left out."),
 	 .yields = 1},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "The role of this node's workers: ROLE_NAME. ROLE_RANK and "
@@ -261,9 +261,10 @@ const struct option_spec config_options[] = {
 	      "input."),
 	 .yields = 1,
 	 .more = "The job does not wait for it. An object with version (1), "
-		 "event (failed, gpu, hung, slow, restarted, swapped), job, "
-		 "host (of node 0), time (Unix), round, attempt, rank (that "
-		 "hangs or is slow, or null) and text. Its output goes to "
+		 "event (failed, gpu, hung, slow, restarted, swapped, "
+		 "started_again, left_out), job, host (of node 0), time "
+		 "(Unix), round, attempt, rank (that the event is about, or "
+		 "null) and text. Its output goes to "
 		 "stderr. It is killed after 30 s, and 5 s after the end of "
 		 "the job; that, and its failure, is a warning."},
 	{SECONDS("stop-before", stop_before_s, 0, "PET_STOP_BEFORE",

@@ -120,6 +120,15 @@ void failure_record_pids(struct failure *f)
 		recorder_started(&f->recorder, i, f->group->workers[i].pid);
 }
 
+void failure_forget(struct failure *f, uint32_t local_rank)
+{
+	char path[LOGDIR_PATH_MAX];
+
+	logdir_error_file(f->logdir, local_rank, path);
+	if (*path)
+		unlink(path);
+}
+
 const char *failure_recorder(const struct failure *f)
 {
 	return f->recorder.path[0] ? f->recorder.path : NULL;

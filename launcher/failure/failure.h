@@ -69,6 +69,9 @@ void failure_begin(struct failure *f, const struct wire_start *start,
 		   const char *agent_id, const struct sock_addr *server,
 		   const char *job_key);
 void failure_record_pids(struct failure *f);
+/* A worker is about to be started again alone: what the one before it left must
+ * not count as the new one's. */
+void failure_forget(struct failure *f, uint32_t local_rank);
 
 /* A worker failed and had not been asked to stop: fills in the fields of EXITED
  * that say why. The slices are valid until the next call. */

@@ -25,6 +25,7 @@ struct member_events {
 	/* A rank slows the round down, or no longer does. */
 	void (*on_slow)(struct member *m, const struct wire_slow *slow);
 	void (*on_gpu_news)(struct member *m, const struct wire_gpu_news *n);
+	void (*on_role_news)(struct member *m, const struct wire_role_news *n);
 	/* A round runs, and this node is a spare of it. */
 	void (*on_spare)(struct member *m);
 	/* The node has waited for a second: the server named the missing. */
@@ -95,6 +96,7 @@ void member_progress(struct member *m, const struct wire_progress *progress);
 /* The same for these, which a server that is away never gets. */
 void member_gpus(struct member *m, const struct wire_gpus *gpus);
 void member_gpu_news(struct member *m, const struct wire_gpu_news *news);
+void member_role_news(struct member *m, const struct wire_role_news *news);
 
 /* The time between two signs of life; and one more of them, for an owner that
  * keeps the loop from running. */

@@ -198,6 +198,7 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 	struct wire_stalled stall;
 	struct wire_slow slow;
 	struct wire_gpu_news news;
+	struct wire_role_news role;
 	int rc = 0;
 
 	switch (f->type) {
@@ -229,6 +230,11 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 		rc = wire_get_gpu_news(f, &news, e);
 		if (rc == 0)
 			m->events->on_gpu_news(m, &news);
+		return rc;
+	case WIRE_ROLE_NEWS:
+		rc = wire_get_role_news(f, &role, e);
+		if (rc == 0)
+			m->events->on_role_news(m, &role);
 		return rc;
 	case WIRE_VOUCH:
 		rc = vouch_answer(&m->vouch, f, member_out(m), e);

@@ -207,6 +207,14 @@ void member_gpu_news(struct member *m, const struct wire_gpu_news *news)
 	member_flush(m);
 }
 
+void member_role_news(struct member *m, const struct wire_role_news *news)
+{
+	if (!member_is_connected(m) || !membership_is_heard(&m->membership))
+		return;
+	wire_put_role_news(member_out(m), WIRE_ROLE_NEWS, WIRE_NOTICE, 0, news);
+	member_flush(m);
+}
+
 void member_ping(struct member *m)
 {
 	if (!member_is_connected(m))

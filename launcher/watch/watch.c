@@ -252,6 +252,15 @@ void watch_begin(struct watch *w, uint32_t round)
 	uv_unref((uv_handle_t *)&w->timer);
 }
 
+void watch_again(struct watch *w, uint32_t local_rank)
+{
+	if (!w->workers)
+		return;
+	w->workers[local_rank] = (struct watched){.reported = RANK_STARTS};
+	activity_init(&w->workers[local_rank].activity,
+		      watch_tick_ms(w) * 1000000, clock_ns());
+}
+
 void watch_end(struct watch *w)
 {
 	uv_timer_stop(&w->timer);

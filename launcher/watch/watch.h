@@ -42,6 +42,8 @@ struct watch {
 void watch_init(struct watch *w, uv_loop_t *loop);
 /* A round's workers have been started. Without memory it is not watched. */
 void watch_begin(struct watch *w, uint32_t round);
+/* A worker was started again alone. */
+void watch_again(struct watch *w, uint32_t local_rank);
 /* A worker has failed: looks at all others, and reports at once. If its last
  * calls failed, it is reported as in the first of them. */
 void watch_report_failure(struct watch *w, uint32_t local_rank);

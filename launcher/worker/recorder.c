@@ -149,6 +149,17 @@ int recorder_save(const struct recorder *r, const char *path)
 	return file_close(fd, rc);
 }
 
+int recorder_has_begun(const struct recorder *r, uint32_t local_rank)
+{
+	uint64_t magic = 0;
+
+	return r->head &&
+	       pread(r->fd, &magic, sizeof(magic),
+		     recorder_offset(r, local_rank,
+				     offsetof(struct flight, magic))) > 0 &&
+	       magic == FLIGHT_MAGIC;
+}
+
 int recorder_is_in_world(const struct recorder *r, uint32_t local_rank)
 {
 	uint64_t magic = 0;

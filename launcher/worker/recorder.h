@@ -36,6 +36,9 @@ int recorder_asks(const struct recorder *r, uint32_t local_rank);
  * key. 0, also if there is none, or -errno. */
 int recorder_save(const struct recorder *r, const char *path);
 
+/* 1 if the worker, or one before it in its place, has called ddp_init. */
+int recorder_has_begun(const struct recorder *r, uint32_t local_rank);
+
 /* 1 if the worker has initialized its world and not called ddp_finalize. */
 int recorder_is_in_world(const struct recorder *r, uint32_t local_rank);
 

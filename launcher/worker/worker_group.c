@@ -154,33 +154,61 @@ out:
 	return rc;
 }
 
+static int worker_start_planned(struct worker *w, struct plan *plan,
+				uint64_t open_files, struct err *e)
+{
+	struct worker_group *g = w->group;
+	struct spawn s = {.keep = {-1, -1}, .open_files = open_files,
+			  .locks = g->locks, .as_started = 1};
+	struct plan_worker planned;
+
+	tail_clear(&w->tail);
+	plan_worker(plan, w->local_rank, &planned);
+	s.path = planned.path;
+	s.argv = planned.argv;
+	s.envp = planned.envp;
+	s.cpus = planned.cpus;
+	if (g->socket)
+		s.keep[0] = s.keep_as = g->socket(g, w->local_rank);
+	return worker_start(w, &s, e);
+}
+
 int worker_group_start(struct worker_group *g, struct plan *plan,
 		       uint64_t open_files, struct err *e)
 {
-	struct spawn s = {.keep = {-1, -1}, .open_files = open_files,
-			  .locks = g->locks, .as_started = 1};
-
 	g->base_rank = plan->base_rank;
 	g->at = 0;
 	for (uint32_t i = 0; i < g->n; i++) {
-		struct plan_worker w;
 		int rc;
 
-		tail_clear(&g->workers[i].tail);
-		plan_worker(plan, i, &w);
-		s.path = w.path;
-		s.argv = w.argv;
-		s.envp = w.envp;
-		s.cpus = w.cpus;
-		if (g->socket)
-			s.keep[0] = s.keep_as = g->socket(g, i);
-		rc = worker_start(&g->workers[i], &s, e);
+		g->workers[i].restarts = 0;
+		rc = worker_start_planned(&g->workers[i], plan, open_files, e);
 		if (rc < 0)
 			return rc;
 		g->on_started(g);
 	}
 	input_unread(g->input);
 	return 0;
+}
+
+int worker_start_again(struct worker *w, struct plan *plan, uint64_t open_files,
+		       struct err *e)
+{
+	struct worker_group *g = w->group;
+	int rc;
+
+	guard_signal(*guard_slot(g->guard, w->local_rank), SIGKILL);
+	*guard_slot(g->guard, w->local_rank) = 0;
+	/* the last words of processes that it left behind */
+	stream_drain(&w->out);
+	stream_drain(&w->err);
+	stream_close(&w->out);
+	stream_close(&w->err);
+	w->restarts++;
+	rc = worker_start_planned(w, plan, open_files, e);
+	if (rc < 0 && w->running)
+		guard_signal(*guard_slot(g->guard, w->local_rank), SIGKILL);
+	return rc;
 }
 
 /* Signals the worker's process group, in which an ended worker may have left

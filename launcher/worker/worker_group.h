@@ -22,6 +22,7 @@ struct worker {
 	int stopped;  /* we signalled it to stop */
 	int killed;   /* the last signal was SIGKILL */
 	int had;      /* the last signal to stop that we sent */
+	uint32_t restarts; /* alone, in this round */
 	int status;       /* how it ended: wait(2)'s status */
 	int code, signal; /* decoded from status */
 	uint8_t core;     /* it dumped core */
@@ -72,6 +73,12 @@ void worker_group_release(struct worker_group *g);
  * still run: the caller must stop them. open_files as in struct spawn. */
 int worker_group_start(struct worker_group *g, struct plan *plan,
 		       uint64_t open_files, struct err *e);
+
+/* Starts a worker alone once more, which has ended, with the plan of its round.
+ * Kills what it left in its process group. If it cannot be started, or is
+ * killed at once because its output cannot be read, that is an error. */
+int worker_start_again(struct worker *w, struct plan *plan, uint64_t open_files,
+		       struct err *e);
 
 /* Signals the process group of one worker or of all, and workers that left
  * their group. Marks running workers as stopped. */

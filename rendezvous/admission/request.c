@@ -12,6 +12,7 @@
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/query/dump.h"
 #include "rendezvous/query/gpu_report.h"
+#include "rendezvous/query/role_report.h"
 #include "rendezvous/query/stall_report.h"
 #include "rendezvous/query/status.h"
 #include "rendezvous/query/wait_report.h"
@@ -306,6 +307,7 @@ static const struct rule rules[] = {
 	[WIRE_PROGRESS] = {WIRE_AGENT, WIRE_NOTICE, stall_report_take},
 	[WIRE_GPUS] = {WIRE_AGENT, WIRE_NOTICE, gpu_report_take},
 	[WIRE_GPU_NEWS] = {WIRE_AGENT, WIRE_NOTICE, gpu_report_pass},
+	[WIRE_ROLE_NEWS] = {WIRE_AGENT, WIRE_NOTICE, role_report_pass},
 	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, request_on_ping},
 	[WIRE_GOODBYE] = {WIRE_WORKER, WIRE_NOTICE, request_on_goodbye},

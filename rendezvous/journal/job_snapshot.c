@@ -234,6 +234,7 @@ static void job_snapshot_ranks(struct pass *p, struct job *j)
 	for (uint32_t i = 0; i < j->world_size && !p->in.bad; i++) {
 		job_snapshot_text(p, &j->ranks[i].text);
 		job_snapshot_number(p, &j->ranks[i].failed);
+		job_snapshot_number(p, &j->ranks[i].left_out);
 	}
 }
 

@@ -37,6 +37,12 @@ static struct slice end_cause_short_why(struct slice why)
 	return SLICE(why.data, n);
 }
 
+int end_cause_is_failure(const struct wire_exited *m)
+{
+	return m->early != WIRE_LEFT_OUT &&
+	       (m->code || m->signal || m->early == WIRE_HANGS);
+}
+
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 {
 	char name[SIGNAL_NAME_MAX], how[64], *text;
@@ -52,9 +58,10 @@ char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 	else
 		snprintf(how, sizeof(how), "exited with code %d", m->code);
 	if (asprintf(&text, "rank %u (local rank %u) on %.255s, pid %lld, "
-		     "%s%s%.*s",
+		     "%s%s%s%.*s",
 		     m->rank, m->local_rank, n->host, (long long)m->pid,
-		     how, why.len ? ": " : "", SLICE_FMT(why)) < 0)
+		     how, m->early == WIRE_LEFT_OUT ? ", and is left out" : "",
+		     why.len ? ": " : "", SLICE_FMT(why)) < 0)
 		return NULL;
 	return text;
 }
@@ -274,4 +281,21 @@ void end_cause_other(struct job *j, const struct job_node *n,
 	va_end(ap);
 	end.text = SLICE_STR(text);
 	end_cause_set(j, &end);
+}
+
+void end_cause_success(struct job *j)
+{
+	uint32_t left_out = 0;
+
+	for (uint32_t i = 0; i < j->world_size; i++)
+		left_out += j->ranks[i].left_out != 0;
+	if (left_out)
+		end_cause_other(j, NULL, WIRE_SUCCESS, 0,
+				"%u workers exited with code 0, and %u of "
+				"optional roles failed",
+				j->world_size - left_out, left_out);
+	else
+		end_cause_other(j, NULL, WIRE_SUCCESS, 0,
+				"all %u workers exited with code 0",
+				j->world_size);
 }

@@ -153,8 +153,7 @@ static void job_end_if_all_exited(struct job *j)
 		if (j->ranks[i].failed)
 			break;
 	if (i == j->world_size)
-		end_cause_other(j, NULL, WIRE_SUCCESS, 0,
-			    "all %u workers exited with code 0", j->world_size);
+		end_cause_success(j);
 	else
 		end_cause_other(j, j->ranks[i].node, WIRE_ENDED, 1,
 			    "%s, stopped by its launcher", j->ranks[i].text);
@@ -184,7 +183,8 @@ static int job_do_exited(struct job *j, struct event *ev, struct job_node **out)
 		j->lost_action = 1;
 		return err_set(ev->e, -ENOMEM, "out of memory");
 	}
-	r->failed = m->code != 0 || m->signal != 0 || m->early == WIRE_HANGS;
+	r->left_out = m->early == WIRE_LEFT_OUT;
+	r->failed = end_cause_is_failure(m);
 	j->exited++;
 	end_cause_note_early(j, m);
 	transition_act(

@@ -56,6 +56,7 @@ struct job_rank {
 	struct job_fate *fates;
 	char *text; /* how it exited; NULL: it runs */
 	int failed; /* its exit code is not 0, or a signal killed it */
+	int left_out; /* likewise, but the job goes on without it */
 };
 
 /* The rank of a node that is gone, kept for a node from the same host. */
@@ -210,6 +211,8 @@ void restarts_take_node(struct job *j, struct job_node *n, uint64_t steps);
 int restarts_are_in_vain(struct job *j);
 
 /* end_cause.c */
+/* 1 if the exit is one that may end the round. */
+int end_cause_is_failure(const struct wire_exited *m);
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m);
 /* Sets j->end to a copy of m. Without memory only its text is kept. */
 void end_cause_set(struct job *j, const struct wire_end *m);
@@ -222,6 +225,8 @@ void end_cause_worker(struct job *j, const struct job_node *n,
 /* Makes j->end, which restarted the last round, the end of the job. The text
  * comes before that of the failure. */
 void end_cause_give_up(struct job *j, const char *text);
+/* All workers exited with 0, or were left out. */
+void end_cause_success(struct job *j);
 void end_cause_other(struct job *j, const struct job_node *n,
 		 enum wire_verdict verdict, int exit_code, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

@@ -112,6 +112,69 @@ sh: sh 1" ]
 	nothing_left
 }
 
+# tries CODE...: a worker that exits with each code in turn
+tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)); exit $1'
+
+@test "a worker of an optional role that fails is started again alone, then left out" {
+	local failed='rank 1 of role eval \(pid [0-9]+\) exited with code'
+	expect 0 ddprun --max-restarts 2 -n 1 sh -c 'until [ -e tries ] && [ $(wc -l <tries) = 3 ]; do sleep 0.02; done; echo on $TORCHELASTIC_RESTART_COUNT' : \
+		-n 1 --role eval --role-optional sh -c "$tries" sh 1 2 3
+	[ "$(sort <<<"$out")" = $'[0] on 0\n[1] try 1 1 2 3\n[1] try 2 1 2 3\n[1] try 3 1 2 3' ]
+	has "$err" "$failed 1; it was started again alone, restart 1 of 2\$"
+	has "$err" "$failed 2; it was started again alone, restart 2 of 2\$"
+	has "$err" "$failed 3; the role is optional: the job goes on without it\$"
+	# it may succeed then
+	rm tries
+	expect 0 ddprun --max-restarts 2 -n 1 true : -n 1 --role eval --role-optional sh -c "$tries" sh 1 0
+	has "$err" "$failed 1; it was started again alone, restart 1 of 2\$"
+	lacks "$err" 'restart 2 of 2|goes on'
+}
+
+@test "what a worker left behind ends before it is started again alone" {
+	expect 0 ddprun --max-restarts 1 -n 1 true : -n 1 --role eval --role-optional \
+		sh -c 'if [ ! -e pid ]; then sleep 1000 & echo $! >pid; exit 1; fi
+			while kill -0 $(cat pid) 2>/dev/null; do sleep 0.02; done'
+	has "$err" 'exited with code 1; it was started again alone, restart 1 of 1$'
+	lacks "$err" 'goes on'
+	nothing_left
+}
+
+@test "a restart of the whole job counts the restarts of its workers anew" {
+	touch events
+	expect 0 ddprun --max-restarts 1 --on-event 'cat >>events' \
+		-n 1 sh -c 'until [ $(grep -c left_out events) = $((1 + TORCHELASTIC_RESTART_COUNT)) ]; do sleep 0.02; done; [ $TORCHELASTIC_RESTART_COUNT = 1 ]' : \
+		-n 1 --role eval --role-optional sh -c "$tries" sh 1 2 3 4
+	[ "$(grep -c 'started again alone, restart 1 of 1$' <<<"$err")" = 2 ]
+	[ "$(grep -c 'goes on without it$' <<<"$err")" = 2 ]
+}
+
+@test "the other nodes hear of a worker that was started again or left out" {
+	local job=(--rdzv-endpoint "127.0.0.1:$(w_port free)" --nnodes 2 --nproc-per-node 1 --max-restarts 1)
+	local programs=(-n 1 sh -c 'read -r _ <go' : -n 1 --role eval --role-optional sh -c 'exit 7')
+	mkfifo go
+	start a ddprun "${job[@]}" --node-rank 0 --on-event 'cat >>events' "${programs[@]}"
+	start b ddprun "${job[@]}" --node-rank 1 "${programs[@]}"
+	await a.err 'node 1 \([^ ]+\): rank 1 of role eval \(pid [0-9]+\) exited with code 7; it was started again alone, restart 1 of 1$'
+	await a.err 'node 1 \([^ ]+\): rank 1 of role eval \(pid [0-9]+\) exited with code 7; the role is optional: the job goes on without it$'
+	await events left_out
+	echo >go
+	finish a
+	finish b
+	has "$err" '^ddprun: warning: rank 1 of role eval .*; it was started again alone'
+	lacks "$err" 'node 1 \('
+	[ "$(python3 -c 'import json
+e = json.JSONDecoder(); s = open("events").read(); x = []
+while s.strip():
+	o, n = e.raw_decode(s.lstrip()); s = s.lstrip()[n:]; x.append(o)
+print(sorted((o["event"], o["rank"]) for o in x))')" = "[('left_out', 1), ('started_again', 1)]" ]
+}
+
+@test "a worker that was in libddp's world is not started again alone" {
+	expect 0 ddprun --max-restarts 1 -n 1 c_init : -n 1 --role eval --role-optional sh -c 'c_init; exit 5'
+	has "$err" 'rank 1 of role eval \(pid [0-9]+\) exited with code 5; the role is optional: the job goes on without it, because it has called ddp_init, and cannot join that world again$'
+	lacks "$err" 'started again'
+}
+
 @test "GPUs are shared by what each program needs" {
 	export CUDA_VISIBLE_DEVICES=4,5,6
 	expect 0 ddprun -n 1 --gpus-per-proc 2 --role a sh -c 'echo $CUDA_VISIBLE_DEVICES' : \
@@ -173,7 +236,7 @@ refused_node() {
 	shift
 	DDP_LOG=debug start a ddprun "${job[@]}" "${first[@]}"
 	await a.err '1 of 2 nodes have joined'
-	expect 76 ddprun "${job[@]}" "$@"
+	expect 77 ddprun "${job[@]}" "$@"
 	has "$err" "^ddprun: error: $pattern"
 	await a.err "it may not join: $pattern"
 	expect 0 ddprun "${job[@]}" "${first[@]}"

@@ -26,6 +26,7 @@
 	U(DUMP, dump, asked) U(DUMP_REQUEST, dump_request, empty)       \
 	U(DUMP_REPLY, dump_reply, empty) U(NODE, node_dump, empty)      \
 	U(STATUS, empty, asked) U(JOB, job, empty) U(RANKS, ranks, empty) \
-	U(GPUS, gpus, empty) U(GPU_NEWS, gpu_news, empty)
+	U(GPUS, gpus, empty) U(GPU_NEWS, gpu_news, empty)               \
+	U(ROLE_NEWS, role_news, empty)
 
 #endif
