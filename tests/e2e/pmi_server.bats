@@ -89,6 +89,19 @@ node() { # NAME OPTION...
 	done
 }
 
+@test "256 ranks of a node exchange keys" {
+	cat >worker <<-'E'
+		. ./client
+		pmi "cmd=put key=of$RANK value=$RANK" >/dev/null
+		for i in 1 2 3; do pmi "cmd=barrier_in" >/dev/null; done
+		pmi "cmd=get key=of$(((RANK + 1) % 256))"
+		pmi "cmd=finalize" >/dev/null
+	E
+	expect 0 ddprun --mpi pmi --nproc-per-node 256 bash worker
+	[ "$(grep -c "cmd=get_result rc=0 " <<<"$out")" = 256 ]
+	[ "$(sed "s/.*value=//" <<<"$out" | sort -n)" = "$(seq 0 255)" ]
+}
+
 # bats test_tags=etcd
 @test "two uneven nodes exchange keys and know which ranks share a host" {
 	port
