@@ -151,7 +151,7 @@ int agent_start_again(void *owner, struct worker *w, struct err *e)
 	return 1;
 }
 
-/* Of any node, this one included, which has logged it. */
+/* The news may be this node's own, which has logged them. */
 void agent_on_role_news(struct member *m, const struct wire_role_news *news)
 {
 	struct agent *a = m->owner;

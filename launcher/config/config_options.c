@@ -200,8 +200,8 @@ const struct option_spec config_options[] = {
 	 .more = "The same as -n 4 ./a : -n 8 ./b. RANKS is a list such as "
 		 "0-3,8, or * for all others."},
 	{FLAG("role-optional", role_optional, NULL,
-	      "A worker of this program may fail: it is started again alone, up "
-	      "to --max-restarts times, and then left out."),
+	      "A worker of this program may fail: it is started again alone, "
+	      "up to --max-restarts times, and then left out."),
 	 .yields = 1},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "The role of this node's workers: ROLE_NAME. ROLE_RANK and "

@@ -17,7 +17,7 @@ enum { FRAMEWORK_VARS_MAX = 6 };
 /* 0 and the set that "jax,tf,paddle" or a part of it names, or ERR_USAGE.
  * NULL: the empty set. */
 int framework_parse(const char *text, unsigned *set, struct err *e);
-/* Appends "jax,tf", as --env has it; no NUL. */
+/* Appends the value of --env, "jax,tf", without a NUL. */
 void framework_put_names(unsigned set, struct buf *out);
 /* 1 if each worker needs a port, and the addresses of all. */
 int framework_needs_peers(unsigned set);

@@ -26,7 +26,7 @@ struct top_row {
 	struct wire_rank as; /* its slices point into the job */
 	int32_t node;	     /* node rank; -1: unknown */
 	struct slice host;   /* empty: unknown */
-	struct slice role;   /* of a job of several programs; else empty */
+	struct slice role;   /* empty: the job has one program */
 	struct top_usage usage;
 	double cpu; /* 1.0 is one CPU, since the last reply; -1: unknown */
 	enum top_mark mark;

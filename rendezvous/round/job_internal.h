@@ -211,7 +211,7 @@ void restarts_take_node(struct job *j, struct job_node *n, uint64_t steps);
 int restarts_are_in_vain(struct job *j);
 
 /* end_cause.c */
-/* 1 if the exit is one that may end the round. */
+/* 1 if the exit may end the round. */
 int end_cause_is_failure(const struct wire_exited *m);
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m);
 /* Sets j->end to a copy of m. Without memory only its text is kept. */

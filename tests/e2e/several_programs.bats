@@ -139,7 +139,7 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 	nothing_left
 }
 
-@test "a restart of the whole job counts the restarts of its workers anew" {
+@test "a restart of the whole job resets the restarts of its workers" {
 	touch events
 	expect 0 ddprun --max-restarts 1 --on-event 'cat >>events' \
 		-n 1 sh -c 'until [ $(grep -c left_out events) = $((1 + TORCHELASTIC_RESTART_COUNT)) ]; do sleep 0.02; done; [ $TORCHELASTIC_RESTART_COUNT = 1 ]' : \
