@@ -190,7 +190,7 @@ def make_line(words):
 def trainer_line(line):
     """As little of it as its options allow."""
     data = "cifar" if "resnet" in line else "digits"
-    line = re.sub(r"\bDIR\b", data, line)
+    line = re.sub(r"\b(DIR|TO)\b", data, line)
     if "--synthetic" in line:
         line += " --steps 1 --image-size 32 --batch-size 2"
     elif "toy_mp" not in line:
@@ -265,6 +265,11 @@ def command(line):
         usage = run(f"{tree}/trainers/get-data")[2]
         if line.split()[1] not in usage:
             raise AssertionError(f"{line}: not in {usage}")
+    elif name == "pack_data":  # not built without libjpeg
+        known = run("pack_data --help")[1] or line
+        for option in re.findall(r"--[a-z-]+", line):
+            if option not in known:
+                raise AssertionError(f"pack_data has no {option}")
     elif name == "ddp-plot":
         plot_line(line)
     elif name in ("cat", "export", "hello", "trainer") or "=$(" in line:
