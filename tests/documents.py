@@ -49,7 +49,8 @@ SHOWN = [
     ("testing.md", r"the answers about|static-2, 1 faults: violated"),
     ("when-it-fails.md", r"\$ ddprun"),  # tests/examples.py runs them
     ("trainers.md", r"epoch 2/5:|\{\"step\":1|  +samples 0, 2"),
-    ("ddprun-dump.1|ddprun-status.1", r"\$ ddprun dump --job run7|job 'none'"),
+    ("ddprun-dump.1|ddprun-status.1",
+     r"\$ ddprun dump (--job run7|--merge logs)|job 'none'"),
     ("ddp.3", r"int ddp_record_error"),
 ]
 

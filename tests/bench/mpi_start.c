@@ -1,6 +1,7 @@
 /* mpi_start.c: a rank that mpi.sh times: MPI_Init, one Allreduce and
  * MPI_Finalize. With the word `stay` it prints "pid NUMBER" after the
- * Allreduce, and waits to be killed. Without -DWITH_MPI it only says what it lacks. */
+ * Allreduce, and waits to be killed. Without -DWITH_MPI it only prints what it
+ * lacks. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
