@@ -516,7 +516,8 @@ END_TEST
 
 START_TEST(only_a_requeue_at_the_time_limit_is_a_stop)
 {
-	struct config c = {.preflight = "none", .on_preempt = 1};
+	struct config c = {.preflight = "none", .on_preempt = 1,
+			   .event_log_handler = "null"};
 
 	ck_assert_int_eq(config_agent_options(&c).stop.requeues, 0);
 	c.on_timeout = 1;
