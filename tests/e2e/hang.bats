@@ -37,9 +37,10 @@ assert $1, r"
 }
 
 @test "a line follows at doubled times, and one when the job goes on" {
-	start job ddprun --nproc-per-node 3 c_pause sleep 2 9000
+	start job ddprun --nproc-per-node 3 c_pause sleep 2
 	await job.err '^ddprun: no progress for [0-9.]+ s: 2 of 3 ranks wait in all_reduce #3 .*; rank 2 on [^ ]+, pid [0-9]+, has not arrived: it sleeps \(nanosleep\), last in all_reduce #2 ' 30
 	await job.err '^ddprun: no progress for ' 30 2
+	touch go
 	await job.err '^ddprun: progress again, after ' 30
 	finish job
 	[ "$(grep -c 'no progress for' <<<"$err")" -le 3 ]

@@ -2,7 +2,8 @@
  * rank pauses. It prints its pid first.
  *
  *   c_pause HOW CULPRIT [MS]   for MS ms, then all go on for a second or two;
- *                              else for ever
+ *                              else for ever, or, if it sleeps, until the
+ *                              file `go` exists
  *   loop    computes, and does nothing else      sleep   in nanosleep
  *   write   appends to the file `checkpoint`     step    reports a step a call,
  *   alone   all compute, and nobody calls                and then sleeps
@@ -51,12 +52,15 @@ static void rest(const char *how, uint64_t ms)
 	printf("pid %d\n", (int)getpid());
 	fflush(stdout);
 	while (!ms || clock_ms() < end) {
-		if (!strcmp(how, "write"))
+		if (!strcmp(how, "write")) {
 			append();
-		else if (!strcmp(how, "loop") || !strcmp(how, "alone"))
+		} else if (!strcmp(how, "loop") || !strcmp(how, "alone")) {
 			compute();
-		else
+		} else {
 			nap();
+			if (access("go", F_OK) == 0)
+				break;
+		}
 	}
 }
 
