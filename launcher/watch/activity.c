@@ -18,7 +18,6 @@ void activity_init(struct activity *a, uint64_t tick_ns, uint64_t now_ns)
 {
 	*a = (struct activity){
 		.tick_ns = tick_ns,
-		.began_ns = now_ns,
 		.progress_ns = now_ns,
 		.since_ns = now_ns,
 		.doing = RANK_STARTS,
@@ -163,12 +162,26 @@ static void activity_add_step(struct activity *a,
 	a->progress_ns = now->ns;
 }
 
-/* A sample that comes late says nothing about the time before it. */
 static int activity_is_late(const struct activity *a,
 			    const struct activity_sample *now,
 			    const struct activity_sample *last)
 {
 	return now->ns - last->ns > GAP_TICKS * a->tick_ns;
+}
+
+/* A late sample says nothing of the time since the last one: that time does not
+ * count, and what the worker does stays as it was. A call or a step is
+ * progress. */
+static void activity_skip(struct activity *a, const struct activity_sample *now,
+			  const struct activity_sample *last)
+{
+	uint64_t gap = now->ns - last->ns;
+
+	a->progress_ns += gap;
+	a->since_ns += gap;
+	if (now->calls != last->calls || now->step != last->step)
+		a->progress_ns = now->ns;
+	a->n = 0;
 }
 
 /* The oldest sample that is kept. What a worker did before its last call, or
@@ -195,7 +208,7 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 	uint64_t ms, cpu;
 
 	if (a->n && activity_is_late(a, now, last))
-		activity_init(a, a->tick_ns, now->ns);
+		activity_skip(a, now, last);
 	if (a->n == 0) {
 		a->past[a->n++] = *now;
 		if (now->step >= 0)

@@ -34,7 +34,6 @@ struct activity_sample {
 
 struct activity {
 	uint64_t tick_ns; /* set by activity_init */
-	uint64_t began_ns;
 	struct activity_sample past[ACTIVITY_TICKS]; /* a ring */
 	unsigned n;				     /* samples so far */
 	uint64_t progress_ns; /* when it last made progress */

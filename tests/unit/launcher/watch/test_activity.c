@@ -149,6 +149,25 @@ START_TEST(a_host_that_was_stopped_has_not_been_idle)
 	ticks(3, 1000, 0, 0, 0);
 	now.ns += 3600 * TICK;
 	ticks(1, 0, 0, 0, 0);
+	ck_assert_uint_eq(quiet_s(), 3);
+}
+END_TEST
+
+START_TEST(a_late_look_is_no_progress_unless_a_call_has_come)
+{
+	ticks(1, 0, 0, 0, 1);
+	now.in_call = 1;
+	ticks(5, 0, 0, 0, 0);
+	ck_assert_uint_eq(quiet_s(), 5);
+	now.ns += 20 * TICK;
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_CALLS);
+	ck_assert_str_eq(a.words, "waits in that call");
+	ck_assert_uint_eq(quiet_s(), 5);
+	ticks(2, 0, 0, 0, 0);
+	ck_assert_uint_eq(quiet_s(), 7);
+	now.ns += 20 * TICK;
+	ticks(1, 0, 0, 0, 1);
 	ck_assert_uint_eq(quiet_s(), 0);
 }
 END_TEST
@@ -287,6 +306,7 @@ int main(void)
 	tcase_add_test(c, a_stop_counts_more_than_a_call);
 	tcase_add_test(c, steps_have_a_rate);
 	tcase_add_test(c, a_host_that_was_stopped_has_not_been_idle);
+	tcase_add_test(c, a_late_look_is_no_progress_unless_a_call_has_come);
 	tcase_add_test(c, each_state_has_its_words);
 	tcase_add_test(c, it_has_done_the_same_since_it_began);
 	tcase_add_test(c, seen_once_to_want_a_cpu_is_not_computing);
