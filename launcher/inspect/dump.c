@@ -96,7 +96,8 @@ static void dump_put_missing(struct buf *out, const struct local_workers *l,
 }
 
 static void dump_put_current_call(struct buf *out,
-				  const struct local_workers *l, size_t i)
+				  const struct local_workers *l, size_t i,
+				  struct connects *c)
 {
 	const struct local_worker *w = &l->workers[i];
 	const struct flight_op *op =
@@ -113,7 +114,8 @@ static void dump_put_current_call(struct buf *out,
 		buf_printf(out, "  in %s for %s", text,
 			   flight_time_text(op->ns, l->now_ns, ago));
 		dump_put_missing(out, l, i);
-		buf_printf(out, "%s\n", connects_words(w->program, connects));
+		buf_printf(out, "%s\n",
+			   connects_words(c, w->program, connects));
 	} else
 		buf_printf(out, "  %s\n", flight_last_text(w->view, l->now_ns,
 							   text));
@@ -199,7 +201,8 @@ static void dump_put_stacks(struct buf *out, pid_t pid)
 }
 
 static void dump_put_worker(struct buf *out, const struct local_workers *l,
-			    size_t i, const struct dump_options *o)
+			    size_t i, const struct dump_options *o,
+			    struct connects *c)
 {
 	const struct local_worker *w = &l->workers[i];
 
@@ -209,7 +212,7 @@ static void dump_put_worker(struct buf *out, const struct local_workers *l,
 	if (w->state)
 		buf_printf(out, ", %.1f s of CPU", w->cpu_s);
 	buf_put(out, "\n", 1);
-	dump_put_current_call(out, l, i);
+	dump_put_current_call(out, l, i, c);
 	dump_put_last_calls(out, l, w, o->last);
 	if (!o->no_stacks && w->state && w->state != 'Z')
 		dump_put_stacks(out, w->program);
@@ -227,6 +230,8 @@ static uint32_t dump_count_workers(const struct local_workers *l, size_t first)
 static void dump_put_text(struct buf *out, const struct local_workers *l,
 			  const struct dump_options *o)
 {
+	struct connects c = {.net = 0};
+
 	for (size_t i = 0; i < l->n; i++) {
 		const struct local_worker *w = &l->workers[i];
 
@@ -236,7 +241,7 @@ static void dump_put_text(struct buf *out, const struct local_workers *l,
 				   w->job->job, w->job->attempt + 1,
 				   dump_count_workers(l, i), w->job->world_size,
 				   w->job->host);
-		dump_put_worker(out, l, i, o);
+		dump_put_worker(out, l, i, o, &c);
 	}
 }
 

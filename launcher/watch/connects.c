@@ -7,17 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/sock.h"
-#include "launcher/worker/proc_tcp.h"
 
-enum { SYN_SENT = 2, FOUND_MAX = 64, LINES_MAX = 100000 };
-
-struct connects {
-	struct proc_tcp found[FOUND_MAX]; /* by all processes there */
-	int n;
-};
+enum { SYN_SENT = 2, LINES_MAX = 100000 };
 
 static void connects_read(struct connects *c, pid_t pid, const char *name)
 {
@@ -29,7 +24,7 @@ static void connects_read(struct connects *c, pid_t pid, const char *name)
 	file = fopen(path, "re");
 	if (!file)
 		return;
-	for (int i = 0; i < LINES_MAX && c->n < FOUND_MAX; i++) {
+	for (int i = 0; i < LINES_MAX && c->n < CONNECTS_MAX; i++) {
 		if (!fgets(line, sizeof(line), file))
 			break;
 		if (proc_tcp_parse(SLICE_STR(line), &s) &&
@@ -59,23 +54,38 @@ static const struct proc_tcp *connects_of(const struct connects *c, int dir,
 	return NULL;
 }
 
-char *connects_words(pid_t pid, char *out)
+/* Reads the process's namespace, unless that has been read. */
+static void connects_look(struct connects *c, pid_t pid)
 {
-	struct connects c = {.n = 0};
+	struct stat net;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+	if (stat(path, &net) < 0)
+		net.st_ino = 0;
+	else if (c->net == net.st_ino)
+		return;
+	c->net = net.st_ino;
+	c->n = 0;
+	connects_read(c, pid, "tcp");
+	connects_read(c, pid, "tcp6");
+}
+
+char *connects_words(struct connects *c, pid_t pid, char *out)
+{
 	const struct proc_tcp *found = NULL;
 	char path[64], text[SOCK_TEXT_MAX];
 	struct dirent *entry;
 	DIR *dir;
 
 	*out = '\0';
-	connects_read(&c, pid, "tcp");
-	connects_read(&c, pid, "tcp6");
-	if (!c.n)
+	connects_look(c, pid);
+	if (!c->n)
 		return out;
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	dir = opendir(path);
 	while (dir && !found && (entry = readdir(dir)))
-		found = connects_of(&c, dirfd(dir), entry->d_name);
+		found = connects_of(c, dirfd(dir), entry->d_name);
 	if (dir)
 		closedir(dir);
 	if (found)

@@ -88,7 +88,8 @@ static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
  * the connection that it tries to open. A process in the kernel may hold what a
  * reader of its memory needs. */
 static char *watch_words(struct watch *w, struct watched *x,
-			 const struct activity_sample *s, char *out)
+			 const struct activity_sample *s, struct connects *c,
+			 char *out)
 {
 	char where[PYTHON_WHERE_MAX] = "", connects[CONNECTS_WORDS_MAX] = "";
 	struct err e = ERR_INIT;
@@ -100,14 +101,15 @@ static char *watch_words(struct watch *w, struct watched *x,
 		if (x->python.runtime)
 			python_process_where(&x->python, where);
 		if (x->activity.doing == RANK_CALLS)
-			connects_words((pid_t)s->pid, connects);
+			connects_words(c, (pid_t)s->pid, connects);
 	}
 	snprintf(out, WORDS_MAX, "%s%s%.*s%s", x->activity.words,
 		 *where ? " in " : "", WHERE_MAX - 8, where, connects);
 	return out;
 }
 
-static void watch_put(struct watch *w, uint32_t i, struct buf *items)
+static void watch_put(struct watch *w, uint32_t i, struct connects *c,
+		      struct buf *items)
 {
 	const struct worker *worker = &w->group->workers[i];
 	struct watched *x = &w->workers[i];
@@ -129,7 +131,7 @@ static void watch_put(struct watch *w, uint32_t i, struct buf *items)
 		.step = s->step,
 		.step_us = a->step_us,
 		.call = SLICE_STR(x->call.text),
-		.words = SLICE_STR(watch_words(w, x, s, words)),
+		.words = SLICE_STR(watch_words(w, x, s, c, words)),
 		.waited = wait_share_permille(&x->share),
 		.cause = SLICE_STR(wait_share_cause(&x->share, cause)),
 	};
@@ -153,12 +155,13 @@ static void watch_send(struct watch *w, struct buf *items, uint32_t n)
 
 static uint32_t watch_put_all(struct watch *w, struct buf *items)
 {
+	struct connects connects = {.net = 0};
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < w->group->n; i++) {
 		if (!w->group->workers[i].running)
 			continue;
-		watch_put(w, i, items);
+		watch_put(w, i, &connects, items);
 		n++;
 	}
 	return n;
