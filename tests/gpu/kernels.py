@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""kernels.py CUDA [FILE...]: compiles the trainers' CUDA kernels for an A100, an
-H200 and a B200, and checks, without a GPU, what decides whether they reach its
-memory's bandwidth: registers and spills (ptxas), the blocks that fit on a
-multiprocessor at once, and the bytes that their threads have asked memory for
-before one of them waits (PTX). Prints a row for each kernel; exits with 1 if one
-falls short."""
+"""kernels.py [--cache FOLDER] CUDA [FILE...]: compiles the trainers' CUDA kernels
+for an A100, an H200 and a B200, and checks, without a GPU, what decides whether
+they reach its speed: registers, spills and local memory (ptxas), the threads that
+fit on a multiprocessor at once, and, for those that only move memory, the bytes
+that their threads have asked memory for before one of them waits (PTX). Prints a
+row for each kernel; exits with 1 if one falls short. --cache keeps what the
+compiler said, by the contents of the sources, for the next run."""
 
+import argparse
 import concurrent.futures
+import glob
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -22,8 +27,11 @@ GPUS = {
 }
 LATENCY = 0.8e-6  # seconds, under load
 
-# Kernels that only move memory: they have to keep it busy, and spill nothing.
-SOURCES = ["arena.cu", "loss.cu", "norm.cu", "norm_backward.cu"]
+# No kernel may spill registers, or keep an array in local memory, which is as far
+# away as any other; and each fills a quarter of a multiprocessor.
+THREADS_LEAST = 512
+
+# Kernels that only move memory: they have to keep it busy.
 BOUND = re.compile(
     r"norm_(moments|apply|slopes|backward)<|"
     r"(arena_(add|narrow|widen)|arena_add_values<.*|update_pass)$")
@@ -112,14 +120,16 @@ def read_ptx(text):
 
 
 def read_ptxas(text):
-    """Kernel -> (registers, bytes spilled, shared memory)."""
+    """Kernel -> (registers, bytes spilled, bytes of local memory, shared)."""
     kernels = {}
     for part in text.split("Compiling entry function '")[1:]:
         spills = [int(n) for n in re.findall(r"(\d+) bytes spill", part)]
+        stack = re.search(r"(\d+) bytes stack frame", part)
         shared = re.search(r"(\d+) bytes smem", part)
         kernels[part.split("'")[0]] = (
             int(re.search(r"Used (\d+) registers", part).group(1)),
-            sum(spills[:2]), int(shared.group(1)) if shared else 0)
+            sum(spills[:2]), int(stack.group(1)) if stack else 0,
+            int(shared.group(1)) if shared else 0)
     return kernels
 
 
@@ -131,6 +141,38 @@ def blocks_at_once(threads, registers, shared, shared_max):
     by_registers = REGISTERS // 4 // of_a_warp * 4 // warps
     by_shared = shared_max // (shared + 1024)
     return min(by_registers, by_shared, WARPS // warps, BLOCKS)
+
+
+def contents_key(cuda, source, arch):
+    """A name for what compile_one would say."""
+    key = hashlib.sha256(arch.to_bytes(4, "little"))
+    version = subprocess.run([f"{cuda}/bin/nvcc", "--version"], check=True,
+                             capture_output=True).stdout
+    headers = sorted(glob.glob("trainers/*/*.h") + glob.glob("base/*.h") +
+                     glob.glob("trainers/cuda/*.cuh"))
+    for name in [__file__, source, *headers]:
+        with open(name, "rb") as f:
+            key.update(f.read())
+    key.update(version)
+    return key.hexdigest()
+
+
+def compile_cached(cuda, source, arch, folder, cache):
+    if not cache:
+        return compile_one(cuda, source, arch, folder)
+    path = os.path.join(cache, contents_key(cuda, source, arch) + ".json")
+    try:
+        with open(path, encoding="ascii") as f:
+            return json.load(f)
+    except (OSError, ValueError):
+        pass
+    said = compile_one(cuda, source, arch, folder)
+    os.makedirs(cache, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", encoding="ascii", dir=cache,
+                                     delete=False) as f:
+        json.dump(said, f)
+    os.replace(f.name, path)
+    return said
 
 
 def compile_one(cuda, source, arch, folder):
@@ -152,15 +194,17 @@ def check(arch, ptx, ptxas):
     need = bandwidth * LATENCY / sms
     bad = 0
     for mangled, (threads, flight) in sorted(ptx.items()):
-        registers, spills, shared = ptxas[mangled]
+        registers, spills, stack, shared = ptxas[mangled]
         name = source_name(mangled)
         blocks = blocks_at_once(threads, registers, shared, shared_max)
         have = flight * threads * blocks
         faults = []
-        if blocks < 1:
-            faults.append("does not fit")
-        if BOUND.match(name) and spills:
+        if blocks * threads < THREADS_LEAST:
+            faults.append(f"{THREADS_LEAST} threads do not fit")
+        if spills:
             faults.append(f"spills {spills} bytes")
+        elif stack:
+            faults.append(f"keeps {stack} bytes in local memory")
         if BOUND.match(name) and have < need:
             faults.append(f"needs {need / 1024:.0f} KiB in flight")
         print(f"{gpu} {name:32} {registers:4} registers "
@@ -172,13 +216,18 @@ def check(arch, ptx, ptxas):
 
 
 def main():
-    cuda = sys.argv[1]
-    sources = sys.argv[2:] or ["trainers/cuda/" + s for s in SOURCES]
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("--cache")
+    p.add_argument("cuda")
+    p.add_argument("sources", nargs="*")
+    args = p.parse_args()
+    sources = args.sources or sorted(glob.glob("trainers/cuda/*.cu"))
     jobs = [(source, arch) for source in sources for arch in GPUS]
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(
-            lambda job: compile_one(cuda, *job, folder), jobs))
+            lambda job: compile_cached(args.cuda, *job, folder, args.cache),
+            jobs))
     bad = sum(check(arch, *result)
               for (_, arch), result in zip(jobs, results))
     kernels = sum(len(ptx) for ptx, _ in results)

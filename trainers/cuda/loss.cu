@@ -86,7 +86,7 @@ static __device__ void loss_write(const struct kernel_loss &l, double mean,
 	l.tally->count += (uint64_t)l.n;
 }
 
-static __global__ void __launch_bounds__(WARP *WARPS)
+static __global__ void __launch_bounds__(WARP *WARPS, 2)
 cross_entropy(struct kernel_loss l)
 {
 	__shared__ double losses[WARPS];
