@@ -14,6 +14,7 @@ enum {
 	AWAY_MS = 1500,      /* to connect to the leader named by a referral */
 	AWAY_SILENT_MS = 10000,
 	AWAY_NAP_MS = 20,
+	TRIES_MAX = 5, /* if the server closes before its greeting */
 };
 
 static int client_connect_left_ms(uint64_t deadline)
@@ -188,8 +189,13 @@ static int client_open_at(struct client *c, const struct endpoint *to,
 {
 	int rc = client_open_once(c, to, there, deadline, e);
 
-	/* a dying server closes as well, and its successor may be there */
-	if (rc < 0 && c->unanswered) {
+	/* A dying server closes as well, and its successor may be there. Until
+	 * its port is closed as well, it may take more connections. */
+	for (int i = 1; rc < 0 && c->unanswered && i < TRIES_MAX; i++) {
+		if (i > 1 && rc != ERR_PROTOCOL)
+			break;
+		if (i > 1)
+			poll(NULL, 0, AWAY_NAP_MS);
 		client_start_anew(c);
 		rc = client_open_once(c, to, there, deadline, e);
 	}

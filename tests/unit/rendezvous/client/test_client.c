@@ -218,21 +218,21 @@ START_TEST(call_fails_after_reconnect_timeout_and_the_next_one_tries_again)
 }
 END_TEST
 
-START_TEST(connection_closed_before_its_greeting_is_tried_once_more)
+START_TEST(connection_closed_before_its_greeting_is_tried_again)
 {
 	struct err e = ERR_INIT;
 
-	start_server(1);
+	start_server(4);
 	ck_assert_msg(connect_client(&e) == 0, "%s", e.text);
 	tear_down();
 }
 END_TEST
 
-START_TEST(two_connections_closed_before_their_greeting_are_an_error)
+START_TEST(five_connections_closed_before_their_greeting_are_an_error)
 {
 	struct err e = ERR_INIT;
 
-	start_server(2);
+	start_server(5);
 	ck_assert_int_eq(connect_client(&e), ERR_PROTOCOL);
 	ck_assert_ptr_nonnull(strstr(e.text, "without a greeting"));
 	client = NULL;
@@ -251,8 +251,8 @@ int main(void)
 	tcase_add_test(c,
 	      call_fails_after_reconnect_timeout_and_the_next_one_tries_again);
 	tcase_add_test(c,
-		connection_closed_before_its_greeting_is_tried_once_more);
+		connection_closed_before_its_greeting_is_tried_again);
 	tcase_add_test(c,
-		two_connections_closed_before_their_greeting_are_an_error);
+		five_connections_closed_before_their_greeting_are_an_error);
 	return run_case(c) != 0;
 }
