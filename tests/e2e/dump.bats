@@ -42,7 +42,7 @@ state() { # PID
 	echo "${s%% *}"
 }
 
-# Three ranks, of which rank 1 does not enter its third call.
+# Three ranks. Rank 1 does not enter its third call.
 start_late() {
 	start job ddprun --rdzv-id "$J" --nproc-per-node 3 c_fault late 1
 	until_lines 2 "$waiting" 1 '^  between calls; last: all_reduce #2 '

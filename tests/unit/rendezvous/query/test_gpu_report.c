@@ -101,7 +101,7 @@ static struct wire_gpu gpu(uint32_t index)
 	};
 }
 
-/* The agent's GPUS: these, of which it claims `count`. */
+/* The agent's GPUS message: these GPUs, and `count` as their number. */
 static int report(struct peer *p, const struct wire_gpu *g, uint32_t has,
 		  uint32_t count)
 {
