@@ -150,7 +150,7 @@ $(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(or $(CRASH_CC),$(CC)) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Wmissing-prototypes -Wno-unused-parameter \
 		-ffreestanding -fno-stack-protector -fno-tree-loop-distribute-patterns -U_FORTIFY_SOURCE \
-		-shared -nostdlib -s -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
+		$(or $(CRASH_TRACE),-s) -shared -nostdlib -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
 
 $(call objs,launcher/crash/crash_catcher.c): $(crash_library)
 $(call objs,launcher/preload/template.c): $(wildcard launcher/preload/*.py)

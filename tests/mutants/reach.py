@@ -29,11 +29,26 @@ def output(*command):
                           stderr=subprocess.DEVNULL).stdout
 
 
-def wanted(names):
-    """What must be built to run these test files."""
-    if any(not name.startswith("unit/") for name in names):
+ALWAYS = ["ddprun", "ddprdzv", "ddprun-check", "libddp.a", "libddp.so"]
+
+
+def wanted(names, tree, only):
+    """What must be built to run these test files: all, or only what they name."""
+    units = [name for name in names if name.startswith("unit/")]
+    bats = [name for name in names if name not in units]
+    if bats and not only:
         return ["tests"]
-    return ["tests/" + os.path.basename(name)[:-2] for name in names]
+    words = set()
+    for name in bats:
+        with open(tree + "/tests/" + name) as f:
+            words.update(re.findall(r"\w+", f.read()))
+    programs = {os.path.basename(path)[:-2] for path in glob.glob(
+        tree + "/tests/programs/*/*.c")}
+    trainers = {os.path.basename(path)[:-2] for path in glob.glob(
+        tree + "/trainers/*.c")}
+    return ["tests/" + os.path.basename(name)[:-2] for name in units] + \
+        (ALWAYS if bats else []) + sorted(trainers & words) + \
+        ["tests/" + name for name in sorted(programs & words)]
 
 
 class Blocks:
@@ -128,7 +143,7 @@ class Reach:
         if new:
             print("%d test files are run to see which lines they reach" %
                   len(new), flush=True)
-            self.make(wanted(new), "build/reach")
+            self.make(wanted(new, self.tree, self.only), "build/reach")
             with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
                 list(pool.map(self.run, new))
         for name in self.files():
@@ -209,7 +224,7 @@ class Reach:
     def program(self, name):
         """The program built by that name, or copied from it."""
         name = name.replace("libddp.so.0", "libddp.so")
-        for room in ("", "tests/", "examples/"):
+        for room in ("", "tests/", "examples/", "obj/launcher/crash/"):
             path = os.path.join(self.build, room + name)
             if os.path.isfile(path):
                 return path

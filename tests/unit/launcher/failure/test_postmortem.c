@@ -219,6 +219,71 @@ START_TEST(knows_nothing_before_it_begins)
 }
 END_TEST
 
+/* Where the kernel counts the kills of a cgroup, in version 2. */
+static void make_cgroup(struct postmortem *p, int kills)
+{
+	char path[CGROUP_PATH_MAX + 32];
+	FILE *f;
+
+	postmortem_init(p);
+	p->prepared = 1;
+	p->is_certain = 0;
+	p->cgroup.version = 2;
+	strcpy(p->cgroup.dir, "/tmp/test_kills.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(p->cgroup.dir));
+	strcpy(p->cgroup.path, "/job");
+	snprintf(path, sizeof(path), "%s/memory.events", p->cgroup.dir);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "oom 1\noom_kill %d\n", kills);
+	fclose(f);
+}
+
+static void remove_cgroup(struct postmortem *p)
+{
+	char path[CGROUP_PATH_MAX + 32];
+
+	snprintf(path, sizeof(path), "%s/memory.events", p->cgroup.dir);
+	remove(path);
+	remove(p->cgroup.dir);
+	postmortem_release(p);
+}
+
+START_TEST(a_kill_in_the_cgroup_is_also_one_of_the_host)
+{
+	const struct postmortem_death d = {.pid = 1 << 30, .status = SIGKILL};
+	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
+	struct postmortem p;
+
+	make_cgroup(&p, 1);
+	p.host_kills = 0; /* the host had none so far */
+	postmortem_examine(&p, &d, &why);
+	buf_put(&why, "", 1);
+	ck_assert_str_eq(why.data, "killed by the kernel: the host ran out of "
+			 "memory");
+	ck_assert_int_eq(p.kills, 1);
+	ck_assert_int_eq(p.host_kills, 1);
+	remove_cgroup(&p);
+	buf_release(&why);
+}
+END_TEST
+
+START_TEST(kills_of_a_host_that_does_not_count_them_stay_unknown)
+{
+	const struct postmortem_death d = {.pid = 1 << 30, .status = SIGKILL};
+	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
+	struct postmortem p;
+
+	make_cgroup(&p, 2);
+	p.host_kills = -1;
+	postmortem_examine(&p, &d, &why);
+	ck_assert_int_eq(p.kills, 1);
+	ck_assert_int_eq(p.host_kills, -1);
+	remove_cgroup(&p);
+	buf_release(&why);
+}
+END_TEST
+
 START_TEST(the_core_file_is_found)
 {
 	char dir[] = "/tmp/test_core.XXXXXX", pattern[200], old[200];
@@ -262,6 +327,9 @@ int main(void)
 	tcase_add_test(c, the_kernel_logs_a_fault_by_its_thread);
 	tcase_add_test(c, a_kill_by_a_user_is_not_attributed_to_the_kernel);
 	tcase_add_test(c, knows_nothing_before_it_begins);
+	tcase_add_test(c, a_kill_in_the_cgroup_is_also_one_of_the_host);
+	tcase_add_test(c,
+		       kills_of_a_host_that_does_not_count_them_stay_unknown);
 	tcase_add_test(c, the_core_file_is_found);
 	return run_case(c);
 }
