@@ -12,10 +12,12 @@ teardown() { cluster_leave; }
 
 # Workers that run until a notice, and print it; in a job that was requeued
 # they finish at once. Slurm signals them as well here: a worker that exits with 0
-# before its ddprun has the signal would count as finished.
+# before its ddprun has the signal would count as finished, and a trap that the second
+# signal interrupts would run, and print, twice.
 cat_worker='echo "up $RANK run ${SLURM_RESTART_COUNT:-0}"
 	[ -z "${SLURM_RESTART_COUNT:-}" ] || exit 0
-	trap "echo told; exit 143" TERM; trap "echo warned; exit 138" USR1
+	trap "trap \"\" TERM; echo told; exit 143" TERM
+	trap "trap \"\" USR1; echo warned; exit 138" USR1
 	eval "$IDLE"'
 
 losses() { # LOG
