@@ -180,18 +180,21 @@ static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 				      memory_order_release);
 }
 
-/* Counts the time since from_ns (flight_clock) as a wait for the other ranks.
- * The clock moves once in a few ms, which evens out over many waits. f may be
- * NULL. */
+/* Counts ns as a wait for the other ranks. */
+static inline void flight_add_wait_ns(struct flight *f, uint64_t ns)
+{
+	atomic_store_explicit(
+		&f->waited_ns,
+		atomic_load_explicit(&f->waited_ns, memory_order_relaxed) + ns,
+		memory_order_relaxed);
+}
+
+/* The same for the time since from_ns (flight_clock). The clock moves once in a
+ * few ms, which evens out over many waits. f may be NULL. */
 static inline void flight_add_wait(struct flight *f, uint64_t from_ns)
 {
 	if (f)
-		atomic_store_explicit(
-			&f->waited_ns,
-			atomic_load_explicit(&f->waited_ns,
-					     memory_order_relaxed) +
-				flight_clock() - from_ns,
-			memory_order_relaxed);
+		flight_add_wait_ns(f, flight_clock() - from_ns);
 }
 
 /* When the call with this ticket was entered; it is this thread's last. */

@@ -70,26 +70,43 @@ int delays_cgroup(const char *text, char *out, size_t size)
 	return version;
 }
 
-/* The counters are each cgroup's own: one above it may have the limit. */
-static uint64_t delays_read_throttled(pid_t pid)
+/* The counters are each cgroup's own: one above it may have the limit. Without
+ * a limit there are no periods. Version 1 has the CPU time in the same folder
+ * only where both controllers are mounted together, which is the rule. */
+static void delays_add_cgroup(const char *dir, int version, struct delays *d)
+{
+	char path[PATH_SIZE + 96], text[TEXT_SIZE];
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", dir);
+	file_read_text(path, text, sizeof(text));
+	if (!delays_count(text, "nr_periods"))
+		return;
+	if (version == 2) {
+		d->throttled_us += delays_count(text, "throttled_usec");
+		d->limited_us += delays_count(text, "usage_usec");
+		return;
+	}
+	d->throttled_us += delays_count(text, "throttled_time") / 1000;
+	snprintf(path, sizeof(path), "%s/cpuacct.usage", dir);
+	if (file_read_text(path, text, sizeof(text)) > 0)
+		d->limited_us += strtoull(text, NULL, 10) / 1000;
+}
+
+static void delays_read_throttled(pid_t pid, struct delays *d)
 {
 	char file[64], text[TEXT_SIZE], path[PATH_SIZE], *last;
-	char stat[PATH_SIZE + 64];
-	uint64_t us = 0;
+	char dir[PATH_SIZE + 64];
 	int version;
 
 	snprintf(file, sizeof(file), "/proc/%d/cgroup", (int)pid);
 	file_read_text(file, text, sizeof(text));
 	version = delays_cgroup(text, path, sizeof(path));
 	while (version && (last = strrchr(path, '/'))) {
-		snprintf(stat, sizeof(stat), "/sys/fs/cgroup%s%s/cpu.stat",
+		snprintf(dir, sizeof(dir), "/sys/fs/cgroup%s%s",
 			 version == 1 ? "/cpu" : "", last[1] ? path : "");
-		file_read_text(stat, text, sizeof(text));
-		us += version == 1 ? delays_count(text, "throttled_time") / 1000
-				   : delays_count(text, "throttled_usec");
+		delays_add_cgroup(dir, version, d);
 		*last = '\0';
 	}
-	return us;
 }
 
 /* ---- /proc ---- */
@@ -157,7 +174,8 @@ static void delays_read_tcp(pid_t pid, struct delays *d)
 
 void delays_read(pid_t pid, struct delays *d)
 {
-	*d = (struct delays){.throttled_us = delays_read_throttled(pid)};
+	*d = (struct delays){0};
+	delays_read_throttled(pid, d);
 	delays_read_queued(pid, d);
 	delays_read_stat(pid, d);
 	delays_read_switches(pid, d);
@@ -172,6 +190,20 @@ static uint64_t delays_grown(uint64_t from, uint64_t to)
 	return to > from ? to - from : 0;
 }
 
+/* For how long, in us, a process of the cgroup stood still. Its threads are
+ * throttled on all their CPUs at the same time: what they lost of what they
+ * would have used is the share of that time. */
+static uint64_t delays_throttled(const struct delays *from,
+				 const struct delays *to, uint64_t us)
+{
+	uint64_t lost = delays_grown(from->throttled_us, to->throttled_us);
+	uint64_t used = delays_grown(from->limited_us, to->limited_us);
+	double share = lost ? (double)lost / (double)(lost + used) : 0;
+	uint64_t most = (uint64_t)(share * (double)us);
+
+	return lost < most ? lost : most;
+}
+
 static double delays_seconds(uint64_t us)
 {
 	return (double)us / 1e6;
@@ -181,7 +213,7 @@ char *delays_words(const struct delays *from, const struct delays *to,
 		   uint64_t us, char *out)
 {
 	const uint64_t least = us * PERCENT_LEAST / 100;
-	uint64_t throttled = delays_grown(from->throttled_us, to->throttled_us);
+	uint64_t throttled = delays_throttled(from, to, us);
 	uint64_t queued = delays_grown(from->queued_us, to->queued_us);
 	uint64_t disk = delays_grown(from->disk_us, to->disk_us);
 	uint64_t faults = delays_grown(from->major_faults, to->major_faults);

@@ -11,7 +11,9 @@ enum { DELAYS_WORDS_MAX = 120 };
 
 /* Counters only grow. */
 struct delays {
-	uint64_t throttled_us; /* its cgroup, and those above it */
+	/* Its cgroup, and those above it that limit CPU time: summed over CPUs,
+	 * as is the CPU time they used (0: not known). */
+	uint64_t throttled_us, limited_us;
 	uint64_t queued_us;    /* waiting for a CPU: its main thread */
 	uint64_t cpu_us;       /* running: its main thread */
 	uint64_t disk_us;      /* for blocks; 0 without delayacct */

@@ -58,10 +58,10 @@ assert e['event'] == 'slow' and e['rank'] == 1 and 'slows' in e['text'], e"
 	finish b
 }
 
-@test "waits in small calls, and for requests, count as well" {
+@test "waits in small calls, for requests and in loops of ddp_test count as well" {
 	local how
 	: >slow
-	for how in small async; do
+	for how in small async poll; do
 		start $how ddprun --nproc-per-node 2 c_slow 1 $how
 		await $how.err "^ddprun: rank 1 on [^ ]+ \(pid [0-9]+\) $slows"
 		: >end
@@ -97,4 +97,53 @@ assert not s['is_over'] and ' slows the job down' in s['text'], s"
 	signal hog2 KILL
 	finish hog1 -
 	finish hog2 -
+}
+
+# A cgroup in which CPU time is limited to a twentieth of a CPU, before all others when
+# it is not throttled: its folder is in $cgroup. Skips where none can be made.
+make_cgroup() {
+	local at
+	at=$(findmnt -no TARGET -t cgroup -O cpu | head -n 1)
+	[ -n "$at" ] || at=$(findmnt -no TARGET -t cgroup2 | head -n 1)
+	[ -n "$at" ] || skip "no cgroups are mounted here"
+	cgroup=$at/ddprun_test.$$.$BATS_TEST_NUMBER
+	mkdir "$cgroup" 2>/dev/null || {
+		cgroup=
+		skip "no cgroup can be made in $at"
+	}
+	if [ -w "$cgroup/cpu.cfs_quota_us" ]; then
+		echo 262144 >"$cgroup/cpu.shares"
+		echo 5000 >"$cgroup/cpu.cfs_quota_us"
+	elif [ -w "$cgroup/cpu.max" ]; then
+		echo 10000 >"$cgroup/cpu.weight"
+		echo '5000 100000' >"$cgroup/cpu.max"
+	else
+		skip "$cgroup has no limit of CPU time"
+	fi
+}
+
+teardown() {
+	local i
+	lib_teardown || return 1
+	[ -n "${cgroup:-}" ] || return 0
+	# those that have gone may be counted for a moment still
+	for ((i = 0; i < 2000; i++)); do
+		rmdir "$cgroup" 2>/dev/null && return 0
+	done
+	rmdir "$cgroup"
+}
+
+@test "the line says for how long the rank's cgroup was throttled" {
+	make_cgroup
+	: >slow
+	export cgroup
+	start a ddprun --nproc-per-node 2 sh -c \
+		'[ $RANK = 0 ] || echo $$ >$cgroup/cgroup.procs; exec c_slow 1 compute'
+	await a.err 'rank 1 on .* slows .*; its cgroup was throttled for [0-9.]+ s of the last [0-9.]+ s'
+	awk '{
+		sub(/.* throttled for /, "")
+		if (!($1 <= $6 && $1 > $6 / 4)) { print "of those " $6 " s: " $1; exit 1 }
+	}' <<<"$line"
+	: >end
+	finish a
 }

@@ -7,10 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/core/counts.h"
 #include "worker-sdk/core/last_error.h"
+
+enum { POLL_GAP_NS = 20000 };
+
+/* When this thread's last ddp_test that found nothing returned, and how long it
+ * had left the CPU to others. */
+static _Thread_local struct {
+	uint64_t until_ns, yielded_ns;
+} polled;
 
 /* Requests whose communicator was freed. The program still owns each one until
  * it waits for it, from any thread. */
@@ -137,7 +146,21 @@ static int request_check(struct ddp_request *r, int timeout_ms, struct err *e)
 	return rc;
 }
 
-int ddp__request_test(struct ddp_request *r)
+/* A test that found nothing, right after another one: the program polls, and the
+ * time between them is a wait. If it is long, the program works meanwhile, and
+ * only the time that sched_yield took counts. The world is acquired. */
+static void request_count_poll(const struct ddp_request *r)
+{
+	uint64_t gap = clock_ns() - polled.until_ns;
+
+	if (ddp__waits_for_all(r->comm, &r->call))
+		flight_add_wait_ns(r->comm->world->flight,
+				   polled.yielded_ns +
+					   (gap < POLL_GAP_NS ? gap : 0));
+	polled.yielded_ns = 0;
+}
+
+static int request_test(struct ddp_request *r, int polls)
 {
 	struct err *e = ddp__last_error();
 	int rc;
@@ -150,18 +173,30 @@ int ddp__request_test(struct ddp_request *r)
 	if (rc)
 		return rc;
 	rc = request_check(r, 0, e);
+	if (!rc && polls)
+		request_count_poll(r);
 	ddp__release(r->comm);
 	return rc;
 }
 
+int ddp__request_test(struct ddp_request *r)
+{
+	return request_test(r, 0);
+}
+
 int ddp_test(ddp_request *r)
 {
-	int rc = ddp__request_test(r);
+	int rc = request_test(r, 1);
+	uint64_t from;
 
+	if (rc)
+		return rc;
+	from = clock_ns();
 	/* a polling program may keep other ranks from their CPU */
-	if (!rc)
-		sched_yield();
-	return rc;
+	sched_yield();
+	polled.until_ns = clock_ns();
+	polled.yielded_ns = polled.until_ns - from;
+	return 0;
 }
 
 static int request_timed_out(const struct ddp_request *r, int timeout_ms,

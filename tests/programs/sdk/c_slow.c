@@ -5,6 +5,7 @@
  *
  *   c_slow RANK [HOW]   that rank
  *   small   calls of a few bytes      async   with a request
+ *   poll    with a request, in a loop of ddp_test
  *   compute it computes instead
  */
 #include <stdint.h>
@@ -42,10 +43,15 @@ static int meet(ddp_comm *world, const char *how)
 	ddp_request *request;
 	int rc;
 
-	if (strcmp(how, "async"))
+	if (strcmp(how, "async") && strcmp(how, "poll"))
 		return ddp_all_reduce(world, x, x, count, DDP_F32, DDP_MAX);
 	rc = ddp_all_reduce_async(world, x, x, count, DDP_F32, DDP_MAX,
 				  &request);
+	if (!rc && !strcmp(how, "poll")) {
+		while (!(rc = ddp_test(request)))
+			;
+		rc = rc < 0 ? rc : 0;
+	}
 	return rc ? rc : ddp_wait(&request);
 }
 

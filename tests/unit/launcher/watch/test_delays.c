@@ -18,6 +18,13 @@ START_TEST(each_cause_has_its_words)
 		/* a throttled thread also waits for a CPU */
 		{{.throttled_us = 21 * S, .queued_us = 30 * S},
 		 "its cgroup was throttled for 21 s of the last 60 s"},
+		/* one thread that rested for 30 s; four that ran on four CPUs */
+		{{.throttled_us = 21 * S, .limited_us = 9 * S},
+		 "its cgroup was throttled for 21 s of the last 60 s"},
+		{{.throttled_us = 120 * S, .limited_us = 120 * S},
+		 "its cgroup was throttled for 30 s of the last 60 s"},
+		{{.throttled_us = 150 * S},
+		 "its cgroup was throttled for 60 s of the last 60 s"},
 		{{.queued_us = 30 * S, .disk_us = 4 * S, .switches = 812},
 		 "other processes had its CPU for 30 s of the last 60 s (812 "
 		 "switches)"},
