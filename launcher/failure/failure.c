@@ -327,7 +327,7 @@ void failure_examine_exit(struct failure *f, const struct worker *w,
 			  struct wire_exited *x)
 {
 	x->early = (uint8_t)recorder_is_in_world(&f->recorder, w->local_rank);
-	if (!x->early)
+	if (!x->early && !recorder_has_begun(&f->recorder, w->local_rank))
 		return;
 	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,
 					  w->ended_ns, f->last));

@@ -191,8 +191,8 @@ static uint64_t delays_grown(uint64_t from, uint64_t to)
 }
 
 /* For how long, in us, a process of the cgroup stood still. Its threads are
- * throttled on all their CPUs at the same time: what they lost of what they
- * would have used is the share of that time. */
+ * throttled on all their CPUs at the same time, so that time's share of us is
+ * that of the lost CPU time in what the threads would have used. */
 static uint64_t delays_throttled(const struct delays *from,
 				 const struct delays *to, uint64_t us)
 {

@@ -157,8 +157,9 @@ static void end_cause_set_worker(struct job *j, const struct job_node *n,
 	end_cause_set(j, &end);
 }
 
-/* m failed in a call that `early` did not join. `early` is blamed, but it
- * exited with code 0, so the exit code is m's. */
+/* m failed in a call that `early`, which had called ddp_finalize or not, did
+ * not join. `early` is blamed, but it exited with code 0, so the exit code is
+ * m's. */
 static void end_cause_set_early(struct job *j, const struct job_node *n,
 				const struct wire_exited *early,
 				const struct wire_exited *m)
@@ -173,8 +174,8 @@ static void end_cause_set_early(struct job *j, const struct job_node *n,
 		 early->rank, early->local_rank, n->host, (long long)early->pid,
 		 SLICE_FMT(missed));
 	snprintf(why, sizeof(why),
-		 "it exited without ddp_finalize while others "
-		 "were in %.*s",
+		 "it %s ddp_finalize while others were in %.*s",
+		 early->early ? "exited without" : "left with",
 		 SLICE_FMT(missed));
 	explained.why = SLICE_STR(why);
 	end_cause_set_worker(j, n, &explained, text);
@@ -232,6 +233,23 @@ static void end_cause_set_left(struct job *j, const struct job_node *n,
 	j->end.exit_code = end_cause_exit_code(m);
 }
 
+/* Whether m failed in a call of all ranks, after `left` had left the world with
+ * ddp_finalize. If most ranks have, m made a call too many. */
+static int end_cause_missed_left(const struct job *j,
+				 const struct wire_exited *left,
+				 const struct wire_exited *m)
+{
+	static const char group[] = " of group ";
+	struct slice call = m->missed;
+
+	if (!left->last.len || !call.len ||
+	    memmem(call.data, call.len, group, sizeof(group) - 1) ||
+	    strncmp(call.data, "send", call.len < 4 ? call.len : 4) == 0 ||
+	    strncmp(call.data, "recv", call.len < 4 ? call.len : 4) == 0)
+		return 0;
+	return 2 * (j->exited - 1) <= j->world_size; /* m is counted */
+}
+
 static int end_cause_is_left(const struct wire_exited *left,
 			     const struct wire_exited *m)
 {
@@ -246,7 +264,8 @@ void end_cause_worker(struct job *j, const struct job_node *n,
 	const struct job_node *left =
 		j->early.len ? end_cause_find_early(j, &before) : NULL;
 
-	if (left && before.early && m->missed.len)
+	if (left && m->missed.len &&
+	    (before.early || end_cause_missed_left(j, &before, m)))
 		end_cause_set_early(j, left, &before, m);
 	else if (left && end_cause_missed_init(m))
 		end_cause_set_absent(j, left, &before, m);

@@ -116,10 +116,18 @@ child_named() {
 	has "$err" '^\|               it exited without ddp_init, which returns once all ranks have$'
 }
 
-@test "a rank that exits with 0 after ddp_finalize has not failed" {
+@test "a rank that leaves with ddp_finalize and 0 while others are in a call is the first failure" {
 	expect 1 ddprun --nproc-per-node 2 c_fault done 1 10000
-	has "$err" '^\|  rank         0 of 2 \(local rank 0\)$'
-	has "$err" '^\|  cause        exited with code 1$'
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* left early with code 0 while others were in all_reduce #3 "
+	has "$err" '^\|  rank         1 of 2 \(local rank 1\)$'
+	has "$err" '^\|  cause        left early with code 0$'
+	has "$err" '^\|               it left with ddp_finalize while others were in all_reduce #3$'
+}
+
+@test "a rank that fails a while after its ddp_finalize comes before those that missed it" {
+	expect 3 ddprun --nproc-per-node 2 c_fault unwind 1 60000
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 3: cannot open shard 7$"
+	has "$err" '^\|  rank         1 of 2 \(local rank 1\)$'
 }
 
 @test "a worker that ignores SIGTERM is killed after --shutdown-timeout" {

@@ -33,7 +33,11 @@ static char *comm_name_rank(void *owner, int rank, char *out)
 	return out;
 }
 
-enum { FATE_MS = 2000 };
+/* A rank that left is often an interpreter that unwinds after an exception,
+ * which takes a while: its own error explains the loss, and must not arrive
+ * after ours. A dead process or host is reported at once, or within the
+ * lease. */
+enum { BORROW_MS = 2000, FATE_MS = 10000 };
 
 /* Asks the store why the rank left. The caller copies the answer before it
  * returns the store. */
@@ -63,7 +67,7 @@ static int comm_ask(struct ddp__kv *kv, int rank, int timeout_ms,
 static int comm_fate(void *owner, int rank, const char *seen, struct err *e)
 {
 	struct ddp_comm *c = owner;
-	struct ddp__kv *kv = ddp__store_borrow(c->world, FATE_MS);
+	struct ddp__kv *kv = ddp__store_borrow(c->world, BORROW_MS);
 	int rc = comm_ask(kv, ddp_world_rank(c, rank), seen ? FATE_MS : 0, seen,
 			  e);
 

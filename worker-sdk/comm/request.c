@@ -146,9 +146,9 @@ static int request_check(struct ddp_request *r, int timeout_ms, struct err *e)
 	return rc;
 }
 
-/* A test that found nothing, right after another one: the program polls, and the
- * time between them is a wait. If it is long, the program works meanwhile, and
- * only the time that sched_yield took counts. The world is acquired. */
+/* A test that found nothing, right after another one: the program polls, and
+ * the time between them is a wait. If it is long, the program works meanwhile,
+ * and only the time that sched_yield took counts. The world is acquired. */
 static void request_count_poll(const struct ddp_request *r)
 {
 	uint64_t gap = clock_ns() - polled.until_ns;

@@ -8,6 +8,8 @@
  *   kill    killed -9 in the midst of all_reduce calls; kill-first: before any
  *   late    never comes to the third call      leave   ddp_finalize, then waits
  *   early   exits with 0 in the midst of them; done: after ddp_finalize
+ *   unwind  ddp_finalize, and only 3 s later an error and exit code 3, as an
+ *           interpreter that unwinds after an exception
  *   fork    a child of it calls ddp_finalize: nobody minds
  *   differ  calls broadcast where the others call all_reduce; differ-type and
  *           differ-count: all_reduce, but of something else
@@ -66,8 +68,14 @@ static int misbehave(const char *mode, ddp_comm *world)
 		return let_child_finalize(world);
 	if (!strcmp(mode, "early"))
 		exit(0);
-	if (!strcmp(mode, "leave") || !strcmp(mode, "done"))
+	if (!strcmp(mode, "leave") || !strcmp(mode, "done") ||
+	    !strcmp(mode, "unwind"))
 		ddp_finalize(world);
+	if (!strcmp(mode, "unwind")) {
+		sleep(3);
+		fprintf(stderr, "cannot open shard 7\n");
+		exit(3);
+	}
 	if (!strcmp(mode, "done"))
 		exit(0);
 	for (;;)

@@ -18,7 +18,7 @@ START_TEST(each_cause_has_its_words)
 		/* a throttled thread also waits for a CPU */
 		{{.throttled_us = 21 * S, .queued_us = 30 * S},
 		 "its cgroup was throttled for 21 s of the last 60 s"},
-		/* one thread that rested for 30 s; four that ran on four CPUs */
+		/* a thread that rested for 30 s; four on four CPUs */
 		{{.throttled_us = 21 * S, .limited_us = 9 * S},
 		 "its cgroup was throttled for 21 s of the last 60 s"},
 		{{.throttled_us = 120 * S, .limited_us = 120 * S},
