@@ -2,19 +2,60 @@
  * test controls: a message that moves has no time limit, a message that does
  * not move has the timeout, and time in which the process is stopped does not
  * count. */
-/* replaces: clock_gettime syscall */
+/* replaces: clock_gettime process_vm_readv syscall */
 #include <errno.h>
 #include <linux/futex.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "tests/unit/run_case.h"
 #include "tests/unit/stopped_clock.h"
 #include "tests/unit/worker-sdk/shm/shm_ranks.h"
 #include "worker-sdk/comm/cpu.h"
 
+enum { FROM, TO, TIMEOUT_MS = 1000, SIZE = 16 << 20 };
+
 long __real_syscall(long n, ...);
 long __wrap_syscall(long n, ...);
+ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *mine,
+				unsigned long n, const struct iovec *its,
+				unsigned long its_n, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *mine,
+				unsigned long n, const struct iovec *its,
+				unsigned long its_n, unsigned long flags);
+
+/* A receiver in a thread of its own reads one piece of the sender's memory in
+ * each wait of the sender, which lasts half of the timeout. */
+static int reads_alone;
+static sem_t may_read, has_read;
+static _Atomic int reads, has_read_all;
+
+static void let_read(void)
+{
+	if (!has_read_all) {
+		sem_post(&may_read);
+		sem_wait(&has_read);
+	}
+	now_ms += TIMEOUT_MS / 2;
+}
+
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *mine,
+				unsigned long n, const struct iovec *its,
+				unsigned long its_n, unsigned long flags)
+{
+	ssize_t rc;
+
+	if (!reads_alone)
+		return __real_process_vm_readv(pid, mine, n, its, its_n, flags);
+	sem_wait(&may_read);
+	rc = __real_process_vm_readv(pid, mine, n, its, its_n, flags);
+	reads++;
+	sem_post(&has_read);
+	return rc;
+}
 
 long __wrap_syscall(long n, ...)
 {
@@ -25,14 +66,15 @@ long __wrap_syscall(long n, ...)
 	for (int i = 0; i < 6; i++)
 		v[i] = va_arg(ap, long);
 	va_end(ap);
-	if (n == SYS_futex && v[1] == FUTEX_WAIT && is_stopped()) {
+	if (n == SYS_futex && v[1] == FUTEX_WAIT &&
+	    (reads_alone || is_stopped())) {
+		if (reads_alone)
+			let_read();
 		errno = ETIMEDOUT;
 		return -1;
 	}
 	return __real_syscall(n, v[0], v[1], v[2], v[3], v[4], v[5]);
 }
-
-enum { FROM, TO, TIMEOUT_MS = 1000, SIZE = 16 << 20 };
 
 /* Rank TO's engine, and rank FROM's end of a message to it, in one process. */
 static struct group g;
@@ -78,6 +120,13 @@ static void set_up(void)
 	from = malloc(SIZE);
 	to = malloc(SIZE);
 	memset(from, 'x', SIZE);
+}
+
+/* The engine receives what the other end sends. */
+static void receive(void)
+{
+	struct err e = ERR_INIT;
+
 	ddp__shm_send(&message, &sender, &send_call, from, SIZE, TO);
 	ck_assert_int_eq(ddp__engine_add(world.engine, &task, &comm, &recv_call,
 					 NULL, to, &e), 0);
@@ -106,6 +155,7 @@ START_TEST(a_message_that_moves_has_all_the_time_it_needs)
 	struct err e = ERR_INIT;
 	int steps = 0;
 
+	receive();
 	for (; task.state != DDP__DONE; steps++) {
 		ck_assert_int_ge(ddp__shm_msg_advance(&message, &e), 0);
 		ck_assert(ddp__engine_move(world.engine));
@@ -122,6 +172,7 @@ START_TEST(a_message_that_stands_still_has_the_timeout)
 {
 	struct err e = ERR_INIT;
 
+	receive();
 	ck_assert_int_eq(ddp__shm_msg_advance(&message, &e), 0);
 	ck_assert(ddp__engine_move(world.engine));
 	for (int i = 0; i < 3; i++) {
@@ -137,6 +188,72 @@ START_TEST(a_message_that_stands_still_has_the_timeout)
 }
 END_TEST
 
+/* The engine sends, so it only sees that its ring has room again. */
+START_TEST(a_message_that_is_received_has_all_the_time_it_needs)
+{
+	struct ddp__call call = send_call, its = recv_call;
+	struct err e = ERR_INIT;
+	int steps = 0, got = 0;
+
+	call.root = FROM;
+	its.root = TO;
+	ddp__shm_recv(&message, &sender, &its, to, SIZE, TO);
+	ck_assert_int_eq(ddp__engine_add(world.engine, &task, &comm, &call,
+					 from, NULL, &e), 0);
+	for (; task.state != DDP__DONE; steps++) {
+		ddp__engine_move(world.engine);
+		if (!got)
+			got = ddp__shm_msg_advance(&message, &e);
+		ck_assert_int_ge(got, 0);
+		wait_so_long(TIMEOUT_MS / 2);
+		ck_assert_msg(task.state != DDP__FAILED, "after %d steps: %s",
+			      steps, cpu.failed.text);
+	}
+	ck_assert_int_gt(steps, 8);
+	ck_assert_mem_eq(to, from, SIZE);
+}
+END_TEST
+
+static void *read_alone(void *incoming)
+{
+	struct err e = ERR_INIT;
+	int rc;
+
+	do
+		rc = ddp__shm_msg_advance(incoming, &e);
+	while (!rc);
+	has_read_all = 1;
+	sem_post(&has_read);
+	return rc < 0 ? incoming : NULL;
+}
+
+/* A receiver that copies alone wakes the sender only at the end. */
+START_TEST(a_message_that_is_read_has_all_the_time_it_needs)
+{
+	struct ddp__shm_msg incoming;
+	struct err e = ERR_INIT;
+	pthread_t reader;
+	void *failed;
+
+	atomic_store(&sender.header->no_reading, 0);
+	sender.spins = cpu.shm.spins = 0;
+	sem_init(&may_read, 0, 0);
+	sem_init(&has_read, 0, 0);
+	reads_alone = 1;
+	goes = 1; /* spins end */
+	ddp__shm_recv(&incoming, &cpu.shm, &recv_call, to, SIZE, FROM);
+	ddp__shm_send(&message, &sender, &send_call, from, SIZE, TO);
+	ck_assert_int_eq(pthread_create(&reader, NULL, read_alone, &incoming),
+			 0);
+	ck_assert_msg(ddp__shm_msg_run(&message, &e) == 0, "%s", e.text);
+	reads_alone = 0;
+	ck_assert_int_eq(pthread_join(reader, &failed), 0);
+	ck_assert_ptr_null(failed);
+	ck_assert_int_gt(reads, 4);
+	ck_assert_mem_eq(to, from, SIZE);
+}
+END_TEST
+
 static void send_more(void)
 {
 	struct err e = ERR_INIT;
@@ -146,6 +263,7 @@ static void send_more(void)
 
 START_TEST(a_messages_timeout_restarts_after_a_stop)
 {
+	receive();
 	stop_until(send_more);
 	ddp__engine_wait(world.engine, &task, -1);
 	ck_assert_msg(task.state == DDP__DONE, "%s", cpu.failed.text);
@@ -181,6 +299,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, a_message_that_moves_has_all_the_time_it_needs);
+	tcase_add_test(tc, a_message_that_is_received_has_all_the_time_it_needs);
+	tcase_add_test(tc, a_message_that_is_read_has_all_the_time_it_needs);
 	tcase_add_test(tc, a_message_that_stands_still_has_the_timeout);
 	tcase_add_test(tc, a_messages_timeout_restarts_after_a_stop);
 	tcase_add_test(tc, a_collectives_timeout_restarts_after_a_stop);
