@@ -65,6 +65,17 @@ odd_agent() {
 		if sys.argv[4] == 'address':
 		    a = Agent(j, 'n0')
 		    said = a.join(addrs=['not-an-address'])
+		elif sys.argv[4] == 'resume':
+		    a = j.running(nproc=1)
+		    # an agent that would take over, and one of another node
+		    for b, addrs in (j.keep(Agent(j, 'n0')), ['not-an-address']), \
+		                    (Job(Server, 'other').agent('n1', nodes=2), []):
+		        said = b.ask(RESUME, pack('sbIbl', 'n0', 1, j.round, 0, addrs))
+		        print(said[0] == ERROR, Reader(said[1]).take('is')[1].decode())
+		    # the node has kept its agent
+		    a.exited(0)
+		    print('ended', len(a.ended()) > 0)
+		    sys.exit()
 		else:
 		    a = j.agent('n0', nodes=3)
 		    a.node = 'n1'
@@ -79,6 +90,17 @@ odd_agent() {
 		print('began', len(b.started()) > 0)
 	PY
 	expect 0 python3 odd.py "$BATS_TEST_DIRNAME/../programs/peers" "${at##*:}" "$@"
+}
+
+@test "a refused RESUME takes no node from its agent" {
+	export DDP_AUTH=none
+	start server ddprdzv --auth none --listen 127.0.0.1:0
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+	odd_agent resumed resume
+	has "$out" '^True the node sent an invalid address$'
+	has "$out" '^True RESUME after a JOIN$'
+	has "$out" '^ended True$'
 }
 
 # Each is closed, without consequences for its job or another at the next start.
