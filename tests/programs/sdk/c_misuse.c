@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -205,6 +207,25 @@ static void *ask(void *arg)
 	return NULL;
 }
 
+static void *ask_once(void *arg)
+{
+	wants(ddp_barrier(world), DDP_ERR_CALLER,
+	      "another thread is in progress_start");
+	return arg;
+}
+
+/* libddp calls this one: while a thread starts the progress thread, another
+ * one makes a call. */
+int eventfd(unsigned count, int flags)
+{
+	pthread_t other;
+
+	if (world && (pthread_create(&other, NULL, ask_once, NULL) ||
+		      pthread_join(other, NULL)))
+		DIE("no thread");
+	return (int)syscall(SYS_eventfd2, count, flags);
+}
+
 static void *call_in_turn(void *arg)
 {
 	(void)arg;
@@ -236,6 +257,7 @@ static void threads(void)
 	must(rc, "barrier");
 	if (rank == 0)
 		pthread_join(other, NULL);
+	must(ddp_progress_start(world, -1), "progress_start");
 }
 
 /* All fail, requests are freed, and a new world is there afterwards. */
