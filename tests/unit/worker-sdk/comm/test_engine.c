@@ -80,12 +80,16 @@ long __wrap_syscall(long n, ...)
 static struct group g;
 static struct ddp__world world;
 static int hosts[] = {0, 0}, places[] = {FROM, TO};
+static struct ddp__host host = {.n = 2, .ranks = places};
 static struct ddp__cpu cpu;
 static struct ddp_comm comm = {
 	.world = &world,
 	.rank = TO,
 	.size = 2,
-	.topology = {.nhosts = 1, .host_of = hosts, .index_of = places},
+	.topology = {.nhosts = 1,
+		     .hosts = &host,
+		     .host_of = hosts,
+		     .index_of = places},
 	.state = &cpu};
 static struct ddp__shm sender;
 static struct ddp__call send_call = {DDP__SEND, DDP_U8, DDP_SUM, TO, SIZE, 1},
@@ -272,6 +276,55 @@ START_TEST(a_messages_timeout_restarts_after_a_stop)
 }
 END_TEST
 
+static void *meet(void *shm)
+{
+	static const struct ddp__call call = {.kind = DDP__INIT};
+	struct err e = ERR_INIT;
+
+	return ddp__shm_meet(shm, &call, &e) ? shm : NULL;
+}
+
+static void meet_both(void)
+{
+	pthread_t other;
+	void *failed;
+
+	goes = 1; /* spins end */
+	ck_assert_int_eq(pthread_create(&other, NULL, meet, &sender), 0);
+	ck_assert_ptr_null(meet(&cpu.shm));
+	ck_assert_int_eq(pthread_join(other, &failed), 0);
+	ck_assert_ptr_null(failed);
+	goes = 0;
+}
+
+/* It takes many steps of both ranks. */
+START_TEST(a_collective_that_moves_has_all_the_time_it_needs)
+{
+	const struct ddp__call call = {DDP__ALL_REDUCE, DDP_U8, DDP_MAX, 0,
+				       SIZE, 1, NULL, 0, NULL};
+	struct ddp__shm_op other;
+	struct err e = ERR_INIT;
+	int steps = 0, rc = 0;
+
+	meet_both();
+	memset(to, 'w', SIZE);
+	ddp__shm_reduce(&other, &sender, &call, from, from, SIZE, DDP__ALL, 1);
+	ck_assert_int_eq(ddp__engine_add(world.engine, &task, &comm, &call, to,
+					 to, &e), 0);
+	for (; task.state != DDP__DONE; steps++) {
+		if (!rc)
+			rc = ddp__shm_advance(&other, &e);
+		ck_assert_int_ge(rc, 0);
+		ddp__engine_move(world.engine); /* now it waits again */
+		wait_so_long(TIMEOUT_MS / 2);
+		ck_assert_msg(task.state != DDP__FAILED, "after %d steps: %s",
+			      steps, cpu.failed.text);
+	}
+	ck_assert_int_gt(steps, 8);
+	ck_assert_mem_eq(to, from, SIZE);
+}
+END_TEST
+
 static struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 1};
 
 static void come_to_it(void)
@@ -302,6 +355,7 @@ int main(void)
 	tcase_add_test(tc, a_message_that_is_received_has_all_the_time_it_needs);
 	tcase_add_test(tc, a_message_that_is_read_has_all_the_time_it_needs);
 	tcase_add_test(tc, a_message_that_stands_still_has_the_timeout);
+	tcase_add_test(tc, a_collective_that_moves_has_all_the_time_it_needs);
 	tcase_add_test(tc, a_messages_timeout_restarts_after_a_stop);
 	tcase_add_test(tc, a_collectives_timeout_restarts_after_a_stop);
 	return run_case(tc);
