@@ -193,7 +193,7 @@ START_TEST(a_message_that_stands_still_has_the_timeout)
 END_TEST
 
 /* The engine sends, so it only sees that its ring has room again. */
-START_TEST(a_message_that_is_received_has_all_the_time_it_needs)
+START_TEST(a_message_that_is_taken_has_all_the_time_it_needs)
 {
 	struct ddp__call call = send_call, its = recv_call;
 	struct err e = ERR_INIT;
@@ -352,7 +352,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, a_message_that_moves_has_all_the_time_it_needs);
-	tcase_add_test(tc, a_message_that_is_received_has_all_the_time_it_needs);
+	tcase_add_test(tc, a_message_that_is_taken_has_all_the_time_it_needs);
 	tcase_add_test(tc, a_message_that_is_read_has_all_the_time_it_needs);
 	tcase_add_test(tc, a_message_that_stands_still_has_the_timeout);
 	tcase_add_test(tc, a_collective_that_moves_has_all_the_time_it_needs);
