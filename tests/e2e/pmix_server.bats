@@ -131,6 +131,17 @@ no_files_left() {
 	expect 0 ddprun --mpi pmix --nproc-per-node 2 c_init
 }
 
+@test "libddp without variables but PMIx's gets its rank and world from the server" {
+	pmix_or_skip
+	expect 0 ddprun --standalone --mpi pmix --nproc-per-node 3 bash -c '
+		unset ${!DDP_*} ${!RANK*} ${!LOCAL_*} ${!WORLD_*} ${!GROUP_*} ${!ROLE_*} \
+			${!MASTER_*} ${!TORCH*} ${!OMPI_*}
+		exec c_guest'
+	for rank in 0 1 2; do
+		has "$out" "rank $rank of 3, local $rank of 3, node 0 of 1: ok\$"
+	done
+}
+
 @test "a killed rank of Open MPI restarts the world" {
 	openmpi_or_skip
 	expect 0 ddprun --max-restarts 1 --nproc-per-node 3 ./mpi kill

@@ -228,4 +228,5 @@ class Reach:
             path = os.path.join(self.build, room + name)
             if os.path.isfile(path):
                 return path
-        return self.build + "/ddprun" if name.startswith("ddprun") else None
+        path = self.build + "/ddprun"
+        return path if name.startswith("ddprun") and os.path.isfile(path) else None

@@ -71,7 +71,7 @@ void __wrap_pmi_server_release(struct pmi_server *server)
 /* ---- the agent and its ranks ---- */
 
 static uv_loop_t loop;
-static int failed, aborted[2], rank[2];
+static int failed, aborted[2], rank[2], files;
 static char why[256];
 static struct sock_addr server_addr;
 
@@ -97,6 +97,15 @@ static const struct sock_addr *find_server(void *owner)
 static const struct pmi_service_events events = {on_failed, on_abort_over,
 						 find_server};
 
+static int count_files(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
 static struct err begin(uint32_t nnodes)
 {
 	static const struct pmi_exchange_round exchange = {.nnodes = 2};
@@ -105,6 +114,10 @@ static struct err begin(uint32_t nnodes)
 		.world_size = nnodes == 1 ? 2 : 3};
 	struct err e = ERR_INIT;
 
+	/* a process's first loop opens what stays open */
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+	files = count_files();
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	s = pmi_service_new(&loop, &round, &exchange, &events, &loop, &e);
 	for (uint32_t i = 0; s && i < 2; i++) {
@@ -148,6 +161,7 @@ static void end(void)
 	uv_run(&loop, UV_RUN_DEFAULT);
 	ck_assert_int_eq(released, 1);
 	ck_assert_int_eq(uv_loop_close(&loop), 0);
+	ck_assert_int_eq(count_files(), files);
 	for (int i = 0; i < nparts; i++)
 		buf_release(&parts[i]);
 }

@@ -265,6 +265,23 @@ START_TEST(an_impossible_shape_is_refused_with_a_reason)
 }
 END_TEST
 
+/* The shapes are possible; only oneDNN looks at the padding. */
+START_TEST(a_convolution_that_onednn_refuses_is_an_error)
+{
+	struct tensor in = {.n = 1, .c = 3, .h = 5, .w = 5, .plain = 1};
+	struct op_site site = {
+		.spec = {.kind = OP_CONV, .out = 8, .kernel = 3, .stride = 1,
+			 .pad = -1},
+		.name = "conv1", .in = &in, .training = 1, .first = 1,
+	};
+	struct err e = ERR_INIT;
+	struct op *op;
+
+	ck_assert_int_lt(ops->op_new(device, &site, &op, &e), 0);
+	ck_assert_ptr_nonnull(strstr(e.text, "conv1"));
+}
+END_TEST
+
 /* (2 - 3) / 2 + 1 is 1 in C: the window would read beyond the image. */
 START_TEST(a_window_larger_than_its_image_is_an_error)
 {
@@ -333,6 +350,7 @@ int main(void)
 	tcase_add_test(t, running_statistics_match_pytorchs);
 	tcase_add_test(t, synchronised_normalisation_of_two_matches_one);
 	tcase_add_test(t, an_impossible_shape_is_refused_with_a_reason);
+	tcase_add_test(t, a_convolution_that_onednn_refuses_is_an_error);
 	tcase_add_test(t, a_window_larger_than_its_image_is_an_error);
 	tcase_add_loop_test(t, a_sum_of_two_shapes_is_an_error, 0, 4);
 	failed = run_case(t);
