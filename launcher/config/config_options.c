@@ -200,8 +200,9 @@ const struct option_spec config_options[] = {
 	 .more = "The same as -n 4 ./a : -n 8 ./b. RANKS is a list such as "
 		 "0-3,8, or * for all others."},
 	{FLAG("role-optional", role_optional, NULL,
-	      "A worker of this program may fail: it is started again alone, "
-	      "up to --max-restarts times, and then left out."),
+	      "A worker of this program may fail: ddprun starts it again "
+	      "alone, up to --max-restarts times, and then continues without "
+	      "it."),
 	 .yields = 1},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "The role of this node's workers: ROLE_NAME. ROLE_RANK and "
@@ -215,30 +216,31 @@ const struct option_spec config_options[] = {
 		 "worker failed; nodes that join or leave do not count."},
 	{INT("max-no-progress-restarts", max_no_progress, 0, 1000000, "N",
 	     "PET_MAX_NO_PROGRESS_RESTARTS",
-	     "End the job when N restarts in a row reached no step beyond "
-	     "the highest before, though --max-restarts allows more ({}; 0: "
-	     "never)."),
+	     "End the job when N restarts in a row reached no step beyond the "
+	     "highest one before them, even if --max-restarts allows more ({}; "
+	     "0: never)."),
 	 .def = "3",
 	 .yields = 1,
-	 .more = "Only if workers report their steps, with ddp_step() or in "
-		 "$DDP_STEP_FILE, and count on after a restart."},
+	 .more = "Works if workers report their steps, with ddp_step() or in "
+		 "$DDP_STEP_FILE, and continue to count after a restart."},
 	{INT("swap-after", swap_after, 0, 1000000, "N", "PET_SWAP_AFTER",
 	     "Replace a node by a waiting spare when its workers were the "
 	     "first to fail N times in a row at the start ({}; 0: never)."),
 	 .def = "3",
 	 .yields = 1,
-	 .more = "The start: before the node's first step, or, if its workers "
-		 "never reported one, the first 60 s. The node then waits as a "
-		 "spare itself, and returns only if too few nodes are left."},
+	 .more = "The start is the time before the node's first step or, if "
+		 "its workers never reported a step, the first 60 s. The node "
+		 "then waits as a spare itself, and returns only if too few "
+		 "nodes are left."},
 	{SECONDS("restart-backoff", restart_backoff_s, 0,
 		 "PET_RESTART_BACKOFF",
 		 "Wait this long before the first restart, and twice as long "
 		 "before each further one, up to 5 minutes (0: restart at "
 		 "once)."),
 	 .yields = 1,
-	 .more = "The wait begins when the last worker is gone. If workers "
-		 "ran for 10 minutes, the next wait is SECONDS again. All "
-		 "nodes must give the same. A signal during the wait takes "
+	 .more = "The wait begins when the last worker is gone. If workers ran "
+		 "for 10 minutes, the next wait is SECONDS again. All nodes "
+		 "must have the same value. A signal during the wait takes "
 		 "effect at once. Nodes that join or leave cause no wait."},
 	{SECONDS("shutdown-timeout", grace_s, 0, "PET_SHUTDOWN_TIMEOUT",
 		 "Time from SIGTERM to SIGKILL for workers that must stop "
@@ -248,7 +250,8 @@ const struct option_spec config_options[] = {
 	 .more = "Default: $TORCH_ELASTIC_SHUTDOWN_TIMEOUT, if it is set."},
 	{SECONDS("hang-timeout", hang_s, 0, "PET_HANG_TIMEOUT",
 		 "End, or restart, the job when a rank has made no progress "
-		 "for that long while others wait for it (0: only say so)."),
+		 "for that long while others wait for it (0: only report "
+		 "it)."),
 	 .yields = 1,
 	 .more = "Before that, the stacks of all ranks are written to "
 		 "attempt_N/dump.txt below --log-dir, or to stderr. A rank "
@@ -260,21 +263,21 @@ const struct option_spec config_options[] = {
 	      "has other nodes, with what happened as JSON on its standard "
 	      "input."),
 	 .yields = 1,
-	 .more = "The job does not wait for it. An object with version (1), "
-		 "event (failed, gpu, hung, slow, restarted, swapped, "
-		 "started_again, left_out), job, host (of node 0), time "
-		 "(Unix), round, attempt, rank (that the event is about, or "
-		 "null) and text. Its output goes to "
-		 "stderr. It is killed after 30 s, and 5 s after the end of "
-		 "the job; that, and its failure, is a warning."},
+	 .more = "The job does not wait for it. The JSON is an object with "
+		 "version (1), event (failed, gpu, hung, slow, restarted, "
+		 "swapped, started_again, left_out), job, host (of node 0), "
+		 "time (Unix), round, attempt, rank (that the event is about, "
+		 "or null) and text. Its output goes to stderr. It is killed "
+		 "after 30 s, and 5 s after the end of the job. ddprun warns "
+		 "of that, and if it fails."},
 	{SECONDS("stop-before", stop_before_s, 0, "PET_STOP_BEFORE",
 		 "How long before the end of Slurm's job the workers are asked "
 		 "to stop (as --shutdown-timeout; 0: Slurm's own signals "
 		 "only)."),
 	 .given_offset = AT(stop_before_given),
 	 .yields = 1,
-	 .more = "If it is given, or if --requeue-on has timeout, all workers "
-		 "are asked to stop; else only those that poll "
+	 .more = "With this option, or if --requeue-on contains timeout, "
+		 "ddprun asks all workers to stop; else only those that poll "
 		 "ddp_should_stop(), and the others continue until Slurm's "
 		 "SIGTERM. The end is $SLURM_JOB_END_TIME."},
 	{TEXT("requeue-on", requeue_on, "preempt,timeout", "PET_REQUEUE_ON",
@@ -297,7 +300,7 @@ const struct option_spec config_options[] = {
 	 .def = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 	 .more = "The workers of all nodes stop, whichever ddprun gets the "
 		 "signal; workers that poll ddp_should_stop() need no signal. "
-		 "A second one kills them. Under Slurm, SIGUSR1 and SIGUSR2 "
+		 "A second signal kills them. Under Slurm, SIGUSR1 and SIGUSR2 "
 		 "announce the end of the time (sbatch --signal), and kill "
 		 "nothing."},
 	{TEXT("forward-signals", forward_signals, "NAME,...",
@@ -314,8 +317,8 @@ const struct option_spec config_options[] = {
 	 .yields = 1},
 	{TEXT("mpi", mpi, "auto|pmi|pmix|none", "PET_MPI",
 	      "Serve MPI's start-up to the workers: by PMI-1, by PMIx, or not. "
-	      "With auto, by the one for which PROGRAM's library looks ({}): "
-	      "PMI-1 for MPICH, Intel MPI and NVSHMEM, PMIx for Open MPI."),
+	      "With auto, by the one that PROGRAM's library uses ({}): PMI-1 "
+	      "for MPICH, Intel MPI and NVSHMEM, PMIx for Open MPI."),
 	 .def = "auto",
 	 .given_offset = AT(mpi_given),
 	 .yields = 1,
@@ -329,9 +332,9 @@ const struct option_spec config_options[] = {
 	      "read a worker's rank and the addresses of the others (docs: "
 	      "frameworks)."),
 	 .yields = 1,
-	 .more = "The variables that it sets are not inherited. With paddle, "
-		 "MASTER_PORT is another port than that of PyTorch's store. "
-		 "With tf and paddle, all nodes must give the same."},
+	 .more = "It replaces inherited variables of the same names. With "
+		 "paddle, MASTER_PORT is not the port of PyTorch's store. All "
+		 "nodes must have the same value."},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
 	 .letter = 'm'},
@@ -348,9 +351,9 @@ const struct option_spec config_options[] = {
 	 .yields = 1,
 	 .more = "For a Python script or module. Each start and restart then "
 		 "takes milliseconds instead of the time of the imports. "
-		 "Workers start plainly, and ddprun logs why, if a module "
-		 "cannot be imported, or leaves threads, a socket, a GPU's "
-		 "context or anything else that a fork would share."},
+		 "ddprun starts workers without a fork, and logs why, if a "
+		 "module cannot be imported, or leaves threads, a socket, a "
+		 "GPU's context or anything else that a fork would share."},
 	{TEXT("start-method", start_method, "spawn|fork|forkserver",
 	      "PET_START_METHOD",
 	      "For compatibility with torchrun: no effect, because ddprun "
@@ -395,7 +398,7 @@ const struct option_spec config_options[] = {
 	      "--args', valgrind, a profiler."),
 	 .yields = 1,
 	 .more = "It is split into words as by a shell, without expansion. "
-		 "Exit codes and signals are the wrapper's."},
+		 "ddprun sees the wrapper's exit codes and signals."},
 	{TEXT("wrap-ranks", wrap_ranks, "RANKS", "PET_WRAP_RANKS",
 	      "Apply --wrap only to these ranks: 0,5 or 0-3,8."),
 	 .yields = 1},
@@ -455,8 +458,8 @@ const struct option_spec config_options[] = {
 	      "for each start and end of a worker ({})."),
 	 .def = "null"},
 	{FLAG("no-crash-stacks", no_crash_stacks, "PET_NO_CRASH_STACKS",
-	      "Preload no library into the workers; the failure page then has "
-	      "no stack of a worker that crashed."),
+	      "Do not preload a library into the workers; the failure page "
+	      "then has no stack of a worker that crashed."),
 	 .yields = 1},
 	{TEXT("preflight", preflight, "quick|full|none", "PET_PREFLIGHT",
 	      "Check all nodes and the network between them before PROGRAM "
@@ -464,11 +467,11 @@ const struct option_spec config_options[] = {
 	      "{})."),
 	 .def = "none",
 	 .bare = "quick",
-	 .more = "Before the first attempt, and each time that the nodes "
-		 "change during it. A node that is not fit leaves the job, "
-		 "with a line that says why: a spare replaces it, or an "
-		 "elastic job goes on without it, or the job ends. Warnings "
-		 "are logged, and the job starts."},
+	 .more = "It runs before the first attempt, and again each time the "
+		 "nodes change during that attempt. A node that is not fit "
+		 "leaves the job, with a line that says why: a spare replaces "
+		 "it, or an elastic job continues without it, or the job ends. "
+		 "Warnings are logged, and the job starts."},
 	{TEXT("preflight-folders", preflight_folders, "DIR,...",
 	      "PET_PREFLIGHT_FOLDERS",
 	      "For --preflight and ddprun check: folders in which workers "
@@ -494,7 +497,7 @@ const struct option_spec config_options[] = {
 	      "argument is --local-rank=N."),
 	 .yields = 1},
 	{FLAG("use-env", use_env, NULL,
-	      "With --legacy-launch: no such argument."),
+	      "With --legacy-launch: do not add that argument."),
 	 .yields = 1},
 	{TEXT("print-completion", print_completion, "bash|zsh", NULL,
 	      "Print the completion script of that shell, and exit.")},
