@@ -57,7 +57,7 @@ static int link_command_check(const char *path, struct err *e)
 	if (lstat(path, &st) < 0)
 		return errno == ENOENT ? 0
 				       : err_set(e, -errno,
-						 "cannot look at '%s': %s",
+						 "cannot examine '%s': %s",
 						 path, strerror(errno));
 	if (S_ISLNK(st.st_mode) && link_command_read(path, to) == 0) {
 		slash = strrchr(to, '/');
@@ -85,7 +85,7 @@ static int link_command_make(const char *path, const char *self, struct err *e)
 	} else {
 		rc = -errno;
 	}
-	return err_set(e, rc, "cannot make the link '%s': %s", path,
+	return err_set(e, rc, "cannot create the link '%s': %s", path,
 		       strerror(-rc));
 }
 
@@ -100,7 +100,7 @@ static int link_command_run(const struct link_command *k, const char *dir,
 			       strerror(-rc));
 	rc = file_make_folders(dir);
 	if (rc < 0)
-		return err_set(e, rc, "cannot make the folder '%s': %s", dir,
+		return err_set(e, rc, "cannot create the folder '%s': %s", dir,
 			       strerror(-rc));
 	for (int make = 0; make < 2; make++) {
 		for (const char *const *name = k->links; *name; name++) {
@@ -161,7 +161,7 @@ int link_command_main(int argc, char **argv)
 	int rc;
 
 	if (argc != 3 || argv[2][0] == '-' || !argv[2][0])
-		rc = err_set(&e, ERR_USAGE, "give the folder of the links: "
+		rc = err_set(&e, ERR_USAGE, "give the folder for the links: "
 			     "ddprun %s DIR%s", k->name,
 			     k->links[1] ? "" : "; for python -m "
 			     "torch.distributed.run, which needs none, "

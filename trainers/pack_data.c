@@ -23,14 +23,13 @@ static const struct option_spec pack_option_table[] = {
 	 .help = "height and width of the packed images ({})"},
 	{.name = "shard-mib", .kind = OPTION_INT, AT(shard_mib), .min = 1,
 	 .max = 1 << 20, .arg = "N", .def = "1024",
-	 .help = "about the size of a file, in MiB ({})"},
+	 .help = "approximate size of each file, in MiB ({})"},
 	{.name = "threads", .kind = OPTION_INT, AT(threads),
 	 .given_offset = offsetof(struct pack_options, threads_given),
 	 .min = 1, .max = 256, .arg = "N",
-	 .help = "threads that decode; otherwise one for each core"},
+	 .help = "number of threads that decode (one for each core)"},
 	{.name = "skip-bad", .kind = OPTION_FLAG, AT(skip_bad),
-	 .help = "leave out files that cannot be decoded, with a warning for "
-		 "each"},
+	 .help = "skip files that cannot be decoded, with a warning for each"},
 	{.name = "verify", .kind = OPTION_FLAG, AT(verify),
 	 .help = "pack nothing: read the packed data set FOLDER and compare "
 		 "all checksums"},
@@ -43,7 +42,7 @@ static const struct option_spec pack_option_table[] = {
 
 static void pack_note(const char *line)
 {
-	log_warn("%s; left out", line);
+	log_warn("%s; skipped", line);
 }
 
 static double pack_seconds(void)
@@ -89,10 +88,10 @@ static int pack_run(const struct pack_options *o, char **folders,
 	seconds = pack_seconds() - start;
 	images = done.images[0] + done.images[1];
 	if (done.ignored)
-		log_warn("%llu files are not .jpg, .jpeg or .png: left out",
+		log_warn("%llu files are not .jpg, .jpeg or .png: skipped",
 			 (unsigned long long)done.ignored);
 	if (done.left_out)
-		log_warn("%llu files could not be decoded: left out",
+		log_warn("%llu files could not be decoded: skipped",
 			 (unsigned long long)done.left_out);
 	printf("%s: %llu + %llu images of 3 x %d x %d in %u classes, %u files, "
 	       "%llu MiB; %.1f s, %.0f images/s on %d thread%s\n", p.to,

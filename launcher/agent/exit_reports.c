@@ -111,8 +111,8 @@ static int exit_report_spare(struct exit_reports *r, const struct role *role,
 			 r->options->rdzv.max_restarts);
 	else
 		snprintf(text, sizeof(text), "rank %u of role %s (pid %d) %s; "
-			 "the role is optional: the job goes on without it%s"
-			 "%.600s", m->rank, role->name, pid, how,
+			 "the role is optional: the job continues without "
+			 "it%s%.600s", m->rank, role->name, pid, how,
 			 e.code ? ", because " : "", e.code ? e.text : "");
 	m->early = WIRE_LEFT_OUT;
 	exit_report_tell(r, w, !is_again, text);

@@ -25,7 +25,7 @@ static int config_programs_read(struct config *c, struct err *e)
 			       "%s", c->multi_prog, strerror((int)-n));
 	if (strlen(c->programs) != (size_t)n)
 		return err_set(e, ERR_USAGE, "--multi-prog: '%s' has a NUL "
-			       "byte, so it is no text", c->multi_prog);
+			       "byte, so it is not a text file", c->multi_prog);
 	/* other hosts would take a text without a newline for a file name */
 	memcpy(c->programs + n, "\n", 2);
 	return 0;
@@ -39,14 +39,14 @@ static int config_programs_refuse(const struct config *c, struct err *e)
 			       "so '%s' cannot be another one; leave one of "
 			       "them out", c->words[0]);
 	if (strcmp(c->role, CONFIG_ROLE) != 0)
-		return err_set(e, ERR_USAGE, "--role %s: each of several "
-			       "programs has its own; write it behind its "
-			       "ranks", c->role);
+		return err_set(e, ERR_USAGE, "--role %s: with several "
+			       "programs, each has its own; write it after the "
+			       "program's ranks", c->role);
 	if (c->role_optional)
-		return err_set(e, ERR_USAGE, "--role-optional is of one "
-			       "program of several; write it behind its ranks");
+		return err_set(e, ERR_USAGE, "--role-optional applies to one "
+			       "program; write it after the program's ranks");
 	if (c->preload)
-		return err_set(e, ERR_USAGE, "--preload serves a job of one "
+		return err_set(e, ERR_USAGE, "--preload supports jobs of one "
 			       "program, and this one has several; leave it "
 			       "out");
 	return 0;

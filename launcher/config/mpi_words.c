@@ -112,8 +112,8 @@ static int mpi_words_bind(struct mpi_words *w, const char *value,
 		if (strcasecmp(value, rows[i].theirs) == 0)
 			return mpi_words_option(w, "cpu-bind", rows[i].ours, e);
 	}
-	return err_set(e, ERR_USAGE, "--bind-to %s: ddprun binds to none, "
-		       "socket, numa or l3cache; --cpu-bind cores gives each "
+	return err_set(e, ERR_USAGE, "--bind-to %s: ddprun supports none, "
+		       "socket, numa and l3cache; --cpu-bind cores gives each "
 		       "worker an equal share of all cores", value);
 }
 
@@ -128,7 +128,7 @@ static int mpi_words_map(struct mpi_words *w, const char *value, struct err *e)
 	if (sscanf(value, "ppr:%15[0-9]:node%n", number, &end) == 1 && end &&
 	    !value[end])
 		return mpi_words_option(w, "nproc-per-node", number, e);
-	return err_set(e, ERR_USAGE, "--map-by %s: ddprun knows slot and "
+	return err_set(e, ERR_USAGE, "--map-by %s: ddprun supports slot and "
 		       "ppr:N:node (--nproc-per-node N); --cpu-bind places "
 		       "workers on a node's CPUs", value);
 }
@@ -372,8 +372,8 @@ static int mpi_words_put_part(struct mpi_words *w, char ***at,
 		part.nvars = mpi_words_sort_vars(w, own + rc);
 		for (; !program_parts_is_end(*at, w->is_mpiexec); ++*at)
 			part.nwords++;
-		rc = !part.nwords ? err_set(e, ERR_USAGE, "there is no "
-					    "program before or after a ':'")
+		rc = !part.nwords ? err_set(e, ERR_USAGE, "a ':' has no "
+					    "program before or after it")
 		     : w->is_mpiexec
 			     ? mpi_words_check_python(w, part.words[0], e)
 			     : 0;
@@ -411,11 +411,11 @@ static int mpi_words_add_part(struct mpi_words *w, char ***at, int argc,
 	if (rc == 0)
 		rc = mpi_words_put_part(&part, at, text, next, e);
 	if (rc == 0 && (part.argc > 1 || part.nvars || part.dir))
-		rc = err_set(e, ERR_USAGE, "%s behind a ':' is for the whole "
-			     "job: give it before the first program; each "
-			     "program has its own -n, --role, --role-optional, "
-			     "--wrap, --gpus-per-proc, -x, -env, --module, "
-			     "--no-python and --run-path",
+		rc = err_set(e, ERR_USAGE, "%s after a ':' applies to the "
+			     "whole job: give it before the first program; "
+			     "each program has its own -n, --role, "
+			     "--role-optional, --wrap, --gpus-per-proc, -x, "
+			     "-env, --module, --no-python and --run-path",
 			     part.argc > 1 ? part.argv[1]
 			     : part.dir ? "-wdir" : "-genv or --mca");
 	mpi_words_release(&part);

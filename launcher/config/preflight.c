@@ -170,8 +170,8 @@ static int preflight_find_mpi(struct plan_parts *parts, struct err *e)
 		    mpi_program_speaks_pmix(other))
 			continue;
 		return err_set(e, ERR_USAGE, "role %s needs %s, and another "
-			       "role %s: two MPI libraries cannot share one "
-			       "MPI_COMM_WORLD; link all programs with the "
+			       "role needs %s: two MPI libraries cannot share "
+			       "one MPI_COMM_WORLD; link all programs with the "
 			       "same, or give --mpi none",
 			       parts->roles->list[i].name, other, library);
 	}

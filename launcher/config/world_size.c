@@ -118,7 +118,7 @@ int world_size_split(struct config *c, struct err *e)
 		return 0;
 	if (c->world_size % nodes)
 		return err_set(e, ERR_USAGE, "--world-size (-n) %ld: %ld nodes "
-			       "cannot have the same number each; give "
+			       "cannot share them evenly; give "
 			       "--nproc-per-node on each node",
 			       c->world_size, nodes);
 	share = c->world_size / nodes;

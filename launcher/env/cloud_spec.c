@@ -121,7 +121,7 @@ static int cloud_spec_add_kind(struct cloud_place *p, const struct json *j,
 
 		if (!text || p->nodes == WIRE_NODES_MAX)
 			return err_set(e, ERR_USAGE,
-				       "%s: a member is no HOST:PORT", name);
+				       "%s: a member is not HOST:PORT", name);
 		if (!p->nodes && cloud_place_set_first(p, name, text, e) < 0)
 			return ERR_USAGE;
 		if (is_ours && i == index)

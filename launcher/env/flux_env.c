@@ -61,7 +61,7 @@ static int flux_env_check_task(const char *rank, struct err *e)
 		return 0;
 	return err_set(e, ERR_USAGE,
 		       "Flux started this ddprun as task %s on %ld nodes, "
-		       "without PMI, so that they cannot agree where to meet: "
+		       "without PMI, so the tasks cannot agree where to meet: "
 		       "leave -o pmi=off out, or write --nnodes %ld "
 		       "--rdzv-endpoint FIRST_NODE:29400", rank, n, n);
 }

@@ -294,8 +294,8 @@ static int host_list_finish(struct host_list_parser *in, int rc,
 {
 	free(in->table);
 	if (rc == 0 && in->l->count == 0)
-		return err_set(in->e, ERR_USAGE, "%s: there is no host in it; "
-			       "write %s", in->l->from, what);
+		return err_set(in->e, ERR_USAGE, "%s: it names no host; write "
+			       "%s", in->l->from, what);
 	return rc;
 }
 
@@ -311,7 +311,7 @@ static int host_list_parse_lines(struct host_list *l, struct slice text,
 		in.at++;
 		rc = host_list_parse_line(&in, host_list_cut(&text, '\n'));
 	}
-	return host_list_finish(&in, rc, "one a line: HOST slots=N");
+	return host_list_finish(&in, rc, "one per line: HOST slots=N");
 }
 
 /* Sets the name for errors. It keeps the end of a long path, which identifies

@@ -201,8 +201,8 @@ static int mpi_child_start(struct mpi_child *c, const struct mpirun *with,
 	c->from = from[0];
 	return 0;
 fail:
-	rc = err_set(e, -errno, "cannot start what speaks with the MPI "
-		     "launcher: %s", strerror(errno));
+	rc = err_set(e, -errno, "cannot start the process that talks to the "
+		     "MPI launcher: %s", strerror(errno));
 	for (int i = 0; i < 2; i++) {
 		if (to[i] >= 0)
 			close(to[i]);
@@ -403,7 +403,7 @@ int mpi_bootstrap(const struct mpirun *m, const struct launch_offer *o,
 		rc = mpi_child_begin(&child, m, &a, e);
 	if (rc == 0) {
 		rc = file_write_all(child.to, &r, sizeof(r));
-		rc = rc ? err_set(e, rc, "cannot speak with the MPI launcher: "
+		rc = rc ? err_set(e, rc, "cannot talk to the MPI launcher: "
 				  "%s", strerror(-rc))
 			: mpi_child_read_answer(&child, r.timeout_ms + SPARE_MS,
 						&a, e);

@@ -51,6 +51,6 @@ void termination_log_write(struct slice text)
 	if (rc < 0 && path == chosen)
 		log_warn("cannot write the failure to DDP_TERMINATION_LOG, "
 			 "'%s': %s", path,
-			 rc == -EINVAL ? "it is no regular file"
+			 rc == -EINVAL ? "it is not a regular file"
 				       : strerror(-rc));
 }

@@ -104,7 +104,7 @@ static void control_client_run(struct control_client *c)
 	sock_host_name(host);
 	hello.host = SLICE_STR(host);
 	c->rc = loop_check(uv_loop_init(&c->loop), c->e,
-			   "cannot make an event loop");
+			   "cannot create an event loop");
 	if (c->rc < 0)
 		return;
 	uv_timer_init(&c->loop, &c->timer);

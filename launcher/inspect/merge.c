@@ -91,7 +91,7 @@ static int merge_add_recorder(struct merge *m, const char *path, int fd,
 		return merge_refuse(path, "a flight recorder that is damaged, "
 				    "or of another version of ddprun");
 	if (!merge_is_whole(&head, size))
-		return merge_refuse(path, "a flight recorder that is cut");
+		return merge_refuse(path, "a truncated flight recorder");
 	snprintf(name, sizeof(name), "job '%s', attempt %u, round %u", head.job,
 		 head.attempt + 1, head.round);
 	w = merge_find(m, name, "libddp");

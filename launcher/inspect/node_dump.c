@@ -195,8 +195,8 @@ static void node_dump_append(struct node_dump *p, const char *data, size_t n)
 	if (n <= room)
 		return;
 	p->is_cut = 1;
-	node_dump_kill(p, "its dump is cut at 1 MiB; --no-stacks makes it "
-		       "shorter");
+	node_dump_kill(p, "its dump is truncated at 1 MiB; --no-stacks makes "
+		       "it shorter");
 }
 
 static void node_dump_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)

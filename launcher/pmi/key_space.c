@@ -71,11 +71,12 @@ static int key_space_check(const struct key_space *k, struct slice key,
 {
 	if (!key.len || key.len >= KEY_SPACE_KEY_MAX)
 		return err_set(e, ERR_ARGUMENT,
-			       "a key of %zu bytes: 1 to %d are possible",
+			       "a key has %zu bytes, but 1 to %d are allowed",
 			       key.len, KEY_SPACE_KEY_MAX - 1);
 	if (value.len >= KEY_SPACE_VALUE_MAX)
 		return err_set(e, ERR_ARGUMENT,
-			       "a value of %zu bytes: %d are possible",
+			       "a value has %zu bytes, but at most %d are "
+			       "allowed",
 			       value.len, KEY_SPACE_VALUE_MAX - 1);
 	if (k->bytes + key.len + value.len > KEY_SPACE_BYTES_MAX)
 		return err_set(e, ERR_ARGUMENT, "the keys take more than %d "
@@ -153,7 +154,7 @@ int key_space_merge(struct key_space *k, struct reader *from, struct err *e)
 
 		if (from->bad)
 			return err_set(e, ERR_PROTOCOL,
-				       "the keys of another node are torn");
+				       "the keys of another node are malformed");
 		rc = key_space_add(k, key, value, e);
 		if (rc < 0)
 			return rc;

@@ -112,7 +112,7 @@ static int pmi_exchange_read(struct pmi_exchange *x,
 				       x->number);
 		values[i] = reader_slice(&r);
 	}
-	return r.bad ? err_set(e, ERR_PROTOCOL, "MULTI_GET: torn") : 0;
+	return r.bad ? err_set(e, ERR_PROTOCOL, "MULTI_GET: malformed") : 0;
 }
 
 static void pmi_exchange_finish(struct pmi_exchange *x,

@@ -319,7 +319,8 @@ static int pmi_server_line(struct pmi_server *s, struct pmi_rank *r,
 		return 0;
 	}
 	return err_set(e, ERR_PROTOCOL,
-		       "sent '%.*s' on PMI_FD, which is no command of PMI-1",
+		       "sent '%.*s' on PMI_FD, which is not a command of "
+		       "PMI-1",
 		       name.len < 60 ? (int)name.len : 60, name.data);
 }
 
@@ -441,7 +442,7 @@ static int pmi_server_read(struct pmi_server *s, const struct slice *parts,
 		attendance_read(&r, ended);
 		if (r.bad)
 			rc = err_set(e, ERR_PROTOCOL, "node %u's part of an "
-				     "exchange of PMI is torn", i);
+				     "exchange of PMI is malformed", i);
 		else if (i != s->round.node_rank)
 			rc = key_space_merge(&s->keys, &r, e);
 	}

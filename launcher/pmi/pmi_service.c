@@ -144,7 +144,7 @@ static void pmi_service_learn_layout(struct pmi_service *s,
 		ranks[i] = reader_u32(&r);
 		if (r.bad)
 			rc = err_set(&e, ERR_PROTOCOL, "node %u's number of "
-				     "ranks is torn", i);
+				     "ranks is malformed", i);
 	}
 	if (rc == 0)
 		pmi_server_set_layout(&s->server, ranks);
@@ -317,7 +317,7 @@ static int pmi_socket_open(struct pmi_socket *k, uv_loop_t *loop,
 	int fds[2], rc;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-		return err_set(e, -errno, "cannot make a pair of sockets for "
+		return err_set(e, -errno, "cannot create a pair of sockets for "
 			       "MPI (PMI_FD): %s", strerror(errno));
 	k->fd = fds[0];
 	k->child = fds[1];

@@ -214,7 +214,7 @@ int helper_link_start(struct helper_link *l, uv_loop_t *loop,
 
 	*l = (struct helper_link){.owner = owner, .events = events};
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-		return err_set(e, -errno, "cannot make a pair of sockets for "
+		return err_set(e, -errno, "cannot create a pair of sockets for "
 			       "MPI's helper: %s", strerror(errno));
 	rc = helper_link_spawn(fds[1], e);
 	close(fds[1]);

@@ -64,7 +64,7 @@ static int pmix_job_add_node(struct pmix_job *j, struct slice part, uint32_t i,
 	if (r.bad || !name.len ||
 	    memchr(name.data, ',', name.len) || memchr(name.data, 0, name.len))
 		return err_set(e, ERR_PROTOCOL, "node %u's part of MPI's map "
-			       "of nodes is torn", i);
+			       "of nodes is malformed", i);
 	if (nodes->len && pmix_job_has_name(nodes->data, nodes->len, name))
 		buf_printf(nodes, "%.*s-node%u,", SLICE_FMT(name), i);
 	else
@@ -168,7 +168,7 @@ int pmix_job_get(struct pmix_job *j, struct slice bytes, struct err *e)
 	if (r.bad || j->node_rank >= j->nnodes ||
 	    (reader_left(&r) != size &&
 	     reader_left(&r) != size + (size_t)j->world_size * 4))
-		return err_set(e, ERR_PROTOCOL, "MPI's map of nodes is torn");
+		return err_set(e, ERR_PROTOCOL, "MPI's map of nodes is malformed");
 	j->nodes = strndup(nodes.data, nodes.len);
 	j->ranks = calloc(j->nnodes, sizeof(*j->ranks));
 	if (!j->nodes || !j->ranks) {

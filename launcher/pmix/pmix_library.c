@@ -25,8 +25,8 @@ static const struct dynlib_symbol rows[] = {
 
 static const struct dynlib library = {
 	.soname = PMIX_ABI_LIBRARY,
-	.without = "ddprun cannot serve PMIx, by which Open MPI starts up",
-	.remedy = "install libpmix2, as Debian calls it, or add the folder of "
+	.without = "ddprun cannot serve PMIx, which Open MPI needs to start",
+	.remedy = "install libpmix (Debian: libpmix2), or add the folder of "
 		  PMIX_ABI_LIBRARY " to LD_LIBRARY_PATH",
 	.rows = rows,
 	.n = sizeof(rows) / sizeof(*rows),

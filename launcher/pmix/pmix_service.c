@@ -110,7 +110,7 @@ static int pmix_service_read(struct pmix_service *s, const struct slice *parts,
 		attendance_read(&r, &ended);
 		if (r.bad)
 			return err_set(e, ERR_PROTOCOL, "node %u's part of an "
-				       "exchange of PMIx is torn", i);
+				       "exchange of PMIx is malformed", i);
 		buf_put(data, r.p, reader_left(&r));
 	}
 	if (data->failed)
@@ -297,7 +297,8 @@ static void pmix_service_note(struct pmix_service *s,
 				       ABORT_MS, 0);
 	} else if (!s->has_logged_refusal) {
 		s->has_logged_refusal = 1;
-		log_warn("rank %u asked PMIx for what ddprun refuses: %.*s",
+		log_warn("rank %u asked PMIx for something that ddprun "
+			 "refuses: %.*s",
 			 f->id, SLICE_FMT(f->data));
 	}
 }

@@ -45,7 +45,7 @@ int pmix_vars_get(struct pmix_vars *v, struct slice bytes, uint32_t nproc,
 	v->n = reader_u32(&r);
 	if (r.bad || v->n > VARS_MAX)
 		return err_set(e, ERR_PROTOCOL, "the variables of PMIx are "
-			       "torn");
+			       "malformed");
 	/* a length of 4 bytes is longer than a NUL */
 	to = v->text = malloc(bytes.len + 1);
 	v->vars = calloc((size_t)nproc * v->n + 1, sizeof(*v->vars));
@@ -62,7 +62,7 @@ int pmix_vars_get(struct pmix_vars *v, struct slice bytes, uint32_t nproc,
 	if (!r.bad && !reader_left(&r))
 		return 0;
 	pmix_vars_release(v);
-	return err_set(e, ERR_PROTOCOL, "the variables of PMIx are torn");
+	return err_set(e, ERR_PROTOCOL, "the variables of PMIx are malformed");
 }
 
 void pmix_vars_release(struct pmix_vars *v)

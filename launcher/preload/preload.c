@@ -113,7 +113,7 @@ static void preload_settle(struct preload *p, enum preload_state state)
 
 void preload_refuse(struct preload *p, const char *why)
 {
-	log_warn("--preload: %s; the workers of this node are started plainly",
+	log_warn("--preload: %s; starting the workers of this node without a fork",
 		 why);
 	preload_end_run(p);
 	preload_settle(p, PRELOAD_OFF);
@@ -123,10 +123,10 @@ static void preload_on_timer(uv_timer_t *t)
 {
 	struct preload *p = t->data;
 
-	log_info("--preload: the workers wait for the import of %s (pid %d), "
-		 "since %llu s", p->importing[0] ? p->importing : "the modules",
-		 (int)preload_pid(p),
-		 (unsigned long long)(clock_ms() - p->started_ms) / 1000);
+	log_info("--preload: waiting %llu s for the import of %s (pid %d)",
+		 (unsigned long long)(clock_ms() - p->started_ms) / 1000,
+		 p->importing[0] ? p->importing : "the modules",
+		 (int)preload_pid(p));
 }
 
 static void preload_handle(struct preload *p, const struct template_reply *r)
@@ -315,7 +315,7 @@ pid_t preload_fork(struct preload *p, const struct spawn *s)
 		return pid;
 	if (pid < 0) {
 		log_warn("--preload: the template process (pid %d) does not "
-			 "answer: %s; this worker is started plainly",
+			 "answer: %s; starting this worker without a fork",
 			 (int)preload_pid(p), err_name(pid));
 		p->state = PRELOAD_IMPORTING; /* another one, after its death */
 		kill(preload_pid(p), SIGKILL);
@@ -326,7 +326,7 @@ pid_t preload_fork(struct preload *p, const struct spawn *s)
 		return 0;
 	}
 	snprintf(why, sizeof(why), "cannot fork a worker: %s", reply.text);
-	log_warn("--preload: %s; it is started plainly", why);
+	log_warn("--preload: %s; starting it without a fork", why);
 	return 0;
 }
 

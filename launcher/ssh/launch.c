@@ -526,7 +526,7 @@ static int launch_run_loop(struct launch *l, const struct remote_branch *branch,
 {
 	const struct signal_set none = {0};
 	int rc = loop_check(uv_loop_init(&l->loop), e,
-			    "cannot make an event loop");
+			    "cannot create an event loop");
 
 	if (rc < 0) {
 		log_error("error: %s", e->text);

@@ -263,7 +263,7 @@ static int remote_agent_open_ends(struct remote_agent_ends *n, struct err *e)
 		return 0;
 	remote_agent_close_fds(n->ours);
 	remote_agent_close_fds(n->theirs);
-	return err_set(e, rc, "cannot make pipes for ddprun: %s",
+	return err_set(e, rc, "cannot create pipes for ddprun: %s",
 		       strerror(-rc));
 }
 
@@ -318,7 +318,7 @@ static int remote_agent_open_pipes(struct remote_agent *a, uv_loop_t *loop,
 	if (rc == 0)
 		return 0;
 	remote_agent_drop_pipes(a);
-	return err_set(e, rc, "cannot make pipes for ddprun: %s", err_name(rc));
+	return err_set(e, rc, "cannot create pipes for ddprun: %s", err_name(rc));
 }
 
 /* Makes a pipe with the secret in it; *out is its read end, -1: no secret. */
@@ -332,7 +332,7 @@ static int remote_agent_put_secret(const struct auth *auth, int *out,
 	if (!auth->methods)
 		return 0;
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(e, -errno, "cannot make a pipe for ddprun: %s",
+		return err_set(e, -errno, "cannot create a pipe for ddprun: %s",
 			       strerror(errno));
 	auth_to_bytes(bytes, auth);
 	rc = file_write_all(fds[1], bytes, sizeof(bytes));
@@ -343,7 +343,7 @@ static int remote_agent_put_secret(const struct auth *auth, int *out,
 		rc = -errno;
 	close(fds[0]);
 	close(fds[1]);
-	return rc < 0 ? err_set(e, rc, "cannot make a pipe for ddprun: %s",
+	return rc < 0 ? err_set(e, rc, "cannot create a pipe for ddprun: %s",
 				strerror(-rc)) : 0;
 }
 
@@ -393,7 +393,7 @@ static int remote_agent_open_signal_fd(struct remote_agent *a, struct err *e)
 
 	a->signal_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FREE_FD);
 	if (a->signal_fd < 0)
-		err_set(e, -errno, "cannot make an eventfd for ddprun: %s",
+		err_set(e, -errno, "cannot create an eventfd for ddprun: %s",
 			strerror(errno));
 	if (fd >= 0)
 		close(fd);

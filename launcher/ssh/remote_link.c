@@ -313,7 +313,7 @@ static int remote_link_open_ends(struct remote_link_ends *n, struct err *e)
 		return 0;
 	remote_link_close_fds(n->ours);
 	remote_link_close_fds(n->theirs);
-	return err_set(e, rc, "cannot make pipes for ssh: %s", strerror(-rc));
+	return err_set(e, rc, "cannot create pipes for ssh: %s", strerror(-rc));
 }
 
 static pid_t remote_link_spawn(const struct remote_link *l,

@@ -475,7 +475,8 @@ int pickle_read(struct pickle *p, struct slice bytes, struct err *e)
 	free(m.memo.list);
 	if (m.rc == -ENOMEM)
 		return err_no_memory(e, "a pickle");
-	return m.rc ? err_set(e, ERR_DATA, "not a pickle of plain data, or cut")
+	return m.rc ? err_set(e, ERR_DATA,
+			      "not a pickle of plain data, or truncated")
 		    : 0;
 }
 

@@ -83,7 +83,7 @@ static int input_fill_pipe(struct input_pipe *p)
 		uv_unref((uv_handle_t *)&p->poll);
 		if (rc == 0)
 			return 0;
-		log_warn("rank %u reads no more standard input: %s", p->rank,
+		log_warn("rank %u no longer reads standard input: %s", p->rank,
 			 uv_strerror(rc));
 	}
 	input_drop_pipe(p);

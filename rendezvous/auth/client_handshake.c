@@ -360,7 +360,7 @@ void handshake_explain(const struct handshake *h, char *text, size_t size)
 	else if (h->auth->methods == WIRE_BY_MUNGE)
 		snprintf(text, size,
 			 "it rejected our munge credential: it does not run as "
-			 "user %u, or munged there is down, or has another "
+			 "user %u, or munged there is down, or has a different "
 			 "clock or key",
 			 (unsigned)geteuid());
 	else if (h->auth->is_key)

@@ -233,7 +233,7 @@ int journal_writer_snapshot(struct journal_writer *w, int in_place,
 	int rc = w->calls->snapshot(w->owner, &snapshot);
 
 	if (rc < 0)
-		err_set(e, rc, "journal %s: cannot make a snapshot: %s",
+		err_set(e, rc, "journal %s: cannot create a snapshot: %s",
 			journal_writer_where(w), strerror(-rc));
 	else if (w->etcd)
 		journal_writer_mark_over(w);

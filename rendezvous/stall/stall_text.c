@@ -41,7 +41,7 @@ static void stall_put_doing(const struct stall *s, struct buf *out,
 	const struct stall_rank *r = &s->ranks[rank];
 
 	if (!r->known || !r->at.words.len) {
-		buf_printf(out, "nothing is known of it");
+		buf_printf(out, "nothing is known about it");
 		return;
 	}
 	buf_printf(out, "it %.*s", SLICE_FMT(r->at.words));

@@ -31,9 +31,9 @@ assert names["folder ., write"]["value"] > 0' <<<"$out"
 @test "a node that is not fit ends the check with 1 and a line that says why" {
 	expect 1 ddprun check --standalone --preflight-folders /no/such
 	has "$out" '^X folder /no/such +not writable$'
-	has "$out" '^X     node 0 \(.*\): /no/such: cannot make a file there: '
+	has "$out" '^X     node 0 \(.*\): /no/such: cannot create a file there: '
 	has "$out" '^0 of 1 node is fit'
-	has "$err" 'failed: rank 0 .* is not fit: /no/such: cannot make a file'
+	has "$err" 'failed: rank 0 .* is not fit: /no/such: cannot create a file'
 }
 
 @test "a GPU that is hot, or has memory errors or lost lanes, is marked" {

@@ -28,7 +28,7 @@ defaults() {
 			print option, value
 		}
 	}
-	/^ +(-[a-zA-Z], )?--[a-z]/ {
+	/^  (    |-[a-zA-Z], )--[a-z]/ {
 		flush()
 		match($0, /--[a-z-]+/)
 		option = substr($0, RSTART, RLENGTH)

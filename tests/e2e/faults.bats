@@ -67,7 +67,7 @@ greeting='printf "\002ddprun far\003"'
 	echo "$output"
 	[ "$status" = 0 ]
 	has "$(cat runs)" 'could not start its workers: MPI.s map of nodes: out of memory'
-	lacks "$(cat runs)" 'is torn|processes that the workers left behind'
+	lacks "$(cat runs)" 'is malformed|processes that the workers left behind'
 }
 
 @test "a node that serves PMI and gets no more memory ends its job" {

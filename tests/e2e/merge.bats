@@ -69,9 +69,9 @@ fail_in() {
 	mv more all/more
 	expect 0 ddprun dump --merge all
 	has "$out" '2 of 2 ranks$'
-	has "$err" 'more/cut is left out: a flight recorder that is cut$'
+	has "$err" 'more/cut is left out: a truncated flight recorder$'
 	has "$err" 'more/damaged is left out: a flight recorder that is damaged, '
-	has "$err" 'more/trace_0 is left out: not a pickle of plain data, or cut$'
+	has "$err" 'more/trace_0 is left out: not a pickle of plain data, or truncated$'
 	has "$err" ' is left out: rank 0 of .* is also in another file; '
 	[ "$(wc -l <<<"$err")" = 4 ]
 	expect 71 ddprun dump --merge nowhere

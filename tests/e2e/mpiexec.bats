@@ -42,7 +42,7 @@ setup() {
 	expect 2 ddprun install-torchrun
 	has "$err" 'ddprun install-torchrun DIR'
 	expect 71 ddprun install-torchrun mpirun/x
-	has "$err" "cannot make the folder 'mpirun/x'"
+	has "$err" "cannot create the folder 'mpirun/x'"
 }
 
 @test "variables, the folder and the tags of mpirun reach the workers" {

@@ -75,7 +75,7 @@ teardown() {
 	signal munged_a STOP
 	node b
 	finish b 77
-	has "$err" "^ddprun: error: rendezvous server $at: it rejected our munge credential: .*munged there is down, or has another clock or key"
+	has "$err" "^ddprun: error: rendezvous server $at: it rejected our munge credential: .*munged there is down, or has a different clock or key"
 	has "$(<a.err)" "munged does not answer on $(hostname) \($T/a/socket: no answer yet\); start it there"
 	signal a TERM
 	finish a 143

@@ -41,7 +41,7 @@ refused() {
 	touch images/train/class0/notes.txt
 	expect 0 pack_data --size 16 --threads 1 images packed
 	has "$out" '^packed: 18 \+ 4 images of 3 x 16 x 16 in 2 classes, 2 files, 0 MiB; .* on 1 thread$'
-	has "$err" '^pack_data: warning: 1 files are not \.jpg, \.jpeg or \.png: left out$'
+	has "$err" '^pack_data: warning: 1 files are not \.jpg, \.jpeg or \.png: skipped$'
 	[ "$(cat packed/classes.txt)" = $'class0\nclass1' ]
 	expect 0 pack_data --size 16 --threads 3 images again
 	local f
@@ -83,7 +83,7 @@ refused() {
 			END { exit NR != 3 || bad }'
 }
 
-@test "a file that cannot be decoded ends the packing, unless it may be left out" {
+@test "a file that cannot be decoded ends the packing, unless --skip-bad is given" {
 	folder 2 2 1
 	local bad=images/train/class1/bad
 	draw_image $bad.jpg 20 20 1 2 3 cmyk
@@ -103,8 +103,8 @@ refused() {
 	mv good.jpg images/train/class1/good.png
 	expect 0 pack_data --size 16 --skip-bad images packed
 	has "$out" '^packed: 5 \+ 2 images '
-	has "$err" '^pack_data: warning: images/train/class1/bad.jpg: it is a broken PNG: .*; left out$'
-	has "$err" '^pack_data: warning: 1 files could not be decoded: left out$'
+	has "$err" '^pack_data: warning: images/train/class1/bad.jpg: it is a broken PNG: .*; skipped$'
+	has "$err" '^pack_data: warning: 1 files could not be decoded: skipped$'
 }
 
 @test "folders that are no data set are errors, and an existing one is not overwritten" {
@@ -149,10 +149,10 @@ refused() {
 	cp $f whole
 	printf '\377' | dd of=$f bs=1 seek=65540 conv=notrunc status=none
 	expect 1 pack_data --verify packed
-	has "$err" "^pack_data: error: $f is damaged: its images have another checksum; copy or pack it again$"
+	has "$err" "^pack_data: error: $f is damaged: the checksum of its images does not match; copy or pack it again$"
 	head -c 66000 whole >$f
 	expect 1 $run
-	has "$err" "^resnet: .*$f is truncated: it has 66000 bytes, and its head says 66306; copy or pack it again$"
+	has "$err" "^resnet: .*$f is truncated: it has 66000 bytes, and its header says 66306; copy or pack it again$"
 	head -c 70000 /dev/zero >$f
 	expect 1 $run
 	has "$err" "$f is not part of a packed data set"

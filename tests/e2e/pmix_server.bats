@@ -336,7 +336,7 @@ gate_up() {
 	openmpi_or_skip
 	expect - ddprun --nproc-per-node 1 ./mpi spawn
 	[ "$status" != 0 ]
-	has "$err" 'warning: rank 0 asked PMIx for what ddprun refuses: MPI_Comm_spawn: start all processes at once'
+	has "$err" 'warning: rank 0 asked PMIx for something that ddprun refuses: MPI_Comm_spawn: start all processes at once'
 }
 
 # What a host without libpmix, or with a broken one, does.
@@ -350,7 +350,7 @@ hide_libpmix() {
 	hide_libpmix
 	expect 71 ddprun --mpi pmix sh -c 'echo started'
 	[ -z "$out" ]
-	has "$err" '^ddprun: error: --mpi pmix: ddprun cannot serve PMIx, by which Open MPI starts up: .*libpmix\.so\.2: .* \(install libpmix2, as Debian calls it, or add the folder of libpmix\.so\.2 to LD_LIBRARY_PATH\)$'
+	has "$err" '^ddprun: error: --mpi pmix: ddprun cannot serve PMIx, which Open MPI needs to start: .*libpmix\.so\.2: .* \(install libpmix \(Debian: libpmix2\), or add the folder of libpmix\.so\.2 to LD_LIBRARY_PATH\)$'
 	[ "$(wc -l <<<"$err")" = 1 ]
 }
 

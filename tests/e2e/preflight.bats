@@ -14,7 +14,7 @@ load ../lib
 @test "a program is not started on a node that is not fit, and the job ends with 78" {
 	expect 78 ddprun --preflight --preflight-folders /no/such --standalone \
 		--nproc-per-node 2 --max-restarts 3 sh -c 'echo started'
-	has "$err" '^ddprun: error: this node \(.*\) is not fit: /no/such: cannot make a file there: .*; leaving the job'
+	has "$err" '^ddprun: error: this node \(.*\) is not fit: /no/such: cannot create a file there: .*; leaving the job'
 	lacks "$out" started
 	lacks "$err" restarting
 	nothing_left

@@ -28,10 +28,10 @@ imports() {
 	}
 }
 
-# refused ERE: the last job's workers were started plainly, for that reason.
+# refused ERE: the last job's workers were started without a fork, for that reason.
 refused() {
-	has "$err" "warning: --preload: $1; the workers of this node are started plainly"
-	[ "$(grep -c 'started plainly' <<<"$err")" = 1 ]
+	has "$err" "warning: --preload: $1; starting the workers of this node without a fork"
+	[ "$(grep -c 'without a fork' <<<"$err")" = 1 ]
 }
 
 # same OPTIONS...: a job's workers are in the same state with --preload and without
@@ -120,7 +120,7 @@ same() {
 	mkfifo gate
 	echo 'import slow; print("ran")' >script.py
 	start job ddprun --standalone --nproc-per-node 2 --preload slow script.py
-	await job.err '--preload: the workers wait for the import of slow \(pid [0-9]+\)'
+	await job.err '--preload: waiting [0-9]+ s for the import of slow \(pid [0-9]+\)'
 	[[ $line =~ pid\ ([0-9]+) ]]
 	kill -KILL "${BASH_REMATCH[1]}"
 	await job.err 'was killed by SIGKILL while it imported slow; starting another'
@@ -133,13 +133,13 @@ same() {
 	mkfifo gate
 	echo 'open(__import__("os").environ["TMPDIR"] + "/gate")' >site/slow.py
 	start job ddprun --standalone --nproc-per-node 2 --preload slow script.py
-	await job.err 'the workers wait for the import of slow'
+	await job.err 'for the import of slow'
 	signal job INT
 	finish job 130
 	nothing_left
 }
 
-@test "what the import leaves behind is a reason to start the workers plainly" {
+@test "what the import leaves behind is a reason to start the workers without a fork" {
 	local name
 	declare -A code=(
 		[threads]='import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()'
@@ -206,7 +206,7 @@ same() {
 	imports 1
 }
 
-@test "a worker that cannot be forked is started plainly" {
+@test "a worker that cannot be forked is started without a fork" {
 	cat >site/unlucky.py <<-'EOF2'
 		import os
 		template = os.getpid()
@@ -217,7 +217,7 @@ same() {
 	EOF2
 	expect 0 ddprun --standalone --nproc-per-node 2 --preload unlucky script.py
 	[ "$(grep -c 'ran 1' <<<"$out")" = 2 ]
-	has "$err" '--preload: cannot fork a worker: the new process has ended; it is started plainly'
+	has "$err" '--preload: cannot fork a worker: the new process has ended; starting it without a fork'
 }
 
 @test "what modules print as they are imported appears once" {
@@ -358,7 +358,7 @@ same() {
 	finish server -
 }
 
-@test "a program that is not Python is started plainly, bad names not at all" {
+@test "a program that is not Python is started without a fork, a bad name not at all" {
 	expect 0 ddprun --standalone --preload json sh -c 'echo ran'
 	refused "'.*/sh' is not a Python program"
 	expect 0 ddprun --standalone --preload json --no-python python3 -c 'print(1)'

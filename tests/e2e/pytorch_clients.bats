@@ -38,7 +38,7 @@ same_losses() {
 	[ "$(wc -l <<<"$first")" = "$steps" ]
 	rm -rf state
 	expect 0 ddprun --standalone --nproc-per-node 2 --preload auto "$@"
-	lacks "$err" 'started plainly'
+	lacks "$err" 'without a fork'
 	[ "$(losses)" = "$first" ]
 	rm -rf state
 	expect 0 "$PYTHON_EXEC" -m torch.distributed.run --standalone \

@@ -89,7 +89,7 @@ sh: sh 1" ]
 	expect 2 ddprun --multi-prog none
 	has "$err" "cannot read '.*none': No such file"
 	expect 2 ddprun --nnodes 2 --rdzv-endpoint localhost:1 -n 2 sh -c "$left" : -n 1 true
-	has "$err" '2 nodes cannot have the same number each; give --nproc-per-node'
+	has "$err" '2 nodes cannot share them evenly; give --nproc-per-node'
 	[ ! -e started ]
 }
 
@@ -106,7 +106,7 @@ sh: sh 1" ]
 	expect 0 ddprun -n 2 sh -c 'until [ -e gone ]; do sleep 0.02; done; echo on' : \
 		-n 2 --role eval --role-optional sh -c 'test $ROLE_RANK = 0 && exit 3; touch gone'
 	[ "$(sort <<<"$out")" = $'[0] on\n[1] on' ]
-	has "$err" 'rank 2 of role eval \(pid [0-9]+\) exited with code 3; the role is optional: the job goes on without it'
+	has "$err" 'rank 2 of role eval \(pid [0-9]+\) exited with code 3; the role is optional: the job continues without it'
 	expect 4 ddprun -n 2 sh -c 'exit 4' : -n 1 --role eval --role-optional sleep 1000
 	has "$err" '^\|  role +sh, program sh$'
 	nothing_left
@@ -122,7 +122,7 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 	[ "$(sort <<<"$out")" = $'[0] on 0\n[1] try 1 1 2 3\n[1] try 2 1 2 3\n[1] try 3 1 2 3' ]
 	has "$err" "$failed 1; it was started again alone, restart 1 of 2\$"
 	has "$err" "$failed 2; it was started again alone, restart 2 of 2\$"
-	has "$err" "$failed 3; the role is optional: the job goes on without it\$"
+	has "$err" "$failed 3; the role is optional: the job continues without it\$"
 	# it may succeed then
 	rm tries
 	expect 0 ddprun --max-restarts 2 -n 1 true : -n 1 --role eval --role-optional sh -c "$tries" sh 1 0
@@ -155,7 +155,7 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 	start a ddprun "${job[@]}" --node-rank 0 --on-event 'cat >>events' "${programs[@]}"
 	start b ddprun "${job[@]}" --node-rank 1 "${programs[@]}"
 	await a.err 'node 1 \([^ ]+\): rank 1 of role eval \(pid [0-9]+\) exited with code 7; it was started again alone, restart 1 of 1$'
-	await a.err 'node 1 \([^ ]+\): rank 1 of role eval \(pid [0-9]+\) exited with code 7; the role is optional: the job goes on without it$'
+	await a.err 'node 1 \([^ ]+\): rank 1 of role eval \(pid [0-9]+\) exited with code 7; the role is optional: the job continues without it$'
 	await events left_out
 	echo >go
 	finish a
@@ -171,7 +171,7 @@ print(sorted((o["event"], o["rank"]) for o in x))')" = "[('left_out', 1), ('star
 
 @test "a worker that was in libddp's world is not started again alone" {
 	expect 0 ddprun --max-restarts 1 -n 1 c_init : -n 1 --role eval --role-optional sh -c 'c_init; exit 5'
-	has "$err" 'rank 1 of role eval \(pid [0-9]+\) exited with code 5; the role is optional: the job goes on without it, because it has called ddp_init, and cannot join that world again$'
+	has "$err" 'rank 1 of role eval \(pid [0-9]+\) exited with code 5; the role is optional: the job continues without it, because it has called ddp_init, and cannot join that world again$'
 	lacks "$err" 'started again'
 }
 

@@ -103,7 +103,7 @@ all_say() {
 @test "spans that differ from the root's are refused, even if their sum is the same" {
 	job 3 c_together differ
 	[ "$(grep -c ': ok' <<<"$out")" = 3 ]
-	has "$out" 'rank 2: ok; ddp_broadcast_spans: one of the spans 0 to 1 has another count or type on rank 0, the root, than on rank 2: '
+	has "$out" 'rank 2: ok; ddp_broadcast_spans: one of the spans 0 to 1 differs in count or type between rank 0, the root, and rank 2: '
 	DDP_TEST_HOSTS=2 job 2 c_together differ
 	[ "$(grep -c ': ok' <<<"$out")" = 2 ]
 }

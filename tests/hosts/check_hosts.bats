@@ -69,7 +69,7 @@ print($1)"
 	[ "$status" = 1 ]
 	has "$out" '^X +node 1 \(h2\): /dev/shm has only 1\.0 MiB'
 	has "$out" "^X +node 1 \\(h2\\): './site' exited with code 3: no licence on h2"
-	has "$out" '^X +node 0 \(h1\): /no/such: cannot make a file there: No such file'
+	has "$out" '^X +node 0 \(h1\): /no/such: cannot create a file there: No such file'
 	has "$out" '^0 of 2 nodes are fit'
 }
 

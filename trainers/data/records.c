@@ -51,7 +51,7 @@ static int shard_check_size(const struct shard *s, struct err *e)
 	if (has == want)
 		return 0;
 	return err_set(e, ERR_DATA,
-		       "%s is %s: it has %llu bytes, and its head says %llu; "
+		       "%s is %s: it has %llu bytes, and its header says %llu; "
 		       "copy or pack it again", s->path,
 		       has < want ? "truncated" : "too large", has, want);
 }
@@ -71,7 +71,7 @@ static int shard_check_set(const struct shard *s, const struct shard *first,
 	if (h->set != f->set ||
 	    memcmp(&h->shape, &f->shape, sizeof(h->shape)) != 0)
 		return err_set(e, ERR_DATA,
-			       "%s belongs to another data set than %s; copy "
+			       "%s and %s belong to different data sets; copy "
 			       "or pack all files again", s->path, first->path);
 	if (h->first != before || (h->part == f->part &&
 				   (h->shards != f->shards ||
@@ -101,8 +101,8 @@ static int shard_open(struct shard *s, const char *dir, enum records_part part,
 	r = file_read_all(s->fd, head, sizeof(head));
 	if (r == -EIO)
 		return err_set(e, ERR_DATA,
-			       "%s is truncated: it has less than a head of %d "
-			       "bytes; copy or pack it again", s->path,
+			       "%s is truncated: it is shorter than a header "
+			       "of %d bytes; copy or pack it again", s->path,
 			       RECORDS_HEAD_SIZE);
 	if (r < 0)
 		return err_set(e, r, "%s: %s", s->path, strerror(-r));
@@ -132,8 +132,8 @@ static int shard_read_labels(const struct shard *s, uint32_t *to,
 	if (r < 0)
 		r = err_set(e, r, "%s: %s", s->path, strerror(-r));
 	else if (crc32_z(0, raw, bytes) != h->labels_crc)
-		r = err_set(e, ERR_DATA, "%s is damaged: its labels have "
-			    "another checksum; copy or pack it again", s->path);
+		r = err_set(e, ERR_DATA, "%s is damaged: the checksum of its "
+			    "labels does not match; copy or pack it again", s->path);
 	for (uint64_t i = 0; i < h->count && r == 0; i++) {
 		to[i] = records_label_get(raw + i * size, h->label_size);
 		if (to[i] >= (uint32_t)h->shape.classes)
@@ -158,8 +158,8 @@ static int records_reserve(struct records *r, const struct shard *first,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (map == MAP_FAILED)
-		return err_set(e, -errno, "%s: no %zu MiB of addresses for all "
-			       "images: %s", first->path, bytes >> 20,
+		return err_set(e, -errno, "%s: cannot reserve %zu MiB of "
+			       "addresses for all images: %s", first->path, bytes >> 20,
 			       strerror(errno));
 	r->map[part] = map;
 	r->map_size[part] = bytes;
@@ -291,8 +291,9 @@ static int records_verify_pixels(const struct shard *s, struct err *e)
 	if (r < 0)
 		return err_set(e, r, "%s: %s", s->path, strerror(-r));
 	if (crc != s->head.pixels_crc)
-		return err_set(e, ERR_DATA, "%s is damaged: its images have "
-			       "another checksum; copy or pack it again",
+		return err_set(e, ERR_DATA, "%s is damaged: the checksum of "
+			       "its images does not match; copy or pack it "
+			       "again",
 			       s->path);
 	return 0;
 }

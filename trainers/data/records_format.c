@@ -155,7 +155,7 @@ static const char *records_check(const struct records_head *h)
 	    (h->shard + 1 == h->shards) != (h->first + h->count == h->total))
 		return "its number of images";
 	if (h->shard + 1 < h->shards && h->count % records_unit(s))
-		return "its number of images, which are no whole pages";
+		return "its number of images, which do not fill whole pages";
 	for (int i = 0; i < s->channels; i++)
 		if (!(s->std[i] > 0) || !(s->mean[i] >= -1e6f) ||
 		    !(s->mean[i] <= 1e6f))
@@ -174,8 +174,8 @@ int records_head_get(struct records_head *h,
 	memset(h, 0, sizeof(*h));
 	if (memcmp(in, records_magic, MAGIC_SIZE) != 0)
 		return err_set(e, ERR_DATA,
-			       "%s is not part of a packed data set: its first "
-			       "bytes are others; make it with pack_data",
+			       "%s is not part of a packed data set: it has "
+			       "other first bytes; make it with pack_data",
 			       path);
 	reader_init(&r, SLICE((const char *)in + CRC_END,
 			      RECORDS_HEAD_SIZE - CRC_END));
@@ -187,8 +187,8 @@ int records_head_get(struct records_head *h,
 			       path, version, RECORDS_VERSION);
 	if (records_label_get(in + MAGIC_SIZE, 4) != records_head_crc(in))
 		return err_set(e, ERR_DATA,
-			       "%s is damaged: its head has another checksum; "
-			       "copy or pack it again", path);
+			       "%s is damaged: the checksum of its header does "
+			       "not match; copy or pack it again", path);
 	records_get_fields(h, &r);
 	fault = records_check(h);
 	if (fault)

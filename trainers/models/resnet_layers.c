@@ -144,7 +144,7 @@ int resnet_init(struct resnet *r, const char *arch, const char *stem,
 	memset(r, 0, sizeof(*r));
 	if (!d)
 		return err_set(e, ERR_USAGE, "--arch %s: no such network; "
-			       "there are resnet18, resnet34, resnet50, "
+			       "choose among resnet18, resnet34, resnet50, "
 			       "resnet101 and resnet152", arch);
 	if (!cifar && strcmp(stem, "torchvision"))
 		return err_set(e, ERR_USAGE, "--stem %s: no such stem; use "

@@ -131,7 +131,7 @@ static int packer_put_job(struct packer *p, const struct job *j,
 		 j->err.text);
 	if (!is_bad || !p->options->skip_bad)
 		return err_set(e, j->result, "%s%s", line,
-			       is_bad ? " (--skip-bad leaves such files out)"
+			       is_bad ? " (--skip-bad skips such files)"
 				      : "");
 	p->result->left_out++;
 	p->options->note(line);

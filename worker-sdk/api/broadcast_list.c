@@ -112,9 +112,9 @@ static int broadcast_list_send(struct ddp_comm *c, const struct ddp_span *spans,
 	if (memcmp(room + bytes, &mine, DIGEST))
 		return err_set(
 			ddp__last_error(), ERR_ARGUMENT,
-			"ddp_broadcast_spans: one of the spans %d to %d has "
-			"another count or type on rank %d, the root, than on "
-			"rank %d: all ranks must give the same",
+			"ddp_broadcast_spans: one of the spans %d to %d "
+			"differs in count or type between rank %d, the root, "
+			"and rank %d: all ranks must give the same",
 			first, first + n - 1, root, c->rank);
 	broadcast_list_pack(s, n, room, 1);
 	return 0;

@@ -180,9 +180,10 @@ static int replica_compare(struct ddp_comm *c, const struct replica *all,
 	for (int r = 1; r < c->size; r++)
 		if (all[r].layout != all[0].layout)
 			return err_set(ddp__last_error(), ERR_ARGUMENT,
-				       "ddp_check_replicas: %s has another "
-				       "number of spans, count or type than "
-				       "rank 0: all ranks must give the same",
+				       "ddp_check_replicas: %s and rank 0 "
+				       "differ in the number of spans, a count "
+				       "or a type: all ranks must give the "
+				       "same",
 				       ddp__name_rank(c, r, name));
 	if (replica_count_same(all, c->size, all[0].data) == c->size)
 		return 0;

@@ -231,7 +231,7 @@ static int metrics_open_sinks(struct ddp_metrics *m, const char *dir,
 	int rc = file_make_folders(dir);
 
 	if (rc)
-		return err_set(e, rc, "metrics: the folder %s cannot be made: "
+		return err_set(e, rc, "metrics: cannot create the folder %s: "
 			       "%s", dir, strerror(-rc));
 	m->c = newlocale(LC_NUMERIC_MASK, "C", NULL);
 	if (!m->c)

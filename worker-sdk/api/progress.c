@@ -105,7 +105,8 @@ int ddp__progress_run(struct ddp__engine *en, int cpu, struct err *e)
 		close(en->bell);
 		en->bell = -1;
 		return err_set(e, rc == EINVAL ? ERR_ARGUMENT : -rc,
-			       "ddp_progress_start: no thread on CPU %d: %s",
+			       "ddp_progress_start: cannot start a thread on "
+			       "CPU %d: %s",
 			       cpu, strerror(rc));
 	}
 	en->threaded = 1;

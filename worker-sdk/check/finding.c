@@ -244,8 +244,8 @@ static void finding_compare_numbers(struct finding **row, double *values, int n)
 	for (int i = 0; i < n; i++) {
 		if (row[i] && row[i]->value < usual / 2)
 			finding_mark(row[i], FINDING_WARNING,
-				     "%s here is under half of what other "
-				     "nodes have (%.3g, they %.3g)",
+				     "%s here is less than half of other "
+				     "nodes' (%.3g, others %.3g)",
 				     row[i]->name, row[i]->value, usual);
 	}
 }

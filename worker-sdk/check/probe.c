@@ -146,7 +146,7 @@ static void probe_take(struct probe *p, struct findings *out, int time_ms)
 	else
 		finding_mark(finding_add(out, p->name, "not known"),
 			     FINDING_FAILURE,
-			     "%s: the process that looks at it failed",
+			     "%s: the process that examines it failed",
 			     p->name);
 	free(f);
 	buf_release(&p->bytes);

@@ -95,7 +95,7 @@ void probe_folder(struct findings *out, const struct probe_call *c)
 	fd = folder_open(c->folder);
 	if (fd < 0) {
 		snprintf(f->text, sizeof(f->text), "not writable");
-		finding_mark(f, FINDING_FAILURE, "%.120s: cannot make a file "
+		finding_mark(f, FINDING_FAILURE, "%.120s: cannot create a file "
 			     "there: %s", c->folder, err_name(fd));
 		return;
 	}

@@ -171,8 +171,8 @@ void probe_shared_memory(struct findings *out, const struct probe_call *c)
 	f->compare = FINDING_AS_HIGH;
 	fd = mkostemp(name, O_CLOEXEC);
 	if (fd < 0 || posix_fallocate(fd, 0, MIB))
-		finding_mark(f, FINDING_FAILURE, "/dev/shm: cannot make a file "
-			     "of 1 MiB there: %s: ranks of one host share "
+		finding_mark(f, FINDING_FAILURE, "/dev/shm: cannot create a "
+			     "file of 1 MiB there: %s: ranks of one host share "
 			     "memory through it", fd < 0 ? strerror(errno)
 							 : "it is full");
 	if (fd >= 0) {

@@ -79,8 +79,8 @@ START_TEST(wrong_words_are_named)
 	static const struct {
 		const char *text, *error;
 	} rows[] = {
-		{"", "-H: there is no host in it; write -H HOST:SLOTS"},
-		{" \t", "-H: there is no host in it"},
+		{"", "-H: it names no host; write -H HOST:SLOTS"},
+		{" \t", "-H: it names no host"},
 		{",", "-H, word 1, \"\": the host's name is missing"},
 		{"a,", "-H, word 2, \"\": the host's name is missing"},
 		{"a,,b", "-H, word 2, \"\": the host's name is missing"},
@@ -148,9 +148,9 @@ START_TEST(wrong_lines_are_named)
 	static const struct {
 		const char *text, *error;
 	} rows[] = {
-		{"", "hosts: there is no host in it; write one a line"},
-		{"\n \n# a\n", "hosts: there is no host in it"},
-		{"\xef\xbb\xbf", "hosts: there is no host in it"},
+		{"", "hosts: it names no host; write one per line"},
+		{"\n \n# a\n", "hosts: it names no host"},
+		{"\xef\xbb\xbf", "hosts: it names no host"},
 		{"a slots=4\nb\n\na slots=2\n",
 		 "hosts, line 4: host a is already in line 1, and each host is "
 		 "one node; list it once, with all of its slots"},
@@ -426,13 +426,13 @@ START_TEST(wrong_words_of_lsf)
 	has(scheduler(VARS("LSB_MCPU_HOSTS", "a b 4")),
 	    "LSB_MCPU_HOSTS, word 1, \"a\": a number of slots is expected");
 	has(scheduler(VARS("LSB_MCPU_HOSTS", "a 0")),
-	    "LSB_MCPU_HOSTS: there is no host in it");
+	    "LSB_MCPU_HOSTS: it names no host");
 	has(scheduler(VARS("LSB_MCPU_HOSTS", "a 65536 a 1")),
 	    "LSB_MCPU_HOSTS, word 3, \"a\": this host has more than 65536");
 	has(scheduler(VARS("LSB_HOSTS", "a -b")),
 	    "LSB_HOSTS, word 2, \"-b\": a host name cannot begin with '-'");
 	has(scheduler(VARS("LSB_HOSTS", "  ")),
-	    "LSB_HOSTS: there is no host in it");
+	    "LSB_HOSTS: it names no host");
 }
 END_TEST
 

@@ -222,7 +222,7 @@ START_TEST(values_that_are_torn_are_a_failure)
 	ck_assert_int_eq(done, 0);
 	ck_assert_int_eq(failed, 1);
 	if (_i == 0)
-		ck_assert_str_eq(why, "MULTI_GET: torn");
+		ck_assert_str_eq(why, "MULTI_GET: malformed");
 	end();
 }
 

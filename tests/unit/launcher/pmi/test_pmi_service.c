@@ -405,7 +405,7 @@ START_TEST(numbers_of_ranks_that_are_torn_are_a_failure)
 	begin(2);
 	exchange_events->on_done(&s->exchange,
 				 (struct slice[2]){{"\2\0\0\0", 4}, {"", 0}});
-	expect_failure("node 1's number of ranks is torn");
+	expect_failure("node 1's number of ranks is malformed");
 	end();
 }
 

@@ -325,7 +325,7 @@ START_TEST(without_descriptors_it_is_not_started)
 	rc = helper_link_start(&l, &loop, &events, &loop, &e);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
 	ck_assert_int_eq(rc, -EMFILE);
-	ck_assert_str_eq(e.text, "cannot make a pair of sockets for MPI's "
+	ck_assert_str_eq(e.text, "cannot create a pair of sockets for MPI's "
 				 "helper: Too many open files");
 }
 

@@ -218,7 +218,7 @@ START_TEST(any_change_of_a_head_is_noticed)
 			continue; /* the version */
 		change("test-00000.records", at, 0x10);
 		refused(ERR_DATA, "test-00000.records",
-			"its head has another checksum");
+			"the checksum of its header does not match");
 		change("test-00000.records", at, 0x10);
 	}
 	opened();
@@ -229,7 +229,7 @@ START_TEST(changed_labels_are_noticed)
 {
 	change("train-00001.records", RECORDS_ALIGN + UNIT * SIZE + 9, 1);
 	refused(ERR_DATA, "train-00001.records",
-		"its labels have another checksum");
+		"the checksum of its labels does not match");
 }
 END_TEST
 
@@ -245,7 +245,7 @@ START_TEST(changed_pixels_are_noticed_when_all_is_verified)
 	ck_assert_int_eq(records_verify(dir, &files, &e), ERR_DATA);
 	ck_assert_ptr_nonnull(strstr(e.text, path_of("train-00002.records")));
 	ck_assert_ptr_nonnull(strstr(e.text,
-				     "its images have another checksum"));
+				     "the checksum of its images does not match"));
 }
 END_TEST
 
