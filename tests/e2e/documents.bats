@@ -35,7 +35,7 @@ defaults() {
 		text = ""
 	}
 	/^$/ { flush(); option = "" }
-	{ text = text " " $0; sub(/ +$/, "", text) }
+	{ text = text " " $0; gsub(/ +/, " ", text); sub(/ $/, "", text) }
 	END { flush() }'
 }
 

@@ -30,7 +30,7 @@ folder() {
 # refused FILE TEXT: packing ends with an error about the file, and leaves nothing
 refused() {
 	expect 1 pack_data --size 16 images packed
-	has "$err" "^pack_data: error: images/train/class1/$1: $2.* \(--skip-bad leaves such files out\)$"
+	has "$err" "^pack_data: error: images/train/class1/$1: $2.* \(--skip-bad skips such files\)$"
 	[ "$(wc -l <<<"$err")" = 1 ]
 	[ ! -e packed ]
 	! compgen -G 'packed.partial-*'

@@ -40,7 +40,7 @@ same() {
 	sort <<<"$out" >plain
 	expect 0 ddprun --standalone --nproc-per-node 2 --preload counted,json "$@"
 	sort <<<"$out" >forked
-	lacks "$err" preload
+	lacks "$err" "warning: --preload"
 	imports 1
 	rm imports
 	diff plain forked
@@ -202,7 +202,7 @@ same() {
 		os.register_at_fork(before=end)
 	EOF2
 	expect 0 ddprun --standalone --preload counted,pool script.py
-	lacks "$err" preload
+	lacks "$err" "warning: --preload"
 	imports 1
 }
 
@@ -250,7 +250,7 @@ same() {
 	EOF2
 	expect 0 ddprun --standalone --nproc-per-node 2 --preload auto script.py
 	has "$out" '^\[1\] True False$'
-	lacks "$err" preload
+	lacks "$err" "warning: --preload"
 	imports 1
 	rm imports
 	mkdir program
@@ -350,7 +350,7 @@ same() {
 		--rdzv-endpoint "$(cut -d' ' -f4 <<<"$line")" --preload missing script.py
 	finish one 0
 	has "$out" "prefix $T/venv\$"
-	lacks "$err" preload
+	lacks "$err" "warning: --preload"
 	finish two 0
 	lacks "$out" "prefix $T/venv"
 	refused "cannot import missing: .*"

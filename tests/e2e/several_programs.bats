@@ -73,7 +73,7 @@ sh: sh 1" ]
 	expect 127 ddprun -n 2 sh -c "$left" : -n 1 --wrap nope true
 	has "$err" "role true: cannot run 'nope'"
 	expect 2 ddprun -n 2 sh -c "$left" : -n 1 --nnodes 2 true
-	has "$err" "--nnodes behind a ':' is for the whole job"
+	has "$err" "--nnodes after a ':' applies to the whole job"
 	expect 2 ddprun --role-optional sh -c "$left"
 	has "$err" '--role-optional needs a job of several programs'
 	printf '0 sh -c "touch started"\n2 true\n' >conf

@@ -26,7 +26,7 @@ setup() {
 	[ "$(cat log)" = 'of an earlier container' ]
 }
 
-@test "a termination log that is missing or no regular file stays so" {
+@test "a termination log that is missing or not a regular file is left unchanged" {
 	rm log
 	expect 1 ddprun --standalone false
 	[ ! -e log ]

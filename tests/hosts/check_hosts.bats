@@ -79,7 +79,7 @@ print($1)"
 	in_net h4 tc qdisc add dev eth0 root tbf rate 100mbit burst 64kb latency 50ms ||
 		skip "this kernel shapes no traffic"
 	check_on 4
-	has "$out" '^!     node 3 \(h4\): network speed here is under half of what other nodes have'
+	has "$out" '^!     node 3 \(h4\): network speed here is less than half of other nodes'
 	has "$out" '^4 of 4 nodes are fit, [1-9]'
 	[ "$status" = 0 ]
 }

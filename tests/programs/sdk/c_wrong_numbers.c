@@ -119,7 +119,7 @@ static void check_replicas(void)
 		all_differ(s);
 	s[4].count -= (size_t)(rank == size - 1);
 	expect(ddp_check_replicas(world, s, n), DDP_ERR_ARGUMENT,
-	       "has another number of spans, count or type than rank 0");
+	       "and rank 0 differ in the number of spans, a count or a type");
 }
 
 /* ---- Gradients ---- */

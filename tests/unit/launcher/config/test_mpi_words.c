@@ -250,10 +250,10 @@ START_TEST(an_option_without_a_counterpart_is_an_error)
 		{"d a : -n 3 b", "a: give each program"},
 		{"d -n 2 a : -n 0 b", "b: -n 0: a program needs a worker"},
 		{"d -n 2 a : -n 70000000 b", "b: -n '70000000': give a number"},
-		{"d -n 2 a : -n 2 -H h b", "-H behind a ':' is for the whole "
-					   "job"},
-		{"d -n 2 a : -n 2 -wdir x b", "-wdir behind a ':' is"},
-		{"d -n 2 a : -n 2 -genv A 1 b", "-genv or --mca behind a ':'"},
+		{"d -n 2 a : -n 2 -H h b", "-H after a ':' applies to the "
+					   "whole job"},
+		{"d -n 2 a : -n 2 -wdir x b", "-wdir after a ':' applies"},
+		{"d -n 2 a : -n 2 -genv A 1 b", "-genv or --mca after a ':'"},
 		{"mpiexec -n 1 a : -n 1 x.py", "which MPI x.py loads"},
 		{"mpiexec -n 2 /bin/python3.11 a", "--mpi pmix for mpi4py"},
 		{"mpiexec -n 2 a.py", "--mpi pmix for mpi4py"},

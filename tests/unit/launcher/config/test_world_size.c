@@ -71,7 +71,7 @@ START_TEST(slurms_nodes_have_equal_shares)
 	setenv("SLURM_JOB_NUM_NODES", "2", 1);
 	setenv("SLURM_TASKS_PER_NODE", "1(x2)", 1);
 	ck_assert_msg(parse("-n 6 a") == CONFIG_WANT_STEP, "%s", error.text);
-	refused("-n 5 a", "2 nodes cannot have the same number");
+	refused("-n 5 a", "2 nodes cannot share them");
 	setenv("SLURM_STEP_ID", "0", 1);
 	setenv("SLURM_STEP_NODELIST", "n[1-2]", 1);
 	setenv("SLURM_STEP_NUM_NODES", "2", 1);
@@ -93,7 +93,7 @@ START_TEST(shares_that_cannot_be_are_errors)
 	} rows[] = {
 		{"-n 0 a", "--world-size: 0 is not in the range 1 to"},
 		{"-n x a", "--world-size: 'x' is not a whole number"},
-		{"-n 3 --nnodes 2 a", "2 nodes cannot have the same number"},
+		{"-n 3 --nnodes 2 a", "2 nodes cannot share them"},
 		{"-n 4 --nnodes 1:2 a", "the nodes come and go"},
 		{"-n 4 --nproc-per-node 2 a", "1 node would have 2 workers"},
 		{"-n 4 --nnodes 2 --nproc-per-node 4 a",

@@ -372,7 +372,7 @@ START_TEST(a_node_file_of_pbs)
 	has(scheduler(VARS("PBS_NODEFILE", path)), error);
 	unlink(path);
 	write_file("\n", 1);
-	snprintf(error, sizeof(error), "PBS_NODEFILE=%s: there is no host",
+	snprintf(error, sizeof(error), "PBS_NODEFILE=%s: it names no host",
 		 path);
 	has(scheduler(VARS("PBS_NODEFILE", path)), error);
 	unlink(path);

@@ -137,8 +137,8 @@ START_TEST(a_line_may_come_byte_by_byte_and_two_at_once)
 END_TEST
 
 static const char *const refused[][2] = {
-	{"cmd=no_such\n", "rank 1 sent 'no_such' on PMI_FD, which is no "
-			  "command of PMI-1"},
+	{"cmd=no_such\n", "rank 1 sent 'no_such' on PMI_FD, which is not "
+			  "a command of PMI-1"},
 	{"cmd without a value\n", "rank 1 sent a line without a command on "
 				  "PMI_FD"},
 	{"    52cmd=fullinit;", "rank 1 does not speak PMI-1 on PMI_FD: its "

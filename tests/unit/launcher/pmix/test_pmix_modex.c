@@ -120,7 +120,7 @@ START_TEST(letters_that_are_torn_are_refused)
 		letter(LETTER_WANT, 2, 20, 3, ""); /* from no node */
 	else
 		mail_events->on_letter(&s->mail, SLICE("\1\0\0\0\0", 5));
-	expect_failure("a letter of PMIx is torn");
+	expect_failure("a message between the nodes' PMIx is malformed");
 	no_more_sent();
 	end();
 }

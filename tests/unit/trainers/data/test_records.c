@@ -282,11 +282,11 @@ START_TEST(files_of_two_sets_are_not_mixed)
 
 	remove_part("test");
 	write_part(RECORDS_TEST, 8, &shape, TEST);
-	refused(ERR_DATA, "test-00000.records", "belongs to another data set");
+	refused(ERR_DATA, "test-00000.records", "belong to different data sets");
 	remove_part("test");
 	other.classes--;
 	write_part(RECORDS_TEST, 7, &other, TEST);
-	refused(ERR_DATA, "test-00000.records", "belongs to another data set");
+	refused(ERR_DATA, "test-00000.records", "belong to different data sets");
 }
 END_TEST
 
@@ -352,7 +352,7 @@ START_TEST(impossible_heads_are_refused)
 	IMPOSSIBLE(bad.count = UINT64_MAX - UNIT + 1);
 	IMPOSSIBLE(bad.total = (uint64_t)1 << 32);
 	IMPOSSIBLE(bad.total = 2 * UNIT); /* it would be the last one */
-	IMPOSSIBLE(bad.count = UNIT + 1); /* no whole pages */
+	IMPOSSIBLE(bad.count = UNIT + 1); /* not whole pages */
 	IMPOSSIBLE(bad.shard = 2);	/* not the last one */
 	IMPOSSIBLE(bad.shape.std[0] = 0);
 	IMPOSSIBLE(bad.shape.mean[0] = (float)strtod("nan", NULL));
