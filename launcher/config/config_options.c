@@ -217,7 +217,7 @@ const struct option_spec config_options[] = {
 	{INT("max-no-progress-restarts", max_no_progress, 0, 1000000, "N",
 	     "PET_MAX_NO_PROGRESS_RESTARTS",
 	     "End the job when N restarts in a row reached no step beyond the "
-	     "highest one before them, even if --max-restarts allows more ({}; "
+	     "highest before them, even if --max-restarts allows more ({}; "
 	     "0: never)."),
 	 .def = "3",
 	 .yields = 1,
@@ -317,7 +317,7 @@ const struct option_spec config_options[] = {
 	 .yields = 1},
 	{TEXT("mpi", mpi, "auto|pmi|pmix|none", "PET_MPI",
 	      "Serve MPI's start-up to the workers: by PMI-1, by PMIx, or not. "
-	      "With auto, by the one that PROGRAM's library uses ({}): PMI-1 "
+	      "With auto, as PROGRAM's library needs it ({}): PMI-1 "
 	      "for MPICH, Intel MPI and NVSHMEM, PMIx for Open MPI."),
 	 .def = "auto",
 	 .given_offset = AT(mpi_given),

@@ -154,7 +154,7 @@ int key_space_merge(struct key_space *k, struct reader *from, struct err *e)
 
 		if (from->bad)
 			return err_set(e, ERR_PROTOCOL,
-				       "the keys of another node are malformed");
+				       "malformed keys of another node");
 		rc = key_space_add(k, key, value, e);
 		if (rc < 0)
 			return rc;

@@ -168,7 +168,8 @@ int pmix_job_get(struct pmix_job *j, struct slice bytes, struct err *e)
 	if (r.bad || j->node_rank >= j->nnodes ||
 	    (reader_left(&r) != size &&
 	     reader_left(&r) != size + (size_t)j->world_size * 4))
-		return err_set(e, ERR_PROTOCOL, "MPI's map of nodes is malformed");
+		return err_set(e, ERR_PROTOCOL,
+			       "MPI's map of nodes is malformed");
 	j->nodes = strndup(nodes.data, nodes.len);
 	j->ranks = calloc(j->nnodes, sizeof(*j->ranks));
 	if (!j->nodes || !j->ranks) {

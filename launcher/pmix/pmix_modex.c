@@ -119,7 +119,8 @@ static void pmix_modex_on_letter(struct node_mail *m, struct slice letter)
 	n = reader_u32(&r);
 	data = reader_slice(&r);
 	if (r.bad || node >= s->job.nnodes) {
-		err_set(&e, ERR_PROTOCOL, "a message between the nodes' PMIx is malformed");
+		err_set(&e, ERR_PROTOCOL,
+			"a message between the nodes' PMIx is malformed");
 		pmix_service_fail(s, &e);
 	} else if (what == LETTER_WANT) {
 		pmix_modex_wanted(s, node, id, n);

@@ -113,8 +113,8 @@ static void preload_settle(struct preload *p, enum preload_state state)
 
 void preload_refuse(struct preload *p, const char *why)
 {
-	log_warn("--preload: %s; starting the workers of this node without a fork",
-		 why);
+	log_warn("--preload: %s; starting the workers of this node without a "
+		 "fork", why);
 	preload_end_run(p);
 	preload_settle(p, PRELOAD_OFF);
 }

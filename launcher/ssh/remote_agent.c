@@ -318,7 +318,8 @@ static int remote_agent_open_pipes(struct remote_agent *a, uv_loop_t *loop,
 	if (rc == 0)
 		return 0;
 	remote_agent_drop_pipes(a);
-	return err_set(e, rc, "cannot create pipes for ddprun: %s", err_name(rc));
+	return err_set(e, rc, "cannot create pipes for ddprun: %s",
+		       err_name(rc));
 }
 
 /* Makes a pipe with the secret in it; *out is its read end, -1: no secret. */

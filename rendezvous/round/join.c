@@ -32,8 +32,8 @@ static int join_check_alike(const struct wire_join *m, struct err *e)
 		    !join_is_plain(o.value))
 			return err_set(e, ERR_ARGUMENT,
 				       "JOIN: the options of %.*s that all "
-				       "nodes must have alike are malformed, or not "
-				       "printable", SLICE_FMT(m->host));
+				       "nodes must have alike are malformed, "
+				       "or not printable", SLICE_FMT(m->host));
 	}
 	return 0;
 }

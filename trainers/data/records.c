@@ -133,7 +133,8 @@ static int shard_read_labels(const struct shard *s, uint32_t *to,
 		r = err_set(e, r, "%s: %s", s->path, strerror(-r));
 	else if (crc32_z(0, raw, bytes) != h->labels_crc)
 		r = err_set(e, ERR_DATA, "%s is damaged: the checksum of its "
-			    "labels does not match; copy or pack it again", s->path);
+			    "labels does not match; copy or pack it again",
+			    s->path);
 	for (uint64_t i = 0; i < h->count && r == 0; i++) {
 		to[i] = records_label_get(raw + i * size, h->label_size);
 		if (to[i] >= (uint32_t)h->shape.classes)
@@ -159,8 +160,8 @@ static int records_reserve(struct records *r, const struct shard *first,
 
 	if (map == MAP_FAILED)
 		return err_set(e, -errno, "%s: cannot reserve %zu MiB of "
-			       "addresses for all images: %s", first->path, bytes >> 20,
-			       strerror(errno));
+			       "addresses for all images: %s", first->path,
+			       bytes >> 20, strerror(errno));
 	r->map[part] = map;
 	r->map_size[part] = bytes;
 	r->labels[part] = malloc(total * sizeof(uint32_t));

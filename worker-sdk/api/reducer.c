@@ -420,7 +420,8 @@ int ddp_reducer_ready(ddp_reducer *r, int i)
 		return rc;
 	if (i < 0 || i >= r->b.n)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: parameter "
-			       "%d does not exist: the reducer has %d", i, r->b.n);
+			       "%d does not exist: the reducer has %d", i,
+			       r->b.n);
 	if (r->state == REDUCER_IDLE)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: parameter "
 			       "%d: no step was begun: call ddp_reducer_begin",

@@ -30,8 +30,8 @@ START_TEST(a_key_and_a_value_have_a_maximum)
 	ck_assert_str_eq(e.text, "a key has 64 bytes, but 1 to 63 are allowed");
 	e = (struct err)ERR_INIT;
 	ck_assert_int_eq(put(&k, 2, KEY_SPACE_VALUE_MAX, &e), ERR_ARGUMENT);
-	ck_assert_str_eq(e.text,
-			 "a value has 1024 bytes, but at most 1023 are allowed");
+	ck_assert_str_eq(e.text, "a value has 1024 bytes, but at most 1023 "
+				 "are allowed");
 	ck_assert_uint_eq(k.n, 2);
 	ck_assert_uint_eq(k.bytes, 1 + KEY_SPACE_KEY_MAX - 1 +
 					   KEY_SPACE_VALUE_MAX - 1);
@@ -148,7 +148,7 @@ START_TEST(torn_keys_of_another_node_are_an_error)
 	key_space_init(&k);
 	reader_init(&r, SLICE(torn, sizeof(torn)));
 	ck_assert_int_eq(key_space_merge(&k, &r, &e), ERR_PROTOCOL);
-	ck_assert_str_eq(e.text, "the keys of another node are malformed");
+	ck_assert_str_eq(e.text, "malformed keys of another node");
 	ck_assert_int_eq(key_space_get(&k, SLICE_STR("a"), &value), 0);
 	key_space_release(&k);
 }

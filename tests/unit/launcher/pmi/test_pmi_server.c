@@ -86,7 +86,8 @@ static const struct dialogue {
 	{"cmd=put kvsname=job_7 key=a value=again\n",
 	 "cmd=put_result rc=-1 msg=the key a exists\n"},
 	{"cmd=put kvsname=job_7 value=no\n",
-	 "cmd=put_result rc=-1 msg=a key has 0 bytes, but 1 to 63 are allowed\n"},
+	 "cmd=put_result rc=-1 msg=a key has 0 bytes, but 1 to 63 are "
+	 "allowed\n"},
 	{"cmd=put kvsname=job_7 key=empty value=\n",
 	 "cmd=put_result rc=0 msg=success\n"},
 	{"cmd=get kvsname=job_7 key=empty\n",

@@ -398,8 +398,9 @@ START_TEST(what_is_refused_is_logged_once)
 	say(HELPER_REFUSED, 0, 0, "MPI_Comm_spawn");
 	dup2(err, STDERR_FILENO);
 	ck_assert_int_gt(pread(log, text, sizeof(text) - 1, 0), 0);
-	ck_assert_ptr_nonnull(strstr(text, "rank 1 asked PMIx for something that "
-					   "ddprun refuses: MPI_Comm_spawn\n"));
+	ck_assert_ptr_nonnull(strstr(text, "rank 1 asked PMIx for something "
+					   "that ddprun refuses: "
+					   "MPI_Comm_spawn\n"));
 	ck_assert_ptr_eq(strchr(text, '\n'), strrchr(text, '\n'));
 	end();
 }

@@ -244,8 +244,8 @@ START_TEST(changed_pixels_are_noticed_when_all_is_verified)
 	opened();
 	ck_assert_int_eq(records_verify(dir, &files, &e), ERR_DATA);
 	ck_assert_ptr_nonnull(strstr(e.text, path_of("train-00002.records")));
-	ck_assert_ptr_nonnull(strstr(e.text,
-				     "the checksum of its images does not match"));
+	ck_assert_ptr_nonnull(strstr(e.text, "the checksum of its images does "
+					     "not match"));
 }
 END_TEST
 
@@ -282,11 +282,11 @@ START_TEST(files_of_two_sets_are_not_mixed)
 
 	remove_part("test");
 	write_part(RECORDS_TEST, 8, &shape, TEST);
-	refused(ERR_DATA, "test-00000.records", "belong to different data sets");
+	refused(ERR_DATA, "test-00000.records", "belong to different");
 	remove_part("test");
 	other.classes--;
 	write_part(RECORDS_TEST, 7, &other, TEST);
-	refused(ERR_DATA, "test-00000.records", "belong to different data sets");
+	refused(ERR_DATA, "test-00000.records", "belong to different");
 }
 END_TEST
 
