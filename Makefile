@@ -272,7 +272,7 @@ $(O)/obj/host/%.cu.o: %.cu tests/unit/trainers/cuda/on_host.h Makefile
 $(O)/obj/host/%.o: tests/unit/trainers/cuda/%.cc tests/unit/trainers/cuda/on_host.h Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX   $<")
-	$(Q)$(CXX) -std=c++17 -O2 -g -I. -isystem $(CUDA)/include -fPIC -Wall -Wextra -Wno-unused-parameter $(san_flags) -c -o $@ $<
+	$(Q)$(CXX) -std=c++17 -O3 -fassociative-math -fno-signed-zeros -fno-trapping-math -g -I. -isystem $(CUDA)/include -fPIC -Wall -Wextra -Wno-unused-parameter $(san_flags) -c -o $@ $<
 $(O)/tests/test_kernels $(O)/tests/test_kernels_norm: $(host_kernels) $(O)/obj/host/on_host.o
 $(O)/tests/test_kernels $(O)/tests/test_kernels_norm: private extra_libs = -lstdc++
 
@@ -359,7 +359,7 @@ $(call objs,tests/gpu/conv_plans.c): extra_cflags = -isystem $(CUDA)/include
 $(O)/gpu/conv_plans: $(call objs,tests/gpu/conv_plans.c trainers/cuda/conv_plan.c trainers/cuda/layout.c trainers/models/resnet_layers.c base/error.c base/file.c)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudnn -lm
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudnn -lm -ldl
 
 gpu-programs: $(conv_plans) $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")

@@ -95,16 +95,21 @@ void on_host_convolve(const shape &s, enum way way, const void *a,
 		w = widened(a, w.size(), s.x.type);
 	walk(s, [&](size_t at_x, size_t at_w, size_t at_y) {
 		for (int k = 0; k < s.w.k; k++) {
-			float *px = &x[at_x], *pw = &w[k * taps + at_w];
-			float *py = &y[at_y + k];
+			float *__restrict px = &x[at_x];
+			float *__restrict pw = &w[k * taps + at_w];
+			float v = y[at_y + k], sum = 0;
 
-			for (int c = 0; c < s.w.c; c++)
-				if (way == FORWARD)
-					*py += px[c] * pw[c];
-				else if (way == BY_X)
-					px[c] += pw[c] * *py;
-				else
-					pw[c] += px[c] * *py;
+			if (way == FORWARD) {
+				for (int c = 0; c < s.w.c; c++)
+					sum += px[c] * pw[c];
+				y[at_y + k] += sum;
+			} else if (way == BY_X) {
+				for (int c = 0; c < s.w.c; c++)
+					px[c] += pw[c] * v;
+			} else {
+				for (int c = 0; c < s.w.c; c++)
+					pw[c] += px[c] * v;
+			}
 		}
 	});
 	const std::vector<float> &from = way == FORWARD ? y
