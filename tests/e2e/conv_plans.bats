@@ -5,27 +5,38 @@ load ../lib
 # cuDNN plans the trainers' convolutions for GPUs that are only described
 # (tests/gpu/devices), without a GPU and a driver.
 
+devices=$BATS_TEST_DIRNAME/../gpu/devices
+
+# All in one process, because cuDNN is large. The tests read what it prints.
+setup_file() {
+	[ -x "$O/gpu/conv_plans" ] || return 0
+	local status=0
+	# cuDNN's heuristics and cuBLASLt lose memory in each query
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 "$O/gpu/conv_plans" \
+		"$devices"/{a100,h100,h200,b200}.json bf16 tf32 fp32 \
+		>"$BATS_FILE_TMPDIR/plans" || status=$?
+	echo $status >"$BATS_FILE_TMPDIR/status"
+}
+
 setup() {
 	lib_setup
-	# cuDNN's heuristics and cuBLASLt lose memory in each query
+	[ -x "$O/gpu/conv_plans" ] || skip "built without cuDNN"
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 }
 
 plans() { # DEVICE: every convolution has a plan at each precision
-	[ -x "$O/gpu/conv_plans" ] || skip "built without cuDNN"
-	local device=$BATS_TEST_DIRNAME/../gpu/devices/$1.json precision
+	local precision
+	[ "$(<"$BATS_FILE_TMPDIR/status")" != 77 ] || skip "$(<"$BATS_FILE_TMPDIR/plans")"
 	for precision in bf16 tf32 fp32; do
-		start $precision "$O/gpu/conv_plans" "$device" $precision
-	done
-	for precision in bf16 tf32 fp32; do
-		finish $precision -
-		[ "$status" != 77 ] || skip "$out"
-		[ "$status" = 0 ]
+		out=$(awk -v of="# $devices/$1.json $precision" \
+			'/^# .*json / {show = $0 == of} show' "$BATS_FILE_TMPDIR/plans")
 		has "$out" '^# 58 shapes, 172 passes, 0 without a plan'
+		[ "$(grep -vc '^#' <<<"$out")" = 172 ]
+		# tensor cores, which only tf32 may use for f32, are cuDNN's first choice
+		[ $precision != tf32 ] || [ "$(grep -v '^#' <<<"$out" | grep -vc 'too coarse')" = 172 ]
 	done
-	# tensor cores, which only tf32 may use for f32, are cuDNN's first choice
-	[ "$(grep -v '^#' tf32.out | grep -vc 'too coarse')" -ge 172 ]
 	has "$out" 'too coarse'
+	[ "$(<"$BATS_FILE_TMPDIR/status")" = 0 ]
 }
 
 @test "every ResNet convolution has a deterministic plan on an A100" {
@@ -45,8 +56,7 @@ plans() { # DEVICE: every convolution has a plan at each precision
 }
 
 @test "a shape that cuDNN refuses is reported" {
-	[ -x "$O/gpu/conv_plans" ] || skip "built without cuDNN"
-	start plans "$O/gpu/conv_plans" "$BATS_TEST_DIRNAME/../gpu/devices/a100.json" bf16 -1
+	start plans "$O/gpu/conv_plans" "$devices/a100.json" bf16 -1
 	finish plans -
 	[ "$status" != 77 ] || skip "$out"
 	[ "$status" = 1 ]

@@ -1,9 +1,12 @@
-/* conv_plans.c: conv_plans DEVICE.json [fp32|tf32|bf16 [BATCH]]: lets cuDNN
- * plan every convolution of ResNet-18 to 152, for images of 32 and 224, on a
- * GPU that is only described; no driver is needed. Prints a line for each pass
- * of each shape: the engine, its workspace, and how many configurations there
- * are. Exits with 1 if one has no plan, with 77 if this cuDNN takes no
+/* conv_plans.c: conv_plans DEVICE.json... [fp32|tf32|bf16...] [BATCH]: lets
+ * cuDNN plan every convolution of ResNet-18 to 152, for images of 32 and 224,
+ * on GPUs that are only described; no driver is needed. For each device and
+ * each precision (bf16) it prints both, then a line for each pass of each
+ * shape: the engine, its workspace, and how many configurations there are.
+ * Exits with 1 if one has no plan, with 77 if this cuDNN takes no
  * description. */
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,33 +196,84 @@ static int plan_all(const struct conv_target *t, const struct list *l)
 	return missing != 0;
 }
 
-int main(int argc, char **argv)
+/* An exit status. */
+static int plan_device(const char *path, enum precision precision, int batch)
 {
-	static char json[JSON_MAX];
-	static struct list list;
+	char json[JSON_MAX];
+	struct list list = {0};
 	struct conv_target t = {0};
-	int precision = argc < 3 ? PRECISION_BF16 : precision_parse(argv[2]);
 	int rc;
-	int batch = argc < 4 ? 0 : atoi(argv[3]);
-	long n = argc < 2 ? -1 : file_read_text(argv[1], json, sizeof(json));
 
-	if (n <= 0 || precision < 0) {
-		fprintf(stderr, "usage: conv_plans DEVICE.json "
-			"[fp32|tf32|bf16 [BATCH]]\n");
+	if (file_read_text(path, json, sizeof(json)) <= 0) {
+		fprintf(stderr, "cannot read %s\n", path);
 		return 2;
 	}
 	rc = (int)conv_target_describe(&t, json);
 	if (rc) {
 		printf("cuDNN %zu does not take %s: %s\n", cudnnGetVersion(),
-		       argv[1], cudnnGetErrorString((cudnnStatus_t)rc));
+		       path, cudnnGetErrorString((cudnnStatus_t)rc));
 		conv_target_release(&t);
 		return cudnnGetVersion() < 90800 ? 77 : 2;
 	}
 	for (size_t i = 0; i < sizeof(archs) / sizeof(*archs); i++)
 		for (size_t k = 0; k < sizeof(nets) / sizeof(*nets); k++)
-			list_add_net(&list, archs[i], &nets[k],
-				     (enum precision)precision, batch);
+			list_add_net(&list, archs[i], &nets[k], precision,
+				     batch);
 	rc = plan_all(&t, &list);
 	conv_target_release(&t);
 	return rc;
+}
+
+/* Without a driver, cuDNN loads and unloads the compiler for each plan, which
+ * takes four fifths of the time unless something else keeps it loaded. */
+static void keep_compiler(void)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "libnvrtc.so.%d", CUDART_VERSION / 1000);
+	dlopen(name, RTLD_NOW);
+}
+
+static int is_device(const char *word)
+{
+	const char *dot = strrchr(word, '.');
+
+	return dot && strcmp(dot, ".json") == 0;
+}
+
+int main(int argc, char **argv)
+{
+	int wanted[3], precisions = 0, batch = 0, worst = 0, devices = 1;
+
+	while (devices < argc && is_device(argv[devices]))
+		devices++;
+	for (int i = devices; i < argc; i++) {
+		int p = precision_parse(argv[i]);
+
+		if (p < 0 && i == argc - 1 && (batch = atoi(argv[i])))
+			break;
+		if (p < 0 || precisions == 3)
+			devices = 1;
+		else
+			wanted[precisions++] = p;
+	}
+	if (!precisions)
+		wanted[precisions++] = PRECISION_BF16;
+	if (devices == 1) {
+		fprintf(stderr, "usage: conv_plans DEVICE.json... "
+			"[fp32|tf32|bf16...] [BATCH]\n");
+		return 2;
+	}
+	keep_compiler();
+	for (int d = 1; d < devices; d++)
+		for (int i = 0; i < precisions; i++) {
+			int rc;
+
+			printf("# %s %s\n", argv[d],
+			       precision_name(wanted[i]));
+			rc = plan_device(argv[d], (enum precision)wanted[i],
+					 batch);
+			worst = rc > worst ? rc : worst;
+		}
+	return worst;
 }
