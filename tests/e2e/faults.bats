@@ -42,6 +42,17 @@ greeting='printf "\002ddprun far\003"'
 	[ "$status" = 0 ]
 }
 
+# The sample has a few of these: without descriptors, libuv's initialisers fail.
+@test "however few descriptors are free, a node's ddprun reports that and exits" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
+	run env -u TEST_COOKIE FOR=agent CALL="free pipe2" JOB=ok JOBS=2 \
+		"$lib_tests/faults/run"
+	echo "$output"
+	[ "$status" = 0 ]
+	# n = 0 to 47, and each of libuv's pipes
+	has "$output" '^\| agent \| free \| 48 \|'
+}
+
 @test "each answer over PMI_FD may fail, and no rank waits for it for ever" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	run env -u TEST_COOKIE FOR=agent CALL="write read" JOB=mpi JOBS=2 \
