@@ -107,3 +107,13 @@ all_say() {
 	DDP_TEST_HOSTS=2 job 2 c_together differ
 	[ "$(grep -c ': ok' <<<"$out")" = 2 ]
 }
+
+@test "calls that differ are reported as ddp_should_stop, ddp_once and the like" {
+	local call hosts
+	for call in should_stop once sync_batch_norm check_replicas; do
+		for hosts in 1 2; do
+			DDP_TEST_HOSTS=$hosts job 2 c_together named $call
+			[ "$(grep -c ': ok' <<<"$out")" = 2 ]
+		done
+	done
+}

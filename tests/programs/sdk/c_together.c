@@ -9,6 +9,7 @@
  *   c_together told RANK           the agent asks for it, in that rank's part
  *                                  of the flight recorder
  *   c_together differ              spans that differ from the root's
+ *   c_together named CALL          it meets a barrier of rank 0
  *   c_together values              spans and batch norm
  */
 #include <fcntl.h>
@@ -237,6 +238,38 @@ static void differ(void)
 	printf("rank %d: ok; %s\n", rank, rank ? ddp_last_error() : "");
 }
 
+static int nothing(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+/* What is collective inside is reported by the name of the function. */
+static void named(const char *call)
+{
+	float mean = 0, var = 1;
+	uint64_t count = 1;
+	const struct ddp_span span = {&mean, 1, DDP_F32};
+	char part[64];
+	int rc;
+
+	if (!rank)
+		rc = ddp_barrier(world);
+	else if (!strcmp(call, "should_stop"))
+		rc = ddp_should_stop(world);
+	else if (!strcmp(call, "once"))
+		rc = ddp_once(world, DDP_JOB, nothing, NULL);
+	else if (!strcmp(call, "sync_batch_norm"))
+		rc = ddp_sync_batch_norm(world, &mean, &var, 1, &count);
+	else
+		rc = ddp_check_replicas(world, &span, 1);
+	snprintf(part, sizeof(part), " called %s #1", call);
+	if (rc != DDP_ERR_ARGUMENT || !strstr(ddp_last_error(), part) ||
+	    !strstr(ddp_last_error(), " called barrier #1"))
+		DIE("%s: %d: %s", call, rc, ddp_last_error());
+	printf("rank %d: ok\n", rank);
+}
+
 enum { CHANNELS = 5 };
 
 /* Far from zero, where sums of squares would lose everything. */
@@ -320,6 +353,8 @@ int main(int argc, char **argv)
 		stop(atoi(argv[2]), 0);
 	} else if (!strcmp(what, "told") && argc == 3) {
 		stop(atoi(argv[2]), 1);
+	} else if (!strcmp(what, "named") && argc == 3) {
+		named(argv[2]);
 	} else if (!strcmp(what, "differ")) {
 		differ();
 	} else if (!strcmp(what, "values")) {
