@@ -145,7 +145,7 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 		-n 1 sh -c 'until [ $(grep -c left_out events) = $((1 + TORCHELASTIC_RESTART_COUNT)) ]; do sleep 0.02; done; [ $TORCHELASTIC_RESTART_COUNT = 1 ]' : \
 		-n 1 --role eval --role-optional sh -c "$tries" sh 1 2 3 4
 	[ "$(grep -c 'started again alone, restart 1 of 1$' <<<"$err")" = 2 ]
-	[ "$(grep -c 'goes on without it$' <<<"$err")" = 2 ]
+	[ "$(grep -c 'continues without it$' <<<"$err")" = 2 ]
 }
 
 @test "the other nodes hear of a worker that was started again or left out" {
