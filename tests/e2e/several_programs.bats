@@ -103,8 +103,14 @@ sh: sh 1" ]
 }
 
 @test "a worker of an optional role that fails is left out" {
-	expect 0 ddprun -n 2 sh -c 'until [ -e gone ]; do sleep 0.02; done; echo on' : \
-		-n 2 --role eval --role-optional sh -c 'test $ROLE_RANK = 0 && exit 3; touch gone'
+	mkfifo go
+	exec 7<>go
+	start job ddprun -n 2 sh -c 'read -r _ <go; echo on' : \
+		-n 2 --role eval --role-optional sh -c '[ $ROLE_RANK != 0 ] || exit 3'
+	await job.err 'continues without it$'
+	printf '\n\n' >&7
+	exec 7>&-
+	finish job
 	[ "$(sort <<<"$out")" = $'[0] on\n[1] on' ]
 	has "$err" 'rank 2 of role eval \(pid [0-9]+\) exited with code 3; the role is optional: the job continues without it'
 	expect 4 ddprun -n 2 sh -c 'exit 4' : -n 1 --role eval --role-optional sleep 1000
@@ -117,8 +123,12 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 
 @test "a worker of an optional role that fails is started again alone, then left out" {
 	local failed='rank 1 of role eval \(pid [0-9]+\) exited with code'
-	expect 0 ddprun --max-restarts 2 -n 1 sh -c 'until [ -e tries ] && [ $(wc -l <tries) = 3 ]; do sleep 0.02; done; echo on $TORCHELASTIC_RESTART_COUNT' : \
+	mkfifo go
+	start job ddprun --max-restarts 2 -n 1 sh -c 'read -r _ <go; echo on $TORCHELASTIC_RESTART_COUNT' : \
 		-n 1 --role eval --role-optional sh -c "$tries" sh 1 2 3
+	await job.err "$failed 3; "
+	echo >go
+	finish job
 	[ "$(sort <<<"$out")" = $'[0] on 0\n[1] try 1 1 2 3\n[1] try 2 1 2 3\n[1] try 3 1 2 3' ]
 	has "$err" "$failed 1; it was started again alone, restart 1 of 2\$"
 	has "$err" "$failed 2; it was started again alone, restart 2 of 2\$"
@@ -127,7 +137,7 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 	rm tries
 	expect 0 ddprun --max-restarts 2 -n 1 true : -n 1 --role eval --role-optional sh -c "$tries" sh 1 0
 	has "$err" "$failed 1; it was started again alone, restart 1 of 2\$"
-	lacks "$err" 'restart 2 of 2|goes on'
+	lacks "$err" 'restart 2 of 2|continues'
 }
 
 @test "what a worker left behind ends before it is started again alone" {
@@ -135,15 +145,20 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 		sh -c 'if [ ! -e pid ]; then sleep 1000 & echo $! >pid; exit 1; fi
 			while kill -0 $(cat pid) 2>/dev/null; do sleep 0.02; done'
 	has "$err" 'exited with code 1; it was started again alone, restart 1 of 1$'
-	lacks "$err" 'goes on'
+	lacks "$err" 'continues'
 	nothing_left
 }
 
 @test "a restart of the whole job resets the restarts of its workers" {
-	touch events
-	expect 0 ddprun --max-restarts 1 --on-event 'cat >>events' \
-		-n 1 sh -c 'until [ $(grep -c left_out events) = $((1 + TORCHELASTIC_RESTART_COUNT)) ]; do sleep 0.02; done; [ $TORCHELASTIC_RESTART_COUNT = 1 ]' : \
+	mkfifo go
+	start job ddprun --max-restarts 1 \
+		-n 1 sh -c 'read -r _ <go; [ $TORCHELASTIC_RESTART_COUNT = 1 ]' : \
 		-n 1 --role eval --role-optional sh -c "$tries" sh 1 2 3 4
+	await job.err 'exited with code 2; the role is optional'
+	echo >go
+	await job.err 'exited with code 4; the role is optional'
+	echo >go
+	finish job
 	[ "$(grep -c 'started again alone, restart 1 of 1$' <<<"$err")" = 2 ]
 	[ "$(grep -c 'continues without it$' <<<"$err")" = 2 ]
 }

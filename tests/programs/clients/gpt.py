@@ -2,12 +2,12 @@
 accumulated with the reduction of the last micro-step only, a checkpoint of rank 0
 from which a start goes on. Prints the loss of each step, averaged over the ranks.
 
-  gpt.py CHECKPOINT STEPS [FILE]   with FILE, step 4 waits until that exists
+  gpt.py CHECKPOINT STEPS [wait]   with wait, step 4 does not end
 """
 import math
 import os
+import signal
 import sys
-import time
 
 import torch
 import torch.distributed as dist
@@ -94,10 +94,9 @@ def main():
                         "optimizer": optimizer.state_dict()},
                        checkpoint + ".new")
             os.replace(checkpoint + ".new", checkpoint)
-        if step == 3 and len(sys.argv) > 3:
+        if step == 3 and sys.argv[3:] == ["wait"]:
             print("waits", flush=True)
-            while not os.path.exists(sys.argv[3]):
-                time.sleep(0.05)
+            signal.pause()
     if rank == 0:
         print(f"done with {dist.get_world_size()} ranks")
     dist.destroy_process_group()
