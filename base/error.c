@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,12 +77,29 @@ const char *err_name(int code)
 	}
 }
 
+/* sigabbrev_np is neither in musl nor in glibc before 2.32. */
 const char *signal_name(int number, char *out)
 {
-	const char *abbreviated = sigabbrev_np(number);
+	static const char *const names[] = {
+		[SIGHUP] = "HUP", [SIGINT] = "INT", [SIGQUIT] = "QUIT",
+		[SIGILL] = "ILL", [SIGTRAP] = "TRAP", [SIGABRT] = "ABRT",
+		[SIGBUS] = "BUS", [SIGFPE] = "FPE", [SIGKILL] = "KILL",
+		[SIGUSR1] = "USR1", [SIGSEGV] = "SEGV", [SIGUSR2] = "USR2",
+		[SIGPIPE] = "PIPE", [SIGALRM] = "ALRM", [SIGTERM] = "TERM",
+#ifdef SIGSTKFLT
+		[SIGSTKFLT] = "STKFLT",
+#endif
+		[SIGCHLD] = "CHLD", [SIGCONT] = "CONT", [SIGSTOP] = "STOP",
+		[SIGTSTP] = "TSTP", [SIGTTIN] = "TTIN", [SIGTTOU] = "TTOU",
+		[SIGURG] = "URG", [SIGXCPU] = "XCPU", [SIGXFSZ] = "XFSZ",
+		[SIGVTALRM] = "VTALRM", [SIGPROF] = "PROF",
+		[SIGWINCH] = "WINCH", [SIGPOLL] = "POLL", [SIGPWR] = "PWR",
+		[SIGSYS] = "SYS",
+	};
+	const int n = sizeof(names) / sizeof(*names);
 
-	if (abbreviated)
-		snprintf(out, SIGNAL_NAME_MAX, "SIG%s", abbreviated);
+	if (number > 0 && number < n && names[number])
+		snprintf(out, SIGNAL_NAME_MAX, "SIG%s", names[number]);
 	else
 		snprintf(out, SIGNAL_NAME_MAX, "signal %d", number);
 	return out;

@@ -230,5 +230,5 @@ int agent_mpi_ended(struct agent *a, struct worker *w, int status)
 			snprintf(w->abort_text, sizeof(w->abort_text), "%s",
 				 pmix_service_lost(a->pmix));
 	}
-	return aborted ? W_EXITCODE(code, 0) : status;
+	return aborted ? code << 8 : status;
 }

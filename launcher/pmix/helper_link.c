@@ -243,7 +243,7 @@ int helper_link_is_dead(const struct helper_link *l, int *status)
 		    0 ||
 	    how.si_pid != l->pid)
 		return 0;
-	*status = how.si_code == CLD_EXITED ? W_EXITCODE(how.si_status, 0)
+	*status = how.si_code == CLD_EXITED ? how.si_status << 8
 					    : how.si_status;
 	return 1;
 }

@@ -44,6 +44,7 @@ static const char *signal_set_objection(int number)
 
 static int signal_set_by_name(const char *name)
 {
+	char known[SIGNAL_NAME_MAX];
 	long above = 0;
 
 	if (strncasecmp(name, "SIG", 3) == 0)
@@ -56,9 +57,8 @@ static int signal_set_by_name(const char *name)
 		return SIGRTMIN + (int)above;
 	}
 	for (int i = 1; i <= SIGNAL_SET_MAX; i++) {
-		const char *known = sigabbrev_np(i);
-
-		if (known && strcasecmp(known, name) == 0)
+		if (strncmp(signal_name(i, known), "SIG", 3) == 0 &&
+		    strcasecmp(known + 3, name) == 0)
 			return i;
 	}
 	return 0;

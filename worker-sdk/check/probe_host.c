@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,9 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -286,7 +288,9 @@ void probe_versions(struct findings *out, const struct probe_call *c)
 	struct utsname u;
 
 	version_add(out, "ddprun", DDP_VERSION);
+#ifdef __GLIBC__
 	version_add(out, "libc", gnu_get_libc_version());
+#endif
 	if (uname(&u) == 0)
 		version_add(out, "kernel", u.release);
 	version_add_libddp(out);

@@ -1,7 +1,9 @@
 /* test_error.c: an error's code is negative, whatever errno was. */
 #include <check.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "tests/unit/run_case.h"
@@ -51,6 +53,24 @@ START_TEST(every_code_has_a_name)
 }
 END_TEST
 
+START_TEST(every_signal_has_a_name)
+{
+	char out[SIGNAL_NAME_MAX];
+
+	for (int i = 1; i <= SIGSYS; i++)
+		ck_assert_msg(strncmp(signal_name(i, out), "SIG", 3) == 0,
+			      "%d is %s", i, out);
+	ck_assert_str_eq(signal_name(SIGHUP, out), "SIGHUP");
+	ck_assert_str_eq(signal_name(SIGKILL, out), "SIGKILL");
+	ck_assert_str_eq(signal_name(SIGIO, out), "SIGPOLL");
+	ck_assert_str_eq(signal_name(SIGSYS, out), "SIGSYS");
+	ck_assert_str_eq(signal_name(SIGSYS + 1, out), "signal 32");
+	ck_assert_str_eq(signal_name(40, out), "signal 40");
+	ck_assert_str_eq(signal_name(0, out), "signal 0");
+	ck_assert_str_eq(signal_name(-1, out), "signal -1");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("error");
@@ -59,5 +79,6 @@ int main(void)
 	tcase_add_test(t, a_failure_without_errno_is_not_a_success);
 	tcase_add_test(t, a_note_accompanies_a_success);
 	tcase_add_test(t, every_code_has_a_name);
+	tcase_add_test(t, every_signal_has_a_name);
 	return run_case(t);
 }
