@@ -9,6 +9,7 @@
 #                  $T/etcd_h1.log
 #   signal etcd_h1 KILL   ends one, like any started program
 #   node HOST NNODES OPTION...   starts a ddprun of job j there: on_HOST
+#   etcd_quiet     $err has at most waits for the start, which is slow on busy CPUs
 
 etcd_or_skip() {
 	command -v etcd >/dev/null || skip 'no etcd here (apt-get install etcd-server)'
@@ -79,4 +80,9 @@ node() {
 	shift 2
 	start_on "$h" "on_$h" ddprun --nnodes "$nnodes" --rdzv-backend etcd \
 		--rdzv-endpoint "$etcd" --rdzv-id j "$@"
+}
+
+etcd_quiet() {
+	[ -z "$(grep -vE '^(ddprun: waiting [0-9]+ s (for|at) .*)?$' <<<"$err")" ] ||
+		{ echo "$err"; return 1; }
 }

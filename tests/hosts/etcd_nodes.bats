@@ -46,7 +46,7 @@ says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 		finish on_h$i
 		has "$out" "rank $((i - 2)) at fd78::$i by \\[fd78::$i\\]:[0-9]+\$"
 		has "$out" 'of 2: ok$'
-		[ -z "$err" ]
+		etcd_quiet
 	done
 	nothing_in_etcd
 }
