@@ -11,6 +11,7 @@
 #   make check-cluster   all tests that need a real Slurm; check runs some of them
 #   make check-roots     the same on the Slurm of other Debian releases, and the
 #                    tests of etcd on theirs
+#   make check-fresh     follow the README on a fresh Debian 13, then run tests there
 #   make bench       ratios against peers and physical floors
 #   make style       include rules, layout, wording, clang-format if installed
 #   make analyze     gcc -fanalyzer and clang's static analyser; fails on any warning
@@ -111,7 +112,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -434,7 +435,11 @@ check-roots: deps
 	@sh deps.sh roots
 	@O=$(abspath $(O)) sh tests/run-roots $(TESTS)
 
-# The programs that those tests start.
+check-fresh:
+	@sh deps.sh roots
+	@O=$(abspath $(O)) sh tests/run-fresh $(TESTS)
+
+# The programs that the tests of check-roots start.
 cluster-programs: all $(test_programs)
 
 check-gpu: all gpu-programs
