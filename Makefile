@@ -426,7 +426,7 @@ endif
 
 check-cluster: deps
 	@$(MAKE) $(all_cores) tests
-	@O=$(abspath $(O)) SAN=$(SAN) TEST_JOBS=1 sh tests/run hosts/slurm_hosts.bats \
+	@O=$(abspath $(O)) SAN=$(SAN) TEST_JOBS=1 FILE_SECONDS=900 sh tests/run hosts/slurm_hosts.bats \
 		$(patsubst tests/%,%,$(wildcard tests/cluster/*.bats))
 
 # Runs in roots that debootstrap makes once, from the mirror in apt's sources. ROOTS
