@@ -11,6 +11,7 @@
 #include "rendezvous/journal/journal_file.h"
 #include "rendezvous/net/http_server.h"
 #include "rendezvous/query/gpu_report.h"
+#include "rendezvous/query/stall_report.h"
 
 /* The current state, counted on request. */
 struct now {
@@ -185,6 +186,7 @@ void metrics_put(struct buf *out, const struct server *s)
 	metrics_put_jobs(out, s, &n);
 	metrics_put_store(out, s, &n);
 	metrics_put_journal(out, s);
+	stall_report_put_metrics(out, s);
 	gpu_report_put_metrics(out, s);
 }
 

@@ -111,8 +111,8 @@ struct gpu_metric {
 	size_t offset; /* in struct wire_gpu */
 };
 
-static void gpu_report_put_label(struct buf *out, const char *name,
-				 struct slice value)
+void gpu_report_put_label(struct buf *out, const char *name,
+			  struct slice value)
 {
 	buf_printf(out, "%s=\"", name);
 	for (size_t i = 0; i < value.len; i++) {

@@ -14,6 +14,9 @@ int gpu_report_pass(struct peer *agent, const struct wire_frame *f,
 		    struct err *e);
 /* A GPUS for each node of the job that has reported. */
 void gpu_report_put(struct buf *out, struct hosted_job *h);
+/* Appends name="value", a label of a metric. */
+void gpu_report_put_label(struct buf *out, const char *name,
+			  struct slice value);
 /* Gauges in Prometheus' text format; none without GPUs. */
 void gpu_report_put_metrics(struct buf *out, const struct server *s);
 

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "rendezvous/query/gpu_report.h"
 #include "rendezvous/server/job_event.h"
+#include "rendezvous/server/server.h"
 #include "rendezvous/stall/slow.h"
 #include "rendezvous/stall/stall.h"
 
@@ -21,6 +23,8 @@ enum {
 struct stall_report {
 	struct stall stall;
 	struct slow slow;
+	int has_slowest; /* rank and share, as in struct slow_news */
+	uint32_t slowest, slowest_share;
 	uint32_t round;
 	uint64_t checked_ms;
 	size_t bytes; /* charged to the job's account */
@@ -42,6 +46,7 @@ static void stall_report_end_round(struct hosted_job *h)
 	r->bytes = 0;
 	stall_release(&r->stall);
 	r->slow = (struct slow){0};
+	r->has_slowest = 0;
 }
 
 void stall_report_release(struct hosted_job *h)
@@ -153,6 +158,9 @@ static void stall_report_check(struct hosted_job *h, uint64_t now)
 	if (news.is_stalled || news.is_over)
 		stall_report_send(h, &news);
 	slow_check(&r->slow, &r->stall, now, &slow);
+	r->has_slowest = slow.has_slowest;
+	r->slowest = slow.slowest;
+	r->slowest_share = slow.slowest_share;
 	if (slow.is_slow || slow.is_over)
 		stall_report_send_slow(h, &slow);
 }
@@ -261,4 +269,47 @@ void stall_report_put_ranks(struct buf *out, struct hosted_job *h)
 	if (!items.failed) /* else they are too many for one notice */
 		wire_put_ranks(out, WIRE_RANKS, WIRE_NOTICE, 0, &m);
 	buf_release(&items);
+}
+
+/* ---- for Prometheus ---- */
+
+enum stall_gauge { GAUGE_RANK, GAUGE_SHARE };
+
+static void stall_report_put_gauge(struct buf *out, struct hosted_job *h,
+				   enum stall_gauge gauge)
+{
+	struct stall_report *r = stall_report_running(h);
+
+	if (!r || !r->has_slowest)
+		return;
+	buf_printf(out, "ddprdzv_slowest_rank%s{",
+		   gauge == GAUGE_RANK ? "" : "_wait_ratio");
+	gpu_report_put_label(out, "job", SLICE_STR(job_id(h->job)));
+	if (gauge == GAUGE_RANK)
+		buf_printf(out, "} %u\n", r->slowest);
+	else
+		buf_printf(out, "} %u.%03u\n", r->slowest_share / 1000,
+			   r->slowest_share % 1000);
+}
+
+void stall_report_put_metrics(struct buf *out, const struct server *s)
+{
+	static const char *const heads[] = {
+		[GAUGE_RANK] = "# HELP ddprdzv_slowest_rank The rank that "
+			       "waits least for the others.\n"
+			       "# TYPE ddprdzv_slowest_rank gauge\n",
+		[GAUGE_SHARE] = "# HELP ddprdzv_slowest_rank_wait_ratio Part "
+				"of the last minute in which the other ranks "
+				"waited for it.\n"
+				"# TYPE ddprdzv_slowest_rank_wait_ratio "
+				"gauge\n",
+	};
+
+	for (enum stall_gauge i = GAUGE_RANK; i <= GAUGE_SHARE; i++) {
+		struct hosted_job *h = NULL;
+
+		buf_printf(out, "%s", heads[i]);
+		while ((h = server_next_named_job(s, h)))
+			stall_report_put_gauge(out, h, i);
+	}
 }

@@ -18,6 +18,11 @@ void stall_report_on_exited(struct peer *agent, const struct wire_frame *f);
 /* RANKS for a job that has a round, if any agent has reported. */
 void stall_report_put_ranks(struct buf *out, struct hosted_job *h);
 
+/* Gauges in Prometheus' text format: the slowest rank of each job whose ranks
+ * have been watched for a minute, and the share of the time for which the other
+ * ranks wait for it. */
+void stall_report_put_metrics(struct buf *out, const struct server *s);
+
 void stall_report_release(struct hosted_job *h);
 
 #endif

@@ -138,6 +138,9 @@ void slow_check(struct slow *s, const struct stall *t, uint64_t now_ms,
 		*s = (struct slow){0};
 	if (!slow_count(t, &c))
 		return;
+	out->has_slowest = 1;
+	out->slowest = c.least;
+	out->slowest_share = slow_share(t, &c, c.least);
 	out->rank = s->has_rank ? s->rank : c.least;
 	out->share = slow_share(t, &c, out->rank);
 	if (s->has_rank)

@@ -26,6 +26,9 @@ struct slow_news {
 	uint32_t rank;
 	uint32_t share; /* its share of the time for which the others wait */
 	char text[STALL_TEXT_MAX];
+	/* always: the rank that waits least, and its share */
+	int has_slowest; /* 0: not known yet */
+	uint32_t slowest, slowest_share;
 };
 
 /* Call it after reports. s begins as {0} with each round. */

@@ -58,6 +58,24 @@ assert e['event'] == 'slow' and e['rank'] == 1 and 'slows' in e['text'], e"
 	finish b
 }
 
+@test "the metrics of ddprdzv have the slowest rank, and how long the others wait for it" {
+	: >slow
+	start server ddprdzv --listen 127.0.0.1:0 --metrics-listen 0
+	await server.err ' listening on'
+	at=${line##* }
+	await server.err 'health and metrics at '
+	job a --nproc-per-node 2
+	until curl -s "${line##* }metrics" >metrics &&
+		grep -qE '^ddprdzv_slowest_rank_wait_ratio\{job="slow"\} (1|0\.[2-9])' metrics; do
+		kill -0 "${pid[a]}"
+	done
+	has "$(cat metrics)" '^ddprdzv_slowest_rank\{job="slow"\} 1$'
+	: >end
+	finish a
+	signal server TERM
+	finish server
+}
+
 @test "waits in small calls, for requests and in loops of ddp_test count as well" {
 	local how
 	: >slow

@@ -95,6 +95,19 @@ START_TEST(a_rank_that_is_waited_for_a_minute_gets_a_line)
 }
 END_TEST
 
+START_TEST(the_slowest_rank_is_known_also_without_a_line)
+{
+	all_wait((const int32_t[]){400, -1, 410, 300});
+	check_after(0);
+	ck_assert(!news.has_slowest);
+	all_wait((const int32_t[]){400, 390, 410, 300});
+	check_after(0);
+	ck_assert(news.has_slowest && !news.is_slow);
+	ck_assert_uint_eq(news.slowest, 3);
+	ck_assert_uint_eq(news.slowest_share, 100);
+}
+END_TEST
+
 START_TEST(a_minute_that_is_interrupted_begins_anew)
 {
 	const int32_t slow_one[] = {400, 390, 410, 60};
@@ -240,6 +253,7 @@ int main(void)
 
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, a_rank_that_is_waited_for_a_minute_gets_a_line);
+	tcase_add_test(c, the_slowest_rank_is_known_also_without_a_line);
 	tcase_add_test(c, a_minute_that_is_interrupted_begins_anew);
 	tcase_add_test(c, a_line_says_that_the_rank_has_recovered);
 	tcase_add_test(c,
