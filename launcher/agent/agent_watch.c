@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/failure/exit_code.h"
+#include "launcher/failure/last_words.h"
+#include "launcher/traces/dumped_stack.h"
 #include "launcher/worker/spawn.h"
 
 enum {
@@ -33,11 +35,20 @@ const char *agent_step_file(void *owner, uint32_t local_rank, char *out)
 	return logdir_step_file(&a->logdir, local_rank, out);
 }
 
+static void agent_put_said(void *owner, uint32_t local_rank, struct buf *out)
+{
+	struct agent *a = owner;
+
+	last_words_put_error(out,
+			     tail_text(&a->group.workers[local_rank].tail));
+}
+
 void agent_init_watch(struct agent *a)
 {
 	a->watch.owner = a;
 	a->watch.on_report = agent_watch_on_report;
 	a->watch.step_file = agent_step_file;
+	a->watch.put_said = agent_put_said;
 	a->watch.group = &a->group;
 	a->watch.recorder = &a->failure.recorder;
 	watch_init(&a->watch, &a->loop);
@@ -82,18 +93,23 @@ static struct worker *agent_find_rank(struct agent *a, uint32_t rank)
  * and with it the rank. */
 static void agent_report_hang(struct agent *a)
 {
+	struct buf why = BUF_INIT(FAILURE_WHY_MAX);
 	struct worker *w = agent_find_rank(a, a->hang.rank);
 	struct wire_exited x = {
 		.round = a->round,
 		.rank = a->hang.rank,
 		.early = WIRE_HANGS,
-		.why = SLICE_STR(a->hang.why),
 	};
 	char last[FLIGHT_TEXT_MAX], log[LOGDIR_PATH_MAX];
 	uint64_t now = clock_ns();
 
 	if (!w || a->state != RUNNING)
 		return;
+	buf_printf(&why, "%s\n", a->hang.why);
+	if (a->hang.path[0])
+		dumped_stack_read(a->hang.path, a->hang.rank, &why);
+	x.why = why.failed ? SLICE_STR(a->hang.why)
+			   : SLICE(why.data, why.len - 1);
 	x.local_rank = w->local_rank;
 	x.pid = w->pid;
 	x.ran_ms = (now - w->started_ns) / 1000000;
@@ -104,6 +120,7 @@ static void agent_report_hang(struct agent *a)
 	x.log = SLICE_STR(logdir_stream(&a->logdir, w->local_rank, 1, log));
 	member_exited(&a->member, &x);
 	member_flush(&a->member);
+	buf_release(&why);
 }
 
 static void agent_watch_on_dump_late(uv_timer_t *t)
@@ -184,6 +201,7 @@ static void agent_end_hang(struct agent *a, const struct wire_stalled *stall)
 
 	a->hang.is_decided = 1;
 	a->hang.rank = stall->rank;
+	a->hang.path[0] = '\0';
 	snprintf(a->hang.why, sizeof(a->hang.why), "%.*s",
 		 SLICE_FMT(stall->why));
 	log_info("rank %u hangs (--hang-timeout %g): taking the stacks of all "

@@ -379,6 +379,15 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 	last_words_put_cut(out, last);
 }
 
+void last_words_put_error(struct buf *out, struct slice tail)
+{
+	struct last_words_lines ls;
+
+	last_words_split(&ls, tail);
+	if (ls.n && !last_words_put_traceback(out, &ls, 1))
+		last_words_put_marked(out, &ls, 0);
+}
+
 /* "main (/w/train.py:25): step(x)"; at is the frame's line. */
 static void last_words_put_frame(struct buf *out,
 				 const struct last_words_lines *ls, int at)

@@ -16,6 +16,11 @@ enum { LAST_WORDS_MAX = 400 };
  * SIGSEGV. Appends nothing if there is no sentence. */
 void last_words_put(struct buf *out, struct slice tail, int code, int signal);
 
+/* The same of a worker that runs and does nothing: what it said at the end of
+ * tail, if that is an exception or the like: a thread or a process of it may
+ * have died. */
+void last_words_put_error(struct buf *out, struct slice tail);
+
 /* Appends " (FILE:LINE)" from frames that Python prints, the innermost one
  * first: the first frame in the user's own code. */
 void last_words_put_python_place(struct buf *out, struct slice frames);

@@ -265,8 +265,15 @@ static void report_put_why(struct buf *out, const struct report *r)
 	}
 }
 
-static void report_put_stack(struct buf *out, struct slice why)
+int report_is_hang(const struct wire_end *end)
 {
+	return end->rank >= 0 && !end->code && !end->signal &&
+	       end->exit_code == EXIT_HANGS;
+}
+
+static void report_put_stack(struct buf *out, const struct wire_end *end)
+{
+	struct slice why = end->why;
 	int n = 0;
 
 	while (why.len) {
@@ -275,15 +282,10 @@ static void report_put_stack(struct buf *out, struct slice why)
 		if (!report_is_frame(line))
 			continue;
 		if (n++ == 0)
-			buf_printf(out, "|  its stack when it died:\n");
+			buf_printf(out, "|  its stack%s:\n",
+				   report_is_hang(end) ? "" : " when it died");
 		report_put_lines(out, line);
 	}
-}
-
-int report_is_hang(const struct wire_end *end)
-{
-	return end->rank >= 0 && !end->code && !end->signal &&
-	       end->exit_code == EXIT_HANGS;
 }
 
 static void report_put_first_failure(struct buf *out, const struct report *r)
@@ -325,7 +327,7 @@ static void report_put_first_failure(struct buf *out, const struct report *r)
 	buf_printf(out, "|  attempt      %u of %u\n", r->attempt + 1,
 		   r->max_restarts + 1);
 	gpu_news_put(out, r->gpus, end->why, report_put_wrapped);
-	report_put_stack(out, end->why);
+	report_put_stack(out, end);
 	report_put_error(out, r->error, tail);
 	report_put_tail(out, tail);
 	if (end->log.len)

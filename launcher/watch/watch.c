@@ -10,6 +10,7 @@
 #include "launcher/watch/connects.h"
 
 enum {
+	LAST_WORDS_ROOM = 1024,
 	PATIENCE_MS = 30000, /* without progress until terminals get a line */
 	PATIENCE_LEAST_MS = 300,
 	TICKS = 30,	  /* in the patience */
@@ -17,7 +18,9 @@ enum {
 	WORKER_MS = 10,	  /* at least, for each worker: 1 % of a CPU */
 	REPORT_MAX = 16 << 20,
 	WHERE_MAX = 100,
-	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX,
+	SAID_MAX = 160,
+	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX +
+		    SAID_MAX,
 };
 
 /* DDP_TEST_WATCH_MS is for tests: nobody waits half a minute for a line there.
@@ -84,14 +87,33 @@ static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
 	return x->activity.doing != x->reported && quiet > 2 * tick_ms;
 }
 
+/* " (its stderr ends with: ValueError: bad shard 7 (w.py:36))": a thread or a
+ * process of a worker that waits may have died. Into out[SAID_MAX]. */
+static void watch_put_said(struct watch *w, uint32_t i, char *out)
+{
+	struct buf said = BUF_INIT(LAST_WORDS_ROOM);
+	int most = SAID_MAX - 32;
+
+	out[0] = '\0';
+	if (w->put_said)
+		w->put_said(w->owner, i, &said);
+	if (said.len && !said.failed)
+		snprintf(out, SAID_MAX, " (its stderr ends with: %.*s%s)",
+			 said.len > (size_t)most ? most - 3 : (int)said.len,
+			 said.data, said.len > (size_t)most ? "..." : "");
+	buf_release(&said);
+}
+
 /* What a worker does; if it has been quiet, with its line of Python, and with
  * the connection that it tries to open. A process in the kernel may hold what a
  * reader of its memory needs. */
-static char *watch_words(struct watch *w, struct watched *x,
+static char *watch_words(struct watch *w, uint32_t i,
 			 const struct activity_sample *s, struct connects *c,
 			 char *out)
 {
 	char where[PYTHON_WHERE_MAX] = "", connects[CONNECTS_WORDS_MAX] = "";
+	char said[SAID_MAX] = "";
+	struct watched *x = &w->workers[i];
 	struct err e = ERR_INIT;
 
 	if (s->pid && s->state != 'D' && x->activity.doing != RANK_STARTS &&
@@ -102,9 +124,11 @@ static char *watch_words(struct watch *w, struct watched *x,
 			python_process_where(&x->python, where);
 		if (x->activity.doing == RANK_CALLS)
 			connects_words(c, (pid_t)s->pid, connects);
+		else if (x->activity.doing == RANK_IDLE)
+			watch_put_said(w, i, said);
 	}
-	snprintf(out, WORDS_MAX, "%s%s%.*s%s", x->activity.words,
-		 *where ? " in " : "", WHERE_MAX - 8, where, connects);
+	snprintf(out, WORDS_MAX, "%s%s%.*s%s%s", x->activity.words,
+		 *where ? " in " : "", WHERE_MAX - 8, where, connects, said);
 	return out;
 }
 
@@ -131,7 +155,7 @@ static void watch_put(struct watch *w, uint32_t i, struct connects *c,
 		.step = s->step,
 		.step_us = a->step_us,
 		.call = SLICE_STR(x->call.text),
-		.words = SLICE_STR(watch_words(w, x, s, c, words)),
+		.words = SLICE_STR(watch_words(w, i, s, c, words)),
 		.waited = wait_share_permille(&x->share),
 		.cause = SLICE_STR(wait_share_cause(&x->share, cause)),
 	};

@@ -27,6 +27,8 @@ struct watch {
 	/* The file in which a worker may report its steps, into out[PATH_MAX];
 	 * "": none. Returns out. */
 	const char *(*step_file)(void *owner, uint32_t local_rank, char *out);
+	/* Appends the error with which a worker's stderr ends, if it does. */
+	void (*put_said)(void *owner, uint32_t local_rank, struct buf *out);
 	const struct worker_group *group;
 	const struct recorder *recorder;
 	uv_timer_t timer;

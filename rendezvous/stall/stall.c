@@ -7,7 +7,7 @@
 
 enum {
 	CALL_MAX = 160,
-	WORDS_MAX = 120,
+	WORDS_MAX = 400,
 	CHAIN_MAX = 32,	    /* ranks that wait for each other */
 	WORKS_FACTOR = 10,  /* patience with a rank that shows work */
 	BLOCKED_FACTOR = 4, /* with one whose file system is slow */

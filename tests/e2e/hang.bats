@@ -78,6 +78,31 @@ assert $1, r"
 	has "$(cat logs/*/attempt_0/dump.txt)" ' main at c_pause.c:'
 }
 
+@test "the line and the page of a rank that is idle have the error with which its stderr ends" {
+	cat >loader.py <<-'END'
+		import multiprocessing as mp
+		import os
+		import time
+
+
+		def load(queue):
+		    raise ValueError("cannot decode image 17")
+
+
+		rank = int(os.environ["RANK"])
+		with open(os.environ["DDP_STEP_FILE"], "a") as steps:
+		    steps.write("%d\n" % (2 - rank))
+		if rank == 1:
+		    queue = mp.get_context("fork").Queue()
+		    mp.get_context("fork").Process(target=load, args=(queue,)).start()
+		    queue.get()
+		time.sleep(1000)
+	END
+	expect 79 ddprun --nproc-per-node 2 --hang-timeout 4 --log-dir logs python3 loader.py
+	has "$err" '^ddprun: no progress for .* rank 1 .* \(its stderr ends with: ValueError: cannot decode image 17 \(loader\.py:7\)\)'
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* hangs: .* \(its stderr ends with: ValueError: cannot decode image 17 "
+}
+
 @test "--hang-timeout restarts the job if restarts are left" {
 	start job ddprun --nproc-per-node 2 --hang-timeout 3 --max-restarts 1 sh -c '
 		[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exec c_pause sleep 1 10

@@ -170,7 +170,13 @@ for w in workers:
 	expect 79 ddprun --nproc-per-node 2 --hang-timeout 4 --log-dir logs \
 		python3 "$T/train.py" steps
 	has "$err" 'hangs: .* in train\.py:19 (Trainer\.)?step\(\)'
+	has "$err" '^\|    #py0 (Trainer\.)?step at .*/train\.py:19$'
+	has "$err" '^\|    #py[0-9]+ <module> at .*/train\.py:[0-9]+$'
+	python3 -c "import glob, json
+f = json.load(open(glob.glob('logs/*/attempt_0/report.json')[0]))['first_failure']
+assert any('step at ' in x for x in f['python_stack']) and f['hangs'], f"
 	if ! grep -q 'no permission to trace it' logs/*/attempt_0/dump.txt; then
+		has "$err" '^\|    #0 '
 		[ "$(grep -cE 'Python: (Trainer\.)?step at .*/train\.py:19$' \
 			logs/*/attempt_0/dump.txt)" = 2 ]
 	fi

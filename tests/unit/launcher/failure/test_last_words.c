@@ -1,5 +1,6 @@
 /* test_last_words.c: real last lines of stderr, and the sentence in them. */
 #include <check.h>
+#include <stdio.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -197,6 +198,28 @@ START_TEST(an_exit_is_explained_by_the_last_line)
 }
 END_TEST
 
+START_TEST(a_worker_that_waits_may_have_said_an_error_last)
+{
+	static const char traceback[] =
+		"Process Process-1:\nTraceback (most recent call last):\n"
+		"  File \"/w/train.py\", line 36, in work\n"
+		"    raise ValueError(\"bad shard 7\")\n"
+		"ValueError: bad shard 7\n";
+	char longer[sizeof(traceback) + 16];
+	struct buf out = BUF_INIT(1024);
+
+	snprintf(longer, sizeof(longer), "%sstep 8\n", traceback);
+	last_words_put_error(&out, SLICE_STR(longer));
+	last_words_put_error(&out, SLICE_STR("step 7, loss 0.3\n"));
+	last_words_put_error(&out, SLICE_STR(""));
+	ck_assert_uint_eq(out.len, 0);
+	last_words_put_error(&out, SLICE_STR(traceback));
+	buf_put(&out, "", 1);
+	ck_assert_str_eq(out.data, "ValueError: bad shard 7 (train.py:36)");
+	buf_release(&out);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("last_words");
@@ -209,5 +232,6 @@ int main(void)
 	tcase_add_test(c, other_languages_and_sanitizers);
 	tcase_add_test(c, a_line_of_a_log_explains_no_crash);
 	tcase_add_test(c, an_exit_is_explained_by_the_last_line);
+	tcase_add_test(c, a_worker_that_waits_may_have_said_an_error_last);
 	return run_case(c);
 }
