@@ -22,6 +22,7 @@ enum {
 	TRACE_MAX = 256 << 20, /* bytes of PyTorch's file */
 	WORLDS_MAX = 256,
 	PATH_MAX_READ = 4096,
+	TEXT_LOOK = 4096, /* what names the kind of a text is in its head */
 	VERSION = 1,
 };
 
@@ -175,10 +176,34 @@ static int merge_add_torch(struct merge *m, const char *path, int fd,
 	return rc;
 }
 
+/* Why a JSON file that also has calls is not read; NULL: it has none. */
+static const char *merge_known_json(int fd)
+{
+	static const struct {
+		const char *has, *why;
+	} kinds[] = {
+		{"\"version\":\t1,\n\t\"nodes\":",
+		 "the output of `ddprun dump --json`, which has compared the "
+		 "ranks of all nodes itself: read its findings"},
+		{"\"pg_config\":",
+		 "a trace of PyTorch as JSON; only its pickled files, "
+		 "fr_trace_RANK, are read"},
+	};
+	char text[TEXT_LOOK + 1];
+	ssize_t n = pread(fd, text, TEXT_LOOK, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (*text == '{' && strstr(text, kinds[i].has))
+			return kinds[i].why;
+	return NULL;
+}
+
 static int merge_add_file(struct merge *m, const char *path, off_t size,
 			  struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
+	const char *why;
 	uint64_t magic = 0;
 	ssize_t n;
 
@@ -189,6 +214,8 @@ static int merge_add_file(struct merge *m, const char *path, off_t size,
 		rc = merge_add_recorder(m, path, fd, size, e);
 	else if (n > 0 && *(unsigned char *)&magic == 0x80)
 		rc = merge_add_torch(m, path, fd, size, e);
+	else if ((why = merge_known_json(fd)))
+		rc = merge_refuse(path, why);
 	close(fd);
 	if (rc > 0)
 		m->used++;

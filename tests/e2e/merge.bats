@@ -55,6 +55,21 @@ fail_in() {
 	has "$err" '^ddprun: error: no file below good has recorded calls: '
 }
 
+@test "merge names JSON files with calls that it does not read" {
+	expect - ddprun --nproc-per-node 2 --log-dir all c_fault kill 1
+	start job ddprun --rdzv-id json --nproc-per-node 2 c_fault on 0
+	await job.out goes.on
+	ddprun dump --json --no-stacks >all/h1.json
+	signal job TERM
+	finish job -
+	echo '{"entries": [], "pg_config": {}, "version": "2.9"}' >all/torch.json
+	expect 0 ddprun dump --merge all
+	has "$out" "^job 'none', attempt 1, round 0 "
+	has "$err" '^ddprun: warning: all/h1.json is left out: the output of .ddprun dump --json., which has compared the ranks of all nodes itself: read its findings$'
+	has "$err" '^ddprun: warning: all/torch.json is left out: a trace of PyTorch as JSON; '
+	lacks "$err" 'report.json'
+}
+
 @test "merge leaves out files that are cut, damaged or there twice, and says so" {
 	expect - ddprun --nproc-per-node 2 --log-dir all c_fault kill 1
 	local file
