@@ -65,6 +65,27 @@ START_TEST(the_entry_to_the_kernel_is_no_place_to_wait_for)
 }
 END_TEST
 
+START_TEST(the_kernels_functions_have_words)
+{
+	static const char *const names[][2] = {
+		{"anon_pipe_write", "waits for the reader of a full pipe"},
+		{"pipe_write", "waits for the reader of a full pipe"},
+		{"anon_pipe_read", "waits for a pipe"},
+		{"wait_for_partner", "waits for the other end of a FIFO"},
+		{"locks_lock_inode_wait",
+		 "waits for the lock of a file (flock)"},
+		{"futex_do_wait",
+		 "waits for a lock or another thread (futex)"},
+		{"some_new_place", "waits for some_new_place"},
+	};
+	const char *name = names[_i][0];
+
+	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "%s", name);
+	ticks(20, 0, 10, 0, 0);
+	ck_assert_str_eq(a.words, names[_i][1]);
+}
+END_TEST
+
 START_TEST(a_worker_that_has_done_nothing_yet_only_starts)
 {
 	now.cpu_ms = 3;
@@ -298,6 +319,7 @@ int main(void)
 	tcase_add_checked_fixture(c, begin, NULL);
 	tcase_add_test(c, a_worker_that_does_nothing_is_idle);
 	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);
+	tcase_add_loop_test(c, the_kernels_functions_have_words, 0, 7);
 	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
 	tcase_add_test(c, input_and_output_new_memory_and_children_are_work);
 	tcase_add_test(c, cpu_time_alone_is_computing);
