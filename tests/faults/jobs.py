@@ -128,5 +128,6 @@ HELPERS = {"helper", "far-helper"}
 # libevent below it. libpmix does not look at what they return, or goes on without
 # its thread, so that its clients, the ranks, wait in MPI_Init for ever. Nothing in
 # ddprun can tell such a server from one whose ranks have not arrived yet. After a
-# fallocate that failed, a rank may die of SIGBUS in libpmix's shared memory.
+# fallocate that failed, a rank may die of SIGBUS in libpmix's shared memory. If
+# all its allocations fail from one on (`malloc-all`), its clients may wait as well.
 NOT_IN_LIBPMIX = {"write", "epoll_ctl", "pthread_create", "fallocate"}

@@ -53,6 +53,27 @@ static void is_text(struct buf *b, const char *text)
 	buf_release(b);
 }
 
+START_TEST(a_program_has_a_first_rank_and_a_size)
+{
+	uint32_t apps[] = {0, 0, 1, 1, 1, 2}, first, size;
+	static const uint32_t want[6][2] = {{0, 2}, {0, 2}, {2, 3},
+					    {2, 3}, {2, 3}, {5, 1}};
+	struct pmix_job j = {.world_size = 6};
+
+	for (uint32_t rank = 0; rank < 6; rank++) {
+		j.apps = NULL;
+		ck_assert_uint_eq(pmix_job_app(&j, rank, &first, &size), 0);
+		ck_assert_uint_eq(first, 0);
+		ck_assert_uint_eq(size, 6);
+		j.apps = apps;
+		ck_assert_uint_eq(pmix_job_app(&j, rank, &first, &size),
+				  apps[rank]);
+		ck_assert_uint_eq(first, want[rank][0]);
+		ck_assert_uint_eq(size, want[rank][1]);
+	}
+}
+END_TEST
+
 START_TEST(all_nodes_learn_the_same_and_take_node_0s_name)
 {
 	struct pmix_job j = a_job();
@@ -170,6 +191,7 @@ int main(void)
 {
 	TCase *c = tcase_create("pmix_job");
 
+	tcase_add_test(c, a_program_has_a_first_rank_and_a_size);
 	tcase_add_test(c, all_nodes_learn_the_same_and_take_node_0s_name);
 	tcase_add_test(c, a_torn_part_names_its_node);
 	tcase_add_test(c,

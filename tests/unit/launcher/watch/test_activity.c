@@ -57,6 +57,17 @@ START_TEST(a_worker_that_does_nothing_is_idle)
 }
 END_TEST
 
+START_TEST(what_it_waits_for_has_words_or_the_kernels_name)
+{
+	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "anon_pipe_read");
+	ticks(20, 0, 10, 0, 0);
+	ck_assert_str_eq(a.words, "waits for a pipe");
+	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "frobnicate");
+	ticks(1, 0, 10, 0, 0);
+	ck_assert_str_eq(a.words, "waits for frobnicate");
+}
+END_TEST
+
 START_TEST(the_entry_to_the_kernel_is_no_place_to_wait_for)
 {
 	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "do_syscall_64");
@@ -318,6 +329,8 @@ int main(void)
 
 	tcase_add_checked_fixture(c, begin, NULL);
 	tcase_add_test(c, a_worker_that_does_nothing_is_idle);
+	tcase_add_test(c,
+		       what_it_waits_for_has_words_or_the_kernels_name);
 	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);
 	tcase_add_loop_test(c, the_kernels_functions_have_words, 0, 7);
 	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
