@@ -505,10 +505,10 @@ struct ddp_reducer_options {
 	/* Replaces the all_reduce of a bucket, like DDP's communication hooks.
 	 * Either starts an operation and sets *request, or completes it and
 	 * leaves *request NULL. All ranks then have what it leaves in bucket,
-	 * whose type is DDP_BF16 with bf16. < 0: failed. c is the buckets' own
-	 * communicator: the reducer's ranks in the same order, no collectives
-	 * of the program. A hook may wait for the hooks of other ranks only if
-	 * all ranks call ready in the same order. */
+	 * whose type is DDP_BF16 with bf16. < 0: failed. c has the reducer's
+	 * ranks in the same order; on cpu it is the buckets' own communicator,
+	 * without collectives of the program. A hook may wait for the hooks of
+	 * other ranks only if all ranks call ready in the same order. */
 	int (*hook)(void *arg, ddp_comm *c, void *bucket, size_t count,
 		    enum ddp_type type, ddp_request **request);
 	void *hook_arg;
