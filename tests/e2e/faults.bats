@@ -1,9 +1,8 @@
 # faults.bats: shortage of memory, descriptors or disk space, and an ssh whose other
 # side sends nonsense. `make faults` tries all single faults; this is a sample.
-# covers: tests/faults launcher/agent launcher/pmi launcher/pmix launcher/ssh launcher/worker rendezvous/daemon
+# covers: tests/faults launcher/agent launcher/ssh launcher/worker rendezvous/daemon
 
 load ../lib
-load ../openmpi
 
 # A "ssh" that is the given shell text, with the host's name in $1.
 fake_ssh() {
@@ -51,46 +50,6 @@ greeting='printf "\002ddprun far\003"'
 	[ "$status" = 0 ]
 	# n = 0 to 47, and each of libuv's pipes
 	has "$output" '^\| agent \| free \| 48 \|'
-}
-
-@test "each answer over PMI_FD may fail, and no rank waits for it for ever" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	run env -u TEST_COOKIE FOR=agent CALL="write read" JOB=mpi JOBS=2 \
-		"$lib_tests/faults/run"
-	echo "$output"
-	[ "$status" = 0 ]
-}
-
-@test "each message to the process that serves PMIx, and from it, may be lost" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	openmpi_or_skip
-	run env -u TEST_COOKIE FOR=agent CALL="write read shutdown" JOB=pmix JOBS=2 \
-		"$lib_tests/faults/run"
-	echo "$output"
-	[ "$status" = 0 ]
-}
-
-@test "a node without memory to serve PMIx reports that, and ends what it started" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	openmpi_or_skip
-	run env -u TEST_COOKIE FOR=agent CALL="malloc malloc-all" JOB=pmix JOBS=2 \
-		LOG="$T/runs" "$lib_tests/faults/run"
-	echo "$output"
-	[ "$status" = 0 ]
-	has "$(cat runs)" 'could not start its workers: MPI.s map of nodes: out of memory'
-	lacks "$(cat runs)" 'is malformed|processes that the workers left behind'
-}
-
-@test "a node that serves PMI and gets no more memory ends its job" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	# near the allocation with which the first exchange begins; `make faults` tries all
-	local at
-	for at in 71 72 73; do
-		run env -u TEST_COOKIE FOR=far-agent CALL=malloc-all JOB=mpi-hosts \
-			AT=$at "$lib_tests/faults/run"
-		echo "$output"
-		[ "$status" = 0 ]
-	done
 }
 
 @test "a server without memory for a node counts as lost, and does not refuse it" {
