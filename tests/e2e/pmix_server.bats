@@ -362,7 +362,7 @@ hide_libpmix() {
 	E
 	mpicc.openmpi -Wl,--no-as-needed -o nothing nothing.c
 	expect 0 ddprun --nproc-per-node 2 ./nothing
-	has "$err" '^ddprun: warning: .*/nothing is an MPI program \(it needs libmpi\.so\.40\), and its 2 processes are 2 MPI worlds of one process: ddprun cannot serve PMIx, .*install libpmix2'
+	has "$err" '^ddprun: warning: .*/nothing is an MPI program \(it needs libmpi\.so\.40\), and its 2 processes are 2 MPI worlds of one process: ddprun cannot serve PMIx, .*install libpmix \(Debian: libpmix2'
 	[ "$(wc -l <<<"$err")" = 1 ]
 	expect 0 ddprun ./nothing
 	[ -z "$err" ]

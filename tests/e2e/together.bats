@@ -42,8 +42,8 @@ all_say() {
 	local host
 	host=$(hostname)
 	job 3 c_together fail job 0
-	has "$out" '^\[0\] rank 0: -20: metrics: the folder /dev/null/x cannot be made'
-	has "$out" "^\[2\] rank 2: -20: rank 0 on $host: metrics: the folder /dev/null/x"
+	has "$out" '^\[0\] rank 0: -20: metrics: cannot create the folder /dev/null/x'
+	has "$out" "^\[2\] rank 2: -20: rank 0 on $host: metrics: cannot create the folder /dev/null/x"
 	export DDP_TEST_HOSTS=2i
 	job 4 c_together fail host 1
 	has "$out" '^\[1\] rank 1: -5: ddp_once: the function returned -5$'

@@ -349,8 +349,8 @@ static void misused(void)
 	refuses(ddp_reducer_begin(r, 1), "was not finished");
 	refuses(ddp_reducer_use_sums(r, 1), "a step is under way");
 	refuses(ddp_reducer_use_sums(NULL, 1), "the reducer is NULL");
-	refuses(ddp_reducer_ready(r, 4), "no parameter 4");
-	refuses(ddp_reducer_ready(r, -1), "no parameter -1");
+	refuses(ddp_reducer_ready(r, 4), "parameter 4 does not exist");
+	refuses(ddp_reducer_ready(r, -1), "parameter -1 does not exist");
 	must(ddp_reducer_ready(r, 3), "ready");
 	refuses(ddp_reducer_ready(r, 3), "parameter 3 is already ready");
 	must(ddp_reducer_ready(r, 0), "ready");

@@ -146,7 +146,7 @@ START_TEST(a_dump_that_is_too_long_is_cut)
 	ask(FLOODS, 60000);
 	until_done(1);
 	ck_assert_uint_eq(done[0].len, WIRE_DUMP_REPLY_MAX);
-	ck_assert_ptr_nonnull(strstr(done[0].text, "cut at 1 MiB"));
+	ck_assert_ptr_nonnull(strstr(done[0].text, "truncated at 1 MiB"));
 	stop();
 }
 END_TEST
