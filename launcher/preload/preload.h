@@ -31,7 +31,6 @@ struct preload {
 	int is_awaited, is_closing;
 	char importing[128]; /* the module */
 	uint64_t started_ms; /* when the imports began */
-	uint64_t awaited_ms; /* since when workers wait */
 	uint32_t deaths;     /* template processes that died since
 			      * deaths_since */
 	uint64_t deaths_since;

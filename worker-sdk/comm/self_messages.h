@@ -10,7 +10,6 @@ struct ddp__use;
 
 /* A send or a receive without a counterpart yet, oldest first. All in a list
  * are of one kind. */
-struct ddp__letter;
 
 /* As ddp__run_or_begin. A blocking receive fails if its message was not sent:
  * it could never end. */

@@ -25,13 +25,6 @@ static inline size_t ddp__count_of(const size_t *begin, int i)
 	return begin[i + 1] - begin[i];
 }
 
-/* The elements of all blocks, and of those that move. */
-static inline size_t ddp__counts_all(const struct ddp__counts *v,
-				     const size_t *begin)
-{
-	return v->compare_only ? 0 : begin[v->n];
-}
-
 /* begin[0..n] from counts[0..n). If the sum exceeds DDP__COUNT_MAX, begin[n]
  * does as well. */
 void ddp__counts_begin(size_t *begin, const size_t *counts, int n);
