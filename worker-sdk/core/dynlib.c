@@ -22,6 +22,7 @@ static void dynlib_join_names(const char *const *names, char *out, size_t size)
 				       i ? ", " : "", names[i]);
 }
 
+#ifdef RTLD_DI_SERINFO
 /* The directories that the loader searches for the program. The caller frees
  * the result; NULL: unknown. */
 static Dl_serinfo *dynlib_program_directories(void)
@@ -57,6 +58,13 @@ const char *ddp__dynlib_program_path(const char *name, char *out, size_t size)
 	free(all);
 	return found ? out : NULL;
 }
+#else
+/* musl does not say which directories its loader searches. */
+const char *ddp__dynlib_program_path(const char *name, char *out, size_t size)
+{
+	return NULL;
+}
+#endif
 
 void *ddp__dynlib_load(const char *name, int flags)
 {

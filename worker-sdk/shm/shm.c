@@ -143,7 +143,8 @@ static void shm_publish_cpus(struct ddp__shm_header *h)
 
 	if (sched_getaffinity(0, sizeof(set), &set))
 		return;
-	_Static_assert(DDP__SHM_CPUS <= CPU_SETSIZE, "each has a bit");
+	/* musl's CPU_SETSIZE counts bytes */
+	_Static_assert(DDP__SHM_CPUS <= 8 * sizeof(set), "each has a bit");
 	for (int i = 0; i < DDP__SHM_CPUS; i++)
 		if (CPU_ISSET(i, &set))
 			atomic_fetch_or(&h->cpus[i / 64],
