@@ -388,7 +388,12 @@ static int http_setup_call(struct http_call *c, const struct http_request *r)
 	curl->set(c->easy, CURLOPT_ERRORBUFFER, c->error);
 	curl->set(c->easy, CURLOPT_NOSIGNAL, 1L);
 	curl->set(c->easy, CURLOPT_NOPROXY, "*");
+#if LIBCURL_VERSION_NUM >= 0x075500
 	curl->set(c->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+	curl->set(c->easy, CURLOPT_PROTOCOLS,
+		  (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
 	curl->set(c->easy, CURLOPT_CONNECTTIMEOUT_MS, r->connect_ms);
 	curl->set(c->easy, CURLOPT_TIMEOUT_MS, r->timeout_ms);
 	curl->set(c->easy, CURLOPT_SOCKOPTFUNCTION, http_on_socket);

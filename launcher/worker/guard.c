@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,22 @@ static void guard_kill_all(const struct guard *g)
 			poll(NULL, 0, SWEEP_LOOK_MS);
 	}
 }
+
+#ifdef __GLIBC__
+#define GUARD_HAS_CLOSE_RANGE __GLIBC_PREREQ(2, 34)
+#else
+#define GUARD_HAS_CLOSE_RANGE 0
+#endif
+#if !GUARD_HAS_CLOSE_RANGE
+static int close_range(unsigned first, unsigned last, int flags)
+{
+#ifdef SYS_close_range
+	return (int)syscall(SYS_close_range, first, last, flags);
+#else
+	return -1;
+#endif
+}
+#endif
 
 /* The guard must not hold inherited files open. Kernels before 5.9 and some
  * seccomp filters have no close_range. */
