@@ -29,6 +29,8 @@ static const char *report_signal_hint(int signal)
 	case SIGKILL:
 		return "not sent by ddprun; often the kernel, out of memory: "
 		       "see dmesg";
+	case SIGTERM:
+		return "not sent by ddprun";
 	case SIGSEGV:
 		return "a bad memory access in the program or a library";
 	case SIGBUS:
@@ -151,6 +153,11 @@ static void report_put_hint(struct buf *out, const struct wire_end *end)
 	/* the post-mortem knows better than the usual cause */
 	if (end->signal == SIGKILL && end->why.len)
 		usual = "";
+	if (end->signal == SIGSEGV &&
+	    !(end->why.len &&
+	      memmem(end->why.data, end->why.len, "#0 ", 3)))
+		usual = "a bad memory access in the program or a library; "
+			"without a stack, perhaps a stack overflow in a thread";
 	if (*usual)
 		snprintf(text, sizeof(text), "(%s)", usual);
 	else if (!end->signal && end->code == 127)

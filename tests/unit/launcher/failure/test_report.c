@@ -491,12 +491,27 @@ START_TEST(names_of_signals)
 }
 END_TEST
 
+START_TEST(a_signal_without_a_cause_has_its_usual_one)
+{
+	struct wire_end end = killed();
+
+	end.signal = SIGTERM;
+	ck_assert_ptr_nonnull(strstr(render(&end, "none"),
+				     "|               (not sent by ddprun)\n"));
+	end.signal = SIGSEGV;
+	ck_assert_ptr_nonnull(strstr(render(&end, "none"), "perhaps a stack"));
+	end.why = SLICE_STR("null pointer\n#0 mean at mean.c:10");
+	ck_assert_ptr_null(strstr(render(&end, "none"), "perhaps"));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("report");
 	int failed;
 
 	tcase_set_timeout(c, 20);
+	tcase_add_test(c, a_signal_without_a_cause_has_its_usual_one);
 	tcase_add_test(c, a_killed_worker);
 	tcase_add_test(c, a_stack_is_shown_apart_from_the_cause);
 	tcase_add_test(c, a_code_and_no_output);
