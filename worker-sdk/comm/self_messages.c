@@ -10,6 +10,8 @@
 #include "worker-sdk/comm/request.h"
 #include "worker-sdk/math/copy.h"
 
+/* A send or a receive without a counterpart yet, oldest first. All in a list
+ * are of one kind. */
 struct ddp__letter {
 	struct ddp__letter *next;
 	struct ddp__call call;

@@ -8,9 +8,6 @@
 
 struct ddp__use;
 
-/* A send or a receive without a counterpart yet, oldest first. All in a list
- * are of one kind. */
-
 /* As ddp__run_or_begin. A blocking receive fails if its message was not sent:
  * it could never end. */
 int ddp__self_message(struct ddp_comm *c, struct ddp__use *u,
