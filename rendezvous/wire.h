@@ -74,7 +74,7 @@ enum wire_cause { WIRE_BY_SIGNAL, WIRE_BY_LIMIT, WIRE_BY_SSH };
 enum wire_known {
 	WIRE_UNKNOWN,
 	WIRE_KNOWN,
-	WIRE_LOST, /* the job goes on without it; it may JOIN again */
+	WIRE_LOST, /* the job continues without it; it may JOIN again */
 	WIRE_OVER, /* its job has ended */
 };
 
@@ -355,7 +355,7 @@ struct wire_option wire_get_option(struct reader *r);
 int wire_find_option(struct slice alike, struct slice name,
 		     struct slice *value);
 
-/* An item of DUMP_REPLY's calls. r->bad is set if the list is torn. */
+/* An item of DUMP_REPLY's calls. r->bad is set if the list is malformed. */
 enum wire_call_kind { WIRE_CALL_COLLECTIVE, WIRE_CALL_SEND, WIRE_CALL_RECV };
 enum wire_call_wait {
 	WIRE_CALL_PASSES,

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "rendezvous/wire.h"
 
-/* A line for each GPU, at most 64. Frames that are torn are cut. */
+/* A line for each GPU, at most 64. Malformed frames are cut. */
 void gpu_status_put(struct buf *out, struct slice frames);
 /* Adds "gpus", a list of objects. */
 void gpu_status_put_json(const struct json *j, cJSON *to, struct slice frames);

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "rendezvous/wire.h"
 
-/* A line for each rank, at most 64. A list that is torn is cut. */
+/* A line for each rank, at most 64. A malformed list is cut. */
 void rank_progress_put(struct buf *out, const struct wire_items *ranks);
 /* Adds "ranks", a list of objects. */
 void rank_progress_put_json(const struct json *j, cJSON *to,

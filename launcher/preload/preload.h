@@ -55,7 +55,7 @@ struct preload_request {
  * impossible, logs why, and p is off. The loop must run for everything else. */
 void preload_start(struct preload *p, uv_loop_t *loop,
 		   const struct preload_request *r);
-/* Logs that workers are started plainly, and why. */
+/* Logs that workers start without a fork, and why. */
 void preload_refuse(struct preload *p, const char *why);
 /* Kills the template process. The workers live on. */
 void preload_close(struct preload *p);
@@ -65,7 +65,7 @@ int preload_await(struct preload *p);
 /* They are not to be started any more. */
 void preload_forget(struct preload *p);
 
-/* Forks a worker, as template_fork. 0: it must be started plainly. */
+/* Forks a worker, as template_fork. 0: start it without a fork. */
 pid_t preload_fork(struct preload *p, const struct spawn *s);
 
 /* Call it for each child that ended; 1 if it was the template process: another

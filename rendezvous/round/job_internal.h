@@ -56,7 +56,7 @@ struct job_rank {
 	struct job_fate *fates;
 	char *text; /* how it exited; NULL: it runs */
 	int failed; /* its exit code is not 0, or a signal killed it */
-	int left_out; /* likewise, but the job goes on without it */
+	int left_out; /* likewise, but the job continues without it */
 };
 
 /* The rank of a node that is gone, kept for a node from the same host. */
