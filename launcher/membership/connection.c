@@ -30,7 +30,8 @@ void connection_fail(struct connection *c, const struct err *why)
 	c->events->on_lost(c, why);
 }
 
-int connection_next_place(struct connection *c)
+/* The next address or port to try: 1 if all have been tried. */
+static int connection_next_place(struct connection *c)
 {
 	if (++c->next_addr < c->naddrs)
 		return 0;

@@ -14,8 +14,6 @@ enum {
 
 /* connection.c: ends it for good: on_lost. */
 void connection_fail(struct connection *c, const struct err *why);
-/* The next address or port to try: 1 where all have been tried. */
-int connection_next_place(struct connection *c);
 
 /* connection_loss.c: the link's on_lost. */
 void connection_on_link_lost(struct async_client *l, const struct err *why);

@@ -24,9 +24,7 @@ void member_fail(struct member *m, const struct err *why);
 /* A frame of the connection that greeted us, or its refusal to. */
 void member_handle_frame(struct member *m, const struct wire_frame *f);
 
-/* The server has greeted us; what is put into member_out is sent by
- * member_flush. */
-int member_is_connected(const struct member *m);
+/* Where messages to the server are put; member_flush sends them. */
 struct buf *member_out(struct member *m);
 
 /* Clears the outbox. May fail, and then closes the membership. */

@@ -7,7 +7,8 @@
 
 enum { MUCH_BYTES = 64 << 10 };
 
-int member_is_connected(const struct member *m)
+/* Whether the server has greeted us. */
+static int member_is_connected(const struct member *m)
 {
 	return m->connection.phase == CONNECTION_IN;
 }

@@ -166,7 +166,8 @@ void wait_report_for_request(const struct parked *p, struct wait_text *a)
 	wait_text_end(a);
 }
 
-void wait_report_for_ends(struct hosted_job *h, struct wait_text *a)
+/* Describes what agents wait for after their own workers have all ended. */
+static void wait_report_for_ends(struct hosted_job *h, struct wait_text *a)
 {
 	uint32_t rank, n = job_world_size(h->job);
 	struct wire_job m;

@@ -19,8 +19,6 @@ void wait_report_close(struct server *s);
 /* A peer may wait from now on: a request was parked, or a node has joined. */
 void wait_report_begin(struct server *s);
 
-/* Describes what agents wait for after their own workers have all ended. */
-void wait_report_for_ends(struct hosted_job *h, struct wait_text *a);
 /* Describes what the agents of a job without a running round wait for; may be
  * empty. */
 void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a);

@@ -37,7 +37,7 @@ static int assign_compare_nodes(const void *pa, const void *pb)
 
 /* ---- the memory of hosts ---- */
 
-void assign_empty(struct job *j, struct job_memory *m)
+static void assign_empty(struct job *j, struct job_memory *m)
 {
 	if (m->host)
 		j->memory_bytes -= strlen(m->host) + 1;

@@ -183,8 +183,6 @@ struct job_node *join_promote(struct job *j);
  * joined. 0 or -ENOMEM. */
 int assign_ranks(struct job *j);
 void assign_addr_key(struct job_node *n);
-/* Empties m. */
-void assign_empty(struct job *j, struct job_memory *m);
 /* Notes in m, which is empty, that host had this rank. Takes host; NULL leaves
  * m empty. */
 void assign_fill(struct job *j, struct job_memory *m, char *host, int32_t rank);

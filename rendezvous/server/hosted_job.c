@@ -450,7 +450,7 @@ void hosted_job_drop(struct hosted_job *h)
 	hosted_job_close(h);
 }
 
-void hosted_job_add_worker(struct hosted_job *h, struct peer *p)
+static void hosted_job_add_worker(struct hosted_job *h, struct peer *p)
 {
 	p->hosted = h;
 	conn_charge_to(&p->conn, h->account, sizeof(*p));

@@ -98,7 +98,6 @@ void hosted_job_send_state(struct hosted_job *h);
 /* A worker's HELLO: takes it into the round, or returns why not. */
 int hosted_job_admit_worker(struct peer *p, const struct wire_hello *hello,
 			    struct err *e);
-void hosted_job_add_worker(struct hosted_job *h, struct peer *p);
 /* Walks over the round's connected workers: after NULL, until NULL. */
 struct peer *hosted_job_next_worker(const struct hosted_job *h,
 				    const struct peer *after);
