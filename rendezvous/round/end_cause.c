@@ -264,11 +264,12 @@ void end_cause_worker(struct job *j, const struct job_node *n,
 	const struct job_node *left =
 		j->early.len ? end_cause_find_early(j, &before) : NULL;
 
-	if (left && m->missed.len &&
-	    (before.early || end_cause_missed_left(j, &before, m)))
+	if (left && m->missed.len && before.early)
 		end_cause_set_early(j, left, &before, m);
 	else if (left && end_cause_missed_init(m))
 		end_cause_set_absent(j, left, &before, m);
+	else if (left && m->missed.len && end_cause_missed_left(j, &before, m))
+		end_cause_set_early(j, left, &before, m);
 	else if (left && !before.early && end_cause_is_left(&before, m))
 		end_cause_set_left(j, left, &before, m);
 	else

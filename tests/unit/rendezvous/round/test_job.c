@@ -489,10 +489,21 @@ START_TEST(a_rank_that_exits_while_others_are_in_ddp_init_is_to_blame)
 }
 END_TEST
 
-START_TEST(a_worker_that_finalized_is_not_to_blame)
+START_TEST(a_worker_that_finalized_too_soon_is_to_blame)
 {
 	start_two(0);
 	exits(1, 3, 0, 0, "");
+	exits(0, 0, 5, 0, "barrier #1");
+	ck_assert_int_eq(job_end(j)->rank, 3);
+	ck_assert_int_eq(job_end(j)->exit_code, 5);
+}
+END_TEST
+
+START_TEST(workers_that_finalized_are_not_to_blame_if_most_have)
+{
+	start_two(0);
+	for (uint32_t rank = 3; rank > 0; rank--)
+		exits(rank / 2, rank, 0, 0, "");
 	exits(0, 0, 5, 0, "barrier #1");
 	ck_assert_int_eq(job_end(j)->rank, 0);
 }
@@ -558,7 +569,8 @@ static void add_all(TCase *c)
 	tcase_add_test(c, the_policy_has_an_answer_to_everything);
 	tcase_add_test(c,
 		the_early_leaver_is_to_blame_not_its_victim);
-	tcase_add_test(c, a_worker_that_finalized_is_not_to_blame);
+	tcase_add_test(c, a_worker_that_finalized_too_soon_is_to_blame);
+	tcase_add_test(c, workers_that_finalized_are_not_to_blame_if_most_have);
 	tcase_add_test(c,
 		a_rank_that_exits_while_others_are_in_ddp_init_is_to_blame);
 	tcase_add_test(c, an_early_exit_does_not_explain_another_failure);
