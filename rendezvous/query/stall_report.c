@@ -275,13 +275,10 @@ void stall_report_put_ranks(struct buf *out, struct hosted_job *h)
 
 enum stall_gauge { GAUGE_RANK, GAUGE_SHARE };
 
-static void stall_report_put_gauge(struct buf *out, struct hosted_job *h,
+static void stall_report_put_gauge(struct buf *out, const struct hosted_job *h,
+				   const struct stall_report *r,
 				   enum stall_gauge gauge)
 {
-	struct stall_report *r = stall_report_running(h);
-
-	if (!r || !r->has_slowest)
-		return;
 	buf_printf(out, "ddprdzv_slowest_rank%s{",
 		   gauge == GAUGE_RANK ? "" : "_wait_ratio");
 	gpu_report_put_label(out, "job", SLICE_STR(job_id(h->job)));
@@ -307,9 +304,17 @@ void stall_report_put_metrics(struct buf *out, const struct server *s)
 
 	for (enum stall_gauge i = GAUGE_RANK; i <= GAUGE_SHARE; i++) {
 		struct hosted_job *h = NULL;
+		int is_first = 1;
 
-		buf_printf(out, "%s", heads[i]);
-		while ((h = server_next_named_job(s, h)))
-			stall_report_put_gauge(out, h, i);
+		while ((h = server_next_named_job(s, h))) {
+			const struct stall_report *r = stall_report_running(h);
+
+			if (!r || !r->has_slowest)
+				continue;
+			if (is_first)
+				buf_printf(out, "%s", heads[i]);
+			is_first = 0;
+			stall_report_put_gauge(out, h, r, i);
+		}
 	}
 }

@@ -22,7 +22,7 @@ static void dynlib_join_names(const char *const *names, char *out, size_t size)
 				       i ? ", " : "", names[i]);
 }
 
-#ifdef RTLD_DI_SERINFO
+#ifdef __GLIBC__
 /* The directories that the loader searches for the program. The caller frees
  * the result; NULL: unknown. */
 static Dl_serinfo *dynlib_program_directories(void)
