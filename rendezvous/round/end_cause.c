@@ -257,8 +257,13 @@ static int end_cause_is_left(const struct wire_exited *left,
 	       left->ran_ms <= m->ran_ms && m->ran_ms - left->ran_ms < LEFT_MS;
 }
 
+/* A rank that ended with code 0 before m failed may be the cause. The tests go
+ * from the surest sign to the weakest: m's call lacks a rank that exited
+ * without ddp_finalize; m waits in ddp_init for a rank that never called it;
+ * m's call lacks a rank that has called ddp_finalize; m lost a connection just
+ * after that rank ended. */
 void end_cause_worker(struct job *j, const struct job_node *n,
-		  const struct wire_exited *m, const char *text)
+		      const struct wire_exited *m, const char *text)
 {
 	struct wire_exited before;
 	const struct job_node *left =
