@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load ../lib
+load losses
 
 setup() {
 	lib_setup
@@ -11,27 +12,8 @@ setup() {
 	t_idx data 640 100
 }
 
-job() { # N CMD...
-	local n=$1
-	shift
-	"$DDPRUN" --standalone --nproc-per-node "$n" "$@"
-}
-
-losses() {
-	sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,}]*\)}$/\1 \2/p' "$1/metrics.jsonl"
-}
-
 rates() {
 	sed -n 's/^{"step":\([0-9]*\),.*"lr":\([^,}]*\),.*}$/\1 \2/p' "$1/metrics.jsonl"
-}
-
-# near A B LIMIT: losses of two runs, at most LIMIT apart
-near() {
-	paste -d ' ' <(losses "$1") <(losses "$2") | awk -v limit="$3" '
-		{ d = ($2 - $4) / $4; if (d < 0) d = -d; if (!(d <= m)) m = d
-		  if ($1 != $3) bad = 1 }
-		END { print NR " losses, at most " m " apart"
-		      exit !(NR && !bad && m <= limit) }'
 }
 
 @test "a ResNet on two ranks that is stopped within an epoch resumes bit for bit" {
