@@ -35,7 +35,7 @@ static void take(struct hosted_job *h, struct job_node **n, struct buf *b)
 	buf_reset(b);
 }
 
-/* A node of two ranks, of which the first exits. */
+/* A node has two ranks, and the first one exits. */
 static void let_one_exit(void)
 {
 	const struct wire_join join = {
