@@ -18,3 +18,17 @@ for i in range(50): print(plan.draw_plan(sys.argv[1], i))'
 	[ "$(python3 -Bc "$plans" 7 | sha256sum)" = "$first" ]
 	[ "$(python3 -Bc "$plans" 8 | sha256sum)" != "$first" ]
 }
+
+@test "chaos trials that run at the same time leave each other's processes alone" {
+	local each rc=0
+	out=$(PARALLEL=3 N=3 SEED=1 WAY=one KIND='guard stop' KEEP=$T/kept \
+		LOG=$T/log CHAOS_PLANT=process \
+		"$BATS_TEST_DIRNAME/../chaos/run") || rc=$?
+	! has "$out" '^chaos: left out' >/dev/null || skip "$out"
+	[ "$rc" -eq 1 ]
+	each='import json, sys
+for line in sys.stdin: print(*json.loads(line)["violations"])'
+	python3 -c "$each" <"$T/log" >"$T/violations"
+	[ "$(grep -cx "\['process', 'tail: tail -f /dev/null (S)'\]" \
+		"$T/violations")" -eq 3 ]
+}
