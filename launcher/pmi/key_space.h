@@ -11,7 +11,7 @@ enum {
 	KEY_SPACE_KEY_MAX = 64, /* PMI 1.1's, including a NUL */
 	KEY_SPACE_VALUE_MAX = 1024,
 	KEY_SPACE_BYTES_MAX = 1 << 30,
-	KEY_SPACE_NEW_MAX = 8 << 20, /* a value's maximum in the store */
+	KEY_SPACE_NEW_MAX = 64 << 20, /* PMI_EXCHANGE_VALUE_MAX */
 };
 
 struct key_entry {

@@ -1,12 +1,21 @@
 /* pmi_exchange.h: exchanges values among the agents of a round, as a client of
  * the round's store. In the exchange N, each sets the key "NAME/N/node RANK",
  * enters the barrier "NAME/N (of nodes)", whose size is the number of nodes,
- * and gets the keys of all. One exchange at a time. Knows nothing of PMI's
- * lines. */
+ * and gets the keys of all. A value that is too large for that reply is set in
+ * pieces instead, "NAME/N/node RANK/0" and so on: the last one is shorter than
+ * the others, or empty. One exchange at a time. Knows nothing of PMI's lines.
+ */
 #ifndef LAUNCHER_PMI_EXCHANGE_H
 #define LAUNCHER_PMI_EXCHANGE_H
 
 #include "launcher/pmi/round_client.h"
+
+enum {
+	PMI_EXCHANGE_PIECE = 4 << 20,
+	PMI_EXCHANGE_VALUE_MAX = 64 << 20, /* for each node */
+	/* the bytes of all values in a reply */
+	PMI_EXCHANGE_REPLY_MAX = WIRE_BODY_MAX / 2,
+};
 
 struct pmi_exchange;
 
@@ -26,8 +35,18 @@ struct pmi_exchange_round {
 	uint32_t node_rank, nnodes;
 };
 
-enum pmi_exchange_step { EXCHANGE_IDLE, EXCHANGE_SET, EXCHANGE_MEET,
-			 EXCHANGE_GET };
+enum pmi_exchange_step {
+	EXCHANGE_IDLE,
+	EXCHANGE_SET, EXCHANGE_SET_PIECE,
+	EXCHANGE_MEET,
+	EXCHANGE_GET, EXCHANGE_GET_PIECE,
+};
+
+/* The value of a node, if one came in pieces. */
+struct pmi_exchange_part {
+	struct buf bytes;
+	int is_here;
+};
 
 struct pmi_exchange {
 	void *owner;
@@ -36,6 +55,8 @@ struct pmi_exchange {
 	enum pmi_exchange_step step;
 	uint32_t number;
 	struct buf mine;
+	struct pmi_exchange_part *parts; /* nnodes; NULL: there are no pieces */
+	uint32_t node, piece; /* that is set or got */
 	struct round_client client;
 };
 
@@ -45,7 +66,8 @@ int pmi_exchange_start(struct pmi_exchange *x, uv_loop_t *loop,
 		       const struct pmi_exchange_round *round,
 		       const struct pmi_exchange_events *events,
 		       struct err *e);
-/* Every agent calls it, in the same order; on_done follows. */
+/* Every agent calls it, in the same order; on_done follows. mine has at most
+ * PMI_EXCHANGE_VALUE_MAX bytes. */
 void pmi_exchange_begin(struct pmi_exchange *x, struct slice mine);
 /* on_closed follows, from the loop; then x may be freed. */
 void pmi_exchange_close(struct pmi_exchange *x);

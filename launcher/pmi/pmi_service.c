@@ -102,15 +102,15 @@ static void pmi_service_fail_part(struct pmi_service *s, int rc)
 	if (rc == -ENOMEM)
 		err_no_memory(&e, "the keys of this node's ranks");
 	else
-		err_set(&e, rc, "the ranks of this node put too many keys "
-			"before a barrier");
+		err_set(&e, rc, "the ranks of this node put more than %d bytes "
+			"before a barrier", PMI_EXCHANGE_VALUE_MAX);
 	pmi_service_fail(s, &e);
 }
 
 static void pmi_service_advance(struct pmi_service *s)
 {
 	while (!s->has_failed && pmi_server_is_ready(&s->server)) {
-		struct buf part = BUF_INIT(WIRE_VALUE_MAX);
+		struct buf part = BUF_INIT(PMI_EXCHANGE_VALUE_MAX);
 		struct slice bytes;
 		int rc;
 

@@ -8,7 +8,7 @@
 
 enum {
 	PMIX_FRAME_HEAD = 13,
-	PMIX_FRAME_MAX = 64 << 20, /* a fence has a value of each node */
+	PMIX_FRAME_MAX = 512 << 20, /* a fence has a value of each node */
 };
 
 /* The ids of requests are their sender's; a reply has the same. */

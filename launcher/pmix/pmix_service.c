@@ -18,6 +18,7 @@
 
 enum {
 	ABORT_MS = 200, /* for a worker to print and exit after MPI_Abort */
+	FENCE_MAX = PMIX_FRAME_MAX / 2,
 };
 
 void pmix_service_fail(struct pmix_service *s, const struct err *why)
@@ -113,15 +114,18 @@ static int pmix_service_read(struct pmix_service *s, const struct slice *parts,
 				       "exchange of PMIx is malformed", i);
 		buf_put(data, r.p, reader_left(&r));
 	}
-	if (data->failed)
+	if (data->failed == -ENOMEM)
 		return err_no_memory(e, "the data of a fence of PMIx");
+	if (data->failed)
+		return err_set(e, data->failed, "all ranks put more than %d "
+			       "bytes before a fence of PMIx", FENCE_MAX);
 	return attendance_check(&s->attendance, &ended, e);
 }
 
 static void pmix_service_finish(struct pmix_service *s,
 				const struct slice *parts, uint32_t n)
 {
-	struct buf data = BUF_INIT(PMIX_FRAME_MAX / 2);
+	struct buf data = BUF_INIT(FENCE_MAX);
 	struct err e = ERR_INIT;
 	int rc = pmix_service_read(s, parts, n, &data, &e);
 
@@ -147,14 +151,14 @@ static void pmix_service_fail_fence(struct pmix_service *s, int failed)
 		err_no_memory(&e, "a fence of PMIx");
 	else
 		err_set(&e, failed,
-			"the ranks of this node put too much data "
-			"before a fence of PMIx");
+			"the ranks of this node put more than %d bytes "
+			"before a fence of PMIx", PMI_EXCHANGE_VALUE_MAX);
 	pmix_service_fail(s, &e);
 }
 
 static void pmix_service_begin_exchange(struct pmix_service *s)
 {
-	struct buf part = BUF_INIT(WIRE_VALUE_MAX);
+	struct buf part = BUF_INIT(PMI_EXCHANGE_VALUE_MAX);
 	struct slice bytes;
 
 	s->is_exchanging = 1;
@@ -197,7 +201,8 @@ static void pmix_service_add_fence(struct pmix_service *s,
 		pmix_service_fail(s, &e);
 		return;
 	}
-	*f = (struct pmix_fence){NULL, frame->id, BUF_INIT(WIRE_VALUE_MAX)};
+	*f = (struct pmix_fence){NULL, frame->id,
+				 BUF_INIT(PMI_EXCHANGE_VALUE_MAX)};
 	buf_put(&f->data, frame->data.data, frame->data.len);
 	*s->last_fence = f;
 	s->last_fence = &f->next;

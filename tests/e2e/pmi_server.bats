@@ -198,19 +198,49 @@ node() { # NAME OPTION...
 	lacks "$err" "MPI's exchange among nodes: calling the server again"
 }
 
+# put N SIZE LAST: N keys whose lines in a part have 16 bytes and the value's SIZE
+# bytes; the last value has LAST.
+put_many='put_many() {
+	awk -v n="$1" -v size="$2" -v last="$3" -v rank="$RANK" "BEGIN {
+		for (i = 0; i < n; i++)
+			printf \"cmd=put key=%d.%06d value=%0*d\\n\", rank, i,
+				i < n - 1 ? size : last, i }" >&$PMI_FD &
+	head -n "$1" <&$PMI_FD | grep -v rc=0
+	wait
+}'
+
 @test "keys that fill a node's part of a barrier to its last byte end the job" {
-	# 8256 of 1016 bytes and one of 512 are 8 MiB, without the part's head
-	expect 66 ddprun --mpi pmi bash -c '. ./client
-		awk "BEGIN { for (i = 0; i < 8257; i++)
-			printf \"cmd=put key=%08d value=%0*d\\n\", i,
-				i < 8256 ? 1000 : 496, 1 }" >&$PMI_FD &
-		for ((i = 0; i < 8257; i++)); do
-			read -r answer <&$PMI_FD
-			[[ $answer = *rc=0* ]] || echo "put $i: $answer"
+	# 65536 of 16 + 1008 bytes are 64 MiB, without the part's head
+	expect 66 ddprun --mpi pmi bash -c ". ./client
+		$put_many
+		put_many 65536 1008 1008
+		pmi cmd=barrier_in"
+	lacks "$out" 'put_result'
+	has "$err" "the ranks of this node put more than 67108864 bytes before a barrier"
+}
+
+@test "nodes exchange keys that no message can hold" {
+	port
+	printf '%s\n' '. ./client' "$put_many" >worker
+	cat >>worker <<-'E'
+		# 20 MiB a node: five pieces
+		put_many 10240 1008 1008
+		pmi cmd=barrier_in
+		for ((r = 0; r < 4; r++)); do
+			for key in 000000 005000 010239; do
+				pmi "cmd=get key=$r.$key" | sed 's/=0*/=/2g'
+			done
 		done
-		pmi cmd=barrier_in'
-	lacks "$out" 'put [0-9]+:'
-	has "$err" "the ranks of this node put too many keys before a barrier"
+	E
+	node a --mpi pmi --node-rank 0 --nproc-per-node 2 bash worker
+	node b --mpi pmi --node-rank 1 --nproc-per-node 2 bash worker
+	finish a 0
+	lacks "$out" 'put_result'
+	[ "$(grep -c 'cmd=get_result .*value=$' <<<"$out")" = 8 ]
+	[ "$(grep -c 'cmd=get_result .*value=5000$' <<<"$out")" = 8 ]
+	[ "$(grep -c 'cmd=get_result .*value=10239$' <<<"$out")" = 8 ]
+	finish b 0
+	[ "$(grep -c 'cmd=get_result .*value=10239$' <<<"$out")" = 8 ]
 }
 
 @test "PMI-2, a line of 1 MB and a spawn are refused" {

@@ -76,7 +76,7 @@ START_TEST(puts_between_two_barriers_have_a_maximum)
 	ck_assert_int_eq(key_space_put(&k, numbered(fit, key),
 				       SLICE(bytes, 1008), &e), -ENOBUFS);
 	ck_assert_str_eq(e.text, "the ranks of this node put more than "
-				 "8388608 bytes before a barrier");
+				 "67108864 bytes before a barrier");
 	key_space_release(&k);
 }
 END_TEST

@@ -14,15 +14,20 @@ static struct pmi_exchange x;
 static uv_loop_t loop;
 static struct sock_addr server;
 static int done, failed, closed, begins_again;
-static char values[NODES][20], why[ERR_TEXT_MAX];
+static char values[NODES][20], last_bytes[NODES][4], why[ERR_TEXT_MAX];
+static size_t sizes[NODES];
 
 static void on_done(struct pmi_exchange *from, const struct slice *all)
 {
 	ck_assert_ptr_eq(from, &x);
 	done++;
-	for (int i = 0; i < NODES; i++)
+	for (int i = 0; i < NODES; i++) {
 		snprintf(values[i], sizeof(values[i]), "%.*s",
 			 SLICE_FMT(all[i]));
+		sizes[i] = all[i].len;
+		if (sizes[i] >= 3)
+			memcpy(last_bytes[i], all[i].data + sizes[i] - 3, 3);
+	}
 	if (begins_again)
 		pmi_exchange_begin(&x, SLICE_STR("again"));
 }
@@ -192,16 +197,147 @@ START_TEST(a_request_that_is_put_again_is_the_same)
 	end();
 }
 
+static void reply_value(int found, const char *bytes, size_t size)
+{
+	struct buf b = BUF_INIT(WIRE_BODY_MAX);
+
+	wire_put_value(&b, WIRE_GET, WIRE_REPLY, x.client.id,
+		       &(struct wire_value){(uint8_t)found,
+					    SLICE(bytes, size)});
+	reply_to(0, &b);
+}
+
+static void expect_get_piece(const char *name)
+{
+	const struct wire_frame f = request_of(0, WIRE_GET);
+	struct wire_key k;
+
+	ck_assert_int_eq(wire_get_key(&f, &k, NULL), 0);
+	expect_text(k.key, name);
+}
+
+/* The size of this node's value: two pieces, or one and an empty one. */
+static const size_t large[] = {PMI_EXCHANGE_PIECE + 9, PMI_EXCHANGE_PIECE};
+
+static void expect_set_piece(const char *name, const char *bytes, size_t size)
+{
+	const struct wire_frame f = request_of(0, WIRE_SET);
+	struct wire_key_value s;
+
+	ck_assert_int_eq(wire_get_key_value(&f, &s, NULL), 0);
+	expect_text(s.key, name);
+	ck_assert_uint_eq(s.value.len, size);
+	ck_assert(size == 0 || memcmp(s.value.data, bytes, size) == 0);
+}
+
+START_TEST(a_large_value_is_set_and_got_in_pieces)
+{
+	static const char *const two[NODES] = {"of 0", NULL, NULL};
+	char *mine = malloc(large[0]);
+
+	for (size_t i = 0; i < large[0]; i++)
+		mine[i] = (char)('a' + i % 23);
+	ck_assert_int_eq(start(NULL), 0);
+	pmi_exchange_begin(&x, SLICE(mine, large[_i]));
+	expect_set_piece("MPI/1/node 1/0", mine, PMI_EXCHANGE_PIECE);
+	reply_empty(0, WIRE_SET);
+	expect_set_piece("MPI/1/node 1/1", mine + PMI_EXCHANGE_PIECE,
+			 large[_i] - PMI_EXCHANGE_PIECE);
+	reply_empty(0, WIRE_SET);
+	expect_barrier("MPI/1 (of nodes)");
+	reply_empty(0, WIRE_BARRIER);
+	reply_values(two, NODES, SIZE_MAX);
+	expect_get_piece("MPI/1/node 2/0");
+	reply_value(1, mine, PMI_EXCHANGE_PIECE);
+	expect_get_piece("MPI/1/node 2/1");
+	ck_assert_int_eq(done, 0);
+	reply_value(1, "end", 3);
+	ck_assert_int_eq(done, 1);
+	ck_assert_uint_eq(sizes[0], 4);
+	ck_assert_uint_eq(sizes[1], large[_i]);
+	ck_assert_uint_eq(sizes[2], PMI_EXCHANGE_PIECE + 3);
+	ck_assert_str_eq(values[0], "of 0");
+	ck_assert_mem_eq(values[1], mine, sizeof(values[1]) - 1);
+	ck_assert_str_eq(last_bytes[2], "end");
+	no_request_of(0);
+	ck_assert_int_eq(failed, 0);
+	free(mine);
+	end();
+}
+
+/* As many nodes send more than one reply holds. */
+START_TEST(values_that_do_not_fit_into_one_reply_are_set_in_pieces)
+{
+	size_t fits = PMI_EXCHANGE_REPLY_MAX / NODES;
+	char *mine = calloc(1, fits + 1);
+
+	ck_assert_int_eq(start(NULL), 0);
+	pmi_exchange_begin(&x, SLICE(mine, fits + (size_t)_i));
+	expect_set_piece(_i ? "MPI/1/node 1/0" : "MPI/1/node 1", mine,
+			 fits + (size_t)_i);
+	reply_empty(0, WIRE_SET);
+	expect_barrier("MPI/1 (of nodes)");
+	free(mine);
+	end();
+}
+
+START_TEST(a_piece_that_is_missing_or_torn_is_a_failure)
+{
+	static const char *const two[NODES] = {"of 0", NULL, "of 2"};
+	struct buf b = BUF_INIT(100);
+
+	ck_assert_int_eq(start(NULL), 0);
+	x.round.node_rank = 0;
+	exchange("mine");
+	reply_values(two, NODES, SIZE_MAX);
+	expect_get_piece("MPI/1/node 1/0");
+	if (_i == 0) {
+		reply_value(0, "", 0);
+	} else {
+		wire_put_empty(&b, WIRE_GET, WIRE_REPLY, x.client.id);
+		reply_to(0, &b);
+	}
+	ck_assert_int_eq(done, 0);
+	ck_assert_int_eq(failed, 1);
+	if (_i == 0)
+		ck_assert_str_eq(why, "the store lacks node 1's part of MPI's "
+				      "exchange 1");
+	end();
+}
+
+START_TEST(pieces_have_a_maximum)
+{
+	static const char *const two[NODES] = {"of 0", "of 1", NULL};
+	char *piece = calloc(1, PMI_EXCHANGE_PIECE);
+
+	ck_assert_int_eq(start(NULL), 0);
+	exchange("mine");
+	reply_values(two, NODES, SIZE_MAX);
+	for (int i = 0; i <= PMI_EXCHANGE_VALUE_MAX / PMI_EXCHANGE_PIECE; i++) {
+		ck_assert_int_eq(failed, 0);
+		reply_value(1, piece, PMI_EXCHANGE_PIECE);
+	}
+	ck_assert_int_eq(failed, 1);
+	ck_assert_str_eq(why, "node 2's part of MPI's exchange 1 has more than "
+			      "67108864 bytes");
+	no_request_of(0);
+	free(piece);
+	end();
+}
+
 START_TEST(a_value_that_is_missing_is_a_failure)
 {
 	static const char *const two[NODES] = {"of 0", NULL, "of 2"};
 
 	ck_assert_int_eq(start(NULL), 0);
+	x.round.node_rank = 0;
 	exchange("mine");
-	if (_i == 0)
+	if (_i == 0) {
 		reply_values(two, NODES, SIZE_MAX);
-	else
+		reply_value(0, "", 0);
+	} else {
 		reply_values(three, NODES - 1, SIZE_MAX);
+	}
 	ck_assert_int_eq(done, 0);
 	ck_assert_int_eq(failed, 1);
 	ck_assert_str_eq(why, _i == 0 ? "the store lacks node 1's part of "
@@ -228,11 +364,13 @@ START_TEST(values_that_are_torn_are_a_failure)
 
 START_TEST(a_value_that_is_too_long_is_a_failure)
 {
-	char *mine = calloc(1, WIRE_VALUE_MAX + 1);
+	char *mine = calloc(1, PMI_EXCHANGE_VALUE_MAX + 1);
 
 	ck_assert_int_eq(start(NULL), 0);
-	pmi_exchange_begin(&x, SLICE(mine, WIRE_VALUE_MAX + 1));
+	pmi_exchange_begin(&x, SLICE(mine, PMI_EXCHANGE_VALUE_MAX + 1));
 	ck_assert_int_eq(failed, 1);
+	ck_assert_str_eq(why, "this node's part of MPI's exchange has 67108865 "
+			      "bytes, more than 67108864");
 	no_request_of(0);
 	free(mine);
 	end();
@@ -261,6 +399,13 @@ int main(void)
 	tcase_add_test(c, a_value_is_set_nodes_meet_and_each_gets_all);
 	tcase_add_test(c, the_next_exchange_may_begin_at_the_end_of_one);
 	tcase_add_test(c, a_request_that_is_put_again_is_the_same);
+	tcase_add_loop_test(c, a_large_value_is_set_and_got_in_pieces, 0, 2);
+	tcase_add_loop_test(
+		c, values_that_do_not_fit_into_one_reply_are_set_in_pieces, 0,
+		2);
+	tcase_add_loop_test(c, a_piece_that_is_missing_or_torn_is_a_failure, 0,
+			    2);
+	tcase_add_test(c, pieces_have_a_maximum);
 	tcase_add_loop_test(c, a_value_that_is_missing_is_a_failure, 0, 2);
 	tcase_add_loop_test(c, values_that_are_torn_are_a_failure, 0, 2);
 	tcase_add_test(c, a_value_that_is_too_long_is_a_failure);

@@ -330,14 +330,14 @@ START_TEST(a_part_that_is_torn_is_refused)
 START_TEST(too_much_data_before_a_fence_is_refused)
 {
 	struct pmix_frame f = {.type = HELPER_FENCE, .id = 4};
-	char *data = calloc(1, WIRE_VALUE_MAX + 1);
+	char *data = calloc(1, PMI_EXCHANGE_VALUE_MAX + 1);
 
 	begin_ready(1);
 	both_connect();
-	f.data = SLICE(data, WIRE_VALUE_MAX + 1);
+	f.data = SLICE(data, PMI_EXCHANGE_VALUE_MAX + 1);
 	s->helper.events->on_frame(&s->helper, &f);
-	expect_failure("the ranks of this node put too much data before a "
-		       "fence of PMIx");
+	expect_failure("the ranks of this node put more than 67108864 bytes "
+		       "before a fence of PMIx");
 	no_more_sent();
 	free(data);
 	end();
