@@ -149,7 +149,7 @@ static void flight_read_comms(struct flight_view *v, const struct flight *f)
 	}
 }
 
-static int flight_read_part(struct flight_view *v, const struct flight *f)
+int flight_read(struct flight_view *v, const struct flight *f)
 {
 	uint64_t head = f->head;
 	uint64_t first = head < FLIGHT_ENTRIES ? 1 : head - FLIGHT_ENTRIES + 1;
@@ -172,17 +172,6 @@ static int flight_read_part(struct flight_view *v, const struct flight *f)
 	for (uint64_t t = first; t <= head + 1; t++)
 		v->n += flight_read_entry(f, t, &v->ops[v->n]);
 	return 0;
-}
-
-int flight_read(struct flight_view *v, const void *part, size_t size)
-{
-	struct flight f;
-
-	v->n = v->ncomms = 0;
-	if (size < sizeof(f))
-		return ERR_DATA;
-	memcpy(&f, part, sizeof(f));
-	return flight_read_part(v, &f);
 }
 
 static int flight_copy(int fd, void *to, size_t size, uint64_t at)
@@ -209,7 +198,7 @@ int flight_read_at(struct flight_view *v, int fd, uint64_t at)
 		if (memcmp(&before.ring[i], &f.ring[i], sizeof(f.ring[i])))
 			f.ring[i].ticket = 0;
 	}
-	return flight_read_part(v, &f);
+	return flight_read(v, &f);
 }
 
 const struct flight_op *flight_oldest_open(const struct flight_view *v)

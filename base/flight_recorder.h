@@ -305,9 +305,9 @@ struct flight_view {
 	struct flight_op ops[FLIGHT_ENTRIES];
 };
 
-/* Reads size bytes that were copied from a part. 0; 1 if no worker has written
- * to it; ERR_DATA if it is not a part, or of another version. */
-int flight_read(struct flight_view *v, const void *part, size_t size);
+/* Reads a copy of a part. 0; 1 if no worker has written to it; ERR_DATA if it
+ * is not a part, or of another version. */
+int flight_read(struct flight_view *v, const struct flight *f);
 
 /* Copies a part out of its file and reads it, without the entries that were
  * being written meanwhile. Returns as flight_read, or -errno. */

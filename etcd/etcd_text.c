@@ -190,18 +190,6 @@ void etcd_put_txn(struct buf *out, const struct etcd_txn *t)
 	etcd_text_put_text(out, "}");
 }
 
-struct slice etcd_prefix_end(struct slice prefix, char *end)
-{
-	size_t n = prefix.len;
-
-	memcpy(end, prefix.data, n);
-	while (n && (unsigned char)end[n - 1] == 0xff)
-		n--;
-	if (n)
-		end[n - 1]++;
-	return SLICE(end, n);
-}
-
 /* ---- in ---- */
 
 /* A running parse. Slices point into the reply's memory, which must not move,

@@ -41,10 +41,6 @@ void etcd_txn_else_get(struct etcd_txn *t, struct slice key, struct slice end,
 		       int64_t limit);
 void etcd_put_txn(struct buf *out, const struct etcd_txn *t);
 
-/* The end of the range of keys with this prefix, into end (as long as prefix).
- */
-struct slice etcd_prefix_end(struct slice prefix, char *end);
-
 struct etcd_kv {
 	struct slice key, value; /* empty value: deleted, or empty */
 	int64_t created, modified, lease;

@@ -38,15 +38,11 @@ static int client_fail_torn(struct client *c, const char *what, struct err *e)
 
 /* Encodes a list of n keys, or of n key-value pairs. */
 static int client_list_init(struct buf *items, const struct slice *keys,
-			    const struct slice *values, uint32_t n,
-			    struct err *e)
+			    uint32_t n, struct err *e)
 {
 	buf_init(items, WIRE_BODY_MAX);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++)
 		buf_put_slice(items, keys[i]);
-		if (values)
-			buf_put_slice(items, values[i]);
-	}
 	if (!items->failed)
 		return 0;
 	buf_release(items);
@@ -97,7 +93,7 @@ int client_wait(struct client *c, const struct slice *keys, uint32_t n,
 	struct wire_wait m = {.timeout_ms = client_wire_timeout(timeout_ms)};
 	struct wire_frame f;
 	struct buf items;
-	int rc = client_list_init(&items, keys, NULL, n, e);
+	int rc = client_list_init(&items, keys, n, e);
 
 	if (rc < 0)
 		return rc;
@@ -175,69 +171,6 @@ int client_delete(struct client *c, struct slice key, struct err *e)
 	if (rc == 0)
 		rc = client_read_int(c, &f, &existed, e);
 	return rc < 0 ? rc : existed != 0;
-}
-
-int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
-		     struct slice *values, struct err *e)
-{
-	struct wire_frame f;
-	struct wire_list m;
-	struct reader r;
-	struct buf items;
-	int rc = client_list_init(&items, keys, NULL, n, e);
-
-	if (rc < 0)
-		return rc;
-	m.items = (struct wire_items){n, SLICE(items.data, items.len)};
-	wire_put_list(client_begin_request(c), WIRE_MULTI_GET, WIRE_REQUEST,
-		      c->id, &m);
-	buf_release(&items);
-	rc = client_round_trip(c, &f, e);
-	if (rc < 0)
-		return rc;
-	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
-		return client_fail_torn(c, "MULTI_GET: the reply is malformed",
-					e);
-	reader_init(&r, m.items.bytes);
-	for (uint32_t i = 0; i < n; i++) {
-		int found = reader_u8(&r);
-
-		values[i] = reader_slice(&r);
-		if (!found)
-			values[i] = SLICE(NULL, 0);
-	}
-	return r.bad ? client_fail_torn(c, "MULTI_GET: the reply is malformed",
-					e)
-		     : 0;
-}
-
-int client_multi_set(struct client *c, const struct slice *keys,
-		     const struct slice *values, uint32_t n, struct err *e)
-{
-	struct wire_frame f;
-	struct wire_list m;
-	struct buf items;
-	int rc = client_list_init(&items, keys, values, n, e);
-
-	if (rc < 0)
-		return rc;
-	m.items = (struct wire_items){n, SLICE(items.data, items.len)};
-	wire_put_list(client_begin_request(c), WIRE_MULTI_SET, WIRE_REQUEST,
-		      c->id, &m);
-	buf_release(&items);
-	return client_round_trip(c, &f, e);
-}
-
-int client_barrier(struct client *c, struct slice key, uint32_t size,
-		   int timeout_ms, struct err *e)
-{
-	struct wire_barrier m = {key, size, client_wire_timeout(timeout_ms)};
-	struct wire_frame f;
-
-	wire_put_barrier(client_begin_request(c), WIRE_BARRIER, WIRE_REQUEST,
-			 c->id, &m);
-	client_set_deadline(c, c->out.len - 4, timeout_ms);
-	return client_round_trip(c, &f, e);
 }
 
 int client_gather(struct client *c, struct slice key, uint32_t size,

@@ -50,13 +50,6 @@ int client_append(struct client *c, struct slice key, struct slice value,
 		  int64_t *length, struct err *e);
 /* 1 deleted, 0 was missing */
 int client_delete(struct client *c, struct slice key, struct err *e);
-/* values[i].data is NULL where keys[i] is missing */
-int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
-		     struct slice *values, struct err *e);
-int client_multi_set(struct client *c, const struct slice *keys,
-		     const struct slice *values, uint32_t n, struct err *e);
-int client_barrier(struct client *c, struct slice key, uint32_t size,
-		   int timeout_ms, struct err *e);
 /* values: size slices, filled in rank order */
 int client_gather(struct client *c, struct slice key, uint32_t size,
 		  int timeout_ms, struct slice value, struct slice *values,

@@ -396,13 +396,6 @@ void barrier_gather_leave(struct store_waiter *w)
 		barrier_gather_free(s, m);
 }
 
-const struct slice *store_gathered(const struct store_waiter *w,
-				   uint32_t *size)
-{
-	*size = w->meeting->size;
-	return w->meeting->values;
-}
-
 const char *store_waiter_text(const struct store_waiter *w)
 {
 	return w->meeting && w->meeting->error ? w->meeting->error : "";

@@ -156,12 +156,10 @@ void store_answer_all(struct store *s);
 /* The next woken waiter, or NULL. Its result can be read until
  * store_waiter_release. */
 struct store_waiter *store_woken(struct store *s);
-/* The values of a gather in rank order, *size of them. */
-const struct slice *store_gathered(const struct store_waiter *w,
-				   uint32_t *size);
 /* Keeps a gather's result beyond w, until store_let_go. */
 struct barrier_gather *store_hold(struct store_waiter *w);
 void store_let_go(struct store *s, struct barrier_gather *m);
+/* Its values in rank order, *size of them. */
 const struct slice *store_held(const struct barrier_gather *m, uint32_t *size);
 struct held_tag *store_held_tag(struct barrier_gather *m);
 /* A result from the journal, which is not held yet. Copies the values. NULL:

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			   i % 3 ? 0 : ERR_REMOTE);
 	memcpy((char *)&f + at, data,
 	       size < sizeof(f) - at ? size : sizeof(f) - at);
-	if (flight_read(&v, &f, sizeof(f)) == 0)
+	if (flight_read(&v, &f) == 0)
 		check(&v);
 	else if (v.n || v.ncomms)
 		abort();

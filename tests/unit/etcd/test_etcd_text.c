@@ -199,16 +199,6 @@ START_TEST(an_invalid_reply_is_an_error)
 }
 END_TEST
 
-START_TEST(ends_of_prefixes)
-{
-	char end[8];
-
-	is(etcd_prefix_end(SLICE_STR("/a/"), end), "/a0");
-	is(etcd_prefix_end(SLICE_STR("a\xff\xff"), end), "b");
-	is(etcd_prefix_end(SLICE_STR("\xff"), end), "");
-}
-END_TEST
-
 int main(void)
 {
 	TCase *c = tcase_create("etcd_text");
@@ -221,6 +211,5 @@ int main(void)
 	tcase_add_test(c, a_watch_reply_is_parsed);
 	tcase_add_test(c, refusals);
 	tcase_add_test(c, an_invalid_reply_is_an_error);
-	tcase_add_test(c, ends_of_prefixes);
 	return run_case(c);
 }

@@ -40,7 +40,7 @@ static void call(int rank, const char *group, unsigned kind, uint64_t number,
 static size_t missing(size_t of, uint32_t *ranks, uint32_t *elsewhere)
 {
 	for (int i = 0; i < RANKS; i++) {
-		if (flight_read(&views[i], &parts[i], sizeof(parts[i])))
+		if (flight_read(&views[i], &parts[i]))
 			continue;
 		workers[i].view = &views[i];
 		workers[i].recorder = RECORDER_KNOWN;

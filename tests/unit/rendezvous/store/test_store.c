@@ -386,11 +386,12 @@ static int gather(int i, uint32_t size, uint32_t rank, const char *value)
 	return store_gather(s, t("g"), size, rank, t(value), &w[i], &e);
 }
 
-static void gathered(const struct store_waiter *x, const char *const *want,
+static void gathered(struct store_waiter *x, const char *const *want,
 		     uint32_t n)
 {
 	uint32_t size;
-	const struct slice *v = store_gathered(x, &size);
+	struct barrier_gather *m = store_hold(x);
+	const struct slice *v = store_held(m, &size);
 
 	ck_assert_uint_eq(size, n);
 	for (uint32_t i = 0; i < n; i++) {
@@ -398,6 +399,7 @@ static void gathered(const struct store_waiter *x, const char *const *want,
 		ck_assert(v[i].len == 0 ||
 			  !memcmp(v[i].data, want[i], v[i].len));
 	}
+	store_let_go(s, m);
 }
 
 START_TEST(gather_gives_all_values_in_rank_order)
