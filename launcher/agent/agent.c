@@ -246,27 +246,43 @@ static const struct member_events member_events = {
 
 /* ---- what happened on this node ---- */
 
+static void agent_worker_reaped(struct agent *a, struct worker *w, int status,
+				const struct rusage *usage)
+{
+	status = agent_mpi_ended(a, w, status);
+	worker_group_exited(&a->group, w, status, usage);
+	exit_reports_add(&a->exit_reports, w);
+}
+
+static void agent_server_reaped(struct agent *a)
+{
+	if (a->state == LEAVING)
+		agent_watch_server(a);
+}
+
+/* Each room knows the processes that it started. 1: pid was one of them. */
+static int agent_helper_reaped(struct agent *a, pid_t pid, int status)
+{
+	return agent_mpi_reaped(a, pid, status) ||
+	       preload_reaped(&a->preload, pid, status) ||
+	       agent_dump_reaped(a, pid, status) ||
+	       gpu_monitor_reaped(&a->gpus, pid, status) ||
+	       event_commands_reaped(&a->events, pid, status) ||
+	       guard_reaped(&a->guard, pid, status);
+}
+
 static void agent_on_reaped(void *arg, pid_t pid, int status,
 			    const struct rusage *usage)
 {
 	struct agent *a = arg;
 	struct worker *w = worker_group_find(&a->group, pid);
 
-	if (w) {
-		status = agent_mpi_ended(a, w, status);
-		worker_group_exited(&a->group, w, status, usage);
-		exit_reports_add(&a->exit_reports, w);
-	} else if (member_reaped(&a->member, pid, status)) {
-		if (a->state == LEAVING)
-			agent_watch_server(a);
-	} else if (!agent_mpi_reaped(a, pid, status) &&
-		   !preload_reaped(&a->preload, pid, status) &&
-		   !agent_dump_reaped(a, pid, status) &&
-		   !gpu_monitor_reaped(&a->gpus, pid, status) &&
-		   !event_commands_reaped(&a->events, pid, status) &&
-		   !guard_reaped(&a->guard, pid, status)) {
-		sweep_reaped(pid);
-	}
+	if (w)
+		agent_worker_reaped(a, w, status, usage);
+	else if (member_reaped(&a->member, pid, status))
+		agent_server_reaped(a);
+	else if (!agent_helper_reaped(a, pid, status))
+		sweep_reaped(pid); /* an orphan of a worker's */
 }
 
 static void agent_on_child(void *owner)
@@ -309,7 +325,7 @@ static void agent_on_denied(struct worker_group *g, struct worker *w,
 
 static void agent_on_started(struct worker_group *g)
 {
-	agent_keep_lease(g->owner);
+	agent_extend_lease(g->owner);
 }
 
 static void agent_on_forward(void *owner, int number)

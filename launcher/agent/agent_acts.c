@@ -60,7 +60,7 @@ static void agent_start_round(struct agent *a)
 
 static uint32_t agent_grace_ms(const struct agent *a)
 {
-	double ms = a->options->stop.grace_s * 1000;
+	double ms = a->options->stop.shutdown_timeout_s * 1000;
 
 	return ms < (double)INT32_MAX ? (uint32_t)ms : INT32_MAX;
 }

@@ -102,7 +102,7 @@ struct agent {
 	struct restart_backoff backoff;
 	uint64_t wait_ms; /* before this restart; 0: none */
 	uv_timer_t backoff_timer;
-	uint64_t alive_ns; /* when agent_keep_lease last sent a PING */
+	uint64_t alive_ns;	  /* when agent_extend_lease last sent a PING */
 	struct sweep_marks marks; /* on every process that workers start */
 	/* "DDP_AGENT_ID=...", the first of the marks */
 	char mark[sizeof(AGENT_MARK) + 2 * AGENT_ID_BYTES];
@@ -119,7 +119,7 @@ int agent_make_alike(struct agent *a, struct err *e);
 void agent_start_workers(struct agent *a);
 /* Makes the plan of the round and starts this node's workers. */
 void agent_start_group(struct agent *a, const struct wire_start *start);
-void agent_keep_lease(void *arg);
+void agent_extend_lease(void *arg);
 /* --role-optional */
 int agent_start_again(void *owner, struct worker *w, struct err *e);
 void agent_on_role_news(struct member *m, const struct wire_role_news *news);

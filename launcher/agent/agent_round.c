@@ -55,7 +55,7 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 
 /* The loop does not run while a round is set up, and that may take longer than
  * a lease lasts: with thousands of workers, or on a slow file system. */
-void agent_keep_lease(void *arg)
+void agent_extend_lease(void *arg)
 {
 	struct agent *a = arg;
 	uint64_t now = clock_ns();
@@ -75,7 +75,7 @@ static void agent_begin_output(struct agent *a, const struct wire_start *start)
 
 	a->alive_ns = clock_ns();
 	logdir_begin(&a->logdir, start->attempt, start->round,
-		     agent_keep_lease, a);
+		     agent_extend_lease, a);
 	redirect_open_copies(&a->group.redirect_rules, round.copies);
 	output_begin(&a->output, &round);
 }

@@ -76,8 +76,8 @@ static int exit_report_is_unfit(const struct exit_reports *r,
 
 /* ---- --role-optional ---- */
 
-static void exit_report_tell(struct exit_reports *r, const struct worker *w,
-			     int is_left_out, const char *text)
+static void exit_report_announce(struct exit_reports *r, const struct worker *w,
+				 int is_left_out, const char *text)
 {
 	const struct wire_role_news news = {
 		.round = r->round, .rank = worker_rank(w),
@@ -91,8 +91,8 @@ static void exit_report_tell(struct exit_reports *r, const struct worker *w,
 
 /* A worker of an optional role has failed: starts it again alone, and returns
  * 1, or leaves it out. */
-static int exit_report_spare(struct exit_reports *r, const struct role *role,
-			     struct worker *w, struct wire_exited *m)
+static int exit_report_optional(struct exit_reports *r, const struct role *role,
+				struct worker *w, struct wire_exited *m)
 {
 	char name[SIGNAL_NAME_MAX], how[200], text[WIRE_NAME_MAX];
 	struct err e = ERR_INIT;
@@ -115,7 +115,7 @@ static int exit_report_spare(struct exit_reports *r, const struct role *role,
 			 "it%s%.600s", m->rank, role->name, pid, how,
 			 e.code ? ", because " : "", e.code ? e.text : "");
 	m->early = WIRE_LEFT_OUT;
-	exit_report_tell(r, w, !is_again, text);
+	exit_report_announce(r, w, !is_again, text);
 	return is_again;
 }
 
@@ -135,7 +135,7 @@ static void exit_report_send(struct exit_reports *r, struct worker *w)
 
 	exit_report_log(w);
 	if (failed && role && role->is_optional) {
-		if (exit_report_spare(r, role, w, &m))
+		if (exit_report_optional(r, role, w, &m))
 			return;
 		failed = 0;
 	} else if (failed) {

@@ -41,7 +41,7 @@ struct stop_request stop_request_of_signal(const struct stop_options *o,
 		.level = warns ? WIRE_WARNED : WIRE_STOPPED,
 		.cause = WIRE_BY_SIGNAL, .signal = number,
 		.grace_ms = warns ? stop_request_grace_ms(o, now)
-				  : stop_request_ms(o->grace_s),
+				  : stop_request_ms(o->shutdown_timeout_s),
 		.signals = stop_request_signals(number),
 		.exit_code = 128 + number,
 	};

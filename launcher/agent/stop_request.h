@@ -19,7 +19,7 @@ struct stop_options {
 	struct signal_set ending;
 	struct signal_set warning; /* sent before the time limit (sbatch
 				    * --signal) */
-	double grace_s;		   /* --shutdown-timeout */
+	double shutdown_timeout_s; /* --shutdown-timeout */
 	uint64_t end_time;    /* unix time when Slurm ends the job; 0: never */
 	double stop_before_s; /* how long before it we stop; 0: never */
 	int stop_before_given;

@@ -151,13 +151,13 @@ static int config_decide_grace(struct config *c, struct err *e)
 	long seconds;
 	int rc;
 
-	if (c->grace_given || !text || !*text)
+	if (c->shutdown_timeout_given || !text || !*text)
 		return 0;
 	rc = parse_long(text, 0, 1000000000,
 			"TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment",
 			&seconds, e);
 	if (rc == 0)
-		c->grace_s = (double)seconds;
+		c->shutdown_timeout_s = (double)seconds;
 	return rc;
 }
 
@@ -282,7 +282,7 @@ static int config_decide_requeue(struct config *c, struct err *e)
 	int has_cause;
 
 	if (!c->stop_before_given)
-		c->stop_before_s = c->grace_s;
+		c->stop_before_s = c->shutdown_timeout_s;
 	while (text && *text) {
 		size_t n = strcspn(text, ",");
 

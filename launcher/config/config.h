@@ -63,7 +63,7 @@ struct config {
 	long max_no_progress; /* restarts in a row; 0: any number */
 	long swap_after; /* failures of a node at the start; 0: never */
 	long gpus_per_proc; /* 0: not given */
-	double grace_s;      /* --shutdown-timeout */
+	double shutdown_timeout_s; /* --shutdown-timeout */
 	double restart_backoff_s; /* 0: none */
 	double hang_s;       /* --hang-timeout; 0: none */
 	double stop_before_s; /* Slurm's time limit; 0: never */
@@ -83,7 +83,8 @@ struct config {
 	int nnodes_given, nproc_given;
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
-	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
+	int rdzv_timeout_given, last_call_given, heartbeat_given;
+	int shutdown_timeout_given;
 	int stop_before_given, reconnect_given, mpi_given;
 
 	/* decided */

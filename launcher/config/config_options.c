@@ -242,11 +242,12 @@ const struct option_spec config_options[] = {
 		 "for 10 minutes, the next wait is SECONDS again. All nodes "
 		 "must have the same value. A signal during the wait takes "
 		 "effect at once. Nodes that join or leave cause no wait."},
-	{SECONDS("shutdown-timeout", grace_s, 0, "PET_SHUTDOWN_TIMEOUT",
+	{SECONDS("shutdown-timeout", shutdown_timeout_s, 0,
+		 "PET_SHUTDOWN_TIMEOUT",
 		 "Time from SIGTERM to SIGKILL for workers that must stop "
 		 "({})."),
 	 .def = "30",
-	 .given_offset = AT(grace_given),
+	 .given_offset = AT(shutdown_timeout_given),
 	 .more = "Default: $TORCH_ELASTIC_SHUTDOWN_TIMEOUT, if it is set."},
 	{SECONDS("hang-timeout", hang_s, 0, "PET_HANG_TIMEOUT",
 		 "End, or restart, the job when a rank has made no progress "

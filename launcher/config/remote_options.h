@@ -29,7 +29,7 @@ struct remote_options {
 	int draws_secret; /* the user gave none */
 	const char *master_addr; /* the server's; NULL: the first host's */
 	long master_port;	 /* 0: any */
-	double heartbeat_s, grace_s;
+	double heartbeat_s, shutdown_timeout_s;
 
 	/* ---- the head itself ---- */
 	const char *log_dir;

@@ -95,7 +95,8 @@ static struct stop_options config_stop_options(const struct config *c)
 {
 	return (struct stop_options){
 		.ending = c->ending, .warning = c->warning,
-		.grace_s = c->grace_s, .end_time = c->env.end_time,
+		.shutdown_timeout_s = c->shutdown_timeout_s,
+		.end_time = c->env.end_time,
 		.stop_before_s = c->stop_before_s,
 		.stop_before_given = c->stop_before_given,
 		.requeues = c->on_timeout,
@@ -141,7 +142,8 @@ struct remote_options config_remote_options(const struct config *c)
 		.draws_secret = auth_is_free(c->auth_text, c->token_file),
 		.master_addr = c->master_addr_given ? c->master_addr : NULL,
 		.master_port = c->master_port_given ? c->master_port : 0,
-		.heartbeat_s = c->heartbeat_s, .grace_s = c->grace_s,
+		.heartbeat_s = c->heartbeat_s,
+		.shutdown_timeout_s = c->shutdown_timeout_s,
 		.log_dir = c->output.log_dir, .ending = c->ending,
 		.forwarded = c->forwarded, .stdin_rank = c->stdin_rank,
 	};

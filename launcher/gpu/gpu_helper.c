@@ -45,7 +45,7 @@ static void gpu_helper_flush(struct buf *out)
 	buf_reset(out);
 }
 
-static void gpu_helper_look(struct nvml *v, struct buf *out)
+static void gpu_helper_query(struct nvml *v, struct buf *out)
 {
 	struct gpu_record r;
 
@@ -96,7 +96,7 @@ int gpu_helper_main(void)
 		buf_printf(&out, "note Xid errors are not watched: %s\n",
 			   nvml_no_events(v));
 	while (nvml_count(v)) {
-		gpu_helper_look(v, &out);
+		gpu_helper_query(v, &out);
 		gpu_helper_wait(v, &out);
 	}
 	gpu_record_put_end(&out); /* no GPU is this job's */

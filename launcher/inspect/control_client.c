@@ -117,7 +117,7 @@ static void control_client_run(struct control_client *c)
 		uv_close((uv_handle_t *)&c->timer, NULL);
 	} else {
 		c->link.owner = c;
-		async_client_speak(&c->link);
+		async_client_send_preface(&c->link);
 		c->q->put(async_client_out(&c->link), REQUEST_ID, c->q->arg);
 		async_client_flush(&c->link);
 		uv_timer_start(&c->timer, control_client_on_timer,

@@ -506,7 +506,7 @@ static int dump_merge(const struct dump_options *o)
 
 /* Looks twice if a worker is in a call, except for a page: then the agent does.
  */
-static int dump_look(struct dump *d, struct err *e)
+static int dump_fetch(struct dump *d, struct err *e)
 {
 	const struct timespec pause = {0, RANK_CALLS_MS * 1000000};
 	pid_t agent = (pid_t)d->o.agent;
@@ -533,7 +533,7 @@ static int dump_collect(struct dump *d, struct err *e)
 		auth_wipe(&auth);
 		return rc;
 	}
-	rc = dump_look(d, e);
+	rc = dump_fetch(d, e);
 	if (rc == 0 && !d->o.here && (!d->o.agent || d->o.all_nodes))
 		dump_query_jobs(d);
 	return rc;

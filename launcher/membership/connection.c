@@ -168,7 +168,7 @@ static void connection_on_silence(uv_timer_t *t)
 	if (!c->link.speaks) {
 		uv_timer_start(t, connection_on_silence,
 			       is_candidate ? CONNECT_MS : GREETING_MS, 0);
-		async_client_speak(&c->link);
+		async_client_send_preface(&c->link);
 		return;
 	}
 	/* it may be on its way to a server other than the one we called */
@@ -211,7 +211,7 @@ static void connection_call(struct connection *c)
 	c->called_ms = clock_ms();
 	/* where PyTorch's clients come as well, the server waits for a word */
 	if (c->options->shares_port)
-		async_client_speak(&c->link);
+		async_client_send_preface(&c->link);
 	uv_timer_start(&c->greeting, connection_on_silence,
 		       c->link.speaks ? GREETING_MS : LINK_PATIENCE_MS, 0);
 	c->events->on_calling(c);

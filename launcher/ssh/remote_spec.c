@@ -41,6 +41,13 @@ static uint32_t remote_spec_silent_ms(const struct remote_options *o)
 	return ms < 1e9 ? (uint32_t)ms : 1000000000;
 }
 
+static uint32_t remote_spec_grace_ms(const struct remote_options *o)
+{
+	double ms = o->shutdown_timeout_s * 1000;
+
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 int remote_spec_init(struct remote_spec *s, const struct remote_options *o,
 		     char **argv, struct err *e)
 {
@@ -48,9 +55,7 @@ int remote_spec_init(struct remote_spec *s, const struct remote_options *o,
 
 	*s = (struct remote_spec){.options = o, .argv = argv,
 				   .silent_ms = remote_spec_silent_ms(o),
-				   .grace_ms = o->grace_s < 4e6
-					? (uint32_t)(o->grace_s * 1000)
-					: UINT32_MAX};
+				   .grace_ms = remote_spec_grace_ms(o)};
 	memcpy(s->job, "ssh-", 4);
 	rc = random_hex(s->job + 4, ID_BYTES, e);
 	if (rc == 0)

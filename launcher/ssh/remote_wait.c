@@ -17,7 +17,7 @@ static uint64_t remote_wait_lost_ms(const struct remote_wait *w)
 
 static uint64_t remote_wait_limit_ms(const struct remote_wait *w)
 {
-	double grace = w->options->grace_s;
+	double grace = w->options->shutdown_timeout_s;
 
 	return remote_wait_lost_ms(w) + LEAVE_MS +
 	       (uint64_t)((grace < 4e6 ? grace : 4e6) * 1000);

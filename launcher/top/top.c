@@ -80,7 +80,7 @@ static void top_on_unreachable(void *arg, const char *job, const struct err *e)
 		 "cannot query the server of job '%s': %s", job, e->text);
 }
 
-static int top_look(struct top *t, struct err *e)
+static int top_query(struct top *t, struct err *e)
 {
 	const struct job_status_query q = {
 		.job = t->o.job, .server = t->o.server, .auth = t->o.auth,
@@ -343,7 +343,7 @@ static int top_watch(struct top *t)
 	if (rc < 0)
 		return control_client_fail(&e, EXIT_OS);
 	while (!t->is_over) {
-		if (top_look(t, &e) < 0)
+		if (top_query(t, &e) < 0)
 			snprintf(t->message, sizeof(t->message), "%s", e.text);
 		top_choose_job(t);
 		top_draw(t);
@@ -381,7 +381,7 @@ static int top_print(struct top *t)
 	struct err e = ERR_INIT;
 	int rc = 0;
 
-	if (top_look(t, &e) < 0)
+	if (top_query(t, &e) < 0)
 		return control_client_fail(
 			&e, t->o.server ? exit_code_of(&e) : EXIT_OS);
 	if (t->message[0])

@@ -55,7 +55,7 @@ static const struct proc_tcp *connects_of(const struct connects *c, int dir,
 }
 
 /* Reads the process's namespace, unless that has been read. */
-static void connects_look(struct connects *c, pid_t pid)
+static void connects_check(struct connects *c, pid_t pid)
 {
 	struct stat net;
 	char path[64];
@@ -79,7 +79,7 @@ char *connects_words(struct connects *c, pid_t pid, char *out)
 	DIR *dir;
 
 	*out = '\0';
-	connects_look(c, pid);
+	connects_check(c, pid);
 	if (!c->n)
 		return out;
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);

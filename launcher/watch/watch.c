@@ -70,7 +70,7 @@ static void watch_note_wait(struct wait_share *w,
 
 /* Returns whether the owner should hear of it at once: it has begun, or ended,
  * to do nothing. */
-static int watch_look(struct watch *w, uint32_t i, uint64_t tick_ms)
+static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 {
 	const struct worker *worker = &w->group->workers[i];
 	struct watched *x = &w->workers[i];
@@ -239,7 +239,7 @@ void watch_report_failure(struct watch *w, uint32_t local_rank)
 	n = (uint32_t)watch_put_missed(w, local_rank, &items);
 	for (uint32_t i = 0; i < w->group->n; i++)
 		if (w->group->workers[i].running)
-			watch_look(w, i, tick_ms);
+			watch_check(w, i, tick_ms);
 	n += watch_put_all(w, &items);
 	watch_send(w, &items, n);
 }
@@ -252,7 +252,7 @@ static void watch_on_tick(uv_timer_t *t)
 
 	for (uint32_t i = 0; i < w->group->n; i++)
 		if (w->group->workers[i].running)
-			is_news |= watch_look(w, i, tick_ms);
+			is_news |= watch_check(w, i, tick_ms);
 	if (++w->ticks % REPORT_TICKS == 0 || is_news)
 		watch_report(w);
 }

@@ -374,9 +374,9 @@ static int admission_is_outdated(const struct peer *p,
 	return !same;
 }
 
-int admission_let_in(struct peer *p, const struct wire_frame *f,
-		     const struct wire_hello *hello, const char *grant,
-		     const struct proof *key, struct err *e)
+int admission_admit(struct peer *p, const struct wire_frame *f,
+		    const struct wire_hello *hello, const char *grant,
+		    const struct proof *key, struct err *e)
 {
 	struct wire_welcome w = {.grant = SLICE_STR(grant)};
 	int rc = admission_is_outdated(p, hello, key)
@@ -397,14 +397,14 @@ int admission_let_in(struct peer *p, const struct wire_frame *f,
 	return 0;
 }
 
-static int admission_let_in_or_hold(struct peer *p, const struct wire_frame *f,
-				    const struct wire_hello *hello,
-				    const char *grant, const struct proof *key,
-				    struct err *e)
+static int admission_admit_or_hold(struct peer *p, const struct wire_frame *f,
+				   const struct wire_hello *hello,
+				   const char *grant, const struct proof *key,
+				   struct err *e)
 {
 	if (p->server->leadership && standby_hold(p, f, grant, key))
 		return 0;
-	return admission_let_in(p, f, hello, grant, key, e);
+	return admission_admit(p, f, hello, grant, key, e);
 }
 
 /* ---- munge ---- */
@@ -482,8 +482,8 @@ static void admission_on_munge_checked(uv_work_t *work, int status)
 		p->applicant.check = NULL;
 		if (x->rc < 0)
 			admission_log_refusal(p, &x->hello, x->why.text);
-		else if (admission_let_in_or_hold(p, &x->frame, &x->hello,
-						  x->grant, &x->key, &e) < 0)
+		else if (admission_admit_or_hold(p, &x->frame, &x->hello,
+						 x->grant, &x->key, &e) < 0)
 			admission_drop(p, e.text);
 		conn_flush_all(&p->server->pool);
 	}
@@ -544,7 +544,7 @@ static int admission_check_secret(struct peer *p, const struct wire_frame *f,
 	}
 	proof_of_client(&want, &key, &t);
 	if (proof_same(&want, hello->proof))
-		rc = admission_let_in_or_hold(p, f, hello, "", &key, e);
+		rc = admission_admit_or_hold(p, f, hello, "", &key, e);
 	else
 		admission_log_refusal(p, hello,
 				      "it does not have this job's secret");
@@ -577,7 +577,7 @@ int admission_hello(struct peer *p, const struct wire_frame *f, struct err *e)
 	}
 	switch (hello.method) {
 	case WIRE_NO_PROOF:
-		return admission_let_in_or_hold(p, f, &hello, "", NULL, e);
+		return admission_admit_or_hold(p, f, &hello, "", NULL, e);
 	case WIRE_BY_SECRET:
 		return admission_check_secret(p, f, &hello, e);
 	case WIRE_BY_MUNGE:

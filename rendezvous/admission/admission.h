@@ -40,8 +40,8 @@ int admission_hello(struct peer *p, const struct wire_frame *f, struct err *e);
 /* The peer has proved that it belongs to the job, which may still refuse it:
  * sends WELCOME with the result. A refused peer has to connect again. key: NULL
  * without authentication. 0 or ERR_PROTOCOL. */
-int admission_let_in(struct peer *p, const struct wire_frame *f,
-		     const struct wire_hello *hello, const char *grant,
-		     const struct proof *key, struct err *e);
+int admission_admit(struct peer *p, const struct wire_frame *f,
+		    const struct wire_hello *hello, const char *grant,
+		    const struct proof *key, struct err *e);
 
 #endif

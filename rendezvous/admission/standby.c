@@ -109,8 +109,8 @@ static void standby_answer_first(struct standby *w)
 	int rc = wire_get_hello(&x->frame, &hello, &e);
 
 	if (rc == 0)
-		rc = admission_let_in(p, &x->frame, &hello, x->grant,
-				      x->has_key ? &x->key : NULL, &e);
+		rc = admission_admit(p, &x->frame, &hello, x->grant,
+				     x->has_key ? &x->key : NULL, &e);
 	standby_hello_free(x);
 	assert(w->first != x);
 	if (rc < 0) {

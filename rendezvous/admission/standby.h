@@ -15,7 +15,7 @@ enum { STANDBY_MS = 2000 }; /* how long a HELLO waits */
 void standby_init(struct server *s);
 void standby_close(struct server *s);
 
-/* 1: it waits, and admission_let_in follows. 0: not needed, or out of memory.
+/* 1: it waits, and admission_admit follows. 0: not needed, or out of memory.
  * key: NULL without authentication. */
 int standby_hold(struct peer *p, const struct wire_frame *hello,
 		 const char *grant, const struct proof *key);

@@ -550,7 +550,7 @@ static void async_on_connect(uv_connect_t *req, int status)
 		async_send(l, wire_preface, WIRE_PREFACE_SIZE);
 }
 
-void async_client_speak(struct async_client *l)
+void async_client_send_preface(struct async_client *l)
 {
 	if (l->speaks || l->state > ASYNC_GREETING)
 		return;

@@ -68,7 +68,7 @@ int async_client_start(struct async_client *l, uv_loop_t *loop,
 
 /* Call it after LINK_PATIENCE_MS without a greeting: sends the preface now,
  * because the reply of a foreign server says more than silence. */
-void async_client_speak(struct async_client *l);
+void async_client_send_preface(struct async_client *l);
 
 /* The buffer to put frames into; then async_client_flush sends what is there.
  */

@@ -24,7 +24,7 @@ int client_connect(struct client **out, const struct endpoint *ep,
  * caller notices only the delay. The server recognises executed requests by
  * hello's session. timeout_ms counts from the loss; after it the call fails
  * with ERR_REMOTE, and each later call makes one attempt. */
-void client_come_again(struct client *c, int timeout_ms);
+void client_set_reconnect(struct client *c, int timeout_ms);
 /* Sends GOODBYE: this rank leaves in order. May be lost. */
 void client_left(struct client *c);
 void client_free(struct client *c); /* NULL is fine; closes */
@@ -32,8 +32,8 @@ void client_free(struct client *c); /* NULL is fine; closes */
 /* Each call waits for its reply. If the message has a timeout (WAIT, BARRIER,
  * GATHER, FATE; < 0: none), the server enforces it; the client allows a
  * connected server 10 s more, so that a server that hangs becomes an error.
- * Time without a connection counts only against client_come_again's. Returned
- * slices are valid until the next call on c. */
+ * Time without a connection counts only against client_set_reconnect's.
+ * Returned slices are valid until the next call on c. */
 int client_set(struct client *c, struct slice key, struct slice value,
 	       struct err *e);
 /* 1 found, 0 missing */

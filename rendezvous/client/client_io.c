@@ -500,7 +500,7 @@ int client_connect(struct client **out, const struct endpoint *ep,
 	return rc;
 }
 
-void client_come_again(struct client *c, int timeout_ms)
+void client_set_reconnect(struct client *c, int timeout_ms)
 {
 	c->again_ms = timeout_ms;
 }

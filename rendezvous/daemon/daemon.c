@@ -319,7 +319,7 @@ static void daemon_drain(struct server *s, const char *why)
 static void daemon_end_if_guests_gone(struct server *s)
 {
 	if (s->agentless && !server_next_peer(s, NULL) &&
-	    (s->parent_gone || agentless_job_all_gone(s->agentless)))
+	    (s->parent_gone || agentless_job_is_over(s->agentless)))
 		daemon_drain(s, "is stopping: its ranks have left");
 }
 

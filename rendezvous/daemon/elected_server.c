@@ -63,8 +63,8 @@ static int elected_server_is_over(void *owner, struct journal_etcd *journal)
 	return recovery_is_over_in_etcd(owner, journal);
 }
 
-static void elected_server_look(void *owner, uint64_t since,
-				struct leadership_view *v)
+static void elected_server_query(void *owner, uint64_t since,
+				 struct leadership_view *v)
 {
 	const struct server *s = owner;
 	uint64_t now = uv_now(s->loop);
@@ -101,7 +101,7 @@ static const struct leadership_events events = {
 	.on_kept = elected_server_on_kept,
 	.settle = elected_server_settle,
 	.is_over = elected_server_is_over,
-	.look = elected_server_look,
+	.query = elected_server_query,
 	.on_close = elected_server_on_close,
 };
 

@@ -106,7 +106,7 @@ static int leadership_is_cut_off(const struct leadership *l, uint64_t since,
 {
 	struct leadership_view v = {0};
 
-	l->events->look(l->owner, since, &v);
+	l->events->query(l->owner, since, &v);
 	*longest = v.nodes < 2 ? 0 : v.longest_ms;
 	return v.heard < 2 && (v.nodes > 1 || v.leases_lost > l->leases_lost);
 }
@@ -209,7 +209,7 @@ static void leadership_on_resigned(void *owner)
 }
 
 /* The fault is on this host, and another process may be able to lead. */
-static void leadership_give_way(struct leadership *l, const struct err *why)
+static void leadership_yield(struct leadership *l, const struct err *why)
 {
 	leadership_set_away(l, why);
 	election_resign(l->election, leadership_on_resigned);
@@ -329,7 +329,7 @@ static void leadership_on_loaded(void *owner)
 			etcd_where(l->etcd), e.text, l->o.job);
 		leadership_fall_back(l, &why);
 	} else if (l->events->agree_key(l->owner, &e) < 0) {
-		leadership_give_way(l, &e);
+		leadership_yield(l, &e);
 	} else if (rc == 0) {
 		leadership_serve(l);
 	}
@@ -413,7 +413,7 @@ static void leadership_on_renewed(void *owner)
 
 	struct leadership_view v = {0};
 
-	l->events->look(l->owner, 0, &v);
+	l->events->query(l->owner, 0, &v);
 	l->leases_lost = v.leases_lost;
 	if (l->state == SERVING)
 		l->events->on_kept(l->owner);

@@ -73,7 +73,7 @@ struct cached_reply *reply_cache_find_or_make(struct reply_cache *ps,
 static void reply_cache_free(struct cached_reply *p, struct store *s)
 {
 	if (p->met)
-		store_let_go(s, p->met);
+		store_drop_held(s, p->met);
 	free(p);
 }
 
@@ -128,7 +128,7 @@ void reply_cache_set(struct reply_cache *ps, struct cached_reply *p,
 	p->value = value;
 	p->met = met;
 	if (before)
-		store_let_go(s, before);
+		store_drop_held(s, before);
 	if (p->owner)
 		return;
 	/* during replay: it becomes the last to be forgotten */

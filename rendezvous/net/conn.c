@@ -103,7 +103,7 @@ void conn_drop(struct conn *c)
 	c->state = CONN_CLOSED;
 	conn_forget_dirty(c);
 	conn_unmark(c);
-	conn_go_on(c);
+	conn_unlink_stopped(c);
 	uv_close((uv_handle_t *)&c->tcp, conn_on_handle_closed);
 	uv_close((uv_handle_t *)&c->timer, conn_on_handle_closed);
 }
@@ -187,7 +187,7 @@ void conn_flush(struct conn *c)
 	if (c->broken)
 		buf_reset(&c->out);
 	if (c->out.len == 0 && c->out.data)
-		conn_give_spare(c);
+		conn_return_spare(c);
 	conn_shutdown_when_sent(c);
 	conn_count(c);
 }

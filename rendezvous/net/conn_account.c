@@ -16,7 +16,7 @@ void conn_charge_to(struct conn *c, struct account *a, size_t fixed)
 	struct account *before = c->account;
 
 	if (a) {
-		c->account = account_hold(a);
+		c->account = account_ref(a);
 		account_connection(a, 1);
 	} else {
 		c->account = NULL;
@@ -24,7 +24,7 @@ void conn_charge_to(struct conn *c, struct account *a, size_t fixed)
 	if (before) {
 		account_sub(before, c->counted);
 		account_connection(before, -1);
-		account_let_go(before);
+		account_unref(before);
 	}
 	c->fixed = fixed;
 	c->counted = a ? conn_bytes_held(c) : 0;

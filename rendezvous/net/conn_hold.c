@@ -12,7 +12,7 @@ void conn_unmark(struct conn *c)
 	c->held_pprev = NULL;
 }
 
-void conn_go_on(struct conn *c)
+void conn_unlink_stopped(struct conn *c)
 {
 	if (!c->stopped_pprev)
 		return;
@@ -66,7 +66,7 @@ void conn_release_held(struct conn_pool *pool)
 			conn_flush(c);
 	}
 	while ((c = pool->stopped)) {
-		conn_go_on(c);
+		conn_unlink_stopped(c);
 		conn_resume(c);
 	}
 }

@@ -13,7 +13,7 @@ enum {
 /* conn_write.c: writes the output, as much as the kernel takes. */
 void conn_write_out(struct conn *c);
 /* Its output is empty: returns the buffer to the pool. */
-void conn_give_spare(struct conn *c);
+void conn_return_spare(struct conn *c);
 
 /* conn.c: writes the output, and closes the connection if it has finished. */
 void conn_flush(struct conn *c);
@@ -38,7 +38,7 @@ struct slice conn_take_records(struct conn *c, struct slice in);
 /* conn_hold.c: remove it from the pool's list of held or stopped connections.
  * Idempotent. */
 void conn_unmark(struct conn *c);
-void conn_go_on(struct conn *c);
+void conn_unlink_stopped(struct conn *c);
 /* Stops reading until conn_release_held: the client sends requests while
  * replies wait for the journal. */
 void conn_stop_reading(struct conn *c);

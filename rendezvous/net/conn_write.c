@@ -16,7 +16,7 @@ static void conn_reuse_buffer(struct conn *c)
 }
 
 /* Idle connections keep no output buffer. */
-void conn_give_spare(struct conn *c)
+void conn_return_spare(struct conn *c)
 {
 	struct buf *spare = &c->pool->spare;
 

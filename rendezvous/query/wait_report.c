@@ -130,7 +130,7 @@ static void wait_report_put_absent(struct wait_text *a, struct hosted_job *h,
 	came = calloc(n, 1);
 	if (!came)
 		return;
-	store_who_came(&p->waiter, came, n);
+	store_arrived(&p->waiter, came, n);
 	for (rank = 0; rank < n && wait_text_has_room(a); rank++)
 		if (!came[rank])
 			wait_report_put_rank(a, h, rank);

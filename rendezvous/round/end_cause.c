@@ -182,16 +182,6 @@ static void end_cause_set_early(struct job *j, const struct job_node *n,
 	j->end.exit_code = end_cause_exit_code(m);
 }
 
-/* ddp_init needs all ranks. A rank that exited with 0 meanwhile did not call
- * it. */
-static int end_cause_missed_init(const struct wire_exited *m)
-{
-	static const char init[] = "ddp_init";
-	size_t n = sizeof(init) - 1;
-
-	return m->missed.len >= n && memcmp(m->missed.data, init, n) == 0;
-}
-
 /* As end_cause_set_early, but `absent` did not get as far as a world. */
 static void end_cause_set_absent(struct job *j, const struct job_node *n,
 				 const struct wire_exited *absent,
@@ -233,11 +223,36 @@ static void end_cause_set_left(struct job *j, const struct job_node *n,
 	j->end.exit_code = end_cause_exit_code(m);
 }
 
-/* Whether m failed in a call of all ranks, after `left` had left the world with
+/* ---- a rank that exited with 0 as the cause ---- */
+
+/* m failed in a call that lacks `left`, which exited without ddp_finalize. */
+static int end_cause_is_unfinished(const struct job *j,
+				   const struct wire_exited *left,
+				   const struct wire_exited *m)
+{
+	(void)j;
+	return m->missed.len && left->early;
+}
+
+/* ddp_init needs all ranks. A rank that exited with 0 meanwhile did not call
+ * it. */
+static int end_cause_is_absent(const struct job *j,
+			       const struct wire_exited *left,
+			       const struct wire_exited *m)
+{
+	static const char init[] = "ddp_init";
+	size_t n = sizeof(init) - 1;
+
+	(void)j;
+	(void)left;
+	return m->missed.len >= n && memcmp(m->missed.data, init, n) == 0;
+}
+
+/* m failed in a call of all ranks, after `left` had left the world with
  * ddp_finalize. If most ranks have, m made a call too many. */
-static int end_cause_missed_left(const struct job *j,
-				 const struct wire_exited *left,
-				 const struct wire_exited *m)
+static int end_cause_is_finalized(const struct job *j,
+				  const struct wire_exited *left,
+				  const struct wire_exited *m)
 {
 	static const char group[] = " of group ";
 	struct slice call = m->missed;
@@ -250,35 +265,45 @@ static int end_cause_missed_left(const struct job *j,
 	return 2 * (j->exited - 1) <= j->world_size; /* m is counted */
 }
 
-static int end_cause_is_left(const struct wire_exited *left,
+/* m lost a connection just after `left` had exited. */
+static int end_cause_is_left(const struct job *j,
+			     const struct wire_exited *left,
 			     const struct wire_exited *m)
 {
-	return stall_is_disconnect(end_cause_short_why(m->why)) &&
+	(void)j;
+	return !left->early &&
+	       stall_is_disconnect(end_cause_short_why(m->why)) &&
 	       left->ran_ms <= m->ran_ms && m->ran_ms - left->ran_ms < LEFT_MS;
 }
 
-/* A rank that ended with code 0 before m failed may be the cause. The tests go
- * from the surest sign to the weakest: m's call lacks a rank that exited
- * without ddp_finalize; m waits in ddp_init for a rank that never called it;
- * m's call lacks a rank that has called ddp_finalize; m lost a connection just
- * after that rank ended. */
+/* From the surest sign to the weakest; the first that holds is the cause. */
+static const struct {
+	int (*holds)(const struct job *j, const struct wire_exited *left,
+		     const struct wire_exited *m);
+	void (*set)(struct job *j, const struct job_node *n,
+		    const struct wire_exited *left,
+		    const struct wire_exited *m);
+} left_causes[] = {
+	{end_cause_is_unfinished, end_cause_set_early},
+	{end_cause_is_absent, end_cause_set_absent},
+	{end_cause_is_finalized, end_cause_set_early},
+	{end_cause_is_left, end_cause_set_left},
+};
+
 void end_cause_worker(struct job *j, const struct job_node *n,
 		      const struct wire_exited *m, const char *text)
 {
-	struct wire_exited before;
-	const struct job_node *left =
-		j->early.len ? end_cause_find_early(j, &before) : NULL;
+	struct wire_exited left;
+	const struct job_node *at =
+		j->early.len ? end_cause_find_early(j, &left) : NULL;
 
-	if (left && m->missed.len && before.early)
-		end_cause_set_early(j, left, &before, m);
-	else if (left && end_cause_missed_init(m))
-		end_cause_set_absent(j, left, &before, m);
-	else if (left && m->missed.len && end_cause_missed_left(j, &before, m))
-		end_cause_set_early(j, left, &before, m);
-	else if (left && !before.early && end_cause_is_left(&before, m))
-		end_cause_set_left(j, left, &before, m);
-	else
-		end_cause_set_worker(j, n, m, text);
+	for (size_t i = 0;
+	     at && i < sizeof(left_causes) / sizeof(*left_causes); i++)
+		if (left_causes[i].holds(j, &left, m)) {
+			left_causes[i].set(j, at, &left, m);
+			return;
+		}
+	end_cause_set_worker(j, n, m, text);
 }
 
 void end_cause_give_up(struct job *j, const char *text)

@@ -287,7 +287,7 @@ static int job_do_stop_order(struct job *j, struct event *ev,
 	if (ev->node->place == NODE_SPARE && !m->whole)
 		job_is_outside(j, ev->node);
 	else if (ev->node->place != NODE_GONE)
-		job_stop_take(j, ev->node, m);
+		job_stop_handle(j, ev->node, m);
 	return 0;
 }
 

@@ -150,8 +150,8 @@ void transition_release(struct job *j);
 
 /* job_stop.c: n's agent reports a stop. A report that adds nothing is not
  * passed on. */
-void job_stop_take(struct job *j, const struct job_node *n,
-	       const struct wire_stop *m);
+void job_stop_handle(struct job *j, const struct job_node *n,
+		     const struct wire_stop *m);
 /* Counts a rank's exit. 1: the stop explains its failure. */
 int job_stop_explains(struct job *j, const struct wire_exited *m);
 /* All ranks have exited: if the stop ended at least one, sets j->end and
@@ -203,7 +203,7 @@ void restarts_note_failure(struct job *j, struct job_node *n,
 			   const struct wire_exited *m);
 /* n, of the last round, has joined again; steps: its JOIN's. If n is to be
  * swapped, and a spare still waits, they change places. */
-void restarts_take_node(struct job *j, struct job_node *n, uint64_t steps);
+void restarts_on_joined(struct job *j, struct job_node *n, uint64_t steps);
 /* All nodes have joined again. 1: a further attempt would fail as well, and
  * j->end, which ended the last round, says so. */
 int restarts_are_in_vain(struct job *j);

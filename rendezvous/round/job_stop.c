@@ -24,8 +24,8 @@ static void job_stop_set_text(const struct job_node *n,
 			 node_name(n, name), SLICE_FMT(m->text));
 }
 
-void job_stop_take(struct job *j, const struct job_node *n,
-	       const struct wire_stop *m)
+void job_stop_handle(struct job *j, const struct job_node *n,
+		     const struct wire_stop *m)
 {
 	struct job_stop_order *t = &j->stop_order;
 	int number = m->signal > 0 ? m->signal & 127 : SIGTERM;

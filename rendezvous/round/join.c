@@ -398,7 +398,7 @@ int join_again(struct job *j, const struct wire_join *m, void *owner,
 	if (rc < 0)
 		return rc;
 	join_set_joined(j, n);
-	restarts_take_node(j, n, m->steps);
+	restarts_on_joined(j, n, m->steps);
 	return 0;
 }
 

@@ -124,7 +124,7 @@ static void restarts_swap(struct job *j, struct job_node *n)
 		 j->id, heir ? heir->host : "no node", n->host);
 }
 
-void restarts_take_node(struct job *j, struct job_node *n, uint64_t steps)
+void restarts_on_joined(struct job *j, struct job_node *n, uint64_t steps)
 {
 	j->restarts.known++;
 	n->has_steps |= steps > 0;

@@ -58,7 +58,7 @@ int agentless_job_check(const struct hosted_job *h,
 	return 0;
 }
 
-void agentless_job_came(struct peer *p, const struct wire_hello *hello)
+void agentless_job_joined(struct peer *p, const struct wire_hello *hello)
 {
 	p->host = strndup(hello->host.data, hello->host.len);
 	uv_tcp_keepalive(&p->conn.tcp, 1, KEEPALIVE_S);
@@ -77,7 +77,7 @@ void agentless_job_left(struct hosted_job *h, struct peer *p, const char *how)
 	hosted_job_act(h);
 }
 
-int agentless_job_all_gone(const struct hosted_job *h)
+int agentless_job_is_over(const struct hosted_job *h)
 {
 	return job_state(h->job) == JOB_OVER;
 }

@@ -15,11 +15,11 @@ int agentless_job_open(struct server *s, const char *job, uint32_t ranks,
 int agentless_job_check(const struct hosted_job *h,
 			const struct wire_hello *hello, struct err *e);
 /* A worker has joined: keepalive watches its connection for a dead host. */
-void agentless_job_came(struct peer *p, const struct wire_hello *hello);
+void agentless_job_joined(struct peer *p, const struct wire_hello *hello);
 /* A worker is gone, with or without a GOODBYE. */
 void agentless_job_left(struct hosted_job *h, struct peer *p, const char *how);
 /* All ranks have joined and left. */
-int agentless_job_all_gone(const struct hosted_job *h);
+int agentless_job_is_over(const struct hosted_job *h);
 /* No worker is left: frees the job. */
 void agentless_job_close(struct hosted_job *h);
 

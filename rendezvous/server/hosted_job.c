@@ -335,7 +335,7 @@ struct hosted_job *hosted_job_restore(struct server *s, struct job *job,
 	h->item.key = SLICE_STR(job_id(h->job));
 	if (hosted_job_insert(h, named) < 0) {
 		job_free(job);
-		account_let_go(h->account);
+		account_unref(h->account);
 		free(h);
 		return NULL;
 	}
@@ -417,7 +417,7 @@ static void hosted_job_close(struct hosted_job *h)
 	server_remove_job(h);
 	job_free(h->job);
 	account_sub(h->account, h->gone_bytes);
-	account_let_go(h->account);
+	account_unref(h->account);
 	h->account = NULL;
 	h->closing = 3;
 	uv_close((uv_handle_t *)&h->state_timer, hosted_job_on_timer_closed);
@@ -547,7 +547,7 @@ int hosted_job_admit_worker(struct peer *p, const struct wire_hello *hello,
 	p->session.rank = hello->rank;
 	hosted_job_add_worker(h, p);
 	if (h->agentless)
-		agentless_job_came(p, hello);
+		agentless_job_joined(p, hello);
 	return 0;
 }
 

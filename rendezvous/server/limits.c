@@ -54,7 +54,7 @@ struct account *limits_account(struct server *s, struct slice job)
 
 	tenant = limits_tenant(s, job, &rc);
 	a = rc < 0 ? NULL : account_of_job(job, tenant, &s->accounts);
-	account_let_go(tenant);
+	account_unref(tenant);
 	return a;
 }
 
@@ -76,7 +76,7 @@ int limits_check_tenant(struct peer *p, struct slice job, struct err *e)
 			     s->endpoint);
 	else if (a)
 		conn_charge_to(&p->conn, a, sizeof(*p));
-	account_let_go(a);
+	account_unref(a);
 	return rc;
 }
 

@@ -93,7 +93,7 @@ static void session_unpark(struct parked *p)
 	if (p->next)
 		p->next->pprev = p->pprev;
 	p->session->nparked--;
-	store_take_back(p->session->store, p, sizeof(*p));
+	store_memory_free(p->session->store, p, sizeof(*p));
 }
 
 static int session_park(struct session *s, const struct wire_frame *f,
@@ -107,7 +107,7 @@ static int session_park(struct session *s, const struct wire_frame *f,
 			       "rank %u already has %d waiting requests on one "
 			       "connection, the maximum",
 			       s->rank, SESSION_PARKED_MAX);
-	p = store_lend(s->store, sizeof(*p), e);
+	p = store_memory_new(s->store, sizeof(*p), e);
 	if (!p)
 		return err_negative(e->code);
 	p->waiter.owner = p->fate.owner = p;

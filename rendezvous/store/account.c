@@ -33,7 +33,7 @@ struct account *account_of_tenant(struct hash_table *tenants, struct slice name,
 	struct account *a = (struct account *)hash_table_find(tenants, name);
 
 	if (a)
-		return account_hold(a);
+		return account_ref(a);
 	a = account_new("tenant", name, l->tenant_bytes, "--tenant-memory");
 	if (!a)
 		return NULL;
@@ -53,28 +53,28 @@ struct account *account_of_job(struct slice job, struct account *above,
 		account_new("job", job, l->job_bytes, "--max-memory");
 
 	if (a)
-		a->above = account_hold(above);
+		a->above = account_ref(above);
 	return a;
 }
 
-struct account *account_hold(struct account *a)
+struct account *account_ref(struct account *a)
 {
 	if (a)
 		a->holders++;
 	return a;
 }
 
-void account_let_go(struct account *a)
+void account_unref(struct account *a)
 {
 	if (!a || --a->holders)
 		return;
-	account_let_go(a->above);
+	account_unref(a->above);
 	if (a->tenants)
 		hash_table_remove(a->tenants, &a->item);
 	free(a);
 }
 
-int account_take(struct account *a, size_t n, struct err *e)
+int account_charge(struct account *a, size_t n, struct err *e)
 {
 	for (const struct account *x = a; x; x = x->above)
 		if (x->max && (x->bytes > x->max || n > x->max - x->bytes))

@@ -37,12 +37,12 @@ struct account *account_of_tenant(struct hash_table *tenants, struct slice name,
 struct account *account_of_job(struct slice job, struct account *above,
 			       const struct account_limits *l);
 /* All calls below do nothing if a is NULL. */
-struct account *account_hold(struct account *a);
-void account_let_go(struct account *a);
+struct account *account_ref(struct account *a);
+void account_unref(struct account *a);
 
 /* Charges n bytes to the job and its tenant: ERR_REFUSED, and charges nothing,
  * if one of them would exceed its limit. */
-int account_take(struct account *a, size_t n, struct err *e);
+int account_charge(struct account *a, size_t n, struct err *e);
 /* The same for memory that is in use already: ignores the limits. */
 void account_add(struct account *a, size_t n);
 void account_sub(struct account *a, size_t n);

@@ -87,7 +87,7 @@ static void barrier_gather_free(struct store *s, struct barrier_gather *m)
 		store_discharge(s, m->values[i].len);
 		free((char *)m->values[i].data);
 	}
-	store_give(s, m->taken);
+	store_unreserve(s, m->taken);
 	gather_fanout_release(&m->share);
 	free(m->values);
 	free(m->error);
@@ -111,13 +111,13 @@ static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
 {
 	size_t taken = barrier_gather_cost_bytes(key, size, is_gather);
 	struct barrier_gather *m;
-	int rc = store_take(s, taken, e);
+	int rc = store_reserve(s, taken, e);
 
 	if (rc < 0)
 		return rc;
 	*out = m = calloc(1, sizeof(*m) + key.len);
 	if (!m) {
-		store_give(s, taken);
+		store_unreserve(s, taken);
 		return store_no_memory(e);
 	}
 	m->taken = taken;
@@ -132,7 +132,7 @@ static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
 		free(m->values);
 		free(m);
 		*out = NULL;
-		store_give(s, taken);
+		store_unreserve(s, taken);
 		return store_no_memory(e);
 	}
 	return 0;
@@ -412,7 +412,7 @@ void barrier_gather_awaited(const struct store_waiter *w,
 	a->of = m->size;
 }
 
-void store_who_came(const struct store_waiter *w, uint8_t *came, uint32_t n)
+void store_arrived(const struct store_waiter *w, uint8_t *came, uint32_t n)
 {
 	const struct store_waiter *x = w->meeting ? w->meeting->waiters : NULL;
 
@@ -439,7 +439,7 @@ struct barrier_gather *store_hold_again(struct barrier_gather *m)
 	return m;
 }
 
-void store_let_go(struct store *s, struct barrier_gather *m)
+void store_drop_held(struct store *s, struct barrier_gather *m)
 {
 	if (--m->here == 0)
 		barrier_gather_free(s, m);
@@ -479,7 +479,7 @@ struct barrier_gather *store_remake(struct store *s, const struct slice *values,
 	m->size = size;
 	m->is_gather = 1;
 	m->taken = barrier_gather_cost_bytes(SLICE("", 0), size, 1);
-	if (store_take(s, m->taken, NULL) < 0)
+	if (store_reserve(s, m->taken, NULL) < 0)
 		m->taken = 0;
 	barrier_gather_list_add(&s->meetings.held, m);
 	for (uint32_t i = 0; i < size; i++) {

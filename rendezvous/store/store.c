@@ -20,7 +20,7 @@ struct store *store_new(const struct store_limits *limits)
 		free(s);
 		return NULL;
 	}
-	account_hold(s->limits.account);
+	account_ref(s->limits.account);
 	s->woken_tail = &s->woken;
 	return s;
 }
@@ -41,7 +41,7 @@ void store_free(struct store *s)
 	hash_table_release(&s->entries);
 	meetings_release(&s->meetings);
 	account_sub(s->limits.account, s->bytes + s->taken);
-	account_let_go(s->limits.account);
+	account_unref(s->limits.account);
 	free((char *)s->limits.job);
 	free(s);
 }
@@ -80,7 +80,7 @@ int store_next_key(struct store *s, struct hash_item **at, struct slice *key)
 static int store_find_or_add(struct store *s, size_t n, struct err *e)
 {
 	if (s->limits.bytes != SIZE_MAX)
-		return account_take(s->limits.account, n, e);
+		return account_charge(s->limits.account, n, e);
 	account_add(s->limits.account, n);
 	return 0;
 }
@@ -90,7 +90,7 @@ struct account *store_account(const struct store *s)
 	return s->limits.account;
 }
 
-int store_take(struct store *s, size_t n, struct err *e)
+int store_reserve(struct store *s, size_t n, struct err *e)
 {
 	int rc = store_find_or_add(s, n, e);
 
@@ -99,30 +99,30 @@ int store_take(struct store *s, size_t n, struct err *e)
 	return rc;
 }
 
-void store_give(struct store *s, size_t n)
+void store_unreserve(struct store *s, size_t n)
 {
 	s->taken -= n;
 	account_sub(s->limits.account, n);
 }
 
-void *store_lend(struct store *s, size_t n, struct err *e)
+void *store_memory_new(struct store *s, size_t n, struct err *e)
 {
 	void *p = NULL;
 
-	if (store_take(s, n, e) < 0)
+	if (store_reserve(s, n, e) < 0)
 		return NULL;
 	p = calloc(1, n);
 	if (!p) {
-		store_give(s, n);
+		store_unreserve(s, n);
 		store_no_memory(e);
 	}
 	return p;
 }
 
-void store_take_back(struct store *s, void *p, size_t n)
+void store_memory_free(struct store *s, void *p, size_t n)
 {
 	free(p);
-	store_give(s, n);
+	store_unreserve(s, n);
 }
 
 int store_charge(struct store *s, size_t n, struct err *e)
@@ -173,7 +173,7 @@ void store_drop_if_unused(struct store *s, struct store_entry *en)
 	if (en->exists || en->waiters.first || en->gate.first || en->queued)
 		return;
 	store_discharge(s, en->item.key.len);
-	store_give(s, sizeof(*en));
+	store_unreserve(s, sizeof(*en));
 	hash_table_remove(&s->entries, &en->item);
 	free(en->value);
 	free(en);
@@ -193,12 +193,12 @@ int store_find_or_make(struct store *s, struct slice key,
 			       "the store of job '%s' is full: it has %zu "
 			       "keys, its limit (--max-keys of its ddprdzv)",
 			       s->limits.job, s->limits.keys);
-	rc = store_take(s, sizeof(*en), e);
+	rc = store_reserve(s, sizeof(*en), e);
 	if (rc < 0)
 		return rc;
 	rc = store_charge(s, key.len, e);
 	if (rc < 0) {
-		store_give(s, sizeof(*en));
+		store_unreserve(s, sizeof(*en));
 		return rc;
 	}
 	en = calloc(1, sizeof(*en) + key.len);
@@ -209,7 +209,7 @@ int store_find_or_make(struct store *s, struct slice key,
 	if (!en || hash_table_insert(&s->entries, &en->item) < 0) {
 		free(en);
 		store_discharge(s, key.len);
-		store_give(s, sizeof(*en));
+		store_unreserve(s, sizeof(*en));
 		return store_no_memory(e);
 	}
 	*out = en;

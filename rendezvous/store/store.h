@@ -91,8 +91,8 @@ size_t store_keys(const struct store *s);
 size_t store_bytes(const struct store *s);
 /* Zeroed memory for a waiter, charged to the account only. NULL, and e (not
  * NULL) is set: ERR_REFUSED, -ENOMEM. */
-void *store_lend(struct store *s, size_t n, struct err *e);
-void store_take_back(struct store *s, void *p, size_t n);
+void *store_memory_new(struct store *s, size_t n, struct err *e);
+void store_memory_free(struct store *s, void *p, size_t n);
 struct account *store_account(const struct store *s);
 /* Iterates over the keys in no particular order; *at NULL begins. 1 and the
  * key, or 0 at the end. The store must not change meanwhile. */
@@ -156,9 +156,9 @@ void store_answer_all(struct store *s);
 /* The next woken waiter, or NULL. Its result can be read until
  * store_waiter_release. */
 struct store_waiter *store_woken(struct store *s);
-/* Keeps a gather's result beyond w, until store_let_go. */
+/* Keeps a gather's result beyond w, until store_drop_held. */
 struct barrier_gather *store_hold(struct store_waiter *w);
-void store_let_go(struct store *s, struct barrier_gather *m);
+void store_drop_held(struct store *s, struct barrier_gather *m);
 /* Its values in rank order, *size of them. */
 const struct slice *store_held(const struct barrier_gather *m, uint32_t *size);
 struct held_tag *store_held_tag(struct barrier_gather *m);
@@ -184,7 +184,7 @@ void store_awaited(const struct store_waiter *w, struct store_awaited *a);
 int store_next_missing(const struct store_waiter *w, uint32_t *at,
 		       struct slice *key);
 /* Sets came[rank] to 1 for each of n ranks in w's barrier or gather. */
-void store_who_came(const struct store_waiter *w, uint8_t *came, uint32_t n);
+void store_arrived(const struct store_waiter *w, uint8_t *came, uint32_t n);
 /* Appends a key in quotes, shortened, with '?' for unprintable bytes. */
 void store_put_quoted(struct buf *out, struct slice key);
 /* Ends w's wait, whatever it waits for; an idle or zeroed w is fine. */

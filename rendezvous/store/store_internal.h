@@ -56,8 +56,8 @@ int store_charge(struct store *s, size_t n, struct err *e);
 void store_discharge(struct store *s, size_t n);
 
 /* The same for the account only: memory besides keys and values. */
-int store_take(struct store *s, size_t n, struct err *e);
-void store_give(struct store *s, size_t n);
+int store_reserve(struct store *s, size_t n, struct err *e);
+void store_unreserve(struct store *s, size_t n);
 
 /* The entry has a value now: wakes the waiters that lack nothing else. */
 void store_wake_all_of(struct store_entry *en);

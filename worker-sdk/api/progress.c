@@ -55,7 +55,7 @@ static void *progress_thread(void *arg)
 			en->changed = 0;
 			ddp__engine_sleep(en, &sleeper, ms, en->bell);
 			eventfd_read(en->bell, &count);
-			ddp__engine_look(en);
+			ddp__engine_check(en);
 		}
 		progress_yield(en);
 	}

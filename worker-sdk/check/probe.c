@@ -152,7 +152,7 @@ static void probe_take(struct probe *p, struct findings *out, int time_ms)
 	buf_release(&p->bytes);
 }
 
-static void probe_hear(struct probe *p)
+static void probe_receive(struct probe *p)
 {
 	char *to = buf_reserve(&p->bytes, READ_MAX);
 	ssize_t n = to ? read(p->fd, to, READ_MAX) : 0;
@@ -202,7 +202,7 @@ static void probe_set_run(struct probe_set *s, int time_ms,
 			break;
 		for (int i = 0; i < s->n; i++) {
 			if (polls[i].fd >= 0 && polls[i].revents)
-				probe_hear(&s->list[i]);
+				probe_receive(&s->list[i]);
 		}
 	}
 	for (int i = 0; i < s->n; i++)

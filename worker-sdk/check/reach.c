@@ -55,7 +55,7 @@ static int reach_expects(void *owner, const struct ddp__link *caller,
 	return ddp__link_fits(me, caller);
 }
 
-static void reach_came(void *owner, const struct ddp__hello *h, int fd)
+static void reach_on_caller(void *owner, const struct ddp__hello *h, int fd)
 {
 	struct reach *r = owner;
 	struct reach_peer *p = &r->peers[h->caller.from];
@@ -173,7 +173,7 @@ int reach_init(struct reach *r, int me, int n, uint32_t round, const char *addr,
 	r->callers.key = r->key;
 	r->callers.owner = r;
 	r->callers.expects = reach_expects;
-	r->callers.came = reach_came;
+	r->callers.on_caller = reach_on_caller;
 	return ddp__listen(&r->listener, addr, port, e);
 }
 

@@ -67,12 +67,12 @@ static int comm_ask(struct ddp__kv *kv, int rank, int timeout_ms,
 static int comm_fate(void *owner, int rank, const char *seen, struct err *e)
 {
 	struct ddp_comm *c = owner;
-	struct ddp__kv *kv = ddp__store_borrow(c->world, BORROW_MS);
+	struct ddp__kv *kv = ddp__store_lock_within(c->world, BORROW_MS);
 	int rc = comm_ask(kv, ddp_world_rank(c, rank), seen ? FATE_MS : 0, seen,
 			  e);
 
 	if (kv)
-		ddp__store_give(c->world);
+		ddp__store_unlock(c->world);
 	return rc;
 }
 
@@ -93,9 +93,9 @@ struct ddp_comm *ddp__comm_new(struct ddp__world *w)
 				       comm_name_rank,
 				       comm_fate,
 				       comm_last_seen,
-				       ddp__detector_look,
+				       ddp__detector_check,
 				       ddp__detector_end,
-				       ddp__detector_hear};
+				       ddp__detector_receive};
 	c->next = w->comms;
 	w->comms = c;
 	return c;

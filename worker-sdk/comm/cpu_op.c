@@ -156,7 +156,7 @@ static size_t op_gathered(const struct ddp__cpu_op *op)
 
 /* Prepares this turn. 1: it is under way; 0: it has to wait for the remote
  * lane; 2: this rank has nothing to do in it. */
-static int op_take_turn(struct ddp__cpu_op *op, struct err *e)
+static int op_begin_turn(struct ddp__cpu_op *op, struct err *e)
 {
 	int out, rc;
 	size_t k = op_segment(op, op->turn, &out);
@@ -172,7 +172,7 @@ static int op_take_turn(struct ddp__cpu_op *op, struct err *e)
 static int op_local_move(struct ddp__cpu_op *op, int wait, struct err *e)
 {
 	while (op->turn < 2 * op->segments) {
-		int rc = op->local_busy ? 1 : op_take_turn(op, e);
+		int rc = op->local_busy ? 1 : op_begin_turn(op, e);
 
 		if (rc <= 0)
 			return rc;

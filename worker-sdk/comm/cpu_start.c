@@ -522,7 +522,7 @@ static int meeting_run(struct meeting *m)
 		if (rc)
 			ddp__shm_abort(&m->cpu->shm, m->e);
 		else
-			rc = ddp__shm_meet(&m->cpu->shm, &call, m->e);
+			rc = ddp__shm_start(&m->cpu->shm, &call, m->e);
 		m->cpu->shm.spins &= !world_is_crowded(m->world);
 		m->cpu->tcp.spins = m->cpu->shm.spins;
 		m->cpu->p2p.spins = m->cpu->shm.spins;

@@ -158,7 +158,7 @@ static int blocked_is_valid(const struct ddp_comm *world,
 }
 
 /* Keeps the newest report of each rank. */
-void ddp__detector_hear(void *owner, const void *bytes, size_t size)
+void ddp__detector_receive(void *owner, const void *bytes, size_t size)
 {
 	struct ddp_comm *c = owner, *world = world_of(c->world);
 	struct ddp__detector *d = detector_of(c->world);
@@ -426,8 +426,8 @@ void ddp__detector_explain(struct ddp_comm *c, struct err *e)
 	ddp__detector_end(c);
 }
 
-int ddp__detector_look(void *owner, const struct ddp__call *call, int from,
-		       struct err *e)
+int ddp__detector_check(void *owner, const struct ddp__call *call, int from,
+			struct err *e)
 {
 	struct ddp_comm *c = owner, *world = world_of(c->world);
 	struct ddp__detector *d = world ? detector_of(c->world) : NULL;

@@ -28,14 +28,14 @@
 
 /* The functions blocked, unblocked and heard of struct ddp__peers; owner is a
  * struct ddp_comm. The caller holds the engine's lock. */
-int ddp__detector_look(void *owner, const struct ddp__call *call, int from,
-		       struct err *e);
+int ddp__detector_check(void *owner, const struct ddp__call *call, int from,
+			struct err *e);
 void ddp__detector_end(void *owner);
 /* The operation that c waits in has failed. In a deadlock a rank may first
  * notice another rank's failure and its reason: then *e becomes that reason,
  * also for the ranks that wait for this one. */
 void ddp__detector_explain(struct ddp_comm *c, struct err *e);
-void ddp__detector_hear(void *owner, const void *bytes, size_t size);
+void ddp__detector_receive(void *owner, const void *bytes, size_t size);
 
 /* ---- for the detector's two files ---- */
 

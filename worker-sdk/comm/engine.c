@@ -242,7 +242,7 @@ int ddp__engine_move(struct ddp__engine *en)
 
 /* ---- waiting */
 
-void ddp__engine_look(struct ddp__engine *en)
+void ddp__engine_check(struct ddp__engine *en)
 {
 	uint64_t now = clock_ns();
 
@@ -389,7 +389,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 			uint64_t waited = (clock_ns() - start) / 1000000u;
 
 			if (!moved)
-				ddp__engine_look(en);
+				ddp__engine_check(en);
 			if (waited >= (uint64_t)timeout_ms)
 				break;
 			ms = ddp__pace(&pace, moved, SPIN_NS);
@@ -405,7 +405,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		/* first: a rank may have left because of a deadlock */
 		if (timeout_ms < 0)
 			engine_check_circle(t, &w);
-		ddp__engine_look(en);
+		ddp__engine_check(en);
 	}
 	ddp__goes_on(&w);
 }

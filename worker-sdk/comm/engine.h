@@ -88,7 +88,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 
 /* Checks, at intervals, whether tasks that do not move can still continue, and
  * fails those that cannot. */
-void ddp__engine_look(struct ddp__engine *en);
+void ddp__engine_check(struct ddp__engine *en);
 /* Restarts the timeouts of all tasks that do not move. */
 void ddp__engine_forgive(struct ddp__engine *en);
 /* Sleeps until data may have arrived, for at most ms. bell (-1: none) wakes it

@@ -65,7 +65,7 @@ struct ddp_request *ddp__request_new(struct ddp_comm *c,
 }
 
 /* Removes r from the backend, the recorder and its list. */
-static void request_let_go(struct ddp_request *r)
+static void request_detach(struct ddp_request *r)
 {
 	if (!r->ended) /* nothing waits for it any more */
 		flight_end(r->comm->world->flight, r->call.ticket, 1);
@@ -78,13 +78,13 @@ static void request_let_go(struct ddp_request *r)
 
 void ddp__request_free(struct ddp_request *r)
 {
-	request_let_go(r);
+	request_detach(r);
 	free(r);
 }
 
 void ddp__request_orphan(struct ddp_request *r)
 {
-	request_let_go(r);
+	request_detach(r);
 	if (!r->ended)
 		r->ended = ERR_ABORTED;
 	r->comm = NULL;

@@ -16,7 +16,7 @@
  * thread can ask between two slices why a rank does not arrive. */
 enum { SLICE_MS = 200 };
 
-struct ddp__kv *ddp__store_take(struct ddp__world *w)
+struct ddp__kv *ddp__store_lock(struct ddp__world *w)
 {
 	/* Otherwise a caller that waits in slices would take the lock again
 	 * before the other thread has woken up. */
@@ -26,7 +26,7 @@ struct ddp__kv *ddp__store_take(struct ddp__world *w)
 	return w->kv;
 }
 
-struct ddp__kv *ddp__store_borrow(struct ddp__world *w, int ms)
+struct ddp__kv *ddp__store_lock_within(struct ddp__world *w, int ms)
 {
 	int rc;
 
@@ -38,7 +38,7 @@ struct ddp__kv *ddp__store_borrow(struct ddp__world *w, int ms)
 	return rc ? NULL : w->kv;
 }
 
-void ddp__store_give(struct ddp__world *w)
+void ddp__store_unlock(struct ddp__world *w)
 {
 	pthread_mutex_unlock(&w->kv_lock);
 }
@@ -77,9 +77,9 @@ int ddp_store_set(ddp_comm *c, const char *key, const void *value, size_t size)
 
 	if (rc)
 		return rc;
-	kv = ddp__store_take(c->world);
+	kv = ddp__store_lock(c->world);
 	rc = kv->ops->set(kv, k, SLICE(value, size), ddp__last_error());
-	ddp__store_give(c->world);
+	ddp__store_unlock(c->world);
 	return rc;
 }
 
@@ -93,7 +93,7 @@ static int store_is_watched(const struct ddp__world *w)
 static int store_take_and_get(struct ddp__world *w, struct slice k,
 			      int timeout_ms, struct slice *got, struct err *e)
 {
-	struct ddp__kv *kv = ddp__store_take(w);
+	struct ddp__kv *kv = ddp__store_lock(w);
 	uint64_t start = clock_ms(), waited = 0;
 
 	if (!store_is_watched(w))
@@ -113,8 +113,8 @@ static int store_take_and_get(struct ddp__world *w, struct slice k,
 			return err_set(e, rc, "waited %.1f s: nobody has set "
 				       "key '%.*s'", (double)waited / 1e3,
 				       SLICE_FMT(k));
-		ddp__store_give(w);
-		ddp__store_take(w);
+		ddp__store_unlock(w);
+		ddp__store_lock(w);
 	}
 }
 
@@ -132,7 +132,7 @@ int64_t ddp_store_get(ddp_comm *c, const char *key, void *value,
 	if (rc > 0 && capacity && got.len)
 		memcpy(value, got.data,
 		       got.len < capacity ? got.len : capacity);
-	ddp__store_give(c->world);
+	ddp__store_unlock(c->world);
 	if (rc == 0)
 		return err_set(e, ERR_TIMEOUT, "ddp_store_get: no key %s%s",
 			       key,
@@ -151,9 +151,9 @@ int ddp_store_add(ddp_comm *c, const char *key, int64_t delta, int64_t *result)
 
 	if (rc)
 		return rc;
-	kv = ddp__store_take(c->world);
+	kv = ddp__store_lock(c->world);
 	rc = kv->ops->add(kv, k, delta, &sum, ddp__last_error());
-	ddp__store_give(c->world);
+	ddp__store_unlock(c->world);
 	if (rc >= 0 && result)
 		*result = sum;
 	return rc < 0 ? rc : 0;
@@ -180,11 +180,11 @@ int ddp_store_compare_set(ddp_comm *c, const char *key, const void *expected,
 				 desired_size, &k);
 	if (rc)
 		return rc;
-	kv = ddp__store_take(c->world);
+	kv = ddp__store_lock(c->world);
 	rc = kv->ops->compare_set(kv, k, old, new, &now, ddp__last_error());
 	if (rc > 0)
 		rc = store_same(now, new);
-	ddp__store_give(c->world);
+	ddp__store_unlock(c->world);
 	return rc;
 }
 
@@ -197,9 +197,9 @@ int ddp_store_append(ddp_comm *c, const char *key, const void *value,
 
 	if (rc)
 		return rc;
-	kv = ddp__store_take(c->world);
+	kv = ddp__store_lock(c->world);
 	rc = kv->ops->append(kv, k, SLICE(value, size), ddp__last_error());
-	ddp__store_give(c->world);
+	ddp__store_unlock(c->world);
 	return rc < 0 ? rc : 0;
 }
 
@@ -211,8 +211,8 @@ int ddp_store_delete(ddp_comm *c, const char *key)
 
 	if (rc)
 		return rc;
-	kv = ddp__store_take(c->world);
+	kv = ddp__store_lock(c->world);
 	rc = kv->ops->delete(kv, k, ddp__last_error());
-	ddp__store_give(c->world);
+	ddp__store_unlock(c->world);
 	return rc;
 }

@@ -9,9 +9,9 @@
 
 /* For the program: waits for the progress thread's short question. Copy the
  * data that kv returns before you give the store back. */
-struct ddp__kv *ddp__store_take(struct ddp__world *w);
+struct ddp__kv *ddp__store_lock(struct ddp__world *w);
 /* For the progress thread: NULL if the store is not free within ms. */
-struct ddp__kv *ddp__store_borrow(struct ddp__world *w, int ms);
-void ddp__store_give(struct ddp__world *w);
+struct ddp__kv *ddp__store_lock_within(struct ddp__world *w, int ms);
+void ddp__store_unlock(struct ddp__world *w);
 
 #endif

@@ -54,7 +54,7 @@ struct auth;
 int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 		   const struct wire_hello *hello, const struct auth *auth,
 		   int timeout_ms, struct err *e);
-/* Reconnects a lost connection within timeout_ms (client_come_again). */
+/* Reconnects a lost connection within timeout_ms (client_set_reconnect). */
 void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms);
 /* For large worlds: from now on ranks relay gathered values to each other
  * (gather_relay.h). This rank relays at addr, which outlives kv; NULL: it does

@@ -165,7 +165,7 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 
 void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms)
 {
-	client_come_again(server_client(kv), timeout_ms);
+	client_set_reconnect(server_client(kv), timeout_ms);
 }
 
 void ddp__kv_server_share(struct ddp__kv *kv, const char *addr)

@@ -233,8 +233,8 @@ void ddp__shm_detach(struct ddp__shm *s)
 	memset(s, 0, sizeof(*s));
 }
 
-int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
-		  struct err *e)
+int ddp__shm_start(struct ddp__shm *s, const struct ddp__call *call,
+		   struct err *e)
 {
 	int cpus = 0, rc;
 

@@ -172,8 +172,8 @@ void ddp__shm_detach(struct ddp__shm *s);
 
 /* Called once, after every rank has attached: makes a step, and chooses how to
  * wait. */
-int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
-		  struct err *e);
+int ddp__shm_start(struct ddp__shm *s, const struct ddp__call *call,
+		   struct err *e);
 
 /* Starts a collective: this rank's next post carries the call. */
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call);
@@ -250,8 +250,8 @@ void ddp__shm_wake(_Atomic uint32_t *word);
  * becomes that rank's error. Returns its code. */
 int ddp__shm_fail(struct ddp__shm *s, struct err *e);
 /* 0: rank i is alive; else an error that reports how it ended. */
-int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
-		     struct err *e);
+int ddp__shm_check_rank(struct ddp__shm *s, int i, const struct ddp__call *call,
+			struct err *e);
 /* Waits for rank i, whose step or cell is not there yet. */
 int ddp__shm_wait_for(struct ddp__shm *s, int i, struct err *e);
 /* Sets the error of two ranks with different calls: this rank and rank i make

@@ -270,7 +270,7 @@ static int op_check(const struct ddp__shm_op *op, struct err *e)
 }
 
 /* Works and posts; 0: the operation is done. */
-static int op_go_on(struct ddp__shm_op *op)
+static int op_continue(struct ddp__shm_op *op)
 {
 	struct ddp__shm *s = op->s;
 	int what;
@@ -319,7 +319,7 @@ int ddp__shm_advance(void *operation, struct err *e)
 			if (rc)
 				return rc;
 		}
-	} while (op_go_on(op));
+	} while (op_continue(op));
 	return 1;
 }
 
@@ -342,6 +342,6 @@ int ddp__shm_run(void *operation, struct err *e)
 			op->s->behind = 0;
 			rc = rc ? rc : op_check(op, e);
 		}
-	} while (!rc && op_go_on(op));
+	} while (!rc && op_continue(op));
 	return rc;
 }

@@ -506,7 +506,7 @@ int ddp__shm_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 		return ddp__shm_fail(s, e);
 	}
 	/* The peer may have sent its message and left since. */
-	if (ddp__shm_look_at(s, m->peer, m->call, e) && !msg_is_ready(m))
+	if (ddp__shm_check_rank(s, m->peer, m->call, e) && !msg_is_ready(m))
 		return ddp__shm_fail(s, e);
 	return 0;
 }

@@ -298,8 +298,8 @@ static int wait_is_late(struct ddp__shm *s, uint64_t waited)
 	       waited > limit + DDP__SHM_GRACE_MS * UINT64_C(1000000);
 }
 
-int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
-		     struct err *e)
+int ddp__shm_check_rank(struct ddp__shm *s, int i, const struct ddp__call *call,
+			struct err *e)
 {
 	struct ddp__shm_control *peer = ddp__shm_control(s, i);
 	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
@@ -351,7 +351,7 @@ static int wait_check(struct ddp__shm *s, int first, struct err *e)
 		if (wait_is_astray(s, i, &other))
 			return ddp__shm_differ(s, wait_call(s), i, &other, e);
 		/* It may have arrived and left since. */
-		if (ddp__shm_look_at(s, i, wait_call(s), e) &&
+		if (ddp__shm_check_rank(s, i, wait_call(s), e) &&
 		    !wait_is_over(s, i))
 			return ddp__shm_fail(s, e);
 	}

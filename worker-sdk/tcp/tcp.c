@@ -298,7 +298,7 @@ int ddp__frame_read_abort(struct ddp__secure *s, int fd,
 	return err_set(e, code < 0 ? code : ERR_REMOTE, "%.*s", (int)n, text);
 }
 
-int ddp__frame_hear_abort(struct ddp__secure *s, int fd, struct err *e)
+int ddp__frame_receive_abort(struct ddp__secure *s, int fd, struct err *e)
 {
 	struct ddp__frame f;
 
@@ -451,15 +451,15 @@ static int abort_ended(struct ddp__tcp *t, const struct ddp__call *call,
 
 /* Reads what host sends beside its data: an abort, or a notice that it waits in
  * another call. */
-static int host_hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
-		     struct err *e)
+static int host_receive(struct ddp__tcp *t, const struct ddp__call *call,
+			int host, struct err *e)
 {
 	int link = host * t->links, rc;
 
 	notices_take(t, host, t->peers);
 	rc = waits_compare(t, call, host, e);
 	if (!rc)
-		rc = ddp__frame_hear_abort(t->secure[link], t->fd[link], e);
+		rc = ddp__frame_receive_abort(t->secure[link], t->fd[link], e);
 	if (!rc && ddp__secure_is_broken(t->secure[link]))
 		rc = abort_ended(t, call, host, EBADMSG, e);
 	return rc;
@@ -499,7 +499,7 @@ char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT])
 int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		  int error, struct err *e)
 {
-	int rc = host_hear(t, call, host, e);
+	int rc = host_receive(t, call, host, e);
 
 	/* its next frames may show that it is in another call */
 	for (int i = 1; i < t->links && !rc; i++)
@@ -507,9 +507,9 @@ int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	return rc ? rc : abort_ended(t, call, host, error, e);
 }
 
-int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
-			 int (*awaited)(void *arg, int link), void *arg,
-			 struct err *e)
+int ddp__tcp_check_all(struct ddp__tcp *t, const struct ddp__call *call,
+		       int (*awaited)(void *arg, int link), void *arg,
+		       struct err *e)
 {
 	int rc = 0;
 
@@ -517,7 +517,7 @@ int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
 	 * that still wait for it find out. */
 	for (int h = 0; h < t->n && !rc; h++)
 		if (h != t->me)
-			rc = host_hear(t, call, h, e);
+			rc = host_receive(t, call, h, e);
 	for (int l = 0; l < t->n * t->links && !rc; l++)
 		if (t->fd[l] >= 0 && l % t->links && !awaited(arg, l))
 			rc = host_check(t, call, l, e);

@@ -168,9 +168,9 @@ void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e);
 int ddp__frame_is(const struct ddp__frame *f, uint32_t kind);
 /* If an abort is next on this socket: reads it and returns its error; else
  * 0. */
-int ddp__frame_hear_abort(struct ddp__secure *s, int fd, struct err *e);
-/* As ddp__frame_hear_abort, if the frame and n bytes of its text have been read
- * already. */
+int ddp__frame_receive_abort(struct ddp__secure *s, int fd, struct err *e);
+/* As ddp__frame_receive_abort, if the frame and n bytes of its text have been
+ * read already. */
 int ddp__frame_read_abort(struct ddp__secure *s, int fd,
 			  const unsigned char frame[DDP__FRAME],
 			  const void *have, size_t n, struct err *e);
@@ -212,8 +212,8 @@ void ddp__tcp_take_notices(struct ddp__tcp *t);
 /* Call after a while without progress: an error if a host aborted, or is in
  * another call, by its notice or by a frame on a socket that `awaited` does not
  * name; else 0. */
-int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
-			 int (*awaited)(void *arg, int link), void *arg,
-			 struct err *e);
+int ddp__tcp_check_all(struct ddp__tcp *t, const struct ddp__call *call,
+		       int (*awaited)(void *arg, int link), void *arg,
+		       struct err *e);
 
 #endif

@@ -53,7 +53,7 @@ static int caller_step(const struct ddp__callers *c, struct ddp__caller *k)
 	return rc ? rc : 1;
 }
 
-static void caller_hear(struct ddp__callers *c, struct ddp__caller *k)
+static void caller_receive(struct ddp__callers *c, struct ddp__caller *k)
 {
 	int was_answered, rc;
 
@@ -64,7 +64,7 @@ static void caller_hear(struct ddp__callers *c, struct ddp__caller *k)
 	if (rc == 0)
 		return;
 	if (rc > 0)
-		c->came(c->owner, &k->hello, k->fd);
+		c->on_caller(c->owner, &k->hello, k->fd);
 	else
 		close(k->fd);
 	k->fd = -1;
@@ -98,7 +98,7 @@ static void callers_drop_oldest(struct ddp__callers *c)
 void ddp__callers_serve(struct ddp__callers *c, const struct ddp__listener *l)
 {
 	for (int i = 0; i < c->n; i++)
-		caller_hear(c, &c->list[i]);
+		caller_receive(c, &c->list[i]);
 	callers_tidy(c);
 	while (callers_have_room(c)) {
 		struct ddp__caller *k;
@@ -110,8 +110,8 @@ void ddp__callers_serve(struct ddp__callers *c, const struct ddp__listener *l)
 			callers_drop_oldest(c);
 		k = &c->list[c->n++];
 		*k = (struct ddp__caller){.fd = fd, .since = clock_ns()};
-		caller_hear(c, k); /* most new callers have sent their call by
-				    * now */
+		caller_receive(c, k); /* most new callers have sent their call
+				       * by now */
 		callers_tidy(c);
 	}
 }

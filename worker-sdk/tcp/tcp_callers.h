@@ -20,7 +20,7 @@ struct ddp__callers {
 	int (*expects)(void *owner, const struct ddp__link *caller,
 		       struct ddp__link *me);
 	/* The caller has proved its claim: the owner takes its descriptor. */
-	void (*came)(void *owner, const struct ddp__hello *hello, int fd);
+	void (*on_caller)(void *owner, const struct ddp__hello *hello, int fd);
 };
 
 /* For at most max callers at a time. 0 or -ENOMEM. The user of the struct sets

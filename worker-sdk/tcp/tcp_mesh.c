@@ -261,7 +261,7 @@ static int mesh_on_called(struct mesh *m, int link)
 	return rc;
 }
 
-static void mesh_came(void *owner, const struct ddp__hello *h, int fd)
+static void mesh_on_caller(void *owner, const struct ddp__hello *h, int fd)
 {
 	struct mesh *m = owner;
 	int link = (int)h->caller.from * m->t->links + h->caller.link;
@@ -288,7 +288,7 @@ static int mesh_missing(const struct mesh *m, int host)
 
 /* A host's data from before its end has arrived by now: looks for it once
  * more. */
-static int mesh_has_come(struct mesh *m, int host)
+static int mesh_is_connected(struct mesh *m, int host)
 {
 	ddp__callers_serve(&m->callers, &m->setup->listener);
 	return mesh_missing(m, host) != host;
@@ -304,7 +304,7 @@ static int mesh_check(struct mesh *m)
 	for (int h = mesh_missing(m, 0); h < m->setup->n && !rc;
 	     h = mesh_missing(m, h + 1)) {
 		rc = p->fate(p->owner, m->setup->sites[h].leader, NULL, m->e);
-		if (rc && mesh_has_come(m, h))
+		if (rc && mesh_is_connected(m, h))
 			rc = m->rc;
 	}
 	return rc;
@@ -391,7 +391,7 @@ static int mesh_await_callers(struct mesh *m)
 	m->callers.key = m->setup->key;
 	m->callers.owner = m;
 	m->callers.expects = mesh_expects;
-	m->callers.came = mesh_came;
+	m->callers.on_caller = mesh_on_caller;
 	return 0;
 }
 

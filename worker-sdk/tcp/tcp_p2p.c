@@ -135,7 +135,7 @@ void ddp__tcp_recv(void *msg, void *p2p, const struct ddp__call *call,
 
 /* 1: this message is the pair's current one in its direction; 0: it has to
  * wait. */
-static int msg_take_turn(struct ddp__tcp_msg *m)
+static int msg_begin(struct ddp__tcp_msg *m)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	struct ddp__tcp_msg **mine = m->receives ? &pair->in : &pair->out;
@@ -162,7 +162,7 @@ static int msg_lost(struct ddp__tcp_msg *m, int error, struct err *e)
 	int rc = 0;
 
 	if (!pair->in || !pair->in->moved)
-		rc = ddp__frame_hear_abort(pair->secure, pair->fd, e);
+		rc = ddp__frame_receive_abort(pair->secure, pair->fd, e);
 	if (rc)
 		return rc;
 	ddp__tcp_p2p_name(m->p, m->peer, name);
@@ -267,7 +267,7 @@ int ddp__tcp_msg_advance(void *msg, struct err *e)
 		return err_set(e, ERR_ABORTED,
 			       "the connections between hosts were closed "
 			       "after an earlier error");
-	if (!msg_take_turn(m))
+	if (!msg_begin(m))
 		return 0;
 	rc = ddp__pair_ready(m, e);
 	if (rc > 0) {
@@ -309,7 +309,7 @@ int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 
 /* Data that a rank sent before it ended has arrived by now; it may be the last
  * part of its proof. */
-static int msg_has_come(struct ddp__tcp_msg *m)
+static int msg_has_arrived(struct ddp__tcp_msg *m)
 {
 	ddp__pairs_serve(m->p);
 	return m->p->pairs[m->peer].state == DDP__PAIR_READY ||
@@ -333,7 +333,7 @@ int ddp__tcp_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 	/* on a connection the kernel reports its end */
 	rc = met ? 0 : p->peers->fate(p->peers->owner, m->peer, NULL, e);
 	if (rc)
-		return msg_has_come(m) ? 0 : rc;
+		return msg_has_arrived(m) ? 0 : rc;
 	if (p->timeout_ms < 0 || waited_ns < (uint64_t)p->timeout_ms * 1000000u)
 		return 0;
 	return err_set(

@@ -70,7 +70,7 @@ static int pair_expects(void *owner, const struct ddp__link *caller,
 	return ddp__link_fits(me, caller);
 }
 
-static void pair_came(void *owner, const struct ddp__hello *h, int fd)
+static void pair_on_caller(void *owner, const struct ddp__hello *h, int fd)
 {
 	struct ddp__tcp_p2p *p = owner;
 	int rank = (int)h->caller.from;
@@ -93,7 +93,7 @@ int ddp__pairs_init(struct ddp__tcp_p2p *p, struct err *e)
 	p->callers.key = p->key;
 	p->callers.owner = p;
 	p->callers.expects = pair_expects;
-	p->callers.came = pair_came;
+	p->callers.on_caller = pair_on_caller;
 	for (int i = 0; i < p->n; i++)
 		p->pairs[i].fd = -1;
 	return 0;

@@ -61,7 +61,7 @@ static void step_notify(struct ddp__schedule *s)
 }
 
 /* What a host's connections say. */
-struct host_look {
+struct host_observation {
 	struct ddp__figures data, small;
 	int link; /* the link of data */
 	enum ddp__verdict verdict;
@@ -131,12 +131,12 @@ static void step_probe(struct ddp__schedule *s, uint64_t now)
 }
 
 /* Looks at all connections with the host, and keeps what explains most. */
-static void host_look(const struct ddp__tcp *t, int host, uint64_t now,
-		      struct host_look *k)
+static void host_observe(const struct ddp__tcp *t, int host, uint64_t now,
+			 struct host_observation *k)
 {
 	struct ddp__figures f;
 
-	*k = (struct host_look){.verdict = DDP__LINK_UNKNOWN};
+	*k = (struct host_observation){.verdict = DDP__LINK_UNKNOWN};
 	host_losses(t, host, &k->look);
 	k->look.between_ms = (uint32_t)((now - t->probed_ns) / MS);
 	if (k->look.between_ms < PROBE_MS ||
@@ -161,16 +161,16 @@ static void host_look(const struct ddp__tcp *t, int host, uint64_t now,
 
 /* The host with a connection that explains the wait: the late host, or else
  * any to which the network fails, because the late host may wait for it. */
-static int step_look(const struct ddp__tcp *t, int late, uint64_t now,
-		     struct host_look *k)
+static int step_observe(const struct ddp__tcp *t, int late, uint64_t now,
+			struct host_observation *k)
 {
-	struct host_look other;
+	struct host_observation other;
 
-	host_look(t, late, now, k);
+	host_observe(t, late, now, k);
 	for (int h = 0; h < t->n && !ddp__link_is_bad(k->verdict); h++) {
 		if (h == t->me || h == late)
 			continue;
-		host_look(t, h, now, &other);
+		host_observe(t, h, now, &other);
 		if (!ddp__link_is_bad(other.verdict))
 			continue;
 		*k = other;
@@ -179,7 +179,8 @@ static int step_look(const struct ddp__tcp *t, int late, uint64_t now,
 	return late;
 }
 
-static char *look_text(const struct host_look *k, char *out, size_t size)
+static char *observation_text(const struct host_observation *k, char *out,
+			      size_t size)
 {
 	struct ddp__link_look l = k->look;
 
@@ -190,7 +191,8 @@ static char *look_text(const struct host_look *k, char *out, size_t size)
 
 /* Returns 1 and the text if the network fails at that host's connection. */
 static int look_text_bad(const struct ddp__tcp *t, int host,
-			 const struct host_look *k, char *out, size_t size)
+			 const struct host_observation *k, char *out,
+			 size_t size)
 {
 	char from[DDP__NAME_MAX], to[DDP__NAME_MAX], ends[ENDS_TEXT];
 	char why[WHY_TEXT];
@@ -200,7 +202,7 @@ static int look_text_bad(const struct ddp__tcp *t, int host,
 	snprintf(out, size, "%s -> %s (%s): %s", ddp__tcp_name(t, t->me, from),
 		 ddp__tcp_name(t, host, to),
 		 ddp__link_ends(t->fd[k->link], ends, sizeof(ends)),
-		 look_text(k, why, sizeof(why)));
+		 observation_text(k, why, sizeof(why)));
 	return 1;
 }
 
@@ -208,8 +210,8 @@ static int look_text_bad(const struct ddp__tcp *t, int host,
 static void step_judge(struct ddp__tcp *t, uint64_t now)
 {
 	char text[DDP__TCP_NETWORK_TEXT];
-	struct host_look k;
-	int bad = step_look(t, (t->me + 1) % t->n, now, &k);
+	struct host_observation k;
+	int bad = step_observe(t, (t->me + 1) % t->n, now, &k);
 
 	t->judged_ns = now;
 	if (!look_text_bad(t, bad, &k, text, sizeof(text)))
@@ -227,8 +229,8 @@ static void step_explain(const struct ddp__tcp *t, int late, uint64_t waited,
 		"it, or a rank that it waits for, has not arrived";
 	uint64_t now = clock_ns();
 	char ends[ENDS_TEXT], why[WHY_TEXT];
-	struct host_look k;
-	int host = step_look(t, late, now, &k);
+	struct host_observation k;
+	int host = step_observe(t, late, now, &k);
 
 	if (look_text_bad(t, host, &k, out, size))
 		return;
@@ -239,7 +241,7 @@ static void step_explain(const struct ddp__tcp *t, int late, uint64_t waited,
 	else
 		snprintf(out, size, "%s; %s: %s", absent,
 			 ddp__link_ends(t->fd[k.link], ends, sizeof(ends)),
-			 look_text(&k, why, sizeof(why)));
+			 observation_text(&k, why, sizeof(why)));
 }
 
 static int step_timed_out(const struct ddp__schedule *s, uint64_t waited,
@@ -272,7 +274,7 @@ int ddp__tcp_step_check(void *tcp, uint64_t waited_ns, struct err *e)
 
 	if (!s || !t->busy)
 		return 0;
-	rc = ddp__tcp_look_at_all(t, &s->call, is_awaited, t, e);
+	rc = ddp__tcp_check_all(t, &s->call, is_awaited, t, e);
 	if (rc)
 		return rc;
 	if (waited_ns >= NOTICE_MS * MS)

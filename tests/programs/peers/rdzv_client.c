@@ -323,7 +323,7 @@ static int run_do(int argc, char **argv)
 	if (rc < 0)
 		return die(&e);
 	if (again)
-		client_come_again(c, atoi(again));
+		client_set_reconnect(c, atoi(again));
 	for (i = 6; i < argc && rc >= 0; i += r->words) {
 		r = find_request(argv[i], argc - i);
 		rc = r->run(c, argv + i, &e);

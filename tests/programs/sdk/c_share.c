@@ -53,7 +53,7 @@ static void open_client(void)
 
 	must(endpoint_parse(&at, getenv("DDP_RDZV_ENDPOINT"), 0, &e));
 	must(client_connect(&client, &at, &hello, &auth, 5000, &e));
-	client_come_again(client, 20000);
+	client_set_reconnect(client, 20000);
 }
 
 static void fill(char *value, uint32_t of)

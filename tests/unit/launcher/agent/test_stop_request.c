@@ -17,7 +17,7 @@ static struct signal_set set(int number)
 
 static struct stop_options options(void)
 {
-	struct stop_options o = {.grace_s = 30, .stop_before_s = 30};
+	struct stop_options o = {.shutdown_timeout_s = 30, .stop_before_s = 30};
 
 	o.ending = set(SIGTERM);
 	o.warning = set(SIGUSR1);

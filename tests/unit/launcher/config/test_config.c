@@ -47,7 +47,7 @@ static const struct {
 	FIELD(INT, no_python),
 	FIELD(INT, noptions),
 	FIELD(INT, meets),
-	FIELD(DOUBLE, grace_s),
+	FIELD(DOUBLE, shutdown_timeout_s),
 	FIELD(DOUBLE, reconnect_s),
 };
 
@@ -191,7 +191,7 @@ START_TEST(defaults_and_spellings)
 		/* all words from the program's name on belong to it */
 		{"./a --nnodes 7 -- x",
 		 "max_nodes=1; nproc=1; node_rank=-1; job=none; "
-		 "max_restarts=0; grace_s=30; private_endpoint=1; "
+		 "max_restarts=0; shutdown_timeout_s=30; private_endpoint=1; "
 		 "words=./a|--nnodes|7|--|x"},
 		{"--nnodes=2 --nproc_per_node 3 --rdzv_id=j --max-restarts=4 "
 		 "--no_python -- --odd",
@@ -215,10 +215,10 @@ START_TEST(variables)
 		{"a", "!--nproc-per-node ''",
 		 {"PET_STANDALONE=0", "PET_NPROC_PER_NODE="}},
 		/* torchrun's own */
-		{"a", "grace_s=7", {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=7",
-				    "PET_NPROC_PER_NODE"}},
+		{"a", "shutdown_timeout_s=7",
+		 {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=7", "PET_NPROC_PER_NODE"}},
 		{"--shutdown-timeout 2 --log-line-prefix-template x a",
-		 "grace_s=2; output.log_prefix=x"},
+		 "shutdown_timeout_s=2; output.log_prefix=x"},
 		{"a",
 		 "!TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment: -1",
 		 {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=-1"}},

@@ -140,7 +140,7 @@ static void set_up(void)
 
 	start_server(0);
 	ck_assert_msg(connect_client(&e) == 0, "%s", e.text);
-	client_come_again(client, AGAIN_MS);
+	client_set_reconnect(client, AGAIN_MS);
 }
 
 static void tear_down(void)

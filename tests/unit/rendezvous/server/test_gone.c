@@ -84,7 +84,7 @@ START_TEST(records_of_gone_nodes_are_counted_and_bounded)
 	ck_assert_uint_eq(h->account->bytes, before);
 	/* the next server charges the same */
 	ck_assert_int_eq(journal_writer_commit(&s->writer), 0);
-	account_let_go(tenant);
+	account_unref(tenant);
 	close_server(s);
 	s = open_server(dup(fd));
 	h = server_find_named_job(s, SLICE_STR("t/j"));
@@ -109,7 +109,7 @@ START_TEST(a_gone_job_is_in_no_account)
 	ck_assert_uint_gt(tenant->bytes, 0);
 	hosted_job_drop(h);
 	ck_assert_uint_eq(tenant->bytes, 0);
-	account_let_go(tenant);
+	account_unref(tenant);
 	close_server(s);
 }
 END_TEST

@@ -26,9 +26,9 @@ static void begin(void)
 static void end(void)
 {
 	ck_assert_uint_eq(tenant->bytes, 0);
-	account_let_go(tenant);
-	account_let_go(job);
-	account_let_go(other);
+	account_unref(tenant);
+	account_unref(job);
+	account_unref(other);
 	/* the last of its jobs is gone, so it is forgotten */
 	ck_assert_uint_eq(tenants.items, 0);
 	hash_table_release(&tenants);
@@ -51,14 +51,14 @@ START_TEST(a_tenant_has_one_account)
 
 	ck_assert_ptr_eq(again, tenant);
 	ck_assert_uint_eq(tenants.items, 1);
-	account_let_go(again);
+	account_unref(again);
 }
 END_TEST
 
 START_TEST(the_jobs_limit_is_exact_to_the_byte)
 {
-	ck_assert_int_eq(account_take(job, 10000, &e), 0);
-	ck_assert_int_eq(account_take(job, 1, &e), ERR_REFUSED);
+	ck_assert_int_eq(account_charge(job, 10000, &e), 0);
+	ck_assert_int_eq(account_charge(job, 1, &e), ERR_REFUSED);
 	ck_assert_str_eq(e.text, "the rendezvous server holds 10000 bytes for "
 			 "job 'alice/x', and its limit is 10000, too few for 1 "
 			 "more (--max-memory of that ddprdzv)");
@@ -70,8 +70,8 @@ END_TEST
 
 START_TEST(the_tenants_limit_is_enforced)
 {
-	ck_assert_int_eq(account_take(job, 9000, &e), 0);
-	ck_assert_int_eq(account_take(other, 6001, &e), ERR_REFUSED);
+	ck_assert_int_eq(account_charge(job, 9000, &e), 0);
+	ck_assert_int_eq(account_charge(other, 6001, &e), ERR_REFUSED);
 	ck_assert_ptr_ne(
 		strstr(e.text,
 		       "9000 bytes for tenant 'alice', and its limit is 15000"),
@@ -79,7 +79,7 @@ START_TEST(the_tenants_limit_is_enforced)
 	ck_assert_ptr_ne(strstr(e.text, "--tenant-memory"), NULL);
 	/* and is not charged in part */
 	ck_assert_uint_eq(other->bytes, 0);
-	ck_assert_int_eq(account_take(other, 6000, &e), 0);
+	ck_assert_int_eq(account_charge(other, 6000, &e), 0);
 	account_sub(job, 9000);
 	account_sub(other, 6000);
 }
@@ -91,7 +91,7 @@ START_TEST(existing_bytes_count_beyond_the_limit)
 	ck_assert_ptr_eq(account_over(job), job);
 	account_add(other, 5000);
 	ck_assert_ptr_eq(account_over(other), tenant);
-	ck_assert_int_eq(account_take(job, 1, &e), ERR_REFUSED);
+	ck_assert_int_eq(account_charge(job, 1, &e), ERR_REFUSED);
 	account_sub(job, 10001);
 	account_sub(other, 5000);
 	ck_assert_ptr_null(account_over(other));
@@ -100,10 +100,10 @@ END_TEST
 
 START_TEST(an_account_without_owner_counts_nothing)
 {
-	ck_assert_int_eq(account_take(NULL, SIZE_MAX, &e), 0);
+	ck_assert_int_eq(account_charge(NULL, SIZE_MAX, &e), 0);
 	account_add(NULL, 1);
 	account_sub(NULL, 1);
-	account_let_go(account_hold(NULL));
+	account_unref(account_ref(NULL));
 	ck_assert_ptr_null(account_over(NULL));
 }
 END_TEST
@@ -138,10 +138,10 @@ START_TEST(a_freed_store_leaves_nothing_counted)
 	ck_assert_int_eq(store_barrier(s, SLICE_STR("m"), 2, &w[1], &e), 0);
 	ck_assert_int_eq(store_gather(s, SLICE_STR("g"), 8, 3,
 				      SLICE_STR("mine"), &w[2], &e), 0);
-	lent = store_lend(s, 100, &e);
+	lent = store_memory_new(s, 100, &e);
 	ck_assert_ptr_nonnull(lent);
 	ck_assert_uint_gt(job->bytes, before + 100 + 2 * sizeof(void *));
-	store_take_back(s, lent, 100);
+	store_memory_free(s, lent, 100);
 	for (int i = 0; i < 3; i++)
 		store_waiter_release(&w[i]);
 	/* a released waiter is no longer charged */
@@ -195,7 +195,7 @@ START_TEST(a_store_outlives_the_job_that_it_is_counted_for)
 					   &limits);
 	struct store *s = store_of(a);
 
-	account_let_go(a);
+	account_unref(a);
 	ck_assert_int_eq(store_set(s, SLICE_STR("k"), SLICE_STR("v"), &e), 0);
 	ck_assert_uint_gt(tenant->bytes, 2);
 	store_free(s);

@@ -399,7 +399,7 @@ static void gathered(struct store_waiter *x, const char *const *want,
 		ck_assert(v[i].len == 0 ||
 			  !memcmp(v[i].data, want[i], v[i].len));
 	}
-	store_let_go(s, m);
+	store_drop_held(s, m);
 }
 
 START_TEST(gather_gives_all_values_in_rank_order)
@@ -481,7 +481,7 @@ START_TEST(a_gather_removes_a_leaving_caller)
 	nobody_woken();
 	store_awaited(&w[1], &a);
 	ck_assert(a.kind == STORE_AWAITS_GATHER && a.missing == 1);
-	store_who_came(&w[1], came, 2);
+	store_arrived(&w[1], came, 2);
 	ck_assert(!came[0] && came[1]);
 	gather(2, 2, 0, "again");
 	ck_assert_ptr_nonnull(store_woken(s));

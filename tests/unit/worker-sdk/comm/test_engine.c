@@ -151,7 +151,7 @@ static void tear_down(void)
 static void wait_so_long(int ms)
 {
 	now_ms += ms;
-	ddp__engine_look(world.engine);
+	ddp__engine_check(world.engine);
 }
 
 START_TEST(a_message_that_moves_has_all_the_time_it_needs)
@@ -281,7 +281,7 @@ static void *meet(void *shm)
 	static const struct ddp__call call = {.kind = DDP__INIT};
 	struct err e = ERR_INIT;
 
-	return ddp__shm_meet(shm, &call, &e) ? shm : NULL;
+	return ddp__shm_start(shm, &call, &e) ? shm : NULL;
 }
 
 static void meet_both(void)

@@ -120,7 +120,7 @@ START_TEST(a_message_that_moves_has_all_the_time_it_needs)
 		ck_assert_int_ge(sent, 0);
 		ck_assert(move());
 		now_ms += cpu.p2p.timeout_ms / 2;
-		ddp__engine_look(world.engine);
+		ddp__engine_check(world.engine);
 		ck_assert_msg(task.state != DDP__FAILED, "after %d steps: %s",
 			      steps, cpu.failed.text);
 	}
@@ -153,10 +153,10 @@ START_TEST(a_pending_timeout_restarts_after_a_stop)
 	/* takes all the data that has arrived */
 	while (ddp__engine_move(world.engine))
 		;
-	ddp__engine_look(world.engine);
+	ddp__engine_check(world.engine);
 	stop_until(send_more);
 	ddp__engine_sleep(world.engine, &world.engine->sleeper, 100, -1);
-	ddp__engine_look(world.engine);
+	ddp__engine_check(world.engine);
 	ck_assert_msg(task.state == DDP__UNDER_WAY, "%s", cpu.failed.text);
 }
 END_TEST

@@ -57,7 +57,7 @@ static inline int join(struct ddp__shm *s, const struct group *g, int me)
 	s->ranks = ranks;
 	s->peers = &peers;
 	s->timeout_ms = 20000;
-	return ddp__shm_meet(s, &call, &e);
+	return ddp__shm_start(s, &call, &e);
 }
 
 /* Runs body in n children; expects 0 from all but `victim`, which is killed. */
