@@ -3,6 +3,7 @@
 # covers: tests/faults launcher/agent launcher/ssh launcher/worker rendezvous/daemon
 
 load ../lib
+load faults
 
 # A "ssh" that is the given shell text, with the host's name in $1.
 fake_ssh() {
@@ -14,17 +15,13 @@ fake_ssh() {
 greeting='printf "\002ddprun far\003"'
 
 @test "a sample of single faults causes no crash, hang, silence, leftover or wrong end" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	# all that a worker starts has this test's mark; the runs have their own
-	run env -u TEST_COOKIE OWN=1 N=130 SEED=22 JOBS=2 "$lib_tests/faults/run"
-	echo "$output"
-	[ "$status" = 0 ]
+	needs_plain_build
+	inject OWN=1 N=130 SEED=22 JOBS=2
 }
 
 @test "a remote end that has no pipes for its ddprun starts none" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	FOR=far JOB=hosts CALL=fcntl LOG="$T/runs" \
-		env -u TEST_COOKIE "$lib_tests/faults/run"
+	needs_plain_build
+	inject FOR=far JOB=hosts CALL=fcntl LOG="$T/runs"
 	# its first four are for ssh's pipes; no run waits for a node, or
 	# reports a signal that nobody sent
 	[ "$(grep -c '"code": 71' runs)" -ge 9 ]
@@ -34,28 +31,21 @@ greeting='printf "\002ddprun far\003"'
 # Few of the sample above are writes. A write that fails while the connection reads
 # on must not leave the others waiting.
 @test "each write of a node's ddprun may fail, and its job ends" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	run env -u TEST_COOKIE FOR=agent CALL=write JOB=ok JOBS=2 \
-		"$lib_tests/faults/run"
-	echo "$output"
-	[ "$status" = 0 ]
+	needs_plain_build
+	inject FOR=agent CALL=write JOB=ok JOBS=2
 }
 
-# The sample has a few of these: without descriptors, libuv's initialisers fail.
+# The sample has a few of these: without descriptors, libuv's initializers fail.
 @test "however few descriptors are free, a node's ddprun reports that and exits" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	run env -u TEST_COOKIE FOR=agent CALL="free pipe2" JOB=ok JOBS=2 \
-		"$lib_tests/faults/run"
-	echo "$output"
-	[ "$status" = 0 ]
+	needs_plain_build
+	inject FOR=agent CALL="free pipe2" JOB=ok JOBS=2
 	# n = 0 to 47, and each of libuv's pipes
 	has "$output" '^\| agent \| free \| 48 \|'
 }
 
 @test "a server without memory for a node counts as lost, and does not refuse it" {
-	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
-	FOR=server JOB=sums CALL=malloc LOG="$T/runs" \
-		env -u TEST_COOKIE "$lib_tests/faults/run"
+	needs_plain_build
+	inject FOR=server JOB=sums CALL=malloc LOG="$T/runs"
 	[ "$(grep -c '"code": 69.*server is out of memory' runs)" -ge 9 ]
 	! grep '"code": 77' runs
 }
