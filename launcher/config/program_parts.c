@@ -6,6 +6,7 @@
 
 #include "base/option.h"
 #include "launcher/plan/roles.h"
+#include "launcher/plan/shell_words.h"
 #include "rendezvous/wire.h"
 
 struct part_options {
@@ -64,7 +65,7 @@ static void program_parts_put_value(struct buf *text, const char *option,
 	if (!value)
 		return;
 	buf_printf(text, " %s ", option);
-	roles_put_word(text, value);
+	shell_words_put_quoted(text, value);
 }
 
 static void program_parts_put_flag(struct buf *text, const char *option,

@@ -505,15 +505,3 @@ void roles_put(struct buf *b, const struct roles *r, uint32_t world_size)
 					l->ranges[k].last);
 	}
 }
-
-void roles_put_word(struct buf *b, const char *word)
-{
-	buf_put_u8(b, '\'');
-	for (; *word; word++) {
-		if (*word == '\'')
-			buf_printf(b, "'\\''");
-		else
-			buf_put_u8(b, (uint8_t)*word);
-	}
-	buf_put_u8(b, '\'');
-}

@@ -60,7 +60,4 @@ int roles_has(const struct roles *r, uint32_t role, uint32_t first, uint32_t n);
  * rest is "*". */
 void roles_put(struct buf *b, const struct roles *r, uint32_t world_size);
 
-/* Appends a word, in quotes in which it stands for itself. */
-void roles_put_word(struct buf *b, const char *word);
-
 #endif

@@ -80,12 +80,8 @@ static int shell_words_is_plain(const char *word)
 	       (*word == '-' || !strchr(word, '='));
 }
 
-void shell_words_quote(struct buf *b, const char *word)
+void shell_words_put_quoted(struct buf *b, const char *word)
 {
-	if (shell_words_is_plain(word)) {
-		buf_put(b, word, strlen(word));
-		return;
-	}
 	buf_put_u8(b, '\'');
 	for (; *word; word++) {
 		if (*word == '\'')
@@ -94,4 +90,12 @@ void shell_words_quote(struct buf *b, const char *word)
 			buf_put_u8(b, (uint8_t)*word);
 	}
 	buf_put_u8(b, '\'');
+}
+
+void shell_words_quote(struct buf *b, const char *word)
+{
+	if (shell_words_is_plain(word))
+		buf_put(b, word, strlen(word));
+	else
+		shell_words_put_quoted(b, word);
 }

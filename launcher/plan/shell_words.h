@@ -25,5 +25,7 @@ void shell_words_release(struct shell_words *w);
 
 /* Appends the word, quoted if a shell would read it as anything else. */
 void shell_words_quote(struct buf *b, const char *word);
+/* Appends the word in quotes, in which each byte stands for itself. */
+void shell_words_put_quoted(struct buf *b, const char *word);
 
 #endif

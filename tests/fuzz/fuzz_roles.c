@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "launcher/plan/roles.h"
+#include "launcher/plan/shell_words.h"
 
 enum { TEXT_BYTES_MAX = 64 << 20, WORLD_MAX = 2000 };
 
@@ -69,12 +70,12 @@ static void put_line(struct buf *out, const struct role *role)
 		   role->is_optional ? " --role-optional" : "");
 	for (uint32_t i = 0; i < role->nvars; i++) {
 		buf_printf(out, " -x ");
-		roles_put_word(out, role->vars[i]);
+		shell_words_put_quoted(out, role->vars[i]);
 	}
 	/* a word that begins with '-' would be an option here */
 	for (char **w = role->words; *w; w++) {
 		buf_put_u8(out, ' ');
-		roles_put_word(out, *w);
+		shell_words_put_quoted(out, *w);
 	}
 	buf_put_u8(out, '\n');
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/plan/roles.h"
+#include "launcher/plan/shell_words.h"
 #include "tests/unit/run_case.h"
 
 static struct roles roles;
@@ -186,9 +187,9 @@ START_TEST(every_byte_survives_a_written_word)
 		word[i - 1] = (char)i;
 	word[255] = '\0';
 	buf_printf(&b, "0 a ");
-	roles_put_word(&b, word);
+	shell_words_put_quoted(&b, word);
 	buf_printf(&b, " ");
-	roles_put_word(&b, "%t\\\n# ");
+	shell_words_put_quoted(&b, "%t\\\n# ");
 	buf_printf(&b, "\n1 b");
 	buf_put_u8(&b, 0);
 	ck_assert_int_eq(parse(b.data), 0);
