@@ -42,7 +42,7 @@ void call_text(const struct call *c, char *out, size_t size)
 
 /* ---- drawing one ---- */
 
-/* Bytes at which libddp does something else, or that fill something. */
+/* Sizes around which libddp changes its method, or which just fill a buffer. */
 static size_t draw_size(struct rng *r)
 {
 	static const size_t tiny[] = {16, 48, 64},
@@ -136,7 +136,7 @@ void buffer_free(struct buffer *b, const struct call *c)
 	b->raw = NULL;
 }
 
-/* How many times count elements this rank gives and gets. */
+/* How many times the count this rank sends, and receives. */
 static size_t parts_sent(const struct call *c)
 {
 	int rank = c->group.rank, n = c->group.n;
@@ -178,14 +178,14 @@ static size_t parts_received(const struct call *c)
 	}
 }
 
-/* One call of this rank, perhaps under way. */
+/* A call of this rank that may be under way. */
 struct pending {
 	struct pending *next;
 	struct call call;
 	ddp_request *request;
 	struct buffer send, recv; /* in place: one of them has no memory */
 	char *in, *out;
-	uint64_t sent; /* what must stay as it is; 0: nothing */
+	uint64_t sent; /* hash of the data that must not change; 0: none */
 	int receives;  /* for a message: which side this rank is */
 };
 
@@ -234,7 +234,7 @@ static void prepare(struct pending *p)
 		p->in = p->out = NULL;
 }
 
-/* In the blocking form where request is NULL. */
+/* request NULL: the blocking form. */
 static int issue(const struct call *c, const void *in, void *out, int receives,
 		 ddp_request **request)
 {
@@ -327,7 +327,7 @@ static void check(const struct pending *p)
 		digest_add(c, values_hash(p->out, bytes));
 }
 
-/* It has ended, and is out of the list. */
+/* The call has ended, and has been removed from the list. */
 static void end(struct pending *p)
 {
 	check(p);
@@ -453,7 +453,7 @@ void call_make(const struct call *c)
 	if (own) {
 		int receives = rng_chance(&fuzz.own, 50);
 
-		/* a rank that waited for its own message would wait for ever */
+		/* a blocking message to oneself would never end */
 		make(c, receives, !receives && rng_chance(&fuzz.own, 50));
 		make(c, !receives, rng_chance(&fuzz.own, 50));
 		return;
@@ -499,7 +499,7 @@ enum { PARTS = 8, OPERATIONS = 32 };
 
 static uint64_t digests[OPERATIONS * PARTS];
 
-/* A sum, so that the order in which calls are waited for is no matter. */
+/* Adds up, so that the order of the waits does not matter. */
 void digest_add(const struct call *c, uint64_t hash)
 {
 	unsigned at = (c->number - fuzz.compared) % OPERATIONS * PARTS;
@@ -518,7 +518,7 @@ void digests_compare(void)
 	for (unsigned i = 0; i < OPERATIONS * PARTS; i++)
 		for (int r = 0, one = -1; r < fuzz.size; r++) {
 			if (!all[r][i])
-				continue; /* it was not in the call */
+				continue; /* it did not take part in the call */
 			if (one >= 0 && all[r][i] != all[one][i])
 				fail(NULL, "operation %u: rank %d of the world "
 				     "has other bits than rank %d",

@@ -1,6 +1,6 @@
-/* chance.c: numbers drawn from the seed: streams that depend on nothing but
- * where they are used, so that the operations 0..k of a seed are the same
- * however many follow. */
+/* chance.c: numbers drawn from the seed. A stream depends only on the place
+ * where it is used, so the first operations of a seed stay the same however
+ * many follow. */
 #include "tests/fuzz_sdk/fuzz.h"
 
 /* splitmix64's */

@@ -1,5 +1,6 @@
-/* checks.c: the checks for wrong numbers, with differences that are planted: a
- * rank that differs is named, and nothing is reported where none does. */
+/* checks.c: ddp_check_replicas and ddp_check_gradients, with planted
+ * differences: they must name the rank that differs, and report nothing where
+ * none does. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 
 #include "tests/fuzz_sdk/fuzz.h"
 
-/* All ranks have this error, whose text has `what`; or none, if wrong is 0. */
+/* wrong: all ranks must have this error, with `what` in its text; else none may
+ * have an error. */
 static void expect(int rc, int wrong, const struct call *c, const char *what)
 {
 	if (wrong && rc == DDP_ERR_DATA && strstr(ddp_last_error(), what))
@@ -19,7 +21,7 @@ static void expect(int rc, int wrong, const struct call *c, const char *what)
 		     rc ? ddp_last_error() : "nothing");
 }
 
-/* Ranks have one digit. */
+/* A rank has one digit. */
 static void name(const struct group *g, int r, char *out, size_t size)
 {
 	snprintf(out, size, "rank %d", g->members[r]);
@@ -27,7 +29,7 @@ static void name(const struct group *g, int r, char *out, size_t size)
 
 /* ---- ddp_check_replicas ---- */
 
-/* Spans that are the same on all ranks, but for one bit on one of them. */
+/* The same spans on all ranks, except for one bit on one rank. */
 void checks_replicas(struct rng *common)
 {
 	enum { SPANS_MAX = 12, SIZE_MAX_EACH = 3000 };
@@ -68,7 +70,7 @@ void checks_replicas(struct rng *common)
 		}
 		spans[i].data = data;
 	}
-	/* if there are two, the second differs from the first */
+	/* of two ranks the second counts as different */
 	name(g, g->n == 2 ? 1 : odd, who, sizeof(who));
 	snprintf(text, sizeof(text), "the data of %s", who);
 	expect(ddp_check_replicas(g->comm, spans, n), bad >= 0, &c, text);
@@ -93,7 +95,7 @@ struct gradients {
 	float *f;
 };
 
-/* Fills each parameter with values of one scale, none of them 0. */
+/* Fills each parameter with values of similar size, none of them 0. */
 static void fill(struct gradients *x, uint64_t key)
 {
 	for (int p = 0; p < x->n; p++)
@@ -123,7 +125,7 @@ static int step(struct gradients *x, ddp_reducer *r)
 	return ddp_reducer_finish(r);
 }
 
-/* What is planted in a step. */
+/* The fault that is planted in a step. */
 enum plant { NOTHING, NOT_A_NUMBER, FLIP, LOW_BIT, PLANTS };
 
 static void plant(struct gradients *x, enum plant what, int odd, int p,

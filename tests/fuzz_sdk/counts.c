@@ -1,5 +1,5 @@
-/* counts.c: the collectives with a count for each rank, their counts drawn from
- * the call's key: equal, random, most of them 0, or all data at one pair of
+/* counts.c: the collectives with a count for each rank. The counts are drawn
+ * from the call's key: equal, random, mostly 0, or all data between one pair of
  * ranks. */
 #include <string.h>
 
@@ -11,7 +11,7 @@ int has_counts(enum kind kind)
 	       kind == ALL_TO_ALL_V;
 }
 
-/* Elements from one rank to another, without a mistake. Where all ranks pass
+/* The elements that one rank sends another, mistakes aside. If all ranks pass
  * the same counts, `from` is 0. */
 static size_t block(const struct call *c, int from, int to)
 {
@@ -116,7 +116,7 @@ int counts_issue(const struct call *c, const void *in, void *out,
 		rc = EITHER(ddp_all_to_all_v, g, in, sends, out, receives,
 			    c->type);
 #undef EITHER
-	/* libddp keeps no pointer to them */
+	/* libddp must not keep a pointer to them */
 	memset(sends, 0xff, sizeof(sends));
 	memset(receives, 0xff, sizeof(receives));
 	return rc;

@@ -1,8 +1,9 @@
-/* fuzz.h: the differential fuzzer of libddp. All ranks of a world draw one
- * sequence of operations from one seed; how each takes part (in place or not,
- * blocking or not, in which order it waits) is its own choice, drawn from the
- * seed and its rank. It knows libddp by ddp.h alone. Each file says what it
- * draws; rank.c is the loop, fuzz_sdk.c starts the worlds. */
+/* fuzz.h: the differential fuzzer of libddp. All ranks of a world draw the same
+ * sequence of operations from one seed. Each rank then draws from the seed and
+ * its rank how it takes part: in place or not, blocking or not, and in which
+ * order it waits. The fuzzer uses nothing but ddp.h. rank.c is the loop of a
+ * rank, fuzz_sdk.c starts the worlds, and each other file draws one kind of
+ * operation. */
 #ifndef FUZZ_SDK_H
 #define FUZZ_SDK_H
 
@@ -20,13 +21,13 @@ struct rng {
 };
 
 uint64_t mix(uint64_t x);
-/* A stream of its own for each pair of numbers. */
+/* Each pair of numbers has a stream of its own. */
 struct rng rng_at(uint64_t seed, uint64_t a, uint64_t b);
 uint64_t rng_next(struct rng *r);
 unsigned rng_below(struct rng *r, unsigned n);
 int rng_chance(struct rng *r, unsigned percent);
 
-/* What a seed says of the world before it starts. */
+/* What a seed decides before the world starts. */
 enum mode { ORDINARY, MISTAKE, KILL };
 struct setup {
 	enum mode mode;
@@ -39,20 +40,20 @@ struct setup {
 	unsigned operations;
 };
 struct setup setup_draw(uint64_t seed);
-/* The host that a rank of the world is on, as libddp shall see it. */
+/* The host of this rank, as libddp is to see it. */
 int setup_host(const struct setup *s, int rank);
 
-/* ---- groups.c: communicators, the world being number 0 ---- */
+/* ---- groups.c: communicators; number 0 is the world ---- */
 
 struct group {
 	int live;
 	ddp_comm *comm; /* NULL: this rank is not in it */
-	int n, rank;	/* this rank's; -1: it is not in it */
+	int n, rank;	/* this rank; -1: it is not in the group */
 	int members[RANKS_MAX];
-	int hosts; /* that its members are on */
+	int hosts; /* number of hosts of its members */
 };
 
-/* A live group, the world half the time. */
+/* A live group; half the time the world. */
 struct group *group_draw(struct rng *common);
 void groups_begin(ddp_comm *world);
 void groups_split(struct rng *common);
@@ -60,7 +61,7 @@ void groups_free_one(struct rng *common);
 void groups_free_all(void);
 void group_text(const struct group *g, char *out, size_t size);
 
-/* ---- values.c: what ranks send, and what they are to receive ---- */
+/* ---- values.c: what ranks send, and what they must receive ---- */
 
 enum kind {
 	ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, GATHER, SCATTER,
@@ -68,42 +69,43 @@ enum kind {
 	ALL_TO_ALL_V, BARRIER, MESSAGE, KINDS
 };
 
-/* One call as all of its ranks draw it. */
+/* A call, as all its ranks draw it. */
 struct call {
 	enum kind kind;
 	enum ddp_type type;
 	enum ddp_op op;
 	size_t count;
-	int root, to;	 /* ranks of the group; of a message: from root */
+	int root, to;	 /* ranks of the group; a message goes from root to
+			  * `to` */
 	int special;	 /* NaNs, infinities, zeros with signs, denormals */
 	int large;	 /* sums that f16 cannot hold, averages that it can */
 	uint64_t key;	 /* seeds its values */
-	unsigned number; /* the operation's, and the call's in it */
+	unsigned number; /* of the operation; of the call in the operation */
 	unsigned part;
 	struct group group; /* as it was */
-	/* A mistake of this rank: its count for rank wrong - 1 is one more than
-	 * it should be; 0: none. */
+	/* This rank makes a mistake: its count for rank wrong - 1 is one too
+	 * high. 0: no mistake. */
 	int wrong;
 };
 
 int is_float(enum ddp_type type);
-/* Elements first..first+n of what rank r of the group sends. */
+/* The elements first to first + n - 1 that rank r of the group sends. */
 void values_fill(const struct call *c, int r, size_t first, size_t n,
 		 char *to);
-/* Compares `got` with the reference for elements first.. of a reduction, or of
- * what rank r sent; fails the run where it differs. */
+/* Compares `got` with the reference for the elements from first on: of a
+ * reduction, or of what rank r sent. A difference fails the run. */
 void values_check_reduced(const struct call *c, size_t first, size_t n,
 			  const char *got);
 void values_check_copied(const struct call *c, int r, size_t first, size_t n,
 			 const char *got, size_t position);
 uint64_t values_hash(const void *data, size_t size);
-/* The float that a bf16 or f16 is, and the nearest one of a float. */
+/* Converts a bf16 or f16 to float, and a float to the nearest bf16 or f16. */
 float half_widen(enum ddp_type type, uint16_t half);
 uint16_t half_narrow(enum ddp_type type, float f);
 enum { VALUES_BLOCK = 256 };
-/* What each rank sends of a reduction of n elements, at most VALUES_BLOCK:
- * NULL, or how the first that differs from the reference does, and which that
- * is. */
+/* sent: what each rank sends for a reduction of n elements (at most
+ * VALUES_BLOCK). NULL, or the text of the first difference from the reference,
+ * and its index in *where. */
 const char *values_differ(const struct call *c,
 			  char sent[RANKS_MAX][VALUES_BLOCK * 8], size_t n,
 			  const char *got, size_t *where);
@@ -113,45 +115,47 @@ const char *values_differ(const struct call *c,
 enum { CALL_ONLY_SMALL = 1, CALL_REDUCES = 2 };
 struct call call_draw(struct rng *common, const struct group *g, int limits);
 void call_text(const struct call *c, char *out, size_t size);
-/* Makes the call: in one of its forms, of this rank's own choice; checks what
- * came of it, now or when it ends. */
+/* Makes the call in a form that this rank draws, and checks its result, now or
+ * when it ends. */
 void call_make(const struct call *c);
-/* As call_make, but never waits; of a message one side of it. */
+/* As call_make, but never waits. Of a message it makes one side. */
 void call_begin(const struct call *c, int receives);
-/* Makes it on buffers that nobody looks at: its code, or that of waiting. */
+/* Makes the call on unused buffers and returns its code, or that of the
+ * wait. */
 int call_try(const struct call *c);
-/* Waits until at most `most` calls are under way; which, is own choice. */
+/* Waits until at most `most` calls are under way, in an order that this rank
+ * draws. */
 void calls_wait(unsigned most);
-/* Until none of this communicator is. */
+/* Waits for all calls of this communicator. */
 void calls_wait_group(const ddp_comm *comm);
-/* The results of a call that must be the same bits on all of its ranks. */
+/* Adds a result that must have the same bits on all ranks of the call. */
 void digest_add(const struct call *c, uint64_t hash);
-/* Compares them, over the world. */
+/* Compares these results over all ranks of the world. */
 void digests_compare(void);
 
-/* Room around buffers that must stay as it is. */
+/* A buffer between fences, which must stay as they are. */
 struct buffer {
 	char *raw, *data;
 	size_t size;
 };
-struct buffer buffer_new(size_t size); /* at an odd address, as chance wants */
+struct buffer buffer_new(size_t size); /* often at an odd address */
 void buffer_free(struct buffer *b, const struct call *c);
 
 /* ---- counts.c: the calls with a count for each rank ---- */
 
 int has_counts(enum kind kind);
-/* What calls.c does for calls with one count. The buffers are new; *in and *out
+/* As in calls.c for calls with one count. The buffers are new; *in and *out
  * point into them. */
 void counts_prepare(const struct call *c, struct buffer *send,
 		    struct buffer *recv, char **in, char **out);
-/* The elements that this rank sends; receives. */
+/* The number of elements that this rank sends or receives. */
 size_t counts_sent(const struct call *c);
 size_t counts_received(const struct call *c);
 int counts_issue(const struct call *c, const void *in, void *out,
 		 ddp_request **request);
 void counts_check(const struct call *c, const char *out);
 
-/* ---- operations of more than one call ---- */
+/* ---- operations that consist of several calls ---- */
 
 void messages_one(struct rng *common);	 /* messages.c */
 void messages_burst(struct rng *common);
@@ -173,19 +177,19 @@ extern struct fuzz {
 	struct group groups[GROUPS_MAX];
 	int rank, size;
 	unsigned number;  /* the operation's */
-	struct rng own;	  /* this rank's choices in it */
+	struct rng own;	  /* for what this rank alone decides */
 	unsigned compared; /* the first operation not compared yet */
-	int stop_asked;	  /* ddp_should_stop is 1 from now on */
+	int stop_asked;	  /* ddp_should_stop returns 1 from now on */
 } fuzz;
 
 int rank_main(uint64_t seed, unsigned operations);
-/* rc is 0; else the run has failed, or, where a rank was killed, ends well with
- * the errors that this is to have. */
+/* Fails the run if rc is an error. If a rank was killed, an error that this
+ * causes ends the run well. */
 void must(int rc, const struct call *c, const char *what);
-/* Ends the run: what was wrong, in which call; c may be NULL. */
+/* Ends the run with this text and the call; c may be NULL. */
 void fail(const struct call *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
-/* FUZZ_WITHOUT="name name" leaves out what has one of these names. */
+/* FUZZ_WITHOUT="name name" leaves out the operations with these names. */
 int is_left_out(const char *name);
 
 #endif

@@ -34,7 +34,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* $DDPRUN, else that of this build, else that of $PATH. */
+/* $DDPRUN, or that of this build, or that in $PATH. */
 static const char *find_ddprun(const char *self)
 {
 	static char path[5000];
@@ -73,8 +73,8 @@ static void become_world(const struct setup *s, uint64_t seed,
 	if (s->sockets)
 		setenv("DDP_TCP_SOCKETS", sockets, 1);
 	setenv("DDP_ENCRYPT_DATA", s->encrypts ? "1" : "0", 1);
-	/* LeakSanitizer and the launcher's signals to survivors do not go
-	 * together (tests/lib.bash) */
+	/* LeakSanitizer cannot be combined with the signals that the launcher
+	 * sends to survivors (tests/lib.bash) */
 	if (s->mode == KILL) {
 		const char *asan = getenv("ASAN_OPTIONS");
 		char options[1000];
@@ -91,14 +91,14 @@ static void become_world(const struct setup *s, uint64_t seed,
 	_exit(127);
 }
 
-/* Ends a world that hangs although its ranks end those that do. */
+/* Ends a world that hangs although each of its ranks has a watchdog. */
 static void end_launcher(int sig)
 {
 	(void)sig;
 	kill(launcher, SIGKILL);
 }
 
-/* Runs a world, with all it says in output; returns its exit status. */
+/* Runs a world and collects its output. Returns its exit status. */
 static int run_world(const struct setup *s, uint64_t seed, unsigned operations)
 {
 	int pipes[2], status;
@@ -138,7 +138,7 @@ static int count(const char *what)
 	return n;
 }
 
-/* How many ranks end otherwise than with ok; those that were killed may. */
+/* How many ranks may end without "ok": those that are killed. */
 static int killed_at_most(const struct setup *s)
 {
 	return s->mode == KILL ? s->ranks > 2 ? 2 : 1 : 0;
@@ -155,7 +155,7 @@ static int is_well(const struct setup *s, int status)
 	return status == 0 && ok == s->ranks;
 }
 
-/* The first operation that a rank found wrong, or all. */
+/* The first operation in which a rank failed, or the last one. */
 static unsigned failed_at(unsigned operations)
 {
 	static const char mark[] = "FAIL operation ";
@@ -186,7 +186,7 @@ static void describe(const struct setup *s, uint64_t seed, unsigned operations,
 	       operations - 1, modes[s->mode]);
 }
 
-/* Only the operations up to the failed one. */
+/* Repeats only the operations up to the failed one. */
 static void shorten(const struct setup *s, uint64_t seed, unsigned operations)
 {
 	unsigned fewer = failed_at(operations) + 1;

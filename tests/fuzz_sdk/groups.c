@@ -1,6 +1,6 @@
-/* groups.c: groups that are split from the world and from each other, with
- * colors and keys, and freed by each rank as soon as it is through. Every rank
- * knows all groups, also those that it is not in. */
+/* groups.c: groups, split from the world and from each other by colors and
+ * keys. Each rank frees a group when it is done with it. Every rank knows all
+ * groups, also those that it is not in. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void count_hosts(struct group *g)
 	}
 }
 
-/* What libddp says of a communicator is what was asked for. */
+/* libddp must report the communicator as it was requested. */
 static void check(const struct group *g)
 {
 	const ddp_comm *c = g->comm;
@@ -85,7 +85,7 @@ static struct group *unused(void)
 	return NULL;
 }
 
-/* Those of `parent` with that color, by key, then by rank. */
+/* The members of `parent` with this color, ordered by key, then by rank. */
 static struct group chosen(const struct group *parent, const int *colors,
 			   const int *keys, int color)
 {
@@ -132,7 +132,7 @@ void groups_split(struct rng *common)
 		struct group *at = unused();
 		int mine = g.rank >= 0;
 
-		/* too many groups: this one is left at once */
+		/* there are too many groups: leaves this one at once */
 		if (mine)
 			g.comm = made;
 		if (mine && !made)
@@ -150,7 +150,7 @@ void groups_split(struct rng *common)
 		fail(NULL, "ddp_comm_split gave a group for a color below 0");
 }
 
-/* Others may still be in a call that this rank is through with. */
+/* Other ranks may still be in a call that this rank has finished. */
 static void leave(struct group *g)
 {
 	if (g->comm) {

@@ -1,5 +1,5 @@
-/* messages.c: messages: one among other operations, and many under way at once
- * between all ranks, which each begins in an order of its own. */
+/* messages.c: single messages between other operations, and bursts in which all
+ * ranks have many messages under way and each begins them in its own order. */
 #include "tests/fuzz_sdk/fuzz.h"
 
 enum { BURST_MAX = 96, BURST_BYTES = 6 << 20 };
@@ -27,7 +27,7 @@ struct side {
 	int peer, receives, begun;
 };
 
-/* Whether an earlier one with the same peer and direction is yet to begin. */
+/* Whether an earlier message of the same peer and direction has not begun. */
 static int has_to_wait(const struct side *sides, unsigned i)
 {
 	for (unsigned k = 0; k < i; k++)
@@ -37,8 +37,8 @@ static int has_to_wait(const struct side *sides, unsigned i)
 	return 0;
 }
 
-/* All are begun before any is waited for: two ranks that wait for what they
- * send before they receive would wait for ever. */
+/* Begins all before it waits for any: two ranks that both wait for their sends
+ * before they receive would wait for ever. */
 static void begin_all(struct side *sides, unsigned n)
 {
 	for (unsigned left = n; left > 0; left--) {
@@ -51,7 +51,8 @@ static void begin_all(struct side *sides, unsigned n)
 	}
 }
 
-/* Between any ranks; or all from one to another, more than a ring holds. */
+/* Between random ranks, or all from one rank to another and more than a ring
+ * holds. */
 void messages_burst(struct rng *common)
 {
 	const struct group *g = group_draw(common);

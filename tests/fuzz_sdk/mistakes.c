@@ -1,5 +1,6 @@
-/* mistakes.c: a program that is wrong, once. At the next collective at the
- * latest each rank has an error; it names two ranks and what both called. */
+/* mistakes.c: a program that makes one mistake. At the latest in the next
+ * collective each rank must get an error that names two ranks and their
+ * calls. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ static int has_root(enum kind kind)
 	       kind == SCATTER;
 }
 
-/* Only what its callers compare: an empty call also has the same words. */
+/* Only calls that the mistake can affect. */
 static struct call draw(struct rng *common, const struct group *g,
 			enum mistake m)
 {
@@ -40,7 +41,7 @@ static struct call draw(struct rng *common, const struct group *g,
 	return c;
 }
 
-/* As the culprit calls it. */
+/* The call as the culprit makes it. */
 static struct call mistaken(struct rng *common, struct call c, enum mistake m,
 			    int culprit)
 {
@@ -61,7 +62,7 @@ static struct call mistaken(struct rng *common, struct call c, enum mistake m,
 	case OTHER_MESSAGE:
 	case TYPE:
 		type = c.type;
-		/* bits are not combined of floats */
+		/* floats have no bitwise operations */
 		do
 			c.type = rng_below(common, DDP_TYPES);
 		while (c.type == type ||
@@ -97,7 +98,7 @@ static int drop(struct call c)
 	return call_try(&c);
 }
 
-/* A call that needs all ranks, once or, asynchronously, several times. */
+/* One blocking call of all ranks, or several asynchronous ones. */
 static int go_through(struct rng *common, ddp_comm *c)
 {
 	static float x[70000], y[70000];
@@ -116,7 +117,7 @@ static int go_through(struct rng *common, ddp_comm *c)
 	return ddp_wait_all(r, (int)n + 1);
 }
 
-/* The culprit takes two groups in another order. */
+/* The culprit uses two groups in the opposite order. */
 static int groups_in_order(struct rng *common, int mine)
 {
 	ddp_comm *world = fuzz.groups[0].comm, *groups[2];
@@ -140,7 +141,7 @@ static int step(ddp_reducer *r, int n)
 	return rc ? rc : ddp_reducer_finish(r);
 }
 
-/* The culprit makes a step of a reducer less than the others. */
+/* The culprit makes one reducer step less than the others. */
 static int steps(struct rng *common, int mine)
 {
 	enum { PARAMETERS = 5, EACH = 3000 };
@@ -165,7 +166,7 @@ static int steps(struct rng *common, int mine)
 	return rc;
 }
 
-/* What this rank does, the culprit or one of the others. */
+/* This rank's part, as the culprit or as one of the others. */
 static int act(struct rng *common, enum mistake m, int culprit, int *who)
 {
 	struct group *g = &fuzz.groups[0];
@@ -197,7 +198,8 @@ static int act(struct rng *common, enum mistake m, int culprit, int *who)
 		return mine ? 0 : several(&c, missed);
 	}
 	if (m == OTHER_ROOTS) {
-		/* oneself: all wait in a gather; the next one: in a scatter */
+		/* the rank itself: all wait in a gather; the next rank: in a
+		 * scatter */
 		c.root = (g->rank + (int)rng_below(common, 2)) % g->n;
 		return call_try(&c);
 	}
@@ -210,7 +212,7 @@ static int act(struct rng *common, enum mistake m, int culprit, int *who)
 	return g->rank == c.to ? call_try(&c) : 0;
 }
 
-/* All ranks hear of it before the first leaves. */
+/* Returns when all ranks have had the error, so that none leaves early. */
 static void await_all(void)
 {
 	char key[32];
@@ -226,8 +228,8 @@ static void await_all(void)
 	}
 }
 
-/* "rank 1 on h called broadcast #2 (...), but rank 0 on h called ...", or "rank
- * 0 on h waits in barrier #2 for rank 1 on h, which waits in ..." */
+/* Either "rank 1 on h called broadcast #2 (...), but rank 0 on h called ...",
+ * or "rank 0 on h waits in barrier #2 for rank 1 on h, which waits in ...". */
 static int names_two_calls(const char *text, enum mistake m)
 {
 	const char *first = strstr(text, " called "), *second;

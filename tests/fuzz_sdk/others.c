@@ -1,4 +1,4 @@
-/* others.c: what stands on collectives: more small broadcasts than there are
+/* others.c: what is built on collectives: more small broadcasts than there are
  * cells, spans, batch normalisation, ddp_once and ddp_should_stop. */
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 #include "tests/fuzz_sdk/fuzz.h"
 
-/* A root that gives need not wait for those who take; one of them is late. */
+/* The root of a broadcast need not wait for the receivers; one of them is
+ * late. */
 void broadcasts_storm(struct rng *common)
 {
 	const struct group *g = group_draw(common);
@@ -77,7 +78,7 @@ void others_spans(struct rng *common)
 	}
 }
 
-/* A rank's mean, variance or count of a channel. */
+/* The mean, variance or count of a channel on a rank. */
 static double statistic(uint64_t key, int r, int which, size_t channel)
 {
 	uint64_t x = mix(key + (uint64_t)r * 64 + channel * 1024 +
@@ -167,7 +168,8 @@ void others_once(struct rng *common)
 		     base + g->members[runner], runs);
 }
 
-/* The world's: a rank that asks late in the run is heard by all at once. */
+/* In the world: when a rank asks to stop late in the run, all ranks learn it in
+ * the same call. */
 void others_stop(struct rng *common)
 {
 	int asks = rng_chance(common, 10);

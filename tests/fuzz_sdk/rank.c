@@ -1,6 +1,5 @@
-/* rank.c: one rank's run of a seed: joins, goes through the operations, and
- * leaves. What it has to say it says in one line: "rank R of N: ok", or what
- * was wrong. */
+/* rank.c: a rank's run of a seed: it joins, makes the operations, and leaves.
+ * Its result is one line: "rank R of N: ok", or what went wrong. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -42,7 +41,7 @@ void fail(const struct call *c, const char *format, ...)
 	_exit(1);
 }
 
-/* A rank was killed: this one leaves as a program would. */
+/* Another rank was killed: leaves as a program would. */
 static void survive(int rc)
 {
 	printf("rank %d of %d: ok: told %d (%s)\n", fuzz.rank, fuzz.size, rc,
@@ -64,7 +63,7 @@ void must(int rc, const struct call *c, const char *what)
 	fail(c, "%s: %d: %s", what, rc, ddp_last_error());
 }
 
-/* Nothing that a rank does takes that long. */
+/* No operation may take that long. */
 static void hangs(int sig)
 {
 	char text[200];
@@ -78,7 +77,7 @@ static void hangs(int sig)
 	_exit(4);
 }
 
-/* ---- rank that is killed ---- */
+/* ---- ranks that are killed ---- */
 
 static useconds_t life;
 
@@ -90,7 +89,7 @@ static void *end_life(void *arg)
 	return NULL;
 }
 
-/* One or two ranks end within some hundred milliseconds. */
+/* One or two ranks die within a few hundred milliseconds. */
 static void draw_victims(void)
 {
 	struct rng common = rng_at(fuzz.seed, UINT64_MAX, 1);
@@ -206,11 +205,11 @@ int rank_main(uint64_t seed, unsigned operations)
 	doing = "ddp_init";
 	signal(SIGALRM, hangs);
 	alarm(PATIENCE_S);
-	/* a mistake that is not found is one after the time for it */
+	/* a mistake must be reported before the timeout */
 	if (fuzz.setup.mode == MISTAKE)
 		options.timeout_ms = TIMEOUT_MS / 8;
 	if (fuzz.setup.mode == KILL)
-		signal(SIGTERM, SIG_IGN); /* ddprun's, to those that survive */
+		signal(SIGTERM, SIG_IGN); /* ddprun sends it to the survivors */
 	must(ddp_init(&world, &options), NULL, "ddp_init");
 	fuzz.rank = ddp_rank(world);
 	fuzz.size = ddp_world_size(world);

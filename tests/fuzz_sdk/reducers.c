@@ -1,5 +1,6 @@
-/* reducers.c: a reducer's life: some steps, each rank with an order of its own
- * in which gradients are ready, and with other collectives in the middle. */
+/* reducers.c: the life of a reducer: several steps in which each rank's
+ * gradients become ready in its own order, with other collectives in
+ * between. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,15 +10,15 @@ enum { PARAMETERS_MAX = 12, INNER_MAX = 3 };
 
 struct plan {
 	const struct group *g;
-	struct call call; /* as which its gradients are reduced */
+	struct call call; /* how its gradients are reduced */
 	size_t counts[PARAMETERS_MAX], at[PARAMETERS_MAX + 1];
 	int n;
 	struct ddp_reducer_options options;
 	enum { NO_HOOK, BEGINS, BLOCKS } hook;
 	/* collectives of the program between begin and finish */
 	struct call inner[INNER_MAX];
-	int inners, at_the_end; /* all after the last ready */
-	/* which rank used what since the last synchronised step */
+	int inners, at_the_end; /* at_the_end: all after the last ready */
+	/* which rank used which parameter since the last synchronised step */
 	int used[RANKS_MAX][PARAMETERS_MAX];
 	char *gradients;
 	uint64_t key; /* the step's */
@@ -53,8 +54,9 @@ static void draw_inner(struct plan *p, struct rng *common)
 	p->inners = rng_chance(common, 60) && !is_left_out("reducer-middle")
 			    ? 1 + (int)rng_below(common, INNER_MAX)
 			    : 0;
-	/* a hook that blocks, in a ready, waits for ranks whose own is later:
-	 * they must not wait in a collective meanwhile */
+	/* ddp_reducer_ready may call a hook that blocks until other ranks'
+	 * gradients are ready: these ranks must not wait in another collective
+	 * meanwhile */
 	p->at_the_end = p->hook == BLOCKS || rng_chance(common, 50);
 	if (p->hook == BLOCKS && p->options.find_unused)
 		p->inners = 0;
@@ -103,7 +105,7 @@ static size_t elem(const struct plan *p)
 	return ddp_type_size(p->call.type);
 }
 
-/* The gradients that rank r of the group comes with. */
+/* The gradients of rank r of the group. */
 static void fill(const struct plan *p, int r, int i, char *to)
 {
 	struct call c = p->call;
@@ -123,7 +125,7 @@ static void inner_calls(const struct plan *p, int *done, int upto)
 	}
 }
 
-/* In an order of its own, with the program's collectives where it likes. */
+/* In this rank's own order, with the program's collectives in between. */
 static void make_ready(struct plan *p, ddp_reducer *r, int synchronised,
 		       int *inner)
 {
@@ -145,14 +147,14 @@ static void make_ready(struct plan *p, ddp_reducer *r, int synchronised,
 	}
 }
 
-/* Alone nothing is sent, nor rounded. */
+/* A single rank sends nothing, so nothing is rounded. */
 static int rounds(const struct plan *p)
 {
 	return p->options.bf16 && (p->g->n > 1 || p->hook);
 }
 
-/* What the reducer sends of n elements, or what is in the arena after it came
- * back: 0 if that is no bf16. */
+/* What the reducer sends for n elements, or what it leaves in the arena. 0, or
+ * the position of an element that is not a bf16. */
 static int as_sent(const struct plan *p, const char *from, size_t n, char *to)
 {
 	for (size_t i = 0; i < n && rounds(p); i++) {
@@ -171,7 +173,7 @@ static int as_sent(const struct plan *p, const char *from, size_t n, char *to)
 	return 0;
 }
 
-/* Elements k..k+n of parameter i. */
+/* Elements k to k + n - 1 of parameter i. */
 static void check_elements(const struct plan *p, int i, size_t k, size_t n)
 {
 	struct call c = p->call;
@@ -201,7 +203,8 @@ static void check_elements(const struct plan *p, int i, size_t k, size_t n)
 		     i, k + where, p->counts[i], text);
 }
 
-/* Each rank checks a part of a large one: all have the same bits. */
+/* All ranks have the same bits, so each checks only a part of a large
+ * parameter. */
 static void check_parameter(const struct plan *p, int i)
 {
 	size_t ranks = (size_t)p->g->n, count = p->counts[i];
@@ -216,7 +219,7 @@ static void check_parameter(const struct plan *p, int i)
 	}
 }
 
-/* Nobody used it: it is as it was. */
+/* No rank used the parameter: it must not have changed. */
 static void check_unused(const struct plan *p, int i)
 {
 	size_t size = p->counts[i] * elem(p);

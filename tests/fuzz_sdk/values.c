@@ -1,7 +1,7 @@
-/* values.c: what ranks send, and an independent reference for what they are to
- * receive. Integers and copies are exact. Floats are exact in a host: reduced
- * in the order of ranks, halves in f32, rounded once. Between hosts the order
- * is libddp's, so that there the result has a bound. */
+/* values.c: what ranks send, and an independent reference for what they must
+ * receive. Integers and copies are exact. Within a host floats are exact too:
+ * they are reduced in the order of ranks, halves in f32 and rounded once.
+ * Between hosts libddp chooses the order, so the result only has a bound. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +14,11 @@ int is_float(enum ddp_type type)
 	       type == DDP_BF16;
 }
 
-/* ---- halves: from their definition ---- */
+/* ---- halves, by their definition ---- */
 
 struct half {
-	int bits; /* the significand's, with the hidden bit */
-	int least; /* exponent of the smallest normal one */
+	int bits; /* of the significand, with the hidden bit */
+	int least; /* exponent of the smallest normal number */
 	uint16_t infinity;
 };
 
@@ -103,8 +103,8 @@ static uint64_t float_bits(const struct layout *l, uint64_t sign, int e,
 	       (mantissa & ((UINT64_C(1) << l->mantissa) - 1));
 }
 
-/* Sums of them stay far from the type's largest, and products of them from
- * both ends. */
+/* Their sums stay far below the type's maximum, and their products between both
+ * limits. */
 static uint64_t ordinary(const struct layout *l, const struct call *c,
 			 uint64_t x)
 {
@@ -115,9 +115,9 @@ static uint64_t ordinary(const struct layout *l, const struct call *c,
 	return float_bits(l, x >> 63, e, x >> 4);
 }
 
-/* All ranks have values of one sort in an element, lest most sums are NaN. In
- * any order they reduce to the same: no overflow on the way, and no product
- * that is lost before it meets an infinity. */
+/* In each element all ranks have the same kind of value, or most sums would be
+ * NaN. The result does not depend on the order: nothing overflows on the way,
+ * and no product underflows before it meets an infinity. */
 static uint64_t special(const struct layout *l, const struct call *c,
 			uint64_t element, uint64_t x)
 {
@@ -141,7 +141,7 @@ static uint64_t special(const struct layout *l, const struct call *c,
 	}
 }
 
-/* Cheap: large calls have millions of them. */
+/* Must be cheap: a large call has millions of values. */
 static inline uint64_t scramble(uint64_t x)
 {
 	x *= 0x9e3779b97f4a7c15u;
@@ -159,7 +159,7 @@ static inline uint64_t value(const struct call *c, const struct layout *l,
 			  : ordinary(l, c, x);
 }
 
-/* Eight bytes of integers at a time. */
+/* Eight bytes at a time. */
 static void fill_integers(uint64_t key, size_t first, size_t bytes, char *to)
 {
 	uint64_t x;
@@ -302,7 +302,7 @@ static void load_floats(enum ddp_type t, const char *from, size_t n, float *to)
 		LOAD_HALVES
 }
 
-/* In the order of ranks, rounded once where it is a half. */
+/* In the order of ranks; a half is rounded once. */
 static void floats(const struct call *c, sent_by sent, size_t n, char *want)
 {
 	float a[VALUES_BLOCK], x[VALUES_BLOCK];
@@ -358,8 +358,8 @@ static void load_wide(enum ddp_type t, const char *from, size_t n,
 		LOAD_HALVES
 }
 
-/* Half a unit in the last place of a number from 1 to 2, and of the smallest
- * ones. */
+/* Half a unit in the last place, of a number from 1 to 2 and of the smallest
+ * numbers. */
 static void units(enum ddp_type type, long double *relative,
 		  long double *absolute)
 {
@@ -369,7 +369,8 @@ static void units(enum ddp_type type, long double *relative,
 	*absolute = ldexpl(1, -l.bias - l.mantissa);
 }
 
-/* How far each rounding may take it: of all its terms' sizes, and at least. */
+/* The most that the roundings can change, relative to the sum of the terms'
+ * sizes and absolutely. */
 static void bounds_of(const struct call *c, long double *relative,
 		      long double *absolute)
 {
@@ -381,7 +382,7 @@ static void bounds_of(const struct call *c, long double *relative,
 		return;
 	units(DDP_F32, &unit, &least);
 	if (c->type == DDP_F16 || c->type == DDP_BF16) {
-		/* in f32 but for each host's sum, each addition between them
+		/* f32, except the sum of each host, the additions between hosts
 		 * and the division */
 		*relative = unit * (long double)roundings;
 		roundings = 2 * c->group.hosts + 3;
@@ -391,7 +392,7 @@ static void bounds_of(const struct call *c, long double *relative,
 	*absolute = least * (long double)roundings;
 }
 
-/* In whatever order: a is the exact value, near enough, and is off by at most
+/* In any order: a is nearly the exact value, and the result is off by at most
  * bound. */
 static void bounded(const struct call *c, sent_by sent, size_t n,
 		    long double *a, long double *bound)
@@ -521,7 +522,7 @@ void values_check_reduced(const struct call *c, size_t first, size_t n,
 		const char *text;
 
 		len = n - i < VALUES_BLOCK ? n - i : VALUES_BLOCK;
-		/* all get the same: each rank checks a part, and they compare
+		/* all ranks get the same: each checks a part, and they compare
 		 * hashes */
 		if (c->kind == ALL_REDUCE && n > MANY && i && i + len < n &&
 		    (i / VALUES_BLOCK + (size_t)c->group.rank) % ranks)

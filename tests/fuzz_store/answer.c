@@ -1,4 +1,4 @@
-/* answer.c: what came back, as acts on keys. */
+/* answer.c: decodes answers into acts on keys. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static struct act act_on(const struct request *r, uint32_t i, int answer)
 			    .a = r->a[i], .b = r->b, .delta = r->delta};
 }
 
-/* Each key once; if a key is set twice, the second value counts. */
+/* One act for each key; if a key is set twice, the second value counts. */
 static uint32_t act_on_all(const struct request *r, struct act *acts,
 			   int answer)
 {
@@ -62,7 +62,7 @@ static int bad(char why[512], const char *what)
 	return -1;
 }
 
-/* Both are of one moment, where a key is named twice. */
+/* A key that is named twice must have the same value twice. */
 static int same_twice(const struct act *acts, uint32_t n, char why[512])
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -116,7 +116,7 @@ static int take_list(const struct request *r, struct fuzz *f,
 	return items.bad ? bad(why, "a torn list") : same_twice(acts, *n, why);
 }
 
-/* What each of the ranks came with, in their order. */
+/* The values of all ranks, in their order. */
 static int take_gathered(const struct request *r,
 			 const struct wire_frame *frame, char why[512])
 {
@@ -224,7 +224,7 @@ static int take_woken(const struct request *r, struct reader *in,
 		return 0;
 	if (byte == T_WOKEN) {
 		*n = act_on_all(r, acts, ACT_DONE);
-		/* it crossed what gives it up */
+		/* the answer crossed our CANCEL_WAIT */
 		if (r->canceled && reader_u8(in) != T_CANCELED && !in->bad)
 			return bad(why, "WAIT: no answer to CANCEL_WAIT");
 		return 1;

@@ -1,5 +1,5 @@
-/* check.c: at each answer all orders of what is under way that explain it are
- * tried; what is left is the set of states that the key may be in. */
+/* check.c: at each answer, tries all orders of the acts under way that explain
+ * it. The result is the set of states in which the key may be. */
 #include "tests/fuzz_store/check.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 enum { SLOTS = 64, CONFIGS_MAX = 1 << 18 };
 
-/* The key's state, once what is in done (bits of slots) has happened. */
+/* A state of the key, and which acts (bits of slots) have led to it. */
 struct config {
 	struct state state;
 	uint64_t done;
@@ -112,8 +112,8 @@ static int slot_of(const struct search *s, uint32_t act_1)
 	return i;
 }
 
-/* From each state all that lead to one in which the act of slot has happened:
- * the others that are under way may have happened before it. */
+/* From each state, finds all states in which the act in this slot has happened;
+ * the other acts under way may have happened before it. */
 static int explain(struct search *s, int slot)
 {
 	uint64_t bit = UINT64_C(1) << slot;
@@ -144,7 +144,7 @@ static int explain(struct search *s, int slot)
 	return s->seen.n < CONFIGS_MAX;
 }
 
-/* It was never answered, and its time is over: it has happened, or never
+/* An act without an answer can no longer happen: it has happened, or never
  * will. */
 static void expire(struct search *s, int slot)
 {

@@ -1,5 +1,6 @@
-/* check.h: whether the acts on one key can have happened one after the other,
- * each within its time: the just-in-time search of Wing, Gong and Lowe. */
+/* check.h: checks whether the acts on a key can have happened one after
+ * another, each between its request and its answer: the just-in-time search of
+ * Wing, Gong and Lowe. */
 #ifndef TESTS_FUZZ_STORE_CHECK_H
 #define TESTS_FUZZ_STORE_CHECK_H
 
@@ -7,12 +8,12 @@
 
 enum check_result {
 	CHECK_OK,
-	CHECK_WRONG, /* *at is the act that cannot have been answered so */
-	CHECK_GAVE_UP, /* more possibilities than can be looked at */
+	CHECK_WRONG, /* *at is the act whose answer is impossible */
+	CHECK_GAVE_UP, /* too many possibilities */
 };
 
-/* n acts on one key, in any order: sorts them by their begin. most: the largest
- * number of possibilities at a time, kept over calls. */
+/* acts: all acts on one key, in any order; they are sorted by their beginning.
+ * *most: the maximum of possibilities so far, kept over calls. */
 enum check_result check_key(struct act *acts, size_t n, size_t *at,
 			    size_t *most);
 

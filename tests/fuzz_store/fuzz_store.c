@@ -1,7 +1,8 @@
-/* fuzz_store.c: eight clients of the store of one job, in both protocols, ask
- * at random while the server is killed and connections are dropped; then each
- * key's history is checked. A worker of ddprun (tests/fuzz_store/run): rank 0
- * is the test, the others wait for its end. */
+/* fuzz_store.c: eight clients of one job's store, in both protocols, make
+ * random requests while the server is killed and connections are dropped. Then
+ * the history of each key is checked. Runs as a worker of ddprun
+ * (tests/fuzz_store/run): rank 0 is the test, the other ranks wait until it
+ * ends. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,12 +19,12 @@
 #include "tests/fuzz_store/request.h"
 
 enum {
-	KILLS = 3, /* as often as a ddprun starts a server again in a minute */
+	KILLS = 3, /* no more often than ddprun restarts a server in a minute */
 	AWAY_MS = 30000, CANCEL_MS = 5, STUCK_MS = 90000,
-	MORE_MS = 60000, /* for a compaction, on a host that is busy */
+	MORE_MS = 60000, /* for a compaction on a busy host */
 	ACTS_MAX = 1200000,
 	LOOK_MS = 20,
-	SHOWN = 24, /* lines of a history that is wrong */
+	SHOWN = 24, /* lines that are shown of a wrong history */
 };
 
 struct client {
@@ -35,13 +36,13 @@ struct client {
 
 static struct fuzz fuzz;
 static struct client clients[CLIENTS];
-static struct leadership place;
+static struct job_place place;
 static struct barrier_gather meeting;
 static struct act *acts;
 static size_t nacts;
 static uint64_t seed, start_ns;
-static uint64_t chance; /* what is nobody's: kills and drops */
-static int journal = -1; /* the server's, which ddprun has */
+static uint64_t chance; /* for kills and drops, which belong to no client */
+static int journal = -1; /* the server's journal, which ddprun keeps open */
 static uint64_t journal_at, journal_pid;
 static unsigned kills, repeats, compactions, barriers, gathers, waits, cancels;
 
@@ -64,8 +65,8 @@ static void fail(const char *what, const struct client *c)
 
 /* ---- the server ---- */
 
-/* The journal is memory of ddprun's: its header says who has it, and where what
- * counts begins, which a compaction moves. */
+/* The journal is memory that ddprun owns. Its header has the pid of the server
+ * and the start of the valid part, which a compaction moves. */
 static void find_journal(void)
 {
 	char path[300], link[300];
@@ -107,7 +108,7 @@ static struct header read_header(void)
 	return h;
 }
 
-/* A server has let us in: what it writes when it starts is written. */
+/* A server has admitted us, so what it writes at its start has been written. */
 static void know_server(void)
 {
 	struct header h = read_header();
@@ -159,8 +160,9 @@ static void add_acts(struct client *c, struct act *list, uint32_t n,
 		a->client = c->peer.number;
 		a->began = r->began;
 		a->ended = ended;
-		/* it is missing when the time is over, not before. A server
-		 * that is held up counts from an earlier time: half of it */
+		/* the key is missing at the end of the timeout, not before. A
+		 * server that was delayed counts the timeout from an earlier
+		 * moment, so allow half of it */
 		if (a->kind == ACT_LACKS)
 			a->began = r->sent + (c->peer.torch ? 0 :
 				   (uint64_t)r->timeout_ms * 500000);
@@ -181,8 +183,8 @@ static void reopen(struct client *c)
 	know_server();
 }
 
-/* The reply is lost on purpose: the connection ends before all is sent, right
- * behind it, or when the answer is there. */
+/* Loses the reply on purpose: closes the connection before the whole request is
+ * sent, right after it, or when the answer has arrived. */
 static int drops(struct client *c)
 {
 	struct pollfd p = {c->peer.fd, POLLIN, 0};
@@ -214,8 +216,9 @@ static void give_up(struct client *c)
 	add_acts(c, list, request_lost(&c->request, list), now_ns());
 }
 
-/* Ours asks the same again; of PyTorch's nobody knows what became of it: once
- * the next server answers it has happened, or never will. */
+/* In our protocol the client repeats its request. In PyTorch's the fate of the
+ * request is unknown: once the next server answers, it has happened or never
+ * will. */
 static void lost(struct client *c)
 {
 	unsigned before = kills;
@@ -258,7 +261,7 @@ static void start(struct client *c)
 		peer_close(&c->peer);
 }
 
-/* Nobody leaves a barrier or a gather before the last one has arrived. */
+/* No client may leave a barrier or gather before the last one has entered. */
 static void met(struct client *c)
 {
 	if (meeting.todo || now_ns() < meeting.latest)
@@ -306,8 +309,8 @@ static void answered(struct client *c)
 
 /* ---- the run ---- */
 
-/* It ended, and nobody has killed the server since it began: of PyTorch's only
- * an ADD that cannot be ends so. */
+/* The connection ended, although the server was not killed since it began. In
+ * PyTorch's protocol only an impossible ADD ends like this. */
 static void on_end(struct client *c, unsigned killed)
 {
 	if (c->busy && killed == kills && !c->peer.torch)
@@ -388,7 +391,7 @@ static void run(uint64_t ms)
 		turn(1);
 }
 
-/* Also compares the final contents. */
+/* Reads all keys, which compares the final contents as well. */
 static void read_all(void)
 {
 	struct client *c = &clients[0];
@@ -426,7 +429,8 @@ static int by_key(const void *x, const void *y)
 	return (a->key > b->key) - (a->key < b->key);
 }
 
-/* Prints the requests before the wrong one, and those under way with it. */
+/* Prints the requests before the wrong one, and the requests that overlap
+ * it. */
 static void show(const struct act *list, size_t n, size_t at)
 {
 	struct buf name = BUF_INIT(64);
@@ -482,7 +486,7 @@ static void begin(void)
 {
 	struct err e = ERR_INIT;
 
-	if (place_find(&place, &e) < 0)
+	if (job_place_find(&place, &e) < 0)
 		fail(e.text, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	start_ns = clock_ns();
@@ -495,7 +499,7 @@ static void begin(void)
 		buf_init(&fuzz.seen[i], 1 << 20);
 	for (uint8_t i = 0; i < CLIENTS; i++) {
 		fuzz.dice[i] = (seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-		/* a round's sessions are nobody else's */
+		/* each round has sessions of its own */
 		peer_init(&clients[i].peer, i, i >= OURS,
 			  fuzz.dice[i] ^ (uint64_t)getpid());
 		clients[i].cancel_at = UINT64_MAX;
@@ -504,7 +508,7 @@ static void begin(void)
 	}
 }
 
-/* The other ranks: their place is what gathers need. */
+/* The other ranks only exist because gathers need them. */
 static int stay(const char *fifo)
 {
 	char byte;

@@ -1,4 +1,4 @@
-/* model.c: each operation in a few lines. */
+/* model.c: the effect of each operation. */
 #include "tests/fuzz_store/model.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- values: a polynomial modulo 2^61 - 1, which can be joined ---- */
+/* ---- values: polynomials modulo 2^61 - 1, which can be concatenated ---- */
 
 static const uint64_t prime = (UINT64_C(1) << 61) - 1;
 static const uint64_t base = UINT64_C(0x1234567890abcdf);
@@ -70,8 +70,8 @@ static void set(struct state *s, const struct value *v)
 	s->u.value = *v;
 }
 
-/* The store takes decimal text and nothing else; PyTorch's server what C++'s
- * stoll does, which stops at what is no digit. */
+/* Our protocol only takes a decimal number. PyTorch's server uses C++'s stoll,
+ * which stops at the first byte that is not a digit. */
 static int parse(const struct state *s, int torch, int64_t *out)
 {
 	char text[MODEL_SHORT + 1], *end;
@@ -100,7 +100,7 @@ static int apply_add(struct state *s, const struct act *a)
 
 	if (a->answer == ACT_REFUSED)
 		return !ok;
-	if (!ok) /* an act without an answer: it was refused */
+	if (!ok) /* without an answer: it was refused */
 		return a->answer == ACT_UNKNOWN;
 	v = model_value(text, (size_t)snprintf(text, sizeof(text), "%" PRId64,
 					       sum));
@@ -108,7 +108,7 @@ static int apply_add(struct state *s, const struct act *a)
 	return a->answer == ACT_UNKNOWN || a->n == sum;
 }
 
-/* PyTorch's protocol has no word for a key that is missing. */
+/* In PyTorch's protocol a missing key looks like an empty value. */
 static int reads(const struct state *s, const struct act *a)
 {
 	if (a->answer == ACT_UNKNOWN)
@@ -126,7 +126,7 @@ static int apply_compare_set(struct state *s, const struct act *a)
 		set(s, &a->b);
 	if (a->answer == ACT_UNKNOWN)
 		return 1;
-	/* PyTorch's: of a missing key what was expected is answered */
+	/* for a missing key, PyTorch's protocol returns the expected value */
 	if (a->torch && !s->exists)
 		return model_same(&a->r, &a->a);
 	return reads(s, a);
@@ -151,7 +151,7 @@ static int apply_delete(struct state *s, const struct act *a)
 static int apply_push(struct state *s, const struct act *a)
 {
 	if (s->exists == MODEL_QUEUE_MAX)
-		return 0; /* the test pushes less */
+		return 0; /* the test never pushes more */
 	s->u.queued[s->exists++] = a->a.hash;
 	return 1;
 }

@@ -1,6 +1,6 @@
-/* model.h: what the store promises, one key at a time: a value that may be
- * there or not, or a queue. Values are known by hash, length and first bytes,
- * so that a history of megabytes is small. Knows no connection. */
+/* model.h: what the store promises for a key, which is a value that may be
+ * missing, or a queue. A value is represented by its hash, length and first
+ * bytes, so that a history of megabytes stays small. Knows no connections. */
 #ifndef TESTS_FUZZ_STORE_MODEL_H
 #define TESTS_FUZZ_STORE_MODEL_H
 
@@ -12,11 +12,11 @@ enum { MODEL_SHORT = 20, MODEL_QUEUE_MAX = 28 };
 struct value {
 	uint64_t hash;
 	uint32_t len;
-	char text[MODEL_SHORT]; /* the first bytes, zeroes behind */
+	char text[MODEL_SHORT]; /* the first bytes, padded with zeroes */
 };
 
 struct value model_value(const void *data, size_t len);
-/* Two values, one after the other. */
+/* The concatenation of two values. */
 struct value model_join(const struct value *a, const struct value *b);
 int model_same(const struct value *a, const struct value *b);
 
@@ -28,11 +28,12 @@ enum act_kind {
 };
 
 enum act_answer {
-	ACT_UNKNOWN, /* none came: it may have happened or not */
+	ACT_UNKNOWN, /* no answer: it may have happened or not */
 	ACT_DONE,    /* without a value */
-	ACT_VALUE,   /* with r, and found */
+	ACT_VALUE,   /* with r, and in found whether it existed */
 	ACT_NUMBER,  /* with n */
-	ACT_REFUSED, /* ADD: the value is no number, or the sum too large */
+	ACT_REFUSED, /* ADD: the value is not a number, or the sum is too
+		      * large */
 };
 
 /* What one request did to one key. */
@@ -41,24 +42,26 @@ struct act {
 	uint32_t number;       /* the request's */
 	uint32_t key;
 	uint8_t kind, answer;
-	uint8_t client, torch; /* torch: in PyTorch's protocol */
+	uint8_t client, torch; /* torch: it used PyTorch's protocol */
 	uint8_t found;
 	int64_t delta, n;
-	struct value a, b; /* its arguments: value; expected, desired */
-	struct value r;    /* what was answered */
+	struct value a, b; /* arguments: the value; the expected and the desired
+			    * value */
+	struct value r;    /* the value in the answer */
 };
 
 struct state {
-	uint32_t exists; /* or how many are queued */
+	uint32_t exists; /* or the length of the queue */
 	union {
 		struct value value;
 		uint64_t queued[MODEL_QUEUE_MAX]; /* their hashes */
 	} u;
 };
 
-/* Does it to *s, which is changed: 1; 0: its answer contradicts the state. */
+/* Applies a to *s. 1, or 0 if its answer contradicts the state; *s has changed
+ * in both cases. */
 int model_apply(struct state *s, const struct act *a);
-/* One line for people, without its end. */
+/* One line for people, without its newline. */
 void model_print(char *out, size_t size, const struct act *a);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { ANSWER_S = 20, CONNECT_MS = 2000, READ = 64 << 10, MOST = 32 << 20 };
 
-int place_find(struct leadership *p, struct err *e)
+int job_place_find(struct job_place *p, struct err *e)
 {
 	const char *at = getenv("DDP_RDZV_ENDPOINT"), *round;
 	const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
@@ -112,7 +112,7 @@ int peer_receive(struct peer *p)
 
 /* ---- being let in ---- */
 
-static int enter_ours(struct peer *p, const struct leadership *at)
+static int enter_ours(struct peer *p, const struct job_place *at)
 {
 	const struct wire_hello hello = {
 		.role = WIRE_WORKER, .job = SLICE_STR(at->job),
@@ -149,7 +149,7 @@ out:
 	return rc;
 }
 
-/* VALIDATE, and a PING whose answer says that its agent has vouched. */
+/* VALIDATE, and a PING: its answer shows that the agent has vouched for us. */
 static int enter_torch(struct peer *p)
 {
 	static const char hello[] = "\0\xce\xf7\x85\x3c\x0dping";
@@ -165,7 +165,7 @@ static int enter_torch(struct peer *p)
 	return 0;
 }
 
-int peer_open(struct peer *p, const struct leadership *at)
+int peer_open(struct peer *p, const struct job_place *at)
 {
 	const struct timeval patience = {.tv_sec = ANSWER_S};
 	struct err e = ERR_INIT;

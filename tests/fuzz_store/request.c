@@ -1,4 +1,4 @@
-/* request.c: operations in both protocols. */
+/* request.c: draws operations and encodes them in both protocols. */
 #include "tests/fuzz_store/request.h"
 
 #include <inttypes.h>
@@ -8,12 +8,13 @@
 
 enum {
 	VALUE_MAX = 4 << 10,
-	FAT_KEY = HOT + 1, /* it makes the journal long */
+	FAT_KEY = HOT + 1, /* its large values make the journal grow */
 	FAT = 256 << 10,
-	WAIT_MS = 400,   /* for a flag; long beside what a busy host delays */
+	WAIT_MS = 400,   /* for a flag; long compared to the delays of a busy
+			  * host */
 	MEET_MS = 60000,
-	NUMBERS_BELOW = 12, /* keys that hold numbers, as a rule */
-	FAR_IN = 40, /* one in this many deltas is at an end of int64 */
+	NUMBERS_BELOW = 12, /* keys that usually have numbers */
+	FAR_IN = 40, /* one in this many deltas is at a limit of int64 */
 	QUEUED_MAX = MODEL_QUEUE_MAX - CLIENTS - 4,
 };
 
@@ -32,7 +33,7 @@ uint32_t roll(uint64_t *dice, uint32_t sides)
 	return (uint32_t)((*dice >> 32) % sides);
 }
 
-/* The first one's name is empty. */
+/* The first key has an empty name. */
 void key_name(uint32_t key, struct buf *out)
 {
 	buf_reset(out);
@@ -46,7 +47,8 @@ void key_name(uint32_t key, struct buf *out)
 
 /* ---- drawing ---- */
 
-/* PyTorch's ADD of what is no number costs its connection. */
+/* In PyTorch's protocol, ADD to a value that is not a number closes the
+ * connection. */
 static uint32_t draw_key(uint64_t *d, const struct request *r, int torch)
 {
 	if (r->kind == R_ADD && (torch ? roll(d, 50) : roll(d, 2)))
@@ -80,7 +82,7 @@ static void draw_value(uint64_t *d, uint32_t number, uint32_t key,
 		return;
 	}
 	if (what == 12)
-		return; /* the value has no bytes */
+		return; /* an empty value */
 	buf_printf(out, "v%u.", number);
 	if (what > 16)
 		size = roll(d, what == 19 ? VALUE_MAX : 300);
@@ -119,7 +121,8 @@ static struct slice all_of(const struct buf *b)
 	return SLICE(b->data ? b->data : "", b->len);
 }
 
-/* An operation without an answer is known to be done by the next one's. */
+/* Some operations have no answer: the answer to a PING shows that they are
+ * done. */
 static void put_ping(struct buf *out, uint32_t number)
 {
 	buf_put_u8(out, T_PING);
@@ -235,8 +238,8 @@ static void draw_keys(struct request *r, struct fuzz *f, uint64_t *d,
 		f->queued[r->keys[0] - KEYS] = 0;
 }
 
-/* Most wait for a flag, which somebody raises, once; some for keys that come
- * and go. */
+/* Most wait for a flag, which some client raises once; some for keys that
+ * appear and disappear. */
 static void draw_wait(struct request *r, struct fuzz *f, uint64_t *d)
 {
 	if (roll(d, 4)) {
@@ -292,7 +295,8 @@ void request_draw(struct request *r, struct fuzz *f, struct peer *p)
 	       t.value[0].len < FAT)
 		buf_printf(&t.value[0], "%u fat ", r->number);
 	if (r->kind == R_COMPARE_SET) {
-		/* to what it expects if somebody has seen just that */
+		/* succeeds if it expects the last value that a client has
+		 * read */
 		draw_value(d, r->number, r->keys[0], &t.other);
 		buf_reset(&t.value[0]);
 		if (roll(d, 6))
@@ -315,7 +319,7 @@ void request_draw(struct request *r, struct fuzz *f, struct peer *p)
 
 static void put_meeting_name(struct buf *out, const struct barrier_gather *m)
 {
-	/* few barriers, one time after another; a gather is for once */
+	/* few barriers, used again and again; a gather is used once */
 	if (m->gather)
 		buf_printf(out, "gather/%u", m->number);
 	else

@@ -1,5 +1,5 @@
-/* request.h: what one client asks: drawn by chance, put into bytes, and its
- * answer taken apart into acts on keys. Knows neither time nor connections. */
+/* request.h: the requests of a client: draws them, encodes them, and decodes
+ * the answers into acts on keys. Knows neither time nor connections. */
 #ifndef TESTS_FUZZ_STORE_REQUEST_H
 #define TESTS_FUZZ_STORE_REQUEST_H
 
@@ -7,16 +7,17 @@
 #include "tests/fuzz_store/peer.h"
 
 enum {
-	KEYS = 48,   /* for values; the first has an empty name */
-	HOT = 6,     /* which half of all requests are about */
-	COUNTERS_AT = 40, /* from here on they hold numbers and nothing else */
+	KEYS = 48,   /* with values; the first one has an empty name */
+	HOT = 6,     /* half of all requests use these */
+	COUNTERS_AT = 40, /* from here on keys have only numbers */
 	QUEUES = 4,
-	FLAGS_AT = KEYS + QUEUES, /* each is set once, and waited for */
+	FLAGS_AT = KEYS + QUEUES, /* each is set once, and clients wait for
+				   * it */
 	FLAGS_MAX = 1 << 16,
 	KEYS_ALL = FLAGS_AT + FLAGS_MAX,
 	REQUEST_KEYS = 4,
 	OURS = 5,
-	CLIENTS = 8, /* OURS in our protocol, the others in PyTorch's */
+	CLIENTS = 8, /* the first OURS use our protocol, the others PyTorch's */
 };
 
 enum request_kind {
@@ -24,54 +25,57 @@ enum request_kind {
 	R_MULTI_SET, R_MULTI_GET, R_PUSH, R_POP, R_LENGTH, R_BARRIER, R_GATHER,
 };
 
-/* A barrier or a gather, of some of the clients that are ours. */
+/* A barrier or a gather among some of the clients of our protocol. */
 struct barrier_gather {
 	int gather;
 	uint32_t number, size;
-	uint32_t todo, left; /* bits: ranks to come; without an answer */
-	uint64_t latest; /* the last who came began then */
+	uint32_t todo, left; /* bits: ranks that have not asked yet; ranks
+			      * without an answer */
+	uint64_t latest; /* when the last one asked */
 };
 
 struct request {
 	enum request_kind kind;
 	uint32_t number;
 	uint64_t began;
-	uint64_t sent;       /* the last time */
-	uint32_t timeout_ms; /* a WAIT's; in PyTorch's protocol our own */
-	int canceled;        /* that WAIT was cancelled */
+	uint64_t sent;       /* when it was last sent */
+	uint32_t timeout_ms; /* of a WAIT; in PyTorch's protocol the test's
+			      * own */
+	int canceled;        /* the test has canceled the WAIT */
 	uint32_t n, keys[REQUEST_KEYS];
 	struct value a[REQUEST_KEYS], b;
 	int64_t delta;
 	struct barrier_gather *meeting;
 };
 
-/* What all draw from, and know of the keys. */
+/* What all clients share: the dice, and what is known about the keys. */
 struct fuzz {
 	uint64_t dice[CLIENTS];
-	struct buf seen[KEYS]; /* the last value that somebody saw */
-	uint32_t flag;         /* now waited for */
+	struct buf seen[KEYS]; /* the last value that a client has read */
+	uint32_t flag;         /* clients wait for it now */
 	uint32_t requests;
 	int queued[QUEUES];    /* approximately */
-	int wants_bytes;       /* the journal is to become long */
+	int wants_bytes;       /* the journal is to grow */
 };
 
 uint32_t roll(uint64_t *dice, uint32_t sides);
 void key_name(uint32_t key, struct buf *out);
 
-/* Draws one, and puts its bytes into p->out. */
+/* Draws a request and encodes it into p->out. */
 void request_draw(struct request *r, struct fuzz *f, struct peer *p);
-/* The same of a meeting's. */
+/* The same for a barrier or gather. */
 void request_meet(struct request *r, struct fuzz *f, struct peer *p,
 		  struct barrier_gather *m);
-/* A client waits in PyTorch's protocol, and gives up. */
+/* Cancels a wait in PyTorch's protocol. */
 void request_cancel(struct request *r, struct peer *p);
 
-/* Looks at p->in: 1 and *n acts, the answer is taken out of it; 0: more must
- * arrive; -1: it is not an answer, and why says so. The acts' times are the
- * caller's. */
+/* Decodes the answer in p->in: 1, *n acts and the answer is consumed; 0: more
+ * has to arrive; -1: it is not an answer to r, for the reason in why. The
+ * caller sets the acts' times. */
 int request_answered(const struct request *r, struct fuzz *f, struct peer *p,
 		     struct act *acts, uint32_t *n, char why[512]);
-/* Without an answer: what may have happened. How many acts. */
+/* The acts of a request without an answer, which may have happened. Returns
+ * their number. */
 uint32_t request_lost(const struct request *r, struct act *acts);
 
 #endif
