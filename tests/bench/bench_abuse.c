@@ -103,7 +103,7 @@ static double barrier(int epoll)
 	return (double)(clock_ns() - began) / 1e6;
 }
 
-/* ---- abuse: each in a process of its own ---- */
+/* ---- abuse: one process for each kind ---- */
 
 static void send_garbage(void)
 {
@@ -120,7 +120,7 @@ static void send_garbage(void)
 	}
 }
 
-/* Until the server has had enough of it, again and again. */
+/* Sends until the server closes the connection, again and again. */
 static void read_nothing(void)
 {
 	struct wire_key m = {SLICE_STR("k")};
@@ -248,7 +248,8 @@ static void barriers(struct phase *p, int count, int server_pid, int epoll)
 	p->cpu_ns += sim_cpu_ns(server_pid) - before;
 }
 
-/* Elsewhere they would have a machine of their own: here the least share. */
+/* Abusers would have machines of their own: here they get the smallest
+ * share. */
 static void abused(struct phase *p, struct sockaddr_in whom, const char *only,
 		   int count, int server_pid, int epoll)
 {

@@ -1,7 +1,7 @@
 /* bench_agents: simulated agents of one job, or of one job at each of several
- * servers: they join, get their ranks, and one worker each passes a barrier
- * and succeeds. Prints the time of that, and the memory of a connection.
- */
+ * servers. The agents join and get their ranks; a worker of each passes a
+ * barrier and exits with success. Prints the times, and the memory of a
+ * connection. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,8 +19,8 @@ static const char usage[] =
 	"  that many workers, one after the other: HELLO, its answer, close\n";
 
 enum { SERVERS = 16, WINDOW = 1024, WORKER = WIRE_WORKER,
-       /* a server takes that many connections without a proof from one
-	* address, and would drop the oldest for more */
+       /* a server accepts this many unauthenticated connections from one
+        * address; for another one it would close the oldest */
        UNPROVEN = 120 };
 
 /* A process that simulates the agents of one server. */
@@ -39,9 +39,10 @@ struct crowd {
 	struct sim *agents, *workers;
 	struct sim **ready; /* agents that have their ranks, in that order */
 	int epoll;
-	uint32_t opened, greeted; /* agents; those that have an answer */
+	uint32_t opened, greeted; /* connected agents; agents that have a
+				   * reply */
 	uint32_t started, waiting, passed, ended;
-	uint32_t connected; /* workers that have an answer */
+	uint32_t connected; /* workers that have a reply */
 	long memory; /* the server's, before */
 	struct buf out;
 };
@@ -186,7 +187,7 @@ static void live(struct crowd *c)
 			open_worker(c);
 		wait_a_turn(c);
 	}
-	/* all 2 n of them are there, and nothing is under way */
+	/* all 2 n connections are open, and nothing is under way */
 	c->share->memory = sim_memory(c->share->pid) - c->memory;
 	for (i = 0; i < n; i++)
 		c->workers[i].over = 1;
@@ -203,7 +204,7 @@ static void on_hello(void *owner, struct sim *s, const struct wire_frame *f)
 	s->rank = f->type == WIRE_HELLO;
 }
 
-/* Each is answered and closed before the place is another's. */
+/* Each connection is closed before the next one takes its place. */
 static void connects(struct share *share, uint32_t clients)
 {
 	struct sim *places = calloc(WINDOW, sizeof(*places));
@@ -268,7 +269,7 @@ static void parse(struct share *s, char *text)
 	s->pid = atoi(slash + 1);
 }
 
-/* Each in a process of its own, at once when the gate opens. */
+/* A process for each server; all start when the gate opens. */
 static void start(struct share *s, const struct gate *gate)
 {
 	struct crowd c;

@@ -1,5 +1,5 @@
-/* bench_echo.h: the floor of a server's cost: wait, read, write, no work. On
- * one thread and one epoll, like ddprdzv. */
+/* bench_echo.h: the floor of a server's cost: it waits, reads and writes, and
+ * does no work. One thread and one epoll, like ddprdzv. */
 #ifndef TESTS_BENCH_ECHO_H
 #define TESTS_BENCH_ECHO_H
 
@@ -18,7 +18,7 @@ struct echoed {
 	int known, turn;
 };
 
-/* A connection begins with its sizes; what one read returned is answered in one
+/* A connection sends its sizes first. The data of one read is answered with one
  * write. Never returns. */
 static inline void echo_loop(int listener)
 {

@@ -1,8 +1,9 @@
 /* bench_exchange: every rank of a large world gets the bytes of all others from
- * a real ddprdzv by SHARE: simulated agents and workers, each with its own
- * connection, and sockets between the hosts' first ranks as the server assigns
- * them; each host has its own loopback address. The reads of a host's other
- * ranks from its first are omitted: they only cost that host. */
+ * a real ddprdzv, by SHARE. Agents and workers are simulated, with a connection
+ * each; so are the sockets between the first ranks of hosts, as the server
+ * assigns them. Each host has its own loopback address. On a host the other
+ * ranks read from the first one: these reads are omitted, because they cost
+ * only their host. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -18,36 +19,38 @@ static const char usage[] =
 
 enum { FANOUT_MAX = 64, CHUNK = 64 << 10, BUFFER = 128 << 10, PROCESSES = 16,
        PORT = 29333, MIB = 1 << 20,
-       /* unproven connections that a server takes from one address: ours */
+       /* the server accepts at most this many unauthenticated connections from
+        * one address, which all of ours share */
        UNPROVEN = 120 };
 
 struct plan {
 	uint32_t ranks, per_host, bytes, processes, hosts;
-	size_t whole; /* the list of all ranks */
+	size_t whole; /* size of the list of all ranks */
 	struct endpoint server;
 	struct sockaddr_in to;
 	int pid; /* the server's */
 };
 
-/* One host, which is its first rank. */
+/* A host, represented by its first rank. */
 struct host {
-	uint32_t number, nchildren, here; /* children that said the token */
-	int told; /* by the server: it knows its children, and its parent */
+	uint32_t number, nchildren, here; /* here: children that have sent the
+					   * token */
+	int told; /* the server has named its children and its parent */
 	int listener, parent;
-	int child[FANOUT_MAX]; /* connected, maybe not known yet */
+	int child[FANOUT_MAX]; /* connected, perhaps without a token yet */
 	int known[FANOUT_MAX];
 	uint32_t nconnected;
-	size_t child_at[FANOUT_MAX]; /* sent of the chunk that is under way */
+	size_t child_at[FANOUT_MAX]; /* bytes sent of the current chunk */
 	const char *all; /* the root's */
 	char *chunk;
-	size_t chunk_len, got; /* got: of the whole, so far */
+	size_t chunk_len, got; /* got: bytes of the list so far */
 	uint64_t sum, sent;
 	int done;
 };
 
 struct shared {
 	int failed;
-	uint64_t sum; /* the root's list's, whose order was checked */
+	uint64_t sum; /* sum of the root's list, whose order was checked */
 	uint64_t left_server, sent, busiest;
 };
 
@@ -57,8 +60,8 @@ static struct host *hosts; /* this process's, by number / processes */
 static struct sim *agents, *workers;
 static struct buf out;
 static int epoll;
-static uint32_t left; /* hosts that have not all of it, ranks not answered */
-static uint32_t proved; /* connections of the agents, or the workers */
+static uint32_t left; /* hosts without the whole list; ranks without a reply */
+static uint32_t proved; /* authenticated connections of agents or workers */
 
 static struct sockaddr_in address(uint32_t h)
 {
@@ -82,8 +85,8 @@ static void fill_value(uint32_t rank, char *p)
 	memcpy(p, &rank, sizeof(rank));
 }
 
-/* A value that is missing or comes twice changes the sum. at: where p lies in
- * the whole; however it is cut, the sums of its parts are that of it. */
+/* A missing or repeated value changes the sum. at: position of p in the list.
+ * The sums of parts add up to the sum of the list, wherever it is cut. */
 static uint64_t sum_of(const char *p, size_t n, size_t at)
 {
 	const uint64_t odd = 0x9e3779b97f4a7c15u;
@@ -101,7 +104,7 @@ static uint64_t sum_of(const char *p, size_t n, size_t at)
 	return sum;
 }
 
-/* The lowest bit says that it is a host's, and no simulated client's. */
+/* The lowest bit marks the pointer as a host's, not a simulated client's. */
 static void watch(struct host *h, int fd, uint32_t events)
 {
 	struct epoll_event ev = {events, {.ptr = (char *)h + 1}};
@@ -151,11 +154,11 @@ static void end_host(struct host *h)
 	h->done = 1;
 	left--;
 	__atomic_add_fetch(&shared->sent, h->sent, __ATOMIC_RELAXED);
-	if (h->sent > shared->busiest) /* near enough with two processes */
+	if (h->sent > shared->busiest) /* two processes may overlap a little */
 		shared->busiest = h->sent;
 }
 
-/* A chunk is read when all children have the last one. */
+/* A chunk has been read when all children have the chunk before it. */
 static void go_down(struct host *h)
 {
 	size_t want = CHUNK, n;
@@ -228,7 +231,7 @@ static void on_host(struct host *h)
 	go_down(h);
 }
 
-/* Thousands of hosts share this machine's memory for sockets. */
+/* Thousands of hosts share the memory for sockets of this machine. */
 static void bound(int fd)
 {
 	int size = BUFFER;
@@ -253,7 +256,7 @@ static void listen_at(struct host *h)
 	watch(h, h->listener, EPOLLIN);
 }
 
-/* Where the server says, which is another host of ours. */
+/* Connects to the address that the server named, another of our hosts. */
 static void connect_up(struct host *h, const struct wire_shared *told)
 {
 	struct sockaddr_in own = address(h->number), to;
@@ -284,7 +287,8 @@ static void prepare(struct host *h, uint32_t number)
 	listen_at(h);
 }
 
-/* The server says how many come: of other hosts, and the rest of its own. */
+/* The server counts the ranks that will connect: from other hosts, and the rest
+ * of this one. */
 static void take_told(struct host *h, const struct wire_shared *told)
 {
 	h->nchildren = told->comers - (plan.per_host - 1);
@@ -366,7 +370,7 @@ static void open_worker(uint32_t i)
 	s->round = agents[i / plan.per_host].round;
 	s->rank = hosts[i / plan.per_host].number * plan.per_host +
 		  i % plan.per_host;
-	if (s->rank == 0) { /* a process of its own */
+	if (s->rank == 0) { /* runs in a process of its own */
 		proved++;
 		return;
 	}
@@ -376,7 +380,7 @@ static void open_worker(uint32_t i)
 	sim_send(s, &out);
 }
 
-/* As many at a time as may be without their proof. */
+/* As many at a time as may be unauthenticated. */
 static void open_all(uint32_t n, void (*open_one)(uint32_t i))
 {
 	uint32_t opened = 0;
@@ -423,7 +427,7 @@ static void ask(struct sim *s)
 
 /* ---- processes ---- */
 
-/* All have their ranks; are connected; have got it. */
+/* All have their ranks; all are connected; all have the list. */
 enum { STARTED, READY, END, GATES };
 static struct gate gates[GATES];
 
@@ -436,7 +440,7 @@ static void join_gates(void)
 	buf_init(&out, 1 << 20);
 }
 
-/* The hosts p, p + processes, ... */
+/* Runs the hosts p, p + processes, ... */
 static void live(uint32_t p)
 {
 	uint32_t n = (plan.hosts - p + plan.processes - 1) / plan.processes;
@@ -486,7 +490,7 @@ static void check_list(struct slice list)
 	shared->sum = sum_of(list.data, list.len, 0);
 }
 
-/* Rank 0, a client as libddp's, which is given all of it. */
+/* Rank 0: a client like libddp's, which gets the whole list. */
 static void live_root(void)
 {
 	static char value[1 << 16];
@@ -518,7 +522,7 @@ static void live_root(void)
 	take_told(&h, &told);
 	while (left)
 		turn();
-	/* what is closed while it is on its way the kernel may drop */
+	/* the kernel may drop data of a socket that is closed */
 	gate_pass(&gates[END]);
 	exit(h.sum != shared->sum);
 }

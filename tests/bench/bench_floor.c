@@ -1,6 +1,6 @@
-/* bench_floor: the cost of bench_agents without a ddprdzv: the same connections
- * and messages, of the same sizes and in the same order, between two bare epoll
- * loops that parse and prove nothing. */
+/* bench_floor: the cost of bench_agents without ddprdzv: the same connections
+ * and messages, with the same sizes and order, between two plain epoll loops
+ * that neither parse nor authenticate. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
@@ -22,12 +22,12 @@ static const char usage[] =
 enum {
 	EVENTS = 512,
 	WINDOW = 120, /* bench_agents' */
-	/* bytes of what is sent, by which it is known */
+	/* messages are told apart by their sizes */
 	GREETING = 56, HELLO = 132, WELCOME = 60, JOIN = 92, START = 76,
 	BARRIER = 27, PASSED = 12,
 };
 
-/* The workers that wait for all others. */
+/* The workers that wait in the barrier. */
 struct hall {
 	int *fds;
 	uint32_t n;
@@ -77,7 +77,7 @@ static void accept_all(int epoll, int listener)
 	}
 }
 
-/* Returns 1 when that was the last one. */
+/* Returns 1 if that was the last one. */
 static int enter(struct hall *h, int fd, uint32_t size, int answer)
 {
 	h->fds[h->n++] = fd;
@@ -142,7 +142,7 @@ static int open_one(struct crowd *c)
 	return fd;
 }
 
-/* A worker is opened when all agents are, so its descriptor is higher. */
+/* Workers connect after all agents, so their descriptors are higher. */
 static void answer(struct crowd *c, int fd)
 {
 	switch (recv(fd, bytes, sizeof(bytes), 0)) {
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 		close(told[0]);
 		must(write(told[1], &server_ms, sizeof(server_ms)) > 0,
 		     "write");
-		/* its end could overtake last words that are unread */
+		/* closing could overtake data that is not read yet */
 		_exit(read(told[1], &server_ms, 1) != 0);
 	}
 	close(told[1]);

@@ -1,17 +1,16 @@
-/* bench_overlap: a synthetic backward pass, of layers that each compute for a
- * while and then have a gradient, with the reducer and a progress thread.
- * Rank 0 prints, in ms a step: computing alone, communicating alone, one after
- * the other, and both at once; and how much of a CPU communicating took, which
- * nothing can overlap where the computing has all CPUs. The work is a count of
- * operations, fitted once so that computing takes as long as communicating:
- * where overlap has most to give.
+/* bench_overlap: a synthetic backward pass with the reducer and a progress
+ * thread. Each layer computes for a while and then has a gradient. Rank 0
+ * prints, in ms per step: computing alone, communicating alone, one after the
+ * other, and both at once. It also prints how much CPU time communicating
+ * takes: that part cannot overlap if computing uses all CPUs. The work is a
+ * number of operations, chosen once so that computing takes as long as
+ * communicating, where overlap helps most.
  *
  *   bench_overlap [MIB of gradients [device | arena | spans]]
  *
- * device: the computing is an accelerator's, for which the CPU only waits.
- * arena, spans: each layer has the twelve tensors of a layer of GPT-2; in an
- * arena layer by layer, or apart, by tensor and then by layer, as in llm.c.
- */
+ * device: an accelerator computes, and the CPU only waits for it. arena, spans:
+ * each layer has the twelve tensors of a layer of GPT-2, in an arena layer by
+ * layer, or apart, by tensor and then by layer, as in llm.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +57,7 @@ static double cpu_ms(void)
 
 static int device;
 
-/* A chain of additions in a register: computes, and touches no memory. */
+/* A chain of additions in registers: uses no memory. */
 static void compute(long turns)
 {
 	struct timespec t = {turns / 1000000000, turns % 1000000000};

@@ -1,8 +1,8 @@
-/* bench_store: the server's CPU time for an operation of a store, beside a bare
- * epoll server that echoes messages of the same sizes, alternately in one run.
- * The load is one thread with one pending request per connection. With
- * DDP_TOKEN it authenticates to ddprdzv, and what follows is encrypted: then it
- * also prints libsodium's time for a request and its reply. */
+/* bench_store: the server's CPU time for an operation of a store. A plain epoll
+ * server that echoes messages of the same sizes runs alternately with it. The
+ * load is one thread with one pending request per connection. With DDP_TOKEN
+ * the clients authenticate to ddprdzv and the traffic is encrypted; then
+ * bench_store also prints libsodium's time for a request and its reply. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,16 +34,16 @@ static const char usage[] =
 enum { MAX_CLIENTS = 4096, TARGETS = 8, ROUNDS_MAX = 64, EVENTS = 1024,
        PIPELINE = 128, PIPES = 8 };
 
-/* The talk on one connection: one request and its reply, or two in turn. */
+/* The traffic of a connection: one request and its reply, or two in turn. */
 struct talk {
 	const char *name;
-	struct buf hello;     /* before the first; its reply is of this size */
+	struct buf hello;     /* sent first; its reply has hello_reply bytes */
 	size_t hello_reply;
 	struct buf request[2];
 	size_t reply[2];
 	int turns;
-	int has_ids;   /* in our own protocol's header */
-	int encrypted; /* the first request, in hello, follows a proof */
+	int has_ids;   /* the header of our own protocol has ids */
+	int encrypted; /* authenticates before the first request */
 };
 
 struct target {
@@ -54,7 +54,7 @@ struct target {
 
 struct load {
 	int fds[MAX_CLIENTS];
-	size_t due[MAX_CLIENTS]; /* bytes of the replies under way */
+	size_t due[MAX_CLIENTS]; /* bytes of pending replies */
 	int turn[MAX_CLIENTS];
 	int n, depth, epoll;
 };
@@ -125,7 +125,7 @@ static void receive_all(int fd, void *p, size_t n)
 
 static struct wire_hello hello_of(enum wire_role role);
 
-/* The proof, then the first request. */
+/* Authenticates, then sends the first request. */
 static void enter(int fd, const struct talk *k)
 {
 	const struct wire_hello h = hello_of(WIRE_WORKER);
@@ -179,7 +179,7 @@ static void disconnect_all(struct load *l)
 	close(l->epoll);
 }
 
-/* A client that proved itself gets the last answer again for the last id. */
+/* An authenticated client gets the last reply again for the last id. */
 static void put_next_id(char *frame)
 {
 	static uint32_t last = 16;
@@ -188,7 +188,7 @@ static void put_next_id(char *frame)
 	memcpy(frame + WIRE_HEADER_SIZE - sizeof(id), &id, sizeof(id));
 }
 
-/* How many requests at once, in turn. */
+/* The number of requests at once, for each run. */
 static void ask(struct load *l, const struct talk *k, int i)
 {
 	static char many[PIPELINE * 512];
@@ -295,7 +295,7 @@ static struct wire_hello hello_of(enum wire_role role)
 	static const char nonce[WIRE_NONCE_SIZE];
 	static char job[32];
 
-	/* the round that a run began with is over when its clients have left */
+	/* a round that a run began ends when its clients have left */
 	snprintf(job, sizeof(job), "bench-%d", (int)getpid());
 	return (struct wire_hello){
 		.role = (uint8_t)role, .job = SLICE_STR(job),
@@ -355,7 +355,7 @@ static void torch_put(struct buf *b, int op, const char *key, int counted)
 	torch_put_text(b, SLICE_STR(key));
 }
 
-/* From 2.2 on VALIDATE goes before all and has number 0. */
+/* From 2.2 on VALIDATE comes first and has the number 0. */
 static struct talk *pytorch(const char *name, int modern)
 {
 	struct talk *k = new_talk(name, 0);
@@ -379,7 +379,7 @@ static struct talk *pytorch(const char *name, int modern)
 	} else if (!strcmp(name, "wait")) {
 		torch_put(r, wait, get_key, 1);
 		k->reply[0] = 1;
-	} else { /* SET has no reply: it goes with the GET */
+	} else { /* SET has no reply: it is sent with the GET */
 		torch_put(r, set, get_key, 0);
 		torch_put_text(r, SLICE_STR(value));
 		torch_put(r, get, get_key, 0);
@@ -406,9 +406,9 @@ static struct talk *redis(const char *name)
 	return k;
 }
 
-/* ---- a round's keyspace: an agent that joins and stays ---- */
+/* ---- a round's keyspace: an agent joins and stays ---- */
 
-/* Returns the port of PyTorch's door. */
+/* Returns the port for PyTorch's clients. */
 static uint16_t join(const struct target *t, int *fd)
 {
 	const struct wire_hello h = hello_of(WIRE_AGENT);

@@ -1,6 +1,6 @@
-/* gate.h: processes of one program that wait for each other: all arrive, and
- * when their parent has seen that, all continue at once. Nothing polls: pipes
- * show a process that is late, or dies. */
+/* gate.h: a start line for processes of one program. All arrive; when their
+ * parent has seen that, all continue at once. Nothing polls: the parent's reads
+ * of pipes end when a process arrives or dies. */
 #ifndef TESTS_BENCH_GATE_H
 #define TESTS_BENCH_GATE_H
 
@@ -17,14 +17,14 @@ static inline void gate_init(struct gate *g)
 		exit(1);
 }
 
-/* In a process that was forked, once, as it begins. */
+/* A forked process calls this once, at its beginning. */
 static inline void gate_join(const struct gate *g)
 {
 	close(g->come[0]);
 	close(g->go[1]);
 }
 
-/* Says that we are there, and waits until the gate is opened. */
+/* Reports that we are here, and waits until the gate opens. */
 static inline void gate_pass(const struct gate *g)
 {
 	char byte = 0;
@@ -37,7 +37,7 @@ static inline void gate_pass(const struct gate *g)
 	close(g->go[0]);
 }
 
-/* In their parent: 0 when all n are there; -1: one has died before. */
+/* For the parent: 0 when all n have arrived; -1: one has died. */
 static inline int gate_await(const struct gate *g, int n)
 {
 	char byte;

@@ -42,7 +42,7 @@ static pid_t start(char **words, FILE **out)
 	return pid;
 }
 
-/* Gone, or a zombie that process 1 has not reaped yet. */
+/* The process is gone, or a zombie that process 1 has not reaped yet. */
 static int is_gone(pid_t pid)
 {
 	char path[64], state = 'X';

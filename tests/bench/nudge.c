@@ -1,5 +1,5 @@
-/* nudge.c: does something, and says when it began, in monotonic nanoseconds:
- * `nudge SIGNAL PID` or `nudge COMMAND...` */
+/* nudge.c: sends a signal or runs a command, and prints when it began, in
+ * monotonic nanoseconds: `nudge SIGNAL PID` or `nudge COMMAND...` */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
