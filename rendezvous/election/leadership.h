@@ -50,7 +50,7 @@ struct leadership_events {
 	/* Replays the loaded journal only. 1: the job is over. */
 	int (*is_over)(void *owner, struct journal_etcd *journal);
 	/* Fills in v; heard counts nodes since `since` only. */
-	void (*look)(void *owner, uint64_t since, struct leadership_view *v);
+	void (*query)(void *owner, uint64_t since, struct leadership_view *v);
 	/* The leadership is being freed. */
 	void (*on_close)(void *owner);
 };

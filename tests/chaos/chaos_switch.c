@@ -32,7 +32,7 @@ enum {
 	QUEUE_MAX = 2048, /* frames under way on a path; a full one drops */
 	BURST = 64,
 	LINE = 256,
-	OFF = 1000000, /* all of a million are lost */
+	OFF = 1000000, /* of a million frames; a million: all */
 };
 
 struct frame {
@@ -50,7 +50,7 @@ struct path {
 
 struct host {
 	char name[32];
-	int fd; /* its eth0's; -1: it has ended */
+	int fd; /* of its eth0; -1: the host has ended */
 	int cable;
 };
 
@@ -73,7 +73,7 @@ static void deliver(int to, const unsigned char *data, size_t len)
 	const struct host *h = &hosts[to];
 
 	if (h->fd >= 0 && h->cable && write(h->fd, data, len) < 0)
-		return; /* as a full or ended host's card does */
+		return; /* like the card of a host that is full or has ended */
 }
 
 static void send_on(int from, int to, const unsigned char *data, size_t len)
@@ -104,7 +104,8 @@ static void send_on(int from, int to, const unsigned char *data, size_t len)
 	p->n++;
 }
 
-/* A host's card ends in its address's last byte. */
+/* The last byte of a card's Ethernet address is the last byte of its IP
+ * address. */
 static void forward(int from, const unsigned char *data, size_t len)
 {
 	for (int to = 0; to < nhosts; to++)
@@ -130,7 +131,8 @@ static void take_in(int from)
 	}
 }
 
-/* Delivers what is due; returns us until the next is, -1 if nothing waits. */
+/* Delivers the frames that are due. Returns the us until the next one is due,
+ * or -1 if none is under way. */
 static int64_t send_due(void)
 {
 	uint64_t now = now_us();
@@ -188,7 +190,7 @@ static const char *configure(int s, int index, const char *address)
 	return NULL;
 }
 
-/* A card in the network of process pid; what failed, or NULL. */
+/* Creates a card in the network of process pid. NULL, or what failed. */
 static const char *plug_in(struct host *h, int index, const char *pid,
 			   const char *address)
 {

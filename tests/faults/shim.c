@@ -48,9 +48,9 @@ enum { FRAMES = 24, TEXT = 3072, LIMIT = 128, KINDS = 80, NAME = 24 };
 /* tests/faults/run reads it. */
 struct state {
 	uint64_t count;  /* calls of that kind so far */
-	uint64_t fired;  /* how many of them failed */
-	uint64_t signal; /* that the process died of */
-	char fault[TEXT]; /* MODULE+OFFSET, a line each, the innermost first */
+	uint64_t fired;  /* how many of them were made to fail */
+	uint64_t signal; /* the signal that killed the process */
+	char fault[TEXT]; /* MODULE+OFFSET, one per line, the innermost first */
 	char crash[TEXT];
 	/* without FAULT_CALL: how often each kind was called */
 	struct {
@@ -64,7 +64,7 @@ static const char *kind;
 static uint64_t at;
 static int error, all;
 static volatile pid_t target; /* 0: not this process */
-static volatile int spawning; /* a child of vfork's kind is in our memory */
+static volatile int spawning; /* a child of vfork shares our memory */
 static int guard_wanted, guard_next;
 static __thread int busy;
 
@@ -188,7 +188,7 @@ static long number(const char *name)
 	return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* What this ddprun is, by its command line and environment. */
+/* The role of this ddprun, from its command line and environment. */
 static const char *role(void)
 {
 	char line[4096] = "";
@@ -242,7 +242,7 @@ static int is_chosen(void)
 	return !wanted || strcmp(role(), wanted) == 0;
 }
 
-/* All but n of the descriptors are taken. */
+/* Takes all descriptors but n. */
 static void take_descriptors(long n)
 {
 	struct rlimit limit = {LIMIT, LIMIT};
@@ -276,7 +276,7 @@ static void begin(void)
 	close(fd);
 	if (state == MAP_FAILED)
 		return;
-	backtrace(frames, 4); /* loads what it needs, now */
+	backtrace(frames, 4); /* makes it load what it needs now */
 	sigaltstack(&ss, NULL);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		sigaction(signals[i], &sa, NULL);
@@ -309,7 +309,8 @@ static void *next(const char *name)
 	return real;
 }
 
-/* type NAME PARAMS, counted as KIND; where it fails it gives FAILED. */
+/* Defines a wrapper: type NAME PARAMS, counted as KIND; when it is to fail it
+ * returns FAILED. */
 #define CALL(KIND, TYPE, NAME, PARAMS, ARGS, FAILED)                          \
 	TYPE NAME PARAMS;                                                      \
 	TYPE NAME PARAMS                                                       \
@@ -341,7 +342,8 @@ void *realloc(void *p, size_t n)
 	return due("malloc") ? NULL : __libc_realloc(p, n);
 }
 
-/* The mode is there only where a file is made; to hand it on always is fine. */
+/* Only a call that creates a file has a mode; passing it on always does no
+ * harm. */
 #define OPEN(NAME)                                                            \
 	int NAME(const char *path, int flags, ...)                             \
 	{                                                                     \
@@ -530,7 +532,7 @@ void *mremap(void *p, size_t old, size_t size, int flags, ...)
 	return due("mremap") ? MAP_FAILED : real(p, old, size, flags, to);
 }
 
-/* One of those that libc has no name for. */
+/* libc has no name for this call. */
 long syscall(long n, ...)
 {
 	static long (*real)(long, ...);
@@ -592,7 +594,7 @@ int clone(int (*f)(void *), void *stack, int flags, void *arg, ...)
 			next("clone");
 	if (due("clone"))
 		return -1;
-	spawning = 1; /* its calls until execve count as ours */
+	spawning = 1; /* its calls up to execve count as ours */
 	rc = real(f, stack, flags, arg);
 	spawning = 0;
 	return rc;

@@ -1,7 +1,7 @@
-/* fuzz_config: ddprun's words and the variables around it, one a line. Until
- * the first word, NAME=VALUE sets a variable, if it is that of an option or one
- * of `others`. All of it is a configuration within its limits, or an error
- * with a text. */
+/* fuzz_config: ddprun's command line and environment, one word or variable per
+ * line. Lines NAME=VALUE before the first word set a variable, if an option or
+ * `others` has it. The result must be a configuration within its limits, or an
+ * error with a text. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { WORDS_MAX = 64 };
 
-/* What Slurm, PBS, LSF and torchrun's users set. */
+/* Variables of Slurm, PBS, LSF and torchrun's users. */
 static const char *const others[] = {
 	"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "NODE_RANK",
 	"SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES",
@@ -40,7 +40,7 @@ static int is_variable(const char *name)
 	return 0;
 }
 
-/* Sets the variable of this line; 0: it is a word. */
+/* Sets the variable on this line. 0: the line is a word. */
 static int set_variable(char *line)
 {
 	char *value = strchr(line, '=');
@@ -53,7 +53,7 @@ static int set_variable(char *line)
 	return 1;
 }
 
-/* Fills argv with the lines of text, from the first that is no variable on. */
+/* Fills argv with the lines of text, after those that set variables. */
 static int split(char *text, char **argv)
 {
 	int n = 0;

@@ -1,6 +1,6 @@
 /* fuzz_data: any files are a data set or a clean error: CIFAR-10's records, and
- * MNIST's images and labels, plain, gzipped or in xz. The first byte says
- * which, and where the images end and the labels begin. */
+ * MNIST's images and labels, plain, gzipped or in xz. The first byte chooses
+ * the format and where the images end and the labels begin. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A file that has these bytes; its descriptor. */
+/* Returns the descriptor of a file with these bytes. */
 static int file_of(const uint8_t *data, size_t size, char *path)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);

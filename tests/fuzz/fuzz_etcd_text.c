@@ -1,5 +1,5 @@
-/* fuzz_etcd_text: any bytes are a reply or a clean error, and what a reply says
- * lies in its memory. */
+/* fuzz_etcd_text: any bytes are a reply or a clean error, and the slices of a
+ * reply lie in its memory. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* fuzz_flight: whatever a worker left in its part of the flight recorder is
- * read without harm, and its description fits. The input is laid over a part
- * that is otherwise right, so that it comes past the magic. */
+/* fuzz_flight: any content of a worker's part of the flight recorder is read
+ * without harm, and its description fits. The input overwrites some bytes of a
+ * valid part, so that the magic is right. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void check(const struct flight_view *v)
 		abort();
 }
 
-/* The first four bytes say where the rest goes. */
+/* The first four bytes are the offset of the rest. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct flight f;

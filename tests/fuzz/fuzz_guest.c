@@ -1,5 +1,5 @@
-/* fuzz_guest: any line of a launcher and any word of rank 0 is taken or is a
- * clean error; a place that was accepted is printed again in the same words. */
+/* fuzz_guest: any line of a launcher, and any record of rank 0, is accepted or
+ * a clean error. An accepted record is printed again in the same words. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

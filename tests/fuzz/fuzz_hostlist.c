@@ -1,5 +1,5 @@
-/* fuzz_hostlist: any text is a host list or a clean error, and every name of a
- * list is itself a list of that one name. */
+/* fuzz_hostlist: any text is a host list or a clean error, and each name in a
+ * list is a valid list of one. */
 #include <stdint.h>
 #include <stdlib.h>
 

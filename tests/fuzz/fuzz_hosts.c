@@ -1,6 +1,6 @@
-/* fuzz_hosts: any text is a list of hosts or a clean error, as the words of -H
- * and as a hostfile; and what was let through is safe for ssh and a shell, and
- * is, written out again, the same list. */
+/* fuzz_hosts: any text is a list of hosts or a clean error, for -H and as a
+ * hostfile. Accepted names are safe for ssh and a shell, and the list is the
+ * same when it is written and read again. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static void check_name(const char *name)
 		abort();
 }
 
-/* Its hosts as lines of a hostfile. */
+/* The hosts, as lines of a hostfile. */
 static void write_out(const struct host_list *l, struct buf *b)
 {
 	for (uint32_t i = 0; i < l->count; i++) {

@@ -1,6 +1,5 @@
-/* fuzz_journal: any bytes are batches, records and a job, or none: whoever
- * reads a journal comes to its end, and a job that is one is the same when it
- * is saved and loaded again. */
+/* fuzz_journal: any bytes are batches, records and a job, or none of these.
+ * Reading ends, and a job is the same after it is saved and loaded. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		in.len -= n;
 		number++;
 	}
-	/* what is sealed is read again, and not with another salt */
+	/* sealed bytes open with the same salt, and with no other */
 	memcpy(sealed + JOURNAL_HEAD, data, size);
 	journal_seal(sealed, 7, 3, SLICE((const char *)data, size));
 	number = 3;

@@ -1,6 +1,6 @@
-/* fuzz_logs: what users write for logs is taken or refused cleanly, and what
- * workers write comes out of the line cutter and of the collapsed lines as it
- * went in: nothing lost, each rank's order kept. */
+/* fuzz_logs: users' log options are accepted or a clean error. Workers' output
+ * passes the line cutter and the collapsing of lines without loss, each rank's
+ * lines in order. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -54,7 +54,8 @@ static void try_lines(struct slice in)
 		lines_init(&cutters[i]);
 		collapse_open(&c, i);
 	}
-	/* all get the same, in pieces that are dealt by its own bytes */
+	/* all ranks get the same output, in pieces whose sizes come from its
+	 * bytes */
 	for (size_t at = 0; at < in.len; at += PIECE) {
 		size_t n = in.len - at < PIECE ? in.len - at : PIECE;
 		uint32_t first = (unsigned char)in.data[at] % RANKS;

@@ -1,8 +1,7 @@
-/* fuzz_pmi: what the ranks of a node send on PMI_FD, and what another node's
- * agent sends in an exchange. The input is segments: a byte with the rank and
- * flags (seeds_pmi.c), one of how many bytes follow, and the bytes. Every
- * answer is a line of PMI-1, and each node has the keys that an exchange
- * carried. */
+/* fuzz_pmi: messages of a node's ranks on PMI_FD, and of another node's agent
+ * in an exchange. The input is segments: a byte with the rank and flags
+ * (seeds_pmi.c), a byte with the length, and that many bytes. Each answer must
+ * be a line of PMI-1, and each node must have the keys of an exchange. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +37,7 @@ static void check_answers(void)
 	}
 }
 
-/* All keys of the one are keys of the other, but for those that the other has
- * put since. */
+/* a has all keys of b, except those that b has put since. */
 static void check_keys(struct pmi_server *from, struct pmi_server *to)
 {
 	for (size_t i = 0; i < from->keys.cap; i++) {
@@ -52,7 +50,7 @@ static void check_keys(struct pmi_server *from, struct pmi_server *to)
 	}
 }
 
-/* 1: all ranks may go on. */
+/* 1: all ranks may continue. */
 static int exchange(void)
 {
 	struct buf parts[NODES] = {BUF_INIT(1 << 24), BUF_INIT(1 << 24)};
@@ -77,7 +75,7 @@ static int exchange(void)
 	return rc >= 0;
 }
 
-/* What no agent of ours sends. */
+/* Bytes that no agent of ours sends. */
 static void take_part(struct slice bytes)
 {
 	struct buf mine = BUF_INIT(1 << 24);

@@ -1,13 +1,13 @@
-/* fuzz_pmix: what another node's agent sends about PMIx: its part of the map of
- * nodes, of a fence, and letters about the data of a rank; and what the helper
- * sends. The first byte chooses. Whatever is accepted has the world's size, and
- * is the same when it is written and read again. */
+/* fuzz_pmix: PMIx messages of another node's agent (its part of the map of
+ * nodes, its part of a fence, letters about a rank's data), and of the helper.
+ * The first byte chooses. An accepted message fits the world, and is the same
+ * when it is written and read again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launcher/pmix/pmix_frame.h"
-/* its letters come through callbacks that only node_mail.c knows */
+/* only node_mail.c calls the functions for its letters */
 #include "launcher/pmix/pmix_modex.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -49,7 +49,7 @@ static void check_map(const struct pmix_job *j)
 	buf_release(&again);
 }
 
-/* Each part's length, a byte, and the part. */
+/* Parts: a length of one byte, then the bytes. */
 static void learn(struct slice in)
 {
 	struct pmix_job j = {.base_rank = 2, .nproc = 1, .world_size = WORLD,
@@ -80,7 +80,7 @@ static void begin(struct slice in)
 		require(e.text[0]);
 		return;
 	}
-	/* as large as the sender says: the agent on this host is trusted */
+	/* its size is trusted: the agent on this host sends it */
 	if (j.world_size <= 1000)
 		check_map(&j);
 	pmix_job_release(&j);
@@ -183,7 +183,7 @@ void node_mail_close(struct node_mail *m)
 {
 }
 
-/* Each letter's length, a byte, and the letter; 0: the helper answers. */
+/* Letters: a length of one byte, then the bytes; 0: the helper answers. */
 static void read_letters(struct slice in)
 {
 	static uint32_t ranks[NODES] = {2, 2, 2};

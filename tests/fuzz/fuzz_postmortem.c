@@ -1,5 +1,5 @@
-/* fuzz_postmortem: whatever the kernel's files and log may hold, what is read
- * from them stays within its bounds. The first byte chooses the file. */
+/* fuzz_postmortem: whatever the kernel's files and log contain, the results
+ * stay within their bounds. The first byte chooses the file. */
 #include <stdint.h>
 #include <stdlib.h>
 

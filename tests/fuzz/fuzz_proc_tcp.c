@@ -1,5 +1,6 @@
-/* fuzz_proc_tcp: any text is lines of /proc/net/tcp or none, and what is one
- * has addresses of a family, IPv4 never in IPv6's clothes. */
+/* fuzz_proc_tcp: any text is lines of /proc/net/tcp or is skipped. The
+ * addresses of a line have a family, and IPv4 addresses are not mapped to
+ * IPv6. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

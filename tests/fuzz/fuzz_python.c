@@ -1,6 +1,6 @@
-/* fuzz_python: whatever the memory of a Python process contains, its frames are
- * read without harm and in bounded time; so are its symbols and line tables.
- * The input is memory of the fuzzer itself, behind which nothing is mapped. */
+/* fuzz_python: whatever the memory of a Python process contains, its frames,
+ * symbols and line tables are read without harm and in bounded time. The input
+ * is memory of this process, and nothing is mapped behind it. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

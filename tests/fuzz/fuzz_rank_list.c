@@ -1,5 +1,5 @@
-/* fuzz_rank_list: any text is a list of ranks or a clean error; a list is
- * sorted and holds what it says and not what lies between. */
+/* fuzz_rank_list: any text is a list of ranks or a clean error. A list is
+ * sorted, contains the ranks that it names, and no others. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

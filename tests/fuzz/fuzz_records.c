@@ -1,5 +1,5 @@
-/* fuzz_records: any head of a packed file is a possible one or a clean error.
- * Its checksum is made right, so that the rest is looked at. */
+/* fuzz_records: any head of a packed file is valid or a clean error. Its
+ * checksum is corrected, so that the rest is checked. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

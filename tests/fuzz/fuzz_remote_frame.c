@@ -1,5 +1,6 @@
-/* fuzz_remote_frame: whatever comes over ssh is noise, records, frames or a
- * clean error; nothing is read past its end, and bodies are what they say. */
+/* fuzz_remote_frame: any bytes over ssh are noise, records, frames or a clean
+ * error. Nothing is read past the end, and bodies have the length that they
+ * state. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -40,7 +41,7 @@ static void take_body(struct slice body)
 	(void)!remote_u32_get(body, &n);
 }
 
-/* What is left after the records. */
+/* The rest, after the records. */
 static struct slice skip_records(struct slice in)
 {
 	struct remote_record r;

@@ -1,6 +1,6 @@
-/* fuzz_roles: any text of --multi-prog is roles or a clean error. Each rank of
- * a world that passes the check has one role, and a rank of its own in it; and
- * roles that are written again are the same. */
+/* fuzz_roles: any text of --multi-prog is a list of roles or a clean error. In
+ * a world that passes the check, each rank has one role and its own rank in
+ * that role. Roles are the same after they are written and read again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { TEXT_BYTES_MAX = 64 << 20, WORLD_MAX = 2000 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Ranks of a role are counted from 0 in the order of the world's. */
+/* A role counts its ranks from 0, in the order of the world. */
 static void check_ranks(const struct roles *r, uint32_t world_size)
 {
 	uint32_t *next = calloc(r->n, sizeof(*next)), all = 0;
@@ -53,7 +53,7 @@ static void check_world(const struct roles *r, uint32_t world_size)
 		check_ranks(r, world_size);
 }
 
-/* A role's own words, as one line; its ranks are those of roles_put. */
+/* A role's words as one line; its ranks are those of roles_put. */
 static void put_line(struct buf *out, const struct role *role)
 {
 	const char *comma = "";
@@ -72,7 +72,7 @@ static void put_line(struct buf *out, const struct role *role)
 		buf_printf(out, " -x ");
 		shell_words_put_quoted(out, role->vars[i]);
 	}
-	/* a word that begins with '-' would be an option here */
+	/* a word that begins with '-' would be an option */
 	for (char **w = role->words; *w; w++) {
 		buf_put_u8(out, ' ');
 		shell_words_put_quoted(out, *w);
@@ -141,7 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	text[size] = '\0';
 	rc = roles_parse(&r, text, &e);
-	free(text); /* all texts are the roles' */
+	free(text); /* the roles own all texts */
 	if (rc && (e.code != rc || !e.text[0] || r.list || r.n))
 		abort();
 	if (rc == 0) {

@@ -1,9 +1,9 @@
-/* fuzz_server.c: a whole server in this process, on a loop and real sockets: an
- * agent whose job runs, two of its workers, a tool and four strangers send what
- * the input contains (server_input.h), in parts, and close or reset. Those that
- * authenticate send a record per segment, unless it has AS_IT_IS. Finds a
- * crash, a leak, a connection that does not end, a reply that is no frame, and
- * a job that does not begin. */
+/* fuzz_server.c: a whole server in this process, with a loop and real sockets.
+ * The agent of a running job, two of its workers, a tool and four strangers
+ * send the input (server_input.h) in parts, and close or reset their
+ * connections. Authenticated clients encrypt each segment as a record, unless
+ * it has AS_IT_IS. Finds crashes, leaks, connections that do not end, replies
+ * that are not frames, and a job that does not begin. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +29,7 @@ struct client {
 	struct buf in;
 	int greeted;
 	struct cipher cipher;
-	struct buf records; /* those that have arrived; the last is
-			     * incomplete */
+	struct buf records; /* received; the last record is incomplete */
 };
 
 static struct client clients[CLIENTS];
@@ -45,9 +44,9 @@ static void require(int ok)
 		abort();
 }
 
-/* ---- what a client hears ---- */
+/* ---- what a client receives ---- */
 
-/* The size of the first frame. */
+/* The length of the first frame. */
 static long check_reply(const struct client *c, struct slice in)
 {
 	struct wire_frame f;
@@ -112,7 +111,7 @@ static void hear(struct client *c)
 	check_replies(c);
 }
 
-/* All that is under way arrives: on loopback it is there at once. */
+/* Delivers all that is under way: loopback is immediate. */
 static void settle(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -121,7 +120,7 @@ static void settle(void)
 		hear(&clients[i]);
 }
 
-/* ---- what it says ---- */
+/* ---- what a client sends ---- */
 
 static void hang_up(struct client *c, int reset)
 {
@@ -164,7 +163,7 @@ static void await_bytes(struct client *c)
 	receive(c);
 }
 
-/* From the preface to the server's answer, which brings the keys. */
+/* From the preface to the server's answer, which has the keys. */
 static void prove(struct client *c, const struct wire_hello *hello)
 {
 	struct buf out = BUF_INIT(1 << 16);
@@ -202,7 +201,7 @@ static void prove(struct client *c, const struct wire_hello *hello)
 	buf_release(&out);
 }
 
-/* A client without a proof need not wait for the greeting. */
+/* An unauthenticated client need not wait for the greeting. */
 static void greet(struct client *c, int role, uint32_t rank)
 {
 	static const char nonce[WIRE_NONCE_SIZE];
@@ -254,7 +253,7 @@ static void dial(int i)
 		greet(c, WIRE_WORKER, (uint32_t)(i - WORKERS));
 	else if (i == TOOL)
 		greet(c, WIRE_TOOL, 0);
-	else if (i < CLIENTS - 2) /* it has to greet without being asked */
+	else if (i < CLIENTS - 2) /* the server greets first */
 		say(c, wire_preface, WIRE_PREFACE_SIZE);
 }
 
@@ -284,7 +283,7 @@ static void play(const uint8_t *data, size_t size)
 
 /* ---- its life ---- */
 
-/* The server leaves these to its parent; here the fuzzer has them. */
+/* The server leaves these to its parent, which is the fuzzer here. */
 static void with_signals(void (*f)(void *), void *arg)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGALRM, SIGHUP,
@@ -308,7 +307,7 @@ static void start(void *options)
 	require(daemon_new(&server, &loop, options, &e) == 0);
 }
 
-/* Without it the inputs would reach little of the server. */
+/* Without it, inputs would reach little of the server. */
 static void start_job(void)
 {
 	dial(AGENT);

@@ -1,8 +1,8 @@
 /* fuzz_torch.c: three clients of PyTorch's protocol on one store. The input is
- * segments: a byte that says whose, one of how many bytes, the bytes. Finds
- * reads beyond a segment's end, crashes, leaks, replies to a client that waits
- * for none, and a store that differs from what a reader of the journal would
- * build. */
+ * segments: a byte with the client, a byte with the length, and that many
+ * bytes. Finds reads past a segment's end, crashes, leaks, replies to a client
+ * that waits for none, and a store that differs from the one that its journal
+ * rebuilds. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static struct buf *out_of(struct torch_session *t)
 	abort();
 }
 
-/* As a connection: what is not taken stays, in a block of its own size. */
+/* As a connection does: keeps the rest in a block of its exact size. */
 static void feed(struct client *k, const uint8_t *p, size_t n)
 {
 	struct err e = ERR_INIT;

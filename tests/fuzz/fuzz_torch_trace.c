@@ -1,5 +1,5 @@
-/* fuzz_torch_trace: any file that begins like PyTorch's trace is read without
- * harm, and what it says fits. */
+/* fuzz_torch_trace: any file that begins like a trace of PyTorch is read
+ * without harm, and its text fits. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* fuzz_words: any text is words or a clean error, and words that are quoted are
- * the same words again. */
+/* fuzz_words: any text is a list of words or a clean error, and quoted words
+ * are split into the same words again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

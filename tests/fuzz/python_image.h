@@ -1,13 +1,13 @@
-/* python_image.h: the memory of a Python process as fuzz_python reads it, and
- * seeds_python.c writes it: a byte that says the version, then what lies at
- * PYTHON_IMAGE_AT, beginning with _PyRuntime. */
+/* python_image.h: the memory of a Python process, which fuzz_python reads and
+ * seeds_python.c writes: a byte with the version, then the memory at
+ * PYTHON_IMAGE_AT, which begins with _PyRuntime. */
 #ifndef TESTS_FUZZ_PYTHON_IMAGE_H
 #define TESTS_FUZZ_PYTHON_IMAGE_H
 
 #include <stdint.h>
 
-/* Inputs can have pointers, because the place is always the same: where neither
- * programs nor AddressSanitizer have anything. */
+/* A fixed address, so that inputs can have pointers. Neither programs nor
+ * AddressSanitizer use it. */
 #define PYTHON_IMAGE_AT ((uint64_t)0x200000000000)
 
 enum {

@@ -1,4 +1,4 @@
-/* seeds.c: writes the fuzzers' first inputs into the folder that argv names. */
+/* seeds.c: writes the fuzzers' first inputs into the folder argv[1]. */
 #include "tests/fuzz/seeds.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* seeds_pmi.c: a job of MPICH on two nodes of two ranks, and what two nodes of
- * Open MPI tell each other, as fuzz_pmi.c and fuzz_pmix.c read it. */
+/* seeds_pmi.c: a job of MPICH on two nodes of two ranks, and the messages
+ * between two nodes of Open MPI, in the formats of fuzz_pmi.c and
+ * fuzz_pmix.c. */
 #include <stdio.h>
 
 #include "launcher/pmi/attendance.h"

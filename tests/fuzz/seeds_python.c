@@ -99,8 +99,8 @@ static void seeds_python_write(unsigned version, const char *name)
 	memset(image, 0, sizeof(image));
 }
 
-/* As in CPython 3.13 and 3.14, whose offsets are where layout.c looks: found by
- * asking it with words that are all different. */
+/* As in CPython 3.13 and 3.14. The offsets are where layout.c looks for them,
+ * which it reveals when all words differ. */
 static void seeds_python_stated(unsigned minor)
 {
 	uint64_t words[PYTHON_DEBUG_OFFSETS];

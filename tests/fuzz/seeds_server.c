@@ -1,12 +1,12 @@
-/* seeds_server.c: what the clients of fuzz_server's job send in the phases of
- * its life. The job has begun, with three ranks, before an input is read. */
+/* seeds_server.c: the messages of fuzz_server's clients in each phase of its
+ * job. When an input is read, the job has begun with three ranks. */
 #include <stdio.h>
 
 #include "rendezvous/wire.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/server_input.h"
 
-/* What a client sends next: put its frames between the two. */
+/* A client's next segment: put its frames between the two calls. */
 static struct buf said = BUF_INIT(SEED_MAX);
 static struct buf input = BUF_INIT(SEED_MAX);
 static uint32_t last_id = 10;
@@ -25,7 +25,7 @@ static void seeds_say(int client, int flags)
 	buf_reset(&said);
 }
 
-/* One without and one with authentication. */
+/* Writes two inputs, without and with authentication. */
 static void seeds_scene(const char *name)
 {
 	struct buf other = BUF_INIT(SEED_MAX);
@@ -171,7 +171,7 @@ static void seeds_server_stop(void)
 	seeds_scene("stop");
 }
 
-/* The agent's connection breaks, and it comes back. */
+/* The agent loses its connection and reconnects. */
 static void seeds_server_resume(void)
 {
 	seeds_say(AGENT, RESETS);

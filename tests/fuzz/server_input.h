@@ -1,6 +1,7 @@
-/* server_input.h: what an input of fuzz_server means: segments of a byte that
- * names the client and how it goes on, one of how many bytes follow, and the
- * bytes. If the input's size is odd, all but the strangers authenticate. */
+/* server_input.h: the format of fuzz_server's inputs: segments of a byte that
+ * names the client and what it does next, a byte with the length, and that many
+ * bytes. If the input's size is odd, all clients but the strangers
+ * authenticate. */
 #ifndef TESTS_FUZZ_SERVER_INPUT_H
 #define TESTS_FUZZ_SERVER_INPUT_H
 

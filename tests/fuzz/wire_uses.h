@@ -1,6 +1,6 @@
-/* wire_uses.h: which message each type of frame has as a request or notice, and
- * as a reply. fuzz_wire parses by it, and seeds.c writes a frame of each. A new
- * type needs a row here. */
+/* wire_uses.h: the message of each type of frame, as a request or notice and as
+ * a reply. fuzz_wire parses by this list, and seeds.c writes a frame of each
+ * type. A new type needs a row. */
 #ifndef TESTS_FUZZ_WIRE_USES_H
 #define TESTS_FUZZ_WIRE_USES_H
 

@@ -260,7 +260,7 @@ static void all_to_all_v(enum ddp_type type, size_t n)
 	room_free(&want);
 }
 
-/* A mistake, and so the last call: NCCL would hang. */
+/* A mistake, so it must be the last call: NCCL would hang. */
 static void counts_differ(const char *call)
 {
 	/* never freed: after a failure some NCCL releases hang in cudaFree */

@@ -72,7 +72,7 @@ static struct graph *record(struct bed *b)
 	return g;
 }
 
-/* Seconds per call of one operation. */
+/* Seconds per call of an operation. */
 static double time_op(struct bed *b, struct op *op,
 		      void (*call)(struct device *, struct op *,
 				   const struct loader *))

@@ -185,7 +185,7 @@ static inline void all_reduce(ddp_comm *c, enum ddp_type type, enum ddp_op op,
 	room_free(&want);
 }
 
-/* Waits in the store until all ranks have come. */
+/* Waits in the store until all ranks are here. */
 static inline void gather_ranks(const char *what)
 {
 	char came[32], all[32];

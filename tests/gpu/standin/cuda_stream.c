@@ -324,8 +324,8 @@ PUBLIC cudaError_t cudaMemset(void *p, int value, size_t size)
 	return standin_error(cudaSuccess);
 }
 
-/* In the order of a stream: memory is there when the call returns, and freed
- * when the stream comes to it. */
+/* Ordered in the stream: the memory is there when the call returns, and is
+ * freed when the stream reaches the call. */
 PUBLIC cudaError_t cudaMallocAsync(void **p, size_t size, cudaStream_t s)
 {
 	return standin_error(cudaMalloc(p, size));
@@ -413,7 +413,7 @@ static void stream_run_wait(struct work *w)
 	stream_drop_event(e);
 }
 
-/* Waits for the record that was the last one at the time of this call. */
+/* Waits for the most recent record at the time of this call. */
 PUBLIC cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e,
 				       unsigned flags)
 {

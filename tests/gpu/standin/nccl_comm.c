@@ -14,7 +14,7 @@
 
 enum { COMM_MEMORY = 4096 };
 
-/* What a rank tells the others when they meet. */
+/* What a rank sends the others when they connect. */
 struct comm_place {
 	char host[64], bus[32];
 	int version;
@@ -168,7 +168,7 @@ static ncclResult_t comm_compare(const struct ncclComm *c,
 	return ncclSuccess;
 }
 
-/* Meets the other ranks; waits for them as long as it takes. */
+/* Connects to the other ranks, however long that takes. */
 static ncclResult_t comm_meet(struct ncclComm *c)
 {
 	struct comm_place mine = comm_own_place(c);
@@ -315,7 +315,7 @@ static int comm_by_key(const void *a, const void *b)
 				: p->rank - q->rank;
 }
 
-/* Meets the ranks of the same color. */
+/* Connects to the ranks of the same color. */
 static ncclResult_t comm_meet_color(struct task *t, struct comm_choice *all)
 {
 	struct ncclComm *p = t->comm, *c = t->made;

@@ -1,5 +1,5 @@
-/* nccl_mesh.c: Unix sockets whose names follow from a communicator's id and a
- * rank, so that ranks need nothing else to meet. */
+/* nccl_mesh.c: Unix sockets. Their names follow from a communicator's id and a
+ * rank, so ranks find each other without help. */
 #include "nccl_mesh.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum { MESH_POLL_MS = 5 };
 
-/* Tags before what comes over a boot socket. */
+/* Tags of messages on a boot socket. */
 enum { MESH_RECORD = 'g', MESH_SENDS = 's', MESH_RECEIVES = 'r' };
 
 struct mesh_hello {
@@ -42,7 +42,7 @@ static void mesh_nap(long us)
 
 /* ---- meeting */
 
-/* Connects to a rank, which may come later. */
+/* Connects to a rank, which may start later. */
 static int mesh_dial(struct mesh_id id, int rank, struct mesh_hello hello,
 		     const _Atomic int *stop)
 {
@@ -165,7 +165,7 @@ static enum mesh_result mesh_read(int fd, void *to, size_t size,
 	return MESH_OK;
 }
 
-/* Reads offers, until the tag that is awaited comes. */
+/* Reads offers until the awaited tag arrives. */
 static enum mesh_result mesh_await(struct mesh *m, int rank, char tag,
 				   const _Atomic int *stop)
 {
@@ -245,7 +245,7 @@ static int mesh_move(int fd, struct mesh_part *p, int is_out)
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 
-/* Advances parts; fds[r].events becomes what rank r is waited for. */
+/* Advances parts; sets fds[r].events to what rank r's socket is waited for. */
 static int mesh_advance(struct mesh *m, struct mesh_part *parts, int n,
 			int is_out, struct pollfd *fds, int *left,
 			_Atomic int *lost)

@@ -19,10 +19,10 @@ struct mesh {
 	int rank, size;
 	int *boot, *data; /* sockets by rank; -1: none */
 	unsigned *sends, *receives; /* by rank: MESH_SENDS, MESH_RECEIVES that
-				     * came */
+				     * have arrived */
 };
 
-/* Meets the other ranks of id. Waits for all of them to come. */
+/* Connects to the other ranks of id, and waits for all of them. */
 enum mesh_result mesh_open(struct mesh *m, struct mesh_id id, int rank,
 			   int size, const _Atomic int *stop);
 void mesh_close(struct mesh *m);

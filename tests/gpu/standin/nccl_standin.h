@@ -66,7 +66,7 @@ struct task {
 	struct ncclComm *comm;
 	struct kernel *kernel;
 	ncclResult_t (*job)(struct task *t);
-	int is_end; /* abort or destroy: comm is gone after it */
+	int is_end; /* abort or destroy: afterwards comm does not exist */
 	struct ncclComm *made; /* init, split */
 	ncclComm_t *out;       /* split */
 	int color, key, was_busy;

@@ -69,8 +69,8 @@ static long long standin_value(unsigned index, const char *field,
 	return other;
 }
 
-/* Each call on a GPU begins so. Sets *value to the field's; a field without a
- * line is not supported. */
+/* The beginning of each call on a GPU. Sets *value to the field's value; a
+ * field without a line is not supported. */
 static int standin_read(nvml_device d, const char *field, long long *value)
 {
 	while (standin_value(d->index, "hang", 0))
@@ -93,7 +93,7 @@ static int standin_read_unsigned(nvml_device d, const char *field,
 	return rc;
 }
 
-/* NVML's functions, for dlsym; there is no header of it to declare them. */
+/* NVML's functions, for dlsym. No header declares them here. */
 #pragma GCC visibility push(default)
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
@@ -262,7 +262,7 @@ int nvmlDeviceRegisterEvents(nvml_device d, unsigned long long types, void *set)
 	return standin_value(d->index, "denied", 0) ? NO_PERMISSION : 0;
 }
 
-/* The event after those that were delivered: 1 if there is one. */
+/* The next event that was not delivered: 1 if there is one. */
 static int standin_next_event(struct nvml_event *event)
 {
 	FILE *f = standin_open();

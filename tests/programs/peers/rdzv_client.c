@@ -1,8 +1,8 @@
-/* rdzv_client.c: a client of ddprdzv for the tests. As `do` it is a worker that
- * makes the requests in its arguments and prints the replies; as `agent` it is
- * a node that does what its stdin says; `drop` and `flood` are bad workers. All
- * prove themselves as a ddprun here would: by DDP_JOB_KEY, DDP_TOKEN, DDP_AUTH
- * or the key file. */
+/* rdzv_client.c: a client of ddprdzv for tests. As `do` it is a worker that
+ * makes the requests in its arguments and prints the replies. As `agent` it is
+ * a node that follows the commands on its stdin. `drop` and `flood` are workers
+ * that behave badly. All authenticate as a ddprun here would: by DDP_JOB_KEY,
+ * DDP_TOKEN, DDP_AUTH or the key file. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static const char usage[] =
 	"rdzv_client hello ...\n"
 	"  the same, but it joins only when a line says so\n";
 
-/* ---- do: each request gets its words, a[0] is its name ---- */
+/* ---- do: each function gets the words of its request; a[0] is the name
+ * ---- */
 
 static struct slice str(const char *s)
 {
@@ -383,7 +384,7 @@ static int run_flood(char **argv)
 	for (i = 0; i < atoi(argv[7]); i++)
 		wire_put_key(&b, WIRE_GET, WIRE_REQUEST, 2, &m);
 	raw_send(fd, &b);
-	/* With no events asked for it ends when the connection does */
+	/* If no events are requested, ends when the connection does. */
 	while (poll(&p, 1, -1) < 0)
 		;
 	printf("closed\n");
@@ -626,7 +627,7 @@ static int run_agent(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	/* poll sees only what stdio does not hold */
+	/* poll does not see what stdio has buffered */
 	setvbuf(stdin, NULL, _IONBF, 0);
 	if (argc >= 9 && argc <= 13 && (!strcmp(argv[1], "agent") ||
 				      !strcmp(argv[1], "hello")))

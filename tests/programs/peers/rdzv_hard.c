@@ -54,7 +54,7 @@ static void reset(int fd)
 	close(fd);
 }
 
-/* Until the server's end, which follows ours. */
+/* Reads until the server closes, after we have. */
 static void hang_up(int fd)
 {
 	char rest[4096];
@@ -67,7 +67,7 @@ static void hang_up(int fd)
 
 /* ---- ours ---- */
 
-/* The round that runs: a name's rounds continue where its last job ended. */
+/* The running round: a name's rounds continue after those of its last job. */
 static uint32_t job_round;
 
 static void greet(struct buf *b)
@@ -125,7 +125,7 @@ static struct wire_frame reply(int fd, struct buf *in)
 	return f;
 }
 
-/* A worker that is there. */
+/* A connected worker. */
 static int worker(struct buf *in)
 {
 	struct buf b = BUF_INIT(4096);
@@ -190,7 +190,8 @@ static void bytes(void)
 	buf_release(&b);
 }
 
-/* What was whole before the cut is applied, once; nothing else is. */
+/* What was complete before the cut must have been applied, once; nothing else
+ * may have been. */
 static void cuts(void)
 {
 	struct buf b = BUF_INIT(4096);
@@ -227,7 +228,7 @@ static void waits(uint32_t n)
 		for (uint32_t i = 0; i < many; i++)
 			put_wait(&b, ++sent, "never");
 		say(fd, b.data, b.len);
-		/* those beyond the limit are answered, and read */
+		/* answers and reads the requests above the limit */
 		while (sent > 1024 && refused < sent - 1024)
 			refused += reply(fd, &in).kind == WIRE_ERROR_REPLY;
 	}
@@ -320,7 +321,7 @@ static void resets(uint32_t n)
 	buf_release(&b);
 }
 
-/* Sends of b what fits, from *at on; the whole of it so often. */
+/* Sends as much of b as fits, from *at on; b is sent this many times. */
 static uint32_t stuff(int fd, const struct buf *b, size_t *from)
 {
 	uint32_t whole = 0;
@@ -337,8 +338,9 @@ static uint32_t stuff(int fd, const struct buf *b, size_t *from)
 	return whole;
 }
 
-/* The server stops reading from a client that does not, long before its 64 MiB;
- * others are served, and in the end all that it asked is answered. */
+/* The server must stop reading from a client that does not read, long before
+ * its limit of 64 MiB. It must serve others meanwhile, and in the end answer
+ * everything. */
 static void deaf(void)
 {
 	static char value[64 << 10], key[8 << 10];
@@ -366,7 +368,7 @@ static void deaf(void)
 		check(reply(fd, &in).body.len > sizeof(value), "an answer");
 		answers++;
 	}
-	if (from) { /* what it was in the midst of */
+	if (from) { /* what it was doing when it was cut */
 		say(fd, b.data + from, b.len - from);
 		check(reply(fd, &in).body.len > sizeof(value), "the last");
 	}
@@ -516,7 +518,8 @@ static void torch_resets(uint32_t n)
 
 		say(fd, b.data, b.len);
 		reset(fd);
-		/* it has so few places that it has to see each go */
+		/* there are so few slots that the server must notice each
+		 * close */
 		check(torch_sum("later") == 0, "the key is not 0");
 	}
 	buf_release(&b);

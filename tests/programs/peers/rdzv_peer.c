@@ -37,7 +37,7 @@ static int die(const char *what)
 	return 1;
 }
 
-/* A peer that has gone is seen by the next read. */
+/* The next read notices a peer that has gone. */
 static void send_all(int fd, const void *data, size_t size)
 {
 	if (file_write_all(fd, data, size) < 0)
@@ -210,7 +210,7 @@ static int run_silent(const char *where, int n)
 	fflush(stdout);
 	for (int i = 0; fds && i < n; i++) {
 		p.fd = fds[i];
-		p.events = POLLRDHUP; /* it is greeted before that */
+		p.events = POLLRDHUP; /* the greeting arrives before that */
 		poll(&p, 1, -1);
 	}
 	printf("closed\n");
@@ -247,7 +247,7 @@ struct group {
 	int left;
 };
 
-/* A greeting is no end. */
+/* A greeting does not end the connection. */
 static int drained(int fd)
 {
 	char bytes[WIRE_GREETING_SIZE];
@@ -255,8 +255,8 @@ static int drained(int fd)
 	return recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0;
 }
 
-/* It is closed while an older one of its address is not; poll does not look at
- * all of them at one time. */
+/* A connection may be closed while an older one from its address is not: poll
+ * does not report all of them at once. */
 static int is_before_its_turn(struct pollfd *p, struct group **of, int i)
 {
 	for (int k = 0; k < i; k++)

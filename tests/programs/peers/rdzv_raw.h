@@ -30,11 +30,10 @@ static struct auth choose_auth(void)
 	return a;
 }
 
-/* What follows WELCOME on a socket, by its number. */
+/* A socket after its WELCOME, by its number. */
 static struct raw_line {
 	struct cipher cipher;
-	struct buf records; /* those that have arrived; the last is
-			     * incomplete */
+	struct buf records; /* received; the last record is incomplete */
 } raw_lines[16384];
 
 static void raw_begin(int fd)
@@ -97,7 +96,7 @@ static void raw_open(int fd, struct buf *in)
 		exit(die(&e));
 }
 
-/* What is there, its text in `in`. 0: it is closed. */
+/* Reads what has arrived; its text is in `in`. 0: the connection is closed. */
 static int raw_read(int fd, struct buf *in)
 {
 	struct raw_line *l = &raw_lines[fd];
@@ -122,7 +121,7 @@ static void raw_receive(int fd, struct buf *in)
 	exit(1);
 }
 
-/* From here on all bytes are records, also those that have arrived already. */
+/* From here on all bytes are records, including those that have arrived. */
 static void raw_begin_records(int fd, const struct handshake *h, struct buf *in)
 {
 	struct raw_line *l = &raw_lines[fd];
@@ -135,8 +134,8 @@ static void raw_begin_records(int fd, const struct handshake *h, struct buf *in)
 	raw_open(fd, in);
 }
 
-/* From the preface to the WELCOME; what came after it stays in `in`. 0, or the
- * code by which it is not taken, which the text says why. */
+/* From the preface to the WELCOME; what follows it stays in `in`. 0, or the
+ * code of the refusal, with its text. */
 static int raw_try(int fd, const struct wire_hello *hello, struct buf *in,
 		   struct buf *text)
 {

@@ -1,8 +1,7 @@
 /* simulated.h: thousands of clients of ddprdzv in one process: the socket,
  * handshake and frames of each, without the rest of ddprun or libddp. With
- * DDP_TOKEN in the environment they authenticate as those do; without it the
- * server must have --auth none. One function sends a client's first
- * messages. */
+ * DDP_TOKEN in the environment they authenticate; without it the server needs
+ * --auth none. One function sends a client's first messages. */
 #ifndef TESTS_PEERS_SIMULATED_H
 #define TESTS_PEERS_SIMULATED_H
 
@@ -21,22 +20,22 @@
 #include "rendezvous/auth/client_handshake.h"
 
 enum {
-	SIM_IN = 1024,    /* half a frame, or half a record, of one */
+	SIM_IN = 1024,    /* half a frame, or half a record, of a client */
 	SIM_READ = 64 << 10,
 	SIM_EVENTS = 512,
-	/* Connections of one source address to one port; the kernel has some
-	 * 28,000 ports for them, of which those just closed wait a minute. */
+	/* Connections from one source address to one port: the kernel has some
+	 * 28,000 ports for them, and a closed one waits a minute. */
 	SIM_A_SOURCE = 10000,
 };
 
 struct sim {
 	int fd, epoll;
 	int greeted; /* the server's greeting has arrived */
-	int over;    /* an error reply is an end like any other */
+	int over;    /* an error reply ends the program */
 	uint32_t role, round, rank;
 	struct cipher cipher;    /* for what follows it */
-	struct handshake *proof; /* under way; NULL: none, or it is over */
-	struct buf later;        /* what waits for its end */
+	struct handshake *proof; /* under way; NULL: none */
+	struct buf later;        /* waits for the end of the handshake */
 	size_t len;
 	char in[SIM_IN];
 };
@@ -52,7 +51,7 @@ static inline void sim_send(struct sim *s, const struct buf *b)
 {
 	static _Thread_local struct buf sealed = BUF_INIT(1 << 20);
 
-	if (s->proof && !s->greeted) { /* the preface goes with HELLO */
+	if (s->proof && !s->greeted) { /* the preface is sent with HELLO */
 		buf_put(&s->later, b->data, b->len);
 		return;
 	}
@@ -79,8 +78,8 @@ static inline const struct auth *sim_auth(void)
 	return &auth;
 }
 
-/* The number of a connection chooses its source address, so that more fit than
- * there are ports. */
+/* The number of a connection chooses its source address, so that there may be
+ * more than the ports of one address. */
 static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 			    uint32_t number, int epoll)
 {
@@ -98,7 +97,7 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	if (s->fd < 0)
 		sim_die("a socket");
 	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	/* the first have the source that they would have anyhow */
+	/* the first ones keep the usual source address */
 	if (number >= SIM_A_SOURCE &&
 	    (setsockopt(s->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one,
 			sizeof(one)) ||
@@ -109,7 +108,7 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &ev);
 }
 
-/* Puts what a client says before its first request. */
+/* Appends a client's messages before its first request. */
 static inline void sim_greet_job(struct sim *s, const char *job,
 				 struct buf *out)
 {
@@ -148,7 +147,7 @@ static inline void sim_prove(struct sim *s, struct slice in)
 	buf_release(&out);
 }
 
-/* WELCOME has arrived: the server has proved itself. */
+/* WELCOME has arrived: the server has authenticated. */
 static inline void sim_welcomed(struct sim *s, struct wire_frame *f)
 {
 	struct wire_frame refusal;
@@ -191,8 +190,8 @@ static inline int sim_frame(struct sim *s, struct wire_frame *f, void *owner,
 	return 1;
 }
 
-/* Hands over the whole frames in *in, up to the frame that brings keys, and
- * leaves there what is left. */
+/* Delivers the complete frames in *in, up to the frame with the keys, and
+ * leaves the rest. */
 static inline int sim_frames(struct sim *s, struct slice *in, void *owner,
 			     sim_on_frame *on_frame)
 {
@@ -213,7 +212,8 @@ static inline int sim_frames(struct sim *s, struct slice *in, void *owner,
 	return 1;
 }
 
-/* The same of records; none of a server's to one of these cuts a frame. */
+/* The same for records: the server's records to these clients never cut a
+ * frame. */
 static inline int sim_records(struct sim *s, struct slice *in, void *owner,
 			      sim_on_frame *on_frame)
 {
@@ -247,7 +247,7 @@ static inline void sim_keep(struct sim *s, struct slice left)
 	s->len = left.len;
 }
 
-/* Reads what is there and hands over whole frames. An error reply ends the
+/* Reads what has arrived and delivers complete frames. An error reply ends the
  * program. 0: the server has closed. */
 static inline int sim_read(struct sim *s, void *owner, sim_on_frame *on_frame)
 {
@@ -275,7 +275,7 @@ static inline int sim_read(struct sim *s, void *owner, sim_on_frame *on_frame)
 	return 1;
 }
 
-/* As many descriptors as are allowed. */
+/* Allows as many descriptors as possible. */
 static inline long sim_files(void)
 {
 	struct rlimit r;
@@ -299,7 +299,7 @@ static inline struct sockaddr_in sim_address(const char *text)
 	return a;
 }
 
-/* What a process has in memory, in bytes. */
+/* The memory of a process, in bytes. */
 static inline long sim_memory(int pid)
 {
 	char path[64];
@@ -314,7 +314,7 @@ static inline long sim_memory(int pid)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
-/* What it has had of the CPUs. */
+/* The CPU time that a process has used. */
 static inline uint64_t sim_cpu_ns(int pid)
 {
 	unsigned long long ns = 0;
