@@ -1,6 +1,6 @@
-/* c_chaos.c: the worker of tests/chaos: a training job in small, whose every
- * result is known. It computes steps, checks each sum, keeps a checkpoint, goes
- * on from it, and reports what it does into a FIFO, a line at a time:
+/* c_chaos.c: the worker of tests/chaos: a small training job whose results are
+ * all known. It computes steps, checks each sum, saves checkpoints, resumes
+ * from them, and reports what it does to a FIFO, line by line:
  *
  *   NS HOST NODE RANK SIZE ATTEMPT ROUND PID WHAT...
  *
@@ -17,8 +17,8 @@
  *
  * From the environment: CHAOS_EVENTS (the FIFO), CHAOS_DIR (where checkpoint
  * and locks are), CHAOS_STEPS, CHAOS_PACE (ms of a step), CHAOS_SAVE (every N
- * steps it saves). CHAOS_PLANT="sum torn" makes it go wrong there, to see that
- * this is found. */
+ * steps it saves). CHAOS_PLANT="sum torn" plants these faults, which must be
+ * found. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

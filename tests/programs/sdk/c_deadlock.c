@@ -1,11 +1,10 @@
-/* c_deadlock.c: ranks that wait for each other in different communicators get
- * an error. Prints "rank R: ok", or what was wrong.
+/* c_deadlock.c: ranks that wait for each other in different communicators must
+ * get an error. Prints "rank R: ok", or what was wrong.
  *
  *   c_deadlock order | requests | three | relay | steps | sync | meeting |
  *              root | begun [thread]
  *
- * begun: no deadlock, and all are through in the end. With `thread` there is a
- * progress thread. */
+ * begun: not a deadlock; all ranks finish. thread: with a progress thread. */
 #include <string.h>
 
 #include "tests/programs/sdk/ranks.h"

@@ -1,24 +1,24 @@
-/* c_fault.c: one rank misbehaves, the others say what libddp told them: a line
- * "rank R: CODE in MS ms: TEXT". Those who shall say it do not heed SIGTERM,
- * for the agent sends it as soon as the first rank ends; they must be started
- * so, if that rank ends at once.
+/* c_fault.c: one rank misbehaves, and the others print what libddp reports: a
+ * line "rank R: CODE in MS ms: TEXT". The others ignore SIGTERM, because the
+ * agent sends it as soon as the first rank ends. If the culprit ends at once,
+ * the ranks must already be started with SIGTERM ignored.
  *
  *   c_fault MODE CULPRIT [TIMEOUT_MS [FORM]]
- *   exit    ends with 0 before ddp_init        fail    ends with 3 before it
- *   kill    killed -9 in the midst of all_reduce calls; kill-first: before any
- *   late    never comes to the third call      leave   ddp_finalize, then waits
- *   early   exits with 0 in the midst of them; done: after ddp_finalize
- *   unwind  ddp_finalize, and only 3 s later an error and exit code 3, as an
+ *   exit    exits with 0 before ddp_init       fail    exits with 3 before it
+ *   kill    dies of kill -9 during all_reduce calls; kill-first: before any
+ *   late    never makes the third call         leave   ddp_finalize, then waits
+ *   early   exits with 0 between the calls; done: after ddp_finalize
+ *   unwind  ddp_finalize, and 3 s later an error and exit code 3, like an
  *           interpreter that unwinds after an exception
- *   fork    a child of it calls ddp_finalize: nobody minds
+ *   fork    its child calls ddp_finalize, which must not matter
  *   differ  calls broadcast where the others call all_reduce; differ-type and
- *           differ-count: all_reduce, but of something else
- *   stop    stops itself, and never goes on
- *   on      nobody does, for ever: "rank R goes on" is after the third call
+ *           differ-count: all_reduce with another type or count
+ *   stop    stops itself and never continues
+ *   on      no rank misbehaves; prints "rank R goes on" after the third call
  *
- * FORM: `async`, the third call and two more are begun together, then waited
- * for; `thread`, with a progress thread; `store`, with one too, and the program
- * is in the store, for a key that nobody sets, while the thread waits.
+ * FORM: `async`, begins the third call and two more together, then waits for
+ * them; `thread`, with a progress thread; `store`, with one too, while the
+ * program waits in the store for a key that no rank sets.
  */
 #include <signal.h>
 #include <stdio.h>

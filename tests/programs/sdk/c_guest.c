@@ -1,13 +1,14 @@
-/* c_guest.c: a worker for whoever starts it: a line "rank R of N, local L of M,
- * node K of J: ok" when all sums and the store were right, or "rank R: CODE:
- * TEXT" and exit status 1.
+/* c_guest.c: a worker for any launcher. Prints "rank R of N, local L of M, node
+ * K of J: ok" if all sums and the store are right, else "rank R: CODE: TEXT",
+ * and exits with 1.
  *
- *   c_guest             the above      c_guest twice    and then once more
- *   c_guest kill R      rank R is killed -9 between two calls; the others do
- *                       not heed SIGTERM, so that they can say what they heard
- *   c_guest leave R     rank R ends after ddp_finalize; the others learn it
- *   c_guest wait FIFO   after its line waits until somebody writes to FIFO,
- *                       with the world open
+ *   c_guest             once           c_guest twice    two worlds in turn
+ *   c_guest kill R      rank R dies of kill -9 between two calls; the others
+ *                       ignore SIGTERM, so that they can print the error
+ *   c_guest leave R     rank R exits after ddp_finalize; the others get an
+ *                       error
+ *   c_guest wait FIFO   after its line waits for a writer of FIFO, before it
+ *                       leaves the world
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,12 +1,12 @@
-/* c_pause.c: all ranks make all_reduce calls, before the third of which one
- * rank pauses. It prints its pid first.
+/* c_pause.c: all ranks make all_reduce calls. One rank pauses before the third
+ * one; it prints its pid first.
  *
- *   c_pause HOW CULPRIT [MS]   for MS ms, then all go on for a second or two;
- *                              else for ever, or, if it sleeps, until the
- *                              file `go` exists
- *   loop    computes, and does nothing else      sleep   in nanosleep
- *   write   appends to the file `checkpoint`     step    reports a step a call,
- *   alone   all compute, and nobody calls                and then sleeps
+ *   c_pause HOW CULPRIT [MS]   pauses for MS ms, then all ranks continue for a
+ *                              second or two. Without MS: for ever, or, if it
+ *                              sleeps, until the file `go` exists
+ *   loop    computes                             sleep   in nanosleep
+ *   write   appends to the file `checkpoint`     step    reports a step for
+ *   alone   all ranks compute, without calls             each call, then sleeps
  */
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,14 +1,15 @@
-/* c_share.c: a rank that takes part in a gather which the ranks pass on to each
- * other, as libddp does, and checks what it got; or, as RANK, misbehaves. Each
- * rank's value is some 50 KB, so that none is sent at once.
+/* c_share.c: a rank of a gather whose list the ranks pass on to each other, as
+ * libddp does. It checks the list that it gets, or, as RANK, misbehaves. Each
+ * rank's value has some 50 KB, so that no value is sent in one piece.
  *
- *   c_share [WHAT RANK]   prints "rank R: ok", or what is wrong, when all that
- *                         are left have it. WHAT that rank does to who comes:
- *     lies     seals wrong bytes          short    sends half, and closes
- *     garbles  sends what is no record    silent   listens, and says nothing
- *     refuses  does not listen any more
- *     dies     sends half and is gone     strange  knocks where it was sent,
- *                         with wrong hellos, before it behaves
+ *   c_share [WHAT RANK]   prints "rank R: ok", or what is wrong, when all
+ *                         remaining ranks have the list. WHAT RANK does to the
+ *                         ranks that connect to it:
+ *     lies     encrypts wrong bytes       short    sends half, and closes
+ *     garbles  sends bytes that are not a record
+ *     silent   listens, and sends nothing
+ *     refuses  does not listen any more   dies     sends half and exits
+ *     strange  before it behaves, connects to its own source with wrong hellos
  * With WHAT all ranks print "rank R: told" when the server has answered. */
 #include <poll.h>
 #include <string.h>

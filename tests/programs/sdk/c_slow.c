@@ -1,12 +1,12 @@
-/* c_slow.c: all ranks make all_reduce calls, which take nearly all their time:
- * the job is balanced. While the file `slow` exists, one rank sleeps for 100 ms
- * before each call, which takes as long on busy CPUs. When `end` exists, all
- * leave.
+/* c_slow.c: all ranks make all_reduce calls, which take nearly all their time,
+ * so the job is balanced. While the file `slow` exists, one rank sleeps for
+ * 100 ms before each call; on busy CPUs a call takes as long. When `end`
+ * exists, all ranks leave.
  *
- *   c_slow RANK [HOW]   that rank
+ *   c_slow RANK [HOW]   RANK is the slow rank
  *   small   calls of a few bytes      async   with a request
  *   poll    with a request, in a loop of ddp_test
- *   compute it computes instead
+ *   compute computes instead of sleeping
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* c_together.c: what ranks do together beside averaging. Prints lines with the
- * rank, or what was wrong.
+/* c_together.c: ddp_once, ddp_should_stop, spans and batch norm. Prints lines
+ * with the rank, or what was wrong.
  *
  *   c_together once SCOPE FILE     each running rank adds a line to FILE
  *   c_together fail SCOPE RANK     the function fails on that rank

@@ -1,12 +1,12 @@
-/* host: one host of a pretended cluster, as namespaces of its own (network,
- * host name, processes, mounts, IPC), and commands that run in it.
+/* host: a simulated host of a cluster, made of namespaces (network, host name,
+ * processes, mounts, IPC), and commands that run in it.
  *
- *   host up NAME HOSTS_FILE   makes it, prints the pid of its init and stays;
- *                             all of the host ends when this process does, and
- *                             this process when its parent does
- *   host exec PID CMD ARG...  runs CMD in it: working folder, environment,
- *                             stdio, signals sent to it and exit status pass
- *                             through; CMD dies with it */
+ *   host up NAME HOSTS_FILE   creates the host, prints the pid of its init, and
+ *                             stays. When this process ends, so does the host;
+ *                             when its parent ends, this process does
+ *   host exec PID CMD ARG...  runs CMD in the host, with this process's working
+ *                             folder, environment and stdio. Passes on signals
+ *                             and the exit status; CMD dies with it */
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>

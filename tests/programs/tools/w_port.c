@@ -1,9 +1,11 @@
-/* w_port.c: ports for tests, on 127.0.0.1. w_port free: prints a port that is
- * free, and that the kernel gives nobody who asks for any, to listen or to
- * connect: so it is still free when it is used. w_port silent | closing | says
- * TEXT: prints the port that it listens on and plays a server that is not ours,
- * until it is killed. w_port take PORT: listens there for a moment, with
- * SO_REUSEADDR; fails if it cannot. */
+/* w_port.c: ports for tests, on 127.0.0.1.
+ *   w_port free        prints a free port that the kernel gives to no process
+ *                      that asks for any port: it remains free until it is used
+ *   w_port silent | closing | says TEXT
+ *                      prints the port on which it listens, and plays another
+ *                      kind of server until it is killed
+ *   w_port take PORT   listens there for a moment, with SO_REUSEADDR; fails if
+ *                      it cannot */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

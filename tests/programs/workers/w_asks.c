@@ -1,9 +1,9 @@
-/* w_asks.c: a worker that asks libddp whether to stop in each step, which is
- * nothing else, and leaves SIGTERM as it is.
+/* w_asks.c: a worker that only asks libddp in each step whether to stop, and
+ * does not handle SIGTERM.
  *   w_asks CODE [RANK SIGNAL]   prints "up RANK of SIZE, NS" when all ranks are
- *                there, "told at STEP, NS" (monotonic) when it should stop, and
- *                exits with CODE; that rank raises SIGNAL instead
- *   w_asks once  asks once, and then never again */
+ *                here and "told at STEP, NS" (monotonic) when it should stop,
+ *                and exits with CODE; that rank raises SIGNAL instead
+ *   w_asks once  asks once, and never again */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

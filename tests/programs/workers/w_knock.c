@@ -1,21 +1,21 @@
 /* w_knock [AT HOST PORT] WHAT: a client of PyTorch's store (2.2 and later), at
- * MASTER_ADDR:MASTER_PORT. It prints what became of it.
+ * MASTER_ADDR:MASTER_PORT. Prints the result.
  *
  *   ping            "answered", or "closed"
- *   set KEY VALUE   sends its end right behind it, says "sent", and waits until
- *                   the server ends as well
- *   dash KEY VALUE  the same, and is gone when it says so
+ *   set KEY VALUE   sets, shuts down its side, prints "sent", and waits until
+ *                   the server closes
+ *   dash KEY VALUE  the same, but exits when it has printed "sent"
  *   get KEY         "KEY is VALUE", or "closed"
- *   ask KEY         the same, and before it, when it has asked, "asked"
- *   wait KEY [FIFO] "KEY is there" when it is; with FIFO it waits for the end
- *                   of that, and gives up: "gave up"
+ *   ask KEY         the same; before that "asked", when the request is sent
+ *   wait KEY [FIFO] "KEY is there" when it exists. With FIFO: when that has no
+ *                   writer any more, cancels the wait and prints "gave up"
  *   add KEY N       "KEY is N", or "closed"
- *   push KEY VALUE  puts it into a queue, and prints how much is there then
- *   pop KEY         "KEY is VALUE", the first queued; "empty", or "closed"
- *   crowd N         N connections that say nothing: "open"; "closed" when all
- *                   are
- *   time N          N connections after one another, each until it is answered:
- *                   the microseconds of the median one
+ *   push KEY VALUE  appends to a queue, and prints the queue's length
+ *   pop KEY         "KEY is VALUE", the first in the queue; "empty", or
+ *                   "closed"
+ *   crowd N         N silent connections: "open"; "closed" when all are
+ *   time N          N connections in turn, each until it is answered: prints
+ *                   the median in microseconds
  */
 #include <netdb.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* w_lines.c: w_lines COUNT: writes COUNT lines to each of stdout and stderr, in
  * pieces of odd sizes. Line i of rank r is "r i LENGTH x...x", so that a reader
- * can tell whether it is whole. w_lines bytes MIB FILE: so much to stdout, and
- * a line in FILE after each MiB. */
+ * can check it. w_lines bytes MIB FILE: writes MIB MiB to stdout, and a line to
+ * FILE after each MiB. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
