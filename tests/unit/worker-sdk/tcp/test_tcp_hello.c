@@ -249,7 +249,7 @@ static void open_host(struct host *h, int max)
 	h->callers.key = key;
 	h->callers.owner = h;
 	h->callers.expects = expects;
-	h->callers.came = came;
+	h->callers.on_caller = came;
 }
 
 static void close_host(struct host *h)
