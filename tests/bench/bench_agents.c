@@ -19,8 +19,7 @@ static const char usage[] =
 	"  that many workers, one after the other: HELLO, its answer, close\n";
 
 enum { SERVERS = 16, WINDOW = 1024, WORKER = WIRE_WORKER,
-       /* a server accepts this many unauthenticated connections from one
-        * address; for another one it would close the oldest */
+       /* this many unauthenticated connections may come from one address */
        UNPROVEN = 120 };
 
 /* A process that simulates the agents of one server. */

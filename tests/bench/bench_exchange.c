@@ -1,9 +1,8 @@
 /* bench_exchange: every rank of a large world gets the bytes of all others from
  * a real ddprdzv, by SHARE. Agents and workers are simulated, with a connection
  * each; so are the sockets between the first ranks of hosts, as the server
- * assigns them. Each host has its own loopback address. On a host the other
- * ranks read from the first one: these reads are omitted, because they cost
- * only their host. */
+ * assigns them. Each host has its own loopback address. The reads of a host's
+ * other ranks from its first are omitted: they only cost that host. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,8 +18,7 @@ static const char usage[] =
 
 enum { FANOUT_MAX = 64, CHUNK = 64 << 10, BUFFER = 128 << 10, PROCESSES = 16,
        PORT = 29333, MIB = 1 << 20,
-       /* the server accepts at most this many unauthenticated connections from
-        * one address, which all of ours share */
+       /* this many unauthenticated connections may come from one address */
        UNPROVEN = 120 };
 
 struct plan {
@@ -33,8 +31,7 @@ struct plan {
 
 /* A host, represented by its first rank. */
 struct host {
-	uint32_t number, nchildren, here; /* here: children that have sent the
-					   * token */
+	uint32_t number, nchildren, here; /* children with a token */
 	int told; /* the server has named its children and its parent */
 	int listener, parent;
 	int child[FANOUT_MAX]; /* connected, perhaps without a token yet */
@@ -287,8 +284,7 @@ static void prepare(struct host *h, uint32_t number)
 	listen_at(h);
 }
 
-/* The server counts the ranks that will connect: from other hosts, and the rest
- * of this one. */
+/* The server's count includes the other ranks of this host. */
 static void take_told(struct host *h, const struct wire_shared *told)
 {
 	h->nchildren = told->comers - (plan.per_host - 1);

@@ -22,7 +22,7 @@ static const char usage[] =
 enum {
 	EVENTS = 512,
 	WINDOW = 120, /* bench_agents' */
-	/* messages are told apart by their sizes */
+	/* the size of a message identifies it */
 	GREETING = 56, HELLO = 132, WELCOME = 60, JOIN = 92, START = 76,
 	BARRIER = 27, PASSED = 12,
 };

@@ -32,7 +32,7 @@ enum {
 	QUEUE_MAX = 2048, /* frames under way on a path; a full one drops */
 	BURST = 64,
 	LINE = 256,
-	OFF = 1000000, /* of a million frames; a million: all */
+	OFF = 1000000, /* per million frames: all are lost */
 };
 
 struct frame {
@@ -50,7 +50,7 @@ struct path {
 
 struct host {
 	char name[32];
-	int fd; /* of its eth0; -1: the host has ended */
+	int fd; /* its eth0; -1: the host has ended */
 	int cable;
 };
 

@@ -342,8 +342,7 @@ void *realloc(void *p, size_t n)
 	return due("malloc") ? NULL : __libc_realloc(p, n);
 }
 
-/* Only a call that creates a file has a mode; passing it on always does no
- * harm. */
+/* Only a call that creates a file has a mode; passing one on does no harm. */
 #define OPEN(NAME)                                                            \
 	int NAME(const char *path, int flags, ...)                             \
 	{                                                                     \

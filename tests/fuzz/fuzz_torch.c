@@ -1,7 +1,7 @@
 /* fuzz_torch.c: three clients of PyTorch's protocol on one store. The input is
  * segments: a byte with the client, a byte with the length, and that many
  * bytes. Finds reads past a segment's end, crashes, leaks, replies to a client
- * that waits for none, and a store that differs from the one that its journal
+ * that waits for none, and a store that differs from what its journal
  * rebuilds. */
 #include <stdint.h>
 #include <stdlib.h>

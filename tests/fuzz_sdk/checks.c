@@ -70,7 +70,7 @@ void checks_replicas(struct rng *common)
 		}
 		spans[i].data = data;
 	}
-	/* of two ranks the second counts as different */
+	/* if there are two, the second counts as different */
 	name(g, g->n == 2 ? 1 : odd, who, sizeof(who));
 	snprintf(text, sizeof(text), "the data of %s", who);
 	expect(ddp_check_replicas(g->comm, spans, n), bad >= 0, &c, text);

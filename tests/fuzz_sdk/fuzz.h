@@ -80,7 +80,7 @@ struct call {
 	int special;	 /* NaNs, infinities, zeros with signs, denormals */
 	int large;	 /* sums that f16 cannot hold, averages that it can */
 	uint64_t key;	 /* seeds its values */
-	unsigned number; /* of the operation; of the call in the operation */
+	unsigned number; /* the operation's; part: the call's in it */
 	unsigned part;
 	struct group group; /* as it was */
 	/* This rank makes a mistake: its count for rank wrong - 1 is one too
@@ -118,7 +118,7 @@ void call_text(const struct call *c, char *out, size_t size);
 /* Makes the call in a form that this rank draws, and checks its result, now or
  * when it ends. */
 void call_make(const struct call *c);
-/* As call_make, but never waits. Of a message it makes one side. */
+/* As call_make, but never waits. If c is a message, makes one side of it. */
 void call_begin(const struct call *c, int receives);
 /* Makes the call on unused buffers and returns its code, or that of the
  * wait. */

@@ -17,7 +17,7 @@ int is_float(enum ddp_type type)
 /* ---- halves, by their definition ---- */
 
 struct half {
-	int bits; /* of the significand, with the hidden bit */
+	int bits; /* the significand, with the hidden bit */
 	int least; /* exponent of the smallest normal number */
 	uint16_t infinity;
 };

@@ -21,10 +21,10 @@ struct peer {
 	int torch;
 	int fd;          /* -1: none */
 	uint64_t session; /* the same for all its connections */
-	uint32_t id;      /* of its request */
+	uint32_t id;      /* its request's */
 	struct buf in;    /* received, and not consumed yet */
 	struct buf out;   /* its request, kept to be sent again */
-	struct cipher cipher; /* of our protocol, once the client is admitted */
+	struct cipher cipher; /* our protocol only, once the client is admitted */
 	struct buf records;   /* received, and still incomplete */
 };
 

@@ -39,8 +39,7 @@ struct request {
 	uint32_t number;
 	uint64_t began;
 	uint64_t sent;       /* when it was last sent */
-	uint32_t timeout_ms; /* of a WAIT; in PyTorch's protocol the test's
-			      * own */
+	uint32_t timeout_ms; /* for a WAIT; the test's own in PyTorch's */
 	int canceled;        /* the test has canceled the WAIT */
 	uint32_t n, keys[REQUEST_KEYS];
 	struct value a[REQUEST_KEYS], b;

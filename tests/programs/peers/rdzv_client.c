@@ -10,10 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/random.h"
-#include "rendezvous/client/client_io.h"
 #include "tests/programs/peers/rdzv_raw.h"
+#include "tests/programs/peers/rdzv_requests.h"
 
 static const char usage[] =
 	"rdzv_client do HOST:PORT JOB ROUND RANK REQUEST...\n"
@@ -113,74 +112,27 @@ static int do_delete(struct client *c, char **a, struct err *e)
 	return print_number(rc, rc);
 }
 
-/* ---- requests that libddp does not make ---- */
-
-static struct buf *begin(struct client *c)
-{
-	buf_reset(&c->out);
-	c->timeout_at = 0;
-	c->timeout_end = 0;
-	return &c->out;
-}
-
-/* MULTI_GET or MULTI_SET, with the n words from a. */
-static int send_words(struct client *c, unsigned type, char **a, uint32_t n,
-		      struct wire_frame *f, struct err *e)
-{
-	struct buf items = BUF_INIT(WIRE_BODY_MAX);
-	struct wire_list m;
-
-	for (uint32_t i = 0; i < n; i++)
-		buf_put_slice(&items, str(a[i]));
-	m.items = (struct wire_items){2, SLICE(items.data, items.len)};
-	wire_put_list(begin(c), type, WIRE_REQUEST, c->id, &m);
-	buf_release(&items);
-	return client_round_trip(c, f, e);
-}
-
 static int do_mget(struct client *c, char **a, struct err *e)
 {
-	struct wire_frame f;
-	struct wire_list m;
-	struct reader r;
-	int rc = send_words(c, WIRE_MULTI_GET, a + 1, 2, &f, e);
+	struct slice keys[2] = {str(a[1]), str(a[2])}, v[2];
+	int found[2], rc = rdzv_multi_get(c, keys, v, found, e);
 
-	if (rc < 0)
-		return rc;
-	rc = wire_get_list(&f, &m, e);
-	if (rc < 0)
-		return rc;
-	reader_init(&r, m.items.bytes);
-	for (int i = 0; i < 2; i++) {
-		int found = reader_u8(&r);
-
-		print_value(found, reader_slice(&r));
-	}
-	return r.bad || m.items.count != 2
-		       ? err_set(e, ERR_PROTOCOL, "the reply is malformed") : 0;
+	for (int i = 0; rc == 0 && i < 2; i++)
+		print_value(found[i], v[i]);
+	return rc;
 }
 
 static int do_mset(struct client *c, char **a, struct err *e)
 {
-	struct wire_frame f;
+	struct slice words[4] = {str(a[1]), str(a[2]), str(a[3]), str(a[4])};
 
-	return send_words(c, WIRE_MULTI_SET, a + 1, 4, &f, e);
+	return rdzv_multi_set(c, words, e);
 }
 
 static int do_barrier(struct client *c, char **a, struct err *e)
 {
-	int ms = atoi(a[3]);
-	struct wire_barrier m = {str(a[1]), (uint32_t)atoi(a[2]),
-				 ms < 0 ? WIRE_NO_TIMEOUT : (uint32_t)ms};
-	struct wire_frame f;
-
-	wire_put_barrier(begin(c), WIRE_BARRIER, WIRE_REQUEST, c->id, &m);
-	c->timeout_at = c->out.len - 4;
-	c->timeout_end = ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)ms;
-	return client_round_trip(c, &f, e);
+	return rdzv_barrier(c, str(a[1]), (uint32_t)atoi(a[2]), atoi(a[3]), e);
 }
-
-/* ---- the rest ---- */
 
 static int do_gather(struct client *c, char **a, struct err *e)
 {
