@@ -24,7 +24,7 @@ struct peer {
 	uint32_t id;      /* its request's */
 	struct buf in;    /* received, and not consumed yet */
 	struct buf out;   /* its request, kept to be sent again */
-	struct cipher cipher; /* our protocol only, once the client is admitted */
+	struct cipher cipher; /* our protocol's, once admitted */
 	struct buf records;   /* received, and still incomplete */
 };
 
