@@ -28,9 +28,14 @@
 #   $IDLE                 evaluated by bash, waits for a signal that it traps
 #
 # A file with its own setup or teardown calls lib_setup and lib_teardown.
+#
+# These functions are called thousands of times, so they fork little, and `local -;
+# set +T` spares their commands the trap that bats runs before each one. A failure
+# then shows the line that called the function.
 # Deadlines only end what hangs: nothing here waits for time to pass.
 
-lib_tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+lib_tests=${BASH_SOURCE[0]%/*} # bats loads it as /.../tests/FOLDER/../lib.bash
+lib_tests=${lib_tests%/*/..}
 : "${O:=${lib_tests%/*}/build}"
 export O DDPRUN=$O/ddprun DDPRDZV=$O/ddprdzv
 export PATH=$O:${DDP_TEST_WORKERS:+$DDP_TEST_WORKERS:}$O/tests:$PATH
@@ -44,7 +49,8 @@ declare -ga deaf=(bash -c 'trap "" TERM
 	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 exec "$@"' bash)
 
 lib_setup() {
-	local name
+	local - name
+	set +T
 	T=$BATS_TEST_TMPDIR
 	export TMPDIR=$T XDG_CACHE_HOME=$T/cache DDP_CACHE=$T/cache
 	export XDG_CONFIG_HOME=$T/config # the key that all programs of this test share
@@ -83,7 +89,8 @@ setup() {
 }
 
 start() {
-	local name=$1
+	local - name=$1
+	set +T
 	shift
 	: >"$T/$name.out"
 	: >"$T/$name.err"
@@ -103,19 +110,33 @@ lib_stopped() {
 }
 
 # Kills process $1 unless it has ended within $2 seconds. The clock is a read of a
-# pipe without writers, which leaves no process behind when it is killed.
+# pipe to which nobody writes, which leaves no process behind when it is killed.
 lib_guard() {
 	# the clock is not part of the test: without bats's traps
 	local -
 	set +TEe
+	[ -p "$BATS_RUN_TMPDIR/clock" ] || mkfifo "$BATS_RUN_TMPDIR/clock"
 	(
-		read -rt "$2" _ <> <(:) || true
+		read -rt "$2" _ <>"$BATS_RUN_TMPDIR/clock" || true
 		kill -KILL "$1" && echo "killed after $2 s" >"$T/$3.late"
 	) >/dev/null 2>&1 3>&- 4>&- &
 }
 
+# Assigns the content of file $2 to $1, as $1=$(<$2) does, which forks.
+lib_read() {
+	local text
+	# true at the limit, and at a NUL
+	if IFS= read -rd '' -n 4096 text <"$2"; then
+		text=$(<"$2")
+	else
+		while [[ $text == *$'\n' ]]; do text=${text%$'\n'}; done
+	fi
+	printf -v "$1" %s "$text"
+}
+
 finish() {
-	local name=$1 want=${2:-0} guard
+	local - name=$1 want=${2:-0} guard
+	set +T
 	lib_guard "${pid[$name]}" "${DEADLINE:-120}" "$name"
 	guard=$!
 	status=0
@@ -124,8 +145,8 @@ finish() {
 	kill -KILL "$guard" 2>/dev/null || true
 	wait "$guard" 2>/dev/null || true
 	unset "pid[$name]"
-	out=$(<"$T/$name.out")
-	err=$(<"$T/$name.err")
+	lib_read out "$T/$name.out"
+	lib_read err "$T/$name.err"
 	if [ -e "$T/$name.late" ]; then
 		echo "$name: still running: $(<"$T/$name.late")"
 		return 1
@@ -136,14 +157,16 @@ finish() {
 }
 
 expect() {
-	local want=$1
+	local - want=$1
+	set +T
 	shift
 	start program "$@"
 	finish program "$want"
 }
 
 await() {
-	local file=$1 pattern=$2 limit=${3:-60} from=${4:-1} owner='' name fd tail
+	local - file=$1 pattern=$2 limit=${3:-60} from=${4:-1} owner='' name fd tail
+	set +T
 	for name in "${!pid[@]}"; do
 		case $file in
 		"$T/$name.out" | "$T/$name.err") owner=--pid=${pid[$name]} ;;
@@ -162,7 +185,8 @@ await() {
 }
 
 await_end() {
-	local p left=
+	local - p left=
+	set +T
 	for p; do
 		timeout 20 tail --pid="$p" -f /dev/null || left+=" $p"
 	done
@@ -171,8 +195,11 @@ await_end() {
 }
 
 nothing_left() {
-	env -u TEST_COOKIE "$O/tests/leftovers" "TEST_COOKIE=$TEST_COOKIE" \
-		"${1:-10}"
+	local cookie=TEST_COOKIE=$TEST_COOKIE
+	(
+		unset TEST_COOKIE
+		exec "$O/tests/leftovers" "$cookie" "${1:-10}"
+	)
 }
 
 # Whether it is there; to import it takes seconds, on each try.
@@ -189,6 +216,8 @@ assert u.find_spec("torch")' 2>/dev/null; then
 }
 
 has() {
+	local -
+	set +T
 	grep -qE -e "$2" <<<"$1" && return
 	echo "no line like '$2' in:"
 	sed 's/^/| /' <<<"$1"
@@ -196,6 +225,8 @@ has() {
 }
 
 lacks() {
+	local -
+	set +T
 	! grep -E -e "$2" <<<"$1"
 }
 
@@ -210,7 +241,8 @@ let_others_in() {
 }
 
 lib_teardown() {
-	local name file failed=0
+	local - name file failed=0
+	set +T
 	for name in "${!pid[@]}"; do
 		kill -KILL "${pid[$name]}" 2>/dev/null || true
 		wait "${pid[$name]}" 2>/dev/null || true
