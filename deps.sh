@@ -23,10 +23,10 @@ roots) wanted=debootstrap ;;
 cluster) wanted="$build $cluster" ;;
 *) wanted=$build ;;
 esac
+installed=$(dpkg-query -W -f ' ${Package} ${db:Status-Status} ' $wanted 2>/dev/null || true)
 missing=
 for p in $wanted; do
-	state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)
-	[ "$state" = installed ] || missing="$missing $p"
+	case $installed in *" $p installed "*) ;; *) missing="$missing $p" ;; esac
 done
 [ -n "$missing" ] || exit 0
 
