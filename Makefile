@@ -98,7 +98,7 @@ trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
 include trainers/pack/pack.mk
 
 # Linked statically where Debian has a static library, for a fast start.
-uv_libs = $(shell $(PKG_CONFIG) --libs libuv-static 2>/dev/null || $(PKG_CONFIG) --libs libuv 2>/dev/null || echo -luv) -lpthread -ldl
+uv_libs := $(shell $(PKG_CONFIG) --libs libuv-static 2>/dev/null || $(PKG_CONFIG) --libs libuv 2>/dev/null || echo -luv) -lpthread -ldl
 # The few functions of it that we call, statically within our programs and libddp if
 # possible.
 sodium_libs := $(shell sh -c 'a=$$($(PKG_CONFIG) --variable=libdir libsodium)/libsodium.a; test -f $$a && echo $$a || echo -lsodium')
@@ -119,11 +119,9 @@ launcher: $(programs) $(completions)
 sdk: $(libs) $(O)/ddp.pc $(O)/man/ddp_init.3
 no-trainers:
 	@echo "no oneDNN (libdnnl-dev): the trainers are left out"
-deps:
-	@sh ./deps.sh tests
+deps: ; @sh ./deps.sh tests
 
-build-deps:
-	@sh ./deps.sh
+build-deps: ; @sh ./deps.sh
 
 # This file contains the flags: a change of them rebuilds everything.
 $(O)/obj/%.o: %.c Makefile
@@ -194,13 +192,16 @@ $(O)/ddp-plot: trainers/ddp-plot
 # trainers themselves are linked with the same libraries everywhere.
 CUDA_ARCH ?= 80 90
 cuda_ops := $(if $(has_cudnn),$(O)/libddp_cuda_ops.so)
-cuda_kernels := $(wildcard trainers/cuda/*.cu)
-cuda_ops_objs := $(call objs,$(wildcard trainers/cuda/*.c) base/error.c base/file.c) $(patsubst %,$(O)/obj/%.o,$(cuda_kernels))
+cuda_ops_objs := $(call objs,$(wildcard trainers/cuda/*.c) base/error.c base/file.c) $(O)/obj/kernels.cu.o
 $(call objs,$(wildcard trainers/cuda/*.c)): extra_cflags = -isystem $(CUDA)/include
 # where the library looks for CUDA's, for the error that one of them is missing
 $(call objs,trainers/ops/ops.c): extra_cflags = -DCUDA_LIBRARIES='"$(CUDA)/lib64"'
-$(O)/obj/%.cu.o: %.cu Makefile
+# All kernels are compiled at once: nvcc spends most of its time on CUDA's headers.
+cuda_kernels := $(wildcard trainers/cuda/*.cu)
+$(O)/obj/kernels.cu: $(cuda_kernels) Makefile
 	@mkdir -p $(@D)
+	$(Q)printf '\043include "%s"\n' $(cuda_kernels) >$@
+$(O)/obj/kernels.cu.o: $(O)/obj/kernels.cu
 	$(if $(Q),@echo "  NVCC  $<")
 	$(Q)$(CUDA)/bin/nvcc -O3 -std=c++17 -I. -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics,-Wall \
 		$(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
@@ -237,7 +238,6 @@ ddp_pc = sed 's|@PREFIX@|$1|;s|@LIBDIR@|$2|;s|@INCLUDEDIR@|$3|;s|@RPATH@|$4|;s|@
 $(O)/ddp.pc: worker-sdk/ddp.pc.in Makefile
 	@mkdir -p $(@D)
 	$(Q)$(call ddp_pc,$(abspath $(O)),$${prefix},$(CURDIR)/worker-sdk, -Wl$(comma)-rpath$(comma)$${libdir}) > $@
-comma := ,
 
 # ---- tests
 
@@ -251,21 +251,25 @@ $(internal): $(internal_objs)
 unit_sources := $(filter-out $(if $(has_jpeg),,tests/unit/trainers/pack/% %/test_records.c),$(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c))
 unit_tests := $(patsubst %.c,$(O)/tests/%,$(notdir $(unit_sources)))
 $(foreach s,$(unit_sources),$(eval $(O)/tests/$(basename $(notdir $s)): $(call objs,$s)))
+# gold links in half of ld's time
+test_ld := $(if $(shell $(CC) -fuse-ld=gold -Wl,--version 2>/dev/null),-fuse-ld=gold)
+check_libs := $(shell $(PKG_CONFIG) --libs check 2>/dev/null || echo -lcheck)
 $(unit_tests): $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $(filter-out $(internal),$^) $(internal) $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs) $(replaced)
+	$(Q)$(CC) $(all_ldflags) $(test_ld) -o $@ $(filter-out $(internal),$^) $(internal) $(check_libs) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs) $(replaced)
 
-# -Og takes a quarter of the time of -O2, and tests are half of what check compiles.
-$(call objs,$(unit_sources)): extra_cflags = -Og
+# Tests are half of what check compiles; only some of them compute for long.
+$(call objs,$(unit_sources)): extra_cflags = -O0 -U_FORTIFY_SOURCE
+$(call objs,$(filter tests/unit/trainers/% tests/unit/worker-sdk/math/%,$(unit_sources))): extra_cflags = -Og
 
 # Some tests replace functions ("/* replaces: malloc connect */" lines): the linker binds
 # what they call to the test's __wrap_malloc.
 replaced = $(foreach f,$(shell sed -n 's|^/\* replaces: \(.*\) \*/$$|\1|p' $(patsubst $(O)/obj/%.o,%.c,$(filter $(O)/obj/tests/unit/%,$^))),-Wl,--wrap=$(f))
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.
-host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))
-$(O)/obj/host/%.cu.o: %.cu tests/unit/trainers/cuda/on_host.h Makefile
+host_kernels := $(O)/obj/host/kernels.cu.o
+$(host_kernels): $(O)/obj/kernels.cu tests/unit/trainers/cuda/on_host.h
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX   $<")
 	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -I. -include tests/unit/trainers/cuda/on_host.h -MMD -MP -Wall -Wextra \
@@ -300,7 +304,7 @@ $(O)/tests/c_share: $(call objs,worker-sdk/kv/gather_relay.c worker-sdk/tcp/tcp_
 $(test_programs) $(bench_clients): $(client_objs) $(base_objs) $(wire_objs) $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $(filter-out %.a,$^) $(O)/libddp.a $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) $(test_ld) -o $@ $(filter-out %.a,$^) $(O)/libddp.a $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
 
 # libddp's differential fuzzer is one of them, with several files.
 fuzz_sdk := $(O)/tests/fuzz_sdk
@@ -468,8 +472,7 @@ man: $(O)/generate
 	$(Q)sh docs/insert_options.sh $(O)/generate docs/ddprun.1 >$(O)/ddprun.1
 	$(Q)cat $(O)/ddprun.1 >docs/ddprun.1
 
-map:
-	$(Q)python3 docs/map.py
+map: ; $(Q)python3 docs/map.py
 
 style: $(programs) $(O)/generate
 	@O=$(O) sh tests/style
@@ -520,14 +523,11 @@ coverage: deps
 	-@O=$(abspath build/coverage) sh tests/run $(TESTS)
 	@python3 tests/coverage build/coverage/obj $(ROOM)
 
-model: $(model)
-	@$(model) --seconds $(or $(MODEL_SECONDS),60) $(NODES:%=--nodes %) $(DEPTH:%=--depth %) $(FAULTS:%=--faults %)
+model: $(model) ; @$(model) --seconds $(or $(MODEL_SECONDS),60) $(NODES:%=--nodes %) $(DEPTH:%=--depth %) $(FAULTS:%=--faults %)
 
-planted:
-	@CC="$(CC)" CXX="$(CXX)" sh tests/planted/run $(PLANTED)
+planted: ; @CC="$(CC)" CXX="$(CXX)" sh tests/planted/run $(PLANTED)
 
-fuzz: $(crash_library)
-	@O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) sh tests/fuzz/run $(FUZZ)
+fuzz: $(crash_library) ; @O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) sh tests/fuzz/run $(FUZZ)
 
 # The first lines of the script document FOR, CALL, JOB, AT, N, SEED, JOBS, LOG.
 faults: deps

@@ -1,17 +1,17 @@
 /* dense.cu: the parts of a linear layer's gradient that are not products. */
 #include "trainers/cuda/device.cuh"
 
-enum { WIDE = 32, DEEP = 16 };
+enum { WIDE = 32, DENSE_DEEP = 16 };
 
 /* A block has WIDE outputs; its rows of threads take turns with the samples. */
 static __global__ void mask_and_sum(int n, int out, const float *y, float *dy,
 				    const float *dy1, float *sum)
 {
-	__shared__ float sums[DEEP][WIDE];
+	__shared__ float sums[DENSE_DEEP][WIDE];
 	int o = (int)(blockIdx.x * WIDE + threadIdx.x);
 	float mine = 0;
 
-	for (int i = (int)threadIdx.y; o < out && i < n; i += DEEP) {
+	for (int i = (int)threadIdx.y; o < out && i < n; i += DENSE_DEEP) {
 		size_t at = (size_t)i * out + o;
 		float v = dy1 ? dy[at] + dy1[at] : dy[at];
 
@@ -26,7 +26,7 @@ static __global__ void mask_and_sum(int n, int out, const float *y, float *dy,
 	__syncthreads();
 	if (threadIdx.y || o >= out)
 		return;
-	for (int i = 1; i < DEEP; i++)
+	for (int i = 1; i < DENSE_DEEP; i++)
 		mine += sums[i][threadIdx.x];
 	sum[o] = mine;
 }
@@ -35,6 +35,6 @@ int kernel_mask_and_sum(kernel_stream s, int n, int out, const float *y,
 			float *dy, const float *dy1, float *sum)
 {
 	LAUNCH(mask_and_sum, (unsigned)((out + WIDE - 1) / WIDE),
-	       dim3(WIDE, DEEP), s, n, out, y, dy, dy1, sum);
+	       dim3(WIDE, DENSE_DEEP), s, n, out, y, dy, dy1, sum);
 	return LAUNCHED();
 }
