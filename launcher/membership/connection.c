@@ -178,6 +178,11 @@ static void connection_on_silence(uv_timer_t *t)
 			       GREETING_MS - CONNECT_MS, 0);
 		return;
 	}
+	if (c->role == ROLE_HOST && c->search == SEARCH_FIRST) {
+		/* it is ours, and slow: the port is no other program's */
+		uv_timer_start(t, connection_on_silence, GREETING_MS, 0);
+		return;
+	}
 	if (!c->options->nports && c->search == SEARCH_FIRST && !is_candidate &&
 	    async_client_is_connected(&c->link))
 		connection_fail_mute(c, "has been silent for 5 s");

@@ -202,6 +202,20 @@ refused() {
 	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*silent for 5 s, .*; choose another port with --rdzv-endpoint"
 }
 
+@test "ddprun waits for its own server, however slow that is" {
+	cat >slow <<-'END'
+		#!/bin/sh
+		kill -STOP $$
+		exec ddprdzv "$@"
+	END
+	chmod +x slow
+	start job env DDP_SERVER=./slow ddprun --standalone echo hello
+	await job.err 'waiting ([6-9]|[1-9][0-9]+) s for an answer from '
+	kill -CONT "$(pgrep -P "${pid[job]}" -x slow)"
+	finish job
+	has "$out" '^\[0\] hello$'
+}
+
 @test "a port that closes each connection is an error" {
 	start other w_port closing
 	await other.out '^[0-9]'
