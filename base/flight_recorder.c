@@ -56,7 +56,7 @@ void flight_start(struct flight *f, uint32_t rank, uint32_t world_size)
 	f->rank = rank;
 	f->world_size = world_size;
 	atomic_store_explicit(&f->magic, FLIGHT_MAGIC, memory_order_release);
-	flight_comm_add(f, "", world_size, rank);
+	flight_comm_add(f, "", world_size, rank, &f->waited_ns);
 }
 
 /* FNV-1a. */
@@ -71,8 +71,9 @@ uint32_t flight_comm_id(const char *name)
 	return id ? id : 1;
 }
 
-void flight_comm_add(struct flight *f, const char *name, uint32_t size,
-		     uint32_t rank)
+_Atomic uint64_t *flight_comm_add(struct flight *f, const char *name,
+				  uint32_t size, uint32_t rank,
+				  _Atomic uint64_t *shared)
 {
 	for (int i = 0; f && i < FLIGHT_COMMS; i++) {
 		struct flight_comm *c = &f->comms[i];
@@ -82,9 +83,12 @@ void flight_comm_add(struct flight *f, const char *name, uint32_t size,
 		c->id = flight_comm_id(name);
 		c->rank = rank;
 		strncpy(c->name, name, FLIGHT_GROUP_MAX - 1);
+		c->waited_ns = 0;
+		c->counts = shared == NULL;
 		atomic_store_explicit(&c->size, size, memory_order_release);
-		return;
+		return shared ? shared : &c->waited_ns;
 	}
+	return shared;
 }
 
 void flight_comm_remove(struct flight *f, uint32_t id)
@@ -144,6 +148,8 @@ static void flight_read_comms(struct flight_view *v, const struct flight *f)
 			continue;
 		v->comms[v->ncomms].id = c->id;
 		v->comms[v->ncomms].size = c->size;
+		v->comms[v->ncomms].counts = c->counts == 1;
+		v->comms[v->ncomms].waited_ns = c->waited_ns;
 		flight_read_name(c, v->comms[v->ncomms].name);
 		v->comms[v->ncomms++].rank = c->rank;
 	}

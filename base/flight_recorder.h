@@ -74,8 +74,10 @@ struct flight_comm {
 	_Atomic uint32_t size; /* 0: no communicator */
 	_Atomic uint32_t id;
 	_Atomic uint32_t rank; /* this worker's, in it */
-	uint32_t unused;
-	char name[FLIGHT_GROUP_MAX + 8];
+	uint32_t counts; /* 1: its waits count below; older writers: 0 */
+	char name[FLIGHT_GROUP_MAX];
+	/* how long the program has been blocked in its collectives */
+	_Atomic uint64_t waited_ns;
 };
 
 /* One worker's part. */
@@ -180,21 +182,22 @@ static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 				      memory_order_release);
 }
 
-/* Counts ns as a wait for the other ranks. */
-static inline void flight_add_wait_ns(struct flight *f, uint64_t ns)
+/* Counts ns as a wait for the other ranks of a communicator, in the counter
+ * that flight_comm_add returned. */
+static inline void flight_add_wait_ns(_Atomic uint64_t *waited_ns, uint64_t ns)
 {
 	atomic_store_explicit(
-		&f->waited_ns,
-		atomic_load_explicit(&f->waited_ns, memory_order_relaxed) + ns,
+		waited_ns,
+		atomic_load_explicit(waited_ns, memory_order_relaxed) + ns,
 		memory_order_relaxed);
 }
 
 /* The same for the time since from_ns (flight_clock). The clock moves once in a
- * few ms, which evens out over many waits. f may be NULL. */
-static inline void flight_add_wait(struct flight *f, uint64_t from_ns)
+ * few ms, which evens out over many waits. */
+static inline void flight_add_wait(_Atomic uint64_t *waited_ns,
+				   uint64_t from_ns)
 {
-	if (f)
-		flight_add_wait_ns(f, flight_clock() - from_ns);
+	flight_add_wait_ns(waited_ns, flight_clock() - from_ns);
 }
 
 /* When the call with this ticket was entered; it is this thread's last. */
@@ -238,9 +241,13 @@ void flight_start(struct flight *f, uint32_t rank, uint32_t world_size);
  * the world, whose name is "". */
 uint32_t flight_comm_id(const char *name);
 /* Records a new communicator, its size and this worker's rank in it; and that
- * it was freed. At most FLIGHT_COMMS are recorded. f may be NULL. */
-void flight_comm_add(struct flight *f, const char *name, uint32_t size,
-		     uint32_t rank);
+ * it was freed. At most FLIGHT_COMMS are recorded. f may be NULL. Returns the
+ * counter of the waits in its collectives: shared, which is that of another
+ * communicator of the same ranks, or, if that is NULL, its own; NULL: they are
+ * not counted. */
+_Atomic uint64_t *flight_comm_add(struct flight *f, const char *name,
+				  uint32_t size, uint32_t rank,
+				  _Atomic uint64_t *shared);
 void flight_comm_remove(struct flight *f, uint32_t id);
 
 /* ---- Calls as text ---- */
@@ -300,6 +307,8 @@ struct flight_view {
 	struct {
 		uint32_t id, size, rank;
 		char name[FLIGHT_GROUP_MAX];
+		int counts;
+		uint64_t waited_ns;
 	} comms[FLIGHT_COMMS];
 	int n; /* oldest first */
 	struct flight_op ops[FLIGHT_ENTRIES];

@@ -439,6 +439,43 @@ void wire_put_rank_item(struct buf *items, const struct wire_rank *n)
 	buf_put_slice(items, n->words);
 	buf_put_u32(items, (uint32_t)n->waited);
 	buf_put_slice(items, n->cause);
+	buf_put_u32(items, n->groups.count);
+	buf_put(items, n->groups.bytes.data, n->groups.bytes.len);
+}
+
+void wire_put_group_item(struct buf *items, const struct wire_group *g)
+{
+	buf_put_u32(items, g->comm);
+	buf_put_u32(items, g->size);
+	buf_put_u32(items, (uint32_t)g->waited);
+	buf_put_slice(items, g->name);
+}
+
+struct wire_group wire_get_group_item(struct reader *r)
+{
+	struct wire_group g;
+
+	g.comm = reader_u32(r);
+	g.size = reader_u32(r);
+	g.waited = (int32_t)reader_u32(r);
+	g.name = reader_slice(r);
+	return g;
+}
+
+/* The groups within a rank's item. */
+static struct wire_items wire_get_groups(struct reader *r)
+{
+	struct wire_items groups = {.count = reader_u32(r)};
+
+	groups.bytes.data = r->p;
+	if (groups.count > WIRE_GROUPS_MAX)
+		r->bad = 1;
+	for (uint32_t i = 0; i < groups.count && !r->bad; i++)
+		wire_get_group_item(r);
+	groups.bytes.len = (size_t)(r->p - groups.bytes.data);
+	if (r->bad)
+		groups = (struct wire_items){0};
+	return groups;
 }
 
 struct wire_rank wire_get_rank_item(struct reader *r)
@@ -461,6 +498,7 @@ struct wire_rank wire_get_rank_item(struct reader *r)
 	n.words = reader_slice(r);
 	n.waited = (int32_t)reader_u32(r);
 	n.cause = reader_slice(r);
+	n.groups = wire_get_groups(r);
 	return n;
 }
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 9,
+	WIRE_VERSION = 10,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_MARK_SIZE = 4, /* the part of it before the version */
 	WIRE_NONCE_SIZE = 32,
@@ -31,6 +31,7 @@ enum {
 	WIRE_NAME_MAX = 1024,		/* job, host, address, node id, proof */
 	WIRE_TEXT_MAX = 64 << 10,	/* text for people: reasons, tails */
 	WIRE_DUMP_REPLY_MAX = 1 << 20,	/* a node's part of a dump */
+	WIRE_GROUPS_MAX = 8, /* of a rank, in PROGRESS */
 	WIRE_DUMP_MAX_MS = 600000,
 	WIRE_TOKEN_SIZE = 16, /* the token of a rank that passes on a shared
 			       * list */
@@ -405,7 +406,17 @@ struct wire_rank {
 	struct slice words; /* what it does: "sleeps (nanosleep)" */
 	int32_t waited;	    /* in thousandths of the last minute; -1: unknown */
 	struct slice cause; /* why it may have been slow in that minute */
+	struct wire_items groups; /* at most WIRE_GROUPS_MAX */
 };
+/* A group of ranks that a rank belongs to. */
+struct wire_group {
+	uint32_t comm;	/* its number, the same for all its ranks */
+	uint32_t size;	/* ranks */
+	int32_t waited; /* in its collectives, as in struct wire_rank */
+	struct slice name;
+};
+void wire_put_group_item(struct buf *items, const struct wire_group *g);
+struct wire_group wire_get_group_item(struct reader *r);
 void wire_put_rank_item(struct buf *items, const struct wire_rank *n);
 struct wire_rank wire_get_rank_item(struct reader *r);
 

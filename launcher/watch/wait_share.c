@@ -1,10 +1,22 @@
 /* wait_share.c: sums over the slices of a minute. */
 #include "launcher/watch/wait_share.h"
 
+uint64_t wait_share_most(const struct wait_share *w, uint64_t ns,
+			 uint64_t tick_ns)
+{
+	uint64_t took = ns - w->ns;
+
+	if (!w->ns)
+		return 0;
+	/* a tick that comes late has more waits in it */
+	return WAIT_SHARE_LONGEST * (took > tick_ns ? took : tick_ns);
+}
+
 int wait_share_add(struct wait_share *w, uint64_t ns, uint64_t waited_ns,
 		   uint64_t tick_ns)
 {
-	uint64_t took = ns - w->ns, waited = waited_ns - w->waited_ns, most;
+	uint64_t took = ns - w->ns, waited = waited_ns - w->waited_ns;
+	uint64_t most = wait_share_most(w, ns, tick_ns);
 	int is_first = !w->ns;
 
 	/* the worker has restarted, or its memory is garbage */
@@ -14,8 +26,6 @@ int wait_share_add(struct wait_share *w, uint64_t ns, uint64_t waited_ns,
 	w->waited_ns = waited_ns;
 	if (is_first)
 		return 0;
-	/* a tick that comes late has more waits in it */
-	most = WAIT_SHARE_LONGEST * (took > tick_ns ? took : tick_ns);
 	w->slice.ns += took;
 	w->slice.waited_ns += waited < most ? waited : most;
 	return ++w->ticks == WAIT_SHARE_TICKS;
@@ -36,7 +46,7 @@ static const struct wait_slice *wait_share_slice(const struct wait_share *w,
 	return &w->past[(w->n - 1 - i) % (WAIT_SHARE_SLICES + 1)];
 }
 
-static uint64_t wait_share_ns(const struct wait_share *w)
+uint64_t wait_share_ns(const struct wait_share *w)
 {
 	uint64_t ns = 0;
 

@@ -31,12 +31,18 @@ struct wait_share {
 	unsigned n; /* slices so far */
 };
 
+/* What counts of the time that was waited since the last tick, if this one is
+ * at ns; 0: this is the first. */
+uint64_t wait_share_most(const struct wait_share *w, uint64_t ns,
+			 uint64_t tick_ns);
 /* A tick: waited_ns is the worker's own count, which only grows. 1: a slice is
  * full, and wait_share_end_slice is due. */
 int wait_share_add(struct wait_share *w, uint64_t ns, uint64_t waited_ns,
 		   uint64_t tick_ns);
 void wait_share_end_slice(struct wait_share *w, const struct delays *now);
 
+/* The length of that minute. */
+uint64_t wait_share_ns(const struct wait_share *w);
 /* In thousandths; -1: it has not been watched for a minute. */
 int32_t wait_share_permille(const struct wait_share *w);
 /* Why it may have been slow in that minute, as delays_words; "" while

@@ -17,6 +17,7 @@ enum {
 	REPORT_TICKS = 5, /* between two reports, if nothing changes */
 	WORKER_MS = 10,	  /* at least, for each worker: 1 % of a CPU */
 	REPORT_MAX = 16 << 20,
+	GROUPS_ROOM = 4096,
 	WHERE_MAX = 100,
 	SAID_MAX = 160,
 	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX +
@@ -55,17 +56,22 @@ static void watch_note_step(struct watch *w, int64_t step)
 		w->steps = (uint64_t)step + 1;
 }
 
-/* From a worker's first call of libddp on. */
-static void watch_note_wait(struct wait_share *w,
-			    const struct activity_sample *s, uint64_t tick_ms)
+/* From a worker's first call of libddp on. view is what its recorder has. */
+static void watch_note_wait(struct watched *x, const struct activity_sample *s,
+			    const struct flight_view *view, uint64_t tick_ms)
 {
+	uint64_t tick_ns = tick_ms * 1000000;
 	struct delays now;
 
-	if (!s->calls ||
-	    !wait_share_add(w, s->ns, s->waited_ns, tick_ms * 1000000))
+	if (!s->calls)
+		return;
+	group_waits_add(&x->groups, view,
+			wait_share_most(&x->share, s->ns, tick_ns));
+	if (!wait_share_add(&x->share, s->ns, s->waited_ns, tick_ns))
 		return;
 	delays_read((pid_t)s->pid, &now);
-	wait_share_end_slice(w, &now);
+	wait_share_end_slice(&x->share, &now);
+	group_waits_end_slice(&x->groups);
 }
 
 /* Returns whether the owner should hear of it at once: it has begun, or ended,
@@ -82,7 +88,7 @@ static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 	sampler_read(w->recorder, i, worker->pid, path, w->view, &s, &x->call);
 	activity_add(&x->activity, &s);
 	watch_note_step(w, s.step);
-	watch_note_wait(&x->share, &s, tick_ms);
+	watch_note_wait(x, &s, w->view, tick_ms);
 	quiet = activity_quiet_ms(&x->activity, s.ns);
 	return x->activity.doing != x->reported && quiet > 2 * tick_ms;
 }
@@ -141,7 +147,8 @@ static void watch_put(struct watch *w, uint32_t i, struct connects *c,
 	const struct activity_sample *s =
 		&a->past[(a->n + ACTIVITY_TICKS - 1) % ACTIVITY_TICKS];
 	char cause[DELAYS_WORDS_MAX], words[WORDS_MAX];
-	const struct wire_rank item = {
+	struct buf groups = BUF_INIT(GROUPS_ROOM);
+	struct wire_rank item = {
 		.rank = worker_rank(worker),
 		.local_rank = i,
 		.pid = worker->pid,
@@ -160,8 +167,14 @@ static void watch_put(struct watch *w, uint32_t i, struct connects *c,
 		.cause = SLICE_STR(wait_share_cause(&x->share, cause)),
 	};
 
+	item.groups.count = group_waits_put(&x->groups,
+					    wait_share_ns(&x->share), &groups);
+	item.groups.bytes = SLICE(groups.data, groups.len);
+	if (groups.failed)
+		item.groups = (struct wire_items){0};
 	x->reported = a->doing;
 	wire_put_rank_item(items, &item);
+	buf_release(&groups);
 }
 
 static void watch_send(struct watch *w, struct buf *items, uint32_t n)

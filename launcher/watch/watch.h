@@ -6,6 +6,7 @@
 #include "base/loop.h"
 #include "launcher/python/python.h"
 #include "launcher/watch/activity.h"
+#include "launcher/watch/group_waits.h"
 #include "launcher/watch/sampler.h"
 #include "launcher/watch/wait_share.h"
 #include "launcher/worker/recorder.h"
@@ -16,6 +17,7 @@ struct watched {
 	struct activity activity;
 	struct sampler_call call;
 	struct wait_share share;
+	struct group_waits groups;
 	/* the program's, once it has been quiet; no runtime: not Python */
 	struct python_process python;
 	enum wire_doing reported; /* in the last report */

@@ -8,6 +8,7 @@
 enum {
 	CALL_MAX = 160,
 	WORDS_MAX = 400,
+	GROUPS_MAX = 1024,  /* bytes of a rank's groups */
 	CHAIN_MAX = 32,	    /* ranks that wait for each other */
 	WORKS_FACTOR = 10,  /* patience with a rank that shows work */
 	BLOCKED_FACTOR = 4, /* with one whose file system is slow */
@@ -27,7 +28,9 @@ static void stall_rank_release(struct stall_rank *r)
 	free((char *)r->at.call.data);
 	free((char *)r->at.words.data);
 	free((char *)r->at.cause.data);
+	free((char *)r->at.groups.bytes.data);
 	r->at.call = r->at.words = r->at.cause = (struct slice){NULL, 0};
+	r->at.groups = (struct wire_items){0};
 }
 
 void stall_release(struct stall *s)
@@ -55,6 +58,20 @@ static int stall_copy(struct slice *to, struct slice from, size_t max)
 	return 0;
 }
 
+static int stall_copy_groups(struct wire_items *to, struct wire_items from)
+{
+	char *p;
+
+	if (!from.count || from.bytes.len > GROUPS_MAX)
+		return 0;
+	p = malloc(from.bytes.len);
+	if (!p)
+		return -ENOMEM;
+	memcpy(p, from.bytes.data, from.bytes.len);
+	*to = (struct wire_items){from.count, {p, from.bytes.len}};
+	return 0;
+}
+
 int stall_set(struct stall *s, const struct wire_rank *r)
 {
 	struct stall_rank *own;
@@ -65,10 +82,12 @@ int stall_set(struct stall *s, const struct wire_rank *r)
 	stall_rank_release(own);
 	own->at = *r;
 	own->at.call = own->at.words = own->at.cause = (struct slice){NULL, 0};
+	own->at.groups = (struct wire_items){0};
 	own->known = 1;
 	if (stall_copy(&own->at.call, r->call, CALL_MAX) < 0 ||
 	    stall_copy(&own->at.words, r->words, WORDS_MAX) < 0 ||
-	    stall_copy(&own->at.cause, r->cause, WORDS_MAX) < 0)
+	    stall_copy(&own->at.cause, r->cause, WORDS_MAX) < 0 ||
+	    stall_copy_groups(&own->at.groups, r->groups) < 0)
 		return -ENOMEM;
 	return 0;
 }

@@ -12,7 +12,7 @@ enum {
 };
 
 struct stall_rank {
-	struct wire_rank at; /* call, words and cause are copies */
+	struct wire_rank at; /* its texts and groups are copies */
 	int known, ended;
 };
 

@@ -88,6 +88,18 @@ assert e['event'] == 'slow' and e['rank'] == 1 and 'slows' in e['text'], e"
 	done
 }
 
+@test "a rank that is slow in its groups is named, not the one that waits for it" {
+	: >slow
+	# rank 2 waits for rank 3, and is then late for rank 0
+	start a ddprun --nproc-per-node 4 c_slow 3 groups
+	await a.err '^ddprun: rank 3 on [^ ]+ \(pid [0-9]+\) slows the job down: the other ranks of group [12]\.1 wait for it [0-9]+ % of the time; [^;]+$'
+	rm slow
+	await a.err '^ddprun: rank 3 on [^ ]+ \(pid [0-9]+\) no longer slows the job down$'
+	: >end
+	finish a
+	[ "$(grep -c slows <<<"$err")" = 2 ]
+}
+
 @test "report.json of a job that fails has the rank that was slow" {
 	: >slow
 	job a --nproc-per-node 2 --log-dir logs

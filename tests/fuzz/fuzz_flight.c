@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size -= sizeof(at);
 	memset(&f, 0, sizeof(f));
 	flight_start(&f, 1, 4);
-	flight_comm_add(&f, "1.0", 2, 0);
+	flight_comm_add(&f, "1.0", 2, 0, NULL);
 	for (uint64_t i = 0; i < 300; i++)
 		flight_end(&f, flight_begin(&f, i % 2 ? id : 0, i, i << 52),
 			   i % 3 ? 0 : ERR_REMOTE);

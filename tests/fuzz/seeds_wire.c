@@ -12,6 +12,8 @@ static const struct wire_rank rank = {
 	.rank = 1, .pid = 7, .doing = RANK_CALLS, .peer = -1, .step = -1,
 	.call = {"all_reduce", 10}, .words = {"sleeps", 6},
 	.cause = {"swaps", 5}};
+static const struct wire_group group = {
+	.comm = 7, .size = 2, .waited = 300, .name = {"1.0", 3}};
 static const struct wire_call call = {
 	.rank = 1, .comm = 2, .number = 3, .words = {"f32 x 4", 7}};
 
@@ -19,6 +21,18 @@ static const struct wire_gpu gpu = {
 	.index = 1, .uuid = {"GPU-1", 5}, .name = {"H200", 4},
 	.temperature = 41, .utilization = -1,
 };
+
+static void seeds_wire_put_rank(struct buf *b)
+{
+	struct wire_rank with_group = rank;
+	struct buf groups = BUF_INIT(SEED_MAX);
+
+	wire_put_group_item(&groups, &group);
+	with_group.groups = (struct wire_items){
+		1, SLICE(groups.data, groups.len)};
+	wire_put_rank_item(b, &with_group);
+	buf_release(&groups);
+}
 
 /* Two items as this type's frames have them. */
 static struct wire_items seeds_wire_items(enum wire_type type,
@@ -30,7 +44,7 @@ static struct wire_items seeds_wire_items(enum wire_type type,
 		} else if (type == WIRE_GPUS) {
 			wire_put_gpu_item(b, &gpu);
 		} else if (type == WIRE_PROGRESS || type == WIRE_RANKS) {
-			wire_put_rank_item(b, &rank);
+			seeds_wire_put_rank(b);
 		} else if (type == WIRE_DUMP_REPLY || type == WIRE_NODE) {
 			wire_put_call_item(b, &call);
 		} else {

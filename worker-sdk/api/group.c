@@ -268,9 +268,10 @@ static int split_call(struct split *s, int color, int key,
 	else if (!rc)
 		*group = s->group;
 	if (!rc && s->group)
-		flight_comm_add(c->world->flight, s->group->name,
-				(uint32_t)s->group->size,
-				(uint32_t)s->group->rank);
+		s->group->waited_ns = flight_comm_add(
+			c->world->flight, s->group->name,
+			(uint32_t)s->group->size, (uint32_t)s->group->rank,
+			s->group->size == c->size ? c->waited_ns : NULL);
 	free(s->wishes);
 	free(s->said);
 	free(s->values);

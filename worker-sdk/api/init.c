@@ -158,6 +158,7 @@ static int init_meet(struct ddp_comm *c, const struct ddp__exchange *x,
 	int rc;
 
 	w->flight = ddp__recorder_open(&w->env, w->host, &w->flight_fd);
+	c->waited_ns = w->flight ? &w->flight->waited_ns : NULL;
 	if (c->size == 1 && !c->backend->serves_one)
 		return 0;
 	ticket = flight_begin(w->flight, c->id, 0, ddp__call_pack(&call));

@@ -96,13 +96,11 @@ static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 	return 0;
 }
 
-/* Whether time in this call may be a wait for any rank of the world. */
-static inline int ddp__waits_for_all(const struct ddp_comm *c,
-				     const struct ddp__call *call)
+/* Where time in this call counts as a wait for c's other ranks, or NULL. */
+static inline _Atomic uint64_t *ddp__wait_counter(const struct ddp_comm *c,
+						  const struct ddp__call *call)
 {
-	return c->world->flight &&
-	       (uint32_t)c->size == c->world->flight->world_size &&
-	       !ddp__is_message(call);
+	return ddp__is_message(call) ? NULL : c->waited_ns;
 }
 
 /* Ends an operation with rc and, if rc is negative, *e. A communicator's first
@@ -124,10 +122,11 @@ static inline int ddp__leave_blocking(struct ddp_comm *c,
 				      const struct ddp__call *call, int rc,
 				      struct err *e)
 {
-	struct flight *f = c->world->flight;
+	_Atomic uint64_t *waited_ns = ddp__wait_counter(c, call);
 
-	if (ddp__waits_for_all(c, call))
-		flight_add_wait(f, flight_entered_ns(f, call->ticket));
+	if (waited_ns)
+		flight_add_wait(waited_ns, flight_entered_ns(c->world->flight,
+							     call->ticket));
 	return ddp__leave(c, call, rc, e);
 }
 

@@ -146,6 +146,8 @@ struct ddp_comm {
 	 * world. */
 	char name[DDP__GROUP_NAME];
 	uint32_t id; /* the name's number in the flight recorder */
+	/* where the recorder counts waits in its collectives; NULL: nowhere */
+	_Atomic uint64_t *waited_ns;
 	unsigned splits, reducers; /* made from this communicator so far */
 	/* The pointer to it in its owner inside libddp, set to NULL when it is
 	 * freed; or NULL. */

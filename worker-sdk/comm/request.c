@@ -121,6 +121,7 @@ static int orphan_wait(ddp_request **request, struct err *e)
 static int request_check(struct ddp_request *r, int timeout_ms, struct err *e)
 {
 	struct ddp_comm *c = r->comm;
+	_Atomic uint64_t *waited_ns;
 	uint64_t from;
 	int rc;
 
@@ -128,16 +129,16 @@ static int request_check(struct ddp_request *r, int timeout_ms, struct err *e)
 		*e = c->broken;
 	if (r->ended)
 		return r->ended;
-	from = timeout_ms && ddp__waits_for_all(c, &r->call) ? flight_clock()
-							     : 0;
+	waited_ns = timeout_ms ? ddp__wait_counter(c, &r->call) : NULL;
+	from = waited_ns ? flight_clock() : 0;
 	if (r->own)
 		rc = ddp__self_test(r, timeout_ms, e);
 	else if (timeout_ms)
 		rc = c->backend->wait(r, timeout_ms, e);
 	else
 		rc = c->backend->test(r, e);
-	if (from)
-		flight_add_wait(c->world->flight, from);
+	if (waited_ns)
+		flight_add_wait(waited_ns, from);
 	if (rc < 0)
 		rc = ddp__leave(c, &r->call, rc, e);
 	else if (rc)
@@ -151,11 +152,11 @@ static int request_check(struct ddp_request *r, int timeout_ms, struct err *e)
  * and only the time that sched_yield took counts. The world is acquired. */
 static void request_count_poll(const struct ddp_request *r)
 {
+	_Atomic uint64_t *waited_ns = ddp__wait_counter(r->comm, &r->call);
 	uint64_t gap = clock_ns() - polled.until_ns;
 
-	if (ddp__waits_for_all(r->comm, &r->call))
-		flight_add_wait_ns(r->comm->world->flight,
-				   polled.yielded_ns +
+	if (waited_ns)
+		flight_add_wait_ns(waited_ns, polled.yielded_ns +
 					   (gap < POLL_GAP_NS ? gap : 0));
 	polled.yielded_ns = 0;
 }

@@ -141,10 +141,11 @@ int ddp_wait_event(ddp_comm *c, void *event)
 	static const struct ddp__call call = {.kind = DDP__WAIT_EVENT};
 	struct err *e = ddp__last_error();
 	int rc = ddp__acquire(c, &call, e);
-	uint64_t ticket;
+	uint64_t ticket, from;
 
 	if (rc)
 		return rc;
+	from = flight_clock();
 	/* what this rank waits for is that all come to the last collective */
 	ticket = flight_begin(c->world->flight, c->id, c->calls,
 			      ddp__call_pack(&call));
@@ -156,6 +157,8 @@ int ddp_wait_event(ddp_comm *c, void *event)
 			     c->backend->name);
 	else
 		rc = ddp__nccl_wait_event(c, event, e);
+	if (c->waited_ns)
+		flight_add_wait(c->waited_ns, from);
 	flight_end(c->world->flight, ticket, rc < 0);
 	ddp__release(c);
 	return rc;

@@ -7,6 +7,7 @@
  *   small   calls of a few bytes      async   with a request
  *   poll    with a request, in a loop of ddp_test
  *   compute computes instead of sleeping
+ *   groups  the calls are those of rows and columns, each of two ranks
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -37,12 +38,28 @@ static void be_slow(const char *how)
 			sum += (uint64_t)i;
 }
 
+static int meet_groups(ddp_comm *world)
+{
+	static ddp_comm *groups[2];
+	int rank = ddp_rank(world), rc = 0;
+
+	if (!groups[0])
+		rc = ddp_comm_split(world, rank / 2, 0, &groups[0]);
+	if (!rc && !groups[1])
+		rc = ddp_comm_split(world, rank % 2, 0, &groups[1]);
+	for (int i = 0; !rc && i < 2; i++)
+		rc = ddp_all_reduce(groups[i], x, x, COUNT, DDP_F32, DDP_MAX);
+	return rc;
+}
+
 static int meet(ddp_comm *world, const char *how)
 {
 	size_t count = strcmp(how, "small") ? COUNT : 1;
 	ddp_request *request;
 	int rc;
 
+	if (!strcmp(how, "groups"))
+		return meet_groups(world);
 	if (strcmp(how, "async") && strcmp(how, "poll"))
 		return ddp_all_reduce(world, x, x, count, DDP_F32, DDP_MAX);
 	rc = ddp_all_reduce_async(world, x, x, count, DDP_F32, DDP_MAX,

@@ -91,7 +91,7 @@ START_TEST(many_may_be_pending_and_the_longest_is_reported)
 	uint64_t t[3];
 
 	flight_start(f, 0, 2);
-	flight_comm_add(f, "1.0", 2, 1);
+	flight_comm_add(f, "1.0", 2, 1, NULL);
 	for (int i = 0; i < 3; i++)
 		t[i] = flight_begin(f, id, (uint64_t)i + 1,
 				    word(FLIGHT_SEND, 1, 0, 5, 9));
@@ -143,7 +143,7 @@ START_TEST(a_reducers_communicator_is_named_as_such)
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		flight_start(f, 0, 2);
-		flight_comm_add(f, all[i].name, 2, 0);
+		flight_comm_add(f, all[i].name, 2, 0, NULL);
 		flight_begin(f, flight_comm_id(all[i].name), 1,
 			     word(FLIGHT_BARRIER, 0, 0, 0, 0));
 		read_it(f);
@@ -262,7 +262,7 @@ START_TEST(only_the_last_calls_are_kept)
 	/* the recorder is off */
 	ck_assert_uint_eq(flight_begin(NULL, 0, 1, 1), 0);
 	flight_end(NULL, 0, 0);
-	flight_comm_add(NULL, "1.0", 2, 0);
+	flight_comm_add(NULL, "1.0", 2, 0, NULL);
 	ck_assert_int_eq(flight_stop(NULL), 0);
 	free(f);
 }
@@ -334,14 +334,39 @@ START_TEST(waits_add_up_until_a_new_worker_begins)
 	struct flight *f = make();
 
 	flight_start(f, 0, 1);
-	flight_add_wait(NULL, 0);
-	flight_add_wait(f, flight_clock() - 5000000);
-	flight_add_wait(f, flight_clock() - 7000000);
+	flight_add_wait(&f->waited_ns, flight_clock() - 5000000);
+	flight_add_wait(&f->waited_ns, flight_clock() - 7000000);
 	ck_assert_int_eq(flight_read(&view, f), 0);
 	ck_assert_uint_ge(view.waited_ns, 12000000);
 	flight_start(f, 0, 1);
 	ck_assert_int_eq(flight_read(&view, f), 0);
 	ck_assert_uint_eq(view.waited_ns, 0);
+	free(f);
+}
+END_TEST
+
+START_TEST(a_communicator_counts_its_own_waits)
+{
+	struct flight *f = make();
+	_Atomic uint64_t *group, *all;
+
+	flight_start(f, 0, 4);
+	group = flight_comm_add(f, "1.0", 2, 0, NULL);
+	all = flight_comm_add(f, "r1", 4, 0, &f->waited_ns);
+	flight_add_wait_ns(group, 7);
+	flight_add_wait_ns(all, 5);
+	read_it(f);
+	ck_assert_uint_eq(view.waited_ns, 5);
+	ck_assert_int_eq(view.ncomms, 3);
+	ck_assert(!view.comms[0].counts && !view.comms[2].counts);
+	ck_assert(view.comms[1].counts);
+	ck_assert_uint_eq(view.comms[1].waited_ns, 7);
+	/* another one takes its place */
+	flight_comm_remove(f, flight_comm_id("1.0"));
+	ck_assert_ptr_eq(flight_comm_add(f, "2.0", 2, 0, NULL), group);
+	read_it(f);
+	ck_assert_uint_eq(view.comms[1].waited_ns, 0);
+	ck_assert_ptr_null(flight_comm_add(NULL, "2.0", 2, 0, NULL));
 	free(f);
 }
 END_TEST
@@ -568,6 +593,7 @@ int main(void)
 	tcase_add_test(c,
 		       a_writer_is_read_while_it_runs_and_when_it_was_killed);
 	tcase_add_test(c, waits_add_up_until_a_new_worker_begins);
+	tcase_add_test(c, a_communicator_counts_its_own_waits);
 	tcase_add_test(c, garbage_is_read_without_harm);
 	tcase_add_test(c, libddp_writes_into_the_part_that_is_named);
 	tcase_add_test(c, a_foreign_file_is_not_used_as_recorder);

@@ -72,9 +72,9 @@ START_TEST(a_communicator_has_its_own_numbers_and_ranks)
 	uint32_t ranks[RANKS], elsewhere;
 
 	start();
-	flight_comm_add(&parts[0], "1.0", 2, 0);
-	flight_comm_add(&parts[2], "1.0", 2, 1);
-	flight_comm_add(&parts[1], "1.1", 1, 0);
+	flight_comm_add(&parts[0], "1.0", 2, 0, NULL);
+	flight_comm_add(&parts[2], "1.0", 2, 1, NULL);
+	flight_comm_add(&parts[1], "1.1", 1, 0, NULL);
 	call(2, "", FLIGHT_BARRIER, 90, 1);
 	call(1, "", FLIGHT_BARRIER, 90, 1);
 	call(0, "1.0", FLIGHT_BARRIER, 3, 0);

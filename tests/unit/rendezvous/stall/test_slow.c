@@ -55,6 +55,29 @@ static void waits(uint32_t rank, int32_t waited, const char *cause)
 	ck_assert_int_eq(stall_set(&ranks, &r), 0);
 }
 
+enum { ROW = 11, COLUMN = 21 }; /* communicators of two ranks; + 1: the second */
+
+/* In a grid of 2 by 2 ranks, which also meet in the world. */
+static void waits_in_grid(uint32_t rank, int32_t world, int32_t row,
+			  int32_t column)
+{
+	struct buf items = BUF_INIT(1024);
+	const struct wire_group of[] = {
+		{ROW + rank / 2, 2, row, SLICE_STR(rank / 2 ? "1.1" : "1.0")},
+		{COLUMN + rank % 2, 2, column,
+		 SLICE_STR(rank % 2 ? "2.1" : "2.0")},
+	};
+	struct wire_rank r = {
+		.rank = rank, .pid = 100 + rank, .peer = -1, .step = -1,
+		.waited = world, .groups = {2, {NULL, 0}}};
+
+	wire_put_group_item(&items, &of[0]);
+	wire_put_group_item(&items, &of[1]);
+	r.groups.bytes = SLICE(items.data, items.len);
+	ck_assert_int_eq(stall_set(&ranks, &r), 0);
+	buf_release(&items);
+}
+
 static void all_wait(const int32_t *waited)
 {
 	for (uint32_t i = 0; i < ranks.world; i++)
@@ -247,6 +270,66 @@ START_TEST(ranks_that_are_all_slow_are_a_node)
 }
 END_TEST
 
+START_TEST(a_rank_that_is_slow_in_a_group_is_named_with_it)
+{
+	/* 2 waits for 3 in their row, so 0 waits for 2 in their column */
+	waits_in_grid(0, 10, 0, 400);
+	waits_in_grid(1, 0, 0, 420);
+	waits_in_grid(2, 0, 400, 0);
+	waits_in_grid(3, 10, 10, 10);
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert(news.is_slow);
+	ck_assert_str_eq(news.text,
+			 "rank 3 on h2 (pid 103) slows the job down: the other "
+			 "ranks of group 2.1 wait for it 40 % of the time");
+	ck_assert_uint_eq(news.slowest, 3);
+	/* it recovers in one, and then in the other */
+	waits_in_grid(1, 0, 0, 0);
+	check_after(TICK);
+	ck_assert(!news.is_over);
+	waits_in_grid(2, 0, 50, 0);
+	waits_in_grid(0, 0, 0, 50);
+	check_after(TICK);
+	ck_assert(news.is_over);
+	stays_silent();
+}
+END_TEST
+
+START_TEST(a_rank_that_waits_in_a_group_does_not_slow_the_world_down)
+{
+	/* all meet in the world after the rows */
+	waits_in_grid(0, 400, 0, 0);
+	waits_in_grid(1, 400, 0, 0);
+	waits_in_grid(2, 0, 400, 0);
+	waits_in_grid(3, 5, 0, 0);
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert(news.is_slow);
+	ck_assert_uint_eq(news.rank, 3);
+}
+END_TEST
+
+START_TEST(a_group_counts_only_with_all_its_ranks)
+{
+	for (uint32_t i = 0; i < 4; i++)
+		waits_in_grid(i, 0, i == 2 ? 400 : 0, 0);
+	waits(3, 0, "");
+	stays_silent();
+	/* not watched for a minute */
+	waits_in_grid(3, 0, -1, -1);
+	stays_silent();
+	waits_in_grid(3, 0, 0, 0);
+	check_after(0);
+	check_after(MINUTE);
+	ck_assert(news.is_slow);
+	stall_set_ended(&ranks, 2);
+	check_after(TICK);
+	ck_assert(news.is_over);
+	stays_silent();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("slow");
@@ -264,5 +347,9 @@ int main(void)
 	tcase_add_test(c, either_of_two_ranks_can_be_slow);
 	tcase_add_test(c, one_fast_rank_does_not_make_the_rest_slow);
 	tcase_add_test(c, ranks_that_are_all_slow_are_a_node);
+	tcase_add_test(c, a_rank_that_is_slow_in_a_group_is_named_with_it);
+	tcase_add_test(
+		c, a_rank_that_waits_in_a_group_does_not_slow_the_world_down);
+	tcase_add_test(c, a_group_counts_only_with_all_its_ranks);
 	return run_case(c);
 }
