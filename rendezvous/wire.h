@@ -31,7 +31,7 @@ enum {
 	WIRE_NAME_MAX = 1024,		/* job, host, address, node id, proof */
 	WIRE_TEXT_MAX = 64 << 10,	/* text for people: reasons, tails */
 	WIRE_DUMP_REPLY_MAX = 1 << 20,	/* a node's part of a dump */
-	WIRE_GROUPS_MAX = 8, /* of a rank, in PROGRESS */
+	WIRE_GROUPS_MAX = 8, /* each rank's, in PROGRESS */
 	WIRE_DUMP_MAX_MS = 600000,
 	WIRE_TOKEN_SIZE = 16, /* the token of a rank that passes on a shared
 			       * list */

@@ -77,7 +77,11 @@ static void activity_put_words(struct activity *a,
 			 s->has_left ? "has left with ddp_finalize" : "starts");
 		break;
 	case RANK_WORKS:
-		snprintf(out, sizeof(a->words), "works (%u %% CPU)", cpu);
+		if (s->syncs)
+			snprintf(out, sizeof(a->words), "flushes to a disk");
+		else
+			snprintf(out, sizeof(a->words), "works (%u %% CPU)",
+				 cpu);
 		break;
 	case RANK_BUSY:
 		snprintf(out, sizeof(a->words),
@@ -143,7 +147,7 @@ static enum wire_doing activity_classify(const struct activity *a,
 	if (cpu >= BUSY_PERCENT || activity_wants_cpu(a, then))
 		return RANK_BUSY;
 	if (now->state == 'D')
-		return RANK_BLOCKED;
+		return now->syncs ? RANK_WORKS : RANK_BLOCKED;
 	return now->calls || now->step >= 0 || now->cpu_ms >= STARTED_MS
 		       ? RANK_IDLE
 		       : RANK_STARTS;

@@ -30,6 +30,7 @@ struct activity_sample {
 	uint64_t processes; /* a sum that changes with the descendants */
 	char state;	    /* as in /proc/PID/stat; 0: not known */
 	char sleeps_in[48]; /* the kernel's function, or "" */
+	int syncs;	    /* in fsync or the like, to a local disk */
 };
 
 struct activity {

@@ -1,6 +1,6 @@
 /* group_waits.h: which share of the last minute a worker was blocked in the
  * collectives of each group of ranks that it belongs to. Pure: wait_share.h has
- * the minute, of which it is told. */
+ * the minute. */
 #ifndef LAUNCHER_GROUP_WAITS_H
 #define LAUNCHER_GROUP_WAITS_H
 

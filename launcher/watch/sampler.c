@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -83,6 +84,32 @@ static int sampler_add_children(pid_t *list, int n, int i)
 	return n;
 }
 
+/* Whether the process, which is in the kernel, flushes what it wrote to a local
+ * disk: a large checkpoint may take minutes. A file server that has stopped
+ * would look the same but for the function that waits for it. */
+static int sampler_syncs(pid_t pid, const char *sleeps_in)
+{
+	static const long calls[] = {SYS_fsync, SYS_fdatasync, SYS_sync,
+				     SYS_syncfs, SYS_msync,
+				     SYS_sync_file_range};
+	static const char *const servers[] = {"fuse", "request_wait", "rpc",
+					      "nfs", "cifs", "smb", "ceph",
+					      "ptlrpc", "p9_", "gpfs"};
+	char path[64], text[256], *end;
+	long call;
+
+	for (size_t i = 0; i < sizeof(servers) / sizeof(*servers); i++)
+		if (strstr(sleeps_in, servers[i]))
+			return 0;
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
+	file_read_text(path, text, sizeof(text));
+	call = strtol(text, &end, 10);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		if (end != text && call == calls[i])
+			return 1;
+	return 0;
+}
+
 /* The program is the process that the recorder names, if it is one of them;
  * else the thread that has used most CPU time. */
 static void sampler_read_processes(pid_t worker, pid_t recorded,
@@ -115,6 +142,8 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 	file_read_text(path, s->sleeps_in, sizeof(s->sleeps_in));
 	if (strcmp(s->sleeps_in, "0") == 0)
 		s->sleeps_in[0] = '\0';
+	if (s->state == 'D')
+		s->syncs = sampler_syncs(program.pid, s->sleeps_in);
 }
 
 /* ---- the flight recorder ---- */

@@ -1,4 +1,4 @@
-/* slow.c: compares the shares of time that ranks wait, in the collectives of all
+/* slow.c: compares the shares of time that ranks wait, in collectives of all
  * ranks and of each group. All ranks spend the time of the exchange itself in a
  * call; only those that wait for a slow one spend more.
  *
@@ -12,7 +12,7 @@
 
 enum { WHOLE = 1000, GROUP_NAME_MAX = 41 };
 
-/* That a rank waits in a communicator; comm 0 is all ranks. */
+/* What a rank waits in a communicator; comm 0 has all ranks. */
 struct slow_wait {
 	uint32_t comm, rank, size, waited;
 };
@@ -20,7 +20,7 @@ struct slow_wait {
 struct slow_waits {
 	struct slow_wait *all; /* by communicator, then by waited */
 	size_t n;
-	uint32_t *excess; /* of each rank: the sum over its communicators */
+	uint32_t *excess; /* each rank's, summed over its communicators */
 };
 
 struct slow_found {

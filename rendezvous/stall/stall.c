@@ -11,7 +11,6 @@ enum {
 	GROUPS_MAX = 1024,  /* bytes of a rank's groups */
 	CHAIN_MAX = 32,	    /* ranks that wait for each other */
 	WORKS_FACTOR = 10,  /* patience with a rank that shows work */
-	BLOCKED_FACTOR = 4, /* with one whose file system is slow */
 	/* shorter pauses are part of a step: a thirtieth of the patience */
 	SHORT = 30,
 };
@@ -140,8 +139,6 @@ static uint64_t stall_patience(const struct stall *s, enum wire_doing doing)
 		return ms;
 	if (doing == RANK_WORKS || doing == RANK_STARTS)
 		ms *= WORKS_FACTOR;
-	else if (doing == RANK_BLOCKED)
-		ms *= BLOCKED_FACTOR;
 	return ms > 2 * s->learned_ms ? ms : 2 * s->learned_ms;
 }
 

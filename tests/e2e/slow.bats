@@ -88,7 +88,7 @@ assert e['event'] == 'slow' and e['rank'] == 1 and 'slows' in e['text'], e"
 	done
 }
 
-@test "a rank that is slow in its groups is named, not the one that waits for it" {
+@test "a rank that is slow in its groups is named, not its victims" {
 	: >slow
 	# rank 2 waits for rank 3, and is then late for rank 0
 	start a ddprun --nproc-per-node 4 c_slow 3 groups

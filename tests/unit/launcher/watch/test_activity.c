@@ -209,6 +209,11 @@ START_TEST(each_state_has_its_words)
 	now.state = 'D';
 	ticks(6, 0, 0, 0, 0);
 	ck_assert_str_eq(a.words, "waits for a disk or a file server");
+	now.syncs = 1;
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_WORKS);
+	ck_assert_str_eq(a.words, "flushes to a disk");
+	now.syncs = 0;
 	now.state = 'T';
 	ticks(1, 0, 0, 0, 0);
 	ck_assert_str_eq(a.words, "is stopped (SIGSTOP)");

@@ -55,7 +55,8 @@ static void waits(uint32_t rank, int32_t waited, const char *cause)
 	ck_assert_int_eq(stall_set(&ranks, &r), 0);
 }
 
-enum { ROW = 11, COLUMN = 21 }; /* communicators of two ranks; + 1: the second */
+/* communicators of two ranks; + 1: the second */
+enum { ROW = 11, COLUMN = 21 };
 
 /* In a grid of 2 by 2 ranks, which also meet in the world. */
 static void waits_in_grid(uint32_t rank, int32_t world, int32_t row,

@@ -128,6 +128,15 @@ START_TEST(a_rank_that_computes_is_waited_for)
 }
 END_TEST
 
+START_TEST(a_rank_in_the_kernel_gets_a_line_like_one_that_sleeps)
+{
+	late(RANK_BLOCKED, 29000, "waits for a disk or a file server");
+	ck_assert(!news.show);
+	late(RANK_BLOCKED, 30000, "waits for a disk or a file server");
+	ck_assert(news.show);
+}
+END_TEST
+
 START_TEST(a_rank_that_shows_work_is_given_longer)
 {
 	for (uint64_t ms = 0; ms < 300000; ms += TICK) {
@@ -391,6 +400,8 @@ int main(void)
 		       the_line_names_waiting_ranks_and_the_missing_ones_call);
 	tcase_add_test(c, lines_come_at_doubled_times);
 	tcase_add_test(c, a_rank_that_computes_is_waited_for);
+	tcase_add_test(c,
+		       a_rank_in_the_kernel_gets_a_line_like_one_that_sleeps);
 	tcase_add_test(c, a_rank_that_shows_work_is_given_longer);
 	tcase_add_test(c, a_job_that_pauses_is_given_twice_its_longest_pause);
 	tcase_add_test(c, days_of_a_healthy_job_with_uneven_steps_give_no_line);
