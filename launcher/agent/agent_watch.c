@@ -43,8 +43,18 @@ static void agent_put_said(void *owner, uint32_t local_rank, struct buf *out)
 			     tail_text(&a->group.workers[local_rank].tail));
 }
 
+static void agent_put_stderr(void *owner, uint32_t local_rank, time_t since,
+			     struct buf *out)
+{
+	struct agent *a = owner;
+
+	watch_put_stderr(&a->watch, local_rank, since, out);
+}
+
 void agent_init_watch(struct agent *a)
 {
+	a->failure.put_stderr = agent_put_stderr;
+	a->failure.owner = a;
 	a->watch.owner = a;
 	a->watch.on_report = agent_watch_on_report;
 	a->watch.step_file = agent_step_file;

@@ -13,6 +13,8 @@
 #include "launcher/failure/last_words.h"
 #include "launcher/failure/termination_log.h"
 
+enum { FAILURE_TAIL_MAX = 16 << 10 };
+
 #define REPORT_NAME "report.json"
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
 
@@ -28,6 +30,7 @@ void failure_init(struct failure *f, const struct failure_options *options,
 	crash_catcher_init(&f->catcher);
 	buf_init(&f->why, FAILURE_WHY_MAX);
 	buf_init(&f->error, ERROR_FILE_MAX + 4096);
+	buf_init(&f->tail, FAILURE_TAIL_MAX);
 	buf_init(&f->end_bytes, WIRE_BODY_MAX);
 	buf_init(&f->page, FAILURE_PAGE_MAX);
 	sock_host_name(f->host);
@@ -42,6 +45,7 @@ void failure_release(struct failure *f)
 	attempts_release(&f->attempts);
 	buf_release(&f->why);
 	buf_release(&f->error);
+	buf_release(&f->tail);
 	buf_release(&f->end_bytes);
 	buf_release(&f->page);
 }
@@ -173,11 +177,24 @@ static void failure_put_part(struct failure *f, struct buf *part)
 	buf_reset(part);
 }
 
+/* The end of what it wrote to its stderr. */
+static struct slice failure_tail(const struct failure *f,
+				 const struct worker *w)
+{
+	struct slice own = tail_text(&w->tail);
+
+	return own.len ? own : failure_text(&f->tail);
+}
+
 /* What the worker's last words are about, if its signal does not say more. */
-static void failure_put_last_words(struct buf *part, const struct worker *w,
+static void failure_put_last_words(const struct failure *f, struct buf *part,
+				   const struct worker *w,
 				   const struct crash_report *crash)
 {
 	last_words_put(part, tail_text(&w->tail), w->code, w->signal);
+	if (!part->len)
+		last_words_put(part, failure_text(&f->tail), w->code,
+			       w->signal);
 	/* an assertion has no Python frames, an exception has its place */
 	if (part->len && crash->is_workers && part->data[part->len - 1] != ')')
 		buf_put(part, crash->python_place.data,
@@ -260,7 +277,7 @@ static void failure_find_cause(struct failure *f, const struct worker *w,
 		failure_put_meaning(f, &part, d, crash);
 	failure_put_part(f, &part);
 	if (!f->why.len)
-		failure_put_last_words(&part, w, crash);
+		failure_put_last_words(f, &part, w, crash);
 	failure_put_part(f, &part);
 	if (!is_shells)
 		failure_put_descendant(&part, crash);
@@ -303,6 +320,9 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 
 	buf_reset(&f->why);
 	buf_reset(&f->error);
+	buf_reset(&f->tail);
+	if (f->put_stderr)
+		f->put_stderr(f->owner, w->local_rank, f->began, &f->tail);
 	crash_report_init(&crash);
 	crash_report_read(&crash, &f->catcher, w->local_rank, w->pid,
 			  !f->has_stack);
@@ -315,6 +335,7 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	failure_put_stack(f, &crash);
 	crash_report_release(&crash);
 	x->why = failure_text(&f->why);
+	x->tail = failure_tail(f, w);
 	x->error = failure_text(&f->error);
 	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,
 					  w->ended_ns, f->last));

@@ -24,6 +24,11 @@ struct failure {
 	const struct logdir *logdir;
 	const struct worker_group *group;
 	struct gpu_monitor *gpus; /* the owner's; NULL: none */
+	/* As watch_put_stderr, for a worker that redirects its stderr;
+	 * NULL: not known. */
+	void (*put_stderr)(void *owner, uint32_t local_rank, time_t since,
+			   struct buf *out);
+	void *owner;
 	char host[SOCK_HOST_MAX];
 	struct postmortem postmortem;
 	struct recorder recorder;
@@ -34,7 +39,7 @@ struct failure {
 	time_t began;  /* when the round's workers were started */
 	int round_ran; /* the group's fields are those of the last round */
 	/* about the last death, until the next */
-	struct buf why, error;
+	struct buf why, error, tail;
 	char log[LOGDIR_PATH_MAX], last[FLIGHT_TEXT_MAX];
 	char missed[FLIGHT_CALL_MAX];
 	/* the END that ends the job; its slices point into end_bytes */

@@ -87,6 +87,7 @@ static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 	w->step_file(w->owner, i, path);
 	sampler_read(w->recorder, i, worker->pid, path, w->view, &s, &x->call);
 	activity_add(&x->activity, &s);
+	stderr_file_look(&x->said, (pid_t)s.pid);
 	watch_note_step(w, s.step);
 	watch_note_wait(x, &s, w->view, tick_ms);
 	quiet = activity_quiet_ms(&x->activity, s.ns);
@@ -257,6 +258,13 @@ void watch_report_failure(struct watch *w, uint32_t local_rank)
 	watch_send(w, &items, n);
 }
 
+void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
+		      struct buf *out)
+{
+	if (w->workers && local_rank < w->group->n)
+		stderr_file_put(&w->workers[local_rank].said, since, out);
+}
+
 static void watch_on_tick(uv_timer_t *t)
 {
 	struct watch *w = t->data;
@@ -296,6 +304,7 @@ void watch_again(struct watch *w, uint32_t local_rank)
 {
 	if (!w->workers)
 		return;
+	stderr_file_close(&w->workers[local_rank].said);
 	w->workers[local_rank] = (struct watched){.reported = RANK_STARTS};
 	activity_init(&w->workers[local_rank].activity,
 		      watch_tick_ms(w) * 1000000, clock_ns());
@@ -304,6 +313,8 @@ void watch_again(struct watch *w, uint32_t local_rank)
 void watch_end(struct watch *w)
 {
 	uv_timer_stop(&w->timer);
+	for (uint32_t i = 0; w->workers && i < w->group->n; i++)
+		stderr_file_close(&w->workers[i].said);
 	free(w->workers);
 	free(w->view);
 	w->workers = NULL;

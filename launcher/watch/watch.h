@@ -8,6 +8,7 @@
 #include "launcher/watch/activity.h"
 #include "launcher/watch/group_waits.h"
 #include "launcher/watch/sampler.h"
+#include "launcher/watch/stderr_file.h"
 #include "launcher/watch/wait_share.h"
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/worker_group.h"
@@ -21,6 +22,7 @@ struct watched {
 	/* the program's, once it has been quiet; no runtime: not Python */
 	struct python_process python;
 	enum wire_doing reported; /* in the last report */
+	struct stderr_file said;
 };
 
 struct watch {
@@ -51,6 +53,10 @@ void watch_again(struct watch *w, uint32_t local_rank);
 /* A worker has failed: looks at all others, and reports at once. If its last
  * calls failed, it is reported as in the first of them. */
 void watch_report_failure(struct watch *w, uint32_t local_rank);
+/* Appends the end of the file to which that worker has redirected its stderr,
+ * if it has and wrote to it since then. It may be dead. */
+void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
+		      struct buf *out);
 /* They are about to be stopped. */
 void watch_end(struct watch *w);
 /* The highest step that a worker has reported in the last round, plus 1; 0:

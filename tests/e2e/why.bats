@@ -395,3 +395,21 @@ server_of() { # PID of a ddprun
 	DDP_RECORDER=off expect 137 ddprun --nproc-per-node 2 c_fault kill 1
 	lacks "$err" 'last call'
 }
+
+# Its program lives until it has been looked at: the file go is made once `status` has it.
+@test "the cause of a worker that redirects its stderr is in the file's last lines" {
+	local at
+	at=127.0.0.1:$(w_port free)
+	export DDP_TEST_WATCH_MS=300
+	echo 'OldError: of an earlier run' >own.err
+	start a ddprun --rdzv-id own --rdzv-endpoint "$at" sh -c 'sh -c "
+		echo up; until [ -e go ]; do sleep 0.05; done
+		echo Traceback: >&2; echo \"ValueError: bad shard 7\" >&2; exit 3" 2>>own.err'
+	until ddprun status --json --job own --rdzv-endpoint "$at" 2>/dev/null | grep -q '"does":'; do
+		kill -0 "${pid[a]}"
+	done
+	: >go
+	finish a 3
+	has "$err" '^ddprun: job .* exited with code 3: ValueError: bad shard 7$'
+	has "$err" '^\| +ValueError: bad shard 7'
+}
