@@ -21,10 +21,7 @@
  * static or a setuid program, a program of another word size, and one whose
  * /proc is another pid namespace's do not load it; the loader says so on stderr
  * in the last two cases. --no-crash-stacks turns it off. crash_environment.h
- * says which programs hand the library on to those that they start.
- *
- * Known gaps: a stack overflow of a thread other than the first one leaves no
- * record, for only the first has an alternate stack. */
+ * says which programs hand the library on to those that they start. */
 #ifndef LAUNCHER_CRASH_CATCHER_H
 #define LAUNCHER_CRASH_CATCHER_H
 

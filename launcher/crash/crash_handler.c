@@ -6,6 +6,7 @@
 #include "launcher/crash/crash_kernel.h"
 #include "launcher/crash/crash_python.h"
 #include "launcher/crash/crash_record.h"
+#include "launcher/crash/crash_threads.h"
 
 #include <elf.h>
 #include <signal.h>
@@ -20,7 +21,6 @@ enum {
 	PAGE = 4096,
 	RED_ZONE = 128,
 	SKIPPED = 128 << 10,
-	ALT_STACK = 64 << 10,
 	/* fcntl.h, mman.h, resource.h and prctl.h declare functions that this
 	 * library must not need */
 	OPEN_READ = 0, OPEN_WRITE = 2, OPEN_CLOEXEC = 02000000, AT_CWD = -100,
@@ -51,7 +51,7 @@ static struct {
 	int32_t dying; /* the thread that writes the record */
 } crash;
 
-static char crash_stack[ALT_STACK] __attribute__((aligned(64)));
+static char crash_stack[CRASH_ALT_STACK] __attribute__((aligned(64)));
 
 /* Only one thread of a process writes. The program's own alternate stack may
  * have little more than the room of a signal's frame. */
@@ -300,7 +300,7 @@ static int crash_is_caught(int number)
 	return 0;
 }
 
-static void *crash_find_next(const char *name)
+void *crash_find_next(const char *name)
 {
 	/* no tail call: dlsym looks at who called it */
 	void *volatile found = dlsym ? dlsym(NEXT, name) : NULL;
@@ -458,7 +458,7 @@ KEPT void ddprun_crash_move(const char *variable)
 
 __attribute__((constructor)) static void crash_start(void)
 {
-	stack_t own = {.ss_sp = crash_stack, .ss_size = ALT_STACK};
+	stack_t own = {.ss_sp = crash_stack, .ss_size = CRASH_ALT_STACK};
 	stack_t was = {.ss_flags = 0};
 
 	if (crash_read(crash_environment_find()) < 0 || crash_is_go())
@@ -476,6 +476,7 @@ __attribute__((constructor)) static void crash_start(void)
 	/* for a stack overflow of the main thread */
 	if (CALL(SYS_sigaltstack, NULL, &was) == 0 && was.ss_flags & SS_DISABLE)
 		CALL(SYS_sigaltstack, &own, NULL);
+	crash_threads_begin();
 }
 
 #endif

@@ -156,8 +156,12 @@ static void crash_report_put_fault(struct buf *out,
 		buf_printf(out, "a damaged pointer (no valid address)");
 	} else if (r->address < r->sp + STACK_NEAR &&
 		   r->sp < r->address + STACK_NEAR) {
-		buf_printf(out, "stack overflow: the stack size limit (ulimit "
-			   "-s)");
+		buf_printf(out, r->pid == r->tid
+					? "stack overflow: the stack size "
+					  "limit (ulimit -s)"
+					: "stack overflow: the thread's stack "
+					  "size (pthread_attr_setstacksize, "
+					  "or ulimit -s)");
 		if (r->pid == r->tid && r->limit != CRASH_UNLIMITED)
 			buf_printf(out, " of %llu KiB",
 				   (unsigned long long)r->limit >> 10);

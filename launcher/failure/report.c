@@ -156,8 +156,7 @@ static void report_put_hint(struct buf *out, const struct wire_end *end)
 	if (end->signal == SIGSEGV &&
 	    !(end->why.len &&
 	      memmem(end->why.data, end->why.len, "#0 ", 3)))
-		usual = "a bad memory access in the program or a library; "
-			"without a stack, perhaps a stack overflow in a thread";
+		usual = "a bad memory access in the program or a library";
 	if (*usual)
 		snprintf(text, sizeof(text), "(%s)", usual);
 	else if (!end->signal && end->code == 127)

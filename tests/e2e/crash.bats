@@ -38,6 +38,13 @@ compile_or_skip() {
 	has "$err" '^\|    #3 die_of_stack at w_dies\.c:[0-9]+ \(w_dies\)$'
 }
 
+@test "a stack overflow in a thread is named, with the thread's stack" {
+	unwinder_or_skip
+	expect 139 ddprun w_dies deep
+	has "$(first)" '\(SIGSEGV\): stack overflow: the thread.s stack size \(pthread_attr_setstacksize, or ulimit -s\) in die_of_stack at w_dies\.c:[0-9]+$'
+	has "$err" '^\|    #3 die_of_stack at w_dies\.c:[0-9]+ \(w_dies\)$'
+}
+
 @test "a damaged heap: the first line has libc's words, the page the stack" {
 	unwinder_or_skip
 	expect 134 ddprun w_dies heap

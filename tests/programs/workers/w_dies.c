@@ -1,7 +1,8 @@
 /* w_dies.c: a worker that the kernel kills. w_dies memory: allocates memory
  * until it is killed. w_dies shm: fills /dev/shm, through mapped memory, until
  * there is no room; its file stays. w_dies stack: recurses until the stack
- * overflows. w_dies null: writes to address 0. w_dies truncated: reads a mapped
+ * overflows; w_dies deep: that of a thread. w_dies null: writes to address 0.
+ * w_dies truncated: reads a mapped
  * file after it was truncated. w_dies heap: frees memory twice. w_dies thread:
  * calls abort in a thread. w_dies divide: divides by zero. w_dies spin:
  * computes for ever. w_dies child: a child writes to address 0; exits with 3.
@@ -58,6 +59,30 @@ NOINLINE static int die_of_stack(volatile int depth)
 
 	frame[0] = (char)depth;
 	return depth < 0 ? 0 : die_of_stack(depth + 1) + frame[0];
+}
+
+static void *leave_here(void *arg)
+{
+	pthread_exit(arg);
+}
+
+NOINLINE static void *overflow_here(void *arg)
+{
+	return die_of_stack(1) ? arg : NULL;
+}
+
+/* Threads that ended before leave nothing behind. */
+static int die_in_deep_thread(void)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 3; i++)
+		if (pthread_create(&thread, NULL, leave_here, NULL) ||
+		    pthread_join(thread, NULL))
+			return 3;
+	if (pthread_create(&thread, NULL, overflow_here, NULL))
+		return 3;
+	return pthread_join(thread, NULL) ? 3 : 4;
 }
 
 NOINLINE static int die_of_null(void)
@@ -195,7 +220,8 @@ static const struct {
 } ways[] = {
 	{"memory", die_of_memory}, {"shm", die_of_shm}, {"null", die_of_null},
 	{"truncated", die_of_truncation}, {"heap", die_of_heap},
-	{"thread", die_in_thread}, {"divide", die_of_division},
+	{"thread", die_in_thread}, {"deep", die_in_deep_thread},
+	{"divide", die_of_division},
 	{"spin", die_of_time}, {"child", fail_after_child},
 	{"caught", catch_fault}, {"narrow", die_on_narrow_stack},
 	{"looks", look_at_signals},
