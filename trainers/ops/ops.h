@@ -382,8 +382,9 @@ struct ops {
 
 extern const struct ops ops_cpu;
 
-/* The table for --device: "cpu", "cuda", or "auto": cuda if its library can be
- * loaded and sees a device, else cpu. NULL: not available, the text says why.
+/* The table for --device: "cpu", "cuda", or "auto": cuda if there is a
+ * driver and its library can be loaded and sees a device, else cpu. NULL: not
+ * available, the text says why.
  * The library is $DDP_CUDA_OPS, else libddp_cuda_ops.so beside this program,
  * else the loader's choice; it stays loaded. */
 const struct ops *ops_find(const char *device, struct err *e);
