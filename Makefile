@@ -261,7 +261,7 @@ $(unit_tests): $(internal)
 
 # Tests are half of what check compiles; only some of them compute for long.
 $(call objs,$(unit_sources)): extra_cflags = -O0 -U_FORTIFY_SOURCE
-$(call objs,$(filter tests/unit/trainers/% tests/unit/worker-sdk/math/%,$(unit_sources))): extra_cflags = -Og
+$(call objs,$(filter tests/unit/trainers/% tests/unit/worker-sdk/math/% tests/unit/worker-sdk/shm/%,$(unit_sources))): extra_cflags = -Og
 
 # Some tests replace functions ("/* replaces: malloc connect */" lines): the linker binds
 # what they call to the test's __wrap_malloc.
