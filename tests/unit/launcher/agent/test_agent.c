@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "launcher/agent/agent_internal.h"
+#include "launcher/config/config.h"
 #include "launcher/failure/exit_code.h"
+#include "launcher/membership/member_internal.h"
 #include "tests/unit/run_case.h"
 
 /* A change here changes what ddprun does: change the man page as well. */
@@ -99,6 +102,57 @@ START_TEST(a_server_without_memory_is_lost_and_refuses_nobody)
 }
 END_TEST
 
+/* A node whose server has answered; its frames stay in the buffer. */
+static void agent_is_joined(struct agent *a, uv_loop_t *loop,
+			    const struct rdzv_options *o)
+{
+	static const struct member_events events = {.on_lost = NULL};
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(uv_loop_init(loop), 0);
+	ck_assert_msg(member_init(&a->member, loop, o, "n0", &events, &e) == 0,
+		      "%s", e.text);
+	a->member.connection.phase = CONNECTION_IN;
+	buf_init(member_out(&a->member), 4096);
+}
+
+/* The loop does not run while the folders of a round are made. */
+START_TEST(a_long_start_renews_the_lease_and_a_short_one_sends_nothing)
+{
+	static struct agent a;
+	static struct config c;
+	char *argv[] = {"ddprun", "--standalone", "true", NULL};
+	struct err e = ERR_INIT;
+	struct rdzv_options o;
+	uv_loop_t loop;
+	uint64_t due, ping;
+	size_t one;
+
+	ck_assert_int_eq(config_parse(&c, 3, argv, &e), 0);
+	o = config_rdzv_options(&c);
+	agent_is_joined(&a, &loop, &o);
+	ping = member_ping_ms(&a.member) * 1000000;
+	ck_assert_uint_gt(ping, 0);
+	a.alive_ns = clock_ns();
+	agent_keep_lease(&a);
+	ck_assert_uint_eq(member_out(&a.member)->len, 0);
+	due = a.alive_ns = clock_ns() - ping;
+	agent_keep_lease(&a);
+	one = member_out(&a.member)->len;
+	ck_assert_uint_gt(one, 0);
+	ck_assert_uint_ge(a.alive_ns, due + ping);
+	/* one PING is enough for a while */
+	agent_keep_lease(&a);
+	ck_assert_uint_eq(member_out(&a.member)->len, one);
+	a.member.connection.phase = CONNECTION_OUT;
+	buf_release(member_out(&a.member));
+	member_close(&a.member);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+	config_release(&c);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("agent");
@@ -106,6 +160,8 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, the_table_as_printed);
 	tcase_add_test(c, each_kind_of_error_has_its_exit_code);
+	tcase_add_test(c,
+		a_long_start_renews_the_lease_and_a_short_one_sends_nothing);
 	tcase_add_test(c, a_server_without_memory_is_lost_and_refuses_nobody);
 	return run_case(c);
 }

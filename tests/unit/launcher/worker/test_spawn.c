@@ -1,12 +1,14 @@
 /* test_spawn.c: errors name the reason why a process cannot start. */
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "launcher/config/config.h"
 #include "launcher/worker/spawn.h"
+#include "tests/unit/refuse.h"
 #include "tests/unit/run_case.h"
 
 /* LeakSanitizer needs a few descriptors at the end. */
@@ -53,11 +55,31 @@ START_TEST(no_descriptor_for_dev_null_is_named_as_such)
 }
 END_TEST
 
+START_TEST(a_process_that_the_kernel_refuses_is_an_error_with_advice)
+{
+	char *const none[] = {NULL};
+	const struct spawn s = {.path = "/bin/true", .argv = none,
+				.envp = none, .in = 0, .out = 1, .err = 2,
+				.keep = {-1, -1}};
+	struct err e = ERR_INIT;
+
+	if (refuse(SYS_clone, EAGAIN)) {
+		puts("no seccomp here: one test less");
+		return;
+	}
+	ck_assert_int_eq(spawn_process(&s, &e), -EAGAIN);
+	ck_assert_ptr_nonnull(strstr(e.text, "cannot start '/bin/true'"));
+	ck_assert_ptr_nonnull(strstr(e.text, "ulimit -u"));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("spawn");
 
 	tcase_add_test(c, descriptors_that_were_inherited_count);
 	tcase_add_test(c, no_descriptor_for_dev_null_is_named_as_such);
+	tcase_add_test(c,
+		       a_process_that_the_kernel_refuses_is_an_error_with_advice);
 	return run_case(c);
 }

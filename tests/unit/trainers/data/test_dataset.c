@@ -108,6 +108,22 @@ START_TEST(the_lists_name_every_pixel_that_is_not_zero)
 }
 END_TEST
 
+START_TEST(both_parts_have_lists_if_they_are_equally_long)
+{
+	struct dataset_room room;
+	struct payload p;
+	struct dataset d;
+
+	ck_assert_int_eq(dataset_alloc(&p, &small, 2, 2, &room, &e), 0);
+	room.pixels[0][3] = room.pixels[1][PIXELS] = 9;
+	ck_assert_int_eq(dataset_add_lists(&p, &e), 0);
+	ck_assert_int_eq(dataset_view(p.data, p.size, &d, &e), 0);
+	ck_assert_ptr_nonnull(d.train.samples.start);
+	ck_assert_ptr_nonnull(d.test.samples.start);
+	free(p.data);
+}
+END_TEST
+
 START_TEST(images_with_much_ink_have_no_lists)
 {
 	struct payload p;
@@ -130,6 +146,7 @@ int main(void)
 	tcase_add_loop_test(t, a_payload_of_an_impossible_shape_is_refused, 0,
 			    6);
 	tcase_add_test(t, the_lists_name_every_pixel_that_is_not_zero);
+	tcase_add_test(t, both_parts_have_lists_if_they_are_equally_long);
 	tcase_add_test(t, images_with_much_ink_have_no_lists);
 	return run_case(t);
 }

@@ -36,6 +36,7 @@ static const char *text_at(const cJSON *o_, const char *a, const char *b)
 START_TEST(a_run_is_described)
 {
 	struct err e = ERR_INIT;
+	char here[4096];
 	cJSON *all;
 
 	ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -53,6 +54,12 @@ START_TEST(a_run_is_described)
 	ck_assert_ptr_null(text_at(all, "environment", "DDP_TOKEN"));
 	ck_assert_ptr_nonnull(cJSON_GetObjectItem(all, "started"));
 	ck_assert_ptr_nonnull(cJSON_GetObjectItem(all, "version"));
+	ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
+	ck_assert_str_eq(cJSON_GetStringValue(
+				 cJSON_GetObjectItem(all, "folder")), here);
+	ck_assert_int_eq(gethostname(here, sizeof(here)), 0);
+	ck_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(all, "host")),
+			 here);
 	cJSON_Delete(all);
 	ck_assert_int_eq(provenance_write(folder, 12, 3, argv, &o, facts, 1,
 					  &e), 0);

@@ -63,6 +63,19 @@ START_TEST(every_option_is_printed)
 }
 END_TEST
 
+/* As --data "$DATA" in a script whose variable is not set. */
+START_TEST(an_empty_folder_or_backend_is_none)
+{
+	char *argv[] = {"mnist_mlp", "--data", "", "--backend", "", NULL};
+
+	ck_assert_int_eq(parse(0, "--data d --backend cpu"), 0);
+	ck_assert_int_eq(trainer_options_parse(&o, "mnist_mlp", 0, 5, argv, &e),
+			 0);
+	ck_assert_ptr_null(o.data);
+	ck_assert_ptr_null(o.backend);
+}
+END_TEST
+
 START_TEST(resuming_has_three_forms)
 {
 	ck_assert_int_eq(parse(0, "--resume --checkpoint c"), 0);
@@ -210,6 +223,7 @@ int main(void)
 	TCase *t = tcase_create("trainer_options");
 
 	tcase_add_test(t, every_option_is_printed);
+	tcase_add_test(t, an_empty_folder_or_backend_is_none);
 	tcase_add_test(t, resuming_has_three_forms);
 	tcase_add_test(t, inapplicable_options_are_refused_with_a_message);
 	tcase_add_test(t, contradictions_are_refused);

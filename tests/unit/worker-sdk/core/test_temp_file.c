@@ -113,6 +113,22 @@ START_TEST(a_killed_writers_file_is_removed_a_live_ones_stays)
 }
 END_TEST
 
+/* The temporary name has 22 bytes more than the file's. */
+START_TEST(a_name_without_room_for_the_temporary_ones_is_refused)
+{
+	char name[NAME_MAX + 1];
+	struct ddp__temp_file t;
+
+	memset(name, 'n', sizeof(name));
+	name[NAME_MAX - 21] = '\0';
+	ck_assert_int_eq(ddp__temp_file_make(&t, folder, name), -ENAMETOOLONG);
+	name[NAME_MAX - 22] = '\0';
+	ck_assert_int_eq(ddp__temp_file_make(&t, folder, name), 0);
+	ck_assert_uint_eq(strlen(t.name), NAME_MAX);
+	ddp__temp_file_end(&t);
+}
+END_TEST
+
 /* Another kernel keeps the lock, or none does: only the file's age counts. */
 START_TEST(only_old_files_of_other_hosts_are_removed)
 {
@@ -217,6 +233,8 @@ int main(void)
 	tcase_add_test(c, replaces_the_file_as_a_whole);
 	tcase_add_test(c, a_removed_file_is_named);
 	tcase_add_test(c, a_killed_writers_file_is_removed_a_live_ones_stays);
+	tcase_add_test(c,
+		       a_name_without_room_for_the_temporary_ones_is_refused);
 	tcase_add_test(c, only_old_files_of_other_hosts_are_removed);
 	tcase_add_test(c, files_with_other_names_are_not_removed);
 	tcase_add_test(c, two_writers_with_one_pid_never_mix);
