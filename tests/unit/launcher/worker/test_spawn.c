@@ -76,7 +76,7 @@ static _Noreturn void spawn_without_clone(void)
 		      : NOT_AS_EXPECTED);
 }
 
-START_TEST(a_process_that_the_kernel_refuses_is_an_error_with_advice)
+START_TEST(a_process_that_the_kernel_refuses_is_an_error)
 {
 	pid_t pid = fork();
 	int status;
@@ -100,6 +100,6 @@ int main(void)
 	tcase_add_test(c, descriptors_that_were_inherited_count);
 	tcase_add_test(c, no_descriptor_for_dev_null_is_named_as_such);
 	tcase_add_test(c,
-		       a_process_that_the_kernel_refuses_is_an_error_with_advice);
+		       a_process_that_the_kernel_refuses_is_an_error);
 	return run_case(c);
 }
