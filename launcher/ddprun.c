@@ -30,6 +30,7 @@
 #include "launcher/pmix/pmix_helper.h"
 #include "launcher/ssh/launch.h"
 #include "launcher/ssh/proxy.h"
+#include "launcher/stage/stage_helper.h"
 #include "launcher/top/top.h"
 #include "launcher/worker/spawn.h"
 #include "launcher/worker/sweep.h"
@@ -297,6 +298,8 @@ static int ddprun_run_command(int argc, char **argv)
 		return pmix_helper_main();
 	if (argc > 1 && strcmp(argv[1], GPU_HELPER_COMMAND) == 0)
 		return gpu_helper_main();
+	if (argc > 1 && strcmp(argv[1], STAGE_HELPER_COMMAND) == 0)
+		return stage_helper_main();
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return proxy_main(argc, argv);
 	ssh_env_init();

@@ -63,7 +63,7 @@ static void agent_on_start(struct member *m, const struct wire_start *start)
 			 SLICE_FMT(start->master_addr), start->master_port);
 	agent_record_rendezvous(a, start);
 	agent_mpi_warn(a, start);
-	if (agent_preload_waits(a, start))
+	if (agent_stage_waits(a, start) || agent_preload_waits(a, start))
 		return;
 	a->starting = start;
 	agent_handle(a, EV_START, "all nodes have joined");
@@ -109,6 +109,7 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
 	a->times.ended = clock_ns();
 	exit_reports_flush(&a->exit_reports);
+	agent_stage_end(a);
 	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP) {
 		if (a->stop.level) { /* the job goes on without this node */
 			agent_decide_exit(a, a->stop.exit_code, text);
@@ -265,6 +266,7 @@ static int agent_helper_reaped(struct agent *a, pid_t pid, int status)
 {
 	return agent_mpi_reaped(a, pid, status) ||
 	       preload_reaped(&a->preload, pid, status) ||
+	       agent_stage_reaped(a, pid, status) ||
 	       agent_dump_reaped(a, pid, status) ||
 	       gpu_monitor_reaped(&a->gpus, pid, status) ||
 	       event_commands_reaped(&a->events, pid, status) ||
@@ -451,7 +453,8 @@ static int agent_run_loop(struct agent *a, struct err *e)
 		agent_acts[ACT_JOIN](a);
 		/* while the server starts */
 		failure_prepare(&a->failure);
-		agent_start_preload(a);
+		if (!a->options->stage) /* else from the copy */
+			agent_start_preload(a);
 		uv_run(&a->loop, UV_RUN_DEFAULT);
 	} else {
 		member_close(&a->member);

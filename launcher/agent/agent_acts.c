@@ -198,6 +198,7 @@ static void agent_leave(struct agent *a)
 	uv_timer_stop(&a->backoff_timer);
 	agent_peers_end(a);
 	agent_mpi_end(a);
+	agent_stage_end(a);
 	preload_close(&a->preload);
 	member_close(&a->member);
 	input_close(&a->input);

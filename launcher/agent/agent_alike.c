@@ -82,6 +82,9 @@ int agent_make_alike(struct agent *a, struct err *e)
 	framework_put_names(a->options->frameworks, &text);
 	agent_alike_add(a, "--env", &text);
 	agent_alike_add_mpi(a, &text);
+	if (a->options->stage)
+		buf_printf(&text, "%s", a->options->stage);
+	agent_alike_add(a, "--stage", &text);
 	buf_release(&text);
 	return a->alike.failed ? err_no_memory(e, "the options of this node")
 			       : 0;

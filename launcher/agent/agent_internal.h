@@ -2,7 +2,7 @@
  * to end), agent_acts.c (the actions of the state table), agent_round.c (the
  * start of a round's workers), agent_stop.c (stop requests), agent_watch.c
  * (progress, and ranks that hang), agent_alike.c, agent_elastic.c, agent_gpu.c,
- * agent_mpi.c, agent_peers.c and agent_preload.c. */
+ * agent_mpi.c, agent_peers.c, agent_preload.c and agent_stage.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -22,6 +22,7 @@
 #include "launcher/pmi/pmi_service.h"
 #include "launcher/pmix/pmix_service.h"
 #include "launcher/preload/preload.h"
+#include "launcher/stage/stage.h"
 #include "launcher/watch/watch.h"
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
@@ -53,6 +54,15 @@ struct agent_elastic {
 	uint32_t role_base_rank, role_world_size; /* one program's */
 	int saw_end;    /* the job's, without being asked to stop */
 	int has_failed; /* an event could not be printed: warned */
+};
+
+/* --stage, from the first copy on. */
+struct agent_staged {
+	struct stage_spec spec; /* path "": not looked at yet */
+	char dir[PATH_MAX];	/* with this node's copy; "": none yet */
+	int hold;		/* keeps it (stage_folder.h) */
+	int has_preload;	/* its start was tried */
+	struct plan_parts parts; /* with the programs in the copy */
 };
 
 struct agent {
@@ -88,14 +98,16 @@ struct agent {
 	int is_first; /* node 0, in the last round */
 	struct pmi_service *pmi; /* the round's; NULL: none */
 	struct pmix_service *pmix;
-	/* the last round, which preload, pmix, or the exchange of ports may
-	 * delay */
+	/* the last round, which stage, preload, pmix, or the exchange of ports
+	 * may delay */
 	struct agent_held held;
 	struct worker_ports ports; /* this attempt's, if it needs any */
 	struct agent_peers *peers; /* their exchange; NULL: none */
 	struct buf peers_text;
 	struct buf alike; /* JOIN's */
 	struct preload preload;
+	struct agent_stage *stage; /* the round's; NULL: none */
+	struct agent_staged staged;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes, node_rank;
 	struct restart_time times;
@@ -198,6 +210,15 @@ void agent_start_preload(struct agent *a);
 /* A round begins: 1 if its workers must wait for the template process: handles
  * EV_WAIT, and later EV_START with a copy of start. */
 int agent_preload_waits(struct agent *a, const struct wire_start *start);
+
+/* agent_stage.c: --stage */
+/* A round begins: 1 if its workers must wait for the copy: handles EV_WAIT, and
+ * later EV_START with a copy of start. */
+int agent_stage_waits(struct agent *a, const struct wire_start *start);
+/* The round is over, or the job. */
+void agent_stage_end(struct agent *a);
+/* A child ended. Returns 1 if it was the helper that copies. */
+int agent_stage_reaped(struct agent *a, pid_t pid, int status);
 
 /* agent_stop.c */
 /* This node leaves the job alone (--preflight). */

@@ -23,6 +23,7 @@ struct agent_options {
 	/* ---- the workers ---- */
 	long stdin_rank;     /* INPUT_NONE, INPUT_ALL, or a rank */
 	const char *preload; /* modules, or auto; NULL: none */
+	const char *stage;   /* PATH[:FOLDER]; NULL: nothing is copied */
 	int has_preflight;   /* ddprun-check starts them */
 	const char *signals_to_handle;
 	unsigned frameworks;  /* --env: a set of framework.h */

@@ -7,7 +7,8 @@
 
 enum agent_state {
 	JOINING,
-	PRELOADING, /* a round has begun; its workers wait for --preload */
+	PRELOADING, /* a round has begun; its workers wait for --stage or
+		     * --preload */
 	RUNNING,
 	NOTIFIED,   /* the workers of all nodes were asked to stop */
 	KILLING,    /* the workers of all nodes are being killed */

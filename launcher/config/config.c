@@ -15,6 +15,7 @@
 #include "launcher/plan/gpu.h"
 #include "launcher/plan/gpu_list.h"
 #include "launcher/plan/nccl.h"
+#include "launcher/stage/stage.h"
 #include "launcher/worker/input.h"
 #include "rendezvous/wire.h"
 
@@ -350,6 +351,8 @@ static int config_check_rest(struct config *c, struct err *e)
 		rc = config_check_preflight(c, e);
 	if (rc == 0)
 		rc = config_check_preload(c, e);
+	if (rc == 0 && c->stage)
+		rc = stage_spec_check(c->stage, e);
 	if (rc == 0)
 		rc = log_rules_check(&c->output, c->nproc, e);
 	if (rc == 0)

@@ -44,6 +44,7 @@ struct config {
 	const char *env_text; /* --env */
 	unsigned frameworks;  /* the same, as a set of framework.h */
 	const char *preload; /* modules, or auto; NULL: none */
+	const char *stage;   /* PATH[:FOLDER]; NULL: none */
 	const char *cpu_bind; /* --cpu-bind, --numa-binding */
 	const char *nccl_debug, *net_interface;
 	const char *wrap, *wrap_ranks;

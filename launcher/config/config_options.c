@@ -355,6 +355,17 @@ const struct option_spec config_options[] = {
 		 "ddprun starts workers without a fork, and logs why, if a "
 		 "module cannot be imported, or leaves threads, a socket, a "
 		 "GPU's context or anything else that a fork would share."},
+	{TEXT("stage", stage, "PATH[:FOLDER]", "PET_STAGE",
+	      "Copy this file or folder to a local disk of each node before "
+	      "the workers start; auto: the active virtual environment (docs: "
+	      "staging)."),
+	 .yields = 1,
+	 .more = "The first node reads PATH once, each node passes its copy on "
+		 "to the next one. DDP_STAGE is the path of the copy; a "
+		 "program, and entries of PATH and PYTHONPATH, that lie in "
+		 "PATH are used from the copy. Copies stay in FOLDER "
+		 "(ddprun-stage-UID below TMPDIR or /tmp), and are used again "
+		 "until PATH changes."},
 	{TEXT("start-method", start_method, "spawn|fork|forkserver",
 	      "PET_START_METHOD",
 	      "For compatibility with torchrun: no effect, because ddprun "

@@ -115,6 +115,7 @@ struct agent_options config_agent_options(const struct config *c)
 		.prints_events = strcmp(c->event_log_handler, "console") == 0,
 		.hang_s = c->hang_s, .forwarded = c->forwarded,
 		.stdin_rank = c->stdin_rank, .preload = c->preload,
+		.stage = c->stage,
 		.has_preflight = strcmp(c->preflight, "none") != 0,
 		.signals_to_handle = c->signals_to_handle,
 		.frameworks = c->frameworks, .worker_gpus = c->worker_gpus,
