@@ -35,6 +35,7 @@ SHOWN = [
     ("clouds.md|kubernetes.md", r"ddprun: (started by|host '.*' does not)"),
     ("crashes.md", r"ddprun: job .* failed:"),
     ("hangs.md", r"ddprun: no progress for"),
+    ("staging.md", r"ddprun: staging "),
     ("stragglers.md", r"ddprun: rank 3 on h2"),
     ("restarts.md", r"ddprun: (job .* failed:|node 1 )"),
     ("HACKING.md", r"trainers -> worker-sdk"),

@@ -9,12 +9,15 @@
 #include "launcher/stage/stage_helper_internal.h"
 #include "launcher/stage/stage_zip.h"
 
+/* The next node passes a block on when it has all of it. */
+enum { SEND_BYTES = 256 << 10 };
+
 struct serve {
 	struct stage_helper *helper;
 	struct stage_link link;
 	struct stage_zip zip;
 	int is_zipped;
-	char *text, *block; /* STAGE_BLOCK bytes and the block's header */
+	char *text, *block; /* SEND_BYTES, and the block's header */
 	uint32_t file;	    /* what is sent next */
 	uint64_t at;
 };
@@ -65,8 +68,8 @@ static int serve_send_file(struct serve *s, struct err *e)
 	while (rc == 0 && (s->at < size || !whole)) {
 		uint64_t n = serve_await(s, size, &whole);
 
-		if (n > STAGE_BLOCK)
-			n = STAGE_BLOCK;
+		if (n > SEND_BYTES)
+			n = SEND_BYTES;
 		if (!n)
 			break;
 		if (fd < 0)
@@ -159,8 +162,8 @@ void *stage_serve_run(void *arg)
 	struct err e = ERR_INIT;
 
 	stage_zip_open(&s.zip);
-	s.text = malloc(STAGE_BLOCK);
-	s.block = malloc(STAGE_BLOCK + 8);
+	s.text = malloc(SEND_BYTES);
+	s.block = malloc(SEND_BYTES + 8);
 	while (s.text && s.block &&
 	       stage_link_accept(&s.link, STAGE_LISTENER, &s.helper->order.own,
 				 &e) == 0) {

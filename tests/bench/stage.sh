@@ -1,0 +1,140 @@
+# stage.sh: --stage to 8 hosts (namespaces on a bridge, what each sends limited to
+# STAGE_RATE, 1gbit), beside one copy of the same bytes over one such link, and
+# beside 8 hosts that each copy them from one server, as from a shared folder, where
+# the server's link is the bottleneck. The bytes are random: zstd gains nothing.
+# STAGE_MIB=1024, STAGE_HOSTS=8. All hosts share this machine's CPUs and disk: where
+# these limit the staging, and not the link, STAGE_RATE must be lower.
+
+stage_mib=${STAGE_MIB:-1024} stage_rate=${STAGE_RATE:-1gbit} stage_n=${STAGE_HOSTS:-8}
+
+stage_pid() {
+	eval "echo \"\$stage_pid_$1\""
+}
+
+stage_up() {
+	if [ "$(id -u)" != 0 ] || ! have tc "tc (iproute2)"; then
+		echo "no hosts of one's own without root and tc, left out: stage"
+		return 1
+	fi
+	echo '127.0.0.1 localhost' >"$work/etc_hosts"
+	stage_hosts=
+	for i in switch $(seq 1 "$stage_n"); do
+		mkfifo "$work/up.$i"
+		"$O/tests/host" up "s$i" "$work/etc_hosts" >"$work/up.$i" &
+		stage_hosts="$stage_hosts $!"
+		read -r line <"$work/up.$i"
+		eval "stage_pid_$i=$line"
+	done
+	switch=$(stage_pid switch)
+	nsenter --net="/proc/$switch/ns/net" ip link add bridge type bridge
+	nsenter --net="/proc/$switch/ns/net" ip link set bridge up
+	for i in $(seq 1 "$stage_n"); do
+		p=$(stage_pid "$i")
+		nsenter --net="/proc/$switch/ns/net" ip link add "to$i" type veth \
+			peer name eth0 netns "$p"
+		nsenter --net="/proc/$switch/ns/net" ip link set "to$i" master bridge up
+		nsenter --net="/proc/$p/ns/net" ip addr add "10.80.0.$i/24" dev eth0
+		nsenter --net="/proc/$p/ns/net" ip link set eth0 up
+		nsenter --net="/proc/$p/ns/net" tc qdisc add dev eth0 root tbf \
+			rate "$stage_rate" burst 1mb latency 50ms
+	done
+}
+
+stage_down() {
+	kill $stage_hosts 2>/dev/null || true
+	wait $stage_hosts 2>/dev/null || true
+}
+
+stage_on() {
+	p=$(stage_pid "$1")
+	shift
+	"$O/tests/host" exec "$p" "$@"
+}
+
+# Serves the file once to each of N clients, and one of them.
+cat >"$work/serve.py" <<'END'
+import os, socket, sys
+path, n = sys.argv[1], int(sys.argv[2])
+s = socket.create_server(("", 7000), backlog=64)
+print("ready", flush=True)
+children = []
+for _ in range(n):
+    c, _ = s.accept()
+    if not os.fork():
+        with open(path, "rb") as f:
+            c.sendfile(f)
+        os._exit(0)
+    c.close()
+for _ in range(n):
+    os.wait()
+END
+cat >"$work/get.py" <<'END'
+import socket, sys
+c = socket.create_connection(("10.80.0.1", 7000))
+with open(sys.argv[1], "wb") as f:
+    b = bytearray(1 << 20)
+    while n := c.recv_into(b):
+        f.write(memoryview(b)[:n])
+END
+
+# stage_plain FIRST LAST: seconds until the hosts have it from host 1
+stage_plain() {
+	mkfifo "$work/ready"
+	stage_on 1 python3 "$work/serve.py" "$work/source/file" $(($2 - $1 + 1)) \
+		>"$work/ready" &
+	server=$!
+	read -r line <"$work/ready"
+	rm "$work/ready"
+	began=$(date +%s.%N)
+	clients=
+	for i in $(seq "$1" "$2"); do
+		stage_on "$i" python3 "$work/get.py" "$work/disk/$i.copy" &
+		clients="$clients $!"
+	done
+	wait $clients
+	date +%s.%N | awk -v b="$began" '{ print $1 - b }'
+	wait $server
+	rm -f "$work"/disk/*.copy
+}
+
+# Seconds from the start of the last ddprun to the end of the job.
+stage_ours() {
+	began=$(date +%s.%N)
+	nodes=
+	for i in $(seq 1 "$stage_n"); do
+		mkdir "$work/disk/$i"
+		TMPDIR=$work/disk/$i stage_on "$i" ddprun --nnodes "$stage_n" --auth secret \
+			--rdzv-endpoint 10.80.0.1:29400 \
+			--stage "$work/source/file" true \
+			2>"$work/err.$i" &
+		nodes="$nodes $!"
+	done
+	for p in $nodes; do
+		wait "$p" || head -n 3 "$work"/err.* >&2
+	done
+	date +%s.%N | awk -v b="$began" '{ print $1 - b }'
+	cmp "$work/source/file" "$work/disk/$stage_n"/*/*/file
+	rm -rf "$work"/disk/*
+}
+
+if stage_up; then
+	mkdir "$work/source" "$work/disk"
+	head -c "${stage_mib}M" /dev/urandom >"$work/source/file"
+	say "$stage_mib MiB to $stage_n hosts over links of $stage_rate;" \
+		"$(nproc) CPUs in all; load average $(cut -d' ' -f1 /proc/loadavg)"
+	r=0
+	while [ $r -lt "${STAGE_ROUNDS:-3}" ]; do
+		stage_plain 2 2 >>"$work/one"
+		stage_ours >>"$work/ours"
+		stage_plain 2 "$stage_n" >>"$work/each"
+		r=$((r + 1))
+	done
+	one=$(median <"$work/one") ours=$(median <"$work/ours")
+	each=$(median <"$work/each")
+	printf 'one copy over one link     %8.2f s\n' "$one"
+	printf 'ddprun --stage             %8.2f s   /one copy %s   goal: 1.40\n' \
+		"$ours" "$(ratio "$ours" "$one")"
+	printf 'each host from one server  %8.2f s   /ours     %s\n' "$each" \
+		"$(ratio "$each" "$ours")"
+	stage_down
+fi
