@@ -1,5 +1,5 @@
 # covers: rendezvous/journal rendezvous/server launcher/membership
-# covers: rendezvous/recovery
+# covers: rendezvous/recovery worker-sdk/api
 load ../lib
 load netns
 
@@ -116,4 +116,24 @@ in_pids() {
 	[ $((after - before)) -le 30 ]
 	echo >go
 	finish job
+}
+
+# It tries every 50 ms, its agent every 250 ms in the end. 80 connections take longer
+# than the 2 s after which a worker gives up a server of its own host.
+@test "a worker that starts during an outage searches as long as its agent does" {
+	mkfifo go
+	start_on h1 server ddprdzv --listen "${at[h1]}:29400" --journal "$T/j"
+	await server.err 'listening on'
+	start_on h2 job ddprun --rdzv-endpoint "${at[h1]}:29400" \
+		bash -c 'echo up; read -r _ <go; exec c_init'
+	await job.out '^\[0\] up'
+	signal server KILL
+	finish server -
+	await job.err 'searching for it'
+	connects before
+	echo >go
+	until connects now && [ $((now - before)) -ge 80 ]; do :; done
+	start_on h1 server ddprdzv --listen "${at[h1]}:29400" --journal "$T/j"
+	finish job 0
+	has "$out" '^.0. rank 0 of 1, '
 }

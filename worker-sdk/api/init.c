@@ -18,7 +18,7 @@
 
 enum {
 	CONNECT_MS = 30000,
-	LOOK_MS = 2000, /* time for a server that is about to be restarted */
+	LOOK_MS = 2000, /* until a server of this host has been restarted */
 	NAP_MS = 50,
 	/* From this many ranks on, the ranks relay gathered values to each
 	 * other: with 512 ranks of 256 bytes each the server would send 64 MiB,
@@ -50,16 +50,22 @@ static int init_choose_backend(struct ddp_comm *c, const char *name,
 		       "backend '%s' is unknown: use cpu, nccl or auto", name);
 }
 
+static int init_server_is_local(const struct ddp__world *w)
+{
+	struct sock_addr a;
+
+	return sock_resolve(&w->env.server, &a, 1, NULL) == 1 &&
+	       sock_addr_is_loopback(&a);
+}
+
 /* On this host ddprun listens on loopback: a process that cannot reach it there
  * is in another network namespace. */
 static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 {
-	struct sock_addr a;
 	struct err why;
 
 	if ((rc != -ECONNREFUSED && rc != -ENETUNREACH) ||
-	    sock_resolve(&w->env.server, &a, 1, NULL) < 1 ||
-	    !sock_addr_is_loopback(&a))
+	    !init_server_is_local(w))
 		return rc;
 	why = *e;
 	return err_set(e, rc,
@@ -68,21 +74,31 @@ static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 		       why.text);
 }
 
+static int init_may_return(int rc)
+{
+	return rc == -ECONNREFUSED || rc == -ECONNRESET || rc == -EHOSTUNREACH;
+}
+
 /* The agent is alive, so its server was there a moment ago. If the server has
- * died, it may be about to be restarted. */
+ * died, we search for it as long as later calls do, and as the agent does. On
+ * this host it is restarted at once: if it cannot be reached for longer, the
+ * user learns earlier that we may be in another network namespace. */
 static int init_reach_server(struct ddp__world *w,
 			     const struct wire_hello *hello,
 			     const struct auth *auth, int ms, struct err *e)
 {
-	int look_ms = w->env.again_ms < LOOK_MS ? w->env.again_ms : LOOK_MS;
-	uint64_t end = clock_ms() + (uint64_t)look_ms;
+	int look_ms = w->env.again_ms;
+	uint64_t end;
 	int rc;
+
+	if (look_ms > LOOK_MS && init_server_is_local(w))
+		look_ms = LOOK_MS;
+	end = clock_ms() + (uint64_t)look_ms;
 
 	do {
 		rc = ddp__kv_server(&w->kv, &w->env.server, hello, auth, ms,
 				    e);
-		if ((rc != -ECONNREFUSED && rc != -ECONNRESET) ||
-		    clock_ms() >= end)
+		if (!init_may_return(rc) || clock_ms() >= end)
 			return rc;
 		poll(NULL, 0, NAP_MS);
 	} while (1);
