@@ -96,16 +96,19 @@ class Process:
         """The kind of this process; None: it cannot be a target."""
         if self.name in ("ssh", "etcd"):
             return self.name
-        if self.name in NAMES:
+        parents = [p for p in others if p.pid == self.parent]
+        # an agent has its guard's name while it forks it
+        is_guard = self.name == "ddp-guard" and \
+            any(p.line == self.line for p in parents)
+        if self.name in NAMES and (self.name != "ddp-guard" or is_guard):
             return NAMES[self.name]
         if self.name.startswith("sshd"):
             return None if SSHD in self.line else "sshd"
-        if self.name != "ddprun":
+        if self.name not in ("ddprun", "ddp-guard"):
             return None
         if "--remote-end" in self.line:
             return "far"
-        far = any(p.pid == self.parent and "--remote-end" in p.line
-                  for p in others)
+        far = any("--remote-end" in p.line for p in parents)
         return "head" if " -H " in self.line and not far else "agent"
 
 

@@ -15,7 +15,7 @@ class Table:
     def __init__(self):
         self.rows, self.ways = {}, {}
         self.trials = self.faults = self.bad = 0
-        self.must = 0
+        self.must = self.busy = 0
 
     def add(self, row):
         well = 0 in row["codes"].values()
@@ -24,6 +24,7 @@ class Table:
         self.faults += len(row["done"])
         self.bad += bad
         self.must += row["must"]
+        self.busy += row["busy"]
         self.ways[row["way"]] = self.ways.get(row["way"], 0) + 1
         for kind in row["done"] or ["none"]:
             counts = self.rows.setdefault(kind, [0, 0, 0, 0])
@@ -37,9 +38,13 @@ class Table:
                   for kind, counts in sorted(self.rows.items())]
         text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
         ways = ", ".join("%s %d" % w for w in sorted(self.ways.items()))
-        return "%s\n%d trials (%s)\n%d faults; %d trials had to finish; " \
-            "%d have what must not be" % (text, self.trials, ways,
-                                          self.faults, self.must, self.bad)
+        lines = ["%d trials (%s)" % (self.trials, ways),
+                 "%d faults; %d trials had to finish; %d have what must not "
+                 "be" % (self.faults, self.must, self.bad)]
+        if self.busy:
+            lines.append("%d trials on a busy machine: their ends are not "
+                         "judged" % self.busy)
+        return "\n".join([text] + lines)
 
 
 def describe(fault):

@@ -5,8 +5,8 @@ times, and records the outcome in a folder, which checker.py reads:
   events              what the workers reported (tests/programs/sdk/c_chaos.c)
   NAME.out, NAME.err  the output of each ddprun on a terminal: h2, h2.2 for the
                       second one there, head for the ddprun that uses ssh
-  result.json         how each of them ended, which faults were done when, and the
-                      leftovers
+  result.json         how each of them ended, which faults were done when, the
+                      leftovers, and by how much the machine was late
 
 Times are of CLOCK_MONOTONIC, in seconds.
 """
@@ -55,6 +55,7 @@ class Trial:
         self.savings = self.rounds = 0
         self.unstarted = 1 if self.ssh else len(plan["stagger"])
         self.server = self.faketime = None
+        self.lag = 0
         self.pending = b""
 
     # ---- state
@@ -314,11 +315,18 @@ class Trial:
         if now >= until:
             return 0
         while self.timers and self.timers[0][0] <= now:
-            heapq.heappop(self.timers)[2]()
+            due, _, what = heapq.heappop(self.timers)
+            self.lag = max(self.lag, time.monotonic() - due)
+            what()
         end = min([until] + [t[0] for t in self.timers[:1]])
         for key, _ in self.selector.select(max(0, end - time.monotonic())):
             key.data()
         return 1
+
+    def tick(self):
+        """Something that is due often, so that `lag` shows how late a process of
+        this machine can be."""
+        self.later(0.05, self.tick)
 
     # ---- a complete trial
 
@@ -341,6 +349,7 @@ class Trial:
             self.plant()
             self.start_all()
             self.on_phase("start")
+            self.tick()
             until = began + self.plan["limit"]
             while (self.running() or self.unstarted > 0) and \
                     self.turn(until):
@@ -414,6 +423,7 @@ class Trial:
             {"name": t.name, "host": t.host, "code": t.code,
              "began": t.began, "ended": t.ended} for t in self.terminals]
         result["load"] = os.getloadavg()[0]
+        result["lag"] = round(self.lag, 3)
         return result
 
     def close(self):

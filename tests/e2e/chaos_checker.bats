@@ -29,6 +29,24 @@ for i in range(50): print(plan.draw_plan(sys.argv[1], i))'
 	each='import json, sys
 for line in sys.stdin: print(*json.loads(line)["violations"])'
 	python3 -c "$each" <"$T/log" >"$T/violations"
-	[ "$(grep -cx "\['process', 'tail: tail -f /dev/null (S)'\]" \
+	[ "$(grep -cx "\['process', 'tail: tail -f /dev/null (.)'\]" \
 		"$T/violations")" -eq 3 ]
+}
+
+# It has that name while it forks the guard.
+@test "chaos does not take an agent for its guard" {
+	local kinds
+	kinds='import hosts
+def process(pid, parent, name, line):
+    p = object.__new__(hosts.Process)
+    p.pid, p.parent, p.name, p.line = pid, parent, name, line
+    return p
+far = process(2, 1, "ddprun", "ddprun --remote-end 1")
+for above in process(2, 1, "host", "host exec 9 ddprun prog"), far:
+    for name in "ddprun", "ddp-guard":
+        all = [above, process(3, 2, name, "ddprun prog"),
+               process(4, 3, "ddp-guard", "ddprun prog")]
+        print(*[p.kind(all) for p in all[1:]])'
+	cd "$BATS_TEST_DIRNAME/../chaos"
+	[ "$(python3 -Bc "$kinds" | uniq)" = 'agent guard' ]
 }

@@ -129,7 +129,8 @@ static int hold(const char *path, int how)
 }
 
 /* Each worker holds a lock of its own until it is dead, and asks for those of
- * other rounds as others may at the same time. */
+ * other rounds as others may at the same time. If it has no descriptor to open
+ * one, it knows nothing about its owner. */
 static void look_for_others(void)
 {
 	char mine[128], host[64] = "", path[4096];
@@ -151,10 +152,10 @@ static void look_for_others(void)
 		snprintf(path, sizeof(path), "%s/%s", env("CHAOS_DIR"),
 			 d->d_name);
 		int fd = hold(path, LOCK_SH);
-		if (fd < 0)
-			report("overlap %s", d->d_name + len);
-		else
+		if (fd >= 0)
 			close(fd);
+		else if (errno == EWOULDBLOCK)
+			report("overlap %s", d->d_name + len);
 	}
 	if (dir)
 		closedir(dir);
