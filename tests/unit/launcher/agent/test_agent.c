@@ -134,15 +134,15 @@ START_TEST(a_long_start_renews_the_lease_and_a_short_one_sends_nothing)
 	ping = member_ping_ms(&a.member) * 1000000;
 	ck_assert_uint_gt(ping, 0);
 	a.alive_ns = clock_ns();
-	agent_keep_lease(&a);
+	agent_extend_lease(&a);
 	ck_assert_uint_eq(member_out(&a.member)->len, 0);
 	due = a.alive_ns = clock_ns() - ping;
-	agent_keep_lease(&a);
+	agent_extend_lease(&a);
 	one = member_out(&a.member)->len;
 	ck_assert_uint_gt(one, 0);
 	ck_assert_uint_ge(a.alive_ns, due + ping);
 	/* one PING is enough for a while */
-	agent_keep_lease(&a);
+	agent_extend_lease(&a);
 	ck_assert_uint_eq(member_out(&a.member)->len, one);
 	a.member.connection.phase = CONNECTION_OUT;
 	buf_release(member_out(&a.member));
