@@ -25,6 +25,7 @@ enum {
 	 * library must not need */
 	OPEN_READ = 0, OPEN_WRITE = 2, OPEN_CLOEXEC = 02000000, AT_CWD = -100,
 	MAP_RW = 3, MAP_IS_SHARED = 1, GET_NAME = 16,
+	LOAD_NOW = (int)0x80000002, /* dlfcn.h; of libc's own calls */
 	LIMIT_CPU = 0, LIMIT_FSIZE = 1, LIMIT_STACK = 3,
 	GET_SEALS = 1034, SEALS = 2 | 4, /* seals of the size:
 					  * crash_catcher.c */
@@ -35,6 +36,8 @@ enum {
 
 /* Found in the process, if it has them. */
 WEAK void *dlsym(void *handle, const char *name);
+WEAK void *__libc_dlopen_mode(const char *name, int mode);
+WEAK void *__libc_dlsym(void *handle, const char *name);
 WEAK int __sigaction(int, const struct sigaction *, struct sigaction *);
 WEAK unsigned long getauxval(unsigned long);
 
@@ -306,6 +309,17 @@ void *crash_find_next(const char *name)
 	void *volatile found = dlsym ? dlsym(NEXT, name) : NULL;
 
 	return found;
+}
+
+/* Until version 2.33 of glibc, dlsym is in libdl, which a program need not
+ * have, and libpthread may be a plugin's. */
+void *crash_find_in_pthread(const char *name)
+{
+	void *library = NULL;
+
+	if (__libc_dlopen_mode && __libc_dlsym)
+		library = __libc_dlopen_mode("libpthread.so.0", LOAD_NOW);
+	return library ? __libc_dlsym(library, name) : NULL;
 }
 
 typedef int sigaction_fn(int, const struct sigaction *, struct sigaction *);

@@ -33,18 +33,24 @@ static struct {
 } threads;
 
 /* The thread ends, perhaps by pthread_exit. A library that has replaced the
- * stack, or unmapped it as AddressSanitizer does, keeps it. */
+ * stack may have unmapped it, as AddressSanitizer does: what is mapped there
+ * now may be another's, but not what is beside it. */
 static void crash_thread_on_end(void *arg)
 {
 	struct crash_thread *t = arg;
 	stack_t none = {.ss_flags = SS_DISABLE};
 	stack_t was = {.ss_flags = 0};
 
-	if (CALL(SYS_sigaltstack, NULL, &was) < 0 ||
-	    was.ss_sp != t->map + GUARD)
+	if (CALL(SYS_sigaltstack, NULL, &was) < 0)
 		return;
-	CALL(SYS_sigaltstack, &none, NULL);
-	CALL(SYS_munmap, t->map, THREAD_MAP);
+	if (was.ss_sp != t->map + GUARD) {
+		char *map = t->map;
+
+		CALL(SYS_munmap, map + GUARD + CRASH_ALT_STACK, GUARD);
+		CALL(SYS_munmap, map, GUARD);
+	} else if (CALL(SYS_sigaltstack, &none, NULL) == 0) {
+		CALL(SYS_munmap, t->map, THREAD_MAP);
+	}
 }
 
 static void *crash_thread_start(void *arg)
@@ -86,6 +92,8 @@ __attribute__((visibility("default"))) int pthread_create(
 
 	if (!next)
 		next = (create_fn *)crash_find_next("pthread_create");
+	if (!next)
+		next = (create_fn *)crash_find_in_pthread("pthread_create");
 	if (!next)
 		return EAGAIN;
 	__atomic_store_n(&threads.next, next, __ATOMIC_RELAXED);

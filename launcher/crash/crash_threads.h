@@ -12,5 +12,8 @@ void crash_threads_begin(void);
 
 /* The library's dlsym(RTLD_NEXT, name), or NULL. In crash_handler.c. */
 void *crash_find_next(const char *name);
+/* The function of that name in the libpthread of a glibc before 2.34, or NULL.
+ * In crash_handler.c. */
+void *crash_find_in_pthread(const char *name);
 
 #endif
