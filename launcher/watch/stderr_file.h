@@ -8,20 +8,28 @@
 
 #include "base/buf.h"
 
-enum { STDERR_FILE_TAIL = 8 << 10 };
+enum { STDERR_FILE_TAIL = 8 << 10, STDERR_FILE_LINK = 256 };
 
 /* Zeroed: none. */
 struct stderr_file {
 	int is_open, fd;
 	dev_t device;
 	ino_t inode;
+	/* when it was opened */
+	off_t size;
+	time_t written;
+	char link[STDERR_FILE_LINK]; /* at the last look; "": none */
 };
 
 /* Looks which file that process has as its stderr. Opens it if it is a regular
- * file that we may read; a process that has gone changes nothing. */
+ * file that we may read; a process that has gone changes nothing. Touches the
+ * file only if the process has another than at the last look: its file server
+ * may have stopped meanwhile. */
 void stderr_file_look(struct stderr_file *f, pid_t pid);
-/* Appends its last bytes, from the begin of a line on, if it was written to
- * since then. */
+/* Whether two processes write to the same file. */
+int stderr_file_same(const struct stderr_file *f, const struct stderr_file *g);
+/* Appends its last bytes, from the begin of a line on, without those that were
+ * in it before that time. */
 void stderr_file_put(const struct stderr_file *f, time_t since,
 		     struct buf *out);
 void stderr_file_close(struct stderr_file *f);

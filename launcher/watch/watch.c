@@ -261,8 +261,16 @@ void watch_report_failure(struct watch *w, uint32_t local_rank)
 void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
 		      struct buf *out)
 {
-	if (w->workers && local_rank < w->group->n)
-		stderr_file_put(&w->workers[local_rank].said, since, out);
+	const struct stderr_file *said;
+
+	if (!w->workers || local_rank >= w->group->n)
+		return;
+	said = &w->workers[local_rank].said;
+	for (uint32_t i = 0; i < w->group->n; i++)
+		if (i != local_rank &&
+		    stderr_file_same(said, &w->workers[i].said))
+			return;
+	stderr_file_put(said, since, out);
 }
 
 static void watch_on_tick(uv_timer_t *t)

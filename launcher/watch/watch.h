@@ -54,7 +54,8 @@ void watch_again(struct watch *w, uint32_t local_rank);
  * calls failed, it is reported as in the first of them. */
 void watch_report_failure(struct watch *w, uint32_t local_rank);
 /* Appends the end of the file to which that worker has redirected its stderr,
- * if it has and wrote to it since then. It may be dead. */
+ * if it has and wrote to it since then. It may be dead. Nothing if another
+ * worker writes to the same file: the lines may be that one's. */
 void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
 		      struct buf *out);
 /* They are about to be stopped. */

@@ -396,20 +396,40 @@ server_of() { # PID of a ddprun
 	lacks "$err" 'last call'
 }
 
-# Its program lives until it has been looked at: the file go is made once `status` has it.
-@test "the cause of a worker that redirects its stderr is in the file's last lines" {
+# Their programs live until they have been looked at: the file go is made once `status` has
+# them. The line of an earlier run is in the file.
+redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
 	local at
 	at=127.0.0.1:$(w_port free)
 	export DDP_TEST_WATCH_MS=300
 	echo 'OldError: of an earlier run' >own.err
-	start a ddprun --rdzv-id own --rdzv-endpoint "$at" sh -c 'sh -c "
-		echo up; until [ -e go ]; do sleep 0.05; done
-		echo Traceback: >&2; echo \"ValueError: bad shard 7\" >&2; exit 3" 2>>own.err'
-	until ddprun status --json --job own --rdzv-endpoint "$at" 2>/dev/null | grep -q '"does":'; do
+	touch -d '1 hour ago' own.err
+	start a ddprun --nproc-per-node "$1" --rdzv-id own --rdzv-endpoint "$at" sh -c '
+		exec 2>>own.err; until [ -e go ]; do sleep 0.05; done
+		'"$2"
+	until [ "$(ddprun status --json --job own --rdzv-endpoint "$at" 2>/dev/null |
+		grep -c '"does":')" = "$1" ]; do
 		kill -0 "${pid[a]}"
 	done
 	: >go
 	finish a 3
+}
+
+@test "the cause of a worker that redirects its stderr is in the file's last lines" {
+	redirected 1 'echo Traceback: >&2; echo "ValueError: bad shard 7" >&2; exit 3'
 	has "$err" '^ddprun: job .* exited with code 3: ValueError: bad shard 7$'
 	has "$err" '^\| +ValueError: bad shard 7'
+	lacks "$err" OldError
+}
+
+@test "a worker's cause is no line that was in its stderr's file before it" {
+	redirected 1 'echo "no exception" >&2; exit 3'
+	has "$err" '^\| +no exception$'
+	lacks "$err" OldError
+}
+
+@test "a worker's cause is not taken from a file to which other ranks write" {
+	redirected 2 'if [ $RANK = 0 ]; then until [ -e said ]; do sleep 0.05; done; exit 3; fi
+		echo "ValueError: of rank 1" >&2; : >said; exec sleep 60'
+	lacks "$err" 'ValueError|OldError'
 }
