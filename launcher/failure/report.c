@@ -153,10 +153,6 @@ static void report_put_hint(struct buf *out, const struct wire_end *end)
 	/* the post-mortem knows better than the usual cause */
 	if (end->signal == SIGKILL && end->why.len)
 		usual = "";
-	if (end->signal == SIGSEGV &&
-	    !(end->why.len &&
-	      memmem(end->why.data, end->why.len, "#0 ", 3)))
-		usual = "a bad memory access in the program or a library";
 	if (*usual)
 		snprintf(text, sizeof(text), "(%s)", usual);
 	else if (!end->signal && end->code == 127)

@@ -41,8 +41,9 @@ setup() {
 machine() {
 	mkdir -p bin
 	echo '#!/bin/sh
-for p; do :; done
-case " $here " in *" $p "*) printf installed ;; esac' >bin/dpkg-query
+for p; do
+	case " $here " in *" $p "*) printf " %s installed " "$p" ;; esac
+done' >bin/dpkg-query
 	printf '#!/bin/sh\necho "apt-get $*" >>asked\n' >bin/apt-get
 	printf '#!/bin/sh\nexec "$@"\n' >bin/sudo
 	printf '#!/bin/sh\necho %s\n' "$1" >bin/id

@@ -71,7 +71,7 @@ refused() {
 	has "$out" '8 \+ 2 images .* in 300 classes, 2 files'
 	[ "$(tail -c 16 packed/train-00000.records | od -An -v -w16 -tu2)" = \
 		'   292   293   294   295   296   297   298   299' ]
-	local options='--data packed --stem cifar --batch-size 4 --steps 3 --no-augment'
+	local options='--data packed --stem cifar --batch-size 4 --steps 3 --lr 0.01 --no-augment'
 	expect 0 resnet $options --log-dir one
 	has "$out" '^resnet18 cifar stem, 300 classes: .* 8 \+ 2 images'
 	has "$out" '^test accuracy '

@@ -50,8 +50,8 @@ rest() {
 	exec 5>&-
 }
 
-preface='DDPR\x09\0\0\0'
-greeting=4444505209020000
+preface='DDPR\x0a\0\0\0'
+greeting=444450520a020000
 
 @test "requests of two workers share one store" {
 	server

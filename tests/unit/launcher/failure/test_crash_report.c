@@ -35,7 +35,8 @@ START_TEST(a_segmentation_fault_is_explained_by_its_address)
 	check_meaning(r, "stack overflow: the stack size limit (ulimit -s) of "
 			 "8192 KiB");
 	r.tid = PID + 1; /* that limit is not a thread's */
-	check_meaning(r, "stack overflow: the stack size limit (ulimit -s)");
+	check_meaning(r, "stack overflow: the thread's stack size "
+			 "(pthread_attr_setstacksize, or ulimit -s)");
 	r.code = SI_KERNEL;
 	check_meaning(r, "a damaged pointer (no valid address)");
 }

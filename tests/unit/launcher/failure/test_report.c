@@ -499,9 +499,7 @@ START_TEST(a_signal_without_a_cause_has_its_usual_one)
 	ck_assert_ptr_nonnull(strstr(render(&end, "none"),
 				     "|               (not sent by ddprun)\n"));
 	end.signal = SIGSEGV;
-	ck_assert_ptr_nonnull(strstr(render(&end, "none"), "perhaps a stack"));
-	end.why = SLICE_STR("null pointer\n#0 mean at mean.c:10");
-	ck_assert_ptr_null(strstr(render(&end, "none"), "perhaps"));
+	ck_assert_ptr_nonnull(strstr(render(&end, "none"), "a bad memory"));
 }
 END_TEST
 

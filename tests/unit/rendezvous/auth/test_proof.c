@@ -21,7 +21,7 @@ static void is_hex(const struct proof *p, const char *hex)
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
-	char greeting[WIRE_GREETING_SIZE] = "DDPR\11\2\0\0";
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\12\2\0\0";
 	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
 				     SLICE_STR("hello")};
 	struct proof key, p, q;
@@ -38,23 +38,23 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "160120b305710c88e69cb2d414f4ff82"
-	       "f074f2542478b25de628781972f4c89a");
+	is_hex(&p, "c419419fa9c0460838605b138351fcae"
+	       "9b9ed0817fa5d3db3d1843382ae6ae0d");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "e1f701a5be89870ace64757e770aa3da"
-	       "ed07ca8000711cdc9e62ddf42a4b1737");
+	is_hex(&p, "aa6de49400723c2106e28657bd1b4b0a"
+	       "da881ce1b85d3ba0448dd76eff171718");
 	proof_hash(&p, &t);
-	is_hex(&p, "0f0479a033b7a435e886956a4a638917"
-	       "dcee5afc90a68ee5d5cec833c643536e");
+	is_hex(&p, "92edc99b7872852738205a604f09e39d"
+	       "65451854f0344119265e1f77c6475526");
 	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
 			  SLICE_STR("yours"));
-	is_hex(&p, "81c57d7b34131ee230be496c5a80a418"
-	       "1ed1a59db15a8c076c88d1b6b9998934");
-	is_hex(&q, "ceff980629e4f1d1079527389ab5a593"
-	       "905ab292ef2e444ee657cd7f76dcfa7c");
+	is_hex(&p, "a7499945c1ca72b619411fcbb978008c"
+	       "5ef467235194e9f059b90ba436fdaafc");
+	is_hex(&q, "a44299c8f2e474c5f0490061d3cbb3ba"
+	       "0926117dc33b9835662004fd20021dcb");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "bd8a16fea2d7e99660344311992c4398"
-	       "11e9b094025fbb38b906f27a2f4da84f");
+	is_hex(&p, "bd01e8027523d9947c94c76fc52dcb36"
+	       "18a3795d9f422d44a130ea57ace80c53");
 }
 END_TEST
 
