@@ -104,6 +104,8 @@ one=first-token-of-ours two=second-token-of-theirs
 	DDP_TOKEN=short node c
 	finish c 2
 	has "$err" 'DDP_TOKEN has 5 bytes: a secret needs 16'
+	DDP_TOKEN=short expect 2 ddprun --rdzv-endpoint "$at" true
+	has "$err" 'DDP_TOKEN has 5 bytes: a secret needs 16'
 }
 
 @test "a job of one node needs no shared secret, unless another server has its endpoint" {

@@ -72,9 +72,9 @@ told() { # ROLE NAME ERE
 	has "$out" "$3"
 }
 
-serving() {
+metric() { # NAME METRIC
 	curl -s "$(sed -n 's|.*health and metrics at \(http://.*\)/$|\1|p' \
-		"$1.err")/metrics" | sed -n 's/^ddprdzv_serving //p'
+		"$1.err")/metrics" | sed -n "s/^ddprdzv_$2 //p"
 }
 
 @test "a standby redirects agents, workers and tools to the server" {
@@ -84,7 +84,7 @@ serving() {
 	serves a
 	candidate b 600 --metrics-listen 0
 	await b.err "standing by: the server of job 'j' is at ${at[a]}"
-	[ "$(serving a) $(serving b)" = '1 0' ]
+	[ "$(metric a serving) $(metric b serving)" = '1 0' ]
 	for role in agent worker tool; do
 		told $role b "^the job's server is elsewhere ${at[a]}\$"
 	done
@@ -92,6 +92,12 @@ serving() {
 	# and a client without a proof learns nothing
 	DDP_TOKEN=another-token-0000 expect 1 rdzv_client told agent "${at[b]}" j
 	has "$out" 'closed'
+	# a refusal by the server that b names is not tried again
+	local before
+	before=$(metric a connections_accepted_total)
+	expect 1 rdzv_client do "${at[b]}" j 0 0 get k
+	has "$out" "round 0 of job 'j' is over: "
+	[ $(($(metric a connections_accepted_total) - before)) -le 2 ]
 	signal b TERM
 	finish b
 	signal a TERM

@@ -382,12 +382,12 @@ same_workers() { # NAME N
 	has "$err" 'all workers of this node exited with code 0; the rendezvous server is lost, so the result of the other nodes is unknown$'
 }
 
-# A server's first snapshot contains what was appended before: so
-# it dies twice.
+# A server's first snapshot contains what was appended before, so it dies twice. The
+# port opens when the agent is back, not when the agent would count as lost.
 @test "PyTorch's clients that reconnect find their port and their keys again" {
 	gates 0
 	export T DDP_LOG=debug
-	job j --standalone -- "w_knock set key value; w_knock add n 5
+	job j --standalone --heartbeat-timeout 300 -- "w_knock set key value; w_knock add n 5
 		w_knock push q one; w_knock push q two; w_knock push q three
 		w_knock pop q; $gate
 		w_knock get key; w_knock add n 2; w_knock pop q; $gate

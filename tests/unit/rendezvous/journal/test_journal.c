@@ -285,6 +285,30 @@ START_TEST(a_compacted_file_does_not_grow)
 }
 END_TEST
 
+START_TEST(an_unreadable_journal_is_not_continued_by_its_old_batches)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct journal_file *f = open_at(dup(fd));
+	char first;
+
+	ck_assert_int_eq(replay(f), 0);
+	append(f, "one");
+	append(f, "two");
+	journal_file_close(f);
+	ck_assert_int_eq(pread(fd, &first, 1, PAGE), 1);
+	first ^= 1;
+	ck_assert_int_eq(pwrite(fd, &first, 1, PAGE), 1);
+	f = open_at(dup(fd));
+	ck_assert_int_eq(replay(f), 0);
+	append(f, "new"); /* ends where "two" begins */
+	journal_file_close(f);
+	f = open_at(fd);
+	ck_assert_int_eq(replay(f), 1);
+	ck_assert_str_eq(seen, "new|");
+	journal_file_close(f);
+}
+END_TEST
+
 START_TEST(a_second_server_is_refused_and_learns_the_first)
 {
 	char path[] = "/tmp/journal.XXXXXX", pid[32];
@@ -509,6 +533,8 @@ int main(void)
 	tcase_add_test(c, bytes_after_the_end_are_not_read);
 	tcase_add_test(c, a_kill_while_it_compacts_leaves_the_old_or_the_new);
 	tcase_add_test(c, a_compacted_file_does_not_grow);
+	tcase_add_test(
+		c, an_unreadable_journal_is_not_continued_by_its_old_batches);
 	tcase_add_test(c, a_second_server_is_refused_and_learns_the_first);
 	tcase_add_test(c, a_file_of_something_else_is_left_alone);
 	tcase_add_test(c, a_first_batch_that_fails_is_not_followed_by_a_second);
