@@ -24,11 +24,11 @@ end_job() {
 	finish job "${1:-0}"
 }
 
-# screen OPTION...: ddprun top on a terminal of 90 columns and 20 lines; what is
+# screen OPTION...: ddprun top on a terminal of 90 columns and ROWS=20 lines; what is
 # written to descriptor 7 are its keys
 screen() {
 	mkfifo keys
-	printf '%s\n' 'stty cols 90 rows 20' 'echo $$ >shell' \
+	printf '%s\n' "stty cols 90 rows ${ROWS:-20}" 'echo $$ >shell' \
 		'code=0; ddprun top "$@" || code=$?; echo "ended $code"' >commands
 	start top bash -c 'exec script -qefc "bash commands $*" /dev/null <keys' bash "$@"
 	exec 7>keys
@@ -83,6 +83,20 @@ print(j["job"], j["world_size"])' program.out)" = "j 3" ]
 	await top.out '/ filter: 1'
 	printf d >&7
 	await top.out '^rank 0|worker|no call'
+	printf q >&7
+	await top.out 'ended 0'
+	exec 7>&-
+	finish top
+	end_job
+}
+
+@test "page keys scroll" {
+	job 12
+	ROWS=14 screen --job j --interval 0.2
+	await top.out '^ +0 +0 .* 7 '
+	! grep -E '^ +11 +0 ' top.out
+	printf '\e[6~' >&7
+	await top.out '^ +11 +0 .* 7 '
 	printf q >&7
 	await top.out 'ended 0'
 	exec 7>&-

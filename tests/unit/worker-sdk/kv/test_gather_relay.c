@@ -260,6 +260,33 @@ START_TEST(a_wrong_hello_gets_nothing)
 }
 END_TEST
 
+START_TEST(a_hello_may_arrive_in_parts)
+{
+	static const char other[WIRE_TOKEN_SIZE] = "another";
+	enum { HALF = DDP__PASS_HELLO / 2 };
+	unsigned char hello[DDP__PASS_HELLO], wrong[DDP__PASS_HELLO];
+	struct err e = ERR_INIT;
+	char *got = malloc(2 * LIST);
+	int fd, refused;
+
+	start_source(1);
+	ck_assert_int_eq(ddp__relay_hello(hello, source.m.token.data, &e), 0);
+	ck_assert_int_eq(ddp__relay_hello(wrong, other, &e), 0);
+	fd = call_source();
+	ck_assert_int_eq(send(fd, hello, HALF, MSG_NOSIGNAL), HALF);
+	/* once it has refused this one, it has read that half */
+	refused = say(wrong);
+	ck_assert_uint_eq(hear(refused, got, 1), 0);
+	close(refused);
+	ck_assert_int_eq(send(fd, hello + HALF, sizeof(hello) - HALF,
+			      MSG_NOSIGNAL), (int)sizeof(hello) - HALF);
+	ck_assert(opens(got, hear(fd, got, 2 * LIST)));
+	close(fd);
+	ends_well(source.pid);
+	free(got);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("pass");
@@ -268,5 +295,6 @@ int main(void)
 	tcase_add_test(c, a_network_reader_sees_neither_token_nor_list);
 	tcase_add_test(c, a_replayed_hello_gets_nothing);
 	tcase_add_test(c, a_wrong_hello_gets_nothing);
+	tcase_add_test(c, a_hello_may_arrive_in_parts);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
