@@ -141,6 +141,21 @@ refused() {
 	! compgen -G 'packed.partial-*'
 }
 
+@test "packing with too little memory fails, and omits no image" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
+	local n
+	folder 1 2 1
+	for ((n = 1; n <= 60; n++)); do
+		rm -rf state packed
+		truncate -s 100k state
+		run env LD_PRELOAD="$O/tests/faults.so" FAULT_PROGRAM=pack_data \
+			FAULT_CALL=malloc FAULT_ERROR=12 FAULT_AT=$n FAULT_STATE="$T/state" \
+			pack_data --size 16 images packed
+		echo "allocation $n: $status $output"
+		[ "$status" = 1 ] || [[ $output == *"packed: 2 + 1 images "* ]]
+	done
+}
+
 @test "damaged packed files are errors that name the file" {
 	folder 1 4 1
 	expect 0 pack_data --size 16 images packed

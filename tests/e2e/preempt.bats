@@ -138,8 +138,28 @@ SH
 		has "$out$err" 'mnist_mlp: .*the loss is -?nan at step 1: training has diverged, first in the weights or the output of layer 2; try a --lr smaller than 0.001'
 		run ! grep -E 'rank 1: .*diverged' <<<"$out$err"
 	done
+	# the weights of the first layer overflow for image 1 only, which is the first or
+	# the second micro-batch
+	python3 - <<-'EOF'
+		import struct
+		images = struct.pack(">4i", 0x803, 2, 28, 28) + bytes(784) + b"\xff" * 784
+		for part in "train", "t10k":
+		    with open(f"data/{part}-images-idx3-ubyte", "wb") as f:
+		        f.write(images)
+		    with open(f"data/{part}-labels-idx1-ubyte", "wb") as f:
+		        f.write(struct.pack(">2i", 0x801, 2) + b"\1\2")
+		with open("weights", "wb") as f:
+		    f.write(struct.pack("f", 3e38) * (784 * 50) + struct.pack("f", .01) * 560)
+	EOF
+	for n in 1 2 3 4 5; do
+		expect 1 mnist_mlp --data data --init-from weights --seed $n \
+			--batch-size 2 --accumulate 2
+		has "$err" 'at step 1: training has diverged, first in the weights or the output of layer 0;'
+	done
+	mkdir more
+	t_idx more 2000 501
 	# a rate that is far too high overflows the loss
-	expect 1 mnist_ae --data data --lr 1e6 --epochs 20
+	expect 1 mnist_ae --data more --lr 1e6 --epochs 20
 	has "$err" 'the loss is (inf|-?nan) at step [2-9]: training has diverged, (first in the weights|in the loss itself)'
 }
 

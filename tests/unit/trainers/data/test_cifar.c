@@ -239,6 +239,21 @@ static void assert_refused(const char *what, int which)
 	ck_assert_ptr_nonnull(strstr(e.text, names[which]));
 }
 
+START_TEST(a_file_of_too_many_images_is_refused)
+{
+	enum { MOST = 81920 };
+	struct cifar_images images;
+	char path[DATA_PATH_MAX];
+
+	write_right("", PLAIN);
+	path_of(path, "", 0, PLAIN);
+	ck_assert_int_eq(truncate(path, (off_t)(MOST + 1) * RECORD), 0);
+	assert_says(cifar_decode_file(path, &images, &e), ERR_DATA,
+		    "more than 81920 images");
+	cifar_images_release(&images);
+}
+END_TEST
+
 START_TEST(a_folder_that_is_not_there_is_named)
 {
 	assert_says(cifar_find(&files, "/tmp/no such folder", &e), -ENOENT,
@@ -410,6 +425,7 @@ int main(void)
 	tcase_add_test(t, one_file_is_read_alone);
 	tcase_add_test(t, the_identity_changes_with_a_file);
 	tcase_add_test(t, the_real_files_are_read);
+	tcase_add_test(t, a_file_of_too_many_images_is_refused);
 	tcase_add_test(t, a_folder_that_is_not_there_is_named);
 	tcase_add_test(t, the_first_missing_file_is_named);
 	tcase_add_test(t, a_file_missing_in_a_subfolder_is_named);

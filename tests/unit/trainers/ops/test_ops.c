@@ -458,6 +458,28 @@ START_TEST(an_update_matches_the_recurrence_in_double)
 }
 END_TEST
 
+START_TEST(a_value_after_the_last_full_part_is_updated)
+{
+	enum { COUNT = (1 << 17) + 1 }; /* cpu_update.c's PART, and one more */
+	float *p = draw_array(COUNT), *g = draw_array(COUNT);
+	struct update u = {
+		.how = optimizers[_i], .count = COUNT, .scale = 1,
+		.param = p, .grad = g,
+		.moment = {alloc_floats(COUNT), alloc_floats(COUNT)},
+	};
+	float last = p[COUNT - 1];
+
+	g[COUNT - 1] = 1;
+	ops->set_step(device, &(struct step_args){1, 0, .5});
+	ops->update(device, &u);
+	ck_assert(p[COUNT - 1] < last);
+	ops->free(device, p);
+	ops->free(device, g);
+	ops->free(device, u.moment[0]);
+	ops->free(device, u.moment[1]);
+}
+END_TEST
+
 START_TEST(a_loss_that_is_not_finite_stops_all_updates)
 {
 	float p[2] = {1, 2}, g[2] = {1, 1}, m[2] = {0}, loss = 1;
@@ -562,6 +584,8 @@ int main(void)
 	tcase_add_loop_test(t, mse_and_its_gradient, 0,
 			    sizeof(mse_counts) / sizeof(*mse_counts));
 	tcase_add_loop_test(t, an_update_matches_the_recurrence_in_double, 0,
+			    sizeof(optimizers) / sizeof(*optimizers));
+	tcase_add_loop_test(t, a_value_after_the_last_full_part_is_updated, 0,
 			    sizeof(optimizers) / sizeof(*optimizers));
 	tcase_add_test(t, a_loss_that_is_not_finite_stops_all_updates);
 	tcase_add_test(t, non_finite_values_are_found_anywhere);
