@@ -9,6 +9,7 @@ enum {
 	IO_LEAST = 4096,
 	FAULTS_LEAST = 32,
 	BUSY_PERCENT = 3,
+	BUSY_LEAST_MS = 50, /* the kernel counts ticks, and a dump takes some */
 	STARTED_MS = 500, /* of CPU time: before it, a process only starts */
 	GAP_TICKS = 10,	  /* this host was stopped, or starved */
 	MEAN_STEPS = 4,	  /* the weight of the past in a step's mean time */
@@ -134,6 +135,8 @@ static enum wire_doing activity_classify(const struct activity *a,
 					 const struct activity_sample *then,
 					 unsigned cpu)
 {
+	uint64_t ms = activity_grown(then->cpu_ms, now->cpu_ms);
+
 	if (now->state == 'T' || now->state == 't')
 		return RANK_STOPPED;
 	if (now->in_call)
@@ -144,7 +147,8 @@ static enum wire_doing activity_classify(const struct activity *a,
 	    activity_grown(then->faults, now->faults) >= FAULTS_LEAST ||
 	    now->processes != then->processes)
 		return RANK_WORKS;
-	if (cpu >= BUSY_PERCENT || activity_wants_cpu(a, then))
+	if ((cpu >= BUSY_PERCENT && ms >= BUSY_LEAST_MS) ||
+	    activity_wants_cpu(a, then))
 		return RANK_BUSY;
 	if (now->state == 'D')
 		return now->syncs ? RANK_WORKS : RANK_BLOCKED;

@@ -133,6 +133,22 @@ START_TEST(cpu_time_alone_is_computing)
 }
 END_TEST
 
+START_TEST(a_tick_of_the_kernels_clock_is_no_computing)
+{
+	activity_init(&a, TICK / 4, now.ns);
+	for (int i = 0; i < 8; i++) {
+		now.ns += TICK / 4;
+		now.cpu_ms += i == 7 ? 45 : 0;
+		activity_add(&a, &now);
+	}
+	ck_assert_int_eq(a.doing, RANK_IDLE);
+	now.ns += TICK / 4;
+	now.cpu_ms += 45;
+	activity_add(&a, &now);
+	ck_assert_int_eq(a.doing, RANK_BUSY);
+}
+END_TEST
+
 START_TEST(counters_that_shrink_with_a_child_are_no_work)
 {
 	ticks(8, 0, 1 << 20, 0, 0);
@@ -341,6 +357,7 @@ int main(void)
 	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
 	tcase_add_test(c, input_and_output_new_memory_and_children_are_work);
 	tcase_add_test(c, cpu_time_alone_is_computing);
+	tcase_add_test(c, a_tick_of_the_kernels_clock_is_no_computing);
 	tcase_add_test(c, counters_that_shrink_with_a_child_are_no_work);
 	tcase_add_test(c, calls_are_progress_and_a_call_that_lasts_is_not);
 	tcase_add_test(c, a_stop_counts_more_than_a_call);
