@@ -10,17 +10,17 @@ setup() {
 
 # json EXPRESSION: of what `ddprun status --json` prints, as Python's `s`
 json() {
-	ddprun status --json --job j --rdzv-endpoint "$at" >status.json
+	ddprun status --json --job of_status --rdzv-endpoint "$at" >status.json
 	python3 -c 'import json, sys
 s = json.load(open("status.json"))
 print(eval(sys.argv[1]))' "$1"
 }
 
-# node NAME RANK [OPTION...]: a ddprun of job j, of two nodes
+# node NAME RANK [OPTION...]: a ddprun of job of_status, of two nodes
 node() {
 	local name=$1 rank=$2
 	shift 2
-	start "$name" ddprun --nnodes 2 --node-rank "$rank" --rdzv-id j \
+	start "$name" ddprun --nnodes 2 --node-rank "$rank" --rdzv-id of_status \
 		--rdzv-endpoint "$at" "$@"
 }
 
@@ -36,12 +36,12 @@ node() {
 @test "status finds a job on this host and shows which nodes it waits for" {
 	node a 0 --nproc-per-node 3 true
 	await a.err '^ddprun: waiting [12] s'
-	expect 0 ddprun status --job j
-	has "$out" "^job 'j' at $at: gathering for [1-3] s, round 0, attempt 1 of 1\$"
+	expect 0 ddprun status --job of_status
+	has "$out" "^job 'of_status' at $at: gathering for [1-3] s, round 0, attempt 1 of 1\$"
 	has "$out" '^  1 of 2 nodes$'
 	has "$out" '^  waiting [1-3] s for 1 of 2 nodes: node 1 \(not connected\)$'
 	has "$out" '^  node -  .*  127.0.0.1  waits  3 workers'
-	expect 0 ddprun status --job j --json
+	expect 0 ddprun status --job of_status --json
 	[ "$(python3 -c 'import json, sys
 j, = json.load(open(sys.argv[1]))["jobs"]
 print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
@@ -61,18 +61,18 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	node a 0 --nproc-per-node 2 sh -c 'echo here; read -r _ <>go'
 	await a.out '\[1\] here'
 	await b.out here
-	expect 0 ddprun status --job j
+	expect 0 ddprun status --job of_status
 	[ "$(grep -c '^job ' <<<"$out")" = 1 ]
-	has "$out" "^job 'j' at $at: running for [0-9]+ s, round 0, attempt 1 of 1\$"
+	has "$out" "^job 'of_status' at $at: running for [0-9]+ s, round 0, attempt 1 of 1\$"
 	has "$out" '^  2 of 2 nodes, 3 workers \(0 connected, 0 ended\); the store holds 0 keys, 0 bytes$'
 	has "$out" '^  node 0  .*  127.0.0.1  runs  ranks 0 to 1: 0 connected, 0 ended'
 	has "$out" '^  node 1  .*  127.0.0.1  runs  ranks 2 to 2: 0 connected, 0 ended'
 	[ "$(grep -c waiting <<<"$out")" = 0 ]
 	[ "$(grep -oE '^  node [01]' <<<"$out" | tr -d '\n')" = '  node 0  node 1' ]
 	# rank 0 waits for a key that is never set
-	start w env DDP_LOG=error rdzv_client do "$at" j 0 0 set k value \
+	start w env DDP_LOG=error rdzv_client do "$at" of_status 0 0 set k value \
 		wait 60000 never
-	start clock rdzv_client do "$at" j 0 1 wait 60000 k wait 1500 never
+	start clock rdzv_client do "$at" of_status 0 1 wait 60000 k wait 1500 never
 	finish clock 1
 	[ "$(json '[(j["connected"], j["store_keys"], j["waiting"]["for"],
 		[n["connected"] for n in j["nodes"]]) for j in s["jobs"]]')" = \
@@ -98,8 +98,8 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	await b.out 'here 0'
 	echo >go
 	await a.err 'waiting [12] s .* to come back'
-	expect 0 ddprun status --job j
-	has "$out" "^job 'j' at $at: restarting for [1-4] s, round 1, attempt 2 of 3\$"
+	expect 0 ddprun status --job of_status
+	has "$out" "^job 'of_status' at $at: restarting for [1-4] s, round 1, attempt 2 of 3\$"
 	has "$out" '^  waiting [1-4] s for 1 of 2 nodes: node 1 \(.*, stopping its workers, or in its --restart-backoff, for [1-4] s\)$'
 	has "$out" '^  the last round ended: rank 0 \(local rank 0\) on .*exited with code 3$'
 	has "$out" '^  node 1  .*  stops  1 worker'

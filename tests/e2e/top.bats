@@ -12,7 +12,7 @@ setup() {
 # job N: a job of N workers that report step 7 and wait for the end of the file go
 job() {
 	mkfifo go
-	start job ddprun --nproc-per-node "$1" --rdzv-id j --rdzv-endpoint "$at" \
+	start job ddprun --nproc-per-node "$1" --rdzv-id of_top --rdzv-endpoint "$at" \
 		sh -c 'echo 7 >"$DDP_STEP_FILE"; echo here; read -r _ <go || true'
 	for ((i = 0; i < $1; i++)); do
 		await job.out "\\[$i\\] here|^here"
@@ -47,22 +47,22 @@ screen() {
 
 @test "without a terminal top prints the ranks of all jobs once" {
 	job 3
-	expect 0 ddprun top --job j
-	has "$out" "^job 'j'  running for .*  attempt 1 of 1\$"
+	expect 0 ddprun top --job of_top
+	has "$out" "^job 'of_top'  running for .*  attempt 1 of 1\$"
 	has "$out" "^1 of 1 nodes  3 workers  at $at\$"
-	expect 0 ddprun top --job j --json
+	expect 0 ddprun top --job of_top --json
 	[ "$(python3 -c 'import json, sys
 j, = json.load(open(sys.argv[1]))["jobs"]
-print(j["job"], j["world_size"])' program.out)" = "j 3" ]
+print(j["job"], j["world_size"])' program.out)" = "of_top 3" ]
 	expect 0 ddprun top --rdzv-endpoint "$at" --once
-	has "$out" "^job 'j'"
+	has "$out" "^job 'of_top'"
 	end_job
 }
 
 @test "on a terminal top shows each rank, and q leaves it as it was" {
 	job 2
-	screen --job j --interval 0.2
-	await top.out "job 'j'  running for"
+	screen --job of_top --interval 0.2
+	await top.out "job 'of_top'  running for"
 	await top.out '^ +1 +0 .* 7 .*' 60 # the second rank, with its step
 	printf q >&7
 	await top.out 'ended 0'
@@ -75,7 +75,7 @@ print(j["job"], j["world_size"])' program.out)" = "j 3" ]
 
 @test "keys filter the ranks and show a dump of the job" {
 	job 2
-	PAGER=cat screen --job j --interval 0.2
+	PAGER=cat screen --job of_top --interval 0.2
 	await top.out '^ +0 +0 .* 7 '
 	printf / >&7
 	await top.out 'filter: '
@@ -92,7 +92,7 @@ print(j["job"], j["world_size"])' program.out)" = "j 3" ]
 
 @test "page keys scroll" {
 	job 12
-	ROWS=14 screen --job j --interval 0.2
+	ROWS=14 screen --job of_top --interval 0.2
 	await top.out '^ +0 +0 .* 7 '
 	! grep -E '^ +11 +0 ' top.out
 	printf '\e[6~' >&7
