@@ -37,6 +37,7 @@ struct job_node {
 	int joined;  /* a member that joined the next round, or runs */
 	int running; /* has ranks in the running round */
 	int gets_end; /* it gets the last END */
+	int stands_in; /* it joined as a spare: its rank is not its own */
 	int32_t home; /* its own rank; -1: none yet */
 	int32_t rank; /* in its last round, or -1; equals home if that fitted */
 	uint32_t base; /* the rank of its first worker */

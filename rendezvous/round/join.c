@@ -193,9 +193,9 @@ int join_check(const struct job *j, const struct wire_join *m, const char *at,
 	if (rc < 0)
 		return rc;
 	holder = m->node_rank >= 0 ? j->homes[m->node_rank] : NULL;
-	if (holder && (holder->item.key.len != m->node_id.len ||
-		       memcmp(holder->node_id, m->node_id.data,
-			      m->node_id.len)))
+	if (holder && !holder->stands_in &&
+	    (holder->item.key.len != m->node_id.len ||
+	     memcmp(holder->node_id, m->node_id.data, m->node_id.len)))
 		return err_set(e, ERR_REFUSED,
 			       "--node-rank %d of job '%s' at %s is taken by "
 			       "%s: give %.*s another, or leave --node-rank "
@@ -337,6 +337,14 @@ static int join_node_new(struct job *j, const struct wire_join *m,
 	return 0;
 }
 
+/* A spare that stood in for n keeps n's rank until the round ends. */
+static void join_take_home(struct job *j, struct job_node *n)
+{
+	if (j->homes[n->home])
+		j->homes[n->home]->home = -1;
+	j->homes[n->home] = n;
+}
+
 int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	     struct job_node **out, struct err *e)
 {
@@ -366,8 +374,9 @@ int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	n->seq = j->seq++;
 	n->rank = -1;
 	n->home = m->node_rank >= 0 ? m->node_rank : -1;
+	n->stands_in = m->node_rank == WIRE_RANK_OF_SPARE;
 	if (n->home >= 0)
-		j->homes[n->home] = n;
+		join_take_home(j, n);
 	n->pprev = j->nodes_tail;
 	*j->nodes_tail = n;
 	j->nodes_tail = &n->next;

@@ -96,6 +96,42 @@ START_TEST(a_spare_joins_the_next_round_if_there_is_room)
 }
 END_TEST
 
+/* Over ssh the ranks come from the list of hosts: nobody could choose another. */
+START_TEST(a_host_that_comes_late_waits_for_the_spare_in_its_place)
+{
+	struct how h = {.min = 1, .last_call = 500};
+
+	join_as_spare(2, h, 1);
+	last_call();
+	has_rank(2, 0, 0);
+	h.rank = 1;
+	ck_assert_int_eq(join(1, 1, h), 0);
+	ck_assert(is_spare(1));
+	ck_assert_int_eq(ends, 0);
+	lost(2, "its connection closed");
+	ck_assert_int_eq(starts, 1);
+	has_rank(1, 0, 0);
+}
+END_TEST
+
+START_TEST(a_host_that_comes_late_gets_its_rank_back)
+{
+	struct how h = {.min = 1, .last_call = 500};
+
+	join_as_spare(3, h, 2);
+	last_call();
+	has_rank(3, 0, 0);
+	h.rank = 1;
+	ck_assert_int_eq(join(1, 2, h), 0);
+	ck_assert_int_eq(ends, 1);
+	h.rank = WIRE_RANK_OF_SPARE + 1;
+	ck_assert_int_eq(join(3, 2, h), 0);
+	ck_assert_int_eq(starts, 1);
+	has_rank(1, 0, 0);
+	has_rank(3, 1, 1);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("spares_said");
@@ -110,5 +146,8 @@ int main(void)
 	tcase_add_test(c, a_declared_spare_stays_when_all_others_leave);
 	tcase_add_test(c,
 		a_spare_joins_the_next_round_if_there_is_room);
+	tcase_add_test(c,
+		a_host_that_comes_late_waits_for_the_spare_in_its_place);
+	tcase_add_test(c, a_host_that_comes_late_gets_its_rank_back);
 	return run_case(c);
 }
