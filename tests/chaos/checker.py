@@ -86,10 +86,9 @@ class Trial:
     def is_busy(self):
         return self.result["lag"] > BUSY * self.plan["heartbeat"]
 
-    def has_begun(self, at, host=None):
-        """Whether a worker (of that host) was born before."""
-        return any(e.at < at and host in (None, e.host)
-                   for e in self.of_kind("born"))
+    def has_begun(self, at):
+        """Whether a worker was born before."""
+        return any(e.at < at for e in self.of_kind("born"))
 
     def of_kind(self, what):
         return [e for e in self.events if e.what == what]
@@ -131,12 +130,11 @@ def silence(trial):
 def codes_of(fault, trial):
     """Codes that a fault may cause, on terminals that were not the target."""
     kind, plan = fault["kind"], trial.plan
-    if kind == "agent descriptors" and \
-            not trial.has_begun(fault["at"], fault["host"]):
-        # it takes the limit for its user's, which workers get
-        return CODES[kind] | {VICTIM}
     if kind == "full journal" and not trial.has_begun(fault["at"]):
         return LOST  # a server without space for its journal does not start
+    if kind == "agent term" and has_server(fault["host"], plan) and \
+            not any(e.host == fault["host"] for e in trial.events):
+        return CODES[kind] | LOST  # a spare leaves, and takes the server along
     if kind in CODES:
         return CODES[kind]
     if kind in SILENT:
@@ -180,7 +178,9 @@ def is_late(trial, terminal):
     first = min(t["began"] for t in trial.terminals)
     if "." in terminal["name"]:
         return True
-    if not ends or terminal["host"] in {e.host for e in trial.events}:
+    over = [e.at for e in trial.of_kind("end") if e.host != terminal["host"]]
+    if not ends or terminal["host"] in {
+            e.host for e in trial.events if not over or e.at < over[0]}:
         return False
     server = max(t["began"] for t in trial.terminals
                  if t["host"] == trial.plan["nodes"][0])
@@ -264,9 +264,13 @@ def check_file(trial):
         if "faketime" not in name:
             yield "/dev/shm/" + name
     killed = [f for f in trial.faults if f["kind"] == "guard kill"]
+    alone = {f["host"] for f in trial.faults
+             if f["kind"] == "agent kill" and not f["guarded"]}
     for name in trial.result["folders"]:
-        # if ddprun and its guard are both killed, nothing cleans up
-        if not killed or not trial.aimed:
+        # if ddprun and its guard are both killed, or it has none yet, nothing
+        # cleans up
+        if name.split()[-1] not in alone and \
+                (not killed or not trial.aimed):
             yield "TMPDIR: " + name
     for name in trial.result["checkpoint"]:
         if name not in ("checkpoint", "filler") and not trial.faults:

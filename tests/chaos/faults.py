@@ -37,10 +37,15 @@ def aim(trial, fault, what, how):
         return None
     target = found[fault["pick"] % len(found)]
     if how == "descriptors":
-        return no_descriptors(target)
+        # before it has a guard, it reads its user's limit, and libuv aborts if it
+        # cannot open a pipe; `make faults` does that
+        ready = what != "agent" or host.of_kind("guard")
+        return no_descriptors(target) if ready else None
+    guarded = len(host.of_kind("guard")) > 0
     if not send(target.pid, SIGNALS[how]):
         return None
-    done = {"pid": target.pid, "inner": target.inner, "line": target.line}
+    done = {"pid": target.pid, "inner": target.inner, "line": target.line,
+            "guarded": guarded}
     if how == "stop":
         trial.later(fault["for"], lambda: send(target.pid, signal.SIGCONT))
     elif what in ("agent", "head"):
