@@ -141,7 +141,8 @@ def codes_of(fault, trial):
         if is_short(fault, plan) and silence(trial) < bearable(plan):
             return set()
         # if the server hears both, the workers miss each other
-        if kind == "server stop" and fault["for"] > 4:
+        if fault["for"] > 4 and (kind == "server stop" or kind == "freeze" and
+                                 has_server(fault["host"], plan)):
             return LOST | {76}  # it finds no working server
         path = kind in ("drop", "oneway", "split", "cable")
         return LOST | ({VICTIM} if path else set())
