@@ -132,6 +132,9 @@ def codes_of(fault, trial):
     kind, plan = fault["kind"], trial.plan
     if kind == "full journal" and not trial.has_begun(fault["at"]):
         return LOST  # a server without space for its journal does not start
+    if kind == "server descriptors" and not trial.has_begun(fault["at"]):
+        # it reads its limit when it starts, and refuses clients beyond that
+        return LOST | {76}
     if kind == "agent term" and has_server(fault["host"], plan) and \
             not any(e.host == fault["host"] for e in trial.events):
         return CODES[kind] | LOST  # a spare leaves, and takes the server along
