@@ -315,18 +315,30 @@ def check_overlap(trial):
         yield e.text()
 
 
-def is_next_job(trial, host):
-    """Its ddprun started after all others had ended: a separate job."""
-    began = [t["began"] for t in trial.terminals if t["host"] == host]
-    return trial.plan["way"] == "etcd" and len(began) == 1 and all(
-        t["ended"] and t["ended"] < began[0]
-        for t in trial.terminals if t["host"] != host)
+def finished(trial):
+    """The times at which the last worker of a round had done all of its steps."""
+    alive, times, number = set(), [], None
+    for e in trial.events:
+        if e.what == "born":
+            if e.round != number:
+                alive.clear()  # others were killed
+            number = e.round
+            alive.add((e.host, e.pid))
+        elif e.what == "end":
+            alive.discard((e.host, e.pid))
+            if not alive:
+                times.append(e.at)
+    return times
 
 
 def job_at(trial, at):
-    """The number of times that the server had lost all it knew by then: its host's
-    ddprun was started again, without a journal or etcd. Rounds begin at 0 again."""
-    if trial.plan["journal"] or trial.plan["way"] in ("etcd", "apart"):
+    """The number of times that rounds had begun at 0 again by then. Under etcd a
+    node that could not reach it until the others were through begins a job of its
+    own. A server without a journal has lost all it knew if its host's ddprun was
+    started again."""
+    if trial.plan["way"] == "etcd":
+        return sum(end < at for end in finished(trial))
+    if trial.plan["journal"] or trial.plan["way"] == "apart":
         return 0
     return sum(t["host"] == trial.plan["hosts"][0] and t["began"] <= at
                for t in trial.terminals)
@@ -335,8 +347,6 @@ def job_at(trial, at):
 def check_ranks(trial):
     rounds = {}
     for e in trial.of_kind("begin"):
-        if is_next_job(trial, e.host):
-            continue
         ranks, pids = rounds.setdefault(
             (job_at(trial, e.at), e.round, e.size), (set(), set()))
         if e.rank in ranks and (e.host, e.pid) not in pids:
