@@ -152,6 +152,18 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 	agent_handle(a, EV_END, text);
 }
 
+/* Another node was asked to stop, and the server is lost before the job's end:
+ * this node's user has not read yet why the job ends. */
+static void agent_report_stop(const struct agent *a, const char *why)
+{
+	char text[2 * ERR_TEXT_MAX];
+
+	if (a->exit_code >= 0 || a->stop_signals || a->rdzv->env->shares_console)
+		return;
+	snprintf(text, sizeof(text), "%s; %s", a->shutdown.cause, why);
+	failure_report_lost(text, a->stop.exit_code);
+}
+
 static void agent_on_lost(struct member *m, const struct err *why)
 {
 	struct agent *a = m->owner;
@@ -160,8 +172,10 @@ static void agent_on_lost(struct member *m, const struct err *why)
 	snprintf(text, sizeof(text), "%s%s", why->text, a->group.running ?
 		 "; stopping this node's workers" : "");
 	exit_reports_flush(&a->exit_reports);
-	if (a->stop.level) /* the server's host was asked to stop as well */
+	if (a->stop.level) { /* the server's host was asked to stop as well */
+		agent_report_stop(a, why->text);
 		agent_decide_exit(a, a->stop.exit_code, NULL);
+	}
 	if (a->exit_code < 0)
 		agent_run_event(a, "failed", -1, text);
 	if (a->exit_code < 0)

@@ -15,9 +15,12 @@ static const char ssh_is_gone[] ="the ssh that started it has ended";
 static void agent_accept_stop(struct agent *a, const struct stop_request *n,
 			      const char *text)
 {
+	int is_stopping = a->stop.level >= WIRE_STOPPED;
+
 	if (!stop_request_merge(&a->stop, n))
 		return;
-	if (a->exit_code < 0)
+	/* that the workers are killed in the end is not why they stop */
+	if (a->exit_code < 0 && !(is_stopping && n->level == WIRE_CUT))
 		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
 			 text);
 	agent_handle(a, n->level == WIRE_CUT ? EV_KILL : EV_STOP, text);

@@ -158,6 +158,23 @@ port() {
 	nothing_left
 }
 
+# Its server, which it hosts itself, has given it up when it reads what happened.
+@test "a node that was stopped meanwhile also names the node that got the signal" {
+	port
+	set -- --nnodes 2 --heartbeat-timeout 2 --shutdown-timeout 0.5
+	node a "$@" --node-rank 0 sh -c 'echo up; exec tail -f /dev/null'
+	node b "$@" --node-rank 1 sh -c 'echo up; exec tail -f /dev/null'
+	await a.out up
+	await b.out up
+	signal a STOP
+	signal b TERM
+	finish b 143
+	signal a CONT
+	finish a 143
+	has "$err" '^ddprun: error: node 1 .* received SIGTERM; .*not heard from'
+	nothing_left
+}
+
 # bats test_tags=etcd
 @test "if a node's ddprun is killed, the others end with 69" {
 	port
