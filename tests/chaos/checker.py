@@ -186,8 +186,8 @@ def is_late(trial, terminal):
     if not ends or terminal["host"] in {
             e.host for e in trial.events if not over or e.at < over[0]}:
         return False
-    server = max(t["began"] for t in trial.terminals
-                 if t["host"] == trial.plan["nodes"][0])
+    server = max([t["began"] for t in trial.terminals
+                  if t["host"] == trial.plan["nodes"][0]], default=first)
     return terminal["began"] > min(first + 0.1, min(ends) - 0.3) or \
         min(ends) - server < BETWEEN_TRIES or \
         any(terminal["host"] in (f["host"], f.get("peer"))
