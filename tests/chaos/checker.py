@@ -143,12 +143,13 @@ def codes_of(fault, trial):
     if kind in SILENT:
         if is_short(fault, plan) and silence(trial) < bearable(plan):
             return set()
+        # a node that is joining gives up a server that is silent for 5 s
+        silent = {76} if fault["for"] > 4 and (
+            kind == "server stop" or has_server(fault["host"], plan) or
+            has_server(fault.get("peer"), plan)) else set()
         # if the server hears both, the workers miss each other
-        if fault["for"] > 4 and (kind == "server stop" or kind == "freeze" and
-                                 has_server(fault["host"], plan)):
-            return LOST | {76}  # it finds no working server
         path = kind in ("drop", "oneway", "split", "cable")
-        return LOST | ({VICTIM} if path else set())
+        return LOST | silent | ({VICTIM} if path else set())
     if kind.startswith("etcd") and \
             len([f for f in trial.faults if f["kind"].startswith("etcd") or
                  f["kind"] in NODE]) > 1:
