@@ -158,7 +158,8 @@ static void agent_report_stop(const struct agent *a, const char *why)
 {
 	char text[2 * ERR_TEXT_MAX];
 
-	if (a->exit_code >= 0 || a->stop_signals || a->rdzv->env->shares_console)
+	if (a->exit_code >= 0 || a->stop_signals ||
+	    a->rdzv->env->shares_console)
 		return;
 	snprintf(text, sizeof(text), "%s; %s", a->shutdown.cause, why);
 	failure_report_lost(text, a->stop.exit_code);

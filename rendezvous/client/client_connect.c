@@ -207,8 +207,8 @@ static int client_may_retry_connect(const struct client *c, int rc)
 {
 	return rc == ERR_MOVED || rc == -ECONNREFUSED || rc == -ETIMEDOUT ||
 	       rc == -EHOSTUNREACH || rc == -ENETUNREACH ||
-	       rc == -ECONNRESET || rc == ERR_REMOTE || rc == ERR_TIMEOUT ||
-	       c->unanswered;
+	       rc == -ECONNRESET || rc == -EPIPE || rc == ERR_REMOTE ||
+	       rc == ERR_TIMEOUT || c->unanswered;
 }
 
 static int client_is_waiting(int rc)

@@ -205,11 +205,11 @@ static void job_snapshot_node(struct pass *p, struct job_node *n)
 	job_snapshot_number(p, &n->joined);
 	job_snapshot_number(p, &n->running);
 	job_snapshot_number(p, &n->gets_end);
-	job_snapshot_number(p, &n->stands_in);
 	job_snapshot_number(p, &n->home);
 	job_snapshot_number(p, &n->rank);
 	job_snapshot_u32(p, &n->base);
 	job_snapshot_u32(p, &n->role_base);
+	job_snapshot_number(p, &n->stands_in);
 	job_snapshot_u32(p, &n->role_world);
 	job_snapshot_u32(p, &n->notices);
 	job_snapshot_u32(p, &n->lease_ms);

@@ -76,7 +76,8 @@ static int init_explain(const struct ddp__world *w, int rc, struct err *e)
 
 static int init_may_return(int rc)
 {
-	return rc == -ECONNREFUSED || rc == -ECONNRESET || rc == -EHOSTUNREACH;
+	return rc == -ECONNREFUSED || rc == -ECONNRESET || rc == -EPIPE ||
+	       rc == -EHOSTUNREACH;
 }
 
 /* The agent is alive, so its server was there a moment ago. If the server has

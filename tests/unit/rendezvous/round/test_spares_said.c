@@ -96,7 +96,8 @@ START_TEST(a_spare_joins_the_next_round_if_there_is_room)
 }
 END_TEST
 
-/* Over ssh the ranks come from the list of hosts: nobody could choose another. */
+/* Over ssh the ranks come from the list of hosts: nobody could choose
+ * another. */
 START_TEST(a_host_that_comes_late_waits_for_the_spare_in_its_place)
 {
 	struct how h = {.min = 1, .last_call = 500};
