@@ -81,7 +81,7 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
 # The wire and authentication, which the programs and libddp share.
 # The rooms of each program: docs/structure.md.
-wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret slurm_conf credential auth))
+wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret credential auth))
 client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_io client_connect server_exec) rendezvous/auth/client_handshake.c)
 server_objs := $(call objs,$(foreach room,stall store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 # The library that workers preload: its bytes are in ddprun.

@@ -356,7 +356,7 @@ static void admission_put_welcome(struct peer *peer, const struct wire_frame *f,
 }
 
 /* The client's key was granted before this server learned the job's key
- * (sealed_key.h). */
+ * (elected_server.c). */
 static int admission_is_outdated(const struct peer *p,
 				 const struct wire_hello *hello,
 				 const struct proof *granted)

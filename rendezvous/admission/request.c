@@ -12,15 +12,46 @@
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/query/dump.h"
 #include "rendezvous/query/gpu_report.h"
-#include "rendezvous/query/role_report.h"
 #include "rendezvous/query/stall_report.h"
 #include "rendezvous/query/status.h"
 #include "rendezvous/query/wait_report.h"
 #include "rendezvous/recovery/resume.h"
 #include "rendezvous/server/agentless_job.h"
+#include "rendezvous/server/hosted_job.h"
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/server/limits.h"
 #include "rendezvous/vouching/voucher.h"
+
+/* Passes it on to all agents of the round, with the agent's node. In no
+ * journal: a worker that is left out has an EXITED as well. */
+static int request_pass_role_news(struct peer *agent,
+				  const struct wire_frame *f, struct err *e)
+{
+	struct hosted_job *h = agent->hosted;
+	struct wire_role_news m;
+	struct job_node *n = NULL;
+	int rc = wire_get_role_news(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	if (m.text.len > WIRE_NAME_MAX)
+		return err_set(e, ERR_PROTOCOL,
+			       "ROLE_NEWS: its text is too long");
+	if (!h || !agent->node || job_state(h->job) != JOB_RUNNING ||
+	    m.round != job_round(h->job) ||
+	    job_rank_owner(h->job, m.rank) != agent)
+		return 0;
+	m.node_rank = (uint32_t)job_node_rank(agent->node);
+	m.host = SLICE_STR(job_node_host(agent->node));
+	while ((n = job_next_node(h->job, n))) {
+		struct peer *to = job_node_owner(n);
+
+		if (to && job_node_runs(n))
+			wire_put_role_news(conn_out(&to->conn), WIRE_ROLE_NEWS,
+					   WIRE_NOTICE, 0, &m);
+	}
+	return 0;
+}
 
 /* < 0: send an error reply; ERR_PROTOCOL: close */
 typedef int handler(struct peer *p, const struct wire_frame *f, struct err *e);
@@ -307,7 +338,7 @@ static const struct rule rules[] = {
 	[WIRE_PROGRESS] = {WIRE_AGENT, WIRE_NOTICE, stall_report_take},
 	[WIRE_GPUS] = {WIRE_AGENT, WIRE_NOTICE, gpu_report_take},
 	[WIRE_GPU_NEWS] = {WIRE_AGENT, WIRE_NOTICE, gpu_report_pass},
-	[WIRE_ROLE_NEWS] = {WIRE_AGENT, WIRE_NOTICE, role_report_pass},
+	[WIRE_ROLE_NEWS] = {WIRE_AGENT, WIRE_NOTICE, request_pass_role_news},
 	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, request_on_ping},
 	[WIRE_GOODBYE] = {WIRE_WORKER, WIRE_NOTICE, request_on_goodbye},

@@ -68,4 +68,20 @@ void credential_ask(struct credential_question *q);
 /* Sets ERR_PROOF: munged has not answered in time. */
 int credential_is_late(struct err *e);
 
+/* ---- whether the site's slurm.conf uses munge, and at which socket ---- */
+
+enum { SLURM_CONF_SOCKET_MAX = 108 }; /* the size of sun_path */
+
+struct slurm_conf {
+	int without_munge; /* AuthType is another plugin */
+	char munge_socket[SLURM_CONF_SOCKET_MAX]; /* AuthInfo's; "": none */
+};
+
+/* Pure. Does not read included files. */
+void slurm_conf_parse(struct slurm_conf *c, struct slice text);
+
+/* Reads $SLURM_CONF, else the first readable one of Slurm's usual paths, once;
+ * all zeroes if there is none. Thread-safe. */
+const struct slurm_conf *slurm_conf_load(void);
+
 #endif

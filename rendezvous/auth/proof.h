@@ -45,8 +45,8 @@ void proof_stream_keys(struct proof *of_client, struct proof *of_server,
 void proof_hash(struct proof *out, const struct proof_talk *t);
 void proof_hash_grant(struct proof *out, const struct proof_talk *t,
 		      struct slice client_proof);
-/* Marks a sealed key (sealed_key.h) of that job, unlike all else munge signs.
- */
+/* Marks a sealed key (elected_server.c) of that job, unlike all else that munge
+ * signs. */
 void proof_hash_seal(struct proof *out, struct slice job);
 
 /* For a greeting with this nonce: names the server's only job, in

@@ -1,6 +1,6 @@
 /* listening.c: accepts connections, and looks at the first byte of each where
  * two protocols share the port. */
-#include "rendezvous/daemon/listening.h"
+#include "rendezvous/daemon/daemon_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

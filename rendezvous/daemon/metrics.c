@@ -1,6 +1,6 @@
 /* metrics.c: computes gauges when they are requested; the server counts events
  * as they happen. */
-#include "rendezvous/daemon/metrics.h"
+#include "rendezvous/daemon/daemon_internal.h"
 
 #include <ctype.h>
 #include <stdio.h>

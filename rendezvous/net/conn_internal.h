@@ -1,4 +1,4 @@
-/* conn_internal.h: what conn.c, conn_records.c, conn_hold.c, conn_write.c and
+/* conn_internal.h: what conn.c, conn_records.c, conn_write.c and
  * conn_account.c share. */
 #ifndef RENDEZVOUS_CONN_INTERNAL_H
 #define RENDEZVOUS_CONN_INTERNAL_H
@@ -35,7 +35,7 @@ void conn_keep(struct conn *c, struct buf *b, struct slice left, int elsewhere);
  * returns what is left. */
 struct slice conn_take_records(struct conn *c, struct slice in);
 
-/* conn_hold.c: remove it from the pool's list of held or stopped connections.
+/* conn_write.c: remove it from the pool's list of held or stopped connections.
  * Idempotent. */
 void conn_unmark(struct conn *c);
 void conn_unlink_stopped(struct conn *c);

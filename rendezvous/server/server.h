@@ -93,7 +93,7 @@ struct server {
 	struct {
 		struct mute_conn *first, **end; /* the oldest first */
 		unsigned count;
-	} mute; /* they have not said whose they are (listening.h) */
+	} mute; /* they have not said whose they are (listening.c) */
 	/* Accepts a client of ours. */
 	enum listener_answer (*accept)(struct server *s, int fd, int scarce);
 	struct auth auth; /* which clients may come in */
@@ -123,7 +123,7 @@ struct server {
 
 	/* what outlives it */
 	struct journal_writer writer;
-	char sealed_key[CREDENTIAL_MAX]; /* sealed_key.h; "": none */
+	char sealed_key[CREDENTIAL_MAX]; /* elected_server.c; "": none */
 	struct leadership *leadership;	 /* in etcd; NULL: always the leader */
 
 	/* what watches it */

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "rendezvous/auth/auth.h"
+#include "rendezvous/auth/credential.h"
 #include "rendezvous/auth/secret.h"
-#include "rendezvous/auth/slurm_conf.h"
 #include "tests/unit/run_case.h"
 
 static char home[] = "/tmp/test_secret.XXXXXX", path[64];
@@ -348,7 +348,7 @@ START_TEST(on_a_slurm_node_a_munged_that_is_down_is_an_error)
 }
 END_TEST
 
-/* ---- slurm_conf.h ---- */
+/* ---- slurm.conf ---- */
 
 START_TEST(slurm_conf_names_the_plugin_and_munges_socket)
 {
