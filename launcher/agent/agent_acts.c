@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
-#include "launcher/plan/other_world.h"
+#include "launcher/plan/framework.h"
 
 enum {
 	KILL_JOB_MS = 5000,     /* for all nodes to kill their workers */

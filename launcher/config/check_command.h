@@ -4,7 +4,7 @@
 #ifndef LAUNCHER_CHECK_COMMAND_H
 #define LAUNCHER_CHECK_COMMAND_H
 
-#include "launcher/plan/check_words.h"
+#include "launcher/plan/wrap.h"
 
 enum { CHECK_COMMAND_WORDS = CHECK_WORDS_MAX + 8 };
 

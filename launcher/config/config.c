@@ -13,7 +13,6 @@
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/framework.h"
 #include "launcher/plan/gpu.h"
-#include "launcher/plan/gpu_list.h"
 #include "launcher/plan/nccl.h"
 #include "launcher/stage/stage.h"
 #include "launcher/worker/input.h"

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/gpu.h"
-#include "launcher/plan/gpu_list.h"
 #include "rendezvous/wire.h"
 
 /* ---- the user's decisions ---- */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "launcher/env/scontrol.h"
+#include "launcher/env/tool.h"
 
 enum {
 	PAGE_MAX = 64 << 10,

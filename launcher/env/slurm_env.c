@@ -11,7 +11,7 @@
 #include "base/local_addrs.h"
 #include "base/log.h"
 #include "launcher/env/launch_env_internal.h"
-#include "launcher/env/scontrol.h"
+#include "launcher/env/tool.h"
 #include "slurm/step.h"
 
 /* The prefix of the PMIx names that srun --mpi=pmix gives its steps. */

@@ -1,10 +1,12 @@
-/* tool.c: starts a command and reads its output, with a time limit. */
+/* tool.c: starts a command and reads its output, with a time limit; parses a
+ * node's address from scontrol's. */
 #include "launcher/env/tool.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -98,4 +100,50 @@ int tool_run(const char *const *words, int ms, char *out, size_t size,
 	if (!*out)
 		return err_set(e, ERR_REMOTE, "%s failed", words[0]);
 	return err_set(e, ERR_REMOTE, "%.*s", (int)strcspn(out, "\n"), out);
+}
+
+/* ---- Slurm's scontrol ---- */
+
+enum { ARGUMENTS_MAX = 4, ANSWER_MS = 10000, ANSWER_MAX = 4096 };
+
+int scontrol_run(const char *const *arguments, int ms, char *out, size_t size,
+		 struct err *e)
+{
+	const char *words[ARGUMENTS_MAX + 2] = {"scontrol"};
+
+	for (int i = 0; i < ARGUMENTS_MAX && arguments[i]; i++)
+		words[i + 1] = arguments[i];
+	return tool_run(words, ms, out, size, e);
+}
+
+/* ---- where a node is ---- */
+
+int scontrol_parse_address(const char *text, const char *node, char *out)
+{
+	char value[SOCK_TEXT_MAX];
+	size_t n = strlen(node), len;
+	struct endpoint at;
+
+	for (; *text; text += len + (text[len] == '\n')) {
+		len = strcspn(text, "\n");
+		if (len <= n || strncmp(text, node, n) != 0 || text[n] != ':')
+			continue;
+		snprintf(value, sizeof(value), "%.*s", (int)(len - n - 1),
+			 text + n + 1);
+		if (endpoint_parse(&at, value + strspn(value, " "), 0,
+				   NULL) < 0)
+			return 0;
+		snprintf(out, SOCK_HOST_MAX, "%s", at.host);
+		return 1;
+	}
+	return 0;
+}
+
+int scontrol_address(const char *node, char *out)
+{
+	const char *const words[] = {"getaddrs", node, NULL};
+	char text[ANSWER_MAX];
+
+	return scontrol_run(words, ANSWER_MS, text, sizeof(text), NULL) == 0 &&
+	       scontrol_parse_address(text, node, out);
 }

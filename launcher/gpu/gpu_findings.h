@@ -1,7 +1,10 @@
 /* gpu_findings.h: compares what NVML reports with what it reported before, and
- * turns it into sentences, each once in a round. Pure. */
+ * turns it into sentences, each once in a round; knows what the numbers of Xid
+ * errors mean. Pure. */
 #ifndef LAUNCHER_GPU_FINDINGS_H
 #define LAUNCHER_GPU_FINDINGS_H
+
+#include <stdint.h>
 
 #include "launcher/gpu/gpu_record.h"
 
@@ -52,5 +55,27 @@ void gpu_findings_add(struct gpu_findings *all, const struct gpu_record *r);
 void gpu_findings_compare(struct gpu_findings *all);
 void gpu_findings_xid(struct gpu_findings *all, uint32_t index, uint32_t xid,
 		      uint32_t instance);
+
+/* ---- the numbers of Xid errors ----
+ *
+ * What the numbers of NVIDIA's Xid errors mean, and what to do (NVIDIA, "Xid
+ * Errors", https://docs.nvidia.com/deploy/xid-errors/). Pure.
+ * docs/gpu-health.md has the same table. */
+
+enum gpu_xid_kind {
+	GPU_XID_PROGRAM,  /* an error of the program: the GPU is fine */
+	GPU_XID_RECORDED, /* the GPU handled it, nothing ends */
+	GPU_XID_BROKEN,   /* the GPU, its links or its driver */
+};
+
+struct gpu_xid {
+	uint32_t number;
+	enum gpu_xid_kind kind;
+	const char *meaning; /* follows "GPU 3: Xid 79, " */
+	const char *action;
+};
+
+/* Never NULL: an unknown number has a row that says so. */
+const struct gpu_xid *gpu_xid_find(uint32_t number);
 
 #endif

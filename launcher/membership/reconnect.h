@@ -1,11 +1,51 @@
 /* reconnect.h: what is known of a server that was lost: since when, why, for
  * how long it is looked for, and which lines people read about it. Also notices
- * when only the network is in the way. Decides nothing: member.c does. */
+ * when only the network is in the way, and probes the server's host then.
+ * Decides nothing: member.c does. */
 #ifndef LAUNCHER_RECONNECT_H
 #define LAUNCHER_RECONNECT_H
 
+#include "base/loop.h"
+#include "base/sock.h"
 #include "launcher/membership/connection.h"
-#include "launcher/membership/probe.h"
+
+/* ---- the probe ----
+ *
+ * Detects when a host can be reached again: connects to it, over and over,
+ * until one attempt is answered, and sends nothing. Where the network was down
+ * for seconds, TCP may wait as long again before it retransmits on an old
+ * connection; a new one is answered as soon as the network is back. An attempt
+ * that fails is tried again; nothing else can fail. */
+
+/* Attempts at the same time: an answer may take as many intervals. */
+enum { PROBE_TRIES = 8 };
+
+struct probe {
+	uv_timer_t timer;
+	struct probe_try {
+		uv_tcp_t tcp;
+		uv_connect_t connect;
+		struct probe *probe;
+		int open; /* until its handle is closed */
+	} tries[PROBE_TRIES];
+	unsigned next;
+	int running;
+	struct sock_addr addr;
+	/* Its kernel has answered, if only by refusing; once a start. */
+	void (*on_reached)(void *owner);
+	void *owner;
+};
+
+/* p must live as long as the loop. */
+void probe_init(struct probe *p, uv_loop_t *loop,
+		void (*on_reached)(void *owner), void *owner);
+/* Idempotent while it runs. */
+void probe_start(struct probe *p, const struct sock_addr *addr,
+		 uint64_t every_ms);
+void probe_stop(struct probe *p);
+void probe_close(struct probe *p);
+
+/* ---- the loss ---- */
 
 struct reconnect_events {
 	/* Nobody came within --rdzv-conf reconnect_timeout; why says so. */

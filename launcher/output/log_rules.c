@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/output/line_prefix.h"
-#include "launcher/output/std_map.h"
+#include "launcher/output/redirect.h"
+#include "launcher/output/template.h"
 
 int log_rules_check(const struct output_options *o, uint32_t nproc,
 		    struct err *e)

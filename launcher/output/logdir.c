@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "launcher/output/lines.h"
 #include "launcher/output/log_rules.h"
-#include "launcher/output/std_map.h"
+#include "launcher/output/redirect.h"
 
 enum { JOB_NAME_MAX = 128, FILES_AT_ONCE = 16 };
 

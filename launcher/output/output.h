@@ -15,7 +15,7 @@
 #include "launcher/output/collapse.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/output/read_backoff.h"
-#include "launcher/output/line_prefix.h"
+#include "launcher/output/template.h"
 #include "launcher/output/writer.h"
 
 struct stream;

@@ -1,9 +1,13 @@
 /* redirect.h: what one worker's stdout or stderr is connected to. A stream that
  * only goes to a file is that file: it costs the agent nothing, and works after
- * the agent's death. Every other stream is a pipe that the agent reads. */
+ * the agent's death. Every other stream is a pipe that the agent reads. Also
+ * parses --redirects and --tee, which choose the files. */
 #ifndef LAUNCHER_REDIRECT_H
 #define LAUNCHER_REDIRECT_H
 
+#include <stdint.h>
+
+#include "base/error.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/output/logdir.h"
 
@@ -30,5 +34,24 @@ int redirect_open(struct redirect *o, const struct redirect_rules *rules,
 void redirect_open_copies(const struct redirect_rules *rules, int copies[2]);
 /* Closes the descriptors that the caller has not taken (set to -1). */
 void redirect_close(struct redirect *o);
+
+/* ---- --redirects and --tee ----
+ *
+ * --redirects and --tee as users write them: one mask for all local ranks ("3")
+ * or one for each ("0:1,12:3"; other ranks have 0). Pure; the text itself is
+ * the map, so there is nothing to free. */
+
+enum { STD_NONE = 0, STD_OUT = 1, STD_ERR = 2, STD_BOTH = 3 };
+
+/* 0 or ERR_USAGE. what is the option's name. Each rank may be named once and
+ * must be below nproc. */
+int std_map_check(const char *text, uint32_t nproc, const char *what,
+		  struct err *e);
+
+/* The mask of a local rank; text has passed the check. */
+int std_map_of(const char *text, uint32_t local_rank);
+
+/* 1 if no rank has a bit set. */
+int std_map_is_empty(const char *text);
 
 #endif

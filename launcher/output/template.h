@@ -1,9 +1,11 @@
-/* template.h: cuts a template of Python's string.Template into pieces: text,
- * $name, ${name}, and $$, which stands for a $. Pure. The caller knows the
- * names' values and leaves unknown ones as they are, as safe_substitute does.
- */
-#ifndef LAUNCHER_TEMPLATE_H
-#define LAUNCHER_TEMPLATE_H
+/* template.h: templates of Python's string.Template: cuts them into pieces
+ * (text, $name, ${name}, and $$, which stands for a $), and makes the prefix of
+ * a worker's lines from one. Pure. Unknown names stay as they are, as with
+ * safe_substitute. */
+#ifndef LAUNCHER_OUTPUT_TEMPLATE_H
+#define LAUNCHER_OUTPUT_TEMPLATE_H
+
+#include <stdint.h>
 
 #include "base/buf.h"
 
@@ -17,5 +19,26 @@ int template_next(const char **template, struct template_piece *piece);
 
 /* 1 if the piece is the variable of that name. */
 int template_names(const struct template_piece *piece, const char *name);
+
+/* ---- the prefix of a worker's lines ----
+ *
+ * Makes the prefix of a worker's lines from a template, as Python's
+ * string.Template.safe_substitute does: $name, ${name} and $$; unknown names
+ * stay as they are. Pure. */
+
+#define LINE_PREFIX_DEFAULT "[${rank}] "
+
+/* Ranks are texts, for a line that many ranks printed has "0-3,7". */
+struct line_prefix_vars {
+	const char *role_name, *host;
+	const char *rank, *local_rank;
+	const char *stream; /* stdout or stderr */
+	uint32_t node_rank, world_size;
+};
+
+/* Appends to out. Leaves out newlines and other control characters that the
+ * user's template may have, except tabs and escapes. */
+void line_prefix_put(struct buf *out, const char *template,
+		     const struct line_prefix_vars *vars);
 
 #endif

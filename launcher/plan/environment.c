@@ -11,8 +11,7 @@
 #include "base/buf.h"
 #include "launcher/crash/crash_record.h"
 #include "launcher/plan/framework.h"
-#include "launcher/plan/gpu_list.h"
-#include "launcher/plan/other_world.h"
+#include "launcher/plan/gpu.h"
 #include "pmi/mpirun.h"
 
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE="

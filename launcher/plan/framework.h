@@ -1,7 +1,10 @@
-/* framework.h: the variables from which JAX, TensorFlow and Paddle read a
- * worker's place in the job, which --env asks for. Pure. */
+/* framework.h: the variables from which JAX, TensorFlow, Paddle and Horovod
+ * read a worker's place in a job: those that --env asks for, and those of
+ * another job, which workers must not inherit. Pure. */
 #ifndef LAUNCHER_FRAMEWORK_H
 #define LAUNCHER_FRAMEWORK_H
+
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -49,5 +52,24 @@ void framework_vars_release(struct framework_vars *v);
 void framework_vars_set(struct framework_vars *v,
 			const struct environment_job *job, uint32_t rank,
 			uint32_t local_rank);
+
+/* ---- the variables of other worlds ----
+ *
+ * The variables from which other frameworks read their place in a job
+ * (TF_CONFIG, PADDLE_*, HOROVOD_*). ddprun inherits one place; if it has
+ * several workers, it cannot be theirs. With one worker on each node it may be:
+ * whatever started the ddpruns may have given each its own. Pure. */
+
+enum { OTHER_WORLD_TEXT_MAX = 512 };
+
+/* 1 if the workers must not inherit "NAME=value"; nproc: workers of this node.
+ */
+int other_world_is_hidden(const char *var, uint32_t nproc);
+
+/* What to tell the user about those in vars, which ends with NULL; NULL if
+ * there is nothing to tell. In out[OTHER_WORLD_TEXT_MAX]. set: frameworks
+ * whose variables ddprun replaces by right ones. */
+const char *other_world_text(char *const *vars, unsigned set,
+			     uint32_t nproc, uint32_t world_size, char *out);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "launcher/plan/gpu.h"
-#include "launcher/plan/gpu_list.h"
 #include "launcher/plan/macro.h"
 
 /* Allocates room for the arguments of one worker. */

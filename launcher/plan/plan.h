@@ -3,7 +3,6 @@
 #ifndef LAUNCHER_PLAN_H
 #define LAUNCHER_PLAN_H
 
-#include "launcher/plan/check_words.h"
 #include "launcher/plan/environment.h"
 #include "launcher/plan/mpi_program.h"
 #include "launcher/plan/nccl.h"

@@ -1,8 +1,12 @@
-/* wrap.h: --wrap: a debugger or profiler that starts the program, for some
- * ranks or for all. Finds the wrapper; starts nothing. */
+/* wrap.h: programs that start the worker's program: --wrap's debugger or
+ * profiler, for some ranks or for all, and ddprun-check. Finds them; starts
+ * nothing. */
 #ifndef LAUNCHER_WRAP_H
 #define LAUNCHER_WRAP_H
 
+#include <limits.h>
+
+#include "base/error.h"
 #include "launcher/output/rank_list.h"
 #include "launcher/plan/program.h"
 #include "launcher/plan/shell_words.h"
@@ -29,5 +33,33 @@ void wrap_release(struct wrap *w);
 
 /* 1 if the worker of this rank is started under the wrapper. */
 int wrap_applies(const struct wrap *w, uint32_t rank);
+
+/* ---- the words that start ddprun-check ----
+ *
+ * The words that start ddprun-check: alone for `ddprun check`, before a program
+ * with --preflight, which it then executes. Looks for the program's file;
+ * starts nothing. */
+
+enum { CHECK_WORDS_MAX = 12 };
+
+/* What the user asked for; NULL: nothing. */
+struct check_words_request {
+	int full;
+	const char *folders, *command, *json;
+	const char *log_dir; /* workers write there as well */
+};
+
+/* All zero: no check. */
+struct check_words {
+	char *list[CHECK_WORDS_MAX + 1]; /* n words, then NULL */
+	int n;
+	char *path; /* the program's; also the first word */
+	char *folders;
+};
+
+/* r's texts must outlive w. -ENOMEM; w is then empty. */
+int check_words_init(struct check_words *w, const struct check_words_request *r,
+		     struct err *e);
+void check_words_release(struct check_words *w);
 
 #endif

@@ -1,7 +1,9 @@
-/* key_space.c: a hash table with open addressing. */
+/* key_space.c: a hash table with open addressing; runs of nodes with the same
+ * number of ranks. */
 #include "launcher/pmi/key_space.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,4 +162,26 @@ int key_space_merge(struct key_space *k, struct reader *from, struct err *e)
 			return rc;
 	}
 	return 0;
+}
+
+/* ---- PMI_process_mapping ---- */
+
+int process_mapping_put(const uint32_t *ranks, uint32_t nodes, char *out,
+			size_t size)
+{
+	size_t at = (size_t)snprintf(out, size, "(vector");
+	uint32_t first = 0;
+
+	for (uint32_t i = 1; i <= nodes; i++) {
+		if (i < nodes && ranks[i] == ranks[first])
+			continue;
+		if (at < size)
+			at += (size_t)snprintf(out + at, size - at,
+					       ",(%u,%u,%u)", first, i - first,
+					       ranks[first]);
+		first = i;
+	}
+	if (at < size)
+		at += (size_t)snprintf(out + at, size - at, ")");
+	return at < size;
 }

@@ -1,8 +1,10 @@
-/* key_space.h: the keys that a round's ranks have put through PMI, and the part
- * of them that the other nodes do not have yet. Pure; knows no ranks. */
+/* key_space.h: the keys that a round's ranks have put through PMI, the part of
+ * them that the other nodes do not have yet, and the value of
+ * PMI_process_mapping. Pure. */
 #ifndef LAUNCHER_KEY_SPACE_H
 #define LAUNCHER_KEY_SPACE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -40,5 +42,17 @@ int key_space_get(const struct key_space *k, struct slice key,
 void key_space_take_new(struct key_space *k, struct buf *out);
 /* Adds what another node has taken. ERR_PROTOCOL, or as key_space_put. */
 int key_space_merge(struct key_space *k, struct reader *from, struct err *e);
+
+/* ---- PMI_process_mapping ----
+ *
+ * The value of PMI's key PMI_process_mapping, by which an MPI library knows
+ * which ranks share a host: "(vector,(NODE,NODES,RANKS),...", where each block
+ * is NODES nodes from NODE on, with RANKS ranks each. Pure. */
+
+/* ranks[i] is the number of ranks on node i; they are in the order of the
+ * nodes. 1 and the text, or 0: it does not fit into size, and the library has
+ * to compare host names instead. */
+int process_mapping_put(const uint32_t *ranks, uint32_t nodes, char *out,
+			size_t size);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/pmi/process_mapping.h"
+#include "launcher/pmi/key_space.h"
 #include "pmi/pmi.h"
 
 int pmi_server_init(struct pmi_server *s, const struct pmi_server_round *round,

@@ -19,7 +19,7 @@ enum pmix_frame_type {
 	HELPER_WANTED,       /* code: a rank of this node. Answered by DATA */
 	HELPER_FOUND,        /* the answer to WANT: code, data */
 	/* from it */
-	HELPER_READY,        /* data: each rank's variables (pmix_vars.h) */
+	HELPER_READY,        /* data: each rank's variables (pmix_vars) */
 	HELPER_FAILED,       /* data: text; there is no server */
 	HELPER_CONNECTED,    /* id: the rank that has called MPI_Init */
 	HELPER_FINALIZED,    /* id: the rank that has called MPI_Finalize */
@@ -45,5 +45,26 @@ void pmix_frame_head(const struct pmix_frame *f, uint8_t head[PMIX_FRAME_HEAD]);
  * ERR_PROTOCOL. */
 MUST_CHECK long pmix_frame_cut(struct slice in, struct pmix_frame *f,
 			       struct err *e);
+
+/* ---- the variables of READY ----
+ *
+ * The variables by which the ranks of a node find libpmix's server
+ * ("PMIX_RANK=3"), as many for each rank. Pure. */
+
+struct pmix_vars {
+	char *text;
+	char **vars; /* rank i's from i * n on, in text */
+	uint32_t n;
+};
+
+/* The variables of one more rank: those of env, which ends with NULL, and n
+ * more. */
+void pmix_vars_put(struct buf *b, char *const *env, char *const *more,
+		   uint32_t n);
+/* Those of nproc ranks. ERR_PROTOCOL: the ranks do not have the same number of
+ * them; -ENOMEM. After an error v needs no release. */
+int pmix_vars_get(struct pmix_vars *v, struct slice bytes, uint32_t nproc,
+		  struct err *e);
+void pmix_vars_release(struct pmix_vars *v);
 
 #endif

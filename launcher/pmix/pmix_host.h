@@ -11,7 +11,7 @@
 /* Loads the library. Frames are written to fd, from any thread. */
 int pmix_host_load(int fd, struct err *e);
 /* Starts the server and registers the job, which outlives it. The variables of
- * the ranks are appended to vars (pmix_vars.h). */
+ * the ranks are appended to vars (pmix_frame.h). */
 int pmix_host_begin(const struct pmix_job *job, struct buf *vars,
 		    struct err *e);
 /* FENCED, WANTED or FOUND. */

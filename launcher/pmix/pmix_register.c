@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "launcher/pmix/pmix_frame.h"
 #include "launcher/pmix/pmix_host_internal.h"
-#include "launcher/pmix/pmix_vars.h"
 
 enum { FACTS_MAX = 32 };
 

@@ -10,8 +10,8 @@
 #include "launcher/pmi/node_mail.h"
 #include "launcher/pmi/pmi_exchange.h"
 #include "launcher/pmix/helper_link.h"
+#include "launcher/pmix/pmix_frame.h"
 #include "launcher/pmix/pmix_job.h"
-#include "launcher/pmix/pmix_vars.h"
 
 struct pmix_service_events {
 	/* The workers may be started: their variables are there. */

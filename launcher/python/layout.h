@@ -1,13 +1,28 @@
 /* layout.h: where CPython keeps its threads, frames and code objects: offsets
- * for each version, or those that the interpreter states (from 3.13 on). Pure.
- */
+ * for each version, or those that the interpreter states (from 3.13 on); and
+ * the tables of its code objects' lines. Pure. */
 #ifndef LAUNCHER_LAYOUT_H
 #define LAUNCHER_LAYOUT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "launcher/python/line_table.h"
+/* ---- line tables ----
+ *
+ * The line of an instruction, in the three formats of a code object's table.
+ * Pure; any bytes are allowed. */
+
+enum line_table_kind {
+	LINE_TABLE_LNOTAB,    /* 3.9: co_lnotab */
+	LINE_TABLE_RANGES,    /* 3.10: co_linetable, PEP 626 */
+	LINE_TABLE_LOCATIONS, /* 3.11 and later: PEP 657 */
+};
+
+/* at: the instruction's offset in bytes. 0: it has no line. */
+int line_table_find(enum line_table_kind kind, const unsigned char *table,
+		    size_t size, int first_line, uint64_t at);
+
+/* ---- layouts ---- */
 
 enum {
 	PYTHON_OLDEST = 9, /* 3.9 */

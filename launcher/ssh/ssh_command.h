@@ -1,9 +1,13 @@
 /* ssh_command.h: the command line of the ssh that starts a ddprun on a host,
- * and the explanation of its failures. Pure. */
+ * the explanation of its failures, and the identity of this build, which the
+ * host's ddprun must have. Pure but for the last. */
 #ifndef LAUNCHER_SSH_COMMAND_H
 #define LAUNCHER_SSH_COMMAND_H
 
-#include "launcher/ssh/build_id.h"
+#include <limits.h>
+
+#include "base/buf.h"
+#include "base/error.h"
 #include "launcher/ssh/remote_frame.h"
 
 struct ssh_options {
@@ -35,5 +39,25 @@ struct ssh_end {
 /* Sets e to why it ended and what to do; returns ERR_REMOTE. The caller adds
  * the host's name. */
 int ssh_command_explain(const struct ssh_end *end, struct err *e);
+
+/* ---- the identity of this build ----
+ *
+ * Identifies this build of ddprun, and reads its files, which are copied to a
+ * host without the same build. */
+
+enum { BUILD_ID_MAX = 80 };
+
+struct build_id {
+	char id[BUILD_ID_MAX]; /* the linker's, or version and size */
+	char machine[66];      /* as uname -m */
+	char self[PATH_MAX];
+	char server[PATH_MAX]; /* the ddprdzv beside it; "": none */
+	unsigned long long self_size, server_size;
+};
+
+void build_id_init(struct build_id *b);
+
+/* Appends all of a file to out. -errno; the text names the file. */
+int build_id_read(const char *path, struct buf *out, struct err *e);
 
 #endif

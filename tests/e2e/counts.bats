@@ -1,4 +1,4 @@
-# covers: worker-sdk/comm worker-sdk/shm worker-sdk/core/counts.c worker-sdk/nccl
+# covers: worker-sdk/comm worker-sdk/shm worker-sdk/core/call.c worker-sdk/nccl
 bats_require_minimum_version 1.5.0
 load ../lib
 load ranks

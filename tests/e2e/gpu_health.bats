@@ -218,7 +218,7 @@ await_looks() { # N
 @test "docs/gpu-health.md has the Xids of the table, and their kinds" {
 	root=${BATS_TEST_DIRNAME%/tests/e2e}
 	sed -n 's/^\t{\([0-9]*\), GPU_XID_\([A-Z]*\),.*/\1 \L\2/p' \
-		"$root/launcher/gpu/gpu_xid.c" | sed 's/recorded/note/' >code
+		"$root/launcher/gpu/gpu_findings.c" | sed 's/recorded/note/' >code
 	sed -n 's/^| \([0-9]*\) | \([a-z]*\) |.*/\1 \2/p' \
 		"$root/docs/gpu-health.md" >docs
 	[ "$(wc -l <code)" -gt 20 ]

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "launcher/output/collapse.h"
-#include "launcher/output/log_rules.h"
 #include "launcher/output/lines.h"
-#include "launcher/output/line_prefix.h"
-#include "launcher/output/std_map.h"
+#include "launcher/output/log_rules.h"
+#include "launcher/output/redirect.h"
+#include "launcher/output/template.h"
 
 enum { RANKS = 3, PIECE = 7 };
 

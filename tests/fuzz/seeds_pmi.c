@@ -6,7 +6,6 @@
 #include "launcher/pmi/attendance.h"
 #include "launcher/pmix/pmix_frame.h"
 #include "launcher/pmix/pmix_job.h"
-#include "launcher/pmix/pmix_vars.h"
 #include "tests/fuzz/seeds.h"
 
 enum { ENDS = 0x40, IS_PART = 0x80, RANKS = 4 };

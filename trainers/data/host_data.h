@@ -1,5 +1,6 @@
 /* host_data.h: a rank's data set: one rank per host reads or draws it, the
- * host's other ranks share the result. Knows ranks, not models. */
+ * host's other ranks share the result. Makes the synthetic one. Knows ranks,
+ * not models. */
 #ifndef TRAINERS_HOST_DATA_H
 #define TRAINERS_HOST_DATA_H
 
@@ -37,7 +38,7 @@ struct host_data {
 };
 
 /* Called by every rank: chooses the source. MNIST's or CIFAR-10's files in dir;
- * without a dir, digits.h's digits instead of MNIST; or synthetic.h's images,
+ * without a dir, digits.h's digits instead of MNIST; or synthetic images,
  * which each rank makes itself. A packed data set in dir replaces CIFAR-10.
  * ERR_USAGE: CIFAR-10 without a dir. A dir without the files is an error. h
  * must not move until it is released. */
@@ -52,5 +53,19 @@ int host_data_prepare(struct host_data *h, struct err *e);
 int host_data_open(struct host_data *h, struct err *e);
 
 void host_data_release(struct host_data *h);
+
+/* ---- synthetic images ----
+ *
+ * Images of noise for benchmarks, the same in every run. Each class is slightly
+ * brighter in one channel. */
+
+enum { SYNTHETIC_CLASSES = 10 };
+
+/* Makes train and test images of [3][side][side]. The caller frees p->data. */
+int synthetic_make(int side, uint32_t train, uint32_t test, struct payload *p,
+		   struct err *e);
+
+/* The number of images of this side to make: about 256 MB, at most 50,000. */
+uint32_t synthetic_count(int side);
 
 #endif

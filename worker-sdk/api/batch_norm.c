@@ -1,6 +1,5 @@
 /* batch_norm.c: gathers the moments of all ranks; each rank combines them in
  * rank order, so all get the same bits. */
-#include "worker-sdk/api/batch_norm.h"
 
 #include <errno.h>
 #include <stdlib.h>

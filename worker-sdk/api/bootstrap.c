@@ -2,7 +2,7 @@
  * rank starts a server: rank 0, at MASTER_ADDR or at an address that it
  * publishes through the launcher (PMIx, PMI); in a Slurm step, the first rank
  * on the first node. */
-#include "worker-sdk/api/bootstrap.h"
+#include "worker-sdk/api/api_internal.h"
 
 #include <errno.h>
 #include <poll.h>

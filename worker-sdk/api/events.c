@@ -1,6 +1,6 @@
 /* events.c: TensorFlow's record framing and the few fields of event.proto and
  * summary.proto that a scalar needs. */
-#include "worker-sdk/api/events.h"
+#include "worker-sdk/api/api_internal.h"
 
 #include <string.h>
 

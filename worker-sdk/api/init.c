@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "rendezvous/auth/auth.h"
-#include "worker-sdk/api/bootstrap.h"
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/comm.h"
 #include "worker-sdk/core/last_error.h"

@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "worker-sdk/api/events.h"
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/core/last_error.h"
 #include "worker-sdk/ddp.h"
 

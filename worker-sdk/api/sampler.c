@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mt19937.h"
-#include "worker-sdk/api/sampler.h"
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/core/last_error.h"
 #include "worker-sdk/ddp.h"
 

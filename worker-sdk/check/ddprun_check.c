@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "worker-sdk/check/check.h"
-#include "worker-sdk/check/report.h"
 #include "worker-sdk/ddp.h"
 
 enum {

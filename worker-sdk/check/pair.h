@@ -1,6 +1,6 @@
-/* pair.h: measures the network between two nodes over a proved connection: the
- * caller asks, the listener answers until the caller says goodbye. Neither
- * sends anything that is secret. */
+/* pair.h: which nodes measure their network together, and the measurement over
+ * a proved connection: the caller asks, the listener answers until the caller
+ * says goodbye. Neither sends anything that is secret. */
 #ifndef SDK_CHECK_PAIR_H
 #define SDK_CHECK_PAIR_H
 
@@ -26,5 +26,17 @@ struct pair_result {
 int pair_measure(int fd, const struct pair_options *o, struct pair_result *r);
 /* The listener's side; first_ms: how long the caller may take to begin. */
 int pair_serve(int fd, const struct pair_options *o, int first_ms);
+
+/* ---- which nodes measure together ----
+ *
+ * Which nodes measure their network together: a round-robin tournament by the
+ * circle method, so that each pair meets once and no node is in two pairs at a
+ * time. Pure. */
+
+/* n - 1 for an even number of nodes, else n: then one node rests in each. */
+int round_robin_rounds(int n);
+
+/* The partner of node `me` in that round; -1: it rests. */
+int round_robin_partner(int n, int round, int me);
 
 #endif

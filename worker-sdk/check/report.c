@@ -1,5 +1,5 @@
 /* report.c: a row of the table is a finding, over all nodes that have it. */
-#include "worker-sdk/check/report.h"
+#include "worker-sdk/check/check.h"
 
 #include <math.h>
 #include <stdio.h>

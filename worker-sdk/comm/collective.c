@@ -10,7 +10,7 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/cpu_fastpath.h"
 #include "worker-sdk/comm/request.h"
-#include "worker-sdk/core/counts.h"
+#include "worker-sdk/core/call.h"
 #include "worker-sdk/core/last_error.h"
 #include "worker-sdk/math/copy.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "worker-sdk/comm/collective.h"
-#include "worker-sdk/core/counts.h"
+#include "worker-sdk/core/call.h"
 #include "worker-sdk/core/last_error.h"
 
 /* ---- checks */

@@ -38,7 +38,7 @@ struct ddp__world {
 	char host[256]; /* this host's name */
 	char warning[ERR_TEXT_MAX + 512]; /* ddp_warning's */
 	struct ddp__kv *kv;
-	pthread_mutex_t kv_lock; /* store.h's */
+	pthread_mutex_t kv_lock; /* store.c's */
 	_Atomic int kv_wanted;	 /* threads that wait for kv_lock to borrow the
 				  * store */
 	char **hosts; /* the host name of each rank, once the ranks have met */
@@ -172,5 +172,19 @@ struct ddp_comm *ddp__comm_new(struct ddp__world *w);
 /* Stops its backend, ends its requests and frees it. For a while its memory
  * stays, marked as freed, so that a later use is reported. */
 void ddp__comm_free(struct ddp_comm *c);
+
+/* ---- store.c ----
+ *
+ * The world's store, used by one thread at a time: the program's, in a
+ * store call, or its progress thread, which asks why a rank left. Where no
+ * progress thread can exist (in ddp_init, on nccl) world->kv is used
+ * directly. */
+
+/* For the program: waits for the progress thread's short question. Copy the
+ * data that kv returns before you give the store back. */
+struct ddp__kv *ddp__store_lock(struct ddp__world *w);
+/* For the progress thread: NULL if the store is not free within ms. */
+struct ddp__kv *ddp__store_lock_within(struct ddp__world *w, int ms);
+void ddp__store_unlock(struct ddp__world *w);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/comm/hierarchical.h"
-#include "worker-sdk/core/counts.h"
+#include "worker-sdk/core/call.h"
 
 /* Smaller segments cost more turns, larger ones overlap less. Chosen, not
  * measured against other sizes. */

@@ -10,7 +10,7 @@
 
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/comm/hierarchical.h"
-#include "worker-sdk/core/counts.h"
+#include "worker-sdk/core/call.h"
 #include "worker-sdk/math/copy.h"
 #include "worker-sdk/math/reduce.h"
 

@@ -1,6 +1,6 @@
 /* store.c: the public store calls, on any kind of store that the world has
  * (kv.h). */
-#include "worker-sdk/comm/store.h"
+#include "worker-sdk/comm/comm.h"
 
 #include <sched.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* nccl_collective.c: collectives as NCCL calls, enqueued in a stream. */
-#include "worker-sdk/core/counts.h"
+#include "worker-sdk/core/call.h"
 #include "worker-sdk/nccl/nccl_backend.h"
 
 struct task {

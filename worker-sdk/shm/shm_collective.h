@@ -7,7 +7,7 @@
 #ifndef SDK_SHM_COLLECTIVE_H
 #define SDK_SHM_COLLECTIVE_H
 
-#include "worker-sdk/core/counts.h"
+#include "worker-sdk/core/call.h"
 #include "worker-sdk/shm/shm.h"
 
 /* The ranks that get the result: all, or one local index. */

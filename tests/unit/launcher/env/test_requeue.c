@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/env/scontrol.h"
 #include "launcher/env/requeue.h"
+#include "launcher/env/tool.h"
 #include "tests/unit/run_case.h"
 
 /* Slurm 22.05's output, shortened; users choose the names. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "launcher/gpu/gpu_findings.h"
-#include "launcher/gpu/gpu_xid.h"
 #include "tests/unit/run_case.h"
 
 static struct gpu_findings all;

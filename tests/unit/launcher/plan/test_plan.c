@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/plan/gpu_list.h"
-#include "launcher/plan/program.h"
+#include "launcher/plan/gpu.h"
 #include "launcher/plan/plan.h"
+#include "launcher/plan/program.h"
 #include "tests/unit/run_case.h"
 
 START_TEST(shares_of_a_gpu_list)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/pmix/pmix_frame.h"
 #include "launcher/pmix/pmix_host_internal.h"
-#include "launcher/pmix/pmix_vars.h"
 #include "tests/unit/run_case.h"
 
 static const char *fails; /* this call */

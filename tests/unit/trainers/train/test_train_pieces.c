@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/train/checkpoint_rotate.h"
 #include "trainers/train/device_assign.h"
+#include "trainers/train/resume.h"
 #include "trainers/train/train_state.h"
 
 /* ---- device_assign.h ---- */
@@ -79,7 +79,7 @@ START_TEST(cores_have_a_short_name)
 }
 END_TEST
 
-/* ---- checkpoint_rotate.h ---- */
+/* ---- checkpoints ---- */
 
 static char folder[] = "/tmp/test_keep.XXXXXX";
 

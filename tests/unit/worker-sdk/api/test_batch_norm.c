@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/api/batch_norm.h"
+#include "worker-sdk/api/api_internal.h"
 
 enum { N = 3000 };
 

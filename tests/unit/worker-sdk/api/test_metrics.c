@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/api/events.h"
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/ddp.h"
 
 static char dir[64], lines_path[128];

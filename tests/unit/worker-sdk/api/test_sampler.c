@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/api/sampler.h"
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/ddp.h"
 
 static void expect_first(uint64_t size, uint64_t seed, uint64_t epoch,

@@ -1,5 +1,5 @@
 /* test_pair.c: two ends of a connection measure it, and notice an end that
- * breaks the rules. */
+ * breaks the rules; the pairs that measure, for many numbers of nodes. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -135,6 +135,61 @@ START_TEST(a_listener_refuses_what_it_does_not_know)
 }
 END_TEST
 
+/* ---- round_robin ---- */
+
+enum { NODES_MAX = 40 };
+
+START_TEST(each_pair_meets_exactly_once)
+{
+	for (int n = 1; n <= NODES_MAX; n++) {
+		int met[NODES_MAX][NODES_MAX] = {{0}};
+
+		for (int r = 0; r < round_robin_rounds(n); r++) {
+			for (int i = 0; i < n; i++) {
+				int k = round_robin_partner(n, r, i);
+
+				if (k >= 0)
+					met[i][k]++;
+			}
+		}
+		for (int i = 0; i < n; i++) {
+			for (int k = 0; k < n; k++)
+				ck_assert_int_eq(met[i][k], i != k);
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_node_is_in_one_pair_at_a_time)
+{
+	for (int n = 2; n <= NODES_MAX; n++) {
+		for (int r = 0; r < round_robin_rounds(n); r++) {
+			int rest = 0;
+
+			for (int i = 0; i < n; i++) {
+				int k = round_robin_partner(n, r, i);
+
+				rest += k < 0;
+				if (k >= 0)
+					ck_assert_int_eq(
+						round_robin_partner(n, r, k),
+						i);
+			}
+			ck_assert_int_eq(rest, n % 2);
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_tournament_has_as_few_rounds_as_possible)
+{
+	ck_assert_int_eq(round_robin_rounds(1), 0);
+	ck_assert_int_eq(round_robin_rounds(2), 1);
+	ck_assert_int_eq(round_robin_rounds(3), 3);
+	ck_assert_int_eq(round_robin_rounds(16), 15);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("pair");
@@ -143,5 +198,8 @@ int main(void)
 	tcase_add_test(c, two_ends_measure_their_connection);
 	tcase_add_test(c, a_transfer_that_ends_early_fails);
 	tcase_add_test(c, a_listener_refuses_what_it_does_not_know);
+	tcase_add_test(c, each_pair_meets_exactly_once);
+	tcase_add_test(c, a_node_is_in_one_pair_at_a_time);
+	tcase_add_test(c, a_tournament_has_as_few_rounds_as_possible);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* test_synthetic.c: synthetic images are the same in every run, as many as
+/* test_host_data.c: synthetic images are the same in every run, as many as
  * requested, and a model can tell their classes apart. */
 #include <check.h>
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 
 #include "tests/unit/run_case.h"
 #include "trainers/data/host_data.h"
-#include "trainers/data/synthetic.h"
 
 static struct err e;
 
