@@ -1,23 +1,22 @@
 /* resnet.c: ResNet-18 to 152 on small images. */
-#include <stdlib.h>
-
 #include "trainers/models/resnet_layers.h"
 #include "trainers/train/train.h"
+
+static struct resnet network; /* what this program trains */
 
 static int resnet_make_model(struct model_spec *out,
 			     const struct trainer_options *o,
 			     const struct image_shape *input, struct err *e)
 {
-	struct resnet r;
-	int rc = resnet_init(&r, o->arch, o->stem, input, e);
+	int rc = resnet_init(&network, o->arch, o->stem, input, e);
 
-	*out = r.spec;
+	*out = network.spec;
 	return rc;
 }
 
 static void resnet_release_model(struct model_spec *spec)
 {
-	free((void *)spec->layers);
+	resnet_release(&network);
 }
 
 static const struct trainer resnet = {

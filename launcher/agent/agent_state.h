@@ -50,7 +50,7 @@ const struct agent_edge *agent_edge(enum agent_state s, enum agent_event ev);
 extern const char *const agent_state_names[STATES];
 extern const char *const agent_event_names[EVENTS];
 
-/* Prints the table, one edge a line. */
+/* Prints the table, one edge a line: build/tests/model --tables. */
 void agent_print_states(FILE *f);
 
 #endif

@@ -59,7 +59,8 @@ int host_list_parse(struct host_list *l, struct slice text, struct err *e);
  * with blanks (for OpenMPI also around '='), comments after '#', empty lines,
  * Windows line ends and a BOM at the start. With max_slots, slots must be given
  * and not exceed it. OpenMPI's relative forms (+n0, +e) need a resource
- * manager's list and are ERR_USAGE. */
+ * manager's list and are ERR_USAGE. Pure: what host_list_read does after it has
+ * read the file, and what tests and the fuzzer call. */
 int host_list_parse_file(struct host_list *l, struct slice text,
 			 const char *path, struct err *e);
 

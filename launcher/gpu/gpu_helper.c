@@ -19,7 +19,8 @@ enum {
 	PAUSE_MS = 100, /* after an error of the wait */
 };
 
-uint32_t gpu_helper_interval_ms(void)
+/* Between two readings. DDP_TEST_GPU_MS changes it, for tests. */
+static uint32_t gpu_helper_interval_ms(void)
 {
 	const char *text = getenv("DDP_TEST_GPU_MS");
 	long ms = text ? strtol(text, NULL, 10) : INTERVAL_MS;

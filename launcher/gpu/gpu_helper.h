@@ -11,9 +11,6 @@
 /* Not an option for users. */
 #define GPU_HELPER_COMMAND "--gpu-helper"
 
-/* Between two readings. DDP_TEST_GPU_MS changes it, for tests. */
-uint32_t gpu_helper_interval_ms(void);
-
 int gpu_helper_main(void);
 
 #endif

@@ -112,7 +112,7 @@ extern const char *const membership_state_names[MEMBER_STATES];
 extern const char *const membership_event_names[MEMBER_EVENTS];
 extern const char *const membership_act_names[MEMBER_ACTS];
 
-/* The table, for people. */
+/* Prints the table: build/tests/model --tables. */
 void membership_print(FILE *f);
 
 #endif

@@ -23,6 +23,14 @@ static void probe_end_try(struct probe_try *t)
 		uv_close((uv_handle_t *)&t->tcp, probe_on_try_closed);
 }
 
+static void probe_stop(struct probe *p)
+{
+	p->running = 0;
+	uv_timer_stop(&p->timer);
+	for (int i = 0; i < PROBE_TRIES; i++)
+		probe_end_try(&p->tries[i]);
+}
+
 static void probe_on_connect(uv_connect_t *req, int status)
 {
 	struct probe_try *t = req->data;
@@ -54,8 +62,9 @@ static void probe_on_time(uv_timer_t *timer)
 		probe_end_try(t);
 }
 
-void probe_init(struct probe *p, uv_loop_t *loop,
-		void (*on_reached)(void *owner), void *owner)
+/* p must live as long as the loop. */
+static void probe_init(struct probe *p, uv_loop_t *loop,
+		       void (*on_reached)(void *owner), void *owner)
 {
 	uv_timer_init(loop, &p->timer);
 	p->timer.data = p;
@@ -63,8 +72,9 @@ void probe_init(struct probe *p, uv_loop_t *loop,
 	p->owner = owner;
 }
 
-void probe_start(struct probe *p, const struct sock_addr *addr,
-		 uint64_t every_ms)
+/* Idempotent while it runs. */
+static void probe_start(struct probe *p, const struct sock_addr *addr,
+			uint64_t every_ms)
 {
 	if (p->running)
 		return;
@@ -73,15 +83,7 @@ void probe_start(struct probe *p, const struct sock_addr *addr,
 	uv_timer_start(&p->timer, probe_on_time, 0, every_ms ? every_ms : 1);
 }
 
-void probe_stop(struct probe *p)
-{
-	p->running = 0;
-	uv_timer_stop(&p->timer);
-	for (int i = 0; i < PROBE_TRIES; i++)
-		probe_end_try(&p->tries[i]);
-}
-
-void probe_close(struct probe *p)
+static void probe_close(struct probe *p)
 {
 	probe_stop(p);
 	uv_close((uv_handle_t *)&p->timer, NULL);

@@ -36,15 +36,6 @@ struct probe {
 	void *owner;
 };
 
-/* p must live as long as the loop. */
-void probe_init(struct probe *p, uv_loop_t *loop,
-		void (*on_reached)(void *owner), void *owner);
-/* Idempotent while it runs. */
-void probe_start(struct probe *p, const struct sock_addr *addr,
-		 uint64_t every_ms);
-void probe_stop(struct probe *p);
-void probe_close(struct probe *p);
-
 /* ---- the loss ---- */
 
 struct reconnect_events {

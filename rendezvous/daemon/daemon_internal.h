@@ -49,7 +49,4 @@ int elected_server_open(struct server *s, const struct leadership_options *o,
 int metrics_open(struct server *s, const char *text, struct err *e);
 void metrics_close(struct server *s);
 
-/* Appends the metrics in Prometheus' format. */
-void metrics_put(struct buf *out, const struct server *s);
-
 #endif

@@ -177,7 +177,8 @@ static void metrics_put_store(struct buf *out, const struct server *s,
 					     s->counts.requests[i]);
 }
 
-void metrics_put(struct buf *out, const struct server *s)
+/* Appends the metrics in Prometheus' format. */
+static void metrics_put(struct buf *out, const struct server *s)
 {
 	struct now n;
 

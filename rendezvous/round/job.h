@@ -184,7 +184,8 @@ int job_fate(struct job *j, uint32_t rank, struct job_fate *f,
 	     const char **text, struct err *e);
 void job_fate_release(struct job_fate *f); /* not parked: fine */
 
-/* ---- the policy as text: one line for each state and event ---- */
+/* ---- the policy as text: one line for each state and event, which
+ * build/tests/model --tables prints ---- */
 const char *job_state_name(enum job_state s);
 const char *job_event_name(enum job_event ev);
 const char *job_policy(enum job_state s, enum job_event ev);

@@ -117,7 +117,8 @@ static int stall_is_live(const struct stall *s, uint32_t rank)
 	return s->ranks[rank].known && !s->ranks[rank].ended;
 }
 
-enum wire_doing stall_doing(const struct stall *s, uint32_t rank)
+/* A rank that enters calls, or reports steps, works: it is only late. */
+static enum wire_doing stall_doing(const struct stall *s, uint32_t rank)
 {
 	const struct stall_rank *r = &s->ranks[rank];
 

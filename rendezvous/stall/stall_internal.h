@@ -7,9 +7,6 @@
 
 enum { NOBODY = -1 }; /* instead of a rank */
 
-/* A rank that enters calls, or reports steps, works: it is only late. */
-enum wire_doing stall_doing(const struct stall *s, uint32_t rank);
-
 /* Fill in text and why; the other fields are set. culprit may be NOBODY;
  * behind: how many ranks have not arrived. whole is about all ranks. */
 void stall_describe_wait(const struct stall *s, uint32_t waiter,

@@ -3,6 +3,13 @@
 # covers: rendezvous/round rendezvous/journal launcher/agent launcher/membership
 load ../lib
 
+@test "the model checker prints the state tables that it searches" {
+	expect 0 "$O/tests/model" --tables
+	has "$out" '^JOINING +[a-z]+ +-> '
+	has "$out" '^CLOSED +close +-> CLOSED +nothing$'
+	has "$out" '^OVER +EXITED +nothing$'
+}
+
 @test "no interleaving of two nodes and one fault breaks a round" {
 	local setups="static-2 static-2-restart static-2-in-vain spare-2-swap elastic-2
 		elastic-2-restart spare-2-restart"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/trainers/net_step.h"
 #include "trainers/models/net.h"
 #include "trainers/models/resnet_layers.h"
 

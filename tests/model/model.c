@@ -533,8 +533,24 @@ static int search_all(char **names, double seconds)
 static int usage(void)
 {
 	fprintf(stderr, "usage: model [--seconds N] [--depth N] [--faults N] "
-			"[--nodes N] [--walk STEPS] [SETUP...]\n");
+			"[--nodes N] [--walk STEPS] [SETUP...]\n"
+			"       model --tables\n");
 	return 2;
+}
+
+/* The three state tables of the real code that a search goes through. */
+static int print_tables(void)
+{
+	printf("The agent (launcher/agent):\n");
+	agent_print_states(stdout);
+	printf("\nIts place in the job (launcher/membership):\n");
+	membership_print(stdout);
+	printf("\nThe job (rendezvous/round):\n");
+	for (enum job_state s = 0; s < JOB_STATES; s++)
+		for (enum job_event ev = 0; ev < JOB_EVENTS; ev++)
+			printf("%-10s %-10s %s\n", job_state_name(s),
+			       job_event_name(ev), job_policy(s, ev));
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -542,7 +558,8 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{"seconds", 1, NULL, 's'}, {"depth", 1, NULL, 'd'},
 		{"faults", 1, NULL, 'f'},  {"nodes", 1, NULL, 'n'},
-		{"walk", 1, NULL, 'w'},	   {NULL, 0, NULL, 0},
+		{"walk", 1, NULL, 'w'},	   {"tables", 0, NULL, 't'},
+		{NULL, 0, NULL, 0},
 	};
 	uint32_t number;
 	int c;
@@ -550,6 +567,8 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == '?')
 			return usage();
+		if (c == 't')
+			return print_tables();
 		number = (uint32_t)strtoul(optarg, NULL, 10);
 		if (c == 's')
 			opt.seconds = number;

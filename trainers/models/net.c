@@ -357,14 +357,6 @@ void net_backward(struct plan *p)
 			      net->gradients, net->kept);
 }
 
-void net_step(struct plan *p, const struct loss_spec *loss)
-{
-	net_load_batch(p);
-	net_forward(p);
-	net_loss(p, loss);
-	net_backward(p);
-}
-
 int net_accumulate(struct net *net, enum net_part part, struct err *e)
 {
 	size_t count = net->arena + NET_LOSS_VALUES;

@@ -126,10 +126,7 @@ void net_plan_free(struct plan *p);
 
 /* ---- A step; all of these can be captured ---- */
 
-/* Loads n samples (from args.first on), then runs forward, loss (*net->loss and
- * the tally) and backward. */
-void net_step(struct plan *p, const struct loss_spec *loss);
-/* The parts of net_step. load_batch: the samples. forward: outputs. loss: and
+/* The parts of a step. load_batch: the samples. forward: outputs. loss: and
  * in NET_TRAIN d_out. backward: from d_out, which the caller may also have
  * filled in. */
 void net_load_batch(struct plan *p);
@@ -140,7 +137,7 @@ void net_forward(struct plan *p);
 void net_loss(struct plan *p, const struct loss_spec *loss);
 void net_backward(struct plan *p);
 
-/* Gradient accumulation: call it before each micro-batch's net_step. Gradients
+/* Gradient accumulation: call it before each micro-batch. Gradients
  * are summed up until the last micro-batch, whose backward pass adds the sum,
  * layer by layer, before on_ready; on_ready is not called for the others. */
 int net_accumulate(struct net *net, enum net_part part, struct err *e);

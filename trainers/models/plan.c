@@ -24,12 +24,15 @@ struct plan_memory {
 	int buffer_count;
 };
 
-int plan_from(const struct model_spec *spec, int i)
+/* The layer (from 0) whose output is layer i's input; -1: the model's input. */
+static int plan_from(const struct model_spec *spec, int i)
 {
 	return spec->layers[i].from ? spec->layers[i].from - 1 : i - 1;
 }
 
-int plan_add(const struct model_spec *spec, int i)
+/* The layer whose output is added in layer i; -1: the model's input; -2:
+ * nothing is added. */
+static int plan_add(const struct model_spec *spec, int i)
 {
 	return spec->layers[i].add ? spec->layers[i].add - 1 : -2;
 }

@@ -5,11 +5,6 @@
 
 #include "trainers/models/net.h"
 
-/* The layer (from 0) whose output is layer i's input, or is added in it; -1:
- * the model's input; -2: nothing is added. */
-int plan_from(const struct model_spec *spec, int i);
-int plan_add(const struct model_spec *spec, int i);
-
 /* Makes the operations. `like` is an earlier plan with the same parameters, or
  * NULL. */
 int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,

@@ -59,7 +59,8 @@ static void progress_clear(struct progress *p, int len)
 	printf("%*s", p->shown > len ? p->shown - len : 0, "");
 }
 
-int progress_due(const struct progress *p, uint64_t now)
+/* 1 if progress_step would print a line now. */
+static int progress_due(const struct progress *p, uint64_t now)
 {
 	return !p->silent && now >= p->due;
 }

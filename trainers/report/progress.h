@@ -35,9 +35,6 @@ void progress_epoch(struct progress *p, long epoch, long epochs,
 void progress_step(struct progress *p, uint64_t step, const float *loss,
 		   uint64_t now);
 
-/* 1 if progress_step would print a line now. */
-int progress_due(const struct progress *p, uint64_t now);
-
 /* Prints a line that stays. */
 void progress_print(struct progress *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

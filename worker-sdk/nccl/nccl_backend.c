@@ -55,7 +55,7 @@ int ddp__nccl_event(struct ddp__nccl *n, void **event, struct err *e)
 			       "cudaEventCreateWithFlags", e);
 }
 
-void ddp__nccl_spare(struct ddp__nccl *n, void *event)
+static void ddp__nccl_spare(struct ddp__nccl *n, void *event)
 {
 	if (!event)
 		return;

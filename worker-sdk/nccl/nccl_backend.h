@@ -121,7 +121,6 @@ int ddp__nccl_compare_counts(struct ddp__nccl *n, const struct ddp__call *call,
 /* ---- events and devices */
 
 int ddp__nccl_event(struct ddp__nccl *n, void **event, struct err *e);
-void ddp__nccl_spare(struct ddp__nccl *n, void *event);
 /* Makes n's device current; returns the previous one. */
 int ddp__nccl_device(struct ddp__nccl *n);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
+#include "tests/unit/trainers/net_step.h"
 #include "trainers/models/resnet_layers.h"
 #include "trainers/models/net.h"
 

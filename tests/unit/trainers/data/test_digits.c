@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
+#include "tests/unit/trainers/net_step.h"
 #include "trainers/data/digits.h"
 #include "trainers/data/mnist.h"
 #include "trainers/models/net.h"

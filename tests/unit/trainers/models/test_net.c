@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
+#include "tests/unit/trainers/net_step.h"
 #include "trainers/models/net.h"
 
 static const struct layer mlp_layers[] = {{{OP_LINEAR, .out = 50, .relu = 1}},
