@@ -84,6 +84,7 @@ enum wire_early {
 	WIRE_LEFT_EARLY = 1, /* with 0, after ddp_init, without ddp_finalize */
 	WIRE_HANGS,	     /* it has not exited: it is to be ended */
 	WIRE_LEFT_OUT,	     /* it failed, but its role is optional */
+	WIRE_DIFFERS,	     /* it made another call than most ranks */
 };
 
 /* What a rank does, as its agent sees it. */

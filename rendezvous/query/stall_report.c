@@ -11,6 +11,7 @@
 #include "rendezvous/query/gpu_report.h"
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/server/server.h"
+#include "rendezvous/stall/odd_call.h"
 #include "rendezvous/stall/slow.h"
 #include "rendezvous/stall/stall.h"
 
@@ -198,18 +199,23 @@ int stall_report_take(struct peer *agent, const struct wire_frame *f,
 
 /* ---- culprit before victim ---- */
 
-/* Applies an EXITED for the rank that hangs, as if its agent had sent it. */
-static void stall_report_blame(struct hosted_job *h, struct peer *agent,
+/* Applies an EXITED for the rank that is the cause, as if its agent had sent
+ * it. early: what is wrong with that rank. */
+static void stall_report_blame(struct hosted_job *h,
 			       const struct stall_news *news,
-			       const struct wire_exited *victim)
+			       const struct wire_exited *victim,
+			       enum wire_early early)
 {
+	struct peer *agent = job_rank_owner(h->job, news->rank);
 	struct wire_exited x = {
 		.round = victim->round,
 		.rank = news->rank,
 		.local_rank = news->local_rank,
 		.pid = news->pid,
 		.ran_ms = victim->ran_ms,
-		.early = WIRE_HANGS,
+		.code = early != WIRE_DIFFERS ? 0
+			: victim->code > 0 ? victim->code : 1,
+		.early = (uint8_t)early,
 	};
 	struct buf why = BUF_INIT(WIRE_NAME_MAX), frame = BUF_INIT(1 << 16);
 	struct wire_frame f;
@@ -217,6 +223,8 @@ static void stall_report_blame(struct hosted_job *h, struct peer *agent,
 	struct slice reason = victim->why.len ? victim->why : victim->last;
 	struct slice line = slice_next_line(&reason);
 
+	if (!agent || !agent->node)
+		return;
 	buf_printf(&why, "%s\nso rank %u failed: %.*s", news->why, victim->rank,
 		   (int)(line.len < 300 ? line.len : 300), line.data);
 	x.why = SLICE(why.data, why.len);
@@ -225,7 +233,8 @@ static void stall_report_blame(struct hosted_job *h, struct peer *agent,
 	    wire_cut(SLICE(frame.data, frame.len), WIRE_BODY_MAX, &f, NULL) >
 		    0 &&
 	    job_event_take(h, &agent->node, agent, &f, &e) < 0)
-		log_debug("the rank that hangs is not blamed: %s", e.text);
+		log_debug("rank %u is not blamed: %s", news->rank,
+			  e.text);
 	buf_release(&why);
 	buf_release(&frame);
 }
@@ -235,11 +244,17 @@ void stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
 	struct stall_report *r = stall_report_running(agent->hosted);
 	struct wire_exited x;
 	struct stall_news news;
-	struct peer *owner;
 
 	if (!r || wire_get_exited(f, &x, NULL) < 0 || x.stopped ||
-	    (!x.code && !x.signal) || x.round != r->round ||
-	    stall_is_loss(x.why) ||
+	    (!x.code && !x.signal) || x.round != r->round)
+		return;
+	if (odd_call_find(&r->stall, x.why, &news)) {
+		if (news.rank != x.rank)
+			stall_report_blame(agent->hosted, &news, &x,
+					   WIRE_DIFFERS);
+		return;
+	}
+	if (stall_is_loss(x.why) ||
 	    (!x.missed.len && !stall_is_timeout(x.why)))
 		return;
 	for (uint32_t i = 0; i < r->stall.world; i++)
@@ -247,10 +262,8 @@ void stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
 			stall_set_ended(&r->stall, i);
 	stall_set_ended(&r->stall, x.rank);
 	stall_find_culprit(&r->stall, x.rank, &news);
-	owner = news.is_stalled ? job_rank_owner(agent->hosted->job, news.rank)
-				: NULL;
-	if (owner && owner->node)
-		stall_report_blame(agent->hosted, owner, &news, &x);
+	if (news.is_stalled)
+		stall_report_blame(agent->hosted, &news, &x, WIRE_HANGS);
 }
 
 /* ---- for ddprun status ---- */

@@ -95,6 +95,17 @@ child_named() {
 	has "$err" '"exitcode":[[:space:]]*0,'
 }
 
+@test "a rank that makes another call than most is the first failure" {
+	local mode rank
+	for mode in differ differ-count; do
+		for rank in 0 1 3; do
+			expect 1 ddprun --nproc-per-node 4 c_fault $mode $rank \
+				10000
+			has "$err" "^ddprun: job 'none' failed: rank $rank .* (made another call than the others: it|exited with code 1:.* rank $rank on [^ ]+) called "
+		done
+	done
+}
+
 @test "a rank that exits with 0 too early is named on both nodes" {
 	local at
 	at=127.0.0.1:$(w_port free)

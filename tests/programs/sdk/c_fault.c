@@ -142,6 +142,8 @@ int main(int argc, char **argv)
 	printf("rank %s: %d in %llu ms: %s\n", rank, rc,
 	       (unsigned long long)(clock_ms() - start), ddp_last_error());
 	fflush(stdout);
+	if (rc && !strncmp(mode, "differ", 6))
+		ddp_record_error(ddp_last_error());
 	ddp_finalize(world);
 	return rc ? 1 : 0;
 }
