@@ -110,6 +110,7 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 	a->times.ended = clock_ns();
 	exit_reports_flush(&a->exit_reports);
 	agent_stage_end(a);
+	agent_note_hang(a, end);
 	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP) {
 		if (a->stop.level) { /* the job goes on without this node */
 			agent_decide_exit(a, a->stop.exit_code, text);

@@ -75,8 +75,10 @@ void agent_sweep(struct agent *a)
 	worker_shutdown_sweep(&a->shutdown, ours, 4);
 }
 
-static void agent_stop_workers(struct agent *a)
+void agent_stop_workers(struct agent *a)
 {
+	if (agent_look_at_hang(a))
+		return;
 	a->shutdown.is_far = 0;
 	agent_end_watch(a);
 	worker_shutdown_begin(&a->shutdown);

@@ -33,11 +33,16 @@ enum { AGENT_ID_BYTES = 8 };
 
 #define AGENT_MARK "DDP_AGENT_ID="
 
-/* A rank of this node that is to be ended because it hangs (--hang-timeout). */
+/* A rank of this node that hangs: it is to be ended for that (--hang-timeout),
+ * or the round has ended because another rank waited for it. Its stack
+ * is read before it is stopped. */
 struct agent_hang {
 	pid_t dump;	/* the child that writes the dump; 0: none */
 	int is_decided; /* in this round */
+	int is_over;	/* the round has ended: workers are stopped after it */
+	int wants_look; /* is_over, and the look has not begun */
 	uint32_t rank;
+	int fd; /* the dump's memory file, without a log folder; -1: none */
 	char why[ERR_TEXT_MAX], path[LOGDIR_PATH_MAX + 16];
 	uv_timer_t timer; /* the dump takes too long */
 };
@@ -149,6 +154,7 @@ extern void (*const agent_acts[])(struct agent *a);
 /* Only the first call counts. cause NULL: the known cause stays. */
 void agent_decide_exit(struct agent *a, int code, const char *cause);
 void agent_init_backoff(struct agent *a);
+void agent_stop_workers(struct agent *a);
 /* Both after a child's death: stops orphans of the workers; waits for the
  * server that this node hosts. */
 void agent_sweep(struct agent *a);
@@ -164,6 +170,13 @@ void agent_end_watch(struct agent *a);
 void agent_close_watch(struct agent *a);
 void agent_on_stalled(struct member *m, const struct wire_stalled *stall);
 void agent_on_slow(struct member *m, const struct wire_slow *slow);
+/* The round ends, and end names the rank that failed first. If that is a rank
+ * of this node that hangs, agent_look_at_hang will look at it. */
+void agent_note_hang(struct agent *a, const struct wire_end *end);
+/* The workers are to be stopped. 1: not yet, the stack of a rank that hangs is
+ * being read, for a few seconds at most; agent_stop_workers is called then. It
+ * is put on the failure page. */
+int agent_look_at_hang(struct agent *a);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 

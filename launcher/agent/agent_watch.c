@@ -1,9 +1,11 @@
 /* agent_watch.c: the workers' progress: passes what this node sees to the
  * server, logs what the server concludes, and ends a rank of this node that
  * hangs, if the user wants that. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,11 +14,14 @@
 #include "launcher/agent/agent_internal.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/failure/last_words.h"
+#include "launcher/failure/report.h"
 #include "launcher/traces/dumped_stack.h"
 #include "launcher/worker/spawn.h"
 
 enum {
 	DUMP_MS = 30000,   /* then the rank is ended without it */
+	LOOK_MS = 3000,	   /* the same, once the round has ended */
+	STACK_MAX = 16 << 10,
 	WORKS_FACTOR = 10, /* the time of a rank that shows work */
 };
 
@@ -64,11 +69,13 @@ void agent_init_watch(struct agent *a)
 	watch_init(&a->watch, &a->loop);
 	uv_timer_init(&a->loop, &a->hang.timer);
 	a->hang.timer.data = a;
+	a->hang.fd = -1;
 }
 
 void agent_begin_watch(struct agent *a)
 {
 	a->hang.is_decided = 0;
+	a->hang.wants_look = 0;
 	watch_begin(&a->watch, a->round);
 	gpu_monitor_begin(&a->gpus);
 }
@@ -138,9 +145,28 @@ static void agent_watch_on_dump_late(uv_timer_t *t)
 	struct agent *a = t->data;
 
 	log_warn("the dump is not complete: it took more than %d s",
-		 DUMP_MS / 1000);
+		 (a->hang.is_over ? LOOK_MS : DUMP_MS) / 1000);
 	if (a->hang.dump) /* its end is awaited */
 		kill(a->hang.dump, SIGKILL);
+}
+
+static void agent_end_look(struct agent *a)
+{
+	struct buf stack = BUF_INIT(STACK_MAX);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->hang.fd);
+	dumped_stack_read(a->hang.fd < 0 ? a->hang.path : path, a->hang.rank,
+			  &stack);
+	if (!stack.failed && stack.len)
+		failure_add_stack(&a->failure, SLICE(stack.data,
+						     stack.len - 1));
+	buf_release(&stack);
+	if (a->hang.fd >= 0)
+		close(a->hang.fd);
+	a->hang.fd = -1;
+	if (a->state == STOPPING || a->state == RESTARTING)
+		agent_stop_workers(a);
 }
 
 int agent_dump_reaped(struct agent *a, pid_t pid, int status)
@@ -151,6 +177,10 @@ int agent_dump_reaped(struct agent *a, pid_t pid, int status)
 		return 0;
 	a->hang.dump = 0;
 	uv_timer_stop(&a->hang.timer);
+	if (a->hang.is_over) {
+		agent_end_look(a);
+		return 1;
+	}
 	if (a->hang.path[0])
 		snprintf(a->hang.why + n, sizeof(a->hang.why) - n,
 			 "\nthe stacks of all ranks: %s", a->hang.path);
@@ -158,7 +188,8 @@ int agent_dump_reaped(struct agent *a, pid_t pid, int status)
 	return 1;
 }
 
-/* The dump goes to a file in the log folder, else to our stderr. */
+/* The dump goes to a file in the log folder; else to our stderr, or, once the
+ * round has ended, to a memory file. */
 static int agent_open_dump(struct agent *a)
 {
 	const char *dir = a->failure.options.has_log_dir
@@ -175,6 +206,11 @@ static int agent_open_dump(struct agent *a)
 	}
 	if (fd < 0)
 		a->hang.path[0] = '\0';
+	if (fd < 0 && a->hang.is_over) {
+		a->hang.fd = memfd_create("ddprun-dump", MFD_CLOEXEC);
+		return a->hang.fd < 0 ? -errno
+				      : fcntl(a->hang.fd, F_DUPFD_CLOEXEC, 3);
+	}
 	return fd < 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3) : fd;
 }
 
@@ -183,7 +219,8 @@ static pid_t agent_spawn_dump(struct agent *a, struct err *e)
 	extern char **environ;
 	static char name[] = "ddprun", dump[] = "dump", all[] = "--all-nodes";
 	char agent[32];
-	char *argv[] = {name, dump, agent, a->nnodes > 1 ? all : NULL, NULL};
+	int is_all = a->nnodes > 1 && !a->hang.is_over;
+	char *argv[] = {name, dump, agent, is_all ? all : NULL, NULL};
 	struct spawn order = {
 		.path = "/proc/self/exe",
 		.argv = argv,
@@ -210,6 +247,7 @@ static void agent_end_hang(struct agent *a, const struct wire_stalled *stall)
 	pid_t pid;
 
 	a->hang.is_decided = 1;
+	a->hang.is_over = 0;
 	a->hang.rank = stall->rank;
 	a->hang.path[0] = '\0';
 	snprintf(a->hang.why, sizeof(a->hang.why), "%.*s",
@@ -260,6 +298,40 @@ void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
 	if (!a->hang.is_decided && agent_find_rank(a, stall->rank) &&
 	    agent_has_hung(a, stall))
 		agent_end_hang(a, stall);
+}
+
+/* ---- a rank that another rank waited for ---- */
+
+void agent_note_hang(struct agent *a, const struct wire_end *end)
+{
+	const struct worker *w =
+		report_is_hang(end) && !a->hang.is_decided
+			? agent_find_rank(a, (uint32_t)end->rank)
+			: NULL;
+
+	a->hang.wants_look = w && w->pid == end->pid;
+	if (a->hang.wants_look)
+		a->hang.rank = (uint32_t)end->rank;
+}
+
+int agent_look_at_hang(struct agent *a)
+{
+	struct err e = ERR_INIT;
+	pid_t pid;
+
+	if (!a->hang.wants_look || a->hang.dump)
+		return 0;
+	a->hang.wants_look = 0;
+	a->hang.is_over = a->hang.is_decided = 1;
+	pid = agent_spawn_dump(a, &e);
+	if (pid < 0) {
+		log_debug("there is no stack of rank %u: %s", a->hang.rank,
+			  e.text);
+		return 0;
+	}
+	a->hang.dump = pid;
+	uv_timer_start(&a->hang.timer, agent_watch_on_dump_late, LOOK_MS, 0);
+	return 1;
 }
 
 /* ---- a rank that is slow ---- */

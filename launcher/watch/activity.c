@@ -13,6 +13,9 @@ enum {
 	STARTED_MS = 500, /* of CPU time: before it, a process only starts */
 	GAP_TICKS = 10,	  /* this host was stopped, or starved */
 	MEAN_STEPS = 4,	  /* the weight of the past in a step's mean time */
+	HANDLED_SEEN = 8, /* a reading in a handler counts as many outside */
+	HANDLED_ENOUGH = 2 * HANDLED_SEEN + 1, /* three, close together */
+	HANDLED_MOST = 5 * HANDLED_SEEN,
 };
 
 void activity_init(struct activity *a, uint64_t tick_ns, uint64_t now_ns)
@@ -70,7 +73,7 @@ static void activity_put_words(struct activity *a,
 			       const struct activity_sample *s, unsigned cpu)
 {
 	const char *in = activity_sleep_words(s->sleeps_in);
-	char *out = a->words;
+	char *out = a->words, name[SIGNAL_NAME_MAX];
 
 	switch (a->doing) {
 	case RANK_STARTS:
@@ -95,8 +98,13 @@ static void activity_put_words(struct activity *a,
 			 *in ? " (" : "", in, *in ? ")" : "");
 		break;
 	case RANK_STOPPED:
-		snprintf(out, sizeof(a->words), "is stopped (%s)",
-			 s->state == 't' ? "by a debugger" : "SIGSTOP");
+		if (s->state != 'T' && s->state != 't')
+			snprintf(out, sizeof(a->words),
+				 "is in its handler of signal %d (%s)",
+				 a->handles, signal_name(a->handles, name));
+		else
+			snprintf(out, sizeof(a->words), "is stopped (%s)",
+				 s->state == 't' ? "by a debugger" : "SIGSTOP");
 		break;
 	case RANK_CALLS:
 		snprintf(out, sizeof(a->words), "waits in that call");
@@ -129,6 +137,31 @@ static int activity_wants_cpu(const struct activity *a,
 	return seen > ACTIVITY_TICKS / 2;
 }
 
+static int activity_is_in_handler(const struct activity *a)
+{
+	return a->handled >= HANDLED_ENOUGH ||
+	       (a->handled && a->doing == RANK_STOPPED);
+}
+
+/* If the handler waits, each reading finds the process there. If it returns,
+ * the fault occurs again: most readings find it there, or a few on a busy host.
+ */
+static void activity_note_handler(struct activity *a,
+				  const struct activity_sample *now,
+				  const struct activity_sample *last)
+{
+	if (now->calls != last->calls || now->step != last->step ||
+	    activity_grown(last->io_bytes, now->io_bytes) >= IO_LEAST)
+		a->handled = 0;
+	a->handled -= a->handled > 0;
+	if (!now->handles)
+		return;
+	a->handles = now->handles;
+	a->handled += HANDLED_SEEN;
+	if (a->handled > HANDLED_MOST)
+		a->handled = HANDLED_MOST;
+}
+
 /* What it does while no call and no step come. */
 static enum wire_doing activity_classify(const struct activity *a,
 					 const struct activity_sample *now,
@@ -137,7 +170,8 @@ static enum wire_doing activity_classify(const struct activity *a,
 {
 	uint64_t ms = activity_grown(then->cpu_ms, now->cpu_ms);
 
-	if (now->state == 'T' || now->state == 't')
+	if (now->state == 'T' || now->state == 't' ||
+	    activity_is_in_handler(a))
 		return RANK_STOPPED;
 	if (now->in_call)
 		return RANK_CALLS;
@@ -229,6 +263,7 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 			a->step_ns = now->ns;
 		return;
 	}
+	activity_note_handler(a, now, last);
 	then = activity_baseline(a, now);
 	ms = (now->ns - then->ns) / 1000000;
 	cpu = ms ? activity_grown(then->cpu_ms, now->cpu_ms) * 100 / ms : 0;

@@ -31,6 +31,8 @@ struct activity_sample {
 	char state;	    /* as in /proc/PID/stat; 0: not known */
 	char sleeps_in[48]; /* the kernel's function, or "" */
 	int syncs;	    /* in fsync or the like, to a local disk */
+	int handles; /* the fault (SIGSEGV, ...) in whose handler its main
+		      * thread seems to be; 0: none */
 };
 
 struct activity {
@@ -40,6 +42,10 @@ struct activity {
 	uint64_t progress_ns; /* when it last made progress */
 	uint64_t step_ns;     /* when its last step came */
 	uint64_t step_us;     /* the mean time of its steps; 0: not known */
+	/* The fault in whose handler it is, or was last seen; and how often
+	 * that was, less the readings since. */
+	int handles;
+	unsigned handled;
 	enum wire_doing doing;
 	uint64_t since_ns;		/* it began to do this */
 	char words[ACTIVITY_WORDS_MAX]; /* "sleeps (nanosleep)" */

@@ -3,6 +3,7 @@
 #include "launcher/watch/sampler.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-enum { TREE_MAX = 64, STEP_TAIL = 128 };
+enum { TREE_MAX = 64, STEP_TAIL = 128, HANDLER_LOOKS = 20 };
 
 /* ---- /proc ---- */
 
@@ -21,6 +22,7 @@ struct sampler_process {
 	pid_t pid;
 	char state;
 	uint64_t cpu_ms, faults;
+	int handles;
 };
 
 static uint64_t sampler_ticks_ms(unsigned long ticks)
@@ -31,6 +33,37 @@ static uint64_t sampler_ticks_ms(unsigned long ticks)
 		per_second = sysconf(_SC_CLK_TCK);
 	return ticks * 1000 /
 	       (unsigned long)(per_second > 0 ? per_second : 100);
+}
+
+/* The rest of /proc/PID/stat from a field on, which begins after field 3's
+ * blank; NULL: it is too short. */
+static const char *sampler_field(const char *at, int field)
+{
+	for (int i = 3; i < field && at; i++) {
+		at = strchr(at, ' ');
+		at += at != NULL;
+	}
+	return at;
+}
+
+/* The kernel blocks a signal while its handler runs. A program that blocks the
+ * signals of faults itself blocks all of them. */
+static int sampler_handled_signal(const char *state)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+	unsigned long blocked = 0, caught = 0;
+	const char *at = sampler_field(state, 32);
+	int number = 0, n = 0;
+
+	if (!at || sscanf(at, "%lu %*u %lu", &blocked, &caught) != 2)
+		return 0;
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+		if (!(blocked & 1UL << (faults[i] - 1)))
+			continue;
+		number = faults[i];
+		n++;
+	}
+	return n == 1 && caught & 1UL << (number - 1) ? number : 0;
 }
 
 static int sampler_read_stat(struct sampler_process *p)
@@ -49,6 +82,7 @@ static int sampler_read_stat(struct sampler_process *p)
 		return 0;
 	p->cpu_ms = sampler_ticks_ms(user + kernel);
 	p->faults = minor + major;
+	p->handles = sampler_handled_signal(end + 2);
 	return 1;
 }
 
@@ -138,6 +172,7 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 		return;
 	s->state = program.state;
 	s->pid = program.pid;
+	s->handles = program.handles;
 	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)program.pid);
 	file_read_text(path, s->sleeps_in, sizeof(s->sleeps_in));
 	if (strcmp(s->sleeps_in, "0") == 0)
@@ -296,4 +331,15 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
 	if (s->step < 0 && *step_file)
 		s->step = sampler_read_step(step_file);
 	sampler_read_processes(pid, recorded, s);
+}
+
+void sampler_read_handler(struct activity_sample *s)
+{
+	struct sampler_process p = {.pid = (pid_t)s->pid};
+
+	for (int i = 0; i < HANDLER_LOOKS && p.pid && !s->handles; i++) {
+		if (!sampler_read_stat(&p) || p.state != 'R')
+			break;
+		s->handles = p.handles;
+	}
 }

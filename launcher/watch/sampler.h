@@ -21,6 +21,11 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
 		  const char *step_file, struct flight_view *view,
 		  struct activity_sample *s, struct sampler_call *c);
 
+/* For a process that has computed for a while: sets s->handles if it is in the
+ * handler of a fault in one of several looks. It may return from the handler to
+ * the fault, a million times a second. */
+void sampler_read_handler(struct activity_sample *s);
+
 /* The last step that it has reported, in the recorder or else in that file; -1:
  * none. The worker may be gone. */
 int64_t sampler_read_steps(const struct recorder *r, uint32_t local_rank,

@@ -86,6 +86,8 @@ static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 
 	w->step_file(w->owner, i, path);
 	sampler_read(w->recorder, i, worker->pid, path, w->view, &s, &x->call);
+	if (activity_quiet_ms(&x->activity, s.ns) > 2 * tick_ms)
+		sampler_read_handler(&s);
 	activity_add(&x->activity, &s);
 	stderr_file_look(&x->said, (pid_t)s.pid);
 	watch_note_step(w, s.step);

@@ -180,3 +180,38 @@ progress_after() {
 	signal job TERM
 	finish job 143
 }
+
+@test "a rank in the handler of its own fault is named, with the signal" {
+	local how
+	for how in fault again; do
+		start job ddprun --nproc-per-node 3 "${deaf[@]}" c_pause $how 2
+		await job.err '^ddprun: no progress for .* rank 2 on [^ ]+, pid [0-9]+, has not arrived: it is in its handler of signal 11 \(SIGSEGV\), last in all_reduce #2 ' 30
+		signal job KILL
+		finish job -
+	done
+}
+
+@test "the failure page has the stack of the rank that another waited for" {
+	local dir
+	for dir in "" "--log-dir=logs"; do
+		DDP_TIMEOUT=2 expect 79 ddprun --nproc-per-node 3 $dir \
+			c_pause fault 2
+		has "$err" "^ddprun: job 'none' failed: rank 2 .*, hangs: it is in its handler of signal 11 \(SIGSEGV\)"
+		has "$err" '^\|    #[0-9]+ (on_fault|pause) '
+		has "$err" '^\|    #[0-9]+ main at c_pause.c:[0-9]+ '
+	done
+	report "any('c_pause.c' in str(x) for x in f['stack'])"
+	grep -q 'main at c_pause.c' logs/*/attempt_0/dump.txt
+}
+
+@test "the hosts of other ranks stop theirs while a rank's stack is read" {
+	local port
+	port=$(w_port free)
+	export DDP_TIMEOUT=2
+	start a ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 --log-dir logs c_pause sleep 1
+	start b ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 c_pause sleep 1
+	finish a 79
+	finish b 79
+	grep -q '^ddprun: restarting (1 of 1): rank 1 .* hangs: it sleeps' a.err
+	cat a.err b.err | grep -q '^|    #[0-9]* main at c_pause.c:'
+}

@@ -7,8 +7,11 @@
  *   loop    computes                             sleep   in nanosleep
  *   write   appends to the file `checkpoint`     step    reports a step for
  *   alone   all ranks compute, without calls             each call, then sleeps
+ *   fault   at a null pointer; the handler waits
+ *   again   the same, but the handler returns
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,12 +48,32 @@ static void append(void)
 	nap();
 }
 
+static void on_fault(int number)
+{
+	for (;;)
+		pause();
+}
+
+static void on_fault_again(int number)
+{
+}
+
+static void fault(const char *how)
+{
+	volatile float *volatile none = NULL;
+
+	signal(SIGSEGV, strcmp(how, "again") ? on_fault : on_fault_again);
+	*none = 1;
+}
+
 static void rest(const char *how, uint64_t ms)
 {
 	uint64_t end = clock_ms() + ms;
 
 	printf("pid %d\n", (int)getpid());
 	fflush(stdout);
+	if (!strcmp(how, "fault") || !strcmp(how, "again"))
+		fault(how);
 	while (!ms || clock_ms() < end) {
 		if (!strcmp(how, "write")) {
 			append();

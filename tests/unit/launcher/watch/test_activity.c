@@ -1,9 +1,11 @@
 /* test_activity.c: readings of a worker in, what it does out, on a clock that
  * the test sets. */
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/watch/activity.h"
@@ -54,6 +56,95 @@ START_TEST(a_worker_that_does_nothing_is_idle)
 	ck_assert_int_eq(a.doing, RANK_IDLE);
 	ck_assert_str_eq(a.words, "sleeps (nanosleep)");
 	ck_assert_uint_eq(quiet_s(), 20);
+}
+END_TEST
+
+START_TEST(a_handler_of_a_fault_counts_as_stopped)
+{
+	now.handles = SIGSEGV; /* it waits there */
+	ticks(2, 0, 0, 0, 0);
+	ck_assert_int_ne(a.doing, RANK_STOPPED);
+	ticks(2, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STOPPED);
+	ck_assert_str_eq(a.words, "is in its handler of signal 11 (SIGSEGV)");
+	now.handles = 0; /* seen between two faults */
+	ticks(1, 1000, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STOPPED);
+	ck_assert_str_eq(a.words, "is in its handler of signal 11 (SIGSEGV)");
+	ticks(5, 1000, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STOPPED);
+	ticks(1, 1000, 0, 0, 1); /* it has left the handler */
+	ticks(2, 1000, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_BUSY);
+}
+END_TEST
+
+START_TEST(a_fault_that_is_handled_now_and_then_is_no_hang)
+{
+	for (int i = 0; i < 100; i++) {
+		now.handles = i % 10 ? 0 : SIGSEGV;
+		ticks(1, 1000, 0, 0, 0);
+		ck_assert_int_ne(a.doing, RANK_STOPPED);
+	}
+}
+END_TEST
+
+START_TEST(a_signal_that_stops_it_says_more_than_its_handler)
+{
+	now.handles = SIGSEGV;
+	now.state = 'T';
+	ticks(5, 0, 0, 0, 0);
+	ck_assert_str_eq(a.words, "is stopped (SIGSTOP)");
+}
+END_TEST
+
+static void sample_child(void (*child)(void), struct activity_sample *s)
+{
+	static const struct recorder none = {.head = NULL};
+	struct sampler_call c;
+	siginfo_t stopped;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		child();
+		_exit(0);
+	}
+	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &stopped, WSTOPPED), 0);
+	sampler_read(&none, 0, pid, "", NULL, s, &c);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void child_on_fault(int number)
+{
+	raise(SIGSTOP);
+}
+
+static void child_faults(void)
+{
+	volatile int *at = NULL;
+
+	signal(SIGSEGV, child_on_fault);
+	*at = 1;
+}
+
+static void child_blocks_all(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	raise(SIGSTOP);
+}
+
+START_TEST(a_process_in_the_handler_of_a_fault_is_seen_there)
+{
+	struct activity_sample s;
+
+	sample_child(child_faults, &s);
+	ck_assert_int_eq(s.handles, SIGSEGV);
+	sample_child(child_blocks_all, &s);
+	ck_assert_int_eq(s.handles, 0);
 }
 END_TEST
 
@@ -350,6 +441,10 @@ int main(void)
 
 	tcase_add_checked_fixture(c, begin, NULL);
 	tcase_add_test(c, a_worker_that_does_nothing_is_idle);
+	tcase_add_test(c, a_handler_of_a_fault_counts_as_stopped);
+	tcase_add_test(c, a_fault_that_is_handled_now_and_then_is_no_hang);
+	tcase_add_test(c, a_signal_that_stops_it_says_more_than_its_handler);
+	tcase_add_test(c, a_process_in_the_handler_of_a_fault_is_seen_there);
 	tcase_add_test(c,
 		       what_it_waits_for_has_words_or_the_kernels_name);
 	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);

@@ -1,0 +1,150 @@
+/* failure_cause.c: why a worker died, from all that is known, in the order of
+ * worth. */
+#include <signal.h>
+
+#include "launcher/failure/failure_internal.h"
+#include "launcher/failure/last_words.h"
+
+/* The worker's own message, from its error file. */
+static void failure_put_message(struct failure *f, struct buf *part)
+{
+	struct error_file error = {NULL, NULL, 0};
+
+	if (f->error.len &&
+	    error_file_parse(&error, failure_text(&f->error), NULL) == 0 &&
+	    error.message)
+		buf_put(part, error.message, strcspn(error.message, "\n"));
+	error_file_release(&error);
+}
+
+/* Appends part to why and empties it. The first part that is not empty is the
+ * cause in the page's first line; each further part is a line of its own. */
+static void failure_put_part(struct failure *f, struct buf *part)
+{
+	struct slice text = failure_text(part);
+
+	if (text.len && f->why.len)
+		buf_put(&f->why, "\n", 1);
+	buf_put(&f->why, text.data, text.len);
+	buf_reset(part);
+}
+
+/* What the worker's last words are about, if its signal does not say more. */
+static void failure_put_last_words(const struct failure *f, struct buf *part,
+				   const struct worker *w,
+				   const struct crash_report *crash)
+{
+	last_words_put(part, tail_text(&w->tail), w->code, w->signal);
+	if (!part->len)
+		last_words_put(part, failure_text(&f->tail), w->code,
+			       w->signal);
+	/* an assertion has no Python frames, an exception has its place */
+	if (part->len && crash->is_workers && part->data[part->len - 1] != ')')
+		buf_put(part, crash->python_place.data,
+			crash->python_place.len);
+}
+
+static void failure_put_meaning(struct failure *f, struct buf *part,
+				const struct postmortem_death *d,
+				const struct crash_report *crash)
+{
+	if (!crash->is_workers || !crash->meaning.len) {
+		if (!crash->is_workers || crash->code > 0)
+			postmortem_examine_signal(&f->postmortem, d, part);
+		return;
+	}
+	buf_put(part, crash->meaning.data, crash->meaning.len);
+	buf_put(part, crash->place.data, crash->place.len);
+	buf_put(part, crash->python_place.data, crash->python_place.len);
+}
+
+/* The crash of a process that the worker started. */
+static void failure_put_descendant(struct buf *part,
+				   const struct crash_report *crash)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (!crash->signal || crash->is_workers)
+		return;
+	buf_printf(part, "its process %d (%s) was killed by signal %d (%s)",
+		   (int)crash->pid, crash->program, crash->signal,
+		   signal_name(crash->signal, name));
+	if (!crash->meaning.len)
+		return;
+	buf_printf(part, ": ");
+	buf_put(part, crash->meaning.data, crash->meaning.len);
+	buf_put(part, crash->place.data, crash->place.len);
+	buf_put(part, crash->python_place.data, crash->python_place.len);
+}
+
+/* A GPU that broke explains any death on its node. What it reports of the
+ * program's errors explains less than the program's own words. */
+static void failure_put_gpu(struct failure *f, struct buf *part, int is_broken)
+{
+	const struct gpu_finding *g =
+		f->gpus ? gpu_monitor_cause(f->gpus, GPU_NOTE) : NULL;
+
+	if (!g || g->severity == GPU_SLOW ||
+	    (g->severity == GPU_BROKEN) != is_broken)
+		return;
+	buf_printf(part, "%s", g->text);
+	failure_put_part(f, part);
+	buf_printf(part, "what to do: %s", g->action);
+	failure_put_part(f, part);
+}
+
+/* Collects the causes, the most useful first. */
+void failure_find_cause(struct failure *f, const struct worker *w,
+			const struct postmortem_death *d,
+			const struct err *unreadable,
+			const struct crash_report *crash)
+{
+	struct buf part = BUF_INIT(POSTMORTEM_WHY_MAX);
+	/* a shell's exit code repeats the signal of its child */
+	int is_shells = crash->signal && w->code == 128 + crash->signal;
+	int is_meaning = w->signal && w->signal != SIGABRT;
+
+	failure_put_gpu(f, &part, 1);
+	buf_printf(&part, "%s", w->abort_text);
+	failure_put_part(f, &part);
+	failure_put_message(f, &part);
+	failure_put_part(f, &part);
+	postmortem_examine(&f->postmortem, d, &part);
+	failure_put_part(f, &part);
+	if (unreadable->code)
+		buf_printf(&part, "its error file %s", unreadable->text);
+	failure_put_part(f, &part);
+	if (is_shells)
+		failure_put_descendant(&part, crash);
+	else if (is_meaning)
+		failure_put_meaning(f, &part, d, crash);
+	failure_put_part(f, &part);
+	if (!f->why.len)
+		failure_put_last_words(f, &part, w, crash);
+	failure_put_part(f, &part);
+	if (!is_shells)
+		failure_put_descendant(&part, crash);
+	failure_put_part(f, &part);
+	if (!is_meaning && !f->why.len)
+		failure_put_meaning(f, &part, d, crash);
+	failure_put_part(f, &part);
+	failure_put_gpu(f, &part, 0);
+	/* never the cause: an empty first line keeps its place */
+	postmortem_examine_core(&f->postmortem, d, &part);
+	if (part.len && !f->why.len)
+		buf_put(&f->why, "\n", 1);
+	failure_put_part(f, &part);
+	buf_release(&part);
+}
+
+/* The lines of the stack follow the facts. */
+void failure_put_stack(struct failure *f, const struct crash_report *crash)
+{
+	struct slice stack = failure_text(&crash->stack);
+
+	if (crash->note.len)
+		buf_printf(&f->why, "\n%.*s", (int)crash->note.len,
+			   crash->note.data);
+	if (stack.len)
+		buf_printf(&f->why, "\n%.*s", (int)stack.len - 1, stack.data);
+}
