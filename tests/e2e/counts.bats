@@ -72,7 +72,7 @@ counts_do_not_match() {
 	DDP_TEST_SHM=fail counts_do_not_match
 }
 
-@test "other ranks name a rank that is killed instead of its call with counts" {
+@test "other ranks name a rank that was killed before its call with counts" {
 	local call hosts
 	for hosts in 1 2; do
 		for call in $calls; do

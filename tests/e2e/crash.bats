@@ -210,7 +210,7 @@ compile_or_skip() {
 	lacks "$err" 'its stack'
 }
 
-@test "what a worker writes to stderr before it crashes, however much, hides nothing" {
+@test "any amount of stderr before a crash hides no part of the cause" {
 	unwinder_or_skip
 	expect 139 ddprun sh -c 'head -c 64000000 /dev/zero | tr "\0" x >&2; exec w_dies null'
 	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\) in die_of_null at w_dies\.c:[0-9]+$'
@@ -244,7 +244,7 @@ compile_or_skip() {
 	done
 }
 
-@test "a slot that the file of records does not have changes no signal" {
+@test "a slot beyond the file of records changes no signal" {
 	[ -z "${SAN:-}" ] || skip "sanitizers report crashes themselves"
 	expect 134 ddprun sh -c \
 		'DDP_CRASH_RECORD=${DDP_CRASH_RECORD%:*}:3000 exec w_dies heap'

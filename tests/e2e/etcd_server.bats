@@ -212,7 +212,7 @@ key64() {
 	[ "$(grep -c "'" <<<"$out")" = 1 ]
 }
 
-@test "a server whose parent is gone hands over at once, with all its state" {
+@test "a server whose parent has died hands over its state at once" {
 	mkfifo parent
 	etcd_here
 	start a bash -c 'exec ddprdzv --listen 127.0.0.1:0 --parent-fd 5 --job j \

@@ -30,7 +30,7 @@ greeting='printf "\002ddprun far\003"'
 
 # Few of the sample above are writes. A write that fails while the connection reads
 # on must not leave the others waiting.
-@test "each write of a node's ddprun may fail, and its job ends" {
+@test "a job ends if any write of a node's ddprun fails" {
 	needs_plain_build
 	inject FOR=agent CALL=write JOB=ok JOBS=2
 }

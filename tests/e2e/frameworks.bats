@@ -91,7 +91,7 @@ node() { # NAME OPTION...
 	lacks "$out" 'TF_CONFIG='
 }
 
-@test "another name is an error" {
+@test "an unknown name for --env is an error" {
 	expect 2 ddprun --env torch true
 	has "$err" "--env 'torch': give jax, tf or paddle, or several with commas"
 }

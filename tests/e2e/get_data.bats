@@ -143,7 +143,7 @@ mirrors() {
 	grep -q 't10k-images-idx3-ubyte.gz from 0$' "$T/www.out"
 }
 
-@test "without a good mirror no file gets its name" {
+@test "without a good mirror no file is left under its final name" {
 	serve www
 	small_mnist "$url"
 	head -c 9999 /dev/zero | gzip -n >www/train-images-idx3-ubyte.gz
@@ -152,14 +152,14 @@ mirrors() {
 	[ -z "$(ls data/mnist)" ]
 }
 
-@test "DDP_MIRROR is tried first" {
+@test "get-data tries DDP_MIRROR first" {
 	serve www
 	small_mnist http://127.0.0.1:1
 	DDP_MIRROR=$url expect 0 ./get mnist
 	[ "$(grep -c ' from http://127.0.0.1:1$' <<<"$err")" = 0 ]
 }
 
-@test "one of several get-data at once fetches, also in a job" {
+@test "of several simultaneous get-data only one fetches, also in a job" {
 	serve www
 	small_mnist "$url"
 	expect 0 "$DDPRUN" --standalone --nproc-per-node 4 ./get mnist

@@ -64,7 +64,7 @@ await_looks() { # N
 	nothing_left
 }
 
-@test "an Xid of the program does not call its GPU broken" {
+@test "an Xid that the program caused does not mark its GPU as broken" {
 	start_job
 	happens '0 xid 31'
 	await job.err 'GPU 0: Xid 31, the program used GPU memory that is not mapped'
@@ -120,7 +120,7 @@ await_looks() { # N
 	nothing_left
 }
 
-@test "a crash in NVML is logged once and the job goes on" {
+@test "a crash in NVML is logged once, and the job continues" {
 	start_job
 	await_looks 1
 	happens '0 crash 1'

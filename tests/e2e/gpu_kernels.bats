@@ -92,7 +92,7 @@ setup() {
 	has "$output" '^A100 wide .*: 512 threads do not fit'
 }
 
-@test "what the compiler said is kept until a source changes" {
+@test "the compiler's results are kept until a source changes" {
 	printf '%s\n' 'static __global__ void same(float *y) { y[threadIdx.x] = 1; }' \
 		'void (*run)(float *) = same;' >same.cu
 	expect 0 python3 "$BATS_TEST_DIRNAME/../gpu/kernels.py" --cache kept "$cuda" same.cu

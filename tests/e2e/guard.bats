@@ -113,7 +113,7 @@ kill_guard() {
 	await job.err "^ddprun: warning: the guard process \(pid $guard\) was killed by SIGKILL: $1"
 }
 
-@test "a new guard replaces a killed one, and knows the workers" {
+@test "a new guard replaces a killed one, and takes over its workers" {
 	local old
 	# the daemons are known by their limit of file locks alone
 	start job ddprun --nproc-per-node 2 bash -c '

@@ -36,7 +36,7 @@ assert $1, r"
 	finish b -
 }
 
-@test "a line follows at doubled times, and one when the job goes on" {
+@test "lines about a pause come at doubling intervals, and one when the job continues" {
 	start job ddprun --nproc-per-node 3 c_pause sleep 2
 	await job.err '^ddprun: no progress for [0-9.]+ s: 2 of 3 ranks wait in all_reduce #3 .*; rank 2 on [^ ]+, pid [0-9]+, has not arrived: it sleeps \(nanosleep\), last in all_reduce #2 ' 30
 	await job.err '^ddprun: no progress for ' 30 2
@@ -141,7 +141,7 @@ progress_after() {
 	[ "$(progress_after 'echo timed out >&2; exit 1')" = 1 ]
 }
 
-@test "a rank that exited with 0 just before another lost its connection is named, with the time" {
+@test "a rank that exited with 0 just before a peer lost its connection is named, with the time" {
 	expect 1 ddprun --nproc-per-node 2 --log-dir logs sh -c '
 		[ $RANK = 1 ] && { sleep 0.3; exit 0; }
 		sleep 1; echo "Connection reset by peer" >&2; exit 1'
@@ -149,7 +149,7 @@ progress_after() {
 	report "f['rank'] == 1 and w[0]['fate'] == 'victim' and w[0]['victim_of'] == 1"
 }
 
-@test "a failure of its own is not blamed on a rank that had exited with 0" {
+@test "a rank's own failure is not blamed on a rank that had exited with 0" {
 	expect 1 ddprun --nproc-per-node 2 sh -c '
 		[ $RANK = 1 ] && exit 0
 		sleep 0.5; echo "cannot decode image 17" >&2; exit 1'

@@ -267,7 +267,7 @@ server_in_etcd() { # NAME ENDPOINTS
 
 # The same for a request that was done at once, with a late answer: the request
 # that is sent again finds what it wanted to be so.
-@test "a write whose reply from etcd is lost is stored, and the server continues" {
+@test "a write is stored even if etcd's reply is lost, and the server continues" {
 	local to
 	etcd_here
 	cat >deaf.py <<-'PY'

@@ -47,7 +47,7 @@ setup() {
 [0] key is 1" ]
 }
 
-@test "a stranger at that port gets no answer, whatever it says" {
+@test "another user's client gets no answer at that port, whatever it sends" {
 	local fd greeting='' other=(setpriv --reuid 65534 --clear-groups)
 	[ "$(id -u)" = 0 ] || skip "only root can be another user"
 	install -m 755 "$O/tests/w_knock" "$T/knock"
@@ -76,7 +76,7 @@ setup() {
 	has "$out" '^\[0\] key is value$'
 }
 
-@test "c10d, and an endpoint, keep the store's port apart" {
+@test "the store has its own port under c10d, and with an endpoint" {
 	expect 0 ddprun --rdzv-backend c10d --master-port "$port" \
 		bash -c 'echo $MASTER_PORT $(w_knock ping)'
 	lacks "$out" "^\[0\] $port "

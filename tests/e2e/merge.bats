@@ -36,7 +36,7 @@ fail_in() {
 	has "$out" '^no record of ranks 2, 3$'
 }
 
-@test "merge names the rank that others waited for when their time was over" {
+@test "merge names the rank that others waited for when their timeout expired" {
 	DDP_TIMEOUT=2 fail_in late
 	expect 0 ddprun dump --merge all
 	has "$out" '^rank 1 \(.*\): between calls; last: all_reduce #2 '
@@ -70,7 +70,7 @@ fail_in() {
 	lacks "$err" 'report.json'
 }
 
-@test "merge leaves out files that are cut, damaged or there twice, and says so" {
+@test "merge leaves out files that are cut, damaged or duplicated, and reports them" {
 	expect - ddprun --nproc-per-node 2 --log-dir all c_fault kill 1
 	local file
 	file=$(echo all/*/attempt_0/recorder_0)

@@ -35,7 +35,7 @@ link_with() { # LIBRARY
 
 show='echo "${TF_CONFIG-none} ${PADDLE_TRAINER_ID-none} ${HOROVOD_GLOO_IFACE-none}"'
 
-@test "the place of another job is hidden from several workers, and ddprun says so" {
+@test "variables of another job are hidden from several workers, and ddprun reports it" {
 	export TF_CONFIG='{"task": {"index": 0}}' PADDLE_TRAINER_ID=0 HOROVOD_GLOO_IFACE=lo
 	expect 0 ddprun --nproc-per-node 2 sh -c "$show"
 	[ "$(grep -c 'none none none' <<<"$out")" = 2 ]

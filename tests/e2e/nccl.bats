@@ -51,7 +51,7 @@ fake_cuda() {
 	[ "$(wc -l <<<"$out")" = 3 ]
 }
 
-@test "backend auto without a GPU uses the cpu, and says why" {
+@test "backend auto without a GPU uses the cpu, and reports why" {
 	no_gpu_or_skip
 	expect 0 c_nccl init
 	has "$out" '^backend cpu: backend auto: cpu, because rank 0 cannot use NCCL: .*driver'

@@ -159,7 +159,7 @@ calls() { # ERE: how many calls of NCCL match
 	has "$out" 'rank 0: left'
 }
 
-@test "ranks that make different calls name each other's at the deadline" {
+@test "ranks that make different calls name each other's call at the deadline" {
 	ranks 3 2 gpu_faults stray 1 1500
 	# the first one to fail ends the job
 	has "$out" '(rank 0: -20006: all_reduce #3 .* s: rank 1 on .* is in broadcast #3 |rank 1: -20006: broadcast #3 .* s: rank 0 on .* is in all_reduce #3 )'
@@ -237,7 +237,7 @@ calls() { # ERE: how many calls of NCCL match
 	[ "$(calls ncclCommRegister)" -gt 0 ]
 }
 
-@test "an NCCL that crashes in its abort is not aborted, and the error says so" {
+@test "an NCCL that crashes in its abort is not aborted, and the error reports that" {
 	local version
 	export STANDIN_NCCL=22807
 	ranks 137 2 gpu_check kill 1

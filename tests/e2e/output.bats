@@ -149,7 +149,7 @@ whole() {
 	lacks "$(sed 's/.*\x1b\[K//' seen)" '^\[0\] 10 %'
 }
 
-@test "what a worker's child writes after the worker's end is shown" {
+@test "output that a worker's child writes after the worker's end is shown" {
 	mkfifo go.0 go.1
 	start job ddprun --nproc-per-node 2 sh -c '
 		[ $RANK = 0 ] || { read _ <'"$T"'/go.1; exit; }

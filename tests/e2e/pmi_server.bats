@@ -322,7 +322,7 @@ put_many='put_many() {
 	has "$err" 'exited with code 7'
 }
 
-@test "a script in which only rank 0 uses MPI stays right" {
+@test "a script in which only rank 0 uses MPI works unchanged" {
 	mpich_or_skip
 	expect 0 ddprun --nproc-per-node 3 sh -c '[ $RANK != 0 ] || exec ./mpi'
 	all_met "$out" 1

@@ -139,7 +139,7 @@ same() {
 	nothing_left
 }
 
-@test "what the import leaves behind is a reason to start the workers without a fork" {
+@test "an import with lasting side effects makes the workers start without a fork" {
 	local name
 	declare -A code=(
 		[threads]='import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()'
@@ -181,7 +181,7 @@ same() {
 	nothing_left
 }
 
-@test "a module that goes through all variables, as tqdm does, is no reason" {
+@test "a module that reads all variables, as tqdm does, does not prevent a fork" {
 	echo 'import os; FOUND = [k for k, v in os.environ.items() if k == v]' \
 		>looks.py
 	echo 'import looks, os; print(os.environ["RANK"])' >script.py
@@ -190,7 +190,7 @@ same() {
 	[ "$(sort <<<"$out")" = $'[0] 0\n[1] 1' ]
 }
 
-@test "threads that a library stops to fork are no reason" {
+@test "threads that a library stops before a fork do not prevent it" {
 	cat >site/pool.py <<-'EOF2'
 		import os, threading
 		stop = threading.Event()
@@ -220,7 +220,7 @@ same() {
 	has "$err" '--preload: cannot fork a worker: the new process has ended; starting it without a fork'
 }
 
-@test "what modules print as they are imported appears once" {
+@test "output of modules as they are imported appears once" {
 	echo 'import sys; print("hello"); print("no end", end="", file=sys.stderr)' \
 		>site/prints.py
 	expect 0 ddprun --standalone --nproc-per-node 2 --preload prints script.py
@@ -291,7 +291,7 @@ same() {
 	has "$err" 'SIGSEGV.*script.py:1'
 }
 
-@test "what a process draws by chance differs between workers" {
+@test "random numbers differ between workers" {
 	cat >site/draws.py <<-'EOF2'
 		import random, tempfile, uuid, multiprocessing
 		own = random.Random()
@@ -358,7 +358,7 @@ same() {
 	finish server -
 }
 
-@test "a program that is not Python is started without a fork, a bad name not at all" {
+@test "a program that is not Python starts without a fork, and a bad module name is an error" {
 	expect 0 ddprun --standalone --preload json sh -c 'echo ran'
 	refused "'.*/sh' is not a Python program"
 	expect 0 ddprun --standalone --preload json --no-python python3 -c 'print(1)'

@@ -101,7 +101,7 @@ found() {
 	finish agent 137
 }
 
-@test "if tampering never ends, the worker reports it and does not wait for ever" {
+@test "if tampering never ends, the worker reports it and does not wait forever" {
 	agent 1
 	relay flip down 0 always
 	DDP_RECONNECT_TIMEOUT=1500 expect 1 rdzv_client do "$at" j 0 0 \

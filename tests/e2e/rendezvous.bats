@@ -405,7 +405,7 @@ error_of() {
 	has "$out" 'for 1 of 1 key that nobody has set: '
 }
 
-@test "half a frame after HELLO delays nobody else" {
+@test "half a frame after HELLO delays no other client" {
 	server
 	one_node 1
 	start half rdzv_client raw "$at" j 0 0 000010000a0000000200000001

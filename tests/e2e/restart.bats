@@ -155,7 +155,7 @@ fails_at_step='[ $RANK = 1 ] || exec tail -f /dev/null
 	echo 101 >>"$DDP_STEP_FILE"
 	exit 7'
 
-@test "three restarts that reach no further step end the job, and say so" {
+@test "three restarts that reach no further step end the job, which reports it" {
 	expect 7 ddprun --nproc-per-node 2 --max-restarts 50 --log-dir logs sh -c "$fails_at_step"
 	has "$err" "^ddprun: job '[^']+' failed: 3 restarts in a row reached no step beyond 101 \\(--max-no-progress-restarts\\): rank 1 \\(local rank 1\\) on [^ ]+, pid [0-9]+, exited with code 7\$"
 	has "$err" '^\|  attempt      4 of 51$'

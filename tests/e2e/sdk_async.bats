@@ -6,7 +6,7 @@ load ranks
 # Collectives and messages that are pending at the same time: in all forms, in groups,
 # with a progress thread, within a host and between hosts.
 
-@test "messages between all ranks arrive among collectives" {
+@test "messages between all ranks arrive while collectives run" {
 	local hosts
 	ranks_ok 1 c_messages groups
 	for hosts in 1 2 3i; do

@@ -442,7 +442,7 @@ same_workers() { # NAME N
 	finish j 0
 }
 
-@test "a server that dies again and again is not restarted for ever" {
+@test "a server that dies repeatedly is not restarted forever" {
 	local server i
 	gates 0
 	export T

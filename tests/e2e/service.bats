@@ -478,7 +478,7 @@ for j in sorted(json.load(sys.stdin)["jobs"], key=lambda j: j["job"]):
 ' <<<"$out")" = $'alice/x gathering 1 of 2 nodes True\nbob/y running None None' ]
 }
 
-@test "what fits a limit exactly is accepted, and one byte more is refused" {
+@test "input exactly at a limit is accepted, and one byte more is refused" {
 	server --max-keys 3 --max-bytes 1024
 	node a a 1 1
 	await a.out '^START'

@@ -140,7 +140,7 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 	lacks "$err" 'restart 2 of 2|continues'
 }
 
-@test "what a worker left behind ends before it is started again alone" {
+@test "processes that a worker left behind end before it is started again alone" {
 	expect 0 ddprun --max-restarts 1 -n 1 true : -n 1 --role eval --role-optional \
 		sh -c 'if [ ! -e pid ]; then sleep 1000 & echo $! >pid; exit 1; fi
 			while kill -0 $(cat pid) 2>/dev/null; do sleep 0.02; done'
@@ -163,7 +163,7 @@ tries='echo x >>tries; n=$(($(wc -l <tries))); echo "try $n" $*; shift $((n - 1)
 	[ "$(grep -c 'continues without it$' <<<"$err")" = 2 ]
 }
 
-@test "the other nodes hear of a worker that was started again or left out" {
+@test "the other nodes log that a worker was started again or left out" {
 	local job=(--rdzv-endpoint "127.0.0.1:$(w_port free)" --nnodes 2 --nproc-per-node 1 --max-restarts 1)
 	local programs=(-n 1 sh -c 'read -r _ <go' : -n 1 --role eval --role-optional sh -c 'exit 7')
 	mkfifo go

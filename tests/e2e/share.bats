@@ -114,7 +114,7 @@ asked() {
 	has "$(<all)" 'rank 0: dies'
 }
 
-@test "strangers with wrong or silent hellos get nothing and block nobody" {
+@test "clients with wrong or missing hellos get no reply and block no other client" {
 	server
 	job 2 2 c_share strange 2
 	asked shared_list 0

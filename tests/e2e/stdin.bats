@@ -120,7 +120,7 @@ a c" ]
 	has "$out" '^\[0\] got b$'
 }
 
-@test "of two nodes only the node with rank 0 reads" {
+@test "only the node with rank 0 reads, of two" {
 	local port n
 	port=$(w_port free)
 	for n in 0 1; do

@@ -24,7 +24,7 @@ small() {
 	expect 0 rdzv_hard bytes "$at"
 }
 
-@test "a session may end after any of its bytes: complete requests are applied" {
+@test "complete requests are applied, whatever byte a session ends after" {
 	expect 0 rdzv_hard cuts "$at"
 	expect 0 rdzv_hard torch-cuts "$at"
 }

@@ -15,7 +15,7 @@ needs_another_user() {
 	unshare --net true 2>/dev/null || skip 'no networks of their own here'
 }
 
-@test "what the kernel shows of a job's sockets admits nobody to its data plane" {
+@test "the kernel's list of a job's sockets is not enough to join its data plane" {
 	needs_another_user
 	mkfifo go
 	DDP_TEST_HOSTS=2 start job unshare --net sh -c 'ip link set lo up &&

@@ -108,7 +108,7 @@ all_say() {
 	[ "$(grep -c ': ok' <<<"$out")" = 2 ]
 }
 
-@test "calls that differ are reported as ddp_should_stop, ddp_once and the like" {
+@test "calls that differ are reported by name, such as ddp_should_stop and ddp_once" {
 	local call hosts
 	for call in should_stop once sync_batch_norm check_replicas; do
 		for hosts in 1 2; do

@@ -90,7 +90,7 @@ print(j["job"], j["world_size"])' program.out)" = "of_top 3" ]
 	end_job
 }
 
-@test "page keys scroll" {
+@test "page-up and page-down scroll" {
 	job 12
 	ROWS=14 screen --job of_top --interval 0.2
 	await top.out '^ +0 +0 .* 7 '
@@ -115,7 +115,7 @@ print(j["job"], j["world_size"])' program.out)" = "of_top 3" ]
 	grep -qF $'\e[?1049l' top.out
 }
 
-@test "a server that does not answer is named, and the screen goes on" {
+@test "a server that does not answer is named, and the screen continues to update" {
 	start server ddprdzv --listen "$at" --auth none
 	await server.err 'listening on'
 	signal server STOP

@@ -66,7 +66,7 @@ near() {
 	has "$out" ', core 0, tail of .*, core 0; 1 rank '
 }
 
-@test "toy_mp learns" {
+@test "toy_mp's loss falls" {
 	expect 0 job 2 --epochs 10 --lr 0.1
 	tail -n 1 <<<"$out" |
 		awk '{ sub(/.*loss /, ""); exit !($0 + 0 < 0.7) }'

@@ -40,7 +40,7 @@ other_or_skip() {
 	has "$err" "^ddprdzv: warning: job '.*': closed a connection to PyTorch's store from 127.0.0.1 \\(.*\\): the socket there belongs to user 65534, but the job to user 0$"
 }
 
-@test "--store-open admits every client, and says so" {
+@test "--store-open admits every client, and logs that" {
 	other_or_skip
 	expect 0 ddprun --standalone --store-open "${other[@]}" "$T/knock" ping
 	[ "$out" = '[0] answered' ]
@@ -100,7 +100,7 @@ other_or_skip() {
 	done
 }
 
-@test "many simultaneous connections of a stranger take no worker's place" {
+@test "many simultaneous connections of another user take no worker's place" {
 	other_or_skip
 	# more than may be there in all; the job's agent answers when it may
 	expect 0 ddprun --standalone bash -c "

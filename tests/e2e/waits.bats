@@ -118,7 +118,7 @@ worker() {
 	finish b
 }
 
-@test "a node whose workers are done names the nodes whose are not" {
+@test "a node whose workers have ended names the nodes that still run" {
 	local ep
 	ep=127.0.0.1:$(w_port free)
 	mkfifo go

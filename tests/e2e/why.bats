@@ -422,7 +422,7 @@ redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
 	lacks "$err" OldError
 }
 
-@test "a worker's cause is no line that was in its stderr's file before it" {
+@test "lines that were in a worker's stderr file before it started are not its cause" {
 	redirected 1 'echo "no exception" >&2; exit 3'
 	has "$err" '^\| +no exception$'
 	lacks "$err" OldError

@@ -117,7 +117,7 @@ ranks_ok() { # N CMD...
 	has "$out" '\[0\] backend cpu: backend auto: cpu, because .* the same GPU'
 }
 
-@test "an NCCL that crashes in its abort is not aborted, and the error says so" {
+@test "an NCCL that crashes in its abort is not aborted, and the error reports that" {
 	local version
 	version=$(gpu_check version)
 	case $version in

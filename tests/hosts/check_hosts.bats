@@ -73,7 +73,7 @@ print($1)"
 	has "$out" '^0 of 2 nodes are fit'
 }
 
-@test "a slow link stands out among the pairs" {
+@test "a slow link is marked among the pairs" {
 	hosts_up 4
 	hosts_real
 	in_net h4 tc qdisc add dev eth0 root tbf rate 10mbit burst 64kb latency 500ms ||

@@ -190,7 +190,7 @@ ${addr[h2]} $2${3:+.$3} $2" >>"$T/etc_hosts.$h"
 	one_world 'Volcano on 2 nodes: .* --rdzv-endpoint job-master-0.job:29400$'
 }
 
-@test "what the user writes takes precedence over a cloud's variables" {
+@test "the user's options take precedence over a cloud's variables" {
 	both=(AWS_BATCH_JOB_NUM_NODES=4 AWS_BATCH_JOB_MAIN_NODE_INDEX=0
 		AWS_BATCH_JOB_NODE_INDEX=3
 		AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=192.0.2.1)

@@ -333,7 +333,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "restarts that reach no further step end the job, and each host says so" {
+@test "restarts that reach no further step end the job, and each host reports it" {
 	local h
 	hosts 2
 	hosts_real
@@ -353,7 +353,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "a host that fails at the start is swapped for the spare, and all pages say so" {
+@test "a host that fails at the start is replaced by the spare, and all pages report it" {
 	local h swap='node 1 \(h2\) was the first to fail 2 times in a row at the start \(--swap-after\): the spare h3 takes its place, and it waits as a spare$'
 	hosts 3
 	hosts_real

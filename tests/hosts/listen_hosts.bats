@@ -55,7 +55,7 @@ end() {
 	end
 }
 
-@test "if its own name is 127.0.1.1, a host listens at its addresses, not at a wildcard" {
+@test "a host whose own name is 127.0.1.1 listens at its addresses, not at a wildcard" {
 	second_interface
 	own_name h1 127.0.1.1
 	begin
@@ -65,7 +65,7 @@ end() {
 	end
 }
 
-@test "on such a host libddp's ranks also listen at its addresses, not at a wildcard" {
+@test "on a host named 127.0.1.1 libddp's ranks listen at its addresses, not at a wildcard" {
 	local h
 	second_interface
 	own_name h1 127.0.1.1

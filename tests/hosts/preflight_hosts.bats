@@ -46,7 +46,7 @@ job_on() {
 	nothing_left
 }
 
-@test "an elastic job goes on without a node that is not fit" {
+@test "an elastic job continues without a node that is not fit" {
 	job_on h1 1:2 --last-call-timeout 30
 	job_on h2 1:2 --last-call-timeout 30
 	echo >go

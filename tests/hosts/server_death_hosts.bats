@@ -76,7 +76,7 @@ in_pids() {
 	[ "$(grep -c 'closed a connection' <<<"$err")" = 0 ]
 }
 
-@test "a host that is gone when the server is back is a lost node, and named" {
+@test "a host that has died by the time the server returns is a lost node, and named" {
 	start_on h1 server ddprdzv --listen "${at[h1]}:29400" --journal "$T/j" \
 		--heartbeat-timeout 0.2
 	await server.err 'listening on'
