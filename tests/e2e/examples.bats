@@ -74,3 +74,20 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 		"$O/examples/by_hand" 1001
 	[ "$(grep -c latency <<<"$out")" = 3 ]
 }
+
+# The program compares the parameters with those of the whole optimizer. SHARE: values of
+# state on each rank, WHOLE: without ZeRO.
+zero1() { # RANKS OPTIMIZER PARAMETERS SHARE WHOLE
+	expect 0 ddprun --standalone --nproc-per-node "$1" \
+		"$O/examples/zero1" "$2" "$3"
+	has "$out" "^\[0\] $2, $3 parameters, $1 ranks: .* rank: $4 values in place of $5\$"
+	awk '{gsub(",|;", ""); for (i = 1; i < NF; i++) if ($i == "then")
+		exit !($(i + 1) < $(i - 1) / 10)}' <<<"$out"
+}
+
+@test "a share of the optimizer's state on each rank trains the same parameters" {
+	zero1 1 sgd 101 101 101
+	zero1 2 sgd 101 51 102
+	zero1 3 sgd 1 1 3
+	zero1 4 adam 101 52 208
+}
