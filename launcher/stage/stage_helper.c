@@ -64,6 +64,15 @@ static void helper_move(struct stage_helper *h)
 	helper_report("P %llu", (unsigned long long)(bytes + h->copy.at));
 }
 
+/* The list is complete: the node after this one may ask for it. */
+static void helper_start_list(struct stage_helper *h)
+{
+	pthread_mutex_lock(&h->lock);
+	h->has_list = 1;
+	pthread_mutex_unlock(&h->lock);
+	helper_move(h);
+}
+
 /* The list is known: opens this node's copy of it. */
 static int helper_open_copy(struct stage_helper *h, struct err *e)
 {
@@ -78,10 +87,7 @@ static int helper_open_copy(struct stage_helper *h, struct err *e)
 		rc = stage_copy_open(&h->copy, folder, &h->list, e);
 	if (rc < 0)
 		return rc;
-	pthread_mutex_lock(&h->lock);
-	h->has_list = 1;
-	pthread_mutex_unlock(&h->lock);
-	helper_move(h);
+	helper_start_list(h);
 	return 0;
 }
 
@@ -363,10 +369,7 @@ static int helper_reopen(struct stage_helper *h, struct err *e)
 			     "changed while the job ran", h->copy.host, dir);
 	if (rc < 0)
 		return rc;
-	pthread_mutex_lock(&h->lock);
-	h->has_list = 1;
-	pthread_mutex_unlock(&h->lock);
-	helper_move(h);
+	helper_start_list(h);
 	return 0;
 }
 

@@ -30,6 +30,7 @@ static int request_pass_role_news(struct peer *agent,
 	struct hosted_job *h = agent->hosted;
 	struct wire_role_news m;
 	struct job_node *n = NULL;
+	struct peer *to;
 	int rc = wire_get_role_news(f, &m, e);
 
 	if (rc < 0)
@@ -43,13 +44,9 @@ static int request_pass_role_news(struct peer *agent,
 		return 0;
 	m.node_rank = (uint32_t)job_node_rank(agent->node);
 	m.host = SLICE_STR(job_node_host(agent->node));
-	while ((n = job_next_node(h->job, n))) {
-		struct peer *to = job_node_owner(n);
-
-		if (to && job_node_runs(n))
-			wire_put_role_news(conn_out(&to->conn), WIRE_ROLE_NEWS,
-					   WIRE_NOTICE, 0, &m);
-	}
+	while ((to = hosted_job_next_agent(h, &n)))
+		wire_put_role_news(conn_out(&to->conn), WIRE_ROLE_NEWS,
+				   WIRE_NOTICE, 0, &m);
 	return 0;
 }
 

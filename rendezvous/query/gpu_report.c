@@ -41,6 +41,7 @@ int gpu_report_pass(struct peer *agent, const struct wire_frame *f,
 	struct hosted_job *h = agent->hosted;
 	struct wire_gpu_news m;
 	struct job_node *n = NULL;
+	struct peer *to;
 	int rc = wire_get_gpu_news(f, &m, e);
 
 	if (rc < 0)
@@ -53,13 +54,9 @@ int gpu_report_pass(struct peer *agent, const struct wire_frame *f,
 		return 0;
 	m.node_rank = (uint32_t)job_node_rank(agent->node);
 	m.host = SLICE_STR(job_node_host(agent->node));
-	while ((n = job_next_node(h->job, n))) {
-		struct peer *to = job_node_owner(n);
-
-		if (to && job_node_runs(n))
-			wire_put_gpu_news(conn_out(&to->conn), WIRE_GPU_NEWS,
-					  WIRE_NOTICE, 0, &m);
-	}
+	while ((to = hosted_job_next_agent(h, &n)))
+		wire_put_gpu_news(conn_out(&to->conn), WIRE_GPU_NEWS,
+				  WIRE_NOTICE, 0, &m);
 	return 0;
 }
 

@@ -112,14 +112,12 @@ static void stall_report_send(struct hosted_job *h,
 	};
 	const struct peer *agent = job_rank_owner(h->job, news->rank);
 	struct job_node *n = NULL;
+	struct peer *to;
 
-	while ((n = job_next_node(h->job, n))) {
-		struct peer *to = job_node_owner(n);
-
-		if (to && job_node_runs(n) && (is_line || to == agent))
+	while ((to = hosted_job_next_agent(h, &n)))
+		if (is_line || to == agent)
 			wire_put_stalled(conn_out(&to->conn), WIRE_STALLED,
 					 WIRE_NOTICE, 0, &m);
-	}
 }
 
 static void stall_report_send_slow(struct hosted_job *h,
@@ -133,14 +131,11 @@ static void stall_report_send_slow(struct hosted_job *h,
 		.text = SLICE_STR(news->text),
 	};
 	struct job_node *n = NULL;
+	struct peer *to;
 
-	while ((n = job_next_node(h->job, n))) {
-		struct peer *to = job_node_owner(n);
-
-		if (to && job_node_runs(n))
-			wire_put_slow(conn_out(&to->conn), WIRE_SLOW,
-				      WIRE_NOTICE, 0, &m);
-	}
+	while ((to = hosted_job_next_agent(h, &n)))
+		wire_put_slow(conn_out(&to->conn), WIRE_SLOW,
+			      WIRE_NOTICE, 0, &m);
 }
 
 static void stall_report_check(struct hosted_job *h, uint64_t now)

@@ -586,3 +586,12 @@ void peer_lose(struct peer *p, const char *why)
 		hosted_job_free_if_empty(h);
 	}
 }
+
+struct peer *hosted_job_next_agent(const struct hosted_job *h,
+				   struct job_node **n)
+{
+	while ((*n = job_next_node(h->job, *n)))
+		if (job_node_runs(*n) && job_node_owner(*n))
+			return job_node_owner(*n);
+	return NULL;
+}

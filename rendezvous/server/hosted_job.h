@@ -101,5 +101,9 @@ int hosted_job_admit_worker(struct peer *p, const struct wire_hello *hello,
 /* Walks over the round's connected workers: after NULL, until NULL. */
 struct peer *hosted_job_next_worker(const struct hosted_job *h,
 				    const struct peer *after);
+/* Walks over the connected agents of the nodes that run, until NULL; *n is NULL
+ * at first. */
+struct peer *hosted_job_next_agent(const struct hosted_job *h,
+				   struct job_node **n);
 
 #endif
