@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "launcher/config/launch_defaults.h"
 #include "launcher/config/mpi_words.h"
 #include "launcher/config/preflight.h"
+#include "launcher/doctor/doctor.h"
 #include "launcher/dry_run.h"
 #include "launcher/env/requeue.h"
 #include "launcher/env/srun_exec.h"
@@ -257,6 +259,88 @@ static int ddprun_run_check(int argc, char **argv)
 	return rc;
 }
 
+/* ---- ddprun doctor ---- */
+
+/* The command line of a job with the options of `ddprun doctor [host]`, which
+ * has no program of its own. 0, OPTION_WANT_HELP or _VERSION, ERR_USAGE or
+ * -ENOMEM. The caller frees *words. */
+static int ddprun_doctor_words(int argc, char **argv, char ***words,
+			       struct err *e)
+{
+	struct config c = {.noptions = 0};
+	int rc = option_parse_program(config_options, &c, argc, argv,
+				      &c.noptions, e);
+
+	if (rc < 0)
+		return rc;
+	if (argv[rc])
+		return err_set(e, ERR_USAGE, "ddprun doctor takes no program, "
+			       "but '%s' is one; to start a program that is "
+			       "called doctor, write ddprun ./doctor",
+			       argv[rc]);
+	*words = calloc((size_t)c.noptions + 4, sizeof(**words));
+	if (!*words)
+		return err_no_memory(e, "the options");
+	memcpy(*words, argv, ((size_t)c.noptions + 1) * sizeof(**words));
+	(*words)[c.noptions + 1] = (char *)"--";
+	(*words)[c.noptions + 2] = (char *)"true";
+	return c.noptions + 3;
+}
+
+/* why: the error of config_parse, "" if a job could start. */
+static int ddprun_doctor_report(const struct config *c, int rc, int is_host,
+				const char *why)
+{
+	const struct remote_options remote = config_remote_options(c);
+	char at[SOCK_TEXT_MAX];
+	const struct doctor_options o = {
+		.error = why, .started = c->env.started,
+		.nnodes_text = c->nnodes_text,
+		.nodes = is_host ? 0 : c->max_nodes,
+		.nproc = c->nproc,
+		.nproc_why = c->nproc_given ? NULL : c->nproc_why,
+		.endpoint = c->meets || rc == CONFIG_WANT_HOSTS
+				    ? "a free port of the first node"
+				    : endpoint_text(&c->endpoint, at),
+		.job = c->job, .node_rank = c->node_rank,
+		.auth = c->auth_text, .token_file = c->token_file,
+		.is_host_only = is_host,
+	};
+
+	return rc == CONFIG_WANT_HOSTS ? doctor_run_hosts(&o, &remote)
+				       : doctor_run(&o);
+}
+
+static int ddprun_run_doctor(int argc, char **argv)
+{
+	int is_host = argc > 2 && strcmp(argv[2], "host") == 0;
+	struct config config;
+	struct err e = ERR_INIT;
+	char **words = NULL;
+	int rc = ddprun_doctor_words(argc - 1 - is_host, argv + 1 + is_host,
+				     &words, &e);
+
+	if (rc == OPTION_WANT_HELP || rc == OPTION_WANT_VERSION) {
+		if (rc == OPTION_WANT_HELP)
+			doctor_print_help();
+		else
+			ddprun_print_version();
+		return 0;
+	}
+	if (rc < 0)
+		return ddprun_fail(&e, exit_code_of(&e));
+	rc = config_parse(&config, rc, words, &e);
+	if (rc == CONFIG_WANT_COMPLETION)
+		config_print_completion(config.print_completion);
+	else if (rc == CONFIG_WANT_STEP)
+		rc = ddprun_run_step(&config, argv + 1);
+	else
+		rc = ddprun_doctor_report(&config, rc, is_host, e.text);
+	config_release(&config);
+	free(words);
+	return rc == CONFIG_WANT_COMPLETION ? 0 : rc;
+}
+
 /* A job, whose options may be mpirun's. */
 static int ddprun_run_words(int argc, char **argv)
 {
@@ -303,6 +387,8 @@ static int ddprun_run_command(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return proxy_main(argc, argv);
 	ssh_env_init();
+	if (has_commands && argc > 1 && strcmp(argv[1], "doctor") == 0)
+		return ddprun_run_doctor(argc, argv);
 	if (has_commands && check_command_is(argc, argv))
 		return ddprun_run_check(argc, argv);
 	return ddprun_run_words(argc, argv);

@@ -94,7 +94,8 @@ static void completion_print_bash(void)
 	       "\t\t\tcase $name in\n\t\t\t");
 	completion_print_bash_options();
 	printf("-*) ;;\n"
-	       "\t\t\tcheck | quick | full)\n" /* has ddprun's options */
+	       /* these have ddprun's options */
+	       "\t\t\tcheck | quick | full | doctor)\n"
 	       "\t\t\t\t[ $i -gt 2 ] || { i=$((i + 1)); continue; }"
 	       " ;;\n"
 	       "\t\t\t*)\n");
@@ -116,7 +117,7 @@ static void completion_print_bash(void)
 	       "\t\t-*) value=$all ;;\n"
 	       "\t\t*)\n"
 	       "\t\t\t[ $COMP_CWORD -gt 1 ] || "
-	       "value='check dump status top install-mpiexec "
+	       "value='check doctor dump status top install-mpiexec "
 	       "install-torchrun'\n"
 	       "\t\t\tmapfile -t COMPREPLY < "
 	       "<(compgen -c -f -W \"$value\" -- \"$word\")\n"
@@ -184,7 +185,8 @@ static void completion_print_zsh(void)
 		completion_print_zsh_options(subcommands[i].options);
 		printf("\t&& return\nfi\n");
 	}
-	printf("if (( CURRENT > 2 )) && [[ $words[2] == check ]]; then\n"
+	printf("if (( CURRENT > 2 )) && [[ $words[2] == (check|doctor) ]]; "
+	       "then\n"
 	       "\tshift words\n\t(( CURRENT-- ))\nfi\n"
 	       "_arguments -S \\\n");
 	completion_print_zsh_options(config_options);

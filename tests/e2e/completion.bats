@@ -45,6 +45,10 @@ complete_words() {
 	[[ " $offered " = *" dump "* ]]
 	complete_words ddprun che
 	[[ " $offered " = *" check "* ]]
+	complete_words ddprun doct
+	[[ " $offered " = *" doctor "* ]]
+	complete_words ddprun doctor --hostf
+	[ "$offered" = --hostfile ]
 	complete_words ddprun install-m
 	[ "$offered" = install-mpiexec ]
 	complete_words ddprun check full --preflight-j
