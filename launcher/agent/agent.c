@@ -401,8 +401,16 @@ static int agent_make_marks(struct agent *a, struct err *e)
 	return rc;
 }
 
-/* Makes the private folder, and starts the guard that removes it. Signals are
- * blocked meanwhile: a fatal signal in between would leave the folder. */
+static void agent_note_folder(void *owner, const char *path)
+{
+	struct agent *a = owner;
+
+	guard_note_folder(&a->guard, GUARD_JOB_FOLDER, path);
+}
+
+/* Starts the guard, then makes the private folder, which the guard removes if
+ * this process is killed. Signals are blocked meanwhile: Ctrl-C must not kill a
+ * guard that does not ignore it yet. */
 static int agent_start_guard(struct agent *a, struct err *e)
 {
 	sigset_t all, was;
@@ -410,14 +418,15 @@ static int agent_start_guard(struct agent *a, struct err *e)
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &was);
-	rc = logdir_init(&a->logdir, a->options->output, a->rdzv->job,
-			 a->rdzv->nproc, e);
+	a->logdir.note_private = agent_note_folder;
+	a->logdir.owner = a;
 	/* it forks, so it must come before there is a loop */
+	rc = guard_start(&a->guard, a->rdzv->nproc, &a->marks, e);
 	if (rc == 0)
-		rc = guard_start(&a->guard, a->rdzv->nproc, &a->marks,
-				 logdir_private(&a->logdir), e);
+		rc = logdir_init(&a->logdir, a->options->output, a->rdzv->job,
+				 a->rdzv->nproc, e);
 	if (rc < 0)
-		logdir_release(&a->logdir);
+		guard_stop(&a->guard);
 	sigprocmask(SIG_SETMASK, &was, NULL);
 	return rc;
 }

@@ -132,7 +132,7 @@ static void note_folder(void *owner, const char *path)
 {
 	struct agent *a = owner;
 
-	guard_note_folder(&a->guard, path);
+	guard_note_folder(&a->guard, GUARD_ROUND_FOLDER, path);
 }
 
 static const struct pmix_service_events pmix_events = {

@@ -13,11 +13,17 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "launcher/output/lines.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/output/redirect.h"
 
-enum { JOB_NAME_MAX = 128, FILES_AT_ONCE = 16 };
+enum {
+	JOB_NAME_MAX = 128,
+	FILES_AT_ONCE = 16,
+	PRIVATE_NAME_BYTES = 6,
+	PRIVATE_NAMES_MAX = 100,
+};
 
 #define NO_FILES "/dev/null"
 
@@ -130,28 +136,57 @@ static int logdir_make_run(struct logdir *d, char *base, struct err *e)
 	return logdir_fail(e, rc, "a folder", base);
 }
 
+static void logdir_note_private(const struct logdir *d, const char *path)
+{
+	if (d->note_private)
+		d->note_private(d->owner, path);
+}
+
+/* mkdtemp, but the name is known before the folder exists. */
+static int logdir_make_named(struct logdir *d, const char *place)
+{
+	char name[2 * PRIVATE_NAME_BYTES + 1];
+	struct err e = ERR_INIT;
+	int rc = -EEXIST;
+
+	for (int i = 0; i < PRIVATE_NAMES_MAX && rc == -EEXIST; i++) {
+		rc = random_hex(name, PRIVATE_NAME_BYTES, &e);
+		if (rc == 0)
+			rc = logdir_put_path(d->run, "%s/ddprun_%s", place,
+					     name);
+		if (rc < 0)
+			return rc;
+		logdir_note_private(d, d->run);
+		rc = mkdir(d->run, 0700) < 0 ? -errno : 0;
+		if (rc < 0)
+			logdir_note_private(d, "");
+	}
+	return rc;
+}
+
 static int logdir_make_private_in(struct logdir *d, const char *place)
 {
 	/* absolute: workers may change their directory */
 	char *real = realpath(place, NULL);
+	int rc = real ? logdir_make_named(d, real) : -errno;
 
-	d->is_private = real &&
-			logdir_put_path(d->run, "%s/ddprun_XXXXXX",
-					real) == 0 &&
-			mkdtemp(d->run);
 	free(real);
-	return d->is_private;
+	d->is_private = rc == 0;
+	return rc;
 }
 
 /* A failure is not an error: without the folder the job still runs. */
 static void logdir_make_private(struct logdir *d)
 {
-	if (logdir_make_private_in(d, logdir_private_place()) ||
-	    logdir_make_private_in(d, logdir_temporary()))
+	int rc = logdir_make_private_in(d, logdir_private_place());
+
+	if (rc < 0)
+		rc = logdir_make_private_in(d, logdir_temporary());
+	if (rc == 0)
 		return;
 	log_warn("cannot create a folder in '%s': %s; the workers' error files "
 		 "are lost (set TMPDIR)",
-		 logdir_temporary(), strerror(errno));
+		 logdir_temporary(), strerror(-rc));
 	d->run[0] = '\0';
 }
 

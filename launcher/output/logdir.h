@@ -20,6 +20,10 @@ struct logdir {
 	int is_private; /* run holds only error files; removed at the end */
 	int warned_full;  /* warned that files cannot be created */
 	uint32_t round;
+	/* NULL, or called with each path at which logdir_init tries to make a
+	 * private folder, before it does, and with "" if that failed */
+	void (*note_private)(void *owner, const char *path);
+	void *owner;
 };
 
 /* Creates the run's folder, which proves that it is writable:
@@ -29,7 +33,8 @@ struct logdir {
  *                        which is kept and named in a log line. Otherwise a
  *                        private folder for error files only, in TMPDIR or, if
  *                        that is not set, in /dev/shm, else in /tmp
- * 0 or -errno; the error names the path. options and job must outlive d. */
+ * 0 or -errno; the error names the path. options and job must outlive d, and
+ * the caller has set note_private and owner. */
 int logdir_init(struct logdir *d, const struct output_options *options,
 		const char *job, uint32_t nproc, struct err *e);
 
@@ -44,9 +49,8 @@ const char *logdir_temporary(void);
 /* Removes the folder if it is private. */
 void logdir_release(struct logdir *d);
 
-/* The path of the folder that must be removed at the end, or "". It does not
- * change after logdir_init: the guard removes it with logdir_remove if this
- * process cannot. */
+/* The path of the folder that must be removed at the end, or "". The guard
+ * removes it with logdir_remove if this process cannot. */
 const char *logdir_private(const struct logdir *d);
 int logdir_remove(const char *path);
 

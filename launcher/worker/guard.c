@@ -28,20 +28,20 @@ enum { FDS_MAX = 1 << 20 };
 /* At most this many killed guards are replaced within this time. */
 enum { DEATHS_MAX = 5, DEATHS_MS = 60000 };
 
-/* The table holds the pipes, the groups, then the path of a folder. */
+/* The table holds the pipes, the groups, then the paths of the folders. */
 static size_t guard_pipes_bytes(uint32_t n)
 {
 	return 2 * n * sizeof(ino_t);
 }
 
-static size_t guard_path_offset(uint32_t n)
+static size_t guard_folders_offset(uint32_t n)
 {
 	return guard_pipes_bytes(n) + n * sizeof(pid_t);
 }
 
 static size_t guard_table_bytes(uint32_t n)
 {
-	return guard_path_offset(n) + GUARD_FOLDER_MAX;
+	return guard_folders_offset(n) + GUARD_FOLDERS * GUARD_FOLDER_MAX;
 }
 
 int guard_signal(pid_t slot, int signal)
@@ -141,8 +141,8 @@ static _Noreturn void guard_watch(const struct guard *g, int pipe)
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		continue;
 	guard_kill_all(g);
-	logdir_remove(g->folder);
-	logdir_remove((const char *)g->round_folder);
+	for (int i = 0; i < GUARD_FOLDERS; i++)
+		logdir_remove((const char *)g->folders + i * GUARD_FOLDER_MAX);
 	_exit(0);
 }
 
@@ -189,13 +189,12 @@ static int guard_start_process(struct guard *g, struct err *e)
 }
 
 int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
-		const char *folder, struct err *e)
+		struct err *e)
 {
 	void *table;
 	int rc;
 
-	*g = (struct guard){.pid = -1, .pipe = -1, .n = n, .marks = marks,
-			    .folder = folder};
+	*g = (struct guard){.pid = -1, .pipe = -1, .n = n, .marks = marks};
 	table = mmap(NULL, guard_table_bytes(n), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (table == MAP_FAILED)
@@ -203,13 +202,13 @@ int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 			       strerror(errno));
 	g->pipes = table;
 	g->groups = (pid_t *)((char *)table + guard_pipes_bytes(n));
-	g->round_folder = (char *)table + guard_path_offset(n);
+	g->folders = (char *)table + guard_folders_offset(n);
 	rc = guard_start_process(g, e);
 	if (rc < 0) {
 		munmap(table, guard_table_bytes(n));
 		g->groups = NULL;
 		g->pipes = NULL;
-		g->round_folder = NULL;
+		g->folders = NULL;
 	}
 	return rc;
 }
@@ -302,16 +301,19 @@ void guard_note_pipes(struct guard *g, uint32_t i, int out, int err)
 
 /* The path is there when its first byte is: this process may be killed while it
  * writes, and the guard must not remove the folder that half a path names. */
-void guard_note_folder(struct guard *g, const char *path)
+void guard_note_folder(struct guard *g, enum guard_folder kind,
+		       const char *path)
 {
 	size_t n = strlen(path);
+	volatile char *noted;
 
-	if (!g->round_folder || !n || n >= GUARD_FOLDER_MAX)
+	if (!g->folders || n >= GUARD_FOLDER_MAX)
 		return;
-	g->round_folder[0] = '\0';
+	noted = g->folders + kind * GUARD_FOLDER_MAX;
+	noted[0] = '\0';
 	for (size_t i = 1; i <= n; i++)
-		g->round_folder[i] = path[i];
-	g->round_folder[0] = path[0];
+		noted[i] = path[i];
+	noted[0] = path[0];
 }
 
 void guard_finish(struct guard *g)

@@ -1,6 +1,6 @@
 /* guard.h: a tiny process that kills the workers if the agent itself is killed
  * (kill -9, out of memory). It shares with the agent only a table of the
- * workers' process groups and pipes, and the path of a folder. */
+ * workers' process groups and pipes, and the paths of two folders. */
 #ifndef LAUNCHER_GUARD_H
 #define LAUNCHER_GUARD_H
 
@@ -10,24 +10,28 @@
 #include "base/error.h"
 #include "launcher/worker/sweep.h"
 
+/* The folders that it removes: the job's, and one of the running round. */
+enum guard_folder { GUARD_JOB_FOLDER, GUARD_ROUND_FOLDER, GUARD_FOLDERS };
+
+enum { GUARD_FOLDER_MAX = 4096 };
+
 struct guard {
 	pid_t pid;
 	int pipe; /* the guard acts when this pipe closes */
 	volatile pid_t *groups;
 	volatile ino_t *pipes; /* two for each worker: see guard_note_pipes */
-	volatile char *round_folder; /* see guard_note_folder */
+	volatile char *folders; /* GUARD_FOLDERS paths: guard_note_folder */
 	uint32_t n;
 	const struct sweep_marks *marks;
-	const char *folder;
 	uint32_t deaths;       /* the guard's deaths since deaths_since */
 	uint64_t deaths_since; /* ms */
 };
 
 /* Forks the guard. Call it before the event loop exists: a fork would copy it.
- * marks, with the pipes, identify all descendants; the guard removes folder
- * ("": none) after killing them. Both are borrowed until guard_stop. */
+ * marks, with the pipes, identify all descendants, and are borrowed until
+ * guard_stop. */
 int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
-		const char *folder, struct err *e);
+		struct err *e);
 
 /* The table's slot for the i-th worker's process group; 0: none. Once the
  * group's leader is reaped the caller negates the number: the kernel may have
@@ -39,11 +43,12 @@ volatile pid_t *guard_slot(struct guard *g, uint32_t i);
  * pipe of ours. */
 void guard_note_pipes(struct guard *g, uint32_t i, int out, int err);
 
-/* Records a further folder that the guard removes; it may not exist (yet). The
- * last one counts, and a path of GUARD_FOLDER_MAX bytes or more is not
- * recorded. */
-enum { GUARD_FOLDER_MAX = 4096 };
-void guard_note_folder(struct guard *g, const char *path);
+/* Records a folder that the guard removes after it has killed the workers. Call
+ * it before the folder exists: its maker may be killed at any time. Of each kind
+ * the last one counts, "" means none, and a path of GUARD_FOLDER_MAX bytes or
+ * more is not recorded. */
+void guard_note_folder(struct guard *g, enum guard_folder kind,
+		       const char *path);
 
 /* Call it for each child that ended; 1 if it was the guard. Something then
  * killed the guard alone: starts another one with the same table and logs a

@@ -269,13 +269,9 @@ def check_file(trial):
         if "faketime" not in name:
             yield "/dev/shm/" + name
     killed = [f for f in trial.faults if f["kind"] == "guard kill"]
-    alone = {f["host"] for f in trial.faults
-             if f["kind"] == "agent kill" and not f["guarded"]}
     for name in trial.result["folders"]:
-        # if ddprun and its guard are both killed, or it has none yet, nothing
-        # cleans up
-        if name.split()[-1] not in alone and \
-                (not killed or not trial.aimed):
+        # if ddprun and its guard are both killed, nothing cleans up
+        if not killed or not trial.aimed:
             yield "TMPDIR: " + name
     for name in trial.result["checkpoint"]:
         if name not in ("checkpoint", "filler") and not trial.faults:

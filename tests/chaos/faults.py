@@ -41,11 +41,9 @@ def aim(trial, fault, what, how):
         # cannot open a pipe; `make faults` does that
         ready = what != "agent" or host.of_kind("guard")
         return no_descriptors(target) if ready else None
-    guarded = len(host.of_kind("guard")) > 0
     if not send(target.pid, SIGNALS[how]):
         return None
-    done = {"pid": target.pid, "inner": target.inner, "line": target.line,
-            "guarded": guarded}
+    done = {"pid": target.pid, "inner": target.inner, "line": target.line}
     if how == "stop":
         trial.later(fault["for"], lambda: send(target.pid, signal.SIGCONT))
     elif what in ("agent", "head"):

@@ -90,6 +90,18 @@ load ../lib
 	nothing_left
 }
 
+# The guard knows the folder's name before there is a folder.
+@test "a ddprun killed as soon as it has made its folder leaves none" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
+	truncate -s 100k state
+	start job env LD_PRELOAD="$O/tests/faults.so" FAULT_PROGRAM=ddprun \
+		FAULT_ROLE=agent FAULT_CALL=mkdir FAULT_AT=1 FAULT_KILL=1 \
+		FAULT_STATE="$T/state" ddprun true
+	finish job 137
+	nothing_left
+	[ -z "$(find . -name 'ddprun_*')" ]
+}
+
 start_two() {
 	start job ddprun --nproc-per-node 2 "$@"
 	await job.out '^\[0\] up'

@@ -7,6 +7,7 @@
  *              none: all are counted, and none fails
  * FAULT_ERROR  what the call fails with, a number
  * FAULT_AT     which one, from 1. FAULT_ALL=1: and all after it
+ * FAULT_KILL=1 it does not fail; SIGKILL ends the process when it has been made
  * FAULT_FREE   instead of a call: how many descriptors are free
  * FAULT_SKIP   calls from these places in the program are left out
  * FAULT_OWN    " KIND ... ": so are calls of these kinds by libraries
@@ -62,7 +63,7 @@ struct state {
 static struct state *state;
 static const char *kind;
 static uint64_t at;
-static int error, all;
+static int error, all, kills;
 static volatile pid_t target; /* 0: not this process */
 static volatile int spawning; /* a child of vfork shares our memory */
 static int guard_wanted, guard_next;
@@ -283,6 +284,7 @@ static void begin(void)
 	at = (uint64_t)number("FAULT_AT");
 	error = (int)number("FAULT_ERROR");
 	all = (int)number("FAULT_ALL");
+	kills = (int)number("FAULT_KILL");
 	if (getenv("FAULT_FREE")) {
 		if (__atomic_exchange_n(&state->fired, 1, __ATOMIC_SEQ_CST))
 			return;
@@ -318,8 +320,12 @@ static void *next(const char *name)
 		static TYPE(*real) PARAMS;                                    \
 		if (!real)                                                    \
 			real = (TYPE(*) PARAMS)next(#NAME);                   \
-		if (due(KIND))                                                \
-			return FAILED;                                        \
+		if (due(KIND)) {                                              \
+			if (!kills)                                           \
+				return FAILED;                                \
+			(void)real ARGS;                                      \
+			kill(getpid(), SIGKILL);                              \
+		}                                                             \
 		return real ARGS;                                             \
 	}
 

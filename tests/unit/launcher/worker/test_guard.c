@@ -40,7 +40,7 @@ START_TEST(it_differs_from_its_agent_from_the_start)
 
 	read_name(getpid(), before, sizeof(before));
 	for (int i = 0; i < 100; i++) {
-		ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
+		ck_assert_int_eq(guard_start(&g, 4, &marks, &e), 0);
 		ck_assert_int_eq(getpgid(g.pid), g.pid);
 		read_name(g.pid, name, sizeof(name));
 		ck_assert_str_eq(name, "ddp-guard\n");
@@ -112,7 +112,7 @@ START_TEST(it_holds_no_file_open_also_without_close_range)
 
 	for (no_close_range = 0; no_close_range < 2; no_close_range++) {
 		ck_assert_int_eq(pipe(ends), 0);
-		ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
+		ck_assert_int_eq(guard_start(&g, 4, &marks, &e), 0);
 		close(ends[1]);
 		ck_assert_int_eq(read(ends[0], &byte, 1), 0);
 		close(ends[0]);
@@ -140,7 +140,7 @@ START_TEST(it_keeps_looking_while_a_process_is_in_execve)
 	uint64_t before;
 
 	ck_assert_int_gt(hung, 0);
-	ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
+	ck_assert_int_eq(guard_start(&g, 4, &marks, &e), 0);
 	before = clock_ms();
 	guard_finish(&g);
 	ck_assert_uint_ge(clock_ms() - before, 50 * SWEEP_LOOK_MS);
@@ -172,14 +172,14 @@ START_TEST(it_removes_the_folder_that_was_noted_last)
 	make_folder(job);
 	make_folder(earlier);
 	make_folder(last);
-	ck_assert_int_eq(guard_start(&g, 4, &marks, job, &e), 0);
-	guard_note_folder(&g, earlier);
-	guard_note_folder(&g, last);
-	/* neither of these is a path that it could remove */
+	ck_assert_int_eq(guard_start(&g, 4, &marks, &e), 0);
+	guard_note_folder(&g, GUARD_JOB_FOLDER, job);
+	guard_note_folder(&g, GUARD_ROUND_FOLDER, earlier);
+	guard_note_folder(&g, GUARD_ROUND_FOLDER, last);
+	/* not a path that it could remove */
 	memset(longest, '/', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\0';
-	guard_note_folder(&g, longest);
-	guard_note_folder(&g, "");
+	guard_note_folder(&g, GUARD_ROUND_FOLDER, longest);
 	guard_finish(&g);
 	guard_stop(&g);
 	ck_assert_int_eq(access(job, F_OK), -1);
@@ -197,8 +197,10 @@ START_TEST(it_ends_without_a_folder_to_remove)
 	struct guard g;
 	int status;
 
-	ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
-	guard_note_folder(&g, "/tmp/guard_that_is_not_there");
+	ck_assert_int_eq(guard_start(&g, 4, &marks, &e), 0);
+	guard_note_folder(&g, GUARD_ROUND_FOLDER,
+			  "/tmp/guard_that_is_not_there");
+	guard_note_folder(&g, GUARD_JOB_FOLDER, "");
 	close(g.pipe);
 	ck_assert_int_eq(waitpid(g.pid, &status, 0), g.pid);
 	ck_assert_int_eq(status, 0);
