@@ -1,10 +1,14 @@
 /* log.c: one log line, formatted, in one write. */
 #include "base/log.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -83,4 +87,105 @@ void log_at(enum log_level level, const char *fmt, ...)
 		line_sink(sink_arg, line, (unsigned long)len);
 	else if (file_write_all(STDERR_FILENO, line, (size_t)len) < 0)
 		return; /* there is nowhere else to report it */
+}
+
+/* ---- a crash: only calls that a signal handler may make ---- */
+
+static const struct {
+	int number;
+	const char *end;
+} log_crashes[] = {
+	{SIGABRT, " aborted: "},
+	{SIGSEGV, " crashed with SIGSEGV: "},
+	{SIGBUS, " crashed with SIGBUS: "},
+	{SIGILL, " crashed with SIGILL: "},
+	{SIGFPE, " crashed with SIGFPE: "},
+};
+enum { LOG_CRASHES = sizeof(log_crashes) / sizeof(*log_crashes) };
+
+static void log_put_text(char *line, size_t *len, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (*len + n >= LINE_MAX_BYTES)
+		return;
+	memcpy(line + *len, text, n);
+	*len += n;
+}
+
+static void log_put_number(char *line, size_t *len, unsigned long n)
+{
+	char digits[24];
+	size_t at = sizeof(digits);
+
+	digits[--at] = '\0';
+	do {
+		digits[--at] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
+	log_put_text(line, len, digits + at);
+}
+
+/* libuv aborts at once, so that errno is still that of the call. */
+static const char *log_abort_reason(int number, int error)
+{
+	if (number == SIGABRT && error == EMFILE)
+		return "too many open files; raise the limit (ulimit -n)";
+	if (number == SIGABRT && error == ENFILE)
+		return "too many open files on this host; raise fs.file-max";
+	if (number == SIGABRT && error == ENOMEM)
+		return "out of memory; start fewer processes there, or raise "
+		       "the job's limit of memory";
+	if (number == SIGABRT && error == ENOSPC)
+		return "too many watched files; raise "
+		       "fs.epoll.max_user_watches";
+	return "this is a bug; report it with the stack from its core file";
+}
+
+static void log_on_crash(int number, siginfo_t *info, void *context)
+{
+	const int error = errno;
+	const char *end = "";
+	char line[LINE_MAX_BYTES];
+	struct utsname host;
+	size_t len = 0;
+
+	for (int i = 0; i < LOG_CRASHES; i++) {
+		if (log_crashes[i].number == number)
+			end = log_crashes[i].end;
+	}
+	log_put_text(line, &len, program);
+	log_put_text(line, &len, ": error: ");
+	log_put_text(line, &len, program);
+	if (uname(&host) == 0) {
+		log_put_text(line, &len, " on ");
+		log_put_text(line, &len, host.nodename);
+	}
+	log_put_text(line, &len, " (pid ");
+	log_put_number(line, &len, (unsigned long)getpid());
+	log_put_text(line, &len, ")");
+	log_put_text(line, &len, end);
+	log_put_text(line, &len, log_abort_reason(number, error));
+	log_put_text(line, &len, "\n");
+	/* a positive code: the kernel's */
+	if ((info->si_code > 0 || info->si_pid == getpid()) &&
+	    write(STDERR_FILENO, line, len) < 0)
+		len = 0; /* there is nowhere else to report it */
+	raise(number); /* SA_RESETHAND: it ends the process */
+}
+
+void log_report_crashes(void)
+{
+	struct sigaction action = {.sa_sigaction = log_on_crash,
+				   .sa_flags = SA_SIGINFO | SA_RESETHAND |
+					       SA_NODEFER | SA_ONSTACK};
+	struct sigaction was;
+
+	for (int i = 0; i < LOG_CRASHES; i++) {
+		int number = log_crashes[i].number;
+
+		if (sigaction(number, NULL, &was) == 0 &&
+		    was.sa_handler == SIG_DFL)
+			sigaction(number, &action, NULL);
+	}
 }

@@ -5,11 +5,13 @@
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
 
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/error.h"
 
-MUST_CHECK int uv_loop_init(uv_loop_t *loop);
 MUST_CHECK int uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd);
 MUST_CHECK int uv_poll_init_socket(uv_loop_t *loop, uv_poll_t *poll,
 				   uv_os_sock_t socket);
@@ -39,6 +41,25 @@ MUST_CHECK int uv_write(uv_write_t *req, uv_stream_t *stream,
 			const uv_buf_t bufs[], unsigned int n, uv_write_cb cb);
 MUST_CHECK int uv_try_write(uv_stream_t *stream, const uv_buf_t bufs[],
 			    unsigned int n);
+
+/* uv_loop_init, but 0 or -errno where that aborts: if the process may open a
+ * first file, and then no more. */
+MUST_CHECK static inline int loop_init(uv_loop_t *loop)
+{
+	/* epoll, an eventfd, and two ends of a pipe; one to spare */
+	int fds[5], n = 0, rc = 0;
+
+	while (rc == 0 && n < (int)(sizeof(fds) / sizeof(*fds))) {
+		fds[n] = eventfd(0, EFD_CLOEXEC);
+		if (fds[n] < 0)
+			rc = -errno;
+		else
+			n++;
+	}
+	while (n)
+		close(fds[--n]);
+	return rc < 0 ? rc : uv_loop_init(loop);
+}
 
 /* Returns rc; if it is an error, sets e: "cannot watch stdout: Too many open
  * files". */

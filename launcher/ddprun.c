@@ -403,6 +403,7 @@ int main(int argc, char **argv)
 	sweep_note_strangers();
 	ddprun_open_missing_files();
 	log_init("ddprun");
+	log_report_crashes();
 	file_buffer_stdout();
 	code = ddprun_run_command(argc, argv);
 	/* --help, --version and dump fail if their output cannot be written */

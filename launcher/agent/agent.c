@@ -511,7 +511,7 @@ static int agent_run_job(struct agent *a, struct err *e)
 
 	/* orphans of our workers become our children, wherever they went */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	rc = loop_check(uv_loop_init(&a->loop), e,
+	rc = loop_check(loop_init(&a->loop), e,
 			"cannot create an event loop");
 	if (rc < 0) {
 		log_error("error: %s", e->text);

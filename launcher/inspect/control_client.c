@@ -103,7 +103,7 @@ static void control_client_run(struct control_client *c)
 
 	sock_host_name(host);
 	hello.host = SLICE_STR(host);
-	c->rc = loop_check(uv_loop_init(&c->loop), c->e,
+	c->rc = loop_check(loop_init(&c->loop), c->e,
 			   "cannot create an event loop");
 	if (c->rc < 0)
 		return;

@@ -525,7 +525,7 @@ static int launch_run_loop(struct launch *l, const struct remote_branch *branch,
 			   struct err *e)
 {
 	const struct signal_set none = {0};
-	int rc = loop_check(uv_loop_init(&l->loop), e,
+	int rc = loop_check(loop_init(&l->loop), e,
 			    "cannot create an event loop");
 
 	if (rc < 0) {

@@ -507,7 +507,7 @@ static int proxy_run(struct proxy *r, struct err *e)
 	if (rc < 0)
 		return rc;
 	signal_set_parse(&ending, "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "", NULL);
-	rc = loop_check(uv_loop_init(&r->loop), e,
+	rc = loop_check(loop_init(&r->loop), e,
 			"cannot create an event loop");
 	if (rc < 0)
 		return rc;

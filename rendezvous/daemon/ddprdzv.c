@@ -368,7 +368,7 @@ static int ddprdzv_serve(const struct options *o, const struct auth *auth,
 		return rc;
 	so.listen_fds = fds;
 	so.listeners = rc;
-	rc = uv_loop_init(&loop);
+	rc = loop_init(&loop);
 	if (rc < 0)
 		return err_set(e, rc, "cannot start: %s", uv_strerror(rc));
 	rc = daemon_new(&server, &loop, &so, e);
@@ -421,6 +421,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	log_init("ddprdzv");
+	log_report_crashes();
 	rc = option_parse(table, &o, argc, argv, 0, &e);
 	if (rc == OPTION_WANT_HELP || rc == OPTION_WANT_VERSION)
 		return ddprdzv_print_info(rc);

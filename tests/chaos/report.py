@@ -1,46 +1,77 @@
 """report.py: the output of tests/chaos/run: each trial with violations and the command
-that repeats it, and the table at the end. tests/chaos/report.py LOG... makes the table
-from the logs of several runs.
+that repeats it, and the table at the end. tests/chaos/report.py LOG... [KEPT]... makes the
+table from the logs of several runs, and lists the violations on stderr. KEPT are folders
+of runs: trials whose records are still there are judged again by the present checker.
 """
+import collections
 import json
 import os
 import sys
 
-HEAD = ["fault", "done", "survived", "ended", "violations"]
+import checker
+
+HEAD = ["fault", "faults", "trials", "succeeded", "in a later round",
+        "ended, cause named", "violations"]
+
+
+class Kind:
+    """The trials with one kind of fault. A trial with several kinds counts for
+    each."""
+
+    def __init__(self):
+        self.faults = self.trials = self.well = self.later = self.named = 0
+        self.promises = collections.Counter()
+
+    def add(self, row, faults):
+        kinds = {kind for kind, _ in row["violations"]}
+        self.faults += faults
+        self.trials += 1
+        self.promises.update(kinds)
+        if 0 in row["codes"].values():
+            self.well += 1
+            self.later += row.get("rounds", 1) > 1
+        else:
+            self.named += "cause" not in kinds
+
+    def cells(self, has_rounds):
+        return [self.faults, self.trials, self.well,
+                self.later if has_rounds else "-", self.named,
+                list_counts(self.promises)]
+
+
+def list_counts(counts):
+    return ", ".join("%s %d" % c for c in sorted(counts.items()))
 
 
 class Table:
     """Trials by the kinds of their faults."""
 
     def __init__(self):
-        self.rows, self.ways = {}, {}
-        self.trials = self.faults = self.bad = 0
-        self.must = self.busy = 0
+        self.kinds = collections.defaultdict(Kind)
+        self.all, self.ways = Kind(), collections.Counter()
+        self.bad = self.must = self.busy = 0
+        self.has_rounds = False
 
     def add(self, row):
-        well = 0 in row["codes"].values()
-        bad = len(row["violations"]) > 0
-        self.trials += 1
-        self.faults += len(row["done"])
-        self.bad += bad
+        done = collections.Counter(row["done"])
+        self.all.add(row, len(row["done"]))
+        self.bad += len(row["violations"]) > 0
         self.must += row["must"]
-        self.busy += row["busy"]
-        self.ways[row["way"]] = self.ways.get(row["way"], 0) + 1
-        for kind in row["done"] or ["none"]:
-            counts = self.rows.setdefault(kind, [0, 0, 0, 0])
-            counts[0] += 1
-            counts[1 if well else 2] += 1
-            counts[3] += bad
+        self.busy += row.get("busy", False)
+        self.has_rounds |= "rounds" in row
+        self.ways[row["way"]] += 1
+        for kind in done or ["none"]:
+            self.kinds[kind].add(row, done[kind])
 
     def __str__(self):
+        rows = sorted(self.kinds.items()) + [("**all**", self.all)]
         lines = [HEAD, ["---"] * len(HEAD)]
-        lines += [[kind] + [str(n) for n in counts]
-                  for kind, counts in sorted(self.rows.items())]
+        lines += [[name] + [str(c) for c in kind.cells(self.has_rounds)]
+                  for name, kind in rows]
         text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        ways = ", ".join("%s %d" % w for w in sorted(self.ways.items()))
-        lines = ["%d trials (%s)" % (self.trials, ways),
+        lines = ["%d trials (%s)" % (self.all.trials, list_counts(self.ways)),
                  "%d faults; %d trials had to finish; %d have what must not "
-                 "be" % (self.faults, self.must, self.bad)]
+                 "be" % (self.all.faults, self.must, self.bad)]
         if self.busy:
             lines.append("%d trials on a busy machine: their ends are not "
                          "judged" % self.busy)
@@ -82,13 +113,37 @@ def show(folder, plan, row):
     sys.stdout.flush()
 
 
+def find_records(folders):
+    """The folders of trials below these, by the trial's name."""
+    found = {}
+    for top in folders:
+        for folder, _, names in os.walk(top):
+            if "result.json" in names:
+                found[os.path.basename(folder)] = folder
+    return found
+
+
 def main():
-    table = Table()
+    records = find_records(a for a in sys.argv[1:] if os.path.isdir(a))
+    table, older = Table(), 0
     for name in sys.argv[1:]:
+        if os.path.isdir(name):
+            continue
         with open(name) as f:
-            for line in f:
-                table.add(json.loads(line))
+            for row in map(json.loads, f):
+                if "busy" not in row:
+                    older += 1
+                    continue
+                if row["violations"] and row["trial"] in records:
+                    row["violations"] = checker.check(records[row["trial"]])
+                table.add(row)
+                for kind, text in row["violations"]:
+                    print("%s: %s: %s" % (row["trial"], kind, text),
+                          file=sys.stderr)
     print(table)
+    if older:
+        print("left out: %d trials of a checker that did not measure how busy "
+              "the machine was" % older)
 
 
 if __name__ == "__main__":

@@ -52,12 +52,32 @@ greeting='printf "\002ddprun far\003"'
 
 @test "a getrandom that a signal interrupts is retried" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
-	truncate -s 100k state
 	for n in 1 2 3; do
+		rm -f state
+		truncate -s 100k state
 		expect 0 env LD_PRELOAD="$O/tests/faults.so" FAULT_PROGRAM=ddprun \
 			FAULT_ROLE=agent FAULT_CALL=getrandom FAULT_ERROR=4 \
 			FAULT_AT=$n FAULT_STATE="$T/state" ddprun --standalone true
 	done
+}
+
+# There libuv cannot return an error.
+@test "a ddprun that libuv aborts names the host, the process and the cause" {
+	local n code aborts=0
+	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
+	for n in {1..12}; do
+		code=0
+		rm -f state
+		truncate -s 100k state
+		env LD_PRELOAD="$O/tests/faults.so" FAULT_PROGRAM=ddprun \
+			FAULT_ROLE=agent FAULT_CALL=pipe2 FAULT_ERROR=24 \
+			FAULT_AT=$n FAULT_ABORT=1 FAULT_STATE="$T/state" \
+			ddprun --standalone true 2>err || code=$?
+		[ $code = 134 ] || continue
+		aborts=$((aborts + 1))
+		has "$(<err)" "^ddprun: error: ddprun on $(hostname) \(pid [0-9]+\) aborted: too many open files; raise the limit \(ulimit -n\)$"
+	done
+	[ "$aborts" -gt 0 ]
 }
 
 @test "--help, --version and a dry run to a full disk are errors" {

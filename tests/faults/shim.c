@@ -8,6 +8,7 @@
  * FAULT_ERROR  what the call fails with, a number
  * FAULT_AT     which one, from 1. FAULT_ALL=1: and all after it
  * FAULT_KILL=1 it does not fail; SIGKILL ends the process when it has been made
+ * FAULT_ABORT=1 the process's own handlers see its crash, and not ours
  * FAULT_FREE   instead of a call: how many descriptors are free
  * FAULT_SKIP   calls from these places in the program are left out
  * FAULT_OWN    " KIND ... ": so are calls of these kinds by libraries
@@ -279,7 +280,8 @@ static void begin(void)
 		return;
 	backtrace(frames, 4); /* makes it load what it needs now */
 	sigaltstack(&ss, NULL);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+	for (size_t i = 0; !number("FAULT_ABORT") &&
+			   i < sizeof(signals) / sizeof(*signals); i++)
 		sigaction(signals[i], &sa, NULL);
 	at = (uint64_t)number("FAULT_AT");
 	error = (int)number("FAULT_ERROR");

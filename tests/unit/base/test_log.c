@@ -2,9 +2,13 @@
  * mt19937 against its published numbers. */
 #include <check.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -82,6 +86,103 @@ START_TEST(a_very_long_line_is_cut_and_still_a_line)
 }
 END_TEST
 
+/* Runs crash in a child that reports crashes; what it wrote to stderr is in
+ * seen. Returns how it ended. */
+static int crash_in_child(void (*crash)(void))
+{
+	int ends[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		const struct rlimit none = {0, 0};
+
+		setrlimit(RLIMIT_CORE, &none);
+		dup2(ends[1], STDERR_FILENO);
+		signal(SIGABRT, SIG_DFL);
+		signal(SIGSEGV, SIG_DFL);
+		log_init("program");
+		log_report_crashes();
+		crash();
+		_exit(0);
+	}
+	close(ends[1]);
+	n = read(ends[0], seen, sizeof(seen) - 1);
+	seen[n > 0 ? n : 0] = '\0';
+	close(ends[0]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void abort_without_files(void)
+{
+	errno = EMFILE;
+	abort();
+}
+
+static void abort_without_cause(void)
+{
+	errno = 0;
+	abort();
+}
+
+static void segfault(void)
+{
+	errno = EMFILE;
+	*(volatile int *)0 = 1;
+}
+
+static void is_killed(void)
+{
+	if (fork() == 0) {
+		kill(getppid(), SIGABRT);
+		_exit(0);
+	}
+	pause();
+}
+
+START_TEST(a_crash_is_reported_in_a_line_with_host_process_and_cause)
+{
+	static const struct {
+		void (*crash)(void);
+		int signal;
+		const char *text;
+	} rows[] = {
+		{abort_without_files, SIGABRT,
+		 ") aborted: too many open files; raise the limit (ulimit -n)"
+		 "\n"},
+		{abort_without_cause, SIGABRT, ") aborted: this is a bug; "},
+		{segfault, SIGSEGV, ") crashed with SIGSEGV: this is a bug; "},
+	};
+	char host[256], start[300];
+
+	ck_assert_int_eq(gethostname(host, sizeof(host)), 0);
+	snprintf(start, sizeof(start), "program: error: program on %s (pid ",
+		 host);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		int status = crash_in_child(rows[i].crash);
+
+		ck_assert(WIFSIGNALED(status));
+		ck_assert_int_eq(WTERMSIG(status), rows[i].signal);
+		ck_assert_msg(!strncmp(seen, start, strlen(start)), "%s", seen);
+		ck_assert_msg(strstr(seen, rows[i].text) != NULL, "%s", seen);
+		ck_assert_ptr_eq(strchr(seen, '\n'), seen + strlen(seen) - 1);
+	}
+}
+END_TEST
+
+START_TEST(a_signal_that_another_process_sent_is_no_crash)
+{
+	int status = crash_in_child(is_killed);
+
+	ck_assert(WIFSIGNALED(status));
+	ck_assert_int_eq(WTERMSIG(status), SIGABRT);
+	ck_assert_str_eq(seen, "");
+}
+END_TEST
+
 START_TEST(an_error_is_set_once_and_returned)
 {
 	struct err e = ERR_INIT;
@@ -142,6 +243,9 @@ int main(void)
 	tcase_add_test(c, lines_below_the_level_are_dropped);
 	tcase_add_test(c, an_unknown_level_means_info);
 	tcase_add_test(c, a_very_long_line_is_cut_and_still_a_line);
+	tcase_add_test(c,
+		a_crash_is_reported_in_a_line_with_host_process_and_cause);
+	tcase_add_test(c, a_signal_that_another_process_sent_is_no_crash);
 	tcase_add_test(c, an_error_is_set_once_and_returned);
 	tcase_add_test(c, every_code_has_a_name);
 	tcase_add_test(c, mt19937_gives_the_published_numbers);
