@@ -23,10 +23,10 @@ int log_enabled(enum log_level level);
 void log_at(enum log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* From now on a crash of this process writes one line to stderr before it takes
- * its usual course. libuv aborts without a word if the kernel refuses it what it
- * needs; the line says what was refused. A signal that another process sends, or
- * that something else handles already, is left alone. exec ends this. */
+/* Makes a crash of this process write one line to stderr before it ends as
+ * usual. libuv aborts without a word if the kernel refuses it what it needs;
+ * the line says what was refused. A signal that another process sends, or for
+ * which there is a handler already, is left alone. exec ends this. */
 void log_report_crashes(void);
 
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)

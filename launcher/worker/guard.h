@@ -44,9 +44,9 @@ volatile pid_t *guard_slot(struct guard *g, uint32_t i);
 void guard_note_pipes(struct guard *g, uint32_t i, int out, int err);
 
 /* Records a folder that the guard removes after it has killed the workers. Call
- * it before the folder exists: its maker may be killed at any time. Of each kind
- * the last one counts, "" means none, and a path of GUARD_FOLDER_MAX bytes or
- * more is not recorded. */
+ * it before the folder exists: its maker may be killed at any time. A later
+ * call replaces the path of that kind, and "" removes it. A path of
+ * GUARD_FOLDER_MAX bytes or more is not recorded. */
 void guard_note_folder(struct guard *g, enum guard_folder kind,
 		       const char *path);
 

@@ -7,7 +7,7 @@
  *              none: all are counted, and none fails
  * FAULT_ERROR  what the call fails with, a number
  * FAULT_AT     which one, from 1. FAULT_ALL=1: and all after it
- * FAULT_KILL=1 it does not fail; SIGKILL ends the process when it has been made
+ * FAULT_KILL=1 it succeeds, and then SIGKILL ends the process
  * FAULT_ABORT=1 the process's own handlers see its crash, and not ours
  * FAULT_FREE   instead of a call: how many descriptors are free
  * FAULT_SKIP   calls from these places in the program are left out
@@ -138,8 +138,7 @@ static int is_skipped(const char *name, const void *caller)
 		to = *end == '-' ? strtoul(end + 1, &end, 16) : 0;
 		if (place >= from && place < to)
 			return 1;
-		if (*end == ' ')
-			end++;
+		end += *end == ' ';
 	}
 	return 0;
 }
@@ -160,7 +159,6 @@ static void count(const char *name)
 static int is_due(const char *name, const void *caller)
 {
 	uint64_t n;
-	int fails;
 
 	if (!target || busy || (kind && strcmp(name, kind) != 0) ||
 	    !is_target() || is_skipped(name, caller))
@@ -170,8 +168,7 @@ static int is_due(const char *name, const void *caller)
 		return 0;
 	}
 	n = __atomic_add_fetch(&state->count, 1, __ATOMIC_SEQ_CST);
-	fails = at && (all ? n >= at : n == at && !state->fired);
-	if (!fails)
+	if (!at || !(all ? n >= at : n == at && !state->fired))
 		return 0;
 	busy = 1;
 	state->fired++;
@@ -218,10 +215,9 @@ static const char *role(void)
 static int is_chosen(void)
 {
 	const char *program = getenv("FAULT_PROGRAM"), *condition, *value;
-	const char *wanted = getenv("FAULT_ROLE");
+	const char *wanted = getenv("FAULT_ROLE"), *slash;
 	char self[4096], name[64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	const char *slash;
 
 	if (!program || n <= 0)
 		return 0;
@@ -260,14 +256,12 @@ static void take_descriptors(long n)
 __attribute__((constructor))
 static void begin(void)
 {
-	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE,
-				      SIGABRT};
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT,
+				      0};
 	const char *path = getenv("FAULT_STATE");
 	struct sigaction sa = {.sa_handler = on_crash,
 			       .sa_flags = SA_ONSTACK | SA_NODEFER};
 	static char stack[64 << 10];
-	const stack_t ss = {.ss_sp = stack, .ss_size = sizeof(stack)};
-	void *frames[4];
 	int fd;
 
 	fd = path && is_chosen() ? open(path, O_RDWR | O_CLOEXEC) : -1;
@@ -278,10 +272,9 @@ static void begin(void)
 	close(fd);
 	if (state == MAP_FAILED)
 		return;
-	backtrace(frames, 4); /* makes it load what it needs now */
-	sigaltstack(&ss, NULL);
-	for (size_t i = 0; !number("FAULT_ABORT") &&
-			   i < sizeof(signals) / sizeof(*signals); i++)
+	backtrace((void *[4]){NULL}, 4); /* loads what it needs */
+	sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof(stack)}, NULL);
+	for (int i = 0; signals[i] && !number("FAULT_ABORT"); i++)
 		sigaction(signals[i], &sa, NULL);
 	at = (uint64_t)number("FAULT_AT");
 	error = (int)number("FAULT_ERROR");
@@ -323,10 +316,9 @@ static void *next(const char *name)
 		if (!real)                                                    \
 			real = (TYPE(*) PARAMS)next(#NAME);                   \
 		if (due(KIND)) {                                              \
-			if (!kills)                                           \
-				return FAILED;                                \
-			(void)real ARGS;                                      \
-			kill(getpid(), SIGKILL);                              \
+			if (kills && ((void)real ARGS, 1))                    \
+				kill(getpid(), SIGKILL);                      \
+			return FAILED;                                        \
 		}                                                             \
 		return real ARGS;                                             \
 	}
