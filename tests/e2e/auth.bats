@@ -264,6 +264,42 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish job 143
 }
 
+# A core file has all of it.
+@test "a worker's memory holds the job's key and not the user's secret" {
+	local p key workers=0
+	local search='
+import re, sys
+pid, *texts = sys.argv[1:]
+with open("/proc/%s/maps" % pid) as maps, \
+        open("/proc/%s/mem" % pid, "rb", 0) as mem:
+    for line in maps:
+        begin, end = (int(n, 16) for n in line.split()[0].split("-"))
+        if not re.search(r" r.*\[v|^\S+ -", line):
+            mem.seek(begin)
+            part = mem.read(end - begin)
+            print(*[n for n, text in enumerate(texts) if text.encode() in part])
+'
+	mkfifo go
+	DDP_TOKEN=$one start job ddprun --standalone --nproc-per-node 2 sh -c '
+		echo key $DDP_JOB_KEY; exec c_late_message "$1"' sh "$T/go"
+	await job.out '\[0\] key [0-9a-f]{64}$'
+	key=${line##* }
+	await job.out waiting
+	for p in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
+		[ "$(<"/proc/$p/comm")" = c_late_message ] || continue
+		workers=$((workers + 1))
+		expect 0 python3 -c "$search" "$p" "$key" "$one"
+		has "$out" '^0$'
+		lacks "$out" 1
+	done
+	[ $workers = 2 ]
+	# the search finds what is there
+	expect 0 python3 -c "$search" "${pid[job]}" "$key" "$one"
+	has "$out" 1
+	echo >go
+	finish job
+}
+
 @test "a client that has the token cannot exceed its role" {
 	export DDP_TOKEN=$one
 	server

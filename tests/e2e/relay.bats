@@ -52,6 +52,43 @@ end() {
 	end
 }
 
+# With the same keys the same requests would be the same bytes on the wire.
+@test "each connection has its own keys, also to a server with its predecessor's journal" {
+	local n common='
+import sys
+def ciphertext(name, step):
+    with open(name, "rb") as f:
+        text = f.read()[4096:]
+    assert len(text) > 90000
+    return {text[i:i + 16] for i in range(0, len(text) - 16, step)}
+a, b = sys.argv[1:]
+print(len(ciphertext(a, 1) & ciphertext(b, 16)))
+'
+	signal server TERM
+	finish server
+	start server ddprdzv --listen "$server" --journal journal --heartbeat-timeout 60
+	await server.err 'listening on'
+	agent 1
+	for n in 1 2 3; do
+		if [ $n = 3 ]; then
+			signal server KILL
+			finish server 137
+			start server ddprdzv --listen "$server" --journal journal \
+				--heartbeat-timeout 60
+			await server.err 'listening on'
+		fi
+		relay
+		expect 0 rdzv_client do "$at" j 0 0 big bulk 100000
+		signal relay KILL
+		finish relay 137
+		mv seen seen.$n
+	done
+	[ "$(python3 -c "$common" seen.1 seen.1)" -gt 5000 ]
+	[ "$(python3 -c "$common" seen.1 seen.2)" = 0 ]
+	[ "$(python3 -c "$common" seen.2 seen.3)" = 0 ]
+	finish agent -
+}
+
 @test "a relay that passes the proof on cannot read anything that follows" {
 	relay
 	start a ddprun --nnodes 2 --rdzv-endpoint "$at" --local-addr 127.0.0.7 \
