@@ -1,5 +1,5 @@
 /* dry_run.c: prints a plan. */
-#include "launcher/dry_run.h"
+#include "launcher/commands.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* link_command.c: the names by which each command makes ddprun known. */
-#include "launcher/link_command.h"
+#include "launcher/commands.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "launcher/config/config.h"
-#include "launcher/config/mpi_word.h"
-#include "launcher/config/program_parts.h"
+#include "launcher/config/mpi_words_internal.h"
 #include "launcher/plan/roles.h"
 
 /* ---- the new command line ---- */

@@ -1,5 +1,5 @@
 /* program_parts.c: a part's own options, and its line. */
-#include "launcher/config/program_parts.h"
+#include "launcher/config/mpi_words_internal.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -20,7 +20,7 @@
  * that installs its own handler (a JVM, Go, AddressSanitizer) replaces ours. A
  * static or a setuid program, a program of another word size, and one whose
  * /proc is another pid namespace's do not load it; the loader says so on stderr
- * in the last two cases. --no-crash-stacks turns it off. crash_environment.h
+ * in the last two cases. --no-crash-stacks turns it off. crash_internal.h
  * says which programs hand the library on to those that they start. */
 #ifndef LAUNCHER_CRASH_CATCHER_H
 #define LAUNCHER_CRASH_CATCHER_H

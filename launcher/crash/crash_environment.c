@@ -1,5 +1,5 @@
 /* crash_environment.c: which programs hand the library on to others. */
-#include "launcher/crash/crash_environment.h"
+#include "launcher/crash/crash_internal.h"
 
 #include <stddef.h>
 

@@ -2,11 +2,9 @@
  * Catches the signals of a crash where the program leaves their default action,
  * writes a struct crash_record and lets the process die as it would have died.
  * Needs no library, so that any libc can load it: crash_catcher.h says more. */
-#include "launcher/crash/crash_environment.h"
+#include "launcher/crash/crash_internal.h"
 #include "launcher/crash/crash_kernel.h"
-#include "launcher/crash/crash_python.h"
 #include "launcher/crash/crash_record.h"
-#include "launcher/crash/crash_threads.h"
 
 #include <elf.h>
 #include <signal.h>

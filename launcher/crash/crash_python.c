@@ -3,7 +3,7 @@
  * only the public functions, which allocate and need the GIL; they are called
  * only if there is a timer to end them (RLIMIT_SIGPENDING may forbid it). A
  * second fault ends both, not the process. */
-#include "launcher/crash/crash_python.h"
+#include "launcher/crash/crash_internal.h"
 
 #include "launcher/crash/crash_kernel.h"
 

@@ -1,6 +1,6 @@
 /* crash_threads.c: is called in place of the libc function pthread_create. */
+#include "launcher/crash/crash_internal.h"
 #include "launcher/crash/crash_kernel.h"
-#include "launcher/crash/crash_threads.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
 

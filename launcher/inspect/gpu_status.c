@@ -1,5 +1,5 @@
 /* gpu_status.c: GPUS as text and as JSON. */
-#include "launcher/inspect/gpu_status.h"
+#include "launcher/inspect/status.h"
 
 enum { SHOWN = 64, MIB = 1 << 20 };
 

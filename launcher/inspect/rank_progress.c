@@ -1,5 +1,5 @@
 /* rank_progress.c: RANKS as text and as JSON. */
-#include "launcher/inspect/rank_progress.h"
+#include "launcher/inspect/status.h"
 
 enum { SHOWN = 64 };
 

@@ -14,10 +14,8 @@
 #include "base/sock.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/control_client.h"
-#include "launcher/inspect/gpu_status.h"
 #include "launcher/inspect/job_roles.h"
 #include "launcher/inspect/job_status.h"
-#include "launcher/inspect/rank_progress.h"
 
 enum { JSON_VERSION = 1, TEXT_MAX = 1 << 30 };
 

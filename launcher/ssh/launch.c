@@ -1,5 +1,5 @@
 /* launch.c: the states of the hosts, and what the head does about them. */
-#include "launcher/ssh/launch.h"
+#include "launcher/ssh/ssh.h"
 
 #include <errno.h>
 #include <signal.h>

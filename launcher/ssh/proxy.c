@@ -1,5 +1,5 @@
 /* proxy.c: handles the frames that come from the head. */
-#include "launcher/ssh/proxy.h"
+#include "launcher/ssh/ssh.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,12 +12,12 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "launcher/membership/server_supervisor.h"
 #include "launcher/failure/exit_code.h"
-#include "launcher/worker/reap.h"
-#include "launcher/ssh/remote_agent.h"
+#include "launcher/membership/server_supervisor.h"
 #include "launcher/ssh/proxy_job.h"
+#include "launcher/ssh/remote_agent.h"
 #include "launcher/ssh/remote_tree.h"
+#include "launcher/worker/reap.h"
 #include "launcher/worker/signals.h"
 
 enum {

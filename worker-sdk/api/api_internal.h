@@ -34,8 +34,8 @@ int ddp__comm_new_for_reducer(ddp_comm *c, ddp_comm **own);
 
 /* ---- bootstrap.c ----
  *
- * Gets a store for a world that ddprun did not start: torchrun's,
- * or a server that rank 0 starts and the others find through their launcher. */
+ * Gets a store for a world that ddprun did not start: torchrun's, or a server
+ * that rank 0 starts and the others find through their launcher. */
 
 /* Sets *kv within timeout_ms (< 0: no limit) and completes env: sizes, local
  * ranks, nodes and this node's address where they were unknown (-1). If
@@ -45,8 +45,8 @@ int ddp__bootstrap_open(struct ddp__kv **kv, struct ddp__env *env,
 
 /* ---- events.c ----
  *
- * TensorBoard's event file format: records with checksums, each an
- * Event of its protobuf. Pure: knows neither files nor clocks. */
+ * TensorBoard's event file format: records with checksums, each an Event of its
+ * protobuf. Pure: knows neither files nor clocks. */
 
 /* CRC-32C, as in iSCSI: for "123456789" it is 0xE3069283. */
 uint32_t ddp__crc32c(const void *data, size_t size);

@@ -56,8 +56,8 @@ enum finding_verdict check_verdict(const struct check *c);
 
 /* ---- report.c ----
  *
- * The results of a check as a table for people, in which what is
- * wrong and what differs is marked, and as JSON (docs/ddprun-check.1). */
+ * The results of a check as a table for people, in which what is wrong and what
+ * differs is marked, and as JSON (docs/ddprun-check.1). */
 
 /* Appends the table. */
 void report_put_table(struct buf *out, const struct check *c);

@@ -175,10 +175,9 @@ void ddp__comm_free(struct ddp_comm *c);
 
 /* ---- store.c ----
  *
- * The world's store, used by one thread at a time: the program's, in a
- * store call, or its progress thread, which asks why a rank left. Where no
- * progress thread can exist (in ddp_init, on nccl) world->kv is used
- * directly. */
+ * The world's store, used by one thread at a time: the program's, in a store
+ * call, or its progress thread, which asks why a rank left. Where no progress
+ * thread can exist (in ddp_init, on nccl) world->kv is used directly. */
 
 /* For the program: waits for the progress thread's short question. Copy the
  * data that kv returns before you give the store back. */

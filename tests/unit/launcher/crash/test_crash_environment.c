@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/crash/crash_environment.h"
+#include "launcher/crash/crash_internal.h"
 #include "launcher/crash/crash_record.h"
 #include "tests/unit/run_case.h"
 

@@ -1,0 +1,53 @@
+/* crash_internal.h: the parts of the library that workers preload, for
+ * crash_handler.c. */
+#ifndef LAUNCHER_CRASH_INTERNAL_H
+#define LAUNCHER_CRASH_INTERNAL_H
+
+#include <stdint.h>
+
+/* ---- crash_environment.c ----
+ *
+ * The library's two variables in the environment of the program that has loaded
+ * it, for crash_handler.c, whose library it is in. */
+
+/* CRASH_VARIABLE's value, or NULL. */
+const char *crash_environment_find(void);
+
+/* Takes the library of that agent out of LD_PRELOAD, and CRASH_VARIABLE out of
+ * the environment, unless this program is known to start others in its place:
+ * a shell, Python, env, numactl and their like. What other programs start may
+ * run as another user, in another container or on another host, where the
+ * dynamic loader would complain that it cannot preload the library. Call it
+ * before main. */
+void crash_environment_leave(int32_t agent);
+
+/* ---- crash_python.c ----
+ *
+ * The frames of Python of a thread that dies, for crash_handler.c, whose
+ * library it is in. */
+
+/* Writes them, as faulthandler prints them, to the record of the slot at that
+ * offset of fd; nothing if the process has no Python. tid is the caller's. A
+ * damaged interpreter costs the frames, and half a second at most. Leaves the
+ * actions of SIGSEGV, SIGBUS and SIGALRM changed. */
+void crash_python_put(int fd, uint64_t slot, int32_t tid);
+
+/* ---- crash_threads.c ----
+ *
+ * An alternate signal stack for each thread that the program starts, for
+ * crash_handler.c, whose library it is in: without one, the kernel cannot run a
+ * handler when the thread's stack has overflowed. */
+
+enum { CRASH_ALT_STACK = 64 << 10 };
+
+/* From now on, pthread_create prepares its threads; until then, it only passes
+ * the call on. Called once, before main. */
+void crash_threads_begin(void);
+
+/* The library's dlsym(RTLD_NEXT, name), or NULL. In crash_handler.c. */
+void *crash_find_next(const char *name);
+/* The function of that name in the libpthread of a glibc before 2.34, or NULL.
+ * In crash_handler.c. */
+void *crash_find_in_pthread(const char *name);
+
+#endif
