@@ -19,7 +19,8 @@ class Kind:
     each."""
 
     def __init__(self):
-        self.faults = self.trials = self.well = self.later = self.named = 0
+        self.faults = self.trials = self.well = self.named = 0
+        self.later = self.known = 0  # older logs do not have the rounds
         self.promises = collections.Counter()
 
     def add(self, row, faults):
@@ -30,12 +31,13 @@ class Kind:
         if 0 in row["codes"].values():
             self.well += 1
             self.later += row.get("rounds", 1) > 1
+            self.known += "rounds" in row
         else:
             self.named += "cause" not in kinds
 
-    def cells(self, has_rounds):
+    def cells(self):
         return [self.faults, self.trials, self.well,
-                self.later if has_rounds else "-", self.named,
+                "%d of %d" % (self.later, self.known), self.named,
                 list_counts(self.promises)]
 
 
@@ -50,7 +52,6 @@ class Table:
         self.kinds = collections.defaultdict(Kind)
         self.all, self.ways = Kind(), collections.Counter()
         self.bad = self.must = self.busy = 0
-        self.has_rounds = False
 
     def add(self, row):
         done = collections.Counter(row["done"])
@@ -58,7 +59,6 @@ class Table:
         self.bad += len(row["violations"]) > 0
         self.must += row["must"]
         self.busy += row.get("busy", False)
-        self.has_rounds |= "rounds" in row
         self.ways[row["way"]] += 1
         for kind in done or ["none"]:
             self.kinds[kind].add(row, done[kind])
@@ -66,7 +66,7 @@ class Table:
     def __str__(self):
         rows = sorted(self.kinds.items()) + [("**all**", self.all)]
         lines = [HEAD, ["---"] * len(HEAD)]
-        lines += [[name] + [str(c) for c in kind.cells(self.has_rounds)]
+        lines += [[name] + [str(c) for c in kind.cells()]
                   for name, kind in rows]
         text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
         lines = ["%d trials (%s)" % (self.all.trials, list_counts(self.ways)),
