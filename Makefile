@@ -110,7 +110,7 @@ has_dnnl := $(shell printf '\043include <oneapi/dnnl/dnnl.h>\n' | $(CC) $(CFLAGS
 
 programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
-completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
+completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
 .PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
@@ -120,7 +120,6 @@ sdk: $(libs) $(O)/ddp.pc $(O)/man/ddp_init.3
 no-trainers:
 	@echo "no oneDNN (libdnnl-dev): the trainers are left out"
 deps: ; @sh ./deps.sh tests
-
 build-deps: ; @sh ./deps.sh
 
 # This file contains the flags: a change of them rebuilds everything.
@@ -224,9 +223,9 @@ $(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/d
 $(O)/generate: $(call objs,docs/generate.c launcher/config/config_options.c) $(base_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
 
-$(O)/completion/ddprun.bash: $(O)/ddprun
+$(O)/completion/ddprun.%: $(O)/ddprun
 	@mkdir -p $(@D)
-	$(Q)$(O)/ddprun --print-completion bash >$@
+	$(Q)$(O)/ddprun --print-completion $* >$@
 $(O)/completion/_ddprun: $(O)/ddprun
 	@mkdir -p $(@D)
 	$(Q)$(O)/ddprun --print-completion zsh >$@
@@ -551,7 +550,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man3 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d \
 		$(DESTDIR)$(PREFIX)/share/ddprun/slurm \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system
 	for f in systemd/*; do \
@@ -572,6 +571,7 @@ install: all
 	cp -P $(O)/man/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(O)/completion/ddprun.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ddprun
 	install -m 644 $(O)/completion/_ddprun $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	install -m 644 $(O)/completion/ddprun.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	@# programs that are linked with libddp.so must find it when they start
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 

@@ -411,6 +411,9 @@ void option_print_help(const struct option_spec *table)
 		char letter[8] = "    ";
 		int col;
 
+		if (s->heading)
+			printf("%s%s:\n", s == table ? "" : "\n",
+			       s->heading);
 		if (s->letter)
 			snprintf(letter, sizeof(letter), "-%c, ", s->letter);
 		col = snprintf(head, sizeof(head), "  %s--%s%s%s", letter,

@@ -42,6 +42,8 @@ struct option_spec {
 	 * option follows, or, where arg is a list of literal values, none of
 	 * them; NULL: a value is required. */
 	const char *bare;
+	/* --help prints it before this row: the group that begins here */
+	const char *heading;
 };
 
 /* Whether the option takes an argument. */

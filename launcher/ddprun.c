@@ -129,6 +129,36 @@ static int ddprun_run_here(struct config *config,
 	return ddprun_run_agent(config, parts, open_files);
 }
 
+/* A program that is not found may be a command that was mistyped. */
+static void ddprun_suggest(const char *word, struct err *why)
+{
+	static const struct {
+		const char *typed, *meant;
+	} words[] = {
+		{"check", "check"}, {"doctor", "doctor"}, {"dump", "dump"},
+		{"help", "--help"}, {"status", "status"}, {"top", "top"},
+		{"version", "--version"},
+		{"install-mpiexec", "install-mpiexec"},
+		{"install-torchrun", "install-torchrun"},
+	};
+	const size_t n = sizeof(words) / sizeof(*words);
+	size_t best = n;
+	int least = 3; /* letters that may differ, and fewer than half */
+
+	for (size_t i = 0; i < n; i++) {
+		int d = option_distance(word, words[i].typed);
+
+		if (d < least && 2 * (size_t)d < strlen(words[i].typed)) {
+			least = d;
+			best = i;
+		}
+	}
+	if (best < n)
+		snprintf(why->text + strlen(why->text),
+			 sizeof(why->text) - strlen(why->text),
+			 "; did you mean ddprun %s?", words[best].meant);
+}
+
 static int ddprun_run(struct config *config)
 {
 	struct plan_parts parts = {.program = {NULL}};
@@ -141,6 +171,9 @@ static int ddprun_run(struct config *config)
 	launch_env_restore(&config->env);
 	unable.exit_code = preflight_run(&parts, config, &open_files,
 					 &unable.why);
+	if (unable.exit_code == EXIT_NOT_FOUND && !config->roles.n &&
+	    !config->module && !strchr(config->words[0], '/'))
+		ddprun_suggest(config->words[0], &unable.why);
 	rc = ddprun_run_here(config, &parts, &unable, open_files);
 	preflight_release(&parts);
 	if (config->nports &&

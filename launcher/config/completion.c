@@ -194,10 +194,74 @@ static void completion_print_zsh(void)
 	       "\t'*::arguments:_normal'\n");
 }
 
+/* Text in fish's single quotes. */
+static void completion_print_fish_text(const char *text)
+{
+	putchar('\'');
+	for (; *text; text++) {
+		if (strchr("'\\", *text))
+			putchar('\\');
+		putchar(*text);
+	}
+	putchar('\'');
+}
+
+static void completion_print_fish_options(const struct option_spec *table,
+					  const char *where)
+{
+	char help[OPTION_HELP_MAX];
+
+	for (const struct option_spec *s = table; s->name; s++) {
+		printf("complete -c ddprun -n '%s' -l %s", where, s->name);
+		if (s->letter)
+			printf(" -s %c", s->letter);
+		if (option_takes_value(s) && strcmp(s->arg, "DIR") == 0) {
+			printf(" -x -a '(__fish_complete_directories)'");
+		} else if (option_takes_value(s) && completion_has_values(s)) {
+			printf(" -x -a '");
+			completion_print_values(s->arg, ' ');
+			putchar('\'');
+		} else if (option_takes_value(s)) {
+			printf(" -r");
+		}
+		printf(" -d ");
+		completion_print_fish_text(option_help(s, help));
+		putchar('\n');
+	}
+}
+
+static void completion_print_fish(void)
+{
+	char where[64];
+
+	printf("# fish completion for ddprun, made from its table of options\n"
+	       "# the command line so far: is its first word that command?\n"
+	       "function __ddprun_command\n"
+	       "\tset -l words (commandline -opc)\n"
+	       "\tset -q words[2]; and contains -- $words[2] $argv\n"
+	       "end\n"
+	       "function __ddprun_first\n"
+	       "\ttest (count (commandline -opc)) = 1\n"
+	       "end\n"
+	       "complete -c ddprun -n __ddprun_first -a 'check doctor dump "
+	       "status top install-mpiexec install-torchrun'\n"
+	       "complete -c ddprun -n 'not __ddprun_command dump status top' "
+	       "-a '(__fish_complete_command)'\n");
+	for (int i = 0; i < SUBCOMMANDS; i++) {
+		snprintf(where, sizeof(where), "__ddprun_command %s",
+			 subcommands[i].name);
+		completion_print_fish_options(subcommands[i].options, where);
+	}
+	completion_print_fish_options(config_options,
+				      "not __ddprun_command dump status top");
+}
+
 void config_print_completion(const char *shell)
 {
 	if (shell[0] == 'b')
 		completion_print_bash();
+	else if (shell[0] == 'f')
+		completion_print_fish();
 	else
 		completion_print_zsh();
 }

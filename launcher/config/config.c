@@ -402,12 +402,12 @@ static int config_decide(struct config *c, struct err *e)
 /* For --print-completion, which has no program to check. */
 static int config_check_completion(const struct config *c, struct err *e)
 {
-	static const char *const shells[] = {"bash", "zsh", NULL};
+	static const char *const shells[] = {"bash", "zsh", "fish", NULL};
 
 	if (config_is_one_of(c->print_completion, shells))
 		return CONFIG_WANT_COMPLETION;
-	return err_set(e, ERR_USAGE, "--print-completion '%s': give bash or "
-		       "zsh", c->print_completion);
+	return err_set(e, ERR_USAGE, "--print-completion '%s': give bash, "
+		       "zsh or fish", c->print_completion);
 }
 
 /* An option whose value is empty, as that of a variable that is not set, counts
@@ -531,12 +531,25 @@ void config_release(struct config *c)
 void config_print_help(void)
 {
 	printf("usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS]\n"
+	       "       ddprun COMMAND [OPTIONS]\n"
 	       "\n"
 	       "Starts PROGRAM as the workers of a distributed job and "
 	       "supervises them. Run it\n"
 	       "once on each node. $PYTHON_EXEC, else python3, runs a PROGRAM "
 	       "that ends with\n"
 	       ".py.\n"
+	       "\n"
+	       "commands, each of which has its own --help:\n"
+	       "  check   check the nodes of a job, and the network between "
+	       "them\n"
+	       "  doctor  report what is found on the hosts, and what is "
+	       "wrong\n"
+	       "  dump    show what each rank of a running job does, with "
+	       "stacks\n"
+	       "  status  show the nodes and ranks of a running job\n"
+	       "  top     show running jobs on a screen\n"
+	       "  install-mpiexec, install-torchrun\n"
+	       "          make ddprun known by these names in a folder\n"
 	       "\n");
 	option_print_help(config_options);
 	printf("\n"

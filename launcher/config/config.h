@@ -155,7 +155,7 @@ void config_release(struct config *c);
 int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);
 
 void config_print_help(void);
-/* The completion script of bash or zsh (completion.c). */
+/* The completion script of bash, zsh or fish (completion.c). */
 void config_print_completion(const char *shell);
 
 #endif

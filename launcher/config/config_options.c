@@ -19,7 +19,8 @@
 	.min = low, .max = 1e9, .arg = "SECONDS", .env = env_, .help = help_
 
 const struct option_spec config_options[] = {
-	{TEXT("nnodes", nnodes_text, "N|MIN:MAX", "PET_NNODES",
+	{.heading = "nodes and workers",
+	 TEXT("nnodes", nnodes_text, "N|MIN:MAX", "PET_NNODES",
 	      "Number of nodes, each of which runs this command ({}; under "
 	      "Slurm, the step's nodes). MIN:MAX lets nodes join and leave. "
 	      "Additional nodes wait as spares."),
@@ -86,7 +87,8 @@ const struct option_spec config_options[] = {
 	 .given_offset = AT(node_rank_given),
 	 .more = "The node that hosts the server comes first, then the others "
 		 "in order of address."},
-	{TEXT("rdzv-endpoint", endpoint_text, "HOST[:PORT],...",
+	{.heading = "how nodes meet",
+	 TEXT("rdzv-endpoint", endpoint_text, "HOST[:PORT],...",
 	      "PET_RDZV_ENDPOINT",
 	      "Where the nodes meet; the node that has this address hosts the "
 	      "server. Default: --master-addr; under Slurm, the step's first "
@@ -193,7 +195,8 @@ const struct option_spec config_options[] = {
 	 .more = "Sets DDP_ENCRYPT_DATA=1 for the workers. It does not cover "
 		 "the connections of NCCL, gloo, MPI and PyTorch's store. Not "
 		 "with --auth none, which would send the key unencrypted."},
-	{TEXT("multi-prog", multi_prog, "FILE", NULL,
+	{.heading = "several programs",
+	 TEXT("multi-prog", multi_prog, "FILE", NULL,
 	      "Start several programs, one for each line 'RANKS PROGRAM "
 	      "[ARGUMENTS]', as srun does (docs: several programs)."),
 	 .yields = 1,
@@ -208,7 +211,8 @@ const struct option_spec config_options[] = {
 	      "The role of this node's workers: ROLE_NAME. ROLE_RANK and "
 	      "ROLE_WORLD_SIZE count the workers of the same role ({})."),
 	 .def = CONFIG_ROLE},
-	{INT("max-restarts", max_restarts, 0, 1000000, "N",
+	{.heading = "failures and restarts",
+	 INT("max-restarts", max_restarts, 0, 1000000, "N",
 	     "PET_MAX_RESTARTS",
 	     "Start all workers again after a failure, up to N times ({})."),
 	 .def = "0",
@@ -294,7 +298,8 @@ const struct option_spec config_options[] = {
 		 "For compatibility with torchrun: no effect, because ddprun "
 		 "reacts to events and does not poll."),
 	 .def = "0.1"},
-	{TEXT("signals-to-handle", signals_to_handle, "NAME,...",
+	{.heading = "signals and standard input",
+	 TEXT("signals-to-handle", signals_to_handle, "NAME,...",
 	      "PET_SIGNALS_TO_HANDLE",
 	      "Signals that end the job; the workers get the same signal "
 	      "({})."),
@@ -316,7 +321,8 @@ const struct option_spec config_options[] = {
 	      "it."),
 	 .def = "0",
 	 .yields = 1},
-	{TEXT("mpi", mpi, "auto|pmi|pmix|none", "PET_MPI",
+	{.heading = "how programs start",
+	 TEXT("mpi", mpi, "auto|pmi|pmix|none", "PET_MPI",
 	      "Serve MPI's start-up to the workers: by PMI-1, by PMIx, or not. "
 	      "With auto, as PROGRAM's library needs it ({}): PMI-1 "
 	      "for MPICH, Intel MPI and NVSHMEM, PMIx for Open MPI."),
@@ -371,7 +377,8 @@ const struct option_spec config_options[] = {
 	      "For compatibility with torchrun: no effect, because ddprun "
 	      "starts programs."),
 	 .def = "spawn"},
-	{FLAG("virtual-local-rank", virtual_local_rank,
+	{.heading = "GPUs, CPUs and network interfaces",
+	 FLAG("virtual-local-rank", virtual_local_rank,
 	      "PET_VIRTUAL_LOCAL_RANK",
 	      "Each worker has LOCAL_RANK=0 and sees one GPU, its own."),
 	 .more = "CUDA_VISIBLE_DEVICES becomes the worker's entry of the "
@@ -405,7 +412,8 @@ const struct option_spec config_options[] = {
 	 .more = "Sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, each unless "
 		 "it is set. NCCL's data over InfiniBand does not use this "
 		 "interface, only its bootstrap does."},
-	{TEXT("wrap", wrap, "COMMAND", "PET_WRAP",
+	{.heading = "output, logs and debugging",
+	 TEXT("wrap", wrap, "COMMAND", "PET_WRAP",
 	      "Run each worker under this command: 'gdb -batch -ex run "
 	      "--args', valgrind, a profiler."),
 	 .yields = 1,
@@ -473,7 +481,8 @@ const struct option_spec config_options[] = {
 	      "Do not preload a library into the workers; the failure page "
 	      "then has no stack of a worker that crashed."),
 	 .yields = 1},
-	{TEXT("preflight", preflight, "quick|full|none", "PET_PREFLIGHT",
+	{.heading = "checks",
+	 TEXT("preflight", preflight, "quick|full|none", "PET_PREFLIGHT",
 	      "Check all nodes and the network between them before PROGRAM "
 	      "starts, as ddprun check does (alone: quick, about 2 s; default: "
 	      "{})."),
@@ -500,7 +509,8 @@ const struct option_spec config_options[] = {
 	      "For --preflight and ddprun check: write the results as JSON to "
 	      "FILE on node 0; -: to stdout, instead of the table."),
 	 .yields = 1},
-	{FLAG("dry-run", dry_run, "PET_DRY_RUN",
+	{.heading = "other",
+	 FLAG("dry-run", dry_run, "PET_DRY_RUN",
 	      "Print each worker's command, environment and placement on this "
 	      "node, and start nothing."),
 	 .yields = 1},
@@ -511,7 +521,7 @@ const struct option_spec config_options[] = {
 	{FLAG("use-env", use_env, NULL,
 	      "With --legacy-launch: do not add that argument."),
 	 .yields = 1},
-	{TEXT("print-completion", print_completion, "bash|zsh", NULL,
+	{TEXT("print-completion", print_completion, "bash|zsh|fish", NULL,
 	      "Print the completion script of that shell, and exit.")},
 	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
 	 .help = "Show this."},

@@ -253,8 +253,19 @@ refused() {
 @test "--help and --version print and exit" {
 	expect 0 ddprun --help
 	has "$out" '^usage: ddprun \[OPTIONS\] PROGRAM \[ARGUMENTS\]$'
+	has "$out" '^  doctor  report what is found'
+	has "$out" '^failures and restarts:$'
 	has "$out" '--nproc-per-node N'
 	[ -z "$(awk 'length > 80' <<<"$out")" ]
 	expect 0 ddprun --version
 	has "$out" '^ddprun [0-9]+\.[0-9]+\.[0-9]+$'
+}
+
+@test "a mistyped command gets a hint, and another missing program gets none" {
+	expect 127 ddprun statsu
+	has "$err" "; did you mean ddprun status\\?\$"
+	expect 127 ddprun help
+	has "$err" '; did you mean ddprun --help\?$'
+	expect 127 ddprun no-such-program
+	lacks "$err" 'did you mean'
 }

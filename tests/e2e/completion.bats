@@ -68,6 +68,21 @@ complete_words() {
 	zsh -n "$O/completion/_ddprun"
 }
 
+@test "fish completes commands, options and values" {
+	command -v fish >/dev/null || skip "fish is not installed"
+	# offered LINE: the words that fish offers for it, without descriptions
+	offered() {
+		HOME=$T fish --no-config -c 'source $argv[1]; complete -C $argv[2]' \
+			"$O/completion/ddprun.fish" "$1" 2>fish.err | cut -f 1
+		[ ! -s fish.err ]
+	}
+	[ "$(offered 'ddprun --nproc-per-node c')" = cpu ]
+	[ "$(offered 'ddprun status --js')" = --json ]
+	[ "$(offered 'ddprun doctor --hostf')" = --hostfile ]
+	[ -z "$(offered 'ddprun dump --nnod')" ]
+	offered 'ddprun doc' | grep -x doctor
+}
+
 @test "each option is in everything that is generated from the table" {
 	local option options
 	options=$(ddprun --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' |
@@ -76,6 +91,7 @@ complete_words() {
 	for option in $options; do
 		grep -qF -e "$option " "$O/completion/ddprun.bash"
 		grep -qE -e "$option[]=[}]" "$O/completion/_ddprun"
+		grep -qE -e " -l ${option#--} " "$O/completion/ddprun.fish"
 		"$O/generate" | sed 's/\\//g' |
 			grep -qE -e "^\\.It (Fl [a-z] , )?Fl ${option#-}( |\$)"
 	done
