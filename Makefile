@@ -358,9 +358,9 @@ $(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(ddp_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
 
 # Plans convolutions for GPUs that are not there.
-conv_plans := $(if $(has_cudnn),$(O)/gpu/conv_plans)
-$(call objs,tests/gpu/conv_plans.c): extra_cflags = -isystem $(CUDA)/include
-$(O)/gpu/conv_plans: $(call objs,tests/gpu/conv_plans.c trainers/cuda/conv_plan.c trainers/cuda/layout.c trainers/models/resnet_layers.c base/error.c base/file.c)
+conv_plans := $(if $(has_cudnn),$(O)/gpu/conv_plans $(O)/gpu/fused_plans)
+$(call objs,tests/gpu/conv_plans.c tests/gpu/fused_plans.c): extra_cflags = -isystem $(CUDA)/include
+$(O)/gpu/conv_plans $(O)/gpu/fused_plans: $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(call objs,trainers/cuda/conv_plan.c trainers/cuda/layout.c trainers/models/resnet_layers.c base/error.c base/file.c)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudnn -lm -ldl

@@ -63,3 +63,36 @@ plans() { # DEVICE: every convolution has a plan at each precision
 	has "$out" '^forward .* -1 x .*cuDNN: CUDNN_STATUS_BAD_PARAM$'
 	has "$out" '^# 58 shapes, 172 passes, 172 without a plan'
 }
+
+# A convolution with the batch normalizations around it, in one kernel. The numbers are
+# cuDNN 9.19's; an update of cuDNN may change them; then docs/gpu-tests.md changes as well.
+fusions() { # DEVICE TYPE STATS PROLOGUE BY_WEIGHT BY_X: shapes with a plan
+	start fused "$O/gpu/fused_plans" "$devices/$1.json" "$2"
+	finish fused -
+	[ "$status" != 77 ] || skip "$out"
+	[ "$status" = 0 ]
+	has "$out" "^forward \+ statistics: $3 of 58 shapes"
+	has "$out" "^scale, bias, ReLU \+ forward \+ statistics: $4 of 56 shapes"
+	has "$out" "^scale, bias, ReLU \+ by_weight: $5 of 56 shapes"
+	has "$out" "^by_x \+ dReLU \+ sums of dBN: $6 of 56 shapes"
+}
+
+@test "on A100, H100 and H200 all fp16 convolutions but a stem can be fused" {
+	local device
+	for device in a100 h100 h200; do
+		fusions $device fp16 57 56 56 56
+		[ "$(grep ^none <<<"$out")" = "none: forward + statistics: 256 x 8 @ 224, 64 of 7 x 7 / 2: no engine" ]
+	done
+}
+
+@test "on a B200 the fp16 statistics have no deterministic engine" {
+	fusions b200 fp16 0 0 56 56
+	has "$out" '^none: forward \+ statistics: .* 1 not deterministic$'
+}
+
+@test "no bf16 convolution can be fused" {
+	local device
+	for device in a100 h100 h200 b200; do
+		fusions $device bf16 0 0 0 0
+	done
+}

@@ -28,7 +28,7 @@ struct conv_plan {
 	enum conv_pass pass;
 	cudnnBackendDescriptor_t part[PARTS_MAX]; /* the graph's */
 	int parts;
-	cudnnBackendDescriptor_t graph; /* the last part */
+	cudnnBackendDescriptor_t graph; /* the last part, or the caller's */
 	struct config config[CONV_CONFIGS_MAX];
 	int count;
 	int taken; /* -1: none */
@@ -395,28 +395,56 @@ static void plan_ask(struct conv_plan *p, cudnnBackendHeurMode_t mode)
 	plan_destroy(&heuristic);
 }
 
+static struct conv_plan *plan_new(const struct conv_target *t,
+				  const struct conv_shape *s)
+{
+	struct conv_plan *p = calloc(1, sizeof(*p));
+
+	if (p) {
+		p->target = t;
+		p->shape = *s;
+		p->taken = -1;
+	}
+	return p;
+}
+
+static void plan_ask_all(struct conv_plan *p)
+{
+	plan_ask(p, CUDNN_HEUR_MODE_A);
+	plan_ask(p, CUDNN_HEUR_MODE_FALLBACK);
+}
+
 cudnnStatus_t conv_plan_open(const struct conv_target *t,
 			     const struct conv_shape *s, enum conv_pass pass,
 			     struct conv_plan **out)
 {
-	struct conv_plan *p = calloc(1, sizeof(*p));
+	struct conv_plan *p = plan_new(t, s);
 	cudnnStatus_t rc;
 
 	*out = NULL;
 	if (!p)
 		return CUDNN_STATUS_ALLOC_FAILED;
-	p->target = t;
-	p->shape = *s;
 	p->pass = pass;
-	p->taken = -1;
 	rc = plan_graph(p);
 	if (rc) {
 		conv_plan_close(p);
 		return rc;
 	}
-	plan_ask(p, CUDNN_HEUR_MODE_A);
-	plan_ask(p, CUDNN_HEUR_MODE_FALLBACK);
+	plan_ask_all(p);
 	*out = p;
+	return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t conv_plan_open_graph(const struct conv_target *t,
+				   const struct conv_shape *s,
+				   cudnnBackendDescriptor_t graph,
+				   struct conv_plan **out)
+{
+	*out = plan_new(t, s);
+	if (!*out)
+		return CUDNN_STATUS_ALLOC_FAILED;
+	(*out)->graph = graph;
+	plan_ask_all(*out);
 	return CUDNN_STATUS_SUCCESS;
 }
 

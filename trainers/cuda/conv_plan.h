@@ -47,6 +47,12 @@ struct conv_plan;
 cudnnStatus_t conv_plan_open(const struct conv_target *t,
 			     const struct conv_shape *s, enum conv_pass pass,
 			     struct conv_plan **out);
+/* As conv_plan_open, for an operation graph that the caller has built and that
+ * outlives *out; it may be asked for, but not run. s says what it may round. */
+cudnnStatus_t conv_plan_open_graph(const struct conv_target *t,
+				   const struct conv_shape *s,
+				   cudnnBackendDescriptor_t graph,
+				   struct conv_plan **out);
 void conv_plan_close(struct conv_plan *p);
 int conv_plan_count(const struct conv_plan *p);
 
