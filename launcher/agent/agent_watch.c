@@ -56,8 +56,17 @@ static void agent_put_stderr(void *owner, uint32_t local_rank, time_t since,
 	watch_put_stderr(&a->watch, local_rank, since, out);
 }
 
+static void agent_put_dead_child(void *owner, uint32_t local_rank,
+				 struct buf *out)
+{
+	struct agent *a = owner;
+
+	watch_put_dead_child(&a->watch, local_rank, out);
+}
+
 void agent_init_watch(struct agent *a)
 {
+	a->failure.put_dead_child = agent_put_dead_child;
 	a->failure.put_stderr = agent_put_stderr;
 	a->failure.owner = a;
 	a->watch.owner = a;

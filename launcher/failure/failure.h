@@ -28,6 +28,9 @@ struct failure {
 	 * NULL: not known. */
 	void (*put_stderr)(void *owner, uint32_t local_rank, time_t since,
 			   struct buf *out);
+	/* As watch_put_dead_child; NULL: not known. */
+	void (*put_dead_child)(void *owner, uint32_t local_rank,
+			       struct buf *out);
 	void *owner;
 	char host[SOCK_HOST_MAX];
 	struct postmortem postmortem;

@@ -44,6 +44,20 @@ static void failure_put_last_words(const struct failure *f, struct buf *part,
 			crash->python_place.len);
 }
 
+/* What a worker says of itself is often only that a child did not answer. */
+static void failure_put_dead_child(const struct failure *f, struct buf *part,
+				   const struct worker *w)
+{
+	struct buf dead = BUF_INIT(POSTMORTEM_WHY_MAX);
+
+	if (f->put_dead_child && !w->signal)
+		f->put_dead_child(f->owner, w->local_rank, &dead);
+	if (dead.len && !dead.failed)
+		buf_printf(part, part->len ? " (%.*s)" : "%.*s",
+			   (int)dead.len, dead.data);
+	buf_release(&dead);
+}
+
 static void failure_put_meaning(struct failure *f, struct buf *part,
 				const struct postmortem_death *d,
 				const struct crash_report *crash)
@@ -121,6 +135,8 @@ void failure_find_cause(struct failure *f, const struct worker *w,
 	failure_put_part(f, &part);
 	if (!f->why.len)
 		failure_put_last_words(f, &part, w, crash);
+	if (!crash->signal)
+		failure_put_dead_child(f, &part, w);
 	failure_put_part(f, &part);
 	if (!is_shells)
 		failure_put_descendant(&part, crash);

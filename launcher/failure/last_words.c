@@ -187,13 +187,24 @@ static void last_words_put_cut(struct buf *out, struct slice s)
 	buf_put(out, s.data, s.len);
 }
 
+/* "RuntimeError: DataLoader worker (pid 812) is killed by signal: Killed.": the
+ * exception that follows from it says less. */
+static int last_words_find_killed(const struct last_words_lines *ls)
+{
+	for (int i = ls->n - 1; i >= 0; i--)
+		if (last_words_is_exception(ls->line[i]) &&
+		    last_words_has(ls->line[i], ") is killed by signal: "))
+			return i;
+	return -1;
+}
+
 /* The exception behind the last frame of the last traceback. */
 static int last_words_put_traceback(struct buf *out,
 				    const struct last_words_lines *ls,
 				    int must_be_last)
 {
 	struct slice path, line;
-	int frame, at;
+	int frame, at, killed = -1;
 
 	for (frame = ls->n - 1; frame >= 0; frame--)
 		if (last_words_frame(ls->line[frame], &path, &line))
@@ -206,7 +217,9 @@ static int last_words_put_traceback(struct buf *out,
 	if (at >= ls->n || !last_words_exception(ls->line[at]) ||
 	    (must_be_last && at != ls->n - 1))
 		return 0;
-	last_words_put_cut(out, ls->line[at]);
+	if (last_words_has(ls->line[at], " exited unexpectedly"))
+		killed = last_words_find_killed(ls);
+	last_words_put_cut(out, ls->line[killed >= 0 ? killed : at]);
 	last_words_put_place(out, ls, frame, -1);
 	return 1;
 }

@@ -186,7 +186,8 @@ static enum wire_doing activity_classify(const struct activity *a,
 		return RANK_BUSY;
 	if (now->state == 'D')
 		return now->syncs ? RANK_WORKS : RANK_BLOCKED;
-	return now->calls || now->step >= 0 || now->cpu_ms >= STARTED_MS
+	return now->calls || now->step >= 0 || now->dead_pid ||
+			       now->cpu_ms >= STARTED_MS
 		       ? RANK_IDLE
 		       : RANK_STARTS;
 }

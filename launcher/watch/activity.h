@@ -31,6 +31,10 @@ struct activity_sample {
 	char state;	    /* as in /proc/PID/stat; 0: not known */
 	char sleeps_in[48]; /* the kernel's function, or "" */
 	int syncs;	    /* in fsync or the like, to a local disk */
+	/* a child that was killed and is not reaped; 0: none */
+	int64_t dead_pid;
+	int dead_signal;
+	char dead_name[16];
 	int handles; /* the fault (SIGSEGV, ...) in whose handler its main
 		      * thread seems to be; 0: none */
 };

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,6 +24,8 @@ struct sampler_process {
 	char state;
 	uint64_t cpu_ms, faults;
 	int handles;
+	int killed_by; /* a zombie's signal, if that is a failure; 0: none */
+	char name[16];
 };
 
 static uint64_t sampler_ticks_ms(unsigned long ticks)
@@ -66,6 +69,28 @@ static int sampler_handled_signal(const char *state)
 	return n == 1 && caught & 1UL << (number - 1) ? number : 0;
 }
 
+/* The signal that killed a zombie. Programs end their own children by SIGTERM
+ * and the like. */
+static int sampler_fatal_signal(const char *state)
+{
+	const char *at = sampler_field(state, 52);
+	int status = 0;
+
+	if (state[0] != 'Z' || !at || sscanf(at, "%d", &status) != 1 ||
+	    !WIFSIGNALED(status))
+		return 0;
+	switch (WTERMSIG(status)) {
+	case SIGTERM:
+	case SIGINT:
+	case SIGHUP:
+	case SIGPIPE:
+	case SIGQUIT:
+		return 0;
+	default:
+		return WTERMSIG(status);
+	}
+}
+
 static int sampler_read_stat(struct sampler_process *p)
 {
 	unsigned long minor = 0, major = 0, user = 0, kernel = 0;
@@ -83,6 +108,11 @@ static int sampler_read_stat(struct sampler_process *p)
 	p->cpu_ms = sampler_ticks_ms(user + kernel);
 	p->faults = minor + major;
 	p->handles = sampler_handled_signal(end + 2);
+	p->killed_by = sampler_fatal_signal(end + 2);
+	if (p->killed_by && strchr(text, '('))
+		snprintf(p->name, sizeof(p->name), "%.*s",
+			 (int)(end - strchr(text, '(') - 1),
+			 strchr(text, '(') + 1);
 	return 1;
 }
 
@@ -164,6 +194,11 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 		s->faults += p.faults;
 		s->io_bytes += sampler_read_io(p.pid);
 		s->processes += (uint64_t)p.pid;
+		if (i > 0 && p.killed_by) {
+			s->dead_pid = p.pid;
+			s->dead_signal = p.killed_by;
+			memcpy(s->dead_name, p.name, sizeof(p.name));
+		}
 		if (!program.pid || p.pid == recorded ||
 		    (program.pid != recorded && p.cpu_ms > program.cpu_ms))
 			program = p;

@@ -20,8 +20,9 @@ enum {
 	GROUPS_ROOM = 4096,
 	WHERE_MAX = 100,
 	SAID_MAX = 160,
+	DEAD_MAX = 100,
 	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX +
-		    SAID_MAX,
+		    SAID_MAX + DEAD_MAX,
 };
 
 /* DDP_TEST_WATCH_MS is for tests: nobody waits half a minute for a line there.
@@ -113,6 +114,28 @@ static void watch_put_said(struct watch *w, uint32_t i, char *out)
 	buf_release(&said);
 }
 
+/* "its process 812 (python3) was killed by signal 9 (SIGKILL)" */
+static void watch_put_dead(const struct activity_sample *s, struct buf *out)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (s->dead_pid)
+		buf_printf(out, "its process %lld (%s) was killed by signal %d "
+			   "(%s)", (long long)s->dead_pid, s->dead_name,
+			   s->dead_signal, signal_name(s->dead_signal, name));
+}
+
+/* The same in parentheses, into out[DEAD_MAX]. */
+static void watch_copy_dead(const struct activity_sample *s, char *out)
+{
+	struct buf dead = BUF_INIT(DEAD_MAX);
+
+	watch_put_dead(s, &dead);
+	if (dead.len && !dead.failed)
+		snprintf(out, DEAD_MAX, " (%.*s)", (int)dead.len, dead.data);
+	buf_release(&dead);
+}
+
 /* What a worker does; if it has been quiet, with its line of Python, and with
  * the connection that it tries to open. A process in the kernel may hold what a
  * reader of its memory needs. */
@@ -121,10 +144,11 @@ static char *watch_words(struct watch *w, uint32_t i,
 			 char *out)
 {
 	char where[PYTHON_WHERE_MAX] = "", connects[CONNECTS_WORDS_MAX] = "";
-	char said[SAID_MAX] = "";
+	char said[SAID_MAX] = "", dead[DEAD_MAX] = "";
 	struct watched *x = &w->workers[i];
 	struct err e = ERR_INIT;
 
+	watch_copy_dead(s, dead);
 	if (s->pid && s->state != 'D' && x->activity.doing != RANK_STARTS &&
 	    activity_quiet_ms(&x->activity, s->ns) > 2 * watch_tick_ms(w)) {
 		if (x->python.pid != s->pid || !x->python.runtime)
@@ -136,8 +160,9 @@ static char *watch_words(struct watch *w, uint32_t i,
 		else if (x->activity.doing == RANK_IDLE)
 			watch_put_said(w, i, said);
 	}
-	snprintf(out, WORDS_MAX, "%s%s%.*s%s%s", x->activity.words,
-		 *where ? " in " : "", WHERE_MAX - 8, where, connects, said);
+	snprintf(out, WORDS_MAX, "%s%s%.*s%s%s%s", x->activity.words,
+		 *where ? " in " : "", WHERE_MAX - 8, where, connects, dead,
+		 said);
 	return out;
 }
 
@@ -273,6 +298,26 @@ void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
 		    stderr_file_same(said, &w->workers[i].said))
 			return;
 	stderr_file_put(said, since, out);
+}
+
+void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
+			  struct buf *out)
+{
+	const struct activity *a;
+
+	if (!w->workers || local_rank >= w->group->n)
+		return;
+	a = &w->workers[local_rank].activity;
+	/* it may have reaped its child just before it ended */
+	for (unsigned i = 0; i < a->n && i < ACTIVITY_TICKS; i++) {
+		const struct activity_sample *s =
+			&a->past[(a->n - 1 - i) % ACTIVITY_TICKS];
+
+		if (!s->dead_pid)
+			continue;
+		watch_put_dead(s, out);
+		return;
+	}
 }
 
 static void watch_on_tick(uv_timer_t *t)

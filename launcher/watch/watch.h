@@ -58,6 +58,10 @@ void watch_report_failure(struct watch *w, uint32_t local_rank);
  * worker writes to the same file: the lines may be that one's. */
 void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
 		      struct buf *out);
+/* Appends which child of it was found killed and not reaped in the last looks:
+ * "its process 812 (python3) was killed by signal 9 (SIGKILL)". */
+void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
+			  struct buf *out);
 /* They are about to be stopped. */
 void watch_end(struct watch *w);
 /* The highest step that a worker has reported in the last round, plus 1; 0:

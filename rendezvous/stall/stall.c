@@ -242,13 +242,17 @@ static int stall_may_last(const struct wire_rank *w)
 static void stall_judge_wait(const struct stall *s, uint32_t waiter,
 			     struct stall_news *out)
 {
+	const struct wire_rank *w = &s->ranks[waiter].at;
 	uint32_t behind;
 	int64_t culprit = stall_follow(s, waiter, &behind);
 
+	/* a circle: a rank is in another call than the rest */
+	if (culprit < 0 && w->number)
+		culprit = stall_awaited(s, w, &behind);
 	stall_name(s, out, culprit < 0 ? waiter : (uint32_t)culprit,
 		   s->ranks[waiter].at.quiet_ms);
 	if (culprit >= 0 && out->doing != RANK_STOPPED &&
-	    stall_may_last(&s->ranks[waiter].at))
+	    stall_may_last(w))
 		out->doing = RANK_WORKS;
 	stall_describe_wait(s, waiter, culprit, behind, out);
 }
@@ -273,6 +277,28 @@ static int64_t stall_stopped_rank(const struct stall *s)
 {
 	for (uint32_t i = 0; i < s->world; i++)
 		if (stall_is_live(s, i) && stall_doing(s, i) == RANK_STOPPED)
+			return i;
+	return NOBODY;
+}
+
+static int stall_has_words(struct slice why, const char *const *words)
+{
+	for (; why.len && *words; words++)
+		if (memmem(why.data, why.len, *words, strlen(*words)))
+			return 1;
+	return 0;
+}
+
+/* An idle rank that has lost a thread or a process, as its agent's words say;
+ * NOBODY: there is none. */
+static int64_t stall_bereft_rank(const struct stall *s)
+{
+	static const char *const signs[] = {" (its process ",
+					    " (its stderr ends with: ", NULL};
+
+	for (uint32_t i = 0; i < s->world; i++)
+		if (stall_is_live(s, i) && stall_doing(s, i) == RANK_IDLE &&
+		    stall_has_words(s->ranks[i].at.words, signs))
 			return i;
 	return NOBODY;
 }
@@ -360,7 +386,9 @@ static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 	if (!live || (idle < live && stepping < live) ||
 	    least < s->patience_ms / SHORT)
 		return;
-	odd = stall_odd_rank(s);
+	odd = stall_bereft_rank(s);
+	if (odd == NOBODY)
+		odd = stall_odd_rank(s);
 	if (stepping == live) {
 		stall_name(s, out, (uint32_t)slowest, least);
 		stall_describe_alone(s, "no rank reports a step; ", out);
@@ -419,14 +447,6 @@ void stall_check(struct stall *s, struct stall_news *out)
 }
 
 /* ---- after a failure ---- */
-
-static int stall_has_words(struct slice why, const char *const *words)
-{
-	for (; why.len && *words; words++)
-		if (memmem(why.data, why.len, *words, strlen(*words)))
-			return 1;
-	return 0;
-}
 
 /* libddp's words, and those of NCCL and gloo. */
 int stall_is_timeout(struct slice why)
@@ -499,6 +519,8 @@ void stall_find_culprit(const struct stall *s, uint32_t victim,
 	found = stall_stopped_rank(s);
 	if (found == NOBODY)
 		found = stall_last_rank(s);
+	if (found == NOBODY)
+		found = stall_bereft_rank(s);
 	if (found == NOBODY)
 		found = stall_odd_rank(s);
 	if (found < 0 || found == victim || !stall_hangs(s, (uint32_t)found))

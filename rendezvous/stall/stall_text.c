@@ -44,9 +44,11 @@ static void stall_put_doing(const struct stall *s, struct buf *out,
 		buf_printf(out, "nothing is known about it");
 		return;
 	}
-	buf_printf(out, "it %.*s", SLICE_FMT(r->at.words));
-	if (r->at.doing == RANK_CALLS)
+	if (r->at.doing == RANK_CALLS && r->at.call.len) {
+		buf_printf(out, "it waits in %.*s", SLICE_FMT(r->at.call));
 		return;
+	}
+	buf_printf(out, "it %.*s", SLICE_FMT(r->at.words));
 	if (r->at.call.len)
 		buf_printf(out, ", last in %.*s", SLICE_FMT(r->at.call));
 	if (r->at.step >= 0)

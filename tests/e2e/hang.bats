@@ -215,3 +215,24 @@ progress_after() {
 	grep -q '^ddprun: restarting (1 of 1): rank 1 .* hangs: it sleeps' a.err
 	cat a.err b.err | grep -q '^|    #[0-9]* main at c_pause.c:'
 }
+
+@test "a child of a rank that was killed is named when the rank waits, and when it fails" {
+	cat >orphaned.py <<-'END'
+		import multiprocessing, os, signal, sys
+		def die():
+		    os.kill(os.getpid(), signal.SIGKILL)
+		if __name__ == "__main__":
+		    sum(i for i in range(20000000))
+		    child = multiprocessing.Process(target=die)
+		    answer = multiprocessing.Queue()
+		    if os.environ["RANK"] == "1":
+		        child.start()
+		    answer.get(timeout=float(sys.argv[1]))
+	END
+	start job ddprun --nproc-per-node 2 python3 orphaned.py 1000
+	await job.err '^ddprun: no progress for .*; rank 1 on [^ ]+, pid [0-9]+, .*\(its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\)\)' 60
+	signal job KILL
+	finish job -
+	expect 1 ddprun --nproc-per-node 2 sh -c 'test $RANK = 1 || exec sleep 100; exec python3 orphaned.py 2'
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 1: _queue.Empty \(orphaned.py:10\) \(its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\)\)"
+}

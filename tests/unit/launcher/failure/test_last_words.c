@@ -96,6 +96,37 @@ START_TEST(an_exception_that_was_handled_does_not_explain_an_exit_code)
 }
 END_TEST
 
+#define LOADER                                                                \
+	"Traceback (most recent call last):\n"                                \
+	"  File \"/v/lib/python3.11/site-packages/torch/utils/data/"           \
+	"dataloader.py\", line 1251, in _try_get_data\n"                       \
+	"    data = self._data_queue.get(timeout=timeout)\n"                   \
+	"RuntimeError: DataLoader worker (pid 812) is killed by signal: "      \
+	"Killed. \n"                                                           \
+	"\n"                                                                   \
+	"The above exception was the direct cause of the following "           \
+	"exception:\n"                                                         \
+	"\n"
+
+START_TEST(a_loaders_child_that_was_killed_is_named_with_its_signal)
+{
+	static const struct ending list[] = {
+		{1, 0, LOADER TRACEBACK "RuntimeError: DataLoader worker "
+		       "(pid(s) 812) exited unexpectedly\n",
+		 "RuntimeError: DataLoader worker (pid 812) is killed by "
+		 "signal: Killed. (train.py:25)"},
+		{1, 0, LOADER TRACEBACK "ValueError: another one\n",
+		 "ValueError: another one (train.py:25)"},
+		{1, 0, TRACEBACK "RuntimeError: DataLoader worker (pid(s) 812) "
+		       "exited unexpectedly\n",
+		 "RuntimeError: DataLoader worker (pid(s) 812) exited "
+		 "unexpectedly (train.py:25)"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
 START_TEST(an_abort_is_explained_by_what_came_before_it)
 {
 	static const struct ending list[] = {
@@ -228,6 +259,8 @@ int main(void)
 	tcase_add_test(c, torchs_prefixes_and_warnings_are_removed);
 	tcase_add_test(
 		c, an_exception_that_was_handled_does_not_explain_an_exit_code);
+	tcase_add_test(
+		c, a_loaders_child_that_was_killed_is_named_with_its_signal);
 	tcase_add_test(c, an_abort_is_explained_by_what_came_before_it);
 	tcase_add_test(c, other_languages_and_sanitizers);
 	tcase_add_test(c, a_line_of_a_log_explains_no_crash);

@@ -137,6 +137,43 @@ static void child_blocks_all(void)
 	raise(SIGSTOP);
 }
 
+static void child_has_children(int number)
+{
+	siginfo_t dead;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		signal(number, SIG_DFL); /* Check's */
+		raise(number);
+	}
+	waitid(P_PID, (id_t)pid, &dead, WEXITED | WNOWAIT);
+	raise(SIGSTOP);
+}
+
+static void child_of_killed(void)
+{
+	child_has_children(SIGKILL);
+}
+
+static void child_of_ended(void)
+{
+	child_has_children(SIGTERM);
+}
+
+START_TEST(a_killed_child_that_is_not_reaped_is_seen)
+{
+	struct activity_sample s;
+
+	sample_child(child_of_killed, &s);
+	ck_assert_int_gt(s.dead_pid, 0);
+	ck_assert_int_eq(s.dead_signal, SIGKILL);
+	ck_assert_str_eq(s.dead_name, "test_activity");
+	/* programs end their own children like that */
+	sample_child(child_of_ended, &s);
+	ck_assert_int_eq(s.dead_pid, 0);
+}
+END_TEST
+
 START_TEST(a_process_in_the_handler_of_a_fault_is_seen_there)
 {
 	struct activity_sample s;
@@ -445,6 +482,7 @@ int main(void)
 	tcase_add_test(c, a_fault_that_is_handled_now_and_then_is_no_hang);
 	tcase_add_test(c, a_signal_that_stops_it_says_more_than_its_handler);
 	tcase_add_test(c, a_process_in_the_handler_of_a_fault_is_seen_there);
+	tcase_add_test(c, a_killed_child_that_is_not_reaped_is_seen);
 	tcase_add_test(c,
 		       what_it_waits_for_has_words_or_the_kernels_name);
 	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);

@@ -383,6 +383,36 @@ START_TEST(two_ranks_that_wait_for_each_other_blame_no_third)
 }
 END_TEST
 
+START_TEST(a_rank_that_receives_while_others_are_in_a_collective_is_named)
+{
+	calls(0, 23, 31000);
+	calls(1, 23, 30500);
+	calls(3, 23, 30500);
+	receives(2, 1, "recv from 1"); /* which waits for it */
+	check();
+	ck_assert(news.show && news.rank == 2);
+	ck_assert_ptr_nonnull(strstr(news.text, "3 of 4 ranks wait in "));
+	ck_assert_ptr_nonnull(strstr(news.text, "; rank 2 on h2, pid 102, has "
+				     "not arrived: it waits in recv from 1"));
+}
+END_TEST
+
+START_TEST(an_idle_rank_whose_child_was_killed_comes_before_others)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		struct wire_rank r = rank_at(
+			i, RANK_IDLE, 31000,
+			i == 2 ? "waits for a pipe (its process 9 (python3) "
+				 "was killed by signal 9 (SIGKILL))"
+			: i ? "waits for a pipe" : "sleeps (nanosleep)");
+
+		ck_assert_int_eq(stall_set(&s, &r), 0);
+	}
+	check();
+	ck_assert(news.show && news.rank == 2);
+}
+END_TEST
+
 START_TEST(a_control_byte_of_a_report_reaches_no_terminal)
 {
 	late(RANK_STOPPED, 30000, "is \x1f\x1b\x7f");
@@ -417,6 +447,11 @@ int main(void)
 	tcase_add_test(c, causes_are_distinguished);
 	tcase_add_test(c, a_rank_that_has_ended_is_not_stopped);
 	tcase_add_test(c, two_ranks_that_wait_for_each_other_blame_no_third);
+	tcase_add_test(
+		c,
+		a_rank_that_receives_while_others_are_in_a_collective_is_named);
+	tcase_add_test(
+		c, an_idle_rank_whose_child_was_killed_comes_before_others);
 	tcase_add_test(c, a_control_byte_of_a_report_reaches_no_terminal);
 	tcase_add_test(c, reports_on_ranks_that_do_not_exist_are_refused);
 	suite_add_tcase(suite, c);
