@@ -7,7 +7,7 @@
  *   loop    computes                             sleep   in nanosleep
  *   write   appends to the file `checkpoint`     step    reports a step for
  *   alone   all ranks compute, without calls             each call, then sleeps
- *   fault   at a null pointer; the handler waits
+ *   fault   writes to a forbidden page; the handler waits
  *   again   the same, but the handler returns
  */
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,10 +61,12 @@ static void on_fault_again(int number)
 
 static void fault(const char *how)
 {
-	volatile float *volatile none = NULL;
+	/* a null pointer would be UBSan's to report */
+	volatile char *page = mmap(NULL, 1, PROT_NONE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	signal(SIGSEGV, strcmp(how, "again") ? on_fault : on_fault_again);
-	*none = 1;
+	*page = 1;
 }
 
 static void rest(const char *how, uint64_t ms)
