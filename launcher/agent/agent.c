@@ -157,7 +157,7 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
  * this node's user has not read yet why the job ends. */
 static void agent_report_stop(const struct agent *a, const char *why)
 {
-	char text[2 * ERR_TEXT_MAX];
+	char text[sizeof(a->shutdown.cause) + ERR_TEXT_MAX + sizeof("; ")];
 
 	if (a->exit_code >= 0 || a->stop_signals ||
 	    a->rdzv->env->shares_console)

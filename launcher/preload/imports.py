@@ -58,8 +58,20 @@ def has_children():
         return False
 
 
-def thread_count():
-    return len(os.listdir("/proc/self/task"))
+def other_threads():
+    """The names of the threads beside this one that a fork would miss. jemalloc's own
+    are none of them: in the new process it goes on without them (its
+    background_thread_postfork_child)."""
+    names = []
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open("/proc/self/task/%s/comm" % thread) as f:
+                name = f.read().strip()
+        except OSError:
+            continue  # it has ended since
+        if int(thread) != os.getpid():
+            names.append(name)
+    return [name for name in names if name != "jemalloc_bg_thd"]
 
 
 def stops_threads_to_fork():
@@ -69,7 +81,7 @@ def stops_threads_to_fork():
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
-    return thread_count() == 1
+    return not other_threads()
 
 
 class State:
@@ -107,8 +119,11 @@ class State:
             return "changed the working directory"
         if self.umask != now.umask:
             return "changed the umask"
-        if thread_count() > 1 and not stops_threads_to_fork():
-            return "left %d threads" % (thread_count() - 1)
+        if other_threads() and not stops_threads_to_fork():
+            names = other_threads()
+            return "left %s (%s)" % (
+                "a thread" if len(names) == 1 else "%d threads" % len(names),
+                ", ".join(sorted(set(names))))
         return ""
 
 
@@ -149,7 +164,8 @@ class WatchedEnviron(dict):
 
     def __init__(self, data):
         super().__init__(data)
-        self.seen = {}  # name: (value, the module that read it)
+        self.first = dict(data)  # what the modules have not set themselves
+        self.seen = {}  # name: (first value, the module that read it)
 
     def __getitem__(self, key):
         # the crash library's alone; tqdm goes through all variables
@@ -159,7 +175,7 @@ class WatchedEnviron(dict):
                     "os", "_collections_abc", "collections.abc"):
                 frame = frame.f_back
             where = frame.f_globals.get("__name__") if frame else "?"
-            self.seen[key] = self.get(key), where
+            self.seen[key] = self.first.get(key), where
         return super().__getitem__(key)
 
 

@@ -156,7 +156,7 @@ same() {
 		[dies]='import os; os._exit(4)'
 	)
 	declare -A why=(
-		[threads]='the import of threads left 1 threads'
+		[threads]='the import of threads left a thread .*'
 		[sockets]='the import of sockets left a socket open'
 		[forks]='the import of forks left a child process'
 		[child]='the import of child left a child process'
@@ -202,6 +202,35 @@ same() {
 		os.register_at_fork(before=end)
 	EOF2
 	expect 0 ddprun --standalone --preload counted,pool script.py
+	lacks "$err" "warning: --preload"
+	imports 1
+}
+
+@test "a variable that a module sets itself before it reads it is no reason" {
+	cat >site/sets.py <<-'EOF2'
+		import os
+		os.environ["SET_HERE"] = "1"
+		assert os.environ["SET_HERE"] == "1"
+		del os.environ["SET_HERE"]
+	EOF2
+	expect 0 ddprun --standalone --preload counted,sets script.py
+	lacks "$err" "warning: --preload"
+	imports 1
+}
+
+@test "jemalloc's background threads are no reason" {
+	local lib
+	lib=$(/sbin/ldconfig -p | awk '/libjemalloc.so.2/ { print $NF; exit }')
+	[ -n "$lib" ] || skip "libjemalloc.so.2 is not here (apt-get install libjemalloc2)"
+	[ -z "${SAN:-}" ] || skip "sanitizers replace malloc themselves"
+	cat >site/lists.py <<-'EOF2'
+		import os
+		names = [open(f"/proc/self/task/{t}/comm").read().strip()
+		         for t in os.listdir("/proc/self/task")]
+		assert "jemalloc_bg_thd" in names, names
+	EOF2
+	LD_PRELOAD=$lib MALLOC_CONF=background_thread:true \
+		expect 0 ddprun --standalone --preload counted,lists script.py
 	lacks "$err" "warning: --preload"
 	imports 1
 }
