@@ -36,6 +36,7 @@ def main():
     trainer.train()
     if trainer.is_world_process_zero():
         print(f"done with {arguments.world_size} ranks", flush=True)
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
