@@ -47,6 +47,9 @@ declare -gA pid
 # examine it at exit, and then waits for ever: leak detection is off.
 declare -ga deaf=(bash -c 'trap "" TERM
 	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 exec "$@"' bash)
+# A rank that exits after an error without ddp_finalize keeps its memory.
+declare -ga leaky=(bash -c \
+	'ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 exec "$@"' bash)
 
 lib_setup() {
 	local - name

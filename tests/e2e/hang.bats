@@ -195,7 +195,7 @@ progress_after() {
 	local dir
 	for dir in "" "--log-dir=logs"; do
 		DDP_TIMEOUT=2 expect 79 ddprun --nproc-per-node 3 $dir \
-			c_pause fault 2
+			"${leaky[@]}" c_pause fault 2
 		has "$err" "^ddprun: job 'none' failed: rank 2 .*, hangs: it is in its handler of signal 11 \(SIGSEGV\)"
 		has "$err" '^\|    #[0-9]+ (on_fault|pause) '
 		has "$err" '^\|    #[0-9]+ main at c_pause.c:[0-9]+ '
@@ -208,8 +208,8 @@ progress_after() {
 	local port
 	port=$(w_port free)
 	export DDP_TIMEOUT=2
-	start a ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 --log-dir logs c_pause sleep 1
-	start b ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 c_pause sleep 1
+	start a ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 --log-dir logs "${leaky[@]}" c_pause sleep 1
+	start b ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 "${leaky[@]}" c_pause sleep 1
 	finish a 79
 	finish b 79
 	grep -q '^ddprun: restarting (1 of 1): rank 1 .* hangs: it sleeps' a.err
