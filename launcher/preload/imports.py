@@ -59,9 +59,9 @@ def has_children():
 
 
 def other_threads():
-    """The names of the threads beside this one that a fork would miss. jemalloc's own
-    are none of them: in the new process it goes on without them (its
-    background_thread_postfork_child)."""
+    """The names of the other threads, which a forked process lacks. jemalloc's threads
+    do not count: after a fork it works without them (background_thread_postfork_child
+    in its sources)."""
     names = []
     for thread in os.listdir("/proc/self/task"):
         try:

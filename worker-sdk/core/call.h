@@ -158,9 +158,9 @@ uint64_t ddp__counts_digest(const size_t *begin, int n);
 size_t ddp__counts_size(const struct ddp__counts *v);
 struct ddp__counts *ddp__counts_copy(void *to, const struct ddp__counts *v);
 
-/* Ranks a and b passed other counts: begin[0..n] each, of which the first n
- * counts are known. Returns ERR_ARGUMENT; the text names the first count that
- * differs. */
+/* Ranks a and b passed different counts. The first n counts are known, as
+ * begin[0..n]: rank i's elements begin at begin[i]. Returns ERR_ARGUMENT; the
+ * text names the first count that differs. */
 int ddp__counts_differ(const struct ddp__call *call,
 		       const struct ddp__peers *peers, int a,
 		       const size_t *a_begin, int b, const size_t *b_begin,
