@@ -13,7 +13,6 @@
 #include "launcher/agent/agent_internal.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/failure/termination_log.h"
-#include "launcher/worker/reap.h"
 #include "launcher/worker/spawn.h"
 
 /* ---- the states ---- */

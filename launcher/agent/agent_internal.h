@@ -27,7 +27,6 @@
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
 #include "launcher/worker/worker_group.h"
-#include "launcher/worker/worker_ports.h"
 
 enum { AGENT_ID_BYTES = 8 };
 

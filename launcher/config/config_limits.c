@@ -26,7 +26,7 @@ static rlim_t config_count_open(void)
 
 /* Each worker needs two pipes here, two files with --tee, two sockets while
  * MPI's workers are started, and a port, or two while the next attempt reserves
- * its own (worker_ports.h); the rest is for the loop and the server, and to
+ * its own (worker_group.h); the rest is for the loop and the server, and to
  * spare. */
 static int config_check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {

@@ -16,4 +16,15 @@ extern const struct launch_source cloud_env; /* one ddprun in a container */
 /* 1 if any row's marks, or those of our own workers, are set. */
 int launch_env_is_marked(void);
 
+/* ---- slurm_env.c: for srun_exec.c and requeue.c, which run Slurm's commands
+ * ---- */
+
+/* What Slurm's variables say; place ALLOCATION_NONE: Slurm did not start us. */
+const struct allocation *slurm_env_allocation(const struct launch_env *env);
+
+/* Puts a new secret for the step into our environment, before we execute srun.
+ * Slurm sends it to the nodes with the rest of the environment, and take_auth
+ * takes it out there. 0 or -errno. */
+int slurm_env_put_secret(struct err *e);
+
 #endif

@@ -1,6 +1,5 @@
 /* slurm_env.c: Slurm's row: srun started us as a task, or we run in a batch
  * script or salloc's shell and must still run srun. */
-#include "launcher/env/slurm_env.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/env/slurm_env.h"
+#include "launcher/env/launch_env_internal.h"
 #include "launcher/plan/shell_words.h"
 #include "launcher/worker/input.h"
 #include "launcher/worker/spawn.h"

@@ -15,9 +15,9 @@
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/control_client.h"
 #include "launcher/inspect/merge.h"
-#include "launcher/inspect/python_threads.h"
 #include "launcher/inspect/rank_calls.h"
 #include "launcher/inspect/stragglers.h"
+#include "launcher/inspect/thread_snapshot.h"
 #include "launcher/watch/connects.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/dump.h"
-#include "launcher/inspect/python_threads.h"
+#include "launcher/inspect/thread_snapshot.h"
 
 enum { VERSION = 1, MISSING_MAX = 4096 };
 

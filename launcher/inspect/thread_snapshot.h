@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/error.h"
+#include "launcher/python/python.h"
 
 enum { SNAPSHOT_STACK_MAX = 256 << 10, SNAPSHOT_REGISTERS = 32 };
 
@@ -30,5 +32,26 @@ int thread_snapshot_take(struct thread_snapshot *s, pid_t pid, pid_t tid,
 /* A word of its memory: from the copy, else from the live process. 0 or -1. */
 int thread_snapshot_read(const struct thread_snapshot *s, uint64_t at,
 			 uint64_t *word);
+
+/* ---- Python's threads ----
+ *
+ * The Python frames of all threads of a worker, for a dump. */
+
+struct python_threads {
+	struct python_thread *list;
+	size_t n;
+};
+
+/* Without Python there are no threads, which is no error. The caller releases
+ * t in any case. */
+int python_threads_read(struct python_threads *t, pid_t pid, struct err *e);
+void python_threads_release(struct python_threads *t);
+
+/* NULL: this thread has no Python frames. */
+const struct python_thread *python_threads_of(const struct python_threads *t,
+					      pid_t tid);
+
+/* A line for each frame, innermost first. */
+void python_threads_put(struct buf *out, const struct python_thread *t);
 
 #endif

@@ -9,7 +9,6 @@
 #include "base/random.h"
 #include "launcher/membership/connection_internal.h"
 #include "launcher/membership/listen_addrs.h"
-#include "launcher/membership/name_wait.h"
 
 enum {
 	BACKOFF_MAX_MS = 1000,

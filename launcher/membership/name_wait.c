@@ -1,6 +1,6 @@
 /* name_wait.c: look-ups in a thread, one after the other, until one
  * succeeds. */
-#include "launcher/membership/name_wait.h"
+#include "launcher/membership/connection_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

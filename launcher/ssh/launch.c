@@ -16,7 +16,6 @@
 #include "launcher/ssh/remote_spec.h"
 #include "launcher/ssh/remote_tree.h"
 #include "launcher/ssh/remote_wait.h"
-#include "launcher/worker/reap.h"
 #include "launcher/worker/signals.h"
 #include "launcher/worker/spawn.h"
 

@@ -17,8 +17,8 @@
 #include "launcher/ssh/proxy_job.h"
 #include "launcher/ssh/remote_agent.h"
 #include "launcher/ssh/remote_tree.h"
-#include "launcher/worker/reap.h"
 #include "launcher/worker/signals.h"
+#include "launcher/worker/spawn.h"
 
 enum {
 	PAUSE_BYTES = 1 << 20,

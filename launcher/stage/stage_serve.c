@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "launcher/stage/stage_helper.h"
 #include "launcher/stage/stage_helper_internal.h"
-#include "launcher/stage/stage_zip.h"
+#include "launcher/stage/stage_link.h"
 
 /* The next node passes a block on when it has all of it. */
 enum { SEND_BYTES = 256 << 10 };

@@ -4,6 +4,7 @@
 #ifndef LAUNCHER_SOCKET_OWNER_H
 #define LAUNCHER_SOCKET_OWNER_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/sock.h"
@@ -32,5 +33,26 @@ struct socket_finder {
 int socket_owner(struct socket_finder *f, const struct sock_addr *own,
 		 const struct sock_addr *peer, struct socket_whose *whose,
 		 struct err *e);
+
+/* ---- the process that has a socket open ----
+ *
+ * Finds in /proc whether a process or one of its descendants has a socket
+ * open. Sees only what this user may. Knows neither workers nor addresses. */
+
+enum { SOCKET_HOLDER_LOOKS = 8192 };
+
+struct socket_search {
+	char link[40]; /* the target of its links in /proc/PID/fd */
+	/* how many more descriptors and threads may be examined, which limits
+	 * the search to 50 ms; at 0 nothing is found */
+	int looks;
+};
+
+void socket_search_init(struct socket_search *s, uint64_t inode);
+/* 1 if that process has the socket open. */
+int socket_search_in(struct socket_search *s, pid_t pid);
+/* The first descendant of pid that has the socket open, found through living
+ * parents; 0: none, as on a kernel without lists of children. */
+pid_t socket_search_under(struct socket_search *s, pid_t pid);
 
 #endif

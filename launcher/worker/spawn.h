@@ -4,6 +4,7 @@
 #define LAUNCHER_SPAWN_H
 
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -56,5 +57,18 @@ MUST_CHECK int spawn_no_input(struct err *e);
 /* Returns the pid, or -errno if nothing runs; the error names the step that
  * failed and the program. */
 pid_t spawn_process(const struct spawn *s, struct err *e);
+
+/* ---- reaping ----
+ *
+ * Reaps the children that have ended, without waiting. */
+
+/* usage includes the child's own children that it waited for. */
+typedef void reap_on_death(void *arg, pid_t pid, int status,
+			   const struct rusage *usage);
+
+/* Calls on_death for every child that has ended. Among children found together,
+ * those killed by a signal come first: a worker often exits because a signal
+ * killed its peer, and the signal is the cause. */
+void reap_children(reap_on_death *on_death, void *arg);
 
 #endif

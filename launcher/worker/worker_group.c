@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launcher/worker/socket_holder.h"
+#include "base/sock.h"
+#include "launcher/worker/socket_owner.h"
 
 int worker_group_init(struct worker_group *g, uv_loop_t *loop,
 		      struct output *output, struct input *input,
@@ -344,4 +345,42 @@ void worker_group_close(struct worker_group *g)
 	}
 	g->closing = 1;
 	worker_group_check_closed(g);
+}
+
+/* ---- the workers' ports ---- */
+
+int worker_ports_reserve(struct worker_ports *p, uint32_t n, struct err *e)
+{
+	struct worker_ports new = {
+		.ports = calloc(n, sizeof(*new.ports)),
+		.fds = calloc(n, sizeof(*new.fds)),
+	};
+	int rc = 0;
+
+	if (!new.ports || !new.fds)
+		rc = err_no_memory(e, "the workers' ports");
+	while (rc == 0 && new.n < n) {
+		int fd = sock_reserve_port(&new.ports[new.n], e);
+
+		if (fd < 0)
+			rc = fd;
+		else
+			new.fds[new.n++] = fd;
+	}
+	if (rc < 0) {
+		worker_ports_release(&new);
+		return rc;
+	}
+	worker_ports_release(p);
+	*p = new;
+	return 0;
+}
+
+void worker_ports_release(struct worker_ports *p)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		close(p->fds[i]);
+	free(p->ports);
+	free(p->fds);
+	*p = (struct worker_ports){.n = 0};
 }

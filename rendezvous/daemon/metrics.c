@@ -10,8 +10,7 @@
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/journal/journal_file.h"
 #include "rendezvous/net/http_server.h"
-#include "rendezvous/query/gpu_report.h"
-#include "rendezvous/query/stall_report.h"
+#include "rendezvous/query/query.h"
 
 /* The current state, counted on request. */
 struct now {

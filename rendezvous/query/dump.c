@@ -1,5 +1,5 @@
 /* dump.c: one request of a tool, and the agents that have not replied yet. */
-#include "rendezvous/query/dump.h"
+#include "rendezvous/query/query.h"
 
 #include <errno.h>
 #include <stdlib.h>

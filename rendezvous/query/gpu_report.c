@@ -1,5 +1,5 @@
 /* gpu_report.c: the last GPUS of each agent is kept as bytes, in its peer. */
-#include "rendezvous/query/gpu_report.h"
+#include "rendezvous/query/query.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* stall_report.c: one table for each job, which is emptied when a round begins.
  * It is in no journal: the agents report again soon. */
-#include "rendezvous/query/stall_report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "rendezvous/query/gpu_report.h"
+#include "rendezvous/query/query.h"
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/server/server.h"
 #include "rendezvous/stall/odd_call.h"

@@ -1,11 +1,7 @@
 /* status.c: describes a job in a JOB notice. */
-#include "rendezvous/query/status.h"
-
 #include <stdlib.h>
 
-#include "rendezvous/query/gpu_report.h"
-#include "rendezvous/query/stall_report.h"
-#include "rendezvous/query/wait_report.h"
+#include "rendezvous/query/query.h"
 
 /* By rank: 1 if the worker is connected. NULL: out of memory. */
 static uint8_t *status_connected_ranks(const struct hosted_job *h, uint32_t n)

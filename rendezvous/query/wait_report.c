@@ -1,6 +1,6 @@
 /* wait_report.c: tracks how long each peer has waited, and when it was last
  * notified of what. */
-#include "rendezvous/query/wait_report.h"
+#include "rendezvous/query/query.h"
 
 #include <stdlib.h>
 #include <string.h>

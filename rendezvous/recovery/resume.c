@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "rendezvous/query/dump.h"
+#include "rendezvous/query/query.h"
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/vouching/torch_home.h"
 #include "rendezvous/vouching/voucher.h"

@@ -11,7 +11,7 @@
 #include "rendezvous/server/agentless_job.h"
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/server/limits.h"
-#include "rendezvous/server/service_notify.h"
+#include "rendezvous/server/server.h"
 
 enum {
 	STATE_DELAY_MS = 20, /* joins in a row are reported together */

@@ -55,7 +55,7 @@ struct hosted_job {
 	struct sock_addr torch_at[TORCH_ADDRS_MAX];
 	int ntorch_at;
 	struct vouchers vouchers;
-	struct stall_report *stalls; /* stall_report.h; NULL at first */
+	struct stall_report *stalls; /* stall_report.c; NULL at first */
 
 	struct job_node *agentless; /* the node of all workers without agents;
 				     * NULL: the job has agents */

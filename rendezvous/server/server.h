@@ -4,6 +4,7 @@
 #ifndef RENDEZVOUS_SERVER_H
 #define RENDEZVOUS_SERVER_H
 
+#include "base/loop.h"
 #include "rendezvous/auth/auth.h"
 #include "rendezvous/auth/credential.h"
 #include "rendezvous/journal/journal_writer.h"
@@ -11,9 +12,32 @@
 #include "rendezvous/net/listener.h"
 #include "rendezvous/net/log_limiter.h"
 #include "rendezvous/round/finished_jobs.h"
-#include "rendezvous/server/parent_pipe.h"
 #include "rendezvous/store/account.h"
 #include "rendezvous/store/hash_table.h"
+
+/* ---- the ddprun that started us ----
+ *
+ * The pipe from the ddprun that started this server: it reports that ddprun
+ * has ended, that its own node has left the job, and the job's key if that
+ * comes later (protocol-etcd.txt). */
+
+struct server;
+
+struct parent_pipe_events {
+	void (*on_gone)(struct server *s);
+	void (*on_node_gone)(struct server *s); /* late nodes may still come */
+};
+
+struct parent_pipe {
+	uv_pipe_t pipe;
+	const struct parent_pipe_events *events;
+	unsigned char record[AUTH_BYTES];
+	size_t have; /* bytes of it */
+};
+
+/* Takes fd, and ignores the signals that the parent handles for us. */
+int parent_pipe_watch(struct server *s, int fd,
+		      const struct parent_pipe_events *events, struct err *e);
 
 enum {
 	SERVER_CLOSE_MS = 5000, /* from END to closing an agent's connection */
@@ -175,5 +199,17 @@ void server_unname_job(struct hosted_job *h);
 /* Drops all jobs (hosted_job_drop). */
 void server_drop_jobs(struct server *s);
 void server_release_lists(struct server *s);
+
+/* ---- systemd ----
+ *
+ * Reports the server's state to systemd, and feeds its watchdog. Does nothing
+ * outside of a service. */
+
+void service_notify_init(struct server *s);
+void service_notify_close(struct server *s);
+/* The server listens; it stops; its number of jobs has changed. */
+void service_notify_ready(struct server *s);
+void service_notify_stops(struct server *s);
+void service_notify_jobs(struct server *s);
 
 #endif

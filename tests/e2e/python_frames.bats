@@ -1,5 +1,5 @@
 # The Python frames of workers, in dumps and in the line about a pause.
-# covers: launcher/python launcher/inspect/python_threads.c launcher/watch/watch.c
+# covers: launcher/python launcher/inspect/thread_snapshot.c launcher/watch/watch.c
 load ../lib
 
 setup() {

@@ -25,7 +25,7 @@ struct kernel_state {
 	int not_finite; /* result of kernel_finite */
 };
 
-/* ---- state.cu ---- */
+/* ---- arena.cu: the state of a step ---- */
 
 /* Sets all fields but halted, from kernel arguments, so that nothing waits for
  * a copy. */

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "trainers/models/plan.h"
 
 enum { ALIGN = 16 }; /* values */
 

@@ -173,4 +173,19 @@ const char *net_layer_name(const struct net *net, int layer);
  * not. */
 const char *net_first_not_finite(struct plan *p);
 
+/* ---- plan.c ----
+ *
+ * Makes a net's plans: first the operations, then, once the arenas exist, the
+ * memory. Only net.c calls this. */
+
+/* Makes the operations. `like` is an earlier plan with the same parameters, or
+ * NULL. */
+int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
+	      enum net_mode mode, struct err *e);
+/* Allocates activations and their gradients, and binds the operations to all
+ * memory. */
+int plan_bind(struct plan *p, struct err *e);
+/* Frees everything but p, also after an error. */
+void plan_release(struct plan *p);
+
 #endif

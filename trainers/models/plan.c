@@ -1,7 +1,7 @@
 /* plan.c: the operations of a model for n samples, and the sharing of memory
  * between activations: a buffer serves another tensor once its last reader has
  * run. */
-#include "trainers/models/plan.h"
+#include "trainers/models/net.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -204,4 +204,10 @@ struct ddp__transport {
 	} native;
 };
 
+/* shm/shm_transport.c: both endpoints of a path are one struct ddp__shm. */
+extern const struct ddp__transport ddp__shm_transport;
+/* tcp/tcp_transport.c: a path's endpoints are a struct ddp__tcp for collectives
+ * and a struct ddp__tcp_p2p for messages. */
+extern const struct ddp__transport ddp__tcp_transport;
+
 #endif

@@ -1,14 +1,15 @@
 /* agree.c: ddp_once runs a function on one rank for all; ddp_should_stop lets
  * all ranks stop at the same step. Both use small gathers. */
-#include "worker-sdk/api/api_internal.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/flight_recorder.h"
+#include "worker-sdk/api/api_internal.h"
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/collective.h"
+#include "worker-sdk/comm/comm.h"
 #include "worker-sdk/core/last_error.h"
 
 int ddp__host_gather(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
@@ -181,4 +182,20 @@ int ddp_should_stop(ddp_comm *c)
 			      * stop */
 		flight_poll_stop(c->world->flight, 1);
 	return rc < 0 ? rc : stop;
+}
+
+int ddp_step(ddp_comm *c, int64_t step)
+{
+	struct err *e = ddp__last_error();
+	int rc = ddp__check_comm(c, "ddp_step", e);
+
+	if (rc)
+		return rc;
+	if (step < 0)
+		return err_set(e, ERR_ARGUMENT,
+			       "ddp_step: the step is %lld, "
+			       "less than 0",
+			       (long long)step);
+	flight_step(c->world->flight, (uint64_t)step);
+	return 0;
 }

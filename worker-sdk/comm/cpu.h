@@ -3,9 +3,11 @@
 #ifndef SDK_CPU_H
 #define SDK_CPU_H
 
+#include "worker-sdk/algorithms/transport.h"
 #include "worker-sdk/comm/engine.h"
-#include "worker-sdk/shm/shm_transport.h"
-#include "worker-sdk/tcp/tcp_transport.h"
+#include "worker-sdk/shm/shm_p2p.h"
+#include "worker-sdk/tcp/tcp_p2p.h"
+#include "worker-sdk/tcp/tcp_steps.h"
 
 struct ddp__exchange;
 

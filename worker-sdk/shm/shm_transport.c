@@ -1,8 +1,10 @@
 /* shm_transport.c: shm's row of algorithms/transport.h: messages and
  * collectives through the memory that the ranks of a host share. */
-#include "worker-sdk/shm/shm_transport.h"
-
 #include <poll.h>
+
+#include "worker-sdk/algorithms/transport.h"
+#include "worker-sdk/shm/shm_collective.h"
+#include "worker-sdk/shm/shm_p2p.h"
 
 static void shm_forget(const struct ddp__path *p)
 {

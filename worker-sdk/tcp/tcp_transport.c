@@ -1,6 +1,7 @@
 /* tcp_transport.c: tcp's row of algorithms/transport.h: messages over a socket
  * of each pair of ranks, steps over the sockets between the hosts' leaders. */
-#include "worker-sdk/tcp/tcp_transport.h"
+#include "worker-sdk/tcp/tcp_p2p.h"
+#include "worker-sdk/tcp/tcp_steps.h"
 
 static void tcp_abort(const struct ddp__path *p, const struct err *why)
 {

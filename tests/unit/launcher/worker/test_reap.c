@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/worker/reap.h"
+#include "launcher/worker/spawn.h"
 #include "tests/unit/run_case.h"
 
 enum { CHILDREN = 300 };

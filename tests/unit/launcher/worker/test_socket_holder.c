@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/worker/socket_holder.h"
+#include "launcher/worker/socket_owner.h"
 #include "tests/unit/run_case.h"
 
 static uint64_t inode_of(int fd)

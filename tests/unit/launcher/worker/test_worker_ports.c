@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/worker/worker_ports.h"
+#include "launcher/worker/worker_group.h"
 #include "tests/unit/run_case.h"
 
 enum { WORKERS = 8 };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/query/gpu_report.h"
+#include "rendezvous/query/query.h"
 #include "rendezvous/server/job_event.h"
 #include "tests/unit/rendezvous/server/bare_server.h"
 #include "tests/unit/run_case.h"

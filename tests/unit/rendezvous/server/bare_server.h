@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "rendezvous/daemon/daemon.h"
-#include "rendezvous/query/wait_report.h"
+#include "rendezvous/query/query.h"
 #include "rendezvous/recovery/recovery.h"
 #include "rendezvous/server/hosted_job.h"
 #include "rendezvous/server/limits.h"

@@ -7,7 +7,9 @@
 
 #include "tests/unit/forked.h"
 #include "worker-sdk/algorithms/schedule.h"
-#include "worker-sdk/tcp/tcp_transport.h"
+#include "worker-sdk/algorithms/transport.h"
+#include "worker-sdk/tcp/tcp_p2p.h"
+#include "worker-sdk/tcp/tcp_steps.h"
 
 enum { HOSTS_MAX = 8 };
 
