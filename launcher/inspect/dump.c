@@ -18,6 +18,7 @@
 #include "launcher/inspect/rank_calls.h"
 #include "launcher/inspect/stragglers.h"
 #include "launcher/inspect/thread_snapshot.h"
+#include "launcher/inspect/torch_calls.h"
 #include "launcher/watch/connects.h"
 
 enum {
@@ -202,7 +203,7 @@ static void dump_put_stacks(struct buf *out, pid_t pid)
 
 static void dump_put_worker(struct buf *out, const struct local_workers *l,
 			    size_t i, const struct dump_options *o,
-			    struct connects *c)
+			    struct connects *c, const struct torch_calls *torch)
 {
 	const struct local_worker *w = &l->workers[i];
 
@@ -214,6 +215,8 @@ static void dump_put_worker(struct buf *out, const struct local_workers *l,
 	buf_put(out, "\n", 1);
 	dump_put_current_call(out, l, i, c);
 	dump_put_last_calls(out, l, w, o->last);
+	if (torch)
+		torch_calls_put(out, &torch[i]);
 	if (!o->no_stacks && w->state && w->state != 'Z')
 		dump_put_stacks(out, w->program);
 }
@@ -230,6 +233,7 @@ static uint32_t dump_count_workers(const struct local_workers *l, size_t first)
 static void dump_put_text(struct buf *out, const struct local_workers *l,
 			  const struct dump_options *o)
 {
+	struct torch_calls *torch = torch_calls_read(l, (size_t)o->last);
 	struct connects c = {.net = 0};
 
 	for (size_t i = 0; i < l->n; i++) {
@@ -241,8 +245,9 @@ static void dump_put_text(struct buf *out, const struct local_workers *l,
 				   w->job->job, w->job->attempt + 1,
 				   dump_count_workers(l, i), w->job->world_size,
 				   w->job->host);
-		dump_put_worker(out, l, i, o, &c);
+		dump_put_worker(out, l, i, o, &c, torch);
 	}
+	torch_calls_free(torch, l);
 }
 
 /* ---- The subcommand ---- */

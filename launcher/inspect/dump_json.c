@@ -9,6 +9,7 @@
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/thread_snapshot.h"
+#include "launcher/inspect/torch_calls.h"
 
 enum { VERSION = 1, MISSING_MAX = 4096 };
 
@@ -77,6 +78,37 @@ static void dump_json_add_calls(const struct json *j, cJSON *to,
 	}
 }
 
+static cJSON *dump_json_torch_call(const struct json *j,
+				   const struct torch_calls *t,
+				   const struct torch_call *c)
+{
+	cJSON *to = j->object();
+
+	dump_json_add_text(j, to, "call", c->words);
+	dump_json_add_text(j, to, "library", c->library);
+	dump_json_add_text(j, to, "where", c->where);
+	j->add_number(to, "number", (double)c->number);
+	j->add_string(to, "state",
+		      c->state == FLIGHT_DONE ? "done" : "under_way");
+	j->add_number(to, "seconds_ago", dump_json_seconds(c->ns, t->unix_ns));
+	return to;
+}
+
+/* null: PyTorch cannot be asked. */
+static void dump_json_add_torch(const struct json *j, cJSON *to,
+				const struct torch_calls *t)
+{
+	cJSON *calls = NULL;
+
+	if (t && t->has_pipe && !t->why.text[0])
+		calls = j->add_array(to, "pytorch_calls");
+	else
+		j->add_null(to, "pytorch_calls");
+	for (size_t i = 0; calls && i < t->n; i++)
+		j->append(calls, dump_json_torch_call(j, t, &t->calls[i]));
+	dump_json_add_text(j, to, "no_pytorch_calls", t ? t->why.text : "");
+}
+
 /* "python": null for a thread without Python frames. */
 static void dump_json_add_python(const struct json *j, cJSON *to,
 				 const struct python_thread *t)
@@ -143,7 +175,8 @@ static void dump_json_add_stacks(const struct json *j, cJSON *to, pid_t pid)
 
 static cJSON *dump_json_worker(const struct json *j,
 			       const struct local_workers *l, size_t i,
-			       const struct dump_options *o)
+			       const struct dump_options *o,
+			       const struct torch_calls *torch)
 {
 	static const char *const recorders[] = {
 		[RECORDER_KNOWN] = "known", [RECORDER_SILENT] = "silent",
@@ -159,6 +192,7 @@ static cJSON *dump_json_worker(const struct json *j,
 	j->add_number(to, "cpu_seconds", w->cpu_s);
 	j->add_string(to, "recorder", recorders[w->recorder]);
 	dump_json_add_calls(j, to, l, i, o->last);
+	dump_json_add_torch(j, to, torch ? &torch[i] : NULL);
 	dump_json_add_stacks(j, to, o->no_stacks || !w->state || w->state == 'Z'
 					     ? 0 : w->program);
 	return to;
@@ -179,6 +213,7 @@ static cJSON *dump_json_page(const struct json *j,
 			     const struct local_workers *l,
 			     const struct dump_options *o)
 {
+	struct torch_calls *torch = torch_calls_read(l, (size_t)o->last);
 	cJSON *all, *jobs, *job, *workers = NULL;
 	char host[SOCK_HOST_MAX];
 
@@ -195,8 +230,9 @@ static cJSON *dump_json_page(const struct json *j,
 			workers = j->add_array(job, "workers");
 			j->append(jobs, job);
 		}
-		j->append(workers, dump_json_worker(j, l, i, o));
+		j->append(workers, dump_json_worker(j, l, i, o, torch));
 	}
+	torch_calls_free(torch, l);
 	return all;
 }
 

@@ -315,9 +315,44 @@ int logdir_remove(const char *path)
 	return *path && rc == 0 ? -ENOTEMPTY : rc;
 }
 
+int logdir_has_pipes(const struct logdir *d)
+{
+	char path[LOGDIR_PATH_MAX];
+
+	if (!*d->attempt ||
+	    logdir_put_path(path, "%s/torch_test.pipe", d->attempt) < 0 ||
+	    mkfifo(path, 0600) < 0)
+		return 0;
+	unlink(path);
+	return 1;
+}
+
+static void logdir_remove_pipe(void *arg, int dir, const char *name)
+{
+	struct stat st;
+
+	if (strncmp(name, "torch_", strlen("torch_")) == 0 &&
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISFIFO(st.st_mode))
+		unlinkat(dir, name, 0);
+}
+
+static void logdir_remove_pipes(const struct logdir *d)
+{
+	int fd = *d->attempt ? open(d->attempt, O_RDONLY | O_DIRECTORY |
+				    O_CLOEXEC) : -1;
+
+	if (fd >= 0 && file_each_name(fd, logdir_remove_pipe, NULL) < 0)
+		log_debug("cannot read '%s'", d->attempt);
+	if (fd >= 0)
+		close(fd);
+}
+
 void logdir_release(struct logdir *d)
 {
 	int rc = logdir_remove(logdir_private(d));
+
+	logdir_remove_pipes(d);
 
 	if (rc < 0)
 		log_warn("cannot remove '%s': %s; remove it by hand",
@@ -368,6 +403,7 @@ void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round,
 {
 	int rc;
 
+	logdir_remove_pipes(d);
 	d->round = round;
 	d->attempt[0] = '\0';
 	if (!*d->run || d->is_private)

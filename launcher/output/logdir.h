@@ -88,6 +88,11 @@ const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
 /* Reads the last lines of the worker's stderr file, if there is one, into t. */
 void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t);
 
+/* Whether named pipes can be made in the attempt's folder, which is tried.
+ * Those of PyTorch (torch_RANK.pipe) are removed when the next round begins,
+ * and by logdir_release. */
+int logdir_has_pipes(const struct logdir *d);
+
 /* The attempt's folder, for files about all of its workers; or "". */
 const char *logdir_attempt(const struct logdir *d);
 

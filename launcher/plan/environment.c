@@ -22,6 +22,7 @@
 #define COORDINATOR "JAX_COORDINATOR_PORT"
 #define NCCL_FILE "NCCL_DEBUG_FILE="
 #define TORCH_TRACE "TORCH_FR_DUMP_TEMP_FILE"
+#define TORCH_PIPE "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
 enum { OWN_MAX = 53, FRAMEWORK_TEXT_MAX = 1 << 20 };
 
@@ -218,6 +219,11 @@ static void environment_add_python(struct environment *env, char **base,
 	    !environment_get(base, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE") &&
 	    !environment_get(base, TORCH_TRACE))
 		environment_add(env, TORCH_TRACE "=%s/fr_trace_", job->log_dir);
+	/* `ddprun dump` asks by it. PyTorch's NCCL fails where it cannot make
+	 * it; its tools read all files whose names begin with fr_trace_. */
+	if (environment_is_given(job->log_dir) && job->has_pipes &&
+	    !environment_get(base, TORCH_PIPE))
+		environment_add(env, TORCH_PIPE "=%s/torch_", job->log_dir);
 }
 
 /* The numbers that workers get are NVML's, in the order of the bus. CUDA's

@@ -44,6 +44,7 @@ struct environment_job {
 	const char *interface; /* for NCCL and gloo; NULL, "": unchanged */
 	int is_python; /* the program is a Python */
 	const char *log_dir; /* with a folder for each worker; NULL, "": none */
+	int has_pipes; /* named pipes can be made in log_dir */
 	uint32_t again_ms; /* time limit to reconnect; 0: workers do not */
 	int encrypt_data;  /* the user asked for it */
 	int uses_mpi;      /* the program is linked with an MPI library, or is

@@ -92,6 +92,12 @@ START_TEST(python_programs_leave_more_behind)
 	make(none, &j);
 	ck_assert_str_eq(value("TORCH_FR_DUMP_TEMP_FILE"),
 			 "/logs/attempt_2/fr_trace_");
+	ck_assert_ptr_null(value("TORCH_NCCL_DEBUG_INFO_PIPE_FILE"));
+	environment_release(&env);
+	j.has_pipes = 1; /* in the folder */
+	make(none, &j);
+	ck_assert_str_eq(value("TORCH_NCCL_DEBUG_INFO_PIPE_FILE"),
+			 "/logs/attempt_2/torch_");
 	environment_release(&env);
 	make(users, &j);
 	ck_assert_str_eq(value("PYTHONFAULTHANDLER"), "");
