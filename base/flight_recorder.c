@@ -409,18 +409,29 @@ static int flight_count_open(const struct flight_view *v)
 	return n;
 }
 
-char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
+/* The oldest open call, else the last one, and its text. NULL, and out "": the
+ * rank has made no call. */
+static const struct flight_op *flight_last_op(const struct flight_view *v,
+					      char *call, char *out)
 {
 	const struct flight_op *op = flight_oldest_open(v);
-	char call[FLIGHT_CALL_MAX], ago[16], more[32] = "";
-	int n = flight_count_open(v);
 
 	out[0] = '\0';
-	if (!v->n)
-		return out;
-	if (!op)
+	if (!op && v->n)
 		op = &v->ops[v->n - 1];
-	flight_op_text(v, op, call);
+	if (op)
+		flight_op_text(v, op, call);
+	return op;
+}
+
+char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
+{
+	char call[FLIGHT_CALL_MAX], ago[16], more[32] = "";
+	const struct flight_op *op = flight_last_op(v, call, out);
+	int n = flight_count_open(v);
+
+	if (!op)
+		return out;
 	flight_time_text(op->ns, now_ns, ago);
 	if (n > 1)
 		snprintf(more, sizeof(more), " (and %d more)", n - 1);
@@ -439,15 +450,11 @@ char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
 
 char *flight_seen_text(const struct flight_view *v, char *out)
 {
-	const struct flight_op *op = flight_oldest_open(v);
 	char call[FLIGHT_CALL_MAX];
+	const struct flight_op *op = flight_last_op(v, call, out);
 
-	out[0] = '\0';
-	if (!v->n)
-		return out;
 	if (!op)
-		op = &v->ops[v->n - 1];
-	flight_op_text(v, op, call);
+		return out;
 	snprintf(out, FLIGHT_TEXT_MAX, "last seen %s %s",
 		 op->state == FLIGHT_ENTERED  ? "entering"
 		 : op->state == FLIGHT_FAILED ? "failing in"

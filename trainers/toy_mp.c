@@ -17,8 +17,10 @@
 #include "trainers/report/metrics.h"
 #include "trainers/report/progress.h"
 #include "trainers/train/pipeline.h"
+#include "trainers/train/run.h"
+#include "trainers/train/trainer_options.h"
 
-enum { WIDTH = 256, REPORTED_ELSEWHERE = -30001 };
+enum { WIDTH = 256 };
 
 static const struct layer head_layers[] = {
 	{{OP_LINEAR, .out = WIDTH, .relu = 1}},
@@ -83,31 +85,6 @@ static const struct option_spec table[] = {
 	{NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL},
 };
 
-/* ---- Errors that concern all ranks ---- */
-
-static int toy_from_ddp(int r, struct err *e)
-{
-	return r < 0 ? err_set(e, r, "%s", ddp_last_error()) : 0;
-}
-
-/* If any rank has an error, all fail. The lowest rank with an error returns it,
- * and the others wait until that rank is gone, so that the launcher shows its
- * text. */
-static int toy_agree(struct toy *t, int r, struct err *e)
-{
-	int32_t who = r < 0 ? t->rank : INT32_MAX;
-	int rc = ddp_all_reduce(t->world, &who, &who, 1, DDP_I32, DDP_MIN);
-
-	if (rc < 0)
-		return r < 0 ? r : toy_from_ddp(rc, e);
-	if (who == INT32_MAX)
-		return 0;
-	if (who == t->rank)
-		return r;
-	ddp_barrier(t->world);
-	return REPORTED_ELSEWHERE;
-}
-
 /* ---- Setting up ---- */
 
 static int toy_check_batch(const struct toy *t, struct err *e)
@@ -163,18 +140,18 @@ static int toy_open_data(struct toy *t, struct err *e)
 
 	if (r == 0 && leader)
 		r = host_data_prepare(&t->set, e);
-	r = toy_agree(t, r, e);
+	r = run_agree_among(t->world, r, e);
 	if (r == 0 && !leader)
 		r = host_data_open(&t->set, e);
 	if (r == 0 && t->set.note[0])
 		log_warn("%s", t->set.note);
-	return toy_agree(t, r, e);
+	return run_agree_among(t->world, r, e);
 }
 
 static int toy_open_sampler(struct toy *t, struct err *e)
 {
 	uint32_t count = t->set.set.train.count;
-	int r = toy_from_ddp(ddp_sampler_init(&t->sampler, count, t->rank,
+	int r = run_from_ddp(ddp_sampler_init(&t->sampler, count, t->rank,
 					      t->size, (uint64_t)t->seed, 1,
 					      DDP_PAD),
 			     e);
@@ -201,7 +178,7 @@ static int toy_open_groups(struct toy *t, struct err *e)
 
 	for (int i = 0; r == 0 && i < PIPELINE_STAGES; i++)
 		r = ddp_comm_split(t->world, 0, t->rank, &t->part[i]);
-	return toy_from_ddp(r, e);
+	return run_from_ddp(r, e);
 }
 
 static int toy_open_pipeline(struct toy *t, struct err *e)
@@ -223,8 +200,11 @@ static int toy_open_pipeline(struct toy *t, struct err *e)
 	s.part.samples.start = NULL;
 	if (r == 0)
 		r = pipeline_init(&t->pipeline, &s, e);
-	r = toy_agree(t, r, e);
-	return r == 0 ? toy_agree(t, pipeline_join(&t->pipeline, e), e) : r;
+	r = run_agree_among(t->world, r, e);
+	if (r == 0)
+		r = run_agree_among(t->world,
+				    pipeline_join(&t->pipeline, e), e);
+	return r;
 }
 
 static void toy_print_start(struct toy *t)
@@ -245,12 +225,12 @@ static void toy_print_start(struct toy *t)
 
 static int toy_set_up(struct toy *t, struct err *e)
 {
-	int r = toy_agree(t, toy_check_batch(t, e), e);
+	int r = run_agree_among(t->world, toy_check_batch(t, e), e);
 
 	if (r == 0)
 		r = toy_open_data(t, e);
 	if (r == 0)
-		r = toy_agree(t, toy_open_sampler(t, e), e);
+		r = run_agree_among(t->world, toy_open_sampler(t, e), e);
 	if (r == 0)
 		r = toy_open_groups(t, e);
 	if (r == 0)
@@ -260,7 +240,7 @@ static int toy_set_up(struct toy *t, struct err *e)
 	if (t->rank == 0)
 		r = metrics_open(&t->metrics, t->log_dir, 0, e);
 	toy_print_start(t);
-	return toy_agree(t, r, e);
+	return run_agree_among(t->world, r, e);
 }
 
 /* ---- Training ---- */
@@ -319,7 +299,7 @@ static int toy_run(struct toy *t, struct err *e)
 		r = toy_train_epoch(t, (uint64_t)i, e);
 	/* a loss that is not finite is so on all ranks: rank 0 reports it */
 	if (r == ERR_DATA)
-		r = toy_agree(t, t->rank == 0 ? r : 0, e);
+		r = run_agree_among(t->world, t->rank == 0 ? r : 0, e);
 	closed = metrics_close(&t->metrics, r < 0 ? NULL : e);
 	return r < 0 ? r : closed;
 }
@@ -337,7 +317,7 @@ static void toy_release(struct toy *t)
 
 static int toy_fail(const struct toy *t, int r, const struct err *e)
 {
-	if (r == REPORTED_ELSEWHERE)
+	if (r == RUN_REPORTED_ELSEWHERE)
 		return 1;
 	ddp_record_error(e->text);
 	if (t->size > 1)
@@ -349,15 +329,10 @@ static int toy_fail(const struct toy *t, int r, const struct err *e)
 
 static int toy_parse(struct toy *t, int argc, char **argv, struct err *e)
 {
-	int r = option_parse(table, t, argc, argv, 0, e);
+	int r = trainer_options_parse_only(table, t, argc, argv, e);
 
 	if (r < 0)
 		return r;
-	if (r < argc)
-		return err_set(e, ERR_USAGE,
-			       "unexpected argument '%s': this "
-			       "program only takes options, see --help",
-			       argv[r]);
 	if (t->data && !*t->data)
 		t->data = NULL;
 	t->ops = ops_find(t->device, e);
@@ -376,12 +351,11 @@ int main(int argc, char **argv)
 	log_init("toy_mp");
 	r = toy_parse(&t, argc, argv, &e);
 	if (r == OPTION_WANT_HELP) {
-		printf("usage: toy_mp [options]\n       ddprun [options] "
-		       "toy_mp [options]\n\nTrains a classifier of digits "
-		       "whose two halves are on two devices.\nDefaults: "
-		       "--epochs %ld --batch-size %ld --micro-batches %ld --lr "
-		       "%g --seed %ld\n\n", t.epochs, t.batch, t.micros, t.lr,
-		       t.seed);
+		trainer_options_usage("toy_mp", "Trains a classifier of digits "
+				      "whose two halves are on two devices.");
+		printf("Defaults: --epochs %ld --batch-size %ld "
+		       "--micro-batches %ld --lr %g --seed %ld\n\n", t.epochs,
+		       t.batch, t.micros, t.lr, t.seed);
 		option_print_help(table);
 		return 0;
 	}
@@ -391,7 +365,7 @@ int main(int argc, char **argv)
 	}
 	if (r < 0)
 		return toy_fail(&t, ERR_USAGE, &e);
-	r = toy_from_ddp(ddp_init(&t.world, &options), &e);
+	r = run_from_ddp(ddp_init(&t.world, &options), &e);
 	if (r < 0)
 		return toy_fail(&t, r, &e);
 	t.rank = ddp_rank(t.world);

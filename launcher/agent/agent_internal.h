@@ -143,6 +143,10 @@ void agent_on_role_news(struct member *m, const struct wire_role_news *news);
 void agent_hold(struct agent *a, const struct wire_start *start);
 /* The held round may begin: what it waited for has happened. */
 void agent_continue(struct agent *a);
+/* Its first rank as a client of the round's store; name names the keys. */
+struct pmi_exchange_round agent_exchange_round(struct agent *a,
+					       const struct wire_start *start,
+					       const char *name);
 
 /* --on-event, on node 0; rank -1: none. */
 void agent_run_event(struct agent *a, const char *event, int64_t rank,

@@ -47,27 +47,6 @@ static void agent_mpi_on_abort_over(void *owner, uint32_t local_rank)
 		kill(-w->pid, SIGKILL);
 }
 
-static const struct sock_addr *find_server(void *owner)
-{
-	struct agent *a = owner;
-
-	return member_server_addr(&a->member);
-}
-
-static struct pmi_exchange_round agent_mpi_round(struct agent *a,
-						 const struct wire_start *start)
-{
-	return (struct pmi_exchange_round){
-		.name = "MPI",
-		.self = {
-			.job = a->rdzv->job, .host = a->member.host,
-			.auth = member_auth(&a->member), .round = start->round,
-			.rank = start->base_rank,
-		},
-		.node_rank = start->node_rank, .nnodes = start->nnodes,
-	};
-}
-
 /* MPI_APPNUM is the number of the role. */
 static uint32_t agent_mpi_appnum(void *arg, uint32_t rank)
 {
@@ -83,7 +62,6 @@ static uint32_t agent_mpi_appnum(void *arg, uint32_t rank)
 static const struct pmi_service_events pmi_events = {
 	.on_failed = agent_mpi_on_failed,
 	.on_abort_over = agent_mpi_on_abort_over,
-	.find_server = find_server,
 };
 
 static int agent_mpi_socket(struct worker_group *g, uint32_t local_rank)
@@ -110,7 +88,8 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 		.appnum = agent_mpi_appnum, .arg = a,
 	};
-	const struct pmi_exchange_round exchange = agent_mpi_round(a, start);
+	const struct pmi_exchange_round exchange =
+		agent_exchange_round(a, start, "MPI");
 
 	snprintf(name, sizeof(name), "ddprun_%u", start->round);
 	a->pmi = pmi_service_new(&a->loop, &round, &exchange, &pmi_events, a,
@@ -139,7 +118,6 @@ static const struct pmix_service_events pmix_events = {
 	.on_ready = agent_mpi_on_ready,
 	.on_failed = agent_mpi_on_failed,
 	.on_abort_over = agent_mpi_on_abort_over,
-	.find_server = find_server,
 	.note_folder = note_folder,
 };
 
@@ -154,7 +132,8 @@ char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n)
 static int agent_mpi_begin_pmix(struct agent *a, const struct wire_start *start,
 				struct err *e)
 {
-	const struct pmi_exchange_round round = agent_mpi_round(a, start);
+	const struct pmi_exchange_round round =
+		agent_exchange_round(a, start, "MPI");
 	struct pmix_job job = {
 		.base_rank = start->base_rank, .nproc = a->rdzv->nproc,
 		.world_size = start->world_size,

@@ -63,32 +63,17 @@ static void agent_peers_on_closed(struct pmi_exchange *x)
 	free(x->owner);
 }
 
-static const struct sock_addr *find_server(struct pmi_exchange *x)
-{
-	struct agent_peers *p = x->owner;
-
-	return member_server_addr(&p->agent->member);
-}
-
 static const struct pmi_exchange_events exchange_events = {
 	.on_done = agent_peers_on_done,
 	.on_failed = agent_peers_on_failed,
 	.on_closed = agent_peers_on_closed,
-	.find_server = find_server,
 };
 
 static int agent_peers_exchange(struct agent *a, const struct wire_start *start,
 				struct err *e)
 {
-	const struct pmi_exchange_round round = {
-		.name = "ports",
-		.self = {
-			.job = a->rdzv->job, .host = a->member.host,
-			.auth = member_auth(&a->member), .round = start->round,
-			.rank = start->base_rank,
-		},
-		.node_rank = start->node_rank, .nnodes = start->nnodes,
-	};
+	const struct pmi_exchange_round round =
+		agent_exchange_round(a, start, "ports");
 	struct agent_peers *p = calloc(1, sizeof(*p));
 	int rc;
 

@@ -5,6 +5,29 @@
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
 
+static const struct sock_addr *agent_round_find_server(void *arg)
+{
+	const struct agent *a = arg;
+
+	return member_server_addr(&a->member);
+}
+
+struct pmi_exchange_round agent_exchange_round(struct agent *a,
+					       const struct wire_start *start,
+					       const char *name)
+{
+	return (struct pmi_exchange_round){
+		.name = name,
+		.self = {
+			.job = a->rdzv->job, .host = a->member.host,
+			.auth = member_auth(&a->member), .round = start->round,
+			.rank = start->base_rank,
+			.find_server = agent_round_find_server, .arg = a,
+		},
+		.node_rank = start->node_rank, .nnodes = start->nnodes,
+	};
+}
+
 static int agent_make_plan(struct agent *a, const struct wire_start *start,
 			   struct plan *plan, struct err *e)
 {

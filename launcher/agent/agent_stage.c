@@ -359,18 +359,10 @@ static void agent_stage_on_exchange_failed(struct pmi_exchange *x,
 	agent_stage_fail(g->agent, why->text);
 }
 
-static const struct sock_addr *find_server(struct pmi_exchange *x)
-{
-	struct agent_stage *g = x->owner;
-
-	return member_server_addr(&g->agent->member);
-}
-
 static const struct pmi_exchange_events exchange_events = {
 	.on_done = agent_stage_on_done,
 	.on_failed = agent_stage_on_exchange_failed,
 	.on_closed = agent_stage_on_exchange_closed,
-	.find_server = find_server,
 };
 
 /* At the address where other nodes reach this one, if that is one of ours;
@@ -404,15 +396,8 @@ static int agent_stage_exchange(struct agent_stage *g,
 				const struct wire_start *start, struct err *e)
 {
 	struct agent *a = g->agent;
-	const struct pmi_exchange_round round = {
-		.name = "stage",
-		.self = {
-			.job = a->rdzv->job, .host = a->member.host,
-			.auth = member_auth(&a->member), .round = start->round,
-			.rank = start->base_rank,
-		},
-		.node_rank = start->node_rank, .nnodes = start->nnodes,
-	};
+	const struct pmi_exchange_round round =
+		agent_exchange_round(a, start, "stage");
 	char value[VALUE_MAX], token[PROOF_HEX_SIZE], addr[SOCK_TEXT_MAX];
 	int rc = agent_stage_listen(g, e);
 

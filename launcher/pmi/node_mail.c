@@ -161,19 +161,11 @@ static void node_mail_on_closed(struct round_client *c)
 	m->events->on_closed(m);
 }
 
-static const struct sock_addr *find_server(struct round_client *c)
-{
-	struct node_mail *m = c->owner;
-
-	return m->events->find_server(m);
-}
-
 static const struct round_client_events in_events = {
 	.put = node_mail_put_in,
 	.on_reply = node_mail_on_in,
 	.on_failed = node_mail_on_failed,
 	.on_closed = node_mail_on_closed,
-	.find_server = find_server,
 };
 
 static const struct round_client_events out_events = {
@@ -181,7 +173,6 @@ static const struct round_client_events out_events = {
 	.on_reply = node_mail_on_out,
 	.on_failed = node_mail_on_failed,
 	.on_closed = node_mail_on_closed,
-	.find_server = find_server,
 };
 
 int node_mail_start(struct node_mail *m, uv_loop_t *loop,

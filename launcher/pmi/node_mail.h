@@ -15,8 +15,6 @@ struct node_mail_events {
 	/* The server refused. Not if the round is over. */
 	void (*on_failed)(struct node_mail *m, const struct err *why);
 	void (*on_closed)(struct node_mail *m);
-	/* Where the server is now. */
-	const struct sock_addr *(*find_server)(struct node_mail *m);
 };
 
 enum node_mail_step {

@@ -340,19 +340,11 @@ static void pmi_exchange_on_closed(struct round_client *c)
 	x->events->on_closed(x);
 }
 
-static const struct sock_addr *find_server(struct round_client *c)
-{
-	struct pmi_exchange *x = c->owner;
-
-	return x->events->find_server(x);
-}
-
 static const struct round_client_events client_events = {
 	.put = put,
 	.on_reply = pmi_exchange_on_reply,
 	.on_failed = pmi_exchange_on_failed,
 	.on_closed = pmi_exchange_on_closed,
-	.find_server = find_server,
 };
 
 int pmi_exchange_start(struct pmi_exchange *x, uv_loop_t *loop,

@@ -25,8 +25,6 @@ struct pmi_exchange_events {
 	/* It cannot be: the server refused. Not if the round is over. */
 	void (*on_failed)(struct pmi_exchange *x, const struct err *why);
 	void (*on_closed)(struct pmi_exchange *x);
-	/* Where the server is now. */
-	const struct sock_addr *(*find_server)(struct pmi_exchange *x);
 };
 
 struct pmi_exchange_round {

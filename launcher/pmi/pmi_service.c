@@ -171,18 +171,10 @@ static void pmi_service_on_exchange_failed(struct pmi_exchange *x,
 	pmi_service_fail(x->owner, why);
 }
 
-static const struct sock_addr *find_server(struct pmi_exchange *x)
-{
-	struct pmi_service *s = x->owner;
-
-	return s->events->find_server(s->owner);
-}
-
 static const struct pmi_exchange_events exchange_events = {
 	.on_done = pmi_service_on_exchange_done,
 	.on_failed = pmi_service_on_exchange_failed,
 	.on_closed = pmi_service_on_exchange_closed,
-	.find_server = find_server,
 };
 
 /* ---- sockets ---- */

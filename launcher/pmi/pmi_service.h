@@ -14,7 +14,6 @@ struct pmi_service_events {
 	void (*on_failed)(void *owner, const char *text);
 	/* A worker has called MPI_Abort and has had time to exit. */
 	void (*on_abort_over)(void *owner, uint32_t local_rank);
-	const struct sock_addr *(*find_server)(void *owner);
 };
 
 struct pmi_socket {

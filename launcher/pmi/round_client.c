@@ -121,8 +121,9 @@ static void round_client_connect(struct round_client *c)
 	};
 	struct err e = ERR_INIT;
 
-	if (async_client_start(&c->link, c->loop, c->events->find_server(c),
-			       &hello, c->self.auth, &link_events, &e) < 0) {
+	if (async_client_start(&c->link, c->loop,
+			       c->self.find_server(c->self.arg), &hello,
+			       c->self.auth, &link_events, &e) < 0) {
 		round_client_fail(c, &e);
 		return;
 	}

@@ -19,15 +19,16 @@ struct round_client_events {
 	/* The server refused. Not if the round is over. */
 	void (*on_failed)(struct round_client *c, const struct err *why);
 	void (*on_closed)(struct round_client *c);
-	/* Where the server is now. */
-	const struct sock_addr *(*find_server)(struct round_client *c);
 };
 
-/* The rank of this node that calls. */
+/* The rank of this node that calls, and its server. */
 struct round_client_self {
 	const char *job, *host;
 	const struct auth *auth;
 	uint32_t round, rank;
+	/* Where the server is now. */
+	const struct sock_addr *(*find_server)(void *arg);
+	void *arg;
 };
 
 struct round_client {

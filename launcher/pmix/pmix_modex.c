@@ -135,13 +135,6 @@ static void pmix_modex_on_mail_failed(struct node_mail *m,
 	pmix_service_fail(m->owner, why);
 }
 
-static const struct sock_addr *find_mail_server(struct node_mail *m)
-{
-	struct pmix_service *s = m->owner;
-
-	return s->events->find_server(s->owner);
-}
-
 static void pmix_modex_on_mail_closed(struct node_mail *m)
 {
 	pmix_service_part_closed(m->owner);
@@ -151,7 +144,6 @@ static const struct node_mail_events mail_events = {
 	.on_letter = pmix_modex_on_letter,
 	.on_failed = pmix_modex_on_mail_failed,
 	.on_closed = pmix_modex_on_mail_closed,
-	.find_server = find_mail_server,
 };
 
 int pmix_modex_start(struct pmix_service *s,

@@ -256,18 +256,10 @@ static void pmix_service_on_exchange_failed(struct pmi_exchange *x,
 	pmix_service_fail(x->owner, why);
 }
 
-static const struct sock_addr *find_server(struct pmi_exchange *x)
-{
-	struct pmix_service *s = x->owner;
-
-	return s->events->find_server(s->owner);
-}
-
 static const struct pmi_exchange_events exchange_events = {
 	.on_done = pmix_service_on_exchanged,
 	.on_failed = pmix_service_on_exchange_failed,
 	.on_closed = pmix_service_on_exchange_closed,
-	.find_server = find_server,
 };
 
 /* ---- what the helper reports ---- */

@@ -20,7 +20,6 @@ struct pmix_service_events {
 	void (*on_failed)(void *owner, const char *text);
 	/* A worker has called MPI_Abort and has had time to exit. */
 	void (*on_abort_over)(void *owner, uint32_t local_rank);
-	const struct sock_addr *(*find_server)(void *owner);
 	/* The round's folder will be there; if this process is killed, somebody
 	 * else has to remove it. */
 	void (*note_folder)(void *owner, const char *path);

@@ -29,22 +29,27 @@ int run_from_ddp(int r, struct err *e)
 /* A rank that exits ends the job, and the launcher shows the error of the first
  * rank that exits. So ranks with nothing to report wait until the reporting
  * rank has exited. */
-static int run_wait_for_reporter(struct run *run)
+static int run_wait_for_reporter(ddp_comm *world)
 {
-	ddp_barrier(run->world);
+	ddp_barrier(world);
 	return RUN_REPORTED_ELSEWHERE;
 }
 
-int run_agree(struct run *run, int r, struct err *e)
+int run_agree_among(ddp_comm *world, int r, struct err *e)
 {
-	int32_t who = r < 0 ? run->rank : INT32_MAX;
-	int rc = ddp_all_reduce(run->world, &who, &who, 1, DDP_I32, DDP_MIN);
+	int32_t who = r < 0 ? ddp_rank(world) : INT32_MAX;
+	int rc = ddp_all_reduce(world, &who, &who, 1, DDP_I32, DDP_MIN);
 
 	if (rc < 0)
 		return r < 0 ? r : run_from_ddp(rc, e);
 	if (who == INT32_MAX)
 		return 0;
-	return who == run->rank ? r : run_wait_for_reporter(run);
+	return who == ddp_rank(world) ? r : run_wait_for_reporter(world);
+}
+
+int run_agree(struct run *run, int r, struct err *e)
+{
+	return run_agree_among(run->world, r, e);
 }
 
 /* ---- Setting up ---- */

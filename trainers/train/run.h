@@ -83,6 +83,7 @@ int run_from_ddp(int r, struct err *e);
  * is 0 on all ranks. Else all ranks fail: the lowest with an error returns it,
  * the others RUN_REPORTED_ELSEWHERE. */
 int run_agree(struct run *run, int r, struct err *e);
+int run_agree_among(ddp_comm *world, int r, struct err *e);
 
 /* Collective, after ddp_init: opens data and device, makes the model, and gives
  * all ranks the first state. */

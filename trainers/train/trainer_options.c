@@ -229,19 +229,26 @@ static int trainer_options_check_conv(struct trainer_options *o, struct err *e)
 	return 0;
 }
 
+int trainer_options_parse_only(const struct option_spec *table, void *o,
+			       int argc, char **argv, struct err *e)
+{
+	int r = option_parse(table, o, argc, argv, 0, e);
+
+	return r < 0 || r == argc
+		       ? r : err_set(e, ERR_USAGE, "unexpected argument '%s': "
+				     "this program only takes options, see "
+				     "--help", argv[r]);
+}
+
 int trainer_options_parse(struct trainer_options *o, const char *name,
 			  unsigned features, int argc, char **argv,
 			  struct err *e)
 {
-	int r = option_parse(trainer_option_table, o, argc, argv, 0, e);
+	int r = trainer_options_parse_only(trainer_option_table, o, argc, argv,
+					   e);
 
 	if (r < 0)
 		return r;
-	if (r < argc)
-		return err_set(e, ERR_USAGE,
-			       "unexpected argument '%s': this "
-			       "program only takes options, see --help",
-			       argv[r]);
 	trainer_options_drop_empty(&o->data);
 	trainer_options_drop_empty(&o->backend);
 	r = trainer_options_check_features(o, name, features, e);
@@ -252,6 +259,12 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 	if (r == 0)
 		r = trainer_options_check_precision(o, e);
 	return r == 0 ? trainer_options_check_conv(o, e) : r;
+}
+
+void trainer_options_usage(const char *name, const char *about)
+{
+	printf("usage: %s [options]\n       ddprun [options] %s [options]\n\n"
+	       "%s\n", name, name, about);
 }
 
 void trainer_options_help(const char *name, const char *about,
@@ -268,9 +281,9 @@ void trainer_options_help(const char *name, const char *about,
 			table[n++] = *s;
 	}
 	table[n].name = NULL;
-	printf("usage: %s [options]\n       ddprun [options] %s [options]\n\n"
-	       "%s\nDefaults: --epochs %ld --batch-size %ld --lr %g --seed %ld "
-	       "--device %s\n\n", name, name, about, o->epochs, o->batch, o->lr,
-	       o->seed, o->device);
+	trainer_options_usage(name, about);
+	printf("Defaults: --epochs %ld --batch-size %ld --lr %g --seed %ld "
+	       "--device %s\n\n", o->epochs, o->batch, o->lr, o->seed,
+	       o->device);
 	option_print_help(table);
 }

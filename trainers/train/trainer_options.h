@@ -81,11 +81,18 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 			  unsigned features, int argc, char **argv,
 			  struct err *e);
 
+/* Parses with any table, and refuses arguments that are not options. */
+int trainer_options_parse_only(const struct option_spec *table, void *o,
+			       int argc, char **argv, struct err *e);
+
 /* Defaults of all trainers; each adds its own. */
 #define TRAINER_OPTIONS_INIT                                           \
 	.device = "auto", .accumulate = 1, .eval_every = 1, .keep = 1, \
 	.lr_scale = "none", .precision_text = "fp32", .conv = "auto",  \
 	.image_size = 32, .arch = "resnet18", .stem = "torchvision"
+
+/* Prints the first lines of --help. */
+void trainer_options_usage(const char *name, const char *about);
 
 /* Prints --help of the trainer `name`; about is one sentence, o holds the
  * defaults. */

@@ -19,8 +19,10 @@ static struct store_client {
 	int closed;
 } clients[CLIENTS_MAX];
 static int nclients, start_fails;
+static struct sock_addr store_server;
 static const struct round_client_self store_self = {
-	.job = "job", .host = "h0", .round = 7, .rank = 3};
+	.job = "job", .host = "h0", .round = 7, .rank = 3,
+	.arg = &store_server};
 
 int __wrap_round_client_start(struct round_client *c, uv_loop_t *loop,
 			      const struct round_client_self *self,

@@ -11,7 +11,6 @@ enum { IN, OUT, NODE = 3 }; /* clients */
 
 static struct node_mail m;
 static uv_loop_t loop;
-static struct sock_addr server;
 static int letters, failed, closed;
 static int closes_at_a_letter;
 static char letter[100], why[ERR_TEXT_MAX];
@@ -38,17 +37,10 @@ static void on_closed(struct node_mail *from)
 	closed++;
 }
 
-static const struct sock_addr *find_server(struct node_mail *from)
-{
-	ck_assert_ptr_eq(from, &m);
-	return &server;
-}
-
 static const struct node_mail_events events = {
 	.on_letter = on_letter,
 	.on_failed = on_failed,
 	.on_closed = on_closed,
-	.find_server = find_server,
 };
 
 static void begin(void)
@@ -283,7 +275,7 @@ START_TEST(what_its_clients_ask_and_report_reaches_the_owner)
 
 		ck_assert_ptr_eq(c->loop, &loop);
 		ck_assert_str_eq(c->purpose, "MPI's letters among nodes");
-		ck_assert_ptr_eq(c->events->find_server(c), &server);
+		ck_assert_ptr_eq(c->self.arg, &store_server);
 		c->events->on_failed(c, &e);
 		ck_assert_int_eq(failed, i + 1);
 		ck_assert_str_eq(why, e.text);

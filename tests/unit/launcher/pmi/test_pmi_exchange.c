@@ -12,7 +12,6 @@ static const struct pmi_exchange_round round_of_three = {
 	.name = "MPI", .node_rank = 1, .nnodes = NODES};
 static struct pmi_exchange x;
 static uv_loop_t loop;
-static struct sock_addr server;
 static int done, failed, closed, begins_again;
 static char values[NODES][20], last_bytes[NODES][4], why[ERR_TEXT_MAX];
 static size_t sizes[NODES];
@@ -45,17 +44,10 @@ static void on_closed(struct pmi_exchange *from)
 	closed++;
 }
 
-static const struct sock_addr *find_server(struct pmi_exchange *from)
-{
-	ck_assert_ptr_eq(from, &x);
-	return &server;
-}
-
 static const struct pmi_exchange_events events = {
 	.on_done = on_done,
 	.on_failed = on_failed,
 	.on_closed = on_closed,
-	.find_server = find_server,
 };
 
 static int start(struct err *e)
@@ -384,7 +376,7 @@ START_TEST(what_its_client_asks_and_reports_reaches_the_owner)
 	ck_assert_int_eq(start(&e), ERR_SYSTEM);
 	start_fails = 0;
 	ck_assert_int_eq(start(NULL), 0);
-	ck_assert_ptr_eq(x.client.events->find_server(&x.client), &server);
+	ck_assert_ptr_eq(x.client.self.arg, &store_server);
 	ck_assert_ptr_eq(x.client.loop, &loop);
 	x.client.events->on_failed(&x.client, &e);
 	ck_assert_int_eq(failed, 1);

@@ -73,7 +73,6 @@ void __wrap_pmi_server_release(struct pmi_server *server)
 static uv_loop_t loop;
 static int failed, aborted[2], rank[2], files;
 static char why[256];
-static struct sock_addr server_addr;
 
 static void on_failed(void *owner, const char *text)
 {
@@ -88,14 +87,7 @@ static void on_abort_over(void *owner, uint32_t local_rank)
 	aborted[local_rank]++;
 }
 
-static const struct sock_addr *find_server(void *owner)
-{
-	ck_assert_ptr_eq(owner, &loop);
-	return &server_addr;
-}
-
-static const struct pmi_service_events events = {on_failed, on_abort_over,
-						 find_server};
+static const struct pmi_service_events events = {on_failed, on_abort_over};
 
 static int count_files(void)
 {
@@ -385,8 +377,6 @@ START_TEST(nodes_exchange_their_numbers_of_ranks_first)
 	struct reader r;
 
 	begin(2);
-	ck_assert_ptr_eq(exchange_events->find_server(&s->exchange),
-			 &server_addr);
 	ck_assert_int_eq(nparts, 1);
 	reader_init(&r, SLICE(parts[0].data, parts[0].len));
 	ck_assert_uint_eq(reader_u32(&r), 2);

@@ -184,7 +184,6 @@ static uv_loop_t loop;
 static struct pmix_service *s;
 static int ready, failed, aborted[2];
 static char why[256], folder[PMIX_JOB_FOLDER_MAX];
-static struct sock_addr server;
 
 static inline void on_ready(void *owner)
 {
@@ -205,12 +204,6 @@ static inline void on_abort_over(void *owner, uint32_t local_rank)
 	aborted[local_rank]++;
 }
 
-static inline const struct sock_addr *find_server(void *owner)
-{
-	ck_assert_ptr_eq(owner, &loop);
-	return &server;
-}
-
 static inline void note_folder(void *owner, const char *path)
 {
 	ck_assert_ptr_eq(owner, &loop);
@@ -221,7 +214,6 @@ static const struct pmix_service_events events = {
 	.on_ready = on_ready,
 	.on_failed = on_failed,
 	.on_abort_over = on_abort_over,
-	.find_server = find_server,
 	.note_folder = note_folder,
 };
 
