@@ -1,91 +1,16 @@
-/* hosted_job.c: a job on this server: its actions become frames to its agents
- * and answers to its workers, its rounds get a store each. */
+/* hosted_job.c: a job on this server begins and ends; its rounds get a store
+ * each, and workers. */
 #include "rendezvous/server/hosted_job.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "base/log.h"
 #include "rendezvous/server/agentless_job.h"
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/server/limits.h"
 #include "rendezvous/server/server.h"
-
-enum {
-	STATE_DELAY_MS = 20, /* joins in a row are reported together */
-	STATE_LATEST_MS = 250,
-	STATES_PER_MS = 10, /* at most: a twentieth of the server's time */
-};
-
-#define CALL_HOOK(s, hook, ...)                        \
-	do {                                           \
-		if ((s)->hooks && (s)->hooks->hook)    \
-			(s)->hooks->hook(__VA_ARGS__); \
-	} while (0)
-
-/* ---- messages to nodes ---- */
-
-/* At least 1, because 0 means that there is no last call. */
-static uint32_t hosted_job_last_call_ms(const struct hosted_job *h)
-{
-	uint64_t left = uv_timer_get_due_in(&h->call_timer);
-
-	return left ? (uint32_t)left : 1;
-}
-
-static void hosted_job_broadcast_state(struct hosted_job *h)
-{
-	struct job_node *n = NULL;
-	struct wire_state m;
-
-	h->states_sent = 0;
-	job_state_for(h->job, &m);
-	if (m.last_call_ms)
-		m.last_call_ms = hosted_job_last_call_ms(h);
-	while ((n = job_next_node(h->job, n))) {
-		struct peer *to = job_node_owner(n);
-
-		if (!to || !job_node_waits(h->job, n))
-			continue;
-		h->states_sent++;
-		m.spare = (uint8_t)job_node_is_spare(n);
-		wire_put_state(conn_out(&to->conn), WIRE_STATE, WIRE_NOTICE, 0,
-			       &m);
-	}
-	conn_flush_all(&h->server->pool);
-}
-
-/* A thousand joins a second must not cause a million messages: while nodes keep
- * joining, STATE is sent late, and seldom enough that it takes about a
- * twentieth of the server's time, however many nodes wait. */
-static void hosted_job_on_state_timer(uv_timer_t *t)
-{
-	struct hosted_job *h = t->data;
-	uint64_t latest = h->states_sent / STATES_PER_MS;
-
-	if (latest < STATE_LATEST_MS)
-		latest = STATE_LATEST_MS;
-	if (h->is_state_stale &&
-	    uv_now(h->server->loop) - h->state_since < latest) {
-		h->is_state_stale = 0;
-		uv_timer_start(t, hosted_job_on_state_timer, STATE_DELAY_MS, 0);
-		return;
-	}
-	hosted_job_broadcast_state(h);
-}
-
-void hosted_job_send_state(struct hosted_job *h)
-{
-	h->is_state_stale = 1;
-	if (uv_is_active((uv_handle_t *)&h->state_timer))
-		return;
-	h->is_state_stale = 0;
-	h->state_since = uv_now(h->server->loop);
-	uv_timer_start(&h->state_timer, hosted_job_on_state_timer,
-		       STATE_DELAY_MS, 0);
-}
 
 /* During replay without limits: the journal's keys have fitted once. */
 int hosted_job_make_store(struct hosted_job *h)
@@ -105,55 +30,7 @@ int hosted_job_make_store(struct hosted_job *h)
 	return h->store ? 0 : -ENOMEM;
 }
 
-void hosted_job_send_start(struct hosted_job *h, const struct job_node *n)
-{
-	struct peer *to = job_node_owner(n);
-	struct wire_start m;
-
-	if (!to || !job_node_runs(n))
-		return;
-	job_start_for(h->job, n, &m);
-	if (h->torch_port) {
-		m.master_port = h->torch_port;
-		m.agent_store = 1;
-	}
-	wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0, &m);
-}
-
-static void hosted_job_start_round(struct hosted_job *h)
-{
-	struct job_node *n = NULL;
-
-	uv_timer_stop(&h->call_timer);
-	h->since = uv_now(h->server->loop);
-	h->server->counts.rounds++;
-	if (hosted_job_make_store(h) < 0) {
-		job_event_stopped(h, "the rendezvous server is out of memory");
-		return;
-	}
-	/* a journal's next record says where it was; that one is gone */
-	if (!h->server->writer.mute)
-		CALL_HOOK(h->server, on_round, h);
-	while ((n = job_next_node(h->job, n)))
-		hosted_job_send_start(h, n);
-}
-
-static void hosted_job_send_stop(struct hosted_job *h)
-{
-	struct job_node *n = NULL;
-	struct wire_stop m;
-
-	while ((n = job_next_node(h->job, n))) {
-		struct peer *to = job_node_owner(n);
-
-		if (to && job_stop_for(h->job, n, &m))
-			wire_put_stop(conn_out(&to->conn), WIRE_STOP,
-				      WIRE_NOTICE, 0, &m);
-	}
-}
-
-/* Frees the round's keyspace, and closes the workers that used it. */
-static void hosted_job_end_round_workers(struct hosted_job *h, const char *text)
+void hosted_job_end_round(struct hosted_job *h, const char *text)
 {
 	struct peer *p;
 
@@ -178,51 +55,7 @@ static void hosted_job_end_round_workers(struct hosted_job *h, const char *text)
 	h->store = NULL;
 }
 
-static void hosted_job_send_end(struct hosted_job *h)
-{
-	uint64_t now = uv_now(h->server->loop);
-	struct job_node *n = NULL;
-	struct wire_end end;
-
-	uv_timer_stop(&h->call_timer);
-	h->since = now;
-	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
-	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
-	while ((n = job_next_node(h->job, n))) {
-		struct peer *to = job_node_owner(n);
-
-		if (!to || !job_end_for(h->job, n, &end))
-			continue;
-		wire_put_end(conn_out(&to->conn), WIRE_END, WIRE_NOTICE, 0,
-			     &end);
-		if (end.verdict == WIRE_RESTART || end.verdict == WIRE_REGROUP)
-			continue;
-		if (h->server->has_parent && job_node_hosts(n))
-			h->server->is_ending = 1;
-		to->close_at = now + SERVER_CLOSE_MS;
-		conn_due(&to->conn, now + 1);
-	}
-	hosted_job_end_round_workers(h, job_end(h->job)->text.data);
-}
-
-static void hosted_job_on_last_call(uv_timer_t *t)
-{
-	struct hosted_job *h = t->data;
-
-	job_event_called(h);
-	hosted_job_act(h);
-	conn_flush_all(&h->server->pool);
-}
-
-/* The agents report that the connection ended; the journal stays. */
-static _Noreturn void hosted_job_end_without_memory(void)
-{
-	log_error("error: out of memory; this server exits, and its jobs end");
-	exit(EX_OSERR);
-}
-
-/* Charges what the job remembers of gone nodes to its account. */
-static void hosted_job_count_gone(struct hosted_job *h)
+void hosted_job_count_gone(struct hosted_job *h)
 {
 	size_t now = job_gone_bytes(h->job);
 
@@ -231,71 +64,12 @@ static void hosted_job_count_gone(struct hosted_job *h)
 	h->gone_bytes = now;
 }
 
-void hosted_job_act(struct hosted_job *h)
-{
-	const struct job_action *a;
-
-	limits_touch(h);
-	hosted_job_count_gone(h);
-	while ((a = job_next_action(h->job))) {
-		switch (a->kind) {
-		case JOB_TELL_STATE:
-			hosted_job_send_state(h);
-			CALL_HOOK(h->server, on_wait, h->server);
-			break;
-		case JOB_TELL_START:
-			hosted_job_start_round(h);
-			break;
-		case JOB_RANK_LEFT:
-			/* else a gather that lacks it would wait for ever */
-			if (store_rank_left(h->store, a->rank, a->text) < 0)
-				hosted_job_end_without_memory();
-			store_answer_all(h->store);
-			CALL_HOOK(h->server, on_wait, h->server);
-			break;
-		case JOB_FATE_KNOWN:
-			session_send_fate(a->fate, a->text);
-			break;
-		case JOB_TELL_STOP:
-			hosted_job_send_stop(h);
-			break;
-		case JOB_TELL_END:
-			hosted_job_send_end(h);
-			break;
-		case JOB_LAST_CALL:
-			uv_timer_start(&h->call_timer, hosted_job_on_last_call,
-				       a->rank, 0);
-			break;
-		case JOB_LAST_CALL_OFF:
-			uv_timer_stop(&h->call_timer);
-			break;
-		case JOB_CANNOT_START:
-			job_event_stopped(h, "the rendezvous server is out of "
-					     "memory");
-			break;
-		}
-	}
-	if (job_lost_action(h->job))
-		hosted_job_end_without_memory();
-}
-
-/* ---- life ---- */
-
 static void hosted_job_remove_name(struct hosted_job *h)
 {
 	if (h->is_named)
 		server_unname_job(h);
 	h->is_named = 0;
 	service_notify_jobs(h->server);
-}
-
-/* Restarts the timer of a last call that was pending in the journal. */
-static void hosted_job_restart_last_call(struct hosted_job *h)
-{
-	uint32_t ms = job_call_ms(h->job);
-
-	if (ms)
-		uv_timer_start(&h->call_timer, hosted_job_on_last_call, ms, 0);
 }
 
 /* Enters the job in both tables, replacing the job that had its name; or in
@@ -413,7 +187,7 @@ static void hosted_job_on_timer_closed(uv_handle_t *t)
 static void hosted_job_close(struct hosted_job *h)
 {
 	hosted_job_remove_name(h);
-	CALL_HOOK(h->server, on_job_closed, h);
+	SERVER_CALL_HOOK(h->server, on_job_closed, h);
 	server_remove_job(h);
 	job_free(h->job);
 	account_sub(h->account, h->gone_bytes);
@@ -429,10 +203,10 @@ void hosted_job_free_if_empty(struct hosted_job *h)
 {
 	if (h->closing || !job_is_empty(h->job))
 		return;
-	hosted_job_end_round_workers(h, "the job has no nodes left");
+	hosted_job_end_round(h, "the job has no nodes left");
 	torch_port_close(h->torch);
 	h->torch = NULL;
-	CALL_HOOK(h->server, on_job_empty, h);
+	SERVER_CALL_HOOK(h->server, on_job_empty, h);
 	if (job_state(h->job) == JOB_OVER && hosted_job_has_one_run(h->server))
 		return;
 	if (job_end(h->job)->text.len)
@@ -444,7 +218,7 @@ void hosted_job_free_if_empty(struct hosted_job *h)
 
 void hosted_job_drop(struct hosted_job *h)
 {
-	hosted_job_end_round_workers(h, "");
+	hosted_job_end_round(h, "");
 	torch_port_close(h->torch);
 	h->torch = NULL;
 	hosted_job_close(h);
@@ -570,7 +344,7 @@ void peer_lose(struct peer *p, const char *why)
 {
 	struct hosted_job *h = p->hosted;
 
-	CALL_HOOK(p->server, on_peer_gone, p, why);
+	SERVER_CALL_HOOK(p->server, on_peer_gone, p, why);
 	p->hosted = NULL;
 	if (!h)
 		return;
@@ -579,7 +353,7 @@ void peer_lose(struct peer *p, const char *why)
 			  job_id(h->job), p->session.rank, why);
 		hosted_job_lose_worker(h, p);
 	} else if (p->node) {
-		CALL_HOOK(h->server, on_agent_gone, h, p);
+		SERVER_CALL_HOOK(h->server, on_agent_gone, h, p);
 		job_event_lost(h, p->node, why);
 		p->node = NULL;
 		hosted_job_act(h);

@@ -88,12 +88,23 @@ void hosted_job_drop(struct hosted_job *h);
  * are to learn how it ended. */
 void hosted_job_free_if_empty(struct hosted_job *h);
 
+/* Frees the round's keyspace, and closes the workers that used it. */
+void hosted_job_end_round(struct hosted_job *h, const char *text);
+/* Charges what the job remembers of gone nodes to its account. */
+void hosted_job_count_gone(struct hosted_job *h);
+
+/* ---- hosted_job_act.c ---- */
+
 /* Carries out what the job wants; call it after each event. */
 void hosted_job_act(struct hosted_job *h);
 /* Sends START to the node, if it runs and its agent is connected. */
 void hosted_job_send_start(struct hosted_job *h, const struct job_node *n);
 /* Sends STATE to all waiting nodes, soon. */
 void hosted_job_send_state(struct hosted_job *h);
+/* Restarts the timer of a last call that was pending in the journal. */
+void hosted_job_restart_last_call(struct hosted_job *h);
+
+/* ---- clients ---- */
 
 /* A worker's HELLO: takes it into the round, or returns why not. */
 int hosted_job_admit_worker(struct peer *p, const struct wire_hello *hello,

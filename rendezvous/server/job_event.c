@@ -89,8 +89,7 @@ int job_event_take(struct hosted_job *h, struct job_node **n, void *owner,
 
 void job_event_lost(struct hosted_job *h, struct job_node *n, const char *why)
 {
-	if (h->server->hooks && h->server->hooks->on_node_lost)
-		h->server->hooks->on_node_lost(h, n, why);
+	SERVER_CALL_HOOK(h->server, on_node_lost, h, n, why);
 	journal_writer_lost(&h->server->writer, h->number, job_node_id(n), why);
 	job_lost(h->job, n, why);
 }

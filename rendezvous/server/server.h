@@ -80,6 +80,12 @@ struct server_hooks {
 	uint64_t (*fate_due)(const struct parked *p);
 };
 
+#define SERVER_CALL_HOOK(s, hook, ...)                 \
+	do {                                           \
+		if ((s)->hooks && (s)->hooks->hook)    \
+			(s)->hooks->hook(__VA_ARGS__); \
+	} while (0)
+
 /* Peers without proof, in the order in which they came (admission.h). */
 struct applicants {
 	unsigned count;

@@ -39,8 +39,7 @@ static void torch_home_on_wait(void *owner)
 {
 	struct hosted_job *h = owner;
 
-	if (h->server->hooks && h->server->hooks->on_wait)
-		h->server->hooks->on_wait(h->server);
+	SERVER_CALL_HOOK(h->server, on_wait, h->server);
 }
 
 /* 1 if its clients connect to the server's own port. */
