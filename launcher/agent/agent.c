@@ -111,7 +111,7 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 	agent_stage_end(a);
 	agent_note_hang(a, end);
 	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP) {
-		if (a->stop.level) { /* the job goes on without this node */
+		if (a->stop.level) { /* the job continues without this node */
 			agent_decide_exit(a, a->stop.exit_code, text);
 			agent_handle(a, EV_RESTART, text);
 			return;
@@ -152,8 +152,8 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 	agent_handle(a, EV_END, text);
 }
 
-/* Another node was asked to stop, and the server is lost before the job's end:
- * this node's user has not read yet why the job ends. */
+/* Another node was asked to stop, and the server was lost before the job's end:
+ * nothing has told this node's user yet why the job ends. */
 static void agent_report_stop(const struct agent *a, const char *why)
 {
 	char text[sizeof(a->shutdown.cause) + ERR_TEXT_MAX + sizeof("; ")];
@@ -276,7 +276,7 @@ static void agent_server_reaped(struct agent *a)
 		agent_watch_server(a);
 }
 
-/* Each room knows the processes that it started. 1: pid was one of them. */
+/* Asks each room whether it started this process. 1: one did. */
 static int agent_helper_reaped(struct agent *a, pid_t pid, int status)
 {
 	return agent_mpi_reaped(a, pid, status) ||

@@ -8,7 +8,7 @@
 #include "launcher/plan/framework.h"
 
 enum {
-	KILL_JOB_MS = 5000,     /* for all nodes to kill their workers */
+	KILL_JOB_MS = 5000,     /* time for all nodes to kill their workers */
 	SERVER_EXIT_MS = 8000,  /* ddprdzv itself gives its members 5 s */
 	STANDBY_EXIT_MS = 250,  /* it may have to clean up for the leader */
 };

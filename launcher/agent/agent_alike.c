@@ -1,7 +1,7 @@
 /* agent_alike.c: the options of this node that all nodes of a job must have
- * alike, by JOIN: the server refuses a node that differs, and names it. What
- * another number of workers cannot show is here; for example, nodes without
- * --env tf would let the others wait for their workers' ports. */
+ * alike, by JOIN: the server refuses a node that differs, and names it. For
+ * example, nodes without --env tf would let the others wait for their workers'
+ * ports. */
 #include <stdint.h>
 
 #include "launcher/agent/agent_internal.h"
@@ -19,7 +19,7 @@ static uint32_t agent_alike_hash(const struct buf *text)
 	return hash;
 }
 
-/* A long value is cut at a blank, but all of it counts. */
+/* Cuts a long value at a blank, and appends a hash of all of it. */
 static void agent_alike_cut(struct buf *text)
 {
 	uint32_t hash = agent_alike_hash(text);
@@ -33,7 +33,7 @@ static void agent_alike_cut(struct buf *text)
 	buf_printf(text, "%sand more (%08x)", n ? " " : "", hash);
 }
 
-/* Takes the text. */
+/* Adds an option, and empties the text. */
 static void agent_alike_add(struct agent *a, const char *name, struct buf *text)
 {
 	struct wire_option o = {.name = SLICE_STR(name)};
@@ -57,7 +57,7 @@ static void agent_alike_put_optional(const struct roles *roles,
 	}
 }
 
-/* Not known if this node cannot run workers: it joins to say why. */
+/* Unknown if this node cannot run workers: then it joins only to report why. */
 static void agent_alike_add_mpi(struct agent *a, struct buf *text)
 {
 	if (!a->parts)

@@ -118,7 +118,7 @@ void agent_record_verdict(struct agent *a, const struct wire_end *end)
 			      end->rank >= 0);
 }
 
-/* What the worker left, or else what the server said of it. */
+/* What the worker reported, or else the server's text about it. */
 static void agent_elastic_put_error(const struct agent *a,
 				    const struct worker *w, struct buf *out)
 {

@@ -32,14 +32,14 @@ enum { AGENT_ID_BYTES = 8 };
 
 #define AGENT_MARK "DDP_AGENT_ID="
 
-/* A rank of this node that hangs: it is to be ended for that (--hang-timeout),
- * or the round has ended because another rank waited for it. Its stack
- * is read before it is stopped. */
+/* A rank of this node that hangs: either --hang-timeout ends it, or the round
+ * has ended because another rank waited for it. Its stack is read before it is
+ * stopped. */
 struct agent_hang {
 	pid_t dump;	/* the child that writes the dump; 0: none */
 	int is_decided; /* in this round */
 	int is_over;	/* the round has ended: workers are stopped after it */
-	int wants_look; /* is_over, and the look has not begun */
+	int wants_look; /* is_over, and its stack is not being read yet */
 	uint32_t rank;
 	int fd; /* the dump's memory file, without a log folder; -1: none */
 	char why[ERR_TEXT_MAX], path[LOGDIR_PATH_MAX + 16];
@@ -49,23 +49,25 @@ struct agent_hang {
 /* A round whose workers are started later. */
 struct agent_held {
 	struct wire_start start;
-	char master[SOCK_HOST_MAX]; /* its text */
+	char master[SOCK_HOST_MAX]; /* start's text */
 };
 
 /* What torchrun's events need to know (--event-log-handler). */
 struct agent_elastic {
 	uint64_t began_ns;
-	uint32_t role_base_rank, role_world_size; /* one program's */
-	int saw_end;    /* the job's, without being asked to stop */
+	uint32_t role_base_rank, role_world_size; /* the role's */
+	int saw_end;    /* the job ended, and not because this node was asked to
+			 * stop */
 	int has_failed; /* an event could not be printed: warned */
 };
 
 /* --stage, from the first copy on. */
 struct agent_staged {
-	struct stage_spec spec; /* path "": not looked at yet */
+	struct stage_spec spec; /* path "": not parsed yet */
 	char dir[PATH_MAX];	/* with this node's copy; "": none yet */
-	int hold;		/* keeps it (stage_folder.h) */
-	int has_preload;	/* its start was tried */
+	int hold;		/* a descriptor that keeps the copy
+				 * (stage_folder.h) */
+	int has_preload;	/* the template's start was attempted */
 	struct plan_parts parts; /* with the programs in the copy */
 };
 
@@ -118,7 +120,8 @@ struct agent {
 	struct restart_backoff backoff;
 	uint64_t wait_ms; /* before this restart; 0: none */
 	uv_timer_t backoff_timer;
-	uint64_t alive_ns;	  /* when agent_extend_lease last sent a PING */
+	uint64_t alive_ns;	  /* when agent_extend_lease last sent a PING;
+				   * clock_ns */
 	struct sweep_marks marks; /* on every process that workers start */
 	/* "DDP_AGENT_ID=...", the first of the marks */
 	char mark[sizeof(AGENT_MARK) + 2 * AGENT_ID_BYTES];
@@ -173,12 +176,12 @@ void agent_end_watch(struct agent *a);
 void agent_close_watch(struct agent *a);
 void agent_on_stalled(struct member *m, const struct wire_stalled *stall);
 void agent_on_slow(struct member *m, const struct wire_slow *slow);
-/* The round ends, and end names the rank that failed first. If that is a rank
- * of this node that hangs, agent_look_at_hang will look at it. */
+/* The round ends, and end names the rank that failed first. If it is a hanging
+ * rank of this node, agent_look_at_hang will read its stack. */
 void agent_note_hang(struct agent *a, const struct wire_end *end);
-/* The workers are to be stopped. 1: not yet, the stack of a rank that hangs is
- * being read, for a few seconds at most; agent_stop_workers is called then. It
- * is put on the failure page. */
+/* The workers are about to be stopped. 1: not yet: the stack of a hanging rank
+ * is being read for the failure page, which takes a few seconds at most; then
+ * agent_stop_workers is called. */
 int agent_look_at_hang(struct agent *a);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
@@ -188,7 +191,7 @@ void agent_init_gpus(struct agent *a);
 void agent_on_gpu_news(struct member *m, const struct wire_gpu_news *news);
 
 /* agent_mpi.c */
-/* Once for a job: its MPI processes are worlds of one, or may be. */
+/* Warns once for a job that its MPI processes are, or may be, worlds of one. */
 void agent_mpi_warn(struct agent *a, const struct wire_start *start);
 /* Before the plan of a round. AGENT_LATER: agent_start_group is called when
  * the workers can be served. */

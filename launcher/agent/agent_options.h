@@ -1,5 +1,5 @@
-/* agent_options.h: what the agent needs to know of the user's settings.
- * launcher/config fills it from the command line. */
+/* agent_options.h: the user's settings that the agent needs. launcher/config
+ * fills it from the command line. */
 #ifndef LAUNCHER_AGENT_OPTIONS_H
 #define LAUNCHER_AGENT_OPTIONS_H
 

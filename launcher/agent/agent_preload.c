@@ -6,8 +6,9 @@
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
 
-/* What a template process has in common with all workers. What only a round
- * decides is left out (preload.h), so it may be anything here. */
+/* What a template process has in common with all workers. Variables that only a
+ * round decides are left out (preload.h), so their values do not matter
+ * here. */
 static int agent_plan_template(struct agent *a, struct plan *plan,
 			       const char *crash_records, struct err *e)
 {
@@ -25,14 +26,15 @@ static int agent_plan_template(struct agent *a, struct plan *plan,
 		.again_ms = o->rdzv.reconnect_ms,
 		.encrypt_data = o->encrypt_data,
 		.uses_mpi = a->parts->uses_mpi,
-		/* it reads some of its variables when it is imported */
+		/* a module reads some of its variables when it is imported */
 		.frameworks = o->frameworks & FRAMEWORK_JAX,
 	};
 
 	return plan_init(plan, a->parts, environ, &job, 0, e);
 }
 
-/* OpenMP's runtimes read them together with the CPUs, when they are loaded. */
+/* OpenMP's runtimes read these variables and the process's CPUs when they are
+ * loaded. */
 static const char *agent_openmp_binding(void)
 {
 	static const char *const names[] = {

@@ -104,7 +104,7 @@ static void agent_begin_output(struct agent *a, const struct wire_start *start)
 	output_begin(&a->output, &round);
 }
 
-/* The server ends the round for all nodes, this one too. */
+/* The server ends the round for all nodes, including this one. */
 static void agent_fail_start(struct agent *a, const struct wire_start *start,
 			     const struct err *why)
 {
@@ -135,8 +135,7 @@ void agent_start_group(struct agent *a, const struct wire_start *start)
 						 clock_ns(), text));
 }
 
-/* A worker that has joined libddp's world has a place there that cannot be
- * taken again. */
+/* A worker that has joined libddp's world cannot be replaced in it. */
 static int agent_may_start_again(struct agent *a, const struct worker *w,
 				 struct err *e)
 {
@@ -191,7 +190,7 @@ void agent_on_role_news(struct member *m, const struct wire_role_news *news)
 			news->rank, text);
 }
 
-/* Steps that may take time, with other nodes or helpers; ends with
+/* Steps that may have to wait for other nodes or helpers; they end with
  * agent_start_group. */
 static void agent_serve(struct agent *a, const struct wire_start *start)
 {

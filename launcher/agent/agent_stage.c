@@ -32,7 +32,7 @@ struct agent_stage {
 	uint64_t began_ns, logged_ns, bytes;
 };
 
-/* What each agent gives the others. */
+/* What each agent publishes to the others. */
 struct stage_peer {
 	int is_done;
 	unsigned port;
@@ -275,8 +275,8 @@ static int agent_stage_parse(struct stage_peer *p, struct slice value)
 		       ? 0 : -1;
 }
 
-/* The nodes before and after this one among those that have the copy and then
- * those that have not; -1: none. */
+/* The neighbours of this node in the order in which nodes that have the copy
+ * come first; -1: none. */
 static void agent_stage_find_place(const struct stage_peer *p, uint32_t n,
 				   uint32_t self, int64_t *before,
 				   int64_t *after)

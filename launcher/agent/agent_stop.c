@@ -19,17 +19,17 @@ static void agent_accept_stop(struct agent *a, const struct stop_request *n,
 
 	if (!stop_request_merge(&a->stop, n))
 		return;
-	/* that the workers are killed in the end is not why they stop */
+	/* the final kill is not the cause of the stop */
 	if (a->exit_code < 0 && !(is_stopping && n->level == WIRE_CUT))
 		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
 			 text);
 	agent_handle(a, n->level == WIRE_CUT ? EV_KILL : EV_STOP, text);
 }
 
-/* Whether a request to this node is one to the whole job. Over ssh the head
- * sends a signal to all nodes, so it is. A node of an elastic job that gets the
- * signal itself leaves alone. So does a node that lost its ssh: the server
- * knows whether the other nodes, or a spare, can go on. */
+/* Whether a request to this node concerns the whole job. Over ssh it does,
+ * because the head sends a signal to all nodes. A node of an elastic job that
+ * gets the signal itself leaves alone. So does a node that lost its ssh: the
+ * server knows whether the other nodes, or a spare, can continue. */
 static int agent_stops_job(const struct agent *a)
 {
 	const struct launch_env *env = a->rdzv->env;
@@ -54,7 +54,7 @@ static void agent_request_stop(struct agent *a, const struct stop_request *n,
 	};
 
 	/* first, so that no worker's exit is reported before it; without a
-	 * server the workers have the same grace period */
+	 * server, the workers get the same grace period */
 	if (n->level > a->stop.level && !member_is_detached(&a->member))
 		member_stop(&a->member, &stop);
 	agent_accept_stop(a, n, text);

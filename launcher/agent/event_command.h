@@ -29,7 +29,7 @@ struct event_commands {
 	struct event_command_run runs[EVENT_COMMANDS_MAX];
 };
 
-/* What happened; text is a line for people. */
+/* An event; text describes it in one line. */
 struct event_command_news {
 	const char *event; /* "failed", "hung", "slow", ... */
 	const char *text;
@@ -44,8 +44,8 @@ void event_commands_run(struct event_commands *c,
 			const struct event_command_news *n);
 /* A child ended: 1 if it was one of these. */
 int event_commands_reaped(struct event_commands *c, pid_t pid, int status);
-/* The job is over: what still runs has EVENT_COMMAND_END_MS, for which the loop
- * goes on. */
+/* The job is over: commands that still run get EVENT_COMMAND_END_MS, during
+ * which the loop continues. */
 void event_commands_end(struct event_commands *c);
 /* Closes the timers, for the loop's last turn. */
 void event_commands_close(struct event_commands *c);

@@ -1,6 +1,6 @@
 /* exit_reports.h: reports to the server how this node's workers ended, in the
- * order in which they did. A worker killed by a signal that may also be on its
- * way to us is held briefly, and so are those that end after it. */
+ * order in which they ended. A worker killed by a signal that may also be on
+ * its way to us is held briefly, and so are those that end after it. */
 #ifndef LAUNCHER_EXIT_REPORTS_H
 #define LAUNCHER_EXIT_REPORTS_H
 
@@ -18,7 +18,8 @@ struct exit_reports {
 	/* This node is not fit (--preflight), and leaves: no worker failed. */
 	void (*on_unfit)(void *owner, struct slice why);
 	/* A worker of an optional role has failed. 1: it was started again
-	 * alone; 0: it was not: its restarts are used up, or e says why. */
+	 * alone; 0: it was not, because its restarts are used up or for the
+	 * reason in e. */
 	int (*start_again)(void *owner, struct worker *w, struct err *e);
 	void *owner;
 	uint32_t round; /* the owner sets it */

@@ -27,7 +27,8 @@ uint64_t restart_backoff_next(struct restart_backoff *b, uint64_t ran_ms)
 
 /* ---- the time ---- */
 
-/* A round that ends again while it is joined has its times in another order. */
+/* If a round ends again while nodes are joining it, its times are out of
+ * order. */
 static double ms_between(uint64_t from, uint64_t to)
 {
 	return to > from ? (double)(to - from) / 1e6 : 0;

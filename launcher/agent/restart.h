@@ -8,10 +8,11 @@
 enum {
 	RESTART_TIME_TEXT_MAX = 160,
 	RESTART_BACKOFF_MAX_S = 300, /* unless the first wait is longer */
-	RESTART_STEADY_S = 600, /* workers ran that long: waits start over */
+	RESTART_STEADY_S = 600, /* after workers ran this long, waits start
+				 * over */
 };
 
-/* All nodes come to the same waits, because the server's END is the same for
+/* All nodes compute the same waits, because the server's END is the same for
  * all; the round begins when the last node has joined. */
 struct restart_backoff {
 	uint64_t first_ms; /* 0: no waits */
@@ -32,7 +33,8 @@ struct restart_time {
 };
 
 /* "running again after 2.2 ms (stop 0.2, rendezvous 0.4, start 1.6)" into
- * out[RESTART_TIME_TEXT_MAX]; returns out. It also names a wait. */
+ * out[RESTART_TIME_TEXT_MAX]; returns out. With has_waited the text also gives
+ * the wait. */
 const char *restart_time_text(const struct restart_time *t, int has_waited,
 			      uint64_t now, char *out);
 

@@ -1,6 +1,6 @@
-/* stop_request.h: a request to stop the job: what it came from (a signal,
- * Slurm's time limit, the server), how long the workers have, and which ways
- * for a worker to end comply with it. Pure. */
+/* stop_request.h: a request to stop the job: its source (a signal, Slurm's time
+ * limit, the server), the time that the workers have, and which ends of a
+ * worker comply with it. Pure. */
 #ifndef LAUNCHER_STOP_REQUEST_H
 #define LAUNCHER_STOP_REQUEST_H
 
@@ -14,7 +14,7 @@ enum {
 	STOP_HOLD_MS = 500,  /* how much earlier a worker may get a signal */
 };
 
-/* What the user and the launcher say of the end of the job. */
+/* The user's and the launcher's settings for the end of the job. */
 struct stop_options {
 	struct signal_set ending;
 	struct signal_set warning; /* sent before the time limit (sbatch
@@ -32,7 +32,8 @@ struct stop_request {
 	uint32_t grace_ms;    /* SHUTDOWN_NO_LIMIT: until Slurm ends it */
 	int warned;           /* the first request was a warning */
 	struct signal_set signals; /* those of all requests so far */
-	int exit_code;        /* if the job ends so: the first request's */
+	int exit_code;        /* if the request ends the job; the first
+			       * request's */
 };
 
 /* number is in one of the sets of o; now is unix time. */
@@ -49,12 +50,12 @@ uint64_t stop_request_due_ms(const struct stop_options *o, uint64_t now);
 /* Merges a new request into the requests so far: 1; 0 if it adds nothing. */
 int stop_request_merge(struct stop_request *old, const struct stop_request *n);
 
-/* Whether w, which has ended, ended as n asks for. A worker that ends otherwise
- * has failed, but after a signal from a terminal a notified worker may end in
- * any way. */
+/* Whether the end of w complies with n. A worker that ends otherwise has
+ * failed, except that a notified worker may end in any way after a signal from
+ * a terminal. */
 int stop_request_is_obeyed(const struct stop_request *n, const struct worker *w,
 			   int is_notified);
-/* There is no request yet: w ended by a signal that may reach us as well. */
+/* Before any request: whether w died of a signal that may reach us as well. */
 int stop_request_may_follow(const struct stop_options *o,
 			    const struct worker *w);
 

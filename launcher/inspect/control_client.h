@@ -38,7 +38,7 @@ int control_client_request(const struct endpoint *server,
 int control_client_job_auth(struct auth *a, const struct flight_file *job,
 			    struct err *e);
 
-/* Prints usage, the options and the exit codes. what completes "1 if there is
+/* Prints usage, the options and the exit codes. `what` completes "1 if there is
  * no such". */
 void control_client_print_help(const char *usage,
 			       const struct option_spec *options,

@@ -509,8 +509,8 @@ static int dump_merge(const struct dump_options *o)
 	return rc;
 }
 
-/* Looks twice if a worker is in a call, except for a page: then the agent does.
- */
+/* Reads the calls twice if a worker is in a call, unless an agent runs this for
+ * its page: then the agent does. */
 static int dump_fetch(struct dump *d, struct err *e)
 {
 	const struct timespec pause = {0, RANK_CALLS_MS * 1000000};

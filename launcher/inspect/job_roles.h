@@ -1,7 +1,7 @@
 /* job_roles.h: the roles of a job of several programs, as `ddprun status` and
  * `ddprun top` show them: from the text that its nodes gave the server,
- * "learner=0-3 actor=4,6-11 rest=*". Pure. The text may be anything: what is
- * no role is skipped. */
+ * "learner=0-3 actor=4,6-11 rest=*". Pure. The text is untrusted: words that
+ * are no roles are skipped. */
 #ifndef LAUNCHER_JOB_ROLES_H
 #define LAUNCHER_JOB_ROLES_H
 
@@ -15,8 +15,8 @@ struct job_role {
 /* JOB's text; empty: the job has one program. */
 struct slice job_roles_text(const struct wire_job *job);
 
-/* 1 and the next role of *text, which begins as job_roles_text and loses what
- * was read; 0 at its end. */
+/* 1 and the next role of *text, which begins as job_roles_text and shrinks as
+ * it is read; 0 at its end. */
 int job_roles_next(const struct wire_job *job, struct slice *text,
 		   struct job_role *role);
 

@@ -116,7 +116,7 @@ static int local_workers_add_agent(struct local_workers *l, pid_t pid,
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
 
 	if (fd < 0)
-		return 0; /* it has just ended */
+		return 0; /* the agent has just ended */
 	head = malloc(sizeof(*head));
 	if (!head) {
 		close(fd);

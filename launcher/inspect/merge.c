@@ -22,7 +22,7 @@ enum {
 	TRACE_MAX = 256 << 20, /* bytes of PyTorch's file */
 	WORLDS_MAX = 256,
 	PATH_MAX_READ = 4096,
-	TEXT_LOOK = 4096, /* what names the kind of a text is in its head */
+	TEXT_LOOK = 4096, /* the first bytes of a text tell its kind */
 	VERSION = 1,
 };
 
@@ -73,7 +73,7 @@ static int merge_refuse_twice(const char *path, const struct merge_world *w,
 
 /* ---- one file ---- */
 
-/* A head claims parts that the file has. */
+/* Whether the file is large enough for the parts in its header. */
 static int merge_is_whole(const struct flight_file *head, off_t size)
 {
 	return head->parts && size >= 0 &&

@@ -7,11 +7,11 @@
 
 #include "base/buf.h"
 
-/* Appends what the files in dir and its folders say, as text or JSON: for each
- * attempt of a job the last call of each rank, the first call in which ranks
- * differ, those that have not arrived in a call, a deadlock, and the ranks
- * without a record. Warns of files that it cannot use. Returns how many files
- * it used, or an error. */
+/* Appends the findings from the files in dir and its folders, as text or JSON:
+ * for each attempt of a job the last call of each rank, the first call in which
+ * ranks differ, those that have not arrived in a call, a deadlock, and the
+ * ranks without a record. Warns of files that it cannot use. Returns how many
+ * files it used, or an error. */
 int merge_put(struct buf *out, const char *dir, int json, struct err *e);
 
 #endif

@@ -17,7 +17,7 @@ enum {
 	RANKS_MAX = 1 << 20,
 	TORCH_GROUPS_MAX = 256, /* for each rank */
 	TORCH_LAST_MAX = TRACE_WORDS_MAX + TRACE_WHERE_MAX + 16,
-	TORCH_MESSAGES_MAX = 64, /* that have not arrived */
+	TORCH_MESSAGES_MAX = 64, /* messages that have not arrived */
 };
 #define NO_PLACE (UINT32_MAX - 1)
 
@@ -100,8 +100,8 @@ static int merge_world_add_node(struct merge_world *w, const char *host,
 
 /* ---- a flight recorder ---- */
 
-/* A call that failed, for a peer was gone or another made another call, is
- * where the rank has stood since the last that succeeded. */
+/* If calls failed (a peer was gone, or made another call), the rank counts as
+ * waiting in the first of them. */
 static void merge_reopen_failed(struct flight_view *v)
 {
 	for (int i = v->n; i > 0 && v->ops[i - 1].state != FLIGHT_DONE; i--)
@@ -192,7 +192,7 @@ static int merge_add_workers(struct merge_world *w,
 
 	for (size_t i = 0; rc == 0 && i < l->n; i++)
 		rc = merge_add_worker(w, head, &l->workers[i]);
-	/* what a rank was in when it ended it has waited in */
+	/* a rank counts as waiting in the call that it was in when it ended */
 	rank_moments_init(&moments, l);
 	n = rank_calls_put(&calls, l, 0, l->n, &moments);
 	rank_moments_release(&moments);
@@ -226,7 +226,8 @@ int merge_world_add_recorder(struct merge_world *w,
 
 /* ---- PyTorch's trace ---- */
 
-/* The last collective of each group, and the messages that have not arrived. */
+/* The last collective of each group, and the messages that have not
+ * arrived. */
 struct merge_torch {
 	struct merge_world *world;
 	uint32_t rank;
@@ -272,7 +273,7 @@ static void merge_put_torch_call(struct buf *calls, const struct merge_torch *t,
 		/* 0 is the world, for both */
 		.comm = (uint32_t)(c->group ^ c->group >> 32),
 		.number = c->number + 1, .words = SLICE_STR(c->words),
-		/* in other groups than the world's it is not known */
+		/* known only in the world's group */
 		.place = c->message ? c->place
 			 : c->group ? NO_PLACE
 				    : t->rank,

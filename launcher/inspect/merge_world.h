@@ -16,7 +16,7 @@ struct merge_rank {
 };
 
 struct merge_world {
-	char *name; /* "job 'run7', attempt 1": tells worlds apart */
+	char *name; /* "job 'run7', attempt 1": unique */
 	const char *source; /* "libddp" or "PyTorch" */
 	uint32_t world_size; /* 0: unknown */
 	struct merge_rank *ranks; /* sorted by merge_world_finish */

@@ -6,9 +6,9 @@
 
 #include "rendezvous/wire.h"
 
-enum { MESSAGES_MAX = 64 }; /* a rank's that have not arrived */
+enum { MESSAGES_MAX = 64 }; /* messages of a rank that have not arrived */
 
-/* A process that used less CPU time than this between two moments slept: the
+/* A process that used less CPU time than this between two moments slept. The
  * kernel counts in 1/100 s. */
 static const double asleep_s = 0.035;
 
@@ -77,7 +77,7 @@ struct rank_calls {
 	struct buf *items;
 	const struct local_worker *w;
 	const struct flight_op *open; /* that it may be blocked in, or NULL */
-	enum wire_call_wait waits;    /* in that */
+	enum wire_call_wait waits;    /* how it waits in it */
 	uint32_t n;
 };
 

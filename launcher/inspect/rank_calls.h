@@ -1,7 +1,7 @@
 /* rank_calls.h: the calls of this host's ranks, as a node sends them for a
- * dump: how far each is in its communicators, and what it waits in. A wait is a
- * call that a rank was in at two moments: ranks of a job that makes progress
- * are in some call at most moments. */
+ * dump: how far each is in its communicators, and the call that it waits in. A
+ * wait is a call that a rank was in at two moments: ranks of a job that makes
+ * progress are in some call at most moments. */
 #ifndef LAUNCHER_RANK_CALLS_H
 #define LAUNCHER_RANK_CALLS_H
 
@@ -10,10 +10,10 @@
 
 enum { RANK_CALLS_MS = 100 }; /* between the two moments */
 
-/* What a worker was in at the first moment. */
+/* The call that a worker was in at the first moment. */
 struct rank_moment {
 	pid_t pid;
-	uint64_t ticket; /* its call's; 0: no call's */
+	uint64_t ticket; /* the call's ticket; 0: no call */
 	double cpu_s;
 };
 

@@ -29,7 +29,7 @@ struct deadlock {
 	struct deadlock_call *calls; /* by rank */
 	struct deadlock_wait *waits;
 	size_t nwaits;
-	size_t *from; /* for a wait in the search: that before it */
+	size_t *from; /* for each wait in the search, the wait before it */
 	size_t *queue;
 };
 
@@ -60,11 +60,12 @@ static int deadlock_is_met(const struct deadlock *d, const struct wire_call *a,
 	return 0;
 }
 
-/* Whether the rank that waits in a waits for b's. */
+/* Whether the rank that waits in a waits for b's rank. */
 static int deadlock_needs(const struct deadlock *d, const struct wire_call *a,
 			  const struct deadlock_wait *b)
 {
-	const struct wire_call *last = NULL; /* NULL: it is not in a's comm */
+	const struct wire_call *last = NULL; /* NULL: b's rank is not in a's
+					      * comm */
 
 	for (size_t i = b->first; i < b->end; i++) {
 		const struct wire_call *c = &d->calls[i].call;

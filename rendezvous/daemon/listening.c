@@ -13,13 +13,13 @@
 #include "rendezvous/admission/admission.h"
 #include "rendezvous/server/hosted_job.h"
 
-/* A connection of whichever protocol. */
+/* A connection whose protocol is not known yet. */
 struct mute_conn {
 	struct server *server;
 	uv_poll_t poll;
-	uv_timer_t timer; /* it has been silent for too long */
-	int fd;           /* -1: somebody else has it */
-	int is_ours;      /* it waits for a place */
+	uv_timer_t timer; /* fires when it has been silent for too long */
+	int fd;           /* -1: passed on */
+	int is_ours;      /* speaks our protocol, and waits for a place */
 	int handles;      /* that are not closed yet */
 	uint64_t came_ms;
 	struct mute_conn *next, **pprev; /* the oldest first */
@@ -76,7 +76,7 @@ static void mute_conn_admit(struct mute_conn *m)
 		close(fd);
 }
 
-/* Where no round runs, PyTorch's client tries again. */
+/* Without a running round, closes it: PyTorch's client tries again. */
 static void mute_conn_give_to_torch(struct mute_conn *m)
 {
 	struct server *s = m->server;
@@ -108,7 +108,8 @@ static void mute_conn_on_ready(uv_poll_t *poll, int status, int events)
 	listening_again(s);
 }
 
-/* A connection that sends nothing can be anybody's: the oldest makes room. */
+/* Nobody knows which protocol a silent connection will speak: if there are too
+ * many, the oldest one is closed. */
 static int listening_has_room(struct server *s)
 {
 	struct mute_conn *oldest = s->mute.first;

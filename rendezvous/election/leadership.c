@@ -22,7 +22,7 @@ enum {
 
 enum state {
 	AWAY,	 /* etcd does not reply, or refuses; retried soon */
-	ASKING,	 /* there is no leader yet */
+	ASKING,	 /* no process leads yet */
 	OTHER,	 /* another process leads */
 	LOADING, /* we have won, and are reading the journal */
 	SERVING,

@@ -64,8 +64,9 @@ int reply_cache_is_gather(uint8_t type);
 void reply_cache_set(struct reply_cache *ps, struct cached_reply *p,
 		     struct store *s, uint32_t id, uint8_t type, int64_t value,
 		     struct barrier_gather *met);
-/* Iterates over all, first over the gone ones in the order in which they went,
- * so that a replay in this order drops the same ones. NULL begins and ends. */
+/* Iterates over all, first over those without a connection, in the order in
+ * which they lost it, so that a replay in this order drops the same ones. NULL
+ * begins and ends. */
 const struct cached_reply *reply_cache_next(const struct reply_cache *ps,
 					    const struct cached_reply *after);
 /* Drops all, before the store is freed. */

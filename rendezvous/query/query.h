@@ -1,5 +1,6 @@
-/* query.h: what the server reports of running jobs, to tools, agents and
- * metrics, and the frames by which it learns it. Changes nothing in a job. */
+/* query.h: what the server learns of running jobs from their agents' frames,
+ * and what it reports to tools, agents and metrics. Changes nothing in a job,
+ * except that stall_report_on_exited may name the culprit first. */
 #ifndef RENDEZVOUS_QUERY_H
 #define RENDEZVOUS_QUERY_H
 
@@ -8,9 +9,9 @@
 
 /* ---- dump.c ----
  *
- * `ddprun dump`: sends a tool's request to all agents of a job and passes
- * their replies back, until all have replied or the time is over. Does not
- * look into the replies; changes nothing in the job. */
+ * `ddprun dump`: sends a tool's request to all agents of a job and passes their
+ * replies back, until all have replied or the time is over. Does not look into
+ * the replies. */
 
 /* A tool's HELLO: 0, or ERR_REFUSED if there is no such job here. */
 int dump_hello(struct peer *tool, const struct wire_hello *hello,

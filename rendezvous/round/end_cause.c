@@ -184,7 +184,7 @@ static void end_cause_set_early(struct job *j, const struct job_node *n,
 	j->end.exit_code = end_cause_exit_code(m);
 }
 
-/* As end_cause_set_early, but `absent` did not get as far as a world. */
+/* As end_cause_set_early, but `absent` never called ddp_init. */
 static void end_cause_set_absent(struct job *j, const struct job_node *n,
 				 const struct wire_exited *absent,
 				 const struct wire_exited *m)
@@ -278,7 +278,7 @@ static int end_cause_is_left(const struct job *j,
 	       left->ran_ms <= m->ran_ms && m->ran_ms - left->ran_ms < LEFT_MS;
 }
 
-/* From the surest sign to the weakest; the first that holds is the cause. */
+/* From the surest sign to the weakest; the first that applies is the cause. */
 static const struct {
 	int (*holds)(const struct job *j, const struct wire_exited *left,
 		     const struct wire_exited *m);

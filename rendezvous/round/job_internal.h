@@ -45,8 +45,8 @@ struct job_node {
 	uint32_t notices; /* notices since its JOIN */
 	uint32_t lease_ms; /* from its JOIN */
 	int has_steps;	   /* its workers have reported a step */
-	/* How often it was the first to fail at the start, since a round came
-	 * further; and what follows. */
+	/* How often it was the first node to fail at the start, since the last
+	 * round that got further; and what follows from that. */
 	uint32_t bad_starts;
 	enum { NODE_GOOD, NODE_TO_SWAP, NODE_SWAPPED } swap;
 };
@@ -84,10 +84,11 @@ struct job_stop_order {
  * a step plus 1, and 0 means none. */
 struct job_restarts {
 	uint64_t best;	  /* the highest of all rounds before the last */
-	uint64_t last;	  /* the highest of the last round, so far known */
-	uint32_t known;	  /* nodes of the last round that have said theirs */
-	uint32_t in_vain; /* restarts in a row that went not beyond best */
-	int has_swapped;  /* a node, for the next round */
+	uint64_t last;	  /* the highest of the last round, as far as known */
+	uint32_t known;	  /* nodes of the last round that have reported
+			   * theirs */
+	uint32_t in_vain; /* successive restarts without a step beyond best */
+	int has_swapped;  /* a node was swapped for the next round */
 };
 
 struct job {

@@ -122,8 +122,8 @@ static const char *join_option_text(struct slice name, struct slice value,
 	return out;
 }
 
-/* A name that one of the nodes leaves out is not compared: a node that cannot
- * run workers joins to say why, and does not know all of them. */
+/* Compares only the options that both nodes list: a node that cannot run
+ * workers joins to report the reason, and does not know all of its options. */
 static int join_check_options(const struct job *j, const struct wire_join *m,
 			      const char *at, struct err *e)
 {

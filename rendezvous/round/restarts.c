@@ -1,13 +1,13 @@
 /* restarts.c: what the server concludes from restarts (docs/restarts.md):
- * whether they make progress, by the steps that workers report; and which node
- * fails at the start again and again, so that a spare is to take its place. */
+ * whether they make progress, judged by the steps that workers report; and
+ * which node fails repeatedly at the start, so that a spare must replace it. */
 #include <stdio.h>
 
 #include "base/log.h"
 #include "rendezvous/round/job_internal.h"
 
-enum { START_MS = 60000 }; /* by then workers that report no steps have
-			    * started */
+enum { START_MS = 60000 }; /* workers that report no steps have started after
+			    * this time */
 
 void restarts_begin(struct job *j)
 {
@@ -29,7 +29,8 @@ int restarts_are_in_vain(struct job *j)
 		r->in_vain = 0;
 		return 0;
 	}
-	/* a node that is gone may have gone further; and only failures count */
+	/* a node that has left may have reached a later step; and only failures
+	 * count */
 	if (!r->best || r->known < j->nnodes ||
 	    j->end.verdict != WIRE_RESTART)
 		return 0;
@@ -119,7 +120,7 @@ static void restarts_swap(struct job *j, struct job_node *n)
 	join_demote(j, n);
 	heir = join_promote(j);
 	j->restarts.has_swapped = 1;
-	transition_send_state(j); /* n may be the last that was awaited */
+	transition_send_state(j); /* the others may have waited for n alone */
 	log_debug("job '%s': %s takes the place of %s, which is a spare now",
 		 j->id, heir ? heir->host : "no node", n->host);
 }

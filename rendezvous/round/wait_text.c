@@ -90,8 +90,8 @@ static void wait_text_put_silent(struct wait_text *a,
 		wait_text_put_time(a, ", agent silent for ", ms);
 }
 
-/* Nodes whose round has ended join again when their workers have stopped, and
- * their backoff is over; which of both keeps one, only its agent knows. */
+/* A node whose round has ended joins again once its workers have stopped and
+ * its backoff is over. Only its agent knows which of the two it waits for. */
 static void wait_text_put_stopping(struct wait_text *a, const struct job *j,
 				   const struct wait_text_nodes *known)
 {

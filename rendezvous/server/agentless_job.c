@@ -45,7 +45,7 @@ int agentless_job_check(const struct hosted_job *h,
 	if (end)
 		return err_set(e, ERR_REFUSED, "%s: it cannot rejoin this job",
 			       end);
-	/* its own server is another one, which will listen soon */
+	/* this worker belongs to the next job, whose server will listen soon */
 	if (h->server->parent_gone)
 		return err_set(e, ERR_REFUSED,
 			       "rank 0 of this job has ended already");

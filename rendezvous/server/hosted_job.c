@@ -1,5 +1,5 @@
-/* hosted_job.c: a job on this server begins and ends; its rounds get a store
- * each, and workers. */
+/* hosted_job.c: the life of a job on this server, the stores of its rounds, and
+ * their workers. */
 #include "rendezvous/server/hosted_job.h"
 
 #include <errno.h>
@@ -45,8 +45,8 @@ void hosted_job_end_round(struct hosted_job *h, const char *text)
 		conn_refuse(&p->conn, ERR_ABORTED, text);
 	}
 	reply_cache_release(&h->replies, h->store);
-	/* the store goes with its last client; the port of a server before this
-	 * one is not here */
+	/* the port frees the store with its last client; a port that a former
+	 * server opened does not exist in this process */
 	if (h->torch_port && h->torch)
 		torch_port_end(h->torch);
 	else
@@ -140,8 +140,8 @@ static struct hosted_job *hosted_job_new(struct server *s, struct slice id,
 	return h;
 }
 
-/* The server's only job is run once by the ddprun that started the server: a
- * node that comes when it is over is late. */
+/* The ddprun that started this server runs its only job, once: a node that
+ * joins after the job's end is too late. */
 static int hosted_job_has_one_run(const struct server *s)
 {
 	return s->has_parent && s->only_job && !s->leadership && !s->agentless;

@@ -68,7 +68,8 @@ struct hosted_job {
 	uv_timer_t call_timer;	/* the last call is over */
 	uv_timer_t back_timer;	/* nodes that have not come back are lost */
 	struct absent *absent;	/* these nodes; the first to be lost is first */
-	struct lost_node *lost; /* the latest ones, to explain it to them */
+	struct lost_node *lost; /* recently lost nodes: if they come back they
+				 * learn the reason */
 	int is_named;		/* new nodes join it */
 	int is_broken; /* by a record: the rest of its journal is ignored */
 	int closing;   /* handles that are not closed yet */
@@ -84,8 +85,8 @@ struct hosted_job *hosted_job_restore(struct server *s, struct job *job,
 int hosted_job_make_store(struct hosted_job *h);
 /* Frees the job and all that is in it, and notifies nobody. */
 void hosted_job_drop(struct hosted_job *h);
-/* Frees the job if no node is in it any more, unless late nodes may come that
- * are to learn how it ended. */
+/* Frees the job if no node is in it any more, unless late nodes must still
+ * learn how it ended. */
 void hosted_job_free_if_empty(struct hosted_job *h);
 
 /* Frees the round's keyspace, and closes the workers that used it. */

@@ -101,7 +101,8 @@ static void hosted_job_start_round(struct hosted_job *h)
 		job_event_stopped(h, "the rendezvous server is out of memory");
 		return;
 	}
-	/* a journal's next record says where it was; that one is gone */
+	/* in replay the next record has the former server's port, which no
+	 * longer exists */
 	if (!h->server->writer.mute)
 		SERVER_CALL_HOOK(h->server, on_round, h);
 	while ((n = job_next_node(h->job, n)))
@@ -189,7 +190,8 @@ void hosted_job_act(struct hosted_job *h)
 			hosted_job_start_round(h);
 			break;
 		case JOB_RANK_LEFT:
-			/* else a gather that lacks it would wait for ever */
+			/* otherwise a gather that lacks it would wait for
+			 * ever */
 			if (store_rank_left(h->store, a->rank, a->text) < 0)
 				hosted_job_end_without_memory();
 			store_answer_all(h->store);

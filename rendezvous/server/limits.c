@@ -17,8 +17,8 @@ int limits_check_client(const struct hosted_job *h, struct err *e)
 	struct job_node *n = NULL;
 	uint32_t have = h->nworkers;
 
-	/* counting them is a walk over all nodes, for each that comes: not
-	 * before it matters */
+	/* counting walks over all nodes, and each new client needs the count:
+	 * skip it far below the limit */
 	if (have + job_nodes(h->job) < s->max_connections)
 		return 0;
 	while (have < s->max_connections && (n = job_next_node(h->job, n)))
@@ -32,7 +32,7 @@ int limits_check_client(const struct hosted_job *h, struct err *e)
 
 /* ---- tenants ---- */
 
-/* NULL, and *rc 0: it is not of a tenant. */
+/* NULL, and *rc 0: the job has no tenant. */
 static struct account *limits_tenant(struct server *s, struct slice job,
 				     int *rc)
 {
@@ -134,8 +134,8 @@ int limits_full(const struct server *s, struct err *e)
 		s->endpoint, limits_max_descriptors());
 }
 
-/* The kernel gives the lowest that is free, so its number says how many there
- * are. The last ones are kept for a round's own port, and files. */
+/* The kernel assigns the lowest free descriptor, so its number tells how many
+ * are in use. The last ones are kept for a round's own port, and for files. */
 int limits_accepted(struct server *s, struct peer *p, int scarce)
 {
 	uv_os_fd_t fd;
@@ -198,13 +198,14 @@ static void limits_on_idle_timer(uv_timer_t *t)
 
 	for (h = server_next_named_job(s, NULL); h; h = after) {
 		after = server_next_named_job(s, h);
-		if (job_state(h->job) == JOB_OVER) /* its agents are going */
+		if (job_state(h->job) == JOB_OVER) /* its agents are leaving */
 			continue;
 		if (limits_is_busy(h))
 			h->touched = now;
 		if (now - h->touched >= s->idle_ms) {
 			h->touched = now;
-			/* changes the table: from the start */
+			/* this changes the table: search again from its
+			 * start */
 			limits_expire_job(h);
 			after = server_next_named_job(s, NULL);
 			continue;

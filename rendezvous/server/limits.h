@@ -29,8 +29,8 @@ int limits_check_job(const struct server *s, const char *id, struct err *e);
 /* Whether the job's tenant may have one more connection, which is charged to it
  * from now on. 0, ERR_REFUSED or -ENOMEM. */
 int limits_check_tenant(struct peer *p, struct slice job, struct err *e);
-/* A new account for the job, below its tenant's if it has one; the caller lets
- * it go. NULL: out of memory. */
+/* A new account for the job, below its tenant's if it has one; the caller
+ * releases it. NULL: out of memory. */
 struct account *limits_account(struct server *s, struct slice job);
 
 /* Something happened in the job, so it is not idle. */

@@ -46,7 +46,8 @@ struct peer {
 	struct buf gpus;   /* an agent's: the items of its last GPUS */
 	uint32_t ngpus;
 	uint64_t lease_ms; /* an agent's: silence after which it is lost */
-	int is_refused;	   /* the server is full: its HELLO is answered so */
+	int is_refused;	   /* the server is full: its HELLO is refused for that
+			    * reason */
 	int is_suspect;	   /* its lease has ended; read once more, then lost */
 	uint64_t close_at; /* a moment after END; 0: not yet */
 };

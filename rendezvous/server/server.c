@@ -34,8 +34,8 @@ struct peer *server_next_peer(const struct server *s, const struct peer *after)
 
 /* ---- jobs ---- */
 
-/* A walk first ends a move of the table's items, which changes nothing that
- * others see. */
+/* A walk first completes a pending growth of the table, which changes none of
+ * its items. */
 static struct hash_item *server_next_item(const struct hash_table *t,
 					  struct hash_item *after)
 {
@@ -131,8 +131,9 @@ static void parent_pipe_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	*b = uv_buf_init(s->pool.scratch, sizeof(s->pool.scratch));
 }
 
-/* With the key of the job that its agent was given this server lets its workers
- * in as the one does that gave it. A way of no kind: that its node has gone. */
+/* The parent has learned the job's key from the job's server. From now on this
+ * server accepts the workers that know it, as that server does. A record
+ * without a method reports that our node has left the job. */
 static void parent_pipe_handle_record(struct server *s)
 {
 	struct auth auth;

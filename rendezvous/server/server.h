@@ -25,7 +25,7 @@ struct server;
 
 struct parent_pipe_events {
 	void (*on_gone)(struct server *s);
-	void (*on_node_gone)(struct server *s); /* late nodes may still come */
+	void (*on_node_gone)(struct server *s); /* late nodes may still join */
 };
 
 struct parent_pipe {
@@ -151,21 +151,22 @@ struct server {
 	uint32_t fd_limit;
 	int has_warned_full;
 
-	/* what outlives it */
+	/* what outlives this process */
 	struct journal_writer writer;
 	char sealed_key[CREDENTIAL_MAX]; /* elected_server.c; "": none */
 	struct leadership *leadership;	 /* in etcd; NULL: always the leader */
 
-	/* what watches it */
+	/* queries and monitoring */
 	uv_timer_t waits_timer;	 /* active while a peer waits */
 	struct dump *dumps;	 /* under way */
 	uint32_t last_dump;	 /* number */
 	struct http_server *web; /* /health and /metrics, or NULL */
-	uv_timer_t watchdog;	 /* systemd's, if it expects signs of life */
+	uv_timer_t watchdog;	 /* if systemd's watchdog expects
+				  * notifications */
 	int notifies;		 /* systemd wants our state */
 	struct server_counts counts;
 
-	/* its end */
+	/* how this server ends */
 	int has_parent;
 	struct parent_pipe parent;
 	uv_signal_t term, interrupt;
@@ -174,7 +175,7 @@ struct server {
 	int is_ending;	 /* the job of the ddprun that started us is over */
 	int jobs_end;	 /* we only stay to report how the jobs ended */
 	int draining, has_stopped_jobs, closing;
-	char why[450]; /* it drains, for the agents */
+	char why[450]; /* why it drains, for the agents */
 };
 
 /* ---- its lists, which only server.c and hosted_job.c walk by hand ---- */

@@ -462,7 +462,7 @@ static int session_on_shared_list(struct session *s, const struct wire_frame *f,
 	if (!p || p->type != WIRE_SHARE)
 		return err_set(e, ERR_ARGUMENT,
 			       "rank %u asks for the list of a SHARE, but its "
-			       "last request was not one", s->rank);
+			       "last request was not a SHARE", s->rank);
 	gather_fanout_put_list(conn_out(s->conn), f->type, f->id, p->met);
 	return 0;
 }
@@ -526,7 +526,7 @@ static int session_reply_from_cache(struct session *s,
 	case WIRE_DELETE:
 		session_reply_int(s, f, p->value);
 		return 1;
-	case WIRE_COMPARE_SET: /* it stored what it says */
+	case WIRE_COMPARE_SET: /* it stored the desired value */
 		if (wire_get_compare_set(f, &m, e) < 0)
 			return ERR_PROTOCOL;
 		session_reply_value(s, f, 1, m.desired);

@@ -1,5 +1,5 @@
-/* odd_call.c: the sentence is that of worker-sdk/shm/shm_agree.c and its
- * like. */
+/* odd_call.c: parses the sentence that worker-sdk/shm/shm_agree.c and its
+ * counterparts write. */
 #include "rendezvous/stall/odd_call.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@
 
 enum { WHOLE = 1000, GROUP_NAME_MAX = 41 };
 
-/* What a rank waits in a communicator; comm 0 has all ranks. */
+/* The time that a rank waits in a communicator; comm 0 has all ranks. */
 struct slow_wait {
 	uint32_t comm, rank, size, waited;
 };
@@ -80,7 +80,7 @@ static size_t slow_run(const struct slow_waits *w, size_t i)
 	return n;
 }
 
-/* Whether all its ranks are there. */
+/* Whether all its ranks have reported. */
 static int slow_is_whole(const struct slow_wait *x, size_t n)
 {
 	return x->comm ? n > 1 && n == x->size : n > 1;
@@ -131,11 +131,12 @@ static int slow_waits_read(struct slow_waits *w, const struct stall *t)
 }
 
 /* By how much at least half of the other ranks of a communicator wait longer
- * than its k-th one, without what that one waits elsewhere. */
+ * than its k-th rank, less the time that this rank waits in other
+ * communicators. */
 static uint32_t slow_share(const struct slow_waits *w,
 			   const struct slow_wait *run, size_t n, size_t k)
 {
-	/* as many as the lower median has below it, of the others */
+	/* the number of other ranks below their lower median */
 	size_t below = (n - 2) / 2;
 	uint32_t here = run[k].waited - run[0].waited;
 	uint32_t own = run[k].waited + w->excess[run[k].rank] - here;
@@ -144,7 +145,8 @@ static uint32_t slow_share(const struct slow_waits *w,
 	return median > own ? median - own : 0;
 }
 
-/* The communicator in which that rank, or with any is_any rank, costs most. */
+/* The communicator in which the others wait longest for that rank, or, with
+ * is_any, for any rank. */
 static void slow_find(const struct slow_waits *w, int is_any, uint32_t rank,
 		      struct slow_found *out)
 {

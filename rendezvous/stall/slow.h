@@ -1,6 +1,6 @@
 /* slow.h: which rank or node slows a round down: the rank that waits least in
  * collectives of all ranks, or of one of its groups, if the others wait much
- * longer, for it. Pure. */
+ * longer for it. Pure. */
 #ifndef RENDEZVOUS_SLOW_H
 #define RENDEZVOUS_SLOW_H
 

@@ -199,7 +199,7 @@ static int64_t stall_awaited(const struct stall *s, const struct wire_rank *w,
 }
 
 /* Follows the waits from w on to a rank that waits for nobody, or whose peers
- * have all come. NOBODY: w is that rank, or the waits are a circle. */
+ * have all arrived. NOBODY: w is that rank, or the waits form a cycle. */
 static int64_t stall_follow(const struct stall *s, uint32_t w, uint32_t *behind)
 {
 	uint32_t at = w, more;
@@ -246,7 +246,7 @@ static void stall_judge_wait(const struct stall *s, uint32_t waiter,
 	uint32_t behind;
 	int64_t culprit = stall_follow(s, waiter, &behind);
 
-	/* a circle: a rank is in another call than the rest */
+	/* a cycle: a rank is in another call than the rest */
 	if (culprit < 0 && w->number)
 		culprit = stall_awaited(s, w, &behind);
 	stall_name(s, out, culprit < 0 ? waiter : (uint32_t)culprit,
@@ -289,7 +289,7 @@ static int stall_has_words(struct slice why, const char *const *words)
 	return 0;
 }
 
-/* An idle rank that has lost a thread or a process, as its agent's words say;
+/* An idle rank that, by its agent's report, has lost a thread or a process;
  * NOBODY: there is none. */
 static int64_t stall_bereft_rank(const struct stall *s)
 {
@@ -303,7 +303,7 @@ static int64_t stall_bereft_rank(const struct stall *s)
 	return NOBODY;
 }
 
-/* Idle ranks differ in what they sleep in. */
+/* Idle ranks also differ by what they sleep in. */
 static int stall_do_same(const struct stall *s, uint32_t a, uint32_t b)
 {
 	const struct slice *x = &s->ranks[a].at.words;
@@ -315,8 +315,8 @@ static int stall_do_same(const struct stall *s, uint32_t a, uint32_t b)
 		 (!x->len || !memcmp(x->data, y->data, x->len))));
 }
 
-/* The live rank that does something else than the others, at least two, which
- * all do the same. NOBODY: there is none. */
+/* The live rank that differs from the others, of which there are at least two
+ * and which all do the same. NOBODY: there is none. */
 static int64_t stall_odd_rank(const struct stall *s)
 {
 	for (uint32_t i = 0; i < s->world; i++) {
@@ -354,7 +354,8 @@ static int64_t stall_last_rank(const struct stall *s)
 	return found;
 }
 
-/* A rank that computed for an hour, and then sleeps, has slept since then. */
+/* How long a rank has been still. A rank that computed for an hour and then
+ * fell asleep counts from then on. */
 static uint64_t stall_still_ms(const struct wire_rank *r)
 {
 	return r->step < 0 && r->does_ms < r->quiet_ms ? r->does_ms

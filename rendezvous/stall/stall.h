@@ -23,7 +23,7 @@ struct stall {
 	/* The longest pause after which the job went on: a job that pauses for
 	 * its checkpoints is given twice as long. */
 	uint64_t learned_ms;
-	/* the pause that lasts */
+	/* the current pause */
 	uint64_t pause_ms, shown_ms;
 	/* The host of a rank, set by the owner; never NULL. */
 	const char *(*host)(void *arg, uint32_t rank);
@@ -34,7 +34,7 @@ struct stall_news {
 	int is_stalled; /* the fields below are set */
 	int show;	/* it is time for a line */
 	int is_over;	/* a pause that was shown has ended: text says so */
-	uint32_t rank, local_rank; /* that is waited for */
+	uint32_t rank, local_rank; /* the rank that the others wait for */
 	int64_t pid;
 	enum wire_doing doing;
 	uint64_t ms;

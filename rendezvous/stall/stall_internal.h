@@ -1,5 +1,5 @@
-/* stall_internal.h: shared by stall.c, which judges, and stall_text.c, which
- * puts it into words. */
+/* stall_internal.h: shared by stall.c, which decides, and stall_text.c, which
+ * writes the texts. */
 #ifndef RENDEZVOUS_STALL_INTERNAL_H
 #define RENDEZVOUS_STALL_INTERNAL_H
 

@@ -55,7 +55,7 @@ void store_wake(struct store_waiter *w, int code)
 	s->woken_tail = &w->next;
 }
 
-/* Everything that w still waits for is queued. */
+/* Whether each key that w still waits for has a queued value. */
 static int waiter_is_ready(const struct store_waiter *w)
 {
 	for (uint32_t i = 0; i < w->nlinks; i++) {

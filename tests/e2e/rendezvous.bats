@@ -92,7 +92,7 @@ greeting=444450520a020000
 	[ "${lines[0]}" = "a b c" ]
 	[ "${lines[1]}" = "a b c" ]
 	# only as long as it is the last that this worker did
-	[[ ${lines[2]} == "error: rank 0 asks for the list of a SHARE, but its last request was not one" ]]
+	[[ ${lines[2]} == "error: rank 0 asks for the list of a SHARE, but its last request was not a SHARE" ]]
 	finish s
 	[ "$out" = $'a b c\na b c' ]
 	finish g 1
