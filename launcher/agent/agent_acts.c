@@ -125,15 +125,13 @@ static void agent_notify_workers(struct agent *a)
 	exit_reports_flush(&a->exit_reports);
 }
 
-/* All nodes kill their workers; the server then ends the job. */
+/* All nodes kill their workers, or this one alone (agent_stops_job); the server
+ * then ends the job, or regroups. */
 static void agent_kill_job(struct agent *a)
 {
-	const struct wire_stop stop = {
-		.level = WIRE_CUT, .whole = 1, .signal = SIGKILL,
-		.text = SLICE_STR(a->shutdown.cause),
-	};
+	const struct stop_request n = {.level = WIRE_CUT, .signal = SIGKILL};
 
-	member_stop(&a->member, &stop);
+	agent_send_stop(a, &n, a->shutdown.cause);
 	a->stop.level = WIRE_CUT;
 	worker_shutdown_kill(&a->shutdown);
 	exit_reports_flush(&a->exit_reports);

@@ -240,6 +240,10 @@ void agent_stage_end(struct agent *a);
 int agent_stage_reaped(struct agent *a, pid_t pid, int status);
 
 /* agent_stop.c */
+/* Tells the server, which decides whether the job stops or only this node; text
+ * is the reason, unless that is the end of the node's ssh. */
+void agent_send_stop(struct agent *a, const struct stop_request *n,
+		     const char *text);
 /* This node leaves the job alone (--preflight). */
 void agent_on_unfit(void *owner, struct slice why);
 void agent_on_stop(struct member *m, const struct wire_stop *stop);

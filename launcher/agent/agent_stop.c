@@ -41,9 +41,8 @@ static int agent_stops_job(const struct agent *a)
 		a->rdzv->min_nodes == a->rdzv->max_nodes);
 }
 
-/* A request that reached this node: reports it to the server, and obeys. */
-static void agent_request_stop(struct agent *a, const struct stop_request *n,
-			       const char *text)
+void agent_send_stop(struct agent *a, const struct stop_request *n,
+		     const char *text)
 {
 	int cut_off = launch_env_is_gone(a->rdzv->env);
 	const struct wire_stop stop = {
@@ -53,10 +52,17 @@ static void agent_request_stop(struct agent *a, const struct stop_request *n,
 		.text = SLICE_STR(cut_off ? ssh_is_gone : text),
 	};
 
+	member_stop(&a->member, &stop);
+}
+
+/* A request that reached this node: reports it to the server, and obeys. */
+static void agent_request_stop(struct agent *a, const struct stop_request *n,
+			       const char *text)
+{
 	/* first, so that no worker's exit is reported before it; without a
 	 * server, the workers get the same grace period */
 	if (n->level > a->stop.level && !member_is_detached(&a->member))
-		member_stop(&a->member, &stop);
+		agent_send_stop(a, n, text);
 	agent_accept_stop(a, n, text);
 }
 
@@ -137,12 +143,15 @@ static void agent_leave_by_signal(struct agent *a, int number,
 	agent_handle(a, EV_SIGNAL, cause);
 }
 
+/* Else there is nothing to stop here: the node leaves alone. A spare does so
+ * too, unless its signal means the whole job: the server answers no node that
+ * it does not need. */
 static int agent_has_work(const struct agent *a)
 {
 	return a->state == PRELOADING || a->state == RUNNING ||
 	       a->state == NOTIFIED || a->state == KILLING ||
 	       (a->state == JOINING && member_is_spare(&a->member) &&
-		a->rdzv->env->signals_reach_all);
+		agent_stops_job(a));
 }
 
 /* srun forwards signals that Slurm has sent to its tasks already. A user who

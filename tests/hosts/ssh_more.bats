@@ -254,6 +254,51 @@ setup() {
 	nothing_left 30
 }
 
+# Each connection that it makes to the server is reset: a spare that waited for an
+# answer would join again, and end the job after its grace period.
+@test "a spare whose ssh is killed leaves at once and for good" {
+	sshd_up 3
+	mkfifo go
+	DDP_LOG=info over_ssh job --nnodes 2:2 --shutdown-timeout 2 \
+		-H h1:1,h2:1,h3:1 bash -c 'echo "$RANK of $WORLD_SIZE"
+		[ $RANK = 1 ] || read -r _ <'"$T/go"
+	await "$T/job.out" '0 of 2'
+	await "$T/job.out" '1 of 2'
+	await "$T/job.err" 'this node waits as a spare'
+	kill_ssh_to h3
+	start_on h3 gone bash -c 'while pgrep -f "[-]-rdzv-endpoint="; do
+		ss -K -H -t -n state established dst '"${addr[h1]}"'; done'
+	DEADLINE=30 finish gone
+	echo >go &
+	finish job
+	lacks "$err" 'SIGKILL$'
+	nothing_left 30
+}
+
+@test "two SIGTERMs to the ddprun of one host of an elastic job end only that host's workers" {
+	local agent
+	sshd_up 2
+	mkfifo go
+	over_ssh job --nnodes 1:2 --shutdown-timeout 3600 -H h1:1,h2:1 bash -c '
+		echo "$RANK of $WORLD_SIZE under $PPID"
+		[ $WORLD_SIZE = 2 ] || exec cat '"$T/go"'
+		trap "echo told; [ $RANK = 1 ] || exit 0" TERM; '"$IDLE"
+	await "$T/job.out" '^\[0\] 0 of 2'
+	await "$T/job.out" '^\[1\] 1 of 2 under [0-9]+'
+	agent=${line##* }
+	host exec "${host_pid[h2]}" kill -TERM "$agent"
+	await "$T/job.out" '^\[1\] told'
+	host exec "${host_pid[h2]}" kill -TERM "$agent"
+	await "$T/job.err" 'regrouping: node 1 \(h2\) received SIGTERM'
+	await "$T/job.out" '^\[0\] 0 of 1'
+	start_on h2 gone bash -c "while kill -0 $agent; do :; done"
+	DEADLINE=30 finish gone
+	echo well >go &
+	finish job
+	has "$out" '^\[0\] well$'
+	nothing_left
+}
+
 @test "a worker that fails over ssh is restarted as usual" {
 	sshd_up 2
 	# not before the other has printed its line
