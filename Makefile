@@ -21,6 +21,7 @@
 #   make coverage    run the tests in a build of its own; lines and branches by room
 #   make model       search all interleavings of a job's rounds for a minute (NODES=2,
 #                    DEPTH=steps, FAULTS=n, MODEL_SECONDS=60; docs/testing.md)
+#   make litmus      memory orders of shared memory; needs herd7 (docs/testing-memory.md)
 #   make planted     plant faults, and check that tests find them (PLANTED="names")
 #   make chaos       SECONDS (60) of random faults on several hosts (docs/testing.md)
 #   make faults      let each call of each process fail once (docs/testing-faults.md)
@@ -29,8 +30,7 @@
 #                    gpu-programs: those of the benchmarks and of check-gpu
 #   make deps        install what the tests need; build-deps: what the build needs
 #   make cuda-ops    only the trainers' CUDA operations
-#   make man         regenerate OPTIONS in docs/ddprun.1 from the table of options
-#   make map         redraw docs/map.svg from the #include lines
+#   make man, map    regenerate OPTIONS in docs/ddprun.1; redraw docs/map.svg
 #   make install     to DESTDIR/PREFIX
 #   make deb, wheel  a package for Debian, for pip (needs network); make clean, help
 #
@@ -112,7 +112,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage planted faults chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -523,7 +523,7 @@ coverage: deps
 	@python3 tests/coverage build/coverage/obj $(ROOM)
 
 model: $(model) ; @$(model) --seconds $(or $(MODEL_SECONDS),60) $(NODES:%=--nodes %) $(DEPTH:%=--depth %) $(FAULTS:%=--faults %)
-
+litmus: ; @python3 tests/model/litmus/check
 planted: ; @CC="$(CC)" CXX="$(CXX)" sh tests/planted/run $(PLANTED)
 
 fuzz: $(crash_library) ; @O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) sh tests/fuzz/run $(FUZZ)

@@ -63,10 +63,11 @@ static inline int ddp__acquire(struct ddp_comm *c, const struct ddp__call *call,
 	atomic_store_explicit(&w->user_number, c->calls + 1,
 			      memory_order_relaxed);
 	/* stores first, then loads: guard_barrier orders them for both
-	 * threads */
+	 * threads. If the other thread has cleared w->other again, w->thread is
+	 * its own: acquire. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(
-		    atomic_load_explicit(&w->other, memory_order_relaxed) ||
+		    atomic_load_explicit(&w->other, memory_order_acquire) ||
 		    atomic_load_explicit(&w->thread, memory_order_relaxed) !=
 			    me, 0))
 		return ddp__yield(c, call, e);

@@ -109,11 +109,6 @@ static int shm_take_pages(int fd, size_t at, size_t size)
 	return rc;
 }
 
-/* A lack of pages must be an error now, not a SIGBUS later. Only with strict
- * accounting can it come as late as the first touch of a page: there a rank
- * takes all pages that it writes to, slot and rings. Elsewhere they stay
- * sparse: no tmpfs limits a memfd, and a full memory cgroup calls its OOM
- * killer, for fallocate as for a touch (seen with 6.18, cgroups v1). */
 static void shm_name_bells(struct ddp__shm *s)
 {
 	unsigned char key[DDP__KEY];
@@ -122,6 +117,11 @@ static void shm_name_bells(struct ddp__shm *s)
 	memcpy(s->bell_name, key, sizeof(s->bell_name));
 }
 
+/* A lack of pages must be an error now, not a SIGBUS later. Only with strict
+ * accounting can it come as late as the first touch of a page: there a rank
+ * takes all pages that it writes to, slot and rings. Elsewhere they stay
+ * sparse: no tmpfs limits a memfd, and a full memory cgroup calls its OOM
+ * killer, for fallocate as for a touch (seen with 6.18, cgroups v1). */
 static int shm_take_slot(int fd, int me, int n)
 {
 	size_t count = (size_t)n, i = (size_t)me;

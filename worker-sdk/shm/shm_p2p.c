@@ -251,7 +251,8 @@ static void msg_consume(struct ddp__shm_msg *m, size_t bytes)
 		return;
 	l->taken = l->line;
 	l->drained = l->byte;
-	atomic_store_explicit(&p->drained, l->byte, memory_order_release);
+	/* both sequentially consistent: a sender sleeps until either */
+	atomic_store(&p->drained, l->byte);
 	atomic_store(&p->taken, l->line);
 	peer_wake(m->s, m->peer);
 }
