@@ -46,7 +46,7 @@ alone() { # CMD...: it is a world of one
 	alone "${batch[@]}" ddprun --standalone
 }
 
-@test "a job of one node in a cloud needs no word" {
+@test "a job of one node in a cloud needs no option" {
 	alone AWS_BATCH_JOB_NUM_NODES=1 AWS_BATCH_JOB_NODE_INDEX=0 ddprun
 	lacks "$err" started
 }

@@ -307,7 +307,7 @@ for s in signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU:
 	[ -n "${SAN:-}" ] || lacks "$err" 'its stack'
 }
 
-@test "the core file is of the place of the fault, as without the library" {
+@test "the core file shows the place of the fault, as without the library" {
 	local pattern=$(</proc/sys/kernel/core_pattern)
 	unwinder_or_skip
 	command -v gdb >/dev/null || skip "no gdb here"

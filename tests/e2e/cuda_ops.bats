@@ -172,7 +172,7 @@ same() { # PART: what gpu_ops compares
 	same 'max pool'
 }
 
-@test "convolutions and normalisation are the formulas in f64 of rounded inputs" {
+@test "convolutions and normalisation match the formulas in f64 of rounded inputs" {
 	expect 0 "$O/gpu/gpu_reference" cpu
 	has "$out" '^ok$'
 	host_twin

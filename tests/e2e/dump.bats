@@ -215,7 +215,7 @@ end_nodes() {
 	end_nodes
 }
 
-@test "dump shows ranks that wait for each other as a circle" {
+@test "dump shows a cycle of ranks that wait for each other" {
 	start job ddprun --rdzv-id "$J" --nproc-per-node 4 c_circle 3
 	until_lines 1 '^deadlock: 3 ranks wait for each other$'
 	has "$out" '^  rank 0 \(.*\) waits for rank 1 in recv '

@@ -27,7 +27,7 @@ deadlock() { # HOSTS N MODE [thread]
 	done
 }
 
-@test "three ranks that wait for each other in a circle are named" {
+@test "three ranks that wait for each other in a cycle are named" {
 	deadlock 1 3 three
 	deadlock 2 3 three
 	deadlock 3 3 three thread

@@ -208,7 +208,7 @@ in_time() {
 }
 
 # Its child is found below it; its orphan belongs to no rank.
-@test "waiters in PyTorch's store are named: ranks, their children, and an orphan's node" {
+@test "waits in PyTorch's store name the rank, a rank's child, or an orphan's node" {
 	mkfifo go end
 	export T
 	start job ddprun --standalone --heartbeat-timeout 0.5 \

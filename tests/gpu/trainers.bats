@@ -35,7 +35,7 @@ ranks() { # N CMD...
 		--oversubscribe-gpu
 }
 
-@test "convolutions and normalisation are the formulas in f64 of rounded inputs" {
+@test "convolutions and normalisation match the formulas in f64 of rounded inputs" {
 	expect 0 gpu_reference cuda
 	echo "$out" >&3
 	has "$out" '^ok$'

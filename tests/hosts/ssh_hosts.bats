@@ -28,7 +28,7 @@ sorted() {
 	nothing_left
 }
 
-@test "mpirun's words place the workers on hosts and set their variables there" {
+@test "mpirun's options place the workers on hosts and set their variables there" {
 	sshd_up 2
 	over_ssh job -hosts h2,h1 -n 3 -genv A 'b c' -x D=5 -l \
 		sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname): $A $D"'

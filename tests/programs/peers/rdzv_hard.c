@@ -67,7 +67,8 @@ static void hang_up(int fd)
 
 /* ---- ours ---- */
 
-/* The running round: a name's rounds continue after those of its last job. */
+/* The number of the running round: a job's rounds continue after those of the
+ * last job of that name. */
 static uint32_t job_round;
 
 static void greet(struct buf *b)
@@ -190,8 +191,8 @@ static void bytes(void)
 	buf_release(&b);
 }
 
-/* What was complete before the cut must have been applied, once; nothing else
- * may have been. */
+/* Requests that were complete before the cut must have been applied, once, and
+ * no others. */
 static void cuts(void)
 {
 	struct buf b = BUF_INIT(4096);
@@ -332,7 +333,8 @@ static uint32_t stuff(int fd, const struct buf *b, size_t *from)
 		*from += (size_t)n;
 		whole += *from == b->len;
 		*from %= b->len;
-		check(whole <= DEAF_MAX, "it goes on reading who reads not");
+		check(whole <= DEAF_MAX,
+		      "it still reads from a client that reads nothing");
 	}
 	check(n < 0 && errno == EAGAIN, "the server has closed");
 	return whole;
@@ -368,7 +370,7 @@ static void deaf(void)
 		check(reply(fd, &in).body.len > sizeof(value), "an answer");
 		answers++;
 	}
-	if (from) { /* what it was doing when it was cut */
+	if (from) { /* the request that was cut */
 		say(fd, b.data + from, b.len - from);
 		check(reply(fd, &in).body.len > sizeof(value), "the last");
 	}

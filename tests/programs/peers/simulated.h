@@ -20,7 +20,8 @@
 #include "rendezvous/auth/client_handshake.h"
 
 enum {
-	SIM_IN = 1024,    /* half a frame, or half a record, of a client */
+	SIM_IN = 1024,    /* the largest incomplete frame or record of a
+			   * client */
 	SIM_READ = 64 << 10,
 	SIM_EVENTS = 512,
 	/* Connections from one source address to one port: the kernel has some
@@ -78,8 +79,8 @@ static inline const struct auth *sim_auth(void)
 	return &auth;
 }
 
-/* The number of a connection chooses its source address, so that there may be
- * more than the ports of one address. */
+/* The number of a connection chooses its source address: one address does not
+ * have enough ports. */
 static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 			    uint32_t number, int epoll)
 {

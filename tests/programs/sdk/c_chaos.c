@@ -36,7 +36,7 @@
 enum {
 	COUNT_MAX = 50000,
 	BLOB = 256 * 1024,
-	EXIT_VICTIM = 17, /* because of another's failure */
+	EXIT_VICTIM = 17, /* exit code after another rank's failure */
 	EXIT_WRONG = 18,
 	LINE = 512,
 };
@@ -128,9 +128,9 @@ static int hold(const char *path, int how)
 	return fd >= 0 && !flock(fd, how | LOCK_NB) ? fd : (close(fd), -1);
 }
 
-/* Each worker holds a lock of its own until it is dead, and asks for those of
- * other rounds as others may at the same time. If it has no descriptor to open
- * one, it knows nothing about its owner. */
+/* Each worker holds a lock of its own until it is dead, and tries the locks of
+ * other rounds, as other workers may at the same time. Without a descriptor to
+ * open a lock, it learns nothing about its owner. */
 static void look_for_others(void)
 {
 	char mine[128], host[64] = "", path[4096];
@@ -277,8 +277,8 @@ static void check_broadcast(void)
 	is(chain == state.chain, "a broadcast", chain, state.chain);
 }
 
-/* Each round has a store of its own, and each ADD counts once, whatever becomes
- * of the server meanwhile. */
+/* Each round has a store of its own, and each ADD counts once, whatever happens
+ * to the server meanwhile. */
 static void check_store(void)
 {
 	char key[64];

@@ -77,7 +77,7 @@ static uint16_t to_bf16(float f)
 	return (uint16_t)(bits >> 16);
 }
 
-/* v / by as an element: of this type alone, for there are many. */
+/* Stores v / by as an element of this type. */
 static void put(char *at, enum ddp_type type, long v, int by)
 {
 	float f = (float)v / (float)by;
@@ -384,7 +384,8 @@ static void broadcast(enum ddp_type type, size_t count, int root, int shift)
 	room_free(&want, "broadcast");
 }
 
-/* Sums that depend on their order: every rank must have taken the same. */
+/* Sums that depend on the order of additions: every rank must have used the
+ * same order. */
 static void same_bits(size_t count)
 {
 	double *v = malloc(count * sizeof(*v) + 8);
@@ -412,7 +413,8 @@ static void same_bits(size_t count)
 }
 
 /* The first and the next operation to try: with 1 and with 3 elements every
- * other, so that each type has each in one of the two; of no elements few. */
+ * second one, so that each type has each operation in one of the two; few for
+ * no elements. */
 static int first_op(int k, int type)
 {
 	return k == 1 || k == 2 ? (type + k) % 2 : 0;
@@ -424,9 +426,9 @@ static int step_of(size_t count, int ops)
 	       count <= 3 && ops ? 2 : 1;
 }
 
-/* All with 1000 elements, else some: where other programs hold the CPUs each
- * call takes as long as the scheduler needs to go round, tens of ms. The larger
- * a count the fewer of its combinations: it would take minutes. */
+/* All operations with 1000 elements, else some: on busy CPUs each call takes a
+ * whole turn of the scheduler, tens of ms. Larger counts get fewer
+ * combinations, which would otherwise take minutes. */
 static void all_of(ddp_comm *c)
 {
 	static const size_t counts[] = {0, 1, 3, 1000, 40000, 1 << 20};
@@ -461,8 +463,8 @@ static void all_of(ddp_comm *c)
 	}
 }
 
-/* Two groups, the ranks of one backwards; then groups of one of these, while
- * the others are still there. */
+/* Two groups, the ranks of one backwards; then groups of one of these groups,
+ * while the others still exist. */
 static void all_of_groups(ddp_comm *world)
 {
 	int me = ddp_rank(world), odd = me % 2;
@@ -510,7 +512,7 @@ int main(int argc, char **argv)
 	}
 	must(ddp_init(&world, &options), "ddp_init");
 	rank = ddp_rank(world);
-	backend[0] = (char)('A' + rank); /* libddp does not keep it */
+	backend[0] = (char)('A' + rank); /* libddp does not keep the pointer */
 	if (threads)
 		must(ddp_progress_start(world, -1), "progress_start");
 	if (groups)

@@ -24,8 +24,8 @@ static ddp_comm *comm;
 
 enum { RANKS_MAX = 16, PATTERNS = 8 };
 
-/* What rank `from` sends to rank `to`. The larger ones do not fit the memory
- * that the ranks of a host share. */
+/* How much rank `from` sends to rank `to`. The larger counts do not fit in the
+ * memory that the ranks of a host share. */
 static size_t count_of(int pattern, int from, int to)
 {
 	size_t f = (size_t)from, t = (size_t)to;
@@ -42,8 +42,8 @@ static size_t count_of(int pattern, int from, int to)
 	}
 }
 
-/* Element i of what `from` has for `to`: a small integer, so that any order of
- * additions gives the same in every type. */
+/* Element i of the data of `from` for `to`: a small integer, so that any order
+ * of additions gives the same in every type. */
 static int value(int from, int to, size_t i)
 {
 	return (int)((i * 31 + (size_t)from * 17 + (size_t)to * 5) % 15);
@@ -248,7 +248,7 @@ static void same_bits(void)
 	for (int i = 0; i < 3; i++) {
 		ddp_request *r;
 
-		if (i == 1) /* one rank comes last, another one each time */
+		if (i == 1) /* another rank is the last one each time */
 			must(ddp_barrier(comm), "barrier");
 		must(ddp_reduce_scatter_v_async(comm, send, again[i], counts,
 						DDP_F64, DDP_SUM, &r),

@@ -12,7 +12,7 @@
 static ddp_comm *world, *one, *two;
 static float data[3000];
 
-/* All ranks are in both. */
+/* Two groups; all ranks are in both. */
 static void split_twice(void)
 {
 	must(ddp_comm_split(world, 0, rank, &one), "split");
@@ -24,7 +24,8 @@ static int has(const char *part)
 	return strstr(ddp_last_error(), part) != NULL;
 }
 
-/* The error names both calls, and which rank waits for which: 0 and another. */
+/* The error names both calls, and that rank 0 and another rank wait for each
+ * other. */
 static void wants(int rc, const char *first, const char *second)
 {
 	if (rc != DDP_ERR_ARGUMENT || !has(first) || !has(second) ||
@@ -43,7 +44,7 @@ static void order(void)
 	      " waits in barrier #1 of group 2.0 for rank 0 on ");
 }
 
-/* The same with calls that were begun, and of which the last is waited for. */
+/* The same with calls that were begun; each rank waits for its last one. */
 static void requests(void)
 {
 	ddp_request *r[2];
@@ -61,7 +62,8 @@ static void requests(void)
 		DIE("what was before it has ended well");
 }
 
-/* Each of three is in the group with the next one, which is in another. */
+/* Each of three ranks waits in the group that it shares with the next rank,
+ * which waits in another group. */
 static void three(void)
 {
 	ddp_comm *next = NULL, *c;
@@ -89,7 +91,7 @@ static int step(ddp_reducer *r, int sync)
 	return rc ? rc : ddp_reducer_finish(r);
 }
 
-/* Three steps, of which rank 0 leaves out the last, or its sync. */
+/* Three steps; rank 0 omits the last one, or its sync. */
 static void train(int steps, int sync)
 {
 	static const size_t counts[] = {2000, 1000};
@@ -133,8 +135,9 @@ static void meeting(void)
 	      "waits in barrier #1 of group 1.0 for rank 0 on ");
 }
 
-/* Ranks 0 and 3 wait for each other. On two hosts of two ranks neither leads
- * its host where it is waited for: ranks 1 and 2 have to pass it on. */
+/* Ranks 0 and 3 wait for each other. On two hosts of two ranks, neither leads
+ * its host in the group in which the other waits: ranks 1 and 2 have to pass
+ * the report on. */
 static void relay(void)
 {
 	ddp_comm *a, *b;
@@ -161,9 +164,9 @@ static void root(void)
 	      "rank 0 on ");
 }
 
-/* Rank 0 waits in the second group and has begun its call of the first, rank 1
- * the other way round but for the begin; both wait for the last rank, which
- * waits for something else for a while. */
+/* Rank 0 waits in the second group after it has begun its call in the first.
+ * Rank 1 waits in the first. Both wait for the last rank, which waits elsewhere
+ * for a while. */
 static void begun(void)
 {
 	ddp_request *r = NULL, *late;

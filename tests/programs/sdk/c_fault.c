@@ -72,7 +72,7 @@ static int misbehave(const char *mode, ddp_comm *world)
 	    !strcmp(mode, "unwind"))
 		ddp_finalize(world);
 	if (!strcmp(mode, "unwind")) {
-		/* as an interpreter that unwinds for seconds */
+		/* like an interpreter that unwinds for seconds */
 		sleep(3);
 		fprintf(stderr, "cannot open shard 7\n");
 		exit(3);

@@ -21,7 +21,7 @@
 
 static char line[2048];
 
-/* In one piece: launchers mix what their ranks write. */
+/* In one write: launchers mix the output of their ranks. */
 static int say(int rc, int rank)
 {
 	size_t n;

@@ -39,7 +39,8 @@ static double of_half(uint16_t h, enum ddp_type type)
 	return h & 0x8000 ? -d : d;
 }
 
-/* ddp.h says how far off the results may be; hosts are at most as many. */
+/* ddp.h gives the largest error for a number of hosts, which is at most the
+ * number of ranks. */
 static void expect_near(const uint16_t *got, size_t n, size_t first,
 			enum ddp_type type, enum ddp_op op, const char *what)
 {
@@ -101,8 +102,8 @@ static void check_halves(enum ddp_type type, enum ddp_op op, size_t count)
 	free(out);
 }
 
-/* Averages of the greatest f16 and of 20,000 fit, though no sum of them does:
- * and within the bound that is 65504, the next being 32 less, and 20,000. */
+/* Averages of the greatest f16, 65504, and of 20,000 fit, although no sum of
+ * them does. */
 static void check_large_averages(void)
 {
 	static const uint16_t large[] = {0x7bff, 0xfbff, 0x74e2};

@@ -1,8 +1,7 @@
-/* c_init.c: what ddp_init makes of the environment: one line with the world, or
- * "CODE: TEXT" and exit status 1.
+/* c_init.c: prints the world that ddp_init finds in the environment, or "CODE:
+ * TEXT", and then exits with 1.
  *
- *   c_init [BACKEND]
- */
+ * c_init [BACKEND] */
 #include <stdio.h>
 
 #include "worker-sdk/ddp.h"

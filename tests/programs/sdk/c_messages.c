@@ -60,8 +60,8 @@ static void ring(ddp_comm *c)
 	}
 }
 
-/* All that anyone sends to anyone, himself too, begun at once; collectives in
- * between; waited for from the last one on. */
+/* Begins the messages between all ranks, and to itself, at once, with
+ * collectives in between; then waits for them, the last one first. */
 static void all_at_once(ddp_comm *c)
 {
 	int total = size * COUNTS, n = 0;
@@ -107,7 +107,8 @@ static void all_at_once(ddp_comm *c)
 	free(in);
 }
 
-/* To itself: kept until it is received; waiting for nothing is an error. */
+/* A message to itself is kept until it is received; a receive without a send is
+ * an error. */
 static void own(ddp_comm *c)
 {
 	int32_t a[2] = {1, 2}, b[2] = {0, 0};

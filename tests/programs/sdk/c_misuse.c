@@ -1,10 +1,9 @@
-/* c_misuse.c: what libddp says to a program that uses it wrongly, and that it
- * goes on after a failure. Prints "rank R: ok" or what was wrong.
+/* c_misuse.c: the errors that libddp reports to a program that misuses it, and
+ * that it continues after a failure. Prints "rank R: ok" or what was wrong.
  *
- *   c_misuse arguments | first-error | freed | fork | threads | abort | leave |
- *            late | big | quiet | missed | missed_many | roots |
- *            roots_gather | roots_reduce | roots_scatter | roots_broadcast
- */
+ * c_misuse arguments | first-error | freed | fork | threads | abort | leave |
+ * late | big | quiet | missed | missed_many | roots | roots_gather |
+ * roots_reduce | roots_scatter | roots_broadcast */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,7 +60,7 @@ static void arguments(void)
 	      "need integers");
 	wants(ddp_all_reduce(world, data, data + 1, 9, DDP_F32, DDP_SUM), bad,
 	      "overlap");
-	/* as many bytes as go the short way */
+	/* few enough bytes for the fast path */
 	wants(ddp_all_reduce(world, data, data + 1, 2, DDP_F32, DDP_SUM), bad,
 	      "overlap");
 	wants(ddp_all_reduce(world, data + 1, data, 2, DDP_F32, DDP_SUM), bad,
@@ -80,8 +79,8 @@ static void arguments(void)
 	wants(ddp_comm_split(world, 0, 0, NULL), bad, "group is NULL");
 }
 
-/* Each waits for a message that its own rank has not sent, in a group of its
- * own. */
+/* Each thread waits for a message that its own rank has not sent, in a group of
+ * its own. */
 static void first_error(void)
 {
 	ddp_comm *group[3];
@@ -106,7 +105,7 @@ static int never(void *arg)
 	return 0;
 }
 
-/* Each way into c says `code` and `part`. */
+/* Each call on c fails with `code` and `part`. */
 static void refused(ddp_comm *c, int code, const char *part)
 {
 	const struct ddp_span span = {data, 1, DDP_F32};
@@ -145,7 +144,7 @@ static void freed(void)
 	ddp_comm *group;
 
 	must(ddp_comm_split(world, 0, rank, &group), "split");
-	/* that is for worlds */
+	/* this call is for worlds */
 	ddp_finalize(group);
 	must(ddp_barrier(group), "barrier of the group");
 	ddp_comm_free(group);
@@ -157,7 +156,7 @@ static void freed(void)
 		DIE("what was freed has a place");
 	ddp_comm_free(group);
 	ddp_finalize(group);
-	/* and this is for groups */
+	/* and this call is for groups */
 	ddp_comm_free(world);
 	must(ddp_barrier(world), "barrier");
 }
@@ -182,8 +181,8 @@ static void in_child(void)
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || status)
 		DIE("the child");
-	/* the others look for the late rank, and must not find that it
-	 * left, as its child did */
+	/* the others ask about the late rank: they must not learn that it left,
+	 * because only its child did */
 	if (rank == 1)
 		wants(ddp_wait_timeout(&r, 300), DDP_ERR_TIMEOUT,
 		      "in progress");
@@ -193,8 +192,8 @@ static void in_child(void)
 	must(ddp_barrier(world), "barrier");
 }
 
-/* Asks, with a call that is wrong in itself, until the other thread is in its
- * own; then lets the other ranks come. */
+/* Repeats an invalid call until the other thread is in its call; then lets the
+ * other ranks arrive. */
 static void *ask(void *arg)
 {
 	int rc;
@@ -214,8 +213,8 @@ static void *ask_once(void *arg)
 	return arg;
 }
 
-/* libddp calls this one: while a thread starts the progress thread, another
- * one makes a call. */
+/* libddp calls this while a thread starts the progress thread: another thread
+ * makes a call. */
 int eventfd(unsigned count, int flags)
 {
 	pthread_t other;
@@ -250,7 +249,7 @@ static void threads(void)
 		DIE("no thread");
 	if (rank != 0 && ddp_store_get(world, "asked", NULL, 0, 60000) < 0)
 		DIE("store_get");
-	/* what the other asks may be in the way */
+	/* the other thread's call may be in the way */
 	do
 		rc = ddp_barrier(world);
 	while (rc == DDP_ERR_CALLER);
@@ -260,7 +259,7 @@ static void threads(void)
 	must(ddp_progress_start(world, -1), "progress_start");
 }
 
-/* All fail, requests are freed, and a new world is there afterwards. */
+/* All calls fail, requests are freed, and the process can join a new world. */
 static void abort_and_join(void)
 {
 	ddp_request *r[2] = {NULL, NULL};
@@ -297,8 +296,8 @@ static void leave(void)
 	must(ddp_recv_async(world, data, 1, DDP_F32, rank, &r), "async");
 }
 
-/* Requests outlive their group: what had ended has ended well, the rest is
- * named; with a collective that not all ranks called, so that it cannot end. */
+/* Requests outlive their group: those that had ended report success, the others
+ * an error. One collective was not called by all ranks, so it cannot end. */
 static void orphans(void)
 {
 	static float sent, got[3]; /* the collective has data */
@@ -313,7 +312,8 @@ static void orphans(void)
 	must(ddp_send(group, &sent, 1, DDP_F32, rank), "send");
 	must(ddp_recv_async(group, &got[0], 1, DDP_F32, rank, &own), "recv");
 	must(ddp_recv_async(group, &got[1], 1, DDP_F32, rank, &never), "recv");
-	/* from oneself: another rank could be gone before our barrier ends */
+	/* a message to itself: another rank could be gone before our barrier
+	 * ends */
 	must(ddp_recv_async(world, &got[2], 1, DDP_F32, rank, &of_world),
 	     "recv");
 	must(ddp_barrier(world), "barrier");
@@ -333,7 +333,7 @@ static void orphans(void)
 	must(ddp_init(&world, NULL), "ddp_init again");
 }
 
-/* A wait that is over before its operation, which goes on. */
+/* A wait that times out before its operation, which continues. */
 static void late(void)
 {
 	ddp_request *r;
@@ -357,8 +357,8 @@ static void late(void)
 	must(ddp_barrier(world), "barrier");
 }
 
-/* So much room for so little memory that pages cost nothing: all of it but the
- * end shows the same FOLD bytes. */
+/* A large address range on little memory: all of it but the end maps the same
+ * FOLD bytes. */
 enum { FOLD = 1 << 20 };
 #define BIG (((size_t)1 << 32) + FOLD + 5) /* more than 32 bits count */
 
@@ -380,7 +380,7 @@ static unsigned char *map_folded(void)
 	return (unsigned char *)p;
 }
 
-/* What a fold holds, times `factor`; and so the end, but for its own bytes. */
+/* Fills a fold, and the end, with their values times `factor`. */
 static void fill(unsigned char *p, unsigned factor)
 {
 	for (size_t i = BIG - FOLD - 5; i < BIG; i++)
@@ -495,7 +495,7 @@ static void missed_many(void)
 	miss(3000);
 }
 
-/* Each names itself, in a broadcast in which nobody waits. */
+/* Each rank names itself as the root of a broadcast, so none of them waits. */
 static void roots(void)
 {
 	float seed = (float)rank;
@@ -507,8 +507,8 @@ static void roots(void)
 	wants(rc, DDP_ERR_ARGUMENT, ", but rank ");
 }
 
-/* Each waits for the others as the root, or for the next one as its root:
- * nobody sends anything. */
+/* Each rank waits for the others as the root, or for the next rank as its root:
+ * none sends. */
 static void waiting_roots(int kind)
 {
 	static float in[3000], out[3 * 3000];

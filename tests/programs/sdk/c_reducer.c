@@ -88,7 +88,7 @@ static void backward(double *g, int from, int to, double scale)
 	}
 }
 
-/* Each rank's part of the batch of all. */
+/* Each rank's part of the whole batch. */
 static void whole(double *g, int samples)
 {
 	memset(g, 0, TOTAL * sizeof(*g));
@@ -200,8 +200,8 @@ static void accumulated(void)
 	ddp_reducer_free(r);
 }
 
-/* `some` is used by the last rank only, in the first or in both passes; `none`
- * by nobody, and keeps what it had. */
+/* Only the last rank uses `some`, in the first or in both passes. No rank uses
+ * `none`, which keeps its values. */
 static void unused(int local_only)
 {
 	struct ddp_reducer_options o = {.find_unused = 1};
@@ -303,7 +303,7 @@ static void as_f32(int bf16, struct ddp_reducer_options *o)
 
 static int hook_calls;
 
-/* Sums, then divides: what the reducer does itself, in another way. */
+/* Sums, then divides: the reducer's work, done in another way. */
 static int hook(void *arg, ddp_comm *c, void *bucket, size_t count,
 		enum ddp_type type, ddp_request **request)
 {

@@ -27,8 +27,8 @@ static unsigned draw(void)
 	return state >> 16;
 }
 
-/* What rank r has of parameter i in a step: whole numbers, so that averages are
- * exact. */
+/* Rank r's gradient of parameter i in a step: whole numbers, so that averages
+ * are exact. */
 static float part_of(int r, int i, int step)
 {
 	return (float)((r + 1) * (i + 1) * size + step % 7 * size);
@@ -43,7 +43,7 @@ static float mean_of(int i, int step, int users)
 	return sum / (float)size;
 }
 
-/* What a training loop may do anywhere. */
+/* Collectives that a training loop may call anywhere. */
 static void average_loss(int step)
 {
 	float loss = (float)(step * size + rank), want = 0;
@@ -66,7 +66,7 @@ static void other_calls(int step)
 	rc = ddp_should_stop(world);
 	must(rc < 0 ? rc : 0, "should_stop");
 	if (rc)
-		DIE("step %d: told to stop", step);
+		DIE("step %d: it should stop", step);
 	must(ddp_all_gather(world, &rank, all, 1, DDP_I32), "all_gather");
 	for (int r = 0; r < size; r++)
 		if (all[r] != r)
@@ -150,8 +150,8 @@ static int begin_average(void *arg, ddp_comm *c, void *bucket, size_t count,
 				    request);
 }
 
-/* A hook that waits for the others: on the communicator that it is given, and
- * on the program's too. */
+/* A hook that waits for the others, both on the communicator that it gets and
+ * on the program's. */
 static int compare_and_average(void *arg, ddp_comm *c, void *bucket,
 			       size_t count, enum ddp_type type,
 			       ddp_request **request)
@@ -169,7 +169,7 @@ static int compare_and_average(void *arg, ddp_comm *c, void *bucket,
 	return rc ? rc : begin_average(arg, c, bucket, count, type, request);
 }
 
-/* Two models, whose steps are in each other. */
+/* Two models, whose steps are interleaved. */
 static void two_reducers(void)
 {
 	float other[2];

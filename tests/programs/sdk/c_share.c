@@ -82,8 +82,8 @@ static void check(const char *list, size_t bytes)
 
 /* ---- bad ones ---- */
 
-/* So much of a list, all of it wrong, as who has the token says it, or as who
- * does not. */
+/* A list of that many wrong bytes: a record sealed with the token or, to
+ * garble, no record. */
 static struct buf wrong_list(const struct ddp__relay *pass, size_t bytes)
 {
 	struct buf out = BUF_INIT(2 * bytes + CIPHER_RECORD_MAX);
@@ -120,7 +120,7 @@ static void send_to_next(const struct ddp__relay *pass, size_t bytes)
 			break;
 		sent += (size_t)k;
 	}
-	/* what is not read here would reset it */
+	/* unread bytes would turn the close into a reset */
 	(void)!recv(fd, hello, sizeof(hello), 0);
 	close(fd);
 	buf_release(&wrong);
@@ -135,7 +135,7 @@ static int call_source(const struct wire_shared *told)
 	return raw_connect(where);
 }
 
-/* It keeps nobody waiting where it was sent. */
+/* Reads from its own source, so that the source does not wait for it. */
 static void give_up_source(const struct wire_shared *told)
 {
 	unsigned char hello[DDP__PASS_HELLO];
@@ -173,7 +173,8 @@ static void misbehave(struct ddp__relay *pass, const struct wire_shared *told)
 	}
 }
 
-/* Knocks so often that a listener which kept such guests had no room left. */
+/* Connects so often that a listener that kept such connections would have no
+ * room left. */
 static void knock(const struct wire_shared *told)
 {
 	static const char wrong[DDP__PASS_HELLO];

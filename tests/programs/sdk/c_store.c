@@ -94,7 +94,7 @@ int main(int argc, char **argv)
 	EXPECT(ddp_store_add(c, "sum", 0, NULL) == 0);
 	EXPECT(ddp_store_set(c, "text", "x", 1) == 0);
 	EXPECT(ddp_store_add(c, "text", 1, &n) == DDP_ERR_ARGUMENT);
-	/* one of all wins */
+	/* exactly one rank wins */
 	snprintf(key, sizeof(key), "%d", rank);
 	n = ddp_store_compare_set(c, "lock", NULL, 0, key, strlen(key));
 	EXPECT(n == 0 || n == 1);
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 		EXPECT(ddp_store_delete(c, "log") == 1);
 	EXPECT(ddp_barrier(c) == 0);
 	EXPECT(ddp_store_delete(c, "log") == 0);
-	/* what never comes, and says so at its time */
+	/* a key that is never set: the wait ends with its timeout */
 	start = clock_ms();
 	EXPECT(ddp_store_get(c, "never", got, 4, 200) == DDP_ERR_TIMEOUT);
 	EXPECT(strstr(ddp_last_error(), "never"));

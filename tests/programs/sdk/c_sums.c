@@ -26,7 +26,7 @@ static void is(int right, const char *what)
 	if (right)
 		return;
 	fprintf(stderr, "rank %s: WRONG: %s\n", getenv("RANK"), what);
-	exit(4); /* nobody said so before us */
+	exit(4); /* no rank has printed this yet */
 }
 
 static void use_store(int rank, int size)

@@ -59,7 +59,7 @@ static void once(const char *scope, char *file)
 	printf("rank %d: got %d, sees %d\n", rank, got, lines);
 }
 
-/* In a call of libddp where rank is even: its text is kept. */
+/* On even ranks a call of libddp fails, whose text is kept. */
 static int go_wrong(void *arg)
 {
 	ddp_metrics *m;
@@ -131,7 +131,7 @@ static void on_signal(int number)
 	ddp_request_stop(world);
 }
 
-/* What the agent does when the job is to end soon. */
+/* As the agent does when the job is to end soon. */
 static void act_as_agent(void)
 {
 	const char *where = getenv("DDP_RECORDER");
@@ -244,7 +244,7 @@ static int nothing(void *arg)
 	return 0;
 }
 
-/* What is collective inside is reported by the name of the function. */
+/* Collectives inside of a function are reported by the function's name. */
 static void named(const char *call)
 {
 	float mean = 0, var = 1;
@@ -272,7 +272,7 @@ static void named(const char *call)
 
 enum { CHANNELS = 5 };
 
-/* Far from zero, where sums of squares would lose everything. */
+/* Far from zero, where sums of squares would lose all precision. */
 static double value(int r, int i, int channel)
 {
 	unsigned h = (unsigned)(r * 7919 + i * 104729 + channel * 31 + 1);
@@ -317,7 +317,7 @@ static void batch_norm(void)
 		for (int r = 0; r < size; r++)
 			for (int i = 0; i < r * r; i++)
 				v += pow(value(r, i, k) - m, 2) / (double)all;
-		/* the ranks' means, which came in as f32, are as exact */
+		/* the ranks' means are exact to f32 */
 		if (fabs((double)mean[k] - m) > 1e-7 * m + 1e-6 ||
 		    fabs((double)var[k] - v) > 2e-4 * v)
 			DIE("channel %d: mean %g, not %g; var %g, not %g", k,

@@ -64,7 +64,8 @@ static void one_bit(struct ddp_span *s, int culprit, int span, int byte,
 	expect(ddp_check_replicas(world, s, SPANS), 0, "");
 }
 
-/* No two ranks have the same: the first four after rank 0 are named. */
+/* No two ranks have the same data: the error names the first four after rank
+ * 0. */
 static void all_differ(struct ddp_span *s)
 {
 	char *c = (char *)s[9].data + 3, text[96];
@@ -174,7 +175,7 @@ static void check_finite(enum ddp_type type)
 			 "not finite on rank %d", params[spot], culprit);
 		step(r, DDP_ERR_DATA, text);
 	}
-	/* finite everywhere, but not the sum */
+	/* finite on every rank, but their sum is not */
 	fill(f, d, 6028);
 	d[3] = DBL_MAX;
 	f[3] = FLT_MAX;
@@ -198,8 +199,8 @@ static void check_finite(enum ddp_type type)
 enum { VALUES = 6028, FACTOR = 100 };
 static const size_t norm_counts[PARAMS] = {3, 0, 5000, 1, 1024};
 
-/* What ranks have in a step: another sign and size each, but of one scale in
- * each parameter. */
+/* The ranks' gradients in a step: each with its own sign and size, but of one
+ * scale in each parameter. */
 static void draw(float *f, double *d, unsigned number, double scale)
 {
 	static const double scales[PARAMS] = {1e-3, 0, 1e-9, 0.3, 1e-5};
@@ -284,7 +285,7 @@ static void norms_of_all(enum ddp_type type)
 	}
 	draw(f, d, 61, rank == size - 1 ? 2000 * scale : scale);
 	step(r, size > 2 ? DDP_ERR_DATA : 0, "its samples or its loss");
-	/* what was usual long ago is no longer: 0.98^400 < 1/1000 */
+	/* what was usual long ago has faded: 0.98^400 < 1/1000 */
 	for (unsigned i = 62; i < 462; i++) {
 		draw(f, d, i, scale / 1000);
 		step(r, 0, "");

@@ -96,14 +96,14 @@ static int up(const char *name, const char *hosts)
 	}
 	close(ready[1]);
 	if (read(ready[0], &ok, 1) != 1)
-		return EXIT_HOST; /* init has said why */
+		return EXIT_HOST; /* init has printed the reason */
 	printf("%d\n", (int)pid);
 	fflush(stdout);
 	return waitpid(pid, NULL, 0) == pid ? 0 : EXIT_HOST;
 }
 
-/* The host's root is its init's, which need not be that of its mounts: all of
- * this may run in a chroot, as packages are built. */
+/* The host's root is that of its init, not that of its mounts: all of this may
+ * run in a chroot, where packages are built. */
 static void enter(const char *pid)
 {
 	char cwd[4096], path[64];
@@ -159,8 +159,8 @@ static int exec_in(const char *pid, char **argv)
 
 int main(int argc, char **argv)
 {
-	/* _exit: what a sanitizer starts at exit to look for leaks would be
-	 * born into the host, from where it cannot see this process. */
+	/* _exit: a sanitizer's leak checker, started at exit, would be born
+	 * into the host, where it cannot see this process. */
 	if (argc == 4 && !strcmp(argv[1], "up"))
 		_exit(up(argv[2], argv[3]));
 	if (argc >= 4 && !strcmp(argv[1], "exec"))

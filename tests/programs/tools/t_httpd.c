@@ -1,7 +1,7 @@
 /* t_httpd.c: a web server for tests: the files of a folder, byte ranges
  * (bytes=N-), each request a line on stdout. With a third argument each answer
- * ends after BYTES bytes, as if the connection was lost.
- * usage: t_httpd DIR [BYTES] */
+ * ends after BYTES bytes, as if the connection were lost. usage: t_httpd DIR
+ * [BYTES] */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

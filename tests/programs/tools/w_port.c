@@ -1,11 +1,8 @@
-/* w_port.c: ports for tests, on 127.0.0.1.
- *   w_port free        prints a free port that the kernel gives to no process
- *                      that asks for any port: it remains free until it is used
- *   w_port silent | closing | says TEXT
- *                      prints the port on which it listens, and plays another
- *                      kind of server until it is killed
- *   w_port take PORT   listens there for a moment, with SO_REUSEADDR; fails if
- *                      it cannot */
+/* w_port.c: ports for tests, on 127.0.0.1. w_port free prints a free port that
+ * the kernel gives to no process that asks for any port: it remains free until
+ * it is used w_port silent | closing | says TEXT prints the port on which it
+ * listens, and acts as another kind of server until it is killed w_port take
+ * PORT listens there for a moment, with SO_REUSEADDR; fails if it cannot */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +33,7 @@ static int listen_at(int port, int on)
 	return fd;
 }
 
-/* Those for whoever asks for any begin behind that, as a rule. */
+/* Ports for processes that ask for any port usually begin above that. */
 static int last_of_ours(void)
 {
 	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");

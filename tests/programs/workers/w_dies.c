@@ -52,7 +52,7 @@ NOINLINE static int die_of_shm(void)
 	return 4;
 }
 
-/* Returns only if the stack has no end. */
+/* Never returns: the stack ends first. */
 NOINLINE static int die_of_stack(volatile int depth)
 {
 	volatile char frame[4096];

@@ -1,6 +1,5 @@
-/* w_held.c: starts a sibling that hangs in execve, held by this process until
- * its standard input ends; prints both pids. Both are in a session of their
- * own. */
+/* w_held.c: starts a sibling that hangs in execve until this process's standard
+ * input ends; prints both pids. Both are in a session of their own. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
