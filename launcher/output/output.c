@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -21,11 +20,6 @@ enum {
 	STREAMS_AT_ONCE = 64,
 	PAUSED_MS = 1000, /* until a slow reader is looked at again */
 };
-
-static size_t output_pending(const struct output *o)
-{
-	return writer_pending(&o->writers[0]) + writer_pending(&o->writers[1]);
-}
 
 /* ---- when the workers are read */
 
@@ -78,7 +72,7 @@ static void output_on_ready(uv_poll_t *poll, int status, int events)
 
 	for (int i = 0; i < n && !o->paused; i++) {
 		bytes += stream_read(ready[i].data.ptr);
-		if (output_pending(o) > FLUSH_BYTES)
+		if (writer_pair_pending(&o->own) > FLUSH_BYTES)
 			output_flush(o);
 	}
 	output_flush(o);
@@ -115,7 +109,7 @@ void output_unwatch(struct output *o, struct stream *s)
 
 static void output_close_when_drained(struct output *o)
 {
-	if (o->closing != 1 || output_pending(o))
+	if (o->closing != 1 || writer_pair_pending(&o->own))
 		return;
 	o->closing = 2;
 	log_set_sink(NULL, NULL);
@@ -124,34 +118,19 @@ static void output_close_when_drained(struct output *o)
 	uv_close((uv_handle_t *)&o->rest, NULL);
 	uv_close((uv_handle_t *)&o->expire, NULL);
 	uv_close((uv_handle_t *)&o->show_held, NULL);
-	writer_close(&o->writers[0]);
-	writer_close(&o->writers[1]);
+	writer_pair_close(&o->own);
 }
 
 static void output_on_room(void *arg)
 {
 	struct output *o = arg;
 
-	if (output_pending(o) <= RESUME_BYTES) {
+	if (writer_pair_pending(&o->own) <= RESUME_BYTES) {
 		o->paused = 0;
 		if (o->closing != 2)
 			output_set_watching(o);
 	}
 	output_close_when_drained(o);
-}
-
-/* Warns about an error such as a full disk, but not about a reader that closed
- * its pipe: it has what it wanted. */
-static void output_warn_lost(struct output *o)
-{
-	int why = o->out->broken;
-
-	if (!why || why == EPIPE || o->warned_lost)
-		return;
-	o->warned_lost = 1;
-	log_warn("cannot write to stdout: %s; the job continues, but what its "
-		 "workers print is lost",
-		 strerror(why));
 }
 
 void output_warn_full(struct output *o, int why)
@@ -182,11 +161,9 @@ static void output_flush_copies(struct output *o)
 void output_flush(struct output *o)
 {
 	output_flush_copies(o);
-	writer_flush(o->out);
-	output_warn_lost(o);
-	if (o->err != o->out)
-		writer_flush(o->err);
-	if (o->closing || o->paused || output_pending(o) <= PAUSE_BYTES)
+	writer_pair_flush(&o->own);
+	if (o->closing || o->paused ||
+	    writer_pair_pending(&o->own) <= PAUSE_BYTES)
 		return;
 	o->paused = 1;
 	output_set_watching(o);
@@ -197,24 +174,16 @@ static void output_log_sink(void *arg, const char *line, unsigned long len)
 	output_print(arg, line, len);
 }
 
-static int output_is_same_file(int a, int b)
-{
-	struct stat sa, sb;
-
-	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 &&
-	       sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
-
 void output_print(struct output *o, const char *text, size_t n)
 {
-	writer_put(o->err, text, n);
+	writer_put(o->own.err, text, n);
 	output_flush(o);
 }
 
 void output_terminal(const struct output *o, int *columns, int *rows)
 {
-	*columns = o->out->columns;
-	*rows = o->out->columns ? o->out->rows : 0;
+	*columns = o->own.out->columns;
+	*rows = o->own.out->columns ? o->own.out->rows : 0;
 }
 
 /* ---- the workers' lines */
@@ -243,7 +212,7 @@ static void output_put_collapsed(struct output *o, int is_stderr,
 		o->vars.role_name = o->role_of(
 			o->role_arg, (uint32_t)strtoul(o->vars.rank, NULL, 10));
 	line_prefix_put(&prefix, o->rules->prefix, &o->vars);
-	output_put_line(is_stderr ? o->err : o->out,
+	output_put_line(is_stderr ? o->own.err : o->own.out,
 			SLICE(prefix.data, prefix.len),
 			SLICE(line->text.data, line->text.len), line->flags);
 	buf_release(&ranks);
@@ -413,19 +382,7 @@ static void output_init_handles(struct output *o)
 	uv_timer_init(o->loop, &o->show_held);
 	o->ready.data = o->rest.data = o->expire.data = o;
 	o->show_held.data = o;
-	writer_init(&o->writers[0], o->loop, STDOUT_FILENO);
-	o->out = o->err = &o->writers[0];
-	/* the second writer is then idle, but must exist */
-	if (output_is_same_file(STDOUT_FILENO, STDERR_FILENO)) {
-		o->writers[1] = (struct writer){.kind = WRITER_PLAIN};
-	} else {
-		writer_init(&o->writers[1], o->loop, STDERR_FILENO);
-		o->err = &o->writers[1];
-	}
-	for (int i = 0; i < 2; i++) {
-		o->writers[i].on_room = output_on_room;
-		o->writers[i].arg = o;
-	}
+	writer_pair_init(&o->own, o->loop, output_on_room, o);
 }
 
 int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
@@ -486,17 +443,14 @@ void output_close(struct output *o)
 	if (o->closing)
 		return;
 	o->closing = 1;
-	writer_set_status(o->out, SLICE("", 0), SLICE("", 0));
+	writer_set_status(o->own.out, SLICE("", 0), SLICE("", 0));
 	output_flush(o);
 	output_close_when_drained(o);
 }
 
 void output_abandon(struct output *o)
 {
-	for (int i = 0; i < 2; i++) {
-		o->writers[i].broken = EPIPE;
-		o->writers[i].sent = o->writers[i].queue.len;
-	}
+	writer_pair_abandon(&o->own);
 	output_close_when_drained(o);
 }
 
@@ -504,8 +458,8 @@ void output_release(struct output *o)
 {
 	log_set_sink(NULL, NULL);
 	output_close_copies(o);
+	writer_pair_release(&o->own);
 	for (int i = 0; i < 2; i++) {
-		writer_release(&o->writers[i]);
 		buf_release(&o->copied[i]);
 		if (o->collapse[i])
 			collapse_release(o->collapse[i]);

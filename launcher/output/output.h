@@ -31,10 +31,7 @@ enum { OUTPUT_PIECE_BYTES = 64 << 10, OUTPUT_PREFIX_MAX = 256 };
 
 struct output {
 	uv_loop_t *loop;
-	struct writer writers[2];
-	/* the same writer if stdout and stderr are one file or terminal: two
-	 * queues would mix parts of lines */
-	struct writer *out, *err;
+	struct writer_pair own; /* the launcher's */
 	const struct log_rules *rules;
 	struct output_round round;
 	struct line_prefix_vars vars;
@@ -48,7 +45,7 @@ struct output {
 	struct read_backoff backoff;
 	int watching, resting, paused, closing;
 	const struct stream *redrawn; /* its line is redrawn in place */
-	int warned_lost, warned_full; /* warned: stdout, or a file, failed */
+	int warned_full; /* warned that a file failed */
 	char *piece; /* buffer of one read */
 	struct buf copied[2]; /* queued for round.copies */
 	struct collapse *collapse[2]; /* NULL: lines are shown as they come */

@@ -51,7 +51,7 @@ int stream_open(struct stream *s, struct output *o,
 
 	s->of = *setup;
 	s->output = o;
-	s->writer = setup->is_stderr ? o->err : o->out;
+	s->writer = setup->is_stderr ? o->own.err : o->own.out;
 	s->held_next = NULL;
 	s->held_pprev = NULL;
 	lines_init(&s->lines);

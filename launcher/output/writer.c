@@ -6,10 +6,13 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 enum {
 	QUEUE_MAX = 256 << 20, /* back-pressure keeps it at about 1 MiB */
@@ -340,4 +343,78 @@ void writer_set_status(struct writer *w, struct slice prefix, struct slice text)
 	writer_put_narrow(&w->status, prefix, &columns);
 	writer_put_narrow(&w->status, text, &columns);
 	w->status.failed = 0;
+}
+
+/* ---- stdout and stderr of this process ---- */
+
+static int writer_pair_is_one_file(void)
+{
+	struct stat a, b;
+
+	return fstat(STDOUT_FILENO, &a) == 0 && fstat(STDERR_FILENO, &b) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+void writer_pair_init(struct writer_pair *p, uv_loop_t *loop,
+		      void (*on_room)(void *arg), void *arg)
+{
+	*p = (struct writer_pair){.has_warned = 0};
+	writer_init(&p->writers[0], loop, STDOUT_FILENO);
+	p->out = p->err = &p->writers[0];
+	/* the second writer is then idle, but must exist */
+	if (writer_pair_is_one_file()) {
+		p->writers[1] = (struct writer){.kind = WRITER_PLAIN};
+	} else {
+		writer_init(&p->writers[1], loop, STDERR_FILENO);
+		p->err = &p->writers[1];
+	}
+	for (int i = 0; i < 2; i++) {
+		p->writers[i].on_room = on_room;
+		p->writers[i].arg = arg;
+	}
+}
+
+size_t writer_pair_pending(const struct writer_pair *p)
+{
+	return writer_pending(&p->writers[0]) + writer_pending(&p->writers[1]);
+}
+
+static void writer_pair_warn(struct writer_pair *p)
+{
+	int why = p->out->broken;
+
+	if (!why || why == EPIPE || p->has_warned)
+		return;
+	p->has_warned = 1;
+	log_warn("cannot write to stdout: %s; the job continues, but what its "
+		 "workers print is lost",
+		 strerror(why));
+}
+
+void writer_pair_flush(struct writer_pair *p)
+{
+	writer_flush(p->out);
+	writer_pair_warn(p);
+	if (p->err != p->out)
+		writer_flush(p->err);
+}
+
+void writer_pair_abandon(struct writer_pair *p)
+{
+	for (int i = 0; i < 2; i++) {
+		p->writers[i].broken = EPIPE;
+		p->writers[i].sent = p->writers[i].queue.len;
+	}
+}
+
+void writer_pair_close(struct writer_pair *p)
+{
+	writer_close(&p->writers[0]);
+	writer_close(&p->writers[1]);
+}
+
+void writer_pair_release(struct writer_pair *p)
+{
+	writer_release(&p->writers[0]);
+	writer_release(&p->writers[1]);
 }

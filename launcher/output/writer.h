@@ -52,4 +52,25 @@ void writer_set_status(struct writer *w, struct slice prefix,
 
 size_t writer_pending(const struct writer *w);
 
+/* ---- stdout and stderr of this process ---- */
+
+struct writer_pair {
+	struct writer writers[2];
+	/* the same writer if both are one file or terminal: two queues would
+	 * mix parts of lines */
+	struct writer *out, *err;
+	int has_warned;
+};
+
+void writer_pair_init(struct writer_pair *p, uv_loop_t *loop,
+		      void (*on_room)(void *arg), void *arg);
+size_t writer_pair_pending(const struct writer_pair *p);
+/* Warns, once, if stdout fails. A reader that closed its pipe is no failure: it
+ * has what it wanted. */
+void writer_pair_flush(struct writer_pair *p);
+/* Drops what is not written yet. */
+void writer_pair_abandon(struct writer_pair *p);
+void writer_pair_close(struct writer_pair *p);
+void writer_pair_release(struct writer_pair *p);
+
 #endif

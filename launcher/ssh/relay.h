@@ -6,11 +6,10 @@
 #include "launcher/output/writer.h"
 
 struct relay {
-	struct writer writers[2];
-	struct writer *out, *err; /* the same if both are one file */
+	struct writer_pair own;
 	void (*on_full)(void *arg, int full); /* 1: stop reading; 0: resume */
 	void *arg;
-	int full, closing, has_warned;
+	int full, closing;
 };
 
 /* Takes over stdout, stderr and the log. */
