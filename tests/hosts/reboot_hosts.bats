@@ -54,3 +54,31 @@ job() { # HOST RANK
 	has "$err" 'failed: node 1 \(h2\) was lost'
 	lacks "$err" 'failed: rank 0'
 }
+
+# Rank 0 has published its address; rank 1 finds nobody there, before the server knows
+# more than that h2's ddprun is silent.
+@test "a host that reboots while ranks connect in ddp_init is named, not the rank that cannot reach it" {
+	local host report
+	mkfifo go
+	for host in 'h1 1' 'h2 0'; do
+		start_on "${host% *}" "on_${host% *}" ddprun --nnodes 2 \
+			--node-rank "${host#* }" --rdzv-endpoint "${at[h1]}:29400" \
+			--heartbeat-timeout 20 --shutdown-timeout 1 --log-dir logs \
+			bash -c '[ $RANK = 0 ] || read -r _ <go; echo "up $RANK"
+			exec c_fault on 0'
+	done
+	await on_h2.out 'up 0'
+	# its ddprun's connection, and that with which it waits for rank 1's address
+	start_on h2 waits bash -c \
+		'until ss -Htn state established | wc -l | grep -qx 2; do :; done'
+	finish waits
+	reboot_h2
+	echo >go
+	DEADLINE=60 finish on_h1 69
+	has "$out" 'rank 1: .*: rank 1 on h1 cannot reach rank 0 on h2 .* refused'
+	has "$err" 'failed: node 0 \(h2\) was lost'
+	lacks "$err" 'failed: rank 1'
+	report=$(cat logs/*/attempt_0/report.json)
+	has "$report" '"text":.*"node 0 \(h2\) was lost'
+	has "$report" '"first_failure":.*null'
+}

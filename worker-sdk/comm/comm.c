@@ -35,8 +35,9 @@ static char *comm_name_rank(void *owner, int rank, char *out)
 /* A rank that left is often an interpreter that unwinds after an exception,
  * which takes a while: its own error explains the loss, and must not arrive
  * after ours. A dead process or host is reported at once, or within the
- * lease. */
-enum { BORROW_MS = 2000, FATE_MS = 10000 };
+ * lease. For a rank that cannot be reached the reason may be the network, which
+ * the server does not know. */
+enum { BORROW_MS = 2000, FATE_MS = 10000, UNREACHED_MS = 2000 };
 
 /* Asks the store why the rank left. The caller copies the answer before it
  * returns the store. */
@@ -75,6 +76,29 @@ static int comm_fate(void *owner, int rank, const char *seen, struct err *e)
 	return rc;
 }
 
+static int comm_unreached(void *owner, int rank, const char *seen,
+			  struct err *e)
+{
+	struct ddp_comm *c = owner;
+	struct ddp__kv *kv = ddp__store_lock_within(c->world, BORROW_MS);
+	struct err why = ERR_INIT;
+	struct slice text = {"", 0};
+	int rc = ERR_TIMEOUT;
+
+	if (kv && kv->ops->fate)
+		rc = kv->ops->fate(kv, ddp_world_rank(c, rank), UNREACHED_MS,
+				   &text, &why);
+	if (rc == ERR_ABORTED)
+		rc = err_set(e, ERR_REMOTE, "%s: %.700s", seen, why.text);
+	else if (rc < 0)
+		rc = err_set(e, ERR_SYSTEM, "%s", seen);
+	else
+		rc = err_set(e, ERR_REMOTE, "%s: %.*s", seen, SLICE_FMT(text));
+	if (kv)
+		ddp__store_unlock(c->world);
+	return rc;
+}
+
 static char *comm_last_seen(void *owner, int rank, char *out)
 {
 	return ddp__recorder_seen((uint32_t)ddp_world_rank(owner, rank), out);
@@ -91,6 +115,7 @@ struct ddp_comm *ddp__comm_new(struct ddp__world *w)
 	c->peers = (struct ddp__peers){c,
 				       comm_name_rank,
 				       comm_fate,
+				       comm_unreached,
 				       comm_last_seen,
 				       ddp__detector_check,
 				       ddp__detector_end,

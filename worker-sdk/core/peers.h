@@ -23,10 +23,14 @@ struct ddp__peers {
 	char *(*name)(void *owner, int rank, char *out);
 	/* The rank is gone or closed its connection; seen describes the
 	 * observation ("rank 3 on h1 is gone"). Asks the server for the cause,
-	 * sets *e to ERR_REMOTE and returns it. Waits up to 2 s, or, while that
-	 * rank's agent is silent, until its lease ends. seen NULL: nothing was
-	 * observed; does not wait, and returns 0 if nothing is known. */
+	 * sets *e to ERR_REMOTE and returns it. Waits up to 10 s, or, while
+	 * that rank's agent is silent, until its lease ends. seen NULL: nothing
+	 * was observed; does not wait, and returns 0 if nothing is known. */
 	int (*fate)(void *owner, int rank, const char *seen, struct err *e);
+	/* The rank, which may be alive, cannot be reached. As fate, but waits
+	 * up to 2 s, and sets *e to ERR_SYSTEM and seen if nothing is known. */
+	int (*unreached)(void *owner, int rank, const char *seen,
+			 struct err *e);
 	/* Writes "last seen entering barrier #1531", or "" if unknown, to
 	 * out[FLIGHT_TEXT_MAX]; returns out. The pointer may be NULL. */
 	char *(*last)(void *owner, int rank, char *out);

@@ -139,20 +139,23 @@ static int mesh_keep(struct mesh *m, int link, int fd,
 	return 0;
 }
 
+/* The host has published this address: if it has been lost since, that is the
+ * cause, and the server will know. */
 static int mesh_unreachable(struct mesh *m, int host, const char *why)
 {
 	const struct ddp__peers *p = m->setup->peers;
 	const struct ddp__tcp_site *site = &m->setup->sites[host];
 	char me[DDP__NAME_MAX], other[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
+	char seen[768];
 
-	return err_set(m->e, ERR_SYSTEM,
-		       "ddp_init: %s cannot reach %s at %s: %s; check that the "
-		       "hosts reach each other at DDP_NODE_ADDR and that no "
-		       "firewall is between them",
-		       p->name(p->owner, m->setup->sites[m->setup->me].leader,
-			       me),
-		       p->name(p->owner, site->leader, other),
-		       endpoint_text(&site->where, at), why);
+	snprintf(seen, sizeof(seen),
+		 "ddp_init: %s cannot reach %s at %s: %s; check that the "
+		 "hosts reach each other at DDP_NODE_ADDR and that no "
+		 "firewall is between them",
+		 p->name(p->owner, m->setup->sites[m->setup->me].leader, me),
+		 p->name(p->owner, site->leader, other),
+		 endpoint_text(&site->where, at), why);
+	return p->unreached(p->owner, site->leader, seen, m->e);
 }
 
 /* Starts a connection to a host before this one, at its next address. error:

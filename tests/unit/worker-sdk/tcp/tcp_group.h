@@ -25,7 +25,13 @@ static inline int fate_of(void *owner, int rank, const char *seen,
 	return seen ? err_set(e, ERR_REMOTE, "%s: fate of %d", seen, rank) : 0;
 }
 
-static const struct ddp__peers peers = {NULL, name_of, fate_of};
+static inline int unreached_of(void *owner, int rank, const char *seen,
+			       struct err *e)
+{
+	return err_set(e, ERR_SYSTEM, "%s: fate of %d", seen, rank);
+}
+
+static const struct ddp__peers peers = {NULL, name_of, fate_of, unreached_of};
 
 struct group {
 	int n, rails, timeout_ms;
