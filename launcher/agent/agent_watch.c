@@ -75,6 +75,7 @@ void agent_init_watch(struct agent *a)
 	a->watch.put_said = agent_put_said;
 	a->watch.group = &a->group;
 	a->watch.recorder = &a->failure.recorder;
+	a->watch.catcher = &a->failure.catcher;
 	watch_init(&a->watch, &a->loop);
 	uv_timer_init(&a->loop, &a->hang.timer);
 	a->hang.timer.data = a;

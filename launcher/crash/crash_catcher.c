@@ -131,3 +131,56 @@ void crash_catcher_read_part(const struct crash_catcher *c, uint32_t local_rank,
 
 	out[n > 0 ? n : 0] = '\0';
 }
+
+/* 1 if n bytes are there. A worker wrote them: trust nothing. */
+static int crash_catcher_read_bytes(const struct crash_catcher *c,
+				    uint32_t local_rank, uint32_t at, void *out,
+				    size_t n)
+{
+	off_t from = (off_t)crash_slot_at(local_rank, CRASH_OWN) + at;
+
+	return c->records >= 0 && local_rank < c->n &&
+	       pread(c->records, out, n, from) == (ssize_t)n;
+}
+
+int crash_catcher_read_child(const struct crash_catcher *c, uint32_t local_rank,
+			     struct crash_child *child)
+{
+	if (!crash_catcher_read_bytes(c, local_rank, CRASH_CHILD_AT, child,
+				      sizeof(*child)) ||
+	    child->magic != CRASH_MAGIC || child->pid <= 0 ||
+	    child->signal <= 0)
+		return 0;
+	child->name[sizeof(child->name) - 1] = '\0';
+	return 1;
+}
+
+int crash_catcher_read_sent(const struct crash_catcher *c, uint32_t local_rank,
+			    int32_t pid, int32_t number,
+			    struct crash_sent *sent)
+{
+	if (pid <= 0 ||
+	    !crash_catcher_read_bytes(c, local_rank, crash_sent_at(pid), sent,
+				      sizeof(*sent)) ||
+	    sent->magic != CRASH_MAGIC || sent->pid != pid ||
+	    sent->signal != number)
+		return 0;
+	sent->name[sizeof(sent->name) - 1] = '\0';
+	return 1;
+}
+
+void crash_catcher_put_sender(const struct crash_sent *sent, struct buf *out)
+{
+	if (sent->sender <= 0) {
+		buf_printf(out, "sent by a process outside its PID namespace");
+		return;
+	}
+	if (sent->sender == sent->pid) {
+		buf_printf(out, "sent by the process itself");
+		return;
+	}
+	buf_printf(out, "sent by process %d", (int)sent->sender);
+	if (sent->name[0])
+		buf_printf(out, " (%s)", sent->name);
+	buf_printf(out, " of uid %u", (unsigned)sent->uid);
+}

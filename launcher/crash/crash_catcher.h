@@ -27,6 +27,7 @@
 
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "launcher/crash/crash_record.h"
 
 struct crash_catcher {
@@ -51,5 +52,15 @@ int crash_catcher_read(const struct crash_catcher *c, uint32_t local_rank,
 void crash_catcher_read_part(const struct crash_catcher *c, uint32_t local_rank,
 			     uint32_t slot, uint32_t at, char *out,
 			     size_t size);
+/* 1 and the last child of that worker that was killed, if there is one. */
+int crash_catcher_read_child(const struct crash_catcher *c, uint32_t local_rank,
+			     struct crash_child *child);
+/* 1 and the sender of the signal that killed that process of it, if a process
+ * sent it and the killed one has recorded that. */
+int crash_catcher_read_sent(const struct crash_catcher *c, uint32_t local_rank,
+			    int32_t pid, int32_t number,
+			    struct crash_sent *sent);
+/* Pure: "sent by process 812 (scancel) of uid 0". */
+void crash_catcher_put_sender(const struct crash_sent *sent, struct buf *out);
 
 #endif

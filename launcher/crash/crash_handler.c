@@ -44,6 +44,10 @@ static const int crash_signals[] = {
 };
 enum { NSIGNALS = sizeof(crash_signals) / sizeof(*crash_signals) };
 
+/* Those by which other processes end it: only the sender is recorded. */
+static const int crash_requests[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+enum { NREQUESTS = sizeof(crash_requests) / sizeof(*crash_requests) };
+
 static struct {
 	char path[64];
 	int32_t agent;
@@ -265,6 +269,67 @@ static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
 	CALL(SYS_close, fd);
 }
 
+void crash_put_part(uint32_t at, const void *bytes, uint64_t n)
+{
+	uint64_t slot = crash_slot_at(crash.local_rank, CRASH_OWN);
+	int fd = crash_open(crash.path, OPEN_WRITE);
+
+	if (fd < 0)
+		return;
+	if (crash_is_slot(fd, slot))
+		CALL(SYS_pwrite64, fd, bytes, n, slot + at);
+	CALL(SYS_close, fd);
+}
+
+void crash_read_name(int32_t pid, char name[16])
+{
+	static const char before[] = "/proc/", after[] = "/comm";
+	char path[sizeof(before) + 12 + sizeof(after)];
+	size_t n = sizeof(path) - sizeof(after);
+	long size = 0;
+	int fd;
+
+	memcpy(path + n, after, sizeof(after));
+	do {
+		path[--n] = (char)('0' + pid % 10);
+		pid /= 10;
+	} while (pid > 0);
+	n -= sizeof(before) - 1;
+	memcpy(path + n, before, sizeof(before) - 1);
+	fd = crash_open(path + n, OPEN_READ);
+	if (fd >= 0) {
+		size = CALL(SYS_read, fd, name, 16);
+		CALL(SYS_close, fd);
+	}
+	/* it ends with a newline */
+	name[size > 0 ? size - 1 : 0] = '\0';
+}
+
+int crash_is_on(void)
+{
+	return crash.is_on;
+}
+
+/* As below; the agent knows of its own signals. */
+static void crash_on_request(int number, siginfo_t *info, void *context)
+{
+	long pid = CALL(SYS_getpid, 0), tid = CALL(SYS_gettid, 0);
+	struct crash_sent sent = {
+		.magic = CRASH_MAGIC, .pid = (int32_t)pid, .signal = number,
+	};
+
+	if (info->si_code <= 0 && info->si_pid != crash.agent) {
+		sent.sender = info->si_pid;
+		sent.uid = info->si_uid;
+		if (sent.sender > 0)
+			crash_read_name(sent.sender, sent.name);
+		crash_put_part(crash_sent_at(sent.pid), &sent, sizeof(sent));
+	}
+	crash_set_action(number, SIG_DFL, 0);
+	if (CALL(SYS_rt_tgsigqueueinfo, pid, tid, number, info) < 0)
+		CALL(SYS_tgkill, pid, tid, number);
+}
+
 /* The signal is blocked here, and delivered with its default action, and to the
  * same place of the program, when this returns. */
 static void crash_on_signal(int number, siginfo_t *info, void *context)
@@ -285,10 +350,26 @@ static void crash_on_signal(int number, siginfo_t *info, void *context)
 		CALL(SYS_tgkill, pid, tid, number);
 }
 
+static int crash_is_request(int number)
+{
+	for (int i = 0; i < NREQUESTS; i++)
+		if (crash_requests[i] == number)
+			return 1;
+	return 0;
+}
+
 static void crash_catch(int number)
 {
-	crash_set_action(number, (void *)crash_on_signal,
+	crash_set_action(number,
+			 crash_is_request(number) ? (void *)crash_on_request
+						  : (void *)crash_on_signal,
 			 SA_SIGINFO | SA_ONSTACK);
+}
+
+static int crash_is_ours(void *handler)
+{
+	return handler == (void *)crash_on_signal ||
+	       handler == (void *)crash_on_request;
 }
 
 /* ---- The program sees the default where the handler is ---- */
@@ -298,7 +379,7 @@ static int crash_is_caught(int number)
 	for (int i = 0; i < NSIGNALS; i++)
 		if (crash_signals[i] == number)
 			return crash.is_on;
-	return 0;
+	return crash.is_on && crash_is_request(number);
 }
 
 void *crash_find_next(const char *name)
@@ -341,7 +422,7 @@ KEPT int sigaction(int number, const struct sigaction *new_action,
 	rc = next(number, new_action, old);
 	if (rc < 0 || !crash_is_caught(number))
 		return rc;
-	if (old && old->sa_sigaction == crash_on_signal)
+	if (old && crash_is_ours((void *)old->sa_sigaction))
 		*old = (struct sigaction){.sa_handler = SIG_DFL};
 	if (is_default)
 		crash_catch(number);
@@ -362,7 +443,7 @@ static handler_fn crash_signal(const char *name, signal_fn **next, int number,
 		return old;
 	if (handler == SIG_DFL)
 		crash_catch(number);
-	return (void *)old == (void *)crash_on_signal ? SIG_DFL : old;
+	return crash_is_ours((void *)old) ? SIG_DFL : old;
 }
 
 KEPT handler_fn signal(int number, handler_fn handler)
@@ -468,23 +549,29 @@ KEPT void ddprun_crash_move(const char *variable)
 		crash.path[0] = '\0';
 }
 
+static void crash_catch_default(int number)
+{
+	struct kernel_action now = {.handler = SIG_IGN};
+
+	CALL(SYS_rt_sigaction, number, NULL, &now, sizeof(now.mask));
+	if (now.handler == SIG_DFL)
+		crash_catch(number);
+}
+
 __attribute__((constructor)) static void crash_start(void)
 {
 	stack_t own = {.ss_sp = crash_stack, .ss_size = CRASH_ALT_STACK};
 	stack_t was = {.ss_flags = 0};
 
+	crash_children_begin();
 	if (crash_read(crash_environment_find()) < 0 || crash_is_go())
 		return;
 	crash_environment_leave(crash.agent);
 	crash.is_on = 1;
-	for (int i = 0; i < NSIGNALS; i++) {
-		struct kernel_action now = {.handler = SIG_IGN};
-
-		CALL(SYS_rt_sigaction, crash_signals[i], NULL, &now,
-		     sizeof(now.mask));
-		if (now.handler == SIG_DFL)
-			crash_catch(crash_signals[i]);
-	}
+	for (int i = 0; i < NSIGNALS; i++)
+		crash_catch_default(crash_signals[i]);
+	for (int i = 0; i < NREQUESTS; i++)
+		crash_catch_default(crash_requests[i]);
 	/* for a stack overflow of the main thread */
 	if (CALL(SYS_sigaltstack, NULL, &was) == 0 && was.ss_flags & SS_DISABLE)
 		CALL(SYS_sigaltstack, &own, NULL);

@@ -44,10 +44,29 @@ enum { CRASH_ALT_STACK = 64 << 10 };
  * the call on. Called once, before main. */
 void crash_threads_begin(void);
 
-/* The library's dlsym(RTLD_NEXT, name), or NULL. In crash_handler.c. */
+/* ---- crash_children.c ----
+ *
+ * The children that this process waits for, for crash_handler.c, whose library
+ * it is in: which of them a signal killed. Their parent may reap them at once,
+ * and go on without them. */
+
+/* Looks for the functions that it is called in place of. Called once, before
+ * main: they may be called in handlers of signals, where dlsym may not. */
+void crash_children_begin(void);
+
+/* ---- crash_handler.c ---- */
+
+/* Writes n bytes to the worker's own slot, at that offset of it, if it is
+ * there. Async-signal-safe, as the next. */
+void crash_put_part(uint32_t at, const void *bytes, uint64_t n);
+/* The name of that process, or of its zombie; "" if it cannot be read. */
+void crash_read_name(int32_t pid, char name[16]);
+/* 1: this process leaves records. */
+int crash_is_on(void);
+/* The library's dlsym(RTLD_NEXT, name), or NULL. */
 void *crash_find_next(const char *name);
 /* The function of that name in the libpthread of a glibc before 2.34, or NULL.
- * In crash_handler.c. */
+ */
 void *crash_find_in_pthread(const char *name);
 
 #endif

@@ -14,7 +14,10 @@
 
 enum {
 	CRASH_REGISTERS = 32,
-	/* a slot: the record, then these parts */
+	/* a slot: the record, then these parts; the first two only of a
+	 * worker's own slot */
+	CRASH_CHILD_AT = 2 << 10,
+	CRASH_SENT_AT = 3 << 10, CRASH_SENT_MAX = 16, CRASH_SENT_BYTES = 64,
 	CRASH_STACK_AT = 4 << 10, CRASH_STACK_MAX = 256 << 10,
 	CRASH_MAPS_AT = 320 << 10, CRASH_MAPS_MAX = 1 << 20,
 	CRASH_PYTHON_AT = 1600 << 10, CRASH_PYTHON_MAX = 64 << 10,
@@ -43,6 +46,36 @@ struct crash_record {
 	char thread[16];   /* its name */
 	char program[256]; /* its executable's path */
 };
+
+/* The last child of the worker, or of a process below it, that a signal killed
+ * and that was waited for, unless its parent has sent the signal. */
+struct crash_child {
+	uint64_t magic; /* CRASH_MAGIC */
+	uint64_t ns;	/* CLOCK_MONOTONIC */
+	int32_t pid, signal;
+	int32_t parent; /* the process that waited for it */
+	char name[16];	/* "": not known */
+};
+
+/* A process of the worker that was killed by a signal that asks it to end, such
+ * as SIGTERM; one of CRASH_SENT_MAX, by its pid. */
+struct crash_sent {
+	uint64_t magic; /* CRASH_MAGIC */
+	int32_t pid, signal;
+	int32_t sender; /* 0: in another PID namespace */
+	uint32_t uid;	/* the sender's */
+	char name[16];	/* the sender's; "": not known */
+};
+_Static_assert(sizeof(struct crash_record) <= CRASH_CHILD_AT, "overlap");
+_Static_assert(CRASH_CHILD_AT + sizeof(struct crash_child) <= CRASH_SENT_AT &&
+		       sizeof(struct crash_sent) <= CRASH_SENT_BYTES,
+	       "overlap");
+
+static inline uint32_t crash_sent_at(int32_t pid)
+{
+	return CRASH_SENT_AT +
+	       (uint32_t)pid % CRASH_SENT_MAX * CRASH_SENT_BYTES;
+}
 
 static inline uint64_t crash_slot_at(uint32_t local_rank, uint32_t slot)
 {

@@ -34,6 +34,7 @@ void crash_report_init(struct crash_report *r)
 	buf_init(&r->place, LINE_MAX_BYTES);
 	buf_init(&r->python_place, LINE_MAX_BYTES);
 	buf_init(&r->note, LINE_MAX_BYTES);
+	buf_init(&r->sender, LINE_MAX_BYTES);
 	buf_init(&r->stack, STACK_BYTES);
 }
 
@@ -43,6 +44,7 @@ void crash_report_release(struct crash_report *r)
 	buf_release(&r->place);
 	buf_release(&r->python_place);
 	buf_release(&r->note);
+	buf_release(&r->sender);
 	buf_release(&r->stack);
 }
 
@@ -484,15 +486,18 @@ static void crash_report_read_python(struct crash_report *r,
 }
 
 void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
-		       uint32_t local_rank, int32_t pid, int with_stack)
+		       const struct crash_report_of *of)
 {
+	uint32_t local_rank = of->local_rank, slot = CRASH_OWN;
 	struct crash_record record;
-	uint32_t slot = CRASH_OWN;
+	struct crash_sent sent;
 	const char *name;
 	char *maps;
 
+	if (crash_catcher_read_sent(c, local_rank, of->pid, of->signal, &sent))
+		crash_catcher_put_sender(&sent, &r->sender);
 	r->is_workers = crash_catcher_read(c, local_rank, slot, &record) &&
-			record.pid == pid;
+			record.pid == of->pid;
 	if (!r->is_workers &&
 	    !crash_catcher_read(c, local_rank, slot = CRASH_DESCENDANT,
 				&record))
@@ -510,7 +515,7 @@ void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
 		crash_report_put_meaning(&r->meaning, &record, maps);
 	}
 	free(maps);
-	if (with_stack)
+	if (of->with_stack)
 		crash_report_unwind(r, c, crash_slot_at(local_rank, slot),
 				    !crash_report_is_sent(&record));
 	crash_report_read_python(r, c, local_rank, slot, record.python_size);

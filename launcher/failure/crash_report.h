@@ -21,6 +21,9 @@ struct crash_report {
 	 * pointer (address 0x0)"; where it happened, " in step at train.c:120";
 	 * Python's " (train.py:25)"; why there is no stack. */
 	struct buf meaning, place, python_place, note;
+	/* "sent by process 812 (scancel) of uid 0": the signal that killed the
+	 * worker, if it asks a process to end; or empty. */
+	struct buf sender;
 	/* Lines that begin with '#': "#0 step at train.c:120 (train)", and
 	 * Python's, "#py0 step at /w/train.py:25". */
 	struct buf stack;
@@ -30,10 +33,16 @@ struct crash_report {
 void crash_report_init(struct crash_report *r);
 void crash_report_release(struct crash_report *r);
 
-/* Reads the record of the worker if its process pid left one, else that of a
- * descendant, if there is one. with_stack: unwinds it. */
+struct crash_report_of {
+	uint32_t local_rank;
+	int32_t pid, signal; /* the worker's; signal 0: it exited */
+	int with_stack;	     /* unwinds it */
+};
+
+/* Reads the record of the worker if its process left one, else that of a
+ * descendant, if there is one; and who sent the worker its signal. */
 void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
-		       uint32_t local_rank, int32_t pid, int with_stack);
+		       const struct crash_report_of *of);
 
 /* Pure: the meaning of a record. maps is the text of /proc/PID/maps. */
 void crash_report_put_meaning(struct buf *out, const struct crash_record *r,

@@ -170,6 +170,10 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 		.pid = w->pid, .status = status, .started = f->began,
 		.host = f->host,
 	};
+	const struct crash_report_of of = {
+		.local_rank = w->local_rank, .pid = w->pid,
+		.signal = w->signal, .with_stack = !f->has_stack,
+	};
 	char path[LOGDIR_PATH_MAX];
 	struct crash_report crash;
 	struct err e = ERR_INIT;
@@ -180,8 +184,7 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	if (f->put_stderr)
 		f->put_stderr(f->owner, w->local_rank, f->began, &f->tail);
 	crash_report_init(&crash);
-	crash_report_read(&crash, &f->catcher, w->local_rank, w->pid,
-			  !f->has_stack);
+	crash_report_read(&crash, &f->catcher, &of);
 	f->has_stack |= crash.stack.len != 0;
 	logdir_error_file(f->logdir, w->local_rank, path);
 	(void)error_file_read(path, &f->error, &e); /* e says so */

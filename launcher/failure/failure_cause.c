@@ -44,17 +44,38 @@ static void failure_put_last_words(const struct failure *f, struct buf *part,
 			crash->python_place.len);
 }
 
-/* What a worker says of itself is often only that a child did not answer. */
+/* Whether the words have the number in "its process 812 (python3) was ...". */
+static int failure_names_child(const struct buf *words, const struct buf *dead)
+{
+	const char *pid = memchr(dead->data, ' ', dead->len);
+	size_t n;
+
+	pid = pid ? memchr(pid + 1, ' ', dead->len - 4) : NULL;
+	for (n = 1; pid && pid[n] >= '0' && pid[n] <= '9'; n++)
+		;
+	return pid && memmem(words->data, words->len, pid, n);
+}
+
+/* What a worker says of itself is often only that a child did not answer. The
+ * words, which are in part, may name the child. */
 static void failure_put_dead_child(const struct failure *f, struct buf *part,
-				   const struct worker *w)
+				   const struct worker *w,
+				   const struct crash_report *crash)
 {
 	struct buf dead = BUF_INIT(POSTMORTEM_WHY_MAX);
 
-	if (f->put_dead_child && !w->signal)
+	if (f->put_dead_child && !w->signal && !crash->signal)
 		f->put_dead_child(f->owner, w->local_rank, &dead);
-	if (dead.len && !dead.failed)
-		buf_printf(part, part->len ? " (%.*s)" : "%.*s",
-			   (int)dead.len, dead.data);
+	if (part->len && dead.len && !failure_names_child(part, &dead)) {
+		buf_printf(&dead, ", then ");
+		buf_put(&dead, part->data, part->len);
+	} else if (part->len) {
+		buf_reset(&dead);
+	}
+	if (dead.len && !dead.failed) {
+		buf_reset(part);
+		buf_put(part, dead.data, dead.len);
+	}
 	buf_release(&dead);
 }
 
@@ -62,6 +83,10 @@ static void failure_put_meaning(struct failure *f, struct buf *part,
 				const struct postmortem_death *d,
 				const struct crash_report *crash)
 {
+	if (crash->sender.len) {
+		buf_put(part, crash->sender.data, crash->sender.len);
+		return;
+	}
 	if (!crash->is_workers || !crash->meaning.len) {
 		if (!crash->is_workers || crash->code > 0)
 			postmortem_examine_signal(&f->postmortem, d, part);
@@ -117,11 +142,15 @@ void failure_find_cause(struct failure *f, const struct worker *w,
 	/* a shell's exit code repeats the signal of its child */
 	int is_shells = crash->signal && w->code == 128 + crash->signal;
 	int is_meaning = w->signal && w->signal != SIGABRT;
+	int has_message;
 
 	failure_put_gpu(f, &part, 1);
 	buf_printf(&part, "%s", w->abort_text);
 	failure_put_part(f, &part);
 	failure_put_message(f, &part);
+	has_message = part.len != 0;
+	if (has_message)
+		failure_put_dead_child(f, &part, w, crash);
 	failure_put_part(f, &part);
 	postmortem_examine(&f->postmortem, d, &part);
 	failure_put_part(f, &part);
@@ -135,8 +164,8 @@ void failure_find_cause(struct failure *f, const struct worker *w,
 	failure_put_part(f, &part);
 	if (!f->why.len)
 		failure_put_last_words(f, &part, w, crash);
-	if (!crash->signal)
-		failure_put_dead_child(f, &part, w);
+	if (!has_message)
+		failure_put_dead_child(f, &part, w, crash);
 	failure_put_part(f, &part);
 	if (!is_shells)
 		failure_put_descendant(&part, crash);

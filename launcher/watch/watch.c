@@ -20,10 +20,13 @@ enum {
 	GROUPS_ROOM = 4096,
 	WHERE_MAX = 100,
 	SAID_MAX = 160,
-	DEAD_MAX = 100,
+	DEAD_MAX = 160,
 	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX +
 		    SAID_MAX + DEAD_MAX,
 };
+/* before the last progress, for a child whose death may have caused the end of
+ * it */
+#define DEAD_NS UINT64_C(60000000000)
 
 /* DDP_TEST_WATCH_MS is for tests: nobody waits half a minute for a line there.
  */
@@ -75,6 +78,45 @@ static void watch_note_wait(struct watched *x, const struct activity_sample *s,
 	group_waits_end_slice(&x->groups);
 }
 
+/* Programs end their own children by such signals, and pipelines end so. Of
+ * SIGTERM another sender may be known. */
+static int watch_is_usual_death(const struct watch *w, uint32_t i,
+				const struct crash_child *c)
+{
+	struct crash_sent sent;
+
+	switch (c->signal) {
+	case SIGINT:
+	case SIGHUP:
+	case SIGPIPE:
+	case SIGQUIT:
+		return 1;
+	case SIGTERM:
+		return !crash_catcher_read_sent(w->catcher, i, c->pid,
+						c->signal, &sent) ||
+		       sent.sender == c->parent;
+	default:
+		return 0;
+	}
+}
+
+/* A child that was killed and reaped. What died long before the worker last
+ * made progress did not stop it. */
+static void watch_note_dead(const struct watch *w, uint32_t i,
+			    struct activity_sample *s)
+{
+	const struct watched *x = &w->workers[i];
+	struct crash_child c;
+
+	if (s->dead_pid || !crash_catcher_read_child(w->catcher, i, &c) ||
+	    c.ns < x->began_ns || c.ns + DEAD_NS < x->activity.progress_ns ||
+	    watch_is_usual_death(w, i, &c))
+		return;
+	s->dead_pid = c.pid;
+	s->dead_signal = c.signal;
+	memcpy(s->dead_name, c.name, sizeof(c.name));
+}
+
 /* Returns whether the owner should hear of it at once: it has begun, or ended,
  * to do nothing. */
 static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
@@ -89,6 +131,7 @@ static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 	sampler_read(w->recorder, i, worker->pid, path, w->view, &s, &x->call);
 	if (activity_quiet_ms(&x->activity, s.ns) > 2 * tick_ms)
 		sampler_read_handler(&s);
+	watch_note_dead(w, i, &s);
 	activity_add(&x->activity, &s);
 	stderr_file_look(&x->said, (pid_t)s.pid);
 	watch_note_step(w, s.step);
@@ -115,22 +158,33 @@ static void watch_put_said(struct watch *w, uint32_t i, char *out)
 }
 
 /* "its process 812 (python3) was killed by signal 9 (SIGKILL)" */
-static void watch_put_dead(const struct activity_sample *s, struct buf *out)
+static void watch_put_dead(const struct watch *w, uint32_t i,
+			   const struct activity_sample *s, struct buf *out)
 {
 	char name[SIGNAL_NAME_MAX];
+	struct crash_sent sent;
 
-	if (s->dead_pid)
-		buf_printf(out, "its process %lld (%s) was killed by signal %d "
-			   "(%s)", (long long)s->dead_pid, s->dead_name,
-			   s->dead_signal, signal_name(s->dead_signal, name));
+	if (!s->dead_pid)
+		return;
+	buf_printf(out, "its process %lld", (long long)s->dead_pid);
+	if (s->dead_name[0])
+		buf_printf(out, " (%s)", s->dead_name);
+	buf_printf(out, " was killed by signal %d (%s)", s->dead_signal,
+		   signal_name(s->dead_signal, name));
+	if (!crash_catcher_read_sent(w->catcher, i, (int32_t)s->dead_pid,
+				     s->dead_signal, &sent))
+		return;
+	buf_printf(out, ", ");
+	crash_catcher_put_sender(&sent, out);
 }
 
 /* The same in parentheses, into out[DEAD_MAX]. */
-static void watch_copy_dead(const struct activity_sample *s, char *out)
+static void watch_copy_dead(const struct watch *w, uint32_t i,
+			    const struct activity_sample *s, char *out)
 {
 	struct buf dead = BUF_INIT(DEAD_MAX);
 
-	watch_put_dead(s, &dead);
+	watch_put_dead(w, i, s, &dead);
 	if (dead.len && !dead.failed)
 		snprintf(out, DEAD_MAX, " (%.*s)", (int)dead.len, dead.data);
 	buf_release(&dead);
@@ -148,7 +202,7 @@ static char *watch_words(struct watch *w, uint32_t i,
 	struct watched *x = &w->workers[i];
 	struct err e = ERR_INIT;
 
-	watch_copy_dead(s, dead);
+	watch_copy_dead(w, i, s, dead);
 	if (s->pid && s->state != 'D' && x->activity.doing != RANK_STARTS &&
 	    activity_quiet_ms(&x->activity, s->ns) > 2 * watch_tick_ms(w)) {
 		if (x->python.pid != s->pid || !x->python.runtime)
@@ -303,21 +357,18 @@ void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
 void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
 			  struct buf *out)
 {
+	struct activity_sample now = {.dead_pid = 0};
 	const struct activity *a;
 
 	if (!w->workers || local_rank >= w->group->n)
 		return;
 	a = &w->workers[local_rank].activity;
-	/* it may have reaped its child just before it ended */
-	for (unsigned i = 0; i < a->n && i < ACTIVITY_TICKS; i++) {
-		const struct activity_sample *s =
-			&a->past[(a->n - 1 - i) % ACTIVITY_TICKS];
-
-		if (!s->dead_pid)
-			continue;
-		watch_put_dead(s, out);
-		return;
-	}
+	watch_note_dead(w, local_rank, &now);
+	/* it may have reaped a zombie just before it ended */
+	for (unsigned i = 0; !now.dead_pid && i < a->n && i < ACTIVITY_TICKS;
+	     i++)
+		now = a->past[(a->n - 1 - i) % ACTIVITY_TICKS];
+	watch_put_dead(w, local_rank, &now, out);
 }
 
 static void watch_on_tick(uv_timer_t *t)
@@ -361,6 +412,7 @@ void watch_again(struct watch *w, uint32_t local_rank)
 		return;
 	stderr_file_close(&w->workers[local_rank].said);
 	w->workers[local_rank] = (struct watched){.reported = RANK_STARTS};
+	w->workers[local_rank].began_ns = clock_ns();
 	activity_init(&w->workers[local_rank].activity,
 		      watch_tick_ms(w) * 1000000, clock_ns());
 }

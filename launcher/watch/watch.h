@@ -4,6 +4,7 @@
 #define LAUNCHER_WATCH_H
 
 #include "base/loop.h"
+#include "launcher/crash/crash_catcher.h"
 #include "launcher/python/python.h"
 #include "launcher/watch/activity.h"
 #include "launcher/watch/group_waits.h"
@@ -23,6 +24,7 @@ struct watched {
 	struct python_process python;
 	enum wire_doing reported; /* in the last report */
 	struct stderr_file said;
+	uint64_t began_ns; /* it was started again alone; 0: it was not */
 };
 
 struct watch {
@@ -35,6 +37,7 @@ struct watch {
 	void (*put_said)(void *owner, uint32_t local_rank, struct buf *out);
 	const struct worker_group *group;
 	const struct recorder *recorder;
+	const struct crash_catcher *catcher;
 	uv_timer_t timer;
 	uint32_t patience_ms, round;
 	unsigned ticks;
@@ -44,7 +47,7 @@ struct watch {
 	struct flight_view *view;
 };
 
-/* The caller has set owner, the callbacks, group and recorder. */
+/* The caller has set owner, the callbacks, group, recorder and catcher. */
 void watch_init(struct watch *w, uv_loop_t *loop);
 /* A round's workers have been started. Without memory it is not watched. */
 void watch_begin(struct watch *w, uint32_t round);
@@ -58,8 +61,9 @@ void watch_report_failure(struct watch *w, uint32_t local_rank);
  * worker writes to the same file: the lines may be that one's. */
 void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
 		      struct buf *out);
-/* Appends which child of it was found killed and not reaped in the last looks:
- * "its process 812 (python3) was killed by signal 9 (SIGKILL)". */
+/* Appends which child of it was killed in the minute before it last made
+ * progress, or since then: "its process 812 (python3) was killed by signal 9
+ * (SIGKILL)". */
 void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
 			  struct buf *out);
 /* They are about to be stopped. */

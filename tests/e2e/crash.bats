@@ -85,6 +85,22 @@ compile_or_skip() {
 	has "$(first)" '\(SIGSEGV\): sent by process [0-9]+ \(sh\)$'
 }
 
+@test "SIGTERM of another process names the process and its user" {
+	local python
+	[ -z "${SAN:-}" ] || skip "sanitizers report crashes themselves"
+	python=$(command -v python3) || skip "no python3 here"
+	expect 143 ddprun sh -c 'sh -c "kill $$; sleep 1000" & wait'
+	has "$(first)" "\(SIGTERM\): sent by process [0-9]+ \((sh|sleep)\) of uid $(id -u)\$"
+	expect 138 ddprun "$python" -c 'import os, signal; os.kill(os.getpid(), signal.SIGUSR1)'
+	has "$(first)" '\(SIGUSR1\): sent by the process itself$'
+	# of a child, on the page of the rank that fails for that; the sender may be gone
+	expect 1 ddprun "$python" -c 'import os, sys, subprocess
+p = subprocess.Popen(["sleep", "1000"])
+subprocess.run(["sh", "-c", f"kill {p.pid}"])
+sys.exit(p.wait() and "no answer")'
+	has "$(first)" "exited with code 1: its process [0-9]+ \(sleep\) was killed by signal 15 \(SIGTERM\), sent by process [0-9]+( \(sh\))? of uid $(id -u), then no answer\$"
+}
+
 @test "a Python worker: the first line has Python's own line, the page its frames" {
 	local python
 	unwinder_or_skip
@@ -286,7 +302,8 @@ compile_or_skip() {
 	local python
 	python=$(command -v python3) || skip "no python3 here"
 	expect 0 ddprun "$python" -c 'import signal
-for s in signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU:
+for s in (signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU, signal.SIGTERM,
+          signal.SIGHUP, signal.SIGUSR1):
     assert signal.getsignal(s) == signal.SIG_DFL, (s, signal.getsignal(s))
     signal.signal(s, signal.signal(s, signal.SIG_IGN))'
 	[ -z "$err" ]

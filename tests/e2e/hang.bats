@@ -234,5 +234,48 @@ progress_after() {
 	signal job KILL
 	finish job -
 	expect 1 ddprun --nproc-per-node 2 sh -c 'test $RANK = 1 || exec sleep 100; exec python3 orphaned.py 2'
-	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 1: _queue.Empty \(orphaned.py:10\) \(its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\)\)"
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 1: its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\), then _queue.Empty \(orphaned.py:10\)"
+}
+
+# multiprocessing.Pool waits for it at once, so that no zombie shows it.
+@test "a process of a pool that was killed is named when the rank waits, and when it fails" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
+	cat >pool.py <<-'END'
+		import concurrent.futures, multiprocessing, os, signal, sys
+		def work(item):
+		    if item == 3:
+		        os.kill(os.getpid(), signal.SIGKILL)
+		if __name__ == "__main__":
+		    sum(i for i in range(20000000))
+		    if os.environ["RANK"] == "0":
+		        signal.pause()
+		    if sys.argv[1] == "waits":
+		        multiprocessing.Pool(2).map(work, range(8))
+		    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+		        list(pool.map(work, range(8)))
+	END
+	start job ddprun --nproc-per-node 2 python3 pool.py waits
+	await job.err '^ddprun: no progress for .*; rank 1 on [^ ]+, pid [0-9]+, .*\(its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\)\)' 60
+	signal job KILL
+	finish job -
+	expect 1 ddprun --nproc-per-node 2 python3 pool.py fails
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 1: its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\), then concurrent.futures.process.BrokenProcessPool: "
+}
+
+@test "a child that its own rank killed, or a signal of a pipeline, explains no failure" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
+	cat >own.py <<-'END'
+		import multiprocessing, subprocess, time
+		if __name__ == "__main__":
+		    for end in "kill", "terminate":
+		        child = multiprocessing.Process(target=time.sleep, args=(1000,))
+		        child.start()
+		        getattr(child, end)()
+		        child.join()
+		    subprocess.run("yes | head -1", shell=True, stdout=subprocess.DEVNULL)
+		    raise RuntimeError("bad shard 7")
+	END
+	expect 1 ddprun python3 own.py
+	has "$err" "^ddprun: job 'none' failed: rank 0 .* exited with code 1: RuntimeError: bad shard 7 \(own.py:9\)\$"
+	lacks "$err" 'its process'
 }

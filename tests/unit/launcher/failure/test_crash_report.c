@@ -139,6 +139,8 @@ END_TEST
 
 START_TEST(a_worker_without_a_record_has_no_report)
 {
+	struct crash_report_of of = {.pid = PID, .signal = SIGSEGV,
+				     .with_stack = 1};
 	struct crash_catcher none, some;
 	struct crash_report r;
 
@@ -147,9 +149,11 @@ START_TEST(a_worker_without_a_record_has_no_report)
 	crash_catcher_begin(&some, 2);
 	ck_assert_str_ne(some.library_path, "");
 	crash_report_init(&r);
-	crash_report_read(&r, &none, 0, PID, 1);
-	crash_report_read(&r, &some, 1, PID, 1);
-	crash_report_read(&r, &some, 2, PID, 1); /* no such worker */
+	crash_report_read(&r, &none, &of);
+	of.local_rank = 1;
+	crash_report_read(&r, &some, &of);
+	of.local_rank = 2; /* no such worker */
+	crash_report_read(&r, &some, &of);
 	ck_assert_int_eq(r.signal, 0);
 	ck_assert_uint_eq(r.stack.len + r.note.len + r.meaning.len, 0);
 	crash_report_release(&r);
