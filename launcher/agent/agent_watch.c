@@ -48,12 +48,12 @@ static void agent_put_said(void *owner, uint32_t local_rank, struct buf *out)
 			     tail_text(&a->group.workers[local_rank].tail));
 }
 
-static void agent_put_stderr(void *owner, uint32_t local_rank, time_t since,
-			     struct buf *out)
+static int agent_put_stderr(void *owner, uint32_t local_rank, time_t since,
+			    struct buf *out)
 {
 	struct agent *a = owner;
 
-	watch_put_stderr(&a->watch, local_rank, since, out);
+	return watch_put_stderr(&a->watch, local_rank, since, out);
 }
 
 static void agent_put_dead_child(void *owner, uint32_t local_rank,

@@ -181,8 +181,9 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	buf_reset(&f->why);
 	buf_reset(&f->error);
 	buf_reset(&f->tail);
-	if (f->put_stderr)
-		f->put_stderr(f->owner, w->local_rank, f->began, &f->tail);
+	f->is_stderr_lost =
+		f->put_stderr && f->put_stderr(f->owner, w->local_rank,
+					       f->began, &f->tail) < 0;
 	crash_report_init(&crash);
 	crash_report_read(&crash, &f->catcher, &of);
 	f->has_stack |= crash.stack.len != 0;

@@ -26,8 +26,8 @@ struct failure {
 	struct gpu_monitor *gpus; /* the owner's; NULL: none */
 	/* As watch_put_stderr, for a worker that redirects its stderr;
 	 * NULL: not known. */
-	void (*put_stderr)(void *owner, uint32_t local_rank, time_t since,
-			   struct buf *out);
+	int (*put_stderr)(void *owner, uint32_t local_rank, time_t since,
+			  struct buf *out);
 	/* As watch_put_dead_child; NULL: not known. */
 	void (*put_dead_child)(void *owner, uint32_t local_rank,
 			       struct buf *out);
@@ -42,6 +42,7 @@ struct failure {
 	time_t began;  /* when the round's workers were started */
 	int round_ran; /* the group's fields are those of the last round */
 	/* about the last death, until the next */
+	int is_stderr_lost; /* the server of its file does not answer */
 	struct buf why, error, tail;
 	char log[LOGDIR_PATH_MAX], last[FLIGHT_TEXT_MAX];
 	char missed[FLIGHT_CALL_MAX];

@@ -175,6 +175,12 @@ void failure_find_cause(struct failure *f, const struct worker *w,
 	failure_put_part(f, &part);
 	failure_put_gpu(f, &part, 0);
 	/* never the cause: an empty first line keeps its place */
+	if (f->is_stderr_lost)
+		buf_printf(&part, "the file with its stderr cannot be read: "
+			   "the file server does not answer");
+	if (part.len && !f->why.len)
+		buf_put(&f->why, "\n", 1);
+	failure_put_part(f, &part);
 	postmortem_examine_core(&f->postmortem, d, &part);
 	if (part.len && !f->why.len)
 		buf_put(&f->why, "\n", 1);

@@ -1,6 +1,7 @@
 /* watch.c: a timer that keeps no loop alive. */
 #include "launcher/watch/watch.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,19 +340,24 @@ void watch_report_failure(struct watch *w, uint32_t local_rank)
 	watch_send(w, &items, n);
 }
 
-void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
-		      struct buf *out)
+int watch_put_stderr(struct watch *w, uint32_t local_rank, time_t since,
+		     struct buf *out)
 {
 	const struct stderr_file *said;
+	int rc;
 
 	if (!w->workers || local_rank >= w->group->n)
-		return;
+		return 0;
 	said = &w->workers[local_rank].said;
 	for (uint32_t i = 0; i < w->group->n; i++)
 		if (i != local_rank &&
 		    stderr_file_same(said, &w->workers[i].said))
-			return;
-	stderr_file_put(said, since, out);
+			return 0;
+	if (said->is_open && w->is_file_server_gone)
+		return -ETIMEDOUT;
+	rc = stderr_file_put(said, since, out);
+	w->is_file_server_gone = rc == -ETIMEDOUT;
+	return rc;
 }
 
 void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
@@ -392,6 +398,7 @@ void watch_begin(struct watch *w, uint32_t round)
 	w->round = round;
 	w->steps = 0;
 	w->has_begun = 1;
+	w->is_file_server_gone = 0;
 	w->workers = calloc(w->group->n, sizeof(*w->workers));
 	w->view = malloc(sizeof(*w->view));
 	if (!w->workers || !w->view) {

@@ -45,6 +45,7 @@ struct watch {
 	int has_begun;	/* a round */
 	struct watched *workers; /* [group->n]; NULL: no round is watched */
 	struct flight_view *view;
+	int is_file_server_gone; /* a worker's stderr was there */
 };
 
 /* The caller has set owner, the callbacks, group, recorder and catcher. */
@@ -58,9 +59,11 @@ void watch_again(struct watch *w, uint32_t local_rank);
 void watch_report_failure(struct watch *w, uint32_t local_rank);
 /* Appends the end of the file to which that worker has redirected its stderr,
  * if it has and wrote to it since then. It may be dead. Nothing if another
- * worker writes to the same file: the lines may be that one's. */
-void watch_put_stderr(const struct watch *w, uint32_t local_rank, time_t since,
-		      struct buf *out);
+ * worker writes to the same file: the lines may be that one's. 0, or
+ * -ETIMEDOUT: the file's server does not answer; it is not asked again in this
+ * round. */
+int watch_put_stderr(struct watch *w, uint32_t local_rank, time_t since,
+		     struct buf *out);
 /* Appends which child of it was killed in the minute before it last made
  * progress, or since then: "its process 812 (python3) was killed by signal 9
  * (SIGKILL)". */

@@ -433,3 +433,30 @@ redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
 		echo "ValueError: of rank 1" >&2; : >said; exec sleep 60'
 	lacks "$err" 'ValueError|OldError'
 }
+
+@test "a worker whose stderr is on a file server that has stopped: the page says so" {
+	local at python
+	at=127.0.0.1:$(w_port free)
+	python=$(command -v python3) || skip "no python3 here"
+	unshare -m true 2>/dev/null && [ -w /dev/fuse ] || skip "no FUSE here"
+	export DDP_TEST_WATCH_MS=300
+	mkdir fs
+	start fs unshare -m "$python" "$lib_tests/e2e/one_file_fs.py" fs
+	await fs.out '^mounted$' || skip "FUSE does not work here"
+	start a nsenter --mount --target "${pid[fs]}" sh -c 'cd "$0" && exec "$@"' "$T" \
+		ddprun --rdzv-id own --rdzv-endpoint "$at" sh -c '
+		exec 2>fs/err; echo "ValueError: bad shard 7" >&2
+		until [ -e go ]; do sleep 0.05; done; exit 3'
+	until ddprun status --json --job own --rdzv-endpoint "$at" 2>/dev/null |
+		grep -q '"does":'; do
+		kill -0 "${pid[a]}"
+	done
+	signal fs STOP
+	: >go
+	finish a 3
+	has "$err" 'failed: rank 0 .* exited with code 3$'
+	has "$err" '^\| +the file with its stderr cannot be read: the file server does$'
+	has "$err" '^\| +not answer$'
+	signal fs KILL
+	finish fs -
+}
