@@ -81,62 +81,13 @@ void agent_run_event(struct agent *a, const char *event, int64_t rank,
 		event_commands_run(&a->events, &n);
 }
 
-static void agent_report_restart(struct agent *a, const struct wire_end *end)
+/* The server ends the job. */
+static void agent_end_job(struct agent *a, const struct wire_end *end,
+			  const char *text)
 {
-	char when[40] = "", text[ERR_TEXT_MAX];
-
-	if (a->wait_ms)
-		snprintf(when, sizeof(when), " in %g s",
-			 (double)a->wait_ms / 1000);
-	log_info("restarting (%u of %u)%s: %.*s",
-		 (uint32_t)a->rdzv->max_restarts - end->restarts_left,
-		 (uint32_t)a->rdzv->max_restarts, when, SLICE_FMT(end->text));
-	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
-	agent_run_event(a, "restarted", -1, text);
-	if (!end->swap.len)
-		return;
-	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->swap));
-	log_info("%s", text);
-	agent_run_event(a, "swapped", -1, text);
-}
-
-static void agent_on_end(struct member *m, const struct wire_end *end)
-{
-	struct agent *a = m->owner;
-	char text[ERR_TEXT_MAX];
-
-	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
-	a->times.ended = clock_ns();
-	exit_reports_flush(&a->exit_reports);
-	agent_stage_end(a);
-	agent_note_hang(a, end);
-	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP) {
-		if (a->stop.level) { /* the job continues without this node */
-			agent_decide_exit(a, a->stop.exit_code, text);
-			agent_handle(a, EV_RESTART, text);
-			return;
-		}
-		failure_record_attempt(&a->failure, end, a->attempt);
-	}
-	if (a->exit_code < 0) /* else the cause is known already */
-		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
-			 text);
-	a->wait_ms = 0;
-	if (end->verdict == WIRE_REGROUP) {
-		log_info("regrouping: %s", text);
-		agent_run_event(a, "swapped", -1, text);
-		agent_handle(a, EV_RESTART, text);
-		return;
-	}
-	if (end->verdict == WIRE_RESTART) {
-		a->wait_ms = restart_backoff_next(&a->backoff, end->ran_ms);
-		agent_report_restart(a, end);
-		agent_handle(a, EV_RESTART, text);
-		return;
-	}
-	if (member_is_spare(m) && !a->stop.level)
+	if (member_is_spare(&a->member) && !a->stop.level)
 		log_info("job '%s' is over, and this %s: %s", a->rdzv->job,
-			 member_has_started(m)
+			 member_has_started(&a->member)
 				 ? "node was a spare in the end"
 				 : "spare node was not needed", text);
 	agent_record_verdict(a, end);
@@ -150,6 +101,26 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 		failure_record_end(&a->failure, end, a->attempt, a->world_size);
 	agent_decide_exit(a, end->exit_code, text);
 	agent_handle(a, EV_END, text);
+}
+
+static void agent_on_end(struct member *m, const struct wire_end *end)
+{
+	struct agent *a = m->owner;
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
+	a->times.ended = clock_ns();
+	a->wait_ms = 0;
+	exit_reports_flush(&a->exit_reports);
+	agent_stage_end(a);
+	agent_note_hang(a, end);
+	if (a->exit_code < 0) /* else the cause is known already */
+		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
+			 text);
+	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP)
+		agent_end_round(a, end, text);
+	else
+		agent_end_job(a, end, text);
 }
 
 /* Another node was asked to stop, and the server was lost before the job's end:

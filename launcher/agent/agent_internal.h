@@ -1,6 +1,6 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
  * to end), agent_acts.c (the actions of the state table), agent_round.c (the
- * start of a round's workers), agent_stop.c (stop requests), agent_watch.c
+ * start and the end of a round), agent_stop.c (stop requests), agent_watch.c
  * (progress, and ranks that hang), agent_alike.c, agent_elastic.c, agent_gpu.c,
  * agent_mpi.c, agent_peers.c, agent_preload.c and agent_stage.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
@@ -139,6 +139,9 @@ void agent_start_workers(struct agent *a);
 /* Makes the plan of the round and starts this node's workers. */
 void agent_start_group(struct agent *a, const struct wire_start *start);
 void agent_extend_lease(void *arg);
+/* The round is over, and another one follows. */
+void agent_end_round(struct agent *a, const struct wire_end *end,
+		     const char *text);
 /* --role-optional */
 int agent_start_again(void *owner, struct worker *w, struct err *e);
 void agent_on_role_news(struct member *m, const struct wire_role_news *news);

@@ -1,4 +1,5 @@
-/* agent_round.c: a round begins: its plan, and the start of its workers. */
+/* agent_round.c: a round begins (its plan, and the start of its workers), and
+ * another one follows it. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -265,4 +266,42 @@ void agent_start_workers(struct agent *a)
 	else /* every node logs why, not only this terminal */
 		member_failed(&a->member, a->starting->round,
 			      a->unable->exit_code, a->unable->why.text);
+}
+
+/* ---- the end ---- */
+
+static void agent_report_restart(struct agent *a, const struct wire_end *end)
+{
+	char when[40] = "", text[ERR_TEXT_MAX];
+
+	if (a->wait_ms)
+		snprintf(when, sizeof(when), " in %g s",
+			 (double)a->wait_ms / 1000);
+	log_info("restarting (%u of %u)%s: %.*s",
+		 (uint32_t)a->rdzv->max_restarts - end->restarts_left,
+		 (uint32_t)a->rdzv->max_restarts, when, SLICE_FMT(end->text));
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
+	agent_run_event(a, "restarted", -1, text);
+	if (!end->swap.len)
+		return;
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->swap));
+	log_info("%s", text);
+	agent_run_event(a, "swapped", -1, text);
+}
+
+void agent_end_round(struct agent *a, const struct wire_end *end,
+		     const char *text)
+{
+	if (a->stop.level) { /* the job continues without this node */
+		agent_decide_exit(a, a->stop.exit_code, text);
+	} else if (end->verdict == WIRE_REGROUP) {
+		failure_record_attempt(&a->failure, end, a->attempt);
+		log_info("regrouping: %s", text);
+		agent_run_event(a, "swapped", -1, text);
+	} else {
+		failure_record_attempt(&a->failure, end, a->attempt);
+		a->wait_ms = restart_backoff_next(&a->backoff, end->ran_ms);
+		agent_report_restart(a, end);
+	}
+	agent_handle(a, EV_RESTART, text);
 }
