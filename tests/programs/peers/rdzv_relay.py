@@ -1,5 +1,6 @@
-"""rdzv_relay.py HOST:PORT FD [ACT WAY N [always]]: what stands between a client and
-its ddprdzv, passes the proof on, and then does one thing to what follows.
+"""rdzv_relay.py HOST:PORT FD [ACT WAY N [always]] [clock=A,B,C[,once]]: what stands
+between a client and its ddprdzv, passes the proof on, and then does one thing to what
+follows.
 
 Listens, prints 'at HOST:PORT'; keeps all that goes through it in the file FD. ACT is done to
 record N (from 0) of the first connection that has one (always: of each), up to the
@@ -12,6 +13,9 @@ server or down from it, and printed:
   truncate  half of it arrives, and then the connection ends
   cut       its end does not arrive, but the next record does
   plain     a frame that is not a record arrives before it
+
+clock: before the greeting of each connection (once: of the first) is passed on, A is
+written to descriptor 7, for libfaketime; B before the HELLO; C before the reply to it.
 """
 import os
 import socket
@@ -99,11 +103,22 @@ def pass_on(here, to, mine):
             send(to, part)
 
 
-def both_ways(client, server):
+def set_clock(steps, part):
+    if steps:
+        os.pwrite(7, steps[part].encode() + b'\n', 0)
+        print('clock', steps[part], flush=True)
+
+
+def both_ways(client, server, steps):
     def one(here, to, first, its_way):
         try:
-            send(to, read(here, first))
-            send(to, frame(here))
+            opening = read(here, first)
+            if its_way == 'down':
+                set_clock(steps, 0)
+            send(to, opening)
+            opening = frame(here)
+            set_clock(steps, 1 if its_way == 'up' else 2)
+            send(to, opening)
             pass_on(here, to, way == its_way)
         except OSError:
             pass
@@ -116,6 +131,9 @@ def both_ways(client, server):
     one(client, server, 8, 'up')
 
 
+steps = [a[6:].split(',') for a in sys.argv if a.startswith('clock=')]
+steps = steps[0] if steps else None
+sys.argv = [a for a in sys.argv if not a.startswith('clock=')]
 where = sys.argv[1].rsplit(':', 1)
 kept = os.fdopen(int(sys.argv[2]), 'wb')
 act, way, act_at = (sys.argv[3:6] + ['', '', -1])[:3]
@@ -128,4 +146,6 @@ while True:
     callee = socket.create_connection((where[0], int(where[1])))
     for end in (caller, callee):
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    threading.Thread(target=both_ways, args=(caller, callee), daemon=True).start()
+    threading.Thread(target=both_ways, args=(caller, callee, steps),
+                     daemon=True).start()
+    steps = steps if 'once' not in (steps or []) else None
