@@ -53,6 +53,7 @@ static struct {
 	int32_t agent;
 	uint32_t local_rank;
 	int is_on;
+	uint64_t caught; /* bits */
 	int32_t dying; /* the thread that writes the record */
 } crash;
 
@@ -170,49 +171,6 @@ static void crash_fill(struct crash_record *r, int number,
 	crash_put_registers(r, u);
 }
 
-/* A handler of the program that sets the default action and raises the signal
- * again, as Python's faulthandler does, runs on an alternate stack, where the
- * fault's own context is. Finds it; NULL: there is none. */
-static const struct kernel_frame *crash_outer_frame(const ucontext_t *u)
-{
-	const stack_t *s = &u->uc_stack;
-	uint64_t from = (uint64_t)s->ss_sp, end = from + s->ss_size;
-	uint64_t at = (crash_sp(u) + 7) & ~UINT64_C(7);
-
-	if (at < from)
-		return NULL;
-	for (; at < end && end - at >= sizeof(struct kernel_frame); at += 8) {
-		const struct kernel_frame *f = (const void *)at;
-		const ucontext_t *outer = (const void *)&f->context;
-
-		if (outer->uc_link == NULL &&
-		    outer->uc_stack.ss_sp == s->ss_sp &&
-		    outer->uc_stack.ss_size == s->ss_size &&
-		    (crash_sp(outer) < from || crash_sp(outer) >= end))
-			return f;
-	}
-	return NULL;
-}
-
-/* The kernel wrote no siginfo for a handler without SA_SIGINFO. */
-static siginfo_t crash_outer_info(const struct kernel_frame *f, int number)
-{
-	siginfo_t info = {.si_signo = number};
-
-	if (f->info.si_signo == number)
-		return f->info;
-	info.si_code = number == SIGABRT   ? SI_TKILL
-		       : number == SIGSEGV ? SEGV_MAPERR
-		       : number == SIGFPE  ? FPE_INTDIV
-					   : SI_KERNEL;
-	if (number == SIGABRT)
-		info.si_pid = (pid_t)CALL(SYS_getpid, 0);
-	else
-		info.si_addr = (void *)crash_address(
-			(const void *)&f->context);
-	return info;
-}
-
 /* ---- The handler ---- */
 
 /* Whether fd is the agent's file of records and has that slot: the number may
@@ -247,7 +205,7 @@ static int crash_claim(int fd, uint64_t slot)
 static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
 {
 	struct crash_record *r = &crash_record;
-	const struct kernel_frame *outer = crash_outer_frame(u);
+	const struct kernel_frame *outer = crash_outer_find(u);
 	siginfo_t first = outer ? crash_outer_info(outer, number) : *info;
 	int fd = crash_open(crash.path, OPEN_WRITE);
 	int is_own = CALL(SYS_getppid, 0) == crash.agent;
@@ -256,6 +214,8 @@ static void crash_write(int number, const siginfo_t *info, const ucontext_t *u)
 
 	if (fd < 0)
 		return;
+	if (!outer)
+		crash_outer_repeats(number, info, u, &first);
 	if (crash_is_slot(fd, slot) && crash_claim(fd, slot)) {
 		r->magic = CRASH_MAGIC;
 		r->claimed = 1;
@@ -358,8 +318,22 @@ static int crash_is_request(int number)
 	return 0;
 }
 
+uint64_t crash_caught(void)
+{
+	return __atomic_load_n(&crash.caught, __ATOMIC_RELAXED);
+}
+
+/* The program has set an action of its own. */
+static void crash_let_go(int number)
+{
+	__atomic_fetch_and(&crash.caught, ~(UINT64_C(1) << (number - 1)),
+			   __ATOMIC_RELAXED);
+}
+
 static void crash_catch(int number)
 {
+	__atomic_fetch_or(&crash.caught, UINT64_C(1) << (number - 1),
+			  __ATOMIC_RELAXED);
 	crash_set_action(number,
 			 crash_is_request(number) ? (void *)crash_on_request
 						  : (void *)crash_on_signal,
@@ -410,7 +384,8 @@ KEPT int sigaction(int number, const struct sigaction *new_action,
 {
 	static sigaction_fn *next;
 	/* before old is written: it may be the same struct */
-	int is_default = new_action && new_action->sa_handler == SIG_DFL;
+	int is_new = new_action != NULL;
+	int is_default = is_new && new_action->sa_handler == SIG_DFL;
 	int rc;
 
 	if (!next)
@@ -426,6 +401,8 @@ KEPT int sigaction(int number, const struct sigaction *new_action,
 		*old = (struct sigaction){.sa_handler = SIG_DFL};
 	if (is_default)
 		crash_catch(number);
+	else if (is_new)
+		crash_let_go(number);
 	return rc;
 }
 
@@ -443,6 +420,8 @@ static handler_fn crash_signal(const char *name, signal_fn **next, int number,
 		return old;
 	if (handler == SIG_DFL)
 		crash_catch(number);
+	else
+		crash_let_go(number);
 	return crash_is_ours((void *)old) ? SIG_DFL : old;
 }
 
@@ -564,6 +543,7 @@ __attribute__((constructor)) static void crash_start(void)
 	stack_t was = {.ss_flags = 0};
 
 	crash_children_begin();
+	crash_masks_begin();
 	if (crash_read(crash_environment_find()) < 0 || crash_is_go())
 		return;
 	crash_environment_leave(crash.agent);
@@ -572,6 +552,7 @@ __attribute__((constructor)) static void crash_start(void)
 		crash_catch_default(crash_signals[i]);
 	for (int i = 0; i < NREQUESTS; i++)
 		crash_catch_default(crash_requests[i]);
+	crash_masks_unblock();
 	/* for a stack overflow of the main thread */
 	if (CALL(SYS_sigaltstack, NULL, &was) == 0 && was.ss_flags & SS_DISABLE)
 		CALL(SYS_sigaltstack, &own, NULL);

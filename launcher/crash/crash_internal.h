@@ -3,7 +3,9 @@
 #ifndef LAUNCHER_CRASH_INTERNAL_H
 #define LAUNCHER_CRASH_INTERNAL_H
 
+#include <signal.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 /* ---- crash_environment.c ----
  *
@@ -54,7 +56,39 @@ void crash_threads_begin(void);
  * main: they may be called in handlers of signals, where dlsym may not. */
 void crash_children_begin(void);
 
+/* ---- crash_outer.c ----
+ *
+ * A handler of the program may set the default action and raise its signal
+ * again, as Python's faulthandler does. For crash_handler.c, whose library it
+ * is in. */
+
+struct kernel_frame;
+
+/* What the kernel has left for that handler, if it runs on the alternate stack:
+ * the context of the fault itself. NULL: there is none. */
+const struct kernel_frame *crash_outer_find(const ucontext_t *u);
+/* Its siginfo. */
+siginfo_t crash_outer_info(const struct kernel_frame *f, int number);
+/* 1 and the siginfo of the thread's last fault, if the process has sent the
+ * signal to itself after that. The kernel delivers it when the handler returns
+ * to the instruction that faulted. */
+int crash_outer_repeats(int number, const siginfo_t *info, const ucontext_t *u,
+			siginfo_t *fault);
+
+/* ---- crash_masks.c ----
+ *
+ * No thread blocks the signals of its own faults, as long as the program leaves
+ * their default action, for crash_handler.c, whose library it is in. */
+
+/* As crash_children_begin. */
+void crash_masks_begin(void);
+/* Lets the thread that calls it get them. */
+void crash_masks_unblock(void);
+
 /* ---- crash_handler.c ---- */
+
+/* The signals that it catches, as the kernel's bits. */
+uint64_t crash_caught(void);
 
 /* Writes n bytes to the worker's own slot, at that offset of it, if it is
  * there. Async-signal-safe, as the next. */

@@ -428,6 +428,12 @@ static int crash_report_is_main(struct slice line)
 	       crash_report_find(line, " main (");
 }
 
+/* The library starts a program's threads: crash_threads.c. */
+static int crash_report_is_library(struct slice line)
+{
+	return crash_report_find(line, " (memfd:ddprun-crash-library") != NULL;
+}
+
 /* The first frames, and the reason if there are none. */
 static void crash_report_keep(struct crash_report *r, struct slice lines)
 {
@@ -443,7 +449,7 @@ static void crash_report_keep(struct crash_report *r, struct slice lines)
 				   n ? "complete" : "shown", SLICE_FMT(line));
 			return;
 		}
-		if (n++ == CRASH_REPORT_FRAMES)
+		if (n++ == CRASH_REPORT_FRAMES || crash_report_is_library(line))
 			return;
 		buf_put(&r->stack, line.data, line.len);
 		buf_put(&r->stack, "\n", 1);

@@ -160,6 +160,62 @@ sys.exit(p.wait() and "no answer")'
 	has "$err" '^\|    #[0-9]+ loader::open\(int\) at throws\.cc:3 \(prog\)$'
 }
 
+# Libraries block all signals in the threads that they start.
+@test "a crash in a thread that blocks all signals has its stack, and the cause" {
+	unwinder_or_skip
+	compile_or_skip -pthread <<-'END'
+		#include <pthread.h>
+		#include <signal.h>
+		#include <string.h>
+		static void work(int *item) { *item = 1; }
+		static void *run(void *arg) { work(arg); return arg; }
+		int main(int n, char **v)
+		{
+			sigset_t all, old;
+			pthread_t thread;
+			sigfillset(&all);
+			if (pthread_sigmask(SIG_SETMASK, &all, &old) || sigismember(&old, SIGTERM) ||
+			    sigprocmask(SIG_BLOCK, &all, &old) || !sigismember(&old, SIGTERM) ||
+			    sigprocmask(9, &all, &old) != -1 || pthread_sigmask(9, &all, &old) <= 0)
+				return 3;
+			if (n == 1)
+				work(0);
+			pthread_create(&thread, 0, run, 0);
+			return pthread_join(thread, 0);
+		}
+	END
+	expect 139 ddprun "$T/prog"
+	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\) in work at .*:4$'
+	expect 139 ddprun "$T/prog" thread
+	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\) in work at .*:4$'
+	has "$err" '^\|    #1 run at .*:5 \(prog\)$'
+	lacks "$err" 'crash-library'
+}
+
+# The signal comes when the handler has returned to the fault.
+@test "a program's handler that raises the signal again: the fault's stack and cause" {
+	unwinder_or_skip
+	[ "$(uname -m)" = x86_64 ] || skip "this processor's context has no cause"
+	compile_or_skip -pthread <<-'END'
+		#include <pthread.h>
+		#include <signal.h>
+		static void again(int n) { signal(n, SIG_DFL); raise(n); }
+		static void work(int *item) { *item = 1; }
+		static void *run(void *arg) { signal(SIGSEGV, again); work(arg); return arg; }
+		int main(int n, char **v)
+		{
+			pthread_t thread;
+			return n > 1 ? raise(SIGSEGV) : pthread_create(&thread, 0, run, 0) ||
+				pthread_join(thread, 0);
+		}
+	END
+	expect 139 ddprun "$T/prog"
+	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\) in work at .*:4$'
+	has "$err" '^\|    #1 run at .*:5 \(prog\)$'
+	expect 139 ddprun "$T/prog" raise
+	lacks "$(first)" 'null pointer'
+}
+
 # ---- whose crash it is
 
 @test "a shell's child that crashes is the cause of the shell's exit code" {

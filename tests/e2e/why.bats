@@ -440,6 +440,8 @@ redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
 	python=$(command -v python3) || skip "no python3 here"
 	unshare -m true 2>/dev/null && [ -w /dev/fuse ] || skip "no FUSE here"
 	export DDP_TEST_WATCH_MS=300
+	# LeakSanitizer would wait for the thread that waits for the server
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	mkdir fs
 	start fs unshare -m "$python" "$lib_tests/e2e/one_file_fs.py" fs
 	await fs.out '^mounted$' || skip "FUSE does not work here"
