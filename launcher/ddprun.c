@@ -25,7 +25,7 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/failure/termination_log.h"
 #include "launcher/gpu/gpu_helper.h"
-#include "launcher/inspect/crash_stack.h"
+#include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 #include "launcher/pmix/pmix_helper.h"

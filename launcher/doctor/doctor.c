@@ -12,8 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "launcher/doctor/doctor_probes.h"
-#include "launcher/doctor/doctor_task.h"
+#include "launcher/doctor/doctor_internal.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/plan/shell_words.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/dynlib.h"
-#include "launcher/doctor/doctor_probes.h"
+#include "launcher/doctor/doctor_internal.h"
 #include "launcher/plan/gpu.h"
 
 struct doctor_nvml_memory {

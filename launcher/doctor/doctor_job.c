@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/doctor/doctor_probes.h"
+#include "launcher/doctor/doctor_internal.h"
 #include "rendezvous/auth/auth.h"
 
 /* ---- the job ---- */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "launcher/doctor/doctor_probes.h"
+#include "launcher/doctor/doctor_internal.h"
 #include "launcher/plan/cpus.h"
 
 enum {

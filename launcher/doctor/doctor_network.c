@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "launcher/doctor/doctor_probes.h"
+#include "launcher/doctor/doctor_internal.h"
 
 enum { PATH_LEN = 320, ADDRS_MAX = 512, MEMLOCK_MIN = 64 << 20 };
 

@@ -1,5 +1,5 @@
 /* doctor_report.c: formats the lines, and looks for what must not be shown. */
-#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/doctor_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

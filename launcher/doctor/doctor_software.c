@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/doctor/doctor_probes.h"
+#include "launcher/doctor/doctor_internal.h"
 #include "launcher/env/tool.h"
 #include "launcher/plan/program.h"
 

@@ -1,5 +1,5 @@
 /* doctor_task.c: forks, polls and reaps. This process has one thread. */
-#include "launcher/doctor/doctor_task.h"
+#include "launcher/doctor/doctor_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

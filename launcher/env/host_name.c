@@ -1,5 +1,5 @@
 /* host_name.c: parses and checks [user@]host[:slots]. */
-#include "launcher/env/host_name.h"
+#include "launcher/env/host_list.h"
 
 #define NAME_CHARS                                                            \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"

@@ -51,4 +51,18 @@ int backtrace_dead_thread(struct thread_snapshot *s, FILE *maps,
 			  backtrace_on_frame *on_frame, void *arg,
 			  struct err *e);
 
+/* ---- crash_stack.c ----
+ *
+ * `ddprun --crash-stack N`, a child of an agent: unwinds the stack in the
+ * crash record at offset N of the file on its stdin, and prints it. A process
+ * of its own, so that the agent can give it up. */
+
+/* Not an option for users. */
+#define CRASH_STACK_COMMAND "--crash-stack"
+
+/* Prints a line for each frame at once, "#0 step at train.c:120 (train)"; for
+ * code without a name "#0 ? (train+0x1139)", which addr2line takes. After an
+ * error prints what is missing as a line without '#'. Returns the exit code. */
+int crash_stack_main(int argc, char **argv);
+
 #endif

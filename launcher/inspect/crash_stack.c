@@ -1,5 +1,4 @@
 /* crash_stack.c: from a record to libdw's unwinder. */
-#include "launcher/inspect/crash_stack.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

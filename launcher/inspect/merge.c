@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "launcher/inspect/merge_world.h"
 #include "launcher/traces/torch_trace.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* merge_world.c: brings both kinds of files to the calls that a dump of a
  * running job has (stragglers.h), and to those of trace.h. */
-#include "launcher/inspect/merge_world.h"
+#include "launcher/inspect/merge.h"
 
 #include <errno.h>
 #include <stdio.h>

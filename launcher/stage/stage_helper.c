@@ -14,7 +14,6 @@
 #include "launcher/stage/stage_folder.h"
 #include "launcher/stage/stage_helper_internal.h"
 #include "launcher/stage/stage_link.h"
-#include "launcher/stage/stage_source.h"
 
 enum { REPORT_MS = 250, RETRY_MS = 200, ADDRS_MAX = 8,
        LINE_ROOM = PATH_MAX + 64 };

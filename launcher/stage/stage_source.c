@@ -1,5 +1,5 @@
 /* stage_source.c: a ring of open files. */
-#include "launcher/stage/stage_source.h"
+#include "launcher/stage/stage_helper_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* etcd_cleanup.c: reads and watches one key. */
-#include "rendezvous/election/etcd_cleanup.h"
+#include "rendezvous/election/election.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/sock.h"
 #include "rendezvous/election/election.h"
-#include "rendezvous/election/etcd_cleanup.h"
 #include "rendezvous/journal/journal_etcd.h"
 
 enum {

@@ -53,7 +53,7 @@ void journal_etcd_append(struct journal_etcd *j, struct slice batch);
 void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
 			   size_t n);
 /* Whether the job is over when the next batch is kept: sets the key `ended`,
- * for processes that leave (etcd_cleanup.h). */
+ * for processes that leave (etcd_cleanup.c). */
 void journal_etcd_set_ended(struct journal_etcd *j, int ended);
 int journal_etcd_is_long(const struct journal_etcd *j);
 /* The same rule for a snapshot and the bytes appended since. A journal

@@ -10,8 +10,6 @@
 #include "rendezvous/query/query.h"
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/server/server.h"
-#include "rendezvous/stall/odd_call.h"
-#include "rendezvous/stall/slow.h"
 #include "rendezvous/stall/stall.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* odd_call.c: parses the sentence that worker-sdk/shm/shm_agree.c and its
  * counterparts write. */
-#include "rendezvous/stall/odd_call.h"
+#include "rendezvous/stall/stall.h"
 
 #include <stdio.h>
 #include <string.h>

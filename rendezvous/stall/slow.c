@@ -4,7 +4,7 @@
  *
  * A rank that is late in one communicator because it waited in another is not
  * the slow one: what it waits there beyond the least is subtracted. */
-#include "rendezvous/stall/slow.h"
+#include "rendezvous/stall/stall.h"
 
 #include <stdio.h>
 #include <stdlib.h>

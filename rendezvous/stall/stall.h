@@ -69,4 +69,62 @@ int stall_is_disconnect(struct slice why);
 /* Appends the items of all ranks that are known; returns how many. */
 uint32_t stall_put_ranks(const struct stall *s, struct buf *items);
 
+/* ---- slow.c ----
+ *
+ * Which rank or node slows a round down: the rank that waits least in
+ * collectives of all ranks, or of one of its groups, if the others wait much
+ * longer for it. Pure. */
+
+enum {
+	/* In thousandths of the time. A line is due when the share has been
+	 * above the first for a minute, and a line that it is over when it is
+	 * below the second. */
+	SLOW_SHARE = 200,
+	SLOW_SHARE_OVER = 100,
+	SLOW_PATIENCES = 2, /* in that minute, which is also the agents' */
+};
+
+struct slow {
+	int has_rank; /* that is above the first */
+	int is_shown; /* a line has named it */
+	uint32_t rank;
+	uint64_t since_ms;
+};
+
+struct slow_news {
+	int is_slow, is_over; /* a line is due: the fields below are set */
+	uint32_t rank;
+	uint32_t share; /* its share of the time for which the others wait */
+	char text[STALL_TEXT_MAX];
+	/* always: the rank that waits least, and its share */
+	int has_slowest; /* 0: not known yet */
+	uint32_t slowest, slowest_share;
+};
+
+/* Call it after reports. s begins as {0} with each round. */
+void slow_check(struct slow *s, const struct stall *ranks, uint64_t now_ms,
+		struct slow_news *out);
+
+/* ---- odd_call.c ----
+ *
+ * Finds the rank whose call differs from the call that most ranks made, after
+ * a worker failed because two calls differ: the worker that fails first may be
+ * either of the two. Pure. */
+
+/* libddp's sentence: "rank 0 on h1 called X, but rank 3 on h2 called Y". */
+struct odd_call_pair {
+	uint32_t rank[2];
+	struct slice call[2]; /* borrowed from the sentence */
+};
+
+/* 1 if the cause that a worker gives has that sentence in it. */
+int odd_call_parse(struct slice why, struct odd_call_pair *out);
+
+/* Fills in rank, local_rank, pid and why of the rank that made the rarer of the
+ * two calls, by what the ranks' last reports say, and returns 1. 0: why is
+ * about something else; no call has two ranks, or both have equally many; or
+ * nothing is known about that rank. */
+int odd_call_find(const struct stall *s, struct slice why,
+		  struct stall_news *out);
+
 #endif

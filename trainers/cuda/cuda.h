@@ -11,6 +11,7 @@
 #include "trainers/cuda/kernels.h"
 #include "trainers/cuda/layout.h"
 #include "trainers/cuda/plan_cache.h"
+#include "trainers/ops/ops.h"
 
 /* Memory from alloc. With bf16 an arena of parameters has a bf16 copy, value by
  * value, which convolutions read. */
@@ -162,5 +163,9 @@ void cuda_update(struct device *d, const struct update *u);
 uint64_t cuda_halted(struct device *d);
 int cuda_tensor_finite(struct device *d, const struct tensor *t);
 int cuda_finite(struct device *d, size_t count, const float *x);
+
+/* The library's entry point (ops.h), and its only exported symbol. */
+__attribute__((visibility("default")))
+const struct ops *ddp_cuda_ops(int version);
 
 #endif

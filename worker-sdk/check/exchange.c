@@ -1,5 +1,5 @@
 /* exchange.c: keys "check/WHAT/NODE" of the round's store. */
-#include "worker-sdk/check/exchange.h"
+#include "worker-sdk/check/check.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "launcher/doctor/doctor_report.h"
+#include "launcher/doctor/doctor_internal.h"
 #include "tests/unit/run_case.h"
 
 static struct buf b;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "launcher/doctor/doctor_task.h"
+#include "launcher/doctor/doctor_internal.h"
 #include "tests/unit/run_case.h"
 
 enum { LONG_MS = 60000, SHORT_MS = 100, MANY = 40 };

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "rendezvous/stall/odd_call.h"
+#include "rendezvous/stall/stall.h"
 #include "tests/unit/run_case.h"
 
 #define FOUR "all_reduce #4 (f32 x 16, sum)"

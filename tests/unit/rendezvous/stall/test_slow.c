@@ -2,7 +2,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "rendezvous/stall/slow.h"
+#include "rendezvous/stall/stall.h"
 #include "tests/unit/run_case.h"
 
 enum { PATIENCE = 30000, MINUTE = 60000, TICK = 5000 };
