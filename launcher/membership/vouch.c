@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/local_addrs.h"
+#include "base/owner.h"
 
 enum { ADDRS_BYTES_MAX = WIRE_ADDRS_MAX * (4 + INET6_ADDRSTRLEN) };
 
@@ -43,31 +44,9 @@ static int vouch_parse_addr(struct slice text, uint16_t port,
 	return err_set(e, ERR_PROTOCOL, "VOUCH: '%s' is not an address", host);
 }
 
-/* Reads up to n numbers from a file of /proc; returns how many there were. */
-static int vouch_read_numbers(const char *path, unsigned long long *out, int n)
-{
-	FILE *f = fopen(path, "re");
-	int got = 0;
-
-	while (f && got < n && fscanf(f, "%llu", &out[got]) == 1)
-		got++;
-	if (f)
-		fclose(f);
-	return got;
-}
-
 int vouch_can_identify_users(void)
 {
-	unsigned long long overflow = 65534, map[4];
-	int mapped;
-
-	vouch_read_numbers("/proc/sys/kernel/overflowuid", &overflow, 1);
-	if (geteuid() != overflow)
-		return 1;
-	/* Outside of all user namespaces it is an ordinary user. */
-	mapped = vouch_read_numbers("/proc/self/uid_map", map, 4);
-	return mapped == 3 && map[0] == 0 && map[1] == 0 &&
-	       map[2] == UINT32_MAX;
+	return !owner_is_unmapped(geteuid());
 }
 
 /* What the kernel found becomes the answer. */

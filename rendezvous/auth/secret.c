@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/owner.h"
 #include "base/random.h"
 #include "base/sock.h"
 
@@ -54,8 +55,34 @@ const char *secret_mounted(void)
 	return access(MOUNTED, F_OK) == 0 ? MOUNTED : NULL;
 }
 
-/* Pipes and other special files are trusted. others: the mode bits that must
- * not be set. */
+/* What a descriptor of this process names, as in --token-file <(command). */
+static int secret_is_descriptor(const char *path)
+{
+	return !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6);
+}
+
+/* Refuses a file that another user can replace: by any file of ours, or by an
+ * older one, if not by a file of that user. */
+static int secret_check_place(const char *path, const char *from, struct err *e)
+{
+	struct owner_place at;
+
+	if (secret_is_descriptor(path) || owner_find_other(path, &at) <= 0)
+		return 0;
+	if (S_ISLNK(at.mode) || !(at.mode & 022))
+		return err_set(e, ERR_PROOF,
+			       "%s can be replaced by user %u, who owns the %s "
+			       "%s: move it to a folder of your own", from,
+			       (unsigned)at.uid,
+			       S_ISLNK(at.mode) ? "link" : "folder", at.path);
+	return err_set(e, ERR_PROOF,
+		       "%s can be replaced by other users, because they can "
+		       "write to the folder %s (mode %04o): run chmod go-w on "
+		       "it, or move the file to a folder of your own",
+		       from, at.path, (unsigned)(at.mode & 07777));
+}
+
+/* others: the mode bits that must not be set. */
 static int secret_check_owner(const struct stat *st, mode_t others,
 			      const char *from, struct err *e)
 {
@@ -64,17 +91,20 @@ static int secret_check_owner(const struct stat *st, mode_t others,
 		: "run chmod 600 on it if nobody has read it, else make "
 		  "another";
 
-	if (!S_ISREG(st->st_mode))
-		return 0;
 	if (st->st_uid != geteuid() && st->st_uid != 0)
 		return err_set(e, ERR_PROOF,
 			       "%s belongs to user %u, but this process runs "
 			       "as user %u, so it is not our secret; " WAYS,
 			       from, (unsigned)st->st_uid, (unsigned)geteuid());
-	if (st->st_mode & others)
+	if (st->st_mode & others & 044)
 		return err_set(e, ERR_PROOF,
 			       "%s is readable by other users (mode %04o), so "
 			       "it may not be secret: %s",
+			       from, (unsigned)(st->st_mode & 07777), advice);
+	if (st->st_mode & others)
+		return err_set(e, ERR_PROOF,
+			       "%s can be changed by other users (mode %04o), "
+			       "so it may not be yours: %s",
 			       from, (unsigned)(st->st_mode & 07777), advice);
 	return 0;
 }
@@ -93,13 +123,15 @@ static long secret_read_all(int fd, char *text, size_t size)
 	return (long)n;
 }
 
+/* others: as secret_check_owner; 0: it may be anybody's. */
 static int secret_read_secret(struct secret *s, int fd, mode_t others,
 			      const char *from, struct err *e)
 {
 	char text[SECRET_MAX + 2];
 	struct stat st;
 	long n = fstat(fd, &st) < 0 ? -errno : 0;
-	int rc = n < 0 ? 0 : secret_check_owner(&st, others, from, e);
+	int rc = n < 0 || !others ? 0
+				  : secret_check_owner(&st, others, from, e);
 
 	if (rc < 0)
 		return rc;
@@ -118,17 +150,29 @@ static int secret_read_secret(struct secret *s, int fd, mode_t others,
 int secret_of_file(struct secret *s, const char *path, const char *what,
 		   struct err *e)
 {
+	int is_mounted = secret_is_credential(path) || !strcmp(path, MOUNTED);
+	int fd, rc = 0, is_special;
 	char from[SECRET_FROM_MAX];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), rc;
+	struct stat st;
 
 	snprintf(from, sizeof(from), "%s %s", what, path);
+	if (!is_mounted)
+		rc = secret_check_place(path, from, e);
+	/* before open, which waits for a pipe's writer */
+	if (rc == 0 && !secret_is_descriptor(path) && stat(path, &st) == 0 &&
+	    !S_ISREG(st.st_mode))
+		rc = secret_check_owner(&st, 077, from, e);
+	if (rc < 0)
+		return rc;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return err_set(e, -errno, "cannot open %s: %s", from,
 			       strerror(errno));
-	rc = secret_read_secret(s, fd, secret_is_credential(path) ||
-						       !strcmp(path, MOUNTED)
-					       ? 037 : 077,
-				from, e);
+	is_special = secret_is_descriptor(path) && fstat(fd, &st) == 0 &&
+		     !S_ISREG(st.st_mode);
+	rc = secret_read_secret(s, fd,
+				is_special ? 0 : is_mounted ? 037 : 077, from,
+				e);
 	close(fd);
 	return rc;
 }
@@ -240,11 +284,17 @@ static int secret_make_key(const char *folder, const char *path)
 int secret_of_user(struct secret *s, struct err *e)
 {
 	char folder[PATH_MAX - 64], path[PATH_MAX], host[SOCK_HOST_MAX];
+	char from[SECRET_FROM_MAX];
 	int rc = secret_find_folder(folder, sizeof(folder), e);
 
 	if (rc < 0)
 		return rc;
 	snprintf(path, sizeof(path), "%s/key", folder);
+	snprintf(from, sizeof(from), "the key file %.*s", SECRET_FROM_MAX - 20,
+		 path);
+	rc = secret_check_place(path, from, e);
+	if (rc < 0)
+		return rc;
 	if (access(path, F_OK) < 0 && errno == ENOENT) {
 		rc = secret_make_key(folder, path);
 		if (rc < 0) {

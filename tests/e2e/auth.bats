@@ -71,6 +71,81 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish a
 }
 
+# as_nobody COMMAND...: as another user, who needs no access to our programs
+as_nobody() {
+	env PATH=/usr/bin:/bin setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+}
+
+@test "a token that another user can replace is refused, with the folder" {
+	[ "$(id -u)" = 0 ] || skip 'another user can be had by root only'
+	local project=$T/project
+	here
+	let_others_in
+	mkdir -p "$project/known" "$project/team"
+	chmod 777 "$project/team"
+	echo "$one" >"$project/team/token"
+	# a file of ours whose text everybody knows
+	echo 'a line of a public repository' >"$project/known/README"
+	chmod 600 "$project"/*/*
+	as_nobody sh -ec 'cd "$1"; mv token old; ln -s ../known/README token' - \
+		"$project/team"
+	node a --token-file "$project/team/token"
+	finish a 77
+	has "$err" "the token file $project/team/token can be replaced by other users, because they can write to the folder $project/team \(mode 0777\): run chmod go-w on it"
+	expect 77 ddprdzv --listen 127.0.0.1:0 --token-file "$project/team/token"
+	has "$err" 'mode 0777'
+	# a pipe of theirs, in a folder in which each user has files
+	chmod 1777 "$project/team"
+	as_nobody mkfifo -m 600 "$project/team/pipe"
+	node b --token-file "$project/team/pipe"
+	finish b 77
+	has "$err" "the token file $project/team/pipe belongs to user 65534, but this process runs as user 0"
+	node c --token-file "$project/team/token"
+	finish c 77
+	has "$err" "can be replaced by user 65534, who owns the link $project/team/token"
+	# there, nobody can replace a file of ours
+	mv "$project/team/old" "$project/team/ours"
+	as_nobody sh -c 'mv "$1/ours" "$1/theirs" 2>"$2"' - "$project/team" /dev/null && false
+	node d --token-file "$project/team/ours"
+	DDP_TOKEN=$one node f
+	finish d
+	finish f
+}
+
+# theirs NAME: another user's node, with the key file of that user
+theirs() {
+	start "$1" as_nobody env PATH="$T/bin:/usr/bin:/bin" XDG_CONFIG_HOME="$T/theirs" \
+		ddprun --nnodes 2 --rdzv-endpoint "$at" sh -c 'echo "their rank $RANK"'
+}
+
+@test "of two users' jobs on one port, the first runs, and the other is refused" {
+	local first second refused
+	[ "$(id -u)" = 0 ] || skip 'another user can be had by root only'
+	let_others_in
+	install -d -m 755 "$T/bin"
+	install -d -o 65534 -m 700 "$T/theirs"
+	install -m 755 "$O/ddprun" "$O/ddprdzv" "$T/bin"
+	refused="rendezvous server 127.0.0.1:[0-9]+: it rejected our secret \(from the key file"
+	for first in node theirs; do
+		here
+		[ $first = node ] && second=theirs || second=node
+		$first a
+		await a.err 'waiting'
+		$second b
+		finish b 77
+		has "$err" "$refused"
+		[ -z "$out" ]
+		$first c
+		finish c
+		has "$out" 'rank [01]$'
+		finish a
+		has "$out" 'rank [01]$'
+		# one line, with the client's address
+		[ "$(grep -c 'does not have' <<<"$err")" = 1 ]
+		has "$err" "127.0.0.1:[0-9]+ \(.*\): it does not have this job's secret"
+	done
+}
+
 @test "two ddpruns of one user authenticate with the key file, without configuration" {
 	here
 	[ ! -e config ]

@@ -1,5 +1,6 @@
 /* test_journal_file.c: which owners and modes a journal's file may have. */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "rendezvous/journal/journal_file.h"
+#include "tests/unit/refuse.h"
 #include "tests/unit/run_case.h"
 
 static char dir[64], path[80];
@@ -89,6 +91,16 @@ START_TEST(a_link_is_not_followed)
 }
 END_TEST
 
+/* Without the lock two servers could write to one journal. */
+START_TEST(without_locks_a_file_is_refused)
+{
+	if (refuse(SYS_flock, ENOLCK))
+		return;
+	ck_assert_int_eq(open_it("journal: cannot lock it: No locks available"),
+			 -ENOLCK);
+}
+END_TEST
+
 START_TEST(a_pipe_is_refused)
 {
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
@@ -106,5 +118,6 @@ int main(void)
 	tcase_add_test(c, a_file_of_another_user_is_refused);
 	tcase_add_test(c, a_link_is_not_followed);
 	tcase_add_test(c, a_pipe_is_refused);
+	tcase_add_test(c, without_locks_a_file_is_refused);
 	return run_case(c);
 }

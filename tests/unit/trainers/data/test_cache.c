@@ -1,6 +1,7 @@
 /* test_cache.c: decoded data is made once, found again, and made again when it
  * is stale or damaged. */
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/refuse.h"
 #include "tests/unit/run_case.h"
 #include "trainers/data/cache.h"
 
@@ -203,6 +205,19 @@ START_TEST(the_environment_names_the_folder)
 }
 END_TEST
 
+/* The lock only saves work. */
+START_TEST(without_locks_a_file_is_cached_as_well)
+{
+	char note[ERR_TEXT_MAX];
+
+	if (refuse(SYS_flock, _i ? EBADF : ENOLCK))
+		return;
+	ck_assert_int_eq(prepare(note), 1);
+	ck_assert_int_eq(prepare(note), 0);
+	ck_assert_str_eq(note, "");
+}
+END_TEST
+
 START_TEST(ten_processes_at_once_make_it_once)
 {
 	enum { PROCESSES = 10 };
@@ -248,6 +263,7 @@ int main(void)
 	tcase_add_test(
 		t, without_a_cache_folder_data_is_made_with_a_warning);
 	tcase_add_test(t, the_environment_names_the_folder);
+	tcase_add_loop_test(t, without_locks_a_file_is_cached_as_well, 0, 2);
 	tcase_add_test(t, ten_processes_at_once_make_it_once);
 	return run_case(t);
 }

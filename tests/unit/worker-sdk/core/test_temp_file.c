@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/unit/refuse.h"
 #include "tests/unit/run_case.h"
 #include "worker-sdk/core/temp_file.h"
 #include "worker-sdk/ddp.h"
@@ -140,6 +141,33 @@ START_TEST(only_old_files_of_other_hosts_are_removed)
 }
 END_TEST
 
+/* NFS and Lustre as they may be mounted: flock is not known there, or fails. */
+START_TEST(without_locks_only_old_files_are_removed)
+{
+	static const unsigned codes[] = {ENOLCK, EBADF, ENOSYS, EOPNOTSUPP};
+	struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	struct ddp__temp_file other, t;
+
+	if (refuse(SYS_flock, codes[_i]))
+		return;
+	ck_assert_int_eq(flock(folder, LOCK_SH), -1);
+	ck_assert_int_eq(errno, (int)codes[_i]);
+	/* its writer may be alive or not: nobody knows */
+	ck_assert_int_eq(ddp__temp_file_make(&other, folder, "f"), 0);
+	tidy();
+	ck_assert(is_there(other.name));
+	ck_assert_int_eq(futimens(other.fd, old), 0);
+	tidy();
+	ck_assert(!is_there(other.name));
+	ck_assert_int_eq(ddp__temp_file_rename(&other, "f"), -ESTALE);
+	ddp__temp_file_end(&other);
+	ck_assert_int_eq(ddp__temp_file_make(&t, folder, "f"), 0);
+	ck_assert_int_eq(ddp__temp_file_rename(&t, "f"), 0);
+	ddp__temp_file_end(&t);
+	ck_assert(is_there("f"));
+}
+END_TEST
+
 START_TEST(files_with_other_names_are_not_removed)
 {
 	static const char *const names[] = {
@@ -236,6 +264,8 @@ int main(void)
 	tcase_add_test(c,
 		       a_name_without_room_for_the_temporary_ones_is_refused);
 	tcase_add_test(c, only_old_files_of_other_hosts_are_removed);
+	tcase_add_loop_test(c, without_locks_only_old_files_are_removed, 0,
+			    4);
 	tcase_add_test(c, files_with_other_names_are_not_removed);
 	tcase_add_test(c, two_writers_with_one_pid_never_mix);
 	return run_case(c);
