@@ -67,7 +67,7 @@ void attempts_add(struct attempts *a, const struct wire_end *end,
 	};
 }
 
-/* The text of a worker's failure begins with its name: what follows it. */
+/* Skips the worker's name, with which the text of its failure begins. */
 static const char *attempt_how(const struct attempt *a)
 {
 	char pid[40];

@@ -1,4 +1,4 @@
-/* crash_report.c: from a crash record to words. */
+/* crash_report.c: describes a crash record. */
 #include "launcher/failure/crash_report.h"
 
 #include <errno.h>
@@ -421,7 +421,7 @@ static void crash_report_run(struct buf *out, int records, uint64_t slot)
 	close(ends[0]);
 }
 
-/* What calls main is the C library's and the same for all. */
+/* main's callers belong to the C library, and are the same in all programs. */
 static int crash_report_is_main(struct slice line)
 {
 	return crash_report_find(line, " main at ") ||

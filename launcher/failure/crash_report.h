@@ -1,6 +1,6 @@
-/* crash_report.h: puts the crash record of a worker, or of a process that it
- * started, into words: what the signal means, where it happened, the stack.
- * Runs `ddprun --crash-stack`, and waits for it briefly. */
+/* crash_report.h: describes the crash record of a worker, or of a process that
+ * it started: the meaning of the signal, the place, the stack. Runs `ddprun
+ * --crash-stack`, and waits for it briefly. */
 #ifndef LAUNCHER_CRASH_REPORT_H
 #define LAUNCHER_CRASH_REPORT_H
 

@@ -1,4 +1,4 @@
-/* exit_code.c: from an error's guilty party to an exit code. */
+/* exit_code.c: the exit code for the party that an error blames. */
 #include "launcher/failure/exit_code.h"
 
 int exit_code_of(const struct err *e)

@@ -11,13 +11,14 @@ enum {
 	EXIT_NOT_EXECUTABLE = 126,
 	EXIT_LOST = 69,            /* the rendezvous server, or another node */
 	EXIT_INTERNAL = 70,
-	EXIT_OS = 71,              /* this host refused something */
+	EXIT_OS = 71,              /* this host refused an operation */
 	EXIT_TIMED_OUT = 75,
 	EXIT_PROTOCOL = 76,        /* the other end is not our ddprdzv */
-	EXIT_UNFIT = 78,           /* this node, by --preflight; ddprun-check's
-				    * as well */
+	EXIT_UNFIT = 78,           /* --preflight found this node unfit; also
+				    * ddprun-check's code */
 	EXIT_HANGS = 79,           /* a rank; sysexits end with 78 */
-	EXIT_REFUSED = 77,         /* by the server, or for want of proof */
+	EXIT_REFUSED = 77,         /* the server refused us, or a proof was
+				    * missing */
 };
 
 /* The exit code for an error other than of the program to run. */

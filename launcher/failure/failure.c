@@ -263,7 +263,7 @@ void failure_add_stack(struct failure *f, struct slice stack)
 		f->end.why = failure_text(&f->end_why);
 }
 
-/* ---- What became of the workers ---- */
+/* ---- How the workers ended ---- */
 
 static int failure_is_first(const struct failure *f, const struct worker *w)
 {

@@ -79,8 +79,8 @@ void failure_begin(struct failure *f, const struct wire_start *start,
 		   const char *agent_id, const struct sock_addr *server,
 		   const char *job_key);
 void failure_record_pids(struct failure *f);
-/* A worker is about to be started again alone: what the one before it left must
- * not count as the new one's. */
+/* A worker is about to be started again alone: removes what the former worker
+ * left, so that it does not count as the new worker's. */
 void failure_forget(struct failure *f, uint32_t local_rank);
 
 /* A worker failed and had not been asked to stop: fills in the fields of EXITED
@@ -101,7 +101,8 @@ void failure_record_attempt(struct failure *f, const struct wire_end *end,
 void failure_record_end(struct failure *f, const struct wire_end *end,
 			uint32_t attempt, uint32_t world_size);
 
-/* Adds the stack of the rank that failed first, if it is read only now. */
+/* Adds the stack of the rank that failed first, if it was read after the
+ * end. */
 void failure_add_stack(struct failure *f, struct slice stack);
 
 /* The server is lost and the job ends: logs text, and writes it for the

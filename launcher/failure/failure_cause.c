@@ -1,5 +1,5 @@
-/* failure_cause.c: why a worker died, from all that is known, in the order of
- * worth. */
+/* failure_cause.c: why a worker died, from all that is known, the most useful
+ * facts first. */
 #include <signal.h>
 
 #include "launcher/failure/failure_internal.h"
@@ -29,7 +29,7 @@ static void failure_put_part(struct failure *f, struct buf *part)
 	buf_reset(part);
 }
 
-/* What the worker's last words are about, if its signal does not say more. */
+/* Appends the worker's last words, unless its signal says more. */
 static void failure_put_last_words(const struct failure *f, struct buf *part,
 				   const struct worker *w,
 				   const struct crash_report *crash)
@@ -56,7 +56,7 @@ static int failure_names_child(const struct buf *words, const struct buf *dead)
 	return pid && memmem(words->data, words->len, pid, n);
 }
 
-/* What a worker says of itself is often only that a child did not answer. The
+/* A worker's own message often only reports that a child did not answer. The
  * words, which are in part, may name the child. */
 static void failure_put_dead_child(const struct failure *f, struct buf *part,
 				   const struct worker *w,

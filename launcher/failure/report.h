@@ -12,7 +12,7 @@
 #include "launcher/failure/gpu_news.h"
 #include "rendezvous/wire.h"
 
-/* What became of a worker of this node. */
+/* How a worker of this node ended. */
 enum report_fate {
 	REPORT_FIRST,   /* it is the first failure */
 	REPORT_VICTIM,  /* failed before it was asked to stop */

@@ -241,7 +241,7 @@ static void report_add_attempts(const struct json *j, cJSON *all,
 	}
 }
 
-/* The name that came before "attempts". */
+/* The former name of "attempts". */
 static void report_add_earlier(const struct json *j, cJSON *all,
 			       const struct report *r)
 {

@@ -1,5 +1,5 @@
-/* termination_log.h: Kubernetes shows the last words of a container that it
- * reads from a file in it (kubectl describe pod). */
+/* termination_log.h: writes the failure to the file in a container from which
+ * Kubernetes reads the container's last message (kubectl describe pod). */
 #ifndef LAUNCHER_TERMINATION_LOG_H
 #define LAUNCHER_TERMINATION_LOG_H
 

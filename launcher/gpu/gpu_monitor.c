@@ -120,7 +120,8 @@ static void gpu_monitor_take_lines(struct gpu_monitor *m)
 		gpu_monitor_await(m);
 }
 
-/* Its end; how it ended, its owner learns when the process is reaped. */
+/* The pipe has ended. The owner learns how the process ended when it is
+ * reaped. */
 static void gpu_monitor_end(struct gpu_monitor *m)
 {
 	if (m->fd < 0)
@@ -132,7 +133,7 @@ static void gpu_monitor_end(struct gpu_monitor *m)
 	m->fd = -1;
 }
 
-/* 0: nothing more comes now. */
+/* 0: there is no more output for now. */
 static int gpu_monitor_read(struct gpu_monitor *m)
 {
 	char *to = buf_reserve(&m->in, READ_BYTES);

@@ -1,7 +1,7 @@
-/* gpu_monitor.h: the agent's side of the helper that asks NVML
- * (gpu_helper.h): what the GPUs of this node are like, and what has gone wrong
- * with them. A helper that hangs or crashes is logged once, and the job goes
- * on without it. Nothing is started on a node without NVIDIA's driver. */
+/* gpu_monitor.h: the agent's side of the helper that asks NVML (gpu_helper.h):
+ * the state of this node's GPUs, and their faults. A helper that hangs or
+ * crashes is logged once, and the job continues without it. Nothing is started
+ * on a node without NVIDIA's driver. */
 #ifndef LAUNCHER_GPU_MONITOR_H
 #define LAUNCHER_GPU_MONITOR_H
 
@@ -34,8 +34,8 @@ void gpu_monitor_init(struct gpu_monitor *m, uv_loop_t *loop);
 void gpu_monitor_begin(struct gpu_monitor *m);
 /* Takes now what the helper has sent. */
 void gpu_monitor_poll(struct gpu_monitor *m);
-/* What went wrong with a GPU in this round, the worst first, if it is at least
- * that severe and may explain the death of a worker; or NULL. */
+/* The worst fault of a GPU in this round, if it is at least that severe and may
+ * explain the death of a worker; or NULL. */
 const struct gpu_finding *gpu_monitor_cause(const struct gpu_monitor *m,
 					    enum gpu_severity least);
 /* The GPUs as they were read last: the first, the one after; NULL: no more. */

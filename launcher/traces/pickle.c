@@ -163,7 +163,7 @@ static void pickle_append_all(struct pickle_machine *m)
 		m->stack.n = from - 1;
 }
 
-/* Replaces what stands from that place on by a list or a dict of it; drops the
+/* Replaces the stack from that place on by a list or a dict of it; drops the
  * mark before it if there is one. */
 static void pickle_collect(struct pickle_machine *m, enum pickle_type type,
 			   uint32_t from, int is_marked)
@@ -299,7 +299,7 @@ static void pickle_append_top(struct pickle_machine *m, int is_pair)
 
 /* ---- operations ---- */
 
-/* Those without values, and the memo's. 0: none of them. */
+/* Operations without values, and those of the memo. 0: another operation. */
 static int pickle_do_memo(struct pickle_machine *m, unsigned char op)
 {
 	struct reader *in = &m->in;

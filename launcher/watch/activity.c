@@ -13,7 +13,8 @@ enum {
 	STARTED_MS = 500, /* of CPU time: before it, a process only starts */
 	GAP_TICKS = 10,	  /* this host was stopped, or starved */
 	MEAN_STEPS = 4,	  /* the weight of the past in a step's mean time */
-	HANDLED_SEEN = 8, /* a reading in a handler counts as many outside */
+	HANDLED_SEEN = 8, /* a reading in a handler counts as much as this many
+			   * outside */
 	HANDLED_ENOUGH = 2 * HANDLED_SEEN + 1, /* three, close together */
 	HANDLED_MOST = 5 * HANDLED_SEEN,
 };
@@ -162,7 +163,7 @@ static void activity_note_handler(struct activity *a,
 		a->handled = HANDLED_MOST;
 }
 
-/* What it does while no call and no step come. */
+/* What it does while it makes no call and reports no step. */
 static enum wire_doing activity_classify(const struct activity *a,
 					 const struct activity_sample *now,
 					 const struct activity_sample *then,
@@ -218,8 +219,8 @@ static int activity_is_late(const struct activity *a,
 	return now->ns - last->ns > GAP_TICKS * a->tick_ns;
 }
 
-/* A late sample says nothing of the time since the last one: that time does not
- * count, and what the worker does stays as it was. A call or a step is
+/* A late sample says nothing about the time since the last one: that time does
+ * not count, and what the worker does stays as it was. A call or a step is
  * progress. */
 static void activity_skip(struct activity *a, const struct activity_sample *now,
 			  const struct activity_sample *last)
@@ -234,7 +235,7 @@ static void activity_skip(struct activity *a, const struct activity_sample *now,
 }
 
 /* The oldest sample that is kept. What a worker did before its last call, or
- * step, says nothing of what it does now. */
+ * step, says nothing about what it does now. */
 static const struct activity_sample *activity_baseline(
 	const struct activity *a, const struct activity_sample *now)
 {

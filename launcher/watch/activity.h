@@ -10,7 +10,7 @@
 #include "rendezvous/wire.h"
 
 enum {
-	ACTIVITY_TICKS = 5, /* that are looked back on */
+	ACTIVITY_TICKS = 5, /* samples that are compared */
 	ACTIVITY_WORDS_MAX = 120,
 };
 

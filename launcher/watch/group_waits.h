@@ -24,8 +24,8 @@ struct group_waits {
 };
 
 /* A tick: takes the groups from the recorder, the first WIRE_GROUPS_MAX of more
- * than one rank and fewer than all. most_ns: what counts of the time waited
- * since the last tick. */
+ * than one rank and fewer than all. most_ns: the most of the time waited since
+ * the last tick that counts. */
 void group_waits_add(struct group_waits *g, const struct flight_view *v,
 		     uint64_t most_ns);
 /* When wait_share_end_slice is called. */

@@ -78,7 +78,7 @@ struct stderr_read {
 	atomic_int owners;
 	int fd;		 /* the file's, with O_PATH */
 	int64_t since;
-	uint64_t own;	 /* bytes at its begin that are older */
+	uint64_t own;	 /* older bytes at its beginning */
 	int done[2];	 /* a pipe; the thread closes its end */
 	ssize_t n;	 /* bytes of text */
 	int is_cut;	 /* text begins within a line */

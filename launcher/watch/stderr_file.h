@@ -31,9 +31,9 @@ struct stderr_file {
 void stderr_file_look(struct stderr_file *f, pid_t pid);
 /* Whether two processes write to the same file. */
 int stderr_file_same(const struct stderr_file *f, const struct stderr_file *g);
-/* Appends its last bytes, from the begin of a line on, without those that were
- * in it before that time. 0, or -ETIMEDOUT: the file server has not answered;
- * a thread goes on waiting for it. */
+/* Appends its last bytes, from the beginning of a line on, without bytes that
+ * were in it before that time. 0, or -ETIMEDOUT: the file server has not
+ * answered; a thread keeps waiting for it. */
 int stderr_file_put(const struct stderr_file *f, time_t since, struct buf *out);
 void stderr_file_close(struct stderr_file *f);
 

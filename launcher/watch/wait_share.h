@@ -31,8 +31,8 @@ struct wait_share {
 	unsigned n; /* slices so far */
 };
 
-/* What counts of the time that was waited since the last tick, if this one is
- * at ns; 0: this is the first. */
+/* How much of the time waited since the last tick counts, if this tick is at
+ * ns; 0: this is the first. */
 uint64_t wait_share_most(const struct wait_share *w, uint64_t ns,
 			 uint64_t tick_ns);
 /* A tick: waited_ns is the worker's own count, which only grows. 1: a slice is

@@ -25,7 +25,7 @@ enum {
 	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX +
 		    SAID_MAX + DEAD_MAX,
 };
-/* before the last progress, for a child whose death may have caused the end of
+/* a child that died at most this long before the last progress may have ended
  * it */
 #define DEAD_NS UINT64_C(60000000000)
 
@@ -79,8 +79,8 @@ static void watch_note_wait(struct watched *x, const struct activity_sample *s,
 	group_waits_end_slice(&x->groups);
 }
 
-/* Programs end their own children by such signals, and pipelines end so. Of
- * SIGTERM another sender may be known. */
+/* Programs end their own children with such signals, and pipelines end with
+ * them. For SIGTERM another sender may be known. */
 static int watch_is_usual_death(const struct watch *w, uint32_t i,
 				const struct crash_child *c)
 {
@@ -101,8 +101,8 @@ static int watch_is_usual_death(const struct watch *w, uint32_t i,
 	}
 }
 
-/* A child that was killed and reaped. What died long before the worker last
- * made progress did not stop it. */
+/* A child that was killed and reaped. A child that died long before the
+ * worker's last progress did not stop it. */
 static void watch_note_dead(const struct watch *w, uint32_t i,
 			    struct activity_sample *s)
 {
@@ -118,8 +118,8 @@ static void watch_note_dead(const struct watch *w, uint32_t i,
 	memcpy(s->dead_name, c.name, sizeof(c.name));
 }
 
-/* Returns whether the owner should hear of it at once: it has begun, or ended,
- * to do nothing. */
+/* 1 if the worker has just become idle, or stopped being idle: the owner is
+ * notified at once. */
 static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 {
 	const struct worker *worker = &w->group->workers[i];

@@ -214,7 +214,7 @@ START_TEST(a_throttle_is_named_if_it_lasts)
 	gpu_findings_add(&all, &r);
 	ck_assert_int_eq(n, 0);
 	gpu_findings_add(&all, &r);
-	ck_one(GPU_SLOW, 1, "GPU 0: slowed down: the power supply brakes it");
+	ck_one(GPU_SLOW, 1, "GPU 0: slowed down: its power brake is on");
 	r.throttle = 0x48;
 	gpu_findings_add(&all, &r);
 	gpu_findings_add(&all, &r);
