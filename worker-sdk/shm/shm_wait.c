@@ -51,8 +51,10 @@ void ddp__shm_sleep(_Atomic uint32_t *word, uint32_t value, int ms)
 	futex(word, FUTEX_WAIT, value, &timeout);
 }
 
-/* Field 3 (state) and 22 (start time) of /proc/PID/stat; 0 if there is no such
- * process or it is a zombie. */
+/* Field 3 (state) and 22 (start time) of the first thread's stat; 0 if there is
+ * no such process or it is a zombie. Not of /proc/PID/stat, which qemu-user
+ * replaces with numbers of its own if PID is the reader: a rank and its peers
+ * would read different start times. */
 uint64_t ddp__process_born(int64_t pid)
 {
 	char path[64], text[1024], *p, state = 'Z';
@@ -60,7 +62,8 @@ uint64_t ddp__process_born(int64_t pid)
 	int fd;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
+	snprintf(path, sizeof(path), "/proc/%lld/task/%lld/stat",
+		 (long long)pid, (long long)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
