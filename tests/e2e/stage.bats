@@ -140,7 +140,7 @@ copy_of() {
 	mkdir -m 777 "$mine"
 	stage - "$T/src" true
 	has "$err" "others can write to the folder '$T/$mine'"
-	[ "$(id -u)" = 0 ] || return 0
+	unshare -m true 2>/dev/null || return 0
 	expect - unshare -m sh -c 'mount -t tmpfs -o size=8m none disk || exit 0
 		exec ddprun --stage "$0/src:$0/disk/copies" true' "$T"
 	[ "$status" = 0 ] || has "$err" "has [0-9]+ MiB free, and the copy needs 16 MiB"

@@ -4,7 +4,8 @@
 #
 #   hosts_up N          starts N hosts, which end with the test. If the kernel does
 #                       not allow namespaces, it prints that, and the hosts are only
-#                       addresses of loopback: 127.0.0.11, 127.0.0.12, ...
+#                       addresses of loopback, which no other test has:
+#                       127.X.Y.11, 127.X.Y.12, ...
 #   hosts_real          skips the test in that case
 #   ${addr[h1]}         its address; ${at[h1]}: its name for others (h1)
 #   start_on H NAME CMD...   start, on H, with a DDP_CACHE of its own
@@ -28,9 +29,10 @@ host_start() {
 }
 
 hosts_up() {
-	local n=$1 i why links
+	local n=$1 i why links net
+	net=127.$((10 + RANDOM % 240)).$((1 + RANDOM % 250))
 	for ((i = 1; i <= n; i++)); do
-		addr[h$i]=127.0.0.1$i at[h$i]=127.0.0.1$i
+		addr[h$i]=$net.1$i at[h$i]=$net.1$i
 	done
 	echo '127.0.0.1 localhost' >"$T/etc_hosts.switch"
 	why=
