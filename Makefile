@@ -15,6 +15,7 @@
 #   make bench       ratios against peers and physical floors
 #   make style       include rules, layout, wording, clang-format if installed
 #   make analyze     gcc -fanalyzer and clang's static analyser; fails on any warning
+#   make portable    compile for musl and arm64, with the compilers that are installed
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each; FUZZ="wire torch"); needs clang
 #   make fuzz-sdk    compare libddp with a reference, FUZZ_SECONDS (60) of random calls
 #   make fuzz-store  compare the store with a model likewise (FUZZ_SEED=N: start at N)
@@ -41,6 +42,7 @@
 # and NCCL are. Only the trainers' operations on GPUs, and programs that call CUDA,
 # need them, and are not built without them. CUDA_ARCH="80 90" are the GPUs that the
 # operations are compiled for; other GPUs take a second at their first start.
+# EMULATOR=qemu-aarch64 runs ddprun, for its completions, if CC is a cross compiler.
 
 comma := ,
 V ?= 0
@@ -112,7 +114,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze portable man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -225,10 +227,10 @@ $(O)/generate: $(call objs,docs/generate.c launcher/config/config_options.c) $(b
 
 $(O)/completion/ddprun.%: $(O)/ddprun
 	@mkdir -p $(@D)
-	$(Q)$(O)/ddprun --print-completion $* >$@
+	$(Q)$(EMULATOR) $(O)/ddprun --print-completion $* >$@
 $(O)/completion/_ddprun: $(O)/ddprun
 	@mkdir -p $(@D)
-	$(Q)$(O)/ddprun --print-completion zsh >$@
+	$(Q)$(EMULATOR) $(O)/ddprun --print-completion zsh >$@
 
 # Writes a .pc file: prefix, libraries, headers, further options.
 ddp_pc = sed 's|@PREFIX@|$1|;s|@LIBDIR@|$2|;s|@INCLUDEDIR@|$3|;s|@RPATH@|$4|;s|@VERSION@|$(VERSION)|;s|@SODIUM@|$(ddp_libs)|' worker-sdk/ddp.pc.in
@@ -503,6 +505,9 @@ $(O)/obj/analyze/%.clang: %.c Makefile
 
 analyze:
 	@$(MAKE) $(all_cores) -k $(analyze_gcc) $(analyze_clang)
+
+portable:
+	@sh tests/portable
 
 # Uses the programs that `make tests` has built; SAN=thread only builds the ranks.
 fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)

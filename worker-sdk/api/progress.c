@@ -64,23 +64,26 @@ static void *progress_thread(void *arg)
 	return NULL;
 }
 
-/* The new thread blocks all signals, so that the program's threads get them. */
+/* The new thread blocks all signals, so that the program's threads get them. It
+ * waits for the lock until it is on its CPU: musl has no attribute for that. */
 static int progress_start_thread(struct ddp__engine *en, const cpu_set_t *cpus)
 {
-	pthread_attr_t attr;
 	sigset_t all, old;
-	int rc = pthread_attr_init(&attr);
+	int rc, runs;
 
-	if (rc)
-		return rc;
-	if (cpus)
-		rc = pthread_attr_setaffinity_np(&attr, sizeof(*cpus), cpus);
+	pthread_mutex_lock(&en->lock);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (!rc)
-		rc = pthread_create(&en->thread, &attr, progress_thread, en);
+	rc = pthread_create(&en->thread, NULL, progress_thread, en);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	runs = rc == 0;
+	if (runs && cpus)
+		rc = pthread_setaffinity_np(en->thread, sizeof(*cpus), cpus);
+	en->stopped = rc != 0;
+	pthread_mutex_unlock(&en->lock);
+	if (runs && rc)
+		pthread_join(en->thread, NULL);
+	en->stopped = 0;
 	return rc;
 }
 
