@@ -225,12 +225,9 @@ $(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/d
 $(O)/generate: $(call objs,docs/generate.c launcher/config/config_options.c) $(base_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
 
-$(O)/completion/ddprun.%: $(O)/ddprun
+$(completions): $(O)/ddprun
 	@mkdir -p $(@D)
-	$(Q)$(EMULATOR) $(O)/ddprun --print-completion $* >$@
-$(O)/completion/_ddprun: $(O)/ddprun
-	@mkdir -p $(@D)
-	$(Q)$(EMULATOR) $(O)/ddprun --print-completion zsh >$@
+	$(Q)$(EMULATOR) $(O)/ddprun --print-completion $(or $(patsubst .%,%,$(suffix $@)),zsh) >$@
 
 # Writes a .pc file: prefix, libraries, headers, further options.
 ddp_pc = sed 's|@PREFIX@|$1|;s|@LIBDIR@|$2|;s|@INCLUDEDIR@|$3|;s|@RPATH@|$4|;s|@VERSION@|$(VERSION)|;s|@SODIUM@|$(ddp_libs)|' worker-sdk/ddp.pc.in
@@ -503,11 +500,9 @@ $(O)/obj/analyze/%.clang: %.c Makefile
 		-Xclang -analyzer-config -Xclang ipa-always-inline-size=20,max-nodes=60000 -Xclang -analyzer-werror $<
 	$(Q)touch $@
 
+portable: ; @sh tests/portable
 analyze:
 	@$(MAKE) $(all_cores) -k $(analyze_gcc) $(analyze_clang)
-
-portable:
-	@sh tests/portable
 
 # Uses the programs that `make tests` has built; SAN=thread only builds the ranks.
 fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)

@@ -94,8 +94,9 @@ START_TEST(a_post_wakes_a_rank_that_did_not_see_it)
 	for (int k = 1; k <= atomic_load(&last); k++) {
 		int awake;
 
+		/* before the other can leave this round */
 		if (clock_ns() - began > SECONDS * UINT64_C(1000000000))
-			atomic_store(&last, k); /* before the other can leave k */
+			atomic_store(&last, k);
 		atomic_store(&mine->sleepers, 0);
 		woken = NULL;
 		meet(0, 2 * k);
