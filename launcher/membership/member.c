@@ -319,6 +319,7 @@ static void member_on_greeted(struct connection *c)
 	struct member *m = c->owner;
 
 	m->unanswered = 0;
+	reconnect_on_gone(&m->reconnect);
 	uv_timer_start(&m->ping, member_on_ping, member_ping_ms(m),
 		       member_ping_ms(m));
 	member_handle(m, MEMBER_ON_GREETED, NULL);
@@ -337,7 +338,7 @@ static int member_on_away(struct connection *c, const struct err *why,
 	const struct member_news lost = {.why = why}, given_up = {.why = &e};
 
 	uv_timer_stop(&m->ping);
-	reconnect_on_heard(&m->reconnect);
+	reconnect_on_gone(&m->reconnect);
 	if (!m->options->reconnect_ms || m->membership.state == MEMBER_CLOSED)
 		return 0;
 	member_handle(m, MEMBER_ON_AWAY, &lost);

@@ -205,27 +205,38 @@ static int reconnect_is_stalled(const struct reconnect *r)
 	       async_client_is_stalled(&r->connection->link);
 }
 
+/* If the connection is not stalled any more, the other direction still is: the
+ * server's replies wait for its TCP to try again. */
 static void reconnect_on_reached(void *owner)
 {
 	struct reconnect *r = owner;
 
-	if (reconnect_is_stalled(r))
+	if (r->stalled && r->connection->phase == CONNECTION_IN)
 		r->events->on_reachable(r->owner);
 }
 
 void reconnect_check_stall(struct reconnect *r, unsigned unanswered,
 			   uint64_t ping_ms)
 {
-	if (unanswered < UNANSWERED_MANY)
-		return;
-	log_debug("%u of %d consecutive pings are unanswered", unanswered,
-		  WIRE_PINGS);
-	if (r->options->reconnect_ms && reconnect_is_stalled(r))
+	r->stalled += (unsigned)reconnect_is_stalled(r);
+	if (unanswered >= UNANSWERED_MANY)
+		log_debug("%u of %d consecutive pings are unanswered",
+			  unanswered, WIRE_PINGS);
+	if (r->options->reconnect_ms && r->stalled &&
+	    (unanswered >= UNANSWERED_MANY || r->stalled >= UNANSWERED_MANY))
 		probe_start(&r->probe, &r->connection->link.addr, ping_ms / 2);
 }
 
 void reconnect_on_heard(struct reconnect *r)
 {
+	if (reconnect_is_stalled(r))
+		return;
+	reconnect_on_gone(r);
+}
+
+void reconnect_on_gone(struct reconnect *r)
+{
+	r->stalled = 0;
 	probe_stop(&r->probe);
 }
 

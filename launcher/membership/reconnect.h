@@ -59,6 +59,8 @@ struct reconnect {
 			  * nothing either, and counted this node as lost. */
 	uv_timer_t timer;
 	struct probe probe;
+	unsigned stalled; /* pings at which the connection was stalled, since
+			   * something was heard and it was not */
 };
 
 void reconnect_init(struct reconnect *r, uv_loop_t *loop,
@@ -91,7 +93,10 @@ int reconnect_is_left_behind(const struct reconnect *r);
  * back. */
 void reconnect_check_stall(struct reconnect *r, unsigned unanswered,
 			   uint64_t ping_ms);
-/* The connection works, or is gone: there is nothing to probe. */
+/* The server was heard. That its data arrives again does not mean that ours
+ * does: both directions wait for their own next try. */
 void reconnect_on_heard(struct reconnect *r);
+/* The connection is gone: there is nothing to probe. */
+void reconnect_on_gone(struct reconnect *r);
 
 #endif

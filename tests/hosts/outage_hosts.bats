@@ -57,3 +57,25 @@ goes_on() {
 	outage
 	goes_on
 }
+
+# Only what h2 sends is lost. A request to dump the job arrives there, so h2's ddprun
+# hears the server, and the server not it; TCP's next try would come after the lease.
+@test "an outage of one direction is not noticed, though the server is heard meanwhile" {
+	local mac
+	job h1 --nnodes 2 --heartbeat-timeout 20
+	job h2 --nnodes 2 --heartbeat-timeout 20
+	await on_h1.out 'up . of 2'
+	await on_h2.out 'up . of 2'
+	mac=$(in_net h1 ip -o link show eth0 | grep -oP 'ether \K[0-9a-f:]+')
+	in_net h2 ip neigh replace "${addr[h1]}" lladdr 02:00:00:00:00:01 \
+		dev eth0 nud permanent
+	await on_h2.err '17 of 20 consecutive pings are unanswered' 30
+	start_on h1 dump ddprun dump --rdzv-endpoint "${addr[h1]}:29400"
+	start_on h2 heard bash -c 'until ss -Htni state established dst '"${addr[h1]}"' |
+		grep -q "lastrcv:[0-9]\{1,3\} "; do :; done'
+	DEADLINE=30 finish heard
+	in_net h2 ip neigh replace "${addr[h1]}" lladdr "$mac" dev eth0 nud permanent
+	await on_h2.err 'answers again'
+	finish dump -
+	goes_on
+}
