@@ -232,8 +232,8 @@ static void gpu_findings_throttle(struct gpu_findings *all, struct gpu_seen *s,
 	else if (both & THROTTLE_POWER_BRAKE)
 		gpu_findings_put(all, s, REPORTED_POWER, slow,
 				 "look at the power supply of the node",
-				 "GPU %u: slowed down: the power supply brakes "
-				 "it", s->last.index);
+				 "GPU %u: slowed down: its power brake is on",
+				 s->last.index);
 	else if (both & THROTTLE_HARDWARE)
 		gpu_findings_put(all, s, REPORTED_SLOWDOWN, slow,
 				 "look at nvidia-smi -q -d PERFORMANCE",
