@@ -32,8 +32,8 @@
 #   make deps        install what the tests need; build-deps: what the build needs
 #   make cuda-ops    only the trainers' CUDA operations
 #   make man, map    regenerate OPTIONS in docs/ddprun.1; redraw docs/map.svg
-#   make install     to DESTDIR/PREFIX
-#   make deb, wheel  a package for Debian, for pip (needs network); make clean, help
+#   make install     to DESTDIR/PREFIX; make uninstall removes that
+#   make deb, rpm, wheel, dist   packages (docs/packaging.md); make clean, help
 #
 # Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
 # separate folder; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
@@ -114,7 +114,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze portable man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze portable man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -544,52 +544,7 @@ mutants: deps
 
 # ---- style, analysis, installation
 
-# Programs with names as common as `resnet` do not belong in everybody's PATH.
-trainers_dir = $(DESTDIR)$(PREFIX)/libexec/ddprun
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
-		$(DESTDIR)$(PREFIX)/share/man/man3 \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d \
-		$(DESTDIR)$(PREFIX)/share/ddprun/slurm \
-		$(DESTDIR)$(PREFIX)/lib/systemd/system
-	for f in systemd/*; do \
-		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${f#*/} || exit 1; done
-	install $(programs) trainers/ddp-plot $(DESTDIR)$(PREFIX)/bin
-	install -d $(trainers_dir)
-	install $(if $(has_dnnl),$(trainers)) $(packer) $(cuda_ops) trainers/get-data $(trainers_dir)
-	install -m 644 $(O)/libddp.a $(DESTDIR)$(PREFIX)/lib
-	install $(O)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.$(VERSION)
-	ln -sf libddp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libddp.so.0
-	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
-	install -m 644 worker-sdk/ddp.h $(DESTDIR)$(PREFIX)/include
-	$(call ddp_pc,$(PREFIX),$${prefix}/lib,$${prefix}/include,) > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
-	for f in slurm/*.sbatch slurm/*.txt; do \
-		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(DESTDIR)$(PREFIX)/share/ddprun/$$f || exit 1; done
-	install -m 644 docs/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 docs/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
-	cp -P $(O)/man/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
-	install -m 644 $(O)/completion/ddprun.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ddprun
-	install -m 644 $(O)/completion/_ddprun $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	install -m 644 $(O)/completion/ddprun.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	@# programs that are linked with libddp.so must find it when they start
-	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
-
-# A package for this Debian release and architecture. The name of oneDNN's package
-# contains its version.
-dnnl_package = $(or $(shell dpkg-query -W -f '$${Depends}' libdnnl-dev 2>/dev/null | grep -o 'libdnnl[0-9.]*'),libdnnl2)
-arch = $(shell dpkg --print-architecture)
-deb: all
-	rm -rf $(O)/deb
-	@$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/deb PREFIX=/usr
-	strip --strip-unneeded $(addprefix $(O)/deb/usr/bin/,$(notdir $(programs))) $(addprefix $(O)/deb/usr/libexec/ddprun/,$(notdir $(trainers))) $(O)/deb/usr/lib/libddp.so.$(VERSION)
-	strip -g $(O)/deb/usr/lib/libddp.a
-	install -d $(O)/deb/DEBIAN
-	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' 'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' 'Depends: libc6, zlib1g' 'Recommends: libcjson1, $(dnnl_package), libgomp1, liblzma5, libpng16-16, libjpeg62-turbo' \
-		'Suggests: libhwloc15, libdw1, libmicrohttpd12, gnuplot, curl' \
-		'Description: starts distributed data-parallel jobs and keeps them alive' ' The launcher ddprun, its rendezvous server ddprdzv, libddp for workers in C,' \
-		' and trainers in /usr/libexec/ddprun (these need what is recommended).' > $(O)/deb/DEBIAN/control
-	dpkg-deb -z1 --root-owner-group --build $(O)/deb $(O)/ddprun_$(VERSION)_$(arch).deb
+include packaging/install.mk
 
 wheel: ; @python3 python/build_wheel.py . $(O) $(VERSION) $(MAKE) $(all_cores)
 clean: ; rm -rf build

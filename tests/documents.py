@@ -40,6 +40,7 @@ SHOWN = [
     ("restarts.md", r"ddprun: (job .* failed:|node 1 )"),
     ("HACKING.md", r"trainers -> worker-sdk"),
     ("placement.md", r"socket    \||which ranks run there"),
+    ("packaging.md", r"find_package"),  # e2e/install.bats
     ("pytorch.md", r"#!/bin/bash"),
     ("service.md", r"\[Service\]"),
     ("slurm.md", r"#!/bin/bash|#SBATCH|ddprun: "),
@@ -179,7 +180,8 @@ def must(line, **more):
 def make_line(words):
     """Each target is one of the Makefile's; an install is done for real."""
     targets = [w for w in words[1:] if "=" not in w]
-    text = open(f"{tree}/Makefile").read()
+    text = "".join(open(f"{tree}/{name}").read()
+                   for name in ("Makefile", "packaging/install.mk"))
     for t in targets:
         if not re.search(rf"^(\.PHONY:.*)?\b{re.escape(t)}:", text, re.M):
             raise AssertionError(f"make {t}: no such target")

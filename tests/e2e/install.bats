@@ -1,4 +1,4 @@
-# covers: Makefile
+# covers: Makefile packaging debian
 load ../lib
 
 # What `make install` and `make deb` install, and that it works from there.
@@ -20,8 +20,7 @@ make_it() {
 		'printf("rank %d of %d\n", ddp_rank(c), ddp_world_size(c));' \
 		'ddp_finalize(c); return 0; }' >who.c
 	export PKG_CONFIG_PATH=$at/lib/pkgconfig
-	[ "$(pkg-config --variable=prefix ddp)" = /opt/ddp ]
-	${CC:-gcc} -o who who.c $(pkg-config --define-prefix --cflags --libs ddp) \
+	${CC:-gcc} -o who who.c $(pkg-config --cflags --libs ddp) \
 		-Wl,-rpath,"$at/lib"
 	expect 0 env -u DDP_SERVER PATH="$at/bin:/usr/bin:/bin" \
 		ddprun --standalone --nproc-per-node 2 ./who
@@ -78,21 +77,103 @@ make_it() {
 	[ "$out" = "[0] y = 2.00x + 1.00" ]
 }
 
-@test "the package has the programs, the library and the manuals" {
-	command -v dpkg-deb >/dev/null || skip "no dpkg-deb here"
+@test "an installation may be moved, and CMake finds it" {
+	command -v cmake >/dev/null || skip "no cmake here"
+	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
+	local lib
+	lib=lib/$(${CC:-gcc} -print-multiarch)
+	make_it install DESTDIR="$T/stage" PREFIX=/opt/ddp "LIBDIR=/opt/ddp/$lib"
+	mv stage/opt/ddp moved
+	export PKG_CONFIG_PATH=$T/moved/$lib/pkgconfig
+	[ "$(realpath "$(pkg-config --variable=libdir ddp)")" = "$(realpath "moved/$lib")" ]
+	cp "$tree/worker-sdk/examples/fit_line.c" .
+	printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(fit C)' \
+		'find_package(ddp 0.1 REQUIRED)' 'add_executable(fit fit_line.c)' \
+		'target_link_libraries(fit ddp::ddp)' >CMakeLists.txt
+	cmake -B out -DCMAKE_PREFIX_PATH="$T/moved" >cmake.log 2>&1 || { cat cmake.log; false; }
+	cmake --build out >cmake.log 2>&1 || { cat cmake.log; false; }
+	expect 0 ddprun --standalone --nproc-per-node 2 out/fit
+	[ "$out" = "[0] y = 2.00x + 1.00" ]
+	# another minor version below 1.0 is not compatible
+	sed -i 's/ddp 0.1/ddp 0.0/' CMakeLists.txt
+	run -1 cmake -B out2 -DCMAKE_PREFIX_PATH="$T/moved"
+}
+
+@test "uninstall removes what install created, and nothing else" {
+	[ -z "${SAN:-}" ] || skip "nobody installs what is sanitized"
+	mkdir -p root/usr/local/bin root/usr/local/share/man/man1
+	echo mine >root/usr/local/bin/mine
+	echo mine >root/usr/local/share/man/man1/mine.1
+	make_it install DESTDIR="$T/root"
+	[ -x root/usr/local/bin/ddprun ]
+	[ -s root/usr/local/share/doc/ddprun/docs/security.md ]
+	make_it uninstall DESTDIR="$T/root"
+	[ "$(cd root && find . ! -type d | sort)" = \
+		$'./usr/local/bin/mine\n./usr/local/share/man/man1/mine.1' ]
+	[ -z "$(find root -name 'ddp*')" ]
+}
+
+@test "dist packs the same bytes each time" {
+	git -C "$tree" rev-parse HEAD >/dev/null 2>&1 || skip "not a git repository"
+	local file sum
+	make_it dist
+	file=$(echo "$O"/ddprun-*.tar.gz)
+	sum=$(sha256sum <"$file")
+	make_it dist
+	[ "$(sha256sum <"$file")" = "$sum" ]
+	tar -tzf "$file" >contents
+	grep -q '^ddprun-[0-9.]*/worker-sdk/ddp.h$' contents
+}
+
+# The packages of `make deb`: what each has, what it depends on, and that it runs.
+@test "the Debian packages are complete and run" {
+	command -v dh >/dev/null || skip "no debhelper here"
 	[ -z "${SAN:-}" ] || skip "nobody packs what is sanitized"
-	local package
+	local p file lib
 	make_it deb
-	package=$(echo "$O"/ddprun_*.deb)
-	dpkg-deb --contents "$package" >contents
-	for f in bin/ddprun bin/ddprdzv bin/ddp-plot libexec/ddprun/resnet \
-		libexec/ddprun/get-data lib/libddp.a include/ddp.h \
-		share/ddprun/slurm/one_node.sbatch share/ddprun/slurm/interactive.txt \
-		share/man/man1/ddprun.1 share/man/man1/ddp-plot.1 \
-		share/man/man3/ddp.3; do
-		grep -q " ./usr/$f\$" contents
+	lib=usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+	for p in ddprun libddp0 libddp-dev ddp-trainers; do
+		file=$(echo "$O/deb/${p}_"*.deb)
+		dpkg-deb --extract "$file" root
+		dpkg-deb --extract "$file" "only.$p"
+		[ -s "only.$p/usr/share/doc/$p/copyright" ]
+		dpkg-deb --field "$file" Depends >"$p.depends"
 	done
-	[ "$(dpkg-deb --field "$package" Package)" = ddprun ]
-	dpkg-deb --extract "$package" root
+	for p in bin/ddprun bin/ddprdzv bin/ddprun-check share/man/man1/ddprun.1.gz \
+		share/ddprun/slurm/one_node.sbatch share/doc/ddprun/docs/slurm.md \
+		share/doc/ddprun/third-party/libuv1-dev.txt; do
+		[ -s "only.ddprun/usr/$p" ] || { echo "no $p"; false; }
+	done
+	[ -s only.ddprun/lib/systemd/system/ddprdzv.service ]
+	[ -s "$(echo only.libddp0/"$lib"/libddp.so.0.*)" ]
+	[ -s "only.libddp-dev/$lib/pkgconfig/ddp.pc" ]
+	[ -s only.libddp-dev/usr/share/man/man3/ddp.3.gz ]
+	for p in libexec/ddprun/get-data bin/ddp-plot share/man/man1/ddp-plot.1.gz; do
+		[ -s "only.ddp-trainers/usr/$p" ] || { echo "no $p"; false; }
+	done
+	# each names the libc that its programs need
+	grep -q 'libc6 (>= ' ddprun.depends
+	grep -q 'libc6 (>= ' libddp0.depends
+	grep -q '^libddp0 (= ' libddp-dev.depends
+	[ "$(root/usr/bin/ddprun --nproc-per-node 1 echo hi)" = '[0] hi' ]
+	! command -v lintian >/dev/null || lintian --fail-on error \
+		"$O"/deb/*.changes >lintian.log 2>&1 || { cat lintian.log; false; }
+}
+
+@test "the RPM packages are complete and run" {
+	[ -n "${DDP_TEST_LONG:-}" ] || skip "set DDP_TEST_LONG to build them"
+	command -v rpmbuild >/dev/null || skip "no rpmbuild here"
+	command -v rpm2cpio >/dev/null || skip "no rpm2cpio here"
+	command -v cpio >/dev/null || skip "no cpio here"
+	[ -z "${SAN:-}" ] || skip "nobody packs what is sanitized"
+	local p file
+	make_it rpm
+	for p in ddprun libddp libddp-devel ddp-trainers; do
+		file=$(find "$O/rpm/RPMS" -name "$p-[0-9]*.rpm")
+		[ -s "$file" ]
+		mkdir -p root
+		(cd root && rpm2cpio "$file" | cpio -idm 2>/dev/null)
+	done
+	[ -s root/usr/include/ddp.h ]
 	[ "$(root/usr/bin/ddprun --nproc-per-node 1 echo hi)" = '[0] hi' ]
 }
