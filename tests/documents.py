@@ -48,6 +48,7 @@ SHOWN = [
     ("sdk.md", r"all_reduce #(1532|23) |rank 0 on n07 waits in|"
      r"ddp_reducer_finish: the gradient|ddp_check_replicas: the data"),
     ("ssh.md", r"ddprun --hostfile hosts --host-check"),
+    ("other-systems.md", r"export QEMU_LD_PREFIX"),
     ("testing.md", r"the answers about|static-2, 1 faults: violated"),
     ("when-it-fails.md", r"\$ ddprun"),  # tests/examples.py runs them
     ("trainers.md", r"epoch 2/5:|\{\"step\":1|  +samples 0, 2"),
