@@ -245,6 +245,13 @@ theirs() {
 	has "$out" 'it rejected our key \(from DDP_JOB_KEY'
 	DDP_AUTH=none expect 1 rdzv_client do "$at" a "$round" 0 get k
 	has "$out" 'requires authentication'
+	# in its own job its holder can also pass as a node or a tool (docs/security.md)
+	for role in worker agent tool; do
+		DDP_JOB_KEY=$key expect 0 rdzv_client told $role "$at" a
+		has "$out" "^welcome "
+		DDP_JOB_KEY=$key expect 1 rdzv_client told $role "$at" b
+		[ "$out" = closed ]
+	done
 	# nor does a tool that has nothing
 	DDP_TOKEN=$two expect 77 ddprun status --rdzv-endpoint "$at"
 	DDP_TOKEN=$two expect 77 ddprun dump --rdzv-endpoint "$at" --job a
@@ -337,6 +344,20 @@ theirs() {
 	done
 	signal job TERM
 	finish job 143
+}
+
+@test "a debug log, its folder and the report hold no secret, and only the user reads them" {
+	local run
+	DDP_TOKEN=$one ETCDCTL_PASSWORD=etcd-password DDP_LOG=debug expect 3 ddprun \
+		--standalone --nproc-per-node 1 --log-dir L --tee 3 sh -c '
+		echo $DDP_JOB_KEY >key; echo to the log; exit 3'
+	[ "$(wc -c <key)" = 65 ]
+	for run in L/*; do
+		[ "$(stat -c %a "$run")" = 700 ]
+	done
+	grep -rq 'to the log' L
+	[ -e "$run/attempt_0/report.json" ]
+	! grep -rlF -e "$one" -e etcd-password -e "$(<key)" L program.err
 }
 
 # A core file has all of it.
