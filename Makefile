@@ -406,7 +406,6 @@ $(O)/tests/faults.so: tests/faults/shim.c
 
 tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(bench_clients) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin) $(standin)
 
-# deps first, then a second make that detects what was installed
 # TSan checks libddp's threads. Only workers are built with it: the launcher and the
 # server have one thread, and under TSan libuv does not deliver signals. Other
 # programs are those of a plain build.
@@ -416,7 +415,8 @@ thread_tests := e2e/sdk_async.bats e2e/sdk_misuse.bats e2e/reducer.bats \
 	e2e/fuzz_sdk.bats
 check: deps
 	@$(MAKE) $(all_cores) SAN= O=$(plain) tests
-	@$(MAKE) $(all_cores) $(libs) $(test_programs) $(fuzz_sdk)
+	@$(MAKE) $(all_cores) $(libs) $(test_programs) $(fuzz_sdk) $(O)/tests/test_shm_threads
+	@$(shell setarch -R true 2>/dev/null && echo setarch -R) $(O)/tests/test_shm_threads
 	@O=$(abspath $(plain)) SAN=$(SAN) DDP_TEST_WORKERS=$(abspath $(O))/tests \
 		$(shell setarch -R true 2>/dev/null && echo setarch -R) \
 		sh tests/run $(or $(TESTS),$(thread_tests))
