@@ -85,6 +85,7 @@ enum wire_early {
 	WIRE_HANGS,	     /* it has not exited: it is to be ended */
 	WIRE_LEFT_OUT,	     /* it failed, but its role is optional */
 	WIRE_DIFFERS,	     /* it made another call than most ranks */
+	WIRE_WRONG_DATA,     /* a check of libddp found wrong numbers there */
 };
 
 /* What a rank does, as its agent sees it. */

@@ -11,6 +11,7 @@
 #include "rendezvous/server/job_event.h"
 #include "rendezvous/server/server.h"
 #include "rendezvous/stall/stall.h"
+#include "rendezvous/stall/wrong_data.h"
 
 enum {
 	PATIENCE_MIN_MS = 100,
@@ -205,7 +206,7 @@ static void stall_report_blame(struct hosted_job *h,
 		.local_rank = news->local_rank,
 		.pid = news->pid,
 		.ran_ms = victim->ran_ms,
-		.code = early != WIRE_DIFFERS ? 0
+		.code = early == WIRE_HANGS ? 0
 			: victim->code > 0 ? victim->code : 1,
 		.early = (uint8_t)early,
 	};
@@ -217,8 +218,10 @@ static void stall_report_blame(struct hosted_job *h,
 
 	if (!agent || !agent->node)
 		return;
-	buf_printf(&why, "%s\nso rank %u failed: %.*s", news->why, victim->rank,
-		   (int)(line.len < 300 ? line.len : 300), line.data);
+	buf_printf(&why, "%s\nso rank %u failed", news->why, victim->rank);
+	if (early != WIRE_WRONG_DATA) /* else its cause is the same */
+		buf_printf(&why, ": %.*s",
+			   (int)(line.len < 300 ? line.len : 300), line.data);
 	x.why = SLICE(why.data, why.len);
 	wire_put_exited(&frame, WIRE_EXITED, WIRE_NOTICE, 0, &x);
 	if (!why.failed && !frame.failed &&
@@ -244,6 +247,12 @@ void stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
 		if (news.rank != x.rank)
 			stall_report_blame(agent->hosted, &news, &x,
 					   WIRE_DIFFERS);
+		return;
+	}
+	if (wrong_data_find(&r->stall, x.why, &news)) {
+		if (news.rank != x.rank)
+			stall_report_blame(agent->hosted, &news, &x,
+					   WIRE_WRONG_DATA);
 		return;
 	}
 	if (stall_is_loss(x.why) ||

@@ -57,6 +57,8 @@ char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 		snprintf(how, sizeof(how), "hangs");
 	else if (m->early == WIRE_DIFFERS)
 		snprintf(how, sizeof(how), "made another call than the others");
+	else if (m->early == WIRE_WRONG_DATA)
+		snprintf(how, sizeof(how), "has wrong numbers");
 	else
 		snprintf(how, sizeof(how), "exited with code %d", m->code);
 	if (asprintf(&text, "rank %u (local rank %u) on %.255s, pid %lld, "

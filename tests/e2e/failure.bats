@@ -245,3 +245,18 @@ assert len({x["pid"] for x in a}) == 3, a
 	has "$err" "failed: .*could not start its workers: cannot execute './odd': Exec format error"
 	nothing_left 0
 }
+
+@test "the rank whose data differs from that of the others is the first failure" {
+	local odd
+	mkdir digits
+	t_idx digits 2000 32
+	printf '#!/bin/sh\n[ $RANK = $ODD ] && lr=0.2 || lr=0.1\nexec "$@" --lr $lr\n' >other-rate
+	chmod +x other-rate
+	for odd in 0 1 3; do
+		expect 1 env ODD=$odd ddprun --log-dir logs$odd --nproc-per-node 4 ./other-rate \
+			mnist_mlp --data digits --batch-size 60 --epochs 1 --check-every 4
+		has "$err" "^ddprun: job 'none' failed: rank $odd .* (has wrong numbers|exited with code 1): step 4: .* the data of rank $odd on "
+		has "$(grep -A 3 '"first_failure":' logs$odd/none_*/attempt_0/report.json)" \
+			"\"rank\":[[:space:]]*$odd,"
+	done
+}
