@@ -186,10 +186,10 @@ node() {
 	exec 5<>"/dev/tcp/${server%:*}/${server##*:}"
 	printf 'DDPR\x03\0\0\0' >&5
 	await "$T/server.err" 'version 3'
-	# the older client has what it needs to name both versions, and then the end
-	[ "$(head -c 5 <&5)" = $'DDPR\n' ]
+	# the older client gets the greeting, which names the version, and then the end
+	[ "$(head -c 5 <&5 | od -An -tx1)" = ' 44 44 50 52 0a' ]
 	cat <&5 >rest
-	[ "$(wc -c <rest)" -le 48 ]
+	[ "$(wc -c <rest)" = 51 ]
 	exec 5>&-
 	has "$line" "^ddprdzv: warning: 127.0.0.1:[0-9]+: it speaks version 3 of the protocol, but this ddprdzv version 10: install ddprun [0-9.]+ there"
 	start other python3 -c '
