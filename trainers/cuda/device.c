@@ -159,6 +159,9 @@ static int device_check_index(const struct device_options *o,
 			"the GPU's properties", e);
 	if (r < 0)
 		return r;
+	if (o->precision == PRECISION_FP16)
+		return err_set(e, ERR_USAGE, "--precision fp16: GPUs do not "
+			       "have it yet; use --precision bf16");
 	if (o->precision != PRECISION_FP32 && p->major < 8)
 		return err_set(e, ERR_USAGE,
 			       "--precision %s: %s does not support it "

@@ -82,9 +82,11 @@ static int cpu_start_onednn(struct cpu_device *d, enum precision precision,
 		d->tag = dnnl_nhwc;
 	}
 	d->base.type = bf16 ? TENSOR_BF16 : TENSOR_F32;
-	snprintf(d->base.name, sizeof(d->base.name), "cpu, %d thread%s%s%s%s",
+	d->half = precision == PRECISION_FP16;
+	snprintf(d->base.name, sizeof(d->base.name), "cpu, %d thread%s%s%s%s%s",
 		 d->threads, d->threads == 1 ? "" : "s",
 		 bf16 ? ", bf16 by " : "", bf16 ? by : "",
+		 d->half ? ", fp32 rounded to fp16" : "",
 		 d->direct ? ", direct convolutions" : "");
 	if (d->core >= 0)
 		snprintf(d->base.name + strlen(d->base.name), 24, ", core %d",
@@ -216,6 +218,7 @@ static void cpu_tensor_put(struct device *d, const struct tensor *t,
 			   const float *values)
 {
 	cpu_tensor_convert(cpu_of(d), t, (float *)values, 1);
+	cpu_half_store(cpu_of(d), t);
 }
 
 static void cpu_tensor_get(struct device *d, const struct tensor *t,
@@ -328,12 +331,14 @@ static void cpu_op_forward(struct device *d, struct op *op,
 			   const struct loader *f)
 {
 	cpu_op_of(op)->kind->forward(cpu_of(d), cpu_op_of(op), f);
+	cpu_half_store(cpu_of(d), cpu_op_of(op)->memory.out);
 }
 
 static void cpu_op_backward(struct device *d, struct op *op,
 			    const struct loader *f)
 {
 	cpu_op_of(op)->kind->backward(cpu_of(d), cpu_op_of(op), f);
+	cpu_half_store(cpu_of(d), cpu_op_of(op)->memory.dx);
 }
 
 static void cpu_param_put(struct device *d, const struct op *op, int i,

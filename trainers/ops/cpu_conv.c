@@ -7,10 +7,12 @@
 #include "trainers/ops/cpu.h"
 
 /* A copy of the weights in the layout (and type) that a primitive prefers; if
- * it can use them in place, there is no copy. */
+ * it can use them in place, there is no copy. fp16 always has one, because the
+ * arena's weights are not rounded. */
 struct turned {
 	struct cpu_call reorder; /* .primitive NULL: none */
 	void *copy;
+	size_t bytes;
 	uint64_t generation;
 };
 
@@ -200,13 +202,14 @@ static int conv_bind_weights(struct cpu_device *d, struct conv *c,
 	size_t bytes = dnnl_memory_desc_get_size(want);
 	int r;
 
-	if (dnnl_memory_desc_equal(want, c->weight))
+	if (dnnl_memory_desc_equal(want, c->weight) && !d->half)
 		return cpu_call_arg(d, call, DNNL_ARG_WEIGHTS, want, own, name,
 				    e);
 	t->copy = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 	if (!t->copy)
 		return err_no_memory(e, "layer %s: its weights (%zu bytes)",
 				     name, bytes);
+	t->bytes = bytes;
 	t->generation = 0;
 	r = cpu_reorder_new(d, &t->reorder, c->weight, want, name, e);
 	if (r == 0)
@@ -283,7 +286,9 @@ static int conv_bind_input(struct cpu_device *d, struct conv *c, struct err *e)
 	const struct op_memory *m = &c->op.memory;
 	int r = 0;
 
-	if (dnnl_memory_desc_equal(c->outside, c->op.in))
+	/* the loss may need the input as it is */
+	if (dnnl_memory_desc_equal(c->outside, c->op.in) &&
+	    !(d->half && !m->in->layout))
 		return 0;
 	r = conv_bind_copy(d, c, &c->narrow, m->in->data, 1, &c->in, e);
 	if (r == 0 && m->dx)
@@ -330,11 +335,19 @@ static int conv_bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 	return r;
 }
 
+/* Values of the input's copy, with their padding. */
+static size_t conv_copy_count(const struct conv *c)
+{
+	return dnnl_memory_desc_get_size(c->op.in) / sizeof(float);
+}
+
 static void conv_reorder(struct cpu_device *d, struct turned *t)
 {
 	if (!t->reorder.primitive || t->generation == d->generation)
 		return;
 	cpu_call_run(d, &t->reorder);
+	if (d->half)
+		cpu_half_round(t->bytes / sizeof(float), t->copy);
 	t->generation = d->generation;
 }
 
@@ -346,6 +359,8 @@ static void conv_forward(struct cpu_device *d, struct cpu_op *op,
 	conv_reorder(d, &c->for_forward);
 	if (c->narrow.primitive)
 		cpu_call_run(d, &c->narrow);
+	if (d->half && c->in)
+		cpu_half_round(conv_copy_count(c), c->in);
 	cpu_call_run(d, &c->forward);
 }
 
@@ -355,15 +370,22 @@ static void conv_backward(struct cpu_device *d, struct cpu_op *op,
 	struct conv *c = conv_of(op);
 	struct op_memory *m = &op->memory;
 
-	if (m->dy[1])
+	if (m->dy[1]) {
 		cpu_tensor_add(m->dy[0], m->dy[1]);
+		cpu_half_store(d, m->dy[0]);
+	}
 	cpu_call_run(d, &c->backward_weights);
 	if (c->keep.primitive)
 		cpu_call_run(d, &c->keep);
+	/* cuDNN writes it in the factors' type */
+	if (d->half)
+		cpu_half_round(op->base.param[0].size, m->grad[0]);
 	if (!m->dx)
 		return;
 	conv_reorder(d, &c->for_backward);
 	cpu_call_run(d, &c->backward_data);
+	if (d->half && c->dx)
+		cpu_half_round(conv_copy_count(c), c->dx);
 	if (c->widen.primitive)
 		cpu_call_run(d, &c->widen);
 }

@@ -3,6 +3,11 @@
 
 #include "trainers/ops/cpu.h"
 
+static float loss_gradient_scale(const struct loss_spec *s)
+{
+	return s->scaler ? s->scaler->scale : 1;
+}
+
 /* One sample: its loss, and, if dx is not NULL, the gradient of loss times
  * scale. PyTorch's label smoothing: the target is (1 - smoothing) of the label
  * and smoothing / classes of each class. */
@@ -59,7 +64,7 @@ void cpu_cross_entropy(struct device *d, const struct loss_spec *s,
 {
 	const float *x = y->data;
 	float *dx = dy ? dy->data : NULL;
-	float scale = s->scale / (float)y->n;
+	float scale = s->scale / (float)y->n * loss_gradient_scale(s);
 	double total = 0;
 
 	for (int i = 0; i < y->n; i++, x += y->c) {
@@ -114,7 +119,8 @@ void cpu_mse(struct device *d, const struct loss_spec *s,
 	size_t count = (size_t)y->n * (size_t)y->c;
 	const float *a = y->data, *b = target->data;
 	float *to = dy ? dy->data : NULL, unwanted[MSE_PART];
-	float scale = (float)(2.0 / (double)count * (double)s->scale);
+	float scale = (float)(2.0 / (double)count * (double)s->scale) *
+		      loss_gradient_scale(s);
 	double total = 0;
 
 	for (size_t i = 0; i < count; i += MSE_PART) {

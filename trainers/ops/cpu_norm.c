@@ -275,6 +275,8 @@ static void norm_backward(struct cpu_device *d, struct cpu_op *op,
 	};
 
 	norm_slopes(d, b, &s);
+	if (dz)
+		cpu_half_store(d, m->d_add ? m->d_add : m->dy[0]);
 	for (int c = 0; c < b->channels; c++) {
 		double inv = 1 / sqrt((double)b->var[c] + epsilon);
 

@@ -80,19 +80,26 @@ static void update_sgd_pass(const struct sgd *s, size_t count,
 	}
 }
 
+/* The gradients' factor. */
+static float update_scale(const struct update *u)
+{
+	return u->scaler ? u->scale / u->scaler->scale : u->scale;
+}
+
 static void update_adam(const struct update *u, const struct step_args *n)
 {
 	const struct optimizer *o = &u->how;
-	double t = (double)n->step;
+	double t = (double)(u->scaler ? loss_scaler_updates(u->scaler, n->step)
+				      : n->step);
 	struct adam a = {
 		.b1 = (float)o->beta1, .b2 = (float)o->beta2,
 		.c1 = (float)(1 - o->beta1), .c2 = (float)(1 - o->beta2),
 		.rate = (float)(n->lr / (1 - pow(o->beta1, t))),
 		.root = (float)(1 / sqrt(1 - pow(o->beta2, t))),
 		.eps = (float)o->eps, .decay = (float)o->weight_decay,
-		.scale = u->scale,
+		.scale = update_scale(u),
 	};
-	int plain = o->weight_decay == 0 && u->scale == 1.0f;
+	int plain = o->weight_decay == 0 && a.scale == 1.0f;
 	size_t parts = (u->count + PART - 1) / PART;
 
 #pragma omp parallel for schedule(static) if (parts > 1)
@@ -110,7 +117,7 @@ static void update_sgd(const struct update *u, const struct step_args *n)
 {
 	const struct optimizer *o = &u->how;
 	struct sgd s = {(float)n->lr, (float)o->momentum,
-			(float)o->weight_decay, u->scale, o->nesterov};
+			(float)o->weight_decay, update_scale(u), o->nesterov};
 	size_t parts = (u->count + PART - 1) / PART;
 
 #pragma omp parallel for schedule(static) if (parts > 1)
@@ -122,17 +129,65 @@ static void update_sgd(const struct update *u, const struct step_args *n)
 	}
 }
 
+/* 1 if a value is not finite: its exponent has all bits set. */
+MULTIVERSION
+static int update_has_overflow(size_t count, const float *g)
+{
+	const union {
+		float f;
+		uint32_t u;
+	} *bits = (const void *)g;
+	uint32_t bad = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bad |= (bits[i].u & 0x7f800000) == 0x7f800000;
+	return (int)bad;
+}
+
+/* The index of the last gradient that is not finite; LOSS_SCALER_NOWHERE: there
+ * is none. */
+static uint64_t update_last_overflow(const struct update *u)
+{
+	size_t parts = (u->count + PART - 1) / PART;
+
+	for (size_t k = parts; k-- > 0;) {
+		size_t at = k * PART;
+		size_t n = u->count - at < PART ? u->count - at : PART;
+
+		if (!update_has_overflow(n, u->grad + at))
+			continue;
+		while (isfinite(u->grad[at + n - 1]))
+			n--;
+		return at + n - 1;
+	}
+	return LOSS_SCALER_NOWHERE;
+}
+
+/* 1 if this step is to be skipped. */
+static int update_skips(struct cpu_device *d, const struct update *u)
+{
+	uint64_t at = update_last_overflow(u);
+
+	if (at == LOSS_SCALER_NOWHERE && (!u->loss || isfinite(*u->loss)))
+		return 0;
+	if (loss_scaler_skip(u->scaler, d->args.step, at))
+		d->halted = d->args.step;
+	return 1;
+}
+
 void cpu_update(struct device *device, const struct update *u)
 {
 	struct cpu_device *d = (struct cpu_device *)device;
 
-	if (u->loss && !isfinite(*u->loss) && !d->halted)
+	if (!u->scaler && u->loss && !isfinite(*u->loss) && !d->halted)
 		d->halted = d->args.step;
-	if (d->halted)
+	if (d->halted || (u->scaler && update_skips(d, u)))
 		return;
 	if (u->how.kind == OPTIMIZER_ADAM)
 		update_adam(u, &d->args);
 	else
 		update_sgd(u, &d->args);
+	if (u->scaler)
+		loss_scaler_accept(u->scaler);
 	d->generation++;
 }

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "trainers/data/dataset.h"
+#include "trainers/ops/loss_scaler.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,11 +27,11 @@ extern "C" {
 
 /* Increment with each change of this header: a library with another number is
  * rejected. */
-enum { OPS_VERSION = 6 };
+enum { OPS_VERSION = 7 };
 
 /* ---- Tensors ---- */
 
-enum tensor_type { TENSOR_F32, TENSOR_BF16 };
+enum tensor_type { TENSOR_F32, TENSOR_BF16, TENSOR_F16 };
 
 /* [n][c][h][w] values in device memory. The layout is the device's choice,
  * unless `plain` is set: then it is [n][c][h][w], the layout of a model's input
@@ -178,6 +179,11 @@ struct update {
 	/* If this value is not finite, nothing is updated, now or later;
 	 * ops->halted returns the step. */
 	const float *loss;
+	/* Device memory; NULL: none. Gradients are also divided by its scale.
+	 * If one of them, or the loss, is not finite, nothing is updated in
+	 * this step, and the scale is halved; only when it has become too small
+	 * the device halts. */
+	struct loss_scaler *scaler;
 };
 
 /* ---- Losses ---- */
@@ -192,6 +198,9 @@ struct loss_spec {
 	/* Factor of loss and gradient: 1, or the micro-batch's share of the
 	 * batch, so that micro-batches sum up to the mean. */
 	float scale;
+	/* Device memory; NULL: none. Its scale is a further factor of the
+	 * gradient, not of the loss. */
+	const struct loss_scaler *scaler;
 };
 /* Sums over the samples since the last zero; on the device. */
 struct tally {
@@ -208,13 +217,15 @@ enum precision {
 	PRECISION_TF32, /* cuda: f32, which convolutions round to TF32, 10 bits
 			 * of mantissa, before they multiply; PyTorch's default.
 			 * Linear layers stay f32 */
+	PRECISION_FP16, /* as bf16, but fp16; the caller scales the loss */
 	PRECISIONS
 };
 
-/* "fp32", "bf16", "tf32"; "unknown" for a number of a later version. */
+/* "fp32", "bf16", "tf32", "fp16"; "unknown" for a number of a later version. */
 static inline const char *precision_name(int64_t p)
 {
-	static const char *const names[PRECISIONS] = {"fp32", "bf16", "tf32"};
+	static const char *const names[PRECISIONS] = {"fp32", "bf16", "tf32",
+						 "fp16"};
 
 	return p >= 0 && p < PRECISIONS ? names[p] : "unknown";
 }
@@ -373,7 +384,8 @@ struct ops {
 	void (*scale)(struct device *d, size_t count, float by, float *y);
 	/* With lr and step of the last set_step. */
 	void (*update)(struct device *d, const struct update *u);
-	/* The step whose loss was not finite; 0: none. Waits. */
+	/* The step after which updates ended: its loss was not finite, or the
+	 * scaler's scale became too small; 0: none. Waits. */
 	uint64_t (*halted)(struct device *d);
 	/* 1 if all values of t, or of x[count], are finite. Both wait. */
 	int (*tensor_finite)(struct device *d, const struct tensor *t);

@@ -14,6 +14,7 @@ static const struct ops *const ops = &ops_cpu;
 static struct device *device;
 static struct device *narrow; /* the bf16 device; NULL: this processor has
 			       * none */
+static struct device *half; /* rounds to fp16 */
 static uint32_t chance = 1;
 
 /* -1..1 */
@@ -44,9 +45,12 @@ struct shape {
 	double near;
 };
 
-/* The relative tolerance: bf16 rounds values and weights by up to 2^-9. */
+/* The relative tolerance: bf16 rounds values and weights by up to 2^-9, fp16 by
+ * up to 2^-12. */
 static double near(const struct shape *s)
 {
+	if (device == half)
+		return s->near > 2e-3 ? s->near : 2e-3;
 	return device == narrow ? 1.5e-2 : s->near;
 }
 

@@ -8,6 +8,7 @@
 
 #include "tests/unit/run_case.h"
 #include "tests/unit/trainers/ops/layer_case.h"
+#include "trainers/ops/cpu.h"
 
 /* ---- Cases ---- */
 
@@ -152,6 +153,43 @@ START_TEST(a_layer_in_bf16_is_near_its_formula)
 	ops->enter(device);
 	check_outputs(&shapes[_i]);
 	check_gradients(&shapes[_i]);
+	device = wide;
+}
+END_TEST
+
+static void check_half(const float *v, size_t n)
+{
+	float *rounded = calloc(n, sizeof(*v));
+
+	ck_assert_ptr_nonnull(rounded);
+	memcpy(rounded, v, n * sizeof(*v));
+	cpu_half_round(n, rounded);
+	ck_assert_mem_eq(rounded, v, n * sizeof(*v));
+	free(rounded);
+}
+
+/* What a GPU stores in fp16 consists of numbers of fp16. */
+START_TEST(a_layer_in_fp16_is_near_its_formula)
+{
+	struct device *wide = device;
+	struct layer_case k;
+
+	device = half;
+	ops->enter(device);
+	check_outputs(&shapes[_i]);
+	check_gradients(&shapes[_i]);
+	case_init(&k, &shapes[_i]);
+	run(&k);
+	if (k.out.layout)
+		check_half(k.y, k.outs);
+	if (k.in.layout) {
+		check_half(k.gx, k.ins);
+		if (k.s->add)
+			check_half(k.ga, k.ins);
+	}
+	if (k.s->spec.kind == OP_CONV)
+		check_half(k.gp[0], k.params[0]);
+	case_release(&k);
 	device = wide;
 }
 END_TEST
@@ -341,11 +379,17 @@ int main(void)
 					       .precision = PRECISION_BF16},
 		      &narrow, NULL) < 0)
 		narrow = NULL;
+	if (ops->open(&(struct device_options){.threads = 1,
+					       .core = -1,
+					       .precision = PRECISION_FP16},
+		      &half, NULL) < 0)
+		return 1;
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, a_layer_matches_its_formula_in_double, 0, cases);
 	tcase_add_loop_test(t,
 			a_layers_gradients_match_finite_differences, 0, cases);
 	tcase_add_loop_test(t, a_layer_in_bf16_is_near_its_formula, 0, cases);
+	tcase_add_loop_test(t, a_layer_in_fp16_is_near_its_formula, 0, cases);
 	tcase_add_loop_test(t, a_layer_gives_the_same_result_twice, 0, cases);
 	tcase_add_test(t, running_statistics_match_pytorchs);
 	tcase_add_test(t, synchronised_normalisation_of_two_matches_one);
@@ -356,5 +400,6 @@ int main(void)
 	failed = run_case(t);
 	ops->close(device);
 	ops->close(narrow);
+	ops->close(half);
 	return failed != 0;
 }
