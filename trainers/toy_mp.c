@@ -271,8 +271,9 @@ static int toy_train_epoch(struct toy *t, uint64_t epoch, struct err *e)
 		if (r < 0)
 			return r;
 		sum += (double)p->loss;
-		metrics_step(&t->metrics, args.step, (long)epoch + 1, t->lr,
-			     p->loss);
+		metrics_step(&t->metrics, &(struct metrics_step){
+			.step = args.step, .epoch = (long)epoch + 1,
+			.lr = t->lr, .loss = p->loss});
 		progress_step(&t->progress, i + 1, &p->loss, clock_ns());
 	}
 	seconds = (double)(clock_ns() - start) / 1e9;

@@ -91,23 +91,29 @@ static void metrics_put(struct metrics *m, cJSON *o)
 	cJSON_Delete(o);
 }
 
-void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
-		  float loss)
+void metrics_step(struct metrics *m, const struct metrics_step *v)
 {
+	int64_t step = (int64_t)v->step;
 	cJSON *o;
 
 	if (!m->file)
 		return;
 	o = cJSON_CreateObject();
-	cJSON_AddNumberToObject(o, "step", (double)step);
-	cJSON_AddNumberToObject(o, "epoch", (double)epoch);
-	metrics_add(o, "lr", lr);
-	metrics_add(o, "loss", (double)loss);
+	cJSON_AddNumberToObject(o, "step", (double)v->step);
+	cJSON_AddNumberToObject(o, "epoch", (double)v->epoch);
+	metrics_add(o, "lr", v->lr);
+	if (v->loss_scale > 0) {
+		metrics_add(o, "loss_scale", (double)v->loss_scale);
+		cJSON_AddNumberToObject(o, "skipped", (double)v->skipped);
+	}
+	metrics_add(o, "loss", (double)v->loss);
 	metrics_put(m, o);
 	/* an error is kept, and returned at close */
-	ddp_metrics_scalar(m->events, "loss/step", (double)loss,
-			   (int64_t)step);
-	ddp_metrics_scalar(m->events, "lr", lr, (int64_t)step);
+	ddp_metrics_scalar(m->events, "loss/step", (double)v->loss, step);
+	ddp_metrics_scalar(m->events, "lr", v->lr, step);
+	if (v->loss_scale > 0)
+		ddp_metrics_scalar(m->events, "loss_scale",
+				   (double)v->loss_scale, step);
 }
 
 static void metrics_put_events(struct metrics *m, const struct metrics_epoch *v)

@@ -14,6 +14,15 @@ struct metrics {
 	struct ddp_metrics *events;
 };
 
+struct metrics_step {
+	uint64_t step;
+	long epoch;
+	double lr;
+	float loss;
+	float loss_scale;  /* 0: losses are not scaled */
+	uint64_t skipped;  /* steps without an update so far */
+};
+
 struct metrics_epoch {
 	long epoch;
 	uint64_t step; /* steps done, over all epochs */
@@ -28,9 +37,9 @@ struct metrics_epoch {
 int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 		 struct err *e);
 
-/* {"step":1,"epoch":1,"lr":0.001,"loss":2.30657578} */
-void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
-		  float loss);
+/* {"step":1,"epoch":1,"lr":0.001,"loss":2.30657578}, with
+ * "loss_scale":65536,"skipped":0 before the loss if there is a scale. */
+void metrics_step(struct metrics *m, const struct metrics_step *v);
 
 /* {"epoch":1,"steps":938,"train_loss":..,"test_loss":..,"test_accuracy":..,
  * "seconds":..,"samples_per_second":..}; test_loss and test_accuracy only if

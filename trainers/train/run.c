@@ -344,6 +344,9 @@ static int run_open_model(struct run *run, struct err *e)
 	if (r == 0)
 		r = train_state_init(&run->state, &run->net,
 				     &run->recipe.optimizer, e);
+	if (r == 0 && run->options.precision == PRECISION_FP16)
+		r = train_state_scale_loss(&run->state,
+					   (float)run->options.loss_scale, e);
 	if (r == 0)
 		run_describe(run);
 	return r;
@@ -373,10 +376,13 @@ static void run_on_gradient_ready(void *arg, int layer)
 						   run->reducer_index[layer]);
 }
 
-/* --check-every */
+/* --check-every. With a loss scaler, gradients that are not finite are no
+ * error: the update skips the step (see step.c). Norms are compared between
+ * ranks, which all have the same scale. */
 static int run_check_gradients(struct run *run)
 {
-	int r = ddp_reducer_check_finite(run->reducer, 1);
+	int r = run->state.scaler ? 0
+				  : ddp_reducer_check_finite(run->reducer, 1);
 
 	return r ? r : ddp_reducer_check_norms(run->reducer, OUTLIER);
 }
@@ -543,7 +549,12 @@ int run_set_up(struct run *run, struct err *e)
 		return r;
 	run_print_start(run);
 	r = run_agree(run, run->rank == 0 ? run_begin(run, e) : 0, e);
-	return r < 0 ? r : train_state_share(&run->state, run->world, e);
+	if (r == 0)
+		r = train_state_share(&run->state, run->world, e);
+	if (r == 0)
+		run->scaler = train_state_scaler(&run->state);
+	run->skipped = run->scaler.skipped;
+	return r;
 }
 
 void run_release(struct run *run)

@@ -45,6 +45,8 @@ struct run {
 			       * reducer */
 	float loss_share;      /* factor of each rank's loss: the reducer sums,
 			       * so 1 / world_size with it, else 1 */
+	struct loss_scaler scaler; /* fp16: a copy, as of the last step_loss */
+	uint64_t skipped;          /* its `skipped` as of the last report */
 	int reduce_rc;         /* result of the reducer's calls in this step */
 	struct graph *graph;  /* where the device can capture: the whole step,
 			       * or, with several ranks, the forward and

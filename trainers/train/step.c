@@ -18,7 +18,8 @@ static int step_micro_batch(struct run *run, int n, int of_n, struct err *e)
 {
 	/* each micro-batch's mean counts by its share of the batch */
 	struct loss_spec loss = {run->spec.loss, run->recipe.smoothing,
-				 (float)n / (float)of_n * run->loss_share};
+				 (float)n / (float)of_n * run->loss_share,
+				 run->state.scaler};
 	struct plan *p;
 	int r = net_plan(&run->net, n, NET_TRAIN, &p, e);
 	uint64_t start;
@@ -85,7 +86,7 @@ static void step_update(struct run *run)
 		.how = run->recipe.optimizer, .count = net->arena,
 		.grad = net->gradients, .scale = 1, .param = net->parameters,
 		.moment = {run->state.moment[0], run->state.moment[1]},
-		.loss = net->loss,
+		.loss = net->loss, .scaler = run->state.scaler,
 	};
 
 	run->ops->update(run->device, &u);
@@ -104,6 +105,16 @@ static void step_mark_ready(struct run *run)
 	}
 }
 
+/* 1 if the update will skip this step: an infinite gradient is then no sign of
+ * a faulty rank. Reduced gradients are the same on all ranks. */
+static int step_is_skipped(const struct run *run)
+{
+	const struct net *net = &run->net;
+
+	return run->state.scaler &&
+	       !run->ops->finite(run->device, net->arena, net->gradients);
+}
+
 /* Averages the gradients over the ranks. */
 static int step_reduce(struct run *run, struct err *e)
 {
@@ -113,6 +124,8 @@ static int step_reduce(struct run *run, struct err *e)
 		return step_reduce_staged(run, e);
 	if (r == 0 && run->reducer)
 		r = ddp_reducer_finish(run->reducer);
+	if (r == DDP_ERR_DATA && step_is_skipped(run))
+		return 0;
 	if (r == DDP_ERR_DATA) /* of --check-every; the same on all ranks */
 		return run_agree(run, err_set(e, ERR_DATA, "step %lld: %s",
 					      (long long)run->state.position
@@ -274,6 +287,45 @@ static int step_diverged(struct run *run, uint64_t halted, uint64_t first,
 				       ? ERR_DATA : 0, e);
 }
 
+/* The parameter that value `at` of an arena belongs to. */
+static const char *step_param_name(const struct run *run, uint64_t at)
+{
+	for (int i = 0; i < run->net.param_count; i++) {
+		const struct net_param *p = &run->net.param[i];
+
+		if (at >= p->at && at < p->at + p->size)
+			return p->name;
+	}
+	return NULL;
+}
+
+/* Collective; as step_diverged, for the scale, which is the same on all
+ * ranks. */
+static int step_scale_fell(struct run *run, uint64_t halted, uint64_t first,
+			   struct err *e)
+{
+	const struct loss_scaler *s = &run->scaler;
+	uint64_t back = (uint64_t)run->state.position.step - halted;
+	const char *layer = step_find_layer(run, first, back);
+	const char *param = step_param_name(run, s->last_at);
+	int32_t who = layer ? run->rank : INT32_MAX;
+	int r = ddp_all_reduce(run->world, &who, &who, 1, DDP_I32, DDP_MIN);
+
+	if (r < 0)
+		return run_from_ddp(r, e);
+	err_set(e, ERR_DATA, "step %llu: the loss scale of --precision fp16 "
+		"fell to %g, because the gradients of %llu steps in a row were "
+		"not finite: training has diverged, first in %s%s; use "
+		"--precision bf16 or fp32, or a --lr smaller than %g",
+		(unsigned long long)halted, (double)s->scale,
+		(unsigned long long)s->in_a_row,
+		layer ? "the weights or the output of layer " :
+		param ? "the gradient of " : "the loss",
+		layer ? layer : param ? param : "", run->recipe.lr);
+	return run_agree(run, run->rank == (who == INT32_MAX ? 0 : who)
+				       ? ERR_DATA : 0, e);
+}
+
 int step_loss(struct run *run, uint64_t first, float *loss, struct err *e)
 {
 	uint64_t halted;
@@ -282,6 +334,11 @@ int step_loss(struct run *run, uint64_t first, float *loss, struct err *e)
 	run->ops->get(run->device, loss, run->net.loss, sizeof(*loss));
 	if (r < 0)
 		return r;
+	run->scaler = train_state_scaler(&run->state);
 	halted = run->ops->halted(run->device);
-	return halted ? step_diverged(run, halted, first, *loss, e) : 0;
+	if (!halted)
+		return 0;
+	return run->state.scaler
+		       ? step_scale_fell(run, halted, first, e)
+		       : step_diverged(run, halted, first, *loss, e);
 }

@@ -12,9 +12,10 @@
 int step_run(struct run *run, uint64_t first, struct err *e);
 
 /* Waits for all queued work and sets *loss to the loss of the last step, over
- * all ranks; `first` is that step's. ERR_DATA: the loss of some step was not
- * finite (no parameters were updated since); the text names that step and the
- * first layer with such a value. Collective. */
+ * all ranks, and run->scaler; `first` is that step's. Collective. ERR_DATA: the
+ * loss of some step was not finite, or with --precision fp16 the gradients of
+ * several in a row, until the scale was too small (no parameters were updated
+ * since); the text names that step and the first layer with such a value. */
 int step_loss(struct run *run, uint64_t first, float *loss, struct err *e);
 
 /* Frees the captured graph. */

@@ -128,15 +128,37 @@ static int train_read_loss(struct run *run, uint64_t first, float *loss,
 	return *seen ? step_loss(run, first, loss, e) : 0;
 }
 
+/* Prints the steps without an update since the last call. */
+static void train_report_skipped(struct run *run)
+{
+	const struct loss_scaler *s = &run->scaler;
+	uint64_t n = s->skipped - run->skipped;
+
+	if (n)
+		progress_print(&run->progress,
+			       "fp16: skipped %llu step%s, the last of them "
+			       "step %llu: the gradients were not finite; the "
+			       "loss scale is now %g",
+			       (unsigned long long)n, n == 1 ? "" : "s",
+			       (unsigned long long)s->last_step,
+			       (double)s->scale);
+	run->skipped = s->skipped;
+}
+
 static void train_report_step(struct run *run, uint64_t step_of_epoch,
 			      float loss)
 {
 	const struct train_position *at = &run->state.position;
+	struct metrics_step line = {
+		.step = (uint64_t)at->step, .epoch = (long)at->epoch + 1,
+		.lr = schedule_lr(&run->schedule, run_done(run) - 1),
+		.loss = loss, .loss_scale = run->scaler.scale,
+		.skipped = run->scaler.skipped,
+	};
 
 	if (!run->options.log_every || at->step % run->options.log_every == 0)
-		metrics_step(
-			&run->metrics, (uint64_t)at->step, (long)at->epoch + 1,
-			schedule_lr(&run->schedule, run_done(run) - 1), loss);
+		metrics_step(&run->metrics, &line);
+	train_report_skipped(run);
 	progress_step(&run->progress, step_of_epoch, &loss, clock_ns());
 }
 
@@ -242,7 +264,7 @@ static const char *train_pace_text(const struct run *run, double rate,
 {
 	double input = (double)run->input_ns / 1e9;
 	double steps = (double)(run->steps ? run->steps : 1);
-	char a_rank[32] = "", n[32], share[32] = "";
+	char a_rank[32] = "", n[32], share[32] = "", scale[32] = "";
 
 	if (run->world_size > 1)
 		snprintf(a_rank, sizeof(a_rank), ", %s samples/s a rank",
@@ -250,8 +272,11 @@ static const char *train_pace_text(const struct run *run, double rate,
 	if (!strcmp(run->ops->kind, "cpu"))
 		snprintf(share, sizeof(share), ", input %.1f %%",
 			 100 * input / run->seconds);
-	snprintf(out, size, "%.2f ms a step%s%s", 1e3 * run->seconds / steps,
-		 a_rank, share);
+	if (run->state.scaler)
+		snprintf(scale, sizeof(scale), ", loss scale %g",
+			 (double)run->scaler.scale);
+	snprintf(out, size, "%.2f ms a step%s%s%s", 1e3 * run->seconds / steps,
+		 a_rank, share, scale);
 	return out;
 }
 

@@ -10,7 +10,7 @@
 
 #include "worker-sdk/ddp.h"
 
-enum { SECTIONS = 6, FIXED = 2 };
+enum { SECTIONS = 7, FIXED = 2 };
 
 int train_state_init(struct train_state *s, struct net *net,
 		     const struct optimizer *optimizer, struct err *e)
@@ -30,10 +30,34 @@ int train_state_init(struct train_state *s, struct net *net,
 	return r;
 }
 
+int train_state_scale_loss(struct train_state *s, float scale, struct err *e)
+{
+	struct loss_scaler first = loss_scaler_new(scale);
+	const struct net *net = s->net;
+	void *p;
+	int r = net->ops->alloc(net->device, sizeof(first), &p, e);
+
+	if (r < 0)
+		return r;
+	s->scaler = p;
+	net->ops->put(net->device, p, &first, sizeof(first));
+	return 0;
+}
+
+struct loss_scaler train_state_scaler(const struct train_state *s)
+{
+	struct loss_scaler now = {.scale = 0};
+
+	if (s->scaler)
+		s->net->ops->get(s->net->device, &now, s->scaler, sizeof(now));
+	return now;
+}
+
 void train_state_release(struct train_state *s)
 {
 	if (!s->net)
 		return;
+	s->net->ops->free(s->net->device, s->scaler);
 	for (int i = 0; i < 2; i++)
 		s->net->ops->free(s->net->device, s->moment[i]);
 	memset(s, 0, sizeof(*s));
@@ -43,6 +67,7 @@ void train_state_release(struct train_state *s)
 struct image {
 	struct train_position position;
 	struct train_about about;
+	struct loss_scaler scaler;
 	float *values; /* parameters, moments, running statistics */
 	struct ddp_section section[SECTIONS];
 	int count;
@@ -80,6 +105,11 @@ static int train_image_init(struct image *m, const struct train_state *s,
 	if (buffers)
 		m->section[m->count++] = (struct ddp_section){
 			"buffers", p, buffers * sizeof(*p)};
+	/* the last one; not counted where there is no scaler */
+	m->scaler = train_state_scaler(s);
+	m->section[m->count] = (struct ddp_section){
+		"loss scaler", &m->scaler, sizeof(m->scaler)};
+	m->count += s->scaler != NULL;
 	return 0;
 }
 
@@ -97,12 +127,19 @@ static void train_image_copy(struct train_state *s, struct image *m, int into)
 		else
 			net_get(s->net, arena[i], m->section[k++].data);
 	}
-	if (k == m->count)
+	if (net_buffer_count(s->net)) {
+		if (into)
+			net_put_buffers(s->net, m->section[k++].data);
+		else
+			net_get_buffers(s->net, m->section[k++].data);
+	}
+	if (k == m->count || !s->scaler)
 		return;
 	if (into)
-		net_put_buffers(s->net, m->section[k].data);
+		s->net->ops->put(s->net->device, s->scaler, &m->scaler,
+				 sizeof(m->scaler));
 	else
-		net_get_buffers(s->net, m->section[k].data);
+		m->scaler = train_state_scaler(s);
 }
 
 int train_state_save(struct train_state *s, const char *path, struct err *e)
@@ -142,22 +179,36 @@ static int train_state_check_position(const struct train_state *s,
 	return 0;
 }
 
+/* Reads the file into m. It may have been written by a run with another
+ * precision, so with a scaler where m has none, or without. */
+static int train_image_read(struct image *m, const struct train_state *s,
+			    const char *path, struct err *e)
+{
+	char kind[MODEL_KIND_MAX];
+	int r = ddp_checkpoint_load(path, model_kind(s->net->spec, kind),
+				    m->section, m->count);
+
+	if (r < 0)
+		err_set(e, r, "%s", ddp_last_error());
+	if (r == ERR_DATA &&
+	    ddp_checkpoint_load(path, kind, m->section,
+				m->count + (s->scaler ? -1 : 1)) == 0)
+		return 0;
+	return r;
+}
+
 int train_state_load(struct train_state *s, const char *path, uint64_t samples,
 		     struct train_about *was, struct err *e)
 {
-	char kind[MODEL_KIND_MAX];
 	struct image m;
 	int r = train_image_init(&m, s, e);
 
 	if (r < 0)
 		return r;
-	r = ddp_checkpoint_load(path, model_kind(s->net->spec, kind), m.section,
-				m.count);
+	r = train_image_read(&m, s, path, e);
 	if (r == 0)
 		r = train_state_check_position(s, &m.position, path, samples,
 					       e);
-	else if (r != -ENOENT)
-		err_set(e, r, "%s", ddp_last_error());
 	if (r == 0) {
 		train_image_copy(s, &m, 1);
 		s->position = m.position;

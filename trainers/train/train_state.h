@@ -38,6 +38,8 @@ struct train_about {
 struct train_state {
 	struct net *net; /* borrowed */
 	float *moment[2]; /* [arena] each, the optimizer's; NULL: it has none */
+	struct loss_scaler *scaler; /* on the device; NULL: losses are not
+				     * scaled */
 	enum optimizer_kind optimizer;
 	struct train_position position;
 	struct train_about about; /* this run's */
@@ -47,13 +49,18 @@ struct train_state {
  * after an error. */
 int train_state_init(struct train_state *s, struct net *net,
 		     const struct optimizer *optimizer, struct err *e);
+/* Makes s->scaler, which begins with this scale. */
+int train_state_scale_loss(struct train_state *s, float scale, struct err *e);
+/* Reads it from the device; all zero if there is none. Waits. */
+struct loss_scaler train_state_scaler(const struct train_state *s);
 void train_state_release(struct train_state *s);
 
 /* Writes the checkpoint at path, whole or not at all. Errors are libddp's. */
 int train_state_save(struct train_state *s, const char *path, struct err *e);
 
 /* Reads the checkpoint at path. Its seed must equal s->position.seed; an epoch
- * has `samples` samples. Sets *was to the description of the run that wrote it.
+ * has `samples` samples. If only one of the two has a scaler, the file's is
+ * ignored, or s's stays. Sets *was to the description of the run that wrote it.
  * Returns 1, 0 if the file does not exist, or an error, which leaves s
  * unchanged. */
 int train_state_load(struct train_state *s, const char *path, uint64_t samples,

@@ -63,8 +63,12 @@ const struct option_spec trainer_option_table[] = {
 	{"sync-bn", 0, OPTION_FLAG, AT(sync_bn), GIVEN(sync_bn), 0, 0, NULL,
 	 NULL, "batch normalisation with the statistics of all ranks"},
 	{"precision", 0, OPTION_STRING, AT(precision_text), 0, 0, 0,
-	 "fp32|tf32|bf16", NULL,
+	 "fp32|tf32|bf16|fp16", NULL,
 	 "type of activations and products; weights stay fp32"},
+	{"loss-scale", 0, OPTION_INT, AT(loss_scale), GIVEN(loss_scale), 1,
+	 1 << 30, "N", NULL,
+	 "fp16: what the gradients are multiplied by at first, a power of 2; "
+	 "adapts itself"},
 	{"deterministic", 0, OPTION_FLAG, AT(deterministic), 0, 0, 0, NULL,
 	 NULL, "fail if an operation can only be computed in an order that "
 	 "varies, which a GPU may have; default: report it once"},
@@ -215,8 +219,15 @@ static int trainer_options_check_precision(struct trainer_options *o,
 
 	if (p < 0)
 		return err_set(e, ERR_USAGE, "--precision '%s': give fp32, "
-			       "tf32 or bf16", o->precision_text);
+			       "tf32, bf16 or fp16", o->precision_text);
 	o->precision = (enum precision)p;
+	if (o->given.loss_scale && o->precision != PRECISION_FP16)
+		return err_set(e, ERR_USAGE, "--loss-scale only applies to "
+			       "--precision fp16: other types do not need it");
+	if (o->loss_scale & (o->loss_scale - 1))
+		return err_set(e, ERR_USAGE, "--loss-scale %ld is not a power "
+			       "of 2, and would round the gradients",
+			       o->loss_scale);
 	return 0;
 }
 

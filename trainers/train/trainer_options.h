@@ -24,7 +24,7 @@ enum trainer_feature {
 struct trainer_given {
 	int epochs, steps, lr, momentum, nesterov, weight_decay, warmup;
 	int arch, stem, synthetic, image_size, sync_bn, smoothing, no_augment;
-	int save_images, recipe, keep, conv;
+	int save_images, recipe, keep, conv, loss_scale;
 };
 
 struct trainer_options {
@@ -48,6 +48,7 @@ struct trainer_options {
 	int sync_bn;
 	enum precision precision;
 	const char *precision_text;
+	long loss_scale; /* fp16: the first one */
 	int deterministic;
 	int direct;
 	const char *conv;
@@ -89,7 +90,8 @@ int trainer_options_parse_only(const struct option_spec *table, void *o,
 #define TRAINER_OPTIONS_INIT                                           \
 	.device = "auto", .accumulate = 1, .eval_every = 1, .keep = 1, \
 	.lr_scale = "none", .precision_text = "fp32", .conv = "auto",  \
-	.image_size = 32, .arch = "resnet18", .stem = "torchvision"
+	.image_size = 32, .arch = "resnet18", .stem = "torchvision",   \
+	.loss_scale = LOSS_SCALE_FIRST
 
 /* Prints the first lines of --help. */
 void trainer_options_usage(const char *name, const char *about);

@@ -223,6 +223,8 @@ START_TEST(changes_are_reported)
 	now = was;
 	now.precision = PRECISION_TF32;
 	changes(&now, "--precision tf32 instead of fp32");
+	now.precision = PRECISION_FP16;
+	changes(&now, "--precision fp16 instead of fp32");
 	now.precision = PRECISIONS; /* a later version's */
 	changes(&now, "--precision unknown instead of fp32");
 	now = was;

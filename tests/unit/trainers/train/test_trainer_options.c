@@ -56,6 +56,11 @@ START_TEST(every_option_is_printed)
 	ck_assert_int_eq(parse(0, "--precision tf32 --deterministic"), 0);
 	ck_assert_int_eq(o.precision, PRECISION_TF32);
 	ck_assert_int_eq(o.deterministic, 1);
+	ck_assert_int_eq(parse(0, "--precision fp16"), 0);
+	ck_assert_int_eq(o.precision, PRECISION_FP16);
+	ck_assert_int_eq(o.loss_scale, 65536);
+	ck_assert_int_eq(parse(0, "--precision fp16 --loss-scale 8"), 0);
+	ck_assert_int_eq(o.loss_scale, 8);
 	ck_assert_int_eq(parse(0, ""), 0);
 	ck_assert_int_eq(o.direct, 0);
 	ck_assert_int_eq(o.keep, 1);
@@ -113,8 +118,12 @@ START_TEST(contradictions_are_refused)
 	refused(0, "--keep 3", "--keep needs --checkpoint");
 	refused(ALL, "--image-size 32", "only applies to --synthetic");
 	refused(ALL, "--synthetic --data x", "contradict each other");
-	refused(0, "--precision fp16",
-		"--precision 'fp16': give fp32, tf32 or bf16");
+	refused(0, "--precision fp8",
+		"--precision 'fp8': give fp32, tf32, bf16 or fp16");
+	refused(0, "--loss-scale 8", "--loss-scale only applies to --precision "
+		"fp16: other types do not need it");
+	refused(0, "--precision fp16 --loss-scale 24",
+		"--loss-scale 24 is not a power of 2");
 	refused(ALL, "--conv fft", "'fft' is neither auto nor direct");
 	refused(0, "--checkpoint= --epochs 1", "--checkpoint: the name is");
 	refused(0, "--log-dir=", "--log-dir: the name is empty");
