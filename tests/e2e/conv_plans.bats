@@ -13,7 +13,7 @@ setup_file() {
 	local status=0
 	# cuDNN's heuristics and cuBLASLt lose memory in each query
 	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 "$O/gpu/conv_plans" \
-		"$devices"/{a100,h100,h200,b200}.json bf16 tf32 fp32 \
+		"$devices"/{a100,h100,h200,b200}.json bf16 fp16 tf32 fp32 \
 		>"$BATS_FILE_TMPDIR/plans" || status=$?
 	echo $status >"$BATS_FILE_TMPDIR/status"
 }
@@ -27,7 +27,7 @@ setup() {
 plans() { # DEVICE: every convolution has a plan at each precision
 	local precision
 	[ "$(<"$BATS_FILE_TMPDIR/status")" != 77 ] || skip "$(<"$BATS_FILE_TMPDIR/plans")"
-	for precision in bf16 tf32 fp32; do
+	for precision in bf16 fp16 tf32 fp32; do
 		out=$(awk -v of="# $devices/$1.json $precision" \
 			'/^# .*json / {show = $0 == of} show' "$BATS_FILE_TMPDIR/plans")
 		has "$out" '^# 58 shapes, 172 passes, 0 without a plan'

@@ -67,7 +67,7 @@ same() { # PART: what gpu_ops compares
 	same '1000 classes' # more than a byte counts
 }
 
-@test "the CUDA code built for the host computes convolutions, f32 and bf16" {
+@test "the CUDA code built for the host computes convolutions, f32, bf16 and fp16" {
 	host_twin
 	same 'conv, odd'
 }
@@ -79,7 +79,7 @@ same() { # PART: what gpu_ops compares
 
 # The engines of the stand-in (on_host_graph.cc) that are faster than the right one
 # are refused: they vary, are coarse, need too much memory, cannot be built, or cannot
-# be recorded. 8 is fastest for bf16, and TF32 for f32, where 9 is.
+# be recorded. 8 is fastest for bf16 and fp16, and TF32 for f32, where 9 is.
 @test "a convolution is measured once, and its fastest deterministic plan is kept" {
 	host_twin
 	unset DDP_CUDNN_SEARCH
@@ -88,13 +88,14 @@ same() { # PART: what gpu_ops compares
 	local file=$T/plans/conv-CUDA_on_the_host_sm_90__1_SMs-*.plans
 	cp $file first
 	[ "$(grep '^bf16 ' first | cut -f 2 | uniq -c | tr -s ' ')" = ' 8 eng8 2=80' ]
+	[ "$(grep '^fp16 ' first | cut -f 2 | uniq -c | tr -s ' ')" = ' 8 eng8 2=80' ]
 	[ "$(grep '^f32 ' first | cut -f 2 | uniq -c | tr -s ' ')" = ' 8 eng9 2=90' ]
 	# later runs use it, whatever would be measured now
 	ON_HOST_FAST=7 same 'conv, odd'
 	cmp $file first
 	# unless they are to search
 	DDP_CUDNN_SEARCH=1 ON_HOST_FAST=7 same 'conv, odd'
-	[ "$(cut -f 2 -s $file | uniq -c | tr -s ' ')" = ' 16 eng7 2=70' ]
+	[ "$(cut -f 2 -s $file | uniq -c | tr -s ' ')" = ' 24 eng7 2=70' ]
 }
 
 @test "without measuring, cuDNN's first deterministic plan is used, and no file made" {
@@ -178,6 +179,7 @@ same() { # PART: what gpu_ops compares
 	host_twin
 	expect 0 "$O/gpu/gpu_reference" cuda
 	has "$out" '^bf16 norm 16 x 8 @ 1, add, relu$'
+	has "$out" '^fp16 norm 16 x 8 @ 1, add, relu$'
 	has "$out" '^ok$'
 }
 

@@ -1,5 +1,5 @@
-/* conv_plans.c: conv_plans DEVICE.json... [fp32|tf32|bf16...] [BATCH]: lets
- * cuDNN plan every convolution of ResNet-18 to 152, for images of 32 and 224,
+/* conv_plans.c: conv_plans DEVICE.json... [fp32|tf32|bf16|fp16...] [BATCH]:
+ * lets cuDNN plan every convolution of ResNet-18 to 152, of 32 and 224 pixels,
  * on GPUs that are only described; no driver is needed. For each device and
  * each precision (bf16) it prints both, then a line for each pass of each
  * shape: the engine, its workspace, and how many configurations there are.
@@ -113,7 +113,8 @@ static int plan_device(const char *path, enum precision precision, int batch)
 
 int main(int argc, char **argv)
 {
-	int wanted[3], precisions = 0, batch = 0, worst = 0, devices = 1;
+	int wanted[PRECISIONS], precisions = 0, batch = 0, worst = 0;
+	int devices = 1;
 
 	while (devices < argc && is_device(argv[devices]))
 		devices++;
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
 
 		if (p < 0 && i == argc - 1 && (batch = atoi(argv[i])))
 			break;
-		if (p < 0 || precisions == 3)
+		if (p < 0 || precisions == PRECISIONS)
 			devices = 1;
 		else
 			wanted[precisions++] = p;
@@ -131,7 +132,7 @@ int main(int argc, char **argv)
 		wanted[precisions++] = PRECISION_BF16;
 	if (devices == 1) {
 		fprintf(stderr, "usage: conv_plans DEVICE.json... "
-			"[fp32|tf32|bf16...] [BATCH]\n");
+			"[fp32|tf32|bf16|fp16...] [BATCH]\n");
 		return 2;
 	}
 	keep_compiler();

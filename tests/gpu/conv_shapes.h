@@ -77,13 +77,17 @@ static struct conv_shape shape_of(const struct op_spec *op, struct size in,
 				  enum precision precision)
 {
 	int bf16 = precision == PRECISION_BF16;
-	enum tensor_type type = bf16 ? TENSOR_BF16 : TENSOR_F32;
+	int fp16 = precision == PRECISION_FP16;
+	enum tensor_type type = bf16   ? TENSOR_BF16
+				: fp16 ? TENSOR_F16
+				       : TENSOR_F32;
 
 	return (struct conv_shape){
 		.n = n, .c = layout_channels(in.c, type), .h = in.side,
 		.w = in.side, .k = layout_channels(out.c, type),
 		.kernel = op->kernel, .stride = op->stride, .pad = op->pad,
 		.out_h = out.side, .out_w = out.side, .bf16 = bf16,
+		.fp16 = fp16,
 		.tf32 = precision == PRECISION_TF32};
 }
 

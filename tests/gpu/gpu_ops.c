@@ -1,8 +1,8 @@
-/* gpu_ops.c: gpu_ops TWIN [PART]: compares each operation of a twin, in f32 and
- * bf16, with the cpu's, then whole steps of ResNets, then recorded steps with
- * plain ones. TWIN is cuda, or cpu, which checks this program. Prints a line
- * for each model with the largest difference; exits with 1 if one is too large.
- */
+/* gpu_ops.c: gpu_ops TWIN [PART]: compares each operation of a twin, in f32,
+ * bf16 and fp16 with a scaled loss, with the cpu's, then whole steps of
+ * ResNets, then recorded steps with plain ones. TWIN is cuda, or cpu, which
+ * checks this program. Prints a line for each model with the largest
+ * difference; exits with 1 if one is too large. */
 #include <math.h>
 
 #include "tests/gpu/nets.h"
@@ -283,20 +283,32 @@ static void write_state(struct bed *b, const struct state *s)
 	bed_wait(b);
 }
 
+/* The first of these steps are skipped: the scale is too large. */
+static void scale_too_much(struct bed *b)
+{
+	if (b->scaler)
+		bed_scale_loss(b, 0x1p28f);
+}
+
 /* Three plain steps, and three by a graph from the same state, must give the
  * same bits. */
 static void check_graph(struct bed *b, const char *name,
 			const struct loss_spec *loss)
 {
 	struct state start = read_state(b), plain, recorded;
+	struct loss_scaler scaler = {.scale = 0}, again;
 	struct graph *g = NULL;
 	struct err e = ERR_INIT;
 
+	scale_too_much(b);
 	for (uint64_t step = 1; step <= 3; step++) {
 		bed_set_step(b, step, 0.01 * (double)step);
 		bed_step(b, loss, &sgd);
 	}
 	plain = read_state(b);
+	if (b->scaler)
+		scaler = bed_scaler(b);
+	scale_too_much(b);
 	write_state(b, &start);
 	for (uint64_t step = 1; step <= 3; step++) {
 		int first = !g;
@@ -315,6 +327,14 @@ static void check_graph(struct bed *b, const char *name,
 		printf("%s: a recorded step is not the plain one (off by %g)\n",
 		       name, distance(recorded.values, plain.values, plain.n));
 		failed = 1;
+	}
+	if (b->scaler) {
+		again = bed_scaler(b);
+		if (memcmp(&scaler, &again, sizeof(again))) {
+			printf("%s: a recorded step scales another way\n",
+			       name);
+			failed = 1;
+		}
 	}
 	b->ops->graph_free(b->d, g);
 	free(start.values);
@@ -338,12 +358,12 @@ static void on_note(const char *line)
 }
 
 /* sync: sums over all ranks. There is only one, so that changes nothing. */
-static struct device *open_device(const struct ops *ops, int bf16, int sync)
+static struct device *open_device(const struct ops *ops,
+				  enum precision precision, int sync)
 {
 	struct device_options o = {.threads = 2,
 				   .core = -1,
-				   .precision = bf16 ? PRECISION_BF16
-						     : PRECISION_FP32,
+				   .precision = precision,
 				   .cache = getenv("DDP_CACHE"),
 				   .note = on_note};
 	struct device *d;
@@ -357,11 +377,14 @@ static struct device *open_device(const struct ops *ops, int bf16, int sync)
 }
 
 static void compare(const struct ops *ops, const struct model_spec *spec,
-		    const char *name, int n, int augment, int bf16, int sync,
-		    double limit)
+		    const char *name, int n, int augment,
+		    enum precision precision, int sync, double limit)
 {
-	struct device *here = open_device(&ops_cpu, 0, 0);
-	struct device *there = open_device(ops, bf16, sync);
+	int fp16 = precision == PRECISION_FP16;
+	/* the cpu rounds to fp16 in the same places */
+	struct device *here = open_device(
+		&ops_cpu, fp16 ? precision : PRECISION_FP32, 0);
+	struct device *there = open_device(ops, precision, sync);
 	struct images images = images_new(&spec->input, SAMPLES);
 	struct loss_spec loss = {spec->loss,
 				 spec->loss == LOSS_MSE ? 0 : 0.1f, 1};
@@ -371,15 +394,20 @@ static void compare(const struct ops *ops, const struct model_spec *spec,
 	bed_init(&a, there, spec, &images, n, augment);
 	bed_init(&b, here, spec, &images, n, augment);
 	give_same(&a, &b);
+	if (fp16) {
+		bed_scale_loss(&a, 1024);
+		bed_scale_loss(&b, 1024);
+	}
 	compare_step(&v, &a, &b, 1, &loss, &sgd);
 	/* after one step both differ by rounding errors: make them equal */
 	give_same(&a, &b);
-	if (!bf16)
+	if (precision != PRECISION_BF16)
 		compare_step(&v, &a, &b, 2, &loss, &adam);
 	give_same(&a, &b);
 	compare_evaluation(&v, &a, &b, &loss);
 	check_graph(&a, name, &loss);
-	printf("%-28s %s%s %.2e of %.0e, %s%s\n", name, bf16 ? "bf16" : "f32 ",
+	printf("%-28s %s%s %.2e of %.0e, %s%s\n", name,
+	       precision == PRECISION_FP32 ? "f32 " : precision_name(precision),
 	       sync ? " sync" : "", v.most, v.limit, v.where,
 	       v.most <= v.limit ? "" : " FAILED");
 	if (!(v.most <= v.limit))
@@ -392,8 +420,11 @@ static void compare(const struct ops *ops, const struct model_spec *spec,
 }
 
 static void compare_model(const struct ops *ops, const struct model *m,
-			  int bf16)
+			  enum precision precision)
 {
+	static const double limits[PRECISIONS] = {
+		[PRECISION_FP32] = 2e-4, [PRECISION_BF16] = 0.12,
+		[PRECISION_FP16] = 5e-3};
 	struct model_spec spec = {
 		.name = m->name, .loss = m->loss, .layers = m->layers,
 		.init = INIT_TORCH,
@@ -413,8 +444,8 @@ static void compare_model(const struct ops *ops, const struct model *m,
 		spec.layer_count++;
 	}
 	for (int sync = 0; sync <= norm; sync++)
-		compare(ops, &spec, m->name, m->n, m->augment, bf16, sync,
-			bf16 ? 0.12 : 2e-4);
+		compare(ops, &spec, m->name, m->n, m->augment, precision, sync,
+			limits[precision]);
 }
 
 static const struct {
@@ -427,8 +458,12 @@ static const struct {
 	{"resnet50 torchvision 64", "resnet50", "torchvision", 64},
 };
 
-static void compare_resnet(const struct ops *ops, int i, int bf16)
+static void compare_resnet(const struct ops *ops, int i,
+			   enum precision precision)
 {
+	static const double limits[PRECISIONS] = {
+		[PRECISION_FP32] = 5e-3, [PRECISION_BF16] = 1,
+		[PRECISION_FP16] = 0.5};
 	int side = resnets[i].side;
 	struct image_shape s = {3, side, side, 10, {0.5f, 0.5f, 0.5f},
 				{0.25f, 0.25f, 0.25f}};
@@ -436,8 +471,8 @@ static void compare_resnet(const struct ops *ops, int i, int bf16)
 	struct err e = ERR_INIT;
 
 	must(resnet_init(&r, resnets[i].arch, resnets[i].stem, &s, &e), &e);
-	compare(ops, &r.spec, resnets[i].name, 8, side > 8, bf16, 0,
-		bf16 ? 1 : 5e-3);
+	compare(ops, &r.spec, resnets[i].name, 8, side > 8, precision, 0,
+		limits[precision]);
 	resnet_release(&r);
 }
 
@@ -516,20 +551,22 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	const struct ops *ops = ops_find(argc > 1 ? argv[1] : "cuda", &e);
 	const char *part = argc > 2 ? argv[2] : "";
-	/* f32 only on the cpu twin, which can check this program anywhere */
-	int precisions = ops && strcmp(ops->kind, "cpu") ? 2 : 1;
+	static const enum precision precisions[] = {
+		PRECISION_FP32, PRECISION_FP16, PRECISION_BF16};
+	/* no bf16 on the cpu twin, which can check this program anywhere */
+	int count = ops && strcmp(ops->kind, "cpu") ? 3 : 2;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!ops)
 		DIE("%s", e.text);
-	for (int bf16 = 0; bf16 < precisions; bf16++) {
+	for (int k = 0; k < count; k++) {
 		for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
 			if (strstr(models[i].name, part))
-				compare_model(ops, &models[i], bf16);
+				compare_model(ops, &models[i], precisions[k]);
 		for (int i = 0; i < (int)(sizeof(resnets) / sizeof(*resnets));
 		     i++)
 			if (strstr(resnets[i].name, part))
-				compare_resnet(ops, i, bf16);
+				compare_resnet(ops, i, precisions[k]);
 	}
 	if (strcmp(ops->kind, "cpu") && strstr("limit", part))
 		check_limit(ops);

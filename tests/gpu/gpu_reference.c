@@ -146,8 +146,28 @@ static float *rig_get(struct rig *r, const struct tensor *t)
 	return v;
 }
 
+static float round_bf16(float v)
+{
+	uint32_t u;
+
+	memcpy(&u, &v, sizeof(u));
+	u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
+	memcpy(&v, &u, sizeof(u));
+	return v;
+}
+
+/* Of no more than 1. */
+static float round_fp16(float v)
+{
+	int e;
+
+	frexpf(v, &e);
+	e = (e < -13 ? -13 : e) - 11;
+	return ldexpf(nearbyintf(ldexpf(v, -e)), e);
+}
+
 /* Sets parameter i; returns it as the device multiplies by it. */
-static float *rig_set_param(struct rig *r, int i, int rounded)
+static float *rig_set_param(struct rig *r, int i, float (*rounded)(float))
 {
 	size_t count = r->op->param[i].count;
 	float *v = memory(count * sizeof(*v));
@@ -156,13 +176,8 @@ static float *rig_set_param(struct rig *r, int i, int rounded)
 		v[k] = drawn();
 	r->ops->param_put(r->d, r->op, i, r->param[i], v);
 	r->ops->params_changed(r->d);
-	for (size_t k = 0; rounded && k < count; k++) {
-		uint32_t u;
-
-		memcpy(&u, &v[k], sizeof(u));
-		u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
-		memcpy(&v[k], &u, sizeof(u));
-	}
+	for (size_t k = 0; rounded && k < count; k++)
+		v[k] = rounded(v[k]);
 	return v;
 }
 
@@ -204,11 +219,12 @@ static double farthest(const float *got, const double *want, size_t n)
 	return most;
 }
 
-/* TF32 has 10 bits of mantissa: a factor is off by 2^-11 at most. */
+/* TF32 and fp16 have 10 bits of mantissa: a value is off by 2^-11 at most. */
 static const double limits[PRECISIONS] = {
 	[PRECISION_FP32] = 1e-5,
 	[PRECISION_BF16] = 1e-2,
 	[PRECISION_TF32] = 2e-3,
+	[PRECISION_FP16] = 7e-4,
 };
 
 static void judge(const char *what, enum precision precision, float *got,
@@ -263,7 +279,8 @@ static void conv_reference(const struct shape *s, int out, const float *x,
 static void check_conv(struct device *d, const struct shape *s,
 		       enum precision precision)
 {
-	int bf16 = precision == PRECISION_BF16;
+	static float (*const rounds[PRECISIONS])(float) = {
+		[PRECISION_BF16] = round_bf16, [PRECISION_FP16] = round_fp16};
 	struct op_spec spec = {OP_CONV, .out = s->out, .kernel = s->kernel,
 			       .stride = s->stride, .pad = s->pad};
 	size_t n_y, n_x, n_w;
@@ -281,7 +298,7 @@ static void check_conv(struct device *d, const struct shape *s,
 	y = memory(n_y * sizeof(*y));
 	dx = memory(n_x * sizeof(*dx));
 	dw = memory(n_w * sizeof(*dw));
-	w = rig_set_param(&r, 0, bf16);
+	w = rig_set_param(&r, 0, rounds[precision]);
 	x = rig_get(&r, &r.x);
 	dy = rig_get(&r, &r.dy);
 	conv_reference(s, r.y.h, x, w, dy, y, dx, dw);
@@ -353,8 +370,8 @@ static void check_norm(struct device *d, const struct shape *s,
 	       s->n, s->c, s->side);
 	rig_init(&r, d, s, spec, 1);
 	n = count_of(&r.x);
-	v.weight = rig_set_param(&r, 0, 0);
-	v.bias = rig_set_param(&r, 1, 0);
+	v.weight = rig_set_param(&r, 0, NULL);
+	v.bias = rig_set_param(&r, 1, NULL);
 	v.x = rig_get(&r, &r.x);
 	v.other = rig_get(&r, &r.other);
 	v.dy = rig_get(&r, &r.dy);
@@ -385,18 +402,20 @@ int main(int argc, char **argv)
 {
 	struct err e = ERR_INIT;
 	const struct ops *ops = ops_find(argc > 1 ? argv[1] : "cuda", &e);
-	/* the cpu twin, which can check this program anywhere, has only fp32 */
-	int n = ops && strcmp(ops->kind, "cpu") ? PRECISIONS : 1;
+	/* the cpu twin, which can check this program anywhere, has only two */
+	int on_cpu = ops && !strcmp(ops->kind, "cpu");
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!ops)
 		DIE("%s", e.text);
-	for (enum precision p = 0; (int)p < n; p++) {
+	for (enum precision p = 0; p < PRECISIONS; p++) {
 		struct device_options o = {.threads = 2, .core = -1,
 					   .precision = p, .direct = 1,
 					   .cache = getenv("DDP_CACHE")};
 		struct device *d;
 
+		if (on_cpu && (p == PRECISION_BF16 || p == PRECISION_TF32))
+			continue;
 		must(ops->open(&o, &d, &e), &e);
 		ops->enter(d);
 		for (size_t i = 0; i < sizeof(convs) / sizeof(*convs); i++)

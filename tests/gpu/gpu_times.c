@@ -142,7 +142,7 @@ int main(int argc, char **argv)
 	if (!ops)
 		DIE("%s", e.text);
 	if (precision < 0)
-		DIE("%s: give fp32, tf32 or bf16", argv[2]);
+		DIE("%s: give fp32, tf32, bf16 or fp16", argv[2]);
 	if (argc > 6)
 		rounds = steps = calls = 1;
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -34,7 +34,8 @@ THREADS_LEAST = 512
 # Kernels that only move memory: they have to keep it busy.
 BOUND = re.compile(
     r"norm_(moments|apply|slopes|backward)<|"
-    r"(arena_(add|narrow|widen)|arena_add_values<.*|update_pass)$")
+    r"(arena_(add|widen|narrow)|arena_(add_values|narrow|widen)<.*|"
+    r"update_(look|pass))$")
 
 REGISTERS, WARPS, BLOCKS, THREADS = 65536, 64, 32, 256
 
@@ -54,7 +55,7 @@ def source_name(mangled):
     rest = mangled[start:]
     if not rest.startswith("I"):
         return name
-    types = {"t": "bf16", "f": "f32"}
+    types = {"t": "bf16", "s": "fp16", "f": "f32"}
     args = [types.get(rest[1], rest[1])]
     args += re.findall(r"Lb([01])E", rest.split("Ev")[0] + "E")
     return f"{name}<{', '.join(args)}>"

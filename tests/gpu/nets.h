@@ -75,6 +75,7 @@ struct bed {
 	struct net net;
 	struct plan *plan;
 	float *moment[2];
+	struct loss_scaler *scaler; /* on the device; NULL: none */
 };
 
 static inline void bed_init(struct bed *b, struct device *d,
@@ -109,8 +110,30 @@ static inline void bed_release(struct bed *b)
 {
 	for (int i = 0; i < 2; i++)
 		b->ops->free(b->d, b->moment[i]);
+	b->ops->free(b->d, b->scaler);
 	net_release(&b->net);
 	b->ops->loader_free(b->d, b->loader);
+}
+
+/* From now on the loss is scaled, by this first. */
+static inline void bed_scale_loss(struct bed *b, float scale)
+{
+	struct loss_scaler first = loss_scaler_new(scale);
+	struct err e = ERR_INIT;
+	void *p = b->scaler;
+
+	if (!p)
+		must(b->ops->alloc(b->d, sizeof(first), &p, &e), &e);
+	b->scaler = p;
+	b->ops->put(b->d, p, &first, sizeof(first));
+}
+
+static inline struct loss_scaler bed_scaler(struct bed *b)
+{
+	struct loss_scaler now;
+
+	b->ops->get(b->d, &now, b->scaler, sizeof(now));
+	return now;
 }
 
 static inline void bed_set_step(struct bed *b, uint64_t step, double lr)
@@ -129,9 +152,12 @@ static inline void bed_step(struct bed *b, const struct loss_spec *loss,
 	struct update u = {
 		.how = *how, .count = b->net.arena, .grad = b->net.gradients,
 		.scale = 1, .param = b->net.parameters,
-		.moment = {b->moment[0], b->moment[1]}, .loss = b->net.loss};
+		.moment = {b->moment[0], b->moment[1]}, .loss = b->net.loss,
+		.scaler = b->scaler};
+	struct loss_spec scaled = *loss;
 
-	net_step(b->plan, loss);
+	scaled.scaler = b->scaler;
+	net_step(b->plan, &scaled);
 	b->ops->update(b->d, &u);
 }
 

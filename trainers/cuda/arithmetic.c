@@ -9,6 +9,15 @@ _Static_assert(sizeof(struct tally) == sizeof(struct kernel_tally) &&
 	       offsetof(struct tally, count) ==
 		       offsetof(struct kernel_tally, count),
 	       "a tally is what the kernels take it for");
+_Static_assert((int)KERNEL_F32 == (int)TENSOR_F32 &&
+	       (int)KERNEL_BF16 == (int)TENSOR_BF16 &&
+	       (int)KERNEL_F16 == (int)TENSOR_F16,
+	       "types have the same numbers in kernels");
+
+enum kernel_type cuda_kernel_type(enum tensor_type type)
+{
+	return (enum kernel_type)type;
+}
 
 /* ---- Losses ---- */
 
@@ -21,7 +30,7 @@ static struct kernel_loss loss_args(const struct cuda_device *d,
 		.n = y->n, .c = y->c * y->h * y->w, .smoothing = s->smoothing,
 		.scale = s->scale, .y = y->data, .dy = dy ? dy->data : NULL,
 		.loss = loss, .tally = (struct kernel_tally *)t,
-		.room = d->room,
+		.room = d->room, .scaler = s->scaler,
 	};
 }
 
@@ -73,6 +82,7 @@ void cuda_update(struct device *base, const struct update *u)
 		.count = u->count, .grad = u->grad, .loss = u->loss,
 		.param = u->param, .moment = {u->moment[0], u->moment[1]},
 		.narrow = cuda_narrow_of(d, u->param),
+		.type = cuda_kernel_type(d->base.type), .scaler = u->scaler,
 	};
 
 	cuda_note(d, kernel_update(d->stream, d->state, &k), "the update");
@@ -87,12 +97,12 @@ uint64_t cuda_halted(struct device *base)
 	return state.halted;
 }
 
-static int arithmetic_is_finite(struct cuda_device *d, int bf16, size_t count,
-				const void *x)
+static int arithmetic_is_finite(struct cuda_device *d, enum kernel_type type,
+				size_t count, const void *x)
 {
 	struct kernel_state state = {0};
 
-	cuda_note(d, kernel_finite(d->stream, d->state, bf16, count, x),
+	cuda_note(d, kernel_finite(d->stream, d->state, type, count, x),
 		  "checking for values that are not finite");
 	cuda_get(&d->base, &state, d->state, sizeof(state));
 	return !state.not_finite;
@@ -100,11 +110,11 @@ static int arithmetic_is_finite(struct cuda_device *d, int bf16, size_t count,
 
 int cuda_tensor_finite(struct device *d, const struct tensor *t)
 {
-	return arithmetic_is_finite(cuda_of(d), t->type == TENSOR_BF16,
+	return arithmetic_is_finite(cuda_of(d), cuda_kernel_type(t->type),
 				    layout_count(t), t->data);
 }
 
 int cuda_finite(struct device *d, size_t count, const float *x)
 {
-	return arithmetic_is_finite(cuda_of(d), 0, count, x);
+	return arithmetic_is_finite(cuda_of(d), KERNEL_F32, count, x);
 }

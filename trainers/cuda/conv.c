@@ -1,8 +1,8 @@
-/* conv.c: convolutions by cuDNN, which can be captured: nhwc, f32 throughout or
- * bf16 with f32 sums. f32 means f32: TF32 only if asked for. Each pass has a
- * plan of the graph API (conv_tune.h); where that offers none, the legacy calls
- * compute it, and the device's note says so. Both give the same bits each time,
- * if cuDNN can. */
+/* conv.c: convolutions by cuDNN, which can be captured: nhwc, f32 throughout,
+ * or bf16 or fp16 with f32 sums. f32 means f32: TF32 only if asked for. Each
+ * pass has a plan of the graph API (conv_tune.h); where that offers none, the
+ * legacy calls compute it, and the device's note says so. Both give the same
+ * bits each time, if cuDNN can. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct conv {
 	cudnnFilterDescriptor_t w;
 	struct choice way[CONV_PASSES];
 	const void *weight;  /* in the type used for the product */
-	size_t weight_count; /* bf16: first computed as bf16 */
+	size_t weight_count; /* 16 bits: first computed so */
 	/* Converts a plain input into memory of our own. */
 	struct kernel_transpose turn;
 	void *turned, *turned_dx;
@@ -39,16 +39,16 @@ static struct conv *conv_of(struct cuda_op *op)
 	return (struct conv *)op;
 }
 
-static int conv_is_bf16(const struct conv *c)
+static int conv_is_narrow(const struct conv *c)
 {
-	return c->op.base.out.type == TENSOR_BF16;
+	return c->op.base.out.type != TENSOR_F32; /* bf16 or fp16 */
 }
 
 /* What makes a legacy call round no more than it may. */
 static cudnnMathType_t conv_math(const struct cuda_device *d,
 				 const struct conv *c)
 {
-	if (conv_is_bf16(c))
+	if (conv_is_narrow(c))
 		return CUDNN_TENSOR_OP_MATH;
 	/* the default includes TF32 */
 	return d->tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
@@ -106,8 +106,9 @@ static cudnnStatus_t conv_describe(const struct cuda_device *d, struct conv *c)
 	const struct tensor *in = &c->op.in, *out = &c->op.base.out;
 	const struct op_spec *k = &c->op.base.spec;
 	const struct layout_filter *f = &c->op.filter;
-	cudnnDataType_t type = conv_is_bf16(c) ? CUDNN_DATA_BFLOAT16 :
-					    CUDNN_DATA_FLOAT;
+	cudnnDataType_t type = out->type == TENSOR_F16  ? CUDNN_DATA_HALF :
+			       out->type == TENSOR_BF16 ? CUDNN_DATA_BFLOAT16 :
+							  CUDNN_DATA_FLOAT;
 	cudnnStatus_t rc = cudnnCreateTensorDescriptor(&c->x);
 
 	if (!rc)
@@ -165,8 +166,9 @@ static int conv_make(struct cuda_device *d, struct cuda_op *op,
 			(size_t)k->kernel,
 		c->weight_count};
 	c->turn = (struct kernel_transpose){
-		.bf16 = conv_is_bf16(c), .n = in->n, .c = in->c,
-		.places = in->h * in->w, .channels = op->filter.in_padded};
+		.type = cuda_kernel_type(base->out.type), .n = in->n,
+		.c = in->c, .places = in->h * in->w,
+		.channels = op->filter.in_padded};
 	r = conv_check_size(c, e);
 	return r < 0 ? r : cuda_dnn_status(conv_describe(d, c), "its shape",
 					   op->name, e);
@@ -182,7 +184,8 @@ static struct conv_shape conv_shape_of(const struct cuda_device *d,
 		.n = in->n, .c = c->op.filter.in_padded, .h = in->h,
 		.w = in->w, .k = c->op.filter.out_padded, .kernel = k->kernel,
 		.stride = k->stride, .pad = k->pad, .out_h = out->h,
-		.out_w = out->w, .bf16 = conv_is_bf16(c), .tf32 = d->tf32};
+		.out_w = out->w, .bf16 = out->type == TENSOR_BF16,
+		.fp16 = out->type == TENSOR_F16, .tf32 = d->tf32};
 }
 
 /* ---- Legacy algorithms ---- */
@@ -309,17 +312,17 @@ static cudnnStatus_t conv_find_by_x(struct cuda_device *d, struct conv *c,
 	return rc;
 }
 
-/* bf16: bytes of the bf16 gradient, at the start of the room. */
+/* Bytes of a gradient in 16 bits, at the start of the room. */
 static size_t conv_narrow_bytes(const struct conv *c)
 {
 	size_t bytes = c->weight_count * sizeof(uint16_t);
 
-	return conv_is_bf16(c) ? (bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
+	return conv_is_narrow(c) ? (bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
 }
 
 static void *conv_dweight(const struct cuda_device *d, const struct conv *c)
 {
-	return conv_is_bf16(c) ? d->room : c->op.memory.grad[0];
+	return conv_is_narrow(c) ? d->room : c->op.memory.grad[0];
 }
 
 static cudnnStatus_t conv_find_by_weight(struct cuda_device *d, struct conv *c,
@@ -444,7 +447,7 @@ static int conv_bind_weight(struct cuda_device *d, struct conv *c,
 	int r;
 
 	c->weight = c->op.memory.param[0];
-	if (!conv_is_bf16(c))
+	if (!conv_is_narrow(c))
 		return 0;
 	r = cuda_narrow(d, c->op.memory.param[0], &narrow, e);
 	if (r == 0)
@@ -544,8 +547,9 @@ static void conv_backward_weight(struct cuda_device *d, struct conv *c)
 				(char *)d->room + conv_narrow_bytes(c),
 				way->room, &zero, c->w, conv_dweight(d, c)),
 			c->op.name);
-	if (conv_is_bf16(c))
-		cuda_note(d, kernel_widen(d->stream, c->weight_count, d->room,
+	if (conv_is_narrow(c))
+		cuda_note(d, kernel_widen(d->stream, c->turn.type,
+					  c->weight_count, d->room,
 					  m->grad[0]),
 			  c->op.name);
 }
@@ -576,7 +580,7 @@ static void conv_backward(struct cuda_device *d, struct cuda_op *op)
 	const struct op_memory *m = &op->memory;
 
 	if (m->dy[1])
-		cuda_note(d, kernel_add_values(d->stream, conv_is_bf16(c),
+		cuda_note(d, kernel_add_values(d->stream, c->turn.type,
 					       layout_count(&op->base.out),
 					       m->dy[0]->data,
 					       m->dy[1]->data),

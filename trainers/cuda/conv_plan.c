@@ -116,7 +116,8 @@ static cudnnStatus_t plan_tensor(struct conv_plan *p, int id, int n, int c,
 {
 	int64_t dims[] = {n, c, h, w};
 	int64_t strides[] = {(int64_t)h * w * c, 1, (int64_t)w * c, c};
-	cudnnDataType_t type = p->shape.bf16 ? CUDNN_DATA_BFLOAT16 :
+	cudnnDataType_t type = p->shape.fp16   ? CUDNN_DATA_HALF :
+			       p->shape.bf16 ? CUDNN_DATA_BFLOAT16 :
 					       CUDNN_DATA_FLOAT;
 	cudnnStatus_t rc =
 		plan_new_part(p, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
@@ -251,6 +252,7 @@ static void config_read_notes(struct config *c, cudnnBackendDescriptor_t engine,
 	cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
 	cudnnBackendBehaviorNote_t habit[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
 	int64_t n = 0;
+	int narrow = s->bf16 || s->fp16;
 
 	/* an engine whose notes cannot be read is not used */
 	if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
@@ -262,11 +264,11 @@ static void config_read_notes(struct config *c, cudnnBackendDescriptor_t engine,
 		c->coarse |= note[i] ==
 			     CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
 		/* f32 on tensor cores is TF32 */
-		if (!s->bf16 && !s->tf32)
+		if (!narrow && !s->tf32)
 			c->coarse |=
 				note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
 		/* to 16 bits */
-		if (!s->bf16)
+		if (!narrow)
 			c->coarse |= note[i] ==
 				     CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
 	}

@@ -3,9 +3,9 @@
  * files, nor how long a plan takes (conv_tune.h).
  *
  * Tensors are nhwc, filters krsc, all aligned to 16 bytes; f32 throughout,
- * f32 whose factors may be rounded to TF32, or bf16; sums are f32. Only engines
- * that give the same bits each time are used. A GPU that is not there can be
- * planned for: cuDNN 9.8 accepts a description in its place. */
+ * f32 whose factors may be rounded to TF32, bf16 or fp16; sums are f32. Only
+ * engines that give the same bits each time are used. A GPU that is not there
+ * can be planned for: cuDNN 9.8 accepts a description in its place. */
 #ifndef TRAINERS_CUDA_CONV_PLAN_H
 #define TRAINERS_CUDA_CONV_PLAN_H
 
@@ -20,7 +20,7 @@ struct conv_shape {
 	int k, kernel;          /* filters */
 	int stride, pad;
 	int out_h, out_w;       /* y: [n][out_h][out_w][k] */
-	int bf16, tf32;		/* at most one of them */
+	int bf16, fp16, tf32;	/* at most one of them */
 };
 
 /* The GPU to plan for. One of the two is set. */

@@ -18,6 +18,7 @@ static void tune_key(const struct conv_shape *s, enum conv_pass pass, char *out)
 {
 	snprintf(out, PLAN_KEY_MAX, "%s %s %dx%dx%dx%d by %dx%dx%d /%d +%d",
 		 s->bf16   ? "bf16"
+		 : s->fp16 ? "fp16"
 		 : s->tf32 ? "tf32"
 			   : "f32",
 		 conv_pass_names[pass], s->n, s->c, s->h, s->w, s->k, s->kernel,

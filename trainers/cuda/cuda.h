@@ -13,8 +13,8 @@
 #include "trainers/cuda/plan_cache.h"
 #include "trainers/ops/ops.h"
 
-/* Memory from alloc. With bf16 an arena of parameters has a bf16 copy, value by
- * value, which convolutions read. */
+/* Memory from alloc. With bf16 or fp16 an arena of parameters has a copy in
+ * that type, value by value, which convolutions read. */
 struct cuda_block {
 	char *data;
 	size_t bytes;
@@ -121,7 +121,7 @@ void cuda_param_get(struct device *d, const struct op *op, int i,
 		    const float *arena, float *values);
 /* Makes d->room at least this large. */
 int cuda_room(struct cuda_device *d, size_t bytes, struct err *e);
-/* The bf16 copy of the parameters at param; made if missing. */
+/* The 16-bit copy of the parameters at param; made if missing. */
 int cuda_narrow(struct cuda_device *d, const float *param, uint16_t **out,
 		struct err *e);
 /* As cuda_narrow, but NULL if there is no copy. */
@@ -151,6 +151,7 @@ void cuda_load_batch(struct loader *f, int n, struct tensor *in);
 
 /* ---- arithmetic.c ---- */
 
+enum kernel_type cuda_kernel_type(enum tensor_type type);
 void cuda_cross_entropy(struct device *d, const struct loss_spec *s,
 			const struct tensor *y, const uint32_t *labels,
 			float *loss, struct tally *t, struct tensor *dy);

@@ -159,9 +159,6 @@ static int device_check_index(const struct device_options *o,
 			"the GPU's properties", e);
 	if (r < 0)
 		return r;
-	if (o->precision == PRECISION_FP16)
-		return err_set(e, ERR_USAGE, "--precision fp16: GPUs do not "
-			       "have it yet; use --precision bf16");
 	if (o->precision != PRECISION_FP32 && p->major < 8)
 		return err_set(e, ERR_USAGE,
 			       "--precision %s: %s does not support it "
@@ -239,8 +236,9 @@ int cuda_open(const struct device_options *o, struct device **out,
 	if (!d)
 		return err_no_memory(e, "a device");
 	d->base.ops = ddp_cuda_ops(OPS_VERSION);
-	d->base.type =
-		o->precision == PRECISION_BF16 ? TENSOR_BF16 : TENSOR_F32;
+	d->base.type = o->precision == PRECISION_BF16   ? TENSOR_BF16 :
+		       o->precision == PRECISION_FP16 ? TENSOR_F16 :
+							TENSOR_F32;
 	d->tf32 = o->precision == PRECISION_TF32;
 	d->deterministic = o->deterministic;
 	d->index = o->index;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "trainers/cuda/half.h"
 #include "trainers/cuda/kernels.h"
 
 #ifdef __CUDACC__
@@ -17,13 +18,25 @@ typedef uint4 words4;
 #define LAUNCHED() ((int)cudaGetLastError())
 #endif
 
-/* Launches the kernel's variant for bf16 or for f32 tensors. */
-#define LAUNCH_TYPED(bf16, kernel, ...)                                       \
+/* What stands for a type in templates; see pack. */
+typedef uint16_t bf16;
+typedef int16_t fp16;
+
+/* Launches the kernel's variant for a type of 16 bits. */
+#define LAUNCH_NARROW(type, kernel, ...)                                      \
 	do {                                                                  \
-		if (bf16)                                                     \
-			LAUNCH(kernel<uint16_t>, __VA_ARGS__);                \
+		if ((type) == KERNEL_F16)                                     \
+			LAUNCH(kernel<fp16>, __VA_ARGS__);                    \
 		else                                                          \
+			LAUNCH(kernel<bf16>, __VA_ARGS__);                    \
+	} while (0)
+/* For any type. */
+#define LAUNCH_TYPED(type, kernel, ...)                                       \
+	do {                                                                  \
+		if ((type) == KERNEL_F32)                                     \
 			LAUNCH(kernel<float>, __VA_ARGS__);                   \
+		else                                                          \
+			LAUNCH_NARROW(type, kernel, __VA_ARGS__);             \
 	} while (0)
 
 static __device__ inline float float_of(uint32_t u)
@@ -65,8 +78,12 @@ static __device__ inline uint32_t narrow(float f)
 	return (u + 0x7fffu + (u >> 16 & 1)) >> 16;
 }
 
-/* Rounds two values to bf16, the first into the lower half. */
-static __device__ inline uint32_t narrow2(float low, float high)
+/* Rounds two values, the first into the lower half. */
+template <typename T>
+static __device__ inline uint32_t narrow2(float low, float high);
+
+template <>
+__device__ inline uint32_t narrow2<bf16>(float low, float high)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 	uint32_t w;
@@ -76,6 +93,60 @@ static __device__ inline uint32_t narrow2(float low, float high)
 #else
 	return narrow(low) | narrow(high) << 16;
 #endif
+}
+
+template <>
+__device__ inline uint32_t narrow2<fp16>(float low, float high)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+	uint32_t w;
+
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+	return w;
+#else
+	return half_round(low) | (uint32_t)half_round(high) << 16;
+#endif
+}
+
+/* The two values of a word. */
+template <typename T>
+static __device__ inline void widen2(float *v, uint32_t w);
+
+template <> __device__ inline void widen2<bf16>(float *v, uint32_t w)
+{
+	v[0] = float_of(w << 16);
+	v[1] = float_of(w & 0xffff0000u);
+}
+
+template <> __device__ inline void widen2<fp16>(float *v, uint32_t w)
+{
+#ifdef __CUDA_ARCH__
+	asm("{\n\t"
+	    ".reg .b16 low, high;\n\t"
+	    "mov.b32 {low, high}, %2;\n\t"
+	    "cvt.f32.f16 %0, low;\n\t"
+	    "cvt.f32.f16 %1, high;\n\t"
+	    "}"
+	    : "=f"(v[0]), "=f"(v[1])
+	    : "r"(w));
+#else
+	v[0] = half_value((uint16_t)w);
+	v[1] = half_value((uint16_t)(w >> 16));
+#endif
+}
+
+/* The same for one value. */
+template <typename T> static __device__ inline uint16_t narrow1(float f)
+{
+	return (uint16_t)narrow2<T>(f, 0);
+}
+
+template <typename T> static __device__ inline float widen1(uint16_t u)
+{
+	float v[2];
+
+	widen2<T>(v, u);
+	return v[0];
 }
 
 /* Loads 16 bytes as they are. A kernel that fetches several before it unpacks
@@ -91,13 +162,40 @@ static __device__ inline void fetched(void)
 	asm volatile("" ::: "memory");
 }
 
-/* 16 bytes of a tensor as N values of type T: float for f32 tensors, uint16_t
- * for bf16 ones. i is an index in units of 16 bytes. */
-template <typename T> struct pack;
+/* 16 bytes of a tensor as N values of type T: float, bf16 or fp16. i is an
+ * index in units of 16 bytes. */
+template <typename T> struct pack {
+	enum { N = 8 };
+	typedef uint64_t places; /* a byte for each value */
+
+	static __device__ void unpack(float *v, words4 w)
+	{
+		widen2<T>(v, w.x);
+		widen2<T>(v + 2, w.y);
+		widen2<T>(v + 4, w.z);
+		widen2<T>(v + 6, w.w);
+	}
+
+	static __device__ void load(float *v, const void *p, size_t i)
+	{
+		unpack(v, fetch(p, i));
+	}
+
+	static __device__ void store(const float *v, void *p, size_t i)
+	{
+		words4 w;
+
+		w.x = narrow2<T>(v[0], v[1]);
+		w.y = narrow2<T>(v[2], v[3]);
+		w.z = narrow2<T>(v[4], v[5]);
+		w.w = narrow2<T>(v[6], v[7]);
+		((words4 *)p)[i] = w;
+	}
+};
 
 template <> struct pack<float> {
 	enum { N = 4 };
-	typedef uint32_t places; /* a byte for each value */
+	typedef uint32_t places;
 
 	static __device__ void unpack(float *v, words4 w)
 	{
@@ -120,39 +218,6 @@ template <> struct pack<float> {
 		w.y = bits_of(v[1]);
 		w.z = bits_of(v[2]);
 		w.w = bits_of(v[3]);
-		((words4 *)p)[i] = w;
-	}
-};
-
-template <> struct pack<uint16_t> {
-	enum { N = 8 };
-	typedef uint64_t places;
-
-	static __device__ void unpack(float *v, words4 w)
-	{
-		v[0] = float_of(w.x << 16);
-		v[1] = float_of(w.x & 0xffff0000u);
-		v[2] = float_of(w.y << 16);
-		v[3] = float_of(w.y & 0xffff0000u);
-		v[4] = float_of(w.z << 16);
-		v[5] = float_of(w.z & 0xffff0000u);
-		v[6] = float_of(w.w << 16);
-		v[7] = float_of(w.w & 0xffff0000u);
-	}
-
-	static __device__ void load(float *v, const void *p, size_t i)
-	{
-		unpack(v, fetch(p, i));
-	}
-
-	static __device__ void store(const float *v, void *p, size_t i)
-	{
-		words4 w;
-
-		w.x = narrow2(v[0], v[1]);
-		w.y = narrow2(v[2], v[3]);
-		w.z = narrow2(v[4], v[5]);
-		w.w = narrow2(v[6], v[7]);
 		((words4 *)p)[i] = w;
 	}
 };

@@ -11,11 +11,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainers/ops/loss_scaler.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct CUstream_st *kernel_stream;
+
+/* The type of values; the numbers are those of enum tensor_type. */
+enum kernel_type { KERNEL_F32, KERNEL_BF16, KERNEL_F16 };
+/* Values in 16 bytes. */
+static inline int kernel_lanes(enum kernel_type type)
+{
+	return type == KERNEL_F32 ? 4 : 8;
+}
 
 /* The device's state between steps. */
 struct kernel_state {
@@ -23,6 +33,9 @@ struct kernel_state {
 	double lr;
 	uint64_t halted;
 	int not_finite; /* result of kernel_finite */
+	/* In an update with a scaler: the index of the last gradient that is
+	 * not finite, and 1; 0: none. */
+	unsigned long long overflow;
 };
 
 /* ---- arena.cu: the state of a step ---- */
@@ -31,22 +44,22 @@ struct kernel_state {
  * a copy. */
 int kernel_set_step(kernel_stream s, struct kernel_state *k, uint64_t step,
 		    uint64_t first, double lr);
-/* Sets k->not_finite if one of count values, f32 or bf16, is not finite. */
-int kernel_finite(kernel_stream s, struct kernel_state *k, int bf16,
-		  size_t count, const void *x);
+/* Sets k->not_finite if one of count values is not finite. */
+int kernel_finite(kernel_stream s, struct kernel_state *k,
+		  enum kernel_type type, size_t count, const void *x);
 
 /* ---- arena.cu ---- */
 
 int kernel_add(kernel_stream s, size_t count, const float *x, float *y);
 int kernel_scale(kernel_stream s, size_t count, float by, float *y);
 /* a += b; count is a multiple of what 16 bytes hold. */
-int kernel_add_values(kernel_stream s, int bf16, size_t count, void *a,
-		      const void *b);
-/* Convert between f32 and bf16. */
-int kernel_narrow(kernel_stream s, size_t count, const float *from,
-		  uint16_t *to);
-int kernel_widen(kernel_stream s, size_t count, const uint16_t *from,
-		 float *to);
+int kernel_add_values(kernel_stream s, enum kernel_type type, size_t count,
+		      void *a, const void *b);
+/* Convert between f32 and a type of 16 bits. */
+int kernel_narrow(kernel_stream s, enum kernel_type type, size_t count,
+		  const float *from, uint16_t *to);
+int kernel_widen(kernel_stream s, enum kernel_type type, size_t count,
+		 const uint16_t *from, float *to);
 
 struct kernel_update {
 	int adam, nesterov;
@@ -55,8 +68,12 @@ struct kernel_update {
 	size_t count;
 	const float *grad, *loss; /* loss may be NULL */
 	float *param, *moment[2];
-	uint16_t *narrow; /* param as bf16; NULL: not needed */
+	uint16_t *narrow; /* param in this type; NULL: not needed */
+	enum kernel_type type;
+	struct loss_scaler *scaler; /* NULL: none */
 };
+/* With a scaler three kernels: the search for gradients that are not finite,
+ * the update or nothing, and the scaler's next state. */
 int kernel_update(kernel_stream s, struct kernel_state *k,
 		  const struct kernel_update *u);
 
@@ -80,9 +97,9 @@ struct kernel_load_batch {
 	int augment;
 	uint64_t seed;
 	uint32_t *labels_out; /* [n] */
-	/* plain f32, or bf16 nhwc of 8 channels; NULL: not needed */
+	/* plain f32, or 16 bits nhwc of 8 channels; NULL: not needed */
 	void *out;
-	int bf16;
+	enum kernel_type type;
 };
 int kernel_load_batch(kernel_stream s, const struct kernel_state *k,
 		      const struct kernel_load_batch *t);
@@ -90,7 +107,7 @@ int kernel_load_batch(kernel_stream s, const struct kernel_state *k,
 /* ---- transpose.cu: between [n][c][places] f32 and nhwc ---- */
 
 struct kernel_transpose {
-	int bf16;
+	enum kernel_type type;
 	int n, c, places;
 	int channels; /* channels of the nhwc side, zero-padded */
 };
@@ -113,7 +130,8 @@ enum { KERNEL_NORM_BLOCKS = 528 };
 size_t kernel_norm_room(size_t channels);
 
 struct kernel_norm {
-	int bf16, relu, training;
+	enum kernel_type type;
+	int relu, training;
 	size_t rows, channels;
 	/* x, the second input (may be NULL) and y: [rows][channels] */
 	const void *x, *other;
@@ -150,7 +168,7 @@ int kernel_norm_back(kernel_stream s, const struct kernel_norm *n);
 /* ---- pool.cu ---- */
 
 struct kernel_pool {
-	int bf16;
+	enum kernel_type type;
 	int n, h, w, out_h, out_w;
 	int channels;           /* nhwc's */
 	int kernel, stride, pad;
@@ -184,6 +202,7 @@ struct kernel_loss {
 	float *loss;
 	struct kernel_tally *tally; /* may be NULL */
 	double *room;          /* [KERNEL_LOSS_ROOM] */
+	const struct loss_scaler *scaler; /* may be NULL */
 };
 enum { KERNEL_LOSS_ROOM = 256 };
 int kernel_cross_entropy(kernel_stream s, const struct kernel_loss *l);

@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+#include "trainers/cuda/half.h"
+
 const struct layout layout_nhwc = {"nhwc"};
 
 size_t layout_value(enum tensor_type type)
 {
-	return type == TENSOR_BF16 ? sizeof(uint16_t) : sizeof(float);
+	return type == TENSOR_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
 int layout_channels(int channels, enum tensor_type type)
@@ -62,6 +64,25 @@ static float layout_widen(uint16_t v)
 	return f;
 }
 
+static void layout_store(enum tensor_type type, float v, void *p, size_t at)
+{
+	if (type == TENSOR_F32)
+		((float *)p)[at] = v;
+	else
+		((uint16_t *)p)[at] = type == TENSOR_F16 ? half_round(v) :
+							   layout_narrow(v);
+}
+
+static float layout_load(enum tensor_type type, const void *p, size_t at)
+{
+	const uint16_t *narrow = p;
+
+	if (type == TENSOR_F32)
+		return ((const float *)p)[at];
+	return type == TENSOR_F16 ? half_value(narrow[at]) :
+				    layout_widen(narrow[at]);
+}
+
 /* The index of value (n, c, place). */
 static size_t layout_index(const struct tensor *t, size_t n, size_t c,
 			   size_t place)
@@ -84,11 +105,7 @@ void layout_pack(const struct tensor *t, const float *values, void *out)
 			for (size_t k = 0; k < places; k++, values++) {
 				size_t at = layout_index(t, n, c, k);
 
-				if (t->type == TENSOR_BF16)
-					((uint16_t *)out)[at] =
-						layout_narrow(*values);
-				else
-					((float *)out)[at] = *values;
+				layout_store(t->type, *values, out, at);
 			}
 }
 
@@ -101,11 +118,7 @@ void layout_unpack(const struct tensor *t, const void *in, float *values)
 			for (size_t k = 0; k < places; k++) {
 				size_t at = layout_index(t, n, c, k);
 
-				*values++ = t->type == TENSOR_BF16
-						    ? layout_widen((
-							      (const uint16_t *)
-								      in)[at])
-						    : ((const float *)in)[at];
+				*values++ = layout_load(t->type, in, at);
 			}
 }
 

@@ -71,8 +71,8 @@ static int loader_fill(struct cuda_loader *f, struct err *e)
 	return r;
 }
 
-/* f32 batches are plain rows, which linear layers and convolutions read; bf16
- * batches are nhwc, for convolutions. */
+/* f32 batches are plain rows, which linear layers and convolutions read; those
+ * of 16 bits are nhwc, for convolutions. */
 static void loader_describe(struct cuda_loader *f)
 {
 	const struct image_shape *s = &f->base.spec.shape;
@@ -178,7 +178,7 @@ void cuda_load_batch(struct loader *loader, int n, struct tensor *in)
 		.width = s->width, .n = n, .exact = f->exact,
 		.augment = loader->spec.augment, .seed = loader->spec.seed,
 		.labels_out = f->labels, .out = in ? in->data : NULL,
-		.bf16 = in && in->type == TENSOR_BF16,
+		.type = in ? cuda_kernel_type(in->type) : KERNEL_F32,
 	};
 
 	memcpy(t.mean, s->mean, sizeof(t.mean));

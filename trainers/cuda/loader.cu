@@ -58,10 +58,12 @@ take(const struct kernel_state *k, struct kernel_load_batch t)
 			if (c < t.channels)
 				v[c] = loader_value(t, a, image, c, i / t.width,
 						    i % t.width);
-		if (t.bf16) {
-			pack<uint16_t>::store(v, t.out, to);
+		if (t.type == KERNEL_F16)
+			pack<fp16>::store(v, t.out, to);
+		if (t.type == KERNEL_BF16)
+			pack<bf16>::store(v, t.out, to);
+		if (t.type != KERNEL_F32)
 			continue;
-		}
 		to = (size_t)blockIdx.x * t.channels * places + i;
 #pragma unroll
 		for (int c = 0; c < CHANNELS_MAX; c++)

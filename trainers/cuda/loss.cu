@@ -29,6 +29,11 @@ static __device__ float loss_warp_max(float v, int *at)
 	return v;
 }
 
+static __device__ float loss_gradient_scale(const struct kernel_loss &l)
+{
+	return l.scaler ? l.scaler->scale : 1;
+}
+
 /* This warp's sample: its loss, and 1 in *correct if the label has the greatest
  * output. PyTorch's smoothing: the target is (1 - smoothing) of the label and
  * smoothing / classes of each class. */
@@ -37,7 +42,8 @@ static __device__ double loss_of_sample(const struct kernel_loss &l, int i,
 {
 	const float *x = l.y + (size_t)i * l.c;
 	int label = (int)l.labels[i], at = 0;
-	float even = l.smoothing / (float)l.c, scale = l.scale / (float)l.n;
+	float even = l.smoothing / (float)l.c;
+	float scale = l.scale / (float)l.n * loss_gradient_scale(l);
 	float max = -INFINITY, sum = 0, all = 0, by;
 	double log_sum, loss;
 
@@ -167,6 +173,7 @@ squares(struct kernel_loss l, size_t count, float scale)
 	float sum = 0;
 	double all;
 
+	scale *= loss_gradient_scale(l);
 	for (size_t i = thread_at(); i < count; i += thread_count()) {
 		float d = l.y[i] - l.target[i];
 

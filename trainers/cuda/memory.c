@@ -1,4 +1,4 @@
-/* memory.c: the device's memory: arenas with their copies in bf16, scratch
+/* memory.c: the device's memory: arenas with their copies in 16 bits, scratch
  * memory, and copies between host and device. */
 #include <errno.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ int cuda_room(struct cuda_device *d, size_t bytes, struct err *e)
 	return 0;
 }
 
-/* ---- Copies in bf16 ---- */
+/* ---- Copies in bf16 or fp16 ---- */
 
 static struct cuda_block *memory_find_block(const struct cuda_device *d,
 					    const float *param)
@@ -118,9 +118,11 @@ static struct cuda_block *memory_find_block(const struct cuda_device *d,
 static void memory_refresh_narrow(struct cuda_device *d, struct cuda_block *b)
 {
 	if (b->narrow)
-		cuda_note(d, kernel_narrow(d->stream, b->bytes / sizeof(float),
+		cuda_note(d, kernel_narrow(d->stream,
+					   cuda_kernel_type(d->base.type),
+					   b->bytes / sizeof(float),
 					   (const float *)b->data, b->narrow),
-			  "parameters as bf16");
+			  "parameters in 16 bits");
 }
 
 uint16_t *cuda_narrow_of(const struct cuda_device *d, const float *param)

@@ -70,7 +70,7 @@ static int norm_make(struct cuda_device *d, struct cuda_op *op,
 			(size_t)in->c, c};
 	}
 	b->k = (struct kernel_norm){
-		.bf16 = in->type == TENSOR_BF16, .relu = base->spec.relu,
+		.type = cuda_kernel_type(in->type), .relu = base->spec.relu,
 		.training = s->training,
 		.rows = (size_t)in->n * (size_t)in->h * (size_t)in->w,
 		.channels = c,

@@ -99,10 +99,11 @@ static __device__ void norm_settle(const struct kernel_norm &n, size_t c,
 
 static __device__ double norm_first_value(const struct kernel_norm &n, size_t c)
 {
-	if (n.bf16)
-		return (double)float_of((uint32_t)((const uint16_t *)n.x)[c]
-					<< 16);
-	return (double)((const float *)n.x)[c];
+	if (n.type == KERNEL_F32)
+		return (double)((const float *)n.x)[c];
+	if (n.type == KERNEL_F16)
+		return (double)widen1<fp16>(((const uint16_t *)n.x)[c]);
+	return (double)widen1<bf16>(((const uint16_t *)n.x)[c]);
 }
 
 static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
@@ -233,7 +234,7 @@ int kernel_norm_moments(kernel_stream s, const struct kernel_norm *n)
 	struct walk w = norm_walk(n);
 	struct walk_shape g = norm_walk_shape(&w, KERNEL_NORM_BLOCKS);
 
-	LAUNCH_TYPED(n->bf16, norm_moments, g.grid, g.block, s, w, n->x,
+	LAUNCH_TYPED(n->type, norm_moments, g.grid, g.block, s, w, n->x,
 		     n->room);
 	LAUNCH(norm_finish_moments, norm_finish_grid(n), norm_finish_block(), s,
 	       *n, g.grid.y);
@@ -256,10 +257,11 @@ int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n)
 {
 	struct walk w = norm_walk(n);
 	struct walk_shape g = norm_walk_shape(&w, BLOCKS_MAX);
-	static const norm_kernel kernels[2][2] = {
+	static const norm_kernel kernels[3][2] = {
 		{norm_apply<float, false>, norm_apply<float, true>},
-		{norm_apply<uint16_t, false>, norm_apply<uint16_t, true>}};
-	norm_kernel kernel = kernels[n->bf16 != 0][n->other != NULL];
+		{norm_apply<bf16, false>, norm_apply<bf16, true>},
+		{norm_apply<fp16, false>, norm_apply<fp16, true>}};
+	norm_kernel kernel = kernels[n->type][n->other != NULL];
 
 	LAUNCH(kernel, g.grid, g.block, s, w, *n);
 	return LAUNCHED();

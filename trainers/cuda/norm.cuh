@@ -28,15 +28,10 @@ struct walk_shape {
 
 typedef void (*norm_kernel)(struct walk w, struct kernel_norm n);
 
-static inline unsigned norm_lanes(int bf16)
-{
-	return bf16 ? 8 : 4;
-}
-
 static inline struct walk norm_walk(const struct kernel_norm *n)
 {
 	struct walk w = {n->rows,
-			 (unsigned)(n->channels / norm_lanes(n->bf16))};
+			 (unsigned)(n->channels / kernel_lanes(n->type))};
 
 	return w;
 }

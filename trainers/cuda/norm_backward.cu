@@ -220,9 +220,10 @@ int kernel_norm_slopes(kernel_stream s, const struct kernel_norm *n)
 	struct walk w = norm_walk(n);
 	struct walk_shape g = norm_walk_shape(&w, KERNEL_NORM_BLOCKS);
 	bool by_y = n->relu && n->other, two = n->dy1 != NULL;
-	norm_kernel kernel = n->bf16 ?
-			     norm_slopes_kernel<uint16_t>(by_y, two) :
-			     norm_slopes_kernel<float>(by_y, two);
+	norm_kernel kernel =
+		n->type == KERNEL_F16  ? norm_slopes_kernel<fp16>(by_y, two) :
+		n->type == KERNEL_BF16 ? norm_slopes_kernel<bf16>(by_y, two) :
+					 norm_slopes_kernel<float>(by_y, two);
 
 	LAUNCH(kernel, g.grid, g.block, s, w, *n);
 	LAUNCH(norm_finish_slopes, norm_finish_grid(n), norm_finish_block(), s,
@@ -244,11 +245,11 @@ int kernel_norm_back(kernel_stream s, const struct kernel_norm *n)
 	/* dz is stored only if there are two gradients or a second input; else
 	 * x alone gives the mask */
 	bool mask = n->relu && !n->dz;
-	static const norm_kernel kernels[2][2] = {
+	static const norm_kernel kernels[3][2] = {
 		{norm_backward<float, false>, norm_backward<float, true>},
-		{norm_backward<uint16_t, false>,
-		 norm_backward<uint16_t, true>}};
-	norm_kernel kernel = kernels[n->bf16 != 0][mask];
+		{norm_backward<bf16, false>, norm_backward<bf16, true>},
+		{norm_backward<fp16, false>, norm_backward<fp16, true>}};
+	norm_kernel kernel = kernels[n->type][mask];
 
 	LAUNCH(kernel, g.grid, g.block, s, w, *n);
 	return LAUNCHED();

@@ -47,7 +47,7 @@ static int max_pool_make(struct cuda_device *d, struct cuda_op *op,
 			       op->name, KERNEL_POOL_MAX);
 	layout_tensor(&op->base.out, in->n, in->c, h, w, in->type);
 	p->k = (struct kernel_pool){
-		.bf16 = in->type == TENSOR_BF16, .n = in->n, .h = in->h,
+		.type = cuda_kernel_type(in->type), .n = in->n, .h = in->h,
 		.w = in->w, .out_h = h, .out_w = w,
 		.channels = layout_channels(in->c, in->type),
 		.kernel = k->kernel, .stride = k->stride, .pad = k->pad,
@@ -103,7 +103,7 @@ static int average_pool_make(struct cuda_device *d, struct cuda_op *op,
 		return r;
 	layout_rows(&op->base.out, in->n, in->c);
 	pool_of(op)->turn = (struct kernel_transpose){
-		.bf16 = in->type == TENSOR_BF16, .n = in->n, .c = in->c,
+		.type = cuda_kernel_type(in->type), .n = in->n, .c = in->c,
 		.places = in->h * in->w,
 		.channels = layout_channels(in->c, in->type),
 	};

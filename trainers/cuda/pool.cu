@@ -72,9 +72,9 @@ int kernel_max_pool(kernel_stream s, const struct kernel_pool *p,
 		    const void *x, void *y, uint8_t *where)
 {
 	size_t n = (size_t)p->n * p->out_h * p->out_w *
-		   (p->channels / (p->bf16 ? 8 : 4));
+		   (p->channels / kernel_lanes(p->type));
 
-	LAUNCH_TYPED(p->bf16, pool_max, blocks_for(n), BLOCK, s, *p, n, x, y,
+	LAUNCH_TYPED(p->type, pool_max, blocks_for(n), BLOCK, s, *p, n, x, y,
 		     where);
 	return LAUNCHED();
 }
@@ -141,9 +141,9 @@ int kernel_max_pool_back(kernel_stream s, const struct kernel_pool *p,
 			 void *dx)
 {
 	size_t n = (size_t)p->n * p->h * p->w *
-		   (p->channels / (p->bf16 ? 8 : 4));
+		   (p->channels / kernel_lanes(p->type));
 
-	LAUNCH_TYPED(p->bf16, pool_max_backward, blocks_for(n), BLOCK, s, *p, n,
+	LAUNCH_TYPED(p->type, pool_max_backward, blocks_for(n), BLOCK, s, *p, n,
 		     dy, dy1, where, dx);
 	return LAUNCHED();
 }
@@ -181,9 +181,9 @@ static __global__ void pool_average(struct kernel_transpose t, size_t count,
 int kernel_average(kernel_stream s, const struct kernel_transpose *t,
 		   const void *x, float *y)
 {
-	size_t n = (size_t)t->n * (t->channels / (t->bf16 ? 8 : 4));
+	size_t n = (size_t)t->n * (t->channels / kernel_lanes(t->type));
 
-	LAUNCH_TYPED(t->bf16, pool_average, blocks_for(n), BLOCK, s, *t, n, x,
+	LAUNCH_TYPED(t->type, pool_average, blocks_for(n), BLOCK, s, *t, n, x,
 		     y);
 	return LAUNCHED();
 }
@@ -218,9 +218,9 @@ int kernel_average_back(kernel_stream s, const struct kernel_transpose *t,
 			const float *dy, const float *dy1, void *dx)
 {
 	size_t n = (size_t)t->n * t->places *
-		   (t->channels / (t->bf16 ? 8 : 4));
+		   (t->channels / kernel_lanes(t->type));
 
-	LAUNCH_TYPED(t->bf16, pool_average_backward, blocks_for(n), BLOCK, s,
+	LAUNCH_TYPED(t->type, pool_average_backward, blocks_for(n), BLOCK, s,
 		     *t, n, dy, dy1, dx);
 	return LAUNCHED();
 }

@@ -56,7 +56,7 @@ static __global__ void transpose_from_nhwc(struct kernel_transpose t,
 
 static size_t transpose_vectors(const struct kernel_transpose *t)
 {
-	return (size_t)t->n * t->places * (t->channels / (t->bf16 ? 8 : 4));
+	return (size_t)t->n * t->places * (t->channels / kernel_lanes(t->type));
 }
 
 int kernel_to_nhwc(kernel_stream s, const struct kernel_transpose *t,
@@ -64,7 +64,7 @@ int kernel_to_nhwc(kernel_stream s, const struct kernel_transpose *t,
 {
 	size_t n = transpose_vectors(t);
 
-	LAUNCH_TYPED(t->bf16, transpose_to_nhwc, blocks_for(n), BLOCK, s, *t, n,
+	LAUNCH_TYPED(t->type, transpose_to_nhwc, blocks_for(n), BLOCK, s, *t, n,
 		     from, to);
 	return LAUNCHED();
 }
@@ -74,7 +74,7 @@ int kernel_from_nhwc(kernel_stream s, const struct kernel_transpose *t,
 {
 	size_t n = transpose_vectors(t);
 
-	LAUNCH_TYPED(t->bf16, transpose_from_nhwc, blocks_for(n), BLOCK, s, *t,
+	LAUNCH_TYPED(t->type, transpose_from_nhwc, blocks_for(n), BLOCK, s, *t,
 		     n, from, to);
 	return LAUNCHED();
 }

@@ -59,7 +59,7 @@ static inline void box_read(struct box *b)
 		for (int c = b->t.c; c < padded; c++) {
 			size_t at = i * (size_t)padded + (size_t)c;
 
-			if (b->t.type == TENSOR_BF16)
+			if (b->t.type != TENSOR_F32)
 				ck_assert_uint_eq(
 					((uint16_t *)b->t.data)[at] & 0x7fff,
 					0);
@@ -102,12 +102,29 @@ static inline float at(const struct box *b, int n, int c, int place)
 	return b->v[(n * b->t.c + c) * b->t.h * b->t.w + place];
 }
 
-static inline void near(double got, double want, int bf16, const char *what)
+static inline enum kernel_type kernel_type_of(enum tensor_type type)
 {
+	return (enum kernel_type)type;
+}
+
+/* times: what the type rounds may add up. */
+static inline void near_by(double got, double want, enum kernel_type type,
+			   double times, const char *what)
+{
+	static const double most[] = {[KERNEL_F32] = 3e-5,
+				      [KERNEL_BF16] = 8e-3,
+				      [KERNEL_F16] = 1e-3};
+
 	/* an assertion that holds still writes to a pipe: too slow for each
 	 * value */
-	if (!(fabs(got - want) <= (bf16 ? 8e-3 : 3e-5) * (1 + fabs(want))))
+	if (!(fabs(got - want) <= times * most[type] * (1 + fabs(want))))
 		ck_abort_msg("%s: %g, not %g", what, got, want);
+}
+
+static inline void near(double got, double want, enum kernel_type type,
+			const char *what)
+{
+	near_by(got, want, type, 1, what);
 }
 
 #endif

@@ -47,6 +47,16 @@ template <typename T> T __shfl_xor_sync(unsigned lanes, T v, int d)
 	return v;
 }
 
+/* Threads take turns. */
+static inline unsigned long long atomicMax(unsigned long long *p,
+					   unsigned long long v)
+{
+	unsigned long long old = *p;
+
+	*p = old > v ? old : v;
+	return old;
+}
+
 void on_host_launch(dim3 grid, dim3 block, const std::function<void()> &kernel);
 
 /* A kernel's arguments are copied at its launch, whenever it runs. */

@@ -7,10 +7,12 @@
 
 #include <vector>
 
+#include "trainers/cuda/half.h"
+
 struct cudnnContext {
 	int unused;
 };
-/* Read and write one value, f32 or bf16. */
+/* Read and write one value, f32, bf16 or fp16. */
 static float get(const void *p, size_t i, cudnnDataType_t type)
 {
 	uint32_t u;
@@ -18,6 +20,8 @@ static float get(const void *p, size_t i, cudnnDataType_t type)
 
 	if (type == CUDNN_DATA_FLOAT)
 		return ((const float *)p)[i];
+	if (type == CUDNN_DATA_HALF)
+		return half_value(((const uint16_t *)p)[i]);
 	u = (uint32_t)((const uint16_t *)p)[i] << 16;
 	memcpy(&f, &u, sizeof f);
 	return f;
@@ -29,6 +33,10 @@ static void set(void *p, size_t i, cudnnDataType_t type, float f)
 
 	if (type == CUDNN_DATA_FLOAT) {
 		((float *)p)[i] = f;
+		return;
+	}
+	if (type == CUDNN_DATA_HALF) {
+		((uint16_t *)p)[i] = half_round(f);
 		return;
 	}
 	memcpy(&u, &f, sizeof u);

@@ -192,7 +192,7 @@ static const engine *engine_of_plan(const descriptor *plan)
 static bool is_right(const engine *e, cudnnDataType_t type)
 {
 	return e->index == 7 || e->index == 9 ||
-	       (e->index == 8 && type == CUDNN_DATA_BFLOAT16);
+	       (e->index == 8 && type != CUDNN_DATA_FLOAT);
 }
 
 static size_t bytes_of_result(const shape &s, enum way way)

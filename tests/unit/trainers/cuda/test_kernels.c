@@ -2,6 +2,7 @@
  * the host, against the CPU twin and the formulas. */
 #include "tests/unit/trainers/cuda/kernels.h"
 #include "trainers/data/augment.h"
+#include "trainers/ops/cpu.h"
 
 static struct device *cpu;
 static struct kernel_state state;
@@ -27,10 +28,10 @@ START_TEST(transposed_tensors_match_the_hosts)
 {
 	static const int shapes[][4] = {{2, 3, 5, 4}, {3, 8, 1, 1},
 					{1, 13, 7, 2}, {2, 64, 3, 3}};
-	enum tensor_type type = _i & 1 ? TENSOR_BF16 : TENSOR_F32;
-	const int *s = shapes[_i / 2];
+	enum tensor_type type = (enum tensor_type)(_i % 3);
+	const int *s = shapes[_i / 3];
 	struct box b = box_new(s[0], s[1], s[2], s[3], type);
-	struct kernel_transpose t = {type == TENSOR_BF16, s[0], s[1],
+	struct kernel_transpose t = {kernel_type_of(type), s[0], s[1],
 				     s[2] * s[3], layout_channels(s[1], type)};
 	size_t count = box_count(&b);
 	void *there = room(b.t.bytes);
@@ -60,9 +61,9 @@ START_TEST(bf16_is_the_nearest)
 	v[3] = 1 + 3 * 0x1p-8f;   /* a tie, up to even */
 	v[4] = 3.4e38f;           /* rounds to infinity */
 	layout_pack(&t, v, here);
-	kernel_narrow(NULL, N, v, there);
+	kernel_narrow(NULL, KERNEL_BF16, N, v, there);
 	ck_assert_mem_eq(here, there, N * 2);
-	kernel_widen(NULL, N, there, back);
+	kernel_widen(NULL, KERNEL_BF16, N, there, back);
 	ck_assert(isnan(back[0]) && isinf(back[1]) && isinf(back[4]));
 	ck_assert(back[2] == 1 && back[3] == 1 + 2 * 0x1p-7f);
 	for (int i = 5; i < N; i++)
@@ -74,13 +75,52 @@ START_TEST(bf16_is_the_nearest)
 }
 END_TEST
 
+/* All numbers of fp16 and the places between them, against the CPU twin's own
+ * way to round. */
+START_TEST(fp16_is_the_cpus)
+{
+	enum { N = 65536 + 3 };
+	struct tensor t = {.n = 1, .c = N, .h = 1, .w = 1, .plain = 1,
+			   .type = TENSOR_F16, .bytes = N * 2};
+	float *v = room(N * sizeof(*v)), *back = room(N * sizeof(*back));
+	uint16_t *here = room(N * 2), *there = room(N * 2);
+	static const float between[] = {1, 1 + 0x1p-12f, 1 + 0x1p-11f,
+					1 + 3 * 0x1p-12f};
+
+	for (int i = 0; i < N; i++) {
+		here[i] = (uint16_t)i;
+		there[i] = 0xffff;
+	}
+	kernel_widen(NULL, KERNEL_F16, N, here, v);
+	for (int i = 0; i < N; i++)
+		v[i] *= between[_i];
+	layout_pack(&t, v, here);
+	kernel_narrow(NULL, KERNEL_F16, N, v, there);
+	ck_assert_mem_eq(here, there, N * 2);
+	kernel_widen(NULL, KERNEL_F16, N, there, back);
+	cpu_half_round(N, v);
+	for (int i = 0; i < N; i++)
+		if (isnan(v[i]) ? !isnan(back[i])
+				: memcmp(&v[i], &back[i], sizeof(*v)) != 0)
+			ck_abort_msg("%a, not %a", (double)back[i],
+				     (double)v[i]);
+	free(v);
+	free(back);
+	free(here);
+	free(there);
+}
+END_TEST
+
 /* ---- Losses ---- */
+
+static const struct loss_scaler *scaler; /* that losses have; NULL: none */
 
 static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 {
 	size_t count = (size_t)n * (size_t)c;
 	struct loss_spec s = {is_mse ? LOSS_MSE : LOSS_CROSS_ENTROPY, smoothing,
-			      scale};
+			      scale, scaler};
+	double most = 1e-6 * (scaler ? (double)scaler->scale : 1);
 	struct tensor y, dy, target;
 	struct tally want = {0, 0, 0};
 	struct kernel_tally tally = {0.5, 1, 2};
@@ -88,7 +128,8 @@ static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 	uint32_t *labels = room((size_t)n * sizeof(*labels));
 	struct kernel_loss l = {.n = n, .c = c, .smoothing = smoothing,
 				.scale = scale, .labels = labels,
-				.loss = &loss, .tally = &tally};
+				.loss = &loss, .tally = &tally,
+				.scaler = scaler};
 
 	layout_rows(&y, n, c);
 	dy = target = y;
@@ -117,7 +158,7 @@ static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 	for (size_t i = 0; i < count; i++)
 		ck_assert_double_le(fabs((double)l.dy[i] -
 					 (double)((float *)dy.data)[i]),
-				    1e-6);
+				    most);
 	free(labels);
 	free((void *)l.y);
 	free(l.dy);
@@ -128,6 +169,9 @@ static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
 
 START_TEST(losses_match_the_cpus)
 {
+	struct loss_scaler s = loss_scaler_new(4096);
+
+	scaler = _i ? &s : NULL;
 	check_loss(64, 10, 0, 1, 0);
 	check_loss(7, 10, 0.1f, 0.5f, 0);
 	check_loss(17, 1000, 0.1f, 1, 0);
@@ -235,7 +279,7 @@ static struct kernel_update kernel_of(const struct update *u,
 		.momentum = (float)o->momentum,
 		.decay = (float)o->weight_decay, .scale = u->scale,
 		.count = ARENA, .grad = a->grad, .param = a->param,
-		.moment = {a->m, a->v}};
+		.moment = {a->m, a->v}, .scaler = u->scaler};
 }
 
 START_TEST(updates_match_the_cpus)
@@ -256,6 +300,7 @@ START_TEST(updates_match_the_cpus)
 		.moment = {b.m, b.v}};
 	struct kernel_update k = kernel_of(&u, &a);
 
+	k.type = _i & 1 ? KERNEL_F16 : KERNEL_BF16;
 	k.narrow = narrow;
 	for (n.step = 1; n.step <= 3; n.step++) {
 		kernel_set_step(NULL, &state, n.step, 0, n.lr);
@@ -268,7 +313,7 @@ START_TEST(updates_match_the_cpus)
 		near((double)a.m[i], (double)b.m[i], 0, "a moment");
 		near((double)a.v[i], (double)b.v[i], 0, "the other moment");
 	}
-	kernel_narrow(NULL, ARENA, a.param, want);
+	kernel_narrow(NULL, k.type, ARENA, a.param, want);
 	ck_assert_mem_eq(narrow, want, ARENA * 2);
 	free(narrow);
 	free(want);
@@ -302,11 +347,80 @@ START_TEST(no_update_follows_a_loss_that_is_not_a_number)
 }
 END_TEST
 
+/* The same steps on both: some are skipped, by a gradient anywhere or by the
+ * loss, and at last the scale is too small. */
+START_TEST(updates_with_a_scaler_match_the_cpus)
+{
+	static const int bad[] = {-1, 0, ARENA - 1, -1, 2050, -2, -1};
+	struct arenas a = arenas_new(NULL), b = arenas_new(&a);
+	struct loss_scaler s[2] = {loss_scaler_new(16), loss_scaler_new(16)};
+	struct step_args n = {.lr = 0.05};
+	float loss = 1;
+	struct update u = {
+		.how = {_i ? OPTIMIZER_ADAM : OPTIMIZER_SGD, .beta1 = 0.9,
+			.beta2 = 0.999, .eps = 1e-8, .momentum = 0.9},
+		.count = ARENA, .grad = b.grad, .scale = 1, .param = b.param,
+		.moment = {b.m, b.v}, .loss = &loss, .scaler = &s[1]};
+	struct kernel_update k = kernel_of(&u, &a);
+
+	k.loss = &loss;
+	k.scaler = &s[0];
+	for (n.step = 1; n.step <= 9; n.step++) {
+		int at = n.step <= 7 ? bad[n.step - 1] : 1;
+		float was = at >= 0 ? a.grad[at] : 0;
+
+		if (at >= 0)
+			a.grad[at] = b.grad[at] = n.step & 1 ? NAN : -INFINITY;
+		loss = at == -2 ? NAN : 1;
+		kernel_set_step(NULL, &state, n.step, 0, n.lr);
+		kernel_update(NULL, &state, &k);
+		ops_cpu.set_step(cpu, &n);
+		ops_cpu.update(cpu, &u);
+		if (at >= 0)
+			a.grad[at] = b.grad[at] = was;
+		ck_assert_mem_eq(&s[0], &s[1], sizeof(s[0]));
+		ck_assert_uint_eq(state.halted, ops_cpu.halted(cpu));
+	}
+	ck_assert_uint_eq(state.halted, 8); /* 16 / 2^5 at step 8 */
+	ck_assert(s[0].scale == .5f);
+	ck_assert_uint_eq(s[0].last_at, 1);
+	for (int i = 0; i < ARENA; i++) {
+		near((double)a.param[i], (double)b.param[i], 0, "a parameter");
+		near((double)a.m[i], (double)b.m[i], 0, "a moment");
+		near((double)a.v[i], (double)b.v[i], 0, "the other moment");
+	}
+	arenas_free(&a);
+	arenas_free(&b);
+}
+END_TEST
+
+START_TEST(a_scaled_update_is_the_unscaled_one)
+{
+	struct arenas a = arenas_new(NULL), b = arenas_new(&a);
+	struct loss_scaler s = loss_scaler_new(LOSS_SCALE_FIRST);
+	struct update u = {.how = {OPTIMIZER_SGD, .momentum = 0.9}, .scale = 1};
+	struct kernel_update k = kernel_of(&u, &a), plain = kernel_of(&u, &b);
+
+	for (int i = 0; i < ARENA; i++)
+		a.grad[i] *= LOSS_SCALE_FIRST;
+	k.scaler = &s;
+	kernel_set_step(NULL, &state, 1, 0, 0.1);
+	kernel_update(NULL, &state, &k);
+	kernel_update(NULL, &state, &plain);
+	ck_assert_mem_eq(a.param, b.param, ARENA * sizeof(float));
+	ck_assert_mem_eq(a.m, b.m, ARENA * sizeof(float));
+	ck_assert_uint_eq(s.good, 1);
+	arenas_free(&a);
+	arenas_free(&b);
+}
+END_TEST
+
 START_TEST(arithmetic)
 {
 	enum { N = 5003 };
 	float *x = floats(N), *y = floats(N), *was = floats(N);
-	struct box a = box_new(2, 6, 3, 3, _i ? TENSOR_BF16 : TENSOR_F32);
+	enum kernel_type type = (enum kernel_type)_i;
+	struct box a = box_new(2, 6, 3, 3, (enum tensor_type)_i);
 	struct box b = box_new(2, 6, 3, 3, a.t.type);
 	struct box sum = box_new(2, 6, 3, 3, a.t.type);
 
@@ -317,10 +431,11 @@ START_TEST(arithmetic)
 		ck_assert(y[i] == was[i] + x[i] / 3 ||
 			  fabsf(y[i] - was[i] - x[i] / 3) < 1e-6f);
 	memcpy(sum.t.data, a.t.data, a.t.bytes);
-	kernel_add_values(NULL, _i, layout_count(&a.t), sum.t.data, b.t.data);
+	kernel_add_values(NULL, type, layout_count(&a.t), sum.t.data,
+			  b.t.data);
 	box_read(&sum);
 	for (size_t i = 0; i < box_count(&a); i++)
-		near((double)sum.v[i], (double)a.v[i] + (double)b.v[i], _i,
+		near((double)sum.v[i], (double)a.v[i] + (double)b.v[i], type,
 		     "a sum");
 	free(x);
 	free(y);
@@ -337,20 +452,22 @@ START_TEST(finds_values_that_are_not_numbers)
 	float *x = floats(N);
 	uint16_t *y = room(N * 2);
 	static const float bad[] = {NAN, INFINITY, -INFINITY};
+	enum kernel_type type = _i < 3 ? KERNEL_BF16 : KERNEL_F16;
 
+	/* the greatest numbers of both types */
 	for (int i = 0; i < N; i++)
-		y[i] = 0x3f80;
+		y[i] = type == KERNEL_BF16 ? 0x7f7f : 0xfbff;
 	kernel_finite(NULL, &state, 0, N, x);
 	ck_assert_int_eq(state.not_finite, 0);
-	kernel_finite(NULL, &state, 1, N, y);
+	kernel_finite(NULL, &state, type, N, y);
 	ck_assert_int_eq(state.not_finite, 0);
-	x[N - 1] = bad[_i];
+	x[N - 1] = bad[_i % 3];
 	kernel_finite(NULL, &state, 0, N, x);
 	ck_assert_int_eq(state.not_finite, 1);
-	kernel_narrow(NULL, 1, &x[N - 1], &y[N - 1]);
-	kernel_finite(NULL, &state, 1, N, y);
+	kernel_narrow(NULL, type, 1, &x[N - 1], &y[N - 1]);
+	kernel_finite(NULL, &state, type, N, y);
 	ck_assert_int_eq(state.not_finite, 1);
-	kernel_finite(NULL, &state, 1, N - 1, y);
+	kernel_finite(NULL, &state, type, N - 1, y);
 	ck_assert_int_eq(state.not_finite, 0);
 	free(x);
 	free(y);
@@ -378,12 +495,13 @@ static float pixel(const struct kernel_load_batch *t, uint32_t sample, int c,
 			  ((float)v / 255.0f - t->mean[c]) / t->std[c];
 }
 
-static void check_take(int channels, int h, int w, int bf16, int augment)
+static void check_take(int channels, int h, int w, enum kernel_type type,
+		       int augment)
 {
 	static const uint32_t order[] = {3, 8, 0, 5, 5, 1, 7};
 	size_t size = (size_t)(channels * h * w);
-	struct box out = box_empty(4, channels, h, w,
-				   bf16 ? TENSOR_BF16 : TENSOR_F32);
+	int narrow = type != KERNEL_F32;
+	struct box out = box_empty(4, channels, h, w, (enum tensor_type)type);
 	uint8_t *pixels = room(SAMPLES * size);
 	uint32_t labels[SAMPLES] = {1000, 1, 2, 3, 70000, 5, 6, 7, 8}, got[4];
 	struct kernel_order o;
@@ -392,11 +510,11 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 		.channels = channels, .height = h, .width = w, .n = 4,
 		.mean = {0.5f, 0.4f, 0.3f}, .std = {0.2f, 0.3f, 0.25f, 1},
 		.exact = channels == 1, .augment = augment, .seed = 11,
-		.labels_out = got, .out = out.t.data, .bf16 = bf16};
+		.labels_out = got, .out = out.t.data, .type = type};
 
 	for (size_t i = 0; i < SAMPLES * size; i++)
 		pixels[i] = (uint8_t)rand();
-	if (!bf16) {
+	if (!narrow) {
 		out.t.plain = 1;
 		out.t.layout = NULL;
 		free(out.t.data);
@@ -405,7 +523,7 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 	kernel_order(NULL, &o, order, 5);
 	kernel_set_step(NULL, &state, 1, 2, 0);
 	kernel_load_batch(NULL, &state, &t);
-	if (bf16)
+	if (narrow)
 		box_read(&out);
 	else
 		layout_unpack(&out.t, out.t.data, out.v);
@@ -416,9 +534,9 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 				float want = pixel(&t, order[2 + i], c, p / w,
 						   p % w);
 
-				if (bf16)
+				if (narrow)
 					near((double)at(&out, i, c, p),
-					     (double)want, 1, "a pixel");
+					     (double)want, type, "a pixel");
 				else
 					ck_assert(at(&out, i, c, p) == want);
 			}
@@ -433,12 +551,13 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 
 START_TEST(loads_samples_in_the_given_order)
 {
-	int augment = _i & 1, bf16 = _i >> 1;
+	enum kernel_type type = (enum kernel_type)(_i / 2);
+	int augment = _i & 1;
 
-	check_take(1, 28, 28, bf16, augment);
-	check_take(3, 32, 32, bf16, augment);
-	check_take(3, 41, 37, bf16, augment); /* more than one block */
-	check_take(4, 3, 3, bf16, augment);
+	check_take(1, 28, 28, type, augment);
+	check_take(3, 32, 32, type, augment);
+	check_take(3, 41, 37, type, augment); /* more than one block */
+	check_take(4, 3, 3, type, augment);
 }
 END_TEST
 
@@ -449,16 +568,19 @@ static Suite *suite(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, open_cpu, close_cpu);
-	tcase_add_loop_test(t, transposed_tensors_match_the_hosts, 0, 8);
+	tcase_add_loop_test(t, transposed_tensors_match_the_hosts, 0, 12);
 	tcase_add_test(t, bf16_is_the_nearest);
-	tcase_add_test(t, losses_match_the_cpus);
+	tcase_add_loop_test(t, fp16_is_the_cpus, 0, 4);
+	tcase_add_loop_test(t, losses_match_the_cpus, 0, 2);
 	tcase_add_test(t, a_loss_that_is_not_a_number_is_reported);
 	tcase_add_loop_test(t, masks_and_sums, 0, 16);
 	tcase_add_loop_test(t, updates_match_the_cpus, 0, 4);
 	tcase_add_test(t, no_update_follows_a_loss_that_is_not_a_number);
-	tcase_add_loop_test(t, arithmetic, 0, 2);
-	tcase_add_loop_test(t, finds_values_that_are_not_numbers, 0, 3);
-	tcase_add_loop_test(t, loads_samples_in_the_given_order, 0, 4);
+	tcase_add_loop_test(t, updates_with_a_scaler_match_the_cpus, 0, 2);
+	tcase_add_test(t, a_scaled_update_is_the_unscaled_one);
+	tcase_add_loop_test(t, arithmetic, 0, 3);
+	tcase_add_loop_test(t, finds_values_that_are_not_numbers, 0, 6);
+	tcase_add_loop_test(t, loads_samples_in_the_given_order, 0, 6);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -39,7 +39,7 @@ static struct bench bench_new(int n, int c, int h, int w, enum tensor_type type)
 			(*arrays[i])[k] = drawn() + (i == 10 ? 2 : 0);
 	}
 	b.k.count = b.own + count * padded;
-	b.k.bf16 = type == TENSOR_BF16;
+	b.k.type = kernel_type_of(type);
 	b.k.rows = (size_t)n * (size_t)h * (size_t)w;
 	b.k.channels = padded;
 	b.k.training = 1;
@@ -93,7 +93,7 @@ static void check_forward(struct bench *b, int c, double mean, double var)
 				v += (double)at(&b->other, i, c, p);
 			if (b->k.relu && v < 0)
 				v = 0;
-			near((double)at(&b->y, i, c, p), v, b->k.bf16, "y");
+			near((double)at(&b->y, i, c, p), v, b->k.type, "y");
 		}
 }
 
@@ -130,8 +130,8 @@ static void check_backward(struct bench *b, int c, double mean, double var)
 				      (slope(b, i, c, p) - sum / count -
 				       hat * product / count);
 
-			near((double)at(&b->dx, i, c, p), want, b->k.bf16 * 3,
-			     "dx");
+			near_by((double)at(&b->dx, i, c, p), want, b->k.type,
+				3, "dx");
 		}
 }
 
@@ -184,7 +184,7 @@ static void check_norm(int n, int c, int h, int w, enum tensor_type type,
 		box_read(&b.dz);
 		for (int i = 0; i < n; i++)
 			near((double)at(&b.dz, i, 0, 0), slope(&b, i, 0, 0),
-			     b.k.bf16, "what was added wants");
+			     b.k.type, "what was added wants");
 	}
 	free(before);
 	bench_free(&b);
@@ -192,8 +192,8 @@ static void check_norm(int n, int c, int h, int w, enum tensor_type type,
 
 START_TEST(norm_matches_its_formula)
 {
-	enum tensor_type type = _i & 1 ? TENSOR_BF16 : TENSOR_F32;
-	int way = _i >> 1;
+	enum tensor_type type = (enum tensor_type)(_i % 3);
+	int way = _i / 3;
 
 	srand(3);
 	check_norm(3, 5, 4, 3, type, way);
@@ -206,7 +206,7 @@ END_TEST
 
 START_TEST(norm_by_running_statistics_in_place)
 {
-	enum tensor_type type = _i ? TENSOR_BF16 : TENSOR_F32;
+	enum tensor_type type = (enum tensor_type)_i;
 	struct bench b = bench_new(3, 10, 4, 4, type);
 
 	b.k.training = 0;
@@ -349,10 +349,11 @@ static void check_pool(int c, int h, int w, int kernel, int stride, int pad,
 		       enum tensor_type type)
 {
 	int oh = layout_windows(h, kernel, stride, pad);
-	int ow = layout_windows(w, kernel, stride, pad), bf16 = type != 0;
+	int ow = layout_windows(w, kernel, stride, pad);
 	struct box x = box_new(3, c, h, w, type), y, dy, dy1, dx;
 	struct kernel_pool p = {
-		.bf16 = bf16, .n = 3, .h = h, .w = w, .out_h = oh, .out_w = ow,
+		.type = kernel_type_of(type), .n = 3, .h = h, .w = w,
+		.out_h = oh, .out_w = ow,
 		.channels = layout_channels(c, type), .kernel = kernel,
 		.stride = stride, .pad = pad};
 	double *want = calloc(box_count(&x), sizeof(*want));
@@ -381,7 +382,7 @@ static void check_pool(int c, int h, int w, int kernel, int stride, int pad,
 					(double)at(&dy1, n, k, o);
 			}
 	for (size_t i = 0; i < box_count(&x); i++)
-		near((double)dx.v[i], want[i], bf16, "dx");
+		near((double)dx.v[i], want[i], p.type, "dx");
 	free(want);
 	free(where);
 	box_free(&x);
@@ -393,7 +394,7 @@ static void check_pool(int c, int h, int w, int kernel, int stride, int pad,
 
 START_TEST(max_pool_takes_the_greatest)
 {
-	enum tensor_type type = _i ? TENSOR_BF16 : TENSOR_F32;
+	enum tensor_type type = (enum tensor_type)_i;
 
 	srand(4);
 	check_pool(5, 8, 8, 3, 2, 1, type);
@@ -427,11 +428,12 @@ END_TEST
 
 START_TEST(average_pool_covers_all_places)
 {
-	enum tensor_type type = _i & 1 ? TENSOR_BF16 : TENSOR_F32;
-	int c = _i < 2 ? 5 : 72, bf16 = _i & 1;
+	enum tensor_type type = (enum tensor_type)(_i % 3);
+	int c = _i < 3 ? 5 : 72;
 	struct box x = box_new(3, c, 7, 3, type);
 	struct box dx = box_empty(3, c, 7, 3, type);
-	struct kernel_transpose t = {bf16, 3, c, 21, layout_channels(c, type)};
+	struct kernel_transpose t = {kernel_type_of(type), 3, c, 21,
+				     layout_channels(c, type)};
 	float *y = floats(3 * (size_t)c), *dy = floats(3 * (size_t)c);
 	float *dy1 = floats(3 * (size_t)c);
 
@@ -447,7 +449,7 @@ START_TEST(average_pool_covers_all_places)
 				sum += (double)at(&x, n, k, p);
 			near((double)y[i], sum / 21, 0, "y");
 			near((double)at(&dx, n, k, 20),
-			     (double)(dy[i] + dy1[i]) / 21, bf16, "dx");
+			     (double)(dy[i] + dy1[i]) / 21, t.type, "dx");
 		}
 	free(y);
 	free(dy);
@@ -471,13 +473,13 @@ static Suite *suite(int reversed)
 	tcase_set_timeout(t, 120);
 	if (reversed)
 		tcase_add_checked_fixture(t, backwards, NULL);
-	tcase_add_loop_test(t, norm_matches_its_formula, reversed ? 14 : 0, 16);
-	tcase_add_loop_test(t, norm_by_running_statistics_in_place, 0, 2);
+	tcase_add_loop_test(t, norm_matches_its_formula, reversed ? 21 : 0, 24);
+	tcase_add_loop_test(t, norm_by_running_statistics_in_place, 0, 3);
 	tcase_add_test(t, norm_keeps_digits_beside_a_large_mean);
 	tcase_add_test(t, norm_of_two_ranks_matches_one_rank);
-	tcase_add_loop_test(t, max_pool_takes_the_greatest, 0, 2);
+	tcase_add_loop_test(t, max_pool_takes_the_greatest, 0, 3);
 	tcase_add_test(t, max_pool_lets_nan_through);
-	tcase_add_loop_test(t, average_pool_covers_all_places, 0, 4);
+	tcase_add_loop_test(t, average_pool_covers_all_places, 0, 6);
 	suite_add_tcase(s, t);
 	return s;
 }
