@@ -276,8 +276,8 @@ $(O)/obj/host/%.o: tests/unit/trainers/cuda/%.cc tests/unit/trainers/cuda/on_hos
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX   $<")
 	$(Q)$(CXX) -std=c++17 -O3 -fassociative-math -fno-signed-zeros -fno-trapping-math -g -I. -isystem $(CUDA)/include -fPIC -Wall -Wextra -Wno-unused-parameter $(san_flags) -c -o $@ $<
-$(O)/tests/test_kernels $(O)/tests/test_kernels_norm: $(host_kernels) $(O)/obj/host/on_host.o
-$(O)/tests/test_kernels $(O)/tests/test_kernels_norm: private extra_libs = -lstdc++
+$(O)/tests/test_kernels $(addprefix $(O)/tests/test_kernels_,norm update): $(host_kernels) $(O)/obj/host/on_host.o
+$(O)/tests/test_kernels $(addprefix $(O)/tests/test_kernels_,norm update): private extra_libs = -lstdc++
 
 # The whole twin on the host, for DDP_CUDA_OPS; it only needs CUDA's headers.
 host_twin := $(if $(has_cudnn),$(O)/tests/libddp_cuda_ops.so)

@@ -48,6 +48,13 @@ struct cuda_device {
 	void *room; /* the newest */
 	size_t room_size;
 	cudaEvent_t event; /* for cuda_await, made by its first call */
+	uint64_t first;    /* that of the last set_step */
+	int is_capturing;
+	/* What the step that is being captured loads; a graph keeps it. */
+	struct cuda_load {
+		struct loader *loader; /* whose batches are uploaded; NULL */
+		int n;
+	} load;
 	/* The ends of the last two steps, for base.wait_event; NULL: none. */
 	cudaEvent_t step_end[2];
 	int step; /* the older one's index */
@@ -133,6 +140,9 @@ void cuda_params_changed(struct device *d);
 int cuda_wait(struct device *d, struct err *e);
 /* Waits until the stream is empty; notes an error as that of `what`. */
 void cuda_await(struct cuda_device *d, const char *what);
+/* The same for an event. */
+void cuda_await_event(struct cuda_device *d, cudaEvent_t event,
+		      const char *what);
 void *cuda_stream(struct device *d);
 int cuda_capture_begin(struct device *d, struct err *e);
 int cuda_capture_end(struct device *d, struct graph **g, struct err *e);
@@ -148,6 +158,9 @@ void cuda_loader_free(struct device *d, struct loader *f);
 int cuda_loader_order(struct loader *f, const uint32_t *order, size_t count,
 		      uint64_t epoch, struct err *e);
 void cuda_load_batch(struct loader *f, int n, struct tensor *in);
+/* Before and after a captured step with this load is launched. */
+void cuda_loader_begin(const struct cuda_load *l);
+void cuda_loader_end(const struct cuda_load *l);
 
 /* ---- arithmetic.c ---- */
 

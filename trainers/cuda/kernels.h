@@ -79,16 +79,21 @@ int kernel_update(kernel_stream s, struct kernel_state *k,
 
 /* ---- loader.cu ---- */
 
-/* A pointer whose value changes while a captured step stays the same. */
+/* Pointers whose values change while a captured step stays the same. */
 struct kernel_order {
 	const uint32_t *index;
 	uint64_t epoch;
+	const uint8_t *batch; /* the batch's pixels; NULL: all are on the
+			       * device */
 };
 int kernel_order(kernel_stream s, struct kernel_order *o,
 		 const uint32_t *index, uint64_t epoch);
+int kernel_order_batch(kernel_stream s, struct kernel_order *o,
+		       const uint8_t *batch);
 
 struct kernel_load_batch {
-	const uint8_t *pixels; /* [][channels][height][width] */
+	const uint8_t *pixels; /* [][channels][height][width]; unless order
+				* has the batch's */
 	const uint32_t *labels;
 	const struct kernel_order *order;
 	int channels, height, width, n;

@@ -1,10 +1,11 @@
-/* loader.c: a data set on the device, and the order in which its samples are
- * read. */
+/* loader.c: a data set on the device, or, if it is too large, in host memory,
+ * and the order in which its samples are read. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainers/cuda/cuda.h"
+#include "trainers/cuda/upload.h"
 
 struct cuda_loader {
 	struct loader base;
@@ -14,6 +15,7 @@ struct cuda_loader {
 	uint32_t *all_labels, *labels, *order;
 	size_t room; /* entries that order can hold */
 	struct kernel_order *now;
+	struct upload *upload; /* NULL: pixels has the data set */
 	int exact;
 };
 
@@ -28,29 +30,35 @@ static int loader_upload(struct cuda_loader *f, const void *from, size_t bytes,
 	return cuda_wait(&f->d->base, e);
 }
 
-/* Before the model is there, so that the error is about the data. */
-static int loader_check_room(const struct dataset_part *p, struct err *e)
+/* 1 if the data set leaves half of the GPU's free memory to the model, which is
+ * not there yet. */
+static int loader_fits(struct cuda_device *d, const struct dataset_part *p)
 {
 	size_t bytes = (size_t)p->count * p->samples.size;
 	size_t unused, all;
+	char line[256];
 
-	if (cudaMemGetInfo(&unused, &all) != cudaSuccess || bytes <= unused)
-		return 0;
-	return err_set(e, -ENOMEM,
-		       "a data set has to fit in the GPU's memory: %u images "
-		       "of %zu bytes are %zu MiB, and %zu of its %zu MiB are "
-		       "free; use fewer or smaller images, or --device cpu",
-		       p->count, p->samples.size, bytes >> 20, unused >> 20,
-		       all >> 20);
+	if (cudaMemGetInfo(&unused, &all) != cudaSuccess || bytes <= unused / 2)
+		return 1;
+	snprintf(line, sizeof(line), "%u images of %zu bytes (%zu MiB) stay in "
+		 "host memory, because %zu of the GPU's %zu MiB are free: each "
+		 "batch is copied while the one before it is used", p->count,
+		 p->samples.size, bytes >> 20, unused >> 20, all >> 20);
+	if (d->note)
+		d->note(line);
+	return 0;
 }
 
 static int loader_fill(struct cuda_loader *f, struct err *e)
 {
 	const struct dataset_part *part = f->base.spec.part;
 	void *pixels = NULL, *all_labels = NULL, *labels = NULL, *now = NULL;
-	int r = loader_check_room(part, e);
+	int r = 0;
 
-	if (r == 0)
+	if (!loader_fits(f->d, part))
+		r = upload_new(f->d, &part->samples, f->base.spec.batch,
+			       &f->upload, e);
+	else
 		r = loader_upload(f, part->samples.pixels,
 				  (size_t)part->count * part->samples.size,
 				  &pixels, e);
@@ -135,6 +143,7 @@ void cuda_loader_free(struct device *d, struct loader *loader)
 
 	if (!f)
 		return;
+	upload_free(f->upload);
 	cuda_free(d, f->pixels);
 	cuda_free(d, f->all_labels);
 	cuda_free(d, f->labels);
@@ -151,8 +160,10 @@ int cuda_loader_order(struct loader *loader, const uint32_t *order,
 	struct cuda_loader *f = (struct cuda_loader *)loader;
 	uint32_t *old = NULL;
 	void *p;
-	int r;
+	int r = f->upload ? upload_order(f->upload, order, count, e) : 0;
 
+	if (r < 0)
+		return r;
 	if (count > f->room || !f->order) {
 		r = cuda_alloc(&f->d->base, count * sizeof(*order), &p, e);
 		if (r < 0)
@@ -168,6 +179,31 @@ int cuda_loader_order(struct loader *loader, const uint32_t *order,
 	return cuda_wait(&f->d->base, e);
 }
 
+static struct upload *loader_upload_of(const struct cuda_load *l)
+{
+	const struct cuda_loader *f = (const struct cuda_loader *)l->loader;
+
+	return f && l->n > 0 ? f->upload : NULL;
+}
+
+void cuda_loader_begin(const struct cuda_load *l)
+{
+	const struct cuda_loader *f = (const struct cuda_loader *)l->loader;
+	const uint8_t *batch = NULL;
+
+	if (!loader_upload_of(l))
+		return;
+	upload_begin(f->upload, f->d->first, l->n, &batch);
+	cuda_note(f->d, kernel_order_batch(f->d->stream, f->now, batch),
+		  "a batch");
+}
+
+void cuda_loader_end(const struct cuda_load *l)
+{
+	if (loader_upload_of(l))
+		upload_end(loader_upload_of(l));
+}
+
 void cuda_load_batch(struct loader *loader, int n, struct tensor *in)
 {
 	struct cuda_loader *f = (struct cuda_loader *)loader;
@@ -180,11 +216,18 @@ void cuda_load_batch(struct loader *loader, int n, struct tensor *in)
 		.labels_out = f->labels, .out = in ? in->data : NULL,
 		.type = in ? cuda_kernel_type(in->type) : KERNEL_F32,
 	};
+	const struct cuda_load load = {loader, in ? n : 0};
 
 	memcpy(t.mean, s->mean, sizeof(t.mean));
 	memcpy(t.std, s->std, sizeof(t.std));
-	if (n > 0)
-		cuda_note(f->d,
-			  kernel_load_batch(f->d->stream, f->d->state, &t),
-			  "a batch");
+	if (n <= 0)
+		return;
+	if (f->d->is_capturing)
+		f->d->load = load;
+	else
+		cuda_loader_begin(&load);
+	cuda_note(f->d, kernel_load_batch(f->d->stream, f->d->state, &t),
+		  "a batch");
+	if (!f->d->is_capturing)
+		cuda_loader_end(&load);
 }

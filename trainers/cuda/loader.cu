@@ -19,6 +19,19 @@ int kernel_order(kernel_stream s, struct kernel_order *o,
 	return LAUNCHED();
 }
 
+static __global__ void loader_set_batch(struct kernel_order *o,
+					const uint8_t *batch)
+{
+	o->batch = batch;
+}
+
+int kernel_order_batch(kernel_stream s, struct kernel_order *o,
+		       const uint8_t *batch)
+{
+	LAUNCH(loader_set_batch, 1, 1, s, o, batch);
+	return LAUNCHED();
+}
+
 /* The value of channel c at (y, x) of the result. */
 static __device__ float loader_value(const struct kernel_load_batch &t,
 				     const struct augment &a,
@@ -38,8 +51,9 @@ take(const struct kernel_state *k, struct kernel_load_batch t)
 {
 	uint32_t sample = t.order->index[k->first + blockIdx.x];
 	int places = t.height * t.width;
-	const uint8_t *image =
-		t.pixels + (size_t)sample * t.channels * places;
+	const uint8_t *batch = t.order->batch;
+	const uint8_t *image = (batch ? batch : t.pixels) +
+		(size_t)(batch ? blockIdx.x : sample) * t.channels * places;
 	struct augment a = {0, 0, 0};
 
 	if (blockIdx.y == 0 && threadIdx.x == 0)

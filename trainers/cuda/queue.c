@@ -7,6 +7,7 @@
 
 struct graph {
 	cudaGraphExec_t exec;
+	struct cuda_load load;
 };
 
 static int queue_check(struct cuda_device *d, struct err *e)
@@ -58,6 +59,15 @@ void cuda_await(struct cuda_device *d, const char *what)
 		queue_wait_event(d, d->event);
 }
 
+void cuda_await_event(struct cuda_device *d, cudaEvent_t event,
+		      const char *what)
+{
+	if (d->base.wait_event)
+		queue_wait_event(d, event);
+	else
+		cuda_note(d, cudaEventSynchronize(event), what);
+}
+
 int cuda_wait(struct device *base, struct err *e)
 {
 	struct cuda_device *d = cuda_of(base);
@@ -99,6 +109,8 @@ int cuda_capture_begin(struct device *base, struct err *e)
 
 	if (r < 0)
 		return r;
+	d->is_capturing = 1;
+	d->load.loader = NULL;
 	return cuda_status(cudaStreamBeginCapture(
 				   d->stream, cudaStreamCaptureModeThreadLocal),
 			   "recording a step", e);
@@ -113,6 +125,7 @@ int cuda_capture_end(struct device *base, struct graph **out, struct err *e)
 	int r = queue_check(d, e);
 
 	*out = NULL;
+	d->is_capturing = 0;
 	if (r == 0)
 		r = cuda_status(rc, "recording a step", e);
 	if (r == 0 && !g)
@@ -127,6 +140,7 @@ int cuda_capture_end(struct device *base, struct graph **out, struct err *e)
 		free(g);
 		return r;
 	}
+	g->load = d->load;
 	*out = g;
 	return 0;
 }
@@ -135,7 +149,9 @@ void cuda_graph_launch(struct device *base, struct graph *g)
 {
 	struct cuda_device *d = cuda_of(base);
 
+	cuda_loader_begin(&g->load);
 	cuda_note(d, cudaGraphLaunch(g->exec, d->stream), "a recorded step");
+	cuda_loader_end(&g->load);
 }
 
 void cuda_graph_free(struct device *base, struct graph *g)
@@ -153,6 +169,7 @@ void cuda_set_step(struct device *base, const struct step_args *n)
 {
 	struct cuda_device *d = cuda_of(base);
 
+	d->first = n->first;
 	queue_limit_steps(d);
 	cuda_note(d, kernel_set_step(d->stream, d->state, n->step, n->first,
 				     n->lr),

@@ -2,7 +2,8 @@
  * with its kernels (on_host.cc), cuDNN's calls (on_host_dnn.cc,
  * on_host_graph.cc) and cuBLASLt's (on_host_blas.cc) the whole twin runs without
  * a GPU. Calls that may not be captured are refused while a stream is captured;
- * captured calls run when their graph does. ON_HOST_GPUS is the number of GPUs
+ * captured calls run when their graph does. What is put into a stream with a
+ * priority runs only when something waits for it. ON_HOST_GPUS is the number of GPUs
  * (1), ON_HOST_MIB the memory of each. It cannot show whether the real libraries
  * accept the same shapes, or how fast they are. */
 #include <cuda_runtime_api.h>
@@ -44,6 +45,38 @@ int on_host_setting(const char *name, int otherwise)
 	const char *text = getenv(name);
 
 	return text && *text ? atoi(text) : otherwise;
+}
+
+/* A stream that is late has work to do. */
+struct stream {
+	bool is_late;
+	work_list work;
+};
+
+struct event {
+	double clock;
+	struct stream *stream; /* late; NULL: what it waits for is done */
+	size_t upto;           /* its work that comes before */
+};
+
+static stream *stream_of(cudaStream_t s)
+{
+	return (stream *)(void *)s;
+}
+
+static void run_late(stream *s, size_t upto)
+{
+	for (size_t i = 0; i < upto && i < s->work.size(); i++)
+		if (s->work[i]) {
+			s->work[i]();
+			s->work[i] = nullptr;
+		}
+}
+
+static void wait_for(struct event *e)
+{
+	if (e->stream)
+		run_late(e->stream, e->upto);
 }
 
 extern "C" {
@@ -102,18 +135,38 @@ static cudaError_t unless_recorded(void)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 {
 	on_host_keep = keep;
-	*s = (cudaStream_t)malloc(1);
+	*s = (cudaStream_t)(void *)new stream{false, {}};
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags,
+					 int priority)
+{
+	*s = (cudaStream_t)(void *)new stream{true, {}};
 	return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
-	free((void *)s);
+	delete stream_of(s);
 	return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
+	run_late(stream_of(s), stream_of(s)->work.size());
+	return unless_recorded();
+}
+
+cudaError_t cudaMallocHost(void **p, size_t bytes)
+{
+	*p = malloc(bytes);
+	return *p ? unless_recorded() : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+	free(p);
 	return unless_recorded();
 }
 
@@ -158,38 +211,53 @@ cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n,
 			    cudaMemcpyKind kind, cudaStream_t s)
 {
-	on_host_enqueue([=]() { memcpy(to, from, n); });
+	if (s && stream_of(s)->is_late)
+		stream_of(s)->work.push_back([=]() { memcpy(to, from, n); });
+	else
+		on_host_enqueue([=]() { memcpy(to, from, n); });
 	return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
 {
-	*e = (cudaEvent_t) new double(0);
+	*e = (cudaEvent_t)(void *)new event{0, NULL, 0};
 	return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
-	*(double *)e = on_host_clock;
+	stream *late = s && stream_of(s)->is_late ? stream_of(s) : NULL;
+
+	*(struct event *)(void *)e = {on_host_clock, late,
+				      late ? late->work.size() : 0};
 	return unless_recorded();
 }
 
 /* Milliseconds of the stand-in's own clock. */
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
-	*ms = (float)((*(double *)to - *(double *)from) / 1000);
+	*ms = (float)((((struct event *)(void *)to)->clock -
+		       ((struct event *)(void *)from)->clock) / 1000);
 	return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
-	delete (double *)e;
+	delete (struct event *)(void *)e;
 	return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
 {
-	return cudaSuccess;
+	if (!s || !stream_of(s)->is_late)
+		wait_for((struct event *)(void *)e);
+	return unless_recorded();
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t e)
+{
+	wait_for((struct event *)(void *)e);
+	return unless_recorded();
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
