@@ -1,5 +1,5 @@
 # runner.bats: the program that runs the tests: what it counts, and what RERUN= changes.
-# covers: tests/run
+# covers: tests/run tests/bench/lib.sh
 bats_require_minimum_version 1.5.0
 load ../lib
 
@@ -64,4 +64,22 @@ run_tests() { # RERUN=N FILE...
 	[[ ${lines[-1]} == *" 0 failed, "*" skipped" ]]
 	[[ $output == *": no such namespaces here: -pf"* ]]
 	[[ $output == *": needs namespaces, which are not allowed here"* ]]
+}
+
+@test "a benchmark leaves out, in one line, an MPI without headers or without mpicc" {
+	mkdir "$BATS_TEST_TMPDIR/bin"
+	# as Debian's openmpi-bin, which brings mpicc without mpi.h
+	printf '#!/bin/sh\nexec cc "$@"\n' >"$BATS_TEST_TMPDIR/bin/mpicc.bare"
+	chmod +x "$BATS_TEST_TMPDIR/bin/mpicc.bare"
+	run env PATH="$BATS_TEST_TMPDIR/bin:$PATH" O="$O" work="$BATS_TEST_TMPDIR" \
+		here=tests/bench sh -euc '. tests/bench/lib.sh
+		for mpi in bare none; do
+			with_mpi $mpi mpi_start "$work/program" || echo "no $mpi"
+		done'
+	[ "$status" = 0 ]
+	[ "${#lines[@]}" = 4 ]
+	[[ ${lines[0]} == "left out: bare, whose mpicc fails (is libbare-dev there?): "*mpi.h* ]]
+	[ "${lines[1]}" = "no bare" ]
+	[ "${lines[2]}" = "not installed, left out: none (libnone-dev)" ]
+	[ "${lines[3]}" = "no none" ]
 }
