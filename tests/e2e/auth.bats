@@ -361,7 +361,7 @@ theirs() {
 }
 
 # A core file has all of it.
-@test "a worker's memory holds the job's key and not the user's secret" {
+@test "a worker's memory holds the job's key, and neither the user's secret nor etcd's" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer maps terabytes"
 	local p key workers=0
 	local search='
@@ -377,7 +377,7 @@ with open("/proc/%s/maps" % pid) as maps, \
             print(*[n for n, text in enumerate(texts) if text.encode() in part])
 '
 	mkfifo go
-	DDP_TOKEN=$one start job ddprun --standalone --nproc-per-node 2 sh -c '
+	ETCDCTL_PASSWORD=$two DDP_TOKEN=$one start job ddprun --standalone --nproc-per-node 2 sh -c '
 		echo key $DDP_JOB_KEY; exec c_late_message "$1"' sh "$T/go"
 	await job.out '\[0\] key [0-9a-f]{64}$'
 	key=${line##* }
@@ -385,13 +385,13 @@ with open("/proc/%s/maps" % pid) as maps, \
 	for p in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
 		[ "$(<"/proc/$p/comm")" = c_late_message ] || continue
 		workers=$((workers + 1))
-		expect 0 python3 -c "$search" "$p" "$key" "$one"
+		expect 0 python3 -c "$search" "$p" "$key" "$one" "$two"
 		has "$out" '^0$'
-		lacks "$out" 1
+		lacks "$out" '[12]'
 	done
 	[ $workers = 2 ]
 	# the search finds what is there
-	expect 0 python3 -c "$search" "${pid[job]}" "$key" "$one"
+	expect 0 python3 -c "$search" "${pid[job]}" "$key" "$one" "$two"
 	has "$out" 1
 	echo >go
 	finish job
