@@ -126,6 +126,8 @@ int cuda_capture_end(struct device *base, struct graph **out, struct err *e)
 
 	*out = NULL;
 	d->is_capturing = 0;
+	if (g)
+		g->load = d->load;
 	if (r == 0)
 		r = cuda_status(rc, "recording a step", e);
 	if (r == 0 && !g)
@@ -140,7 +142,6 @@ int cuda_capture_end(struct device *base, struct graph **out, struct err *e)
 		free(g);
 		return r;
 	}
-	g->load = d->load;
 	*out = g;
 	return 0;
 }
