@@ -11,8 +11,11 @@ setup() {
 	preload=$(ls /usr/lib*/*/faketime/libfaketime.so.1 2>/dev/null) ||
 		skip "no libfaketime here"
 	[ -z "${SAN:-}" ] || skip "faketime must be loaded before the sanitizers"
+	unshare -m mount -t tmpfs none /mnt 2>where || skip "no mounts here"
 	echo '+0h' >clock
-	faked=(env LD_PRELOAD="$preload" FAKETIME_TIMESTAMP_FILE="$T/clock"
+	# libfaketime leaves shared memory when its process is killed
+	faked=(unshare -m sh -c 'mount -t tmpfs none /dev/shm && exec "$@"' sh
+		env LD_PRELOAD="$preload" FAKETIME_TIMESTAMP_FILE="$T/clock"
 		FAKETIME_NO_CACHE=1 DONT_FAKE_MONOTONIC=1
 		FAKETIME_DONT_FAKE_MONOTONIC=1)
 }
