@@ -103,3 +103,25 @@ teardown() {
 	finish b
 	finish a
 }
+
+# Munge's answer then finds no client.
+@test "a second HELLO while munge is asked ends that client alone" {
+	local peer=$BATS_TEST_DIRNAME/../programs/peers/rdzv_hello_twice.py again
+	start server env DDP_LOG=debug DDP_MUNGE_SOCKET="$T/a/socket" \
+		ddprdzv --auth munge --listen "$at"
+	await server.err 'listening'
+	signal munged_a STOP
+	expect 0 python3 "$peer" "$at" "$T/a/socket" -100
+	[ "$out" = "{'refused': 100}" ]
+	again=$(grep -c 'closed an unauthenticated connection: HELLO again$' server.err)
+	[ "$again" = 100 ]
+	signal munged_a CONT
+	expect 0 python3 "$peer" "$at" "$T/a/socket" 300
+	# both orders have occurred
+	has "$out" welcome
+	[ "$(grep -c 'unauthenticated connection: HELLO again$' server.err)" -gt "$again" ]
+	expect 0 env DDP_MUNGE_SOCKET="$T/a/socket" ddprun --nnodes 1 \
+		--rdzv-endpoint "$at" true
+	signal server TERM
+	finish server
+}
