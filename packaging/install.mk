@@ -17,6 +17,9 @@ lib_below := $(shell realpath -ms --relative-to=$(PREFIX) $(LIBDIR))
 linked := libuv1-dev libsodium-dev
 notices := $(foreach p,$(linked),$(wildcard /usr/share/doc/$p/copyright))
 
+# Not every root has it in PATH.
+ldconfig = PATH="$$PATH:/usr/sbin:/sbin" ldconfig
+
 install: all
 	install -d $(dest)/bin $(libdest)/pkgconfig $(libdest)/cmake/ddp $(dest)/include \
 		$(dest)/share/man/man1 $(dest)/share/man/man3 $(dest)/$(docdir)/examples \
@@ -52,8 +55,8 @@ install: all
 	install -m 644 $(O)/completion/_ddprun $(dest)/share/zsh/site-functions
 	install -m 644 $(O)/completion/ddprun.fish $(dest)/share/fish/vendor_completions.d
 	@# programs that are linked with libddp.so must find it when they start
-	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; \
-	elif ! ldconfig -N -v 2>/dev/null | grep -qx '$(LIBDIR):.*'; then \
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then $(ldconfig); \
+	elif ! $(ldconfig) -N -v 2>/dev/null | grep -qx '$(LIBDIR):.*'; then \
 		echo "make: programs that are linked with libddp.so need its folder when they start:"; \
 		echo "make:   link them with -Wl,-rpath,$(LIBDIR), or set LD_LIBRARY_PATH=$(LIBDIR)"; fi
 
@@ -66,7 +69,7 @@ uninstall:
 	for d in $(trainers_dir) $(addprefix $(dest)/$(docdir)/,examples docs third-party) $(dest)/$(docdir) \
 		$(dest)/share/ddprun/slurm $(dest)/share/ddprun $(libdest)/cmake/ddp; do \
 		rmdir "$$d" 2>/dev/null || true; done; \
-	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then $(ldconfig); fi
 
 # The tree of the last commit: the same bytes each time.
 dist:

@@ -188,6 +188,8 @@ def make_line(words):
             raise AssertionError(f"make {t}: no such target")
     if "install" in targets:
         where = [w for w in words if w.startswith("PREFIX=")]
+        if where and not where[0].startswith("PREFIX=$HOME/"):
+            raise AssertionError(f"make install: {where[0]} is this machine's")
         must(f"make -s -C {tree} O={build} install "
              + (where[0] if where else f"PREFIX={prefix}"))
 
