@@ -22,8 +22,8 @@ int secret_of_text(struct secret *s, struct slice text, const char *from,
 
 /* The file's text without trailing white space. ERR_PROOF if the file belongs
  * to another user, can be read or changed by others, or if another user can
- * replace it (base/owner.h). The last is not asked of Kubernetes' and systemd's
- * own mounts. What /dev and /proc name may be any pipe. */
+ * replace it (base/owner.h). The last does not apply to the mounts of
+ * Kubernetes and systemd. What /dev and /proc name may be any pipe. */
 int secret_of_file(struct secret *s, const char *path, const char *what,
 		   struct err *e);
 
