@@ -58,23 +58,40 @@ goes_on() {
 	goes_on
 }
 
+mac_of() {
+	in_net "$1" ip -o link show eth0 | grep -oP 'ether \K[0-9a-f:]+'
+}
+
+# neighbour HOST OTHER MAC: where HOST sends its packets for OTHER.
+neighbour() {
+	in_net "$1" ip neigh replace "${addr[$2]}" lladdr "$3" dev eth0 nud permanent
+}
+
+# The bytes that h2 has received from h1.
+received_by_h2() {
+	in_net h2 ss -Htni state established dst "${addr[h1]}" |
+		grep -oP 'bytes_received:\K[0-9]+' | awk '{ n += $1 } END { print n + 0 }'
+}
+
 # Only what h2 sends is lost. A request to dump the job arrives there, so h2's ddprun
 # hears the server, and the server not it; TCP's next try would come after the lease.
 @test "an outage of one direction is not noticed, though the server is heard meanwhile" {
-	local mac
-	job h1 --nnodes 2 --heartbeat-timeout 20
-	job h2 --nnodes 2 --heartbeat-timeout 20
+	local before
+	job h1 --nnodes 2 --heartbeat-timeout 40
+	job h2 --nnodes 2 --heartbeat-timeout 40
 	await on_h1.out 'up . of 2'
 	await on_h2.out 'up . of 2'
-	mac=$(in_net h1 ip -o link show eth0 | grep -oP 'ether \K[0-9a-f:]+')
-	in_net h2 ip neigh replace "${addr[h1]}" lladdr 02:00:00:00:00:01 \
-		dev eth0 nud permanent
-	await on_h2.err '17 of 20 consecutive pings are unanswered' 30
+	neighbour h1 h2 "$(mac_of h2)" # it needs no ARP to find h2
+	# between two pings: all that the server has sent is acknowledged, else its TCP
+	# would send nothing new
+	until in_net h2 ss -Htni state established dst "${addr[h1]}" |
+		grep -qE 'lastrcv:[1-9][0-9]{2} '; do :; done
+	neighbour h2 h1 02:00:00:00:00:01
+	await on_h2.err '17 of 20 consecutive pings are unanswered' 60
+	before=$(received_by_h2)
 	start_on h1 dump ddprun dump --rdzv-endpoint "${addr[h1]}:29400"
-	start_on h2 heard bash -c 'until ss -Htni state established dst '"${addr[h1]}"' |
-		grep -q "lastrcv:[0-9]\{1,3\} "; do :; done'
-	DEADLINE=30 finish heard
-	in_net h2 ip neigh replace "${addr[h1]}" lladdr "$mac" dev eth0 nud permanent
+	until [ "$(received_by_h2)" -gt "$before" ]; do kill -0 "${pid[dump]}"; done
+	neighbour h2 h1 "$(mac_of h1)"
 	await on_h2.err 'answers again'
 	finish dump -
 	goes_on
