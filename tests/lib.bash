@@ -59,7 +59,7 @@ lib_setup() {
 	export XDG_CONFIG_HOME=$T/config # the key that all programs of this test share
 	# tests compare output of other programs, and awk computes
 	unset LC_ALL LANGUAGE
-	export LC_NUMERIC=C LC_MESSAGES=C LC_COLLATE=C
+	export LC_NUMERIC=C LC_MESSAGES=C LC_COLLATE=C NO_COLOR=1
 	unset HOSTS_RUNNING LOGLEVEL OMP_NUM_THREADS DEPS MAKEFLAGS MAKELEVEL
 	# threads that wait leave the CPU to other tests, as in tests/run
 	export OMP_WAIT_POLICY=passive

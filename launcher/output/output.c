@@ -195,6 +195,15 @@ static void output_put_line(struct writer *w, struct slice prefix,
 			flags & LINES_OPEN ? " ...\n" : "\n");
 }
 
+static void output_put_colored(struct stream *s, struct slice text, int flags)
+{
+	char prefix[OUTPUT_PREFIX_MAX + 16];
+	int n = snprintf(prefix, sizeof(prefix), "%s%.*s\x1b[0m", s->color,
+			 (int)s->prefix_len, s->prefix);
+
+	output_put_line(s->writer, SLICE(prefix, (size_t)n), text, flags);
+}
+
 /* Shows one line that several ranks printed. */
 static void output_put_collapsed(struct output *o, int is_stderr,
 				 const struct collapse_line *line)
@@ -266,6 +275,10 @@ void output_show(struct output *o, struct stream *s, struct slice text,
 
 	if (w->columns && memchr(text.data, '\r', text.len))
 		text = lines_last_segment(text);
+	if (!c && *s->color) {
+		output_put_colored(s, text, flags);
+		return;
+	}
 	if (!c) {
 		output_put_line(w, SLICE(s->prefix, s->prefix_len), text,
 				flags);

@@ -19,6 +19,20 @@ enum {
 	WHOLE_MS = 5000,
 };
 
+/* Each rank's prefix has a color on a terminal, unless the user's template has
+ * colors of its own. Red is left to errors. */
+static const char *stream_color(const struct stream *s)
+{
+	static const char *const colors[] = {
+		"\x1b[36m", "\x1b[33m", "\x1b[32m",
+		"\x1b[35m", "\x1b[34m", "\x1b[96m",
+	};
+
+	if (!s->writer->has_color || memchr(s->prefix, 0x1b, s->prefix_len))
+		return "";
+	return colors[s->of.rank % (sizeof(colors) / sizeof(*colors))];
+}
+
 static void stream_put_prefix(struct stream *s)
 {
 	struct output *o = s->output;
@@ -37,6 +51,7 @@ static void stream_put_prefix(struct stream *s)
 	if (prefix.len)
 		memcpy(s->prefix, prefix.data, prefix.len);
 	buf_release(&prefix);
+	s->color = stream_color(s);
 	s->piece_max = EXPANDED_MAX / (s->prefix_len + 1);
 	if (s->piece_max > OUTPUT_PIECE_BYTES)
 		s->piece_max = OUTPUT_PIECE_BYTES;

@@ -25,6 +25,7 @@ struct stream {
 	const char *tail_from; /* older lines of this piece are not kept */
 	size_t prefix_len, piece_max;
 	char prefix[OUTPUT_PREFIX_MAX];
+	const char *color; /* the escape that begins the rank's color, or "" */
 	/* while a part of an unfinished line waits to be shown */
 	struct stream *held_next, **held_pprev; /* pprev NULL: not */
 	uint64_t held_ms, heard_ms; /* its first and last byte; loop time */

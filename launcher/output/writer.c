@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -60,6 +61,12 @@ static void writer_measure(struct writer *w)
 	}
 }
 
+int writer_wants_color(const char *no_color, const char *term)
+{
+	return !(no_color && *no_color) && term && *term &&
+	       strcmp(term, "dumb") != 0 && strncmp(term, "vt1", 3) != 0;
+}
+
 int writer_init(struct writer *w, uv_loop_t *loop, int fd)
 {
 	int rc;
@@ -69,6 +76,8 @@ int writer_init(struct writer *w, uv_loop_t *loop, int fd)
 	buf_init(&w->status, STATUS_MAX);
 	writer_reopen(w);
 	writer_measure(w);
+	w->has_color = w->columns && writer_wants_color(getenv("NO_COLOR"),
+							getenv("TERM"));
 	if (w->kind == WRITER_PLAIN)
 		return 0;
 	if (w->kind != WRITER_OWN) {

@@ -26,6 +26,7 @@ struct writer {
 	int broken;    /* errno of a failed write: all output is dropped */
 	int columns;   /* 0: no terminal */
 	int rows;
+	int has_color; /* a terminal, and the user has not switched it off */
 	struct buf status; /* the redrawn line; empty: none */
 	int status_shown;  /* it is on the terminal, at the cursor */
 	void (*on_room)(void *arg); /* after the queue shrank */
@@ -37,6 +38,10 @@ int writer_init(struct writer *w, uv_loop_t *loop, int fd);
 /* Stops; the loop must run once more before w is freed. */
 void writer_close(struct writer *w);
 void writer_release(struct writer *w);
+
+/* Pure: whether a terminal shows colors, by NO_COLOR (any text switches them
+ * off) and TERM (dumb and the vt1 family have none). Either may be NULL. */
+int writer_wants_color(const char *no_color, const char *term);
 
 /* Queues bytes that end with a newline; writer_flush sends what it can. */
 void writer_put(struct writer *w, const char *data, size_t n);

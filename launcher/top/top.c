@@ -16,6 +16,7 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/control_client.h"
 #include "launcher/inspect/status.h"
+#include "launcher/output/writer.h"
 #include "launcher/top/top_screen.h"
 #include "launcher/top/top_terminal.h"
 
@@ -403,14 +404,6 @@ static int top_print(struct top *t)
 	return rc;
 }
 
-static int top_has_color(void)
-{
-	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-
-	return !(no && *no) && term && strcmp(term, "dumb") != 0 &&
-	       strncmp(term, "vt1", 3) != 0;
-}
-
 int top_main(int argc, char **argv)
 {
 	static struct top t = {.o = {.timeout_s = 2, .interval_s = 1}};
@@ -427,7 +420,8 @@ int top_main(int argc, char **argv)
 	if (rc < 0)
 		return control_client_fail(&e, EXIT_BAD_USAGE);
 	sock_host_name(t.host);
-	t.screen.color = top_has_color();
+	t.screen.color = writer_wants_color(getenv("NO_COLOR"),
+					    getenv("TERM"));
 	rc = t.o.once || t.o.json || !isatty(STDOUT_FILENO) ? top_print(&t)
 							    : top_watch(&t);
 	top_rows_release(&t.rows);

@@ -149,6 +149,26 @@ whole() {
 	lacks "$(sed 's/.*\x1b\[K//' seen)" '^\[0\] 10 %'
 }
 
+# on_terminal TERM NO_COLOR ARGS...: what ddprun writes to a terminal
+on_terminal() {
+	TERM=$1 NO_COLOR=$2 script -qec "ddprun --nproc-per-node 2 --log-dir logs ${*:3} \
+		sh -c 'echo out; echo err >&2'" /dev/null </dev/null | tr -d '\r' | sort
+}
+
+@test "on a terminal each rank's prefix has a color, but not in files and pipes" {
+	local plain=$'[0] err\n[0] out\n[1] err\n[1] out'
+	local colored=$'\e[33m[1] \e[0merr\n\e[33m[1] \e[0mout\n\e[36m[0] \e[0merr\n\e[36m[0] \e[0mout'
+	[ "$(on_terminal xterm-256color '' | grep -v workers)" = "$colored" ]
+	[ "$(on_terminal xterm 1 | grep -v workers)" = "$plain" ]
+	[ "$(on_terminal dumb '' | grep -v workers)" = "$plain" ]
+	lacks "$(cat logs/*/attempt_0/*/stdout.log)" $'\e'
+	# the user's own colors are kept
+	has "$(on_terminal xterm '' --log-line-prefix-template "\$'\\e[31m\$rank \\e[0m'")" \
+		$'^\e\\[31m1 \e\\[0mout$'
+	expect 0 env TERM=xterm ddprun --nproc-per-node 2 echo hi
+	lacks "$out" $'\e'
+}
+
 @test "output that a worker's child writes after the worker's end is shown" {
 	mkfifo go.0 go.1
 	start job ddprun --nproc-per-node 2 sh -c '

@@ -90,11 +90,25 @@ START_TEST(a_socket_that_cannot_be_polled_has_all_of_it)
 }
 END_TEST
 
+START_TEST(colors_depend_on_the_terminal_and_on_the_user)
+{
+	ck_assert(writer_wants_color(NULL, "xterm"));
+	ck_assert(writer_wants_color("", "screen"));
+	ck_assert(!writer_wants_color("0", "xterm"));
+	ck_assert(!writer_wants_color(NULL, NULL));
+	ck_assert(!writer_wants_color(NULL, ""));
+	ck_assert(!writer_wants_color(NULL, "dumb"));
+	ck_assert(!writer_wants_color(NULL, "vt102"));
+	ck_assert(writer_wants_color(NULL, "vt220"));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("writer");
 
 	tcase_set_timeout(c, 30);
+	tcase_add_test(c, colors_depend_on_the_terminal_and_on_the_user);
 	tcase_add_test(c, a_pipe_that_cannot_be_polled_has_all_of_it);
 	tcase_add_test(c, a_socket_that_cannot_be_polled_has_all_of_it);
 	return run_case(c);
