@@ -56,8 +56,8 @@ run_tests() { # RERUN=N FILE...
 		for d in usr etc dev proc; do mount --rbind "/$d" "$0/$d"; done
 		mount --bind . "$0/tree"
 		mount --bind "$O" "$0/build"
-		exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin O=/build sh -c "cd /tree &&
-			TEST_JOBS=2 exec sh tests/run $*"' \
+		exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin O=/build SAN="${SAN:-}" \
+			sh -c "cd /tree && TEST_JOBS=2 exec sh tests/run $*"' \
 		"$root" e2e/containers.bats hosts/check_hosts.bats hosts/clocks.bats
 	echo "$output"
 	[ "$status" = 0 ]
