@@ -79,11 +79,12 @@ static int progress_start_thread(struct ddp__engine *en, const cpu_set_t *cpus)
 	runs = rc == 0;
 	if (runs && cpus)
 		rc = pthread_setaffinity_np(en->thread, sizeof(*cpus), cpus);
-	en->stopped = rc != 0;
+	en->stopped = runs && rc;
 	pthread_mutex_unlock(&en->lock);
-	if (runs && rc)
+	if (runs && rc) {
 		pthread_join(en->thread, NULL);
-	en->stopped = 0;
+		en->stopped = 0;
+	}
 	return rc;
 }
 
