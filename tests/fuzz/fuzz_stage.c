@@ -2,6 +2,7 @@
  * agent's order to its helper, and a helper's report. The first byte chooses.
  * No path of a list that is accepted leads out of the copy. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
