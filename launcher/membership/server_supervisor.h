@@ -37,8 +37,9 @@ struct server_process_options {
 	const char *job;	 /* it serves no other; NULL: any */
 	const char *torch_job; /* its PyTorch clients also connect here */
 	const struct auth *auth; /* how its clients prove themselves */
-	/* Where it is a candidate, of which etcd chooses one; NULL: it is not.
-	 * lease: the same for all servers that replace each other here. */
+	/* The etcd that chooses one server among several candidates; NULL: this
+	 * server is no candidate. lease: the same for all servers that replace
+	 * each other here. */
 	const struct etcd_options *etcd;
 	int64_t lease;
 };

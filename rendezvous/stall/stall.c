@@ -315,8 +315,8 @@ static int stall_do_same(const struct stall *s, uint32_t a, uint32_t b)
 		 (!x->len || !memcmp(x->data, y->data, x->len))));
 }
 
-/* The live rank that differs from the others, of which there are at least two
- * and which all do the same. NOBODY: there is none. */
+/* The one live rank that differs from all others, if there are at least two
+ * others, and they all do the same. NOBODY: there is none. */
 static int64_t stall_odd_rank(const struct stall *s)
 {
 	for (uint32_t i = 0; i < s->world; i++) {

@@ -71,7 +71,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish a
 }
 
-# as_nobody COMMAND...: as another user, who needs no access to our programs
+# as_nobody COMMAND...: as another user, with the programs of the system alone
 as_nobody() {
 	env PATH=/usr/bin:/bin setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 }

@@ -443,18 +443,19 @@ redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
 	# LeakSanitizer would wait for the thread that waits for the server
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	mkdir fs
+	mkfifo go
 	start fs unshare -m "$python" "$lib_tests/e2e/one_file_fs.py" fs
 	await fs.out '^mounted$' || skip "FUSE does not work here"
 	start a nsenter --mount --target "${pid[fs]}" sh -c 'cd "$0" && exec "$@"' "$T" \
 		ddprun --rdzv-id own --rdzv-endpoint "$at" sh -c '
 		exec 2>fs/err; echo "ValueError: bad shard 7" >&2
-		until [ -e go ]; do sleep 0.05; done; exit 3'
+		read -r _ <go; exit 3'
 	until ddprun status --json --job own --rdzv-endpoint "$at" 2>/dev/null |
 		grep -q '"does":'; do
 		kill -0 "${pid[a]}"
 	done
 	signal fs STOP
-	: >go
+	echo >go
 	finish a 3
 	has "$err" 'failed: rank 0 .* exited with code 3$'
 	has "$err" '^\| +the file with its stderr cannot be read: the file server does$'
