@@ -163,7 +163,7 @@ on_terminal() {
 	[ "$(on_terminal dumb '' | grep -v workers)" = "$plain" ]
 	lacks "$(cat logs/*/attempt_0/*/stdout.log)" $'\e'
 	# the user's own colors are kept
-	has "$(on_terminal xterm '' --log-line-prefix-template "\$'\\e[31m\$rank \\e[0m'")" \
+	has "$(on_terminal xterm '' --log-line-prefix-template $'\'\e[31m$rank \e[0m\'')" \
 		$'^\e\\[31m1 \e\\[0mout$'
 	expect 0 env TERM=xterm ddprun --nproc-per-node 2 echo hi
 	lacks "$out" $'\e'
