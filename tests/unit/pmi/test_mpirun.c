@@ -34,7 +34,7 @@ static void refused(int rc, const char *part)
 		      e.text);
 }
 
-START_TEST(nobody)
+START_TEST(no_launcher_is_recognized)
 {
 	ck_assert_int_eq(READ("PMI_RANK", "", "PMI_SIZE", "2"), 0);
 	ck_assert_int_eq(m.kind, MPIRUN_NONE);
@@ -134,7 +134,7 @@ int main(void)
 {
 	TCase *c = tcase_create("mpirun");
 
-	tcase_add_test(c, nobody);
+	tcase_add_test(c, no_launcher_is_recognized);
 	tcase_add_test(c, openmpi);
 	tcase_add_test(c, hydra);
 	tcase_add_test(c, pmix_variables_only_give_the_rank);

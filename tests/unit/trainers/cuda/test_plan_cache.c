@@ -132,7 +132,7 @@ static void damage(long at, int byte)
 	fclose(f);
 }
 
-START_TEST(a_damaged_file_is_noted_once_and_written_anew)
+START_TEST(a_damaged_file_is_noted_once_and_replaced)
 {
 	struct plan_cache *c;
 	struct stat st;
@@ -217,7 +217,7 @@ int main(void)
 	tcase_add_test(t, processes_agree_on_the_first_plan_written);
 	tcase_add_test(t, a_new_measurement_replaces_the_old_one);
 	tcase_add_test(t, another_gpu_or_cudnn_has_another_file);
-	tcase_add_loop_test(t, a_damaged_file_is_noted_once_and_written_anew, 0,
+	tcase_add_loop_test(t, a_damaged_file_is_noted_once_and_replaced, 0,
 			    40);
 	tcase_add_test(t, a_file_that_others_can_write_is_left_alone);
 	tcase_add_test(t, a_folder_that_cannot_be_made_is_noted_once);

@@ -67,7 +67,7 @@ START_TEST(the_number_of_images_is_bounded)
 END_TEST
 
 /* A rank makes the images for itself, and a batch has to fit. */
-START_TEST(at_least_as_many_as_were_wanted)
+START_TEST(at_least_the_requested_number_of_images_is_made)
 {
 	struct host_data_want want = {.kind = DATA_SYNTHETIC, .side = 8,
 				      .least = 60000};
@@ -111,7 +111,7 @@ int main(void)
 	tcase_add_test(t, the_same_images_at_every_run);
 	tcase_add_test(t, a_class_is_brighter_in_one_channel);
 	tcase_add_test(t, the_number_of_images_is_bounded);
-	tcase_add_test(t, at_least_as_many_as_were_wanted);
+	tcase_add_test(t, at_least_the_requested_number_of_images_is_made);
 	tcase_add_test(t, a_batch_that_no_memory_holds_is_refused);
 	tcase_add_test(t, cifar_without_a_folder_is_an_error_in_words);
 	return run_case(t);

@@ -191,7 +191,7 @@ START_TEST(a_png_has_its_pixels)
 END_TEST
 
 /* Its alpha is 40 of 255 everywhere. */
-START_TEST(what_is_transparent_is_on_black)
+START_TEST(transparent_pixels_are_put_on_black)
 {
 	make_png(8, 8, PNG_FORMAT_RGBA);
 	decoded(8, 8, 8);
@@ -398,7 +398,7 @@ int main(void)
 	tcase_add_test(c, a_large_jpeg_is_decoded_at_a_fraction_of_its_size);
 	tcase_add_test(c, grey_becomes_rgb);
 	tcase_add_test(c, a_png_has_its_pixels);
-	tcase_add_test(c, what_is_transparent_is_on_black);
+	tcase_add_test(c, transparent_pixels_are_put_on_black);
 	tcase_add_test(c, cmyk_is_refused);
 	tcase_add_test(c, a_truncated_jpeg_is_refused);
 	tcase_add_test(c, a_truncated_png_is_refused);

@@ -210,7 +210,7 @@ START_TEST(a_place_survives_its_encoding)
 END_TEST
 
 /* Launchers limit a value's length: the last addresses are left out. */
-START_TEST(place_full)
+START_TEST(a_record_holds_as_many_places_as_fit)
 {
 	struct bootstrap_record p = {.job = "j", .n = BOOTSTRAP_PLACES_MAX}, q;
 	char text[BOOTSTRAP_TEXT_MAX];
@@ -231,7 +231,7 @@ START_TEST(place_full)
 }
 END_TEST
 
-START_TEST(place_torn)
+START_TEST(a_cut_record_is_refused)
 {
 	struct bootstrap_record p = {.job = "j", .n = 1, .at = {{"h", 1}}}, q;
 	char text[BOOTSTRAP_TEXT_MAX];
@@ -266,7 +266,7 @@ int main(void)
 	tcase_add_test(tc, pmi_answers);
 	tcase_add_test(tc, pmi_without_launcher);
 	tcase_add_test(tc, a_place_survives_its_encoding);
-	tcase_add_test(tc, place_full);
-	tcase_add_test(tc, place_torn);
+	tcase_add_test(tc, a_record_holds_as_many_places_as_fit);
+	tcase_add_test(tc, a_cut_record_is_refused);
 	return run_case(tc);
 }

@@ -36,7 +36,7 @@ static struct finding *speed(int node, double value)
 	return f;
 }
 
-START_TEST(the_graver_verdict_stays)
+START_TEST(the_worse_verdict_stays)
 {
 	struct finding *f = finding_add(&nodes[0], "disk", "full");
 
@@ -169,7 +169,7 @@ int main(void)
 	TCase *c = tcase_create("finding");
 
 	tcase_add_checked_fixture(c, forget, NULL);
-	tcase_add_test(c, the_graver_verdict_stays);
+	tcase_add_test(c, the_worse_verdict_stays);
 	tcase_add_test(c, a_list_survives_its_bytes);
 	tcase_add_test(c, bytes_that_are_cut_or_changed_are_refused);
 	tcase_add_test(c, a_full_list_keeps_its_size);

@@ -66,7 +66,7 @@ START_TEST(a_whole_network_blames_nobody)
 }
 END_TEST
 
-START_TEST(a_node_that_nobody_reaches_is_blamed_alone)
+START_TEST(a_node_that_no_other_reaches_is_blamed_alone)
 {
 	for (int i = 0; i < NODES; i++)
 		network_at(&w, i, 1)->code = i == 1 ? 0 : ECONNREFUSED;
@@ -134,7 +134,7 @@ START_TEST(a_single_slow_pair_is_named)
 }
 END_TEST
 
-START_TEST(a_clock_that_is_off_is_named)
+START_TEST(a_wrong_clock_is_named)
 {
 	const struct finding *f;
 
@@ -195,13 +195,13 @@ int main(void)
 
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, a_whole_network_blames_nobody);
-	tcase_add_test(c, a_node_that_nobody_reaches_is_blamed_alone);
+	tcase_add_test(c, a_node_that_no_other_reaches_is_blamed_alone);
 	tcase_add_test(c, one_direction_is_enough);
 	tcase_add_test(c, as_few_nodes_as_possible_are_left_out);
 	tcase_add_test(c, a_connection_that_breaks_is_a_failure);
 	tcase_add_test(c, a_node_with_a_slow_link_stands_out);
 	tcase_add_test(c, a_single_slow_pair_is_named);
-	tcase_add_test(c, a_clock_that_is_off_is_named);
+	tcase_add_test(c, a_wrong_clock_is_named);
 	tcase_add_test(c, a_row_survives_its_bytes);
 	tcase_add_test(c, a_summary_names_the_worst_pairs);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;

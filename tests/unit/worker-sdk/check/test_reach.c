@@ -105,7 +105,7 @@ static void fill_queue(void)
 	}
 }
 
-START_TEST(without_even_a_refusal_there_was_no_answer)
+START_TEST(a_call_without_a_refusal_gets_no_answer)
 {
 	fill_queue();
 	ck_assert_int_eq(code_of_call(SOON_MS, LATER_MS), REACH_NO_ANSWER);
@@ -194,7 +194,7 @@ int main(void)
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_refusal_is_told_from_other_failures);
-	tcase_add_test(c, without_even_a_refusal_there_was_no_answer);
+	tcase_add_test(c, a_call_without_a_refusal_gets_no_answer);
 	tcase_add_test(c, a_connection_without_a_proof_is_silent);
 	tcase_add_test(c, another_program_is_a_stranger);
 	tcase_add_test(c, two_nodes_of_a_job_reach_each_other);

@@ -41,7 +41,7 @@ static void expect(int code, const char *text)
 		      e.text);
 }
 
-START_TEST(all_there)
+START_TEST(ddpruns_variables_are_read)
 {
 	setenv("TORCHELASTIC_RESTART_COUNT", "2", 1);
 	setenv("DDP_NODE_ADDR", "10.0.0.2", 1);
@@ -62,7 +62,7 @@ START_TEST(all_there)
 }
 END_TEST
 
-START_TEST(none_there)
+START_TEST(no_variables_are_a_world_of_one)
 {
 	clearenv();
 	setenv("RANK", "", 1); /* empty counts as unset */
@@ -75,7 +75,7 @@ START_TEST(none_there)
 }
 END_TEST
 
-START_TEST(one_missing)
+START_TEST(a_missing_variable_is_named)
 {
 	char text[128];
 
@@ -86,7 +86,7 @@ START_TEST(one_missing)
 }
 END_TEST
 
-START_TEST(only_rank)
+START_TEST(the_rank_alone_is_an_incomplete_environment)
 {
 	clearenv();
 	setenv("RANK", "0", 1);
@@ -109,7 +109,7 @@ START_TEST(a_single_variable_is_an_incomplete_environment)
 }
 END_TEST
 
-START_TEST(one_wrong)
+START_TEST(a_wrong_variable_is_named)
 {
 	static const char *const bad[][3] = {
 		{"RANK", "x", "RANK: 'x'"},
@@ -482,14 +482,14 @@ int main(void)
 
 	tcase_set_timeout(tc, 10);
 	tcase_add_checked_fixture(tc, set_up, NULL);
-	tcase_add_test(tc, all_there);
-	tcase_add_test(tc, none_there);
-	tcase_add_loop_test(tc, one_missing, 0, GOOD);
-	tcase_add_test(tc, only_rank);
+	tcase_add_test(tc, ddpruns_variables_are_read);
+	tcase_add_test(tc, no_variables_are_a_world_of_one);
+	tcase_add_loop_test(tc, a_missing_variable_is_named, 0, GOOD);
+	tcase_add_test(tc, the_rank_alone_is_an_incomplete_environment);
 	tcase_add_loop_test(tc,
 			a_single_variable_is_an_incomplete_environment, 0,
 			GOOD);
-	tcase_add_test(tc, one_wrong);
+	tcase_add_test(tc, a_wrong_variable_is_named);
 	tcase_add_loop_test(tc,
 			environments_of_other_launchers_are_read, 0, STARTERS);
 	tcase_add_test(tc, torchrun_sets_the_endpoint_and_the_attempt);

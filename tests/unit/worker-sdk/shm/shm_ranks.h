@@ -12,8 +12,8 @@
 #include "worker-sdk/shm/shm_collective.h"
 #include "worker-sdk/shm/shm_p2p.h"
 
-/* Of this process alone: the names of the doorbells derive from it, and other
- * tests that run at the same time have theirs in the same namespace. */
+/* Belongs to this process alone: the names of the doorbells derive from it, and
+ * tests that run at the same time share their namespace. */
 static unsigned char cookie[DDP__COOKIE];
 
 static inline char *name_of(void *owner, int rank, char *out)

@@ -116,7 +116,7 @@ END_TEST
 
 /* Both ranks in one process: rank 0 has given some cells, and is about to give
  * more. */
-START_TEST(the_first_that_was_missed_is_named_while_more_are_given)
+START_TEST(the_first_missed_cell_is_named_while_more_are_given)
 {
 	static const struct ddp__call first = {.kind = DDP__BARRIER,
 					       .number = 1};
@@ -252,7 +252,7 @@ int main(void)
 	tcase_add_loop_test(tc, broadcasts_of_the_root_alone_are_found, 0,
 			    (int)(sizeof(counts) / sizeof(*counts)));
 	tcase_add_test(
-		tc, the_first_that_was_missed_is_named_while_more_are_given);
+		tc, the_first_missed_cell_is_named_while_more_are_given);
 	tcase_add_loop_test(tc,
 			    ranks_that_each_name_themselves_as_root_are_found,
 			    0, 9);

@@ -187,7 +187,7 @@ static void end_sum(struct three *x)
 
 /* The late rank takes a broadcast when the others have ended it and are at the
  * next call. That call must write elsewhere. */
-START_TEST(a_call_leaves_what_a_late_rank_has_not_taken)
+START_TEST(a_call_keeps_data_that_a_late_rank_has_not_taken)
 {
 	static const struct ddp__call
 		told = {DDP__BROADCAST, DDP_F32, DDP_SUM, 0, COUNT, 1},
@@ -220,6 +220,6 @@ int main(void)
 	tcase_add_test(tc, a_small_ring_is_free_again_before_it_is_full);
 	tcase_add_test(tc,
 		       the_memory_of_a_process_with_a_used_id_is_not_read);
-	tcase_add_test(tc, a_call_leaves_what_a_late_rank_has_not_taken);
+	tcase_add_test(tc, a_call_keeps_data_that_a_late_rank_has_not_taken);
 	return run_case(tc);
 }

@@ -99,7 +99,7 @@ static int attach_strict(int me, void *arg)
 	return before < s.mapped || all != before;
 }
 
-START_TEST(takes_all_of_it_where_a_page_refused_is_a_signal)
+START_TEST(takes_all_pages_where_a_lack_of_memory_is_a_signal)
 {
 	struct group g = make(2);
 
@@ -137,7 +137,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, costs_pages_only_until_it_is_used);
-	tcase_add_test(tc, takes_all_of_it_where_a_page_refused_is_a_signal);
+	tcase_add_test(tc, takes_all_pages_where_a_lack_of_memory_is_a_signal);
 	tcase_add_test(tc, reports_that_there_is_no_memory);
 	return run_case(tc);
 }

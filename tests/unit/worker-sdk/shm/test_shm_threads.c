@@ -166,7 +166,7 @@ static void *rank_main(void *arg)
 	return NULL;
 }
 
-START_TEST(ranks_that_are_threads_race_for_nothing)
+START_TEST(rank_threads_have_no_data_race)
 {
 	struct group g = make(RANKS);
 	struct err e = ERR_INIT;
@@ -196,6 +196,6 @@ int main(void)
 	TCase *tc = tcase_create("shm_threads");
 
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, ranks_that_are_threads_race_for_nothing);
+	tcase_add_test(tc, rank_threads_have_no_data_race);
 	return run_case(tc);
 }

@@ -156,7 +156,7 @@ START_TEST(earlier_losses_explain_data_under_way)
 }
 
 /* but not those that are stuck on any of them. */
-START_TEST(what_is_stuck_is_not_lost)
+START_TEST(stuck_data_is_not_lost)
 {
 	set_streams("<7", "<1");
 	link_is_stuck(7, 48);
@@ -266,7 +266,7 @@ int main(void)
 	tcase_add_test(c, the_worst_connection_is_named);
 	tcase_add_test(c, losses_of_this_call_are_counted);
 	tcase_add_test(c, earlier_losses_explain_data_under_way);
-	tcase_add_test(c, what_is_stuck_is_not_lost);
+	tcase_add_test(c, stuck_data_is_not_lost);
 	tcase_add_test(c, another_host_can_be_the_reason);
 	tcase_add_test(c, the_reason_of_another_host_is_repeated);
 	tcase_add_test(c, a_network_that_fails_is_reported_to_every_host);

@@ -376,7 +376,7 @@ START_TEST(each_connection_and_direction_has_keys_of_its_own)
 }
 END_TEST
 
-START_TEST(the_user_asks_for_it_or_not)
+START_TEST(the_user_enables_encryption_or_not)
 {
 	struct err e = ERR_INIT;
 	struct ddp__hello h;
@@ -409,6 +409,6 @@ int main(void)
 	tcase_add_test(c, a_short_message_without_room_is_dropped_whole);
 	tcase_add_test(c, a_cut_record_is_the_end_of_the_connection);
 	tcase_add_test(c, each_connection_and_direction_has_keys_of_its_own);
-	tcase_add_test(c, the_user_asks_for_it_or_not);
+	tcase_add_test(c, the_user_enables_encryption_or_not);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -133,7 +133,7 @@ static void expect_counts(int counted)
 	ck_assert_int_eq(w.t.counted_ns == now(), counted);
 }
 
-START_TEST(what_was_sent_is_counted_before_an_operation)
+START_TEST(sent_segments_are_counted_before_an_operation)
 {
 	forget_counts();
 	ddp__tcp_count_before(&w.t);
@@ -178,7 +178,7 @@ int main(void)
 	tcase_add_loop_test(
 		c, a_frame_of_another_call_is_an_error_where_none_is_awaited, 0,
 		COUNT(frame_cases));
-	tcase_add_test(c, what_was_sent_is_counted_before_an_operation);
+	tcase_add_test(c, sent_segments_are_counted_before_an_operation);
 	tcase_add_test(c, without_a_timeout_nothing_is_counted);
 	tcase_add_test(c, a_connection_that_is_gone_is_not_counted);
 	return run_case(c);
