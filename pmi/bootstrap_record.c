@@ -1,4 +1,4 @@
-/* bootstrap_record.c: encodes and decodes the place record. */
+/* bootstrap_record.c: encodes and decodes the record. */
 #include "pmi/bootstrap_record.h"
 
 #include <stdio.h>

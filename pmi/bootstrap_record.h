@@ -1,6 +1,6 @@
-/* bootstrap_record.h: the meeting place of ddpruns that an MPI launcher
- * started, which rank 0 sends to the others through the launcher. Pure:
- * converts the record to hex digits, which every launcher accepts, and back. */
+/* bootstrap_record.h: the address at which ddpruns that an MPI launcher started
+ * meet. Rank 0 sends it to the others through the launcher. Pure: converts the
+ * record to hex digits, which every launcher accepts, and back. */
 #ifndef PMI_BOOTSTRAP_RECORD_H
 #define PMI_BOOTSTRAP_RECORD_H
 
@@ -16,9 +16,9 @@ enum {
 struct bootstrap_record {
 	char job[BOOTSTRAP_JOB_MAX]; /* the job's name */
 	unsigned char key[BOOTSTRAP_KEY_SIZE]; /* the job's secret */
-	int n;			      /* places to try, in this order */
+	int n;			      /* to try, in this order */
 	struct endpoint at[BOOTSTRAP_PLACES_MAX];
-	struct err why; /* code 0, or why rank 0 has none */
+	struct err why; /* 0, or why rank 0 has no address */
 };
 
 /* Writes to text[BOOTSTRAP_TEXT_MAX] as many places as fit, at least one. */

@@ -27,7 +27,7 @@ static const char *mpirun_value(mpirun_get *get, const char *name)
 	return text && *text ? text : NULL;
 }
 
-/* Leaves *out alone if the variable is not set. */
+/* Leaves *out unchanged if the variable is not set. */
 static int mpirun_number(mpirun_get *get, const char *name, long min, long *out,
 			 struct err *e)
 {

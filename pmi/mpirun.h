@@ -29,8 +29,8 @@ typedef const char *mpirun_get(const char *name);
 /* ERR_USAGE names the variable that is missing or wrong, and what to do. */
 int mpirun_read(struct mpirun *m, mpirun_get *get, struct err *e);
 
-/* Call it when size and here are known: ERR_USAGE if a node has several
- * ddpruns, with the command line that starts one. */
+/* Call it once size and here are known: ERR_USAGE if a node has several
+ * ddpruns; the text has the command line that starts one. */
 int mpirun_check(const struct mpirun *m, struct err *e);
 
 /* The launcher's name for messages: "mpirun", "mpiexec". */

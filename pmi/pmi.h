@@ -32,7 +32,7 @@ int pmi_open(struct pmi *p, int fd, int timeout_ms, struct err *e);
  * mine is copied to the others. */
 int pmi_share(struct pmi *p, const char *key, int mine, char *text,
 	      size_t size);
-/* Ends the session: from then on the launcher does not mind when this process
+/* Ends the session: from then on the launcher accepts that this process
  * exits. */
 int pmi_close(struct pmi *p);
 

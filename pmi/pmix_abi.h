@@ -78,9 +78,9 @@ typedef void pmix_abi_modex(int status, const char *data, size_t n, void *arg,
 			    pmix_abi_release *release, void *release_arg);
 typedef void pmix_abi_found(int status, char *data, size_t n, void *arg);
 
-/* What the library calls, in its own thread. The members up to
- * client_connected2 are those of version 4; a library with fewer reads no
- * further. NULL: not supported. */
+/* The functions that the library calls, in its own thread. The members up to
+ * client_connected2 are those of version 4; an older library reads fewer. NULL:
+ * not supported. */
 struct pmix_abi_module {
 	int (*client_connected)(const struct pmix_abi_proc *proc, void *object,
 				pmix_abi_done *done, void *arg);
@@ -118,7 +118,7 @@ struct pmix_abi_module {
 	int (*client_connected2)(const struct pmix_abi_proc *proc, void *object,
 				 struct pmix_abi_info *info, size_t ninfo,
 				 pmix_abi_done *done, void *arg);
-	/* room for those of later versions */
+	/* room for the members of later versions */
 	void (*later[16])(void);
 };
 

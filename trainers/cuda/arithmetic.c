@@ -21,7 +21,7 @@ enum kernel_type cuda_kernel_type(enum tensor_type type)
 
 /* ---- Losses ---- */
 
-static struct kernel_loss loss_args(const struct cuda_device *d,
+static struct kernel_loss arithmetic_loss_args(const struct cuda_device *d,
 				    const struct loss_spec *s,
 				    const struct tensor *y, float *loss,
 				    struct tally *t, struct tensor *dy)
@@ -39,7 +39,7 @@ void cuda_cross_entropy(struct device *base, const struct loss_spec *s,
 			float *loss, struct tally *t, struct tensor *dy)
 {
 	struct cuda_device *d = cuda_of(base);
-	struct kernel_loss l = loss_args(d, s, y, loss, t, dy);
+	struct kernel_loss l = arithmetic_loss_args(d, s, y, loss, t, dy);
 
 	l.labels = labels;
 	cuda_note(d, kernel_cross_entropy(d->stream, &l), "cross-entropy");
@@ -50,7 +50,7 @@ void cuda_mse(struct device *base, const struct loss_spec *s,
 	      struct tally *t, struct tensor *dy)
 {
 	struct cuda_device *d = cuda_of(base);
-	struct kernel_loss l = loss_args(d, s, y, loss, t, dy);
+	struct kernel_loss l = arithmetic_loss_args(d, s, y, loss, t, dy);
 
 	l.target = target->data;
 	cuda_note(d, kernel_mse(d->stream, &l), "mean of squares");

@@ -27,9 +27,9 @@ struct conv {
 	cudnnTensorDescriptor_t x, y;
 	cudnnFilterDescriptor_t w;
 	struct choice way[CONV_PASSES];
-	const void *weight;  /* in the type used for the product */
+	const void *weight;  /* in the type of the products */
 	size_t weight_count; /* 16 bits: first computed so */
-	/* Converts a plain input into memory of our own. */
+	/* Converts a plain input into the operation's own memory. */
 	struct kernel_transpose turn;
 	void *turned, *turned_dx;
 };
@@ -44,7 +44,7 @@ static int conv_is_narrow(const struct conv *c)
 	return c->op.base.out.type != TENSOR_F32; /* bf16 or fp16 */
 }
 
-/* What makes a legacy call round no more than it may. */
+/* Forbids a legacy call to round more than the precision allows. */
 static cudnnMathType_t conv_math(const struct cuda_device *d,
 				 const struct conv *c)
 {
@@ -76,7 +76,7 @@ static int conv_check(const struct cuda_device *d, const struct op_site *s,
 	return 0;
 }
 
-/* cuDNN counts a tensor's values in an int. */
+/* cuDNN counts a tensor's values with an int. */
 static int conv_check_size(const struct conv *c, struct err *e)
 {
 	const struct tensor *t[] = {&c->op.in, &c->op.base.out};
@@ -375,7 +375,7 @@ static const void *conv_x(const struct conv *c)
 	return c->turned ? c->turned : c->op.memory.in->data;
 }
 
-/* The memory of a pass, as it is now: d->room may move. */
+/* The pass's current memory: d->room may move. */
 static struct conv_memory conv_memory_of(const struct cuda_device *d,
 					 const struct conv *c,
 					 enum conv_pass way)

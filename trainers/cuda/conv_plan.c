@@ -17,7 +17,7 @@ enum { PARTS_MAX = 8, ALIGNMENT = 16 };
 
 struct config {
 	cudnnBackendDescriptor_t desc;
-	int known; /* the rest is set, which takes 44 descriptors */
+	int known; /* the other fields are set, which takes 44 descriptors */
 	int varies, coarse, compiles;
 	char name[CONV_ENGINE_MAX];
 };
@@ -172,7 +172,7 @@ static cudnnStatus_t plan_convolution(struct conv_plan *p,
 	return rc ? rc : cudnnBackendFinalize(*out);
 }
 
-/* What cuDNN calls the same thing in each pass. */
+/* cuDNN's names for the same tensor in each pass. */
 struct pass_names {
 	cudnnBackendDescriptorType_t type;
 	cudnnBackendAttributeName_t alpha, beta, conv, x, w, y;
@@ -324,7 +324,7 @@ static void config_name(struct config *c, cudnnBackendDescriptor_t engine)
 		plan_destroy(&knob[i]);
 }
 
-/* Reads what is not known yet. */
+/* Reads the configurations that have not been read yet. */
 static struct config *plan_config(struct conv_plan *p, int i)
 {
 	struct config *c = &p->config[i];
@@ -349,7 +349,7 @@ static struct config *plan_config(struct conv_plan *p, int i)
 	return c;
 }
 
-/* Appends the heuristic's configurations. Whatever fails means fewer. */
+/* Appends the heuristic's configurations. A failure only means fewer. */
 static void plan_take_results(struct conv_plan *p,
 			      cudnnBackendDescriptor_t heuristic)
 {

@@ -29,9 +29,9 @@ struct conv_target {
 	cudnnBackendDescriptor_t device; /* by conv_target_describe */
 };
 
-/* Sets t to the GPU that the text describes: cuDNN's own JSON, as
- * tests/gpu/devices has them. CUDNN_STATUS_NOT_SUPPORTED: cuDNN is older than
- * 9.8. The caller releases t in each case. */
+/* Sets t to the GPU that the text describes, in cuDNN's own JSON
+ * (tests/gpu/devices has some). CUDNN_STATUS_NOT_SUPPORTED: cuDNN is older than
+ * 9.8. The caller releases t, also after an error. */
 cudnnStatus_t conv_target_describe(struct conv_target *t, const char *json);
 void conv_target_release(struct conv_target *t);
 

@@ -1,5 +1,6 @@
-/* conv_tune.c: measures plans as recorded steps run them: from a graph, so that
- * the time of the calls does not count. What cannot be recorded is not used. */
+/* conv_tune.c: measures plans in a graph, as recorded steps run them, so that
+ * the time of the calls does not count. A plan that cannot be recorded is not
+ * used. */
 #include "trainers/cuda/conv_tune.h"
 
 #include <stdio.h>
@@ -180,7 +181,7 @@ static int tune_choose(struct cuda_device *d, struct conv_plan *p,
 
 	if (d->search == CONV_FIRST)
 		return tune_take_first(d, p, *m);
-	/* what this run has measured counts in any case */
+	/* this run's measurement counts in any case */
 	if (tune_take_named(p, plan_cache_find(again ? d->measured : d->plans,
 					       key)) == 0)
 		return 0;
@@ -192,7 +193,7 @@ static int tune_choose(struct cuda_device *d, struct conv_plan *p,
 					      conv_plan_name(p, best), us,
 					      again)) == 0)
 		return 0;
-	/* another process wrote what does not work here */
+	/* another process wrote a plan that does not work here */
 	return conv_plan_take(p, best, conv_room_max) == CONV_TAKEN ? 0 : -1;
 }
 

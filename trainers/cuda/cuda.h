@@ -36,8 +36,7 @@ struct cuda_device {
 	int tf32, deterministic;	/* device_options' */
 	void (*note)(const char *line); /* NULL: nobody reads them */
 	struct conv_target target;      /* this GPU */
-	/* The fastest plans: as the host's file has them, and as measured in
-	 * this process. */
+	/* The fastest plans, from the host's file and from this process. */
 	struct plan_cache *plans, *measured;
 	cudaStream_t stream;
 	cudnnHandle_t cudnn;
@@ -48,9 +47,9 @@ struct cuda_device {
 	void *room; /* the newest */
 	size_t room_size;
 	cudaEvent_t event; /* for cuda_await, made by its first call */
-	uint64_t first;    /* that of the last set_step */
+	uint64_t first;    /* that the last set_step set */
 	int is_capturing;
-	/* What the step that is being captured loads; a graph keeps it. */
+	/* The load of the step that is being captured; a graph keeps it. */
 	struct cuda_load {
 		struct loader *loader; /* whose batches are uploaded; NULL */
 		int n;

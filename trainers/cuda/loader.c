@@ -30,8 +30,8 @@ static int loader_upload(struct cuda_loader *f, const void *from, size_t bytes,
 	return cuda_wait(&f->d->base, e);
 }
 
-/* 1 if the data set leaves half of the GPU's free memory to the model, which is
- * not there yet. */
+/* 1 if the data set leaves half of the GPU's free memory to the model, which
+ * does not exist yet. */
 static int loader_fits(struct cuda_device *d, const struct dataset_part *p)
 {
 	size_t bytes = (size_t)p->count * p->samples.size;

@@ -83,7 +83,7 @@ int cuda_room(struct cuda_device *d, size_t bytes, struct err *e)
 
 	if (bytes <= d->room_size)
 		return 0;
-	/* double it each time: then the blocks kept are no larger than the one
+	/* doubling it each time keeps the smaller blocks' total below the one
 	 * in use */
 	while (size < bytes)
 		size *= 2;

@@ -11,7 +11,7 @@ static __device__ void norm_relu_mask(const float *y, float *dz)
 		dz[i] = y[i] <= 0 ? 0 : dz[i];
 }
 
-/* The same where nothing was added: then x shows it, which is read anyway. */
+/* The same if nothing was added: then x has the sign, and is read anyway. */
 template <int N>
 static __device__ void norm_relu_mask_by_x(const float *x, const float *mul,
 					   const float *add, float *dz)

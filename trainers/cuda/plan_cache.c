@@ -1,6 +1,6 @@
 /* plan_cache.c: a text file: a line that identifies it, a line for each plan,
- * and a checksum. It is replaced as a whole, under a lock, by what it holds and
- * what is new. */
+ * and a checksum. A writer locks it, reads it, and replaces the whole file by
+ * the old and the new plans. */
 #include "trainers/cuda/plan_cache.h"
 
 #include <errno.h>
@@ -215,8 +215,8 @@ static int cache_write(const struct plan_cache *c)
 	return r;
 }
 
-/* The kernel releases it when its holder dies. -1: none, which only means that
- * a plan of another process may be lost. */
+/* The kernel releases the lock when its holder dies. -1: there is none, and
+ * another process's plan may be lost. */
 static int cache_lock(const struct plan_cache *c)
 {
 	char name[sizeof(c->path) + 8];
@@ -251,7 +251,7 @@ static void cache_set_path(struct plan_cache *c, const char *folder,
 	snprintf(c->path + at, sizeof(c->path) - at, "-%zu.plans", version);
 }
 
-/* Later calls use memory alone. */
+/* Later calls only use memory. */
 static void cache_stop(struct plan_cache *c, const char *what, int why)
 {
 	cache_note(c, what, why ? strerror(-why) : NULL);
@@ -310,8 +310,8 @@ const char *plan_cache_find(const struct plan_cache *c, const char *key)
 	return e ? e->engine : NULL;
 }
 
-/* Reads what others have added, then writes all. Theirs come first, unless the
- * caller replaces them. */
+/* Reads the plans that others have added, then writes all. Theirs come first,
+ * unless the caller replaces them. */
 static void cache_merge(struct plan_cache *c, const struct cache_entry *own,
 			int again)
 {

@@ -17,7 +17,7 @@ static int queue_check(struct cuda_device *d, struct err *e)
 	d->base.error = 0;
 	if (r < 0 && d->error[0])
 		err_set(e, r, "%s: %s", d->base.name, d->error);
-	else if (r < 0) /* an error from the caller's synchronising functions */
+	else if (r < 0) /* an error of the caller's synchronising functions */
 		err_set(e, r, "%s: the reduction over all ranks failed: %s",
 			d->base.name, err_name(r));
 	d->error[0] = '\0';
@@ -31,7 +31,7 @@ static cudaError_t queue_make_event(cudaEvent_t *event)
 						 cudaEventDisableTiming);
 }
 
-/* Through the caller's function. */
+/* Waits through the caller's function. */
 static void queue_wait_event(struct cuda_device *d, cudaEvent_t event)
 {
 	struct err e = ERR_INIT;
@@ -76,8 +76,8 @@ int cuda_wait(struct device *base, struct err *e)
 	return queue_check(d, e);
 }
 
-/* A launch waits, without a deadline, where the queue is full behind the work
- * of a rank that hangs: so the queue never gets that long. */
+/* If another rank hangs and the queue is full behind that rank's work, a launch
+ * waits without a deadline: so the queue never gets that long. */
 static void queue_limit_steps(struct cuda_device *d)
 {
 	cudaEvent_t *oldest = &d->step_end[d->step];

@@ -10,7 +10,7 @@
 struct upload;
 
 /* For batches of up to `batch` samples of s, which is borrowed. -ENOMEM: the
- * text says of which memory. The caller frees with upload_free, which waits. */
+ * text names the memory. The caller frees with upload_free, which waits. */
 int upload_new(struct cuda_device *d, const struct samples *s, int batch,
 	       struct upload **out, struct err *e);
 void upload_free(struct upload *u);
@@ -19,12 +19,12 @@ void upload_free(struct upload *u);
 int upload_order(struct upload *u, const uint32_t *order, size_t count,
 		 struct err *e);
 
-/* Samples order[first, first + n) are in *out, on the device, for what is
- * queued from now on until upload_end. Waits only for the batch before the last
- * one to be copied. Never while a step is captured. */
+/* *out is the device memory with samples order[first, first + n), for all work
+ * that is queued until upload_end. Waits only until the batch before the last
+ * has been copied. Never call it while a step is captured. */
 void upload_begin(struct upload *u, uint64_t first, int n,
 		  const uint8_t **out);
-/* The kernels that read the batch are queued. */
+/* All kernels that read the batch are queued. */
 void upload_end(struct upload *u);
 
 #endif

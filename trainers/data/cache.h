@@ -10,7 +10,7 @@
 
 enum { CACHE_PATH_MAX = 4096 };
 
-/* The contents of a block, and how to make it. */
+/* A block's contents, and how to make them. */
 struct cache_source {
 	const char *name;     /* file name in the cache ("mnist-5fe0a7"); NULL:
 			       * not worth a file, every rank makes its own

@@ -56,7 +56,8 @@ static int shard_check_size(const struct shard *s, struct err *e)
 		       has < want ? "truncated" : "too large", has, want);
 }
 
-/* first: the part's first shard, or the other part's; NULL: this is it. */
+/* first: the part's first shard, or the other part's first; NULL: this shard is
+ * the first. */
 static int shard_check_set(const struct shard *s, const struct shard *first,
 			   enum records_part part, uint32_t number,
 			   uint64_t before, struct err *e)
@@ -201,8 +202,8 @@ static int records_each(const char *dir, enum records_part part,
 		return err_no_memory(e, "the files of %s", dir);
 	for (uint32_t i = 0; i < shards && r == 0; i++) {
 		r = shard_open(s, dir, part, i, e);
-		/* the test's first file is compared with the training's, and
-		 * its others with it */
+		/* compare the test's first file with the training's, and the
+		 * test's others with it */
 		if (r == 0 && i == 0 && part == RECORDS_TRAIN)
 			*first = *s;
 		if (r == 0)

@@ -102,7 +102,7 @@ void records_head_put(const struct records_head *h,
 	memset(out, 0, RECORDS_HEAD_SIZE);
 	memcpy(out, records_magic, MAGIC_SIZE);
 	records_put_fields(h, &b);
-	if (!b.failed) /* else the head stays zeroes, and is refused */
+	if (!b.failed) /* else the head stays zero, and a reader refuses it */
 		memcpy(out + CRC_END, b.data, b.len);
 	buf_release(&b);
 	records_label_put(out + MAGIC_SIZE, 4, records_head_crc(out));
@@ -133,7 +133,7 @@ static void records_get_fields(struct records_head *h, struct reader *r)
 		s->std[i] = records_get_float(r);
 }
 
-/* What is impossible about the head; NULL: nothing. */
+/* The name of an impossible field of the head; NULL: all are possible. */
 static const char *records_check(const struct records_head *h)
 {
 	const struct image_shape *s = &h->shape;

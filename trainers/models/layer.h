@@ -15,7 +15,7 @@ struct layer {
 	 * an output. */
 	int from, add;
 	/* "layer1.0.conv1": its parameters are NAME.weight and NAME.bias. "":
-	 * its number in a torch.nn.Sequential: "0", "2" with ReLUs between. */
+	 * its number in a torch.nn.Sequential, which counts ReLUs: "0", "2". */
 	char name[LAYER_NAME_MAX];
 	/* Its position in PyTorch's named_parameters, if that differs from the
 	 * list: a shortcut's layers come after the layer that adds them. Any

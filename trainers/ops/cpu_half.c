@@ -1,6 +1,7 @@
-/* cpu_half.c: fp16 as the GPU twin stores it, without a processor that computes
- * with it: a device with --precision fp16 keeps f32 tensors whose values are
- * fp16 numbers, because each result is rounded where a GPU stores it. */
+/* cpu_half.c: rounds to fp16, as the GPU twin does, on processors that cannot
+ * compute with it: with --precision fp16 the device keeps f32 tensors whose
+ * values are fp16 numbers, because it rounds each result where a GPU stores
+ * it. */
 #include <omp.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "trainers/ops/cpu.h"
 
-/* Size of the parts that threads take; it divides only large models. */
+/* Size of the parts that threads take; only a large model has several. */
 enum { PART = 1 << 17 };
 
 struct adam {

@@ -180,9 +180,9 @@ struct update {
 	 * ops->halted returns the step. */
 	const float *loss;
 	/* Device memory; NULL: none. Gradients are also divided by its scale.
-	 * If one of them, or the loss, is not finite, nothing is updated in
-	 * this step, and the scale is halved; only when it has become too small
-	 * the device halts. */
+	 * If one of them, or the loss, is not finite, this step updates nothing
+	 * and the scale is halved; the device halts only when the scale is too
+	 * small. */
 	struct loss_scaler *scaler;
 };
 

@@ -45,8 +45,8 @@ void image_release(struct image *i)
 
 /* ---- Scaling ---- */
 
-/* For each pixel of the result, the first pixel that it is made from, and the
- * weights of `taps` from there on; unused ones are 0. */
+/* For each pixel of the result, the first source pixel, and the weights of the
+ * `taps` pixels from there on; unused weights are 0. */
 struct filter {
 	int taps;
 	int *first;
@@ -59,7 +59,7 @@ static void filter_release(struct filter *f)
 	free(f->weight);
 }
 
-/* The pixels from..from + count of `all`, to which `size` are scaled. */
+/* The pixels from..from + count of `all`, scaled to `size` pixels. */
 static int filter_init(struct filter *f, int size, int64_t all, int64_t from,
 		       int count)
 {

@@ -9,9 +9,10 @@
 #include "base/error.h"
 
 enum {
-	IMAGE_PIXELS_MAX = 100000000, /* more are refused: one is enough to use
-				       * up the memory */
-	IMAGE_SCANS_MAX = 500,	      /* in a progressive JPEG; likewise time */
+	IMAGE_PIXELS_MAX = 100000000, /* larger images are refused: one could
+				       * use up the memory */
+	IMAGE_SCANS_MAX = 500,	      /* in a progressive JPEG; more could take
+				       * for ever */
 };
 
 struct image {
@@ -19,12 +20,12 @@ struct image {
 	uint8_t *pixels; /* [height][width][3], RGB */
 };
 
-/* Decodes what the first bytes say: JPEG or PNG; grey becomes RGB, and what is
- * transparent is put on black. A JPEG may be decoded at a half, quarter or
- * eighth of its size, which is faster, as long as the shorter side has at
- * least `least` pixels. ERR_DATA: neither format, broken or truncated, CMYK,
- * more than IMAGE_PIXELS_MAX; -ENOMEM. The text begins with what is wrong,
- * without a name. The caller releases i, also after an error. */
+/* Decodes a JPEG or PNG file, as its first bytes say; grey becomes RGB, and
+ * transparent pixels are put on black. A JPEG may be decoded at a half, quarter
+ * or eighth of its size, which is faster, if the shorter side keeps at least
+ * `least` pixels. ERR_DATA: neither format, broken or truncated, CMYK, more
+ * than IMAGE_PIXELS_MAX; -ENOMEM. The text begins with the fault, without a
+ * name. The caller releases i, also after an error. */
 int image_decode(struct image *i, const void *bytes, size_t n, int least,
 		 struct err *e);
 void image_release(struct image *i);

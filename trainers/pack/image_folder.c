@@ -23,7 +23,7 @@ static void image_folder_free_names(char **names, size_t n)
 }
 
 /* The names in a folder that `wanted` accepts, sorted; *ignored counts the
- * others. Names that begin with a dot are neither. */
+ * others. Skips names that begin with a dot. */
 static int image_folder_names(const char *dir,
 			      int (*wanted)(const char *dir, const char *name),
 			      char ***out, size_t *count, size_t *ignored,
@@ -97,7 +97,7 @@ static int image_folder_is_image(const char *dir, const char *name)
 	return 0;
 }
 
-/* The label of a class; -1: there is none of this name. */
+/* The label of a class; -1: no class has this name. */
 static long image_folder_label(const struct image_folder *f, const char *name)
 {
 	char **at = f->class_count

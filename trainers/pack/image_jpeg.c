@@ -26,7 +26,7 @@ static void image_jpeg_on_error(j_common_ptr d)
 	longjmp(j->back, 1);
 }
 
-/* Bytes too many before a marker, and odd versions, change no pixel. */
+/* Extra bytes before a marker, and unknown versions, change no pixel. */
 static int image_jpeg_is_harmless(int code)
 {
 	return code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR ||
@@ -87,7 +87,8 @@ static int image_jpeg_read(struct jpeg *j, struct image *i, int least,
 
 	jpeg_read_header(d, TRUE);
 	r = image_jpeg_check_colours(j, e);
-	if (r == 0) /* the whole size: also at an eighth it takes time */
+	if (r == 0) /* count the full size: decoding at an eighth takes as
+		     * long */
 		r = image_alloc(i, d->image_width, d->image_height, e);
 	if (r < 0)
 		return r;

@@ -1,5 +1,5 @@
-/* packer.c: threads decode some files at a time; between that, their images are
- * written in order. */
+/* packer.c: threads decode a few files at a time; then their images are written
+ * in order. */
 #include "trainers/pack/packer.h"
 
 #include <errno.h>
@@ -100,7 +100,7 @@ static void *packer_thread(void *arg)
 	return NULL;
 }
 
-/* ---- Some files at a time ---- */
+/* ---- A few files at a time ---- */
 
 static void packer_decode_all(struct packer *p)
 {
@@ -245,7 +245,8 @@ static void packer_remove_folder(struct packer *p)
 
 	if (dir < 0)
 		return;
-	/* what cannot be removed stays, and has the name of a partial one */
+	/* an entry that cannot be removed stays, in a folder with the name of a
+	 * partial one */
 	if (file_each_name(dir, packer_on_name, NULL) == 0)
 		rmdir(p->partial);
 	close(dir);

@@ -14,7 +14,7 @@ struct packer_options {
 	uint64_t shard_bytes;
 	int threads;
 	int skip_bad; /* leave out files that cannot be decoded */
-	/* Gets a line about each such file; "warning: " is the caller's. */
+	/* Gets a line about each such file, without "warning: ". */
 	void (*note)(const char *line);
 };
 
@@ -22,7 +22,7 @@ struct packer_result {
 	uint64_t images[2]; /* train, test */
 	uint32_t classes, files;
 	uint64_t left_out; /* files that could not be decoded */
-	uint64_t ignored;  /* files that are no images */
+	uint64_t ignored;  /* files that are not images */
 	uint64_t bytes;
 };
 

@@ -14,8 +14,8 @@ enum { PREVIEW_ROW = 16, PREVIEW_SCALE = 2, PREVIEW_GAP = 2 };
 
 /* Writes n pairs to path, whole or not at all:
  * before[n][channels][height][width] as bytes, after[n][...] as values on
- * shape's scale. With other than 1 or 3 channels only the first is shown.
- * Errors name path. */
+ * shape's scale. Shows only the first channel, unless there are 1 or 3. Errors
+ * name path. */
 int preview_write(const char *path, const struct image_shape *shape, int n,
 		  const uint8_t *before, const float *after, struct err *e);
 

@@ -9,8 +9,8 @@
 
 /* Loads the checkpoint that --resume names, or, in a job that the launcher
  * restarted, the newest whole one of its own; else initialises the weights.
- * Prints where the run continues and what changes. A run that starts from
- * scratch renames another run's checkpoints at the same path. */
+ * Prints where the run continues and which settings changed. A run that starts
+ * from scratch renames another run's checkpoints at the same path. */
 int resume_first_state(struct run *run, struct err *e);
 
 /* Writes the file of --checkpoint. A failure is logged as a warning and sets

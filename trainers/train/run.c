@@ -376,9 +376,9 @@ static void run_on_gradient_ready(void *arg, int layer)
 						   run->reducer_index[layer]);
 }
 
-/* --check-every. With a loss scaler, gradients that are not finite are no
- * error: the update skips the step (see step.c). Norms are compared between
- * ranks, which all have the same scale. */
+/* --check-every. With a loss scaler, gradients that are not finite are not an
+ * error: the update skips the step (step.c). The ranks compare norms, and all
+ * have the same scale. */
 static int run_check_gradients(struct run *run)
 {
 	int r = run->state.scaler ? 0

@@ -126,7 +126,7 @@ static int step_reduce(struct run *run, struct err *e)
 		r = ddp_reducer_finish(run->reducer);
 	if (r == DDP_ERR_DATA && step_is_skipped(run))
 		return 0;
-	if (r == DDP_ERR_DATA) /* of --check-every; the same on all ranks */
+	if (r == DDP_ERR_DATA) /* --check-every; the same on all ranks */
 		return run_agree(run, err_set(e, ERR_DATA, "step %lld: %s",
 					      (long long)run->state.position
 						      .step + 1,

@@ -105,7 +105,7 @@ static int train_image_init(struct image *m, const struct train_state *s,
 	if (buffers)
 		m->section[m->count++] = (struct ddp_section){
 			"buffers", p, buffers * sizeof(*p)};
-	/* the last one; not counted where there is no scaler */
+	/* the last section; not counted if there is no scaler */
 	m->scaler = train_state_scaler(s);
 	m->section[m->count] = (struct ddp_section){
 		"loss scaler", &m->scaler, sizeof(m->scaler)};

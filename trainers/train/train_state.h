@@ -51,7 +51,7 @@ int train_state_init(struct train_state *s, struct net *net,
 		     const struct optimizer *optimizer, struct err *e);
 /* Makes s->scaler, which begins with this scale. */
 int train_state_scale_loss(struct train_state *s, float scale, struct err *e);
-/* Reads it from the device; all zero if there is none. Waits. */
+/* Reads the scaler from the device; all zero if there is none. Waits. */
 struct loss_scaler train_state_scaler(const struct train_state *s);
 void train_state_release(struct train_state *s);
 
@@ -66,9 +66,9 @@ int train_state_save(struct train_state *s, const char *path, struct err *e);
 int train_state_load(struct train_state *s, const char *path, uint64_t samples,
 		     struct train_about *was, struct err *e);
 
-/* Writes to out how `now` differs from `was`, and what that means: "4 ranks
- * instead of 2 (sums are rounded in another order); ...", or "". Pure; returns
- * out. */
+/* Writes the differences between the two runs, and what each means, to out: "4
+ * ranks instead of 2 (sums are rounded in another order); ...", or "". Pure;
+ * returns out. */
 const char *train_about_changes(const struct train_about *was,
 				const struct train_about *now, char *out,
 				size_t size);

@@ -108,8 +108,8 @@ int ddp__direct_scatter(struct ddp__schedule *s, struct err *e)
 	return rc;
 }
 
-/* In each turn a host serves the next AT_ONCE hosts after it, so that none is
- * flooded. */
+/* In each turn a host serves the next AT_ONCE hosts after it, so that no host
+ * is flooded. */
 int ddp__direct_all_to_all(struct ddp__schedule *s, struct err *e)
 {
 	int me = s->me, first = s->turn * AT_ONCE + 1, rc;

@@ -1,5 +1,5 @@
-/* check.c: the parts of a check, in order; and the data plane as a worker sees
- * it. */
+/* check.c: the parts of a check, in their order; and the collectives that a
+ * worker would call. */
 #include "worker-sdk/check/check.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static int collective_failed(struct findings *found, const char *what)
 	return -1;
 }
 
-/* The sum of 1 + rank, which all ranks can compute. */
+/* Every rank contributes 1 + rank, so that each can compute the sum. */
 static int collective_run(ddp_comm *world, float *data, size_t count,
 			  struct findings *found, double *best)
 {
@@ -61,8 +61,8 @@ static int collective_run(ddp_comm *world, float *data, size_t count,
 	return 0;
 }
 
-/* On all nodes, one rank each: ddp_init and all_reduce. Adds what happened here
- * to `found`. */
+/* On all nodes, one rank each: ddp_init and all_reduce. Adds the result to
+ * `found`. */
 static void check_collective(const struct check_options *o,
 			     struct findings *found)
 {
@@ -95,9 +95,9 @@ enum {
 	QUICK_GATHER_MS = 30000, FULL_GATHER_MS = 180000,
 	/* the kernel sends a lost SYN again after 1, 3 and 7 s */
 	QUICK_CONNECT_MS = 2500, FULL_CONNECT_MS = 8000, ANSWER_MS = 15000,
-	QUICK_ROUNDS_MAX = 63, /* for pairs: all of up to 64 nodes */
+	QUICK_ROUNDS_MAX = 63, /* for pairs: enough for all of up to 64 nodes */
 	QUICK_PAIRS_MS = 10000, FULL_PAIRS_MS = 60000, /* at most */
-	FORMAT = 1, /* the format of what nodes send each other */
+	FORMAT = 1, /* the version of the nodes' messages */
 };
 
 static const struct pair_options pair_quick = {
@@ -119,7 +119,7 @@ static void check_part_over(struct check *c, const char *name)
 	c->part_ns = now;
 }
 
-/* Sends `mine`, and gets the values of all nodes into c->values. */
+/* Sends `mine`, and receives the values of all nodes in c->values. */
 static int check_gather(struct check *c, const char *what, struct buf *mine,
 			void (*meanwhile)(void *arg), struct err *e)
 {
@@ -177,7 +177,8 @@ static int check_read_node(struct check *c, int i, struct err *e)
 	return findings_read(&n->found, &r, e);
 }
 
-/* Every node learns where the others listen, and what their probes found. */
+/* Every node learns the other nodes' addresses and the findings of their
+ * probes. */
 static int check_meet(struct check *c, struct err *e)
 {
 	const char *addr = c->x.env.node_addr ? c->x.env.node_addr
@@ -234,7 +235,7 @@ static int check_gather_rows(struct check *c, const char *what,
 	return rc;
 }
 
-/* The last call of another node may come when ours are over. */
+/* Another node's last call may arrive after ours have ended. */
 static void check_on_waiting(void *arg)
 {
 	struct check *c = arg;
@@ -273,8 +274,8 @@ static void check_measure(struct check *c, int partner,
 		pair_serve(fd, o, left_ms);
 }
 
-/* Each node goes through its pairs in the same order of rounds: a pair begins
- * when both have ended their earlier ones. */
+/* All nodes go through the rounds in the same order: a pair begins when both
+ * nodes have finished their earlier pairs. */
 static int check_pairs(struct check *c, struct err *e)
 {
 	const struct pair_options *o = c->o->full ? &pair_full : &pair_quick;
@@ -291,7 +292,7 @@ static int check_pairs(struct check *c, struct err *e)
 		    network_is_linked(&c->network, c->x.me, partner))
 			check_measure(c, partner, o, (int)(end - clock_ms()));
 	}
-	reach_release(&c->reach); /* a partner that waits for us goes on */
+	reach_release(&c->reach); /* a partner that waits for us continues */
 	check_part_over(c, "pairs");
 	return check_gather_rows(c, "pairs", NULL, e);
 }

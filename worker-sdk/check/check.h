@@ -1,7 +1,7 @@
 /* check.h: a check from start to end, on all nodes at once: each node's probes,
- * calls from each node to each, measurements in round-robin pairs, then the
- * comparison. At the end every node has the same results and comes to the same
- * verdict. Owns all of it until check_release. */
+ * calls from each node to every other, measurements in round-robin pairs, then
+ * the comparison. At the end every node has the same results and reaches the
+ * same verdict. Owns all of it until check_release. */
 #ifndef SDK_CHECK_CHECK_H
 #define SDK_CHECK_CHECK_H
 
@@ -13,9 +13,9 @@
 
 /* ---- exchange.c ----
  *
- * What the nodes of a check tell each other, through the store of their round:
- * each sets a value and gets those of all. Owns the connection to the store;
- * the environment says where that is (core/env.h). */
+ * Values that the nodes of a check exchange through the store of their round:
+ * each node sets one and gets those of all. Owns the connection to the store,
+ * which the environment names (core/env.h). */
 
 struct exchange {
 	struct ddp__env env;
@@ -28,16 +28,16 @@ struct exchange {
 int exchange_open(struct exchange *x, struct err *e);
 void exchange_close(struct exchange *x); /* also after an error */
 
-/* Waits for all nodes, at most time_ms: values[n] are then the caller's to
- * release, also after an error. what: the values' name, new each time.
- * meanwhile, unless it is NULL, is called again and again while nodes are
- * missing. ERR_TIMEOUT names the node that is missing. */
+/* Sets this node's value and waits, at most time_ms, for those of all nodes:
+ * values[n], which the caller releases, also after an error. what: the values'
+ * name, new each time. meanwhile, unless it is NULL, is called repeatedly while
+ * nodes are missing. ERR_TIMEOUT names the missing node. */
 int exchange_gather(struct exchange *x, const char *what, struct slice mine,
 		    struct buf *values, int time_ms,
 		    void (*meanwhile)(void *arg), void *arg, struct err *e);
 
-/* The first sets this node's flag; the second waits for that of `node`, for
- * ever: the round ends, and this process with it, if it is never set. */
+/* exchange_set sets this node's flag; exchange_wait waits for `node`'s, without
+ * limit: if it is never set, the round ends, and this process with it. */
 int exchange_set(struct exchange *x, const char *what, struct err *e);
 int exchange_wait(struct exchange *x, const char *what, int node,
 		  struct err *e);
@@ -48,7 +48,7 @@ struct check_options {
 	int full; /* --full: 30 s instead of 2 */
 	const char *folders, *command; /* as in probe_options */
 	int with_collective; /* ddp_init and all_reduce as well */
-	int time_ms; /* a probe's; 0: the default (for tests) */
+	int time_ms; /* for each probe; 0: the default (for tests) */
 };
 
 struct check_node {
@@ -78,25 +78,25 @@ struct check {
 	struct buf *values;
 };
 
-/* The exchange is open (exchange_open on c->x). 0, or the error that kept the
- * check from its end: a node that does not report, a lost server, no memory. A
- * node that is not fit is not an error. */
+/* Runs the check over c->x, which exchange_open has opened. 0, or the error
+ * that stopped the check: a node that does not report, a lost server, no
+ * memory. A node that is not fit is not an error. */
 int check_run(struct check *c, const struct check_options *o, struct err *e);
 void check_release(struct check *c); /* also closes the exchange */
 
-/* The gravest verdict of all nodes. */
+/* The worst verdict of all nodes. */
 enum finding_verdict check_verdict(const struct check *c);
 
 /* ---- report.c ----
  *
- * The results of a check as a table for people, in which what is wrong and what
- * differs is marked, and as JSON (docs/ddprun-check.1). */
+ * The results of a check as a table for people, which marks faults and
+ * differences, and as JSON (docs/ddprun-check.1). */
 
 /* Appends the table. */
 void report_put_table(struct buf *out, const struct check *c);
 /* "2 of 2 nodes are fit, 1 warning (quick, 0.31 s)" */
 void report_put_summary(struct buf *out, const struct check *c);
-/* The warnings and failures, a line each. */
+/* The warnings and failures, one per line. */
 void report_put_marks(struct buf *out, const struct check *c);
 /* Appends the JSON. 0, or an error if cJSON or memory is missing. */
 int report_put_json(struct buf *out, const struct check *c, struct err *e);

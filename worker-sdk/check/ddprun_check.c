@@ -1,8 +1,8 @@
 /* ddprun_check.c: the program ddprun-check, which ddprun starts as a worker on
  * each node: runs a check with the other nodes, and prints the results on node
- * 0. Where this node is not fit, it exits; else it executes the worker's own
- * program, if it has one (--preflight). One worker of a node checks it, the
- * others wait. */
+ * 0. If this node is not fit, it exits; else it executes the worker's own
+ * program, if there is one (--preflight). One worker of each node checks it,
+ * and the others wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,9 +15,10 @@
 #include "worker-sdk/ddp.h"
 
 enum {
-	EXIT_FAILED = 1, /* also of a node that is not fit, without a program */
+	EXIT_FAILED = 1, /* also if this node is not fit and there is no
+			  * program */
 	EXIT_BAD_USAGE = 2,
-	EXIT_UNFIT = 78, /* the launcher's, which then leaves the job */
+	EXIT_UNFIT = 78, /* the launcher then leaves the job */
 	EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127,
 	TEXT_MAX = 256 << 20,
 };
@@ -88,7 +89,7 @@ static int check_program_write(const struct check_program *p,
 	return rc;
 }
 
-/* Before a program only what is wrong is worth a line. */
+/* Before a program starts, only warnings and failures are worth a line. */
 static int check_program_log(const struct check *c, struct err *e)
 {
 	struct buf b = BUF_INIT(TEXT_MAX);
@@ -139,7 +140,7 @@ static int check_program_execute(const struct check_program *p)
 							: EXIT_NOT_EXECUTABLE);
 }
 
-/* This node's own verdict, when node 0 has printed that of all. */
+/* This node's own verdict, once node 0 has printed the results of all nodes. */
 static int check_program_end(const struct check_program *p, struct check *c,
 			     struct err *e)
 {
@@ -163,7 +164,7 @@ static int check_program_end(const struct check_program *p, struct check *c,
 		return check_program_fail(text, p->words[0] ? EXIT_UNFIT
 							    : EXIT_FAILED);
 	}
-	/* the round ends as soon as the other node has left */
+	/* the launcher ends the round as soon as the unfit node has left */
 	while (p->words[0] && check_verdict(c) == FINDING_FAILURE)
 		pause();
 	rc = exchange_set(&c->x, "fit", e);
@@ -175,7 +176,8 @@ static int check_program_lead(const struct check_program *p, struct check *c,
 {
 	const struct check_options o = {
 		.full = p->full, .folders = p->folders, .command = p->command,
-		/* a world of its own, which the program's may not meet */
+		/* ddp_init makes a world of its own, which must not meet the
+		 * program's */
 		.with_collective = !p->words[0],
 	};
 	int rc = check_run(c, &o, e);

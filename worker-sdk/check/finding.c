@@ -190,8 +190,8 @@ static int finding_count_text(struct finding **row, int n, const char *text)
 	return found;
 }
 
-/* The node with the text of most nodes. If two texts are equally frequent,
- * the one of the first node. */
+/* The node with the most frequent text. If two texts are equally frequent, the
+ * first node's counts. */
 static int finding_usual(struct finding **row, int n)
 {
 	int best = -1, most = 0;
@@ -239,7 +239,7 @@ static void finding_compare_numbers(struct finding **row, double *values, int n)
 	if (found < 2)
 		return;
 	usual = finding_median(values, found);
-	if (found == 2) /* which of them is usual is unknown: the better one */
+	if (found == 2) /* neither is more frequent: the better one counts */
 		usual = values[1];
 	for (int i = 0; i < n; i++) {
 		if (row[i] && row[i]->value < usual / 2)

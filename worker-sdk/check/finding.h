@@ -1,6 +1,6 @@
-/* finding.h: what a check found out about one node: a list of findings, each
- * with a verdict; their bytes for other nodes; and which nodes differ from the
- * others. Pure. The structs own no memory: there is nothing to free. */
+/* finding.h: the results of a check of one node: a list of findings, each with
+ * a verdict; their bytes for other nodes; and a comparison that finds the nodes
+ * that differ. Pure. The structs own no memory: there is nothing to free. */
 #ifndef SDK_CHECK_FINDING_H
 #define SDK_CHECK_FINDING_H
 
@@ -13,7 +13,7 @@ enum {
 	FINDINGS_MAX = 192, /* per node; more are dropped */
 };
 
-/* Values travel to other nodes: they never change. */
+/* Values travel to other nodes, so they never change. */
 enum finding_verdict {
 	FINDING_OK = 0,
 	FINDING_WARNING = 1, /* a job can run, but not as well as it should */
@@ -31,10 +31,10 @@ enum finding_compare {
 
 struct finding {
 	char name[FINDING_NAME_MAX]; /* "open files": the same on all nodes */
-	char text[FINDING_TEXT_MAX]; /* what was found, for people */
-	double value;		     /* the same as a number; NAN: none */
+	char text[FINDING_TEXT_MAX]; /* the result, for people */
+	double value;		     /* the result as a number; NAN: none */
 	uint8_t verdict, compare;
-	char wrong[FINDING_WRONG_MAX]; /* what is wrong and what to do; "" */
+	char wrong[FINDING_WRONG_MAX]; /* the fault and what to do; "": none */
 };
 
 struct findings {
@@ -42,32 +42,31 @@ struct findings {
 	uint32_t n;
 };
 
-/* Appends a finding that is right and has no value; the caller sets the rest.
- * The text is cut to fit. A full list returns its last finding, which then is
- * the new one. */
+/* Appends a finding with the verdict OK and no value; the caller sets the rest.
+ * The text is cut to fit. If the list is full, the new finding replaces the
+ * last. */
 struct finding *finding_add(struct findings *f, const char *name,
 			    const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* What is wrong with it. The graver verdict of two calls stays, with its
- * text. */
+/* Sets the verdict and the text of `wrong`. The worse verdict of two calls
+ * stays, with its text. */
 void finding_mark(struct finding *f, enum finding_verdict verdict,
 		  const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Appends all of `more`. */
 void findings_append(struct findings *f, const struct findings *more);
 
-/* The gravest verdict, and the first finding that has it (NULL if all is
- * right). */
+/* The worst verdict, and the first finding that has it (NULL if all are OK). */
 enum finding_verdict findings_worst(const struct findings *f,
 				    const struct finding **first);
 /* How many findings have this verdict. */
 uint32_t findings_count(const struct findings *f, enum finding_verdict verdict);
 
-/* NULL if the node has none of that name. */
+/* NULL if the node has no finding of that name. */
 const struct finding *findings_get(const struct findings *f, const char *name);
 
-/* Bytes for another node, and back: 0, or ERR_PROTOCOL. */
+/* Encodes the findings for another node; decodes them: 0, or ERR_PROTOCOL. */
 void findings_put(struct buf *b, const struct findings *f);
 int findings_read(struct findings *f, struct reader *r, struct err *e);
 
@@ -79,7 +78,7 @@ int findings_read(struct findings *f, struct reader *r, struct err *e);
 void findings_compare(struct findings *const *nodes, const char *const *hosts,
 		      int n);
 
-/* The median of n > 0 numbers, which are sorted. */
+/* The median of n > 0 numbers, which it sorts. */
 double finding_median(double *values, int n);
 
 #endif

@@ -1,4 +1,4 @@
-/* network.c: the matrix, and its judgement. */
+/* network.c: the matrix of links, and its evaluation. */
 #include "worker-sdk/check/network.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 enum {
 	CLOCK_OFF_MS = 1000,
-	PAIRS_NAMED = 3, /* slow pairs that a node's findings list */
+	PAIRS_NAMED = 3, /* slow pairs that a node's findings name */
 };
 
 /* A round trip is far from the others if it is several times as long and the
@@ -118,7 +118,7 @@ static int network_is_broken(const struct network *w, int a, int b)
 			  network_at(w, a < b ? a : b, a < b ? b : a)->error);
 }
 
-/* Links that do not work, with nodes that are not at fault already. */
+/* Counts the broken links to nodes that are not at fault already. */
 static int network_count_broken(const struct network *w, int node,
 				const char *at_fault)
 {
@@ -179,8 +179,8 @@ static void network_mark_broken(const struct network *w, int node, int broken,
 		finding_mark(f, FINDING_FAILURE, "%s", why);
 }
 
-/* One by one, the node with most links that do not work; of equals the last.
- * The others then have no such link left. */
+/* Marks one node after another: the node with most broken links, of equals the
+ * last. The remaining nodes then have no broken link between them. */
 static void network_judge_links(const struct network *w,
 				struct findings *const *nodes,
 				const char *(*code_text)(int code),
@@ -321,7 +321,7 @@ static void network_judge_clocks(const struct network *w,
 			sorted[n++] = off[i];
 	}
 	usual = finding_median(sorted, n);
-	if (n == 2) /* which is right is unknown: node 0's counts */
+	if (n == 2) /* neither is known to be right: node 0's counts */
 		usual = 0;
 	for (int i = 0; i < w->n && n > 1; i++) {
 		double ms = off[i] - usual;

@@ -13,16 +13,17 @@
 
 enum {
 	BLOCK = 256 << 10,
-	FIRST_BYTES = 64 << 10, /* to learn how much fits the time */
+	FIRST_BYTES = 64 << 10, /* to learn how many bytes fit the time */
 };
 
-/* A listener refuses to send more than that at once. */
+/* A listener refuses to send more than this at once. */
 #define BYTES_MAX ((uint64_t)4 << 30)
 
 enum pair_what {
-	PAIR_PING = 0x70696e67, /* answered by the listener's time */
-	PAIR_TAKE = 0x74616b65, /* `number` bytes follow; answered */
-	PAIR_GIVE = 0x67697665, /* answered by `number` bytes */
+	PAIR_PING = 0x70696e67, /* the listener answers with its time */
+	PAIR_TAKE = 0x74616b65, /* `number` bytes follow; the listener
+				 * answers */
+	PAIR_GIVE = 0x67697665, /* the listener answers with `number` bytes */
 	PAIR_BYE = 0x62796521,
 };
 
@@ -142,14 +143,14 @@ static int pair_ping(int fd, const struct pair_options *o,
 	took = clock_ns() - start;
 	if ((double)took / 1e3 >= r->rtt_us)
 		return 0;
-	/* the fastest round trip shows the middle best */
+	/* the fastest round trip estimates the offset best */
 	r->rtt_us = (double)took / 1e3;
 	r->clock_ms = (double)((int64_t)(m.number - before) -
 			       (int64_t)(took / 2)) / 1e6;
 	return 0;
 }
 
-/* Sends or asks for that many bytes. Returns the nanoseconds, or an error. */
+/* Sends or requests that many bytes. Returns the nanoseconds, or an error. */
 static int64_t pair_transfer(int fd, char *block, uint64_t what, uint64_t bytes,
 			     const struct pair_options *o)
 {
@@ -166,8 +167,8 @@ static int64_t pair_transfer(int fd, char *block, uint64_t what, uint64_t bytes,
 	return rc < 0 ? rc : (int64_t)(clock_ns() - start);
 }
 
-/* First a few bytes, then as many as take about the wanted time. The round trip
- * of the request is not part of the transfer. */
+/* Transfers a few bytes first, then as many as take about the wanted time. The
+ * round trip of the request is not part of the transfer. */
 static int pair_measure_one_way(int fd, char *block, uint64_t what,
 				const struct pair_options *o, double rtt_us,
 				double *mbytes_s)

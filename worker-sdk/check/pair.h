@@ -1,6 +1,6 @@
 /* pair.h: which nodes measure their network together, and the measurement over
- * a proved connection: the caller asks, the listener answers until the caller
- * says goodbye. Neither sends anything that is secret. */
+ * a proved connection: the caller asks, and the listener answers until the
+ * caller says goodbye. Neither sends secrets. */
 #ifndef SDK_CHECK_PAIR_H
 #define SDK_CHECK_PAIR_H
 
@@ -10,9 +10,9 @@
 
 struct pair_options {
 	int pings;
-	int transfer_ms; /* about as long does each direction send */
+	int transfer_ms; /* each direction sends for about this long */
 	uint64_t transfer_max; /* bytes of one transfer, at most */
-	int silence_ms; /* after that the other node does not answer */
+	int silence_ms; /* then the other node counts as silent */
 };
 
 struct pair_result {
@@ -29,11 +29,11 @@ int pair_serve(int fd, const struct pair_options *o, int first_ms);
 
 /* ---- which nodes measure together ----
  *
- * Which nodes measure their network together: a round-robin tournament by the
- * circle method, so that each pair meets once and no node is in two pairs at a
- * time. Pure. */
+ * A round-robin tournament by the circle method: each pair meets once, and no
+ * node is in two pairs at a time. Pure. */
 
-/* n - 1 for an even number of nodes, else n: then one node rests in each. */
+/* n - 1 for an even number of nodes, else n: then one node rests in each
+ * round. */
 int round_robin_rounds(int n);
 
 /* The partner of node `me` in that round; -1: it rests. */

@@ -1,5 +1,5 @@
-/* probe.c: the processes of the probes, and what they write into their
- * pipes. */
+/* probe.c: the processes of the probes, and the findings that they write into
+ * their pipes. */
 #include "worker-sdk/check/probe.h"
 
 #include <errno.h>
@@ -17,17 +17,17 @@
 
 enum {
 	PROBES_MAX = 16 + PROBE_FOLDERS_MAX,
-	BYTES_MAX = 1 << 20, /* that a probe may write */
+	BYTES_MAX = 1 << 20, /* one probe's findings */
 	READ_MAX = 64 << 10,
 };
 
 typedef void probe_fn(struct findings *out, const struct probe_call *c);
 
 struct probe {
-	const char *name; /* for a probe that does not end */
+	const char *name; /* for the text about a probe that does not end */
 	probe_fn *run;
 	struct probe_call call;
-	int measures; /* being late then only means that this host is busy */
+	int measures; /* if it is late, this host is merely busy */
 	int fd; /* its pipe's; -1: it has ended */
 	pid_t pid;
 	struct buf bytes;
@@ -106,8 +106,7 @@ static void probe_start(struct probe *p)
 	p->fd = ends[0];
 }
 
-/* Ends what is left of it. A process that waits in the kernel may outlive
- * this. */
+/* Ends the rest of it. A process that waits in the kernel may outlive this. */
 static void probe_end(struct probe *p)
 {
 	if (p->pid <= 0)
@@ -210,7 +209,7 @@ static void probe_set_run(struct probe_set *s, int time_ms,
 	s->n = 0;
 }
 
-/* Measures, with no other probe beside it. */
+/* Runs one probe that measures, with no other beside it. */
 static void probe_set_measure(struct probe_set *s, const struct probe *p,
 			      int time_ms, struct findings *out)
 {

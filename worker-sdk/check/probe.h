@@ -1,7 +1,7 @@
 /* probe.h: the probes of one node. Each runs in a process of its own, which is
  * killed when its time is over: a file system or a driver that does not answer
- * becomes a finding, and the check goes on. A probe adds findings and fails in
- * no other way. */
+ * becomes a finding, and the check continues. A probe reports failures only as
+ * findings. */
 #ifndef SDK_CHECK_PROBE_H
 #define SDK_CHECK_PROBE_H
 
@@ -17,19 +17,18 @@ enum {
 struct probe_options {
 	int full; /* also measures how fast disks and memory are */
 	int nodes; /* in the job */
-	/* folders in which workers write: "/ckpt,/logs"; NULL: none */
+	/* the workers' folders: "/ckpt,/logs"; NULL: none */
 	const char *folders;
 	const char *command; /* the site's own check, for sh -c; NULL: none */
-	const char *addr; /* at which other nodes reach this one; or NULL */
+	const char *addr; /* this node's, for other nodes; or NULL */
 	int time_ms; /* for each probe; 0: PROBE_QUICK_MS, or PROBE_FULL_MS */
 };
 
-/* Runs all probes: those that only look at the same time, then those that
- * measure, one by one. Blocks for at most a few times the time of a probe. */
+/* Runs all probes: first those that do not measure, at the same time, then the
+ * others, one by one. Blocks for at most a few times a probe's time. */
 void probes_run(struct findings *out, const struct probe_options *o);
 
-/* The probes: probe_host.c, probe_cpu.c, probe_folder.c, probe_gpu.c. arg is
- * the probe_options, for a folder its path. */
+/* The probes: probe_host.c, probe_cpu.c, probe_folder.c, probe_gpu.c. */
 struct probe_call {
 	const struct probe_options *o;
 	const char *folder; /* probe_folder's */
@@ -47,8 +46,8 @@ void probe_folder_speed(struct findings *out, const struct probe_call *c);
 void probe_gpus(struct findings *out, const struct probe_call *c);
 void probe_command(struct findings *out, const struct probe_call *c);
 
-/* The CPU time of this thread in ns: how fast a CPU is does not depend on how
- * many processes share it. */
+/* The CPU time of this thread in ns, which does not depend on how many
+ * processes share the CPU. */
 uint64_t probe_cpu_ns(void);
 
 enum { PROBE_BYTES_MAX = 24 };

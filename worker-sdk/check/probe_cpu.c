@@ -1,5 +1,5 @@
-/* probe_cpu.c: the CPUs that this process may use, how much of them, and how
- * fast they are. */
+/* probe_cpu.c: the CPUs that this process may use, its share of their time, and
+ * their speed. */
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
@@ -43,7 +43,8 @@ static int cpu_cgroup(char *out, size_t size, int *version)
 		at += sizeof(":cpu,cpuacct:") - 1;
 		at[strcspn(at, "\n")] = '\0';
 		snprintf(out, size, "/sys/fs/cgroup/cpu,cpuacct%.4000s", at);
-		if (access(out, R_OK) < 0) /* a container sees only its own */
+		if (access(out, R_OK) < 0) /* a container sees only its own
+					    * cgroup */
 			snprintf(out, size, "/sys/fs/cgroup/cpu,cpuacct");
 		return 1;
 	}
@@ -74,7 +75,7 @@ static int64_t cpu_read_number(const char *folder, const char *name,
 	return *at == 'm' ? -1 : strtoll(at, NULL, 10); /* "max" */
 }
 
-/* How many CPUs' time the cgroup may use; 0: no limit. */
+/* The number of CPUs whose time the cgroup may use; 0: no limit. */
 static double cpu_quota(const char *folder, int version)
 {
 	char path[TEXT_MAX], text[128], *end;
@@ -190,7 +191,8 @@ void probe_cpu(struct findings *out, const struct probe_call *c)
 	cpu_add_load(out, allowed);
 }
 
-/* A chain of multiplications, which no compiler and no vector shortens. */
+/* A chain of multiplications, which neither a compiler nor vectors can
+ * shorten. */
 static uint64_t cpu_loop(uint64_t x)
 {
 	for (int i = 0; i < LOOPS; i++)
@@ -198,7 +200,7 @@ static uint64_t cpu_loop(uint64_t x)
 	return x;
 }
 
-/* The best of several short tries. */
+/* The best of several short runs. */
 void probe_cpu_speed(struct findings *out, const struct probe_call *c)
 {
 	int tries = c->o->full ? TRIES_FULL : TRIES_QUICK;

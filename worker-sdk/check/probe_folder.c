@@ -1,5 +1,5 @@
-/* probe_folder.c: whether workers can write into a folder, how much, and how
- * fast. Leaves nothing there. */
+/* probe_folder.c: whether workers can write into a folder, how much space it
+ * has, and how fast it is. Leaves nothing there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -104,7 +104,7 @@ void probe_folder(struct findings *out, const struct probe_call *c)
 	close(fd);
 }
 
-/* Megabytes per second of a file that is written and synced; -errno. */
+/* Megabytes per second of writing and syncing a file; -errno. */
 static double folder_write_speed(int fd, const char *block, uint64_t *bytes)
 {
 	uint64_t start = clock_ns();
@@ -123,7 +123,7 @@ static double folder_write_speed(int fd, const char *block, uint64_t *bytes)
 		      : (double)*bytes * 1e3 / (double)(clock_ns() - start);
 }
 
-/* From the disk where the kernel can be made to forget the file. */
+/* Reads from the disk if the kernel can be made to forget the file. */
 static double folder_read_speed(int fd, char *block, uint64_t bytes)
 {
 	uint64_t start, got = 0;

@@ -11,7 +11,7 @@
 #include "worker-sdk/check/probe.h"
 
 enum {
-	GPUS_MAX = 16, /* further ones are not examined */
+	GPUS_MAX = 16, /* further GPUs of the host are not examined */
 	LINKS_MAX = 18,
 	HOT = 90, /* degrees Celsius */
 	TEXT_MAX = 96,
@@ -115,7 +115,7 @@ static void gpu_mark_heat(struct finding *f, const struct nvml *v,
 			     "its cooling in order?", f->name, celsius);
 }
 
-/* Other processes would take the workers' memory. */
+/* Other processes would take memory from the workers. */
 static void gpu_mark_used(struct finding *f, const struct nvml *v,
 			  nvml_device d)
 {
@@ -173,7 +173,7 @@ static void gpu_add(struct findings *out, const struct nvml *v, unsigned i)
 	gpu_mark_used(f, v, d);
 }
 
-/* The last Xid in the kernel's log, if this user may read that. */
+/* The last Xid in the kernel's log, if this user may read the log. */
 static void gpu_add_xid(struct findings *out)
 {
 	char record[KMSG_RECORD], last[TEXT_MAX] = "";
@@ -184,7 +184,8 @@ static void gpu_add_xid(struct findings *out)
 		char *at;
 
 		n = read(fd, record, sizeof(record) - 1);
-		if (n < 0 && errno != EPIPE) /* EPIPE: overwritten, go on */
+		if (n < 0 && errno != EPIPE) /* EPIPE: the message was
+					      * overwritten, continue */
 			break;
 		record[n > 0 ? n : 0] = '\0';
 		at = strstr(record, "NVRM: Xid");
@@ -229,7 +230,7 @@ void probe_gpus(struct findings *out, const struct probe_call *c)
 	struct nvml v = {.init = NULL};
 	int rc = -1;
 
-	if (!library) { /* compared with nodes that have some */
+	if (!library) { /* compared among the nodes that have GPUs */
 		finding_add(out, "GPUs", "none")->compare = FINDING_SAME;
 		return;
 	}

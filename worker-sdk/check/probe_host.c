@@ -1,5 +1,5 @@
-/* probe_host.c: this host's limits, memory, own name, versions, and the site's
- * own check. */
+/* probe_host.c: this host's limits, memory, name, versions, and the site's own
+ * check. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,7 +26,8 @@
 #define GIB ((uint64_t)1 << 30)
 
 enum {
-	FILES_MIN = 4096, /* open files: sockets of a job with many ranks */
+	FILES_MIN = 4096, /* open files: enough sockets for a job with many
+			   * ranks */
 	TEXT_MAX = 16 << 10,
 	COPY_BYTES = 32 << 20,
 	COPIES = 5,
@@ -192,7 +193,7 @@ void probe_shared_memory(struct findings *out, const struct probe_call *c)
 			     "more (--shm-size, --ipc=host)", f->text);
 }
 
-/* As fast as one thread copies. */
+/* The speed of one thread that copies. */
 void probe_memory_speed(struct findings *out, const struct probe_call *c)
 {
 	char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
@@ -299,7 +300,7 @@ void probe_versions(struct findings *out, const struct probe_call *c)
 
 /* ---- the site's own check ---- */
 
-/* The last line, at most the end of a long one. */
+/* The last line; of a long line, its end. */
 static void command_last_line(char *text, char *out, size_t size)
 {
 	size_t n = strlen(text);
@@ -326,7 +327,7 @@ void probe_command(struct findings *out, const struct probe_call *c)
 			     "%s", c->o->command, strerror(errno));
 		return;
 	}
-	/* the end of a long output, of which the last line counts */
+	/* drop the start of a long output: the last line counts */
 	while ((got = fread(text + n, 1, sizeof(text) - 1 - n, f)) > 0) {
 		n += got;
 		if (n > sizeof(text) / 2) {

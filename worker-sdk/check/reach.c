@@ -82,7 +82,7 @@ static void reach_call_over(struct reach *r, int peer, int code)
 	r->missing--;
 }
 
-/* Calls its next address. error: why the one before it failed. */
+/* Calls its next address. error: why the address before it failed. */
 static void reach_call_next(struct reach *r, int peer, int error)
 {
 	struct reach_call *c = &r->calls[peer];
@@ -221,7 +221,8 @@ static void reach_turn(struct reach *r, struct pollfd *polls, int ms)
 	ddp__callers_serve(&r->callers, &r->listener);
 }
 
-/* Calls that have not connected, or been answered, by now have failed. */
+/* Fails the calls that have not connected, or have not been answered, by
+ * now. */
 static void reach_give_up(struct reach *r, int is_connecting)
 {
 	for (int i = 0; i < r->n; i++) {

@@ -1,4 +1,5 @@
-/* report.c: a row of the table is a finding, over all nodes that have it. */
+/* report.c: a row of the table is a finding, with the results of all nodes that
+ * have it. */
 #include "worker-sdk/check/check.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static const struct finding *report_get(const struct check *c, int node,
 	return findings_get(&c->nodes[node].found, name);
 }
 
-/* An earlier node, or an earlier finding of this one, has that name. */
+/* 1 if an earlier node, or an earlier finding of this one, has that name. */
 static int report_is_known(const struct check *c, int node, uint32_t i)
 {
 	const char *name = c->nodes[node].found.list[i].name;
@@ -47,7 +48,7 @@ static int report_is_known(const struct check *c, int node, uint32_t i)
 	return report_get(c, node, name) != &c->nodes[node].found.list[i];
 }
 
-/* The nodes with the lowest and the highest value; 0 if some have none. */
+/* The nodes with the lowest and the highest value; 0: none has one. */
 static int report_find_ends(const struct check *c, const char *name, int *low,
 			    int *high)
 {
@@ -67,7 +68,7 @@ static int report_find_ends(const struct check *c, const char *name, int *low,
 	return *low >= 0;
 }
 
-/* How many nodes have the text of that node; 0 if an earlier one has it. */
+/* How many nodes have the text of that node; 0: an earlier node has it. */
 static int report_count_like(const struct check *c, const char *name, int node)
 {
 	const struct finding *like = report_get(c, node, name);

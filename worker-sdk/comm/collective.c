@@ -51,7 +51,7 @@ int ddp__check_use(const struct ddp_comm *c, const struct ddp__use *u,
 	return 0;
 }
 
-static int type_is_float(enum ddp_type type)
+static int collective_is_float(enum ddp_type type)
 {
 	return type == DDP_F32 || type == DDP_F64 || type == DDP_F16 ||
 	       type == DDP_BF16;
@@ -63,7 +63,7 @@ int ddp__check_op(const struct ddp__call *call, struct err *e)
 		return ddp__refuse_use(call, e, "unknown operation %d",
 				       (int)call->op);
 	if ((call->op == DDP_BAND || call->op == DDP_BOR) &&
-	    type_is_float(call->type))
+	    collective_is_float(call->type))
 		return ddp__refuse_use(call, e,
 				       "bitwise operations need integers");
 	return 0;
@@ -216,12 +216,12 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 	return rc;
 }
 
-static size_t comm_size(const ddp_comm *c)
+static size_t collective_comm_size(const ddp_comm *c)
 {
 	return c && c->magic == DDP__ALIVE ? (size_t)c->size : 1;
 }
 
-static int comm_is_rank(const ddp_comm *c, int root)
+static int collective_is_rank(const ddp_comm *c, int root)
 {
 	return c && c->magic == DDP__ALIVE && c->rank == root;
 }
@@ -247,7 +247,7 @@ int ddp_reduce_async(ddp_comm *c, const void *send, void *recv, size_t count,
 		     enum ddp_type type, enum ddp_op op, int root,
 		     ddp_request **request)
 {
-	int mine = comm_is_rank(c, root);
+	int mine = collective_is_rank(c, root);
 	struct ddp__use u = {{DDP__REDUCE, type, op, root, count, 0, NULL},
 			     send, mine ? recv : NULL, 1, (size_t)mine};
 
@@ -286,7 +286,7 @@ int ddp_all_gather_async(ddp_comm *c, const void *send, void *recv,
 		send,
 		recv,
 		1,
-		comm_size(c)};
+		collective_comm_size(c)};
 
 	return ddp__collective(c, &u, request);
 }
@@ -301,12 +301,12 @@ int ddp_all_gather(ddp_comm *c, const void *send, void *recv, size_t count,
 int ddp_gather_async(ddp_comm *c, const void *send, void *recv, size_t count,
 		     enum ddp_type type, int root, ddp_request **request)
 {
-	int mine = comm_is_rank(c, root);
+	int mine = collective_is_rank(c, root);
 	struct ddp__use u = {{DDP__GATHER, type, DDP_SUM, root, count, 0, NULL},
 			     send,
 			     mine ? recv : NULL,
 			     1,
-			     mine ? comm_size(c) : 0};
+			     mine ? collective_comm_size(c) : 0};
 
 	return ddp__collective(c, &u, request);
 }
@@ -321,12 +321,12 @@ int ddp_gather(ddp_comm *c, const void *send, void *recv, size_t count,
 int ddp_scatter_async(ddp_comm *c, const void *send, void *recv, size_t count,
 		      enum ddp_type type, int root, ddp_request **request)
 {
-	int mine = comm_is_rank(c, root);
+	int mine = collective_is_rank(c, root);
 	struct ddp__use u = {
 		{DDP__SCATTER, type, DDP_SUM, root, count, 0, NULL},
 		mine ? send : NULL,
 		recv,
-		mine ? comm_size(c) : 0,
+		mine ? collective_comm_size(c) : 0,
 		1};
 
 	return ddp__collective(c, &u, request);
@@ -346,7 +346,7 @@ int ddp_reduce_scatter_async(ddp_comm *c, const void *send, void *recv,
 	struct ddp__use u = {{DDP__REDUCE_SCATTER, type, op, 0, count, 0, NULL},
 			     send,
 			     recv,
-			     comm_size(c),
+			     collective_comm_size(c),
 			     1};
 
 	return ddp__collective(c, &u, request);
@@ -367,8 +367,8 @@ int ddp_all_to_all_async(ddp_comm *c, const void *send, void *recv,
 		{DDP__ALL_TO_ALL, type, DDP_SUM, 0, count, 0, NULL},
 		send,
 		recv,
-		comm_size(c),
-		comm_size(c)};
+		collective_comm_size(c),
+		collective_comm_size(c)};
 
 	return ddp__collective(c, &u, request);
 }

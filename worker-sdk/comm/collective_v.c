@@ -120,7 +120,7 @@ static int collective_v(ddp_comm *c, struct ddp__use *u,
 			ddp__counts_begin(sends, send_counts, n);
 		v.send = sends;
 	}
-	/* where it has no data, nccl looks at both to find the memory */
+	/* a rank without data passes both: nccl finds the memory by them */
 	u->send_parts = !v.send || !v.recv || sends[n] || !begin[n];
 	u->recv_parts = !v.send || !v.recv || begin[n] || !sends[n];
 	u->call.counts = &v;

@@ -33,10 +33,10 @@ static char *comm_name_rank(void *owner, int rank, char *out)
 }
 
 /* A rank that left is often an interpreter that unwinds after an exception,
- * which takes a while: its own error explains the loss, and must not arrive
- * after ours. A dead process or host is reported at once, or within the
- * lease. For a rank that cannot be reached the reason may be the network, which
- * the server does not know. */
+ * which takes a while: its own error explains the loss, and must arrive before
+ * ours. A dead process or host is reported at once, or when its lease ends. If
+ * a rank cannot be reached the reason may be the network, which the server does
+ * not know. */
 enum { BORROW_MS = 2000, FATE_MS = 10000, UNREACHED_MS = 2000 };
 
 /* Asks the store why the rank left. The caller copies the answer before it

@@ -101,7 +101,7 @@ static void meeting_guess_needs(struct meeting *m)
 
 /* Derives the cookie of a rank's segment from its record's `cookie`. Other
  * ranks map the segment, but its cookie opens no connection. */
-static void segment_cookie(unsigned char out[DDP__COOKIE],
+static void meeting_segment_cookie(unsigned char out[DDP__COOKIE],
 			   const unsigned char cookie[DDP__COOKIE])
 {
 	unsigned char key[DDP__KEY];
@@ -126,7 +126,7 @@ static int meeting_prepare(struct meeting *m)
 
 		/* meeting_attach reports a failure, if this rank's memory is
 		 * used. */
-		segment_cookie(segment, m->cookie);
+		meeting_segment_cookie(segment, m->cookie);
 		m->memory = ddp__shm_create((size_t)m->c->size, segment, &why);
 		snprintf(m->shm_error, sizeof(m->shm_error), "%s", why.text);
 		if (m->memory < 0)
@@ -272,7 +272,7 @@ static int meeting_attach(struct meeting *m)
 			       "cannot open %s, the memory of %s: %s", path,
 			       c->peers.name(c, h->ranks[0], name),
 			       strerror(errno));
-	segment_cookie(segment, leader->cookie);
+	meeting_segment_cookie(segment, leader->cookie);
 	rc = ddp__shm_attach(&m->cpu->shm, fd, c->topology.index_of[me], h->n,
 			     segment, m->e);
 	if (fd != m->memory)
@@ -472,7 +472,7 @@ static uint64_t meeting_id(const struct meeting *m)
 }
 
 /* A group shares its host's CPUs with the rest of the world. */
-static int world_is_crowded(const struct ddp_comm *world)
+static int meeting_is_crowded(const struct ddp_comm *world)
 {
 	const struct ddp__cpu *cpu = world->state;
 
@@ -523,7 +523,7 @@ static int meeting_run(struct meeting *m)
 			ddp__shm_abort(&m->cpu->shm, m->e);
 		else
 			rc = ddp__shm_start(&m->cpu->shm, &call, m->e);
-		m->cpu->shm.spins &= !world_is_crowded(m->world);
+		m->cpu->shm.spins &= !meeting_is_crowded(m->world);
 		m->cpu->tcp.spins = m->cpu->shm.spins;
 		m->cpu->p2p.spins = m->cpu->shm.spins;
 	}
@@ -531,7 +531,7 @@ static int meeting_run(struct meeting *m)
 }
 
 /* 1 if this rank is alone on its host, as found when the world met. */
-static int world_is_alone(const struct ddp_comm *world)
+static int meeting_is_alone(const struct ddp_comm *world)
 {
 	const struct ddp__topology *t = &world->topology;
 
@@ -539,7 +539,7 @@ static int world_is_alone(const struct ddp_comm *world)
 }
 
 /* The world is the oldest communicator, so the last of its list. */
-static const struct ddp_comm *world_of(const struct ddp_comm *c)
+static const struct ddp_comm *meeting_world(const struct ddp_comm *c)
 {
 	while (c->next)
 		c = c->next;
@@ -550,7 +550,7 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 		   struct err *e)
 {
 	struct meeting m = {.c = c,
-			    .world = world_of(c),
+			    .world = meeting_world(c),
 			    .exchange = x,
 			    .cpu = calloc(1, sizeof(*m.cpu)),
 			    .e = e,
@@ -568,7 +568,7 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 	ddp__cpu_set_paths(m.cpu);
 	m.cpu->shm.bell = -1;
 	m.cpu->collectives.cpu = m.cpu;
-	m.no_shm = m.world != c && world_is_alone(m.world);
+	m.no_shm = m.world != c && meeting_is_alone(m.world);
 	rc = meeting_run(&m);
 	meeting_release(&m);
 	c->state = m.cpu;

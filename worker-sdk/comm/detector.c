@@ -36,7 +36,7 @@ static void detector_show(const struct ddp__detector *d, struct ddp__shm *s,
 
 /* The world's communicator, if its ranks have met. NULL: they cannot exchange
  * anything yet. */
-static struct ddp_comm *world_of(const struct ddp__world *w)
+static struct ddp_comm *detector_world(const struct ddp__world *w)
 {
 	struct ddp_comm *c = w->comms;
 
@@ -136,7 +136,7 @@ static void detector_report(struct ddp__detector *d, struct ddp_comm *c,
 
 void ddp__detector_end(void *owner)
 {
-	struct ddp_comm *c = owner, *world = world_of(c->world);
+	struct ddp_comm *c = owner, *world = detector_world(c->world);
 	struct ddp__detector *d = c->world->detector;
 	struct ddp__cpu *ours = world ? world->state : NULL;
 
@@ -160,7 +160,7 @@ static int blocked_is_valid(const struct ddp_comm *world,
 /* Keeps the newest report of each rank. */
 void ddp__detector_receive(void *owner, const void *bytes, size_t size)
 {
-	struct ddp_comm *c = owner, *world = world_of(c->world);
+	struct ddp_comm *c = owner, *world = detector_world(c->world);
 	struct ddp__detector *d = detector_of(c->world);
 	struct ddp__cpu *ours = world ? world->state : NULL;
 	struct ddp__blocked b = {.turn = 0};
@@ -410,7 +410,7 @@ static int detector_check(struct ddp__detector *d, struct ddp_comm *world,
 
 void ddp__detector_explain(struct ddp_comm *c, struct err *e)
 {
-	struct ddp_comm *world = world_of(c->world);
+	struct ddp_comm *world = detector_world(c->world);
 	struct ddp__detector *d = c->world->detector;
 	struct ddp__cpu *cpu = c->state, *ours = world ? world->state : NULL;
 	struct ddp__circle circle;
@@ -429,7 +429,7 @@ void ddp__detector_explain(struct ddp_comm *c, struct err *e)
 int ddp__detector_check(void *owner, const struct ddp__call *call, int from,
 			struct err *e)
 {
-	struct ddp_comm *c = owner, *world = world_of(c->world);
+	struct ddp_comm *c = owner, *world = detector_world(c->world);
 	struct ddp__detector *d = world ? detector_of(c->world) : NULL;
 
 	if (!d || !c->state)

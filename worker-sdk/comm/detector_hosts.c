@@ -19,7 +19,7 @@ struct word {
 
 /* Finds the ranks of this host that have not begun comm's call with that
  * number, then the ranks that these wait for. */
-static int word_find_absent(const struct word *w, uint64_t comm,
+static int hosts_find_absent(const struct word *w, uint64_t comm,
 			    uint64_t number, int found[TOLD_MAX])
 {
 	int n = 0;
@@ -32,7 +32,7 @@ static int word_find_absent(const struct word *w, uint64_t comm,
 }
 
 /* A digest that is equal for equal answers. */
-static uint64_t word_digest(const struct word *w, uint64_t number,
+static uint64_t hosts_digest(const struct word *w, uint64_t number,
 			    const int *found, int n)
 {
 	uint64_t digest = number;
@@ -48,7 +48,7 @@ static uint64_t word_digest(const struct word *w, uint64_t number,
 
 /* The other host waits for its call on c, and a rank of this host is blocked
  * elsewhere. Reports that once. */
-static void word_answer(struct word *w, const struct ddp_comm *c, int host)
+static void hosts_answer(struct word *w, const struct ddp_comm *c, int host)
 {
 	struct ddp__cpu *cpu = c->state;
 	struct ddp__tcp_wait *wait = &cpu->tcp.waits[host];
@@ -63,8 +63,8 @@ static void word_answer(struct word *w, const struct ddp_comm *c, int host)
 		w->all = ddp__detector_gather(w->d, w->shm, &w->n);
 	if (!w->all)
 		return;
-	n = word_find_absent(w, cpu->id, number, found);
-	said = word_digest(w, number, found, n);
+	n = hosts_find_absent(w, cpu->id, number, found);
+	said = hosts_digest(w, number, found, n);
 	if (!n || said == wait->answered)
 		return;
 	wait->answered = said;
@@ -88,7 +88,7 @@ void ddp__detector_answer(const struct ddp__detector *d,
 		ddp__tcp_take_notices(&cpu->tcp);
 		for (int host = 0; host < cpu->tcp.n; host++)
 			if (host != cpu->tcp.me)
-				word_answer(&w, c, host);
+				hosts_answer(&w, c, host);
 	}
 	free(w.all);
 }

@@ -48,7 +48,7 @@ static int all_to_all_v_start(struct ddp__cpu_op *op, struct err *e)
 
 /* The ranks of this host exchange their counts: all of them have to know how
  * much each sends to the leader. */
-static int rows_gather(struct ddp__cpu_op *op)
+static int all_to_all_v_gather_rows(struct ddp__cpu_op *op)
 {
 	const struct ddp__path *p = local_of(op);
 	size_t size = 2 * ((size_t)op->c->size + 1) * sizeof(size_t);
@@ -69,7 +69,7 @@ static int all_to_all_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 	int n = op->c->size, me = my_index(op);
 
 	if (k == 0)
-		return rows_gather(op);
+		return all_to_all_v_gather_rows(op);
 	if (!is_shared(op) || !elem)
 		return 0;
 	for (int i = 0; i < (int)here; i++) {
@@ -87,7 +87,7 @@ static int all_to_all_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 }
 
 /* The hosts exchange the counts of their ranks. */
-static void counts_exchange(struct ddp__cpu_op *op)
+static void all_to_all_v_exchange(struct ddp__cpu_op *op)
 {
 	const struct ddp__topology *t = topology_of(op);
 	struct ddp__cpu_counts *s = op->counts;
@@ -109,7 +109,7 @@ static void counts_exchange(struct ddp__cpu_op *op)
 
 /* Compares the counts that are sent to ranks of this host with those that they
  * expect. */
-static int counts_check(const struct ddp__cpu_op *op, struct err *e)
+static int all_to_all_v_check(const struct ddp__cpu_op *op, struct err *e)
 {
 	const struct ddp__topology *t = topology_of(op);
 	const struct ddp__host *own = ddp__my_host(op->c);
@@ -132,7 +132,7 @@ static int counts_check(const struct ddp__cpu_op *op, struct err *e)
 }
 
 /* The ranges of the data to and from each host. */
-static void ranges_of_data(struct ddp__cpu_op *op)
+static void all_to_all_v_ranges(struct ddp__cpu_op *op)
 {
 	const struct ddp__topology *t = topology_of(op);
 	struct ddp__cpu_counts *s = op->counts;
@@ -156,7 +156,7 @@ static void ranges_of_data(struct ddp__cpu_op *op)
 }
 
 /* all: [to rank in host order][my rank i], from work: [my rank i][to rank]. */
-static void blocks_pack(struct ddp__cpu_op *op)
+static void all_to_all_v_pack(struct ddp__cpu_op *op)
 {
 	const struct ddp__topology *t = topology_of(op);
 	const char *from = op->work ? op->work : op->send;
@@ -179,7 +179,7 @@ static void blocks_pack(struct ddp__cpu_op *op)
 
 /* out: [to my rank i][from rank], from third: from each host [to my rank
  * i][from its rank j]; this host's own blocks are still in all. */
-static void blocks_unpack(struct ddp__cpu_op *op, char *out)
+static void all_to_all_v_unpack(struct ddp__cpu_op *op, char *out)
 {
 	const struct ddp__topology *t = topology_of(op);
 	const struct ddp__host *own = ddp__my_host(op->c);
@@ -212,19 +212,19 @@ static int all_to_all_v_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	int nhosts = topology_of(op)->nhosts, rc;
 
 	if (k == 0) {
-		counts_exchange(op);
+		all_to_all_v_exchange(op);
 		return 0;
 	}
-	rc = counts_check(op, e);
+	rc = all_to_all_v_check(op, e);
 	if (rc)
 		return rc;
-	ranges_of_data(op);
+	all_to_all_v_ranges(op);
 	rc = allocate(&op->all, s->from[nhosts], e);
 	if (!rc)
 		rc = allocate(&op->third, s->to[nhosts], e);
 	if (rc)
 		return rc;
-	blocks_pack(op);
+	all_to_all_v_pack(op);
 	ddp__schedule_all_to_all(&op->remote, remote_of(op), op->call, op->all,
 				 s->from, op->third, s->to);
 	return 0;
@@ -237,7 +237,7 @@ static int all_to_all_v_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	if (k == 0)
 		return 0;
 	if (is_leading(op))
-		blocks_unpack(op, out);
+		all_to_all_v_unpack(op, out);
 	return ddp__deal_blocks(op, out, received_size);
 }
 

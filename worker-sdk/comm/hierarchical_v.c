@@ -77,7 +77,7 @@ int ddp__deal_blocks(struct ddp__cpu_op *op, const char *blocks,
 /* ---- the same counts on all ranks */
 
 /* data_ranges: of the hosts' blocks in host order, in elements times unit. */
-static int same_start(struct ddp__cpu_op *op, size_t unit, struct err *e)
+static int same_counts_start(struct ddp__cpu_op *op, size_t unit, struct err *e)
 {
 	const struct ddp__topology *t = topology_of(op);
 	const struct ddp__counts *v = counts_of(op);
@@ -103,7 +103,7 @@ static int same_start(struct ddp__cpu_op *op, size_t unit, struct err *e)
 }
 
 /* Compares within the host. */
-static int same_in(struct ddp__cpu_op *op)
+static int same_counts_in(struct ddp__cpu_op *op)
 {
 	const struct ddp__path *p = local_of(op);
 
@@ -116,7 +116,7 @@ static int same_in(struct ddp__cpu_op *op)
 }
 
 /* Exchanges digests. */
-static int same_between(struct ddp__cpu_op *op)
+static int same_counts_between(struct ddp__cpu_op *op)
 {
 	struct ddp__cpu_counts *s = op->counts;
 	int own = topology_of(op)->host_of[op->c->rank];
@@ -129,7 +129,7 @@ static int same_between(struct ddp__cpu_op *op)
 
 /* 0: all digests are the same. 1: they are not, as all leaders see, and instead
  * of the data the leaders exchange their counts. */
-static int same_exchange(struct ddp__cpu_op *op, struct err *e)
+static int same_counts_exchange(struct ddp__cpu_op *op, struct err *e)
 {
 	const struct ddp__topology *t = topology_of(op);
 	const struct ddp__counts *v = counts_of(op);
@@ -153,7 +153,7 @@ static int same_exchange(struct ddp__cpu_op *op, struct err *e)
 }
 
 /* The leaders have exchanged their counts: the error, the same on all. */
-static int same_differ(struct ddp__cpu_op *op, struct err *e)
+static int same_counts_differ(struct ddp__cpu_op *op, struct err *e)
 {
 	const struct ddp__topology *t = topology_of(op);
 	const struct ddp__cpu_counts *s = op->counts;
@@ -170,7 +170,7 @@ static int same_differ(struct ddp__cpu_op *op, struct err *e)
 }
 
 /* Copies blocks from rank order to host order, or back. */
-static void order_blocks(const struct ddp__cpu_op *op, char *by_host,
+static void all_gather_v_order(const struct ddp__cpu_op *op, char *by_host,
 			 char *by_rank, int to_ranks)
 {
 	const struct ddp__topology *t = topology_of(op);
@@ -189,7 +189,7 @@ static void order_blocks(const struct ddp__cpu_op *op, char *by_host,
 	}
 }
 
-static size_t all_bytes(const struct ddp__cpu_op *op)
+static size_t all_gather_v_bytes(const struct ddp__cpu_op *op)
 {
 	return counts_of(op)->recv[op->c->size] * elem_of(op);
 }
@@ -198,11 +198,11 @@ static size_t all_bytes(const struct ddp__cpu_op *op)
 
 static int all_gather_v_start(struct ddp__cpu_op *op, struct err *e)
 {
-	int rc = same_start(op, elem_of(op), e);
+	int rc = same_counts_start(op, elem_of(op), e);
 
 	if (rc || !is_leading(op) || topology_of(op)->in_order || !elem_of(op))
 		return rc;
-	return allocate(&op->work, all_bytes(op), e);
+	return allocate(&op->work, all_gather_v_bytes(op), e);
 }
 
 static int all_gather_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
@@ -213,7 +213,7 @@ static int all_gather_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 	int me = op->c->rank;
 
 	if (k == 0)
-		return same_in(op);
+		return same_counts_in(op);
 	if (!elem)
 		return 0;
 	if (!is_shared(op)) {
@@ -230,12 +230,12 @@ static int all_gather_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 
 static int all_gather_v_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	int rc = k == 0 ? same_between(op) : same_exchange(op, e);
+	int rc = k == 0 ? same_counts_between(op) : same_counts_exchange(op, e);
 
 	if (k == 0 || rc)
 		return rc < 0 ? rc : 0;
 	if (op->work)
-		order_blocks(op, op->work, op->recv, 0);
+		all_gather_v_order(op, op->work, op->recv, 0);
 	ddp__schedule_all_gather(&op->remote, remote_of(op), op->call,
 				 op->work ? op->work : op->recv,
 				 op->counts->data_ranges);
@@ -247,30 +247,30 @@ static int all_gather_v_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	if (k == 0)
 		return 0;
 	if (op->counts->numbers)
-		return same_differ(op, e);
+		return same_counts_differ(op, e);
 	if (op->work)
-		order_blocks(op, op->work, op->recv, 1);
-	return pass_on(op, op->recv, op->recv, all_bytes(op));
+		all_gather_v_order(op, op->work, op->recv, 1);
+	return pass_on(op, op->recv, op->recv, all_gather_v_bytes(op));
 }
 
 /* ---- reduce_scatter_v: each leader reduces the whole buffer of its host */
 
 static int reduce_scatter_v_start(struct ddp__cpu_op *op, struct err *e)
 {
-	int rc = same_start(op, 1, e);
+	int rc = same_counts_start(op, 1, e);
 
 	if (rc || !is_leading(op) || !elem_of(op))
 		return rc;
-	rc = allocate(&op->work, all_bytes(op), e);
+	rc = allocate(&op->work, all_gather_v_bytes(op), e);
 	if (!rc && !topology_of(op)->in_order)
-		rc = allocate(&op->all, all_bytes(op), e);
+		rc = allocate(&op->all, all_gather_v_bytes(op), e);
 	return rc;
 }
 
 static int reduce_scatter_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	if (k == 0)
-		return same_in(op);
+		return same_counts_in(op);
 	if (!elem_of(op))
 		return 0;
 	return local_reduce(op, op->send, op->work,
@@ -280,19 +280,19 @@ static int reduce_scatter_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 static int reduce_scatter_v_between(struct ddp__cpu_op *op, size_t k,
 				    struct err *e)
 {
-	int rc = k == 0 ? same_between(op) : same_exchange(op, e);
+	int rc = k == 0 ? same_counts_between(op) : same_counts_exchange(op, e);
 
 	if (k == 0 || rc)
 		return rc < 0 ? rc : 0;
 	if (op->all)
-		order_blocks(op, op->all, op->work, 0);
+		all_gather_v_order(op, op->all, op->work, 0);
 	ddp__schedule_reduce_scatter(&op->remote, remote_of(op), op->call,
 				     op->all ? op->all : op->work,
 				     op->counts->data_ranges, op->c->size);
 	return 0;
 }
 
-static size_t scattered_size(const struct ddp__cpu_op *op, int i)
+static size_t reduce_scatter_v_size(const struct ddp__cpu_op *op, int i)
 {
 	return ddp__count_of(counts_of(op)->recv,
 			     ddp__my_host(op->c)->ranks[i]);
@@ -306,11 +306,11 @@ static int reduce_scatter_v_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	if (k == 0)
 		return 0;
 	if (op->counts->numbers)
-		return same_differ(op, e);
+		return same_counts_differ(op, e);
 	return ddp__deal_blocks(
 		op,
 		all ? all + bytes(op, op->counts->data_ranges[own]) : NULL,
-		scattered_size);
+		reduce_scatter_v_size);
 }
 
 /* ---- the stages */

@@ -20,7 +20,7 @@ struct ddp__letter {
 	char data[];
 };
 
-static size_t size_of(const struct ddp__call *call)
+static size_t self_size(const struct ddp__call *call)
 {
 	return ddp__call_bytes(call);
 }
@@ -28,7 +28,7 @@ static size_t size_of(const struct ddp__call *call)
 static int self_put(struct ddp_comm *c, const struct ddp__call *call,
 		    struct ddp_request *wanted, const void *data, struct err *e)
 {
-	size_t size = wanted ? 0 : size_of(call);
+	size_t size = wanted ? 0 : self_size(call);
 	struct ddp__letter *l = malloc(sizeof(*l) + size), **at = &c->letters;
 
 	if (!l)
@@ -64,7 +64,7 @@ static int self_deliver(const struct ddp__call *send, const void *data,
 	int rc = self_check_same(send, recv, e);
 
 	if (!rc)
-		ddp__move(to, data, size_of(send));
+		ddp__move(to, data, self_size(send));
 	return rc;
 }
 

@@ -37,7 +37,7 @@ enum ddp__kind {
 	DDP__REDUCE_SCATTER_V,
 	DDP__ALL_TO_ALL_V,
 	DDP__CHECK_REPLICAS, /* without counts again */
-	DDP__WAIT_EVENT, /* local: for the collectives before it */
+	DDP__WAIT_EVENT, /* concerns this rank's earlier collectives */
 	DDP__KINDS
 };
 

@@ -7,7 +7,7 @@
 
 #include "worker-sdk/core/call.h"
 
-/* b lists all its communicators, so it is not a rank of any other. */
+/* b lists all its communicators, so it is a rank of no other. */
 int ddp__has_not_begun(const struct ddp__blocked *b, uint64_t comm,
 		       uint64_t number)
 {

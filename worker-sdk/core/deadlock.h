@@ -39,7 +39,7 @@ enum {
 enum {
 	DDP__NEEDS_ALL = -1,
 	DDP__NEEDS_HOST = -2, /* all ranks of its own host */
-	DDP__NEEDS_NONE = -3  /* no rank that is known */
+	DDP__NEEDS_NONE = -3  /* unknown */
 };
 
 struct ddp__begun {

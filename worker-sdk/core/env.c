@@ -82,7 +82,7 @@ static const struct names names[DDP__STARTERS] = {
 };
 
 /* The variable's value; NULL: unset or empty. */
-static const char *getenv_nonempty(const char *name)
+static const char *env_get(const char *name)
 {
 	const char *value = name ? getenv(name) : NULL;
 
@@ -92,7 +92,7 @@ static const char *getenv_nonempty(const char *name)
 static int env_get_int(const char *name, long min, long max, int *out,
 		       struct err *e)
 {
-	const char *text = getenv_nonempty(name);
+	const char *text = env_get(name);
 	long value = *out;
 	int rc = text ? parse_long(text, min, max, name, &value, e) : 0;
 
@@ -105,7 +105,7 @@ static int env_get_int(const char *name, long min, long max, int *out,
 static int env_has_marker(const struct names *n)
 {
 	for (size_t i = 0; i < sizeof(n->marks) / sizeof(*n->marks); i++)
-		if (getenv_nonempty(n->marks[i]))
+		if (env_get(n->marks[i]))
 			return 1;
 	return 0;
 }
@@ -114,9 +114,9 @@ static int env_has_marker(const struct names *n)
  * SLURM_PROCID too, but form no world. */
 static int env_is_step(void)
 {
-	const char *tasks = getenv_nonempty("SLURM_STEP_NUM_TASKS");
+	const char *tasks = env_get("SLURM_STEP_NUM_TASKS");
 
-	return getenv_nonempty("SLURM_STEP_ID") && tasks && strcmp(tasks, "1");
+	return env_get("SLURM_STEP_ID") && tasks && strcmp(tasks, "1");
 }
 
 /* Finds a variable that torchrun sets, or that a batch script may set for the
@@ -129,7 +129,7 @@ static const char *env_find_incomplete(void)
 		"GROUP_WORLD_SIZE"};
 
 	for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++)
-		if (getenv_nonempty(halves[i]))
+		if (env_get(halves[i]))
 			return halves[i];
 	return NULL;
 }
@@ -151,7 +151,7 @@ static int env_check_needed(const struct names *n, struct err *e)
 	const char *there = NULL, *missing = NULL;
 
 	for (int i = 0; n->needed[i]; i++) {
-		if (getenv_nonempty(n->needed[i])) {
+		if (env_get(n->needed[i])) {
 			if (!there)
 				there = n->needed[i];
 		} else if (!missing) {
@@ -214,7 +214,7 @@ static int env_read_numbers(struct ddp__env *v, const struct names *n,
 static int env_read_endpoint(struct ddp__env *v, const char *name,
 			     struct err *e)
 {
-	int rc = endpoint_parse(&v->server, getenv_nonempty(name), 29400, e);
+	int rc = endpoint_parse(&v->server, env_get(name), 29400, e);
 	struct err why = *e;
 
 	return rc ? err_set(e, rc, "%s: %.900s", name, why.text) : 0;
@@ -231,14 +231,14 @@ static int env_read_ddprun(struct ddp__env *v, struct err *e)
 		rc = env_get_int("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX,
 				 &v->attempt, e);
 	v->round = (uint32_t)round;
-	v->job = getenv_nonempty("DDP_JOB_ID");
-	v->job_key = getenv_nonempty("DDP_JOB_KEY");
+	v->job = env_get("DDP_JOB_ID");
+	v->job_key = env_get("DDP_JOB_KEY");
 	return rc ? rc : env_read_endpoint(v, "DDP_RDZV_ENDPOINT", e);
 }
 
 static int env_read_torchrun(struct ddp__env *v, struct err *e)
 {
-	const char *agent = getenv_nonempty("TORCHELASTIC_USE_AGENT_STORE");
+	const char *agent = env_get("TORCHELASTIC_USE_AGENT_STORE");
 	int port = 0, rc = env_read_endpoint(v, "MASTER_ADDR", e);
 
 	if (!rc)
@@ -248,7 +248,7 @@ static int env_read_torchrun(struct ddp__env *v, struct err *e)
 				 &v->attempt, e);
 	v->server.port = (uint16_t)port;
 	v->agent_store = agent && !strcmp(agent, "True");
-	v->job = getenv_nonempty("TORCHELASTIC_RUN_ID");
+	v->job = env_get("TORCHELASTIC_RUN_ID");
 	return rc;
 }
 
@@ -257,11 +257,11 @@ static int env_read_torchrun(struct ddp__env *v, struct err *e)
  * which SLURM_GTIDS lists ("2,3"). */
 static int env_tasks_here(long node_rank, long *tasks, struct err *e)
 {
-	const char *ids = getenv_nonempty("SLURM_GTIDS");
+	const char *ids = env_get("SLURM_GTIDS");
 
-	if (!getenv_nonempty("SLURM_HET_SIZE") || !ids)
+	if (!env_get("SLURM_HET_SIZE") || !ids)
 		return step_tasks_on(
-			getenv_nonempty("SLURM_STEP_TASKS_PER_NODE"), node_rank,
+			env_get("SLURM_STEP_TASKS_PER_NODE"), node_rank,
 			tasks, e);
 	for (*tasks = 1; (ids = strchr(ids, ',')) != NULL; ids++)
 		(*tasks)++;
@@ -293,7 +293,7 @@ static int env_read_pmi(struct ddp__env *v, struct err *e)
 	if (v->local_rank >= 0 || !env_is_step())
 		return 0;
 	for (int i = 0; n->needed[i]; i++)
-		if (!getenv_nonempty(n->needed[i]))
+		if (!env_get(n->needed[i]))
 			return 0;
 	rc = env_read_numbers(&step, n, e);
 	if (rc || step.rank != v->rank || step.world_size != v->world_size)
@@ -306,9 +306,9 @@ static int env_read_pmi(struct ddp__env *v, struct err *e)
  * this check each process would silently be a world of one. */
 static int env_check_horovod(struct err *e)
 {
-	const char *size = getenv_nonempty("HOROVOD_SIZE");
+	const char *size = env_get("HOROVOD_SIZE");
 
-	if (!getenv_nonempty("HOROVOD_RANK") || !size || strcmp(size, "1") == 0)
+	if (!env_get("HOROVOD_RANK") || !size || strcmp(size, "1") == 0)
 		return 0;
 	return err_set(e, ERR_USAGE,
 		       "HOROVOD_SIZE is %.20s, but no MPI launcher's variables "
@@ -345,7 +345,7 @@ int ddp__env_read(struct ddp__env *env, struct err *e)
 		rc = env_read_step(env, e);
 	if (rc)
 		return rc;
-	env->node_addr = getenv_nonempty("DDP_NODE_ADDR");
+	env->node_addr = env_get("DDP_NODE_ADDR");
 	/* a world of one */
 	if (env->starter != DDP__DDPRUN && env->world_size == 1)
 		env->alone = 1;

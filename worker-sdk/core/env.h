@@ -34,10 +34,10 @@ struct ddp__env {
 	struct endpoint server;
 	int agent_store;       /* torchrun: its agent serves PyTorch's store */
 	const char *job;       /* borrowed from the environment; may be NULL */
-	const char *job_key;   /* borrowed too; NULL: no authentication */
+	const char *job_key;   /* as job; NULL: no authentication */
 	const char *node_addr; /* NULL: not set */
-	char own_addr[SOCK_TEXT_MAX]; /* if node_addr is not set: found by
-				       * ddp_init */
+	char own_addr[SOCK_TEXT_MAX]; /* ddp_init finds it if node_addr is not
+				       * set */
 };
 
 /* Fills in env. ERR_USAGE: the text names the variable that is missing or

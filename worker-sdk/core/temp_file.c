@@ -125,7 +125,8 @@ static const char *temp_file_suffix_of(const char *found, const char *name)
 	return at;
 }
 
-/* Measures age by the file system's clock, which has just stamped t as well. */
+/* Measures age by the file system's clock, which has just stamped t's file as
+ * well. */
 static int temp_file_is_old(const struct ddp__temp_file *t, int fd)
 {
 	struct stat now, st;

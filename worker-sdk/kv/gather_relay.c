@@ -18,12 +18,12 @@ enum {
 	STRANGERS_MAX = 16, /* connected, but have not shown the token yet */
 	ACCEPTED_MAX = 8, /* per turn: all their hellos are read before one is
 			   * dropped */
-	/* How often a source may hang up before it has sent anything. A source
-	 * does so when strangers crowd out a rank that has not sent its hello
+	/* How often a source may hang up before it has sent anything. It hangs
+	 * up when strangers crowd out a rank that has not sent its hello
 	 * yet. */
 	CROWDED_OUT_MAX = 8,
-	/* A source silent for this long, times the list's hops to this rank, is
-	 * given up: the rank next to the silent source gives up first. */
+	/* A rank gives up a source that is silent for this long times the
+	 * list's hops to the rank: the rank next to the source is first. */
 	SOURCE_MS = 3000,
 	/* Time limit for receivers that do not connect, or do not read. */
 	COMERS_MS = 5000,

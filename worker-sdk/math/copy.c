@@ -130,17 +130,17 @@ void ddp__copy(void *dst, const void *src, size_t size, int stream)
 
 /* ---- put */
 
-/* Measured between two CPUs: GB/s written plainly and past the caches, to lines
+/* Measured between two CPUs: GB/s of plain and of streaming stores to lines
  * that the other CPU reads in between. Threads of one core: 50 and 18; cores
  * that share a cache: 34 and 60 up to 4 KiB, 14 and 55 from 16 KiB on; other
- * cores: 2.4 and 55. Where a cache is shared, reading data that went past it is
- * slower (4 KiB: 0.6 us instead of 0.14), so streaming never paid there (1 MiB
+ * cores: 2.4 and 55. Where a cache is shared, streamed data is slower to read
+ * (4 KiB: 0.6 us instead of 0.14), so streaming never paid there (1 MiB
  * all_reduce in place: 57 us instead of 47). */
 enum {
 	FAR_RATE = 6,	   /* bytes per nanosecond; below this rate the reader
 			    * is far */
-	FAR_MIN = 512,	   /* fewer bytes never go past the caches */
-	MEASURE = 4 << 10, /* fewer bytes are too short to be timed */
+	FAR_MIN = 512,	   /* smaller puts never bypass the caches */
+	MEASURE = 4 << 10, /* smaller puts are too short to time */
 	EVERY = 64	   /* puts between two measurements */
 };
 

@@ -13,10 +13,10 @@ static _Atomic(const struct ddp__kernels *) chosen;
 #if defined(__x86_64__) && !defined(DDP_OLD_GLIBC) && \
 	__has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
-#define HAS(name, NAME) is_active(x86_cpu_##NAME)
+#define HAS(name, NAME) kernels_cpu_has(x86_cpu_##NAME)
 
 /* glibc's own CPU_FEATURE_ACTIVE shifts a 1 into the sign. */
-static int is_active(unsigned feature)
+static int kernels_cpu_has(unsigned feature)
 {
 	const unsigned bits = 32, regs = 4;
 	const struct cpuid_feature *leaf =

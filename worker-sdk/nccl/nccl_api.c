@@ -146,7 +146,7 @@ int ddp_wait_event(ddp_comm *c, void *event)
 	if (rc)
 		return rc;
 	from = flight_clock();
-	/* what this rank waits for is that all come to the last collective */
+	/* this rank waits for the others to reach the last collective */
 	ticket = flight_begin(c->world->flight, c->id, c->calls,
 			      ddp__call_pack(&call));
 	if (!event)

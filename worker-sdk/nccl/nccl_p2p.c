@@ -27,8 +27,8 @@ enum { CALLS_PER_THREAD = 22703 };
 
 enum state { NEW, MEETING, READY, SENDING, SELF };
 
-/* A call of NCCL's on a pair: init if buf is NULL, else the message. Old
- * releases make and poll it in a thread. */
+/* A call to NCCL on a pair: init if buf is NULL, else the message. For old
+ * releases a thread makes and polls it. */
 struct pair_call {
 	struct ddp__nccl_id id;
 	void *buf;
@@ -36,7 +36,7 @@ struct pair_call {
 	int type, sends;
 	int has_thread;
 	pthread_t thread;
-	_Atomic int leave; /* the thread has ended, or is to abort */
+	_Atomic int leave; /* the thread has ended, or must abort */
 	_Atomic int is_done;
 	int rc;
 };
@@ -183,7 +183,7 @@ static int pair_get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 	return rc;
 }
 
-/* ---- calls of NCCL's */
+/* ---- calls to NCCL */
 
 static int pair_make_call(struct ddp__nccl_pair *p)
 {
@@ -215,7 +215,7 @@ static int pair_ask(const struct ddp__nccl_pair *p)
 
 /* Makes the call and polls it to its end. If the pair is to leave, the thread
  * aborts it, as NCCL refers to the thread's own memory until then. */
-static void *pair_main(void *arg)
+static void *pair_thread_main(void *arg)
 {
 	struct ddp__nccl_pair *p = arg;
 	struct pair_call *k = &p->call;
@@ -248,7 +248,7 @@ static int pair_begin(struct ddp__nccl_pair *p, const char *what,
 			       : 0;
 	}
 	k->is_done = k->leave = 0;
-	rc = pthread_create(&k->thread, NULL, pair_main, p);
+	rc = pthread_create(&k->thread, NULL, pair_thread_main, p);
 	if (rc)
 		return err_set(e, -rc, "%s: pthread_create: %s", what,
 			       strerror(rc));

@@ -14,7 +14,7 @@
 
 #include "worker-sdk/core/dynlib.h"
 
-/* 2.30.3 has a variable of its own for it */
+/* 2.30.3 reads a variable of its own for it */
 enum { MULTI_RANK_VERSION = 23003 };
 
 static int place_is_shared(void)

@@ -43,8 +43,8 @@ static char *watch_key(const struct ddp_comm *c, const char *what, int rank,
 	return out;
 }
 
-/* One key for the whole world: its end, for any reason, ends all its
- * communicators. */
+/* One key for the whole world, because the end of one communicator ends all of
+ * them. */
 static char *watch_end_key(const struct ddp_comm *c, char out[128])
 {
 	snprintf(out, 128, "ddp/%u/nccl/end", c->world->joined);

@@ -37,7 +37,8 @@ enum {
 	DDP__SHM_GRACE_MS = 2000
 };
 
-/* The call for which a rank posts a step, in full; read when marks differ. */
+/* The call for which a rank posts a step, in full; the others read it when
+ * their marks differ. */
 struct ddp__shm_said {
 	uint64_t word, number, before;
 };
@@ -62,8 +63,8 @@ struct ddp__shm_control {
 	uint64_t born;         /* its start time: tells apart processes that
 				* reuse a pid */
 	_Atomic uint32_t left;	/* ddp_finalize was called */
-	_Atomic uint32_t armed; /* its bell is to be rung, once */
-	_Atomic uint32_t dozing; /* a futex: it sleeps for a message */
+	_Atomic uint32_t armed; /* the next poster rings its bell, once */
+	_Atomic uint32_t dozing; /* a futex: the rank sleeps for a message */
 	_Atomic uint32_t away;	 /* it waits for another host, on behalf of its
 				  * own */
 	uint64_t probe_at; /* address of the segment's cookie in its memory */
@@ -71,8 +72,8 @@ struct ddp__shm_control {
 
 /* Data from one rank for all others, which read it without posting. */
 struct ddp__shm_cell {
-	/* Its place among all ranks' cells, from 1, above 32 bits that are
-	 * equal after the same calls: ddp__shm_stamp. */
+	/* ddp__shm_stamp: its place among all ranks' cells, from 1, and in the
+	 * lower half 32 bits that are equal after the same calls. */
 	_Alignas(64) _Atomic uint64_t stamp;
 	uint64_t call; /* ddp__call_pack */
 	unsigned char data[DDP__SHM_CELL];
@@ -102,12 +103,11 @@ struct ddp__shm_header {
 	char abort_text[ERR_TEXT_MAX];
 };
 
-/* One direction between this rank and a peer, as this rank knows it
+/* One direction between this rank and a peer, as this rank sees it
  * (shm_p2p.c). */
 struct ddp__shm_lane {
 	uint64_t line, byte;     /* the next line's and byte's number */
-	uint64_t taken, drained; /* the parts of these that the receiver has
-				  * released */
+	uint64_t taken, drained; /* how far the receiver has released them */
 	uint64_t large;		 /* large messages ended */
 };
 
@@ -119,10 +119,9 @@ struct ddp__shm {
 	int timeout_ms;   /* < 0: no limit */
 	const struct ddp__peers *peers;
 	uint32_t step;                /* the last step that this rank posted */
-	int waits;		      /* this rank waits for the others'
-				       * steps */
-	int behind;		      /* 0, or this rank still has to wait for
-				       * that step */
+	int waits;		      /* the others have not posted it yet */
+	int behind;		      /* the step that this rank must still wait
+				       * for; 0: none */
 	struct ddp__call call;	      /* the call of that step, for texts */
 	uint64_t cells;		      /* cells of all ranks so far, */
 	uint64_t before;	      /* ddp__digest of their calls, */
@@ -132,11 +131,11 @@ struct ddp__shm {
 	const struct ddp__call *cell_call;
 	int cell_from;
 	int spins;                    /* every rank has a CPU of its own */
-	uint64_t moved, move_ns; /* when this rank left the CPU of another rank,
-				  * and how long not to do so again */
+	uint64_t moved, move_ns; /* when this rank made way for another on its
+				  * CPU, and how long not to do so again */
 	int patient;		      /* a rank was away during this step */
 	uint64_t mark;	/* ddp__call_mark of this rank's last first step */
-	int lasted; /* set by a wait that took longer than a few looks */
+	int lasted; /* set by a wait longer than a few polls */
 	int bell, has_bell;	      /* a socket or -1; the socket is bound to
 				       * its name */
 	int armed;		      /* peers ring it: shm_transport.c's */

@@ -161,8 +161,8 @@ int ddp__shm_agree(struct ddp__shm *s, struct err *e)
 	int half = s->step & 1, i;
 	const struct ddp__shm_said *said;
 
-	/* not from this rank's line: the others read it now, which makes a read
-	 * of one's own as slow as of another's */
+	/* Skips this rank's own line: the others read it now, so reading it
+	 * would be as slow as reading theirs. */
 	for (i = 0; i < s->n; i++)
 		if (i != s->me && ddp__shm_control(s, i)->call[half] != s->mark)
 			break;
@@ -185,7 +185,7 @@ int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
 
 	low = (uint32_t)(stamp ^ s->before >> 32);
 	number += (uint64_t)(int64_t)(int32_t)(low - (uint32_t)number);
-	/* do not count this cell yet: it is no case of two roots */
+	/* this cell does not count yet: it is not a second root */
 	s->cells--;
 	return agree_explain(s, call, agree_made(root, word, number), e);
 }

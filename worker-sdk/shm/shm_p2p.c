@@ -15,9 +15,9 @@ enum {
 	LINES = 32,
 	INLINE = 32,	     /* bytes that fit a line */
 	EAGER = 16 << 10,    /* up to here all goes into the ring */
-	PIECE = 32 << 10,    /* a large message's: the sender's piece, */
-	READ = 256 << 10,    /* and the receiver's; */
-	READ_ALONE = 2 << 20, /* if it copies alone */
+	PIECE = 32 << 10,    /* what the sender copies at a time, */
+	READ = 256 << 10,    /* what the receiver copies, */
+	READ_ALONE = 2 << 20, /* and what it copies if it copies alone */
 	PATIENCE_NS = 20000, /* how long it leaves the copying to the sender */
 	LOOK_FIRST_MS = 4,
 	LOOK_MS = 100

@@ -322,16 +322,17 @@ int ddp__shm_check_rank(struct ddp__shm *s, int i, const struct ddp__call *call,
 }
 
 /* 1 if rank i, for which this rank waits, is in another call of the same
- * number, or past it: it gave, or waits for, a cell when others wait for a
- * step. Making a world or a group takes several calls of one number. */
+ * number, or in a later call: it gave a cell, or waits for one, while others
+ * wait for a step. Making a world or a group takes several calls with one
+ * number. */
 static int wait_is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 {
 	const struct ddp__call *call = wait_call(s);
 	uint64_t word, number = ddp__shm_seen(s, i, &word);
 
 	ddp__call_unpack(other, word, number);
-	/* the order matters: a call that it entered after it arrived does not
-	 * count */
+	/* the order matters: a call that rank i entered after it arrived does
+	 * not count */
 	if (!word || wait_is_over(s, i) || ddp__is_message(other) ||
 	    number < call->number)
 		return 0;

@@ -31,12 +31,14 @@ enum {
 	DDP__TCP_NETWORK_TEXT = 640
 };
 
-/* Precedes each message, in host byte order, which must be the same on all
- * hosts, as the data's must. */
+/* Precedes each message. In host byte order, which must be the same on all
+ * hosts, as for the data. */
 struct ddp__frame {
 	uint32_t magic, kind;
 	uint64_t call;	 /* ddp__call_pack */
-	uint64_t number; /* the call's number; in an abort its code */
+	uint64_t number; /* A frame that says that its sender has waited for a
+			  * while in this call. Two hosts may wait for each
+			  * other in different calls and send nothing else. */
 	uint64_t size;	 /* bytes that follow */
 	/* The leader's earlier operations: ddp__digest of all of them, and the
 	 * word of the last. In a message both are 0. */
@@ -63,7 +65,7 @@ struct ddp__tcp_call {
 };
 
 /* The last notice of a waiting host; it may have stopped waiting since.
- * answered belongs to detector_hosts.c, the segments to tcp_timeout.c. */
+ * detector_hosts.c sets answered, tcp_timeout.c the segments. */
 struct ddp__tcp_wait {
 	struct ddp__tcp_call call;
 	uint64_t answered;

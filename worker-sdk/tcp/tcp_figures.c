@@ -54,7 +54,7 @@ int ddp__figures_read(int fd, struct ddp__figures *f)
 	return 0;
 }
 
-static int is_stuck(const struct ddp__figures *f)
+static int figures_are_stuck(const struct ddp__figures *f)
 {
 	return f->unacked && f->retries >= STUCK_RETRIES;
 }
@@ -76,46 +76,45 @@ struct ddp__loss ddp__loss_since(const struct ddp__loss *before, uint32_t sent,
 		.lost = resent > known ? (uint32_t)(resent - known) : 0};
 }
 
-static int loses(const struct ddp__loss *l)
+static int loss_is_high(const struct ddp__loss *l)
 {
 	return l->lost >= LOSSY_RESENT &&
 	       (uint64_t)l->lost * 100 >= (uint64_t)l->sent * LOSSY_PERCENT;
 }
 
-static int small_passes(const struct ddp__link_look *l)
+static int link_passes_small(const struct ddp__link_look *l)
 {
 	return l->small && !l->small->unacked && !l->small->unsent &&
 	       l->small->quiet_ms <= l->between_ms + TICK_MS;
 }
 
-/* What was lost before explains only data that is under way now. Data that
- * passes another that is stuck arrives by chance. */
-static int is_lossy(const struct ddp__link_look *l)
+/* Earlier losses only explain data that is still under way. If data arrives
+ * beyond data that is stuck, the path drops packets at random. */
+static int link_is_lossy(const struct ddp__link_look *l)
 {
 	const struct ddp__figures *f = l->data;
 
-	if (loses(&l->since) || (f->unacked && loses(&l->before)))
+	if (loss_is_high(&l->since) || (f->unacked && loss_is_high(&l->before)))
 		return 1;
-	return is_stuck(f) && small_passes(l) && f->beyond >= LOSSY_RESENT &&
-	       f->beyond >= f->stuck / 4;
+	return figures_are_stuck(f) && link_passes_small(l) &&
+	       f->beyond >= LOSSY_RESENT && f->beyond >= f->stuck / 4;
 }
 
 enum ddp__verdict ddp__link_verdict(const struct ddp__link_look *l)
 {
 	const struct ddp__figures *f = l->data;
 
-	if (is_lossy(l))
+	if (link_is_lossy(l))
 		return DDP__LINK_LOSSY;
-	if (is_stuck(f) && !l->came && !small_passes(l))
-		return DDP__LINK_SILENT;
-	if (is_stuck(f) && !small_passes(l))
-		return DDP__LINK_ONE_WAY;
-	if (is_stuck(f) && f->unacked > SHORT_MAX && f->mss > SHORT_MAX)
+	if (figures_are_stuck(f) && !link_passes_small(l))
+		return l->came ? DDP__LINK_ONE_WAY : DDP__LINK_SILENT;
+	if (figures_are_stuck(f) && f->unacked > SHORT_MAX &&
+	    f->mss > SHORT_MAX)
 		return DDP__LINK_MTU;
 	if (f->unsent && !f->unacked && f->window < f->mss)
 		return DDP__LINK_UNREAD;
-	return !f->unacked && small_passes(l) ? DDP__LINK_WORKS
-					      : DDP__LINK_UNKNOWN;
+	return !f->unacked && link_passes_small(l) ? DDP__LINK_WORKS
+						   : DDP__LINK_UNKNOWN;
 }
 
 int ddp__link_is_bad(enum ddp__verdict v)
@@ -123,7 +122,7 @@ int ddp__link_is_bad(enum ddp__verdict v)
 	return v >= DDP__LINK_MTU;
 }
 
-static void put_stuck(const struct ddp__figures *f, const char *meaning,
+static void link_put_stuck(const struct ddp__figures *f, const char *meaning,
 		      char *out, size_t size)
 {
 	snprintf(out, size,
@@ -133,7 +132,7 @@ static void put_stuck(const struct ddp__figures *f, const char *meaning,
 		 f->rtt_us / 1e3, f->mtu);
 }
 
-static void put_mtu(const struct ddp__figures *f, char *out, size_t size)
+static void link_put_mtu(const struct ddp__figures *f, char *out, size_t size)
 {
 	char meaning[256];
 
@@ -142,19 +141,20 @@ static void put_mtu(const struct ddp__figures *f, char *out, size_t size)
 		 "packets of %u bytes; give both hosts the MTU of the network "
 		 "between them",
 		 f->mtu);
-	put_stuck(f, meaning, out, size);
+	link_put_stuck(f, meaning, out, size);
 }
 
-static void put_lossy(const struct ddp__link_look *l, char *out, size_t size)
+static void link_put_lossy(const struct ddp__link_look *l, char *out,
+			   size_t size)
 {
 	const struct ddp__figures *f = l->data;
 	struct ddp__loss sum = l->since;
 
-	if (!loses(&sum)) {
+	if (!loss_is_high(&sum)) {
 		sum.sent += l->before.sent;
 		sum.lost += l->before.lost;
 	}
-	if (!loses(&sum)) {
+	if (!loss_is_high(&sum)) {
 		sum.sent = f->stuck + f->beyond;
 		sum.lost = f->stuck;
 	}
@@ -173,19 +173,19 @@ char *ddp__link_text(enum ddp__verdict v, const struct ddp__link_look *l,
 
 	*out = '\0';
 	if (v == DDP__LINK_SILENT)
-		put_stuck(f,
+		link_put_stuck(f,
 			  "and no packet comes back: the host or the network "
 			  "is down, or a firewall drops the packets",
 			  out, size);
 	else if (v == DDP__LINK_ONE_WAY)
-		put_stuck(f,
+		link_put_stuck(f,
 			  "while packets from there still arrive: the network "
 			  "loses those in this direction",
 			  out, size);
 	else if (v == DDP__LINK_MTU)
-		put_mtu(f, out, size);
+		link_put_mtu(f, out, size);
 	else if (v == DDP__LINK_LOSSY)
-		put_lossy(l, out, size);
+		link_put_lossy(l, out, size);
 	else if (v == DDP__LINK_UNREAD)
 		snprintf(out, size,
 			 "the network works (round trip %.1f ms), but the "

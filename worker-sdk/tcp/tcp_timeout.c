@@ -23,7 +23,7 @@ enum {
 	EXPLAINED_TEXT = DDP__TCP_NETWORK_TEXT
 };
 
-static int is_awaited(void *arg, int link)
+static int step_is_awaited(void *arg, int link)
 {
 	const struct ddp__tcp *t = arg;
 
@@ -159,8 +159,8 @@ static void host_observe(const struct ddp__tcp *t, int host, uint64_t now,
 	}
 }
 
-/* The host with a connection that explains the wait: the late host, or else
- * any to which the network fails, because the late host may wait for it. */
+/* The host whose connection explains the wait: the late host, or else any host
+ * to which the network fails, because the late host may wait for it. */
 static int step_observe(const struct ddp__tcp *t, int late, uint64_t now,
 			struct host_observation *k)
 {
@@ -190,7 +190,7 @@ static char *observation_text(const struct host_observation *k, char *out,
 }
 
 /* Returns 1 and the text if the network fails at that host's connection. */
-static int look_text_bad(const struct ddp__tcp *t, int host,
+static int observation_text_bad(const struct ddp__tcp *t, int host,
 			 const struct host_observation *k, char *out,
 			 size_t size)
 {
@@ -206,7 +206,8 @@ static int look_text_bad(const struct ddp__tcp *t, int host,
 	return 1;
 }
 
-/* Another host may wait for this one, and see nothing wrong at its end. */
+/* Notifies the other hosts of a bad network: one of them may wait for this
+ * host, and see nothing wrong at its end. */
 static void step_judge(struct ddp__tcp *t, uint64_t now)
 {
 	char text[DDP__TCP_NETWORK_TEXT];
@@ -214,7 +215,7 @@ static void step_judge(struct ddp__tcp *t, uint64_t now)
 	int bad = step_observe(t, (t->me + 1) % t->n, now, &k);
 
 	t->judged_ns = now;
-	if (!look_text_bad(t, bad, &k, text, sizeof(text)))
+	if (!observation_text_bad(t, bad, &k, text, sizeof(text)))
 		return;
 	for (int h = 0; h < t->n; h++)
 		if (h != t->me)
@@ -232,7 +233,7 @@ static void step_explain(const struct ddp__tcp *t, int late, uint64_t waited,
 	struct host_observation k;
 	int host = step_observe(t, late, now, &k);
 
-	if (look_text_bad(t, host, &k, out, size))
+	if (observation_text_bad(t, host, &k, out, size))
 		return;
 	if (t->heard_ns + waited >= now)
 		snprintf(out, size, "%s", t->heard);
@@ -274,7 +275,7 @@ int ddp__tcp_step_check(void *tcp, uint64_t waited_ns, struct err *e)
 
 	if (!s || !t->busy)
 		return 0;
-	rc = ddp__tcp_check_all(t, &s->call, is_awaited, t, e);
+	rc = ddp__tcp_check_all(t, &s->call, step_is_awaited, t, e);
 	if (rc)
 		return rc;
 	if (waited_ns >= NOTICE_MS * MS)
