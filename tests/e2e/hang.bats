@@ -218,11 +218,12 @@ progress_after() {
 
 @test "a child of a rank that was killed is named when the rank waits, and when it fails" {
 	cat >orphaned.py <<-'END'
-		import multiprocessing, os, signal, sys
+		import multiprocessing, os, signal, sys, time
 		def die():
 		    os.kill(os.getpid(), signal.SIGKILL)
 		if __name__ == "__main__":
-		    sum(i for i in range(20000000))
+		    while time.process_time() < 1: # has started, by its CPU time
+		        pass
 		    child = multiprocessing.Process(target=die)
 		    answer = multiprocessing.Queue()
 		    if os.environ["RANK"] == "1":
@@ -234,19 +235,20 @@ progress_after() {
 	signal job KILL
 	finish job -
 	expect 1 ddprun --nproc-per-node 2 sh -c 'test $RANK = 1 || exec sleep 100; exec python3 orphaned.py 2'
-	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 1: its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\), then _queue.Empty \(orphaned.py:10\)"
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 1: its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\), then _queue.Empty \(orphaned.py:11\)"
 }
 
 # multiprocessing.Pool waits for it at once, so that no zombie shows it.
 @test "a process of a pool that was killed is named when the rank waits, and when it fails" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
 	cat >pool.py <<-'END'
-		import concurrent.futures, multiprocessing, os, signal, sys
+		import concurrent.futures, multiprocessing, os, signal, sys, time
 		def work(item):
 		    if item == 3:
 		        os.kill(os.getpid(), signal.SIGKILL)
 		if __name__ == "__main__":
-		    sum(i for i in range(20000000))
+		    while time.process_time() < 1: # has started, by its CPU time
+		        pass
 		    if os.environ["RANK"] == "0":
 		        signal.pause()
 		    if sys.argv[1] == "waits":
