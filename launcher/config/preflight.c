@@ -11,8 +11,10 @@
 #include "launcher/failure/exit_code.h"
 #include "launcher/plan/framework.h"
 #include "launcher/plan/gpu.h"
+#include "launcher/plan/lone_script.h"
 #include "launcher/plan/nccl.h"
 #include "launcher/pmix/pmix_library.h"
+#include "launcher/preload/python_command.h"
 
 static int preflight_find_program(struct program *program,
 				  const struct config *c,
@@ -178,6 +180,42 @@ static int preflight_find_mpi(struct plan_parts *parts, struct err *e)
 	return library[0] != '\0';
 }
 
+/* What a Python program's text shows; nothing if its words are not simple. */
+static unsigned preflight_script_uses(const struct program *p,
+				      const char **path)
+{
+	struct python_command c;
+	struct err e = ERR_INIT;
+	unsigned uses = 0;
+
+	if (python_command_find(&c, p->path, p->argv, &e) < 0)
+		return 0;
+	*path = python_command_word(&c, p->path, p->argv, c.at);
+	if (!c.is_module) {
+		uses = lone_script_read(*path);
+	} else if (strcmp(*path, "mpi4py") == 0) {
+		*path = "python3 -m mpi4py";
+		uses = LONE_SCRIPT_MPI4PY;
+	}
+	python_command_release(&c);
+	return uses;
+}
+
+static void preflight_look_for_script(struct plan_parts *parts,
+				      const struct config *c)
+{
+	uint32_t n = parts->roles ? parts->roles->n : 1;
+	int is_told = parts->serves_pmi || parts->serves_pmix ||
+		      parts->is_mpi_unseen || strcmp(c->mpi, "none") == 0;
+
+	for (uint32_t i = 0; i < n && !parts->script_uses; i++)
+		parts->script_uses = preflight_script_uses(
+			i ? &parts->each[i].program : &parts->program,
+			&parts->script);
+	parts->script_served = c->frameworks |
+			       (is_told ? LONE_SCRIPT_MPI4PY : 0);
+}
+
 /* MPI_COMM_WORLD cannot lose a rank. */
 static int preflight_check_optional(const struct plan_parts *parts,
 				    struct err *e)
@@ -244,6 +282,7 @@ int preflight_run(struct plan_parts *parts, const struct config *c,
 	if (c->frameworks & FRAMEWORK_PADDLE)
 		parts->has_gpus = gpu_count(&(const char *){NULL}) > 0;
 	rc = preflight_look_for_mpi(parts, c, e);
+	preflight_look_for_script(parts, c);
 	if (rc == 0)
 		rc = preflight_place_workers(&parts->placement, c, e);
 	if (rc == 0)

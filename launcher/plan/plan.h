@@ -24,6 +24,10 @@ struct plan_parts {
 	int is_mpi_alone; /* its library does not speak what we serve */
 	int is_mpi_unseen; /* --mpi auto is given, and it has no library */
 	char no_pmix[ERR_TEXT_MAX]; /* why we cannot serve PMIx; or "" */
+	/* the first program that is a Python script by which processes could
+	 * meet (lone_script.h), and what serves it; uses is 0: none is */
+	const char *script;
+	unsigned script_uses, script_served;
 	/* Several programs: the parts of each. The program and the wrapper of
 	 * the first are those above; NULL: one program. */
 	const struct roles *roles;

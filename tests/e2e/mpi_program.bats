@@ -1,4 +1,6 @@
-# Covers MPI programs under ddprun: the warning, and the variables that mislead them.
+# Warnings of programs whose processes would be worlds of one, and the variables that
+# mislead them.
+# covers: launcher/plan/mpi_program.c launcher/plan/lone_script.c launcher/plan/framework.c launcher/config/preflight.c
 load ../lib
 
 # A program that needs LIBRARY, which has nothing in it.
@@ -31,6 +33,48 @@ link_with() { # LIBRARY
 	link_with libmpi_tools.so.1
 	expect 0 ddprun --nproc-per-node 2 "$T/prog"
 	! grep -q 'MPI program' <<<"$err"
+}
+
+# Their calls come after the exit: they need not be installed here.
+@test "a script that meets by JAX, TensorFlow, Paddle or mpi4py gets a line that says how" {
+	local ends='import sys; sys.exit(0)'
+	printf '%s\n' "$ends" 'from mpi4py import MPI' >m.py
+	printf '%s\n' "$ends" 'MultiWorkerMirroredStrategy()' >t.py
+	printf '%s\n' '#!/usr/bin/env python3' "$ends" 'import paddle' 'init_parallel_env()' >p.py
+	printf '%s\n' "$ends" 'jax.distributed.initialize()' >j.py
+	chmod +x p.py
+	local mpi='imports mpi4py, which ddprun does not serve unless asked: its 2 processes are 2 worlds of one; give --mpi pmix \(mpi4py on Open MPI\), --mpi pmi \(on MPICH or Intel MPI\), or --mpi none'
+	for program in m.py 'python3 -u m.py'; do
+		expect 0 ddprun --nproc-per-node 2 $program
+		has "$err" "^ddprun: warning: m\.py $mpi"
+		[ "$(wc -l <<<"$err")" = 1 ]
+	done
+	expect 0 ddprun -n 1 true : -n 1 m.py
+	has "$err" "^ddprun: warning: m\.py $mpi"
+	expect 0 ddprun --nproc-per-node 2 --mpi none m.py
+	[ -z "$err" ]
+	expect 0 ddprun m.py
+	[ -z "$err" ]
+	expect 0 ddprun --nproc-per-node 2 t.py
+	has "$err" '^ddprun: warning: t\.py creates a MultiWorkerMirroredStrategy without TF_CONFIG: its 2 processes are 2 worlds of one; give --env tf'
+	expect 0 ddprun --nproc-per-node 2 ./p.py
+	has "$err" '^ddprun: warning: \./p\.py starts paddle\.distributed .*; give --env paddle'
+	expect 0 ddprun --nproc-per-node 2 --env tf t.py
+	[ -z "$err" ]
+	expect 0 ddprun --nproc-per-node 2 j.py # JAX reports that error itself
+	[ -z "$err" ]
+	# with Slurm's job ID, ddprun itself would take it for a job of Slurm
+	SLURM_PROCID=0 expect 0 ddprun --nproc-per-node 2 j.py
+	has "$err" "^ddprun: warning: j\.py calls jax\.distributed\.initialize\(\), which reads this Slurm step's rank: its 2 processes are 2 worlds of one; give --env jax"
+}
+
+@test "python3 -m mpi4py gets that line as well" {
+	mkdir mpi4py
+	echo 'print("ran")' >mpi4py/__main__.py
+	: >mpi4py/__init__.py
+	expect 0 ddprun --nproc-per-node 2 python3 -m mpi4py x.py
+	[ "$(sort <<<"$out")" = $'[0] ran\n[1] ran' ]
+	has "$err" '^ddprun: warning: python3 -m mpi4py imports mpi4py, which ddprun does not serve'
 }
 
 show='echo "${TF_CONFIG-none} ${PADDLE_TRAINER_ID-none} ${HOROVOD_GLOO_IFACE-none}"'
