@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 10,
+	WIRE_VERSION = 11,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_MARK_SIZE = 4, /* the part of it before the version */
 	WIRE_NONCE_SIZE = 32,
@@ -31,6 +31,7 @@ enum {
 	WIRE_NAME_MAX = 1024,		/* job, host, address, node id, proof */
 	WIRE_TEXT_MAX = 64 << 10,	/* text for people: reasons, tails */
 	WIRE_DUMP_REPLY_MAX = 1 << 20,	/* a node's part of a dump */
+	WIRE_STACK_MAX = 16 << 10,	/* STACK's text */
 	WIRE_GROUPS_MAX = 8, /* each rank's, in PROGRESS */
 	WIRE_DUMP_MAX_MS = 600000,
 	WIRE_TOKEN_SIZE = 16, /* the token of a rank that passes on a shared
@@ -133,6 +134,8 @@ enum wire_type {
 	WIRE_GPUS,
 	WIRE_GPU_NEWS,
 	WIRE_ROLE_NEWS,
+	WIRE_LOOK,
+	WIRE_STACK,
 	WIRE_FATE = 50,
 	WIRE_GOODBYE,
 	WIRE_WAITING,
@@ -271,6 +274,8 @@ const char *wire_type_name(int type);
 	F(str, text) F(str, action)
 #define WIRE_ROLE_NEWS_FIELDS(F) F(u32, round) F(u32, rank)                  \
 	F(u32, node_rank) F(u8, left_out) F(str, host) F(str, text)
+#define WIRE_LOOK_FIELDS(F) F(u32, round) F(u32, rank)
+#define WIRE_STACK_FIELDS(F) F(u32, round) F(u32, rank) F(str, text)
 #define WIRE_RANKS_FIELDS(F) F(str, job) F(u32, round) F(list, ranks)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
 #define WIRE_JOB_FIELDS(F) F(str, job) F(u8, state) F(u64, state_ms)          \
@@ -306,6 +311,7 @@ const char *wire_type_name(int type);
 	M(slow, WIRE_SLOW_FIELDS) M(gpus, WIRE_GPUS_FIELDS)                   \
 	M(gpu_news, WIRE_GPU_NEWS_FIELDS)                                     \
 	M(role_news, WIRE_ROLE_NEWS_FIELDS)                                   \
+	M(look, WIRE_LOOK_FIELDS) M(stack, WIRE_STACK_FIELDS)                 \
 	M(ranks, WIRE_RANKS_FIELDS)
 /* clang-format on */
 

@@ -113,7 +113,6 @@ static void agent_on_end(struct member *m, const struct wire_end *end)
 	a->wait_ms = 0;
 	exit_reports_flush(&a->exit_reports);
 	agent_stage_end(a);
-	agent_note_hang(a, end);
 	if (a->exit_code < 0) /* else the cause is known already */
 		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
 			 text);
@@ -227,6 +226,7 @@ static const struct member_events member_events = {
 	.on_slow = agent_on_slow,
 	.on_gpu_news = agent_on_gpu_news,
 	.on_role_news = agent_on_role_news,
+	.on_look = agent_on_look,
 	.on_detached = agent_on_detached,
 	.on_lost = agent_on_lost,
 };

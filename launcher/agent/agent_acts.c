@@ -99,8 +99,6 @@ void agent_sweep(struct agent *a)
 
 void agent_stop_workers(struct agent *a)
 {
-	if (agent_look_at_hang(a))
-		return;
 	a->shutdown.is_far = 0;
 	agent_end_watch(a);
 	worker_shutdown_begin(&a->shutdown);

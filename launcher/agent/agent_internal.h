@@ -32,14 +32,12 @@ enum { AGENT_ID_BYTES = 8 };
 
 #define AGENT_MARK "DDP_AGENT_ID="
 
-/* A rank of this node that hangs: either --hang-timeout ends it, or the round
- * has ended because another rank waited for it. Its stack is read before it is
- * stopped. */
+/* A rank of this node that hangs: either --hang-timeout ends it, or the server
+ * asked for its stack, because another rank failed waiting for it. */
 struct agent_hang {
 	pid_t dump;	/* the child that writes the dump; 0: none */
 	int is_decided; /* in this round */
-	int is_over;	/* the round has ended: workers are stopped after it */
-	int wants_look; /* is_over, and its stack is not being read yet */
+	int is_asked;	/* the server waits for the stack */
 	uint32_t rank;
 	int fd; /* the dump's memory file, without a log folder; -1: none */
 	char why[ERR_TEXT_MAX], path[LOGDIR_PATH_MAX + 16];
@@ -179,13 +177,7 @@ void agent_end_watch(struct agent *a);
 void agent_close_watch(struct agent *a);
 void agent_on_stalled(struct member *m, const struct wire_stalled *stall);
 void agent_on_slow(struct member *m, const struct wire_slow *slow);
-/* The round ends, and end names the rank that failed first. If it is a hanging
- * rank of this node, agent_look_at_hang will read its stack. */
-void agent_note_hang(struct agent *a, const struct wire_end *end);
-/* The workers are about to be stopped. 1: not yet: the stack of a hanging rank
- * is being read for the failure page, which takes a few seconds at most; then
- * agent_stop_workers is called. */
-int agent_look_at_hang(struct agent *a);
+void agent_on_look(struct member *m, const struct wire_look *look);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 

@@ -20,8 +20,7 @@
 
 enum {
 	DUMP_MS = 30000,   /* then the rank is ended without it */
-	LOOK_MS = 3000,	   /* the same, once the round has ended */
-	STACK_MAX = 16 << 10,
+	LOOK_MS = 3000,	   /* the same; the server waits for the stack */
 	WORKS_FACTOR = 10, /* the time of a rank that shows work */
 };
 
@@ -85,7 +84,7 @@ void agent_init_watch(struct agent *a)
 void agent_begin_watch(struct agent *a)
 {
 	a->hang.is_decided = 0;
-	a->hang.wants_look = 0;
+	a->hang.is_asked = 0;
 	watch_begin(&a->watch, a->round);
 	gpu_monitor_begin(&a->gpus);
 }
@@ -155,28 +154,39 @@ static void agent_watch_on_dump_late(uv_timer_t *t)
 	struct agent *a = t->data;
 
 	log_warn("the dump is not complete: it took more than %d s",
-		 (a->hang.is_over ? LOOK_MS : DUMP_MS) / 1000);
+		 (a->hang.is_asked ? LOOK_MS : DUMP_MS) / 1000);
 	if (a->hang.dump) /* its end is awaited */
 		kill(a->hang.dump, SIGKILL);
 }
 
+/* stack: without lines if it could not be read. */
+static void agent_send_stack(struct agent *a, uint32_t round, uint32_t rank,
+			     const struct buf *stack)
+{
+	const struct wire_stack m = {
+		.round = round, .rank = rank,
+		.text = stack->failed || !stack->len
+				? SLICE_STR("")
+				: SLICE(stack->data, stack->len - 1),
+	};
+
+	member_stack(&a->member, &m);
+}
+
 static void agent_end_look(struct agent *a)
 {
-	struct buf stack = BUF_INIT(STACK_MAX);
+	struct buf stack = BUF_INIT(WIRE_STACK_MAX);
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->hang.fd);
 	dumped_stack_read(a->hang.fd < 0 ? a->hang.path : path, a->hang.rank,
 			  &stack);
-	if (!stack.failed && stack.len)
-		failure_add_stack(&a->failure, SLICE(stack.data,
-						     stack.len - 1));
+	agent_send_stack(a, a->round, a->hang.rank, &stack);
 	buf_release(&stack);
 	if (a->hang.fd >= 0)
 		close(a->hang.fd);
 	a->hang.fd = -1;
-	if (a->state == STOPPING || a->state == RESTARTING)
-		agent_stop_workers(a);
+	a->hang.is_asked = 0;
 }
 
 int agent_dump_reaped(struct agent *a, pid_t pid, int status)
@@ -187,7 +197,7 @@ int agent_dump_reaped(struct agent *a, pid_t pid, int status)
 		return 0;
 	a->hang.dump = 0;
 	uv_timer_stop(&a->hang.timer);
-	if (a->hang.is_over) {
+	if (a->hang.is_asked) {
 		agent_end_look(a);
 		return 1;
 	}
@@ -198,8 +208,8 @@ int agent_dump_reaped(struct agent *a, pid_t pid, int status)
 	return 1;
 }
 
-/* The dump goes to a file in the log folder; else to our stderr, or, once the
- * round has ended, to a memory file. */
+/* The dump goes to a file in the log folder; else to our stderr, or, for the
+ * server, to a memory file. */
 static int agent_open_dump(struct agent *a)
 {
 	const char *dir = a->failure.options.has_log_dir
@@ -216,7 +226,7 @@ static int agent_open_dump(struct agent *a)
 	}
 	if (fd < 0)
 		a->hang.path[0] = '\0';
-	if (fd < 0 && a->hang.is_over) {
+	if (fd < 0 && a->hang.is_asked) {
 		a->hang.fd = memfd_create("ddprun-dump", MFD_CLOEXEC);
 		return a->hang.fd < 0 ? -errno
 				      : fcntl(a->hang.fd, F_DUPFD_CLOEXEC, 3);
@@ -229,7 +239,7 @@ static pid_t agent_spawn_dump(struct agent *a, struct err *e)
 	extern char **environ;
 	static char name[] = "ddprun", dump[] = "dump", all[] = "--all-nodes";
 	char agent[32];
-	int is_all = a->nnodes > 1 && !a->hang.is_over;
+	int is_all = a->nnodes > 1 && !a->hang.is_asked;
 	char *argv[] = {name, dump, agent, is_all ? all : NULL, NULL};
 	struct spawn order = {
 		.path = "/proc/self/exe",
@@ -257,7 +267,6 @@ static void agent_end_hang(struct agent *a, const struct wire_stalled *stall)
 	pid_t pid;
 
 	a->hang.is_decided = 1;
-	a->hang.is_over = 0;
 	a->hang.rank = stall->rank;
 	a->hang.path[0] = '\0';
 	snprintf(a->hang.why, sizeof(a->hang.why), "%.*s",
@@ -312,36 +321,33 @@ void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
 
 /* ---- a rank that another rank waited for ---- */
 
-void agent_note_hang(struct agent *a, const struct wire_end *end)
-{
-	const struct worker *w =
-		report_is_hang(end) && !a->hang.is_decided
-			? agent_find_rank(a, (uint32_t)end->rank)
-			: NULL;
-
-	a->hang.wants_look = w && w->pid == end->pid;
-	if (a->hang.wants_look)
-		a->hang.rank = (uint32_t)end->rank;
-}
-
-int agent_look_at_hang(struct agent *a)
+static pid_t agent_begin_look(struct agent *a, uint32_t rank)
 {
 	struct err e = ERR_INIT;
 	pid_t pid;
 
-	if (!a->hang.wants_look || a->hang.dump)
-		return 0;
-	a->hang.wants_look = 0;
-	a->hang.is_over = a->hang.is_decided = 1;
+	a->hang.is_asked = a->hang.is_decided = 1;
+	a->hang.rank = rank;
 	pid = agent_spawn_dump(a, &e);
 	if (pid < 0) {
-		log_debug("there is no stack of rank %u: %s", a->hang.rank,
-			  e.text);
-		return 0;
+		a->hang.is_asked = 0;
+		log_debug("there is no stack of rank %u: %s", rank, e.text);
+		return pid;
 	}
 	a->hang.dump = pid;
 	uv_timer_start(&a->hang.timer, agent_watch_on_dump_late, LOOK_MS, 0);
-	return 1;
+	return pid;
+}
+
+void agent_on_look(struct member *m, const struct wire_look *look)
+{
+	struct agent *a = m->owner;
+	struct buf none = BUF_INIT(1);
+
+	if (look->round != a->round || a->hang.dump ||
+	    !agent_find_rank(a, look->rank) ||
+	    agent_begin_look(a, look->rank) < 0)
+		agent_send_stack(a, look->round, look->rank, &none);
 }
 
 /* ---- a rank that is slow ---- */

@@ -31,7 +31,6 @@ void failure_init(struct failure *f, const struct failure_options *options,
 	buf_init(&f->error, ERROR_FILE_MAX + 4096);
 	buf_init(&f->tail, FAILURE_TAIL_MAX);
 	buf_init(&f->end_bytes, WIRE_BODY_MAX);
-	buf_init(&f->end_why, FAILURE_WHY_MAX);
 	buf_init(&f->page, FAILURE_PAGE_MAX);
 	sock_host_name(f->host);
 }
@@ -47,7 +46,6 @@ void failure_release(struct failure *f)
 	buf_release(&f->error);
 	buf_release(&f->tail);
 	buf_release(&f->end_bytes);
-	buf_release(&f->end_why);
 	buf_release(&f->page);
 }
 
@@ -250,17 +248,6 @@ void failure_record_end(struct failure *f, const struct wire_end *end,
 	f->ended_ns = clock_ns();
 	f->ended_ms = failure_now_ms();
 	attempts_add(&f->attempts, end, f->attempt, f->ended_ms);
-}
-
-void failure_add_stack(struct failure *f, struct slice stack)
-{
-	if (!f->has_end || !stack.len)
-		return;
-	buf_reset(&f->end_why);
-	buf_printf(&f->end_why, "%.*s\n%.*s", SLICE_FMT(f->end.why),
-		   SLICE_FMT(stack));
-	if (!f->end_why.failed)
-		f->end.why = failure_text(&f->end_why);
 }
 
 /* ---- How the workers ended ---- */

@@ -49,7 +49,6 @@ struct failure {
 	/* the END that ends the job; its slices point into end_bytes */
 	struct buf end_bytes;
 	struct wire_end end;
-	struct buf end_why; /* the end's, if a stack was added */
 	int has_end;
 	uint32_t attempt, world_size;
 	uint64_t ended_ns; /* when END came */
@@ -100,10 +99,6 @@ void failure_record_attempt(struct failure *f, const struct wire_end *end,
 /* The server ended the job: end is copied. */
 void failure_record_end(struct failure *f, const struct wire_end *end,
 			uint32_t attempt, uint32_t world_size);
-
-/* Adds the stack of the rank that failed first, if it was read after the
- * end. */
-void failure_add_stack(struct failure *f, struct slice stack);
 
 /* The server is lost and the job ends: logs text, and writes it for the
  * launcher that started us. */

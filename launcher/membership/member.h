@@ -26,6 +26,8 @@ struct member_events {
 	void (*on_slow)(struct member *m, const struct wire_slow *slow);
 	void (*on_gpu_news)(struct member *m, const struct wire_gpu_news *n);
 	void (*on_role_news)(struct member *m, const struct wire_role_news *n);
+	/* member_stack is to send the stack of that rank of this node. */
+	void (*on_look)(struct member *m, const struct wire_look *look);
 	/* A round runs, and this node is a spare of it. */
 	void (*on_spare)(struct member *m);
 	/* The node has waited for a second: the server named the missing. */
@@ -97,6 +99,7 @@ void member_progress(struct member *m, const struct wire_progress *progress);
 void member_gpus(struct member *m, const struct wire_gpus *gpus);
 void member_gpu_news(struct member *m, const struct wire_gpu_news *news);
 void member_role_news(struct member *m, const struct wire_role_news *news);
+void member_stack(struct member *m, const struct wire_stack *stack);
 
 /* The time between two signs of life; and one more of them, for an owner that
  * keeps the loop from running. */

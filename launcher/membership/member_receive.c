@@ -199,6 +199,7 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 	struct wire_slow slow;
 	struct wire_gpu_news news;
 	struct wire_role_news role;
+	struct wire_look stack;
 	int rc = 0;
 
 	switch (f->type) {
@@ -235,6 +236,11 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 		rc = wire_get_role_news(f, &role, e);
 		if (rc == 0)
 			m->events->on_role_news(m, &role);
+		return rc;
+	case WIRE_LOOK:
+		rc = wire_get_look(f, &stack, e);
+		if (rc == 0)
+			m->events->on_look(m, &stack);
 		return rc;
 	case WIRE_VOUCH:
 		rc = vouch_answer(&m->vouch, f, member_out(m), e);

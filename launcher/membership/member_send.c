@@ -216,6 +216,14 @@ void member_role_news(struct member *m, const struct wire_role_news *news)
 	member_flush(m);
 }
 
+void member_stack(struct member *m, const struct wire_stack *stack)
+{
+	if (!member_is_connected(m) || !membership_is_heard(&m->membership))
+		return;
+	wire_put_stack(member_out(m), WIRE_STACK, WIRE_NOTICE, 0, stack);
+	member_flush(m);
+}
+
 void member_ping(struct member *m)
 {
 	if (!member_is_connected(m))

@@ -332,6 +332,7 @@ static const struct rule rules[] = {
 	[WIRE_GPUS] = {WIRE_AGENT, WIRE_NOTICE, gpu_report_take},
 	[WIRE_GPU_NEWS] = {WIRE_AGENT, WIRE_NOTICE, gpu_report_pass},
 	[WIRE_ROLE_NEWS] = {WIRE_AGENT, WIRE_NOTICE, request_pass_role_news},
+	[WIRE_STACK] = {WIRE_AGENT, WIRE_NOTICE, hosted_job_take_stack},
 	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, request_on_ping},
 	[WIRE_GOODBYE] = {WIRE_WORKER, WIRE_NOTICE, request_on_goodbye},

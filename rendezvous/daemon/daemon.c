@@ -235,6 +235,7 @@ static void daemon_end_jobs(struct server *s)
 	while ((h = server_next_job(s, h))) {
 		if (h == s->agentless)
 			continue;
+		hosted_job_end_look(h);
 		job_event_stopped(h, s->why);
 		hosted_job_act(h);
 	}

@@ -194,6 +194,7 @@ int resume_take(struct peer *p, const struct wire_frame *f, struct err *e)
 		resume_reply(p, f, &reply);
 		return 0;
 	}
+	hosted_job_end_look(h); /* END must not reach this node twice */
 	rc = resume_take_over(h, n, p, &from, e);
 	if (rc < 0)
 		return rc;

@@ -168,6 +168,8 @@ int job_end_for(const struct job *j, const struct job_node *n,
 		struct wire_end *m);
 /* The last END; for a round that is over, its text is not empty. */
 const struct wire_end *job_end(const struct job *j);
+/* It ended because a rank hangs, whose stack is not in the END. */
+int job_end_lacks_stack(const struct job *j);
 /* How a rank of the running round ended; NULL: it runs. */
 const char *job_rank_end(const struct job *j, uint32_t rank);
 /* The same without the rank's name: "exited with code 0". */

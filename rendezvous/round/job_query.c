@@ -243,6 +243,15 @@ const struct wire_end *job_end(const struct job *j)
 	return &j->end;
 }
 
+int job_end_lacks_stack(const struct job *j)
+{
+	const struct wire_end *end = &j->end;
+
+	return end->rank >= 0 && !end->code && !end->signal &&
+	       end->exit_code == EXIT_RANK_HANGS &&
+	       !memmem(end->why.data, end->why.len, "\n#", 2);
+}
+
 const char *job_rank_end(const struct job *j, uint32_t rank)
 {
 	return rank < j->world_size ? j->ranks[rank].text : NULL;

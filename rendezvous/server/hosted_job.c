@@ -120,6 +120,8 @@ struct hosted_job *hosted_job_restore(struct server *s, struct job *job,
 	uv_timer_init(s->loop, &h->state_timer);
 	uv_timer_init(s->loop, &h->call_timer);
 	uv_timer_init(s->loop, &h->back_timer);
+	uv_timer_init(s->loop, &h->look.timer);
+	h->look.timer.data = h;
 	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
 	hosted_job_restart_last_call(h);
 	hosted_job_count_gone(h);
@@ -193,10 +195,11 @@ static void hosted_job_close(struct hosted_job *h)
 	account_sub(h->account, h->gone_bytes);
 	account_unref(h->account);
 	h->account = NULL;
-	h->closing = 3;
+	h->closing = 4;
 	uv_close((uv_handle_t *)&h->state_timer, hosted_job_on_timer_closed);
 	uv_close((uv_handle_t *)&h->call_timer, hosted_job_on_timer_closed);
 	uv_close((uv_handle_t *)&h->back_timer, hosted_job_on_timer_closed);
+	uv_close((uv_handle_t *)&h->look.timer, hosted_job_on_timer_closed);
 }
 
 void hosted_job_free_if_empty(struct hosted_job *h)
@@ -357,6 +360,8 @@ void peer_lose(struct peer *p, const char *why)
 		job_event_lost(h, p->node, why);
 		p->node = NULL;
 		hosted_job_act(h);
+		if (h->look.agent == p)
+			hosted_job_end_look(h);
 		hosted_job_free_if_empty(h);
 	}
 }

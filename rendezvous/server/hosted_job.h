@@ -35,6 +35,14 @@ struct vouchers {
 	uint32_t nnamed;
 };
 
+/* The END of a round waits for the stack of the rank that hangs, which that
+ * rank's agent was asked for (LOOK). */
+struct hang_look {
+	const struct peer *agent; /* only compared; NULL: no END waits */
+	uint32_t round, rank;
+	uv_timer_t timer; /* then END is sent without the stack */
+};
+
 struct hosted_job {
 	struct hash_item item;	   /* first: by job id */
 	struct hash_item numbered; /* by number */
@@ -65,6 +73,7 @@ struct hosted_job {
 	uint32_t states_sent;	/* the last time */
 	int is_state_stale; /* more nodes have joined since the timer was set */
 	uint64_t state_since;
+	struct hang_look look;
 	uv_timer_t call_timer;	/* the last call is over */
 	uv_timer_t back_timer;	/* nodes that have not come back are lost */
 	struct absent *absent;	/* these nodes; the first to be lost is first */
@@ -102,6 +111,11 @@ void hosted_job_act(struct hosted_job *h);
 void hosted_job_send_start(struct hosted_job *h, const struct job_node *n);
 /* Sends STATE to all waiting nodes, soon. */
 void hosted_job_send_state(struct hosted_job *h);
+/* STACK: if the END of the round waits for it, sends that END. ERR_PROTOCOL. */
+int hosted_job_take_stack(struct peer *agent, const struct wire_frame *f,
+			  struct err *e);
+/* If an END waits for a stack, sends it without. */
+void hosted_job_end_look(struct hosted_job *h);
 /* Restarts the timer of a last call that was pending in the journal. */
 void hosted_job_restart_last_call(struct hosted_job *h);
 

@@ -13,6 +13,7 @@ enum {
 	STATE_DELAY_MS = 20, /* joins in a row are reported together */
 	STATE_LATEST_MS = 250,
 	STATES_PER_MS = 10, /* at most: a twentieth of the server's time */
+	LOOK_MS = 3500, /* an agent takes 3 s at most */
 };
 
 /* At least 1, because 0 means that there is no last call. */
@@ -123,21 +124,26 @@ static void hosted_job_send_stop(struct hosted_job *h)
 	}
 }
 
-static void hosted_job_send_end(struct hosted_job *h)
+/* stack: lines for the end of END's why, or empty. */
+static void hosted_job_deliver_end(struct hosted_job *h, struct slice stack)
 {
+	struct buf why = BUF_INIT(WIRE_TEXT_MAX + WIRE_STACK_MAX);
 	uint64_t now = uv_now(h->server->loop);
 	struct job_node *n = NULL;
 	struct wire_end end;
 
-	uv_timer_stop(&h->call_timer);
-	h->since = now;
-	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
-	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
+	h->look.agent = NULL;
+	uv_timer_stop(&h->look.timer);
+	if (stack.len)
+		buf_printf(&why, "%.*s\n%.*s", SLICE_FMT(job_end(h->job)->why),
+			   SLICE_FMT(stack));
 	while ((n = job_next_node(h->job, n))) {
 		struct peer *to = job_node_owner(n);
 
 		if (!to || !job_end_for(h->job, n, &end))
 			continue;
+		if (why.len && !why.failed)
+			end.why = SLICE(why.data, why.len);
 		wire_put_end(conn_out(&to->conn), WIRE_END, WIRE_NOTICE, 0,
 			     &end);
 		if (end.verdict == WIRE_RESTART || end.verdict == WIRE_REGROUP)
@@ -148,6 +154,72 @@ static void hosted_job_send_end(struct hosted_job *h)
 		conn_due(&to->conn, now + 1);
 	}
 	hosted_job_end_round(h, job_end(h->job)->text.data);
+	buf_release(&why);
+}
+
+void hosted_job_end_look(struct hosted_job *h)
+{
+	if (h->look.agent)
+		hosted_job_deliver_end(h, SLICE_STR(""));
+}
+
+static void hosted_job_on_look_timer(uv_timer_t *t)
+{
+	struct hosted_job *h = t->data;
+
+	hosted_job_end_look(h);
+	conn_flush_all(&h->server->pool);
+}
+
+int hosted_job_take_stack(struct peer *agent, const struct wire_frame *f,
+			  struct err *e)
+{
+	struct hosted_job *h = agent->hosted;
+	struct wire_stack m;
+	int rc = wire_get_stack(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	if (m.text.len > WIRE_STACK_MAX)
+		return err_set(e, ERR_PROTOCOL, "STACK: its text is too long");
+	if (h && h->look.agent == agent && m.round == h->look.round &&
+	    m.rank == h->look.rank)
+		hosted_job_deliver_end(h, m.text);
+	return 0;
+}
+
+/* The stack can only be read while the rank lives, so before END. 0: it is not
+ * needed, or its agent is not here; END is sent at once. */
+static int hosted_job_begin_look(struct hosted_job *h)
+{
+	const struct wire_end *end = job_end(h->job);
+	const struct wire_look m = {
+		.round = end->round,
+		.rank = (uint32_t)end->rank,
+	};
+	struct peer *agent = !h->server->writer.mute &&
+					     job_end_lacks_stack(h->job)
+				     ? job_rank_owner(h->job, m.rank)
+				     : NULL;
+
+	if (!agent)
+		return 0;
+	wire_put_look(conn_out(&agent->conn), WIRE_LOOK, WIRE_NOTICE, 0, &m);
+	h->look.agent = agent;
+	h->look.round = m.round;
+	h->look.rank = m.rank;
+	uv_timer_start(&h->look.timer, hosted_job_on_look_timer, LOOK_MS, 0);
+	return 1;
+}
+
+static void hosted_job_send_end(struct hosted_job *h)
+{
+	uv_timer_stop(&h->call_timer);
+	h->since = uv_now(h->server->loop);
+	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
+	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
+	if (!hosted_job_begin_look(h))
+		hosted_job_deliver_end(h, SLICE_STR(""));
 }
 
 static void hosted_job_on_last_call(uv_timer_t *t)

@@ -204,16 +204,22 @@ progress_after() {
 	grep -q 'main at c_pause.c' logs/*/attempt_0/dump.txt
 }
 
-@test "the hosts of other ranks stop theirs while a rank's stack is read" {
-	local port
+@test "the pages and reports of all nodes have the stack of the rank that hangs" {
+	local name port
 	port=$(w_port free)
 	export DDP_TIMEOUT=2
-	start a ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 --log-dir logs "${leaky[@]}" c_pause sleep 1
-	start b ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 "${leaky[@]}" c_pause sleep 1
+	for name in a b; do
+		start $name ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" --max-restarts 1 --log-dir $name "${leaky[@]}" c_pause sleep 1
+	done
 	finish a 79
 	finish b 79
-	grep -q '^ddprun: restarting (1 of 1): rank 1 .* hangs: it sleeps' a.err
-	cat a.err b.err | grep -q '^|    #[0-9]* main at c_pause.c:'
+	for name in a b; do
+		has "$(cat $name.err)" '^ddprun: restarting \(1 of 1\): rank 1 .* hangs: it sleeps'
+		has "$(cat $name.err)" '^\|    #[0-9]+ main at c_pause.c:[0-9]+ '
+		has "$(cat $name/*/attempt_1/report.json)" '#[0-9]+ main at c_pause.c:[0-9]+ '
+	done
+	# only that rank's node reads it
+	[ "$(ls a/*/attempt_1/dump.txt b/*/attempt_1/dump.txt | wc -l)" = 1 ]
 }
 
 @test "a child of a rank that was killed is named when the rank waits, and when it fails" {

@@ -187,26 +187,26 @@ node() {
 	printf 'DDPR\x03\0\0\0' >&5
 	await "$T/server.err" 'version 3'
 	# the older client gets the greeting, which names the version, and then the end
-	[ "$(head -c 5 <&5 | od -An -tx1)" = ' 44 44 50 52 0a' ]
+	[ "$(head -c 5 <&5 | od -An -tx1)" = ' 44 44 50 52 0b' ]
 	cat <&5 >rest
 	[ "$(wc -c <rest)" = 51 ]
 	exec 5>&-
-	has "$line" "^ddprdzv: warning: 127.0.0.1:[0-9]+: it speaks version 3 of the protocol, but this ddprdzv version 10: install ddprun [0-9.]+ there"
+	has "$line" "^ddprdzv: warning: 127.0.0.1:[0-9]+: it speaks version 3 of the protocol, but this ddprdzv version 11: install ddprun [0-9.]+ there"
 	start other python3 -c '
 import socket
 l = socket.create_server(("127.0.0.1", 0))
 print("at 127.0.0.1:%d" % l.getsockname()[1], flush=True)
 while True:
 	s = l.accept()[0]
-	s.sendall(b"DDPR\13\2\0\0" + bytes(48))
+	s.sendall(b"DDPR\14\2\0\0" + bytes(48))
 	print("heard", s.makefile("rb").read(), flush=True)'
 	await "$T/other.out" '^at '
 	at=${line#at }
 	expect 1 rdzv_client do "$at" j 0 0 get k
-	has "$out" "^error: rendezvous server $at: it speaks version 11 of the protocol, but this program \(ddprun [0-9.]+\) speaks version 10; install the same ddprun on all nodes"
-	await "$T/other.out" "^heard b'DDPR.n.x00.x00.x00'"
+	has "$out" "^error: rendezvous server $at: it speaks version 12 of the protocol, but this program \(ddprun [0-9.]+\) speaks version 11; install the same ddprun on all nodes"
+	await "$T/other.out" "^heard b'DDPR.x0b.x00.x00.x00'"
 	expect 76 ddprun --nnodes 2 --rdzv-endpoint "$at" true
-	has "$err" "it speaks version 11 of the protocol, but this program \(ddprun [0-9.]+\) speaks version 10; install the same ddprun on all nodes"
+	has "$err" "it speaks version 12 of the protocol, but this program \(ddprun [0-9.]+\) speaks version 11; install the same ddprun on all nodes"
 	signal other KILL
 	finish other 137
 }

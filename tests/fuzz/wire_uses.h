@@ -27,6 +27,7 @@
 	U(DUMP_REPLY, dump_reply, empty) U(NODE, node_dump, empty)      \
 	U(STATUS, empty, asked) U(JOB, job, empty) U(RANKS, ranks, empty) \
 	U(GPUS, gpus, empty) U(GPU_NEWS, gpu_news, empty)               \
-	U(ROLE_NEWS, role_news, empty)
+	U(ROLE_NEWS, role_news, empty) U(LOOK, look, empty)             \
+	U(STACK, stack, empty)
 
 #endif

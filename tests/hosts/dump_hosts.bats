@@ -63,3 +63,40 @@ until_hang() {
 	finish on_h1 143
 	finish on_h2 -
 }
+
+@test "the page on each host has the stack of a rank of another host that hangs, escaped" {
+	local h name=$'pau\e[31mse.py'
+	cat >"$name" <<-'END'
+		import ctypes, os, signal
+		libddp = ctypes.CDLL(os.environ["LIBDDP"])
+		world, one = ctypes.c_void_p(), ctypes.c_float(1)
+		libddp.ddp_init(ctypes.byref(world), None)
+
+
+		def all_reduce():
+		    return libddp.ddp_all_reduce(world, ctypes.byref(one), ctypes.byref(one),
+		                                 ctypes.c_size_t(1), 0, 0)
+
+
+		def last_step():
+		    while os.environ["RANK"] == "1":
+		        signal.pause()
+
+
+		all_reduce()
+		last_step()
+		os._exit(all_reduce() != 0)
+	END
+	export LIBDDP=$O/libddp.so DDP_TIMEOUT=3 DDP_TEST_WATCH_MS=1000
+	for h in h1 h2; do
+		start_on "$h" "on_$h" ddprun --nnodes 2 --node-rank $((${h#h} - 1)) \
+			--rdzv-endpoint "${at[h1]}:29400" --log-dir "$T/$h" python3 "$name"
+	done
+	for h in h1 h2; do
+		finish "on_$h" 79
+		has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 0\) on "
+		has "$err" '^\|    #py0 last_step at .*/pau\?\[31mse\.py:14$'
+		lacks "$err" $'\e'
+		grep -qF 'pau?[31mse.py:14' "$T/$h"/*/attempt_0/report.json
+	done
+}

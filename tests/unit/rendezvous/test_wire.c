@@ -341,7 +341,7 @@ START_TEST(golden_bytes)
 		"\x02\0\0\0gr" "\xd7\xb1\xff\xff" "\x03\0\0\0why"
 		"\x04\0\0\0pull";
 	static const char greeting_bytes[] =
-		"DDPR\x0a\x06\0\0" "0123456789abcdef0123456789abcdef"
+		"DDPR\x0b\x06\0\0" "0123456789abcdef0123456789abcdef"
 		"fedcba9876543210";
 	static const char join_bytes[] =
 		"\x75\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
@@ -369,7 +369,7 @@ START_TEST(golden_bytes)
 				 {1, SLICE(addr_item, sizeof(addr_item) - 1)}};
 	struct buf b = BUF_INIT(1024);
 
-	ck_assert(!memcmp(wire_preface, "DDPR\x0a\0\0\0", WIRE_PREFACE_SIZE));
+	ck_assert(!memcmp(wire_preface, "DDPR\x0b\0\0\0", WIRE_PREFACE_SIZE));
 	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
 	is_golden(&b, hello_bytes, sizeof(hello_bytes) - 1);
 	buf_reset(&b);
