@@ -40,7 +40,7 @@ WEAK int __sigaction(int, const struct sigaction *, struct sigaction *);
 WEAK unsigned long getauxval(unsigned long);
 
 static const int crash_signals[] = {
-	SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGXFSZ,
+	SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGXFSZ, SIGSYS,
 };
 enum { NSIGNALS = sizeof(crash_signals) / sizeof(*crash_signals) };
 
@@ -159,7 +159,8 @@ static void crash_fill(struct crash_record *r, int number,
 		r->sender = info->si_pid;
 	else
 		r->address = (uint64_t)info->si_addr;
-	r->limit = crash_limit(number);
+	r->limit = number == SIGSYS ? (uint64_t)info->si_syscall
+				    : crash_limit(number);
 	if (CALL(SYS_newfstatat, AT_CWD, "/", &root, 0) == 0) {
 		r->root_device = root.st_dev;
 		r->root_inode = root.st_ino;

@@ -34,7 +34,8 @@ struct crash_record {
 	int32_t signal, code; /* siginfo's si_signo, si_code */
 	int32_t sender; /* the pid that sent it, if code is 0 or less */
 	uint64_t address; /* the fault's */
-	uint64_t limit; /* that the signal is about; of SIGSEGV: the stack's */
+	uint64_t limit; /* that the signal is about; of SIGSEGV: the stack's;
+			 * of SIGSYS: the number of the system call */
 	uint64_t root_device, root_inode; /* its root folder's */
 	uint64_t registers[CRASH_REGISTERS]; /* in DWARF's order */
 	uint64_t pc, sp;

@@ -260,6 +260,11 @@ void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
 	case SIGABRT:
 		buf_printf(out, "abort()");
 		break;
+	case SIGSYS:
+		if (r->code > 0)
+			buf_printf(out, "a seccomp filter forbids system call "
+				   "%llu", (unsigned long long)r->limit);
+		break;
 	case SIGXCPU:
 	case SIGXFSZ:
 		crash_report_put_limit(out, r);

@@ -44,6 +44,29 @@ static void failure_put_last_words(const struct failure *f, struct buf *part,
 			crash->python_place.len);
 }
 
+static void failure_put_descendant(struct buf *part,
+				   const struct crash_report *crash);
+
+/* "its process 812 (python3) was killed by ..., then WORDS". Returns 1, or 0 if
+ * there is no memory. */
+static int failure_put_before(struct buf *words,
+			      const struct crash_report *crash)
+{
+	struct buf all = BUF_INIT(POSTMORTEM_WHY_MAX);
+	int is_put;
+
+	failure_put_descendant(&all, crash);
+	buf_printf(&all, ", then ");
+	buf_put(&all, words->data, words->len);
+	is_put = !all.failed;
+	if (is_put) {
+		buf_reset(words);
+		buf_put(words, all.data, all.len);
+	}
+	buf_release(&all);
+	return is_put;
+}
+
 /* Whether the words have the number in "its process 812 (python3) was ...". */
 static int failure_names_child(const struct buf *words, const struct buf *dead)
 {
@@ -116,6 +139,27 @@ static void failure_put_descendant(struct buf *part,
 	buf_put(part, crash->python_place.data, crash->python_place.len);
 }
 
+/* Whether the worker's words are about that process, which it waited for. */
+static int failure_is_about_descendant(const struct buf *words,
+				       const struct crash_report *crash)
+{
+	static const char *const signs[] = {"exited unexpectedly",
+					    "terminated abruptly",
+					    "is killed by signal",
+					    "ConnectionResetError",
+					    "BrokenPipeError", "EOFError"};
+	char pid[16];
+
+	if (!words->len || !crash->signal || crash->is_workers)
+		return 0;
+	for (size_t i = 0; i < sizeof(signs) / sizeof(*signs); i++)
+		if (memmem(words->data, words->len, signs[i],
+			   strlen(signs[i])))
+			return 1;
+	snprintf(pid, sizeof(pid), " %d", (int)crash->pid);
+	return memmem(words->data, words->len, pid, strlen(pid)) != NULL;
+}
+
 /* A GPU that broke explains any death on its node. What it reports of the
  * program's errors explains less than the program's own words. */
 static void failure_put_gpu(struct failure *f, struct buf *part, int is_broken)
@@ -142,7 +186,7 @@ void failure_find_cause(struct failure *f, const struct worker *w,
 	/* a shell's exit code repeats the signal of its child */
 	int is_shells = crash->signal && w->code == 128 + crash->signal;
 	int is_meaning = w->signal && w->signal != SIGABRT;
-	int has_message;
+	int has_message, is_first = is_shells;
 
 	failure_put_gpu(f, &part, 1);
 	buf_printf(&part, "%s", w->abort_text);
@@ -164,10 +208,13 @@ void failure_find_cause(struct failure *f, const struct worker *w,
 	failure_put_part(f, &part);
 	if (!f->why.len)
 		failure_put_last_words(f, &part, w, crash);
+	if (!is_first && !f->why.len && !w->signal &&
+	    failure_is_about_descendant(&part, crash))
+		is_first = failure_put_before(&part, crash);
 	if (!has_message)
 		failure_put_dead_child(f, &part, w, crash);
 	failure_put_part(f, &part);
-	if (!is_shells)
+	if (!is_first)
 		failure_put_descendant(&part, crash);
 	failure_put_part(f, &part);
 	if (!is_meaning && !f->why.len)

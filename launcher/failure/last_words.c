@@ -1,31 +1,24 @@
-/* last_words.c: what Python, C, C++, sanitizers, Go, Rust, Julia and Java print
- * before a process ends, and what torch puts in front of it. */
-#include "launcher/failure/last_words.h"
-
+/* last_words.c: what Python prints before it ends, and what torch puts in front
+ * of it. last_words_marks.c has the other languages. */
 #include <ctype.h>
 #include <signal.h>
 #include <string.h>
 
-enum { LINES_MAX = 256 }; /* a traceback through many libraries */
+#include "launcher/failure/last_words_internal.h"
 
-struct last_words_lines {
-	struct slice line[LINES_MAX];
-	int n;
-};
-
-static int last_words_begins(struct slice s, const char *with)
+int last_words_begins(struct slice s, const char *with)
 {
 	size_t n = strlen(with);
 
 	return s.len >= n && memcmp(s.data, with, n) == 0;
 }
 
-static int last_words_has(struct slice s, const char *part)
+int last_words_has(struct slice s, const char *part)
 {
 	return memmem(s.data, s.len, part, strlen(part)) != NULL;
 }
 
-static struct slice last_words_skip(struct slice s, size_t n)
+struct slice last_words_skip(struct slice s, size_t n)
 {
 	return SLICE(s.data + n, s.len - n);
 }
@@ -48,9 +41,35 @@ static struct slice last_words_without_rank(struct slice s)
 	return last_words_skip(s, n);
 }
 
+/* The lines of an exception group have a margin: "  | ", or deeper. */
+static struct slice last_words_without_margin(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && s.data[n] == ' ')
+		n++;
+	if (n < 2 || n + 1 >= s.len || s.data[n] != '|' ||
+	    s.data[n + 1] != ' ')
+		return s;
+	return last_words_skip(s, n + 2);
+}
+
+/* "  +-+------- 2 -------", between the exceptions of a group. */
+static int last_words_is_rule(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && s.data[n] == ' ')
+		n++;
+	s = last_words_skip(s, n);
+	return n >= 2 && (last_words_begins(s, "+-+--") ||
+			  last_words_begins(s, "+----"));
+}
+
 /* The last LINES_MAX lines that are not blank. */
 static void last_words_split(struct last_words_lines *ls, struct slice text)
 {
+	int is_group = last_words_has(text, "+-----------------------------");
 	size_t end = text.len;
 	int n = LINES_MAX;
 
@@ -63,6 +82,9 @@ static void last_words_split(struct last_words_lines *ls, struct slice text)
 		s = last_words_without_rank(SLICE(text.data + at, end - at));
 		while (s.len && isspace((unsigned char)s.data[s.len - 1]))
 			s.len--;
+		if (is_group)
+			s = last_words_is_rule(s) ? SLICE_STR("")
+				: last_words_without_margin(s);
 		if (s.len)
 			ls->line[--n] = s;
 		end = at ? at - 1 : 0;
@@ -73,7 +95,7 @@ static void last_words_split(struct last_words_lines *ls, struct slice text)
 
 /* ---- Python ---- */
 
-static int last_words_is_indented(struct slice s)
+int last_words_is_indented(struct slice s)
 {
 	return s.data[0] == ' ' || s.data[0] == '\t';
 }
@@ -176,7 +198,7 @@ static int last_words_is_exception(struct slice s)
 	return 0;
 }
 
-static void last_words_put_cut(struct buf *out, struct slice s)
+void last_words_put_cut(struct buf *out, struct slice s)
 {
 	if (s.len > LAST_WORDS_MAX) {
 		s.len = LAST_WORDS_MAX;
@@ -224,84 +246,6 @@ static int last_words_put_traceback(struct buf *out,
 	return 1;
 }
 
-/* ---- Others ---- */
-
-/* "prog: w.c:62: main: Assertion `x' failed.": without "prog: ". */
-static int last_words_put_assertion(struct buf *out, struct slice s)
-{
-	const char *colon;
-
-	if (!last_words_has(s, ": Assertion `") &&
-	    !last_words_has(s, ": Assertion '"))
-		return 0;
-	colon = memmem(s.data, s.len, ": ", 2);
-	last_words_put_cut(
-		out, last_words_skip(s, (size_t)(colon + 2 - s.data)));
-	return 1;
-}
-
-/* "terminate called after throwing an instance of 'X'", "  what():  TEXT" */
-static int last_words_put_terminate(struct buf *out, struct slice s,
-				    struct slice next)
-{
-	static const char thrown[] =
-		"terminate called after throwing an instance of ";
-	static const char what[] = "  what():  ";
-
-	if (!last_words_begins(s, "terminate called "))
-		return 0;
-	if (!last_words_begins(s, thrown) || !last_words_begins(next, what)) {
-		last_words_put_cut(out, s);
-		return 1;
-	}
-	s = last_words_skip(s, strlen(thrown));
-	buf_printf(out, "terminate called after throwing %.*s: ", SLICE_FMT(s));
-	last_words_put_cut(out, last_words_skip(next, strlen(what)));
-	return 1;
-}
-
-/* Rust's message is in the next line from 1.73 on. */
-static int last_words_put_panic(struct buf *out, struct slice s,
-				struct slice next)
-{
-	if (!last_words_begins(s, "thread '") ||
-	    !last_words_has(s, " panicked at "))
-		return 0;
-	last_words_put_cut(out, s);
-	if (s.data[s.len - 1] == ':' && next.len) {
-		buf_printf(out, " ");
-		last_words_put_cut(out, next);
-	}
-	return 1;
-}
-
-/* A line that only a program that ends prints. */
-static int last_words_is_mark(struct slice s)
-{
-	static const char *const begins[] = {
-		"panic: ", "fatal error: ", "Exception in thread ",
-		"ERROR: LoadError: ", "*** stack smashing detected ***",
-		"free(): ", "malloc(): ", "realloc(): ", "munmap_chunk(): ",
-		"double free or corruption", "corrupted size vs. ",
-		"corrupted double-linked list",
-	};
-
-	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
-		if (last_words_begins(s, begins[i]))
-			return 1;
-	return last_words_has(s, "Check failed: ");
-}
-
-static int last_words_put_summary(struct buf *out, struct slice s)
-{
-	static const char summary[] = "SUMMARY: ";
-
-	if (!last_words_begins(s, summary) || !last_words_has(s, "Sanitizer: "))
-		return 0;
-	last_words_put_cut(out, last_words_skip(s, strlen(summary)));
-	return 1;
-}
-
 /* The last line that one of these formats marks; with_exceptions: or that
  * begins with an exception's name. */
 static int last_words_put_marked(struct buf *out,
@@ -309,18 +253,10 @@ static int last_words_put_marked(struct buf *out,
 				 int with_exceptions)
 {
 	for (int i = ls->n - 1; i >= 0; i--) {
-		struct slice s = ls->line[i];
-		struct slice next =
-			i + 1 < ls->n ? ls->line[i + 1] : SLICE_STR("");
-
-		if (last_words_put_summary(out, s) ||
-		    last_words_put_assertion(out, s) ||
-		    last_words_put_terminate(out, s, next) ||
-		    last_words_put_panic(out, s, next))
+		if (last_words_put_mark(out, ls, i))
 			return 1;
-		if (last_words_is_mark(s) ||
-		    (with_exceptions && last_words_is_exception(s))) {
-			last_words_put_cut(out, s);
+		if (with_exceptions && last_words_is_exception(ls->line[i])) {
+			last_words_put_cut(out, ls->line[i]);
 			return 1;
 		}
 	}
@@ -375,16 +311,21 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 	struct last_words_lines ls;
 	struct slice last;
 
-	if (signal && signal != SIGABRT && !last_words_is_crash(signal))
+	if (signal && signal != SIGABRT && signal != SIGINT &&
+	    !last_words_is_crash(signal))
 		return;
 	last_words_split(&ls, tail);
+	if (signal == SIGINT) { /* Python ends so, too, after its traceback */
+		last_words_put_traceback(out, &ls, 1);
+		return;
+	}
 	if (!ls.n || last_words_put_fatal_python(out, &ls, signal) ||
 	    last_words_is_crash(signal))
 		return;
 	if (last_words_put_traceback(out, &ls, code > 1) ||
 	    last_words_put_marked(out, &ls, code <= 1))
 		return;
-	last = ls.line[ls.n - 1];
+	last = last_words_line(&ls);
 	if (last_words_is_check(last))
 		return;
 	while (last_words_is_indented(last))

@@ -284,6 +284,10 @@ void postmortem_examine_signal(const struct postmortem *p,
 	case SIGSEGV:
 		postmortem_put_fault(p, d->pid, why);
 		break;
+	case SIGSYS:
+		buf_printf(why, "a seccomp filter (the container's, or the "
+			   "program's own) forbids a system call");
+		break;
 	case SIGXCPU:
 		postmortem_put_rlimit(why, RLIMIT_CPU, "CPU time", "ulimit -t",
 				      1, "s");

@@ -41,6 +41,8 @@ static const char *report_signal_hint(int signal)
 	case SIGILL:
 		return "an instruction that this processor does not have: "
 		       "built for another one?";
+	case SIGSYS:
+		return "a system call that a seccomp filter forbids";
 	case SIGXCPU:
 		return "the CPU time limit (ulimit -t)";
 	case SIGXFSZ:

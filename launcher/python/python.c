@@ -522,13 +522,29 @@ struct python_where {
 	char *out;
 };
 
+/* Its call of torch.distributed, or NULL. */
+static const char *python_torch_call(const struct python_thread *t)
+{
+	for (int i = 0; i < t->n && t->frames[i].is_library; i++)
+		if (strstr(t->frames[i].file, "/torch/distributed/"))
+			return t->frames[i].function;
+	return NULL;
+}
+
 static void python_where_thread(void *arg, const struct python_thread *t)
 {
 	const struct python_where *w = arg;
 	const struct python_frame *x = python_thread_users(t);
+	const char *call = python_torch_call(t);
+	size_t n;
 
-	if (t->tid == w->main && x)
-		python_frame_text(x, w->out);
+	if (t->tid != w->main || !x)
+		return;
+	python_frame_text(x, w->out);
+	n = strlen(w->out);
+	if (call)
+		snprintf(w->out + n, PYTHON_WHERE_MAX - n, "%s%s)",
+			 PYTHON_IN_TORCH, call);
 }
 
 char *python_process_where(const struct python_process *p, char *out)

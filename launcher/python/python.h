@@ -64,7 +64,9 @@ const struct python_frame *python_thread_users(const struct python_thread *t);
 char *python_frame_text(const struct python_frame *x, char *out);
 
 /* The user's frame of the main thread as python_frame_text, or "" if it cannot
- * be read. Returns out. */
+ * be read. If it called PyTorch's collectives, PYTHON_IN_TORCH, the function
+ * and ')' follow. Returns out. */
+#define PYTHON_IN_TORCH " (torch.distributed: "
 char *python_process_where(const struct python_process *p, char *out);
 
 #endif

@@ -55,6 +55,8 @@ static const char *activity_sleep_words(const char *function)
 		{"skb", "a socket"},
 		{"unix_stream", "a socket"},
 		{"do_wait", "a child"},
+		{"request_wait_answer", "a file server (FUSE)"},
+		{"rpc_wait", "a file server (NFS)"},
 		{"sigtimedwait", "a signal"},
 		{"pause", "a signal"},
 		/* the entry to the kernel: the function that sleeps has left
@@ -70,6 +72,17 @@ static const char *activity_sleep_words(const char *function)
 	return function;
 }
 
+/* "sleeps (nanosleep)", "waits for a socket" */
+static void activity_put_sleep(char *out, size_t size, const char *in)
+{
+	if (!*in)
+		snprintf(out, size, "sleeps");
+	else if (strcmp(in, "nanosleep") == 0)
+		snprintf(out, size, "sleeps (nanosleep)");
+	else
+		snprintf(out, size, "waits for %s", in);
+}
+
 static void activity_put_words(struct activity *a,
 			       const struct activity_sample *s, unsigned cpu)
 {
@@ -78,8 +91,13 @@ static void activity_put_words(struct activity *a,
 
 	switch (a->doing) {
 	case RANK_STARTS:
-		snprintf(out, sizeof(a->words), "%s",
-			 s->has_left ? "has left with ddp_finalize" : "starts");
+		if (s->has_left)
+			snprintf(out, sizeof(a->words),
+				 "has left with ddp_finalize");
+		else if (s->state == 'S')
+			activity_put_sleep(out, sizeof(a->words), in);
+		else
+			snprintf(out, sizeof(a->words), "starts");
 		break;
 	case RANK_WORKS:
 		if (s->syncs)
@@ -111,12 +129,7 @@ static void activity_put_words(struct activity *a,
 		snprintf(out, sizeof(a->words), "waits in that call");
 		break;
 	default:
-		if (!*in)
-			snprintf(out, sizeof(a->words), "sleeps");
-		else if (strcmp(in, "nanosleep") == 0)
-			snprintf(out, sizeof(a->words), "sleeps (nanosleep)");
-		else
-			snprintf(out, sizeof(a->words), "waits for %s", in);
+		activity_put_sleep(out, sizeof(a->words), in);
 	}
 }
 
@@ -249,6 +262,16 @@ static const struct activity_sample *activity_baseline(
 	return &a->past[i % ACTIVITY_TICKS];
 }
 
+/* It has done nothing since then. */
+static void activity_fall_idle(struct activity *a,
+			       const struct activity_sample *now,
+			       const struct activity_sample *then)
+{
+	a->since_ns = then->ns;
+	if (!now->calls && now->step < 0 && a->progress_ns > then->ns)
+		a->progress_ns = then->ns;
+}
+
 void activity_add(struct activity *a, const struct activity_sample *now)
 {
 	const struct activity_sample *last =
@@ -272,6 +295,8 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 	a->doing = activity_classify(a, now, then, (unsigned)cpu);
 	if (a->doing != before)
 		a->since_ns = now->ns;
+	if (a->doing == RANK_IDLE && before != RANK_IDLE)
+		activity_fall_idle(a, now, then);
 	activity_put_words(a, now, (unsigned)cpu);
 	activity_add_step(a, now, last);
 	/* a worker may write garbage as the time of its call */

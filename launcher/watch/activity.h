@@ -35,6 +35,10 @@ struct activity_sample {
 	int64_t dead_pid;
 	int dead_signal;
 	char dead_name[16];
+	/* a child that exited with an error and is not reaped; 0: none */
+	int64_t failed_pid;
+	int failed_code;
+	char failed_name[16];
 	int handles; /* the fault (SIGSEGV, ...) in whose handler its main
 		      * thread seems to be; 0: none */
 };

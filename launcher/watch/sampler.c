@@ -25,6 +25,7 @@ struct sampler_process {
 	uint64_t cpu_ms, faults;
 	int handles;
 	int killed_by; /* a zombie's signal, if that is a failure; 0: none */
+	int exit_code; /* a zombie's */
 	char name[16];
 };
 
@@ -69,15 +70,21 @@ static int sampler_handled_signal(const char *state)
 	return n == 1 && caught & 1UL << (number - 1) ? number : 0;
 }
 
-/* The signal that killed a zombie. Programs end their own children by SIGTERM
- * and the like. */
-static int sampler_fatal_signal(const char *state)
+/* How a zombie ended; 0: it ended well, or the process is not a zombie. */
+static int sampler_status(const char *state)
 {
 	const char *at = sampler_field(state, 52);
 	int status = 0;
 
-	if (state[0] != 'Z' || !at || sscanf(at, "%d", &status) != 1 ||
-	    !WIFSIGNALED(status))
+	return state[0] == 'Z' && at && sscanf(at, "%d", &status) == 1 ? status
+								       : 0;
+}
+
+/* The signal that killed it. Programs end their own children by SIGTERM and the
+ * like. */
+static int sampler_fatal_signal(int status)
+{
+	if (!WIFSIGNALED(status))
 		return 0;
 	switch (WTERMSIG(status)) {
 	case SIGTERM:
@@ -96,6 +103,7 @@ static int sampler_read_stat(struct sampler_process *p)
 	unsigned long minor = 0, major = 0, user = 0, kernel = 0;
 	char path[64], text[1024];
 	const char *end;
+	int status;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)p->pid);
 	file_read_text(path, text, sizeof(text));
@@ -108,8 +116,10 @@ static int sampler_read_stat(struct sampler_process *p)
 	p->cpu_ms = sampler_ticks_ms(user + kernel);
 	p->faults = minor + major;
 	p->handles = sampler_handled_signal(end + 2);
-	p->killed_by = sampler_fatal_signal(end + 2);
-	if (p->killed_by && strchr(text, '('))
+	status = sampler_status(end + 2);
+	p->killed_by = sampler_fatal_signal(status);
+	p->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	if (status && strchr(text, '('))
 		snprintf(p->name, sizeof(p->name), "%.*s",
 			 (int)(end - strchr(text, '(') - 1),
 			 strchr(text, '(') + 1);
@@ -198,6 +208,11 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 			s->dead_pid = p.pid;
 			s->dead_signal = p.killed_by;
 			memcpy(s->dead_name, p.name, sizeof(p.name));
+		}
+		if (i > 0 && p.exit_code) {
+			s->failed_pid = p.pid;
+			s->failed_code = p.exit_code;
+			memcpy(s->failed_name, p.name, sizeof(p.name));
 		}
 		if (!program.pid || p.pid == recorded ||
 		    (program.pid != recorded && p.cpu_ms > program.cpu_ms))

@@ -179,13 +179,25 @@ static void watch_put_dead(const struct watch *w, uint32_t i,
 	crash_catcher_put_sender(&sent, out);
 }
 
-/* The same in parentheses, into out[DEAD_MAX]. */
+/* "its process 812 (python3) exited with code 7": of a rank that waits. Its
+ * programs may end so while all is well, so it explains no failure. */
+static void watch_put_failed(const struct activity_sample *s, struct buf *out)
+{
+	if (s->failed_pid)
+		buf_printf(out, "its process %lld (%s) exited with code %d",
+			   (long long)s->failed_pid, s->failed_name,
+			   s->failed_code);
+}
+
+/* Either in parentheses, into out[DEAD_MAX]. */
 static void watch_copy_dead(const struct watch *w, uint32_t i,
 			    const struct activity_sample *s, char *out)
 {
 	struct buf dead = BUF_INIT(DEAD_MAX);
 
 	watch_put_dead(w, i, s, &dead);
+	if (!dead.len)
+		watch_put_failed(s, &dead);
 	if (dead.len && !dead.failed)
 		snprintf(out, DEAD_MAX, " (%.*s)", (int)dead.len, dead.data);
 	buf_release(&dead);
@@ -204,7 +216,7 @@ static char *watch_words(struct watch *w, uint32_t i,
 	struct err e = ERR_INIT;
 
 	watch_copy_dead(w, i, s, dead);
-	if (s->pid && s->state != 'D' && x->activity.doing != RANK_STARTS &&
+	if (s->pid && s->state != 'D' && !s->has_left &&
 	    activity_quiet_ms(&x->activity, s->ns) > 2 * watch_tick_ms(w)) {
 		if (x->python.pid != s->pid || !x->python.runtime)
 			python_process_find(&x->python, (pid_t)s->pid, &e);
@@ -212,7 +224,8 @@ static char *watch_words(struct watch *w, uint32_t i,
 			python_process_where(&x->python, where);
 		if (x->activity.doing == RANK_CALLS)
 			connects_words(c, (pid_t)s->pid, connects);
-		else if (x->activity.doing == RANK_IDLE)
+		else if (x->activity.doing == RANK_IDLE ||
+			 x->activity.doing == RANK_STARTS)
 			watch_put_said(w, i, said);
 	}
 	snprintf(out, WORDS_MAX, "%s%s%.*s%s%s%s", x->activity.words,
@@ -386,7 +399,9 @@ static void watch_on_tick(uv_timer_t *t)
 	for (uint32_t i = 0; i < w->group->n; i++)
 		if (w->group->workers[i].running)
 			is_news |= watch_check(w, i, tick_ms);
-	if (++w->ticks % REPORT_TICKS == 0 || is_news)
+	/* the first look is reported as well: a rank may fail soon, and the
+	 * server must know the pid of the rank that it blames */
+	if (++w->ticks == 1 || w->ticks % REPORT_TICKS == 0 || is_news)
 		watch_report(w);
 }
 

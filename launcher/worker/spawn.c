@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -161,9 +162,39 @@ fail:
 	_exit(127);
 }
 
+/* The file exists, but what runs it does not. */
+static const char *spawn_explain_script(const char *path, char *advice,
+					size_t size)
+{
+	char line[256] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+	size_t at;
+
+	if (fd >= 0)
+		close(fd);
+	line[n > 0 ? n : 0] = '\0';
+	if (line[0] != '#' || line[1] != '!') {
+		snprintf(advice, size, "; its loader is missing: it was built "
+			 "for another system");
+		return advice;
+	}
+	at = 2 + strspn(line + 2, " \t");
+	line[strcspn(line, "\n")] = '\0';
+	if (strchr(line, '\r'))
+		snprintf(advice, size, "; its first line ends with a carriage "
+			 "return (Windows line ends): convert it, for example "
+			 "with dos2unix");
+	else
+		snprintf(advice, size, "; its interpreter '%.*s' (#! line) is "
+			 "missing", (int)strcspn(line + at, " \t"), line + at);
+	return advice;
+}
+
 static int spawn_failed(const struct spawn_order *o, int rc, struct err *e)
 {
 	const char *advice = "";
+	char script[sizeof("; its interpreter '' (#! line) is missing") + 256];
 
 	if (o->step == step_cpus)
 		advice = "; the CPUs that this job may use have changed since "
@@ -175,7 +206,8 @@ static int spawn_failed(const struct spawn_order *o, int rc, struct err *e)
 		advice = "; it is neither a program for this machine nor a "
 			 "script with a #! line";
 	else if (rc == -ENOENT)
-		advice = "; its interpreter (#! line) or loader is missing";
+		advice = spawn_explain_script(o->s->path, script,
+					      sizeof(script));
 	else if (rc == -E2BIG)
 		advice = "; arguments and environment are too large";
 	return err_set(e, rc, "cannot %s '%s': %s%s", o->step, o->s->path,

@@ -254,6 +254,12 @@ static void stall_judge_wait(const struct stall *s, uint32_t waiter,
 	if (culprit >= 0 && out->doing != RANK_STOPPED &&
 	    stall_may_last(w))
 		out->doing = RANK_WORKS;
+	/* what starts reads, computes or touches memory; others are already in
+	 * a call */
+	else if (culprit >= 0 && out->doing == RANK_STARTS &&
+		 s->ranks[culprit].known &&
+		 s->ranks[culprit].at.quiet_ms >= s->patience_ms)
+		out->doing = RANK_IDLE;
 	stall_describe_wait(s, waiter, culprit, behind, out);
 }
 
@@ -339,6 +345,25 @@ static int64_t stall_odd_rank(const struct stall *s)
 	return NOBODY;
 }
 
+/* Where all are idle: one whose agent's words have none of the signs of a wait
+ * for other ranks, if the words of others have them. NOBODY: there is none. */
+static int64_t stall_rank_without(const struct stall *s,
+				  const char *const *signs)
+{
+	int64_t found = NOBODY;
+	int is_waited_for = 0;
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		if (!stall_is_live(s, i) || stall_doing(s, i) != RANK_IDLE)
+			continue;
+		if (stall_has_words(s->ranks[i].at.words, signs))
+			is_waited_for = 1;
+		else if (found == NOBODY)
+			found = i;
+	}
+	return is_waited_for ? found : NOBODY;
+}
+
 /* The only rank that has not exited, or NOBODY. */
 static int64_t stall_last_rank(const struct stall *s)
 {
@@ -367,6 +392,9 @@ static uint64_t stall_still_ms(const struct wire_rank *r)
 static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 {
 	uint64_t least = UINT64_MAX;
+	/* launcher/python writes the first, launcher/watch the others */
+	static const char *const torch[] = {" (torch.distributed: ", NULL};
+	static const char *const peers[] = {" a socket", "(futex)", NULL};
 	uint32_t live = 0, idle = 0, stepping = 0;
 	int64_t slowest = NOBODY, odd;
 
@@ -389,7 +417,11 @@ static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 		return;
 	odd = stall_bereft_rank(s);
 	if (odd == NOBODY)
+		odd = stall_rank_without(s, torch);
+	if (odd == NOBODY)
 		odd = stall_odd_rank(s);
+	if (odd == NOBODY)
+		odd = stall_rank_without(s, peers);
 	if (stepping == live) {
 		stall_name(s, out, (uint32_t)slowest, least);
 		stall_describe_alone(s, "no rank reports a step; ", out);

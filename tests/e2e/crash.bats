@@ -71,6 +71,28 @@ compile_or_skip() {
 	has "$(first)" "\(SIGBUS\): $T/w_dies\.truncated was truncated to 7 bytes while it was mapped in die_of_truncation at w_dies\.c:[0-9]+\$"
 }
 
+@test "a child that crashed comes before its parent's words about it" {
+	unwinder_or_skip
+	cat >pool.py <<-'END'
+		import ctypes, os
+		child = os.fork()
+		if child == 0:
+		    ctypes.string_at(0)
+		os.waitpid(child, 0)
+		raise RuntimeError("DataLoader worker (pid(s) %d) exited unexpectedly" % child)
+	END
+	expect 1 ddprun python3 pool.py
+	has "$(first)" 'exited with code 1: its process [0-9]+ \(python3[^)]*\) was killed by signal 11 \(SIGSEGV\): null pointer .*\(pool\.py:4\), then RuntimeError: DataLoader worker \(pid\(s\) [0-9]+\) exited unexp'
+}
+
+@test "SIGSYS names the system call that a filter forbids, and its place" {
+	unwinder_or_skip
+	expect 159 ddprun w_dies seccomp
+	has "$(first)" '\(SIGSYS\): a seccomp filter forbids system call [0-9]+ in die_of_filter at w_dies\.c:[0-9]+$'
+	expect 159 ddprun --no-crash-stacks w_dies seccomp
+	has "$(first)" "\(SIGSYS\): a seccomp filter \(the container's, or the program's own\) forbids a system call\$"
+}
+
 @test "SIGXCPU and SIGXFSZ name the worker's own limit" {
 	unwinder_or_skip
 	expect 152 ddprun sh -c 'ulimit -c 0; ulimit -S -t 1; exec w_dies spin'

@@ -181,6 +181,40 @@ progress_after() {
 	finish job 143
 }
 
+@test "a rank that sleeps before its ddp_init is named, and a child that failed" {
+	cat >late.py <<-'END'
+		import multiprocessing, os
+		pipe, other = multiprocessing.Pipe()
+		child = os.fork()
+		if child == 0:
+		    os._exit(7)
+		pipe.recv()
+	END
+	start job ddprun --nproc-per-node 2 sh -c '[ $RANK = 1 ] || exec c_pause sleep 2; exec python3 late.py'
+	await job.err '^ddprun: no progress for [0-9.]+ s: rank 0 on [^ ]+ waits in ddp_init; rank 1 on [^ ]+, pid [0-9]+, has not arrived: it waits for a socket in late\.py:6 <module> \(its process [0-9]+ \(python3\) exited with code 7\)' 30
+	signal job KILL
+	finish job -
+}
+
+@test "where all are idle, a rank in no call of torch.distributed is named" {
+	local torch=lib/python3/site-packages/torch/distributed
+	mkdir -p $torch
+	printf 'import time\n\n\ndef all_reduce():\n    time.sleep(1000)\n' >$torch/stand_in.py
+	cat >idle.py <<-'END'
+		import os, sys, time
+		sys.path.insert(0, "lib/python3/site-packages")
+		from torch.distributed.stand_in import all_reduce
+		sum(i for i in range(20000000))
+		if os.environ["RANK"] == "1":
+		    time.sleep(1000)
+		all_reduce()
+	END
+	start job ddprun --nproc-per-node 2 python3 idle.py
+	await job.err '^ddprun: no progress for [0-9.]+ s: all ranks are idle; rank 1 on [^ ]+, pid [0-9]+, sleeps \(nanosleep\) in idle\.py:6 <module>$' 60
+	signal job KILL
+	finish job -
+}
+
 @test "a rank in the handler of its own fault is named, with the signal" {
 	local how
 	for how in fault again; do

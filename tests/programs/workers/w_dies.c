@@ -5,18 +5,23 @@
  * w_dies truncated: reads a mapped
  * file after it was truncated. w_dies heap: frees memory twice. w_dies thread:
  * calls abort in a thread. w_dies divide: divides by zero. w_dies spin:
- * computes for ever. w_dies child: a child writes to address 0; exits with 3.
+ * computes for ever. w_dies seccomp: calls sysinfo, which its filter forbids.
+ * w_dies child: a child writes to address 0; exits with 3.
  * w_dies caught: handles its own SIGSEGV and exits with 5. w_dies narrow:
  * aborts with an alternate stack that has little more room than one signal
  * needs. w_dies looks: exits with 0 if the signals of a crash have their
  * default action, and keep what it sets. */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,6 +137,22 @@ static int die_in_thread(void)
 	return pthread_join(thread, NULL) ? 3 : 4;
 }
 
+NOINLINE static int die_of_filter(void)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), /* its number */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sysinfo, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {4, f};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0)
+		return 3;
+	return (int)syscall(SYS_sysinfo, NULL);
+}
+
 NOINLINE static int die_of_division(void)
 {
 	volatile int zero = 0;
@@ -221,7 +242,7 @@ static const struct {
 	{"memory", die_of_memory}, {"shm", die_of_shm}, {"null", die_of_null},
 	{"truncated", die_of_truncation}, {"heap", die_of_heap},
 	{"thread", die_in_thread}, {"deep", die_in_deep_thread},
-	{"divide", die_of_division},
+	{"divide", die_of_division}, {"seccomp", die_of_filter},
 	{"spin", die_of_time}, {"child", fail_after_child},
 	{"caught", catch_fault}, {"narrow", die_on_narrow_stack},
 	{"looks", look_at_signals},

@@ -75,6 +75,15 @@ START_TEST(a_limit_comes_with_the_workers_own_value)
 }
 END_TEST
 
+START_TEST(a_system_call_that_seccomp_forbids_comes_with_its_number)
+{
+	struct crash_record r = {.signal = SIGSYS, .code = 1,
+				 .limit = 110};
+
+	check_meaning(r, "a seccomp filter forbids system call 110");
+}
+END_TEST
+
 START_TEST(a_bus_error_of_no_file_says_nothing_that_is_not_known)
 {
 	struct crash_record r = {.signal = SIGBUS, .code = BUS_ADRERR,
@@ -166,6 +175,8 @@ int main(void)
 {
 	TCase *c = tcase_create("crash_report");
 
+	tcase_add_test(
+		c, a_system_call_that_seccomp_forbids_comes_with_its_number);
 	tcase_add_test(c, a_segmentation_fault_is_explained_by_its_address);
 	tcase_add_test(c, a_signal_that_was_sent_is_no_fault);
 	tcase_add_test(c, a_limit_comes_with_the_workers_own_value);

@@ -140,6 +140,12 @@ START_TEST(an_abort_is_explained_by_what_came_before_it)
 		 "cuDNN error: 1"},
 		{0, SIGABRT, "terminate called without an active exception\n",
 		 "terminate called without an active exception"},
+		{0, SIGABRT, "pure virtual method called\n"
+			     "terminate called without an active exception\n",
+		 "pure virtual method called"},
+		{0, SIGABRT, "OMP: Error #15: Initializing libiomp5.so.\n"
+			     "OMP: Hint This means that copies are linked.\n",
+		 "OMP: Error #15: Initializing libiomp5.so."},
 		{0, SIGABRT, "free(): invalid pointer\n",
 		 "free(): invalid pointer"},
 		{0, SIGABRT, "F1124 10:00:00.1 7 net.cc:62] Check failed: a == "
@@ -186,6 +192,91 @@ START_TEST(other_languages_and_sanitizers)
 		 "thread 'main' panicked at src/main.rs:2:5: boom"},
 		{1, 0, "ERROR: LoadError: no method\nStacktrace:\n [1] top\n",
 		 "ERROR: LoadError: no method"},
+		{1, 0, "Error in solve.default(m) : \n  singular: U[2,2] = 0\n"
+		       "Calls: fit -> solve\nExecution halted\n",
+		 "Error in solve.default(m) : singular: U[2,2] = 0"},
+		{134, 0, "Unhandled exception. System.Exception: no\n"
+			 "   at Program.Main()\n",
+		 "Unhandled exception. System.Exception: no"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(what_precedes_a_backtrace_is_the_sentence)
+{
+	static const struct ending list[] = {
+		{2, 0, "At line 6 of file /w/x.f90 (unit = 10)\n"
+		       "Fortran runtime error: Index '5' above 3\n\n"
+		       "Error termination. Backtrace:\n"
+		       "#0  0x7f12 in ???\n#1  0x401 in x\n"
+		       "\tat /w/x.f90:6\n",
+		 "Fortran runtime error: Index '5' above 3 (x.f90:6)"},
+		{2, 0, "Fortran runtime error: End of file\n",
+		 "Fortran runtime error: End of file"},
+		{1, 0, "ERROR STOP residual is too large\n\n"
+		       "Error termination. Backtrace:\n#0  0x7f12 in ???\n",
+		 "ERROR STOP residual is too large"},
+		{0, SIGABRT,
+		 "[h2:812  :0:812] ib_mlx5_log.c:177  Transport retry count "
+		 "exceeded\n"
+		 "[h2:812  :0:812] ib_mlx5_log.c:177  RC QP 0x28c: SEND\n"
+		 "==== backtrace (tid:    812) ====\n"
+		 " 0  /lib/libucs.so.0(ucs_handle_error+0x2e4) [0x7f1c]\n"
+		 " 1  /lib/libucs.so.0(ucs_fatal+0xb8) [0x7f1d]\n"
+		 "=================================\n",
+		 "[h2:812  :0:812] ib_mlx5_log.c:177  Transport retry count "
+		 "exceeded"},
+		{2, 0, "Can't locate Foo/Bar.pm in @INC\n"
+		       "BEGIN failed--compilation aborted at x line 1.\n",
+		 "Can't locate Foo/Bar.pm in @INC"},
+		{1, 0, "lua: x.lua:1: bad step\nstack traceback:\n"
+		       "\t[C]: in function 'error'\n",
+		 "[C]: in function 'error'"},
+		{1, 0, "loss is nan at\n    at step 17\n", "loss is nan at"},
+		{1, 0, "==========\n", "=========="},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+#define GROUP                                                                 \
+	"  + Exception Group Traceback (most recent call last):\n"            \
+	"  |   File \"/w/train.py\", line 25, in <module>\n"                  \
+	"  |     asyncio.run(all())\n"                                        \
+	"  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-excep"    \
+	"tion)\n"                                                             \
+	"  +-+---------------- 1 ----------------\n"
+
+START_TEST(an_exception_of_a_group_is_the_cause)
+{
+	static const char one[] =
+		"    | Traceback (most recent call last):\n"
+		"    |   File \"/w/load.py\", line 3, in load\n"
+		"    |     raise ValueError(\"bad shard 7\")\n"
+		"    | ValueError: bad shard 7\n"
+		"    +------------------------------------\n";
+	char all[sizeof(GROUP) + sizeof(one)];
+	/* without the head, if the tail is too short for it */
+	const struct ending list[] = {
+		{1, 0, all, "ValueError: bad shard 7 (load.py:3)"},
+		{1, 0, one, "ValueError: bad shard 7 (load.py:3)"},
+		{1, 0, "  | a table\n  +-----+\n  | 7\n", "| 7"},
+	};
+
+	snprintf(all, sizeof(all), "%s%s", GROUP, one);
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(python_that_was_interrupted_says_where)
+{
+	static const struct ending list[] = {
+		{0, SIGINT, TRACEBACK "KeyboardInterrupt\n",
+		 "KeyboardInterrupt (train.py:25)"},
+		{0, SIGINT, "step 7 loss 0.3\n", ""},
 	};
 
 	CHECK_ENDINGS(list);
@@ -263,6 +354,9 @@ int main(void)
 		c, a_loaders_child_that_was_killed_is_named_with_its_signal);
 	tcase_add_test(c, an_abort_is_explained_by_what_came_before_it);
 	tcase_add_test(c, other_languages_and_sanitizers);
+	tcase_add_test(c, what_precedes_a_backtrace_is_the_sentence);
+	tcase_add_test(c, an_exception_of_a_group_is_the_cause);
+	tcase_add_test(c, python_that_was_interrupted_says_where);
 	tcase_add_test(c, a_line_of_a_log_explains_no_crash);
 	tcase_add_test(c, an_exit_is_explained_by_the_last_line);
 	tcase_add_test(c, a_worker_that_waits_may_have_said_an_error_last);

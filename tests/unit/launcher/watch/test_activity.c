@@ -59,6 +59,30 @@ START_TEST(a_worker_that_does_nothing_is_idle)
 }
 END_TEST
 
+START_TEST(a_worker_that_falls_asleep_is_idle_from_then_on)
+{
+	ticks(20, 0, 8192, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_WORKS);
+	ck_assert_uint_eq(quiet_s(), 0);
+	ticks(10, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_IDLE);
+	ck_assert_uint_eq(quiet_s(), 10);
+	ck_assert_uint_eq((now.ns - a.since_ns) / TICK, 10);
+}
+END_TEST
+
+START_TEST(a_worker_that_has_only_started_and_sleeps_says_so)
+{
+	now.cpu_ms = 100;
+	activity_init(&a, TICK, now.ns);
+	activity_add(&a, &now);
+	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "hrtimer_nanosleep");
+	ticks(20, 0, 10, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STARTS);
+	ck_assert_str_eq(a.words, "sleeps (nanosleep)");
+}
+END_TEST
+
 START_TEST(a_handler_of_a_fault_counts_as_stopped)
 {
 	now.handles = SIGSEGV; /* it waits there */
@@ -158,6 +182,29 @@ static void child_of_ended(void)
 	child_has_children(SIGTERM);
 }
 
+static void child_of_failed(void)
+{
+	siginfo_t dead;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(7);
+	waitid(P_PID, (id_t)pid, &dead, WEXITED | WNOWAIT);
+	raise(SIGSTOP);
+}
+
+START_TEST(a_child_that_exited_with_an_error_and_is_not_reaped_is_seen)
+{
+	struct activity_sample s;
+
+	sample_child(child_of_failed, &s);
+	ck_assert_int_gt(s.failed_pid, 0);
+	ck_assert_int_eq(s.failed_code, 7);
+	ck_assert_str_eq(s.failed_name, "test_activity");
+	ck_assert_int_eq(s.dead_pid, 0);
+}
+END_TEST
+
 START_TEST(a_killed_child_that_is_not_reaped_is_seen)
 {
 	struct activity_sample s;
@@ -230,7 +277,7 @@ START_TEST(a_worker_that_has_done_nothing_yet_only_starts)
 	activity_add(&a, &now);
 	ticks(60, 0, 0, 0, 0);
 	ck_assert_int_eq(a.doing, RANK_STARTS);
-	ck_assert_str_eq(a.words, "starts");
+	ck_assert_str_eq(a.words, "sleeps");
 }
 END_TEST
 
@@ -481,6 +528,10 @@ int main(void)
 	tcase_add_test(c, a_signal_that_stops_it_says_more_than_its_handler);
 	tcase_add_test(c, a_process_in_the_handler_of_a_fault_is_seen_there);
 	tcase_add_test(c, a_killed_child_that_is_not_reaped_is_seen);
+	tcase_add_test(
+		c, a_child_that_exited_with_an_error_and_is_not_reaped_is_seen);
+	tcase_add_test(c, a_worker_that_falls_asleep_is_idle_from_then_on);
+	tcase_add_test(c, a_worker_that_has_only_started_and_sleeps_says_so);
 	tcase_add_test(c,
 		       what_it_waits_for_has_words_or_the_kernels_name);
 	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);

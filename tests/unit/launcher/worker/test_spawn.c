@@ -2,6 +2,7 @@
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -93,6 +94,35 @@ START_TEST(a_process_that_the_kernel_refuses_is_an_error)
 }
 END_TEST
 
+static void check_script(const char *text, const char *advice)
+{
+	char path[] = "/tmp/test_spawn.XXXXXX";
+	char *const none[] = {NULL};
+	const struct spawn s = {.path = path, .argv = none, .envp = none,
+				.in = 0, .out = 1, .err = 2, .keep = {-1, -1}};
+	struct err e = ERR_INIT;
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), strlen(text));
+	ck_assert_int_eq(fchmod(fd, 0700), 0);
+	close(fd);
+	ck_assert_int_eq(spawn_process(&s, &e), -ENOENT);
+	unlink(path);
+	ck_assert_msg(strstr(e.text, advice) != NULL, "%s", e.text);
+}
+
+START_TEST(a_missing_interpreter_of_a_script_is_named)
+{
+	check_script("#!/usr/bin/pyton3 -u\nprint(1)\n",
+		     "; its interpreter '/usr/bin/pyton3' (#! line) is "
+		     "missing");
+	check_script("#! /bin/sh\r\necho\r\n",
+		     "; its first line ends with a carriage return (Windows "
+		     "line ends): convert it");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("spawn");
@@ -101,5 +131,7 @@ int main(void)
 	tcase_add_test(c, no_descriptor_for_dev_null_is_named_as_such);
 	tcase_add_test(c,
 		       a_process_that_the_kernel_refuses_is_an_error);
+	tcase_add_test(c,
+		       a_missing_interpreter_of_a_script_is_named);
 	return run_case(c);
 }

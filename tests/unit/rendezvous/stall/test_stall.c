@@ -237,6 +237,58 @@ START_TEST(the_line_says_that_all_ranks_are_idle)
 }
 END_TEST
 
+static void all_idle(const char *const *words, uint32_t n)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		struct wire_rank r = rank_at(i, RANK_IDLE, 31000,
+					     words[i < n ? i : 0]);
+
+		ck_assert_int_eq(stall_set(&s, &r), 0);
+		if (i >= n)
+			stall_set_ended(&s, i);
+	}
+	check();
+	ck_assert(news.is_stalled);
+}
+
+START_TEST(of_two_idle_ranks_the_one_that_waits_for_no_rank_is_named)
+{
+	static const char *const sleeps[] = {
+		"waits for a lock or another thread (futex) in w.py:9 f()",
+		"sleeps (nanosleep) in w.py:5 g()",
+	};
+	static const char *const loads[] = {
+		"waits for a socket or a file (poll) in w.py:5 g()",
+		"waits for a lock or another thread (futex) in w.py:9 f() "
+		"(torch.distributed: all_reduce)",
+	};
+
+	all_idle(sleeps, 2);
+	ck_assert_uint_eq(news.rank, 1);
+	all_idle(loads, 2);
+	ck_assert_uint_eq(news.rank, 0);
+}
+END_TEST
+
+START_TEST(a_rank_that_sleeps_before_its_first_call_is_named)
+{
+	struct wire_rank r = rank_at(3, RANK_STARTS, 29000,
+				     "sleeps (nanosleep)");
+
+	for (uint32_t i = 0; i < 3; i++)
+		calls(i, 0, 30000);
+	ck_assert_int_eq(stall_set(&s, &r), 0);
+	check();
+	ck_assert(!news.show); /* it did something 29 s ago */
+	r.quiet_ms = 30000;
+	ck_assert_int_eq(stall_set(&s, &r), 0);
+	check();
+	ck_assert(news.show);
+	ck_assert_uint_eq(news.rank, 3);
+	ck_assert(strncmp(news.text, "no progress for 30 s: ", 22) == 0);
+}
+END_TEST
+
 START_TEST(the_time_before_they_were_idle_does_not_count)
 {
 	for (uint32_t i = 0; i < 4; i++) {
@@ -437,6 +489,10 @@ int main(void)
 	tcase_add_test(c, days_of_a_healthy_job_with_uneven_steps_give_no_line);
 	tcase_add_test(c, ranks_that_never_communicate_give_no_line);
 	tcase_add_test(c, the_line_says_that_all_ranks_are_idle);
+	tcase_add_test(
+		c,
+		of_two_idle_ranks_the_one_that_waits_for_no_rank_is_named);
+	tcase_add_test(c, a_rank_that_sleeps_before_its_first_call_is_named);
 	tcase_add_test(c, the_time_before_they_were_idle_does_not_count);
 	tcase_add_test(c,
 		       a_chain_of_waits_ends_at_the_rank_that_waits_for_nobody);

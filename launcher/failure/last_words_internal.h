@@ -1,0 +1,32 @@
+/* last_words_internal.h: shared by last_words.c (Python, and which sentence
+ * counts) and last_words_marks.c (other languages and libraries). */
+#ifndef LAUNCHER_LAST_WORDS_INTERNAL_H
+#define LAUNCHER_LAST_WORDS_INTERNAL_H
+
+#include "launcher/failure/last_words.h"
+
+enum { LINES_MAX = 256 }; /* a traceback through many libraries */
+
+struct last_words_lines {
+	struct slice line[LINES_MAX]; /* none is empty */
+	int n;
+};
+
+/* last_words.c */
+int last_words_begins(struct slice s, const char *with);
+int last_words_has(struct slice s, const char *part);
+struct slice last_words_skip(struct slice s, size_t n);
+int last_words_is_indented(struct slice s);
+/* Appends at most LAST_WORDS_MAX bytes of s. */
+void last_words_put_cut(struct buf *out, struct slice s);
+
+/* last_words_marks.c */
+/* Appends the sentence of line i, with its neighbours if they are part of it.
+ * 0: only a program that goes on prints such a line. */
+int last_words_put_mark(struct buf *out, const struct last_words_lines *ls,
+			int i);
+/* The last line that is not part of a backtrace; if all are, the last. ls has
+ * at least one line. */
+struct slice last_words_line(const struct last_words_lines *ls);
+
+#endif

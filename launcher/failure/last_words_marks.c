@@ -1,0 +1,218 @@
+/* last_words_marks.c: what C, C++, Fortran, R, Go, Rust, Julia, Java, libraries
+ * and sanitizers print before a process ends, and the backtraces after that. */
+#include <ctype.h>
+#include <string.h>
+
+#include "launcher/failure/last_words_internal.h"
+
+/* "prog: w.c:62: main: Assertion `x' failed.": without "prog: ". */
+static int last_words_put_assertion(struct buf *out, struct slice s)
+{
+	const char *colon;
+
+	if (!last_words_has(s, ": Assertion `") &&
+	    !last_words_has(s, ": Assertion '"))
+		return 0;
+	colon = memmem(s.data, s.len, ": ", 2);
+	last_words_put_cut(
+		out, last_words_skip(s, (size_t)(colon + 2 - s.data)));
+	return 1;
+}
+
+/* "terminate called after throwing an instance of 'X'", "  what():  TEXT"; or,
+ * after a line that says why, "terminate called without an active exception".
+ */
+static int last_words_put_terminate(struct buf *out, struct slice last,
+				    struct slice s, struct slice next)
+{
+	static const char thrown[] =
+		"terminate called after throwing an instance of ";
+	static const char what[] = "  what():  ";
+	static const char called[] = "pure virtual method called";
+
+	if (!last_words_begins(s, "terminate called "))
+		return 0;
+	if (last_words_begins(last, called)) {
+		last_words_put_cut(out, last);
+		return 1;
+	}
+	if (!last_words_begins(s, thrown) || !last_words_begins(next, what)) {
+		last_words_put_cut(out, s);
+		return 1;
+	}
+	s = last_words_skip(s, strlen(thrown));
+	buf_printf(out, "terminate called after throwing %.*s: ", SLICE_FMT(s));
+	last_words_put_cut(out, last_words_skip(next, strlen(what)));
+	return 1;
+}
+
+/* Rust's message is in the next line from 1.73 on. */
+static int last_words_put_panic(struct buf *out, struct slice s,
+				struct slice next)
+{
+	if (!last_words_begins(s, "thread '") ||
+	    !last_words_has(s, " panicked at "))
+		return 0;
+	last_words_put_cut(out, s);
+	if (s.data[s.len - 1] == ':' && next.len) {
+		buf_printf(out, " ");
+		last_words_put_cut(out, next);
+	}
+	return 1;
+}
+
+/* A line that only a program that ends prints. */
+static int last_words_is_mark(struct slice s)
+{
+	static const char *const begins[] = {
+		"panic: ", "fatal error: ", "Fatal error: ",
+		"Exception in thread ", "Unhandled exception. ",
+		"ERROR: LoadError: ", "ERROR STOP", "Fortran runtime error: ",
+		"OMP: Error #", "*** stack smashing detected ***",
+		"free(): ", "malloc(): ", "realloc(): ", "munmap_chunk(): ",
+		"double free or corruption", "corrupted size vs. ",
+		"corrupted double-linked list",
+	};
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+		if (last_words_begins(s, begins[i]))
+			return 1;
+	return last_words_has(s, "Check failed: ");
+}
+
+/* "At line 6 of file /w/x.f90", "Fortran runtime error: TEXT" */
+static int last_words_put_fortran(struct buf *out, struct slice before,
+				  struct slice s)
+{
+	static const char at_line[] = "At line ", of_file[] = " of file ";
+	const char *file = memmem(before.data, before.len, of_file,
+				  strlen(of_file)), *slash;
+	struct slice line, path;
+
+	if (!last_words_begins(s, "Fortran runtime error: "))
+		return 0;
+	last_words_put_cut(out, s);
+	if (!last_words_begins(before, at_line) || !file)
+		return 1;
+	line = last_words_skip(before, strlen(at_line));
+	line.len = (size_t)(file - line.data);
+	path = last_words_skip(before, (size_t)(file - before.data) +
+					       strlen(of_file));
+	slash = memrchr(path.data, '/', path.len);
+	if (slash)
+		path = last_words_skip(path,
+				       (size_t)(slash + 1 - path.data));
+	for (size_t i = 0; i < path.len; i++)
+		if (path.data[i] == ' ')
+			path.len = i;
+	buf_printf(out, " (%.*s:%.*s)", SLICE_FMT(path), SLICE_FMT(line));
+	return 1;
+}
+
+/* R: "Error in f(x) : ", "  TEXT"; or "Error: TEXT" */
+static int last_words_put_r(struct buf *out, struct slice s, struct slice next)
+{
+	if (!last_words_begins(s, "Error in ") ||
+	    !memmem(s.data, s.len, ") :", 3))
+		return 0;
+	last_words_put_cut(out, s);
+	if (s.data[s.len - 1] != ':' || !next.len)
+		return 1;
+	while (last_words_is_indented(next))
+		next = last_words_skip(next, 1);
+	buf_printf(out, " ");
+	last_words_put_cut(out, next);
+	return 1;
+}
+
+/* ---- backtraces that follow the words ---- */
+
+/* "#1  0x7f12 in main", " 0  /lib/libucs.so.0(...)", "    @  0x7f12 main",
+ * "        at /w/x.f90:6" */
+static int last_words_is_frame(struct slice s)
+{
+	int is_indented = last_words_is_indented(s);
+	size_t n = 0;
+
+	if (s.len > 1 && s.data[0] == '#')
+		return isdigit((unsigned char)s.data[1]);
+	while (n < s.len && isspace((unsigned char)s.data[n]))
+		n++;
+	s = last_words_skip(s, n);
+	if (!is_indented || !s.len)
+		return 0;
+	if (last_words_begins(s, "at ") || last_words_begins(s, "from ") ||
+	    last_words_begins(s, "@ ") || last_words_begins(s, "[<") ||
+	    last_words_begins(s, "0x"))
+		return 1;
+	for (n = 0; n < s.len && isdigit((unsigned char)s.data[n]); n++)
+		;
+	return n > 0 && n + 1 < s.len && s.data[n] == ' ';
+}
+
+/* "==== backtrace (tid: 812) ====", "stack traceback:", "======" */
+static int last_words_is_heading(struct slice s)
+{
+	static const char *const words[] = {
+		"backtrace", "Backtrace", "tack trace", "ompilation aborted",
+		"Execution halted",
+	};
+	size_t letters = 0;
+
+	for (size_t i = 0; i < s.len; i++)
+		letters += isalnum((unsigned char)s.data[i]) ||
+			   (unsigned char)s.data[i] >= 0x80;
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (last_words_has(s, words[i]))
+			return 1;
+	return letters == 0;
+}
+
+struct slice last_words_line(const struct last_words_lines *ls)
+{
+	static const char ucx[] = "==== backtrace ";
+	int i = ls->n - 1, is_ucx;
+
+	while (i > 0 && (last_words_is_frame(ls->line[i]) ||
+			 last_words_is_heading(ls->line[i])))
+		i--;
+	is_ucx = i + 1 < ls->n && last_words_begins(ls->line[i + 1], ucx);
+	/* the first of its lines has the error, the others what it was doing */
+	while (is_ucx && i > 0 && ls->line[i].data[0] == '[' &&
+	       ls->line[i - 1].data[0] == '[')
+		i--;
+	return last_words_is_frame(ls->line[i]) ||
+			       last_words_is_heading(ls->line[i])
+		       ? ls->line[ls->n - 1]
+		       : ls->line[i];
+}
+
+static int last_words_put_summary(struct buf *out, struct slice s)
+{
+	static const char summary[] = "SUMMARY: ";
+
+	if (!last_words_begins(s, summary) || !last_words_has(s, "Sanitizer: "))
+		return 0;
+	last_words_put_cut(out, last_words_skip(s, strlen(summary)));
+	return 1;
+}
+
+int last_words_put_mark(struct buf *out, const struct last_words_lines *ls,
+			int i)
+{
+	const struct slice none = SLICE_STR("");
+	struct slice s = ls->line[i];
+	struct slice before = i > 0 ? ls->line[i - 1] : none;
+	struct slice next = i + 1 < ls->n ? ls->line[i + 1] : none;
+
+	if (last_words_put_summary(out, s) ||
+	    last_words_put_assertion(out, s) ||
+	    last_words_put_terminate(out, before, s, next) ||
+	    last_words_put_panic(out, s, next) ||
+	    last_words_put_fortran(out, before, s) ||
+	    last_words_put_r(out, s, next))
+		return 1;
+	if (last_words_is_mark(s))
+		last_words_put_cut(out, s);
+	return last_words_is_mark(s);
+}
