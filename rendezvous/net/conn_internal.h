@@ -8,6 +8,9 @@
 enum {
 	CONN_RESERVE = 4096,
 	CONN_RESERVE_MAX = 1 << 20, /* larger output is written at once */
+	/* the buffer for records, which all connections share, stays as large:
+	 * a job's nodes get large replies one after the other */
+	CONN_SEALED_MAX = 4 << 20,
 };
 
 /* conn_write.c: writes the output, as much as the kernel takes. */

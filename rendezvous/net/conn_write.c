@@ -122,7 +122,7 @@ static void conn_write_sealed(struct conn *c, struct buf *sealed)
 	else
 		conn_write_all(c, sealed);
 	buf_reset(sealed);
-	if (sealed->cap > CONN_RESERVE_MAX)
+	if (sealed->cap > CONN_SEALED_MAX)
 		buf_release(sealed);
 }
 
