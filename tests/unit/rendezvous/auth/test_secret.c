@@ -19,30 +19,19 @@
 #include "rendezvous/auth/auth.h"
 #include "rendezvous/auth/credential.h"
 #include "rendezvous/auth/secret.h"
+#include "tests/unit/rendezvous/auth/secret_home.h"
 #include "tests/unit/run_case.h"
 
-static char home[] = "/tmp/test_secret.XXXXXX", path[64];
-static struct err e;
+static char path[64];
 
 static void begin(void)
 {
-	snprintf(home, sizeof(home), "/tmp/test_secret.XXXXXX");
-	ck_assert_ptr_ne(mkdtemp(home), NULL);
+	secret_home_begin();
 	snprintf(path, sizeof(path), "%s/ddprun/key", home);
-	setenv("XDG_CONFIG_HOME", home, 1);
 	unsetenv("DDP_TOKEN");
 	unsetenv("DDP_AUTH");
 	unsetenv("SLURM_JOB_ID");
 	setenv("DDP_MUNGE_SOCKET", "", 1);
-	e = (struct err)ERR_INIT;
-}
-
-static void end(void)
-{
-	char command[100];
-
-	snprintf(command, sizeof(command), "rm -rf %s", home);
-	ck_assert_int_eq(system(command), 0);
 }
 
 static mode_t mode_of(const char *file)
@@ -51,22 +40,6 @@ static mode_t mode_of(const char *file)
 
 	ck_assert_int_eq(stat(file, &st), 0);
 	return st.st_mode & 07777;
-}
-
-static void write_file(const char *file, const char *text, mode_t mode)
-{
-	FILE *f = fopen(file, "w");
-
-	ck_assert_ptr_ne(f, NULL);
-	fputs(text, f);
-	fclose(f);
-	ck_assert_int_eq(chmod(file, mode), 0);
-}
-
-static void says(const char *part)
-{
-	ck_assert_msg(strstr(e.text, part) != NULL, "'%s' has no '%s'", e.text,
-		      part);
 }
 
 START_TEST(the_key_file_is_made_once_for_its_owner_alone)
@@ -443,7 +416,7 @@ int main(void)
 {
 	TCase *tc = tcase_create("secret");
 
-	tcase_add_checked_fixture(tc, begin, end);
+	tcase_add_checked_fixture(tc, begin, secret_home_end);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, the_key_file_is_made_once_for_its_owner_alone);
 	tcase_add_test(tc, all_that_race_for_the_first_key_have_the_same);

@@ -12,43 +12,8 @@
 
 #include "rendezvous/auth/secret.h"
 #include "tests/unit/refuse.h"
+#include "tests/unit/rendezvous/auth/secret_home.h"
 #include "tests/unit/run_case.h"
-
-static char home[] = "/tmp/test_place.XXXXXX";
-static struct err e;
-
-static void begin(void)
-{
-	snprintf(home, sizeof(home), "/tmp/test_place.XXXXXX");
-	ck_assert_ptr_ne(mkdtemp(home), NULL);
-	setenv("XDG_CONFIG_HOME", home, 1);
-	umask(022);
-	e = (struct err)ERR_INIT;
-}
-
-static void end(void)
-{
-	char command[100];
-
-	snprintf(command, sizeof(command), "rm -rf %s", home);
-	ck_assert_int_eq(system(command), 0);
-}
-
-static void write_file(const char *file, const char *text, mode_t mode)
-{
-	FILE *f = fopen(file, "w");
-
-	ck_assert_ptr_ne(f, NULL);
-	fputs(text, f);
-	fclose(f);
-	ck_assert_int_eq(chmod(file, mode), 0);
-}
-
-static void says(const char *part)
-{
-	ck_assert_msg(strstr(e.text, part) != NULL, "'%s' has no '%s'", e.text,
-		      part);
-}
 
 static char *path_in(const char *folder, const char *name)
 {
@@ -242,7 +207,7 @@ int main(void)
 {
 	TCase *tc = tcase_create("secret_place");
 
-	tcase_add_checked_fixture(tc, begin, end);
+	tcase_add_checked_fixture(tc, secret_home_begin, secret_home_end);
 	tcase_add_test(tc,
 		       a_token_in_a_folder_that_others_can_write_to_is_refused);
 	tcase_add_test(tc,

@@ -1,26 +1,8 @@
 /* test_kernels.c: the CUDA twin's kernels for losses, arenas and input, run on
  * the host, against the CPU twin and the formulas. */
-#include "tests/unit/trainers/cuda/kernels.h"
+#include "tests/unit/run_case.h"
+#include "tests/unit/trainers/cuda/cpu_twin.h"
 #include "trainers/data/augment.h"
-#include "trainers/ops/cpu.h"
-
-static struct device *cpu;
-static struct kernel_state state;
-
-static void open_cpu(void)
-{
-	struct device_options o = {.threads = 1, .core = -1};
-	struct err e = ERR_INIT;
-
-	ck_assert_msg(ops_cpu.open(&o, &cpu, &e) == 0, "%s", e.text);
-	srand(7);
-	memset(&state, 0, sizeof(state));
-}
-
-static void close_cpu(void)
-{
-	ops_cpu.close(cpu);
-}
 
 /* ---- Layouts ---- */
 
@@ -401,13 +383,10 @@ START_TEST(loads_samples_in_the_given_order)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
-	Suite *s = suite_create("kernels");
-	TCase *t = tcase_create("all");
+	TCase *t = cpu_twin_case();
 
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, open_cpu, close_cpu);
 	tcase_add_loop_test(t, transposed_tensors_match_the_hosts, 0, 12);
 	tcase_add_test(t, bf16_is_the_nearest);
 	tcase_add_loop_test(t, fp16_is_the_cpus, 0, 4);
@@ -417,17 +396,5 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, arithmetic, 0, 3);
 	tcase_add_loop_test(t, finds_values_that_are_not_numbers, 0, 6);
 	tcase_add_loop_test(t, loads_samples_in_the_given_order, 0, 6);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-int main(void)
-{
-	SRunner *r = srunner_create(suite());
-	int failed;
-
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -1,5 +1,6 @@
 /* test_kernels_norm.c: the CUDA kernels of batch normalisation and pooling, run
  * on the host, against the formulas. */
+#include "tests/unit/run_case.h"
 #include "tests/unit/trainers/cuda/kernels.h"
 
 static const double epsilon = 1e-5;
@@ -486,12 +487,7 @@ static Suite *suite(int reversed)
 
 int main(void)
 {
-	SRunner *r = srunner_create(suite(0));
-	int failed;
+	int failed = run_suite(suite(0));
 
-	srunner_add_suite(r, suite(1));
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return failed + run_suite(suite(1));
 }

@@ -1,24 +1,7 @@
 /* test_kernels_update.c: the CUDA twin's updates, with and without a loss
  * scaler, run on the host, against the CPU twin. */
-#include "tests/unit/trainers/cuda/kernels.h"
-
-static struct device *cpu;
-static struct kernel_state state;
-
-static void open_cpu(void)
-{
-	struct device_options o = {.threads = 1, .core = -1};
-	struct err e = ERR_INIT;
-
-	ck_assert_msg(ops_cpu.open(&o, &cpu, &e) == 0, "%s", e.text);
-	srand(7);
-	memset(&state, 0, sizeof(state));
-}
-
-static void close_cpu(void)
-{
-	ops_cpu.close(cpu);
-}
+#include "tests/unit/run_case.h"
+#include "tests/unit/trainers/cuda/cpu_twin.h"
 
 enum { ARENA = 4099 }; /* no multiple of any vector's size */
 
@@ -64,6 +47,26 @@ static struct kernel_update kernel_of(const struct update *u,
 		.moment = {a->m, a->v}, .scaler = u->scaler};
 }
 
+/* The update of a kernel on one set of arenas, the CPU twin's on the other. */
+static void update_both(const struct step_args *n,
+			const struct kernel_update *k, const struct update *u)
+{
+	kernel_set_step(NULL, &state, n->step, 0, n->lr);
+	kernel_update(NULL, &state, k);
+	ops_cpu.set_step(cpu, n);
+	ops_cpu.update(cpu, u);
+}
+
+static void check_same(const struct arenas *a, const struct arenas *b)
+{
+	for (int i = 0; i < ARENA; i++) {
+		near((double)a->param[i], (double)b->param[i], 0,
+		     "a parameter");
+		near((double)a->m[i], (double)b->m[i], 0, "a moment");
+		near((double)a->v[i], (double)b->v[i], 0, "the other moment");
+	}
+}
+
 START_TEST(updates_match_the_cpus)
 {
 	static const struct optimizer optimizers[] = {
@@ -84,17 +87,9 @@ START_TEST(updates_match_the_cpus)
 
 	k.type = _i & 1 ? KERNEL_F16 : KERNEL_BF16;
 	k.narrow = narrow;
-	for (n.step = 1; n.step <= 3; n.step++) {
-		kernel_set_step(NULL, &state, n.step, 0, n.lr);
-		kernel_update(NULL, &state, &k);
-		ops_cpu.set_step(cpu, &n);
-		ops_cpu.update(cpu, &u);
-	}
-	for (int i = 0; i < ARENA; i++) {
-		near((double)a.param[i], (double)b.param[i], 0, "a parameter");
-		near((double)a.m[i], (double)b.m[i], 0, "a moment");
-		near((double)a.v[i], (double)b.v[i], 0, "the other moment");
-	}
+	for (n.step = 1; n.step <= 3; n.step++)
+		update_both(&n, &k, &u);
+	check_same(&a, &b);
 	kernel_narrow(NULL, k.type, ARENA, a.param, want);
 	ck_assert_mem_eq(narrow, want, ARENA * 2);
 	free(narrow);
@@ -154,10 +149,7 @@ START_TEST(updates_with_a_scaler_match_the_cpus)
 		if (at >= 0)
 			a.grad[at] = b.grad[at] = n.step & 1 ? NAN : -INFINITY;
 		loss = at == -2 ? NAN : 1;
-		kernel_set_step(NULL, &state, n.step, 0, n.lr);
-		kernel_update(NULL, &state, &k);
-		ops_cpu.set_step(cpu, &n);
-		ops_cpu.update(cpu, &u);
+		update_both(&n, &k, &u);
 		if (at >= 0)
 			a.grad[at] = b.grad[at] = was;
 		ck_assert_mem_eq(&s[0], &s[1], sizeof(s[0]));
@@ -166,11 +158,7 @@ START_TEST(updates_with_a_scaler_match_the_cpus)
 	ck_assert_uint_eq(state.halted, 8); /* 16 / 2^5 at step 8 */
 	ck_assert(s[0].scale == .5f);
 	ck_assert_uint_eq(s[0].last_at, 1);
-	for (int i = 0; i < ARENA; i++) {
-		near((double)a.param[i], (double)b.param[i], 0, "a parameter");
-		near((double)a.m[i], (double)b.m[i], 0, "a moment");
-		near((double)a.v[i], (double)b.v[i], 0, "the other moment");
-	}
+	check_same(&a, &b);
 	arenas_free(&a);
 	arenas_free(&b);
 }
@@ -197,28 +185,13 @@ START_TEST(a_scaled_update_is_the_unscaled_one)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
-	Suite *s = suite_create("kernels_update");
-	TCase *t = tcase_create("all");
+	TCase *t = cpu_twin_case();
 
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, open_cpu, close_cpu);
 	tcase_add_loop_test(t, updates_match_the_cpus, 0, 4);
 	tcase_add_test(t, no_update_follows_a_loss_that_is_not_a_number);
 	tcase_add_loop_test(t, updates_with_a_scaler_match_the_cpus, 0, 2);
 	tcase_add_test(t, a_scaled_update_is_the_unscaled_one);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-int main(void)
-{
-	SRunner *r = srunner_create(suite());
-	int failed;
-
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }
