@@ -396,22 +396,37 @@ server_of() { # PID of a ddprun
 	lacks "$err" 'last call'
 }
 
-# Their programs live until they have been looked at: the file go is made once `status` has
-# them. The line of an earlier run is in the file.
+# A report of what NPROC ranks do arrives, made after this call.
+reported() { # NPROC ARGUMENT...: of `ddprun status`
+	local before now
+	before=$(ddprun status --json "${@:2}" 2>/dev/null) || before=
+	until now=$(ddprun status --json "${@:2}" 2>/dev/null) && [ "$now" != "$before" ] &&
+		[ "$(grep -c '"does":' <<<"$now")" = "$1" ]; do
+		kill -0 "${pid[a]}"
+	done
+}
+
+# Their programs live until they have been looked at. The line of an earlier run is in
+# the file.
 redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
-	local at
+	local at r
 	at=127.0.0.1:$(w_port free)
 	export DDP_TEST_WATCH_MS=300
 	echo 'OldError: of an earlier run' >own.err
 	touch -d '1 hour ago' own.err
-	start a ddprun --nproc-per-node "$1" --rdzv-id own --rdzv-endpoint "$at" sh -c '
-		exec 2>>own.err; until [ -e go ]; do sleep 0.05; done
-		'"$2"
-	until [ "$(ddprun status --json --job own --rdzv-endpoint "$at" 2>/dev/null |
-		grep -c '"does":')" = "$1" ]; do
-		kill -0 "${pid[a]}"
+	for ((r = 0; r < $1; r++)); do
+		mkfifo go.$r
 	done
-	: >go
+	start a ddprun --nproc-per-node "$1" --rdzv-id own --rdzv-endpoint "$at" sh -c '
+		exec 2>>own.err; echo up; read -r _ <go.$RANK
+		'"$2"
+	for ((r = 0; r < $1; r++)); do
+		await a.out "^\[$r\] up"
+	done
+	reported "$1" --job own --rdzv-endpoint "$at"
+	for ((r = 0; r < $1; r++)); do
+		echo >go.$r
+	done
 	finish a 3
 }
 
@@ -429,8 +444,9 @@ redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
 }
 
 @test "a worker's cause is not taken from a file to which other ranks write" {
-	redirected 2 'if [ $RANK = 0 ]; then until [ -e said ]; do sleep 0.05; done; exit 3; fi
-		echo "ValueError: of rank 1" >&2; : >said; exec sleep 60'
+	mkfifo said
+	redirected 2 'if [ $RANK = 0 ]; then read -r _ <said; exit 3; fi
+		echo "ValueError: of rank 1" >&2; echo >said; exec sleep 60'
 	lacks "$err" 'ValueError|OldError'
 }
 
@@ -448,12 +464,10 @@ redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
 	await fs.out '^mounted$' || skip "FUSE does not work here"
 	start a nsenter --mount --target "${pid[fs]}" sh -c 'cd "$0" && exec "$@"' "$T" \
 		ddprun --rdzv-id own --rdzv-endpoint "$at" sh -c '
-		exec 2>fs/err; echo "ValueError: bad shard 7" >&2
+		exec 2>fs/err; echo "ValueError: bad shard 7" >&2; echo up
 		read -r _ <go; exit 3'
-	until ddprun status --json --job own --rdzv-endpoint "$at" 2>/dev/null |
-		grep -q '"does":'; do
-		kill -0 "${pid[a]}"
-	done
+	await a.out '^\[0\] up'
+	reported 1 --job own --rdzv-endpoint "$at"
 	signal fs STOP
 	echo >go
 	finish a 3
