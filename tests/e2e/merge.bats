@@ -60,7 +60,8 @@ fail_in() {
 	start job ddprun --rdzv-id json --nproc-per-node 2 c_fault on 0
 	await job.out goes.on
 	ddprun dump --json --no-stacks >all/h1.json
-	signal job TERM
+	# its workers ignore SIGTERM
+	signal job KILL
 	finish job -
 	echo '{"entries": [], "pg_config": {}, "version": "2.9"}' >all/torch.json
 	expect 0 ddprun dump --merge all
