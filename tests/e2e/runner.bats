@@ -46,6 +46,14 @@ run_tests() { # RERUN=N FILE...
 	[[ $output != *"again, alone"* ]]
 }
 
+@test "files that compute and files that wait run side by side, and all are counted" {
+	run env -i PATH="${PATH##*/bats-core:}" O="$O" SAN="${SAN:-}" TEST_JOBS=5 sh tests/run \
+		unit/worker-sdk/math/test_half.c "$away/always.bats"
+	[ "$status" = 1 ]
+	[[ $output == *"unit/test_half: "[1-9]*" passed, 0 failed, 0 skipped, "*" s of CPU"* ]]
+	[[ ${lines[-1]} == [1-9]*" passed, 1 failed, 0 skipped" ]]
+}
+
 # Packages are built in such roots: unshare(2) works there, but no mount is private.
 @test "in a plain chroot, tests that need namespaces are skipped" {
 	unshare --mount true 2>/dev/null || skip "no namespaces here"
