@@ -80,6 +80,26 @@ fake_cuda() {
 	${CC:-gcc} -shared -fPIC -o old.so old.c
 	DDP_NCCL_LIB=$T/old.so expect 1 c_nccl id
 	[ "$out" = "-20003: ddp_nccl_unique_id: rank 0: $T/old.so is NCCL 2.10.5: libddp needs 2.18 or newer; set DDP_NCCL_LIB to one" ]
+	echo 'int ncclGetVersion(int *v) { *v = 22809; return 0; }' >empty.c
+	${CC:-gcc} -shared -fPIC -o empty.so empty.c
+	DDP_NCCL_LIB=$T/empty.so expect 1 c_nccl id
+	[ "$out" = "-20003: ddp_nccl_unique_id: rank 0: $T/empty.so has no ncclGetUniqueId: libddp needs NCCL 2.18 or newer; set DDP_NCCL_LIB to one" ]
+	fake_cuda
+	DDP_NCCL_LIB=/nowhere/libnccl.so expect 1 c_nccl init nccl
+	has "$out" "cannot use NCCL: DDP_NCCL_LIB is '/nowhere/libnccl.so', which cannot be loaded"
+	${CC:-gcc} -shared -fPIC -DcudaGetErrorString=cudaGetErrorText \
+		-o mute.so "$root/tests/gpu/fake_cuda.c"
+	DDP_CUDART_LIB=$T/mute.so expect 1 c_nccl init nccl
+	has "$out" "cannot use NCCL: $T/mute.so has no cudaGetErrorString: libddp needs the CUDA runtime 11.2 or newer"
+}
+
+@test "the CUDA runtime in LD_LIBRARY_PATH is found by its name" {
+	no_gpu_or_skip
+	fake_cuda
+	unset DDP_CUDART_LIB
+	mv fake/libcudart.so fake/libcudart.so.13
+	FAKE_CUDA_COUNT=100 FAKE_CUDA_DRIVER=13000 expect 1 c_nccl init nccl
+	has "$out" 'cannot use NCCL: the NVIDIA driver \(for CUDA 13.0\) sees no GPU on this host'
 }
 
 @test "every rank gets the error if rank 0 cannot create an id" {

@@ -269,10 +269,34 @@ calls() { # ERE: how many calls of NCCL match
 		cudaEventCreateWithFlags:{1,2,3} cudaEventRecord:{1,2,3} \
 		cudaEventQuery:1 cudaMalloc:{1,2} cudaMemcpyAsync:3 \
 		cudaMallocAsync:1 ncclMemAlloc:1 ncclGetUniqueId:{1,2} \
-		ncclCommInitRankConfig:2 ncclGetAsyncError:9 ncclCommSplit:1; do
+		ncclGroupStart:{1,2,3,4} ncclCommInitRankConfig:2 ncclGetAsyncError:9 ncclCommSplit:1; do
 		echo "== $name"
 		DEADLINE=20 ranks 1 2 sh -c "[ \$RANK = 1 ] || export STANDIN_FAIL=$name
 			exec gpu_faults all"
 		has "$err" 'rank [01] of [02]: [a-z_ ]+: -200'
 	done
+}
+
+@test "an id that NCCL does not give is an error of the call" {
+	STANDIN_FAIL=ncclGetUniqueId:2 expect 1 gpu_check own
+	has "$err" 'unique_id: -20003: ddp_nccl_unique_id: rank 0: ncclGetUniqueId: NCCL: '
+	ranks_ok 2 gpu_faults ended
+}
+
+# It is only faster.
+@test "gradients whose memory NCCL does not register are reduced" {
+	STANDIN_FAIL=ncclCommRegister:1 ranks_ok 2 gpu_check memory
+}
+
+@test "ddp_finalize returns although NCCL's own end fails" {
+	STANDIN_FAIL=ncclCommFinalize:1 ranks_ok 2 gpu_faults idle
+	DDP_NCCL_BLOCKING=1 STANDIN_FAIL=ncclGetAsyncError:1 \
+		ranks_ok 2 gpu_faults idle
+	DDP_NCCL_BLOCKING=1 STANDIN_FAIL=ncclCommDestroy:1 \
+		ranks_ok 2 gpu_faults idle
+}
+
+@test "three of the missing ranks are named, and the others are counted" {
+	expect 79 ddprun --standalone --nproc-per-node 5 gpu_faults crowd 2 1500
+	has "$out" 'rank 2: -20006: all_reduce #3 .*: rank 0 on .* has not arrived.*, rank 1 on .* has not arrived.*, rank 3 on .* has not arrived.* and 1 more ranks$'
 }

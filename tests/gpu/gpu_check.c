@@ -144,6 +144,23 @@ static void messages(void)
 
 /* ---- requests, groups, streams */
 
+/* More requests at once than libddp keeps events for. */
+static void many_requests(void)
+{
+	enum { N = 100 };
+	struct room a = room_new(N * sizeof(int32_t));
+	ddp_request *r[N];
+
+	memset(a.host, 0, a.bytes);
+	up(&a);
+	for (int i = 0; i < N; i++)
+		must(ddp_all_reduce_async(world, a.device + i * 4,
+					  a.device + i * 4, 1, DDP_I32,
+					  DDP_MAX, &r[i]), "all_reduce_async");
+	must(ddp_wait_all(r, N), "wait_all");
+	room_free(&a);
+}
+
 static void async(void)
 {
 	enum { N = 8, COUNT = 50000 };
@@ -177,6 +194,7 @@ static void async(void)
 		room_free(&a[i]);
 	}
 	room_free(&want);
+	many_requests();
 }
 
 static void groups(void)

@@ -12,6 +12,9 @@
  *                               an event in a stream of their own
  *   gpu_faults numbers RANK MS  that rank never comes to a split, after calls
  *                               through host memory
+ *   gpu_faults idle             joins and leaves
+ *   gpu_faults ended            calls after ddp_abort
+ *   gpu_faults crowd RANK MS    only that rank comes
  */
 #include <unistd.h>
 
@@ -30,7 +33,7 @@ static int all(int victim)
 	struct room a = room_new(1 << 20), b = room_new(1 << 20);
 	int next = (rank + 1) % size, before = (rank + size - 1) % size;
 	int devices = 0, own = 0, now = 0, once = 0;
-	size_t n = 1000;
+	size_t n = 1000, each[8] = {9, 9, 9, 9, 9, 9, 9, 9};
 	ddp_request *r[3];
 	ddp_reducer *reducer;
 	ddp_comm *group;
@@ -58,6 +61,8 @@ static int all(int victim)
 	     "all_to_all");
 	must(ddp_gather(world, a.device, b.device, n, DDP_U8, 0), "gather");
 	must(ddp_scatter(world, a.device, b.device, n, DDP_U8, 0), "scatter");
+	must(ddp_reduce_scatter_v(world, a.device, b.device, each, DDP_U8,
+				  DDP_SUM), "reduce_scatter_v");
 	must(ddp_once(world, DDP_JOB, count_call, &once), "once");
 	if (once != (rank == 0) || ddp_host_leader(world) != 0)
 		DIE("%d calls, leader %d", once, ddp_host_leader(world));
@@ -99,6 +104,9 @@ static int late(int victim)
 	if (ddp_test(empty) != 1)
 		DIE("an empty message is not done");
 	must(ddp_wait(&empty), "wait");
+	must(rank ? ddp_send(world, a.device, 0, DDP_F32, 0)
+		  : ddp_recv(world, a.device, 0, DDP_F32, 1),
+	     "an empty message");
 	if (rank == 0) {
 		must(ddp_recv_async(world, a.device, 1000, DDP_F32, 1, &r),
 		     "recv_async");
@@ -279,6 +287,43 @@ static int numbers(int victim)
 	return rc ? 3 : 0;
 }
 
+static int idle(int victim)
+{
+	printf("rank %d of %d: ok\n", rank, size);
+	ddp_finalize(world);
+	return 0;
+}
+
+static int ended(int victim)
+{
+	char id[128];
+	int rc;
+
+	gather_ranks("begun");
+	must(ddp_abort(world, "for a test"), "ddp_abort");
+	must(ddp_abort(world, "once more"), "ddp_abort");
+	rc = ddp_nccl_unique_id(world, id, sizeof(id));
+	if (rc != DDP_ERR_ABORTED || !strstr(ddp_last_error(), "for a test"))
+		DIE("not aborted: %d: %s", rc, ddp_last_error());
+	return idle(victim);
+}
+
+static int crowd(int victim)
+{
+	struct room a = room_new(4000);
+	int rc;
+
+	up(&a);
+	all_reduce(world, DDP_F32, DDP_SUM, 1000);
+	while (rank != victim)
+		pause();
+	rc = ddp_all_reduce(world, a.device, a.device, 1000, DDP_F32, DDP_SUM);
+	printf("rank %d: %d: %s\n", rank, rc, rc ? ddp_last_error() : "");
+	fflush(stdout);
+	ddp_finalize(world);
+	return rc ? 3 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -291,7 +336,10 @@ int main(int argc, char **argv)
 		     {"spin", spin},
 		     {"stray", stray},
 		     {"queued", queued},
-		     {"numbers", numbers}};
+		     {"numbers", numbers},
+		     {"idle", idle},
+		     {"ended", ended},
+		     {"crowd", crowd}};
 	const char *what = argc > 1 ? argv[1] : "";
 
 	start(argc > 3 ? atoi(argv[3]) : 0);

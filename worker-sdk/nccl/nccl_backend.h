@@ -93,6 +93,9 @@ int ddp__nccl_wait_event(struct ddp_comm *c, void *event, struct err *e);
 
 /* ---- nccl_start.c */
 
+/* Makes n->comm, which all ranks of n->c join at the same time. */
+int ddp__nccl_connect(struct ddp__nccl *n, const struct ddp__exchange *x,
+		      struct err *e);
 int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
 		    int key, const struct ddp__exchange *x, struct err *e);
 void ddp__nccl_stop(struct ddp_comm *c);

@@ -126,10 +126,8 @@ void ddp__nccl_unpost(struct ddp__nccl *n, struct ddp__nccl_op *op)
 
 	if (!p || op->posted)
 		return;
-	for (at = &p->first; *at && *at != op; at = &(*at)->next)
+	for (at = &p->first; *at != op; at = &(*at)->next)
 		;
-	if (!*at)
-		return;
 	*at = op->next;
 	if (!*at)
 		p->last = at;
@@ -173,8 +171,6 @@ static int pair_get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
 		return 0;
 	p->asked = clock_ns();
 	rc = kv->ops->get(kv, pair_key(n, p, key), 0, &value, e);
-	if (rc == ERR_TIMEOUT)
-		return 0;
 	if (rc > 0 && value.len != sizeof(id->bytes))
 		return err_set(e, ERR_PROTOCOL,
 			       "the store's %s is not an NCCL id", key);

@@ -153,8 +153,8 @@ static int nccl_exchange_ids(struct ddp__nccl *n, const struct ddp__exchange *x,
 	return rc;
 }
 
-static int nccl_connect_ranks(struct ddp__nccl *n,
-			      const struct ddp__exchange *x, struct err *e)
+int ddp__nccl_connect(struct ddp__nccl *n, const struct ddp__exchange *x,
+		      struct err *e)
 {
 	int roots = nccl_roots(n, n->c->size), rc;
 	struct ddp__nccl_id *ids = calloc((size_t)roots, sizeof(*ids));
@@ -258,7 +258,7 @@ int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,
 	n->cuda = mine.cuda;
 	n->lib = mine.nccl;
 	n->device = mine.device;
-	rc = nccl_connect_ranks(n, x, e);
+	rc = ddp__nccl_connect(n, x, e);
 	if (!rc)
 		rc = nccl_make_resources(n, e);
 	if (rc) {
@@ -457,8 +457,6 @@ void ddp__nccl_stop(struct ddp_comm *c)
 	struct err why = ERR_INIT;
 	int before;
 
-	if (!n)
-		return;
 	before = n->cuda ? ddp__nccl_device(n) : 0;
 	if (!n->dead && n->comm && !nccl_is_idle(c->world)) {
 		err_set(&why, ERR_ABORTED,
@@ -518,8 +516,6 @@ void ddp__nccl_abort(struct ddp_comm *c, const struct err *why)
 			at->broken = *why;
 	}
 	ddp__watch_publish(c, why);
-	if (!n->lib)
-		return;
 	before = ddp__nccl_device(n);
 	if (!ddp__nccl_abort_crashes(n->lib->version))
 		nccl_abort_all(c->world, n);
