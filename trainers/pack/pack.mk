@@ -11,5 +11,8 @@ $(O)/pack_data: $(call objs,trainers/pack_data.c $(wildcard trainers/data/record
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ljpeg -lpng -lz -lm -lpthread -ldl
 
+# It reads packed files.
+$(O)/bench/bench_batches: $(call objs,$(wildcard trainers/data/records*.c))
+
 $(O)/tests/test_image: private extra_libs = -ljpeg
 $(O)/tests/draw_image: private extra_libs = -ljpeg -lpng
