@@ -500,6 +500,21 @@ int sock_is_self_connected(int fd)
 	return 1;
 }
 
+int sock_begin_connect(const struct sock_addr *a)
+{
+	int fd = socket(a->ss.ss_family,
+			SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
+
+	if (fd < 0)
+		return -errno;
+	if (!connect(fd, (const struct sockaddr *)&a->ss, a->len) ||
+	    errno == EINPROGRESS)
+		return fd;
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
 int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e)
 {
 	char text[SOCK_TEXT_MAX];

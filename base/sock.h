@@ -112,6 +112,10 @@ MUST_CHECK int sock_reserve_port(uint16_t *port, struct err *e);
  * kernel chose it as our source port. close() then frees the port at once. */
 int sock_is_self_connected(int fd);
 
+/* Begins to connect: a non-blocking descriptor, which becomes writable when
+ * SO_ERROR has the result; or -errno. */
+MUST_CHECK int sock_begin_connect(const struct sock_addr *a);
+
 /* Connects with TCP_NODELAY; blocks for at most timeout_ms (< 0: for ever).
  * Returns a blocking descriptor; -ECONNREFUSED on a self-connect. */
 MUST_CHECK int sock_connect(const struct sock_addr *a, int timeout_ms,

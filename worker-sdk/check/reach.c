@@ -13,16 +13,11 @@
 enum {
 	ADDRESSES_MAX = 4,
 	STRANGERS_MAX = 32, /* callers at once, beside the nodes */
-	TRIES_MAX = 4, /* the other node may have hung up on us among
-			* strangers */
 };
 
 struct reach_call {
 	struct sock_addr at[ADDRESSES_MAX];
-	int n, next, tries;
-	int fd; /* -1: over */
-	int connecting;
-	struct ddp__hello hello;
+	struct ddp__dial dial; /* fd -1: over */
 };
 
 static struct ddp__link reach_end(const struct reach *r, int peer)
@@ -72,89 +67,58 @@ static void reach_on_caller(void *owner, const struct ddp__hello *h, int fd)
 
 static void reach_call_over(struct reach *r, int peer, int code)
 {
-	struct reach_call *c = &r->calls[peer];
+	struct ddp__dial *d = &r->calls[peer].dial;
 
-	if (code != REACH_OK && c->fd >= 0)
-		close(c->fd);
+	if (code != REACH_OK && d->fd >= 0)
+		close(d->fd);
 	r->peers[peer].code = code;
-	r->peers[peer].out = code == REACH_OK ? c->fd : -1;
-	c->fd = -1;
+	r->peers[peer].out = code == REACH_OK ? d->fd : -1;
+	d->fd = -1;
 	r->missing--;
 }
 
-/* Calls its next address. error: why the address before it failed. */
-static void reach_call_next(struct reach *r, int peer, int error)
+/* The result of a call of ddp__dial. */
+static void reach_called(struct reach *r, int peer, int error)
 {
-	struct reach_call *c = &r->calls[peer];
-
-	while (c->next < c->n) {
-		const struct sock_addr *a = &c->at[c->next++];
-		int fd = socket(a->ss.ss_family,
-				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-		if (fd >= 0 &&
-		    (!connect(fd, (const struct sockaddr *)&a->ss, a->len) ||
-		     errno == EINPROGRESS)) {
-			c->fd = fd;
-			c->connecting = 1;
-			return;
-		}
-		error = errno;
-		if (fd >= 0)
-			close(fd);
-	}
-	reach_call_over(r, peer, error);
+	if (error)
+		reach_call_over(r, peer, error);
 }
 
 static void reach_call_begin(struct reach *r, int peer)
 {
 	struct reach_call *c = &r->calls[peer];
+	int n = sock_resolve(&r->peers[peer].where, c->at, ADDRESSES_MAX, NULL);
 
-	c->n = sock_resolve(&r->peers[peer].where, c->at, ADDRESSES_MAX, NULL);
-	if (c->n < 1)
+	c->dial = (struct ddp__dial){.at = c->at, .n = n, .no_second = 1,
+				     .fd = -1};
+	if (n < 1)
 		reach_call_over(r, peer, REACH_NO_NAME);
 	else
-		reach_call_next(r, peer, EADDRNOTAVAIL);
-}
-
-static void reach_call_again(struct reach *r, int peer, int error)
-{
-	struct reach_call *c = &r->calls[peer];
-
-	close(c->fd);
-	c->fd = -1;
-	if (error == EPIPE && ++c->tries < TRIES_MAX)
-		c->next = 0;
-	reach_call_next(r, peer, error);
+		reach_called(r, peer, ddp__dial(&c->dial, EADDRNOTAVAIL));
 }
 
 static void reach_on_connected(struct reach *r, int peer)
 {
-	struct reach_call *c = &r->calls[peer];
+	struct ddp__dial *d = &r->calls[peer].dial;
 	struct ddp__link me = reach_end(r, peer);
-	socklen_t size = sizeof(int);
-	int error = 0;
+	int error;
 
-	getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	reach_no_delay(c->fd);
-	if (!error && ddp__hello_call(&c->hello, c->fd, &me))
-		error = EPIPE;
-	c->connecting = 0;
-	if (error)
-		reach_call_again(r, peer, error);
+	reach_no_delay(d->fd);
+	error = ddp__dial_connected(d, &me);
+	reach_called(r, peer, error == EPIPE ? ddp__dial_again(d) : error);
 }
 
 static void reach_on_answer(struct reach *r, int peer)
 {
-	struct reach_call *c = &r->calls[peer];
-	int rc = ddp__hello_answered(&c->hello, c->fd, r->key);
+	struct ddp__dial *d = &r->calls[peer].dial;
+	int rc = ddp__hello_answered(&d->hello, d->fd, r->key);
 
 	if (rc > 0)
 		reach_call_over(r, peer, REACH_OK);
 	else if (rc == -EPROTO)
 		reach_call_over(r, peer, REACH_STRANGER);
 	else if (rc < 0)
-		reach_call_again(r, peer, EPIPE);
+		reach_called(r, peer, ddp__dial_again(d));
 }
 
 /* ---- all of them ---- */
@@ -169,7 +133,7 @@ int reach_init(struct reach *r, int me, int n, uint32_t round, const char *addr,
 	    ddp__callers_init(&r->callers, STRANGERS_MAX + n))
 		return err_no_memory(e, "%d nodes", n);
 	for (int i = 0; i < n; i++)
-		r->peers[i].in = r->peers[i].out = r->calls[i].fd = -1;
+		r->peers[i].in = r->peers[i].out = r->calls[i].dial.fd = -1;
 	r->callers.key = r->key;
 	r->callers.owner = r;
 	r->callers.expects = reach_expects;
@@ -186,8 +150,8 @@ void reach_release(struct reach *r)
 			close(r->peers[i].out);
 	}
 	for (int i = 0; r->calls && i < r->n; i++) {
-		if (r->calls[i].fd >= 0)
-			close(r->calls[i].fd);
+		if (r->calls[i].dial.fd >= 0)
+			close(r->calls[i].dial.fd);
 	}
 	ddp__callers_close(&r->callers);
 	ddp__listen_close(&r->listener);
@@ -201,10 +165,10 @@ static void reach_turn(struct reach *r, struct pollfd *polls, int ms)
 	int n = 0;
 
 	for (; n < r->n; n++) {
-		const struct reach_call *c = &r->calls[n];
+		const struct ddp__dial *d = &r->calls[n].dial;
 
 		polls[n] = (struct pollfd){
-			c->fd, c->connecting ? POLLOUT : POLLIN, 0};
+			d->fd, d->is_connecting ? POLLOUT : POLLIN, 0};
 	}
 	n += ddp__callers_polls(&r->callers, &r->listener, polls + n,
 				r->callers.max + DDP__LISTEN_MAX);
@@ -213,7 +177,7 @@ static void reach_turn(struct reach *r, struct pollfd *polls, int ms)
 	for (int i = 0; i < r->n; i++) {
 		if (polls[i].fd < 0 || !polls[i].revents)
 			continue;
-		if (r->calls[i].connecting)
+		if (r->calls[i].dial.is_connecting)
 			reach_on_connected(r, i);
 		else
 			reach_on_answer(r, i);
@@ -226,11 +190,12 @@ static void reach_turn(struct reach *r, struct pollfd *polls, int ms)
 static void reach_give_up(struct reach *r, int is_connecting)
 {
 	for (int i = 0; i < r->n; i++) {
-		const struct reach_call *c = &r->calls[i];
+		const struct ddp__dial *d = &r->calls[i].dial;
 
-		if (c->fd >= 0 && c->connecting >= is_connecting)
-			reach_call_over(r, i, c->connecting ? REACH_NO_ANSWER
-							    : REACH_SILENT);
+		if (d->fd >= 0 && d->is_connecting >= is_connecting)
+			reach_call_over(r, i, d->is_connecting
+						      ? REACH_NO_ANSWER
+						      : REACH_SILENT);
 	}
 }
 

@@ -249,16 +249,13 @@ static int relay_connect_source(struct passing *p)
 
 	relay_hang_up(&s->fd);
 	while (s->next < s->n) {
-		const struct sock_addr *a = &s->at[s->next++];
+		int fd = sock_begin_connect(&s->at[s->next++]);
 
-		s->fd = socket(a->ss.ss_family,
-			       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd < 0)
+			continue;
+		s->fd = fd;
 		s->connecting = 1;
-		if (s->fd >= 0 &&
-		    (!connect(s->fd, (const struct sockaddr *)&a->ss, a->len) ||
-		     errno == EINPROGRESS))
-			return 0;
-		relay_hang_up(&s->fd);
+		return 0;
 	}
 	return relay_ask_server(p);
 }

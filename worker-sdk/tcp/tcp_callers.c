@@ -1,4 +1,4 @@
-/* tcp_callers.c: see tcp_callers.h. */
+/* tcp_callers.c: calls other ranks, and takes calls until they are proved. */
 #include "worker-sdk/tcp/tcp_callers.h"
 
 #include <errno.h>
@@ -11,12 +11,57 @@
 
 #define HOLD_NS 1000000000u /* how long a silent caller keeps its place */
 
+enum { ROUNDS_MAX = 4 };
+
 struct ddp__caller {
 	int fd; /* -1: finished */
 	int answered;
 	uint64_t since;
 	struct ddp__hello hello;
 };
+
+int ddp__dial(struct ddp__dial *d, int error)
+{
+	if (d->fd >= 0)
+		close(d->fd);
+	d->fd = -1;
+	while (d->next < d->n) {
+		int fd = sock_begin_connect(&d->at[d->next++]);
+
+		if (fd >= 0) {
+			d->fd = fd;
+			d->is_connecting = 1;
+			return 0;
+		}
+		error = -fd;
+	}
+	if (error != EHOSTUNREACH || d->no_second || d->had_second)
+		return error;
+	d->had_second = 1;
+	d->next = 0;
+	return ddp__dial(d, error);
+}
+
+int ddp__dial_connected(struct ddp__dial *d, const struct ddp__link *me)
+{
+	socklen_t size = sizeof(int);
+	int error = 0;
+
+	d->is_connecting = 0;
+	getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	if (!error && ddp__hello_call(&d->hello, d->fd, me))
+		error = EPIPE;
+	return error ? ddp__dial(d, error) : 0;
+}
+
+int ddp__dial_again(struct ddp__dial *d)
+{
+	if (++d->rounds < ROUNDS_MAX)
+		d->next = 0;
+	else
+		d->next = d->n;
+	return ddp__dial(d, EPIPE);
+}
 
 int ddp__callers_init(struct ddp__callers *c, int max)
 {

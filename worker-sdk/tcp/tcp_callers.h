@@ -1,13 +1,39 @@
-/* tcp_callers.h: accepted connections whose callers have not yet proved their
- * claim (tcp_hello.h). Anyone can connect: a silent caller makes way for others
- * after a second, so it cannot keep out a caller that is proving itself for
- * longer. */
+/* tcp_callers.h: connections whose ends have not yet proved who they are
+ * (tcp_hello.h): those that this rank makes, and those that it accepts. */
 #ifndef SDK_TCP_CALLERS_H
 #define SDK_TCP_CALLERS_H
 
+#include "base/sock.h"
 #include "worker-sdk/tcp/tcp_hello.h"
 #include "worker-sdk/tcp/tcp_listen.h"
 
+/* A connection that this rank makes, to the first of n addresses that answers.
+ * The user sets at and n, and fd to -1. "No route to host" may be the late
+ * result of a search that began while the network was cut; the kernel gives it
+ * to all connections that wait when the search ends. So unless no_second is
+ * set, one more round of calls searches again. */
+struct ddp__dial {
+	const struct sock_addr *at; /* borrowed */
+	int n, next, rounds;
+	int no_second, had_second;
+	int fd; /* non-blocking; the user takes it and sets -1, or closes it */
+	int is_connecting; /* fd is not yet writable */
+	struct ddp__hello hello;
+};
+
+/* Calls the next address. error: why the address before it failed. 0; or, if no
+ * address is left, the errno of the last. */
+int ddp__dial(struct ddp__dial *d, int error);
+/* fd has become writable: sends the hello. As ddp__dial. */
+int ddp__dial_connected(struct ddp__dial *d, const struct ddp__link *me);
+/* The other end has hung up, perhaps because of strangers among its callers:
+ * calls again from the first address. As ddp__dial; EPIPE: it has hung up too
+ * often. */
+int ddp__dial_again(struct ddp__dial *d);
+
+/* Accepted connections. Anyone can connect: a silent caller makes way for
+ * others after a second, so it cannot keep out a caller that is proving itself
+ * for longer. */
 struct ddp__caller;
 
 struct ddp__callers {

@@ -18,8 +18,6 @@
 enum {
 	ADDRESSES_MAX = 8,
 	STRANGERS_MAX = 64, /* callers at once, beside the expected ones */
-	TRIES_MAX = 4,	    /* the other host may have hung up on us among
-			     * strangers */
 	RAILS_DEFAULT = 1,
 	LOOK_MS = 1000 /* how often to check that the missing hosts are alive */
 };
@@ -32,21 +30,11 @@ struct addresses {
 	int n;
 };
 
-/* A connection being made. */
-struct link_try {
-	int fd;
-	int connecting; /* the socket is not yet writable */
-	int next;	/* the address to try next */
-	int tries;	/* for all addresses, so far */
-	int again;	/* has called again after EHOSTUNREACH */
-	struct ddp__hello hello;
-};
-
 struct mesh {
 	const struct ddp__tcp_setup *setup;
 	struct ddp__tcp *t;
 	struct addresses *where; /* the hosts before this one */
-	struct link_try *tries;	 /* by host and link, to the hosts before this
+	struct ddp__dial *calls; /* by host and link, to the hosts before this
 				  * one */
 	struct ddp__callers callers;
 	int missing;
@@ -158,37 +146,11 @@ static int mesh_unreachable(struct mesh *m, int host, const char *why)
 	return p->unreached(p->owner, site->leader, seen, m->e);
 }
 
-/* Starts a connection to a host before this one, at its next address. error:
- * why the address before it failed. "No route to host" may be the late result
- * of a search that began while the network was cut; the kernel gives it to all
- * connections that wait when the search ends. One more call searches again. */
-static int mesh_call(struct mesh *m, int link, int error)
+/* The result of a call of ddp__dial. */
+static int mesh_called(struct mesh *m, int link, int error)
 {
-	struct link_try *l = &m->tries[link];
-	const struct addresses *w = &m->where[link / m->t->links];
-
-	while (l->next < w->n) {
-		const struct sock_addr *a = &w->a[l->next++];
-		int fd = socket(a->ss.ss_family,
-				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-		if (fd >= 0 &&
-		    (!connect(fd, (const struct sockaddr *)&a->ss, a->len) ||
-		     errno == EINPROGRESS)) {
-			l->fd = fd;
-			l->connecting = 1;
-			return 0;
-		}
-		error = errno;
-		if (fd >= 0)
-			close(fd);
-	}
-	if (error == EHOSTUNREACH && !l->again) {
-		l->again = 1;
-		l->next = 0;
-		return mesh_call(m, link, error);
-	}
-	return mesh_unreachable(m, link / m->t->links, strerror(error));
+	return error ? mesh_unreachable(m, link / m->t->links, strerror(error))
+		     : 0;
 }
 
 static int mesh_call_all(struct mesh *m)
@@ -199,45 +161,27 @@ static int mesh_call_all(struct mesh *m)
 		rc = sock_resolve(&m->setup->sites[host].where,
 				  m->where[host].a, ADDRESSES_MAX, m->e);
 		m->where[host].n = rc;
-		for (int i = 0; i < m->t->links && rc >= 0; i++)
-			rc = mesh_call(m, host * m->t->links + i,
-				       EADDRNOTAVAIL);
+		for (int i = 0; i < m->t->links && rc >= 0; i++) {
+			int link = host * m->t->links + i;
+
+			m->calls[link].at = m->where[host].a;
+			m->calls[link].n = m->where[host].n;
+			rc = mesh_called(m, link, ddp__dial(&m->calls[link],
+							    EADDRNOTAVAIL));
+		}
 	}
 	return rc < 0 ? rc : 0;
 }
 
-/* Handles the end of a connect, which may have failed. */
-static int mesh_on_connected(struct mesh *m, int link)
-{
-	struct link_try *l = &m->tries[link];
-	struct ddp__link me = mesh_end(m, link);
-	socklen_t size = sizeof(int);
-	int error = 0;
-
-	getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	if (!error && ddp__hello_call(&l->hello, l->fd, &me))
-		error = EPIPE;
-	l->connecting = 0;
-	if (!error)
-		return 0;
-	close(l->fd);
-	l->fd = -1;
-	return mesh_call(m, link, error);
-}
-
 static int mesh_hung_up(struct mesh *m, int link)
 {
-	struct link_try *l = &m->tries[link];
 	const struct ddp__peers *p = m->setup->peers;
 	int rank = m->setup->sites[link / m->t->links].leader;
+	int error = ddp__dial_again(&m->calls[link]);
 	char name[DDP__NAME_MAX], seen[256];
 
-	close(l->fd);
-	l->fd = -1;
-	if (++l->tries < TRIES_MAX) {
-		l->next = 0;
-		return mesh_call(m, link, EPIPE);
-	}
+	if (error != EPIPE)
+		return mesh_called(m, link, error);
 	snprintf(seen, sizeof(seen), "ddp_init: %s closed its connection",
 		 p->name(p->owner, rank, name));
 	return p->fate(p->owner, rank, seen, m->e);
@@ -245,11 +189,12 @@ static int mesh_hung_up(struct mesh *m, int link)
 
 static int mesh_on_called(struct mesh *m, int link)
 {
-	struct link_try *l = &m->tries[link];
+	struct ddp__dial *l = &m->calls[link];
+	struct ddp__link me = mesh_end(m, link);
 	int rc;
 
-	if (l->connecting)
-		return mesh_on_connected(m, link);
+	if (l->is_connecting)
+		return mesh_called(m, link, ddp__dial_connected(l, &me));
 	rc = ddp__hello_answered(&l->hello, l->fd, m->setup->key);
 	if (rc == -EPROTO)
 		return mesh_unreachable(m, link / m->t->links,
@@ -332,8 +277,8 @@ static int mesh_turn(struct mesh *m, struct pollfd *polls)
 
 	for (int i = 0; i < calls; i++)
 		polls[n++] = (struct pollfd){
-			m->tries[i].fd,
-			m->tries[i].connecting ? POLLOUT : POLLIN, 0};
+			m->calls[i].fd,
+			m->calls[i].is_connecting ? POLLOUT : POLLIN, 0};
 	n += ddp__callers_polls(&m->callers, &m->setup->listener, polls + n,
 				m->callers.max + DDP__LISTEN_MAX);
 	if (poll(polls, (nfds_t)n, LOOK_MS) <= 0)
@@ -422,15 +367,15 @@ static int mesh_start(struct mesh *m)
 	t->ranks = malloc(n * sizeof(int));
 	t->before = calloc(n + 1, sizeof(int));
 	t->waits = calloc(n, sizeof(*t->waits));
-	m->tries = calloc(links, sizeof(*m->tries));
+	m->calls = calloc(links, sizeof(*m->calls));
 	m->where = calloc(n, sizeof(*m->where));
 	for (size_t i = 0; t->fd && i < links; i++)
 		t->fd[i] = -1;
 	if (!t->fd || !t->secure || !t->leaders || !t->ranks || !t->before ||
-	    !t->waits || !m->tries || !m->where)
+	    !t->waits || !m->calls || !m->where)
 		return err_no_memory(m->e, "ddp_init: %zu hosts", n);
 	for (size_t i = 0; i < links; i++)
-		m->tries[i].fd = -1;
+		m->calls[i].fd = -1;
 	for (size_t i = 0; i < n; i++) {
 		const struct ddp__tcp_site *s = &setup->sites[i];
 
@@ -456,13 +401,13 @@ int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 	rc = polls ? mesh_meet(&m, polls)
 		   : err_no_memory(e, "ddp_init");
 	for (int i = 0; i < links; i++)
-		if (m.tries[i].fd >= 0)
-			close(m.tries[i].fd);
+		if (m.calls[i].fd >= 0)
+			close(m.calls[i].fd);
 out:
 	ddp__callers_close(&m.callers);
 	if (rc)
 		ddp__tcp_close(t);
-	free(m.tries);
+	free(m.calls);
 	free(m.where);
 	free(polls);
 	return rc;

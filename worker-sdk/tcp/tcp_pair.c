@@ -9,19 +9,12 @@
 
 #include "worker-sdk/tcp/tcp_p2p.h"
 
-enum {
-	CALLERS_MAX = 64,
-	/* the other rank may have hung up on us among strangers */
-	TRIES_MAX = 4
-};
+enum { CALLERS_MAX = 64 };
 
 /* The state while this rank connects. */
 struct ddp__greeting {
 	struct sock_addr a[DDP__ADDRESSES_MAX];
-	int n, next; /* number of addresses; the one to try next */
-	int tries;   /* for all addresses, so far */
-	int again;   /* has called again after EHOSTUNREACH, as tcp_mesh.c */
-	struct ddp__hello hello;
+	struct ddp__dial dial; /* its fd is the pair's */
 };
 
 char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out)
@@ -129,45 +122,34 @@ static int pair_unreachable(struct ddp__tcp_msg *m, const char *why,
 	return m->p->peers->fate(m->p->peers->owner, m->peer, seen, e);
 }
 
-/* Calls the next address. error: why the address before it failed. */
-static int pair_call(struct ddp__tcp_msg *m, int error, struct err *e)
+/* The result of a call of ddp__dial. */
+static int pair_called(struct ddp__tcp_msg *m, int error, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
-	struct ddp__greeting *g = pair->greeting;
+	const struct ddp__dial *d = &pair->greeting->dial;
 
-	while (g->next < g->n) {
-		const struct sock_addr *a = &g->a[g->next++];
-		int fd = socket(a->ss.ss_family,
-				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-		if (fd >= 0 &&
-		    (!connect(fd, (const struct sockaddr *)&a->ss, a->len) ||
-		     errno == EINPROGRESS)) {
-			pair->fd = fd;
-			pair->state = DDP__PAIR_CONNECTING;
-			return 0;
-		}
-		error = errno;
-		if (fd >= 0)
-			close(fd);
-	}
-	if (error == EHOSTUNREACH && !g->again) {
-		g->again = 1;
-		g->next = 0;
-		return pair_call(m, error, e);
-	}
-	return pair_unreachable(m, strerror(error), e);
+	pair->fd = d->fd;
+	if (error)
+		return pair_unreachable(m, error == EPIPE
+						? "it closed the connection"
+						: strerror(error), e);
+	pair->state = d->is_connecting ? DDP__PAIR_CONNECTING
+				       : DDP__PAIR_GREETED;
+	return 0;
 }
 
 static int pair_begin_call(struct ddp__tcp_msg *m, struct err *e)
 {
 	struct ddp__greeting *g = calloc(1, sizeof(*g));
+	int n;
 
 	if (!g)
 		return err_no_memory(e, "a connection");
 	m->p->pairs[m->peer].greeting = g;
-	g->n = sock_resolve(&m->p->where[m->peer], g->a, DDP__ADDRESSES_MAX, e);
-	return g->n < 0 ? g->n : pair_call(m, EADDRNOTAVAIL, e);
+	n = sock_resolve(&m->p->where[m->peer], g->a, DDP__ADDRESSES_MAX, e);
+	g->dial = (struct ddp__dial){.at = g->a, .n = n, .fd = -1};
+	return n < 0 ? n : pair_called(m, ddp__dial(&g->dial, EADDRNOTAVAIL),
+				       e);
 }
 
 static int pair_on_connected(struct ddp__tcp_msg *m, struct err *e)
@@ -175,21 +157,11 @@ static int pair_on_connected(struct ddp__tcp_msg *m, struct err *e)
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	struct pollfd poll_it = {pair->fd, POLLOUT, 0};
 	struct ddp__link me = pair_end(m->p, m->peer);
-	socklen_t size = sizeof(int);
-	int error = 0;
 
 	if (poll(&poll_it, 1, 0) <= 0)
 		return 0;
-	getsockopt(pair->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	if (!error && ddp__hello_call(&pair->greeting->hello, pair->fd, &me))
-		error = EPIPE;
-	if (!error) {
-		pair->state = DDP__PAIR_GREETED;
-		return 0;
-	}
-	close(pair->fd);
-	pair->fd = -1;
-	return pair_call(m, error, e);
+	return pair_called(m, ddp__dial_connected(&pair->greeting->dial, &me),
+			   e);
 }
 
 /* The error if only one of the two ranks encrypts. */
@@ -220,22 +192,16 @@ static int pair_on_proved(struct ddp__tcp_msg *m, const struct ddp__hello *h,
 
 static int pair_on_answer(struct ddp__tcp_msg *m, struct err *e)
 {
-	struct ddp__pair *pair = &m->p->pairs[m->peer];
-	struct ddp__greeting *g = pair->greeting;
-	int rc = ddp__hello_answered(&g->hello, pair->fd, m->p->key);
+	struct ddp__dial *d = &m->p->pairs[m->peer].greeting->dial;
+	int rc = ddp__hello_answered(&d->hello, d->fd, m->p->key);
 
 	if (!rc)
 		return 0;
 	if (rc == -EPROTO)
 		return pair_unreachable(m, "another program listens there", e);
 	if (rc > 0)
-		return pair_on_proved(m, &g->hello, e);
-	close(pair->fd);
-	pair->fd = -1;
-	if (++g->tries == TRIES_MAX)
-		return pair_unreachable(m, "it closed the connection", e);
-	g->next = 0;
-	return pair_call(m, EPIPE, e);
+		return pair_on_proved(m, &d->hello, e);
+	return pair_called(m, ddp__dial_again(d), e);
 }
 
 void ddp__pairs_serve(struct ddp__tcp_p2p *p)
