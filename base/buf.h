@@ -21,6 +21,11 @@ struct slice {
 /* For printf's "%.*s" */
 #define SLICE_FMT(s) (int)(s).len, (s).data
 
+static inline int slice_is_equal(struct slice a, struct slice b)
+{
+	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
+}
+
 /* Cuts the first line off text and returns it, without its newline. */
 struct slice slice_next_line(struct slice *text);
 

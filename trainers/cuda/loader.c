@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainers/cuda/upload.h"
+#include "trainers/cuda/cuda.h"
 
 struct cuda_loader {
 	struct loader base;

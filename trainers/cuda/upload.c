@@ -2,7 +2,7 @@
  * been made before it writes to its pinned memory; the copying stream waits
  * until the slot's last batch has been read before it writes to the device's.
  * So the host is at most two batches ahead. */
-#include "trainers/cuda/upload.h"
+#include "trainers/cuda/cuda.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -28,7 +28,7 @@ enum { LANES = 16 };
 struct cpu_device {
 	struct device base;
 	int threads, core, direct;
-	int half; /* --precision fp16: see cpu_half.c */
+	int half; /* --precision fp16: see cpu_vector.c */
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
 	dnnl_format_tag_t tag; /* activations', if the channels allow it */
@@ -160,8 +160,6 @@ void cpu_vector_scale(size_t count, float by, float *y);
 /* a += b, of the same layout and type. */
 void cpu_tensor_add(struct tensor *a, const struct tensor *b);
 int cpu_vector_finite(size_t count, const float *x);
-
-/* ---- cpu_half.c ---- */
 
 /* Rounds each value to the nearest of fp16. */
 void cpu_half_round(size_t count, float *x);

@@ -1,6 +1,6 @@
 /* image_folder.c: lists folders, sorted, so that labels and the order do not
  * depend on the file system. */
-#include "trainers/pack/image_folder.h"
+#include "trainers/pack/packer.h"
 
 #include <dirent.h>
 #include <errno.h>

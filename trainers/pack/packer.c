@@ -16,8 +16,6 @@
 #include "base/file.h"
 #include "trainers/data/data_files.h"
 #include "trainers/pack/image.h"
-#include "trainers/pack/image_folder.h"
-#include "trainers/pack/record_writer.h"
 
 enum {
 	JOBS_EACH = 32, /* files at a time for each thread */

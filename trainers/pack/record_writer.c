@@ -1,6 +1,6 @@
 /* record_writer.c: images are appended to a shard, then its labels; the heads,
  * which contain totals, come last. */
-#include "trainers/pack/record_writer.h"
+#include "trainers/pack/packer.h"
 
 #include <errno.h>
 #include <fcntl.h>

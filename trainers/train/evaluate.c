@@ -1,5 +1,5 @@
 /* evaluate.c: evaluation of the test set, and the picture. */
-#include "trainers/train/evaluate.h"
+#include "trainers/train/run.h"
 
 #include <errno.h>
 #include <stdlib.h>

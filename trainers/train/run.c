@@ -10,10 +10,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "trainers/data/cache.h"
+#include "trainers/train/device_assign.h"
 #include "trainers/train/provenance.h"
 #include "trainers/train/resume.h"
-#include "trainers/train/device_assign.h"
-#include "trainers/train/step.h"
 
 /* A rank's gradient with a value this many times larger than that of the others
  * is wrong (--check-every). */

@@ -1,6 +1,6 @@
 /* step.c: one step, run eagerly or as a captured graph, and the report of a
  * loss that is not finite. */
-#include "trainers/train/step.h"
+#include "trainers/train/run.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -10,10 +10,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "trainers/train/evaluate.h"
 #include "trainers/train/resume.h"
 #include "trainers/train/run.h"
-#include "trainers/train/step.h"
 
 /* What shells and the launcher report for a process that SIGTERM ended. */
 enum { EXIT_STOPPED = 128 + SIGTERM };

@@ -22,7 +22,7 @@
 #include "rendezvous/auth/auth.h"
 #include "slurm/step.h"
 #include "worker-sdk/core/topology.h"
-#include "worker-sdk/kv/private_server.h"
+#include "worker-sdk/kv/kv.h"
 
 enum {
 	TRY_MS = 3000,	      /* per address; then the next one is tried */

@@ -6,7 +6,7 @@
 
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/collective.h"
-#include "worker-sdk/comm/self_messages.h"
+#include "worker-sdk/comm/request.h"
 #include "worker-sdk/core/last_error.h"
 
 static int message_check(const struct ddp_comm *c, const struct ddp__use *u,

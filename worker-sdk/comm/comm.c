@@ -8,7 +8,6 @@
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/detector.h"
 #include "worker-sdk/comm/request.h"
-#include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/core/recorder.h"
 
 enum { GRAVES = 16 };

@@ -67,15 +67,6 @@ static int cpu_begin(struct ddp_request *r, struct err *e)
 	return rc;
 }
 
-/* Call with or without the lock. */
-static int cpu_has_ended(const struct ddp__task *t)
-{
-	enum ddp__task_state state =
-		atomic_load_explicit(&t->state, memory_order_acquire);
-
-	return state == DDP__DONE || state == DDP__FAILED;
-}
-
 static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 {
 	struct ddp__engine *en = cpu_engine(r->comm);
@@ -83,7 +74,7 @@ static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 	int rc;
 
 	ddp__engine_lock(en);
-	if (!cpu_has_ended(t))
+	if (!ddp__task_has_ended(t))
 		ddp__engine_wait(en, t, timeout_ms);
 	rc = t->state == DDP__DONE ? 1 : 0;
 	if (t->state == DDP__FAILED)
@@ -97,7 +88,7 @@ static int cpu_test(struct ddp_request *r, struct err *e)
 	const struct ddp__task *t = (void *)r->op;
 
 	/* the progress thread advances the task; do not disturb it */
-	if (cpu_engine(r->comm)->threaded && !cpu_has_ended(t))
+	if (cpu_engine(r->comm)->threaded && !ddp__task_has_ended(t))
 		return 0;
 	return cpu_wait(r, 0, e);
 }
@@ -112,7 +103,7 @@ static void cpu_release(struct ddp_request *r)
 	if (!t->queue)
 		return; /* it was never begun */
 	ddp__engine_lock(en);
-	if (!cpu_has_ended(t))
+	if (!ddp__task_has_ended(t))
 		ddp__engine_forget(r->comm);
 	ddp__engine_unlock(en);
 }

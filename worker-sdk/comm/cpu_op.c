@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "worker-sdk/comm/cpu.h"
-#include "worker-sdk/comm/hierarchical.h"
 #include "worker-sdk/core/call.h"
 
 /* Smaller segments cost more turns, larger ones overlap less. Chosen, not

@@ -9,6 +9,8 @@
 #include "worker-sdk/comm/cpu.h"
 
 enum {
+	HEARD_MAX = 8,
+	TOLD_MAX = 8, /* ranks in one answer */
 	/* The least time between two searches: during the first FIRST_MS, and
 	 * later. */
 	LOOK_FIRST_MS = 50,
@@ -18,11 +20,39 @@ enum {
 	WIDE_MS = 500
 };
 
+/* A circle that a rank found. */
+struct circle {
+	uint64_t n; /* 0: none */
+	uint64_t is_wide; /* spans several hosts */
+	struct ddp__stuck ranks[DDP__CIRCLE_MAX];
+	struct err error; /* the error with which all its ranks fail */
+};
+
+/* Blocked ranks of other hosts; a new entry replaces the oldest. */
+struct heard {
+	uint64_t n, next;
+	struct ddp__blocked ranks[HEARD_MAX];
+};
+
+/* A world's detector: the contents of this rank's board, if its host has other
+ * ranks. */
+struct ddp__detector {
+	struct circle circle;
+	struct ddp__blocked mine; /* turn 0: not blocked */
+	struct heard heard;
+	/* not on the board */
+	uint64_t turns, since, looked;
+	struct circle found; /* in the last search, and */
+	uint64_t found_since; /* in every search since then */
+};
+
 _Static_assert(offsetof(struct ddp__detector, turns) <= DDP__SHM_BOARD - 8 &&
 		       offsetof(struct ddp__detector, turns) % 8 == 0 &&
 		       offsetof(struct ddp__detector, mine) % 8 == 0 &&
 		       sizeof(struct ddp__blocked) % 8 == 0,
 	       "a board is read in words");
+_Static_assert(sizeof(struct ddp__blocked) <= DDP__TCP_NOTICE_MAX,
+	       "one goes with a notice");
 
 /* Publishes a part of this rank's detector on its board. */
 static void detector_show(const struct ddp__detector *d, struct ddp__shm *s,
@@ -164,7 +194,7 @@ void ddp__detector_receive(void *owner, const void *bytes, size_t size)
 	struct ddp__detector *d = detector_of(c->world);
 	struct ddp__cpu *ours = world ? world->state : NULL;
 	struct ddp__blocked b = {.turn = 0};
-	struct ddp__heard *h;
+	struct heard *h;
 	uint64_t at = 0;
 
 	memcpy(&b, bytes, size < sizeof(b) ? size : sizeof(b));
@@ -173,10 +203,10 @@ void ddp__detector_receive(void *owner, const void *bytes, size_t size)
 	h = &d->heard;
 	while (at < h->n && h->ranks[at].rank != b.rank)
 		at++;
-	if (at == h->n && h->n < DDP__HEARD_MAX)
+	if (at == h->n && h->n < HEARD_MAX)
 		h->n++;
 	else if (at == h->n)
-		at = h->next++ % DDP__HEARD_MAX;
+		at = h->next++ % HEARD_MAX;
 	if (h->ranks[at].rank == b.rank && h->ranks[at].turn > b.turn)
 		return;
 	h->ranks[at] = b;
@@ -204,7 +234,7 @@ static int blocked_read(const struct ddp__shm *s, int i, struct ddp__blocked *b)
 /* 1: *c is a circle that rank i found and that contains this rank's wait. */
 static int blocked_is_in_circle(const struct ddp__shm *s, int i,
 				const struct ddp__blocked *mine,
-				struct ddp__circle *c)
+				struct circle *c)
 {
 	const size_t at = offsetof(struct ddp__detector, circle);
 
@@ -221,7 +251,7 @@ static int blocked_is_in_circle(const struct ddp__shm *s, int i,
 
 static int detector_was_found(const struct ddp__shm *s,
 			      const struct ddp__blocked *mine,
-			      struct ddp__circle *c)
+			      struct circle *c)
 {
 	for (int i = 0; i < s->n; i++)
 		if (i != s->me && blocked_is_in_circle(s, i, mine, c))
@@ -231,13 +261,13 @@ static int detector_was_found(const struct ddp__shm *s,
 
 /* Reads the reports that rank i has received from other hosts. */
 static void detector_read_heard(const struct ddp__shm *s, int i,
-				struct ddp__heard *h)
+				struct heard *h)
 {
 	const size_t at = offsetof(struct ddp__detector, heard);
 
 	if (!ddp__shm_board_get(s, i, at, &h->n, sizeof(h->n)) || !h->n ||
 	    !ddp__shm_board_get(s, i, at, h, sizeof(*h)) ||
-	    h->n > DDP__HEARD_MAX)
+	    h->n > HEARD_MAX)
 		h->n = 0;
 }
 
@@ -262,7 +292,7 @@ static int detector_may_find(const struct ddp__detector *d,
 
 /* Adds ranks of other hosts that the list lacks, or holds in an older state.
  * Ranks of this host publish their own state. */
-static int detector_add_heard(const struct ddp__heard *h, int host,
+static int detector_add_heard(const struct heard *h, int host,
 			      struct ddp__blocked *all, int n)
 {
 	for (uint64_t i = 0; i < h->n; i++) {
@@ -279,12 +309,14 @@ static int detector_add_heard(const struct ddp__heard *h, int host,
 	return n;
 }
 
-struct ddp__blocked *ddp__detector_gather(const struct ddp__detector *d,
-					  const struct ddp__shm *s, int *n)
+/* All ranks known to be blocked, this one first; *n is their number. NULL: no
+ * memory. */
+static struct ddp__blocked *detector_gather(const struct ddp__detector *d,
+					    const struct ddp__shm *s, int *n)
 {
-	size_t most = 1 + ((size_t)s->n + 1) * (1 + DDP__HEARD_MAX);
+	size_t most = 1 + ((size_t)s->n + 1) * (1 + HEARD_MAX);
 	struct ddp__blocked *all = malloc(most * sizeof(*all));
-	struct ddp__heard heard;
+	struct heard heard;
 
 	if (!all)
 		return NULL;
@@ -303,10 +335,97 @@ struct ddp__blocked *ddp__detector_gather(const struct ddp__detector *d,
 	return all;
 }
 
+/* ---- answers to other hosts */
+
+/* All ranks known to be blocked, gathered on first use. */
+struct report {
+	const struct ddp__detector *d;
+	const struct ddp__shm *shm;
+	struct ddp__blocked *all; /* NULL: not gathered */
+	int n;
+};
+
+/* Finds the ranks of this host that have not begun comm's call with that
+ * number, then the ranks that these wait for. */
+static int report_find_absent(const struct report *w, uint64_t comm,
+			      uint64_t number, int found[TOLD_MAX])
+{
+	int n = 0;
+
+	for (int i = 0; i < w->n && n < TOLD_MAX; i++)
+		if (w->all[i].host == w->d->mine.host &&
+		    ddp__has_not_begun(&w->all[i], comm, number))
+			found[n++] = i;
+	return n ? ddp__blocked_reach(w->all, w->n, found, n, TOLD_MAX) : 0;
+}
+
+/* A digest that is equal for equal answers. */
+static uint64_t report_digest(const struct report *w, uint64_t number,
+			      const int *found, int n)
+{
+	uint64_t digest = number;
+
+	for (int i = 0; i < n; i++) {
+		const struct ddp__blocked *b = &w->all[found[i]];
+
+		digest = ddp__digest(digest, (uint64_t)b->rank + 1);
+		digest = ddp__digest(digest, b->turn);
+	}
+	return digest;
+}
+
+/* The other host waits for its call on c, and a rank of this host is blocked
+ * elsewhere. Reports that once. */
+static void report_answer(struct report *w, const struct ddp_comm *c, int host)
+{
+	struct ddp__cpu *cpu = c->state;
+	struct ddp__tcp_wait *wait = &cpu->tcp.waits[host];
+	uint64_t number = wait->call.number, said;
+	int found[TOLD_MAX], n;
+
+	/* all ranks of this host have begun the call, and its leader has left
+	 * it */
+	if (!wait->call.word || number < c->calls)
+		return;
+	if (!w->all)
+		w->all = detector_gather(w->d, w->shm, &w->n);
+	if (!w->all)
+		return;
+	n = report_find_absent(w, cpu->id, number, found);
+	said = report_digest(w, number, found, n);
+	if (!n || said == wait->answered)
+		return;
+	wait->answered = said;
+	for (int i = 0; i < n; i++)
+		ddp__tcp_send_notice(&cpu->tcp, host, DDP__FRAME_BLOCKED,
+				     &w->all[found[i]],
+				     ddp__blocked_size(&w->all[found[i]]));
+}
+
+/* Reads the notices of other hosts, and answers them. */
+static void detector_answer(const struct ddp__detector *d,
+			    const struct ddp_comm *world)
+{
+	struct ddp__cpu *ours = world->state;
+	struct report w = {.d = d, .shm = &ours->shm};
+
+	for (struct ddp_comm *c = world->world->comms; c; c = c->next) {
+		struct ddp__cpu *cpu = c->state;
+
+		if (!cpu || !cpu->tcp.fd || cpu->tcp.broken)
+			continue;
+		ddp__tcp_take_notices(&cpu->tcp);
+		for (int host = 0; host < cpu->tcp.n; host++)
+			if (host != cpu->tcp.me)
+				report_answer(&w, c, host);
+	}
+	free(w.all);
+}
+
 /* ---- circles */
 
-static int detector_is_same_circle(const struct ddp__circle *a,
-				   const struct ddp__circle *b)
+static int detector_is_same_circle(const struct circle *a,
+				   const struct circle *b)
 {
 	return a->n == b->n &&
 	       !memcmp(a->ranks, b->ranks, a->n * sizeof(*a->ranks));
@@ -314,12 +433,12 @@ static int detector_is_same_circle(const struct ddp__circle *a,
 
 /* Sets *c to the current circle; n 0: there is none. */
 static void detector_find(const struct ddp__detector *d,
-			  const struct ddp_comm *world, struct ddp__circle *c)
+			  const struct ddp_comm *world, struct circle *c)
 {
 	const struct ddp__cpu *cpu = world->state;
 	int way[DDP__CIRCLE_MAX], blocked = 0, n = 0;
 	struct ddp__blocked *all =
-		ddp__detector_gather(d, &cpu->shm, &blocked);
+		detector_gather(d, &cpu->shm, &blocked);
 
 	if (all)
 		n = ddp__deadlock_find(all, blocked, 0, way);
@@ -351,7 +470,7 @@ static int detector_is_time(struct ddp__detector *d)
 /* 1 if the circle is the same as in the last search. */
 static int detector_find_again(struct ddp__detector *d,
 			       const struct ddp_comm *world,
-			       struct ddp__circle *c)
+			       struct circle *c)
 {
 	const struct ddp__cpu *cpu = world->state;
 	uint64_t wide_ns = WIDE_MS * UINT64_C(1000000);
@@ -371,7 +490,7 @@ static int detector_find_again(struct ddp__detector *d,
 /* Fails the communicator in which another rank of the circle waits for this
  * one, so that the ranks waiting there get the reason. */
 static void detector_fail_earlier(const struct ddp__world *w,
-				  const struct ddp__circle *c, int64_t me)
+				  const struct circle *c, int64_t me)
 {
 	uint64_t comm = c->ranks[c->n - 1].comm;
 
@@ -390,12 +509,12 @@ static int detector_check(struct ddp__detector *d, struct ddp_comm *world,
 			  struct err *e)
 {
 	struct ddp__cpu *cpu = world->state;
-	struct ddp__circle circle;
+	struct circle circle;
 
 	if (!detector_was_found(&cpu->shm, &d->mine, &circle)) {
 		if (!detector_is_time(d))
 			return 0;
-		ddp__detector_answer(d, world);
+		detector_answer(d, world);
 		if (!detector_find_again(d, world, &circle))
 			return 0;
 		d->circle = circle;
@@ -413,7 +532,7 @@ void ddp__detector_explain(struct ddp_comm *c, struct err *e)
 	struct ddp_comm *world = detector_world(c->world);
 	struct ddp__detector *d = c->world->detector;
 	struct ddp__cpu *cpu = c->state, *ours = world ? world->state : NULL;
-	struct ddp__circle circle;
+	struct circle circle;
 
 	if (!d || !ours || !d->mine.turn || d->mine.comm != cpu->id)
 		return;

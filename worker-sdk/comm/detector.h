@@ -37,42 +37,4 @@ void ddp__detector_end(void *owner);
 void ddp__detector_explain(struct ddp_comm *c, struct err *e);
 void ddp__detector_receive(void *owner, const void *bytes, size_t size);
 
-/* ---- for the detector's two files ---- */
-
-enum { DDP__HEARD_MAX = 8 };
-
-/* A circle that a rank found. */
-struct ddp__circle {
-	uint64_t n; /* 0: none */
-	uint64_t is_wide; /* spans several hosts */
-	struct ddp__stuck ranks[DDP__CIRCLE_MAX];
-	struct err error; /* the error with which all its ranks fail */
-};
-
-/* Blocked ranks of other hosts; a new entry replaces the oldest. */
-struct ddp__heard {
-	uint64_t n, next;
-	struct ddp__blocked ranks[DDP__HEARD_MAX];
-};
-
-/* A world's detector: the contents of this rank's board, if its host has other
- * ranks. */
-struct ddp__detector {
-	struct ddp__circle circle;
-	struct ddp__blocked mine; /* turn 0: not blocked */
-	struct ddp__heard heard;
-	/* not on the board */
-	uint64_t turns, since, looked;
-	struct ddp__circle found; /* in the last search, and */
-	uint64_t found_since;	  /* in every search since then */
-};
-
-/* All ranks known to be blocked, this one first; *n is their number. NULL: no
- * memory. */
-struct ddp__blocked *ddp__detector_gather(const struct ddp__detector *d,
-					  const struct ddp__shm *s, int *n);
-/* detector_hosts.c: reads the notices of other hosts, and answers them. */
-void ddp__detector_answer(const struct ddp__detector *d,
-			  const struct ddp_comm *world);
-
 #endif

@@ -59,17 +59,12 @@ int ddp__endpoint_record_get(struct ddp__endpoint_record *c, struct slice s,
 	return 0;
 }
 
-static int endpoint_is_same(struct slice a, struct slice b)
-{
-	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
-}
-
 int ddp__endpoint_record_agree(const struct ddp__endpoint_record *mine,
 			       int my_rank,
 			       const struct ddp__endpoint_record *other,
 			       int rank, struct err *e)
 {
-	if (!endpoint_is_same(mine->version, other->version))
+	if (!slice_is_equal(mine->version, other->version))
 		return err_set(e, ERR_USAGE,
 			       "rank %d on %.*s runs libddp %.*s, rank %d on "
 			       "%.*s runs %.*s: start all ranks with the same "
@@ -78,7 +73,7 @@ int ddp__endpoint_record_agree(const struct ddp__endpoint_record *mine,
 			       SLICE_FMT(other->version), my_rank,
 			       SLICE_FMT(mine->host_name),
 			       SLICE_FMT(mine->version));
-	if (!endpoint_is_same(mine->backend, other->backend))
+	if (!slice_is_equal(mine->backend, other->backend))
 		return err_set(e, ERR_USAGE,
 			       "rank %d on %.*s uses backend %.*s, rank %d on "
 			       "%.*s uses %.*s: give all the same --backend or "

@@ -368,11 +368,6 @@ static void engine_check_circle(const struct ddp__task *t,
 		ddp__engine_fail(t->c, &e);
 }
 
-static int engine_has_ended(const struct ddp__task *t)
-{
-	return t->state == DDP__DONE || t->state == DDP__FAILED;
-}
-
 void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		      int timeout_ms)
 {
@@ -383,7 +378,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 	for (;;) {
 		int moved = ddp__engine_move(en), ms;
 
-		if (engine_has_ended(t))
+		if (ddp__task_has_ended(t))
 			break;
 		if (timeout_ms >= 0) {
 			uint64_t waited = (clock_ns() - start) / 1000000u;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "worker-sdk/comm/cpu.h"
-#include "worker-sdk/comm/hierarchical.h"
+#include "worker-sdk/comm/cpu_op.h"
 #include "worker-sdk/core/call.h"
 #include "worker-sdk/math/copy.h"
 #include "worker-sdk/math/reduce.h"

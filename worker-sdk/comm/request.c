@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "worker-sdk/comm/call_guard.h"
-#include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/core/call.h"
 #include "worker-sdk/core/last_error.h"
 

@@ -1,5 +1,4 @@
 /* self_messages.c: messages of a rank to itself. */
-#include "worker-sdk/comm/self_messages.h"
 
 #include <errno.h>
 #include <stdlib.h>

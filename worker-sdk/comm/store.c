@@ -69,15 +69,26 @@ static int store_check(const ddp_comm *c, const char *what, const char *key,
 	return 0;
 }
 
+/* Checks the arguments and takes the store, which the caller gives back. */
+static int store_take(const ddp_comm *c, const char *what, const char *key,
+		      const void *value, size_t size, struct slice *k,
+		      struct ddp__kv **kv)
+{
+	int rc = store_check(c, what, key, value, size, k);
+
+	if (!rc)
+		*kv = ddp__store_lock(c->world);
+	return rc;
+}
+
 int ddp_store_set(ddp_comm *c, const char *key, const void *value, size_t size)
 {
-	struct slice k;
-	int rc = store_check(c, "ddp_store_set", key, value, size, &k);
 	struct ddp__kv *kv;
+	struct slice k;
+	int rc = store_take(c, "ddp_store_set", key, value, size, &k, &kv);
 
 	if (rc)
 		return rc;
-	kv = ddp__store_lock(c->world);
 	rc = kv->ops->set(kv, k, SLICE(value, size), ddp__last_error());
 	ddp__store_unlock(c->world);
 	return rc;
@@ -145,23 +156,17 @@ int64_t ddp_store_get(ddp_comm *c, const char *key, void *value,
 int ddp_store_add(ddp_comm *c, const char *key, int64_t delta, int64_t *result)
 {
 	int64_t sum = 0;
-	struct slice k;
-	int rc = store_check(c, "ddp_store_add", key, NULL, 0, &k);
 	struct ddp__kv *kv;
+	struct slice k;
+	int rc = store_take(c, "ddp_store_add", key, NULL, 0, &k, &kv);
 
 	if (rc)
 		return rc;
-	kv = ddp__store_lock(c->world);
 	rc = kv->ops->add(kv, k, delta, &sum, ddp__last_error());
 	ddp__store_unlock(c->world);
 	if (rc >= 0 && result)
 		*result = sum;
 	return rc < 0 ? rc : 0;
-}
-
-static int store_same(struct slice a, struct slice b)
-{
-	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
 }
 
 int ddp_store_compare_set(ddp_comm *c, const char *key, const void *expected,
@@ -171,19 +176,18 @@ int ddp_store_compare_set(ddp_comm *c, const char *key, const void *expected,
 	struct slice k, now = {NULL, 0};
 	struct slice old = SLICE(expected, expected_size);
 	struct slice new = SLICE(desired, desired_size);
+	struct ddp__kv *kv;
 	int rc = store_check(c, "ddp_store_compare_set", key, expected,
 			     expected_size, &k);
-	struct ddp__kv *kv;
 
 	if (!rc)
-		rc = store_check(c, "ddp_store_compare_set", key, desired,
-				 desired_size, &k);
+		rc = store_take(c, "ddp_store_compare_set", key, desired,
+				desired_size, &k, &kv);
 	if (rc)
 		return rc;
-	kv = ddp__store_lock(c->world);
 	rc = kv->ops->compare_set(kv, k, old, new, &now, ddp__last_error());
 	if (rc > 0)
-		rc = store_same(now, new);
+		rc = slice_is_equal(now, new);
 	ddp__store_unlock(c->world);
 	return rc;
 }
@@ -191,13 +195,12 @@ int ddp_store_compare_set(ddp_comm *c, const char *key, const void *expected,
 int ddp_store_append(ddp_comm *c, const char *key, const void *value,
 		     size_t size)
 {
-	struct slice k;
-	int rc = store_check(c, "ddp_store_append", key, value, size, &k);
 	struct ddp__kv *kv;
+	struct slice k;
+	int rc = store_take(c, "ddp_store_append", key, value, size, &k, &kv);
 
 	if (rc)
 		return rc;
-	kv = ddp__store_lock(c->world);
 	rc = kv->ops->append(kv, k, SLICE(value, size), ddp__last_error());
 	ddp__store_unlock(c->world);
 	return rc < 0 ? rc : 0;
@@ -205,13 +208,12 @@ int ddp_store_append(ddp_comm *c, const char *key, const void *value,
 
 int ddp_store_delete(ddp_comm *c, const char *key)
 {
-	struct slice k;
-	int rc = store_check(c, "ddp_store_delete", key, NULL, 0, &k);
 	struct ddp__kv *kv;
+	struct slice k;
+	int rc = store_take(c, "ddp_store_delete", key, NULL, 0, &k, &kv);
 
 	if (rc)
 		return rc;
-	kv = ddp__store_lock(c->world);
 	rc = kv->ops->delete(kv, k, ddp__last_error());
 	ddp__store_unlock(c->world);
 	return rc;

@@ -1,5 +1,5 @@
 /* task.c: collectives and messages as the engine's tasks. */
-#include "worker-sdk/comm/task.h"
+#include "worker-sdk/comm/engine.h"
 
 #include <poll.h>
 #include <stdlib.h>

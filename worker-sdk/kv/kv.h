@@ -72,4 +72,20 @@ int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
 		     struct err *e);
 int ddp__kv_local(struct ddp__kv **out, struct err *e);
 
+/* ---- private_server.c ----
+ *
+ * Starts a ddprdzv for a world that has no other store, with the rank's
+ * listening sockets. The server is not a child of the program, which sees no
+ * SIGCHLD and no extra wait() result, and it ends when a pipe is closed. */
+
+struct auth;
+
+/* Starts the program that server_exec_init finds, with copies of n listening
+ * sockets, for job `job` of `ranks` ranks, which authenticate with auth. The
+ * caller closes *pipe: the server ends once the pipe is closed, also by this
+ * process's death, and the ranks have left. ERR_USAGE: there is no such
+ * program. */
+int ddp__private_server_start(int *pipe, const int *fds, int n, const char *job,
+			  int ranks, const struct auth *auth, struct err *e);
+
 #endif

@@ -127,18 +127,13 @@ static int local_add(struct ddp__kv *kv, struct slice key, int64_t delta,
 	return local_set(kv, key, SLICE_STR(text), e);
 }
 
-static int local_is_equal(struct slice a, struct slice b)
-{
-	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
-}
-
 static int local_compare_set(struct ddp__kv *kv, struct slice key,
 			     struct slice expected, struct slice desired,
 			     struct slice *now, struct err *e)
 {
 	int found = local_get(kv, key, 0, now, e), rc;
 
-	if (found ? !local_is_equal(*now, expected) : expected.len != 0)
+	if (found ? !slice_is_equal(*now, expected) : expected.len != 0)
 		return found;
 	rc = local_set(kv, key, desired, e);
 	return rc ? rc : local_get(kv, key, 0, now, e);

@@ -234,11 +234,6 @@ static int torch_add(struct ddp__kv *kv, struct slice key, int64_t delta,
 	return rc ? torch_explain_add(s, key, rc, e) : 0;
 }
 
-static int torch_is_equal(struct slice a, struct slice b)
-{
-	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
-}
-
 /* The store answers with the key's value. If the key is missing and expected is
  * not empty, it answers with expected, as if the key held that value. */
 static int torch_compare_set(struct ddp__kv *kv, struct slice key,
@@ -257,9 +252,9 @@ static int torch_compare_set(struct ddp__kv *kv, struct slice key,
 		rc = torch_receive_one(s, now, e);
 	if (rc)
 		return rc;
-	if (!expected.len || !torch_is_equal(*now, expected))
+	if (!expected.len || !slice_is_equal(*now, expected))
 		return 1;
-	return torch_is_equal(expected, desired) ? torch_check(s, key, e) : 0;
+	return slice_is_equal(expected, desired) ? torch_check(s, key, e) : 0;
 }
 
 static int torch_append(struct ddp__kv *kv, struct slice key,

@@ -1,5 +1,5 @@
 /* private_server.c: starts ddprdzv from inside a foreign program. */
-#include "worker-sdk/kv/private_server.h"
+#include "worker-sdk/kv/kv.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -65,7 +65,7 @@ struct ddp__tcp_call {
 };
 
 /* The last notice of a waiting host; it may have stopped waiting since.
- * detector_hosts.c sets answered, tcp_timeout.c the segments. */
+ * detector.c sets answered, tcp_timeout.c the segments. */
 struct ddp__tcp_wait {
 	struct ddp__tcp_call call;
 	uint64_t answered;

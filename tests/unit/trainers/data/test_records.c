@@ -11,7 +11,7 @@
 
 #include "tests/unit/run_case.h"
 #include "trainers/data/records.h"
-#include "trainers/pack/record_writer.h"
+#include "trainers/pack/packer.h"
 
 /* 64 images of 1 KiB are 64 KiB, and a shard. */
 enum { SIDE = 32, SIZE = SIDE * SIDE, UNIT = 64, CLASSES = 100000 };

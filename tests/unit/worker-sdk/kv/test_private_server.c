@@ -13,7 +13,7 @@
 
 #include "rendezvous/client/server_exec.h"
 #include "tests/unit/run_case.h"
-#include "worker-sdk/kv/private_server.h"
+#include "worker-sdk/kv/kv.h"
 
 /* Two pipes need four descriptors; _i are free. Then the copies do not fit: of
  * the pipe, of the socket, and of the child's stderr and stdin. */
