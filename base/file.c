@@ -4,11 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -29,6 +33,55 @@ int file_write_all(int fd, const void *data, size_t size)
 		size -= (size_t)n;
 	}
 	return 0;
+}
+
+int file_replace(const char *path, const struct iovec *parts, int n)
+{
+	char temp[PATH_MAX];
+	size_t size = 0;
+	int fd, rc;
+
+	if (snprintf(temp, sizeof(temp), "%s.XXXXXX", path) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	fd = mkostemp(temp, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (int i = 0; i < n; i++)
+		size += parts[i].iov_len;
+	rc = file_check_limit(fd, size);
+	for (int i = 0; i < n && rc == 0; i++)
+		rc = file_write_all(fd, parts[i].iov_base, parts[i].iov_len);
+	rc = file_close(fd, rc);
+	if (rc == 0 && rename(temp, path) < 0)
+		rc = -errno;
+	if (rc < 0)
+		unlink(temp);
+	return rc;
+}
+
+int file_is_trusted(const struct stat *st)
+{
+	return (st->st_uid == geteuid() || st->st_uid == 0) &&
+	       !(st->st_mode & 022);
+}
+
+int file_lock_beside(const char *path)
+{
+	char name[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	if (snprintf(name, sizeof(name), "%s.lock", path) >= PATH_MAX)
+		return -1;
+	fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) < 0 || !file_is_trusted(&st))
+		return file_close(fd, -1);
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return file_close(fd, -1);
+	return fd;
 }
 
 int file_close(int fd, int rc)

@@ -8,6 +8,9 @@
 
 #include "base/error.h"
 
+struct iovec;
+struct stat;
+
 /* 0 or -errno; after an error part of the data may have been written. */
 MUST_CHECK int file_write_all(int fd, const void *data, size_t size);
 
@@ -27,6 +30,18 @@ long file_read_text(const char *path, char *text, size_t size);
  * Returns rc, or -errno if rc is 0 and a write fails only now. */
 int file_close(int fd, int rc);
 int file_close_stream(FILE *f, int rc);
+
+/* Replaces the file at path, as a whole, by the n parts: writes a file beside
+ * it, which only this user can read, and renames that. 0 or -errno. */
+MUST_CHECK int file_replace(const char *path, const struct iovec *parts, int n);
+
+/* Waits for a lock on PATH.lock, which is made if missing. Closing the result
+ * releases the lock, as the death of its holder does. -1: there is none; a file
+ * of another user is not waited for. */
+int file_lock_beside(const char *path);
+
+/* 1 if no user other than this one and root can write to the file. */
+int file_is_trusted(const struct stat *st);
 
 /* Makes dir and its missing parents. 0 or -errno. */
 MUST_CHECK int file_make_folders(const char *dir);

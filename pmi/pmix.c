@@ -2,9 +2,7 @@
 #include "pmi/pmix.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

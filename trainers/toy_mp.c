@@ -3,8 +3,6 @@
  * and whose second half, the tail, is on the next; each rank has both, and its
  * share of the samples. Written to be read: it has a loop of its own, and no
  * checkpoints. */
-#include <errno.h>
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "trainers/data/cifar.h"
-#include "trainers/data/mnist.h"
+#include "trainers/data/data_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "trainers/cuda/conv_tune.h"
+#include "trainers/cuda/cuda.h"
 
 enum { CHOICES = 16, ALIGN = 256 };
 static const char *const way_names[CONV_PASSES] = {

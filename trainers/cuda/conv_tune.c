@@ -1,7 +1,7 @@
 /* conv_tune.c: measures plans in a graph, as recorded steps run them, so that
  * the time of the calls does not count. A plan that cannot be recorded is not
  * used. */
-#include "trainers/cuda/conv_tune.h"
+#include "trainers/cuda/cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainers/cuda/conv_tune.h"
 #include "trainers/cuda/cuda.h"
 
 struct cuda_device *cuda_of(struct device *d)

@@ -225,15 +225,23 @@ void cuda_copy(struct device *to, void *dst, struct device *from,
 		  "a copy between GPUs");
 }
 
+/* Zeroed memory of the host for a copy. NULL: noted as the device's error. */
+static void *memory_staging(struct device *d, size_t bytes, const char *what)
+{
+	void *raw = calloc(1, bytes ? bytes : 1);
+
+	if (!raw)
+		cuda_note(cuda_of(d), cudaErrorMemoryAllocation, what);
+	return raw;
+}
+
 void cuda_tensor_put(struct device *d, const struct tensor *t,
 		     const float *values)
 {
-	void *raw = malloc(t->bytes ? t->bytes : 1);
+	void *raw = memory_staging(d, t->bytes, "a tensor");
 
-	if (!raw) {
-		cuda_note(cuda_of(d), cudaErrorMemoryAllocation, "a tensor");
+	if (!raw)
 		return;
-	}
 	layout_pack(t, values, raw);
 	cuda_put(d, t->data, raw, t->bytes);
 	free(raw);
@@ -241,12 +249,10 @@ void cuda_tensor_put(struct device *d, const struct tensor *t,
 
 void cuda_tensor_get(struct device *d, const struct tensor *t, float *values)
 {
-	void *raw = malloc(t->bytes ? t->bytes : 1);
+	void *raw = memory_staging(d, t->bytes, "a tensor");
 
-	if (!raw) {
-		cuda_note(cuda_of(d), cudaErrorMemoryAllocation, "a tensor");
+	if (!raw)
 		return;
-	}
 	cuda_get(d, raw, t->data, t->bytes);
 	layout_unpack(t, raw, values);
 	free(raw);
@@ -264,12 +270,10 @@ void cuda_param_put(struct device *d, const struct op *base, int i,
 {
 	const struct cuda_op *op = (const struct cuda_op *)base;
 	const struct op_param *p = &base->param[i];
-	float *raw = calloc(p->size, sizeof(*raw));
+	float *raw = memory_staging(d, p->size * sizeof(*raw), p->name);
 
-	if (!raw) {
-		cuda_note(cuda_of(d), cudaErrorMemoryAllocation, p->name);
+	if (!raw)
 		return;
-	}
 	if (memory_is_filter(op, i))
 		layout_filter_pack(&op->filter, values, raw);
 	else
@@ -283,12 +287,10 @@ void cuda_param_get(struct device *d, const struct op *base, int i,
 {
 	const struct cuda_op *op = (const struct cuda_op *)base;
 	const struct op_param *p = &base->param[i];
-	float *raw = calloc(p->size, sizeof(*raw));
+	float *raw = memory_staging(d, p->size * sizeof(*raw), p->name);
 
-	if (!raw) {
-		cuda_note(cuda_of(d), cudaErrorMemoryAllocation, p->name);
+	if (!raw)
 		return;
-	}
 	cuda_get(d, raw, arena, p->size * sizeof(*raw));
 	if (memory_is_filter(op, i))
 		layout_filter_unpack(&op->filter, raw, values);

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -144,7 +144,7 @@ static enum found cache_read_fd(struct plan_cache *c, int fd)
 
 	if (fstat(fd, &st) < 0)
 		return CACHE_MISSING;
-	if (st.st_mode & 022 || (st.st_uid != geteuid() && st.st_uid != 0))
+	if (!file_is_trusted(&st))
 		return CACHE_FOREIGN;
 	if (!S_ISREG(st.st_mode) || st.st_size > CACHE_BYTES_MAX)
 		return CACHE_DAMAGED;
@@ -188,48 +188,15 @@ static int cache_write(const struct plan_cache *c)
 {
 	size_t size = CACHE_HEAD_MAX + 32 +
 		      (c->count + 1) * (PLAN_KEY_MAX + PLAN_ENGINE_MAX + 64);
-	char temp[sizeof(c->path) + 8];
-	char *text = malloc(size);
-	size_t n;
-	int fd, r;
+	struct iovec text = {malloc(size), 0};
+	int r;
 
-	if (!text)
+	if (!text.iov_base)
 		return -ENOMEM;
-	n = cache_format(c, text, size);
-	snprintf(temp, sizeof(temp), "%s.XXXXXX", c->path);
-	fd = mkostemp(temp, O_CLOEXEC);
-	if (fd < 0) {
-		r = -errno;
-		free(text);
-		return r;
-	}
-	r = file_check_limit(fd, n);
-	if (r == 0)
-		r = file_write_all(fd, text, n);
-	r = file_close(fd, r);
-	if (r == 0 && rename(temp, c->path) < 0)
-		r = -errno;
-	if (r < 0)
-		unlink(temp);
-	free(text);
+	text.iov_len = cache_format(c, text.iov_base, size);
+	r = file_replace(c->path, &text, 1);
+	free(text.iov_base);
 	return r;
-}
-
-/* The kernel releases the lock when its holder dies. -1: there is none, and
- * another process's plan may be lost. */
-static int cache_lock(const struct plan_cache *c)
-{
-	char name[sizeof(c->path) + 8];
-	int fd;
-
-	snprintf(name, sizeof(name), "%s.lock", c->path);
-	fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-	while (fd >= 0 && flock(fd, LOCK_EX) < 0)
-		if (errno != EINTR) {
-			close(fd);
-			return -1;
-		}
-	return fd;
 }
 
 /* ---- Calls ---- */
@@ -322,7 +289,8 @@ static void cache_merge(struct plan_cache *c, const struct cache_entry *own,
 		cache_stop(c, "tuned plans cannot be kept", r);
 		return;
 	}
-	lock = cache_lock(c);
+	/* without a lock another process's plan may be lost */
+	lock = file_lock_beside(c->path);
 	found = cache_read(c);
 	if (found == CACHE_FOREIGN) {
 		cache_refuse(c);

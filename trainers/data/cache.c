@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -53,15 +53,6 @@ int cache_folder(char *out)
 
 enum found { NOT_THERE, STALE, DAMAGED, FOREIGN, RIGHT };
 
-/* The file's contents are used in place while it is mapped, so no other user
- * may be able to write to it. Root is trusted: it could change everything
- * anyway. */
-static int cache_is_trusted(const struct stat *st)
-{
-	return (st->st_uid == geteuid() || st->st_uid == 0) &&
-	       !(st->st_mode & 022);
-}
-
 static enum found cache_check(const struct cache_header *h,
 			      const struct cache_source *s, int deep,
 			      const struct cache_block *b)
@@ -94,7 +85,9 @@ static enum found cache_map_file(const char *path, const struct cache_source *s,
 		close(fd);
 		return DAMAGED;
 	}
-	if (!cache_is_trusted(&st)) {
+	/* no other user may write to it: it is used in place while it is
+	 * mapped */
+	if (!file_is_trusted(&st)) {
 		close(fd);
 		return FOREIGN;
 	}
@@ -117,58 +110,16 @@ static enum found cache_map_file(const char *path, const struct cache_source *s,
 static int cache_write_file(const char *path, const struct cache_source *s,
 			    const struct payload *p)
 {
-	char temp[CACHE_PATH_MAX + 32];
 	char page[HEADER_SIZE] = {0};
 	struct cache_header *h = (struct cache_header *)(void *)page;
-	int fd, r;
+	const struct iovec parts[] = {{page, sizeof(page)}, {p->data, p->size}};
 
 	h->magic = CACHE_MAGIC;
 	h->version = CACHE_VERSION;
 	h->size = p->size;
 	h->crc = (uint32_t)crc32_z(0, p->data, p->size);
 	snprintf(h->identity, sizeof(h->identity), "%s", s->identity);
-
-	snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
-	fd = mkostemp(temp, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	r = file_check_limit(fd, sizeof(page) + p->size);
-	if (r == 0)
-		r = file_write_all(fd, page, sizeof(page));
-	if (r == 0)
-		r = file_write_all(fd, p->data, p->size);
-	r = file_close(fd, r);
-	if (r == 0 && rename(temp, path) < 0)
-		r = -errno;
-	if (r < 0)
-		unlink(temp);
-	return r;
-}
-
-/* A lock that the kernel releases when its holder dies. -1: not available. That
- * only means that two processes may do the same work, so a lock of another user
- * is not waited for. */
-static int cache_lock(const char *path)
-{
-	char name[CACHE_PATH_MAX + 32];
-	struct stat st;
-	int fd;
-
-	snprintf(name, sizeof(name), "%s.lock", path);
-	fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &st) < 0 || !cache_is_trusted(&st)) {
-		close(fd);
-		return -1;
-	}
-	while (flock(fd, LOCK_EX) < 0) {
-		if (errno == EINTR)
-			continue;
-		close(fd);
-		return -1;
-	}
-	return fd;
+	return file_replace(path, parts, 2);
 }
 
 static int cache_file_path(const struct cache_source *s, char *dir, char *path)
@@ -257,7 +208,8 @@ int cache_prepare(const struct cache_source *s, struct cache_block *b,
 		cache_note_not_kept(note, dir, why);
 		return cache_make_private(s, b, e);
 	}
-	fd = cache_lock(path);
+	/* without a lock two processes may do the same work */
+	fd = file_lock_beside(path);
 	r = cache_make_file(dir, path, s, b, note, e);
 	if (fd >= 0)
 		close(fd);

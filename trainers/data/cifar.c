@@ -1,8 +1,7 @@
 /* cifar.c: reads records of a label and three planes, and validates all of
  * them. */
-#include "trainers/data/cifar.h"
+#include "trainers/data/data_files.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,7 +1,6 @@
 /* dataset.c: the payload's layout. */
 #include "trainers/data/dataset.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainers/data/mnist.h"
+#include "trainers/data/data_files.h"
 
 /* ---- How digits are written ----
  * In a box of 1 x 1, x to the right, y down. Angles in degrees, clockwise from

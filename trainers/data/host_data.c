@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "trainers/data/augment.h"
-#include "trainers/data/cifar.h"
+#include "trainers/data/data_files.h"
 #include "trainers/data/digits.h"
-#include "trainers/data/mnist.h"
 
 /* ---- synthetic images ---- */
 

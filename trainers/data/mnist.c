@@ -1,5 +1,5 @@
 /* mnist.c: the idx reader, which validates every byte. */
-#include "trainers/data/mnist.h"
+#include "trainers/data/data_files.h"
 
 #include <stdlib.h>
 #include <string.h>

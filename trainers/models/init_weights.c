@@ -1,5 +1,4 @@
 /* init_weights.c: a model's initial weights, the same numbers as PyTorch's. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 

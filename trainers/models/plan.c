@@ -3,7 +3,6 @@
  * run. */
 #include "trainers/models/net.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

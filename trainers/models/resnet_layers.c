@@ -2,7 +2,6 @@
  * counts. */
 #include "trainers/models/resnet_layers.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* cpu_conv.c: convolution by oneDNN. Activations stay in one blocked layout
  * from layer to layer; only the weights are converted, once per step. */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "trainers/ops/cpu.h"
 

@@ -1,6 +1,5 @@
 /* cpu_loader.c: loads batches on the CPU: bytes become scaled values, in the
  * epoch's order, cropped and flipped with augmentation. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -3,10 +3,8 @@
  * fixed order, so that they do not depend on the number of threads. */
 #include "trainers/ops/cpu_norm.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const double epsilon = 1e-5;
 static const double momentum = 0.1;

@@ -1,5 +1,4 @@
 /* cpu_pool.c: max-pooling by oneDNN, and the average over a whole image. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "trainers/ops/cpu_vector.h"

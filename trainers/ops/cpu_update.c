@@ -1,6 +1,5 @@
 /* cpu_update.c: the optimizers' updates over whole arenas. */
 #include <math.h>
-#include <omp.h>
 
 #include "trainers/ops/cpu.h"
 

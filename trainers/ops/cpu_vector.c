@@ -2,7 +2,6 @@
 #include "trainers/ops/cpu_vector.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* Size of the parts that threads take: large enough to be worth it, and

@@ -1,9 +1,7 @@
 /* evaluate.c: evaluation of the test set, and the picture. */
 #include "trainers/train/run.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "trainers/report/preview.h"
 

@@ -2,7 +2,6 @@
  * and the caller's thread, which starts their tasks. */
 #include "trainers/train/pipeline.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,6 @@
 #ifndef TRAINERS_RESUME_H
 #define TRAINERS_RESUME_H
 
-#include <stddef.h>
-
 #include "trainers/train/run.h"
 
 /* Loads the checkpoint that --resume names, or, in a job that the launcher

@@ -2,11 +2,9 @@
  * loss that is not finite. */
 #include "trainers/train/run.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 

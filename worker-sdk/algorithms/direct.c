@@ -1,5 +1,4 @@
 /* direct.c: each host sends directly to the hosts that need its block. */
-#include <string.h>
 
 #include "worker-sdk/algorithms/schedule_internal.h"
 #include "worker-sdk/math/copy.h"

@@ -1,6 +1,5 @@
 /* ring.c: collectives that pass blocks around a ring of hosts. They put the
  * fewest bytes on each link, so large data uses them. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "worker-sdk/algorithms/schedule_internal.h"

@@ -1,9 +1,7 @@
 /* agree.c: ddp_once runs a function on one rank for all; ddp_should_stop lets
  * all ranks stop at the same step. Both use small gathers. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/flight_recorder.h"
 #include "worker-sdk/api/api_internal.h"

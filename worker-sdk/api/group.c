@@ -3,7 +3,6 @@
  * through rounds together, over the whole parent, until every group is made or
  * has failed, so no rank waits for a group that is not its own. A reducer's
  * communicator is made the same way, as one group of all ranks. */
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* point_to_point.c: the public sends and receives: checks them, and numbers
  * them per peer and direction, so that both sides give a message the same
  * number. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "worker-sdk/comm/call_guard.h"

@@ -82,30 +82,28 @@ static int reducer_find_difference(const struct pair *p, const size_t *counts,
 static int reducer_compare(const struct pair *p, const struct head *a,
 			   const struct head *b, const size_t *counts, int n)
 {
-	if (a->n != b->n)
-		return reducer_differ_error(p, "parameters", a->n, b->n);
-	if (a->type != b->type)
-		return reducer_differ_error(p, "type", a->type, b->type);
-	if (a->spans != b->spans)
-		return reducer_differ_error(p, "in spans", a->spans, b->spans);
-	if (a->counts != b->counts)
-		return reducer_find_difference(p, counts, n);
-	if (a->first != b->first)
-		return reducer_differ_error(p, "bytes of first_bucket",
-					    (long long)a->first,
-					    (long long)b->first);
-	if (a->later != b->later)
-		return reducer_differ_error(p, "bytes of bucket",
-					    (long long)a->later,
-					    (long long)b->later);
-	if (a->bf16 != b->bf16)
-		return reducer_differ_error(p, "bf16", a->bf16, b->bf16);
-	if (a->unused != b->unused)
-		return reducer_differ_error(p, "find_unused", a->unused,
-					    b->unused);
-	return a->hook == b->hook
-		       ? 0
-		       : reducer_differ_error(p, "hook", a->hook, b->hook);
+	const struct {
+		const char *what;
+		long long a, b;
+	} values[] = {
+		{"parameters", a->n, b->n},
+		{"type", a->type, b->type},
+		{"in spans", a->spans, b->spans},
+		{NULL, a->counts != b->counts, 0},
+		{"bytes of first_bucket", (long long)a->first,
+		 (long long)b->first},
+		{"bytes of bucket", (long long)a->later, (long long)b->later},
+		{"bf16", a->bf16, b->bf16},
+		{"find_unused", a->unused, b->unused},
+		{"hook", a->hook, b->hook},
+	}, *v = values;
+
+	for (; v < values + sizeof(values) / sizeof(*values); v++)
+		if (v->a != v->b)
+			return v->what ? reducer_differ_error(p, v->what, v->a,
+							      v->b)
+				       : reducer_find_difference(p, counts, n);
+	return 0;
 }
 
 int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,

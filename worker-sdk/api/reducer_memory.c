@@ -2,7 +2,6 @@
  * copied together, or as bf16. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "worker-sdk/api/reducer.h"
 #include "worker-sdk/math/copy.h"

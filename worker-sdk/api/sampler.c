@@ -1,5 +1,4 @@
 /* sampler.c: PyTorch's DistributedSampler, index by index. Pure. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

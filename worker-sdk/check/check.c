@@ -2,7 +2,6 @@
  * worker would call. */
 #include "worker-sdk/check/check.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* probe_cpu.c: the CPUs that this process may use, its share of their time, and
  * their speed. */
-#include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

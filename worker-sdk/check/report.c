@@ -3,7 +3,6 @@
 #include "worker-sdk/check/check.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "base/json.h"
 

@@ -2,10 +2,8 @@
  * communicators of one rank; the backend serves all others. */
 #include "worker-sdk/comm/collective.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/cpu_fastpath.h"

@@ -1,11 +1,9 @@
 /* engine.c: the queues of tasks: advances them, and waits until they move. */
 #include "worker-sdk/comm/engine.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "worker-sdk/comm/cpu.h"

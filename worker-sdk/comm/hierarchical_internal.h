@@ -4,9 +4,7 @@
 #ifndef SDK_HIERARCHICAL_INTERNAL_H
 #define SDK_HIERARCHICAL_INTERNAL_H
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/comm/cpu_op.h"

@@ -1,11 +1,9 @@
 /* request.c: requests, and the public calls that test and wait for them. */
 #include "worker-sdk/comm/request.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "worker-sdk/comm/call_guard.h"

@@ -1,8 +1,6 @@
 /* self_messages.c: messages of a rank to itself. */
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/collective.h"

@@ -1,5 +1,4 @@
 /* kv_server.c: the store in ddprdzv. */
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 

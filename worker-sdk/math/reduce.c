@@ -3,7 +3,6 @@
 #include "worker-sdk/math/reduce.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "worker-sdk/math/copy.h"
 #include "worker-sdk/math/kernels.h"

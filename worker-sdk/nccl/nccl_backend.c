@@ -2,7 +2,6 @@
  * enqueues them in streams, and waits for them. */
 #include "worker-sdk/nccl/nccl_backend.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
  * direction, made with its first message: the sender puts an id into the store.
  * Large worlds in which all ranks talk to all should use all_to_all. Nothing
  * here waits. */
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

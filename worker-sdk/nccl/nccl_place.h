@@ -4,8 +4,6 @@
 #ifndef SDK_NCCL_PLACE_H
 #define SDK_NCCL_PLACE_H
 
-#include <stdint.h>
-
 #include "base/buf.h"
 #include "base/error.h"
 #include "worker-sdk/core/env.h"

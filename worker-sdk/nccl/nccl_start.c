@@ -1,5 +1,4 @@
 /* nccl_start.c: connects and disconnects the ranks of an nccl communicator. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #ifndef SDK_SHM_CHUNK_H
 #define SDK_SHM_CHUNK_H
 
-#include <string.h>
-
 #include "worker-sdk/math/copy.h"
 #include "worker-sdk/shm/shm_collective.h"
 

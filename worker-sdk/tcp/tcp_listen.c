@@ -2,7 +2,6 @@
 #include "worker-sdk/tcp/tcp_listen.h"
 
 #include <poll.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/local_addrs.h"

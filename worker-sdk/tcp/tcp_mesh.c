@@ -4,7 +4,6 @@
 #include "worker-sdk/tcp/tcp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>

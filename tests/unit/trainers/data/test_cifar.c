@@ -10,8 +10,7 @@
 #include <zlib.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/data/cifar.h"
-#include "trainers/data/mnist.h"
+#include "trainers/data/data_files.h"
 
 /* More than the reader reads at once. */
 enum { EACH = 70, TEST = 9, RECORD = 1 + CIFAR_PIXELS };

@@ -6,8 +6,8 @@
 
 #include "tests/unit/run_case.h"
 #include "tests/unit/trainers/net_step.h"
+#include "trainers/data/data_files.h"
 #include "trainers/data/digits.h"
-#include "trainers/data/mnist.h"
 #include "trainers/models/net.h"
 
 enum { TRAIN = 12000, TEST = 2000, BATCH = 50, EPOCHS = 8 };

@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/data/mnist.h"
+#include "trainers/data/data_files.h"
 
 enum { TRAIN = 12, TEST = 5, OWN = -1 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/data/mnist.h"
+#include "trainers/data/data_files.h"
 #include "trainers/ops/cpu.h"
 
 static const struct ops *const ops = &ops_cpu;
