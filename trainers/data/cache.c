@@ -3,7 +3,6 @@
  * afterwards. */
 #include "trainers/data/cache.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

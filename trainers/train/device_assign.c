@@ -2,7 +2,6 @@
  * ranks. */
 #include "trainers/train/device_assign.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +62,7 @@ int device_assign(ddp_comm *world, const struct trainer_options *o, int count,
 	int other;
 
 	if (!all)
-		return err_set(e, -ENOMEM, "out of memory to choose a GPU");
+		return err_no_memory(e, "a choice among %d GPUs", count);
 	snprintf(mine->leader, sizeof(mine->leader), "%d",
 		 ddp_host_leader(world));
 	*index = device_assign_gpu(ddp_local_rank(world), count,

@@ -1,7 +1,6 @@
 /* batch_norm.c: gathers the moments of all ranks; each rank combines them in
  * rank order, so all get the same bits. */
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,10 +77,8 @@ int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var, size_t channels,
 	mine = malloc(size);
 	all = malloc(size * (size_t)c->size);
 	rc = mine && all ? 0
-			 : err_set(e, -ENOMEM,
-				   "ddp_sync_batch_norm: out of memory for %zu "
-				   "channels",
-				   channels);
+			 : err_no_memory(e, "ddp_sync_batch_norm: %zu channels",
+					 channels);
 	if (!rc) {
 		mine->count = *count;
 		if (channels) {

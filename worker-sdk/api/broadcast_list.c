@@ -1,5 +1,4 @@
 /* broadcast_list.c: ddp_broadcast_spans: many arrays in few broadcasts. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,8 +141,8 @@ int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 		if (!room)
 			room = malloc(TOGETHER + DIGEST);
 		if (!room)
-			return err_set(ddp__last_error(), -ENOMEM,
-				       "ddp_broadcast_spans: out of memory");
+			return err_no_memory(ddp__last_error(),
+					     "ddp_broadcast_spans");
 		rc = broadcast_list_send(c, spans, i, k, bytes, room, root);
 	}
 	free(room);

@@ -470,8 +470,8 @@ static int reducer_zero_unused(struct ddp_reducer *r)
 		r->kept = malloc(size);
 	}
 	if (size && !r->kept) {
-		err_set(ddp__last_error(), -ENOMEM, "ddp_reducer_finish: no "
-			"memory for %zu bytes of unused gradients", size);
+		err_no_memory(ddp__last_error(), "ddp_reducer_finish: %zu "
+			      "bytes of unused gradients", size);
 		return reducer_fail(r);
 	}
 	size = 0;

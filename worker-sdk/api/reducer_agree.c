@@ -1,6 +1,5 @@
 /* reducer_agree.c: compares the ranks' reducers before the first step.
  * Different reducers would average the wrong values or wait for ever. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +56,7 @@ static int reducer_find_difference(const struct pair *p, const size_t *counts,
 	int rc = 0;
 
 	if (!all)
-		return err_set(ddp__last_error(), -ENOMEM,
-			       "ddp_reducer_new: no memory");
+		return err_no_memory(ddp__last_error(), "ddp_reducer_new");
 	for (int at = 0; at < n && !rc; at += BLOCK) {
 		const uint64_t *other = all + (size_t)p->rank * BLOCK;
 

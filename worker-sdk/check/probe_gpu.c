@@ -105,7 +105,7 @@ static void gpu_mark_heat(struct finding *f, const struct nvml *v,
 	    (slow & (SLOW_HARDWARE | SLOW_HEAT | SLOW_SOFT_HEAT | SLOW_POWER)))
 		finding_mark(f, FINDING_WARNING, "%s is slowed down: %s (look "
 			     "at nvidia-smi -q -d PERFORMANCE)", f->name,
-			     slow & SLOW_POWER ? "the power supply brakes it"
+			     slow & SLOW_POWER ? "the power supply limits it"
 			     : slow & (SLOW_HEAT | SLOW_SOFT_HEAT)
 				     ? "it is too hot"
 				     : "by its hardware");

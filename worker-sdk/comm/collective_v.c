@@ -1,7 +1,6 @@
 /* collective_v.c: the public collectives with a count for each rank: sums the
  * counts up, and checks them. Whether those of different ranks match is checked
  * where the ranks meet (shm/shm_collective_v.c, hierarchical_v.c). */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "worker-sdk/comm/collective.h"
@@ -91,13 +90,6 @@ static int v_size(const ddp_comm *c)
 	return c && c->magic == DDP__ALIVE ? c->size : 1;
 }
 
-/* The error of a call whose communicator may be NULL. */
-static int v_no_memory(int n)
-{
-	return err_set(ddp__last_error(), -ENOMEM,
-		       "out of memory for the counts of %d ranks", n);
-}
-
 /* NULL for send_counts: as recv_counts. */
 static int collective_v(ddp_comm *c, struct ddp__use *u,
 			const size_t *send_counts, const size_t *recv_counts,
@@ -109,7 +101,8 @@ static int collective_v(ddp_comm *c, struct ddp__use *u,
 	struct ddp__counts v = {.n = n};
 
 	if (!begin)
-		return v_no_memory(n);
+		return err_no_memory(ddp__last_error(), "the counts of %d "
+				     "ranks", n);
 	if (recv_counts) {
 		ddp__counts_begin(begin, recv_counts, n);
 		v.recv = begin;

@@ -23,12 +23,6 @@ static int topology_compare_ids(const void *pa, const void *pb)
 	return a->rank - b->rank;
 }
 
-static int topology_is_same_id(const struct named *a, const struct named *b)
-{
-	return a->id.len == b->id.len &&
-	       (!a->id.len || !memcmp(a->id.data, b->id.data, a->id.len));
-}
-
 /* leader[r]: the lowest rank with the same id as rank r. */
 static void topology_find_leaders(struct named *sorted, int n, int *leader)
 {
@@ -36,7 +30,7 @@ static void topology_find_leaders(struct named *sorted, int n, int *leader)
 
 	qsort(sorted, (size_t)n, sizeof(*sorted), topology_compare_ids);
 	for (int i = 0; i < n; i++) {
-		if (!topology_is_same_id(&sorted[first], &sorted[i]))
+		if (!slice_is_equal(sorted[first].id, sorted[i].id))
 			first = i;
 		leader[sorted[i].rank] = sorted[first].rank;
 	}
