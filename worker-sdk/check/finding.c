@@ -59,6 +59,12 @@ enum finding_verdict findings_worst(const struct findings *f,
 	return worst;
 }
 
+void finding_set_value(struct finding *f, double value)
+{
+	f->value = value;
+	f->compare = FINDING_AS_HIGH;
+}
+
 uint32_t findings_count(const struct findings *f, enum finding_verdict verdict)
 {
 	uint32_t n = 0;

@@ -49,6 +49,9 @@ struct finding *finding_add(struct findings *f, const char *name,
 			    const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Sets the value; nodes with a much lower one are marked (FINDING_AS_HIGH). */
+void finding_set_value(struct finding *f, double value);
+
 /* Sets the verdict and the text of `wrong`. The worse verdict of two calls
  * stays, with its text. */
 void finding_mark(struct finding *f, enum finding_verdict verdict,

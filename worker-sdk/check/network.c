@@ -248,8 +248,7 @@ static void network_add_speed(const struct network *w, int node, double usual,
 	if (!n)
 		return;
 	at = finding_add(f, "network speed", "%.0f MB/s", median);
-	at->value = median;
-	at->compare = FINDING_AS_HIGH;
+	finding_set_value(at, median);
 	for (int i = 0; i < node; i++) {
 		const struct pair_result *p = network_pair(w, i, node);
 

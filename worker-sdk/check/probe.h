@@ -50,6 +50,13 @@ void probe_command(struct findings *out, const struct probe_call *c);
  * processes share the CPU. */
 uint64_t probe_cpu_ns(void);
 
+/* The folder of this process's cgroup, version 2. 1, or 0 if there is none. */
+int probe_cgroup(char *out, size_t size);
+/* The number in that file, after `field` unless that is NULL; -1: none ("max").
+ * Both are in probe_cpu.c. */
+int64_t probe_read_number(const char *folder, const char *name,
+			  const char *field);
+
 enum { PROBE_BYTES_MAX = 24 };
 /* "7.8 GiB" into out[PROBE_BYTES_MAX]; returns out. */
 char *probe_bytes_text(uint64_t bytes, char *out);

@@ -28,6 +28,20 @@ static int cpu_count_allowed(void)
 	return n;
 }
 
+int probe_cgroup(char *out, size_t size)
+{
+	char text[TEXT_MAX], *at = NULL;
+
+	if (file_read_text("/proc/self/cgroup", text, sizeof(text)) > 0)
+		at = strstr(text, "0::/");
+	if (!at)
+		return 0;
+	at += 3;
+	at[strcspn(at, "\n")] = '\0';
+	snprintf(out, size, "/sys/fs/cgroup%.4000s", at);
+	return 1;
+}
+
 /* The folder of this process's cgroup, version 2 (or the cpu controller of
  * version 1); 0 if there is none. */
 static int cpu_cgroup(char *out, size_t size, int *version)
@@ -48,17 +62,11 @@ static int cpu_cgroup(char *out, size_t size, int *version)
 		return 1;
 	}
 	*version = 2;
-	at = strstr(text, "0::/");
-	if (!at)
-		return 0;
-	at += 3;
-	at[strcspn(at, "\n")] = '\0';
-	snprintf(out, size, "/sys/fs/cgroup%.4000s", at);
-	return 1;
+	return probe_cgroup(out, size);
 }
 
-static int64_t cpu_read_number(const char *folder, const char *name,
-			       const char *field)
+int64_t probe_read_number(const char *folder, const char *name,
+			  const char *field)
 {
 	char path[TEXT_MAX], text[TEXT_MAX];
 	const char *at = text;
@@ -81,9 +89,9 @@ static double cpu_quota(const char *folder, int version)
 	double quota, period;
 
 	if (version == 1) {
-		quota = (double)cpu_read_number(folder, "cpu.cfs_quota_us",
+		quota = (double)probe_read_number(folder, "cpu.cfs_quota_us",
 						NULL);
-		period = (double)cpu_read_number(folder, "cpu.cfs_period_us",
+		period = (double)probe_read_number(folder, "cpu.cfs_period_us",
 						 NULL);
 		return quota > 0 && period > 0 ? quota / period : 0;
 	}
@@ -111,15 +119,14 @@ static void cpu_add_cgroup(struct findings *out, int allowed)
 		return;
 	}
 	f = finding_add(out, "CPU quota", "%.3g CPUs", quota);
-	f->value = quota;
-	f->compare = FINDING_AS_HIGH;
+	finding_set_value(f, quota);
 	if (quota < allowed)
 		finding_mark(f, FINDING_WARNING, "the cgroup gives %.3g CPUs' "
 			     "time, but %d CPUs can be seen: start fewer "
 			     "threads, or raise the quota (cpu.max)", quota,
 			     allowed);
-	periods = cpu_read_number(folder, "cpu.stat", "nr_periods ");
-	throttled = cpu_read_number(folder, "cpu.stat", "nr_throttled ");
+	periods = probe_read_number(folder, "cpu.stat", "nr_periods ");
+	throttled = probe_read_number(folder, "cpu.stat", "nr_throttled ");
 	if (periods <= 0 || throttled < 0)
 		return;
 	f = finding_add(out, "CPU throttling", "%.0f %% of periods",
@@ -149,16 +156,15 @@ static void cpu_add_model(struct findings *out)
 static void cpu_add_frequency(struct findings *out)
 {
 	static const char folder[] = "/sys/devices/system/cpu/cpu0/cpufreq";
-	int64_t max = cpu_read_number(folder, "cpuinfo_max_freq", NULL);
-	int64_t allowed = cpu_read_number(folder, "scaling_max_freq", NULL);
+	int64_t max = probe_read_number(folder, "cpuinfo_max_freq", NULL);
+	int64_t allowed = probe_read_number(folder, "scaling_max_freq", NULL);
 	struct finding *f;
 
 	if (max <= 0 || allowed <= 0)
 		return;
 	f = finding_add(out, "CPU frequency", "up to %.2f GHz",
 			(double)allowed / 1e6);
-	f->value = (double)allowed;
-	f->compare = FINDING_AS_HIGH;
+	finding_set_value(f, (double)allowed);
 	if (allowed < max * 9 / 10)
 		finding_mark(f, FINDING_WARNING, "the kernel limits the CPUs "
 			     "to %.2f of %.2f GHz (scaling_max_freq)",
@@ -205,7 +211,6 @@ void probe_cpu_speed(struct findings *out, const struct probe_call *c)
 	int tries = c->o->full ? TRIES_FULL : TRIES_QUICK;
 	uint64_t best = UINT64_MAX;
 	volatile uint64_t x = 1;
-	struct finding *f;
 
 	for (int i = 0; i < tries; i++) {
 		uint64_t start = probe_cpu_ns(), took;
@@ -214,8 +219,7 @@ void probe_cpu_speed(struct findings *out, const struct probe_call *c)
 		took = probe_cpu_ns() - start;
 		best = took < best ? took : best;
 	}
-	f = finding_add(out, "CPU speed", "%.0f M operations/s",
-			LOOPS * 1e3 / (double)best);
-	f->value = LOOPS * 1e3 / (double)best;
-	f->compare = FINDING_AS_HIGH;
+	finding_set_value(finding_add(out, "CPU speed", "%.0f M operations/s",
+				      LOOPS * 1e3 / (double)best),
+			  LOOPS * 1e3 / (double)best);
 }

@@ -67,8 +67,7 @@ static void folder_check_room(struct finding *f, const char *folder)
 	if (statvfs(folder, &s) < 0)
 		return;
 	left = (uint64_t)s.f_bavail * s.f_frsize;
-	f->value = (double)left;
-	f->compare = FINDING_AS_HIGH;
+	finding_set_value(f, (double)left);
 	snprintf(f->text, sizeof(f->text), "%s free",
 		 probe_bytes_text(left, text));
 	if (left < 64 * MIB)
@@ -157,9 +156,8 @@ void probe_folder_speed(struct findings *out, const struct probe_call *c)
 
 		snprintf(name, sizeof(name), "folder %.52s, %s", c->folder,
 			 ways[i]);
-		f = finding_add(out, name, "%.0f MB/s", speeds[i]);
-		f->value = speeds[i];
-		f->compare = FINDING_AS_HIGH;
+		finding_set_value(finding_add(out, name, "%.0f MB/s",
+					      speeds[i]), speeds[i]);
 		if (speeds[i] < 0)
 			finding_mark(f, FINDING_FAILURE, "%.100s: cannot %s "
 				     "64 MiB there: %s", c->folder, ways[i],

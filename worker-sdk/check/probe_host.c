@@ -64,8 +64,8 @@ static struct finding *limits_add(struct findings *out, const char *name,
 				probe_bytes_text(l.rlim_max, text));
 	else
 		f = finding_add(out, name, "%" PRIu64, (uint64_t)l.rlim_max);
-	f->value = l.rlim_max == RLIM_INFINITY ? 1e18 : (double)l.rlim_max;
-	f->compare = FINDING_AS_HIGH;
+	finding_set_value(f, l.rlim_max == RLIM_INFINITY ? 1e18
+							 : (double)l.rlim_max);
 	return f;
 }
 
@@ -100,28 +100,17 @@ static uint64_t memory_field(const char *text, const char *name)
 /* The memory that this process's cgroup still allows; UINT64_MAX: all. */
 static uint64_t memory_cgroup_left(void)
 {
-	char text[TEXT_MAX], path[TEXT_MAX], number[64];
-	uint64_t max, used;
-	char *at;
+	char folder[TEXT_MAX];
+	int64_t max, used;
 
-	if (file_read_text("/proc/self/cgroup", text, sizeof(text)) <= 0)
+	if (!probe_cgroup(folder, sizeof(folder)))
 		return UINT64_MAX;
-	at = strstr(text, "0::/");
-	if (!at)
+	max = probe_read_number(folder, "memory.max", NULL);
+	if (max < 0)
 		return UINT64_MAX;
-	at += 3;
-	at[strcspn(at, "\n")] = '\0';
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%.4000s/memory.max", at);
-	if (file_read_text(path, number, sizeof(number)) <= 0 ||
-	    number[0] < '0' || number[0] > '9')
-		return UINT64_MAX;
-	max = strtoull(number, NULL, 10);
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%.4000s/memory.current",
-		 at);
-	if (file_read_text(path, number, sizeof(number)) <= 0)
-		return max;
-	used = strtoull(number, NULL, 10);
-	return used < max ? max - used : 0;
+	used = probe_read_number(folder, "memory.current", NULL);
+	return used < 0 ? (uint64_t)max : used < max ? (uint64_t)(max - used)
+						     : 0;
 }
 
 void probe_memory(struct findings *out, const struct probe_call *c)
@@ -135,15 +124,13 @@ void probe_memory(struct findings *out, const struct probe_call *c)
 		return;
 	total = memory_field(text, "MemTotal:");
 	left = memory_field(text, "MemAvailable:");
-	f = finding_add(out, "memory", "%s",
-			probe_bytes_text(total, total_text));
-	f->value = (double)total;
-	f->compare = FINDING_AS_HIGH;
+	finding_set_value(finding_add(out, "memory", "%s",
+				      probe_bytes_text(total, total_text)),
+			  (double)total);
 	left = left < allowed ? left : allowed;
 	f = finding_add(out, "free memory", "%s",
 			probe_bytes_text(left, left_text));
-	f->value = (double)left;
-	f->compare = FINDING_AS_HIGH;
+	finding_set_value(f, (double)left);
 	if (left < total / 10)
 		finding_mark(f, FINDING_WARNING,
 			     "only %s of %s of memory are free%s: does another "
@@ -170,8 +157,7 @@ void probe_shared_memory(struct findings *out, const struct probe_call *c)
 	total = (uint64_t)s.f_blocks * s.f_frsize;
 	f = finding_add(out, "/dev/shm", "%s free",
 			probe_bytes_text(left, text));
-	f->value = (double)left;
-	f->compare = FINDING_AS_HIGH;
+	finding_set_value(f, (double)left);
 	fd = mkostemp(name, O_CLOEXEC);
 	if (fd < 0 || posix_fallocate(fd, 0, MIB))
 		finding_mark(f, FINDING_FAILURE, "/dev/shm: cannot create a "
@@ -198,7 +184,6 @@ void probe_memory_speed(struct findings *out, const struct probe_call *c)
 {
 	char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
 	uint64_t best = UINT64_MAX, end;
-	struct finding *f;
 
 	if (from && to) {
 		memset(from, 1, COPY_BYTES);
@@ -213,10 +198,9 @@ void probe_memory_speed(struct findings *out, const struct probe_call *c)
 			took = probe_cpu_ns() - start;
 			best = took < best ? took : best;
 		}
-		f = finding_add(out, "memory speed", "%.1f GB/s",
-				COPY_BYTES / (double)best);
-		f->value = COPY_BYTES / (double)best;
-		f->compare = FINDING_AS_HIGH;
+		finding_set_value(finding_add(out, "memory speed", "%.1f GB/s",
+					      COPY_BYTES / (double)best),
+				  COPY_BYTES / (double)best);
 	}
 	free(from);
 	free(to);
