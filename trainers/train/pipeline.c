@@ -422,8 +422,8 @@ static int pipeline_next_ready(struct pipeline *p, struct stage **which)
 		struct stage *s = &p->stage[i];
 
 		*which = s;
-		if (s->told < s->ready_count)
-			return s->ready[s->told++];
+		if (s->given < s->ready_count)
+			return s->ready[s->given++];
 	}
 	return -1;
 }
@@ -463,7 +463,7 @@ static int pipeline_average(struct pipeline *p, struct err *e)
 	for (int i = 0; r == 0 && i < PIPELINE_STAGES; i++) {
 		struct stage *s = &p->stage[i];
 
-		s->ready_count = s->told = 0;
+		s->ready_count = s->given = 0;
 		if (s->reducer)
 			r = ddp_reducer_begin(s->reducer, 1);
 	}

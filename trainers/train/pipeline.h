@@ -48,7 +48,7 @@ struct stage {
 			     * reducer */
 	/* Reducer parameters whose gradients are complete, in that order; their
 	 * number, and how many the reducer has been given. */
-	int *ready, ready_count, told;
+	int *ready, ready_count, given;
 	uint64_t done; /* the last task that it has finished */
 	int r;         /* result of that task */
 	struct err e;

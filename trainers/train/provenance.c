@@ -31,7 +31,7 @@ static int provenance_has_prefix(const char *text, const char *const *list)
 
 int provenance_is_recorded(const char *name)
 {
-	static const char *const told[] = {
+	static const char *const recorded[] = {
 		"RANK", "LOCAL_", "WORLD_SIZE", "GROUP_", "ROLE_", "MASTER_",
 		"DDP_", "PET_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_",
 		"PMIX_", "OMP_", "GOMP_", "CUDA_", "NVIDIA_", "NCCL_", "DNNL_",
@@ -44,7 +44,7 @@ int provenance_is_recorded(const char *name)
 	for (const char *const *s = secret; *s; s++)
 		if (strstr(name, *s))
 			return 0;
-	return provenance_has_prefix(name, told);
+	return provenance_has_prefix(name, recorded);
 }
 
 static cJSON *provenance_environment(void)

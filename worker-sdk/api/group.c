@@ -13,7 +13,7 @@
 #include "worker-sdk/core/last_error.h"
 
 /* A rank's report at the start of a round. */
-struct saying {
+struct report {
 	uint32_t done; /* 1: its group is made, or has failed */
 	int32_t code;  /* its result, when done */
 	uint64_t size; /* bytes of its value, or of its error's text */
@@ -30,7 +30,7 @@ struct split {
 	struct wish *wishes;  /* indexed by the parent's ranks */
 	int *members;	      /* for each rank of the group, its rank in the
 			       * parent */
-	struct saying *said;  /* indexed by the parent's ranks */
+	struct report *reports;  /* indexed by the parent's ranks */
 	char *values;	      /* their values, each `most` bytes apart */
 	size_t most;
 	int all_done;
@@ -59,19 +59,19 @@ static int split_no_memory(const struct split *s, struct err *e)
 }
 
 /* One round: sets s->said, and s->values for the ranks that sent a value. */
-static int split_round(struct split *s, const struct saying *me,
+static int split_round(struct split *s, const struct report *me,
 		       const char *value)
 {
 	size_t n = (size_t)s->parent->size;
 	char *mine;
-	int rc = split_gather(s, me, s->said, sizeof(*me));
+	int rc = split_gather(s, me, s->reports, sizeof(*me));
 
 	s->all_done = 1;
 	s->most = 0;
 	for (size_t i = 0; i < n && !rc; i++) {
-		s->all_done &= s->said[i].done == 1;
-		if (s->said[i].size > s->most)
-			s->most = (size_t)s->said[i].size;
+		s->all_done &= s->reports[i].done == 1;
+		if (s->reports[i].size > s->most)
+			s->most = (size_t)s->reports[i].size;
 	}
 	free(s->values);
 	s->values = NULL;
@@ -95,7 +95,7 @@ static struct slice split_value(const struct split *s, int parent_rank)
 	size_t at = (size_t)parent_rank * s->most;
 
 	return SLICE(s->values ? s->values + at : "",
-		     (size_t)s->said[parent_rank].size);
+		     (size_t)s->reports[parent_rank].size);
 }
 
 /* The error of another rank of this group that failed to make it; 0: none. */
@@ -104,8 +104,8 @@ static int split_remote_error(const struct split *s, struct err *e)
 	for (int i = 0; i < s->group->size; i++) {
 		int r = s->members[i];
 
-		if (s->said[r].done && s->said[r].code < 0)
-			return err_set(e, s->said[r].code, "%.*s",
+		if (s->reports[r].done && s->reports[r].code < 0)
+			return err_set(e, s->reports[r].code, "%.*s",
 				       SLICE_FMT(split_value(s, r)));
 	}
 	return 0;
@@ -116,7 +116,7 @@ static int split_exchange(void *owner, const char *what, struct slice mine,
 			  struct slice *values, struct err *e)
 {
 	struct split *s = owner;
-	struct saying me = {0, 0, mine.len};
+	struct report me = {0, 0, mine.len};
 	int rc = split_round(s, &me, mine.data);
 
 	if (rc) {
@@ -125,7 +125,7 @@ static int split_exchange(void *owner, const char *what, struct slice mine,
 	}
 	rc = split_remote_error(s, e);
 	for (int i = 0; i < s->group->size && !rc; i++) {
-		if (s->said[s->members[i]].done)
+		if (s->reports[s->members[i]].done)
 			rc = err_set(e, ERR_INTERNAL,
 				     "%s: ranks differ in %s", s->function,
 				     what);
@@ -138,7 +138,7 @@ static int split_exchange(void *owner, const char *what, struct slice mine,
  * not make it, the group fails on all its ranks. */
 static int split_finish(struct split *s, int made, struct err *e)
 {
-	struct saying me = {1, made, made ? strlen(e->text) : 0};
+	struct report me = {1, made, made ? strlen(e->text) : 0};
 	int rc = made;
 
 	do {
@@ -229,8 +229,8 @@ static int split_run(struct split *s, int color, int key, struct err *e)
 
 	*(s->call.kind == DDP__REDUCER ? &c->reducers : &c->splits) += 1;
 	s->wishes = calloc(n, sizeof(*s->wishes));
-	s->said = calloc(n, sizeof(*s->said));
-	if (!s->wishes || !s->said)
+	s->reports = calloc(n, sizeof(*s->reports));
+	if (!s->wishes || !s->reports)
 		return split_no_memory(s, &s->lost);
 	if (split_gather(s, &mine, s->wishes, sizeof(mine)))
 		return s->lost.code;
@@ -272,7 +272,7 @@ static int split_call(struct split *s, int color, int key,
 			(uint32_t)s->group->size, (uint32_t)s->group->rank,
 			s->group->size == c->size ? c->waited_ns : NULL);
 	free(s->wishes);
-	free(s->said);
+	free(s->reports);
 	free(s->values);
 	free(s->members);
 	ddp__release(c);

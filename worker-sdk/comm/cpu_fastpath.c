@@ -70,7 +70,7 @@ static inline int fastpath_leave(struct ddp_comm *c, const struct ddp__shm *s,
 				 const struct ddp__call *call, int rc,
 				 struct err *e)
 {
-	return s->lasted ? ddp__leave_blocking(c, call, rc, e)
+	return s->has_waited ? ddp__leave_blocking(c, call, rc, e)
 			 : ddp__leave(c, call, rc, e);
 }
 
@@ -82,7 +82,7 @@ static int fastpath_broadcast(struct ddp_comm *c, struct ddp__shm *s,
 {
 	int rc = 0;
 
-	s->lasted = 0;
+	s->has_waited = 0;
 	ddp__shm_cell_begin(s, call);
 	if (call->root == s->me)
 		ddp__shm_cell_give(s, call, send, size);
@@ -106,7 +106,7 @@ static int fastpath_meet(struct ddp_comm *c, struct ddp__shm *s,
 	uint64_t word = ddp__call_pack(call);
 	int half = (s->step + 1) & 1, rc;
 
-	s->lasted = 0;
+	s->has_waited = 0;
 	if (size)
 		fastpath_copy(ddp__shm_control(s, s->me)->tiny[half], send,
 			      size);
@@ -135,5 +135,5 @@ int ddp__cpu_fastpath(struct ddp_comm *c, struct ddp__call *call, size_t size,
 			       ? fastpath_broadcast(c, s, call, size, send,
 						    recv, e)
 			       : 1;
-	return s->behind ? 1 : fastpath_meet(c, s, call, size, send, recv, e);
+	return s->awaits ? 1 : fastpath_meet(c, s, call, size, send, recv, e);
 }

@@ -10,7 +10,7 @@
 
 enum {
 	HEARD_MAX = 8,
-	TOLD_MAX = 8, /* ranks in one answer */
+	ANSWER_MAX = 8, /* ranks in one answer */
 	/* The least time between two searches: during the first FIRST_MS, and
 	 * later. */
 	LOOK_FIRST_MS = 50,
@@ -348,15 +348,15 @@ struct report {
 /* Finds the ranks of this host that have not begun comm's call with that
  * number, then the ranks that these wait for. */
 static int report_find_absent(const struct report *w, uint64_t comm,
-			      uint64_t number, int found[TOLD_MAX])
+			      uint64_t number, int found[ANSWER_MAX])
 {
 	int n = 0;
 
-	for (int i = 0; i < w->n && n < TOLD_MAX; i++)
+	for (int i = 0; i < w->n && n < ANSWER_MAX; i++)
 		if (w->all[i].host == w->d->mine.host &&
 		    ddp__has_not_begun(&w->all[i], comm, number))
 			found[n++] = i;
-	return n ? ddp__blocked_reach(w->all, w->n, found, n, TOLD_MAX) : 0;
+	return n ? ddp__blocked_reach(w->all, w->n, found, n, ANSWER_MAX) : 0;
 }
 
 /* A digest that is equal for equal answers. */
@@ -380,8 +380,8 @@ static void report_answer(struct report *w, const struct ddp_comm *c, int host)
 {
 	struct ddp__cpu *cpu = c->state;
 	struct ddp__tcp_wait *wait = &cpu->tcp.waits[host];
-	uint64_t number = wait->call.number, said;
-	int found[TOLD_MAX], n;
+	uint64_t number = wait->call.number, digest;
+	int found[ANSWER_MAX], n;
 
 	/* all ranks of this host have begun the call, and its leader has left
 	 * it */
@@ -392,10 +392,10 @@ static void report_answer(struct report *w, const struct ddp_comm *c, int host)
 	if (!w->all)
 		return;
 	n = report_find_absent(w, cpu->id, number, found);
-	said = report_digest(w, number, found, n);
-	if (!n || said == wait->answered)
+	digest = report_digest(w, number, found, n);
+	if (!n || digest == wait->answered)
 		return;
-	wait->answered = said;
+	wait->answered = digest;
 	for (int i = 0; i < n; i++)
 		ddp__tcp_send_notice(&cpu->tcp, host, DDP__FRAME_BLOCKED,
 				     &w->all[found[i]],

@@ -54,7 +54,7 @@ enum ddp__from {
 /* A wait in which a rank may be blocked. */
 struct ddp__standstill {
 	const struct ddp__peers *peers;
-	int told; /* `blocked` was called */
+	int is_reported; /* `blocked` was called */
 };
 
 /* Call this repeatedly during a wait, with its length so far in waited_ns.
@@ -66,14 +66,14 @@ static inline int ddp__stands_still(struct ddp__standstill *w,
 	if (!w->peers->blocked ||
 	    waited_ns < DDP__BLOCKED_MS * UINT64_C(1000000))
 		return 0;
-	w->told = 1;
+	w->is_reported = 1;
 	return w->peers->blocked(w->peers->owner, call, from, e);
 }
 
 /* The wait has ended, or this rank no longer waits for it alone. */
 static inline void ddp__goes_on(const struct ddp__standstill *w)
 {
-	if (w->told)
+	if (w->is_reported)
 		w->peers->unblocked(w->peers->owner);
 }
 

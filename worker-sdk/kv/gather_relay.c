@@ -505,22 +505,23 @@ static int relay_turn(struct passing *p)
 	return rc;
 }
 
-static int relay_find_source(struct passing *p, const struct wire_shared *told)
+static int relay_find_source(struct passing *p,
+			     const struct wire_shared *answer)
 {
 	struct source *s = &p->source;
 	struct err ignored = ERR_INIT;
 	char text[SOCK_HOST_MAX];
 	struct endpoint at;
 
-	memcpy(p->hash, told->hash.data, sizeof(p->hash));
-	memcpy(s->token, told->token.data, sizeof(s->token));
-	if (told->addr.len >= sizeof(text))
+	memcpy(p->hash, answer->hash.data, sizeof(p->hash));
+	memcpy(s->token, answer->token.data, sizeof(s->token));
+	if (answer->addr.len >= sizeof(text))
 		return relay_ask_server(p);
-	memcpy(text, told->addr.data, told->addr.len);
-	text[told->addr.len] = '\0';
+	memcpy(text, answer->addr.data, answer->addr.len);
+	text[answer->addr.len] = '\0';
 	if (endpoint_parse(&at, text, 0, &ignored) < 0)
 		return relay_ask_server(p);
-	at.port = told->port;
+	at.port = answer->port;
 	s->n = sock_resolve(&at, s->at, ADDRESSES_MAX, &ignored);
 	return relay_connect_source(p);
 }
@@ -542,13 +543,13 @@ static int relay_make_room(struct passing *p)
 	return 0;
 }
 
-static int relay_begin(struct passing *p, const struct wire_shared *told)
+static int relay_begin(struct passing *p, const struct wire_shared *answer)
 {
-	int whole = told->values.count > 0, rc;
+	int whole = answer->values.count > 0, rc;
 
-	p->bytes = whole ? told->values.bytes.len : told->bytes;
-	p->patience = (uint64_t)SOURCE_MS * (told->depth ? told->depth : 1);
-	p->left = p->pass->listener.n ? told->comers : 0;
+	p->bytes = whole ? answer->values.bytes.len : answer->bytes;
+	p->patience = (uint64_t)SOURCE_MS * (answer->depth ? answer->depth : 1);
+	p->left = p->pass->listener.n ? answer->comers : 0;
 	p->room = p->left ? p->left + STRANGERS_MAX : 0;
 	p->moved = clock_ms();
 	rc = relay_make_room(p);
@@ -557,8 +558,8 @@ static int relay_begin(struct passing *p, const struct wire_shared *told)
 	if (rc < 0)
 		return rc;
 	if (!whole)
-		return relay_find_source(p, told);
-	memcpy(p->list, told->values.bytes.data, p->bytes);
+		return relay_find_source(p, answer);
+	memcpy(p->list, answer->values.bytes.data, p->bytes);
 	p->got = p->bytes;
 	return relay_seal_more(p);
 }
@@ -577,12 +578,12 @@ static void relay_release(struct passing *p)
 }
 
 int ddp__relay_on(const struct ddp__relay *pass, struct client *c,
-		 const struct wire_shared *told, uint32_t size, char **list,
+		 const struct wire_shared *answer, uint32_t size, char **list,
 		 size_t *bytes, struct err *e)
 {
 	struct passing p = {.pass = pass, .client = c, .size = size, .e = e,
 			    .source = {.fd = -1}};
-	int rc = relay_begin(&p, told);
+	int rc = relay_begin(&p, answer);
 
 	while (!rc && (p.got < p.bytes || p.left))
 		rc = relay_turn(&p);

@@ -41,13 +41,13 @@ int ddp__relay_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
 void ddp__relay_way(struct cipher_way *w, const char *token, const void *salt);
 
 /* Receives the list of `size` values (without its count) from the rank that
- * `told`, the server's answer, names, or from c if that fails; and relays it
+ * `answer`, the server's answer, names, or from c if that fails; and relays it
  * until all expected ranks have been served, or nothing has moved for 5 s.
  * Cannot deadlock: when the server answers all ranks have called, and each
  * waits first for ranks nearer to the server, then for those farther away. 0,
  * *list and *bytes, which the caller frees; else c's error or -ENOMEM. */
 int ddp__relay_on(const struct ddp__relay *pass, struct client *c,
-		 const struct wire_shared *told, uint32_t size, char **list,
+		 const struct wire_shared *answer, uint32_t size, char **list,
 		 size_t *bytes, struct err *e);
 
 #endif

@@ -83,7 +83,7 @@ static int server_delete(struct ddp__kv *kv, struct slice key, struct err *e)
 static int server_share(struct server_kv *s, struct wire_share *m,
 			int timeout_ms, struct slice *values, struct err *e)
 {
-	struct wire_shared told;
+	struct wire_shared answer;
 	struct ddp__relay pass;
 	struct reader r;
 	size_t bytes;
@@ -92,9 +92,9 @@ static int server_share(struct server_kv *s, struct wire_share *m,
 	free(s->list);
 	s->list = NULL;
 	ddp__relay_open(&pass, s->share_addr, m);
-	rc = client_share(s->client, m, timeout_ms, &told, e);
+	rc = client_share(s->client, m, timeout_ms, &answer, e);
 	if (!rc)
-		rc = ddp__relay_on(&pass, s->client, &told, m->size, &s->list,
+		rc = ddp__relay_on(&pass, s->client, &answer, m->size, &s->list,
 				  &bytes, e);
 	ddp__relay_close(&pass);
 	if (rc)

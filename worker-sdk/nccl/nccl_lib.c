@@ -112,11 +112,11 @@ int ddp__nccl_fail(const struct ddp__nccl_lib *lib, void *comm, int rc,
 		   const char *what, struct err *e)
 {
 	const char *last = lib->last_error ? lib->last_error(comm) : "";
-	int said = last && last[0];
+	int has_text = last && last[0];
 
-	if (!said)
+	if (!has_text)
 		last = "set NCCL_DEBUG=WARN to see more";
-	if (said && strstr(last, "Duplicate GPU"))
+	if (has_text && strstr(last, "Duplicate GPU"))
 		return err_set(e, ERR_USAGE,
 			       "%s: NCCL needs a separate GPU for each rank "
 			       "(%.300s): start fewer ranks, or, for a test, "

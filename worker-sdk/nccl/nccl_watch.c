@@ -238,11 +238,11 @@ int ddp__nccl_error(struct ddp__nccl *n, void *comm, int rc, const char *what,
 {
 	uint64_t end = clock_ns() + CAUSE_MAX, pause = MS;
 	struct ddp__watch w;
-	struct err said = ERR_INIT;
+	struct err own = ERR_INIT;
 	size_t len;
 	int found = 0;
 
-	ddp__nccl_fail(n->lib, comm, rc, what, &said);
+	ddp__nccl_fail(n->lib, comm, rc, what, &own);
 	ddp__watch_init(&w, n->c, what);
 	while (rc != DDP__NCCL_ARGUMENT && rc != DDP__NCCL_USAGE &&
 	       rc != DDP__NCCL_CUDA) {
@@ -253,7 +253,7 @@ int ddp__nccl_error(struct ddp__nccl *n, void *comm, int rc, const char *what,
 		pause = pause * 2 < ASK_FIRST ? pause * 2 : ASK_FIRST;
 	}
 	if (!found) {
-		*e = said;
+		*e = own;
 		return e->code;
 	}
 	len = strlen(e->text);

@@ -206,7 +206,7 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 	mine = ddp__shm_control(s, me);
 	mine->pid = getpid();
 	mine->probe_at = (uintptr_t)s->probe;
-	mine->born = ddp__process_born(getpid());
+	mine->start_time = ddp__process_start(getpid());
 	shm_publish_cpus(s->header);
 	return 0;
 }
@@ -345,7 +345,7 @@ void ddp__shm_post(struct ddp__shm *s)
 	/* Sequentially consistent: either this rank sees the sleeper, or the
 	 * sleeper sees the step when it checks once more before it sleeps. */
 	s->waits = 1;
-	s->patient = 0;
+	s->was_away = 0;
 	atomic_store(&mine->step, ++s->step);
 	if (atomic_load(&mine->sleepers))
 		ddp__shm_wake(&mine->step);

@@ -39,7 +39,7 @@ enum {
 
 /* The call for which a rank posts a step, in full; the others read it when
  * their marks differ. */
-struct ddp__shm_said {
+struct ddp__shm_full_call {
 	uint64_t word, number, before;
 };
 
@@ -58,10 +58,9 @@ struct ddp__shm_control {
 	 * written. */
 	_Alignas(64) _Atomic uint64_t last;
 	_Atomic uint64_t last_number;
-	struct ddp__shm_said said[2]; /* for a first step, as call */
+	struct ddp__shm_full_call full[2]; /* for a first step, as call */
 	_Alignas(64) int64_t pid;
-	uint64_t born;         /* its start time: tells apart processes that
-				* reuse a pid */
+	uint64_t start_time;   /* tells apart processes that reuse a pid */
 	_Atomic uint32_t left;	/* ddp_finalize was called */
 	_Atomic uint32_t armed; /* the next poster rings its bell, once */
 	_Atomic uint32_t dozing; /* a futex: the rank sleeps for a message */
@@ -120,7 +119,7 @@ struct ddp__shm {
 	const struct ddp__peers *peers;
 	uint32_t step;                /* the last step that this rank posted */
 	int waits;		      /* the others have not posted it yet */
-	int behind;		      /* the step that this rank must still wait
+	int awaits;		      /* the step that this rank must still wait
 				       * for; 0: none */
 	struct ddp__call call;	      /* the call of that step, for texts */
 	uint64_t cells;		      /* cells of all ranks so far, */
@@ -133,9 +132,9 @@ struct ddp__shm {
 	int spins;                    /* every rank has a CPU of its own */
 	uint64_t moved, move_ns; /* when this rank made way for another on its
 				  * CPU, and how long not to do so again */
-	int patient;		      /* a rank was away during this step */
+	int was_away;		      /* a rank was away during this step */
 	uint64_t mark;	/* ddp__call_mark of this rank's last first step */
-	int lasted; /* set by a wait longer than a few polls */
+	int has_waited; /* set by a wait longer than a few polls */
 	int bell, has_bell;	      /* a socket or -1; the socket is bound to
 				       * its name */
 	int armed;		      /* peers ring it: shm_transport.c's */
@@ -268,7 +267,7 @@ int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
 /* Writes the call that rank i entered last, as text. */
 char *ddp__shm_last(const struct ddp__shm *s, int i, char *out);
 /* The start time in /proc/PID/stat; 0: no such process, or a zombie. */
-uint64_t ddp__process_born(int64_t pid);
+uint64_t ddp__process_start(int64_t pid);
 
 static inline void ddp__shm_relax(void)
 {
@@ -330,7 +329,7 @@ static inline void ddp__shm_say(struct ddp__shm *s,
 
 	s->mark = ddp__call_mark(call, word, s->before);
 	mine->call[half] = s->mark;
-	mine->said[half] = (struct ddp__shm_said){word, call->number,
+	mine->full[half] = (struct ddp__shm_full_call){word, call->number,
 						  s->before};
 }
 

@@ -159,7 +159,7 @@ int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 int ddp__shm_agree(struct ddp__shm *s, struct err *e)
 {
 	int half = s->step & 1, i;
-	const struct ddp__shm_said *said;
+	const struct ddp__shm_full_call *full;
 
 	/* Skips this rank's own line: the others read it now, so reading it
 	 * would be as slow as reading theirs. */
@@ -168,9 +168,9 @@ int ddp__shm_agree(struct ddp__shm *s, struct err *e)
 			break;
 	if (i == s->n)
 		return 0;
-	said = &ddp__shm_control(s, i)->said[half];
+	full = &ddp__shm_control(s, i)->full[half];
 	return agree_explain(s, &s->call,
-			     agree_made(i, said->word, said->number), e);
+			     agree_made(i, full->word, full->number), e);
 }
 
 /* If the calls before were the same, the root's number follows from its

@@ -284,7 +284,7 @@ static int op_continue(struct ddp__shm_op *op)
 	}
 	if (what == DDP__LAST) {
 		s->waits = 0;
-		s->behind = op->k == 1 ? DDP__SHM_FIRST : DDP__SHM_LATER;
+		s->awaits = op->k == 1 ? DDP__SHM_FIRST : DDP__SHM_LATER;
 	}
 	if (what != DDP__POST && op->stream)
 		ddp__copy_done();
@@ -297,7 +297,7 @@ static int op_awaits(const struct ddp__shm_op *op)
 {
 	if (op->state == WAITING)
 		return op->k == 1 ? DDP__SHM_FIRST : DDP__SHM_LATER;
-	return op->state == FRESH ? op->s->behind : 0;
+	return op->state == FRESH ? op->s->awaits : 0;
 }
 
 int ddp__shm_advance(void *operation, struct err *e)
@@ -314,7 +314,7 @@ int ddp__shm_advance(void *operation, struct err *e)
 			rc = ddp__shm_arrived(op->s, what == DDP__SHM_FIRST, e);
 			if (rc <= 0)
 				return rc;
-			op->s->behind = 0;
+			op->s->awaits = 0;
 			rc = op_check(op, e);
 			if (rc)
 				return rc;
@@ -339,7 +339,7 @@ int ddp__shm_run(void *operation, struct err *e)
 			rc = what == DDP__SHM_FIRST
 				     ? ddp__shm_wait_first(op->s, e)
 				     : ddp__shm_wait(op->s, e);
-			op->s->behind = 0;
+			op->s->awaits = 0;
 			rc = rc ? rc : op_check(op, e);
 		}
 	} while (!rc && op_continue(op));

@@ -1,6 +1,8 @@
 /* shm_collective_v.c: all_gather and all_to_all with a count for each rank.
  * With its first step a rank posts its counts as well, in the half of its slot
  * that reductions use for results. */
+#include <string.h>
+
 #include "worker-sdk/shm/shm_chunk.h"
 
 /* ---- counts that are the same on all ranks: a digest, then the numbers */

@@ -55,10 +55,10 @@ void ddp__shm_sleep(_Atomic uint32_t *word, uint32_t value, int ms)
  * no such process or it is a zombie. Not of /proc/PID/stat, which qemu-user
  * replaces with numbers of its own if PID is the reader: a rank and its peers
  * would read different start times. */
-uint64_t ddp__process_born(int64_t pid)
+uint64_t ddp__process_start(int64_t pid)
 {
 	char path[64], text[1024], *p, state = 'Z';
-	unsigned long long born = 0;
+	unsigned long long start_time = 0;
 	int fd;
 	ssize_t n;
 
@@ -79,10 +79,10 @@ uint64_t ddp__process_born(int64_t pid)
 	    sscanf(p + 1,
 		   " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
 		   "%*s %*s %*s %*s %*s %llu",
-		   &state, &born) != 2 ||
+		   &state, &start_time) != 2 ||
 	    state == 'Z' || state == 'X')
 		return 0;
-	return born;
+	return start_time;
 }
 
 static inline int wait_has_posted(struct ddp__shm *s, int i)
@@ -166,7 +166,7 @@ static int wait_spin(struct ddp__shm *s, int i, uint64_t start)
 				return 1;
 			ddp__shm_relax();
 		}
-		s->lasted = 1;
+		s->has_waited = 1;
 	} while (ddp__shm_patience(s, i, start));
 	return 0;
 }
@@ -183,6 +183,13 @@ static void wait_sleep(struct ddp__shm *s, int i, int ms)
 	    atomic_load(&s->header->aborted) != DDP__SHM_ABORTED)
 		ddp__shm_sleep(word, seen, ms);
 	atomic_fetch_sub(&peer->sleepers, 1);
+}
+
+/* 1 if that rank's process has ended. */
+static int wait_is_gone(const struct ddp__shm_control *peer)
+{
+	return peer->start_time &&
+	       ddp__process_start(peer->pid) != peer->start_time;
 }
 
 /* 1 if the rank that aborted first has written the reason. That takes no time,
@@ -202,7 +209,7 @@ static int wait_has_reason(struct ddp__shm *s)
 		looked = now;
 		peer = ddp__shm_control(s, (int)(word - DDP__SHM_ABORTING));
 		if (now - start > WHY_MS * UINT64_C(1000000) ||
-		    (peer->born && ddp__process_born(peer->pid) != peer->born))
+		    wait_is_gone(peer))
 			return 0;
 		sched_yield();
 	}
@@ -292,12 +299,12 @@ static int wait_is_late(struct ddp__shm *s, uint64_t waited)
 {
 	uint64_t limit = (uint64_t)s->timeout_ms * 1000000u;
 
-	for (int i = 0; i < s->n && !s->patient; i++)
-		s->patient = !wait_is_over(s, i) &&
+	for (int i = 0; i < s->n && !s->was_away; i++)
+		s->was_away = !wait_is_over(s, i) &&
 			     atomic_load(&ddp__shm_control(s, i)->away);
 	if (s->timeout_ms < 0 || waited <= limit)
 		return 0;
-	return !s->patient ||
+	return !s->was_away ||
 	       waited > limit + DDP__SHM_GRACE_MS * UINT64_C(1000000);
 }
 
@@ -311,7 +318,7 @@ int ddp__shm_check_rank(struct ddp__shm *s, int i, const struct ddp__call *call,
 	if (atomic_load(&peer->left))
 		how = call->kind == DDP__INIT || call->kind == DDP__SPLIT ?
 			      "gave up" : "left with ddp_finalize";
-	else if (peer->born && ddp__process_born(peer->pid) != peer->born)
+	else if (wait_is_gone(peer))
 		how = "is gone";
 	else
 		return 0;

@@ -43,19 +43,19 @@ START_TEST(ranks_read_the_same_start_time_under_qemu)
 	child = fork();
 	if (child == 0) {
 		close(hold[1]);
-		own = ddp__process_born(getpid());
+		own = ddp__process_start(getpid());
 		if (write(up[1], &own, sizeof(own)) != sizeof(own))
 			_exit(1);
 		_exit(read(hold[0], &c, 1) != 0);
 	}
 	ck_assert_int_gt(child, 0);
 	ck_assert_int_eq(read(up[0], &own, sizeof(own)), sizeof(own));
-	seen = ddp__process_born(child);
+	seen = ddp__process_start(child);
 	ck_assert_uint_gt(seen, 0);
 	ck_assert_uint_eq(own, seen);
 	close(hold[1]);
 	ck_assert_int_eq(waitpid(child, NULL, 0), child);
-	ck_assert_uint_eq(ddp__process_born(child), 0);
+	ck_assert_uint_eq(ddp__process_start(child), 0);
 	close(hold[0]);
 	close(up[0]);
 	close(up[1]);
@@ -71,7 +71,7 @@ START_TEST(a_zombie_is_gone)
 		_exit(0);
 	ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT),
 			 0);
-	ck_assert_uint_eq(ddp__process_born(child), 0);
+	ck_assert_uint_eq(ddp__process_start(child), 0);
 	ck_assert_int_eq(waitpid(child, NULL, 0), child);
 }
 END_TEST
