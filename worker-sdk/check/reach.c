@@ -89,7 +89,7 @@ static void reach_call_begin(struct reach *r, int peer)
 	struct reach_call *c = &r->calls[peer];
 	int n = sock_resolve(&r->peers[peer].where, c->at, ADDRESSES_MAX, NULL);
 
-	c->dial = (struct ddp__dial){.at = c->at, .n = n, .no_second = 1,
+	c->dial = (struct ddp__dial){.at = c->at, .n = n, .no_retry = 1,
 				     .fd = -1};
 	if (n < 1)
 		reach_call_over(r, peer, REACH_NO_NAME);

@@ -18,24 +18,23 @@ enum {
 	STRANGERS_MAX = 16, /* connected, but have not shown the token yet */
 	ACCEPTED_MAX = 8, /* per turn: all their hellos are read before one is
 			   * dropped */
-	/* How often a source may hang up before it has sent anything. It hangs
-	 * up when strangers crowd out a rank that has not sent its hello
-	 * yet. */
+	/* How often a source may hang up before it has sent anything: strangers
+	 * may crowd out a rank that has not sent its hello yet. */
 	CROWDED_OUT_MAX = 8,
 	/* A rank gives up a source that is silent for this long times the
 	 * list's hops to the rank: the rank next to the source is first. */
 	SOURCE_MS = 3000,
 	/* Time limit for receivers that do not connect, or do not read. */
-	COMERS_MS = 5000,
+	RECEIVERS_MS = 5000,
 };
 
 /* A receiver of the list. */
-struct comer {
+struct receiver {
 	int fd; /* -1: unused */
 	unsigned number; /* in the order of connecting */
 	size_t heard; /* bytes of the hello */
 	size_t sent;
-	unsigned char hello[DDP__PASS_HELLO];
+	unsigned char hello[DDP__RELAY_HELLO];
 };
 
 /* The bytes that receivers get: the salt, and the records under its key. */
@@ -58,8 +57,8 @@ struct source {
 	int salted; /* way is set */
 };
 
-struct passing {
-	const struct ddp__relay *pass;
+struct relaying {
+	const struct ddp__relay *relay;
 	struct client *client;
 	uint32_t size; /* values of the list */
 	char *list;
@@ -67,10 +66,10 @@ struct passing {
 	char hash[WIRE_HASH_SIZE];
 	struct source source;
 	struct sealed out;
-	struct comer *comers; /* room for all ranks, and strangers */
+	struct receiver *receivers; /* room for all ranks, and strangers */
 	size_t room;
 	unsigned came;
-	unsigned char (*known)[DDP__PASS_RANDOM]; /* random parts of hellos
+	unsigned char (*known)[DDP__RELAY_RANDOM]; /* random parts of hellos
 						   * seen */
 	size_t nknown; /* at most room */
 	uint32_t left; /* expected ranks that have neither received it nor given
@@ -91,30 +90,30 @@ static void relay_make_key(unsigned char out[PROOF_SIZE], const char *token,
 	crypto_generichash_init(&s, (const unsigned char *)token,
 				WIRE_TOKEN_SIZE, PROOF_SIZE);
 	crypto_generichash_update(&s, (const unsigned char *)use, strlen(use));
-	crypto_generichash_update(&s, random, DDP__PASS_RANDOM);
+	crypto_generichash_update(&s, random, DDP__RELAY_RANDOM);
 	crypto_generichash_final(&s, out, PROOF_SIZE);
 	sodium_memzero(&s, sizeof(s));
 }
 
-int ddp__relay_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
+int ddp__relay_hello(unsigned char hello[DDP__RELAY_HELLO], const char *token,
 		    struct err *e)
 {
-	int rc = random_bytes(hello, DDP__PASS_RANDOM, e);
+	int rc = random_bytes(hello, DDP__RELAY_RANDOM, e);
 
 	if (rc < 0)
 		return rc;
-	relay_make_key(hello + DDP__PASS_RANDOM, token, "ddprun share hello",
+	relay_make_key(hello + DDP__RELAY_RANDOM, token, "ddprun share hello",
 		       hello);
 	return 0;
 }
 
-static int relay_is_hello(const unsigned char hello[DDP__PASS_HELLO],
+static int relay_is_hello(const unsigned char hello[DDP__RELAY_HELLO],
 			  const char *token)
 {
 	unsigned char right[PROOF_SIZE];
 
 	relay_make_key(right, token, "ddprun share hello", hello);
-	return !sodium_memcmp(hello + DDP__PASS_RANDOM, right, sizeof(right));
+	return !sodium_memcmp(hello + DDP__RELAY_RANDOM, right, sizeof(right));
 }
 
 void ddp__relay_way(struct cipher_way *w, const char *token, const void *salt)
@@ -124,28 +123,28 @@ void ddp__relay_way(struct cipher_way *w, const char *token, const void *salt)
 	relay_make_key(w->key.bytes, token, "ddprun share list", salt);
 }
 
-void ddp__relay_open(struct ddp__relay *pass, const char *addr,
+void ddp__relay_open(struct ddp__relay *relay, const char *addr,
 		    struct wire_share *m)
 {
 	struct err ignored = ERR_INIT;
 	uint16_t port;
 
-	pass->listener.n = 0;
+	relay->listener.n = 0;
 	m->addr = m->token = SLICE("", 0);
 	m->port = 0;
 	if (!addr ||
-	    random_bytes(pass->token, sizeof(pass->token), &ignored) < 0 ||
-	    ddp__listen(&pass->listener, addr, &port, &ignored) < 0)
+	    random_bytes(relay->token, sizeof(relay->token), &ignored) < 0 ||
+	    ddp__listen(&relay->listener, addr, &port, &ignored) < 0)
 		return;
 	m->addr = SLICE(addr, strcspn(addr, "%")); /* no scope */
 	m->port = port;
-	m->token = SLICE(pass->token, sizeof(pass->token));
+	m->token = SLICE(relay->token, sizeof(relay->token));
 }
 
-void ddp__relay_close(struct ddp__relay *pass)
+void ddp__relay_close(struct ddp__relay *relay)
 {
-	ddp__listen_close(&pass->listener);
-	sodium_memzero(pass->token, sizeof(pass->token));
+	ddp__listen_close(&relay->listener);
+	sodium_memzero(relay->token, sizeof(relay->token));
 }
 
 /* ---- the bytes for the receivers ---- */
@@ -157,13 +156,13 @@ static void relay_hang_up(int *fd)
 	*fd = -1;
 }
 
-static int relay_is_known(const struct comer *c)
+static int relay_is_known(const struct receiver *c)
 {
 	return c->heard == sizeof(c->hello);
 }
 
 /* For a receiver that has the list, or has given up. */
-static void relay_end_comer(struct passing *p, struct comer *c)
+static void relay_end_receiver(struct relaying *p, struct receiver *c)
 {
 	relay_hang_up(&c->fd);
 	if (relay_is_known(c) && p->left)
@@ -172,14 +171,14 @@ static void relay_end_comer(struct passing *p, struct comer *c)
 
 /* Starts with a fresh salt, so that no key ever seals two texts as the same
  * record. */
-static int relay_start_sealing(struct passing *p)
+static int relay_start_sealing(struct relaying *p)
 {
-	unsigned char salt[DDP__PASS_RANDOM];
+	unsigned char salt[DDP__RELAY_RANDOM];
 	int rc = random_bytes(salt, sizeof(salt), p->e);
 
 	if (rc < 0)
 		return rc;
-	ddp__relay_way(&p->out.way, p->pass->token, salt);
+	ddp__relay_way(&p->out.way, p->relay->token, salt);
 	p->out.text = 0;
 	buf_reset(&p->out.bytes);
 	buf_put(&p->out.bytes, salt, sizeof(salt));
@@ -188,7 +187,7 @@ static int relay_start_sealing(struct passing *p)
 
 /* Seals the bytes that have arrived since, in full records; at the end of the
  * list, the rest as well. */
-static int relay_seal_more(struct passing *p)
+static int relay_seal_more(struct relaying *p)
 {
 	size_t n = p->got - p->out.text;
 
@@ -207,11 +206,11 @@ static int relay_seal_more(struct passing *p)
 /* The bytes relayed so far were wrong. Receivers that have begun to read them
  * are disconnected and ask the server; later ones get the right list from its
  * start. */
-static int relay_seal_again(struct passing *p)
+static int relay_seal_again(struct relaying *p)
 {
 	for (size_t i = 0; i < p->room; i++)
-		if (p->comers[i].fd >= 0 && p->comers[i].sent)
-			relay_end_comer(p, &p->comers[i]);
+		if (p->receivers[i].fd >= 0 && p->receivers[i].sent)
+			relay_end_receiver(p, &p->receivers[i]);
 	return p->room ? relay_start_sealing(p) : 0;
 }
 
@@ -219,7 +218,7 @@ static int relay_seal_again(struct passing *p)
 
 /* No rank relays to this one: the server sends the list, or reports why it
  * cannot. */
-static int relay_ask_server(struct passing *p)
+static int relay_ask_server(struct relaying *p)
 {
 	struct slice whole;
 	int rc;
@@ -243,7 +242,7 @@ static int relay_ask_server(struct passing *p)
 }
 
 /* Starts a connection to the next of the source's addresses. */
-static int relay_connect_source(struct passing *p)
+static int relay_connect_source(struct relaying *p)
 {
 	struct source *s = &p->source;
 
@@ -260,10 +259,10 @@ static int relay_connect_source(struct passing *p)
 	return relay_ask_server(p);
 }
 
-static int relay_on_connected(struct passing *p)
+static int relay_on_connected(struct relaying *p)
 {
 	struct source *s = &p->source;
-	unsigned char hello[DDP__PASS_HELLO];
+	unsigned char hello[DDP__RELAY_HELLO];
 	socklen_t size = sizeof(int);
 	int error = 0, rc = ddp__relay_hello(hello, s->token, p->e);
 
@@ -278,7 +277,7 @@ static int relay_on_connected(struct passing *p)
 	return 0;
 }
 
-static int relay_is_valid(const struct passing *p)
+static int relay_is_valid(const struct relaying *p)
 {
 	unsigned char hash[WIRE_HASH_SIZE];
 
@@ -287,7 +286,7 @@ static int relay_is_valid(const struct passing *p)
 	return !memcmp(hash, p->hash, sizeof(hash));
 }
 
-static int relay_is_crowded_out(struct passing *p, ssize_t n)
+static int relay_is_crowded_out(struct relaying *p, ssize_t n)
 {
 	return !p->got && !p->source.salted && !p->source.raw.len &&
 	       (!n || errno == ECONNRESET) &&
@@ -296,7 +295,7 @@ static int relay_is_crowded_out(struct passing *p, ssize_t n)
 
 /* Opens the record that raw begins with. Returns its size; 0: it is incomplete;
  * ERR_REMOTE: it is invalid, or longer than the list. */
-static long relay_open_record(struct passing *p, struct slice raw)
+static long relay_open_record(struct relaying *p, struct slice raw)
 {
 	struct source *s = &p->source;
 	struct err ignored = ERR_INIT;
@@ -314,16 +313,16 @@ static long relay_open_record(struct passing *p, struct slice raw)
 }
 
 /* Takes the complete records from raw: 0, or ERR_REMOTE. */
-static int relay_read_records(struct passing *p)
+static int relay_read_records(struct relaying *p)
 {
 	struct source *s = &p->source;
 	size_t used = 0;
 	long n = 1;
 
-	if (!s->salted && s->raw.len >= DDP__PASS_RANDOM) {
+	if (!s->salted && s->raw.len >= DDP__RELAY_RANDOM) {
 		ddp__relay_way(&s->way, s->token, s->raw.data);
 		s->salted = 1;
-		used = DDP__PASS_RANDOM;
+		used = DDP__RELAY_RANDOM;
 	}
 	while (s->salted && n > 0 && p->got < p->bytes) {
 		n = relay_open_record(p, SLICE(s->raw.data + used,
@@ -334,7 +333,7 @@ static int relay_read_records(struct passing *p)
 	return n < 0 ? (int)n : 0;
 }
 
-static int relay_on_source(struct passing *p)
+static int relay_on_source(struct relaying *p)
 {
 	struct source *s = &p->source;
 	ssize_t n;
@@ -363,12 +362,12 @@ static int relay_on_source(struct passing *p)
 
 /* The slot for the next connection. If all are taken, drops the oldest
  * connection that has not proved itself. */
-static struct comer *relay_place_for(struct passing *p)
+static struct receiver *relay_place_for(struct relaying *p)
 {
-	struct comer *stranger = NULL;
+	struct receiver *stranger = NULL;
 
 	for (size_t i = 0; i < p->room; i++) {
-		struct comer *c = &p->comers[i];
+		struct receiver *c = &p->receivers[i];
 
 		if (c->fd < 0)
 			return c;
@@ -381,32 +380,32 @@ static struct comer *relay_place_for(struct passing *p)
 	return stranger;
 }
 
-static void relay_accept(struct passing *p)
+static void relay_accept(struct relaying *p)
 {
 	for (int i = 0; i < ACCEPTED_MAX; i++) {
-		int fd = ddp__listen_accept(&p->pass->listener);
-		struct comer *c = fd < 0 ? NULL : relay_place_for(p);
+		int fd = ddp__listen_accept(&p->relay->listener);
+		struct receiver *c = fd < 0 ? NULL : relay_place_for(p);
 
 		if (c)
-			*c = (struct comer){.fd = fd, .number = p->came++};
+			*c = (struct receiver){.fd = fd, .number = p->came++};
 		else if (fd >= 0)
 			close(fd);
 	}
 }
 
 /* 1 if the hello is valid and new. A copy of an earlier hello is refused. */
-static int relay_is_welcome(struct passing *p, const struct comer *c)
+static int relay_is_welcome(struct relaying *p, const struct receiver *c)
 {
-	if (!relay_is_hello(c->hello, p->pass->token) || p->nknown == p->room)
+	if (!relay_is_hello(c->hello, p->relay->token) || p->nknown == p->room)
 		return 0;
 	for (size_t i = 0; i < p->nknown; i++)
-		if (!memcmp(p->known[i], c->hello, DDP__PASS_RANDOM))
+		if (!memcmp(p->known[i], c->hello, DDP__RELAY_RANDOM))
 			return 0;
-	memcpy(p->known[p->nknown++], c->hello, DDP__PASS_RANDOM);
+	memcpy(p->known[p->nknown++], c->hello, DDP__RELAY_RANDOM);
 	return 1;
 }
 
-static void relay_read_hello(struct passing *p, struct comer *c)
+static void relay_read_hello(struct relaying *p, struct receiver *c)
 {
 	char more;
 	ssize_t n = relay_is_known(c)
@@ -417,7 +416,7 @@ static void relay_read_hello(struct passing *p, struct comer *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0 || relay_is_known(c)) {
-		relay_end_comer(p, c); /* nothing follows a hello */
+		relay_end_receiver(p, c); /* nothing follows a hello */
 		return;
 	}
 	c->heard += (size_t)n;
@@ -425,7 +424,7 @@ static void relay_read_hello(struct passing *p, struct comer *c)
 		relay_hang_up(&c->fd);
 }
 
-static void relay_send_to(struct passing *p, struct comer *c)
+static void relay_send_to(struct relaying *p, struct receiver *c)
 {
 	const struct buf *out = &p->out.bytes;
 	ssize_t n = 0;
@@ -444,10 +443,11 @@ static void relay_send_to(struct passing *p, struct comer *c)
 			p->moved = clock_ms();
 	}
 	if (n < 0 || p->out.text == p->bytes)
-		relay_end_comer(p, c);
+		relay_end_receiver(p, c);
 }
 
-static void relay_on_comer(struct passing *p, struct comer *c, short events)
+static void relay_on_receiver(struct relaying *p, struct receiver *c,
+			      short events)
 {
 	if (events & (POLLIN | POLLHUP | POLLERR))
 		relay_read_hello(p, c);
@@ -457,7 +457,7 @@ static void relay_on_comer(struct passing *p, struct comer *c, short events)
 
 /* ---- source and receivers ---- */
 
-static nfds_t relay_add_polls(const struct passing *p)
+static nfds_t relay_add_polls(const struct relaying *p)
 {
 	const struct source *s = &p->source;
 	nfds_t n = 0;
@@ -465,21 +465,21 @@ static nfds_t relay_add_polls(const struct passing *p)
 	p->polls[n++] = (struct pollfd){s->fd,
 					s->connecting ? POLLOUT : POLLIN, 0};
 	for (size_t i = 0; i < p->room; i++) {
-		const struct comer *c = &p->comers[i];
+		const struct receiver *c = &p->receivers[i];
 		int more = relay_is_known(c) && c->sent < p->out.bytes.len;
 
 		p->polls[n++] = (struct pollfd){
 			c->fd, (short)(more ? POLLIN | POLLOUT : POLLIN), 0};
 	}
-	return n + (nfds_t)ddp__listen_polls(&p->pass->listener, p->polls + n,
+	return n + (nfds_t)ddp__listen_polls(&p->relay->listener, p->polls + n,
 					     DDP__LISTEN_MAX);
 }
 
 /* Waits for events and handles them. */
-static int relay_turn(struct passing *p)
+static int relay_turn(struct relaying *p)
 {
 	int comes = p->got < p->bytes;
-	uint64_t end = p->moved + (comes ? p->patience : COMERS_MS);
+	uint64_t end = p->moved + (comes ? p->patience : RECEIVERS_MS);
 	uint64_t now = clock_ms();
 	nfds_t n = relay_add_polls(p);
 	int rc = 0, heard = 0;
@@ -495,9 +495,10 @@ static int relay_turn(struct passing *p)
 	if (p->polls[0].revents)
 		rc = relay_on_source(p);
 	for (size_t i = 0; i < p->room && !rc; i++)
-		if (p->comers[i].fd >= 0 && (p->polls[i + 1].revents || comes))
-			relay_on_comer(p, &p->comers[i],
-				       p->polls[i + 1].revents);
+		if (p->receivers[i].fd >= 0 &&
+		    (p->polls[i + 1].revents || comes))
+			relay_on_receiver(p, &p->receivers[i],
+					  p->polls[i + 1].revents);
 	for (nfds_t i = p->room + 1; i < n; i++)
 		heard |= p->polls[i].revents;
 	if (heard && !rc)
@@ -505,7 +506,7 @@ static int relay_turn(struct passing *p)
 	return rc;
 }
 
-static int relay_find_source(struct passing *p,
+static int relay_find_source(struct relaying *p,
 			     const struct wire_shared *answer)
 {
 	struct source *s = &p->source;
@@ -527,29 +528,30 @@ static int relay_find_source(struct passing *p,
 }
 
 /* 0 or -ENOMEM. */
-static int relay_make_room(struct passing *p)
+static int relay_make_room(struct relaying *p)
 {
 	p->list = malloc(p->bytes + 1);
-	p->comers = calloc(p->room + 1, sizeof(*p->comers));
+	p->receivers = calloc(p->room + 1, sizeof(*p->receivers));
 	p->known = calloc(p->room + 1, sizeof(*p->known));
 	p->polls = calloc(p->room + DDP__LISTEN_MAX + 1, sizeof(*p->polls));
-	buf_init(&p->out.bytes, DDP__PASS_RANDOM + CIPHER_SEALED_MAX(p->bytes));
+	buf_init(&p->out.bytes,
+		 DDP__RELAY_RANDOM + CIPHER_SEALED_MAX(p->bytes));
 	buf_init(&p->source.raw, 2 * CIPHER_RECORD_MAX);
-	for (size_t i = 0; p->comers && i < p->room; i++)
-		p->comers[i].fd = -1;
-	if (!p->list || !p->comers || !p->known || !p->polls ||
+	for (size_t i = 0; p->receivers && i < p->room; i++)
+		p->receivers[i].fd = -1;
+	if (!p->list || !p->receivers || !p->known || !p->polls ||
 	    !buf_reserve(&p->source.raw, 2 * CIPHER_RECORD_MAX))
 		return err_no_memory(p->e, "ddp_init");
 	return 0;
 }
 
-static int relay_begin(struct passing *p, const struct wire_shared *answer)
+static int relay_begin(struct relaying *p, const struct wire_shared *answer)
 {
 	int whole = answer->values.count > 0, rc;
 
 	p->bytes = whole ? answer->values.bytes.len : answer->bytes;
 	p->patience = (uint64_t)SOURCE_MS * (answer->depth ? answer->depth : 1);
-	p->left = p->pass->listener.n ? answer->comers : 0;
+	p->left = p->relay->listener.n ? answer->comers : 0;
 	p->room = p->left ? p->left + STRANGERS_MAX : 0;
 	p->moved = clock_ms();
 	rc = relay_make_room(p);
@@ -564,12 +566,12 @@ static int relay_begin(struct passing *p, const struct wire_shared *answer)
 	return relay_seal_more(p);
 }
 
-static void relay_release(struct passing *p)
+static void relay_release(struct relaying *p)
 {
 	relay_hang_up(&p->source.fd);
-	for (size_t i = 0; p->comers && i < p->room; i++)
-		relay_hang_up(&p->comers[i].fd);
-	free(p->comers);
+	for (size_t i = 0; p->receivers && i < p->room; i++)
+		relay_hang_up(&p->receivers[i].fd);
+	free(p->receivers);
 	free(p->known);
 	free(p->polls);
 	buf_release(&p->out.bytes);
@@ -577,11 +579,11 @@ static void relay_release(struct passing *p)
 	sodium_memzero(p, sizeof(*p));
 }
 
-int ddp__relay_on(const struct ddp__relay *pass, struct client *c,
+int ddp__relay_on(const struct ddp__relay *relay, struct client *c,
 		 const struct wire_shared *answer, uint32_t size, char **list,
 		 size_t *bytes, struct err *e)
 {
-	struct passing p = {.pass = pass, .client = c, .size = size, .e = e,
+	struct relaying p = {.relay = relay, .client = c, .size = size, .e = e,
 			    .source = {.fd = -1}};
 	int rc = relay_begin(&p, answer);
 

@@ -22,19 +22,19 @@ struct ddp__relay {
 
 /* Listens at addr, where other hosts reach this one, and describes it in m, the
  * request to the server. addr NULL, or not usable: m says that this rank does
- * not relay. m points into pass and to addr. */
-void ddp__relay_open(struct ddp__relay *pass, const char *addr,
+ * not relay. m points into relay and to addr. */
+void ddp__relay_open(struct ddp__relay *relay, const char *addr,
 		    struct wire_share *m);
-void ddp__relay_close(struct ddp__relay *pass);
+void ddp__relay_close(struct ddp__relay *relay);
 
 enum {
-	DDP__PASS_RANDOM = 16,
-	DDP__PASS_HELLO = DDP__PASS_RANDOM + PROOF_SIZE,
+	DDP__RELAY_RANDOM = 16,
+	DDP__RELAY_HELLO = DDP__RELAY_RANDOM + PROOF_SIZE,
 };
 
 /* Makes the hello that a connecting rank sends, once: random bytes and their
  * MAC under token. 0, or the error of random_bytes(). */
-int ddp__relay_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
+int ddp__relay_hello(unsigned char hello[DDP__RELAY_HELLO], const char *token,
 		    struct err *e);
 /* Sets w to seal or open the records after a salt of DDP__PASS_RANDOM bytes.
  * The rank with this token sends the same records to all that connect. */
@@ -46,7 +46,7 @@ void ddp__relay_way(struct cipher_way *w, const char *token, const void *salt);
  * Cannot deadlock: when the server answers all ranks have called, and each
  * waits first for ranks nearer to the server, then for those farther away. 0,
  * *list and *bytes, which the caller frees; else c's error or -ENOMEM. */
-int ddp__relay_on(const struct ddp__relay *pass, struct client *c,
+int ddp__relay_on(const struct ddp__relay *relay, struct client *c,
 		 const struct wire_shared *answer, uint32_t size, char **list,
 		 size_t *bytes, struct err *e);
 

@@ -84,19 +84,19 @@ static int server_share(struct server_kv *s, struct wire_share *m,
 			int timeout_ms, struct slice *values, struct err *e)
 {
 	struct wire_shared answer;
-	struct ddp__relay pass;
+	struct ddp__relay relay;
 	struct reader r;
 	size_t bytes;
 	int rc;
 
 	free(s->list);
 	s->list = NULL;
-	ddp__relay_open(&pass, s->share_addr, m);
+	ddp__relay_open(&relay, s->share_addr, m);
 	rc = client_share(s->client, m, timeout_ms, &answer, e);
 	if (!rc)
-		rc = ddp__relay_on(&pass, s->client, &answer, m->size, &s->list,
-				  &bytes, e);
-	ddp__relay_close(&pass);
+		rc = ddp__relay_on(&relay, s->client, &answer, m->size,
+				   &s->list, &bytes, e);
+	ddp__relay_close(&relay);
 	if (rc)
 		return rc;
 	reader_init(&r, SLICE(s->list, bytes));

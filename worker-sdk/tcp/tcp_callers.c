@@ -35,9 +35,9 @@ int ddp__dial(struct ddp__dial *d, int error)
 		}
 		error = -fd;
 	}
-	if (error != EHOSTUNREACH || d->no_second || d->had_second)
+	if (error != EHOSTUNREACH || d->no_retry || d->has_retried)
 		return error;
-	d->had_second = 1;
+	d->has_retried = 1;
 	d->next = 0;
 	return ddp__dial(d, error);
 }

@@ -10,12 +10,12 @@
 /* A connection that this rank makes, to the first of n addresses that answers.
  * The user sets at and n, and fd to -1. "No route to host" may be the late
  * result of a search that began while the network was cut; the kernel gives it
- * to all connections that wait when the search ends. So unless no_second is
+ * to all connections that wait when the search ends. So unless no_retry is
  * set, one more round of calls searches again. */
 struct ddp__dial {
 	const struct sock_addr *at; /* borrowed */
 	int n, next, rounds;
-	int no_second, had_second;
+	int no_retry, has_retried;
 	int fd; /* non-blocking; the user takes it and sets -1, or closes it */
 	int is_connecting; /* fd is not yet writable */
 	struct ddp__hello hello;

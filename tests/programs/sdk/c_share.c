@@ -84,14 +84,14 @@ static void check(const char *list, size_t bytes)
 
 /* A list of that many wrong bytes: a record sealed with the token or, to
  * garble, no record. */
-static struct buf wrong_list(const struct ddp__relay *pass, size_t bytes)
+static struct buf wrong_list(const struct ddp__relay *relay, size_t bytes)
 {
 	struct buf out = BUF_INIT(2 * bytes + CIPHER_RECORD_MAX);
 	char *wrong = calloc(1, bytes);
 	struct cipher_way way;
 
-	buf_put(&out, wrong, DDP__PASS_RANDOM);
-	ddp__relay_way(&way, pass->token, wrong);
+	buf_put(&out, wrong, DDP__RELAY_RANDOM);
+	ddp__relay_way(&way, relay->token, wrong);
 	if (strcmp(what, "garbles"))
 		cipher_seal(&way, SLICE(wrong, bytes), &out);
 	else
@@ -100,16 +100,16 @@ static struct buf wrong_list(const struct ddp__relay *pass, size_t bytes)
 	return out;
 }
 
-static void send_to_next(const struct ddp__relay *pass, size_t bytes)
+static void send_to_next(const struct ddp__relay *relay, size_t bytes)
 {
-	struct buf wrong = wrong_list(pass, bytes);
-	char hello[DDP__PASS_HELLO];
+	struct buf wrong = wrong_list(relay, bytes);
+	char hello[DDP__RELAY_HELLO];
 	struct pollfd p[DDP__LISTEN_MAX];
-	int n = ddp__listen_polls(&pass->listener, p, DDP__LISTEN_MAX), fd;
+	int n = ddp__listen_polls(&relay->listener, p, DDP__LISTEN_MAX), fd;
 
 	do
 		poll(p, (nfds_t)n, -1);
-	while ((fd = ddp__listen_accept(&pass->listener)) < 0);
+	while ((fd = ddp__listen_accept(&relay->listener)) < 0);
 	for (size_t sent = 0; sent < wrong.len;) {
 		struct pollfd out = {fd, POLLOUT, 0};
 		ssize_t k;
@@ -138,7 +138,7 @@ static int call_source(const struct wire_shared *told)
 /* Reads from its own source, so that the source does not wait for it. */
 static void give_up_source(const struct wire_shared *told)
 {
-	unsigned char hello[DDP__PASS_HELLO];
+	unsigned char hello[DDP__RELAY_HELLO];
 	char some[4096];
 	int fd;
 
@@ -153,7 +153,7 @@ static void give_up_source(const struct wire_shared *told)
 	close(fd);
 }
 
-static void misbehave(struct ddp__relay *pass, const struct wire_shared *told)
+static void misbehave(struct ddp__relay *relay, const struct wire_shared *told)
 {
 	size_t bytes = size * (4 + VALUE);
 	uint32_t comers = told->comers;
@@ -161,14 +161,14 @@ static void misbehave(struct ddp__relay *pass, const struct wire_shared *told)
 	say(what);
 	give_up_source(told);
 	if (!strcmp(what, "refuses"))
-		ddp__relay_close(pass);
+		ddp__relay_close(relay);
 	for (uint32_t i = 0; i < comers && (!strcmp(what, "lies") ||
 					    !strcmp(what, "garbles")); i++)
-		send_to_next(pass, bytes);
+		send_to_next(relay, bytes);
 	for (uint32_t i = 0; i < comers && !strcmp(what, "short"); i++)
-		send_to_next(pass, bytes / 2);
+		send_to_next(relay, bytes / 2);
 	if (!strcmp(what, "dies")) {
-		send_to_next(pass, bytes / 2);
+		send_to_next(relay, bytes / 2);
 		_exit(0);
 	}
 }
@@ -177,7 +177,7 @@ static void misbehave(struct ddp__relay *pass, const struct wire_shared *told)
  * room left. */
 static void knock(const struct wire_shared *told)
 {
-	static const char wrong[DDP__PASS_HELLO];
+	static const char wrong[DDP__RELAY_HELLO];
 	int silent[20];
 	char byte;
 
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 	struct wire_share m = {.key = SLICE_STR("g"),
 			       .value = SLICE(value, VALUE)};
 	struct wire_shared told;
-	struct ddp__relay pass;
+	struct ddp__relay relay;
 	char *list = NULL;
 	size_t bytes;
 
@@ -225,17 +225,17 @@ int main(int argc, char **argv)
 		what = argv[1];
 	open_client();
 	fill(value, rank);
-	ddp__relay_open(&pass, number("LOCAL_RANK") ? NULL :
+	ddp__relay_open(&relay, number("LOCAL_RANK") ? NULL :
 		       getenv("DDP_NODE_ADDR"), &m);
 	must(client_share(client, &m, -1, &told, &e));
 	if (argc == 3)
 		say("told");
 	if (*what && strcmp(what, "strange")) {
-		misbehave(&pass, &told);
+		misbehave(&relay, &told);
 	} else {
 		if (*what)
 			knock(&told);
-		must(ddp__relay_on(&pass, client, &told, size, &list, &bytes,
+		must(ddp__relay_on(&relay, client, &told, size, &list, &bytes,
 				  &e));
 		check(list, bytes);
 		free(list);
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "dies"))
 		size--;
 	await_all();
-	ddp__relay_close(&pass);
+	ddp__relay_close(&relay);
 	client_free(client);
 	say("ok");
 	return 0;

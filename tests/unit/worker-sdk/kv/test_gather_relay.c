@@ -17,7 +17,7 @@ static char list[LIST];
 
 /* A rank that has the whole list, and relays it. */
 static struct source {
-	struct ddp__relay pass;
+	struct ddp__relay relay;
 	struct wire_share m;
 	pid_t pid;
 } source;
@@ -41,13 +41,13 @@ static int is_list(const char *got, size_t n)
 }
 
 /* Runs in a child, which must not use ck_*. */
-static int pass_on(const struct ddp__relay *pass,
+static int pass_on(const struct ddp__relay *relay,
 		   const struct wire_shared *told)
 {
 	struct err e = ERR_INIT;
 	char *got = NULL;
 	size_t n = 0;
-	int rc = ddp__relay_on(pass, NULL, told, 1, &got, &n, &e);
+	int rc = ddp__relay_on(relay, NULL, told, 1, &got, &n, &e);
 
 	rc = rc || !is_list(got, n);
 	free(got);
@@ -60,7 +60,7 @@ static void start_source(uint32_t comers)
 
 	for (size_t i = 0; i < LIST; i++)
 		list[i] = text[i % TEXT];
-	ddp__relay_open(&source.pass, "127.0.0.1", &source.m);
+	ddp__relay_open(&source.relay, "127.0.0.1", &source.m);
 	ck_assert_uint_ne(source.m.port, 0);
 	told = told_of(comers, 0);
 	told.values.count = 1;
@@ -68,9 +68,9 @@ static void start_source(uint32_t comers)
 	fflush(NULL);
 	source.pid = fork();
 	if (source.pid == 0)
-		_exit(pass_on(&source.pass, &told));
+		_exit(pass_on(&source.relay, &told));
 	ck_assert_int_gt(source.pid, 0);
-	ddp__listen_close(&source.pass.listener);
+	ddp__listen_close(&source.relay.listener);
 }
 
 static void ends_well(pid_t pid)
@@ -95,8 +95,8 @@ static int say(const void *hello)
 {
 	int fd = call_source();
 
-	ck_assert_int_eq(send(fd, hello, DDP__PASS_HELLO, MSG_NOSIGNAL),
-			 DDP__PASS_HELLO);
+	ck_assert_int_eq(send(fd, hello, DDP__RELAY_HELLO, MSG_NOSIGNAL),
+			 DDP__RELAY_HELLO);
 	return fd;
 }
 
@@ -130,9 +130,9 @@ static int carry(int from, int to, struct heard *h)
 	return 1;
 }
 
-static void relay(int comer, int passer, struct heard up_down[2])
+static void relay(int receiver, int passer, struct heard up_down[2])
 {
-	struct pollfd p[2] = {{comer, POLLIN, 0}, {passer, POLLIN, 0}};
+	struct pollfd p[2] = {{receiver, POLLIN, 0}, {passer, POLLIN, 0}};
 	int on = 1;
 
 	for (int i = 0; i < 2; i++)
@@ -140,11 +140,11 @@ static void relay(int comer, int passer, struct heard up_down[2])
 	while (on) {
 		ck_assert_int_gt(poll(p, 2, -1), 0);
 		if (p[0].revents)
-			on = carry(comer, passer, &up_down[0]);
+			on = carry(receiver, passer, &up_down[0]);
 		if (on && p[1].revents)
-			on = carry(passer, comer, &up_down[1]);
+			on = carry(passer, receiver, &up_down[1]);
 	}
-	close(comer);
+	close(receiver);
 	close(passer);
 }
 
@@ -161,20 +161,20 @@ START_TEST(a_network_reader_sees_neither_token_nor_list)
 	struct ddp__relay none = {.listener = {.n = 0}};
 	struct heard up_down[2];
 	uint16_t port;
-	pid_t comer;
+	pid_t receiver;
 
 	start_source(1);
 	ck_assert_int_eq(ddp__listen(&l, "127.0.0.1", &port, &e), 0);
 	told = told_of(0, port);
-	comer = fork();
-	if (comer == 0)
+	receiver = fork();
+	if (receiver == 0)
 		_exit(pass_on(&none, &told));
 	ck_assert_int_eq(poll(&(struct pollfd){l.fd[0], POLLIN, 0}, 1, -1), 1);
 	relay(accept(l.fd[0], NULL, NULL), call_source(), up_down);
 	ddp__listen_close(&l);
-	ends_well(comer);
+	ends_well(receiver);
 	ends_well(source.pid);
-	ck_assert_uint_eq(up_down[0].n, DDP__PASS_HELLO);
+	ck_assert_uint_eq(up_down[0].n, DDP__RELAY_HELLO);
 	ck_assert_uint_gt(up_down[1].n, LIST);
 	for (int i = 0; i < 2; i++) {
 		ck_assert(!has(&up_down[i], source.m.token.data,
@@ -194,7 +194,7 @@ static int opens(char *raw, size_t n)
 	int is;
 
 	ddp__relay_way(&way, source.m.token.data, raw);
-	buf_put(&in, raw + DDP__PASS_RANDOM, n - DDP__PASS_RANDOM);
+	buf_put(&in, raw + DDP__RELAY_RANDOM, n - DDP__RELAY_RANDOM);
 	is = cipher_take(&way, &in, &out, &e) == 0 && in.len == 0 &&
 	     is_list(out.data, out.len);
 	buf_release(&in);
@@ -204,7 +204,7 @@ static int opens(char *raw, size_t n)
 
 START_TEST(a_replayed_hello_gets_nothing)
 {
-	unsigned char hello[DDP__PASS_HELLO];
+	unsigned char hello[DDP__RELAY_HELLO];
 	struct err e = ERR_INIT;
 	char *got = malloc(2 * LIST);
 	size_t n;
@@ -236,7 +236,7 @@ END_TEST
 START_TEST(a_wrong_hello_gets_nothing)
 {
 	static const char other[WIRE_TOKEN_SIZE] = "another";
-	unsigned char hello[DDP__PASS_HELLO];
+	unsigned char hello[DDP__RELAY_HELLO];
 	struct err e = ERR_INIT;
 	char *got = malloc(2 * LIST);
 	int fd;
@@ -263,8 +263,8 @@ END_TEST
 START_TEST(a_hello_may_arrive_in_parts)
 {
 	static const char other[WIRE_TOKEN_SIZE] = "another";
-	enum { HALF = DDP__PASS_HELLO / 2 };
-	unsigned char hello[DDP__PASS_HELLO], wrong[DDP__PASS_HELLO];
+	enum { HALF = DDP__RELAY_HELLO / 2 };
+	unsigned char hello[DDP__RELAY_HELLO], wrong[DDP__RELAY_HELLO];
 	struct err e = ERR_INIT;
 	char *got = malloc(2 * LIST);
 	int fd, refused;
