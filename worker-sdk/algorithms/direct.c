@@ -27,7 +27,8 @@ int ddp__direct_all_reduce(struct ddp__schedule *s, struct err *e)
 	for (int h = 0; h < n; h++)
 		src[h] = h == me ? s->buf : s->scratch + (size_t)h * size;
 	/* The result may be stored over one of the first two sources. */
-	combine(s, me ? s->scratch : s->buf, src, s->ranks, n, s->count, 1);
+	step_combine(s, me ? s->scratch : s->buf, src, s->ranks, n, s->count,
+		     1);
 	if (me)
 		ddp__copy_plain(s->buf, s->scratch, size);
 	return 1;
@@ -60,7 +61,7 @@ int ddp__direct_reduce_scatter(struct ddp__schedule *s, struct err *e)
 	for (int h = 0; h < n; h++)
 		src[h] = h == me ? block_at(s, me, s->elem)
 				 : s->scratch + pointers + (size_t)h * size;
-	combine(s, (void *)src[0], src, s->ranks, n, count, 1);
+	step_combine(s, (void *)src[0], src, s->ranks, n, count, 1);
 	if (me)
 		ddp__copy_plain(block_at(s, me, s->elem), src[0], size);
 	return 1;

@@ -52,8 +52,8 @@ int ddp__doubling_all_reduce(struct ddp__schedule *s, struct err *e)
 		if (!rc)
 			rc = step_reserve(s, 2, 2, e);
 		if (!rc && me < 2 * d.pairs)
-			exchange(s, d.id < 0 ? me - 1 : -1,
-				 d.id < 0 ? -1 : me + 1);
+			step_exchange(s, d.id < 0 ? me - 1 : -1,
+				      d.id < 0 ? -1 : me + 1);
 		return rc;
 	}
 	rc = step_reserve(s, 2, 2, e);
@@ -65,27 +65,27 @@ int ddp__doubling_all_reduce(struct ddp__schedule *s, struct err *e)
 		return s->turn > 1;
 	}
 	if (s->phase == 0 && me < 2 * d.pairs)
-		combine_two(s, s->buf, s->ranks[me], s->scratch,
-			    s->ranks[me + 1], 0);
+		step_combine_two(s, s->buf, s->ranks[me], s->scratch,
+				 s->ranks[me + 1], 0);
 	if (s->phase) {
 		/* reduce in the same order at both ends, for the same bits */
 		int lower = !(d.id & s->phase), n = s->phase;
 		int first = d.id & ~(2 * n - 1);
 
-		combine_two(s, lower ? s->buf : s->scratch,
-			    doubling_ranks(s, &d, first, n),
-			    lower ? s->scratch : s->buf,
-			    doubling_ranks(s, &d, first + n, n),
-			    2 * n == d.size);
+		step_combine_two(s, lower ? s->buf : s->scratch,
+				 doubling_ranks(s, &d, first, n),
+				 lower ? s->scratch : s->buf,
+				 doubling_ranks(s, &d, first + n, n),
+				 2 * n == d.size);
 	}
 	s->phase = s->phase ? 2 * s->phase : 1;
 	if (s->phase < d.size) {
 		other = doubling_host(&d, d.id ^ s->phase);
-		exchange(s, other, other);
+		step_exchange(s, other, other);
 		return 0;
 	}
 	s->step = doubling_ended;
-	exchange(s, me < 2 * d.pairs ? me + 1 : -1, -1);
+	step_exchange(s, me < 2 * d.pairs ? me + 1 : -1, -1);
 	return 0;
 }
 

@@ -91,9 +91,9 @@ static inline size_t block_size(const struct ddp__schedule *s, int h,
 
 /* dst = the n buffers of src, reduced in their order; buffer i is the sum of
  * ranks[i] ranks. If last, then divides it where the operation is DDP_AVG. */
-static inline void combine(struct ddp__schedule *s, void *dst,
-			   const void *const *src, const int *ranks, int n,
-			   size_t count, int last)
+static inline void step_combine(struct ddp__schedule *s, void *dst,
+				const void *const *src, const int *ranks, int n,
+				size_t count, int last)
 {
 	int divisor = last && s->call.op == DDP_AVG ? s->divisor : 1;
 	enum ddp_type type = s->call.type;
@@ -104,17 +104,17 @@ static inline void combine(struct ddp__schedule *s, void *dst,
 		ddp__reduce(dst, src, n, count, type, s->call.op, divisor);
 }
 
-static inline void combine_two(struct ddp__schedule *s, const void *a,
-			       int ranks_a, const void *b, int ranks_b,
-			       int last)
+static inline void step_combine_two(struct ddp__schedule *s, const void *a,
+				    int ranks_a, const void *b, int ranks_b,
+				    int last)
 {
-	combine(s, s->buf, (const void *[]){a, b}, (int[]){ranks_a, ranks_b}, 2,
-		s->count, last);
+	step_combine(s, s->buf, (const void *[]){a, b},
+		     (int[]){ranks_a, ranks_b}, 2, s->count, last);
 }
 
 /* Sends all of buf to host out and receives as many bytes into scratch from
  * host in; -1 for out or in: does not send or receive. */
-static inline void exchange(struct ddp__schedule *s, int out, int in)
+static inline void step_exchange(struct ddp__schedule *s, int out, int in)
 {
 	size_t size = s->count * s->elem;
 

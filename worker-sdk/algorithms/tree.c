@@ -16,10 +16,10 @@ int ddp__tree_reduce(struct ddp__schedule *s, struct err *e)
 	} else if (id + mask / 2 < n) {
 		int here = mask / 2, there = n - id - here;
 
-		combine_two(s, s->buf, ranks_from(s, me, here), s->scratch,
-			    ranks_from(s, host_at(s, me + here),
-				       there < here ? there : here),
-			    mask >= n);
+		step_combine_two(s, s->buf, ranks_from(s, me, here), s->scratch,
+				 ranks_from(s, host_at(s, me + here),
+					    there < here ? there : here),
+				 mask >= n);
 	}
 	if (mask >= n)
 		return 1;
@@ -27,9 +27,9 @@ int ddp__tree_reduce(struct ddp__schedule *s, struct err *e)
 	if (rc)
 		return rc;
 	if (id & mask)
-		exchange(s, host_at(s, s->me - mask), -1);
+		step_exchange(s, host_at(s, s->me - mask), -1);
 	else if (id + mask < n)
-		exchange(s, -1, host_at(s, s->me + mask));
+		step_exchange(s, -1, host_at(s, s->me + mask));
 	return 0;
 }
 

@@ -74,8 +74,8 @@ static void stage_order_by_host(const struct ddp__cpu_op *op, char *to,
 	const struct ddp__topology *t = topology_of(op);
 
 	for (int i = 0; i < t->world_size; i++)
-		copy(to + (size_t)i * op->size,
-		     from + (size_t)t->order[i] * op->size, op->size);
+		stage_copy(to + (size_t)i * op->size,
+			   from + (size_t)t->order[i] * op->size, op->size);
 }
 
 static void stage_order_by_rank(const struct ddp__cpu_op *op, char *to,
@@ -84,8 +84,8 @@ static void stage_order_by_rank(const struct ddp__cpu_op *op, char *to,
 	const struct ddp__topology *t = topology_of(op);
 
 	for (int i = 0; i < t->world_size; i++)
-		copy(to + (size_t)t->order[i] * op->size,
-		     from + (size_t)i * op->size, op->size);
+		stage_copy(to + (size_t)t->order[i] * op->size,
+			   from + (size_t)i * op->size, op->size);
 }
 
 /* Gathers every rank's size bytes into the leader's recv, block i at
@@ -96,7 +96,8 @@ static int stage_gather_locally(struct ddp__cpu_op *op, const void *send,
 	const struct ddp__path *p = local_of(op);
 
 	if (!is_shared(op)) {
-		copy(recv + (place ? (size_t)place[0] * size : 0), send, size);
+		stage_copy(recv + (place ? (size_t)place[0] * size : 0), send,
+			   size);
 		return 0;
 	}
 	p->transport->native.gather(&op->local, p->collectives, op->call, send,
@@ -127,7 +128,8 @@ static int stage_all_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	size_t at, n = stage_segment(op, k, &at);
 
-	return pass_on(op, op->recv + at, op->recv + at, bytes(op, n));
+	return stage_pass_on(op, op->recv + at, op->recv + at,
+			     stage_bytes(op, n));
 }
 
 /* ---- reduce: to each leader, to the root's leader, to the root */
@@ -142,7 +144,7 @@ static int stage_reduce_start(struct ddp__cpu_op *op, struct err *e)
 {
 	if (!is_leading(op) || stage_is_root(op))
 		return 0;
-	return allocate(&op->work, op->size, e);
+	return stage_allocate(&op->work, op->size, e);
 }
 
 static int stage_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
@@ -178,7 +180,7 @@ static int stage_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	size_t at, n = stage_segment(op, k, &at);
 
 	return stage_send_to_root(op, op->work + at, op->recv + at,
-				  bytes(op, n));
+				  stage_bytes(op, n));
 }
 
 /* ---- broadcast: first within the root's host, then to the other hosts */
@@ -190,8 +192,8 @@ static int stage_broadcast_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 	if (!stage_is_on_root_host(op))
 		return 0;
 	return local_broadcast(op, stage_root_index(op), op->recv + at,
-			       bytes(op, n), op->recv + at,
-			       stage_is_root(op) ? 0 : bytes(op, n));
+			       stage_bytes(op, n), op->recv + at,
+			       stage_is_root(op) ? 0 : stage_bytes(op, n));
 }
 
 static int stage_broadcast_between(struct ddp__cpu_op *op, size_t k,
@@ -200,7 +202,7 @@ static int stage_broadcast_between(struct ddp__cpu_op *op, size_t k,
 	size_t at, n = stage_segment(op, k, &at);
 
 	ddp__schedule_broadcast(&op->remote, remote_of(op), op->call,
-				op->recv + at, bytes(op, n),
+				op->recv + at, stage_bytes(op, n),
 				stage_root_host(op));
 	return 0;
 }
@@ -211,7 +213,8 @@ static int stage_broadcast_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 
 	if (stage_is_on_root_host(op))
 		return 0;
-	return pass_on(op, op->recv + at, op->recv + at, bytes(op, n));
+	return stage_pass_on(op, op->recv + at, op->recv + at,
+			     stage_bytes(op, n));
 }
 
 /* ---- all_gather: in the leader's recv, in host order between hosts */
@@ -224,7 +227,7 @@ static int stage_all_gather_start(struct ddp__cpu_op *op, struct err *e)
 
 	if (rc || !is_leading(op) || topology_of(op)->in_order)
 		return rc;
-	return allocate(&op->work, stage_world_size(op) * op->size, e);
+	return stage_allocate(&op->work, stage_world_size(op) * op->size, e);
 }
 
 static int stage_all_gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
@@ -247,7 +250,8 @@ static int stage_all_gather_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	if (op->work)
 		stage_order_by_rank(op, op->recv, op->work);
-	return pass_on(op, op->recv, op->recv, stage_world_size(op) * op->size);
+	return stage_pass_on(op, op->recv, op->recv,
+			     stage_world_size(op) * op->size);
 }
 
 /* ---- gather: in `all` on the root's leader, in `work` on the others */
@@ -264,9 +268,9 @@ static int stage_gather_start(struct ddp__cpu_op *op, struct err *e)
 	int rc = 0;
 
 	if (stage_is_root_leader(op) || stage_is_root(op))
-		rc = allocate(&op->all, all, e);
+		rc = stage_allocate(&op->all, all, e);
 	if (!rc && is_leading(op) && !stage_is_on_root_host(op))
-		rc = allocate(&op->work, here_of(op) * op->size, e);
+		rc = stage_allocate(&op->work, here_of(op) * op->size, e);
 	if (!rc && is_leading(op))
 		rc = stage_allocate_ranges(&op->begin, op, op->size, e);
 	return rc;
@@ -336,7 +340,7 @@ static int stage_deal_locally(struct ddp__cpu_op *op, const char *blocks,
 	const struct ddp__path *p = local_of(op);
 
 	if (!is_shared(op)) {
-		copy(op->recv, blocks, size);
+		stage_copy(op->recv, blocks, size);
 		return 0;
 	}
 	p->transport->native.scatter(&op->local, p->collectives, op->call, 0,
@@ -361,9 +365,9 @@ static int stage_reduce_scatter_start(struct ddp__cpu_op *op, struct err *e)
 		return 0;
 	rc = stage_allocate_ranges(&op->begin, op, op->call->count, e);
 	if (!rc)
-		rc = allocate(&op->work, all, e);
+		rc = stage_allocate(&op->work, all, e);
 	if (!rc && !topology_of(op)->in_order)
-		rc = allocate(&op->all, all, e);
+		rc = stage_allocate(&op->all, all, e);
 	return rc;
 }
 
@@ -406,11 +410,11 @@ static int stage_all_to_all_start(struct ddp__cpu_op *op, struct err *e)
 		return 0;
 	rc = stage_allocate_ranges(&op->begin, op, here_of(op) * op->size, e);
 	if (!rc)
-		rc = allocate(&op->work, all, e);
+		rc = stage_allocate(&op->work, all, e);
 	if (!rc)
-		rc = allocate(&op->all, all, e);
+		rc = stage_allocate(&op->all, all, e);
 	if (!rc)
-		rc = allocate(&op->third, all, e);
+		rc = stage_allocate(&op->third, all, e);
 	return rc;
 }
 
@@ -432,10 +436,11 @@ static int stage_all_to_all_between(struct ddp__cpu_op *op, size_t k,
 
 	for (size_t j = 0; j < world; j++)
 		for (size_t i = 0; i < here; i++, to += size)
-			copy(to,
-			     op->work +
-				     (i * world + (size_t)t->order[j]) * size,
-			     size);
+			stage_copy(to,
+				   op->work +
+					   (i * world + (size_t)t->order[j]) *
+						   size,
+				   size);
 	ddp__schedule_all_to_all(&op->remote, remote_of(op), op->call, op->all,
 				 op->begin, op->third, op->begin);
 	return 0;
@@ -458,10 +463,10 @@ static int stage_all_to_all_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 
 		for (size_t i = 0; i < here; i++)
 			for (size_t j = 0; j < n; j++, from += size)
-				copy(op->work + (i * world +
-						 (size_t)host->ranks[j]) *
-							size,
-				     from, size);
+				stage_copy(op->work + (i * world +
+						       (size_t)host->ranks[j]) *
+							      size,
+					   from, size);
 	}
 	return stage_deal_locally(op, op->work, world * size);
 }

@@ -79,7 +79,7 @@ static int all_to_all_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 		recv[i + 1] = is_leading(op) ? sent : 0;
 	}
 	if (is_leading(op) &&
-	    allocate(&op->work, (sent > got ? sent : got) * elem, e))
+	    stage_allocate(&op->work, (sent > got ? sent : got) * elem, e))
 		return e->code;
 	p->transport->native.all_to_all_v(&op->local, p->collectives, op->call,
 					  elem, op->send, send, op->work, recv);
@@ -170,7 +170,7 @@ static void all_to_all_v_pack(struct ddp__cpu_op *op)
 			const size_t *row = row_sent(op, i);
 			size_t size = ddp__count_of(row, t->order[j]) * elem;
 
-			copy(to, rows + row[t->order[j]] * elem, size);
+			stage_copy(to, rows + row[t->order[j]] * elem, size);
 			to += size;
 			rows += row[op->c->size] * elem;
 		}
@@ -198,7 +198,7 @@ static void all_to_all_v_unpack(struct ddp__cpu_op *op, char *out)
 				int r = host->ranks[j];
 				size_t size = ddp__count_of(row, r) * elem;
 
-				copy(rows + row[r] * elem, from, size);
+				stage_copy(rows + row[r] * elem, from, size);
 				from += size;
 			}
 			rows += row[op->c->size] * elem;
@@ -219,9 +219,9 @@ static int all_to_all_v_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	if (rc)
 		return rc;
 	all_to_all_v_ranges(op);
-	rc = allocate(&op->all, s->from[nhosts], e);
+	rc = stage_allocate(&op->all, s->from[nhosts], e);
 	if (!rc)
-		rc = allocate(&op->third, s->to[nhosts], e);
+		rc = stage_allocate(&op->third, s->to[nhosts], e);
 	if (rc)
 		return rc;
 	all_to_all_v_pack(op);

@@ -48,18 +48,18 @@ static inline size_t here_of(const struct ddp__cpu_op *op)
 
 /* ---- sizes and memory */
 
-static inline size_t bytes(const struct ddp__cpu_op *op, size_t elements)
+static inline size_t stage_bytes(const struct ddp__cpu_op *op, size_t elements)
 {
 	return elements * ddp_type_size(op->call->type);
 }
 
-static inline int allocate(char **p, size_t size, struct err *e)
+static inline int stage_allocate(char **p, size_t size, struct err *e)
 {
 	*p = malloc(size ? size : 1);
 	return *p ? 0 : err_no_memory(e, "%zu bytes", size);
 }
 
-static inline void copy(void *to, const void *from, size_t size)
+static inline void stage_copy(void *to, const void *from, size_t size)
 {
 	if (!size || to == from)
 		return;
@@ -87,7 +87,7 @@ static inline int local_reduce(struct ddp__cpu_op *op, const void *send,
 	const struct ddp__path *p = local_of(op);
 
 	if (!is_shared(op)) {
-		copy(recv, send, bytes(op, count));
+		stage_copy(recv, send, stage_bytes(op, count));
 		return 0;
 	}
 	p->transport->native.reduce(&op->local, p->collectives, op->call, send,
@@ -110,8 +110,8 @@ static inline int local_broadcast(struct ddp__cpu_op *op, int root,
 }
 
 /* Copies size bytes from the leader's `from` to every rank's `to`. */
-static inline int pass_on(struct ddp__cpu_op *op, const char *from, char *to,
-			  size_t size)
+static inline int stage_pass_on(struct ddp__cpu_op *op, const char *from,
+				char *to, size_t size)
 {
 	return local_broadcast(op, 0, from, size, to,
 			       is_leading(op) ? 0 : size);

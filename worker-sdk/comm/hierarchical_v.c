@@ -60,7 +60,7 @@ int ddp__deal_blocks(struct ddp__cpu_op *op, const char *blocks,
 	size_t *recv = send + here + 1, own = size_of(op, my_index(op));
 
 	if (!is_shared(op)) {
-		copy(op->recv, blocks, own * elem_of(op));
+		stage_copy(op->recv, blocks, own * elem_of(op));
 		return 0;
 	}
 	for (size_t i = 0; i < here; i++) {
@@ -178,13 +178,13 @@ static void all_gather_v_order(const struct ddp__cpu_op *op, char *by_host,
 
 	for (int i = 0; i < t->world_size; i++) {
 		int r = t->order[i];
-		size_t size = bytes(op, ddp__count_of(begin, r));
-		char *block = by_rank + bytes(op, begin[r]);
+		size_t size = stage_bytes(op, ddp__count_of(begin, r));
+		char *block = by_rank + stage_bytes(op, begin[r]);
 
 		if (to_ranks)
-			copy(block, by_host, size);
+			stage_copy(block, by_host, size);
 		else
-			copy(by_host, block, size);
+			stage_copy(by_host, block, size);
 		by_host += size;
 	}
 }
@@ -202,7 +202,7 @@ static int all_gather_v_start(struct ddp__cpu_op *op, struct err *e)
 
 	if (rc || !is_leading(op) || topology_of(op)->in_order || !elem_of(op))
 		return rc;
-	return allocate(&op->work, all_gather_v_bytes(op), e);
+	return stage_allocate(&op->work, all_gather_v_bytes(op), e);
 }
 
 static int all_gather_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
@@ -217,8 +217,8 @@ static int all_gather_v_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 	if (!elem)
 		return 0;
 	if (!is_shared(op)) {
-		copy(op->recv + v->recv[me] * elem, op->send,
-		     ddp__count_of(v->recv, me) * elem);
+		stage_copy(op->recv + v->recv[me] * elem, op->send,
+			   ddp__count_of(v->recv, me) * elem);
 		return 0;
 	}
 	p->transport->native.all_gather_v(&op->local, p->collectives, op->call,
@@ -250,7 +250,7 @@ static int all_gather_v_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 		return same_counts_differ(op, e);
 	if (op->work)
 		all_gather_v_order(op, op->work, op->recv, 1);
-	return pass_on(op, op->recv, op->recv, all_gather_v_bytes(op));
+	return stage_pass_on(op, op->recv, op->recv, all_gather_v_bytes(op));
 }
 
 /* ---- reduce_scatter_v: each leader reduces the whole buffer of its host */
@@ -261,9 +261,9 @@ static int reduce_scatter_v_start(struct ddp__cpu_op *op, struct err *e)
 
 	if (rc || !is_leading(op) || !elem_of(op))
 		return rc;
-	rc = allocate(&op->work, all_gather_v_bytes(op), e);
+	rc = stage_allocate(&op->work, all_gather_v_bytes(op), e);
 	if (!rc && !topology_of(op)->in_order)
-		rc = allocate(&op->all, all_gather_v_bytes(op), e);
+		rc = stage_allocate(&op->all, all_gather_v_bytes(op), e);
 	return rc;
 }
 
@@ -309,7 +309,8 @@ static int reduce_scatter_v_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 		return same_counts_differ(op, e);
 	return ddp__deal_blocks(
 		op,
-		all ? all + bytes(op, op->counts->data_ranges[own]) : NULL,
+		all ? all + stage_bytes(op, op->counts->data_ranges[own])
+		    : NULL,
 		reduce_scatter_v_size);
 }
 

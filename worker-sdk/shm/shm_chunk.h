@@ -99,8 +99,8 @@ static inline struct chunk share_piece(size_t size, size_t pieces, size_t k)
 }
 
 /* Writes a part of this rank's result. */
-static inline void give(const struct ddp__shm_op *op, char *to,
-			const char *from, size_t size)
+static inline void chunk_give(const struct ddp__shm_op *op, char *to,
+			      const char *from, size_t size)
 {
 	if (op->stream)
 		ddp__copy_stream(to, from, size);
@@ -109,8 +109,8 @@ static inline void give(const struct ddp__shm_op *op, char *to,
 }
 
 /* Writes into this rank's slot. */
-static inline void put(const struct ddp__shm_op *op, char *to,
-		       const char *from, size_t size)
+static inline void chunk_put(const struct ddp__shm_op *op, char *to,
+			     const char *from, size_t size)
 {
 	ddp__put(&op->s->put, to, from, size);
 }

@@ -20,8 +20,8 @@ static void op_put_blocks(const struct ddp__shm_op *op, size_t k)
 
 	for (int i = 0; i < s->n; i++)
 		if (i != s->me)
-			put(op, to + (size_t)i * c.len,
-			    op->send + op_place(op, i) + c.at, c.len);
+			chunk_put(op, to + (size_t)i * c.len,
+				  op->send + op_place(op, i) + c.at, c.len);
 }
 
 /* Takes this rank's block of chunk k out of rank i's slot. */
@@ -117,9 +117,10 @@ static void op_take_window(const struct ddp__shm_op *op, struct chunk c)
 	size_t end = min_size(c.at + c.len, op->skip + op->size_out);
 
 	if (begin < end)
-		give(op, op->recv + (begin - op->skip),
-		     ddp__shm_in(op->s, op->to, op->s->step) + (begin - c.at),
-		     end - begin);
+		chunk_give(op, op->recv + (begin - op->skip),
+			   ddp__shm_in(op->s, op->to, op->s->step) +
+				   (begin - c.at),
+			   end - begin);
 }
 
 static int broadcast_work(struct ddp__shm_op *op)
@@ -131,8 +132,8 @@ static int broadcast_work(struct ddp__shm_op *op)
 			op_take_window(op, chunk_of(op, op->k - 1));
 		return is_chunk(op, op->k) ? DDP__POST : DDP__NOTHING;
 	}
-	put(op, ddp__shm_in(op->s, op->to, op->s->step + 1), op->send + c.at,
-	    c.len);
+	chunk_put(op, ddp__shm_in(op->s, op->to, op->s->step + 1),
+		  op->send + c.at, c.len);
 	if (is_chunk(op, op->k + 1))
 		return DDP__POST;
 	if (op->recv != op->send)
@@ -173,19 +174,19 @@ static int gather_work(struct ddp__shm_op *op)
 		for (int j = 1; j < s->n; j++) {
 			int i = (s->me + j) % s->n;
 
-			give(op, op->recv + op_place(op, i) + last.at,
-			     ddp__shm_in(s, i, s->step), last.len);
+			chunk_give(op, op->recv + op_place(op, i) + last.at,
+				   ddp__shm_in(s, i, s->step), last.len);
 		}
 	}
 	if (is_chunk(op, op->k)) {
 		if (op->to != s->me)
-			put(op, ddp__shm_in(s, s->me, s->step + 1),
-			    op->send + c.at, c.len);
+			chunk_put(op, ddp__shm_in(s, s->me, s->step + 1),
+				  op->send + c.at, c.len);
 		return op->recv || is_chunk(op, op->k + 1) ? DDP__POST
 							   : DDP__LAST;
 	}
 	if (op->recv && op->recv + own != op->send)
-		give(op, op->recv + own, op->send, op->count);
+		chunk_give(op, op->recv + own, op->send, op->count);
 	return 0;
 }
 

@@ -76,21 +76,21 @@ static int all_gather_v_work(struct ddp__shm_op *op)
 		int i = (s->me + j) % s->n;
 
 		c = block_chunk(op, i, op->k - 1);
-		give(op, block_in_recv(op, i) + c.at,
-		     ddp__shm_in(s, i, s->step), c.len);
+		chunk_give(op, block_in_recv(op, i) + c.at,
+			   ddp__shm_in(s, i, s->step), c.len);
 	}
 	if (is_chunk(op, op->k)) {
 		if (!op->k)
 			ddp__shm_put_counts(op);
 		c = block_chunk(op, s->me, op->k);
-		put(op, ddp__shm_in(s, s->me, s->step + 1), op->send + c.at,
-		    c.len);
+		chunk_put(op, ddp__shm_in(s, s->me, s->step + 1),
+			  op->send + c.at, c.len);
 		return DDP__POST;
 	}
 	if (op->recv && block_in_recv(op, s->me) != op->send)
-		give(op, block_in_recv(op, s->me), op->send,
-		     ddp__count_of(op->recv_begin, op_block(op, s->me)) *
-			     op->elem);
+		chunk_give(op, block_in_recv(op, s->me), op->send,
+			   ddp__count_of(op->recv_begin, op_block(op, s->me)) *
+				   op->elem);
 	return DDP__NOTHING;
 }
 
@@ -153,11 +153,12 @@ static void op_put_pieces(const struct ddp__shm_op *op)
 					     op->pieces, op->k);
 
 		if (i != s->me)
-			put(op,
-			    ddp__shm_in(s, s->me, step) +
-				    share_at(slot_begin(op, begin, s->me, i), i,
-					     op->pieces),
-			    op->send + begin[i] * elem + c.at, c.len);
+			chunk_put(op,
+				  ddp__shm_in(s, s->me, step) +
+					  share_at(slot_begin(op, begin, s->me,
+							      i),
+						   i, op->pieces),
+				  op->send + begin[i] * elem + c.at, c.len);
 	}
 }
 

@@ -61,7 +61,7 @@ static int flat_work(struct ddp__shm_op *op)
 	if (op_is_tiny(op))
 		ddp__copy_plain(to, op->send, op->count * op->elem);
 	else
-		put(op, to, op->send + c.at * op->elem, c.len * op->elem);
+		chunk_put(op, to, op->send + c.at * op->elem, c.len * op->elem);
 	return op->recv || is_chunk(op, k + 1) ? DDP__POST : DDP__LAST;
 }
 
@@ -90,7 +90,7 @@ static void slice_reduce(const struct ddp__shm_op *op, uint32_t step, size_t at,
 		if (shared && streams)
 			ddp__copy_stream(shared + done * elem, dst, len * elem);
 		if (recv)
-			give(op, recv + done * elem, dst, len * elem);
+			chunk_give(op, recv + done * elem, dst, len * elem);
 	}
 	if (shared && streams)
 		ddp__copy_done();
@@ -116,9 +116,9 @@ static void slices_put(const struct ddp__shm_op *op, size_t k, uint32_t step)
 	char *to = ddp__shm_in(op->s, op->s->me, step);
 	size_t after = own.at + own.len;
 
-	put(op, to, from, own.at * op->elem);
-	put(op, to + after * op->elem, from + after * op->elem,
-	    (c.len - after) * op->elem);
+	chunk_put(op, to, from, own.at * op->elem);
+	chunk_put(op, to + after * op->elem, from + after * op->elem,
+		  (c.len - after) * op->elem);
 }
 
 static void slice_reduce_own(const struct ddp__shm_op *op, size_t k,
@@ -142,8 +142,8 @@ static void slices_take(const struct ddp__shm_op *op, size_t k, uint32_t step)
 		int i = (op->s->me + j) % op->s->n;
 		struct chunk part = slice_at(op, k, i);
 
-		give(op, to + part.at * op->elem, ddp__shm_out(op->s, i, step),
-		     part.len * op->elem);
+		chunk_give(op, to + part.at * op->elem,
+			   ddp__shm_out(op->s, i, step), part.len * op->elem);
 	}
 }
 
@@ -215,10 +215,11 @@ static int reduce_scatter_v_work(struct ddp__shm_op *op)
 					     op->pieces, k);
 
 		if (i != s->me)
-			put(op,
-			    ddp__shm_in(s, s->me, step) +
-				    share_at(begin[i] * elem, i, op->pieces),
-			    op->send + begin[i] * elem + c.at, c.len);
+			chunk_put(op,
+				  ddp__shm_in(s, s->me, step) +
+					  share_at(begin[i] * elem, i,
+						   op->pieces),
+				  op->send + begin[i] * elem + c.at, c.len);
 	}
 	return DDP__POST;
 }
@@ -267,9 +268,11 @@ static int reduce_scatter_work(struct ddp__shm_op *op)
 
 		if (i == s->me)
 			continue;
-		put(op, ddp__shm_in(s, s->me, step) + (size_t)i * c.len * elem,
-		    op->send + ((size_t)i * op->count + c.at) * elem,
-		    c.len * elem);
+		chunk_put(op,
+			  ddp__shm_in(s, s->me, step) +
+				  (size_t)i * c.len * elem,
+			  op->send + ((size_t)i * op->count + c.at) * elem,
+			  c.len * elem);
 	}
 	return 1;
 }
