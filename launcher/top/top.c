@@ -17,8 +17,7 @@
 #include "launcher/inspect/control_client.h"
 #include "launcher/inspect/status.h"
 #include "launcher/output/writer.h"
-#include "launcher/top/top_screen.h"
-#include "launcher/top/top_terminal.h"
+#include "launcher/top/top_internal.h"
 
 enum { TEXT_MAX = 1 << 28, FILTER_MAX = 64, MESSAGE_MAX = 1600, ID_MAX = 1024 };
 

@@ -1,5 +1,5 @@
 /* top_rows.c: joins the lists of ranks and nodes, both of which are sorted. */
-#include "launcher/top/top_rows.h"
+#include "launcher/top/top_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* top_screen.c: a line is filled cell by cell, and each cell knows how many
  * columns are left. */
-#include "launcher/top/top_screen.h"
+#include "launcher/top/top_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* top_terminal.c: ANSI control sequences, which all current terminals
  * understand. */
-#include "launcher/top/top_terminal.h"
+#include "launcher/top/top_internal.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "launcher/top/top_rows.h"
+#include "launcher/top/top_internal.h"
 #include "tests/unit/run_case.h"
 
 static struct buf ranks, nodes;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/top/top_screen.h"
+#include "launcher/top/top_internal.h"
 #include "tests/unit/run_case.h"
 
 static struct job_status job;
