@@ -11,8 +11,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sock.h"
-#include "rendezvous/admission/request.h"
-#include "rendezvous/admission/standby.h"
 #include "rendezvous/auth/credential.h"
 #include "rendezvous/auth/secret.h"
 #include "rendezvous/election/leadership.h"

@@ -4,6 +4,9 @@
 #ifndef RENDEZVOUS_ADMISSION_H
 #define RENDEZVOUS_ADMISSION_H
 
+#include "base/loop.h"
+#include "rendezvous/auth/proof.h"
+#include "rendezvous/server/hosted_job.h"
 #include "rendezvous/server/peer.h"
 #include "rendezvous/server/server.h"
 
@@ -43,5 +46,37 @@ int admission_hello(struct peer *p, const struct wire_frame *f, struct err *e);
 int admission_admit(struct peer *p, const struct wire_frame *f,
 		    const struct wire_hello *hello, const char *grant,
 		    const struct proof *key, struct err *e);
+
+/* ---- standby.c ----
+ *
+ * Holds the HELLO of authenticated clients for a moment while the job's leader
+ * is unknown, or while this server reads its journal. The reply is
+ * leadership_check's. */
+
+enum { STANDBY_MS = 2000 }; /* how long a HELLO waits */
+
+void standby_init(struct server *s);
+void standby_close(struct server *s);
+
+/* 1: it waits, and admission_admit follows. 0: not needed, or out of memory.
+ * key: NULL without authentication. */
+int standby_hold(struct peer *p, const struct wire_frame *hello,
+		 const char *grant, const struct proof *key);
+/* The leader is known: admits all that wait, or refuses them. */
+void standby_answer(struct server *s);
+/* The peer is gone. */
+void standby_forget(struct peer *p);
+
+/* ---- request.c ----
+ *
+ * Handles clients' messages: which role may send which message, and what it
+ * does. */
+
+/* Admits an authenticated client in the role of its HELLO: 0, or why not. */
+int request_admit(struct peer *p, const struct wire_hello *hello,
+		  struct err *e);
+
+/* Handles a frame. A client that breaks the protocol is refused and lost. */
+void request_take(struct peer *p, const struct wire_frame *f);
 
 #endif

@@ -1,20 +1,16 @@
 /* request.c: a handler for each message, and a table of which role may send it.
  * job.c decides what it does to a job, session.c what it does to a store. */
-#include "rendezvous/admission/request.h"
+#include "rendezvous/admission/admission.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/admission/admission.h"
-#include "rendezvous/admission/standby.h"
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/query/query.h"
-#include "rendezvous/recovery/resume.h"
-#include "rendezvous/server/agentless_job.h"
+#include "rendezvous/recovery/recovery.h"
 #include "rendezvous/server/hosted_job.h"
-#include "rendezvous/server/job_event.h"
 #include "rendezvous/server/limits.h"
 #include "rendezvous/vouching/voucher.h"
 

@@ -1,11 +1,10 @@
 /* standby.c: a list of copied HELLOs, with one timer for the oldest. */
-#include "rendezvous/admission/standby.h"
+#include "rendezvous/admission/admission.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "rendezvous/admission/admission.h"
 #include "rendezvous/auth/credential.h"
 #include "rendezvous/election/leadership.h"
 #include "rendezvous/server/hosted_job.h"

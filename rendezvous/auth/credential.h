@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/loop.h"
 
 enum { CREDENTIAL_MAX = 1024 }; /* bytes, with a NUL */
 #define CREDENTIAL_FOR_ALL ((uid_t)-1)
@@ -83,5 +84,25 @@ void slurm_conf_parse(struct slurm_conf *c, struct slice text);
 /* Reads $SLURM_CONF, else the first readable one of Slurm's usual paths, once;
  * all zeroes if there is none. Thread-safe. */
 const struct slurm_conf *slurm_conf_load(void);
+
+/* ---- credential_thread.c ----
+ *
+ * Asks munge in a separate thread and delivers the answer on the loop. libuv's
+ * pool is unsuitable: libmunge retries for 10 s, and a program that ends
+ * meanwhile would have to wait for the pool. */
+
+struct credential_thread;
+
+typedef void (*credential_answer_cb)(void *owner,
+				     const struct credential_question *q);
+
+/* Asks a copy of q, then calls on_answer once, from the loop; *out is invalid
+ * from then on. Fails for lack of memory, descriptors or threads. */
+int credential_thread_start(struct credential_thread **out, uv_loop_t *loop,
+			    const struct credential_question *q,
+			    credential_answer_cb on_answer, void *owner,
+			    struct err *e);
+/* The answer is not wanted any more: the loop and the program can end. */
+void credential_thread_forget(struct credential_thread *t);
 
 #endif

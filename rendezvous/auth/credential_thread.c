@@ -1,6 +1,6 @@
 /* credential_thread.c: the thread, and an eventfd that wakes the loop when it
  * is done. Both hold the question; the last to release it frees it. */
-#include "rendezvous/auth/credential_thread.h"
+#include "rendezvous/auth/credential.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
-#include "rendezvous/auth/credential_thread.h"
+#include "rendezvous/auth/credential.h"
 
 enum { ASYNC_MOVING, ASYNC_CONNECTING, ASYNC_GREETING, ASYNC_PROVING,
        ASYNC_OPEN, ASYNC_LOST, ASYNC_CLOSING, ASYNC_CLOSED };

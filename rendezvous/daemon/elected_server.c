@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rendezvous/admission/standby.h"
+#include "rendezvous/admission/admission.h"
 #include "rendezvous/auth/auth.h"
 #include "rendezvous/auth/credential.h"
 #include "rendezvous/recovery/recovery.h"

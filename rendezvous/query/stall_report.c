@@ -8,10 +8,9 @@
 
 #include "base/log.h"
 #include "rendezvous/query/query.h"
-#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/hosted_job.h"
 #include "rendezvous/server/server.h"
 #include "rendezvous/stall/stall.h"
-#include "rendezvous/stall/wrong_data.h"
 
 enum {
 	PATIENCE_MIN_MS = 100,

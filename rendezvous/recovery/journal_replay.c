@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "rendezvous/journal/journal.h"
 #include "rendezvous/recovery/recovery.h"
-#include "rendezvous/recovery/resume.h"
-#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/hosted_job.h"
 #include "rendezvous/torch/torch_session.h"
 
 /* A record that is being read, and the job that it names. */

@@ -4,7 +4,6 @@
 
 #include "rendezvous/journal/journal.h"
 #include "rendezvous/recovery/recovery.h"
-#include "rendezvous/recovery/resume.h"
 #include "rendezvous/server/hosted_job.h"
 
 enum { PART_BYTES = 64 << 20 }; /* a part ends after that many bytes */

@@ -6,7 +6,6 @@
 #include "rendezvous/journal/journal.h"
 #include "rendezvous/journal/journal_etcd.h"
 #include "rendezvous/journal/journal_file.h"
-#include "rendezvous/recovery/resume.h"
 #include "rendezvous/server/hosted_job.h"
 
 static int recovery_jobs_over(void *owner)

@@ -1,5 +1,5 @@
 /* resume.c: handles RESUME, and nodes that do not send it in time. */
-#include "rendezvous/recovery/resume.h"
+#include "rendezvous/recovery/recovery.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,8 +8,7 @@
 
 #include "base/log.h"
 #include "rendezvous/query/query.h"
-#include "rendezvous/server/job_event.h"
-#include "rendezvous/vouching/torch_home.h"
+#include "rendezvous/server/hosted_job.h"
 #include "rendezvous/vouching/voucher.h"
 
 /* Added to the lease: an agent that looks for the server may first try a

@@ -1,6 +1,6 @@
 /* agentless_job.c: a job without agents: only its ranks' own connections report
  * them. */
-#include "rendezvous/server/agentless_job.h"
+#include "rendezvous/server/hosted_job.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "rendezvous/server/agentless_job.h"
-#include "rendezvous/server/job_event.h"
 #include "rendezvous/server/limits.h"
 #include "rendezvous/server/server.h"
 

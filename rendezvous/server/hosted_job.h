@@ -1,5 +1,5 @@
 /* hosted_job.h: a job on this server: ties its round, store, journal and peers
- * together. Events of the job go in (job_event.h); hosted_job_act then turns
+ * together. Events of the job go in (job_event.c); hosted_job_act then turns
  * the actions that it wants into frames to its agents and answers to its
  * workers. Out of memory while acting ends the process. */
 #ifndef RENDEZVOUS_HOSTED_JOB_H
@@ -131,5 +131,46 @@ struct peer *hosted_job_next_worker(const struct hosted_job *h,
  * at first. */
 struct peer *hosted_job_next_agent(const struct hosted_job *h,
 				   struct job_node **n);
+
+/* ---- job_event.c ----
+ *
+ * Events of a job. Each is applied and then recorded, so that a refused event
+ * leaves nothing in the journal. Replay calls the same functions (and records
+ * nothing), so that both reach the same state. Call hosted_job_act after
+ * each. */
+
+/* An agent's JOIN, EXITED, FAILED, LEAVE or STOP; any other frame is
+ * ERR_PROTOCOL. *n is its node, which JOIN sets; owner is for JOIN. < 0:
+ * nothing has changed or is recorded. */
+int job_event_take(struct hosted_job *h, struct job_node **n, void *owner,
+		   const struct wire_frame *f, struct err *e);
+/* The node's agent is gone. n is freed. */
+void job_event_lost(struct hosted_job *h, struct job_node *n, const char *why);
+/* The last call is over. */
+void job_event_called(struct hosted_job *h);
+/* The server ends the job. */
+void job_event_stopped(struct hosted_job *h, const char *why);
+
+/* ---- agentless_job.c ----
+ *
+ * The one job of a server that rank 0 started for workers without agents
+ * (--guests): a rank exists as long as its connection. hosted_job.c runs the
+ * job like any other; this knows when ranks come and go. */
+
+/* Starts the job, as s->agentless. */
+int agentless_job_open(struct server *s, const char *job, uint32_t ranks,
+		       struct err *e);
+/* Whether this worker may join: 0; ERR_REFUSED; ERR_USAGE if another process
+ * has the same rank. */
+int agentless_job_check(const struct hosted_job *h,
+			const struct wire_hello *hello, struct err *e);
+/* A worker has joined: keepalive watches its connection for a dead host. */
+void agentless_job_joined(struct peer *p, const struct wire_hello *hello);
+/* A worker is gone, with or without a GOODBYE. */
+void agentless_job_left(struct hosted_job *h, struct peer *p, const char *how);
+/* All ranks have joined and left. */
+int agentless_job_is_over(const struct hosted_job *h);
+/* No worker is left: frees the job. */
+void agentless_job_close(struct hosted_job *h);
 
 #endif

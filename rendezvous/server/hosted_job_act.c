@@ -6,7 +6,6 @@
 #include <sysexits.h>
 
 #include "base/log.h"
-#include "rendezvous/server/job_event.h"
 #include "rendezvous/server/limits.h"
 
 enum {

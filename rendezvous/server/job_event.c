@@ -1,5 +1,5 @@
 /* job_event.c: parses, applies and records an event, in that order. */
-#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/hosted_job.h"
 
 static int job_event_apply_join(struct hosted_job *h, struct job_node **n,
 				void *owner, const struct wire_frame *f,

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
-#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/hosted_job.h"
 
 /* ---- connections and jobs ---- */
 

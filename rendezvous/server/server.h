@@ -75,7 +75,7 @@ struct server_hooks {
 	/* The job has no nodes any more; and it is being freed. */
 	void (*on_job_empty)(struct hosted_job *h);
 	void (*on_job_closed)(struct hosted_job *h);
-	/* For a worker's session: see session.h. */
+	/* For a worker's session: see peer.h. */
 	void (*explain)(const struct parked *p, struct wait_text *text);
 	uint64_t (*fate_due)(const struct parked *p);
 };
@@ -94,7 +94,7 @@ struct applicants {
 	void (*on_room)(struct server *s); /* it may be accepted now */
 };
 
-/* HELLOs that wait until the job's server is known (standby.h). */
+/* HELLOs that wait until the job's server is known (standby.c). */
 struct standby {
 	struct standby_hello *first, *last; /* the oldest first */
 	uv_timer_t timer; /* the first has waited long enough */

@@ -1,7 +1,7 @@
 /* session.c: one handler for each request of protocol.txt section 4.2, and
  * FATE. A handler returns 0 when it has answered or parked, or an error that
  * becomes the error reply. */
-#include "rendezvous/server/session.h"
+#include "rendezvous/server/peer.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* wrong_data.c: parses the sentences that worker-sdk/api/check_replicas.c,
  * reducer_finite.c and reducer_norms.c write. */
-#include "rendezvous/stall/wrong_data.h"
+#include "rendezvous/stall/stall.h"
 
 #include <stdio.h>
 #include <string.h>

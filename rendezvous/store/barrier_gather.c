@@ -1,14 +1,13 @@
 /* barrier_gather.c: barriers and gathers. A meeting has its key until it
  * completes or fails. Then the key is free, and the meeting stays, unnamed,
  * until the last of its woken callers has read the result. */
-#include "rendezvous/store/barrier_gather.h"
+#include "rendezvous/store/store_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/store/gather_fanout.h"
-#include "rendezvous/store/store_internal.h"
 
 struct barrier_gather {
 	struct hash_item item; /* first: the table's items are meetings */

@@ -1,11 +1,10 @@
 /* torch_home.c: chooses the store's addresses and opens its port. */
-#include "rendezvous/vouching/torch_home.h"
+#include "rendezvous/vouching/voucher.h"
 
 #include <string.h>
 
 #include "base/log.h"
 #include "rendezvous/server/hosted_job.h"
-#include "rendezvous/vouching/voucher.h"
 
 /* The addresses for MASTER_ADDR. A host name may mean another address on each
  * host, so for a name, uses the addresses that agents connected to. A

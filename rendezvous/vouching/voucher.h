@@ -40,4 +40,22 @@ int voucher_answer(struct peer *agent, const struct wire_frame *f,
 /* No client waits any more, and no agent is left. */
 void voucher_release(struct hosted_job *h);
 
+/* ---- torch_home.c ----
+ *
+ * The addresses and the port of a round's store for PyTorch's clients, and
+ * opening it there again after a restart. */
+
+struct hosted_job;
+
+/* Opens the port for the round that begins, if its first node's host runs the
+ * server. Else, or if that fails (which is logged), rank 0 has to be the store,
+ * and torch_port is 0. */
+void torch_home_open(struct hosted_job *h);
+
+/* Opens the same port at the same addresses for a round from a journal; a
+ * failure is logged. Clients that connect wait until torch_home_begin, because
+ * the agents that vouch for them are not back yet. */
+void torch_home_open_again(struct hosted_job *h);
+void torch_home_begin(struct hosted_job *h);
+
 #endif

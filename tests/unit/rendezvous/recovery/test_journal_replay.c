@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "rendezvous/journal/journal.h"
-#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/hosted_job.h"
 #include "tests/unit/rendezvous/server/bare_server.h"
 #include "tests/unit/run_case.h"
 

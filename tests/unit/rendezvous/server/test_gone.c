@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/recovery/resume.h"
-#include "rendezvous/server/job_event.h"
+#include "rendezvous/recovery/recovery.h"
+#include "rendezvous/server/hosted_job.h"
 #include "tests/unit/rendezvous/server/bare_server.h"
 #include "tests/unit/run_case.h"
 

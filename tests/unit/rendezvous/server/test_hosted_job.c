@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <sysexits.h>
 
-#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/hosted_job.h"
 #include "tests/unit/rendezvous/server/bare_server.h"
 #include "tests/unit/run_case.h"
 

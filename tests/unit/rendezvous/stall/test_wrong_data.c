@@ -3,7 +3,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "rendezvous/stall/wrong_data.h"
+#include "rendezvous/stall/stall.h"
 #include "tests/unit/run_case.h"
 
 #define REPLICA "ddp_check_replicas: the data of "
