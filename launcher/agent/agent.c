@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/failure/exit_code.h"
-#include "launcher/failure/termination_log.h"
+#include "launcher/failure/failure.h"
 #include "launcher/worker/spawn.h"
 
 /* ---- the states ---- */

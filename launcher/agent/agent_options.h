@@ -4,7 +4,7 @@
 #define LAUNCHER_AGENT_OPTIONS_H
 
 #include "launcher/agent/stop_request.h"
-#include "launcher/failure/failure_options.h"
+#include "launcher/failure/failure.h"
 #include "launcher/membership/rdzv_options.h"
 #include "launcher/output/output_options.h"
 

@@ -1,11 +1,9 @@
 /* check_command.c: from the words of `ddprun check` to those of a job. */
-#include "launcher/config/check_command.h"
+#include "launcher/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "launcher/config/config.h"
 
 int check_command_is(int argc, char **argv)
 {

@@ -6,9 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launcher/config/config.h"
 #include "launcher/config/config_internal.h"
-#include "launcher/config/host_choice.h"
-#include "launcher/config/launch_defaults.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/framework.h"

@@ -15,6 +15,7 @@
 #include "launcher/membership/rdzv_options.h"
 #include "launcher/output/output_options.h"
 #include "launcher/plan/roles.h"
+#include "launcher/plan/wrap.h"
 #include "launcher/worker/signal_set.h"
 #include "rendezvous/auth/auth.h"
 
@@ -96,7 +97,7 @@ struct config {
 	struct etcd_options etcd; /* if set, endpoint is its first member */
 	int private_endpoint; /* 127.0.0.1, any free port: nobody joins */
 	struct launch_env env; /* the launcher that started us, if any */
-	int meets; /* the endpoint is found later (launch_defaults.h) */
+	int meets; /* the endpoint is found later (launch_defaults.c) */
 	/* credentials that the launcher gave this node; methods 0: none */
 	struct auth handed;
 	const char *nproc_why; /* how the launcher determined nproc, or NULL */
@@ -117,7 +118,7 @@ struct config {
 	char interface_addr[SOCK_TEXT_MAX]; /* local_addr of an interface */
 	char job_text[40];    /* a random job name, for --standalone */
 	char nodes_text[16];  /* the number of Slurm's nodes, or of hosts */
-	/* the hosts that we reach over ssh (host_choice.h) */
+	/* the hosts that we reach over ssh (host_choice.c) */
 	int over_ssh, from_scheduler;
 	struct host_list hosts;
 	char slots_text[16];
@@ -157,5 +158,87 @@ int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);
 void config_print_help(void);
 /* The completion script of bash, zsh or fish (completion.c). */
 void config_print_completion(const char *shell);
+
+/* ---- launch_defaults.c ----
+ *
+ * Derives the options that the user left out from what the launcher says
+ * (launch_env.h): the number of nodes, this node's rank, the number of
+ * workers, the endpoint, the job's name. Given options stay. A part of
+ * config.c. */
+
+/* Sets c->env, and --nnodes if it is not given. Errors as launch_env_init. */
+int launch_defaults_init(struct config *c, struct err *e);
+
+/* Call it when --nnodes is decided: sets the node rank and the job's name.
+ * ERR_USAGE if the launcher cannot have that many nodes. The user's own
+ * endpoint may join the nodes of several steps. */
+int launch_defaults_nodes(struct config *c, struct err *e);
+
+/* Sets a task's nproc: the number of its GPUs, else of the tasks that the job
+ * asked for, else of its CPUs. */
+int launch_defaults_nproc(struct config *c, struct err *e);
+
+/* Sets the endpoint, its ports and is_host. 1, or 0 if the launcher does not
+ * determine them. If c->meets is set, launch_defaults_meet finds the endpoint
+ * later. */
+int launch_defaults_endpoint(struct config *c);
+/* The same for port 0 of an endpoint that the user gave. */
+void launch_defaults_port(struct config *c);
+
+/* If c->meets is set, all nodes call it and get, within c->rdzv_timeout_s, the
+ * same endpoint and, unless it was given, the same job name. The first node is
+ * to host the server. Blocks. */
+int launch_defaults_meet(struct config *c, struct err *e);
+
+/* On the first node: logs the defaults as one line of equivalent options, and
+ * advice about them. */
+void launch_defaults_log(const struct config *c);
+
+/* ---- host_choice.c ----
+ *
+ * Decides whether the job runs on hosts that this ddprun reaches over ssh, and
+ * on which: those of -H, --hostfile, PBS or LSF. Fills struct config; starts
+ * nothing. */
+
+/* Sets c->over_ssh and c->hosts. If the only host is localhost, or is a
+ * scheduler's and this one, sets --nproc-per-node instead. ERR_USAGE for a bad
+ * list or an option that is incompatible with it. */
+int host_choice_init(struct config *c, struct err *e);
+
+/* Call it when --nnodes is decided: fits the hosts to it. ERR_USAGE if there
+ * are too few. */
+int host_choice_nodes(struct config *c, struct err *e);
+
+/* 1 if the job can continue without one of its hosts: with MIN:MAX, or with
+ * more hosts than MAX, since the others are spares. */
+int host_choice_can_lose(const struct config *c);
+
+/* Logs one line about the hosts that a scheduler listed. */
+void host_choice_log(const struct config *c);
+
+/* ---- check_command.c ----
+ *
+ * `ddprun check [quick|full] [OPTIONS]`: a job like any other, whose program
+ * is ddprun-check, once on each node. Knows which options that gets; starts
+ * nothing. */
+
+enum { CHECK_COMMAND_WORDS = CHECK_WORDS_MAX + 8 };
+
+struct check_command {
+	int argc;
+	char **argv; /* ddprun's, with ddprun-check as its program */
+	struct check_words words; /* private */
+};
+
+/* Whether that is the command line of `ddprun check`. */
+int check_command_is(int argc, char **argv);
+
+/* Makes the command line of the job. 0, OPTION_WANT_HELP, ERR_USAGE or -ENOMEM.
+ * argv must outlive k. */
+int check_command_init(struct check_command *k, int argc, char **argv,
+		       struct err *e);
+void check_command_release(struct check_command *k); /* also after an error */
+
+void check_command_print_help(void);
 
 #endif

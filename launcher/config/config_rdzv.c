@@ -7,7 +7,7 @@
 
 #include "base/local_addrs.h"
 #include "base/random.h"
-#include "launcher/config/launch_defaults.h"
+#include "launcher/config/config.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, NAME_BYTES_MAX = 256 };
 

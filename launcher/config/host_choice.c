@@ -1,5 +1,5 @@
 /* host_choice.c: reads the hosts from the options or from a scheduler. */
-#include "launcher/config/host_choice.h"
+#include "launcher/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "launcher/config/config_internal.h"
-#include "launcher/config/launch_defaults.h"
 #include "rendezvous/wire.h"
 
 static int host_choice_is_given(const struct config *c)

@@ -1,5 +1,5 @@
 /* launch_defaults.c: derives ddprun's options from the launcher's facts. */
-#include "launcher/config/launch_defaults.h"
+#include "launcher/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* mpi_word.c: the table, and the search in it. */
-#include "launcher/config/mpi_words_internal.h"
+#include "launcher/config/mpi_words.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "launcher/config/config.h"
-#include "launcher/config/mpi_words_internal.h"
 #include "launcher/plan/roles.h"
 
 /* ---- the new command line ---- */

@@ -1,5 +1,5 @@
 /* program_parts.c: a part's own options, and its line. */
-#include "launcher/config/mpi_words_internal.h"
+#include "launcher/config/mpi_words.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 struct remote_options {
 	const struct host_list *hosts;
 	uint32_t min_nodes, max_nodes;
-	int can_lose;	/* a host, and the job continues (host_choice.h) */
+	int can_lose;	/* a host, and the job continues (host_choice.c) */
 	int host_check; /* only look whether the hosts could run the job */
 	int dry_run;
 	const char *program, *args; /* ssh, --ssh-args */

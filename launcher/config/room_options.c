@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "launcher/config/config.h"
-#include "launcher/config/host_choice.h"
 
 /* ---- for launcher/env ---- */
 

@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "base/option.h"
-#include "launcher/env/cloud_place_internal.h"
 #include "rendezvous/wire.h"
 
 enum { TASKS_MAX = 16, HOSTS_FILE_MAX = 16384 };

@@ -39,4 +39,22 @@ struct cloud_place {
 int cloud_place_read(struct cloud_place *p, const struct cloud_view *v,
 		     struct err *e);
 
+/* ---- cloud_spec.c: the rows that read JSON, and what they share with
+ * cloud_place.c, whose rows read variables ---- */
+
+/* A variable's value; NULL if it is not set or empty. */
+const char *cloud_place_get(const struct cloud_view *v, const char *name);
+
+/* Sets first and port from HOST or HOST:PORT; ERR_USAGE names the variable. */
+int cloud_place_set_first(struct cloud_place *p, const char *name,
+			  const char *text, struct err *e);
+
+/* Rows: 1, 0 or ERR_USAGE, as cloud_place_read. */
+int cloud_spec_sagemaker(struct cloud_place *p, const struct cloud_view *v,
+			 struct err *e);
+int cloud_spec_vertex(struct cloud_place *p, const struct cloud_view *v,
+		      struct err *e);
+int cloud_spec_tensorflow(struct cloud_place *p, const struct cloud_view *v,
+			  struct err *e);
+
 #endif

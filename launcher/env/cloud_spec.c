@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/option.h"
-#include "launcher/env/cloud_place_internal.h"
+#include "launcher/env/cloud_place.h"
 #include "rendezvous/wire.h"
 
 enum { CONFIG_FILE_MAX = 64 << 10 };

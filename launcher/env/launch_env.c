@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "launcher/env/launch_env_internal.h"
-#include "launcher/env/mpi_bootstrap.h"
 #include "launcher/worker/spawn.h"
 
 /* The first row that recognizes its variables is chosen. PBS and LSF come after

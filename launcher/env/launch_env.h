@@ -12,8 +12,8 @@
 #include "base/sock.h"
 #include "launcher/env/host_list.h"
 #include "launcher/worker/signal_set.h"
-#include "pmi/mpirun.h"
 #include "pmi/bootstrap_record.h"
+#include "pmi/mpirun.h"
 #include "rendezvous/auth/auth.h"
 #include "slurm/allocation.h"
 #include "slurm/step.h"
@@ -226,5 +226,19 @@ int launch_env_passed_signal(const struct launch_env *env);
  * details. */
 int launch_env_send_page(const struct launch_env *env, struct slice page,
 			 int first_is_here);
+
+/* ---- ssh_env.c ----
+ *
+ * The row of a ddprun that another ddprun started on this host over ssh. For
+ * these two programs; all other code uses launch_env.h. */
+
+/* "NUMBER PAGE-FD SECRET-FD TOLD-FD": the host's index and three descriptors.
+ * ddprun writes the failure page to the first and reads the secret from the
+ * second; the third is readable once the head has sent a signal. */
+#define SSH_ENV_NODE "DDP_REMOTE_NODE"
+
+/* Reads the variable and removes it from the workers' environment. From then on
+ * log lines name this host, and only the first host logs what all would log. */
+void ssh_env_init(void);
 
 #endif

@@ -1,8 +1,27 @@
-/* launch_env_internal.h: the rows of launch_env.c's table, for this room. */
+/* launch_env_internal.h: the rows of launch_env.c's table, and what they share. */
 #ifndef LAUNCHER_LAUNCH_ENV_INTERNAL_H
 #define LAUNCHER_LAUNCH_ENV_INTERNAL_H
 
 #include "launcher/env/launch_env.h"
+#include "pmi/pmix.h"
+
+/* ---- mpi_bootstrap.c ----
+ *
+ * Tells the ddpruns that an MPI launcher started, one per node, where to meet:
+ * the first one informs the others through the launcher, by PMIx or PMI-1.
+ * Blocks, so it runs before the loop. A child process speaks to the launcher
+ * and then exits, so that this process has no PMIx thread. */
+
+/* Asks PMIx about this process; errors as in pmix.h: -errno, ERR_REMOTE,
+ * ERR_USAGE. The child then waits for mpi_bootstrap or mpi_bootstrap_end. */
+int mpi_bootstrap_ask_pmix(struct pmix_self *self, struct err *e);
+void mpi_bootstrap_end(void);
+
+/* See launch_env_exchange. */
+int mpi_bootstrap(const struct mpirun *m, const struct launch_offer *o,
+		  struct bootstrap_record *out, struct err *e);
+
+/* ---- the sources ---- */
 
 extern const struct launch_source ssh_env;     /* our own ddprun, over ssh */
 extern const struct launch_source slurm_env;   /* srun, sbatch, salloc */
@@ -16,8 +35,9 @@ extern const struct launch_source cloud_env; /* one ddprun in a container */
 /* 1 if any row's marks, or those of our own workers, are set. */
 int launch_env_is_marked(void);
 
-/* ---- slurm_env.c: for srun_exec.c and requeue.c, which run Slurm's commands
- * ---- */
+/* ---- slurm_env.c ----
+ *
+ * For srun_exec.c and requeue.c, which run Slurm's commands. */
 
 /* What Slurm's variables say; place ALLOCATION_NONE: Slurm did not start us. */
 const struct allocation *slurm_env_allocation(const struct launch_env *env);

@@ -1,7 +1,7 @@
 /* mpi_bootstrap.c: a child speaks to the launcher and reports the result. The
  * first node offers all of its addresses; the second tries them and answers
  * with the first that it can connect to. */
-#include "launcher/env/mpi_bootstrap.h"
+#include "launcher/env/launch_env_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

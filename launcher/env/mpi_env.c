@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "launcher/env/launch_env_internal.h"
-#include "launcher/env/mpi_bootstrap.h"
 #include "launcher/plan/cpus.h"
 
 static const char *mpi_env_get(const char *name)

@@ -1,5 +1,5 @@
 /* ssh_env.c: a ddprun that another ddprun, the head, started over ssh. */
-#include "launcher/env/ssh_env.h"
+#include "launcher/env/launch_env.h"
 
 #include <fcntl.h>
 #include <poll.h>

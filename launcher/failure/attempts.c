@@ -1,11 +1,9 @@
 /* attempts.c: the list of a job's attempts. */
-#include "launcher/failure/attempts.h"
+#include "launcher/failure/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "launcher/failure/report.h"
 
 static void attempt_release(struct attempt *a)
 {

@@ -1,5 +1,5 @@
 /* cgroup.c: finds and reads the memory cgroup of this process. */
-#include "launcher/failure/cgroup.h"
+#include "launcher/failure/postmortem.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* core_file.c: from the kernel's pattern to the file. */
-#include "launcher/failure/core_file.h"
+#include "launcher/failure/postmortem.h"
 
 #include <glob.h>
 #include <signal.h>

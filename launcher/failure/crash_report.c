@@ -1,5 +1,5 @@
 /* crash_report.c: describes a crash record. */
-#include "launcher/failure/crash_report.h"
+#include "launcher/failure/failure_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* error_file.c: reads and writes torchrun's error files. */
-#include "launcher/failure/error_file.h"
+#include "launcher/failure/report.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,15 +4,28 @@
 #ifndef LAUNCHER_FAILURE_H
 #define LAUNCHER_FAILURE_H
 
+#include "base/buf.h"
 #include "launcher/crash/crash_catcher.h"
-#include "launcher/failure/failure_options.h"
+#include "launcher/env/launch_env.h"
 #include "launcher/failure/gpu_news.h"
 #include "launcher/failure/postmortem.h"
 #include "launcher/failure/report.h"
 #include "launcher/gpu/gpu_monitor.h"
 #include "launcher/output/logdir.h"
+#include "launcher/plan/roles.h"
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/worker_group.h"
+
+/* What the failure page needs to know of the job. launcher/config fills it from
+ * the command line. */
+struct failure_options {
+	const struct launch_env *env; /* the launcher that started us */
+	const char *job; /* borrowed */
+	uint32_t max_nodes, nproc, max_restarts;
+	const struct roles *roles; /* several programs; NULL: one */
+	int has_log_dir; /* the workers' output is kept in files */
+	int no_crash_stacks;
+};
 
 enum {
 	FAILURE_PAGE_MAX = 256 << 10,
@@ -122,5 +135,16 @@ const char *failure_recorder(const struct failure *f);
 const char *failure_crash_library(const struct failure *f);
 const char *failure_crash_records(const struct failure *f);
 const char *failure_error_file(void *f, uint32_t local_rank, char *out);
+
+/* ---- the termination log ----
+ *
+ * Writes the failure to the file in a container from which Kubernetes reads
+ * the container's last message (kubectl describe pod). */
+
+/* Replaces the contents of /dev/termination-log, or of the file that
+ * DDP_TERMINATION_LOG names, by the first line of text. It must be a regular
+ * file that is there already, as in a pod. Nothing happens without it, or in a
+ * worker of another ddprun. */
+void termination_log_write(struct slice text);
 
 #endif

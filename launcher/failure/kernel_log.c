@@ -1,5 +1,5 @@
 /* kernel_log.c: reads /dev/kmsg, which returns one record per read. */
-#include "launcher/failure/kernel_log.h"
+#include "launcher/failure/postmortem.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "launcher/failure/core_file.h"
 
 enum {
 	VMSTAT_MAX = 32 << 10,

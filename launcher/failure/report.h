@@ -7,10 +7,79 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "launcher/failure/attempts.h"
-#include "launcher/failure/error_file.h"
 #include "launcher/failure/gpu_news.h"
 #include "rendezvous/wire.h"
+
+/* ---- attempts.c ----
+ *
+ * How each attempt of the job ended, as this node saw it: the list on the
+ * failure page and in report.json. */
+
+enum { ATTEMPTS_MAX = 1000 }; /* the oldest are dropped */
+
+struct attempt {
+	uint32_t attempt; /* from 0 */
+	int64_t ended_ms; /* unix time at which this node learned of it */
+	int32_t rank;     /* that failed first; -1: none */
+	uint32_t local_rank;
+	int64_t pid;
+	int32_t code, signal;
+	int hangs;
+	uint64_t ran_ms;
+	char *host, *text; /* NULL: no memory */
+	char *swap; /* the node that a spare replaced then; or "", or NULL */
+};
+
+struct attempts {
+	struct attempt *list; /* oldest first */
+	uint32_t n, capacity;
+};
+
+void attempts_release(struct attempts *a);
+
+/* END ended that attempt; it replaces an entry for the same death. Without
+ * memory the attempt is left out. */
+void attempts_add(struct attempts *a, const struct wire_end *end,
+		  uint32_t attempt, int64_t ended_ms);
+
+/* Appends "rank 1 on h2 exited with code 3: boom", cut to max bytes. */
+void attempt_put_cause(struct buf *out, const struct attempt *a, size_t max);
+
+/* ---- error_file.c ----
+ *
+ * Reads the error file that a worker wrote before it failed
+ * ($TORCHELASTIC_ERROR_FILE: torch's @record, libddp's ddp_record_error), and
+ * writes one for the launcher that started us. torchrun has two forms:
+ * {"message": {"message": text, "extraInfo": {"py_callstack": text,
+ * "timestamp": "seconds"}}} {"message": text, "timestamp": seconds} */
+
+enum { ERROR_FILE_MAX = 63 << 10 }; /* it must fit in a message's text */
+
+/* Reads path into json: 1 if it is JSON of either form; 0 if there is no such
+ * file, or path is "". Otherwise ERR_DATA or -errno, and what is wrong: empty,
+ * truncated, too large, in an unknown form, not a regular file. Never waits. */
+int error_file_read(const char *path, struct buf *json, struct err *e);
+
+struct error_file {
+	char *message;     /* or NULL */
+	char *callstack;   /* Python's traceback, or NULL */
+	int64_t timestamp; /* unix seconds, or 0 */
+};
+
+/* Parses the text of an error file. ERR_DATA if it is of no known form. */
+int error_file_parse(struct error_file *f, struct slice json, struct err *e);
+void error_file_release(struct error_file *f);
+
+/* Writes what torchrun would write for its own launcher: json with errorCode
+ * added or, if json is "", text. The file is written whole or not at all. */
+int error_file_forward(const char *path, struct slice json, struct slice text,
+		       int error_code, int64_t now, struct err *e);
+
+/* Replaces path by a new file with this text, by rename. Writes into a link, a
+ * device or a FIFO instead. */
+int error_file_replace(const char *path, const char *text, struct err *e);
+
+/* ---- report.c ---- */
 
 /* How a worker of this node ended. */
 enum report_fate {

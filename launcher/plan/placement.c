@@ -1,5 +1,5 @@
 /* placement.c: turns the user's request into sets of CPUs. */
-#include "launcher/plan/placement.h"
+#include "launcher/plan/binding.h"
 
 #include <errno.h>
 #include <stdlib.h>

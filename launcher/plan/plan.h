@@ -3,10 +3,10 @@
 #ifndef LAUNCHER_PLAN_H
 #define LAUNCHER_PLAN_H
 
+#include "launcher/plan/binding.h"
 #include "launcher/plan/environment.h"
 #include "launcher/plan/mpi_program.h"
 #include "launcher/plan/nccl.h"
-#include "launcher/plan/placement.h"
 #include "launcher/plan/program.h"
 #include "launcher/plan/roles.h"
 #include "launcher/plan/wrap.h"

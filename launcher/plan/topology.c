@@ -1,5 +1,5 @@
 /* topology.c: reads a host's CPUs through hwloc, without linking it. */
-#include "launcher/plan/topology.h"
+#include "launcher/plan/binding.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "launcher/pmix/pmix_host_internal.h"
 
 /* A call of the library that is not answered yet. */
 struct pmix_host_call {

@@ -7,6 +7,7 @@
 
 #include "launcher/pmix/pmix_frame.h"
 #include "launcher/pmix/pmix_job.h"
+#include "launcher/pmix/pmix_library.h"
 
 /* Loads the library. Frames are written to fd, from any thread. */
 int pmix_host_load(int fd, struct err *e);
@@ -21,5 +22,21 @@ void pmix_host_end(void);
 /* Writes a frame; the agent's end is noticed where it is read from. */
 void pmix_host_send(uint8_t type, uint32_t id, int32_t code,
 		    struct slice data);
+
+/* ---- for pmix_register.c, which knows the job's facts ---- */
+
+struct pmix_host {
+	int fd;      /* the agent's */
+	int is_lost; /* a message to it was */
+	int has_begun;
+	struct pmix_library library;
+	const struct pmix_job *job;
+};
+
+/* Starts the server, tells it about the job, and appends the variables of this
+ * node's ranks to vars. ERR_SYSTEM names the call that failed. */
+int pmix_host_register(struct pmix_host *h,
+		       const struct pmix_abi_module *module, struct buf *vars,
+		       struct err *e);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "launcher/pmix/pmix_frame.h"
-#include "launcher/pmix/pmix_host_internal.h"
+#include "launcher/pmix/pmix_host.h"
 
 enum { FACTS_MAX = 32 };
 

@@ -10,12 +10,9 @@
 
 #include "base/log.h"
 #include "launcher/failure/exit_code.h"
-#include "launcher/ssh/relay.h"
+#include "launcher/ssh/launch_internal.h"
 #include "launcher/ssh/remote_host.h"
-#include "launcher/ssh/remote_input.h"
-#include "launcher/ssh/remote_spec.h"
 #include "launcher/ssh/remote_tree.h"
-#include "launcher/ssh/remote_wait.h"
 #include "launcher/worker/signals.h"
 #include "launcher/worker/spawn.h"
 

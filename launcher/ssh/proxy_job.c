@@ -1,5 +1,5 @@
 /* proxy_job.c: everything between a job's arrival and its start. */
-#include "launcher/ssh/proxy_job.h"
+#include "launcher/ssh/proxy_internal.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "launcher/env/ssh_env.h"
+#include "launcher/env/launch_env.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/plan/cpus.h"
 #include "launcher/plan/gpu.h"

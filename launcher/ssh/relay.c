@@ -1,5 +1,5 @@
 /* relay.c: back pressure. */
-#include "launcher/ssh/relay.h"
+#include "launcher/ssh/launch_internal.h"
 
 #include "base/log.h"
 

@@ -1,5 +1,5 @@
 /* remote_agent.c: the agent's pipes, signals and end. */
-#include "launcher/ssh/remote_agent.h"
+#include "launcher/ssh/proxy_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "launcher/env/ssh_env.h"
+#include "launcher/env/launch_env.h"
 #include "launcher/ssh/remote_frame.h"
 #include "launcher/worker/spawn.h"
 

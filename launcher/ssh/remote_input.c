@@ -1,5 +1,5 @@
 /* remote_input.c: sends one piece at a time. */
-#include "launcher/ssh/remote_input.h"
+#include "launcher/ssh/launch_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

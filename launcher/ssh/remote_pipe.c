@@ -1,5 +1,5 @@
 /* remote_pipe.c: reads, cuts into frames, and queues. */
-#include "launcher/ssh/remote_pipe.h"
+#include "launcher/ssh/remote_link.h"
 
 #include <errno.h>
 #include <stdlib.h>

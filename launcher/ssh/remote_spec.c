@@ -1,5 +1,5 @@
 /* remote_spec.c: from our own command line to that of each host. */
-#include "launcher/ssh/remote_spec.h"
+#include "launcher/ssh/launch_internal.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* remote_wait.c: which exits mean that the job is over, and a timer. */
-#include "launcher/ssh/remote_wait.h"
+#include "launcher/ssh/launch_internal.h"
 
 #include <signal.h>
 

@@ -4,7 +4,7 @@
  *
  * Promises: the helper's failure is reported once, by on_failed. The helper
  * dies with the agent. What it leaves is an incomplete copy that the next job
- * continues (stage_copy.h). */
+ * continues (stage_copy.c). */
 #ifndef LAUNCHER_STAGE_H
 #define LAUNCHER_STAGE_H
 

@@ -1,5 +1,5 @@
 /* stage_copy.c: opens, fills and finishes a copy. */
-#include "launcher/stage/stage_copy.h"
+#include "launcher/stage/stage_helper_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* stage_folder.h: the entries of the folder that keeps copies (stage_copy.h):
+/* stage_folder.h: the entries of the folder that keeps copies (stage_copy.c):
  * their names, locks and removal. Knows nothing of what is in them. */
 #ifndef LAUNCHER_STAGE_FOLDER_H
 #define LAUNCHER_STAGE_FOLDER_H

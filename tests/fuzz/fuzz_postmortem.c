@@ -3,9 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "launcher/failure/cgroup.h"
-#include "launcher/failure/core_file.h"
-#include "launcher/failure/kernel_log.h"
+#include "launcher/failure/postmortem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/failure/attempts.h"
+#include "launcher/failure/report.h"
 #include "tests/unit/run_case.h"
 
 static struct wire_end failed(const char *text, int64_t pid)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "launcher/failure/cgroup.h"
+#include "launcher/failure/postmortem.h"
 #include "tests/unit/run_case.h"
 
 #define MOUNT1 "/sys/fs/cgroup/memory"

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "launcher/failure/crash_report.h"
+#include "launcher/failure/failure_internal.h"
 #include "tests/unit/run_case.h"
 
 enum { PID = 7, OTHER = 1 << 30 }; /* no process has that pid */

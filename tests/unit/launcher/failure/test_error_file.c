@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "launcher/failure/error_file.h"
+#include "launcher/failure/report.h"
 #include "tests/unit/run_case.h"
 #include "worker-sdk/ddp.h"
 

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/failure/core_file.h"
 #include "launcher/failure/postmortem.h"
 #include "tests/unit/run_case.h"
 

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "launcher/output/read_backoff.h"
+#include "launcher/output/output.h"
 #include "tests/unit/run_case.h"
 
 /* BEGIN_MS is as if a long quiet time had passed. */

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/pmix/pmix_host_internal.h"
+#include "launcher/pmix/pmix_host.h"
 #include "tests/unit/run_case.h"
 
 enum { WORLD = 3 };

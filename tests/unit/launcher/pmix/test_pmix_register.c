@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "launcher/pmix/pmix_frame.h"
-#include "launcher/pmix/pmix_host_internal.h"
+#include "launcher/pmix/pmix_host.h"
 #include "tests/unit/run_case.h"
 
 static const char *fails; /* this call */

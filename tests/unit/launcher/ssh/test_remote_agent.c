@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/ssh/remote_agent.h"
+#include "launcher/ssh/proxy_internal.h"
 #include "launcher/ssh/remote_frame.h"
 #include "tests/unit/run_case.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "launcher/config/config.h"
-#include "launcher/ssh/remote_spec.h"
+#include "launcher/ssh/launch_internal.h"
 #include "tests/unit/run_case.h"
 
 /* How many allocations until one fails; 0: none fails. */

@@ -1,14 +1,52 @@
-/* remote_agent.h: the ordinary ddprun that a proxy runs on its host: a child
- * with pipes for its stdin, stdout, stderr and failure page. */
-#ifndef LAUNCHER_REMOTE_AGENT_H
-#define LAUNCHER_REMOTE_AGENT_H
+/* proxy_internal.h: the parts of the far end of an ssh (proxy.c): the job that
+ * it prepares, and the agent that it runs. */
+#ifndef LAUNCHER_PROXY_INTERNAL_H
+#define LAUNCHER_PROXY_INTERNAL_H
 
 #include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "launcher/config/preflight.h"
+#include "launcher/ssh/remote_frame.h"
 #include "rendezvous/auth/auth.h"
+
+/* ---- proxy_job.c ----
+ *
+ * Prepares a job on the far side of an ssh: sets the environment and the
+ * working directory, parses the options, and checks whether it could run.
+ * Starts nothing. */
+
+struct proxy_job {
+	struct buf texts; /* that argv points into */
+	char **argv;      /* ddprun's, with room for two more options */
+	int nargs, nwords;
+	struct preflight_trial trial; /* with the options of the server */
+	struct auth auth; /* methods 0: the head did not choose */
+	char host[SOCK_HOST_MAX];
+	char nproc[40], endpoint[SOCK_TEXT_MAX + 32];
+};
+
+/* Enters the job's environment and directory, then checks all that a run would
+ * need. The answer's texts point into h and e. */
+void proxy_job_prepare(struct proxy_job *h, const struct remote_job *job,
+		       struct remote_ready *answer, struct err *e);
+
+/* The agent's arguments, with the number of workers and the endpoint ("": none)
+ * that are decided only now. */
+char **proxy_job_argv(struct proxy_job *h, const char *endpoint);
+void proxy_job_release(struct proxy_job *h);
+
+/* The address at which the others reach this host: that of the interface
+ * towards one of them unless it is loopback, else the address that ssh
+ * connected to. */
+void proxy_job_address(const struct remote_list *others, struct sock_addr *own);
+
+/* ---- remote_agent.c ----
+ *
+ * The ordinary ddprun that a proxy runs on its host: a child with pipes for
+ * its stdin, stdout, stderr and failure page. */
 
 struct remote_agent;
 
