@@ -246,7 +246,8 @@ static int slurm_env_resolve_at(const char *host, uint16_t port,
 }
 
 /* The server then listens at all addresses that others may use
- * (listen_addrs.h), as it does if the host's own name resolves to 127.0.1.1. */
+ * (connection_host.c), as it does if the host's own name resolves to
+ * 127.0.1.1. */
 static int slurm_env_resolve_own(const struct endpoint *at,
 				 struct sock_addr *out)
 {

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "launcher/membership/connection_internal.h"
-#include "launcher/membership/listen_addrs.h"
 
 enum {
 	BACKOFF_MAX_MS = 1000,

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/env/launch_env.h"
-#include "launcher/membership/listen_addrs.h"
+#include "launcher/membership/connection_internal.h"
 
 enum { LINE_MAX_BYTES = 4096 };
 

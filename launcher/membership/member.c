@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "launcher/membership/member_internal.h"
 

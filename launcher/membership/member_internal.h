@@ -1,6 +1,6 @@
-/* member_internal.h: shared by member.c, which runs the table's actions,
- * member_receive.c, which turns the server's frames into its events, and
- * member_send.c, which makes the frames for the server. */
+/* member_internal.h: shared by member.c, which runs the table's actions, and
+ * member_messages.c, which turns the server's frames into its events and makes
+ * the frames for the server. */
 #ifndef LAUNCHER_MEMBER_INTERNAL_H
 #define LAUNCHER_MEMBER_INTERNAL_H
 

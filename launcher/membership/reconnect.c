@@ -2,7 +2,6 @@
 #include "launcher/membership/reconnect.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "base/clock.h"

@@ -14,24 +14,6 @@
 
 /* ---- one ddprdzv as our child ---- */
 
-static void server_process_add_etcd(struct server_exec *x,
-				    const struct server_process_options *o)
-{
-	const struct etcd_options *etcd = o->etcd;
-
-	server_exec_add(x, "--etcd=%s", etcd->members);
-	server_exec_add(x, "--etcd-lease=%lld", (long long)o->lease);
-	server_exec_add(x, "--etcd-ttl=%ld", etcd->ttl_s);
-	if (etcd->https)
-		server_exec_add(x, "--etcd-https");
-	if (etcd->cacert[0])
-		server_exec_add(x, "--etcd-cacert=%s", etcd->cacert);
-	if (etcd->cert[0])
-		server_exec_add(x, "--etcd-cert=%s", etcd->cert);
-	if (etcd->key[0])
-		server_exec_add(x, "--etcd-key=%s", etcd->key);
-}
-
 static pid_t server_process_spawn(const struct server_exec *x, struct err *e)
 {
 	extern char **environ;
@@ -57,38 +39,6 @@ static pid_t server_process_spawn(const struct server_exec *x, struct err *e)
 	return pid;
 }
 
-int server_process_start(struct server_process *s,
-			 const struct server_process_options *o, struct err *e)
-{
-	const struct server_exec_options order = {
-		.fds = o->fds,
-		.n = o->n,
-		.journal_fd = o->journal ? -1 : o->journal_fd,
-		.job = o->job,
-		.auth = o->auth,
-	};
-	struct server_exec x;
-	pid_t pid;
-	int rc = server_exec_init(&x, &order, e);
-
-	if (rc < 0)
-		return rc;
-	if (o->torch_job)
-		server_exec_add(&x, "--torch-job=%s", o->torch_job);
-	if (o->journal)
-		server_exec_add(&x, "--journal=%s", o->journal);
-	if (o->etcd)
-		server_process_add_etcd(&x, o);
-	rc = server_exec_finish(&x, e);
-	pid = rc < 0 ? rc : server_process_spawn(&x, e);
-	if (pid > 0) {
-		*s = (struct server_process){.pid = pid, .pipe = x.pipe};
-		x.pipe = -1;
-	}
-	server_exec_release(&x);
-	return pid < 0 ? (int)pid : 0;
-}
-
 int server_process_is_stopped(const struct server_process *s)
 {
 	siginfo_t how = {.si_pid = 0};
@@ -99,13 +49,20 @@ int server_process_is_stopped(const struct server_process *s)
 	       how.si_pid == s->pid;
 }
 
-int server_process_send_auth(struct server_process *s, const struct auth *auth,
-			     struct err *e)
+static int server_process_send_auth(struct server_process *s,
+				    const struct auth *auth, struct err *e)
 {
 	return s->pipe < 0 ? 0 : server_exec_send_auth(s->pipe, auth, e);
 }
 
-void server_process_send_node_gone(struct server_process *s)
+static void server_process_stop(struct server_process *s)
+{
+	if (s->pipe >= 0)
+		close(s->pipe);
+	s->pipe = -1;
+}
+
+static void server_process_send_node_gone(struct server_process *s)
 {
 	const struct auth none = {.methods = 0};
 	struct err e = ERR_INIT;
@@ -114,37 +71,60 @@ void server_process_send_node_gone(struct server_process *s)
 		server_process_stop(s);
 }
 
-void server_process_stop(struct server_process *s)
-{
-	if (s->pipe >= 0)
-		close(s->pipe);
-	s->pipe = -1;
-}
-
 enum { RESTARTS_MS = 60000, REPLACED_STATUS = 75, CUT_OFF_STATUS };
 
 /* A lease's number in etcd is positive. */
 #define LEASE_MASK INT64_C(0x3fffffffffffffff)
 
+static void server_supervisor_add_etcd(const struct server_supervisor *s,
+				       struct server_exec *x)
+{
+	const struct etcd_options *etcd = s->etcd;
+
+	server_exec_add(x, "--etcd=%s", etcd->members);
+	server_exec_add(x, "--etcd-lease=%lld", (long long)s->lease);
+	server_exec_add(x, "--etcd-ttl=%ld", etcd->ttl_s);
+	if (etcd->https)
+		server_exec_add(x, "--etcd-https");
+	if (etcd->cacert[0])
+		server_exec_add(x, "--etcd-cacert=%s", etcd->cacert);
+	if (etcd->cert[0])
+		server_exec_add(x, "--etcd-cert=%s", etcd->cert);
+	if (etcd->key[0])
+		server_exec_add(x, "--etcd-key=%s", etcd->key);
+}
+
 static int server_supervisor_run(struct server_supervisor *s, struct err *e)
 {
-	const struct server_process_options order = {
+	const struct server_exec_options order = {
 		.fds = s->fds,
 		.n = s->n,
 		.journal_fd = s->journal_fd,
-		.journal = s->journal,
 		.job = s->job,
-		.torch_job = s->torch_job,
 		.auth = &s->auth,
-		.etcd = s->etcd,
-		.lease = s->lease,
 	};
+	struct server_exec x;
+	pid_t pid;
+	int rc = server_exec_init(&x, &order, e);
 
-	int rc = server_process_start(&s->server, &order, e);
-
-	if (rc == 0 && s->is_node_gone)
-		server_process_send_node_gone(&s->server);
-	return rc;
+	if (rc < 0)
+		return rc;
+	if (s->torch_job)
+		server_exec_add(&x, "--torch-job=%s", s->torch_job);
+	if (s->journal)
+		server_exec_add(&x, "--journal=%s", s->journal);
+	if (s->etcd)
+		server_supervisor_add_etcd(s, &x);
+	rc = server_exec_finish(&x, e);
+	pid = rc < 0 ? rc : server_process_spawn(&x, e);
+	if (pid > 0) {
+		s->server = (struct server_process){.pid = pid, .pipe = x.pipe};
+		x.pipe = -1;
+		if (s->is_node_gone)
+			server_process_send_node_gone(&s->server);
+	}
+	server_exec_release(&x);
+	return pid < 0 ? (int)pid : 0;
 }
 
 static void server_supervisor_release(struct server_supervisor *s)

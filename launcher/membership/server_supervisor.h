@@ -15,10 +15,7 @@
 
 /* ---- one ddprdzv as our child ----
  *
- * Started (server_exec.h) with the sockets that it listens on, and asked to
- * exit by the end of a pipe. Owns the pid and its own
- * end of that pipe; the descriptors stay the caller's. Starting may fail: no
- * such program, no process, no descriptors. Knows no protocol. */
+ * Asked to exit by the end of a pipe. Owns the pid and our end of that pipe. */
 
 struct server_process {
 	pid_t pid; /* 0: none runs */
@@ -29,49 +26,24 @@ struct server_process {
 #define SERVER_PROCESS_INIT {0, -1}
 /* clang-format on */
 
-struct server_process_options {
-	const int *fds; /* n listening sockets */
-	int n;
-	int journal_fd;		 /* where it keeps its state; -1: not there */
-	const char *journal;	 /* but in this file; NULL: in none */
-	const char *job;	 /* it serves no other; NULL: any */
-	const char *torch_job; /* its PyTorch clients also connect here */
-	const struct auth *auth; /* how its clients prove themselves */
-	/* The etcd that chooses one server among several candidates; NULL: this
-	 * server is no candidate. lease: the same for all servers that replace
-	 * each other here. */
-	const struct etcd_options *etcd;
-	int64_t lease;
-};
-
-/* Starts the program that server_exec_init finds. auth goes to it through the
- * pipe, where no other process sees it. */
-int server_process_start(struct server_process *s,
-			 const struct server_process_options *o, struct err *e);
-
 /* It runs, and is stopped by a signal (SIGSTOP). */
 int server_process_is_stopped(const struct server_process *s);
 
-/* Its clients prove themselves like this from now on. */
-int server_process_send_auth(struct server_process *s, const struct auth *auth,
-			     struct err *e);
-
-/* This node has left: jobs that are not over end, and late nodes learn how,
- * until server_process_stop. */
-void server_process_send_node_gone(struct server_process *s);
-
-/* Asks it to exit, which it does later. Idempotent. */
-void server_process_stop(struct server_process *s);
+/* ---- and its successors ---- */
 
 enum { SERVER_RESTARTS_MAX = 3 };
 
 struct server_supervisor {
 	struct server_process server;
 	int fds[SOCK_LISTEN_MAX], n;   /* where it listens */
-	int journal_fd;		       /* -1: none */
-	const char *job, *torch_job, *journal; /* the caller's */
-	const struct etcd_options *etcd; /* the caller's; NULL: none */
-	int64_t lease;		       /* in etcd, of each of them */
+	int journal_fd;	/* where it keeps its state; -1: not there */
+	const char *journal; /* but in this file; NULL: in none */
+	const char *job; /* it serves no other; NULL: any */
+	const char *torch_job; /* its PyTorch clients also connect here */
+	/* The etcd that chooses one server among several candidates; NULL: this
+	 * server is no candidate. */
+	const struct etcd_options *etcd;
+	int64_t lease; /* in etcd, the same for all that we start */
 	struct auth auth;	       /* also for the next one */
 	int has_journal;
 	int is_node_gone; /* the next one has to know it as well */
@@ -88,13 +60,16 @@ struct server_supervisor {
 struct server_supervisor_options {
 	const int *fds; /* n listening sockets; taken, even on failure */
 	int n;
-	const char *job, *torch_job; /* as in server_process_options */
+	const char *job, *torch_job; /* as in server_supervisor; borrowed */
 	const char *journal; /* a file; "none"; NULL: in memory, gone with us */
 	const struct etcd_options *etcd; /* has the state; NULL: no etcd */
 };
 
-/* client: how we prove ourselves to it, which changes as auth_for_server says;
- * not with etcd, where the job's server may be another node's. */
+/* Starts the program that server_exec_init finds; its auth goes through the
+ * pipe, where no other process sees it. Fails if there is no such program, or
+ * no process or descriptors. client: how we prove ourselves to it, which
+ * changes as auth_for_server says; not with etcd, where the job's server may be
+ * another node's. */
 int server_supervisor_start(struct server_supervisor *s,
 			    const struct server_supervisor_options *o,
 			    struct auth *client, struct err *e);
@@ -116,7 +91,8 @@ enum server_end {
 enum server_end server_supervisor_reaped(struct server_supervisor *s, pid_t pid,
 					 int status, struct err *e);
 
-/* As server_process_send_node_gone. */
+/* This node has left: jobs that are not over end, and late nodes learn how,
+ * until server_supervisor_stop. */
 void server_supervisor_node_gone(struct server_supervisor *s);
 
 /* Asks it to exit, which it does later. Idempotent. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/local_addrs.h"
-#include "launcher/membership/listen_addrs.h"
+#include "launcher/membership/connection_internal.h"
 #include "tests/unit/run_case.h"
 
 /* The first IPv4 address through which others reach this host. */
