@@ -17,6 +17,11 @@
 #include "base/clock.h"
 #include "base/option.h"
 
+static const struct in6_addr *sock_addr6(const struct sock_addr *a)
+{
+	return &((const struct sockaddr_in6 *)&a->ss)->sin6_addr;
+}
+
 char *sock_addr_host(const struct sock_addr *a, char *out)
 {
 	const void *raw = NULL;
@@ -24,10 +29,17 @@ char *sock_addr_host(const struct sock_addr *a, char *out)
 	if (a->ss.ss_family == AF_INET)
 		raw = &((const struct sockaddr_in *)&a->ss)->sin_addr;
 	else if (a->ss.ss_family == AF_INET6)
-		raw = &((const struct sockaddr_in6 *)&a->ss)->sin6_addr;
+		raw = sock_addr6(a);
 	if (!raw || !inet_ntop(a->ss.ss_family, raw, out, SOCK_TEXT_MAX))
 		snprintf(out, SOCK_TEXT_MAX, "(no address)");
 	return out;
+}
+
+/* fe80::/10, which means nothing without an interface. */
+static int sock_addr_is_link_local(const struct sock_addr *a)
+{
+	return a->ss.ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(sock_addr6(a));
 }
 
 static uint32_t sock_scope(const struct sock_addr *a)
@@ -89,11 +101,6 @@ char *sock_addr_text(const struct sock_addr *a, char *out)
 	return endpoint_text(&ep, out);
 }
 
-static const struct in6_addr *sock_addr6(const struct sock_addr *a)
-{
-	return &((const struct sockaddr_in6 *)&a->ss)->sin6_addr;
-}
-
 static uint32_t sock_addr4(const struct sock_addr *a)
 {
 	return ntohl(((const struct sockaddr_in *)&a->ss)->sin_addr.s_addr);
@@ -108,12 +115,6 @@ int sock_addr_is_loopback(const struct sock_addr *a)
 		       (IN6_IS_ADDR_V4MAPPED(sock_addr6(a)) &&
 			sock_addr6(a)->s6_addr[12] == 127);
 	return 0;
-}
-
-int sock_addr_is_link_local(const struct sock_addr *a)
-{
-	return a->ss.ss_family == AF_INET6 &&
-	       IN6_IS_ADDR_LINKLOCAL(sock_addr6(a));
 }
 
 void sock_addr_set_scope(struct sock_addr *a, const struct sock_addr *like)

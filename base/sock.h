@@ -41,8 +41,6 @@ char *sock_host_unscope(char *host);
 /* Appends the scope of `like`, if it has one, to host[SOCK_HOST_MAX] if that is
  * a link-local address. (Other hosts send these without a scope.) */
 void sock_host_scope(char *host, const char *like);
-/* fe80::/10, which means nothing without an interface. */
-int sock_addr_is_link_local(const struct sock_addr *a);
 /* If both are link-local, gives a the scope (the interface) of `like`. */
 void sock_addr_set_scope(struct sock_addr *a, const struct sock_addr *like);
 uint16_t sock_addr_port(const struct sock_addr *a);

@@ -1,7 +1,6 @@
 /* etcd.c: chooses the member to ask, retries at others, logs in, watches. */
 #include "etcd/etcd.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

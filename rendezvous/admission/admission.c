@@ -2,7 +2,6 @@
  * slow and all agents of a job connect at once. */
 #include "rendezvous/admission/admission.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,6 @@
 #include "rendezvous/auth/credential.h"
 #include "rendezvous/auth/secret.h"
 #include "rendezvous/election/leadership.h"
-#include "rendezvous/server/hosted_job.h"
 
 enum { GRANT_SIZE = 2 * PROOF_SIZE };
 

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "rendezvous/auth/credential.h"
 #include "rendezvous/election/leadership.h"
-#include "rendezvous/server/hosted_job.h"
 
 struct standby_hello {
 	struct peer *peer;

@@ -3,9 +3,7 @@
 #include "rendezvous/auth/cipher.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <sodium.h>
-#include <string.h>
 
 static_assert(CIPHER_TAG == crypto_aead_chacha20poly1305_ietf_ABYTES &&
 	      PROOF_SIZE == crypto_aead_chacha20poly1305_ietf_KEYBYTES,

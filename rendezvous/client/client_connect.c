@@ -2,8 +2,6 @@
  * sides, and follows a referral to the job's leader. */
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "rendezvous/auth/client_handshake.h"

@@ -2,11 +2,9 @@
  * request.c handles the messages. */
 #include "rendezvous/daemon/daemon.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/sock.h"

@@ -2,7 +2,6 @@
  * loop. ddprun passes it sockets and a pipe; started alone, it prints where it
  * listens. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * in its journal. */
 #include "rendezvous/daemon/daemon_internal.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

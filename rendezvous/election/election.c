@@ -3,7 +3,6 @@
 #include "rendezvous/election/election.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,7 +1,6 @@
 /* etcd_cleanup.c: reads and watches one key. */
 #include "rendezvous/election/election.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "rendezvous/journal/journal_etcd.h"

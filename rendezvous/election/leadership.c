@@ -3,7 +3,6 @@
  * place ends the process. */
 #include "rendezvous/election/leadership.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

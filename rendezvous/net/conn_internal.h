@@ -1,5 +1,4 @@
-/* conn_internal.h: what conn.c, conn_records.c, conn_write.c and
- * conn_account.c share. */
+/* conn_internal.h: what conn.c, conn_records.c and conn_write.c share. */
 #ifndef RENDEZVOUS_CONN_INTERNAL_H
 #define RENDEZVOUS_CONN_INTERNAL_H
 
@@ -23,7 +22,7 @@ void conn_flush(struct conn *c);
 /* The client reads again, so we read from it again. */
 void conn_take_more(struct conn *c);
 
-/* conn_account.c: charges its buffers, whose size has changed; may close it. */
+/* Charges its buffers, whose size has changed; may close it. */
 void conn_count(struct conn *c);
 
 /* Closes it and notifies its owner. */

@@ -1,7 +1,6 @@
 /* http_server.c: runs libmicrohttpd on the loop, without a thread. */
 #include "rendezvous/net/http_server.h"
 
-#include <errno.h>
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>

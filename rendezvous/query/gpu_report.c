@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "rendezvous/server/server.h"
 
 enum {

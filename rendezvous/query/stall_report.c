@@ -2,7 +2,6 @@
  * It is in no journal: the agents report again soon. */
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "rendezvous/round/job_internal.h"
 
 /* An event; only the fields of its type are set. */

@@ -2,9 +2,7 @@
  * them. */
 #include "rendezvous/server/hosted_job.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { KEEPALIVE_S = 60 };

@@ -45,7 +45,14 @@ static int odd_call_part(struct slice s, const char *end, uint32_t *rank,
 	return 1;
 }
 
-int odd_call_parse(struct slice why, struct odd_call_pair *out)
+/* libddp's sentence: "rank 0 on h1 called X, but rank 3 on h2 called Y". */
+struct odd_call_pair {
+	uint32_t rank[2];
+	struct slice call[2]; /* borrowed from the sentence */
+};
+
+/* 1 if the cause that a worker gives has that sentence in it. */
+static int odd_call_parse(struct slice why, struct odd_call_pair *out)
 {
 	const char *end = odd_call_search(why, ends), *middle, *first;
 

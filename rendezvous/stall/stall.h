@@ -111,15 +111,6 @@ void slow_check(struct slow *s, const struct stall *ranks, uint64_t now_ms,
  * a worker failed because two calls differ: the worker that fails first may be
  * either of the two. Pure. */
 
-/* libddp's sentence: "rank 0 on h1 called X, but rank 3 on h2 called Y". */
-struct odd_call_pair {
-	uint32_t rank[2];
-	struct slice call[2]; /* borrowed from the sentence */
-};
-
-/* 1 if the cause that a worker gives has that sentence in it. */
-int odd_call_parse(struct slice why, struct odd_call_pair *out);
-
 /* Fills in rank, local_rank, pid and why of the rank that made the rarer of the
  * two calls, by what the ranks' last reports say, and returns 1. 0: why is
  * about something else; no call has two ranks, or both have equally many; or
@@ -131,10 +122,6 @@ int odd_call_find(const struct stall *s, struct slice why,
  *
  * Finds the rank whose numbers are wrong, after a worker failed because a
  * check of libddp found them: all ranks fail with the same sentence. Pure. */
-
-/* 1 if the cause that a worker gives is that one rank has other data than most
- * ranks, or a gradient that no rank should have. */
-int wrong_data_parse(struct slice why, uint32_t *rank);
 
 /* Fills in rank, local_rank, pid and why of that rank and returns 1. 0: why is
  * about something else, or nothing is known about that rank. */

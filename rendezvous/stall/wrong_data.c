@@ -50,7 +50,9 @@ static int wrong_data_rank(struct slice s, uint32_t *rank)
 	       !memmem(at, (size_t)(end - at), rank_is, strlen(rank_is));
 }
 
-int wrong_data_parse(struct slice why, uint32_t *rank)
+/* 1 if the cause that a worker gives is that one rank has other data than most
+ * ranks, or a gradient that no rank should have. */
+static int wrong_data_parse(struct slice why, uint32_t *rank)
 {
 	struct slice line = why.len ? slice_next_line(&why) : why, name;
 

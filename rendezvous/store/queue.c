@@ -1,6 +1,5 @@
 /* queue.c: queues of values, first in, first out. A name's queue and its value
  * are independent; only waiting considers both. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

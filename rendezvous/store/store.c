@@ -1,8 +1,6 @@
 /* store.c: keys and values. An entry has waiters only while it has no value and
  * fewer queued values than waiters. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* waiter.c: waiters for keys and gates, and the queue of woken waiters. */
 #include <assert.h>
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

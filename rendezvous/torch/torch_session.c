@@ -5,7 +5,6 @@
  * next waiter. */
 #include "rendezvous/torch/torch_session.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
