@@ -279,7 +279,7 @@ static int ddprun_run_check(int argc, char **argv)
 	else if (rc == OPTION_WANT_VERSION)
 		ddprun_print_version();
 	if (rc == 0)
-		rc = ddprun_run_job(k.argc, k.argv, argv + 1);
+		rc = ddprun_run_job(k.argc, k.argv, argv);
 	else
 		rc = rc == OPTION_WANT_HELP || rc == OPTION_WANT_VERSION
 			     ? 0
@@ -296,17 +296,11 @@ static int ddprun_run_check(int argc, char **argv)
 static int ddprun_doctor_words(int argc, char **argv, char ***words,
 			       struct err *e)
 {
-	struct config c = {.noptions = 0};
-	int rc = option_parse_program(config_options, &c, argc, argv,
-				      &c.noptions, e);
+	struct config c;
+	int rc = config_parse_command(&c, "doctor", argc, argv, e);
 
 	if (rc < 0)
 		return rc;
-	if (argv[rc])
-		return err_set(e, ERR_USAGE, "ddprun doctor takes no program, "
-			       "but '%s' is one; to start a program that is "
-			       "called doctor, write ddprun ./doctor",
-			       argv[rc]);
 	*words = calloc((size_t)c.noptions + 4, sizeof(**words));
 	if (!*words)
 		return err_no_memory(e, "the options");
@@ -342,12 +336,12 @@ static int ddprun_doctor_report(const struct config *c, int rc, int is_host,
 
 static int ddprun_run_doctor(int argc, char **argv)
 {
-	int is_host = argc > 2 && strcmp(argv[2], "host") == 0;
+	int is_host = argc > 1 && strcmp(argv[1], "host") == 0;
 	struct config config;
 	struct err e = ERR_INIT;
 	char **words = NULL;
-	int rc = ddprun_doctor_words(argc - 1 - is_host, argv + 1 + is_host,
-				     &words, &e);
+	int rc = ddprun_doctor_words(argc - is_host, argv + is_host, &words,
+				     &e);
 
 	if (rc == OPTION_WANT_HELP || rc == OPTION_WANT_VERSION) {
 		if (rc == OPTION_WANT_HELP)
@@ -362,7 +356,7 @@ static int ddprun_run_doctor(int argc, char **argv)
 	if (rc == CONFIG_WANT_COMPLETION)
 		config_print_completion(config.print_completion);
 	else if (rc == CONFIG_WANT_STEP)
-		rc = ddprun_run_step(&config, argv + 1);
+		rc = ddprun_run_step(&config, argv);
 	else
 		rc = ddprun_doctor_report(&config, rc, is_host, e.text);
 	config_release(&config);
@@ -385,41 +379,36 @@ static int ddprun_run_words(int argc, char **argv)
 	return rc;
 }
 
-/* Those that a program of the same name needs ./ to be started instead. */
+/* By the word after ddprun; under the name mpiexec only those that ddprun uses
+ * itself. A program named like one of the others needs ./ to be started. */
 static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
+	int is_own;
 } commands[] = {
 	{"dump", dump_main},
 	{"status", status_main},
 	{"top", top_main},
-	{NULL, NULL},
+	{"install-mpiexec", link_command_main},
+	{"install-torchrun", link_command_main},
+	{"doctor", ddprun_run_doctor},
+	{"check", ddprun_run_check},
+	{CRASH_STACK_COMMAND, crash_stack_main, 1},
+	{PMIX_HELPER_COMMAND, pmix_helper_main, 1},
+	{GPU_HELPER_COMMAND, gpu_helper_main, 1},
+	{STAGE_HELPER_COMMAND, stage_helper_main, 1},
+	{"--remote-end", proxy_main, 1},
 };
 
 static int ddprun_run_command(int argc, char **argv)
 {
-	int has_commands = !mpi_words_is_mpiexec(argv[0]);
+	int is_mpiexec = mpi_words_is_mpiexec(argv[0]);
 
-	for (int i = 0; has_commands && argc > 1 && commands[i].name; i++)
-		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].main(argc - 1, argv + 1);
-	if (has_commands && link_command_is(argc, argv))
-		return link_command_main(argc, argv);
-	if (argc > 1 && strcmp(argv[1], CRASH_STACK_COMMAND) == 0)
-		return crash_stack_main(argc, argv);
-	if (argc > 1 && strcmp(argv[1], PMIX_HELPER_COMMAND) == 0)
-		return pmix_helper_main();
-	if (argc > 1 && strcmp(argv[1], GPU_HELPER_COMMAND) == 0)
-		return gpu_helper_main();
-	if (argc > 1 && strcmp(argv[1], STAGE_HELPER_COMMAND) == 0)
-		return stage_helper_main();
-	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
-		return proxy_main(argc, argv);
 	ssh_env_init();
-	if (has_commands && argc > 1 && strcmp(argv[1], "doctor") == 0)
-		return ddprun_run_doctor(argc, argv);
-	if (has_commands && check_command_is(argc, argv))
-		return ddprun_run_check(argc, argv);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		if (argc > 1 && strcmp(argv[1], commands[i].name) == 0 &&
+		    (commands[i].is_own || !is_mpiexec))
+			return commands[i].main(argc - 1, argv + 1);
 	return ddprun_run_words(argc, argv);
 }
 

@@ -1,7 +1,6 @@
 /* dry_run.c: prints a plan. */
 #include "launcher/commands.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

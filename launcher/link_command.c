@@ -34,11 +34,6 @@ static const struct link_command *link_command_find(const char *word)
 	return NULL;
 }
 
-int link_command_is(int argc, char **argv)
-{
-	return argc > 1 && link_command_find(argv[1]);
-}
-
 static int link_command_read(const char *path, char to[PATH_MAX])
 {
 	ssize_t n = readlink(path, to, PATH_MAX - 1);
@@ -156,18 +151,18 @@ void link_command_print_python(void)
 
 int link_command_main(int argc, char **argv)
 {
-	const struct link_command *k = link_command_find(argv[1]);
+	const struct link_command *k = link_command_find(argv[0]);
 	struct err e = ERR_INIT;
 	int rc;
 
-	if (argc != 3 || argv[2][0] == '-' || !argv[2][0])
+	if (argc != 2 || argv[1][0] == '-' || !argv[1][0])
 		rc = err_set(&e, ERR_USAGE, "give the folder for the links: "
 			     "ddprun %s DIR%s", k->name,
 			     k->links[1] ? "" : "; for python -m "
 			     "torch.distributed.run, which needs none, "
 			     "python -m ddprun install-torchrun");
 	else
-		rc = link_command_run(k, argv[2], &e);
+		rc = link_command_run(k, argv[1], &e);
 	if (rc == 0)
 		return 0;
 	log_error("error: %s", e.text);

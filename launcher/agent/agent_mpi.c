@@ -2,7 +2,6 @@
  * warning where ddprun does not serve it. */
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"

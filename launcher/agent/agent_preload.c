@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "launcher/agent/agent_internal.h"
 
 /* What a template process has in common with all workers. Variables that only a

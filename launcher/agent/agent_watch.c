@@ -6,13 +6,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
-#include "launcher/failure/exit_code.h"
 #include "launcher/failure/last_words.h"
 #include "launcher/failure/report.h"
 #include "launcher/traces/dumped_stack.h"

@@ -1,7 +1,6 @@
 /* exit_reports.c: sends EXITED messages, in order. */
 #include "launcher/agent/exit_reports.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int check_command_is(int argc, char **argv)
-{
-	return argc > 1 && strcmp(argv[1], "check") == 0;
-}
-
 static void check_command_add(struct check_command *k, const char *word)
 {
 	k->argv[k->argc++] = (char *)word;
@@ -29,25 +24,33 @@ static void check_command_put(struct check_command *k, char **options, int n)
 	k->argv[k->argc] = NULL;
 }
 
+int config_parse_command(struct config *c, const char *name, int argc,
+			 char **argv, struct err *e)
+{
+	int rc;
+
+	*c = (struct config){.noptions = 0};
+	rc = option_parse_program(config_options, c, argc, argv, &c->noptions,
+				  e);
+	if (rc < 0 || !argv[rc])
+		return rc;
+	return err_set(e, ERR_USAGE, "ddprun %s takes no program, but '%s' is "
+		       "one; to start a program that is called %s, write "
+		       "ddprun ./%s", name, argv[rc], name, name);
+}
+
 int check_command_init(struct check_command *k, int argc, char **argv,
 		       struct err *e)
 {
-	struct config c = {.noptions = 0};
-	int is_full = argc > 2 && strcmp(argv[2], "full") == 0;
-	int skip = 1 + (is_full ||
-			(argc > 2 && strcmp(argv[2], "quick") == 0));
+	struct config c;
+	int is_full = argc > 1 && strcmp(argv[1], "full") == 0;
+	int skip = is_full || (argc > 1 && strcmp(argv[1], "quick") == 0);
 	int rc;
 
 	*k = (struct check_command){.argc = 0};
-	rc = option_parse_program(config_options, &c, argc - skip, argv + skip,
-				  &c.noptions, e);
+	rc = config_parse_command(&c, "check", argc - skip, argv + skip, e);
 	if (rc < 0)
 		return rc;
-	if (argv[skip + rc])
-		return err_set(e, ERR_USAGE, "ddprun check takes no program, "
-			       "but '%s' is one; to start a program that is "
-			       "called check, write ddprun ./check",
-			       argv[skip + rc]);
 	if (c.preflight && strcmp(c.preflight, "full") == 0)
 		is_full = 1;
 	rc = check_words_init(&k->words, &(struct check_words_request){
@@ -57,10 +60,11 @@ int check_command_init(struct check_command *k, int argc, char **argv,
 			      .log_dir = c.output.log_dir}, e);
 	if (rc < 0)
 		return rc;
-	k->argv = calloc((size_t)argc + CHECK_COMMAND_WORDS, sizeof(char *));
+	k->argv = calloc((size_t)argc + 1 + CHECK_COMMAND_WORDS,
+			 sizeof(char *));
 	if (!k->argv)
 		return err_no_memory(e, "the options");
-	check_command_add(k, argv[0]);
+	check_command_add(k, "ddprun");
 	check_command_put(k, argv + skip + 1, c.noptions);
 	return 0;
 }

@@ -150,11 +150,6 @@ struct srun_exec_options config_srun_exec_options(const struct config *c);
 /* Frees the memory of config_parse; call it also after a failure. */
 void config_release(struct config *c);
 
-/* Raises the soft limit of open files as far as nproc workers need it. *soft is
- * the old limit, 0 if it was not changed. -EMFILE or -EAGAIN, naming the limit.
- */
-int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);
-
 void config_print_help(void);
 /* The completion script of bash, zsh or fish (completion.c). */
 void config_print_completion(const char *shell);
@@ -230,11 +225,14 @@ struct check_command {
 	struct check_words words; /* private */
 };
 
-/* Whether that is the command line of `ddprun check`. */
-int check_command_is(int argc, char **argv);
+/* Parses the options of a command that takes no program, whose name is argv[0]
+ * or precedes it. Returns their number of words + 1, OPTION_WANT_HELP,
+ * OPTION_WANT_VERSION or ERR_USAGE. */
+int config_parse_command(struct config *c, const char *name, int argc,
+			 char **argv, struct err *e);
 
-/* Makes the command line of the job. 0, OPTION_WANT_HELP, ERR_USAGE or -ENOMEM.
- * argv must outlive k. */
+/* Makes the command line of the job; argv[0] is "check". 0, OPTION_WANT_HELP,
+ * OPTION_WANT_VERSION, ERR_USAGE or -ENOMEM. argv must outlive k. */
 int check_command_init(struct check_command *k, int argc, char **argv,
 		       struct err *e);
 void check_command_release(struct check_command *k); /* also after an error */

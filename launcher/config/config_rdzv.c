@@ -1,7 +1,6 @@
 /* config_rdzv.c: decides from the options where the nodes meet. */
 #include "launcher/config/config_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "launcher/config/config.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -8,10 +8,16 @@
 
 struct config;
 
-/* 0, or ddprun's exit code; e says why. open_files: as config_check_limits. */
+/* 0, or ddprun's exit code; e says why. open_files: the soft limit of open
+ * files, as preflight_check_limits sets it. */
 int preflight_run(struct plan_parts *parts, const struct config *c,
 		  uint64_t *open_files, struct err *e);
 void preflight_release(struct plan_parts *parts);
+
+/* Raises the soft limit of open files as far as nproc workers need it. *soft is
+ * the old limit, 0 if it was not changed. -EMFILE or -EAGAIN, naming the limit.
+ */
+int preflight_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);
 
 /* ---- a host of `ddprun -H`, on which the agent starts later ---- */
 

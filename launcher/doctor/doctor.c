@@ -15,6 +15,7 @@
 #include "launcher/doctor/doctor_internal.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/plan/shell_words.h"
+#include "launcher/ssh/ssh_command.h"
 
 enum {
 	PROBE_MS = 15000,
@@ -179,13 +180,6 @@ struct doctor_host {
 	const char *host, *script;
 };
 
-static int doctor_is_openssh(const char *program)
-{
-	const char *slash = strrchr(program, '/');
-
-	return strcmp(slash ? slash + 1 : program, "ssh") == 0;
-}
-
 /* In a child: becomes ssh. */
 static void doctor_run_ssh(void *arg)
 {
@@ -199,7 +193,7 @@ static void doctor_run_ssh(void *arg)
 	argv[n++] = (char *)r->program;
 	for (size_t i = 0; i < h->args->n; i++)
 		argv[n++] = h->args->list[i];
-	if (doctor_is_openssh(r->program)) {
+	if (ssh_command_is_openssh(r->program)) {
 		snprintf(timeout, sizeof(timeout), "-oConnectTimeout=%d",
 			 (int)r->timeout_s + 1);
 		argv[n++] = "-T";

@@ -1,5 +1,4 @@
 /* doctor_network.c: asks the resolver and the kernel. Sends nothing. */
-#include <dirent.h>
 #include <glob.h>
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { LABEL_WIDTH = 22, VALUE_MAX = 2048, SHOWN_MAX = 160 };
 

@@ -2,7 +2,6 @@
  * in a container of each node, and tell it its place (cloud_place.h). */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/local_addrs.h"

@@ -1,6 +1,5 @@
 /* flux_env.c: Flux's row. Its tasks get PMI-1, which is MPICH's row; what is
  * left is an instance whose nodes have no ddprun yet, and tasks without PMI. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

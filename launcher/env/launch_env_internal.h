@@ -1,4 +1,5 @@
-/* launch_env_internal.h: the rows of launch_env.c's table, and what they share. */
+/* launch_env_internal.h: the rows of launch_env.c's table, and what they share.
+ */
 #ifndef LAUNCHER_LAUNCH_ENV_INTERNAL_H
 #define LAUNCHER_LAUNCH_ENV_INTERNAL_H
 

@@ -1,7 +1,6 @@
 /* requeue.c: runs scontrol, and parses its output. */
 #include "launcher/env/requeue.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "launcher/crash/crash_catcher.h"
 #include "launcher/env/launch_env.h"
-#include "launcher/failure/gpu_news.h"
 #include "launcher/failure/postmortem.h"
 #include "launcher/failure/report.h"
 #include "launcher/gpu/gpu_monitor.h"

@@ -1,5 +1,5 @@
 /* gpu_news.c: copies of the server's notices. */
-#include "launcher/failure/gpu_news.h"
+#include "launcher/failure/report.h"
 
 #include <string.h>
 

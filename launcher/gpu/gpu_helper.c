@@ -79,7 +79,7 @@ static void gpu_helper_wait(struct nvml *v, struct buf *out)
 	}
 }
 
-int gpu_helper_main(void)
+int gpu_helper_main(int argc, char **argv)
 {
 	struct buf out = BUF_INIT(OUT_MAX);
 	struct err e = ERR_INIT;

@@ -14,7 +14,7 @@
 /* Not an option for users. */
 #define GPU_HELPER_COMMAND "--gpu-helper"
 
-int gpu_helper_main(void);
+int gpu_helper_main(int argc, char **argv);
 
 /* ---- NVML ----
  *

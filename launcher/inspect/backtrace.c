@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <elfutils/libdwfl.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

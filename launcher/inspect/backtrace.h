@@ -60,9 +60,10 @@ int backtrace_dead_thread(struct thread_snapshot *s, FILE *maps,
 /* Not an option for users. */
 #define CRASH_STACK_COMMAND "--crash-stack"
 
-/* Prints a line for each frame at once, "#0 step at train.c:120 (train)"; for
- * code without a name "#0 ? (train+0x1139)", which addr2line takes. After an
- * error prints what is missing as a line without '#'. Returns the exit code. */
+/* argv[1]: where the record begins on stdin. Prints a line for each frame at
+ * once, "#0 step at train.c:120 (train)"; for code without a name
+ * "#0 ? (train+0x1139)", which addr2line takes. After an error prints what is
+ * missing as a line without '#'. Returns the exit code. */
 int crash_stack_main(int argc, char **argv);
 
 #endif

@@ -1,7 +1,6 @@
 /* control_client.c: one connection, one request. */
 #include "launcher/inspect/control_client.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

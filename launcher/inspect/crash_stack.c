@@ -88,9 +88,9 @@ int crash_stack_main(int argc, char **argv)
 	char *maps = NULL;
 	FILE *file = NULL;
 
-	if (argc != 3 ||
+	if (argc != 2 ||
 	    crash_stack_read(&s, &r, &maps,
-			     (off_t)strtoll(argv[2], NULL, 10)) < 0)
+			     (off_t)strtoll(argv[1], NULL, 10)) < 0)
 		err_set(&e, ERR_USAGE, "there is no crash record on stdin");
 	else if (!crash_stack_is_same_root(&r))
 		err_set(&e, ERR_SYSTEM, "its files are in another container");

@@ -1,10 +1,8 @@
 /* dump.c: the subcommand, and its output as text. */
 #include "launcher/inspect/dump.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

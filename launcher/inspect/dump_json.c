@@ -1,11 +1,9 @@
 /* dump_json.c: `ddprun dump --json`; docs/ddprun-dump.1 describes the keys. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/sock.h"
-#include "base/utf8.h"
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/thread_snapshot.h"

@@ -2,7 +2,6 @@
  * docs/ddprun-status.1 describes. */
 #include "launcher/inspect/status.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

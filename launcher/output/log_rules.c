@@ -2,7 +2,6 @@
  * of some strings? */
 #include "launcher/output/log_rules.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

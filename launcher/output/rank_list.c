@@ -1,7 +1,6 @@
 /* rank_list.c: parses a list into sorted ranges and looks ranks up in it. */
 #include "launcher/output/rank_list.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "launcher/plan/binding.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

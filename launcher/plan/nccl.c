@@ -1,7 +1,6 @@
 /* nccl.c: checks NCCL's words and finds an interface. */
 #include "launcher/plan/nccl.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"

@@ -1,7 +1,6 @@
 /* placement.c: turns the user's request into sets of CPUs. */
 #include "launcher/plan/binding.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "launcher/plan/gpu.h"

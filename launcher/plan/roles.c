@@ -2,7 +2,6 @@
  * looks ranks up. */
 #include "launcher/plan/roles.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* shell_words.c: quoting as in POSIX's Shell Command Language, section 2.2. */
 #include "launcher/plan/shell_words.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <hwloc.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The functions of hwloc that we need. The inline functions in its header would
  * need more, and symbols at link time. */

@@ -189,7 +189,7 @@ static void pmix_helper_run(struct pmix_helper *h)
 		;
 }
 
-int pmix_helper_main(void)
+int pmix_helper_main(int argc, char **argv)
 {
 	struct pmix_helper h = {.in = BUF_INIT(PMIX_FRAME_MAX + READ_BYTES)};
 	struct err e = ERR_INIT;

@@ -12,6 +12,6 @@
  * for example. After this time SIGALRM ends the process. */
 enum { PMIX_HELPER_BEGIN_S = 15 };
 
-int pmix_helper_main(void);
+int pmix_helper_main(int argc, char **argv);
 
 #endif

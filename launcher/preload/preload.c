@@ -101,6 +101,14 @@ pid_t preload_pid(const struct preload *p)
 
 /* ---- the state ---- */
 
+/* The workers are not to be started any more. */
+static void preload_forget(struct preload *p)
+{
+	p->is_awaited = 0;
+	if (p->loop && !p->is_closing)
+		uv_timer_stop(&p->timer);
+}
+
 static void preload_settle(struct preload *p, enum preload_state state)
 {
 	int was_awaited = p->is_awaited;
@@ -292,13 +300,6 @@ int preload_await(struct preload *p)
 	}
 	uv_timer_start(&p->timer, preload_on_timer, SAY_FIRST_MS, SAY_MS);
 	return 1;
-}
-
-void preload_forget(struct preload *p)
-{
-	p->is_awaited = 0;
-	if (p->loop && !p->is_closing)
-		uv_timer_stop(&p->timer);
 }
 
 pid_t preload_fork(struct preload *p, const struct spawn *s)

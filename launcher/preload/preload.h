@@ -62,8 +62,6 @@ void preload_close(struct preload *p);
 
 /* Workers are about to be started. 0: now; 1: on_settled follows. */
 int preload_await(struct preload *p);
-/* They are not to be started any more. */
-void preload_forget(struct preload *p);
 
 /* Forks a worker, as template_fork. 0: start it without a fork. */
 pid_t preload_fork(struct preload *p, const struct spawn *s);

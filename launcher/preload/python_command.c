@@ -1,7 +1,6 @@
 /* python_command.c: reads the interpreter's options as Python's own getopt. */
 #include "launcher/preload/python_command.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * counts only as far as a second one finds the same frames. */
 #include "launcher/python/python.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 /* launch.c: the states of the hosts, and what the head does about them. */
 #include "launcher/ssh/ssh.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

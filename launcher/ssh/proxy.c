@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -542,11 +541,11 @@ int proxy_main(int argc, char **argv)
 	int rc;
 
 	build_id_init(&r.build);
-	if (argc < 3 || strcmp(argv[2], r.build.id) != 0) {
+	if (argc < 2 || strcmp(argv[1], r.build.id) != 0) {
 		log_error("error: this ddprun is build %s", r.build.id);
 		return PROXY_OTHER_BUILD;
 	}
-	if (argc > 3 && strcmp(argv[3], "check") == 0)
+	if (argc > 2 && strcmp(argv[2], "check") == 0)
 		return 0;
 	rc = proxy_run(&r, &e);
 	if (rc == 0)

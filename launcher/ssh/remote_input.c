@@ -1,9 +1,7 @@
 /* remote_input.c: sends one piece at a time. */
 #include "launcher/ssh/launch_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"

@@ -1,8 +1,6 @@
 /* remote_pipe.c: reads, cuts into frames, and queues. */
 #include "launcher/ssh/remote_link.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum {

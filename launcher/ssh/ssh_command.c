@@ -184,8 +184,7 @@ static void ssh_command_put_script(struct buf *b, const struct build_id *build)
 	buf_release(&word);
 }
 
-/* Whether it takes OpenSSH's options, judged by its name. */
-static int ssh_command_is_openssh(const char *program)
+int ssh_command_is_openssh(const char *program)
 {
 	const char *slash = strrchr(program, '/');
 

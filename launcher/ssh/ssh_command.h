@@ -17,6 +17,9 @@ struct ssh_options {
 	const struct build_id *build;
 };
 
+/* Whether it takes OpenSSH's options, judged by its name. */
+int ssh_command_is_openssh(const char *program);
+
 struct ssh_command {
 	char **argv;
 	struct buf texts;

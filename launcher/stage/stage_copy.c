@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/random.h"
 #include "base/sock.h"
 #include "launcher/stage/stage_folder.h"
 
@@ -323,6 +322,19 @@ static int copy_open_part(struct stage_copy *c, struct err *e)
 	return rc == 0 ? copy_check_room(c, e) : rc;
 }
 
+static void stage_copy_close(struct stage_copy *c)
+{
+	if (c->file >= 0)
+		close(c->file);
+	if (c->hashes >= 0)
+		close(c->hashes);
+	if (c->fd >= 0)
+		close(c->fd);
+	free(c->hash);
+	c->hash = NULL;
+	c->file = c->hashes = c->fd = -1;
+}
+
 int stage_copy_open(struct stage_copy *c, const char *folder,
 		    const struct stage_list *list, struct err *e)
 {
@@ -345,19 +357,6 @@ int stage_copy_open(struct stage_copy *c, const char *folder,
 	if (rc < 0)
 		stage_copy_close(c);
 	return rc;
-}
-
-void stage_copy_close(struct stage_copy *c)
-{
-	if (c->file >= 0)
-		close(c->file);
-	if (c->hashes >= 0)
-		close(c->hashes);
-	if (c->fd >= 0)
-		close(c->fd);
-	free(c->hash);
-	c->hash = NULL;
-	c->file = c->hashes = c->fd = -1;
 }
 
 int stage_copy_read_list(const char *dir, struct buf *text, struct err *e)

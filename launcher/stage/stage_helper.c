@@ -433,7 +433,7 @@ static void helper_ignore_signals(void)
 		signal(ignored[i], SIG_IGN);
 }
 
-int stage_helper_main(void)
+int stage_helper_main(int argc, char **argv)
 {
 	static struct stage_helper h = {
 		.lock = PTHREAD_MUTEX_INITIALIZER,

@@ -20,6 +20,6 @@
 enum { STAGE_LISTENER = 3 };
 
 /* The exit code. */
-int stage_helper_main(void);
+int stage_helper_main(int argc, char **argv);
 
 #endif

@@ -45,10 +45,9 @@ struct stage_copy {
 /* Opens the copy of the list's source in folder: the complete one, if its files
  * still have the sizes and times of the list; else an incomplete one, whose
  * hashes are checked; else a new one. list must outlive c. Checks that the disk
- * has room. After an error c needs no close. */
+ * has room. It stays open until the process exits, except after an error. */
 int stage_copy_open(struct stage_copy *c, const char *folder,
 		    const struct stage_list *list, struct err *e);
-void stage_copy_close(struct stage_copy *c);
 
 /* Appends n bytes to the next file. */
 int stage_copy_write(struct stage_copy *c, const char *data, size_t n,

@@ -3,7 +3,6 @@
 #include "launcher/traces/torch_trace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "launcher/python/python.h"

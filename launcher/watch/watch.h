@@ -7,7 +7,6 @@
 #include "launcher/crash/crash_catcher.h"
 #include "launcher/python/python.h"
 #include "launcher/watch/activity.h"
-#include "launcher/watch/group_waits.h"
 #include "launcher/watch/sampler.h"
 #include "launcher/watch/stderr_file.h"
 #include "launcher/watch/wait_share.h"

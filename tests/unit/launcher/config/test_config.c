@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/config/preflight.h"
 #include "launcher/plan/gpu.h"
 #include "tests/unit/launcher/config/command_line.h"
 #include "tests/unit/run_case.h"
@@ -430,9 +431,9 @@ START_TEST(limits_name_the_value_that_is_too_small)
 	uint64_t soft;
 
 	error = (struct err)ERR_INIT;
-	ck_assert_int_eq(config_check_limits(2, &soft, &error), 0);
+	ck_assert_int_eq(preflight_check_limits(2, &soft, &error), 0);
 	ck_assert_uint_eq(soft, 0);
-	ck_assert_int_lt(config_check_limits(4000000, &soft, &error), 0);
+	ck_assert_int_lt(preflight_check_limits(4000000, &soft, &error), 0);
 	ck_assert_ptr_nonnull(strstr(error.text, "--nproc-per-node 4000000"));
 }
 END_TEST

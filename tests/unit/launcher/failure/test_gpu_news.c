@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "launcher/failure/gpu_news.h"
+#include "launcher/failure/report.h"
 #include "launcher/gpu/gpu_findings.h"
 #include "tests/unit/run_case.h"
 

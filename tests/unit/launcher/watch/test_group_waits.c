@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/watch/group_waits.h"
+#include "launcher/watch/wait_share.h"
 #include "tests/unit/run_case.h"
 
 enum { TICK = 1000000000, WORLD = 64 };

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/config/config.h"
+#include "launcher/config/preflight.h"
 #include "launcher/worker/spawn.h"
 #include "tests/unit/refuse.h"
 #include "tests/unit/run_case.h"
@@ -28,16 +28,16 @@ START_TEST(descriptors_that_were_inherited_count)
 	uint64_t soft;
 
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-	ck_assert_int_eq(config_check_limits(2, &soft, &e), 0);
+	ck_assert_int_eq(preflight_check_limits(2, &soft, &e), 0);
 	while (dup(STDERR_FILENO) < 60)
 		continue;
-	ck_assert_int_eq(config_check_limits(2, &soft, &e), -EMFILE);
+	ck_assert_int_eq(preflight_check_limits(2, &soft, &e), -EMFILE);
 	ck_assert_ptr_nonnull(strstr(e.text, "ddprun was started with"));
 	ck_assert_ptr_nonnull(strstr(e.text, "hard limit is 100"));
 	while (dup(STDERR_FILENO) >= 0)
 		continue;
 	/* no descriptor is left to count them */
-	ck_assert_int_eq(config_check_limits(2, &soft, &e), -EMFILE);
+	ck_assert_int_eq(preflight_check_limits(2, &soft, &e), -EMFILE);
 	close_from(first);
 }
 END_TEST
