@@ -21,7 +21,7 @@ enum {
 	READ_BYTES = 16 << 10,
 };
 
-/* ---- what goes wrong with the helper ---- */
+/* ---- failures of the helper ---- */
 
 /* Only the first reason counts. */
 static void gpu_monitor_fail(struct gpu_monitor *m, const char *why)
@@ -60,7 +60,7 @@ static void gpu_monitor_await(struct gpu_monitor *m)
 	uv_unref((uv_handle_t *)&m->limit);
 }
 
-/* ---- what it sends ---- */
+/* ---- its lines ---- */
 
 static void gpu_monitor_on_finding(void *owner, const struct gpu_finding *f)
 {
@@ -133,7 +133,7 @@ static void gpu_monitor_end(struct gpu_monitor *m)
 	m->fd = -1;
 }
 
-/* 0: there is no more output for now. */
+/* 0: there is no more to read for now. */
 static int gpu_monitor_read(struct gpu_monitor *m)
 {
 	char *to = buf_reserve(&m->in, READ_BYTES);

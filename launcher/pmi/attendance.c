@@ -19,8 +19,8 @@ void attendance_release(struct attendance *a)
 	a->ranks = NULL;
 }
 
-/* How a rank that has ended is missing: a rank that has called MPI_Finalize has
- * met the others there. */
+/* Whether the others wait for this rank, which has ended: not if it has called
+ * MPI_Finalize, where it has met them. */
 static int attendance_is_missing(const struct attendance_rank *r)
 {
 	return r->has_ended && r->state != ATTENDANCE_LEFT;

@@ -1,5 +1,5 @@
-/* node_mail.c: ADD and SET for letters that leave, WAIT, GET and DELETE for
- * those that come. */
+/* node_mail.c: ADD and SET for outgoing letters, WAIT, GET and DELETE for
+ * incoming ones. */
 #include "launcher/pmi/node_mail.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static struct slice node_mail_key(uint32_t node, int64_t number,
 	return SLICE_STR(out);
 }
 
-/* ---- letters that come ---- */
+/* ---- incoming letters ---- */
 
 static void node_mail_put_in(struct round_client *c, struct buf *out,
 			     uint32_t id)
@@ -81,7 +81,7 @@ static void node_mail_on_in(struct round_client *c, const struct wire_frame *f)
 		node_mail_step_in(m, MAIL_DELETE);
 }
 
-/* ---- letters that leave ---- */
+/* ---- outgoing letters ---- */
 
 static void node_mail_put_out(struct round_client *c, struct buf *out,
 			      uint32_t id)

@@ -12,7 +12,7 @@ struct node_mail;
 struct node_mail_events {
 	/* A letter to this node; valid until return. */
 	void (*on_letter)(struct node_mail *m, struct slice letter);
-	/* The server refused. Not if the round is over. */
+	/* The server refused. Not called once the round is over. */
 	void (*on_failed)(struct node_mail *m, const struct err *why);
 	void (*on_closed)(struct node_mail *m);
 };

@@ -87,7 +87,7 @@ static void pmi_exchange_put_get(struct pmi_exchange *x, struct buf *out,
 	rc = buf_bytes(&keys, &m.items.bytes);
 	if (rc == 0)
 		wire_put_list(out, WIRE_MULTI_GET, WIRE_REQUEST, id, &m);
-	else /* costs the connection: the next one sends all of it */
+	else /* ends the connection; the next one sends it again */
 		out->failed = rc;
 	buf_release(&keys);
 }

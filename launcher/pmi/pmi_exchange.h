@@ -22,7 +22,7 @@ struct pmi_exchange;
 struct pmi_exchange_events {
 	/* A value of each node, in order; valid until return. */
 	void (*on_done)(struct pmi_exchange *x, const struct slice *values);
-	/* It cannot be: the server refused. Not if the round is over. */
+	/* The server refused. Not called once the round is over. */
 	void (*on_failed)(struct pmi_exchange *x, const struct err *why);
 	void (*on_closed)(struct pmi_exchange *x);
 };

@@ -11,7 +11,7 @@
 
 enum {
 	READ_BYTES = 4096,
-	ABORT_MS = 200, /* for a worker to print and exit after MPI_Abort */
+	ABORT_MS = 200, /* for a worker to exit after MPI_Abort */
 };
 
 static void pmi_service_fail(struct pmi_service *s, const struct err *why)
@@ -128,7 +128,7 @@ static void pmi_service_advance(struct pmi_service *s)
 	pmi_service_flush(s);
 }
 
-/* The first exchange is that of the numbers of workers. */
+/* The first exchange tells each node how many workers the others have. */
 static void pmi_service_learn_layout(struct pmi_service *s,
 				     const struct slice *values)
 {
@@ -276,7 +276,7 @@ static void pmi_socket_take(struct pmi_socket *k, struct slice bytes)
 	pmi_service_advance(s);
 }
 
-/* 0: nothing more comes now. */
+/* 0: there is no more to read for now. */
 static int pmi_socket_read(struct pmi_socket *k)
 {
 	char bytes[READ_BYTES];

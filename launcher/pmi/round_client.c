@@ -1,5 +1,4 @@
-/* round_client.c: a connection as a worker of the round, made again after a
- * pause. */
+/* round_client.c: connects as a worker of the round, and again after a loss. */
 #include "launcher/pmi/round_client.h"
 
 #include "base/log.h"

@@ -16,7 +16,7 @@ struct round_client_events {
 	void (*put)(struct round_client *c, struct buf *out, uint32_t id);
 	/* The reply; the next round_client_call may follow at once. */
 	void (*on_reply)(struct round_client *c, const struct wire_frame *f);
-	/* The server refused. Not if the round is over. */
+	/* The server refused. Not called once the round is over. */
 	void (*on_failed)(struct round_client *c, const struct err *why);
 	void (*on_closed)(struct round_client *c);
 };

@@ -37,7 +37,7 @@ static void helper_link_watch(struct helper_link *l)
 	}
 }
 
-/* ---- what it sends ---- */
+/* ---- frames from it ---- */
 
 static void helper_link_take(struct helper_link *l)
 {
@@ -95,7 +95,7 @@ static void helper_link_lose(struct helper_link *l, int error)
 	helper_link_end(l);
 }
 
-/* 0: nothing more comes now. */
+/* 0: there is no more to read for now. */
 static int helper_link_read(struct helper_link *l)
 {
 	struct err e = ERR_INIT;
@@ -127,7 +127,7 @@ void helper_link_poll(struct helper_link *l)
 		;
 }
 
-/* ---- what it gets ---- */
+/* ---- frames to it ---- */
 
 /* The helper ends at the end of its input: with EPIPE it has ended already, and
  * its owner learns that when the process is reaped. */

@@ -34,7 +34,7 @@ int helper_link_start(struct helper_link *l, uv_loop_t *loop,
 		      const struct helper_link_events *events, void *owner,
 		      struct err *e);
 void helper_link_send(struct helper_link *l, const struct pmix_frame *f);
-/* Takes now what it has sent. */
+/* Reads what it has sent so far. */
 void helper_link_poll(struct helper_link *l);
 /* 1 if the process has ended, although it was not asked to; how it did, as
  * wait(2) reports it. */

@@ -27,7 +27,7 @@ enum pmix_frame_type {
 	HELPER_FENCE,        /* all ranks of this node wait; data: theirs */
 	HELPER_WANT,         /* code: a rank of another node. Needs its data */
 	HELPER_DATA,         /* the answer to WANTED: code, data */
-	HELPER_REFUSED,      /* id: the rank, data: what it cannot have */
+	HELPER_REFUSED,      /* id: the rank, data: what it was refused */
 	HELPER_TYPES
 };
 

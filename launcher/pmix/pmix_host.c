@@ -109,7 +109,7 @@ static void pmix_host_answer(const struct pmix_frame *f)
 	free(c);
 }
 
-/* ---- what the library asks ---- */
+/* ---- requests of the library ---- */
 
 static int pmix_host_on_connected(const struct pmix_abi_proc *proc,
 				  void *object, pmix_abi_done *done, void *arg)
@@ -141,7 +141,7 @@ static int pmix_host_on_abort(const struct pmix_abi_proc *proc, void *object,
 			      struct pmix_abi_proc *procs, size_t n,
 			      pmix_abi_done *done, void *arg)
 {
-	/* Open MPI's word for no text */
+	/* Open MPI passes this if there is no text */
 	if (text && strcmp(text, "N/A") == 0)
 		text = "";
 	pmix_host_send_text(HELPER_ABORT, proc->rank, status, text);
@@ -244,7 +244,7 @@ static const struct pmix_abi_module module = {
 	.job_control = pmix_host_on_job_control,
 };
 
-/* ---- what other nodes ask ---- */
+/* ---- requests of other nodes ---- */
 
 static void pmix_host_on_found(int status, char *data, size_t n, void *arg)
 {

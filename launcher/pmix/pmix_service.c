@@ -210,7 +210,7 @@ static void pmix_service_add_fence(struct pmix_service *s,
 		pmix_service_fail_fence(s, f->data.failed);
 }
 
-/* ---- the layout, which comes before the server ---- */
+/* ---- the layout, which the server needs ---- */
 
 static void pmix_service_begin_helper(struct pmix_service *s)
 {

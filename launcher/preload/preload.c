@@ -260,7 +260,7 @@ int preload_reaped(struct preload *p, pid_t pid, int status)
 
 	if (!p->run || pid != p->run->template.pid)
 		return 0;
-	p->run->template.pid = 0; /* not to be killed any more */
+	p->run->template.pid = 0; /* so that nothing kills it now */
 	if (!WIFSIGNALED(status)) {
 		snprintf(why, sizeof(why), "%s%s ended the template process "
 			 "with code %d",
@@ -293,7 +293,7 @@ int preload_await(struct preload *p)
 		return 0;
 	p->is_awaited = 1;
 	if (p->state == PRELOAD_READY) {
-		/* if it cannot be asked, its death follows */
+		/* if it cannot be asked, it is killed and replaced */
 		p->state = PRELOAD_CHECKING;
 		if (template_check(&p->run->template) < 0)
 			kill(p->run->template.pid, SIGKILL);
@@ -318,7 +318,7 @@ pid_t preload_fork(struct preload *p, const struct spawn *s)
 		log_warn("--preload: the template process (pid %d) does not "
 			 "answer: %s; starting this worker without a fork",
 			 (int)preload_pid(p), err_name(pid));
-		p->state = PRELOAD_IMPORTING; /* another one, after its death */
+		p->state = PRELOAD_IMPORTING; /* the next one, then */
 		kill(preload_pid(p), SIGKILL);
 		return 0;
 	}

@@ -1,6 +1,6 @@
 /* preload.h: --preload: keeps a template process from which this node's workers
  * are forked, decides when a new one is needed, and when workers are started
- * plainly instead, which it logs once with the reason. Knows no rounds. */
+ * without it, which it logs once with the reason. Knows no rounds. */
 #ifndef LAUNCHER_PRELOAD_H
 #define LAUNCHER_PRELOAD_H
 
@@ -8,7 +8,7 @@
 #include "launcher/preload/template.h"
 
 enum preload_state {
-	PRELOAD_OFF, /* not asked for, or refused: workers start plainly */
+	PRELOAD_OFF, /* not requested, or refused: there is no fork */
 	PRELOAD_IMPORTING,
 	PRELOAD_READY,
 	PRELOAD_CHECKING, /* whether the imported files are unchanged */
@@ -51,7 +51,7 @@ struct preload_request {
 	uint64_t open_files, locks;
 };
 
-/* All zeroes is a preload that is off. Starts the template process; if that is
+/* A zeroed preload is off. Starts the template process; if that is
  * impossible, logs why, and p is off. The loop must run for everything else. */
 void preload_start(struct preload *p, uv_loop_t *loop,
 		   const struct preload_request *r);

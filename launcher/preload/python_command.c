@@ -53,7 +53,7 @@ static int python_command_skip_env(struct python_command *c, char *rest)
 	if (strncmp(rest, "-S", 2) == 0)
 		rest += 2;
 	else if (strpbrk(rest, BLANKS))
-		return -1; /* it would be one word */
+		return -1; /* Linux would pass it as one word */
 	if (strpbrk(rest, "\"'\\$#"))
 		return -1;
 	return python_command_split(c, rest);
@@ -144,7 +144,7 @@ static int python_command_cluster(struct python_command *c, const char *word,
 				e, word, "should be two words (-m MODULE)");
 		if (*at == 'm' && at == word + 1)
 			return 2;
-		if (*at == 'm') { /* -um: its other options stay */
+		if (*at == 'm') { /* -um: keeps the other options */
 			c->own_option = strndup(word, (size_t)(at - word));
 			if (!c->own_option)
 				return err_no_memory(e, "an option");

@@ -23,9 +23,9 @@ struct python_command {
 	char *own_option; /* memory of an option that we shortened */
 };
 
-/* path and argv are a worker's, and must outlive c. 0, or ERR_USAGE, whose text
- * is the reason why it is not Python, or not so simple; or -ENOMEM. After an
- * error c needs no release. */
+/* path and argv are a worker's, and must outlive c. 0; ERR_USAGE if it is
+ * not Python, or too complicated to be forked, for the reason in the text; or
+ * -ENOMEM. After an error c needs no release. */
 int python_command_find(struct python_command *c, const char *path,
 			char *const *argv, struct err *e);
 void python_command_release(struct python_command *c);

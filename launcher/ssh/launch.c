@@ -148,7 +148,7 @@ static void launch_start_all(struct launch *l, struct slice endpoint)
 		log_warn("%s; the workers get no input", e.text);
 }
 
-/* Starts the server; not for one host, which has no other to meet. */
+/* Starts the server, unless there is only one host: it has none to meet. */
 static void launch_start_server(struct launch *l)
 {
 	struct buf b = BUF_INIT(REMOTE_BODY_MAX);

@@ -20,7 +20,7 @@
 
 enum {
 	PAUSE_BYTES = 1 << 20,
-	JOB_MS = 60000,    /* for the job to come */
+	JOB_MS = 60000,    /* until the job arrives */
 	MARGIN_MS = 10000, /* beyond the grace period, which the agent keeps */
 	SERVER_MS = 8000,
 	PINGS = 5, /* per silent_ms */

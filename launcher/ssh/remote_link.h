@@ -102,7 +102,7 @@ struct remote_link {
 	int copied;
 	int released, killed, parts; /* parts: still open; see the .c */
 	int has_noise;
-	double timed_out; /* killed after that many seconds; 0: not */
+	double timed_out; /* seconds after which we killed it, or 0 */
 	uint32_t silent_ms;
 	struct err broken; /* why we ended it; else ssh's stderr says why */
 	struct buf lines;  /* ssh's stderr */

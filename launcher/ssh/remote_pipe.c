@@ -5,7 +5,7 @@
 
 enum {
 	PIECE = 64 << 10,
-	TX_MAX = 256 << 20, /* senders keep it far below */
+	TX_MAX = 256 << 20, /* senders stay far below it */
 };
 
 static void remote_pipe_on_handle_closed(uv_handle_t *h)

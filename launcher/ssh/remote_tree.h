@@ -1,6 +1,6 @@
 /* remote_tree.h: the hosts that one process reaches: some by an ssh of its own,
- * the others through those. Addresses each by its number and forwards frames in
- * both directions. Knows no job. */
+ * others through these hosts. Addresses each by its number and forwards frames
+ * in both directions. Knows no job. */
 #ifndef LAUNCHER_REMOTE_TREE_H
 #define LAUNCHER_REMOTE_TREE_H
 

@@ -11,7 +11,7 @@
 #include "launcher/ssh/remote_frame.h"
 
 struct ssh_options {
-	const char *program;     /* "ssh"; any other gets no option of ours */
+	const char *program;     /* "ssh"; any other gets none of our options */
 	struct remote_list args; /* --ssh-args, which override our options */
 	unsigned timeout_s;      /* to connect */
 	const struct build_id *build;

@@ -71,7 +71,7 @@ static void stage_end_reports(struct stage *s)
 	s->fd = -1;
 }
 
-/* 0: nothing more comes now. */
+/* 0: there is no more to read for now. */
 static int stage_read(struct stage *s)
 {
 	char *to = buf_reserve(&s->in, READ_BYTES);

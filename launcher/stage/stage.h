@@ -22,11 +22,12 @@ struct stage_spec {
 	char folder[PATH_MAX]; /* keeps the copies; "": the default */
 };
 
-/* PATH[:FOLDER]; path auto is the virtual environment of this process, else
- * that of program, a Python, or NULL. ERR_USAGE: the text is wrong. */
+/* text is PATH[:FOLDER]. The path "auto" stands for the virtual environment of
+ * this process, or else of program, an interpreter or NULL. ERR_USAGE: the text
+ * is wrong. */
 int stage_spec_parse(struct stage_spec *s, const char *text,
 		     const char *program, struct err *e);
-/* The part of it that needs no files. */
+/* The checks of stage_spec_parse that read no files. */
 int stage_spec_check(const char *text, struct err *e);
 
 /* ---- the helper ---- */

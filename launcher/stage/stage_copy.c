@@ -16,8 +16,8 @@
 
 enum {
 	READ_BYTES = 1 << 20,
-	HOLE_MIN = 4096, /* zeroes that are not written */
-	RESERVE = 16 << 20, /* that stays free on the disk */
+	HOLE_MIN = 4096, /* zeroes that become a hole */
+	RESERVE = 16 << 20, /* is kept free on the disk */
 };
 
 /* ---- names ---- */
@@ -68,7 +68,7 @@ int stage_copy_open_file(const struct stage_copy *c, uint32_t i)
 	return fd < 0 ? -errno : fd;
 }
 
-/* ---- what is there already ---- */
+/* ---- copies that exist already ---- */
 
 static void copy_begin_file(struct stage_copy *c)
 {
@@ -230,7 +230,7 @@ static int copy_open_complete(struct stage_copy *c)
 
 /* ---- an incomplete copy ---- */
 
-/* Finds how far it is. */
+/* Finds how much of it is there. */
 static int copy_resume(struct stage_copy *c)
 {
 	int rc = copy_read_hashes(c);
@@ -452,7 +452,7 @@ int stage_copy_end_file(struct stage_copy *c, const unsigned char *hash,
 	crypto_generichash_final(&c->state, own, STAGE_HASH_SIZE);
 	copy_begin_file(c);
 	if (hash && memcmp(hash, own, STAGE_HASH_SIZE) != 0) {
-		/* what an earlier job left of it may be wrong */
+		/* the part that an earlier job left may be wrong */
 		if (copy_name(c, x, name) == 0)
 			unlinkat(c->fd, name, 0);
 		return err_set(e, ERR_DATA, "--stage: %s: the copy of '%s' "

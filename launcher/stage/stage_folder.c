@@ -122,7 +122,7 @@ static void folder_each(const char *folder,
 	if (fd < 0)
 		return;
 	if (file_each_name(fd, found, arg) < 0)
-		errno = 0; /* what was not found stays */
+		errno = 0; /* entries that were not found stay */
 	close(fd);
 }
 
@@ -134,7 +134,7 @@ int stage_folder_adopt(const char *folder, const char *complete, char *out)
 	return s.fd;
 }
 
-/* complete, and a suffix that no other process chooses. */
+/* The path complete with a suffix that no other process chooses. */
 static int folder_new_name(const char *complete, const char *suffix, char *out,
 			   struct err *e)
 {

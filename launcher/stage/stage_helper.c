@@ -42,7 +42,7 @@ static void helper_report(const char *fmt, ...)
 		_exit(1); /* the agent is gone */
 }
 
-/* The copy is as far as h->copy says. */
+/* Publishes and reports how much of the copy h->copy has. */
 static void helper_move(struct stage_helper *h)
 {
 	static uint64_t reported_ns, bytes;
@@ -403,7 +403,7 @@ static int helper_run(struct stage_helper *h, struct err *e)
 	helper_report("D %d %s", h->copy.was_there, path);
 	helper_await_below(h);
 	if (f.link.fd >= 0 && stage_link_send(&f.link, "", 1, e) < 0)
-		err_init(e); /* only its last line needs to know */
+		err_init(e); /* it only lacks the last line of this node */
 	helper_report("A");
 	return 0;
 }

@@ -34,7 +34,7 @@ struct stage_copy {
 	int fd;		       /* dir, locked; -1: none */
 	int hashes;	       /* the file */
 	int is_complete;
-	int was_there; /* it is complete, and was when it was opened */
+	int was_there; /* it was complete when it was opened */
 	uint32_t nfiles; /* that are whole */
 	uint64_t at;	 /* bytes of the next file that are there */
 	crypto_generichash_state state; /* their hash */

@@ -102,7 +102,7 @@ int stage_link_connect(struct stage_link *l, const struct sock_addr *addr,
 	return 0;
 }
 
-/* 0, or -1: it is no node of ours. */
+/* 0, or -1: the peer is not a node of this job. */
 static int stage_link_greet(struct stage_link *l, const struct proof *token)
 {
 	unsigned char hello[HELLO_SIZE], s[NONCE_SIZE];
@@ -249,8 +249,8 @@ void stage_zip_open(struct stage_zip *z)
 		z->library = dynlib_load(&zstd, z, NULL);
 }
 
-/* Files that are compressed already lie side by side: after one such block the
- * next ones are likely the same. */
+/* Compressed files often follow one another: after a block that does not become
+ * smaller, the next ones are not tried. */
 size_t stage_zip_put(struct stage_zip *z, void *to, const void *from, size_t n)
 {
 	size_t size;

@@ -14,7 +14,7 @@
 enum {
 	DEPTH_MAX = 512,
 	SIZE_BITS = 56, /* a file's; all sizes together fit into 64 */
-	/* where the fields of an entry are */
+	/* offsets of the fields of an entry */
 	AT_KIND = 0, AT_LINK = 5, AT_SIZE = 9, AT_PATH = 25,
 	KEY_BYTES = (STAGE_KEY_SIZE - 1) / 2,
 };

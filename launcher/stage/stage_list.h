@@ -4,8 +4,8 @@
  * follows from it.
  *
  * The list's key names this version of the source: it is a hash of all paths,
- * modes, sizes, times and links. Two lists with one key are taken as equal, as
- * rsync does; a change that keeps a file's size and time is not seen. */
+ * modes, sizes, times and links. Two lists with the same key count as equal,
+ * as with rsync: a change that keeps a file's size and time is not seen. */
 #ifndef LAUNCHER_STAGE_LIST_H
 #define LAUNCHER_STAGE_LIST_H
 

@@ -7,7 +7,7 @@
  *   P BYTES		of the copy are there
  *   D HOW PATH		the copy is complete: HOW is 0, or 1: it was there
  *   A			and so are those of all nodes after this one
- *   E CODE TEXT	it cannot be (base/error.h); the helper exits */
+ *   E CODE TEXT	it failed (base/error.h); the helper exits */
 #ifndef LAUNCHER_STAGE_ORDER_H
 #define LAUNCHER_STAGE_ORDER_H
 

@@ -22,8 +22,8 @@ struct serve {
 	uint64_t at;
 };
 
-/* Waits until the copy has more than the position of s, or all of its file.
- * How many bytes may be sent now; whole: the file's hash as well. */
+/* Waits until the copy has bytes after the position of s, or the whole file.
+ * Returns how many may be sent now; whole: the file's hash as well. */
 static uint64_t serve_await(struct serve *s, uint64_t size, int *whole)
 {
 	struct stage_helper *h = s->helper;

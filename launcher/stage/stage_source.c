@@ -37,7 +37,7 @@ static void source_warm(int fd, uint64_t size, char *scratch)
 	if (size > WARM_BYTES)
 		posix_fadvise(fd, 0, WARM_BYTES, POSIX_FADV_WILLNEED);
 	else if (pread(fd, scratch, WARM_BYTES, 0) < 0)
-		return; /* the copy fails there, and reports it */
+		return; /* the copy fails at this file, and reports it */
 }
 
 static void *source_run(void *arg)
@@ -80,7 +80,7 @@ void stage_source_start(struct stage_source *s, const struct stage_list *list,
 		s->nthreads++;
 }
 
-/* What a thread has opened, or this one. */
+/* The next file, opened by a thread or, if there are none, here. */
 static int source_next(struct stage_source *s)
 {
 	uint32_t i = s->used;

@@ -60,7 +60,7 @@ static int spec_find_environment(char *out, const char *program)
 	return access(config, R_OK);
 }
 
-/* Without a slash at the end, and absolute. */
+/* Makes the path absolute, and cuts off slashes at its end. */
 static int spec_complete(char *path)
 {
 	char whole[2 * PATH_MAX], folder[PATH_MAX];
@@ -216,8 +216,8 @@ static int use_read_first_line(const struct stage_spec *s, const char *path,
 	return use_below(s, line, strlen(line)) != 0;
 }
 
-/* The words that begin the program's: its path; for Python all up to the
- * script. */
+/* How many of the first words may name files in the source: the program's path;
+ * for Python all up to the script. */
 static int use_words(const struct program *p)
 {
 	int n = 1;

@@ -135,7 +135,7 @@ START_TEST(errors_are_reported_before_srun_runs)
 }
 END_TEST
 
-START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
+START_TEST(the_jobs_task_variables_do_not_reach_its_step)
 {
 	batch();
 	set("SLURM_CPUS_PER_TASK", "2");
@@ -241,7 +241,7 @@ START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
 }
 END_TEST
 
-START_TEST(a_word_of_the_users_is_no_place_for_a_secret_of_ours)
+START_TEST(no_secret_is_added_if_the_user_has_chosen_the_proof)
 {
 	static const char *const lines[] = {
 		"--auth secret ./a", "--auth none ./a", "--token-file f ./a",
@@ -273,13 +273,13 @@ int main(void)
 	tcase_add_test(c, etcd_is_asked_by_each_node_of_the_step);
 	tcase_add_test(c, spares_and_elastic_outlive_a_node);
 	tcase_add_test(c, errors_are_reported_before_srun_runs);
-	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);
+	tcase_add_test(c, the_jobs_task_variables_do_not_reach_its_step);
 	tcase_add_test(c,
 		awaited_nodes_have_the_names_that_slurm_gives_them);
 	tcase_add_test(c, a_step_of_all_groups);
 	tcase_add_test(c, a_word_that_srun_would_take);
 	tcase_add_test(c,
 		a_secret_reaches_the_ddpruns_of_the_step_and_no_worker);
-	tcase_add_test(c, a_word_of_the_users_is_no_place_for_a_secret_of_ours);
+	tcase_add_test(c, no_secret_is_added_if_the_user_has_chosen_the_proof);
 	return run_case(c);
 }

@@ -74,7 +74,7 @@ START_TEST(what_the_page_has_already_is_left_out)
 }
 END_TEST
 
-START_TEST(the_senders_memory_is_not_kept)
+START_TEST(news_are_copied_from_the_senders_memory)
 {
 	char host[] = "h1", text[] = "GPU 3: too hot";
 	struct wire_gpu_news m = lost();
@@ -213,7 +213,7 @@ int main(void)
 	tcase_add_checked_fixture(c, NULL, release);
 	tcase_add_test(c, the_label_is_on_the_first_line);
 	tcase_add_test(c, what_the_page_has_already_is_left_out);
-	tcase_add_test(c, the_senders_memory_is_not_kept);
+	tcase_add_test(c, news_are_copied_from_the_senders_memory);
 	tcase_add_test(c, further_ones_are_dropped);
 	tcase_add_test(c, one_that_is_too_large_is_left_out);
 	tcase_add_test(c, the_same_as_json);

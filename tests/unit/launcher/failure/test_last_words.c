@@ -320,7 +320,7 @@ START_TEST(an_exit_is_explained_by_the_last_line)
 }
 END_TEST
 
-START_TEST(a_worker_that_waits_may_have_said_an_error_last)
+START_TEST(a_waiting_worker_may_have_printed_an_error_last)
 {
 	static const char traceback[] =
 		"Process Process-1:\nTraceback (most recent call last):\n"
@@ -359,6 +359,6 @@ int main(void)
 	tcase_add_test(c, python_that_was_interrupted_says_where);
 	tcase_add_test(c, a_line_of_a_log_explains_no_crash);
 	tcase_add_test(c, an_exit_is_explained_by_the_last_line);
-	tcase_add_test(c, a_worker_that_waits_may_have_said_an_error_last);
+	tcase_add_test(c, a_waiting_worker_may_have_printed_an_error_last);
 	return run_case(c);
 }

@@ -99,7 +99,7 @@ START_TEST(the_other_lines)
 }
 END_TEST
 
-START_TEST(what_is_no_line_is_refused)
+START_TEST(invalid_lines_are_refused)
 {
 	static const char *const bad[] = {
 		"", " ", "gpu", "gpu 64 u 1", "gpu -1 u", "gpus 1", "end x",
@@ -139,6 +139,6 @@ int main(void)
 	tcase_add_test(c, a_lost_gpu_may_have_no_uuid_and_no_name);
 	tcase_add_test(c, odd_bytes_in_names_do_not_break_the_line);
 	tcase_add_test(c, the_other_lines);
-	tcase_add_test(c, what_is_no_line_is_refused);
+	tcase_add_test(c, invalid_lines_are_refused);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

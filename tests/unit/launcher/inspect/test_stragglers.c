@@ -61,7 +61,7 @@ static const char *text(void)
 	return out.data;
 }
 
-START_TEST(no_line_if_nobody_is_behind)
+START_TEST(no_line_without_stragglers)
 {
 	start();
 	ck_assert_str_eq(text(), "");
@@ -186,7 +186,7 @@ int main(void)
 {
 	TCase *c = tcase_create("stragglers");
 
-	tcase_add_test(c, no_line_if_nobody_is_behind);
+	tcase_add_test(c, no_line_without_stragglers);
 	tcase_add_test(c, names_the_stragglers_of_each_communicator);
 	tcase_add_test(c, no_line_if_nobody_waits_for_long);
 	tcase_add_test(c, shows_a_circle_of_messages);

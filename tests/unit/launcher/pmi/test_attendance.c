@@ -47,7 +47,7 @@ START_TEST(a_node_takes_part_when_each_rank_waits_or_has_ended)
 }
 END_TEST
 
-START_TEST(all_that_are_in_wait_and_resume_together)
+START_TEST(initialized_ranks_wait_and_resume_together)
 {
 	struct attendance a = a_node(ATTENDANCE_IN, ATTENDANCE_LEFT);
 
@@ -86,7 +86,7 @@ static struct attendance_ended ended_in(enum attendance_state state)
 	return ended;
 }
 
-START_TEST(a_rank_that_waits_in_vain_learns_which_rank_ended)
+START_TEST(a_rank_that_would_wait_for_ever_learns_why)
 {
 	static const struct {
 		enum attendance_state state;
@@ -113,7 +113,7 @@ START_TEST(a_rank_that_waits_in_vain_learns_which_rank_ended)
 }
 END_TEST
 
-START_TEST(a_rank_that_waits_for_all_of_them_does_not_wait_in_vain)
+START_TEST(ranks_that_wait_while_none_has_ended_are_answered)
 {
 	struct attendance a = a_node(ATTENDANCE_WAITS, ATTENDANCE_WAITS);
 	const struct attendance_ended none = {0};
@@ -152,11 +152,11 @@ int main(void)
 	tcase_add_loop_test(c,
 			    a_node_takes_part_when_each_rank_waits_or_has_ended,
 			    0, sizeof(nodes) / sizeof(*nodes));
-	tcase_add_test(c, all_that_are_in_wait_and_resume_together);
+	tcase_add_test(c, initialized_ranks_wait_and_resume_together);
 	tcase_add_test(c,
-		       a_rank_that_waits_in_vain_learns_which_rank_ended);
+		       a_rank_that_would_wait_for_ever_learns_why);
 	tcase_add_test(c,
-		       a_rank_that_waits_for_all_of_them_does_not_wait_in_vain);
+		       ranks_that_wait_while_none_has_ended_are_answered);
 	tcase_add_test(c, the_exit_code_of_an_abort_has_8_bits_and_is_not_0);
 	return run_case(c);
 }

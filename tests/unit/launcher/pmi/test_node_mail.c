@@ -153,7 +153,7 @@ START_TEST(a_letter_is_awaited_taken_and_deleted)
 	end();
 }
 
-START_TEST(a_letter_that_is_gone_is_none)
+START_TEST(a_letter_that_is_gone_is_not_delivered)
 {
 	begin();
 	reply_empty(IN, WIRE_WAIT);
@@ -175,7 +175,7 @@ START_TEST(a_reply_that_is_torn_is_a_failure)
 }
 
 /* Its memory may be gone in a moment. */
-START_TEST(nothing_is_asked_for_after_the_end)
+START_TEST(nothing_is_requested_after_the_end)
 {
 	begin();
 	reply_empty(IN, WIRE_WAIT);
@@ -190,7 +190,7 @@ START_TEST(nothing_is_asked_for_after_the_end)
 
 /* ---- letters that leave ---- */
 
-START_TEST(letters_leave_one_after_the_other)
+START_TEST(letters_are_sent_one_at_a_time)
 {
 	begin();
 	no_request_of(OUT);
@@ -264,7 +264,7 @@ START_TEST(a_client_that_does_not_start_is_an_error)
 	end();
 }
 
-START_TEST(what_its_clients_ask_and_report_reaches_the_owner)
+START_TEST(requests_and_errors_of_its_clients_reach_the_owner)
 {
 	struct err e = {.code = ERR_REMOTE, .text = "the server refused"};
 
@@ -288,13 +288,13 @@ int main(void)
 	TCase *c = tcase_create("node_mail");
 
 	tcase_add_test(c, a_letter_is_awaited_taken_and_deleted);
-	tcase_add_test(c, a_letter_that_is_gone_is_none);
+	tcase_add_test(c, a_letter_that_is_gone_is_not_delivered);
 	tcase_add_test(c, a_reply_that_is_torn_is_a_failure);
-	tcase_add_test(c, nothing_is_asked_for_after_the_end);
-	tcase_add_test(c, letters_leave_one_after_the_other);
+	tcase_add_test(c, nothing_is_requested_after_the_end);
+	tcase_add_test(c, letters_are_sent_one_at_a_time);
 	tcase_add_test(c, a_count_that_is_torn_is_a_failure);
 	tcase_add_test(c, a_letter_that_is_too_long_is_refused);
 	tcase_add_test(c, a_client_that_does_not_start_is_an_error);
-	tcase_add_test(c, what_its_clients_ask_and_report_reaches_the_owner);
+	tcase_add_test(c, requests_and_errors_of_its_clients_reach_the_owner);
 	return run_case(c);
 }

@@ -169,7 +169,7 @@ START_TEST(the_next_exchange_may_begin_at_the_end_of_one)
 }
 
 /* The server came back. */
-START_TEST(a_request_that_is_put_again_is_the_same)
+START_TEST(a_repeated_request_has_the_same_bytes)
 {
 	struct buf again = BUF_INIT(1000);
 
@@ -368,7 +368,7 @@ START_TEST(a_value_that_is_too_long_is_a_failure)
 	end();
 }
 
-START_TEST(what_its_client_asks_and_reports_reaches_the_owner)
+START_TEST(requests_and_errors_of_its_client_reach_the_owner)
 {
 	struct err e = {.code = ERR_REMOTE, .text = "the server refused"};
 
@@ -390,7 +390,7 @@ int main(void)
 
 	tcase_add_test(c, a_value_is_set_nodes_meet_and_each_gets_all);
 	tcase_add_test(c, the_next_exchange_may_begin_at_the_end_of_one);
-	tcase_add_test(c, a_request_that_is_put_again_is_the_same);
+	tcase_add_test(c, a_repeated_request_has_the_same_bytes);
 	tcase_add_loop_test(c, a_large_value_is_set_and_got_in_pieces, 0, 2);
 	tcase_add_loop_test(
 		c, values_that_do_not_fit_into_one_reply_are_set_in_pieces, 0,
@@ -401,6 +401,6 @@ int main(void)
 	tcase_add_loop_test(c, a_value_that_is_missing_is_a_failure, 0, 2);
 	tcase_add_loop_test(c, values_that_are_torn_are_a_failure, 0, 2);
 	tcase_add_test(c, a_value_that_is_too_long_is_a_failure);
-	tcase_add_test(c, what_its_client_asks_and_reports_reaches_the_owner);
+	tcase_add_test(c, requests_and_errors_of_its_client_reach_the_owner);
 	return run_case(c);
 }

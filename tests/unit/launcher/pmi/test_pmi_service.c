@@ -271,7 +271,7 @@ START_TEST(a_rank_that_reads_late_gets_all_answers)
 	end();
 }
 
-START_TEST(a_line_that_is_no_pmi_is_a_failure)
+START_TEST(a_line_that_is_not_pmi_is_a_failure)
 {
 	begin(1);
 	say(1, "cmd=no_such\n");
@@ -328,7 +328,7 @@ START_TEST(the_last_lines_of_a_rank_are_taken_when_it_ends)
 	end();
 }
 
-START_TEST(an_abort_is_over_after_a_moment)
+START_TEST(an_abort_ends_the_round_after_a_moment)
 {
 	char text[200];
 	int code;
@@ -399,7 +399,7 @@ START_TEST(numbers_of_ranks_that_are_torn_are_a_failure)
 	end();
 }
 
-START_TEST(a_barrier_is_over_when_the_other_nodes_came)
+START_TEST(a_barrier_ends_when_the_other_nodes_have_reached_it)
 {
 	struct slice both[2];
 	struct buf other = BUF_INIT(100);
@@ -487,15 +487,15 @@ int main(void)
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, ranks_are_answered_over_their_sockets);
 	tcase_add_test(c, a_rank_that_reads_late_gets_all_answers);
-	tcase_add_test(c, a_line_that_is_no_pmi_is_a_failure);
+	tcase_add_test(c, a_line_that_is_not_pmi_is_a_failure);
 	tcase_add_test(c, a_rank_that_hangs_up_is_no_failure);
 	tcase_add_test(c, a_rank_that_ended_is_named_to_those_that_wait);
 	tcase_add_test(c, the_last_lines_of_a_rank_are_taken_when_it_ends);
-	tcase_add_test(c, an_abort_is_over_after_a_moment);
+	tcase_add_test(c, an_abort_ends_the_round_after_a_moment);
 	tcase_add_test(c, a_refused_spawn_is_logged_once);
 	tcase_add_test(c, nodes_exchange_their_numbers_of_ranks_first);
 	tcase_add_test(c, numbers_of_ranks_that_are_torn_are_a_failure);
-	tcase_add_test(c, a_barrier_is_over_when_the_other_nodes_came);
+	tcase_add_test(c, a_barrier_ends_when_the_other_nodes_have_reached_it);
 	tcase_add_test(c, a_part_that_is_torn_is_a_failure);
 	tcase_add_test(c, an_exchange_that_fails_is_a_failure);
 	tcase_add_test(c, without_the_other_nodes_nothing_starts);

@@ -216,7 +216,7 @@ START_TEST(only_the_reply_to_the_request_counts)
 	end(1);
 }
 
-START_TEST(a_server_that_is_lost_is_called_again)
+START_TEST(it_reconnects_to_a_lost_server)
 {
 	struct err e = {.code = ERR_REMOTE, .text = "it is gone"};
 
@@ -238,7 +238,7 @@ START_TEST(a_server_that_is_lost_is_called_again)
 	end(1);
 }
 
-START_TEST(a_loss_without_a_request_asks_nothing)
+START_TEST(a_loss_without_a_request_repeats_nothing)
 {
 	struct err e = {.code = ERR_REMOTE, .text = "it is gone"};
 
@@ -281,7 +281,7 @@ START_TEST(a_refusal_is_a_failure_but_not_at_the_end_of_the_round)
 	end(!cases[_i].is_over);
 }
 
-START_TEST(a_server_that_hangs_up_on_the_proof_is_not_called_again)
+START_TEST(it_does_not_reconnect_after_a_rejected_proof)
 {
 	struct err e = {.code = ERR_REFUSED, .text = "a wrong secret"};
 
@@ -327,13 +327,13 @@ int main(void)
 
 	tcase_add_test(t, a_request_waits_for_the_connection);
 	tcase_add_test(t, only_the_reply_to_the_request_counts);
-	tcase_add_test(t, a_server_that_is_lost_is_called_again);
-	tcase_add_test(t, a_loss_without_a_request_asks_nothing);
+	tcase_add_test(t, it_reconnects_to_a_lost_server);
+	tcase_add_test(t, a_loss_without_a_request_repeats_nothing);
 	tcase_add_loop_test(
 		t, a_refusal_is_a_failure_but_not_at_the_end_of_the_round, 0,
 		4);
 	tcase_add_test(t,
-		       a_server_that_hangs_up_on_the_proof_is_not_called_again);
+		       it_does_not_reconnect_after_a_rejected_proof);
 	tcase_add_test(t, nothing_is_reported_after_the_end);
 	tcase_add_test(t, a_connection_that_cannot_begin_is_a_failure);
 	return run_case(t);

@@ -194,7 +194,7 @@ START_TEST(frames_arrive_whole)
 	ck_assert_int_eq(failed, 0);
 }
 
-START_TEST(what_it_has_sent_can_be_taken_at_once)
+START_TEST(frames_that_have_arrived_can_be_read_at_once)
 {
 	begin("speaks");
 	await_bytes();
@@ -205,7 +205,7 @@ START_TEST(what_it_has_sent_can_be_taken_at_once)
 	end();
 }
 
-START_TEST(what_comes_after_the_end_is_dropped)
+START_TEST(frames_after_the_end_are_dropped)
 {
 	begin("speaks at its end");
 	end();
@@ -297,7 +297,7 @@ START_TEST(a_socket_that_fails_is_a_failure_unless_the_helper_ended)
 }
 
 /* No byte is lost because a call is interrupted, or has to wait. */
-START_TEST(a_call_that_has_to_wait_is_made_again)
+START_TEST(a_call_that_would_block_is_repeated)
 {
 	begin("answers");
 	send_error = _i ? EINTR : EAGAIN;
@@ -341,15 +341,15 @@ int main(int argc, char **argv)
 	c = tcase_create("helper_link");
 	tcase_set_timeout(c, 30);
 	tcase_add_loop_test(c, frames_arrive_whole, 0, 4);
-	tcase_add_test(c, what_it_has_sent_can_be_taken_at_once);
-	tcase_add_test(c, what_comes_after_the_end_is_dropped);
+	tcase_add_test(c, frames_that_have_arrived_can_be_read_at_once);
+	tcase_add_test(c, frames_after_the_end_are_dropped);
 	tcase_add_test(c, a_frame_that_breaks_the_rules_is_a_failure);
 	tcase_add_test(c, how_it_ended_is_known_before_it_is_reaped);
 	tcase_add_loop_test(c, its_end_is_no_failure, 0, 2);
 	tcase_add_loop_test(
 		c, a_socket_that_fails_is_a_failure_unless_the_helper_ended, 0,
 		5);
-	tcase_add_loop_test(c, a_call_that_has_to_wait_is_made_again, 0, 2);
+	tcase_add_loop_test(c, a_call_that_would_block_is_repeated, 0, 2);
 	tcase_add_test(c, without_descriptors_it_is_not_started);
 	return run_case(c);
 }

@@ -27,7 +27,7 @@ START_TEST(a_frame_is_cut_when_all_of_it_is_there)
 }
 END_TEST
 
-START_TEST(bytes_that_are_no_frame_are_refused)
+START_TEST(bytes_that_are_not_a_frame_are_refused)
 {
 	static const struct {
 		uint32_t length;
@@ -107,7 +107,7 @@ int main(void)
 	TCase *c = tcase_create("pmix_frame");
 
 	tcase_add_test(c, a_frame_is_cut_when_all_of_it_is_there);
-	tcase_add_test(c, bytes_that_are_no_frame_are_refused);
+	tcase_add_test(c, bytes_that_are_not_a_frame_are_refused);
 	tcase_add_test(c, each_rank_gets_its_variables);
 	tcase_add_test(c, torn_and_uneven_variables_are_refused);
 	return run_case(c);

@@ -120,7 +120,7 @@ START_TEST(without_the_other_nodes_nothing_starts)
 	ck_assert_int_eq(rmdir(folder), 0);
 }
 
-START_TEST(a_failure_while_it_starts_is_its_caller_s)
+START_TEST(a_failure_during_the_start_is_returned_to_the_caller)
 {
 	sending_fails = 1;
 	expect_no_start(1, "no memory for a frame");
@@ -353,7 +353,7 @@ START_TEST(an_exchange_that_fails_is_a_failure)
 
 /* ---- what ends a round ---- */
 
-START_TEST(an_abort_is_over_after_a_moment)
+START_TEST(an_abort_ends_the_round_after_a_moment)
 {
 	char text[100];
 	int code = 0;
@@ -385,7 +385,7 @@ START_TEST(the_last_frames_of_a_rank_are_taken_when_it_ends)
 	end();
 }
 
-START_TEST(what_is_refused_is_logged_once)
+START_TEST(a_refused_request_is_logged_once)
 {
 	int log = memfd_create("log", 0), err = dup(STDERR_FILENO);
 	char text[1000] = "";
@@ -488,7 +488,7 @@ static TCase *start_case(void)
 	tcase_add_test(c, variables_that_are_torn_are_refused);
 	tcase_add_test(c, without_a_helper_nothing_starts);
 	tcase_add_loop_test(c, without_the_other_nodes_nothing_starts, 0, 2);
-	tcase_add_test(c, a_failure_while_it_starts_is_its_caller_s);
+	tcase_add_test(c, a_failure_during_the_start_is_returned_to_the_caller);
 	tcase_add_test(c, every_part_is_closed_before_the_folder_goes);
 	tcase_add_loop_test(c, the_folder_is_in_memory_if_it_can_be, 0, 2);
 	tcase_add_test(c, the_folder_is_in_tmpdir_if_there_is_no_other);
@@ -519,9 +519,9 @@ static TCase *end_case(void)
 	TCase *c = tcase_create("end");
 
 	tcase_add_checked_fixture(c, set_up, NULL);
-	tcase_add_test(c, an_abort_is_over_after_a_moment);
+	tcase_add_test(c, an_abort_ends_the_round_after_a_moment);
 	tcase_add_test(c, the_last_frames_of_a_rank_are_taken_when_it_ends);
-	tcase_add_test(c, what_is_refused_is_logged_once);
+	tcase_add_test(c, a_refused_request_is_logged_once);
 	tcase_add_loop_test(c, a_helper_that_ended_is_named, 0, 2);
 	tcase_add_loop_test(c, a_helper_is_needed_until_every_rank_has_left, 0,
 			    2);

@@ -56,7 +56,7 @@ static int reads(const char *source, const struct row *rows, uint32_t n)
 
 static const struct row root = {STAGE_FOLDER, 0755, 0, 0, "", ""};
 
-START_TEST(a_list_leads_nowhere_else)
+START_TEST(paths_that_leave_the_copy_are_refused)
 {
 	static const char *const bad[] = {
 		"", "/", "/etc/passwd", "..", "../x", "a/../../x", "a/..",
@@ -185,7 +185,7 @@ int main(void)
 {
 	TCase *c = tcase_create("stage_list");
 
-	tcase_add_test(c, a_list_leads_nowhere_else);
+	tcase_add_test(c, paths_that_leave_the_copy_are_refused);
 	tcase_add_test(c, entries_that_no_scan_makes_are_refused);
 	tcase_add_test(c, a_list_that_is_cut_off_is_refused);
 	tcase_add_test(c,
