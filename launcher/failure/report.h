@@ -81,8 +81,9 @@ void attempt_put_cause(struct buf *out, const struct attempt *a, size_t max);
  * Reads the error file that a worker wrote before it failed
  * ($TORCHELASTIC_ERROR_FILE: torch's @record, libddp's ddp_record_error), and
  * writes one for the launcher that started us. torchrun has two forms:
- * {"message": {"message": text, "extraInfo": {"py_callstack": text,
- * "timestamp": "seconds"}}} {"message": text, "timestamp": seconds} */
+ *   {"message": {"message": text, "extraInfo": {"py_callstack": text,
+ *                                               "timestamp": "seconds"}}}
+ *   {"message": text, "timestamp": seconds} */
 
 enum { ERROR_FILE_MAX = 63 << 10 }; /* it must fit in a message's text */
 

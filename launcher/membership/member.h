@@ -8,7 +8,6 @@
 #include "launcher/inspect/node_dump.h"
 #include "launcher/membership/join_progress.h"
 #include "launcher/membership/membership.h"
-#include "launcher/membership/outbox.h"
 #include "launcher/membership/reconnect.h"
 #include "launcher/membership/vouch.h"
 

@@ -7,7 +7,7 @@
  * timer or the user takes. CLOSED is final, and the owner hears of it once, by
  * the job's end or by an error.
  * Owners: member.c raises the events and runs the actions; connection.h owns
- * the way to the server, outbox.h the notices that a new server may not have,
+ * the way to the server, outbox.c the notices that a new server may not have,
  * reconnect.h what is known of a loss.
  * Failures: an event that a state does not know changes nothing.
  * Pure: two numbers, which a test or a model checker may copy and compare. */
@@ -15,6 +15,10 @@
 #define LAUNCHER_MEMBERSHIP_H
 
 #include <stdio.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "rendezvous/wire.h"
 
 enum membership_state {
 	MEMBER_IDLE,	   /* the owner has not asked to join */
@@ -114,5 +118,38 @@ extern const char *const membership_act_names[MEMBER_ACTS];
 
 /* Prints the table: build/tests/model --tables. */
 void membership_print(FILE *f);
+
+/* ---- outbox.c ----
+ *
+ * This node's notices that the next server may not have: EXITED, FAILED and
+ * STOP since the last JOIN, as frames in the order in which they were added. A
+ * server that resumes this node says how many it has; the rest is replayed.
+ * Owns the bytes, sends nothing. Pure; all that fails is memory. */
+
+struct outbox {
+	struct buf frames;
+	/* One of them is more than a worker's exit with code 0: without a
+	 * server this node cannot go on. */
+	int is_urgent;
+};
+
+void outbox_init(struct outbox *o);
+void outbox_release(struct outbox *o);
+
+/* A JOIN is sent: the server needs nothing that came before it. */
+void outbox_clear(struct outbox *o);
+
+/* Adds a notice. frame is the part to send now, if there is a server; valid
+ * until the next call. -ENOMEM or -ENOBUFS, with text: then the outbox is of no
+ * use any more, as the server would wait for what it cannot have. */
+int outbox_add_exited(struct outbox *o, const struct wire_exited *x,
+		      struct slice *frame, struct err *e);
+int outbox_add_failed(struct outbox *o, const struct wire_failed *x,
+		      struct slice *frame, struct err *e);
+int outbox_add_stop(struct outbox *o, const struct wire_stop *x,
+		    struct slice *frame, struct err *e);
+
+/* The frames after the first `heard`, which the server has. */
+struct slice outbox_unheard(const struct outbox *o, uint32_t heard);
 
 #endif

@@ -1,5 +1,5 @@
 /* outbox.c: notices, kept as the frames that are sent. */
-#include "launcher/membership/outbox.h"
+#include "launcher/membership/membership.h"
 
 enum { OUTBOX_MAX = 256 << 20 };
 

@@ -1,5 +1,5 @@
 /* mpi_program.c: reads DT_NEEDED, as the dynamic linker does (elf(5)). */
-#include "launcher/plan/mpi_program.h"
+#include "launcher/plan/plan.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* template.c: the program's text, and both directions of the socket. */
-#include "launcher/preload/template.h"
+#include "launcher/preload/preload.h"
 
 #include <errno.h>
 #include <fcntl.h>

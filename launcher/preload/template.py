@@ -1,5 +1,5 @@
 """template.py: the program of ddprun's template process (--preload). It imports
-modules once, then forks a worker on each request of its agent. template.h has the
+modules once, then forks a worker on each request of its agent. preload.h has the
 protocol. The last part of the program that imports.py describes.
 
 It must run on every CPython from 3.9 on. What it imports, each worker has: so it

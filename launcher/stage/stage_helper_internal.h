@@ -14,10 +14,11 @@
  *
  * A copy of a source on this node's disk, and the folder that keeps copies:
  *
- * FOLDER/ID-KEY/NAME a complete copy: ID names the source's path, KEY its
- * version (stage_list.h), NAME is the source's own FOLDER/ID-KEY/list the
- * list, and FOLDER/ID-KEY/hashes the hash of each file, in its order
- * FOLDER/ID-KEY.part-X/ the same, incomplete: the next job continues it
+ *   FOLDER/ID-KEY/NAME	    a complete copy: ID names the source's path, KEY its
+ *			    version (stage_list.h), NAME is the source's own
+ *   FOLDER/ID-KEY/list	    the list, and
+ *   FOLDER/ID-KEY/hashes   the hash of each file, in its order
+ *   FOLDER/ID-KEY.part-X/  the same, incomplete: the next job continues it
  *
  * Nothing else in FOLDER is touched. A job holds a shared lock on its copy's
  * folder, and a helper an exclusive one on an incomplete copy: what is locked

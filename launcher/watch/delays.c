@@ -1,5 +1,5 @@
 /* delays.c: one file for each counter. */
-#include "launcher/watch/delays.h"
+#include "launcher/watch/wait_share.h"
 
 #include <stdio.h>
 #include <stdlib.h>

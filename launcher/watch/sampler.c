@@ -1,6 +1,6 @@
 /* sampler.c: one file of /proc for each fact; those that cannot be read count
  * as 0. */
-#include "launcher/watch/sampler.h"
+#include "launcher/watch/watch.h"
 
 #include <fcntl.h>
 #include <signal.h>

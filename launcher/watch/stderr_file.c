@@ -1,5 +1,5 @@
 /* stderr_file.c: /proc/PID/fd/2 is gone when the process is a zombie. */
-#include "launcher/watch/stderr_file.h"
+#include "launcher/watch/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,16 +3,94 @@
 #ifndef LAUNCHER_WATCH_H
 #define LAUNCHER_WATCH_H
 
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/buf.h"
 #include "base/loop.h"
 #include "launcher/crash/crash_catcher.h"
 #include "launcher/python/python.h"
 #include "launcher/watch/activity.h"
-#include "launcher/watch/sampler.h"
-#include "launcher/watch/stderr_file.h"
 #include "launcher/watch/wait_share.h"
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/worker_group.h"
 #include "rendezvous/wire.h"
+
+/* ---- sampler.c ----
+ *
+ * Reads what a worker has done: its part of the flight recorder, its step
+ * file, and /proc. Changes nothing, and never waits. */
+
+/* What the recorder says beyond a sample. */
+struct sampler_call {
+	uint64_t world;	 /* collectives of the world that it entered */
+	uint32_t comm;	 /* the collective's that it is in */
+	uint64_t number; /* its number plus 1; 0: it is in none */
+	int32_t peer;	 /* in its send or recv in the world, or -1 */
+	char text[FLIGHT_CALL_MAX]; /* that call, or the last one; or "" */
+};
+
+/* Fills s and c for the worker local_rank, whose process is pid. view is room
+ * for the recorder's copy. step_file: a path, or "". */
+void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
+		  const char *step_file, struct flight_view *view,
+		  struct activity_sample *s, struct sampler_call *c);
+
+/* For a process that has computed for a while: sets s->handles if it is in the
+ * handler of a fault in one of several looks. It may return from the handler to
+ * the fault, a million times a second. */
+void sampler_read_handler(struct activity_sample *s);
+
+/* The last step that it has reported, in the recorder or else in that file; -1:
+ * none. The worker may be gone. */
+int64_t sampler_read_steps(const struct recorder *r, uint32_t local_rank,
+			   const char *step_file, struct flight_view *view);
+
+/* For a worker that has failed: sets c to the first of its failed calls after
+ * the last that did not fail, and returns when it began. 0: there is none. */
+uint64_t sampler_read_missed(const struct recorder *r, uint32_t local_rank,
+			     struct flight_view *view, struct sampler_call *c);
+
+/* The last line of that file that is a number, in its last bytes; -1: none. */
+int64_t sampler_read_step(const char *path);
+/* Pure: the same of a text. */
+int64_t sampler_last_step(const char *text, size_t n);
+
+/* ---- stderr_file.c ----
+ *
+ * The file to which a program has redirected its stderr, so that we see none
+ * of it: found while the program lives, read once it is dead. */
+
+enum {
+	STDERR_FILE_TAIL = 8 << 10,
+	STDERR_FILE_LINK = 256,
+	STDERR_FILE_WAIT_MS = 1000, /* for the file server */
+};
+
+/* Zeroed: none. */
+struct stderr_file {
+	int is_open, fd; /* with O_PATH: nothing waits for its server */
+	uint64_t device, inode;
+	/* when it was found */
+	uint64_t size;
+	int64_t written;
+	char link[STDERR_FILE_LINK]; /* at the last look; "": none */
+};
+
+/* Looks which file that process has as its stderr, and keeps it if it is a
+ * regular file; a process that has gone changes nothing. Touches the file only
+ * if the process has another than at the last look: its file server may have
+ * stopped meanwhile. */
+void stderr_file_look(struct stderr_file *f, pid_t pid);
+/* Whether two processes write to the same file. */
+int stderr_file_same(const struct stderr_file *f, const struct stderr_file *g);
+/* Appends its last bytes, from the beginning of a line on, without bytes that
+ * were in it before that time. 0, or -ETIMEDOUT: the file server has not
+ * answered; a thread keeps waiting for it. */
+int stderr_file_put(const struct stderr_file *f, time_t since, struct buf *out);
+void stderr_file_close(struct stderr_file *f);
+
+/* ---- watch.c ---- */
 
 struct watched {
 	struct activity activity;

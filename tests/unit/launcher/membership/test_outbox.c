@@ -3,7 +3,7 @@
 #include <check.h>
 #include <errno.h>
 
-#include "launcher/membership/outbox.h"
+#include "launcher/membership/membership.h"
 #include "tests/unit/run_case.h"
 
 static struct slice add_exit(struct outbox *o, uint32_t rank, int code)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/plan/mpi_program.h"
+#include "launcher/plan/plan.h"
 #include "tests/unit/run_case.h"
 
 enum { SELF_MAX = 64 << 20 };

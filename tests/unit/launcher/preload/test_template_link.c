@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/preload/template.h"
+#include "launcher/preload/preload.h"
 #include "tests/unit/run_case.h"
 
 static struct template t;

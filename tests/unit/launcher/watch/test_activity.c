@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/watch/activity.h"
-#include "launcher/watch/sampler.h"
+#include "launcher/watch/watch.h"
 #include "tests/unit/run_case.h"
 
 #define TICK UINT64_C(1000000000)

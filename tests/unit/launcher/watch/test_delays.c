@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/watch/delays.h"
+#include "launcher/watch/wait_share.h"
 #include "tests/unit/run_case.h"
 
 #define S UINT64_C(1000000)

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/watch/sampler.h"
 #include "launcher/watch/watch.h"
 #include "launcher/worker/worker_group.h"
 #include "tests/unit/run_case.h"
