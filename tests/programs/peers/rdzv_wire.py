@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 
-PREFACE = b'DDPR\12\0\0\0'
+PREFACE = b'DDPR\13\0\0\0'
 GREETING = 56
 AGENT, WORKER, TOOL = 1, 2, 3
 REQUEST, REPLY, ERROR, NOTICE = 0, 1, 2, 3

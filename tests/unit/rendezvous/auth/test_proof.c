@@ -21,7 +21,7 @@ static void is_hex(const struct proof *p, const char *hex)
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
-	char greeting[WIRE_GREETING_SIZE] = "DDPR\12\2\0\0";
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\13\2\0\0";
 	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
 				     SLICE_STR("hello")};
 	struct proof key, p, q;
@@ -38,23 +38,23 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "c419419fa9c0460838605b138351fcae"
-	       "9b9ed0817fa5d3db3d1843382ae6ae0d");
+	is_hex(&p, "9a5b5e6ac3342f1315c69d0f7691c5b9"
+	       "eef28570455baf164248f59e9ceb8cb0");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "aa6de49400723c2106e28657bd1b4b0a"
-	       "da881ce1b85d3ba0448dd76eff171718");
+	is_hex(&p, "d5a09714a1bde29a6466ee619761dea5"
+	       "7b01719b259f01ff29af67e7af214e3c");
 	proof_hash(&p, &t);
-	is_hex(&p, "92edc99b7872852738205a604f09e39d"
-	       "65451854f0344119265e1f77c6475526");
+	is_hex(&p, "8ee4aa0a7483e3376c5399d274f0c42b"
+	       "f977a48b4a8ad63ef52694ddc3916676");
 	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
 			  SLICE_STR("yours"));
-	is_hex(&p, "a7499945c1ca72b619411fcbb978008c"
-	       "5ef467235194e9f059b90ba436fdaafc");
-	is_hex(&q, "a44299c8f2e474c5f0490061d3cbb3ba"
-	       "0926117dc33b9835662004fd20021dcb");
+	is_hex(&p, "952d0ed06af47c0ad9db2c210c902d63"
+	       "d0d08b3508bf12940dc554965d9c5bd3");
+	is_hex(&q, "338fa86c5fb839ee3a24c485529a7a82"
+	       "3133f03fff1346f39146a61cadc599ee");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "bd01e8027523d9947c94c76fc52dcb36"
-	       "18a3795d9f422d44a130ea57ace80c53");
+	is_hex(&p, "dce944c38161980df10a6b831eadb038"
+	       "35117a02e449ee14606a2235338b8ca5");
 }
 END_TEST
 
