@@ -306,7 +306,7 @@ sys.exit(p.wait() and "no answer")'
 
 @test "any amount of stderr before a crash hides no part of the cause" {
 	unwinder_or_skip
-	expect 139 ddprun sh -c 'head -c 64000000 /dev/zero | tr "\0" x >&2; exec w_dies null'
+	expect 139 ddprun sh -c 'head -c 16000000 /dev/zero | tr "\0" x >&2; exec w_dies null'
 	has "$(first)" '\(SIGSEGV\): null pointer \(address 0x0\) in die_of_null at w_dies\.c:[0-9]+$'
 	expect 1 ddprun --log-dir logs sh -c 'printf "\377\376 is no text\n" >&2; exit 1'
 	has "$(cat logs/none_*/attempt_0/report.json)" '^	"text":	"rank 0 .*exited with code 1: �� is no text",$'

@@ -24,7 +24,7 @@ helper_of() { # NAME: the pid of its helper
 # the name): it is another test's.
 files_left() {
 	local path agent
-	find /dev/shm /tmp "$T" -maxdepth 2 -newer mpi.c \
+	find /dev/shm /tmp "$T" -maxdepth 2 -newer mpi \
 		\( -name 'ddprun_pmix_*' -o -name 'vader_segment.*' -o -name 'pmix*dstor*' \) 2>/dev/null |
 		while read -r path; do
 			agent=${path#*ddprun_pmix_}

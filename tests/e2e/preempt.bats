@@ -34,12 +34,12 @@ read_to() {
 }
 
 @test "SIGTERM within an epoch saves the state, exits with 143, and resumes exactly" {
-	local common='--data data --epochs 20 --eval-every 0'
+	local common='--data data --epochs 10 --eval-every 0'
 	t_idx data 20000 100
 	expect 0 mnist_mlp $common --log-dir one --checkpoint one.ckpt
 	held two
 	start run mnist_mlp $common --log-dir two --checkpoint two.ckpt
-	# 6260 steps; a pipe holds some 1,200 lines, and the run asks whether to
+	# 3130 steps; a pipe holds some 1,200 lines, and the run asks whether to
 	# stop at least each 1,000 steps
 	read_to 300 seen
 	signal run TERM
