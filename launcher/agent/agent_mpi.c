@@ -77,6 +77,22 @@ int agent_mpi_fd(void *owner, uint32_t local_rank)
 	return pmi_service_fd(a->pmi, local_rank);
 }
 
+/* MPICH 5 derives the names of its ranks' shared memory from the name of the
+ * key space: two jobs on a host, and two attempts, must not share it. All nodes
+ * have the same one. Their ports are those of rank 0's host, where no other job
+ * can have them. */
+static void agent_mpi_name(struct agent *a, const struct wire_start *start,
+			   char name[PMI_SERVER_NAME_MAX])
+{
+	if (start->nnodes == 1)
+		snprintf(name, PMI_SERVER_NAME_MAX, "ddprun_%s_%u",
+			 agent_id(a), start->round);
+	else
+		snprintf(name, PMI_SERVER_NAME_MAX, "ddprun_%u_%u_%u",
+			 start->master_port, start->coordinator_port,
+			 start->round);
+}
+
 static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 			       struct err *e)
 {
@@ -90,7 +106,7 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 	const struct pmi_exchange_round exchange =
 		agent_exchange_round(a, start, "MPI");
 
-	snprintf(name, sizeof(name), "ddprun_%u", start->round);
+	agent_mpi_name(a, start, name);
 	a->pmi = pmi_service_new(&a->loop, &round, &exchange, &pmi_events, a,
 				 e);
 	if (!a->pmi)

@@ -47,6 +47,15 @@ setup() {
 	done
 }
 
+@test "MPI's ranks meet if each runs in gdb" {
+	command -v gdb >/dev/null || skip "gdb is not installed"
+	for mpi in "${ways[@]}"; do
+		expect 0 ddprun --nproc-per-node 2 \
+			--wrap 'gdb -q -nx -batch -return-child-result -ex run --args' ./$mpi
+		all_met "$out" 2
+	done
+}
+
 @test "scripts that start an MPI program late are served by name" {
 	for mpi in "${ways[@]}"; do
 		expect 0 ddprun --mpi "${protocol[$mpi]}" --nproc-per-node 2 \

@@ -83,10 +83,31 @@ node() { # NAME OPTION...
 		--redirects 3 bash worker
 	for a in 0 1; do
 		f=$(echo logs/*/attempt_$a/0/stdout.log)
-		grep -qx "cmd=my_kvsname kvsname=ddprun_$a" "$f"
+		grep -qxE "cmd=my_kvsname kvsname=ddprun_[0-9a-f]+_$a" "$f"
 		grep -qx "cmd=get_result rc=-1 msg=key_of0_not_found value=unknown" "$f"
 		grep -qx "cmd=get_result rc=0 msg=success value=a b $a" "$f"
 	done
+}
+
+# MPICH 5 names its shared memory after it.
+@test "each job has a name of its own for its key space, the same on all nodes" {
+	local names
+	printf '%s\n' '. ./client' 'pmi "cmd=get_my_kvsname" | sed "s/.*=//"' >worker
+	for i in 1 2; do
+		expect 0 ddprun --mpi pmi --nproc-per-node 2 bash worker
+		names+=$(sed 's/.*] //' <<<"$out" | sort -u)$'\n'
+	done
+	for i in 1 2; do
+		port
+		node a --mpi pmi bash worker
+		node b --mpi pmi bash worker
+		finish a
+		names+=$(sed 's/.*] //' <<<"$out")$'\n'
+		finish b
+		names+=$(sed 's/.*] //' <<<"$out")$'\n'
+	done
+	[ "$(grep -c '^ddprun_' <<<"$names")" = 6 ]
+	[ "$(sort -u <<<"$names" | grep -c .)" = 4 ]
 }
 
 @test "256 ranks of a node exchange keys" {

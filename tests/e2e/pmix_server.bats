@@ -107,6 +107,13 @@ no_files_left() {
 	done
 }
 
+@test "256 ranks of a node have their places in one world" {
+	pmix_or_skip
+	expect 0 ddprun --mpi pmix --nproc-per-node 256 sh -c 'echo "$PMIX_NAMESPACE:$PMIX_RANK"'
+	[ "$(sed 's/.*://' <<<"$out" | sort -n)" = "$(seq 0 255)" ]
+	[ "$(sed 's/.*] //; s/:.*//' <<<"$out" | sort -u | wc -l)" = 1 ]
+}
+
 @test "--dry-run names each variable of PMIx, and shows those that are known" {
 	pmix_or_skip
 	export PMIX_RANK=7 PMIX_SERVER_URI4=other

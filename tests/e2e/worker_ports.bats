@@ -24,6 +24,28 @@ load ../lib
 	[ "$(cut -d' ' -f3 ports | sort -u | grep -cE '^[1-9][0-9]*$')" = 4 ]
 }
 
+@test "two jobs that run on a host at once have no port in common" {
+	mkfifo go
+	exec 7<>go
+	for name in a b; do
+		start $name ddprun --nproc-per-node 8 \
+			sh -c 'echo $1 $JAX_COORDINATOR_PORT; read -r _ <go' sh '${port}'
+	done
+	for name in a b; do
+		for rank in 0 1 2 3 4 5 6 7; do
+			await $name.out "\\[$rank\\] [1-9]"
+		done
+	done
+	for ((i = 0; i < 16; i++)); do
+		echo >&7
+	done
+	exec 7>&-
+	finish a
+	finish b
+	# 8 of each, and one of each job's coordinator
+	[ "$(cat a.out b.out | sed 's/^.*\] //' | tr ' ' '\n' | sort -u | wc -l)" = 18 ]
+}
+
 @test "a restarted worker gets another port" {
 	expect 0 ddprun --max-restarts 2 sh -c 'echo $1
 		[ $TORCHELASTIC_RESTART_COUNT = 2 ]' sh '${port}'

