@@ -12,6 +12,7 @@
 #   make check-roots     the same on the Slurm of other Debian releases, and the
 #                    tests of etcd on theirs
 #   make check-fresh     follow the README on a fresh Debian 13, then run tests there
+#   make check-image     build the image of packaging/Dockerfile, and run jobs in it
 #   make bench       ratios against peers and physical floors
 #   make style       include rules, layout, wording, clang-format if installed
 #   make analyze     gcc -fanalyzer and clang's static analyser; fails on any warning
@@ -114,7 +115,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs bench style analyze portable man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs check-image bench style analyze portable man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -440,6 +441,10 @@ check-roots: deps
 check-fresh:
 	@sh deps.sh roots
 	@O=$(abspath $(O)) sh tests/run-fresh $(TESTS)
+
+check-image:
+	@sh deps.sh image
+	@O=$(abspath $(O)) sh tests/run-image
 
 # The programs that the tests of check-roots start.
 cluster-programs: all $(test_programs)

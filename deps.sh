@@ -2,14 +2,15 @@
 # Installs the missing packages that building and the demo need, on Debian and its
 # derivatives. `sh deps.sh tests` also installs what the tests start, including other
 # launchers. `sh deps.sh roots` installs what creates root file systems of other Debian
-# releases, and `sh deps.sh cluster` what is needed inside one (tests/run-roots). make
-# runs this script; on a machine without make, run it yourself. DEPS=0 skips it.
+# releases, `sh deps.sh cluster` what is needed inside one (tests/run-roots), and
+# `sh deps.sh image` what builds an image (tests/run-image). make runs this script; on a
+# machine without make, run it yourself. DEPS=0 skips it.
 set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
 
 build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev liblzma-dev libdnnl-dev libpng-dev libjpeg-dev'
-tests='check bats python3-prometheus-client python3-yaml procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates clang libclang-rt-dev libjemalloc2 cmake debhelper rpm cpio'
+tests='check bats python3-prometheus-client python3-yaml procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates clang libclang-rt-dev libjemalloc2 cmake debhelper rpm cpio lmod'
 hosts='iproute2 iptables netbase faketime openssh-server openssh-client'
 # other launchers; only the tests start slurmd and munged, and srun --mpi=pmix loads
 # libpmix.so, which is in the -dev package
@@ -20,6 +21,7 @@ cluster="bats procps util-linux curl openssl etcd-server etcd-client iproute2 ne
 case ${1:-} in
 tests) wanted="$build $tests $hosts $launchers" ;;
 roots) wanted=debootstrap ;;
+image) wanted='debootstrap buildah crun' ;;
 cluster) wanted="$build $cluster" ;;
 *) wanted=$build ;;
 esac

@@ -2,8 +2,8 @@
 # `make deb` and `make rpm` pack. Included by the Makefile.
 #
 # LIBDIR is the folder of the libraries, for systems that use lib64 or
-# lib/x86_64-linux-gnu. An installation may be moved: ddp.pc and ddp-config.cmake find
-# it by their own place.
+# lib/x86_64-linux-gnu. An installation may be moved: ddp.pc, ddp-config.cmake and the
+# module file find it by their own place.
 LIBDIR ?= $(PREFIX)/lib
 docdir := share/doc/ddprun
 dest := $(DESTDIR)$(PREFIX)
@@ -43,6 +43,8 @@ install: all
 		>$(libdest)/cmake/ddp/ddp-config-version.cmake
 	for f in slurm/*.sbatch slurm/*.txt; do \
 		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(dest)/share/ddprun/$$f || exit 1; done
+	sed 's|@LIBDIR@|$(lib_below)|;s|@VERSION@|$(VERSION)|' \
+		packaging/modulefile.in >$(dest)/share/ddprun/modulefile
 	install -m 644 docs/*.1 $(dest)/share/man/man1
 	install -m 644 docs/*.3 $(dest)/share/man/man3
 	cp -P $(O)/man/*.3 $(dest)/share/man/man3

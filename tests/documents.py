@@ -40,7 +40,7 @@ SHOWN = [
     ("restarts.md", r"ddprun: (job .* failed:|node 1 )"),
     ("HACKING.md", r"trainers -> worker-sdk"),
     ("placement.md", r"socket    \||which ranks run there"),
-    ("packaging.md", r"find_package"),  # e2e/install.bats
+    ("packaging.md", r"find_package|ln -s"),  # e2e/install.bats
     ("pytorch.md", r"#!/bin/bash"),
     ("service.md", r"\[Service\]"),
     ("slurm.md", r"#!/bin/bash|#SBATCH|ddprun: "),

@@ -100,6 +100,30 @@ make_it() {
 	run -1 cmake -B out2 -DCMAKE_PREFIX_PATH="$T/moved"
 }
 
+@test "the module file finds the installation, also by a link and after a move" {
+	local init=/usr/share/lmod/lmod/init/bash
+	[ -r "$init" ] || skip "Lmod is not installed"
+	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
+	make_it install DESTDIR="$T/stage" PREFIX=/opt/ddp LIBDIR=/opt/ddp/lib64
+	mv stage/opt/ddp moved
+	mkdir -p modules/ddprun
+	ln -s "$T/moved/share/ddprun/modulefile" modules/ddprun/1
+	cat >loaded <<-END
+		. $init
+		module use $T/modules
+		module load ddprun
+		command -v ddprun
+		pkg-config --libs-only-L ddp
+		echo "\$LD_LIBRARY_PATH \$CPATH"
+		module unload ddprun
+		command -v ddprun || echo unloaded
+	END
+	expect 0 env -i HOME="$T" PATH=/usr/bin:/bin bash loaded
+	[ "$(realpath "$(sed -n '1p' <<<"$out")")" = "$(realpath moved/bin/ddprun)" ]
+	[ "$(realpath "$(sed -n '2s/^-L//p' <<<"$out")")" = "$(realpath moved/lib64)" ]
+	[ "$(sed -n '3,$p' <<<"$out")" = "$T/moved/lib64 $T/moved/include"$'\n'unloaded ]
+}
+
 @test "uninstall removes what install created, and nothing else" {
 	[ -z "${SAN:-}" ] || skip "nobody installs what is sanitized"
 	mkdir -p root/usr/local/bin root/usr/local/share/man/man1
