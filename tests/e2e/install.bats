@@ -120,7 +120,7 @@ make_it() {
 	END
 	expect 0 env -i HOME="$T" PATH=/usr/bin:/bin bash loaded
 	[ "$(realpath "$(sed -n '1p' <<<"$out")")" = "$(realpath moved/bin/ddprun)" ]
-	[ "$(realpath "$(sed -n '2s/^-L//p' <<<"$out")")" = "$(realpath moved/lib64)" ]
+	[ "$(realpath "$(sed -n '2s/^-L\(.*[^ ]\) *$/\1/p' <<<"$out")")" = "$(realpath moved/lib64)" ]
 	[ "$(sed -n '3,$p' <<<"$out")" = "$T/moved/lib64 $T/moved/include"$'\n'unloaded ]
 }
 
