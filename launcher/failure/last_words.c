@@ -220,6 +220,18 @@ static int last_words_find_killed(const struct last_words_lines *ls)
 	return -1;
 }
 
+/* A message that begins with an empty line is not in the exception's line. */
+static void last_words_put_message(struct buf *out, struct slice s,
+				   struct slice next)
+{
+	if (last_words_exception(s) + 1 != s.len)
+		return;
+	while (next.len && last_words_is_indented(next))
+		next = last_words_skip(next, 1);
+	buf_printf(out, " ");
+	last_words_put_cut(out, next);
+}
+
 /* The exception behind the last frame of the last traceback. */
 static int last_words_put_traceback(struct buf *out,
 				    const struct last_words_lines *ls,
@@ -242,6 +254,8 @@ static int last_words_put_traceback(struct buf *out,
 	if (last_words_has(ls->line[at], " exited unexpectedly"))
 		killed = last_words_find_killed(ls);
 	last_words_put_cut(out, ls->line[killed >= 0 ? killed : at]);
+	if (killed < 0 && at + 1 < ls->n)
+		last_words_put_message(out, ls->line[at], ls->line[at + 1]);
 	last_words_put_place(out, ls, frame, -1);
 	return 1;
 }

@@ -5,15 +5,21 @@
 
 #include "launcher/failure/last_words_internal.h"
 
-/* "prog: w.c:62: main: Assertion `x' failed.": without "prog: ". */
+enum { PLACE_MAX = 120 }; /* bytes: the first line has room for 200 */
+
+/* "prog: w.c:62: main: Assertion `x' failed.": without "prog: "; without all
+ * that is before the assertion if it is long, as in templates of C++. */
 static int last_words_put_assertion(struct buf *out, struct slice s)
 {
-	const char *colon;
+	static const char sign[] = ": Assertion ";
+	const char *at = memmem(s.data, s.len, sign, strlen(sign)), *colon;
 
 	if (!last_words_has(s, ": Assertion `") &&
 	    !last_words_has(s, ": Assertion '"))
 		return 0;
 	colon = memmem(s.data, s.len, ": ", 2);
+	if (at - colon > PLACE_MAX)
+		colon = at;
 	last_words_put_cut(
 		out, last_words_skip(s, (size_t)(colon + 2 - s.data)));
 	return 1;
@@ -65,7 +71,7 @@ static int last_words_put_panic(struct buf *out, struct slice s,
 static int last_words_is_mark(struct slice s)
 {
 	static const char *const begins[] = {
-		"panic: ", "fatal error: ", "Fatal error: ",
+		"panic: ", "fatal error: ", "Fatal error: ", "Fatal error in ",
 		"Exception in thread ", "Unhandled exception. ",
 		"ERROR: LoadError: ", "ERROR STOP", "Fortran runtime error: ",
 		"OMP: Error #", "*** stack smashing detected ***",
@@ -150,41 +156,58 @@ static int last_words_is_frame(struct slice s)
 	return n > 0 && n + 1 < s.len && s.data[n] == ' ';
 }
 
-/* "==== backtrace (tid: 812) ====", "stack traceback:", "======" */
+/* "==== backtrace (tid: 812) ====", "stack traceback:" */
 static int last_words_is_heading(struct slice s)
 {
 	static const char *const words[] = {
-		"backtrace", "Backtrace", "tack trace", "ompilation aborted",
-		"Execution halted",
+		"backtrace", "Backtrace", "tack trace", "stack traceback:",
+		"CallStack (from ", "ompilation aborted", "Execution halted",
 	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (last_words_has(s, words[i]))
+			return 1;
+	return 0;
+}
+
+/* A line of a backtrace, or "=======". */
+static int last_words_is_trace(struct slice s)
+{
 	size_t letters = 0;
 
 	for (size_t i = 0; i < s.len; i++)
 		letters += isalnum((unsigned char)s.data[i]) ||
 			   (unsigned char)s.data[i] >= 0x80;
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (last_words_has(s, words[i]))
-			return 1;
-	return letters == 0;
+	return !letters || last_words_is_frame(s) || last_words_is_heading(s);
+}
+
+/* The last line before a heading that only indented lines follow; the last if
+ * there is no such heading. */
+static int last_words_before_trace(const struct last_words_lines *ls)
+{
+	for (int i = ls->n - 1; i > 0; i--) {
+		if (last_words_is_heading(ls->line[i]))
+			return i - 1;
+		if (!last_words_is_indented(ls->line[i]))
+			break;
+	}
+	return ls->n - 1;
 }
 
 struct slice last_words_line(const struct last_words_lines *ls)
 {
 	static const char ucx[] = "==== backtrace ";
-	int i = ls->n - 1, is_ucx;
+	int i = last_words_before_trace(ls), is_ucx;
 
-	while (i > 0 && (last_words_is_frame(ls->line[i]) ||
-			 last_words_is_heading(ls->line[i])))
+	while (i > 0 && last_words_is_trace(ls->line[i]))
 		i--;
 	is_ucx = i + 1 < ls->n && last_words_begins(ls->line[i + 1], ucx);
 	/* the first of its lines has the error, the others what it was doing */
 	while (is_ucx && i > 0 && ls->line[i].data[0] == '[' &&
 	       ls->line[i - 1].data[0] == '[')
 		i--;
-	return last_words_is_frame(ls->line[i]) ||
-			       last_words_is_heading(ls->line[i])
-		       ? ls->line[ls->n - 1]
-		       : ls->line[i];
+	return last_words_is_trace(ls->line[i]) ? ls->line[ls->n - 1]
+						: ls->line[i];
 }
 
 static int last_words_put_summary(struct buf *out, struct slice s)

@@ -1,7 +1,8 @@
 # stage.sh: --stage to 8 hosts (namespaces on a bridge, what each sends limited to
 # STAGE_RATE, 1gbit), beside one copy of the same bytes over one such link, and
 # beside 8 hosts that each copy them from one server, as from a shared folder, where
-# the server's link is the bottleneck. The bytes are random: zstd gains nothing.
+# the server's link is the bottleneck, and beside Slurm's sbcast to the memory of 8
+# hosts. The bytes are random: zstd gains nothing.
 # STAGE_MIB=1024, STAGE_HOSTS=8. All hosts share this machine's CPUs and disk: where
 # these limit the staging, and not the link, STAGE_RATE must be lower.
 
@@ -117,6 +118,20 @@ stage_ours() {
 	rm -rf "$work"/disk/*
 }
 
+stage_sbcast() {
+	have sbcast "Slurm" || return 0
+	if bash "$here/sbcast_rounds.bash" "$work/source/file" "$stage_n" \
+		"$stage_rate" "${STAGE_ROUNDS:-3}" "$work/sbcast" \
+		2>"$work/sbcast.err"; then
+		sbcast=$(median <"$work/sbcast")
+		printf 'sbcast                     %8.2f s   /ours     %s\n' \
+			"$sbcast" "$(ratio "$sbcast" "$ours")"
+	else
+		echo "no Slurm of one's own here, left out:" \
+			"$(tail -n 1 "$work/sbcast.err")"
+	fi
+}
+
 if stage_up; then
 	mkdir "$work/source" "$work/disk"
 	head -c "${stage_mib}M" /dev/urandom >"$work/source/file"
@@ -137,4 +152,5 @@ if stage_up; then
 	printf 'each host from one server  %8.2f s   /ours     %s\n' "$each" \
 		"$(ratio "$each" "$ours")"
 	stage_down
+	stage_sbcast
 fi

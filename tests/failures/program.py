@@ -154,9 +154,9 @@ def compile_c(plant, folder, top, build):
     source = f"{folder}/train.{'cc' if plant.kind == 'cxx' else 'c'}"
     write(source, C.format(top=plant.top,
                            fault=textwrap.indent(plant.fault, "\t")))
-    subprocess.run(["g++" if plant.kind == "cxx" else "gcc", "-g", "-w", "-O0",
+    subprocess.run(["g++" if plant.kind == "cxx" else "gcc", "-g", "-w", "-O0", "-D_GLIBCXX_ASSERTIONS",
                     "-fstack-protector-all", "-I", top + "/worker-sdk", source,
-                    "-o", folder + "/train", "-L", build, "-lddp", "-lpthread",
+                    "-o", folder + "/train", "-L", build, "-lddp", "-lpthread", "-lm",
                     "-Wl,-rpath," + build], check=True)
 
 

@@ -26,6 +26,7 @@ import time
 
 import plants_other  # noqa: F401, fills PLANTS
 import plants_python  # noqa: F401
+import plants_rare  # noqa: F401
 import program
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))

@@ -45,6 +45,10 @@ START_TEST(a_python_exception_comes_with_the_users_own_line)
 		       "expected JPEG\n",
 		 "RuntimeError: cannot decode image 17 (train.py:25)"},
 		{1, 0, TRACEBACK "KeyError\n", "KeyError (train.py:25)"},
+		{1, 0, TRACEBACK "RuntimeError: \n        An attempt has been "
+		       "made to start a new process\n        before.\n",
+		 "RuntimeError: An attempt has been made to start a new "
+		 "process (train.py:25)"},
 		{1, 0, "Traceback (most recent call last):\n"
 		       "  File \"a.py\", line 1, in <module>\n"
 		       "    d['x']\n"
@@ -138,6 +142,12 @@ START_TEST(an_abort_is_explained_by_what_came_before_it)
 			     "  what():  cuDNN error: 1\n",
 		 "terminate called after throwing 'std::runtime_error': "
 		 "cuDNN error: 1"},
+		{0, SIGABRT,
+		 "/usr/include/c++/12/bits/stl_vector.h:1123: std::vector<_Tp, "
+		 "_Alloc>::reference std::vector<_Tp, _Alloc>::operator[]("
+		 "size_type) [with _Tp = int; _Alloc = std::allocator<int>]: "
+		 "Assertion '__n < this->size()' failed.\n",
+		 "Assertion '__n < this->size()' failed."},
 		{0, SIGABRT, "terminate called without an active exception\n",
 		 "terminate called without an active exception"},
 		{0, SIGABRT, "pure virtual method called\n"
@@ -232,8 +242,16 @@ START_TEST(what_precedes_a_backtrace_is_the_sentence)
 		       "BEGIN failed--compilation aborted at x line 1.\n",
 		 "Can't locate Foo/Bar.pm in @INC"},
 		{1, 0, "lua: x.lua:1: bad step\nstack traceback:\n"
-		       "\t[C]: in function 'error'\n",
-		 "[C]: in function 'error'"},
+		       "\t[C]: in function 'error'\n\t[C]: in ?\n",
+		 "lua: x.lua:1: bad step"},
+		{1, 0, "prog: bad step\nCallStack (from HasCallStack):\n"
+		       "  error, called at x.hs:3:8 in main:Main\n",
+		 "prog: bad step"},
+		{15, 0, "Fatal error in internal_Init: Other MPI error, error "
+			"stack:\ninternal_Init(66): MPI_Init failed\n"
+			"MPID_Init(67)...:\n",
+		 "Fatal error in internal_Init: Other MPI error, error stack:"},
+		{1, 0, "  an indented line\n  and another\n", "and another"},
 		{1, 0, "loss is nan at\n    at step 17\n", "loss is nan at"},
 		{1, 0, "==========\n", "=========="},
 	};
