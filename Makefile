@@ -26,6 +26,7 @@
 #   make litmus      memory orders of shared memory; needs herd7 (docs/testing-memory.md)
 #   make planted     plant faults, and check that tests find them (PLANTED="names")
 #   make chaos       SECONDS (60) of random faults on several hosts (docs/testing.md)
+#   make failures    plant failures, and score the first line about each (FOR="words")
 #   make faults      let each call of each process fail once (docs/testing-faults.md)
 #   make mutants     change one line at a time; do tests notice? (docs/testing.md)
 #   make tests       build all programs that the tests start; bench-programs and
@@ -115,7 +116,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs check-image bench style analyze portable man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs check-image bench style analyze portable man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -537,6 +538,11 @@ fuzz: $(crash_library) ; @O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SE
 faults: deps
 	@$(MAKE) $(all_cores) $(programs) $(O)/tests/c_sums $(O)/tests/faults.so
 	@O=$(abspath $(O)) tests/faults/run
+
+# The first lines of the script document JOBS, PYTHON, KEEP.
+failures: deps
+	@$(MAKE) $(all_cores) $(programs) $(O)/tests/host
+	@O=$(abspath $(O)) python3 tests/failures/run.py $(FOR)
 
 # The first lines of the script document SECONDS, SEED, TRIAL, N, WAY, KIND, KEEP, LOG.
 chaos: deps
