@@ -204,13 +204,14 @@ progress_after() {
 		import os, sys, time
 		sys.path.insert(0, "lib/python3/site-packages")
 		from torch.distributed.stand_in import all_reduce
-		sum(i for i in range(20000000))
+		while time.process_time() < 1: # has started, by its CPU time
+		    pass
 		if os.environ["RANK"] == "1":
 		    time.sleep(1000)
 		all_reduce()
 	END
 	start job ddprun --nproc-per-node 2 python3 idle.py
-	await job.err '^ddprun: no progress for [0-9.]+ s: all ranks are idle; rank 1 on [^ ]+, pid [0-9]+, sleeps \(nanosleep\) in idle\.py:6 <module>$' 60
+	await job.err '^ddprun: no progress for [0-9.]+ s: all ranks are idle; rank 1 on [^ ]+, pid [0-9]+, sleeps \(nanosleep\) in idle\.py:7 <module>$' 60
 	signal job KILL
 	finish job -
 }

@@ -50,8 +50,8 @@ rest() {
 	exec 5>&-
 }
 
-preface='DDPR\x0a\0\0\0'
-greeting=444450520a020000
+preface='DDPR\x0b\0\0\0'
+greeting=444450520b020000
 
 @test "requests of two workers share one store" {
 	server
@@ -335,7 +335,7 @@ greeting=444450520a020000
 	one_node 1
 	local bytes
 	for bytes in 'GET / HTTP/1.1\r\n\r\n' '\0\0\0\0' 'DDPX' \
-		'DDPR\x01\0\0\0' 'DDPR\x03\0\0\0' 'DDPR\x0a\0\0\1' '\xff'; do
+		'DDPR\x01\0\0\0' 'DDPR\x03\0\0\0' 'DDPR\x0a\0\0\0' 'DDPR\x0b\0\0\1' '\xff'; do
 		connect
 		printf "$bytes" >&5
 		[ -z "$(rest)" ]
