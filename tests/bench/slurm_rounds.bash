@@ -5,8 +5,8 @@ set -eu
 rounds=$1 result=$2
 # what the tests' cluster needs of bats
 BATS_FILE_TMPDIR=$(mktemp -d)
-export BATS_FILE_TMPDIR BATS_ROOT_PID=$$ BATS_TEST_NUMBER=0 \
-	BATS_TEST_COMPLETED=1 CLUSTER_NODES=4
+export BATS_FILE_TMPDIR BATS_RUN_TMPDIR=$BATS_FILE_TMPDIR BATS_ROOT_PID=$$ \
+	BATS_TEST_NUMBER=0 BATS_TEST_COMPLETED=1 CLUSTER_NODES=4
 exec 3>&2
 . "$(dirname "$0")/../cluster/cluster.bash"
 
