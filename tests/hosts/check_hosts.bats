@@ -93,10 +93,9 @@ print($1)"
 	has "$out" '^  took [0-9.]+ s: node [0-9.]+, meeting [0-9.]+, connections [0-9.]+, pairs [0-9.]+, all_reduce [0-9.]+$'
 	[ "$status" = 0 ]
 	echo "# $(grep "^  took" <<<"$out")" >&3
-	# which measures each pair for longer
-	check_on 8 full
-	has "$out" '^full check of 8 nodes'
-	has "$out" '^  pairs +28 of 28 measured'
+	check_on 16 full
+	has "$out" '^full check of 16 nodes'
+	has "$out" '^  pairs +120 of 120 measured'
 	[ "$status" = 0 ]
 	echo "# $(grep "^  took" <<<"$out")" >&3
 }
