@@ -96,7 +96,7 @@ static void agent_mpi_name(struct agent *a, const struct wire_start *start,
 static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 			       struct err *e)
 {
-	char name[PMI_SERVER_NAME_MAX];
+	char name[PMI_SERVER_NAME_MAX], memory[PMI_SERVER_PATH_MAX];
 	const struct pmi_server_round round = {
 		.name = name, .base_rank = start->base_rank,
 		.nproc = a->rdzv->nproc, .world_size = start->world_size,
@@ -107,6 +107,8 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 		agent_exchange_round(a, start, "MPI");
 
 	agent_mpi_name(a, start, name);
+	pmi_server_memory_path(name, start->node_rank, "shm", memory);
+	guard_note_folder(&a->guard, GUARD_ROUND_FOLDER, memory);
 	a->pmi = pmi_service_new(&a->loop, &round, &exchange, &pmi_events, a,
 				 e);
 	if (!a->pmi)

@@ -468,3 +468,15 @@ int pmi_server_finish(struct pmi_server *s, const struct slice *parts,
 	attendance_resume(&s->attendance);
 	return 0;
 }
+
+/* FNV-1a, as MPICH hashes the name. */
+void pmi_server_memory_path(const char *name, uint32_t node_rank,
+			    const char *kind, char out[PMI_SERVER_PATH_MAX])
+{
+	uint32_t hash = 2166136261;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619;
+	snprintf(out, PMI_SERVER_PATH_MAX, "/dev/shm/mpich_%s_%x_%u", kind,
+		 hash, node_rank);
+}

@@ -15,6 +15,7 @@ enum {
 	PMI_SERVER_LINE_MAX = 8 << 10,
 	PMI_SERVER_NAME_MAX = 128,
 	PMI_SERVER_OUT_MAX = 1 << 20,
+	PMI_SERVER_PATH_MAX = 64,
 };
 
 struct pmi_rank {
@@ -73,5 +74,12 @@ void pmi_server_take(struct pmi_server *s, struct buf *part);
  * that it names; ERR_PROTOCOL, -ENOMEM. */
 int pmi_server_finish(struct pmi_server *s, const struct slice *parts,
 		      struct err *e);
+
+/* The shared memory in which MPICH 5's ranks of a node meet. Its name
+ * is derived from the key space's (MPICH's MPL_initshm_open). kind is "shm", or
+ * "vci" for the part that only programs with several threads in MPI have. The
+ * ranks remove it in MPI_Finalize, so killed ranks leave it. */
+void pmi_server_memory_path(const char *name, uint32_t node_rank,
+			    const char *kind, char out[PMI_SERVER_PATH_MAX]);
 
 #endif

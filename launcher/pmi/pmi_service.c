@@ -69,11 +69,25 @@ static void pmi_service_on_exchange_closed(struct pmi_exchange *x)
 	pmi_service_check_closed(s);
 }
 
+static void pmi_service_remove_memory(const struct pmi_service *s)
+{
+	static const char *const kinds[] = {"shm", "vci"};
+	char path[PMI_SERVER_PATH_MAX];
+
+	for (int i = 0; i < 2; i++) {
+		pmi_server_memory_path(s->server.name,
+				       s->server.round.node_rank, kinds[i],
+				       path);
+		unlink(path);
+	}
+}
+
 void pmi_service_close(struct pmi_service *s)
 {
 	if (!s || s->is_closing)
 		return;
 	s->is_closing = 1;
+	pmi_service_remove_memory(s);
 	pmi_service_begin(s);
 	for (uint32_t i = 0; i < s->server.round.nproc; i++)
 		pmi_socket_close(&s->sockets[i]);

@@ -55,7 +55,8 @@ void pmi_service_ended(struct pmi_service *s, uint32_t local_rank,
  * what it called. */
 int pmi_service_aborted(const struct pmi_service *s, uint32_t local_rank,
 			int *code, char *text, size_t size);
-/* Closes all; the memory is freed from the loop. NULL is fine. */
+/* The ranks have ended: closes all, and removes the shared memory that MPICH's
+ * ranks leave if they are killed. s is freed from the loop. NULL is fine. */
 void pmi_service_close(struct pmi_service *s);
 
 #endif

@@ -10,7 +10,8 @@
 #include "base/error.h"
 #include "launcher/worker/sweep.h"
 
-/* The folders that it removes: the job's, and one of the running round. */
+/* The folders that it removes: the job's, and one of the running round, or a
+ * file. */
 enum guard_folder { GUARD_JOB_FOLDER, GUARD_ROUND_FOLDER, GUARD_FOLDERS };
 
 enum { GUARD_FOLDER_MAX = 4096 };

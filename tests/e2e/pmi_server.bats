@@ -110,6 +110,53 @@ node() { # NAME OPTION...
 	[ "$(sort -u <<<"$names" | grep -c .)" = 4 ]
 }
 
+# A worker that leaves shared memory where MPICH 5 has its own, named after the key
+# space by FNV-1a.
+leaver() {
+	cat >leaver <<-'E'
+		. ./client
+		name=$(pmi "cmd=get_my_kvsname" | sed 's/.*=//')
+		hash=2166136261
+		for ((i = 0; i < ${#name}; i++)); do
+			printf -v c %d "'${name:i:1}"
+			hash=$(((hash ^ c) * 16777619 & 0xffffffff))
+		done
+		for kind in shm vci; do
+			printf -v file /dev/shm/mpich_${kind}_%x_%d $hash $GROUP_RANK
+			echo x >$file
+			echo "left $file"
+		done
+		eval "$1"
+	E
+}
+
+@test "shared memory that MPICH's killed ranks leave is removed" {
+	leaver
+	expect 137 ddprun --mpi pmi --nproc-per-node 1 --max-restarts 1 bash leaver \
+		'kill -KILL $$'
+	files=$(sed -n 's/.*left //p' <<<"$out")
+	[ "$(sort -u <<<"$files" | grep -c '^/dev/shm/mpich_.*_0$')" = 4 ]
+	for file in $files; do [ ! -e "$file" ]; done
+	port
+	node a --mpi pmi bash leaver 'kill -KILL $$'
+	node b --mpi pmi bash leaver 'sleep 1000'
+	finish a 137
+	files=$(sed -n 's/.*left //p' <<<"$out")
+	finish b 137
+	files+=$'\n'$(sed -n 's/.*left //p' <<<"$out")
+	for file in $files; do [ ! -e "$file" ]; done
+	# the guard removes what a killed ddprun cannot
+	start job ddprun --mpi pmi --nproc-per-node 1 bash leaver 'sleep 1000'
+	await job.out 'left .*vci'
+	file=$(sed -n 's/.*left \(.*mpich_shm\)/\1/p' job.out)
+	[ -e "$file" ]
+	signal job KILL
+	finish job -
+	nothing_left
+	[ ! -e "$file" ]
+	rm "${file/shm_/vci_}" # which few programs have
+}
+
 @test "256 ranks of a node exchange keys" {
 	cat >worker <<-'E'
 		. ./client

@@ -375,6 +375,18 @@ START_TEST(an_answer_that_cannot_be_made_is_an_error)
 }
 END_TEST
 
+/* The name was seen with MPICH 5.0.2. */
+START_TEST(names_the_memory_as_mpich_does)
+{
+	char path[PMI_SERVER_PATH_MAX];
+
+	pmi_server_memory_path("ddprun_f096fb590f8614fd_0", 0, "shm", path);
+	ck_assert_str_eq(path, "/dev/shm/mpich_shm_50c42452_0");
+	pmi_server_memory_path("", UINT32_MAX, "vci", path);
+	ck_assert_str_eq(path, "/dev/shm/mpich_vci_811c9dc5_4294967295");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("pmi_server");
@@ -395,5 +407,6 @@ int main(void)
 	tcase_add_test(c, thousands_of_keys_are_found_again);
 	tcase_add_test(c, a_torn_part_of_another_node_is_an_error);
 	tcase_add_test(c, an_answer_that_cannot_be_made_is_an_error);
+	tcase_add_test(c, names_the_memory_as_mpich_does);
 	return run_case(c);
 }
