@@ -156,8 +156,8 @@ void probe_folder_speed(struct findings *out, const struct probe_call *c)
 
 		snprintf(name, sizeof(name), "folder %.52s, %s", c->folder,
 			 ways[i]);
-		finding_set_value(finding_add(out, name, "%.0f MB/s",
-					      speeds[i]), speeds[i]);
+		f = finding_add(out, name, "%.0f MB/s", speeds[i]);
+		finding_set_value(f, speeds[i]);
 		if (speeds[i] < 0)
 			finding_mark(f, FINDING_FAILURE, "%.100s: cannot %s "
 				     "64 MiB there: %s", c->folder, ways[i],

@@ -1,6 +1,8 @@
 /* test_probe.c: the probes' processes, and what they find on this host. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,6 +43,22 @@ START_TEST(a_folder_that_is_not_there_is_a_failure)
 	ck_assert_ptr_nonnull(strstr(get("folder /no/such")->wrong,
 				     "No such file or directory"));
 	ck_assert_int_lt(get("folder .")->verdict, FINDING_FAILURE);
+}
+END_TEST
+
+START_TEST(a_folder_that_takes_no_large_file_is_a_failure)
+{
+	const struct probe_options o = {.nodes = 1};
+	const struct rlimit limit = {1 << 20, 1 << 20};
+
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	found.n = 0;
+	probe_folder_speed(&found, &(struct probe_call){&o, "."});
+	ck_assert_int_eq(get("folder ., write")->verdict, FINDING_FAILURE);
+	ck_assert_str_eq(get("folder ., write")->wrong,
+			 ".: cannot write 64 MiB there: File too large");
+	ck_assert_int_eq(get("folder ., read")->verdict, FINDING_OK);
 }
 END_TEST
 
@@ -108,6 +126,7 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, probes_find_the_parts_of_any_host);
 	tcase_add_test(c, a_folder_that_is_not_there_is_a_failure);
+	tcase_add_test(c, a_folder_that_takes_no_large_file_is_a_failure);
 	tcase_add_test(c, a_command_that_fails_is_quoted);
 	tcase_add_test(c, a_command_that_writes_much_is_cut);
 	tcase_add_test(c, a_probe_that_hangs_is_ended_with_its_children);
