@@ -12,6 +12,7 @@
 #include "launcher/plan/framework.h"
 #include "launcher/plan/gpu.h"
 #include "launcher/plan/shell_words.h"
+#include "launcher/pmix/pmix_fabric.h"
 #include "launcher/preload/python_command.h"
 
 enum { TEXT_MAX = 64 << 20, NAMES_MAX = 64 + FRAMEWORK_LATER_MAX };
@@ -70,6 +71,8 @@ static void dry_run_find_open_pmix(struct dry_run *d)
 		   "PMIX_DSTORE_21_BASE_PATH", "PMIX_DSTORE_ESH_BASE_PATH",
 		   "PMIX_SECURITY_MODE", "PMIX_GDS_MODULE",
 		   "PMIX_BFROP_BUFFER_TYPE", "OMPI_MCA_orte_local_daemon_uri");
+	if (pmix_fabric_mtl(""))
+		LEAVE_OPEN(d, "OMPI_MCA_mtl");
 	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
 		if (!getenv(folders[i]))
 			LEAVE_OPEN(d, folders[i]);

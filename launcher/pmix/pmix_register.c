@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "launcher/pmix/pmix_fabric.h"
 #include "launcher/pmix/pmix_frame.h"
 #include "launcher/pmix/pmix_host.h"
 
@@ -258,7 +259,7 @@ out:
 
 /* ---- ranks ---- */
 
-enum { MORE_VARS = 3, MORE_VAR_MAX = PMIX_JOB_FOLDER_MAX + 64 };
+enum { MORE_VARS = 4, MORE_VAR_MAX = PMIX_JOB_FOLDER_MAX + 64 };
 
 struct more_vars {
 	char text[MORE_VARS][MORE_VAR_MAX];
@@ -283,8 +284,11 @@ static void more_vars_find(struct more_vars *m, const struct pmix_job *j)
 		"OMPI_MCA_btl_vader_backing_directory", /* version 4 */
 		"OMPI_MCA_btl_sm_backing_directory",	/* version 5 */
 	};
+	const char *mtl = pmix_fabric_mtl("");
 
 	m->n = 0;
+	if (mtl)
+		more_vars_add(m, "OMPI_MCA_mtl", mtl);
 	/* by it version 4 knows that PMIx has started it */
 	more_vars_add(m, "OMPI_MCA_orte_local_daemon_uri",
 		      "0.0;tcp://127.0.0.1:1");

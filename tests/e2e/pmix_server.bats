@@ -133,6 +133,25 @@ no_files_left() {
 	lacks "$out" 'later.*PMIX'
 }
 
+@test "without a fabric, Open MPI's ranks do not load its transports; the user decides" {
+	! ls -d /sys/class/infiniband/* /sys/class/cxi/* /dev/hfi1* /dev/ipath* 2>/dev/null ||
+		skip "this host has a fabric"
+	mtl='echo "mtl ${OMPI_MCA_mtl-unset}"'
+	export HOME=$T
+	expect 0 ddprun --mpi pmix sh -c "$mtl"
+	has "$out" '^\[0\] mtl \^ofi,psm,psm2$'
+	expect 0 ddprun --mpi pmix --mca mtl psm2 sh -c "$mtl"
+	has "$out" '^\[0\] mtl psm2$'
+	expect 0 env OMPI_MCA_pml=cm ddprun --mpi pmix sh -c "$mtl"
+	has "$out" '^\[0\] mtl unset$'
+	expect 0 ddprun --mpi none sh -c "$mtl"
+	has "$out" '^\[0\] mtl unset$'
+	mkdir .openmpi
+	echo 'pml = cm' >.openmpi/mca-params.conf
+	expect 0 ddprun --mpi pmix sh -c "$mtl"
+	has "$out" '^\[0\] mtl unset$'
+}
+
 @test "libddp in workers that are served PMIx has its own world" {
 	pmix_or_skip
 	expect 0 ddprun --mpi pmix --nproc-per-node 2 c_init
