@@ -1,6 +1,6 @@
-/* member_messages.c: the messages between a member and the server: JOIN,
- * RESUME, PING and the notices, of which the outbox keeps those that must not
- * be lost; and the server's frames, as events of the membership table. */
+/* member_messages.c: the messages between a member and the server. Sends JOIN,
+ * RESUME, PING and the notices; the outbox keeps each notice that must not be
+ * lost. Turns the server's frames into events of the membership table. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -192,7 +192,7 @@ static struct ddp__nccl_lib table_nccl = {
 
 static struct ddp__world test_world = {.timeout_ms = -1};
 
-/* Its first communicator, of `size` ranks, of which this is `rank`. */
+/* Its first communicator: this is rank `rank` of `size`. */
 static inline struct ddp_comm *test_world_open(int rank, int size)
 {
 	struct err e = ERR_INIT;
