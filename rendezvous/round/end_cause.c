@@ -9,7 +9,7 @@
 
 enum {
 	CODE_MAX = 255,
-	WHY_MAX = 200,
+	WHY_MAX = 300, /* with the rest of the line within ERR_TEXT_MAX */
 	LEFT_MS = 30000, /* a peer that lost its connection knows by then */
 };
 
@@ -22,19 +22,39 @@ const char *node_name(const struct job_node *n, char *out)
 	return out;
 }
 
-/* The part of `why` that fits the line: at most WHY_MAX bytes, up to the first
- * control character. */
-static struct slice end_cause_short_why(struct slice why)
+static size_t end_cause_line_len(struct slice why)
 {
 	size_t n = 0;
 
-	while (n < why.len && n < WHY_MAX &&
-	       (unsigned char)why.data[n] >= 0x20 && why.data[n] != 0x7f)
+	while (n < why.len && (unsigned char)why.data[n] >= 0x20 &&
+	       why.data[n] != 0x7f)
 		n++;
+	return n;
+}
+
+/* The part of `why` that fits the line: its first line, which ends before a
+ * word that would go beyond WHY_MAX bytes. */
+static struct slice end_cause_short_why(struct slice why)
+{
+	size_t n = end_cause_line_len(why), word;
+
+	if (n <= WHY_MAX)
+		return SLICE(why.data, n);
+	n = WHY_MAX;
+	for (word = n; word > 0 && why.data[word] != ' '; word--)
+		;
+	if (word)
+		return SLICE(why.data, word);
 	/* do not cut a UTF-8 character in half */
-	while (n > 0 && n < why.len && (why.data[n] & 0xc0) == 0x80)
+	while (n > 0 && (why.data[n] & 0xc0) == 0x80)
 		n--;
 	return SLICE(why.data, n);
+}
+
+/* What stands behind the short form of `why`. */
+static const char *end_cause_ellipsis(struct slice why)
+{
+	return end_cause_line_len(why) > WHY_MAX ? " ..." : "";
 }
 
 int end_cause_is_failure(const struct wire_exited *m)
@@ -46,10 +66,10 @@ int end_cause_is_failure(const struct wire_exited *m)
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 {
 	char name[SIGNAL_NAME_MAX], how[64], *text;
-	struct slice why = end_cause_short_why(m->why);
+	/* without a cause, name the call that it was in */
+	struct slice whole = end_cause_line_len(m->why) ? m->why : m->last;
+	struct slice why = end_cause_short_why(whole);
 
-	if (!why.len) /* else name the call that it was in */
-		why = end_cause_short_why(m->last);
 	if (m->signal)
 		snprintf(how, sizeof(how), "was killed by signal %d (%s)",
 			 m->signal, signal_name(m->signal, name));
@@ -62,10 +82,11 @@ char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 	else
 		snprintf(how, sizeof(how), "exited with code %d", m->code);
 	if (asprintf(&text, "rank %u (local rank %u) on %.255s, pid %lld, "
-		     "%s%s%s%.*s",
+		     "%s%s%s%.*s%s",
 		     m->rank, m->local_rank, n->host, (long long)m->pid,
 		     how, m->early == WIRE_LEFT_OUT ? ", and is left out" : "",
-		     why.len ? ": " : "", SLICE_FMT(why)) < 0)
+		     why.len ? ": " : "", SLICE_FMT(why),
+		     end_cause_ellipsis(whole)) < 0)
 		return NULL;
 	return text;
 }

@@ -82,7 +82,7 @@ compile_or_skip() {
 		raise RuntimeError("DataLoader worker (pid(s) %d) exited unexpectedly" % child)
 	END
 	expect 1 ddprun python3 pool.py
-	has "$(first)" 'exited with code 1: its process [0-9]+ \(python3[^)]*\) was killed by signal 11 \(SIGSEGV\): null pointer .*\(pool\.py:4\), then RuntimeError: DataLoader worker \(pid\(s\) [0-9]+\) exited unexp'
+	has "$(first)" 'exited with code 1: its process [0-9]+ \(python3[^)]*\) was killed by signal 11 \(SIGSEGV\): null pointer .*\(pool\.py:4\), then RuntimeError: DataLoader worker \(pid\(s\) [0-9]+\) exited unexpectedly \(pool\.py:6\)$'
 }
 
 @test "SIGSYS names the system call that a filter forbids, and its place" {
