@@ -38,13 +38,15 @@
 #   make deb, rpm, wheel, dist   packages (docs/packaging.md); make clean, help
 #
 # Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
-# separate folder; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
-# (/usr/local), DESTDIR; CC, CFLAGS, LDFLAGS as usual; TESTS="e2e/x.bats" selects
-# tests, BENCH="launch kill" benchmarks. CUDA=/usr/local/cuda is where CUDA, cuDNN
-# and NCCL are. Only the trainers' operations on GPUs, and programs that call CUDA,
-# need them, and are not built without them. CUDA_ARCH="80 90" are the GPUs that the
-# operations are compiled for; other GPUs take a second at their first start.
-# EMULATOR=qemu-aarch64 runs ddprun, for its completions, if CC is a cross compiler.
+# separate folder; WERROR=1 makes each compiler warning an error; O=/elsewhere
+# builds there; DEPS=0 installs nothing; PREFIX (/usr/local), DESTDIR; CC,
+# CFLAGS, LDFLAGS as usual; TESTS="e2e/x.bats" selects tests, BENCH="launch
+# kill" benchmarks. CUDA=/usr/local/cuda is where CUDA, cuDNN and NCCL are. Only
+# the trainers' operations on GPUs, and programs that call CUDA, need them, and
+# are not built without them. CUDA_ARCH="80 90" are the GPUs that the operations
+# are compiled for; other GPUs take a second at their first start.
+# EMULATOR=qemu-aarch64 runs ddprun, for its completions, if CC is a cross
+# compiler.
 
 comma := ,
 V ?= 0
@@ -63,13 +65,15 @@ has_nccl := $(and $(cuda_header),$(nccl_header),$(wildcard $(CUDA)/bin/nvcc))
 has_cudnn := $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),$(wildcard $(CUDA)/bin/nvcc))
 
 CFLAGS ?= -O2 -g
+# WERROR=1: a compiler's warning fails the build, as it does in CI.
+warnings := -Wall -Wextra $(if $(WERROR),-Werror)
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 # A stack overrun, or a copy that libc recognizes as too long, ends the process;
 # tables of functions are read-only.
 hardening := -fstack-protector-strong -fstack-clash-protection $(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 is_clang := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
-	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+	$(warnings) -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
 	-Wconversion -Wno-sign-conversion -Wformat=2 -Wundef -Wpointer-arith -Wold-style-definition \
 	$(if $(is_clang),,-Wlogical-op -Wduplicated-cond -Wduplicated-branches) \
 	-Wno-unused-parameter -Wno-missing-field-initializers \
@@ -150,7 +154,7 @@ endif
 $(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(or $(CRASH_CC),$(CC)) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Wmissing-prototypes -Wno-unused-parameter \
+	$(Q)$(or $(CRASH_CC),$(CC)) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden $(warnings) -Wshadow -Wmissing-prototypes -Wno-unused-parameter \
 		-ffreestanding -fno-stack-protector -fno-tree-loop-distribute-patterns -U_FORTIFY_SOURCE \
 		$(or $(CRASH_TRACE),-s) -shared -nostdlib -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
 
@@ -206,7 +210,7 @@ $(O)/obj/kernels.cu: $(cuda_kernels) Makefile
 	$(Q)printf '\043include "%s"\n' $(cuda_kernels) >$@
 $(O)/obj/kernels.cu.o: $(O)/obj/kernels.cu
 	$(if $(Q),@echo "  NVCC  $<")
-	$(Q)$(CUDA)/bin/nvcc -O3 -std=c++17 -I. -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics,-Wall \
+	$(Q)$(CUDA)/bin/nvcc -O3 -std=c++17 -I. -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics,-Wall$(if $(WERROR),$(comma)-Werror) \
 		$(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
 		$(foreach a,75 $(lastword $(CUDA_ARCH)),-gencode arch=compute_$(a)$(comma)code=compute_$(a)) -c -o $@ $<
 $(O)/libddp_cuda_ops.so: $(cuda_ops_objs)
@@ -221,7 +225,7 @@ examples := $(patsubst worker-sdk/examples/%.c,$(O)/examples/%,$(wildcard worker
 $(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/ddp.h
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $@")
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a $(ddp_libs) -lz -lm -lpthread -ldl
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(warnings) $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a $(ddp_libs) -lz -lm -lpthread -ldl
 
 # Files generated from the table of options.
 $(O)/generate: $(call objs,docs/generate.c launcher/config/config_options.c) $(base_objs)
@@ -272,12 +276,12 @@ host_kernels := $(O)/obj/host/kernels.cu.o
 $(host_kernels): $(O)/obj/kernels.cu tests/unit/trainers/cuda/on_host.h
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX   $<")
-	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -I. -include tests/unit/trainers/cuda/on_host.h -MMD -MP -Wall -Wextra \
+	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -I. -include tests/unit/trainers/cuda/on_host.h -MMD -MP $(warnings) \
 		-Wno-unknown-pragmas -Wno-unused-parameter -fPIC -fvisibility=hidden $(san_flags) -c -o $@ $<
 $(O)/obj/host/%.o: tests/unit/trainers/cuda/%.cc tests/unit/trainers/cuda/on_host.h Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX   $<")
-	$(Q)$(CXX) -std=c++17 -O3 -fassociative-math -fno-signed-zeros -fno-trapping-math -g -I. -isystem $(CUDA)/include -fPIC -Wall -Wextra -Wno-unused-parameter $(san_flags) -c -o $@ $<
+	$(Q)$(CXX) -std=c++17 -O3 -fassociative-math -fno-signed-zeros -fno-trapping-math -g -I. -isystem $(CUDA)/include -fPIC $(warnings) -Wno-unused-parameter $(san_flags) -c -o $@ $<
 $(O)/tests/test_kernels $(addprefix $(O)/tests/test_kernels_,norm update): $(host_kernels) $(O)/obj/host/on_host.o
 $(O)/tests/test_kernels $(addprefix $(O)/tests/test_kernels_,norm update): private extra_libs = -lstdc++
 
@@ -334,7 +338,7 @@ bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(filter-out tests/ben
 $(bench_programs): $(O)/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $@")
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-unused-parameter -static -o $@ $<
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(warnings) -Wno-unused-parameter -static -o $@ $<
 
 # Programs that call CUDA: those of check-gpu, and the example of docs/sdk.md. nvcc does not link: it knows few options of LDFLAGS.
 $(call objs,tests/unit/launcher/plan/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
@@ -404,7 +408,7 @@ bench-programs: $(bench_programs) $(bench_clients) $(test_programs) $(examples)
 # The preloaded library that makes one call of one process fail: `make faults`.
 $(O)/tests/faults.so: tests/faults/shim.c
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wall -Wextra -Wshadow -Wno-unused-parameter -o $@ $< -ldl
+	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -fPIC -shared $(warnings) -Wshadow -Wno-unused-parameter -o $@ $< -ldl
 
 tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(bench_clients) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin) $(standin)
 

@@ -44,8 +44,8 @@ int collapse_init(struct collapse *c, uint32_t n, collapse_emit emit,
 		  void *arg);
 void collapse_release(struct collapse *c);
 
-/* Rank i begins to print, or will print no more. A line waits until every open
- * rank has printed it. */
+/* Rank i starts to print, or will not print again. A line waits until every
+ * open rank has printed it. */
 void collapse_open(struct collapse *c, uint32_t i);
 void collapse_close(struct collapse *c, uint32_t i);
 

@@ -29,7 +29,7 @@ struct log_rules {
 	struct rank_list ranks, local_ranks;
 	struct line_filter copied[2]; /* stdout's, stderr's */
 	const char *prefix; /* the template */
-	int some_ranks, some_local_ranks; /* the user gave these lists */
+	int some_ranks, some_local_ranks; /* whether the user gave the lists */
 	int collapse;
 };
 

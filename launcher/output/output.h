@@ -76,12 +76,12 @@ struct output {
 	struct read_backoff backoff;
 	int watching, resting, paused, closing;
 	const struct stream *redrawn; /* its line is redrawn in place */
-	int warned_full; /* warned that a file failed */
+	int warned_full; /* the user knows that a file failed */
 	char *piece; /* buffer of one read */
 	struct buf copied[2]; /* queued for round.copies */
 	struct collapse *collapse[2]; /* NULL: lines are shown as they come */
 	uv_timer_t expire;
-	struct stream *held; /* those that hold a part of a line */
+	struct stream *held; /* the streams that hold back a part of a line */
 	uv_timer_t show_held;
 	/* The role of a rank, for prefixes; NULL: it is that of output_init. */
 	const char *(*role_of)(void *arg, uint32_t rank);
@@ -118,7 +118,8 @@ void output_copy(struct output *o, struct stream *s, struct slice text,
 		 int flags);
 /* Sets the line that is redrawn in place; empty: none. */
 void output_redraw(struct output *o, struct stream *s, struct slice text);
-/* The stream holds a part of a line, or more of it; and not any more. */
+/* The stream holds back a part of a line, or more of it than before; or holds
+ * back nothing any more. */
 void output_hold(struct output *o, struct stream *s);
 void output_unhold(struct output *o, struct stream *s);
 /* Warns, once, that a file cannot be written. why is an errno. */

@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 struct rank_range {
-	uint32_t first, last;
+	uint32_t first, last; /* both are in the range */
 };
 
 /* All zero is an empty list, which contains nothing. */

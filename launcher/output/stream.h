@@ -26,9 +26,10 @@ struct stream {
 	size_t prefix_len, piece_max;
 	char prefix[OUTPUT_PREFIX_MAX];
 	const char *color; /* the escape that begins the rank's color, or "" */
-	/* while a part of an unfinished line waits to be shown */
-	struct stream *held_next, **held_pprev; /* pprev NULL: not */
-	uint64_t held_ms, heard_ms; /* its first and last byte; loop time */
+	/* while a part of an unfinished line is held back */
+	struct stream *held_next, **held_pprev; /* pprev NULL: nothing is */
+	/* when its first and its last byte came; loop time */
+	uint64_t held_ms, heard_ms;
 	int has_ended_line; /* in the last read */
 };
 
@@ -46,9 +47,9 @@ void stream_close(struct stream *s);
 
 /* ---- for output.c ---- */
 
-/* When what waits is to be shown (loop time), and shows it. A line that is
- * complete by then is shown whole. */
+/* The loop time at which the held part of a line must be shown. */
 uint64_t stream_held_due(const struct stream *s);
+/* Shows that part; or the whole line, if its end has come by now. */
 void stream_show_held(struct stream *s);
 
 #endif

@@ -1,7 +1,6 @@
-/* template.h: templates of Python's string.Template: cuts them into pieces
- * (text, $name, ${name}, and $$, which stands for a $), and makes the prefix of
- * a worker's lines from one. Pure. Unknown names stay as they are, as with
- * safe_substitute. */
+/* template.h: cuts a template of Python's string.Template into pieces (text,
+ * $name, ${name}, and $$ for a $), and makes the prefix of a worker's lines
+ * from one. Pure. Unknown names stay as they are, as with safe_substitute. */
 #ifndef LAUNCHER_OUTPUT_TEMPLATE_H
 #define LAUNCHER_OUTPUT_TEMPLATE_H
 
@@ -10,7 +9,7 @@
 #include "base/buf.h"
 
 struct template_piece {
-	struct slice text; /* to be put if name is empty or unknown */
+	struct slice text; /* what to print if name is empty or unknown */
 	struct slice name; /* a variable's, without $ and braces; or empty */
 };
 
@@ -20,15 +19,11 @@ int template_next(const char **template, struct template_piece *piece);
 /* 1 if the piece is the variable of that name. */
 int template_names(const struct template_piece *piece, const char *name);
 
-/* ---- the prefix of a worker's lines ----
- *
- * Makes the prefix of a worker's lines from a template, as Python's
- * string.Template.safe_substitute does: $name, ${name} and $$; unknown names
- * stay as they are. Pure. */
+/* ---- the prefix of a worker's lines ---- */
 
 #define LINE_PREFIX_DEFAULT "[${rank}] "
 
-/* Ranks are texts, for a line that many ranks printed has "0-3,7". */
+/* The rank is a text: if many ranks print a line, it is "0-3,7". */
 struct line_prefix_vars {
 	const char *role_name, *host;
 	const char *rank, *local_rank;

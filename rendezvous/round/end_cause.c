@@ -51,7 +51,7 @@ static struct slice end_cause_short_why(struct slice why)
 	return SLICE(why.data, n);
 }
 
-/* What stands behind the short form of `why`. */
+/* What follows the short form of `why`. */
 static const char *end_cause_ellipsis(struct slice why)
 {
 	return end_cause_line_len(why) > WHY_MAX ? " ..." : "";
