@@ -382,7 +382,7 @@ static void dump_put_nodes(struct buf *out, const struct dump *d)
 	}
 }
 
-/* ---- What follows from the calls of all ranks of a job ---- */
+/* ---- Findings from the calls of all ranks of a job ---- */
 
 /* A job of this host alone: as if its node had answered. */
 static int dump_put_local_findings(struct buf *out, const struct dump *d,

@@ -6,7 +6,7 @@ enum { SHOWN = 64, MIB = 1 << 20 };
 /* nvmlClocksThrottleReasons: by the hardware, heat or the power supply. */
 enum { THROTTLED = 0x8 | 0x20 | 0x40 | 0x80 };
 
-/* A walk over the GPUs of all nodes. */
+/* An iterator over the GPUs of all nodes. */
 struct gpu_status_walk {
 	struct slice rest;
 	struct wire_gpus node;

@@ -1,5 +1,5 @@
-/* local_workers.c: finds the flight recorders through /proc: agents, and
- * workers that no agent started, have their memfd open. */
+/* local_workers.c: finds the flight recorders through /proc: each is a memfd
+ * that an agent, or a worker without an agent, holds open. */
 #include "launcher/inspect/local_workers.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* merge.h: `ddprun dump --merge DIR`: reads what the ranks of jobs recorded, of
  * all nodes, from the files in a folder: the copies of the flight recorder that
  * ddprun leaves in attempt_N (recorder_NODE), and PyTorch's (fr_trace_RANK).
- * Asks no job. */
+ * Contacts no job. */
 #ifndef LAUNCHER_MERGE_H
 #define LAUNCHER_MERGE_H
 

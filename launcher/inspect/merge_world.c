@@ -1,5 +1,5 @@
-/* merge_world.c: brings both kinds of files to the calls that a dump of a
- * running job has (stragglers.h), and to those of trace.h. */
+/* merge_world.c: converts both kinds of files to the calls that stragglers.h
+ * and trace.h compare. */
 #include "launcher/inspect/merge.h"
 
 #include <errno.h>
@@ -343,7 +343,7 @@ int merge_world_add_torch(struct merge_world *w, const struct pickle *p,
 	return rc < 0 ? err_no_memory(e, "the traces") : 0;
 }
 
-/* ---- what follows ---- */
+/* ---- findings ---- */
 
 static int merge_rank_compare(const void *pa, const void *pb)
 {

@@ -8,10 +8,7 @@
 
 #include "rendezvous/wire.h"
 
-/* ---- circles of ranks that wait for each other ---- */
-
-/* Finds, from the calls of all ranks of a job, ranks that wait for
- * each other. Pure. */
+/* ---- cycles of ranks that wait for each other ---- */
 
 struct deadlock_call {
 	struct wire_call call;
@@ -80,7 +77,7 @@ static int deadlock_needs(const struct deadlock *d, const struct wire_call *a,
 	return last->place == a->peer && !deadlock_is_met(d, a, b);
 }
 
-/* The place in waits of the last rank of a circle through waits[first], or
+/* The place in waits of the last rank of a cycle through waits[first], or
  * nwaits: there is none. from leads back. */
 static size_t deadlock_search(struct deadlock *d, size_t first)
 {
@@ -106,7 +103,7 @@ static size_t deadlock_search(struct deadlock *d, size_t first)
 	return d->nwaits;
 }
 
-/* The circle of the last search, into list; returns its length. */
+/* The cycle of the last search, into list; returns its length. */
 static size_t deadlock_list(const struct deadlock *d, size_t first, size_t last,
 			    size_t *list)
 {
@@ -120,8 +117,8 @@ static size_t deadlock_list(const struct deadlock *d, size_t first, size_t last,
 	return n;
 }
 
-static void deadlock_put_circle(struct buf *out, const struct deadlock *d,
-				const size_t *list, size_t n)
+static void deadlock_put_cycle(struct buf *out, const struct deadlock *d,
+			       const size_t *list, size_t n)
 {
 	buf_printf(out, "deadlock: %zu ranks wait for each other\n", n);
 	for (size_t i = 0; i < n && i < SHOWN; i++) {
@@ -157,7 +154,7 @@ static void deadlock_find(struct deadlock *d, struct buf *out, size_t *list,
 			best[k] = list[k];
 	}
 	if (least)
-		deadlock_put_circle(out, d, best, least);
+		deadlock_put_cycle(out, d, best, least);
 }
 
 static void deadlock_add_waits(struct deadlock *d, size_t n)
@@ -177,7 +174,7 @@ static void deadlock_add_waits(struct deadlock *d, size_t n)
 	}
 }
 
-/* The shortest circle of ranks each of which waits for the next, as lines; no
+/* The shortest cycle of ranks each of which waits for the next, as lines; no
  * line if there is none. A rank that sleeps in a call waits for the peer of its
  * message, unless the peer has begun the other half; in a collective, for each
  * rank that has not entered it. -ENOMEM. */

@@ -1,8 +1,8 @@
-/* collapse.c: lines that wait for others to say the same.
+/* collapse.c: holds each line until the other ranks have printed it as well.
  *
- * Lines leave in the order of their numbers. A rank joins only lines with a
- * higher number than its own last one, else it makes a new line at the end: so
- * its lines leave in the order in which it said them. */
+ * Lines are emitted in the order of their numbers. A rank joins only a line
+ * with a higher number than that of its own last line, or else adds a line at
+ * the end: so its lines are emitted in the order in which it printed them. */
 #include "launcher/output/collapse.h"
 
 #include <errno.h>
@@ -134,7 +134,7 @@ static struct collapse_line *collapse_append(struct collapse *c,
 		collapse_pop(c);
 	line = collapse_line_at(c, c->next);
 	buf_put(&line->text, text.data, text.len);
-	line->text.failed = 0; /* no memory: an empty line shows that */
+	line->text.failed = 0; /* out of memory: an empty line shows that */
 	c->bytes += line->text.len;
 	line->flags = flags;
 	line->hash = hash;

@@ -1,5 +1,5 @@
-/* log_rules.c: checks and parses the console's options; does a line contain one
- * of some strings? */
+/* log_rules.c: checks and parses the console's options; matches lines against
+ * the strings of a filter. */
 #include "launcher/output/log_rules.h"
 
 #include <stdlib.h>

@@ -483,7 +483,7 @@ void output_release(struct output *o)
 	free(o->piece);
 }
 
-/* ---- the budget of passes, which time refills ---- */
+/* ---- the read backoff ---- */
 
 uint64_t read_backoff_ms(struct read_backoff *p, uint64_t now_ms, size_t n,
 			 size_t bytes)

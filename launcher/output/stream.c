@@ -13,8 +13,8 @@ enum {
 	DRAIN_MAX = 1 << 20, /* a pipe's size: stop even if it is refilled */
 	PIECE_MIN = 4 << 10,
 	EXPANDED_MAX = 1 << 20, /* a read of empty lines, with their prefixes */
-	/* how long the part of a line waits for more, and for its end; a bar
-	 * that is drawn again and again is shown at this pace */
+	/* how long a part of a line waits for more bytes, and for its end. A
+	 * progress bar that is drawn all the time is shown at this pace */
 	QUIET_MS = 1000,
 	WHOLE_MS = 5000,
 };
@@ -82,8 +82,8 @@ int stream_open(struct stream *s, struct output *o,
 	return 0;
 }
 
-/* 1 if newer lines of this piece fill the tail. A text outside the piece never
- * is too old: its line began in an earlier piece and ends in this one. */
+/* 1 if newer lines of this piece fill the tail. A text outside the piece is
+ * never too old: its line began in an earlier piece and ends in this one. */
 static int stream_is_too_old(const struct stream *s, const char *text)
 {
 	return text >= s->output->piece && text < s->tail_from;
@@ -166,14 +166,14 @@ static void stream_forget_redrawn(struct stream *s)
 
 /* ---- unfinished lines ---- */
 
-/* What a terminal shows in place needs not wait. */
+/* A line that a terminal redraws in place is not held back. */
 static int stream_holds(const struct stream *s)
 {
 	return s->of.shown && lines_held(&s->lines) &&
 	       !(s->writer->columns && lines_is_redrawn(&s->lines));
 }
 
-/* After a read: more of an unfinished line may wait. */
+/* After a read, which may have left more of an unfinished line. */
 static void stream_hold(struct stream *s)
 {
 	uint64_t now = uv_now(s->output->loop);

@@ -216,7 +216,7 @@ end_nodes() {
 }
 
 @test "dump shows a cycle of ranks that wait for each other" {
-	start job ddprun --rdzv-id "$J" --nproc-per-node 4 c_circle 3
+	start job ddprun --rdzv-id "$J" --nproc-per-node 4 c_cycle 3
 	until_lines 1 '^deadlock: 3 ranks wait for each other$'
 	has "$out" '^  rank 0 \(.*\) waits for rank 1 in recv '
 	has "$out" '^  rank 1 \(.*\) waits for rank 2 in recv '
@@ -228,7 +228,7 @@ end_nodes() {
 	at=127.0.0.1:$(w_port free)
 	for n in a b; do
 		start $n ddprun --rdzv-id "$J" --nnodes 2 --rdzv-endpoint "$at" \
-			c_circle
+			c_cycle
 	done
 	until_lines 1 '^deadlock: 2 ranks wait for each other$'
 	has "$out" '^  rank 1 \(.*\) waits for rank 0 in recv '

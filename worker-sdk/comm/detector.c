@@ -1,4 +1,4 @@
-/* detector.c: publishes a blocked rank's state on its board, and finds circles
+/* detector.c: publishes a blocked rank's state on its board, and finds cycles
  * on the boards of its host. */
 #include "worker-sdk/comm/detector.h"
 
@@ -16,15 +16,15 @@ enum {
 	LOOK_FIRST_MS = 50,
 	LOOK_MS = 400,
 	FIRST_MS = 3000,
-	/* Time allowed for the other ranks to find a circle across hosts. */
+	/* Time allowed for the other ranks to find a cycle across hosts. */
 	WIDE_MS = 500
 };
 
-/* A circle that a rank found. */
-struct circle {
+/* A cycle that a rank found. */
+struct cycle {
 	uint64_t n; /* 0: none */
 	uint64_t is_wide; /* spans several hosts */
-	struct ddp__stuck ranks[DDP__CIRCLE_MAX];
+	struct ddp__stuck ranks[DDP__CYCLE_MAX];
 	struct err error; /* the error with which all its ranks fail */
 };
 
@@ -37,12 +37,12 @@ struct heard {
 /* A world's detector: the contents of this rank's board, if its host has other
  * ranks. */
 struct ddp__detector {
-	struct circle circle;
+	struct cycle cycle;
 	struct ddp__blocked mine; /* turn 0: not blocked */
 	struct heard heard;
 	/* not on the board */
 	uint64_t turns, since, looked;
-	struct circle found; /* in the last search, and */
+	struct cycle found; /* in the last search, and */
 	uint64_t found_since; /* in every search since then */
 };
 
@@ -231,16 +231,16 @@ static int blocked_read(const struct ddp__shm *s, int i, struct ddp__blocked *b)
 	       b->turn && b->comms == comms;
 }
 
-/* 1: *c is a circle that rank i found and that contains this rank's wait. */
-static int blocked_is_in_circle(const struct ddp__shm *s, int i,
-				const struct ddp__blocked *mine,
-				struct circle *c)
+/* 1: *c is a cycle that rank i found and that contains this rank's wait. */
+static int blocked_is_in_cycle(const struct ddp__shm *s, int i,
+			       const struct ddp__blocked *mine,
+			       struct cycle *c)
 {
-	const size_t at = offsetof(struct ddp__detector, circle);
+	const size_t at = offsetof(struct ddp__detector, cycle);
 
 	if (!ddp__shm_board_get(s, i, at, &c->n, sizeof(c->n)) || !c->n ||
 	    !ddp__shm_board_get(s, i, at, c, sizeof(*c)) ||
-	    c->n > DDP__CIRCLE_MAX)
+	    c->n > DDP__CYCLE_MAX)
 		return 0;
 	for (uint64_t k = 0; k < c->n; k++)
 		if (c->ranks[k].rank == mine->rank &&
@@ -251,10 +251,10 @@ static int blocked_is_in_circle(const struct ddp__shm *s, int i,
 
 static int detector_was_found(const struct ddp__shm *s,
 			      const struct ddp__blocked *mine,
-			      struct circle *c)
+			      struct cycle *c)
 {
 	for (int i = 0; i < s->n; i++)
-		if (i != s->me && blocked_is_in_circle(s, i, mine, c))
+		if (i != s->me && blocked_is_in_cycle(s, i, mine, c))
 			return 1;
 	return 0;
 }
@@ -422,21 +422,21 @@ static void detector_answer(const struct ddp__detector *d,
 	free(w.all);
 }
 
-/* ---- circles */
+/* ---- cycles */
 
-static int detector_is_same_circle(const struct circle *a,
-				   const struct circle *b)
+static int detector_is_same_cycle(const struct cycle *a,
+				  const struct cycle *b)
 {
 	return a->n == b->n &&
 	       !memcmp(a->ranks, b->ranks, a->n * sizeof(*a->ranks));
 }
 
-/* Sets *c to the current circle; n 0: there is none. */
+/* Sets *c to the current cycle; n 0: there is none. */
 static void detector_find(const struct ddp__detector *d,
-			  const struct ddp_comm *world, struct circle *c)
+			  const struct ddp_comm *world, struct cycle *c)
 {
 	const struct ddp__cpu *cpu = world->state;
-	int way[DDP__CIRCLE_MAX], blocked = 0, n = 0;
+	int way[DDP__CYCLE_MAX], blocked = 0, n = 0;
 	struct ddp__blocked *all =
 		detector_gather(d, &cpu->shm, &blocked);
 
@@ -467,10 +467,10 @@ static int detector_is_time(struct ddp__detector *d)
 	return 1;
 }
 
-/* 1 if the circle is the same as in the last search. */
+/* 1 if the cycle is the same as in the last search. */
 static int detector_find_again(struct ddp__detector *d,
 			       const struct ddp_comm *world,
-			       struct circle *c)
+			       struct cycle *c)
 {
 	const struct ddp__cpu *cpu = world->state;
 	uint64_t wide_ns = WIDE_MS * UINT64_C(1000000);
@@ -478,7 +478,7 @@ static int detector_find_again(struct ddp__detector *d,
 	c->n = 0;
 	if (detector_may_find(d, &cpu->shm))
 		detector_find(d, world, c);
-	if (!c->n || !detector_is_same_circle(c, &d->found)) {
+	if (!c->n || !detector_is_same_cycle(c, &d->found)) {
 		d->found = *c;
 		d->found_since = d->looked;
 		return 0;
@@ -487,10 +487,10 @@ static int detector_find_again(struct ddp__detector *d,
 	       d->looked - d->found_since >= wide_ns;
 }
 
-/* Fails the communicator in which another rank of the circle waits for this
+/* Fails the communicator in which another rank of the cycle waits for this
  * one, so that the ranks waiting there get the reason. */
 static void detector_fail_earlier(const struct ddp__world *w,
-				  const struct circle *c, int64_t me)
+				  const struct cycle *c, int64_t me)
 {
 	uint64_t comm = c->ranks[c->n - 1].comm;
 
@@ -509,21 +509,21 @@ static int detector_check(struct ddp__detector *d, struct ddp_comm *world,
 			  struct err *e)
 {
 	struct ddp__cpu *cpu = world->state;
-	struct circle circle;
+	struct cycle cycle;
 
-	if (!detector_was_found(&cpu->shm, &d->mine, &circle)) {
+	if (!detector_was_found(&cpu->shm, &d->mine, &cycle)) {
 		if (!detector_is_time(d))
 			return 0;
 		detector_answer(d, world);
-		if (!detector_find_again(d, world, &circle))
+		if (!detector_find_again(d, world, &cycle))
 			return 0;
-		d->circle = circle;
+		d->cycle = cycle;
 		detector_show(d, &cpu->shm,
-			      offsetof(struct ddp__detector, circle),
-			      sizeof(circle));
+			      offsetof(struct ddp__detector, cycle),
+			      sizeof(cycle));
 	}
-	detector_fail_earlier(world->world, &circle, world->rank);
-	*e = circle.error;
+	detector_fail_earlier(world->world, &cycle, world->rank);
+	*e = cycle.error;
 	return e->code;
 }
 
@@ -532,15 +532,15 @@ void ddp__detector_explain(struct ddp_comm *c, struct err *e)
 	struct ddp_comm *world = detector_world(c->world);
 	struct ddp__detector *d = c->world->detector;
 	struct ddp__cpu *cpu = c->state, *ours = world ? world->state : NULL;
-	struct circle circle;
+	struct cycle cycle;
 
 	if (!d || !ours || !d->mine.turn || d->mine.comm != cpu->id)
 		return;
-	if (!detector_was_found(&ours->shm, &d->mine, &circle))
-		detector_find(d, world, &circle);
-	if (circle.n) {
-		detector_fail_earlier(c->world, &circle, world->rank);
-		*e = circle.error;
+	if (!detector_was_found(&ours->shm, &d->mine, &cycle))
+		detector_find(d, world, &cycle);
+	if (cycle.n) {
+		detector_fail_earlier(c->world, &cycle, world->rank);
+		*e = cycle.error;
 	}
 	ddp__detector_end(c);
 }

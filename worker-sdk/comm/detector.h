@@ -2,8 +2,8 @@
  *
  * On a host, a blocked rank publishes its struct ddp__blocked on its board, in
  * the world's shared memory, and reads the other boards. When it finds the same
- * circle twice, it publishes the circle there as well, and all ranks of the
- * circle fail with the same text. Each of them fails two communicators: the one
+ * cycle twice, it publishes the cycle there as well, and all ranks of the
+ * cycle fail with the same text. Each of them fails two communicators: the one
  * in which it waits, and the one in which another rank waits for it; otherwise
  * ranks waiting in the second would only see that this rank leaves, without the
  * reason.
@@ -13,7 +13,7 @@
  * communicators. It answers with the struct ddp__blocked of each rank of its
  * host that has not begun the call, and of the ranks that these wait for in
  * turn. A leader publishes the answers that it receives on its board. In a
- * circle of two ranks both then know all of it. The ranks of a longer circle
+ * cycle of two ranks both then know all of it. The ranks of a longer cycle
  * learn of it one after another: the first rank that knows it waits for WIDE_MS
  * before it fails.
  *

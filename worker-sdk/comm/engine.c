@@ -349,8 +349,8 @@ static int engine_wait_in_place(struct ddp__engine *en)
 
 /* The call that waits for t returns only when t has ended. Fails t if the first
  * task of its queue waits in a deadlock. */
-static void engine_check_circle(const struct ddp__task *t,
-				struct ddp__standstill *w)
+static void engine_check_cycle(const struct ddp__task *t,
+			       struct ddp__standstill *w)
 {
 	const struct ddp__task *head = t->queue->first;
 	const struct ddp__call *call;
@@ -397,7 +397,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		ddp__engine_sleep(en, &en->sleeper, ms, -1);
 		/* first: a rank may have left because of a deadlock */
 		if (timeout_ms < 0)
-			engine_check_circle(t, &w);
+			engine_check_cycle(t, &w);
 		ddp__engine_check(en);
 	}
 	ddp__goes_on(&w);

@@ -1,4 +1,4 @@
-/* deadlock.c: circles of blocked ranks. */
+/* deadlock.c: cycles of blocked ranks. */
 #include "worker-sdk/core/deadlock.h"
 
 #include <stdio.h>
@@ -46,41 +46,41 @@ int ddp__blocked_reach(const struct ddp__blocked *all, int n, int *found,
 	return n_found;
 }
 
-/* Starts the circle at its lowest rank, so that all its ranks report the same
+/* Starts the cycle at its lowest rank, so that all its ranks report the same
  * text. */
-static void deadlock_rotate(const struct ddp__blocked *all, int *circle, int n)
+static void deadlock_rotate(const struct ddp__blocked *all, int *cycle, int n)
 {
-	int from[DDP__CIRCLE_MAX], first = 0;
+	int from[DDP__CYCLE_MAX], first = 0;
 
 	for (int i = 1; i < n; i++)
-		if (all[circle[i]].rank < all[circle[first]].rank)
+		if (all[cycle[i]].rank < all[cycle[first]].rank)
 			first = i;
 	for (int i = 0; i < n; i++)
-		from[i] = circle[i];
+		from[i] = cycle[i];
 	for (int i = 0; i < n; i++)
-		circle[i] = from[(first + i) % n];
+		cycle[i] = from[(first + i) % n];
 }
 
 /* Writes the path found from `me` to `last`. Returns its length, or 0 if it is
  * too long. */
 static int deadlock_path(const int *before, int me, int last,
-			 int circle[DDP__CIRCLE_MAX])
+			 int cycle[DDP__CYCLE_MAX])
 {
 	int n = 1;
 
 	for (int at = last; at != me; at = before[at])
 		n++;
-	if (n > DDP__CIRCLE_MAX)
+	if (n > DDP__CYCLE_MAX)
 		return 0;
 	for (int at = last, i = n; i > 0; at = before[at])
-		circle[--i] = at;
+		cycle[--i] = at;
 	return n;
 }
 
 /* Breadth-first search: the first path back to me is the shortest. next: the
  * ranks seen, in order; before: the rank from which each was seen. */
 static int deadlock_search(const struct ddp__blocked *all, int n, int me,
-			   int *next, int *before, int circle[DDP__CIRCLE_MAX])
+			   int *next, int *before, int cycle[DDP__CYCLE_MAX])
 {
 	int seen = 1;
 
@@ -93,7 +93,7 @@ static int deadlock_search(const struct ddp__blocked *all, int n, int me,
 				continue;
 			if (to == me)
 				return deadlock_path(before, me, next[i],
-						     circle);
+						     cycle);
 			if (before[to] >= 0)
 				continue;
 			before[to] = next[i];
@@ -103,16 +103,16 @@ static int deadlock_search(const struct ddp__blocked *all, int n, int me,
 }
 
 int ddp__deadlock_find(const struct ddp__blocked *all, int n, int me,
-		       int circle[DDP__CIRCLE_MAX])
+		       int cycle[DDP__CYCLE_MAX])
 {
 	int *scratch = malloc(2 * (size_t)n * sizeof(*scratch)), length = 0;
 
 	if (scratch)
 		length = deadlock_search(all, n, me, scratch, scratch + n,
-					 circle);
+					 cycle);
 	free(scratch);
 	if (length)
-		deadlock_rotate(all, circle, length);
+		deadlock_rotate(all, cycle, length);
 	return length;
 }
 
@@ -126,10 +126,10 @@ static int deadlock_is_of_reducer(const struct ddp__blocked *b)
 }
 
 static const char *deadlock_advice(const struct ddp__blocked *all,
-				   const int *circle, int n)
+				   const int *cycle, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (deadlock_is_of_reducer(&all[circle[i]]))
+		if (deadlock_is_of_reducer(&all[cycle[i]]))
 			return "all ranks must make the same steps of a "
 			       "reducer, with the same sync, and the same "
 			       "other calls within them";
@@ -147,9 +147,9 @@ static char *deadlock_call(const struct ddp__blocked *b, char *out)
 	return ddp__call_text(&call, out);
 }
 
-enum { NAMED_MAX = 4 }; /* ranks of a circle that a sentence names */
+enum { NAMED_MAX = 4 }; /* ranks of a cycle that a sentence names */
 
-int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
+int ddp__deadlock_error(const struct ddp__blocked *all, const int *cycle,
 			int n, const struct ddp__peers *peers, struct err *e)
 {
 	char list[ERR_TEXT_MAX], call[DDP__CALL_TEXT], name[DDP__NAME_MAX];
@@ -157,9 +157,9 @@ int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
 	int named = n < NAMED_MAX ? n : NAMED_MAX;
 	size_t len = 0;
 
-	peers->name(peers->owner, all[circle[0]].rank, first);
+	peers->name(peers->owner, all[cycle[0]].rank, first);
 	for (int i = 0; i < named; i++) {
-		const struct ddp__blocked *b = &all[circle[i]];
+		const struct ddp__blocked *b = &all[cycle[i]];
 
 		len += (size_t)snprintf(
 			list + len, sizeof(list) - len, "%s waits in %s for ",
@@ -168,11 +168,11 @@ int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
 			len += (size_t)snprintf(
 				list + len, sizeof(list) - len, "%s",
 				peers->name(peers->owner,
-					    all[circle[i + 1]].rank, name));
+					    all[cycle[i + 1]].rank, name));
 	}
 	if (named < n)
 		snprintf(more, sizeof(more),
 			 "one of %d more ranks, which wait for ", n - named);
 	return err_set(e, ERR_ARGUMENT, "%s%s%s: %s", list, more, first,
-		       deadlock_advice(all, circle, n));
+		       deadlock_advice(all, cycle, n));
 }

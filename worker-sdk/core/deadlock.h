@@ -17,7 +17,7 @@
  *   - B has not begun that call, and is blocked itself;
  *   - B waits in the same way for a third rank, and so on, back to A.
  *
- * Such a circle is certain: none of its ranks can begin the call that another
+ * Such a cycle is certain: none of its ranks can begin the call that another
  * one needs, whatever threads, requests and messages there are. The reports may
  * be of different times: a wait stays true until the awaited rank begins the
  * call, and a blocked rank does not. */
@@ -32,7 +32,7 @@
 
 enum {
 	DDP__BLOCKED_COMMS = 64, /* communicators that a rank lists */
-	DDP__CIRCLE_MAX = 16
+	DDP__CYCLE_MAX = 16
 };
 
 /* The ranks that a blocked call needs, if not one rank of the world. */
@@ -65,7 +65,7 @@ static inline size_t ddp__blocked_size(const struct ddp__blocked *b)
 	       b->comms * sizeof(*b->begun);
 }
 
-/* A rank's wait, as part of a circle. */
+/* A rank's wait, as part of a cycle. */
 struct ddp__stuck {
 	uint64_t turn, comm;
 	int64_t rank;
@@ -84,15 +84,15 @@ int ddp__has_not_begun(const struct ddp__blocked *b, uint64_t comm,
 int ddp__blocked_reach(const struct ddp__blocked *all, int n, int *found,
 		       int n_found, int most);
 
-/* The shortest circle through all[me], of at most DDP__CIRCLE_MAX ranks: places
+/* The shortest cycle through all[me], of at most DDP__CYCLE_MAX ranks: places
  * in all, each waiting for the next, starting at the lowest rank. Returns its
  * length; 0: there is none. */
 int ddp__deadlock_find(const struct ddp__blocked *all, int n, int me,
-		       int circle[DDP__CIRCLE_MAX]);
+		       int cycle[DDP__CYCLE_MAX]);
 
 /* Sets ERR_ARGUMENT with the text "rank 0 on h1 waits in barrier #3 for rank 1
  * on h1, which waits in ...", and what to do. peers: the world's. */
-int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
+int ddp__deadlock_error(const struct ddp__blocked *all, const int *cycle,
 			int n, const struct ddp__peers *peers, struct err *e);
 
 #endif

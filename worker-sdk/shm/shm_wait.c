@@ -378,8 +378,8 @@ const struct ddp__call *ddp__shm_awaited(const void *shm, int *from)
 }
 
 /* Checks whether the missing ranks are blocked and wait for this one. */
-static int wait_check_circle(struct ddp__shm *s, struct ddp__standstill *w,
-			     uint64_t waited, struct err *e)
+static int wait_check_cycle(struct ddp__shm *s, struct ddp__standstill *w,
+			    uint64_t waited, struct err *e)
 {
 	int from;
 	const struct ddp__call *call = ddp__shm_awaited(s, &from);
@@ -409,7 +409,7 @@ static int wait_asleep(struct ddp__shm *s, int i, uint64_t start,
 		if (wait_is_late(s, waited))
 			return wait_fail_timeout(s, waited, e);
 		/* first: a rank may have left because of a deadlock */
-		rc = wait_check_circle(s, w, waited, e);
+		rc = wait_check_cycle(s, w, waited, e);
 		if (!rc)
 			rc = wait_check(s, i, e);
 		if (rc)

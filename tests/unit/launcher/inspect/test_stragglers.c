@@ -101,7 +101,7 @@ START_TEST(no_line_if_nobody_waits_for_long)
 }
 END_TEST
 
-START_TEST(shows_a_circle_of_messages)
+START_TEST(shows_a_cycle_of_messages)
 {
 	start();
 	message(0, 0, WIRE_CALL_RECV, 3, "recv from 3");
@@ -123,7 +123,7 @@ START_TEST(shows_a_circle_of_messages)
 }
 END_TEST
 
-START_TEST(shows_a_circle_of_three)
+START_TEST(shows_a_cycle_of_three)
 {
 	start();
 	message(0, 4, WIRE_CALL_SEND, 6, "send to 6");
@@ -138,7 +138,7 @@ START_TEST(shows_a_circle_of_three)
 END_TEST
 
 /* Rank 0 is in a collective that rank 1 comes to after its message. */
-START_TEST(shows_a_circle_of_a_message_and_a_collective)
+START_TEST(shows_a_cycle_of_a_message_and_a_collective)
 {
 	start();
 	add(0, &(struct wire_call){.rank = 0, .number = 3,
@@ -189,9 +189,9 @@ int main(void)
 	tcase_add_test(c, no_line_without_stragglers);
 	tcase_add_test(c, names_the_stragglers_of_each_communicator);
 	tcase_add_test(c, no_line_if_nobody_waits_for_long);
-	tcase_add_test(c, shows_a_circle_of_messages);
-	tcase_add_test(c, shows_a_circle_of_three);
-	tcase_add_test(c, shows_a_circle_of_a_message_and_a_collective);
+	tcase_add_test(c, shows_a_cycle_of_messages);
+	tcase_add_test(c, shows_a_cycle_of_three);
+	tcase_add_test(c, shows_a_cycle_of_a_message_and_a_collective);
 	tcase_add_test(c, counts_many_stragglers);
 	tcase_add_test(c, reads_a_truncated_list_up_to_its_end);
 	return run_case(c);

@@ -10,7 +10,7 @@
 enum { WORLD = 7, RANKS = 24 };
 
 static struct ddp__blocked all[RANKS];
-static int circle[DDP__CIRCLE_MAX];
+static int cycle[DDP__CYCLE_MAX];
 
 /* The rank waits in call `number` of comm, for all ranks. */
 static struct ddp__blocked *waits(int rank, uint64_t comm, uint64_t number)
@@ -51,9 +51,9 @@ START_TEST(both_of_two_ranks_that_wait_for_each_other_find_it)
 {
 	two();
 	for (int me = 0; me < 2; me++) {
-		ck_assert_int_eq(ddp__deadlock_find(all, 2, me, circle), 2);
-		ck_assert_int_eq(circle[0], 0);
-		ck_assert_int_eq(circle[1], 1);
+		ck_assert_int_eq(ddp__deadlock_find(all, 2, me, cycle), 2);
+		ck_assert_int_eq(cycle[0], 0);
+		ck_assert_int_eq(cycle[1], 1);
 	}
 }
 END_TEST
@@ -64,8 +64,8 @@ START_TEST(a_begun_call_is_not_waited_for)
 	all[0].begun[1].calls = 5; /* asynchronously */
 	ck_assert(ddp__blocked_awaits(&all[0], &all[1]));
 	ck_assert(!ddp__blocked_awaits(&all[1], &all[0]));
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 0, circle), 0);
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 0, cycle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, cycle), 0);
 }
 END_TEST
 
@@ -73,7 +73,7 @@ START_TEST(ranks_outside_the_communicator_are_not_waited_for)
 {
 	two();
 	all[0].comms = 1;
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, cycle), 0);
 }
 END_TEST
 
@@ -81,7 +81,7 @@ START_TEST(a_rank_that_is_not_blocked_may_arrive)
 {
 	two();
 	all[1].turn = 0;
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 0, circle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 0, cycle), 0);
 }
 END_TEST
 
@@ -89,11 +89,11 @@ START_TEST(a_call_with_a_root_only_waits_for_the_root)
 {
 	two();
 	all[0].needs = 2;
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, cycle), 0);
 	all[0].needs = 1;
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 2);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, cycle), 2);
 	all[0].needs = DDP__NEEDS_NONE;
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, cycle), 0);
 }
 END_TEST
 
@@ -101,13 +101,13 @@ START_TEST(a_step_needs_the_ranks_of_its_host)
 {
 	two();
 	all[0].needs = DDP__NEEDS_HOST;
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 2);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, cycle), 2);
 	all[0].host = 1;
-	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, cycle), 0);
 }
 END_TEST
 
-/* Ranks 0 to n-1 form a circle: each is in a group with the next one. */
+/* Ranks 0 to n-1 form a cycle: each is in a group with the next one. */
 static void go_round(int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -119,23 +119,23 @@ static void go_round(int n)
 	}
 }
 
-START_TEST(a_long_circle_is_found_up_to_a_length)
+START_TEST(a_long_cycle_is_found_up_to_a_length)
 {
-	go_round(DDP__CIRCLE_MAX);
-	for (int me = 0; me < DDP__CIRCLE_MAX; me++) {
-		ck_assert_int_eq(ddp__deadlock_find(all, DDP__CIRCLE_MAX, me,
-						    circle),
-				 DDP__CIRCLE_MAX);
-		for (int i = 0; i < DDP__CIRCLE_MAX; i++)
-			ck_assert_int_eq(circle[i], i);
+	go_round(DDP__CYCLE_MAX);
+	for (int me = 0; me < DDP__CYCLE_MAX; me++) {
+		ck_assert_int_eq(ddp__deadlock_find(all, DDP__CYCLE_MAX, me,
+						    cycle),
+				 DDP__CYCLE_MAX);
+		for (int i = 0; i < DDP__CYCLE_MAX; i++)
+			ck_assert_int_eq(cycle[i], i);
 	}
-	go_round(DDP__CIRCLE_MAX + 1);
-	ck_assert_int_eq(ddp__deadlock_find(all, DDP__CIRCLE_MAX + 1, 0,
-					    circle), 0);
+	go_round(DDP__CYCLE_MAX + 1);
+	ck_assert_int_eq(ddp__deadlock_find(all, DDP__CYCLE_MAX + 1, 0,
+					    cycle), 0);
 }
 END_TEST
 
-START_TEST(the_shortest_circle_is_reported)
+START_TEST(the_shortest_cycle_is_reported)
 {
 	struct ddp__blocked *last;
 
@@ -144,13 +144,13 @@ START_TEST(the_shortest_circle_is_reported)
 	/* rank 4 is also in the group in which rank 2 waits */
 	begun(last, all[2].comm, 0);
 	begun(&all[2], last->comm, 0);
-	ck_assert_int_eq(ddp__deadlock_find(all, 5, 4, circle), 2);
-	ck_assert_int_eq(circle[0], 2);
-	ck_assert_int_eq(circle[1], 4);
-	/* a rank that only waits for ranks of a circle is not part of it */
+	ck_assert_int_eq(ddp__deadlock_find(all, 5, 4, cycle), 2);
+	ck_assert_int_eq(cycle[0], 2);
+	ck_assert_int_eq(cycle[1], 4);
+	/* a rank that only waits for ranks of a cycle is not part of it */
 	last = waits(5, all[4].comm, 1);
 	begun(last, all[4].comm, 1);
-	ck_assert_int_eq(ddp__deadlock_find(all, 6, 5, circle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 6, 5, cycle), 0);
 }
 END_TEST
 
@@ -180,13 +180,13 @@ static const char *text(int n)
 	static const struct ddp__peers peers = {.name = name};
 	static struct err e;
 
-	n = ddp__deadlock_find(all, n, 0, circle);
-	ck_assert_int_eq(ddp__deadlock_error(all, circle, n, &peers, &e),
+	n = ddp__deadlock_find(all, n, 0, cycle);
+	ck_assert_int_eq(ddp__deadlock_error(all, cycle, n, &peers, &e),
 			 ERR_ARGUMENT);
 	return e.text;
 }
 
-START_TEST(a_circle_in_words)
+START_TEST(a_cycle_in_words)
 {
 	two();
 	ck_assert_str_eq(text(2),
@@ -204,7 +204,7 @@ START_TEST(a_circle_in_words)
 }
 END_TEST
 
-START_TEST(a_long_circle_in_words)
+START_TEST(a_long_cycle_in_words)
 {
 	go_round(4);
 	ck_assert_ptr_nonnull(strstr(text(4), "which waits in barrier #1 of "
@@ -228,10 +228,10 @@ int main(void)
 	tcase_add_test(tc, a_rank_that_is_not_blocked_may_arrive);
 	tcase_add_test(tc, a_call_with_a_root_only_waits_for_the_root);
 	tcase_add_test(tc, a_step_needs_the_ranks_of_its_host);
-	tcase_add_test(tc, a_long_circle_is_found_up_to_a_length);
-	tcase_add_test(tc, the_shortest_circle_is_reported);
+	tcase_add_test(tc, a_long_cycle_is_found_up_to_a_length);
+	tcase_add_test(tc, the_shortest_cycle_is_reported);
 	tcase_add_test(tc, indirect_waits_are_followed);
-	tcase_add_test(tc, a_circle_in_words);
-	tcase_add_test(tc, a_long_circle_in_words);
+	tcase_add_test(tc, a_cycle_in_words);
+	tcase_add_test(tc, a_long_cycle_in_words);
 	return run_case(tc);
 }

@@ -1,5 +1,5 @@
-/* c_circle.c: ranks that wait for each other with messages: each receives from
- * the next, and none sends. `c_circle N` leaves the ranks from N on out of it:
+/* c_cycle.c: ranks that wait for each other with messages: each receives from
+ * the next, and none sends. `c_cycle N` leaves the ranks from N on out of it:
  * they wait for nobody. Prints "rank R waits" first. */
 #include <stdio.h>
 #include <stdlib.h>
