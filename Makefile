@@ -91,11 +91,11 @@ base_objs := $(call objs,$(wildcard base/*.c))
 # The rooms of each program: docs/structure.md.
 wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret credential auth))
 client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_io client_connect server_exec) rendezvous/auth/client_handshake.c)
-server_objs := $(call objs,$(foreach room,stall store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+server_objs := $(call objs,$(foreach room,status stall store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 # The library that workers preload: its bytes are in ddprun.
 crash_handler := $(addprefix launcher/crash/crash_,handler.c environment.c python.c threads.c children.c masks.c outer.c)
 crash_library := $(O)/obj/launcher/crash/crash_handler.so
-launcher_objs := $(call objs,$(filter-out $(crash_handler),$(wildcard launcher/*.c launcher/*/*.c)) $(wildcard slurm/*.c pmi/*.c) $(patsubst %,rendezvous/client/%.c,async_client server_exec) rendezvous/auth/credential_thread.c rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
+launcher_objs := $(call objs,$(filter-out $(crash_handler),$(wildcard launcher/*.c launcher/*/*.c)) $(wildcard slurm/*.c pmi/*.c rendezvous/status/*.c) $(patsubst %,rendezvous/client/%.c,async_client server_exec) rendezvous/auth/credential_thread.c rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
 sdk_sources := $(filter-out worker-sdk/examples/% worker-sdk/check/%,$(wildcard worker-sdk/*/*.c))
 # The program ddprun-check, which is made of libddp's parts.
 check_sources := $(wildcard worker-sdk/check/*.c)

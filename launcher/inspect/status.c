@@ -1,5 +1,4 @@
-/* status.c: the subcommand; its output as text, and as JSON, whose keys
- * docs/ddprun-status.1 describes. */
+/* status.c: the subcommand, and its output as text. */
 #include "launcher/inspect/status.h"
 
 #include <stdio.h>
@@ -8,15 +7,14 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/sock.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/control_client.h"
-#include "launcher/inspect/job_roles.h"
-#include "launcher/inspect/job_status.h"
+#include "launcher/inspect/job_query.h"
+#include "rendezvous/status/job_roles.h"
 
-enum { JSON_VERSION = 1, TEXT_MAX = 1 << 30 };
+enum { TEXT_MAX = 1 << 30 };
 
 struct status_options {
 	const char *job;    /* NULL: all */
@@ -151,118 +149,11 @@ static void status_put_job(struct buf *out, const struct job_status *job)
 	gpu_status_put(out, SLICE(job->gpus.data, job->gpus.len));
 }
 
-/* ---- as JSON ---- */
-
-static void status_json_add_waiting(const struct json *j, cJSON *to,
-				    const struct wire_job *m)
-{
-	cJSON *waiting;
-
-	if (!m->text.len) {
-		j->add_null(to, "waiting");
-		return;
-	}
-	waiting = j->add_object(to, "waiting");
-	j->add_number(waiting, "seconds", (double)m->waited_ms / 1000);
-	json_add_text_or_null(j, waiting, "for", m->text);
-}
-
-static cJSON *status_json_node(const struct json *j,
-			       const struct wire_job_node *n)
-{
-	cJSON *to = j->object();
-
-	j->add_number(to, "node_rank", n->node_rank);
-	json_add_text_or_null(j, to, "host", n->host);
-	json_add_text_or_null(j, to, "address", n->addr);
-	json_add_text_or_null(j, to, "role", n->role);
-	j->add_string(to, "state", job_status_node_state_name(n->state));
-	j->add_number(to, "workers", n->nproc);
-	if (n->state == WIRE_NODE_RUNS)
-		j->add_number(to, "first_rank", n->base_rank);
-	else
-		j->add_null(to, "first_rank");
-	j->add_number(to, "connected", n->connected);
-	j->add_number(to, "ended", n->exited);
-	j->add_number(to, "silent_seconds", (double)n->silent_ms / 1000);
-	return to;
-}
-
-static void status_json_add_roles(const struct json *j, cJSON *to,
-				  const struct wire_job *m)
-{
-	cJSON *list = j->add_array(to, "roles");
-	struct slice text = job_roles_text(m);
-	struct job_role role;
-
-	while (job_roles_next(m, &text, &role)) {
-		cJSON *item = j->object();
-
-		json_add_text_or_null(j, item, "name", role.name);
-		json_add_text_or_null(j, item, "ranks", role.ranks);
-		j->add_bool(item, "optional", role.is_optional);
-		j->append(list, item);
-	}
-}
-
-static cJSON *status_json_job(const struct json *j,
-			      const struct job_status *job)
-{
-	const struct wire_job *m = &job->as;
-	cJSON *to = j->object(), *list;
-	struct wire_job_node *nodes;
-	uint32_t n = job_status_nodes(job, &nodes);
-
-	json_add_text_or_null(j, to, "job", m->job);
-	json_add_text_or_null(j, to, "server", SLICE_STR(job->server));
-	j->add_string(to, "state", job_status_state_name(m->state));
-	j->add_number(to, "state_seconds", (double)m->state_ms / 1000);
-	j->add_number(to, "round", m->round);
-	j->add_number(to, "restarts", m->attempt);
-	j->add_number(to, "max_restarts", m->max_restarts);
-	j->add_number(to, "changes", m->changes);
-	j->add_number(to, "min_nodes", m->min_nodes);
-	j->add_number(to, "max_nodes", m->max_nodes);
-	j->add_number(to, "joined", m->joined);
-	j->add_number(to, "spares", m->spares);
-	j->add_number(to, "world_size", m->world_size);
-	j->add_number(to, "connected", m->connected);
-	j->add_number(to, "ended", m->exited);
-	j->add_number(to, "store_keys", (double)m->keys);
-	j->add_number(to, "store_bytes", (double)m->bytes);
-	status_json_add_waiting(j, to, m);
-	json_add_text_or_null(j, to, "last_end", m->cause);
-	status_json_add_roles(j, to, m);
-	list = j->add_array(to, "nodes");
-	for (uint32_t i = 0; i < n; i++)
-		j->append(list, status_json_node(j, &nodes[i]));
-	free(nodes);
-	rank_progress_put_json(j, to, &job->ranks.ranks);
-	gpu_status_put_json(j, to, SLICE(job->gpus.data, job->gpus.len));
-	return to;
-}
-
-int status_put_json(struct buf *out, const struct job_status_list *l,
-		    struct err *e)
-{
-	const struct json *j = json_load(e);
-	cJSON *all, *jobs;
-
-	if (!j)
-		return ERR_SYSTEM;
-	all = j->object();
-	j->add_number(all, "version", JSON_VERSION);
-	jobs = j->add_array(all, "jobs");
-	for (size_t i = 0; i < l->n; i++)
-		j->append(jobs, status_json_job(j, &l->jobs[i]));
-	return json_put(out, j, all, e);
-}
-
 static int status_put_all(const struct job_status_list *l, int json,
 			  struct buf *out, struct err *e)
 {
 	if (json)
-		return status_put_json(out, l, e);
+		return job_status_put_json(out, l, e);
 	for (size_t i = 0; i < l->n; i++) {
 		if (i)
 			buf_put(out, "\n", 1);
@@ -312,7 +203,7 @@ static int status_show(const struct status_options *o,
 
 static int status_run(const struct status_options *o)
 {
-	const struct job_status_query q = {
+	const struct job_query q = {
 		.job = o->job, .server = o->server, .auth = o->auth,
 		.token_file = o->token_file, .timeout_s = o->timeout_s,
 		.on_unreachable = status_on_unreachable,
@@ -321,7 +212,7 @@ static int status_run(const struct status_options *o)
 	struct err e = ERR_INIT;
 	int rc;
 
-	if (job_status_list_query(&l, &q, &e) < 0)
+	if (job_query_run(&l, &q, &e) < 0)
 		rc = control_client_fail(&e, o->server ? exit_code_of(&e)
 						       : EXIT_OS);
 	else

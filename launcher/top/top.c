@@ -15,7 +15,7 @@
 #include "base/sock.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/control_client.h"
-#include "launcher/inspect/status.h"
+#include "launcher/inspect/job_query.h"
 #include "launcher/output/writer.h"
 #include "launcher/top/top_internal.h"
 
@@ -82,7 +82,7 @@ static void top_on_unreachable(void *arg, const char *job, const struct err *e)
 
 static int top_query(struct top *t, struct err *e)
 {
-	const struct job_status_query q = {
+	const struct job_query q = {
 		.job = t->o.job, .server = t->o.server, .auth = t->o.auth,
 		.token_file = t->o.token_file, .timeout_s = t->o.timeout_s,
 		.on_unreachable = top_on_unreachable, .arg = t,
@@ -90,7 +90,7 @@ static int top_query(struct top *t, struct err *e)
 
 	t->message[0] = '\0';
 	job_status_list_release(&t->list);
-	return job_status_list_query(&t->list, &q, e);
+	return job_query_run(&t->list, &q, e);
 }
 
 static void top_job_id(const struct job_status *job, char *out, size_t room)
@@ -364,7 +364,7 @@ static int top_put_all(struct top *t, struct buf *out, struct err *e)
 	int rc = 0;
 
 	if (t->o.json)
-		return status_put_json(out, &t->list, e);
+		return job_status_put_json(out, &t->list, e);
 	for (size_t i = 0; rc == 0 && i < t->list.n; i++) {
 		if (i)
 			buf_put(out, "\n", 1);

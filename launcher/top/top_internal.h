@@ -7,7 +7,7 @@
 #include <termios.h>
 
 #include "base/error.h"
-#include "launcher/inspect/job_status.h"
+#include "rendezvous/status/job_status.h"
 
 /* ---- top_rows.c ----
  *

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launcher/inspect/job_roles.h"
+#include "rendezvous/status/job_roles.h"
 
 enum {
 	QUIET_MS = 30000, /* as in docs/hangs.md: the first line */

@@ -2,8 +2,8 @@
  * `ddprun top` show them: from the text that its nodes gave the server,
  * "learner=0-3 actor=4,6-11 rest=*". Pure. The text is untrusted: words that
  * are no roles are skipped. */
-#ifndef LAUNCHER_JOB_ROLES_H
-#define LAUNCHER_JOB_ROLES_H
+#ifndef RENDEZVOUS_JOB_ROLES_H
+#define RENDEZVOUS_JOB_ROLES_H
 
 #include "rendezvous/wire.h"
 

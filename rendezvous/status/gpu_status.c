@@ -1,5 +1,5 @@
 /* gpu_status.c: GPUS as text and as JSON. */
-#include "launcher/inspect/status.h"
+#include "rendezvous/status/job_status.h"
 
 enum { SHOWN = 64, MIB = 1 << 20 };
 

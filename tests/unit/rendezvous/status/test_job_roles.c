@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/inspect/job_roles.h"
+#include "rendezvous/status/job_roles.h"
 #include "tests/unit/run_case.h"
 
 static struct buf alike;

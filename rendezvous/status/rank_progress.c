@@ -1,5 +1,5 @@
 /* rank_progress.c: RANKS as text and as JSON. */
-#include "launcher/inspect/status.h"
+#include "rendezvous/status/job_status.h"
 
 enum { SHOWN = 64 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "launcher/inspect/status.h"
+#include "rendezvous/status/job_status.h"
 #include "tests/unit/run_case.h"
 
 enum { MIB = 1 << 20 };

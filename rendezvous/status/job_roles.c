@@ -1,5 +1,5 @@
 /* job_roles.c: reads the text of roles item by item. */
-#include "launcher/inspect/job_roles.h"
+#include "rendezvous/status/job_roles.h"
 
 static struct slice job_roles_option(const struct wire_job *job,
 				     const char *name)
