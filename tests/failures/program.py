@@ -3,7 +3,7 @@ on one of them, in general rank 3, which is on h2. PLANTS gets all of them.
 
 Kinds: py, c and cxx are programs of libddp in which all ranks call all_reduce; the
 culprit runs `fault` before one of these calls. torch does the same with PyTorch's gloo,
-one rank per host. sh, f90 and rust are programs that communicate with nobody: the
+one rank per host; mpi with MPI_Barrier. sh, f90 and rust are programs that communicate with nobody: the
 culprit runs `fault`, the others wait."""
 
 import os
@@ -27,8 +27,9 @@ class Plant:
             "py": ["$PLANT_PYTHON_PLAIN", "train.py"],
             "torch": ["train.py"], "sh": ["sh", "./train.sh"],
             "c": ["./train"], "cxx": ["./train"], "f90": ["sh", "./train.sh"],
-            "rust": ["sh", "./train.sh"]}[kind]
+            "rust": ["sh", "./train.sh"], "mpi": ["./train"]}[kind]
         self.before, self.after, self.undo = before, after, undo
+        self.alone = False  # not beside other jobs
         self.terminal = terminal
 
 
@@ -135,6 +136,34 @@ int main(void)
 }}
 """
 
+MPI = """\
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void fault(void)
+{{
+{fault}
+}}
+
+int main(int argc, char **argv)
+{{
+	int rank;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	for (int step = 0;; step++) {{
+		if (rank == 3 && step == 20) {{
+			close(open(getenv("PLANTED"), O_CREAT | O_WRONLY, 0666));
+			fault();
+		}}
+		MPI_Barrier(MPI_COMM_WORLD);
+		usleep(20000);
+	}}
+}}
+"""
+
 SH = """\
 [ "$RANK" = 3 ] || exec sleep 1000
 sleep 0.5
@@ -160,6 +189,12 @@ def compile_c(plant, folder, top, build):
                     "-Wl,-rpath," + build], check=True)
 
 
+def compile_mpi(plant, folder):
+    write(folder + "/train.c", MPI.format(fault=textwrap.indent(plant.fault, "\t")))
+    subprocess.run(["mpicc.mpich", "-g", "-w", folder + "/train.c", "-o",
+                    folder + "/train"], check=True)
+
+
 def build(plant, folder, top, out):
     """Puts the program and plant.files into both hosts' working folders. A file
     whose name begins with "h1/" or "h2/" is only there."""
@@ -175,6 +210,8 @@ def build(plant, folder, top, out):
             timeout=plant.env.get("TIMEOUT", "1800"))
     elif plant.kind in ("c", "cxx"):
         compile_c(plant, folder, top, out)
+    elif plant.kind == "mpi":
+        compile_mpi(plant, folder)
     elif plant.kind == "f90":
         write(folder + "/x.f90", plant.top)
         subprocess.run(["gfortran", "-g", "-fcheck=all", folder + "/x.f90", "-o",

@@ -24,7 +24,8 @@ import tempfile
 import threading
 import time
 
-import plants_other  # noqa: F401, fills PLANTS
+import plants_later  # noqa: F401, fills PLANTS
+import plants_other  # noqa: F401
 import plants_python  # noqa: F401
 import plants_rare  # noqa: F401
 import program
@@ -215,7 +216,7 @@ def main():
     outcomes, lock = [], threading.Lock()
     folder = tempfile.mkdtemp(prefix="plants.")
     hosts = Hosts(folder)
-    queue = collections.deque(todo)
+    queue = collections.deque(p for p in todo if not p.alone)
 
     def worker():
         while True:
@@ -231,6 +232,8 @@ def main():
         t.start()
     for t in threads:
         t.join()
+    queue.extend(p for p in todo if p.alone)
+    worker()
     hosts.down()
     shutil.rmtree(folder, ignore_errors=True)
     right = sum(o.verdict == "right" for o in outcomes)
