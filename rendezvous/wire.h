@@ -92,12 +92,15 @@ enum wire_early {
 /* What a rank does, as its agent sees it. */
 enum wire_doing {
 	RANK_STARTS,  /* too little is known */
-	RANK_WORKS,   /* it reads, writes, or touches new memory */
+	RANK_WORKS,   /* it writes, at the rate of a checkpoint */
 	RANK_BUSY,    /* it uses CPU time, and shows nothing else */
 	RANK_BLOCKED, /* in the kernel, for a device or a file system */
 	RANK_IDLE,
 	RANK_STOPPED, /* by a signal or a debugger */
 	RANK_CALLS,   /* it waits in a call of libddp */
+	/* it reads, touches new memory, or has new children: it loads data, or
+	 * compiles, or is in a loop */
+	RANK_LOADS,
 	RANK_DOINGS
 };
 

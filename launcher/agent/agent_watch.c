@@ -282,12 +282,19 @@ static void agent_end_hang(struct agent *a, const struct wire_stalled *stall)
 	uv_timer_start(&a->hang.timer, agent_watch_on_dump_late, DUMP_MS, 0);
 }
 
+/* Others wait for that rank, but it may load data or compile. */
+static int agent_watch_is_work(const struct wire_stalled *stall)
+{
+	return stall->doing == RANK_WORKS || stall->doing == RANK_LOADS ||
+	       stall->doing == RANK_STARTS;
+}
+
 static int agent_has_hung(const struct agent *a,
 			  const struct wire_stalled *stall)
 {
 	double limit = a->options->hang_s * 1000;
 
-	if (stall->doing == RANK_WORKS || stall->doing == RANK_STARTS)
+	if (agent_watch_is_work(stall))
 		limit *= WORKS_FACTOR;
 	return limit > 0 && (double)stall->stalled_ms >= limit;
 }
@@ -310,7 +317,11 @@ void agent_on_stalled(struct member *m, const struct wire_stalled *stall)
 	/* in a Slurm step only one ddprun logs what all would */
 	if (stall->text.len && (!env->shares_console || env->node_rank == 0))
 		log_info("%.*s", SLICE_FMT(stall->text));
-	if (stall->text.len && stall->stalled_ms) /* 0: it goes on */
+	/* 0: it goes on */
+	if (stall->text.len && stall->stalled_ms &&
+	    (!agent_watch_is_work(stall) ||
+	     stall->stalled_ms >=
+		     (uint64_t)WORKS_FACTOR * a->watch.patience_ms))
 		agent_run_stalled(a, stall);
 	if (!a->hang.is_decided && agent_find_rank(a, stall->rank) &&
 	    agent_has_hung(a, stall))

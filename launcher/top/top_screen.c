@@ -183,7 +183,7 @@ static const char *top_row_does(const struct top_row *row)
 		[RANK_STARTS] = "starts", [RANK_WORKS] = "works",
 		[RANK_BUSY] = "computes", [RANK_BLOCKED] = "blocked",
 		[RANK_IDLE] = "sleeps",	  [RANK_STOPPED] = "stopped",
-		[RANK_CALLS] = "in call",
+		[RANK_CALLS] = "in call", [RANK_LOADS] = "loads",
 	};
 
 	return row->as.doing < RANK_DOINGS ? names[row->as.doing] : "?";

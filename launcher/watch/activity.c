@@ -8,6 +8,8 @@ enum {
 	/* less is what an idle process does: timers, heartbeats */
 	IO_LEAST = 4096,
 	FAULTS_LEAST = 32,
+	WRITES_LEAST = 1000, /* bytes in a ms: checkpoints are faster */
+	WRITES_TICKS = 10,   /* between two parts of a checkpoint */
 	BUSY_PERCENT = 3,
 	BUSY_LEAST_MS = 50, /* the kernel counts ticks, and a dump takes some */
 	STARTED_MS = 500, /* of CPU time: before it, a process only starts */
@@ -34,6 +36,12 @@ uint64_t activity_quiet_ms(const struct activity *a, uint64_t now_ns)
 {
 	return now_ns > a->progress_ns ? (now_ns - a->progress_ns) / 1000000
 				       : 0;
+}
+
+/* Counters of processes that have ended are missing in the sum. */
+static uint64_t activity_grown(uint64_t from, uint64_t to)
+{
+	return to > from ? to - from : 0;
 }
 
 /* Common places where processes sleep, in words. */
@@ -72,6 +80,46 @@ static const char *activity_sleep_words(const char *function)
 	return function;
 }
 
+/* "8.4 MB", into out[16]; returns out. */
+static char *activity_size(uint64_t bytes, char *out)
+{
+	static const char *const units[] = {"kB", "MB", "GB", "TB"};
+	double x = (double)bytes / 1000;
+	size_t i = 0;
+
+	for (; x >= 1000 && i + 1 < sizeof(units) / sizeof(*units); i++)
+		x /= 1000;
+	snprintf(out, 16, x < 10 ? "%.1f %s" : "%.0f %s", x, units[i]);
+	return out;
+}
+
+/* "reads 812 MB/s, 15 GB so far (20 % CPU)" */
+static void activity_put_loads(struct activity *a,
+			       const struct activity_sample *now,
+			       const struct activity_sample *then,
+			       unsigned cpu)
+{
+	uint64_t ms = (now->ns - then->ns) / 1000000;
+	uint64_t written = activity_grown(then->written, now->written);
+	uint64_t io = activity_grown(then->io_bytes, now->io_bytes);
+	char rate[16], sum[16];
+
+	if (ms && io >= IO_LEAST)
+		snprintf(a->words, sizeof(a->words),
+			 "%s %s/s, %s so far (%u %% CPU)",
+			 written > io / 2 ? "writes" : "reads",
+			 activity_size(io * 1000 / ms, rate),
+			 activity_size(activity_grown(a->io_before,
+						      now->io_bytes), sum),
+			 cpu);
+	else if (now->processes != then->processes)
+		snprintf(a->words, sizeof(a->words),
+			 "starts processes (%u %% CPU)", cpu);
+	else
+		snprintf(a->words, sizeof(a->words),
+			 "works (%u %% CPU, new memory)", cpu);
+}
+
 /* "sleeps (nanosleep)", "waits for a socket" */
 static void activity_put_sleep(char *out, size_t size, const char *in)
 {
@@ -84,7 +132,8 @@ static void activity_put_sleep(char *out, size_t size, const char *in)
 }
 
 static void activity_put_words(struct activity *a,
-			       const struct activity_sample *s, unsigned cpu)
+			       const struct activity_sample *s,
+			       const struct activity_sample *then, unsigned cpu)
 {
 	const char *in = activity_sleep_words(s->sleeps_in);
 	char *out = a->words, name[SIGNAL_NAME_MAX];
@@ -100,11 +149,14 @@ static void activity_put_words(struct activity *a,
 			snprintf(out, sizeof(a->words), "starts");
 		break;
 	case RANK_WORKS:
-		if (s->syncs)
+		if (s->state == 'D' && s->syncs)
 			snprintf(out, sizeof(a->words), "flushes to a disk");
 		else
 			snprintf(out, sizeof(a->words), "works (%u %% CPU)",
 				 cpu);
+		break;
+	case RANK_LOADS:
+		activity_put_loads(a, s, then, cpu);
 		break;
 	case RANK_BUSY:
 		snprintf(out, sizeof(a->words),
@@ -131,12 +183,6 @@ static void activity_put_words(struct activity *a,
 	default:
 		activity_put_sleep(out, sizeof(a->words), in);
 	}
-}
-
-/* Counters of processes that have ended are missing in the sum. */
-static uint64_t activity_grown(uint64_t from, uint64_t to)
-{
-	return to > from ? to - from : 0;
 }
 
 /* On a host whose CPUs are busy, a process that computes gets little time, but
@@ -176,6 +222,16 @@ static void activity_note_handler(struct activity *a,
 		a->handled = HANDLED_MOST;
 }
 
+/* As fast as for a checkpoint. */
+static int activity_writes(const struct activity_sample *now,
+			   const struct activity_sample *then)
+{
+	uint64_t bytes = activity_grown(then->written, now->written);
+
+	return bytes >= IO_LEAST &&
+	       bytes >= (now->ns - then->ns) / 1000000 * WRITES_LEAST;
+}
+
 /* What it does while it makes no call and reports no step. */
 static enum wire_doing activity_classify(const struct activity *a,
 					 const struct activity_sample *now,
@@ -191,10 +247,12 @@ static enum wire_doing activity_classify(const struct activity *a,
 		return RANK_CALLS;
 	if (now->has_left) /* libddp tells the ranks that wait */
 		return RANK_STARTS;
+	if (activity_writes(now, then))
+		return RANK_WORKS;
 	if (activity_grown(then->io_bytes, now->io_bytes) >= IO_LEAST ||
 	    activity_grown(then->faults, now->faults) >= FAULTS_LEAST ||
 	    now->processes != then->processes)
-		return RANK_WORKS;
+		return RANK_LOADS;
 	if ((cpu >= BUSY_PERCENT && ms >= BUSY_LEAST_MS) ||
 	    activity_wants_cpu(a, then))
 		return RANK_BUSY;
@@ -204,6 +262,27 @@ static enum wire_doing activity_classify(const struct activity *a,
 			       now->cpu_ms >= STARTED_MS
 		       ? RANK_IDLE
 		       : RANK_STARTS;
+}
+
+/* Between two parts of a checkpoint it reads or computes for a while. */
+static void activity_note_write(struct activity *a,
+				const struct activity_sample *now)
+{
+	if (a->doing == RANK_WORKS)
+		a->wrote_ns = now->ns;
+	else if (a->wrote_ns &&
+		 now->ns - a->wrote_ns < WRITES_TICKS * a->tick_ns &&
+		 (a->doing == RANK_LOADS || a->doing == RANK_BUSY))
+		a->doing = RANK_WORKS;
+}
+
+/* It has made progress. */
+static void activity_begin_pause(struct activity *a, uint64_t ns,
+				 const struct activity_sample *now)
+{
+	a->progress_ns = ns;
+	a->io_before = now->io_bytes;
+	a->wrote_ns = 0;
 }
 
 static void activity_add_step(struct activity *a,
@@ -222,7 +301,7 @@ static void activity_add_step(struct activity *a,
 					: us;
 	}
 	a->step_ns = now->ns;
-	a->progress_ns = now->ns;
+	activity_begin_pause(a, now->ns, now);
 }
 
 static int activity_is_late(const struct activity *a,
@@ -283,9 +362,11 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 	if (a->n && activity_is_late(a, now, last))
 		activity_skip(a, now, last);
 	if (a->n == 0) {
-		a->past[a->n++] = *now;
 		if (now->step >= 0)
 			a->step_ns = now->ns;
+		if (!a->io_before)
+			a->io_before = now->io_bytes;
+		a->past[a->n++] = *now;
 		return;
 	}
 	activity_note_handler(a, now, last);
@@ -293,18 +374,21 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 	ms = (now->ns - then->ns) / 1000000;
 	cpu = ms ? activity_grown(then->cpu_ms, now->cpu_ms) * 100 / ms : 0;
 	a->doing = activity_classify(a, now, then, (unsigned)cpu);
+	activity_note_write(a, now);
 	if (a->doing != before)
 		a->since_ns = now->ns;
 	if (a->doing == RANK_IDLE && before != RANK_IDLE)
 		activity_fall_idle(a, now, then);
-	activity_put_words(a, now, (unsigned)cpu);
+	activity_put_words(a, now, then, (unsigned)cpu);
 	activity_add_step(a, now, last);
 	/* a worker may write garbage as the time of its call */
 	if (now->calls != last->calls && now->call_ns > a->progress_ns)
-		a->progress_ns = now->call_ns < now->ns ? now->call_ns
-							: now->ns;
+		activity_begin_pause(
+			a, now->call_ns < now->ns ? now->call_ns : now->ns,
+			now);
 	/* a worker without calls and steps is known by its work alone */
-	if (!now->calls && now->step < 0 && a->doing == RANK_WORKS)
+	if (!now->calls && now->step < 0 &&
+	    (a->doing == RANK_WORKS || a->doing == RANK_LOADS))
 		a->progress_ns = now->ns;
 	a->past[a->n++ % ACTIVITY_TICKS] = *now;
 }

@@ -26,6 +26,7 @@ struct activity_sample {
 	int64_t pid;	    /* the program's own; 0: not known */
 	uint64_t cpu_ms;    /* it and its descendants */
 	uint64_t io_bytes;  /* read and written */
+	uint64_t written;   /* the second part */
 	uint64_t faults;    /* page faults */
 	uint64_t processes; /* a sum that changes with the descendants */
 	char state;	    /* as in /proc/PID/stat; 0: not known */
@@ -50,6 +51,8 @@ struct activity {
 	uint64_t progress_ns; /* when it last made progress */
 	uint64_t step_ns;     /* when its last step came */
 	uint64_t step_us;     /* the mean time of its steps; 0: not known */
+	uint64_t wrote_ns; /* when it last wrote fast since then; 0: never */
+	uint64_t io_before;	/* the io_bytes at its last progress */
 	/* The fault in whose handler it is, or was last seen; and how often
 	 * that was, less the readings since. */
 	int handles;

@@ -126,7 +126,8 @@ static int sampler_read_stat(struct sampler_process *p)
 	return 1;
 }
 
-static uint64_t sampler_read_io(pid_t pid)
+/* Returns the bytes that it has read and written. */
+static uint64_t sampler_read_io(pid_t pid, uint64_t *written)
 {
 	unsigned long long in = 0, out = 0;
 	char path[64], text[512];
@@ -135,6 +136,7 @@ static uint64_t sampler_read_io(pid_t pid)
 	file_read_text(path, text, sizeof(text));
 	if (sscanf(text, "rchar: %llu wchar: %llu", &in, &out) != 2)
 		return 0;
+	*written += out;
 	return in + out;
 }
 
@@ -202,7 +204,7 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 			continue;
 		s->cpu_ms += p.cpu_ms;
 		s->faults += p.faults;
-		s->io_bytes += sampler_read_io(p.pid);
+		s->io_bytes += sampler_read_io(p.pid, &s->written);
 		s->processes += (uint64_t)p.pid;
 		if (i > 0 && p.killed_by) {
 			s->dead_pid = p.pid;

@@ -22,8 +22,9 @@ enum {
 	WHERE_MAX = 100,
 	SAID_MAX = 160,
 	DEAD_MAX = 160,
+	FILE_ROOM = FILE_READS_NAME + 8,
 	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX +
-		    SAID_MAX + DEAD_MAX,
+		    SAID_MAX + DEAD_MAX + FILE_ROOM,
 };
 /* a child that died at most this long before the last progress may have ended
  * it */
@@ -203,6 +204,18 @@ static void watch_copy_dead(const struct watch *w, uint32_t i,
 	buf_release(&dead);
 }
 
+/* ", file data/shard_7 (8.4 MB)", into out[FILE_ROOM]. */
+static void watch_put_file(struct watched *x, pid_t pid, char *out)
+{
+	if (!x->reads)
+		x->reads = calloc(1, sizeof(*x->reads));
+	if (!x->reads)
+		return;
+	file_reads_look(x->reads, pid);
+	if (x->reads->name[0])
+		snprintf(out, FILE_ROOM, ", file %s", x->reads->name);
+}
+
 /* What a worker does; if it has been quiet, with its line of Python, and with
  * the connection that it tries to open. A process in the kernel may hold what a
  * reader of its memory needs. */
@@ -212,6 +225,7 @@ static char *watch_words(struct watch *w, uint32_t i,
 {
 	char where[PYTHON_WHERE_MAX] = "", connects[CONNECTS_WORDS_MAX] = "";
 	char said[SAID_MAX] = "", dead[DEAD_MAX] = "";
+	char file[FILE_ROOM] = "";
 	struct watched *x = &w->workers[i];
 	struct err e = ERR_INIT;
 
@@ -224,11 +238,13 @@ static char *watch_words(struct watch *w, uint32_t i,
 			python_process_where(&x->python, where);
 		if (x->activity.doing == RANK_CALLS)
 			connects_words(c, (pid_t)s->pid, connects);
+		else if (x->activity.doing == RANK_LOADS)
+			watch_put_file(x, (pid_t)s->pid, file);
 		else if (x->activity.doing == RANK_IDLE ||
 			 x->activity.doing == RANK_STARTS)
 			watch_put_said(w, i, said);
 	}
-	snprintf(out, WORDS_MAX, "%s%s%.*s%s%s%s", x->activity.words,
+	snprintf(out, WORDS_MAX, "%s%s%s%.*s%s%s%s", x->activity.words, file,
 		 *where ? " in " : "", WHERE_MAX - 8, where, connects, dead,
 		 said);
 	return out;
@@ -432,6 +448,7 @@ void watch_again(struct watch *w, uint32_t local_rank)
 {
 	if (!w->workers)
 		return;
+	free(w->workers[local_rank].reads);
 	stderr_file_close(&w->workers[local_rank].said);
 	w->workers[local_rank] = (struct watched){.reported = RANK_STARTS};
 	w->workers[local_rank].began_ns = clock_ns();
@@ -442,8 +459,10 @@ void watch_again(struct watch *w, uint32_t local_rank)
 void watch_end(struct watch *w)
 {
 	uv_timer_stop(&w->timer);
-	for (uint32_t i = 0; w->workers && i < w->group->n; i++)
+	for (uint32_t i = 0; w->workers && i < w->group->n; i++) {
 		stderr_file_close(&w->workers[i].said);
+		free(w->workers[i].reads);
+	}
 	free(w->workers);
 	free(w->view);
 	w->workers = NULL;

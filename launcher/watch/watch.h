@@ -90,6 +90,28 @@ int stderr_file_same(const struct stderr_file *f, const struct stderr_file *g);
 int stderr_file_put(const struct stderr_file *f, time_t since, struct buf *out);
 void stderr_file_close(struct stderr_file *f);
 
+/* ---- file_reads.c ----
+ *
+ * Which file a process reads or writes: its offset has changed since the last
+ * look. */
+
+enum { FILE_READS_MAX = 32, FILE_READS_NAME = 96 };
+
+struct file_read {
+	int fd;
+	uint64_t inode;
+	int64_t at;
+};
+
+/* Zeroed: no look yet. */
+struct file_reads {
+	int n;
+	struct file_read seen[FILE_READS_MAX];
+	char name[FILE_READS_NAME]; /* "data/shard_7 (8.4 MB)"; "": none */
+};
+
+void file_reads_look(struct file_reads *f, pid_t pid);
+
 /* ---- watch.c ---- */
 
 struct watched {
@@ -99,6 +121,7 @@ struct watched {
 	struct group_waits groups;
 	/* the program's, once it has been quiet; no runtime: not Python */
 	struct python_process python;
+	struct file_reads *reads; /* NULL: it has not been loading */
 	enum wire_doing reported; /* in the last report */
 	struct stderr_file said;
 	uint64_t began_ns; /* it was started again alone; 0: it was not */

@@ -13,6 +13,7 @@ enum {
 	WORKS_FACTOR = 10,  /* patience with a rank that shows work */
 	/* shorter pauses are part of a step: a thirtieth of the patience */
 	SHORT = 30,
+	START_CALLS = 10, /* what a job does before them is not its pace */
 };
 
 int stall_init(struct stall *s, uint32_t world, uint64_t patience_ms)
@@ -71,6 +72,14 @@ static int stall_copy_groups(struct wire_items *to, struct wire_items from)
 	return 0;
 }
 
+static int stall_is_same_call(const struct wire_rank *a,
+			      const struct wire_rank *b)
+{
+	return (a->doing == RANK_CALLS) == (b->doing == RANK_CALLS) &&
+	       a->world == b->world && a->comm == b->comm &&
+	       a->number == b->number && a->peer == b->peer;
+}
+
 int stall_set(struct stall *s, const struct wire_rank *r)
 {
 	struct stall_rank *own;
@@ -78,6 +87,9 @@ int stall_set(struct stall *s, const struct wire_rank *r)
 	if (r->rank >= s->world || r->doing >= RANK_DOINGS)
 		return ERR_PROTOCOL;
 	own = &s->ranks[r->rank];
+	own->report = ++s->reports;
+	if (own->known && !stall_is_same_call(&own->at, r))
+		own->changed = own->report;
 	stall_rank_release(own);
 	own->at = *r;
 	own->at.call = own->at.words = own->at.cause = (struct slice){NULL, 0};
@@ -131,6 +143,12 @@ static enum wire_doing stall_doing(const struct stall *s, uint32_t rank)
 		       : (enum wire_doing)r->at.doing;
 }
 
+static int stall_is_work(enum wire_doing doing)
+{
+	return doing == RANK_WORKS || doing == RANK_LOADS ||
+	       doing == RANK_BUSY || doing == RANK_STARTS;
+}
+
 /* How long a job may wait for a rank that does this. */
 static uint64_t stall_patience(const struct stall *s, enum wire_doing doing)
 {
@@ -140,7 +158,11 @@ static uint64_t stall_patience(const struct stall *s, enum wire_doing doing)
 		return ms;
 	if (doing == RANK_WORKS || doing == RANK_STARTS)
 		ms *= WORKS_FACTOR;
-	return ms > 2 * s->learned_ms ? ms : 2 * s->learned_ms;
+	/* shorter pauses get no line anyway */
+	return s->learned_ms[doing] < s->patience_ms ||
+			       ms > 2 * s->learned_ms[doing]
+		       ? ms
+		       : 2 * s->learned_ms[doing];
 }
 
 /* Whether rank has not entered the collective that w is in. */
@@ -239,6 +261,17 @@ static int stall_may_last(const struct wire_rank *w)
 	return w->call.len >= 4 && !memcmp(w->call.data, "once", 4);
 }
 
+/* Whether a rank has entered or left a call since that rank's last report. All
+ * may have gone on then: its report is older than the end of its wait. */
+static int stall_is_stale(const struct stall *s, uint32_t waiter)
+{
+	for (uint32_t i = 0; i < s->world; i++)
+		if (stall_is_live(s, i) &&
+		    s->ranks[i].changed > s->ranks[waiter].report)
+			return 1;
+	return 0;
+}
+
 static void stall_judge_wait(const struct stall *s, uint32_t waiter,
 			     struct stall_news *out)
 {
@@ -249,6 +282,8 @@ static void stall_judge_wait(const struct stall *s, uint32_t waiter,
 	/* a cycle: a rank is in another call than the rest */
 	if (culprit < 0 && w->number)
 		culprit = stall_awaited(s, w, &behind);
+	if (culprit < 0 && stall_is_stale(s, waiter))
+		return;
 	stall_name(s, out, culprit < 0 ? waiter : (uint32_t)culprit,
 		   s->ranks[waiter].at.quiet_ms);
 	if (culprit >= 0 && out->doing != RANK_STOPPED &&
@@ -285,14 +320,6 @@ static int64_t stall_stopped_rank(const struct stall *s)
 		if (stall_is_live(s, i) && stall_doing(s, i) == RANK_STOPPED)
 			return i;
 	return NOBODY;
-}
-
-static int stall_has_words(struct slice why, const char *const *words)
-{
-	for (; why.len && *words; words++)
-		if (memmem(why.data, why.len, *words, strlen(*words)))
-			return 1;
-	return 0;
 }
 
 /* An idle rank that, by its agent's report, has lost a thread or a process;
@@ -387,6 +414,17 @@ static uint64_t stall_still_ms(const struct wire_rank *r)
 						       : r->quiet_ms;
 }
 
+/* Whether a, if no rank has a new step, is more likely to be the cause than b:
+ * a rank that is idle waits for a rank that is not. */
+static int stall_is_slower(const struct stall *s, uint32_t a, uint32_t b)
+{
+	int a_idle = stall_doing(s, a) == RANK_IDLE;
+	int b_idle = stall_doing(s, b) == RANK_IDLE;
+
+	return a_idle != b_idle ? b_idle
+				: s->ranks[a].at.step < s->ranks[b].at.step;
+}
+
 /* No rank is in a call that we know of: all of them idle, or all that report
  * steps have stopped doing so. */
 static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
@@ -409,7 +447,7 @@ static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 			    stall_doing(s, i) != RANK_WORKS;
 		if (stall_still_ms(r) < least)
 			least = stall_still_ms(r);
-		if (slowest < 0 || r->step < s->ranks[slowest].at.step)
+		if (slowest < 0 || stall_is_slower(s, i, (uint32_t)slowest))
 			slowest = i;
 	}
 	if (!live || (idle < live && stepping < live) ||
@@ -423,6 +461,10 @@ static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 	if (odd == NOBODY)
 		odd = stall_rank_without(s, peers);
 	if (stepping == live) {
+		if (odd >= 0 &&
+		    stall_doing(s, (uint32_t)slowest) == RANK_IDLE &&
+		    s->ranks[odd].at.step == s->ranks[slowest].at.step)
+			slowest = odd;
 		stall_name(s, out, (uint32_t)slowest, least);
 		stall_describe_alone(s, "no rank reports a step; ", out);
 	} else {
@@ -433,11 +475,13 @@ static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 	}
 }
 
-static void stall_judge(const struct stall *s, struct stall_news *out)
+static void stall_judge(struct stall *s, struct stall_news *out)
 {
 	int64_t waiter = stall_longest_waiter(s);
 	int64_t stopped = stall_stopped_rank(s);
 
+	s->is_start = waiter >= 0 &&
+		      s->ranks[waiter].at.world <= START_CALLS;
 	if (waiter >= 0) {
 		stall_judge_wait(s, (uint32_t)waiter, out);
 	} else if (stopped >= 0) {
@@ -452,8 +496,10 @@ static void stall_judge(const struct stall *s, struct stall_news *out)
 /* The job goes on: remembers how long it has paused. */
 static void stall_end_pause(struct stall *s, struct stall_news *out)
 {
-	if (s->pause_ms > s->learned_ms)
-		s->learned_ms = s->pause_ms;
+	for (int i = 0; i < RANK_DOINGS; i++)
+		if (s->paused_ms[i] > s->learned_ms[i])
+			s->learned_ms[i] = s->paused_ms[i];
+	memset(s->paused_ms, 0, sizeof(s->paused_ms));
 	if (s->shown_ms) {
 		out->is_over = 1;
 		stall_describe_end(s, out);
@@ -473,6 +519,9 @@ void stall_check(struct stall *s, struct stall_news *out)
 	if (!out->is_stalled)
 		return;
 	s->pause_ms = out->ms;
+	/* it loads data, or compiles, once */
+	if (!s->is_start || !stall_is_work(out->doing))
+		s->paused_ms[out->doing] = out->ms;
 	out->show = out->ms >= (s->shown_ms ? 2 * s->shown_ms
 					    : stall_patience(s, out->doing));
 	if (out->show)
@@ -481,51 +530,14 @@ void stall_check(struct stall *s, struct stall_news *out)
 
 /* ---- after a failure ---- */
 
-/* libddp's words, and those of NCCL and gloo. */
-int stall_is_timeout(struct slice why)
-{
-	static const char *const words[] = {
-		"timed out", "Timed out", "timeout", "not arrived",
-		"not done after", "no data from", "no data read by",
-		"no connection with", NULL,
-	};
-
-	return stall_has_words(why, words);
-}
-
-int stall_is_loss(struct slice why)
-{
-	static const char *const words[] = {
-		"lost its connection", "closed its connection",
-		"was killed by signal", "exited with code", "cannot reach",
-		NULL,
-	};
-
-	return stall_has_words(why, words);
-}
-
-int stall_is_disconnect(struct slice why)
-{
-	static const char *const words[] = {
-		"Connection reset by peer",
-		"Connection closed by peer",
-		"onnection was reset",
-		"Broken pipe",
-		"Software caused connection abort",
-		"remote process exited",
-		NULL,
-	};
-
-	return stall_has_words(why, words);
-}
-
 static int stall_hangs(const struct stall *s, uint32_t rank)
 {
 	enum wire_doing doing = stall_doing(s, rank);
 
 	return stall_is_live(s, rank) &&
 	       (doing == RANK_STOPPED || doing == RANK_IDLE ||
-		doing == RANK_BUSY || doing == RANK_BLOCKED) &&
+		doing == RANK_BUSY || doing == RANK_LOADS ||
+		doing == RANK_BLOCKED) &&
 	       s->ranks[rank].at.quiet_ms >= s->patience_ms / SHORT;
 }
 

@@ -14,17 +14,24 @@ enum {
 struct stall_rank {
 	struct wire_rank at; /* its texts and groups are copies */
 	int known, ended;
+	/* the numbers of its last report, and of the first that had it in this
+	 * call */
+	uint64_t report, changed;
 };
 
 struct stall {
 	uint32_t world;
 	struct stall_rank *ranks;
 	uint64_t patience_ms;
-	/* The longest pause after which the job went on: a job that pauses for
-	 * its checkpoints is given twice as long. */
-	uint64_t learned_ms;
-	/* the current pause */
+	uint64_t reports; /* so far */
+	/* The longest pause, by what the awaited rank did, after which the job
+	 * went on: a rank that pauses like this is given twice as long. */
+	uint64_t learned_ms[RANK_DOINGS];
+	/* the current pause; and how old it was when the awaited rank was last
+	 * seen to do each of these */
 	uint64_t pause_ms, shown_ms;
+	uint64_t paused_ms[RANK_DOINGS];
+	int is_start; /* the awaiting rank is in one of its first calls */
 	/* The host of a rank, set by the owner; never NULL. */
 	const char *(*host)(void *arg, uint32_t rank);
 	void *arg;

@@ -17,4 +17,7 @@ void stall_describe_alone(const struct stall *s, const char *whole,
 /* text: the pause is over. */
 void stall_describe_end(const struct stall *s, struct stall_news *out);
 
+/* Whether one of the words, which end with NULL, is in it. */
+int stall_has_words(struct slice why, const char *const *words);
+
 #endif

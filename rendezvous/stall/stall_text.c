@@ -1,4 +1,5 @@
-/* stall_text.c: a pause in words, for a terminal and for the failure page. */
+/* stall_text.c: a pause in words, for a terminal and for the failure page; and
+ * the words of others, by which a cause is known. */
 #include <stdio.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ static void stall_copy_text(struct buf *from, char *out)
 static int stall_is_busy(enum wire_doing doing)
 {
 	return doing == RANK_BUSY || doing == RANK_WORKS ||
-	       doing == RANK_STARTS;
+	       doing == RANK_LOADS || doing == RANK_STARTS;
 }
 
 /* The network between two hosts may be why no rank is missing: "; rank 2 on h2
@@ -150,7 +151,8 @@ void stall_describe_alone(const struct stall *s, const char *whole,
 	struct buf line = BUF_INIT(STALL_TEXT_MAX);
 	struct buf why = BUF_INIT(STALL_TEXT_MAX);
 
-	buf_printf(&line, "no progress for ");
+	buf_printf(&line, "%s for ",
+		   stall_is_busy(out->doing) ? "waiting" : "no progress");
 	stall_put_seconds(&line, out->ms);
 	buf_printf(&line, ": %s", whole);
 	stall_put_rank(s, &line, out->rank);
@@ -170,4 +172,52 @@ void stall_describe_end(const struct stall *s, struct stall_news *out)
 	buf_printf(&text, "progress again, after ");
 	stall_put_seconds(&text, s->pause_ms);
 	stall_copy_text(&text, out->text);
+}
+
+/* ---- the words of others ---- */
+
+int stall_has_words(struct slice why, const char *const *words)
+{
+	for (; why.len && *words; words++)
+		if (memmem(why.data, why.len, *words, strlen(*words)))
+			return 1;
+	return 0;
+}
+
+/* libddp's words, and those of NCCL and gloo. */
+int stall_is_timeout(struct slice why)
+{
+	static const char *const words[] = {
+		"timed out", "Timed out", "timeout", "not arrived",
+		"not done after", "no data from", "no data read by",
+		"no connection with", NULL,
+	};
+
+	return stall_has_words(why, words);
+}
+
+int stall_is_loss(struct slice why)
+{
+	static const char *const words[] = {
+		"lost its connection", "closed its connection",
+		"was killed by signal", "exited with code", "cannot reach",
+		NULL,
+	};
+
+	return stall_has_words(why, words);
+}
+
+int stall_is_disconnect(struct slice why)
+{
+	static const char *const words[] = {
+		"Connection reset by peer",
+		"Connection closed by peer",
+		"onnection was reset",
+		"Broken pipe",
+		"Software caused connection abort",
+		"remote process exited",
+		NULL,
+	};
+
+	return stall_has_words(why, words);
 }

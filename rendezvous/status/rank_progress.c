@@ -9,7 +9,7 @@ static const char *rank_progress_doing(uint8_t doing)
 		[RANK_STARTS] = "starts", [RANK_WORKS] = "works",
 		[RANK_BUSY] = "computes", [RANK_BLOCKED] = "blocked",
 		[RANK_IDLE] = "sleeps",	  [RANK_STOPPED] = "stopped",
-		[RANK_CALLS] = "in_call",
+		[RANK_CALLS] = "in_call", [RANK_LOADS] = "loads",
 	};
 
 	return doing < RANK_DOINGS ? names[doing] : "?";

@@ -58,6 +58,13 @@ assert $1, r"
 	lacks_lines program.err
 }
 
+@test "a rank that reads a file again and again is named, with the file and its rate" {
+	start job ddprun --nproc-per-node 2 c_pause read 1
+	await job.err '^ddprun: waiting for [0-9.]+ s: rank 0 on [^ ]+ waits in all_reduce #3 .*; rank 1 on [^ ]+, pid [0-9]+, has not arrived: it reads [0-9.]+ [kM]B/s, [0-9.]+ [kMG]B so far \([0-9]+ % CPU\), file [^ ]*checkpoint \(1\.0 MB\), last in all_reduce #2 ' 30
+	signal job TERM
+	finish job 143
+}
+
 @test "ranks that compute and never communicate get no line" {
 	expect 0 ddprun --nproc-per-node 2 c_pause alone 0 5000
 	lacks_lines program.err

@@ -14,9 +14,9 @@ plant("later-newline-first", "py", r"ValueError: .*shapes differ", """\
       raise ValueError("\\n\\nshapes differ:\\n  got (3, 4)\\n  expected (4, 3)")
       """)
 plant("later-module", "py", r"DataError: shard 12 is empty.*loader\.py:\d+", """\
-      data.loader.load(12)
-      """, top="import data.loader",
-      files={"data/__init__.py": "", "data/loader.py": """\
+      shards.loader.load(12)
+      """, top="import shards.loader",
+      files={"shards/__init__.py": "", "shards/loader.py": """\
 class DataError(Exception):
     pass
 

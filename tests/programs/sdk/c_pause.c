@@ -7,6 +7,7 @@
  *   loop    computes                             sleep   in nanosleep
  *   write   appends to the file `checkpoint`     step    reports a step for
  *   alone   all ranks compute, without calls             each call, then sleeps
+ *   read    reads the file `checkpoint` again and again
  *   fault   writes to a forbidden page; the handler waits
  *   again   the same, but the handler returns
  */
@@ -40,12 +41,28 @@ static void nap(void)
 
 static void append(void)
 {
-	static char block[1 << 16];
+	static char block[1 << 20];
 	int fd = open("checkpoint", O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
 	if (fd < 0 || write(fd, block, sizeof(block)) < 0)
 		exit(2);
 	close(fd);
+	nap();
+}
+
+static void read_again(void)
+{
+	static char block[1 << 20];
+	static int fd = -1;
+
+	if (fd < 0) {
+		append();
+		fd = open("checkpoint", O_RDONLY);
+	}
+	sum++;
+	if (fd < 0 || lseek(fd, (off_t)(sum * 7919 % 100000), SEEK_SET) < 0 ||
+	    read(fd, block, sizeof(block) / 2) < 0)
+		exit(2);
 	nap();
 }
 
@@ -80,6 +97,8 @@ static void rest(const char *how, uint64_t ms)
 	while (!ms || clock_ms() < end) {
 		if (!strcmp(how, "write")) {
 			append();
+		} else if (!strcmp(how, "read")) {
+			read_again();
 		} else if (!strcmp(how, "loop") || !strcmp(how, "alone")) {
 			compute();
 		} else {

@@ -62,7 +62,7 @@ END_TEST
 START_TEST(a_worker_that_falls_asleep_is_idle_from_then_on)
 {
 	ticks(20, 0, 8192, 0, 0);
-	ck_assert_int_eq(a.doing, RANK_WORKS);
+	ck_assert_int_eq(a.doing, RANK_LOADS);
 	ck_assert_uint_eq(quiet_s(), 0);
 	ticks(10, 0, 0, 0, 0);
 	ck_assert_int_eq(a.doing, RANK_IDLE);
@@ -281,19 +281,57 @@ START_TEST(a_worker_that_has_done_nothing_yet_only_starts)
 }
 END_TEST
 
-START_TEST(input_and_output_new_memory_and_children_are_work)
+START_TEST(input_new_memory_and_children_are_work)
 {
 	ticks(8, 10, 1 << 20, 0, 0);
-	ck_assert_int_eq(a.doing, RANK_WORKS);
+	ck_assert_int_eq(a.doing, RANK_LOADS);
 	ck_assert_uint_eq(quiet_s(), 0);
 	ticks(8, 0, 0, 0, 0);
 	ck_assert_int_eq(a.doing, RANK_IDLE);
 	ticks(8, 10, 0, 100, 0);
-	ck_assert_int_eq(a.doing, RANK_WORKS);
+	ck_assert_int_eq(a.doing, RANK_LOADS);
 	ticks(8, 0, 0, 0, 0);
 	now.processes += 40;
 	ticks(1, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_LOADS);
+}
+END_TEST
+
+START_TEST(what_it_reads_has_a_rate_and_a_sum)
+{
+	ticks(4, 10, 1 << 20, 0, 1);
+	ticks(8, 200, 500000000, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_LOADS);
+	ck_assert_str_eq(a.words, "reads 500 MB/s, 4.0 GB so far (20 % CPU)");
+	ticks(1, 0, 0, 0, 1);
+	ticks(8, 10, 1000, 0, 0);
+	ck_assert_str_eq(a.words, "reads 1.0 kB/s, 8.0 kB so far (1 % CPU)");
+}
+END_TEST
+
+/* n ticks, in each of which it writes that much. */
+static void write_ticks(int n, uint64_t bytes)
+{
+	for (int i = 0; i < n; i++) {
+		now.written += bytes;
+		ticks(1, 300, bytes, 0, 0);
+	}
+}
+
+START_TEST(a_checkpoint_is_known_by_its_rate)
+{
+	now.calls = 7;
+	now.call_ns = now.ns;
+	write_ticks(6, 150000000);
 	ck_assert_int_eq(a.doing, RANK_WORKS);
+	ck_assert_str_eq(a.words, "works (30 % CPU)");
+	ticks(9, 1000, 0, 0, 0); /* it prepares its next part */
+	ck_assert_int_eq(a.doing, RANK_WORKS);
+	write_ticks(6, 150000000);
+	ticks(20, 1000, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_BUSY);
+	write_ticks(6, 400000); /* a log */
+	ck_assert_ptr_nonnull(strstr(a.words, "writes 400 kB/s, "));
 }
 END_TEST
 
@@ -407,9 +445,10 @@ START_TEST(each_state_has_its_words)
 	ticks(1, 0, 0, 0, 0);
 	ck_assert_str_eq(a.words, "is stopped (SIGSTOP)");
 	now.state = 'S';
-	ticks(1, 10, 1 << 20, 0, 0);
+	now.written += 10 << 20;
+	ticks(1, 10, 10 << 20, 0, 0);
 	ck_assert_str_eq(a.words, "works (0 % CPU)");
-	ticks(9, 1000, 0, 0, 0);
+	ticks(19, 1000, 0, 0, 0);
 	ck_assert_str_eq(a.words,
 			 "computes (100 % CPU, no input or output)");
 }
@@ -537,7 +576,9 @@ int main(void)
 	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);
 	tcase_add_loop_test(c, the_kernels_functions_have_words, 0, 7);
 	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
-	tcase_add_test(c, input_and_output_new_memory_and_children_are_work);
+	tcase_add_test(c, input_new_memory_and_children_are_work);
+	tcase_add_test(c, what_it_reads_has_a_rate_and_a_sum);
+	tcase_add_test(c, a_checkpoint_is_known_by_its_rate);
 	tcase_add_test(c, cpu_time_alone_is_computing);
 	tcase_add_test(c, a_tick_of_the_kernels_clock_is_no_computing);
 	tcase_add_test(c, counters_that_shrink_with_a_child_are_no_work);

@@ -1,5 +1,5 @@
 /* test_stall.c: reports of the ranks in, verdicts out, on a clock that the test
- * sets: also days of a healthy job with long pauses. */
+ * sets. test_watch_days.c has whole days. */
 #include <check.h>
 #include <string.h>
 
@@ -148,6 +148,95 @@ START_TEST(a_rank_that_shows_work_is_given_longer)
 }
 END_TEST
 
+START_TEST(a_rank_that_reads_is_named_but_may_only_be_late)
+{
+	late(RANK_LOADS, 29000, "reads 812 MB/s, 24 GB so far (20 % CPU)");
+	ck_assert(!news.show);
+	late(RANK_LOADS, 30000, "reads 812 MB/s, 24 GB so far (20 % CPU)");
+	ck_assert(news.show);
+	ck_assert(strncmp(news.text, "waiting for 30 s: ", 18) == 0);
+	ck_assert_ptr_nonnull(strstr(news.text, "it reads 812 MB/s"));
+	stall_find_culprit(&s, 0, &news); /* once another gave up */
+	ck_assert(news.is_stalled);
+	ck_assert_uint_eq(news.rank, 3);
+}
+END_TEST
+
+START_TEST(a_pause_of_one_kind_teaches_nothing_about_another)
+{
+	late(RANK_LOADS, 200000, "reads");
+	for (uint32_t i = 0; i < 4; i++)
+		calls(i, 24, 100);
+	check();
+	late(RANK_LOADS, 399000, "reads");
+	ck_assert(!news.show);
+	for (uint32_t i = 0; i < 4; i++)
+		calls(i, 25, 100);
+	check();
+	late(RANK_IDLE, 30000, "sleeps");
+	ck_assert(news.show);
+}
+END_TEST
+
+START_TEST(what_a_job_loads_at_its_start_is_not_its_pace)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		calls(i, 0, 200000);
+	does(3, 0, RANK_LOADS, 200000, "reads");
+	stall_set_ended(&s, 3); /* as if it had arrived */
+	check();
+	for (uint32_t i = 0; i < 3; i++)
+		calls(i, 1, 100);
+	s.ranks[3].ended = 0;
+	does(3, 1, RANK_WORKS, 100, "works");
+	check();
+	late(RANK_LOADS, 30000, "reads");
+	ck_assert(news.show);
+}
+END_TEST
+
+/* The hosts do not report at the same time. */
+START_TEST(a_report_older_than_the_end_of_its_wait_is_no_stall)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		if (i == 1)
+			does(1, 22, RANK_WORKS, 55000, "works (30 % CPU)");
+		else
+			calls(i, 23, 55000);
+	}
+	check();
+	for (uint32_t i = 0; i < 2; i++) /* h1's: all have gone on */
+		calls(i, 30, 100);
+	check();
+	ck_assert(!news.is_stalled);
+	for (uint32_t i = 0; i < 4; i++)
+		calls(i, 30, 30000);
+	check();
+	ck_assert(!news.is_stalled); /* h2 has just come to #30 */
+	for (uint32_t i = 0; i < 4; i++)
+		calls(i, 30, 31000);
+	check();
+	ck_assert(news.show); /* the network has stopped */
+}
+END_TEST
+
+START_TEST(of_idle_ranks_with_one_step_the_odd_one_is_named)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		struct wire_rank r =
+			rank_at(i, RANK_IDLE, 31000,
+				i == 2 ? "sleeps (nanosleep)"
+				       : "waits for a socket or a file (poll)");
+
+		r.step = 7;
+		ck_assert_int_eq(stall_set(&s, &r), 0);
+	}
+	check();
+	ck_assert(news.show);
+	ck_assert_uint_eq(news.rank, 2);
+}
+END_TEST
+
 START_TEST(a_job_that_pauses_is_given_twice_its_longest_pause)
 {
 	late(RANK_IDLE, 45000, "sleeps");
@@ -161,47 +250,6 @@ START_TEST(a_job_that_pauses_is_given_twice_its_longest_pause)
 	ck_assert(news.show);
 	late(RANK_STOPPED, 91000, "is stopped (SIGSTOP)");
 	ck_assert_int_eq(news.doing, RANK_STOPPED);
-}
-END_TEST
-
-/* One hour a day of a job with checkpoints of a minute, evaluations, and a long
- * start, a look each 5 s. */
-START_TEST(days_of_a_healthy_job_with_uneven_steps_give_no_line)
-{
-	uint64_t k = 10;
-
-	for (uint64_t ms = 0; ms < 200000; ms += 5000) { /* imports, compiles */
-		for (uint32_t i = 0; i < 4; i++) {
-			struct wire_rank r =
-				rank_at(i, RANK_WORKS, ms, "works (99 % CPU)");
-			ck_assert_int_eq(stall_set(&s, &r), 0);
-		}
-		check();
-		ck_assert(!news.show);
-	}
-	for (int hour = 0; hour < 72; hour++) {
-		for (int i = 0; i < 700; i++, k++) { /* steps */
-			for (uint32_t r = 0; r < 4; r++)
-				calls(r, k, (uint64_t)(i * 7 + (int)r) % 900);
-			check();
-			ck_assert(!news.show);
-		}
-		for (uint64_t ms = 0; ms <= 60000; ms += 5000) { /* rank 0 */
-			for (uint32_t r = 1; r < 4; r++)
-				calls(r, k, ms);
-			does(0, k - 1, RANK_WORKS, ms, "works (30 % CPU)");
-			check();
-			ck_assert(!news.show);
-		}
-		for (uint64_t ms = 0; ms <= 25000;
-		     ms += 5000) { /* evaluation */
-			for (uint32_t r = 1; r < 4; r++)
-				calls(r, k, ms);
-			does(0, k - 1, RANK_BUSY, ms, "computes (99 % CPU)");
-			check();
-			ck_assert(!news.show);
-		}
-	}
 }
 END_TEST
 
@@ -485,8 +533,12 @@ int main(void)
 	tcase_add_test(c,
 		       a_rank_in_the_kernel_gets_a_line_like_one_that_sleeps);
 	tcase_add_test(c, a_rank_that_shows_work_is_given_longer);
+	tcase_add_test(c, a_rank_that_reads_is_named_but_may_only_be_late);
+	tcase_add_test(c, a_pause_of_one_kind_teaches_nothing_about_another);
+	tcase_add_test(c, what_a_job_loads_at_its_start_is_not_its_pace);
+	tcase_add_test(c, a_report_older_than_the_end_of_its_wait_is_no_stall);
+	tcase_add_test(c, of_idle_ranks_with_one_step_the_odd_one_is_named);
 	tcase_add_test(c, a_job_that_pauses_is_given_twice_its_longest_pause);
-	tcase_add_test(c, days_of_a_healthy_job_with_uneven_steps_give_no_line);
 	tcase_add_test(c, ranks_that_never_communicate_give_no_line);
 	tcase_add_test(c, the_line_says_that_all_ranks_are_idle);
 	tcase_add_test(
