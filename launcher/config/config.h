@@ -7,7 +7,7 @@
 
 #include "base/option.h"
 #include "base/sock.h"
-#include "launcher/agent/agent_options.h"
+#include "launcher/agent/agent.h"
 #include "launcher/config/remote_options.h"
 #include "launcher/env/launch_env.h"
 #include "launcher/env/requeue.h"

@@ -9,24 +9,33 @@
 /* 1 if the text has 1 to 256 printable bytes. */
 int config_is_name(const char *text);
 
-/* ---- config_programs.c: --multi-prog, a job of several programs ---- */
+/* ---- config_programs.c: the programs of a job, and how many workers ---- */
 
-/* Call it when c->words is set, before the hosts are chosen: fills c->roles,
- * and c->world_size if only the programs determine it. */
+/* --multi-prog. Call it when c->words is set, before the hosts are chosen:
+ * fills c->roles, and c->world_size if only the programs determine it. */
 int config_programs_init(struct config *c, struct err *e);
 void config_programs_release(struct config *c);
 
 /* Call it when c->nproc is known: checks a job on one node. */
 int config_programs_check(const struct config *c, struct err *e);
 
-/* ---- rdzv_conf.c: torchrun's --rdzv-conf, "key=value,key=value" ---- */
+/* -n, the number of workers of the whole job. Over ssh: gives each of c->hosts
+ * its workers, in order, up to the slots that are listed for it or
+ * --nproc-per-node; if there are none, shares them evenly. Removes the hosts
+ * that get none. Fails if there are too few slots. */
+int world_size_place(struct config *c, struct err *e);
 
-/* Sets the options that the keys name, unless an option on the command line
- * does. Logs that it ignores an unknown key, since users may have one for a
- * plug-in of torchrun's. Refuses a value that ddprun cannot honour. */
-int rdzv_conf_apply(struct config *c, const char *text, struct err *e);
+/* Otherwise, when the number of nodes is decided: sets --nproc-per-node, the
+ * same for each. Fails if that is impossible, or contradicts the user's. */
+int world_size_split(struct config *c, struct err *e);
 
 /* ---- config_rdzv.c: where and how the nodes meet ---- */
+
+/* torchrun's --rdzv-conf, "key=value,key=value": sets the options that the keys
+ * name, unless an option on the command line does. Logs that it ignores an
+ * unknown key, since users may have one for a plug-in of torchrun's. Refuses a
+ * value that ddprun cannot honour. */
+int rdzv_conf_apply(struct config *c, const char *text, struct err *e);
 
 /* Call it before any default is derived: refuses an unknown backend, and
  * options that are incompatible with etcd. */
@@ -38,16 +47,5 @@ int config_rdzv_decide(struct config *c, struct err *e);
 
 /* Checks that hold whether or not a worker will run here. */
 int config_rdzv_check(const struct config *c, struct err *e);
-
-/* ---- world_size.c: -n, the number of workers of the whole job ---- */
-
-/* Over ssh: gives each of c->hosts its workers, in order, up to the slots that
- * are listed for it or --nproc-per-node; if there are none, shares them evenly.
- * Removes the hosts that get none. Fails if there are too few slots. */
-int world_size_place(struct config *c, struct err *e);
-
-/* Otherwise, when the number of nodes is decided: sets --nproc-per-node, the
- * same for each. Fails if that is impossible, or contradicts the user's. */
-int world_size_split(struct config *c, struct err *e);
 
 #endif

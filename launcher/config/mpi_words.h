@@ -69,7 +69,7 @@ struct mpi_word {
 /* The option that the word is, or NULL. */
 const struct mpi_word *mpi_word_find(const char *word, int is_mpiexec);
 
-/* ---- program_parts.c ----
+/* ---- config_programs.c ----
  *
  * A command line of several programs, "-n 4 ./learner : -n 8 ./actor", as the
  * text of one --multi-prog (roles.h). Pure. */

@@ -1,5 +1,5 @@
 # mpirun's and hydra's options, and ddprun under their names.
-# covers: launcher/config/mpi_words.c launcher/config/world_size.c launcher/link_command.c
+# covers: launcher/config/mpi_words.c launcher/config/config_programs.c launcher/link_command.c
 load ../lib
 load ../openmpi
 

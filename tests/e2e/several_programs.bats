@@ -1,5 +1,5 @@
 # Several programs in one job: `:` and --multi-prog.
-# covers: launcher/agent/agent_alike.c rendezvous/status/job_roles.c launcher/plan/roles.c launcher/config/program_parts.c launcher/config/config_programs.c launcher/plan/plan.c launcher/config/preflight.c
+# covers: launcher/agent/agent_acts.c rendezvous/status/job_roles.c launcher/plan/roles.c launcher/config/config_programs.c launcher/plan/plan.c launcher/config/preflight.c
 load ../lib
 load ../openmpi
 
