@@ -3,7 +3,7 @@
 #ifndef LAUNCHER_COMMANDS_H
 #define LAUNCHER_COMMANDS_H
 
-#include "launcher/agent/agent_options.h"
+#include "launcher/agent/agent.h"
 #include "launcher/plan/plan.h"
 
 /* ---- dry_run.c ----

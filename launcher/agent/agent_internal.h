@@ -1,8 +1,8 @@
 /* agent_internal.h: what the agent's own files share: agent.c (a job from start
  * to end), agent_acts.c (the actions of the state table), agent_round.c (the
  * start and the end of a round), agent_stop.c (stop requests), agent_watch.c
- * (progress, and ranks that hang), agent_alike.c, agent_elastic.c, agent_gpu.c,
- * agent_mpi.c, agent_peers.c, agent_preload.c and agent_stage.c. */
+ * (progress, ranks that hang, GPUs), agent_elastic.c, agent_mpi.c,
+ * agent_preload.c and agent_stage.c. */
 #ifndef LAUNCHER_AGENT_INTERNAL_H
 #define LAUNCHER_AGENT_INTERNAL_H
 
@@ -129,9 +129,6 @@ struct agent {
 void agent_handle(struct agent *a, enum agent_event ev, const char *why);
 const char *agent_id(const struct agent *a);
 
-/* agent_alike.c: fills a->alike. -ENOMEM. */
-int agent_make_alike(struct agent *a, struct err *e);
-
 /* agent_round.c */
 void agent_start_workers(struct agent *a);
 /* Makes the plan of the round and starts this node's workers. */
@@ -152,6 +149,9 @@ struct pmi_exchange_round agent_exchange_round(struct agent *a,
 					       const struct wire_start *start,
 					       const char *name);
 
+/* Ends the exchange of the workers' addresses, if there is one. */
+void agent_peers_end(struct agent *a);
+
 /* --on-event, on node 0; rank -1: none. */
 void agent_run_event(struct agent *a, const char *event, int64_t rank,
 		      const char *text);
@@ -160,6 +160,8 @@ void agent_run_event(struct agent *a, const char *event, int64_t rank,
 extern void (*const agent_acts[])(struct agent *a);
 /* Only the first call counts. cause NULL: the known cause stays. */
 void agent_decide_exit(struct agent *a, int code, const char *cause);
+/* Fills a->alike, for JOIN. -ENOMEM. */
+int agent_make_alike(struct agent *a, struct err *e);
 void agent_init_backoff(struct agent *a);
 void agent_stop_workers(struct agent *a);
 /* Both after a child's death: stops orphans of the workers; waits for the
@@ -180,8 +182,6 @@ void agent_on_slow(struct member *m, const struct wire_slow *slow);
 void agent_on_look(struct member *m, const struct wire_look *look);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
-
-/* agent_gpu.c */
 void agent_init_gpus(struct agent *a);
 void agent_on_gpu_news(struct member *m, const struct wire_gpu_news *news);
 
@@ -202,15 +202,6 @@ char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n);
 int agent_mpi_ended(struct agent *a, struct worker *w, int status);
 /* A child ended. Returns 1 if it was the helper that serves PMIx. */
 int agent_mpi_reaped(struct agent *a, pid_t pid, int status);
-
-/* agent_peers.c */
-/* Before MPI's start-up; the ports are reserved. AGENT_LATER: agent_continue is
- * called when the other nodes' ports are known. */
-int agent_peers_begin(struct agent *a, const struct wire_start *start,
-		      struct err *e);
-void agent_peers_end(struct agent *a);
-/* "host:port" of all workers by rank, with commas; or "". */
-const char *agent_peers_list(const struct agent *a);
 
 /* agent_elastic.c: --event-log-handler console; else they do nothing */
 void agent_record_rendezvous(struct agent *a, const struct wire_start *start);

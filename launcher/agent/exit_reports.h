@@ -4,7 +4,7 @@
 #ifndef LAUNCHER_EXIT_REPORTS_H
 #define LAUNCHER_EXIT_REPORTS_H
 
-#include "launcher/agent/agent_options.h"
+#include "launcher/agent/agent.h"
 #include "launcher/failure/failure.h"
 #include "launcher/membership/member.h"
 #include "launcher/watch/watch.h"

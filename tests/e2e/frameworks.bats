@@ -1,5 +1,5 @@
 # --env: the variables of JAX, TensorFlow and Paddle; and these, where installed.
-# covers: launcher/plan launcher/agent/agent_peers.c launcher/pmi
+# covers: launcher/plan launcher/agent/agent_round.c launcher/pmi
 load ../lib
 
 port() {

@@ -1,7 +1,7 @@
 # gpu_health.bats: the health of GPUs by NVML, on a stand-in for its library: what
 # goes wrong with a GPU, and with NVML itself. docs/gpu-health.md describes it.
 #
-# covers: launcher/gpu launcher/agent/agent_gpu.c tests/gpu/standin/nvml.c
+# covers: launcher/gpu launcher/agent/agent_watch.c tests/gpu/standin/nvml.c
 
 load ../lib
 
