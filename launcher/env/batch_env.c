@@ -5,11 +5,6 @@
 
 #include "launcher/env/launch_env_internal.h"
 
-static const char *batch_env_get(const char *name)
-{
-	return getenv(name);
-}
-
 /* Does not apply if another launcher is in between, or if the user starts each
  * node by hand with all its options. */
 static int batch_env_read_list(struct launch_env *env,
@@ -94,7 +89,7 @@ static int mpi_operator_list_hosts(struct host_list *l, struct err *e)
 
 static int batch_env_list_hosts(struct host_list *l, struct err *e)
 {
-	int rc = host_list_scheduler(l, batch_env_get, e);
+	int rc = host_list_scheduler(l, launch_env_getenv, e);
 
 	return rc < 0 ? rc : 0;
 }

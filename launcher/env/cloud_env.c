@@ -11,11 +11,6 @@
 
 enum { CLOUD_PORT = 29400 };
 
-static const char *cloud_env_get(const char *name)
-{
-	return getenv(name);
-}
-
 /* 1 if the user has written all that would be read here, or another launcher
  * is between the platform and this ddprun. */
 static int cloud_env_is_decided(const struct launch_request *r)
@@ -84,7 +79,7 @@ static int cloud_read(struct launch_env *env, const struct launch_request *r,
 	char host[SOCK_HOST_MAX];
 	struct cloud_place p;
 	const struct cloud_view v = {
-		.get = cloud_env_get, .vars = environ, .host = host,
+		.get = launch_env_getenv, .vars = environ, .host = host,
 		.etc_hosts = "/etc/hosts",
 		.resource_config = "/opt/ml/input/config/resourceconfig.json",
 	};

@@ -67,6 +67,11 @@ int launch_env_init(struct launch_env *env, const struct launch_request *r,
 	return 0;
 }
 
+const char *launch_env_getenv(const char *name)
+{
+	return getenv(name);
+}
+
 int launch_env_is_marked(void)
 {
 	if (getenv("DDP_AGENT_ID"))

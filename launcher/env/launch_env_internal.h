@@ -33,6 +33,9 @@ extern const struct launch_source mpi_operator_env; /* the same, in a pod */
 extern const struct launch_source flux_env;
 extern const struct launch_source cloud_env; /* one ddprun in a container */
 
+/* getenv, for the functions that read a launcher's variables. */
+const char *launch_env_getenv(const char *name);
+
 /* 1 if any row's marks, or those of our own workers, are set. */
 int launch_env_is_marked(void);
 

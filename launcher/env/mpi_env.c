@@ -11,11 +11,6 @@
 #include "launcher/env/launch_env_internal.h"
 #include "launcher/plan/cpus.h"
 
-static const char *mpi_env_get(const char *name)
-{
-	return getenv(name);
-}
-
 /* By default mpirun binds the only process of a node to one core, which its
  * workers would share. Unless the user asked for that, unbinds this process. */
 static void mpi_env_unbind(void)
@@ -120,7 +115,7 @@ static int mpi_env_read(struct launch_env *env, const struct launch_request *r,
 	if (r->standalone || getenv("DDP_AGENT_ID") ||
 	    (mpi_env_is_elsewhere(r) && r->nnodes))
 		return 0;
-	rc = mpirun_read(m, mpi_env_get, e);
+	rc = mpirun_read(m, launch_env_getenv, e);
 	if (rc < 0 || m->kind == MPIRUN_NONE ||
 	    (m->kind == MPIRUN_PMI) != is_pmi)
 		return rc;
@@ -155,7 +150,8 @@ static const char *mpi_has_started(void)
 {
 	struct mpirun m;
 
-	if (mpirun_read(&m, mpi_env_get, NULL) < 0 || !m.kind || m.size == 1)
+	if (mpirun_read(&m, launch_env_getenv, NULL) < 0 || !m.kind ||
+	    m.size == 1)
 		return NULL;
 	return mpirun_name(&m);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "launcher/env/launch_env_internal.h"
 #include "launcher/env/tool.h"
 
 enum {
@@ -175,11 +176,6 @@ const char *requeue_id(allocation_get *get, char *out)
 
 /* ---- running it ---- */
 
-static const char *requeue_getenv(const char *name)
-{
-	return getenv(name);
-}
-
 static int requeue_show(const char *id, struct requeue_job *j, struct err *e)
 {
 	char *page = malloc(PAGE_MAX);
@@ -211,7 +207,7 @@ int requeue_prepare(const struct requeue_options *o, struct err *e)
 
 	if (!requeue_is_on(o))
 		return 0;
-	rc = requeue_show(requeue_id(requeue_getenv, id), &j, &why);
+	rc = requeue_show(requeue_id(launch_env_getenv, id), &j, &why);
 	if (format)
 		setenv("SLURM_TIME_FORMAT", format, 1);
 	if (rc) {
@@ -292,7 +288,7 @@ void requeue_run(const struct requeue_options *o,
 
 	if (!requeue_is_on(o) || !o->is_first_node)
 		return;
-	requeue_id(requeue_getenv, id);
+	requeue_id(launch_env_getenv, id);
 	if (requeue_show(id, &j, &e)) {
 		log_warn("--requeue-on %s: cannot find out why Slurm's job %s "
 			 "was stopped: %s; to requeue it, run scontrol requeue "

@@ -21,14 +21,9 @@
 
 enum { LAST_WORDS_MS = 500 };
 
-static const char *slurm_env_get(const char *name)
-{
-	return getenv(name);
-}
-
 static int slurm_env_is_step(void)
 {
-	return allocation_place(slurm_env_get) == ALLOCATION_STEP;
+	return allocation_place(launch_env_getenv) == ALLOCATION_STEP;
 }
 
 /* ---- whether it is asked ---- */
@@ -112,7 +107,7 @@ static int slurm_read(struct launch_env *env, const struct launch_request *r,
 		      struct err *e)
 {
 	struct allocation *a = &env->slurm;
-	enum allocation_place place = allocation_place(slurm_env_get);
+	enum allocation_place place = allocation_place(launch_env_getenv);
 	int rc;
 
 	if (place == ALLOCATION_NONE || r->standalone || slurm_env_is_guest() ||
@@ -131,7 +126,7 @@ static int slurm_read(struct launch_env *env, const struct launch_request *r,
 		env->warnings.bits = signal_set_of(SIGUSR1).bits |
 				     signal_set_of(SIGUSR2).bits;
 	}
-	rc = allocation_read(a, slurm_env_get, e);
+	rc = allocation_read(a, launch_env_getenv, e);
 	env->is_silent = a->many_tasks == 1;
 	if (rc < 0)
 		return rc;
@@ -190,7 +185,7 @@ static void slurm_restore(const struct launch_env *env)
 static void slurm_name_of(const struct launch_env *env, uint32_t rank,
 			  char name[LAUNCH_NAME_MAX])
 {
-	allocation_name(&env->slurm, slurm_env_get, rank, name);
+	allocation_name(&env->slurm, launch_env_getenv, rank, name);
 }
 
 /* ---- the step's secret ---- */

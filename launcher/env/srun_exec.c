@@ -139,11 +139,6 @@ int srun_exec_add_secret(const struct srun_exec_options *o, struct err *e)
 	return slurm_env_put_secret(e);
 }
 
-static const char *srun_exec_get(const char *name)
-{
-	return getenv(name);
-}
-
 static void srun_exec_carry(const char *from, const char *as)
 {
 	const char *text = getenv(from);
@@ -162,7 +157,7 @@ static void srun_exec_carry_tasks(const struct srun_exec_options *o)
 		return;
 	}
 	buf_init(&b, 1 << 20);
-	groups_tasks(srun_exec_get, srun_exec_allocation(o)->groups, &b);
+	groups_tasks(launch_env_getenv, srun_exec_allocation(o)->groups, &b);
 	buf_put_u8(&b, '\0');
 	if (!b.failed && b.data[0])
 		setenv(ALLOCATION_TASKS, b.data, 1);

@@ -91,7 +91,7 @@ struct connection {
 				* a guess that is tried until then: */
 	uint64_t unresolved_until_ms;
 
-	/* What earlier attempts met; connection_loss.c. */
+	/* What earlier attempts met. */
 	int refusals; /* how often our proof was refused. After the first, we
 		       * try once more at once: the server may have died just
 		       * then; 2: we have */

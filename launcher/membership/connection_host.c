@@ -1,6 +1,7 @@
 /* connection_host.c: the server that this node starts: the job's, where the
  * endpoint is this host's and free, or a candidate, where etcd chooses among
- * those of all nodes; and the address by which other nodes reach this one. */
+ * those of all nodes; the addresses of the endpoint, and that by which other
+ * nodes reach this one. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +14,10 @@
 #include "base/log.h"
 #include "launcher/membership/connection_internal.h"
 
-enum { UNHEARD_MS = 1000 }; /* another ddprun, between bind and listen */
+enum {
+	UNHEARD_MS = 1000,     /* another ddprun, between bind and listen */
+	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
+};
 
 /* ---- hosting ---- */
 
@@ -465,4 +469,43 @@ int listen_addrs_choose_candidate(const struct rdzv_options *c,
 				  out);
 	sock_addr_set_port(out, 0);
 	return rc < 0 ? rc : 0;
+}
+
+/* ---- where the server is ---- */
+
+/* The endpoint is not the user's: the launcher names the first node. */
+static int connection_is_launchers(const struct rdzv_options *o)
+{
+	return o->nports || (o->env->first_host[0] &&
+			     !strcmp(o->endpoint.host, o->env->first_host));
+}
+
+/* The endpoint's addresses; blocks on DNS. Other nodes may be started before
+ * the first one's name is known. Slurm's are named, and it knows addresses. */
+int connection_resolve(struct connection *c, struct err *e)
+{
+	const struct rdzv_options *o = c->options;
+	struct endpoint here = {"127.0.0.1", 0};
+	int is_ours = connection_is_launchers(o);
+	int waits = o->max_nodes > 1 && !o->nports && !o->private_endpoint &&
+		    !(is_ours && o->is_host == 1);
+	struct name_wait w = {.timeout_s = waits ? o->timeout_s : 0};
+	int rc, is_guess = 0;
+
+	if (o->etcd.members)
+		return listen_addrs_choose_candidate(o, &c->addr, e);
+	rc = name_wait_resolve(&w, o->private_endpoint ? &here : &o->endpoint,
+			       c->addrs, CONNECTION_ADDRS_MAX, e);
+	c->ended_by = w.signal;
+	if (rc >= 0 || !is_ours || w.signal)
+		return rc;
+	rc = launch_env_resolve(o->env, &o->endpoint,
+				o->is_host == 1, c->addrs,
+				CONNECTION_ADDRS_MAX, &is_guess, e);
+	c->is_nameless = rc > 0;
+	if (is_guess) {
+		c->unresolved = *e;
+		c->unresolved_until_ms = clock_ms() + UNRESOLVED_MS;
+	}
+	return rc;
 }

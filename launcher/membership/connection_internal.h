@@ -1,5 +1,4 @@
-/* connection_internal.h: shared by connection.c, which connects,
- * connection_loss.c, which decides what follows when that fails, and
+/* connection_internal.h: shared by connection.c, which connects, and
  * connection_host.c, which hosts. */
 #ifndef LAUNCHER_CONNECTION_INTERNAL_H
 #define LAUNCHER_CONNECTION_INTERNAL_H
@@ -8,25 +7,13 @@
 #include "launcher/membership/connection.h"
 #include "launcher/membership/rdzv_options.h"
 
-enum {
-	BACKOFF_MIN_MS = 5,
-	BACKOFF_QUICK_MS = 50,
-	GREETING_MS = 5000,
-};
-
 /* connection.c: ends it for good: on_lost. */
 void connection_fail(struct connection *c, const struct err *why);
 
-/* connection_loss.c: the link's on_lost. */
-void connection_on_link_lost(struct async_client *l, const struct err *why);
-/* What listens there is no ddprdzv that works; what says why. */
-void connection_fail_mute(struct connection *c, const char *what);
-/* The server that greeted us is lost. 1: it is looked for. */
-int connection_search_again(struct connection *c, const struct err *why);
-/* Nobody listens there, or the network says so. */
-int connection_is_unreachable(int code);
-
-/* connection_host.c. 1: a server of ours runs and listens at c->addr, as
+/* connection_host.c. The endpoint's addresses into c->addrs: how many, or an
+ * error; blocks on DNS. */
+int connection_resolve(struct connection *c, struct err *e);
+/* 1: a server of ours runs and listens at c->addr, as
  * c->role says; 0: another process has the port, c->addr says where; else an
  * error, -EADDRNOTAVAIL if the address is not ours. */
 int connection_host(struct connection *c, struct err *e);

@@ -7,7 +7,7 @@
  * timer or the user takes. CLOSED is final, and the owner hears of it once, by
  * the job's end or by an error.
  * Owners: member.c raises the events and runs the actions; connection.h owns
- * the way to the server, outbox.c the notices that a new server may not have,
+ * the way to the server, the outbox the notices that a new server may not have,
  * reconnect.h what is known of a loss.
  * Failures: an event that a state does not know changes nothing.
  * Pure: two numbers, which a test or a model checker may copy and compare. */
@@ -119,7 +119,7 @@ extern const char *const membership_act_names[MEMBER_ACTS];
 /* Prints the table: build/tests/model --tables. */
 void membership_print(FILE *f);
 
-/* ---- outbox.c ----
+/* ---- the outbox ----
  *
  * This node's notices that the next server may not have: EXITED, FAILED and
  * STOP since the last JOIN, as frames in the order in which they were added. A

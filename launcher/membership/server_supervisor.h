@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "base/sock.h"
-#include "launcher/membership/etcd_options.h"
+#include "launcher/membership/rdzv_options.h"
 #include "rendezvous/auth/auth.h"
 
 /* ---- one ddprdzv as our child ----

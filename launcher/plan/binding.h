@@ -78,7 +78,7 @@ struct binding_request {
 int binding_decide(const struct topology *t, const struct binding_request *r,
 		   struct cpus *out, struct err *e);
 
-/* ---- placement.c ----
+/* ---- the placement ----
  *
  * Decides by --cpu-bind on which CPUs of this host each worker runs. Asks
  * hwloc, NVML and the kernel. Binds nothing itself: spawn.h does, in the

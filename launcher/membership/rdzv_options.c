@@ -1,5 +1,5 @@
-/* etcd_options.c: what the user says of etcd. */
-#include "launcher/membership/etcd_options.h"
+/* rdzv_options.c: what the user says of etcd. */
+#include "launcher/membership/rdzv_options.h"
 
 #include <stdio.h>
 #include <string.h>
