@@ -1,6 +1,6 @@
 /* recovery.h: starts a server from a journal: replays it to restore its jobs,
  * and waits for their nodes to come back (resume.c). Replay applies the same
- * events to the same code as the first time (job_event.c), but notifies
+ * events to the same code as the first time (job_event_take), but notifies
  * nobody. */
 #ifndef RENDEZVOUS_RECOVERY_H
 #define RENDEZVOUS_RECOVERY_H

@@ -1,7 +1,7 @@
 /* job_internal.h: the data and functions that the files of this room share:
- * job.c (states and events), round_transition.c (starts and ends of rounds),
- * job_stop.c (stops), join.c (admission), assign.c (ranks), end_cause.c
- * (causes), restarts.c (progress). Other rooms include job.h. */
+ * job.c (states and events), round_transition.c (starts and ends of rounds,
+ * what follows from restarts), join.c (admission), assign.c (ranks),
+ * end_cause.c (causes, and stops). Other rooms include job.h. */
 #ifndef RENDEZVOUS_JOB_INTERNAL_H
 #define RENDEZVOUS_JOB_INTERNAL_H
 
@@ -150,7 +150,7 @@ void transition_drop(struct job *j, struct job_node *n);
 /* Forgets the ranks of the last round. */
 void transition_release(struct job *j);
 
-/* job_stop.c: n's agent reports a stop. A report that adds nothing is not
+/* end_cause.c: n's agent reports a stop. A report that adds nothing is not
  * passed on. */
 void job_stop_handle(struct job *j, const struct job_node *n,
 		     const struct wire_stop *m);
@@ -196,7 +196,7 @@ void assign_forget(struct job *j, struct job_node *n);
  * claimed one. */
 int job_names_unclaimed(const struct job *j);
 
-/* restarts.c */
+/* round_transition.c */
 /* The last round has ended: its nodes will say which steps they reached. */
 void restarts_begin(struct job *j);
 /* j->end restarts the round because a worker of n failed: counts failures at

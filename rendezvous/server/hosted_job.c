@@ -1,8 +1,9 @@
 /* hosted_job.c: the life of a job on this server, the stores of its rounds, and
- * their workers. */
+ * their workers; the events of a job; and a job without agents. */
 #include "rendezvous/server/hosted_job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -371,4 +372,196 @@ struct peer *hosted_job_next_agent(const struct hosted_job *h,
 		if (job_node_runs(*n) && job_node_owner(*n))
 			return job_node_owner(*n);
 	return NULL;
+}
+
+/* ---- the events of a job: parsed, applied and recorded, in that order ---- */
+
+static int job_event_apply_join(struct hosted_job *h, struct job_node **n,
+				void *owner, const struct wire_frame *f,
+				struct err *e)
+{
+	struct wire_join join;
+	int rc = wire_get_join(f, &join, e);
+
+	return rc < 0 ? rc
+		      : job_join(h->job, &join, owner, h->server->endpoint, n,
+				 e);
+}
+
+static int job_event_apply_exited(struct hosted_job *h, struct job_node *n,
+				  const struct wire_frame *f, struct err *e)
+{
+	struct wire_exited exited;
+	int rc = wire_get_exited(f, &exited, e);
+
+	return rc < 0 ? rc : job_exited(h->job, n, &exited, e);
+}
+
+static int job_event_apply_failed(struct hosted_job *h, struct job_node *n,
+				  const struct wire_frame *f, struct err *e)
+{
+	struct wire_failed failed;
+	int rc = wire_get_failed(f, &failed, e);
+
+	if (rc == 0)
+		job_failed(h->job, n, &failed);
+	return rc;
+}
+
+static int job_event_apply_leave(struct hosted_job *h, struct job_node *n,
+				 const struct wire_frame *f, struct err *e)
+{
+	struct wire_leave leave;
+	int rc = wire_get_leave(f, &leave, e);
+
+	if (rc == 0)
+		job_leave(h->job, n, &leave);
+	return rc;
+}
+
+static int job_event_apply_stop(struct hosted_job *h, struct job_node *n,
+				const struct wire_frame *f, struct err *e)
+{
+	struct wire_stop stop;
+	int rc = wire_get_stop(f, &stop, e);
+
+	if (rc == 0)
+		job_request_stop(h->job, n, &stop);
+	return rc;
+}
+
+static int job_event_apply(struct hosted_job *h, struct job_node **n,
+			   void *owner, const struct wire_frame *f,
+			   struct err *e)
+{
+	switch (f->type) {
+	case WIRE_JOIN:
+		return job_event_apply_join(h, n, owner, f, e);
+	case WIRE_EXITED:
+		return job_event_apply_exited(h, *n, f, e);
+	case WIRE_FAILED:
+		return job_event_apply_failed(h, *n, f, e);
+	case WIRE_LEAVE:
+		return job_event_apply_leave(h, *n, f, e);
+	case WIRE_STOP:
+		return job_event_apply_stop(h, *n, f, e);
+	default:
+		return err_set(e, ERR_PROTOCOL, "%s is not an event of a job",
+			       wire_type_name(f->type));
+	}
+}
+
+int job_event_take(struct hosted_job *h, struct job_node **n, void *owner,
+		   const struct wire_frame *f, struct err *e)
+{
+	int rc = job_event_apply(h, n, owner, f, e);
+
+	if (rc == 0)
+		journal_writer_event(&h->server->writer, h->number,
+				     job_node_id(*n), f);
+	return rc;
+}
+
+void job_event_lost(struct hosted_job *h, struct job_node *n, const char *why)
+{
+	SERVER_CALL_HOOK(h->server, on_node_lost, h, n, why);
+	journal_writer_lost(&h->server->writer, h->number, job_node_id(n), why);
+	job_lost(h->job, n, why);
+}
+
+void job_event_called(struct hosted_job *h)
+{
+	journal_writer_called(&h->server->writer, h->number);
+	job_last_call(h->job);
+}
+
+void job_event_stopped(struct hosted_job *h, const char *why)
+{
+	journal_writer_stopped(&h->server->writer, h->number, why);
+	job_stop(h->job, why);
+}
+
+/* ---- a job without agents ---- */
+
+enum { KEEPALIVE_S = 60 };
+
+/* To the job they are one node, which has no agent. */
+int agentless_job_open(struct server *s, const char *job, uint32_t ranks,
+		       struct err *e)
+{
+	const struct wire_join join = {.node_id = SLICE_STR("guests"),
+				       .host = SLICE_STR("guests"),
+				       .addr = SLICE_STR("127.0.0.1"),
+				       .node_rank = -1,
+				       .min_nodes = 1,
+				       .max_nodes = 1,
+				       .nproc = ranks,
+				       .role = SLICE_STR("default")};
+	struct hosted_job *h = hosted_job_for_join(s, SLICE_STR(job));
+	int rc;
+
+	if (!h)
+		return err_no_memory(e, "the job");
+	rc = job_join(h->job, &join, NULL, s->endpoint, &h->agentless, e);
+	if (rc < 0) {
+		hosted_job_free_if_empty(h);
+		return rc;
+	}
+	s->agentless = h;
+	hosted_job_act(h);
+	return 0;
+}
+
+int agentless_job_check(const struct hosted_job *h,
+			const struct wire_hello *hello, struct err *e)
+{
+	const char *end = job_rank_end(h->job, hello->rank);
+	const struct peer *p = NULL;
+
+	if (end)
+		return err_set(e, ERR_REFUSED, "%s: it cannot rejoin this job",
+			       end);
+	/* this worker belongs to the next job, whose server will listen soon */
+	if (h->server->parent_gone)
+		return err_set(e, ERR_REFUSED,
+			       "rank 0 of this job has ended already");
+	while ((p = hosted_job_next_worker(h, p)))
+		if (p->session.rank == hello->rank)
+			return err_set(e, ERR_USAGE,
+				       "rank %u is already connected, from %s: "
+				       "two processes claim this rank",
+				       hello->rank, p->host);
+	return 0;
+}
+
+void agentless_job_joined(struct peer *p, const struct wire_hello *hello)
+{
+	p->host = strndup(hello->host.data, hello->host.len);
+	uv_tcp_keepalive(&p->conn.tcp, 1, KEEPALIVE_S);
+}
+
+void agentless_job_left(struct hosted_job *h, struct peer *p, const char *how)
+{
+	char text[400];
+
+	if (p->has_left)
+		return;
+	p->has_left = 1;
+	snprintf(text, sizeof(text), "rank %u on %.255s %s", p->session.rank,
+		 p->host ? p->host : "?", how);
+	job_guest_left(h->job, h->agentless, p->session.rank, text);
+	hosted_job_act(h);
+}
+
+int agentless_job_is_over(const struct hosted_job *h)
+{
+	return job_state(h->job) == JOB_OVER;
+}
+
+void agentless_job_close(struct hosted_job *h)
+{
+	job_lost(h->job, h->agentless, "its ranks have left");
+	h->agentless = NULL;
+	hosted_job_act(h);
+	hosted_job_free_if_empty(h);
 }

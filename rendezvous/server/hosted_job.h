@@ -1,5 +1,5 @@
 /* hosted_job.h: a job on this server: ties its round, store, journal and peers
- * together. Events of the job go in (job_event.c); hosted_job_act then turns
+ * together. Events of the job go in (job_event_take); hosted_job_act then turns
  * the actions that it wants into frames to its agents and answers to its
  * workers. Out of memory while acting ends the process. */
 #ifndef RENDEZVOUS_HOSTED_JOB_H
@@ -132,9 +132,9 @@ struct peer *hosted_job_next_worker(const struct hosted_job *h,
 struct peer *hosted_job_next_agent(const struct hosted_job *h,
 				   struct job_node **n);
 
-/* ---- job_event.c ----
+/* ---- the events of a job ----
  *
- * Events of a job. Each is applied and then recorded, so that a refused event
+ * Each is applied and then recorded, so that a refused event
  * leaves nothing in the journal. Replay calls the same functions (and records
  * nothing), so that both reach the same state. Call hosted_job_act after
  * each. */
@@ -151,11 +151,11 @@ void job_event_called(struct hosted_job *h);
 /* The server ends the job. */
 void job_event_stopped(struct hosted_job *h, const char *why);
 
-/* ---- agentless_job.c ----
+/* ---- a job without agents ----
  *
  * The one job of a server that rank 0 started for workers without agents
- * (--guests): a rank exists as long as its connection. hosted_job.c runs the
- * job like any other; this knows when ranks come and go. */
+ * (--guests): a rank exists as long as its connection. The job runs like any
+ * other; these functions know when ranks come and go. */
 
 /* Starts the job, as s->agentless. */
 int agentless_job_open(struct server *s, const char *job, uint32_t ranks,

@@ -1,6 +1,6 @@
 # --restart-backoff: how long a job waits before a restart, and what ends the wait.
 # --max-no-progress-restarts: restarts that reach no further step end the job.
-# covers: launcher/agent/restart.c launcher/agent/agent_acts.c rendezvous/round/restarts.c
+# covers: launcher/agent/restart.c launcher/agent/agent_acts.c rendezvous/round/round_transition.c
 load ../lib
 
 port() {
