@@ -1,6 +1,5 @@
 /* dump_json.c: `ddprun dump --json`; docs/ddprun-dump.1 describes the keys. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "base/sock.h"

@@ -4,7 +4,6 @@
 #include "launcher/membership/connection.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"

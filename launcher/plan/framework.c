@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sock.h"
 #include "launcher/plan/environment.h"
 
 /* The kernel's limit for one string of an environment, MAX_ARG_STRLEN. */

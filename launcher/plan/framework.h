@@ -8,7 +8,6 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/sock.h"
 
 struct environment_job;
 

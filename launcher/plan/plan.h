@@ -3,8 +3,6 @@
 #ifndef LAUNCHER_PLAN_H
 #define LAUNCHER_PLAN_H
 
-#include <stddef.h>
-
 #include "base/buf.h"
 #include "launcher/plan/binding.h"
 #include "launcher/plan/environment.h"

@@ -2,6 +2,7 @@
  * ddprun-check and writes its options. */
 #include "launcher/plan/wrap.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #ifndef LAUNCHER_WRAP_H
 #define LAUNCHER_WRAP_H
 
-#include <limits.h>
-
 #include "base/error.h"
 #include "launcher/output/rank_list.h"
 #include "launcher/plan/program.h"

@@ -4,7 +4,6 @@
 #ifndef LAUNCHER_PICKLE_H
 #define LAUNCHER_PICKLE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"

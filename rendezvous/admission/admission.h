@@ -4,7 +4,6 @@
 #ifndef RENDEZVOUS_ADMISSION_H
 #define RENDEZVOUS_ADMISSION_H
 
-#include "base/loop.h"
 #include "rendezvous/auth/proof.h"
 #include "rendezvous/server/hosted_job.h"
 #include "rendezvous/server/peer.h"

@@ -5,7 +5,6 @@
 #define RENDEZVOUS_JOURNAL_H
 
 #include "base/buf.h"
-#include "base/error.h"
 
 enum {
 	JOURNAL_HEAD = 24, /* a batch's head: u32 length, u32 zero, u64 number,

@@ -1,9 +1,7 @@
 /* stall_report.c: one table for each job, which is emptied when a round begins.
  * It is in no journal: the agents report again soon. */
-
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "rendezvous/query/query.h"

@@ -4,8 +4,6 @@
 #ifndef RENDEZVOUS_JOB_H
 #define RENDEZVOUS_JOB_H
 
-#include <stdio.h>
-
 #include "base/error.h"
 #include "rendezvous/wire.h"
 

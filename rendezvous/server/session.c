@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "rendezvous/journal/journal_writer.h"
 #include "rendezvous/round/wait_text.h"

@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 

@@ -1,7 +1,5 @@
 /* reducer_finite.c: finds gradients with NaN or infinity before the average
  * spreads them to all ranks. */
-#include <string.h>
-
 #include "worker-sdk/api/reducer.h"
 #include "worker-sdk/core/last_error.h"
 

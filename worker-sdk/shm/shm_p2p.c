@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 

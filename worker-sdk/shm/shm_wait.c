@@ -1,6 +1,5 @@
 /* shm_wait.c: waits for the other ranks of a host: spins, then sleeps, and
  * finds out why a rank does not arrive. */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <limits.h>
