@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/plan/framework.h"
-#include "launcher/plan/lone_script.h"
 
 enum {
 	KILL_JOB_MS = 5000,     /* time for all nodes to kill their workers */
@@ -24,62 +23,6 @@ void agent_decide_exit(struct agent *a, int code, const char *cause)
 	if (cause)
 		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
 			 cause);
-}
-
-extern char **environ;
-
-static void agent_log_other_world(const struct agent *a)
-{
-	char room[OTHER_WORLD_TEXT_MAX];
-	const char *text = other_world_text(environ, a->options->frameworks,
-					    a->rdzv->nproc,
-					    a->starting->world_size, room);
-
-	if (text)
-		log_warn("%s", text);
-}
-
-static void agent_log_lone_script(const struct agent *a)
-{
-	const struct lone_script s = {
-		.path = a->parts->script, .uses = a->parts->script_uses,
-		.served = a->parts->script_served, .nproc = a->rdzv->nproc,
-		.world_size = a->starting->world_size,
-	};
-	char room[LONE_SCRIPT_TEXT_MAX];
-	const char *text = lone_script_text(&s, environ, room);
-
-	if (text)
-		log_warn("%s", text);
-}
-
-/* Once for the whole job. */
-static void agent_log_worlds(const struct agent *a)
-{
-	const struct wire_start *start = a->starting;
-
-	if (!a->parts || start->node_rank || start->attempt + start->changes)
-		return;
-	agent_log_other_world(a);
-	agent_log_lone_script(a);
-}
-
-static int agent_needs_ports(const struct agent *a)
-{
-	return a->parts->program.ports ||
-	       framework_needs_peers(a->options->frameworks);
-}
-
-static void agent_start_round(struct agent *a)
-{
-	struct err e = ERR_INIT;
-
-	agent_log_worlds(a);
-	if (a->parts && agent_needs_ports(a) &&
-	    worker_ports_reserve(&a->ports, a->rdzv->nproc, &e) < 0)
-		member_failed(&a->member, a->starting->round, 0, e.text);
-	else
-		agent_start_workers(a);
 }
 
 static uint32_t agent_grace_ms(const struct agent *a)

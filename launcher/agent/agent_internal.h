@@ -130,7 +130,7 @@ void agent_handle(struct agent *a, enum agent_event ev, const char *why);
 const char *agent_id(const struct agent *a);
 
 /* agent_round.c */
-void agent_start_workers(struct agent *a);
+void agent_start_round(struct agent *a);
 /* Makes the plan of the round and starts this node's workers. */
 void agent_start_group(struct agent *a, const struct wire_start *start);
 void agent_extend_lease(void *arg);

@@ -6,6 +6,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
+#include "launcher/plan/framework.h"
+#include "launcher/plan/lone_script.h"
+
+extern char **environ;
 
 static const struct sock_addr *agent_round_find_server(void *arg)
 {
@@ -157,7 +161,6 @@ static const char *agent_peers_list(const struct agent *a)
 static int agent_make_plan(struct agent *a, const struct wire_start *start,
 			   struct plan *plan, struct err *e)
 {
-	extern char **environ;
 	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
 	char key[PROOF_HEX_SIZE];
 	struct environment_job job = {
@@ -384,13 +387,64 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 		agent_serve(a, start);
 }
 
-void agent_start_workers(struct agent *a)
+static void agent_log_other_world(const struct agent *a)
 {
-	if (a->parts)
-		agent_run_round(a, a->starting);
-	else /* every node logs why, not only this terminal */
-		member_failed(&a->member, a->starting->round,
-			      a->unable->exit_code, a->unable->why.text);
+	char room[OTHER_WORLD_TEXT_MAX];
+	const char *text = other_world_text(environ, a->options->frameworks,
+					    a->rdzv->nproc,
+					    a->starting->world_size, room);
+
+	if (text)
+		log_warn("%s", text);
+}
+
+static void agent_log_lone_script(const struct agent *a)
+{
+	const struct lone_script s = {
+		.path = a->parts->script, .uses = a->parts->script_uses,
+		.served = a->parts->script_served, .nproc = a->rdzv->nproc,
+		.world_size = a->starting->world_size,
+	};
+	char room[LONE_SCRIPT_TEXT_MAX];
+	const char *text = lone_script_text(&s, environ, room);
+
+	if (text)
+		log_warn("%s", text);
+}
+
+/* Once for the whole job. */
+static void agent_log_worlds(const struct agent *a)
+{
+	const struct wire_start *start = a->starting;
+
+	if (start->node_rank || start->attempt + start->changes)
+		return;
+	agent_log_other_world(a);
+	agent_log_lone_script(a);
+}
+
+static int agent_needs_ports(const struct agent *a)
+{
+	return a->parts->program.ports ||
+	       framework_needs_peers(a->options->frameworks);
+}
+
+void agent_start_round(struct agent *a)
+{
+	const struct wire_start *start = a->starting;
+	struct err e = ERR_INIT;
+
+	if (!a->parts) { /* every node logs why, not only this terminal */
+		member_failed(&a->member, start->round, a->unable->exit_code,
+			      a->unable->why.text);
+		return;
+	}
+	agent_log_worlds(a);
+	if (agent_needs_ports(a) &&
+	    worker_ports_reserve(&a->ports, a->rdzv->nproc, &e) < 0)
+		agent_fail_start(a, start, &e);
+	else
+		agent_run_round(a, start);
 }
 
 /* ---- the end ---- */
