@@ -47,7 +47,7 @@ void remote_spec_serve(const struct remote_spec *s,
 		       const struct remote_host *hosts, uint32_t first,
 		       struct buf *b);
 
-/* ---- remote_input.c ----
+/* ---- console.c: stdin ----
  *
  * Forwards the head's standard input to the hosts whose workers read it, no
  * faster than they read. */
@@ -133,7 +133,7 @@ int remote_wait_code(const struct remote_wait *w);
 /* A host's state has changed. */
 void remote_wait_check(struct remote_wait *w);
 
-/* ---- relay.c ----
+/* ---- console.c: the hosts' output ----
  *
  * Writes the output of the hosts to the head's stdout and stderr, in whole
  * lines, as fast as those are read. Knows no hosts. */
