@@ -37,14 +37,15 @@ def plant(name, kind, cause, fault="", **more):
     PLANTS.append(Plant(name, kind, cause, textwrap.dedent(fault), **more))
 
 
-PY = """\
-import array
+def python_text(imports, loop):
+    """A Python program as a template: its loop calls planted() and the plant's fault()
+    on the culprit."""
+    return f"""\
 import os
 import sys
 import time
-
-import ddprun
-{top}
+{imports}
+{{top}}
 
 rank = int(os.environ["RANK"])
 
@@ -54,9 +55,13 @@ def planted():
 
 
 def fault():
-{fault}
+{{fault}}
 
 
+{loop}"""
+
+
+PY = python_text("import array\n\nimport ddprun", """\
 world = ddprun.init()
 data = array.array("f", [1.0] * 1000)
 for step in range(1000000):
@@ -66,29 +71,13 @@ for step in range(1000000):
         fault()
     world.all_reduce(data)
     time.sleep(0.02)
-"""
+""")
 
-TORCH = """\
-import os
-import sys
-import time
+TORCH = python_text("""\
 from datetime import timedelta
 
 import torch
-import torch.distributed as dist
-{top}
-
-rank = int(os.environ["RANK"])
-
-
-def planted():
-    open(os.environ["PLANTED"], "w").close()
-
-
-def fault():
-{fault}
-
-
+import torch.distributed as dist""", """\
 if __name__ == "__main__":
     dist.init_process_group("gloo", timeout=timedelta(seconds={timeout}))
     data = torch.ones(1000)
@@ -98,7 +87,7 @@ if __name__ == "__main__":
             fault()
         dist.all_reduce(data)
         time.sleep(0.02)
-"""
+""")
 
 C = """\
 #include <fcntl.h>
