@@ -85,7 +85,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 
 @test "a node that cannot resolve the first node's name reports it" {
 	slurm - scontrol getaddrs h1
-	[ "$status" != 0 ] || skip "this scontrol finds it (hard.bats)"
+	[ "$status" != 0 ] || skip "this scontrol finds it (failures.bats)"
 	hosts=$CLUSTER/etc_hosts.h2
 	cp "$hosts" before
 	grep -v ' h1$' before >"$hosts"

@@ -1,6 +1,6 @@
 # Authentication: both sides prove that they belong to the job, and a client without
 # proof learns nothing. munge is in cluster/auth.bats, the secret's way over ssh in
-# hosts/ssh_more.bats.
+# hosts/ssh_options.bats.
 # covers: rendezvous/auth rendezvous/admission launcher/membership rendezvous/client
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,5 +1,5 @@
 /* test_postmortem.c: the kernel's log, its core pattern, and what they say
- * about a death. tests/e2e/why.bats has real kills. */
+ * about a death. tests/e2e/failure_causes.bats has real kills. */
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-# guests_hosts.bats: workers without ddprun on hosts with separate addresses: started
-# by hand, torchrun, OpenMPI's mpirun, MPICH's mpiexec, srun. They meet by what their
-# launcher provides, and find their host's address themselves.
+# without_ddprun_hosts.bats: workers without ddprun on hosts with separate addresses:
+# started by hand, torchrun, OpenMPI's mpirun, MPICH's mpiexec, srun. They meet by what
+# their launcher provides, and find their host's address themselves.
 # covers: worker-sdk/core worker-sdk/kv worker-sdk/tcp pmi
 
 bats_require_minimum_version 1.5.0

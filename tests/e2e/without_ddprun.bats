@@ -1,5 +1,5 @@
-# guests.bats: the same worker under other launchers: torchrun, started by hand with
-# PyTorch's env:// variables, OpenMPI's mpirun, MPICH's mpiexec. srun: srun.bats.
+# without_ddprun.bats: the same worker under other launchers: torchrun, started by hand
+# with PyTorch's env:// variables, OpenMPI's mpirun, MPICH's mpiexec. srun: srun.bats.
 # covers: worker-sdk/core worker-sdk/kv worker-sdk/api pmi
 
 bats_require_minimum_version 1.5.0

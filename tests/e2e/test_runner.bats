@@ -1,4 +1,5 @@
-# runner.bats: the program that runs the tests: what it counts, and what RERUN= changes.
+# test_runner.bats: the program that runs the tests: what it counts, and what RERUN=
+# changes.
 # covers: tests/run tests/bench/lib.sh
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,4 +1,4 @@
-# Another user of the host tries everything that is visible to all (stranger.py).
+# Another user of the host tries everything that is visible to all (other_user.py).
 # Needs a second user and a separate network, hence root.
 # covers: rendezvous/auth rendezvous/admission launcher/failure worker-sdk/shm worker-sdk/tcp
 load ../lib
@@ -7,7 +7,7 @@ load ../lib
 stranger() {
 	expect 0 env PATH=/usr/sbin:/usr/bin:/sbin:/bin \
 		nsenter --net="/proc/${pid[job]}/ns/net" setpriv --reuid 65534 --regid 65534 \
-		--clear-groups python3 /dev/fd/8 "$(id -u)" 8<"$lib_tests/e2e/stranger.py"
+		--clear-groups python3 /dev/fd/8 "$(id -u)" 8<"$lib_tests/e2e/other_user.py"
 }
 
 needs_another_user() {

@@ -1,4 +1,4 @@
-# notice.bats: a stop request reaches a job once, through whichever ddprun, on all
+# stop_request.bats: a stop request reaches a job once, through whichever ddprun, on all
 # nodes and at one step; and how the job then ends.
 # covers: launcher/agent rendezvous/round worker-sdk/api
 

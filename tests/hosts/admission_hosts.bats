@@ -1,5 +1,5 @@
-# door_hosts.bats: connections to ddprdzv without a proof, from many hosts (h1 has all
-# of their addresses), and over IPv6, where one host has any number of addresses.
+# admission_hosts.bats: connections to ddprdzv without a proof, from many hosts (h1 has
+# all of their addresses), and over IPv6, where one host has any number of addresses.
 # covers: rendezvous/admission rendezvous/net
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,5 @@
-# hard.bats: failures around a ddprun job under Slurm: daemons that end, scancel, and
-# killed batch scripts and ddpruns. Nothing is left on any node.
+# failures.bats: failures around a ddprun job under Slurm: daemons that end, scancel,
+# and killed batch scripts and ddpruns. Nothing is left on any node.
 # covers: slurm launcher/agent launcher/worker
 
 bats_require_minimum_version 1.5.0

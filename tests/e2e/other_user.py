@@ -1,4 +1,4 @@
-# stranger.py UID: what another user of a host can do to the workers of user UID with
+# other_user.py UID: what another user of a host can do to the workers of user UID with
 # what the kernel shows to everybody: the names of sockets and the ports that are
 # listened to. Says on each port what a rank would say, with all that it can know,
 # and prints what came of it. The last line is "N ports, M names".

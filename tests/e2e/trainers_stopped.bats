@@ -1,5 +1,5 @@
-# preempt.bats: a run that gets a stop signal saves its state and exits with the right
-# code; errors during training are reported and, if possible, survived.
+# trainers_stopped.bats: a run that gets a stop signal saves its state and exits with
+# the right code; errors during training are reported and, if possible, survived.
 # covers: trainers/train launcher/agent
 
 bats_require_minimum_version 1.5.0
