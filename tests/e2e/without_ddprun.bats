@@ -72,7 +72,7 @@ starts_worlds() {
 		expect 0 $launcher $n c_guest
 		all_ok $n
 	done
-	# few counts: sdk.bats has all, and ranks in sessions of their own
+	# few counts: sdk_collectives.bats has all, and ranks in sessions of their own
 	# do not get the CPU when another yields it
 	expect 0 $launcher 4 c_collectives 3
 	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
