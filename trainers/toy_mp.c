@@ -273,7 +273,10 @@ static int toy_train_epoch(struct toy *t, uint64_t epoch, struct err *e)
 			.step = args.step, .epoch = (long)epoch + 1,
 			.lr = t->lr, .loss = p->loss});
 		progress_step(&t->progress, i + 1, &p->loss, clock_ns());
+		r = run_from_ddp(ddp_step(t->world, (int64_t)args.step), e);
 	}
+	if (r < 0)
+		return r;
 	seconds = (double)(clock_ns() - start) / 1e9;
 	progress_print(
 		&t->progress,

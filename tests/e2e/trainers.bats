@@ -351,3 +351,20 @@ says() {
 	finish job 137
 	has "$out$err" 'SIGKILL'
 }
+
+@test "ddprun status shows the step of each rank of a trainer" {
+	local at program
+	for program in mnist_mlp toy_mp; do
+		at=127.0.0.1:$(w_port free)
+		start job ddprun --rdzv-id steps --rdzv-endpoint "$at" --nproc-per-node 2 \
+			"$program" --device cpu --data data --epochs 100000
+		until ddprun status --json --job steps --rdzv-endpoint "$at" >status.json &&
+			python3 -c "import json, sys
+r = json.load(open('status.json'))['jobs'][0]['ranks']
+sys.exit(not (len(r) == 2 and all((x['step'] or 0) > 100 for x in r)))"; do
+			kill -0 "${pid[job]}"
+		done
+		kill "${pid[job]}"
+		finish job 143
+	done
+}

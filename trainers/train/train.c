@@ -209,10 +209,12 @@ static int train_steps(struct run *run, int *stop, struct err *e)
 			return r;
 		done++;
 		run->steps++;
+		r = run_from_ddp(ddp_step(run->world, (int64_t)done), e);
 		if (seen)
 			train_report_step(run, done + run->epoch_steps - end,
 					  loss);
-		r = train_start_timing(run, done, e);
+		if (r == 0)
+			r = train_start_timing(run, done, e);
 		if (r == 0)
 			r = *stop = train_should_stop(run, e);
 		r = r < 0 ? r : 0;
