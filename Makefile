@@ -34,6 +34,8 @@
 #   make deps        install what the tests need; build-deps: what the build needs
 #   make cuda-ops    only the trainers' CUDA operations
 #   make man, map    regenerate OPTIONS in docs/ddprun.1; redraw docs/map.svg
+#   make site        the documents as a web site in build/site
+#   make pictures    redraw docs/pictures, which the README shows
 #   make install     to DESTDIR/PREFIX; make uninstall removes that
 #   make deb, rpm, wheel, dist   packages (docs/packaging.md); make clean, help
 #
@@ -120,7 +122,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs check-image bench style analyze portable man map fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs check-image bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -481,6 +483,14 @@ man: $(O)/generate
 	$(Q)cat $(O)/ddprun.1 >docs/ddprun.1
 
 map: ; $(Q)python3 docs/map.py
+
+site: $(O)/man/ddp_init.3
+	@python3 docs/site.py $(O) $(O)/man
+
+# `make pictures` takes a minute; the benchmarks need an idle machine.
+pictures: tests bench-programs
+	$(Q)python3 docs/pictures.py $(O) docs/pictures failure top
+	$(Q)$(MAKE) --no-print-directory bench BENCH="launch restart" | python3 docs/pictures.py $(O) docs/pictures chart
 
 style: $(programs) $(O)/generate
 	@O=$(O) sh tests/style

@@ -2,9 +2,10 @@
 # Installs the missing packages that building and the demo need, on Debian and its
 # derivatives. `sh deps.sh tests` also installs what the tests start, including other
 # launchers. `sh deps.sh roots` installs what creates root file systems of other Debian
-# releases, `sh deps.sh cluster` what is needed inside one (tests/run-roots), and
-# `sh deps.sh image` what builds an image (tests/run-image). make runs this script; on a
-# machine without make, run it yourself. DEPS=0 skips it.
+# releases, `sh deps.sh cluster` what is needed inside one (tests/run-roots), `sh deps.sh
+# image` what builds an image (tests/run-image), and `sh deps.sh site` what `make site`
+# and `make pictures` need. make runs this script; on a machine without make, run it
+# yourself. DEPS=0 skips it.
 set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
@@ -22,6 +23,7 @@ case ${1:-} in
 tests) wanted="$build $tests $hosts $launchers" ;;
 roots) wanted=debootstrap ;;
 image) wanted='debootstrap buildah crun' ;;
+site) wanted='mkdocs mandoc python3-pyte' ;;
 cluster) wanted="$build $cluster" ;;
 *) wanted=$build ;;
 esac
