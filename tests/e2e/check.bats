@@ -1,6 +1,6 @@
 # check.bats: ddprun check on one node: its table, its JSON, its exit codes, GPUs (by a
 # stand-in for NVML), and bad usage.
-# covers: worker-sdk/check launcher/config/check_command
+# covers: worker-sdk/check launcher/config/check_command.c
 load ../lib
 
 @test "ddprun check of one node prints a table and exits with 0 if the node is fit" {

@@ -1,6 +1,6 @@
 # doctor.bats: ddprun doctor on this host, on hosts over a stand-in for ssh, and with
 # drivers and variables that are wrong.
-# covers: launcher/doctor launcher/ddprun
+# covers: launcher/doctor launcher/ddprun.c
 load ../lib
 
 @test "doctor reports this host and the job that ddprun would start" {

@@ -1,5 +1,5 @@
 # elastic_events.bats: --event-log-handler console prints torchrun's events.
-# covers: launcher/agent/agent_elastic launcher/failure/elastic_event
+# covers: launcher/agent/agent_elastic.c launcher/failure/elastic_event.c
 load ../lib
 
 # events EXPRESSION [FILE]: the value of a Python expression on the events e of the last

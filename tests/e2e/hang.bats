@@ -2,8 +2,8 @@
 # what --hang-timeout ends, and which rank is blamed. DDP_TEST_WATCH_MS is the half minute after
 # which a line appears.
 # covers: launcher/watch launcher/agent/agent_watch.c rendezvous/stall
-# covers: rendezvous/query/query.c rendezvous/round/end_cause.c
-# covers: launcher/inspect/rank_progress.c worker-sdk/api/agree.c
+# covers: rendezvous/query rendezvous/round/end_cause.c
+# covers: rendezvous/status/rank_progress.c worker-sdk/api/agree.c
 load ../lib
 
 setup() {

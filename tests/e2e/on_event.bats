@@ -1,6 +1,6 @@
 # on_event.bats: --on-event: the user's command gets what happens to a job as JSON, and
 # never delays the job.
-# covers: launcher/agent/event_command
+# covers: launcher/agent/event_command.c
 load ../lib
 
 # The command appends its input, one object per line, to events.

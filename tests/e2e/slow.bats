@@ -2,7 +2,7 @@
 # status and report.json. DDP_TEST_WATCH_MS is half of the minute over which the time is
 # counted.
 # covers: launcher/watch launcher/agent/agent_watch.c rendezvous/stall/slow.c
-# covers: rendezvous/query/query.c launcher/inspect/rank_progress.c
+# covers: rendezvous/query rendezvous/status/rank_progress.c
 load ../lib
 
 setup() {

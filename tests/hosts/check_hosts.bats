@@ -1,6 +1,6 @@
 # check_hosts.bats: ddprun check over several hosts: what it says of hosts that are
 # fit, and of those that are not, and how long it takes.
-# covers: worker-sdk/check launcher/config/check_command
+# covers: worker-sdk/check launcher/config/check_command.c
 load ../lib
 load netns
 
