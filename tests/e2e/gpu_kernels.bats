@@ -20,7 +20,7 @@ setup() {
 	has "$output" '^[1-9][0-9]* kernels, 0 short$'
 	# every file is there, and each kernel on each GPU
 	local kernel
-	for kernel in take cross_entropy norm_apply pool_max transpose_to_nhwc mask_and_sum update_pass; do
+	for kernel in take take_part cross_entropy norm_apply pool_max transpose_to_nhwc mask_and_sum update_pass; do
 		[ "$(grep -cE "^(A100|H200|B200) $kernel[ <]" <<<"$output")" -ge 3 ] || { echo "$kernel"; false; }
 	done
 }

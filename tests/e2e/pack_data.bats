@@ -83,6 +83,31 @@ refused() {
 			END { exit NR != 3 || bad }'
 }
 
+@test "a ResNet trains on random parts of packed images, in another size" {
+	folder 2 4 2
+	expect 0 pack_data --size 20 images packed
+	local options='--data packed --stem cifar --batch-size 4 --steps 3 --lr 1e-6 --sync-bn'
+	expect 0 resnet $options --crop random-resized --crop-size 16 --log-dir one
+	has "$out" '^test accuracy '
+	expect 0 "$DDPRUN" --standalone --nproc-per-node 2 resnet $options \
+		--crop random-resized --crop-size 16 --log-dir two
+	expect 0 resnet $options --log-dir shifted
+	local run
+	for run in one two shifted; do
+		sed -n 's/.*"step".*"loss":\([0-9.]*\).*/\1/p' $run/metrics.jsonl >$run.losses
+	done
+	# the ranks together see the parts that the one sees; a shift gives others
+	paste -d ' ' one.losses two.losses | awk '{ d = ($1 - $2) / $1; if (d < 0) d = -d
+		if (!(d < 1e-5)) bad = 1 } END { exit NR != 3 || bad }'
+	run ! cmp -s one.losses shifted.losses
+	# a part of another size than the images, from synthetic ones
+	expect 0 resnet --synthetic --image-size 20 --crop random-resized --crop-size 8 \
+		--stem cifar --batch-size 4 --steps 2
+	has "$out" 'images/s'
+	expect 2 resnet --data packed --crop-size 16
+	has "$err" '--crop-size needs --crop random-resized'
+}
+
 @test "a file that cannot be decoded ends the packing, unless --skip-bad is given" {
 	folder 2 2 1
 	local bad=images/train/class1/bad

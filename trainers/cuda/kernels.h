@@ -99,9 +99,12 @@ struct kernel_load_batch {
 	int channels, height, width, n;
 	float mean[4], std[4];
 	int exact; /* mean 0, std 1 */
-	int augment;
+	int augment; /* enum augment_kind */
 	uint64_t seed;
 	uint32_t *labels_out; /* [n] */
+	/* the result's; another size, and AUGMENT_RESIZE, scales samples
+	 * (crop.h) */
+	int out_height, out_width;
 	/* plain f32, or 16 bits nhwc of 8 channels; NULL: not needed */
 	void *out;
 	enum kernel_type type;

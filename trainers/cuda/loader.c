@@ -86,8 +86,8 @@ static void loader_describe(struct cuda_loader *f)
 	const struct image_shape *s = &f->base.spec.shape;
 	struct tensor *in = &f->base.in;
 
-	layout_tensor(in, 1, s->channels, s->height, s->width,
-		      f->base.spec.type);
+	layout_tensor(in, 1, s->channels, loader_height(&f->base.spec),
+		      loader_width(&f->base.spec), f->base.spec.type);
 	if (f->base.spec.type == TENSOR_F32) {
 		in->plain = 1;
 		in->layout = NULL;
@@ -212,7 +212,8 @@ void cuda_load_batch(struct loader *loader, int n, struct tensor *in)
 		.pixels = f->pixels, .labels = f->all_labels, .order = f->now,
 		.channels = s->channels, .height = s->height,
 		.width = s->width, .n = n, .exact = f->exact,
-		.augment = loader->spec.augment, .seed = loader->spec.seed,
+		.augment = (int)loader->spec.augment, .seed = loader->spec.seed,
+		.out_height = loader->in.h, .out_width = loader->in.w,
 		.labels_out = f->labels, .out = in ? in->data : NULL,
 		.type = in ? cuda_kernel_type(in->type) : KERNEL_F32,
 	};

@@ -12,6 +12,10 @@
 #define AUGMENT_FN static inline
 #endif
 
+/* What happens to a training image: nothing; a crop with padding, below; or a
+ * part of it, resized (crop.h). The last two also flip it. */
+enum augment_kind { AUGMENT_NONE, AUGMENT_SHIFT, AUGMENT_RESIZE };
+
 enum { AUGMENT_PADDING = 4 };
 
 /* Pixel (y, x) of the result is pixel (y + dy, x' + dx) of the image, or a zero

@@ -286,7 +286,8 @@ void net_release(struct net *net)
 static int net_uses_lists(const struct plan *p, const struct loader *f)
 {
 	return p->op[0]->takes_lists && f->spec.part->samples.start &&
-	       !f->spec.augment && p->net->spec->loss != LOSS_MSE;
+	       !f->spec.augment && !loader_resizes(&f->spec) &&
+	       p->net->spec->loss != LOSS_MSE;
 }
 
 void net_load_batch_from(struct plan *p, struct loader *loader)

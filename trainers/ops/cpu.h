@@ -44,6 +44,18 @@ struct cpu_device {
 	uint64_t generation;
 };
 
+/* ---- cpu_crop.c ---- */
+
+/* Memory for images of shape s that become height x width; NULL: no memory. */
+struct cpu_crop;
+struct crop;
+struct cpu_crop *cpu_crop_new(const struct image_shape *s, int height,
+			      int width);
+void cpu_crop_free(struct cpu_crop *c);
+/* Scales a part of the image to to[channels][height][width]. */
+void cpu_crop_run(struct cpu_crop *c, const struct image_shape *s,
+		  const struct crop *part, const uint8_t *from, uint8_t *to);
+
 /* A oneDNN primitive and its arguments. */
 enum { CPU_ARGS = 6 };
 struct cpu_call {

@@ -1,11 +1,11 @@
 /* cpu_loader.c: loads batches on the CPU: bytes become scaled values, in the
- * epoch's order, cropped and flipped with augmentation. */
+ * epoch's order, cropped, resized and flipped with augmentation. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "trainers/data/augment.h"
+#include "trainers/data/crop.h"
 #include "trainers/ops/cpu.h"
 
 struct cpu_loader {
@@ -15,7 +15,8 @@ struct cpu_loader {
 	size_t count;
 	uint64_t epoch;
 	uint32_t *labels; /* [batch] */
-	uint8_t *cropped; /* one sample, with augmentation */
+	uint8_t *cropped; /* one sample, with augmentation or another size */
+	struct cpu_crop *crop; /* NULL: samples keep their size */
 	int exact;       /* scaling is x / 255 alone */
 };
 
@@ -110,11 +111,19 @@ static void loader_crop(const struct image_shape *s, const struct augment *a,
 
 /* ---- Loaders ---- */
 
+/* Bytes of a sample after its crop. */
+static size_t loader_bytes(const struct loader_spec *s)
+{
+	return (size_t)s->shape.channels * (size_t)loader_height(s) *
+	       (size_t)loader_width(s);
+}
+
 int cpu_loader_new(struct device *d, const struct loader_spec *s,
 		   struct loader **out, struct err *e)
 {
 	const struct image_shape *shape = &s->shape;
 	struct cpu_loader *f = calloc(1, sizeof(*f));
+	int resizes = loader_resizes(s);
 
 	if (!f)
 		return err_no_memory(e, "batches");
@@ -122,17 +131,20 @@ int cpu_loader_new(struct device *d, const struct loader_spec *s,
 	f->device = (struct cpu_device *)d;
 	f->labels = calloc((size_t)s->batch, sizeof(*f->labels));
 	f->base.labels = f->labels;
-	if (s->augment)
-		f->cropped = calloc(1, s->part->samples.size);
 	f->base.in = (struct tensor){
-		.c = shape->channels, .h = shape->height, .w = shape->width,
-		.type = s->type, .plain = 1,
+		.c = shape->channels, .h = loader_height(s),
+		.w = loader_width(s), .type = s->type, .plain = 1,
 	};
+	if (s->augment || resizes)
+		f->cropped = calloc(1, loader_bytes(s));
+	if (resizes)
+		f->crop = cpu_crop_new(shape, f->base.in.h, f->base.in.w);
 	f->exact = s->type == TENSOR_F32;
 	for (int i = 0; i < shape->channels; i++)
 		f->exact &= shape->mean[i] == 0.0f && shape->std[i] == 1.0f;
 	*out = &f->base;
-	if (!f->labels || (s->augment && !f->cropped)) {
+	if (!f->labels || ((s->augment || resizes) && !f->cropped) ||
+	    (resizes && !f->crop)) {
 		cpu_loader_free(d, &f->base);
 		return err_no_memory(e, "batches of %d", s->batch);
 	}
@@ -148,6 +160,7 @@ void cpu_loader_free(struct device *d, struct loader *loader)
 	free(f->order);
 	free(f->labels);
 	free(f->cropped);
+	cpu_crop_free(f->crop);
 	free(f);
 }
 
@@ -172,7 +185,7 @@ static void loader_scale_sample(const struct cpu_loader *f,
 				const uint8_t *pixels, void *out)
 {
 	const struct image_shape *s = &f->base.spec.shape;
-	size_t plane = (size_t)s->height * (size_t)s->width;
+	size_t plane = (size_t)f->base.in.h * (size_t)f->base.in.w;
 
 	if (f->exact) {
 		loader_scale_pixels(plane * (size_t)s->channels, pixels, out);
@@ -189,6 +202,19 @@ static void loader_scale_sample(const struct cpu_loader *f,
 					     (float *)out + (size_t)c * plane);
 }
 
+static void loader_resize(const struct cpu_loader *f, uint32_t sample,
+			  const uint8_t *from)
+{
+	const struct loader_spec *spec = &f->base.spec;
+	int h = spec->shape.height, w = spec->shape.width;
+	struct crop part = spec->augment == AUGMENT_RESIZE
+				   ? crop_draw(spec->seed, f->epoch, sample, h,
+					       w)
+				   : crop_centre(h, w, spec->side);
+
+	cpu_crop_run(f->crop, &spec->shape, &part, from, f->cropped);
+}
+
 static void loader_load_sample(const struct cpu_loader *f, uint32_t sample,
 			       void *out)
 {
@@ -197,7 +223,10 @@ static void loader_load_sample(const struct cpu_loader *f, uint32_t sample,
 	const uint8_t *pixels = s->pixels + sample * s->size;
 	struct augment a;
 
-	if (spec->augment) {
+	if (f->crop) {
+		loader_resize(f, sample, pixels);
+		pixels = f->cropped;
+	} else if (spec->augment) {
 		a = augment_draw(spec->seed, f->epoch, sample);
 		loader_crop(&spec->shape, &a, pixels, f->cropped);
 		pixels = f->cropped;
@@ -229,11 +258,12 @@ void cpu_load_batch(struct loader *loader, int n, struct tensor *in)
 	const struct dataset_part *part = loader->spec.part;
 	const struct samples *s = &part->samples;
 	const uint32_t *index = f->order + f->device->args.first;
-	size_t step = s->size * (loader->in.type == TENSOR_BF16 ? 2 : 4);
+	size_t step = loader_bytes(&loader->spec) *
+		      (loader->in.type == TENSOR_BF16 ? 2 : 4);
 	char *out = in ? in->data : NULL;
 
 	loader->index = index;
-	loader->lists = s->start && !loader->spec.augment ? s : NULL;
+	loader->lists = s->start && !f->cropped ? s : NULL;
 	for (int i = 0; i < n; i++)
 		f->labels[i] = part->labels[index[i]];
 	if (out)

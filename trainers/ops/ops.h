@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "trainers/data/augment.h"
 #include "trainers/data/dataset.h"
 #include "trainers/ops/loss_scaler.h"
 
@@ -27,7 +28,7 @@ extern "C" {
 
 /* Increment with each change of this header: a library with another number is
  * rejected. */
-enum { OPS_VERSION = 7 };
+enum { OPS_VERSION = 8 };
 
 /* ---- Tensors ---- */
 
@@ -127,14 +128,32 @@ struct op_memory {
 struct loader_spec {
 	const struct dataset_part *part; /* borrowed, in host memory */
 	struct image_shape shape;        /* shape of a sample, and its scale */
-	/* Each load pads a sample by 4 pixels, crops it at random to its size
-	 * and flips it at random, by augment.h. */
-	int augment;
+	enum augment_kind augment; /* what each load draws for a sample */
+	/* Height and width of the result, from 8 on; 0: the sample's. Samples
+	 * are resized to it, without AUGMENT_RESIZE after a centre crop; not
+	 * for AUGMENT_SHIFT. */
+	int side;
 	uint64_t seed;
 	int batch; /* most samples in a batch */
 	/* Type of the batch, as the first op needs it. */
 	enum tensor_type type;
 };
+static inline int loader_height(const struct loader_spec *s)
+{
+	return s->side ? s->side : s->shape.height;
+}
+static inline int loader_width(const struct loader_spec *s)
+{
+	return s->side ? s->side : s->shape.width;
+}
+/* 1: samples are scaled (crop.h). */
+static inline int loader_resizes(const struct loader_spec *s)
+{
+	return s->augment == AUGMENT_RESIZE ||
+	       loader_height(s) != s->shape.height ||
+	       loader_width(s) != s->shape.width;
+}
+
 struct loader {
 	struct loader_spec spec;
 	struct tensor in; /* [n][c][h][w] of a batch, without n and data: the

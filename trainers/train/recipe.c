@@ -13,12 +13,12 @@
 const struct recipe recipe_resnet[] = {
 	{.name = "published", .lr = 0.1, .schedule = SCHEDULE_CONSTANT,
 	 .optimizer = {OPTIMIZER_SGD, .momentum = 0.9, .weight_decay = 1e-5},
-	 .augment = 1},
+	 .augment = AUGMENT_SHIFT},
 	{.name = "fast", .lr = 0.1, .schedule = SCHEDULE_ONE_CYCLE,
 	 .warmup = 0.25, .smoothing = 0.1f,
 	 .optimizer = {OPTIMIZER_SGD, .momentum = 0.9, .nesterov = 1,
 		       .weight_decay = 5e-4},
-	 .augment = 1},
+	 .augment = AUGMENT_SHIFT},
 	{.name = NULL},
 };
 
@@ -124,7 +124,10 @@ int recipe_choose(struct recipe *out, const struct recipe *recipes,
 	if (o->given.smoothing)
 		out->smoothing = (float)o->smoothing;
 	if (o->no_augment)
-		out->augment = 0;
+		out->augment = AUGMENT_NONE;
+	else if (o->crop)
+		out->augment = strcmp(o->crop, "shift") ? AUGMENT_RESIZE
+							: AUGMENT_SHIFT;
 	return 0;
 }
 

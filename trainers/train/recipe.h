@@ -16,7 +16,7 @@ struct recipe {
 	enum schedule_kind schedule;
 	double warmup; /* fraction of all steps, 0 to 1 */
 	float smoothing;
-	int augment; /* random crops and flips of photographs */
+	enum augment_kind augment; /* random crops and flips of photographs */
 };
 
 /* Sets *out to the recipe that o names, or the first one, changed by the other

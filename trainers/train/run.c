@@ -244,7 +244,10 @@ static int run_open_loaders(struct run *run, struct err *e)
 	size_t most = (size_t)ddp_sampler_size(&run->sampler);
 	struct loader_spec s = {
 		.part = &d->train, .shape = d->shape,
-		.augment = run->recipe.augment && !run->options.synthetic,
+		/* synthetic images are noise: cropped only on request */
+		.augment = run->options.synthetic && !run->options.crop
+				   ? AUGMENT_NONE : run->recipe.augment,
+		.side = (int)run->options.crop_size,
 		.seed = (uint64_t)run->options.seed, .batch = run->micro,
 		.type = net_input_type(&run->spec, run->device),
 	};
@@ -260,7 +263,7 @@ static int run_open_loaders(struct run *run, struct err *e)
 	if (r < 0)
 		return r;
 	s.part = &d->test;
-	s.augment = 0;
+	s.augment = AUGMENT_NONE;
 	s.batch = run->eval_batch;
 	return run->ops->loader_new(run->device, &s, &run->test_loader, e);
 }
@@ -325,13 +328,16 @@ static void run_use_nccl(struct run *run)
 
 static int run_open_model(struct run *run, struct err *e)
 {
+	struct image_shape input = run->data.set.shape;
 	int r;
 
+	if (run->options.crop_size)
+		input.height = input.width = (int)run->options.crop_size;
 	run->spec = run->trainer->model;
 	r = run_open_samplers(run, e);
 	if (r == 0 && run->trainer->make_model)
 		r = run->trainer->make_model(&run->spec, &run->options,
-					     &run->data.set.shape, e);
+					     &input, e);
 	if (r < 0)
 		return r;
 	r = run_open_loaders(run, e);

@@ -410,8 +410,12 @@ const char *train_about_changes(const struct train_about *was,
 		changes_add(&l, "with%s Nesterov's momentum",
 			    now->nesterov ? "" : "out");
 	if (was->augment != now->augment)
-		changes_add(&l, "with%s augmentation",
-			    now->augment ? "" : "out");
+		changes_add(&l, "with%s augmentation%s",
+			    now->augment ? "" : "out",
+			    now->augment == AUGMENT_RESIZE
+				    ? " by --crop random-resized"
+			    : was->augment == AUGMENT_RESIZE && now->augment
+				    ? " by --crop shift" : "");
 	if (was->schedule != now->schedule)
 		changes_add(&l, "another --schedule");
 	else if ((was->total != now->total || was->warmup != now->warmup) &&

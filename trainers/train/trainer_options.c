@@ -60,6 +60,15 @@ const struct option_spec trainer_option_table[] = {
 	 0, 1, "X", NULL, "smoothing of the cross-entropy's targets"},
 	{"no-augment", 0, OPTION_FLAG, AT(no_augment), GIVEN(no_augment), 0, 0,
 	 NULL, NULL, "no random crops and flips"},
+	{"crop", 0, OPTION_STRING, AT(crop), GIVEN(crop), 0, 0,
+	 "shift|random-resized", NULL,
+	 "crops of training images: shift, by up to 4 pixels, or "
+	 "random-resized, a part of 8 to 100 % of the area that is scaled to "
+	 "the input's size"},
+	{"crop-size", 0, OPTION_INT, AT(crop_size), GIVEN(crop_size), 8, 4096,
+	 "N", NULL,
+	 "with --crop random-resized: height and width of the network's input; "
+	 "default: those of the images"},
 	{"sync-bn", 0, OPTION_FLAG, AT(sync_bn), GIVEN(sync_bn), 0, 0, NULL,
 	 NULL, "batch normalisation with the statistics of all ranks"},
 	{"precision", 0, OPTION_STRING, AT(precision_text), 0, 0, 0,
@@ -128,6 +137,8 @@ static const struct {
 	{"recipe", TRAINER_RECIPES, "has one recipe"},
 	{"label-smoothing", TRAINER_CLASSES, "has no classes"},
 	{"no-augment", TRAINER_AUGMENT, "takes images as they are"},
+	{"crop", TRAINER_AUGMENT, "takes images as they are"},
+	{"crop-size", TRAINER_AUGMENT, "takes images as they are"},
 	{"sync-bn", TRAINER_BATCH_NORM, "has no batch normalisation"},
 	{"conv", TRAINER_ARCH, "has no convolutions"},
 	{"save-images", TRAINER_IMAGES_OUT, "has no images as its output"},
@@ -212,6 +223,24 @@ static int trainer_options_check_pairs(const struct trainer_options *o,
 	return 0;
 }
 
+static int trainer_options_check_crop(const struct trainer_options *o,
+				      struct err *e)
+{
+	int resizes = o->crop && !strcmp(o->crop, "random-resized");
+
+	if (o->crop && !resizes && strcmp(o->crop, "shift") != 0)
+		return err_set(e, ERR_USAGE, "--crop '%s' is neither shift nor "
+			       "random-resized", o->crop);
+	if (o->crop && o->no_augment)
+		return err_set(e, ERR_USAGE, "--crop %s and --no-augment "
+			       "contradict each other", o->crop);
+	if (o->given.crop_size && !resizes)
+		return err_set(e, ERR_USAGE, "--crop-size needs --crop "
+			       "random-resized, which scales images to that "
+			       "size");
+	return 0;
+}
+
 static int trainer_options_check_precision(struct trainer_options *o,
 					   struct err *e)
 {
@@ -267,6 +296,8 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 		r = trainer_options_check_names(o, e);
 	if (r == 0)
 		r = trainer_options_check_pairs(o, e);
+	if (r == 0)
+		r = trainer_options_check_crop(o, e);
 	if (r == 0)
 		r = trainer_options_check_precision(o, e);
 	return r == 0 ? trainer_options_check_conv(o, e) : r;

@@ -24,7 +24,7 @@ enum trainer_feature {
 struct trainer_given {
 	int epochs, steps, lr, momentum, nesterov, weight_decay, warmup;
 	int arch, stem, synthetic, image_size, sync_bn, smoothing, no_augment;
-	int save_images, recipe, keep, conv, loss_scale;
+	int crop, crop_size, save_images, recipe, keep, conv, loss_scale;
 };
 
 struct trainer_options {
@@ -43,6 +43,8 @@ struct trainer_options {
 	const char *recipe, *optimizer, *schedule; /* NULL: not given */
 	double lr, momentum, weight_decay, warmup, smoothing;
 	int nesterov, no_augment;
+	const char *crop; /* NULL: the recipe's */
+	long crop_size;   /* 0: the images' size */
 	const char *lr_scale;
 
 	int sync_bn;

@@ -2,7 +2,7 @@
  * the host, against the CPU twin and the formulas. */
 #include "tests/unit/run_case.h"
 #include "tests/unit/trainers/cuda/cpu_twin.h"
-#include "trainers/data/augment.h"
+#include "tests/unit/trainers/data/crop_reference.h"
 
 /* ---- Layouts ---- */
 
@@ -287,8 +287,21 @@ static float pixel(const struct kernel_load_batch *t, uint32_t sample, int c,
 		   int y, int x)
 {
 	struct augment a = {0, 0, 0};
+	struct crop part;
 	int iy, ix, v = 0;
 
+	if (t->augment == AUGMENT_RESIZE || t->out_height != t->height) {
+		part = t->augment == AUGMENT_RESIZE ?
+			crop_draw(t->seed, t->order->epoch, sample, t->height,
+				  t->width) :
+			crop_centre(t->height, t->width, t->out_height);
+		v = reference_pixel(
+			t->pixels + ((int)sample * t->channels + c) *
+					    t->height * t->width,
+			t->width, &part, t->out_height, t->out_width, y, x);
+		return t->exact ? (float)v / 255.0f :
+			((float)v / 255.0f - t->mean[c]) / t->std[c];
+	}
 	if (t->augment)
 		a = augment_draw(t->seed, t->order->epoch, sample);
 	iy = y + a.dy;
@@ -300,13 +313,17 @@ static float pixel(const struct kernel_load_batch *t, uint32_t sample, int c,
 			  ((float)v / 255.0f - t->mean[c]) / t->std[c];
 }
 
+/* side: of the result; 0: the sample's. */
 static void check_take(int channels, int h, int w, enum kernel_type type,
-		       int augment)
+		       int augment, int side)
 {
 	static const uint32_t order[] = {3, 8, 0, 5, 5, 1, 7};
+	int out_h = side ? side : h, out_w = side ? side : w;
 	size_t size = (size_t)(channels * h * w), bytes;
+	size_t out_size = (size_t)(channels * out_h * out_w);
 	int narrow = type != KERNEL_F32;
-	struct box out = box_empty(4, channels, h, w, (enum tensor_type)type);
+	struct box out = box_empty(4, channels, out_h, out_w,
+				   (enum tensor_type)type);
 	uint8_t *pixels = room(SAMPLES * size);
 	void *first;
 	uint32_t labels[SAMPLES] = {1000, 1, 2, 3, 70000, 5, 6, 7, 8}, got[4];
@@ -317,7 +334,8 @@ static void check_take(int channels, int h, int w, enum kernel_type type,
 		.channels = channels, .height = h, .width = w, .n = 4,
 		.mean = {0.5f, 0.4f, 0.3f}, .std = {0.2f, 0.3f, 0.25f, 1},
 		.exact = channels == 1, .augment = augment, .seed = 11,
-		.labels_out = got, .out = out.t.data, .type = type};
+		.out_height = out_h, .out_width = out_w, .labels_out = got,
+		.out = out.t.data, .type = type};
 
 	for (size_t i = 0; i < SAMPLES * size; i++)
 		pixels[i] = (uint8_t)rand();
@@ -325,9 +343,9 @@ static void check_take(int channels, int h, int w, enum kernel_type type,
 		out.t.plain = 1;
 		out.t.layout = NULL;
 		free(out.t.data);
-		t.out = out.t.data = room(4 * size * sizeof(float));
+		t.out = out.t.data = room(4 * out_size * sizeof(float));
 	}
-	bytes = narrow ? out.t.bytes : 4 * size * sizeof(float);
+	bytes = narrow ? out.t.bytes : 4 * out_size * sizeof(float);
 	first = room(bytes);
 	kernel_order(NULL, &o, order, 5);
 	kernel_set_step(NULL, &state, 1, 2, 0);
@@ -350,9 +368,9 @@ static void check_take(int channels, int h, int w, enum kernel_type type,
 	for (int i = 0; i < 4; i++) {
 		ck_assert_uint_eq(got[i], labels[order[2 + i]]);
 		for (int c = 0; c < channels; c++)
-			for (int p = 0; p < h * w; p++) {
-				float want = pixel(&t, order[2 + i], c, p / w,
-						   p % w);
+			for (int p = 0; p < out_h * out_w; p++) {
+				float want = pixel(&t, order[2 + i], c,
+						   p / out_w, p % out_w);
 
 				if (narrow)
 					near((double)at(&out, i, c, p),
@@ -376,10 +394,25 @@ START_TEST(loads_samples_in_the_given_order)
 	enum kernel_type type = (enum kernel_type)(_i / 2);
 	int augment = _i & 1;
 
-	check_take(1, 28, 28, type, augment);
-	check_take(3, 32, 32, type, augment);
-	check_take(3, 41, 37, type, augment); /* more than one block */
-	check_take(4, 3, 3, type, augment);
+	check_take(1, 28, 28, type, augment, 0);
+	check_take(3, 32, 32, type, augment, 0);
+	check_take(3, 41, 37, type, augment, 0); /* more than one block */
+	check_take(4, 3, 3, type, augment, 0);
+}
+END_TEST
+
+START_TEST(scales_parts_of_samples)
+{
+	enum kernel_type type = (enum kernel_type)(_i % 3);
+	int augment = _i < 3 ? AUGMENT_RESIZE : AUGMENT_NONE;
+
+	check_take(1, 28, 28, type, augment, 17);
+	check_take(3, 20, 33, type, augment, 40); /* more than one block */
+	check_take(3, 41, 37, type, AUGMENT_RESIZE, 0);
+	check_take(4, 1, 1, type, augment, 8);
+	check_take(3, 1, 1, type, AUGMENT_RESIZE, 0);
+	check_take(2, 1, 50, type, augment, 8);
+	check_take(1, 300, 200, type, augment, 8);
 }
 END_TEST
 
@@ -396,5 +429,6 @@ int main(void)
 	tcase_add_loop_test(t, arithmetic, 0, 3);
 	tcase_add_loop_test(t, finds_values_that_are_not_numbers, 0, 6);
 	tcase_add_loop_test(t, loads_samples_in_the_given_order, 0, 6);
+	tcase_add_loop_test(t, scales_parts_of_samples, 0, 6);
 	return run_case(t);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/data/augment.h"
+#include "tests/unit/trainers/data/crop_reference.h"
 #include "trainers/ops/ops.h"
 
 /* Neither square nor a multiple of a vector's size. */
@@ -62,7 +62,8 @@ static void *take(struct loader *f, int n, uint64_t first)
 	void *data;
 
 	in.n = n;
-	in.bytes = (size_t)n * SIZE * (in.type == TENSOR_BF16 ? 2 : 4);
+	in.bytes = (size_t)n * CHANNELS * (size_t)in.h * (size_t)in.w *
+		   (in.type == TENSOR_BF16 ? 2 : 4);
 	ck_assert_int_eq(ops_cpu.alloc(device, in.bytes, &data, &e), 0);
 	in.data = data;
 	ops_cpu.set_step(device, &args);
@@ -204,6 +205,73 @@ START_TEST(an_image_within_the_padding_is_zero_bytes)
 }
 END_TEST
 
+/* ---- Parts that are scaled ---- */
+
+/* Checks a sample of size h x w against the part that was drawn for it. */
+static void assert_part(const float *values, uint32_t sample,
+			const struct image_shape *s, const struct crop *part,
+			int h, int w)
+{
+	size_t plane = (size_t)s->height * (size_t)s->width;
+	const uint8_t *image = pixels + sample * CHANNELS * plane;
+
+	for (int c = 0; c < CHANNELS; c++, image += plane)
+		for (int y = 0; y < h; y++)
+			for (int x = 0; x < w; x++, values++)
+				ck_assert_float_eq_tol(
+					*values,
+					scaled(c, reference_pixel(
+							  image, s->width, part,
+							  h, w, y, x)),
+					1e-6f);
+}
+
+static const struct {
+	int height, width, side;
+} parts[] = {{9, 13, 0}, {9, 13, 8}, {9, 13, 20}, {1, 1, 0}, {1, 1, 8},
+	     {1, 13, 8}, {13, 1, 8}, {2, 2, 31}};
+enum { PARTS = sizeof(parts) / sizeof(*parts) };
+
+START_TEST(parts_are_scaled_to_the_result)
+{
+	enum augment_kind kind = _i < PARTS ? AUGMENT_RESIZE : AUGMENT_NONE;
+	int height = parts[_i % PARTS].height, width = parts[_i % PARTS].width;
+	int side = parts[_i % PARTS].side, flips = 0;
+	struct dataset_part images = part;
+	struct loader_spec s = {.part = &images, .shape = shape,
+				.augment = kind, .seed = 11, .batch = COUNT,
+				.side = side};
+	uint32_t order[COUNT];
+	struct loader *f;
+	float *values;
+
+	s.shape.height = height;
+	s.shape.width = width;
+	images.samples.size = (size_t)(CHANNELS * height * width);
+	for (uint32_t i = 0; i < COUNT; i++)
+		order[i] = COUNT - 1 - i;
+	f = new_loader(&s, order, COUNT);
+	ck_assert_int_eq(f->in.h, side ? side : height);
+	ck_assert_int_eq(f->in.w, side ? side : width);
+	values = take(f, COUNT, 0);
+	for (int i = 0; i < COUNT; i++) {
+		struct crop c = kind == AUGMENT_RESIZE ?
+			crop_draw(11, 6, order[i], height, width) :
+			crop_centre(height, width, side ? side : height);
+
+		/* without a size and a draw, samples stay as they are */
+		if (kind == AUGMENT_NONE && !side)
+			c = (struct crop){0, 0, height, width, 0};
+		flips += c.flip;
+		assert_part(values + i * CHANNELS * f->in.h * f->in.w,
+			    order[i], &s.shape, &c, f->in.h, f->in.w);
+	}
+	ck_assert(kind == AUGMENT_NONE ? !flips : flips > 0 && flips < COUNT);
+	ops_cpu.free(device, values);
+	ops_cpu.loader_free(device, f);
+}
+END_TEST
+
 START_TEST(bf16_is_f32_to_nearest)
 {
 	uint32_t order[COUNT];
@@ -274,6 +342,7 @@ int main(void)
 	tcase_add_test(t, augmented_samples_are_what_was_drawn_for_them);
 	tcase_add_test(t, the_same_images_in_worlds_of_one_and_two);
 	tcase_add_test(t, an_image_within_the_padding_is_zero_bytes);
+	tcase_add_loop_test(t, parts_are_scaled_to_the_result, 0, 2 * PARTS);
 	tcase_add_test(t, bf16_is_f32_to_nearest);
 	tcase_add_test(t, bytes_of_mnist_are_divided_by_255);
 	return run_case(t);

@@ -221,6 +221,9 @@ START_TEST(changes_are_reported)
 	changes(&now, "--precision bf16 instead of fp32; --lr 0.5 instead of "
 		"0.1; with augmentation");
 	now = was;
+	now.augment = AUGMENT_RESIZE;
+	changes(&now, "with augmentation by --crop random-resized");
+	now = was;
 	now.precision = PRECISION_TF32;
 	changes(&now, "--precision tf32 instead of fp32");
 	now.precision = PRECISION_FP16;

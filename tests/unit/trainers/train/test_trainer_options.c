@@ -105,6 +105,8 @@ START_TEST(inapplicable_options_are_refused_with_a_message)
 	refused(0, "--synthetic", "has its own data");
 	refused(0, "--label-smoothing 0.1", "has no classes");
 	refused(0, "--no-augment", "takes images as they are");
+	refused(0, "--crop shift", "takes images as they are");
+	refused(0, "--crop-size 32", "takes images as they are");
 	refused(0, "--save-images x.png", "has no images as its output");
 	refused(0, "--recipe fast", "has one recipe");
 	refused(TRAINER_CLASSES, "--stem cifar", "is one network");
@@ -124,6 +126,14 @@ START_TEST(contradictions_are_refused)
 		"fp16: other types do not need it");
 	refused(0, "--precision fp16 --loss-scale 24",
 		"--loss-scale 24 is not a power of 2");
+	refused(ALL, "--crop middle",
+		"--crop 'middle' is neither shift nor random-resized");
+	refused(ALL, "--crop shift --no-augment", "contradict each other");
+	refused(ALL, "--crop-size 32", "--crop-size needs --crop "
+		"random-resized");
+	refused(ALL, "--crop shift --crop-size 32", "--crop-size needs");
+	refused(ALL, "--crop random-resized --crop-size 7",
+		"--crop-size");
 	refused(ALL, "--conv fft", "'fft' is neither auto nor direct");
 	refused(0, "--checkpoint= --epochs 1", "--checkpoint: the name is");
 	refused(0, "--log-dir=", "--log-dir: the name is empty");
@@ -167,7 +177,7 @@ START_TEST(recipes_match_the_published_ones)
 	ck_assert_str_eq(recipe_text(&got, text, sizeof(text)), "SGD, "
 			 "Nesterov's momentum 0.9, weight decay 0.0005, lr 0.1 "
 			 "one-cycle");
-	ck_assert(got.smoothing == 0.1f && got.augment);
+	ck_assert(got.smoothing == 0.1f && got.augment == AUGMENT_SHIFT);
 	ck_assert_int_eq(choose(adam, "", 1), 0);
 	ck_assert_str_eq(recipe_text(&got, text, sizeof(text)),
 			 "Adam, lr 0.001 constant");
@@ -183,7 +193,11 @@ START_TEST(single_numbers_can_be_changed)
 	ck_assert(got.optimizer.momentum == 0.8 && got.lr == 0.4);
 	ck_assert(got.optimizer.weight_decay == 0 && got.optimizer.nesterov);
 	ck_assert(got.schedule == SCHEDULE_COSINE && got.smoothing == 0.2f);
-	ck_assert(!got.augment);
+	ck_assert(got.augment == AUGMENT_NONE);
+	ck_assert_int_eq(choose(recipe_resnet, "--crop random-resized", 1), 0);
+	ck_assert(got.augment == AUGMENT_RESIZE);
+	ck_assert_int_eq(choose(recipe_resnet, "--crop shift", 1), 0);
+	ck_assert(got.augment == AUGMENT_SHIFT);
 	ck_assert_int_eq(choose(adam, "--optimizer sgd --lr 0.1", 1), 0);
 	ck_assert(got.optimizer.kind == OPTIMIZER_SGD);
 	ck_assert(got.optimizer.momentum == 0.9);
