@@ -199,6 +199,18 @@ calls() { # ERE: how many calls of NCCL match
 	lacks "$out" warning
 }
 
+@test "GPUs of several kinds are a warning that names two ranks" {
+	local mixed='[ $RANK != 2 ] || export STANDIN_KIND="NVIDIA A100-SXM4-40GB"
+		exec gpu_faults all'
+	expect 0 ddprun --standalone --nproc-per-node 4 sh -c "$mixed"
+	local name='on [^ ,]*'
+	[ "$(grep -cE "rank . *: warning: the GPUs are of several kinds: rank 0 $name has an NVIDIA Stand-in, rank 2 $name an NVIDIA A100-SXM4-40GB; each collective waits for the slowest: give all ranks GPUs of one kind$" <<<"$out")" = 4 ]
+	CUDA_DEVICE_MAX_CONNECTIONS=1 expect 0 ddprun --standalone --nproc-per-node 4 sh -c "$mixed"
+	has "$out" 'rank 0: warning: the GPUs are of several kinds: .* of one kind; CUDA_DEVICE_MAX_CONNECTIONS is 1: '
+	STANDIN_KIND=same ranks_ok 2 gpu_faults all
+	lacks "$out" warning
+}
+
 @test "different releases of NCCL are refused" {
 	expect 1 ddprun --standalone --nproc-per-node 2 \
 		sh -c '[ $RANK = 0 ] || export STANDIN_NCCL=22304

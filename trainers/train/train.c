@@ -411,6 +411,8 @@ static int train_run(struct run *run, struct err *e)
 
 	run->start = clock_ns();
 	progress_init(&run->progress, run->rank != 0);
+	if (run->rank == 0 && *ddp_warning(run->world))
+		log_warn("%s", ddp_warning(run->world));
 	r = run_set_up(run, e);
 	if (r == 0)
 		r = train_loop(run, e);

@@ -161,17 +161,38 @@ int ddp__cuda_on_device(const struct ddp__cuda *cu, const void *p)
 	return at.memory == DDP__CUDA_DEVICE || at.memory == DDP__CUDA_MANAGED;
 }
 
-int ddp__cuda_in_use(void)
+/* The driver's function, or NULL. The driver stays loaded. */
+static void *cuda_driver_function(const char *symbol)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-	int (*current)(void **context) = NULL;
+	void *found = driver ? dlsym(driver, symbol) : NULL;
+
+	if (driver)
+		dlclose(driver);
+	return found;
+}
+
+void ddp__cuda_name(int device, char *out, size_t size)
+{
+	int (*find)(int *handle, int device);
+	int (*name)(char *out, int size, int handle);
+	int handle;
+
+	*(void **)&find = cuda_driver_function("cuDeviceGet");
+	*(void **)&name = cuda_driver_function("cuDeviceGetName");
+	if (!find || !name || find(&handle, device) ||
+	    name(out, (int)size, handle))
+		out[0] = '\0';
+	out[size - 1] = '\0';
+}
+
+int ddp__cuda_in_use(void)
+{
+	int (*current)(void **context);
 	void *context = NULL;
 
-	if (!driver)
-		return 0;
-	*(void **)&current = dlsym(driver, "cuCtxGetCurrent");
+	*(void **)&current = cuda_driver_function("cuCtxGetCurrent");
 	if (!current || current(&context))
 		context = NULL;
-	dlclose(driver);
 	return context != NULL;
 }

@@ -124,6 +124,8 @@ static int place_choose_device(struct ddp__nccl_place *p,
 			     "cudaDeviceGetPCIBusId", e);
 	if (!rc)
 		place_name_gpu(p, bus);
+	if (!rc)
+		ddp__cuda_name(p->device, p->kind, sizeof(p->kind));
 	return rc;
 }
 
@@ -169,6 +171,7 @@ void ddp__nccl_place_put(struct buf *b, const struct ddp__nccl_place *p)
 	buf_put_u32(b, (uint32_t)p->version);
 	buf_put_u8(b, (uint8_t)p->share);
 	buf_put_slice(b, SLICE_STR(p->gpu));
+	buf_put_slice(b, SLICE_STR(p->kind));
 	buf_put_slice(b, SLICE_STR(p->why));
 }
 
@@ -192,6 +195,7 @@ int ddp__nccl_place_get(struct ddp__nccl_place *p, struct slice s,
 	p->version = (int)reader_u32(&r);
 	p->share = reader_u8(&r);
 	place_get_text(&r, p->gpu, sizeof(p->gpu));
+	place_get_text(&r, p->kind, sizeof(p->kind));
 	place_get_text(&r, p->why, sizeof(p->why));
 	if (!r.bad && !reader_left(&r))
 		return 0;
@@ -275,5 +279,28 @@ int ddp__nccl_agree(const struct ddp__nccl_place *all, int n,
 		 peers->name(peers->owner, b, two),
 		 strchr(all[a].gpu, ' ') ? strchr(all[a].gpu, ' ') + 1
 					 : all[a].gpu);
+	return 0;
+}
+
+int ddp__nccl_kinds_differ(const struct ddp__nccl_place *all, int n,
+			   const struct ddp__peers *peers,
+			   char why[ERR_TEXT_MAX])
+{
+	char one[DDP__NAME_MAX], two[DDP__NAME_MAX];
+	int first = 0;
+
+	while (first < n && !all[first].kind[0])
+		first++;
+	for (int i = first + 1; i < n; i++) {
+		if (!all[i].kind[0] || !strcmp(all[i].kind, all[first].kind))
+			continue;
+		snprintf(why, ERR_TEXT_MAX,
+			 "the GPUs are of several kinds: %s has an %s, %s an "
+			 "%s; each collective waits for the slowest: give all "
+			 "ranks GPUs of one kind",
+			 peers->name(peers->owner, first, one), all[first].kind,
+			 peers->name(peers->owner, i, two), all[i].kind);
+		return 1;
+	}
 	return 0;
 }

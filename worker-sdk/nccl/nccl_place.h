@@ -19,6 +19,7 @@ struct ddp__nccl_place {
 	int device;			  /* the CUDA device */
 	int share;			  /* DDP_NCCL_SHARE_GPU=1 */
 	char gpu[96]; /* equal for two ranks on the same GPU */
+	char kind[64]; /* "NVIDIA H100 80GB HBM3"; "": unknown */
 	int version;  /* NCCL's version */
 	char why[600]; /* the reason why this rank cannot use NCCL; "": it
 			* can */
@@ -32,8 +33,8 @@ struct ddp__nccl_place {
 void ddp__nccl_place_find(struct ddp__nccl_place *p, const struct ddp__env *env,
 			  int brief);
 
-/* Encodes and decodes the record for the other ranks: only share, gpu, version
- * and why. ERR_PROTOCOL: it does not parse. */
+/* Encodes and decodes the record for the other ranks: only share, gpu, kind,
+ * version and why. ERR_PROTOCOL: it does not parse. */
 void ddp__nccl_place_put(struct buf *b, const struct ddp__nccl_place *p);
 int ddp__nccl_place_get(struct ddp__nccl_place *p, struct slice s,
 			struct err *e);
@@ -42,5 +43,11 @@ int ddp__nccl_place_get(struct ddp__nccl_place *p, struct slice s,
  * rank and its reason. The same on every rank. */
 int ddp__nccl_agree(const struct ddp__nccl_place *all, int n,
 		    const struct ddp__peers *peers, char why[ERR_TEXT_MAX]);
+
+/* 1 if the GPUs are of several kinds: why then names two ranks and their kinds.
+ * The same on every rank. */
+int ddp__nccl_kinds_differ(const struct ddp__nccl_place *all, int n,
+			   const struct ddp__peers *peers,
+			   char why[ERR_TEXT_MAX]);
 
 #endif

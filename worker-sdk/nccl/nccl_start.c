@@ -82,6 +82,15 @@ static int nccl_gather_places(struct ddp_comm *c,
 	return rc;
 }
 
+/* Adds to what ddp_warning returns. */
+static void nccl_warn(struct ddp__world *w, const char *text)
+{
+	size_t n = strlen(w->warning);
+
+	snprintf(w->warning + n, sizeof(w->warning) - n, "%s%s", n ? "; " : "",
+		 text);
+}
+
 /* 1: all ranks can use NCCL; 0: not all can, and wish is auto; or an error. */
 static int nccl_agree(struct ddp_comm *c, const char *wish,
 		      struct ddp__nccl_place *mine, struct err *e)
@@ -92,6 +101,8 @@ static int nccl_agree(struct ddp_comm *c, const char *wish,
 
 	if (!rc)
 		rc = ddp__nccl_agree(all, c->size, &c->peers, why);
+	if (rc == 1 && ddp__nccl_kinds_differ(all, c->size, &c->peers, why))
+		nccl_warn(c->world, why);
 	free(all);
 	if (rc)
 		return rc;
@@ -221,12 +232,11 @@ static void nccl_warn_of_one_queue(struct ddp__world *w)
 	const char *queues = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 
 	if (queues && !strcmp(queues, "1"))
-		snprintf(w->warning, sizeof(w->warning),
-			 "CUDA_DEVICE_MAX_CONNECTIONS is 1: all streams of a "
-			 "GPU share one queue, where a message to a late rank "
-			 "holds up the other ranks' collectives, which can "
-			 "wait for each other for ever; unset it if the "
-			 "program sends messages");
+		nccl_warn(w, "CUDA_DEVICE_MAX_CONNECTIONS is 1: all streams of "
+			  "a GPU share one queue, where a message to a late "
+			  "rank holds up the other ranks' collectives, which "
+			  "can wait for each other for ever; unset it if the "
+			  "program sends messages");
 }
 
 int ddp__nccl_init(struct ddp_comm *c, const struct ddp__exchange *x,

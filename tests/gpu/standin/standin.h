@@ -7,6 +7,7 @@
  * file and the release of NCCL in which it was read.
  *
  *   STANDIN_GPUS=8        devices of this host
+ *   STANDIN_KIND=NAME     their name
  *   STANDIN_NCCL=22809    NCCL's version, 21801 to 23007, as ncclGetVersion
  *                         returns it; some behaviour differs
  *   STANDIN_TRANSPORT=net how ranks exchange data. net: the death of a peer is

@@ -30,10 +30,12 @@ START_TEST(a_record_that_does_not_parse_is_refused)
 	struct buf b = BUF_INIT(DDP__PLACE_MAX);
 
 	strcpy(p.gpu, "boot 0000:01:00.0");
+	strcpy(p.kind, "NVIDIA H200");
 	ddp__nccl_place_put(&b, &p);
 	ck_assert_int_eq(ddp__nccl_place_get(&back, SLICE(b.data, b.len), &e),
 			 0);
 	ck_assert_str_eq(back.gpu, p.gpu);
+	ck_assert_str_eq(back.kind, p.kind);
 	for (size_t n = 0; n < b.len; n++)
 		ck_assert_int_eq(ddp__nccl_place_get(&back, SLICE(b.data, n),
 						     &e), ERR_PROTOCOL);
@@ -45,6 +47,7 @@ START_TEST(a_record_that_does_not_parse_is_refused)
 	buf_put_u8(&b, 0);
 	memset(why, 'x', sizeof(p.gpu));
 	buf_put_slice(&b, SLICE(why, sizeof(p.gpu)));
+	buf_put_slice(&b, SLICE("", 0));
 	buf_put_slice(&b, SLICE("", 0));
 	ck_assert_int_eq(ddp__nccl_place_get(&back, SLICE(b.data, b.len), &e),
 			 ERR_PROTOCOL);
@@ -65,6 +68,31 @@ START_TEST(a_gpu_that_two_ranks_use_is_named)
 	/* without memory to compare them NCCL finds it */
 	allocations_left = 0;
 	ck_assert_int_eq(ddp__nccl_agree(all, 3, &peers, why), 1);
+}
+END_TEST
+
+START_TEST(several_kinds_of_gpus_are_named)
+{
+	struct ddp__nccl_place all[3] = {{.kind = ""},
+					 {.kind = "NVIDIA H200"},
+					 {.kind = "NVIDIA H200"}};
+
+	/* a rank that does not know its GPU's kind has none */
+	ck_assert_int_eq(ddp__nccl_kinds_differ(all, 3, &peers, why), 0);
+	strcpy(all[2].kind, "NVIDIA A100");
+	ck_assert_int_eq(ddp__nccl_kinds_differ(all, 2, &peers, why), 0);
+	ck_assert_int_eq(ddp__nccl_kinds_differ(all, 3, &peers, why), 1);
+	ck_assert_ptr_nonnull(strstr(why, "rank 1 has an NVIDIA H200, rank 2 "
+					  "an NVIDIA A100; "));
+}
+END_TEST
+
+START_TEST(a_device_without_a_driver_has_no_name)
+{
+	char name[8] = "x";
+
+	ddp__cuda_name(0, name, sizeof(name));
+	ck_assert_str_eq(name, "");
 }
 END_TEST
 
@@ -131,6 +159,8 @@ int main(void)
 
 	tcase_add_test(c, a_record_that_does_not_parse_is_refused);
 	tcase_add_test(c, a_gpu_that_two_ranks_use_is_named);
+	tcase_add_test(c, several_kinds_of_gpus_are_named);
+	tcase_add_test(c, a_device_without_a_driver_has_no_name);
 	tcase_add_test(c, a_linker_s_cache_that_cannot_be_read_is_no_error);
 	tcase_add_test(c, memory_that_cuda_does_not_know_is_the_host_s);
 	tcase_add_test(c, a_process_without_a_driver_has_no_context);
