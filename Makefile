@@ -391,7 +391,7 @@ $(O)/standin/libcudart.so.13: $(call objs,$(patsubst %,tests/gpu/standin/%.c,cud
 $(addprefix $(O)/standin/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13):
 	@mkdir -p $(@D)
 	$(Q)$(standin_link) -lpthread
-standin_nccl := $(call objs,$(patsubst %,tests/gpu/standin/%.c,nccl_comm nccl_group nccl_kernel nccl_mesh))
+standin_nccl := $(call objs,$(patsubst %,tests/gpu/standin/%.c,nccl_comm nccl_group nccl_kernel nccl_memory nccl_mesh))
 $(O)/standin/libnccl.so.2: $(standin_nccl) $(O)/standin/libcudart.so.13
 	$(Q)$(standin_link) -L$(O)/standin -l:libcudart.so.13 -lpthread
 $(O)/standin/old/libnccl.so.2: $(standin_nccl) $(O)/standin/libcudart.so.13 tests/gpu/standin/old.map

@@ -388,9 +388,22 @@ DDP_API void *ddp_nccl_comm(const ddp_comm *c);
  * Its content is undefined. DDP_ERR_ARGUMENT: the backend is cpu. Not
  * collective. */
 DDP_API int ddp_nccl_alloc(ddp_comm *c, size_t size, void **p);
-/* Frees memory of ddp_nccl_alloc, before ddp_finalize and after the reducer.
- * Waits for the device. NULL is allowed. */
+/* Frees memory of ddp_nccl_alloc, before ddp_finalize and after the reducer,
+ * and ends its registrations. Waits for the device. NULL is allowed. */
 DDP_API void ddp_nccl_free(ddp_comm *c, void *p);
+/* Registers size bytes of the program's GPU memory for the collectives of c:
+ * NCCL may then read and write them in place, over InfiniBand, and over NVLink
+ * if they are ddp_nccl_alloc's (ncclCommRegister, since NCCL 2.19; older ones
+ * ignore the call). Each communicator, groups too, has registrations of its
+ * own. Deregister the memory before it is freed, on all communicators: NCCL
+ * corrupts it otherwise. DDP_ERR_ARGUMENT: the backend is cpu, the memory is
+ * the host's, or this address is registered already. Not collective. */
+DDP_API int ddp_nccl_register(ddp_comm *c, void *buf, size_t size);
+/* Ends the registration of the memory at buf, when no collective uses it any
+ * more. Does nothing without one: ddp_nccl_free, ddp_comm_free, ddp_finalize
+ * and every failure of c end registrations as well. After ddp_init, register
+ * again. */
+DDP_API void ddp_nccl_deregister(ddp_comm *c, void *buf);
 /* nccl: collectives of c are enqueued on this cudaStream_t and return at once.
  * An async form starts after the work that is in the stream now, and ddp_wait
  * makes the stream wait, not the program. NULL, the default: a stream of

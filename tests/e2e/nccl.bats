@@ -128,6 +128,8 @@ fake_cuda() {
 	has "$out" '^short: -20001: ddp_nccl_unique_id: .* size 127: .* which is 128$'
 	has "$out" '^memory of NULL: -20001: ddp_nccl_alloc: the communicator is NULL'
 	has "$out" '^memory on cpu: -20001: ddp_nccl_alloc needs the backend nccl, and this one is cpu$'
+	has "$out" '^registered of NULL: -20001: '
+	has "$out" '^registered on cpu: -20001: ddp_nccl_register needs the backend nccl, and this one is cpu$'
 	has "$out" '^event of NULL: -20001: '
 	has "$out" '^no event: -20001: ddp_wait_event: event is NULL$'
 	has "$out" '^event on cpu: -20001: ddp_wait_event needs the backend nccl, and this one is cpu$'

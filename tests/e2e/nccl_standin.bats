@@ -96,6 +96,20 @@ calls() { # ERE: how many calls of NCCL match
 	[ "$(calls ncclMemAlloc)" = 2 ]
 }
 
+@test "a program registers its own memory, again after an abort" {
+	ranks_ok 2 gpu_faults registered
+	# eight on each rank, of which an abort ends two
+	[ "$(calls ncclCommRegister)" = 16 ]
+	[ "$(calls ncclCommDeregister)" = 12 ]
+	DDP_NCCL_BLOCKING=1 ranks_ok 3 gpu_faults registered
+	: >"$T/nccl.log"
+	LD_LIBRARY_PATH=$O/standin/old STANDIN_NCCL=21801 \
+		ranks_ok 2 gpu_faults registered
+	[ "$(calls ncclCommRegister)" = 0 ]
+	STANDIN_FAIL=ncclCommRegister:1 expect 1 gpu_faults registered
+	has "$err" 'nccl_register: -20003: ddp_nccl_register of [0-9]+ bytes: NCCL: '
+}
+
 @test "host memory works on a communicator of GPUs, and mixtures are refused" {
 	ranks_ok 2 gpu_check host
 }
@@ -280,7 +294,7 @@ calls() { # ERE: how many calls of NCCL match
 		cudaStreamCreateWithPriority:{1,2,3} cudaStreamWaitEvent:{1,9} \
 		cudaEventCreateWithFlags:{1,2,3} cudaEventRecord:{1,2,3} \
 		cudaEventQuery:1 cudaMalloc:{1,2} cudaMemcpyAsync:3 \
-		cudaMallocAsync:1 ncclMemAlloc:1 ncclGetUniqueId:{1,2} \
+		cudaMallocAsync:1 ncclMemAlloc:1 ncclCommRegister:1 ncclGetUniqueId:{1,2} \
 		ncclGroupStart:{1,2,3,4} ncclCommInitRankConfig:2 ncclGetAsyncError:9 ncclCommSplit:1; do
 		echo "== $name"
 		DEADLINE=20 ranks 1 2 sh -c "[ \$RANK = 1 ] || export STANDIN_FAIL=$name

@@ -15,6 +15,8 @@
  *   gpu_faults idle             joins and leaves
  *   gpu_faults ended            calls after ddp_abort
  *   gpu_faults crowd RANK MS    only that rank comes
+ *   gpu_faults registered       the program's memory is registered with NCCL,
+ *                               also after an abort and another ddp_init
  */
 #include <unistd.h>
 
@@ -67,6 +69,7 @@ static int all(int victim)
 	if (once != (rank == 0) || ddp_host_leader(world) != 0)
 		DIE("%d calls, leader %d", once, ddp_host_leader(world));
 	must(ddp_nccl_alloc(world, n, &memory), "nccl_alloc");
+	must(ddp_nccl_register(world, memory, n), "nccl_register");
 	ddp_nccl_free(world, memory);
 	must(ddp_comm_split(world, 0, 0, &group), "split");
 	must(ddp_send_async(group, a.device, n, DDP_U8, next, &r[0]),
@@ -324,6 +327,83 @@ static int crowd(int victim)
 	return rc ? 3 : 0;
 }
 
+static void refused(int rc, const char *words)
+{
+	if (rc != DDP_ERR_ARGUMENT || !strstr(ddp_last_error(), words))
+		DIE("not refused with '%s': %d: %s", words, rc,
+		    ddp_last_error());
+}
+
+/* An all-reduce of n floats at p, which is registered or not. */
+static void sum_at(ddp_comm *c, void *p, size_t n)
+{
+	struct room a = room_new(n * 4), want = room_new(n * 4);
+	char *own = a.device;
+
+	a.device = p;
+	fill(&a, 0, DDP_F32, DDP_SUM, rank, 0, n);
+	up(&a);
+	for (size_t i = 0; i < n; i++)
+		put(want.host + i * 4, DDP_F32,
+		    reduced(DDP_F32, DDP_SUM, size, i));
+	must(ddp_all_reduce(c, p, p, n, DDP_F32, DDP_SUM), "all_reduce");
+	compare(&a, &want, "registered memory", DDP_F32, DDP_SUM, n);
+	a.device = own;
+	room_free(&a);
+	room_free(&want);
+}
+
+static int registered(int victim)
+{
+	enum { N = 1000, BYTES = N * 4 + FENCE };
+	struct room plain = room_new(N * 4);
+	ddp_comm *group;
+	void *p, *q;
+
+	must(ddp_nccl_alloc(world, BYTES, &p), "nccl_alloc");
+	must(ddp_comm_split(world, 0, rank, &group), "split");
+	refused(ddp_nccl_register(world, NULL, 1), "buf is NULL");
+	refused(ddp_nccl_register(world, plain.host, N), "the host's memory");
+	must(ddp_nccl_register(world, p, BYTES), "nccl_register");
+	refused(ddp_nccl_register(world, p, 1), "registered already");
+	must(ddp_nccl_register(group, p, BYTES), "nccl_register");
+	must(ddp_nccl_register(world, plain.device, N * 4), "nccl_register");
+	must(ddp_nccl_register(world, (char *)p + 16, 0), "nccl_register");
+	sum_at(world, p, N);
+	sum_at(group, p, N);
+	sum_at(world, plain.device, N);
+	ddp_nccl_deregister(world, plain.device);
+	ddp_nccl_deregister(world, plain.device);
+	ddp_nccl_deregister(group, plain.device);
+	sum_at(world, plain.device, N);
+	must(ddp_nccl_register(world, plain.device, N * 4), "nccl_register");
+	/* p's registrations end with it, on both communicators */
+	ddp_nccl_free(world, p);
+	must(ddp_nccl_alloc(world, BYTES, &p), "nccl_alloc");
+	must(ddp_nccl_register(group, p, BYTES), "nccl_register");
+	ddp_comm_free(group);
+	must(ddp_nccl_alloc(world, BYTES, &q), "nccl_alloc");
+	must(ddp_nccl_register(world, q, BYTES), "nccl_register");
+	gather_ranks("registered");
+	must(ddp_abort(world, "for a test"), "ddp_abort");
+	if (ddp_nccl_register(world, p, BYTES) != DDP_ERR_ABORTED)
+		DIE("registered after an abort");
+	ddp_nccl_deregister(world, plain.device);
+	ddp_nccl_deregister(world, q);
+	ddp_nccl_free(world, q);
+	ddp_finalize(world);
+	start(0);
+	ddp_nccl_deregister(world, p);
+	must(ddp_nccl_register(world, p, BYTES), "nccl_register");
+	sum_at(world, p, N);
+	ddp_nccl_free(world, p);
+	must(ddp_nccl_register(world, plain.device, N * 4), "nccl_register");
+	printf("rank %d of %d: ok\n", rank, size);
+	ddp_finalize(world);
+	room_free(&plain);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -339,7 +419,8 @@ int main(int argc, char **argv)
 		     {"numbers", numbers},
 		     {"idle", idle},
 		     {"ended", ended},
-		     {"crowd", crowd}};
+		     {"crowd", crowd},
+		     {"registered", registered}};
 	const char *what = argc > 1 ? argv[1] : "";
 
 	start(argc > 3 ? atoi(argv[3]) : 0);

@@ -1,6 +1,7 @@
 /* nccl_api.c: the public calls for programs that call NCCL themselves or use
  * their own streams. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "worker-sdk/comm/call_guard.h"
@@ -114,11 +115,103 @@ void ddp_nccl_free(ddp_comm *c, void *p)
 	/* it would wait for kernels that never end */
 	if (!n || (n->dead && ddp__nccl_abort_crashes(n->lib->version)))
 		return;
+	for (ddp_comm *at = c->world->comms; at; at = at->next)
+		if (at->backend == &ddp__nccl && at->state)
+			ddp__nccl_forget_buffers(at->state, p);
 	before = ddp__nccl_device(n);
 	if (n->lib->mem_alloc)
 		n->lib->mem_free(p);
 	else
 		n->cuda->free(p);
+	n->cuda->set_device(before);
+}
+
+static int nccl_check_buffer(ddp_comm *c, const void *buf, struct err *e)
+{
+	const struct ddp__nccl *n = nccl_memory_state(c);
+
+	if (!buf)
+		return err_set(e, ERR_ARGUMENT, "ddp_nccl_register: buf is "
+			       "NULL");
+	if (!n)
+		return err_set(e, ERR_ARGUMENT, "ddp_nccl_register needs the "
+			       "backend nccl, and this one is %s",
+			       c->backend->name);
+	if (n->dead) {
+		*e = c->broken;
+		return e->code ? e->code
+			       : err_set(e, ERR_ABORTED, "ddp_nccl_register: "
+					 "the communicator was ended");
+	}
+	if (!ddp__cuda_on_device(n->cuda, buf))
+		return err_set(e, ERR_ARGUMENT, "ddp_nccl_register: buf is in "
+			       "the host's memory, which NCCL does not "
+			       "register");
+	for (const struct ddp__nccl_buffer *b = n->buffers; b; b = b->next)
+		if (b->buf == buf)
+			return err_set(e, ERR_ARGUMENT, "ddp_nccl_register: "
+				       "buf is registered already: call "
+				       "ddp_nccl_deregister first");
+	return 0;
+}
+
+/* Registers b with NCCL; its handle stays NULL if NCCL wants none. */
+static int nccl_register_buffer(struct ddp__nccl *n, struct ddp__nccl_buffer *b,
+				size_t size, struct err *e)
+{
+	char what[64];
+	int before, rc;
+
+	if (!size || !n->lib->register_buffer)
+		return 0;
+	snprintf(what, sizeof(what), "ddp_nccl_register of %zu bytes", size);
+	before = ddp__nccl_device(n);
+	rc = n->lib->register_buffer(n->comm, b->buf, size, &b->handle);
+	rc = ddp__nccl_settle(n, n->comm, rc, what, e);
+	n->cuda->set_device(before);
+	return rc;
+}
+
+int ddp_nccl_register(ddp_comm *c, void *buf, size_t size)
+{
+	static const struct ddp__call call = {.kind = DDP__INIT};
+	struct err *e = ddp__last_error();
+	struct ddp__nccl_buffer *b = NULL;
+	struct ddp__nccl *n;
+	int rc = ddp__acquire(c, &call, e);
+
+	if (rc)
+		return rc;
+	rc = nccl_check_buffer(c, buf, e);
+	if (!rc && !(b = calloc(1, sizeof(*b))))
+		rc = err_no_memory(e, "ddp_nccl_register");
+	if (!rc) {
+		n = c->state;
+		b->buf = buf;
+		rc = nccl_register_buffer(n, b, size, e);
+	}
+	if (!rc) {
+		b->next = n->buffers;
+		n->buffers = b;
+	} else {
+		free(b);
+	}
+	ddp__release(c);
+	return rc;
+}
+
+void ddp_nccl_deregister(ddp_comm *c, void *buf)
+{
+	struct ddp__nccl *n;
+	int before;
+
+	if (!buf || !c || c->magic != DDP__ALIVE)
+		return;
+	n = nccl_memory_state(c);
+	if (!n)
+		return;
+	before = ddp__nccl_device(n);
+	ddp__nccl_forget_buffers(n, buf);
 	n->cuda->set_device(before);
 }
 

@@ -3,6 +3,7 @@
 #include "worker-sdk/nccl/nccl_backend.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "worker-sdk/comm/request.h"
@@ -420,4 +421,22 @@ void ddp__nccl_deregister(struct ddp_comm *c, void *handle)
 
 	if (handle && c->backend == &ddp__nccl && n && !n->dead)
 		n->lib->deregister_buffer(n->comm, handle);
+}
+
+void ddp__nccl_forget_buffers(struct ddp__nccl *n, const void *buf)
+{
+	struct ddp__nccl_buffer **at = &n->buffers;
+
+	while (*at) {
+		struct ddp__nccl_buffer *b = *at;
+
+		if (buf && b->buf != buf) {
+			at = &b->next;
+			continue;
+		}
+		*at = b->next;
+		if (b->handle && !n->dead)
+			n->lib->deregister_buffer(n->comm, b->handle);
+		free(b);
+	}
 }

@@ -27,6 +27,12 @@ enum { DDP__NCCL_SPARE = 64 };
 
 struct ddp__nccl_pair;
 
+/* A buffer that the program has registered (ddp_nccl_register). */
+struct ddp__nccl_buffer {
+	struct ddp__nccl_buffer *next;
+	void *buf, *handle;
+};
+
 struct ddp__nccl {
 	struct ddp_comm *c;
 	struct ddp_comm *host; /* the same ranks on the cpu backend */
@@ -49,6 +55,7 @@ struct ddp__nccl {
 	 * so. */
 	void *part;
 	int is_splitting;
+	struct ddp__nccl_buffer *buffers;
 };
 
 /* A call under way, in a request's op or on the stack. */
@@ -87,6 +94,9 @@ const struct ddp_comm *ddp__nccl_host_comm(const struct ddp_comm *c);
  * everything works without it. Not collective. */
 void *ddp__nccl_register(struct ddp_comm *c, void *buf, size_t size);
 void ddp__nccl_deregister(struct ddp_comm *c, void *handle);
+/* Ends the registrations of the program's memory at buf; of all for NULL. After
+ * an abort NCCL has none any more: they are only forgotten. */
+void ddp__nccl_forget_buffers(struct ddp__nccl *n, const void *buf);
 
 /* ddp_wait_event: an error ends the communicator. */
 int ddp__nccl_wait_event(struct ddp_comm *c, void *event, struct err *e);

@@ -472,6 +472,7 @@ void ddp__nccl_stop(struct ddp_comm *c)
 			"a rank left with work that had not ended");
 		ddp__nccl_abort(c, &why);
 	}
+	ddp__nccl_forget_buffers(n, NULL);
 	/* a pair also has no orderly end but ncclCommAbort */
 	ddp__nccl_pairs_free(n, n->dead ||
 				ddp__nccl_abort_crashes(n->lib->version));

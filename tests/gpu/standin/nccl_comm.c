@@ -467,6 +467,7 @@ static ncclResult_t comm_end(ncclComm_t comm, int in_group)
 	struct task *t = group_task(comm);
 	ncclResult_t rc;
 
+	standin_forget_buffers(comm);
 	t->job = comm_run_reclaim;
 	t->is_end = 1;
 	if (!in_group) {
@@ -508,92 +509,4 @@ PUBLIC ncclResult_t ncclCommAbort(ncclComm_t comm)
 	comm->stop = 1;
 	(void)group_ready(comm); /* joins its thread */
 	return comm_end(comm, standin_version() >= 22200);
-}
-
-/* ---- memory, since 2.19 */
-
-/* What ncclMemAlloc returned; a range of size 0 is free. */
-enum { COMM_RANGES = 64 };
-static struct comm_range {
-	char *at;
-	size_t size;
-} comm_ranges[COMM_RANGES];
-static pthread_mutex_t comm_ranges_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* The range that contains all of [p, p + size), or a free one for p NULL; NULL:
- * there is none. The caller has the lock. */
-static struct comm_range *comm_range_of(const char *p, size_t size)
-{
-	for (int i = 0; i < COMM_RANGES; i++) {
-		struct comm_range *r = &comm_ranges[i];
-
-		if (p ? r->size && p >= r->at && p + size <= r->at + r->size
-		      : !r->size)
-			return r;
-	}
-	return NULL;
-}
-
-/* src/transport/p2p.cc, ipcRegisterBuffer, 2.28.9: of memory that is not
- * ncclMemAlloc's (legacy IPC) nothing is registered within a host, and that is
- * no error. */
-static void comm_log_nvlink(const char *buf, size_t size)
-{
-	pthread_mutex_lock(&comm_ranges_lock);
-	if (comm_range_of(buf, size))
-		standin_log("registered for NVLink");
-	pthread_mutex_unlock(&comm_ranges_lock);
-}
-
-PUBLIC ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buf,
-				     size_t size, void **handle)
-{
-	ncclResult_t rc = comm_check(comm, "ncclCommRegister");
-
-	standin_log("ncclCommRegister");
-	if (rc)
-		return rc;
-	comm_log_nvlink(buf, size);
-	*handle = standin_bytes(buf, size);
-	return *handle ? ncclSuccess : ncclInvalidArgument;
-}
-
-PUBLIC ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
-{
-	standin_log("ncclCommDeregister");
-	return comm_check(comm, "ncclCommDeregister");
-}
-
-PUBLIC ncclResult_t ncclMemAlloc(void **p, size_t size)
-{
-	struct comm_range *r;
-
-	standin_log("ncclMemAlloc");
-	if (standin_fails("ncclMemAlloc") || cudaMalloc(p, size) != cudaSuccess)
-		return ncclUnhandledCudaError;
-	pthread_mutex_lock(&comm_ranges_lock);
-	r = comm_range_of(NULL, 0);
-	if (!r)
-		abort();
-	*r = (struct comm_range){*p, size};
-	pthread_mutex_unlock(&comm_ranges_lock);
-	return ncclSuccess;
-}
-
-PUBLIC ncclResult_t ncclMemFree(void *p)
-{
-	struct comm_range *r;
-
-	standin_log("ncclMemFree");
-	pthread_mutex_lock(&comm_ranges_lock);
-	r = comm_range_of(p, 1);
-	if (!r || r->at != (char *)p) {
-		fprintf(stderr, "stand-in: ncclMemFree of what is not "
-			"ncclMemAlloc's\n");
-		abort();
-	}
-	r->size = 0;
-	pthread_mutex_unlock(&comm_ranges_lock);
-	return cudaFree(p) == cudaSuccess ? ncclSuccess
-					  : ncclUnhandledCudaError;
 }

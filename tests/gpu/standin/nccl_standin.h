@@ -1,6 +1,6 @@
 /* nccl_standin.h: a communicator of the stand-in, and the calls that a group
- * collects. nccl_comm.c makes and ends communicators, nccl_group.c runs groups,
- * nccl_kernel.c computes. */
+ * collects. nccl_comm.c makes and ends communicators, nccl_memory.c has their
+ * memory, nccl_group.c runs groups, nccl_kernel.c computes. */
 #ifndef STANDIN_NCCL_STANDIN_H
 #define STANDIN_NCCL_STANDIN_H
 
@@ -104,6 +104,11 @@ struct task *group_task(struct ncclComm *comm);
 ncclResult_t comm_check(const struct ncclComm *comm, const char *call);
 /* For a call on a non-blocking communicator: the state after it. */
 ncclResult_t comm_result(struct ncclComm *comm, ncclResult_t rc);
+
+/* ---- nccl_memory.c */
+
+/* comm ends, and with it its registrations. */
+void standin_forget_buffers(const struct ncclComm *comm);
 
 /* ---- nccl_kernel.c */
 

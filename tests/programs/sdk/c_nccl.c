@@ -45,6 +45,11 @@ static int misuse(ddp_comm *c)
 	say("short", ddp_nccl_unique_id(c, id, 127));
 	say("memory of NULL", ddp_nccl_alloc(NULL, 1, &p));
 	say("memory on cpu", ddp_nccl_alloc(c, 1, &p));
+	say("registered of NULL", ddp_nccl_register(NULL, id, 1));
+	say("registered on cpu", ddp_nccl_register(c, id, 1));
+	ddp_nccl_deregister(NULL, id);
+	ddp_nccl_deregister(c, NULL);
+	ddp_nccl_deregister(c, id);
 	ddp_nccl_free(c, NULL);
 	ddp_nccl_free(NULL, id);
 	ddp_nccl_free(c, id);

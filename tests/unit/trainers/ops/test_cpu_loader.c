@@ -209,7 +209,7 @@ END_TEST
 
 /* Checks a sample of size h x w against the part that was drawn for it. */
 static void assert_part(const float *values, uint32_t sample,
-			const struct image_shape *s, const struct crop *part,
+			const struct image_shape *s, const struct crop *crop,
 			int h, int w)
 {
 	size_t plane = (size_t)s->height * (size_t)s->width;
@@ -221,7 +221,7 @@ static void assert_part(const float *values, uint32_t sample,
 				ck_assert_float_eq_tol(
 					*values,
 					scaled(c, reference_pixel(
-							  image, s->width, part,
+							  image, s->width, crop,
 							  h, w, y, x)),
 					1e-6f);
 }
