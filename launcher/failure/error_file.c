@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_wait.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -16,13 +17,21 @@ enum { CLEAN_MAX = 1 << 20 };
 
 /* ---- Reading ---- */
 
-static int error_file_read_fd(int fd, const char *path, struct buf *json,
-			      struct err *e)
+static int error_file_read_text(const char *path, struct buf *json,
+				struct err *e)
 {
+	char server[FILE_WAIT_SERVER_MAX];
 	struct stat st;
+	int rc = file_wait_read(path, ERROR_FILE_MAX, &st, json);
 
-	if (fstat(fd, &st) < 0)
-		return err_set(e, -errno, "%s: %s", path, strerror(errno));
+	if (rc == -ENOENT)
+		return 0;
+	if (rc == -ETIMEDOUT)
+		return err_set(e, rc, "%s cannot be read: its file system "
+			       "(%s) does not answer", path,
+			       file_wait_server(path, server));
+	if (rc < 0)
+		return err_set(e, rc, "%s: %s", path, strerror(-rc));
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_DATA, "%s is not a regular file", path);
 	if (st.st_size == 0)
@@ -31,40 +40,23 @@ static int error_file_read_fd(int fd, const char *path, struct buf *json,
 		return err_set(e, ERR_DATA, "%s has %lld bytes, more than the "
 			       "limit of %d", path, (long long)st.st_size,
 			       ERROR_FILE_MAX);
-	for (;;) {
-		char *to = buf_reserve(json, 4096);
-		ssize_t n;
-
-		if (!to)
-			return err_set(e, json->failed, "%s: too large", path);
-		n = read(fd, to, 4096);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(e, -errno, "%s: %s", path,
-				       strerror(errno));
-		if (n == 0)
-			return 0;
-		json->len += (size_t)n;
-	}
+	if (json->failed)
+		return err_set(e, json->failed, "%s: too large", path);
+	return 1;
 }
 
 int error_file_read(const char *path, struct buf *json, struct err *e)
 {
 	struct error_file f;
 	struct err why = ERR_INIT;
-	int fd, rc;
+	int rc;
 
 	if (!*path)
 		return 0;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 && errno == ENOENT)
+	rc = error_file_read_text(path, json, e);
+	if (rc == 0)
 		return 0;
-	if (fd < 0)
-		return err_set(e, -errno, "%s: %s", path, strerror(errno));
-	rc = error_file_read_fd(fd, path, json, e);
-	close(fd);
-	if (rc == 0) {
+	if (rc > 0) {
 		rc = error_file_parse(&f, SLICE(json->data, json->len), &why);
 		if (rc < 0)
 			rc = err_set(e, rc, "%s %s", path, why.text);

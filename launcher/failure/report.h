@@ -89,7 +89,8 @@ enum { ERROR_FILE_MAX = 63 << 10 }; /* it must fit in a message's text */
 
 /* Reads path into json: 1 if it is JSON of either form; 0 if there is no such
  * file, or path is "". Otherwise ERR_DATA or -errno, and what is wrong: empty,
- * truncated, too large, in an unknown form, not a regular file. Never waits. */
+ * truncated, too large, in an unknown form, not a regular file, or on a file
+ * system that does not answer for a second: it waits no longer. */
 int error_file_read(const char *path, struct buf *json, struct err *e);
 
 struct error_file {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_wait.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "launcher/output/lines.h"
@@ -491,27 +492,27 @@ static void logdir_add_line(void *arg, struct slice text, int flags)
 
 void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
 {
-	char path[LOGDIR_PATH_MAX], text[TAIL_BYTES];
+	char path[LOGDIR_PATH_MAX], server[FILE_WAIT_SERVER_MAX];
+	struct buf text = BUF_INIT(TAIL_BYTES);
 	struct lines lines;
-	off_t size;
-	ssize_t n;
-	int fd;
+	struct stat st;
+	int rc;
 
 	if (!*logdir_stream(d, local_rank, 1, path))
 		return;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	size = lseek(fd, 0, SEEK_END);
-	n = pread(fd, text, sizeof(text),
-		  size > TAIL_BYTES ? size - TAIL_BYTES : 0);
-	close(fd);
-	if (n <= 0)
-		return;
-	lines_init(&lines);
-	lines_feed(&lines, SLICE(text, (size_t)n), logdir_add_line, t);
-	lines_end(&lines, logdir_add_line, t);
-	lines_release(&lines);
+	rc = file_wait_read(path, TAIL_BYTES, &st, &text);
+	if (rc == -ETIMEDOUT)
+		log_warn("the stderr of local rank %u, %s, cannot be read: its "
+			 "file system (%s) does not answer",
+			 local_rank, path, file_wait_server(path, server));
+	if (rc == 0 && text.len) {
+		lines_init(&lines);
+		lines_feed(&lines, SLICE(text.data, text.len), logdir_add_line,
+			   t);
+		lines_end(&lines, logdir_add_line, t);
+		lines_release(&lines);
+	}
+	buf_release(&text);
 }
 
 const char *logdir_attempt(const struct logdir *d)

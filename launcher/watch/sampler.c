@@ -363,16 +363,17 @@ int64_t sampler_read_step(const char *path)
 	return step;
 }
 
-int64_t sampler_read_steps(const struct recorder *r, uint32_t local_rank,
-			   const char *step_file, struct flight_view *view)
+int64_t sampler_read_recorded_step(const struct recorder *r,
+				   uint32_t local_rank,
+				   struct flight_view *view)
 {
-	if (sampler_read_view(r, local_rank, view) && view->step)
-		return (int64_t)(view->step - 1);
-	return *step_file ? sampler_read_step(step_file) : -1;
+	return sampler_read_view(r, local_rank, view) && view->step
+		       ? (int64_t)(view->step - 1)
+		       : -1;
 }
 
 void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
-		  const char *step_file, struct flight_view *view,
+		  int64_t file_step, struct flight_view *view,
 		  struct activity_sample *s, struct sampler_call *c)
 {
 	pid_t recorded;
@@ -380,8 +381,8 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
 	*s = (struct activity_sample){.ns = clock_ns(), .step = -1};
 	*c = (struct sampler_call){.peer = -1};
 	recorded = sampler_read_recorder(r, local_rank, view, s, c);
-	if (s->step < 0 && *step_file)
-		s->step = sampler_read_step(step_file);
+	if (s->step < 0)
+		s->step = file_step;
 	sampler_read_processes(pid, recorded, s);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/file_wait.h"
 #include "base/log.h"
 #include "launcher/watch/connects.h"
 
@@ -22,6 +23,8 @@ enum {
 	WHERE_MAX = 100,
 	SAID_MAX = 160,
 	DEAD_MAX = 160,
+	STEPS_LATE_MS = 3000, /* an answer of a file server that works */
+	STEP_TAIL = 128,
 	FILE_ROOM = FILE_READS_NAME + 8,
 	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX +
 		    SAID_MAX + DEAD_MAX + FILE_ROOM,
@@ -126,11 +129,10 @@ static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 	const struct worker *worker = &w->group->workers[i];
 	struct watched *x = &w->workers[i];
 	struct activity_sample s;
-	char path[PATH_MAX];
 	uint64_t quiet;
 
-	w->step_file(w->owner, i, path);
-	sampler_read(w->recorder, i, worker->pid, path, w->view, &s, &x->call);
+	sampler_read(w->recorder, i, worker->pid, w->step_files.steps[i],
+		     w->view, &s, &x->call);
 	if (activity_quiet_ms(&x->activity, s.ns) > 2 * tick_ms)
 		sampler_read_handler(&s);
 	watch_note_dead(w, i, &s);
@@ -406,12 +408,29 @@ void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
 	watch_put_dead(w, local_rank, &now, out);
 }
 
+/* The agent goes on without the steps of a file system that has stopped. */
+static void watch_look_steps(struct watch *w)
+{
+	uint64_t ms = step_files_look(&w->step_files, w->step_file, w->owner);
+	char server[FILE_WAIT_SERVER_MAX], path[PATH_MAX];
+
+	if (ms < STEPS_LATE_MS || w->are_steps_late)
+		return;
+	w->are_steps_late = 1;
+	w->step_file(w->owner, 0, path);
+	log_warn("the file system of the step files (%s) has not answered for "
+		 "%llu s: the steps of this node's ranks are not known",
+		 file_wait_server(path, server),
+		 (unsigned long long)ms / 1000);
+}
+
 static void watch_on_tick(uv_timer_t *t)
 {
 	struct watch *w = t->data;
 	uint64_t tick_ms = watch_tick_ms(w);
 	int is_news = 0;
 
+	watch_look_steps(w);
 	for (uint32_t i = 0; i < w->group->n; i++)
 		if (w->group->workers[i].running)
 			is_news |= watch_check(w, i, tick_ms);
@@ -430,9 +449,11 @@ void watch_begin(struct watch *w, uint32_t round)
 	w->steps = 0;
 	w->has_begun = 1;
 	w->is_file_server_gone = 0;
+	w->are_steps_late = 0;
 	w->workers = calloc(w->group->n, sizeof(*w->workers));
 	w->view = malloc(sizeof(*w->view));
-	if (!w->workers || !w->view) {
+	if (!w->workers || !w->view ||
+	    step_files_init(&w->step_files, w->group->n) < 0) {
 		log_debug("no memory to watch the workers' progress");
 		watch_end(w);
 		return;
@@ -463,21 +484,46 @@ void watch_end(struct watch *w)
 		stderr_file_close(&w->workers[i].said);
 		free(w->workers[i].reads);
 	}
+	step_files_release(&w->step_files);
 	free(w->workers);
 	free(w->view);
 	w->workers = NULL;
 	w->view = NULL;
 }
 
+/* 0, or -ETIMEDOUT: its server does not answer. */
+static int watch_note_step_file(struct watch *w, uint32_t i)
+{
+	struct buf text = BUF_INIT(STEP_TAIL);
+	char path[PATH_MAX];
+	struct slice lines;
+	struct stat st;
+	int rc = 0;
+
+	w->step_file(w->owner, i, path);
+	if (*path)
+		rc = file_wait_read(path, STEP_TAIL, &st, &text);
+	lines = SLICE(text.data, text.len);
+	/* the tail may begin within a line */
+	if (rc == 0 && text.len && st.st_size > STEP_TAIL)
+		slice_next_line(&lines);
+	if (rc == 0 && lines.len)
+		watch_note_step(w, sampler_last_step(lines.data, lines.len));
+	buf_release(&text);
+	return rc == -ETIMEDOUT ? rc : 0;
+}
+
 uint64_t watch_steps(struct watch *w)
 {
 	struct flight_view *view = malloc(sizeof(*view));
-	char path[PATH_MAX];
+	int rc = 0;
 
 	for (uint32_t i = 0; view && w->has_begun && i < w->group->n; i++) {
-		w->step_file(w->owner, i, path);
-		watch_note_step(
-			w, sampler_read_steps(w->recorder, i, path, view));
+		int64_t step = sampler_read_recorded_step(w->recorder, i, view);
+
+		watch_note_step(w, step);
+		if (step < 0 && rc == 0)
+			rc = watch_note_step_file(w, i);
 	}
 	free(view);
 	return w->steps;

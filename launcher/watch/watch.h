@@ -3,6 +3,7 @@
 #ifndef LAUNCHER_WATCH_H
 #define LAUNCHER_WATCH_H
 
+#include <limits.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -18,8 +19,8 @@
 
 /* ---- sampler.c ----
  *
- * Reads what a worker has done: its part of the flight recorder, its step
- * file, and /proc. Changes nothing, and never waits. */
+ * Reads what a worker has done: its part of the flight recorder, and /proc.
+ * Changes nothing, and never waits. */
 
 /* What the recorder says beyond a sample. */
 struct sampler_call {
@@ -31,9 +32,9 @@ struct sampler_call {
 };
 
 /* Fills s and c for the worker local_rank, whose process is pid. view is room
- * for the recorder's copy. step_file: a path, or "". */
+ * for the recorder's copy. file_step: the step in its file, or -1. */
 void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
-		  const char *step_file, struct flight_view *view,
+		  int64_t file_step, struct flight_view *view,
 		  struct activity_sample *s, struct sampler_call *c);
 
 /* For a process that has computed for a while: sets s->handles if it is in the
@@ -41,20 +42,44 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
  * the fault, a million times a second. */
 void sampler_read_handler(struct activity_sample *s);
 
-/* The last step that it has reported, in the recorder or else in that file; -1:
- * none. The worker may be gone. */
-int64_t sampler_read_steps(const struct recorder *r, uint32_t local_rank,
-			   const char *step_file, struct flight_view *view);
+/* The last step that it has reported in the recorder; -1: none. The worker may
+ * be gone. */
+int64_t sampler_read_recorded_step(const struct recorder *r,
+				   uint32_t local_rank,
+				   struct flight_view *view);
 
 /* For a worker that has failed: sets c to the first of its failed calls after
  * the last that did not fail, and returns when it began. 0: there is none. */
 uint64_t sampler_read_missed(const struct recorder *r, uint32_t local_rank,
 			     struct flight_view *view, struct sampler_call *c);
 
-/* The last line of that file that is a number, in its last bytes; -1: none. */
+/* The last line of that file that is a number, in its last bytes; -1: none.
+ * Waits for the file's server. */
 int64_t sampler_read_step(const char *path);
 /* Pure: the same of a text. */
 int64_t sampler_last_step(const char *text, size_t n);
+
+/* ---- step_files.c ----
+ *
+ * The files in which workers report their steps, read in a thread. */
+
+/* The file of that worker, into out[PATH_MAX]; "": none. Returns out. */
+typedef const char *step_file_path(void *owner, uint32_t local_rank, char *out);
+
+struct step_files {
+	uint32_t n;
+	int64_t *steps; /* [n]: at the last look; -1: none */
+	struct step_look *look; /* that has begun; NULL: none */
+};
+
+/* -1: no memory. */
+int step_files_init(struct step_files *f, uint32_t n);
+/* A look whose file server does not answer stays behind, with its thread. */
+void step_files_release(struct step_files *f);
+/* Takes what the last look has found, and begins the next. Returns for how many
+ * ms the last one has waited for a file server; 0: it is over. */
+uint64_t step_files_look(struct step_files *f, step_file_path *path,
+			 void *owner);
 
 /* ---- stderr_file.c ----
  *
@@ -130,9 +155,7 @@ struct watched {
 struct watch {
 	void *owner;
 	void (*on_report)(void *owner, const struct wire_progress *m);
-	/* The file in which a worker may report its steps, into out[PATH_MAX];
-	 * "": none. Returns out. */
-	const char *(*step_file)(void *owner, uint32_t local_rank, char *out);
+	step_file_path *step_file;
 	/* Appends the error with which a worker's stderr ends, if it does. */
 	void (*put_said)(void *owner, uint32_t local_rank, struct buf *out);
 	const struct worker_group *group;
@@ -146,6 +169,8 @@ struct watch {
 	struct watched *workers; /* [group->n]; NULL: no round is watched */
 	struct flight_view *view;
 	int is_file_server_gone; /* a worker's stderr was there */
+	struct step_files step_files;
+	int are_steps_late; /* a line has said so */
 };
 
 /* The caller has set owner, the callbacks, group, recorder and catcher. */

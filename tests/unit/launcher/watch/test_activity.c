@@ -134,7 +134,7 @@ static void sample_child(void (*child)(void), struct activity_sample *s)
 		_exit(0);
 	}
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &stopped, WSTOPPED), 0);
-	sampler_read(&none, 0, pid, "", NULL, s, &c);
+	sampler_read(&none, 0, pid, -1, NULL, s, &c);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }

@@ -65,7 +65,7 @@ START_TEST(a_process_is_known_by_its_state_and_what_it_wrote)
 
 	recorder_init(&none);
 	do /* it has written to the pipe, and will read */
-		sampler_read(&none, 0, pid, "", &view, &s, &call);
+		sampler_read(&none, 0, pid, -1, &view, &s, &call);
 	while (s.pid == pid && s.state != 'S');
 	ck_assert_int_eq(s.pid, pid);
 	ck_assert_uint_eq(s.processes, (uint64_t)pid);
@@ -76,7 +76,7 @@ START_TEST(a_process_is_known_by_its_state_and_what_it_wrote)
 	ck_assert_int_eq(call.peer, -1);
 	ck_assert_str_eq(call.text, "");
 	stop(pid, end);
-	sampler_read(&none, 0, pid, "", &view, &s, &call);
+	sampler_read(&none, 0, pid, -1, &view, &s, &call);
 	ck_assert_int_eq(s.pid, 0);
 	ck_assert_uint_eq(s.processes, 0);
 }
@@ -113,7 +113,7 @@ static uint64_t enter(struct flight *f, uint64_t number, unsigned kind,
 
 static void sample(void)
 {
-	sampler_read(&r, 0, getpid(), "", &view, &s, &call);
+	sampler_read(&r, 0, getpid(), -1, &view, &s, &call);
 }
 
 START_TEST(a_collective_that_a_rank_is_in_has_its_number)

@@ -1,0 +1,203 @@
+/* file_wait.c: a read is owned by its thread and by its caller; the last one to
+ * leave frees it. */
+#include "base/file_wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { STACK = 256 << 10, MOUNT_LINE = 8192 };
+
+int file_wait_detach(void *(*run)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc = pthread_attr_init(&attr);
+
+	if (rc)
+		return -rc;
+	/* without them, the thread has the default */
+	(void)pthread_attr_setstacksize(&attr, STACK);
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	rc = pthread_create(&thread, &attr, run, arg);
+	pthread_attr_destroy(&attr);
+	return -rc;
+}
+
+/* ---- a read ---- */
+
+struct file_wait {
+	atomic_int owners;
+	int done[2]; /* a pipe; the thread closes its end */
+	int rc;
+	struct stat st;
+	size_t max, n;
+	char *text; /* n bytes, or NULL */
+	char path[PATH_MAX];
+};
+
+static void file_wait_leave(struct file_wait *f)
+{
+	if (atomic_fetch_sub(&f->owners, 1) > 1)
+		return;
+	close(f->done[0]);
+	free(f->text);
+	free(f);
+}
+
+static int file_wait_read_fd(struct file_wait *f, int fd)
+{
+	off_t at;
+	ssize_t n;
+
+	if (fstat(fd, &f->st) < 0)
+		return -errno;
+	if (!S_ISREG(f->st.st_mode))
+		return 0;
+	if ((uint64_t)f->st.st_size < f->max)
+		f->max = (size_t)f->st.st_size;
+	at = f->st.st_size - (off_t)f->max;
+	f->text = malloc(f->max + 1);
+	if (!f->text)
+		return -ENOMEM;
+	while (f->n < f->max) {
+		n = pread(fd, f->text + f->n, f->max - f->n,
+			  at + (off_t)f->n);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		f->n += (size_t)n;
+	}
+	return 0;
+}
+
+static void *file_wait_run(void *arg)
+{
+	struct file_wait *f = arg;
+	int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0) {
+		f->rc = -errno;
+	} else {
+		f->rc = file_wait_read_fd(f, fd);
+		close(fd);
+	}
+	close(f->done[1]);
+	file_wait_leave(f);
+	return NULL;
+}
+
+/* Until the thread has closed its end. */
+static int file_wait_await(const struct file_wait *f)
+{
+	uint64_t end = clock_ms() + FILE_WAIT_MS, now;
+	struct pollfd p = {.fd = f->done[0], .events = POLLIN};
+
+	while ((now = clock_ms()) < end) {
+		p.revents = 0;
+		if (poll(&p, 1, (int)(end - now)) > 0)
+			return 0;
+	}
+	return -ETIMEDOUT;
+}
+
+int file_wait_read(const char *path, size_t max, struct stat *st,
+		   struct buf *out)
+{
+	struct file_wait *f;
+	int rc;
+
+	if (strlen(path) >= sizeof(f->path))
+		return -ENAMETOOLONG;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	atomic_init(&f->owners, 2);
+	f->max = max;
+	memcpy(f->path, path, strlen(path) + 1);
+	if (pipe2(f->done, O_CLOEXEC) < 0) {
+		rc = -errno;
+		free(f);
+		return rc;
+	}
+	rc = file_wait_detach(file_wait_run, f);
+	if (rc < 0) {
+		close(f->done[1]);
+		atomic_init(&f->owners, 1);
+	} else {
+		rc = file_wait_await(f);
+	}
+	if (rc == 0) {
+		rc = f->rc;
+		*st = f->st;
+		if (rc == 0)
+			buf_put(out, f->text, f->n);
+	}
+	file_wait_leave(f);
+	return rc;
+}
+
+/* ---- the name of its server ---- */
+
+/* The path of a mount has octal escapes. Returns how long the part of path is
+ * that it covers; 0: none. */
+static size_t file_wait_covers(const char *mount, const char *path)
+{
+	size_t n = 0;
+
+	for (; *mount; n++) {
+		char c = *mount++;
+
+		if (c == '\\' && mount[0] && mount[1] && mount[2]) {
+			c = (char)((mount[0] - '0') * 64 +
+				   (mount[1] - '0') * 8 + mount[2] - '0');
+			mount += 3;
+		}
+		if (path[n] != c)
+			return 0;
+	}
+	return n == 1 || !path[n] || path[n] == '/' ? n : 0;
+}
+
+char *file_wait_server(const char *path, char out[FILE_WAIT_SERVER_MAX])
+{
+	char line[MOUNT_LINE], mount[PATH_MAX], type[64], source[128];
+	char whole[PATH_MAX] = "";
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	size_t most = 0, n;
+
+	snprintf(out, FILE_WAIT_SERVER_MAX, "an unknown file system");
+	/* a relative path is below the working folder */
+	if (*path != '/' && getcwd(whole, sizeof(whole) - 1))
+		strcat(whole, "/");
+	strncat(whole, path, sizeof(whole) - strlen(whole) - 1);
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *end = strstr(line, " - ");
+
+		if (!end ||
+		    sscanf(line, "%*s %*s %*s %*s %4095s", mount) != 1 ||
+		    sscanf(end, " - %63s %127s", type, source) != 2)
+			continue;
+		n = file_wait_covers(mount, whole);
+		if (n == 0 || n < most)
+			continue;
+		most = n;
+		snprintf(out, FILE_WAIT_SERVER_MAX, "%s at %.100s, %s", type,
+			 mount, source);
+	}
+	if (f)
+		fclose(f);
+	return out;
+}

@@ -1,0 +1,27 @@
+/* file_wait.h: reads files whose file server may have stopped. A thread reads;
+ * the caller waits for a limited time, and leaves a thread behind that hangs.
+ * libuv's threads would not do: the end of a program waits for them. */
+#ifndef BASE_FILE_WAIT_H
+#define BASE_FILE_WAIT_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+
+enum { FILE_WAIT_MS = 1000, FILE_WAIT_SERVER_MAX = 320 };
+
+/* Runs run(arg) in a detached thread with a small stack. 0 or -errno. */
+MUST_CHECK int file_wait_detach(void *(*run)(void *), void *arg);
+
+/* Fills in st and, for a regular file, appends its last max bytes, or fewer, to
+ * out. A FIFO is not waited for. 0, -errno, or -ETIMEDOUT after FILE_WAIT_MS:
+ * its server does not answer. */
+MUST_CHECK int file_wait_read(const char *path, size_t max, struct stat *st,
+			      struct buf *out);
+
+/* The file system that path is on, without asking its server: "nfs4 at /data,
+ * server:/export", into out; returns out. Symbolic links are not followed. */
+char *file_wait_server(const char *path, char out[FILE_WAIT_SERVER_MAX]);
+
+#endif

@@ -1,0 +1,95 @@
+/* test_file_wait.c: files and what is none. tests/e2e/file_server.bats stops a
+ * file server. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file_wait.h"
+#include "tests/unit/run_case.h"
+
+static char dir[] = "/tmp/test_file_wait.XXXXXX";
+
+static void begin(void)
+{
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(chdir(dir), 0);
+}
+
+static void end(void)
+{
+	unlink("file");
+	unlink("fifo");
+	rmdir(dir);
+}
+
+static void put(const char *text)
+{
+	FILE *f = fopen("file", "w");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_ge(fputs(text, f), 0);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+START_TEST(the_end_of_a_file_is_read)
+{
+	struct buf out = BUF_INIT(100);
+	struct stat st;
+
+	put("0123456789");
+	ck_assert_int_eq(file_wait_read("file", 4, &st, &out), 0);
+	ck_assert_int_eq(st.st_size, 10);
+	ck_assert(slice_is_equal(SLICE(out.data, out.len), SLICE_STR("6789")));
+	ck_assert_int_eq(file_wait_read("file", 100, &st, &out), 0);
+	ck_assert_uint_eq(out.len, 14);
+	buf_release(&out);
+}
+END_TEST
+
+START_TEST(what_is_no_file_is_not_waited_for)
+{
+	struct buf out = BUF_INIT(100);
+	struct stat st;
+
+	ck_assert_int_eq(file_wait_read("no/such", 4, &st, &out), -ENOENT);
+	ck_assert_int_eq(mkfifo("fifo", 0600), 0);
+	ck_assert_int_eq(file_wait_read("fifo", 4, &st, &out), 0);
+	ck_assert(S_ISFIFO(st.st_mode));
+	ck_assert_uint_eq(out.len, 0);
+	put("");
+	ck_assert_int_eq(file_wait_read("file", 4, &st, &out), 0);
+	ck_assert_uint_eq(out.len, 0);
+	buf_release(&out);
+}
+END_TEST
+
+START_TEST(a_file_system_has_its_type_mount_and_source)
+{
+	char out[FILE_WAIT_SERVER_MAX];
+
+	ck_assert_int_eq(
+		strncmp(file_wait_server("/proc/self/status", out),
+			"proc at /proc, ", 15),
+		0);
+	/* a relative path, and the longest mount that covers it */
+	ck_assert_ptr_nonnull(strstr(file_wait_server("file", out), " at /"));
+	ck_assert_int_ne(strncmp(file_wait_server("/procfs", out), "proc", 4),
+			 0);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("file_wait");
+
+	tcase_add_checked_fixture(c, begin, end);
+	tcase_add_test(c, the_end_of_a_file_is_read);
+	tcase_add_test(c, what_is_no_file_is_not_waited_for);
+	tcase_add_test(c, a_file_system_has_its_type_mount_and_source);
+	return run_case(c);
+}
