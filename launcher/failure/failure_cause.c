@@ -1,6 +1,7 @@
 /* failure_cause.c: why a worker died, from all that is known, the most useful
  * facts first. */
 #include <signal.h>
+#include <string.h>
 
 #include "launcher/failure/failure_internal.h"
 #include "launcher/failure/last_words.h"
@@ -176,6 +177,24 @@ static void failure_put_gpu(struct failure *f, struct buf *part, int is_broken)
 	failure_put_part(f, part);
 }
 
+/* "it called MPI_Abort with 7: WORDS" */
+static void failure_put_abort(const struct failure *f, struct buf *part,
+			      const struct worker *w)
+{
+	struct buf words = BUF_INIT(POSTMORTEM_WHY_MAX);
+
+	if (!w->abort_text[0])
+		return;
+	buf_printf(part, "%s", w->abort_text);
+	if (!strstr(w->abort_text, ": "))
+		last_words_put_abort(&words, tail_text(&w->tail));
+	if (!words.len && !strstr(w->abort_text, ": "))
+		last_words_put_abort(&words, failure_text(&f->tail));
+	if (words.len && !words.failed)
+		buf_printf(part, ": %.*s", (int)words.len, words.data);
+	buf_release(&words);
+}
+
 /* Collects the causes, the most useful first. */
 void failure_find_cause(struct failure *f, const struct worker *w,
 			const struct postmortem_death *d,
@@ -189,7 +208,7 @@ void failure_find_cause(struct failure *f, const struct worker *w,
 	int has_message, is_first = is_shells;
 
 	failure_put_gpu(f, &part, 1);
-	buf_printf(&part, "%s", w->abort_text);
+	failure_put_abort(f, &part, w);
 	failure_put_part(f, &part);
 	failure_put_message(f, &part);
 	has_message = part.len != 0;

@@ -232,29 +232,50 @@ static void last_words_put_message(struct buf *out, struct slice s,
 	last_words_put_cut(out, next);
 }
 
+/* How many lines there are before the exceptions of threads, which do not end
+ * the process, if the main thread has raised one before them; else all. */
+static int last_words_before_threads(const struct last_words_lines *ls)
+{
+	int n = ls->n, is_thread = 0;
+
+	for (int i = ls->n - 1; i >= 0; i--) {
+		if (last_words_begins(ls->line[i], "Exception in thread ")) {
+			n = i;
+			is_thread = 1;
+		} else if (last_words_begins(ls->line[i], "Traceback (")) {
+			is_thread = i > 0 &&
+				    last_words_begins(ls->line[i - 1],
+						      "Exception in thread ");
+			if (!is_thread)
+				return n;
+		}
+	}
+	return ls->n;
+}
+
 /* The exception behind the last frame of the last traceback. */
 static int last_words_put_traceback(struct buf *out,
 				    const struct last_words_lines *ls,
 				    int must_be_last)
 {
 	struct slice path, line;
-	int frame, at, killed = -1;
+	int n = last_words_before_threads(ls), frame, at, killed = -1;
 
-	for (frame = ls->n - 1; frame >= 0; frame--)
+	for (frame = n - 1; frame >= 0; frame--)
 		if (last_words_frame(ls->line[frame], &path, &line))
 			break;
 	if (frame < 0)
 		return 0;
-	for (at = frame + 1; at < ls->n; at++)
+	for (at = frame + 1; at < n; at++)
 		if (!last_words_is_indented(ls->line[at]))
 			break;
-	if (at >= ls->n || !last_words_exception(ls->line[at]) ||
-	    (must_be_last && at != ls->n - 1))
+	if (at >= n || !last_words_exception(ls->line[at]) ||
+	    (must_be_last && at != n - 1))
 		return 0;
 	if (last_words_has(ls->line[at], " exited unexpectedly"))
 		killed = last_words_find_killed(ls);
 	last_words_put_cut(out, ls->line[killed >= 0 ? killed : at]);
-	if (killed < 0 && at + 1 < ls->n)
+	if (killed < 0 && at + 1 < n)
 		last_words_put_message(out, ls->line[at], ls->line[at + 1]);
 	last_words_put_place(out, ls, frame, -1);
 	return 1;
@@ -305,6 +326,33 @@ static int last_words_put_fatal_python(struct buf *out,
 	return 1;
 }
 
+/* faulthandler.dump_traceback_later: "Timeout (0:00:01)!", then the threads,
+ * the main thread last. */
+static int last_words_put_timeout(struct buf *out,
+				  const struct last_words_lines *ls)
+{
+	struct slice path, line;
+	int at, thread;
+
+	for (at = ls->n - 1; at >= 0; at--)
+		if (last_words_begins(ls->line[at], "Timeout (") &&
+		    last_words_has(ls->line[at], ")!"))
+			break;
+	if (at < 0)
+		return 0;
+	for (int i = at + 1; i < ls->n; i++)
+		if (!last_words_frame(ls->line[i], &path, &line) &&
+		    !last_words_has(ls->line[i], "Thread 0x") &&
+		    !last_words_has(ls->line[i], "Current thread 0x"))
+			return 0; /* it went on */
+	for (thread = ls->n - 1; thread > at; thread--)
+		if (!last_words_is_indented(ls->line[thread]))
+			break;
+	last_words_put_cut(out, ls->line[at]);
+	last_words_put_place(out, ls, thread + 1, 1);
+	return 1;
+}
+
 static int last_words_is_crash(int signal)
 {
 	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE ||
@@ -334,7 +382,7 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 		return;
 	}
 	if (!ls.n || last_words_put_fatal_python(out, &ls, signal) ||
-	    last_words_is_crash(signal))
+	    last_words_is_crash(signal) || last_words_put_timeout(out, &ls))
 		return;
 	if (last_words_put_traceback(out, &ls, code > 1) ||
 	    last_words_put_marked(out, &ls, code <= 1))
@@ -345,6 +393,37 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 	while (last_words_is_indented(last))
 		last = last_words_skip(last, 1);
 	last_words_put_cut(out, last);
+}
+
+void last_words_put_abort(struct buf *out, struct slice tail)
+{
+	static const char fatal[] = "Fatal error in ",
+			  stack[] = ", error stack:";
+	struct last_words_lines ls;
+	struct slice s;
+	const char *at;
+	int i;
+
+	last_words_split(&ls, tail);
+	for (i = ls.n - 1; i >= 0; i--)
+		if (last_words_begins(ls.line[i], "Abort(") ||
+		    last_words_begins(ls.line[i],
+				      "application called MPI_Abort("))
+			break;
+	s = i < 0 ? SLICE_STR("") : ls.line[i];
+	at = s.len ? memmem(s.data, s.len, fatal, strlen(fatal)) : NULL;
+	if (at) {
+		s = last_words_skip(s, (size_t)(at - s.data));
+		at = memmem(s.data, s.len, stack, strlen(stack));
+		s.len = at ? (size_t)(at - s.data) : s.len;
+		last_words_put_cut(out, s);
+		return;
+	}
+	if (i >= 0)
+		ls.n = i;
+	if (ls.n && !last_words_put_traceback(out, &ls, 1) &&
+	    !last_words_put_marked(out, &ls, 1))
+		last_words_put_cut(out, last_words_line(&ls));
 }
 
 void last_words_put_error(struct buf *out, struct slice tail)

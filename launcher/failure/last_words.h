@@ -16,6 +16,10 @@ enum { LAST_WORDS_MAX = 400 };
  * SIGSEGV. Appends nothing if there is no sentence. */
 void last_words_put(struct buf *out, struct slice tail, int code, int signal);
 
+/* The same of a worker that has called MPI_Abort: what its MPI library says is
+ * wrong, or what the program said before it called it. */
+void last_words_put_abort(struct buf *out, struct slice tail);
+
 /* The same of a worker that runs and does nothing: what it said at the end of
  * tail, if that is an exception or the like: a thread or a process of it may
  * have died. */

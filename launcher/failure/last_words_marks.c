@@ -5,7 +5,10 @@
 
 #include "launcher/failure/last_words_internal.h"
 
-enum { PLACE_MAX = 120 }; /* bytes: the first line has room for 200 */
+enum {
+	PLACE_MAX = 120, /* bytes: the first line has room for 200 */
+	CLEAN_UP_LINES = 4,
+};
 
 /* "prog: w.c:62: main: Assertion `x' failed.": without "prog: "; without all
  * that is before the assertion if it is long, as in templates of C++. */
@@ -194,10 +197,45 @@ static int last_words_before_trace(const struct last_words_lines *ls)
 	return ls->n - 1;
 }
 
+/* What the C library says of a failed call, and what programs put before their
+ * own sentence. */
+static int last_words_is_error(struct slice s)
+{
+	static const char *const words[] = {
+		"No such file or directory", "Permission denied",
+		"Operation not permitted", "No space left on device",
+		"Read-only file system", "Input/output error",
+		"Cannot allocate memory", "Is a directory", "Not a directory",
+		"Too many open files", "Disk quota exceeded",
+		"Stale file handle", "Connection refused",
+		"Connection reset", "Connection timed out",
+		"No route to host", "Name or service not known",
+		"Exec format error", "Device or resource busy",
+		"command not found", ": not found", "ERROR: ", "fatal: ",
+		"FATAL: ", NULL,
+	};
+
+	for (int i = 0; words[i]; i++)
+		if (last_words_has(s, words[i]))
+			return 1;
+	return 0;
+}
+
+/* A program may say that it cleans up after it has said what is wrong: the last
+ * of a few lines that is about an error, or -1. */
+static int last_words_find_error(const struct last_words_lines *ls, int from)
+{
+	for (int i = from; i >= 0 && i > from - CLEAN_UP_LINES; i--)
+		if (last_words_is_error(ls->line[i]) &&
+		    !last_words_has(ls->line[i], "arning"))
+			return i;
+	return -1;
+}
+
 struct slice last_words_line(const struct last_words_lines *ls)
 {
 	static const char ucx[] = "==== backtrace ";
-	int i = last_words_before_trace(ls), is_ucx;
+	int i = last_words_before_trace(ls), is_ucx, error;
 
 	while (i > 0 && last_words_is_trace(ls->line[i]))
 		i--;
@@ -206,8 +244,10 @@ struct slice last_words_line(const struct last_words_lines *ls)
 	while (is_ucx && i > 0 && ls->line[i].data[0] == '[' &&
 	       ls->line[i - 1].data[0] == '[')
 		i--;
-	return last_words_is_trace(ls->line[i]) ? ls->line[ls->n - 1]
-						: ls->line[i];
+	if (last_words_is_trace(ls->line[i]))
+		return ls->line[ls->n - 1];
+	error = last_words_find_error(ls, i);
+	return ls->line[error >= 0 && !is_ucx ? error : i];
 }
 
 static int last_words_put_summary(struct buf *out, struct slice s)

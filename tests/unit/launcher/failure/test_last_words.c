@@ -36,6 +36,91 @@ static void check_endings(const struct ending *e, size_t n)
 	"    raise RuntimeError(text)\n"                                      \
 	"    ^^^^^^^^^^^^^^^^^^^^^^^\n"
 
+START_TEST(an_exception_of_a_thread_does_not_hide_the_main_threads)
+{
+	static const struct ending list[] = {
+		{1, 0, TRACEBACK "ValueError: bad shard 3\n"
+		       "Exception in thread Thread-1 (late):\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"/w/late.py\", line 3, in late\n"
+		       "OSError: writer: bad file descriptor\n",
+		 "ValueError: bad shard 3 (train.py:25)"},
+		{1, 0, "Exception in thread Thread-1 (late):\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"/w/late.py\", line 3, in late\n"
+		       "OSError: writer: bad file descriptor\n",
+		 "OSError: writer: bad file descriptor (late.py:3)"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(faulthandlers_timeout_has_the_main_threads_place)
+{
+	static const struct ending list[] = {
+		{1, 0, "Timeout (0:00:01)!\n"
+		       "Thread 0x00007f1c (most recent call first):\n"
+		       "  File \"/w/late.py\", line 3 in late\n\n"
+		       "Thread 0x00007f1d (most recent call first):\n"
+		       "  File \"/w/train.py\", line 19 in fault\n"
+		       "  File \"/w/train.py\", line 28 in <module>\n",
+		 "Timeout (0:00:01)! (train.py:19)"},
+		{3, 0, "Timeout (0:00:01)!\n"
+		       "Thread 0x00007f1c (most recent call first):\n"
+		       "  File \"/w/late.py\", line 3 in late\n"
+		       "lr must be positive\n",
+		 "lr must be positive"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(what_a_program_says_while_it_cleans_up_is_no_cause)
+{
+	static const struct ending list[] = {
+		{1, 0, "cat: /no/such/manifest: No such file or directory\n"
+		       "cleaning up scratch\n",
+		 "cat: /no/such/manifest: No such file or directory"},
+		{1, 0, "Warning: cache: Permission denied\n"
+		       "lr must be positive\n",
+		 "lr must be positive"},
+		{1, 0, "a: No such file or directory\n1\n2\n3\n4\n",
+		 "4"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+static void check_abort(const char *tail, const char *words)
+{
+	struct buf out = BUF_INIT(1 << 10);
+
+	last_words_put_abort(&out, SLICE_STR(tail));
+	buf_put(&out, "", 1);
+	ck_assert_str_eq(out.data, words);
+	buf_release(&out);
+}
+
+START_TEST(what_was_said_before_mpi_abort_is_its_cause)
+{
+	check_abort("Abort(335683598) on node 3 (rank 3 in comm 0): "
+		    "Fatal error in internal_Recv: Message truncated, error stack:\n"
+		    "internal_Recv(127): MPI_Recv(count=1, MPI_INT) failed\n"
+		    "(unknown)(): Message truncated\n",
+		    "Fatal error in internal_Recv: Message truncated");
+	check_abort("bad mesh: cell 7 has no volume\n"
+		    "Abort(7) on node 3 (rank 3 in comm 0): application called "
+		    "MPI_Abort(MPI_COMM_WORLD, 7) - process 3\n",
+		    "bad mesh: cell 7 has no volume");
+	check_abort("Abort(7) on node 3 (rank 3 in comm 0): application called "
+		    "MPI_Abort(MPI_COMM_WORLD, 7) - process 3\n", "");
+	check_abort("", "");
+}
+END_TEST
+
 START_TEST(a_python_exception_comes_with_the_users_own_line)
 {
 	static const struct ending list[] = {
@@ -364,6 +449,11 @@ int main(void)
 {
 	TCase *c = tcase_create("last_words");
 
+	tcase_add_test(
+		c, an_exception_of_a_thread_does_not_hide_the_main_threads);
+	tcase_add_test(c, faulthandlers_timeout_has_the_main_threads_place);
+	tcase_add_test(c, what_a_program_says_while_it_cleans_up_is_no_cause);
+	tcase_add_test(c, what_was_said_before_mpi_abort_is_its_cause);
 	tcase_add_test(c, a_python_exception_comes_with_the_users_own_line);
 	tcase_add_test(c, torchs_prefixes_and_warnings_are_removed);
 	tcase_add_test(
