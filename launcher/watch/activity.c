@@ -104,7 +104,11 @@ static void activity_put_loads(struct activity *a,
 	uint64_t io = activity_grown(then->io_bytes, now->io_bytes);
 	char rate[16], sum[16];
 
-	if (ms && io >= IO_LEAST)
+	/* what it starts reads its libraries */
+	if (now->processes != then->processes && io < ms * WRITES_LEAST)
+		snprintf(a->words, sizeof(a->words),
+			 "starts processes (%u %% CPU)", cpu);
+	else if (ms && io >= IO_LEAST)
 		snprintf(a->words, sizeof(a->words),
 			 "%s %s/s, %s so far (%u %% CPU)",
 			 written > io / 2 ? "writes" : "reads",
@@ -112,9 +116,6 @@ static void activity_put_loads(struct activity *a,
 			 activity_size(activity_grown(a->io_before,
 						      now->io_bytes), sum),
 			 cpu);
-	else if (now->processes != then->processes)
-		snprintf(a->words, sizeof(a->words),
-			 "starts processes (%u %% CPU)", cpu);
 	else
 		snprintf(a->words, sizeof(a->words),
 			 "works (%u %% CPU, new memory)", cpu);

@@ -107,7 +107,8 @@ static void check_abort(const char *tail, const char *words)
 START_TEST(what_was_said_before_mpi_abort_is_its_cause)
 {
 	check_abort("Abort(335683598) on node 3 (rank 3 in comm 0): "
-		    "Fatal error in internal_Recv: Message truncated, error stack:\n"
+		    "Fatal error in internal_Recv: Message truncated, error "
+		    "stack:\n"
 		    "internal_Recv(127): MPI_Recv(count=1, MPI_INT) failed\n"
 		    "(unknown)(): Message truncated\n",
 		    "Fatal error in internal_Recv: Message truncated");
