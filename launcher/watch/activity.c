@@ -105,7 +105,9 @@ static void activity_put_loads(struct activity *a,
 	char rate[16], sum[16];
 
 	/* what it starts reads its libraries */
-	if (now->processes != then->processes && io < ms * WRITES_LEAST)
+	if (io < ms * WRITES_LEAST &&
+	    (now->processes != then->processes ||
+	     activity_grown(then->reaped, now->reaped) >= FAULTS_LEAST))
 		snprintf(a->words, sizeof(a->words),
 			 "starts processes (%u %% CPU)", cpu);
 	else if (ms && io >= IO_LEAST)

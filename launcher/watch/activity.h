@@ -28,6 +28,7 @@ struct activity_sample {
 	uint64_t io_bytes;  /* read and written */
 	uint64_t written;   /* the second part */
 	uint64_t faults;    /* page faults */
+	uint64_t reaped;    /* those of children that have ended */
 	uint64_t processes; /* a sum that changes with the descendants */
 	char state;	    /* as in /proc/PID/stat; 0: not known */
 	char sleeps_in[48]; /* the kernel's function, or "" */

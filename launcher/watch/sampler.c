@@ -23,6 +23,7 @@ struct sampler_process {
 	pid_t pid;
 	char state;
 	uint64_t cpu_ms, faults;
+	uint64_t childrens; /* faults of children that it has reaped */
 	int handles;
 	int killed_by; /* a zombie's signal, if that is a failure; 0: none */
 	int exit_code; /* a zombie's */
@@ -100,7 +101,7 @@ static int sampler_fatal_signal(int status)
 
 static int sampler_read_stat(struct sampler_process *p)
 {
-	unsigned long minor = 0, major = 0, user = 0, kernel = 0;
+	unsigned long minor = 0, major = 0, user = 0, kernel = 0, children = 0;
 	char path[64], text[1024];
 	const char *end;
 	int status;
@@ -109,12 +110,14 @@ static int sampler_read_stat(struct sampler_process *p)
 	file_read_text(path, text, sizeof(text));
 	end = strrchr(text, ')');
 	if (!end || sscanf(end + 1,
-			   " %c %*d %*d %*d %*d %*d %*u %lu %*u %lu "
+			   " %c %*d %*d %*d %*d %*d %*u %lu %lu %lu "
 			   "%*u %lu %lu",
-			   &p->state, &minor, &major, &user, &kernel) != 5)
+			   &p->state, &minor, &children, &major, &user,
+			   &kernel) != 6)
 		return 0;
 	p->cpu_ms = sampler_ticks_ms(user + kernel);
 	p->faults = minor + major;
+	p->childrens = children;
 	p->handles = sampler_handled_signal(end + 2);
 	status = sampler_status(end + 2);
 	p->killed_by = sampler_fatal_signal(status);
@@ -204,6 +207,7 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 			continue;
 		s->cpu_ms += p.cpu_ms;
 		s->faults += p.faults;
+		s->reaped += p.childrens;
 		s->io_bytes += sampler_read_io(p.pid, &s->written);
 		s->processes += (uint64_t)p.pid;
 		if (i > 0 && p.killed_by) {

@@ -1,5 +1,5 @@
 # A file server that has stopped: the agent goes on, and names the file system.
-# covers: base/file_wait launcher/watch/step_files.c launcher/failure/error_file.c
+# covers: base/file_wait.c launcher/watch/step_files.c launcher/failure/error_file.c
 load ../lib
 
 # A worker in the file system's namespace of mounts: $1 is a file of it, and
