@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "trainers/models/safetensors.h"
 
 /* ---- the names of checkpoints ---- */
 
@@ -211,7 +212,11 @@ int resume_first_state(struct run *run, struct err *e)
 	if (r == 1)
 		return 0;
 	if (run->options.init_from)
-		return net_load_raw(&run->net, run->options.init_from, e);
+		return safetensors_is_name(run->options.init_from)
+			       ? safetensors_load(&run->net,
+						  run->options.init_from, e)
+			       : net_load_raw(&run->net,
+					      run->options.init_from, e);
 	return net_init_weights(&run->net, (uint64_t)run->options.seed, e);
 }
 

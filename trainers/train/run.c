@@ -511,18 +511,26 @@ static int run_write_config(struct run *run, struct err *e)
 				sizeof(facts) / sizeof(*facts), e);
 }
 
-/* Rank 0 only: checks --save-images, restores or draws the first state, opens
- * the metrics. */
+static int run_check_result(const char *option, const char *file,
+			    struct err *e)
+{
+	int r = file ? file_can_write(file) : 0;
+
+	return r < 0 ? err_set(e, r, "--%s: cannot write %s: %s", option, file,
+			       strerror(-r))
+		     : 0;
+}
+
+/* Rank 0 only: checks the files of results, restores or draws the first state,
+ * opens the metrics. */
 static int run_begin(struct run *run, struct err *e)
 {
-	const char *picture = run->options.save_images;
-	int r = picture ? file_can_write(picture) : 0;
+	int r = run_check_result("save-images", run->options.save_images, e);
 
-	if (r < 0)
-		return err_set(e, r, "--save-images: cannot write %s: %s",
-			       picture, strerror(-r));
-	r = resume_first_state(run, e);
-
+	if (r == 0)
+		r = run_check_result("export", run->options.export, e);
+	if (r == 0)
+		r = resume_first_state(run, e);
 	if (r == 0)
 		r = metrics_open(&run->metrics, run->options.log_dir,
 				 (uint64_t)run->state.position.step, e);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "trainers/models/safetensors.h"
 #include "trainers/train/resume.h"
 #include "trainers/train/run.h"
 
@@ -364,6 +365,15 @@ static void train_report_throughput(struct run *run)
 		       1e3 * seconds / steps);
 }
 
+static int train_export(struct run *run, struct err *e)
+{
+	const char *file = run->options.export;
+
+	if (!file || run->rank != 0)
+		return 0;
+	return safetensors_save(&run->net, run->state.position.step, file, e);
+}
+
 static int train_report_end(struct run *run, long epochs,
 			    const struct result *v, struct err *e)
 {
@@ -378,7 +388,7 @@ static int train_report_end(struct run *run, long epochs,
 		progress_print(&run->progress, "%s",
 			       train_result_text(v, text, sizeof(text)));
 	if (!run->unsaved)
-		return 0;
+		return train_export(run, e);
 	return err_set(e, ERR_SYSTEM, "the last state is not in %s: it could "
 		       "not be written", run->options.checkpoint);
 }

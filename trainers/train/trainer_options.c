@@ -103,8 +103,12 @@ const struct option_spec trainer_option_table[] = {
 	 "newest whole checkpoint; FILE: from that file",
 	 .bare = TRAINER_RESUME_IT},
 	{"init-from", 0, OPTION_STRING, AT(init_from), 0, 0, 0, "FILE", NULL,
-	 "initial weights, instead of random ones (raw little-endian float32: "
-	 "weight, bias, layer by layer)"},
+	 "initial weights, instead of random ones: a file NAME.safetensors, or "
+	 "raw little-endian float32 (weight, bias, layer by layer)"},
+	{"export", 0, OPTION_STRING, AT(export), 0, 0, 0, "FILE.safetensors",
+	 NULL,
+	 "write the weights at the end, under PyTorch's names; with --resume "
+	 "of a finished run, those of its checkpoint"},
 	{"log-dir", 0, OPTION_STRING, AT(log_dir), 0, 0, 0, "DIR", NULL,
 	 "directory for metrics.jsonl, TensorBoard events and config.json; "
 	 "ddp-plot DIR plots it"},
@@ -187,6 +191,7 @@ static int trainer_options_check_names(const struct trainer_options *o,
 	} files[] = {
 		{"checkpoint", o->checkpoint}, {"init-from", o->init_from},
 		{"log-dir", o->log_dir}, {"save-images", o->save_images},
+		{"export", o->export},
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)

@@ -66,6 +66,7 @@ struct trainer_options {
 	 * Else the name of a file. */
 	const char *resume;
 	const char *init_from;
+	const char *export;
 	const char *log_dir;
 	long log_every; /* steps; 0: every step, on a GPU every 50th */
 	long check_every; /* steps; 0: never */
