@@ -387,6 +387,132 @@ same() {
 	finish server -
 }
 
+@test "with too little memory for the imports the workers start without a fork" {
+	echo 'kept = bytearray(1 << 40)' >site/large.py
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload counted,large script.py
+	[ "$(grep -c 'ran 1' <<<"$out")" = 2 ]
+	refused 'the import of large raises MemoryError: .*'
+}
+
+@test "a template process that is killed again and again is given up" {
+	# as the kernel does if memory does not suffice
+	echo 'import os; os.kill(os.getpid(), 9)' >site/large.py
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload counted,large script.py
+	[ "$(grep -c 'was killed by SIGKILL while it imported large; starting another' \
+		<<<"$err")" = 5 ]
+	has "$err" 'was killed by SIGKILL while it imported large; starting the workers'
+	[ "$(grep -c 'ran 1' <<<"$out")" = 2 ]
+}
+
+@test "a site-packages folder may be read-only, and may be lost before a restart" {
+	unshare -m true 2>/dev/null || skip "needs root"
+	cat >script.py <<-'EOF2'
+		import os, shutil, subprocess, sys
+		if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+		    import counted
+		    site = os.path.dirname(counted.__file__)
+		    with open("/proc/mounts") as f:
+		        assert any(line.split()[1] == site and
+		                   "ro" in line.split()[3].split(",") for line in f)
+		    subprocess.check_call(["umount", site])
+		    shutil.rmtree(site)
+		    sys.exit(1)
+		print("ran", "counted" in sys.modules)
+	EOF2
+	expect 0 unshare -m sh -c 'unset PYTHONDONTWRITEBYTECODE
+		mount --bind site site && mount -o remount,bind,ro site && exec "$@"' sh \
+		ddprun --standalone --max-restarts 1 --preload counted script.py
+	[ "$out" = '[0] ran False' ]
+	has "$err" '--preload: .*/site/counted.py has changed: importing again'
+	refused "cannot import counted: No module named 'counted'"
+}
+
+@test "workers are forked without privileges, and where nothing may trace" {
+	local why='not root, or no setpriv'
+	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || skip "$why"
+	cp "$state" state.py
+	let_others_in
+	chmod -R a+rX site state.py
+	chmod 777 .
+	# no new privileges, no capability, another user: ptrace and PR_SET_MM are as
+	# restricted as in a container
+	local as=(setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs
+		--bounding-set=-all --inh-caps=-all)
+	local python=(env PYTHON_EXEC=/usr/bin/python3 HOME="$T")
+	[ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
+	expect 0 "${python[@]}" "${as[@]}" "$DDPRUN" --standalone --nproc-per-node 2 state.py
+	sort <<<"$out" >plain
+	expect 0 "${python[@]}" "${as[@]}" "$DDPRUN" --standalone --nproc-per-node 2 \
+		--preload counted,json state.py
+	sort <<<"$out" >forked
+	lacks "$err" 'without a fork'
+	imports 1
+	diff plain forked
+}
+
+@test "a job of two nodes outlasts an import that is longer than its timeouts" {
+	echo 'open(__import__("os").environ["TMPDIR"] + "/gate").read()' >site/slow.py
+	mkfifo gate
+	start server ddprdzv --listen 127.0.0.1:0
+	await server.err 'listening on (127.0.0.1:[0-9]+)'
+	local common=(--nnodes 2 --rdzv-endpoint "$(cut -d' ' -f4 <<<"$line")"
+		--rdzv-timeout 2 --heartbeat-timeout 1)
+	start one ddprun "${common[@]}" --preload slow script.py
+	start two ddprun "${common[@]}" script.py
+	await one.err 'waiting [5-9] s for the import of slow'
+	: >gate
+	finish one
+	[[ $out == *'ran 1'* ]]
+	finish two
+	[[ $out == *'ran 1'* ]]
+	signal server TERM
+	finish server -
+}
+
+@test "a module that makes CUDA unusable in a fork makes the workers start without one" {
+	# what torch.cuda says in a process that is forked after its initialisation
+	mkdir site/torch
+	cat >site/torch/__init__.py <<-'EOF2'
+		from . import cuda
+	EOF2
+	cat >site/torch/cuda.py <<-'EOF2'
+		import os
+		_initialized_in = os.getpid()
+		def _is_in_bad_fork():
+		    return os.getpid() != _initialized_in
+	EOF2
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload torch script.py
+	refused 'the imports have initialised torch.cuda, which does not work in a forked process'
+	[ "$(grep -c 'ran 1' <<<"$out")" = 2 ]
+}
+
+@test "the nodes of a job may have different versions of Python" {
+	local other='' candidate mine
+	mine=$(python3 -c 'import sys; print(sys.version_info[:2])')
+	for candidate in python3.{9..15} "$HOME"/.pyenv/versions/3.*/bin/python3; do
+		"$candidate" -c "import sys; v = sys.version_info[:2]
+sys.exit(v < (3, 9) or v == $mine)" 2>/dev/null && other=$candidate
+	done
+	[ -n "$other" ] || skip "no second version of Python from 3.9 on"
+	echo 'import counted, sys; print("version", sys.version_info[:2])' >script.py
+	start server ddprdzv --listen 127.0.0.1:0
+	await server.err 'listening on (127.0.0.1:[0-9]+)'
+	local common=(--nnodes 2 --rdzv-endpoint "$(cut -d' ' -f4 <<<"$line")"
+		--preload counted script.py)
+	start one ddprun "${common[@]}"
+	start two env PYTHON_EXEC="$other" ddprun "${common[@]}"
+	finish one
+	[[ $out == *"version $mine" ]]
+	lacks "$err" 'without a fork'
+	finish two
+	has "$out" 'version \(3, '
+	[[ $out != *"version $mine" ]]
+	lacks "$err" 'without a fork'
+	imports 2
+	signal server TERM
+	finish server -
+}
+
 @test "a program that is not Python starts without a fork, and a bad module name is an error" {
 	expect 0 ddprun --standalone --preload json sh -c 'echo ran'
 	refused "'.*/sh' is not a Python program"

@@ -106,12 +106,14 @@ store=$BATS_TEST_DIRNAME/../programs/peers/torch_store.py
 		    sys.exit(0)
 		store, _, _ = next(dist.rendezvous("env://"))
 		dist.init_process_group("gloo", store=store, rank=0, world_size=2,
-		                        timeout=datetime.timedelta(seconds=3))
+		                        timeout=datetime.timedelta(seconds=15))
 	EOF2
 	mkfifo go
 	start job ddprun --standalone --heartbeat-timeout 0.5 \
 		--nproc-per-node 2 hangs.py "$T/go"
 	await job.err '^ddprun: waiting [1-9] s for 1 of 1 key that nobody has set: .* \(rank 0, pid [0-9]+, in PyTorch.s store\)'
-	finish job 1
-	has "$err" '(Timeout|timeout|timed out)'
+	# rank 0's time-out ends the job; the rank that it waited for is the cause
+	finish job 79
+	has "$err" "failed: rank 1 .* hangs: it waits for the other end of a FIFO in hangs.py:4 <module>, no progress for"
+	has "$err" 'so rank 0 failed: .*timeout'
 }

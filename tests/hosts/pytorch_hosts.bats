@@ -25,6 +25,31 @@ setup() {
 	has "$out" '^\[3\] rank 3 of 4: ok$'
 }
 
+# on_both NAME OPTIONS...: gpt.py with a rank on each host; its losses are in NAME.losses
+on_both() {
+	local name=$1
+	shift
+	start_on h1 on_h1 "${job[@]}" --nproc-per-node 1 --nnodes 2 --node-rank 0 "$@"
+	start_on h2 on_h2 "${job[@]}" --nproc-per-node 1 --nnodes 2 --node-rank 1 "$@"
+	finish on_h2
+	finish on_h1
+	lacks "$err" 'without a fork'
+	sed -n 's/^\[0\] \(loss .*\)/\1/p' <<<"$out" >"$name.losses"
+	[ "$(wc -l <"$name.losses")" = 4 ]
+}
+
+# one rank on a host would use several threads, and add in another order
+@test "a GPT has the same losses on two hosts as on one, also with --preload" {
+	local gpt=$BATS_TEST_DIRNAME/../programs/clients/gpt.py
+	export OMP_NUM_THREADS=1
+	on_both two "$gpt" "$T/two" 4
+	on_both forked --preload torch "$gpt" "$T/forked" 4
+	expect 0 ddprun --standalone --nproc-per-node 2 "$gpt" "$T/one" 4
+	sed -n 's/^\[0\] \(loss .*\)/\1/p' <<<"$out" >one.losses
+	cmp two.losses one.losses
+	cmp forked.losses one.losses
+}
+
 @test "when a worker of one host is killed, both hosts restart and continue" {
 	# one worker on h1: each takes seconds of CPU to import PyTorch
 	start_on h1 on_h1 "${job[@]}" --nproc-per-node 1 --nnodes 2 \
