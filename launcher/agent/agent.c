@@ -337,6 +337,7 @@ static void agent_on_suspend(void *owner)
 			 "unless it resumes within %g s (--heartbeat-timeout)",
 			 a->rdzv->heartbeat_s);
 	worker_group_relay(&a->group, SIGSTOP);
+	tty_suspend(&a->tty);
 	kill(getpid(), SIGSTOP);
 }
 
@@ -344,6 +345,7 @@ static void agent_on_continue(void *owner)
 {
 	struct agent *a = owner;
 
+	tty_continue(&a->tty);
 	worker_group_relay(&a->group, SIGCONT);
 }
 
@@ -425,6 +427,9 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	rc = exit_reports_init(&a->exit_reports, &a->loop, a->rdzv->nproc, e);
 	input_init(&a->input, &a->loop, a->options->stdin_rank);
 	a->input.is_copy = a->rdzv->env->copies_stdin;
+	tty_init(&a->tty, &a->loop, &a->guard, a->options->tty_rank);
+	if (a->options->tty_rank != TTY_NONE)
+		output_lend_terminal(&a->output);
 	if (rc == 0)
 		rc = signals_start(
 			&a->signals, &a->loop, &a->options->stop.ending,
@@ -433,8 +438,8 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	launch_env_drop_early();
 	if (rc == 0)
 		rc = worker_group_init(&a->group, &a->loop, &a->output,
-				       &a->input, &a->guard, a->rdzv->nproc,
-				       e);
+				       &a->input, &a->tty, &a->guard,
+				       a->rdzv->nproc, e);
 	a->group.on_closed = agent_on_empty;
 	a->group.on_denied = agent_on_denied;
 	a->group.on_started = agent_on_started;

@@ -25,6 +25,7 @@ struct agent_options {
 
 	/* ---- the workers ---- */
 	long stdin_rank;     /* INPUT_NONE, INPUT_ALL, or a rank */
+	long tty_rank;       /* TTY_NONE, or the rank that gets the terminal */
 	const char *preload; /* modules, or auto; NULL: none */
 	const char *stage;   /* PATH[:FOLDER]; NULL: nothing is copied */
 	int has_preflight;   /* ddprun-check starts them */

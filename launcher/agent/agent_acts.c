@@ -258,6 +258,7 @@ static void agent_leave(struct agent *a)
 	preload_close(&a->preload);
 	member_close(&a->member);
 	input_close(&a->input);
+	tty_close(&a->tty);
 	if (page.len)
 		output_print(&a->output, page.data, page.len);
 	output_close(&a->output);

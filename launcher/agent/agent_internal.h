@@ -78,6 +78,7 @@ struct agent {
 	uv_loop_t loop;
 	struct output output;
 	struct input input;
+	struct tty tty;
 	struct logdir logdir;
 	struct log_rules log_rules;
 	struct guard guard;

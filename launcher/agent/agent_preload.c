@@ -87,7 +87,8 @@ static pid_t agent_start_worker(struct worker_group *g, const struct spawn *s,
 				struct err *e)
 {
 	struct agent *a = g->owner;
-	pid_t pid = preload_fork(&a->preload, s);
+	/* a fork of the template process has no session of its own */
+	pid_t pid = s->has_terminal ? 0 : preload_fork(&a->preload, s);
 
 	return pid > 0 ? pid : spawn_process(s, e);
 }

@@ -14,7 +14,6 @@
 #include "launcher/plan/gpu.h"
 #include "launcher/plan/nccl.h"
 #include "launcher/stage/stage.h"
-#include "launcher/worker/input.h"
 #include "rendezvous/wire.h"
 
 enum { RECONNECT_S = 30 }; /* --rdzv-conf reconnect_timeout */
@@ -312,18 +311,9 @@ static int config_decide_requeue(struct config *c, struct err *e)
 	return 0;
 }
 
-static int config_decide_stdin(struct config *c, struct err *e)
+static int config_is_remote(const struct config *c)
 {
-	if (strcmp(c->stdin_to, "none") == 0)
-		c->stdin_rank = INPUT_NONE;
-	else if (strcmp(c->stdin_to, "all") == 0)
-		c->stdin_rank = INPUT_ALL;
-	else if (parse_long(c->stdin_to, 0, WIRE_WORLD_MAX - 1, "",
-			    &c->stdin_rank, NULL) < 0)
-		return err_set(e, ERR_USAGE, "--stdin '%s': give the rank that "
-			       "reads ddprun's standard input, all, or none",
-			       c->stdin_to);
-	return 0;
+	return c->over_ssh || c->env.role == LAUNCH_STEP;
 }
 
 static int config_check_rest(struct config *c, struct err *e)
@@ -358,11 +348,6 @@ static int config_check_rest(struct config *c, struct err *e)
 	return rc;
 }
 
-static int config_is_remote(const struct config *c)
-{
-	return c->over_ssh || c->env.role == LAUNCH_STEP;
-}
-
 /* What depends on this node, on which workers will run. */
 static int config_decide_node(struct config *c, struct err *e)
 {
@@ -395,7 +380,7 @@ static int config_decide(struct config *c, struct err *e)
 		rc = config_decide_signals(c, e);
 	if (rc == 0)
 		rc = config_decide_requeue(c, e);
-	return rc == 0 ? config_decide_stdin(c, e) : rc;
+	return rc == 0 ? config_decide_input(c, config_is_remote(c), e) : rc;
 }
 
 /* For --print-completion, which has no program to check. */

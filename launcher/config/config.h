@@ -39,7 +39,7 @@ struct config {
 	int role_optional;
 	const char *start_method, *event_log_handler, *logs_specs;
 	struct output_options output;
-	const char *signals_to_handle, *forward_signals, *stdin_to;
+	const char *signals_to_handle, *forward_signals, *stdin_to, *tty;
 	const char *requeue_on;
 	const char *mpi;
 	const char *env_text; /* --env */
@@ -87,7 +87,7 @@ struct config {
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given;
 	int shutdown_timeout_given;
-	int stop_before_given, reconnect_given, mpi_given;
+	int stop_before_given, reconnect_given, mpi_given, stdin_given;
 
 	/* decided */
 	uint32_t min_nodes, max_nodes;
@@ -110,6 +110,7 @@ struct config {
 				    * --signal) */
 	int on_preempt, on_timeout; /* --requeue-on */
 	long stdin_rank; /* INPUT_NONE, INPUT_ALL, or a rank */
+	long tty_rank;   /* TTY_NONE, or a rank */
 	int no_program;       /* --host-check needs none */
 	int noptions;         /* number of words of argv that are options */
 	char **words;         /* the program and its arguments, in argv */

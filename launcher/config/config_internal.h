@@ -48,4 +48,9 @@ int config_rdzv_decide(struct config *c, struct err *e);
 /* Checks that hold whether or not a worker will run here. */
 int config_rdzv_check(const struct config *c, struct err *e);
 
+/* ---- config_input.c: --stdin and --tty ---- */
+
+/* Call it last. is_remote: no worker will run on this node. */
+int config_decide_input(struct config *c, int is_remote, struct err *e);
+
 #endif

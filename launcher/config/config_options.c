@@ -320,7 +320,15 @@ const struct option_spec config_options[] = {
 	      "rank, all, or none ({}). If the rank does not exist, none reads "
 	      "it."),
 	 .def = "0",
+	 .given_offset = AT(stdin_given),
 	 .yields = 1},
+	{TEXT("tty", tty, "RANK", "PET_TTY",
+	      "Give the worker of this rank the terminal, for pdb, ipython, "
+	      "gdb or a shell, while the others run."),
+	 .yields = 1,
+	 .more = "Ctrl-C is the worker's, Ctrl-] ends the job, Ctrl-Z suspends "
+		 "it (docs/pytorch.md). ddprun must run in a terminal on that "
+		 "rank's node: not with -H."},
 	{.heading = "how programs start",
 	 TEXT("mpi", mpi, "auto|pmi|pmix|none", "PET_MPI",
 	      "Serve MPI's start-up to the workers: by PMI-1, by PMIx, or not. "

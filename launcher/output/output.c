@@ -186,6 +186,11 @@ void output_terminal(const struct output *o, int *columns, int *rows)
 	*rows = o->own.out->columns ? o->own.out->rows : 0;
 }
 
+void output_lend_terminal(struct output *o)
+{
+	o->own.out->columns = o->own.err->columns = 0;
+}
+
 /* ---- the workers' lines */
 
 static void output_put_line(struct writer *w, struct slice prefix,

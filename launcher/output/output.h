@@ -105,6 +105,9 @@ void output_print(struct output *o, const char *text, size_t n);
 /* The terminal's size if stdout is a terminal, else 0 and 0. */
 void output_terminal(const struct output *o, int *columns, int *rows);
 
+/* A worker gets the terminal (--tty): no line is redrawn in place on it. */
+void output_lend_terminal(struct output *o);
+
 /* ---- for stream.c */
 
 /* 0 or -errno. */

@@ -135,6 +135,8 @@ static long stream_read_piece(struct stream *s)
 	do {
 		n = read(s->of.fd, o->piece, s->piece_max);
 	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EIO && s->of.is_terminal)
+		return 0; /* no process has it open any more */
 	if (n < 0 && errno != EAGAIN) {
 		rc = errno;
 		log_warn("the output of local rank %u cannot be read any more: "
@@ -150,6 +152,8 @@ static long stream_read_piece(struct stream *s)
 		if (rc < 0)
 			output_warn_full(o, -rc);
 	}
+	if (s->of.is_terminal)
+		writer_put_raw(s->writer, SLICE(o->piece, (size_t)n));
 	if (s->of.tail)
 		s->tail_from = stream_find_tail(o->piece, (size_t)n);
 	s->has_ended_line = 0;

@@ -10,6 +10,7 @@ struct stream_setup {
 	int fd;   /* the pipe's read end */
 	int file; /* gets every byte unchanged; -1: none */
 	int is_stderr, shown;
+	int is_terminal; /* the worker's end is: bytes are shown unchanged */
 	uint32_t rank, local_rank;
 	struct tail *tail; /* NULL: none is kept */
 	/* called once, when the stream is closed and may be opened again */

@@ -263,14 +263,32 @@ static void writer_put_at_once(struct writer *w, struct slice text)
 	}
 }
 
+/* The cursor is on an empty line, as far as we know. */
+static void writer_begin_line(struct writer *w)
+{
+	if (w->is_open)
+		buf_put(&w->queue, "\n", 1);
+	w->is_open = 0;
+	if (w->status_shown)
+		buf_put(&w->queue, ERASE_LINE, sizeof(ERASE_LINE) - 1);
+	w->status_shown = 0;
+}
+
+void writer_put_raw(struct writer *w, struct slice bytes)
+{
+	if (w->broken || !bytes.len)
+		return;
+	buf_put(&w->queue, bytes.data, bytes.len);
+	w->is_open = bytes.data[bytes.len - 1] != '\n';
+	if (w->queue.failed)
+		writer_put_at_once(w, bytes);
+}
+
 void writer_put(struct writer *w, const char *data, size_t n)
 {
 	if (w->broken)
 		return;
-	if (w->status_shown) {
-		buf_put(&w->queue, ERASE_LINE, sizeof(ERASE_LINE) - 1);
-		w->status_shown = 0;
-	}
+	writer_begin_line(w);
 	buf_put(&w->queue, data, n);
 	if (w->queue.failed)
 		writer_put_at_once(w, SLICE(data, n));
@@ -291,10 +309,7 @@ void writer_put_line(struct writer *w, struct slice prefix, const char *begin,
 
 	if (w->broken)
 		return;
-	if (w->status_shown) {
-		buf_put(&w->queue, ERASE_LINE, sizeof(ERASE_LINE) - 1);
-		w->status_shown = 0;
-	}
+	writer_begin_line(w);
 	to = buf_reserve(&w->queue, n);
 	if (!to) {
 		writer_put_at_once(w, prefix);

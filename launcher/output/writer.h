@@ -23,6 +23,7 @@ struct writer {
 	int polling;
 	struct buf queue;
 	size_t sent;   /* bytes written from the queue's front */
+	int is_open;   /* the last of writer_put_raw has no newline */
 	int broken;    /* errno of a failed write: all output is dropped */
 	int columns;   /* 0: no terminal */
 	int rows;
@@ -48,6 +49,9 @@ void writer_put(struct writer *w, const char *data, size_t n);
 /* The same for one worker's line; begin and end are short texts of ours. */
 void writer_put_line(struct writer *w, struct slice prefix, const char *begin,
 		     struct slice text, const char *end);
+/* Queues any bytes. What follows by the other two begins on a line of its
+ * own. */
+void writer_put_raw(struct writer *w, struct slice bytes);
 void writer_flush(struct writer *w);
 
 /* Replaces the redrawn line; empty text removes it. Ignored if the output is

@@ -28,7 +28,8 @@ enum { FDS_MAX = 1 << 20 };
 /* At most this many killed guards are replaced within this time. */
 enum { DEATHS_MAX = 5, DEATHS_MS = 60000 };
 
-/* The table holds the pipes, the groups, then the paths of the folders. */
+/* The table holds the terminal, the pipes, the groups, then the paths of the
+ * folders. */
 static size_t guard_pipes_bytes(uint32_t n)
 {
 	return 2 * n * sizeof(ino_t);
@@ -41,7 +42,8 @@ static size_t guard_folders_offset(uint32_t n)
 
 static size_t guard_table_bytes(uint32_t n)
 {
-	return guard_folders_offset(n) + GUARD_FOLDERS * GUARD_FOLDER_MAX;
+	return sizeof(struct guard_terminal) + guard_folders_offset(n) +
+	       GUARD_FOLDERS * GUARD_FOLDER_MAX;
 }
 
 int guard_signal(pid_t slot, int signal)
@@ -124,6 +126,19 @@ static void guard_close_all_but_stdin(void)
 		close(fd);
 }
 
+/* The agent had it in raw mode. All signals are blocked, so that the guard may
+ * change it from the background. */
+static void guard_restore_terminal(const struct guard *g)
+{
+	const struct termios saved = g->terminal->saved;
+	int fd = g->terminal->is_raw
+			 ? open("/dev/tty", O_RDWR | O_NOCTTY | O_NONBLOCK)
+			 : -1;
+
+	if (fd >= 0)
+		tcsetattr(fd, TCSANOW, &saved);
+}
+
 /* Waits for the agent's death, which closes the pipe. An agent that ends
  * normally kills the guard first. */
 static _Noreturn void guard_watch(const struct guard *g, int pipe)
@@ -140,6 +155,7 @@ static _Noreturn void guard_watch(const struct guard *g, int pipe)
 	guard_close_all_but_stdin();
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		continue;
+	guard_restore_terminal(g);
 	guard_kill_all(g);
 	for (int i = 0; i < GUARD_FOLDERS; i++)
 		logdir_remove((const char *)g->folders + i * GUARD_FOLDER_MAX);
@@ -200,12 +216,14 @@ int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 	if (table == MAP_FAILED)
 		return err_set(e, -errno, "no memory for the guard: %s",
 			       strerror(errno));
-	g->pipes = table;
-	g->groups = (pid_t *)((char *)table + guard_pipes_bytes(n));
-	g->folders = (char *)table + guard_folders_offset(n);
+	g->terminal = table;
+	g->pipes = (ino_t *)(g->terminal + 1);
+	g->groups = (pid_t *)((char *)g->pipes + guard_pipes_bytes(n));
+	g->folders = (char *)g->pipes + guard_folders_offset(n);
 	rc = guard_start_process(g, e);
 	if (rc < 0) {
 		munmap(table, guard_table_bytes(n));
+		g->terminal = NULL;
 		g->groups = NULL;
 		g->pipes = NULL;
 		g->folders = NULL;
@@ -316,6 +334,17 @@ void guard_note_folder(struct guard *g, enum guard_folder kind,
 	noted[0] = path[0];
 }
 
+void guard_note_terminal(struct guard *g, const struct termios *saved)
+{
+	if (!g->terminal)
+		return;
+	g->terminal->is_raw = 0;
+	if (!saved)
+		return;
+	g->terminal->saved = *saved;
+	g->terminal->is_raw = 1;
+}
+
 void guard_finish(struct guard *g)
 {
 	if (g->pid <= 0)
@@ -333,7 +362,7 @@ void guard_stop(struct guard *g)
 		guard_finish(g); /* it exits when its pipe closes */
 	if (g->pipe >= 0)
 		close(g->pipe);
-	if (g->pipes)
-		munmap((void *)g->pipes, guard_table_bytes(g->n));
+	if (g->terminal)
+		munmap((void *)g->terminal, guard_table_bytes(g->n));
 	*g = (struct guard){.pid = -1, .pipe = -1};
 }

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 #include <sys/types.h>
+#include <termios.h>
 
 #include "base/error.h"
 #include "launcher/worker/sweep.h"
@@ -16,12 +17,18 @@ enum guard_folder { GUARD_JOB_FOLDER, GUARD_ROUND_FOLDER, GUARD_FOLDERS };
 
 enum { GUARD_FOLDER_MAX = 4096 };
 
+struct guard_terminal {
+	int is_raw;
+	struct termios saved;
+};
+
 struct guard {
 	pid_t pid;
 	int pipe; /* the guard acts when this pipe closes */
 	volatile pid_t *groups;
 	volatile ino_t *pipes; /* two for each worker: see guard_note_pipes */
 	volatile char *folders; /* GUARD_FOLDERS paths: guard_note_folder */
+	volatile struct guard_terminal *terminal; /* guard_note_terminal */
 	uint32_t n;
 	const struct sweep_marks *marks;
 	uint32_t deaths;       /* the guard's deaths since deaths_since */
@@ -50,6 +57,10 @@ void guard_note_pipes(struct guard *g, uint32_t i, int out, int err);
  * GUARD_FOLDER_MAX bytes or more is not recorded. */
 void guard_note_folder(struct guard *g, enum guard_folder kind,
 		       const char *path);
+
+/* Records the settings that the controlling terminal gets back if the agent is
+ * killed; NULL: they are unchanged. */
+void guard_note_terminal(struct guard *g, const struct termios *saved);
 
 /* Call it for each child that ended; 1 if it was the guard. Something then
  * killed the guard alone: starts another one with the same table and logs a

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -141,12 +142,14 @@ static int spawn_child(void *arg)
 		if (getppid() != o->parent) /* died before prctl */
 			_exit(1);
 	}
-	if (setpgid(0, 0) < 0)
+	if ((s->has_terminal ? setsid() : setpgid(0, 0)) < 0)
 		goto fail;
 	if (s->pid)
 		*s->pid = getpid();
 	spawn_mark_locks(s);
 	if (spawn_place_files(s) < 0 || spawn_restore_limit(s) < 0)
+		goto fail;
+	if (s->has_terminal && ioctl(0, TIOCSCTTY, 0) < 0)
 		goto fail;
 	o->step = step_cpus;
 	if (s->cpus && sched_setaffinity(0, sizeof(s->cpus->sets),

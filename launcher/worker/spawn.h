@@ -25,6 +25,9 @@ struct spawn {
 	uint64_t open_files; /* its soft limit; 0: as ours */
 	/* marks it and its descendants: see sweep.h; 0: as ours */
 	uint64_t locks;
+	/* in is a terminal, which becomes the controlling one of a session that
+	 * the child leads */
+	int has_terminal;
 	int survives;        /* no death signal: it exits on its own */
 	/* blocks the signals that were blocked when this program was started;
 	 * without it the child blocks none */

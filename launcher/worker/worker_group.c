@@ -16,10 +16,11 @@
 
 int worker_group_init(struct worker_group *g, uv_loop_t *loop,
 		      struct output *output, struct input *input,
-		      struct guard *guard, uint32_t n, struct err *e)
+		      struct tty *tty, struct guard *guard, uint32_t n,
+		      struct err *e)
 {
 	*g = (struct worker_group){.loop = loop, .output = output,
-				   .input = input,
+				   .input = input, .tty = tty,
 				   .guard = guard, .n = n, .dev_null = -1};
 	g->workers = calloc(n, sizeof(*g->workers));
 	if (!g->workers)
@@ -102,6 +103,28 @@ static int worker_open_stream(struct worker *w, struct redirect *o,
 	return 0;
 }
 
+/* The worker's terminal is the other end of ours, which the stream takes on
+ * success. All bytes are shown as they are; the file of its stdout, if it has
+ * one, gets them as well. */
+static int worker_open_terminal(struct worker *w, struct redirect redirects[2],
+				int ours, struct err *e)
+{
+	struct stream_setup setup = {
+		.fd = ours, .file = redirects[0].file, .is_terminal = 1,
+		.rank = worker_rank(w), .local_rank = w->local_rank,
+		.tail = &w->tail, .on_closed = worker_group_on_stream_closed,
+		.arg = w->group,
+	};
+	int rc = stream_open(&w->out, w->group->output, &setup);
+
+	if (rc < 0)
+		return err_set(e, rc, "cannot watch a worker's terminal: %s",
+			       strerror(-rc));
+	redirects[0].file = -1;
+	w->group->open_streams++;
+	return 0;
+}
+
 static int worker_open_redirects(struct worker *w, struct redirect redirects[2],
 				 struct err *e)
 {
@@ -117,24 +140,52 @@ static int worker_open_redirects(struct worker *w, struct redirect redirects[2],
 	return rc;
 }
 
+/* Opens its three streams. in is -1 for none; ours is the other end of a
+ * terminal, or -1. The caller closes all of them. */
+static int worker_open_files(struct worker *w, struct redirect redirects[2],
+			     int *in, int *ours, struct err *e)
+{
+	struct worker_group *g = w->group;
+	int rc = worker_open_redirects(w, redirects, e);
+
+	if (rc == 0)
+		rc = tty_open(g->tty, worker_rank(w), in, ours, e);
+	if (rc == 0 && *ours < 0)
+		rc = input_open(g->input, worker_rank(w), in, e);
+	return rc;
+}
+
+static int worker_open_streams(struct worker *w, struct redirect redirects[2],
+			       int *ours, struct err *e)
+{
+	int rc;
+
+	if (*ours >= 0) {
+		rc = worker_open_terminal(w, redirects, *ours, e);
+		*ours = rc == 0 ? -1 : *ours;
+		return rc;
+	}
+	rc = worker_open_stream(w, &redirects[0], 0, e);
+	return rc == 0 ? worker_open_stream(w, &redirects[1], 1, e) : rc;
+}
+
 static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 {
 	struct worker_group *g = w->group;
-	struct redirect redirects[2];
-	int in = -1;
-	int rc = worker_open_redirects(w, redirects, e);
+	struct redirect redirects[2] = {{-1, -1, -1, 0}, {-1, -1, -1, 0}};
+	int in = -1, ours = -1;
+	int rc = worker_open_files(w, redirects, &in, &ours, e);
 
 	if (rc < 0)
-		return rc;
-	rc = input_open(g->input, worker_rank(w), &in, e);
-	if (rc < 0)
 		goto out;
+	s->has_terminal = ours >= 0;
 	s->in = in >= 0 ? in : g->dev_null;
-	s->out = redirects[0].child;
-	s->err = redirects[1].child;
+	s->out = ours >= 0 ? in : redirects[0].child;
+	s->err = ours >= 0 ? in : redirects[1].child;
 	s->pid = guard_slot(g->guard, w->local_rank);
-	guard_note_pipes(g->guard, w->local_rank, redirects[0].pipe,
-			 redirects[1].pipe);
+	guard_note_pipes(g->guard, w->local_rank,
+			 ours >= 0 ? -1 : redirects[0].pipe,
+			 ours >= 0 ? -1 : redirects[1].pipe);
 	w->started_ns = clock_ns();
 	w->pid = g->start ? g->start(g, s, e) : spawn_process(s, e);
 	if (w->pid < 0) {
@@ -144,12 +195,14 @@ static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 	w->running = 1;
 	w->stopped = w->killed = w->had = 0;
 	g->running++;
-	rc = worker_open_stream(w, &redirects[0], 0, e);
-	if (rc == 0)
-		rc = worker_open_stream(w, &redirects[1], 1, e);
+	rc = worker_open_streams(w, redirects, &ours, e);
 out:
 	if (in >= 0)
 		close(in);
+	if (ours >= 0)
+		close(ours);
+	if (rc < 0)
+		tty_gone(g->tty, worker_rank(w));
 	redirect_close(&redirects[0]);
 	redirect_close(&redirects[1]);
 	return rc;
@@ -240,6 +293,7 @@ static void worker_give_up(struct worker *w)
 	w->code = 0;
 	g->running--;
 	input_gone(g->input, worker_rank(w));
+	tty_gone(g->tty, worker_rank(w));
 	*guard_slot(g->guard, w->local_rank) = 0;
 }
 
@@ -323,6 +377,7 @@ void worker_group_exited(struct worker_group *g, struct worker *w, int status,
 	w->max_rss_kib = (uint64_t)usage->ru_maxrss; /* Linux: KiB */
 	g->running--;
 	input_gone(g->input, worker_rank(w));
+	tty_gone(g->tty, worker_rank(w));
 	*guard_slot(g->guard, w->local_rank) =
 		kill(-w->pid, 0) < 0 && errno == ESRCH ? 0 : -w->pid;
 	stream_drain(&w->out);

@@ -13,6 +13,7 @@
 #include "launcher/worker/guard.h"
 #include "launcher/worker/input.h"
 #include "launcher/worker/spawn.h"
+#include "launcher/worker/tty.h"
 
 struct worker_group;
 
@@ -41,6 +42,7 @@ struct worker_group {
 	struct guard *guard;
 	struct redirect_rules redirect_rules; /* set by the owner */
 	struct input *input;
+	struct tty *tty;
 	struct worker *workers;
 	uint32_t n;
 	uint32_t base_rank;
@@ -68,7 +70,8 @@ struct worker_group {
 /* Fills g for n workers. on_closed follows each worker_group_close. */
 int worker_group_init(struct worker_group *g, uv_loop_t *loop,
 		      struct output *output, struct input *input,
-		      struct guard *guard, uint32_t n, struct err *e);
+		      struct tty *tty, struct guard *guard, uint32_t n,
+		      struct err *e);
 void worker_group_release(struct worker_group *g);
 
 /* Starts all n workers as planned. After an error the workers that were started

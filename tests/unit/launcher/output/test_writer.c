@@ -90,6 +90,34 @@ START_TEST(a_socket_that_cannot_be_polled_has_all_of_it)
 }
 END_TEST
 
+START_TEST(a_line_after_raw_bytes_begins_on_its_own_line)
+{
+	const char want[] = "prompt> \n[1] line\nno\nmore\nown\n";
+	char got[sizeof(want)] = "";
+	int ends[2];
+	uv_loop_t loop;
+	struct writer w;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	ck_assert_int_eq(writer_init(&w, &loop, ends[1]), 0);
+	writer_put_raw(&w, SLICE_STR("prompt> "));
+	writer_put_line(&w, SLICE_STR("[1] "), "", SLICE_STR("line"), "\n");
+	writer_put_raw(&w, SLICE_STR("no"));
+	writer_put_raw(&w, SLICE_STR("\nmore\n"));
+	writer_put(&w, "own\n", 4);
+	writer_flush(&w);
+	ck_assert_int_eq(read(ends[0], got, sizeof(got)), sizeof(want) - 1);
+	ck_assert_str_eq(got, want);
+	writer_close(&w);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+	writer_release(&w);
+	close(ends[0]);
+	close(ends[1]);
+}
+END_TEST
+
 START_TEST(colors_depend_on_the_terminal_and_on_the_user)
 {
 	ck_assert(writer_wants_color(NULL, "xterm"));
@@ -109,6 +137,7 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, colors_depend_on_the_terminal_and_on_the_user);
+	tcase_add_test(c, a_line_after_raw_bytes_begins_on_its_own_line);
 	tcase_add_test(c, a_pipe_that_cannot_be_polled_has_all_of_it);
 	tcase_add_test(c, a_socket_that_cannot_be_polled_has_all_of_it);
 	return run_case(c);
