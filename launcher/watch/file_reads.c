@@ -38,8 +38,9 @@ static void file_reads_put_name(struct file_reads *f, const char *path,
 	link[n] = '\0';
 	if (n > SHOWN_PATH)
 		name = link + n - SHOWN_PATH;
-	snprintf(f->name, sizeof(f->name), "%s%s (%.1f MB)",
-		 name == link ? "" : "...", name, (double)size / 1e6);
+	snprintf(f->name, sizeof(f->name), "%s%.*s (%.1f MB)",
+		 name == link ? "" : "...", SHOWN_PATH, name,
+		 (double)size / 1e6);
 }
 
 /* Where it was at the last look; -1: it was not open. */
