@@ -41,23 +41,6 @@ void stall_release(struct stall *s)
 	*s = (struct stall){0};
 }
 
-/* Copies a text, replacing what could disturb a terminal. -ENOMEM. */
-static int stall_copy(struct slice *to, struct slice from, size_t max)
-{
-	size_t n = from.len < max ? from.len : max;
-	char *p = malloc(n + 1);
-
-	if (!p)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		p[i] = (unsigned char)from.data[i] < 0x20 ||
-				       from.data[i] == 0x7f
-			       ? '?'
-			       : from.data[i];
-	*to = SLICE(p, n);
-	return 0;
-}
-
 static int stall_copy_groups(struct wire_items *to, struct wire_items from)
 {
 	char *p;
@@ -336,6 +319,9 @@ static int64_t stall_bereft_rank(const struct stall *s)
 	return NOBODY;
 }
 
+/* launcher/python writes it. */
+static const char *const stall_torch[] = {" (torch.distributed: ", NULL};
+
 /* Idle ranks also differ by what they sleep in. */
 static int stall_do_same(const struct stall *s, uint32_t a, uint32_t b)
 {
@@ -430,8 +416,7 @@ static int stall_is_slower(const struct stall *s, uint32_t a, uint32_t b)
 static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 {
 	uint64_t least = UINT64_MAX;
-	/* launcher/python writes the first, launcher/watch the others */
-	static const char *const torch[] = {" (torch.distributed: ", NULL};
+	/* launcher/watch writes them */
 	static const char *const peers[] = {" a socket", "(futex)", NULL};
 	uint32_t live = 0, idle = 0, stepping = 0;
 	int64_t slowest = NOBODY, odd;
@@ -455,7 +440,7 @@ static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 		return;
 	odd = stall_bereft_rank(s);
 	if (odd == NOBODY)
-		odd = stall_rank_without(s, torch);
+		odd = stall_rank_without(s, stall_torch);
 	if (odd == NOBODY)
 		odd = stall_odd_rank(s);
 	if (odd == NOBODY)
@@ -475,6 +460,38 @@ static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 	}
 }
 
+/* Ranks that are idle in torch.distributed wait for a rank that is not idle.
+ * Returns 0 if there is none, or if a rank is idle elsewhere. */
+static int stall_judge_torch(const struct stall *s, struct stall_news *out)
+{
+	uint64_t least = UINT64_MAX;
+	int64_t found = NOBODY;
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		const struct wire_rank *r = &s->ranks[i].at;
+
+		if (s->ranks[i].ended)
+			continue;
+		if (!s->ranks[i].known)
+			return 0;
+		if (r->doing != RANK_IDLE) {
+			if (found < 0 || r->doing > s->ranks[found].at.doing)
+				found = i;
+			continue;
+		}
+		if (!stall_has_words(r->words, stall_torch))
+			return 0;
+		if (stall_still_ms(r) < least)
+			least = stall_still_ms(r);
+	}
+	if (found < 0 || least == UINT64_MAX || least < s->patience_ms / SHORT)
+		return 0;
+	stall_name(s, out, (uint32_t)found, least);
+	out->doing = (enum wire_doing)s->ranks[found].at.doing;
+	stall_describe_alone(s, "all others wait in torch.distributed; ", out);
+	return 1;
+}
+
 static void stall_judge(struct stall *s, struct stall_news *out)
 {
 	int64_t waiter = stall_longest_waiter(s);
@@ -488,7 +505,7 @@ static void stall_judge(struct stall *s, struct stall_news *out)
 		stall_name(s, out, (uint32_t)stopped,
 			   s->ranks[stopped].at.does_ms);
 		stall_describe_alone(s, "", out);
-	} else {
+	} else if (!stall_judge_torch(s, out)) {
 		stall_judge_quiet(s, out);
 	}
 }

@@ -17,6 +17,10 @@ void stall_describe_alone(const struct stall *s, const char *whole,
 /* text: the pause is over. */
 void stall_describe_end(const struct stall *s, struct stall_news *out);
 
+/* Copies at most max bytes of a text, replacing what could disturb a terminal.
+ * The owner frees to->data. -ENOMEM. */
+int stall_copy(struct slice *to, struct slice from, size_t max);
+
 /* Whether one of the words, which end with NULL, is in it. */
 int stall_has_words(struct slice why, const char *const *words);
 

@@ -1,9 +1,27 @@
 /* stall_text.c: a pause in words, for a terminal and for the failure page; and
  * the words of others, by which a cause is known. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/stall/stall_internal.h"
+
+int stall_copy(struct slice *to, struct slice from, size_t max)
+{
+	size_t n = from.len < max ? from.len : max;
+	char *p = malloc(n + 1);
+
+	if (!p)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		p[i] = (unsigned char)from.data[i] < 0x20 ||
+				       from.data[i] == 0x7f
+			       ? '?'
+			       : from.data[i];
+	*to = SLICE(p, n);
+	return 0;
+}
 
 static void stall_put_seconds(struct buf *out, uint64_t ms)
 {

@@ -223,6 +223,24 @@ progress_after() {
 	finish job -
 }
 
+@test "a rank that computes while all others are in torch.distributed is named" {
+	local torch=lib/python3/site-packages/torch/distributed
+	mkdir -p $torch
+	printf 'import time\n\n\ndef all_reduce():\n    time.sleep(1000)\n' >$torch/stand_in.py
+	cat >loops.py <<-'END'
+		import os, sys, time
+		sys.path.insert(0, "lib/python3/site-packages")
+		from torch.distributed.stand_in import all_reduce
+		while time.process_time() < 1 or os.environ["RANK"] == "1":
+		    pass
+		all_reduce()
+	END
+	start job ddprun --nproc-per-node 3 python3 loops.py
+	await job.err '^ddprun: waiting for [0-9.]+ s: all others wait in torch\.distributed; rank 1 on [^ ]+, pid [0-9]+, computes \([0-9]+ % CPU, no input or output\) in loops\.py:[45] <module>$' 60
+	signal job KILL
+	finish job -
+}
+
 @test "a rank in the handler of its own fault is named, with the signal" {
 	local how
 	for how in fault again; do

@@ -318,6 +318,29 @@ START_TEST(of_two_idle_ranks_the_one_that_waits_for_no_rank_is_named)
 }
 END_TEST
 
+START_TEST(ranks_in_torch_distributed_wait_for_the_rank_that_is_not)
+{
+	static const char in_torch[] = "waits for a socket or a file (poll) in "
+				       "w.py:9 f() (torch.distributed: "
+				       "all_reduce)";
+
+	for (uint32_t i = 0; i < 4; i++) {
+		struct wire_rank r = rank_at(i, i == 2 ? RANK_LOADS : RANK_IDLE,
+					     i == 2 ? 0 : 31000, in_torch);
+
+		if (i == 2)
+			r.words = SLICE_STR("reads 1.0 MB/s");
+		ck_assert_int_eq(stall_set(&s, &r), 0);
+	}
+	check();
+	ck_assert(news.show);
+	ck_assert_str_eq(news.text,
+			 "waiting for 31 s: all others wait in "
+			 "torch.distributed; rank 2 on h2, pid 102, reads 1.0 "
+			 "MB/s");
+}
+END_TEST
+
 START_TEST(a_rank_that_sleeps_before_its_first_call_is_named)
 {
 	struct wire_rank r = rank_at(3, RANK_STARTS, 29000,
@@ -544,6 +567,8 @@ int main(void)
 	tcase_add_test(
 		c,
 		of_two_idle_ranks_the_one_that_waits_for_no_rank_is_named);
+	tcase_add_test(
+		c, ranks_in_torch_distributed_wait_for_the_rank_that_is_not);
 	tcase_add_test(c, a_rank_that_sleeps_before_its_first_call_is_named);
 	tcase_add_test(c, the_time_before_they_were_idle_does_not_count);
 	tcase_add_test(c,
