@@ -99,10 +99,16 @@ static void *file_wait_run(void *arg)
 	return NULL;
 }
 
+/* Reads wait briefly until then: a server that has not answered one read will
+ * not answer the next, and all files of a node may be on it. */
+static uint64_t hasty_until_ms;
+
 /* Until the thread has closed its end. */
 static int file_wait_await(const struct file_wait *f)
 {
-	uint64_t end = clock_ms() + FILE_WAIT_MS, now;
+	uint64_t begin = clock_ms(), now;
+	uint64_t end = begin + (begin < hasty_until_ms ? FILE_WAIT_HASTY_MS
+						       : FILE_WAIT_MS);
 	struct pollfd p = {.fd = f->done[0], .events = POLLIN};
 
 	while ((now = clock_ms()) < end) {
@@ -110,6 +116,7 @@ static int file_wait_await(const struct file_wait *f)
 		if (poll(&p, 1, (int)(end - now)) > 0)
 			return 0;
 	}
+	hasty_until_ms = now + FILE_WAIT_HASTE_LASTS_MS;
 	return -ETIMEDOUT;
 }
 

@@ -9,14 +9,22 @@
 
 #include "base/buf.h"
 
-enum { FILE_WAIT_MS = 1000, FILE_WAIT_SERVER_MAX = 320 };
+enum {
+	FILE_WAIT_MS = 1000,
+	/* after a timeout: how long each read waits, and for how long this
+	 * holds */
+	FILE_WAIT_HASTY_MS = 20,
+	FILE_WAIT_HASTE_LASTS_MS = 10000,
+	FILE_WAIT_SERVER_MAX = 320
+};
 
 /* Runs run(arg) in a detached thread with a small stack. 0 or -errno. */
 MUST_CHECK int file_wait_detach(void *(*run)(void *), void *arg);
 
 /* Fills in st and, for a regular file, appends its last max bytes, or fewer, to
- * out. A FIFO is not waited for. 0, -errno, or -ETIMEDOUT after FILE_WAIT_MS:
- * its server does not answer. */
+ * out. A FIFO is not waited for. 0, -errno, or -ETIMEDOUT after FILE_WAIT_MS,
+ * or FILE_WAIT_HASTY_MS: its server does not answer. Many reads in a row thus
+ * take little more than one. Called by one thread. */
 MUST_CHECK int file_wait_read(const char *path, size_t max, struct stat *st,
 			      struct buf *out);
 

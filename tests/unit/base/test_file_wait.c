@@ -3,12 +3,15 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file_wait.h"
 #include "tests/unit/run_case.h"
 
@@ -68,6 +71,48 @@ START_TEST(what_is_no_file_is_not_waited_for)
 }
 END_TEST
 
+/* A FUSE file system whose server answers nothing, on "stopped"; or -1. */
+static int mount_stopped(void)
+{
+	char options[100];
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	snprintf(options, sizeof(options),
+		 "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+	if (fd >= 0 && mkdir("stopped", 0700) == 0 &&
+	    unshare(CLONE_NEWNS) == 0 &&
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	    mount("none", "stopped", "fuse", 0, options) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+START_TEST(reads_of_a_stopped_server_wait_long_only_once)
+{
+	struct buf out = BUF_INIT(100);
+	int fd = mount_stopped();
+	uint64_t begin = clock_ms();
+	struct stat st;
+
+	if (fd < 0)
+		goto out; /* no FUSE here */
+	for (int i = 0; i < 20; i++)
+		ck_assert_int_eq(file_wait_read("stopped/x", 4, &st, &out),
+				 -ETIMEDOUT);
+	ck_assert_uint_lt(clock_ms() - begin, 10 * FILE_WAIT_MS);
+	put("0123");
+	ck_assert_int_eq(file_wait_read("file", 4, &st, &out), 0);
+	ck_assert_uint_eq(out.len, 4);
+	close(fd); /* ends the threads */
+	umount2("stopped", MNT_DETACH);
+out:
+	rmdir("stopped");
+	buf_release(&out);
+}
+END_TEST
+
 START_TEST(a_file_system_has_its_type_mount_and_source)
 {
 	char out[FILE_WAIT_SERVER_MAX];
@@ -87,9 +132,11 @@ int main(void)
 {
 	TCase *c = tcase_create("file_wait");
 
+	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, the_end_of_a_file_is_read);
 	tcase_add_test(c, what_is_no_file_is_not_waited_for);
+	tcase_add_test(c, reads_of_a_stopped_server_wait_long_only_once);
 	tcase_add_test(c, a_file_system_has_its_type_mount_and_source);
 	return run_case(c);
 }
