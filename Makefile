@@ -93,7 +93,7 @@ base_objs := $(call objs,$(wildcard base/*.c))
 # The rooms of each program: docs/structure.md.
 wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret credential auth))
 client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_io client_connect server_exec) rendezvous/auth/client_handshake.c)
-server_objs := $(call objs,$(foreach room,status stall store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+server_objs := $(call objs,$(foreach room,status stall store net round torch journal election server vouching query recovery admission web daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 # The library that workers preload: its bytes are in ddprun.
 crash_handler := $(addprefix launcher/crash/crash_,handler.c environment.c python.c threads.c children.c masks.c outer.c)
 crash_library := $(O)/obj/launcher/crash/crash_handler.so
@@ -161,6 +161,7 @@ $(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 		$(or $(CRASH_TRACE),-s) -shared -nostdlib -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
 
 $(call objs,launcher/crash/crash_catcher.c): $(crash_library)
+$(call objs,rendezvous/web/web.c): $(wildcard rendezvous/web/page.*)
 $(call objs,launcher/preload/template.c): $(wildcard launcher/preload/*.py)
 $(call objs,launcher/crash/crash_catcher.c): extra_cflags = -DCRASH_LIBRARY='"$(crash_library)"'
 

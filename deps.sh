@@ -3,9 +3,10 @@
 # derivatives. `sh deps.sh tests` also installs what the tests start, including other
 # launchers. `sh deps.sh roots` installs what creates root file systems of other Debian
 # releases, `sh deps.sh cluster` what is needed inside one (tests/run-roots), `sh deps.sh
-# image` what builds an image (tests/run-image), and `sh deps.sh site` what `make site`
-# and `make pictures` need. make runs this script; on a machine without make, run it
-# yourself. DEPS=0 skips it.
+# image` what builds an image (tests/run-image), `sh deps.sh site` what `make site` and
+# `make pictures` need, and `sh deps.sh browser` the browser without which tests of the page
+# (`--web`) are skipped. make runs this script; on a machine without make, run it yourself.
+# DEPS=0 skips it.
 set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
@@ -22,6 +23,7 @@ cluster="bats procps util-linux curl openssl etcd-server etcd-client iproute2 ne
 case ${1:-} in
 tests) wanted="$build $tests $hosts $launchers" ;;
 roots) wanted=debootstrap ;;
+browser) wanted='chromium chromium-driver' ;;
 image) wanted='debootstrap buildah crun' ;;
 site) wanted='mkdocs mandoc python3-pyte' ;;
 cluster) wanted="$build $cluster" ;;

@@ -60,7 +60,7 @@ SHOWN = [
 # Programs of others: their own arguments are theirs, a ddprun in them is ours.
 STARTERS = (
     "mpirun mpiexec mpiexec.hydra prterun srun torchrun horovodrun apptainer "
-    "podman nsenter etcdctl systemctl kubectl pbsdsh nvcc bats"
+    "podman nsenter etcdctl systemctl kubectl pbsdsh nvcc bats ssh curl"
 ).split()
 
 TRAINERS = "mnist_mlp mnist_ae resnet toy_mp".split()

@@ -71,6 +71,7 @@ struct config {
 	double stop_before_s; /* Slurm's time limit; 0: never */
 	double rdzv_timeout_s;
 	double last_call_s, heartbeat_s;
+	char *web; /* where such a server serves its page, or NULL */
 	char *journal; /* for a server that we start; NULL: in memory */
 	double reconnect_s;  /* time limit to find a server again; 0: do not */
 	double monitor_interval_s; /* torchrun's; ignored: nothing polls */

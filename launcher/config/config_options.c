@@ -138,6 +138,11 @@ const struct option_spec config_options[] = {
 	      "state: in FILE, or nowhere (default: in memory, from which it "
 	      "is restarted if it dies)."),
 	 .yields = 1},
+	{TEXT("web", web, "[HOST:]PORT", "PET_WEB",
+	      "Let a rendezvous server that this ddprun starts serve a page "
+	      "about the job (docs: web) over HTTP, without HOST on loopback, "
+	      "and log its URL, which contains a token."),
+	 .yields = 1},
 	{SECONDS("heartbeat-timeout", heartbeat_s, 0.1,
 		 "PET_HEARTBEAT_TIMEOUT",
 		 "A node that is silent for this long is lost; a job survives "

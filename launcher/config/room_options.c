@@ -64,6 +64,7 @@ struct rdzv_options config_rdzv_options(const struct config *c)
 		.endpoint = c->endpoint, .etcd = c->etcd,
 		.private_endpoint = c->private_endpoint, .nports = c->nports,
 		.is_host = config_is_host(c), .journal = c->journal,
+		.web = c->web,
 		.local_addr = c->local_addr_given ? c->local_addr : NULL,
 		.by_interface = c->interface != NULL,
 		.auth_text = c->auth_text, .token_file = c->token_file,

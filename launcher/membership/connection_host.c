@@ -46,6 +46,7 @@ static int connection_start_server(struct connection *c, const int *fds, int n,
 		.n = n,
 		.job = o->nports || o->etcd.members ? o->job : NULL,
 		.torch_job = o->shares_port ? o->job : NULL,
+		.web = o->web,
 		.journal = o->reconnect_s > 0 ? o->journal : "none",
 		.etcd = o->etcd.members ? &o->etcd : NULL,
 	};

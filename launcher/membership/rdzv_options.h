@@ -77,6 +77,7 @@ struct rdzv_options {
 	int nports;                   /* 0: only its own */
 	int is_host; /* this node hosts the server: 1, 0; -1: find out */
 	const char *journal; /* for a server that we start; NULL: in memory */
+	const char *web; /* where such a server serves its page, or NULL */
 	const char *local_addr; /* where others reach this node; NULL: any */
 	int by_interface;       /* it comes from --interface */
 

@@ -111,6 +111,8 @@ static int server_supervisor_run(struct server_supervisor *s, struct err *e)
 		return rc;
 	if (s->torch_job)
 		server_exec_add(&x, "--torch-job=%s", s->torch_job);
+	if (s->web)
+		server_exec_add(&x, "--web=%s", s->web);
 	if (s->journal)
 		server_exec_add(&x, "--journal=%s", s->journal);
 	if (s->etcd)
@@ -171,6 +173,7 @@ int server_supervisor_start(struct server_supervisor *s,
 	s->n = o->n;
 	s->job = o->job;
 	s->torch_job = o->torch_job;
+	s->web = o->web;
 	s->etcd = o->etcd;
 	server_supervisor_open_journal(s, o);
 	if (rc == 0 && o->etcd)

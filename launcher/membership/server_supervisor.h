@@ -40,6 +40,7 @@ struct server_supervisor {
 	const char *journal; /* but in this file; NULL: in none */
 	const char *job; /* it serves no other; NULL: any */
 	const char *torch_job; /* its PyTorch clients also connect here */
+	const char *web; /* where it serves its page, or NULL */
 	/* The etcd that chooses one server among several candidates; NULL: this
 	 * server is no candidate. */
 	const struct etcd_options *etcd;
@@ -61,6 +62,7 @@ struct server_supervisor_options {
 	const int *fds; /* n listening sockets; taken, even on failure */
 	int n;
 	const char *job, *torch_job; /* as in server_supervisor; borrowed */
+	const char *web; /* likewise */
 	const char *journal; /* a file; "none"; NULL: in memory, gone with us */
 	const struct etcd_options *etcd; /* has the state; NULL: no etcd */
 };

@@ -232,7 +232,8 @@ static int proxy_start_server(struct proxy *r, int fd, struct err *e)
 {
 	const struct rdzv_options *o = &r->job.trial.rdzv;
 	const struct server_supervisor_options order = {
-		.fds = &fd, .n = 1, .job = o->job, .journal = o->journal};
+		.fds = &fd, .n = 1, .job = o->job, .journal = o->journal,
+		.web = o->web};
 	struct auth own = r->job.auth;
 	int rc = own.methods ? 0 : auth_choose(&own, o->auth_text,
 					       o->token_file, e);

@@ -17,6 +17,7 @@
 #include "rendezvous/server/limits.h"
 #include "rendezvous/server/server.h"
 #include "rendezvous/vouching/voucher.h"
+#include "rendezvous/web/web.h"
 
 enum {
 	DRAIN_MS = 5000,     /* from stopping the jobs to closing all peers */
@@ -210,6 +211,7 @@ static void daemon_exit_if_drained(struct server *s)
 	wait_report_close(s);
 	limits_close(s);
 	metrics_close(s);
+	web_close(s);
 	service_notify_close(s);
 	standby_close(s);
 	if (s->has_parent) {
@@ -397,6 +399,7 @@ static void daemon_abandon(struct server *s)
 	server_drop_jobs(s);
 	leadership_close(s->leadership);
 	listening_close(s);
+	web_close(s);
 	uv_walk(s->loop, daemon_close_walked, NULL);
 	uv_run(s->loop, UV_RUN_DEFAULT);
 	daemon_free(s);
@@ -424,15 +427,23 @@ static int daemon_open_journal(struct server *s, const struct daemon_options *o,
 static void daemon_on_job_closed(struct hosted_job *h)
 {
 	stall_report_release(h);
+	web_on_job_closed(h);
 	resume_release(h);
 	voucher_release(h);
+}
+
+static void daemon_on_round(struct hosted_job *h)
+{
+	torch_home_open(h);
+	web_on_round(h);
 }
 
 const struct server_hooks daemon_hooks = {
 	.on_peer_gone = dump_forget,
 	.on_agent_gone = voucher_forget,
 	.on_node_lost = resume_lost,
-	.on_round = torch_home_open,
+	.on_round = daemon_on_round,
+	.on_round_end = web_on_round_end,
 	.on_wait = wait_report_begin,
 	.on_torch_gave_up = wait_report_given_up,
 	.on_job_empty = voucher_release,
@@ -477,8 +488,11 @@ int daemon_new(struct server **out, uv_loop_t *loop,
 		rc = daemon_watch_signal(s, &s->interrupt, SIGINT, e);
 	if (rc == 0 && o->metrics)
 		rc = metrics_open(s, o->metrics, e);
+	if (rc == 0 && o->web)
+		rc = web_open(s, o->web, e);
 	if (rc < 0) {
 		listening_close(s);
+		metrics_close(s);
 		uv_walk(loop, daemon_close_walked, NULL);
 		uv_run(loop, UV_RUN_DEFAULT);
 		free(s);

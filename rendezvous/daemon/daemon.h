@@ -30,6 +30,7 @@ struct daemon_options {
 				* borrowed */
 	const char *metrics;   /* the address of /health and /metrics, or
 				* NULL */
+	const char *web; /* the address of the page, or NULL */
 	const char *journal;   /* a file, or NULL */
 	int journal_fd;	       /* an inherited memory file; 0: none */
 	/* for a journal in etcd; without job and address. NULL: none */

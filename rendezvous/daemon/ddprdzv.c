@@ -38,7 +38,7 @@ struct options {
 	long tenant_jobs, tenant_connections, tenant_memory;
 	double idle_timeout;
 	const char *token_dir;
-	const char *metrics;
+	const char *metrics, *web;
 	const char *auth, *token_file;
 	const char *journal;
 	long journal_fd;
@@ -117,6 +117,9 @@ static const struct option_spec table[] = {
 	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
 	 "[HOST:]PORT", NULL,
 	 "Serve /health and /metrics over HTTP; without HOST on loopback."},
+	{"web", 0, OPTION_STRING, FIELD(web), 0, 0, "[HOST:]PORT", NULL,
+	 "Serve a page about the jobs over HTTP, without HOST on loopback; its "
+	 "URL, with a token, is logged."},
 	{"journal", 0, OPTION_STRING, FIELD(journal), 0, 0, "FILE", NULL,
 	 "Keep the journal here, so that a restarted server can continue."},
 	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
@@ -354,6 +357,7 @@ static int ddprdzv_serve(const struct options *o, const struct auth *auth,
 		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
 		.token_dir = o->token_dir,
 		.metrics = o->metrics,
+		.web = o->web,
 		.journal = o->journal,
 		.journal_fd = (int)o->journal_fd,
 		.leadership = o->etcd ? &place : NULL,

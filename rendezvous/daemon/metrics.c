@@ -192,45 +192,35 @@ static void metrics_put(struct buf *out, const struct server *s)
 
 /* ---- the port ---- */
 
-static int metrics_on_page(void *arg, const char *path, struct buf *out,
-			   const char **type)
+static int metrics_on_page(void *arg, const struct http_get *q,
+			   struct http_reply *r)
 {
 	const struct server *s = arg;
 
-	if (strcmp(path, "/health") == 0) {
-		buf_printf(out, s->draining ? "stopping\n" : "ok\n");
+	if (strcmp(q->path, "/health") == 0) {
+		buf_printf(&r->text, s->draining ? "stopping\n" : "ok\n");
 		return s->draining ? 503 : 200;
 	}
-	if (strcmp(path, "/metrics") == 0) {
-		*type = "text/plain; version=0.0.4; charset=utf-8";
-		metrics_put(out, s);
+	if (strcmp(q->path, "/metrics") == 0) {
+		r->type = "text/plain; version=0.0.4; charset=utf-8";
+		metrics_put(&r->text, s);
 		return 200;
 	}
-	buf_printf(out, "not found: ddprdzv serves /health and /metrics\n");
+	buf_printf(&r->text,
+		   "not found: /health and /metrics are here\n");
 	return 404;
 }
 
 int metrics_open(struct server *s, const char *text, struct err *e)
 {
-	char where[SOCK_TEXT_MAX], at[SOCK_TEXT_MAX];
-	int only_port = strspn(text, "0123456789") == strlen(text);
-	struct endpoint ep;
+	char at[SOCK_TEXT_MAX];
+	struct endpoint where;
 	struct sock_addr a;
-	int rc;
+	int rc = http_server_listen("--metrics-listen", text, &where, &a, e);
 
-	snprintf(where, sizeof(where), "%s%s", only_port ? "127.0.0.1:" : "",
-		 text);
-	if (!strchr(where, ':'))
-		return err_set(e, ERR_USAGE, "--metrics-listen %s: give PORT "
-			       "(on loopback) or ADDRESS:PORT", text);
-	rc = endpoint_parse(&ep, where, 0, e);
-	if (rc == 0)
-		rc = sock_resolve(&ep, &a, 1, e);
 	if (rc >= 0)
-		rc = sock_listen(&a, e);
-	if (rc >= 0)
-		rc = http_server_open(&s->web, s->loop, rc, metrics_on_page, s,
-				      e);
+		rc = http_server_open(&s->metrics, s->loop, rc, metrics_on_page,
+				      s, e);
 	if (rc == 0)
 		log_info("serving health and metrics at http://%s/",
 			 sock_addr_text(&a, at));
@@ -239,6 +229,6 @@ int metrics_open(struct server *s, const char *text, struct err *e)
 
 void metrics_close(struct server *s)
 {
-	http_server_close(s->web);
-	s->web = NULL;
+	http_server_close(s->metrics);
+	s->metrics = NULL;
 }

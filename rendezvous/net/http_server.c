@@ -2,6 +2,8 @@
 #include "rendezvous/net/http_server.h"
 
 #include <microhttpd.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,6 +29,7 @@ struct mhd {
 	__typeof__(MHD_queue_response) *queue;
 	__typeof__(MHD_destroy_response) *destroy;
 	__typeof__(MHD_get_connection_info) *connection;
+	__typeof__(MHD_lookup_connection_value) *value;
 };
 
 static struct mhd mhd;
@@ -42,6 +45,7 @@ static const struct dynlib_symbol rows[] = {
 	DYNLIB_SYMBOL(struct mhd, queue, "MHD_queue_response"),
 	DYNLIB_SYMBOL(struct mhd, destroy, "MHD_destroy_response"),
 	DYNLIB_SYMBOL(struct mhd, connection, "MHD_get_connection_info"),
+	DYNLIB_SYMBOL(struct mhd, value, "MHD_lookup_connection_value"),
 };
 
 static const struct dynlib libmicrohttpd = {
@@ -74,19 +78,51 @@ struct http_server {
 
 /* ---- requests ---- */
 
+const char *http_get_header(const struct http_get *q, const char *name)
+{
+	return mhd.value(q->connection, MHD_HEADER_KIND, name);
+}
+
+const char *http_get_argument(const struct http_get *q,
+				  const char *name)
+{
+	return mhd.value(q->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+void http_reply_add_header(struct http_reply *r, const char *name,
+			   const char *fmt, ...)
+{
+	char *value;
+	va_list ap;
+	int n;
+
+	if (r->nheaders == HTTP_REPLY_HEADERS_MAX) {
+		r->text.failed = 1;
+		return;
+	}
+	r->headers[r->nheaders].name = name;
+	value = r->headers[r->nheaders++].value;
+	va_start(ap, fmt);
+	n = vsnprintf(value, sizeof(r->headers->value), fmt, ap);
+	va_end(ap);
+	if (n < 0 || (size_t)n >= sizeof(r->headers->value))
+		r->text.failed = 1;
+}
+
 static enum MHD_Result http_server_answer(struct MHD_Connection *c, int status,
-					  const struct buf *text,
-					  const char *type)
+					  const struct http_reply *reply)
 {
 	/* libmicrohttpd copies the text: it keeps no pointer to our memory */
-	struct MHD_Response *r = mhd.response(text->len, text->data,
+	struct MHD_Response *r = mhd.response(reply->text.len, reply->text.data,
 					      MHD_RESPMEM_MUST_COPY);
 	enum MHD_Result rc;
 
 	if (!r)
 		return MHD_NO;
-	mhd.header(r, "Content-Type", type);
+	mhd.header(r, "Content-Type", reply->type);
 	mhd.header(r, "Connection", "close");
+	for (int i = 0; i < reply->nheaders; i++)
+		mhd.header(r, reply->headers[i].name, reply->headers[i].value);
 	rc = mhd.queue(c, (unsigned)status, r);
 	mhd.destroy(r);
 	return rc;
@@ -97,20 +133,24 @@ static enum MHD_Result http_server_on_request(
 	const char *method, const char *version, const char *body,
 	size_t *body_size, void **state)
 {
-	const char *type = "text/plain; charset=utf-8";
-	struct buf text = BUF_INIT(PAGE_MAX);
+	const struct http_get q = {path, c};
+	struct http_reply r = {.type = "text/plain; charset=utf-8",
+			       .text = BUF_INIT(PAGE_MAX)};
 	struct http_server *h = arg;
 	enum MHD_Result rc;
 	int status = 405;
 
 	if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
-		status = h->page(h->arg, path, &text, &type);
-	if (text.failed)
+		status = h->page(h->arg, &q, &r);
+	if (r.text.failed) {
 		status = 500;
-	if (!text.len)
-		buf_printf(&text, "%d\n", status);
-	rc = http_server_answer(c, status, &text, type);
-	buf_release(&text);
+		buf_reset(&r.text);
+		r.nheaders = 0;
+	}
+	if (!r.text.len && status != 304)
+		buf_printf(&r.text, "%d\n", status);
+	rc = http_server_answer(c, status, &r);
+	buf_release(&r.text);
 	return rc;
 }
 
@@ -280,4 +320,24 @@ int http_server_open(struct http_server **out, uv_loop_t *loop, int listen_fd,
 		*out = NULL;
 	}
 	return rc;
+}
+
+/* ---- where it listens ---- */
+
+int http_server_listen(const char *option, const char *text,
+		       struct endpoint *where, struct sock_addr *at,
+		       struct err *e)
+{
+	int only_port = strspn(text, "0123456789") == strlen(text), rc;
+	char full[SOCK_TEXT_MAX];
+
+	snprintf(full, sizeof(full), "%s%s", only_port ? "127.0.0.1:" : "",
+		 text);
+	if (!strchr(full, ':'))
+		return err_set(e, ERR_USAGE, "%s %s: give PORT (on loopback) "
+			       "or ADDRESS:PORT", option, text);
+	rc = endpoint_parse(where, full, 0, e);
+	if (rc == 0)
+		rc = sock_resolve(where, at, 1, e);
+	return rc < 0 ? rc : sock_listen(at, e);
 }

@@ -21,7 +21,9 @@ struct asked {
 
 struct dump {
 	struct dump *next, **pprev;
-	struct peer *tool;
+	struct server *server;
+	struct peer *tool;	    /* asked for it, or NULL: */
+	struct dump_reader *reader; /* asked for it */
 	uint32_t id;	 /* the tool's request */
 	uint32_t number; /* the number of the request to the agents */
 	uint64_t due;
@@ -54,8 +56,8 @@ static size_t dump_unread_bytes(const struct peer *p)
 static void dump_send_node(struct dump *d, struct asked *a,
 			   struct wire_node_dump *m)
 {
-	if (dump_unread_bytes(d->tool) + m->page.len + m->calls.bytes.len >
-	    UNREAD_MAX) {
+	if (d->tool && dump_unread_bytes(d->tool) + m->page.len +
+			       m->calls.bytes.len > UNREAD_MAX) {
 		m->page = SLICE("", 0);
 		m->calls = (struct wire_items){0, SLICE("", 0)};
 		m->text =
@@ -65,8 +67,11 @@ static void dump_send_node(struct dump *d, struct asked *a,
 	m->node_rank = a->node_rank;
 	m->host = SLICE_STR(a->host);
 	m->silent_ms = dump_now_ms(a->agent) - a->agent->conn.heard;
-	wire_put_node_dump(conn_out(&d->tool->conn), WIRE_NODE, WIRE_NOTICE, 0,
-			   m);
+	if (d->tool)
+		wire_put_node_dump(conn_out(&d->tool->conn), WIRE_NODE,
+				   WIRE_NOTICE, 0, m);
+	else
+		d->reader->on_node(d->reader, m);
 	a->agent = NULL;
 	d->open--;
 }
@@ -74,9 +79,15 @@ static void dump_send_node(struct dump *d, struct asked *a,
 static void dump_finish_if_done(struct dump *d)
 {
 	const struct wire_asked m = {d->n};
+	struct dump_reader *reader = d->reader;
 
 	if (d->open)
 		return;
+	if (!d->tool) {
+		dump_free(d);
+		reader->on_done(reader);
+		return;
+	}
 	wire_put_asked(conn_out(&d->tool->conn), WIRE_DUMP, WIRE_REPLY, d->id,
 		       &m);
 	conn_due(&d->tool->conn, dump_now_ms(d->tool) + IDLE_MS);
@@ -170,41 +181,68 @@ static int dump_check_request(const struct peer *tool,
 	return 0;
 }
 
-int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
+/* Makes a dump of the job, and asks its agents. NULL with text. */
+static struct dump *dump_new(struct server *s, struct slice job, uint32_t ms,
+			     struct err *e)
 {
-	struct server *s = tool->server;
-	struct wire_dump m;
-	struct hosted_job *h;
+	struct hosted_job *h = server_find_named_job(s, job);
 	struct dump *d;
-	int rc = wire_get_dump(f, &m, e);
 
-	if (rc < 0 || (rc = dump_check_request(tool, &m, e)) < 0)
-		return rc;
-	h = server_find_named_job(s, SLICE_STR(tool->job_id));
-	if (!h)
-		return err_set(e, ERR_REFUSED, "job '%s' is no longer at %s",
-			       tool->job_id, s->endpoint);
-	if (h->agentless)
-		return err_set(e, ERR_REFUSED,
-			       "job '%s' at %s has no agents to ask",
-			       tool->job_id, s->endpoint);
+	if (!h) {
+		err_set(e, ERR_REFUSED, "job '%.*s' is no longer at %s",
+			SLICE_FMT(job), s->endpoint);
+		return NULL;
+	}
+	if (h->agentless) {
+		err_set(e, ERR_REFUSED, "job '%.*s' at %s has no agents to ask",
+			SLICE_FMT(job), s->endpoint);
+		return NULL;
+	}
 	d = calloc(1, sizeof(*d));
 	if (!d || dump_list_nodes(d, h->job) < 0) {
 		free(d);
-		return err_set(e, -ENOMEM,
-			       "the rendezvous server is out of memory");
+		err_set(e, -ENOMEM, "the rendezvous server is out of memory");
+		return NULL;
 	}
-	d->tool = tool;
-	d->id = f->id;
+	d->server = s;
 	d->number = ++s->last_dump;
-	d->due = dump_now_ms(tool) + m.timeout_ms + LATE_MS;
+	d->due = uv_now(s->loop) + ms + LATE_MS;
 	d->next = s->dumps;
 	if (d->next)
 		d->next->pprev = &d->next;
 	d->pprev = &s->dumps;
 	s->dumps = d;
+	return d;
+}
+
+int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
+{
+	struct wire_dump m;
+	struct dump *d;
+	int rc = wire_get_dump(f, &m, e);
+
+	if (rc < 0 || (rc = dump_check_request(tool, &m, e)) < 0)
+		return rc;
+	d = dump_new(tool->server, SLICE_STR(tool->job_id), m.timeout_ms, e);
+	if (!d)
+		return e->code;
+	d->tool = tool;
+	d->id = f->id;
 	conn_due(&tool->conn, d->due);
 	dump_send_requests(d, &m);
+	dump_finish_if_done(d);
+	return 0;
+}
+
+int dump_start_for(struct dump_reader *reader, struct server *s,
+		   struct slice job, const struct wire_dump *m, struct err *e)
+{
+	struct dump *d = dump_new(s, job, m->timeout_ms, e);
+
+	if (!d)
+		return e->code;
+	d->reader = reader;
+	dump_send_requests(d, m);
 	dump_finish_if_done(d);
 	return 0;
 }
@@ -234,6 +272,17 @@ int dump_page(struct peer *agent, const struct wire_frame *f, struct err *e)
 	return 0;
 }
 
+/* Its time is over: reports the nodes that have not replied. */
+static void dump_end(struct dump *d)
+{
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (d->nodes[i].agent)
+			dump_send_node(d, &d->nodes[i],
+				       &(struct wire_node_dump){0});
+	}
+	dump_finish_if_done(d);
+}
+
 void dump_on_due(struct peer *tool)
 {
 	struct dump *d = dump_of(tool);
@@ -246,12 +295,17 @@ void dump_on_due(struct peer *tool)
 		conn_due(&tool->conn, d->due);
 		return;
 	}
-	for (uint32_t i = 0; i < d->n; i++) {
-		if (d->nodes[i].agent)
-			dump_send_node(d, &d->nodes[i],
-				       &(struct wire_node_dump){0});
-	}
-	dump_finish_if_done(d);
+	dump_end(d);
+}
+
+void dump_end_for(struct server *s, const struct dump_reader *reader)
+{
+	struct dump *d = s->dumps;
+
+	while (d && d->reader != reader)
+		d = d->next;
+	if (d)
+		dump_end(d);
 }
 
 void dump_forget(struct peer *p, const char *why)

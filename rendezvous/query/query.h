@@ -22,6 +22,19 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e);
 int dump_page(struct peer *agent, const struct wire_frame *f, struct err *e);
 /* The tool's deadline has passed. */
 void dump_on_due(struct peer *tool);
+/* The same for the server's page: the reader gets each node's reply, then
+ * on_done, perhaps before dump_start_for returns. It stays until then. 0, or
+ * ERR_REFUSED (no such job, or no agents in it) or -ENOMEM and no call. The
+ * caller flushes the connections. */
+struct dump_reader {
+	void (*on_node)(struct dump_reader *r, const struct wire_node_dump *m);
+	void (*on_done)(struct dump_reader *r);
+};
+int dump_start_for(struct dump_reader *reader, struct server *s,
+		   struct slice job, const struct wire_dump *m, struct err *e);
+/* The reader's deadline has passed: ends its dump, if it has one, with the
+ * replies so far. */
+void dump_end_for(struct server *s, const struct dump_reader *reader);
 /* An agent or a tool is gone; why as in peer_lose. Idempotent. */
 void dump_forget(struct peer *p, const char *why);
 
@@ -75,6 +88,8 @@ void stall_report_release(struct hosted_job *h);
  * `ddprun status`: what the server itself knows of its jobs. Asks no agent and
  * changes nothing. */
 
+/* A job: JOB, and RANKS and GPUS if its agents have reported. */
+void status_put(struct buf *out, struct hosted_job *h);
 /* STATUS: sends a JOB for each job that the tool may see, then the reply. */
 int status_take(struct peer *tool, const struct wire_frame *f, struct err *e);
 

@@ -84,6 +84,13 @@ static void status_put_job(struct buf *out, struct hosted_job *h)
 	free(connected);
 }
 
+void status_put(struct buf *out, struct hosted_job *h)
+{
+	status_put_job(out, h);
+	stall_report_put_ranks(out, h);
+	gpu_report_put(out, h);
+}
+
 int status_take(struct peer *tool, const struct wire_frame *f, struct err *e)
 {
 	struct server *s = tool->server;
@@ -93,9 +100,7 @@ int status_take(struct peer *tool, const struct wire_frame *f, struct err *e)
 	while ((h = server_next_named_job(s, h))) {
 		if (*tool->job_id && strcmp(tool->job_id, job_id(h->job)) != 0)
 			continue;
-		status_put_job(conn_out(&tool->conn), h);
-		stall_report_put_ranks(conn_out(&tool->conn), h);
-		gpu_report_put(conn_out(&tool->conn), h);
+		status_put(conn_out(&tool->conn), h);
 		reply.asked++;
 	}
 	wire_put_asked(conn_out(&tool->conn), f->type, WIRE_REPLY, f->id,

@@ -64,6 +64,7 @@ struct hosted_job {
 	int ntorch_at;
 	struct vouchers vouchers;
 	struct stall_report *stalls; /* stall_report.c; NULL at first */
+	struct round_log *rounds; /* web/round_log.c; NULL: no page */
 
 	struct job_node *agentless; /* the node of all workers without agents;
 				     * NULL: the job has agents */

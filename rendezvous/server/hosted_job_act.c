@@ -217,6 +217,8 @@ static void hosted_job_send_end(struct hosted_job *h)
 	h->since = uv_now(h->server->loop);
 	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
 	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
+	if (!h->server->writer.mute)
+		SERVER_CALL_HOOK(h->server, on_round_end, h);
 	if (!hosted_job_begin_look(h))
 		hosted_job_deliver_end(h, SLICE_STR(""));
 }

@@ -68,6 +68,8 @@ struct server_hooks {
 			     const char *why);
 	/* A round begins: PyTorch's store gets its port. */
 	void (*on_round)(struct hosted_job *h);
+	/* It has ended; job_end says how. */
+	void (*on_round_end)(struct hosted_job *h);
 	/* A peer of one of the jobs may have to wait from now on. */
 	void (*on_wait)(struct server *s);
 	/* A client of PyTorch's store gave up waiting. owner is the job. */
@@ -160,7 +162,8 @@ struct server {
 	uv_timer_t waits_timer;	 /* active while a peer waits */
 	struct dump *dumps;	 /* under way */
 	uint32_t last_dump;	 /* number */
-	struct http_server *web; /* /health and /metrics, or NULL */
+	struct http_server *metrics; /* /health and /metrics, or NULL */
+	struct web *web; /* the page, or NULL (web/web.h) */
 	uv_timer_t watchdog;	 /* if systemd's watchdog expects
 				  * notifications */
 	int notifies;		 /* systemd wants our state */
