@@ -17,10 +17,11 @@
  * host's page through an ssh tunnel.
  *
  * Limits. http_server.h has those of connections; a client that does not read
- * holds one reply. A state is made at most once a second for a job, and has at
- * most WEB_STATE_MAX bytes; WEB_STATES are kept. One dump runs at a time, and
- * the last one is kept, up to WEB_DUMP_MAX bytes. The server keeps the last
- * ROUND_LOG_MAX rounds of up to WEB_JOBS_MAX jobs. */
+ * holds one reply. A state of a job is made at most once a second, takes at
+ * most a fiftieth of the server's time, and has at most WEB_STATE_MAX bytes;
+ * WEB_STATES are kept. One dump runs at a time, and the last one is kept, up to
+ * WEB_DUMP_MAX bytes. The server keeps the last ROUND_LOG_MAX rounds of up to
+ * WEB_JOBS_MAX jobs. */
 #ifndef RENDEZVOUS_WEB_H
 #define RENDEZVOUS_WEB_H
 

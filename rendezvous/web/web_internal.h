@@ -15,7 +15,8 @@
 enum {
 	WEB_STATE_MAX = 32 << 20,
 	WEB_STATES = 4,
-	WEB_STATE_MS = 1000, /* a state is this old at most */
+	WEB_STATE_MS = 1000, /* a state is kept for that long, and */
+	WEB_STATE_SHARE = 50, /* times the time that it took to make */
 	WEB_SHORT_MAX = 1000, /* jobs in short */
 	WEB_DUMP_MAX = 16 << 20,
 	WEB_DUMP_MS = 10000, /* for the agents' replies */
@@ -82,7 +83,7 @@ void round_log_put_json(const struct round_log *l, struct buf *out,
 
 struct web_state {
 	char *job;	  /* NULL: this place is free; "": no job in full */
-	uint64_t made_ms; /* loop time */
+	uint64_t until_ms; /* loop time; then another one is made */
 	uint64_t number;  /* its ETag */
 	struct buf text;
 };
@@ -92,7 +93,7 @@ struct web_states {
 	uint64_t last; /* number */
 };
 
-/* A state of that job, made now or less than WEB_STATE_MS ago; NULL with text.
+/* A state of that job, made now or not long ago; NULL with text.
  * Valid until the next call. */
 const struct web_state *web_states_get(struct web_states *w, struct server *s,
 				       const char *job, struct err *e);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "rendezvous/status/job_status.h"
 #include "rendezvous/web/web_internal.h"
 
@@ -117,24 +118,27 @@ const struct web_state *web_states_get(struct web_states *w, struct server *s,
 				       const char *job, struct err *e)
 {
 	struct web_state *x = web_states_choose(w, job);
-	uint64_t now = uv_now(s->loop);
+	uint64_t began = clock_ms(), ms;
 
 	if (x->job && strcmp(x->job, job) == 0 &&
-	    now - x->made_ms < WEB_STATE_MS)
+	    uv_now(s->loop) < x->until_ms)
 		return x;
 	web_state_release(x);
 	buf_init(&x->text, WEB_STATE_MAX);
 	x->job = strdup(job);
-	x->made_ms = now;
 	x->number = ++w->last;
 	if (!x->job) {
 		err_no_memory(e, "the state of the jobs");
 		return NULL;
 	}
-	if (web_state_make(x, s, e) == 0)
-		return x;
-	web_state_release(x);
-	return NULL;
+	if (web_state_make(x, s, e) < 0) {
+		web_state_release(x);
+		return NULL;
+	}
+	/* with thousands of ranks, agents must not wait for the page */
+	ms = (clock_ms() - began) * WEB_STATE_SHARE;
+	x->until_ms = uv_now(s->loop) + (ms > WEB_STATE_MS ? ms : WEB_STATE_MS);
+	return x;
 }
 
 void web_states_release(struct web_states *w)
