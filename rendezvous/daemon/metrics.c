@@ -130,6 +130,12 @@ static void metrics_put_jobs(struct buf *out, const struct server *s,
 	metrics_put_one(out, "regroups_total", "counter",
 			"Rounds that ended because nodes joined or left.",
 			s->counts.changes);
+	metrics_put_head(out, "round_ends_total", "counter",
+			 "Rounds that ended, by cause.");
+	for (int i = 0; i < SERVER_ROUND_ENDS; i++)
+		metrics_put_labelled(out, "round_ends_total", "cause",
+				     server_round_end_name(i),
+				     s->counts.ends[i]);
 	metrics_put_one(out, "leases_lost_total", "counter",
 			"Agents lost because they were silent for their lease.",
 			s->counts.leases_lost);
@@ -186,6 +192,7 @@ static void metrics_put(struct buf *out, const struct server *s)
 	metrics_put_jobs(out, s, &n);
 	metrics_put_store(out, s, &n);
 	metrics_put_journal(out, s);
+	rank_report_put_metrics(out, s);
 	stall_report_put_metrics(out, s);
 	gpu_report_put_metrics(out, s);
 }

@@ -58,6 +58,13 @@ void gpu_report_put_label(struct buf *out, const char *name,
 /* Gauges in Prometheus' text format; none without GPUs. */
 void gpu_report_put_metrics(struct buf *out, const struct server *s);
 
+/* ---- rank_report.c ---- */
+
+/* Gauges in Prometheus' text format, for each job: its workers and restarts,
+ * and the lowest, mean and highest step, rate, time in collectives and age of
+ * the last progress of its ranks. */
+void rank_report_put_metrics(struct buf *out, const struct server *s);
+
 /* ---- stall_report.c ----
  *
  * What the ranks of a round do, by their agents' PROGRESS: tells all agents

@@ -216,6 +216,7 @@ static void hosted_job_send_end(struct hosted_job *h)
 	uv_timer_stop(&h->call_timer);
 	h->since = uv_now(h->server->loop);
 	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
+	h->server->counts.ends[server_round_end_of(job_end(h->job))]++;
 	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
 	if (!h->server->writer.mute)
 		SERVER_CALL_HOOK(h->server, on_round_end, h);

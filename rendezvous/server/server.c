@@ -250,3 +250,30 @@ void service_notify_jobs(struct server *s)
 	if (s->notifies && !s->draining)
 		service_notify_send(s, "");
 }
+
+/* ---- counts ---- */
+
+enum server_round_end server_round_end_of(const struct wire_end *end)
+{
+	if (end->verdict == WIRE_SUCCESS)
+		return SERVER_ENDED_WELL;
+	if (end->verdict == WIRE_REGROUP)
+		return SERVER_ENDED_BY_NODES;
+	if (end->rank >= 0 && end->signal)
+		return SERVER_ENDED_BY_SIGNAL;
+	return end->rank >= 0 && end->code ? SERVER_ENDED_BY_EXIT
+					   : SERVER_ENDED_OTHERWISE;
+}
+
+const char *server_round_end_name(enum server_round_end end)
+{
+	static const char *const names[SERVER_ROUND_ENDS] = {
+		[SERVER_ENDED_WELL] = "success",
+		[SERVER_ENDED_BY_EXIT] = "exit",
+		[SERVER_ENDED_BY_SIGNAL] = "signal",
+		[SERVER_ENDED_BY_NODES] = "nodes",
+		[SERVER_ENDED_OTHERWISE] = "other",
+	};
+
+	return names[end];
+}

@@ -102,10 +102,25 @@ struct standby {
 	uv_timer_t timer; /* the first has waited long enough */
 };
 
+/* Why a round ended. */
+enum server_round_end {
+	SERVER_ENDED_WELL,	/* all workers exited with 0 */
+	SERVER_ENDED_BY_EXIT,	/* a worker exited with another code */
+	SERVER_ENDED_BY_SIGNAL, /* a signal killed a worker */
+	SERVER_ENDED_BY_NODES,	/* nodes joined or left */
+	SERVER_ENDED_OTHERWISE, /* a node was lost, a rank hung, a stop */
+	SERVER_ROUND_ENDS
+};
+
+enum server_round_end server_round_end_of(const struct wire_end *end);
+/* "success", "exit", "signal", "nodes", "other" */
+const char *server_round_end_name(enum server_round_end end);
+
 /* Counted since the start. */
 struct server_counts {
 	uint64_t accepted, refused_full, refused_hello, expired;
 	uint64_t rounds, restarts, changes, leases_lost;
+	uint64_t ends[SERVER_ROUND_ENDS];
 	uint64_t requests[WIRE_RANKS + 1]; /* by type */
 };
 

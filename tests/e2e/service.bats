@@ -208,6 +208,9 @@ get() {
 	has "$body" '^ddprdzv_requests_total\{type="set"\} 2$'
 	has "$body" '^ddprdzv_requests_total\{type="ping"\} 1$'
 	has "$body" '^ddprdzv_store_keys 2$'
+	has "$body" '^ddprdzv_job_workers\{job="a"\} 2$'
+	has "$body" '^ddprdzv_job_workers\{job="b"\} 0$'
+	has "$body" '^ddprdzv_round_ends_total\{cause="exit"\} 0$'
 	has "$body" '^ddprdzv_journal_bytes [1-9][0-9]+$'
 	has "$body" '^ddprdzv_received_bytes_total [1-9][0-9]+$'
 	local python found=
@@ -223,6 +226,47 @@ assert len(all) > 15
 for f in all.values():
 	assert f.documentation and f.samples and f.type in ("gauge", "counter"), f
 print(sum(s.value for s in all["ddprdzv_jobs"].samples))' <body)" = 2.0 ]
+}
+
+@test "rounds are counted by the cause of their end" {
+	command -v curl >/dev/null || skip "no curl here"
+	server --metrics-listen 0
+	await server.err ' health and metrics at '
+	node a a 1 1
+	await a.out '^START'
+	say a "exit 0 3"
+	finish a 3
+	node b b 1 1
+	await b.out '^START'
+	say b "kill 0 9"
+	finish b -
+	node c c 1 1
+	await c.out '^START'
+	say c "exit 0 0"
+	finish c
+	get metrics
+	for cause in exit signal success; do
+		has "$body" "^ddprdzv_round_ends_total\\{cause=\"$cause\"\\} 1\$"
+	done
+	has "$body" '^ddprdzv_round_ends_total\{cause="other"\} 0$'
+}
+
+@test "the dashboard for Grafana asks for metrics that exist" {
+	local tree=$BATS_TEST_DIRNAME/../..
+	python3 -c 'import json, re, sys
+dashboard = json.load(open(sys.argv[1]))
+for panel in dashboard["panels"]:
+	for target in panel["targets"]:
+		print("\n".join(re.findall(r"ddprdzv_\w+", target["expr"])))' \
+		"$tree/packaging/grafana.json" | sort -u >names
+	[ "$(wc -l <names)" -gt 10 ]
+	while read -r name; do
+		case $name in
+		ddprdzv_gpu_*) grep 'ddprdzv_gpu_\*' "$tree/docs/service.md" |
+			grep -qw "${name#ddprdzv_gpu_}" ;;
+		*) grep -qE "^\|.*\`$name(\`|\{)" "$tree/docs/service.md" ;;
+		esac || { echo "docs/service.md: no $name"; false; }
+	done <names
 }
 
 @test "metrics are on loopback without an address, and a bad address is an error" {

@@ -70,6 +70,9 @@ assert e['event'] == 'slow' and e['rank'] == 1 and 'slows' in e['text'], e"
 		kill -0 "${pid[a]}"
 	done
 	has "$(cat metrics)" '^ddprdzv_slowest_rank\{job="slow"\} 1$'
+	has "$(cat metrics)" '^ddprdzv_job_watched_ranks\{job="slow"\} 2$'
+	has "$(cat metrics)" '^ddprdzv_job_collective_ratio\{job="slow",ranks="highest"\} (1|0\.[2-9])'
+	has "$(cat metrics)" '^ddprdzv_job_progress_age_seconds\{job="slow",ranks="mean"\} [0-9.]+$'
 	: >end
 	finish a
 	signal server TERM
