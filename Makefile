@@ -386,7 +386,7 @@ standin_programs := $(patsubst tests/gpu/%.c,$(O)/standin/%,$(gpu_sources))
 standin := $(standin_libs) $(standin_programs)
 $(call objs,$(wildcard tests/gpu/standin/*.c)): extra_cflags = $(standin_real)
 standin_link = $(CC) $(all_ldflags) -shared -Wl,-soname,$(@F) -Wl,--enable-new-dtags,-rpath,$(abspath $(O)/standin) -o $@ $(filter %.o,$^)
-$(O)/standin/libcuda.so.1: $(call objs,tests/gpu/standin/cuda_driver.c)
+$(O)/standin/libcuda.so.1: $(call objs,$(patsubst %,tests/gpu/standin/%.c,cuda_driver cuda_ptx))
 $(O)/standin/libnvidia-ml.so.1: $(call objs,tests/gpu/standin/nvml.c)
 $(O)/standin/libcudart.so.13: $(call objs,$(patsubst %,tests/gpu/standin/%.c,cuda_memory cuda_stream))
 $(addprefix $(O)/standin/,libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13):

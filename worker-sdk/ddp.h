@@ -509,7 +509,9 @@ struct ddp_reducer_options {
 	size_t bucket;
 	/* Sends f32 gradients as bf16: half the bytes. The values that a rank
 	 * sends are rounded once, sums at least once; each rounding changes a
-	 * value by at most 2^-8 of it. cpu only. */
+	 * value by at most 2^-8 of it. Gradients on a GPU are converted there,
+	 * which takes half of their memory once more; NCCL then rounds sums for
+	 * each rank, as in ddp_all_reduce. */
 	int bf16;
 	/* A step may leave parameters without a gradient: this rank then
 	 * contributes zeros. A gradient that no rank has is left as it is. cpu

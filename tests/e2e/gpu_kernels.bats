@@ -1,4 +1,5 @@
 # covers: trainers/cuda
+# covers: worker-sdk/nccl/nccl_bf16.c
 bats_require_minimum_version 1.5.0
 load ../lib
 
@@ -22,6 +23,22 @@ setup() {
 	local kernel
 	for kernel in take take_part cross_entropy norm_apply pool_max transpose_to_nhwc mask_and_sum update_pass; do
 		[ "$(grep -cE "^(A100|H200|B200) $kernel[ <]" <<<"$output")" -ge 3 ] || { echo "$kernel"; false; }
+	done
+}
+
+# The text that libddp has for the driver: each string of the source is a line.
+@test "libddp's own kernels are PTX that each GPU takes" {
+	local arch from=$BATS_TEST_DIRNAME/../../worker-sdk/nccl/nccl_bf16.c
+	printf '#define main ignored\n#include "%s"\n#undef main\nint main(void) { puts(ptx); }\n' "$from" >print.c
+	cc -std=c11 -D_GNU_SOURCE -I"$BATS_TEST_DIRNAME/../.." -O1 -ffunction-sections \
+		-Wl,--gc-sections -o print print.c
+	./print >kernels.ptx
+	for arch in 80 90 100; do
+		run "$cuda/bin/ptxas" -v -arch=sm_$arch -o kernels.cubin kernels.ptx
+		echo "$output"
+		[ "$status" = 0 ]
+		[ "$(grep -c "Compiling entry function 'ddp_\(to\|from\)_bf16'" <<<"$output")" = 2 ]
+		[ "$(grep -c ' 0 bytes spill stores' <<<"$output")" = 2 ]
 	done
 }
 

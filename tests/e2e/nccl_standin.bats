@@ -110,6 +110,21 @@ calls() { # ERE: how many calls of NCCL match
 	has "$err" 'nccl_register: -20003: ddp_nccl_register of [0-9]+ bytes: NCCL: '
 }
 
+@test "gradients on a GPU are sent as bf16" {
+	ranks_ok 2 gpu_faults compressed
+	expect 0 gpu_faults compressed
+	DDP_NCCL_BLOCKING=1 ranks_ok 4 gpu_faults compressed
+	local call
+	for call in cuModuleLoadData:1 cuModuleGetFunction:{1,2}; do
+		STANDIN_FAIL=$call ranks 1 2 gpu_faults compressed
+		has "$err" "reducer_new: -20003: a reducer with bf16: ${call%:*} failed with CUDA's error 1"
+	done
+	for call in 1 2 9; do
+		STANDIN_FAIL=cuLaunchKernel:$call ranks 1 2 gpu_faults compressed
+		has "$err" "reducer_(ready|finish): -20003: a reducer with bf16: cuLaunchKernel failed with CUDA's error 1"
+	done
+}
+
 @test "host memory works on a communicator of GPUs, and mixtures are refused" {
 	ranks_ok 2 gpu_check host
 }

@@ -345,7 +345,7 @@ static void reducer(void)
 	static const size_t counts[] = {A, B, C};
 	const struct ddp_reducer_options small = {.first_bucket = 4096,
 						  .bucket = 1 << 20};
-	const struct ddp_reducer_options bf16 = {.bf16 = 1};
+	const struct ddp_reducer_options bf16 = {.bf16 = 1, .find_unused = 1};
 	struct room a = room_new(N * 4), want = room_new(N * 4);
 	ddp_reducer *r;
 
@@ -366,7 +366,7 @@ static void reducer(void)
 	compare(&a, &want, "reducer, sums", DDP_F32, DDP_SUM, N);
 	ddp_reducer_free(r);
 	expect_argument(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 3,
-					&bf16), "bf16");
+					&bf16), "find_unused");
 	room_free(&a);
 	room_free(&want);
 }

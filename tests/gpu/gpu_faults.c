@@ -15,6 +15,7 @@
  *   gpu_faults idle             joins and leaves
  *   gpu_faults ended            calls after ddp_abort
  *   gpu_faults crowd RANK MS    only that rank comes
+ *   gpu_faults compressed       a reducer's gradients are sent as bf16
  *   gpu_faults registered       the program's memory is registered with NCCL,
  *                               also after an abort and another ddp_init
  */
@@ -404,6 +405,118 @@ static int registered(int victim)
 	return 0;
 }
 
+/* ---- bf16 */
+
+/* As the CPU's: to nearest even. */
+static uint32_t bf16_bits(uint32_t bits)
+{
+	uint32_t up = bits >> 16 & 1;
+
+	if ((bits & 0x7fffffff) > 0x7f800000)
+		return (bits | 0x400000) & 0xffff0000u;
+	return (bits + 0x7fff + up) & 0xffff0000u;
+}
+
+static int hooks;
+static cudaStream_t stream; /* the program's, or NULL */
+static cudaStream_t reader; /* which does not wait for the default stream */
+
+/* Leaves the bucket as it is: each rank's own gradients, converted. */
+static int leave_bucket(void *arg, ddp_comm *c, void *bucket, size_t count,
+			enum ddp_type type, ddp_request **request)
+{
+	hooks++;
+	return type == DDP_BF16 ? 0 : DDP_ERR_ARGUMENT;
+}
+
+static void step(ddp_reducer *r, int n)
+{
+	must(ddp_reducer_begin(r, 1), "reducer_begin");
+	for (int i = n - 1; i >= 0; i--)
+		must(ddp_reducer_ready(r, i), "reducer_ready");
+	must(ddp_reducer_finish(r), "reducer_finish");
+	/* without a stream the result is there now */
+	if (stream)
+		cu(cudaStreamSynchronize(stream), "stream");
+}
+
+enum { COMPRESSED = 30001 };
+
+/* All kinds of values: patterns spread over all floats, and around ties. */
+static uint32_t pattern(uint32_t i)
+{
+	uint32_t bits = i * 2654435761u;
+
+	return i % 3 ? bits : (bits & 0xffff0000u) + 0x7fff + i % 7;
+}
+
+static void check_conversion(ddp_reducer *r, struct room *a)
+{
+	uint32_t *v = (uint32_t *)(void *)a->host;
+
+	for (uint32_t i = 0; i < COMPRESSED; i++)
+		v[i] = pattern(i);
+	up(a);
+	step(r, 4);
+	cu(cudaMemcpyAsync(a->host, a->device, COMPRESSED * 4,
+			   cudaMemcpyDeviceToHost, reader), "cudaMemcpyAsync");
+	cu(cudaStreamSynchronize(reader), "reader");
+	for (uint32_t i = 0; i < COMPRESSED; i++)
+		if (v[i] != bf16_bits(pattern(i)))
+			DIE("%#x becomes %#x, not %#x", pattern(i), v[i],
+			    bf16_bits(pattern(i)));
+	if (hooks != 3)
+		DIE("%d hooks", hooks);
+}
+
+/* Small integers, whose sums are exact. */
+static void check_sums(ddp_reducer *r, struct room *a, float by)
+{
+	float *v = (float *)(void *)a->host;
+
+	for (int i = 0; i < COMPRESSED; i++)
+		v[i] = (float)(i % 17 + rank);
+	up(a);
+	step(r, 4);
+	cu(cudaMemcpyAsync(a->host, a->device, COMPRESSED * 4,
+			   cudaMemcpyDeviceToHost, reader), "cudaMemcpyAsync");
+	cu(cudaStreamSynchronize(reader), "reader");
+	for (int i = 0; i < COMPRESSED; i++) {
+		float sum = (float)(i % 17 * size + size * (size - 1) / 2);
+
+		if (v[i] != sum * by)
+			DIE("element %d is %g, not %g", i, (double)v[i],
+			    (double)(sum * by));
+	}
+}
+
+static int compressed(int victim)
+{
+	static const size_t counts[] = {1, 20000, 0, COMPRESSED - 20001};
+	struct ddp_reducer_options o = {.first_bucket = 4096, .bucket = 65536,
+					.bf16 = 1};
+	struct room a = room_new(COMPRESSED * 4);
+	ddp_reducer *r;
+
+	cu(cudaStreamCreateWithFlags(&reader, cudaStreamNonBlocking), "reader");
+	must(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 4, &o),
+	     "reducer_new");
+	check_sums(r, &a, 1 / (float)size);
+	must(ddp_reducer_use_sums(r, 1), "use_sums");
+	check_sums(r, &a, 1);
+	cu(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+	must(ddp_set_stream(world, stream), "set_stream");
+	check_sums(r, &a, 1);
+	ddp_reducer_free(r);
+	o.hook = leave_bucket;
+	must(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 4, &o),
+	     "reducer_new");
+	check_conversion(r, &a);
+	ddp_reducer_free(r);
+	room_free(&a);
+	return idle(victim);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -420,6 +533,7 @@ int main(int argc, char **argv)
 		     {"idle", idle},
 		     {"ended", ended},
 		     {"crowd", crowd},
+		     {"compressed", compressed},
 		     {"registered", registered}};
 	const char *what = argc > 1 ? argv[1] : "";
 

@@ -38,13 +38,12 @@ static int reducer_check(const struct ddp_reducer *r, const size_t *counts,
 	if (r->o.bf16 && r->type != DDP_F32)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: bf16 is for "
 			       "f32 gradients");
-	if ((r->o.bf16 || r->o.find_unused || r->apart) &&
-	    r->c->backend != &ddp__cpu)
+	if ((r->o.find_unused || r->apart) && r->c->backend != &ddp__cpu)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s needs the "
 			       "backend cpu, with gradients in the host's "
-			       "memory", r->o.bf16	    ? "bf16"
-			       : r->o.find_unused ? "find_unused"
-						  : "an array of spans");
+			       "memory", r->o.find_unused
+						 ? "find_unused"
+						 : "an array of spans");
 	return 0;
 }
 
@@ -96,10 +95,7 @@ static int reducer_set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	if (rc || !r->requests || !r->mine || !r->used ||
 	    ddp__reducer_memory_init(r))
 		return err_no_memory(e, "ddp_reducer_new: %d parameters", n);
-	if (!r->apart)
-		r->registration = ddp__nccl_register(r->c, r->grads,
-						     total * r->element);
-	return 0;
+	return ddp__reducer_use_gpu(r, e);
 }
 
 /* On GPUs buckets share the program's communicator: each bucket starts in the
@@ -299,6 +295,8 @@ static int reducer_begin_bucket(struct ddp_reducer *r, int k)
 		return 0;
 	}
 	data = ddp__reducer_load(r, k, &type);
+	if (!data)
+		return reducer_fail(r);
 	if (r->o.hook)
 		rc = reducer_call_hook(r, k, data, count, type);
 	else
@@ -336,8 +334,7 @@ static int reducer_land(struct ddp_reducer *r)
 {
 	if (ddp_wait(&r->requests[r->landed]) < 0)
 		return reducer_fail(r);
-	ddp__reducer_land(r, r->landed++);
-	return 0;
+	return ddp__reducer_land(r, r->landed++) ? reducer_fail(r) : 0;
 }
 
 /* Completes the buckets whose operations have ended. */
@@ -555,6 +552,9 @@ int ddp_reducer_finish(ddp_reducer *r)
 		rc = reducer_agree_on_used(r);
 	if (!rc)
 		rc = reducer_land_all(r);
+	if (!rc && r->converts &&
+	    ddp__nccl_bf16_wait(r->converts, ddp__last_error()))
+		rc = reducer_fail(r);
 	if (rc)
 		return rc;
 	if (r->o.find_unused)

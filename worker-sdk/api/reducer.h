@@ -53,6 +53,8 @@ struct ddp_reducer {
 	struct ddp__reducer_norms *norms; /* NULL: they are not compared */
 	int held; /* the last bucket is ready, and finish will run it */
 	uint16_t *wire; /* the arena as bf16, or NULL */
+	int on_gpu; /* the gradients are, and wire */
+	struct ddp__nccl_bf16 *converts; /* f32 to wire and back; or NULL */
 	/* [n] each, with find_unused: */
 	unsigned char *mine; /* had a gradient on this rank since the last
 			      * average */
@@ -63,13 +65,17 @@ struct ddp_reducer {
 
 /* After data is set: allocates room and wire. 0 or -ENOMEM. */
 int ddp__reducer_memory_init(struct ddp_reducer *r);
+/* For gradients on a GPU: makes wire there, and registers with NCCL what it
+ * averages. Another backend: 0. */
+int ddp__reducer_use_gpu(struct ddp_reducer *r, struct err *e);
 void ddp__reducer_memory_release(struct ddp_reducer *r);
-/* Bucket k as it is averaged, copied or in place; sets *type. */
+/* Bucket k as it is averaged, copied or in place; sets *type. NULL: it could
+ * not be converted on the GPU; ddp__last_error has the reason. */
 void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type);
 /* 1 if ddp__reducer_load returns a copy of bucket k's gradients. */
 int ddp__reducer_is_copied(const struct ddp_reducer *r, int k);
 /* After the average: copies bucket k back to the gradients. */
-void ddp__reducer_land(struct ddp_reducer *r, int k);
+int ddp__reducer_land(struct ddp_reducer *r, int k);
 
 /* 1 if gradient i has neither NaN nor infinity. */
 int ddp__reducer_is_finite(const struct ddp_reducer *r, int i);

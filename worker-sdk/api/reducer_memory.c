@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include "worker-sdk/api/reducer.h"
+#include "worker-sdk/core/last_error.h"
 #include "worker-sdk/math/copy.h"
 #include "worker-sdk/math/kernels.h"
+#include "worker-sdk/nccl/nccl_backend.h"
 
 static size_t bucket_grad_count(const struct ddp_reducer *r, int i)
 {
@@ -59,11 +61,12 @@ int ddp__reducer_memory_init(struct ddp_reducer *r)
 			r->data[i] = r->grads + r->b.at[i] * r->element;
 	}
 	r->room = calloc(buckets, sizeof(*r->room));
-	if (r->o.bf16)
+	r->on_gpu = !r->apart && ddp__nccl_has_buffer(r->c, r->grads);
+	if (r->o.bf16 && !r->on_gpu)
 		r->wire = malloc((total + 1) * sizeof(*r->wire));
-	if (!r->data || !r->room || (r->o.bf16 && !r->wire))
+	if (!r->data || !r->room || (r->o.bf16 && !r->on_gpu && !r->wire))
 		return -ENOMEM;
-	for (int k = 0; k < r->b.count && !r->wire; k++) {
+	for (int k = 0; k < r->b.count && !r->o.bf16; k++) {
 		if (bucket_is_contiguous(r, k))
 			continue;
 		r->room[k] = malloc(r->b.list[k].count * r->element);
@@ -73,13 +76,50 @@ int ddp__reducer_memory_init(struct ddp_reducer *r)
 	return 0;
 }
 
+static int reducer_make_gpu_wire(struct ddp_reducer *r, struct err *e)
+{
+	int rc = ddp__nccl_bf16_new(r->c, &r->converts, e);
+	void *wire;
+
+	if (rc)
+		return rc;
+	rc = ddp_nccl_alloc(r->c, r->b.at[r->b.n] * sizeof(*r->wire), &wire);
+	if (rc)
+		*e = *ddp__last_error();
+	else
+		r->wire = wire;
+	return rc;
+}
+
+int ddp__reducer_use_gpu(struct ddp_reducer *r, struct err *e)
+{
+	size_t total = r->b.at[r->b.n];
+	int rc = 0;
+
+	if (!r->on_gpu || !total)
+		return 0;
+	if (r->o.bf16 && !r->alone)
+		rc = reducer_make_gpu_wire(r, e);
+	if (!rc && r->wire)
+		r->registration = ddp__nccl_register(
+			r->c, r->wire, total * sizeof(*r->wire));
+	else if (!rc)
+		r->registration = ddp__nccl_register(r->c, r->grads,
+						     total * r->element);
+	return rc;
+}
+
 void ddp__reducer_memory_release(struct ddp_reducer *r)
 {
 	for (int k = 0; r->room && k < r->b.count; k++)
 		free(r->room[k]);
 	free(r->room);
 	free(r->data);
-	free(r->wire);
+	if (r->on_gpu)
+		ddp_nccl_free(r->c, r->wire);
+	else
+		free(r->wire);
+	ddp__nccl_bf16_free(r->converts);
 }
 
 void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type)
@@ -90,6 +130,11 @@ void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type)
 	*type = r->wire ? DDP_BF16 : r->type;
 	if (!ddp__reducer_is_copied(r, k))
 		return bucket_first_data(r, k);
+	if (r->converts)
+		return ddp__nccl_to_bf16(r->converts, r->wire + b->from,
+					 bucket_first_data(r, k), b->count,
+					 ddp__last_error())
+			       ? NULL : r->wire + b->from;
 	for (int i = bucket_next_member(r, k, b->first); i < b->end;
 	     i = bucket_next_member(r, k, i + 1)) {
 		size_t n = bucket_grad_count(r, i);
@@ -110,13 +155,18 @@ int ddp__reducer_is_copied(const struct ddp_reducer *r, int k)
 	return r->wire || r->room[k];
 }
 
-void ddp__reducer_land(struct ddp_reducer *r, int k)
+int ddp__reducer_land(struct ddp_reducer *r, int k)
 {
 	const struct ddp__bucket *b = &r->b.list[k];
 	size_t at = 0;
 
-	if (r->alone || !ddp__reducer_is_copied(r, k))
-		return;
+	if (r->alone || !b->count || !ddp__reducer_is_copied(r, k))
+		return 0;
+	if (r->converts)
+		return ddp__nccl_from_bf16(r->converts,
+					   bucket_first_data(r, k),
+					   r->wire + b->from, b->count,
+					   ddp__last_error());
 	for (int i = bucket_next_member(r, k, b->first); i < b->end;
 	     i = bucket_next_member(r, k, i + 1)) {
 		size_t n = bucket_grad_count(r, i);
@@ -130,4 +180,5 @@ void ddp__reducer_land(struct ddp_reducer *r, int k)
 					n * r->element);
 		at += n;
 	}
+	return 0;
 }

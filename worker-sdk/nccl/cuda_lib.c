@@ -161,8 +161,7 @@ int ddp__cuda_on_device(const struct ddp__cuda *cu, const void *p)
 	return at.memory == DDP__CUDA_DEVICE || at.memory == DDP__CUDA_MANAGED;
 }
 
-/* The driver's function, or NULL. The driver stays loaded. */
-static void *cuda_driver_function(const char *symbol)
+void *ddp__cuda_driver_function(const char *symbol)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	void *found = driver ? dlsym(driver, symbol) : NULL;
@@ -178,8 +177,8 @@ void ddp__cuda_name(int device, char *out, size_t size)
 	int (*name)(char *out, int size, int handle);
 	int handle;
 
-	*(void **)&find = cuda_driver_function("cuDeviceGet");
-	*(void **)&name = cuda_driver_function("cuDeviceGetName");
+	*(void **)&find = ddp__cuda_driver_function("cuDeviceGet");
+	*(void **)&name = ddp__cuda_driver_function("cuDeviceGetName");
 	if (!find || !name || find(&handle, device) ||
 	    name(out, (int)size, handle))
 		out[0] = '\0';
@@ -191,7 +190,7 @@ int ddp__cuda_in_use(void)
 	int (*current)(void **context);
 	void *context = NULL;
 
-	*(void **)&current = cuda_driver_function("cuCtxGetCurrent");
+	*(void **)&current = ddp__cuda_driver_function("cuCtxGetCurrent");
 	if (!current || current(&context))
 		context = NULL;
 	return context != NULL;

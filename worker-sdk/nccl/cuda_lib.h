@@ -99,6 +99,9 @@ void ddp__cuda_forget(const struct ddp__cuda *cu, int rc);
 /* 1 if p is memory that a GPU's kernels can access, 0 if it is host memory. */
 int ddp__cuda_on_device(const struct ddp__cuda *cu, const void *p);
 
+/* A function of the driver (libcuda.so.1), which stays loaded; NULL: none. */
+void *ddp__cuda_driver_function(const char *symbol);
+
 /* The name of a device, such as "NVIDIA H100 80GB HBM3", cut to size; "" if the
  * driver does not say it. */
 void ddp__cuda_name(int device, char *out, size_t size);

@@ -398,6 +398,14 @@ int ddp__nccl_wait_event(struct ddp_comm *c, void *event, struct err *e)
 	return rc;
 }
 
+int ddp__nccl_has_buffer(const struct ddp_comm *c, const void *buf)
+{
+	const struct ddp__nccl *n = c->state;
+
+	return c->backend == &ddp__nccl && n &&
+	       ddp__cuda_on_device(n->cuda, buf);
+}
+
 void *ddp__nccl_register(struct ddp_comm *c, void *buf, size_t size)
 {
 	struct ddp__nccl *n = c->state;

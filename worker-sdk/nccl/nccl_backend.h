@@ -86,6 +86,9 @@ int ddp__nccl_route(struct ddp_comm **c, const struct ddp__call *call,
 /* The cpu communicator beside c, or c itself on another backend. */
 const struct ddp_comm *ddp__nccl_host_comm(const struct ddp_comm *c);
 
+/* 1 if buf is in the memory of c's GPU. */
+int ddp__nccl_has_buffer(const struct ddp_comm *c, const void *buf);
+
 /* Registers buf with NCCL, which may then read and write it in place: over
  * InfiniBand, and memory of ncclMemAlloc also over NVLink. Only for memory
  * whose lifetime libddp knows, such as a reducer's arena: freeing a buffer
@@ -188,6 +191,23 @@ void ddp__aborts_add(struct ddp__aborts *a, void *comm);
 void ddp__aborts_join(struct ddp__aborts *a, pthread_t thread);
 /* Waits until all are gone. */
 void ddp__aborts_end(struct ddp__aborts *a);
+
+/* ---- nccl_bf16.c */
+
+/* Kernels that convert between f32 and bf16, with the bits of math/half.h. For
+ * a communicator of this backend. The caller frees *out, even after an
+ * error. */
+struct ddp__nccl_bf16;
+int ddp__nccl_bf16_new(struct ddp_comm *c, struct ddp__nccl_bf16 **out,
+		       struct err *e);
+void ddp__nccl_bf16_free(struct ddp__nccl_bf16 *b);
+/* Enqueue a conversion in the program's stream. */
+int ddp__nccl_to_bf16(struct ddp__nccl_bf16 *b, uint16_t *to, const void *from,
+		      size_t count, struct err *e);
+int ddp__nccl_from_bf16(struct ddp__nccl_bf16 *b, void *to,
+			const uint16_t *from, size_t count, struct err *e);
+/* Without a stream of the program's: waits until the conversions are done. */
+int ddp__nccl_bf16_wait(struct ddp__nccl_bf16 *b, struct err *e);
 
 /* ---- nccl_p2p.c */
 

@@ -96,6 +96,23 @@ START_TEST(a_device_without_a_driver_has_no_name)
 }
 END_TEST
 
+START_TEST(bf16_needs_a_driver_and_memory)
+{
+	struct ddp__nccl n = {.cuda = &table_cuda};
+	struct ddp_comm c = {.state = &n};
+	struct ddp__nccl_bf16 *b;
+
+	ck_assert_int_eq(ddp__nccl_bf16_new(&c, &b, &e), ERR_SYSTEM);
+	ck_assert_ptr_nonnull(strstr(e.text, "bf16 needs cuModuleLoadData, "
+					     "which the NVIDIA driver"));
+	ddp__nccl_bf16_free(b);
+	allocations_left = 0;
+	ck_assert_int_eq(ddp__nccl_bf16_new(&c, &b, &e), -ENOMEM);
+	allocations_left = -1;
+	ddp__nccl_bf16_free(b);
+}
+END_TEST
+
 static int opens_nothing, maps_nothing;
 
 int __real_open(const char *path, int flags, ...);
@@ -161,6 +178,7 @@ int main(void)
 	tcase_add_test(c, a_gpu_that_two_ranks_use_is_named);
 	tcase_add_test(c, several_kinds_of_gpus_are_named);
 	tcase_add_test(c, a_device_without_a_driver_has_no_name);
+	tcase_add_test(c, bf16_needs_a_driver_and_memory);
 	tcase_add_test(c, a_linker_s_cache_that_cannot_be_read_is_no_error);
 	tcase_add_test(c, memory_that_cuda_does_not_know_is_the_host_s);
 	tcase_add_test(c, a_process_without_a_driver_has_no_context);
