@@ -390,6 +390,38 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
 	sampler_read_processes(pid, recorded, s);
 }
 
+/* The program of a process; "": not known. */
+static void sampler_program(const char *process, char out[PATH_MAX])
+{
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%s/exe", process);
+	n = readlink(path, out, PATH_MAX - 1);
+	out[n > 0 ? n : 0] = '\0';
+}
+
+int sampler_is_dumped(const struct activity_sample *s)
+{
+	char path[64], text[2048], tracer[32], theirs[PATH_MAX], ours[PATH_MAX];
+	const char *at;
+	int pid;
+
+	if (s->state != 't')
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%lld/status", (long long)s->pid);
+	file_read_text(path, text, sizeof(text));
+	at = strstr(text, "\nTracerPid:");
+	if (!at || sscanf(at, "\nTracerPid: %d", &pid) != 1)
+		return 0;
+	if (pid == 0) /* it runs again by now */
+		return 1;
+	snprintf(tracer, sizeof(tracer), "%d", pid);
+	sampler_program(tracer, theirs);
+	sampler_program("self", ours);
+	return *theirs && !strcmp(theirs, ours);
+}
+
 void sampler_read_handler(struct activity_sample *s)
 {
 	struct sampler_process p = {.pid = (pid_t)s->pid};

@@ -133,6 +133,8 @@ static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 
 	sampler_read(w->recorder, i, worker->pid, w->step_files.steps[i],
 		     w->view, &s, &x->call);
+	if (sampler_is_dumped(&s))
+		return 0;
 	if (activity_quiet_ms(&x->activity, s.ns) > 2 * tick_ms)
 		sampler_read_handler(&s);
 	watch_note_dead(w, i, &s);

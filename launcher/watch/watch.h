@@ -41,6 +41,9 @@ void sampler_read(const struct recorder *r, uint32_t local_rank, pid_t pid,
  * handler of a fault in one of several looks. It may return from the handler to
  * the fault, a million times a second. */
 void sampler_read_handler(struct activity_sample *s);
+/* Whether a `ddprun dump` has stopped the worker for the moment in which it
+ * copies a stack. */
+int sampler_is_dumped(const struct activity_sample *s);
 
 /* The last step that it has reported in the recorder; -1: none. The worker may
  * be gone. */

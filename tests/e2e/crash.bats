@@ -118,6 +118,10 @@ compile_or_skip() {
 	# of a child, on the page of the rank that fails for that; the sender may be gone
 	expect 1 ddprun "$python" -c 'import os, sys, subprocess
 p = subprocess.Popen(["sleep", "1000"])
+caught = 0  # before ld.so has run, no library can note the sender
+while not caught >> 14 & 1:
+    status = open(f"/proc/{p.pid}/status").read()
+    caught = int(status.split("SigCgt:")[1].split()[0], 16)
 subprocess.run(["sh", "-c", f"kill {p.pid}"])
 sys.exit(p.wait() and "no answer")'
 	has "$(first)" "exited with code 1: its process [0-9]+ \(sleep\) was killed by signal 15 \(SIGTERM\), sent by process [0-9]+( \(sh\))? of uid $(id -u), then no answer\$"
