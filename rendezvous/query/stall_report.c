@@ -251,7 +251,7 @@ void stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
 					   WIRE_WRONG_DATA);
 		return;
 	}
-	if (stall_is_loss(x.why) ||
+	if (stall_is_loss(x.why) || stall_is_reported(x.why) ||
 	    (!x.missed.len && !stall_is_timeout(x.why)))
 		return;
 	for (uint32_t i = 0; i < r->stall.world; i++)

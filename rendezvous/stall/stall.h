@@ -67,10 +67,12 @@ void stall_find_culprit(const struct stall *s, uint32_t victim,
 			struct stall_news *out);
 
 /* Whether the cause that a worker gives is a peer that did not arrive in time;
- * a peer that libddp found dead or unreachable, so it does not hang; or, in the
- * words of other libraries, a peer that closed its connections. */
+ * a peer that libddp found dead or unreachable, so it does not hang; an error
+ * that a peer has reported to all, so it does not hang either; or, in the words
+ * of other libraries, a peer that closed its connections. */
 int stall_is_timeout(struct slice why);
 int stall_is_loss(struct slice why);
+int stall_is_reported(struct slice why);
 int stall_is_disconnect(struct slice why);
 
 /* Appends the items of all ranks that are known; returns how many. */

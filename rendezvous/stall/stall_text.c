@@ -225,6 +225,13 @@ int stall_is_loss(struct slice why)
 	return stall_has_words(why, words);
 }
 
+int stall_is_reported(struct slice why)
+{
+	static const char *const words[] = {"another rank ended it", NULL};
+
+	return stall_has_words(why, words) && !stall_is_timeout(why);
+}
+
 int stall_is_disconnect(struct slice why)
 {
 	static const char *const words[] = {

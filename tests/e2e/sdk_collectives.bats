@@ -1,9 +1,9 @@
-# covers: worker-sdk/comm worker-sdk/shm worker-sdk/tcp worker-sdk/algorithms
+# covers: worker-sdk/comm worker-sdk/shm worker-sdk/algorithms
 load ../lib
 load ranks
 
-# The results of libddp's collectives on one host and between hosts, with shared memory
-# and with TCP.
+# The results of libddp's collectives on one host; sdk_collectives_tcp.bats has those over
+# TCP.
 
 @test "small broadcasts are correct if some ranks block and others do not" {
 	local n
@@ -23,15 +23,6 @@ load ranks
 	done
 }
 
-@test "every collective works between hosts, and over shared memory and TCP at once" {
-	local hosts
-	for hosts in 2 3 7; do
-		DDP_TEST_HOSTS=$hosts ranks_ok 3 c_collectives 1000
-		DDP_TEST_HOSTS=$hosts ranks_ok 7 c_collectives 3
-	done
-	DDP_TEST_HOSTS=2 ranks_ok 4 c_collectives
-}
-
 @test "a rank whose data or gradient is wrong is named on all ranks" {
 	local n
 	for n in 1 2 3 5 6 7; do
@@ -48,26 +39,6 @@ load ranks
 	for hosts in 2 2i 3 5 7; do
 		DDP_TEST_HOSTS=$hosts ranks_ok 7 c_halves
 	done
-}
-
-@test "every collective works when the hosts' ranks interleave" {
-	DDP_TEST_HOSTS=2i ranks_ok 5 c_collectives 1000
-	DDP_TEST_HOSTS=3i ranks_ok 7 c_collectives 3
-}
-
-@test "ranks that cannot share memory use TCP" {
-	DDP_TEST_SHM=fail ranks_ok 3 c_collectives 1000
-	# one host of two cannot
-	ranks_ok 4 sh -c 'export DDP_TEST_HOSTS=2
-		[ $RANK -lt 3 ] || export DDP_TEST_SHM=fail
-		exec c_collectives 1000'
-}
-
-@test "without room for shared memory, ranks use TCP, and can report why" {
-	ranks_ok 2 sh -c 'ulimit -f 1000; exec c_collectives 40000'
-	expect 0 ddprun --standalone --nproc-per-node 2 \
-		sh -c 'ulimit -f 1000; exec c_init'
-	[ "$(grep -c 'warning: the ranks of .* use TCP among each other, because shared memory failed: cannot create shared memory of .*: File too large$' <<<"$out")" = 2 ]
 }
 
 @test "two agents of one machine share its memory" {

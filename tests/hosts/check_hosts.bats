@@ -77,7 +77,7 @@ print($1)"
 @test "a slow link is marked among the pairs" {
 	hosts_up 4
 	hosts_real
-	in_net h4 tc qdisc add dev eth0 root tbf rate 10mbit burst 64kb latency 500ms ||
+	in_net h4 tc qdisc add dev eth0 root tbf rate 3mbit burst 32kb latency 500ms ||
 		skip "this kernel shapes no traffic"
 	check_on 4
 	has "$out" '^!     node 3 \(h4\): network speed here is less than half of other nodes'

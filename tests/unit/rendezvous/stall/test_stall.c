@@ -455,6 +455,12 @@ START_TEST(causes_are_distinguished)
 	ck_assert(stall_is_loss(SLICE_STR("barrier #3: rank 0 on h2 lost its "
 					  "connection (Input/output error)")));
 	ck_assert(!stall_is_loss(SLICE_STR("cannot decode image 17")));
+	ck_assert(stall_is_reported(SLICE_STR(
+		"all_reduce #1: another rank ended it: send #1: NCCL: "
+		"unhandled system error")));
+	ck_assert(!stall_is_reported(SLICE_STR(
+		"all_reduce #1: another rank ended it: all_reduce #1: rank 2 "
+		"on h2 has not arrived for 2.1 s")));
 	ck_assert(stall_is_disconnect(SLICE_STR("Read error: Connection reset "
 						"by peer")));
 	ck_assert(!stall_is_disconnect(SLICE_STR("cannot decode image 17")));
