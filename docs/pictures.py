@@ -226,6 +226,10 @@ def medians(text):
     return found
 
 
+def shown_ms(ms):
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}"
+
+
 def draw_chart(build, out):
     width, left, right, row = 760, 240, 90, 26
     low, high = (math.log(x) for x in RANGE_MS)
@@ -241,7 +245,7 @@ def draw_chart(build, out):
                       f'<rect x="{left}" y="{y + 3}" width="{max(span, 2):.0f}" '
                       f'height="18" rx="2" fill="{"#2f8f5b" if ours else "#8b95a5"}"/>',
                       f'<text x="{left + max(span, 2) + 8:.0f}" y="{y + 16}">'
-                      f'{ms:,.0f} ms</text>' if ms >= 100 else f'{ms:.3g} ms</text>']
+                      f'{shown_ms(ms)} ms</text>']
             y += row
         y += 26
     lines.append(f'<text x="14" y="{y - 8}" font-size="11">Logarithmic scale; medians '
