@@ -26,6 +26,7 @@
 #include "launcher/inspect/backtrace.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
+#include "launcher/logs/logs.h"
 #include "launcher/pmix/pmix_helper.h"
 #include "launcher/ssh/ssh.h"
 #include "launcher/stage/stage_helper.h"
@@ -387,6 +388,7 @@ static const struct {
 	int is_own;
 } commands[] = {
 	{"dump", dump_main},
+	{"logs", logs_main},
 	{"status", status_main},
 	{"top", top_main},
 	{"install-mpiexec", link_command_main},

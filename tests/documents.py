@@ -54,6 +54,7 @@ SHOWN = [
     ("trainers.md", r"epoch 2/5:|\{\"step\":1|  +samples 0, 2"),
     ("ddprun-dump.1|ddprun-status.1",
      r"\$ ddprun dump (--job run7|--merge logs)|job 'none'"),
+    ("ddprun-logs.1", r"ddprun logs -f"),  # e2e/read_logs.bats
     ("ddp.3", r"int ddp_record_error"),
 ]
 

@@ -1,9 +1,11 @@
 /* agent_round.c: a round begins (the exchange of its workers' addresses, its
  * plan, and the start of its workers), and another one follows it. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
 #include "launcher/plan/framework.h"
@@ -219,6 +221,29 @@ void agent_extend_lease(void *arg)
 	member_ping(&a->member);
 }
 
+/* For `ddprun logs`: which ranks the folders of the round's attempt have. */
+static void agent_write_place(struct agent *a, const struct wire_start *start)
+{
+	char path[LOGDIR_PATH_MAX + 16];
+	FILE *f;
+	int rc;
+
+	if (!*logdir_attempt(&a->logdir))
+		return;
+	snprintf(path, sizeof(path), "%s/node.json",
+		 logdir_attempt(&a->logdir));
+	f = fopen(path, "we");
+	if (!f)
+		return; /* the disk is full: logdir_begin has warned */
+	rc = fprintf(f, "{\"host\":\"%s\",\"node_rank\":%u,"
+		     "\"first_rank\":%u,\"workers\":%u,"
+		     "\"world_size\":%u}\n",
+		     a->output.host, start->node_rank, start->base_rank,
+		     a->rdzv->nproc, start->world_size);
+	if (file_close_stream(f, rc < 0 ? -EIO : 0) < 0)
+		log_debug("%s cannot be written", path);
+}
+
 static void agent_begin_output(struct agent *a, const struct wire_start *start)
 {
 	struct output_round round = {
@@ -229,6 +254,7 @@ static void agent_begin_output(struct agent *a, const struct wire_start *start)
 	a->alive_ns = clock_ns();
 	logdir_begin(&a->logdir, start->attempt, start->round,
 		     agent_extend_lease, a);
+	agent_write_place(a, start);
 	redirect_open_copies(&a->group.redirect_rules, round.copies);
 	output_begin(&a->output, &round);
 }

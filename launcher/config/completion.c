@@ -6,6 +6,7 @@
 #include "launcher/config/config.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
+#include "launcher/logs/logs.h"
 #include "launcher/top/top.h"
 
 /* A subcommand has its own options, and no program. */
@@ -13,6 +14,7 @@ static const struct {
 	const char *name;
 	const struct option_spec *options;
 } subcommands[] = {{"dump", dump_options},
+		   {"logs", logs_options},
 		   {"status", status_options},
 		   {"top", top_options}};
 
@@ -117,7 +119,7 @@ static void completion_print_bash(void)
 	       "\t\t-*) value=$all ;;\n"
 	       "\t\t*)\n"
 	       "\t\t\t[ $COMP_CWORD -gt 1 ] || "
-	       "value='check doctor dump status top install-mpiexec "
+	       "value='check doctor dump logs status top install-mpiexec "
 	       "install-torchrun'\n"
 	       "\t\t\tmapfile -t COMPREPLY < "
 	       "<(compgen -c -f -W \"$value\" -- \"$word\")\n"
@@ -244,16 +246,17 @@ static void completion_print_fish(void)
 	       "\ttest (count (commandline -opc)) = 1\n"
 	       "end\n"
 	       "complete -c ddprun -n __ddprun_first -a 'check doctor dump "
-	       "status top install-mpiexec install-torchrun'\n"
-	       "complete -c ddprun -n 'not __ddprun_command dump status top' "
-	       "-a '(__fish_complete_command)'\n");
+	       "logs status top install-mpiexec install-torchrun'\n"
+	       "complete -c ddprun -n 'not __ddprun_command dump logs status "
+	       "top' -a '(__fish_complete_command)'\n");
 	for (int i = 0; i < SUBCOMMANDS; i++) {
 		snprintf(where, sizeof(where), "__ddprun_command %s",
 			 subcommands[i].name);
 		completion_print_fish_options(subcommands[i].options, where);
 	}
-	completion_print_fish_options(config_options,
-				      "not __ddprun_command dump status top");
+	completion_print_fish_options(
+		config_options,
+		"not __ddprun_command dump logs status top");
 }
 
 void config_print_completion(const char *shell)

@@ -530,6 +530,7 @@ void config_print_help(void)
 	       "wrong\n"
 	       "  dump    show what each rank of a running job does, with "
 	       "stacks\n"
+	       "  logs    show what the workers have written below --log-dir\n"
 	       "  status  show the nodes and ranks of a running job\n"
 	       "  top     show running jobs on a screen\n"
 	       "  install-mpiexec, install-torchrun\n"
