@@ -74,6 +74,13 @@ ranks_ok() { # N CMD...
 	ranks_ok 4 gpu_check reducer
 }
 
+@test "gradients are sent as bf16, and the program registers its own memory" {
+	ranks_ok 2 gpu_faults compressed
+	ranks_ok 4 gpu_faults compressed
+	ranks_ok 2 gpu_faults registered
+	DDP_NCCL_BLOCKING=1 ranks_ok 2 gpu_faults registered
+}
+
 @test "host memory works on a communicator of GPUs, and mixtures are refused" {
 	ranks_ok 2 gpu_check host
 }
