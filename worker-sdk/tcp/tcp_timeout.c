@@ -223,6 +223,13 @@ static void step_judge(struct ddp__tcp *t, uint64_t now)
 					     strlen(text));
 }
 
+/* Packets were lost, but all that was sent has arrived by now. */
+static int observation_is_past(const struct host_observation *k)
+{
+	return k->verdict == DDP__LINK_LOSSY && !k->data.unacked &&
+	       !k->data.unsent;
+}
+
 static void step_explain(const struct ddp__tcp *t, int late, uint64_t waited,
 			 char *out, size_t size)
 {
@@ -232,10 +239,12 @@ static void step_explain(const struct ddp__tcp *t, int late, uint64_t waited,
 	char ends[ENDS_TEXT], why[WHY_TEXT];
 	struct host_observation k;
 	int host = step_observe(t, late, now, &k);
+	int has_heard = t->heard_ns + waited >= now;
 
-	if (observation_text_bad(t, host, &k, out, size))
+	if (!(has_heard && observation_is_past(&k)) &&
+	    observation_text_bad(t, host, &k, out, size))
 		return;
-	if (t->heard_ns + waited >= now)
+	if (has_heard)
 		snprintf(out, size, "%s", t->heard);
 	else if (k.verdict == DDP__LINK_UNKNOWN)
 		snprintf(out, size, "%s", absent);
