@@ -107,6 +107,22 @@ static int log_nodes_add(struct log_nodes *nodes, const char *path,
 	return 0;
 }
 
+/* Leaves out the run's earlier attempts, from the list's place first on: a page
+ * that is written late makes an old folder new. */
+static void log_nodes_keep_last(struct log_nodes *nodes, size_t first)
+{
+	long last = 0;
+	size_t n = first;
+
+	for (size_t i = first; i < nodes->n; i++)
+		if (nodes->list[i].attempt > last)
+			last = nodes->list[i].attempt;
+	for (size_t i = first; i < nodes->n; i++)
+		if (nodes->list[i].attempt == last)
+			nodes->list[n++] = nodes->list[i];
+	nodes->n = n;
+}
+
 /* Adds the attempts in a run's folder. Returns how many, or -errno. */
 static int log_nodes_add_run(struct log_nodes *nodes, const char *run,
 			     long attempt)
@@ -114,6 +130,7 @@ static int log_nodes_add_run(struct log_nodes *nodes, const char *run,
 	char path[PATH_MAX];
 	struct dirent *entry;
 	DIR *d = opendir(run);
+	size_t first = nodes->n;
 	int n = 0, rc;
 
 	if (!d)
@@ -133,6 +150,7 @@ static int log_nodes_add_run(struct log_nodes *nodes, const char *run,
 		n++;
 	}
 	closedir(d);
+	log_nodes_keep_last(nodes, first);
 	return n;
 }
 

@@ -81,6 +81,10 @@ place() {
 [1] attempt 1 of 1
 [2] attempt 1 of 2
 [3] attempt 1 of 3" ]
+	# what is written late into an old folder does not make it the last
+	touch logs/*/attempt_0
+	expect 0 ddprun logs -r 0 logs
+	[ "$out" = "[0] attempt 1 of 0" ]
 	expect 0 ddprun logs logs --attempt 0 -r 2-3
 	has "$out" '^\[3\] attempt 0 of 3$'
 	# an older job of the same name does not mix with a newer one
