@@ -126,10 +126,10 @@ static void reconnect_log_lost(struct reconnect *r)
 	r->is_logged = 1;
 	/* our own is started again, and its supervisor has logged that */
 	if (r->connection->role != ROLE_HOST)
-		log_warn("%s; %searching for it for %g s (--rdzv-conf "
+		log_warn("%s; %ssearching for it for %g s (--rdzv-conf "
 			 "reconnect_timeout)",
 			 r->why.text,
-			 r->has_workers ? "the workers continue, s" : "l",
+			 r->has_workers ? "the workers continue, " : "",
 			 r->options->reconnect_s);
 }
 
