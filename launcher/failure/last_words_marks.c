@@ -6,7 +6,7 @@
 #include "launcher/failure/last_words_internal.h"
 
 enum {
-	PLACE_MAX = 120, /* bytes: the first line has room for 200 */
+	PLACE_MAX = 120, /* bytes: the first line has room for 300 */
 	CLEAN_UP_LINES = 4,
 };
 

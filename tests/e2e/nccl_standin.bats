@@ -98,7 +98,7 @@ calls() { # ERE: how many calls of NCCL match
 
 @test "a program registers its own memory, again after an abort" {
 	ranks_ok 2 gpu_faults registered
-	# eight on each rank, of which an abort ends two
+	# each rank makes eight registrations; the abort ends two of them
 	[ "$(calls ncclCommRegister)" = 16 ]
 	[ "$(calls ncclCommDeregister)" = 12 ]
 	DDP_NCCL_BLOCKING=1 ranks_ok 3 gpu_faults registered

@@ -1,5 +1,5 @@
-# The page of a server: who may read it, what it holds, and clients that misbehave; and
-# the same in a browser.
+# The page of a server: which requests it answers, what it shows, and how it bears clients
+# that misbehave; then the page in a browser.
 # covers: rendezvous/web rendezvous/status rendezvous/net/http_server.c rendezvous/query/dump.c launcher/membership/server_supervisor.c
 load ../lib
 

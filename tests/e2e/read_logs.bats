@@ -3,7 +3,8 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# made LOCAL_RANK STREAM: a file of the run "run7_a" as ddprun lays it out
+# made LOCAL_RANK STREAM [RUN [ATTEMPT]]: makes a worker's file, from stdin, where ddprun
+# puts it; by default in attempt 0 of the run logs/run7_a
 made() {
 	local dir=${3:-logs/run7_a}/attempt_${4:-0}/$1
 	mkdir -p "$dir"

@@ -1,5 +1,5 @@
-"""terminal.py STEP... -- COMMAND...: runs the command on a new terminal, of which it
-leads the session, and plays the person in front of it:
+"""terminal.py STEP... -- COMMAND...: runs the command as the session leader of a new
+terminal, and types and reads in place of a person:
 
   expect:REGEX    waits for output that matches, from the last match on
   send:TEXT       types it, with Python's escapes (\\x03 is Ctrl-C)
