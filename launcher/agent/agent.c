@@ -380,25 +380,16 @@ static void agent_note_folder(void *owner, const char *path)
 }
 
 /* Starts the guard, then makes the private folder, which the guard removes if
- * this process is killed. Signals are blocked meanwhile: Ctrl-C must not kill a
- * guard that does not ignore it yet. */
+ * this process is killed. */
 static int agent_start_guard(struct agent *a, struct err *e)
 {
-	sigset_t all, was;
-	int rc;
+	int rc = guard_start(&a->guard, a->rdzv->nproc, &a->marks, e);
 
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &was);
 	a->logdir.note_private = agent_note_folder;
 	a->logdir.owner = a;
-	/* it forks, so it must come before there is a loop */
-	rc = guard_start(&a->guard, a->rdzv->nproc, &a->marks, e);
 	if (rc == 0)
 		rc = logdir_init(&a->logdir, a->options->output, a->rdzv->job,
 				 a->rdzv->nproc, e);
-	if (rc < 0)
-		guard_stop(&a->guard);
-	sigprocmask(SIG_SETMASK, &was, NULL);
 	return rc;
 }
 
@@ -451,6 +442,9 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	if (rc == 0) {
 		agent_acts[ACT_JOIN](a);
 		/* while the server starts */
+		rc = agent_start_guard(a, e);
+	}
+	if (rc == 0) {
 		failure_prepare(&a->failure);
 		if (!a->options->stage) /* else from the copy */
 			agent_start_preload(a);
@@ -530,6 +524,7 @@ int agent_run(const struct agent_options *options,
 	a.unable = unable;
 	a.open_files = open_files;
 	a.exit_code = a.group.dev_null = -1;
+	a.guard = GUARD_NONE;
 	failure_init(&a.failure, &options->failure, &a.logdir, &a.group);
 	a.exit_reports = (struct exit_reports){
 		.options = options, .stop = &a.stop, .failure = &a.failure,
@@ -541,8 +536,6 @@ int agent_run(const struct agent_options *options,
 		rc = agent_make_alike(&a, &e);
 	if (rc == 0)
 		rc = log_rules_init(&a.log_rules, options->output, &e);
-	if (rc == 0)
-		rc = agent_start_guard(&a, &e);
 	if (rc < 0) {
 		log_error("error: %s", e.text);
 	} else {

@@ -240,6 +240,13 @@ void agent_watch_server(struct agent *a)
 	uv_unref((uv_handle_t *)&a->shutdown.timer);
 }
 
+/* While the server ends. */
+static void agent_end_guard(struct agent *a)
+{
+	if (logdir_remove(logdir_private(&a->logdir)) == 0)
+		guard_dismiss(&a->guard);
+}
+
 static void agent_leave(struct agent *a)
 {
 	struct slice page;
@@ -264,6 +271,7 @@ static void agent_leave(struct agent *a)
 	output_close(&a->output);
 	worker_shutdown_wait(&a->shutdown, member_server_stands_by(&a->member) ?
 			     STANDBY_EXIT_MS : SERVER_EXIT_MS);
+	agent_end_guard(a);
 	agent_watch_server(a);
 }
 

@@ -86,6 +86,20 @@ static int crash_catcher_make_records(struct crash_catcher *c, uint32_t n)
 	return 0;
 }
 
+static void crash_catcher_give_up(struct crash_catcher *c, int rc)
+{
+	log_debug("no stacks of workers that crash: %s", strerror(-rc));
+	crash_catcher_release(c);
+}
+
+void crash_catcher_prepare(struct crash_catcher *c)
+{
+	int rc = crash_catcher_make_library(c);
+
+	if (rc < 0)
+		crash_catcher_give_up(c, rc);
+}
+
 void crash_catcher_begin(struct crash_catcher *c, uint32_t n)
 {
 	int rc;
@@ -94,10 +108,8 @@ void crash_catcher_begin(struct crash_catcher *c, uint32_t n)
 	rc = crash_catcher_make_library(c);
 	if (rc == 0)
 		rc = crash_catcher_make_records(c, n);
-	if (rc == 0)
-		return;
-	log_debug("no stacks of workers that crash: %s", strerror(-rc));
-	crash_catcher_release(c);
+	if (rc < 0)
+		crash_catcher_give_up(c, rc);
 }
 
 int crash_catcher_read(const struct crash_catcher *c, uint32_t local_rank,

@@ -40,6 +40,9 @@ struct crash_catcher {
 void crash_catcher_init(struct crash_catcher *c);
 void crash_catcher_release(struct crash_catcher *c);
 
+/* Makes the library, which does not depend on the round. */
+void crash_catcher_prepare(struct crash_catcher *c);
+
 /* A round of n workers is about to start: drops the last round's records. If
  * that fails, its workers run without the library. */
 void crash_catcher_begin(struct crash_catcher *c, uint32_t n);

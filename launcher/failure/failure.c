@@ -55,9 +55,9 @@ void failure_release(struct failure *f)
 void failure_prepare(struct failure *f)
 {
 	postmortem_prepare(&f->postmortem);
-	/* --preload needs the library before the first round */
+	/* --preload needs it before the first round */
 	if (!f->options.no_crash_stacks)
-		crash_catcher_begin(&f->catcher, f->options.nproc);
+		crash_catcher_prepare(&f->catcher);
 }
 
 void failure_publish_job(struct failure *f, const char *agent_id,

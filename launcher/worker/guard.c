@@ -181,20 +181,26 @@ static pid_t guard_fork_named(void)
 	return pid;
 }
 
-/* Forks a guard that watches a new pipe. */
+/* Forks a guard that watches a new pipe. Signals are blocked meanwhile: the
+ * loop's handlers must not run in the child, which shares their pipe, and
+ * Ctrl-C must not kill a guard that does not ignore it yet. */
 static int guard_start_process(struct guard *g, struct err *e)
 {
+	sigset_t all, was;
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(e, -errno, "no pipe for the guard: %s",
 			       strerror(errno));
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &was);
 	g->pid = guard_fork_named();
 	if (g->pid == 0)
 		guard_watch(g, ends[0]);
 	if (g->pid < 0)
 		err_set(e, -errno, "cannot start the guard: %s",
 			strerror(errno));
+	sigprocmask(SIG_SETMASK, &was, NULL);
 	close(ends[0]);
 	if (g->pid < 0) {
 		close(ends[1]);
@@ -210,7 +216,9 @@ int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 	void *table;
 	int rc;
 
-	*g = (struct guard){.pid = -1, .pipe = -1, .n = n, .marks = marks};
+	*g = GUARD_NONE;
+	g->n = n;
+	g->marks = marks;
 	table = mmap(NULL, guard_table_bytes(n), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (table == MAP_FAILED)
@@ -247,20 +255,6 @@ static int guard_count_death(struct guard *g, struct err *e)
 		       g->deaths, DEATHS_MS / 1000);
 }
 
-/* Starts another guard with all signals blocked: the loop exists by now, and
- * its signal handlers must not run in the child, which shares their pipe. */
-static int guard_replace(struct guard *g, struct err *e)
-{
-	sigset_t all, was;
-	int rc;
-
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &was);
-	rc = guard_start_process(g, e);
-	sigprocmask(SIG_SETMASK, &was, NULL);
-	return rc;
-}
-
 static const char *guard_end_text(int status, char *out, size_t size)
 {
 	char name[SIGNAL_NAME_MAX];
@@ -283,10 +277,12 @@ int guard_reaped(struct guard *g, pid_t pid, int status)
 		return 0;
 	close(g->pipe);
 	g->pid = g->pipe = -1;
+	if (g->is_dismissed)
+		return 1;
 	guard_end_text(status, end, sizeof(end));
 	rc = guard_count_death(g, &e);
 	if (rc == 0)
-		rc = guard_replace(g, &e);
+		rc = guard_start_process(g, &e);
 	if (rc == 0)
 		log_warn("the guard process (pid %d) %s: pid %d takes its "
 			 "place", (int)pid, end, (int)g->pid);
@@ -354,6 +350,11 @@ void guard_finish(struct guard *g)
 	g->pid = g->pipe = -1;
 }
 
+void guard_dismiss(struct guard *g)
+{
+	g->is_dismissed = g->pid > 0 && kill(g->pid, SIGKILL) == 0;
+}
+
 void guard_stop(struct guard *g)
 {
 	if (g->pid > 0 && kill(g->pid, SIGKILL) == 0)
@@ -364,5 +365,5 @@ void guard_stop(struct guard *g)
 		close(g->pipe);
 	if (g->terminal)
 		munmap((void *)g->terminal, guard_table_bytes(g->n));
-	*g = (struct guard){.pid = -1, .pipe = -1};
+	*g = GUARD_NONE;
 }

@@ -24,7 +24,8 @@ struct guard_terminal {
 
 struct guard {
 	pid_t pid;
-	int pipe; /* the guard acts when this pipe closes */
+	int pipe;         /* the guard acts when this pipe closes */
+	int is_dismissed; /* its death is expected */
 	volatile pid_t *groups;
 	volatile ino_t *pipes; /* two for each worker: see guard_note_pipes */
 	volatile char *folders; /* GUARD_FOLDERS paths: guard_note_folder */
@@ -35,9 +36,12 @@ struct guard {
 	uint64_t deaths_since; /* ms */
 };
 
-/* Forks the guard. Call it before the event loop exists: a fork would copy it.
- * marks, with the pipes, identify all descendants, and are borrowed until
- * guard_stop. */
+/* Before guard_start and after guard_stop. */
+#define GUARD_NONE ((struct guard){.pid = -1, .pipe = -1})
+
+/* Forks the guard. marks, with the pipes, identify all descendants, and are
+ * borrowed until guard_stop. The fork takes as long as this process is large:
+ * call it when there is something to wait for. */
 int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 		struct err *e);
 
@@ -75,6 +79,11 @@ int guard_signal(pid_t slot, int signal);
  * for lack of memory or descriptors: the guard does it, as if the agent had
  * died. guard_stop must still follow. */
 void guard_finish(struct guard *g);
+
+/* Call it when everything is stopped and nothing is left to remove: ends the
+ * guard without a wait. Its death is reaped by guard_reaped or guard_stop. */
+void guard_dismiss(struct guard *g);
+
 /* Call it when everything is stopped: ends the guard and waits for it. */
 void guard_stop(struct guard *g);
 
