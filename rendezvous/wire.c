@@ -441,6 +441,8 @@ void wire_put_rank_item(struct buf *items, const struct wire_rank *n)
 	buf_put_slice(items, n->words);
 	buf_put_u32(items, (uint32_t)n->waited);
 	buf_put_slice(items, n->cause);
+	buf_put_u32(items, (uint32_t)n->cpu);
+	buf_put_u64(items, (uint64_t)n->memory);
 	buf_put_u32(items, n->groups.count);
 	buf_put(items, n->groups.bytes.data, n->groups.bytes.len);
 }
@@ -500,6 +502,8 @@ struct wire_rank wire_get_rank_item(struct reader *r)
 	n.words = reader_slice(r);
 	n.waited = (int32_t)reader_u32(r);
 	n.cause = reader_slice(r);
+	n.cpu = (int32_t)reader_u32(r);
+	n.memory = (int64_t)reader_u64(r);
 	n.groups = wire_get_groups(r);
 	return n;
 }

@@ -417,6 +417,8 @@ struct wire_rank {
 	struct slice words; /* what it does: "sleeps (nanosleep)" */
 	int32_t waited;	    /* in thousandths of the last minute; -1: unknown */
 	struct slice cause; /* why it may have been slow in that minute */
+	int32_t cpu;	    /* thousandths of a CPU that it uses; -1: unknown */
+	int64_t memory;	    /* resident bytes; -1: unknown */
 	struct wire_items groups; /* at most WIRE_GROUPS_MAX */
 };
 /* A group of ranks that a rank belongs to. */

@@ -114,11 +114,8 @@ static size_t top_find_job(const struct top *t)
 /* Rows of a job; they replace those of the last reply, whose text is gone. */
 static int top_make_rows(struct top *t, const struct job_status *job)
 {
-	struct top_rows before = t->rows;
-	int rc = top_rows_init(&t->rows, job, t->host, top_usage_read, &before);
-
-	top_rows_release(&before);
-	return rc;
+	top_rows_release(&t->rows);
+	return top_rows_init(&t->rows, job);
 }
 
 static void top_choose_job(struct top *t)

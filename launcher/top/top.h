@@ -1,7 +1,7 @@
 /* top.h: `ddprun top`: a screen that shows this user's jobs while they run:
  * nodes, ranks, steps, rates, and which rank the others wait for. Asks the
- * rendezvous servers once a second, as `ddprun status` does, and nothing else;
- * the CPU time and memory of ranks on this host come from /proc. */
+ * rendezvous servers once a second, as `ddprun status` does, and nothing
+ * else. */
 #ifndef LAUNCHER_TOP_H
 #define LAUNCHER_TOP_H
 

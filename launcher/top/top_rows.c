@@ -7,58 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "rendezvous/status/job_roles.h"
 
 enum {
 	QUIET_MS = 30000, /* as in docs/hangs.md: the first line */
 	SLOW_WAITED = 200, /* thousandths, as in docs/protocol-progress.txt */
 };
-
-/* ---- /proc ---- */
-
-/* The fields after the program's name, which may contain anything. */
-static double top_usage_cpu(const char *stat)
-{
-	const char *p = strrchr(stat, ')');
-	unsigned long long user, system;
-
-	if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u "
-			 "%llu %llu", &user, &system) != 2)
-		return -1;
-	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
-static int top_usage_read_file(int64_t pid, const char *name, char *out,
-			       size_t room)
-{
-	char path[64];
-	FILE *f;
-	size_t n;
-
-	snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
-	f = fopen(path, "re");
-	if (!f)
-		return -errno;
-	n = fread(out, 1, room - 1, f);
-	out[n] = '\0';
-	fclose(f);
-	return 0;
-}
-
-struct top_usage top_usage_read(int64_t pid)
-{
-	struct top_usage u = {-1, -1};
-	unsigned long long pages;
-	char text[1024];
-
-	if (top_usage_read_file(pid, "stat", text, sizeof(text)) == 0)
-		u.cpu_s = top_usage_cpu(text);
-	if (top_usage_read_file(pid, "statm", text, sizeof(text)) == 0 &&
-	    sscanf(text, "%*u %llu", &pages) == 1)
-		u.memory = (int64_t)pages * sysconf(_SC_PAGESIZE);
-	return u;
-}
 
 /* ---- rows ---- */
 
@@ -85,34 +39,6 @@ static void top_row_find_node(struct top_row *row,
 		row->host = x->host;
 		return;
 	}
-}
-
-static int top_row_is_at(const struct top_row *row, const char *host)
-{
-	return row->host.len == strlen(host) &&
-	       memcmp(row->host.data, host, row->host.len) == 0;
-}
-
-static const struct top_row *top_rows_find(const struct top_rows *r,
-					   uint32_t rank, int64_t pid)
-{
-	for (size_t i = 0; r && i < r->n; i++)
-		if (r->rows[i].as.rank == rank && r->rows[i].as.pid == pid)
-			return &r->rows[i];
-	return NULL;
-}
-
-static double top_row_cpu(const struct top_row *row, uint64_t at_ns,
-			  const struct top_rows *before)
-{
-	const struct top_row *old =
-		top_rows_find(before, row->as.rank, row->as.pid);
-
-	if (!old || old->usage.cpu_s < 0 || row->usage.cpu_s < 0 ||
-	    at_ns <= before->at_ns)
-		return -1;
-	return (row->usage.cpu_s - old->usage.cpu_s) * 1e9 /
-	       (double)(at_ns - before->at_ns);
 }
 
 static int top_row_compare_waited(const void *pa, const void *pb)
@@ -171,9 +97,7 @@ static void top_rows_read(struct top_rows *r, const struct wire_items *ranks)
 	qsort(r->rows, r->n, sizeof(*r->rows), top_row_compare_ranks);
 }
 
-int top_rows_init(struct top_rows *r, const struct job_status *job,
-		  const char *here, struct top_usage (*read)(int64_t pid),
-		  const struct top_rows *before)
+int top_rows_init(struct top_rows *r, const struct job_status *job)
 {
 	const struct wire_items *ranks = &job->ranks.ranks;
 	struct wire_job_node *nodes = NULL;
@@ -182,7 +106,6 @@ int top_rows_init(struct top_rows *r, const struct job_status *job,
 	int rc = -ENOMEM;
 
 	*r = (struct top_rows){
-		.at_ns = clock_ns(),
 		.has_roles = job_roles_text(&job->as).len != 0,
 	};
 	r->rows = calloc((size_t)ranks->count + 1, sizeof(*r->rows));
@@ -194,10 +117,6 @@ int top_rows_init(struct top_rows *r, const struct job_status *job,
 
 		top_row_find_node(row, nodes, n);
 		row->role = job_roles_of(&job->as, row->as.rank);
-		row->usage = (struct top_usage){-1, -1};
-		if (read && top_row_is_at(row, here))
-			row->usage = read(row->as.pid);
-		row->cpu = top_row_cpu(row, r->at_ns, before);
 	}
 	top_rows_mark(r, waited);
 	rc = 0;
@@ -223,7 +142,7 @@ static double top_row_key(const struct top_row *row, enum top_order order)
 	case TOP_BY_STEP:
 		return (double)row->as.step;
 	case TOP_BY_CPU:
-		return -row->cpu;
+		return -row->as.cpu;
 	default:
 		return (double)row->as.rank;
 	}

@@ -261,10 +261,11 @@ static struct slice top_cell(const struct top_row *row, enum top_column c,
 		top_put_known(own, 32, x->waited >= 0, "0", x->waited / 10.0);
 		break;
 	case COLUMN_CPU:
-		top_put_known(own, 32, row->cpu >= 0, "0", row->cpu * 100);
+		top_put_known(own, 32, row->as.cpu >= 0, "0",
+			      (double)row->as.cpu / 10);
 		break;
 	case COLUMN_MEMORY:
-		top_put_memory(own, 32, row->usage.memory);
+		top_put_memory(own, 32, row->as.memory);
 		break;
 	default:
 		return x->doing == RANK_CALLS ? x->call : x->words;

@@ -369,6 +369,7 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 			a->step_ns = now->ns;
 		if (!a->io_before)
 			a->io_before = now->io_bytes;
+		a->cpu = -1;
 		a->past[a->n++] = *now;
 		return;
 	}
@@ -376,6 +377,7 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 	then = activity_baseline(a, now);
 	ms = (now->ns - then->ns) / 1000000;
 	cpu = ms ? activity_grown(then->cpu_ms, now->cpu_ms) * 100 / ms : 0;
+	a->cpu = (int)cpu * 10;
 	a->doing = activity_classify(a, now, then, (unsigned)cpu);
 	activity_note_write(a, now);
 	if (a->doing != before)

@@ -25,6 +25,7 @@ struct activity_sample {
 	uint64_t waited_ns; /* blocked in collectives of all ranks */
 	int64_t pid;	    /* the program's own; 0: not known */
 	uint64_t cpu_ms;    /* it and its descendants */
+	uint64_t memory;    /* their resident bytes; 0: not known */
 	uint64_t io_bytes;  /* read and written */
 	uint64_t written;   /* the second part */
 	uint64_t faults;    /* page faults */
@@ -58,6 +59,7 @@ struct activity {
 	 * that was, less the readings since. */
 	int handles;
 	unsigned handled;
+	int cpu; /* thousandths of a CPU that it uses; -1: not known yet */
 	enum wire_doing doing;
 	uint64_t since_ns;		/* it began to do this */
 	char words[ACTIVITY_WORDS_MAX]; /* "sleeps (nanosleep)" */

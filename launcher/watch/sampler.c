@@ -22,7 +22,7 @@ enum { TREE_MAX = 64, STEP_TAIL = 128, HANDLER_LOOKS = 20 };
 struct sampler_process {
 	pid_t pid;
 	char state;
-	uint64_t cpu_ms, faults;
+	uint64_t cpu_ms, faults, memory;
 	uint64_t childrens; /* faults of children that it has reaped */
 	int handles;
 	int killed_by; /* a zombie's signal, if that is a failure; 0: none */
@@ -102,6 +102,7 @@ static int sampler_fatal_signal(int status)
 static int sampler_read_stat(struct sampler_process *p)
 {
 	unsigned long minor = 0, major = 0, user = 0, kernel = 0, children = 0;
+	long pages = 0;
 	char path[64], text[1024];
 	const char *end;
 	int status;
@@ -111,10 +112,11 @@ static int sampler_read_stat(struct sampler_process *p)
 	end = strrchr(text, ')');
 	if (!end || sscanf(end + 1,
 			   " %c %*d %*d %*d %*d %*d %*u %lu %lu %lu "
-			   "%*u %lu %lu",
+			   "%*u %lu %lu %*d %*d %*d %*d %*d %*d %*u %*u %ld",
 			   &p->state, &minor, &children, &major, &user,
-			   &kernel) != 6)
+			   &kernel, &pages) != 7)
 		return 0;
+	p->memory = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 	p->cpu_ms = sampler_ticks_ms(user + kernel);
 	p->faults = minor + major;
 	p->childrens = children;
@@ -206,6 +208,7 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 		if (!sampler_read_stat(&p))
 			continue;
 		s->cpu_ms += p.cpu_ms;
+		s->memory += p.memory;
 		s->faults += p.faults;
 		s->reaped += p.childrens;
 		s->io_bytes += sampler_read_io(p.pid, &s->written);

@@ -281,6 +281,8 @@ static void watch_put(struct watch *w, uint32_t i, struct connects *c,
 		.words = SLICE_STR(watch_words(w, i, s, c, words)),
 		.waited = wait_share_permille(&x->share),
 		.cause = SLICE_STR(wait_share_cause(&x->share, cause)),
+		.cpu = a->cpu,
+		.memory = s->memory ? (int64_t)s->memory : -1,
 	};
 
 	item.groups.count = group_waits_put(&x->groups,

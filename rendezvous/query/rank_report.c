@@ -14,7 +14,7 @@ struct rank_range {
 struct rank_totals {
 	struct hosted_job *job;
 	uint32_t ranks; /* that agents have reported */
-	struct rank_range step, rate, collective, age;
+	struct rank_range step, rate, collective, age, cpu, memory;
 };
 
 static void rank_range_add(struct rank_range *r, double value)
@@ -37,6 +37,10 @@ static void rank_totals_add(struct rank_totals *t, const struct wire_rank *x)
 	if (x->waited >= 0)
 		rank_range_add(&t->collective, (double)x->waited / 1000);
 	rank_range_add(&t->age, (double)x->quiet_ms / 1000);
+	if (x->cpu >= 0)
+		rank_range_add(&t->cpu, (double)x->cpu / 1000);
+	if (x->memory >= 0)
+		rank_range_add(&t->memory, (double)x->memory);
 }
 
 static void rank_totals_init(struct rank_totals *t, struct hosted_job *h)
@@ -88,6 +92,11 @@ static const struct rank_metric rank_metrics[] = {
 	 offsetof(struct rank_totals, collective)},
 	{"progress_age_seconds", "Time since the last progress of the ranks.",
 	 offsetof(struct rank_totals, age)},
+	{"cpus", "CPUs that ranks use, with their child processes.",
+	 offsetof(struct rank_totals, cpu)},
+	{"memory_bytes", "Resident memory of ranks, with their child "
+	 "processes.",
+	 offsetof(struct rank_totals, memory)},
 };
 
 static void rank_report_put_metric(struct buf *out, const struct rank_metric *m,

@@ -77,6 +77,14 @@ static cJSON *rank_progress_json(const struct json *j,
 		j->add_number(to, "collective_percent", (double)r->waited / 10);
 	else
 		j->add_null(to, "collective_percent");
+	if (r->cpu >= 0)
+		j->add_number(to, "cpu_percent", (double)r->cpu / 10);
+	else
+		j->add_null(to, "cpu_percent");
+	if (r->memory >= 0)
+		j->add_number(to, "memory_bytes", (double)r->memory);
+	else
+		j->add_null(to, "memory_bytes");
 	return to;
 }
 

@@ -325,6 +325,10 @@ function rankText(rank) {
 	    rank.collective_percent !== undefined)
 		parts.push(`${Math.round(rank.collective_percent)} % of the ` +
 			"time in collectives");
+	if (rank.cpu_percent !== null && rank.cpu_percent !== undefined)
+		parts.push(`${Math.round(rank.cpu_percent)} % of a CPU`);
+	if (rank.memory_bytes)
+		parts.push(`${Math.round(rank.memory_bytes / 1048576)} MiB`);
 	if (rank.progress_seconds !== undefined)
 		parts.push("last progress " +
 			duration(rank.progress_seconds) + " ago");

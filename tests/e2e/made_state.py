@@ -27,7 +27,8 @@ def made_job(name, ranks, turn, host="node"):
         "call": "all_reduce of 1048576 float32", "progress_seconds":
             90.0 if i % 511 == 510 else 0.2, "step": 100 + turn,
         "steps_per_second": 3.0 + (i % 7) / 10 + turn % 5 / 5,
-        "collective_percent": 5.0 if i == 3 else 40.0 + i % 9}
+        "collective_percent": 5.0 if i == 3 else 40.0 + i % 9,
+        "cpu_percent": 98.5, "memory_bytes": 3 << 30}
         for i in range(ranks)]
     return {
         "job": name, "server": "10.0.0.1:29400", "state": "running",

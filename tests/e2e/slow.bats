@@ -73,6 +73,8 @@ assert e['event'] == 'slow' and e['rank'] == 1 and 'slows' in e['text'], e"
 	has "$(cat metrics)" '^ddprdzv_job_watched_ranks\{job="slow"\} 2$'
 	has "$(cat metrics)" '^ddprdzv_job_collective_ratio\{job="slow",ranks="highest"\} (1|0\.[2-9])'
 	has "$(cat metrics)" '^ddprdzv_job_progress_age_seconds\{job="slow",ranks="mean"\} [0-9.]+$'
+	has "$(cat metrics)" '^ddprdzv_job_cpus\{job="slow",ranks="highest"\} [0-9.]+$'
+	has "$(cat metrics)" '^ddprdzv_job_memory_bytes\{job="slow",ranks="lowest"\} [1-9][0-9]{5,}$'
 	: >end
 	finish a
 	signal server TERM

@@ -1,8 +1,7 @@
-/* test_top_rows.c: joins ranks with their nodes and processes, marks, sorts and
+/* test_top_rows.c: joins ranks with their nodes, marks, sorts and
  * filters them. */
 #include <check.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "launcher/top/top_internal.h"
 #include "tests/unit/run_case.h"
@@ -52,14 +51,7 @@ static void add_node(int32_t node_rank, const char *host, uint32_t base,
 	job.as.nodes.bytes = SLICE(nodes.data, nodes.len);
 }
 
-static double cpu_s;
-
-static struct top_usage usage(int64_t pid)
-{
-	return (struct top_usage){cpu_s, pid * 1000};
-}
-
-START_TEST(a_row_has_its_node_and_only_local_rows_have_a_usage)
+START_TEST(a_row_has_its_node)
 {
 	start();
 	add_rank(rank_of(2)); /* not in order */
@@ -67,37 +59,13 @@ START_TEST(a_row_has_its_node_and_only_local_rows_have_a_usage)
 	add_rank(rank_of(9)); /* on no node */
 	add_node(1, "h2", 2, 2);
 	add_node(0, "h1", 0, 2);
-	ck_assert_int_eq(top_rows_init(&rows, &job, "h2", usage, NULL), 0);
+	ck_assert_int_eq(top_rows_init(&rows, &job), 0);
 	ck_assert_uint_eq(rows.n, 3);
 	ck_assert_uint_eq(rows.rows[0].as.rank, 0);
 	ck_assert_int_eq(rows.rows[0].node, 0);
-	ck_assert_int_eq(rows.rows[0].usage.memory, -1);
 	ck_assert_int_eq(rows.rows[1].node, 1);
-	ck_assert_int_eq(rows.rows[1].usage.memory, 102000);
-	ck_assert(rows.rows[1].cpu < 0);
 	ck_assert_int_eq(rows.rows[2].node, -1);
 	ck_assert_uint_eq(rows.rows[2].host.len, 0);
-}
-END_TEST
-
-START_TEST(the_cpu_rate_is_that_since_the_last_look_of_the_same_process)
-{
-	struct top_rows before;
-
-	start();
-	add_rank(rank_of(0));
-	add_node(0, "h1", 0, 1);
-	cpu_s = 5;
-	ck_assert_int_eq(top_rows_init(&before, &job, "h1", usage, NULL), 0);
-	before.at_ns -= 2000000000u;
-	cpu_s = 6;
-	ck_assert_int_eq(top_rows_init(&rows, &job, "h1", usage, &before), 0);
-	ck_assert(rows.rows[0].cpu > 0.4 && rows.rows[0].cpu <= 0.5);
-	top_rows_release(&rows);
-	before.rows[0].as.pid++; /* it was another process */
-	ck_assert_int_eq(top_rows_init(&rows, &job, "h1", usage, &before), 0);
-	ck_assert(rows.rows[0].cpu < 0);
-	top_rows_release(&before);
 }
 END_TEST
 
@@ -120,7 +88,7 @@ START_TEST(the_rank_that_the_others_wait_for_is_slow)
 		r.waited = slow[_i].waited[i];
 		add_rank(r);
 	}
-	ck_assert_int_eq(top_rows_init(&rows, &job, "h", NULL, NULL), 0);
+	ck_assert_int_eq(top_rows_init(&rows, &job), 0);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(rows.rows[i].mark,
 				 i == slow[_i].slow ? TOP_SLOW : TOP_FINE);
@@ -141,7 +109,7 @@ START_TEST(a_rank_that_is_stopped_or_without_progress_is_marked)
 	r.quiet_ms = 0;
 	r.doing = RANK_STOPPED;
 	add_rank(r);
-	ck_assert_int_eq(top_rows_init(&rows, &job, "h", NULL, NULL), 0);
+	ck_assert_int_eq(top_rows_init(&rows, &job), 0);
 	ck_assert_int_eq(rows.rows[0].mark, TOP_FINE);
 	ck_assert_int_eq(rows.rows[1].mark, TOP_QUIET);
 	ck_assert_int_eq(rows.rows[2].mark, TOP_QUIET);
@@ -170,9 +138,9 @@ START_TEST(rows_are_sorted_by_each_order)
 		r.step = step[i];
 		add_rank(r);
 	}
-	ck_assert_int_eq(top_rows_init(&rows, &job, "h", NULL, NULL), 0);
-	rows.rows[0].cpu = 0.5;
-	rows.rows[2].cpu = 1.5;
+	ck_assert_int_eq(top_rows_init(&rows, &job), 0);
+	rows.rows[0].as.cpu = 500;
+	rows.rows[2].as.cpu = 1500;
 	check_order(TOP_BY_QUIET, 1, 0, 2);
 	check_order(TOP_BY_STEP, 2, 0, 1);
 	check_order(TOP_BY_CPU, 2, 0, 1);
@@ -198,7 +166,7 @@ START_TEST(a_filter_keeps_a_rank_or_what_contains_its_text)
 		add_rank(r);
 	}
 	add_node(0, "ha", 0, 12);
-	ck_assert_int_eq(top_rows_init(&rows, &job, "h", NULL, NULL), 0);
+	ck_assert_int_eq(top_rows_init(&rows, &job), 0);
 	top_rows_filter(&rows, filters[_i].text);
 	ck_assert_uint_eq(rows.n, filters[_i].kept);
 }
@@ -210,20 +178,8 @@ START_TEST(a_truncated_list_is_read_up_to_its_end)
 	add_rank(rank_of(0));
 	add_rank(rank_of(1));
 	job.ranks.ranks.bytes.len -= 3;
-	ck_assert_int_eq(top_rows_init(&rows, &job, "h", NULL, NULL), 0);
+	ck_assert_int_eq(top_rows_init(&rows, &job), 0);
 	ck_assert_uint_eq(rows.n, 1);
-}
-END_TEST
-
-START_TEST(the_usage_of_this_process_is_read_and_that_of_none_is_unknown)
-{
-	struct top_usage u = top_usage_read(getpid());
-
-	ck_assert(u.cpu_s >= 0);
-	ck_assert_int_gt(u.memory, 1 << 16);
-	u = top_usage_read(1 << 30);
-	ck_assert(u.cpu_s < 0);
-	ck_assert_int_eq(u.memory, -1);
 }
 END_TEST
 
@@ -233,11 +189,7 @@ int main(void)
 {
 	TCase *c = tcase_create("top_rows");
 
-	tcase_add_test(c,
-		       a_row_has_its_node_and_only_local_rows_have_a_usage);
-	tcase_add_test(
-		c,
-		the_cpu_rate_is_that_since_the_last_look_of_the_same_process);
+	tcase_add_test(c, a_row_has_its_node);
 	tcase_add_loop_test(c, the_rank_that_the_others_wait_for_is_slow, 0,
 			    COUNT(slow));
 	tcase_add_test(c, a_rank_that_is_stopped_or_without_progress_is_marked);
@@ -245,8 +197,5 @@ int main(void)
 	tcase_add_loop_test(c, a_filter_keeps_a_rank_or_what_contains_its_text,
 			    0, COUNT(filters));
 	tcase_add_test(c, a_truncated_list_is_read_up_to_its_end);
-	tcase_add_test(
-		c,
-		the_usage_of_this_process_is_read_and_that_of_none_is_unknown);
 	return run_case(c);
 }

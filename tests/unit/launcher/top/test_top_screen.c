@@ -33,9 +33,9 @@ static void start(const char *name, size_t n)
 			       .step_us = 500000, .quiet_ms = 250,
 			       .waited = 123, .doing = RANK_CALLS,
 			       .call = SLICE_STR("all_reduce #7"),
-			       .words = SLICE_STR("")},
+			       .words = SLICE_STR(""), .cpu = 995,
+			       .memory = 12345678},
 			.node = 1, .host = SLICE_STR("h2"),
-			.usage = {3, 12345678}, .cpu = 0.995,
 		};
 }
 
@@ -82,9 +82,9 @@ START_TEST(unknown_values_are_dashes)
 {
 	start("run7", 1);
 	rows.rows[0] = (struct top_row){
-		.as = {.step = -1, .waited = -1, .doing = 99,
-		       .words = SLICE_STR("")},
-		.node = -1, .host = SLICE_STR(""), .usage = {-1, -1}, .cpu = -1,
+		.as = {.step = -1, .waited = -1, .doing = 99, .cpu = -1,
+		       .memory = -1, .words = SLICE_STR("")},
+		.node = -1, .host = SLICE_STR(""),
 	};
 	ck_assert_ptr_nonnull(strstr(
 		draw(), "    0     -                     0 ?                 -"
