@@ -27,6 +27,7 @@
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 #include "launcher/logs/logs.h"
+#include "launcher/pmi/host_topology.h"
 #include "launcher/pmix/pmix_helper.h"
 #include "launcher/ssh/ssh.h"
 #include "launcher/stage/stage_helper.h"
@@ -397,6 +398,7 @@ static const struct {
 	{"check", ddprun_run_check},
 	{CRASH_STACK_COMMAND, crash_stack_main, 1},
 	{PMIX_HELPER_COMMAND, pmix_helper_main, 1},
+	{HOST_TOPOLOGY_COMMAND, topology_helper_main, 1},
 	{GPU_HELPER_COMMAND, gpu_helper_main, 1},
 	{STAGE_HELPER_COMMAND, stage_helper_main, 1},
 	{"--remote-end", proxy_main, 1},

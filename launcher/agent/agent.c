@@ -448,6 +448,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 		failure_prepare(&a->failure);
 		if (!a->options->stage) /* else from the copy */
 			agent_start_preload(a);
+		agent_mpi_prepare(a);
 		uv_run(&a->loop, UV_RUN_DEFAULT);
 	} else {
 		member_close(&a->member);
@@ -457,6 +458,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	signals_close(&a->signals);
 	worker_shutdown_close(&a->shutdown);
 	agent_close_watch(a);
+	host_topology_close(&a->topology);
 	gpu_monitor_close(&a->gpus);
 	event_commands_close(&a->events);
 	exit_reports_close(&a->exit_reports);
@@ -523,7 +525,7 @@ int agent_run(const struct agent_options *options,
 	a.parts = parts;
 	a.unable = unable;
 	a.open_files = open_files;
-	a.exit_code = a.group.dev_null = -1;
+	a.exit_code = a.group.dev_null = a.topology.fd = -1;
 	a.guard = GUARD_NONE;
 	failure_init(&a.failure, &options->failure, &a.logdir, &a.group);
 	a.exit_reports = (struct exit_reports){

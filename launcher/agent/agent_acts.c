@@ -37,14 +37,15 @@ void agent_sweep(struct agent *a)
 {
 	const pid_t ours[] = {a->guard.pid, member_server_pid(&a->member),
 			      pmix_service_pid(a->pmix),
-			      preload_pid(&a->preload)};
+			      preload_pid(&a->preload), a->topology.pid};
 
-	worker_shutdown_sweep(&a->shutdown, ours, 4);
+	worker_shutdown_sweep(&a->shutdown, ours, 5);
 }
 
 void agent_stop_workers(struct agent *a)
 {
 	a->shutdown.is_far = 0;
+	host_topology_cancel(&a->topology);
 	agent_end_watch(a);
 	worker_shutdown_begin(&a->shutdown);
 	worker_shutdown_signal(&a->shutdown);
@@ -82,6 +83,7 @@ static void agent_log_stop(const struct agent *a, uint32_t n)
 /* The server passes the request on to the other nodes. */
 static void agent_notify_workers(struct agent *a)
 {
+	host_topology_cancel(&a->topology);
 	if (a->stop.level >= WIRE_STOPPED)
 		a->shutdown.signal = a->stop.signal;
 	a->shutdown.is_far = a->nnodes > 1 && !member_is_detached(&a->member);
@@ -98,6 +100,7 @@ static void agent_kill_job(struct agent *a)
 
 	agent_send_stop(a, &n, a->shutdown.cause);
 	a->stop.level = WIRE_CUT;
+	host_topology_cancel(&a->topology);
 	worker_shutdown_kill(&a->shutdown);
 	exit_reports_flush(&a->exit_reports);
 	worker_shutdown_wait(&a->shutdown, KILL_JOB_MS);

@@ -18,6 +18,7 @@
 #include "launcher/membership/member.h"
 #include "launcher/output/logdir.h"
 #include "launcher/output/output.h"
+#include "launcher/pmi/host_topology.h"
 #include "launcher/pmi/pmi_exchange.h"
 #include "launcher/pmi/pmi_service.h"
 #include "launcher/pmix/pmix_service.h"
@@ -103,6 +104,8 @@ struct agent {
 	int is_first; /* node 0, in the last round */
 	struct pmi_service *pmi; /* the round's; NULL: none */
 	struct pmix_service *pmix;
+	struct host_topology topology; /* for MPI's ranks */
+	int waits_for_topology;	       /* the round that is held */
 	/* the last round, which stage, preload, pmix, or the exchange of ports
 	 * may delay */
 	struct agent_held held;
@@ -189,6 +192,8 @@ void agent_on_gpu_news(struct member *m, const struct wire_gpu_news *news);
 /* agent_mpi.c */
 /* Warns once for a job that its MPI processes are, or may be, worlds of one. */
 void agent_mpi_warn(struct agent *a, const struct wire_start *start);
+/* While the server starts: begins what the first round needs. */
+void agent_mpi_prepare(struct agent *a);
 /* Before the plan of a round. AGENT_LATER: agent_start_group is called when
  * the workers can be served. */
 enum { AGENT_LATER = 1 };

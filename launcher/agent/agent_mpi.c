@@ -106,6 +106,11 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 	const struct pmi_exchange_round exchange =
 		agent_exchange_round(a, start, "MPI");
 
+	if (host_topology_is_pending(&a->topology)) {
+		a->waits_for_topology = 1;
+		agent_hold(a, start);
+		return AGENT_LATER;
+	}
 	agent_mpi_name(a, start, name);
 	pmi_server_memory_path(name, start->node_rank, "shm", memory);
 	guard_note_folder(&a->guard, GUARD_ROUND_FOLDER, memory);
@@ -176,9 +181,22 @@ static int agent_mpi_begin_pmix(struct agent *a, const struct wire_start *start,
 	return a->pmix ? AGENT_LATER : err_negative(e->code);
 }
 
+/* Alone on its host, a rank finds its devices as fast as a helper. */
+void agent_mpi_prepare(struct agent *a)
+{
+	if (a->parts && a->parts->serves_pmi && a->parts->mpi_library[0] &&
+	    a->rdzv->nproc > 1)
+		host_topology_start(&a->topology, a->parts->program.path);
+}
+
 /* The helper has ended: the workers can neither meet nor report an abort. */
 int agent_mpi_reaped(struct agent *a, pid_t pid, int status)
 {
+	if (host_topology_reaped(&a->topology, pid, status)) {
+		if (a->waits_for_topology)
+			agent_continue(a);
+		return 1;
+	}
 	if (!pmix_service_reaped(a->pmix, pid, status))
 		return 0;
 	for (uint32_t i = 0; a->pmix->lost[0] && i < a->group.n; i++)
@@ -202,6 +220,7 @@ void agent_mpi_end(struct agent *a)
 {
 	pmi_service_close(a->pmi);
 	pmix_service_close(a->pmix);
+	a->waits_for_topology = 0;
 	a->pmi = NULL;
 	a->pmix = NULL;
 }

@@ -164,7 +164,7 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 			   struct plan *plan, struct err *e)
 {
 	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
-	char key[PROOF_HEX_SIZE];
+	char key[PROOF_HEX_SIZE], topology[HOST_TOPOLOGY_PATH_MAX];
 	struct environment_job job = {
 		.job = a->rdzv->job, .agent_id = agent_id(a),
 		.master_addr = master, .master_port = start->master_port,
@@ -196,11 +196,12 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 		.serves_pmi = a->parts->serves_pmi,
 		.serves_pmix = a->parts->serves_pmix,
 		.pmi_fd = agent_mpi_fd, .pmix_vars = agent_mpi_vars,
-		.mpi_arg = a,
+		.mpi_arg = a, .topology = topology,
 		.frameworks = a->options->frameworks,
 		.peers = agent_peers_list(a), .has_gpus = a->parts->has_gpus,
 	};
 
+	host_topology_path(&a->topology, topology);
 	snprintf(master, sizeof(master), "%.*s",
 		 SLICE_FMT(start->master_addr));
 	sock_host_scope(master, a->member.addr_text);

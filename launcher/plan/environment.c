@@ -24,7 +24,7 @@
 #define TORCH_TRACE "TORCH_FR_DUMP_TEMP_FILE"
 #define TORCH_PIPE "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
-enum { OWN_MAX = 53, FRAMEWORK_TEXT_MAX = 1 << 20 };
+enum { OWN_MAX = 56, FRAMEWORK_TEXT_MAX = 1 << 20 };
 
 static int environment_is_given(const char *text)
 {
@@ -192,6 +192,11 @@ static void environment_add_ours(struct environment *env,
 	if (job->serves_pmi) {
 		environment_add(env, "PMI_SIZE=%u", job->world_size);
 		environment_add(env, "MPI_LOCALNRANKS=%u", job->nproc);
+	}
+	if (environment_is_given(job->topology)) {
+		environment_add(env, "HWLOC_XMLFILE=%s", job->topology);
+		environment_add(env, "HWLOC_THISSYSTEM=1");
+		environment_add(env, "HWLOC_PLUGINS_BLACKLIST=" HWLOC_PLUGINS);
 	}
 	if (job->columns > 0)
 		environment_add(env, "DDP_TERMINAL=%dx%d", job->columns,

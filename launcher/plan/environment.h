@@ -57,12 +57,19 @@ struct environment_job {
 	int serves_pmix;
 	char *const *(*pmix_vars)(void *arg, uint32_t local_rank, uint32_t *n);
 	void *mpi_arg;
+	const char *topology; /* the file with hwloc's XML; NULL, "": none */
 	unsigned frameworks; /* a set of framework.h */
 	const char *peers;   /* if it needs them: "host:port" of all workers by
 			      * rank, with commas */
 	int has_gpus;        /* this host has */
 	int columns, rows; /* the launcher's terminal's; 0: it has none */
 };
+
+/* hwloc's plugins that add nothing for a rank that has the XML; loading those
+ * of OpenCL and X takes 10 ms. */
+#define HWLOC_PLUGINS \
+	"hwloc_cuda.so,hwloc_gl.so,hwloc_levelzero.so,hwloc_nvml.so," \
+	"hwloc_opencl.so,hwloc_pci.so,hwloc_rsmi.so,hwloc_xml_libxml.so"
 
 enum { ENVIRONMENT_WORKER_VARS = 13, ENVIRONMENT_VAR_MAX = 32 };
 

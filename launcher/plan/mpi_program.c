@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -152,7 +153,26 @@ int mpi_program_library_of(struct slice file, char out[MPI_LIBRARY_MAX])
 	return 0;
 }
 
-int mpi_program_library(const char *path, char out[MPI_LIBRARY_MAX])
+/* The text of PT_INTERP, which ends with a NUL. */
+static int mpi_program_loader_of(struct slice file, char out[PATH_MAX])
+{
+	Elf64_Ehdr h;
+	Elf64_Phdr p;
+
+	if (!mpi_program_header(file, &h))
+		return 0;
+	for (int i = 0; i < h.e_phnum; i++)
+		if (mpi_program_segment(file, &h, i, &p) &&
+		    p.p_type == PT_INTERP)
+			return p.p_filesz > 1 && p.p_filesz <= PATH_MAX &&
+			       mpi_program_read(file, p.p_offset, out,
+						p.p_filesz) &&
+			       out[p.p_filesz - 1] == '\0';
+	return 0;
+}
+
+static int mpi_program_look(const char *path, char *out,
+			    int (*look)(struct slice file, char *out))
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	int found = 0;
@@ -167,11 +187,20 @@ int mpi_program_library(const char *path, char out[MPI_LIBRARY_MAX])
 		bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE,
 			     fd, 0);
 		if (bytes != MAP_FAILED) {
-			found = mpi_program_library_of(
-				SLICE(bytes, (size_t)st.st_size), out);
+			found = look(SLICE(bytes, (size_t)st.st_size), out);
 			munmap(bytes, (size_t)st.st_size);
 		}
 	}
 	close(fd);
 	return found;
+}
+
+int mpi_program_library(const char *path, char out[MPI_LIBRARY_MAX])
+{
+	return mpi_program_look(path, out, mpi_program_library_of);
+}
+
+int mpi_program_loader(const char *path, char out[PATH_MAX])
+{
+	return mpi_program_look(path, out, mpi_program_loader_of);
 }

@@ -3,6 +3,8 @@
 #ifndef LAUNCHER_PLAN_H
 #define LAUNCHER_PLAN_H
 
+#include <limits.h>
+
 #include "base/buf.h"
 #include "launcher/plan/binding.h"
 #include "launcher/plan/environment.h"
@@ -22,6 +24,9 @@ enum { MPI_LIBRARY_MAX = 64 };
  * an ELF program of this machine's kind (a script) and for an interpreter that
  * loads MPI later. Never an error: the result only decides about a warning. */
 int mpi_program_library(const char *path, char out[MPI_LIBRARY_MAX]);
+
+/* 1 and the path of the dynamic linker of the program at path. Else 0. */
+int mpi_program_loader(const char *path, char out[PATH_MAX]);
 
 /* 1: that library looks for a server of PMI-1, or of PMIx. */
 int mpi_program_speaks_pmi(const char *library);

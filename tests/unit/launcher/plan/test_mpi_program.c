@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launcher/plan/plan.h"
 #include "tests/unit/run_case.h"
@@ -102,6 +103,19 @@ START_TEST(files_that_are_no_programs)
 }
 END_TEST
 
+START_TEST(the_loader_of_a_program)
+{
+	char loader[PATH_MAX];
+
+	ck_assert_int_eq(mpi_program_loader("/proc/self/exe", loader), 1);
+	ck_assert_int_eq(access(loader, X_OK), 0);
+	ck_assert_int_eq(mpi_program_loader(loader, loader), 0);
+	ck_assert_int_eq(mpi_program_loader("/etc/passwd", loader), 0);
+	ck_assert_int_eq(mpi_program_loader("/nowhere", loader), 0);
+	ck_assert_str_eq(loader, "");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("mpi_program");
@@ -110,5 +124,6 @@ int main(void)
 	tcase_add_test(c, damaged_headers_do_not_crash_the_reader);
 	tcase_add_test(c, a_library_is_found_by_its_whole_name);
 	tcase_add_test(c, files_that_are_no_programs);
+	tcase_add_test(c, the_loader_of_a_program);
 	return run_case(c);
 }
