@@ -96,7 +96,9 @@ static void dry_run_find_open(struct dry_run *d)
 		   "DDP_RECORDER", "DDP_STEP_FILE");
 	if (!environment_has_coordinator(environ))
 		LEAVE_OPEN(d, "JAX_COORDINATOR_PORT");
-	if (d->parts->program.ports || framework_needs_peers(frameworks))
+	if (d->parts->program.peers || framework_needs_peers(frameworks))
+		LEAVE_OPEN(d, "DDP_WORKER_PORT", "DDP_PEERS_FILE");
+	else if (d->parts->program.ports)
 		LEAVE_OPEN(d, "DDP_WORKER_PORT");
 	d->nopen += framework_later(frameworks, dry_run_is_alone(d),
 				    getenv("SLURM_JOB_ID") != NULL,

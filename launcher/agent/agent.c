@@ -526,6 +526,7 @@ int agent_run(const struct agent_options *options,
 	a.unable = unable;
 	a.open_files = open_files;
 	a.exit_code = a.group.dev_null = a.topology.fd = -1;
+	a.peers_fd = -1;
 	a.guard = GUARD_NONE;
 	failure_init(&a.failure, &options->failure, &a.logdir, &a.group);
 	a.exit_reports = (struct exit_reports){
@@ -554,6 +555,8 @@ int agent_run(const struct agent_options *options,
 	exit_reports_release(&a.exit_reports);
 	worker_ports_release(&a.ports);
 	buf_release(&a.peers_text);
+	if (a.peers_fd >= 0)
+		close(a.peers_fd);
 	buf_release(&a.alike);
 	*ended = (struct agent_ended){a.ended_as_asked ? a.stop.level : 0,
 				      a.stop.warned};

@@ -112,6 +112,7 @@ struct agent {
 	struct worker_ports ports; /* this attempt's, if it needs any */
 	struct agent_peers *peers; /* their exchange; NULL: none */
 	struct buf peers_text;
+	int peers_fd; /* the file with them; -1: none */
 	struct buf alike; /* JOIN's */
 	struct preload preload;
 	struct agent_stage *stage; /* the round's; NULL: none */

@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -36,9 +39,17 @@ struct pmi_exchange_round agent_exchange_round(struct agent *a,
 	};
 }
 
-/* ---- the addresses of all workers, for --env tf and --env paddle ---- */
+/* ---- the addresses of all workers ----
+ *
+ * For --env tf, --env paddle and ${peers_file}. */
 
 enum { PEERS_MAX = 64 << 20 };
+
+static int agent_needs_peers(const struct agent *a)
+{
+	return a->parts->program.peers ||
+	       framework_needs_peers(a->options->frameworks);
+}
 
 struct agent_peers {
 	struct agent *agent;
@@ -61,11 +72,54 @@ static void agent_peers_put_own(const struct agent *a, struct buf *out)
 	}
 }
 
+/* DDP_PEERS_FILE: lines "host port". It lies in memory, and ends with us. */
+static int agent_peers_write(struct agent *a, struct err *e)
+{
+	struct buf lines = BUF_INIT(PEERS_MAX);
+	const char *at = (const char *)a->peers_text.data;
+	int rc = 0;
+
+	for (; rc == 0 && *at; at += *at == ',') {
+		char text[SOCK_TEXT_MAX];
+		size_t n = strcspn(at, ",");
+		struct endpoint ep;
+
+		snprintf(text, sizeof(text), "%.*s", (int)n, at);
+		rc = endpoint_parse(&ep, text, 0, e);
+		if (rc == 0)
+			buf_printf(&lines, "%s %u\n", ep.host, ep.port);
+		at += n;
+	}
+	if (rc == 0 && lines.failed)
+		rc = err_no_memory(e, "the addresses of all workers");
+	if (rc == 0) {
+		a->peers_fd = memfd_create("ddprun-peers", MFD_CLOEXEC);
+		rc = a->peers_fd < 0 ? -errno
+				     : file_write_all(a->peers_fd, lines.data,
+						      lines.len);
+		if (rc < 0)
+			err_set(e, rc, "cannot write the file of all workers' "
+				"addresses: %s", strerror(-rc));
+	}
+	buf_release(&lines);
+	return rc;
+}
+
+/* The text is complete. */
+static int agent_peers_finish(struct agent *a, struct err *e)
+{
+	buf_put_u8(&a->peers_text, '\0');
+	if (a->peers_text.failed)
+		return err_no_memory(e, "the addresses of all workers");
+	return agent_peers_write(a, e);
+}
+
 static void agent_peers_on_done(struct pmi_exchange *x,
 				const struct slice *values)
 {
 	struct agent_peers *p = x->owner;
 	struct agent *a = p->agent;
+	struct err e = ERR_INIT;
 
 	buf_reset(&a->peers_text);
 	for (uint32_t i = 0; i < x->round.nnodes; i++) {
@@ -73,11 +127,9 @@ static void agent_peers_on_done(struct pmi_exchange *x,
 			buf_put_u8(&a->peers_text, ',');
 		buf_put(&a->peers_text, values[i].data, values[i].len);
 	}
-	buf_put_u8(&a->peers_text, '\0');
 	agent_peers_end(a);
-	if (a->peers_text.failed)
-		member_failed(&a->member, a->round, 0,
-			      "out of memory for the addresses of all workers");
+	if (agent_peers_finish(a, &e) < 0)
+		member_failed(&a->member, a->round, 0, e.text);
 	else
 		agent_continue(a);
 }
@@ -135,14 +187,15 @@ static int agent_peers_begin(struct agent *a, const struct wire_start *start,
 	agent_peers_end(a);
 	buf_release(&a->peers_text);
 	buf_init(&a->peers_text, PEERS_MAX);
-	if (!framework_needs_peers(a->options->frameworks))
+	if (a->peers_fd >= 0)
+		close(a->peers_fd);
+	a->peers_fd = -1;
+	if (!agent_needs_peers(a))
 		return 0;
 	agent_peers_put_own(a, &a->peers_text);
 	if (!a->peers_text.failed && start->nnodes > 1)
 		return agent_peers_exchange(a, start, e);
-	buf_put_u8(&a->peers_text, '\0');
-	return a->peers_text.failed ? err_no_memory(e, "the workers' ports")
-				    : 0;
+	return agent_peers_finish(a, e);
 }
 
 void agent_peers_end(struct agent *a)
@@ -165,6 +218,7 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 {
 	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
 	char key[PROOF_HEX_SIZE], topology[HOST_TOPOLOGY_PATH_MAX];
+	char peers_file[64] = "";
 	struct environment_job job = {
 		.job = a->rdzv->job, .agent_id = agent_id(a),
 		.master_addr = master, .master_port = start->master_port,
@@ -198,10 +252,14 @@ static int agent_make_plan(struct agent *a, const struct wire_start *start,
 		.pmi_fd = agent_mpi_fd, .pmix_vars = agent_mpi_vars,
 		.mpi_arg = a, .topology = topology,
 		.frameworks = a->options->frameworks,
-		.peers = agent_peers_list(a), .has_gpus = a->parts->has_gpus,
+		.peers = agent_peers_list(a), .peers_file = peers_file,
+		 .has_gpus = a->parts->has_gpus,
 	};
 
 	host_topology_path(&a->topology, topology);
+	if (a->peers_fd >= 0)
+		snprintf(peers_file, sizeof(peers_file), "/proc/%d/fd/%d",
+			 (int)getpid(), a->peers_fd);
 	snprintf(master, sizeof(master), "%.*s",
 		 SLICE_FMT(start->master_addr));
 	sock_host_scope(master, a->member.addr_text);
@@ -452,8 +510,7 @@ static void agent_log_worlds(const struct agent *a)
 
 static int agent_needs_ports(const struct agent *a)
 {
-	return a->parts->program.ports ||
-	       framework_needs_peers(a->options->frameworks);
+	return a->parts->program.ports || agent_needs_peers(a);
 }
 
 void agent_start_round(struct agent *a)

@@ -192,6 +192,7 @@ static void preflight_share(struct plan_parts *parts)
 		all.each = NULL;
 		*own = all;
 		parts->program.ports |= own->program.ports;
+		parts->program.peers |= own->program.peers;
 	}
 }
 

@@ -24,7 +24,7 @@
 #define TORCH_TRACE "TORCH_FR_DUMP_TEMP_FILE"
 #define TORCH_PIPE "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
-enum { OWN_MAX = 56, FRAMEWORK_TEXT_MAX = 1 << 20 };
+enum { OWN_MAX = 57, FRAMEWORK_TEXT_MAX = 1 << 20 };
 
 static int environment_is_given(const char *text)
 {
@@ -42,7 +42,7 @@ static const char *const replaced[] = {
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
 	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
 	"DDP_RECONNECT_TIMEOUT", CRASH_VARIABLE, "DDP_STEP_FILE",
-	"DDP_WORKER_PORT", "DDP_ROLES",
+	"DDP_WORKER_PORT", "DDP_PEERS_FILE", "DDP_ROLES",
 	/* secrets that give access to more than this job; a worker needs only
 	 * DDP_JOB_KEY */
 	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
@@ -193,6 +193,8 @@ static void environment_add_ours(struct environment *env,
 		environment_add(env, "PMI_SIZE=%u", job->world_size);
 		environment_add(env, "MPI_LOCALNRANKS=%u", job->nproc);
 	}
+	if (environment_is_given(job->peers_file))
+		environment_add(env, "DDP_PEERS_FILE=%s", job->peers_file);
 	if (environment_is_given(job->topology)) {
 		environment_add(env, "HWLOC_XMLFILE=%s", job->topology);
 		environment_add(env, "HWLOC_THISSYSTEM=1");

@@ -61,6 +61,7 @@ struct environment_job {
 	unsigned frameworks; /* a set of framework.h */
 	const char *peers;   /* if it needs them: "host:port" of all workers by
 			      * rank, with commas */
+	const char *peers_file; /* the same, a line for each; NULL, "": none */
 	int has_gpus;        /* this host has */
 	int columns, rows; /* the launcher's terminal's; 0: it has none */
 };

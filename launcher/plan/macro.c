@@ -8,6 +8,7 @@
 
 #define LOCAL_RANK "local_rank"
 #define PORT "port"
+#define PEERS_FILE "peers_file"
 enum { DIGITS_MAX = 10 };
 
 /* torchrun knows only local_rank, with and without braces. These need braces:
@@ -29,6 +30,7 @@ static const struct {
 	{"master_port", "MASTER_PORT"},
 	{"coordinator_port", "JAX_COORDINATOR_PORT"},
 	{PORT, "DDP_WORKER_PORT"},
+	{PEERS_FILE, "DDP_PEERS_FILE"},
 	{"restart_count", "TORCHELASTIC_RESTART_COUNT"},
 	{"max_restarts", "TORCHELASTIC_MAX_RESTARTS"},
 	{"run_id", "TORCHELASTIC_RUN_ID"},
@@ -74,6 +76,11 @@ int macro_is_in(const char *text)
 int macro_is_port_in(const char *text)
 {
 	return macro_search(text, PORT);
+}
+
+int macro_is_peers_file_in(const char *text)
+{
+	return macro_search(text, PEERS_FILE);
 }
 
 /* The variable's value, or NULL. */

@@ -24,6 +24,9 @@ int macro_is_in(const char *text);
 /* 1 if the text has the macro that stands for the port of the worker. */
 int macro_is_port_in(const char *text);
 
+/* 1 if the text has the macro that stands for the file of all ports. */
+int macro_is_peers_file_in(const char *text);
+
 /* Bytes that the expanded text needs at most, for any rank, with its NUL. */
 size_t macro_room(const char *text, char *const *vars);
 

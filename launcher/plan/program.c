@@ -245,6 +245,7 @@ static void program_find_macros(struct program *p, char **words)
 	for (; *words; words++) {
 		p->macros |= macro_is_in(*words);
 		p->ports |= macro_is_port_in(*words);
+		p->peers |= macro_is_peers_file_in(*words);
 	}
 }
 

@@ -12,6 +12,7 @@ struct program {
 	int nargs;
 	int macros;  /* its words contain macros (macro.h) */
 	int ports;   /* one of them is for a port of each worker */
+	int peers;   /* one of them is for the file of all workers' ports */
 	int is_python; /* path is a Python */
 };
 

@@ -52,10 +52,37 @@ load ../lib
 	[ "$(sort -u <<<"$out" | grep -cE '^\[0\] [1-9][0-9]*$')" = 3 ]
 }
 
+@test "a file names the hosts and ports of all workers by rank, on two nodes, again after a restart" {
+	local meet name all
+	meet=127.0.0.1:$(w_port free)
+	for name in a b; do
+		start $name ddprun --nnodes 2 --nproc-per-node $([ $name = a ] && echo 2 || echo 1) \
+			--max-restarts 1 --rdzv-endpoint "$meet" sh -c '
+			[ $1 = $DDP_PEERS_FILE ] && [ "$(sed -n $((RANK + 1))p $1)" = "$2 $DDP_WORKER_PORT" ] &&
+			echo "$TORCHELASTIC_RESTART_COUNT: $(tr "\n" , <$1)"
+			[ $TORCHELASTIC_RESTART_COUNT = 1 ]' sh '${peers_file}' 127.0.0.1
+	done
+	finish a
+	all=$out
+	finish b
+	all=$(printf '%s\n' "$all" "$out" | sed -n 's/^\[[0-2]\] 1: //p')
+	[ "$(wc -l <<<"$all")" = 3 ]
+	[ "$(sort -u <<<"$all" | wc -l)" = 1 ]
+	[ "$(sed 1q <<<"$all" | tr , '\n' | sort -u | grep -cE '^127\.0\.0\.1 [1-9][0-9]*$')" = 3 ]
+	has "$(<a.out)" '^\[[01]\] 0: '
+}
+
+@test "TensorFlow's workers have the file as well, and IPv6 addresses without brackets" {
+	expect 0 ddprun --nproc-per-node 2 --env tf sh -c 'grep -c "^127.0.0.1 [1-9]" $DDP_PEERS_FILE'
+	[ "$(sort <<<"$out")" = $'[0] 2\n[1] 2' ]
+	expect 0 ddprun --rdzv-endpoint '[::1]:0' --nproc-per-node 2 sh -c 'cat $1' sh '${peers_file}'
+	[ "$(grep -cE '^\[[01]\] ::1 [1-9][0-9]*$' <<<"$out")" = 4 ]
+}
+
 @test "without the macro there is no port, and none is inherited" {
-	DDP_WORKER_PORT=9 expect 0 ddprun sh -c 'echo ${DDP_WORKER_PORT-none} $1' \
-		sh '${ports}'
-	[ "$out" = '[0] none ${ports}' ]
+	DDP_WORKER_PORT=9 DDP_PEERS_FILE=/x expect 0 ddprun \
+		sh -c 'echo ${DDP_WORKER_PORT-none} ${DDP_PEERS_FILE-none} $1' sh '${ports}'
+	[ "$out" = '[0] none none ${ports}' ]
 }
 
 @test "a dry run reserves no port" {
