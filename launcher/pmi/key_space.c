@@ -125,8 +125,9 @@ int key_space_put(struct key_space *k, struct slice key, struct slice value,
 	if (k->added.failed == -ENOMEM)
 		return err_no_memory(e, "a key of PMI");
 	return k->added.failed ? err_set(e, k->added.failed,
-					 "the ranks of this node put more than "
-					 "%d bytes before a barrier",
+					 "put a key with which the ranks of "
+					 "this node exceed %d bytes before a "
+					 "barrier",
 					 KEY_SPACE_NEW_MAX) : 0;
 }
 

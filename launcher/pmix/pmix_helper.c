@@ -64,8 +64,9 @@ static void pmix_helper_clean_environment(void)
 	/* maps of nodes as text, which versions 3 to 5 read alike */
 	setenv("PMIX_MCA_preg", "^compress", 1);
 	/* the topology of the host without its X servers, each of which hwloc
-	 * would call, without moving to each CPU, and without the libraries of plugins that add nothing to
-	 * it: loading them takes a third of this process's start */
+	 * would call, without moving to each CPU, and without the libraries of
+	 * plugins that add nothing to it: loading them takes a third of this
+	 * process's start */
 	setenv("HWLOC_COMPONENTS", "-gl,-opencl,-x86", 0);
 	setenv("HWLOC_PLUGINS_BLACKLIST",
 	       "hwloc_gl.so,hwloc_opencl.so,hwloc_xml_libxml.so", 0);

@@ -4,10 +4,27 @@
 # (at most 1.2 times a first start; neither hydra nor mpirun starts a rank again).
 # MPI_RANKS="4 16 64".
 
-# Most of Open MPI's time is that of its ranks: Debian's loads libpsm2 and
-# libinfinipath, which sleep for 0.2 s. OMPI_MCA_pml=ob1 leaves them out, for both.
+# "floor" is the same ranks with a PMI server that costs nothing (mpi_floor.c), or, for
+# Open MPI, the same number of processes that each are a world of one: what no launcher can
+# save, unless it changes what ranks do. ddprun does: MPICH's ranks do not look for the
+# host's devices (docs/mpi.md), "each rank looks for devices" is without that; and Open
+# MPI's do not load libpsm2 and libinfinipath, which sleep for 0.2 s. OMPI_MCA_pml=ob1
+# leaves them out for both. More ranks than CPUs: MPICH 4.0.2 spins in MPI_Init, without
+# sched_yield, until the kernel takes the CPU away.
 # Measure on an idle machine: hydra gives each rank a session, and where others want the
 # CPUs, the kernel (sched_autogroup_enabled) shares them out by session.
+
+# mpi_floor NAME N [VARIABLE=VALUE]: rows for interleave
+mpi_floor() {
+	if [ "$1" = mpich ]; then
+		printf 'each rank looks for devices\tenv HWLOC_HIDE_ERRORS=1 %s %s %d %s\n' \
+			"$O/ddprun" "--standalone --nproc-per-node" "$2" "$work/$1"
+		printf 'floor\t%s %d %s\n' "$B/mpi_floor" "$2" "$work/$1"
+	else
+		printf 'floor\tenv OMPI_MCA_ess_singleton_isolated=1 %s %s alone %d %s alone\n' \
+			"${3:-OMPI_MCA_mtl=^ofi,psm,psm2}" "$B/mpi_floor" "$2" "$work/$1"
+	fi
+}
 
 # mpi_launches NAME LAUNCHER WORDS [VARIABLE=VALUE]
 mpi_launches() {
@@ -21,6 +38,7 @@ mpi_launches() {
 				"$work/$1"
 			printf 'ddprun\tenv %s %s --standalone --nproc-per-node %d %s\n' \
 				"${4:-}" "$O/ddprun" "$n" "$work/$1"
+			mpi_floor "$1" "$n" "${4:-}"
 		} | "$B/interleave" "$ROUNDS" "$2"
 	done
 }

@@ -1,7 +1,7 @@
 /* mpi_floor.c: the floor of mpi.sh: starts RANKS processes of a program on this
  * host, and answers their PMI-1 from one loop, from an array, without checks,
- * output, logs, groups or restarts. What is left is the program's own time. With
- * `alone` before RANKS it answers nothing: each process is a world of one.
+ * output, logs, groups or restarts. What is left is the program's own time.
+ * With `alone` before RANKS it answers nothing: each is a world of one.
  * usage: mpi_floor [alone] RANKS PROGRAM [WORDS...] */
 #include <errno.h>
 #include <poll.h>

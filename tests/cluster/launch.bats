@@ -28,6 +28,24 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	[ "$(sed -n 's/^\[0\].* //p' <<<"$out" | sort -u | wc -l)" = 2 ]
 }
 
+@test "several programs run as roles of one world, in a step and in an allocation" {
+	local role='echo "$RANK/$WORLD_SIZE $ROLE_NAME $ROLE_RANK/$ROLE_WORLD_SIZE $(hostname)"'
+	# srun itself would take a ':'
+	slurm 0 salloc -w h1,h2 -N 2 ddprun --nproc-per-node 2 \
+		-n 1 --role learner sh -c "$role" : -n 3 --role actor sh -c "$role"
+	[ "$(grep '^\[' <<<"$out" | sort)" = "[0] 0/4 learner 0/1 h1
+[1] 1/4 actor 0/3 h1
+[2] 2/4 actor 1/3 h2
+[3] 3/4 actor 2/3 h2" ]
+	printf '0 --role one sh -c "%s"\n*  --role rest sh -c "%s"\n' 'echo $RANK $ROLE_RANK' \
+		'echo $RANK $ROLE_RANK of $ROLE_WORLD_SIZE' >conf
+	slurm 0 srun -w h1,h2 -N 2 --ntasks-per-node 1 ddprun --nproc-per-node 2 --multi-prog conf
+	[ "$(grep '^\[' <<<"$out" | sort)" = "[0] 0 0
+[1] 1 0 of 3
+[2] 2 1 of 3
+[3] 3 2 of 3" ]
+}
+
 @test "two ddpruns with --nnodes get separate nodes" {
 	mkfifo a b
 	batch 0 -N 3 <<-'EOF'

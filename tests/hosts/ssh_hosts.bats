@@ -51,6 +51,30 @@ sorted() {
 	nothing_left
 }
 
+@test "several programs run as roles of one world on two hosts" {
+	sshd_up 2
+	local who='echo "$RANK/$WORLD_SIZE $ROLE_NAME $ROLE_RANK/$ROLE_WORLD_SIZE on $(hostname)"'
+	over_ssh job -H h2:1,h1:3 -n 1 --role learner sh -c "$who" : \
+		-n 3 -x A=b --role actor sh -c "$who; echo \$A"
+	finish job
+	[ "$(sorted "$out")" = '[0] 0/4 learner 0/1 on h2
+[1] 1/4 actor 0/3 on h1
+[1] b
+[2] 2/4 actor 1/3 on h1
+[2] b
+[3] 3/4 actor 2/3 on h1
+[3] b' ]
+	[ -z "$err" ]
+	# a role on both hosts, and its failure
+	over_ssh job -H h2:2,h1:2 -n 1 true : -n 3 --role actor \
+		sh -c '[ $ROLE_RANK != 2 ] || exit 7; exec tail -f /dev/null'
+	finish job 7
+	has "$err" 'rank 3 \(local rank 1\) on h1, .*exited with code 7'
+	has "$err" 'actor'
+	[ "$(grep -c 'first failure' <<<"$err")" = 1 ]
+	nothing_left
+}
+
 @test "a trainer over two hosts ends as on one host, and stdout and stderr stay separate" {
 	sshd_up 2
 	export OMP_NUM_THREADS=1

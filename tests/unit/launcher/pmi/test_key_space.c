@@ -76,8 +76,8 @@ START_TEST(puts_between_two_barriers_have_a_maximum)
 					       SLICE(bytes, 1008), NULL), 0);
 	ck_assert_int_eq(key_space_put(&k, numbered(fit, key),
 				       SLICE(bytes, 1008), &e), -ENOBUFS);
-	ck_assert_str_eq(e.text, "the ranks of this node put more than "
-				 "67108864 bytes before a barrier");
+	ck_assert_str_eq(e.text, "put a key with which the ranks of this "
+				 "node exceed 67108864 bytes before a barrier");
 	key_space_release(&k);
 }
 END_TEST
