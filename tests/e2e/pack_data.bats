@@ -104,6 +104,13 @@ refused() {
 	expect 0 resnet --synthetic --image-size 20 --crop random-resized --crop-size 8 \
 		--stem cifar --batch-size 4 --steps 2
 	has "$out" 'images/s'
+	# the size may change when a run is resumed, and is reported
+	options+=' --checkpoint size.ckpt --crop random-resized'
+	expect 0 resnet $options --crop-size 16
+	expect 0 resnet $options --crop-size 12 --steps 4 --resume
+	has "$out" 'what changes: --crop-size 12 instead of --crop-size 16$'
+	expect 0 resnet $options --steps 5 --resume
+	has "$out" "what changes: the images' size instead of --crop-size 12$"
 	expect 2 resnet --data packed --crop-size 16
 	has "$err" '--crop-size needs --crop random-resized'
 }

@@ -288,8 +288,10 @@ static void run_describe(struct run *run)
 		.smoothing = (double)r->smoothing,
 		.nesterov = r->optimizer.nesterov,
 		.augment = r->augment,
+		.crop_size = run->options.crop_size,
 	};
-	snprintf(about->device, sizeof(about->device), "%s", run->device->name);
+	snprintf(about->device, sizeof(about->device), "%.*s",
+		 (int)sizeof(about->device) - 1, run->device->name);
 	run->state.position.seed = run->options.seed;
 }
 

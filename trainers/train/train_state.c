@@ -391,6 +391,22 @@ static void changes_in_number(struct list *l, const char *option, double was,
 		changes_add(l, "%s %g instead of %g", option, now, was);
 }
 
+static void changes_in_crop(struct list *l, const struct train_about *was,
+			    const struct train_about *now)
+{
+	const struct train_about *both[] = {now, was};
+	char size[2][32];
+
+	for (int i = 0; i < 2; i++)
+		if (both[i]->crop_size)
+			snprintf(size[i], sizeof(size[i]), "--crop-size %lld",
+				 (long long)both[i]->crop_size);
+		else
+			snprintf(size[i], sizeof(size[i]), "the images' size");
+	if (was->crop_size != now->crop_size)
+		changes_add(l, "%s instead of %s", size[0], size[1]);
+}
+
 const char *train_about_changes(const struct train_about *was,
 				const struct train_about *now, char *out,
 				size_t size)
@@ -416,6 +432,7 @@ const char *train_about_changes(const struct train_about *was,
 				    ? " by --crop random-resized"
 			    : was->augment == AUGMENT_RESIZE && now->augment
 				    ? " by --crop shift" : "");
+	changes_in_crop(&l, was, now);
 	if (was->schedule != now->schedule)
 		changes_add(&l, "another --schedule");
 	else if ((was->total != now->total || was->warmup != now->warmup) &&

@@ -32,7 +32,8 @@ struct train_about {
 	int64_t schedule, warmup, total; /* schedule.h */
 	double lr, momentum, weight_decay, smoothing;
 	int64_t nesterov, augment;
-	char device[128]; /* device->name */
+	char device[120]; /* device->name */
+	int64_t crop_size; /* --crop-size; 0: the images' size */
 };
 
 struct train_state {

@@ -224,6 +224,9 @@ START_TEST(changes_are_reported)
 	now.augment = AUGMENT_RESIZE;
 	changes(&now, "with augmentation by --crop random-resized");
 	now = was;
+	now.crop_size = 24;
+	changes(&now, "--crop-size 24 instead of the images' size");
+	now = was;
 	now.precision = PRECISION_TF32;
 	changes(&now, "--precision tf32 instead of fp32");
 	now.precision = PRECISION_FP16;
