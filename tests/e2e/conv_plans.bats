@@ -7,15 +7,22 @@ load ../lib
 
 devices=$BATS_TEST_DIRNAME/../gpu/devices
 
-# All in one process, because cuDNN is large. The tests read what it prints.
+# Each program plans for all in one process, because cuDNN is large. The tests read what
+# they print.
 setup_file() {
 	[ -x "$O/gpu/conv_plans" ] || return 0
-	local status=0
 	# cuDNN's heuristics and cuBLASLt lose memory in each query
-	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 "$O/gpu/conv_plans" \
-		"$devices"/{a100,h100,h200,b200}.json bf16 fp16 tf32 fp32 \
-		>"$BATS_FILE_TMPDIR/plans" || status=$?
-	echo $status >"$BATS_FILE_TMPDIR/status"
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
+	plan_all plans conv_plans bf16 fp16 tf32 fp32
+	plan_all fused fused_plans bf16 fp16
+}
+
+plan_all() { # FILE PROGRAM PRECISION...: also to FILE.status; seconds of CPU to FILE.cpu
+	local file=$BATS_FILE_TMPDIR/$1 program=$2 status=0 TIMEFORMAT='%U %S'
+	shift 2
+	{ time "$O/gpu/$program" "$devices"/{a100,h100,h200,b200}.json "$@" >"$file" 2>&1; } \
+		2>"$file.cpu" || status=$?
+	echo $status >"$file.status"
 }
 
 setup() {
@@ -24,19 +31,23 @@ setup() {
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 }
 
+planned() { # FILE DEVICE PRECISION: what the program printed
+	[ "$(<"$BATS_FILE_TMPDIR/$1.status")" != 77 ] || skip "$(<"$BATS_FILE_TMPDIR/$1")"
+	[ "$(<"$BATS_FILE_TMPDIR/$1.status")" = 0 ]
+	out=$(awk -v of="# $devices/$2.json $3" \
+		'/^# .*json / {show = $0 == of} show' "$BATS_FILE_TMPDIR/$1")
+}
+
 plans() { # DEVICE: every convolution has a plan at each precision
 	local precision
-	[ "$(<"$BATS_FILE_TMPDIR/status")" != 77 ] || skip "$(<"$BATS_FILE_TMPDIR/plans")"
 	for precision in bf16 fp16 tf32 fp32; do
-		out=$(awk -v of="# $devices/$1.json $precision" \
-			'/^# .*json / {show = $0 == of} show' "$BATS_FILE_TMPDIR/plans")
+		planned plans "$1" $precision
 		has "$out" '^# 58 shapes, 172 passes, 0 without a plan'
 		[ "$(grep -vc '^#' <<<"$out")" = 172 ]
 		# tensor cores, which only tf32 may use for f32, are cuDNN's first choice
 		[ $precision != tf32 ] || [ "$(grep -v '^#' <<<"$out" | grep -vc 'too coarse')" = 172 ]
 	done
 	has "$out" 'too coarse'
-	[ "$(<"$BATS_FILE_TMPDIR/status")" = 0 ]
 }
 
 @test "every ResNet convolution has a deterministic plan on an A100" {
@@ -67,10 +78,7 @@ plans() { # DEVICE: every convolution has a plan at each precision
 # A convolution with the batch normalizations around it, in one kernel. The numbers are
 # cuDNN 9.19's; an update of cuDNN may change them; then docs/gpu-tests.md changes as well.
 fusions() { # DEVICE TYPE STATS PROLOGUE BY_WEIGHT BY_X: shapes with a plan
-	start fused "$O/gpu/fused_plans" "$devices/$1.json" "$2"
-	finish fused -
-	[ "$status" != 77 ] || skip "$out"
-	[ "$status" = 0 ]
+	planned fused "$1" "$2"
 	has "$out" "^forward \+ statistics: $3 of 58 shapes"
 	has "$out" "^scale, bias, ReLU \+ forward \+ statistics: $4 of 56 shapes"
 	has "$out" "^scale, bias, ReLU \+ by_weight: $5 of 56 shapes"
@@ -95,4 +103,12 @@ fusions() { # DEVICE TYPE STATS PROLOGUE BY_WEIGHT BY_X: shapes with a plan
 	for device in a100 h100 h200 b200; do
 		fusions $device bf16 0 0 0 0
 	done
+}
+
+# CPU time, to which other processes add little; 8 s here.
+@test "planning for four GPUs takes less than 20 s of CPU" {
+	[ -z "${SAN:-}" ] || skip "sanitizers take several times as long"
+	cat "$BATS_FILE_TMPDIR"/{plans,fused}.cpu
+	awk '{ all += $1 + $2 } END { exit !(NR == 2 && all > 0.5 && all < 20) }' \
+		"$BATS_FILE_TMPDIR"/{plans,fused}.cpu
 }
