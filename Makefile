@@ -290,7 +290,7 @@ $(O)/tests/test_kernels $(addprefix $(O)/tests/test_kernels_,norm update): priva
 
 # The whole twin on the host, for DDP_CUDA_OPS; it only needs CUDA's headers.
 host_twin := $(if $(has_cudnn),$(O)/tests/libddp_cuda_ops.so)
-$(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kernels) $(patsubst %,$(O)/obj/host/%.o,on_host on_host_cuda on_host_dnn on_host_graph on_host_blas)
+$(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kernels) $(patsubst %,$(O)/obj/host/%.o,on_host on_host_cuda on_host_dnn on_host_graph on_host_run on_host_blas)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CXX) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
@@ -368,7 +368,7 @@ $(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs)
 # Plans convolutions for GPUs that are not there.
 conv_plans := $(if $(has_cudnn),$(O)/gpu/conv_plans $(O)/gpu/fused_plans)
 $(call objs,tests/gpu/conv_plans.c tests/gpu/fused_plans.c): extra_cflags = -isystem $(CUDA)/include
-$(O)/gpu/conv_plans $(O)/gpu/fused_plans: $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(call objs,trainers/cuda/conv_plan.c trainers/cuda/layout.c trainers/models/resnet_layers.c base/error.c base/file.c)
+$(O)/gpu/conv_plans $(O)/gpu/fused_plans: $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(call objs,trainers/cuda/conv_graph.c trainers/cuda/conv_plan.c trainers/cuda/layout.c trainers/models/resnet_layers.c base/error.c base/file.c)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudnn -lm -ldl

@@ -1,8 +1,9 @@
-/* gpu_ops.c: gpu_ops TWIN [PART]: compares each operation of a twin, in f32,
- * bf16 and fp16 with a scaled loss, with the cpu's, then whole steps of
- * ResNets, then recorded steps with plain ones. TWIN is cuda, or cpu, which
- * checks this program. Prints a line for each model with the largest
- * difference; exits with 1 if one is too large. */
+/* gpu_ops.c: gpu_ops TWIN [PART [fused|chain]]: compares each operation of a
+ * twin, in f32, bf16 and fp16 with a scaled loss, with the cpu's, then whole
+ * steps of ResNets, then recorded steps with plain ones. TWIN is cuda, or cpu,
+ * which checks this program. fused: only fp16, with device_options.fuse on
+ * both; chain: that of TWIN with TWIN's without it. Prints a line for each
+ * model with the largest difference; exits with 1 if one is too large. */
 #include <math.h>
 
 #include "tests/gpu/nets.h"
@@ -64,6 +65,7 @@ static const struct model models[] = {
 };
 
 static int failed;
+static enum { PLAIN, FUSED, CHAIN } mode;
 
 /* ---- Comparing ---- */
 
@@ -185,7 +187,8 @@ static void look_outputs(struct verdict *v, struct bed *a, struct bed *b,
 
 	/* in evaluation, layers may reuse the memory of earlier ones */
 	for (int i = p->mode == NET_TRAIN ? 0 : count - 1; i < count; i++)
-		look_tensors(v, what, net_layer_name(&a->net, i), a,
+		if (!p->op[i]->is_hidden && !q->op[i]->is_hidden)
+			look_tensors(v, what, net_layer_name(&a->net, i), a,
 			     p->value[i], b, q->value[i]);
 }
 
@@ -361,9 +364,10 @@ static void on_note(const char *line)
 
 /* sync: sums over all ranks. There is only one, so that changes nothing. */
 static struct device *open_device(const struct ops *ops,
-				  enum precision precision, int sync)
+				  enum precision precision, int sync, int fuse)
 {
 	struct device_options o = {.threads = 2,
+				   .fuse = fuse,
 				   .core = -1,
 				   .precision = precision,
 				   .cache = getenv("DDP_CACHE"),
@@ -385,8 +389,9 @@ static void compare(const struct ops *ops, const struct model_spec *spec,
 	int fp16 = precision == PRECISION_FP16;
 	/* the cpu rounds to fp16 in the same places */
 	struct device *here = open_device(
-		&ops_cpu, fp16 ? precision : PRECISION_FP32, 0);
-	struct device *there = open_device(ops, precision, sync);
+		mode == CHAIN ? ops : &ops_cpu,
+		fp16 ? precision : PRECISION_FP32, 0, mode == FUSED);
+	struct device *there = open_device(ops, precision, sync, mode != PLAIN);
 	struct images images = images_new(&spec->input, SAMPLES);
 	struct loss_spec loss = {spec->loss,
 				 spec->loss == LOSS_MSE ? 0 : 0.1f, 1};
@@ -408,8 +413,9 @@ static void compare(const struct ops *ops, const struct model_spec *spec,
 	give_same(&a, &b);
 	compare_evaluation(&v, &a, &b, &loss);
 	check_graph(&a, name, &loss);
-	printf("%-28s %s%s %.2e of %.0e, %s%s\n", name,
+	printf("%-28s %s%s%s %.2e of %.0e, %s%s\n", name,
 	       precision == PRECISION_FP32 ? "f32 " : precision_name(precision),
+	       mode == FUSED ? " fused" : mode == CHAIN ? " chain" : "",
 	       sync ? " sync" : "", v.most, v.limit, v.where,
 	       v.most <= v.limit ? "" : " FAILED");
 	if (!(v.most <= v.limit))
@@ -445,6 +451,8 @@ static void compare_model(const struct ops *ops, const struct model *m,
 		norm |= m->layers[spec.layer_count].op.kind == OP_BATCH_NORM;
 		spec.layer_count++;
 	}
+	if (mode != PLAIN && !norm)
+		return;
 	for (int sync = 0; sync <= norm; sync++)
 		compare(ops, &spec, m->name, m->n, m->augment, precision, sync,
 			limits[precision]);
@@ -484,7 +492,7 @@ static void compare_resnet(const struct ops *ops, int i,
  * for. */
 static void check_limit(const struct ops *ops)
 {
-	struct device *d = open_device(ops, 0, 0);
+	struct device *d = open_device(ops, 0, 0, 0);
 	struct tensor in = {.n = 4096, .c = 3, .h = 224, .w = 224,
 			    .plain = 1};
 	struct op_site s = {.spec = {OP_CONV, .out = 64, .kernel = 7,
@@ -519,7 +527,7 @@ static int count_wait(void *arg, void *event, struct err *e)
 /* A device waits through its caller, also before its queue is long. */
 static void check_waits(const struct ops *ops)
 {
-	struct device *d = open_device(ops, 0, 0);
+	struct device *d = open_device(ops, 0, 0, 0);
 	struct step_args step = {.step = 1};
 	struct err e = ERR_INIT;
 	void *p = NULL;
@@ -553,6 +561,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	const struct ops *ops = ops_find(argc > 1 ? argv[1] : "cuda", &e);
 	const char *part = argc > 2 ? argv[2] : "";
+	const char *how = argc > 3 ? argv[3] : "";
 	static const enum precision precisions[] = {
 		PRECISION_FP32, PRECISION_FP16, PRECISION_BF16};
 	/* no bf16 on the cpu twin, which can check this program anywhere */
@@ -561,7 +570,11 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!ops)
 		DIE("%s", e.text);
+	mode = !strcmp(how, "fused") ? FUSED :
+	       !strcmp(how, "chain") ? CHAIN : PLAIN;
 	for (int k = 0; k < count; k++) {
+		if (mode != PLAIN && precisions[k] != PRECISION_FP16)
+			continue;
 		for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
 			if (strstr(models[i].name, part))
 				compare_model(ops, &models[i], precisions[k]);

@@ -1,6 +1,7 @@
 /* gpu_times.c: gpu_times [DEVICE [PRECISION [ARCH [BATCH [SIDE [ONCE]]]]]]:
  * times a training step of a ResNet, plain and recorded, and its parts, by kind
- * of operation and by layer. Prints medians; with ONCE of one run each. */
+ * of operation and by layer. PRECISION fused is fp16 with --fuse. Prints
+ * medians; with ONCE of one run each. */
 #include <time.h>
 
 #include "tests/gpu/nets.h"
@@ -121,7 +122,9 @@ static long number(int argc, char **argv, int i, long otherwise)
 
 int main(int argc, char **argv)
 {
-	int precision = precision_parse(argc > 2 ? argv[2] : "bf16");
+	int fuse = argc > 2 && !strcmp(argv[2], "fused");
+	int precision = fuse ? PRECISION_FP16 :
+			       precision_parse(argc > 2 ? argv[2] : "bf16");
 	int n = (int)number(argc, argv, 4, 256);
 	int side = (int)number(argc, argv, 5, 224);
 	struct image_shape s = {3, side, side, 1000, {0.5f, 0.5f, 0.5f},
@@ -129,7 +132,8 @@ int main(int argc, char **argv)
 	struct device_options o = {.threads = 1,
 				   .core = -1,
 				   .cache = getenv("DDP_CACHE"),
-				   .precision = (enum precision)precision};
+				   .precision = (enum precision)precision,
+				   .fuse = fuse};
 	struct err e = ERR_INIT;
 	const struct ops *ops = ops_find(argc > 1 ? argv[1] : "cuda", &e);
 	struct images images;
@@ -142,7 +146,7 @@ int main(int argc, char **argv)
 	if (!ops)
 		DIE("%s", e.text);
 	if (precision < 0)
-		DIE("%s: give fp32, tf32, bf16 or fp16", argv[2]);
+		DIE("%s: give fp32, tf32, bf16, fp16 or fused", argv[2]);
 	if (argc > 6)
 		rounds = steps = calls = 1;
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -47,6 +47,15 @@ ranks() { # N CMD...
 	has "$out" '^ok$'
 }
 
+@test "fused convolutions match the CPU's recipe, and the chain that they replace" {
+	local how
+	for how in fused chain; do
+		expect 0 gpu_ops cuda 'norm, ' $how
+		echo "$out" >&3
+		has "$out" '^ok$'
+	done
+}
+
 @test "the classifier's losses match the CPU's" {
 	local cpu
 	expect 0 mnist_mlp --device cpu --epochs 1

@@ -1,19 +1,12 @@
-/* conv_plan.c: an operation graph of one convolution, the configurations that
- * cuDNN's heuristics list for it, and the plan made of one of them. cuDNN's
- * descriptors refer to each other, so a plan keeps all that it is made of. */
+/* conv_plan.c: the configurations that cuDNN's heuristics list for an operation
+ * graph, and the plan made of one of them. cuDNN's descriptors refer to each
+ * other, so a plan keeps all that it is made of. */
 #include "trainers/cuda/conv_plan.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *const conv_pass_names[CONV_PASSES] = {"forward", "by_x",
-						  "by_weight"};
-
-/* Ids of the tensors in a variant pack. */
-enum { ID_X = 1, ID_W, ID_Y, IDS = 3 };
-enum { PARTS_MAX = 8, ALIGNMENT = 16 };
 
 struct config {
 	cudnnBackendDescriptor_t desc;
@@ -25,10 +18,7 @@ struct config {
 struct conv_plan {
 	const struct conv_target *target;
 	struct conv_shape shape;
-	enum conv_pass pass;
-	cudnnBackendDescriptor_t part[PARTS_MAX]; /* the graph's */
-	int parts;
-	cudnnBackendDescriptor_t graph; /* the last part, or the caller's */
+	struct conv_graph graph;
 	struct config config[CONV_CONFIGS_MAX];
 	int count;
 	int taken; /* -1: none */
@@ -47,12 +37,6 @@ static cudnnStatus_t plan_set(cudnnBackendDescriptor_t d,
 	return cudnnBackendSetAttribute(d, name, type, count, values);
 }
 
-static cudnnStatus_t plan_set_int(cudnnBackendDescriptor_t d,
-				  cudnnBackendAttributeName_t name, int64_t v)
-{
-	return plan_set(d, name, CUDNN_TYPE_INT64, 1, &v);
-}
-
 static cudnnStatus_t plan_set_desc(cudnnBackendDescriptor_t d,
 				   cudnnBackendAttributeName_t name,
 				   cudnnBackendDescriptor_t v)
@@ -65,18 +49,6 @@ static void plan_destroy(cudnnBackendDescriptor_t *d)
 	if (*d)
 		cudnnBackendDestroyDescriptor(*d);
 	*d = NULL;
-}
-
-/* A descriptor that lives as long as the graph. */
-static cudnnStatus_t plan_new_part(struct conv_plan *p,
-				   cudnnBackendDescriptorType_t type,
-				   cudnnBackendDescriptor_t *out)
-{
-	cudnnStatus_t rc = cudnnBackendCreateDescriptor(type, out);
-
-	if (rc == CUDNN_STATUS_SUCCESS)
-		p->part[p->parts++] = *out;
-	return rc;
 }
 
 /* ---- A described GPU ---- */
@@ -108,141 +80,6 @@ void conv_target_release(struct conv_target *t)
 #else /* never used: conv_target_describe fails */
 #define DEVICEPROP(owner) CUDNN_ATTR_OPERATIONGRAPH_HANDLE
 #endif
-
-/* ---- The graph ---- */
-
-static cudnnStatus_t plan_tensor(struct conv_plan *p, int id, int n, int c,
-				 int h, int w, cudnnBackendDescriptor_t *out)
-{
-	int64_t dims[] = {n, c, h, w};
-	int64_t strides[] = {(int64_t)h * w * c, 1, (int64_t)w * c, c};
-	cudnnDataType_t type = p->shape.fp16   ? CUDNN_DATA_HALF :
-			       p->shape.bf16 ? CUDNN_DATA_BFLOAT16 :
-					       CUDNN_DATA_FLOAT;
-	cudnnStatus_t rc =
-		plan_new_part(p, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
-
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_TENSOR_DATA_TYPE,
-			      CUDNN_TYPE_DATA_TYPE, 1, &type);
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_TENSOR_DIMENSIONS,
-			      CUDNN_TYPE_INT64, 4, dims);
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_TENSOR_STRIDES,
-			      CUDNN_TYPE_INT64, 4, strides);
-	if (!rc)
-		rc = plan_set_int(*out, CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
-	if (!rc)
-		rc = plan_set_int(*out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
-				  ALIGNMENT);
-	return rc ? rc : cudnnBackendFinalize(*out);
-}
-
-static cudnnStatus_t plan_convolution(struct conv_plan *p,
-				      cudnnBackendDescriptor_t *out)
-{
-	int64_t pad[] = {p->shape.pad, p->shape.pad}, dilation[] = {1, 1};
-	int64_t stride[] = {p->shape.stride, p->shape.stride};
-	cudnnDataType_t sums = CUDNN_DATA_FLOAT;
-	cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-	cudnnStatus_t rc =
-		plan_new_part(p, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out);
-
-	if (!rc)
-		rc = plan_set_int(*out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 2);
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
-			      CUDNN_TYPE_DATA_TYPE, 1, &sums);
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
-			      CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
-			      CUDNN_TYPE_INT64, 2, pad);
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
-			      CUDNN_TYPE_INT64, 2, pad);
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_CONVOLUTION_DILATIONS,
-			      CUDNN_TYPE_INT64, 2, dilation);
-	if (!rc)
-		rc = plan_set(*out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
-			      CUDNN_TYPE_INT64, 2, stride);
-	return rc ? rc : cudnnBackendFinalize(*out);
-}
-
-/* cuDNN's names for the same tensor in each pass. */
-struct pass_names {
-	cudnnBackendDescriptorType_t type;
-	cudnnBackendAttributeName_t alpha, beta, conv, x, w, y;
-};
-
-#define PASS(operation, name, x, w, y)                                        \
-	{                                                                     \
-		CUDNN_BACKEND_OPERATION_CONVOLUTION_##operation##_DESCRIPTOR, \
-		CUDNN_ATTR_OPERATION_CONVOLUTION_##name##_ALPHA,              \
-		CUDNN_ATTR_OPERATION_CONVOLUTION_##name##_BETA,               \
-		CUDNN_ATTR_OPERATION_CONVOLUTION_##name##_CONV_DESC,          \
-		CUDNN_ATTR_OPERATION_CONVOLUTION_##name##_##x,                \
-		CUDNN_ATTR_OPERATION_CONVOLUTION_##name##_##w,                \
-		CUDNN_ATTR_OPERATION_CONVOLUTION_##name##_##y                 \
-	}
-
-static const struct pass_names pass_names[CONV_PASSES] = {
-	[CONV_FORWARD] = PASS(FORWARD, FORWARD, X, W, Y),
-	[CONV_BY_X] = PASS(BACKWARD_DATA, BWD_DATA, DX, W, DY),
-	[CONV_BY_WEIGHT] = PASS(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
-};
-
-static cudnnStatus_t plan_operation(struct conv_plan *p,
-				    cudnnBackendDescriptor_t *out)
-{
-	const struct conv_shape *s = &p->shape;
-	const struct pass_names *names = &pass_names[p->pass];
-	cudnnBackendDescriptor_t x, w, y, conv;
-	float one = 1, zero = 0;
-	cudnnStatus_t rc = plan_tensor(p, ID_X, s->n, s->c, s->h, s->w, &x);
-
-	if (!rc)
-		rc = plan_tensor(p, ID_W, s->k, s->c, s->kernel, s->kernel, &w);
-	if (!rc)
-		rc = plan_tensor(p, ID_Y, s->n, s->k, s->out_h, s->out_w, &y);
-	if (!rc)
-		rc = plan_convolution(p, &conv);
-	if (!rc)
-		rc = plan_new_part(p, names->type, out);
-	if (!rc)
-		rc = plan_set_desc(*out, names->conv, conv);
-	if (!rc)
-		rc = plan_set_desc(*out, names->x, x);
-	if (!rc)
-		rc = plan_set_desc(*out, names->w, w);
-	if (!rc)
-		rc = plan_set_desc(*out, names->y, y);
-	if (!rc)
-		rc = plan_set(*out, names->alpha, CUDNN_TYPE_FLOAT, 1, &one);
-	if (!rc)
-		rc = plan_set(*out, names->beta, CUDNN_TYPE_FLOAT, 1, &zero);
-	return rc ? rc : cudnnBackendFinalize(*out);
-}
-
-static cudnnStatus_t plan_graph(struct conv_plan *p)
-{
-	cudnnBackendDescriptor_t operation;
-	cudnnStatus_t rc = plan_operation(p, &operation);
-
-	if (!rc)
-		rc = plan_new_part(p, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
-				   &p->graph);
-	if (!rc)
-		rc = plan_set_desc(p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS,
-				   operation);
-	if (!rc && p->target->handle)
-		rc = plan_set(p->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE,
-			      CUDNN_TYPE_HANDLE, 1, &p->target->handle);
-	return rc ? rc : cudnnBackendFinalize(p->graph);
-}
 
 /* ---- Configurations ---- */
 
@@ -383,7 +220,7 @@ static void plan_ask(struct conv_plan *p, cudnnBackendHeurMode_t mode)
 	if (!rc)
 		rc = plan_set_desc(heuristic,
 				   CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
-				   p->graph);
+				   p->graph.graph);
 	if (!rc)
 		rc = plan_set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE,
 			      CUDNN_TYPE_HEUR_MODE, 1, &mode);
@@ -397,56 +234,27 @@ static void plan_ask(struct conv_plan *p, cudnnBackendHeurMode_t mode)
 	plan_destroy(&heuristic);
 }
 
-static struct conv_plan *plan_new(const struct conv_target *t,
-				  const struct conv_shape *s)
-{
-	struct conv_plan *p = calloc(1, sizeof(*p));
-
-	if (p) {
-		p->target = t;
-		p->shape = *s;
-		p->taken = -1;
-	}
-	return p;
-}
-
-static void plan_ask_all(struct conv_plan *p)
-{
-	plan_ask(p, CUDNN_HEUR_MODE_A);
-	plan_ask(p, CUDNN_HEUR_MODE_FALLBACK);
-}
-
 cudnnStatus_t conv_plan_open(const struct conv_target *t,
 			     const struct conv_shape *s, enum conv_pass pass,
 			     struct conv_plan **out)
 {
-	struct conv_plan *p = plan_new(t, s);
+	struct conv_plan *p = calloc(1, sizeof(*p));
 	cudnnStatus_t rc;
 
 	*out = NULL;
 	if (!p)
 		return CUDNN_STATUS_ALLOC_FAILED;
-	p->pass = pass;
-	rc = plan_graph(p);
+	p->target = t;
+	p->shape = *s;
+	p->taken = -1;
+	rc = conv_graph_init(&p->graph, t->handle, &p->shape, pass);
 	if (rc) {
 		conv_plan_close(p);
 		return rc;
 	}
-	plan_ask_all(p);
+	plan_ask(p, CUDNN_HEUR_MODE_A);
+	plan_ask(p, CUDNN_HEUR_MODE_FALLBACK);
 	*out = p;
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t conv_plan_open_graph(const struct conv_target *t,
-				   const struct conv_shape *s,
-				   cudnnBackendDescriptor_t graph,
-				   struct conv_plan **out)
-{
-	*out = plan_new(t, s);
-	if (!*out)
-		return CUDNN_STATUS_ALLOC_FAILED;
-	(*out)->graph = graph;
-	plan_ask_all(*out);
 	return CUDNN_STATUS_SUCCESS;
 }
 
@@ -458,8 +266,7 @@ void conv_plan_close(struct conv_plan *p)
 	plan_destroy(&p->plan);
 	for (int i = 0; i < p->count; i++)
 		plan_destroy(&p->config[i].desc);
-	while (p->parts > 0)
-		plan_destroy(&p->part[--p->parts]);
+	conv_graph_release(&p->graph);
 	free(p);
 }
 
@@ -540,19 +347,25 @@ void conv_plan_settle(struct conv_plan *p)
 /* A finalized pack cannot be changed, so other memory needs another pack. */
 static cudnnStatus_t plan_pack(struct conv_plan *p, const struct conv_memory *m)
 {
-	int64_t ids[IDS] = {ID_X, ID_W, ID_Y};
-	void *data[IDS] = {(void *)m->x, (void *)m->w, (void *)m->y};
+	int64_t ids[CONV_TENSORS];
+	void *data[CONV_TENSORS];
+	int count = 0;
 	cudnnStatus_t rc;
 
+	for (int t = 0; t < CONV_TENSORS; t++)
+		if (p->graph.uses & 1u << t) {
+			ids[count] = conv_tensor_id((enum conv_tensor)t);
+			data[count++] = (void *)m->at[t];
+		}
 	plan_destroy(&p->pack);
 	rc = cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
 					  &p->pack);
 	if (!rc)
 		rc = plan_set(p->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
-			      CUDNN_TYPE_INT64, IDS, ids);
+			      CUDNN_TYPE_INT64, count, ids);
 	if (!rc)
 		rc = plan_set(p->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-			      CUDNN_TYPE_VOID_PTR, IDS, data);
+			      CUDNN_TYPE_VOID_PTR, count, data);
 	if (!rc)
 		rc = plan_set(p->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
 			      CUDNN_TYPE_VOID_PTR, 1, &m->room);
@@ -570,8 +383,7 @@ cudnnStatus_t conv_plan_run(struct conv_plan *p, cudnnHandle_t handle,
 {
 	cudnnStatus_t rc = CUDNN_STATUS_SUCCESS;
 
-	if (!p->pack || m->x != p->packed.x || m->w != p->packed.w ||
-	    m->y != p->packed.y || m->room != p->packed.room)
+	if (!p->pack || memcmp(m, &p->packed, sizeof(*m)) != 0)
 		rc = plan_pack(p, m);
 	return rc ? rc : cudnnBackendExecute(handle, p->plan, p->pack);
 }

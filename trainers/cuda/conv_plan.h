@@ -1,27 +1,14 @@
-/* conv_plan.h: one pass of a convolution by cuDNN's graph API: which engines
+/* conv_plan.h: a pass of a convolution by cuDNN's graph API: which engines
  * there are, and running one. Knows shapes and cuDNN; neither operations, nor
- * files, nor how long a plan takes (conv_tune.h).
- *
- * Tensors are nhwc, filters krsc, all aligned to 16 bytes; f32 throughout,
- * f32 whose factors may be rounded to TF32, bf16 or fp16; sums are f32. Only
- * engines that give the same bits each time are used. A GPU that is not there
- * can be planned for: cuDNN 9.8 accepts a description in its place. */
+ * files, nor how long a plan takes (conv_tune.h). Only engines that give the
+ * same bits each time are used. A GPU that is not there can be planned for:
+ * cuDNN 9.8 accepts a description in its place. */
 #ifndef TRAINERS_CUDA_CONV_PLAN_H
 #define TRAINERS_CUDA_CONV_PLAN_H
 
-#include <cudnn.h>
 #include <stddef.h>
 
-enum conv_pass { CONV_FORWARD, CONV_BY_X, CONV_BY_WEIGHT, CONV_PASSES };
-extern const char *const conv_pass_names[CONV_PASSES]; /* "forward", ... */
-
-struct conv_shape {
-	int n, c, h, w;         /* x; channels with their padding, as below */
-	int k, kernel;          /* filters */
-	int stride, pad;
-	int out_h, out_w;       /* y: [n][out_h][out_w][k] */
-	int bf16, fp16, tf32;	/* at most one of them */
-};
+#include "trainers/cuda/conv_graph.h"
 
 /* The GPU to plan for. One of the two is set. */
 struct conv_target {
@@ -47,12 +34,6 @@ struct conv_plan;
 cudnnStatus_t conv_plan_open(const struct conv_target *t,
 			     const struct conv_shape *s, enum conv_pass pass,
 			     struct conv_plan **out);
-/* As conv_plan_open, for an operation graph that the caller has built and that
- * outlives *out; it may be asked for, but not run. s says what it may round. */
-cudnnStatus_t conv_plan_open_graph(const struct conv_target *t,
-				   const struct conv_shape *s,
-				   cudnnBackendDescriptor_t graph,
-				   struct conv_plan **out);
 void conv_plan_close(struct conv_plan *p);
 int conv_plan_count(const struct conv_plan *p);
 
@@ -79,9 +60,9 @@ size_t conv_plan_room(const struct conv_plan *p); /* workspace, in bytes */
 /* Forgets the configurations that were not taken. */
 void conv_plan_settle(struct conv_plan *p);
 
-/* The memory of a pass. The pass writes to one of them. */
+/* The memory of a pass: at has what its graph uses. */
 struct conv_memory {
-	const void *x, *w, *y;
+	const void *at[CONV_TENSORS];
 	void *room;
 };
 

@@ -33,7 +33,8 @@ struct cuda_device {
 	struct device base;
 	int index;
 	int search; /* enum conv_search */
-	int tf32, deterministic;	/* device_options' */
+	int tf32, deterministic, fuse;  /* device_options' */
+	unsigned unfused; /* bit g: graph g had no plan, and the note said so */
 	void (*note)(const char *line); /* NULL: nobody reads them */
 	struct conv_target target;      /* this GPU */
 	/* The fastest plans, from the host's file and from this process. */
@@ -71,6 +72,25 @@ struct cuda_kind {
 	void (*release)(struct cuda_device *d, struct cuda_op *op);
 };
 
+/* What a batch normalization shares with the convolutions before and after it,
+ * for device_options.fuse. The memory is the norm's; all arrays have a value of
+ * each channel. The convolutions say in op_bind what they compute. */
+struct cuda_join {
+	/* The convolution before: sum and squares, of its y. */
+	int has_sums;
+	float *sum, *squares;
+	/* The convolution after: the norm and its ReLU, whenever it reads x, so
+	 * that the norm's output is never written. */
+	int is_applied;
+	const void *x;		/* the norm's input */
+	uint16_t *scale, *bias; /* y = relu(x * scale + bias) */
+	/* The convolution after: the gradient of the ReLU's input, in place of
+	 * that of its output, and those of the norm's weight and bias. */
+	int has_slopes;
+	const float *mean, *inv, *norm_weight, *norm_bias;
+	float *d_weight, *d_bias, *unused[3];
+};
+
 /* An operation: struct op, then its kind's own fields. */
 struct cuda_op {
 	struct op base;
@@ -80,7 +100,15 @@ struct cuda_op {
 	struct tensor in; /* all but data */
 	struct op_memory memory;
 	struct layout_filter filter; /* conv */
+	/* conv: what it shares with the batch normalizations before and after
+	 * it. batch_norm: its own, if a convolution can compute it. NULL: not
+	 * fused. */
+	struct cuda_join *before, *after, *join;
 };
+static inline struct cuda_op *cuda_op_of(struct op *op)
+{
+	return (struct cuda_op *)op;
+}
 
 extern const struct cuda_kind cuda_linear, cuda_conv, cuda_batch_norm,
 	cuda_max_pool, cuda_average_pool;

@@ -240,12 +240,14 @@ int cuda_open(const struct device_options *o, struct device **out,
 							TENSOR_F32;
 	d->tf32 = o->precision == PRECISION_TF32;
 	d->deterministic = o->deterministic;
+	d->fuse = o->fuse && d->base.type == TENSOR_F16;
 	d->index = o->index;
 	d->search = device_search();
-	snprintf(d->base.name, sizeof(d->base.name), "%.100s%s%s", p.name,
+	snprintf(d->base.name, sizeof(d->base.name), "%.100s%s%s%s", p.name,
 		 o->precision != PRECISION_FP32 ? ", " : "",
 		 o->precision != PRECISION_FP32 ? precision_name(o->precision)
-						: "");
+						: "",
+		 d->fuse ? ", fused" : "");
 	r = device_open_plans(d, o, &p, e);
 	if (r == 0)
 		r = device_start(d, e);
@@ -303,11 +305,6 @@ static const struct cuda_kind *const kinds[] = {
 	[OP_AVERAGE_POOL] = &cuda_average_pool,
 };
 _Static_assert(sizeof(kinds) / sizeof(*kinds) == OP_KINDS, "a kind is missing");
-
-static struct cuda_op *cuda_op_of(struct op *op)
-{
-	return (struct cuda_op *)op;
-}
 
 static void cuda_op_free(struct device *d, struct op *base)
 {

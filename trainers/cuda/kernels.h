@@ -153,6 +153,8 @@ struct kernel_norm {
 	float *room; /* kernel_norm_room */
 	/* Private to the operation, [channels] each. */
 	float *mean, *var, *inv, *mul, *add, *by_x, *shift;
+	/* mul and add as values, for who applies them elsewhere; NULL: none */
+	uint16_t *mul_value, *add_value;
 	/* [KERNEL_NORM_COUNT + 2 * channels], summed over the ranks: the count
 	 * of values, and the sums from KERNEL_NORM_COUNT on */
 	float *count;
@@ -164,12 +166,19 @@ enum { KERNEL_NORM_COUNT = 4 };
  * sums, settle, apply. */
 int kernel_norm_running(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_moments(kernel_stream s, const struct kernel_norm *n);
+/* As moments, from the sums of x and of its squares over each channel. */
+int kernel_norm_moments_of(kernel_stream s, const struct kernel_norm *n,
+			   const float *sum, const float *squares);
 int kernel_norm_spread(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_settle(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n);
 /* Backward: slopes, back. With sync: an all_reduce of 2 * channels sums and
  * slopes_settle between them. */
 int kernel_norm_slopes(kernel_stream s, const struct kernel_norm *n);
+/* As slopes, from the gradients of weight and bias; dy is the gradient of the
+ * ReLU's input already. */
+int kernel_norm_slopes_of(kernel_stream s, const struct kernel_norm *n,
+			  const float *d_weight, const float *d_bias);
 int kernel_norm_slopes_settle(kernel_stream s, const struct kernel_norm *n);
 int kernel_norm_back(kernel_stream s, const struct kernel_norm *n);
 

@@ -1,4 +1,5 @@
-/* norm.c: batch normalisation by our own kernels. If ranks synchronise, the
+/* norm.c: batch normalisation by our own kernels, or what the convolutions
+ * around it leave of it (struct cuda_join). If ranks synchronise, the
  * device's sync_sum adds over all of them: first the mean, then the squares
  * around it, so that no precision is lost in a difference of large numbers. */
 #include "trainers/cuda/cuda.h"
@@ -6,7 +7,8 @@
 struct norm {
 	struct cuda_op op;
 	struct kernel_norm k;
-	void *own; /* on the device */
+	struct cuda_join join;
+	void *own, *shared; /* on the device: the arrays of k, and of join */
 };
 
 static struct norm *norm_of(struct cuda_op *op)
@@ -47,6 +49,38 @@ static int norm_make_room(struct cuda_device *d, struct norm *b, struct err *e)
 	return 0;
 }
 
+/* Joins it with the convolution before, and lets one after join it. */
+static int norm_make_join(struct cuda_device *d, struct norm *b,
+			  const struct op_site *s, struct err *e)
+{
+	struct cuda_join *j = &b->join;
+	float **arrays[] = {&j->sum, &j->squares, &j->d_weight, &j->d_bias,
+			    &j->unused[0], &j->unused[1], &j->unused[2]};
+	size_t c = b->k.channels, n = sizeof(arrays) / sizeof(*arrays);
+	int r;
+
+	if (!d->fuse || !s->training)
+		return 0;
+	/* the last array's memory is for scale and bias, of half the size */
+	r = cuda_alloc(&d->base, (n + 1) * c * sizeof(float), &b->shared, e);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		*arrays[i] = (float *)b->shared + i * c;
+	j->scale = (uint16_t *)((float *)b->shared + n * c);
+	j->bias = j->scale + c;
+	b->k.mul_value = j->scale;
+	b->k.add_value = j->bias;
+	j->mean = b->k.mean;
+	j->inv = b->k.inv;
+	if (s->source && s->source->spec.kind == OP_CONV)
+		cuda_op_of(s->source)->after = j;
+	if (!s->add && s->spec.relu && s->reader &&
+	    s->reader->kind == OP_CONV)
+		b->op.join = j;
+	return 0;
+}
+
 static int norm_make(struct cuda_device *d, struct cuda_op *op,
 		     const struct op_site *s, struct err *e)
 {
@@ -78,6 +112,8 @@ static int norm_make(struct cuda_device *d, struct cuda_op *op,
 	};
 	r = norm_make_room(d, b, e);
 	if (r == 0)
+		r = norm_make_join(d, b, s, e);
+	if (r == 0)
 		r = cuda_room(d, kernel_norm_room(c), e);
 	return r;
 }
@@ -96,6 +132,9 @@ static int norm_bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
 	k->bias = m->param[1];
 	k->running_mean = m->buffer[0];
 	k->running_var = m->buffer[1];
+	norm_of(op)->join.x = k->x;
+	norm_of(op)->join.norm_weight = k->weight;
+	norm_of(op)->join.norm_bias = k->bias;
 	if (!op->training)
 		return 0;
 	k->grad_weight = m->grad[0];
@@ -117,9 +156,11 @@ static void norm_sync_sum(struct cuda_device *d, float *values, size_t n)
 }
 
 static void norm_statistics(struct cuda_device *d, const struct kernel_norm *k,
-			    const char *name)
+			    const struct cuda_join *j, const char *name)
 {
-	cuda_note(d, kernel_norm_moments(d->stream, k), name);
+	cuda_note(d, j->has_sums ? kernel_norm_moments_of(d->stream, k, j->sum,
+							  j->squares)
+				 : kernel_norm_moments(d->stream, k), name);
 	if (!k->sync)
 		return;
 	norm_sync_sum(d, k->count, KERNEL_NORM_COUNT + k->channels);
@@ -131,21 +172,30 @@ static void norm_statistics(struct cuda_device *d, const struct kernel_norm *k,
 static void norm_forward(struct cuda_device *d, struct cuda_op *op)
 {
 	struct kernel_norm *k = &norm_of(op)->k;
+	const struct cuda_join *j = &norm_of(op)->join;
 
 	k->room = d->room;
 	if (op->training)
-		norm_statistics(d, k, op->name);
+		norm_statistics(d, k, j, op->name);
 	else
 		cuda_note(d, kernel_norm_running(d->stream, k), op->name);
-	cuda_note(d, kernel_norm_apply(d->stream, k), op->name);
+	if (!j->is_applied)
+		cuda_note(d, kernel_norm_apply(d->stream, k), op->name);
 }
 
 static void norm_backward(struct cuda_device *d, struct cuda_op *op)
 {
 	struct kernel_norm *k = &norm_of(op)->k;
+	const struct cuda_join *j = &norm_of(op)->join;
 
 	k->room = d->room;
-	cuda_note(d, kernel_norm_slopes(d->stream, k), op->name);
+	if (j->has_slopes)
+		k->dz = k->dy; /* which the mask has been applied to */
+	cuda_note(d, j->has_slopes ? kernel_norm_slopes_of(d->stream, k,
+							   j->d_weight,
+							   j->d_bias)
+				   : kernel_norm_slopes(d->stream, k),
+		  op->name);
 	if (k->sync) {
 		norm_sync_sum(d, k->count + KERNEL_NORM_COUNT, 2 * k->channels);
 		cuda_note(d, kernel_norm_slopes_settle(d->stream, k),
@@ -158,6 +208,7 @@ static void norm_backward(struct cuda_device *d, struct cuda_op *op)
 static void norm_release(struct cuda_device *d, struct cuda_op *op)
 {
 	cuda_free(&d->base, norm_of(op)->own);
+	cuda_free(&d->base, norm_of(op)->shared);
 }
 
 const struct cuda_kind cuda_batch_norm = {

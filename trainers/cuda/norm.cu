@@ -71,6 +71,11 @@ norm_moments(struct walk w, const void *x, float *parts)
 	norm_write_parts<N>(w, vector, sum, square, parts);
 }
 
+static __device__ uint16_t norm_value(const struct kernel_norm &n, float f)
+{
+	return n.type == KERNEL_F16 ? narrow1<fp16>(f) : narrow1<bf16>(f);
+}
+
 /* The affine form of the normalisation: y = x * mul + add. */
 static __device__ void norm_find_scale(const struct kernel_norm &n, size_t c,
 				       double mean, double var)
@@ -81,6 +86,10 @@ static __device__ void norm_find_scale(const struct kernel_norm &n, size_t c,
 	n.inv[c] = (float)inv;
 	n.mul[c] = (float)mul;
 	n.add[c] = (float)((double)n.bias[c] - mean * mul);
+	if (n.mul_value) {
+		n.mul_value[c] = norm_value(n, n.mul[c]);
+		n.add_value[c] = norm_value(n, n.add[c]);
+	}
 }
 
 /* Sets mean and var of count values, and updates the running statistics. */
@@ -106,19 +115,17 @@ static __device__ double norm_first_value(const struct kernel_norm &n, size_t c)
 	return (double)widen1<bf16>(((const uint16_t *)n.x)[c]);
 }
 
-static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
+/* The channel's statistics by the sums of x - shift and of its square. */
+static __device__ void norm_finish_channel(const struct kernel_norm &n,
+					   size_t c, double sum, double square,
+					   double shift)
 {
-	size_t c = (size_t)blockIdx.x * FINISH_WIDE + threadIdx.x;
-	double rows = (double)n.rows, sum, square, mean, var;
+	double rows = (double)n.rows, mean = sum / rows;
+	double var = square / rows - mean * mean;
 
-	norm_add_parts(parts, n.channels, c, n.room, &sum, &square);
-	if (threadIdx.y || c >= n.channels)
-		return;
-	mean = sum / rows;
-	var = square / rows - mean * mean;
 	/* this form of the comparison lets NaN through */
 	var = var < 0 ? 0 : var;
-	mean += norm_first_value(n, c);
+	mean += shift;
 	if (c == 0)
 		n.count[0] = (float)rows;
 	if (!n.sync) {
@@ -128,6 +135,26 @@ static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
 	n.mean[c] = (float)mean;
 	n.var[c] = (float)var;
 	norm_sums(n)[c] = (float)(mean * rows);
+}
+
+static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
+{
+	size_t c = (size_t)blockIdx.x * FINISH_WIDE + threadIdx.x;
+	double sum, square;
+
+	norm_add_parts(parts, n.channels, c, n.room, &sum, &square);
+	if (threadIdx.y == 0 && c < n.channels)
+		norm_finish_channel(n, c, sum, square, norm_first_value(n, c));
+}
+
+static __global__ void norm_finish_sums(struct kernel_norm n, const float *sum,
+					const float *squares)
+{
+	size_t c = thread_at();
+
+	if (c < n.channels)
+		norm_finish_channel(n, c, (double)sum[c], (double)squares[c],
+				    0);
 }
 
 /* Computes, from the sums of means times counts, the squares around the overall
@@ -238,6 +265,14 @@ int kernel_norm_moments(kernel_stream s, const struct kernel_norm *n)
 		     n->room);
 	LAUNCH(norm_finish_moments, norm_finish_grid(n), norm_finish_block(), s,
 	       *n, g.grid.y);
+	return LAUNCHED();
+}
+
+int kernel_norm_moments_of(kernel_stream s, const struct kernel_norm *n,
+			   const float *sum, const float *squares)
+{
+	LAUNCH(norm_finish_sums, norm_channel_blocks(n), BLOCK, s, *n, sum,
+	       squares);
 	return LAUNCHED();
 }
 

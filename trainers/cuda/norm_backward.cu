@@ -115,14 +115,10 @@ static __device__ void norm_find_backward(const struct kernel_norm &n, size_t c,
 	n.shift[c] = (float)(-mul * dz / count - by_x * (double)n.mean[c]);
 }
 
-static __global__ void norm_finish_slopes(struct kernel_norm n, unsigned parts)
+/* The channel's gradients by the sums of dz and of dz * (x - mean). */
+static __device__ void norm_finish_gradient(const struct kernel_norm &n,
+					    size_t c, double dz, double product)
 {
-	size_t c = (size_t)blockIdx.x * FINISH_WIDE + threadIdx.x;
-	double dz, product;
-
-	norm_add_parts(parts, n.channels, c, n.room, &dz, &product);
-	if (threadIdx.y || c >= n.channels)
-		return;
 	n.grad_bias[c] = (float)dz;
 	n.grad_weight[c] = (float)(product * (double)n.inv[c]);
 	if (n.sync) {
@@ -131,6 +127,27 @@ static __global__ void norm_finish_slopes(struct kernel_norm n, unsigned parts)
 		return;
 	}
 	norm_find_backward(n, c, dz, product, (double)n.rows);
+}
+
+static __global__ void norm_finish_slopes(struct kernel_norm n, unsigned parts)
+{
+	size_t c = (size_t)blockIdx.x * FINISH_WIDE + threadIdx.x;
+	double dz, product;
+
+	norm_add_parts(parts, n.channels, c, n.room, &dz, &product);
+	if (threadIdx.y == 0 && c < n.channels)
+		norm_finish_gradient(n, c, dz, product);
+}
+
+static __global__ void norm_finish_given(struct kernel_norm n,
+					 const float *d_weight,
+					 const float *d_bias)
+{
+	size_t c = thread_at();
+
+	if (c < n.channels)
+		norm_finish_gradient(n, c, (double)d_bias[c],
+				     (double)d_weight[c] / (double)n.inv[c]);
 }
 
 static __global__ void norm_settle_slopes(struct kernel_norm n)
@@ -228,6 +245,14 @@ int kernel_norm_slopes(kernel_stream s, const struct kernel_norm *n)
 	LAUNCH(kernel, g.grid, g.block, s, w, *n);
 	LAUNCH(norm_finish_slopes, norm_finish_grid(n), norm_finish_block(), s,
 	       *n, g.grid.y);
+	return LAUNCHED();
+}
+
+int kernel_norm_slopes_of(kernel_stream s, const struct kernel_norm *n,
+			  const float *d_weight, const float *d_bias)
+{
+	LAUNCH(norm_finish_given, norm_channel_blocks(n), BLOCK, s, *n,
+	       d_weight, d_bias);
 	return LAUNCHED();
 }
 

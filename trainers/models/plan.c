@@ -36,6 +36,22 @@ static int plan_add(const struct model_spec *spec, int i)
 	return spec->layers[i].add ? spec->layers[i].add - 1 : -2;
 }
 
+/* Number of layers that read layer k's output; *reader is the last of them. */
+static int plan_readers(const struct model_spec *spec, int k, int *reader)
+{
+	int n = 0;
+
+	for (int i = k + 1; i < spec->layer_count; i++) {
+		int reads = plan_from(spec, i) == k;
+
+		reads += plan_add(spec, i) == k;
+		if (reads)
+			*reader = i;
+		n += reads;
+	}
+	return n;
+}
+
 /* ---- Operations ---- */
 
 static int plan_check_layer(const struct model_spec *spec, int i, struct err *e)
@@ -65,8 +81,12 @@ static int plan_make_op(struct plan *p, const struct plan *like, int i,
 		.first = from < 0 && !net->wants_d_in,
 		.like = like ? like->op[i] : NULL,
 	};
-	int r = plan_check_layer(spec, i, e);
+	int r = plan_check_layer(spec, i, e), reader;
 
+	if (plan_readers(spec, i, &reader) == 1)
+		site.reader = &spec->layers[reader].op;
+	if (from >= 0 && plan_readers(spec, from, &reader) == 1)
+		site.source = p->op[from];
 	if (r == 0)
 		r = net->ops->op_new(net->device, &site, &p->op[i], e);
 	if (r == 0)

@@ -83,10 +83,12 @@ static int cpu_start_onednn(struct cpu_device *d, enum precision precision,
 	}
 	d->base.type = bf16 ? TENSOR_BF16 : TENSOR_F32;
 	d->half = precision == PRECISION_FP16;
-	snprintf(d->base.name, sizeof(d->base.name), "cpu, %d thread%s%s%s%s%s",
-		 d->threads, d->threads == 1 ? "" : "s",
+	snprintf(d->base.name, sizeof(d->base.name),
+		 "cpu, %d thread%s%s%s%s%s%s", d->threads,
+		 d->threads == 1 ? "" : "s",
 		 bf16 ? ", bf16 by " : "", bf16 ? by : "",
 		 d->half ? ", fp32 rounded to fp16" : "",
+		 d->fuse ? " as by --fuse" : "",
 		 d->direct ? ", direct convolutions" : "");
 	if (d->core >= 0)
 		snprintf(d->base.name + strlen(d->base.name), 24, ", core %d",
@@ -121,6 +123,7 @@ static int cpu_open(const struct device_options *o, struct device **out,
 	d->threads = o->threads > 0 ? o->threads : 1;
 	d->core = o->core;
 	d->direct = o->direct;
+	d->fuse = o->fuse && o->precision == PRECISION_FP16;
 	d->generation = 1;
 	r = cpu_start_onednn(d, o->precision, e);
 	if (r < 0)

@@ -29,6 +29,7 @@ struct cpu_device {
 	struct device base;
 	int threads, core, direct;
 	int half; /* --precision fp16: see cpu_vector.c */
+	int fuse; /* device_options.fuse, with half */
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
 	dnnl_format_tag_t tag; /* activations', if the channels allow it */

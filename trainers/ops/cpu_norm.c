@@ -16,6 +16,9 @@ struct norm {
 	struct norm_sums *sums; /* [n][groups] */
 	/* [channels] each */
 	float *mean, *var, *mul, *add, *by_x, *shift;
+	float *scale, *bias; /* the forward pass's mul and add */
+	int is_joined; /* a convolution of a GPU would apply it, by scale and
+			* bias in fp16 */
 	float *slope; /* [2 * channels]: sums of dz, of dz * (x - mean) */
 	uint64_t count; /* values per channel, over all ranks if they
 			 * synchronise */
@@ -59,7 +62,7 @@ static int norm_make(struct cpu_device *d, struct cpu_op *op,
 			c, c};
 	}
 	b->sums = calloc(n * (size_t)b->groups, sizeof(*b->sums));
-	room = calloc(8 * c, sizeof(*room));
+	room = calloc(10 * c, sizeof(*room));
 	if (!b->sums || !room) {
 		free(room);
 		return err_no_memory(e, "layer %s: its sums", s->name);
@@ -71,6 +74,10 @@ static int norm_make(struct cpu_device *d, struct cpu_op *op,
 	b->by_x = room + 4 * c;
 	b->shift = room + 5 * c;
 	b->slope = room + 6 * c;
+	b->scale = room + 8 * c;
+	b->bias = room + 9 * c;
+	b->is_joined = d->fuse && s->training && base->spec.relu && !s->add &&
+		       s->reader && s->reader->kind == OP_CONV;
 	return 0;
 }
 
@@ -168,6 +175,12 @@ static void norm_find_scale(struct norm *b, const float *mean, const float *var)
 		b->mul[c] = (float)mul;
 		b->add[c] = (float)((double)m->param[1][c] -
 				    (double)mean[c] * mul);
+		b->scale[c] = b->mul[c];
+		b->bias[c] = b->add[c];
+	}
+	if (b->is_joined) {
+		cpu_half_round((size_t)b->channels, b->scale);
+		cpu_half_round((size_t)b->channels, b->bias);
 	}
 }
 
@@ -179,7 +192,7 @@ static void norm_forward(struct cpu_device *d, struct cpu_op *op,
 	size_t tiles = (size_t)m->in->n * (size_t)b->groups;
 	struct norm_apply a = {
 		.bf16 = m->in->type == TENSOR_BF16, .relu = op->base.spec.relu,
-		.mul = b->mul, .add1 = b->add, .x = m->in->data,
+		.mul = b->scale, .add1 = b->bias, .x = m->in->data,
 		.other = m->add ? m->add->data : NULL, .y = m->out->data,
 	};
 

@@ -28,7 +28,7 @@ extern "C" {
 
 /* Increment with each change of this header: a library with another number is
  * rejected. */
-enum { OPS_VERSION = 8 };
+enum { OPS_VERSION = 9 };
 
 /* ---- Tensors ---- */
 
@@ -87,6 +87,12 @@ struct op_site {
 				    * layer */
 	int training; /* 0: forward only, batch_norm with running statistics */
 	int first;    /* its input is the batch, so dx is not needed */
+	/* The operation that computes `in`, if nothing else reads `in`. NULL:
+	 * something does, or `in` is the batch. */
+	struct op *source;
+	/* The specification of the operation that will read the output. NULL:
+	 * there are several, or none. */
+	const struct op_spec *reader;
 	/* The same layer for another number of samples or mode; both have the
 	 * same parameter layout. NULL: this is the first. */
 	const struct op *like;
@@ -100,6 +106,8 @@ struct op {
 	struct op_param param[OP_PARAMS_MAX];
 	int buffer_count; /* batch_norm: running_mean, running_var */
 	struct op_param buffer[OP_PARAMS_MAX];
+	int is_hidden; /* from op_bind of its reader on: the reader computes
+			* `out` itself, which is never written */
 	int takes_lists; /* a first linear layer: forward may use a loader's
 			  * lists instead of `in` */
 };
@@ -267,6 +275,10 @@ struct device_options {
 	int deterministic; /* cuda: ERR_SYSTEM from op_bind where an operation
 			    * can only be computed in an order that varies;
 			    * 0: note gets a line. CPUs always are */
+	/* PRECISION_FP16, training: convolutions do what they can of the batch
+	 * normalizations around them. cuda: where cuDNN has a plan for that;
+	 * note gets a line where not. cpu: rounds as cuda then does */
+	int fuse;
 	int direct;   /* cpu: no Winograd convolutions: less rounding, slower */
 	const char *cache; /* cuda: the folder of the plans that were measured;
 			    * NULL: they are forgotten. Not kept */

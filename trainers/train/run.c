@@ -129,6 +129,7 @@ static int run_open_device(struct run *run, struct err *e)
 		.core = -1,
 		.precision = run->options.precision,
 		.deterministic = run->options.deterministic,
+		.fuse = run->options.fuse,
 		.direct = run->options.direct,
 	};
 	int r = 0, count;

@@ -81,6 +81,9 @@ const struct option_spec trainer_option_table[] = {
 	{"deterministic", 0, OPTION_FLAG, AT(deterministic), 0, 0, 0, NULL,
 	 NULL, "fail if an operation can only be computed in an order that "
 	 "varies, which a GPU may have; default: report it once"},
+	{"fuse", 0, OPTION_FLAG, AT(fuse), GIVEN(fuse), 0, 0, NULL, NULL,
+	 "fp16: let convolutions compute what they can of the batch "
+	 "normalizations around them, where cuDNN has kernels for that"},
 	{"conv", 0, OPTION_STRING, AT(conv), GIVEN(conv), 0, 0, "auto|direct",
 	 NULL, "convolution on CPUs: auto uses Winograd's algorithm where it "
 	 "is faster; direct rounds less"},
@@ -144,6 +147,7 @@ static const struct {
 	{"crop", TRAINER_AUGMENT, "takes images as they are"},
 	{"crop-size", TRAINER_AUGMENT, "takes images as they are"},
 	{"sync-bn", TRAINER_BATCH_NORM, "has no batch normalisation"},
+	{"fuse", TRAINER_ARCH, "has no convolutions"},
 	{"conv", TRAINER_ARCH, "has no convolutions"},
 	{"save-images", TRAINER_IMAGES_OUT, "has no images as its output"},
 };
@@ -258,6 +262,9 @@ static int trainer_options_check_precision(struct trainer_options *o,
 	if (o->given.loss_scale && o->precision != PRECISION_FP16)
 		return err_set(e, ERR_USAGE, "--loss-scale only applies to "
 			       "--precision fp16: other types do not need it");
+	if (o->fuse && o->precision != PRECISION_FP16)
+		return err_set(e, ERR_USAGE, "--fuse needs --precision fp16: "
+			       "cuDNN has such kernels for no other type");
 	if (o->loss_scale & (o->loss_scale - 1))
 		return err_set(e, ERR_USAGE, "--loss-scale %ld is not a power "
 			       "of 2, and would round the gradients",

@@ -25,6 +25,7 @@ struct trainer_given {
 	int epochs, steps, lr, momentum, nesterov, weight_decay, warmup;
 	int arch, stem, synthetic, image_size, sync_bn, smoothing, no_augment;
 	int crop, crop_size, save_images, recipe, keep, conv, loss_scale;
+	int fuse;
 };
 
 struct trainer_options {
@@ -52,6 +53,7 @@ struct trainer_options {
 	const char *precision_text;
 	long loss_scale; /* fp16: the first one */
 	int deterministic;
+	int fuse;
 	int direct;
 	const char *conv;
 	long seed;

@@ -67,13 +67,28 @@ static void walk(const shape &s,
 				}
 }
 
-static std::vector<float> widened(const void *p, size_t n, cudnnDataType_t t)
+std::vector<float> on_host_load(const void *p, size_t n, cudnnDataType_t t)
 {
 	std::vector<float> v(n);
 
 	for (size_t i = 0; i < n; i++)
 		v[i] = get(p, i, t);
 	return v;
+}
+
+void on_host_store(void *p, const std::vector<float> &v, cudnnDataType_t t)
+{
+	for (size_t i = 0; i < v.size(); i++)
+		set(p, i, t, v[i]);
+}
+
+std::vector<float> on_host_rounded(const std::vector<float> &v,
+				   cudnnDataType_t t)
+{
+	std::vector<float> room(v.size());
+
+	on_host_store(room.data(), v, t);
+	return on_host_load(room.data(), v.size(), t);
 }
 
 static size_t count(const cudnnTensorStruct &t)
@@ -86,21 +101,21 @@ static size_t count(const cudnnFilterStruct &t)
 	return (size_t)t.k * t.c * t.h * t.w;
 }
 
-/* a and b are the inputs, out the result: y, x or w. */
-void on_host_convolve(const shape &s, enum way way, const void *a,
-		      const void *b, void *out)
+std::vector<float> on_host_products(const shape &s, enum way way,
+				    const std::vector<float> &a,
+				    const std::vector<float> &b)
 {
 	std::vector<float> x(count(s.x)), y(count(s.y)), w(count(s.w));
 	size_t taps = (size_t)s.w.h * s.w.w * s.w.c;
 
 	if (way != BY_X)
-		x = widened(a, x.size(), s.x.type);
+		x = a;
 	if (way != FORWARD)
-		y = widened(b, y.size(), s.x.type);
+		y = b;
 	if (way == FORWARD)
-		w = widened(b, w.size(), s.x.type);
+		w = b;
 	if (way == BY_X)
-		w = widened(a, w.size(), s.x.type);
+		w = a;
 	walk(s, [&](size_t at_x, size_t at_w, size_t at_y) {
 		for (int k = 0; k < s.w.k; k++) {
 			float *__restrict px = &x[at_x];
@@ -120,11 +135,20 @@ void on_host_convolve(const shape &s, enum way way, const void *a,
 			}
 		}
 	});
-	const std::vector<float> &from = way == FORWARD ? y
-					 : way == BY_X	? x
-							: w;
-	for (size_t i = 0; i < from.size(); i++)
-		set(out, i, s.x.type, from[i]);
+	return way == FORWARD ? y : way == BY_X ? x : w;
+}
+
+/* The same in memory. */
+static void convolve(const shape &s, enum way way, const void *a, const void *b,
+		     void *out)
+{
+	size_t na = way == BY_X ? count(s.w) : count(s.x);
+	size_t nb = way == FORWARD ? count(s.w) : count(s.y);
+
+	on_host_store(out, on_host_products(s, way,
+					    on_host_load(a, na, s.x.type),
+					    on_host_load(b, nb, s.x.type)),
+		      s.x.type);
 }
 
 template <typename P> static void one_choice(int *n, P *p)
@@ -311,7 +335,7 @@ cudnnStatus_t cudnnConvolutionForward(
 	shape s = {*x, *y, *w, *c};
 
 	memset(room, 0xff, size);
-	on_host_enqueue([=]() { on_host_convolve(s, FORWARD, px, pw, py); });
+	on_host_enqueue([=]() { convolve(s, FORWARD, px, pw, py); });
 	return CUDNN_STATUS_SUCCESS;
 }
 
@@ -325,7 +349,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(
 	shape s = {*x, *y, *w, *c};
 
 	memset(room, 0xff, size);
-	on_host_enqueue([=]() { on_host_convolve(s, BY_X, pw, py, px); });
+	on_host_enqueue([=]() { convolve(s, BY_X, pw, py, px); });
 	return CUDNN_STATUS_SUCCESS;
 }
 
@@ -339,7 +363,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(
 	shape s = {*x, *y, *w, *c};
 
 	memset(room, 0xff, size);
-	on_host_enqueue([=]() { on_host_convolve(s, BY_WEIGHT, px, py, pw); });
+	on_host_enqueue([=]() { convolve(s, BY_WEIGHT, px, py, pw); });
 	return CUDNN_STATUS_SUCCESS;
 }
 

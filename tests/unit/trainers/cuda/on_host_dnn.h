@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <functional>
+#include <vector>
 
 struct cudnnTensorStruct {
 	cudnnDataType_t type;
@@ -28,9 +29,16 @@ struct shape {
 
 enum way { FORWARD, BY_X, BY_WEIGHT };
 
-/* a and b are the inputs in the order x, w, y; out is the third. */
-void on_host_convolve(const shape &s, enum way way, const void *a,
-		      const void *b, void *out);
+/* a and b are the inputs in the order x, w, y; the result is the third. */
+std::vector<float> on_host_products(const shape &s, enum way way,
+				    const std::vector<float> &a,
+				    const std::vector<float> &b);
+
+/* Values in memory, of a type that may have 16 bits. */
+std::vector<float> on_host_load(const void *p, size_t n, cudnnDataType_t t);
+void on_host_store(void *p, const std::vector<float> &v, cudnnDataType_t t);
+std::vector<float> on_host_rounded(const std::vector<float> &v,
+				   cudnnDataType_t t);
 
 /* Runs the work, or keeps it for the graph that is being recorded. */
 void on_host_enqueue(const std::function<void()> &work);

@@ -1,16 +1,12 @@
-/* on_host_graph.cc: cuDNN's graph (backend) API for one convolution, as plain
- * loops. Its engines are those that a planner has to tell apart: most of them
+/* on_host_graph.cc: cuDNN's graph (backend) API for the passes of a convolution,
+ * alone or fused (on_host_run.cc). Its engines are those that a planner has to tell apart: most of them
  * are faster than the right one, but must not be used, and compute NaN.
  * ON_HOST_GRAPH=0: there is no graph API. ON_HOST_FAST=N: engine N takes the
  * least time. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <map>
-#include <vector>
-
-#include "tests/unit/trainers/cuda/on_host_dnn.h"
+#include "tests/unit/trainers/cuda/on_host_graph.h"
 
 struct engine {
 	int64_t index;
@@ -43,38 +39,11 @@ static const engine *engine_of(int64_t index)
 	return NULL;
 }
 
-struct descriptor {
-	cudnnBackendDescriptorType_t type;
-	bool finalized;
-	std::map<int, std::vector<char>> attribute;
-};
-
-static descriptor *of(cudnnBackendDescriptor_t d)
-{
-	return (descriptor *)d;
-}
-
-template <typename T> static T value(const descriptor *d, int name, int i = 0)
-{
-	auto at = d->attribute.find(name);
-	T v = T();
-
-	if (at != d->attribute.end() &&
-	    at->second.size() >= (i + 1) * sizeof v)
-		memcpy(&v, at->second.data() + i * sizeof v, sizeof v);
-	return v;
-}
-
 template <typename T> static void keep_value(descriptor *d, int name, T v)
 {
 	const char *bytes = (const char *)&v;
 
 	d->attribute[name].assign(bytes, bytes + sizeof v);
-}
-
-static descriptor *child(const descriptor *d, int name)
-{
-	return of(value<cudnnBackendDescriptor_t>(d, name));
 }
 
 static size_t size_of(cudnnBackendAttributeType_t type)
@@ -94,92 +63,6 @@ static size_t size_of(cudnnBackendAttributeType_t type)
 	}
 }
 
-/* ---- What the descriptors mean ---- */
-
-static cudnnTensorStruct tensor_of(const descriptor *t)
-{
-	auto dim = [&](int i) {
-		return (int)value<int64_t>(t, CUDNN_ATTR_TENSOR_DIMENSIONS, i);
-	};
-
-	return {value<cudnnDataType_t>(t, CUDNN_ATTR_TENSOR_DATA_TYPE), dim(0),
-		dim(1), dim(2), dim(3)};
-}
-
-static bool is_nhwc(const descriptor *t)
-{
-	auto stride = [&](int i) {
-		return value<int64_t>(t, CUDNN_ATTR_TENSOR_STRIDES, i);
-	};
-	cudnnTensorStruct s = tensor_of(t);
-
-	return stride(1) == 1 && stride(3) == s.c &&
-	       stride(2) == (int64_t)s.w * s.c &&
-	       stride(0) == (int64_t)s.h * s.w * s.c;
-}
-
-struct names {
-	enum way way;
-	int conv, x, w, y;
-};
-
-static bool names_of(const descriptor *operation, names *n)
-{
-	switch (operation->type) {
-	case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-		*n = {FORWARD,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
-		return true;
-	case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-		*n = {BY_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
-		return true;
-	case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-		*n = {BY_WEIGHT,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-		      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* The convolution of a graph with only that; false: another graph, or not in
- * nhwc. */
-static bool shape_of(const descriptor *graph, shape *s, enum way *way)
-{
-	const descriptor *operation, *conv, *x, *w, *y;
-	cudnnTensorStruct filter;
-	names n;
-
-	operation = child(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
-	if (!operation || !names_of(operation, &n))
-		return false;
-	conv = child(operation, n.conv);
-	x = child(operation, n.x);
-	w = child(operation, n.w);
-	y = child(operation, n.y);
-	if (!conv || !x || !w || !y || !is_nhwc(x) || !is_nhwc(w) ||
-	    !is_nhwc(y))
-		return false;
-	filter = tensor_of(w);
-	*way = n.way;
-	*s = {tensor_of(x),
-	      tensor_of(y),
-	      {filter.type, filter.n, filter.c, filter.h, filter.w},
-	      {(int)value<int64_t>(conv, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
-	       (int)value<int64_t>(conv,
-				   CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)}};
-	return true;
-}
-
 static const engine *engine_of_plan(const descriptor *plan)
 {
 	return engine_of(value<int64_t>(
@@ -187,38 +70,9 @@ static const engine *engine_of_plan(const descriptor *plan)
 		CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
 }
 
-/* ---- Running ---- */
-
-static bool is_right(const engine *e, cudnnDataType_t type)
+static bool is_right(const engine *e, bool narrow)
 {
-	return e->index == 7 || e->index == 9 ||
-	       (e->index == 8 && type != CUDNN_DATA_FLOAT);
-}
-
-static size_t bytes_of_result(const shape &s, enum way way)
-{
-	size_t count = way == FORWARD ? (size_t)s.y.n * s.y.c * s.y.h * s.y.w
-		       : way == BY_X  ? (size_t)s.x.n * s.x.c * s.x.h * s.x.w
-				      : (size_t)s.w.k * s.w.c * s.w.h * s.w.w;
-
-	return count * (s.x.type == CUDNN_DATA_FLOAT ? 4 : 2);
-}
-
-static void run(const engine *e, const shape &s, enum way way, void *x, void *w,
-		void *y)
-{
-	void *out = way == FORWARD ? y : way == BY_X ? x : w;
-
-	on_host_clock +=
-		e->index == on_host_setting("ON_HOST_FAST", -1) ? 0.5 : e->us;
-	if (!is_right(e, s.x.type))
-		memset(out, 0xff, bytes_of_result(s, way)); /* NaN */
-	else if (way == FORWARD)
-		on_host_convolve(s, way, x, w, y);
-	else if (way == BY_X)
-		on_host_convolve(s, way, w, y, x);
-	else
-		on_host_convolve(s, way, x, y, w);
+	return e->index == 7 || e->index == 9 || (e->index == 8 && narrow);
 }
 
 extern "C" {
@@ -256,13 +110,11 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t d,
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
 {
 	descriptor *p = of(d);
-	enum way way;
-	shape s;
 
 	if (p->finalized)
 		return CUDNN_STATUS_BAD_PARAM;
 	if (p->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR &&
-	    !shape_of(p, &s, &way))
+	    !on_host_can_run(p))
 		return CUDNN_STATUS_NOT_SUPPORTED;
 	if (p->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
 		const engine *e = engine_of_plan(p);
@@ -359,28 +211,22 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t p,
 	const descriptor *graph =
 		child(configuration, CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
 	const engine *e = engine_of_plan(plan);
-	void *data[4] = {NULL}, *room;
-	enum way way;
-	shape s;
+	void *room = value<void *>(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
 
 	if (!plan->finalized || !pack->finalized ||
-	    !shape_of(graph, &s, &way))
+	    !on_host_has_memory(graph, pack))
 		return CUDNN_STATUS_BAD_PARAM;
 	if (on_host_is_recording() && !e->captures)
 		return CUDNN_STATUS_NOT_SUPPORTED;
-	for (int i = 0; i < 3; i++) {
-		int64_t id = value<int64_t>(
-			pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, i);
-
-		data[id & 3] = value<void *>(
-			pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i);
-	}
-	room = value<void *>(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-	void *x = data[1], *w = data[2], *y = data[3];
-	int64_t bytes = e->room;
+	/* the pack may be freed before the work runs; graphs are kept */
+	descriptor memory = *pack;
 	on_host_enqueue([=]() {
-		memset(room, 0xff, (size_t)bytes);
-		run(e, s, way, x, w, y);
+		memset(room, 0xff, (size_t)e->room);
+		on_host_clock +=
+			e->index == on_host_setting("ON_HOST_FAST", -1) ? 0.5
+									: e->us;
+		on_host_run(graph, &memory,
+			    is_right(e, on_host_is_narrow(graph)));
 	});
 	return CUDNN_STATUS_SUCCESS;
 }

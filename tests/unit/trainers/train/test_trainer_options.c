@@ -61,6 +61,9 @@ START_TEST(every_option_is_printed)
 	ck_assert_int_eq(o.loss_scale, 65536);
 	ck_assert_int_eq(parse(0, "--precision fp16 --loss-scale 8"), 0);
 	ck_assert_int_eq(o.loss_scale, 8);
+	ck_assert_int_eq(o.fuse, 0);
+	ck_assert_int_eq(parse(ALL, "--precision fp16 --fuse"), 0);
+	ck_assert_int_eq(o.fuse, 1);
 	ck_assert_int_eq(parse(0, ""), 0);
 	ck_assert_int_eq(o.direct, 0);
 	ck_assert_int_eq(o.keep, 1);
