@@ -24,6 +24,7 @@
 #include "launcher/failure/failure.h"
 #include "launcher/gpu/gpu_helper.h"
 #include "launcher/inspect/backtrace.h"
+#include "launcher/inspect/mpi_calls.h"
 #include "launcher/inspect/dump.h"
 #include "launcher/inspect/status.h"
 #include "launcher/logs/logs.h"
@@ -397,6 +398,7 @@ static const struct {
 	{"doctor", ddprun_run_doctor},
 	{"check", ddprun_run_check},
 	{CRASH_STACK_COMMAND, crash_stack_main, 1},
+	{MPI_CALLS_COMMAND, mpi_calls_main, 1},
 	{PMIX_HELPER_COMMAND, pmix_helper_main, 1},
 	{HOST_TOPOLOGY_COMMAND, topology_helper_main, 1},
 	{GPU_HELPER_COMMAND, gpu_helper_main, 1},

@@ -253,6 +253,7 @@ static int agent_helper_reaped(struct agent *a, pid_t pid, int status)
 	       preload_reaped(&a->preload, pid, status) ||
 	       agent_stage_reaped(a, pid, status) ||
 	       agent_dump_reaped(a, pid, status) ||
+	       agent_look_reaped(a, pid) ||
 	       gpu_monitor_reaped(&a->gpus, pid, status) ||
 	       event_commands_reaped(&a->events, pid, status) ||
 	       guard_reaped(&a->guard, pid, status);

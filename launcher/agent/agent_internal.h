@@ -24,6 +24,7 @@
 #include "launcher/pmix/pmix_service.h"
 #include "launcher/preload/preload.h"
 #include "launcher/stage/stage.h"
+#include "launcher/inspect/mpi_calls.h"
 #include "launcher/watch/watch.h"
 #include "launcher/worker/guard.h"
 #include "launcher/worker/signals.h"
@@ -97,6 +98,7 @@ struct agent {
 	int ended_as_asked;      /* the job ended because of stop */
 	struct failure failure;
 	struct watch watch;
+	struct mpi_looks mpi_looks;
 	struct gpu_monitor gpus;
 	struct agent_hang hang;
 	struct event_commands events;
@@ -187,6 +189,8 @@ void agent_on_slow(struct member *m, const struct wire_slow *slow);
 void agent_on_look(struct member *m, const struct wire_look *look);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
+/* A child ended: 1 if it was looking at the workers' calls of MPI. */
+int agent_look_reaped(struct agent *a, pid_t pid);
 void agent_init_gpus(struct agent *a);
 void agent_on_gpu_news(struct member *m, const struct wire_gpu_news *news);
 

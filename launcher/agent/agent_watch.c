@@ -20,6 +20,7 @@ enum {
 	DUMP_MS = 30000,   /* then the rank is ended without it */
 	LOOK_MS = 3000,	   /* the same; the server waits for the stack */
 	WORKS_FACTOR = 10, /* the time of a rank that shows work */
+	MPI_LOOKS_TEXT_MAX = 1 << 20,
 };
 
 static void agent_watch_on_report(void *owner, const struct wire_progress *m)
@@ -61,6 +62,28 @@ static void agent_put_dead_child(void *owner, uint32_t local_rank,
 	watch_put_dead_child(&a->watch, local_rank, out);
 }
 
+/* Without stacks MPI's calls are not known. */
+static void agent_look_mpi(void *owner, const pid_t *pids, uint32_t n)
+{
+	struct agent *a = owner;
+	struct err e = ERR_INIT;
+
+	if (mpi_looks_start(&a->mpi_looks, pids, n, &e) < 0)
+		log_debug("no look at calls of MPI: %s", e.text);
+}
+
+int agent_look_reaped(struct agent *a, pid_t pid)
+{
+	struct buf text = BUF_INIT(MPI_LOOKS_TEXT_MAX);
+	uint64_t took_ns;
+	int rc = mpi_looks_reaped(&a->mpi_looks, pid, &text, &took_ns);
+
+	if (rc && !text.failed)
+		watch_take_mpi(&a->watch, SLICE(text.data, text.len), took_ns);
+	buf_release(&text);
+	return rc;
+}
+
 void agent_init_watch(struct agent *a)
 {
 	a->failure.put_dead_child = agent_put_dead_child;
@@ -70,6 +93,7 @@ void agent_init_watch(struct agent *a)
 	a->watch.on_report = agent_watch_on_report;
 	a->watch.step_file = agent_step_file;
 	a->watch.put_said = agent_put_said;
+	a->watch.look_mpi = agent_look_mpi;
 	a->watch.group = &a->group;
 	a->watch.recorder = &a->failure.recorder;
 	a->watch.catcher = &a->failure.catcher;
@@ -90,6 +114,7 @@ void agent_begin_watch(struct agent *a)
 void agent_end_watch(struct agent *a)
 {
 	watch_end(&a->watch);
+	mpi_looks_stop(&a->mpi_looks);
 	uv_timer_stop(&a->hang.timer);
 	if (a->hang.dump)
 		kill(a->hang.dump, SIGKILL);

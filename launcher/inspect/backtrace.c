@@ -225,6 +225,17 @@ static int backtrace_list_threads(pid_t pid, pid_t *tids, int max)
 	return n;
 }
 
+static int backtrace_attach(Dwfl *dwfl, pid_t pid, struct thread_snapshot *f,
+			    struct err *e)
+{
+	if (dw.report(dwfl, pid) || dw.report_end(dwfl, NULL, NULL) ||
+	    !dw.attach(dwfl, NULL, pid, &thread_calls, f))
+		return err_set(e, ERR_SYSTEM, "its memory map cannot be read: "
+			       "it has ended, or its files are in another "
+			       "container");
+	return 0;
+}
+
 static int backtrace_walk_all(Dwfl *dwfl, pid_t pid,
 			      backtrace_on_thread *on_thread, void *arg,
 			      struct err *e)
@@ -237,11 +248,8 @@ static int backtrace_walk_all(Dwfl *dwfl, pid_t pid,
 
 	if (!t || !f)
 		rc = err_no_memory(e, "stacks");
-	else if (dw.report(dwfl, pid) || dw.report_end(dwfl, NULL, NULL) ||
-		 !dw.attach(dwfl, NULL, pid, &thread_calls, f))
-		rc = err_set(e, ERR_SYSTEM, "its memory map cannot be read: it "
-			     "has ended, or its files are in another "
-			     "container");
+	else
+		rc = backtrace_attach(dwfl, pid, f, e);
 	for (int i = 0; rc == 0 && i < n; i++) {
 		t->tid = tids[i];
 		backtrace_thread_walk(dwfl, f, pid, t);
@@ -275,6 +283,22 @@ int backtrace_process(pid_t pid, backtrace_on_thread *on_thread, void *arg,
 	if (!dwfl)
 		return e->code;
 	rc = backtrace_walk_all(dwfl, pid, on_thread, arg, e);
+	dw.end(dwfl);
+	return rc;
+}
+
+int backtrace_main_thread(pid_t pid, struct thread_snapshot *s,
+			  struct backtrace_thread *t, struct err *e)
+{
+	Dwfl *dwfl = backtrace_begin(e);
+	int rc;
+
+	if (!dwfl)
+		return e->code;
+	t->tid = pid;
+	rc = backtrace_attach(dwfl, pid, s, e);
+	if (rc == 0)
+		backtrace_thread_walk(dwfl, s, pid, t);
 	dw.end(dwfl);
 	return rc;
 }

@@ -41,6 +41,10 @@ typedef void backtrace_on_thread(void *arg, const struct backtrace_thread *t);
 int backtrace_process(pid_t pid, backtrace_on_thread *on_thread, void *arg,
 		      struct err *e);
 
+/* The same for its first thread only, into t; s is what was copied of it. */
+int backtrace_main_thread(pid_t pid, struct thread_snapshot *s,
+			  struct backtrace_thread *t, struct err *e);
+
 /* Frame i, from 0. */
 typedef void backtrace_on_frame(void *arg, int i,
 				const struct backtrace_frame *x);

@@ -51,7 +51,7 @@ void watch_init(struct watch *w, uv_loop_t *loop)
 	w->timer.data = w;
 }
 
-static uint64_t watch_tick_ms(const struct watch *w)
+uint64_t watch_tick_ms(const struct watch *w)
 {
 	uint64_t ms = w->patience_ms / TICKS;
 	uint64_t least = (uint64_t)w->group->n * WORKER_MS;
@@ -224,8 +224,8 @@ static void watch_put_file(struct watched *x, pid_t pid, char *out)
  * the connection that it tries to open. A process in the kernel may hold what a
  * reader of its memory needs. */
 static char *watch_words(struct watch *w, uint32_t i,
-			 const struct activity_sample *s, struct connects *c,
-			 char *out)
+			 const struct activity_sample *s, const char *does,
+			 struct connects *c, char *out)
 {
 	char where[PYTHON_WHERE_MAX] = "", connects[CONNECTS_WORDS_MAX] = "";
 	char said[SAID_MAX] = "", dead[DEAD_MAX] = "";
@@ -248,7 +248,7 @@ static char *watch_words(struct watch *w, uint32_t i,
 			 x->activity.doing == RANK_STARTS)
 			watch_put_said(w, i, said);
 	}
-	snprintf(out, WORDS_MAX, "%s%s%s%.*s%s%s%s", x->activity.words, file,
+	snprintf(out, WORDS_MAX, "%s%s%s%.*s%s%s%s", does, file,
 		 *where ? " in " : "", WHERE_MAX - 8, where, connects, dead,
 		 said);
 	return out;
@@ -263,6 +263,9 @@ static void watch_put(struct watch *w, uint32_t i, struct connects *c,
 	const struct activity_sample *s =
 		&a->past[(a->n + ACTIVITY_TICKS - 1) % ACTIVITY_TICKS];
 	char cause[DELAYS_WORDS_MAX], words[WORDS_MAX];
+	char mpi[ACTIVITY_WORDS_MAX];
+	uint64_t since_ns = a->since_ns;
+	int waits = mpi_wait_words(&x->mpi, a, mpi, &since_ns);
 	struct buf groups = BUF_INIT(GROUPS_ROOM);
 	struct wire_rank item = {
 		.rank = worker_rank(worker),
@@ -270,15 +273,15 @@ static void watch_put(struct watch *w, uint32_t i, struct connects *c,
 		.pid = worker->pid,
 		.doing = (uint8_t)a->doing,
 		.quiet_ms = activity_quiet_ms(a, s->ns),
-		.does_ms = (s->ns - a->since_ns) / 1000000,
+		.does_ms = s->ns > since_ns ? (s->ns - since_ns) / 1000000 : 0,
 		.world = x->call.world,
 		.comm = x->call.comm,
 		.number = x->call.number,
 		.peer = x->call.peer,
 		.step = s->step,
 		.step_us = a->step_us,
-		.call = SLICE_STR(x->call.text),
-		.words = SLICE_STR(watch_words(w, i, s, c, words)),
+		.call = SLICE_STR(waits ? x->mpi.last.call : x->call.text),
+		.words = SLICE_STR(watch_words(w, i, s, mpi, c, words)),
 		.waited = wait_share_permille(&x->share),
 		.cause = SLICE_STR(wait_share_cause(&x->share, cause)),
 		.cpu = a->cpu,
@@ -438,6 +441,7 @@ static void watch_on_tick(uv_timer_t *t)
 	for (uint32_t i = 0; i < w->group->n; i++)
 		if (w->group->workers[i].running)
 			is_news |= watch_check(w, i, tick_ms);
+	watch_look_mpi(w);
 	/* the first look is reported as well: a rank may fail soon, and the
 	 * server must know the pid of the rank that it blames */
 	if (++w->ticks == 1 || w->ticks % REPORT_TICKS == 0 || is_news)
@@ -454,6 +458,7 @@ void watch_begin(struct watch *w, uint32_t round)
 	w->has_begun = 1;
 	w->is_file_server_gone = 0;
 	w->are_steps_late = 0;
+	w->mpi = (struct mpi_schedule){.ticks = 0};
 	w->workers = calloc(w->group->n, sizeof(*w->workers));
 	w->view = malloc(sizeof(*w->view));
 	if (!w->workers || !w->view ||
@@ -474,6 +479,7 @@ void watch_again(struct watch *w, uint32_t local_rank)
 	if (!w->workers)
 		return;
 	free(w->workers[local_rank].reads);
+	watch_close_mpi(&w->workers[local_rank]);
 	stderr_file_close(&w->workers[local_rank].said);
 	w->workers[local_rank] = (struct watched){.reported = RANK_STARTS};
 	w->workers[local_rank].began_ns = clock_ns();
@@ -486,6 +492,7 @@ void watch_end(struct watch *w)
 	uv_timer_stop(&w->timer);
 	for (uint32_t i = 0; w->workers && i < w->group->n; i++) {
 		stderr_file_close(&w->workers[i].said);
+		watch_close_mpi(&w->workers[i]);
 		free(w->workers[i].reads);
 	}
 	step_files_release(&w->step_files);

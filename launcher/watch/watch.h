@@ -12,6 +12,7 @@
 #include "launcher/crash/crash_catcher.h"
 #include "launcher/python/python.h"
 #include "launcher/watch/activity.h"
+#include "launcher/watch/mpi_wait.h"
 #include "launcher/watch/wait_share.h"
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/worker_group.h"
@@ -147,6 +148,9 @@ struct watched {
 	struct sampler_call call;
 	struct wait_share share;
 	struct group_waits groups;
+	struct mpi_wait mpi;
+	uint64_t wakes; /* when the last look at its stack began */
+	int has_return, return_fd; /* call_return_open, for its call of MPI */
 	/* the program's, once it has been quiet; no runtime: not Python */
 	struct python_process python;
 	struct file_reads *reads; /* NULL: it has not been loading */
@@ -161,6 +165,9 @@ struct watch {
 	step_file_path *step_file;
 	/* Appends the error with which a worker's stderr ends, if it does. */
 	void (*put_said)(void *owner, uint32_t local_rank, struct buf *out);
+	/* Looks at the stacks of these processes; watch_take_mpi gets the
+	 * answer. May be NULL. */
+	void (*look_mpi)(void *owner, const pid_t *pids, uint32_t n);
 	const struct worker_group *group;
 	const struct recorder *recorder;
 	const struct crash_catcher *catcher;
@@ -174,6 +181,7 @@ struct watch {
 	int is_file_server_gone; /* a worker's stderr was there */
 	struct step_files step_files;
 	int are_steps_late; /* a line has said so */
+	struct mpi_schedule mpi;
 };
 
 /* The caller has set owner, the callbacks, group, recorder and catcher. */
@@ -204,5 +212,17 @@ void watch_end(struct watch *w);
 uint64_t watch_steps(struct watch *w);
 /* The loop must run once more. */
 void watch_close(struct watch *w);
+
+/* ---- watch_mpi.c ----
+ *
+ * The workers' calls of MPI. */
+
+uint64_t watch_tick_ms(const struct watch *w);
+/* Forgets the call. */
+void watch_close_mpi(struct watched *x);
+/* A tick: looks at the stacks if that is due. */
+void watch_look_mpi(struct watch *w);
+/* What a look has found, as lines, and how long it took. */
+void watch_take_mpi(struct watch *w, struct slice text, uint64_t took_ns);
 
 #endif

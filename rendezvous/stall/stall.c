@@ -225,8 +225,8 @@ static int64_t stall_follow(const struct stall *s, uint32_t w, uint32_t *behind)
 	return NOBODY;
 }
 
-static void stall_name(const struct stall *s, struct stall_news *out,
-		       uint32_t rank, uint64_t ms)
+void stall_name(const struct stall *s, struct stall_news *out, uint32_t rank,
+		uint64_t ms)
 {
 	out->is_stalled = 1;
 	out->rank = rank;
@@ -392,9 +392,7 @@ static int64_t stall_last_rank(const struct stall *s)
 	return found;
 }
 
-/* How long a rank has been still. A rank that computed for an hour and then
- * fell asleep counts from then on. */
-static uint64_t stall_still_ms(const struct wire_rank *r)
+uint64_t stall_still_ms(const struct wire_rank *r)
 {
 	return r->step < 0 && r->does_ms < r->quiet_ms ? r->does_ms
 						       : r->quiet_ms;
@@ -505,7 +503,7 @@ static void stall_judge(struct stall *s, struct stall_news *out)
 		stall_name(s, out, (uint32_t)stopped,
 			   s->ranks[stopped].at.does_ms);
 		stall_describe_alone(s, "", out);
-	} else if (!stall_judge_torch(s, out)) {
+	} else if (!stall_judge_mpi(s, out) && !stall_judge_torch(s, out)) {
 		stall_judge_quiet(s, out);
 	}
 }

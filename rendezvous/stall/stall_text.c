@@ -68,7 +68,7 @@ static void stall_put_doing(const struct stall *s, struct buf *out,
 		return;
 	}
 	buf_printf(out, "it %.*s", SLICE_FMT(r->at.words));
-	if (r->at.call.len)
+	if (r->at.call.len && !stall_is_in_mpi(s, rank))
 		buf_printf(out, ", last in %.*s", SLICE_FMT(r->at.call));
 	if (r->at.step >= 0)
 		buf_printf(out, ", last step %lld", (long long)r->at.step);
@@ -179,6 +179,66 @@ void stall_describe_alone(const struct stall *s, const char *whole,
 	stall_put_doing(s, &why, out->rank);
 	buf_printf(&why, ", no progress for ");
 	stall_put_seconds(&why, out->ms);
+	stall_copy_text(&line, out->text);
+	stall_copy_text(&why, out->why);
+}
+
+/* "2 of 3 ranks wait in MPI_Barrier" */
+static void stall_put_mpi(const struct stall *s, struct buf *out,
+			  uint32_t waiting, int64_t but)
+{
+	struct slice call = {NULL, 0};
+	uint32_t first = 0;
+	int is_one = 1;
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		if (i == but || s->ranks[i].ended || !stall_is_in_mpi(s, i))
+			continue;
+		if (!call.len)
+			first = i;
+		call = s->ranks[first].at.call;
+		is_one &= slice_is_equal(call, s->ranks[i].at.call);
+	}
+	if (waiting == 1)
+		buf_printf(out, "rank %u on %s waits in %.*s", first,
+			   s->host(s->arg, first), SLICE_FMT(call));
+	else
+		buf_printf(out, "%u of %u ranks wait in %.*s%s", waiting,
+			   s->world, SLICE_FMT(call),
+			   is_one ? "" : " and other calls");
+}
+
+void stall_describe_mpi(const struct stall *s, uint32_t waiting, int64_t ended,
+			struct stall_news *out)
+{
+	struct buf line = BUF_INIT(STALL_TEXT_MAX);
+	struct buf why = BUF_INIT(STALL_TEXT_MAX);
+	int64_t but = ended == NOBODY ? (int64_t)out->rank : NOBODY;
+
+	buf_printf(&line, "%s for ",
+		   stall_is_busy(out->doing) ? "waiting" : "no progress");
+	stall_put_seconds(&line, out->ms);
+	buf_printf(&line, ": ");
+	stall_put_mpi(s, &line, waiting, but);
+	buf_printf(&line, "; ");
+	stall_put_doing(s, &why, out->rank);
+	if (ended != NOBODY) {
+		stall_put_rank(s, &line, (uint32_t)ended);
+		buf_printf(&line, " has exited with code 0");
+		buf_printf(&why, "; ");
+		stall_put_rank(s, &why, (uint32_t)ended);
+		buf_printf(&why, " has exited with code 0");
+	} else {
+		stall_put_rank(s, &line, out->rank);
+		buf_printf(&line, " %s: ",
+			   stall_is_in_mpi(s, out->rank) ? "is in another call"
+							 : "has not arrived");
+		stall_put_doing(s, &line, out->rank);
+	}
+	buf_printf(&why, "; for ");
+	stall_put_seconds(&why, out->ms);
+	buf_printf(&why, " ");
+	stall_put_mpi(s, &why, waiting, but);
 	stall_copy_text(&line, out->text);
 	stall_copy_text(&why, out->why);
 }

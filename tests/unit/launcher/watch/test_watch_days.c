@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "launcher/watch/activity.h"
+#include "launcher/watch/mpi_wait.h"
 #include "rendezvous/stall/stall.h"
 #include "tests/unit/run_case.h"
 
@@ -26,8 +27,11 @@ enum {
 enum how {
 	CALLS, /* in libddp */
 	TORCH, /* neither calls nor steps: ranks wait for each other in poll */
-	SPINS, /* the same, as NCCL or MPI: they wait at 100 % CPU */
+	SPINS, /* the same, as NCCL: they wait at 100 % CPU */
+	MPI,   /* the same, and agents look at the stacks */
+	UNSURE, /* the same, but a kernel that does not tell of returns */
 	STEPS, /* in a step file; they wait in poll */
+	HOWS
 };
 
 /* What a rank does for a while, from one step to the next. */
@@ -46,6 +50,8 @@ struct rank {
 	struct activity activity;
 	enum wire_doing reported;
 	uint64_t sampled; /* ms */
+	struct mpi_wait mpi;
+	uint64_t looked, wakes; /* the call at the last look of MPI */
 };
 
 static struct {
@@ -117,13 +123,18 @@ static void sim_grow(struct activity_sample *s, enum act act, uint64_t ms)
 	snprintf(s->sleeps_in, sizeof(s->sleeps_in), "%s", table[act].in);
 }
 
+static int sim_spins(void)
+{
+	return sim.how == SPINS || sim.how == MPI || sim.how == UNSURE;
+}
+
 static void sim_wait(struct activity_sample *s, uint64_t ms)
 {
-	s->state = sim.how == SPINS ? 'R' : 'S';
+	s->state = sim_spins() ? 'R' : 'S';
 	s->syncs = 0;
-	s->cpu_ms += sim.how == SPINS ? ms : ms / 1000;
+	s->cpu_ms += sim_spins() ? ms : ms / 1000;
 	snprintf(s->sleeps_in, sizeof(s->sleeps_in), "%s",
-		 sim.how == SPINS ? "" : "poll_schedule_timeout");
+		 sim_spins() ? "" : "poll_schedule_timeout");
 }
 
 /* Brings the counters of a rank to this time, which is before the collective
@@ -165,28 +176,47 @@ static void sim_report(uint32_t i)
 {
 	struct rank *r = &sim.ranks[i];
 	int waits = sim.how == TORCH && r->sampled >= r->arrives;
-	char words[ACTIVITY_WORDS_MAX + 64];
+	char words[ACTIVITY_WORDS_MAX + 64], mpi[ACTIVITY_WORDS_MAX];
+	uint64_t since_ns = r->activity.since_ns;
+	int in_mpi = mpi_wait_words(&r->mpi, &r->activity, mpi, &since_ns);
 	struct wire_rank w = {
 		.rank = i,
 		.local_rank = i % 2,
 		.pid = 100 + i,
 		.doing = (uint8_t)r->activity.doing,
 		.quiet_ms = activity_quiet_ms(&r->activity, r->at.ns),
-		.does_ms = (r->at.ns - r->activity.since_ns) / 1000000,
+		.does_ms = (r->at.ns - since_ns) / 1000000,
 		.world = sim.how == CALLS ? r->at.calls : 0,
 		.number = r->at.in_call ? r->at.calls : 0,
 		.peer = -1,
 		.step = r->at.step,
-		.call = SLICE_STR(sim.how == CALLS ? "all_reduce" : ""),
+		.call = SLICE_STR(sim.how == CALLS ? "all_reduce"
+				  : in_mpi	   ? r->mpi.last.call
+						   : ""),
 	};
 
-	snprintf(words, sizeof(words), "%s%s", r->activity.words,
+	snprintf(words, sizeof(words), "%s%s", mpi,
 		 waits ? " in train.py:9 step() (torch.distributed: all_reduce)"
 		       : "");
 	w.words = SLICE_STR(words);
 
 	r->reported = r->activity.doing;
 	ck_assert_int_eq(stall_set(&sim.stall, &w), 0);
+}
+
+/* A rank that computes is woken all the time. */
+static void sim_look_mpi(struct rank *r)
+{
+	struct mpi_look l = {.pid = (pid_t)r->at.pid, .returns = 1};
+	enum mpi_since since = r->looked == sim.call ? MPI_SAME : MPI_RETURNED;
+
+	snprintf(l.call, sizeof(l.call), "%s",
+		 r->sampled >= r->arrives ? "MPI_Allreduce" : "-");
+	snprintf(l.where, sizeof(l.where), "-");
+	r->wakes += r->at.state == 'R' || r->looked != sim.call;
+	mpi_wait_add(&r->mpi, &l, sim.how == UNSURE ? MPI_UNKNOWN : since,
+		     r->wakes, r->wakes, r->at.ns);
+	r->looked = sim.call;
 }
 
 /* The rank that arrives last. */
@@ -244,6 +274,9 @@ static void sim_tick(void)
 		sim_advance(r, sim.now);
 		r->at.ns = sim.now * 1000000;
 		activity_add(&r->activity, &r->at);
+		if ((sim.how == MPI || sim.how == UNSURE) &&
+		    sim.ticks % MPI_WAIT_TICKS == 0)
+			sim_look_mpi(r);
 		is_news[i / 2] |= r->activity.doing != r->reported &&
 				  activity_quiet_ms(&r->activity, r->at.ns) >
 					  2 * TICK;
@@ -369,7 +402,7 @@ START_TEST(days_of_healthy_jobs_give_no_alarm)
 	sim_run(DAY);
 	/* a rank that loads, computes or compiles for longer than any did
 	 * before is named */
-	ck_assert_uint_le(sim.waits, how == SPINS ? 0 : 12);
+	ck_assert_uint_le(sim.waits, how == SPINS || how == UNSURE ? 0 : 12);
 	stall_release(&sim.stall);
 }
 END_TEST
@@ -440,6 +473,25 @@ START_TEST(a_rank_of_torch_that_hangs_early_is_found_in_time)
 }
 END_TEST
 
+START_TEST(a_rank_that_hangs_while_others_poll_in_mpi_is_found)
+{
+	static const struct {
+		enum how how;
+		enum act act;
+	} cases[] = {{MPI, SLEEP}, {MPI, STOP}, {MPI, COMPUTE},
+		     {UNSURE, SLEEP}, {UNSURE, STOP}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		sim_hang(cases[i].how, cases[i].act);
+		ck_assert_uint_eq(sim.line.rank, 2);
+		ck_assert_int_eq(!strncmp(sim.line.text, "waiting", 7),
+				 cases[i].act == COMPUTE);
+		if (cases[i].act != COMPUTE)
+			ck_assert_uint_le(sim.line.ms, FOUND_IN);
+	}
+}
+END_TEST
+
 START_TEST(a_rank_without_calls_that_sleeps_is_found_if_all_are_idle)
 {
 	sim_hang(TORCH, SLEEP);
@@ -455,13 +507,15 @@ int main(void)
 
 	tcase_set_timeout(c, 120);
 	tcase_add_loop_test(c, days_of_healthy_jobs_give_no_alarm, 0,
-			    4 * SEEDS);
+			    HOWS * SEEDS);
 	tcase_add_loop_test(c, a_rank_that_hangs_after_hours_is_found_in_time,
 			    0, HANGS);
 	tcase_add_loop_test(c, a_rank_that_hangs_early_is_found_in_time, 0,
 			    HANGS);
 	tcase_add_loop_test(
 		c, a_rank_of_torch_that_hangs_early_is_found_in_time, 0, HANGS);
+	tcase_add_test(c,
+		       a_rank_that_hangs_while_others_poll_in_mpi_is_found);
 	tcase_add_test(
 		c, a_rank_without_calls_that_sleeps_is_found_if_all_are_idle);
 	return run_case(c);
