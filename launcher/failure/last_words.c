@@ -167,15 +167,17 @@ static void last_words_put_place(struct buf *out,
 		   SLICE_FMT(best_line));
 }
 
-/* "Name" or "Name: message", Name being an identifier with dots. The length of
- * Name, or 0. */
+/* "Name" or "Name: message", Name being an identifier with dots; of a class in
+ * a function, "f.<locals>.Name". The length of Name, or 0. */
 static size_t last_words_exception(struct slice s)
 {
-	size_t n = 0;
+	static const char locals[] = ".<locals>.";
+	size_t n = 0, m = strlen(locals);
 
 	while (n < s.len && (isalnum((unsigned char)s.data[n]) ||
 			     s.data[n] == '_' || s.data[n] == '.'))
-		n++;
+		n += n && s.len - n > m && !memcmp(s.data + n, locals, m) ? m
+									  : 1;
 	if (n == 0 || isdigit((unsigned char)s.data[0]) ||
 	    (n < s.len && s.data[n] != ':'))
 		return 0;

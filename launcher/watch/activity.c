@@ -63,6 +63,9 @@ static const char *activity_sleep_words(const char *function)
 		{"skb", "a socket"},
 		{"unix_stream", "a socket"},
 		{"do_wait", "a child"},
+		{"kernel_clone", "a child that runs no program yet (vfork)"},
+		{"semtimedop", "a semaphore (semop)"},
+		{"msgrcv", "a message (msgrcv)"},
 		{"request_wait_answer", "a file server (FUSE)"},
 		{"rpc_wait", "a file server (NFS)"},
 		{"sigtimedwait", "a signal"},
@@ -166,10 +169,12 @@ static void activity_put_words(struct activity *a,
 			 "computes (%u %% CPU, no input or output)", cpu);
 		break;
 	case RANK_BLOCKED:
-		snprintf(out, sizeof(a->words),
-			 "waits for a disk or a file "
-			 "server%s%s%s",
-			 *in ? " (" : "", in, *in ? ")" : "");
+		if (strcmp(s->sleeps_in, "kernel_clone") == 0)
+			activity_put_sleep(out, sizeof(a->words), in);
+		else
+			snprintf(out, sizeof(a->words),
+				 "waits for a disk or a file server%s%s%s",
+				 *in ? " (" : "", in, *in ? ")" : "");
 		break;
 	case RANK_STOPPED:
 		if (s->state != 'T' && s->state != 't')

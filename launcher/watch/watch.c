@@ -240,9 +240,10 @@ static char *watch_words(struct watch *w, uint32_t i,
 			python_process_find(&x->python, (pid_t)s->pid, &e);
 		if (x->python.runtime)
 			python_process_where(&x->python, where);
-		if (x->activity.doing == RANK_CALLS)
+		if (x->activity.doing == RANK_CALLS ||
+		    x->activity.doing == RANK_IDLE)
 			connects_words(c, (pid_t)s->pid, connects);
-		else if (x->activity.doing == RANK_LOADS)
+		if (x->activity.doing == RANK_LOADS)
 			watch_put_file(x, (pid_t)s->pid, file);
 		else if (x->activity.doing == RANK_IDLE ||
 			 x->activity.doing == RANK_STARTS)

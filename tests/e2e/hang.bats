@@ -330,6 +330,26 @@ progress_after() {
 	has "$err" "^ddprun: job 'none' failed: rank 1 .* exited with code 1: its process [0-9]+ \(python3\) was killed by signal 9 \(SIGKILL\), then concurrent.futures.process.BrokenProcessPool: "
 }
 
+@test "an idle rank that tries to connect to another server is named with its address" {
+	cat >connect.py <<-'END'
+		import socket, time
+		while time.process_time() < 0.7:
+		    pass
+		server = socket.socket()
+		server.bind(("127.0.0.1", 0))
+		server.listen(0)
+		clients = [socket.socket() for i in range(4)]
+		for c in clients[:3]:
+		    c.setblocking(False)
+		    c.connect_ex(server.getsockname())
+		clients[3].connect(server.getsockname())
+	END
+	start job ddprun python3 connect.py
+	await job.err '^ddprun: no progress for .*rank 0 on [^ ]+, pid [0-9]+, waits for .* in connect\.py:11 <module>, connecting to 127\.0\.0\.1:[0-9]+ without an answer' 60
+	signal job KILL
+	finish job -
+}
+
 @test "a child that its own rank killed, or a signal of a pipeline, explains no failure" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
 	cat >own.py <<-'END'

@@ -3,7 +3,7 @@ on one of them, in general rank 3, which is on h2. PLANTS gets all of them.
 
 Kinds: py, c and cxx are programs of libddp in which all ranks call all_reduce; the
 culprit runs `fault` before one of these calls. torch does the same with PyTorch's gloo,
-one rank per host; mpi with MPI_Barrier. sh, f90 and rust are programs that communicate with nobody: the
+one rank per host; mpi (MPICH) and ompi (Open MPI) with MPI_Barrier. sh, f90 and rust are programs that communicate with nobody: the
 culprit runs `fault`, the others wait."""
 
 import os
@@ -27,7 +27,7 @@ class Plant:
             "py": ["$PLANT_PYTHON_PLAIN", "train.py"],
             "torch": ["train.py"], "sh": ["sh", "./train.sh"],
             "c": ["./train"], "cxx": ["./train"], "f90": ["sh", "./train.sh"],
-            "rust": ["sh", "./train.sh"], "mpi": ["./train"]}[kind]
+            "rust": ["sh", "./train.sh"], "mpi": ["./train"], "ompi": ["./train"]}[kind]
         self.before, self.after, self.undo = before, after, undo
         self.alone = False  # not beside other jobs
         self.terminal = terminal
@@ -180,7 +180,8 @@ def compile_c(plant, folder, top, build):
 
 def compile_mpi(plant, folder):
     write(folder + "/train.c", MPI.format(fault=textwrap.indent(plant.fault, "\t")))
-    subprocess.run(["mpicc.mpich", "-g", "-w", folder + "/train.c", "-o",
+    mpi = {"mpi": "mpich", "ompi": "openmpi"}[plant.kind]
+    subprocess.run(["mpicc." + mpi, "-g", "-w", folder + "/train.c", "-o",
                     folder + "/train"], check=True)
 
 
@@ -199,7 +200,7 @@ def build(plant, folder, top, out):
             timeout=plant.env.get("TIMEOUT", "1800"))
     elif plant.kind in ("c", "cxx"):
         compile_c(plant, folder, top, out)
-    elif plant.kind == "mpi":
+    elif plant.kind in ("mpi", "ompi"):
         compile_mpi(plant, folder)
     elif plant.kind == "f90":
         write(folder + "/x.f90", plant.top)

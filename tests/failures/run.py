@@ -25,6 +25,7 @@ import threading
 import time
 
 import plants_later  # noqa: F401, fills PLANTS
+import plants_operator  # noqa: F401
 import plants_other  # noqa: F401
 import plants_python  # noqa: F401
 import plants_rare  # noqa: F401

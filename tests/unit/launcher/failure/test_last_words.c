@@ -131,6 +131,10 @@ START_TEST(a_python_exception_comes_with_the_users_own_line)
 		       "expected JPEG\n",
 		 "RuntimeError: cannot decode image 17 (train.py:25)"},
 		{1, 0, TRACEBACK "KeyError\n", "KeyError (train.py:25)"},
+		{1, 0, TRACEBACK "__main__.f.<locals>.ScannerError: mapping "
+		       "values\n  in \"config.yaml\", line 3\n",
+		 "__main__.f.<locals>.ScannerError: mapping values "
+		 "(train.py:25)"},
 		{1, 0, TRACEBACK "RuntimeError: \n        An attempt has been "
 		       "made to start a new process\n        before.\n",
 		 "RuntimeError: An attempt has been made to start a new "

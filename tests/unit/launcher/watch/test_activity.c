@@ -230,17 +230,6 @@ START_TEST(a_process_in_the_handler_of_a_fault_is_seen_there)
 }
 END_TEST
 
-START_TEST(what_it_waits_for_has_words_or_the_kernels_name)
-{
-	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "anon_pipe_read");
-	ticks(20, 0, 10, 0, 0);
-	ck_assert_str_eq(a.words, "waits for a pipe");
-	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "frobnicate");
-	ticks(1, 0, 10, 0, 0);
-	ck_assert_str_eq(a.words, "waits for frobnicate");
-}
-END_TEST
-
 START_TEST(the_entry_to_the_kernel_is_no_place_to_wait_for)
 {
 	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "do_syscall_64");
@@ -260,6 +249,7 @@ START_TEST(the_kernels_functions_have_words)
 		 "waits for the lock of a file (flock)"},
 		{"futex_do_wait",
 		 "waits for a lock or another thread (futex)"},
+		{"__do_semtimedop", "waits for a semaphore (semop)"},
 		{"some_new_place", "waits for some_new_place"},
 	};
 	const char *name = names[_i][0];
@@ -267,6 +257,17 @@ START_TEST(the_kernels_functions_have_words)
 	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "%s", name);
 	ticks(20, 0, 10, 0, 0);
 	ck_assert_str_eq(a.words, names[_i][1]);
+}
+END_TEST
+
+/* It is in the kernel, but for no device. */
+START_TEST(a_parent_in_vfork_waits_for_its_child)
+{
+	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "kernel_clone");
+	now.state = 'D';
+	ticks(20, 0, 10, 0, 0);
+	ck_assert_str_eq(a.words, "waits for a child that runs no program yet "
+				  "(vfork)");
 }
 END_TEST
 
@@ -571,10 +572,9 @@ int main(void)
 		c, a_child_that_exited_with_an_error_and_is_not_reaped_is_seen);
 	tcase_add_test(c, a_worker_that_falls_asleep_is_idle_from_then_on);
 	tcase_add_test(c, a_worker_that_has_only_started_and_sleeps_says_so);
-	tcase_add_test(c,
-		       what_it_waits_for_has_words_or_the_kernels_name);
 	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);
-	tcase_add_loop_test(c, the_kernels_functions_have_words, 0, 7);
+	tcase_add_loop_test(c, the_kernels_functions_have_words, 0, 8);
+	tcase_add_test(c, a_parent_in_vfork_waits_for_its_child);
 	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
 	tcase_add_test(c, input_new_memory_and_children_are_work);
 	tcase_add_test(c, what_it_reads_has_a_rate_and_a_sum);
