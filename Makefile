@@ -12,6 +12,7 @@
 #   make check-roots     the same on the Slurm of other Debian releases, and the
 #                    tests of etcd on theirs
 #   make check-fresh     follow the README on a fresh Debian 13, then run tests there
+#   make check-mpich SRC=DIR   MPICH's own test programs, under ddprun and hydra
 #   make check-image     build the image of packaging/Dockerfile, and run jobs in it
 #   make bench       ratios against peers and physical floors
 #   make style       include rules, layout, wording, clang-format if installed
@@ -122,7 +123,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-roots check-fresh cluster-programs check-image bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh cluster-programs check-image bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -439,6 +440,11 @@ check-cluster: deps
 	@$(MAKE) $(all_cores) tests
 	@O=$(abspath $(O)) SAN=$(SAN) TEST_JOBS=1 FILE_SECONDS=900 sh tests/run hosts/slurm_hosts.bats \
 		$(patsubst tests/%,%,$(wildcard tests/cluster/*.bats))
+
+# SRC is what `apt-get source mpich` unpacks; DIRS chooses folders of its tests.
+check-mpich: launcher
+	@test -n "$(SRC)" || { echo "give SRC=DIR, which 'apt-get source mpich' unpacked" >&2; exit 2; }
+	@O=$(abspath $(O)) sh tests/run-mpich $(SRC) $(DIRS)
 
 # Runs in roots that debootstrap makes once, from the mirror in apt's sources. ROOTS
 # are the releases, ROOTS_DIR is where the roots are kept, TESTS the files to run.
