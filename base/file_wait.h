@@ -21,6 +21,11 @@ enum {
 /* Runs run(arg) in a detached thread with a small stack. 0 or -errno. */
 MUST_CHECK int file_wait_detach(void *(*run)(void *), void *arg);
 
+/* Call it once folder exists and answers. If it is on a local file system, the
+ * files below it that are on the same one are read without a thread, which
+ * costs 0.2 ms. It replaces the folder of the last call; "": none. */
+void file_wait_trust(const char *folder);
+
 /* Fills in st and, for a regular file, appends its last max bytes, or fewer, to
  * out. A FIFO is not waited for. 0, -errno, or -ETIMEDOUT after FILE_WAIT_MS,
  * or FILE_WAIT_HASTY_MS: its server does not answer. Many reads in a row thus

@@ -131,10 +131,12 @@ static int logdir_make_run(struct logdir *d, char *base, struct err *e)
 	free(real);
 	if (rc == 0 && !mkdtemp(d->run))
 		rc = -errno;
-	if (rc == 0)
-		return 0;
-	d->run[0] = '\0';
-	return logdir_fail(e, rc, "a folder", base);
+	if (rc < 0) {
+		d->run[0] = '\0';
+		return logdir_fail(e, rc, "a folder", base);
+	}
+	file_wait_trust(d->run);
+	return 0;
 }
 
 static void logdir_note_private(const struct logdir *d, const char *path)
@@ -183,12 +185,13 @@ static void logdir_make_private(struct logdir *d)
 
 	if (rc < 0)
 		rc = logdir_make_private_in(d, logdir_temporary());
-	if (rc == 0)
-		return;
-	log_warn("cannot create a folder in '%s': %s; the workers' error files "
-		 "are lost (set TMPDIR)",
-		 logdir_temporary(), strerror(-rc));
-	d->run[0] = '\0';
+	if (rc < 0) {
+		log_warn("cannot create a folder in '%s': %s; the workers' "
+			 "error files are lost (set TMPDIR)",
+			 logdir_temporary(), strerror(-rc));
+		d->run[0] = '\0';
+	}
+	file_wait_trust(d->run);
 }
 
 int logdir_init(struct logdir *d, const struct output_options *options,

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -113,6 +115,73 @@ out:
 }
 END_TEST
 
+START_TEST(files_of_a_trusted_folder_are_read_without_a_thread)
+{
+	const struct rlimit none = {0, 0};
+	char folder[] = "/dev/shm/test_file_wait.XXXXXX";
+	char path[64], link[64];
+	struct buf out = BUF_INIT(100);
+	struct stat st;
+	int fd;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_int_eq(chmod(folder, 0755), 0);
+	snprintf(path, sizeof(path), "%s/file", folder);
+	snprintf(link, sizeof(link), "%s/link", folder);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(symlink("file", link), 0);
+	file_wait_trust(folder);
+	ck_assert_int_eq(pwrite(fd, "0123", 4, 0), 4);
+	close(fd);
+	if (fork() == 0) { /* without the right to start a thread */
+		int ok = setrlimit(RLIMIT_NPROC, &none) == 0 &&
+			 (geteuid() != 0 || setresuid(65534, 65534,
+						      65534) == 0) &&
+			 file_wait_read(link, 4, &st, &out) == -EAGAIN &&
+			 file_wait_read(path, 4, &st, &out) == 0 &&
+			 out.len == 4;
+
+		file_wait_trust("/proc/self");
+		ok = ok && file_wait_read(path, 4, &st, &out) == -EAGAIN;
+
+		_exit(!ok);
+	}
+	ck_assert_int_gt(wait(&fd), 0);
+	unlink(path);
+	unlink(link);
+	rmdir(folder);
+	buf_release(&out);
+	ck_assert_int_eq(fd, 0);
+}
+END_TEST
+
+START_TEST(a_link_from_there_to_a_stopped_server_has_a_deadline)
+{
+	char folder[] = "/dev/shm/test_file_wait.XXXXXX";
+	char link[64], target[256];
+	struct buf out = BUF_INIT(100);
+	int fd = mount_stopped();
+	struct stat st;
+
+	if (fd < 0)
+		goto out; /* no FUSE here */
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(link, sizeof(link), "%s/link", folder);
+	snprintf(target, sizeof(target), "%s/stopped/x", dir);
+	file_wait_trust(folder);
+	ck_assert_int_eq(symlink(target, link), 0);
+	ck_assert_int_eq(file_wait_read(link, 4, &st, &out), -ETIMEDOUT);
+	unlink(link);
+	rmdir(folder);
+	close(fd); /* ends the thread */
+	umount2("stopped", MNT_DETACH);
+out:
+	rmdir("stopped");
+	buf_release(&out);
+}
+END_TEST
+
 START_TEST(a_file_system_has_its_type_mount_and_source)
 {
 	char out[FILE_WAIT_SERVER_MAX];
@@ -137,6 +206,10 @@ int main(void)
 	tcase_add_test(c, the_end_of_a_file_is_read);
 	tcase_add_test(c, what_is_no_file_is_not_waited_for);
 	tcase_add_test(c, reads_of_a_stopped_server_wait_long_only_once);
+	tcase_add_test(c,
+		       files_of_a_trusted_folder_are_read_without_a_thread);
+	tcase_add_test(c,
+		       a_link_from_there_to_a_stopped_server_has_a_deadline);
 	tcase_add_test(c, a_file_system_has_its_type_mount_and_source);
 	return run_case(c);
 }
