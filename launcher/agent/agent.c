@@ -247,13 +247,14 @@ static void agent_server_reaped(struct agent *a)
 }
 
 /* Asks each room whether it started this process. 1: one did. */
-static int agent_helper_reaped(struct agent *a, pid_t pid, int status)
+static int agent_helper_reaped(struct agent *a, pid_t pid, int status,
+			       const struct rusage *usage)
 {
 	return agent_mpi_reaped(a, pid, status) ||
 	       preload_reaped(&a->preload, pid, status) ||
 	       agent_stage_reaped(a, pid, status) ||
 	       agent_dump_reaped(a, pid, status) ||
-	       agent_look_reaped(a, pid) ||
+	       agent_look_reaped(a, pid, usage) ||
 	       gpu_monitor_reaped(&a->gpus, pid, status) ||
 	       event_commands_reaped(&a->events, pid, status) ||
 	       guard_reaped(&a->guard, pid, status);
@@ -269,7 +270,7 @@ static void agent_on_reaped(void *arg, pid_t pid, int status,
 		agent_worker_reaped(a, w, status, usage);
 	else if (member_reaped(&a->member, pid, status))
 		agent_server_reaped(a);
-	else if (!agent_helper_reaped(a, pid, status))
+	else if (!agent_helper_reaped(a, pid, status, usage))
 		sweep_reaped(pid); /* an orphan of a worker's */
 }
 

@@ -190,7 +190,7 @@ void agent_on_look(struct member *m, const struct wire_look *look);
 /* A child ended: 1 if it was writing the dump of a rank that hangs. */
 int agent_dump_reaped(struct agent *a, pid_t pid, int status);
 /* A child ended: 1 if it was looking at the workers' calls of MPI. */
-int agent_look_reaped(struct agent *a, pid_t pid);
+int agent_look_reaped(struct agent *a, pid_t pid, const struct rusage *usage);
 void agent_init_gpus(struct agent *a);
 void agent_on_gpu_news(struct member *m, const struct wire_gpu_news *news);
 

@@ -72,14 +72,19 @@ static void agent_look_mpi(void *owner, const pid_t *pids, uint32_t n)
 		log_debug("no look at calls of MPI: %s", e.text);
 }
 
-int agent_look_reaped(struct agent *a, pid_t pid)
+int agent_look_reaped(struct agent *a, pid_t pid, const struct rusage *usage)
 {
 	struct buf text = BUF_INIT(MPI_LOOKS_TEXT_MAX);
-	uint64_t took_ns;
-	int rc = mpi_looks_reaped(&a->mpi_looks, pid, &text, &took_ns);
+	uint64_t ms = (uint64_t)(usage->ru_utime.tv_sec +
+				 usage->ru_stime.tv_sec) *
+			      1000 +
+		      (uint64_t)(usage->ru_utime.tv_usec +
+				 usage->ru_stime.tv_usec) /
+			      1000;
+	int rc = mpi_looks_reaped(&a->mpi_looks, pid, &text);
 
 	if (rc && !text.failed)
-		watch_take_mpi(&a->watch, SLICE(text.data, text.len), took_ns);
+		watch_take_mpi(&a->watch, SLICE(text.data, text.len), ms);
 	buf_release(&text);
 	return rc;
 }

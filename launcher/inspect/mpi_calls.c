@@ -169,8 +169,7 @@ int mpi_looks_start(struct mpi_looks *l, const pid_t *pids, uint32_t n,
 	return 0;
 }
 
-int mpi_looks_reaped(struct mpi_looks *l, pid_t pid, struct buf *out,
-		     uint64_t *took_ns)
+int mpi_looks_reaped(struct mpi_looks *l, pid_t pid, struct buf *out)
 {
 	char text[4096];
 	ssize_t n;
@@ -181,7 +180,6 @@ int mpi_looks_reaped(struct mpi_looks *l, pid_t pid, struct buf *out,
 	     at += n)
 		buf_put(out, text, (size_t)n);
 	close(l->fd);
-	*took_ns = clock_ns() - l->began_ns;
 	*l = (struct mpi_looks){.pid = 0};
 	return 1;
 }

@@ -34,10 +34,8 @@ struct mpi_looks {
  * killed if it takes too long. -errno: nothing was started. */
 int mpi_looks_start(struct mpi_looks *l, const pid_t *pids, uint32_t n,
 		    struct err *e);
-/* A child ended: 1 if it was looking. Appends what it printed, and sets how
- * long it took. */
-int mpi_looks_reaped(struct mpi_looks *l, pid_t pid, struct buf *out,
-		     uint64_t *took_ns);
+/* A child ended: 1 if it was looking. Appends what it printed. */
+int mpi_looks_reaped(struct mpi_looks *l, pid_t pid, struct buf *out);
 /* Kills the child; its end is still reaped. */
 void mpi_looks_stop(struct mpi_looks *l);
 

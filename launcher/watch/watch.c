@@ -17,6 +17,7 @@ enum {
 	PATIENCE_LEAST_MS = 300,
 	TICKS = 30,	  /* in the patience */
 	REPORT_TICKS = 5, /* between two reports, if nothing changes */
+	REPORT_TICKS_MPI = 2, /* while ranks wait in MPI: they are seen late */
 	WORKER_MS = 10,	  /* at least, for each worker: 1 % of a CPU */
 	REPORT_MAX = 16 << 20,
 	GROUPS_ROOM = 4096,
@@ -445,7 +446,8 @@ static void watch_on_tick(uv_timer_t *t)
 	watch_look_mpi(w);
 	/* the first look is reported as well: a rank may fail soon, and the
 	 * server must know the pid of the rank that it blames */
-	if (++w->ticks == 1 || w->ticks % REPORT_TICKS == 0 || is_news)
+	if (++w->ticks == 1 || w->ticks % REPORT_TICKS == 0 || is_news ||
+	    (w->ticks % REPORT_TICKS_MPI == 0 && watch_waits_in_mpi(w)))
 		watch_report(w);
 }
 

@@ -222,7 +222,9 @@ uint64_t watch_tick_ms(const struct watch *w);
 void watch_close_mpi(struct watched *x);
 /* A tick: looks at the stacks if that is due. */
 void watch_look_mpi(struct watch *w);
-/* What a look has found, as lines, and how long it took. */
-void watch_take_mpi(struct watch *w, struct slice text, uint64_t took_ns);
+/* What a look has found, as lines, and the CPU time that it took. */
+void watch_take_mpi(struct watch *w, struct slice text, uint64_t cpu_ms);
+/* Whether a worker is surely in the same call of MPI as at the last look. */
+int watch_waits_in_mpi(const struct watch *w);
 
 #endif

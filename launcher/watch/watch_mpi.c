@@ -104,7 +104,7 @@ static int watch_computes(const struct watched *x)
 	       x->activity.doing == RANK_LOADS;
 }
 
-void watch_take_mpi(struct watch *w, struct slice text, uint64_t took_ns)
+void watch_take_mpi(struct watch *w, struct slice text, uint64_t cpu_ms)
 {
 	enum mpi_found found = MPI_FOUND_NONE;
 	uint64_t now = clock_ns(), least;
@@ -128,6 +128,14 @@ void watch_take_mpi(struct watch *w, struct slice text, uint64_t took_ns)
 		else if (found == MPI_FOUND_NONE)
 			found = MPI_FOUND_WAITS;
 	}
-	least = took_ns * PART / (w->group->n * watch_tick_ms(w) * 1000000);
+	least = cpu_ms * PART / (w->group->n * watch_tick_ms(w));
 	mpi_schedule_set(&w->mpi, found, (unsigned)least);
+}
+
+int watch_waits_in_mpi(const struct watch *w)
+{
+	for (uint32_t i = 0; i < w->group->n; i++)
+		if (w->workers[i].mpi.same)
+			return 1;
+	return 0;
 }
