@@ -248,12 +248,10 @@ plant("op-mpi-recv", "mpi", r"rank 3.*MPI_Recv", """\
       int x;
       MPI_Recv(&x, 1, MPI_INT, 0, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       """)
-plant("op-mpi-other", "mpi", r"rank 3.*MPI_Allreduce", """\
-      int x = 1, y;
-      MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+plant("op-mpi-other", "mpi", r"rank 3.*MPI_Win_create", """\
+      int x = 1;
       MPI_Win w;
       MPI_Win_create(&x, 4, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w);
-      MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
       """)
 plant("op-mpi-bad-rank", "mpi", r"[Ii]nvalid rank|MPI_ERR_RANK", """\
       int x = 1;
