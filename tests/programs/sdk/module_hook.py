@@ -19,13 +19,13 @@ dist.init_process_group("gloo")
 world = ddprun.init()
 
 
-def model(kind):
+def model(kind, bucket_mib=0.03):
     torch.manual_seed(3)
     layers = [layer for i in range(4)
               for layer in (nn.Linear(64, 64), nn.Tanh())]
     net = nn.Sequential(*layers).to(kind)
-    # several buckets
-    return DistributedDataParallel(net, bucket_cap_mb=0.03,
+    # several buckets, or one
+    return DistributedDataParallel(net, bucket_cap_mb=bucket_mib,
                                    find_unused_parameters=False)
 
 
@@ -47,9 +47,10 @@ if what == ["other"]:
     if world.rank == 0:
         plain = DistributedDataParallel(nn.Linear(2, 2), process_group=alone)
         ddprun.torch.register(plain, world)
-for kind, near in ((torch.float32, 1e-6), (torch.float64, 1e-12),
-                   (torch.bfloat16, 2e-2)):
-    plain, hooked = model(kind), model(kind)
+for kind, near, mib in ((torch.float32, 1e-6, 0.03), (torch.float32, 1e-6, 25),
+                        (torch.float64, 1e-12, 0.03),
+                        (torch.bfloat16, 2e-2, 0.03)):
+    plain, hooked = model(kind, mib), model(kind, mib)
     state = ddprun.torch.register(hooked, world)
     torch.manual_seed(world.rank)
     for step in range(4):
