@@ -77,6 +77,41 @@ store=$BATS_TEST_DIRNAME/../programs/peers/torch_store.py
 	has "$err" "disconnected a client of PyTorch's store: .*not PyTorch"
 }
 
+@test "each rank may have 64 connections to the store, and more are refused" {
+	cat >many.py <<-'EOF2'
+		import datetime, os, sys
+		from torch.distributed import TCPStore
+		rank, n = int(os.environ["RANK"]), int(sys.argv[1])
+		at = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+		limit = datetime.timedelta(seconds=60)
+		stores = [TCPStore(*at, 2, False, timeout=limit,
+		                   wait_for_workers=False) for i in range(n)]
+		for store in stores:
+		    store.add("all", 1)
+		stores[0].set("done %d" % rank, "1")
+		stores[0].wait(["done 0", "done 1"], limit)
+		print("rank", rank, "has", n, "of", stores[0].add("all", 0), flush=True)
+	EOF2
+	# both at the same time, as in the report of 64 for all ranks
+	expect 0 ddprun --standalone --nproc-per-node 2 many.py 45
+	has "$out" '^\[0\] rank 0 has 45 of 90$'
+	has "$out" '^\[1\] rank 1 has 45 of 90$'
+	lacks "$err" "PyTorch's store"
+	# 256 connections are there for the smallest jobs
+	expect 0 ddprun --standalone --nproc-per-node 2 many.py 120
+	has "$out" '^\[1\] rank 1 has 120 of 240$'
+	cat >more.py <<-'EOF2'
+		import os, socket
+		at = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+		kept = [socket.create_connection(at) for i in range(257)]
+		kept[-1].settimeout(60)
+		print("the last got", kept[-1].recv(1), flush=True)
+	EOF2
+	expect 0 ddprun --standalone more.py
+	has "$out" "^\[0\] the last got b''\$"
+	has "$err" "PyTorch's store refuses connections: it has 256, more than its ranks can need\$"
+}
+
 # Its clients cannot reconnect on their own, and report that.
 @test "after the server's death, old connections continue and new ones find all keys" {
 	local child

@@ -1,4 +1,4 @@
-# covers: launcher/membership rendezvous/round rendezvous/server
+# covers: launcher/membership rendezvous/round rendezvous/server launcher/preload
 load ../lib
 load netns
 load ../backend
@@ -132,6 +132,56 @@ await_world() {
 	signal on_h2 KILL
 	finish on_h2 137
 	await "$T/on_h3.out" 'rank 1 of 2 attempt 0 round 1$'
+	signal on_h1 TERM
+	finish on_h1 143
+	finish on_h3 143
+	nothing_left
+}
+
+# warm_imports HOST N: counted was imported N times on this host
+warm_imports() {
+	[ "$(grep -cx "$1" imports)" = "$2" ] || {
+		sort imports | uniq -c
+		return 1
+	}
+}
+
+@test "a spare with --preload imports while it waits, and forks its workers" {
+	local h
+	hosts 3
+	hosts_real
+	export PYTHONPATH=$T/site PYTHONDONTWRITEBYTECODE=1
+	mkdir site
+	cat >site/counted.py <<-'EOF2'
+		import os, socket
+		with open(os.environ["TMPDIR"] + "/imports", "a") as f:
+		    f.write(socket.gethostname() + "\n")
+		template = os.getpid()
+	EOF2
+	cat >script.py <<-'EOF2'
+		import counted, os, signal
+		print("rank", os.environ["RANK"], "round", os.environ["DDP_ROUND"],
+		      "forked" if counted.template != os.getpid() else "plain", flush=True)
+		signal.pause()
+	EOF2
+	for h in h1 h2; do
+		node $h 2 --nproc-per-node 2 --preload counted script.py
+	done
+	await "$T/on_h1.out" 'round 0 forked$'
+	await "$T/on_h2.out" 'round 0 forked$'
+	node h3 2 --nproc-per-node 2 --preload counted script.py
+	await "$T/on_h3.err" '^ddprun: this node waits as a spare: '
+	# its template process imports although no worker is needed
+	await imports '^h3$'
+	signal on_h2 KILL
+	finish on_h2 137
+	await "$T/on_h3.out" 'rank 2 round 1 forked$'
+	await "$T/on_h3.out" 'rank 3 round 1 forked$'
+	await "$T/on_h1.out" 'rank 0 round 1 forked$'
+	for h in h1 h3; do
+		warm_imports $h 1
+		lacks "$(<"$T/on_$h.err")" 'without a fork'
+	done
 	signal on_h1 TERM
 	finish on_h1 143
 	finish on_h3 143
