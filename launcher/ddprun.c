@@ -44,13 +44,9 @@ enum { LINGER_MS = 1000 };
  * our output would go there. */
 static void ddprun_open_missing_files(void)
 {
-	int fd;
-
-	do {
-		fd = open("/dev/null", O_RDWR);
-	} while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+			return;
 }
 
 static int ddprun_fail(const struct err *e, int code)

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -306,8 +307,13 @@ static void sweep_add_stranger(void *arg, pid_t pid)
 
 void sweep_note_strangers(void)
 {
+	const int any = WEXITED | WNOHANG | WNOWAIT | __WALL;
+	siginfo_t one;
+
 	strangers.come = getpid() == 1;
-	sweep_list_children(sweep_add_stranger, NULL, 1);
+	/* mostly there is none, which /proc takes longer to say */
+	if (waitid(P_ALL, 0, &one, any) == 0 || errno != ECHILD)
+		sweep_list_children(sweep_add_stranger, NULL, 1);
 }
 
 void sweep_leave(pid_t pid)
