@@ -268,6 +268,11 @@ size_t stage_zip_put(struct stage_zip *z, void *to, const void *from, size_t n)
 	return 0;
 }
 
+void stage_zip_try_again(struct stage_zip *z)
+{
+	z->skip = 0;
+}
+
 int stage_zip_get(struct stage_zip *z, void *to, size_t n, const void *from,
 		  size_t size)
 {

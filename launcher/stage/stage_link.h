@@ -59,6 +59,8 @@ void stage_zip_open(struct stage_zip *z);
 /* The size of the compressed block in to, which has room for n bytes; 0: send
  * it as it is. */
 size_t stage_zip_put(struct stage_zip *z, void *to, const void *from, size_t n);
+/* The next block is of another file, which may differ. */
+void stage_zip_try_again(struct stage_zip *z);
 /* 0, or -1: from is not a block that becomes n bytes. */
 int stage_zip_get(struct stage_zip *z, void *to, size_t n, const void *from,
 		  size_t size);

@@ -65,6 +65,8 @@ static int serve_send_file(struct serve *s, struct err *e)
 	uint64_t size = h->list.all[h->list.files[s->file]].size;
 	int fd = -1, rc = 0, whole = 0;
 
+	if (size > SEND_BYTES)
+		stage_zip_try_again(&s->zip);
 	while (rc == 0 && (s->at < size || !whole)) {
 		uint64_t n = serve_await(s, size, &whole);
 

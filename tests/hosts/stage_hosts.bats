@@ -49,6 +49,7 @@ narrow() {
 	has "$(cat on_h?.err)" 'staged on 3 nodes in '
 	hosts_real
 	before=$(sent h1)
+	echo "h1 sent $before bytes" >&2
 	# the random bytes once; the text becomes small
 	[ "$before" -gt 6000000 ] && [ "$before" -lt 7000000 ]
 	for h in h1 h2 h3; do node $h 3 true; done
