@@ -66,13 +66,17 @@ all_gone() {
 	nothing_left
 }
 
-# kill_on HOST ERE: all processes there of which the name matches, with -9
+# kill_on HOST ERE: all processes there of which the name matches, with -9. They
+# stop first, so that none sees another one's end.
 kill_on() {
-	start_on "$1" killer bash -c 'for p in /proc/[0-9]*; do
+	start_on "$1" killer bash -c 'pids=()
+	for p in /proc/[0-9]*; do
 		[[ ! $(cat $p/comm 2>/dev/null) =~ ^($0)$ ]] ||
 			[ ${p#/proc/} = 1 ] || [ ${p#/proc/} = $$ ] ||
-			kill -9 ${p#/proc/}
-	done' "$2"
+			pids+=(${p#/proc/})
+	done
+	kill -STOP "${pids[@]}"
+	kill -KILL "${pids[@]}"' "$2"
 	finish killer -
 }
 
