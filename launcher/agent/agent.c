@@ -12,6 +12,7 @@
 #include "launcher/agent/agent_internal.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/failure/failure.h"
+#include "launcher/watch/loop_watchdog.h"
 #include "launcher/worker/spawn.h"
 
 /* ---- the states ---- */
@@ -444,6 +445,7 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	if (rc == 0) {
 		agent_acts[ACT_JOIN](a);
 		/* while the server starts */
+		loop_watchdog_start(&a->loop);
 		rc = agent_start_guard(a, e);
 	}
 	if (rc == 0) {

@@ -14,6 +14,7 @@
 #include "launcher/failure/last_words.h"
 #include "launcher/failure/report.h"
 #include "launcher/traces/dumped_stack.h"
+#include "launcher/watch/loop_watchdog.h"
 #include "launcher/worker/spawn.h"
 
 enum {
@@ -128,6 +129,7 @@ void agent_end_watch(struct agent *a)
 void agent_close_watch(struct agent *a)
 {
 	watch_close(&a->watch);
+	loop_watchdog_close();
 	uv_close((uv_handle_t *)&a->hang.timer, NULL);
 }
 
