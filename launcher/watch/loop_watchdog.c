@@ -164,7 +164,7 @@ static void *loop_watchdog_run(void *arg)
 		now = clock_ms();
 		beat = beat_ms;
 		if (now - looked > LATE_TICKS * tick_ms) {
-			/* we did not run either: the loop gets its time anew */
+			/* we did not run either: the loop gets its full time */
 			atomic_compare_exchange_strong(&beat_ms, &beat, now);
 		} else if (stuck_since && stuck_since != beat) {
 			loop_watchdog_say(beat - stuck_since, 1);

@@ -28,7 +28,8 @@ copy_of() {
 }
 
 sent() {
-	in_net "$1" cat /sys/class/net/eth0/statistics/tx_bytes
+	# not /sys, which shows the outer network's
+	in_net "$1" awk '$1 == "eth0:" { print $10 }' /proc/net/dev
 }
 
 # narrow H RATE: what H sends passes a slow cable
@@ -63,9 +64,9 @@ narrow() {
 	hosts_real
 	narrow h1 8mbit # 6 s
 	for h in h1 h2; do node $h 2 true; done
-	# h2 has a part of it
+	# h2 has a third of it
 	until part=$(echo disk.h2/ddprun-stage-*/*.part-*/env/data/random) &&
-		[ -s "$part" ]; do read -rt 0.05 <> <(:) || true; done
+		[ "$(stat -c %s "$part" 2>/dev/null || echo 0)" -gt 2000000 ]; do read -rt 0.05 <> <(:) || true; done
 	signal on_h1 INT
 	finish on_h1 130
 	finish on_h2 -
@@ -75,8 +76,7 @@ narrow() {
 	before=$(sent h1)
 	for h in h1 h2; do node $h 2 true; done
 	for h in h1 h2; do finish "on_$h"; done
-	# 1 MiB at least was there
-	[ "$(($(sent h1) - before))" -lt 5500000 ]
+	[ "$(($(sent h1) - before))" -lt 4500000 ]
 	diff -r shared/env "$(copy_of h2)"
 }
 
