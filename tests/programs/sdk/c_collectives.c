@@ -461,6 +461,9 @@ static void all_of(ddp_comm *c)
 		}
 		same_bits(count);
 	}
+	/* shared memory takes smaller pieces from 8 MiB on */
+	if (size == 2 && largest >= 1 << 20)
+		reductions(DDP_F32, DDP_SUM, 9 << 18, 0, 3);
 }
 
 /* Two groups, the ranks of one backwards; then groups of one of these groups,
