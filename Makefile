@@ -416,9 +416,9 @@ $(O)/tests/faults.so: tests/faults/shim.c
 
 tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(bench_clients) $(fuzz_sdk) $(fuzz_store) $(model) $(examples) $(O)/generate gpu-programs $(host_twin) $(standin)
 
-# TSan checks libddp's threads. Only workers are built with it: the launcher and the
-# server have one thread, and under TSan libuv does not deliver signals. Other
-# programs are those of a plain build.
+# TSan checks libddp's threads. Only workers are built with it: the launcher's threads
+# only wait, for slow files and for a loop that is stuck, the server has none, and under
+# TSan libuv does not deliver signals. Other programs are those of a plain build.
 plain := $(if $(filter build/thread,$(O)),build,$(O)/plain)
 ifeq ($(SAN),thread)
 thread_tests := e2e/sdk_async.bats e2e/sdk_misuse.bats e2e/reducer.bats \

@@ -34,6 +34,7 @@ static int all(int victim)
 {
 	static const size_t counts[] = {1 << 18};
 	struct room a = room_new(1 << 20), b = room_new(1 << 20);
+	struct room sum = room_new(1 << 20);
 	int next = (rank + 1) % size, before = (rank + size - 1) % size;
 	int devices = 0, own = 0, now = 0, once = 0;
 	size_t n = 1000, each[8] = {9, 9, 9, 9, 9, 9, 9, 9};
@@ -43,6 +44,7 @@ static int all(int victim)
 	void *memory;
 
 	up(&a);
+	up(&sum);
 	if (ddp_warning(world)[0])
 		printf("rank %d: warning: %s\n", rank, ddp_warning(world));
 	cu(cudaGetDeviceCount(&devices), "device_count");
@@ -77,7 +79,8 @@ static int all(int victim)
 	     "send_async");
 	must(ddp_recv_async(group, b.device, n, DDP_U8, before, &r[1]),
 	     "recv_async");
-	must(ddp_all_reduce_async(group, a.device, a.device, n, DDP_U8,
+	/* a and b belong to the messages until they have ended */
+	must(ddp_all_reduce_async(group, sum.device, sum.device, n, DDP_U8,
 				  DDP_SUM, &r[2]), "all_reduce_async");
 	must(ddp_wait_all(r, 3), "wait_all");
 	must(ddp_reducer_new(&reducer, group, a.device, DDP_F32, counts, 1,
@@ -90,6 +93,7 @@ static int all(int victim)
 	must(ddp_barrier(world), "barrier");
 	room_free(&a);
 	room_free(&b);
+	room_free(&sum);
 	printf("rank %d of %d: ok\n", rank, size);
 	ddp_finalize(world);
 	return 0;
