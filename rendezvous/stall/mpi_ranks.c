@@ -143,8 +143,9 @@ static int mpi_ranks_judge_other(const struct mpi_ranks *m,
 	return 1;
 }
 
-/* A rank has exited, and the others wait; or all wait, in different calls. The
- * rank that is named lives, so that --hang-timeout can end it. */
+/* A rank has exited, and the others wait; or all wait: in different calls, or
+ * in the same, as if each received and none sent. The rank that is named lives,
+ * so that --hang-timeout can end it. */
 static int mpi_ranks_judge_waiters(const struct mpi_ranks *m,
 				   const struct stall *s,
 				   struct stall_news *out)
@@ -157,11 +158,13 @@ static int mpi_ranks_judge_waiters(const struct mpi_ranks *m,
 		stall_describe_mpi(s, m->waiting, m->ended, out);
 		return 1;
 	}
-	if (m->odd == NOBODY)
-		return 0;
-	stall_name(s, out, (uint32_t)m->odd, m->least);
+	stall_name(s, out, (uint32_t)(m->odd == NOBODY ? m->waiter : m->odd),
+		   m->least);
 	out->doing = RANK_IDLE;
-	stall_describe_mpi(s, m->waiting - 1, NOBODY, out);
+	if (m->odd == NOBODY)
+		stall_describe_mpi_all(s, out);
+	else
+		stall_describe_mpi(s, m->waiting - 1, NOBODY, out);
 	return 1;
 }
 

@@ -17,6 +17,8 @@ void stall_describe_alone(const struct stall *s, const char *whole,
 /* waiting ranks are in calls of MPI; ended has exited, or is NOBODY. */
 void stall_describe_mpi(const struct stall *s, uint32_t waiting, int64_t ended,
 			struct stall_news *out);
+/* All ranks are in the same call of MPI; out names one. */
+void stall_describe_mpi_all(const struct stall *s, struct stall_news *out);
 /* text: the pause is over. */
 void stall_describe_end(const struct stall *s, struct stall_news *out);
 

@@ -243,6 +243,29 @@ void stall_describe_mpi(const struct stall *s, uint32_t waiting, int64_t ended,
 	stall_copy_text(&why, out->why);
 }
 
+void stall_describe_mpi_all(const struct stall *s, struct stall_news *out)
+{
+	struct buf line = BUF_INIT(STALL_TEXT_MAX);
+	struct buf why = BUF_INIT(STALL_TEXT_MAX);
+
+	buf_printf(&line, "no progress for ");
+	stall_put_seconds(&line, out->ms);
+	buf_printf(&line, ": ");
+	stall_put_mpi(s, &line, s->world, NOBODY);
+	buf_printf(&line, ", and no rank is missing; ");
+	stall_put_rank(s, &line, out->rank);
+	buf_printf(&line, " for example: ");
+	stall_put_doing(s, &line, out->rank);
+	stall_put_doing(s, &why, out->rank);
+	buf_printf(&why, "; for ");
+	stall_put_seconds(&why, out->ms);
+	buf_printf(&why, " ");
+	stall_put_mpi(s, &why, s->world, NOBODY);
+	buf_printf(&why, ", and no rank is missing");
+	stall_copy_text(&line, out->text);
+	stall_copy_text(&why, out->why);
+}
+
 void stall_describe_end(const struct stall *s, struct stall_news *out)
 {
 	struct buf text = BUF_INIT(STALL_TEXT_MAX);

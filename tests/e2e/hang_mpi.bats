@@ -20,6 +20,8 @@ make_or_skip() { # mpich|openmpi
 
 		static void fault(const char *what)
 		{
+			int rank, n;
+
 			double x;
 
 			fprintf(stderr, "fault\n");
@@ -30,7 +32,12 @@ make_or_skip() { # mpich|openmpi
 			else if (strcmp(what, "loop") == 0)
 				for (;;)
 					;
-			else if (strcmp(what, "recv") == 0)
+			else if (strcmp(what, "cycle") == 0) {
+				MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+				MPI_Comm_size(MPI_COMM_WORLD, &n);
+				MPI_Recv(&x, 1, MPI_DOUBLE, (rank + 1) % n, 99,
+					 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			} else if (strcmp(what, "recv") == 0)
 				MPI_Recv(&x, 1, MPI_DOUBLE, 0, 99, MPI_COMM_WORLD,
 					 MPI_STATUS_IGNORE);
 		}
@@ -46,7 +53,8 @@ make_or_skip() { # mpich|openmpi
 			int steps = argc > 2 ? atoi(argv[2]) : -1;
 
 			for (int step = 0; step != steps; step++) {
-				if (step == 20 && rank == n - 1)
+				if (step == 20 && (rank == n - 1 ||
+						   strcmp(argv[1], "cycle") == 0))
 					fault(argv[1]);
 				MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM,
 					      MPI_COMM_WORLD);
@@ -101,4 +109,10 @@ waits='[0-9.]+ s: rank 0 on [^ ]+ waits in MPI_Allreduce; rank 1 on [^ ]+, pid [
 	make_or_skip mpich
 	expect 0 ddprun --nproc-per-node 2 ./train none 150
 	! grep -E '(no progress|waiting) for' <<<"$err"
+}
+
+@test "ranks that each wait for a message of the next are named" {
+	make_or_skip mpich
+	breakpoints_or_skip
+	hangs cycle "no progress for [0-9.]+ s: 2 of 2 ranks wait in MPI_Recv, and no rank is missing; rank 0 on [^ ]+, pid [0-9]+, for example: it stays in MPI_Recv at train\.c:[0-9]+ "
 }

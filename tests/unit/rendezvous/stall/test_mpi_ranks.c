@@ -151,10 +151,27 @@ START_TEST(a_rank_in_another_call_of_mpi_is_named)
 		ck_assert(strstr(news.text, "is in another call: it stays in "
 					    "MPI_Recv at train.c:12"));
 	}
+}
+END_TEST
+
+START_TEST(ranks_that_all_stay_in_the_same_call_are_a_hang)
+{
 	for (uint32_t i = 0; i < 4; i++)
-		in_mpi(i, "MPI_Barrier", "stays", 60000);
+		in_mpi(i, "MPI_Recv", "stays", 40000);
+	in_mpi(3, "MPI_Recv", "is", 40000);
 	check();
 	ck_assert(!news.is_stalled);
+	in_mpi(3, "MPI_Recv", "stays", 20000);
+	check();
+	ck_assert(!news.show);
+	in_mpi(3, "MPI_Recv", "stays", 31000);
+	check();
+	ck_assert(news.show);
+	ck_assert_str_eq(news.text, "no progress for 31 s: 4 of 4 ranks wait "
+				    "in MPI_Recv, and no rank is missing; rank "
+				    "0 on h1, pid 100, for example: it stays "
+				    "in MPI_Recv at train.c:12 (99 % CPU)");
+	ck_assert(strstr(news.why, "and no rank is missing"));
 }
 END_TEST
 
@@ -187,6 +204,7 @@ int main(void)
 	tcase_add_test(c, ranks_that_are_often_in_mpi_are_no_sign_of_a_hang);
 	tcase_add_test(c, two_ranks_that_compute_are_work);
 	tcase_add_test(c, a_rank_in_another_call_of_mpi_is_named);
+	tcase_add_test(c, ranks_that_all_stay_in_the_same_call_are_a_hang);
 	tcase_add_test(
 		c, a_rank_that_has_exited_while_others_poll_in_mpi_is_named);
 	return run_case(c);
