@@ -1,46 +1,10 @@
 # covers: worker-sdk/nccl trainers/cuda
 bats_require_minimum_version 1.5.0
 load ../lib
+load ../gpu_bundle
 
-# The bundle for machines with GPUs, and its parts, on the stand-ins for CUDA and NCCL:
-# no mistake in a script is to cost time on a GPU.
-
-root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-
-setup() {
-	lib_setup
-	[ -z "${SAN:-}" ] || skip "programs with sanitizers are too large for the bundle"
-	ops=$O/tests/libddp_cuda_ops.so
-	[ -f "$ops" ] || ops=$O/standin/libcudart.so.13 # no part 1 and 2 then
-	export LIBRARIES=$O/standin STANDIN_GPUS=1 SMALL=1 DEADLINE=300
-}
-
-pack() { # STATUS FOLDER [PROGRAMS [OPS]]
-	local status=$1
-	shift
-	expect "$status" sh "$root/tests/gpu/pack" "$@"
-}
-
-bundle() { # one for all tests, in ./bundle
-	local all=$BATS_FILE_TMPDIR/bundle
-	[ -e "$all" ] || pack 0 "$all" "$O/standin" "$ops"
-	ln -s "$all" bundle
-}
-
-part() { # N: all of its checks pass
-	bundle
-	expect 0 bundle/gpu/part "$1" results
-	has "$out" "^part $1: 1 GPUs, NCCL 22809, libraries: $O/standin\$"
-	lacks "$out" '^FAILED'
-	has "$out" "^part $1: [1-9][0-9]* ok, 0 failed, 0 left out\$"
-	tar -tzf "results/part-$1.tar.gz" >names
-	[ "$(grep -c "\.log$" names)" -gt 1 ]
-}
-
-with_trainers() {
-	[ -f "$O/tests/libddp_cuda_ops.so" ] || skip "no CUDA and cuDNN here"
-	export DDP_CUDNN_SEARCH=0
-}
+# The bundle, and its parts about NCCL, on the stand-ins for CUDA and NCCL: no mistake in
+# a script is to cost time on a GPU. gpu_bundle_trainers.bats has the other parts.
 
 @test "a bundle has what the programs need, but neither libc nor NVIDIA's libraries" {
 	pack 0 bundle "$O/standin" "$ops"
@@ -57,19 +21,6 @@ with_trainers() {
 	pack 1 new /nowhere "$ops"
 	has "$err" '/nowhere/gpu_check is missing: build with CUDA, cuDNN and NCCL'
 	[ ! -e new ]
-}
-
-@test "part 1 runs: one rank" {
-	with_trainers
-	part 1
-	has "$out" '^ok +[0-9]+ s  alone: memory$'
-	has "$out" '^# recorded: .* images/s$'
-}
-
-@test "part 2 runs: beside PyTorch" {
-	with_trainers
-	part 2
-	has "$out" '^ok +[0-9]+ s  PyTorch: max-autotune$'
 }
 
 @test "part 3 runs: ranks that share the GPU" {
