@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +23,20 @@ static int touched[NSIG];
 static int ntouched;
 static struct sigaction original[NSIG];
 static sigset_t original_mask;
+
+/* The C library keeps these signals to itself and does not let sigaction see
+ * them. posix_spawn, as of make, has them ignored; the library handles them
+ * once this process has a second thread, and they would no longer be. */
+enum { HIDDEN_FIRST = 32, HIDDEN = 3 };
+static int hidden_was_ignored[HIDDEN];
+
+/* The kernel's, on x86-64 and aarch64. */
+struct kernel_sigaction {
+	void (*handler)(int);
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
 
 static const char step_cpus[] = "set the CPUs of";
 
@@ -50,6 +66,28 @@ void spawn_remember_signal(int number)
 		original[i].sa_handler = SIG_DFL;
 }
 
+static void spawn_remember_hidden_signals(void)
+{
+	for (int i = 0; i < HIDDEN; i++) {
+		struct kernel_sigaction now = {.handler = SIG_DFL};
+
+		syscall(SYS_rt_sigaction, HIDDEN_FIRST + i, NULL, &now,
+			sizeof(now.mask));
+		hidden_was_ignored[i] = now.handler == SIG_IGN;
+	}
+}
+
+__attribute__((no_sanitize("address", "undefined")))
+static void spawn_ignore_hidden_signals(void)
+{
+	const struct kernel_sigaction ignored = {.handler = SIG_IGN};
+
+	for (int i = 0; i < HIDDEN; i++)
+		if (hidden_was_ignored[i])
+			syscall(SYS_rt_sigaction, HIDDEN_FIRST + i, &ignored,
+				NULL, sizeof(ignored.mask));
+}
+
 void spawn_take_over_signals(void)
 {
 	static const int usual[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM,
@@ -58,6 +96,7 @@ void spawn_take_over_signals(void)
 
 	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
 		spawn_remember_signal(usual[i]);
+	spawn_remember_hidden_signals();
 	/* if it is ignored, the kernel reaps our children and waitpid cannot
 	 * report how they ended */
 	signal(SIGCHLD, SIG_DFL);
@@ -136,6 +175,7 @@ static int spawn_child(void *arg)
 	 * memory shared with the parent */
 	for (int i = 0; i < ntouched; i++)
 		sigaction(touched[i], &original[i], NULL);
+	spawn_ignore_hidden_signals();
 	if (!s->survives) {
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 			goto fail;

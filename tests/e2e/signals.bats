@@ -458,6 +458,13 @@ in_state() {
 		grep -E "Sig(Ign|Blk):" /proc/self/status'
 	has "$out" "^\[0\] SigIgn:.$want\$"
 	has "$out" "^\[0\] SigBlk:.0000000000000000\$"
+	# by posix_spawn, make has the C library's own signals ignored as well
+	printf 'all:\n\t@grep SigIgn: /proc/self/status\n' >print.mk
+	printf 'all:\n\t@ddprun grep SigIgn: /proc/self/status\n' >start.mk
+	expect 0 make -s -f print.mk
+	want=$(printf '%016x' $((16#${out##*[[:space:]]} & ~6)))
+	expect 0 make -s -f start.mk
+	[ "$out" = "[0] SigIgn:$(printf '\t')$want" ]
 }
 
 @test "Ctrl-Z also stops the workers, and fg continues them" {
