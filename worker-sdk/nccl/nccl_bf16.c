@@ -162,15 +162,13 @@ void ddp__nccl_bf16_free(struct ddp__nccl_bf16 *b)
 static int bf16_run(struct ddp__nccl_bf16 *b, int k, void *to, const void *from,
 		    size_t count, struct err *e)
 {
-	size_t blocks = (count + THREADS - 1) / THREADS;
+	/* at least one, which has nothing to do if count is 0 */
+	size_t blocks = count / THREADS < BLOCKS_MAX ? count / THREADS + 1
+						     : BLOCKS_MAX;
 	uint64_t n = count;
 	void *arguments[] = {&to, &from, &n};
 	int before, rc;
 
-	if (!count)
-		return 0;
-	if (blocks > BLOCKS_MAX)
-		blocks = BLOCKS_MAX;
 	before = ddp__nccl_device(b->n);
 	rc = bf16_check(b->launch(b->function[k], (unsigned)blocks, 1, 1,
 				  THREADS, 1, 1, 0, b->n->user, arguments,
