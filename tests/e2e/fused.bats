@@ -22,7 +22,7 @@ ops() { # HOW: outputs, gradients and running statistics of blocks of a ResNet
 	has "$out" '^ok$'
 }
 
-resnet18() { # ARGUMENT...: two steps, of which the second differs by the first's update
+resnet18() { # ARGUMENT...: two steps; the second has the first one's update
 	expect 0 resnet --synthetic --image-size 16 --stem cifar --batch-size 4 --lr 0.001 \
 		--precision fp16 --loss-scale 64 --log-every 1 --steps 2 "$@"
 }
