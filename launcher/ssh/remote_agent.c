@@ -447,8 +447,10 @@ void remote_agent_abandon(struct remote_agent *a)
 		if (types[i] == REMOTE_PAGE)
 			remote_agent_end_out(a, i);
 	}
+	/* It may be stopped. After SIGTERM, SIGCONT could come at its end and
+	 * cancel the SIGSTOP with which LeakSanitizer or gdb attaches. */
+	remote_agent_signal(a, SIGCONT);
 	remote_agent_signal(a, SIGTERM);
-	remote_agent_signal(a, SIGCONT); /* it may be stopped */
 }
 
 int remote_agent_stopped(const struct remote_agent *a)
