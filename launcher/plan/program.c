@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +25,40 @@ static int program_check(const char *path, int mode)
 	return access(path, mode) < 0 ? -errno : 0;
 }
 
+/* If path is a link to a file that does not exist, that file, into
+ * out[PATH_MAX]; else 0. The interpreter of a virtual environment is such a
+ * link on a node that lacks the Python that it was made from. */
+static int program_find_lost_target(const char *path, char *out)
+{
+	char target[PATH_MAX];
+	ssize_t n;
+
+	if (program_check(path, F_OK) != -ENOENT ||
+	    snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX)
+		return 0;
+	while ((n = readlink(out, target, sizeof(target) - 1)) > 0) {
+		char *slash = strrchr(out, '/');
+		size_t folder = *target == '/' || !slash
+					? 0
+					: (size_t)(slash - out) + 1;
+
+		if (folder + (size_t)n >= PATH_MAX)
+			return 0;
+		memcpy(out + folder, target, (size_t)n);
+		out[folder + (size_t)n] = '\0';
+	}
+	return strcmp(out, path) != 0;
+}
+
 static int program_cannot_run(const char *name, int rc, struct err *e)
 {
 	const char *advice = "";
+	char lost[PATH_MAX];
 
+	if (rc == -ENOENT && strchr(name, '/') &&
+	    program_find_lost_target(name, lost))
+		return err_set(e, rc, "cannot run '%s': it is a link to '%s', "
+			       "which does not exist on this node", name, lost);
 	if (rc == -EACCES)
 		advice = "; make it executable (chmod +x), or give its "
 			 "interpreter as the program (--run-path for a Python "
@@ -168,11 +199,31 @@ static int program_starts_launcher(const char *path)
 	return 0;
 }
 
+/* In $PATH, another python3 would stand in for that of the environment. */
+static int program_check_environment(const char *script, struct err *e)
+{
+	const char *folder = getenv("VIRTUAL_ENV");
+	char path[PATH_MAX], lost[PATH_MAX];
+
+	if (!folder || !*folder ||
+	    snprintf(path, sizeof(path), "%s/bin/python3", folder) >=
+		    (int)sizeof(path) ||
+	    !program_find_lost_target(path, lost))
+		return 0;
+	return err_set(e, -ENOENT, "cannot run '%s', the Python for '%s': it "
+		       "is a link to '%s', which does not exist on this node; "
+		       "install that Python here, or set PYTHON_EXEC", path,
+		       script, lost);
+}
+
 static int program_find_python(const char *script, char **out, struct err *e)
 {
 	const char *python = getenv("PYTHON_EXEC");
-	int is_set = python && *python, rc;
+	int is_set = python && *python;
+	int rc = is_set ? 0 : program_check_environment(script, e);
 
+	if (rc < 0)
+		return rc;
 	if (!is_set)
 		python = "python3";
 	rc = program_find_path(python, out, NULL);
