@@ -376,7 +376,7 @@ const struct option_spec config_options[] = {
 		 "GPU's context or anything else that a fork would share."},
 	{TEXT("stage", stage, "PATH[:FOLDER]", "PET_STAGE",
 	      "Copy this file or folder to a local disk of each node before "
-	      "the workers start; auto: the active virtual environment (docs: "
+	      "the workers start; auto: the Python environment in use (docs: "
 	      "staging)."),
 	 .yields = 1,
 	 .more = "The first node reads PATH once, each node passes its copy on "

@@ -22,9 +22,9 @@ struct stage_spec {
 	char folder[PATH_MAX]; /* keeps the copies; "": the default */
 };
 
-/* text is PATH[:FOLDER]. The path "auto" stands for the virtual environment of
- * this process, or else of program, an interpreter or NULL. ERR_USAGE: the text
- * is wrong. */
+/* text is PATH[:FOLDER]. The path "auto" stands for the environment (virtual,
+ * or conda's) of program, an interpreter or NULL, or else for the environment
+ * that is active in this process. ERR_USAGE: the text is wrong. */
 int stage_spec_parse(struct stage_spec *s, const char *text,
 		     const char *program, struct err *e);
 /* The checks of stage_spec_parse that read no files. */

@@ -33,20 +33,13 @@ int stage_spec_check(const char *text, struct err *e)
 	return 0;
 }
 
-/* The folder with pyvenv.cfg above the program's own. */
-static int spec_find_environment(char *out, const char *program)
+/* The folder above the program's own, if it is a virtual environment (it has
+ * pyvenv.cfg) or conda's. */
+static int spec_find_programs_environment(char *out, const char *program)
 {
-	static const char *const names[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
-	char config[PATH_MAX + 16];
+	static const char *const marks[] = {"pyvenv.cfg", "conda-meta"};
+	char mark[PATH_MAX + 16];
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		const char *value = getenv(names[i]);
-
-		if (value && *value) {
-			snprintf(out, PATH_MAX, "%s", value);
-			return 0;
-		}
-	}
 	if (!program || snprintf(out, PATH_MAX, "%s", program) >= PATH_MAX)
 		return -1;
 	for (int i = 0; i < 2; i++) {
@@ -56,8 +49,31 @@ static int spec_find_environment(char *out, const char *program)
 			return -1;
 		*slash = '\0';
 	}
-	snprintf(config, sizeof(config), "%s/pyvenv.cfg", out);
-	return access(config, R_OK);
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		snprintf(mark, sizeof(mark), "%s/%s", out, marks[i]);
+		if (access(mark, R_OK) == 0)
+			return 0;
+	}
+	return -1;
+}
+
+/* The program's comes first: conda's base environment is often active beside
+ * a virtual environment whose Python is named by its path. */
+static int spec_find_environment(char *out, const char *program)
+{
+	static const char *const names[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
+
+	if (spec_find_programs_environment(out, program) == 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && *value) {
+			snprintf(out, PATH_MAX, "%s", value);
+			return 0;
+		}
+	}
+	return -1;
 }
 
 /* Makes the path absolute, and cuts off slashes at its end. */
