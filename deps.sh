@@ -12,7 +12,7 @@ set -eu
 [ "${DEPS:-1}" != 0 ] || exit 0
 
 build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev liblzma-dev libdnnl-dev libpng-dev libjpeg-dev'
-tests='check bats python3-prometheus-client python3-yaml procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates clang libclang-rt-dev libjemalloc2 cmake debhelper rpm cpio lmod'
+tests='check bats python3-prometheus-client python3-yaml procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates clang libclang-rt-dev libjemalloc2 cmake debhelper rpm cpio lmod bubblewrap'
 hosts='iproute2 iptables netbase faketime openssh-server openssh-client'
 # other launchers; only the tests start slurmd and munged, and srun --mpi=pmix loads
 # libpmix.so, which is in the -dev package

@@ -486,38 +486,6 @@ same() {
 	[ "$(grep -c 'ran 1' <<<"$out")" = 2 ]
 }
 
-# runs_in PREFIX CMD...: the job's forked workers run in this environment
-runs_in() {
-	expect 0 "${@:2}" --standalone --nproc-per-node 2 --preload counted prefix.py
-	[ "$(grep -c "\] prefix $1 forked True\$" <<<"$out")" = 2 ]
-	lacks "$err" 'without a fork'
-	imports 1
-	rm imports
-}
-
-prefix_script() {
-	cat >prefix.py <<-'EOF2'
-		import os, sys
-		with_imports = "counted" in sys.modules
-		import counted
-		print("prefix", sys.prefix, "forked", with_imports)
-	EOF2
-}
-
-@test "workers are forked in uv's virtual environments, also by uv run" {
-	local uv
-	uv=$(command -v uv) || skip "no uv here"
-	prefix_script
-	export UV_OFFLINE=1 UV_NO_CONFIG=1 UV_CACHE_DIR=$T/uv UV_PYTHON_DOWNLOADS=never
-	"$uv" venv -q --python "$(command -v python3)" made
-	runs_in "$T/made" env PYTHON_EXEC="$T/made/bin/python" ddprun
-	# activated: python3 is the environment's
-	runs_in "$T/made" env VIRTUAL_ENV="$T/made" PATH="$T/made/bin:$PATH" ddprun
-	# uv run sets that itself, for the .venv beside the script
-	"$uv" venv -q --python "$(command -v python3)" .venv
-	runs_in "$T/.venv" "$uv" run --no-project ddprun
-}
-
 @test "the nodes of a job may have different versions of Python" {
 	local other='' candidate mine
 	mine=$(python3 -c 'import sys; print(sys.version_info[:2])')

@@ -21,9 +21,10 @@ def stream(f):
 
 
 def descriptors():
-    # listdir's own is closed by now
+    # listdir's own is closed by now; libffi keeps itself open once ctypes is used
     return [n for n in map(int, os.listdir("/proc/self/fd"))
-            if os.path.exists("/proc/self/fd/%d" % n)]
+            if os.path.exists("/proc/self/fd/%d" % n) and
+            "/libffi." not in os.readlink("/proc/self/fd/%d" % n)]
 
 
 def status(*names):
