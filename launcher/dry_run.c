@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/output/logdir.h"
+#include "launcher/plan/cpus.h"
 #include "launcher/plan/framework.h"
 #include "launcher/plan/gpu.h"
 #include "launcher/plan/shell_words.h"
@@ -73,6 +74,8 @@ static void dry_run_find_open_pmix(struct dry_run *d)
 		   "PMIX_BFROP_BUFFER_TYPE", "OMPI_MCA_orte_local_daemon_uri");
 	if (pmix_fabric_mtl(""))
 		LEAVE_OPEN(d, "OMPI_MCA_mtl");
+	if (cpus_are_too_few(d->rdzv->nproc))
+		LEAVE_OPEN(d, "OMPI_MCA_mpi_oversubscribe");
 	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
 		if (!getenv(folders[i]))
 			LEAVE_OPEN(d, folders[i]);

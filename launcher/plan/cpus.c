@@ -45,3 +45,11 @@ int cpus_allowed(struct cpus *c, struct err *e)
 			       "may use: %s", strerror(errno));
 	return 0;
 }
+
+int cpus_are_too_few(uint32_t n)
+{
+	struct err e = ERR_INIT;
+	struct cpus c;
+
+	return cpus_allowed(&c, &e) == 0 && n > cpus_count(&c);
+}

@@ -1,5 +1,5 @@
 /* cpus.h: a set of this host's CPUs, by the kernel's numbers and as large as
- * any kernel's; and its text, "0-3,8". Pure but for cpus_allowed. */
+ * any kernel's; and its text, "0-3,8". Pure but for the last two. */
 #ifndef LAUNCHER_CPUS_H
 #define LAUNCHER_CPUS_H
 
@@ -27,5 +27,7 @@ void cpus_put(struct buf *b, const struct cpus *c);
 /* The CPUs that this process may use. Containers and schedulers restrict them.
  * 0 or -errno. */
 int cpus_allowed(struct cpus *c, struct err *e);
+/* 1 if n processes are more than these; 0 also if the kernel does not tell. */
+int cpus_are_too_few(uint32_t n);
 
 #endif

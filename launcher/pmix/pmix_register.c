@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "launcher/plan/cpus.h"
 #include "launcher/pmix/pmix_fabric.h"
 #include "launcher/pmix/pmix_frame.h"
 #include "launcher/pmix/pmix_host.h"
@@ -187,6 +188,9 @@ static void job_facts_put(const struct pmix_job *j, const struct job_texts *t,
 	facts_add_text(f, "pmix.tmpdir", j->folder);
 	facts_add_text(f, "pmix.nsdir", j->folder);
 	facts_add_true(f, "pmix.tdir.rmclean");
+	/* Open MPI 5's ranks then yield their CPU while they wait */
+	if (cpus_are_too_few(j->nproc))
+		facts_add_true(f, "pmix.ndosub");
 }
 
 enum { RANK_FACTS = 8 };
@@ -259,7 +263,7 @@ out:
 
 /* ---- ranks ---- */
 
-enum { MORE_VARS = 4, MORE_VAR_MAX = PMIX_JOB_FOLDER_MAX + 64 };
+enum { MORE_VARS = 5, MORE_VAR_MAX = PMIX_JOB_FOLDER_MAX + 64 };
 
 struct more_vars {
 	char text[MORE_VARS][MORE_VAR_MAX];
@@ -292,6 +296,9 @@ static void more_vars_find(struct more_vars *m, const struct pmix_job *j)
 	/* by it version 4 knows that PMIx has started it */
 	more_vars_add(m, "OMPI_MCA_orte_local_daemon_uri",
 		      "0.0;tcp://127.0.0.1:1");
+	/* version 4's launcher passes this */
+	if (cpus_are_too_few(j->nproc))
+		more_vars_add(m, "OMPI_MCA_mpi_oversubscribe", "1");
 	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
 		if (!getenv(folders[i]) && file_is_in_memory(j->folder))
 			more_vars_add(m, folders[i], j->folder);

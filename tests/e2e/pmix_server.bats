@@ -152,6 +152,40 @@ no_files_left() {
 	has "$out" '^\[0\] mtl unset$'
 }
 
+@test "Open MPI's ranks yield their CPU while they wait, if they are more than the CPUs" {
+	openmpi_or_skip
+	cat >yields.c <<-'E'
+		#include <mpi.h>
+		#include <stdbool.h>
+		#include <stdio.h>
+
+		int main(int argc, char **argv)
+		{
+			int level, at, count;
+			bool yields[8] = {0}; /* Open MPI writes a byte */
+			MPI_T_cvar_handle h;
+
+			MPI_T_init_thread(MPI_THREAD_SINGLE, &level);
+			MPI_Init(&argc, &argv);
+			if (!MPI_T_cvar_get_index("mpi_yield_when_idle", &at) &&
+			    !MPI_T_cvar_handle_alloc(at, NULL, &h, &count))
+				MPI_T_cvar_read(h, yields);
+			printf("yields %d\n", yields[0]);
+			return MPI_Finalize();
+		}
+	E
+	mpicc.openmpi -o yields yields.c
+	local cpu=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+	expect 0 taskset -c "$cpu" ddprun --nproc-per-node 2 ./yields
+	[ "$(grep -c 'yields 1$' <<<"$out")" = 2 ]
+	expect 0 taskset -c "$cpu" ddprun --nproc-per-node 2 --dry-run ./yields
+	has "$out" '^  later .* OMPI_MCA_mpi_oversubscribe '
+	expect 0 taskset -c "$cpu" ddprun --nproc-per-node 1 ./yields
+	has "$out" 'yields 0$'
+	expect 0 taskset -c "$cpu" ddprun --mca mpi_yield_when_idle 0 --nproc-per-node 2 ./yields
+	[ "$(grep -c 'yields 0$' <<<"$out")" = 2 ]
+}
+
 @test "libddp in workers that are served PMIx has its own world" {
 	pmix_or_skip
 	expect 0 ddprun --mpi pmix --nproc-per-node 2 c_init
