@@ -343,10 +343,10 @@ const struct option_spec config_options[] = {
 	 .given_offset = AT(mpi_given),
 	 .yields = 1,
 	 .more = "pmi and pmix are for programs that load such a library "
-		 "later: Python with mpi4py, or a script. All workers must "
-		 "call MPI_Init. PMIx needs libpmix.so.2. If auto is given, "
-		 "and several workers run a program without such a library, "
-		 "ddprun warns."},
+		 "later: a shell script, or Python that imports mpi4py in a "
+		 "function. All workers must call MPI_Init. PMIx needs "
+		 "libpmix.so.2. If auto is given, and several workers run a "
+		 "program without such a library, ddprun warns."},
 	{TEXT("env", env_text, "jax,tf,paddle", "PET_ENV",
 	      "Also set the variables from which JAX, TensorFlow or Paddle "
 	      "read a worker's rank and the addresses of the others (docs: "

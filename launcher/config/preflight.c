@@ -17,7 +17,7 @@
 #include "launcher/plan/lone_script.h"
 #include "launcher/plan/nccl.h"
 #include "launcher/pmix/pmix_library.h"
-#include "launcher/preload/python_command.h"
+#include "launcher/preload/mpi4py.h"
 
 /* ---- the kernel's limits ---- */
 
@@ -245,15 +245,69 @@ static int preflight_look_for_pmix(struct plan_parts *parts,
 	return 0;
 }
 
+/* What the text of a Python program shows, and the modules beside it; nothing
+ * if its words are not simple. starts_mpi: its ranks call MPI_Init. script: the
+ * file; path: its name for the user. */
+static unsigned preflight_script_uses(const struct python_command *c,
+				      const struct program *p,
+				      const char **script, const char **path,
+				      int *starts_mpi)
+{
+	unsigned uses;
+
+	*starts_mpi = 0;
+	*script = python_command_word(c, p->path, p->argv, c->at);
+	*path = *script;
+	if (!c->is_module)
+		return lone_script_read(*script, starts_mpi);
+	if (strcmp(*script, "mpi4py") != 0)
+		return 0;
+	*path = "python3 -m mpi4py";
+	*script = python_command_word(c, p->path, p->argv, c->at + 1);
+	if (!*script)
+		return 0;
+	uses = lone_script_read(*script, starts_mpi);
+	return uses | LONE_SCRIPT_MPI4PY;
+}
+
+/* A Python program that calls MPI_Init on each rank shows its library only to
+ * its interpreter. */
+static int preflight_script_library(const struct program *p,
+				    const struct config *c, char *library)
+{
+	struct python_command command;
+	const char *script, *path;
+	struct err e = ERR_INIT;
+	int starts_mpi;
+
+	if (strcmp(c->mpi, "auto") != 0 ||
+	    (c->nproc == 1 && c->max_nodes == 1) ||
+	    python_command_find(&command, p->path, p->argv, &e) < 0)
+		return 0;
+	preflight_script_uses(&command, p, &script, &path, &starts_mpi);
+	if (starts_mpi)
+		starts_mpi = mpi4py_library(&command, script, library);
+	python_command_release(&command);
+	return starts_mpi;
+}
+
+static int preflight_library(const struct program *p, const struct config *c,
+			     char *library)
+{
+	return mpi_program_library(p->path, library) ||
+	       preflight_script_library(p, c, library);
+}
+
 /* The MPI library of the programs, all of which are in one MPI_COMM_WORLD. */
-static int preflight_find_mpi(struct plan_parts *parts, struct err *e)
+static int preflight_find_mpi(struct plan_parts *parts, const struct config *c,
+			      struct err *e)
 {
 	uint32_t n = parts->roles ? parts->roles->n : 0;
 	char *library = parts->mpi_library, other[MPI_LIBRARY_MAX];
 
-	mpi_program_library(parts->program.path, library);
+	preflight_library(&parts->program, c, library);
 	for (uint32_t i = 1; i < n; i++) {
-		if (!mpi_program_library(parts->each[i].program.path, other))
+		if (!preflight_library(&parts->each[i].program, c, other))
 			continue;
 		if (!library[0])
 			memcpy(library, other, sizeof(other));
@@ -269,25 +323,19 @@ static int preflight_find_mpi(struct plan_parts *parts, struct err *e)
 	return library[0] != '\0';
 }
 
-/* What a Python program's text shows; nothing if its words are not simple. */
-static unsigned preflight_script_uses(const struct program *p,
-				      const char **path)
+static void preflight_look_at_script(struct plan_parts *parts,
+				     const struct program *p)
 {
-	struct python_command c;
+	struct python_command command;
 	struct err e = ERR_INIT;
-	unsigned uses = 0;
+	const char *script;
+	int starts_mpi;
 
-	if (python_command_find(&c, p->path, p->argv, &e) < 0)
-		return 0;
-	*path = python_command_word(&c, p->path, p->argv, c.at);
-	if (!c.is_module) {
-		uses = lone_script_read(*path);
-	} else if (strcmp(*path, "mpi4py") == 0) {
-		*path = "python3 -m mpi4py";
-		uses = LONE_SCRIPT_MPI4PY;
-	}
-	python_command_release(&c);
-	return uses;
+	if (python_command_find(&command, p->path, p->argv, &e) < 0)
+		return;
+	parts->script_uses = preflight_script_uses(
+		&command, p, &script, &parts->script, &starts_mpi);
+	python_command_release(&command);
 }
 
 static void preflight_look_for_script(struct plan_parts *parts,
@@ -298,9 +346,8 @@ static void preflight_look_for_script(struct plan_parts *parts,
 		      parts->is_mpi_unseen || strcmp(c->mpi, "none") == 0;
 
 	for (uint32_t i = 0; i < n && !parts->script_uses; i++)
-		parts->script_uses = preflight_script_uses(
-			i ? &parts->each[i].program : &parts->program,
-			&parts->script);
+		preflight_look_at_script(parts, i ? &parts->each[i].program
+						  : &parts->program);
 	parts->script_served = c->frameworks |
 			       (is_told ? LONE_SCRIPT_MPI4PY : 0);
 }
@@ -329,7 +376,7 @@ static int preflight_look_for_mpi(struct plan_parts *parts,
 {
 	const char *library = parts->mpi_library;
 	int is_none = strcmp(c->mpi, "none") == 0;
-	int is_mpi = preflight_find_mpi(parts, is_none ? NULL : e);
+	int is_mpi = preflight_find_mpi(parts, c, is_none ? NULL : e);
 	int is_auto = strcmp(c->mpi, "auto") == 0;
 	int speaks_pmix = is_mpi > 0 && mpi_program_speaks_pmix(library);
 	int rc = 0;

@@ -1,16 +1,11 @@
 /* lone_script.c: searches the lines of a script, without their comments. */
 #include "launcher/plan/lone_script.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launcher/plan/framework.h"
-
-enum { SCRIPT_MAX = 256 << 10 };
+#include "launcher/plan/script_modules.h"
 
 /* How processes meet by a library, and what they are without a launcher that
  * serves it. */
@@ -87,6 +82,17 @@ static int lone_script_calls(struct slice code, const struct lone_library *l)
 	       (l->calls[1] && lone_script_has(code, l->calls[1]));
 }
 
+/* The libraries that need nothing, because the text has their own word. */
+static unsigned lone_script_owns(struct slice text)
+{
+	unsigned owns = 0;
+
+	for (int i = 0; i < NLIBRARIES; i++)
+		if (lone_script_has(text, libraries[i].own))
+			owns |= libraries[i].bit;
+	return owns;
+}
+
 unsigned lone_script_uses(struct slice text)
 {
 	unsigned uses = 0, imports = 0;
@@ -105,31 +111,55 @@ unsigned lone_script_uses(struct slice text)
 				imports |= l->bit;
 		}
 	}
-	for (int i = 0; i < NLIBRARIES; i++)
-		if (lone_script_has(text, libraries[i].own))
-			uses &= ~libraries[i].bit;
-	return uses & imports;
+	return uses & imports & ~lone_script_owns(text);
 }
 
-unsigned lone_script_read(const char *path)
+/* "from mpi4py import MPI", "import mpi4py.MPI" or "from mpi4py.MPI import x".
+ * What follows "(" is on other lines. */
+static int lone_script_line_starts_mpi(struct slice line)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	char *text = NULL;
-	unsigned uses = 0;
-	struct stat st;
-	ssize_t n = -1;
+	struct slice code = lone_script_code(line);
 
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    st.st_size > 0 && st.st_size < SCRIPT_MAX)
-		text = malloc((size_t)st.st_size);
-	if (text)
-		n = read(fd, text, (size_t)st.st_size);
-	if (n > 0)
-		uses = lone_script_uses(SLICE(text, (size_t)n));
-	free(text);
-	if (fd >= 0)
-		close(fd);
-	return uses;
+	if (code.data != line.data || !lone_script_imports(code, "mpi4py"))
+		return 0;
+	return lone_script_has(code, "mpi4py.MPI") ||
+	       (code.data[0] == 'f' &&
+		(lone_script_has(code, "MPI") || lone_script_has(code, "(")));
+}
+
+int lone_script_starts_mpi(struct slice text)
+{
+	struct slice rest = text;
+
+	if (!(lone_script_uses(text) & LONE_SCRIPT_MPI4PY))
+		return 0;
+	while (rest.len)
+		if (lone_script_line_starts_mpi(slice_next_line(&rest)))
+			return 1;
+	return 0;
+}
+
+struct lone_texts {
+	unsigned uses, owns;
+	int starts_mpi;
+};
+
+static void lone_script_on_text(struct slice text, void *arg)
+{
+	struct lone_texts *t = arg;
+
+	t->uses |= lone_script_uses(text);
+	t->owns |= lone_script_owns(text);
+	t->starts_mpi |= lone_script_starts_mpi(text);
+}
+
+unsigned lone_script_read(const char *path, int *starts_mpi)
+{
+	struct lone_texts t = {0};
+
+	script_modules_each(path, lone_script_on_text, &t);
+	*starts_mpi = t.starts_mpi && !(t.owns & LONE_SCRIPT_MPI4PY);
+	return t.uses & ~t.owns;
 }
 
 /* ---- the warning ---- */

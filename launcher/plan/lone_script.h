@@ -15,9 +15,14 @@ enum { LONE_SCRIPT_MPI4PY = 8 };
  * and framework.h's bits. Without a library whose variables the text sets
  * itself. Pure. */
 unsigned lone_script_uses(struct slice text);
-/* The same for a file. Never an error: 0 if it cannot be read, or is larger
- * than a script. */
-unsigned lone_script_read(const char *path);
+/* 1 if the text, when it is executed, imports mpi4py.MPI, whose import calls
+ * MPI_Init: in a line that is not indented, and so neither in a function nor
+ * for some ranks only. Pure. */
+int lone_script_starts_mpi(struct slice text);
+/* Both for a file and the modules beside it that it imports
+ * (script_modules.h). Never an error: 0 if it cannot be read, or is larger than
+ * a script. */
+unsigned lone_script_read(const char *path, int *starts_mpi);
 
 enum { LONE_SCRIPT_TEXT_MAX = 512 };
 

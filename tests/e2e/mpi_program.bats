@@ -1,6 +1,7 @@
 # Warnings of programs whose processes would be worlds of one, and the variables that
 # mislead them.
-# covers: launcher/plan/mpi_program.c launcher/plan/lone_script.c launcher/plan/framework.c launcher/config/preflight.c
+# covers: launcher/plan/mpi_program.c launcher/preload/mpi4py.c
+# covers: launcher/plan/lone_script.c launcher/plan/script_modules.c launcher/plan/framework.c launcher/config/preflight.c
 load ../lib
 
 # A program that needs LIBRARY, which has nothing in it.
@@ -66,6 +67,62 @@ link_with() { # LIBRARY
 	# with Slurm's job ID, ddprun itself would take it for a job of Slurm
 	SLURM_PROCID=0 expect 0 ddprun --nproc-per-node 2 j.py
 	has "$err" "^ddprun: warning: j\.py calls jax\.distributed\.initialize\(\), which reads this Slurm step's rank: its 2 processes are 2 worlds of one; give --env jax"
+}
+
+# An mpi4py whose extension needs LIBRARY. The scripts exit before they import it.
+mpi4py_with() { # LIBRARY
+	link_with "$1"
+	mkdir -p mpi4py
+	: >mpi4py/__init__.py
+	cc -shared -fPIC -o mpi4py/MPI.so "$T/p.c" "$T/$1" -Wl,-rpath,"$T"
+}
+
+@test "ranks that import mpi4py are served by the protocol of its library" {
+	ldconfig -p | grep -q 'libpmix\.so\.2 ' || skip "libpmix is not installed (libpmix2)"
+	local shows='import os; print("PMI", os.environ.get("PMI_RANK"), "PMIx", os.environ.get("PMIX_RANK"), flush=True); os._exit(0)'
+	mkdir beside
+	printf '%s\n' "$shows" 'from mpi4py import MPI' >m.py
+	printf '%s\n' "$shows" 'import sys, beside.one' >far.py
+	: >beside/__init__.py
+	printf '%s\n' 'from . import two' >beside/one.py
+	printf '%s\n' 'from mpi4py import MPI' >beside/two.py
+	for program in m.py 'python3 -u m.py' 'python3 -m mpi4py m.py' far.py; do
+		mpi4py_with libmpi.so.40
+		cp m.py mpi4py/__main__.py
+		expect 0 ddprun --nproc-per-node 2 $program
+		[ "$(sort <<<"$out")" = $'[0] PMI None PMIx 0\n[1] PMI None PMIx 1' ]
+		[ -z "$err" ]
+		mpi4py_with libmpi.so.12
+		expect 0 ddprun --nproc-per-node 2 $program
+		[ "$(sort <<<"$out")" = $'[0] PMI 0 PMIx None\n[1] PMI 1 PMIx None' ]
+		[ -z "$err" ]
+	done
+	expect 0 ddprun --nproc-per-node 2 --mpi none m.py
+	[ "$(sort <<<"$out")" = $'[0] PMI None PMIx None\n[1] PMI None PMIx None' ]
+	[ -z "$err" ]
+	# two programs have one world
+	expect 0 ddprun -n 1 m.py : -n 1 far.py
+	[ "$(sort <<<"$out")" = $'[0] PMI 0 PMIx None\n[1] PMI 1 PMIx None' ]
+}
+
+@test "a script that imports mpi4py for some ranks is not served, and ddprun warns" {
+	mpi4py_with libmpi.so.12
+	printf '%s\n' 'import os; print(os.environ.get("PMI_RANK"), flush=True)' \
+		'if os.environ["RANK"] == "2":' '    from mpi4py import MPI' >m.py
+	echo 'import m' >far.py
+	for program in m.py far.py; do
+		expect 0 ddprun --nproc-per-node 2 $program
+		[ "$(sort <<<"$out")" = $'[0] None\n[1] None' ]
+		has "$err" "^ddprun: warning: $program imports mpi4py, which ddprun does not serve unless"
+	done
+}
+
+@test "an interpreter that does not answer about mpi4py is left alone" {
+	printf '%s\n' '#!/bin/sh' '[ "$1" != -c ] || exec sleep 1000' 'exec python3 "$@"' >python
+	chmod +x python
+	printf '%s\n' 'import sys; sys.exit(0)' 'from mpi4py import MPI' >m.py
+	expect 0 ddprun --nproc-per-node 2 ./python m.py
+	has "$err" '^ddprun: warning: m\.py imports mpi4py'
 }
 
 @test "python3 -m mpi4py gets that line as well" {

@@ -74,6 +74,23 @@ two_nodes() { # OPTION...: the output of both is in $out
 	done
 }
 
+@test "their mpi4py meets without an option, also if a module imports it" {
+	local tried=0
+	printf '%s\n' 'from mpi4py import MPI' 'c = MPI.COMM_WORLD' \
+		'print("rank %d of %d, sum %d" % (c.rank, c.size, c.allreduce(1)))' >world.py
+	echo 'import world' >far.py
+	for folder in $DDP_TEST_MPI; do
+		"$folder/python3" -c 'import mpi4py' 2>/dev/null || continue
+		tried=1
+		for program in world.py far.py '-m mpi4py world.py'; do
+			expect 0 ddprun --nproc-per-node 3 "$folder/python3" $program
+			all_met "$out" 3
+			[ -z "$err" ]
+		done
+	done
+	[ $tried = 1 ] || skip "no folder of DDP_TEST_MPI has a Python with mpi4py"
+}
+
 # A second libpmix comes with an Open MPI that has its own.
 @test "nodes whose libpmix differ meet" {
 	local other= folder

@@ -60,19 +60,49 @@ START_TEST(a_file_that_cannot_be_read_uses_nothing)
 	char path[] = "/tmp/test_lone_script.XXXXXX";
 	int fd = mkstemp(path);
 	FILE *f = fdopen(fd, "w");
+	int starts_mpi;
 
 	ck_assert_ptr_nonnull(f);
-	ck_assert_uint_eq(lone_script_read(path), 0);
+	ck_assert_uint_eq(lone_script_read(path, &starts_mpi), 0);
 	fputs("jax.distributed.initialize()\n", f);
 	fflush(f);
-	ck_assert_uint_eq(lone_script_read(path), FRAMEWORK_JAX);
+	ck_assert_uint_eq(lone_script_read(path, &starts_mpi), FRAMEWORK_JAX);
 	ck_assert_int_eq(ftruncate(fd, 10 << 20), 0);
-	ck_assert_uint_eq(lone_script_read(path), 0);
+	ck_assert_uint_eq(lone_script_read(path, &starts_mpi), 0);
 	fclose(f);
 	unlink(path);
-	ck_assert_uint_eq(lone_script_read(path), 0);
-	ck_assert_uint_eq(lone_script_read("/dev/null"), 0);
-	ck_assert_uint_eq(lone_script_read("/"), 0);
+	ck_assert_uint_eq(lone_script_read(path, &starts_mpi), 0);
+	ck_assert_uint_eq(lone_script_read("/dev/null", &starts_mpi), 0);
+	ck_assert_uint_eq(lone_script_read("/", &starts_mpi), 0);
+	ck_assert_int_eq(starts_mpi, 0);
+}
+END_TEST
+
+START_TEST(an_unindented_import_calls_mpi_init_on_each_rank)
+{
+	static const struct {
+		const char *text;
+		int starts;
+	} rows[] = {
+		{"from mpi4py import MPI\n", 1},
+		{"import os\nfrom mpi4py import rc, MPI as m\n", 1},
+		{"from mpi4py import (\n\tMPI,\n)\n", 1},
+		{"import mpi4py.MPI as M\n", 1},
+		{"from mpi4py.MPI import COMM_WORLD\n", 1},
+		{"", 0},
+		{"if rank == 0:\n    from mpi4py import MPI\n", 0},
+		{"if rank == 0: from mpi4py import MPI\n", 0},
+		{"# from mpi4py import MPI\n", 0},
+		{"import mpi4py\n\tx = mpi4py.MPI.COMM_WORLD\n", 0},
+		{"from mpi4py import rc\ndef f():\n"
+		 "\tfrom mpi4py import MPI\n", 0},
+		{"import mpi4py\nmpi4py.rc.initialize = False\n"
+		 "from mpi4py import MPI\n", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		ck_assert_msg(lone_script_starts_mpi(SLICE_STR(rows[i].text)) ==
+			      rows[i].starts, "row %zu", i);
 }
 END_TEST
 
@@ -150,6 +180,7 @@ int main(void)
 
 	tcase_add_test(c, each_library_is_known_by_its_call);
 	tcase_add_test(c, a_file_that_cannot_be_read_uses_nothing);
+	tcase_add_test(c, an_unindented_import_calls_mpi_init_on_each_rank);
 	tcase_add_test(c, a_warning_says_what_to_give);
 	tcase_add_test(c, jax_is_alone_only_if_slurm_misleads_it);
 	tcase_add_test(c, an_inherited_place_may_be_that_of_the_only_worker);
