@@ -202,6 +202,8 @@ static inline uint32_t wire_str_max(const char *name)
 		return WIRE_TEXT_MAX;
 	if (!strcmp(name, "page"))
 		return WIRE_DUMP_REPLY_MAX;
+	if (!strcmp(name, "out") || !strcmp(name, "err"))
+		return WIRE_OUTPUT_MAX;
 	if (!strcmp(name, "alike"))
 		return WIRE_ALIKE_MAX;
 	return WIRE_NAME_MAX;

@@ -34,6 +34,8 @@ enum {
 	WIRE_STACK_MAX = 16 << 10,	/* STACK's text */
 	WIRE_GROUPS_MAX = 8, /* each rank's, in PROGRESS */
 	WIRE_DUMP_MAX_MS = 600000,
+	WIRE_DUMP_LINES_MAX = 1000,	/* lines of a worker's stream */
+	WIRE_OUTPUT_MAX = 16 << 10,	/* their bytes */
 	WIRE_TOKEN_SIZE = 16, /* the token of a rank that passes on a shared
 			       * list */
 	WIRE_HASH_SIZE = 32,
@@ -258,12 +260,14 @@ const char *wire_type_name(int type);
 #define WIRE_WAITING_FIELDS(F) F(u32, request) F(u64, waited_ms) F(str, text) \
 	F(str, peer) F(u16, peer_port) F(str, own) F(u16, own_port)
 #define WIRE_DUMP_FIELDS(F) F(u8, json) F(u8, no_stacks) F(u32, last)         \
-	F(u32, timeout_ms)
+	F(u32, timeout_ms) F(u32, lines) F(u32, rank)
 #define WIRE_DUMP_REQUEST_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)
 #define WIRE_DUMP_REPLY_FIELDS(F) \
-	F(u32, number) F(str, text) F(str, page) F(list, calls)
+	F(u32, number) F(str, text) F(str, page) F(str, out) F(str, err)       \
+	F(list, calls)
 #define WIRE_NODE_FIELDS(F) F(i32, node_rank) F(str, host) F(u8, answered)    \
-	F(u64, silent_ms) F(str, text) F(str, page) F(list, calls)
+	F(u64, silent_ms) F(str, text) F(str, page) F(str, out) F(str, err)    \
+	F(list, calls)
 #define WIRE_PROGRESS_FIELDS(F) F(u32, round) F(u32, patience_ms)           \
 	F(list, ranks)
 #define WIRE_STALLED_FIELDS(F) F(u32, round) F(u8, doing) F(u32, rank)       \

@@ -227,6 +227,7 @@ static const struct member_events member_events = {
 	.on_gpu_news = agent_on_gpu_news,
 	.on_role_news = agent_on_role_news,
 	.on_look = agent_on_look,
+	.on_output = agent_on_output,
 	.on_detached = agent_on_detached,
 	.on_lost = agent_on_lost,
 };

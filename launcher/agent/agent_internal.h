@@ -194,6 +194,10 @@ int agent_look_reaped(struct agent *a, pid_t pid, const struct rusage *usage);
 void agent_init_gpus(struct agent *a);
 void agent_on_gpu_news(struct member *m, const struct wire_gpu_news *news);
 
+/* agent_output.c */
+/* Sends the last lines of a worker's output. */
+void agent_on_output(struct member *m, const struct wire_dump_request *q);
+
 /* agent_mpi.c */
 /* Warns once for a job that its MPI processes are, or may be, worlds of one. */
 void agent_mpi_warn(struct agent *a, const struct wire_start *start);

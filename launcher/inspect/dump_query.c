@@ -19,22 +19,27 @@ static int dump_query_add(struct dump_query *q, const struct wire_node_dump *m)
 	struct dump_node *more =
 		realloc(q->nodes, (q->n + 1) * sizeof(*more)), *n;
 	size_t size = m->calls.bytes.len;
-	char *page;
+	char *page, *out;
 
 	if (!more)
 		return -ENOMEM;
 	q->nodes = more;
-	page = malloc(m->page.len + size + 1);
+	page = malloc(m->page.len + size + m->out.len + m->err.len + 1);
 	if (!page)
 		return -ENOMEM;
 	memcpy(page, m->page.data, m->page.len);
 	memcpy(page + m->page.len, m->calls.bytes.data, size);
+	out = page + m->page.len + size;
+	memcpy(out, m->out.data, m->out.len);
+	memcpy(out + m->out.len, m->err.data, m->err.len);
 	n = &q->nodes[q->n++];
 	*n = (struct dump_node){
 		.node_rank = m->node_rank, .answered = m->answered,
 		.silent_ms = m->silent_ms,
 		.page = SLICE(page, m->page.len),
 		.calls = {m->calls.count, SLICE(page + m->page.len, size)},
+		.out = SLICE(out, m->out.len),
+		.err = SLICE(out + m->out.len, m->err.len),
 		.host = strndup(m->host.data, m->host.len),
 		.text = strndup(m->text.data, m->text.len),
 	};

@@ -16,6 +16,7 @@ struct dump_node {
 	uint64_t silent_ms; /* since the server last heard from it */
 	char *text; /* what went wrong, or "" */
 	struct slice page;
+	struct slice out, err; /* the last lines of a rank's output */
 	struct wire_items calls; /* the last collectives of its ranks */
 };
 

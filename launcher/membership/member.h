@@ -27,6 +27,9 @@ struct member_events {
 	void (*on_role_news)(struct member *m, const struct wire_role_news *n);
 	/* member_stack is to send the stack of that rank of this node. */
 	void (*on_look)(struct member *m, const struct wire_look *look);
+	/* member_send_page is to send the last lines of that worker's output,
+	 * at once. */
+	void (*on_output)(struct member *m, const struct wire_dump_request *q);
 	/* A round runs, and this node is a spare of it. */
 	void (*on_spare)(struct member *m);
 	/* The node has waited for a second: the server named the missing. */
@@ -99,6 +102,8 @@ void member_gpus(struct member *m, const struct wire_gpus *gpus);
 void member_gpu_news(struct member *m, const struct wire_gpu_news *news);
 void member_role_news(struct member *m, const struct wire_role_news *news);
 void member_stack(struct member *m, const struct wire_stack *stack);
+/* Answers a DUMP_REQUEST. */
+void member_send_page(void *member, const struct wire_dump_reply *page);
 
 /* The time between two signs of life; and one more of them, for an owner that
  * keeps the loop from running. */

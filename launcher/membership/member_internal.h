@@ -30,6 +30,5 @@ struct buf *member_out(struct member *m);
 /* Clears the outbox. May fail, and then closes the membership. */
 void member_send_join(struct member *m);
 void member_send_resume(struct member *m);
-void member_send_page(void *owner, const struct wire_dump_reply *page);
 
 #endif

@@ -176,9 +176,9 @@ void member_leave(struct member *m, int signal, const char *text)
 	member_flush(m);
 }
 
-void member_send_page(void *owner, const struct wire_dump_reply *page)
+void member_send_page(void *member, const struct wire_dump_reply *page)
 {
-	struct member *m = owner;
+	struct member *m = member;
 
 	if (!member_is_connected(m))
 		return;
@@ -485,7 +485,9 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 		return rc;
 	case WIRE_DUMP_REQUEST:
 		rc = wire_get_dump_request(f, &look, e);
-		if (rc == 0)
+		if (rc == 0 && look.lines)
+			m->events->on_output(m, &look);
+		else if (rc == 0)
 			node_dumps_start(&m->pages, &look);
 		return rc;
 	default:

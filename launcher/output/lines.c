@@ -147,9 +147,9 @@ void lines_show(struct lines *l, lines_emit emit, void *arg)
 
 /* ---- the last lines ---- */
 
-void tail_init(struct tail *t)
+void tail_init(struct tail *t, size_t max)
 {
-	buf_init(&t->text, TAIL_BYTES);
+	buf_init(&t->text, max);
 	t->lines = 0;
 }
 
@@ -175,12 +175,14 @@ static void tail_drop_first(struct tail *t)
 
 void tail_add(struct tail *t, struct slice line)
 {
-	if (line.len > TAIL_BYTES - 1) {
-		line.data += line.len - (TAIL_BYTES - 1);
-		line.len = TAIL_BYTES - 1;
+	size_t max = t->text.max;
+
+	if (line.len > max - 1) {
+		line.data += line.len - (max - 1);
+		line.len = max - 1;
 	}
 	while (t->lines && (t->lines == TAIL_LINES ||
-			    t->text.len + line.len + 1 > TAIL_BYTES))
+			    t->text.len + line.len + 1 > max))
 		tail_drop_first(t);
 	if (!buf_reserve(&t->text, line.len + 1)) {
 		t->text.failed = 0; /* out of memory: leave the line out */
@@ -194,4 +196,15 @@ void tail_add(struct tail *t, struct slice line)
 struct slice tail_text(const struct tail *t)
 {
 	return SLICE(t->text.data ? t->text.data : "", t->text.len);
+}
+
+struct slice tail_last(struct slice text, uint32_t n)
+{
+	size_t from = text.len;
+
+	if (n && from && text.data[from - 1] == '\n')
+		from--;
+	while (n && from && (text.data[from - 1] != '\n' || --n))
+		from--;
+	return SLICE(text.data + from, text.len - from);
 }

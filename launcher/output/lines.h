@@ -61,17 +61,18 @@ void lines_show(struct lines *l, lines_emit emit, void *arg);
  * \r's, or all of text if it has no \r. */
 struct slice lines_last_segment(struct slice text);
 
-/* ---- the last lines of a stream, for the failure report ---- */
+/* ---- the last lines of a stream, for the failure report and for users ---- */
 
 enum { TAIL_LINES = 20, TAIL_BYTES = 8 << 10 };
 
-/* Takes no memory until there is a line, and never more than TAIL_BYTES. */
+/* Takes no memory until there is a line, and never more than its maximum. */
 struct tail {
 	struct buf text; /* whole lines, each with its newline */
 	int lines;
 };
 
-void tail_init(struct tail *t);
+/* max: TAIL_BYTES, or less. */
+void tail_init(struct tail *t, size_t max);
 void tail_release(struct tail *t);
 void tail_clear(struct tail *t);
 
@@ -80,5 +81,8 @@ void tail_add(struct tail *t, struct slice line);
 
 /* The lines, oldest first, valid until the next call on t. */
 struct slice tail_text(const struct tail *t);
+
+/* The last n lines of text; an unfinished line counts as one. */
+struct slice tail_last(struct slice text, uint32_t n);
 
 #endif

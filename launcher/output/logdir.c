@@ -493,21 +493,18 @@ static void logdir_add_line(void *arg, struct slice text, int flags)
 	tail_add(arg, lines_last_segment(text));
 }
 
-void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
+int logdir_read_tail(const struct logdir *d, uint32_t local_rank,
+		     int is_stderr, struct tail *t)
 {
-	char path[LOGDIR_PATH_MAX], server[FILE_WAIT_SERVER_MAX];
+	char path[LOGDIR_PATH_MAX];
 	struct buf text = BUF_INIT(TAIL_BYTES);
 	struct lines lines;
 	struct stat st;
 	int rc;
 
-	if (!*logdir_stream(d, local_rank, 1, path))
-		return;
+	if (!*logdir_stream(d, local_rank, is_stderr, path))
+		return 0;
 	rc = file_wait_read(path, TAIL_BYTES, &st, &text);
-	if (rc == -ETIMEDOUT)
-		log_warn("the stderr of local rank %u, %s, cannot be read: its "
-			 "file system (%s) does not answer",
-			 local_rank, path, file_wait_server(path, server));
 	if (rc == 0 && text.len) {
 		lines_init(&lines);
 		lines_feed(&lines, SLICE(text.data, text.len), logdir_add_line,
@@ -516,6 +513,19 @@ void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
 		lines_release(&lines);
 	}
 	buf_release(&text);
+	return rc;
+}
+
+void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
+{
+	char path[LOGDIR_PATH_MAX], server[FILE_WAIT_SERVER_MAX];
+
+	if (logdir_read_tail(d, local_rank, 1, t) != -ETIMEDOUT)
+		return;
+	logdir_stream(d, local_rank, 1, path);
+	log_warn("the stderr of local rank %u, %s, cannot be read: its file "
+		 "system (%s) does not answer",
+		 local_rank, path, file_wait_server(path, server));
 }
 
 const char *logdir_attempt(const struct logdir *d)

@@ -85,7 +85,12 @@ int logdir_open_filtered(struct logdir *d, int is_stderr);
 const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
 			  int is_stderr, char *out);
 
-/* Reads the last lines of the worker's stderr file, if there is one, into t. */
+/* Adds the last lines of the worker's stdout or stderr file, if it has one, to
+ * t. 0 or -errno; -ETIMEDOUT, after FILE_WAIT_MS at most: its file system does
+ * not answer. */
+MUST_CHECK int logdir_read_tail(const struct logdir *d, uint32_t local_rank,
+				int is_stderr, struct tail *t);
+/* The same for stderr; warns if its file system does not answer. */
 void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t);
 
 /* Whether named pipes can be made in the attempt's folder, which is tried.

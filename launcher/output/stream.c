@@ -257,6 +257,15 @@ void stream_drain(struct stream *s)
 	output_flush(s->output);
 }
 
+struct slice stream_unfinished(const struct stream *s)
+{
+	const struct buf *part = &s->lines.part;
+
+	if (s->of.fd < 0 || !part->len)
+		return SLICE("", 0);
+	return lines_last_segment(SLICE(part->data, part->len));
+}
+
 void stream_close(struct stream *s)
 {
 	if (s->of.fd < 0)

@@ -14,6 +14,8 @@
 #include "base/sock.h"
 #include "launcher/worker/socket_owner.h"
 
+enum { OUT_TAIL_BYTES = 4 << 10 };
+
 int worker_group_init(struct worker_group *g, uv_loop_t *loop,
 		      struct output *output, struct input *input,
 		      struct tty *tty, struct guard *guard, uint32_t n,
@@ -31,7 +33,8 @@ int worker_group_init(struct worker_group *g, uv_loop_t *loop,
 		w->group = g;
 		w->local_rank = i;
 		w->out.of.fd = w->err.of.fd = -1;
-		tail_init(&w->tail);
+		tail_init(&w->tail, TAIL_BYTES);
+		tail_init(&w->out_tail, OUT_TAIL_BYTES);
 	}
 	g->dev_null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (g->dev_null < 0)
@@ -42,8 +45,10 @@ int worker_group_init(struct worker_group *g, uv_loop_t *loop,
 
 void worker_group_release(struct worker_group *g)
 {
-	for (uint32_t i = 0; g->workers && i < g->n; i++)
+	for (uint32_t i = 0; g->workers && i < g->n; i++) {
 		tail_release(&g->workers[i].tail);
+		tail_release(&g->workers[i].out_tail);
+	}
 	free(g->workers);
 	if (g->dev_null >= 0)
 		close(g->dev_null);
@@ -86,7 +91,7 @@ static int worker_open_stream(struct worker *w, struct redirect *o,
 		.fd = o->pipe, .file = o->file, .is_stderr = is_stderr,
 		.shown = o->shown, .rank = worker_rank(w),
 		.local_rank = w->local_rank,
-		.tail = is_stderr ? &w->tail : NULL,
+		.tail = is_stderr ? &w->tail : &w->out_tail,
 		.on_closed = worker_group_on_stream_closed, .arg = w->group,
 	};
 	int rc;
@@ -217,6 +222,7 @@ static int worker_start_planned(struct worker *w, struct plan *plan,
 	struct plan_worker planned;
 
 	tail_clear(&w->tail);
+	tail_clear(&w->out_tail);
 	plan_worker(plan, w->local_rank, &planned);
 	s.path = planned.path;
 	s.argv = planned.argv;

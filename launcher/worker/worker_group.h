@@ -31,7 +31,8 @@ struct worker {
 	uint8_t core;     /* it dumped core */
 	uint64_t max_rss_kib; /* peak of it and its waited-for children */
 	uint64_t started_ns, ended_ns, ran_ms;
-	struct tail tail; /* its stderr's */
+	struct tail tail;     /* its stderr's, or its terminal's */
+	struct tail out_tail; /* its stdout's, if the agent reads that */
 	char abort_text[320]; /* what it reported before it ended; or "" */
 	struct stream out, err; /* open if the agent reads them */
 };

@@ -56,9 +56,9 @@ static size_t dump_unread_bytes(const struct peer *p)
 static void dump_send_node(struct dump *d, struct asked *a,
 			   struct wire_node_dump *m)
 {
-	if (d->tool && dump_unread_bytes(d->tool) + m->page.len +
-			       m->calls.bytes.len > UNREAD_MAX) {
-		m->page = SLICE("", 0);
+	if (d->tool && dump_unread_bytes(d->tool) + m->page.len + m->out.len +
+			       m->err.len + m->calls.bytes.len > UNREAD_MAX) {
+		m->page = m->out = m->err = SLICE("", 0);
 		m->calls = (struct wire_items){0, SLICE("", 0)};
 		m->text =
 			SLICE_STR("the tool reads too slowly to receive this "
@@ -130,7 +130,21 @@ int dump_hello(struct peer *tool, const struct wire_hello *hello, struct err *e)
 	return 0;
 }
 
-static int dump_list_nodes(struct dump *d, struct job *job)
+/* Whether the node's workers include that rank, in the running round. */
+static int dump_node_has_rank(const struct job *job, const struct job_node *n,
+			      uint32_t rank)
+{
+	struct wire_job_node item;
+
+	if (!job_node_runs(n))
+		return 0;
+	job_node_status(job, n, &item);
+	return rank >= item.base_rank && rank - item.base_rank < item.nproc;
+}
+
+/* All nodes; or that of one rank, whose output is asked for. */
+static int dump_list_nodes(struct dump *d, struct job *job,
+			   const struct wire_dump *m)
 {
 	struct job_node *n = NULL;
 	uint32_t room = 0;
@@ -143,6 +157,8 @@ static int dump_list_nodes(struct dump *d, struct job *job)
 	while ((n = job_next_node(job, n))) {
 		struct asked *a = &d->nodes[d->n];
 
+		if (m->lines && !dump_node_has_rank(job, n, m->rank))
+			continue;
 		a->agent = job_node_owner(n);
 		a->node_rank = job_node_rank(n);
 		if (!a->agent || !(a->host = strdup(job_node_host(n))))
@@ -161,6 +177,8 @@ static void dump_send_requests(struct dump *d, const struct wire_dump *m)
 		.no_stacks = m->no_stacks,
 		.last = m->last,
 		.timeout_ms = m->timeout_ms,
+		.lines = m->lines,
+		.rank = m->rank,
 	};
 
 	for (uint32_t i = 0; i < d->n; i++)
@@ -178,12 +196,15 @@ static int dump_check_request(const struct peer *tool,
 		return err_set(e, ERR_ARGUMENT,
 			       "DUMP: timeout_ms is %u, not 1 to %d",
 			       m->timeout_ms, WIRE_DUMP_MAX_MS);
+	if (m->lines > WIRE_DUMP_LINES_MAX)
+		return err_set(e, ERR_ARGUMENT, "DUMP: lines is %u, not 0 to "
+			       "%d", m->lines, WIRE_DUMP_LINES_MAX);
 	return 0;
 }
 
 /* Makes a dump of the job, and asks its agents. NULL with text. */
-static struct dump *dump_new(struct server *s, struct slice job, uint32_t ms,
-			     struct err *e)
+static struct dump *dump_new(struct server *s, struct slice job,
+			     const struct wire_dump *m, struct err *e)
 {
 	struct hosted_job *h = server_find_named_job(s, job);
 	struct dump *d;
@@ -199,14 +220,21 @@ static struct dump *dump_new(struct server *s, struct slice job, uint32_t ms,
 		return NULL;
 	}
 	d = calloc(1, sizeof(*d));
-	if (!d || dump_list_nodes(d, h->job) < 0) {
+	if (!d || dump_list_nodes(d, h->job, m) < 0) {
 		free(d);
 		err_set(e, -ENOMEM, "the rendezvous server is out of memory");
 		return NULL;
 	}
+	if (m->lines && !d->n) {
+		free(d->nodes);
+		free(d);
+		err_set(e, ERR_REFUSED, "no rank %u of job '%.*s' runs now",
+			m->rank, SLICE_FMT(job));
+		return NULL;
+	}
 	d->server = s;
 	d->number = ++s->last_dump;
-	d->due = uv_now(s->loop) + ms + LATE_MS;
+	d->due = uv_now(s->loop) + m->timeout_ms + LATE_MS;
 	d->next = s->dumps;
 	if (d->next)
 		d->next->pprev = &d->next;
@@ -223,7 +251,7 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0 || (rc = dump_check_request(tool, &m, e)) < 0)
 		return rc;
-	d = dump_new(tool->server, SLICE_STR(tool->job_id), m.timeout_ms, e);
+	d = dump_new(tool->server, SLICE_STR(tool->job_id), &m, e);
 	if (!d)
 		return e->code;
 	d->tool = tool;
@@ -237,7 +265,7 @@ int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
 int dump_start_for(struct dump_reader *reader, struct server *s,
 		   struct slice job, const struct wire_dump *m, struct err *e)
 {
-	struct dump *d = dump_new(s, job, m->timeout_ms, e);
+	struct dump *d = dump_new(s, job, m, e);
 
 	if (!d)
 		return e->code;
@@ -267,7 +295,9 @@ int dump_page(struct peer *agent, const struct wire_frame *f, struct err *e)
 		       &(struct wire_node_dump){.answered = 1,
 						.text = m.text,
 						.page = m.page,
-						.calls = m.calls});
+						.calls = m.calls,
+						.out = m.out,
+						.err = m.err});
 	dump_finish_if_done(d);
 	return 0;
 }

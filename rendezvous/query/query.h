@@ -10,8 +10,9 @@
 /* ---- dump.c ----
  *
  * `ddprun dump`: sends a tool's request to all agents of a job and passes their
- * replies back, until all have replied or the time is over. Does not look into
- * the replies. */
+ * replies back, until all have replied or the time is over. A request for the
+ * last lines of a rank (`ddprun top`) goes to its agent alone. Does not look
+ * into the replies. */
 
 /* A tool's HELLO: 0, or ERR_REFUSED if there is no such job here. */
 int dump_hello(struct peer *tool, const struct wire_hello *hello,
@@ -24,8 +25,8 @@ int dump_page(struct peer *agent, const struct wire_frame *f, struct err *e);
 void dump_on_due(struct peer *tool);
 /* The same for the server's page: the reader gets each node's reply, then
  * on_done, perhaps before dump_start_for returns. It stays until then. 0, or
- * ERR_REFUSED (no such job, or no agents in it) or -ENOMEM and no call. The
- * caller flushes the connections. */
+ * ERR_REFUSED (no such job or rank, or no agents in it) or -ENOMEM and no call.
+ * The caller flushes the connections. */
 struct dump_reader {
 	void (*on_node)(struct dump_reader *r, const struct wire_node_dump *m);
 	void (*on_done)(struct dump_reader *r);

@@ -200,7 +200,7 @@ START_TEST(the_tail_keeps_the_last_lines)
 	struct tail t;
 	char line[16];
 
-	tail_init(&t);
+	tail_init(&t, TAIL_BYTES);
 	ck_assert_str_eq(tail_of(&t), "");
 	for (int i = 1; i <= TAIL_LINES + 5; i++) {
 		snprintf(line, sizeof(line), "line %d", i);
@@ -222,7 +222,7 @@ START_TEST(the_tail_is_bounded_in_bytes)
 
 	memset(line, 'a', 3 * TAIL_BYTES);
 	line[3 * TAIL_BYTES - 1] = 'z';
-	tail_init(&t);
+	tail_init(&t, TAIL_BYTES);
 	tail_add(&t, SLICE_STR("first"));
 	tail_add(&t, SLICE(line, 3 * TAIL_BYTES));
 	ck_assert_uint_eq(tail_text(&t).len, TAIL_BYTES);
@@ -233,6 +233,42 @@ START_TEST(the_tail_is_bounded_in_bytes)
 	ck_assert_int_eq(t.lines, 8);
 	tail_release(&t);
 	free(line);
+}
+END_TEST
+
+START_TEST(a_tail_has_a_maximum_of_its_own)
+{
+	struct tail t;
+
+	tail_init(&t, 8);
+	tail_add(&t, SLICE_STR("abc"));
+	tail_add(&t, SLICE_STR("def"));
+	ck_assert_str_eq(tail_of(&t), "abc\ndef\n");
+	tail_add(&t, SLICE_STR("g"));
+	ck_assert_str_eq(tail_of(&t), "def\ng\n");
+	tail_add(&t, SLICE_STR("0123456789"));
+	ck_assert_str_eq(tail_of(&t), "3456789\n");
+	tail_release(&t);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	uint32_t n;
+	const char *last;
+} lasts[] = {
+	{"", 0, ""},	       {"", 3, ""},	   {"a\nb\n", 0, ""},
+	{"a\nb\n", 1, "b\n"}, {"a\nb\n", 2, "a\nb\n"}, {"a\nb\n", 9, "a\nb\n"},
+	{"a\nb", 1, "b"},      {"a\n\n", 1, "\n"},    {"\n\n", 2, "\n\n"},
+	{"abc", 1, "abc"},     {"a\nb\n", UINT32_MAX, "a\nb\n"},
+};
+
+START_TEST(the_last_lines_of_a_text_are_counted_from_its_end)
+{
+	struct slice last = tail_last(SLICE_STR(lasts[_i].text), lasts[_i].n);
+
+	ck_assert_uint_eq(last.len, strlen(lasts[_i].last));
+	ck_assert_int_eq(memcmp(last.data, lasts[_i].last, last.len), 0);
 }
 END_TEST
 
@@ -250,6 +286,10 @@ int main(void)
 	tcase_add_test(c, the_held_part_of_a_line_can_be_shown_before_its_end);
 	tcase_add_test(c, the_tail_keeps_the_last_lines);
 	tcase_add_test(c, the_tail_is_bounded_in_bytes);
+	tcase_add_test(c, a_tail_has_a_maximum_of_its_own);
+	tcase_add_loop_test(c,
+			    the_last_lines_of_a_text_are_counted_from_its_end,
+			    0, (int)(sizeof(lasts) / sizeof(*lasts)));
 	failed = run_case(c);
 	buf_release(&seen);
 	return failed;

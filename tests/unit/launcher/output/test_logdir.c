@@ -238,7 +238,7 @@ START_TEST(the_last_lines_of_a_file_are_found)
 		dprintf(fd, "line %d\n", i);
 	dprintf(fd, "no end");
 	close(fd);
-	tail_init(&t);
+	tail_init(&t, TAIL_BYTES);
 	logdir_tail(&d, 2, &t);
 	ck_assert_int_eq(t.lines, TAIL_LINES);
 	ck_assert(!strncmp(t.text.data, "line 99981\n", 11));
@@ -246,6 +246,14 @@ START_TEST(the_last_lines_of_a_file_are_found)
 	tail_clear(&t);
 	logdir_tail(&d, 3, &t);
 	ck_assert_int_eq(t.lines, 0);
+	fd = logdir_open(&d, 3, 0);
+	dprintf(fd, "of stdout\n");
+	close(fd);
+	logdir_tail(&d, 3, &t);
+	ck_assert_int_eq(t.lines, 0);
+	ck_assert_int_eq(logdir_read_tail(&d, 3, 0, &t), 0);
+	ck_assert_int_eq(t.lines, 1);
+	ck_assert(!strncmp(t.text.data, "of stdout\n", 10));
 	tail_release(&t);
 }
 END_TEST

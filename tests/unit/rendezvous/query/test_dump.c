@@ -472,6 +472,57 @@ START_TEST(refuses_invalid_questions)
 }
 END_TEST
 
+static void ask_for_lines(struct peer *p, uint32_t lines, uint32_t rank)
+{
+	struct wire_dump m = {.timeout_ms = ANSWER_MS, .lines = lines,
+			      .rank = rank};
+
+	wire_put_dump(&p->out, WIRE_DUMP, WIRE_REQUEST, ++p->id, &m);
+	send_all(p);
+}
+
+START_TEST(asks_the_agent_of_a_rank_alone_for_its_lines)
+{
+	struct wire_dump_reply lines = {.out = SLICE_STR("of stdout\n"),
+					.err = SLICE_STR("of\nstderr")};
+	struct peer a[2], t;
+	struct wire_dump_request q;
+	struct wire_node_dump m;
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+
+	two_agents(a);
+	tool(&t);
+	ask_for_lines(&t, 12, 1);
+	q = look(&a[1]);
+	ck_assert(q.lines == 12 && q.rank == 1 && q.timeout_ms == ANSWER_MS);
+	lines.number = q.number;
+	wire_put_dump_reply(&a[1].out, WIRE_DUMP_REPLY, WIRE_NOTICE, 0, &lines);
+	send_all(&a[1]);
+	f = await_frame(&t, WIRE_NODE);
+	ck_assert_int_eq(wire_get_node_dump(&f, &m, &e), 0);
+	ck_assert(m.answered && m.node_rank == 1 && !m.page.len);
+	ck_assert(slice_is_equal(m.host, SLICE_STR("h1")));
+	ck_assert(slice_is_equal(m.out, lines.out));
+	ck_assert(slice_is_equal(m.err, lines.err));
+	wants_end(&t, 1);
+	/* the next question of all agents is the other agent's first */
+	ask(&t, SOON_MS);
+	ck_assert_uint_eq(look(&a[0]).lines, 0);
+	look(&a[1]);
+	wants_node(&t, "0 h0 0 |");
+	wants_node(&t, "1 h1 0 |");
+	wants_end(&t, 2);
+	ask_for_lines(&t, 1, 2);
+	wants_error(&t, ERR_REFUSED, "no rank 2 of job 'j' runs now");
+	ask_for_lines(&t, 1, UINT32_MAX);
+	wants_error(&t, ERR_REFUSED, "no rank 4294967295 of job 'j' runs now");
+	ask_for_lines(&t, WIRE_DUMP_LINES_MAX + 1, 0);
+	wants_error(&t, ERR_ARGUMENT, "lines is 1001, not 0 to 1000");
+	all_leave(a, &t);
+}
+END_TEST
+
 START_TEST(reports_that_guests_have_no_agents)
 {
 	struct peer t;
@@ -502,6 +553,7 @@ int main(void)
 	tcase_add_test(tc, ignores_unrequested_pages);
 	tcase_add_test(tc, forgets_a_tool_that_left);
 	tcase_add_test(tc, refuses_invalid_questions);
+	tcase_add_test(tc, asks_the_agent_of_a_rank_alone_for_its_lines);
 	tcase_add_test(guests, reports_that_guests_have_no_agents);
 	return run_suite(suite);
 }
