@@ -15,17 +15,22 @@
 #include "base/sock.h"
 #include "launcher/failure/exit_code.h"
 #include "launcher/inspect/control_client.h"
-#include "launcher/inspect/job_query.h"
+#include "launcher/inspect/output_query.h"
+#include "launcher/output/lines.h"
 #include "launcher/output/writer.h"
 #include "launcher/top/top_internal.h"
 
 enum { TEXT_MAX = 1 << 28, FILTER_MAX = 64, MESSAGE_MAX = 1600, ID_MAX = 1024 };
+
+/* What the keys type. */
+enum top_input { NO_INPUT, FILTER_INPUT, RANK_INPUT };
 
 struct top_options {
 	const char *job;    /* NULL: all */
 	const char *server; /* --rdzv-endpoint, or NULL */
 	const char *auth, *token_file; /* or NULL */
 	double timeout_s, interval_s;
+	long rank, lines; /* whose output is shown, or -1; of each stream */
 	int once, json;
 };
 
@@ -39,8 +44,10 @@ struct top {
 	struct top_rows rows; /* from the last query, for CPU rates */
 	char filter[FILTER_MAX];
 	char message[MESSAGE_MAX]; /* what the last reply lacked; "": nothing */
-	char prompt[FILTER_MAX + 16];
-	int is_typing; /* the filter */
+	char prompt[FILTER_MAX + 64];
+	enum top_input input;
+	char typed[16]; /* a rank */
+	uint32_t first_rank; /* in the first row that is shown */
 	int is_over;
 };
 
@@ -56,6 +63,12 @@ const struct option_spec top_options[] = {
 	{.name = "interval", .kind = OPTION_DOUBLE, FIELD(interval_s),
 	 .min = 0.1, .max = 3600, .arg = "SECONDS",
 	 .help = "Time between two looks (1)."},
+	{.name = "rank", .kind = OPTION_INT, FIELD(rank), .min = 0,
+	 .max = WIRE_WORLD_MAX - 1, .arg = "RANK",
+	 .help = "Also show the last lines of this rank's output."},
+	{.name = "lines", .kind = OPTION_INT, FIELD(lines), .min = 1,
+	 .max = TAIL_LINES, .arg = "N",
+	 .help = "At most N lines of its stdout, and of its stderr (10)."},
 	{.name = "once", .kind = OPTION_FLAG, FIELD(once),
 	 .help = "Print all jobs once, as plain text; the default where stdout "
 		 "is not a terminal."},
@@ -67,8 +80,8 @@ static const char usage[] =
 	"Shows the jobs that your ddprun processes on this host belong to,"
 	" while they\nrun: nodes and ranks, what each rank does, its steps,"
 	" and which rank the\nothers wait for. Keys: q quits, s sorts,"
-	" / filters, d shows a dump of the\njob, n the next job, arrows and"
-	" pages scroll.\n\n";
+	" / filters, o shows the last\nlines of a rank's output, d a dump of"
+	" the job, n the next job, arrows and pages\nscroll.\n\n";
 
 /* ---- looking ---- */
 
@@ -80,17 +93,38 @@ static void top_on_unreachable(void *arg, const char *job, const struct err *e)
 		 "cannot query the server of job '%s': %s", job, e->text);
 }
 
-static int top_query(struct top *t, struct err *e)
+static struct job_query top_make_query(struct top *t)
 {
-	const struct job_query q = {
+	return (struct job_query){
 		.job = t->o.job, .server = t->o.server, .auth = t->o.auth,
 		.token_file = t->o.token_file, .timeout_s = t->o.timeout_s,
 		.on_unreachable = top_on_unreachable, .arg = t,
 	};
+}
+
+static int top_query(struct top *t, struct err *e)
+{
+	const struct job_query q = top_make_query(t);
 
 	t->message[0] = '\0';
 	job_status_list_release(&t->list);
 	return job_query_run(&t->list, &q, e);
+}
+
+/* Asks for the last lines of the chosen rank, if there is one. An error takes
+ * the place of the lines. */
+static void top_query_output(struct top *t, struct job_status *job)
+{
+	const struct job_query q = top_make_query(t);
+	const uint32_t rank = (uint32_t)t->o.rank;
+	struct job_output *o;
+	struct err e = ERR_INIT;
+
+	if (t->o.rank < 0 || !(o = calloc(1, sizeof(*o))))
+		return;
+	job->output = o;
+	if (output_query_run(o, &q, job, rank, (uint32_t)t->o.lines, &e) < 0)
+		job_output_set_error(o, rank, e.text);
 }
 
 static void top_job_id(const struct job_status *job, char *out, size_t room)
@@ -138,6 +172,7 @@ static void top_choose_job(struct top *t)
  * all of them. */
 static void top_put_job(struct top *t, struct buf *out)
 {
+	const struct job_status *job = &t->list.jobs[t->screen.job];
 	struct top_rows shown = t->rows;
 
 	shown.rows = malloc((shown.n + 1) * sizeof(*shown.rows));
@@ -151,7 +186,10 @@ static void top_put_job(struct top *t, struct buf *out)
 	top_rows_sort(&shown, t->screen.order);
 	if (t->screen.first >= shown.n)
 		t->screen.first = shown.n ? shown.n - 1 : 0;
-	top_screen_put(out, &t->screen, &t->list.jobs[t->screen.job], &shown);
+	if (shown.n)
+		t->first_rank = shown.rows[t->screen.first].as.rank;
+	t->screen.output = t->o.rank < 0 ? NULL : job->output;
+	top_screen_put(out, &t->screen, job, &shown);
 	free(shown.rows);
 }
 
@@ -163,10 +201,15 @@ static void top_draw(struct top *t)
 	t->screen.columns = t->terminal.columns;
 	t->screen.lines = t->terminal.lines;
 	t->screen.filter = t->filter;
-	t->screen.message = t->is_typing    ? t->prompt
+	t->screen.message = t->input	    ? t->prompt
 			    : t->message[0] ? t->message
 					    : NULL;
-	snprintf(t->prompt, sizeof(t->prompt), "filter: %s", t->filter);
+	if (t->input == RANK_INPUT)
+		snprintf(t->prompt, sizeof(t->prompt),
+			 "output of rank (Enter: %u): %s", t->first_rank,
+			 t->typed);
+	else
+		snprintf(t->prompt, sizeof(t->prompt), "filter: %s", t->filter);
 	snprintf(nothing, sizeof(nothing), "no job of yours runs on %s",
 		 t->host);
 	if (t->list.n)
@@ -236,18 +279,45 @@ static void top_next_job(struct top *t)
 	top_choose_job(t);
 }
 
-static void top_type(struct top *t, int key)
+/* Edits what the keys type. Returns whether it is complete. */
+static int top_type(struct top *t, int key)
 {
-	size_t len = strlen(t->filter);
+	int is_rank = t->input == RANK_INPUT;
+	char *text = is_rank ? t->typed : t->filter;
+	size_t len = strlen(text), room = is_rank ? 8 : sizeof(t->filter);
+	int low = is_rank ? '0' : ' ', high = is_rank ? '9' : '~';
 
 	if (key == KEY_ESCAPE)
-		t->filter[0] = '\0';
-	if (key == KEY_ESCAPE || key == '\r' || key == '\n')
-		t->is_typing = 0;
-	else if ((key == 127 || key == '\b') && len)
-		t->filter[len - 1] = '\0';
-	else if (key >= ' ' && key < 127 && len + 1 < sizeof(t->filter))
-		memcpy(t->filter + len, (char[]){(char)key, '\0'}, 2);
+		text[0] = '\0';
+	if (key == KEY_ESCAPE || key == '\r' || key == '\n') {
+		t->input = NO_INPUT;
+		return key != KEY_ESCAPE;
+	}
+	if ((key == 127 || key == '\b') && len)
+		text[len - 1] = '\0';
+	else if (key >= low && key <= high && len + 1 < room)
+		memcpy(text + len, (char[]){(char)key, '\0'}, 2);
+	return 0;
+}
+
+/* Returns whether another rank's output is to be asked for. */
+static int top_type_rank(struct top *t, int key)
+{
+	if (!top_type(t, key))
+		return 0;
+	t->o.rank = t->typed[0] ? strtol(t->typed, NULL, 10)
+				: (long)t->first_rank;
+	return 1;
+}
+
+/* Asks for a rank, or hides the output that is shown. */
+static void top_toggle_output(struct top *t)
+{
+	if (t->o.rank < 0) {
+		t->input = RANK_INPUT;
+		t->typed[0] = '\0';
+	}
+	t->o.rank = -1;
 }
 
 static void top_scroll(struct top *t, long by)
@@ -266,7 +336,9 @@ static int top_handle_key(struct top *t, int key)
 		t->is_over = 1;
 		return 0;
 	}
-	if (t->is_typing) {
+	if (t->input == RANK_INPUT)
+		return top_type_rank(t, key);
+	if (t->input == FILTER_INPUT) {
 		top_type(t, key);
 		return 0;
 	}
@@ -278,7 +350,10 @@ static int top_handle_key(struct top *t, int key)
 		t->screen.order = (t->screen.order + 1) % TOP_ORDERS;
 		return 0;
 	case '/':
-		t->is_typing = 1;
+		t->input = FILTER_INPUT;
+		return 0;
+	case 'o':
+		top_toggle_output(t);
 		return 0;
 	case 'n':
 		top_next_job(t);
@@ -343,6 +418,8 @@ static int top_watch(struct top *t)
 		if (top_query(t, &e) < 0)
 			snprintf(t->message, sizeof(t->message), "%s", e.text);
 		top_choose_job(t);
+		if (t->list.n)
+			top_query_output(t, &t->list.jobs[t->screen.job]);
 		top_draw(t);
 		top_wait(t);
 	}
@@ -357,15 +434,18 @@ static int top_watch(struct top *t)
 
 static int top_put_all(struct top *t, struct buf *out, struct err *e)
 {
-	const struct top_screen plain = {.jobs = 1};
+	struct top_screen plain = {.jobs = 1};
 	int rc = 0;
 
+	for (size_t i = 0; i < t->list.n; i++)
+		top_query_output(t, &t->list.jobs[i]);
 	if (t->o.json)
 		return job_status_put_json(out, &t->list, e);
 	for (size_t i = 0; rc == 0 && i < t->list.n; i++) {
 		if (i)
 			buf_put(out, "\n", 1);
 		rc = top_make_rows(t, &t->list.jobs[i]);
+		plain.output = t->list.jobs[i].output;
 		if (rc == 0)
 			top_screen_put(out, &plain, &t->list.jobs[i], &t->rows);
 	}
@@ -402,7 +482,8 @@ static int top_print(struct top *t)
 
 int top_main(int argc, char **argv)
 {
-	static struct top t = {.o = {.timeout_s = 2, .interval_s = 1}};
+	static struct top t = {.o = {.timeout_s = 2, .interval_s = 1,
+				     .rank = -1, .lines = 10}};
 	struct err e = ERR_INIT;
 	int rc = option_parse(top_options, &t.o, argc, argv, 0, &e);
 

@@ -67,9 +67,11 @@ struct top_screen {
 	const char *filter;  /* "" or NULL: none */
 	const char *message; /* replaces the line of keys; NULL: none */
 	size_t job, jobs;    /* it shows the job-th of jobs, from 0 */
+	const struct job_output *output; /* below the rows; NULL: none */
 };
 
-/* Appends the job's lines and then as many rows as fit. With columns, each line
+/* Appends the job's lines, then as many rows as fit, then the last lines of a
+ * rank's output, which take at most half of that room. With columns, each line
  * ends where the screen does, and what an earlier screen left there is erased.
  * Returns how many rows fit: what a page is for scrolling. */
 size_t top_screen_put(struct buf *out, const struct top_screen *s,

@@ -443,7 +443,8 @@ static void top_put_keys(struct buf *out, const struct top_screen *s)
 				orders[s->order]);
 		if (s->filter && *s->filter)
 			top_line_printf(&l, ": %s", s->filter);
-		top_line_printf(&l, "  d dump  n next job  up, down scroll");
+		top_line_printf(&l, "  o output  d dump  n next job  "
+				"up, down scroll");
 	}
 	top_line_end(&l, 1);
 }
@@ -457,15 +458,113 @@ static void top_put_bottom(struct buf *out, const struct top_screen *s)
 	top_put_keys(out, s);
 }
 
+/* ---- the last lines of a rank ---- */
+
+static size_t top_count_lines(const struct buf *text)
+{
+	struct slice rest = SLICE(text->data, text->len);
+	size_t n = 0;
+
+	for (; rest.len; n++)
+		slice_next_line(&rest);
+	return n;
+}
+
+/* How many lines of each stream fit into room; returns what all take, with
+ * their titles, or 0: there is no room for these. A stream with few lines
+ * leaves its room to the other. */
+static int top_plan_output(const struct job_output *o, int room, int fit[2])
+{
+	int n[2], titles;
+
+	for (int i = 0; i < 2; i++)
+		n[i] = (int)top_count_lines(&o->lines[i]);
+	titles = 1 + (o->text && *o->text) + (n[0] && n[1]);
+	room -= titles;
+	if (room < 0)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		int rest = room - n[!i], half = (room + !i) / 2;
+
+		fit[i] = rest > half ? rest : half;
+		if (fit[i] > n[i])
+			fit[i] = n[i];
+	}
+	return titles + fit[0] + fit[1];
+}
+
+static void top_put_stream(struct buf *out, const struct top_screen *s,
+			   const struct buf *text, int fit)
+{
+	struct slice rest = SLICE(text->data, text->len);
+	size_t skip = top_count_lines(text) - (size_t)fit;
+	struct top_line l;
+
+	while (rest.len) {
+		struct slice line = slice_next_line(&rest);
+
+		if (skip) {
+			skip--;
+			continue;
+		}
+		top_line_begin(&l, out, s);
+		top_line_put(&l, line);
+		top_line_end(&l, 0);
+	}
+}
+
+static void top_put_output_title(struct buf *out, const struct top_screen *s,
+				 const char *stream)
+{
+	const struct job_output *o = s->output;
+	struct top_line l;
+
+	top_line_begin(&l, out, s);
+	top_line_style(&l, REVERSE);
+	top_line_printf(&l, "rank %u", o->rank);
+	if (o->host && *o->host) {
+		top_line_printf(&l, " on ");
+		top_line_put(&l, SLICE_STR(o->host));
+	}
+	top_line_printf(&l, ": %s", stream);
+	if (s->columns && l.left > 0)
+		top_line_printf(&l, "%*s", l.left, "");
+	top_line_end(&l, 0);
+}
+
+static void top_put_output(struct buf *out, const struct top_screen *s,
+			   const int fit[2])
+{
+	static const char *const titles[] = {"last lines of stdout",
+					     "last lines of stderr"};
+	const struct job_output *o = s->output;
+	const char *why = o->text ? o->text : "";
+
+	if (!o->lines[0].len && !o->lines[1].len)
+		top_put_output_title(out, s, *why ? "no lines"
+						  : "no output so far");
+	for (int i = 0; i < 2; i++) {
+		if (!o->lines[i].len)
+			continue;
+		top_put_output_title(out, s, titles[i]);
+		top_put_stream(out, s, &o->lines[i], fit[i]);
+	}
+	top_put_clause(out, s, "", SLICE_STR(why));
+}
+
 size_t top_screen_put(struct buf *out, const struct top_screen *s,
 		      const struct job_status *job, const struct top_rows *r)
 {
 	size_t room = r->n, first = s->first;
 	int left = s->columns ? s->lines - KEYS : WITHOUT_LIMIT;
+	int height = 0, fit[2];
 
 	if (s->columns)
 		buf_printf(out, "\033[H");
 	left -= top_put_head(out, s, job, r);
+	if (s->output)
+		height = top_plan_output(s->output, left / 2, fit);
+	left -= height;
 	if (r->n && left > 1) {
 		top_put_titles(out, s, r);
 		left--;
@@ -476,6 +575,10 @@ size_t top_screen_put(struct buf *out, const struct top_screen *s,
 		first = r->n > room ? r->n - room : 0;
 	for (size_t i = first; i < r->n && i < first + room; i++)
 		top_put_row(out, s, r, &r->rows[i]);
+	if (height && s->columns)
+		buf_printf(out, "\033[J\033[%d;1H", s->lines - height);
+	if (height)
+		top_put_output(out, s, fit);
 	top_put_bottom(out, s);
 	return room;
 }

@@ -92,6 +92,9 @@ static cJSON *job_json_job(const struct json *j,
 	free(nodes);
 	rank_progress_put_json(j, to, &job->ranks.ranks);
 	gpu_status_put_json(j, to, SLICE(job->gpus.data, job->gpus.len));
+	if (job->output)
+		job_output_put_json(j, j->add_object(to, "output"),
+				    job->output);
 	return to;
 }
 

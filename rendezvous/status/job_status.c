@@ -132,6 +132,9 @@ void job_status_list_release(struct job_status_list *l)
 		free(l->jobs[i].bytes);
 		free(l->jobs[i].rank_bytes);
 		buf_release(&l->jobs[i].gpus);
+		if (l->jobs[i].output)
+			job_output_release(l->jobs[i].output);
+		free(l->jobs[i].output);
 	}
 	free(l->jobs);
 	*l = (struct job_status_list){.n = 0};

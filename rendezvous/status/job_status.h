@@ -7,12 +7,15 @@
 #include "rendezvous/wire.h"
 
 /* The slices of `as` and `ranks` point into bytes and rank_bytes. */
+struct job_output;
+
 struct job_status {
 	char server[320];
 	char *bytes, *rank_bytes; /* the latter may be NULL */
 	struct wire_job as;
 	struct wire_ranks ranks;
 	struct buf gpus; /* frames: a GPUS for each node that has some */
+	struct job_output *output; /* on the heap; NULL: was not asked for */
 };
 
 struct job_status_list {
@@ -43,6 +46,33 @@ const char *job_status_node_state_name(uint8_t state);
  * is missing. */
 int job_status_put_json(struct buf *out, const struct job_status_list *l,
 			struct err *e);
+
+/* ---- job_output.c ----
+ *
+ * The last lines of a rank's output: NODE's answer to a DUMP with lines. */
+
+struct job_output {
+	uint32_t rank;
+	char *host, *text; /* text: why lines are missing; NULL: "" */
+	struct buf lines[2]; /* stdout's and stderr's, cleaned */
+};
+
+/* Copies the answer. -ENOMEM. Release it in any case; all zero may be released
+ * as well. */
+int job_output_init(struct job_output *o, uint32_t rank,
+		    const struct wire_node_dump *m);
+void job_output_release(struct job_output *o);
+/* There is no answer; o may be in any state that can be released. */
+void job_output_set_error(struct job_output *o, uint32_t rank,
+			  const char *text);
+/* Adds rank, host, text, stdout and stderr, which are lists of lines. */
+void job_output_put_json(const struct json *j, cJSON *to,
+			 const struct job_output *o);
+
+/* Appends a program's output without what would control a terminal: escape
+ * sequences are left out, tabs become blanks, other control characters '?'.
+ * Newlines stay, and bytes that are not valid UTF-8. */
+void job_output_clean(struct buf *out, struct slice text);
 
 /* ---- gpu_status.c ----
  *

@@ -131,3 +131,89 @@ print(j["job"], j["world_size"])' program.out)" = "of_top 3" ]
 	signal server TERM
 	finish server -
 }
+
+# talker OPTION...: a job of two workers whose output is not harmless; each ends when its
+# file go has an end
+talker() {
+	mkfifo go
+	start job ddprun --nproc-per-node 2 --rdzv-id of_top --rdzv-endpoint "$at" "$@" \
+		bash -c 'for i in {1..30}; do printf "\e[31mline %d\e[m of %d\e]0;own\a\n" $i $RANK; done
+			printf "bad \xff\r \x9b2J\n" >&2
+			printf "10%%\r20%%" >&2
+			: >ready.$RANK
+			read -r _ <go || true'
+	until [ -e ready.0 ] && [ -e ready.1 ]; do sleep 0.05; done
+}
+
+# await_output TEXT OPTION...: until top with these options prints a line TEXT
+await_output() {
+	local end=$((SECONDS + 20))
+	while [ $SECONDS -lt $end ]; do
+		ddprun top --once --job of_top --rank 1 "${@:2}" >program.out
+		out=$(<program.out)
+		! grep -qxF -- "$1" program.out || return 0
+	done
+	cat program.out
+	return 1
+}
+
+@test "top shows the last lines of a rank, as plain text and as JSON" {
+	talker
+	await_output 'line 30 of 1'
+	has "$out" '^rank 1 on .*: last lines of stdout$'
+	has "$out" '^line 21 of 1$'
+	lacks "$out" '^line 20 of 1$'
+	await_output '20%'
+	has "$out" '^rank 1 on .*: last lines of stderr$'
+	has "$out" '^ \?2J$'
+	! grep -q $'[\x01-\x08\x0b-\x1f\x7f\x9b]' program.out
+	await_output 'line 29 of 1' --lines 2
+	lacks "$out" '^line 28 of 1$'
+	expect 0 ddprun top --job of_top --rank 0 --lines 1 --json
+	[ "$(python3 -c 'import json, sys
+j, = json.load(open(sys.argv[1]))["jobs"]
+o = j["output"]
+print(o["rank"], o["stdout"], o["stderr"], o["error"])' program.out)" = \
+		"0 ['line 30 of 0'] ['20%'] None" ]
+	expect 0 ddprun top --once --job of_top --rank 2
+	has "$out" "^rank 2: no lines\$"
+	has "$out" "^no rank 2 of job 'of_top' runs now\$"
+	expect 0 ddprun top --job of_top --json
+	lacks "$out" '"output"'
+	expect 2 ddprun top --rank 0 --lines 21
+	has "$err" 'lines'
+	end_job
+}
+
+@test "top reads the last lines from the files of workers that write to these" {
+	talker --log-dir logs --redirects 3
+	await_output 'line 30 of 1'
+	await_output '20%'
+	end_job
+}
+
+@test "top says that stdout is discarded where nothing keeps it" {
+	talker --local-ranks-filter 0
+	await_output 'its stdout is discarded: the options neither show it nor write it to a file'
+	await_output '20%'
+	end_job
+}
+
+@test "on a terminal a key shows the last lines of a rank, and hides them" {
+	job 2
+	screen --job of_top --interval 0.2
+	await top.out '^ +1 +0 .* 7 .*' 60
+	printf o >&7
+	await top.out 'output of rank .Enter: 0.: '
+	printf '1\r' >&7
+	await top.out 'rank 1 on .*: last lines of stdout'
+	await top.out '^here'
+	printf o >&7
+	printf 'o\r' >&7
+	await top.out 'rank 0 on .*: last lines of stdout'
+	printf q >&7
+	await top.out 'ended 0'
+	exec 7>&-
+	finish top
+	end_job
+}

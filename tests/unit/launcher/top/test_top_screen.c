@@ -265,6 +265,102 @@ START_TEST(thousand_ranks_are_one_screen)
 }
 END_TEST
 
+/* ---- the last lines of a rank ---- */
+
+static struct job_output output;
+
+static void show_output(const char *stdout_text, const char *stderr_text,
+			const char *why)
+{
+	const struct wire_node_dump m = {
+		.host = SLICE_STR("h2"), .text = SLICE_STR(why),
+		.out = SLICE_STR(stdout_text), .err = SLICE_STR(stderr_text),
+	};
+
+	job_output_release(&output);
+	ck_assert_int_eq(job_output_init(&output, 5, &m), 0);
+	screen.output = &output;
+}
+
+/* What follows the only row. */
+static const char *draw_below(void)
+{
+	const char *at = strstr(draw(), "\n    0     1 h2 ");
+
+	ck_assert_ptr_nonnull(at);
+	return strchr(at + 1, '\n') + 1;
+}
+
+START_TEST(the_last_lines_follow_the_rows)
+{
+	start("run7", 1);
+	show_output("one\ntwo\n", "", "");
+	ck_assert_str_eq(draw_below(),
+			 "rank 5 on h2: last lines of stdout\none\ntwo\n");
+	show_output("one\n", "two\nnot ended", "");
+	ck_assert_str_eq(draw_below(),
+			 "rank 5 on h2: last lines of stdout\none\n"
+			 "rank 5 on h2: last lines of stderr\ntwo\n"
+			 "not ended\n");
+	show_output("", "", "");
+	ck_assert_str_eq(draw_below(), "rank 5 on h2: no output so far\n");
+	show_output("", "", "it is gone");
+	ck_assert_str_eq(draw_below(), "rank 5 on h2: no lines\nit is gone\n");
+}
+END_TEST
+
+START_TEST(they_take_at_most_half_of_the_room_and_the_newest_lines)
+{
+	static struct grid g = {.columns = 80, .lines = 24};
+
+	start("run7", 100);
+	screen.columns = 80;
+	screen.lines = 24;
+	show_output("o1\no2\no3\no4\no5\no6\no7\no8\no9\n",
+		    "e1\ne2\ne3\ne4\ne5\ne6\ne7\ne8\ne9\n", "");
+	grid_put(&g, draw());
+	ck_assert_int_eq(memcmp(g.cell[12], "    9 ", 6), 0);
+	ck_assert_int_eq(memcmp(g.cell[13], "rank 5 on h2: ", 14), 0);
+	ck_assert_int_eq(memcmp(g.cell[14], "o6", 2), 0);
+	ck_assert_int_eq(memcmp(g.cell[17], "o9", 2), 0);
+	ck_assert_int_eq(memcmp(g.cell[18], "rank 5 on h2: ", 14), 0);
+	ck_assert_int_eq(memcmp(g.cell[19], "e6", 2), 0);
+	ck_assert_int_eq(memcmp(g.cell[22], "e9", 2), 0);
+	ck_assert_int_eq(memcmp(g.cell[23], "q quit", 6), 0);
+	/* a short stream leaves its room to the other */
+	show_output("o1\no2\no3\no4\no5\no6\no7\no8\no9\n", "e1\n", "");
+	grid_put(&g, draw());
+	ck_assert_int_eq(memcmp(g.cell[14], "o3", 2), 0);
+	ck_assert_int_eq(memcmp(g.cell[20], "o9", 2), 0);
+	ck_assert_int_eq(memcmp(g.cell[22], "e1", 2), 0);
+	/* and both what they do not need to the rows */
+	show_output("o1\n", "", "");
+	grid_put(&g, draw());
+	ck_assert_int_eq(memcmp(g.cell[20], "   17 ", 6), 0);
+	ck_assert_int_eq(memcmp(g.cell[22], "o1", 2), 0);
+}
+END_TEST
+
+START_TEST(they_fit_any_terminal)
+{
+	static struct grid g;
+
+	start("run7", 30);
+	job.as.text = job.as.cause = SLICE_STR("something");
+	show_output("o1\no2\no3\no4\no5\no6\no7\no8\n\xff\x7f\n",
+		    "a long line, longer than a narrow terminal has columns\n",
+		    "why");
+	screen.columns = 20;
+	for (int lines = 2; lines < 40; lines++) {
+		g = (struct grid){.columns = 20, .lines = lines};
+		screen.lines = lines;
+		grid_put(&g, draw());
+		ck_assert_int_eq(g.y, lines - 1);
+		ck_assert_int_eq(memcmp(g.cell[0], "job 'run7'", 10), 0);
+	}
+}
+END_TEST
+
 #define COUNT(a) (int)(sizeof(a) / sizeof(*(a)))
 
 int main(void)
@@ -282,5 +378,9 @@ int main(void)
 	tcase_add_loop_test(c, text_of_other_hosts_cannot_act_on_the_terminal,
 			    0, COUNT(names));
 	tcase_add_test(c, thousand_ranks_are_one_screen);
+	tcase_add_test(c, the_last_lines_follow_the_rows);
+	tcase_add_test(
+		c, they_take_at_most_half_of_the_room_and_the_newest_lines);
+	tcase_add_test(c, they_fit_any_terminal);
 	return run_case(c);
 }
