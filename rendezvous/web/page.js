@@ -21,6 +21,7 @@ const page = {
 	failures: 0,
 	timer: 0,
 	dump: 0,        /* the number of the open dump; 0: none */
+	output: null,   /* the job and rank whose lines are shown */
 };
 
 const HEALTH = [
@@ -339,6 +340,7 @@ function drawChosen() {
 	const canvas = byId("grid"), rank = page.ranks[page.chosen];
 	const text = rank ? rankText(rank) : "";
 	set(byId("chosen"), text);
+	byId("output").disabled = !rank;
 	canvas.setAttribute("aria-valuemax", Math.max(0, page.ranks.length - 1));
 	canvas.setAttribute("aria-valuenow", page.chosen);
 	canvas.setAttribute("aria-valuetext", clean(text));
@@ -591,6 +593,60 @@ async function openDump() {
 	}
 }
 
+/* ---- the last lines of a rank ---- */
+
+/* The scroll position stays, but at the end it follows new lines. */
+function setLines(node, lines) {
+	const follows = node.scrollTop + node.clientHeight >=
+		node.scrollHeight - 4;
+	set(node, lines.length ? lines.join("\n") : "(nothing so far)");
+	if (follows)
+		node.scrollTop = node.scrollHeight;
+}
+
+async function fetchOutput(shown) {
+	const url = `/api/output?job=${encodeURIComponent(shown.job)}` +
+		`&rank=${shown.rank}`;
+	const reply = await fetch(url,
+		{cache: "no-store", signal: AbortSignal.timeout(10000)});
+	const text = await reply.text();
+	if (page.output !== shown)
+		return;
+	if (reply.status !== 200) {
+		set(byId("output-state"), text);
+		return;
+	}
+	const output = JSON.parse(text);
+	set(byId("output-state"), output.error ??
+		(output.host ? "on " + output.host : ""));
+	setLines(byId("output-stdout"), output.stdout);
+	setLines(byId("output-stderr"), output.stderr);
+}
+
+async function openOutput() {
+	const rank = page.ranks[page.chosen];
+	if (!rank)
+		return;
+	const shown = {job: page.job, rank: rank.rank};
+	page.output = shown;
+	set(byId("output-title"), `Last lines of rank ${rank.rank}`);
+	set(byId("output-state"), "asking its agent");
+	set(byId("output-stdout"), "");
+	set(byId("output-stderr"), "");
+	byId("output-dialog").showModal();
+	while (page.output === shown) {
+		try {
+			await fetchOutput(shown);
+		} catch (error) {
+			if (page.output === shown)
+				set(byId("output-state"), "the server does not " +
+					"answer; what you see is old");
+		}
+		await new Promise((done) => setTimeout(done,
+			document.hidden ? HIDDEN_MS : POLL_MS));
+	}
+}
+
 /* ---- keys and the pointer ---- */
 
 function chooseRank(rank) {
@@ -626,6 +682,13 @@ byId("dump-close").addEventListener("click", () =>
 byId("dump-dialog").addEventListener("close", () => {
 	page.dump = 0;
 	byId("dump").focus();
+});
+byId("output").addEventListener("click", openOutput);
+byId("output-close").addEventListener("click", () =>
+	byId("output-dialog").close());
+byId("output-dialog").addEventListener("close", () => {
+	page.output = null;
+	byId("output").focus();
 });
 document.addEventListener("visibilitychange", () => {
 	if (!document.hidden && page.timer)

@@ -29,7 +29,9 @@ struct web {
 	struct web_access access;
 	struct web_states states;
 	struct web_dump dump;
+	struct web_outputs outputs;
 	unsigned jobs; /* that have a round_log */
+	int handles;   /* that are closing */
 };
 
 struct web_route {
@@ -102,12 +104,31 @@ static int web_reply_dump(struct web *w, const struct http_get *q,
 	return web_dump_reply(&w->dump, job, id, r);
 }
 
+static int web_reply_output(struct web *w, const struct http_get *q,
+			    struct http_reply *r)
+{
+	const char *job = http_get_argument(q, "job");
+	const char *text = http_get_argument(q, "rank");
+	char *end = NULL;
+	unsigned long rank = 0;
+
+	if (text && text[0] >= '0' && text[0] <= '9' && strlen(text) < 10)
+		rank = strtoul(text, &end, 10);
+	if (!job || !end || *end) {
+		buf_printf(&r->text, "the last lines of a rank need ?job=ID&"
+			   "rank=N\n");
+		return 400;
+	}
+	return web_outputs_reply(&w->outputs, job, (uint32_t)rank, r);
+}
+
 static const struct web_route routes[] = {
 	{"/", web_reply_page, 0},
 	{"/page.css", web_reply_style, 0},
 	{"/page.js", web_reply_script, 0},
 	{"/api/state", web_reply_state, 1},
 	{"/api/dump", web_reply_dump, 1},
+	{"/api/output", web_reply_output, 1},
 };
 
 /* ---- a request ---- */
@@ -252,16 +273,30 @@ int web_open(struct server *s, const char *text, struct err *e)
 	}
 	w->server = s;
 	web_dump_init(&w->dump, s);
+	web_outputs_init(&w->outputs, s);
 	s->web = w;
 	web_log_url(w, &at);
 	return 0;
+}
+
+static void web_release(struct web *w)
+{
+	if (--w->handles == 0)
+		free(w);
 }
 
 static void web_on_dump_closed(uv_handle_t *h)
 {
 	struct web_dump *d = h->data;
 
-	free((char *)d - offsetof(struct web, dump));
+	web_release((struct web *)((char *)d - offsetof(struct web, dump)));
+}
+
+static void web_on_outputs_closed(uv_handle_t *h)
+{
+	struct web_outputs *o = h->data;
+
+	web_release((struct web *)((char *)o - offsetof(struct web, outputs)));
 }
 
 void web_close(struct server *s)
@@ -273,7 +308,9 @@ void web_close(struct server *s)
 	s->web = NULL;
 	http_server_close(w->http);
 	web_states_release(&w->states);
+	w->handles = 2;
 	web_dump_close(&w->dump, web_on_dump_closed);
+	web_outputs_close(&w->outputs, web_on_outputs_closed);
 }
 
 /* ---- rounds ---- */

@@ -20,6 +20,10 @@ enum {
 	WEB_SHORT_MAX = 1000, /* jobs in short */
 	WEB_DUMP_MAX = 16 << 20,
 	WEB_DUMP_MS = 10000, /* for the agents' replies */
+	WEB_OUTPUTS = 16, /* ranks whose last lines are kept */
+	WEB_OUTPUT_MS = 1000, /* for that long; then they are asked for again */
+	WEB_OUTPUT_WAIT_MS = 5000, /* for an agent's answer */
+	WEB_OUTPUT_LINES = 20, /* from each stream */
 	WEB_JOBS_MAX = 1024, /* whose rounds are kept */
 	WEB_TOKEN_BYTES = 16,
 	WEB_TOKEN_SIZE = 2 * WEB_TOKEN_BYTES + 1,
@@ -119,5 +123,35 @@ int web_dump_reply(struct web_dump *d, const char *job, const char *id,
 		   struct http_reply *r);
 /* on_closed is called when the timer is closed. */
 void web_dump_close(struct web_dump *d, uv_close_cb on_closed);
+
+/* ---- web_output.c ----
+ *
+ * The last lines of some ranks' output. However many clients follow a rank, its
+ * agent is asked once a second, and not at all when nobody follows it. */
+
+struct web_output {
+	struct dump_reader reader; /* first */
+	struct web_outputs *all;
+	char *job; /* NULL: this place is free */
+	uint32_t rank;
+	int is_open; /* its agent has been asked */
+	uint64_t asked_ms, used_ms; /* loop time */
+	struct buf text; /* JSON; empty: there is none yet */
+};
+
+struct web_outputs {
+	struct server *server;
+	uv_timer_t timer; /* ends questions that got no answer */
+	struct web_output kept[WEB_OUTPUTS];
+};
+
+void web_outputs_init(struct web_outputs *w, struct server *s);
+/* Fills in the reply: JSON, or 202 while the agent is asked for the first time,
+ * 404 without such a job or rank, 409 while too many others are asked. Returns
+ * the status. */
+int web_outputs_reply(struct web_outputs *w, const char *job, uint32_t rank,
+		      struct http_reply *r);
+/* on_closed is called when the timer is closed. */
+void web_outputs_close(struct web_outputs *w, uv_close_cb on_closed);
 
 #endif

@@ -16,11 +16,11 @@ await_url() {
 	url=${line##* }
 }
 
-# begin_job NAME [HOST [RESTARTS]]: a job of one node with two workers
+# begin_job NAME [HOST [RESTARTS]]: a job of one node with two workers, or WORKERS
 begin_job() {
 	mkfifo "$T/agent.in"
 	start agent bash -c 'exec rdzv_client "$@" <>"$0"' "$T/agent.in" \
-		agent "$at" "$1" 2 a 1 -1 "${3:-0}" 0 600000 default "${2:-h1}"
+		agent "$at" "$1" "${WORKERS:-2}" a 1 -1 "${3:-0}" 0 600000 default "${2:-h1}"
 	await agent.out '^START'
 }
 
@@ -48,7 +48,8 @@ browser_or_skip() {
 @test "each request needs the token, the cookie for it, or a bearer token" {
 	begin_server
 	try <<-'EOF'
-		for path in ("/", "/page.js", "/page.css", "/api/state", "/api/dump?job=a&id=1"):
+		for path in ("/", "/page.js", "/page.css", "/api/state", "/api/dump?job=a&id=1",
+		             "/api/output?job=a&rank=0"):
 		    assert page.get(path, token=False).status == 401, path
 		    assert page.get(path, Authorization="Bearer x").status == 401
 		    assert page.get(path, token=False, Cookie="ddprun-1=x").status == 401
@@ -196,6 +197,48 @@ browser_or_skip() {
 	nothing_left
 }
 
+@test "the last lines of a rank come from its agent, which is asked once for all clients" {
+	begin_server
+	begin_job a
+	try <<-'EOF'
+		for query in ("job=a", "rank=0", "job=a&rank=", "job=a&rank=-1", "job=a&rank=1x",
+		              "job=a&rank=4294967296"):
+		    assert page.get("/api/output?" + query).status == 400, query
+		r = page.get("/api/output?job=a&rank=2")
+		assert r.status == 404 and r.text == "no rank 2 of job 'a' runs now\n", r.text
+		assert page.get("/api/output?job=b&rank=0").status == 404
+		assert page.get("/api/output?job=a&rank=0", token=False).status == 401
+		for i in range(100):
+		    assert page.get("/api/output?job=a&rank=0").status == 202
+		# this agent never answers; the page says so
+		import time
+		while page.get("/api/output?job=a&rank=0").status == 202:
+		    time.sleep(0.1)
+		r = page.get("/api/output?job=a&rank=0")
+		assert r.status == 200, r.text
+		assert json.loads(r.text) == {"rank": 0, "host": "h1", "stdout": [], "stderr": [],
+		                              "error": "its agent does not answer"}, r.text
+	EOF
+	echo ping >"$T/agent.in"
+	await agent.out PONG
+	# a second question may follow the answer
+	[ "$(grep -c '^DUMP_REQUEST' agent.out)" -le 2 ]
+}
+
+@test "the lines of at most sixteen ranks are asked for at a time" {
+	begin_server
+	WORKERS=18 begin_job a
+	try <<-'EOF'
+		import time
+		def status(rank):
+		    return page.get("/api/output?job=a&rank=%d" % rank).status
+		assert [status(rank) for rank in range(18)] == [202] * 16 + [409] * 2
+		while status(17) == 409:
+		    time.sleep(0.1)
+		assert status(17) == 202
+	EOF
+}
+
 @test "clients that never read, or send nothing, delay nobody" {
 	begin_server
 	begin_job a
@@ -296,6 +339,42 @@ browser_or_skip() {
 		    assert b.run("return document.activeElement.id") == "dump"
 		    assert b.problems() == [], b.problems()
 	EOF
+	signal job TERM
+	finish job -
+	nothing_left
+}
+
+@test "the last lines of a rank are a click away, follow it, and stay text" {
+	browser_or_skip
+	mkfifo go
+	start job ddprun --web 0 --nproc-per-node 2 bash -c 'printf "\e[31m<img src=x onerror=document.title=1>\e[m %d\n" $RANK
+		printf "bad \xff\n" >&2
+		read -r word <go; echo "$word"; read -r _ <go'
+	await_url job.err
+	await job.out 'img.* 1$'
+	exec 6<>go
+	try "$url" <<-'EOF'
+		from browser import Browser
+		with Browser() as b:
+		    b.open(sys.argv[1])
+		    b.until("page.ranks.length === 2")
+		    b.keys("#grid", "\ue010") # end: rank 1
+		    b.run("document.querySelector('#output').focus()")
+		    b.press("\ue007")
+		    b.until("document.querySelector('#output-stdout').textContent.includes('onerror')")
+		    text = b.run("return document.querySelector('#output-stdout').textContent")
+		    assert text == "<img src=x onerror=document.title=1> 1", ascii(text)
+		    assert b.run("return document.querySelector('#output-stderr').textContent") == "bad \ufffd"
+		    assert b.run("return document.querySelector('#output-title').textContent") == "Last lines of rank 1"
+		    assert b.run("return document.images.length") == 0
+		    open("go", "w").write("more\nmore\n")
+		    b.until("document.querySelector('#output-stdout').textContent.endsWith('more')")
+		    b.press("\ue00c")
+		    b.until("!document.querySelector('#output-dialog').open")
+		    assert b.run("return document.activeElement.id") == "output"
+		    assert b.problems() == [], b.problems()
+	EOF
+	exec 6>&-
 	signal job TERM
 	finish job -
 	nothing_left
