@@ -61,6 +61,61 @@ setup() {
 	[ -s venv/share/man/man1/ddprun.1 ]
 }
 
+# mounted STATUS SCRIPT CMD...: CMD exits with STATUS after SCRIPT, in a mount namespace
+mounted() {
+	unshare -m true 2>/dev/null || skip "needs root"
+	expect "$1" unshare -m sh -euc "$2"$'\n''exec "$@"' sh "${@:3}"
+}
+
+@test "the wheel works without /dev/shm" {
+	local ddp=$BATS_TEST_DIRNAME/../programs/sdk/module.py device
+	mkdir dev
+	for device in null zero full random urandom; do : >dev/$device; done
+	# a /dev with nothing but these
+	mounted 0 'for device in null zero full random urandom; do
+			mount --bind /dev/$device dev/$device
+		done
+		mount --rbind dev /dev
+		[ ! -e /dev/shm ]' env -u TMPDIR PATH=/usr/bin:/bin "$at/python" -m ddprun \
+		--standalone --nproc-per-node 2 --preload auto --max-restarts 1 \
+		"$ddp" collectives counts shared
+	[ "$(grep -c ': ok$' <<<"$out")" = 2 ]
+	lacks "$err" 'without a fork'
+}
+
+@test "the wheel works in a read-only environment, and needs its module only for the module" {
+	cat >sum.py <<-'EOF'
+		import array, os, sys
+		try:
+		    import ddprun
+		except ModuleNotFoundError as error:
+		    sys.exit(str(error))
+		with ddprun.init() as world:
+		    x = array.array("f", [world.rank + 1])
+		    world.all_reduce(x)
+		    print(world.rank, x.tolist())
+	EOF
+	find venv | sort >before
+	mounted 0 'mount --bind venv venv
+		mount -o remount,bind,ro venv
+		! touch venv/new 2>/dev/null' "$at/python" -m ddprun --standalone \
+		--nproc-per-node 2 --preload auto sum.py
+	[ "$(sort <<<"$out")" = '[0] 0 [3.0]'$'\n''[1] 1 [3.0]' ]
+	[ -z "$err" ]
+	# what would write there says so
+	mounted 1 'mount --bind venv venv
+		mount -o remount,bind,ro venv' "$at/python" -m ddprun install-torchrun
+	has "$err" 'ddprun-torchrun.pth.*Read-only file system'
+	find venv | sort | diff before -
+	# without site-packages, as where only bin is in a shared PATH
+	mv venv/lib/python3*/site-packages gone
+	echo 'print("ran")' >plain.py
+	expect 0 env PATH="$at:/usr/bin:/bin" ddprun --standalone --nproc-per-node 2 plain.py
+	[ "$(grep -c '\] ran$' <<<"$out")" = 2 ]
+	expect 1 env PATH="$at:/usr/bin:/bin" ddprun --standalone sum.py
+	has "$err" "^\[0\] No module named 'ddprun'\$"
+}
+
 @test "a C program builds against the wheel" {
 	command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
 	command -v pkg-config >/dev/null || skip "no pkg-config here"
