@@ -31,3 +31,35 @@ load ../clients
 	has "$err" 'restarting \(1 of 1\): rank 1 .*SIGKILL'
 	[ "$(losses)" = "$whole" ]
 }
+
+@test "the script of docs/pytorch.md stops at SIGTERM, and continues from its checkpoint" {
+	local victim
+	sed -n '/^```python$/,/^```$/{/^```/!p}' \
+		"$BATS_TEST_DIRNAME/../../docs/pytorch.md" >whole.py
+	# it prints where it is, and stays there
+	sed -e 's/^STEPS, SAVE_EVERY = .*/STEPS, SAVE_EVERY = 10 ** 9, 50/' \
+		-e 's/^    dist\.all_reduce(torch\.zeros(1)) .*/&\
+    print("saved", step, "pid", os.getpid(), flush=True)/' whole.py >train.py
+	local job=(ddprun --standalone --nproc-per-node 2 --max-restarts 1 --preload auto)
+	start job "${job[@]}" train.py
+	await job.out '^\[1\] saved 100 pid [0-9]+' 200
+	victim=${line##* }
+	kill -KILL "$victim"
+	await job.out '^\[0\] continuing at step [0-9]*[05]0$' 200
+	signal job TERM
+	finish job 143
+	has "$err" 'restarting \(1 of 1\): rank 1 .*SIGKILL'
+	lacks "$err" 'without a fork'
+	[ ! -e state.pt.new ]
+	# in any step, not only where it saves
+	start again "${job[@]}" train.py
+	await again.out '^\[0\] continuing at step [0-9]+$' 200
+	await again.out '^\[0\] saved [0-9]+'
+	signal again TERM
+	finish again 143
+	# to the end, as in the document
+	rm state.pt
+	expect 0 "${job[@]}" whole.py
+	expect 0 "${job[@]}" whole.py
+	has "$out" '^\[0\] continuing at step 100$'
+}
