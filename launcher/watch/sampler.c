@@ -191,6 +191,32 @@ static int sampler_syncs(pid_t pid, const char *sleeps_in)
 	return 0;
 }
 
+/* Readers of sockets, terminals and inotify sleep in the same function of the
+ * kernel. The descriptor, the call's first argument, tells them apart. */
+static void sampler_read_descriptor(pid_t pid, char *sleeps_in, size_t size)
+{
+	static const char *const kinds[][2] = {
+		{"anon_inode:inotify", "inotify_read"},
+		{"anon_inode:[fanotify]", "fanotify_read"},
+		{"/dev/pts/", "n_tty_read"},
+		{"/dev/tty", "n_tty_read"},
+		{"/dev/console", "n_tty_read"},
+	};
+	char path[64], text[256], link[64] = "";
+	unsigned long fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
+	file_read_text(path, text, sizeof(text));
+	if (sscanf(text, "%*d %lx", &fd) != 1)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%lu", (int)pid, fd);
+	if (readlink(path, link, sizeof(link) - 1) < 0)
+		return;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strncmp(link, kinds[i][0], strlen(kinds[i][0])) == 0)
+			snprintf(sleeps_in, size, "%s", kinds[i][1]);
+}
+
 /* The program is the process that the recorder names, if it is one of them;
  * else the thread that has used most CPU time. */
 static void sampler_read_processes(pid_t worker, pid_t recorded,
@@ -236,6 +262,9 @@ static void sampler_read_processes(pid_t worker, pid_t recorded,
 	file_read_text(path, s->sleeps_in, sizeof(s->sleeps_in));
 	if (strcmp(s->sleeps_in, "0") == 0)
 		s->sleeps_in[0] = '\0';
+	if (strcmp(s->sleeps_in, "wait_woken") == 0)
+		sampler_read_descriptor(program.pid, s->sleeps_in,
+					sizeof(s->sleeps_in));
 	if (s->state == 'D')
 		s->syncs = sampler_syncs(program.pid, s->sleeps_in);
 }

@@ -2,6 +2,7 @@
  * death signal, and a pid that is recorded before the program runs. */
 #include "launcher/worker/spawn.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -13,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -234,6 +236,53 @@ static const char *spawn_explain_script(const char *path, char *advice,
 	return advice;
 }
 
+/* For which machines programs are built: e_machine of elf(5). */
+static const char *spawn_machine(int e_machine)
+{
+	switch (e_machine) {
+	case EM_386:
+		return "i386";
+	case EM_X86_64:
+		return "x86_64";
+	case EM_ARM:
+		return "arm";
+	case EM_AARCH64:
+		return "aarch64";
+	case EM_PPC64:
+		return "ppc64";
+	case EM_S390:
+		return "s390x";
+	case EM_RISCV:
+		return "riscv";
+	default:
+		return NULL;
+	}
+}
+
+/* The kernel does not know the file's format. */
+static const char *spawn_explain_format(const char *path, char *advice,
+					size_t size)
+{
+	unsigned char head[EI_NIDENT + 4];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head));
+	const char *machine = NULL;
+	struct utsname here;
+
+	if (fd >= 0)
+		close(fd);
+	if (n == sizeof(head) && memcmp(head, ELFMAG, SELFMAG) == 0)
+		machine = spawn_machine(head[EI_DATA] == ELFDATA2MSB
+						? head[18] << 8 | head[19]
+						: head[19] << 8 | head[18]);
+	if (!machine || uname(&here) < 0 || strcmp(here.machine, machine) == 0)
+		return "; it is neither a program for this machine nor a "
+		       "script with a #! line";
+	snprintf(advice, size, "; it was built for %s, and this host is %s",
+		 machine, here.machine);
+	return advice;
+}
+
 static int spawn_failed(const struct spawn_order *o, int rc, struct err *e)
 {
 	const char *advice = "";
@@ -246,8 +295,8 @@ static int spawn_failed(const struct spawn_order *o, int rc, struct err *e)
 		advice = "; the limit of processes is reached (ulimit -u, "
 			 "kernel.pid_max, pids.max): start fewer workers";
 	else if (rc == -ENOEXEC)
-		advice = "; it is neither a program for this machine nor a "
-			 "script with a #! line";
+		advice = spawn_explain_format(o->s->path, script,
+					      sizeof(script));
 	else if (rc == -ENOENT)
 		advice = spawn_explain_script(o->s->path, script,
 					      sizeof(script));

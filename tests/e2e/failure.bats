@@ -242,8 +242,12 @@ assert len({x["pid"] for x in a}) == 3, a
 	printf 'no program\n' >odd
 	chmod +x odd
 	expect 66 ddprun --nproc-per-node 2 ./odd
-	has "$err" "failed: .*could not start its workers: cannot execute './odd': Exec format error"
+	has "$err" "failed: .*could not start its workers: cannot execute './odd': Exec format error; it is neither"
 	nothing_left 0
+	cp /bin/true odd
+	printf '\026' | dd of=odd bs=1 seek=18 conv=notrunc status=none # s390
+	expect 66 ddprun ./odd
+	has "$err" "failed: .*cannot execute './odd': Exec format error; it was built for s390x, and this host is $(uname -m)$"
 }
 
 @test "the rank whose data differs from that of the others is the first failure" {

@@ -245,12 +245,12 @@ START_TEST(the_kernels_functions_have_words)
 		{"pipe_write", "waits for the reader of a full pipe"},
 		{"anon_pipe_read", "waits for a pipe"},
 		{"wait_for_partner", "waits for the other end of a FIFO"},
-		{"locks_lock_inode_wait",
-		 "waits for the lock of a file (flock)"},
+		{"locks_lock_inode", "waits for the lock of a file (flock)"},
 		{"futex_do_wait",
 		 "waits for a lock or another thread (futex)"},
 		{"__do_semtimedop", "waits for a semaphore (semop)"},
-		{"some_new_place", "waits for some_new_place"},
+		{"fcntl_setlk", "waits for the lock of a file (fcntl)"},
+		{"a_new_place", "waits for a_new_place"},
 	};
 	const char *name = names[_i][0];
 
@@ -573,7 +573,7 @@ int main(void)
 	tcase_add_test(c, a_worker_that_falls_asleep_is_idle_from_then_on);
 	tcase_add_test(c, a_worker_that_has_only_started_and_sleeps_says_so);
 	tcase_add_test(c, the_entry_to_the_kernel_is_no_place_to_wait_for);
-	tcase_add_loop_test(c, the_kernels_functions_have_words, 0, 8);
+	tcase_add_loop_test(c, the_kernels_functions_have_words, 0, 9);
 	tcase_add_test(c, a_parent_in_vfork_waits_for_its_child);
 	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
 	tcase_add_test(c, input_new_memory_and_children_are_work);
