@@ -170,7 +170,7 @@ static void agent_report_hang(struct agent *a)
 	x.pid = w->pid;
 	x.ran_ms = (now - w->started_ns) / 1000000;
 	x.steps = watch_steps(&a->watch);
-	x.tail = tail_text(&w->tail);
+	x.tail = tail_last(tail_text(&w->tail), TAIL_SHOWN);
 	x.last = SLICE_STR(
 		recorder_last(&a->failure.recorder, w->local_rank, now, last));
 	x.log = SLICE_STR(logdir_stream(&a->logdir, w->local_rank, 1, log));

@@ -128,7 +128,7 @@ static void exit_report_send(struct exit_reports *r, struct worker *w)
 		.signal = w->signal, .ran_ms = w->ran_ms,
 		.stopped = (uint8_t)exit_report_is_stopped(r, w),
 		.core = w->core, .max_rss_kib = w->max_rss_kib,
-		.tail = tail_text(&w->tail),
+		.tail = tail_last(tail_text(&w->tail), TAIL_SHOWN),
 	};
 	int failed = w->status != 0 && !m.stopped;
 

@@ -159,7 +159,7 @@ struct slice failure_text(const struct buf *b)
 static struct slice failure_tail(const struct failure *f,
 				 const struct worker *w)
 {
-	struct slice own = tail_text(&w->tail);
+	struct slice own = tail_last(tail_text(&w->tail), TAIL_SHOWN);
 
 	return own.len ? own : failure_text(&f->tail);
 }

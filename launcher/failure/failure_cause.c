@@ -30,15 +30,31 @@ static void failure_put_part(struct failure *f, struct buf *part)
 	buf_reset(part);
 }
 
-/* Appends the worker's last words, unless its signal says more. */
+/* Codes that have one meaning wherever they come from. */
+static void failure_put_code(struct buf *part, const struct worker *w)
+{
+	if (w->code == 124)
+		buf_printf(part, "the code with which timeout(1) ends a "
+			   "command that takes too long");
+}
+
+/* Appends the worker's last words, unless its signal says more. What it wrote
+ * to its stdout counts if it is clear, what it wrote to its stderr always. */
 static void failure_put_last_words(const struct failure *f, struct buf *part,
 				   const struct worker *w,
 				   const struct crash_report *crash)
 {
-	last_words_put(part, tail_text(&w->tail), w->code, w->signal);
+	const struct slice texts[] = {
+		tail_text(&w->tail), failure_text(&f->tail),
+		tail_text(&w->out_tail),
+	};
+
+	for (int i = 0; i < 3 && !part->len; i++)
+		last_words_put_clear(part, texts[i], w->code, w->signal);
 	if (!part->len)
-		last_words_put(part, failure_text(&f->tail), w->code,
-			       w->signal);
+		failure_put_code(part, w);
+	for (int i = 0; i < 2 && !part->len; i++)
+		last_words_put(part, texts[i], w->code, w->signal);
 	/* an assertion has no Python frames, an exception has its place */
 	if (part->len && crash->is_workers && part->data[part->len - 1] != ')')
 		buf_put(part, crash->python_place.data,

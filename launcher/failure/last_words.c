@@ -6,6 +6,8 @@
 
 #include "launcher/failure/last_words_internal.h"
 
+enum { METER_BYTES = 40 };
+
 int last_words_begins(struct slice s, const char *with)
 {
 	size_t n = strlen(with);
@@ -234,25 +236,49 @@ static void last_words_put_message(struct buf *out, struct slice s,
 	last_words_put_cut(out, next);
 }
 
-/* How many lines there are before the exceptions of threads, which do not end
- * the process, if the main thread has raised one before them; else all. */
-static int last_words_before_threads(const struct last_words_lines *ls)
+/* What Python prints above the traceback of an exception that does not end the
+ * process. */
+static int last_words_is_survived(struct slice s)
 {
-	int n = ls->n, is_thread = 0;
+	static const char *const begins[] = {
+		"Exception in thread ", "Exception ignored in",
+		"Error in atexit._run_exitfuncs:", "--- Logging error ---",
+	};
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+		if (last_words_begins(s, begins[i]))
+			return 1;
+	return 0;
+}
+
+/* How many lines there are before the exceptions that do not end the process,
+ * if the main thread has raised one before them; else all. */
+static int last_words_before_survived(const struct last_words_lines *ls)
+{
+	int n = ls->n;
 
 	for (int i = ls->n - 1; i >= 0; i--) {
-		if (last_words_begins(ls->line[i], "Exception in thread ")) {
+		if (last_words_is_survived(ls->line[i]))
 			n = i;
-			is_thread = 1;
-		} else if (last_words_begins(ls->line[i], "Traceback (")) {
-			is_thread = i > 0 &&
-				    last_words_begins(ls->line[i - 1],
-						      "Exception in thread ");
-			if (!is_thread)
-				return n;
-		}
+		else if (last_words_begins(ls->line[i], "Traceback (") &&
+			 (i == 0 || !last_words_is_survived(ls->line[i - 1])))
+			return n;
 	}
 	return ls->n;
+}
+
+/* The logging module prints "Call stack:", with frames, after the exception
+ * that stopped it. */
+static int last_words_before_call_stack(const struct last_words_lines *ls,
+					int n)
+{
+	for (int i = n - 1; i >= 0; i--) {
+		if (last_words_begins(ls->line[i], "Call stack:"))
+			return i;
+		if (last_words_begins(ls->line[i], "Traceback ("))
+			break;
+	}
+	return n;
 }
 
 /* The exception behind the last frame of the last traceback. */
@@ -261,8 +287,9 @@ static int last_words_put_traceback(struct buf *out,
 				    int must_be_last)
 {
 	struct slice path, line;
-	int n = last_words_before_threads(ls), frame, at, killed = -1;
+	int n = last_words_before_survived(ls), frame, at, killed = -1;
 
+	n = last_words_before_call_stack(ls, n);
 	for (frame = n - 1; frame >= 0; frame--)
 		if (last_words_frame(ls->line[frame], &path, &line))
 			break;
@@ -370,31 +397,69 @@ static int last_words_is_check(struct slice line)
 	       memcmp(line.data, name, sizeof(name) - 1) == 0;
 }
 
-void last_words_put(struct buf *out, struct slice tail, int code, int signal)
+/* 1 unless only the last line may say why. */
+static int last_words_put_clear_of(struct buf *out,
+				   const struct last_words_lines *ls, int code,
+				   int signal)
 {
-	struct last_words_lines ls;
-	struct slice last;
-
 	if (signal && signal != SIGABRT && signal != SIGINT &&
 	    !last_words_is_crash(signal))
-		return;
-	last_words_split(&ls, tail);
+		return 1;
 	if (signal == SIGINT) { /* Python ends so, too, after its traceback */
-		last_words_put_traceback(out, &ls, 1);
-		return;
+		last_words_put_traceback(out, ls, 1);
+		return 1;
 	}
-	if (!ls.n || last_words_put_fatal_python(out, &ls, signal) ||
-	    last_words_is_crash(signal) || last_words_put_timeout(out, &ls))
+	return !ls->n || last_words_put_fatal_python(out, ls, signal) ||
+	       last_words_is_crash(signal) || last_words_put_timeout(out, ls) ||
+	       last_words_put_traceback(out, ls, code > 1) ||
+	       last_words_put_marked(out, ls, code <= 1) ||
+	       last_words_put_sign(out, ls);
+}
+
+/* Without the numbers of a meter, which curl does not end with a newline. */
+static struct slice last_words_without_meter(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && (isdigit((unsigned char)s.data[n]) ||
+			     strchr(" \t-:.%", s.data[n])))
+		n++;
+	return n >= METER_BYTES && n < s.len ? last_words_skip(s, n) : s;
+}
+
+/* The line that says most, if it is about an error or need not be. */
+static void last_words_put_line(struct buf *out,
+				const struct last_words_lines *ls,
+				int must_be_error)
+{
+	struct slice last = last_words_line(ls);
+
+	if (last_words_is_check(last) ||
+	    (must_be_error && !last_words_is_error(last)))
 		return;
-	if (last_words_put_traceback(out, &ls, code > 1) ||
-	    last_words_put_marked(out, &ls, code <= 1))
-		return;
-	last = last_words_line(&ls);
-	if (last_words_is_check(last))
-		return;
+	last = last_words_without_meter(last);
 	while (last_words_is_indented(last))
 		last = last_words_skip(last, 1);
 	last_words_put_cut(out, last);
+}
+
+void last_words_put_clear(struct buf *out, struct slice tail, int code,
+			  int signal)
+{
+	struct last_words_lines ls;
+
+	last_words_split(&ls, tail);
+	if (!last_words_put_clear_of(out, &ls, code, signal))
+		last_words_put_line(out, &ls, 1);
+}
+
+void last_words_put(struct buf *out, struct slice tail, int code, int signal)
+{
+	struct last_words_lines ls;
+
+	last_words_split(&ls, tail);
+	if (!last_words_put_clear_of(out, &ls, code, signal))
+		last_words_put_line(out, &ls, 0);
 }
 
 void last_words_put_abort(struct buf *out, struct slice tail)

@@ -16,6 +16,10 @@ enum { LAST_WORDS_MAX = 400 };
  * SIGSEGV. Appends nothing if there is no sentence. */
 void last_words_put(struct buf *out, struct slice tail, int code, int signal);
 
+/* The same, but the last line only if it is about an error. */
+void last_words_put_clear(struct buf *out, struct slice tail, int code,
+			  int signal);
+
 /* The same of a worker that has called MPI_Abort: what its MPI library says is
  * wrong, or what the program said before it called it. */
 void last_words_put_abort(struct buf *out, struct slice tail);

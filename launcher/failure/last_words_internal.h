@@ -1,5 +1,6 @@
 /* last_words_internal.h: shared by last_words.c (Python, and which sentence
- * counts) and last_words_marks.c (other languages and libraries). */
+ * counts), last_words_marks.c (other languages and libraries) and
+ * last_words_signs.c (what most programs share). */
 #ifndef LAUNCHER_LAST_WORDS_INTERNAL_H
 #define LAUNCHER_LAST_WORDS_INTERNAL_H
 
@@ -28,5 +29,14 @@ int last_words_put_mark(struct buf *out, const struct last_words_lines *ls,
 /* The last line that is not part of a backtrace; if all are, the last. ls has
  * at least one line. */
 struct slice last_words_line(const struct last_words_lines *ls);
+
+/* Whether it has what the C library says of a failed call, or what programs put
+ * before their own sentence. */
+int last_words_is_error(struct slice s);
+
+/* last_words_signs.c */
+/* Appends the sentence of the last line that is about an error, with its
+ * neighbour if that has the words. 0: there is none, or too much follows it. */
+int last_words_put_sign(struct buf *out, const struct last_words_lines *ls);
 
 #endif

@@ -55,13 +55,27 @@ static int last_words_put_terminate(struct buf *out, struct slice last,
 	return 1;
 }
 
-/* Rust's message is in the next line from 1.73 on. */
-static int last_words_put_panic(struct buf *out, struct slice s,
-				struct slice next)
+static int last_words_is_panic(struct slice s)
 {
-	if (!last_words_begins(s, "thread '") ||
-	    !last_words_has(s, " panicked at "))
+	return last_words_begins(s, "thread '") &&
+	       last_words_has(s, " panicked at ");
+}
+
+/* Rust's message is in the next line from 1.73 on. If it is about another
+ * thread that has panicked, "Any { .. }", that thread's counts. */
+static int last_words_put_panic(struct buf *out,
+				const struct last_words_lines *ls, int at)
+{
+	static const char other[] = "Any { .. }";
+	struct slice s = ls->line[at];
+	struct slice next = at + 1 < ls->n ? ls->line[at + 1] : SLICE_STR("");
+
+	if (!last_words_is_panic(s))
 		return 0;
+	if (last_words_has(s, other) || last_words_has(next, other))
+		for (int i = at - 1; i >= 0; i--)
+			if (last_words_is_panic(ls->line[i]))
+				return last_words_put_panic(out, ls, i);
 	last_words_put_cut(out, s);
 	if (s.data[s.len - 1] == ':' && next.len) {
 		buf_printf(out, " ");
@@ -150,13 +164,19 @@ static int last_words_is_frame(struct slice s)
 	s = last_words_skip(s, n);
 	if (!is_indented || !s.len)
 		return 0;
+	if (last_words_has(s, " called at ") && last_words_has(s, " line "))
+		return 1; /* Perl's */
 	if (last_words_begins(s, "at ") || last_words_begins(s, "from ") ||
 	    last_words_begins(s, "@ ") || last_words_begins(s, "[<") ||
 	    last_words_begins(s, "0x"))
 		return 1;
 	for (n = 0; n < s.len && isdigit((unsigned char)s.data[n]); n++)
 		;
-	return n > 0 && n + 1 < s.len && s.data[n] == ' ';
+	if (n == 0 || n + 1 >= s.len || s.data[n] != ' ')
+		return 0;
+	while (n < s.len && s.data[n] == ' ')
+		n++;
+	return n < s.len && !isdigit((unsigned char)s.data[n]);
 }
 
 /* "==== backtrace (tid: 812) ====", "stack traceback:" */
@@ -173,7 +193,7 @@ static int last_words_is_heading(struct slice s)
 	return 0;
 }
 
-/* A line of a backtrace, or "=======". */
+/* A line of a backtrace, "=======", or what node ends with. */
 static int last_words_is_trace(struct slice s)
 {
 	size_t letters = 0;
@@ -181,7 +201,23 @@ static int last_words_is_trace(struct slice s)
 	for (size_t i = 0; i < s.len; i++)
 		letters += isalnum((unsigned char)s.data[i]) ||
 			   (unsigned char)s.data[i] >= 0x80;
-	return !letters || last_words_is_frame(s) || last_words_is_heading(s);
+	return !letters || last_words_is_frame(s) ||
+	       last_words_is_heading(s) || last_words_begins(s, "Node.js v");
+}
+
+/* Up from the parts of a value that is printed in several lines, to its first
+ * one, which ends with "{". */
+static int last_words_up_to_value(const struct last_words_lines *ls, int i)
+{
+	for (int at = i; at >= 0; at--) {
+		struct slice s = ls->line[at];
+
+		if (s.data[s.len - 1] == '{')
+			return at;
+		if (!last_words_is_indented(s))
+			break;
+	}
+	return i;
 }
 
 /* The last line before a heading that only indented lines follow; the last if
@@ -197,9 +233,7 @@ static int last_words_before_trace(const struct last_words_lines *ls)
 	return ls->n - 1;
 }
 
-/* What the C library says of a failed call, and what programs put before their
- * own sentence. */
-static int last_words_is_error(struct slice s)
+int last_words_is_error(struct slice s)
 {
 	static const char *const words[] = {
 		"No such file or directory", "Permission denied",
@@ -217,7 +251,7 @@ static int last_words_is_error(struct slice s)
 
 	for (int i = 0; words[i]; i++)
 		if (last_words_has(s, words[i]))
-			return 1;
+			return !last_words_has(s, "arning");
 	return 0;
 }
 
@@ -226,8 +260,7 @@ static int last_words_is_error(struct slice s)
 static int last_words_find_error(const struct last_words_lines *ls, int from)
 {
 	for (int i = from; i >= 0 && i > from - CLEAN_UP_LINES; i--)
-		if (last_words_is_error(ls->line[i]) &&
-		    !last_words_has(ls->line[i], "arning"))
+		if (last_words_is_error(ls->line[i]))
 			return i;
 	return -1;
 }
@@ -246,6 +279,9 @@ struct slice last_words_line(const struct last_words_lines *ls)
 		i--;
 	if (last_words_is_trace(ls->line[i]))
 		return ls->line[ls->n - 1];
+	i = last_words_up_to_value(ls, i);
+	while (i > 0 && last_words_is_trace(ls->line[i]))
+		i--;
 	error = last_words_find_error(ls, i);
 	return ls->line[error >= 0 && !is_ucx ? error : i];
 }
@@ -271,7 +307,7 @@ int last_words_put_mark(struct buf *out, const struct last_words_lines *ls,
 	if (last_words_put_summary(out, s) ||
 	    last_words_put_assertion(out, s) ||
 	    last_words_put_terminate(out, before, s, next) ||
-	    last_words_put_panic(out, s, next) ||
+	    last_words_put_panic(out, ls, i) ||
 	    last_words_put_fortran(out, before, s) ||
 	    last_words_put_r(out, s, next))
 		return 1;

@@ -63,7 +63,11 @@ struct slice lines_last_segment(struct slice text);
 
 /* ---- the last lines of a stream, for the failure report and for users ---- */
 
-enum { TAIL_LINES = 20, TAIL_BYTES = 8 << 10 };
+enum {
+	TAIL_LINES = 64, /* a sanitizer says more after what is wrong */
+	TAIL_SHOWN = 20, /* to people */
+	TAIL_BYTES = 8 << 10,
+};
 
 /* Takes no memory until there is a line, and never more than its maximum. */
 struct tail {

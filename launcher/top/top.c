@@ -67,7 +67,7 @@ const struct option_spec top_options[] = {
 	 .max = WIRE_WORLD_MAX - 1, .arg = "RANK",
 	 .help = "Also show the last lines of this rank's output."},
 	{.name = "lines", .kind = OPTION_INT, FIELD(lines), .min = 1,
-	 .max = TAIL_LINES, .arg = "N",
+	 .max = TAIL_SHOWN, .arg = "N",
 	 .help = "At most N lines of its stdout, and of its stderr (10)."},
 	{.name = "once", .kind = OPTION_FLAG, FIELD(once),
 	 .help = "Print all jobs once, as plain text; the default where stdout "

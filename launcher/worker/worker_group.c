@@ -390,6 +390,10 @@ void worker_group_exited(struct worker_group *g, struct worker *w, int status,
 	stream_drain(&w->err);
 	if (!w->tail.lines)
 		logdir_tail(g->redirect_rules.dir, w->local_rank, &w->tail);
+	if (!w->out_tail.lines && (w->code || w->signal == SIGABRT) &&
+	    logdir_read_tail(g->redirect_rules.dir, w->local_rank, 0,
+			     &w->out_tail) < 0)
+		tail_clear(&w->out_tail); /* its stderr's warns */
 }
 
 void worker_group_close(struct worker_group *g)

@@ -379,6 +379,29 @@ server_of() { # PID of a ddprun
 	has "$err" '^ddprun: job .* failed: rank 0 .* exited with code 4: loss is nan$'
 }
 
+@test "an error that a worker wrote to its stdout is the cause, an ordinary line is not" {
+	local where
+	for where in '' '--log-dir logs' '--log-dir logs --redirects 3'; do
+		expect 3 ddprun $where sh -c '
+			echo "ERROR: cannot open mesh.dat"; echo "step 7"; exit 3'
+		has "$err" '^ddprun: job .* exited with code 3: ERROR: cannot open mesh.dat$'
+	done
+	expect 3 ddprun sh -c 'echo "ERROR: trying again"; echo "bad shard" >&2; exit 3'
+	has "$err" '^ddprun: job .* exited with code 3: ERROR: trying again$'
+	expect 3 ddprun sh -c '
+		echo "ERROR: trying again"; echo "x: Permission denied" >&2; exit 3'
+	has "$err" '^ddprun: job .* exited with code 3: x: Permission denied$'
+	expect 3 ddprun sh -c 'echo "step 7"; echo "bad shard" >&2; exit 3'
+	has "$err" '^ddprun: job .* exited with code 3: bad shard$'
+	expect 3 ddprun sh -c 'echo "step 7"; exit 3'
+	has "$err" '^ddprun: job .* exited with code 3$'
+}
+
+@test "the first line explains the exit code of timeout" {
+	expect 124 ddprun timeout 0.2 sh -c 'echo "step 7" >&2; sleep 1000'
+	has "$err" '^ddprun: job .* exited with code 124: the code with which timeout\(1\) ends a command that takes too long$'
+}
+
 @test "the page shows the last libddp call of the first failure and of the victims" {
 	local last='all_reduce #2 \(f32 x 40000, avg\), entered [0-9.]+ s earlier' report
 	expect 137 ddprun --nproc-per-node 3 --log-dir logs c_fault kill 1

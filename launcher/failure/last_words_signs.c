@@ -1,0 +1,199 @@
+/* last_words_signs.c: lines that say that something is wrong in the forms that
+ * most programs share: the word "error" or "fatal", or the level of a line of a
+ * log. */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "launcher/failure/last_words_internal.h"
+
+enum {
+	ADVICE_LINES = 10, /* that may follow: what to try, where to ask */
+	LOG_LINES = 20,	   /* the same, with what a log goes on to say */
+};
+
+/* In this order: of neighbours, the last kind counts most. */
+enum sign { SIGN_NONE, SIGN_LOG, SIGN_ERROR, SIGN_FATAL };
+
+static const struct {
+	const char *word;
+	enum sign sign;
+} sign_words[] = {
+	{"error", SIGN_ERROR}, {"fatal", SIGN_FATAL},
+	{"critical", SIGN_FATAL}, {"severe", SIGN_ERROR},
+	{"info", SIGN_LOG}, {"debug", SIGN_LOG}, {"warn", SIGN_LOG},
+	{"warning", SIGN_LOG}, {"trace", SIGN_LOG}, {"notice", SIGN_LOG},
+};
+
+static int sign_is_letter(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* level=error, "level": "error", severity=ERROR */
+static int sign_is_level(struct slice s, size_t at)
+{
+	static const char *const names[] = {"level", "lvl", "severity"};
+
+	if (at == 0 || !strchr("=:\" ", s.data[at - 1]))
+		return 0;
+	while (at > 0 && strchr("=:\" ", s.data[at - 1]))
+		at--;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		size_t n = strlen(names[i]);
+
+		if (at >= n && !strncasecmp(s.data + at - n, names[i], n))
+			return 1;
+	}
+	return 0;
+}
+
+/* "train error: 0.031" reports a number. */
+static int sign_is_number(struct slice s, size_t at)
+{
+	while (at < s.len && strchr(": -+", s.data[at]))
+		at++;
+	return at < s.len && isdigit((unsigned char)s.data[at]);
+}
+
+/* Whether the n bytes at at, which are a word, mark the line: in capitals, as a
+ * level, before a colon, in brackets; "fatal error" anywhere. */
+static int sign_is_marked(struct slice s, size_t at, size_t n)
+{
+	static const char fatal[] = "fatal error";
+	char next = at + n < s.len ? s.data[at + n] : ' ';
+
+	if (isupper((unsigned char)s.data[at]) &&
+	    isupper((unsigned char)s.data[at + 1]))
+		return 1;
+	if (s.len - at >= strlen(fatal) &&
+	    !strncasecmp(s.data + at, fatal, strlen(fatal)))
+		return 1;
+	if (sign_is_level(s, at))
+		return 1;
+	if (next == ']' && at && s.data[at - 1] == '[')
+		return 1;
+	return next == ':' && !(islower((unsigned char)s.data[at]) &&
+				sign_is_number(s, at + n));
+}
+
+/* "E1129 03:12:44.123456 812 trainer.cc:42] TEXT", as glog begins its lines */
+static enum sign sign_of_glog(struct slice s)
+{
+	if (s.len && s.data[0] == '[')
+		s = last_words_skip(s, 1);
+	if (s.len < 6 || !strchr("IWEF", s.data[0]) || s.data[5] != ' ')
+		return SIGN_NONE;
+	for (int i = 1; i < 5; i++)
+		if (!isdigit((unsigned char)s.data[i]))
+			return SIGN_NONE;
+	return s.data[0] == 'F' ? SIGN_FATAL
+	       : s.data[0] == 'E' ? SIGN_ERROR : SIGN_LOG;
+}
+
+/* The sign of the line's first marked word. */
+static enum sign sign_of(struct slice s)
+{
+	enum sign glog = sign_of_glog(s);
+
+	if (glog)
+		return glog;
+	for (size_t at = 0; at < s.len; at++) {
+		if (at && sign_is_letter(s.data[at - 1]))
+			continue;
+		for (size_t i = 0; i < sizeof(sign_words) / sizeof(*sign_words);
+		     i++) {
+			size_t n = strlen(sign_words[i].word);
+
+			if (s.len - at < n ||
+			    strncasecmp(s.data + at, sign_words[i].word, n) ||
+			    (s.len - at > n && sign_is_letter(s.data[at + n])))
+				continue;
+			if (sign_is_marked(s, at, n))
+				return sign_words[i].sign;
+		}
+	}
+	return SIGN_NONE;
+}
+
+/* Without "# ", "--> ", "*** "; a rule has nothing else. */
+static struct slice sign_without_marks(struct slice s)
+{
+	while (s.len && strchr("#*-> \t", s.data[0]))
+		s = last_words_skip(s, 1);
+	return s;
+}
+
+/* The last line about an error, unless too much follows it; or -1. */
+static int sign_find(const struct last_words_lines *ls)
+{
+	int others = 0;
+
+	for (int i = ls->n - 1; i >= 0 && i >= ls->n - LOG_LINES; i--) {
+		struct slice s = ls->line[i];
+		enum sign sign = sign_of(s);
+
+		if (sign >= SIGN_ERROR)
+			return i;
+		others += sign == SIGN_NONE && !last_words_is_indented(s) &&
+			  sign_without_marks(s).len;
+		if (others > ADVICE_LINES)
+			break;
+	}
+	return -1;
+}
+
+/* Among the lines about errors that end at last: the first fatal one, else the
+ * first, but no line that is drawn, as "[3]PETSC ERROR: --- Error Message ---".
+ */
+static int sign_first(const struct last_words_lines *ls, int last)
+{
+	int first = last, fatal = -1;
+
+	for (int i = last; i >= 0; i--) {
+		enum sign sign = sign_of(ls->line[i]);
+
+		if (sign < SIGN_ERROR)
+			break;
+		if (last_words_has(ls->line[i], "----"))
+			continue;
+		first = i;
+		if (sign == SIGN_FATAL)
+			fatal = i;
+	}
+	return fatal >= 0 ? fatal : first;
+}
+
+/* "Fatal error:", "FATAL ERROR: (openfoam-2306)": the sentence follows. */
+static int sign_is_heading(struct slice s)
+{
+	const char *colon = memrchr(s.data, ':', s.len);
+	size_t at = colon ? (size_t)(colon + 1 - s.data) : s.len;
+
+	while (at < s.len && s.data[at] == ' ')
+		at++;
+	if (at == s.len)
+		return colon != NULL;
+	return s.data[at] == '(' && s.data[s.len - 1] == ')' &&
+	       !memchr(s.data + at, ' ', s.len - at);
+}
+
+int last_words_put_sign(struct buf *out, const struct last_words_lines *ls)
+{
+	int i = sign_find(ls);
+	struct slice s = SLICE_STR("");
+
+	if (i < 0)
+		return 0;
+	i = sign_first(ls, i);
+	last_words_put_cut(out, sign_without_marks(ls->line[i]));
+	if (!sign_is_heading(ls->line[i]))
+		return 1;
+	while (!s.len && ++i < ls->n)
+		s = sign_without_marks(ls->line[i]);
+	if (s.len) {
+		buf_printf(out, " ");
+		last_words_put_cut(out, s);
+	}
+	return 1;
+}

@@ -1,0 +1,179 @@
+/* test_last_words_signs.c: the sentence that says why, among lines that do not.
+ */
+#include <check.h>
+#include <signal.h>
+
+#include "launcher/failure/last_words.h"
+#include "tests/unit/run_case.h"
+
+struct ending {
+	int code, signal;
+	const char *tail, *words;
+};
+
+static void check_endings(const struct ending *e, size_t n,
+			  void (*put)(struct buf *out, struct slice tail,
+				      int code, int signal))
+{
+	for (size_t i = 0; i < n; i++) {
+		struct buf out = BUF_INIT(1 << 10);
+
+		put(&out, SLICE_STR(e[i].tail), e[i].code, e[i].signal);
+		buf_put(&out, "", 1);
+		ck_assert_str_eq(out.data, e[i].words);
+		buf_release(&out);
+	}
+}
+
+#define TRACEBACK                                                             \
+	"Traceback (most recent call last):\n"                                \
+	"  File \"/w/train.py\", line 25, in <module>\n"                      \
+	"    load(17)\n"
+
+START_TEST(an_exception_that_python_survives_is_no_cause)
+{
+	static const struct ending list[] = {
+		{1, 0, TRACEBACK "ValueError: bad shard 3\n"
+		       "Error in atexit._run_exitfuncs:\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"/w/late.py\", line 3, in late\n"
+		       "RuntimeError: cannot close the writer\n",
+		 "ValueError: bad shard 3 (train.py:25)"},
+		{1, 0, TRACEBACK "ValueError: bad shard 3\n"
+		       "Exception ignored in: <function Reader.__del__>\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"/w/late.py\", line 3, in __del__\n"
+		       "AttributeError: 'Reader' has no attribute 'file'\n",
+		 "ValueError: bad shard 3 (train.py:25)"},
+		{1, 0, TRACEBACK "ValueError: bad shard 3\n"
+		       "--- Logging error ---\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"/lib/python3.11/logging.py\", line 3, in f\n"
+		       "OSError: [Errno 28] No space left on device\n"
+		       "Call stack:\n"
+		       "  File \"/w/train.py\", line 7, in <module>\n"
+		       "Message: 'step 7'\nArguments: ()\n",
+		 "ValueError: bad shard 3 (train.py:25)"},
+		{1, 0, "--- Logging error ---\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"/lib/python3.11/logging.py\", line 3, in f\n"
+		       "OSError: [Errno 28] No space left on device\n"
+		       "Call stack:\n"
+		       "  File \"/w/train.py\", line 7, in <module>\n"
+		       "Message: 'step 7'\nArguments: ()\n",
+		 "OSError: [Errno 28] No space left on device (logging.py:3)"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
+START_TEST(a_line_about_an_error_counts_more_than_what_follows_it)
+{
+	static const struct ending list[] = {
+		{4, 0, "12:00:01 ERROR root: validation loss is inf\n"
+		       "12:00:01 INFO root: closing 4 readers\n"
+		       "12:00:02 INFO root: goodbye\n",
+		 "12:00:01 ERROR root: validation loss is inf"},
+		{1, 0, "level=ERROR msg=\"cannot open shard\"\n"
+		       "level=INFO msg=\"shutting down\"\n",
+		 "level=ERROR msg=\"cannot open shard\""},
+		{1, 0, "{\"level\": \"error\", \"msg\": \"bad shard\"}\n"
+		       "{\"level\": \"info\", \"msg\": \"bye\"}\n",
+		 "{\"level\": \"error\", \"msg\": \"bad shard\"}"},
+		{1, 0, "E1130 03:12:44.1 812 w.cc:4] bad shard\n"
+		       "I1130 03:12:44.2 812 w.cc:9] closing\n",
+		 "E1130 03:12:44.1 812 w.cc:4] bad shard"},
+		{1, 0, "[3]PETSC ERROR: ------- Error Message -------\n"
+		       "[3]PETSC ERROR: Zero pivot in LU factorization\n"
+		       "[3]PETSC ERROR: #1 main() at solver.c:88\n"
+		       "[3]PETSC ERROR: ---- End of Error Message ----\n",
+		 "[3]PETSC ERROR: Zero pivot in LU factorization"},
+		{1, 0, "--> FOAM FATAL ERROR: (openfoam-2306)\n"
+		       "cannot find file \"/w/points\"\n\n"
+		       "    in file C.C at line 561.\n\n"
+		       "FOAM parallel run exiting\n",
+		 "FOAM FATAL ERROR: (openfoam-2306) cannot find file "
+		 "\"/w/points\""},
+		{1, 0, "MPI rank:    3 (out of 4)\n\nFatal error:\n"
+		       "There is no domain decomposition for 7 ranks\n\n"
+		       "For more information and tips, please check the\n"
+		       "website at http://example.org/Errors\n-------\n",
+		 "Fatal error: There is no domain decomposition for 7 ranks"},
+		{1, 0, "ERROR on proc 3: Lost atoms (thermo.cpp:494)\n"
+		       "Last command: run 1000\n",
+		 "ERROR on proc 3: Lost atoms (thermo.cpp:494)"},
+		{0, SIGABRT, "#\n# A fatal error has been detected by the Java "
+		       "Runtime Environment:\n#\n#  SIGSEGV (0xb) at pc=0x7\n"
+		       "#\n# If you would like to submit a report, visit:\n",
+		 "A fatal error has been detected by the Java Runtime "
+		 "Environment: SIGSEGV (0xb) at pc=0x7"},
+		/* no sign of an error */
+		{3, 0, "step 7, train error: 0.031\nlr must be positive\n",
+		 "lr must be positive"},
+		{3, 0, "INFO retry after error: reset\nlr must be positive\n",
+		 "lr must be positive"},
+		{3, 0, "ERROR: reset, trying again\n1\n2\n3\n4\n5\n6\n7\n"
+		       "8\n9\n10\n11\n",
+		 "11"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
+START_TEST(what_is_printed_in_several_lines_is_found_by_its_first)
+{
+	static const struct ending list[] = {
+		{255, 0, "bad shard 7 at x.pl line 1.\n"
+		       "\tmain::load(7) called at x.pl line 2\n"
+		       "\tmain::all() called at x.pl line 3\n",
+		 "bad shard 7 at x.pl line 1."},
+		{1, 0, "[UnhandledPromiseRejection: \"bad shard 7\".] {\n"
+		       "  code: 'ERR_UNHANDLED_REJECTION'\n}\n\n"
+		       "Node.js v18.20.2\n",
+		 "[UnhandledPromiseRejection: \"bad shard 7\".] {"},
+		{6, 0, "  0     0    0     0    0     0      0      0 --:--:-- "
+		       "--:--:-- --:--:--     0curl: (6) Could not resolve "
+		       "host: storage\n",
+		 "curl: (6) Could not resolve host: storage"},
+		{101, 0, "thread 'loader' panicked at x.rs:3:21:\nbad shard 7\n"
+		       "thread 'main' panicked at x.rs:3:62:\ncalled "
+		       "`Result::unwrap()` on an `Err` value: Any { .. }\n",
+		 "thread 'loader' panicked at x.rs:3:21: bad shard 7"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
+START_TEST(only_clear_words_count_where_most_lines_are_results)
+{
+	static const struct ending list[] = {
+		{1, 0, TRACEBACK "ValueError: bad shard 3\n",
+		 "ValueError: bad shard 3 (train.py:25)"},
+		{1, 0, "step 7\nERROR: cannot open mesh.dat\n",
+		 "ERROR: cannot open mesh.dat"},
+		{1, 0, "opens data/7\ndata/7: Permission denied\n",
+		 "data/7: Permission denied"},
+		{1, 0, "step 7, loss 0.3\n", ""},
+		{1, 0, "", ""},
+		{0, SIGKILL, "ERROR: cannot open mesh.dat\n", ""},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put_clear);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("last_words_signs");
+
+	tcase_add_test(c, an_exception_that_python_survives_is_no_cause);
+	tcase_add_test(
+		c, a_line_about_an_error_counts_more_than_what_follows_it);
+	tcase_add_test(
+		c, what_is_printed_in_several_lines_is_found_by_its_first);
+	tcase_add_test(c, only_clear_words_count_where_most_lines_are_results);
+	return run_case(c);
+}
