@@ -29,6 +29,7 @@ import plants_operator  # noqa: F401
 import plants_other  # noqa: F401
 import plants_python  # noqa: F401
 import plants_rare  # noqa: F401
+import plants_unseen  # noqa: F401
 import program
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
