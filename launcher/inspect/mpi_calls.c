@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launcher/plan/plan.h"
 #include "launcher/worker/spawn.h"
 
 enum {
@@ -57,7 +58,7 @@ static const char *mpi_calls_where(const struct backtrace_thread *t, int call)
 
 static int mpi_calls_has_library(pid_t pid)
 {
-	char path[32], *line = NULL;
+	char path[32], library[MPI_LIBRARY_MAX], *line = NULL;
 	size_t size = 0;
 	int found = 0;
 	FILE *f;
@@ -69,7 +70,9 @@ static int mpi_calls_has_library(pid_t pid)
 	free(line);
 	if (f)
 		fclose(f);
-	return found;
+	/* it may contain the library */
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return found || mpi_program_library(path, library);
 }
 
 static void mpi_calls_print(pid_t pid)

@@ -1,4 +1,5 @@
-/* mpi_program.c: reads DT_NEEDED, as the dynamic linker does (elf(5)). */
+/* mpi_program.c: reads DT_NEEDED, as the dynamic linker does, and the symbols
+ * of a program that contains an MPI library (elf(5)). */
 #include "launcher/plan/plan.h"
 
 #include <elf.h>
@@ -20,6 +21,15 @@ static const char *const libraries[] = {
 	"libnvshmem_host.so", NULL,
 };
 
+/* Functions and data of a library that is linked statically, of which a program
+ * that uses a shared one knows nothing. */
+static const struct {
+	const char *symbol, *library;
+} archives[] = {
+	{"MPIR_Process", "libmpich.a"}, /* also Intel MPI's */
+	{"ompi_mpi_init", "libmpi.a of Open MPI"},
+};
+
 /* "libmpi.so.12" matches "libmpi.so", "libmpi.so2" does not. */
 static int mpi_program_is_one_of(const char *name, const char *const *list)
 {
@@ -37,7 +47,7 @@ int mpi_program_speaks_pmi(const char *library)
 {
 	static const char *const speaking[] = {
 		"libmpi.so.12", "libmpich.so", "libmpicxx.so",
-		"libmpifort.so", "libnvshmem_host.so", NULL,
+		"libmpifort.so", "libnvshmem_host.so", "libmpich.a", NULL,
 	};
 
 	return mpi_program_is_one_of(library, speaking);
@@ -47,7 +57,7 @@ int mpi_program_speaks_pmix(const char *library)
 {
 	static const char *const speaking[] = {
 		"libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
-		"liboshmem.so.40", NULL,
+		"liboshmem.so.40", "libmpi.a of Open MPI", NULL,
 	};
 
 	return mpi_program_is_one_of(library, speaking);
@@ -138,6 +148,53 @@ static int mpi_program_needs(struct slice file, const Elf64_Ehdr *h,
 	return 0;
 }
 
+/* ---- a library inside the program ---- */
+
+static int mpi_program_section(struct slice file, const Elf64_Ehdr *h,
+			       uint32_t i, Elf64_Shdr *s)
+{
+	return i < h->e_shnum && h->e_shentsize == sizeof(*s) &&
+	       h->e_shoff < file.len &&
+	       mpi_program_read(file, h->e_shoff + i * sizeof(*s), s,
+				sizeof(*s));
+}
+
+/* The names of the program's symbols, each after a NUL; len 0: it has been
+ * stripped. */
+static struct slice mpi_program_names(struct slice file, const Elf64_Ehdr *h)
+{
+	Elf64_Shdr s, names;
+
+	for (uint32_t i = 0; mpi_program_section(file, h, i, &s); i++)
+		if (s.sh_type == SHT_SYMTAB &&
+		    mpi_program_section(file, h, s.sh_link, &names) &&
+		    names.sh_offset <= file.len &&
+		    names.sh_size <= file.len - names.sh_offset)
+			return SLICE(file.data + names.sh_offset,
+				     names.sh_size);
+	return SLICE("", 0);
+}
+
+static int mpi_program_contains(struct slice file, const Elf64_Ehdr *h,
+				char out[MPI_LIBRARY_MAX])
+{
+	struct slice names = mpi_program_names(file, h);
+	char word[MPI_LIBRARY_MAX];
+
+	for (size_t i = 0; i < sizeof(archives) / sizeof(*archives); i++) {
+		size_t n = strlen(archives[i].symbol);
+
+		word[0] = '\0';
+		memcpy(word + 1, archives[i].symbol, n + 1);
+		if (!names.len ||
+		    !memmem(names.data, names.len, word, n + 2))
+			continue;
+		strcpy(out, archives[i].library);
+		return 1;
+	}
+	return 0;
+}
+
 int mpi_program_library_of(struct slice file, char out[MPI_LIBRARY_MAX])
 {
 	Elf64_Ehdr h;
@@ -149,8 +206,9 @@ int mpi_program_library_of(struct slice file, char out[MPI_LIBRARY_MAX])
 	for (int i = 0; i < h.e_phnum; i++)
 		if (mpi_program_segment(file, &h, i, &p) &&
 		    p.p_type == PT_DYNAMIC)
-			return mpi_program_needs(file, &h, &p, out);
-	return 0;
+			return mpi_program_needs(file, &h, &p, out) ||
+			       mpi_program_contains(file, &h, out);
+	return mpi_program_contains(file, &h, out);
 }
 
 /* The text of PT_INTERP, which ends with a NUL. */

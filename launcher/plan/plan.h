@@ -20,7 +20,8 @@
 enum { MPI_LIBRARY_MAX = 64 };
 
 /* 1 and the library's name ("libmpi.so.12") if the program at path needs an MPI
- * library or NVSHMEM's host library. Else 0 and "", as for a file that is not
+ * library or NVSHMEM's host library, or contains an MPI library and has not
+ * been stripped ("libmpich.a"). Else 0 and "", as for a file that is not
  * an ELF program of this machine's kind (a script) and for an interpreter that
  * loads MPI later. Never an error: the result only decides about a warning. */
 int mpi_program_library(const char *path, char out[MPI_LIBRARY_MAX]);

@@ -2,6 +2,7 @@
 # only their stacks show that they wait. hang.bats has the same for libddp.
 # covers: launcher/watch launcher/inspect/mpi_calls.c launcher/agent/agent_watch.c rendezvous/stall
 load ../lib
+load ../mpich
 
 setup() {
 	lib_setup
@@ -9,7 +10,7 @@ setup() {
 }
 
 # train FAULT [STEPS]: what the last rank does before its 20th Allreduce
-make_or_skip() { # mpich|openmpi
+make_or_skip() { # mpich|openmpi|static
 	! [ "$1" = openmpi ] || ldconfig -p | grep -q 'libpmix\.so\.2 ' || skip "libpmix2 is not installed"
 	cat >train.c <<-'E'
 		#include <mpi.h>
@@ -63,6 +64,7 @@ make_or_skip() { # mpich|openmpi
 			return MPI_Finalize();
 		}
 	E
+	[ "$1" != static ] || { static_mpich_or_skip && static_mpich -g -o train train.c && return; }
 	command -v "mpicc.$1" >/dev/null && "mpicc.$1" -g -o train train.c ||
 		skip "$1 is not installed"
 }
@@ -84,6 +86,11 @@ waits='[0-9.]+ s: rank 0 on [^ ]+ waits in MPI_Allreduce; rank 1 on [^ ]+, pid [
 
 @test "a rank that sleeps while the others poll in MPI is named" {
 	make_or_skip mpich
+	hangs sleep "no progress for $waits has not arrived: it (sleeps|waits for a signal)"
+}
+
+@test "a rank that sleeps is also named if the program contains MPICH" {
+	make_or_skip static
 	hangs sleep "no progress for $waits has not arrived: it (sleeps|waits for a signal)"
 }
 

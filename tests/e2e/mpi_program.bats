@@ -3,6 +3,7 @@
 # covers: launcher/plan/mpi_program.c launcher/preload/mpi4py.c
 # covers: launcher/plan/lone_script.c launcher/plan/script_modules.c launcher/plan/framework.c launcher/config/preflight.c
 load ../lib
+load ../mpich
 
 # A program that needs LIBRARY, which has nothing in it.
 link_with() { # LIBRARY
@@ -22,6 +23,35 @@ link_with() { # LIBRARY
 	link_with libmpi.so.12
 	expect 0 ddprun --nproc-per-node 2 "$T/prog"
 	[ -z "$err" ]
+}
+
+@test "a program that contains MPICH is served, unless it has been stripped" {
+	static_mpich_or_skip
+	cat >m.c <<-'E'
+		#include <mpi.h>
+		#include <stdio.h>
+
+		int main(int argc, char **argv)
+		{
+			int n, sum, one = 1;
+
+			MPI_Init(&argc, &argv);
+			MPI_Comm_size(MPI_COMM_WORLD, &n);
+			MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+			printf("%d of %d\n", sum, n);
+			return MPI_Finalize();
+		}
+	E
+	static_mpich -o m m.c
+	! readelf -d m | grep libmpi
+	expect 0 ddprun --nproc-per-node 3 ./m
+	[ "$(grep -c '3 of 3$' <<<"$out")" = 3 ]
+	[ -z "$err" ]
+	strip m
+	expect 0 ddprun --nproc-per-node 3 ./m
+	[ "$(grep -c '1 of 1$' <<<"$out")" = 3 ]
+	expect 0 ddprun --mpi auto --nproc-per-node 3 ./m
+	has "$err" 'warning: ./m has no MPI library that ddprun can see'
 }
 
 @test "one MPI process is a world of one, and causes no warning" {
