@@ -40,10 +40,10 @@ static void teardown(void)
 /* The first word of each file, in order. */
 static void note(struct slice text, void *arg)
 {
+	struct slice line = slice_next_line(&text);
 	size_t n = strlen(seen);
 
-	snprintf(seen + n, sizeof(seen) - n, "%.*s ",
-		 (int)strcspn(text.data, "\n"), text.data);
+	snprintf(seen + n, sizeof(seen) - n, "%.*s ", (int)line.len, line.data);
 }
 
 static const char *files_of(const char *script)
