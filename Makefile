@@ -162,6 +162,8 @@ $(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 		$(or $(CRASH_TRACE),-s) -shared -nostdlib -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
 
 $(call objs,launcher/crash/crash_catcher.c): $(crash_library)
+# a new version is compiled into every program
+$(call objs,$(shell grep -rlw --include=*.c DDP_VERSION launcher rendezvous trainers worker-sdk)): worker-sdk/ddp.h
 $(call objs,rendezvous/web/web.c): $(wildcard rendezvous/web/page.*)
 $(call objs,launcher/preload/template.c): $(wildcard launcher/preload/*.py)
 $(call objs,launcher/crash/crash_catcher.c): extra_cflags = -DCRASH_LIBRARY='"$(crash_library)"'
