@@ -52,6 +52,7 @@ function end_page(   i, file)
 	sub(/\n+$/, "\n", synopsis)
 	printf "%s", synopsis >file
 	print ".Ed\n.Sh DESCRIPTION" >file
+	gsub(/\n\n+/, "\n.Pp\n", about)
 	printf "%s", about >file
 	print ".Bl -tag -width 4n" >file
 	printf "%s", body >file

@@ -43,6 +43,7 @@ install: all
 		>$(libdest)/cmake/ddp/ddp-config-version.cmake
 	for f in slurm/*.sbatch slurm/*.txt; do \
 		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(dest)/share/ddprun/$$f || exit 1; done
+	chmod 755 $(dest)/share/ddprun/slurm/*.sbatch
 	sed 's|@LIBDIR@|$(lib_below)|;s|@VERSION@|$(VERSION)|' \
 		packaging/modulefile.in >$(dest)/share/ddprun/modulefile
 	install -m 644 docs/*.1 $(dest)/share/man/man1
