@@ -1,7 +1,7 @@
 # man3.awk: generates the manual pages of libddp's functions from the comments in ddp.h:
 # one page per section, named after its first or its best-known function, and a link to
 # it for each other function.
-#   awk -v dir=build/man -v version=0.1.0 -f docs/man3.awk worker-sdk/ddp.h
+#   awk -v dir=build/man -v version=0.2.0 -f docs/man3.awk worker-sdk/ddp.h
 
 function escaped(text)
 {

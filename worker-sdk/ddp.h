@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define DDP_VERSION_MAJOR 0
-#define DDP_VERSION_MINOR 1
+#define DDP_VERSION_MINOR 2
 #define DDP_VERSION_PATCH 0
 #define DDP_API __attribute__((visibility("default")))
 
@@ -74,7 +74,7 @@ DDP_API const char *ddp_error_name(int code);
  * Returns 0 or -errno and does not change ddp_last_error(), so
  * ddp_record_error(ddp_last_error()) works. */
 DDP_API int ddp_record_error(const char *message);
-/* The library's version: "0.1.0". */
+/* The library's version: "0.2.0". */
 DDP_API const char *ddp_version(void);
 
 /* ---- The world ---- */

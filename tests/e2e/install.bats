@@ -89,14 +89,14 @@ make_it() {
 	[ "$(realpath "$(pkg-config --variable=libdir ddp)")" = "$(realpath "moved/$lib")" ]
 	cp "$tree/worker-sdk/examples/fit_line.c" .
 	printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(fit C)' \
-		'find_package(ddp 0.1 REQUIRED)' 'add_executable(fit fit_line.c)' \
+		'find_package(ddp 0.2 REQUIRED)' 'add_executable(fit fit_line.c)' \
 		'target_link_libraries(fit ddp::ddp)' >CMakeLists.txt
 	cmake -B out -DCMAKE_PREFIX_PATH="$T/moved" >cmake.log 2>&1 || { cat cmake.log; false; }
 	cmake --build out >cmake.log 2>&1 || { cat cmake.log; false; }
 	expect 0 ddprun --standalone --nproc-per-node 2 out/fit
 	[ "$out" = "[0] y = 2.00x + 1.00" ]
 	# another minor version below 1.0 is not compatible
-	sed -i 's/ddp 0.1/ddp 0.0/' CMakeLists.txt
+	sed -i 's/ddp 0.2/ddp 0.1/' CMakeLists.txt
 	run -1 cmake -B out2 -DCMAKE_PREFIX_PATH="$T/moved"
 }
 
