@@ -24,6 +24,7 @@ def examples(path):
 
 def plain(line):
     """Without what differs from run to run."""
+    line = line.replace(" (nanosleep)", "")  # not every kernel shows it
     line = line.replace(f" {os.uname().nodename},", " h1,")
     line = re.sub(rf" on {re.escape(os.uname().nodename)}\b", " on h1", line)
     line = re.sub(rf"host {re.escape(os.uname().nodename)}$", "host h1", line)
