@@ -317,12 +317,14 @@ static int last_words_put_marked(struct buf *out,
 				 int with_exceptions)
 {
 	for (int i = ls->n - 1; i >= 0; i--) {
-		if (last_words_put_mark(out, ls, i))
-			return 1;
-		if (with_exceptions && last_words_is_exception(ls->line[i])) {
+		if (!last_words_put_mark(out, ls, i)) {
+			if (!with_exceptions ||
+			    !last_words_is_exception(ls->line[i]))
+				continue;
 			last_words_put_cut(out, ls->line[i]);
-			return 1;
 		}
+		last_words_put_root(out, ls, i);
+		return 1;
 	}
 	return 0;
 }

@@ -38,5 +38,9 @@ int last_words_is_error(struct slice s);
 /* Appends the sentence of the last line that is about an error, with its
  * neighbour if that has the words. 0: there is none, or too much follows it. */
 int last_words_put_sign(struct buf *out, const struct last_words_lines *ls);
+/* Appends "; caused by TEXT" if the lines after line i give the first cause of
+ * a chain, as Java, Rust's anyhow and Julia's tasks do. */
+void last_words_put_root(struct buf *out, const struct last_words_lines *ls,
+			 int i);
 
 #endif

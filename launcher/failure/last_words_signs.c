@@ -197,3 +197,46 @@ int last_words_put_sign(struct buf *out, const struct last_words_lines *ls)
 	}
 	return 1;
 }
+
+/* ---- chains of causes ---- */
+
+static struct slice sign_after(struct slice s, const char *start)
+{
+	while (s.len && last_words_is_indented(s))
+		s = last_words_skip(s, 1);
+	return last_words_begins(s, start)
+		       ? last_words_skip(s, strlen(start)) : SLICE_STR("");
+}
+
+/* "    1: No such file or directory (os error 2)", below "Caused by:" */
+static struct slice sign_below(const struct last_words_lines *ls, int i)
+{
+	struct slice s = SLICE_STR("");
+
+	while (++i < ls->n && last_words_is_indented(ls->line[i]))
+		s = ls->line[i];
+	while (s.len && strchr(" \t0123456789:", s.data[0]))
+		s = last_words_skip(s, 1);
+	return s;
+}
+
+void last_words_put_root(struct buf *out, const struct last_words_lines *ls,
+			 int i)
+{
+	struct slice root = SLICE_STR("");
+
+	while (++i < ls->n) {
+		struct slice s = sign_after(ls->line[i], "Caused by: ");
+
+		if (!s.len)
+			s = sign_after(ls->line[i], "nested task error: ");
+		if (!s.len && sign_after(ls->line[i], "Caused by").len == 1)
+			s = sign_below(ls, i);
+		if (s.len)
+			root = s;
+	}
+	if (!root.len)
+		return;
+	buf_printf(out, "; caused by ");
+	last_words_put_cut(out, root);
+}

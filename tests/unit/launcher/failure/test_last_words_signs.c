@@ -147,6 +147,34 @@ START_TEST(what_is_printed_in_several_lines_is_found_by_its_first)
 }
 END_TEST
 
+START_TEST(the_first_of_a_chain_of_causes_is_added)
+{
+	static const struct ending list[] = {
+		{1, 0, "Exception in thread \"main\" MyException: no start\n"
+		       "\tat Trainer.main(Trainer.java:12)\n"
+		       "Caused by: java.io.IOException: no model\n"
+		       "\tat Trainer.load(Trainer.java:7)\n\t... 3 more\n"
+		       "Caused by: java.net.UnknownHostException: store\n"
+		       "\tat Trainer.open(Trainer.java:3)\n\t... 4 more\n",
+		 "Exception in thread \"main\" MyException: no start; "
+		 "caused by java.net.UnknownHostException: store"},
+		{1, 0, "Error: cannot read the configuration\n\nCaused by:\n"
+		       "    0: cannot open train.toml\n"
+		       "    1: No such file or directory (os error 2)\n",
+		 "Error: cannot read the configuration; caused by No such "
+		 "file or directory (os error 2)"},
+		{1, 0, "ERROR: LoadError: TaskFailedException\n\n"
+		       "    nested task error: DomainError with -1.0:\n"
+		       "    sqrt was called with a negative argument\n"
+		       "Stacktrace:\n [1] wait\n",
+		 "ERROR: LoadError: TaskFailedException; caused by "
+		 "DomainError with -1.0:"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
 START_TEST(only_clear_words_count_where_most_lines_are_results)
 {
 	static const struct ending list[] = {
@@ -174,6 +202,7 @@ int main(void)
 		c, a_line_about_an_error_counts_more_than_what_follows_it);
 	tcase_add_test(
 		c, what_is_printed_in_several_lines_is_found_by_its_first);
+	tcase_add_test(c, the_first_of_a_chain_of_causes_is_added);
 	tcase_add_test(c, only_clear_words_count_where_most_lines_are_results);
 	return run_case(c);
 }
