@@ -38,7 +38,8 @@
 #   make site        the documents as a web site in build/site
 #   make pictures    redraw docs/pictures, which the README shows
 #   make install     to DESTDIR/PREFIX; make uninstall removes that
-#   make deb, rpm, wheel, dist   packages (docs/packaging.md); make clean, help
+#   make deb, rpm, wheel, dist   packages (docs/packaging.md); wheel ARCH=aarch64:
+#                    the other architecture; make clean, help
 #
 # Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
 # separate folder; WERROR=1 makes each compiler warning an error; O=/elsewhere
@@ -154,12 +155,14 @@ $(call objs,worker-sdk/math/kernels_avx512.c): isa_flags = $(avx512_flags)
 endif
 
 # It needs no library, not even libc, so that every libc can load it.
+# For arm64 gcc calls atomic operations of its own library, which is not linked.
+crash_flags := $(if $(filter aarch64%,$(shell $(or $(CRASH_CC),$(CC)) -dumpmachine 2>/dev/null)),-mno-outline-atomics)
 $(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(or $(CRASH_CC),$(CC)) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden $(warnings) -Wshadow -Wmissing-prototypes -Wno-unused-parameter \
-		-ffreestanding -fno-stack-protector -fno-tree-loop-distribute-patterns -U_FORTIFY_SOURCE \
-		$(or $(CRASH_TRACE),-s) -shared -nostdlib -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
+		-ffreestanding -fno-stack-protector -fno-tree-loop-distribute-patterns -U_FORTIFY_SOURCE $(crash_flags) \
+		$(or $(CRASH_TRACE),-s) -shared -nostdlib -Wl,-z,defs -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
 
 $(call objs,launcher/crash/crash_catcher.c): $(crash_library)
 # a new version is compiled into every program
@@ -580,7 +583,7 @@ mutants: deps
 
 include packaging/install.mk
 
-wheel: ; @python3 python/build_wheel.py . $(O) $(VERSION) $(MAKE) $(all_cores)
+wheel: ; @python3 python/build_wheel.py . $(O) $(VERSION) "$(ARCH)" $(MAKE) $(all_cores)
 clean: ; rm -rf build
 
 help:
