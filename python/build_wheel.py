@@ -2,7 +2,11 @@
 with zig, which pip installs into a folder of its own, and packs them with the
 module into O/ddprun-VERSION-py3-none-manylinux_2_28_ARCH.whl.
 
-  build_wheel.py TREE O VERSION MAKE...
+  build_wheel.py TREE O VERSION ARCH MAKE...
+
+ARCH is x86_64, aarch64 or "": this machine's. For the other one, apt downloads
+Debian's libraries into a folder of its own, and the crash library needs Debian's
+cross compiler (gcc-aarch64-linux-gnu).
 
 Statically linked are libuv, libsodium and zlib, whose licences allow it and come
 with the wheel; cJSON is in it. Other libraries are optional and loaded if the host
@@ -31,6 +35,7 @@ HEADERS = (
 STATIC = {"libuv1-dev": "libuv_a.a", "libsodium-dev": "libsodium.a",
           "zlib1g-dev": "libz.a"}
 BUNDLED = {"libcjson1": "libcjson.so.1"}
+ARCHES = {"x86_64": "amd64", "aarch64": "arm64"} # and Debian's names
 # What every Linux with glibc has: the rest must be in the wheel.
 SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread)\.so\.|ld-linux")
 METADATA = """Metadata-Version: 2.1
@@ -87,27 +92,56 @@ def zig(folder):
     return [str(python), "-m", "ziglang", "cc"]
 
 
-def library(name):
-    """The path of a file of a Debian package for the build's architecture."""
-    for folder in (f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}",
-                   "/usr/lib64", "/usr/lib", "/usr/local/lib"):
+def library(name, root=None):
+    """The path of a file of a Debian package: this machine's, or below root."""
+    for folder in ([root] if root else
+                   [f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}",
+                    "/usr/lib64", "/usr/lib", "/usr/local/lib"]):
         path = Path(folder, name)
         if path.exists():
             return path.resolve()
     return fail(f"there is no {name}; make build-deps installs it")
 
 
-def run(what, *command, advice=""):
+def download(folder, arch):
+    """Debian's packages for another architecture, from the sources of this
+    machine's apt, whose own state stays as it is; returns their libraries'
+    folder."""
+    libraries = folder / "root" / "usr" / "lib" / f"{arch}-linux-gnu"
+    if (libraries / "complete").exists():
+        return libraries
+    if not shutil.which("apt-get"):
+        fail(f"libraries for {arch} come from Debian, and there is no apt-get")
+    shutil.rmtree(folder, ignore_errors=True)
+    for sub in ("state/lists/partial", "cache/archives/partial", "root"):
+        (folder / sub).mkdir(parents=True)
+    (folder / "status").touch()
+    apt = ["apt-get", "-qq", "-o", f"APT::Architecture={ARCHES[arch]}",
+           "-o", f"APT::Architectures={ARCHES[arch]}",
+           "-o", f"Dir::State={folder}/state",
+           "-o", f"Dir::State::status={folder}/status",
+           "-o", f"Dir::Cache={folder}/cache", "-o", "APT::Sandbox::User="]
+    print("  APT  ", *STATIC, *BUNDLED, f"for {ARCHES[arch]}")
+    run("apt-get update", *apt, "update")
+    run("apt-get download", *apt, "download", *STATIC, *BUNDLED, at=folder)
+    for package in folder.glob("*.deb"):
+        run(f"unpacking {package}", "dpkg-deb", "-x", package, folder / "root")
+    (libraries / "complete").touch()
+    return libraries
+
+
+def run(what, *command, advice="", at=None):
     # make's jobserver is an inherited file
-    if subprocess.run([str(word) for word in command], check=False,
+    if subprocess.run([str(word) for word in command], check=False, cwd=at,
                       close_fds=False).returncode:
         fail(f"{what} failed{advice}")
 
 
-def sysroot(folder, tree, cc):
+def sysroot(folder, tree, cc, libraries):
     """The few headers and static libraries that are not glibc's, so that the
-    compiler sees no other file of the host; libuv with the environ that it
-    needs (environ.c)."""
+    compiler sees no other file of the host; libuv with what it
+    needs (uv_symbols.c). The headers of optional libraries are the same for both
+    architectures. libraries: another architecture's, or None."""
     shutil.rmtree(folder, ignore_errors=True)
     for sub in ("include", "include-arch", "lib"):
         (folder / sub).mkdir(parents=True)
@@ -119,27 +153,38 @@ def sysroot(folder, tree, cc):
             if Path(at, header).exists():
                 (folder / sub / header).symlink_to(Path(at, header))
     for name in STATIC.values():
-        (folder / "lib" / name).symlink_to(library(name))
+        (folder / "lib" / name).symlink_to(library(name, libraries))
     uv = folder / "lib" / STATIC["libuv1-dev"]
     uv.unlink()
-    shutil.copy(library(uv.name), uv)
-    run("compiling environ.c", *cc, "-O2", "-fPIC", "-c", "-o",
-        folder / "environ.o", tree / "python" / "environ.c")
-    run("adding it to libuv", "ar", "rcs", uv, folder / "environ.o")
+    shutil.copy(library(uv.name, libraries), uv)
+    (folder / "lib" / "libuv.a").symlink_to(uv.name)
+    run("compiling uv_symbols.c", *cc, "-O2", "-fPIC", "-c", "-o",
+        folder / "uv_symbols.o", tree / "python" / "uv_symbols.c")
+    run("adding them to libuv", *cc[:cc.index("cc")], "ar", "rcs", uv,
+        folder / "uv_symbols.o")
 
 
-def build(tree, out, arch, make):
+def build(tree, out, arch, libraries, make):
     """Runs make with zig in a build folder of its own; returns the folder."""
     folder = out / "wheel" / arch
     cc = [*zig(out / "wheel" / "zig"), "-target", f"{arch}-linux-gnu.{GLIBC}"]
-    sysroot(folder / "sysroot", tree, cc)
+    sysroot(folder / "sysroot", tree, cc, libraries)
+    crash_cc, more = "cc", []
+    if libraries:
+        crash_cc = f"{arch}-linux-gnu-gcc"
+        if not shutil.which(crash_cc):
+            fail(f"there is no {crash_cc}: install Debian's package "
+                 f"gcc-{arch.replace('_', '-')}-linux-gnu")
+        # pkg-config would name this machine's libraries
+        more = ["PKG_CONFIG=false", f"AR={' '.join(cc[:cc.index('cc')])} ar",
+                f"OBJCOPY={arch}-linux-gnu-objcopy"]
     rpath = "'$$ORIGIN/../lib/ddprun:$$ORIGIN'"
 
     def build_files(ldflags, *names):
         # the crash library needs libc's headers, which zig's -nostdlib hides
         run("the build for an old glibc",
             *make, "-C", tree, f"O={folder}", f"CC={' '.join(cc)}",
-            "CRASH_CC=cc", "CUDA=/none",
+            f"CRASH_CC={crash_cc}", "CUDA=/none", *more,
             f"CFLAGS=-O2 -fno-sanitize=undefined "
             f"-isystem {folder}/sysroot/include "
             f"-isystem {folder}/sysroot/include-arch "
@@ -204,7 +249,7 @@ class Wheel:
         self.zip.close()
 
 
-def pack(tree, folder, path, version, tag):
+def pack(tree, folder, libraries, path, version, tag):
     """Writes the wheel."""
     wheel = Wheel(path, version)
     for source in sorted((tree / "python" / "ddprun").iterdir()):
@@ -217,8 +262,8 @@ def pack(tree, folder, path, version, tag):
     audit(folder / "libddp.so")
     wheel.data(at + "libddp.so.0", folder / "libddp.so", 0o755)
     for name in BUNDLED.values():
-        audit(library(name))
-        wheel.data(at + name, library(name))
+        audit(library(name, libraries))
+        wheel.data(at + name, library(name, libraries))
     wheel.data("data/include/ddp.h", tree / "worker-sdk" / "ddp.h")
     for page in sorted((tree / "docs").glob("*.[13]")) + sorted(
             (folder / "man").glob("*.3")):
@@ -240,12 +285,17 @@ def pack(tree, folder, path, version, tag):
 
 def main():
     tree, out = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-    version, make = sys.argv[3], sys.argv[4:]
-    arch = os.uname().machine
+    version, arch, make = sys.argv[3], sys.argv[4], sys.argv[5:]
+    here = os.uname().machine
+    arch = arch or here
+    if arch != here and arch not in ARCHES:
+        fail(f"ARCH={arch}: {' or '.join(ARCHES)}, or this machine's")
     tag = f"py3-none-manylinux_{GLIBC.replace('.', '_')}_{arch}"
     path = out / f"ddprun-{version}-{tag}.whl"
-    folder = build(tree, out, arch, make)
-    pack(tree, folder, path, version, tag)
+    libraries = None if arch == here else download(
+        out / "wheel" / f"debian-{ARCHES[arch]}", arch)
+    folder = build(tree, out, arch, libraries, make)
+    pack(tree, folder, libraries, path, version, tag)
     print("  WHEEL", path)
 
 
