@@ -7,15 +7,21 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 
 enum { STACK = 256 << 10, MOUNT_LINE = 8192 };
 
@@ -33,6 +39,103 @@ int file_wait_detach(void *(*run)(void *), void *arg)
 	rc = pthread_create(&thread, &attr, run, arg);
 	pthread_attr_destroy(&attr);
 	return -rc;
+}
+
+/* ---- a thread that is set apart ----
+ *
+ * A process ends when its last thread does, and a thread that waits for a file
+ * server may not. So the work is done in another process with the same memory,
+ * a child of a thread that does nothing but wait for it. The child uses that
+ * thread's own variables (errno, malloc's caches), since it has no others. */
+
+struct file_wait_apart {
+	void *(*run)(void *);
+	void *arg;
+	char *stack;
+};
+
+static void file_wait_close_one(void *arg, int dir, const char *name)
+{
+	int fd = (int)strtol(name, NULL, 10);
+
+	if (fd > STDERR_FILENO && fd != dir)
+		close(fd);
+}
+
+#ifndef SYS_close_range /* of Linux 5.9; the number is the same everywhere */
+#define SYS_close_range 436
+#endif
+
+static int file_wait_close_files(void)
+{
+	int dir, rc;
+
+	if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0) == 0)
+		return 0;
+	dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -errno;
+	rc = file_each_name(dir, file_wait_close_one, NULL);
+	close(dir);
+	return rc;
+}
+
+static int file_wait_run_apart(void *arg)
+{
+	struct file_wait_apart *a = arg;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)file_wait_close_files(); /* else they stay open */
+	a->run(a->arg);
+	return 0;
+}
+
+/* No exit signal: waits for children do not see the child. */
+static void *file_wait_host(void *arg)
+{
+	struct file_wait_apart *a = arg;
+	int pid = clone(file_wait_run_apart, a->stack + STACK, CLONE_VM, a);
+
+	/* without it, the thread itself runs */
+	if (pid < 0)
+		a->run(a->arg);
+	while (pid > 0 && syscall(SYS_wait4, pid, NULL, __WALL, NULL) < 0 &&
+	       errno == EINTR)
+		;
+	munmap(a->stack, STACK);
+	free(a);
+	return NULL;
+}
+
+/* The thread and its child inherit a mask that blocks all signals. */
+static int file_wait_start_host(struct file_wait_apart *a)
+{
+	sigset_t all, ours;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &ours);
+	rc = file_wait_detach(file_wait_host, a);
+	pthread_sigmask(SIG_SETMASK, &ours, NULL);
+	return rc;
+}
+
+int file_wait_detach_apart(void *(*run)(void *), void *arg)
+{
+	struct file_wait_apart *a = malloc(sizeof(*a));
+	int rc;
+
+	if (!a)
+		return -ENOMEM;
+	*a = (struct file_wait_apart){.run = run, .arg = arg};
+	a->stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	rc = a->stack == MAP_FAILED ? -errno : file_wait_start_host(a);
+	if (rc < 0 && a->stack != MAP_FAILED)
+		munmap(a->stack, STACK);
+	if (rc < 0)
+		free(a);
+	return rc;
 }
 
 /* ---- local file systems ---- */
@@ -66,6 +169,11 @@ void file_wait_trust(const char *folder)
 			local_fd = open(folder, O_PATH | O_DIRECTORY |
 						O_CLOEXEC);
 	strcpy(local_folder, folder);
+}
+
+int file_wait_trusts(void)
+{
+	return local_fd >= 0;
 }
 
 /* The part of path below the trusted folder, or NULL. */

@@ -21,10 +21,20 @@ enum {
 /* Runs run(arg) in a detached thread with a small stack. 0 or -errno. */
 MUST_CHECK int file_wait_detach(void *(*run)(void *), void *arg);
 
+/* The same, but set apart: the end of this process does not wait for run, which
+ * may be in a call of the kernel that no signal ends, such as a request that a
+ * FUSE server has taken. It shares the memory of this process, but has a copy
+ * of the table of descriptors, in which only 0 to 2 are open, and blocks all
+ * signals. It is killed when this process ends. */
+MUST_CHECK int file_wait_detach_apart(void *(*run)(void *), void *arg);
+
 /* Call it once folder exists and answers. If it is on a local file system, the
  * files below it that are on the same one are read without a thread, which
  * costs 0.2 ms. It replaces the folder of the last call; "": none. */
 void file_wait_trust(const char *folder);
+
+/* 1 if the folder of the last call is on a local file system. */
+int file_wait_trusts(void);
 
 /* Fills in st and, for a regular file, appends its last max bytes, or fewer, to
  * out. A FIFO is not waited for. 0, -errno, or -ETIMEDOUT after FILE_WAIT_MS,
