@@ -394,6 +394,7 @@ static int agent_start_guard(struct agent *a, struct err *e)
 	if (rc == 0)
 		rc = logdir_init(&a->logdir, a->options->output, a->rdzv->job,
 				 a->rdzv->nproc, e);
+	output_watch_queue(&a->output, &a->logdir.queue);
 	return rc;
 }
 

@@ -41,7 +41,7 @@ struct agent_hang {
 	int is_decided; /* in this round */
 	int is_asked;	/* the server waits for the stack */
 	uint32_t rank;
-	int fd; /* the dump's memory file, without a log folder; -1: none */
+	int fd; /* the dump's memory file, without a local log folder; or -1 */
 	char why[ERR_TEXT_MAX], path[LOGDIR_PATH_MAX + 16];
 	uv_timer_t timer; /* the dump takes too long */
 };

@@ -283,23 +283,21 @@ void agent_extend_lease(void *arg)
 /* For `ddprun logs`: which ranks the folders of the round's attempt have. */
 static void agent_write_place(struct agent *a, const struct wire_start *start)
 {
-	char path[LOGDIR_PATH_MAX + 16];
-	FILE *f;
-	int rc;
+	char path[LOGDIR_PATH_MAX + 16], text[SOCK_HOST_MAX + 128];
+	int n;
 
 	if (!*logdir_attempt(&a->logdir))
 		return;
 	snprintf(path, sizeof(path), "%s/node.json",
 		 logdir_attempt(&a->logdir));
-	f = fopen(path, "we");
-	if (!f)
-		return; /* the disk is full: logdir_begin has warned */
-	rc = fprintf(f, "{\"host\":\"%s\",\"node_rank\":%u,"
+	n = snprintf(text, sizeof(text), "{\"host\":\"%s\",\"node_rank\":%u,"
 		     "\"first_rank\":%u,\"workers\":%u,"
 		     "\"world_size\":%u}\n",
 		     a->output.host, start->node_rank, start->base_rank,
 		     a->rdzv->nproc, start->world_size);
-	if (file_close_stream(f, rc < 0 ? -EIO : 0) < 0)
+	/* if the disk is full, logdir_begin has warned */
+	if (log_queue_do(&a->logdir.queue, log_job_write, path,
+			 SLICE(text, (size_t)n)) < 0)
 		log_debug("%s cannot be written", path);
 }
 

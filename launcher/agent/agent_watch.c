@@ -22,6 +22,7 @@ enum {
 	LOOK_MS = 3000,	   /* the same; the server waits for the stack */
 	WORKS_FACTOR = 10, /* the time of a rank that shows work */
 	MPI_LOOKS_TEXT_MAX = 1 << 20,
+	DUMP_PATH_MAX = 64, DUMP_TEXT_MAX = 64 << 20,
 };
 
 static void agent_watch_on_report(void *owner, const struct wire_progress *m)
@@ -145,6 +146,48 @@ static struct worker *agent_find_rank(struct agent *a, uint32_t rank)
 		       : NULL;
 }
 
+/* Where the dump can be read. */
+static const char *agent_dump_path(const struct agent *a,
+				   char out[DUMP_PATH_MAX])
+{
+	if (a->hang.fd < 0)
+		return a->hang.path;
+	snprintf(out, DUMP_PATH_MAX, "/proc/self/fd/%d", a->hang.fd);
+	return out;
+}
+
+static void agent_close_dump(struct agent *a)
+{
+	if (a->hang.fd >= 0)
+		close(a->hang.fd);
+	a->hang.fd = -1;
+}
+
+/* The dump is in memory, since the log folder is on a server: hands it to the
+ * queue. */
+static void agent_queue_dump(struct agent *a)
+{
+	struct log_writer f = LOG_WRITER_NONE;
+	struct buf text = BUF_INIT(DUMP_TEXT_MAX);
+	off_t size = lseek(a->hang.fd, 0, SEEK_END);
+	int rc = size < 0 ? -errno : 0;
+
+	if (size > DUMP_TEXT_MAX)
+		size = DUMP_TEXT_MAX;
+	if (rc == 0 && !buf_reserve(&text, (size_t)size))
+		rc = -ENOMEM;
+	if (rc == 0 && pread(a->hang.fd, text.data, (size_t)size, 0) != size)
+		rc = -EIO;
+	if (rc == 0)
+		rc = log_writer_open(&f, &a->logdir.queue, a->hang.path);
+	if (rc == 0)
+		rc = log_writer_write(&f, SLICE(text.data, (size_t)size));
+	log_writer_close(&f);
+	if (rc < 0)
+		log_warn("cannot write %s: %s", a->hang.path, strerror(-rc));
+	buf_release(&text);
+}
+
 /* Reports that the rank hangs, as if it had exited: the server ends the round,
  * and with it the rank. */
 static void agent_report_hang(struct agent *a)
@@ -157,13 +200,15 @@ static void agent_report_hang(struct agent *a)
 		.early = WIRE_HANGS,
 	};
 	char last[FLIGHT_TEXT_MAX], log[LOGDIR_PATH_MAX];
+	char path[DUMP_PATH_MAX];
 	uint64_t now = clock_ns();
 
 	if (!w || a->state != RUNNING)
 		return;
 	buf_printf(&why, "%s\n", a->hang.why);
 	if (a->hang.path[0])
-		dumped_stack_read(a->hang.path, a->hang.rank, &why);
+		dumped_stack_read(agent_dump_path(a, path), a->hang.rank,
+				  &why);
 	x.why = why.failed ? SLICE_STR(a->hang.why)
 			   : SLICE(why.data, why.len - 1);
 	x.local_rank = w->local_rank;
@@ -206,16 +251,11 @@ static void agent_send_stack(struct agent *a, uint32_t round, uint32_t rank,
 static void agent_end_look(struct agent *a)
 {
 	struct buf stack = BUF_INIT(WIRE_STACK_MAX);
-	char path[64];
+	char path[DUMP_PATH_MAX];
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->hang.fd);
-	dumped_stack_read(a->hang.fd < 0 ? a->hang.path : path, a->hang.rank,
-			  &stack);
+	dumped_stack_read(agent_dump_path(a, path), a->hang.rank, &stack);
 	agent_send_stack(a, a->round, a->hang.rank, &stack);
 	buf_release(&stack);
-	if (a->hang.fd >= 0)
-		close(a->hang.fd);
-	a->hang.fd = -1;
 	a->hang.is_asked = 0;
 }
 
@@ -227,19 +267,30 @@ int agent_dump_reaped(struct agent *a, pid_t pid, int status)
 		return 0;
 	a->hang.dump = 0;
 	uv_timer_stop(&a->hang.timer);
+	if (a->hang.fd >= 0 && a->hang.path[0])
+		agent_queue_dump(a);
 	if (a->hang.is_asked) {
 		agent_end_look(a);
+		agent_close_dump(a);
 		return 1;
 	}
 	if (a->hang.path[0])
 		snprintf(a->hang.why + n, sizeof(a->hang.why) - n,
 			 "\nthe stacks of all ranks: %s", a->hang.path);
 	agent_report_hang(a);
+	agent_close_dump(a);
 	return 1;
 }
 
-/* The dump goes to a file in the log folder; else to our stderr, or, for the
- * server, to a memory file. */
+static int agent_open_dump_in_memory(struct agent *a)
+{
+	agent_close_dump(a);
+	a->hang.fd = memfd_create("ddprun-dump", MFD_CLOEXEC);
+	return a->hang.fd < 0 ? -errno : fcntl(a->hang.fd, F_DUPFD_CLOEXEC, 3);
+}
+
+/* The dump goes to a file in the log folder, by way of memory if that is on a
+ * server; else to our stderr, or, for the server, to a memory file. */
 static int agent_open_dump(struct agent *a)
 {
 	const char *dir = a->failure.options.has_log_dir
@@ -251,16 +302,15 @@ static int agent_open_dump(struct agent *a)
 	if (*dir) {
 		snprintf(a->hang.path, sizeof(a->hang.path), "%s/dump.txt",
 			 dir);
+		if (a->logdir.queue.files)
+			return agent_open_dump_in_memory(a);
 		fd = open(a->hang.path,
 			  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	}
 	if (fd < 0)
 		a->hang.path[0] = '\0';
-	if (fd < 0 && a->hang.is_asked) {
-		a->hang.fd = memfd_create("ddprun-dump", MFD_CLOEXEC);
-		return a->hang.fd < 0 ? -errno
-				      : fcntl(a->hang.fd, F_DUPFD_CLOEXEC, 3);
-	}
+	if (fd < 0 && a->hang.is_asked)
+		return agent_open_dump_in_memory(a);
 	return fd < 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3) : fd;
 }
 

@@ -440,7 +440,9 @@ const struct option_spec config_options[] = {
 	      "subfolder for each job, attempt and local rank; /dev/null: no "
 	      "files."),
 	 .more = "Without --redirects and --tee, all output goes to the files "
-		 "and to the console, as with --tee 3."},
+		 "and to the console, as with --tee 3. If the folder is on a "
+		 "file server, ddprun writes these files, and its workers "
+		 "do not wait for a server that has stopped."},
 	{TEXT("nccl-debug", nccl_debug, "LEVEL[:SUBSYSTEM,...]",
 	      "PET_NCCL_DEBUG",
 	      "NCCL's log level: VERSION, WARN, INFO, ABORT or TRACE; "

@@ -15,13 +15,13 @@
 #include "launcher/env/launch_env.h"
 #include "launcher/failure/failure_internal.h"
 
-enum { FAILURE_TAIL_MAX = 16 << 10 };
+enum { FAILURE_TAIL_MAX = 16 << 10, FAILURE_RECORD_MAX = 1 << 30 };
 
 #define REPORT_NAME "report.json"
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
 
 void failure_init(struct failure *f, const struct failure_options *options,
-		  const struct logdir *logdir, const struct worker_group *group)
+		  struct logdir *logdir, const struct worker_group *group)
 {
 	memset(f, 0, sizeof(*f));
 	f->options = *options;
@@ -85,10 +85,30 @@ static void failure_choose_record(struct failure *f)
 			 f->recorder.head->node_rank);
 }
 
+/* Through memory, for a log folder on a server. */
+static int failure_queue_record(struct failure *f)
+{
+	struct buf text = BUF_INIT(FAILURE_RECORD_MAX);
+	struct slice bytes;
+	int rc = recorder_put(&f->recorder, &text);
+
+	if (rc == 0)
+		rc = buf_bytes(&text, &bytes);
+	if (rc == 0)
+		rc = log_queue_do(&f->logdir->queue, log_job_write_private,
+				  f->record, bytes);
+	buf_release(&text);
+	return rc;
+}
+
 static void failure_save_record(struct failure *f)
 {
-	int rc = f->record[0] ? recorder_save(&f->recorder, f->record) : 0;
+	int rc = 0;
 
+	if (f->record[0])
+		rc = f->logdir->queue.files
+			     ? failure_queue_record(f)
+			     : recorder_save(&f->recorder, f->record);
 	if (rc < 0)
 		log_warn("cannot write %s: %s", f->record, strerror(-rc));
 	f->record[0] = '\0';
@@ -131,8 +151,9 @@ void failure_forget(struct failure *f, uint32_t local_rank)
 	char path[LOGDIR_PATH_MAX];
 
 	logdir_error_file(f->logdir, local_rank, path);
-	if (*path)
-		unlink(path);
+	if (*path && log_queue_do(&f->logdir->queue, log_job_remove, path,
+				  SLICE_STR("")) < 0)
+		log_debug("cannot remove %s", path);
 }
 
 const char *failure_recorder(const struct failure *f)
@@ -332,6 +353,13 @@ static uint32_t failure_gather_workers(const struct failure *f,
 
 /* ---- Reporting ---- */
 
+static int failure_replace(const char *path, struct slice text)
+{
+	struct err e = ERR_INIT;
+
+	return error_file_replace(path, text.data, &e);
+}
+
 static void failure_write_json(const struct failure *f, const struct report *r)
 {
 	int kept = f->options.has_log_dir;
@@ -339,6 +367,7 @@ static void failure_write_json(const struct failure *f, const struct report *r)
 	struct buf text = BUF_INIT(256 << 20);
 	char path[LOGDIR_PATH_MAX + sizeof(REPORT_NAME)];
 	struct err e = ERR_INIT;
+	int rc = 0;
 
 	if (!*dir)
 		return;
@@ -346,7 +375,11 @@ static void failure_write_json(const struct failure *f, const struct report *r)
 	if (report_put_json(&text, r, &e) == 0) {
 		buf_put(&text, "", 1);
 		if (!text.failed)
-			error_file_replace(path, text.data, &e);
+			rc = log_queue_do(&f->logdir->queue, failure_replace,
+					  path, SLICE(text.data, text.len));
+		if (rc < 0)
+			err_set(&e, rc, "cannot write %s: %s", path,
+				strerror(-rc));
 	}
 	if (e.code)
 		log_warn("cannot write the report: %s", e.text);

@@ -33,7 +33,7 @@ enum {
 
 struct failure {
 	struct failure_options options;
-	const struct logdir *logdir;
+	struct logdir *logdir;
 	const struct worker_group *group;
 	struct gpu_monitor *gpus; /* the owner's; NULL: none */
 	/* As watch_put_stderr, for a worker that redirects its stderr;
@@ -73,7 +73,7 @@ struct failure {
 
 /* The arguments must outlive f. */
 void failure_init(struct failure *f, const struct failure_options *options,
-		  const struct logdir *logdir,
+		  struct logdir *logdir,
 		  const struct worker_group *group);
 void failure_release(struct failure *f);
 

@@ -194,18 +194,12 @@ static void logdir_make_private(struct logdir *d)
 	file_wait_trust(d->run);
 }
 
-int logdir_init(struct logdir *d, const struct output_options *options,
-		const char *job, uint32_t nproc, struct err *e)
+static int logdir_make(struct logdir *d, struct err *e)
 {
+	const struct output_options *options = d->options;
 	char base[LOGDIR_PATH_MAX];
 	int rc;
 
-	d->options = options;
-	d->job = job;
-	d->nproc = nproc;
-	d->run[0] = d->attempt[0] = '\0';
-	d->is_private = d->warned_full = 0;
-	d->round = 0;
 	if (options->log_dir && strcmp(options->log_dir, NO_FILES) == 0)
 		return 0;
 	if (options->log_dir) {
@@ -227,6 +221,22 @@ int logdir_init(struct logdir *d, const struct output_options *options,
 	rc = logdir_make_run(d, base, e);
 	if (rc == 0)
 		log_info("the workers' output is in %s", d->run);
+	return rc;
+}
+
+int logdir_init(struct logdir *d, const struct output_options *options,
+		const char *job, uint32_t nproc, struct err *e)
+{
+	int rc;
+
+	d->options = options;
+	d->job = job;
+	d->nproc = nproc;
+	d->run[0] = d->attempt[0] = '\0';
+	d->is_private = d->warned_full = 0;
+	d->round = d->begun = 0;
+	rc = logdir_make(d, e);
+	log_queue_init(&d->queue, *d->run && !file_wait_trusts());
 	return rc;
 }
 
@@ -319,16 +329,22 @@ int logdir_remove(const char *path)
 	return *path && rc == 0 ? -ENOTEMPTY : rc;
 }
 
-int logdir_has_pipes(const struct logdir *d)
+static int logdir_try_pipe(const char *path, struct slice text)
+{
+	if (mkfifo(path, 0600) < 0)
+		return -errno;
+	unlink(path);
+	return 0;
+}
+
+int logdir_has_pipes(struct logdir *d)
 {
 	char path[LOGDIR_PATH_MAX];
 
-	if (!*d->attempt ||
-	    logdir_put_path(path, "%s/torch_test.pipe", d->attempt) < 0 ||
-	    mkfifo(path, 0600) < 0)
-		return 0;
-	unlink(path);
-	return 1;
+	return *d->attempt &&
+	       logdir_put_path(path, "%s/torch_test.pipe", d->attempt) == 0 &&
+	       log_queue_try(&d->queue, logdir_try_pipe, path,
+			     SLICE_STR("")) == 0;
 }
 
 static void logdir_remove_pipe(void *arg, int dir, const char *name)
@@ -341,15 +357,21 @@ static void logdir_remove_pipe(void *arg, int dir, const char *name)
 		unlinkat(dir, name, 0);
 }
 
-static void logdir_remove_pipes(const struct logdir *d)
+static int logdir_remove_pipes_in(const char *path, struct slice text)
 {
-	int fd = *d->attempt ? open(d->attempt, O_RDONLY | O_DIRECTORY |
-				    O_CLOEXEC) : -1;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = fd < 0 ? -errno : file_each_name(fd, logdir_remove_pipe, NULL);
 
-	if (fd >= 0 && file_each_name(fd, logdir_remove_pipe, NULL) < 0)
-		log_debug("cannot read '%s'", d->attempt);
 	if (fd >= 0)
 		close(fd);
+	return rc;
+}
+
+static void logdir_remove_pipes(struct logdir *d)
+{
+	if (*d->attempt && log_queue_do(&d->queue, logdir_remove_pipes_in,
+					d->attempt, SLICE_STR("")) < 0)
+		log_debug("cannot read '%s'", d->attempt);
 }
 
 void logdir_release(struct logdir *d)
@@ -357,7 +379,7 @@ void logdir_release(struct logdir *d)
 	int rc = logdir_remove(logdir_private(d));
 
 	logdir_remove_pipes(d);
-
+	log_queue_finish(&d->queue);
 	if (rc < 0)
 		log_warn("cannot remove '%s': %s; remove it by hand",
 			 logdir_private(d), strerror(-rc));
@@ -379,24 +401,34 @@ static void logdir_warn_full(struct logdir *d, const char *path, int why)
 		 path, strerror(why));
 }
 
+static int logdir_make_folder(struct logdir *d, const char *path)
+{
+	return log_queue_do(&d->queue, log_job_make_folder, path,
+			    SLICE_STR(""));
+}
+
 static int logdir_make_attempt(struct logdir *d, uint32_t attempt,
 			       logdir_on_folder *on_folder, void *arg)
 {
 	char path[LOGDIR_PATH_MAX];
 	int rc = logdir_put_path(d->attempt, "%s/attempt_%u", d->run, attempt);
 
-	if (rc == 0 && mkdir(d->attempt, 0777) < 0)
-		rc = -errno;
+	/* a server that does not answer cannot say that it exists */
+	if (rc == 0 && d->queue.files && attempt < d->begun)
+		rc = -EEXIST;
+	if (rc == 0)
+		rc = logdir_make_folder(d, d->attempt);
 	if (rc == -EEXIST) {
 		rc = logdir_put_path(d->attempt, "%s/attempt_%u_round_%u",
 				     d->run, attempt, d->round);
-		if (rc == 0 && mkdir(d->attempt, 0777) < 0)
-			rc = -errno;
+		if (rc == 0)
+			rc = logdir_make_folder(d, d->attempt);
 	}
+	d->begun = attempt + 1;
 	for (uint32_t i = 0; rc == 0 && i < d->nproc; i++) {
 		rc = logdir_put_path(path, "%s/%u", d->attempt, i);
-		if (rc == 0 && mkdir(path, 0777) < 0)
-			rc = -errno;
+		if (rc == 0)
+			rc = logdir_make_folder(d, path);
 		on_folder(arg);
 	}
 	return rc;
@@ -446,19 +478,18 @@ const char *logdir_step_file(const struct logdir *d, uint32_t local_rank,
 	return logdir_put_worker_file(d, local_rank, "steps", "steps", out);
 }
 
-static int logdir_open_file(struct logdir *d, const char *path)
+static struct log_writer logdir_open_file(struct logdir *d, const char *path)
 {
-	int fd = -1;
+	struct log_writer f = LOG_WRITER_NONE;
+	int rc = *path ? log_writer_open(&f, &d->queue, path) : 0;
 
-	if (*path)
-		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
-			  0666);
-	if (*path && fd < 0)
-		logdir_warn_full(d, path, errno);
-	return fd;
+	if (rc < 0)
+		logdir_warn_full(d, path, -rc);
+	return f;
 }
 
-int logdir_open(struct logdir *d, uint32_t local_rank, int is_stderr)
+struct log_writer logdir_open(struct logdir *d, uint32_t local_rank,
+			    int is_stderr)
 {
 	char path[LOGDIR_PATH_MAX] = "";
 
@@ -468,7 +499,7 @@ int logdir_open(struct logdir *d, uint32_t local_rank, int is_stderr)
 	return logdir_open_file(d, path);
 }
 
-int logdir_open_filtered(struct logdir *d, int is_stderr)
+struct log_writer logdir_open_filtered(struct logdir *d, int is_stderr)
 {
 	char path[LOGDIR_PATH_MAX] = "";
 
@@ -502,7 +533,8 @@ int logdir_read_tail(const struct logdir *d, uint32_t local_rank,
 	struct stat st;
 	int rc;
 
-	if (!*logdir_stream(d, local_rank, is_stderr, path))
+	/* with a queue, this process has read it from a pipe */
+	if (d->queue.files || !*logdir_stream(d, local_rank, is_stderr, path))
 		return 0;
 	rc = file_wait_read(path, TAIL_BYTES, &st, &text);
 	if (rc == 0 && text.len) {

@@ -1,13 +1,16 @@
 /* logdir.h: the folders and files of this node's workers, as torchrun lays
  * them out: DIR/JOB_SUFFIX/attempt_N/LOCAL_RANK/{stdout.log,stderr.log,
- * error.json}. Decides which streams have files; copies no output. */
+ * error.json}. Decides which streams have files; copies no output. If the run's
+ * folder is on a file server, no call after logdir_init waits long for it: the
+ * rest is done later (log_writer.h). */
 #ifndef LAUNCHER_LOGDIR_H
 #define LAUNCHER_LOGDIR_H
 
 #include <limits.h>
 
-#include "launcher/output/output_options.h"
 #include "launcher/output/lines.h"
+#include "launcher/output/log_writer.h"
+#include "launcher/output/output_options.h"
 
 enum { LOGDIR_PATH_MAX = PATH_MAX };
 
@@ -20,6 +23,8 @@ struct logdir {
 	int is_private; /* run holds only error files; removed at the end */
 	int warned_full;  /* warned that files cannot be created */
 	uint32_t round;
+	uint32_t begun; /* the last attempt + 1 */
+	struct log_queue queue;
 	/* NULL, or called with each path at which logdir_init tries to make a
 	 * private folder, before it does, and with "" if that failed */
 	void (*note_private)(void *owner, const char *path);
@@ -46,7 +51,8 @@ void logdir_imagine(struct logdir *d, const struct output_options *options,
 /* TMPDIR, else /tmp. */
 const char *logdir_temporary(void);
 
-/* Removes the folder if it is private. */
+/* Removes the folder if it is private, and waits for outstanding writes
+ * (log_queue_finish). All files are closed. */
 void logdir_release(struct logdir *d);
 
 /* The path of the folder that must be removed at the end, or "". The guard
@@ -73,12 +79,13 @@ const char *logdir_step_file(const struct logdir *d, uint32_t local_rank,
 			     char *out);
 
 /* Opens stdout.log or stderr.log to append, close-on-exec; the caller closes
- * it. -1 if it cannot be created; a warning is logged once. Only for a stream
- * that has a file. */
-int logdir_open(struct logdir *d, uint32_t local_rank, int is_stderr);
+ * it. It is not open if it cannot be created; a warning is logged once. Only
+ * for a stream that has a file. */
+struct log_writer logdir_open(struct logdir *d, uint32_t local_rank,
+			    int is_stderr);
 
 /* As logdir_open: the attempt's filtered_stdout.log or filtered_stderr.log. */
-int logdir_open_filtered(struct logdir *d, int is_stderr);
+struct log_writer logdir_open_filtered(struct logdir *d, int is_stderr);
 
 /* Writes to out the path of the file with all of a worker's stdout or stderr,
  * or "" if it has none. Returns out. */
@@ -96,7 +103,7 @@ void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t);
 /* Whether named pipes can be made in the attempt's folder, which is tried.
  * Those of PyTorch (torch_RANK.pipe) are removed when the next round begins,
  * and by logdir_release. */
-int logdir_has_pipes(const struct logdir *d);
+int logdir_has_pipes(struct logdir *d);
 
 /* The attempt's folder, for files about all of its workers; or "". */
 const char *logdir_attempt(const struct logdir *d);

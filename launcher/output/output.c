@@ -8,7 +8,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "launcher/output/stream.h"
 
@@ -19,6 +18,7 @@ enum {
 	COPIED_MAX = 4 << 20, /* a read with its prefixes, and some room */
 	STREAMS_AT_ONCE = 64,
 	PAUSED_MS = 1000, /* until a slow reader is looked at again */
+	LOOK_MS = 100, LOOK_PAUSED_MS = 10,
 };
 
 /* ---- when the workers are read */
@@ -118,14 +118,23 @@ static void output_close_when_drained(struct output *o)
 	uv_close((uv_handle_t *)&o->rest, NULL);
 	uv_close((uv_handle_t *)&o->expire, NULL);
 	uv_close((uv_handle_t *)&o->show_held, NULL);
+	uv_close((uv_handle_t *)&o->look, NULL);
 	writer_pair_close(&o->own);
+}
+
+/* 1 if our outputs, or the log folder's server, have more than this to write.
+ */
+static int output_is_full(const struct output *o, size_t bytes)
+{
+	return writer_pair_pending(&o->own) > bytes ||
+	       (o->queue && log_queue_holds_up(o->queue, bytes));
 }
 
 static void output_on_room(void *arg)
 {
 	struct output *o = arg;
 
-	if (writer_pair_pending(&o->own) <= RESUME_BYTES) {
+	if (!output_is_full(o, RESUME_BYTES)) {
 		o->paused = 0;
 		if (o->closing != 2)
 			output_set_watching(o);
@@ -148,25 +157,58 @@ static void output_flush_copies(struct output *o)
 	for (int i = 0; i < 2; i++) {
 		int rc = 0;
 
-		if (o->copied[i].len && o->round.copies[i] >= 0)
-			rc = file_write_all(o->round.copies[i],
-					    o->copied[i].data,
-					    o->copied[i].len);
+		if (o->copied[i].len)
+			rc = log_writer_write(&o->round.copies[i],
+					    SLICE(o->copied[i].data,
+						  o->copied[i].len));
 		buf_reset(&o->copied[i]);
 		if (rc < 0)
 			output_warn_full(o, -rc);
 	}
 }
 
+static void output_look(struct output *o, uint64_t ms);
+
 void output_flush(struct output *o)
 {
 	output_flush_copies(o);
 	writer_pair_flush(&o->own);
-	if (o->closing || o->paused ||
-	    writer_pair_pending(&o->own) <= PAUSE_BYTES)
+	if (o->closing || o->paused || !output_is_full(o, PAUSE_BYTES))
 		return;
 	o->paused = 1;
 	output_set_watching(o);
+	if (o->queue)
+		output_look(o, LOOK_PAUSED_MS);
+}
+
+/* ---- the log folder's server */
+
+static void output_on_look(uv_timer_t *t)
+{
+	struct output *o = t->data;
+	int was_paused = o->paused;
+
+	log_queue_report(o->queue);
+	if (!was_paused)
+		return;
+	output_on_room(o);
+	if (!o->paused && o->closing != 2)
+		output_look(o, LOOK_MS);
+}
+
+/* Does not keep the loop running, unless its streams are paused. */
+static void output_look(struct output *o, uint64_t ms)
+{
+	uv_timer_start(&o->look, output_on_look, ms, ms);
+}
+
+void output_watch_queue(struct output *o, struct log_queue *q)
+{
+	if (!q->files)
+		return;
+	o->queue = q;
+	uv_unref((uv_handle_t *)&o->look);
+	output_look(o, LOOK_MS);
 }
 
 static void output_log_sink(void *arg, const char *line, unsigned long len)
@@ -299,7 +341,7 @@ void output_copy(struct output *o, struct stream *s, struct slice text,
 {
 	struct buf *to = &o->copied[s->of.is_stderr];
 
-	if (o->round.copies[s->of.is_stderr] < 0 ||
+	if (!log_writer_is_open(&o->round.copies[s->of.is_stderr]) ||
 	    !line_filter_matches(&o->rules->copied[s->of.is_stderr], text))
 		return;
 	buf_put(to, s->prefix, s->prefix_len);
@@ -398,8 +440,9 @@ static void output_init_handles(struct output *o)
 	uv_timer_init(o->loop, &o->rest);
 	uv_timer_init(o->loop, &o->expire);
 	uv_timer_init(o->loop, &o->show_held);
+	uv_timer_init(o->loop, &o->look);
 	o->ready.data = o->rest.data = o->expire.data = o;
-	o->show_held.data = o;
+	o->show_held.data = o->look.data = o;
 	writer_pair_init(&o->own, o->loop, output_on_room, o);
 }
 
@@ -409,7 +452,8 @@ int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
 	int rc = -ENOMEM;
 
 	*o = (struct output){.loop = loop, .rules = rules, .epoll = -1,
-			     .round.copies = {-1, -1}};
+			     .round.copies = {LOG_WRITER_NONE,
+					      LOG_WRITER_NONE}};
 	sock_host_name(o->host);
 	o->vars = (struct line_prefix_vars){.role_name = role, .host = o->host};
 	buf_init(&o->copied[0], COPIED_MAX);
@@ -437,11 +481,8 @@ fail:
 static void output_close_copies(struct output *o)
 {
 	output_flush_copies(o);
-	for (int i = 0; i < 2; i++) {
-		if (o->round.copies[i] >= 0)
-			close(o->round.copies[i]);
-		o->round.copies[i] = -1;
-	}
+	for (int i = 0; i < 2; i++)
+		log_writer_close(&o->round.copies[i]);
 }
 
 void output_begin(struct output *o, const struct output_round *round)

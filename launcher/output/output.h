@@ -4,9 +4,11 @@
  * A slow reader of our output slows down the workers: we stop reading them
  * while 1 MiB is queued. The queue thus holds at most 3 MiB (the last read adds
  * up to 1 MiB with its prefixes, and may end a line of 1 MiB; the allocation is
- * the next power of two, 4 MiB). In addition we hold up to 1 MiB for each
- * stream with an unfinished line, until it is shown, 2 MiB with --collapse, and
- * the contents of the pipes of workers that have just ended. */
+ * the next power of two, 4 MiB). A slow file server of the log folder slows
+ * them down as well; a server that does not answer does not, and up to 64 MiB
+ * wait for it. In addition we hold up to 1 MiB for each stream with an
+ * unfinished line, until it is shown, 2 MiB with --collapse, and the contents
+ * of the pipes of workers that have just ended. */
 #ifndef LAUNCHER_OUTPUT_H
 #define LAUNCHER_OUTPUT_H
 
@@ -16,6 +18,7 @@
 #include "base/loop.h"
 #include "base/sock.h"
 #include "launcher/output/collapse.h"
+#include "launcher/output/log_writer.h"
 #include "launcher/output/log_rules.h"
 #include "launcher/output/template.h"
 #include "launcher/output/writer.h"
@@ -54,8 +57,8 @@ struct stream;
 /* The same for all lines of a round. */
 struct output_round {
 	uint32_t base_rank, node_rank, world_size;
-	/* filtered_*.log; the output takes them. -1: none */
-	int copies[2];
+	/* filtered_*.log; the output takes them */
+	struct log_writer copies[2];
 };
 
 enum { OUTPUT_PIECE_BYTES = 64 << 10, OUTPUT_PREFIX_MAX = 256 };
@@ -83,6 +86,8 @@ struct output {
 	uv_timer_t expire;
 	struct stream *held; /* the streams that hold back a part of a line */
 	uv_timer_t show_held;
+	struct log_queue *queue; /* the log folder's, on a server; or NULL */
+	uv_timer_t look; /* at the queue */
 	/* The role of a rank, for prefixes; NULL: it is that of output_init. */
 	const char *(*role_of)(void *arg, uint32_t rank);
 	void *role_arg;
@@ -104,6 +109,10 @@ void output_print(struct output *o, const char *text, size_t n);
 
 /* The terminal's size if stdout is a terminal, else 0 and 0. */
 void output_terminal(const struct output *o, int *columns, int *rows);
+
+/* The log folder is on a server: reports late writes, and reads the workers no
+ * faster than the server writes while it answers. q must outlive the loop. */
+void output_watch_queue(struct output *o, struct log_queue *q);
 
 /* A worker gets the terminal (--tty): no line is redrawn in place on it. */
 void output_lend_terminal(struct output *o);

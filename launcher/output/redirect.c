@@ -148,20 +148,21 @@ int redirect_open(struct redirect *o, const struct redirect_rules *rules,
 					   is_stderr);
 	int rc, copied = rules->log->copied[is_stderr].n > 0;
 
-	*o = (struct redirect){-1, -1, -1, 0};
+	*o = REDIRECT_NONE;
 	if (log_rules_to_file(rules->options, local_rank, is_stderr)) {
 		o->file = logdir_open(rules->dir, local_rank, is_stderr);
 		/* the file cannot be created: show the lines instead */
-		if (o->file < 0 && *rules->dir->run)
+		if (!log_writer_is_open(&o->file) && *rules->dir->run)
 			console = 1;
 	}
 	o->shown = console && log_rules_shows(rules->log, local_rank, rank);
 	/* the failure report needs the last lines of stderr */
-	if (o->shown || copied || (is_stderr && o->file < 0)) {
+	if (o->shown || copied || o->file.queued ||
+	    (is_stderr && o->file.fd < 0)) {
 		rc = redirect_open_pipe(o, e);
-	} else if (o->file >= 0) {
-		o->child = o->file;
-		o->file = -1;
+	} else if (o->file.fd >= 0) {
+		o->child = o->file.fd;
+		o->file = LOG_WRITER_NONE;
 		rc = 0;
 	} else {
 		rc = redirect_open_null(o, e);
@@ -171,10 +172,11 @@ int redirect_open(struct redirect *o, const struct redirect_rules *rules,
 	return rc;
 }
 
-void redirect_open_copies(const struct redirect_rules *rules, int copies[2])
+void redirect_open_copies(const struct redirect_rules *rules,
+			  struct log_writer copies[2])
 {
 	for (int i = 0; i < 2; i++) {
-		copies[i] = -1;
+		copies[i] = LOG_WRITER_NONE;
 		if (rules->log->copied[i].n)
 			copies[i] = logdir_open_filtered(rules->dir, i);
 	}
@@ -182,11 +184,12 @@ void redirect_open_copies(const struct redirect_rules *rules, int copies[2])
 
 void redirect_close(struct redirect *o)
 {
-	int *const fds[] = {&o->child, &o->pipe, &o->file};
+	int *const fds[] = {&o->child, &o->pipe};
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++) {
 		if (*fds[i] >= 0)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
+	log_writer_close(&o->file);
 }

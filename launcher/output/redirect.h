@@ -1,6 +1,7 @@
 /* redirect.h: what one worker's stdout or stderr is connected to. A stream that
  * only goes to a file is that file: it costs the agent nothing, and works after
- * the agent's death. Every other stream is a pipe that the agent reads. Also
+ * the agent's death. Every other stream is a pipe that the agent reads; so is
+ * one to a file on a server, so that no worker waits for the server. Also
  * parses --redirects and --tee, which choose the files. */
 #ifndef LAUNCHER_REDIRECT_H
 #define LAUNCHER_REDIRECT_H
@@ -14,9 +15,11 @@
 struct redirect {
 	int child; /* the worker's end */
 	int pipe;  /* the end that we read; -1: none */
-	int file;  /* gets a copy of what we read; -1: none */
+	struct log_writer file; /* gets a copy of what we read */
 	int shown; /* the console shows what we read */
 };
+
+#define REDIRECT_NONE ((struct redirect){-1, -1, {-1, NULL}, 0})
 
 /* The options, for all workers of this node. */
 struct redirect_rules {
@@ -30,8 +33,9 @@ int redirect_open(struct redirect *o, const struct redirect_rules *rules,
 		  uint32_t local_rank, uint32_t rank, int is_stderr,
 		  struct err *e);
 /* Opens this round's files for the lines that match the filters of stdout and
- * of stderr; -1: none. The caller closes them. */
-void redirect_open_copies(const struct redirect_rules *rules, int copies[2]);
+ * of stderr, or none. The caller closes them. */
+void redirect_open_copies(const struct redirect_rules *rules,
+			  struct log_writer copies[2]);
 /* Closes the descriptors that the caller has not taken (set to -1). */
 void redirect_close(struct redirect *o);
 

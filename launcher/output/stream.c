@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/log.h"
 
 enum {
@@ -147,11 +146,9 @@ static long stream_read_piece(struct stream *s)
 		return -EAGAIN;
 	if (n == 0)
 		return 0;
-	if (s->of.file >= 0) {
-		rc = file_write_all(s->of.file, o->piece, (size_t)n);
-		if (rc < 0)
-			output_warn_full(o, -rc);
-	}
+	rc = log_writer_write(&s->of.file, SLICE(o->piece, (size_t)n));
+	if (rc < 0)
+		output_warn_full(o, -rc);
 	if (s->of.is_terminal)
 		writer_put_raw(s->writer, SLICE(o->piece, (size_t)n));
 	if (s->of.tail)
@@ -274,8 +271,7 @@ void stream_close(struct stream *s)
 	lines_release(&s->lines);
 	output_unwatch(s->output, s);
 	close(s->of.fd);
-	if (s->of.file >= 0)
-		close(s->of.file);
-	s->of.fd = s->of.file = -1;
+	log_writer_close(&s->of.file);
+	s->of.fd = -1;
 	s->of.on_closed(s->of.arg);
 }

@@ -8,7 +8,7 @@
 
 struct stream_setup {
 	int fd;   /* the pipe's read end */
-	int file; /* gets every byte unchanged; -1: none */
+	struct log_writer file; /* gets every byte unchanged */
 	int is_stderr, shown;
 	int is_terminal; /* the worker's end is: bytes are shown unchanged */
 	uint32_t rank, local_rank;
@@ -34,7 +34,7 @@ struct stream {
 	int has_ended_line; /* in the last read */
 };
 
-/* Takes both descriptors, on success. 0 or -errno. */
+/* Takes fd and file, on success. 0 or -errno. */
 int stream_open(struct stream *s, struct output *o,
 		const struct stream_setup *setup);
 

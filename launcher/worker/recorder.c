@@ -111,41 +111,67 @@ int recorder_asks(const struct recorder *r, uint32_t local_rank)
 	return asks == FLIGHT_POLLS || asks == FLIGHT_NOTIFIED ? (int)asks : 0;
 }
 
-static int recorder_save_parts(const struct recorder *r, int fd)
+/* Calls write with the head and then with each rank's part. */
+static int recorder_each_part(const struct recorder *r,
+			      int (*write)(void *arg, const void *p, size_t n),
+			      void *arg)
 {
-	size_t size = r->head->part_size;
-	char *part = malloc(size);
-	int rc = part ? 0 : -ENOMEM;
+	struct flight_file *head;
+	size_t size;
+	char *part;
+	int rc;
 
+	if (!r->head || !r->head->parts)
+		return 0;
+	size = r->head->part_size;
+	head = malloc(r->size);
+	part = malloc(size);
+	rc = head && part ? 0 : -ENOMEM;
+	if (rc == 0) {
+		memcpy(head, r->head, r->size);
+		memset(head->job_key, 0, sizeof(head->job_key));
+		head->saved_s = (uint32_t)(clock_ns() / 1000000000);
+		rc = write(arg, head, r->size);
+	}
 	for (uint32_t i = 0; rc == 0 && i < r->head->parts; i++) {
 		if (pread(r->fd, part, size, recorder_offset(r, i, 0)) !=
 		    (ssize_t)size)
 			rc = -EIO;
 		else
-			rc = file_write_all(fd, part, size);
+			rc = write(arg, part, size);
 	}
 	free(part);
+	free(head);
 	return rc;
+}
+
+static int recorder_put_part(void *arg, const void *p, size_t n)
+{
+	struct buf *out = arg;
+
+	buf_put(out, p, n);
+	return out->failed;
+}
+
+int recorder_put(const struct recorder *r, struct buf *out)
+{
+	return recorder_each_part(r, recorder_put_part, out);
+}
+
+static int recorder_write_part(void *arg, const void *p, size_t n)
+{
+	return file_write_all(*(const int *)arg, p, n);
 }
 
 int recorder_save(const struct recorder *r, const char *path)
 {
-	struct flight_file *head;
 	int fd, rc;
 
 	if (!r->head || !r->head->parts)
 		return 0;
-	head = malloc(r->size);
-	if (!head)
-		return -ENOMEM;
-	memcpy(head, r->head, r->size);
-	memset(head->job_key, 0, sizeof(head->job_key));
-	head->saved_s = (uint32_t)(clock_ns() / 1000000000);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	rc = fd < 0 ? -errno : file_write_all(fd, head, r->size);
-	if (rc == 0)
-		rc = recorder_save_parts(r, fd);
-	free(head);
+	rc = fd < 0 ? -errno
+		    : recorder_each_part(r, recorder_write_part, &fd);
 	return file_close(fd, rc);
 }
 

@@ -3,6 +3,7 @@
 #ifndef LAUNCHER_RECORDER_H
 #define LAUNCHER_RECORDER_H
 
+#include "base/buf.h"
 #include "base/flight_recorder.h"
 
 struct recorder {
@@ -33,8 +34,10 @@ void recorder_stop(struct recorder *r);
 int recorder_asks(const struct recorder *r, uint32_t local_rank);
 
 /* Copies the recorder to a file, for `ddprun dump --merge`, without the job's
- * key. 0, also if there is none, or -errno. */
+ * key. 0, also if there is none, or -errno. recorder_put appends what the file
+ * would hold. */
 int recorder_save(const struct recorder *r, const char *path);
+int recorder_put(const struct recorder *r, struct buf *out);
 
 /* 1 if the worker, or one before it in its place, has called ddp_init. */
 int recorder_has_begun(const struct recorder *r, uint32_t local_rank);

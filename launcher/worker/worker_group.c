@@ -103,7 +103,8 @@ static int worker_open_stream(struct worker *w, struct redirect *o,
 	if (rc < 0)
 		return err_set(e, rc, "cannot watch a worker's pipe: %s",
 			       strerror(-rc));
-	o->pipe = o->file = -1; /* the stream has taken them */
+	o->pipe = -1; /* the stream has taken them */
+	o->file = LOG_WRITER_NONE;
 	w->group->open_streams++;
 	return 0;
 }
@@ -125,7 +126,7 @@ static int worker_open_terminal(struct worker *w, struct redirect redirects[2],
 	if (rc < 0)
 		return err_set(e, rc, "cannot watch a worker's terminal: %s",
 			       strerror(-rc));
-	redirects[0].file = -1;
+	redirects[0].file = LOG_WRITER_NONE;
 	w->group->open_streams++;
 	return 0;
 }
@@ -177,7 +178,7 @@ static int worker_open_streams(struct worker *w, struct redirect redirects[2],
 static int worker_start(struct worker *w, struct spawn *s, struct err *e)
 {
 	struct worker_group *g = w->group;
-	struct redirect redirects[2] = {{-1, -1, -1, 0}, {-1, -1, -1, 0}};
+	struct redirect redirects[2] = {REDIRECT_NONE, REDIRECT_NONE};
 	int in = -1, ours = -1;
 	int rc = worker_open_files(w, redirects, &in, &ours, e);
 

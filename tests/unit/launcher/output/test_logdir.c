@@ -87,7 +87,7 @@ START_TEST(the_layout_is_torchruns)
 	ck_assert(!strncmp(d.run + strlen(dir), "/none_", 6));
 	snprintf(want, sizeof(want), "%.4000s/11/error.json", d.attempt);
 	ck_assert_str_eq(logdir_error_file(&d, 11, path), want);
-	fd = logdir_open(&d, 11, 1);
+	fd = logdir_open(&d, 11, 1).fd;
 	ck_assert_int_ge(fd, 0);
 	ck_assert(fcntl(fd, F_GETFL) & O_APPEND);
 	ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
@@ -95,7 +95,7 @@ START_TEST(the_layout_is_torchruns)
 	snprintf(want, sizeof(want), "%.4000s/11/stderr.log", d.attempt);
 	ck_assert_str_eq(logdir_stream(&d, 11, 1, path), want);
 	ck_assert_int_eq(access(want, F_OK), 0);
-	fd = logdir_open_filtered(&d, 0);
+	fd = logdir_open_filtered(&d, 0).fd;
 	ck_assert_int_ge(fd, 0);
 	close(fd);
 	ck_assert_str_eq(logdir_private(&d), "");
@@ -189,7 +189,7 @@ START_TEST(dev_null_creates_no_files)
 	ck_assert_str_eq(logdir_attempt(&d), "");
 	ck_assert_str_eq(logdir_error_file(&d, 0, path), "");
 	ck_assert_str_eq(logdir_stream(&d, 0, 1, path), "");
-	ck_assert_int_lt(logdir_open(&d, 0, 0), 0);
+	ck_assert_int_lt(logdir_open(&d, 0, 0).fd, 0);
 	ck_assert_str_eq(warned, "");
 }
 END_TEST
@@ -216,8 +216,8 @@ START_TEST(a_later_failure_prints_one_warning)
 	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	begin(0, 1, "attempt_0");
 	logdir_remove(d.run); /* as if a user had removed it */
-	ck_assert_int_lt(logdir_open(&d, 0, 0), 0);
-	ck_assert_int_lt(logdir_open(&d, 0, 1), 0);
+	ck_assert_int_lt(logdir_open(&d, 0, 0).fd, 0);
+	ck_assert_int_lt(logdir_open(&d, 0, 1).fd, 0);
 	logdir_begin(&d, 1, 2, on_folder, &d);
 	ck_assert_str_eq(logdir_attempt(&d), "");
 	ck_assert_ptr_nonnull(strstr(warned, "attempt_0/0/stdout.log"));
@@ -233,7 +233,7 @@ START_TEST(the_last_lines_of_a_file_are_found)
 
 	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	begin(0, 1, "attempt_0");
-	fd = logdir_open(&d, 2, 1);
+	fd = logdir_open(&d, 2, 1).fd;
 	for (int i = 0; i < 100000; i++)
 		dprintf(fd, "line %d\n", i);
 	dprintf(fd, "no end");
@@ -246,7 +246,7 @@ START_TEST(the_last_lines_of_a_file_are_found)
 	tail_clear(&t);
 	logdir_tail(&d, 3, &t);
 	ck_assert_int_eq(t.lines, 0);
-	fd = logdir_open(&d, 3, 0);
+	fd = logdir_open(&d, 3, 0).fd;
 	dprintf(fd, "of stdout\n");
 	close(fd);
 	logdir_tail(&d, 3, &t);

@@ -27,7 +27,8 @@ static int is_closed(int fd)
 START_TEST(all_that_is_open_is_closed_once)
 {
 	const int child = open_one(), pipe = open_one(), file = open_one();
-	struct redirect o = {.child = child, .pipe = pipe, .file = file};
+	struct redirect o = {.child = child, .pipe = pipe,
+			     .file = {file, NULL}};
 	int later;
 
 	redirect_close(&o);
