@@ -364,6 +364,15 @@ static int watch_put_missed(struct watch *w, uint32_t i, struct buf *items)
 	return 1;
 }
 
+/* It may have failed in the same call, before its state was ever reported. */
+static int watch_has_just_ended(const struct watch *w, uint32_t i)
+{
+	uint64_t ended_ns = w->group->workers[i].ended_ns;
+
+	return ended_ns &&
+	       clock_ns() - ended_ns < watch_tick_ms(w) * UINT64_C(1000000);
+}
+
 void watch_report_failure(struct watch *w, uint32_t local_rank)
 {
 	struct buf items = BUF_INIT(REPORT_MAX);
@@ -373,9 +382,12 @@ void watch_report_failure(struct watch *w, uint32_t local_rank)
 	if (!w->workers)
 		return;
 	n = (uint32_t)watch_put_missed(w, local_rank, &items);
-	for (uint32_t i = 0; i < w->group->n; i++)
+	for (uint32_t i = 0; i < w->group->n; i++) {
 		if (w->group->workers[i].running)
 			watch_check(w, i, tick_ms);
+		else if (i != local_rank && watch_has_just_ended(w, i))
+			n += (uint32_t)watch_put_missed(w, i, &items);
+	}
 	n += watch_put_all(w, &items);
 	watch_send(w, &items, n);
 }

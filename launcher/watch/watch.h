@@ -191,7 +191,8 @@ void watch_begin(struct watch *w, uint32_t round);
 /* A worker was started again alone. */
 void watch_again(struct watch *w, uint32_t local_rank);
 /* A worker has failed: looks at all others, and reports at once. If its last
- * calls failed, it is reported as in the first of them. */
+ * calls failed, or those of another worker that has just ended, that worker is
+ * reported as in the first of them. */
 void watch_report_failure(struct watch *w, uint32_t local_rank);
 /* Appends the end of the file to which that worker has redirected its stderr,
  * if it has and wrote to it since then. It may be dead. Nothing if another

@@ -242,8 +242,10 @@ static int request_apply_event(struct peer *p, const struct wire_frame *f,
 {
 	int rc;
 
-	if (f->type == WIRE_EXITED)
-		stall_report_on_exited(p, f);
+	if (f->type != WIRE_EXITED)
+		stall_report_release_exits(p->hosted);
+	else if (stall_report_on_exited(p, f))
+		return 0;
 	rc = job_event_take(p->hosted, &p->node, p, f, e);
 
 	/* also if memory was short: the job may have to end */

@@ -108,6 +108,8 @@ static void daemon_on_peer_gone(struct conn *c, const char *why)
 	/* munge or etcd may reply before the handle is closed */
 	admission_on_gone(p);
 	standby_forget(p);
+	if (p->node && p->hosted)
+		stall_report_release_exits(p->hosted);
 	if (!c->reset || !resume_await(p, why))
 		peer_lose(p, why);
 }

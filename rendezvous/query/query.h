@@ -78,8 +78,13 @@ int stall_report_take(struct peer *agent, const struct wire_frame *f,
 
 /* An EXITED of the agent is about to be applied. If the worker failed because a
  * peer did not arrive, and that peer hangs, the job first gets an EXITED for
- * the peer: so the first failure is the culprit's. */
-void stall_report_on_exited(struct peer *agent, const struct wire_frame *f);
+ * the peer: so the first failure is the culprit's. 1: the EXITED was copied and
+ * is applied soon. It says that two ranks made different calls, and the reports
+ * of other agents, whose workers fail as well, will say which is the odd one.
+ */
+int stall_report_on_exited(struct peer *agent, const struct wire_frame *f);
+/* Applies those EXITEDs now: an event that must not overtake them comes. */
+void stall_report_release_exits(struct hosted_job *h);
 
 /* RANKS for a job that has a round, if any agent has reported. */
 void stall_report_put_ranks(struct buf *out, struct hosted_job *h);

@@ -13,6 +13,7 @@ enum {
 	PATIENCE_MIN_MS = 100,
 	PATIENCE_MAX_MS = 86400000,
 	CHECKS = 30, /* in the patience */
+	HOLD_MS = 250, /* for the agents whose workers fail as well */
 };
 
 struct stall_report {
@@ -155,37 +156,6 @@ static void stall_report_check(struct hosted_job *h, uint64_t now)
 		stall_report_send_slow(h, &slow);
 }
 
-int stall_report_take(struct peer *agent, const struct wire_frame *f,
-		      struct err *e)
-{
-	struct hosted_job *h = agent->hosted;
-	struct wire_progress m;
-	struct stall_report *r;
-	struct reader items;
-	int rc = wire_get_progress(f, &m, e);
-
-	if (rc < 0 || !h || job_state(h->job) != JOB_RUNNING ||
-	    m.round != job_round(h->job))
-		return rc;
-	r = stall_report_of(h, m.patience_ms);
-	reader_init(&items, m.ranks.bytes);
-	for (uint32_t i = 0; r && i < m.ranks.count; i++) {
-		struct wire_rank x = wire_get_rank_item(&items);
-
-		if (items.bad)
-			return err_set(e, ERR_PROTOCOL,
-				       "PROGRESS: item %u is too short", i);
-		if (x.rank < r->stall.world &&
-		    job_rank_owner(h->job, x.rank) == agent &&
-		    stall_set(&r->stall, &x) == -ENOMEM)
-			log_debug("no memory for the progress of rank %u",
-				  x.rank);
-	}
-	if (r)
-		stall_report_check(h, uv_now(h->server->loop));
-	return 0;
-}
-
 /* ---- culprit before victim ---- */
 
 /* Applies an EXITED for the rank that is the cause, as if its agent had sent
@@ -230,37 +200,176 @@ static void stall_report_blame(struct hosted_job *h,
 	buf_release(&frame);
 }
 
-void stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
+/* Whether a worker failed, in the round of the reports. */
+static int stall_report_concerns(const struct stall_report *r,
+				 const struct wire_exited *x)
 {
-	struct stall_report *r = stall_report_running(agent->hosted);
-	struct wire_exited x;
+	return !x->stopped && (x->code || x->signal) && x->round == r->round;
+}
+
+/* If the worker failed because of another rank, that rank is blamed first. */
+static void stall_report_find_culprit(struct hosted_job *h,
+				      struct stall_report *r,
+				      const struct wire_exited *x)
+{
 	struct stall_news news;
 
-	if (!r || wire_get_exited(f, &x, NULL) < 0 || x.stopped ||
-	    (!x.code && !x.signal) || x.round != r->round)
-		return;
-	if (odd_call_find(&r->stall, x.why, &news)) {
-		if (news.rank != x.rank)
-			stall_report_blame(agent->hosted, &news, &x,
-					   WIRE_DIFFERS);
+	if (odd_call_find(&r->stall, x->why, &news)) {
+		if (news.rank != x->rank)
+			stall_report_blame(h, &news, x, WIRE_DIFFERS);
 		return;
 	}
-	if (wrong_data_find(&r->stall, x.why, &news)) {
-		if (news.rank != x.rank)
-			stall_report_blame(agent->hosted, &news, &x,
-					   WIRE_WRONG_DATA);
+	if (wrong_data_find(&r->stall, x->why, &news)) {
+		if (news.rank != x->rank)
+			stall_report_blame(h, &news, x, WIRE_WRONG_DATA);
 		return;
 	}
-	if (stall_is_loss(x.why) || stall_is_reported(x.why) ||
-	    (!x.missed.len && !stall_is_timeout(x.why)))
+	if (stall_is_loss(x->why) || stall_is_reported(x->why) ||
+	    (!x->missed.len && !stall_is_timeout(x->why)))
 		return;
 	for (uint32_t i = 0; i < r->stall.world; i++)
-		if (job_rank_end(agent->hosted->job, i))
+		if (job_rank_end(h->job, i))
 			stall_set_ended(&r->stall, i);
-	stall_set_ended(&r->stall, x.rank);
-	stall_find_culprit(&r->stall, x.rank, &news);
+	stall_set_ended(&r->stall, x->rank);
+	stall_find_culprit(&r->stall, x->rank, &news);
 	if (news.is_stalled)
-		stall_report_blame(agent->hosted, &news, &x, WIRE_HANGS);
+		stall_report_blame(h, &news, x, WIRE_HANGS);
+}
+
+/* ---- EXITEDs that wait for reports ---- */
+
+static void stall_report_apply(struct hosted_job *h, const struct wire_frame *f)
+{
+	struct stall_report *r = stall_report_running(h);
+	struct err e = ERR_INIT;
+	struct wire_exited x;
+	struct peer *agent;
+
+	if (wire_get_exited(f, &x, &e) < 0)
+		return;
+	if (r && stall_report_concerns(r, &x))
+		stall_report_find_culprit(h, r, &x);
+	agent = job_rank_owner(h->job, x.rank);
+	if (agent && agent->node &&
+	    job_event_take(h, &agent->node, agent, f, &e) < 0)
+		log_debug("the end of rank %u: %s", x.rank, e.text);
+}
+
+void stall_report_release_exits(struct hosted_job *h)
+{
+	struct buf frames = h->held.frames;
+	struct wire_frame f;
+	size_t at = 0;
+	long n;
+
+	uv_timer_stop(&h->held.timer);
+	if (!frames.len)
+		return;
+	buf_init(&h->held.frames, HELD_EXITS_MAX);
+	while ((n = wire_cut(SLICE(frames.data + at, frames.len - at),
+			     WIRE_BODY_MAX, &f, NULL)) > 0) {
+		stall_report_apply(h, &f);
+		at += (size_t)n;
+	}
+	buf_release(&frames);
+	hosted_job_act(h);
+}
+
+static void stall_report_on_hold_over(uv_timer_t *t)
+{
+	struct hosted_job *h = t->data;
+
+	stall_report_release_exits(h);
+	conn_flush_all(&h->server->pool);
+}
+
+/* The first of them, which decides, has all that it waits for. */
+static int stall_report_may_release(const struct hosted_job *h,
+				    const struct stall_report *r)
+{
+	const struct buf *b = &h->held.frames;
+	struct stall_news news;
+	struct wire_exited x;
+	struct wire_frame f;
+
+	return b->len && wire_cut(SLICE(b->data, b->len), WIRE_BODY_MAX, &f,
+				  NULL) > 0 &&
+	       wire_get_exited(&f, &x, NULL) == 0 &&
+	       odd_call_find(&r->stall, x.why, &news);
+}
+
+/* 1: it was added to those that wait, behind which all others wait as well. */
+static int stall_report_hold(struct hosted_job *h, const struct stall_report *r,
+			     const struct peer *agent,
+			     const struct wire_exited *x)
+{
+	struct buf *b = &h->held.frames;
+	struct stall_news news;
+	size_t before = b->len;
+
+	if (job_rank_owner(h->job, x->rank) != agent ||
+	    (!b->len && (!stall_report_concerns(r, x) ||
+			 odd_call_find(&r->stall, x->why, &news) ||
+			 !odd_call_needs_reports(&r->stall, x->why))))
+		return 0;
+	if (!b->len)
+		uv_timer_start(&h->held.timer, stall_report_on_hold_over,
+			       HOLD_MS, 0);
+	wire_put_exited(b, WIRE_EXITED, WIRE_NOTICE, 0, x);
+	if (!b->failed)
+		return 1;
+	b->len = before;
+	b->failed = 0;
+	stall_report_release_exits(h);
+	return 0;
+}
+
+int stall_report_take(struct peer *agent, const struct wire_frame *f,
+		      struct err *e)
+{
+	struct hosted_job *h = agent->hosted;
+	struct wire_progress m;
+	struct stall_report *r;
+	struct reader items;
+	int rc = wire_get_progress(f, &m, e);
+
+	if (rc < 0 || !h || job_state(h->job) != JOB_RUNNING ||
+	    m.round != job_round(h->job))
+		return rc;
+	r = stall_report_of(h, m.patience_ms);
+	reader_init(&items, m.ranks.bytes);
+	for (uint32_t i = 0; r && i < m.ranks.count; i++) {
+		struct wire_rank x = wire_get_rank_item(&items);
+
+		if (items.bad)
+			return err_set(e, ERR_PROTOCOL,
+				       "PROGRESS: item %u is too short", i);
+		if (x.rank < r->stall.world &&
+		    job_rank_owner(h->job, x.rank) == agent &&
+		    stall_set(&r->stall, &x) == -ENOMEM)
+			log_debug("no memory for the progress of rank %u",
+				  x.rank);
+	}
+	if (r)
+		stall_report_check(h, uv_now(h->server->loop));
+	if (r && stall_report_may_release(h, r))
+		stall_report_release_exits(h);
+	return 0;
+}
+
+int stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
+{
+	struct hosted_job *h = agent->hosted;
+	struct stall_report *r = stall_report_running(h);
+	struct wire_exited x;
+
+	if (!r || wire_get_exited(f, &x, NULL) < 0)
+		return 0;
+	if (stall_report_hold(h, r, agent, &x))
+		return 1;
+	if (stall_report_concerns(r, &x))
+		stall_report_find_culprit(h, r, &x);
+	return 0;
 }
 
 /* ---- for ddprun status ---- */

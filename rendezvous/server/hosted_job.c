@@ -120,7 +120,9 @@ struct hosted_job *hosted_job_restore(struct server *s, struct job *job,
 	uv_timer_init(s->loop, &h->call_timer);
 	uv_timer_init(s->loop, &h->back_timer);
 	uv_timer_init(s->loop, &h->look.timer);
-	h->look.timer.data = h;
+	uv_timer_init(s->loop, &h->held.timer);
+	buf_init(&h->held.frames, HELD_EXITS_MAX);
+	h->look.timer.data = h->held.timer.data = h;
 	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
 	hosted_job_restart_last_call(h);
 	hosted_job_count_gone(h);
@@ -194,11 +196,13 @@ static void hosted_job_close(struct hosted_job *h)
 	account_sub(h->account, h->gone_bytes);
 	account_unref(h->account);
 	h->account = NULL;
-	h->closing = 4;
+	h->closing = 5;
+	buf_release(&h->held.frames);
 	uv_close((uv_handle_t *)&h->state_timer, hosted_job_on_timer_closed);
 	uv_close((uv_handle_t *)&h->call_timer, hosted_job_on_timer_closed);
 	uv_close((uv_handle_t *)&h->back_timer, hosted_job_on_timer_closed);
 	uv_close((uv_handle_t *)&h->look.timer, hosted_job_on_timer_closed);
+	uv_close((uv_handle_t *)&h->held.timer, hosted_job_on_timer_closed);
 }
 
 void hosted_job_free_if_empty(struct hosted_job *h)

@@ -43,6 +43,15 @@ struct hang_look {
 	uv_timer_t timer; /* then END is sent without the stack */
 };
 
+/* EXITEDs of workers that made different calls: which rank is the odd one may
+ * be known when other agents have reported (query.h, stall_report.c). */
+enum { HELD_EXITS_MAX = 1 << 20 };
+
+struct held_exits {
+	struct buf frames; /* in order; at most that many bytes */
+	uv_timer_t timer;  /* then they are applied */
+};
+
 struct hosted_job {
 	struct hash_item item;	   /* first: by job id */
 	struct hash_item numbered; /* by number */
@@ -75,6 +84,7 @@ struct hosted_job {
 	int is_state_stale; /* more nodes have joined since the timer was set */
 	uint64_t state_since;
 	struct hang_look look;
+	struct held_exits held;
 	uv_timer_t call_timer;	/* the last call is over */
 	uv_timer_t back_timer;	/* nodes that have not come back are lost */
 	struct absent *absent;	/* these nodes; the first to be lost is first */

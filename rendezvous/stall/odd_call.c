@@ -109,3 +109,11 @@ int odd_call_find(const struct stall *s, struct slice why,
 		 SLICE_FMT(pair.call[!odd]));
 	return 1;
 }
+
+int odd_call_needs_reports(const struct stall *s, struct slice why)
+{
+	struct odd_call_pair pair;
+
+	return s->world > 2 && odd_call_parse(why, &pair) &&
+	       pair.rank[0] < s->world && pair.rank[1] < s->world;
+}

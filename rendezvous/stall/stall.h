@@ -126,6 +126,9 @@ void slow_check(struct slow *s, const struct stall *ranks, uint64_t now_ms,
  * nothing is known about that rank. */
 int odd_call_find(const struct stall *s, struct slice why,
 		  struct stall_news *out);
+/* If odd_call_find has returned 0: 1 if it may find that rank once more ranks
+ * have reported. */
+int odd_call_needs_reports(const struct stall *s, struct slice why);
 
 /* ---- wrong_data.c ----
  *

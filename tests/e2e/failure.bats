@@ -106,6 +106,21 @@ child_named() {
 	done
 }
 
+@test "a rank that makes another call than most is named, on whichever node it is" {
+	local at rank node
+	for rank in 0 2 3; do
+		at=127.0.0.1:$(w_port free)
+		for node in 0 1; do
+			start $node ddprun --nnodes 2 --node-rank $node --nproc-per-node 2 \
+				--rdzv-endpoint "$at" c_fault differ $rank 10000
+		done
+		for node in 0 1; do
+			finish $node 1
+			has "$err" "^ddprun: job 'none' failed: rank $rank .* (made another call than the others: it|exited with code 1:.* rank $rank on [^ ]+) called "
+		done
+	done
+}
+
 @test "a rank that exits with 0 too early is named on both nodes" {
 	local at
 	at=127.0.0.1:$(w_port free)

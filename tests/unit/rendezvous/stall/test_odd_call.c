@@ -96,6 +96,26 @@ START_TEST(blames_no_rank_that_no_agent_has_reported)
 }
 END_TEST
 
+START_TEST(more_reports_may_say_which_rank_it_is)
+{
+	const struct slice why = SLICE_STR("rank 0 on h1 called " FOUR ", but "
+					   "rank 3 on h2 called " MORE RULE);
+
+	ck_assert_int_eq(odd_call_needs_reports(&s, why), 1);
+	ck_assert_int_eq(odd_call_needs_reports(
+		&s, SLICE_STR("rank 0 on h1 called " FOUR ", but rank 4 on h2 "
+			      "called " MORE RULE)), 0);
+	ck_assert_int_eq(odd_call_needs_reports(
+		&s, SLICE_STR("ValueError: 3")), 0);
+	stall_release(&s);
+	/* with two ranks, either may be right */
+	ck_assert_int_eq(stall_init(&s, 2, STALL_PATIENCE_MS), 0);
+	ck_assert_int_eq(odd_call_needs_reports(
+		&s, SLICE_STR("rank 0 on h1 called " FOUR ", but rank 1 on h2 "
+			      "called " MORE RULE)), 0);
+}
+END_TEST
+
 START_TEST(takes_no_other_sentence_for_one_about_calls)
 {
 	static const char *const other[] = {
@@ -126,6 +146,7 @@ int main(void)
 	tcase_add_test(tc, needs_no_news_of_the_odd_ranks_call);
 	tcase_add_test(tc, blames_no_rank_if_neither_call_is_rarer);
 	tcase_add_test(tc, blames_no_rank_that_no_agent_has_reported);
+	tcase_add_test(tc, more_reports_may_say_which_rank_it_is);
 	tcase_add_test(tc, takes_no_other_sentence_for_one_about_calls);
 	return run_case(tc);
 }
