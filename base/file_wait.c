@@ -29,6 +29,7 @@ int file_wait_detach(void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
+	sigset_t all, ours;
 	int rc = pthread_attr_init(&attr);
 
 	if (rc)
@@ -36,7 +37,10 @@ int file_wait_detach(void *(*run)(void *), void *arg)
 	/* without them, the thread has the default */
 	(void)pthread_attr_setstacksize(&attr, STACK);
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &ours);
 	rc = pthread_create(&thread, &attr, run, arg);
+	pthread_sigmask(SIG_SETMASK, &ours, NULL);
 	pthread_attr_destroy(&attr);
 	return -rc;
 }
@@ -107,19 +111,6 @@ static void *file_wait_host(void *arg)
 	return NULL;
 }
 
-/* The thread and its child inherit a mask that blocks all signals. */
-static int file_wait_start_host(struct file_wait_apart *a)
-{
-	sigset_t all, ours;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &ours);
-	rc = file_wait_detach(file_wait_host, a);
-	pthread_sigmask(SIG_SETMASK, &ours, NULL);
-	return rc;
-}
-
 int file_wait_detach_apart(void *(*run)(void *), void *arg)
 {
 	struct file_wait_apart *a = malloc(sizeof(*a));
@@ -130,7 +121,8 @@ int file_wait_detach_apart(void *(*run)(void *), void *arg)
 	*a = (struct file_wait_apart){.run = run, .arg = arg};
 	a->stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-	rc = a->stack == MAP_FAILED ? -errno : file_wait_start_host(a);
+	rc = a->stack == MAP_FAILED ? -errno
+				    : file_wait_detach(file_wait_host, a);
 	if (rc < 0 && a->stack != MAP_FAILED)
 		munmap(a->stack, STACK);
 	if (rc < 0)

@@ -18,7 +18,9 @@ enum {
 	FILE_WAIT_SERVER_MAX = 320
 };
 
-/* Runs run(arg) in a detached thread with a small stack. 0 or -errno. */
+/* Runs run(arg) in a detached thread with a small stack, which blocks all
+ * signals: a signal that the caller blocks must not end the process in the
+ * thread. 0 or -errno. */
 MUST_CHECK int file_wait_detach(void *(*run)(void *), void *arg);
 
 /* The same, but set apart: the end of this process does not wait for run, which
