@@ -21,8 +21,8 @@ static const char *const libraries[] = {
 	"libnvshmem_host.so", NULL,
 };
 
-/* Functions and data of a library that is linked statically, of which a program
- * that uses a shared one knows nothing. */
+/* What only a statically linked program contains: symbols inside the library. A
+ * program that uses the shared library does not refer to them. */
 static const struct {
 	const char *symbol, *library;
 } archives[] = {

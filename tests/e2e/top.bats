@@ -135,14 +135,17 @@ print(j["job"], j["world_size"])' program.out)" = "of_top 3" ]
 # talker OPTION...: a job of two workers whose output is not harmless; each ends when its
 # file go has an end
 talker() {
-	mkfifo go
+	mkfifo go ready
 	start job ddprun --nproc-per-node 2 --rdzv-id of_top --rdzv-endpoint "$at" "$@" \
 		bash -c 'for i in {1..30}; do printf "\e[31mline %d\e[m of %d\e]0;own\a\n" $i $RANK; done
 			printf "bad \xff\r \x9b2J\n" >&2
 			printf "10%%\r20%%" >&2
-			: >ready.$RANK
+			echo >ready
 			read -r _ <go || true'
-	until [ -e ready.0 ] && [ -e ready.1 ]; do sleep 0.05; done
+	exec 7<>ready
+	read -rt 60 _ <&7
+	read -rt 60 _ <&7
+	exec 7>&-
 }
 
 # await_output TEXT OPTION...: until top with these options prints a line TEXT
