@@ -72,12 +72,28 @@ static void top_rows_mark_slow(struct top_rows *r, int32_t *waited)
 		least->mark = TOP_SLOW;
 }
 
-static void top_rows_mark(struct top_rows *r, int32_t *waited)
+/* Nothing shows the progress of programs that report no steps and make no calls
+ * that ddprun sees. */
+static int top_rows_have_progress(const struct top_rows *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		const struct wire_rank *x = &r->rows[i].as;
 
-		if (x->doing == RANK_STOPPED || x->quiet_ms >= QUIET_MS)
+		if (x->step >= 0 || x->call.len || x->waited >= 0)
+			return 1;
+	}
+	return 0;
+}
+
+static void top_rows_mark(struct top_rows *r, int32_t *waited)
+{
+	int have_progress = top_rows_have_progress(r);
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct wire_rank *x = &r->rows[i].as;
+
+		if (x->doing == RANK_STOPPED ||
+		    (have_progress && x->quiet_ms >= QUIET_MS))
 			r->rows[i].mark = TOP_QUIET;
 	}
 	top_rows_mark_slow(r, waited);

@@ -25,12 +25,12 @@ const page = {
 };
 
 const HEALTH = [
-	["works", "works"],
-	["waits", "waits in a collective"],
-	["starts", "starts, or sleeps"],
+	["works", "working"],
+	["waits", "waiting in a collective"],
+	["starts", "starting or sleeping"],
 	["slow", "slow: the others wait for it"],
-	["quiet", "no progress for 30 s, or stopped"],
-	["unknown", "not known"],
+	["quiet", "without progress for 30 s, or stopped"],
+	["unknown", "unknown"],
 ];
 
 /* ---- text ---- */
@@ -82,8 +82,15 @@ function shownJob() {
 	return all && all.length ? all[0] : null;
 }
 
-function healthOf(rank, slowest) {
-	if (rank.does === "stopped" || rank.progress_seconds >= QUIET_S)
+/* Nothing shows the progress of programs that report no steps and make no calls
+ * that ddprun sees. */
+function haveProgress(ranks) {
+	return ranks.some((r) => r.step !== null || r.call ||
+		r.collective_percent !== null);
+}
+
+function healthOf(rank, slowest, limit) {
+	if (rank.does === "stopped" || rank.progress_seconds >= limit)
 		return "quiet";
 	if (rank.rank === slowest)
 		return "slow";
@@ -108,6 +115,7 @@ function findSlowest(ranks) {
  * unknown. */
 function makeRanks(job) {
 	const ranks = [], slowest = findSlowest(job.ranks);
+	const limit = haveProgress(job.ranks) ? QUIET_S : Infinity;
 	for (let i = 0; i < job.world_size; i++)
 		ranks.push({rank: i, health: "unknown", host: "", node: null});
 	for (const node of job.nodes) {
@@ -124,7 +132,7 @@ function makeRanks(job) {
 	for (const r of job.ranks)
 		if (ranks[r.rank])
 			Object.assign(ranks[r.rank], r,
-				      {health: healthOf(r, slowest)});
+				      {health: healthOf(r, slowest, limit)});
 	return ranks;
 }
 
@@ -171,20 +179,74 @@ function drawJobs() {
 		? "and " + page.state.more_jobs + " more" : "");
 }
 
+/* The numbers of some ranks: "3, 7 and 12 more". */
+function rankList(ranks) {
+	const first = ranks.slice(0, 3).map((r) => r.rank);
+	const more = ranks.length - first.length;
+	if (more)
+		return `${first.join(", ")} and ${more} more`;
+	const last = first.pop();
+	return first.length ? `${first.join(", ")} and ${last}` : String(last);
+}
+
+/* The first thing to know about a job: [class, text]. */
+function verdict(job) {
+	if (job.state !== "running")
+		return ["wait", {gathering: "Its nodes are joining",
+			restarting: "It restarts: its nodes join again",
+			over: "It is over"}[job.state] ?? job.state];
+	const quiet = page.ranks.filter((r) => r.health === "quiet");
+	const slow = page.ranks.find((r) => r.health === "slow");
+	if (quiet.length === 1)
+		return ["bad", `Rank ${quiet[0].rank} on ${quiet[0].host} ` +
+			"makes no progress"];
+	if (quiet.length)
+		return ["bad", quiet.length === page.ranks.length
+			? "No rank makes progress"
+			: `${quiet.length} ranks make no progress: ` +
+				rankList(quiet)];
+	if (slow)
+		return ["wait", `Rank ${slow.rank} on ${slow.host} is slow: ` +
+			"the others wait for it"];
+	if (page.ranks.every((r) => r.health === "unknown"))
+		return ["wait", "It runs; no rank has reported yet"];
+	const all = page.ranks.length === 1 ? ["The rank", "s"]
+		: [`All ${page.ranks.length} ranks`, ""];
+	return ["good", haveProgress(job.ranks)
+		? `${all[0]} make${all[1]} progress`
+		: `${all[0]} run${all[1]}; the program reports no steps`];
+}
+
 function drawSummary(job) {
+	const [kind, text] = verdict(job);
+	const last = page.samples[page.samples.length - 1];
 	set(byId("name"), job.job);
-	set(byId("summary"), `${job.state} for ${duration(job.state_seconds)}, ` +
-		`round ${job.round}, ` +
-		`${job.restarts} of ${count(job.max_restarts, "restart")} used; ` +
-		`${job.joined} of ${count(job.max_nodes, "node")}` +
-		(job.spares ? `, ${count(job.spares, "spare")}` : "") +
-		`, ${count(job.world_size, "rank")} ` +
-		`(${job.connected} connected, ${job.ended} ended)`);
+	set(byId("verdict"), text);
+	byId("verdict").className = kind;
+	const facts = [
+		["state", job.state, "for " + duration(job.state_seconds)],
+		["ranks", job.world_size,
+		 `${job.connected} connected, ${job.ended} ended`],
+		["nodes", job.joined, `of ${job.max_nodes}` +
+			(job.spares ? `, ${count(job.spares, "spare")}` : "")],
+		["restarts", job.restarts, "of " + job.max_restarts],
+		["round", job.round, ""],
+		["steps per second", last?.rate?.toPrecision(3) ?? "-",
+		 last?.rate ? "median of all ranks" : "none reported"],
+	];
+	const list = byId("summary");
+	while (list.children.length < facts.length) {
+		const item = make("div");
+		item.append(make("dt"), make("dd"), make("dd"));
+		list.append(item);
+	}
+	facts.forEach((texts, i) => texts.forEach((text, k) =>
+		set(list.children[i].children[k], text)));
 	show(byId("waiting"), job.waiting
 		? `waiting ${duration(job.waiting.seconds)} for ` +
 			job.waiting.for : "");
 	show(byId("last-end"), job.last_end
-		? "the last round ended: " + job.last_end : "");
+		? "The last round ended: " + job.last_end : "");
 }
 
 function roundText(round) {
@@ -242,12 +304,15 @@ function drawLegend() {
 	});
 }
 
-/* Cells as large as the width allows, from 6 to 28 pixels. */
-function gridGeometry(n, width) {
+/* Cells as large as the width allows, from 6 to 28 pixels. A row has whole nodes of
+ * this many ranks if they fit. */
+function gridGeometry(n, node, width) {
 	let cell = 28;
 	while (cell > 6 && Math.ceil(n / Math.floor(width / cell)) * cell > 420)
 		cell--;
-	const columns = Math.max(1, Math.min(n, Math.floor(width / cell)));
+	let columns = Math.max(1, Math.min(n, Math.floor(width / cell)));
+	if (columns < n && columns > node)
+		columns -= columns % node;
 	return {cell, columns, rows: Math.ceil(n / columns)};
 }
 
@@ -257,7 +322,8 @@ function drawGrid() {
 	const color = {};
 	for (const [kind] of HEALTH)
 		color[kind] = style.getPropertyValue("--" + kind);
-	const g = gridGeometry(n, canvas.parentNode.clientWidth);
+	const node = Math.max(1, ...shownJob().nodes.map((x) => x.workers));
+	const g = gridGeometry(n, node, canvas.parentNode.clientWidth);
 	const scale = devicePixelRatio || 1;
 	const width = g.columns * g.cell, height = g.rows * g.cell;
 	page.grid = g;
@@ -393,8 +459,11 @@ function drawPlot(id, high, low, unit, least) {
 		top = Math.max(top, v ?? 0);
 	drawLine(svg.querySelector(".high"), high, top);
 	drawLine(svg.querySelector(".low"), low, top);
+	set(byId(id + "-top"), top === least && unit === "" ? "" : number(top));
+	set(byId(id + "-begin"),
+	    duration(Math.max(60, high.length) * POLL_MS / 1000) + " ago");
 	return `median ${number(last(high))}, lowest ${number(last(low))} ` +
-		`(dashed); the top is ${number(top)}`;
+		"(dashed)";
 }
 
 function drawPlots() {

@@ -81,9 +81,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             kind = "application/json"
             self.server.turn += 1
-            body = json.dumps(made_state(
-                self.server.name, self.server.ranks, self.server.turn,
-                self.server.host)).encode()
+            state = made_state(self.server.name, self.server.ranks,
+                               self.server.turn, self.server.host)
+            if not self.server.reports:
+                for rank in state["status"]["jobs"][0]["ranks"]:
+                    rank.update(step=None, steps_per_second=None, call=None,
+                                collective_percent=None, does="computes")
+            body = json.dumps(state).encode()
         self.send_response(200)
         self.send_header("Content-Type", kind + "; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -95,11 +99,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def serve(ranks, name="resnet50", host="node"):
-    """Returns the URL of a server in a thread that ends with the program."""
+def serve(ranks, name="resnet50", host="node", reports=True):
+    """Returns the URL of a server in a thread that ends with the program. With
+    reports=False the ranks have no steps and make no calls."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.ranks, server.name, server.turn, server.host = ranks, name, 0, host
+    server.reports = reports
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}/"
 

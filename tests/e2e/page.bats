@@ -327,7 +327,7 @@ browser_or_skip() {
 		    b.until("!document.querySelector('#shown').hidden")
 		    assert "token" not in b.run("return location.href")
 		    assert not b.run("return document.cookie")
-		    b.until("document.querySelector('#summary').textContent.includes('3 ranks')")
+		    b.until("document.querySelector('#verdict').textContent === 'All 3 ranks run; the program reports no steps'")
 		    b.until("page.ranks.length === 3")
 		    assert b.run("return document.querySelectorAll('#rounds li').length") == 1
 		    # a dump, by the keyboard alone
@@ -395,6 +395,31 @@ browser_or_skip() {
 		    assert b.run("return document.images.length") == 0
 		    name = b.run("return document.querySelector('#name').textContent")
 		    assert name.endswith("\\u202e\\u001b[31m&amp;"), ascii(name)
+		    assert b.problems() == [], b.problems()
+	EOF
+}
+
+@test "the page's first sentence names the ranks that need attention" {
+	browser_or_skip
+	url="http://x/?token=x"
+	try <<-'EOF'
+		from browser import Browser
+		from made_state import *
+		with Browser() as b:
+		    for state, said in (
+		            (dict(ranks=64), "Rank 3 on node000 is slow: the others wait for it"),
+		            (dict(ranks=512), "Rank 510 on node063 makes no progress"),
+		            (dict(ranks=1024), "2 ranks make no progress: 510 and 1021"),
+		            (dict(ranks=2560), "5 ranks make no progress: 510, 1021, 1532 and 2 more"),
+		            (dict(ranks=2), "All 2 ranks make progress"),
+		            (dict(ranks=1), "The rank makes progress"),
+		            # nobody can know whether such a program makes progress
+		            (dict(ranks=1024, reports=False), "All 1024 ranks run; the program reports no steps")):
+		        b.open(serve(**state))
+		        b.until("page.samples.length")
+		        b.until("document.querySelector('#verdict').textContent")
+		        got = b.run("return document.querySelector('#verdict').textContent")
+		        assert got == said, (state, got)
 		    assert b.problems() == [], b.problems()
 	EOF
 }

@@ -100,6 +100,7 @@ START_TEST(a_rank_that_is_stopped_or_without_progress_is_marked)
 	struct wire_rank r = rank_of(0);
 
 	start();
+	r.step = 7;
 	r.quiet_ms = 29999;
 	add_rank(r);
 	r.rank = 1;
@@ -113,6 +114,30 @@ START_TEST(a_rank_that_is_stopped_or_without_progress_is_marked)
 	ck_assert_int_eq(rows.rows[0].mark, TOP_FINE);
 	ck_assert_int_eq(rows.rows[1].mark, TOP_QUIET);
 	ck_assert_int_eq(rows.rows[2].mark, TOP_QUIET);
+}
+END_TEST
+
+START_TEST(a_rank_whose_progress_nobody_reports_is_not_marked)
+{
+	struct wire_rank r = rank_of(0);
+
+	start();
+	r.step = r.waited = -1;
+	r.call = SLICE_STR("");
+	r.quiet_ms = 90000;
+	add_rank(r);
+	r.rank = 1;
+	add_rank(r);
+	ck_assert_int_eq(top_rows_init(&rows, &job), 0);
+	ck_assert_int_eq(rows.rows[0].mark, TOP_FINE);
+	ck_assert_int_eq(rows.rows[1].mark, TOP_FINE);
+	/* rank 0 is missing in its first call */
+	top_rows_release(&rows);
+	r.rank = 2;
+	r.call = SLICE_STR("barrier");
+	add_rank(r);
+	ck_assert_int_eq(top_rows_init(&rows, &job), 0);
+	ck_assert_int_eq(rows.rows[0].mark, TOP_QUIET);
 }
 END_TEST
 
@@ -193,6 +218,7 @@ int main(void)
 	tcase_add_loop_test(c, the_rank_that_the_others_wait_for_is_slow, 0,
 			    COUNT(slow));
 	tcase_add_test(c, a_rank_that_is_stopped_or_without_progress_is_marked);
+	tcase_add_test(c, a_rank_whose_progress_nobody_reports_is_not_marked);
 	tcase_add_test(c, rows_are_sorted_by_each_order);
 	tcase_add_loop_test(c, a_filter_keeps_a_rank_or_what_contains_its_text,
 			    0, COUNT(filters));
