@@ -6,9 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,28 +20,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 
-enum { STACK = 256 << 10, MOUNT_LINE = 8192 };
-
-int file_wait_detach(void *(*run)(void *), void *arg)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	sigset_t all, ours;
-	int rc = pthread_attr_init(&attr);
-
-	if (rc)
-		return -rc;
-	/* without them, the thread has the default */
-	(void)pthread_attr_setstacksize(&attr, STACK);
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &ours);
-	rc = pthread_create(&thread, &attr, run, arg);
-	pthread_sigmask(SIG_SETMASK, &ours, NULL);
-	pthread_attr_destroy(&attr);
-	return -rc;
-}
+enum { STACK = THREAD_STACK_SMALL, MOUNT_LINE = 8192 };
 
 /* ---- a thread that is set apart ----
  *
@@ -122,7 +101,7 @@ int file_wait_detach_apart(void *(*run)(void *), void *arg)
 	a->stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	rc = a->stack == MAP_FAILED ? -errno
-				    : file_wait_detach(file_wait_host, a);
+				    : thread_detach(file_wait_host, a, STACK);
 	if (rc < 0 && a->stack != MAP_FAILED)
 		munmap(a->stack, STACK);
 	if (rc < 0)
@@ -315,7 +294,7 @@ static int file_wait_in_thread(struct file_wait *f)
 		return -errno;
 	}
 	atomic_init(&f->owners, 2);
-	rc = file_wait_detach(file_wait_run, f);
+	rc = thread_detach(file_wait_run, f, STACK);
 	if (rc < 0) {
 		close(f->done[1]);
 		atomic_init(&f->owners, 1);

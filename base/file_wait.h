@@ -18,16 +18,11 @@ enum {
 	FILE_WAIT_SERVER_MAX = 320
 };
 
-/* Runs run(arg) in a detached thread with a small stack, which blocks all
- * signals: a signal that the caller blocks must not end the process in the
- * thread. 0 or -errno. */
-MUST_CHECK int file_wait_detach(void *(*run)(void *), void *arg);
-
-/* The same, but set apart: the end of this process does not wait for run, which
- * may be in a call of the kernel that no signal ends, such as a request that a
- * FUSE server has taken. It shares the memory of this process, but has a copy
- * of the table of descriptors, in which only 0 to 2 are open, and blocks all
- * signals. It is killed when this process ends. */
+/* Like thread_detach, but set apart: the end of this process does not wait for
+ * run, which may be in a call of the kernel that no signal ends, such as a
+ * request that a FUSE server has taken. The thread shares the memory of this
+ * process, but has a copy of the table of descriptors, in which only 0 to 2 are
+ * open. It is killed when this process ends. */
 MUST_CHECK int file_wait_detach_apart(void *(*run)(void *), void *arg);
 
 /* Call it once folder exists and answers. If it is on a local file system, the

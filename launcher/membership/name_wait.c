@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 enum {
 	AGAIN_MIN_MS = 50,
@@ -57,7 +57,6 @@ static struct name_lookup *name_lookup_start(const struct endpoint *ep, int max,
 					     struct err *e)
 {
 	struct name_lookup *l = calloc(1, sizeof(*l));
-	pthread_t thread;
 	int rc;
 
 	if (!l) {
@@ -74,16 +73,15 @@ static struct name_lookup *name_lookup_start(const struct endpoint *ep, int max,
 			strerror(rc));
 		return NULL;
 	}
-	rc = pthread_create(&thread, NULL, name_lookup_run, l);
-	if (rc) {
+	rc = thread_detach(name_lookup_run, l, 0);
+	if (rc < 0) {
 		close(l->done[1]);
 		close(l->done[0]);
 		free(l);
-		err_set(e, -rc, "no thread to look up '%s': %s", ep->host,
-			strerror(rc));
+		err_set(e, rc, "no thread to look up '%s': %s", ep->host,
+			strerror(-rc));
 		return NULL;
 	}
-	pthread_detach(thread);
 	return l;
 }
 

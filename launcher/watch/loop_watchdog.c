@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/file_wait.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 enum { NO_PATH = -1, STUCK_MS = 10000, TICKS = 10, LATE_TICKS = 3 };
 
@@ -202,7 +203,7 @@ void loop_watchdog_start(uv_loop_t *loop)
 	uv_unref((uv_handle_t *)&timer);
 	is_open = 1;
 	beat_ms = clock_ms();
-	if (file_wait_detach(loop_watchdog_run, NULL) < 0)
+	if (thread_detach(loop_watchdog_run, NULL, THREAD_STACK_SMALL) < 0)
 		log_debug("no thread that watches the event loop");
 }
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 void stderr_file_close(struct stderr_file *f)
 {
@@ -132,7 +132,6 @@ static struct stderr_read *stderr_read_start(const struct stderr_file *f,
 					     time_t since)
 {
 	struct stderr_read *r = calloc(1, sizeof(*r));
-	pthread_t thread;
 
 	if (!r)
 		return NULL;
@@ -146,13 +145,12 @@ static struct stderr_read *stderr_read_start(const struct stderr_file *f,
 		free(r);
 		return NULL;
 	}
-	if (pthread_create(&thread, NULL, stderr_read_run, r) != 0) {
+	if (thread_detach(stderr_read_run, r, THREAD_STACK_SMALL) < 0) {
 		close(r->done[1]);
 		atomic_init(&r->owners, 1);
 		stderr_read_leave(r);
 		return NULL;
 	}
-	pthread_detach(thread);
 	return r;
 }
 

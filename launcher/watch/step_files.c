@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file_wait.h"
+#include "base/thread.h"
 
 enum { PATHS_MAX = 64 << 20 };
 
@@ -75,7 +75,7 @@ static void step_files_begin(struct step_files *f, struct buf *paths)
 	k->n = f->n;
 	k->paths = paths->data;
 	*paths = (struct buf)BUF_INIT(PATHS_MAX);
-	if (file_wait_detach(step_look_run, k) < 0) {
+	if (thread_detach(step_look_run, k, THREAD_STACK_SMALL) < 0) {
 		atomic_init(&k->owners, 1);
 		step_look_leave(k);
 		return;

@@ -3,13 +3,12 @@
 #include "rendezvous/auth/credential.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "rendezvous/auth/proof.h"
 
 struct credential_thread {
@@ -61,22 +60,6 @@ static void credential_thread_on_done(uv_poll_t *poll, int status, int events)
 	credential_thread_forget(t);
 }
 
-/* Blocks signals in the new thread: the loop's thread handles them. */
-static int credential_thread_start_thread(struct credential_thread *t)
-{
-	sigset_t all, was;
-	pthread_t id;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&id, NULL, credential_thread_run, t);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	if (rc == 0)
-		pthread_detach(id);
-	return -rc;
-}
-
 /* Once the handle is open, t is freed in its close callback. */
 static int credential_thread_open_poll(struct credential_thread *t,
 				       uv_loop_t *loop)
@@ -91,7 +74,7 @@ static int credential_thread_open_poll(struct credential_thread *t,
 	rc = uv_poll_start(&t->poll, UV_READABLE, credential_thread_on_done);
 	if (rc == 0) {
 		atomic_fetch_add(&t->holders, 1);
-		rc = credential_thread_start_thread(t);
+		rc = thread_detach(credential_thread_run, t, 0);
 		if (rc < 0)
 			atomic_fetch_sub(&t->holders, 1);
 	}

@@ -3,9 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,44 +197,12 @@ START_TEST(a_file_system_has_its_type_mount_and_source)
 }
 END_TEST
 
-static int reports_on[2];
-
-static void *report_mask(void *arg)
-{
-	sigset_t blocked;
-	char byte;
-
-	(void)arg;
-	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
-	byte = (char)('0' + sigismember(&blocked, SIGTERM));
-	ck_assert_int_eq(write(reports_on[1], &byte, 1), 1);
-	return NULL;
-}
-
-/* At its end ddprun blocks SIGTERM, which must not find another thread. */
-START_TEST(a_detached_thread_takes_no_signal)
-{
-	sigset_t ours;
-	char byte;
-
-	ck_assert_int_eq(pipe(reports_on), 0);
-	ck_assert_int_eq(file_wait_detach(report_mask, NULL), 0);
-	ck_assert_int_eq(read(reports_on[0], &byte, 1), 1);
-	ck_assert_int_eq(byte, '1');
-	pthread_sigmask(SIG_BLOCK, NULL, &ours);
-	ck_assert_int_eq(sigismember(&ours, SIGTERM), 0);
-	close(reports_on[0]);
-	close(reports_on[1]);
-}
-END_TEST
-
 int main(void)
 {
 	TCase *c = tcase_create("file_wait");
 
 	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, begin, end);
-	tcase_add_test(c, a_detached_thread_takes_no_signal);
 	tcase_add_test(c, the_end_of_a_file_is_read);
 	tcase_add_test(c, what_is_no_file_is_not_waited_for);
 	tcase_add_test(c, reads_of_a_stopped_server_wait_long_only_once);
