@@ -5,7 +5,6 @@ protocol. The last part of the program that imports.py describes.
 It must run on every CPython from 3.9 on. What it imports, each worker has: so it
 imports little.
 """
-import gc
 import os
 import sys
 
@@ -125,14 +124,14 @@ class Template:
         self.set_folder(self.name)
         # what a wrapper around the interpreter has set, and later the imports
         self.wrapped, started = Changes(self.given), dict(os.environb)
+        collections = Collections()
         self.preload.run(self.imports())
         self.imported = Changes(started)
         for stream in (sys.stdout, sys.stderr):
             if stream:
                 stream.flush()
         self.libc.fflush(None)
-        gc.collect()
-        gc.freeze()  # a collection in a worker would copy all pages
+        collections.stop()
 
     def imports(self):
         if self.modules != b"auto":

@@ -218,6 +218,30 @@ same() {
 	imports 1
 }
 
+@test "a file that only a dead object has open is no reason" {
+	cat >site/cycle.py <<-'EOF2'
+		class Dead:
+		    def __init__(self):
+		        self.me, self.file = self, open(__file__)
+		Dead()
+	EOF2
+	expect 0 ddprun --standalone --preload counted,cycle script.py
+	lacks "$err" 'without a fork'
+	imports 1
+}
+
+@test "a module may choose when gc runs" {
+	cat >site/choosy.py <<-'EOF2'
+		import gc
+		gc.set_threshold(123, 4, 5)
+		gc.disable()
+	EOF2
+	echo 'import gc; print(gc.isenabled(), gc.get_threshold()[0])' >script.py
+	expect 0 ddprun --standalone --preload choosy script.py
+	has "$out" '^\[0\] False 123$'
+	lacks "$err" 'without a fork'
+}
+
 @test "jemalloc's background threads are no reason" {
 	local lib
 	lib=$(/sbin/ldconfig -p | awk '/libjemalloc.so.2/ { print $NF; exit }')

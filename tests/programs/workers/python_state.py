@@ -3,6 +3,7 @@ process that it runs in, so that a test can compare two ways to start it. What
 differs between any two runs is left out, or compared with what it must be.
 """
 import atexit
+import gc
 import os
 import resource
 import signal
@@ -71,5 +72,6 @@ with open("/proc/self/comm") as f:
     show("comm", f.read().strip())
 with open("/proc/self/cmdline") as f:
     show("cmdline", f.read().split("\0"))
+show("gc", (gc.isenabled(), gc.get_threshold()))
 show("excepthook", sys.excepthook is sys.__excepthook__)
 atexit.register(print, "atexit: last of all")
