@@ -124,6 +124,7 @@ int crash_catcher_read(const struct crash_catcher *c, uint32_t local_rank,
 	/* a worker wrote it: trust nothing */
 	r->thread[sizeof(r->thread) - 1] = '\0';
 	r->program[sizeof(r->program) - 1] = '\0';
+	r->file.path[CRASH_PATH - 1] = r->file.mount[CRASH_PATH - 1] = '\0';
 	if (r->nregisters < 0 || r->nregisters > CRASH_REGISTERS)
 		r->nregisters = 0;
 	if (r->stack_size > CRASH_STACK_MAX)

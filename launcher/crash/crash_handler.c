@@ -165,6 +165,8 @@ static void crash_fill(struct crash_record *r, int number,
 		r->root_device = root.st_dev;
 		r->root_inode = root.st_ino;
 	}
+	if (number == SIGBUS && info->si_code == BUS_ADRERR)
+		crash_bus_put(&r->file, r->address);
 	CALL(SYS_prctl, GET_NAME, r->thread);
 	n = CALL(SYS_readlinkat, AT_CWD, "/proc/self/exe", r->program,
 		 sizeof(r->program) - 1);

@@ -46,6 +46,16 @@ enum { CRASH_ALT_STACK = 64 << 10 };
  * the call on. Called once, before main. */
 void crash_threads_begin(void);
 
+/* ---- crash_bus.c ----
+ *
+ * The mapped file that a SIGBUS is about, for crash_handler.c, whose library it
+ * is in. */
+
+struct crash_file;
+
+/* Fills in f, which is zero, if a file is mapped at address. */
+void crash_bus_put(struct crash_file *f, uint64_t address);
+
 /* ---- crash_children.c ----
  *
  * The children that this process waits for, for crash_handler.c, whose library

@@ -13,7 +13,7 @@
 #define CRASH_UNLIMITED UINT64_MAX
 
 enum {
-	CRASH_REGISTERS = 32,
+	CRASH_REGISTERS = 32, CRASH_PATH = 512,
 	/* a slot: the record, then these parts; the first two only of a
 	 * worker's own slot */
 	CRASH_CHILD_AT = 2 << 10,
@@ -25,6 +25,19 @@ enum {
 	/* each worker has one slot for itself, one for the first of its
 	 * descendants that dies */
 	CRASH_OWN = 0, CRASH_DESCENDANT, CRASH_SLOTS,
+};
+
+/* The file that is mapped at the address of a SIGBUS, as that process sees
+ * it. */
+struct crash_file {
+	char path[CRASH_PATH]; /* "": none, or its name is too long */
+	uint64_t at;	       /* the address, from the file's beginning */
+	uint64_t size;	       /* CRASH_UNLIMITED: not known */
+	int32_t is_deleted;
+	/* where its file system is mounted, and that file system's blocks; no
+	 * blocks: not known */
+	char mount[CRASH_PATH];
+	uint64_t fs_blocks, fs_free, fs_available, fs_block;
 };
 
 struct crash_record {
@@ -46,6 +59,7 @@ struct crash_record {
 	uint32_t stack_size, maps_size, python_size;
 	char thread[16];   /* its name */
 	char program[256]; /* its executable's path */
+	struct crash_file file;
 };
 
 /* The last child of the worker, or of a process below it, that a signal killed

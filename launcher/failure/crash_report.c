@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +23,6 @@ enum {
 	STACK_NEAR = 64 << 10, /* bytes around the stack pointer */
 	NULL_NEAR = 64 << 10,  /* fields of a struct at address 0 */
 };
-
-#define DELETED " (deleted)"
 
 void crash_report_init(struct crash_report *r)
 {
@@ -50,103 +47,37 @@ void crash_report_release(struct crash_report *r)
 
 /* ---- What the signal means ---- */
 
-/* Fills path[PATH_SIZE] with the file that is mapped at address, its offset
- * there included in *at. 0: no file. */
-enum { PATH_SIZE = 512 };
-
-static int crash_report_mapped_file(const char *maps, uint64_t address,
-				    char *path, uint64_t *at)
-{
-	unsigned long long start, end, offset;
-	int n;
-
-	for (; *maps; maps += strcspn(maps, "\n"), maps += *maps == '\n') {
-		n = 0;
-		path[0] = '\0';
-		if (sscanf(maps, "%llx-%llx %*4s %llx %*s %*u%n", &start, &end,
-			   &offset, &n) < 3 || !n)
-			continue;
-		if (address < start || address >= end)
-			continue;
-		n += (int)strspn(maps + n, " ");
-		snprintf(path, PATH_SIZE, "%.*s",
-			 (int)strcspn(maps + n, "\n"), maps + n);
-		*at = address - start + offset;
-		return path[0] == '/';
-	}
-	return 0;
-}
-
-/* Shortens path to the folder where its file system is mounted. */
-static int crash_report_to_mount_point(char *path)
-{
-	char parent[PATH_SIZE];
-	struct stat in, above;
-	char *slash = strrchr(path, '/');
-
-	slash[slash == path] = '\0';
-	if (stat(path, &in) < 0)
-		return -1;
-	while (path[1]) {
-		snprintf(parent, sizeof(parent), "%s", path);
-		slash = strrchr(parent, '/');
-		slash[slash == parent] = '\0';
-		if (stat(parent, &above) < 0 || above.st_dev != in.st_dev)
-			break;
-		memcpy(path, parent, sizeof(parent));
-	}
-	return 0;
-}
-
 /* 1 if the file system of that file has no room. */
-static int crash_report_put_full(struct buf *out, const char *file)
+static int crash_report_put_full(struct buf *out, const struct crash_file *f)
 {
-	char at[PATH_SIZE];
-	struct statvfs fs;
-	unsigned long long all, used;
-
-	snprintf(at, sizeof(at), "%s", file);
-	if (crash_report_to_mount_point(at) < 0 || statvfs(at, &fs) < 0 ||
-	    fs.f_blocks == 0 || fs.f_bavail > fs.f_blocks / 100)
+	if (f->fs_blocks == 0 || f->fs_available > f->fs_blocks / 100)
 		return 0;
-	all = (unsigned long long)fs.f_blocks * fs.f_frsize / MIB;
-	used = (unsigned long long)(fs.f_blocks - fs.f_bfree) * fs.f_frsize /
-	       MIB;
-	buf_printf(out, "%s is full (%llu of %llu MiB): %s", at, used, all,
-		   file);
+	buf_printf(out, "%s is full (%llu of %llu MiB): %s", f->mount,
+		   (unsigned long long)((f->fs_blocks - f->fs_free) *
+					f->fs_block / MIB),
+		   (unsigned long long)(f->fs_blocks * f->fs_block / MIB),
+		   f->path);
 	return 1;
 }
 
-static void crash_report_put_bus(struct buf *out, const struct crash_record *r,
-				 const char *maps)
+static void crash_report_put_bus(struct buf *out, const struct crash_record *r)
 {
-	char file[PATH_SIZE];
-	char *deleted;
-	struct stat st;
-	uint64_t at;
+	const struct crash_file *f = &r->file;
 
-	if (r->code == BUS_ADRALN) {
+	if (r->code == BUS_ADRALN)
 		buf_printf(out, "misaligned address 0x%llx",
 			   (unsigned long long)r->address);
-		return;
-	}
-	if (r->code == BUS_MCEERR_AR || r->code == BUS_MCEERR_AO) {
+	else if (r->code == BUS_MCEERR_AR || r->code == BUS_MCEERR_AO)
 		buf_printf(out, "a memory error of the hardware at 0x%llx (see "
 			   "dmesg)", (unsigned long long)r->address);
+	else if (!f->path[0] || crash_report_put_full(out, f))
 		return;
-	}
-	if (!crash_report_mapped_file(maps, r->address, file, &at))
-		return;
-	deleted = strstr(file, DELETED);
-	if (deleted && !deleted[sizeof(DELETED) - 1])
-		*deleted = '\0';
-	if (crash_report_put_full(out, file))
-		return;
-	if (stat(file, &st) == 0 && (uint64_t)st.st_size <= at)
-		buf_printf(out, "%s was truncated to %lld bytes while it was "
-			   "mapped", file, (long long)st.st_size);
+	else if (f->size <= f->at)
+		buf_printf(out, "%s was truncated to %llu bytes while it was "
+			   "mapped", f->path, (unsigned long long)f->size);
 	else
-		buf_printf(out, "a page of %s cannot be read or written", file);
+		buf_printf(out, "a page of %s cannot be read or written",
+			   f->path);
 }
 
 static void crash_report_put_fault(struct buf *out,
@@ -236,8 +167,7 @@ static int crash_report_is_sent(const struct crash_record *r)
 				     : r->signal != SIGXFSZ);
 }
 
-void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
-			      const char *maps)
+void crash_report_put_meaning(struct buf *out, const struct crash_record *r)
 {
 	if (crash_report_is_sent(r)) {
 		if (r->sender != r->pid && r->sender > 0)
@@ -249,7 +179,7 @@ void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
 		crash_report_put_fault(out, r);
 		break;
 	case SIGBUS:
-		crash_report_put_bus(out, r, maps);
+		crash_report_put_bus(out, r);
 		break;
 	case SIGFPE:
 		buf_printf(out, "%s", crash_report_arithmetic(r->code));
@@ -503,7 +433,6 @@ void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
 	struct crash_record record;
 	struct crash_sent sent;
 	const char *name;
-	char *maps;
 
 	if (crash_catcher_read_sent(c, local_rank, of->pid, of->signal, &sent))
 		crash_catcher_put_sender(&sent, &r->sender);
@@ -519,13 +448,7 @@ void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
 	name = strrchr(record.program, '/');
 	snprintf(r->program, sizeof(r->program), "%.31s",
 		 name ? name + 1 : record.program);
-	maps = malloc(record.maps_size + 1);
-	if (maps) {
-		crash_catcher_read_part(c, local_rank, slot, CRASH_MAPS_AT,
-					maps, record.maps_size + 1);
-		crash_report_put_meaning(&r->meaning, &record, maps);
-	}
-	free(maps);
+	crash_report_put_meaning(&r->meaning, &record);
 	if (of->with_stack)
 		crash_report_unwind(r, c, crash_slot_at(local_rank, slot),
 				    !crash_report_is_sent(&record));

@@ -71,6 +71,27 @@ compile_or_skip() {
 	has "$(first)" "\(SIGBUS\): $T/w_dies\.truncated was truncated to 7 bytes while it was mapped in die_of_truncation at w_dies\.c:[0-9]+\$"
 }
 
+@test "SIGBUS names the file system that is full in the worker's mount namespace" {
+	unwinder_or_skip
+	unshare -m true || skip "no mount namespaces"
+	cat >batch.py <<-'END'
+		import ctypes, mmap, os, sys
+		libc = ctypes.CDLL(None)
+		assert libc.unshare(0x20000) == 0  # CLONE_NEWNS
+		os.system("mount --make-rprivate / && mount -t tmpfs -o size=1m none /dev/shm")
+		f = open("/dev/shm/batch", "w+b")
+		f.truncate(4 << 20)
+		m = mmap.mmap(f.fileno(), 0)
+		if sys.argv[1] == "unlinked":
+		    os.unlink("/dev/shm/batch")
+		m.write(b"x" * (4 << 20))
+	END
+	for how in kept unlinked; do
+		expect 135 ddprun python3 batch.py "$how"
+		has "$(first)" '\(SIGBUS\): /dev/shm is full \(1 of 1 MiB\): /dev/shm/batch'
+	done
+}
+
 @test "a child that crashed comes before its parent's words about it" {
 	unwinder_or_skip
 	cat >pool.py <<-'END'

@@ -13,7 +13,7 @@ static void check_meaning(struct crash_record r, const char *words)
 	struct buf out = BUF_INIT(1 << 10);
 
 	r.pid = PID;
-	crash_report_put_meaning(&out, &r, "");
+	crash_report_put_meaning(&out, &r);
 	buf_put(&out, "", 1);
 	ck_assert_str_eq(out.data, words);
 	buf_release(&out);
@@ -84,12 +84,20 @@ START_TEST(a_system_call_that_seccomp_forbids_comes_with_its_number)
 }
 END_TEST
 
-START_TEST(a_bus_error_of_no_file_says_nothing_that_is_not_known)
+START_TEST(a_bus_error_says_what_is_known_of_its_file)
 {
 	struct crash_record r = {.signal = SIGBUS, .code = BUS_ADRERR,
 				 .address = 0x7f0000000000};
 
 	check_meaning(r, "");
+	r.file = (struct crash_file){.path = "/data/x", .size = 7, .at = 8};
+	check_meaning(r, "/data/x was truncated to 7 bytes while it was "
+			 "mapped");
+	r.file.size = CRASH_UNLIMITED;
+	check_meaning(r, "a page of /data/x cannot be read or written");
+	strcpy(r.file.mount, "/data");
+	r.file.fs_blocks = 256, r.file.fs_block = 4096;
+	check_meaning(r, "/data is full (1 of 1 MiB): /data/x");
 	r.code = BUS_ADRALN;
 	check_meaning(r, "misaligned address 0x7f0000000000");
 	r.code = BUS_MCEERR_AR;
@@ -181,7 +189,7 @@ int main(void)
 	tcase_add_test(c, a_signal_that_was_sent_is_no_fault);
 	tcase_add_test(c, a_limit_comes_with_the_workers_own_value);
 	tcase_add_test(c,
-		       a_bus_error_of_no_file_says_nothing_that_is_not_known);
+		       a_bus_error_says_what_is_known_of_its_file);
 	tcase_add_test(c, the_place_is_the_first_frame_that_is_the_users);
 	tcase_add_test(c, pythons_frames_become_lines_of_a_stack);
 	tcase_add_test(c, a_worker_without_a_record_has_no_report);
