@@ -53,6 +53,8 @@ static void failure_put_last_words(const struct failure *f, struct buf *part,
 		last_words_put_clear(part, texts[i], w->code, w->signal);
 	if (!part->len)
 		failure_put_code(part, w);
+	for (int i = 0; i < 3 && !part->len; i++)
+		last_words_put_likely(part, texts[i], w->code, w->signal);
 	for (int i = 0; i < 2 && !part->len; i++)
 		last_words_put(part, texts[i], w->code, w->signal);
 	/* an assertion has no Python frames, an exception has its place */

@@ -1,12 +1,10 @@
 /* last_words.c: what Python prints before it ends, and what torch puts in front
- * of it. last_words_marks.c has the other languages. */
+ * of it; and the order in which the kinds of sentences count. */
 #include <ctype.h>
 #include <signal.h>
 #include <string.h>
 
 #include "launcher/failure/last_words_internal.h"
-
-enum { METER_BYTES = 40 };
 
 int last_words_begins(struct slice s, const char *with)
 {
@@ -23,76 +21,6 @@ int last_words_has(struct slice s, const char *part)
 struct slice last_words_skip(struct slice s, size_t n)
 {
 	return SLICE(s.data + n, s.len - n);
-}
-
-/* torch.distributed prefixes each line of a traceback with "[rank3]: ". */
-static struct slice last_words_without_rank(struct slice s)
-{
-	size_t n = strlen("[rank");
-
-	if (!last_words_begins(s, "[rank"))
-		return s;
-	while (n < s.len && isdigit((unsigned char)s.data[n]))
-		n++;
-	if (n == strlen("[rank") ||
-	    !last_words_begins(last_words_skip(s, n), "]:"))
-		return s;
-	n += strlen("]:");
-	if (n < s.len && s.data[n] == ' ')
-		n++;
-	return last_words_skip(s, n);
-}
-
-/* The lines of an exception group have a margin: "  | ", or deeper. */
-static struct slice last_words_without_margin(struct slice s)
-{
-	size_t n = 0;
-
-	while (n < s.len && s.data[n] == ' ')
-		n++;
-	if (n < 2 || n + 1 >= s.len || s.data[n] != '|' ||
-	    s.data[n + 1] != ' ')
-		return s;
-	return last_words_skip(s, n + 2);
-}
-
-/* "  +-+------- 2 -------", between the exceptions of a group. */
-static int last_words_is_rule(struct slice s)
-{
-	size_t n = 0;
-
-	while (n < s.len && s.data[n] == ' ')
-		n++;
-	s = last_words_skip(s, n);
-	return n >= 2 && (last_words_begins(s, "+-+--") ||
-			  last_words_begins(s, "+----"));
-}
-
-/* The last LINES_MAX lines that are not blank. */
-static void last_words_split(struct last_words_lines *ls, struct slice text)
-{
-	int is_group = last_words_has(text, "+-----------------------------");
-	size_t end = text.len;
-	int n = LINES_MAX;
-
-	while (end > 0 && n > 0) {
-		size_t at = end;
-		struct slice s;
-
-		while (at > 0 && text.data[at - 1] != '\n')
-			at--;
-		s = last_words_without_rank(SLICE(text.data + at, end - at));
-		while (s.len && isspace((unsigned char)s.data[s.len - 1]))
-			s.len--;
-		if (is_group)
-			s = last_words_is_rule(s) ? SLICE_STR("")
-				: last_words_without_margin(s);
-		if (s.len)
-			ls->line[--n] = s;
-		end = at ? at - 1 : 0;
-	}
-	ls->n = LINES_MAX - n;
-	memmove(ls->line, ls->line + n, ls->n * sizeof(*ls->line));
 }
 
 /* ---- Python ---- */
@@ -213,15 +141,39 @@ void last_words_put_cut(struct buf *out, struct slice s)
 	buf_put(out, s.data, s.len);
 }
 
-/* "RuntimeError: DataLoader worker (pid 812) is killed by signal: Killed.": the
- * exception that follows from it says less. */
-static int last_words_find_killed(const struct last_words_lines *ls)
+/* Exceptions that only report that another process has failed. */
+static int last_words_is_second_hand(struct slice s)
 {
-	for (int i = ls->n - 1; i >= 0; i--)
-		if (last_words_is_exception(ls->line[i]) &&
-		    last_words_has(ls->line[i], ") is killed by signal: "))
+	static const char *const words[] = {
+		" exited unexpectedly", "returned non-zero exit status",
+		"root cause above", "initialization failed. See",
+		"terminated abruptly",
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (last_words_has(s, words[i]))
+			return 1;
+	return 0;
+}
+
+/* "RuntimeError: DataLoader worker (pid 812) is killed by signal: Killed.": the
+ * exception that follows from it says less. So does a report about another
+ * process. The line of the first-hand exception before at, or -1. */
+static int last_words_find_first_hand(const struct last_words_lines *ls, int at)
+{
+	int other = -1;
+
+	for (int i = at; i >= 0; i--) {
+		if (!last_words_is_exception(ls->line[i]) ||
+		    last_words_is_second_hand(ls->line[i]))
+			continue;
+		if (last_words_has(ls->line[i], ") is killed by signal: "))
 			return i;
-	return -1;
+		if (i < at && other < 0)
+			other = i;
+	}
+	return last_words_has(ls->line[at], " exited unexpectedly") ? -1
+								     : other;
 }
 
 /* A message that begins with an empty line is not in the exception's line. */
@@ -281,17 +233,30 @@ static int last_words_before_call_stack(const struct last_words_lines *ls,
 	return n;
 }
 
+/* Whether the frame at belongs to a traceback, of which the beginning may be
+ * lost. TensorFlow and torch.compile show a part of a graph with frames. */
+static int last_words_is_traceback(const struct last_words_lines *ls, int at)
+{
+	while (at >= 0 && last_words_is_indented(ls->line[at]))
+		at--;
+	return at < 0 || last_words_has(ls->line[at], "Traceback (") ||
+	       !(last_words_has(ls->line[at], "(most recent call") ||
+		 last_words_begins(ls->line[at], "from user code:"));
+}
+
 /* The exception behind the last frame of the last traceback. */
 static int last_words_put_traceback(struct buf *out,
 				    const struct last_words_lines *ls,
 				    int must_be_last)
 {
 	struct slice path, line;
-	int n = last_words_before_survived(ls), frame, at, killed = -1;
+	int n = last_words_before_survived(ls), frame, at;
+	int first_hand = -1;
 
 	n = last_words_before_call_stack(ls, n);
 	for (frame = n - 1; frame >= 0; frame--)
-		if (last_words_frame(ls->line[frame], &path, &line))
+		if (last_words_frame(ls->line[frame], &path, &line) &&
+		    last_words_is_traceback(ls, frame))
 			break;
 	if (frame < 0)
 		return 0;
@@ -301,11 +266,14 @@ static int last_words_put_traceback(struct buf *out,
 	if (at >= n || !last_words_exception(ls->line[at]) ||
 	    (must_be_last && at != n - 1))
 		return 0;
-	if (last_words_has(ls->line[at], " exited unexpectedly"))
-		killed = last_words_find_killed(ls);
-	last_words_put_cut(out, ls->line[killed >= 0 ? killed : at]);
-	if (killed < 0 && at + 1 < n)
+	if (last_words_is_second_hand(ls->line[at]))
+		first_hand = last_words_find_first_hand(ls, at);
+	last_words_put_cut(out, ls->line[first_hand >= 0 ? first_hand : at]);
+	if (first_hand < 0 && at + 1 < n)
 		last_words_put_message(out, ls->line[at], ls->line[at + 1]);
+	if (first_hand > 0 &&
+	    !last_words_has(ls->line[at], " exited unexpectedly"))
+		frame = first_hand - 1;
 	last_words_put_place(out, ls, frame, -1);
 	return 1;
 }
@@ -322,6 +290,9 @@ static int last_words_put_marked(struct buf *out,
 			    !last_words_is_exception(ls->line[i]))
 				continue;
 			last_words_put_cut(out, ls->line[i]);
+			if (i + 1 < ls->n)
+				last_words_put_message(out, ls->line[i],
+						       ls->line[i + 1]);
 		}
 		last_words_put_root(out, ls, i);
 		return 1;
@@ -399,10 +370,11 @@ static int last_words_is_check(struct slice line)
 	       memcmp(line.data, name, sizeof(name) - 1) == 0;
 }
 
-/* 1 unless only the last line may say why. */
+/* The kinds of sentences, the strongest first. is_likely: words that need not
+ * be about an error count as well. 1 unless only the last line may say why. */
 static int last_words_put_clear_of(struct buf *out,
 				   const struct last_words_lines *ls, int code,
-				   int signal)
+				   int signal, int is_likely)
 {
 	if (signal && signal != SIGABRT && signal != SIGINT &&
 	    !last_words_is_crash(signal))
@@ -415,18 +387,7 @@ static int last_words_put_clear_of(struct buf *out,
 	       last_words_is_crash(signal) || last_words_put_timeout(out, ls) ||
 	       last_words_put_traceback(out, ls, code > 1) ||
 	       last_words_put_marked(out, ls, code <= 1) ||
-	       last_words_put_sign(out, ls);
-}
-
-/* Without the numbers of a meter, which curl does not end with a newline. */
-static struct slice last_words_without_meter(struct slice s)
-{
-	size_t n = 0;
-
-	while (n < s.len && (isdigit((unsigned char)s.data[n]) ||
-			     strchr(" \t-:.%", s.data[n])))
-		n++;
-	return n >= METER_BYTES && n < s.len ? last_words_skip(s, n) : s;
+	       last_words_put_sign(out, ls, is_likely);
 }
 
 /* The line that says most, if it is about an error or need not be. */
@@ -439,7 +400,6 @@ static void last_words_put_line(struct buf *out,
 	if (last_words_is_check(last) ||
 	    (must_be_error && !last_words_is_error(last)))
 		return;
-	last = last_words_without_meter(last);
 	while (last_words_is_indented(last))
 		last = last_words_skip(last, 1);
 	last_words_put_cut(out, last);
@@ -451,8 +411,19 @@ void last_words_put_clear(struct buf *out, struct slice tail, int code,
 	struct last_words_lines ls;
 
 	last_words_split(&ls, tail);
-	if (!last_words_put_clear_of(out, &ls, code, signal))
+	last_words_drop_after(&ls);
+	if (!last_words_put_clear_of(out, &ls, code, signal, 0))
 		last_words_put_line(out, &ls, 1);
+}
+
+void last_words_put_likely(struct buf *out, struct slice tail, int code,
+			   int signal)
+{
+	struct last_words_lines ls;
+
+	last_words_split(&ls, tail);
+	last_words_drop_after(&ls);
+	last_words_put_clear_of(out, &ls, code, signal, 1);
 }
 
 void last_words_put(struct buf *out, struct slice tail, int code, int signal)
@@ -460,7 +431,11 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 	struct last_words_lines ls;
 
 	last_words_split(&ls, tail);
-	if (!last_words_put_clear_of(out, &ls, code, signal))
+	if (!signal)
+		last_words_drop_after(&ls);
+	if (!ls.n)
+		last_words_split(&ls, tail);
+	if (!last_words_put_clear_of(out, &ls, code, signal, 1))
 		last_words_put_line(out, &ls, 0);
 }
 

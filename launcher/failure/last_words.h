@@ -20,6 +20,10 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal);
 void last_words_put_clear(struct buf *out, struct slice tail, int code,
 			  int signal);
 
+/* The same, but a line only if it has a word like "failed". */
+void last_words_put_likely(struct buf *out, struct slice tail, int code,
+			   int signal);
+
 /* The same of a worker that has called MPI_Abort: what its MPI library says is
  * wrong, or what the program said before it called it. */
 void last_words_put_abort(struct buf *out, struct slice tail);

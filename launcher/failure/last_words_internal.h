@@ -1,6 +1,10 @@
 /* last_words_internal.h: shared by last_words.c (Python, and which sentence
- * counts), last_words_marks.c (other languages and libraries) and
- * last_words_signs.c (what most programs share). */
+ * counts), last_words_lines.c (what is a line), last_words_marks.c (other
+ * languages and libraries) and last_words_signs.c (what most programs share).
+ *
+ * The first kind that is there counts: Python's fatal errors and tracebacks; a
+ * line that only a program that ends prints (a mark); a line about an error (a
+ * sign), the first of the last few; the last line. */
 #ifndef LAUNCHER_LAST_WORDS_INTERNAL_H
 #define LAUNCHER_LAST_WORDS_INTERNAL_H
 
@@ -21,6 +25,12 @@ int last_words_is_indented(struct slice s);
 /* Appends at most LAST_WORDS_MAX bytes of s. */
 void last_words_put_cut(struct buf *out, struct slice s);
 
+/* last_words_lines.c */
+/* The last LINES_MAX lines that are not blank. */
+void last_words_split(struct last_words_lines *ls, struct slice text);
+/* Drops the lines that only follow whatever is wrong. */
+void last_words_drop_after(struct last_words_lines *ls);
+
 /* last_words_marks.c */
 /* Appends the sentence of line i, with its neighbours if they are part of it.
  * 0: only a program that goes on prints such a line. */
@@ -30,14 +40,19 @@ int last_words_put_mark(struct buf *out, const struct last_words_lines *ls,
  * at least one line. */
 struct slice last_words_line(const struct last_words_lines *ls);
 
+/* How many lines there are before a backtrace at the end. */
+int last_words_end(const struct last_words_lines *ls);
+
 /* Whether it has what the C library says of a failed call, or what programs put
  * before their own sentence. */
 int last_words_is_error(struct slice s);
 
 /* last_words_signs.c */
-/* Appends the sentence of the last line that is about an error, with its
- * neighbour if that has the words. 0: there is none, or too much follows it. */
-int last_words_put_sign(struct buf *out, const struct last_words_lines *ls);
+/* Appends the sentence of the last lines that are about an error, with its
+ * neighbour if that has the words. is_likely: a line also counts if it only has
+ * a word like "failed". 0: there is none, or too much follows it. */
+int last_words_put_sign(struct buf *out, const struct last_words_lines *ls,
+			int is_likely);
 /* Appends "; caused by TEXT" if the lines after line i give the first cause of
  * a chain, as Java, Rust's anyhow and Julia's tasks do. */
 void last_words_put_root(struct buf *out, const struct last_words_lines *ls,

@@ -8,18 +8,25 @@
 enum {
 	PLACE_MAX = 120, /* bytes: the first line has room for 300 */
 	CLEAN_UP_LINES = 4,
+	WHAT_LINES = 3,
 };
 
 /* "prog: w.c:62: main: Assertion `x' failed.": without "prog: "; without all
  * that is before the assertion if it is long, as in templates of C++. */
 static int last_words_put_assertion(struct buf *out, struct slice s)
 {
-	static const char sign[] = ": Assertion ";
+	static const char sign[] = ": Assertion ", ucx[] = " Assertion `";
 	const char *at = memmem(s.data, s.len, sign, strlen(sign)), *colon;
 
 	if (!last_words_has(s, ": Assertion `") &&
-	    !last_words_has(s, ": Assertion '"))
-		return 0;
+	    !last_words_has(s, ": Assertion '")) {
+		at = memmem(s.data, s.len, ucx, strlen(ucx));
+		if (!at || !last_words_has(s, "' failed"))
+			return 0;
+		last_words_put_cut(
+			out, last_words_skip(s, (size_t)(at + 1 - s.data)));
+		return 1;
+	}
 	colon = memmem(s.data, s.len, ": ", 2);
 	if (at - colon > PLACE_MAX)
 		colon = at;
@@ -31,9 +38,12 @@ static int last_words_put_assertion(struct buf *out, struct slice s)
 /* "terminate called after throwing an instance of 'X'", "  what():  TEXT"; or,
  * after a line that says why, "terminate called without an active exception".
  */
-static int last_words_put_terminate(struct buf *out, struct slice last,
-				    struct slice s, struct slice next)
+static int last_words_put_terminate(struct buf *out,
+				    const struct last_words_lines *ls, int i)
 {
+	const struct slice none = SLICE_STR("");
+	struct slice last = i > 0 ? ls->line[i - 1] : none, s = ls->line[i];
+	struct slice next = i + 1 < ls->n ? ls->line[i + 1] : none;
 	static const char thrown[] =
 		"terminate called after throwing an instance of ";
 	static const char what[] = "  what():  ";
@@ -52,6 +62,37 @@ static int last_words_put_terminate(struct buf *out, struct slice last,
 	s = last_words_skip(s, strlen(thrown));
 	buf_printf(out, "terminate called after throwing %.*s: ", SLICE_FMT(s));
 	last_words_put_cut(out, last_words_skip(next, strlen(what)));
+	/* "SOLVER.hpp:88:": the reason is in one of the lines that follow */
+	for (int at = i + 2; next.data[next.len - 1] == ':' && at < ls->n &&
+			     at < i + 2 + WHAT_LINES; at++) {
+		buf_printf(out, " ");
+		last_words_put_cut(out, ls->line[at]);
+	}
+	return 1;
+}
+
+/* "[h:812] *** An error occurred in MPI_Recv", ..., "*** MPI_ERR_TRUNCATE:
+ * message truncated", "*** MPI_ERRORS_ARE_FATAL (...": Open MPI's */
+static int last_words_put_ompi(struct buf *out,
+			       const struct last_words_lines *ls, int i)
+{
+	static const char call[] = "*** An error occurred in ",
+			  fatal[] = "*** MPI_ERRORS_ARE_FATAL", star[] = "*** ";
+	struct slice s = ls->line[i];
+	const char *at = memmem(s.data, s.len, call, strlen(call));
+
+	if (!at)
+		return 0;
+	last_words_put_cut(out, last_words_skip(s, (size_t)(at - s.data) +
+							   strlen(star)));
+	while (++i < ls->n && !last_words_has(ls->line[i], fatal))
+		s = ls->line[i];
+	at = memmem(s.data, s.len, star, strlen(star));
+	if (i < ls->n && at && !last_words_has(s, call)) {
+		buf_printf(out, ": ");
+		last_words_put_cut(out, last_words_skip(
+			s, (size_t)(at - s.data) + strlen(star)));
+	}
 	return 1;
 }
 
@@ -91,6 +132,8 @@ static int last_words_is_mark(struct slice s)
 		"panic: ", "fatal error: ", "Fatal error: ", "Fatal error in ",
 		"Exception in thread ", "Unhandled exception. ",
 		"ERROR: LoadError: ", "ERROR STOP", "Fortran runtime error: ",
+		"forrtl: severe (", "forrtl: error (", "Runtime Error: ",
+		"fatal Fortran runtime error", "Kokkos::abort: ",
 		"OMP: Error #", "*** stack smashing detected ***",
 		"free(): ", "malloc(): ", "realloc(): ", "munmap_chunk(): ",
 		"double free or corruption", "corrupted size vs. ",
@@ -100,7 +143,8 @@ static int last_words_is_mark(struct slice s)
 	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
 		if (last_words_begins(s, begins[i]))
 			return 1;
-	return last_words_has(s, "Check failed: ");
+	return last_words_has(s, "Check failed: ") ||
+	       (last_words_has(s, "_ASSERT(") && last_words_has(s, " failed"));
 }
 
 /* "At line 6 of file /w/x.f90", "Fortran runtime error: TEXT" */
@@ -136,7 +180,7 @@ static int last_words_put_fortran(struct buf *out, struct slice before,
 static int last_words_put_r(struct buf *out, struct slice s, struct slice next)
 {
 	if (!last_words_begins(s, "Error in ") ||
-	    !memmem(s.data, s.len, ") :", 3))
+	    !memmem(s.data, s.len, " :", 2))
 		return 0;
 	last_words_put_cut(out, s);
 	if (s.data[s.len - 1] != ':' || !next.len)
@@ -265,6 +309,15 @@ static int last_words_find_error(const struct last_words_lines *ls, int from)
 	return -1;
 }
 
+int last_words_end(const struct last_words_lines *ls)
+{
+	int i = last_words_before_trace(ls);
+
+	while (i >= 0 && last_words_is_trace(ls->line[i]))
+		i--;
+	return i >= 0 ? i + 1 : ls->n;
+}
+
 struct slice last_words_line(const struct last_words_lines *ls)
 {
 	static const char ucx[] = "==== backtrace ";
@@ -306,7 +359,8 @@ int last_words_put_mark(struct buf *out, const struct last_words_lines *ls,
 
 	if (last_words_put_summary(out, s) ||
 	    last_words_put_assertion(out, s) ||
-	    last_words_put_terminate(out, before, s, next) ||
+	    last_words_put_terminate(out, ls, i) ||
+	    last_words_put_ompi(out, ls, i) ||
 	    last_words_put_panic(out, ls, i) ||
 	    last_words_put_fortran(out, before, s) ||
 	    last_words_put_r(out, s, next))

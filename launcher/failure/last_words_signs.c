@@ -10,10 +10,12 @@
 enum {
 	ADVICE_LINES = 10, /* that may follow: what to try, where to ask */
 	LOG_LINES = 20,	   /* the same, with what a log goes on to say */
+	LIKELY_LINES = 3,  /* that may follow a likely line */
+	BLOCK_LINES = 12,  /* about one error */
 };
 
-/* In this order: of neighbours, the last kind counts most. */
-enum sign { SIGN_NONE, SIGN_LOG, SIGN_ERROR, SIGN_FATAL };
+/* In this order: the last kind counts most among neighbours. */
+enum sign { SIGN_NONE, SIGN_LOG, SIGN_LIKELY, SIGN_ERROR, SIGN_FATAL };
 
 static const struct {
 	const char *word;
@@ -21,6 +23,7 @@ static const struct {
 } sign_words[] = {
 	{"error", SIGN_ERROR}, {"fatal", SIGN_FATAL},
 	{"critical", SIGN_FATAL}, {"severe", SIGN_ERROR},
+	{"abort", SIGN_FATAL},
 	{"info", SIGN_LOG}, {"debug", SIGN_LOG}, {"warn", SIGN_LOG},
 	{"warning", SIGN_LOG}, {"trace", SIGN_LOG}, {"notice", SIGN_LOG},
 };
@@ -77,6 +80,22 @@ static int sign_is_marked(struct slice s, size_t at, size_t n)
 				sign_is_number(s, at + n));
 }
 
+/* "2026-11-29 03:12:44.1: E trainer.cc:42] TEXT", as TensorFlow does */
+static enum sign sign_of_xla(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && (isdigit((unsigned char)s.data[n]) ||
+			     strchr("- :.", s.data[n])))
+		n++;
+	if (n < 4 || n + 1 >= s.len || s.data[n + 1] != ' ' ||
+	    memcmp(s.data + n - 2, ": ", 2) != 0)
+		return SIGN_NONE;
+	return s.data[n] == 'F' ? SIGN_FATAL
+	       : s.data[n] == 'E' ? SIGN_ERROR
+	       : strchr("IW", s.data[n]) ? SIGN_LOG : SIGN_NONE;
+}
+
 /* "E1129 03:12:44.123456 812 trainer.cc:42] TEXT", as glog begins its lines */
 static enum sign sign_of_glog(struct slice s)
 {
@@ -94,10 +113,12 @@ static enum sign sign_of_glog(struct slice s)
 /* The sign of the line's first marked word. */
 static enum sign sign_of(struct slice s)
 {
-	enum sign glog = sign_of_glog(s);
+	enum sign glog = sign_of_glog(s), xla = sign_of_xla(s);
 
-	if (glog)
-		return glog;
+	if (glog || xla)
+		return glog ? glog : xla;
+	if (last_words_has(s, " NCCL WARN ")) /* so NCCL reports its errors */
+		return SIGN_ERROR;
 	for (size_t at = 0; at < s.len; at++) {
 		if (at && sign_is_letter(s.data[at - 1]))
 			continue;
@@ -116,44 +137,86 @@ static enum sign sign_of(struct slice s)
 	return SIGN_NONE;
 }
 
-/* Without "# ", "--> ", "*** "; a rule has nothing else. */
+/* Without "# ", "--> ", "*** ", CP2K's "\\___/ "; a rule has nothing else. */
 static struct slice sign_without_marks(struct slice s)
 {
-	while (s.len && strchr("#*-> \t", s.data[0]))
+	while (s.len && (strchr("#*->|\\_ \t", s.data[0]) ||
+			 last_words_begins(s, "/ ")))
 		s = last_words_skip(s, 1);
 	return s;
 }
 
-/* The last line about an error, unless too much follows it; or -1. */
-static int sign_find(const struct last_words_lines *ls)
+/* Words that a sentence about an error has, in whatever case. */
+static int sign_is_likely(struct slice s)
+{
+	static const char *const words[] = {
+		"error", "failed", "failure", "cannot ", "can't ", "could not ",
+		"couldn't ", "unable to", "not found", "no such ", "denied",
+		"unrecognized ", "unrecognised ", "unknown ", "invalid ",
+		"illegal ", "missing ", "mismatch", "out of memory",
+		"out of range", "out of bounds", "does not exist", "refused",
+		"timed out", "exceeded", "corrupt", "not supported", "too many",
+	};
+
+	for (size_t at = 0; at < s.len; at++) {
+		if (at && sign_is_letter(s.data[at - 1]))
+			continue;
+		for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+			size_t n = strlen(words[i]);
+
+			if (s.len - at >= n &&
+			    !strncasecmp(s.data + at, words[i], n) &&
+			    !sign_is_number(s, at + n))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+static enum sign sign_or_likely(struct slice s)
+{
+	enum sign sign = sign_of(s);
+
+	if (sign == SIGN_NONE && sign_is_likely(s))
+		return last_words_has(s, "arning") ? SIGN_LOG : SIGN_LIKELY;
+	return sign;
+}
+
+/* The last line about an error of at least this sign, unless more than max
+ * others follow it; or -1. */
+static int sign_find(const struct last_words_lines *ls, enum sign least,
+		     int max)
 {
 	int others = 0;
 
 	for (int i = ls->n - 1; i >= 0 && i >= ls->n - LOG_LINES; i--) {
 		struct slice s = ls->line[i];
-		enum sign sign = sign_of(s);
+		enum sign sign = sign_or_likely(s);
 
-		if (sign >= SIGN_ERROR)
+		if (sign >= least)
 			return i;
-		others += sign == SIGN_NONE && !last_words_is_indented(s) &&
+		others += sign != SIGN_LOG && !last_words_is_indented(s) &&
 			  sign_without_marks(s).len;
-		if (others > ADVICE_LINES)
+		if (others > max)
 			break;
 	}
 	return -1;
 }
 
 /* Among the lines about errors that end at last: the first fatal one, else the
- * first, but no line that is drawn, as "[3]PETSC ERROR: --- Error Message ---".
- */
+ * first, as the others follow from it; but no line that is drawn, as
+ * "[3]PETSC ERROR: --- Error Message ---". */
 static int sign_first(const struct last_words_lines *ls, int last)
 {
 	int first = last, fatal = -1;
 
 	for (int i = last; i >= 0; i--) {
-		enum sign sign = sign_of(ls->line[i]);
+		enum sign sign = sign_or_likely(ls->line[i]);
 
-		if (sign < SIGN_ERROR)
+		if (sign < SIGN_LIKELY && last_words_is_indented(ls->line[i]))
+			continue;
+		if (sign < SIGN_LIKELY ||
+		    (sign == SIGN_LIKELY && last - i > BLOCK_LINES))
 			break;
 		if (last_words_has(ls->line[i], "----"))
 			continue;
@@ -164,7 +227,8 @@ static int sign_first(const struct last_words_lines *ls, int last)
 	return fatal >= 0 ? fatal : first;
 }
 
-/* "Fatal error:", "FATAL ERROR: (openfoam-2306)": the sentence follows. */
+/* "Fatal error:", "FATAL ERROR: (openfoam-2306)", "[ABORT]": the sentence
+ * follows. */
 static int sign_is_heading(struct slice s)
 {
 	const char *colon = memrchr(s.data, ':', s.len);
@@ -173,16 +237,21 @@ static int sign_is_heading(struct slice s)
 	while (at < s.len && s.data[at] == ' ')
 		at++;
 	if (at == s.len)
-		return colon != NULL;
+		return colon || (s.data[0] == '[' && s.data[s.len - 1] == ']');
 	return s.data[at] == '(' && s.data[s.len - 1] == ')' &&
 	       !memchr(s.data + at, ' ', s.len - at);
 }
 
-int last_words_put_sign(struct buf *out, const struct last_words_lines *ls)
+int last_words_put_sign(struct buf *out, const struct last_words_lines *ls,
+			int is_likely)
 {
-	int i = sign_find(ls);
+	struct last_words_lines before = *ls;
+	int i = sign_find(ls, SIGN_ERROR, ADVICE_LINES);
 	struct slice s = SLICE_STR("");
 
+	before.n = ls->n ? last_words_end(ls) : 0;
+	if (i < 0 && is_likely)
+		i = sign_find(&before, SIGN_LIKELY, LIKELY_LINES);
 	if (i < 0)
 		return 0;
 	i = sign_first(ls, i);

@@ -68,6 +68,59 @@ START_TEST(an_exception_that_python_survives_is_no_cause)
 }
 END_TEST
 
+START_TEST(what_others_put_around_the_words_is_taken_off)
+{
+	static const struct ending list[] = {
+		{1, 0, "12:01 Traceback (most recent call last):\n"
+		       "12:01   File \"/w/train.py\", line 9, in <module>\n"
+		       "12:01     load()\n"
+		       "12:02 OSError: bad token file\n12:03 cleaning up\n",
+		 "OSError: bad token file (train.py:9)"},
+		{1, 0, " ****************\n * [ABORT]      *\n"
+		       " *  \\___/ bad key in line 4 *\n",
+		 "[ABORT] bad key in line 4"},
+		{2, 0, "bad option: --x\nusage: w [-n N]\n  -n N  steps\n",
+		 "bad option: --x"},
+		{1, 0, "cannot read the mesh\n---\n"
+		       "MPI_ABORT was invoked on rank 1 in\n"
+		       "with errorcode 1.\n---\n",
+		 "cannot read the mesh"},
+		{9, 0, "forrtl: severe (24): end-of-file, unit 5\n"
+		       "Image   PC                Routine  Line  Source\n"
+		       "w       0000000000CF159E  Unknown  Unknown  Unknown\n",
+		 "forrtl: severe (24): end-of-file, unit 5"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
+START_TEST(of_likely_lines_the_first_counts)
+{
+	static const struct ending list[] = {
+		{1, 0, "load: failed to open 7.bin\nload failed\n"
+		       "exiting, see the log\n",
+		 "load: failed to open 7.bin"},
+		{1, 0, "[h:8] *** An error occurred in MPI_Recv\n"
+		       "[h:8] *** on communicator MPI_COMM_WORLD\n"
+		       "[h:8] *** MPI_ERR_TRUNCATE: message truncated\n"
+		       "[h:8] *** MPI_ERRORS_ARE_FATAL (processes will abort,\n"
+		       "[h:8] ***    and potentially your MPI job)\n",
+		 "An error occurred in MPI_Recv: MPI_ERR_TRUNCATE: message "
+		 "truncated"},
+		{1, 0, "Traceback (most recent call last):\n"
+		       "  File \"/w/a.py\", line 4, in f\nKeyError: 'x'\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"/w/b.py\", line 5, in <module>\n"
+		       "E.CalledProcessError: Command returned non-zero exit "
+		       "status 1.\n",
+		 "KeyError: 'x' (a.py:4)"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
 START_TEST(a_line_about_an_error_counts_more_than_what_follows_it)
 {
 	static const struct ending list[] = {
@@ -198,6 +251,8 @@ int main(void)
 	TCase *c = tcase_create("last_words_signs");
 
 	tcase_add_test(c, an_exception_that_python_survives_is_no_cause);
+	tcase_add_test(c, what_others_put_around_the_words_is_taken_off);
+	tcase_add_test(c, of_likely_lines_the_first_counts);
 	tcase_add_test(
 		c, a_line_about_an_error_counts_more_than_what_follows_it);
 	tcase_add_test(

@@ -1,0 +1,266 @@
+/* last_words_lines.c: a worker's last lines, without the prefixes,
+ * margins and boxes around them; and which lines only follow the sentence that
+ * counts: banners, usage, backtraces. */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "launcher/failure/last_words_internal.h"
+
+enum {
+	PREFIX_MAX = 120,
+	METER_BYTES = 40,
+};
+
+static const char traceback_line[] = "Traceback (most recent call last):";
+
+/* torch.distributed prefixes each line of a traceback with "[rank3]: ". */
+static struct slice last_words_without_rank(struct slice s)
+{
+	size_t n = strlen("[rank");
+
+	if (!last_words_begins(s, "[rank"))
+		return s;
+	while (n < s.len && isdigit((unsigned char)s.data[n]))
+		n++;
+	if (n == strlen("[rank") ||
+	    !last_words_begins(last_words_skip(s, n), "]:"))
+		return s;
+	n += strlen("]:");
+	if (n < s.len && s.data[n] == ' ')
+		n++;
+	return last_words_skip(s, n);
+}
+
+/* The lines of an exception group have a margin: "  | ", or deeper. */
+static struct slice last_words_without_margin(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && s.data[n] == ' ')
+		n++;
+	if (n < 2 || n + 1 >= s.len || s.data[n] != '|' ||
+	    s.data[n + 1] != ' ')
+		return s;
+	return last_words_skip(s, n + 2);
+}
+
+/* "  +-+------- 2 -------", between the exceptions of a group. */
+static int last_words_is_rule(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && s.data[n] == ' ')
+		n++;
+	s = last_words_skip(s, n);
+	return n >= 2 && (last_words_begins(s, "+-+--") ||
+			  last_words_begins(s, "+----"));
+}
+
+/* How many bytes at the front of s look like prefix, with whatever digits; 0
+ * if s differs. Loggers prefix each line of a traceback so. */
+static size_t last_words_like(struct slice s, struct slice prefix)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < prefix.len; i++) {
+		if (isdigit((unsigned char)prefix.data[i])) {
+			if (i && isdigit((unsigned char)prefix.data[i - 1]))
+				continue;
+			if (n >= s.len || !isdigit((unsigned char)s.data[n]))
+				return 0;
+			while (n < s.len && isdigit((unsigned char)s.data[n]))
+				n++;
+		} else if (n < s.len && s.data[n] == prefix.data[i]) {
+			n++;
+		} else {
+			return 0;
+		}
+	}
+	return n;
+}
+
+/* Takes the prefix of a traceback from each of its lines. */
+static void last_words_strip_prefix(struct last_words_lines *ls)
+{
+	struct slice prefix = SLICE_STR("");
+
+	for (int i = 0; i < ls->n; i++) {
+		struct slice *s = &ls->line[i];
+		const char *at = memmem(s->data, s->len, traceback_line,
+					sizeof(traceback_line) - 1);
+
+		if (at && at - s->data <= PREFIX_MAX)
+			prefix = SLICE(s->data, (size_t)(at - s->data));
+		else if (at) /* behind a progress bar */
+			*s = last_words_skip(*s, (size_t)(at - s->data));
+		if (prefix.len && last_words_like(*s, prefix) < s->len)
+			*s = last_words_skip(*s, last_words_like(*s, prefix));
+	}
+}
+
+/* A character that draws a box: U+2500 to U+257F, UTF-8. */
+static int last_words_is_drawn(const char *c)
+{
+	return c[0] == '\xe2' && (c[1] == '\x94' || c[1] == '\x95');
+}
+
+/* "│ No such option │", "|   internal error in X   |", "*  bad key  *" */
+static struct slice last_words_without_box(struct slice s)
+{
+	struct slice in = s;
+	int is_box = 0;
+	size_t n;
+
+	while (in.len >= 3 && last_words_is_drawn(in.data + in.len - 3)) {
+		in.len -= 3;
+		is_box = 1;
+	}
+	n = 0;
+	while (n < in.len && in.data[n] == ' ')
+		n++;
+	if (!is_box && in.len > n + 1 && strchr("|*", in.data[n]) &&
+	    in.data[in.len - 1] == in.data[n] && in.data[n + 1] == ' ') {
+		in.len--;
+		n++;
+		is_box = 1;
+	}
+	if (!is_box)
+		return s;
+	in = last_words_skip(in, n);
+	while (in.len && (in.data[0] == ' ' || (in.len >= 3 &&
+						last_words_is_drawn(in.data))))
+		in = last_words_skip(in, in.data[0] == ' ' ? 1 : 3);
+	while (in.len && isspace((unsigned char)in.data[in.len - 1]))
+		in.len--;
+	return in;
+}
+
+/* Without the numbers of a meter, which curl does not end with a newline. */
+static struct slice last_words_without_meter(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && (isdigit((unsigned char)s.data[n]) ||
+			     strchr(" \t-:.%", s.data[n])))
+		n++;
+	return n >= METER_BYTES && n < s.len ? last_words_skip(s, n) : s;
+}
+
+/* The last LINES_MAX lines that are not blank. */
+void last_words_split(struct last_words_lines *ls, struct slice text)
+{
+	int is_group = last_words_has(text, "+-----------------------------");
+	size_t end = text.len;
+	int n = LINES_MAX;
+
+	while (end > 0 && n > 0) {
+		size_t at = end;
+		struct slice s;
+
+		while (at > 0 && text.data[at - 1] != '\n')
+			at--;
+		s = last_words_without_rank(SLICE(text.data + at, end - at));
+		while (s.len && isspace((unsigned char)s.data[s.len - 1]))
+			s.len--;
+		if (is_group)
+			s = last_words_is_rule(s) ? SLICE_STR("")
+				: last_words_without_margin(s);
+		s = last_words_without_meter(last_words_without_box(s));
+		if (s.len)
+			ls->line[--n] = s;
+		end = at ? at - 1 : 0;
+	}
+	ls->n = LINES_MAX - n;
+	memmove(ls->line, ls->line + n, ls->n * sizeof(*ls->line));
+	last_words_strip_prefix(ls);
+}
+
+/* ---- what only follows ---- */
+
+/* "[node3:812] TEXT", as Open MPI begins its lines */
+static struct slice last_words_without_host(struct slice s)
+{
+	const char *end = memchr(s.data, ']', s.len);
+
+	if (s.data[0] != '[' || !end || end + 2 >= s.data + s.len ||
+	    !memchr(s.data, ':', (size_t)(end - s.data)))
+		return s;
+	return last_words_skip(s, (size_t)(end + 2 - s.data));
+}
+
+/* "[0x40a191]"; "solver.x  0000000000CF0159  MAIN__  12  x.f90", Intel's */
+static int last_words_is_address(struct slice s)
+{
+	size_t n = 0, digits = 0;
+
+	if (last_words_begins(s, "[0x"))
+		return 1;
+	if (last_words_begins(s, "Image  "))
+		return 1;
+	while (n < s.len && s.data[n] != ' ')
+		n++;
+	while (n < s.len && s.data[n] == ' ')
+		n++;
+	while (n + digits < s.len &&
+	       isxdigit((unsigned char)s.data[n + digits]))
+		digits++;
+	return n && digits == 16;
+}
+
+/* "--------" */
+static int last_words_is_ruled(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (isalnum((unsigned char)s.data[i]) || s.data[i] < 0)
+			return 0;
+	return 1;
+}
+
+/* A line that comes after whatever is wrong. */
+static int last_words_is_after(struct slice s)
+{
+	static const char *const begins[] = {
+		/* MPI libraries, when a program has called MPI_Abort */
+		"MPI_ABORT was invoked on rank", "with errorcode ",
+		"NOTE: invoking MPI_ABORT", "You may or may not see output",
+		"exactly when Open MPI kills", "application called MPI_Abort(",
+		"aborting job:", "In: PMI_Abort(",
+		/* Open MPI's signal handler */
+		"*** Process received signal", "*** End of error message",
+		"Signal: ", "Signal code: ", "Failing at address: ",
+		/* programs that end */
+		"Aborted", "Aborting", "Program terminated", "exit status ",
+		"FOAM exiting", "FOAM parallel run exiting", "stopping ...",
+		"Traceback functionality not available", "wandb: ",
+		"Set the environment variable HYDRA_FULL_ERROR",
+		"For more information", "Try '", "Run '", "See '",
+		"Last command: ",
+	};
+
+	s = last_words_without_host(s);
+	while (s.len > 1 && last_words_is_indented(s))
+		s = last_words_skip(s, 1);
+	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+		if (last_words_begins(s, begins[i]))
+			return 1;
+	return last_words_is_address(s);
+}
+
+void last_words_drop_after(struct last_words_lines *ls)
+{
+	static const char usage[] = "usage:";
+	int n = 0, is_usage = 0;
+
+	for (int i = 0; i < ls->n; i++) {
+		struct slice s = ls->line[i];
+
+		is_usage = (is_usage && last_words_is_indented(s)) ||
+			   (s.len >= strlen(usage) &&
+			    !strncasecmp(s.data, usage, strlen(usage)));
+		if (!is_usage && !last_words_is_after(s) &&
+		    !last_words_is_ruled(s))
+			ls->line[n++] = s;
+	}
+	ls->n = n;
+}
