@@ -66,7 +66,8 @@ int stage_use_environment(const struct stage_spec *s, const char *copy,
 			  struct err *e);
 /* A program that is in the source becomes the one in the copy, and so does the
  * interpreter in its first line, and a script that Python runs. What it
- * allocates is never freed: it is used until the process ends. -ENOMEM. */
+ * allocates is never freed: it is used until the process ends. -ENOMEM, or
+ * ERR_USAGE: the program is a link to a file that this host lacks. */
 int stage_use_program(const struct stage_spec *s, const char *copy,
 		      struct program *program, struct err *e);
 

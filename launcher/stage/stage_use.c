@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sock.h"
 #include "launcher/stage/stage.h"
 
 /* ---- PATH[:FOLDER] ---- */
@@ -244,6 +245,40 @@ static int use_words(const struct program *p)
 	return p->is_python && n < p->nargs && p->argv[n][0] != '-' ? n + 1 : 1;
 }
 
+/* A virtual environment's interpreter is a link to one outside. Follows links
+ * to a file that is not there, and returns 1 with its path in target. */
+static int use_lacks_target(const char *path, char *target)
+{
+	char to[PATH_MAX], next[2 * PATH_MAX];
+
+	snprintf(target, PATH_MAX, "%s", path);
+	for (int i = 0; i < 40; i++) {
+		ssize_t n = readlink(target, to, sizeof(to) - 1);
+		const char *slash = strrchr(target, '/');
+
+		if (n < 0)
+			return i > 0 && errno == ENOENT;
+		to[n] = '\0';
+		snprintf(next, sizeof(next), "%.*s%s",
+			 *to == '/' || !slash ? 0 : (int)(slash + 1 - target),
+			 target, to);
+		snprintf(target, PATH_MAX, "%.*s", PATH_MAX - 1, next);
+	}
+	return 0;
+}
+
+static int use_check_program(const char *path, struct err *e)
+{
+	char target[PATH_MAX], host[256];
+
+	if (!use_lacks_target(path, target))
+		return 0;
+	sock_host_name(host);
+	return err_set(e, ERR_USAGE, "--stage: '%s' is a link to '%s', which "
+		       "%s lacks; install that on each node, or stage a folder "
+		       "that contains it", path, target, host);
+}
+
 int stage_use_program(const struct stage_spec *s, const char *copy,
 		      struct program *p, struct err *e)
 {
@@ -275,5 +310,5 @@ int stage_use_program(const struct stage_spec *s, const char *copy,
 		p->path = argv[0];
 	p->argv = argv;
 	p->nargs = n;
-	return 0;
+	return use_check_program(p->path, e);
 }

@@ -107,6 +107,17 @@ copy_of() {
 	has "$err" 'no virtual environment is active here'
 }
 
+@test "an interpreter outside the environment that a node lacks is named" {
+	mkdir -p base env/bin
+	ln -s "$(python3 -c 'import sys; print(sys.executable)')" base/python3
+	ln -s ../../base/python3 env/bin/python3.x # it points elsewhere in the copy
+	ln -s python3.x env/bin/python3
+	stage - "$T/env" "$T/env/bin/python3" -c pass
+	[ "$status" != 0 ]
+	has "$err" "--stage: '$(copy_of env)/bin/python3' is a link to '.*/base/python3', which $(hostname) lacks; install that on each node, or stage a folder that contains it"
+	nothing_left
+}
+
 @test "a source that is written meanwhile ends the job with the file's name" {
 	local i
 	for i in {1..400}; do echo >"src/folder/$i"; done
