@@ -98,8 +98,18 @@ stage_plain() {
 	rm -f "$work"/disk/*.copy
 }
 
-# Seconds from the start of the last ddprun to the end of the job.
+# The CPU seconds of all processes that this shell has waited for. `times` must not
+# run in a pipe, whose shell has waited for none.
+stage_cpu() {
+	times >"$work/times"
+	tail -n 1 "$work/times" | tr 'ms' '  ' |
+		awk '{ printf "%.2f", $1 * 60 + $2 + $3 * 60 + $4 }'
+}
+
+# Seconds from the start of the last ddprun to the end of the job; the CPU seconds of
+# its processes go to the file cpu.
 stage_ours() {
+	stage_cpu >"$work/before"
 	began=$(date +%s.%N)
 	nodes=
 	for i in $(seq 1 "$stage_n"); do
@@ -114,6 +124,8 @@ stage_ours() {
 		wait "$p" || head -n 3 "$work"/err.* >&2
 	done
 	date +%s.%N | awk -v b="$began" '{ print $1 - b }'
+	stage_cpu >"$work/after"
+	paste "$work/before" "$work/after" | awk '{ print $2 - $1 }' >>"$work/cpu"
 	cmp "$work/source/file" "$work/disk/$stage_n"/*/*/file
 	rm -rf "$work"/disk/*
 }
@@ -149,6 +161,9 @@ if stage_up; then
 	printf 'one copy over one link     %8.2f s\n' "$one"
 	printf 'ddprun --stage             %8.2f s   /one copy %s   goal: 1.40\n' \
 		"$ours" "$(ratio "$ours" "$one")"
+	cpu=$(median <"$work/cpu")
+	printf '  CPU time of all hosts    %8.2f s   /CPUs    %s s, its floor here\n' \
+		"$cpu" "$(ratio "$cpu" "$(nproc)")"
 	printf 'each host from one server  %8.2f s   /ours     %s\n' "$each" \
 		"$(ratio "$each" "$ours")"
 	stage_down
