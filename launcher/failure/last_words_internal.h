@@ -10,11 +10,16 @@
 
 #include "launcher/failure/last_words.h"
 
-enum { LINES_MAX = 256 }; /* a traceback through many libraries */
+enum {
+	LINES_MAX = 256, /* a traceback through many libraries */
+	PLAIN_MAX = 16 << 10,
+};
 
 struct last_words_lines {
-	struct slice line[LINES_MAX]; /* none is empty */
+	/* none is empty; they are parts of the text, or of plain */
+	struct slice line[LINES_MAX];
 	int n;
+	char plain[PLAIN_MAX]; /* the text, if a terminal's codes were in it */
 };
 
 /* last_words.c */
@@ -26,7 +31,7 @@ int last_words_is_indented(struct slice s);
 void last_words_put_cut(struct buf *out, struct slice s);
 
 /* last_words_lines.c */
-/* The last LINES_MAX lines that are not blank. */
+/* The last LINES_MAX lines that are not blank, without colours. */
 void last_words_split(struct last_words_lines *ls, struct slice text);
 /* Drops the lines that only follow whatever is wrong. */
 void last_words_drop_after(struct last_words_lines *ls);

@@ -9,6 +9,7 @@
 
 enum {
 	PREFIX_MAX = 120,
+	ESC = 0x1b,
 	METER_BYTES = 40,
 };
 
@@ -105,6 +106,20 @@ static int last_words_is_drawn(const char *c)
 	return c[0] == '\xe2' && (c[1] == '\x94' || c[1] == '\x95');
 }
 
+/* "╭─ Error ───╮": the title of a box says less than what is in it. */
+static int last_words_is_title(struct slice s)
+{
+	static const char *const corners[] = {"╭", "┌", "┏", "╔"};
+
+	if (s.len < 6 || !last_words_is_drawn(s.data + s.len - 3) ||
+	    last_words_has(s, "Traceback"))
+		return 0;
+	for (size_t i = 0; i < sizeof(corners) / sizeof(*corners); i++)
+		if (last_words_begins(s, corners[i]))
+			return 1;
+	return 0;
+}
+
 /* "│ No such option │", "|   internal error in X   |", "*  bad key  *" */
 static struct slice last_words_without_box(struct slice s)
 {
@@ -147,13 +162,52 @@ static struct slice last_words_without_meter(struct slice s)
 	return n >= METER_BYTES && n < s.len ? last_words_skip(s, n) : s;
 }
 
-/* The last LINES_MAX lines that are not blank. */
+/* How many bytes the escape sequence at c has (ECMA-48): colours and movements,
+ * "ESC [ ... letter"; titles and links, "ESC ] ... BEL" or "ESC ] ... ESC \\";
+ * others, "ESC letter". */
+static size_t last_words_escape(const char *c, size_t n)
+{
+	size_t i = 2;
+
+	if (n < 2 || (c[1] != '[' && c[1] != ']'))
+		return n < 2 ? n : 2;
+	if (c[1] == '[') {
+		while (i < n && (unsigned char)c[i] < 0x40 && c[i] != '\n')
+			i++;
+		return i < n && c[i] != '\n' ? i + 1 : i;
+	}
+	while (i < n && c[i] != '\a' && c[i] != ESC && c[i] != '\n')
+		i++;
+	if (i + 1 < n && c[i] == ESC && c[i + 1] == '\\')
+		return i + 2;
+	return i < n && c[i] == '\a' ? i + 1 : i;
+}
+
+/* The end of text without escape sequences. */
+static struct slice last_words_plain(struct last_words_lines *ls,
+				     struct slice text)
+{
+	size_t n = 0, at;
+
+	if (!text.len || !memchr(text.data, ESC, text.len))
+		return text;
+	at = text.len > PLAIN_MAX ? text.len - PLAIN_MAX : 0;
+	while (at < text.len)
+		if (text.data[at] == ESC)
+			at += last_words_escape(text.data + at, text.len - at);
+		else
+			ls->plain[n++] = text.data[at++];
+	return SLICE(ls->plain, n);
+}
+
 void last_words_split(struct last_words_lines *ls, struct slice text)
 {
-	int is_group = last_words_has(text, "+-----------------------------");
-	size_t end = text.len;
-	int n = LINES_MAX;
+	int is_group, n = LINES_MAX;
+	size_t end;
 
+	text = last_words_plain(ls, text);
+	is_group = last_words_has(text, "+-----------------------------");
+	end = text.len;
 	while (end > 0 && n > 0) {
 		size_t at = end;
 		struct slice s;
@@ -166,6 +220,8 @@ void last_words_split(struct last_words_lines *ls, struct slice text)
 		if (is_group)
 			s = last_words_is_rule(s) ? SLICE_STR("")
 				: last_words_without_margin(s);
+		if (s.len && last_words_is_title(s))
+			s = SLICE_STR("");
 		s = last_words_without_meter(last_words_without_box(s));
 		if (s.len)
 			ls->line[--n] = s;

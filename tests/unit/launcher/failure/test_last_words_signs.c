@@ -95,6 +95,33 @@ START_TEST(what_others_put_around_the_words_is_taken_off)
 }
 END_TEST
 
+START_TEST(a_terminals_codes_are_no_part_of_the_words)
+{
+	static const struct ending list[] = {
+		{2, 0, "\x1b[1;31mError\x1b[0m: no \x1b[4mshard\x1b[m 3\n",
+		 "Error: no shard 3"},
+		{2, 0, "Error: \x1b]8;;http://w/3\x1b\\shard 3\x1b]8;;\x1b\\ "
+		       "is\x1b]0;title\a bad\n",
+		 "Error: shard 3 is bad"},
+		{1, 0, TRACEBACK "\x1b[1;35mValueError\x1b[0m: "
+		       "\x1b[35mbad shard 3\x1b[0m\n",
+		 "ValueError: bad shard 3 (train.py:25)"},
+		{2, 0, "Usage: tool [OPTIONS]\n"
+		       "\x1b[31m╭─ Error ─────────╮\x1b[0m\n"
+		       "\x1b[31m│\x1b[0m No such option \x1b[31m│\x1b[0m\n"
+		       "\x1b[31m╰─────────────────╯\x1b[0m\n",
+		 "No such option"},
+		/* cut short, or none at all */
+		{2, 0, "Error: bad shard 3\n\x1b", "Error: bad shard 3"},
+		{2, 0, "Error: bad shard 3\x1b[31", "Error: bad shard 3"},
+		{2, 0, "\x1b]0;title\nError: bad shard 3\n",
+		 "Error: bad shard 3"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
 START_TEST(of_likely_lines_the_first_counts)
 {
 	static const struct ending list[] = {
@@ -252,6 +279,7 @@ int main(void)
 
 	tcase_add_test(c, an_exception_that_python_survives_is_no_cause);
 	tcase_add_test(c, what_others_put_around_the_words_is_taken_off);
+	tcase_add_test(c, a_terminals_codes_are_no_part_of_the_words);
 	tcase_add_test(c, of_likely_lines_the_first_counts);
 	tcase_add_test(
 		c, a_line_about_an_error_counts_more_than_what_follows_it);
