@@ -11,8 +11,9 @@
 enum {
 	KILLS = 16, /* that are remembered */
 	CLOCK_IS_MONOTONIC = 1,
-	AS_WAITPID = __WALL | __WCLONE | __WNOTHREAD,
 };
+/* separate: its bit 31 makes an enum unsigned */
+enum { AS_WAITPID = __WALL | __WCLONE | __WNOTHREAD };
 #define KILL_NS UINT64_C(60000000000) /* for that long */
 
 #define KEPT __attribute__((visibility("default")))
