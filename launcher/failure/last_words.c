@@ -141,13 +141,16 @@ void last_words_put_cut(struct buf *out, struct slice s)
 	buf_put(out, s.data, s.len);
 }
 
-/* Exceptions that only report that another process has failed. */
+/* Exceptions that only report that another process has failed, or follow from
+ * that. */
 static int last_words_is_second_hand(struct slice s)
 {
 	static const char *const words[] = {
 		" exited unexpectedly", "returned non-zero exit status",
 		"root cause above", "initialization failed. See",
 		"terminated abruptly",
+		/* a child, when pickling has failed in its parent */
+		"EOFError: Ran out of input", "pickle data was truncated",
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
@@ -176,12 +179,19 @@ static int last_words_find_first_hand(const struct last_words_lines *ls, int at)
 								     : other;
 }
 
-/* A message that begins with an empty line is not in the exception's line. */
-static void last_words_put_message(struct buf *out, struct slice s,
-				   struct slice next)
+/* A message that begins with an empty line is not in the line of the exception,
+ * at: it is the first one about an error, else the next. */
+static void last_words_put_message(struct buf *out,
+				   const struct last_words_lines *ls, int at,
+				   int n)
 {
-	if (last_words_exception(s) + 1 != s.len)
+	struct slice s = ls->line[at], next;
+	int sign;
+
+	if (at + 1 >= n || last_words_exception(s) + 1 != s.len)
 		return;
+	sign = last_words_first_sign(ls, at + 1, n);
+	next = ls->line[sign >= 0 ? sign : at + 1];
 	while (next.len && last_words_is_indented(next))
 		next = last_words_skip(next, 1);
 	buf_printf(out, " ");
@@ -269,8 +279,8 @@ static int last_words_put_traceback(struct buf *out,
 	if (last_words_is_second_hand(ls->line[at]))
 		first_hand = last_words_find_first_hand(ls, at);
 	last_words_put_cut(out, ls->line[first_hand >= 0 ? first_hand : at]);
-	if (first_hand < 0 && at + 1 < n)
-		last_words_put_message(out, ls->line[at], ls->line[at + 1]);
+	if (first_hand < 0)
+		last_words_put_message(out, ls, at, n);
 	if (first_hand > 0 &&
 	    !last_words_has(ls->line[at], " exited unexpectedly"))
 		frame = first_hand - 1;
@@ -290,9 +300,7 @@ static int last_words_put_marked(struct buf *out,
 			    !last_words_is_exception(ls->line[i]))
 				continue;
 			last_words_put_cut(out, ls->line[i]);
-			if (i + 1 < ls->n)
-				last_words_put_message(out, ls->line[i],
-						       ls->line[i + 1]);
+			last_words_put_message(out, ls, i, ls->n);
 		}
 		last_words_put_root(out, ls, i);
 		return 1;

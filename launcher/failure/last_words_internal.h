@@ -58,6 +58,9 @@ int last_words_is_error(struct slice s);
  * a word like "failed". 0: there is none, or too much follows it. */
 int last_words_put_sign(struct buf *out, const struct last_words_lines *ls,
 			int is_likely);
+/* The first of the lines from `from` on, and before n, that is about an error,
+ * or -1. */
+int last_words_first_sign(const struct last_words_lines *ls, int from, int n);
 /* Appends "; caused by TEXT" if the lines after line i give the first cause of
  * a chain, as Java, Rust's anyhow and Julia's tasks do. */
 void last_words_put_root(struct buf *out, const struct last_words_lines *ls,

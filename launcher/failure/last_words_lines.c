@@ -183,20 +183,27 @@ static size_t last_words_escape(const char *c, size_t n)
 	return i < n && c[i] == '\a' ? i + 1 : i;
 }
 
-/* The end of text without escape sequences. */
+/* The end of text without escape sequences, and without what a backspace
+ * erases. */
 static struct slice last_words_plain(struct last_words_lines *ls,
 				     struct slice text)
 {
 	size_t n = 0, at;
 
-	if (!text.len || !memchr(text.data, ESC, text.len))
+	if (!text.len || (!memchr(text.data, ESC, text.len) &&
+			  !memchr(text.data, '\b', text.len)))
 		return text;
 	at = text.len > PLAIN_MAX ? text.len - PLAIN_MAX : 0;
-	while (at < text.len)
-		if (text.data[at] == ESC)
+	while (at < text.len) {
+		if (text.data[at] == '\b') {
+			n -= n && ls->plain[n - 1] != '\n';
+			at++;
+		} else if (text.data[at] == ESC) {
 			at += last_words_escape(text.data + at, text.len - at);
-		else
+		} else {
 			ls->plain[n++] = text.data[at++];
+		}
+	}
 	return SLICE(ls->plain, n);
 }
 
@@ -291,7 +298,7 @@ static int last_words_is_after(struct slice s)
 		"Traceback functionality not available", "wandb: ",
 		"Set the environment variable HYDRA_FULL_ERROR",
 		"For more information", "Try '", "Run '", "See '",
-		"Last command: ",
+		"Last command: ", "In source file ",
 	};
 
 	s = last_words_without_host(s);
@@ -300,6 +307,9 @@ static int last_words_is_after(struct slice s)
 	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
 		if (last_words_begins(s, begins[i]))
 			return 1;
+	/* MATLAB's frames */
+	if (last_words_begins(s, "Error in ") && last_words_has(s, " (line "))
+		return 1;
 	return last_words_is_address(s);
 }
 

@@ -133,6 +133,8 @@ static int last_words_is_mark(struct slice s)
 		"Exception in thread ", "Unhandled exception. ",
 		"ERROR: LoadError: ", "ERROR STOP", "Fortran runtime error: ",
 		"forrtl: severe (", "forrtl: error (", "Runtime Error: ",
+		"FIO-F-", /* nvfortran's */
+		"** (", /* Elixir's: "** (RuntimeError) TEXT" */
 		"fatal Fortran runtime error", "Kokkos::abort: ",
 		"OMP: Error #", "*** stack smashing detected ***",
 		"free(): ", "malloc(): ", "realloc(): ", "munmap_chunk(): ",

@@ -140,10 +140,46 @@ static enum sign sign_of(struct slice s)
 /* Without "# ", "--> ", "*** ", CP2K's "\\___/ "; a rule has nothing else. */
 static struct slice sign_without_marks(struct slice s)
 {
-	while (s.len && (strchr("#*->|\\_ \t", s.data[0]) ||
+	while (s.len && (strchr("#*->|\\_! \t", s.data[0]) ||
 			 last_words_begins(s, "/ ")))
 		s = last_words_skip(s, 1);
 	return s;
+}
+
+/* "------ Error Exit ------" */
+static int sign_is_title(struct slice s)
+{
+	return s.len > 6 && last_words_begins(s, "---") &&
+	       last_words_begins(last_words_skip(s, s.len - 3), "---");
+}
+
+/* "input error", "PROGRAM ERROR", "lib-4001 : UNRECOVERABLE library error": a
+ * name for an error, which a sentence must follow or precede. */
+static int sign_is_name(struct slice s)
+{
+	static const char *const ends[] = {"error", "errors", "failure"};
+	const char *colon;
+	int words = 0, is_end = 0;
+
+	s = sign_without_marks(s);
+	colon = memrchr(s.data, ':', s.len);
+	if (colon)
+		s = sign_without_marks(last_words_skip(
+			s, (size_t)(colon + 1 - s.data)));
+	while (s.len && !sign_is_letter(s.data[s.len - 1]))
+		s.len--;
+	for (size_t i = 0; i < s.len; i++)
+		words += sign_is_letter(s.data[i]) &&
+			 (i == 0 || s.data[i - 1] == ' ');
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t n = strlen(ends[i]);
+
+		is_end |= s.len >= n &&
+			  !strncasecmp(s.data + s.len - n, ends[i], n) &&
+			  (s.len == n ||
+			   !sign_is_letter(s.data[s.len - n - 1]));
+	}
+	return words <= 3 && is_end;
 }
 
 /* Words that a sentence about an error has, in whatever case. */
@@ -193,6 +229,8 @@ static int sign_find(const struct last_words_lines *ls, enum sign least,
 		struct slice s = ls->line[i];
 		enum sign sign = sign_or_likely(s);
 
+		if (sign_is_title(s))
+			continue;
 		if (sign >= least)
 			return i;
 		others += sign != SIGN_LOG && !last_words_is_indented(s) &&
@@ -218,7 +256,8 @@ static int sign_first(const struct last_words_lines *ls, int last)
 		if (sign < SIGN_LIKELY ||
 		    (sign == SIGN_LIKELY && last - i > BLOCK_LINES))
 			break;
-		if (last_words_has(ls->line[i], "----"))
+		if (last_words_has(ls->line[i], "----") ||
+		    (i < last && sign_is_name(ls->line[i])))
 			continue;
 		first = i;
 		if (sign == SIGN_FATAL)
@@ -227,19 +266,30 @@ static int sign_first(const struct last_words_lines *ls, int last)
 	return fatal >= 0 ? fatal : first;
 }
 
-/* "Fatal error:", "FATAL ERROR: (openfoam-2306)", "[ABORT]": the sentence
- * follows. */
+/* "Fatal error:", "FATAL ERROR: (openfoam-2306)", "[ABORT]", "INPUT ERROR",
+ * MATLAB's "Error using horzcat": the sentence follows. */
 static int sign_is_heading(struct slice s)
 {
 	const char *colon = memrchr(s.data, ':', s.len);
 	size_t at = colon ? (size_t)(colon + 1 - s.data) : s.len;
 
+	if (sign_is_name(s) ||
+	    last_words_begins(sign_without_marks(s), "Error using "))
+		return 1;
 	while (at < s.len && s.data[at] == ' ')
 		at++;
 	if (at == s.len)
 		return colon || (s.data[0] == '[' && s.data[s.len - 1] == ']');
 	return s.data[at] == '(' && s.data[s.len - 1] == ')' &&
 	       !memchr(s.data + at, ' ', s.len - at);
+}
+
+int last_words_first_sign(const struct last_words_lines *ls, int from, int n)
+{
+	for (int i = from; i < n; i++)
+		if (sign_of(ls->line[i]) >= SIGN_ERROR)
+			return i;
+	return -1;
 }
 
 int last_words_put_sign(struct buf *out, const struct last_words_lines *ls,

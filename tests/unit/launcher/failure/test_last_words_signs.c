@@ -122,6 +122,48 @@ START_TEST(a_terminals_codes_are_no_part_of_the_words)
 }
 END_TEST
 
+START_TEST(the_name_of_an_error_is_no_sentence)
+{
+	static const struct ending list[] = {
+		{1, 0, "WAVE input error\n| ERROR:   grid of 5 is too small\n"
+		       "Input errors occurred.\n",
+		 "ERROR:   grid of 5 is too small"},
+		{1, 0, "lib-7 : FATAL library error\n"
+		       "  A READ went past the end.\n\nOpened as unit 5\n",
+		 "lib-7 : FATAL library error A READ went past the end."},
+		{1, 0, "Error in \"load(Mesh)\": \n----------------\n"
+		       "Line 12: invalid option name\n"
+		       "------- Error Exit -------\n",
+		 "Error in \"load(Mesh)\": Line 12: invalid option name"},
+		{1, 0, "{\bError using join\nThe sizes differ.\n\n"
+		       "Error in train (line 12)\n    x = [a, b];\n\n}\b\n",
+		 "Error using join The sizes differ."},
+		{1, 0, TRACEBACK "RuntimeError: \n*** ask the developers\n"
+		       "*** Error:   no mesh\n*** Where:   File.cpp\n",
+		 "RuntimeError: *** Error:   no mesh (train.py:25)"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
+START_TEST(a_child_that_cannot_unpickle_is_second_hand)
+{
+	static const struct ending list[] = {
+		{1, 0, TRACEBACK "AttributeError: Can't pickle local 'f'\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"<string>\", line 1, in <module>\n"
+		       "  File \"/lib/python3.11/spawn.py\", line 122, in m\n"
+		       "EOFError: Ran out of input\n",
+		 "AttributeError: Can't pickle local 'f' (train.py:25)"},
+		{1, 0, TRACEBACK "EOFError: Ran out of input\n",
+		 "EOFError: Ran out of input (train.py:25)"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
 START_TEST(of_likely_lines_the_first_counts)
 {
 	static const struct ending list[] = {
@@ -280,6 +322,8 @@ int main(void)
 	tcase_add_test(c, an_exception_that_python_survives_is_no_cause);
 	tcase_add_test(c, what_others_put_around_the_words_is_taken_off);
 	tcase_add_test(c, a_terminals_codes_are_no_part_of_the_words);
+	tcase_add_test(c, the_name_of_an_error_is_no_sentence);
+	tcase_add_test(c, a_child_that_cannot_unpickle_is_second_hand);
 	tcase_add_test(c, of_likely_lines_the_first_counts);
 	tcase_add_test(
 		c, a_line_about_an_error_counts_more_than_what_follows_it);
