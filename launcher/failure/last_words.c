@@ -148,6 +148,7 @@ static int last_words_is_second_hand(struct slice s)
 	static const char *const words[] = {
 		" exited unexpectedly", "returned non-zero exit status",
 		"root cause above", "initialization failed. See",
+		"ChildFailedError:",
 		"terminated abruptly",
 		/* a child, when pickling has failed in its parent */
 		"EOFError: Ran out of input", "pickle data was truncated",
@@ -254,6 +255,49 @@ static int last_words_is_traceback(const struct last_words_lines *ls, int at)
 		 last_words_begins(ls->line[at], "from user code:"));
 }
 
+/* The line of the exception that the traceback with that frame follows from
+ * ("raise X from Y"), or -1. */
+static int last_words_cause_of(const struct last_words_lines *ls, int frame)
+{
+	static const char follows[] = "The above exception was the direct "
+				      "cause of the following exception:";
+	int at = frame;
+
+	while (at >= 0 && last_words_is_indented(ls->line[at]))
+		at--;
+	if (at < 2 || !last_words_begins(ls->line[at], "Traceback (") ||
+	    !last_words_begins(ls->line[at - 1], follows))
+		return -1;
+	for (at -= 2; at > 0; at--)
+		if (last_words_exception(ls->line[at]) &&
+		    last_words_is_indented(ls->line[at - 1]))
+			return at;
+	return -1;
+}
+
+/* Appends "; caused by TEXT" if the traceback with that frame, whose exception
+ * is in line at, ends a chain of them: the first exception of the chain; or if
+ * it only reports that a thread has died: what that thread has raised. */
+static void last_words_put_first(struct buf *out,
+				 const struct last_words_lines *ls, int frame,
+				 int at)
+{
+	int first = -1, next = last_words_cause_of(ls, frame);
+
+	while (next > 0) {
+		first = next;
+		next = last_words_cause_of(ls, next - 1);
+	}
+	if (last_words_has(ls->line[at], " thread exited unexpectedly"))
+		for (first = at - 1; first >= 0; first--)
+			if (last_words_is_exception(ls->line[first]))
+				break;
+	if (first < 0)
+		return;
+	buf_printf(out, "; caused by ");
+	last_words_put_cut(out, ls->line[first]);
+}
+
 /* The exception behind the last frame of the last traceback. */
 static int last_words_put_traceback(struct buf *out,
 				    const struct last_words_lines *ls,
@@ -285,6 +329,8 @@ static int last_words_put_traceback(struct buf *out,
 	    !last_words_has(ls->line[at], " exited unexpectedly"))
 		frame = first_hand - 1;
 	last_words_put_place(out, ls, frame, -1);
+	if (first_hand < 0)
+		last_words_put_first(out, ls, frame, at);
 	return 1;
 }
 

@@ -280,6 +280,29 @@ static int last_words_is_ruled(struct slice s)
 	return 1;
 }
 
+/* "+ exit 1", "++ pwd": what a shell runs, after set -x */
+static int last_words_is_command(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && s.data[n] == '+')
+		n++;
+	return n && n < s.len && s.data[n] == ' ';
+}
+
+/* Fortran's "STOP 123" */
+static int last_words_is_stop(struct slice s)
+{
+	static const char stop[] = "STOP ";
+
+	if (!last_words_begins(s, stop))
+		return 0;
+	for (size_t i = strlen(stop); i < s.len; i++)
+		if (!isdigit((unsigned char)s.data[i]))
+			return 0;
+	return 1;
+}
+
 /* A line that comes after whatever is wrong. */
 static int last_words_is_after(struct slice s)
 {
@@ -298,7 +321,8 @@ static int last_words_is_after(struct slice s)
 		"Traceback functionality not available", "wandb: ",
 		"Set the environment variable HYDRA_FULL_ERROR",
 		"For more information", "Try '", "Run '", "See '",
-		"Last command: ", "In source file ",
+		"Last command: ", "In source file ", "Exiting because ",
+		"GPU core dump ",
 	};
 
 	s = last_words_without_host(s);
@@ -307,10 +331,12 @@ static int last_words_is_after(struct slice s)
 	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
 		if (last_words_begins(s, begins[i]))
 			return 1;
-	/* MATLAB's frames */
-	if (last_words_begins(s, "Error in ") && last_words_has(s, " (line "))
+	/* MATLAB's frames; what points to other lines */
+	if ((last_words_begins(s, "Error in ") &&
+	     last_words_has(s, " (line ")) || last_words_has(s, "ook above"))
 		return 1;
-	return last_words_is_address(s);
+	return last_words_is_address(s) || last_words_is_command(s) ||
+	       last_words_is_stop(s);
 }
 
 void last_words_drop_after(struct last_words_lines *ls)

@@ -17,6 +17,8 @@ enum {
 /* In this order: the last kind counts most among neighbours. */
 enum sign { SIGN_NONE, SIGN_LOG, SIGN_LIKELY, SIGN_ERROR, SIGN_FATAL };
 
+#define SPACED "E R R O R" /* so do codes of geophysics */
+
 static const struct {
 	const char *word;
 	enum sign sign;
@@ -117,7 +119,8 @@ static enum sign sign_of(struct slice s)
 
 	if (glog || xla)
 		return glog ? glog : xla;
-	if (last_words_has(s, " NCCL WARN ")) /* so NCCL reports its errors */
+	if (last_words_has(s, " NCCL WARN ") || /* so NCCL reports its errors */
+	    last_words_has(s, SPACED))
 		return SIGN_ERROR;
 	for (size_t at = 0; at < s.len; at++) {
 		if (at && sign_is_letter(s.data[at - 1]))
@@ -162,6 +165,9 @@ static int sign_is_name(struct slice s)
 	int words = 0, is_end = 0;
 
 	s = sign_without_marks(s);
+	if (last_words_has(s, SPACED))
+		return last_words_begins(
+			last_words_skip(s, s.len - strlen(SPACED)), SPACED);
 	colon = memrchr(s.data, ':', s.len);
 	if (colon)
 		s = sign_without_marks(last_words_skip(

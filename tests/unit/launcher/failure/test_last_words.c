@@ -210,7 +210,9 @@ START_TEST(a_loaders_child_that_was_killed_is_named_with_its_signal)
 		 "RuntimeError: DataLoader worker (pid 812) is killed by "
 		 "signal: Killed. (train.py:25)"},
 		{1, 0, LOADER TRACEBACK "ValueError: another one\n",
-		 "ValueError: another one (train.py:25)"},
+		 "ValueError: another one (train.py:25); caused by "
+		 "RuntimeError: DataLoader worker (pid 812) is killed by "
+		 "signal: Killed."},
 		{1, 0, TRACEBACK "RuntimeError: DataLoader worker (pid(s) 812) "
 		       "exited unexpectedly\n",
 		 "RuntimeError: DataLoader worker (pid(s) 812) exited "

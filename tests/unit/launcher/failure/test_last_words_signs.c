@@ -2,6 +2,7 @@
  */
 #include <check.h>
 #include <signal.h>
+#include <stdio.h>
 
 #include "launcher/failure/last_words.h"
 #include "tests/unit/run_case.h"
@@ -158,6 +159,46 @@ START_TEST(a_child_that_cannot_unpickle_is_second_hand)
 		 "AttributeError: Can't pickle local 'f' (train.py:25)"},
 		{1, 0, TRACEBACK "EOFError: Ran out of input\n",
 		 "EOFError: Ran out of input (train.py:25)"},
+	};
+
+	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+}
+END_TEST
+
+START_TEST(an_exception_from_another_has_the_first_one_too)
+{
+	static const char from[] = "\nThe above exception was the direct cause "
+				   "of the following exception:\n\n";
+	char tail[2048];
+	struct ending e = {1, 0, tail, "RunError: no data (train.py:25); "
+				       "caused by OSError: bad shard 3"};
+
+	snprintf(tail, sizeof(tail), "%s%s%s%s%s%s%s%s",
+		 TRACEBACK, "OSError: bad shard 3\n", from,
+		 TRACEBACK, "ReadError: shard 3\n", from,
+		 TRACEBACK, "RunError: no data\n");
+	check_endings(&e, 1, last_words_put);
+}
+END_TEST
+
+START_TEST(what_only_points_to_other_lines_is_left_out)
+{
+	static const struct ending list[] = {
+		{1, 0, "+ cp a b\ncp: error writing 'b': No space left on "
+		       "device\n++ pwd\n+ exit 1\n",
+		 "cp: error writing 'b': No space left on device"},
+		{1, 0, "[E::read] fail to find the index\n"
+		       "Exiting because a job failed. Look above.\n",
+		 "[E::read] fail to find the index"},
+		{123, 0, " ===>>> : E R R O R\n\n   speed of 20 is too "
+			 "large\nSTOP 123\n",
+		 "===>>> : E R R O R speed of 20 is too large"},
+		{1, 0, TRACEBACK "OSError: too many files\n"
+		       TRACEBACK "RuntimeError: Pin memory thread exited "
+		       "unexpectedly\n",
+		 "RuntimeError: Pin memory thread exited unexpectedly "
+		 "(train.py:25); caused by OSError: too many files"},
+		{2, 0, "STOP 123\n", "STOP 123"},
 	};
 
 	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
@@ -324,6 +365,8 @@ int main(void)
 	tcase_add_test(c, a_terminals_codes_are_no_part_of_the_words);
 	tcase_add_test(c, the_name_of_an_error_is_no_sentence);
 	tcase_add_test(c, a_child_that_cannot_unpickle_is_second_hand);
+	tcase_add_test(c, an_exception_from_another_has_the_first_one_too);
+	tcase_add_test(c, what_only_points_to_other_lines_is_left_out);
 	tcase_add_test(c, of_likely_lines_the_first_counts);
 	tcase_add_test(
 		c, a_line_about_an_error_counts_more_than_what_follows_it);
