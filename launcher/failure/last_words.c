@@ -255,24 +255,30 @@ static int last_words_is_traceback(const struct last_words_lines *ls, int at)
 		 last_words_begins(ls->line[at], "from user code:"));
 }
 
-/* The line of the exception that the traceback with that frame follows from
- * ("raise X from Y"), or -1. */
+/* The line of the exception that the traceback with that frame follows from:
+ * of Y in "raise X from Y"; of Y if X was raised while Y was handled, and Y is
+ * what the system says is wrong; or -1. */
 static int last_words_cause_of(const struct last_words_lines *ls, int frame)
 {
 	static const char follows[] = "The above exception was the direct "
 				      "cause of the following exception:";
-	int at = frame;
+	static const char handles[] = "During handling of the above "
+				      "exception, another exception occurred:";
+	int at = frame, is_handled;
 
 	while (at >= 0 && last_words_is_indented(ls->line[at]))
 		at--;
-	if (at < 2 || !last_words_begins(ls->line[at], "Traceback (") ||
-	    !last_words_begins(ls->line[at - 1], follows))
+	if (at < 2 || !last_words_begins(ls->line[at], "Traceback ("))
+		return -1;
+	is_handled = last_words_begins(ls->line[at - 1], handles);
+	if (!is_handled && !last_words_begins(ls->line[at - 1], follows))
 		return -1;
 	for (at -= 2; at > 0; at--)
 		if (last_words_exception(ls->line[at]) &&
 		    last_words_is_indented(ls->line[at - 1]))
-			return at;
-	return -1;
+			break;
+	return is_handled && at > 0 && !last_words_is_error(ls->line[at]) ? -1
+									  : at;
 }
 
 /* Appends "; caused by TEXT" if the traceback with that frame, whose exception

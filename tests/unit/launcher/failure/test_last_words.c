@@ -146,6 +146,15 @@ START_TEST(a_python_exception_comes_with_the_users_own_line)
 		       "exception, another exception occurred:\n\n"
 		       TRACEBACK "torch.OutOfMemoryError: CUDA out of memory\n",
 		 "torch.OutOfMemoryError: CUDA out of memory (train.py:25)"},
+		{1, 0, "Traceback (most recent call last):\n"
+		       "  File \"a.py\", line 1, in <module>\n"
+		       "    f.write(x)\n"
+		       "OSError: [Errno 28] No space left on device\n\n"
+		       "During handling of the above exception, another "
+		       "exception occurred:\n\n"
+		       TRACEBACK "RuntimeError: unexpected pos 64 vs 0\n",
+		 "RuntimeError: unexpected pos 64 vs 0 (train.py:25); caused "
+		 "by OSError: [Errno 28] No space left on device"},
 		{1, 0, "  File \"/w/a.py\", line 3\n    x = = 1\n        ^\n"
 		       "SyntaxError: invalid syntax\n",
 		 "SyntaxError: invalid syntax (a.py:3)"},
