@@ -1,6 +1,7 @@
-/* last_words_internal.h: shared by last_words.c (Python, and which sentence
- * counts), last_words_lines.c (what is a line), last_words_marks.c (other
- * languages and libraries) and last_words_signs.c (what most programs share).
+/* last_words_internal.h: shared by last_words.c (which sentence counts),
+ * last_words_lines.c (what is a line), last_words_python.c (Python),
+ * last_words_marks.c (other languages and libraries) and last_words_signs.c
+ * (what most programs share).
  *
  * The first kind that is there counts: Python's fatal errors and tracebacks; a
  * line that only a program that ends prints (a mark); a line about an error (a
@@ -29,6 +30,28 @@ struct slice last_words_skip(struct slice s, size_t n);
 int last_words_is_indented(struct slice s);
 /* Appends at most LAST_WORDS_MAX bytes of s. */
 void last_words_put_cut(struct buf *out, struct slice s);
+/* Appends the sentence of the last line that is a mark; with_exceptions: or
+ * that begins with the name of an exception of Python. 0: there is none. */
+int last_words_put_marked(struct buf *out, const struct last_words_lines *ls,
+			  int with_exceptions);
+
+/* last_words_python.c */
+/* Each appends its sentence, with its place " (FILE:LINE)"; 0: there is none.
+ * The exception that a traceback ends with, and what it was raised from.
+ * must_be_last: only if no line follows it. */
+int last_words_put_traceback(struct buf *out, const struct last_words_lines *ls,
+			     int must_be_last);
+/* "Fatal Python error: ..." */
+int last_words_put_fatal_python(struct buf *out,
+				const struct last_words_lines *ls, int signal);
+/* "Timeout (0:00:01)!" */
+int last_words_put_timeout(struct buf *out, const struct last_words_lines *ls);
+/* Whether s begins with the name of an exception, as "ValueError: " is. */
+int last_words_is_exception(struct slice s);
+/* Appends the message of the exception in line at, if it begins in another line
+ * before n. */
+void last_words_put_message(struct buf *out, const struct last_words_lines *ls,
+			    int at, int n);
 
 /* last_words_lines.c */
 /* The last LINES_MAX lines that are not blank, without colours. */
