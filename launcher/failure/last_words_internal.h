@@ -54,7 +54,8 @@ void last_words_put_message(struct buf *out, const struct last_words_lines *ls,
 			    int at, int n);
 
 /* last_words_lines.c */
-/* The last LINES_MAX lines that are not blank, without colours. */
+/* The last LINES_MAX lines that are not blank, without colours and the warnings
+ * of Python. */
 void last_words_split(struct last_words_lines *ls, struct slice text);
 /* Drops the lines that only follow whatever is wrong. */
 void last_words_drop_after(struct last_words_lines *ls);

@@ -207,6 +207,33 @@ static struct slice last_words_plain(struct last_words_lines *ls,
 	return SLICE(ls->plain, n);
 }
 
+/* "/w/train.py:12: UserWarning: TEXT", of Python's warnings module, which puts
+ * the line of the program below it. */
+static int last_words_is_warning(struct slice s)
+{
+	static const char sign[] = "Warning: ";
+	const char *at = memmem(s.data, s.len, sign, strlen(sign));
+
+	while (at && at > s.data && isalnum((unsigned char)at[-1]))
+		at--;
+	return at && at - s.data > 3 && memcmp(at - 2, ": ", 2) == 0 &&
+	       isdigit((unsigned char)at[-3]);
+}
+
+static void last_words_drop_warnings(struct last_words_lines *ls)
+{
+	int n = 0;
+
+	for (int i = 0; i < ls->n; i++) {
+		if (!last_words_is_warning(ls->line[i]))
+			ls->line[n++] = ls->line[i];
+		else if (i + 1 < ls->n &&
+			 last_words_is_indented(ls->line[i + 1]))
+			i++;
+	}
+	ls->n = n;
+}
+
 void last_words_split(struct last_words_lines *ls, struct slice text)
 {
 	int is_group, n = LINES_MAX;
@@ -237,6 +264,7 @@ void last_words_split(struct last_words_lines *ls, struct slice text)
 	ls->n = LINES_MAX - n;
 	memmove(ls->line, ls->line + n, ls->n * sizeof(*ls->line));
 	last_words_strip_prefix(ls);
+	last_words_drop_warnings(ls);
 }
 
 /* ---- what only follows ---- */

@@ -269,6 +269,23 @@ static void last_words_put_first(struct buf *out,
 	last_words_put_cut(out, ls->line[first]);
 }
 
+/* NCCL's errors end with "Last error:", and a line that says more. */
+static void last_words_put_last_error(struct buf *out,
+				      const struct last_words_lines *ls,
+				      int at, int n)
+{
+	static const char last[] = "Last error:";
+
+	for (; at + 1 < n; at++) {
+		if (ls->line[at].len != strlen(last) ||
+		    !last_words_begins(ls->line[at], last))
+			continue;
+		buf_printf(out, "; last error: ");
+		last_words_put_cut(out, ls->line[at + 1]);
+		return;
+	}
+}
+
 /* The exception behind the last frame of the last traceback. */
 int last_words_put_traceback(struct buf *out,
 				    const struct last_words_lines *ls,
@@ -300,8 +317,10 @@ int last_words_put_traceback(struct buf *out,
 	    !last_words_has(ls->line[at], " exited unexpectedly"))
 		frame = first_hand - 1;
 	last_words_put_place(out, ls, frame, -1);
-	if (first_hand < 0)
+	if (first_hand < 0) {
 		last_words_put_first(out, ls, frame, at);
+		last_words_put_last_error(out, ls, at, n);
+	}
 	return 1;
 }
 

@@ -199,6 +199,17 @@ START_TEST(what_only_points_to_other_lines_is_left_out)
 		 "RuntimeError: Pin memory thread exited unexpectedly "
 		 "(train.py:25); caused by OSError: too many files"},
 		{2, 0, "STOP 123\n", "STOP 123"},
+		{2, 0, "/lib/x.py:12: UserWarning: 4 files are lost\n"
+		       "  warnings.warn('%d are lost')\n", ""},
+		{1, 0, "cannot open shard 3\n"
+		       "/lib/x.py:12: UserWarning: 4 files are lost\n"
+		       "  warnings.warn('%d are lost')\n",
+		 "cannot open shard 3"},
+		{1, 0, TRACEBACK "BackendError: NCCL error, invalid usage\n"
+		       "ncclInvalidUsage: This reflects invalid usage.\n"
+		       "Last error:\nDuplicate GPU: rank 1\n",
+		 "BackendError: NCCL error, invalid usage (train.py:25); "
+		 "last error: Duplicate GPU: rank 1"},
 	};
 
 	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
