@@ -5,21 +5,7 @@ were right the first time (65 %), 24 wrong and none silent. One of the 24 was a 
 what the line should have (new-bash-crlf). After the mends 64 were right. A ddprun that
 starts a container runtime sees neither the /dev/shm of the container (new-shm-container)
 nor a log that its short-lived child has written (new-log-file); and a flood of other errors
-hides the first (new-logs-after).
-
-Later, endings of logs of other programs (compilers' runtimes, MPI libraries, training
-frameworks, codes of physics and chemistry, containers, shells) were written down with what
-the line should have, before anybody looked at what it had. In each row those are new which
-the row above has mended nothing for:
-
-    endings  right at first  after mends
-         67       42 (63 %)           63   by one hand, with the next row: a half at random
-         68       57 (84 %)           65   50 (74 %) before the mends for the row above
-         65       54 (83 %)           62   by a reader of part of the code
-         50       41 (82 %)           46   by somebody who had not seen the code, unusual ones
-         50       46 (92 %)           48   the same, in proportion to what occurs
-
-None had no line. tell-*, below, are some of them, with other words."""
+hides the first (new-logs-after)."""
 
 import os
 import subprocess
@@ -558,48 +544,3 @@ plant("new-torch-gather-sizes", "torch", r"rank [01]", """\
 plant("new-torch-index", "torch", r"IndexError: index out of range in self", """\
       torch.nn.Embedding(10, 3)(torch.tensor([11]))
       """)
-
-# ---- what is around and after the words ----
-
-plant("tell-prefix", "sh", r"OSError: bad token file", """\
-cat >&2 <<END
-12:01:07 Traceback (most recent call last):
-12:01:07   File "/w/train.py", line 9, in <module>
-12:01:07     load()
-12:01:08 OSError: bad token file
-12:01:09 removing 3 files
-END
-exit 1
-""")
-plant("tell-box", "sh", r"bad key in line 4", """\
-cat <<END
- ***************************
- *  [ABORT]                *
- *   \\___/ bad key in line 4 *
- ***************************
-END
-cat >&2 <<END
------------------------------
-MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD
-with errorcode 1.
------------------------------
-END
-exit 1
-""")
-plant("tell-usage", "sh", r"bad option: --x", """\
-cat >&2 <<END
-bad option: --x
-usage: train [-n N]
-  -n N  steps
-END
-exit 2
-""")
-plant("tell-first-of-many", "sh", r"cannot open shard 7", """\
-cat >&2 <<END
-reader: cannot open shard 7
-loader: no batch: reader failed
-train: loader failed
-exiting, see the log
-END
-exit 1
-""")

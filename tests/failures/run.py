@@ -24,7 +24,8 @@ import tempfile
 import threading
 import time
 
-import plants_later  # noqa: F401, fills PLANTS
+import plants_endings  # noqa: F401, fills PLANTS
+import plants_later  # noqa: F401
 import plants_operator  # noqa: F401
 import plants_other  # noqa: F401
 import plants_python  # noqa: F401
