@@ -209,7 +209,7 @@ static int last_words_before_call_stack(const struct last_words_lines *ls,
 	return n;
 }
 
-/* Whether the frame at belongs to a traceback, of which the beginning may be
+/* Whether the frame in line at belongs to a traceback, whose beginning may be
  * lost. TensorFlow and torch.compile show a part of a graph with frames. */
 static int last_words_is_traceback(const struct last_words_lines *ls, int at)
 {
