@@ -34,7 +34,7 @@
 #                    gpu-programs: those of the benchmarks and of check-gpu
 #   make deps        install what the tests need; build-deps: what the build needs
 #   make cuda-ops    only the trainers' CUDA operations
-#   make man, map    regenerate OPTIONS in docs/ddprun.1; redraw docs/map.svg
+#   make man, map    regenerate OPTIONS in docs/man/ddprun.1; redraw docs/pictures/map.svg
 #   make site        the documents as a web site in build/site
 #   make pictures    redraw docs/pictures, which the README shows
 #   make install     to DESTDIR/PREFIX; make uninstall removes that
@@ -237,7 +237,7 @@ $(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/d
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(warnings) $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a $(ddp_libs) -lz -lm -lpthread -ldl
 
 # Files generated from the table of options.
-$(O)/generate: $(call objs,docs/generate.c launcher/config/config_options.c) $(base_objs)
+$(O)/generate: $(call objs,docs/man/generate.c launcher/config/config_options.c) $(base_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
 
 $(completions): $(O)/ddprun
@@ -484,27 +484,27 @@ bench: deps
 	@$(MAKE) $(all_cores) all bench-programs
 	@O=$(abspath $(O)) sh tests/bench/run $(BENCH)
 
-# Makes the functions' man pages from ddp.h; docs/ddp.3 is the overview.
-$(O)/man/ddp_init.3: worker-sdk/ddp.h docs/man3.awk
+# Makes the functions' man pages from ddp.h; docs/man/ddp.3 is the overview.
+$(O)/man/ddp_init.3: worker-sdk/ddp.h docs/man/man3.awk
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)
 	$(Q)awk -v dir=$(@D) -v version=$(VERSION) \
-		-v date="$(shell sed -n '1s/.* \([0-9]*-[0-9]*-[0-9]*\) .*/\1/p' docs/ddp.3)" \
-		-f docs/man3.awk $<
+		-v date="$(shell sed -n '1s/.* \([0-9]*-[0-9]*-[0-9]*\) .*/\1/p' docs/man/ddp.3)" \
+		-f docs/man/man3.awk $<
 
 # The page is in the tree so that it can be read without building.
 man: $(O)/generate
-	$(Q)sh docs/insert_options.sh $(O)/generate docs/ddprun.1 >$(O)/ddprun.1
-	$(Q)cat $(O)/ddprun.1 >docs/ddprun.1
+	$(Q)sh docs/man/insert_options.sh $(O)/generate docs/man/ddprun.1 >$(O)/ddprun.1
+	$(Q)cat $(O)/ddprun.1 >docs/man/ddprun.1
 
-map: ; $(Q)python3 docs/map.py
+map: ; $(Q)python3 docs/pictures/map.py
 
 site: $(O)/man/ddp_init.3
 	@python3 docs/site.py $(O) $(O)/man
 
 # `make pictures` takes a minute; the benchmarks need an idle machine.
 pictures: tests bench-programs
-	$(Q)python3 docs/pictures.py $(O) docs/pictures failure top
-	$(Q)$(MAKE) --no-print-directory bench BENCH="launch restart" | python3 docs/pictures.py $(O) docs/pictures chart
+	$(Q)python3 docs/pictures/pictures.py $(O) docs/pictures failure top
+	$(Q)$(MAKE) --no-print-directory bench BENCH="launch restart" | python3 docs/pictures/pictures.py $(O) docs/pictures chart
 
 style: $(programs) $(O)/generate
 	@O=$(O) sh tests/style

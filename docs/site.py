@@ -56,7 +56,7 @@ def sources():
 
 def man_pages(man3):
     """{"ddprun(1)": path}"""
-    paths = glob.glob(f"{TREE}/docs/*.[13]") + glob.glob(f"{man3}/*.3")
+    paths = glob.glob(f"{TREE}/docs/man/*.[13]") + glob.glob(f"{man3}/*.3")
     return {re.sub(r"\.([13])$", r"(\1)", os.path.basename(p)): p for p in paths}
 
 
@@ -185,11 +185,9 @@ def main():
             text = linker.page(text)
             text = text.replace("](docs/", "](")
         write(f"{source}/{name}", text)
-    for path in glob.glob(f"{TREE}/docs/*.svg") + glob.glob(
-            f"{TREE}/docs/pictures/*.svg"):
-        to = f"{source}/{os.path.relpath(path, TREE + '/docs')}"
-        os.makedirs(os.path.dirname(to), exist_ok=True)
-        shutil.copy(path, to)
+    os.makedirs(f"{source}/pictures", exist_ok=True)
+    for path in glob.glob(f"{TREE}/docs/pictures/*.svg"):
+        shutil.copy(path, f"{source}/pictures")
     make_man_pages(pages, source)
     config = {"site_name": "ddprun", "docs_dir": source,
               "site_dir": f"{out}/site", "use_directory_urls": False,

@@ -46,8 +46,8 @@ install: all
 	chmod 755 $(dest)/share/ddprun/slurm/*.sbatch
 	sed 's|@LIBDIR@|$(lib_below)|;s|@VERSION@|$(VERSION)|' \
 		packaging/modulefile.in >$(dest)/share/ddprun/modulefile
-	install -m 644 docs/*.1 $(dest)/share/man/man1
-	install -m 644 docs/*.3 $(dest)/share/man/man3
+	install -m 644 docs/man/*.1 $(dest)/share/man/man1
+	install -m 644 docs/man/*.3 $(dest)/share/man/man3
 	cp -P $(O)/man/*.3 $(dest)/share/man/man3
 	install -m 644 README.md CHANGELOG.md LICENSE $(dest)/$(docdir)
 	install -m 644 docs/*.md docs/*.txt $(dest)/$(docdir)/docs

@@ -419,7 +419,7 @@ def prepare():
 prepare()
 documents = [f"{tree}/README.md", f"{tree}/HACKING.md"]
 documents += sorted(glob.glob(f"{tree}/docs/*.md"))
-documents += sorted(glob.glob(f"{tree}/docs/*.[13]"))
+documents += sorted(glob.glob(f"{tree}/docs/man/*.[13]"))
 failed = count = 0
 for path in documents:
     document = os.path.basename(path)

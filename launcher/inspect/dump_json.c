@@ -1,4 +1,4 @@
-/* dump_json.c: `ddprun dump --json`; docs/ddprun-dump.1 describes the keys. */
+/* dump_json.c: `ddprun dump --json`; docs/man/ddprun-dump.1 has the keys. */
 #include <stdio.h>
 
 #include "base/json.h"

@@ -1,6 +1,6 @@
 /* auth.h: how the processes of a job authenticate: by munge or by a secret,
  * chosen from the user's options and what this host has. The rules are in
- * docs/ddprun.1, "Who can join". */
+ * docs/man/ddprun.1, "Who can join". */
 #ifndef RENDEZVOUS_AUTH_H
 #define RENDEZVOUS_AUTH_H
 

@@ -1,4 +1,4 @@
-/* job_json.c: jobs as JSON, whose keys docs/ddprun-status.1 describes. */
+/* job_json.c: jobs as JSON, whose keys docs/man/ddprun-status.1 describes. */
 #include <stdlib.h>
 
 #include "rendezvous/status/job_roles.h"

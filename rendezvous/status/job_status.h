@@ -42,7 +42,7 @@ const char *job_status_node_state_name(uint8_t state);
 
 /* ---- job_json.c ---- */
 
-/* What `ddprun status --json` prints (docs/ddprun-status.1). ERR_SYSTEM: cJSON
+/* What `ddprun status --json` prints (ddprun-status(1)). ERR_SYSTEM: cJSON
  * is missing. */
 int job_status_put_json(struct buf *out, const struct job_status_list *l,
 			struct err *e);

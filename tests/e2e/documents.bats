@@ -88,8 +88,8 @@ defaults() {
 		/^\.It / { on = index($0 " ", ".It " option " ") }
 		on && (index($0, "(" value) || index($0, value ")") ||
 			index($0, "default is " value)) { found = 1 }
-		END { exit !found }' "$tree/docs/ddprdzv.1" ||
-			{ echo "docs/ddprdzv.1: $option: no default of $value"; false; }
+		END { exit !found }' "$tree/docs/man/ddprdzv.1" ||
+			{ echo "docs/man/ddprdzv.1: $option: no default of $value"; false; }
 	done
 }
 
@@ -112,7 +112,7 @@ tried() {
 			gsub(/Fl -/, "--"); gsub(/ (Cm|Ev|No|,) /, " ")
 			sub(/^Ev /, ""); words = $0; next }
 		on && /^[^.]/ { gsub(",", ""); print words "|" $0 }' \
-		"$tree/docs/ddprun.1" >limits
+		"$tree/docs/man/ddprun.1" >limits
 	while IFS='|' read -r words text; do
 		[[ $text =~ ([0-9]+)\ to\ ([0-9]+) ]] || continue
 		low=${BASH_REMATCH[1]} high=${BASH_REMATCH[2]}

@@ -48,12 +48,12 @@ fault() {
 
 @test "the manual's example compiles and prints what the manual says" {
 	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
-	sed -n '/^#include <ddp.h>$/,/^}$/p' "$root/docs/ddp.3" |
+	sed -n '/^#include <ddp.h>$/,/^}$/p' "$root/docs/man/ddp.3" |
 		sed 's/\\e/\\/g' >mean.c
 	${CC:-gcc} -Wall -Werror -I "$root/worker-sdk" -o mean mean.c \
 		"$O/libddp.a" -lz
 	expect 0 ddprun --standalone --nproc-per-node 2 ./mean
-	[ "$(sort <<<"$out")" = "$(grep -E '^\[[01]\]' "$root/docs/ddp.3")" ]
+	[ "$(sort <<<"$out")" = "$(grep -E '^\[[01]\]' "$root/docs/man/ddp.3")" ]
 }
 
 @test "without a launcher a program is a world of one" {

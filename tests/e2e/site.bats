@@ -41,6 +41,6 @@ assert not d.getElementsByTagName("script")' "$tree/$picture"
 			sed -E 's/on[^,]*,pid[0-9]+/onHOST/; s/,host[^|]*\|pid[0-9]+//
 				s/peakmemory[0-9.]+[KM]iB//; s/ranfor[0-9.]+s//'
 	}
-	expect 0 /usr/bin/python3 "$tree/docs/pictures.py" "$O" "$T" failure
+	expect 0 /usr/bin/python3 "$tree/docs/pictures/pictures.py" "$O" "$T" failure
 	diff <(words failure.svg) <(words "$tree/docs/pictures/failure.svg")
 }

@@ -90,7 +90,7 @@ enum finding_verdict check_verdict(const struct check *c);
 /* ---- report.c ----
  *
  * The results of a check as a table for people, which marks faults and
- * differences, and as JSON (docs/ddprun-check.1). */
+ * differences, and as JSON (docs/man/ddprun-check.1). */
 
 /* Appends the table. */
 void report_put_table(struct buf *out, const struct check *c);

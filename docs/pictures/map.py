@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""map.py [OUT.svg]: draws docs/map.svg, the rooms of docs/structure.md and which
+"""map.py [OUT.svg]: draws docs/pictures/map.svg, the rooms of docs/structure.md and which
 of them include which, from the real #include lines.
 
 A room is drawn above the rooms that it includes. Redundant arrows are omitted: if a
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-TREE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TREE = os.path.realpath(os.path.dirname(__file__) + "/../..")
 # The position of each program's frame: its column, its row from the bottom.
 FRAMES = [("rendezvous", 0, 1), ("launcher", 1, 1), ("worker-sdk", 2, 1),
           ("trainers", 3, 1)]
@@ -151,7 +151,7 @@ def main():
     known = [r for r in rooms()
              if r.split("/")[0] in [f[0] for f in FRAMES] or r in GROUND]
     text = draw(known, reduced(includes(set(known))))
-    path = sys.argv[1] if len(sys.argv) > 1 else TREE + "/docs/map.svg"
+    path = sys.argv[1] if len(sys.argv) > 1 else TREE + "/docs/pictures/map.svg"
     if path == "-":
         sys.stdout.write(text)
     else:

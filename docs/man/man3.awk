@@ -1,7 +1,7 @@
 # man3.awk: generates the manual pages of libddp's functions from the comments in ddp.h:
 # one page per section, named after its first or its best-known function, and a link to
 # it for each other function.
-#   awk -v dir=build/man -v version=0.2.0 -f docs/man3.awk worker-sdk/ddp.h
+#   awk -v dir=build/man -v version=0.2.0 -f docs/man/man3.awk worker-sdk/ddp.h
 
 function escaped(text)
 {
@@ -36,7 +36,7 @@ function end_page(   i, file)
 	if (!names)
 		return
 	file = dir "/" first ".3"
-	print ".\\\" Made from ddp.h by docs/man3.awk." >file
+	print ".\\\" Made from ddp.h by docs/man/man3.awk." >file
 	print ".Dd " date "\n.Dt " toupper(first) " 3\n.Os ddprun " version >file
 	print ".Sh NAME" >file
 	print ".Nm " first (names > 1 ? " ," : "") >file
