@@ -483,7 +483,7 @@ redirected() { # NPROC SCRIPT: each rank, with its stderr in the file own.err
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	mkdir fs
 	mkfifo go
-	start fs unshare -m "$python" "$lib_tests/e2e/one_file_fs.py" fs
+	start fs unshare -m "$python" "$lib_tests/e2e/folder_fs.py" fs err
 	await fs.out '^mounted$' || skip "FUSE does not work here"
 	start a nsenter --mount --target "${pid[fs]}" sh -c 'cd "$0" && exec "$@"' "$T" \
 		ddprun --rdzv-id own --rdzv-endpoint "$at" sh -c '

@@ -14,7 +14,7 @@ on_stopped_server() { # VARIABLE
 	export DDP_TEST_WATCH_MS=3000
 	mkdir fs
 	mkfifo go
-	start fs unshare -m "$python" "$lib_tests/e2e/one_file_fs.py" fs
+	start fs unshare -m "$python" "$lib_tests/e2e/folder_fs.py" fs err
 	await fs.out '^mounted$' || skip "FUSE does not work here"
 	start a nsenter --mount --target "${pid[fs]}" sh -c 'cd "$0" && exec "$@"' "$T" \
 		ddprun --nproc-per-node 2 --log-dir logs --tee 3 sh -c '
@@ -61,7 +61,7 @@ end_server() {
 	unshare -m true 2>/dev/null && [ -w /dev/fuse ] || skip "no FUSE here"
 	mkdir fs
 	mkfifo go
-	start fs unshare -m "$python" "$lib_tests/e2e/one_file_fs.py" fs
+	start fs unshare -m "$python" "$lib_tests/e2e/folder_fs.py" fs err
 	await fs.out '^mounted$' || skip "FUSE does not work here"
 	export DDP_TEST_STUCK_MS=2000
 	start a nsenter --mount --target "${pid[fs]}" sh -c 'cd "$0" && exec "$@"' "$T" \

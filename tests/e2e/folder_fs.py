@@ -1,7 +1,8 @@
-"""folder_fs.py FOLDER: a file system (FUSE) in memory, with folders, files and FIFOs,
+"""folder_fs.py FOLDER [FILE]: a file system (FUSE) in memory, with folders, files and FIFOs,
 mounted on FOLDER, for tests of a file server that stops: stop this process by SIGSTOP, or
-write "stop here" to a file, at which it stops before it answers. It answers FLUSH, so that
-closing a file waits for it. Prints "mounted" once FOLDER can be used."""
+write "stop here" to a file, at which it stops before it answers. Closing a file waits for
+an answer (FLUSH). With FILE, an empty file of that name exists; the kernel keeps names for
+a minute, and closes files without asking. Prints "mounted" once FOLDER can be used."""
 
 import errno
 import os
@@ -24,6 +25,7 @@ class Node:
 
 
 nodes = {ROOT: Node(ROOT, stat.S_IFDIR | 0o755)}
+names_last_s = 0
 
 
 def attributes(n):
@@ -33,7 +35,7 @@ def attributes(n):
 
 
 def entry(n):
-    return struct.pack("<4Q2I", n.number, 0, 0, 0, 0, 0) + attributes(n)
+    return struct.pack("<4Q2I", n.number, 0, names_last_s, 0, 0, 0) + attributes(n)
 
 
 def child(node, name):
@@ -150,7 +152,7 @@ ANSWERS = {1: lookup, 3: getattr_, 4: setattr_, 8: mknod, 9: mkdir, 10: unlink,
            11: rmdir, 12: rename, 14: opened, 15: read, 16: write,
            17: lambda n, b: bytes(80), 18: done, 20: done, 25: done, 26: init,
            27: opened, 28: readdir, 29: done, 35: create}
-FORGET, BATCH_FORGET = 2, 42
+FORGET, FLUSH, BATCH_FORGET = 2, 25, 42
 
 
 def answer_to(opcode, node, body):
@@ -162,7 +164,16 @@ def answer_to(opcode, node, body):
         return -e.errno, b""
 
 
+def one_file(name):
+    global names_last_s
+    make(ROOT, name, stat.S_IFREG | 0o644)
+    names_last_s = 60
+    del ANSWERS[FLUSH]
+
+
 def main():
+    if len(sys.argv) > 2:
+        one_file(os.fsencode(sys.argv[2]))
     fd = os.open("/dev/fuse", os.O_RDWR)
     os.set_inheritable(fd, True)
     subprocess.run(["mount", "-i", "-t", "fuse", "-o",

@@ -288,8 +288,8 @@ plant("node-fuse", "py", r"rank 3.*file server", """\
 def fuse_before(hosts, job):
     top = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
     os.remove(job.folder + "/h2/fs/.keep")
-    job.fs = hosts.start("h2", ["sh", "-c", 'echo $$ >fs.pid; exec python3 "$0" fs',
-                                top + "/e2e/one_file_fs.py"],
+    job.fs = hosts.start("h2", ["sh", "-c", 'echo $$ >fs.pid; exec python3 "$0" fs err',
+                                top + "/e2e/folder_fs.py"],
                          cwd=job.folder + "/h2", stdout=subprocess.PIPE, text=True)
     job.fs.stdout.readline()
 
