@@ -423,7 +423,8 @@ static int agent_run_loop(struct agent *a, struct err *e)
 	rc = exit_reports_init(&a->exit_reports, &a->loop, a->rdzv->nproc, e);
 	input_init(&a->input, &a->loop, a->options->stdin_rank);
 	a->input.is_copy = a->rdzv->env->copies_stdin;
-	tty_init(&a->tty, &a->loop, &a->guard, a->options->tty_rank);
+	tty_init(&a->tty, &a->loop, &a->guard, a->options->tty_rank,
+		 a->rdzv->env->lent_fd);
 	if (a->options->tty_rank != TTY_NONE)
 		output_lend_terminal(&a->output);
 	if (rc == 0)

@@ -38,17 +38,17 @@ static int config_decide_tty(struct config *c, int is_remote, struct err *e)
 		return err_set(e, ERR_USAGE, "--tty and --stdin: the keys of "
 			       "the terminal are for rank %s; leave --stdin "
 			       "out", c->tty);
-	if (is_remote)
-		return err_set(e, ERR_USAGE, "--tty %s: the workers run %s, "
-			       "which has no terminal for them; start a ddprun "
-			       "on each node instead, the one of rank %s in a "
-			       "terminal (ssh -t, srun --pty)", c->tty,
-			       c->over_ssh ? "on other hosts, over ssh"
-					   : "in a Slurm step", c->tty);
-	if (c->max_nodes == 1 && (uint64_t)c->tty_rank >= ranks)
+	if (is_remote && !c->over_ssh)
+		return err_set(e, ERR_USAGE, "--tty %s: the workers run in a "
+			       "Slurm step, which has no terminal for them; "
+			       "reach the nodes over ssh instead: ddprun -H "
+			       "$(scontrol show hostnames | paste -sd,) --tty "
+			       "%s ...", c->tty, c->tty);
+	if (!is_remote && c->max_nodes == 1 && (uint64_t)c->tty_rank >= ranks)
 		return err_set(e, ERR_USAGE, "--tty %s: the job's ranks are 0 "
 			       "to %u", c->tty, c->nproc - 1);
-	if (c->max_nodes == 1 && !c->dry_run &&
+	if ((is_remote || c->max_nodes == 1) && !c->env.lent_fd &&
+	    !c->dry_run && !c->host_check &&
 	    (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
 		return err_set(e, ERR_USAGE, "--tty %s: standard %s of ddprun "
 			       "is not a terminal; start it in one (ssh -t, "

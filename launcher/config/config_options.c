@@ -332,8 +332,8 @@ const struct option_spec config_options[] = {
 	      "gdb or a shell, while the others run."),
 	 .yields = 1,
 	 .more = "Ctrl-C is the worker's, Ctrl-] ends the job, Ctrl-Z suspends "
-		 "it (docs/pytorch.md). ddprun must run in a terminal on that "
-		 "rank's node: not with -H."},
+		 "it (docs/pytorch.md). ddprun must run in a terminal: on that "
+		 "rank's node, or, with -H, on any host."},
 	{.heading = "how programs start",
 	 TEXT("mpi", mpi, "auto|pmi|pmix|none", "PET_MPI",
 	      "Serve MPI's start-up to the workers: by PMI-1, by PMIx, or not. "

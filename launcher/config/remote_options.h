@@ -35,6 +35,7 @@ struct remote_options {
 	const char *log_dir;
 	struct signal_set ending, forwarded;
 	long stdin_rank;
+	int lends_terminal; /* --tty */
 };
 
 #endif

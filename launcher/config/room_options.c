@@ -148,5 +148,6 @@ struct remote_options config_remote_options(const struct config *c)
 		.shutdown_timeout_s = c->shutdown_timeout_s,
 		.log_dir = c->output.log_dir, .ending = c->ending,
 		.forwarded = c->forwarded, .stdin_rank = c->stdin_rank,
+		.lends_terminal = c->tty_rank != TTY_NONE,
 	};
 }

@@ -92,6 +92,10 @@ struct launch_env {
 	int logs_apart;        /* each node has its own log, and logs all */
 	int can_requeue;       /* the job can go back to its queue */
 	int linger_ms; /* how long it may need to read our last output */
+	/* Where to note that our stdin, a raw terminal, is lent to a worker
+	 * ("1"), or is not any more ("0"), for the ddprun that started us and
+	 * has the real terminal. 0: none has */
+	int lent_fd;
 	struct signal_set warnings; /* signals that warn of the time limit */
 
 	/* ---- private to the sources ---- */
@@ -232,9 +236,10 @@ int launch_env_send_page(const struct launch_env *env, struct slice page,
  * The row of a ddprun that another ddprun started on this host over ssh. For
  * these two programs; all other code uses launch_env.h. */
 
-/* "NUMBER PAGE-FD SECRET-FD TOLD-FD": the host's index and three descriptors.
- * ddprun writes the failure page to the first and reads the secret from the
- * second; the third is readable once the head has sent a signal. */
+/* "NUMBER PAGE-FD SECRET-FD TOLD-FD LENT-FD": the host's index and four
+ * descriptors. ddprun writes the failure page to the first and reads the secret
+ * from the second; the third is readable once the head has sent a signal; the
+ * fourth is struct launch_env's lent_fd. */
 #define SSH_ENV_NODE "DDP_REMOTE_NODE"
 
 /* Reads the variable and removes it from the workers' environment. From then on

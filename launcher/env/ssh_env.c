@@ -12,7 +12,7 @@
 #include "base/sock.h"
 #include "launcher/env/launch_env_internal.h"
 
-static int is_remote, page_fd = -1, signal_fd = -1;
+static int is_remote, page_fd = -1, signal_fd = -1, lent_fd = -1;
 static unsigned number;
 static struct auth auth;
 
@@ -40,8 +40,8 @@ void ssh_env_init(void)
 	if (!text)
 		return;
 	is_remote = 1;
-	if (sscanf(text, "%u %d %d %d", &number, &page_fd, &secret_fd,
-		   &signal_fd) < 2)
+	if (sscanf(text, "%u %d %d %d %d", &number, &page_fd, &secret_fd,
+		   &signal_fd, &lent_fd) < 2)
 		page_fd = -1;
 	else if (number > 0)
 		log_set_default(LOG_WARN);
@@ -49,6 +49,8 @@ void ssh_env_init(void)
 		fcntl(page_fd, F_SETFD, FD_CLOEXEC);
 	if (signal_fd >= 0)
 		fcntl(signal_fd, F_SETFD, FD_CLOEXEC);
+	if (lent_fd >= 0)
+		fcntl(lent_fd, F_SETFD, FD_CLOEXEC);
 	ssh_env_read_secret(secret_fd);
 	unsetenv(SSH_ENV_NODE);
 	sock_host_name(host);
@@ -66,6 +68,7 @@ static int ssh_read(struct launch_env *env, const struct launch_request *r,
 	env->command = "ssh";
 	env->host_index = number;
 	env->signals_reach_all = env->echoes_all = 1;
+	env->lent_fd = lent_fd;
 	return 1;
 }
 

@@ -2,6 +2,7 @@
  * and the output of the hosts comes as fast as it is read. */
 #include "launcher/ssh/launch_internal.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,14 +18,73 @@ enum {
  * than ROOM_BYTES are left. */
 enum { FULL_BYTES = 1 << 20, ROOM_BYTES = 512 << 10 };
 
+/* ---- the terminal ---- */
+
+/* Ctrl-] is ours; all other keys are the worker's. */
+static int remote_input_on_keys(void *owner, char *keys, size_t n)
+{
+	struct remote_input *in = owner;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (keys[i] == TERMINAL_ESCAPE)
+			kill(getpid(), SIGINT);
+		else
+			keys[kept++] = keys[i];
+	}
+	if (!kept)
+		return 1;
+	in->on_bytes(in->arg, (uint32_t)in->lent_to, REMOTE_STDIN,
+		     SLICE(keys, kept));
+	return 0;
+}
+
+static void remote_input_on_resized(void *owner)
+{
+	const struct remote_input *in = owner;
+	struct winsize size = terminal_size(&in->terminal);
+	struct remote_window w = {size.ws_row, size.ws_col};
+	struct buf b = BUF_INIT(sizeof(w));
+	struct slice body;
+
+	remote_window_put(&b, &w);
+	if (buf_bytes(&b, &body) == 0)
+		in->on_bytes(in->arg, (uint32_t)in->lent_to, REMOTE_WINDOW,
+			     body);
+	buf_release(&b);
+}
+
+static const struct terminal_events terminal_events = {
+	.on_keys = remote_input_on_keys, .on_resized = remote_input_on_resized,
+};
+
+void remote_input_lend(struct remote_input *in, uint32_t host,
+		       struct slice body)
+{
+	struct err e = ERR_INIT;
+
+	if (!body.len || in->closed)
+		return;
+	if (body.data[body.len - 1] != '1') {
+		if (in->lent_to == (long)host)
+			terminal_take_back(&in->terminal);
+		return;
+	}
+	in->lent_to = host;
+	if (terminal_lend(&in->terminal, &e) < 0)
+		log_warn("%s; the worker gets no keys", e.text);
+}
+
 /* ---- stdin ---- */
 
 void remote_input_init(struct remote_input *in, uv_loop_t *loop, long rank,
-		       void (*on_bytes)(void *arg, uint32_t host,
+		       void (*on_bytes)(void *arg, uint32_t host, uint8_t type,
 					struct slice bytes), void *arg)
 {
 	*in = (struct remote_input){.loop = loop, .rank = rank,
-				    .on_bytes = on_bytes, .arg = arg};
+				    .on_bytes = on_bytes, .arg = arg,
+				    .lent_to = -1};
+	terminal_init(&in->terminal, loop, NULL, &terminal_events, in);
 }
 
 static void remote_input_send(struct remote_input *in, struct slice bytes)
@@ -33,7 +93,7 @@ static void remote_input_send(struct remote_input *in, struct slice bytes)
 		if (!in->reads[i])
 			continue;
 		in->reads[i] |= BUSY;
-		in->on_bytes(in->arg, i, bytes);
+		in->on_bytes(in->arg, i, REMOTE_STDIN, bytes);
 	}
 }
 
@@ -152,6 +212,8 @@ int remote_input_start(struct remote_input *in, const struct remote_host *hosts,
 void remote_input_acknowledge(struct remote_input *in, uint32_t host,
 			      int is_read)
 {
+	if (in->lent_to == (long)host)
+		terminal_listen(&in->terminal);
 	if (!in->started || host >= in->n)
 		return;
 	in->reads[host] &= is_read ? READS : 0;
@@ -160,11 +222,15 @@ void remote_input_acknowledge(struct remote_input *in, uint32_t host,
 
 void remote_input_host_lost(struct remote_input *in, uint32_t host)
 {
+	remote_input_lend(in, host, SLICE("0", 1));
 	remote_input_acknowledge(in, host, 0);
 }
 
 void remote_input_close(struct remote_input *in)
 {
+	if (!in->closed)
+		terminal_close(&in->terminal);
+	in->closed = 1;
 	if (!in->started)
 		return;
 	in->started = 0;
@@ -208,6 +274,14 @@ static void relay_on_room(void *arg)
 void relay_put(struct relay *r, int is_stderr, struct slice text)
 {
 	writer_put(is_stderr ? r->own.err : r->own.out, text.data, text.len);
+	writer_pair_flush(&r->own);
+	if (!r->closing && writer_pair_pending(&r->own) > FULL_BYTES)
+		relay_set_full(r, 1);
+}
+
+void relay_put_raw(struct relay *r, struct slice bytes)
+{
+	writer_put_raw(r->own.out, bytes);
 	writer_pair_flush(&r->own);
 	if (!r->closing && writer_pair_pending(&r->own) > FULL_BYTES)
 		relay_set_full(r, 1);

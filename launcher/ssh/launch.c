@@ -394,6 +394,12 @@ static void launch_on_frame(struct remote_tree *t, const struct remote_frame *f)
 		relay_put(&l->relay, f->type == REMOTE_ERR, f->body);
 		remote_wait_heard(&l->wait);
 		break;
+	case REMOTE_TTY:
+		relay_put_raw(&l->relay, f->body);
+		break;
+	case REMOTE_LENT:
+		remote_input_lend(&l->input, f->host, f->body);
+		break;
 	case REMOTE_PAGE:
 		if (f->body.len)
 			launch_handle_page(l, f->body);
@@ -437,11 +443,12 @@ static void launch_on_full(void *arg, int full)
 	remote_wait_set_held(&l->wait, full);
 }
 
-static void launch_on_input(void *arg, uint32_t host, struct slice bytes)
+static void launch_on_input(void *arg, uint32_t host, uint8_t type,
+			    struct slice bytes)
 {
 	struct launch *l = arg;
 
-	remote_tree_send(&l->tree, host, REMOTE_STDIN, bytes);
+	remote_tree_send(&l->tree, host, type, bytes);
 }
 
 /* ---- signals ---- */
@@ -489,15 +496,17 @@ static void launch_on_forward(void *owner, int number)
 /* Stops only this ddprun: nodes that stop would lose their leases. */
 static void launch_on_suspend(void *owner)
 {
-	const struct launch *l = owner;
+	struct launch *l = owner;
 
 	log_warn("stopping; the hosts continue, but end the job unless this "
 		 "ddprun continues within %g s", l->spec.silent_ms / 1000.0);
+	terminal_suspend(&l->input.terminal);
 	kill(getpid(), SIGSTOP);
 }
 
 static void launch_on_continue(void *owner)
 {
+	terminal_continue(&((struct launch *)owner)->input.terminal);
 }
 
 static const struct signals_events signals_events = {

@@ -11,6 +11,7 @@
 #include "launcher/plan/shell_words.h"
 #include "launcher/ssh/remote_host.h"
 #include "launcher/worker/input.h"
+#include "launcher/worker/terminal.h"
 #include "rendezvous/auth/auth.h"
 
 /* ---- remote_spec.c ----
@@ -50,25 +51,34 @@ void remote_spec_serve(const struct remote_spec *s,
 /* ---- console.c: stdin ----
  *
  * Forwards the head's standard input to the hosts whose workers read it, no
- * faster than they read. */
+ * faster than they read; with --tty the keys of its terminal, to the host whose
+ * worker has it. */
 
 struct remote_input {
 	uv_loop_t *loop;
 	long rank; /* INPUT_NONE, INPUT_ALL, or one */
-	/* Bytes for a host; none at end of file. */
-	void (*on_bytes)(void *arg, uint32_t host, struct slice bytes);
+	/* STDIN for a host, whose body is empty at end of file, or WINDOW. */
+	void (*on_bytes)(void *arg, uint32_t host, uint8_t type,
+			 struct slice bytes);
 	void *arg;
+	struct terminal terminal;
+	long lent_to; /* a host, or -1 */
 	struct input input;
 	uv_pipe_t pipe;
 	char *piece;
 	uint8_t *reads; /* for each host, enum flags of the .c */
 	uint32_t n;
-	int started, open, ended;
+	int started, open, ended, closed;
 };
 
 void remote_input_init(struct remote_input *in, uv_loop_t *loop, long rank,
-		       void (*on_bytes)(void *arg, uint32_t host,
+		       void (*on_bytes)(void *arg, uint32_t host, uint8_t type,
 					struct slice bytes), void *arg);
+
+/* --tty: the body of a LENT: a worker of that host has the terminal, or has it
+ * no more. */
+void remote_input_lend(struct remote_input *in, uint32_t host,
+		       struct slice body);
 
 /* All hosts run: finds those that read, by their numbers of workers, and
  * begins. 0 or -errno. */
@@ -149,6 +159,8 @@ struct relay {
 void relay_init(struct relay *r, uv_loop_t *loop,
 		void (*on_full)(void *arg, int full), void *arg);
 void relay_put(struct relay *r, int is_stderr, struct slice text);
+/* Bytes for stdout, which need not be lines. */
+void relay_put_raw(struct relay *r, struct slice bytes);
 /* Closes when all is written. */
 void relay_close(struct relay *r);
 /* Drops what is not written yet. */

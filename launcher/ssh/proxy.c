@@ -37,6 +37,8 @@ struct proxy {
 	int has_job;
 	struct remote_agent agent;
 	int was_started, agent_runs;
+	int lends_terminal; /* with a window of this size */
+	struct remote_window window;
 	struct server_supervisor supervisor;
 	struct remote_tree tree;
 	int has_tree, tree_gone;
@@ -189,7 +191,9 @@ static void proxy_start_agent(struct proxy *r, struct slice body)
 		return;
 	r->was_started = 1; /* even if it fails: its pipes may still exist */
 	snprintf(text, sizeof(text), "%.*s", (int)reader_left(&b), b.p);
-	r->agent = (struct remote_agent){.owner = r, .events = &agent_events};
+	r->agent = (struct remote_agent){
+		.owner = r, .events = &agent_events,
+		.has_terminal = r->lends_terminal, .window = r->window};
 	if (!r->build.self[0])
 		err_set(&e, -ENOENT, "ddprun cannot find its own file there "
 			"(/proc/self/exe); is /proc mounted?");
@@ -305,6 +309,8 @@ static void proxy_handle_job(struct proxy *r, const struct remote_frame *f)
 	r->has_job = 1;
 	r->host = f->host;
 	r->grace_ms = job.grace_ms;
+	r->lends_terminal = job.lends_terminal;
+	r->window = job.window;
 	proxy_set_silence(r, job.silent_ms);
 	proxy_job_prepare(&r->job, &job, &answer, &e);
 	remote_ready_put(&b, &answer);
@@ -395,6 +401,12 @@ static void proxy_on_frame(struct remote_pipe *p, const struct remote_frame *f)
 			remote_agent_write(&r->agent, f->body);
 		else
 			proxy_send_ack(r, 0);
+		break;
+	case REMOTE_WINDOW:
+		if (remote_window_get(f->body, &r->window) == 0)
+			remote_agent_resize(&r->agent, &r->window);
+		else
+			proxy_reject(r, "WINDOW");
 		break;
 	case REMOTE_PING:
 		break;

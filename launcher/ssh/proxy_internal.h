@@ -46,12 +46,14 @@ void proxy_job_address(const struct remote_list *others, struct sock_addr *own);
 /* ---- remote_agent.c ----
  *
  * The ordinary ddprun that a proxy runs on its host: a child with pipes for
- * its stdin, stdout, stderr and failure page. */
+ * its stdin, stdout, stderr and failure page. With --tty, stdin and stdout are
+ * a pseudo-terminal, raw, which stands for that of the head. */
 
 struct remote_agent;
 
 struct remote_agent_events {
-	/* type is REMOTE_OUT or REMOTE_ERR, whole lines, or REMOTE_PAGE. */
+	/* type is REMOTE_OUT or REMOTE_ERR, whole lines, or REMOTE_TTY,
+	 * REMOTE_PAGE or REMOTE_LENT. */
 	void (*on_text)(struct remote_agent *a, uint8_t type,
 			struct slice text);
 	/* The last remote_agent_write is done; is_read 0: it has closed its
@@ -62,7 +64,7 @@ struct remote_agent_events {
 	void (*on_gone)(struct remote_agent *a, int code);
 };
 
-enum { REMOTE_AGENT_OUTS = 3 };
+enum { REMOTE_AGENT_OUTS = 4 };
 
 struct remote_agent_out {
 	uv_pipe_t pipe;
@@ -73,6 +75,10 @@ struct remote_agent_out {
 struct remote_agent {
 	void *owner;
 	const struct remote_agent_events *events;
+	int has_terminal;
+	struct remote_window window;
+	int is_lent;   /* to a worker: its stdout is reported as it comes */
+	int line_open; /* the last of it was no whole line */
 	pid_t pid; /* 0: it does not run */
 	uint64_t signals_sent; /* by us, a bit each; not SIGKILL */
 	int signal_fd; /* an eventfd that tells it that we sent one */
@@ -87,8 +93,8 @@ struct remote_agent {
 };
 
 /* Starts path with argv, this environment and DDP_REMOTE_NODE for node; passes
- * auth (methods 0: none) through a pipe. The caller has set owner and events.
- * After an error nothing runs. */
+ * auth (methods 0: none) through a pipe. The caller has set owner, events,
+ * has_terminal and window. After an error nothing runs. */
 int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 		       const char *path, char **argv, uint32_t node,
 		       const struct auth *auth, struct err *e);
@@ -102,6 +108,8 @@ void remote_agent_signal(struct remote_agent *a, int number);
 /* Writes to its stdin; no bytes: closes it. on_ack follows; until then no other
  * call. */
 void remote_agent_write(struct remote_agent *a, struct slice bytes);
+/* The head's window has another size. */
+void remote_agent_resize(struct remote_agent *a, const struct remote_window *w);
 void remote_agent_pause(struct remote_agent *a, int paused);
 int remote_agent_reaped(struct remote_agent *a, pid_t pid, int status);
 

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <sysexits.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -27,10 +29,12 @@ enum {
 	PAGE_FD = 3, /* the descriptors that it gets besides 0 to 2: */
 	SECRET_FD,
 	SIGNAL_FD,
+	LENT_FD,
 	FREE_FD, /* ours are at least this */
 };
 
-static const uint8_t types[] = {REMOTE_OUT, REMOTE_ERR, REMOTE_PAGE};
+static const uint8_t types[] = {REMOTE_OUT, REMOTE_ERR, REMOTE_PAGE,
+				REMOTE_LENT};
 
 /* ---- its output ---- */
 
@@ -65,6 +69,30 @@ static void remote_agent_report(struct remote_agent *a, int i, size_t n)
 	buf_consume(text, n);
 }
 
+/* Reports what a worker with the terminal prints, prompts too. */
+static void remote_agent_report_tty(struct remote_agent *a)
+{
+	struct buf *text = &a->outs[0].text;
+
+	if (!text->len)
+		return;
+	a->line_open = text->data[text->len - 1] != '\n';
+	a->events->on_text(a, REMOTE_TTY, SLICE(text->data, text->len));
+	buf_reset(text);
+}
+
+static void remote_agent_report_lent(struct remote_agent *a, int i)
+{
+	struct buf *text = &a->outs[i].text;
+
+	if (!text->len)
+		return;
+	a->is_lent = text->data[text->len - 1] == '1';
+	if (a->is_lent)
+		remote_agent_report_tty(a);
+	remote_agent_report(a, i, text->len);
+}
+
 static void remote_agent_report_lines(struct remote_agent *a, int i)
 {
 	struct buf *text = &a->outs[i].text;
@@ -72,7 +100,11 @@ static void remote_agent_report_lines(struct remote_agent *a, int i)
 
 	if (types[i] == REMOTE_PAGE)
 		return;
-	if (end)
+	if (types[i] == REMOTE_LENT)
+		remote_agent_report_lent(a, i);
+	else if (i == 0 && (a->is_lent || a->line_open))
+		remote_agent_report_tty(a);
+	else if (end)
 		remote_agent_report(a, i, (size_t)(end - text->data) + 1);
 	else if (text->len > LONG_LINE)
 		remote_agent_report(a, i, text->len);
@@ -85,7 +117,8 @@ static void remote_agent_end_out(struct remote_agent *a, int i)
 	if (o->ended)
 		return;
 	o->ended = 1;
-	if (o->text.len && o->text.data[o->text.len - 1] != '\n')
+	if (o->text.len && types[i] != REMOTE_LENT &&
+	    o->text.data[o->text.len - 1] != '\n')
 		buf_put(&o->text, "\n", 1);
 	remote_agent_report(a, i, o->text.len);
 	uv_close((uv_handle_t *)&o->pipe, remote_agent_on_out_closed);
@@ -135,7 +168,7 @@ static void remote_agent_on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	} else if (n > 0) {
 		a->outs[i].text.len += (size_t)n;
 		remote_agent_report_lines(a, i);
-	} else if (n == UV_EOF) {
+	} else if (n == UV_EOF || (n == UV_EIO && a->has_terminal && i == 0)) {
 		remote_agent_end_out(a, i);
 	} else if (n < 0) {
 		remote_agent_read_failed(a, i, (int)n);
@@ -226,9 +259,57 @@ void remote_agent_write(struct remote_agent *a, struct slice bytes)
 	}
 }
 
+/* ---- its terminal ---- */
+
+static void remote_agent_set_size(int fd, const struct remote_window *w)
+{
+	const struct winsize size = {.ws_row = (unsigned short)w->rows,
+				     .ws_col = (unsigned short)w->columns};
+
+	if (w->rows && w->columns)
+		ioctl(fd, TIOCSWINSZ, &size);
+}
+
+void remote_agent_resize(struct remote_agent *a, const struct remote_window *w)
+{
+	uv_os_fd_t fd;
+
+	if (!a->pid || !a->has_terminal || a->outs[0].ended ||
+	    uv_fileno((uv_handle_t *)&a->outs[0].pipe, &fd) < 0)
+		return;
+	remote_agent_set_size(fd, w);
+	/* the terminal controls no session, so the kernel signals nobody */
+	kill(a->pid, SIGWINCH);
+}
+
+/* Raw: the agent passes keys on to the worker's own terminal, whose output the
+ * head's terminal shows. */
+static int remote_agent_open_terminal(int *master, int *worker,
+				      const struct remote_window *w)
+{
+	struct termios raw;
+	char path[64];
+	int fd = -1, rc;
+
+	*master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (*master >= 0 && grantpt(*master) == 0 && unlockpt(*master) == 0 &&
+	    ptsname_r(*master, path, sizeof(path)) == 0)
+		fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	*worker = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FREE_FD);
+	rc = *worker < 0 || tcgetattr(fd, &raw) < 0 ? -errno : 0;
+	if (rc == 0) {
+		cfmakeraw(&raw);
+		rc = tcsetattr(fd, TCSANOW, &raw) < 0 ? -errno : 0;
+		remote_agent_set_size(*master, w);
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
 /* ---- from start to end ---- */
 
-/* Four pipes: its stdin, then its outs. */
+/* Its stdin, then its outs. */
 struct remote_agent_ends {
 	int ours[1 + REMOTE_AGENT_OUTS], theirs[1 + REMOTE_AGENT_OUTS];
 };
@@ -241,14 +322,33 @@ static void remote_agent_close_fds(const int *fds)
 	}
 }
 
-static int remote_agent_open_ends(struct remote_agent_ends *n, struct err *e)
+/* One terminal is stdin and stdout. */
+static int remote_agent_open_console(const struct remote_agent *a,
+				     struct remote_agent_ends *n)
+{
+	int rc = remote_agent_open_terminal(&n->ours[1], &n->theirs[1],
+					    &a->window);
+
+	if (rc < 0)
+		return rc;
+	n->ours[0] = fcntl(n->ours[1], F_DUPFD_CLOEXEC, FREE_FD);
+	n->theirs[0] = fcntl(n->theirs[1], F_DUPFD_CLOEXEC, FREE_FD);
+	return n->ours[0] < 0 || n->theirs[0] < 0 ? -errno : 0;
+}
+
+static int remote_agent_open_ends(const struct remote_agent *a,
+				  struct remote_agent_ends *n, struct err *e)
 {
 	int rc = 0;
 
 	memset(n, -1, sizeof(*n));
+	if (a->has_terminal)
+		rc = remote_agent_open_console(a, n);
 	for (int i = 0; i <= REMOTE_AGENT_OUTS && rc == 0; i++) {
 		int fds[2];
 
+		if (n->ours[i] >= 0)
+			continue;
 		if (pipe2(fds, O_CLOEXEC) < 0) {
 			rc = -errno;
 			break;
@@ -263,7 +363,8 @@ static int remote_agent_open_ends(struct remote_agent_ends *n, struct err *e)
 		return 0;
 	remote_agent_close_fds(n->ours);
 	remote_agent_close_fds(n->theirs);
-	return err_set(e, rc, "cannot create pipes for ddprun: %s",
+	return err_set(e, rc, "cannot create pipes%s for ddprun: %s",
+		       a->has_terminal ? " and a terminal (--tty)" : "",
 		       strerror(-rc));
 }
 
@@ -353,8 +454,8 @@ static int remote_agent_set_node(uint32_t node, int has_secret, struct err *e)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "%u %d %d %d", node, PAGE_FD,
-		 has_secret ? SECRET_FD : -1, SIGNAL_FD);
+	snprintf(text, sizeof(text), "%u %d %d %d %d", node, PAGE_FD,
+		 has_secret ? SECRET_FD : -1, SIGNAL_FD, LENT_FD);
 	if (setenv(SSH_ENV_NODE, text, 1) < 0)
 		return err_set(e, -errno, "cannot set " SSH_ENV_NODE ": %s",
 			       strerror(errno));
@@ -367,7 +468,7 @@ static int remote_agent_spawn(struct remote_agent *a, uv_loop_t *loop,
 {
 	extern char **environ;
 	struct remote_agent_ends n;
-	int rc = remote_agent_open_ends(&n, e);
+	int more[2], rc = remote_agent_open_ends(a, &n, e);
 
 	if (rc < 0)
 		return rc;
@@ -378,6 +479,10 @@ static int remote_agent_spawn(struct remote_agent *a, uv_loop_t *loop,
 		order->out = n.theirs[1];
 		order->err = n.theirs[2];
 		order->keep[0] = n.theirs[3];
+		more[0] = a->signal_fd;
+		more[1] = n.theirs[4];
+		order->more = more;
+		order->nmore = 2;
 		rc = spawn_process(order, e);
 		if (rc < 0)
 			remote_agent_drop_pipes(a);
@@ -414,8 +519,6 @@ int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 	if (rc == 0)
 		rc = remote_agent_set_node(node, secret >= 0, e);
 	order.keep[1] = secret;
-	order.more = &a->signal_fd;
-	order.nmore = 1;
 	if (rc == 0)
 		rc = remote_agent_spawn(a, loop, &order, e);
 	if (secret >= 0)

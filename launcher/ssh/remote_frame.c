@@ -148,6 +148,8 @@ static int remote_body_check(const struct reader *r)
 void remote_job_put(struct buf *b, const struct remote_job *j)
 {
 	buf_put_u8(b, j->check);
+	buf_put_u8(b, j->lends_terminal);
+	remote_window_put(b, &j->window);
 	buf_put_u32(b, j->silent_ms);
 	buf_put_u32(b, j->grace_ms);
 	buf_put_slice(b, j->dir);
@@ -163,6 +165,9 @@ int remote_job_get(struct slice body, struct remote_job *j)
 
 	reader_init(&r, body);
 	j->check = reader_u8(&r);
+	j->lends_terminal = reader_u8(&r);
+	j->window.rows = reader_u32(&r);
+	j->window.columns = reader_u32(&r);
 	j->silent_ms = reader_u32(&r);
 	j->grace_ms = reader_u32(&r);
 	j->dir = reader_slice(&r);
@@ -222,6 +227,22 @@ int remote_ready_get(struct slice body, struct remote_ready *m)
 	m->cpus = reader_u32(&r);
 	m->gpus = reader_u32(&r);
 	m->unix_ms = reader_u64(&r);
+	return remote_body_check(&r);
+}
+
+void remote_window_put(struct buf *b, const struct remote_window *w)
+{
+	buf_put_u32(b, w->rows);
+	buf_put_u32(b, w->columns);
+}
+
+int remote_window_get(struct slice body, struct remote_window *w)
+{
+	struct reader r;
+
+	reader_init(&r, body);
+	w->rows = reader_u32(&r);
+	w->columns = reader_u32(&r);
 	return remote_body_check(&r);
 }
 

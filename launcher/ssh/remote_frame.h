@@ -25,6 +25,7 @@ enum remote_type {
 			 * endpoint, "" if it is alone */
 	REMOTE_SIGNAL,  /* u32: for the agent */
 	REMOTE_STDIN,   /* bytes; none: end of file. Answered by STDIN_ACK */
+	REMOTE_WINDOW,  /* u32 rows, u32 columns: the terminal's new size */
 	/* from a host */
 	REMOTE_OPEN,    /* u8: ddprun was copied; it waits for its JOB */
 	REMOTE_READY,   /* struct remote_ready: the answer to JOB */
@@ -32,6 +33,9 @@ enum remote_type {
 	REMOTE_STDIN_ACK, /* u8: STDIN is passed on; 0: nothing reads it */
 	REMOTE_OUT,     /* whole lines of its stdout */
 	REMOTE_ERR,     /* whole lines of its stderr */
+	REMOTE_TTY,     /* its stdout, as it comes, while a worker has the
+			 * terminal */
+	REMOTE_LENT,    /* '1': a worker has the terminal; '0': none has */
 	REMOTE_PAGE,    /* its failure page */
 	REMOTE_SSH_LINE, /* a line of ssh's stderr */
 	REMOTE_NOISE,   /* output of a start-up file */
@@ -92,8 +96,14 @@ void remote_list_add(struct buf *texts, const char *text);
 /* The next text, NULL at the end; *at begins as 0. */
 const char *remote_list_next(const struct remote_list *l, size_t *at);
 
+struct remote_window {
+	uint32_t rows, columns; /* 0: not known */
+};
+
 struct remote_job {
 	uint8_t check;      /* count its CPUs and GPUs, run nothing */
+	uint8_t lends_terminal; /* --tty, in a window of this size: */
+	struct remote_window window;
 	uint32_t silent_ms; /* silence after which the connection is lost */
 	uint32_t grace_ms;
 	struct slice dir;
@@ -122,6 +132,8 @@ void remote_branch_put(struct buf *b, const struct remote_branch *m);
 MUST_CHECK int remote_branch_get(struct slice body, struct remote_branch *m);
 void remote_ready_put(struct buf *b, const struct remote_ready *r);
 MUST_CHECK int remote_ready_get(struct slice body, struct remote_ready *r);
+void remote_window_put(struct buf *b, const struct remote_window *w);
+MUST_CHECK int remote_window_get(struct slice body, struct remote_window *w);
 /* For a body that is one u32. -1: it is not. */
 MUST_CHECK int remote_u32_get(struct slice body, uint32_t *n);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -115,14 +116,31 @@ static void remote_spec_put_options(struct buf *b, const struct remote_spec *s,
 	remote_list_add(b, o->programs);
 }
 
-static void remote_spec_put_environment(struct buf *b)
+/* A worker with our terminal needs to know its kind. */
+static int remote_spec_is_terminal(const char *variable)
+{
+	return strncmp(variable, "TERM=", 5) == 0 ||
+	       strncmp(variable, "COLORTERM=", 10) == 0;
+}
+
+static void remote_spec_put_environment(struct buf *b, int lends_terminal)
 {
 	extern char **environ;
 
 	for (char **v = environ; *v; v++) {
-		if (remote_env_travels(*v))
+		if (remote_env_travels(*v) ||
+		    (lends_terminal && remote_spec_is_terminal(*v)))
 			remote_list_add(b, *v);
 	}
+}
+
+static void remote_spec_put_window(struct remote_job *job)
+{
+	struct winsize size;
+
+	job->lends_terminal = 1;
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
+		job->window = (struct remote_window){size.ws_row, size.ws_col};
 }
 
 int remote_spec_job(const struct remote_spec *s, uint32_t i, struct buf *b,
@@ -145,7 +163,9 @@ int remote_spec_job(const struct remote_spec *s, uint32_t i, struct buf *b,
 	remote_spec_put_options(&options, s, i);
 	for (char **w = s->options->words; *w && !s->options->programs; w++)
 		remote_list_add(&words, *w);
-	remote_spec_put_environment(&environment);
+	remote_spec_put_environment(&environment, s->options->lends_terminal);
+	if (s->options->lends_terminal)
+		remote_spec_put_window(&job);
 	rc = buf_bytes(&options, &job.options.texts);
 	if (rc == 0)
 		rc = buf_bytes(&words, &job.words.texts);

@@ -1,4 +1,4 @@
-/* tty.c: the pseudo-terminal of --tty, and the terminal that it stands for. */
+/* tty.c: the pseudo-terminal of --tty. */
 #include "launcher/worker/tty.h"
 
 #include <errno.h>
@@ -6,91 +6,20 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "launcher/worker/spawn.h"
-
-enum {
-	KEYS_MAX = 4096,  /* read at once, and kept until the worker reads */
-	RETRY_MS = 300,   /* in the background of the terminal */
-	ESCAPE_KEY = 29,  /* Ctrl-] */
-};
 
 /* The worker's end; freed when its handle is closed. */
 struct tty_link {
 	struct tty *tty;
 	int fd; /* the pseudo-terminal's master side, ours to write to */
 	uv_poll_t room;
-	char keys[KEYS_MAX];
+	char keys[TERMINAL_KEYS]; /* kept until the worker reads */
 	size_t len, sent;
 };
 
-/* ---- our terminal ---- */
-
-static int tty_is_in_foreground(const struct tty *t)
-{
-	pid_t group = tcgetpgrp(t->fd);
-
-	/* it may be another session's terminal */
-	return group < 0 || group == getpgrp();
-}
-
-/* Keys come as they are typed, and none is a signal. Output is still processed:
- * other ranks' lines end with \n alone. */
-static void tty_make_raw(struct tty *t)
-{
-	struct termios raw = t->saved;
-
-	if (t->is_raw || !tty_is_in_foreground(t))
-		return;
-	cfmakeraw(&raw);
-	raw.c_oflag = t->saved.c_oflag;
-	guard_note_terminal(t->guard, &t->saved);
-	t->is_raw = tcsetattr(t->fd, TCSANOW, &raw) == 0;
-}
-
-static void tty_restore(struct tty *t)
-{
-	if (t->is_raw)
-		tcsetattr(t->fd, TCSANOW, &t->saved);
-	t->is_raw = 0;
-	guard_note_terminal(t->guard, NULL);
-}
-
-static void tty_copy_size(const struct tty *t)
-{
-	struct winsize size;
-
-	if (t->link && ioctl(t->fd, TIOCGWINSZ, &size) == 0)
-		ioctl(t->link->fd, TIOCSWINSZ, &size);
-}
-
-static void tty_on_resized(uv_signal_t *h, int number)
-{
-	tty_copy_size(h->data);
-}
-
 /* ---- keys ---- */
-
-static void tty_on_keys(uv_poll_t *poll, int status, int events);
-
-/* Watches, but does not keep the loop alive. */
-static void tty_watch(uv_poll_t *poll, int events, uv_poll_cb on_ready)
-{
-	int rc = uv_poll_start(poll, events, on_ready);
-
-	if (rc < 0)
-		log_warn("--tty: keys no longer reach the worker: %s",
-			 uv_strerror(rc));
-	uv_unref((uv_handle_t *)poll);
-}
-
-static void tty_listen(struct tty *t)
-{
-	tty_watch(&t->keys, UV_READABLE, tty_on_keys);
-}
 
 static void tty_on_room(uv_poll_t *poll, int status, int events);
 
@@ -103,7 +32,7 @@ static int tty_send_keys(struct tty_link *l)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
-			tty_watch(&l->room, UV_WRITABLE, tty_on_room);
+			terminal_watch(&l->room, UV_WRITABLE, tty_on_room);
 			return 0;
 		}
 		if (n < 0)
@@ -120,7 +49,7 @@ static void tty_on_room(uv_poll_t *poll, int status, int events)
 
 	uv_poll_stop(poll);
 	if (tty_send_keys(l) && l->tty->link == l)
-		tty_listen(l->tty);
+		terminal_listen(&l->tty->own);
 }
 
 /* Whether the worker's terminal would make a signal of Ctrl-Z. A program that
@@ -140,7 +69,7 @@ static size_t tty_take_own_keys(struct tty_link *l, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		/* signals of ours: the handlers run from the loop */
-		if (l->keys[i] == ESCAPE_KEY)
+		if (l->keys[i] == TERMINAL_ESCAPE)
 			kill(getpid(), SIGINT);
 		else if (tty_suspends(l, l->keys[i]))
 			kill(getpid(), SIGTSTP);
@@ -150,42 +79,29 @@ static size_t tty_take_own_keys(struct tty_link *l, size_t n)
 	return kept;
 }
 
-static void tty_on_retry(uv_timer_t *timer)
+static int tty_on_keys(void *owner, char *keys, size_t n)
 {
-	struct tty *t = timer->data;
-
-	if (!t->link)
-		return;
-	tty_make_raw(t);
-	tty_copy_size(t);
-	tty_listen(t);
-}
-
-static void tty_on_keys(uv_poll_t *poll, int status, int events)
-{
-	struct tty *t = poll->data;
+	struct tty *t = owner;
 	struct tty_link *l = t->link;
-	ssize_t n;
 
-	if (!l) {
-		uv_poll_stop(poll);
-		return;
-	}
-	n = read(t->fd, l->keys, KEYS_MAX);
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return;
-	if (n <= 0) { /* in the background, or the terminal hung up */
-		uv_poll_stop(poll);
-		if (n < 0 && errno == EIO && !tty_is_in_foreground(t))
-			uv_timer_start(&t->retry, tty_on_retry, RETRY_MS, 0);
-		uv_unref((uv_handle_t *)&t->retry);
-		return;
-	}
-	l->len = tty_take_own_keys(l, (size_t)n);
+	memcpy(l->keys, keys, n);
+	l->len = t->note_fd ? n : tty_take_own_keys(l, n);
 	l->sent = 0;
-	if (!tty_send_keys(l))
-		uv_poll_stop(poll);
+	return tty_send_keys(l);
 }
+
+static void tty_on_resized(void *owner)
+{
+	const struct tty *t = owner;
+	struct winsize size = terminal_size(&t->own);
+
+	if (size.ws_row || size.ws_col)
+		ioctl(t->link->fd, TIOCSWINSZ, &size);
+}
+
+static const struct terminal_events terminal_events = {
+	.on_keys = tty_on_keys, .on_resized = tty_on_resized,
+};
 
 /* ---- the worker's terminal ---- */
 
@@ -196,42 +112,29 @@ static int tty_failed(struct err *e, const char *what)
 	return err_set(e, rc, "--tty: cannot %s: %s", what, strerror(-rc));
 }
 
-/* Once: our terminal, and its handles. */
-static int tty_begin(struct tty *t, struct err *e)
+static int tty_check(const struct tty *t, struct err *e)
 {
-	int rc;
+	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+		return 0;
+	return err_set(e, ERR_USAGE, "--tty %ld: standard input or output of "
+		       "this ddprun, which starts rank %ld, is not a terminal; "
+		       "start it in one (srun --pty, ssh -t, docker run -it)",
+		       t->rank, t->rank);
+}
 
-	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-		return err_set(e, ERR_USAGE, "--tty %ld: standard input or "
-			       "output of this ddprun, which starts rank %ld, "
-			       "is not a terminal; start it in one (srun "
-			       "--pty, ssh -t, docker run -it)", t->rank,
-			       t->rank);
-	/* not the inherited descriptor, as in writer.c */
-	t->fd = open("/proc/self/fd/0", O_RDWR | O_NONBLOCK | O_NOCTTY |
-		     O_CLOEXEC);
-	if (t->fd < 0)
-		return tty_failed(e, "open the terminal");
-	if (tcgetattr(t->fd, &t->saved) < 0)
-		return tty_failed(e, "read the terminal's settings");
-	spawn_remember_signal(SIGTTIN);
-	spawn_remember_signal(SIGTTOU);
-	spawn_remember_signal(SIGWINCH);
-	signal(SIGTTIN, SIG_IGN);
-	signal(SIGTTOU, SIG_IGN);
-	t->keys.data = t->retry.data = t->resized.data = t;
-	rc = loop_check(uv_signal_init(t->loop, &t->resized), e,
-			"--tty: cannot watch the window's size");
-	if (rc < 0)
-		return rc;
-	t->begun = 1;
-	uv_timer_init(t->loop, &t->retry);
-	rc = uv_poll_init(t->loop, &t->keys, t->fd);
-	t->has_keys = rc == 0;
-	if (rc == 0)
-		rc = uv_signal_start(&t->resized, tty_on_resized, SIGWINCH);
-	uv_unref((uv_handle_t *)&t->resized);
-	return loop_check(rc, e, "--tty: cannot watch the terminal");
+/* The worker's settings are those of our terminal. A far one is raw: there they
+ * are the system's, for UTF-8. */
+static int tty_set_up(const struct tty *t, int worker)
+{
+	struct termios at = t->own.saved;
+
+	if (t->note_fd || !t->own.begun) {
+		if (tcgetattr(t->note_fd ? worker : STDIN_FILENO, &at) < 0)
+			return -1;
+	}
+	if (t->note_fd)
+		at.c_iflag |= IUTF8;
+	return tcsetattr(worker, TCSANOW, &at);
 }
 
 static int tty_make_pair(const struct tty *t, int *master, int *worker,
@@ -246,7 +149,7 @@ static int tty_make_pair(const struct tty *t, int *master, int *worker,
 	if (grantpt(*master) == 0 && unlockpt(*master) == 0 &&
 	    ptsname_r(*master, path, sizeof(path)) == 0)
 		*worker = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (*worker >= 0 && tcsetattr(*worker, TCSANOW, &t->saved) == 0 &&
+	if (*worker >= 0 && tty_set_up(t, *worker) == 0 &&
 	    fcntl(*master, F_SETFL, O_RDWR | O_NONBLOCK) == 0)
 		return 0;
 	tty_failed(e, "open a pseudo-terminal (is /dev/pts mounted?)");
@@ -287,85 +190,73 @@ static int tty_make_link(struct tty *t, int fd, struct err *e)
 	return 0;
 }
 
+/* Noted for the head; without a reader the job ends soon. */
+static void tty_note(const struct tty *t, char is_lent)
+{
+	if (t->note_fd && write(t->note_fd, &is_lent, 1) < 0)
+		log_debug("--tty: %s", strerror(errno));
+}
+
 int tty_open(struct tty *t, uint32_t rank, int *worker, int *ours,
 	     struct err *e)
 {
-	int rc = 0;
+	int rc;
 
 	*worker = *ours = -1;
 	if (t->rank == TTY_NONE || (uint32_t)t->rank != rank)
 		return 0;
 	tty_gone(t, rank); /* the last worker, which was given up */
-	if (!t->begun)
-		rc = tty_begin(t, e);
+	rc = tty_check(t, e);
 	if (rc == 0)
 		rc = tty_make_pair(t, ours, worker, e);
 	if (rc < 0)
 		return rc;
 	rc = tty_make_link(t, fcntl(*ours, F_DUPFD_CLOEXEC, 3), e);
-	if (rc < 0) {
-		close(*ours);
-		close(*worker);
-		*worker = *ours = -1;
-		return rc;
+	if (rc == 0)
+		rc = terminal_lend(&t->own, e);
+	if (rc == 0) {
+		tty_note(t, '1');
+		return 0;
 	}
-	tty_copy_size(t);
-	tty_make_raw(t);
-	tty_listen(t);
-	return 0;
+	tty_gone(t, rank);
+	close(*ours);
+	close(*worker);
+	*worker = *ours = -1;
+	return rc;
 }
 
 void tty_gone(struct tty *t, uint32_t rank)
 {
 	if (!t->link || (uint32_t)t->rank != rank)
 		return;
-	uv_poll_stop(&t->keys);
-	uv_timer_stop(&t->retry);
+	terminal_take_back(&t->own);
 	uv_close((uv_handle_t *)&t->link->room, tty_on_link_closed);
 	t->link = NULL;
-	tty_restore(t);
+	tty_note(t, '0');
 }
 
 /* ---- the whole ---- */
 
-void tty_init(struct tty *t, uv_loop_t *loop, struct guard *guard, long rank)
+void tty_init(struct tty *t, uv_loop_t *loop, struct guard *guard, long rank,
+	      int note_fd)
 {
-	*t = (struct tty){.loop = loop, .guard = guard, .rank = rank,
-			  .fd = -1};
+	*t = (struct tty){.loop = loop, .rank = rank, .note_fd = note_fd};
+	terminal_init(&t->own, loop, guard, &terminal_events, t);
 }
 
 void tty_suspend(struct tty *t)
 {
-	if (t->link)
-		tty_restore(t);
+	terminal_suspend(&t->own);
 }
 
 void tty_continue(struct tty *t)
 {
-	if (t->link)
-		tty_on_retry(&t->retry);
-}
-
-static void tty_on_closed(uv_handle_t *h)
-{
-	struct tty *t = h->data;
-
-	close(t->fd);
-	t->fd = -1;
+	terminal_continue(&t->own);
 }
 
 void tty_close(struct tty *t)
 {
 	if (t->link)
 		tty_gone(t, (uint32_t)t->rank);
-	if (t->has_keys)
-		uv_close((uv_handle_t *)&t->keys, NULL);
-	if (t->begun) {
-		uv_close((uv_handle_t *)&t->retry, NULL);
-		uv_close((uv_handle_t *)&t->resized, tty_on_closed);
-	} else if (t->fd >= 0) {
-		close(t->fd);
-		t->fd = -1;
-	}
-	t->begun = t->has_keys = 0;
+	terminal_close(&t->own);
 }

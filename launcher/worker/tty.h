@@ -6,11 +6,7 @@
 #ifndef LAUNCHER_TTY_H
 #define LAUNCHER_TTY_H
 
-#include <termios.h>
-
-#include "base/error.h"
-#include "base/loop.h"
-#include "launcher/worker/guard.h"
+#include "launcher/worker/terminal.h"
 
 enum { TTY_NONE = -1 };
 
@@ -18,20 +14,17 @@ struct tty_link;
 
 struct tty {
 	uv_loop_t *loop;
-	struct guard *guard;
 	long rank; /* TTY_NONE, or the rank that gets the terminal */
-	int fd;    /* our terminal, opened again; -1: not yet */
-	int begun, has_keys; /* which handles exist */
-	int is_raw;
-	struct termios saved; /* how it was */
-	uv_poll_t keys;
-	uv_timer_t retry;
-	uv_signal_t resized;
+	int note_fd;
+	struct terminal own;
 	struct tty_link *link; /* to the worker that has it; NULL: none has */
 };
 
-/* Nothing is opened before the worker starts. */
-void tty_init(struct tty *t, uv_loop_t *loop, struct guard *guard, long rank);
+/* Nothing is opened before the worker starts. With note_fd (0: none) our
+ * terminal stands for one far away: "1" is written there when a worker has it,
+ * "0" when none has any more, and no key is ours. */
+void tty_init(struct tty *t, uv_loop_t *loop, struct guard *guard, long rank,
+	      int note_fd);
 
 /* If it is this rank's: makes a pseudo-terminal, and puts ours into raw mode.
  * The caller closes *worker, which the worker gets, and *ours, from which its

@@ -167,7 +167,11 @@ at() {
 	expect 2 "${jobs[@]}" --tty 0 --stdin 0 true
 	has "$err" 'leave --stdin out'
 	expect 2 ddprun -H a,b --tty 0 true
-	has "$err" '--tty 0: the workers run on other hosts, over ssh, which has no terminal'
+	has "$err" '--tty 0: standard input of ddprun is not a terminal; start it in one'
+	# srun would have to start the others
+	expect 2 env SLURM_JOB_ID=12 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST='n[1-2]' \
+		SLURM_TASKS_PER_NODE='1(x2)' SLURM_JOB_CPUS_PER_NODE='4(x2)' ddprun --tty 0 true
+	has "$err" '--tty 0: .*Slurm step, .*ddprun -H .*scontrol show hostnames.* --tty 0'
 	expect 2 "${jobs[@]}" --tty 0 true
 	has "$err" '--tty 0: standard input of ddprun is not a terminal; start it in one'
 	# with several nodes, each has the option, and only one the rank

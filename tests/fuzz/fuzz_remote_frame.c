@@ -38,6 +38,7 @@ static void take_body(struct slice body)
 	if (remote_ready_get(body, &ready) == 0 &&
 	    ready.text.len + ready.host.len + ready.addr.len > body.len)
 		abort();
+	(void)!remote_window_get(body, &(struct remote_window){0});
 	(void)!remote_u32_get(body, &n);
 }
 

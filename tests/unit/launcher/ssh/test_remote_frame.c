@@ -119,11 +119,27 @@ START_TEST(an_invalid_frame_is_an_error)
 }
 END_TEST
 
+START_TEST(a_window_survives_its_encoding)
+{
+	struct buf b = BUF_INIT(64);
+	struct remote_window again;
+
+	remote_window_put(&b, &(struct remote_window){24, 80});
+	ck_assert_int_eq(remote_window_get(SLICE(b.data, b.len), &again), 0);
+	ck_assert_uint_eq(again.rows, 24);
+	ck_assert_uint_eq(again.columns, 80);
+	ck_assert_int_eq(remote_window_get(SLICE(b.data, b.len - 1), &again),
+			 -1);
+	buf_release(&b);
+}
+END_TEST
+
 START_TEST(a_job_survives_its_encoding)
 {
 	struct buf b = BUF_INIT(1 << 20), list = b;
 	struct remote_job job = {.check = 1, .silent_ms = 15000,
-				 .grace_ms = 30000,
+				 .grace_ms = 30000, .lends_terminal = 1,
+				 .window = {24, 80},
 				 .dir = SLICE_STR("/work")};
 	struct remote_job again;
 	const char *text;
@@ -136,6 +152,9 @@ START_TEST(a_job_survives_its_encoding)
 	remote_job_put(&b, &job);
 	ck_assert_int_eq(remote_job_get(SLICE(b.data, b.len), &again), 0);
 	ck_assert_uint_eq(again.silent_ms, 15000);
+	ck_assert_uint_eq(again.lends_terminal, 1);
+	ck_assert_uint_eq(again.window.rows, 24);
+	ck_assert_uint_eq(again.window.columns, 80);
 	ck_assert_uint_eq(again.dir.len, 5);
 	text = remote_list_next(&again.environment, &at);
 	ck_assert_str_eq(text, "A=1");
@@ -180,6 +199,7 @@ int main(void)
 	tcase_add_test(c, bytes_that_only_look_like_a_record_are_noise);
 	tcase_add_test(c, frames_survive_their_encoding);
 	tcase_add_test(c, an_invalid_frame_is_an_error);
+	tcase_add_test(c, a_window_survives_its_encoding);
 	tcase_add_test(c, a_job_survives_its_encoding);
 	tcase_add_test(c, a_list_must_end_its_last_text);
 	return run_case(c);
