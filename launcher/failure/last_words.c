@@ -26,15 +26,29 @@ int last_words_is_indented(struct slice s)
 	return s.data[0] == ' ' || s.data[0] == '\t';
 }
 
+/* A UTF-8 character's second byte, or a later one */
+static int last_words_is_inside(char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
 void last_words_put_cut(struct buf *out, struct slice s)
 {
-	if (s.len > LAST_WORDS_MAX) {
-		s.len = LAST_WORDS_MAX;
-		/* cut before a UTF-8 character, not in it */
-		while (s.len && (s.data[s.len] & 0xc0) == 0x80)
-			s.len--;
+	static const char omitted[] = " ... ";
+	size_t head = LAST_WORDS_MAX - LAST_WORDS_END - strlen(omitted), at;
+
+	if (s.len <= LAST_WORDS_MAX) {
+		buf_put(out, s.data, s.len);
+		return;
 	}
-	buf_put(out, s.data, s.len);
+	at = s.len - LAST_WORDS_END;
+	while (head && last_words_is_inside(s.data[head]))
+		head--;
+	while (at < s.len && last_words_is_inside(s.data[at]))
+		at++;
+	buf_put(out, s.data, head);
+	buf_put(out, omitted, strlen(omitted));
+	buf_put(out, s.data + at, s.len - at);
 }
 
 /* The last line that one of these formats marks; with_exceptions: or that
@@ -133,8 +147,7 @@ void last_words_put(struct buf *out, struct slice tail, int code, int signal)
 	struct last_words_lines ls;
 
 	last_words_split(&ls, tail);
-	if (!signal)
-		last_words_drop_after(&ls);
+	last_words_drop_after(&ls);
 	if (!ls.n)
 		last_words_split(&ls, tail);
 	if (!last_words_put_clear_of(out, &ls, code, signal, 1))

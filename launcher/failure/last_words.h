@@ -6,7 +6,11 @@
 
 #include "base/buf.h"
 
-enum { LAST_WORDS_MAX = 400 };
+enum {
+	LAST_WORDS_MAX = 272, /* the first line of a report has room for 300 */
+	/* bytes of the end of a longer one, as C++ ends with the status */
+	LAST_WORDS_END = 107,
+};
 
 /* Appends the sentence, in one line of at most LAST_WORDS_MAX bytes and a place
  * " (FILE:LINE)". code and signal are the worker's exit status. Python exits

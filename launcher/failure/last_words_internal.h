@@ -1,7 +1,7 @@
 /* last_words_internal.h: shared by last_words.c (which sentence counts),
  * last_words_lines.c (what is a line), last_words_python.c (Python),
- * last_words_marks.c (other languages and libraries) and last_words_signs.c
- * (what most programs share).
+ * last_words_marks.c (other languages and libraries), last_words_signs.c (what
+ * most programs share) and last_words_blocks.c (sentences of several lines).
  *
  * The first kind that is there counts: Python's fatal errors and tracebacks; a
  * line that only a program that ends prints (a mark); a line about an error (a
@@ -16,9 +16,16 @@ enum {
 	PLAIN_MAX = 16 << 10,
 };
 
+/* What may be between two lines. A rule, "--------", may have a title, which
+ * may be about an error. */
+enum { GAP_BLANK = 1, GAP_RULE = 2, GAP_ERROR = 4 };
+
 struct last_words_lines {
 	/* none is empty; they are parts of the text, or of plain */
 	struct slice line[LINES_MAX];
+	/* what was before the line, and is left out; that of line n is what
+	 * follows the last line (if n < LINES_MAX) */
+	unsigned char gap[LINES_MAX];
 	int n;
 	char plain[PLAIN_MAX]; /* the text, if a terminal's codes were in it */
 };
@@ -28,7 +35,7 @@ int last_words_begins(struct slice s, const char *with);
 int last_words_has(struct slice s, const char *part);
 struct slice last_words_skip(struct slice s, size_t n);
 int last_words_is_indented(struct slice s);
-/* Appends at most LAST_WORDS_MAX bytes of s. */
+/* Appends s, or both of its ends: at most LAST_WORDS_MAX bytes. */
 void last_words_put_cut(struct buf *out, struct slice s);
 /* Appends the sentence of the last line that is a mark; with_exceptions: or
  * that begins with the name of an exception of Python. 0: there is none. */
@@ -60,7 +67,21 @@ void last_words_split(struct last_words_lines *ls, struct slice text);
 /* Drops the lines that only follow whatever is wrong. */
 void last_words_drop_after(struct last_words_lines *ls);
 
+/* last_words_blocks.c */
+/* Appends the sentence that is below the heading in line i, after a space. */
+void last_words_put_below(struct buf *out, const struct last_words_lines *ls,
+			  int i);
+/* Appends what is in the last box before line n, if at most max lines are
+ * between and it is about an error; without a line between, whatever it is
+ * about. 0: there is none. */
+int last_words_put_box(struct buf *out, const struct last_words_lines *ls,
+		       int n, int max);
+
 /* last_words_marks.c */
+/* "==== backtrace (tid: 812) ====", "stack traceback:" */
+int last_words_is_heading(struct slice s);
+/* A line of a backtrace, "=======", or what node ends with. */
+int last_words_is_trace(struct slice s);
 /* Appends the sentence of line i, with its neighbours if they are part of it.
  * 0: only a program that goes on prints such a line. */
 int last_words_put_mark(struct buf *out, const struct last_words_lines *ls,
@@ -77,6 +98,13 @@ int last_words_end(const struct last_words_lines *ls);
 int last_words_is_error(struct slice s);
 
 /* last_words_signs.c */
+/* Without "# ", "--> ", "*** ", CP2K's "\\___/ "; a rule has nothing else. */
+struct slice last_words_without_marks(struct slice s);
+/* Whether it has a word like "failed". */
+int last_words_is_likely(struct slice s);
+/* Whether line i does not continue the line before it: it is a line of a log or
+ * of a backtrace, or about another error. */
+int last_words_is_new(const struct last_words_lines *ls, int i);
 /* Appends the sentence of the last lines that are about an error, with its
  * neighbour if that has the words. is_likely: a line also counts if it only has
  * a word like "failed". 0: there is none, or too much follows it. */

@@ -11,6 +11,7 @@ enum {
 	PREFIX_MAX = 120,
 	ESC = 0x1b,
 	METER_BYTES = 40,
+	RULE_BYTES = 10,
 };
 
 static const char traceback_line[] = "Traceback (most recent call last):";
@@ -220,13 +221,20 @@ static int last_words_is_warning(struct slice s)
 	       isdigit((unsigned char)at[-3]);
 }
 
+/* Line i becomes line n. */
+static void last_words_move(struct last_words_lines *ls, int n, int i)
+{
+	ls->line[n] = ls->line[i];
+	ls->gap[n] = ls->gap[i];
+}
+
 static void last_words_drop_warnings(struct last_words_lines *ls)
 {
 	int n = 0;
 
 	for (int i = 0; i < ls->n; i++) {
 		if (!last_words_is_warning(ls->line[i]))
-			ls->line[n++] = ls->line[i];
+			last_words_move(ls, n++, i);
 		else if (i + 1 < ls->n &&
 			 last_words_is_indented(ls->line[i + 1]))
 			i++;
@@ -239,6 +247,7 @@ void last_words_split(struct last_words_lines *ls, struct slice text)
 	int is_group, n = LINES_MAX;
 	size_t end;
 
+	memset(ls->gap, 0, sizeof(ls->gap));
 	text = last_words_plain(ls, text);
 	is_group = last_words_has(text, "+-----------------------------");
 	end = text.len;
@@ -259,10 +268,13 @@ void last_words_split(struct last_words_lines *ls, struct slice text)
 		s = last_words_without_meter(last_words_without_box(s));
 		if (s.len)
 			ls->line[--n] = s;
+		else if (n < LINES_MAX)
+			ls->gap[n] |= GAP_BLANK;
 		end = at ? at - 1 : 0;
 	}
 	ls->n = LINES_MAX - n;
 	memmove(ls->line, ls->line + n, ls->n * sizeof(*ls->line));
+	memmove(ls->gap, ls->gap + n, ls->n * sizeof(*ls->gap));
 	last_words_strip_prefix(ls);
 	last_words_drop_warnings(ls);
 }
@@ -308,6 +320,36 @@ static int last_words_is_ruled(struct slice s)
 	return 1;
 }
 
+/* "------ Error Exit ------" */
+static int last_words_is_titled(struct slice s)
+{
+	static const char side[] = "-----";
+	size_t n = strlen(side);
+
+	return s.len >= RULE_BYTES && last_words_begins(s, side) &&
+	       last_words_begins(last_words_skip(s, s.len - n), side);
+}
+
+/* The gap that a rule makes, or 0. */
+static unsigned char last_words_rule(struct slice s)
+{
+	static const char *const words[] = {"error", "exception", "fatal",
+					    "abort", "fail"};
+
+	if (s.len < RULE_BYTES)
+		return 0;
+	if (last_words_is_ruled(s))
+		return GAP_RULE;
+	if (!last_words_is_titled(s))
+		return 0;
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		for (size_t at = 0; at + strlen(words[i]) <= s.len; at++)
+			if (!strncasecmp(s.data + at, words[i],
+					 strlen(words[i])))
+				return GAP_RULE | GAP_ERROR;
+	return GAP_RULE;
+}
+
 /* "+ exit 1", "++ pwd": what a shell runs, after set -x */
 static int last_words_is_command(struct slice s)
 {
@@ -318,15 +360,15 @@ static int last_words_is_command(struct slice s)
 	return n && n < s.len && s.data[n] == ' ';
 }
 
-/* Fortran's "STOP 123" */
+/* Fortran's "STOP 123", and "ERROR STOP" without a sentence */
 static int last_words_is_stop(struct slice s)
 {
-	static const char stop[] = "STOP ";
-
-	if (!last_words_begins(s, stop))
+	if (last_words_begins(s, "ERROR "))
+		s = last_words_skip(s, strlen("ERROR "));
+	if (!last_words_begins(s, "STOP"))
 		return 0;
-	for (size_t i = strlen(stop); i < s.len; i++)
-		if (!isdigit((unsigned char)s.data[i]))
+	for (size_t i = strlen("STOP"); i < s.len; i++)
+		if (s.data[i] != ' ' && !isdigit((unsigned char)s.data[i]))
 			return 0;
 	return 1;
 }
@@ -338,7 +380,7 @@ static int last_words_is_after(struct slice s)
 		/* MPI libraries, when a program has called MPI_Abort */
 		"MPI_ABORT was invoked on rank", "with errorcode ",
 		"NOTE: invoking MPI_ABORT", "You may or may not see output",
-		"exactly when Open MPI kills", "application called MPI_Abort(",
+		"exactly when Open MPI kills",
 		"aborting job:", "In: PMI_Abort(",
 		/* Open MPI's signal handler */
 		"*** Process received signal", "*** End of error message",
@@ -348,7 +390,7 @@ static int last_words_is_after(struct slice s)
 		"FOAM exiting", "FOAM parallel run exiting", "stopping ...",
 		"Traceback functionality not available", "wandb: ",
 		"Set the environment variable HYDRA_FULL_ERROR",
-		"For more information", "Try '", "Run '", "See '",
+		"For more information", "Try '", "Run '", "See ", "SIGABRT",
 		"Last command: ", "In source file ", "Exiting because ",
 		"GPU core dump ",
 	};
@@ -361,7 +403,8 @@ static int last_words_is_after(struct slice s)
 			return 1;
 	/* MATLAB's frames; what points to other lines */
 	if ((last_words_begins(s, "Error in ") &&
-	     last_words_has(s, " (line ")) || last_words_has(s, "ook above"))
+	     last_words_has(s, " (line ")) || last_words_has(s, "ook above") ||
+	    last_words_has(s, "application called MPI_Abort("))
 		return 1;
 	return last_words_is_address(s) || last_words_is_command(s) ||
 	       last_words_is_stop(s);
@@ -370,6 +413,7 @@ static int last_words_is_after(struct slice s)
 void last_words_drop_after(struct last_words_lines *ls)
 {
 	static const char usage[] = "usage:";
+	unsigned char gap = 0;
 	int n = 0, is_usage = 0;
 
 	for (int i = 0; i < ls->n; i++) {
@@ -378,9 +422,20 @@ void last_words_drop_after(struct last_words_lines *ls)
 		is_usage = (is_usage && last_words_is_indented(s)) ||
 			   (s.len >= strlen(usage) &&
 			    !strncasecmp(s.data, usage, strlen(usage)));
-		if (!is_usage && !last_words_is_after(s) &&
-		    !last_words_is_ruled(s))
-			ls->line[n++] = s;
+		gap |= ls->gap[i];
+		if (is_usage || last_words_is_after(s) ||
+		    last_words_rule(s) || last_words_is_ruled(s)) {
+			gap |= GAP_BLANK;
+			/* as long as the line above: it underlines that */
+			if (!i || s.len != ls->line[i - 1].len)
+				gap |= last_words_rule(s);
+			continue;
+		}
+		last_words_move(ls, n, i);
+		ls->gap[n++] = gap;
+		gap = 0;
 	}
 	ls->n = n;
+	if (n < LINES_MAX)
+		ls->gap[n] = gap;
 }

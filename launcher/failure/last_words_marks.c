@@ -9,22 +9,23 @@ enum {
 	PLACE_MAX = 120, /* bytes: the first line has room for 300 */
 	CLEAN_UP_LINES = 4,
 	WHAT_LINES = 3,
+	HEADING_MAX = 100, /* letters of a line that are looked at */
 };
 
 /* "prog: w.c:62: main: Assertion `x' failed.": without "prog: "; without all
  * that is before the assertion if it is long, as in templates of C++. */
 static int last_words_put_assertion(struct buf *out, struct slice s)
 {
-	static const char sign[] = ": Assertion ", ucx[] = " Assertion `";
+	static const char sign[] = ": Assertion ", bare[] = "Assertion `";
 	const char *at = memmem(s.data, s.len, sign, strlen(sign)), *colon;
 
 	if (!last_words_has(s, ": Assertion `") &&
 	    !last_words_has(s, ": Assertion '")) {
-		at = memmem(s.data, s.len, ucx, strlen(ucx));
+		at = memmem(s.data, s.len, bare, strlen(bare));
 		if (!at || !last_words_has(s, "' failed"))
 			return 0;
 		last_words_put_cut(
-			out, last_words_skip(s, (size_t)(at + 1 - s.data)));
+			out, last_words_skip(s, (size_t)(at - s.data)));
 		return 1;
 	}
 	colon = memmem(s.data, s.len, ": ", 2);
@@ -33,6 +34,16 @@ static int last_words_put_assertion(struct buf *out, struct slice s)
 	last_words_put_cut(
 		out, last_words_skip(s, (size_t)(colon + 2 - s.data)));
 	return 1;
+}
+
+/* Appends the first line from line i on that is about an error, else line i. */
+static void last_words_put_first_of(struct buf *out,
+				    const struct last_words_lines *ls, int i)
+{
+	int sign = last_words_first_sign(ls, i, ls->n);
+
+	if (i < ls->n)
+		last_words_put_cut(out, ls->line[sign >= 0 ? sign : i]);
 }
 
 /* "terminate called after throwing an instance of 'X'", "  what():  TEXT"; or,
@@ -46,7 +57,7 @@ static int last_words_put_terminate(struct buf *out,
 	struct slice next = i + 1 < ls->n ? ls->line[i + 1] : none;
 	static const char thrown[] =
 		"terminate called after throwing an instance of ";
-	static const char what[] = "  what():  ";
+	static const char what[] = "  what():";
 	static const char called[] = "pure virtual method called";
 
 	if (!last_words_begins(s, "terminate called "))
@@ -61,7 +72,14 @@ static int last_words_put_terminate(struct buf *out,
 	}
 	s = last_words_skip(s, strlen(thrown));
 	buf_printf(out, "terminate called after throwing %.*s: ", SLICE_FMT(s));
-	last_words_put_cut(out, last_words_skip(next, strlen(what)));
+	next = last_words_skip(next, strlen(what));
+	if (!next.len) {
+		last_words_put_first_of(out, ls, i + 2);
+		return 1;
+	}
+	while (next.data[0] == ' ')
+		next = last_words_skip(next, 1);
+	last_words_put_cut(out, next);
 	/* "SOLVER.hpp:88:": the reason is in one of the lines that follow */
 	for (int at = i + 2; next.data[next.len - 1] == ':' && at < ls->n &&
 			     at < i + 2 + WHAT_LINES; at++) {
@@ -77,16 +95,23 @@ static int last_words_put_ompi(struct buf *out,
 			       const struct last_words_lines *ls, int i)
 {
 	static const char call[] = "*** An error occurred in ",
+			  none[] = "*** on a NULL communicator",
+			  unknown[] = "*** Unknown error",
 			  fatal[] = "*** MPI_ERRORS_ARE_FATAL", star[] = "*** ";
 	struct slice s = ls->line[i];
 	const char *at = memmem(s.data, s.len, call, strlen(call));
+	size_t begin = at ? (size_t)(at - s.data) + strlen(star) : 0;
+	int first = i;
 
 	if (!at)
 		return 0;
-	last_words_put_cut(out, last_words_skip(s, (size_t)(at - s.data) +
-							   strlen(star)));
 	while (++i < ls->n && !last_words_has(ls->line[i], fatal))
 		s = ls->line[i];
+	/* the box above has the reason */
+	if ((last_words_has(s, none) || last_words_has(s, unknown)) &&
+	    last_words_put_box(out, ls, first, 0))
+		return 1;
+	last_words_put_cut(out, last_words_skip(ls->line[first], begin));
 	at = memmem(s.data, s.len, star, strlen(star));
 	if (i < ls->n && at && !last_words_has(s, call)) {
 		buf_printf(out, ": ");
@@ -146,6 +171,7 @@ static int last_words_is_mark(struct slice s)
 		if (last_words_begins(s, begins[i]))
 			return 1;
 	return last_words_has(s, "Check failed: ") ||
+	       last_words_has(s, "Assertion failed: ") ||
 	       (last_words_has(s, "_ASSERT(") && last_words_has(s, " failed"));
 }
 
@@ -225,14 +251,20 @@ static int last_words_is_frame(struct slice s)
 	return n < s.len && !isdigit((unsigned char)s.data[n]);
 }
 
-/* "==== backtrace (tid: 812) ====", "stack traceback:" */
-static int last_words_is_heading(struct slice s)
+int last_words_is_heading(struct slice s)
 {
 	static const char *const words[] = {
-		"backtrace", "Backtrace", "tack trace", "stack traceback:",
 		"CallStack (from ", "ompilation aborted", "Execution halted",
 	};
+	char letters[HEADING_MAX + 1];
+	size_t n = 0;
 
+	for (size_t i = 0; i < s.len && n < HEADING_MAX; i++)
+		if (isalpha((unsigned char)s.data[i]))
+			letters[n++] = (char)tolower((unsigned char)s.data[i]);
+	letters[n] = '\0';
+	if (strstr(letters, "stacktrace") || strstr(letters, "backtrace"))
+		return 1;
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (last_words_has(s, words[i]))
 			return 1;
@@ -240,7 +272,7 @@ static int last_words_is_heading(struct slice s)
 }
 
 /* A line of a backtrace, "=======", or what node ends with. */
-static int last_words_is_trace(struct slice s)
+int last_words_is_trace(struct slice s)
 {
 	size_t letters = 0;
 
@@ -266,14 +298,23 @@ static int last_words_up_to_value(const struct last_words_lines *ls, int i)
 	return i;
 }
 
-/* The last line before a heading that only indented lines follow; the last if
- * there is no such heading. */
+/* "kaldi::Log(int) const", "main", "Frame 3: hypre_MGRCycle", "lib.so(+0x1f)":
+ * a frame, if it is below a heading. */
+static int last_words_is_symbol(struct slice s)
+{
+	return !memchr(s.data, ' ', s.len) || last_words_has(s, "::") ||
+	       last_words_has(s, "+0x") || last_words_begins(s, "Frame ");
+}
+
+/* The last line before a heading that only frames follow; the last if there is
+ * no such heading. */
 static int last_words_before_trace(const struct last_words_lines *ls)
 {
 	for (int i = ls->n - 1; i > 0; i--) {
 		if (last_words_is_heading(ls->line[i]))
 			return i - 1;
-		if (!last_words_is_indented(ls->line[i]))
+		if (!last_words_is_indented(ls->line[i]) &&
+		    !last_words_is_symbol(ls->line[i]))
 			break;
 	}
 	return ls->n - 1;

@@ -12,6 +12,7 @@ enum {
 	LOG_LINES = 20,	   /* the same, with what a log goes on to say */
 	LIKELY_LINES = 3,  /* that may follow a likely line */
 	BLOCK_LINES = 12,  /* about one error */
+	PLACE_WORDS = 6,
 };
 
 /* In this order: the last kind counts most among neighbours. */
@@ -140,20 +141,12 @@ static enum sign sign_of(struct slice s)
 	return SIGN_NONE;
 }
 
-/* Without "# ", "--> ", "*** ", CP2K's "\\___/ "; a rule has nothing else. */
-static struct slice sign_without_marks(struct slice s)
+struct slice last_words_without_marks(struct slice s)
 {
 	while (s.len && (strchr("#*->|\\_! \t", s.data[0]) ||
 			 last_words_begins(s, "/ ")))
 		s = last_words_skip(s, 1);
 	return s;
-}
-
-/* "------ Error Exit ------" */
-static int sign_is_title(struct slice s)
-{
-	return s.len > 6 && last_words_begins(s, "---") &&
-	       last_words_begins(last_words_skip(s, s.len - 3), "---");
 }
 
 /* "input error", "PROGRAM ERROR", "lib-4001 : UNRECOVERABLE library error": a
@@ -164,13 +157,13 @@ static int sign_is_name(struct slice s)
 	const char *colon;
 	int words = 0, is_end = 0;
 
-	s = sign_without_marks(s);
+	s = last_words_without_marks(s);
 	if (last_words_has(s, SPACED))
 		return last_words_begins(
 			last_words_skip(s, s.len - strlen(SPACED)), SPACED);
 	colon = memrchr(s.data, ':', s.len);
 	if (colon)
-		s = sign_without_marks(last_words_skip(
+		s = last_words_without_marks(last_words_skip(
 			s, (size_t)(colon + 1 - s.data)));
 	while (s.len && !sign_is_letter(s.data[s.len - 1]))
 		s.len--;
@@ -189,10 +182,10 @@ static int sign_is_name(struct slice s)
 }
 
 /* Words that a sentence about an error has, in whatever case. */
-static int sign_is_likely(struct slice s)
+int last_words_is_likely(struct slice s)
 {
 	static const char *const words[] = {
-		"error", "failed", "failure", "cannot ", "can't ", "could not ",
+		"error", "fail", "cannot ", "can't ", "could not ",
 		"couldn't ", "unable to", "not found", "no such ", "denied",
 		"unrecognized ", "unrecognised ", "unknown ", "invalid ",
 		"illegal ", "missing ", "mismatch", "out of memory",
@@ -219,7 +212,9 @@ static enum sign sign_or_likely(struct slice s)
 {
 	enum sign sign = sign_of(s);
 
-	if (sign == SIGN_NONE && sign_is_likely(s))
+	if (sign < SIGN_ERROR && last_words_is_heading(s))
+		return SIGN_NONE; /* "Error termination. Backtrace:" */
+	if (sign == SIGN_NONE && last_words_is_likely(s))
 		return last_words_has(s, "arning") ? SIGN_LOG : SIGN_LIKELY;
 	return sign;
 }
@@ -235,24 +230,46 @@ static int sign_find(const struct last_words_lines *ls, enum sign least,
 		struct slice s = ls->line[i];
 		enum sign sign = sign_or_likely(s);
 
-		if (sign_is_title(s))
-			continue;
 		if (sign >= least)
 			return i;
 		others += sign != SIGN_LOG && !last_words_is_indented(s) &&
-			  sign_without_marks(s).len;
+			  last_words_without_marks(s).len;
 		if (others > max)
 			break;
 	}
 	return -1;
 }
 
+/* "container start failed with error code: 1", "exited with status 2" report
+ * only that something else has failed. */
+static int sign_is_second_hand(struct slice s)
+{
+	static const char *const ends[] = {"code", "status", "rc", "errorcode"};
+	size_t n = s.len;
+
+	while (n && strchr("0123456789-().", s.data[n - 1]))
+		n--;
+	if (n == s.len)
+		return 0;
+	while (n && strchr(" :=", s.data[n - 1]))
+		n--;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t m = strlen(ends[i]);
+
+		if (n > m && !strncasecmp(s.data + n - m, ends[i], m) &&
+		    !sign_is_letter(s.data[n - m - 1]))
+			return 1;
+	}
+	return 0;
+}
+
 /* Among the lines about errors that end at last: the first fatal one, else the
  * first, as the others follow from it; but no line that is drawn, as
- * "[3]PETSC ERROR: --- Error Message ---". */
+ * "[3]PETSC ERROR: --- Error Message ---", and none about another's exit code
+ * if there are others. */
 static int sign_first(const struct last_words_lines *ls, int last)
 {
-	int first = last, fatal = -1;
+	int first = last, fatal = -1, first_hand = -1;
 
 	for (int i = last; i >= 0; i--) {
 		enum sign sign = sign_or_likely(ls->line[i]);
@@ -266,10 +283,32 @@ static int sign_first(const struct last_words_lines *ls, int last)
 		    (i < last && sign_is_name(ls->line[i])))
 			continue;
 		first = i;
+		if (sign_is_second_hand(ls->line[i]))
+			continue;
+		first_hand = i;
 		if (sign == SIGN_FATAL)
 			fatal = i;
 	}
-	return fatal >= 0 ? fatal : first;
+	if (fatal >= 0)
+		return fatal;
+	return first_hand >= 0 ? first_hand : first;
+}
+
+/* "FATAL CALLED FROM FILE:  <stdin>  LINE:  70" says only where. */
+static int sign_is_place(struct slice s)
+{
+	static const char line[] = "line";
+	size_t n = s.len, words = 0;
+
+	while (n && strchr("0123456789 :", s.data[n - 1]))
+		n--;
+	if (n == s.len || n < strlen(line) ||
+	    strncasecmp(s.data + n - strlen(line), line, strlen(line)) != 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		words += isalpha((unsigned char)s.data[i]) &&
+			 (i == 0 || !isalpha((unsigned char)s.data[i - 1]));
+	return words <= PLACE_WORDS;
 }
 
 /* "Fatal error:", "FATAL ERROR: (openfoam-2306)", "[ABORT]", "INPUT ERROR",
@@ -279,8 +318,8 @@ static int sign_is_heading(struct slice s)
 	const char *colon = memrchr(s.data, ':', s.len);
 	size_t at = colon ? (size_t)(colon + 1 - s.data) : s.len;
 
-	if (sign_is_name(s) ||
-	    last_words_begins(sign_without_marks(s), "Error using "))
+	if (sign_is_name(s) || sign_is_place(s) ||
+	    last_words_begins(last_words_without_marks(s), "Error using "))
 		return 1;
 	while (at < s.len && s.data[at] == ' ')
 		at++;
@@ -303,24 +342,26 @@ int last_words_put_sign(struct buf *out, const struct last_words_lines *ls,
 {
 	struct last_words_lines before = *ls;
 	int i = sign_find(ls, SIGN_ERROR, ADVICE_LINES);
-	struct slice s = SLICE_STR("");
 
 	before.n = ls->n ? last_words_end(ls) : 0;
+	if (i < 0 && last_words_put_box(out, ls, ls->n, ADVICE_LINES))
+		return 1;
 	if (i < 0 && is_likely)
 		i = sign_find(&before, SIGN_LIKELY, LIKELY_LINES);
 	if (i < 0)
 		return 0;
 	i = sign_first(ls, i);
-	last_words_put_cut(out, sign_without_marks(ls->line[i]));
-	if (!sign_is_heading(ls->line[i]))
-		return 1;
-	while (!s.len && ++i < ls->n)
-		s = sign_without_marks(ls->line[i]);
-	if (s.len) {
-		buf_printf(out, " ");
-		last_words_put_cut(out, s);
-	}
+	last_words_put_cut(out, last_words_without_marks(ls->line[i]));
+	if (sign_is_heading(ls->line[i]))
+		last_words_put_below(out, ls, i);
 	return 1;
+}
+
+int last_words_is_new(const struct last_words_lines *ls, int i)
+{
+	enum sign sign = sign_of(ls->line[i]);
+
+	return sign != SIGN_NONE || last_words_is_trace(ls->line[i]);
 }
 
 /* ---- chains of causes ---- */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "launcher/failure/last_words.h"
 #include "tests/unit/run_case.h"
@@ -424,17 +425,33 @@ END_TEST
 
 START_TEST(an_exit_is_explained_by_the_last_line)
 {
-	static char longest[2000];
 	struct ending list[] = {
 		{2, 0, "usage: w [-x]\n\n  \n", "usage: w [-x]"},
 		{2, 0, "\n  cannot open data\r\n", "cannot open data"},
 		{2, 0, "\n\n", ""},
 		{2, 0, "no newline", "no newline"},
-		{2, 0, longest, longest + sizeof(longest) - 1 -
-				LAST_WORDS_MAX},
 	};
 
-	memset(longest, 'x', sizeof(longest) - 1);
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(both_ends_of_a_long_line_are_shown)
+{
+	enum { HEAD = LAST_WORDS_MAX - LAST_WORDS_END - 5 };
+	static char line[2000], words[LAST_WORDS_MAX + 1];
+	struct ending list[] = {{2, 0, line, words}};
+
+	memset(line, 'x', sizeof(line) - 1);
+	memset(line + sizeof(line) - 1 - LAST_WORDS_END, 'y', LAST_WORDS_END);
+	snprintf(words, sizeof(words), "%.*s ... %s", HEAD, line,
+		 line + sizeof(line) - 1 - LAST_WORDS_END);
+	CHECK_ENDINGS(list);
+	/* characters of two bytes are not cut */
+	for (size_t i = 0; i + 1 < sizeof(line); i++)
+		line[i] = "\xc3\xa4"[i % 2 == 0];
+	snprintf(words, sizeof(words), "%.*s ... %s", HEAD - 1, line,
+		 line + sizeof(line) - LAST_WORDS_END);
 	CHECK_ENDINGS(list);
 }
 END_TEST
@@ -483,6 +500,7 @@ int main(void)
 	tcase_add_test(c, python_that_was_interrupted_says_where);
 	tcase_add_test(c, a_line_of_a_log_explains_no_crash);
 	tcase_add_test(c, an_exit_is_explained_by_the_last_line);
+	tcase_add_test(c, both_ends_of_a_long_line_are_shown);
 	tcase_add_test(c, a_waiting_worker_may_have_printed_an_error_last);
 	return run_case(c);
 }
