@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 
+import plants_blind  # noqa: F401
 import plants_endings  # noqa: F401, fills PLANTS
 import plants_later  # noqa: F401
 import plants_operator  # noqa: F401
