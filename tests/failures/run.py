@@ -25,6 +25,7 @@ import threading
 import time
 
 import plants_blind  # noqa: F401
+import plants_blind_more  # noqa: F401
 import plants_endings  # noqa: F401, fills PLANTS
 import plants_later  # noqa: F401
 import plants_operator  # noqa: F401
