@@ -1,6 +1,32 @@
-"""plants_blind.py: 100 failures, with plants_blind_more.py, that were written before a look
-at anything that finds the cause, by somebody who has never read it. The causes were fixed in
-a commit before the first run."""
+"""plants_blind.py: 100 failures, with plants_blind_more.py, written before a look at the code
+that finds the cause, by somebody who has never read it. Causes, ranks and hosts were fixed in
+a commit before the first run, and have not changed since but for one pattern, see below.
+
+The first run: 90 of 100 right, 3 silent. Two plants were wrong themselves: command-timeout
+expected "timed out after 2", and Python says 1.9999; import-lock did not hang, as its thread
+imported a name that failed at once. With both mended: 92 of 100 right, 2 silent.
+
+                                      plants  right  silent
+  Python: input files                     10     10       0
+  Python: helpers and services            11     11       0
+  Python: how programs report              9      9       0
+  Python: hangs                           11      9       1
+  memory, CPU time, disks                 10      9       0
+  C and C++                               13     12       0
+  Fortran, other languages, shells         7      7       0
+  PyTorch                                  9      7       0
+  libddp: calls that do not match          3      3       0
+  MPI                                      3      3       0
+  the start                                7      6       1
+  networks and operators                   7      6       0
+
+Not right: frozen (said to wait for a disk), script-waits (silent: the rank's Python program
+has died of a ValueError, its script waits for another), oom (the memory limit is not named,
+and the cause only "perhaps"), large-frame (a stack overflow said to be an invalid address),
+torch-monitored and torch-master-port (the victim, rank 0, comes first), wrong-address
+(silent: the address that cannot be reached is named after 41 s), large-packets (nothing about
+the network). Right, but weak: root-differs (another rank comes first, rank 3 after it), ring
+(no cycle), torch-size-mismatch (not which tensor), make (not what its command said)."""
 
 import os
 import time
@@ -108,7 +134,7 @@ plant("blind-warning-error", "py", r"DeprecationWarning: scheduler\.step\(epoch\
 plant("blind-git", "py", r"(not a git repository|CalledProcessError: .*git.*128)", """\
       subprocess.check_output(["git", "-C", "/", "rev-parse", "HEAD"])
       """, top="import subprocess")
-plant("blind-command-timeout", "py", r"TimeoutExpired: .*timed out after 2", """\
+plant("blind-command-timeout", "py", r"TimeoutExpired: .*timed out after (2|1\.9)", """\
       subprocess.run(["sleep", "600"], timeout=2)
       """, top="import subprocess")
 plant("blind-http-403", "py", r"HTTP Error 403: Forbidden|HTTPError.*403", """\
@@ -264,7 +290,7 @@ import threading
 
 
 def load():
-    import shards.index
+    import shards
 
 
 t = threading.Thread(target=load)
