@@ -97,7 +97,7 @@ wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proo
 client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_io client_connect server_exec) rendezvous/auth/client_handshake.c)
 server_objs := $(call objs,$(foreach room,status stall store net round torch journal election server vouching query recovery admission web daemon,$(wildcard rendezvous/$(room)/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 # The library that workers preload: its bytes are in ddprun.
-crash_handler := $(addprefix launcher/crash/crash_,handler.c environment.c python.c threads.c bus.c children.c masks.c outer.c)
+crash_handler := $(addprefix launcher/crash/crash_,handler.c environment.c python.c threads.c bus.c children.c masks.c outer.c fork.c)
 crash_library := $(O)/obj/launcher/crash/crash_handler.so
 launcher_objs := $(call objs,$(filter-out $(crash_handler),$(wildcard launcher/*.c launcher/*/*.c)) $(wildcard slurm/*.c pmi/*.c rendezvous/status/*.c) $(patsubst %,rendezvous/client/%.c,async_client server_exec) rendezvous/auth/credential_thread.c rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
 sdk_sources := $(filter-out worker-sdk/examples/% worker-sdk/check/%,$(wildcard worker-sdk/*/*.c))

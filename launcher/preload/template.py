@@ -99,7 +99,8 @@ class Template:
         import ctypes
         self.link = link
         # PyDLL: with the GIL, since fork is one of its functions
-        self.libc = ctypes.PyDLL(None)
+        self.libc = ctypes.PyDLL(None, use_errno=True)
+        self.get_errno = ctypes.get_errno
         self.libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
         self.folder = None
         # the interpreter that a wrapper has chosen
@@ -178,25 +179,31 @@ class Template:
         """True in the worker. Its parent is the agent, which adopts orphans: the
         process between it and us has ended before the worker begins."""
         go, said = os.pipe(), os.pipe()
-        # libc's: Python's handlers run once, in the worker
-        pid = self.libc.fork()
+        pid = self.fork_orphan()
         if pid == 0:
-            try:
-                if os.fork():
-                    os._exit(0)
-            except BaseException as e:
-                os.write(said[1], b"failed\0" + os.fsencode(str(e)))
-                os._exit(0)
             self.become_worker(request, [go[0], said[1]], [go[1], said[0]])
             return True
         os.close(go[0])
         os.close(said[1])
-        if pid > 0:
-            os.waitpid(pid, 0)
-        text = self.hear(go[1], said[0]) if pid > 0 else \
-            b"failed\0libc's fork failed"
+        code = os.waitpid(pid, 0)[1] >> 8 if pid > 0 else self.get_errno()
+        text = self.hear(go[1], said[0])
+        if code:
+            text = b"failed\0" + os.fsencode(os.strerror(code))
         send(self.link, *map(os.fsdecode, text.split(b"\0")))
         return False
+
+    def fork_orphan(self):
+        """Forks without Python's handlers, which run once, in the worker. 0 there;
+        else the process that has forked it, whose exit code is an errno, or -1."""
+        orphan = getattr(self.libc, "ddprun_fork_orphan", None)  # crash_fork.c
+        pid = orphan() if orphan else -1
+        if pid < 0:  # it is not preloaded
+            pid = self.libc.fork()
+            if pid == 0:
+                worker = self.libc.fork()
+                if worker:
+                    os._exit(0 if worker > 0 else self.get_errno())
+        return pid
 
     @staticmethod
     def hear(go, said):
@@ -216,6 +223,13 @@ class Template:
 
     def become_worker(self, request, pipes, others):
         try:
+            self.libc.PyOS_BeforeFork()
+            self.libc.PyOS_AfterFork_Child()
+            name = poisoned()
+            if name:
+                os.write(pipes[1], b"refused\0the imports have initialised %s, which "
+                         b"does not work in a forked process" % name.encode())
+                os._exit(1)
             for fd in others:
                 os.close(fd)
             self.link.close()

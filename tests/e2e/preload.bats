@@ -382,6 +382,37 @@ same() {
 	nothing_left
 }
 
+@test "a worker may execute another program" {
+	cat >execs.py <<-'EOF2'
+		import counted, os, sys
+		print("before", os.getpid(), flush=True)
+		os.environ["ADDED"] = "yes"
+		os.execv(sys.argv[1], sys.argv[1:])
+	EOF2
+	cat >other.sh <<-'EOF2'
+		echo "after $$ $RANK $ADDED $(cat)"
+		echo "to stderr" >&2
+		# rank 1's end, later, is the job's
+		[ $RANK = 1 ] || exec sh -c ': >gate'
+		read -r _ <gate
+		exit 7
+	EOF2
+	mkfifo gate
+	echo input >input
+	# expect's program has no input
+	expect 7 sh -c 'exec ddprun "$@" <input' sh --standalone --nproc-per-node 2 \
+		--stdin all --preload counted execs.py /bin/sh other.sh
+	for rank in 0 1; do
+		pid=$(sed -n "s/^\[$rank\] before //p" <<<"$out")
+		has "$out" "^\[$rank\] after $pid $rank yes input\$"
+		has "$err" "^\[$rank\] to stderr\$"
+	done
+	has "$err" 'rank 1 .*exited with code 7'
+	lacks "$err" 'warning: --preload:'
+	imports 1
+	nothing_left
+}
+
 @test "256 workers are forked, and ddprun's death leaves none of them" {
 	printf '%s\n' 'import os, time' 'print("runs", flush=True)' \
 		'time.sleep(1000)' >script.py
