@@ -15,6 +15,18 @@ load ../clients
 	same_losses 6 "$clients/gpt.py" state 6
 }
 
+@test "a GPT as minGPT's distributed example trains it, which continues from its snapshot" {
+	local whole
+	same_losses 4 "$clients/trainer_gpt.py" state 4
+	whole=$(losses)
+	rm state
+	expect 0 ddprun --standalone --nproc-per-node 2 "$clients/trainer_gpt.py" state 2
+	[ "$(losses)" = "$(head -n 2 <<<"$whole")" ]
+	expect 0 ddprun --standalone --nproc-per-node 2 --preload auto \
+		"$clients/trainer_gpt.py" state 4
+	[ "$(losses)" = "$(tail -n 2 <<<"$whole")" ]
+}
+
 @test "a GPT that is restarted from its checkpoint has the losses of an undisturbed run" {
 	local whole victim
 	expect 0 ddprun --standalone --nproc-per-node 2 "$clients/gpt.py" whole 8
