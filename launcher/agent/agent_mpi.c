@@ -2,6 +2,7 @@
  * warning where ddprun does not serve it. */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "base/log.h"
 #include "launcher/agent/agent_internal.h"
@@ -124,6 +125,28 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 
 /* ---- PMIx ---- */
 
+/* Open MPI's ranks poll every 100 us while they wait in MPI_Init and
+ * MPI_Finalize. With more ranks than CPUs this takes the CPUs from the ranks
+ * that the others wait for: the kernel then bundles their wakeups, so that a
+ * CPU has no more than with one rank. 0: as ours, which is the kernel's default
+ * or the user's choice. */
+unsigned long agent_mpi_timer_slack(const struct agent *a)
+{
+	enum { DEFAULT_NS = 50000 };
+	struct err e = ERR_INIT;
+	struct cpus cpus;
+	uint32_t n;
+
+	if (!a->parts || !a->parts->serves_pmix ||
+	    prctl(PR_GET_TIMERSLACK) != DEFAULT_NS ||
+	    cpus_allowed(&cpus, &e) < 0)
+		return 0;
+	n = cpus_count(&cpus);
+	if (!n || a->rdzv->nproc <= n)
+		return 0;
+	return DEFAULT_NS * (unsigned long)((a->rdzv->nproc + n - 1) / n);
+}
+
 static void agent_mpi_on_ready(void *owner)
 {
 	agent_continue(owner);
@@ -211,6 +234,7 @@ int agent_mpi_begin(struct agent *a, const struct wire_start *start,
 {
 	agent_mpi_end(a);
 	a->group.socket = NULL;
+	a->group.timer_slack = agent_mpi_timer_slack(a);
 	if (a->parts->serves_pmi)
 		return agent_mpi_begin_pmi(a, start, e);
 	return a->parts->serves_pmix ? agent_mpi_begin_pmix(a, start, e) : 0;

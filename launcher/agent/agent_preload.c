@@ -98,7 +98,8 @@ void agent_start_preload(struct agent *a)
 	extern char **environ;
 	struct preload_request r = {
 		.modules = a->options->preload, .base = environ,
-		.open_files = a->open_files, .locks = a->marks.locks};
+		.open_files = a->open_files, .locks = a->marks.locks,
+		.timer_slack = agent_mpi_timer_slack(a)};
 	struct err e = ERR_INIT;
 	struct plan plan;
 	struct plan_worker w;

@@ -195,11 +195,6 @@ static void environment_add_ours(struct environment *env,
 	}
 	if (environment_is_given(job->peers_file))
 		environment_add(env, "DDP_PEERS_FILE=%s", job->peers_file);
-	if (environment_is_given(job->topology)) {
-		environment_add(env, "HWLOC_XMLFILE=%s", job->topology);
-		environment_add(env, "HWLOC_THISSYSTEM=1");
-		environment_add(env, "HWLOC_PLUGINS_BLACKLIST=" HWLOC_PLUGINS);
-	}
 	if (job->columns > 0)
 		environment_add(env, "DDP_TERMINAL=%dx%d", job->columns,
 				job->rows);
@@ -211,6 +206,26 @@ static void environment_add_ours(struct environment *env,
  * recorder keeps that many calls (its default in later versions) and leaves a
  * file per rank after a timeout; its tools want those of all ranks side by
  * side. Older versions know it by other names, which the user may have set. */
+static int environment_has_hwloc(char **base)
+{
+	while (*base && strncmp(*base, "HWLOC_", 6))
+		base++;
+	return *base != NULL;
+}
+
+static void environment_add_hwloc(struct environment *env, char **base,
+				  const struct environment_job *job)
+{
+	if (environment_is_given(job->topology)) {
+		environment_add(env, "HWLOC_XMLFILE=%s", job->topology);
+		environment_add(env, "HWLOC_THISSYSTEM=1");
+		environment_add(env, "HWLOC_PLUGINS_BLACKLIST=" HWLOC_PLUGINS);
+	} else if (job->serves_pmix && !environment_has_hwloc(base)) {
+		environment_add(env, "HWLOC_PLUGINS_BLACKLIST="
+				HWLOC_PLUGINS_OF_SCREENS);
+	}
+}
+
 static void environment_add_python(struct environment *env, char **base,
 				   const struct environment_job *job)
 {
@@ -442,6 +457,7 @@ int environment_init(struct environment *env, char **base,
 	if (env->vars) {
 		environment_add_torchrun(env, base, job);
 		environment_add_ours(env, job);
+		environment_add_hwloc(env, base, job);
 		environment_add_python(env, base, job);
 		environment_add_gpus(env, base, job);
 		environment_add_nccl(env, base, job);

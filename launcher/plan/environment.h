@@ -72,6 +72,11 @@ struct environment_job {
 	"hwloc_cuda.so,hwloc_gl.so,hwloc_levelzero.so,hwloc_nvml.so," \
 	"hwloc_opencl.so,hwloc_pci.so,hwloc_rsmi.so,hwloc_xml_libxml.so"
 
+/* Those of them that Open MPI's ranks do without, and the helper of PMIx: PCI
+ * devices and GPUs of CUDA remain. */
+#define HWLOC_PLUGINS_OF_SCREENS \
+	"hwloc_gl.so,hwloc_opencl.so,hwloc_xml_libxml.so"
+
 enum { ENVIRONMENT_WORKER_VARS = 13, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {

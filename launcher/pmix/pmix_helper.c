@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/output/logdir.h"
+#include "launcher/plan/environment.h"
 #include "launcher/pmix/pmix_host.h"
 #include "pmi/mpirun.h"
 
@@ -68,8 +69,7 @@ static void pmix_helper_clean_environment(void)
 	 * plugins that add nothing to it: loading them takes a third of this
 	 * process's start */
 	setenv("HWLOC_COMPONENTS", "-gl,-opencl,-x86", 0);
-	setenv("HWLOC_PLUGINS_BLACKLIST",
-	       "hwloc_gl.so,hwloc_opencl.so,hwloc_xml_libxml.so", 0);
+	setenv("HWLOC_PLUGINS_BLACKLIST", HWLOC_PLUGINS_OF_SCREENS, 0);
 }
 
 static void pmix_helper_fail(const struct err *why)

@@ -410,7 +410,7 @@ void preload_start(struct preload *p, uv_loop_t *loop,
 	p->order = (struct template_order){
 		.command = &p->command, .modules = r->modules, .path = r->path,
 		.argv = r->argv, .open_files = r->open_files,
-		.locks = r->locks};
+		.locks = r->locks, .timer_slack = r->timer_slack};
 	if (r->cpus) {
 		p->cpus = *r->cpus;
 		p->order.cpus = &p->cpus;

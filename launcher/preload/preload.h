@@ -55,6 +55,7 @@ struct template_order {
 	char *const *envp;  /* what all workers have in common */
 	const struct cpus *cpus;
 	uint64_t open_files, locks;
+	unsigned long timer_slack; /* as in struct spawn */
 };
 
 /* The caller watches link and output, and reaps pid. 0 or -errno; after an
@@ -122,6 +123,7 @@ struct preload_request {
 	char *const *envp, *const *base;
 	const struct cpus *cpus; /* the only worker's; NULL: as ours */
 	uint64_t open_files, locks;
+	unsigned long timer_slack; /* as in struct spawn */
 };
 
 /* A zeroed preload is off. Starts the template process; if that is

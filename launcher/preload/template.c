@@ -136,7 +136,7 @@ static pid_t template_spawn(const struct template_order *o,
 		.keep = {files[0], files[1]}, .keep_as = LINK_AS,
 		.more = &files[2], .nmore = 1, .cpus = o->cpus,
 		.open_files = o->open_files, .locks = o->locks,
-		.as_started = 1,
+		.timer_slack = o->timer_slack, .as_started = 1,
 	};
 	pid_t pid;
 

@@ -193,6 +193,8 @@ static int spawn_child(void *arg)
 		goto fail;
 	if (s->has_terminal && ioctl(0, TIOCSCTTY, 0) < 0)
 		goto fail;
+	if (s->timer_slack)
+		prctl(PR_SET_TIMERSLACK, s->timer_slack);
 	o->step = step_cpus;
 	if (s->cpus && sched_setaffinity(0, sizeof(s->cpus->sets),
 					 s->cpus->sets) < 0)

@@ -25,6 +25,8 @@ struct spawn {
 	uint64_t open_files; /* its soft limit; 0: as ours */
 	/* marks it and its descendants: see sweep.h; 0: as ours */
 	uint64_t locks;
+	/* in ns: how late its timers may be; 0: as ours */
+	unsigned long timer_slack;
 	/* in is a terminal, which becomes the controlling one of a session that
 	 * the child leads */
 	int has_terminal;

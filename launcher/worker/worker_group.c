@@ -219,7 +219,8 @@ static int worker_start_planned(struct worker *w, struct plan *plan,
 {
 	struct worker_group *g = w->group;
 	struct spawn s = {.keep = {-1, -1}, .open_files = open_files,
-			  .locks = g->locks, .as_started = 1};
+			  .locks = g->locks, .timer_slack = g->timer_slack,
+			  .as_started = 1};
 	struct plan_worker planned;
 
 	tail_clear(&w->tail);

@@ -52,6 +52,7 @@ struct worker_group {
 	uint32_t at;           /* where the last search ended */
 	int dev_null;
 	uint64_t locks; /* marks the workers: see sweep.h; set by the owner */
+	unsigned long timer_slack; /* as in struct spawn; set by the owner */
 	int closing;
 	/* The descriptor that a worker inherits under its own number; NULL:
 	 * none. */

@@ -186,6 +186,63 @@ no_files_left() {
 	[ "$(grep -c 'yields 0$' <<<"$out")" = 2 ]
 }
 
+@test "the timers of PMIx's ranks are late by as much as there are ranks for a CPU" {
+	pmix_or_skip
+	cat >slack.py <<-E
+		print('slack', open('/proc/self/timerslack_ns').read())
+	E
+	local cpu=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+	local job="taskset -c $cpu ddprun --mpi pmix --nproc-per-node"
+	expect 0 $job 4 python3 slack.py
+	[ "$(grep -c 'slack 200000$' <<<"$out")" = 4 ]
+	expect 0 $job 4 --preload os python3 slack.py
+	[ "$(grep -c 'slack 200000$' <<<"$out")" = 4 ]
+	expect 0 $job 1 python3 slack.py
+	has "$out" 'slack 50000$'
+	expect 0 ${job/pmix/none} 4 python3 slack.py
+	[ "$(grep -c 'slack 50000$' <<<"$out")" = 4 ]
+	cat >own.py <<-E
+		import ctypes, os, sys
+		ctypes.CDLL(None).prctl(29, 70000, 0, 0, 0) # PR_SET_TIMERSLACK
+		os.execvp(sys.argv[1], sys.argv[1:])
+	E
+	expect 0 python3 own.py $job 4 python3 slack.py
+	[ "$(grep -c 'slack 70000$' <<<"$out")" = 4 ]
+}
+
+@test "ranks of Open MPI do not load hwloc's plugins for OpenCL and X" {
+	openmpi_or_skip
+	cat >plugins.c <<-E
+		#include <mpi.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <string.h>
+
+		int main(int argc, char **argv)
+		{
+			const char *list = getenv("HWLOC_PLUGINS_BLACKLIST");
+			char line[4096];
+			FILE *f;
+
+			MPI_Init(&argc, &argv);
+			f = fopen("/proc/self/maps", "r");
+			printf("without %s\\n", list ? list : "none");
+			while (f && fgets(line, sizeof(line), f))
+				if (strstr(line, "hwloc_gl") ||
+				    strstr(line, "hwloc_opencl"))
+					printf("loads %s", line);
+			return MPI_Finalize();
+		}
+	E
+	mpicc.openmpi -o plugins plugins.c
+	unset ${!HWLOC_*}
+	expect 0 ddprun --nproc-per-node 2 ./plugins
+	[ "$(grep -c 'without hwloc_gl.so,hwloc_opencl.so,' <<<"$out")" = 2 ]
+	lacks "$out" 'loads'
+	HWLOC_HIDE_ERRORS=1 expect 0 ddprun --nproc-per-node 2 ./plugins
+	[ "$(grep -c 'without none' <<<"$out")" = 2 ]
+}
+
 @test "libddp in workers that are served PMIx has its own world" {
 	pmix_or_skip
 	expect 0 ddprun --mpi pmix --nproc-per-node 2 c_init
