@@ -208,7 +208,7 @@ void agent_mpi_prepare(struct agent *a);
 enum { AGENT_LATER = 1 };
 int agent_mpi_begin(struct agent *a, const struct wire_start *start,
 		    struct err *e);
-/* Of this node's ranks, in ns; 0: as ours. */
+/* The slack of the timers of this node's ranks, in ns; 0: as ours. */
 unsigned long agent_mpi_timer_slack(const struct agent *a);
 /* When no worker of the round is left. */
 void agent_mpi_end(struct agent *a);

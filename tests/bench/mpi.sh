@@ -28,6 +28,16 @@ mpi_floor() {
 	fi
 }
 
+# mpi_cpu LABEL COMMAND...: the CPU time of one run, divided by the CPUs: less time it
+# cannot take
+mpi_cpu() {
+	label=$1
+	shift
+	bash -c 'TIMEFORMAT="%U %S"; time "$@" >/dev/null 2>&1' - "$@" 2>&1 |
+		awk -v label="$label" -v cpus="$(nproc)" '{
+			printf "%-36s %26.2f\n", label, ($1 + $2) * 1000 / cpus }'
+}
+
 # mpi_launches NAME LAUNCHER WORDS [VARIABLE=VALUE]
 mpi_launches() {
 	have "${3%% *}" "$2" || return 0
@@ -42,6 +52,9 @@ mpi_launches() {
 				"${4:-}" "$O/ddprun" "$n" "$work/$1"
 			mpi_floor "$1" "$n" "${4:-}"
 		} | "$B/interleave" "$ROUNDS" "$2"
+		mpi_cpu "CPU time / CPUs (ms), $2" env ${4:-} $3 -n "$n" "$work/$1"
+		mpi_cpu "CPU time / CPUs (ms), ddprun" env ${4:-} "$O/ddprun" \
+			--standalone --nproc-per-node "$n" "$work/$1"
 	done
 }
 
