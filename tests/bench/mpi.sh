@@ -21,7 +21,9 @@ mpi_floor() {
 			"$O/ddprun" "--standalone --nproc-per-node" "$2" "$work/$1"
 		printf 'floor\t%s %d %s\n' "$B/mpi_floor" "$2" "$work/$1"
 	else
-		printf 'floor\tenv OMPI_MCA_ess_singleton_isolated=1 %s %s %s alone %d %s alone\n' \
+		# in folders of a common name they would remove each other's
+		printf 'floor\tenv OMPI_MCA_ess_singleton_isolated=1 %s %s %s %s alone %d %s alone\n' \
+			OMPI_MCA_orte_create_session_dirs=0 \
 			"${3:-OMPI_MCA_mtl=^ofi,psm,psm2}" \
 			HWLOC_PLUGINS_BLACKLIST=hwloc_gl.so,hwloc_opencl.so,hwloc_xml_libxml.so \
 			"$B/mpi_floor" "$2" "$work/$1"

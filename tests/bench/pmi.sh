@@ -5,14 +5,19 @@
 
 PMI_NODES=64
 
-# pmi_job RANKS AUTH: the line of rank 0 under ddprun
-pmi_job() {
+# pmi_server AUTH: its pid in server, its address in at
+pmi_server() {
 	rm -f "$work/server"
-	"$O/ddprdzv" --auth "$2" --listen 127.0.0.1:0 >"$work/server" 2>&1 &
+	"$O/ddprdzv" --auth "$1" --listen 127.0.0.1:0 >"$work/server" 2>&1 &
 	server=$!
 	timeout 20 tail -n +1 -F "$work/server" 2>/dev/null |
 		grep -q -m 1 'listening on'
 	at=$(sed -n 's/.*listening on //p' "$work/server")
+}
+
+# pmi_job RANKS AUTH: the line of rank 0 under ddprun
+pmi_job() {
+	pmi_server "$2"
 	agents=
 	for i in $(seq $PMI_NODES); do
 		WATCH_PID=$server "$O/ddprun" --mpi pmi --nnodes $PMI_NODES --auth "$2" \
@@ -35,6 +40,16 @@ pmi_hydra() {
 		-ppn $(($1 / PMI_NODES)) -n "$1" "$B/pmi_rank"
 }
 
+# pmi_share: the same bytes by SHARE, which agents do not use: simulated ones pass the list on
+pmi_share() {
+	for n in 1024 2048 4096; do
+		pmi_server secret
+		"$B/bench_exchange" $PMI_NODES 1 $((n / PMI_NODES * 260)) 2 "$at/$server"
+		kill $server
+		wait $server 2>/dev/null || true
+	done
+}
+
 # pmi_row NAME COMMAND [AUTH]: medians for each number of ranks
 pmi_row() {
 	for n in 1024 2048 4096; do
@@ -54,6 +69,7 @@ bench_pmi() {
 	export DDP_TOKEN=sixteen-bytes-and-more
 	pmi_row ddprdzv pmi_job secret
 	pmi_row 'ddprdzv, --auth none' pmi_job none
+	pmi_share
 	have mpiexec.hydra "hydra (mpich)" && pmi_row hydra pmi_hydra
 }
 bench_pmi
