@@ -314,6 +314,8 @@ $(O)/tests/etcd_election: $(server_parts)
 $(O)/tests/etcd_election: private extra_libs = $(uv_libs)
 # One of them draws the screen of ddprun top.
 $(O)/bench/bench_top: $(call objs,launcher/top/top_rows.c launcher/top/top_screen.c $(wildcard rendezvous/status/*.c))
+# One of them copies stacks as ddprun dump does.
+$(O)/bench/bench_stop: $(call objs,launcher/inspect/thread_snapshot.c $(wildcard launcher/python/*.c))
 # One of them uses libddp's internals.
 $(O)/tests/c_share: $(call objs,worker-sdk/kv/gather_relay.c worker-sdk/tcp/tcp_listen.c)
 $(test_programs) $(bench_clients): $(client_objs) $(base_objs) $(wire_objs) $(O)/libddp.a

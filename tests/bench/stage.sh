@@ -5,52 +5,9 @@
 # hosts. The bytes are random: zstd gains nothing.
 # STAGE_MIB=1024, STAGE_HOSTS=8. All hosts share this machine's CPUs and disk: where
 # these limit the staging, and not the link, STAGE_RATE must be lower.
+. "$here/bridge.sh"
 
 stage_mib=${STAGE_MIB:-1024} stage_rate=${STAGE_RATE:-1gbit} stage_n=${STAGE_HOSTS:-8}
-
-stage_pid() {
-	eval "echo \"\$stage_pid_$1\""
-}
-
-stage_up() {
-	if [ "$(id -u)" != 0 ] || ! have tc "tc (iproute2)"; then
-		echo "no hosts of one's own without root and tc, left out: stage"
-		return 1
-	fi
-	echo '127.0.0.1 localhost' >"$work/etc_hosts"
-	stage_hosts=
-	for i in switch $(seq 1 "$stage_n"); do
-		mkfifo "$work/up.$i"
-		"$O/tests/host" up "s$i" "$work/etc_hosts" >"$work/up.$i" &
-		stage_hosts="$stage_hosts $!"
-		read -r line <"$work/up.$i"
-		eval "stage_pid_$i=$line"
-	done
-	switch=$(stage_pid switch)
-	nsenter --net="/proc/$switch/ns/net" ip link add bridge type bridge
-	nsenter --net="/proc/$switch/ns/net" ip link set bridge up
-	for i in $(seq 1 "$stage_n"); do
-		p=$(stage_pid "$i")
-		nsenter --net="/proc/$switch/ns/net" ip link add "to$i" type veth \
-			peer name eth0 netns "$p"
-		nsenter --net="/proc/$switch/ns/net" ip link set "to$i" master bridge up
-		nsenter --net="/proc/$p/ns/net" ip addr add "10.80.0.$i/24" dev eth0
-		nsenter --net="/proc/$p/ns/net" ip link set eth0 up
-		nsenter --net="/proc/$p/ns/net" tc qdisc add dev eth0 root tbf \
-			rate "$stage_rate" burst 1mb latency 50ms
-	done
-}
-
-stage_down() {
-	kill $stage_hosts 2>/dev/null || true
-	wait $stage_hosts 2>/dev/null || true
-}
-
-stage_on() {
-	p=$(stage_pid "$1")
-	shift
-	"$O/tests/host" exec "$p" "$@"
-}
 
 # Serves the file once to each of N clients, and one of them.
 cat >"$work/serve.py" <<'END'
@@ -81,7 +38,7 @@ END
 # stage_plain FIRST LAST: seconds until the hosts have it from host 1
 stage_plain() {
 	mkfifo "$work/ready"
-	stage_on 1 python3 "$work/serve.py" "$work/source/file" $(($2 - $1 + 1)) \
+	on_bridge 1 python3 "$work/serve.py" "$work/source/file" $(($2 - $1 + 1)) \
 		>"$work/ready" &
 	server=$!
 	read -r line <"$work/ready"
@@ -89,7 +46,7 @@ stage_plain() {
 	began=$(date +%s.%N)
 	clients=
 	for i in $(seq "$1" "$2"); do
-		stage_on "$i" python3 "$work/get.py" "$work/disk/$i.copy" &
+		on_bridge "$i" python3 "$work/get.py" "$work/disk/$i.copy" &
 		clients="$clients $!"
 	done
 	wait $clients
@@ -114,7 +71,7 @@ stage_ours() {
 	nodes=
 	for i in $(seq 1 "$stage_n"); do
 		mkdir "$work/disk/$i"
-		TMPDIR=$work/disk/$i stage_on "$i" ddprun --nnodes "$stage_n" --auth secret \
+		TMPDIR=$work/disk/$i on_bridge "$i" ddprun --nnodes "$stage_n" --auth secret \
 			--rdzv-endpoint 10.80.0.1:29400 \
 			--stage "$work/source/file" true \
 			2>"$work/err.$i" &
@@ -144,7 +101,7 @@ stage_sbcast() {
 	fi
 }
 
-if stage_up; then
+if bridge_up "$stage_n" "$stage_rate"; then
 	mkdir "$work/source" "$work/disk"
 	head -c "${stage_mib}M" /dev/urandom >"$work/source/file"
 	say "$stage_mib MiB to $stage_n hosts over links of $stage_rate;" \
@@ -166,6 +123,6 @@ if stage_up; then
 		"$cpu" "$(ratio "$cpu" "$(nproc)")"
 	printf 'each host from one server  %8.2f s   /ours     %s\n' "$each" \
 		"$(ratio "$each" "$ours")"
-	stage_down
+	bridge_down
 	stage_sbcast
 fi
