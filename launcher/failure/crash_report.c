@@ -80,15 +80,39 @@ static void crash_report_put_bus(struct buf *out, const struct crash_record *r)
 			   f->path);
 }
 
+/* Whether the stack pointer is in writable memory, by /proc/PID/maps. */
+static int crash_report_has_stack(const char *maps, uint64_t sp)
+{
+	unsigned long long from, to;
+	char may[8];
+
+	for (; *maps; maps += strcspn(maps, "\n"), maps += *maps == '\n')
+		if (sscanf(maps, "%llx-%llx %7s", &from, &to, may) == 3 &&
+		    sp >= from && sp < to)
+			return may[1] == 'w';
+	return 0;
+}
+
+/* The fault is close to the stack pointer, or in a frame that is larger than
+ * what is left of the stack. */
+static int crash_report_is_overflow(const struct crash_record *r,
+				    const char *maps)
+{
+	if (r->address < r->sp + STACK_NEAR && r->sp < r->address + STACK_NEAR)
+		return 1;
+	return r->address > r->sp && maps && *maps &&
+	       !crash_report_has_stack(maps, r->sp);
+}
+
 static void crash_report_put_fault(struct buf *out,
-				   const struct crash_record *r)
+				   const struct crash_record *r,
+				   const char *maps)
 {
 	unsigned long long address = r->address;
 
 	if (r->code == SI_KERNEL) {
 		buf_printf(out, "a damaged pointer (no valid address)");
-	} else if (r->address < r->sp + STACK_NEAR &&
-		   r->sp < r->address + STACK_NEAR) {
+	} else if (crash_report_is_overflow(r, maps)) {
 		buf_printf(out, r->pid == r->tid
 					? "stack overflow: the stack size "
 					  "limit (ulimit -s)"
@@ -167,7 +191,8 @@ static int crash_report_is_sent(const struct crash_record *r)
 				     : r->signal != SIGXFSZ);
 }
 
-void crash_report_put_meaning(struct buf *out, const struct crash_record *r)
+void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
+			      const char *maps)
 {
 	if (crash_report_is_sent(r)) {
 		if (r->sender != r->pid && r->sender > 0)
@@ -176,7 +201,7 @@ void crash_report_put_meaning(struct buf *out, const struct crash_record *r)
 	}
 	switch (r->signal) {
 	case SIGSEGV:
-		crash_report_put_fault(out, r);
+		crash_report_put_fault(out, r, maps);
 		break;
 	case SIGBUS:
 		crash_report_put_bus(out, r);
@@ -426,6 +451,19 @@ static void crash_report_read_python(struct crash_report *r,
 	free(frames);
 }
 
+/* NULL without memory, or if there are none. The caller frees it. */
+static char *crash_report_read_maps(const struct crash_catcher *c,
+				    uint32_t local_rank, uint32_t slot,
+				    uint32_t size)
+{
+	char *maps = size && size <= CRASH_MAPS_MAX ? malloc(size + 1) : NULL;
+
+	if (maps)
+		crash_catcher_read_part(c, local_rank, slot, CRASH_MAPS_AT,
+					maps, size + 1);
+	return maps;
+}
+
 void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
 		       const struct crash_report_of *of)
 {
@@ -433,6 +471,7 @@ void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
 	struct crash_record record;
 	struct crash_sent sent;
 	const char *name;
+	char *maps;
 
 	if (crash_catcher_read_sent(c, local_rank, of->pid, of->signal, &sent))
 		crash_catcher_put_sender(&sent, &r->sender);
@@ -448,7 +487,9 @@ void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
 	name = strrchr(record.program, '/');
 	snprintf(r->program, sizeof(r->program), "%.31s",
 		 name ? name + 1 : record.program);
-	crash_report_put_meaning(&r->meaning, &record);
+	maps = crash_report_read_maps(c, local_rank, slot, record.maps_size);
+	crash_report_put_meaning(&r->meaning, &record, maps);
+	free(maps);
 	if (of->with_stack)
 		crash_report_unwind(r, c, crash_slot_at(local_rank, slot),
 				    !crash_report_is_sent(&record));

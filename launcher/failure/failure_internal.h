@@ -50,7 +50,8 @@ void crash_report_read(struct crash_report *r, const struct crash_catcher *c,
 		       const struct crash_report_of *of);
 
 /* Pure: the meaning of a record. */
-void crash_report_put_meaning(struct buf *out, const struct crash_record *r);
+void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
+			      const char *maps);
 /* Pure: the place, from the lines of a native stack. */
 void crash_report_put_place(struct buf *out, struct slice stack);
 /* Pure: faulthandler's lines as lines of a stack. */

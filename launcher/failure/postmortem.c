@@ -167,9 +167,9 @@ static void postmortem_examine_killed(struct postmortem *p, pid_t pid,
 		postmortem_put_counted(p, below, why);
 	else if (on_host)
 		buf_printf(why,
-			   "perhaps killed by the kernel: since the worker "
-			   "started, the kernel has killed %lld process%s of "
-			   "this host for lack of memory (see dmesg)",
+			   "perhaps out of memory: since the worker started, "
+			   "the kernel has killed %lld process%s of this host "
+			   "for lack of memory (see dmesg)",
 			   (long long)(host - p->host_kills + 1),
 			   host == p->host_kills ? "" : "es");
 }

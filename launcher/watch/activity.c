@@ -79,6 +79,7 @@ static const char *activity_sleep_words(const char *function)
 		{"rpc_wait", "a file server (NFS)"},
 		{"sigtimedwait", "a signal"},
 		{"pause", "a signal"},
+		{"sigsuspend", "a signal or a child (sigsuspend)"},
 		/* the entry to the kernel: the function that sleeps has left
 		 * no frame, as in a call that goes on after a SIGCONT */
 		{"do_syscall_64", ""},
@@ -146,6 +147,14 @@ static void activity_put_sleep(char *out, size_t size, const char *in)
 		snprintf(out, size, "waits for %s", in);
 }
 
+/* By the freezer of its cgroup: __refrigerator (version 1, or a suspended
+ * host), do_freezer_trap (version 2). */
+static int activity_is_frozen(const struct activity_sample *s)
+{
+	return strstr(s->sleeps_in, "refrigerator") ||
+	       strstr(s->sleeps_in, "freezer_trap");
+}
+
 static void activity_put_words(struct activity *a,
 			       const struct activity_sample *s,
 			       const struct activity_sample *then, unsigned cpu)
@@ -186,7 +195,10 @@ static void activity_put_words(struct activity *a,
 				 *in ? " (" : "", in, *in ? ")" : "");
 		break;
 	case RANK_STOPPED:
-		if (s->state != 'T' && s->state != 't')
+		if (activity_is_frozen(s))
+			snprintf(out, sizeof(a->words),
+				 "is frozen (the freezer of its cgroup)");
+		else if (s->state != 'T' && s->state != 't')
 			snprintf(out, sizeof(a->words),
 				 "is in its handler of signal %d (%s)",
 				 a->handles, signal_name(a->handles, name));
@@ -258,7 +270,7 @@ static enum wire_doing activity_classify(const struct activity *a,
 	uint64_t ms = activity_grown(then->cpu_ms, now->cpu_ms);
 
 	if (now->state == 'T' || now->state == 't' ||
-	    activity_is_in_handler(a))
+	    activity_is_frozen(now) || activity_is_in_handler(a))
 		return RANK_STOPPED;
 	if (now->in_call)
 		return RANK_CALLS;

@@ -233,10 +233,13 @@ static char *watch_words(struct watch *w, uint32_t i,
 	char file[FILE_ROOM] = "";
 	struct watched *x = &w->workers[i];
 	struct err e = ERR_INIT;
+	int is_quiet = activity_quiet_ms(&x->activity, s->ns) >
+		       2 * watch_tick_ms(w);
 
 	watch_copy_dead(w, i, s, dead);
-	if (s->pid && s->state != 'D' && !s->has_left &&
-	    activity_quiet_ms(&x->activity, s->ns) > 2 * watch_tick_ms(w)) {
+	if (is_quiet && s->has_left) /* and what started it goes on */
+		watch_put_said(w, i, said);
+	else if (is_quiet && s->pid && s->state != 'D') {
 		if (x->python.pid != s->pid || !x->python.runtime)
 			python_process_find(&x->python, (pid_t)s->pid, &e);
 		if (x->python.runtime)

@@ -88,6 +88,8 @@ void stall_report_release_exits(struct hosted_job *h);
 
 /* RANKS for a job that has a round, if any agent has reported. */
 void stall_report_put_ranks(struct buf *out, struct hosted_job *h);
+/* What that rank does, by its agent's last report; empty: not known. */
+struct slice stall_report_words(const struct hosted_job *h, uint32_t rank);
 
 /* Gauges in Prometheus' text format: the slowest rank of each job whose ranks
  * have been watched for a minute, and the share of the time for which the other

@@ -374,6 +374,16 @@ int stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
 
 /* ---- for ddprun status ---- */
 
+struct slice stall_report_words(const struct hosted_job *h, uint32_t rank)
+{
+	const struct stall_report *r = h->stalls;
+
+	if (!r || !r->stall.ranks || rank >= r->stall.world ||
+	    r->round != job_round(h->job) || !r->stall.ranks[rank].known)
+		return SLICE_STR("");
+	return r->stall.ranks[rank].at.words;
+}
+
 void stall_report_put_ranks(struct buf *out, struct hosted_job *h)
 {
 	struct stall_report *r = stall_report_running(h);

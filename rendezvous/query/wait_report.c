@@ -87,7 +87,7 @@ static const struct peer *wait_report_worker_of(const struct hosted_job *h,
 }
 
 static void wait_report_put_rank(struct wait_text *a, struct hosted_job *h,
-				 uint32_t rank)
+				 uint32_t rank, struct slice does)
 {
 	const struct peer *peer = wait_report_worker_of(h, rank);
 	const struct peer *agent = job_rank_owner(h->job, rank);
@@ -99,6 +99,7 @@ static void wait_report_put_rank(struct wait_text *a, struct hosted_job *h,
 		.ended = job_rank_how(h->job, rank),
 		.host = h->agentless ? peer ? peer->host : NULL
 				     : job_rank_host(h->job, rank),
+		.does = does,
 	};
 
 	if (peer)
@@ -133,7 +134,7 @@ static void wait_report_put_absent(struct wait_text *a, struct hosted_job *h,
 	store_arrived(&p->waiter, came, n);
 	for (rank = 0; rank < n && wait_text_has_room(a); rank++)
 		if (!came[rank])
-			wait_report_put_rank(a, h, rank);
+			wait_report_put_rank(a, h, rank, SLICE_STR(""));
 	free(came);
 }
 
@@ -158,7 +159,8 @@ void wait_report_for_request(const struct parked *p, struct wait_text *a)
 
 	if (p->type == WIRE_FATE) {
 		wait_text_begin_ends(a, 1, 1);
-		wait_report_put_rank(a, h, p->rank);
+		wait_report_put_rank(a, h, p->rank,
+				     stall_report_words(h, p->rank));
 	} else {
 		wait_text_begin(a, &p->waiter);
 		wait_report_put_absent(a, h, p);
@@ -176,7 +178,8 @@ static void wait_report_for_ends(struct hosted_job *h, struct wait_text *a)
 	wait_text_begin_ends(a, n - m.exited, n);
 	for (rank = 0; rank < n && wait_text_has_room(a); rank++)
 		if (!job_rank_end(h->job, rank))
-			wait_report_put_rank(a, h, rank);
+			wait_report_put_rank(a, h, rank,
+					     stall_report_words(h, rank));
 	wait_text_end(a);
 }
 

@@ -266,6 +266,9 @@ void wait_text_put_rank(struct wait_text *a, const struct wait_text_rank *r)
 			   r->host ? r->host : "", r->host ? ", " : "");
 	if (r->ended)
 		wait_text_put_text(a, "%.200s", r->ended);
+	else if (r->does.len && !r->itself &&
+		 r->silent_ms < WAIT_TEXT_SILENT_MS)
+		wait_text_put_text(a, "%.*s", (int)r->does.len, r->does.data);
 	else
 		wait_text_put_life(a, r);
 	wait_text_put_text(a, ")");

@@ -36,6 +36,7 @@ struct wait_text_rank {
 	int connected;
 	uint64_t silent_ms;       /* its connection's, or else its agent's */
 	const char *itself; /* what this rank waits for; NULL: nothing */
+	struct slice does;  /* what it does instead; empty: not known */
 };
 
 void wait_text_init(struct wait_text *a); /* also to start again */

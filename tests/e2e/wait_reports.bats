@@ -125,11 +125,25 @@ worker() {
 	start a ddprun --nnodes 2 --node-rank 0 --rdzv-endpoint "$ep" true
 	start b ddprun --nnodes 2 --node-rank 1 --rdzv-endpoint "$ep" \
 		sh -c 'read -r _ <go'
-	await a.err "^ddprun: waiting [12] s for 1 of 2 ranks to end: rank 1 \(.*, not connected\) \(job .none.\)$"
+	await a.err "^ddprun: waiting [12] s for 1 of 2 ranks to end: rank 1 \([^,]*, (starts|sleeps|waits for [^:]*|not connected)\) \(job .none.\)$"
 	echo >go
 	finish a
 	finish b
 	[ "$(grep -c waiting b.err)" = 0 ]
+}
+
+@test "a rank whose program failed while its shell still waits is named with the error" {
+	local ep
+	ep=127.0.0.1:$(w_port free)
+	start a ddprun --nnodes 2 --node-rank 0 --rdzv-endpoint "$ep" true
+	start b ddprun --nnodes 2 --node-rank 1 --rdzv-endpoint "$ep" sh -c '
+		python3 -c "raise ValueError(\"bad shard 21\")" &
+		tail -f /dev/null &
+		wait'
+	await a.err '^ddprun: waiting [0-9]+ s for 1 of 2 ranks to end: rank 1 \([^,]*, waits for .* \(its stderr ends with: ValueError: bad shard 21 .*\)\) \(job .none.\)$'
+	signal b TERM
+	finish a -
+	finish b -
 }
 
 # $output as on an idle machine; a busy server answers later than after 0.1 s.

@@ -8,12 +8,14 @@
 
 enum { PID = 7, OTHER = 1 << 30 }; /* no process has that pid */
 
+static const char *maps;
+
 static void check_meaning(struct crash_record r, const char *words)
 {
 	struct buf out = BUF_INIT(1 << 10);
 
 	r.pid = PID;
-	crash_report_put_meaning(&out, &r);
+	crash_report_put_meaning(&out, &r, maps);
 	buf_put(&out, "", 1);
 	ck_assert_str_eq(out.data, words);
 	buf_release(&out);
@@ -39,6 +41,29 @@ START_TEST(a_segmentation_fault_is_explained_by_its_address)
 			 "(pthread_attr_setstacksize, or ulimit -s)");
 	r.code = SI_KERNEL;
 	check_meaning(r, "a damaged pointer (no valid address)");
+}
+END_TEST
+
+START_TEST(a_frame_that_is_larger_than_the_stack_overflows_it)
+{
+	struct crash_record r = {.signal = SIGSEGV, .code = SEGV_MAPERR,
+				 .tid = PID, .limit = 8 << 20,
+				 .sp = 0x7ffc00001000,
+				 .address = 0x7ffd00000000};
+	static const char *const overflows =
+		"stack overflow: the stack size limit (ulimit -s) of 8192 KiB";
+
+	maps = "7ffdfffff000-7ffe00000000 rw-p 00000000 00:00 0 [stack]\n";
+	check_meaning(r, overflows);
+	/* the stack pointer is in a library by then */
+	maps = "7ffc00000000-7ffc00002000 r-xp 00000000 08:01 7 /lib/libc.so\n"
+	       "7ffdfffff000-7ffe00000000 rw-p 00000000 00:00 0 [stack]\n";
+	check_meaning(r, overflows);
+	/* a bad pointer: the stack is where it should be */
+	maps = "7ffbfffff000-7ffc00002000 rw-p 00000000 00:00 0 [stack]\n";
+	check_meaning(r, "invalid address 0x7ffd00000000");
+	maps = NULL;
+	check_meaning(r, "invalid address 0x7ffd00000000");
 }
 END_TEST
 
@@ -186,6 +211,7 @@ int main(void)
 	tcase_add_test(
 		c, a_system_call_that_seccomp_forbids_comes_with_its_number);
 	tcase_add_test(c, a_segmentation_fault_is_explained_by_its_address);
+	tcase_add_test(c, a_frame_that_is_larger_than_the_stack_overflows_it);
 	tcase_add_test(c, a_signal_that_was_sent_is_no_fault);
 	tcase_add_test(c, a_limit_comes_with_the_workers_own_value);
 	tcase_add_test(c,

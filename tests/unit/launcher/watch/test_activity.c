@@ -122,6 +122,21 @@ START_TEST(a_signal_that_stops_it_says_more_than_its_handler)
 }
 END_TEST
 
+START_TEST(a_frozen_cgroup_counts_as_stopped)
+{
+	strcpy(now.sleeps_in, "__refrigerator"); /* cgroup version 1 */
+	now.state = 'D';
+	ticks(3, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STOPPED);
+	ck_assert_str_eq(a.words, "is frozen (the freezer of its cgroup)");
+	strcpy(now.sleeps_in, "do_freezer_trap"); /* version 2 */
+	now.state = 'S';
+	ticks(3, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_STOPPED);
+	ck_assert_str_eq(a.words, "is frozen (the freezer of its cgroup)");
+}
+END_TEST
+
 static void sample_child(void (*child)(void), struct activity_sample *s)
 {
 	static const struct recorder none = {.head = NULL};
@@ -508,43 +523,6 @@ START_TEST(the_first_step_may_be_0)
 }
 END_TEST
 
-static int64_t last_step(const char *text)
-{
-	return sampler_last_step(text, strlen(text));
-}
-
-START_TEST(the_last_whole_line_is_the_step)
-{
-	ck_assert_int_eq(last_step(""), -1);
-	ck_assert_int_eq(last_step("12\n"), 12);
-	ck_assert_int_eq(last_step("12\n13\r\n 14 \n15"), 14);
-	ck_assert_int_eq(last_step("12\nstep 13\nx\n"), 12);
-	ck_assert_int_eq(last_step("1\n99999999999999999999\n"), 1);
-	ck_assert_int_eq(last_step("999999999999999999\n"),
-			 INT64_C(999999999999999999));
-	ck_assert_int_eq(last_step("7\n12 34\n"), 7);
-	ck_assert_int_eq(last_step("7\n\n \r\n-3\n"), 7);
-}
-END_TEST
-
-START_TEST(the_end_of_a_long_line_is_no_step)
-{
-	char path[] = "/tmp/test_activity_XXXXXX", line[300];
-	int fd = mkstemp(path);
-	FILE *file = fdopen(fd, "w");
-
-	memset(line, ' ', sizeof(line));
-	ck_assert_ptr_nonnull(file);
-	fprintf(file, "5\nloss%.*s7\n", (int)sizeof(line), line);
-	fflush(file);
-	ck_assert_int_eq(sampler_read_step(path), -1);
-	fprintf(file, "8\n");
-	fclose(file);
-	ck_assert_int_eq(sampler_read_step(path), 8);
-	unlink(path);
-}
-END_TEST
-
 START_TEST(a_call_from_the_future_is_progress_of_now)
 {
 	now.calls++;
@@ -564,6 +542,7 @@ int main(void)
 	tcase_add_checked_fixture(c, begin, NULL);
 	tcase_add_test(c, a_worker_that_does_nothing_is_idle);
 	tcase_add_test(c, a_handler_of_a_fault_counts_as_stopped);
+	tcase_add_test(c, a_frozen_cgroup_counts_as_stopped);
 	tcase_add_test(c, a_fault_that_is_handled_now_and_then_is_no_hang);
 	tcase_add_test(c, a_signal_that_stops_it_says_more_than_its_handler);
 	tcase_add_test(c, a_process_in_the_handler_of_a_fault_is_seen_there);
@@ -592,8 +571,6 @@ int main(void)
 	tcase_add_test(c, seen_once_to_want_a_cpu_is_not_computing);
 	tcase_add_test(c, its_state_before_its_last_call_does_not_count);
 	tcase_add_test(c, the_first_step_may_be_0);
-	tcase_add_test(c, the_last_whole_line_is_the_step);
-	tcase_add_test(c, the_end_of_a_long_line_is_no_step);
 	tcase_add_test(c, a_call_from_the_future_is_progress_of_now);
 	suite_add_tcase(s, c);
 	return run_suite(s);
