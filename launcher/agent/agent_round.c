@@ -280,8 +280,10 @@ void agent_extend_lease(void *arg)
 	member_ping(&a->member);
 }
 
-/* For `ddprun logs`: which ranks the folders of the round's attempt have. */
-static void agent_write_place(struct agent *a, const struct wire_start *start)
+/* For `ddprun logs`: which ranks the folders of the round's attempt have, and
+ * the time here when the round began for all nodes. */
+static void agent_write_place(struct agent *a, const struct wire_start *start,
+			      const struct timespec *began)
 {
 	char path[LOGDIR_PATH_MAX + 16], text[SOCK_HOST_MAX + 128];
 	int n;
@@ -292,9 +294,10 @@ static void agent_write_place(struct agent *a, const struct wire_start *start)
 		 logdir_attempt(&a->logdir));
 	n = snprintf(text, sizeof(text), "{\"host\":\"%s\",\"node_rank\":%u,"
 		     "\"first_rank\":%u,\"workers\":%u,"
-		     "\"world_size\":%u}\n",
+		     "\"world_size\":%u,\"began\":%lld}\n",
 		     a->output.host, start->node_rank, start->base_rank,
-		     a->rdzv->nproc, start->world_size);
+		     a->rdzv->nproc, start->world_size,
+		     (long long)began->tv_sec);
 	/* if the disk is full, logdir_begin has warned */
 	if (log_queue_do(&a->logdir.queue, log_job_write, path,
 			 SLICE(text, (size_t)n)) < 0)
@@ -307,11 +310,13 @@ static void agent_begin_output(struct agent *a, const struct wire_start *start)
 		.base_rank = start->base_rank, .node_rank = start->node_rank,
 		.world_size = start->world_size,
 	};
+	struct timespec began;
 
+	clock_gettime(CLOCK_REALTIME, &began);
 	a->alive_ns = clock_ns();
 	logdir_begin(&a->logdir, start->attempt, start->round,
 		     agent_extend_lease, a);
-	agent_write_place(a, start);
+	agent_write_place(a, start, &began);
 	redirect_open_copies(&a->group.redirect_rules, round.copies);
 	output_begin(&a->output, &round);
 }

@@ -100,8 +100,8 @@ static void log_reader_set_line(struct log_reader *r, size_t end, size_t next)
 	r->line = SLICE(r->bytes.data + r->begin, end - r->begin);
 	r->begin = r->scan = next;
 	time = line_time_of(r->line, r->near);
-	if (time > r->time)
-		r->time = time;
+	if (time >= 0 && time - r->file->ahead_ns > r->time)
+		r->time = time - r->file->ahead_ns;
 	level = line_level_of(r->line);
 	if (level != LINE_UNKNOWN)
 		r->level = level;

@@ -11,7 +11,13 @@
 #include "base/file.h"
 #include "launcher/logs/logs.h"
 
-enum { RUNS_MAX = 20000, RANKS_MAX = 1 << 20 };
+enum {
+	RUNS_MAX = 20000,
+	RANKS_MAX = 1 << 20,
+	/* A round begins on all nodes within a moment, unless one is slow: only
+	 * a clock can differ by as much. */
+	APART_S = 10,
+};
 
 /* A node's folder of one attempt. */
 struct log_node {
@@ -21,6 +27,9 @@ struct log_node {
 	long attempt;
 	int is_known; /* has a node.json */
 	long rank, first, workers, world;
+	long began; /* unix time, by its own clock; -1: not known */
+	long ahead; /* its clock, in seconds */
+	char host[64];
 };
 
 struct log_nodes {
@@ -43,6 +52,7 @@ static long log_tree_number(const char *text, const char *name)
 static void log_node_read_facts(struct log_node *x)
 {
 	char path[PATH_MAX + 16], text[1024];
+	const char *host;
 
 	snprintf(path, sizeof(path), "%s/node.json", x->path);
 	if (file_read_text(path, text, sizeof(text)) <= 0)
@@ -51,6 +61,10 @@ static void log_node_read_facts(struct log_node *x)
 	x->first = log_tree_number(text, "\"first_rank\":");
 	x->workers = log_tree_number(text, "\"workers\":");
 	x->world = log_tree_number(text, "\"world_size\":");
+	x->began = log_tree_number(text, "\"began\":");
+	host = strstr(text, "\"host\":\"");
+	if (host)
+		sscanf(host + 8, "%63[A-Za-z0-9._:-]", x->host);
 	x->is_known = x->rank >= 0 && x->first >= 0 && x->workers > 0 &&
 		      x->world > 0 && x->first < RANKS_MAX &&
 		      x->workers < RANKS_MAX;
@@ -232,6 +246,40 @@ static size_t log_nodes_choose(struct log_nodes *nodes)
 	return chosen;
 }
 
+/* ---- their clocks ---- */
+
+/* Compares the clocks with that of the first node here. */
+static void log_nodes_compare_clocks(struct log_tree *t, struct log_node *nodes,
+				     size_t n)
+{
+	const struct log_node *first = NULL, *worst = NULL;
+	size_t apart = 0;
+	long s;
+
+	for (size_t i = 0; i < n; i++)
+		if (nodes[i].is_known && nodes[i].began > 0 &&
+		    (!first || nodes[i].rank < first->rank))
+			first = &nodes[i];
+	for (size_t i = 0; first && i < n; i++) {
+		if (!nodes[i].is_known || nodes[i].began <= 0)
+			continue;
+		s = nodes[i].began - first->began;
+		if (labs(s) < APART_S)
+			continue;
+		nodes[i].ahead = s;
+		apart++;
+		if (!worst || labs(s) > labs(worst->ahead))
+			worst = &nodes[i];
+	}
+	if (!worst)
+		return;
+	s = worst->ahead;
+	snprintf(t->clocks, sizeof(t->clocks), "the clock of %s is about %ld s "
+		 "%s that of %s%s: its lines are placed as if it were right",
+		 worst->host, labs(s), s > 0 ? "ahead of" : "behind",
+		 first->host, apart > 1 ? ", and others differ too" : "");
+}
+
 /* ---- the files ---- */
 
 static int log_tree_add(struct log_tree *t, const struct log_node *node,
@@ -251,6 +299,7 @@ static int log_tree_add(struct log_tree *t, const struct log_node *node,
 	t->files = files;
 	x = &files[t->n];
 	*x = (struct log_file){.path = strdup(path), .is_stderr = is_stderr,
+			       .ahead_ns = node->ahead * 1000000000ll,
 			       .rank = (uint32_t)(local + (node->is_known
 								   ? node->first
 								   : 0))};
@@ -308,6 +357,7 @@ int log_tree_find(struct log_tree *t, const char *folder, long attempt,
 	rc = log_nodes_add_folder(&nodes, plain, attempt);
 	if (rc == 0 && nodes.n)
 		chosen = log_nodes_choose(&nodes);
+	log_nodes_compare_clocks(t, nodes.list, chosen);
 	for (size_t i = 0; rc == 0 && i < chosen; i++)
 		rc = log_tree_add_node(t, &nodes.list[i]);
 	free(nodes.list);

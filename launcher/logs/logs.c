@@ -249,6 +249,8 @@ static int logs_run(struct logs *l, struct err *e)
 	if (l->tree.are_local)
 		log_info("%s is of torchrun, or of an older ddprun: the numbers"
 			 " are local ranks", l->folder);
+	if (*l->tree.clocks)
+		log_warn("%s", l->tree.clocks);
 	rc = logs_show_all(l, !o->follow);
 	if (rc < 0)
 		return err_set(e, rc, "cannot write the lines: %s",

@@ -32,6 +32,7 @@ struct log_file {
 	char *path; /* the owner frees it */
 	uint32_t rank;
 	int is_stderr;
+	int64_t ahead_ns; /* its host's clock, compared to the first node's */
 };
 
 struct log_tree {
@@ -39,6 +40,7 @@ struct log_tree {
 	size_t n;
 	long attempt; /* theirs */
 	int are_local; /* ranks are local: ddprun has left no node.json */
+	char clocks[256]; /* whose clocks are apart; "": none */
 };
 
 enum { LOG_ATTEMPT_LAST = -1 };

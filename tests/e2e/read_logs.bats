@@ -11,9 +11,9 @@ made() {
 	cat >"$dir/$2.log"
 }
 
-# place FOLDER NODE FIRST WORKERS WORLD
+# place FOLDER NODE FIRST WORKERS WORLD [BEGAN]
 place() {
-	echo "{\"host\":\"h$2\",\"node_rank\":$2,\"first_rank\":$3,\"workers\":$4,\"world_size\":$5}" \
+	echo "{\"host\":\"h$2\",\"node_rank\":$2,\"first_rank\":$3,\"workers\":$4,\"world_size\":$5${6:+,\"began\":$6}}" \
 		>"$1/node.json"
 }
 
@@ -38,6 +38,31 @@ place() {
 [1] 2026-11-29 10:00:03+00:00 zone" ]
 	TZ=UTC expect 0 ddprun logs --stream stderr -r 1 logs/run7_a/attempt_0
 	[ "$(wc -l <<<"$out")" = 2 ]
+}
+
+@test "lines of a host whose clock is wrong are placed as if it were right" {
+	made 0 stdout <<-'END'
+		2026-11-29 10:00:00 a
+		2026-11-29 10:00:02 c
+	END
+	made 0 stdout logs/run7_b <<-'END'
+		2026-11-29 08:59:31 b
+		2026-11-29 08:59:33 d
+	END
+	# node 1's clock is an hour and half a minute behind
+	place logs/run7_a/attempt_0 0 0 1 2 1795946400
+	place logs/run7_b/attempt_0 1 1 1 2 1795942770
+	TZ=UTC expect 0 ddprun logs logs
+	[ "$out" = "[0] 2026-11-29 10:00:00 a
+[1] 2026-11-29 08:59:31 b
+[0] 2026-11-29 10:00:02 c
+[1] 2026-11-29 08:59:33 d" ]
+	has "$err" 'the clock of h1 is about 3630 s behind that of h0: its lines are placed as if'
+	# a node may begin a little later
+	place logs/run7_b/attempt_0 1 1 1 2 1795946405
+	TZ=UTC expect 0 ddprun logs logs
+	[ "$(head -n 1 <<<"$out")" = '[1] 2026-11-29 08:59:31 b' ]
+	[ -z "$err" ]
 }
 
 @test "lines are filtered by level and pattern, and a traceback is an error" {

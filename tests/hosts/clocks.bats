@@ -1,4 +1,4 @@
-# covers: rendezvous/auth launcher/membership
+# covers: rendezvous/auth launcher/membership launcher/logs
 load ../lib
 load netns
 
@@ -47,4 +47,23 @@ setup() {
 	has "$out" '^\[0\] .*: ok$'
 	finish on_h2
 	has "$out" '^\[1\] .*: ok$'
+}
+
+@test "with clocks an hour apart the lines of both hosts are merged in their real order" {
+	local worker
+	mkfifo turn1 turn2
+	worker='now() { date "+%F %T.%N $*"; }
+		if [ $RANK = 0 ]; then
+			now a; echo >turn1; read _ <turn2; now c; echo >turn1
+		else
+			read _ <turn1; now b; echo >turn2; read _ <turn1; now d
+		fi'
+	start_on h1 on_h1 "${job[@]}" --node-rank 0 --log-dir "$T/L" sh -c "cd $T; $worker"
+	start_on h2 on_h2 env LD_PRELOAD="$faketime" FAKETIME=-1h "${job[@]}" --node-rank 1 \
+		--log-dir "$T/L" sh -c "cd $T; $worker"
+	finish on_h1
+	finish on_h2
+	expect 0 ddprun logs "$T/L"
+	[ "$(sed 's/.* //' <<<"$out" | tr -d '\n')" = abcd ]
+	has "$err" 'the clock of h2 is about (3599|3600|3601) s behind that of h1'
 }
