@@ -342,9 +342,8 @@ static void connection_attempt_later(struct connection *c)
 	if (c->search == SEARCH_STOPPED)
 		return;
 	uv_timer_start(&c->retry, connection_on_retry, c->backoff_ms, 0);
-	c->backoff_ms *= 2;
-	if (c->backoff_ms > max_ms)
-		c->backoff_ms = max_ms;
+	c->backoff_ms = c->backoff_ms < max_ms / 2 ? c->backoff_ms * 2 : max_ms;
+	connection_look_again(c);
 }
 
 /* The attempt has had its time. */
@@ -572,6 +571,7 @@ void connection_hang_up(struct connection *c)
 void connection_close(struct connection *c)
 {
 	connection_hang_up(c);
+	connection_stop_looking(c);
 	if (c->timers_open) {
 		uv_close((uv_handle_t *)&c->retry, NULL);
 		uv_close((uv_handle_t *)&c->greeting, NULL);

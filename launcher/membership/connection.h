@@ -75,6 +75,8 @@ struct connection {
 	struct sock_addr addrs[CONNECTION_ADDRS_MAX]; /* the endpoint's */
 	int naddrs, next_addr, next_port;
 	int ended_by; /* a signal, that came while the name was waited for */
+	struct name_again *again; /* a look-up while we try; NULL: none runs */
+	uint64_t looked_ms;
 	int is_nameless; /* the endpoint's name does not resolve: these are
 			  * Slurm's addresses */
 	struct sock_addr addr;	   /* in use; a candidate that is not the

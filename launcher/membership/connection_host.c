@@ -97,6 +97,29 @@ static int connection_check_loopback(const struct connection *c,
 		       name, sock_addr_host(where, at), c->host, name);
 }
 
+/* A name of several nodes, as a headless Service of Kubernetes has: each node
+ * would wait for the others at its own server. It may also be a second address
+ * of this host, behind NAT, so this is no error. */
+static void connection_warn_if_shared(const struct connection *c)
+{
+	const struct rdzv_options *o = c->options;
+	char own[SOCK_TEXT_MAX], other[SOCK_TEXT_MAX];
+
+	if (o->is_host == 1 || o->max_nodes == 1 || o->private_endpoint)
+		return;
+	for (int i = 0; i < c->naddrs; i++) {
+		if (sock_addr_is_local(&c->addrs[i]))
+			continue;
+		log_warn("the rendezvous endpoint '%s' has several addresses: "
+			 "%s of this host (%s), where the job's server now "
+			 "runs, and %s; if that is another node, the nodes do "
+			 "not meet: give --rdzv-endpoint the name of one node",
+			 o->endpoint.host, sock_addr_host(&c->addr, own),
+			 c->host, sock_addr_host(&c->addrs[i], other));
+		return;
+	}
+}
+
 /* As connection_host. */
 static int connection_host_at(struct connection *c,
 			      const struct sock_addr *where, struct err *e)
@@ -124,6 +147,7 @@ static int connection_host_at(struct connection *c,
 	if (rc < 0)
 		return rc;
 	c->role = ROLE_HOST;
+	connection_warn_if_shared(c);
 	return 1;
 }
 

@@ -44,6 +44,12 @@ enum { NAME_WAIT_MAX = 8 };
 int name_wait_resolve(struct name_wait *w, const struct endpoint *ep,
 		      struct sock_addr *out, int max, struct err *e);
 
+/* Nobody answers at the endpoint's addresses: looks the name up again, every
+ * LOOK_MS at most, in a thread; c->addrs changes if the record does. A pod that
+ * replaces another has a new address. */
+void connection_look_again(struct connection *c);
+void connection_stop_looking(struct connection *c);
+
 /* ---- where our server listens ----
  *
  * The addresses of this host at which our server listens: never the wildcard,

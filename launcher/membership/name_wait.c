@@ -21,6 +21,7 @@ enum {
 	AGAIN_MIN_MS = 50,
 	AGAIN_MAX_MS = 1000,
 	QUIET_MS = 2000, /* then the wait is named */
+	LOOK_MS = 2000,
 };
 
 /* One look-up: owned by its thread and by its caller; the last one to leave
@@ -233,4 +234,107 @@ int name_wait_resolve(struct name_wait *w, const struct endpoint *ep,
 		err_set(e, rc, "got %s while waiting for the name '%s' to "
 			"resolve", signal_name(w->signal, name), ep->host);
 	return rc;
+}
+
+/* ---- again ---- */
+
+struct name_again {
+	struct connection *c;
+	struct name_lookup *lookup;
+	uv_poll_t done;
+};
+
+static void name_again_on_closed(uv_handle_t *h)
+{
+	struct name_again *a = h->data;
+
+	name_lookup_leave(a->lookup);
+	free(a);
+}
+
+void connection_stop_looking(struct connection *c)
+{
+	if (c->again)
+		uv_close((uv_handle_t *)&c->again->done, name_again_on_closed);
+	c->again = NULL;
+}
+
+static int name_again_has(const struct connection *c, const struct sock_addr *a)
+{
+	for (int i = 0; i < c->naddrs; i++)
+		if (c->addrs[i].len == a->len &&
+		    memcmp(&c->addrs[i].ss, &a->ss, a->len) == 0)
+			return 1;
+	return 0;
+}
+
+static void name_again_take(struct connection *c, const struct name_lookup *l)
+{
+	char was[SOCK_TEXT_MAX], is[SOCK_TEXT_MAX];
+	int i = 0;
+
+	while (i < l->n && name_again_has(c, &l->addrs[i]))
+		i++;
+	if (i >= l->n)
+		return;
+	log_info("'%s' is %s now, and was %s", l->ep.host,
+		 sock_addr_host(&l->addrs[i], is),
+		 sock_addr_host(&c->addrs[0], was));
+	c->naddrs = l->n;
+	memcpy(c->addrs, l->addrs, (size_t)l->n * sizeof(*l->addrs));
+	c->next_addr = 0;
+}
+
+static void name_again_on_done(uv_poll_t *p, int status, int events)
+{
+	struct name_again *a = p->data;
+	struct connection *c = a->c;
+
+	if (c->search == SEARCH_FIRST && c->role == ROLE_GUEST)
+		name_again_take(c, a->lookup);
+	connection_stop_looking(c);
+}
+
+static int connection_has_fixed_addresses(const struct connection *c)
+{
+	const struct rdzv_options *o = c->options;
+	struct sock_addr a;
+
+	return o->etcd.members || o->private_endpoint || o->nports ||
+	       c->is_nameless || strchr(o->endpoint.host, '%') ||
+	       strcmp(o->endpoint.host, "localhost") == 0 ||
+	       sock_addr_scoped_number(o->endpoint.host, 0, &a);
+}
+
+void connection_look_again(struct connection *c)
+{
+	struct name_again *a;
+	struct err e = ERR_INIT;
+
+	if (c->again || c->search != SEARCH_FIRST || c->role != ROLE_GUEST ||
+	    clock_ms() - c->began_ms < LOOK_MS ||
+	    clock_ms() - c->looked_ms < LOOK_MS ||
+	    connection_has_fixed_addresses(c))
+		return;
+	c->looked_ms = clock_ms();
+	a = calloc(1, sizeof(*a));
+	if (a)
+		a->lookup = name_lookup_start(&c->options->endpoint,
+					      CONNECTION_ADDRS_MAX, &e);
+	if (!a || !a->lookup || uv_poll_init(c->loop, &a->done,
+					     a->lookup->done[0]) < 0) {
+		log_debug("no look-up of '%s': %s", c->options->endpoint.host,
+			  e.text);
+		if (a && a->lookup)
+			name_lookup_leave(a->lookup);
+		free(a);
+		return;
+	}
+	a->c = c;
+	a->done.data = a;
+	c->again = a;
+	/* the end of the pipe counts as readable */
+	if (uv_poll_start(&a->done, UV_READABLE | UV_DISCONNECT,
+			  name_again_on_done) < 0)
+		connection_stop_looking(c);
 }

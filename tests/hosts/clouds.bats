@@ -227,6 +227,48 @@ ${addr[h2]} $2${3:+.$3} $2" >>"$T/etc_hosts.$h"
 	has "$out" 'rank 1 of 2 on h2'
 }
 
+# named HOST NAME [ADDRESS...]: the name's addresses on that host, in /etc/hosts
+named() {
+	grep -v " $2\$" "$T/etc_hosts.$1" >hosts.new || true
+	[ $# = 2 ] || printf "%s $2\n" "${@:3}" >>hosts.new
+	cat hosts.new >"$T/etc_hosts.$1" # in place: it is mounted
+}
+
+@test "a name with two addresses, the first of them dead, leads to the other one" {
+	local dead
+	# unreachable at once; nobody answers
+	for dead in 240.0.0.1 10.78.0.99; do
+		named h1 twice "$dead" "${addr[h1]}"
+		named h2 twice "$dead" "${addr[h1]}"
+		start_on h2 n2 ddprun --nnodes 2 --rdzv-endpoint twice:29400 sh -c "$show"
+		start_on h1 n1 ddprun --nnodes 2 --rdzv-endpoint twice:29400 sh -c "$show"
+		finish n1
+		has "$out" 'rank 0 of 2 on h1'
+		finish n2
+		has "$out" 'rank 1 of 2 on h2'
+	done
+}
+
+@test "a name that both nodes have is named: each would wait at its own server" {
+	named h1 service "${addr[h2]}" "${addr[h1]}"
+	start_on h1 n1 ddprun --nnodes 2 --rdzv-endpoint service:29400 sh -c "$show"
+	await n1.err "'service' has several addresses: ${addr[h1]} of this host \(h1\), .* and ${addr[h2]}; .*--rdzv-endpoint the name of one node"
+	signal n1 TERM
+	finish n1 143
+}
+
+@test "a name whose record is wrong at first is looked up again" {
+	# the address of a pod that is gone
+	named h2 pod-0.svc 10.78.0.99
+	start_on h2 late ddprun --nnodes 2 --rdzv-endpoint pod-0.svc:29400 sh -c "$show"
+	await late.err 'waiting .* pod-0.svc:29400'
+	named h2 pod-0.svc "${addr[h1]}"
+	start_on h1 early ddprun --nnodes 2 --rdzv-endpoint "${addr[h1]}:29400" sh -c "$show"
+	finish late
+	has "$out" 'rank 1 of 2 on h2'
+	finish early
+}
+
 # Starts a command on h2 whose name server is on h1, and is silent.
 start_with_silent_dns() { # OPTIONS NAME CMD...
 	printf 'nameserver %s\n%s\n' "${addr[h1]}" "$1" >"$T/resolv.conf"
