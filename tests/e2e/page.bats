@@ -302,6 +302,48 @@ browser_or_skip() {
 	await agent.out PONG
 }
 
+@test "a thousand followers of one rank's lines all get each line" {
+	mkfifo go
+	start job ddprun --standalone --web 0 sh -c '
+		echo "first of $RANK"; read _ <go; echo "second of $RANK"; read _ <go'
+	await_url job.err
+	await job.out '^\[0\] first of 0'
+	try "$T/go" <<-'EOF'
+		import json, socket
+		job = page.state()["jobs"][0]["job"]
+		ask = (f"GET /api/output?job={job}&rank=0 HTTP/1.1\r\nHost: localhost\r\n"
+		       f"Authorization: Bearer {page.token}\r\n\r\n").encode()
+		def read(s):
+		    reply = b""
+		    try:
+		        while part := s.recv(65536):
+		            reply += part
+		    except ConnectionResetError:
+		        pass
+		    s.close()
+		    return reply
+		def follow(line):
+		    """Each asks, all at once, until it has the line; one that is closed asks again."""
+		    waiting, asked = 1000, 0
+		    while waiting:
+		        all = []
+		        for i in range(waiting):
+		            all.append(socket.create_connection((page.host, page.port), 60))
+		            all[-1].sendall(ask)
+		        asked += waiting
+		        waiting -= sum(line in read(s) for s in all)
+		    return asked
+		follow(b"first of 0")
+		with open(sys.argv[1], "w") as f:
+		    f.write("x\n")
+		follow(b"second of 0")
+		with open(sys.argv[1], "w") as f:
+		    f.write("x\n")
+	EOF
+	finish job 0
+	nothing_left
+}
+
 @test "only node 0 of a ddprun job serves a page, and a bad address is an error" {
 	expect 0 ddprun --web 0 --nproc-per-node 1 true
 	has "$err" 'the page is at http://127.0.0.1:[0-9]+/\?token=[0-9a-f]{32}$'

@@ -139,3 +139,16 @@ except ConnectionError:
 	[ "$out" = fine ]
 	fine
 }
+
+@test "promtool finds nothing to mend in the metrics of a job with a hostile name" {
+	command -v promtool >/dev/null || skip "no promtool (Debian's prometheus)"
+	mkfifo go
+	start job ddprun --rdzv-endpoint "$at" --rdzv-id $'a"\\ <b>{}' sh -c 'echo up; read _ <go'
+	await job.out up
+	curl -s "http://127.0.0.1:$web/metrics" >metrics
+	has "$(<metrics)" '^ddprdzv_job_workers\{job="a'
+	promtool check metrics <metrics >found 2>&1
+	[ ! -s found ]
+	echo >go
+	finish job
+}
