@@ -303,13 +303,13 @@ browser_or_skip() {
 }
 
 @test "a thousand followers of one rank's lines all get each line" {
-	mkfifo go
+	mkfifo go end
 	start job ddprun --standalone --web 0 sh -c '
-		echo "first of $RANK"; read _ <go; echo "second of $RANK"; read _ <go'
+		echo "first of $RANK"; read _ <go; echo "second of $RANK"; read _ <end'
 	await_url job.err
 	await job.out '^\[0\] first of 0'
-	try "$T/go" <<-'EOF'
-		import json, socket
+	try <<-'EOF'
+		import socket
 		job = page.state()["jobs"][0]["job"]
 		ask = (f"GET /api/output?job={job}&rank=0 HTTP/1.1\r\nHost: localhost\r\n"
 		       f"Authorization: Bearer {page.token}\r\n\r\n").encode()
@@ -334,10 +334,10 @@ browser_or_skip() {
 		        waiting -= sum(line in read(s) for s in all)
 		    return asked
 		follow(b"first of 0")
-		with open(sys.argv[1], "w") as f:
+		with open("go", "w") as f:
 		    f.write("x\n")
 		follow(b"second of 0")
-		with open(sys.argv[1], "w") as f:
+		with open("end", "w") as f:
 		    f.write("x\n")
 	EOF
 	finish job 0
