@@ -124,7 +124,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh cluster-programs check-image bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo demo-programs check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh cluster-programs check-image bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -478,8 +478,10 @@ check-gpu: all gpu-programs
 gpu-bundle: all gpu-programs
 	@O=$(abspath $(O)) sh tests/gpu/pack $(or $(BUNDLE),$(O)/gpu-bundle)
 
+# Only what it starts: a first look must not wait for the rest.
+demo-programs: $(O)/ddprun $(O)/ddprdzv $(O)/mnist_mlp
 demo: build-deps
-	@$(MAKE) $(all_cores) all
+	@$(MAKE) $(all_cores) demo-programs
 	@O=$(O) sh tests/demo
 
 bench: deps
