@@ -48,6 +48,9 @@ enum {
 			  * outage begins */
 };
 
+/* LOOK's and STACK's rank: all ranks of the node. */
+#define WIRE_ALL_RANKS UINT32_MAX
+
 #define WIRE_NO_TIMEOUT UINT32_MAX
 
 extern const char wire_preface[WIRE_PREFACE_SIZE];

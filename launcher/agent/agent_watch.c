@@ -435,6 +435,9 @@ void agent_on_look(struct member *m, const struct wire_look *look)
 	struct agent *a = m->owner;
 	struct buf none = BUF_INIT(1);
 
+	if (look->rank == WIRE_ALL_RANKS && look->round == a->round &&
+	    (a->state == RUNNING || a->state == NOTIFIED))
+		watch_report_now(&a->watch);
 	if (look->round != a->round || a->hang.dump ||
 	    !agent_find_rank(a, look->rank) ||
 	    agent_begin_look(a, look->rank) < 0)

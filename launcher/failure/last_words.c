@@ -185,11 +185,37 @@ void last_words_put_abort(struct buf *out, struct slice tail)
 		last_words_put_cut(out, last_words_line(&ls));
 }
 
+/* What torch's c10d says while it goes on trying to connect: "[W1130
+ * 10:38:59.114 TCPStore.cpp:340] [c10d] ...: The client socket has timed out
+ * after 8000ms while trying to connect to (h1, 1)." and a backtrace. */
+static void last_words_put_c10d(struct buf *out,
+				const struct last_words_lines *ls)
+{
+	static const char sentence[] = "The client socket has ";
+	struct slice s;
+	const char *at;
+
+	for (int i = ls->n - 1; i >= 0; i--) {
+		s = ls->line[i];
+		if (last_words_begins(s, "frame #") ||
+		    last_words_begins(s, "<omitting ") ||
+		    last_words_begins(s, "Exception raised from "))
+			continue;
+		at = memmem(s.data, s.len, sentence, strlen(sentence));
+		if (at && last_words_has(s, "[c10d]") &&
+		    last_words_has(s, " to connect to "))
+			last_words_put_cut(out, last_words_skip(
+				s, (size_t)(at - s.data)));
+		return;
+	}
+}
+
 void last_words_put_error(struct buf *out, struct slice tail)
 {
 	struct last_words_lines ls;
 
 	last_words_split(&ls, tail);
-	if (ls.n && !last_words_put_traceback(out, &ls, 1))
-		last_words_put_marked(out, &ls, 0);
+	if (ls.n && !last_words_put_traceback(out, &ls, 1) &&
+	    !last_words_put_marked(out, &ls, 0))
+		last_words_put_c10d(out, &ls);
 }

@@ -235,11 +235,10 @@ static char *watch_words(struct watch *w, uint32_t i,
 	struct err e = ERR_INIT;
 	int is_quiet = activity_quiet_ms(&x->activity, s->ns) >
 		       2 * watch_tick_ms(w);
+	int is_seen = is_quiet && s->pid && s->state != 'D' && !s->has_left;
 
 	watch_copy_dead(w, i, s, dead);
-	if (is_quiet && s->has_left) /* and what started it goes on */
-		watch_put_said(w, i, said);
-	else if (is_quiet && s->pid && s->state != 'D') {
+	if (is_seen) {
 		if (x->python.pid != s->pid || !x->python.runtime)
 			python_process_find(&x->python, (pid_t)s->pid, &e);
 		if (x->python.runtime)
@@ -249,10 +248,13 @@ static char *watch_words(struct watch *w, uint32_t i,
 			connects_words(c, (pid_t)s->pid, connects);
 		if (x->activity.doing == RANK_LOADS)
 			watch_put_file(x, (pid_t)s->pid, file);
-		else if (x->activity.doing == RANK_IDLE ||
-			 x->activity.doing == RANK_STARTS)
-			watch_put_said(w, i, said);
 	}
+	/* has left: what started it goes on */
+	if ((is_quiet && s->has_left) ||
+	    (is_seen && (x->activity.doing == RANK_IDLE ||
+			 x->activity.doing == RANK_STARTS)) ||
+	    (w->is_failure && x->activity.doing != RANK_CALLS))
+		watch_put_said(w, i, said);
 	snprintf(out, WORDS_MAX, "%s%s%s%.*s%s%s%s", does, file,
 		 *where ? " in " : "", WHERE_MAX - 8, where, connects, dead,
 		 said);
@@ -391,8 +393,24 @@ void watch_report_failure(struct watch *w, uint32_t local_rank)
 		else if (i != local_rank && watch_has_just_ended(w, i))
 			n += (uint32_t)watch_put_missed(w, i, &items);
 	}
+	w->is_failure = 1;
 	n += watch_put_all(w, &items);
+	w->is_failure = 0;
 	watch_send(w, &items, n);
+}
+
+void watch_report_now(struct watch *w)
+{
+	uint64_t tick_ms = watch_tick_ms(w);
+
+	if (!w->workers)
+		return;
+	for (uint32_t i = 0; i < w->group->n; i++)
+		if (w->group->workers[i].running)
+			watch_check(w, i, tick_ms);
+	w->is_failure = 1;
+	watch_report(w);
+	w->is_failure = 0;
 }
 
 int watch_put_stderr(struct watch *w, uint32_t local_rank, time_t since,

@@ -181,6 +181,7 @@ struct watch {
 	int is_file_server_gone; /* a worker's stderr was there */
 	struct step_files step_files;
 	int are_steps_late; /* a line has said so */
+	int is_failure;	    /* the report is about a worker that has failed */
 	struct mpi_schedule mpi;
 };
 
@@ -194,6 +195,8 @@ void watch_again(struct watch *w, uint32_t local_rank);
  * calls failed, or those of another worker that has just ended, that worker is
  * reported as in the first of them. */
 void watch_report_failure(struct watch *w, uint32_t local_rank);
+/* A worker of another node has failed: the same for all workers. */
+void watch_report_now(struct watch *w);
 /* Appends the end of the file to which that worker has redirected its stderr,
  * if it has and wrote to it since then. It may be dead. Nothing if another
  * worker writes to the same file: the lines may be that one's. 0, or

@@ -80,9 +80,13 @@ int stall_report_take(struct peer *agent, const struct wire_frame *f,
  * peer did not arrive, and that peer hangs, the job first gets an EXITED for
  * the peer: so the first failure is the culprit's. 1: the EXITED was copied and
  * is applied soon. It says that two ranks made different calls, and the reports
- * of other agents, whose workers fail as well, will say which is the odd one.
- */
+ * of other agents, whose workers fail as well, will say which is the odd one;
+ * or that a peer did not arrive, and the other agents have been asked what
+ * their ranks do. */
 int stall_report_on_exited(struct peer *agent, const struct wire_frame *f);
+/* STACK: of a rank that hangs; or an agent that was asked has reported. */
+int stall_report_take_stack(struct peer *agent, const struct wire_frame *f,
+			    struct err *e);
 /* Applies those EXITEDs now: an event that must not overtake them comes. */
 void stall_report_release_exits(struct hosted_job *h);
 

@@ -14,6 +14,7 @@ enum {
 	PATIENCE_MAX_MS = 86400000,
 	CHECKS = 30, /* in the patience */
 	HOLD_MS = 250, /* for the agents whose workers fail as well */
+	ASK_MS = 1000, /* for the agents that are asked what their ranks do */
 };
 
 struct stall_report {
@@ -207,6 +208,24 @@ static int stall_report_concerns(const struct stall_report *r,
 	return !x->stopped && (x->code || x->signal) && x->round == r->round;
 }
 
+/* Whether it failed because a peer did not arrive. */
+static int stall_report_has_waited(const struct wire_exited *x)
+{
+	return !stall_is_loss(x->why) && !stall_is_reported(x->why) &&
+	       (x->missed.len || stall_is_timeout(x->why));
+}
+
+static void stall_report_find_hang(struct hosted_job *h, struct stall_report *r,
+				   const struct wire_exited *x,
+				   struct stall_news *news)
+{
+	for (uint32_t i = 0; i < r->stall.world; i++)
+		if (job_rank_end(h->job, i))
+			stall_set_ended(&r->stall, i);
+	stall_set_ended(&r->stall, x->rank);
+	stall_find_culprit(&r->stall, x->rank, x->why, news);
+}
+
 /* If the worker failed because of another rank, that rank is blamed first. */
 static void stall_report_find_culprit(struct hosted_job *h,
 				      struct stall_report *r,
@@ -224,14 +243,9 @@ static void stall_report_find_culprit(struct hosted_job *h,
 			stall_report_blame(h, &news, x, WIRE_WRONG_DATA);
 		return;
 	}
-	if (stall_is_loss(x->why) || stall_is_reported(x->why) ||
-	    (!x->missed.len && !stall_is_timeout(x->why)))
+	if (!stall_report_has_waited(x))
 		return;
-	for (uint32_t i = 0; i < r->stall.world; i++)
-		if (job_rank_end(h->job, i))
-			stall_set_ended(&r->stall, i);
-	stall_set_ended(&r->stall, x->rank);
-	stall_find_culprit(&r->stall, x->rank, &news);
+	stall_report_find_hang(h, r, x, &news);
 	if (news.is_stalled)
 		stall_report_blame(h, &news, x, WIRE_HANGS);
 }
@@ -263,6 +277,7 @@ void stall_report_release_exits(struct hosted_job *h)
 	long n;
 
 	uv_timer_stop(&h->held.timer);
+	h->held.asked = 0;
 	if (!frames.len)
 		return;
 	buf_init(&h->held.frames, HELD_EXITS_MAX);
@@ -292,29 +307,92 @@ static int stall_report_may_release(const struct hosted_job *h,
 	struct wire_exited x;
 	struct wire_frame f;
 
-	return b->len && wire_cut(SLICE(b->data, b->len), WIRE_BODY_MAX, &f,
+	return b->len && !h->held.asked &&
+	       wire_cut(SLICE(b->data, b->len), WIRE_BODY_MAX, &f,
 				  NULL) > 0 &&
 	       wire_get_exited(&f, &x, NULL) == 0 &&
 	       odd_call_find(&r->stall, x.why, &news);
 }
 
+/* ---- a look at all ranks ---- */
+
+/* A peer did not arrive, and what the other nodes last reported does not say
+ * why: asks them, and returns how many of them. */
+static uint32_t stall_report_ask(struct hosted_job *h, struct stall_report *r,
+				 const struct peer *agent,
+				 const struct wire_exited *x)
+{
+	const struct wire_look m = {.round = r->round, .rank = WIRE_ALL_RANKS};
+	struct job_node *n = NULL;
+	struct stall_news news;
+	struct peer *to;
+	uint32_t asked = 0;
+
+	/* in a call of libddp all that matters is known */
+	if (!stall_report_concerns(r, x) || !stall_report_has_waited(x) ||
+	    x->missed.len)
+		return 0;
+	stall_report_find_hang(h, r, x, &news);
+	if (news.is_stalled)
+		return 0;
+	while ((to = hosted_job_next_agent(h, &n))) {
+		if (to == agent)
+			continue;
+		wire_put_look(conn_out(&to->conn), WIRE_LOOK, WIRE_NOTICE, 0,
+			      &m);
+		asked++;
+	}
+	return asked;
+}
+
+/* For how long that EXITED waits for reports; 0: not at all. */
+static uint64_t stall_report_hold_ms(struct hosted_job *h,
+				     struct stall_report *r,
+				     const struct peer *agent,
+				     const struct wire_exited *x)
+{
+	struct stall_news news;
+
+	if (stall_report_concerns(r, x) &&
+	    !odd_call_find(&r->stall, x->why, &news) &&
+	    odd_call_needs_reports(&r->stall, x->why))
+		return HOLD_MS;
+	h->held.asked = stall_report_ask(h, r, agent, x);
+	return h->held.asked ? ASK_MS : 0;
+}
+
+int stall_report_take_stack(struct peer *agent, const struct wire_frame *f,
+			    struct err *e)
+{
+	struct hosted_job *h = agent->hosted;
+	struct wire_stack m;
+
+	if (wire_get_stack(f, &m, NULL) < 0 || m.rank != WIRE_ALL_RANKS)
+		return hosted_job_take_stack(agent, f, e);
+	if (h && h->held.asked && m.round == job_round(h->job) &&
+	    --h->held.asked == 0)
+		stall_report_release_exits(h);
+	return 0;
+}
+
 /* 1: it was added to those that wait, behind which all others wait as well. */
-static int stall_report_hold(struct hosted_job *h, const struct stall_report *r,
+static int stall_report_hold(struct hosted_job *h, struct stall_report *r,
 			     const struct peer *agent,
 			     const struct wire_exited *x)
 {
 	struct buf *b = &h->held.frames;
-	struct stall_news news;
 	size_t before = b->len;
+	uint64_t ms = 0;
 
-	if (job_rank_owner(h->job, x->rank) != agent ||
-	    (!b->len && (!stall_report_concerns(r, x) ||
-			 odd_call_find(&r->stall, x->why, &news) ||
-			 !odd_call_needs_reports(&r->stall, x->why))))
+	if (job_rank_owner(h->job, x->rank) != agent)
 		return 0;
 	if (!b->len)
-		uv_timer_start(&h->held.timer, stall_report_on_hold_over,
-			       HOLD_MS, 0);
+		ms = stall_report_hold_ms(h, r, agent, x);
+	if (!b->len && !ms)
+		return 0;
+	if (ms)
+		uv_timer_start(&h->held.timer, stall_report_on_hold_over, ms,
+			       0);
 	wire_put_exited(b, WIRE_EXITED, WIRE_NOTICE, 0, x);
 	if (!b->failed)
 		return 1;
@@ -363,7 +441,13 @@ int stall_report_on_exited(struct peer *agent, const struct wire_frame *f)
 	struct stall_report *r = stall_report_running(h);
 	struct wire_exited x;
 
-	if (!r || wire_get_exited(f, &x, NULL) < 0)
+	if (!h || wire_get_exited(f, &x, NULL) < 0)
+		return 0;
+	/* it may fail before the first report */
+	if (!r && job_state(h->job) == JOB_RUNNING &&
+	    stall_report_has_waited(&x))
+		r = stall_report_of(h, 0);
+	if (!r)
 		return 0;
 	if (stall_report_hold(h, r, agent, &x))
 		return 1;

@@ -11,8 +11,6 @@ enum {
 	GROUPS_MAX = 1024,  /* bytes of a rank's groups */
 	CHAIN_MAX = 32,	    /* ranks that wait for each other */
 	WORKS_FACTOR = 10,  /* patience with a rank that shows work */
-	/* shorter pauses are part of a step: a thirtieth of the patience */
-	SHORT = 30,
 	START_CALLS = 10, /* what a job does before them is not its pace */
 };
 
@@ -107,13 +105,12 @@ uint32_t stall_put_ranks(const struct stall *s, struct buf *items)
 
 /* ---- which rank the others wait for ---- */
 
-static int stall_is_live(const struct stall *s, uint32_t rank)
+int stall_is_live(const struct stall *s, uint32_t rank)
 {
 	return s->ranks[rank].known && !s->ranks[rank].ended;
 }
 
-/* A rank that enters calls, or reports steps, works: it is only late. */
-static enum wire_doing stall_doing(const struct stall *s, uint32_t rank)
+enum wire_doing stall_doing(const struct stall *s, uint32_t rank)
 {
 	const struct stall_rank *r = &s->ranks[rank];
 
@@ -203,9 +200,7 @@ static int64_t stall_awaited(const struct stall *s, const struct wire_rank *w,
 	return found;
 }
 
-/* Follows the waits from w on to a rank that waits for nobody, or whose peers
- * have all arrived. NOBODY: w is that rank, or the waits form a cycle. */
-static int64_t stall_follow(const struct stall *s, uint32_t w, uint32_t *behind)
+int64_t stall_follow(const struct stall *s, uint32_t w, uint32_t *behind)
 {
 	uint32_t at = w, more;
 	int64_t next;
@@ -297,7 +292,7 @@ static int64_t stall_longest_waiter(const struct stall *s)
 	return found;
 }
 
-static int64_t stall_stopped_rank(const struct stall *s)
+int64_t stall_stopped_rank(const struct stall *s)
 {
 	for (uint32_t i = 0; i < s->world; i++)
 		if (stall_is_live(s, i) && stall_doing(s, i) == RANK_STOPPED)
@@ -305,9 +300,7 @@ static int64_t stall_stopped_rank(const struct stall *s)
 	return NOBODY;
 }
 
-/* An idle rank that, by its agent's report, has lost a thread or a process;
- * NOBODY: there is none. */
-static int64_t stall_bereft_rank(const struct stall *s)
+int64_t stall_bereft_rank(const struct stall *s)
 {
 	static const char *const signs[] = {" (its process ",
 					    " (its stderr ends with: ", NULL};
@@ -334,9 +327,7 @@ static int stall_do_same(const struct stall *s, uint32_t a, uint32_t b)
 		 (!x->len || !memcmp(x->data, y->data, x->len))));
 }
 
-/* The one live rank that differs from all others, if there are at least two
- * others, and they all do the same. NOBODY: there is none. */
-static int64_t stall_odd_rank(const struct stall *s)
+int64_t stall_odd_rank(const struct stall *s)
 {
 	for (uint32_t i = 0; i < s->world; i++) {
 		uint32_t others = 0;
@@ -375,21 +366,6 @@ static int64_t stall_rank_without(const struct stall *s,
 			found = i;
 	}
 	return is_waited_for ? found : NOBODY;
-}
-
-/* The only rank that has not exited, or NOBODY. */
-static int64_t stall_last_rank(const struct stall *s)
-{
-	int64_t found = NOBODY;
-
-	for (uint32_t i = 0; i < s->world; i++) {
-		if (s->ranks[i].ended)
-			continue;
-		if (found >= 0)
-			return NOBODY;
-		found = i;
-	}
-	return found;
 }
 
 uint64_t stall_still_ms(const struct wire_rank *r)
@@ -541,50 +517,4 @@ void stall_check(struct stall *s, struct stall_news *out)
 					    : stall_patience(s, out->doing));
 	if (out->show)
 		s->shown_ms = out->ms;
-}
-
-/* ---- after a failure ---- */
-
-static int stall_hangs(const struct stall *s, uint32_t rank)
-{
-	enum wire_doing doing = stall_doing(s, rank);
-
-	return stall_is_live(s, rank) &&
-	       (doing == RANK_STOPPED || doing == RANK_IDLE ||
-		doing == RANK_BUSY || doing == RANK_LOADS ||
-		doing == RANK_BLOCKED) &&
-	       s->ranks[rank].at.quiet_ms >= s->patience_ms / SHORT;
-}
-
-void stall_find_culprit(const struct stall *s, uint32_t victim,
-			struct stall_news *out)
-{
-	uint32_t behind;
-	int64_t found = NOBODY;
-
-	*out = (struct stall_news){0};
-	if (victim >= s->world || !s->ranks[victim].known)
-		return;
-	if (s->ranks[victim].at.doing == RANK_CALLS) {
-		if (s->ranks[victim].at.quiet_ms < s->patience_ms / SHORT)
-			return; /* it did not wait */
-		found = stall_follow(s, victim, &behind);
-		if (found < 0 || !stall_hangs(s, (uint32_t)found))
-			return;
-		stall_name(s, out, (uint32_t)found,
-			   s->ranks[victim].at.quiet_ms);
-		stall_describe_wait(s, victim, found, behind, out);
-		return;
-	}
-	found = stall_stopped_rank(s);
-	if (found == NOBODY)
-		found = stall_last_rank(s);
-	if (found == NOBODY)
-		found = stall_bereft_rank(s);
-	if (found == NOBODY)
-		found = stall_odd_rank(s);
-	if (found < 0 || found == victim || !stall_hangs(s, (uint32_t)found))
-		return;
-	stall_name(s, out, (uint32_t)found, s->ranks[found].at.quiet_ms);
-	stall_describe_alone(s, "", out);
 }

@@ -62,9 +62,10 @@ void stall_set_ended(struct stall *s, uint32_t rank);
 void stall_check(struct stall *s, struct stall_news *out);
 
 /* A worker failed because of a peer: finds the rank that hangs, if one does.
- * victim's last report counts, even if it has ended. */
+ * victim's last report counts, even if it has ended. Ranks that its error, why,
+ * names come first. */
 void stall_find_culprit(const struct stall *s, uint32_t victim,
-			struct stall_news *out);
+			struct slice why, struct stall_news *out);
 
 /* Whether the cause that a worker gives is a peer that did not arrive in time;
  * a peer that libddp found dead or unreachable, so it does not hang; an error

@@ -1,11 +1,15 @@
-/* stall_internal.h: shared by stall.c and mpi_ranks.c, which decide, and
- * stall_text.c, which writes the texts. */
+/* stall_internal.h: shared by stall.c, mpi_ranks.c and culprit.c, which decide,
+ * and stall_text.c, which writes the texts. */
 #ifndef RENDEZVOUS_STALL_INTERNAL_H
 #define RENDEZVOUS_STALL_INTERNAL_H
 
 #include "rendezvous/stall/stall.h"
 
-enum { NOBODY = -1 }; /* instead of a rank */
+enum {
+	NOBODY = -1, /* instead of a rank */
+	/* shorter pauses are part of a step: a thirtieth of the patience */
+	SHORT = 30,
+};
 
 /* Fill in text and why; the other fields are set. culprit may be NOBODY;
  * behind: how many ranks have not arrived. whole is about all ranks. */
@@ -34,6 +38,20 @@ void stall_name(const struct stall *s, struct stall_news *out, uint32_t rank,
 /* How long a rank has been still. A rank that computed for an hour and then
  * fell asleep counts from then on. */
 uint64_t stall_still_ms(const struct wire_rank *r);
+int stall_is_live(const struct stall *s, uint32_t rank);
+/* What a rank does. A rank that enters calls, or reports steps, works: it is
+ * only late. */
+enum wire_doing stall_doing(const struct stall *s, uint32_t rank);
+/* Follows the waits from w on to a rank that waits for nobody, or whose peers
+ * have all arrived. NOBODY: w is that rank, or the waits form a cycle. */
+int64_t stall_follow(const struct stall *s, uint32_t w, uint32_t *behind);
+int64_t stall_stopped_rank(const struct stall *s);
+/* An idle rank that, by its agent's report, has lost a thread or a process;
+ * NOBODY: there is none. */
+int64_t stall_bereft_rank(const struct stall *s);
+/* The one live rank that differs from all others, if there are at least two
+ * others, and they all do the same. NOBODY: there is none. */
+int64_t stall_odd_rank(const struct stall *s);
 
 /* ---- mpi_ranks.c ---- */
 

@@ -177,8 +177,10 @@ void stall_describe_alone(const struct stall *s, const char *whole,
 	buf_printf(&line, " ");
 	buf_printf(&line, "%.*s", SLICE_FMT(s->ranks[out->rank].at.words));
 	stall_put_doing(s, &why, out->rank);
-	buf_printf(&why, ", no progress for ");
-	stall_put_seconds(&why, out->ms);
+	if (out->ms >= s->patience_ms / SHORT) {
+		buf_printf(&why, ", no progress for ");
+		stall_put_seconds(&why, out->ms);
+	}
 	stall_copy_text(&line, out->text);
 	stall_copy_text(&why, out->why);
 }
@@ -285,11 +287,13 @@ int stall_has_words(struct slice why, const char *const *words)
 	return 0;
 }
 
-/* libddp's words, and those of NCCL and gloo. */
+/* libddp's words, and those of NCCL, gloo, c10d and MPI. */
 int stall_is_timeout(struct slice why)
 {
 	static const char *const words[] = {
-		"timed out", "Timed out", "timeout", "not arrived",
+		"timed out", "Timed out", "timeout", "Socket Timeout",
+		"Timeout(ms)", "TIMEOUT", "TIMED_OUT", "failed to pass",
+		"not arrived",
 		"not done after", "no data from", "no data read by",
 		"no connection with", NULL,
 	};

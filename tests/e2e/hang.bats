@@ -126,6 +126,31 @@ assert $1, r"
 	report "w[0]['fate'] != 'victim' or w[0]['victim_of'] == 1"
 }
 
+# The first reports are due after 10 s, so only a look after the failure can show what the ranks do.
+@test "all nodes look at their ranks when a rank says that a peer failed to pass" {
+	local port
+	port=$(w_port free)
+	mkfifo gate
+	export DDP_TEST_WATCH_MS=300000
+	cat >torchlike.py <<-'END'
+		import os, sys, time
+		if os.environ["RANK"] == "1":
+		    print("[W1130 10:39:05.7 TCPStore.cpp:340] [c10d] The client socket has timed "
+		          "out after 8000ms while trying to connect to (h1, 1).", file=sys.stderr,
+		          flush=True)
+		    open("gate", "w").close()
+		    time.sleep(1000)
+		open("gate").read()
+		sys.exit("DistStoreError: wait timeout after 8000ms")
+	END
+	start a ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" python3 torchlike.py
+	start b ddprun --nnodes 2 --rdzv-endpoint "127.0.0.1:$port" python3 torchlike.py
+	finish a 79
+	finish b 79
+	has "$(cat a.err)" "^ddprun: job 'none' failed: rank 1 .* hangs: .*while trying to connect to \(h1, 1\)"
+	has "$(cat a.err)" '^\| +so rank 0 failed: .*wait timeout'
+}
+
 # progress_after CODE: prints how many PROGRESS messages there have been, after a job
 # whose first rank ran CODE.
 progress_after() {

@@ -478,10 +478,43 @@ START_TEST(a_waiting_worker_may_have_printed_an_error_last)
 }
 END_TEST
 
+START_TEST(what_torch_says_while_it_connects_counts_as_an_error)
+{
+	static const char tries[] =
+		"[E1130 10:39:05.6 socket.cpp:1028] [c10d] The client socket "
+		"has timed out after 8000ms while trying to connect to (h1, "
+		"1).\n"
+		"[W1130 10:39:05.7 TCPStore.cpp:340] [c10d] TCP client failed "
+		"to connect/validate to host h1:1 - retrying (try=1, "
+		"timeout=8000ms, delay=4958ms): The client socket has timed "
+		"out after 8000ms while trying to connect to (h1, 1).\n"
+		"Exception raised from throwTimeoutError at socket.cpp:1030 "
+		"(most recent call first):\n"
+		"frame #0: c10::Error::Error() + 0x9d (0x7f in libc10.so)\n"
+		"<omitting python frames>\n"
+		"frame #17: <unknown function> + 0x40 (0x7f in libc.so.6)\n"
+		"\n";
+	char longer[sizeof(tries) + 16];
+	struct buf out = BUF_INIT(1024);
+
+	snprintf(longer, sizeof(longer), "%sstep 8\n", tries);
+	last_words_put_error(&out, SLICE_STR(longer));
+	ck_assert_uint_eq(out.len, 0);
+	last_words_put_error(&out, SLICE_STR(tries));
+	buf_put(&out, "", 1);
+	ck_assert_str_eq(out.data, "The client socket has timed out after "
+				   "8000ms while trying to connect to (h1, "
+				   "1).");
+	buf_release(&out);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("last_words");
 
+	tcase_add_test(
+		c, what_torch_says_while_it_connects_counts_as_an_error);
 	tcase_add_test(
 		c, an_exception_of_a_thread_does_not_hide_the_main_threads);
 	tcase_add_test(c, faulthandlers_timeout_has_the_main_threads_place);

@@ -156,7 +156,8 @@ START_TEST(a_rank_that_reads_is_named_but_may_only_be_late)
 	ck_assert(news.show);
 	ck_assert(strncmp(news.text, "waiting for 30 s: ", 18) == 0);
 	ck_assert_ptr_nonnull(strstr(news.text, "it reads 812 MB/s"));
-	stall_find_culprit(&s, 0, &news); /* once another gave up */
+	/* once another gave up */
+	stall_find_culprit(&s, 0, SLICE_STR(""), &news);
 	ck_assert(news.is_stalled);
 	ck_assert_uint_eq(news.rank, 3);
 }
@@ -410,7 +411,7 @@ START_TEST(a_victim_leads_to_the_rank_that_hangs)
 {
 	late(RANK_STOPPED, 12000, "is stopped (SIGSTOP)");
 	stall_set_ended(&s, 0);
-	stall_find_culprit(&s, 0, &news);
+	stall_find_culprit(&s, 0, SLICE_STR(""), &news);
 	ck_assert(news.is_stalled);
 	ck_assert_uint_eq(news.rank, 3);
 }
@@ -419,7 +420,7 @@ END_TEST
 START_TEST(a_late_rank_that_works_is_no_culprit)
 {
 	late(RANK_WORKS, 12000, "works");
-	stall_find_culprit(&s, 0, &news);
+	stall_find_culprit(&s, 0, SLICE_STR(""), &news);
 	ck_assert(!news.is_stalled);
 }
 END_TEST
@@ -433,37 +434,9 @@ START_TEST(without_calls_the_odd_rank_is_the_culprit)
 		ck_assert_int_eq(stall_set(&s, &r), 0);
 	}
 	stall_set_ended(&s, 0);
-	stall_find_culprit(&s, 0, &news);
+	stall_find_culprit(&s, 0, SLICE_STR(""), &news);
 	ck_assert(news.is_stalled);
 	ck_assert_uint_eq(news.rank, 1);
-}
-END_TEST
-
-START_TEST(causes_are_distinguished)
-{
-	static const char *const timeouts[] = {
-		"Timed out waiting 12000ms",
-		"barrier #3: rank 1 on h2 has not arrived for 30.0 s",
-		"recv #3: no data from rank 1 on h2 at h2:29 for 30.0 s",
-		"all_reduce #6 (f32 x 9, sum): not done after 2.0 s",
-	};
-
-	for (size_t i = 0; i < sizeof(timeouts) / sizeof(*timeouts); i++)
-		ck_assert(stall_is_timeout(SLICE_STR(timeouts[i])));
-	ck_assert(!stall_is_timeout(SLICE_STR("cannot decode image 17")));
-	ck_assert(!stall_is_timeout(SLICE(NULL, 0)));
-	ck_assert(stall_is_loss(SLICE_STR("barrier #3: rank 0 on h2 lost its "
-					  "connection (Input/output error)")));
-	ck_assert(!stall_is_loss(SLICE_STR("cannot decode image 17")));
-	ck_assert(stall_is_reported(SLICE_STR(
-		"all_reduce #1: another rank ended it: send #1: NCCL: "
-		"unhandled system error")));
-	ck_assert(!stall_is_reported(SLICE_STR(
-		"all_reduce #1: another rank ended it: all_reduce #1: rank 2 "
-		"on h2 has not arrived for 2.1 s")));
-	ck_assert(stall_is_disconnect(SLICE_STR("Read error: Connection reset "
-						"by peer")));
-	ck_assert(!stall_is_disconnect(SLICE_STR("cannot decode image 17")));
 }
 END_TEST
 
@@ -583,7 +556,6 @@ int main(void)
 	tcase_add_test(c, a_victim_leads_to_the_rank_that_hangs);
 	tcase_add_test(c, a_late_rank_that_works_is_no_culprit);
 	tcase_add_test(c, without_calls_the_odd_rank_is_the_culprit);
-	tcase_add_test(c, causes_are_distinguished);
 	tcase_add_test(c, a_rank_that_has_ended_is_not_stopped);
 	tcase_add_test(c, two_ranks_that_wait_for_each_other_blame_no_third);
 	tcase_add_test(
