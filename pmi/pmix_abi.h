@@ -24,6 +24,7 @@ enum pmix_abi_type {
 	PMIX_ABI_UINT16 = 13,
 	PMIX_ABI_UINT32 = 14,
 	PMIX_ABI_INFO = 24,
+	PMIX_ABI_BYTE_OBJECT = 27,
 	PMIX_ABI_DATA_ARRAY = 39,
 	PMIX_ABI_RANK = 40,
 };
@@ -60,6 +61,10 @@ struct pmix_abi_value {
 		uint16_t u16;
 		uint32_t u32, rank;
 		struct pmix_abi_array *array;
+		struct {
+			char *data;
+			size_t size;
+		} bytes;
 		void *largest[3]; /* the standard's pmix_envar_t */
 	} data;
 };
@@ -107,7 +112,12 @@ struct pmix_abi_module {
 	int (*deregister_events)(int *codes, size_t n, pmix_abi_done *done,
 				 void *arg);
 	void (*listener)(void), (*notify_event)(void), (*query)(void);
-	void (*tool_connected)(void), (*log)(void), (*allocate)(void);
+	void (*tool_connected)(void);
+	void (*log)(const struct pmix_abi_proc *proc,
+		    const struct pmix_abi_info *data, size_t n,
+		    const struct pmix_abi_info *directives, size_t ndirectives,
+		    pmix_abi_done *done, void *arg);
+	void (*allocate)(void);
 	int (*job_control)(const struct pmix_abi_proc *from,
 			   const struct pmix_abi_proc *targets, size_t n,
 			   const struct pmix_abi_info *info, size_t ninfo,

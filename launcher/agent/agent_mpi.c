@@ -152,6 +152,14 @@ static void agent_mpi_on_ready(void *owner)
 	agent_continue(owner);
 }
 
+static void agent_mpi_on_said(void *owner, uint32_t local_rank,
+			      struct slice text)
+{
+	struct agent *a = owner;
+
+	stream_say(&a->group.workers[local_rank].err, text);
+}
+
 static void note_folder(void *owner, const char *path)
 {
 	struct agent *a = owner;
@@ -163,6 +171,7 @@ static const struct pmix_service_events pmix_events = {
 	.on_ready = agent_mpi_on_ready,
 	.on_failed = agent_mpi_on_failed,
 	.on_abort_over = agent_mpi_on_abort_over,
+	.on_said = agent_mpi_on_said,
 	.note_folder = note_folder,
 };
 

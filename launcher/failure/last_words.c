@@ -180,6 +180,7 @@ void last_words_put_abort(struct buf *out, struct slice tail)
 	}
 	if (i >= 0)
 		ls.n = i;
+	last_words_drop_after(&ls);
 	if (ls.n && !last_words_put_traceback(out, &ls, 1) &&
 	    !last_words_put_marked(out, &ls, 1))
 		last_words_put_cut(out, last_words_line(&ls));

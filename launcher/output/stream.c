@@ -240,6 +240,21 @@ static void stream_end_line(struct stream *s)
 	stream_forget_redrawn(s);
 }
 
+void stream_say(struct stream *s, struct slice text)
+{
+	int rc;
+
+	if (s->of.fd < 0)
+		return;
+	stream_end_line(s);
+	rc = log_writer_write(&s->of.file, text);
+	if (rc < 0)
+		output_warn_full(s->output, -rc);
+	lines_feed(&s->lines, text, stream_on_line, s);
+	stream_end_line(s);
+	output_flush(s->output);
+}
+
 void stream_drain(struct stream *s)
 {
 	long n = 1, sum = 0;

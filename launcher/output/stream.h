@@ -43,6 +43,9 @@ size_t stream_read(struct stream *s);
 /* Reads what is in the pipe and shows an unfinished line. Does not wait for the
  * end, since a grandchild may hold the pipe open. */
 void stream_drain(struct stream *s);
+/* Lines that the worker has not written itself, but that belong here. Does
+ * nothing if the stream is closed. */
+void stream_say(struct stream *s, struct slice text);
 /* What a terminal shows of the line that has not ended yet; valid until the
  * next call on s. Empty if the stream is closed. */
 struct slice stream_unfinished(const struct stream *s);

@@ -58,6 +58,45 @@ long pmix_frame_cut(struct slice in, struct pmix_frame *f, struct err *e)
 	return LENGTH + (long)length;
 }
 
+/* ---- what a rank hands its server to print ---- */
+
+/* Open MPI packs in network order. */
+static uint32_t pmix_said_u32(const char *at)
+{
+	uint32_t v;
+
+	memcpy(&v, at, sizeof(v));
+	return be32toh(v);
+}
+
+/* Cuts a count of 1 and a string, which ends with a NUL, from in: 0 or -1. */
+static int pmix_said_cut(struct slice *in, struct slice *text)
+{
+	uint32_t n;
+
+	if (in->len < 8)
+		return -1;
+	n = pmix_said_u32(in->data + 4);
+	if (pmix_said_u32(in->data) != 1 || n == 0 || n > in->len - 8 ||
+	    in->data[8 + n - 1])
+		return -1;
+	*text = SLICE(in->data + 8, n - 1);
+	*in = SLICE(in->data + 8 + n, in->len - 8 - n);
+	return 0;
+}
+
+struct slice pmix_said(struct slice bytes)
+{
+	struct slice text;
+
+	if (pmix_said_cut(&bytes, &text) < 0 ||
+	    pmix_said_cut(&bytes, &text) < 0 || bytes.len < 5 ||
+	    pmix_said_u32(bytes.data) != 1 || bytes.data[4] != 1)
+		return SLICE("", 0);
+	bytes = SLICE(bytes.data + 5, bytes.len - 5);
+	return pmix_said_cut(&bytes, &text) < 0 ? SLICE("", 0) : text;
+}
+
 /* ---- the variables of READY ---- */
 
 enum { VARS_MAX = 256 }; /* for a rank */

@@ -18,6 +18,7 @@ enum pmix_frame_type {
 	HELPER_FENCED,       /* the answer to FENCE: code, data of all nodes */
 	HELPER_WANTED,       /* code: a rank of this node. Answered by DATA */
 	HELPER_FOUND,        /* the answer to WANT: code, data */
+	HELPER_HEARD,        /* the answer to SAID */
 	/* from it */
 	HELPER_READY,        /* data: each rank's variables (pmix_vars) */
 	HELPER_FAILED,       /* data: text; there is no server */
@@ -28,6 +29,8 @@ enum pmix_frame_type {
 	HELPER_WANT,         /* code: a rank of another node. Needs its data */
 	HELPER_DATA,         /* the answer to WANTED: code, data */
 	HELPER_REFUSED,      /* id: the rank, data: what it was refused */
+	HELPER_SAID,         /* code: a rank of this node, data: text for its
+			      * stderr. Needs HEARD */
 	HELPER_TYPES
 };
 
@@ -45,6 +48,12 @@ void pmix_frame_head(const struct pmix_frame *f, uint8_t head[PMIX_FRAME_HEAD]);
  * ERR_PROTOCOL. */
 MUST_CHECK long pmix_frame_cut(struct slice in, struct pmix_frame *f,
 			       struct err *e);
+
+/* The text of a message that an Open MPI before version 5 hands its server to
+ * print, such as "*** MPI_ERR_TRUNCATE: message truncated": the bytes of
+ * PMIX_LOG_MSG are a file, a topic, 1 and the text, each a count (1) and a
+ * value. Empty if the bytes are anything else. */
+struct slice pmix_said(struct slice bytes);
 
 /* ---- the variables of READY ----
  *

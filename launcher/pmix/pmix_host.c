@@ -10,11 +10,15 @@
 #include "base/file.h"
 #include "base/log.h"
 
+enum { SAID_BYTES = 64 << 10 };
+
 /* A call of the library that is not answered yet. */
 struct pmix_host_call {
 	struct pmix_host_call *next;
 	uint32_t id;
+	/* one of these */
 	pmix_abi_modex *done;
+	pmix_abi_done *heard;
 	void *arg;
 };
 
@@ -60,7 +64,7 @@ static void pmix_host_send_text(uint8_t type, uint32_t id, int32_t code,
 /* ---- calls that the agent answers ---- */
 
 /* Their id, or 0: out of memory. */
-static uint32_t pmix_host_add_call(pmix_abi_modex *done, void *arg)
+static uint32_t pmix_host_add_call(struct pmix_host_call call)
 {
 	struct pmix_host_call *c = malloc(sizeof(*c));
 	uint32_t id;
@@ -68,8 +72,9 @@ static uint32_t pmix_host_add_call(pmix_abi_modex *done, void *arg)
 	if (!c)
 		return 0;
 	pthread_mutex_lock(&lock);
-	id = ++last_id;
-	*c = (struct pmix_host_call){calls, id, done, arg};
+	id = call.id = ++last_id;
+	call.next = calls;
+	*c = call;
 	calls = c;
 	pthread_mutex_unlock(&lock);
 	return id;
@@ -98,6 +103,12 @@ static void pmix_host_answer(const struct pmix_frame *f)
 
 	if (!c)
 		return;
+	if (!c->done) {
+		if (c->heard)
+			c->heard(PMIX_ABI_SUCCESS, c->arg);
+		free(c);
+		return;
+	}
 	if (f->data.len && status == PMIX_ABI_SUCCESS) {
 		copy = malloc(f->data.len);
 		if (copy)
@@ -150,6 +161,44 @@ static int pmix_host_on_abort(const struct pmix_abi_proc *proc, void *object,
 	return PMIX_ABI_SUCCESS;
 }
 
+static void pmix_host_put_said(struct buf *out,
+			       const struct pmix_abi_info *info)
+{
+	const struct pmix_abi_value *v = &info->value;
+	struct slice text = SLICE("", 0);
+
+	if (v->type == PMIX_ABI_BYTE_OBJECT && v->data.bytes.data &&
+	    strcmp(info->key, "pmix.log.msg") == 0)
+		text = pmix_said(SLICE(v->data.bytes.data, v->data.bytes.size));
+	else if (v->type == PMIX_ABI_STRING && v->data.string &&
+		 strcmp(info->key, "pmix.log.stderr") == 0)
+		text = SLICE_STR(v->data.string);
+	buf_put(out, text.data, text.len);
+}
+
+/* Before version 5, Open MPI hands its errors to the server to print, as
+ * mpirun's orted does. The library holds a lock here that the callback takes,
+ * so that the answer follows from another thread. */
+static void pmix_host_on_log(const struct pmix_abi_proc *proc,
+			     const struct pmix_abi_info *data, size_t n,
+			     const struct pmix_abi_info *directives,
+			     size_t ndirectives, pmix_abi_done *done, void *arg)
+{
+	struct buf text = BUF_INIT(SAID_BYTES);
+	uint32_t id = pmix_host_add_call(
+		(struct pmix_host_call){.heard = done, .arg = arg});
+
+	for (size_t i = 0; i < n; i++)
+		pmix_host_put_said(&text, &data[i]);
+	if (id)
+		pmix_host_send(HELPER_SAID, id, (int32_t)proc->rank,
+			       SLICE(text.data, text.failed ? 0 : text.len));
+	else /* nobody would answer the rank */
+		pmix_host_send_text(HELPER_FAILED, 0, 0,
+				    "a message of a rank: out of memory");
+	buf_release(&text);
+}
+
 /* 1 if all ranks of the world take part. */
 static int pmix_host_is_world(const struct pmix_abi_proc *procs, size_t n)
 {
@@ -170,7 +219,8 @@ static int pmix_host_on_fence(const struct pmix_abi_proc *procs, size_t n,
 				    "nodes");
 		return PMIX_ABI_ERR_NOT_SUPPORTED;
 	}
-	id = pmix_host_add_call(done, arg);
+	id = pmix_host_add_call(
+		(struct pmix_host_call){.done = done, .arg = arg});
 	if (!id) {
 		/* libpmix does not tell its ranks: they would wait for ever */
 		pmix_host_send_text(HELPER_FAILED, 0, 0,
@@ -187,7 +237,8 @@ static int pmix_host_on_direct_modex(const struct pmix_abi_proc *proc,
 				     size_t ninfo, pmix_abi_modex *done,
 				     void *arg)
 {
-	uint32_t id = pmix_host_add_call(done, arg);
+	uint32_t id = pmix_host_add_call(
+		(struct pmix_host_call){.done = done, .arg = arg});
 
 	if (!id)
 		return PMIX_ABI_ERR_NOMEM;
@@ -241,6 +292,7 @@ static const struct pmix_abi_module module = {
 	.spawn = pmix_host_on_spawn,
 	.register_events = pmix_host_on_register_events,
 	.deregister_events = pmix_host_on_deregister_events,
+	.log = pmix_host_on_log,
 	.job_control = pmix_host_on_job_control,
 };
 
@@ -270,7 +322,8 @@ void pmix_host_handle(const struct pmix_frame *f)
 {
 	if (f->type == HELPER_WANTED)
 		pmix_host_want(f);
-	else if (f->type == HELPER_FENCED || f->type == HELPER_FOUND)
+	else if (f->type == HELPER_FENCED || f->type == HELPER_FOUND ||
+		 f->type == HELPER_HEARD)
 		pmix_host_answer(f);
 }
 

@@ -300,6 +300,17 @@ static void pmix_service_note(struct pmix_service *s,
 	}
 }
 
+/* The rank waits for the answer: it exits only when its words are here. */
+static void pmix_service_hear(struct pmix_service *s,
+			      const struct pmix_frame *f)
+{
+	uint32_t local_rank = (uint32_t)f->code - s->job.base_rank;
+
+	if (local_rank < s->job.nproc && f->data.len)
+		s->events->on_said(s->owner, local_rank, f->data);
+	pmix_service_send(s, HELPER_HEARD, f->id, 0, SLICE("", 0));
+}
+
 static void pmix_service_take_vars(struct pmix_service *s, struct slice data)
 {
 	struct err e = ERR_INIT;
@@ -334,6 +345,9 @@ static void pmix_service_on_frame(struct helper_link *l,
 		break;
 	case HELPER_DATA:
 		pmix_modex_found(s, f);
+		break;
+	case HELPER_SAID:
+		pmix_service_hear(s, f);
 		break;
 	default:
 		pmix_service_note(s, f);

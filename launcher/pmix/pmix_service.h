@@ -20,6 +20,8 @@ struct pmix_service_events {
 	void (*on_failed)(void *owner, const char *text);
 	/* A worker has called MPI_Abort and has had time to exit. */
 	void (*on_abort_over)(void *owner, uint32_t local_rank);
+	/* A worker hands over text that belongs on its stderr. */
+	void (*on_said)(void *owner, uint32_t local_rank, struct slice text);
 	/* Called before the round's folder is made: if this process is killed,
 	 * another one has to remove it. */
 	void (*note_folder)(void *owner, const char *path);

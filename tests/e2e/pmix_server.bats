@@ -280,6 +280,31 @@ no_files_left() {
 	has "$err" 'exited with code 7'
 }
 
+@test "an error of Open MPI 4 is in its rank's stderr, and in the first line" {
+	openmpi_or_skip
+	cat >truncated.c <<-E
+		#include <mpi.h>
+		int main(int argc, char **argv)
+		{
+			int a[9] = {0}, b[1], rank;
+			MPI_Request r;
+			MPI_Init(&argc, &argv);
+			MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+			if (rank == 1) {
+				MPI_Isend(a, 9, MPI_INT, 1, 1, MPI_COMM_WORLD, &r);
+				MPI_Recv(b, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			}
+			MPI_Barrier(MPI_COMM_WORLD);
+			return MPI_Finalize();
+		}
+	E
+	mpicc.openmpi -o truncated truncated.c
+	expect 15 ddprun --nproc-per-node 2 --log-dir logs --tee 3 ./truncated
+	has "$err" '^\[1\] .*MPI_ERR_TRUNCATE: message truncated$'
+	has "$err" 'rank 1 .*: it called MPI_Abort with 15: An error occurred in MPI_Recv: MPI_ERR_TRUNCATE: message truncated$'
+	grep -q 'MPI_ERR_TRUNCATE' logs/*/attempt_0/1/stderr.log
+}
+
 @test "a helper that is killed is the cause of the failure, and of a restart" {
 	openmpi_or_skip
 	start job ddprun --nproc-per-node 2 ./mpi wait
@@ -522,6 +547,7 @@ hide_libpmix() {
 		SAME(offsetof(struct pmix_abi_array, array) == offsetof(pmix_data_array_t, array));
 		SAME(sizeof(struct pmix_abi_module) >= sizeof(pmix_server_module_t));
 		AT(client_connected); AT(client_finalized); AT(abort); AT(fence_nb);
+		AT(log);
 		AT(direct_modex); AT(spawn); AT(register_events); AT(deregister_events);
 		AT(job_control); AT(client_connected2);
 	E

@@ -41,7 +41,7 @@ KEEP = os.path.abspath(os.environ["KEEP"]) if os.environ.get("KEEP") else None
 SILENT_S = 40  # from the failure to the first line about it
 START_S = 60   # until the failure happens: imports, on a busy machine
 # What ddprun says while all is well, or in advance.
-LINE = re.compile(r"^ddprun: (?:job '[^']*' failed: |error: |no progress for "
+LINE = re.compile(r"^ddprun: (?:job '[^']*' (?:failed|ended): |error: |no progress for "
                   r"|waiting for [0-9.]+ s: |restarting "
                   r"|waiting [0-9]+ s for .*its stderr ends with: )")
 Outcome = collections.namedtuple("Outcome", "plant verdict seconds line")

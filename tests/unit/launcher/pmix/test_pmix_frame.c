@@ -102,6 +102,26 @@ START_TEST(torn_and_uneven_variables_are_refused)
 }
 END_TEST
 
+START_TEST(the_text_of_a_message_of_open_mpi_is_found)
+{
+	static const char bytes[] = "\0\0\0\1\0\0\0\5file\0"
+				    "\0\0\0\1\0\0\0\2t\0"
+				    "\0\0\0\1\1"
+				    "\0\0\0\1\0\0\0\7*** no";
+	struct slice text = pmix_said(SLICE(bytes, sizeof(bytes)));
+
+	ck_assert_mem_eq(text.data, "*** no", 6);
+	ck_assert_uint_eq(text.len, 6);
+	for (size_t n = 0; n < sizeof(bytes) - 1; n++) {
+		char *copy = malloc(n + 1);
+
+		memcpy(copy, bytes, n);
+		ck_assert_uint_eq(pmix_said(SLICE(copy, n)).len, 0);
+		free(copy);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("pmix_frame");
@@ -110,5 +130,6 @@ int main(void)
 	tcase_add_test(c, bytes_that_are_not_a_frame_are_refused);
 	tcase_add_test(c, each_rank_gets_its_variables);
 	tcase_add_test(c, torn_and_uneven_variables_are_refused);
+	tcase_add_test(c, the_text_of_a_message_of_open_mpi_is_found);
 	return run_case(c);
 }
