@@ -15,6 +15,7 @@ enum {
 	CHECKS = 30, /* in the patience */
 	HOLD_MS = 250, /* for the agents whose workers fail as well */
 	ASK_MS = 1000, /* for the agents that are asked what their ranks do */
+	PEER_MS = 1500, /* for the end of a process that closed its sockets */
 };
 
 struct stall_report {
@@ -278,6 +279,7 @@ void stall_report_release_exits(struct hosted_job *h)
 
 	uv_timer_stop(&h->held.timer);
 	h->held.asked = 0;
+	h->held.for_peer = 0;
 	if (!frames.len)
 		return;
 	buf_init(&h->held.frames, HELD_EXITS_MAX);
@@ -345,6 +347,23 @@ static uint32_t stall_report_ask(struct hosted_job *h, struct stall_report *r,
 	return asked;
 }
 
+/* Whether it failed because a peer closed its connections. Until that process,
+ * which may take a second to end, is gone, only its victim is. */
+static int stall_report_lost_peer(const struct stall_report *r,
+				  const struct wire_exited *x)
+{
+	return stall_report_concerns(r, x) && stall_is_disconnect(x->why);
+}
+
+static int stall_report_has_ended(const struct hosted_job *h,
+				  const struct stall_report *r)
+{
+	for (uint32_t i = 0; i < r->stall.world; i++)
+		if (job_rank_end(h->job, i))
+			return 1;
+	return 0;
+}
+
 /* For how long that EXITED waits for reports; 0: not at all. */
 static uint64_t stall_report_hold_ms(struct hosted_job *h,
 				     struct stall_report *r,
@@ -357,6 +376,11 @@ static uint64_t stall_report_hold_ms(struct hosted_job *h,
 	    !odd_call_find(&r->stall, x->why, &news) &&
 	    odd_call_needs_reports(&r->stall, x->why))
 		return HOLD_MS;
+	if (stall_report_lost_peer(r, x) && r->stall.world > 1 &&
+	    !stall_report_has_ended(h, r)) {
+		h->held.for_peer = 1;
+		return PEER_MS;
+	}
 	h->held.asked = stall_report_ask(h, r, agent, x);
 	return h->held.asked ? ASK_MS : 0;
 }
@@ -386,6 +410,11 @@ static int stall_report_hold(struct hosted_job *h, struct stall_report *r,
 
 	if (job_rank_owner(h->job, x->rank) != agent)
 		return 0;
+	if (b->len && h->held.for_peer && !stall_report_lost_peer(r, x)) {
+		/* the peer's end counts first, then those that wait */
+		uv_timer_start(&h->held.timer, stall_report_on_hold_over, 0, 0);
+		return 0;
+	}
 	if (!b->len)
 		ms = stall_report_hold_ms(h, r, agent, x);
 	if (!b->len && !ms)

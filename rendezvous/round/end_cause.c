@@ -13,6 +13,7 @@ enum {
 	CODE_MAX = 255,
 	WHY_MAX = 300, /* with the rest of the line within ERR_TEXT_MAX */
 	LEFT_MS = 30000, /* a peer that lost its connection knows by then */
+	CLOSED_MS = 3000, /* from closing a connection to the end */
 };
 
 const char *node_name(const struct job_node *n, char *out)
@@ -235,16 +236,18 @@ static void end_cause_set_left(struct job *j, const struct job_node *n,
 {
 	struct wire_exited explained = *left;
 	struct slice lost = end_cause_short_why(m->why);
-	double s = (double)(m->ran_ms - left->ran_ms) / 1000;
+	double s = ((double)m->ran_ms - (double)left->ran_ms) / 1000;
+	const char *when = s < 0 ? "after" : "before";
 	char text[ERR_TEXT_MAX], why[WHY_MAX + 96];
 
+	s = s < 0 ? -s : s;
 	snprintf(text, sizeof(text),
 		 "rank %u (local rank %u) on %.255s, pid %lld, exited with "
-		 "code 0 %.1f s before rank %u failed: %.*s", left->rank,
-		 left->local_rank, n->host, (long long)left->pid, s, m->rank,
-		 SLICE_FMT(lost));
-	snprintf(why, sizeof(why), "it exited %.1f s before rank %u failed: "
-		 "%.*s", s, m->rank, SLICE_FMT(lost));
+		 "code 0 %.1f s %s rank %u failed: %.*s", left->rank,
+		 left->local_rank, n->host, (long long)left->pid, s, when,
+		 m->rank, SLICE_FMT(lost));
+	snprintf(why, sizeof(why), "it exited %.1f s %s rank %u failed: %.*s",
+		 s, when, m->rank, SLICE_FMT(lost));
 	explained.why = SLICE_STR(why);
 	end_cause_set_worker(j, n, &explained, text);
 	j->end.exit_code = end_cause_exit_code(m);
@@ -292,7 +295,8 @@ static int end_cause_is_finalized(const struct job *j,
 	return 2 * (j->exited - 1) <= j->world_size; /* m is counted */
 }
 
-/* m lost a connection just after `left` had exited. */
+/* m lost a connection when `left` exited: just before that, or after it, as a
+ * process may take a second from closing its connections to its end. */
 static int end_cause_is_left(const struct job *j,
 			     const struct wire_exited *left,
 			     const struct wire_exited *m)
@@ -300,7 +304,8 @@ static int end_cause_is_left(const struct job *j,
 	(void)j;
 	return !left->early &&
 	       stall_is_disconnect(end_cause_short_why(m->why)) &&
-	       left->ran_ms <= m->ran_ms && m->ran_ms - left->ran_ms < LEFT_MS;
+	       left->ran_ms < m->ran_ms + CLOSED_MS &&
+	       m->ran_ms < left->ran_ms + LEFT_MS;
 }
 
 /* From the surest sign to the weakest; the first that applies is the cause. */

@@ -43,15 +43,16 @@ struct hang_look {
 	uv_timer_t timer; /* then END is sent without the stack */
 };
 
-/* EXITEDs of workers that made different calls, or that waited for a peer:
- * which rank is the cause may be known when other agents have reported
- * (query.h, stall_report.c). */
+/* EXITEDs of workers that made different calls, that waited for a peer, or
+ * whose peer closed its connections: which rank is the cause may be known when
+ * other agents have reported (query.h, stall_report.c). */
 enum { HELD_EXITS_MAX = 1 << 20 };
 
 struct held_exits {
 	struct buf frames; /* in order; at most that many bytes */
 	uv_timer_t timer;  /* then they are applied */
 	uint32_t asked;	   /* agents that have not answered LOOK */
+	int for_peer;	   /* whose connections were closed: it may be ending */
 };
 
 struct hosted_job {

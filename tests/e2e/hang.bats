@@ -181,6 +181,21 @@ progress_after() {
 	report "f['rank'] == 1 and w[0]['fate'] == 'victim' and w[0]['victim_of'] == 1"
 }
 
+@test "a rank that closes its connections, and takes a second to exit, is named" {
+	expect 1 ddprun --nproc-per-node 2 --log-dir logs sh -c '
+		[ $RANK = 1 ] && { sleep 2.8; exit 0; }
+		sleep 2; echo "Connection closed by peer" >&2; exit 1'
+	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on [^ ]+, pid [0-9]+, exited with code 0 [0-9.]+ s after rank 0 failed: Connection closed by peer"
+	report "f['rank'] == 1 and w[0]['fate'] == 'victim' and w[0]['victim_of'] == 1"
+}
+
+@test "a rank that is killed after its peer lost the connection is the first failure" {
+	expect 139 ddprun --nproc-per-node 2 --log-dir logs sh -c '
+		[ $RANK = 1 ] && { sleep 2.8; kill -SEGV $$; }
+		sleep 2; echo "Connection closed by peer" >&2; exit 1'
+	has "$err" "^ddprun: job 'none' failed: rank 1 .*was killed by signal 11"
+}
+
 @test "a rank's own failure is not blamed on a rank that had exited with 0" {
 	expect 1 ddprun --nproc-per-node 2 sh -c '
 		[ $RANK = 1 ] && exit 0
