@@ -26,6 +26,7 @@ import time
 
 import plants_blind  # noqa: F401
 import plants_blind_more  # noqa: F401
+import plants_blind_two  # noqa: F401
 import plants_endings  # noqa: F401, fills PLANTS
 import plants_later  # noqa: F401
 import plants_operator  # noqa: F401
