@@ -1,6 +1,8 @@
 """plants_blind_two.py: 60 failures of a second blind set. The list, with the cause that an
 operator would want to read, was committed before its first run, and written without a look
-at the code that finds the cause."""
+at the code that finds the cause. Then each program ran alone, without ddprun: 54 failed as
+planned, or hung; 4 need a second node. Two were repaired: two-not-named-error's package was hidden by a variable,
+and two-shadowed hid a module that Python had loaded before (random; now queue)."""
 
 import os
 import signal
@@ -76,8 +78,9 @@ plant("two-shell-of-python", "py", r"labels-7\.txt|sort .*non-zero exit status 2
       subprocess.run("sort -k1 labels-7.txt >sorted.txt", shell=True, check=True)
       """, top="import subprocess")
 plant("two-not-named-error", "py", r"OutOfShards: epoch 3 ends at shard 511", """\
-      data.stream.advance(3)
-      """, top="import data.stream", files={"data/__init__.py": "", "data/stream.py": """\
+      shard_data.stream.advance(3)
+      """, top="import shard_data.stream",
+      files={"shard_data/__init__.py": "", "shard_data/stream.py": """\
 class Signal(Exception):
     pass
 
@@ -425,5 +428,5 @@ lr = 0.2
 plant("two-folder-as-program", "sh", r"directory|[Pp]ermission denied|not a program|execut",
       rank="", command=["./prog"],
       files={"h1/prog": "#!/bin/sh\nexec sleep 1000\n", "h2/prog/main.c": ""})
-plant("two-shadowed", "py", r"random\.py|module 'random'|from 'random'", rank="2|3",
-      top="import tempfile", files={"h2/random.py": "def pick(n):\n    return 4\n"})
+plant("two-shadowed", "py", r"queue\.py|module 'queue'|from 'queue'", rank="2|3",
+      top="import multiprocessing.queues", files={"h2/queue.py": "def pick(n):\n    return 4\n"})
