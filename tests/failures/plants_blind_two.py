@@ -1,8 +1,9 @@
 """plants_blind_two.py: 60 failures of a second blind set. The list, with the cause that an
 operator would want to read, was committed before its first run, and written without a look
 at the code that finds the cause. Then each program ran alone, without ddprun: 54 failed as
-planned, or hung; 4 need a second node. Two were repaired: two-not-named-error's package was hidden by a variable,
-and two-shadowed hid a module that Python had loaded before (random; now queue)."""
+planned, or hung; 4 need a second node. Two were repaired: two-not-named-error's package
+was hidden by a variable, and two-shadowed hid a module that Python had loaded before
+(random; now queue)."""
 
 import os
 import signal
