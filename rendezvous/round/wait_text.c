@@ -31,6 +31,12 @@ static void wait_text_put_time(struct wait_text *a, const char *before,
 		   (unsigned long long)(ms + 500) / 1000);
 }
 
+static void wait_text_hash(struct wait_text *a, const char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		a->hash = (a->hash ^ (unsigned char)text[i]) * 1099511628211u;
+}
+
 static void wait_text_put_text(struct wait_text *a, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -43,8 +49,19 @@ static void wait_text_put_text(struct wait_text *a, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	buf_put(&a->text, text, strlen(text));
-	for (const char *p = text; *p; p++)
-		a->hash = (a->hash ^ (unsigned char)*p) * 1099511628211u;
+	wait_text_hash(a, text, strlen(text));
+}
+
+/* What a rank does changes with each report, so it makes no text a new one; the
+ * error on its stderr does. */
+static void wait_text_put_does(struct wait_text *a, struct slice does)
+{
+	static const char said[] = " (its stderr ends with: ";
+	const char *at = memmem(does.data, does.len, said, strlen(said));
+
+	buf_put(&a->text, does.data, does.len);
+	if (at)
+		wait_text_hash(a, at, does.len - (size_t)(at - does.data));
 }
 
 /* Call before each name. */
@@ -268,7 +285,7 @@ void wait_text_put_rank(struct wait_text *a, const struct wait_text_rank *r)
 		wait_text_put_text(a, "%.200s", r->ended);
 	else if (r->does.len && !r->itself &&
 		 r->silent_ms < WAIT_TEXT_SILENT_MS)
-		wait_text_put_text(a, "%.*s", (int)r->does.len, r->does.data);
+		wait_text_put_does(a, r->does);
 	else
 		wait_text_put_life(a, r);
 	wait_text_put_text(a, ")");

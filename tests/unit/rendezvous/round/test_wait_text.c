@@ -221,6 +221,30 @@ START_TEST(ranks_are_listed_with_their_state)
 }
 END_TEST
 
+static uint64_t hash_of(const char *does)
+{
+	wait_text_init(&a);
+	wait_text_begin_ends(&a, 1, 4);
+	wait_text_put_rank(&a, &(struct wait_text_rank){
+		.rank = 1, .host = "h2", .does = SLICE(does, strlen(does))});
+	wait_text_end(&a);
+	return a.hash;
+}
+
+START_TEST(what_a_rank_does_is_news_only_if_it_is_an_error)
+{
+	uint64_t before = hash_of("computes (79 % CPU)");
+
+	ck_assert_str_eq(text(), "1 of 4 ranks to end: rank 1 (h2, computes "
+				 "(79 % CPU))");
+	ck_assert_uint_eq(hash_of("works (98 % CPU)"), before);
+	ck_assert_uint_ne(hash_of("sleeps (its stderr ends with: OSError: x)"),
+			  before);
+	ck_assert_uint_eq(hash_of("works (its stderr ends with: OSError: x)"),
+			  hash_of("sleeps (its stderr ends with: OSError: x)"));
+}
+END_TEST
+
 START_TEST(a_timeout_has_the_same_text)
 {
 	wait_text_init(&a);
@@ -251,6 +275,7 @@ int main(void)
 	tcase_add_checked_fixture(c, begin_store, end_store);
 	tcase_add_test(c, keys_that_nobody_has_set);
 	tcase_add_test(c, ranks_are_listed_with_their_state);
+	tcase_add_test(c, what_a_rank_does_is_news_only_if_it_is_an_error);
 	tcase_add_test(c, a_timeout_has_the_same_text);
 	suite_add_tcase(s, c);
 	return run_suite(s);
