@@ -9,7 +9,10 @@
 #include "launcher/env/launch_env.h"
 #include "launcher/membership/connection_internal.h"
 
-enum { LINE_MAX_BYTES = 4096 };
+enum {
+	LINE_MAX_BYTES = 4096,
+	SILENT_S = 5, /* a server that is there has answered by then */
+};
 
 /* The command that brings another node. */
 static void join_progress_command(const struct join_progress *p, char *how,
@@ -31,6 +34,27 @@ static void join_progress_command(const struct join_progress *p, char *how,
 			 p->connection->where);
 }
 
+static void join_progress_log_silence(const struct join_progress *p,
+				      unsigned long long s)
+{
+	const struct connection *c = p->connection;
+	char addr[SOCK_TEXT_MAX];
+
+	sock_addr_text(&c->addr, addr);
+	if (s < SILENT_S)
+		log_info("waiting %llu s for an answer from %s (job '%s')", s,
+			 c->where, p->options->job);
+	else if (strcmp(addr, c->where) == 0)
+		log_info("waiting %llu s for an answer from %s (job '%s'): "
+			 "does a firewall between the hosts close that port?",
+			 s, c->where, p->options->job);
+	else
+		log_info("waiting %llu s for an answer from %s (job '%s'): "
+			 "no answer from %s, which is its address on this "
+			 "host; is that right, and does no firewall close the "
+			 "port?", s, c->where, p->options->job, addr);
+}
+
 static void join_progress_log_outside(const struct join_progress *p,
 				      unsigned long long s)
 {
@@ -42,8 +66,7 @@ static void join_progress_log_outside(const struct join_progress *p,
 			 p->connection->last.code ? ": " : "",
 			 p->connection->last.text);
 	else if (p->connection->phase == CONNECTION_CALLING)
-		log_info("waiting %llu s for an answer from %s (job '%s')", s,
-			 p->connection->where, c->job);
+		join_progress_log_silence(p, s);
 	else
 		log_info("waiting %llu s for the rendezvous at %s (job '%s')"
 			 "%s%s; it starts with ddprun on the host that has that"

@@ -44,7 +44,7 @@ START_S = 60   # until the failure happens: imports, on a busy machine
 # What ddprun says while all is well, or in advance.
 LINE = re.compile(r"^ddprun: (?:job '[^']*' (?:failed|ended): |error: |no progress for "
                   r"|waiting for [0-9.]+ s: |restarting "
-                  r"|waiting [0-9]+ s for .*its stderr ends with: )")
+                  r"|waiting [0-9]+ s for .*(?:its stderr ends with: |no answer from ))")
 Outcome = collections.namedtuple("Outcome", "plant verdict seconds line")
 
 

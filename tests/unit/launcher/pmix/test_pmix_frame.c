@@ -1,6 +1,7 @@
 /* test_pmix_frame.c: frames in pieces, what is no frame, and variables from one
  * process to another. */
 #include <check.h>
+#include <stdlib.h>
 
 #include "launcher/pmix/pmix_frame.h"
 #include "tests/unit/run_case.h"
