@@ -107,12 +107,12 @@ greeting='printf "\002ddprun far\003"'
 }
 
 @test "an invalid message from a host ends the job, with the host's name" {
-	local ready='\001\000\000\000\010\000\000\000\000?'
+	local ready='\001\000\000\000\011\000\000\000\000?'
 	fake_ssh "$greeting; printf '$ready'; exec sleep 60"
 	expect 69 ddprun -H a:1 --ssh "$T/FAKE" true
 	has "$err" 'host a: it violated the protocol between ddpruns'
 	# a host may speak for itself and those behind it
-	local stranger='\000\000\000\000\010\007\000\000\000'
+	local stranger='\000\000\000\000\011\007\000\000\000'
 	fake_ssh "$greeting; printf '$stranger'; exec sleep 60"
 	expect 69 ddprun -H a:1 --ssh "$T/FAKE" true
 	has "$err" 'host a: it sent a message from a host that is not connected through it'
@@ -130,7 +130,7 @@ greeting='printf "\002ddprun far\003"'
 		ddprun --remote-end "$build" >out 2>err || status=$?
 	[ "$status" = 0 ]
 	# TOOK: nobody reads it
-	[ "$(tail -c 10 out | od -An -tx1)" = " 01 00 00 00 0a 00 00 00 00 00" ]
+	[ "$(tail -c 10 out | od -An -tx1)" = " 01 00 00 00 0b 00 00 00 00 00" ]
 }
 
 @test "an unterminated line of a start-up file is quoted completely, and nothing more" {

@@ -30,7 +30,7 @@ d = m.parse(sys.argv[1])
 assert not d.getElementsByTagName("script")' "$tree/$picture"
 		n=$((n + 1))
 	done < <(grep -oE '\(docs/[^)]*\.svg\)' "$tree/README.md" | tr -d '()')
-	[ "$n" = 4 ]
+	[ "$n" = 3 ]
 }
 
 @test "the picture of the failure page shows what ddprun prints" {

@@ -65,5 +65,8 @@ setup() {
 	finish on_h2
 	expect 0 ddprun logs "$T/L"
 	[ "$(sed 's/.* //' <<<"$out" | tr -d '\n')" = abcd ]
-	has "$err" 'the clock of h2 is about (3599|3600|3601) s behind that of h1'
+	# where there are no hosts of one's own, both have this host's name
+	local here
+	here=$(uname -n)
+	has "$err" "the clock of (h2|$here) is about (3599|3600|3601) s behind that of (h1|$here)"
 }
