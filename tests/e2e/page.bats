@@ -323,7 +323,7 @@ browser_or_skip() {
 		    s.close()
 		    return reply
 		def follow(line):
-		    """Each asks, all at once, until it has the line; one that is closed asks again."""
+		    """All clients ask until they have the line. One that the server closes asks again."""
 		    waiting, asked = 1000, 0
 		    while waiting:
 		        all = []
