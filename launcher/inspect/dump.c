@@ -17,7 +17,7 @@
 #include "launcher/inspect/stragglers.h"
 #include "launcher/inspect/thread_snapshot.h"
 #include "launcher/inspect/torch_calls.h"
-#include "launcher/watch/connects.h"
+#include "launcher/watch/unanswered.h"
 
 enum {
 	TEXT_MAX = 1 << 30,
@@ -96,12 +96,12 @@ static void dump_put_missing(struct buf *out, const struct local_workers *l,
 
 static void dump_put_current_call(struct buf *out,
 				  const struct local_workers *l, size_t i,
-				  struct connects *c)
+				  struct unanswered *u)
 {
 	const struct local_worker *w = &l->workers[i];
 	const struct flight_op *op =
 		w->view ? flight_oldest_open(w->view) : NULL;
-	char text[FLIGHT_TEXT_MAX], ago[16], connects[CONNECTS_WORDS_MAX];
+	char text[FLIGHT_TEXT_MAX], ago[16], unanswered[UNANSWERED_WORDS_MAX];
 
 	if (w->recorder == RECORDER_DAMAGED)
 		buf_printf(out, "  its flight recorder is damaged, or of "
@@ -114,7 +114,7 @@ static void dump_put_current_call(struct buf *out,
 			   flight_time_text(op->ns, l->now_ns, ago));
 		dump_put_missing(out, l, i);
 		buf_printf(out, "%s\n",
-			   connects_words(c, w->program, connects));
+			   unanswered_words(u, w->program, unanswered));
 	} else
 		buf_printf(out, "  %s\n", flight_last_text(w->view, l->now_ns,
 							   text));
@@ -201,7 +201,8 @@ static void dump_put_stacks(struct buf *out, pid_t pid)
 
 static void dump_put_worker(struct buf *out, const struct local_workers *l,
 			    size_t i, const struct dump_options *o,
-			    struct connects *c, const struct torch_calls *torch)
+			    struct unanswered *u,
+			    const struct torch_calls *torch)
 {
 	const struct local_worker *w = &l->workers[i];
 
@@ -211,7 +212,7 @@ static void dump_put_worker(struct buf *out, const struct local_workers *l,
 	if (w->state)
 		buf_printf(out, ", %.1f s of CPU", w->cpu_s);
 	buf_put(out, "\n", 1);
-	dump_put_current_call(out, l, i, c);
+	dump_put_current_call(out, l, i, u);
 	dump_put_last_calls(out, l, w, o->last);
 	if (torch)
 		torch_calls_put(out, &torch[i]);
@@ -232,7 +233,7 @@ static void dump_put_text(struct buf *out, const struct local_workers *l,
 			  const struct dump_options *o)
 {
 	struct torch_calls *torch = torch_calls_read(l, (size_t)o->last);
-	struct connects c = {.net = 0};
+	struct unanswered u = {.net = 0};
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct local_worker *w = &l->workers[i];
@@ -243,7 +244,7 @@ static void dump_put_text(struct buf *out, const struct local_workers *l,
 				   w->job->job, w->job->attempt + 1,
 				   dump_count_workers(l, i), w->job->world_size,
 				   w->job->host);
-		dump_put_worker(out, l, i, o, &c, torch);
+		dump_put_worker(out, l, i, o, &u, torch);
 	}
 	torch_calls_free(torch, l);
 }

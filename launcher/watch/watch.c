@@ -9,10 +9,8 @@
 #include "base/clock.h"
 #include "base/file_wait.h"
 #include "base/log.h"
-#include "launcher/watch/connects.h"
 
 enum {
-	LAST_WORDS_ROOM = 1024,
 	PATIENCE_MS = 30000, /* without progress until terminals get a line */
 	PATIENCE_LEAST_MS = 300,
 	TICKS = 30,	  /* in the patience */
@@ -21,19 +19,9 @@ enum {
 	WORKER_MS = 10,	  /* at least, for each worker: 1 % of a CPU */
 	REPORT_MAX = 16 << 20,
 	GROUPS_ROOM = 4096,
-	WHERE_MAX = 100,
-	SAID_MAX = 160,
-	DEAD_MAX = 160,
 	STEPS_LATE_MS = 3000, /* an answer of a file server that works */
 	STEP_TAIL = 128,
-	FILE_ROOM = FILE_READS_NAME + 8,
-	WORDS_MAX = ACTIVITY_WORDS_MAX + WHERE_MAX + CONNECTS_WORDS_MAX +
-		    SAID_MAX + DEAD_MAX + FILE_ROOM,
 };
-/* a child that died at most this long before the last progress may have ended
- * it */
-#define DEAD_NS UINT64_C(60000000000)
-
 /* DDP_TEST_WATCH_MS is for tests: nobody waits half a minute for a line there.
  */
 static uint32_t watch_patience(void)
@@ -84,45 +72,6 @@ static void watch_note_wait(struct watched *x, const struct activity_sample *s,
 	group_waits_end_slice(&x->groups);
 }
 
-/* Programs end their own children with such signals, and pipelines end with
- * them. For SIGTERM another sender may be known. */
-static int watch_is_usual_death(const struct watch *w, uint32_t i,
-				const struct crash_child *c)
-{
-	struct crash_sent sent;
-
-	switch (c->signal) {
-	case SIGINT:
-	case SIGHUP:
-	case SIGPIPE:
-	case SIGQUIT:
-		return 1;
-	case SIGTERM:
-		return !crash_catcher_read_sent(w->catcher, i, c->pid,
-						c->signal, &sent) ||
-		       sent.sender == c->parent;
-	default:
-		return 0;
-	}
-}
-
-/* A child that was killed and reaped. A child that died long before the
- * worker's last progress did not stop it. */
-static void watch_note_dead(const struct watch *w, uint32_t i,
-			    struct activity_sample *s)
-{
-	const struct watched *x = &w->workers[i];
-	struct crash_child c;
-
-	if (s->dead_pid || !crash_catcher_read_child(w->catcher, i, &c) ||
-	    c.ns < x->began_ns || c.ns + DEAD_NS < x->activity.progress_ns ||
-	    watch_is_usual_death(w, i, &c))
-		return;
-	s->dead_pid = c.pid;
-	s->dead_signal = c.signal;
-	memcpy(s->dead_name, c.name, sizeof(c.name));
-}
-
 /* 1 if the worker has just become idle, or stopped being idle: the owner is
  * notified at once. */
 static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
@@ -147,121 +96,7 @@ static int watch_check(struct watch *w, uint32_t i, uint64_t tick_ms)
 	return x->activity.doing != x->reported && quiet > 2 * tick_ms;
 }
 
-/* " (its stderr ends with: ValueError: bad shard 7 (w.py:36))": a thread or a
- * process of a worker that waits may have died. Into out[SAID_MAX]. */
-static void watch_put_said(struct watch *w, uint32_t i, char *out)
-{
-	struct buf said = BUF_INIT(LAST_WORDS_ROOM);
-	int most = SAID_MAX - 32;
-
-	out[0] = '\0';
-	if (w->put_said)
-		w->put_said(w->owner, i, &said);
-	if (said.len && !said.failed)
-		snprintf(out, SAID_MAX, " (its stderr ends with: %.*s%s)",
-			 said.len > (size_t)most ? most - 3 : (int)said.len,
-			 said.data, said.len > (size_t)most ? "..." : "");
-	buf_release(&said);
-}
-
-/* "its process 812 (python3) was killed by signal 9 (SIGKILL)" */
-static void watch_put_dead(const struct watch *w, uint32_t i,
-			   const struct activity_sample *s, struct buf *out)
-{
-	char name[SIGNAL_NAME_MAX];
-	struct crash_sent sent;
-
-	if (!s->dead_pid)
-		return;
-	buf_printf(out, "its process %lld", (long long)s->dead_pid);
-	if (s->dead_name[0])
-		buf_printf(out, " (%s)", s->dead_name);
-	buf_printf(out, " was killed by signal %d (%s)", s->dead_signal,
-		   signal_name(s->dead_signal, name));
-	if (!crash_catcher_read_sent(w->catcher, i, (int32_t)s->dead_pid,
-				     s->dead_signal, &sent))
-		return;
-	buf_printf(out, ", ");
-	crash_catcher_put_sender(&sent, out);
-}
-
-/* "its process 812 (python3) exited with code 7": of a rank that waits. Its
- * programs may end so while all is well, so it explains no failure. */
-static void watch_put_failed(const struct activity_sample *s, struct buf *out)
-{
-	if (s->failed_pid)
-		buf_printf(out, "its process %lld (%s) exited with code %d",
-			   (long long)s->failed_pid, s->failed_name,
-			   s->failed_code);
-}
-
-/* Either in parentheses, into out[DEAD_MAX]. */
-static void watch_copy_dead(const struct watch *w, uint32_t i,
-			    const struct activity_sample *s, char *out)
-{
-	struct buf dead = BUF_INIT(DEAD_MAX);
-
-	watch_put_dead(w, i, s, &dead);
-	if (!dead.len)
-		watch_put_failed(s, &dead);
-	if (dead.len && !dead.failed)
-		snprintf(out, DEAD_MAX, " (%.*s)", (int)dead.len, dead.data);
-	buf_release(&dead);
-}
-
-/* ", file data/shard_7 (8.4 MB)", into out[FILE_ROOM]. */
-static void watch_put_file(struct watched *x, pid_t pid, char *out)
-{
-	if (!x->reads)
-		x->reads = calloc(1, sizeof(*x->reads));
-	if (!x->reads)
-		return;
-	file_reads_look(x->reads, pid);
-	if (x->reads->name[0])
-		snprintf(out, FILE_ROOM, ", file %s", x->reads->name);
-}
-
-/* What a worker does; if it has been quiet, with its line of Python, and with
- * the connection that it tries to open. A process in the kernel may hold what a
- * reader of its memory needs. */
-static char *watch_words(struct watch *w, uint32_t i,
-			 const struct activity_sample *s, const char *does,
-			 struct connects *c, char *out)
-{
-	char where[PYTHON_WHERE_MAX] = "", connects[CONNECTS_WORDS_MAX] = "";
-	char said[SAID_MAX] = "", dead[DEAD_MAX] = "";
-	char file[FILE_ROOM] = "";
-	struct watched *x = &w->workers[i];
-	struct err e = ERR_INIT;
-	int is_quiet = activity_quiet_ms(&x->activity, s->ns) >
-		       2 * watch_tick_ms(w);
-	int is_seen = is_quiet && s->pid && s->state != 'D' && !s->has_left;
-
-	watch_copy_dead(w, i, s, dead);
-	if (is_seen) {
-		if (x->python.pid != s->pid || !x->python.runtime)
-			python_process_find(&x->python, (pid_t)s->pid, &e);
-		if (x->python.runtime)
-			python_process_where(&x->python, where);
-		if (x->activity.doing == RANK_CALLS ||
-		    x->activity.doing == RANK_IDLE)
-			connects_words(c, (pid_t)s->pid, connects);
-		if (x->activity.doing == RANK_LOADS)
-			watch_put_file(x, (pid_t)s->pid, file);
-	}
-	/* has left: what started it goes on */
-	if ((is_quiet && s->has_left) ||
-	    (is_seen && (x->activity.doing == RANK_IDLE ||
-			 x->activity.doing == RANK_STARTS)) ||
-	    (w->is_failure && x->activity.doing != RANK_CALLS))
-		watch_put_said(w, i, said);
-	snprintf(out, WORDS_MAX, "%s%s%s%.*s%s%s%s", does, file,
-		 *where ? " in " : "", WHERE_MAX - 8, where, connects, dead,
-		 said);
-	return out;
-}
-
-static void watch_put(struct watch *w, uint32_t i, struct connects *c,
+static void watch_put(struct watch *w, uint32_t i, struct unanswered *u,
 		      struct buf *items)
 {
 	const struct worker *worker = &w->group->workers[i];
@@ -269,7 +104,7 @@ static void watch_put(struct watch *w, uint32_t i, struct connects *c,
 	const struct activity *a = &x->activity;
 	const struct activity_sample *s =
 		&a->past[(a->n + ACTIVITY_TICKS - 1) % ACTIVITY_TICKS];
-	char cause[DELAYS_WORDS_MAX], words[WORDS_MAX];
+	char cause[DELAYS_WORDS_MAX], words[WATCH_WORDS_MAX];
 	char mpi[ACTIVITY_WORDS_MAX];
 	uint64_t since_ns = a->since_ns;
 	int waits = mpi_wait_words(&x->mpi, a, mpi, &since_ns);
@@ -288,7 +123,7 @@ static void watch_put(struct watch *w, uint32_t i, struct connects *c,
 		.step = s->step,
 		.step_us = a->step_us,
 		.call = SLICE_STR(waits ? x->mpi.last.call : x->call.text),
-		.words = SLICE_STR(watch_words(w, i, s, mpi, c, words)),
+		.words = SLICE_STR(watch_words(w, i, mpi, waits, u, words)),
 		.waited = wait_share_permille(&x->share),
 		.cause = SLICE_STR(wait_share_cause(&x->share, cause)),
 		.cpu = a->cpu,
@@ -320,13 +155,13 @@ static void watch_send(struct watch *w, struct buf *items, uint32_t n)
 
 static uint32_t watch_put_all(struct watch *w, struct buf *items)
 {
-	struct connects connects = {.net = 0};
+	struct unanswered unanswered = {.net = 0};
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < w->group->n; i++) {
 		if (!w->group->workers[i].running)
 			continue;
-		watch_put(w, i, &connects, items);
+		watch_put(w, i, &unanswered, items);
 		n++;
 	}
 	return n;
@@ -431,23 +266,6 @@ int watch_put_stderr(struct watch *w, uint32_t local_rank, time_t since,
 	rc = stderr_file_put(said, since, out);
 	w->is_file_server_gone = rc == -ETIMEDOUT;
 	return rc;
-}
-
-void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
-			  struct buf *out)
-{
-	struct activity_sample now = {.dead_pid = 0};
-	const struct activity *a;
-
-	if (!w->workers || local_rank >= w->group->n)
-		return;
-	a = &w->workers[local_rank].activity;
-	watch_note_dead(w, local_rank, &now);
-	/* it may have reaped a zombie just before it ended */
-	for (unsigned i = 0; !now.dead_pid && i < a->n && i < ACTIVITY_TICKS;
-	     i++)
-		now = a->past[(a->n - 1 - i) % ACTIVITY_TICKS];
-	watch_put_dead(w, local_rank, &now, out);
 }
 
 /* The agent goes on without the steps of a file system that has stopped. */

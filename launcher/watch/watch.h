@@ -13,6 +13,7 @@
 #include "launcher/python/python.h"
 #include "launcher/watch/activity.h"
 #include "launcher/watch/mpi_wait.h"
+#include "launcher/watch/unanswered.h"
 #include "launcher/watch/wait_share.h"
 #include "launcher/worker/recorder.h"
 #include "launcher/worker/worker_group.h"
@@ -204,11 +205,6 @@ void watch_report_now(struct watch *w);
  * round. */
 int watch_put_stderr(struct watch *w, uint32_t local_rank, time_t since,
 		     struct buf *out);
-/* Appends which child of it was killed in the minute before it last made
- * progress, or since then: "its process 812 (python3) was killed by signal 9
- * (SIGKILL)". */
-void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
-			  struct buf *out);
 /* They are about to be stopped. */
 void watch_end(struct watch *w);
 /* The highest step that a worker has reported in the last round, plus 1; 0:
@@ -216,6 +212,29 @@ void watch_end(struct watch *w);
 uint64_t watch_steps(struct watch *w);
 /* The loop must run once more. */
 void watch_close(struct watch *w);
+
+/* ---- watch_words.c ----
+ *
+ * What a worker does, in words. */
+
+enum { WATCH_WORDS_MAX = 800 };
+
+/* Sets s->dead_pid and what belongs to it if a child of the worker was killed
+ * and reaped. A child that died long before the worker's last progress did not
+ * stop it. */
+void watch_note_dead(const struct watch *w, uint32_t local_rank,
+		     struct activity_sample *s);
+/* Appends which child of it was killed in the minute before it last made
+ * progress, or since then: "its process 812 (python3) was killed by signal 9
+ * (SIGKILL)". */
+void watch_put_dead_child(const struct watch *w, uint32_t local_rank,
+			  struct buf *out);
+/* does: what it does, by its last samples; if it has been quiet, its line of
+ * Python and a connection without an answer follow; then what has died in it,
+ * and with which error its stderr ends. Into out[WATCH_WORDS_MAX]; returns
+ * out. */
+char *watch_words(struct watch *w, uint32_t local_rank, const char *does,
+		  int waits_in_mpi, struct unanswered *u, char *out);
 
 /* ---- watch_mpi.c ----
  *

@@ -6,7 +6,12 @@
 
 #include <string.h>
 
-enum { WORD_DIGITS = 8, PORT_DIGITS = 4, V6_WORDS = 4 };
+enum {
+	WORD_DIGITS = 8,
+	PORT_DIGITS = 4,
+	V6_WORDS = 4,
+	TIMER_RESEND = 1 /* the kernel's timer for retransmissions runs */
+};
 
 struct proc_tcp_cursor {
 	const char *p, *end;
@@ -95,6 +100,34 @@ static int proc_tcp_take_addr(struct proc_tcp_cursor *t, struct sock_addr *a)
 	return 1;
 }
 
+static int proc_tcp_take_hex(struct proc_tcp_cursor *t, uint32_t *out)
+{
+	uint64_t number;
+
+	proc_tcp_skip_blanks(t);
+	if (!proc_tcp_take_number(t, 16, WORD_DIGITS, &number))
+		return 0;
+	*out = (uint32_t)number;
+	return 1;
+}
+
+/* "00000240:00000000 01:00000014 00000003": queues for output and input, the
+ * timer and its ticks, retransmissions. */
+static int proc_tcp_take_queues(struct proc_tcp_cursor *t, struct proc_tcp *out)
+{
+	uint32_t timer, ignored;
+
+	if (!proc_tcp_take_hex(t, &out->unacked) ||
+	    !proc_tcp_take_char(t, ':') || !proc_tcp_take_hex(t, &ignored) ||
+	    !proc_tcp_take_hex(t, &timer) || !proc_tcp_take_char(t, ':') ||
+	    !proc_tcp_take_hex(t, &ignored) ||
+	    !proc_tcp_take_hex(t, &out->resent))
+		return 0;
+	if (timer != TIMER_RESEND)
+		out->resent = 0;
+	return 1;
+}
+
 int proc_tcp_parse(struct slice line, struct proc_tcp *out)
 {
 	struct proc_tcp_cursor t = {line.data, line.data + line.len};
@@ -110,9 +143,7 @@ int proc_tcp_parse(struct slice line, struct proc_tcp *out)
 	if (proc_tcp_take_number(&t, 16, 2, &number) != 2)
 		return 0;
 	out->state = (unsigned)number;
-	/* queues, timer, retransmissions */
-	if (!proc_tcp_skip_word(&t) || !proc_tcp_skip_word(&t) ||
-	    !proc_tcp_skip_word(&t))
+	if (!proc_tcp_take_queues(&t, out))
 		return 0;
 	proc_tcp_skip_blanks(&t);
 	if (!proc_tcp_take_number(&t, 10, 10, &number) || number > UINT32_MAX)

@@ -98,28 +98,50 @@ static int stall_is_busy(enum wire_doing doing)
 	       doing == RANK_LOADS || doing == RANK_STARTS;
 }
 
-/* The network between two hosts may be why no rank is missing: "; rank 2 on h2
- * is connecting to 10.0.0.1:41291 without an answer: a firewall?" The words are
- * those of the agents. */
-static void stall_put_connecting(const struct stall *s, struct buf *out)
+/* What an agent says about a connection without an answer, and what it may
+ * mean. */
+static const struct {
+	const char *words, *meaning;
+} stall_network[] = {
+	{", connecting to ", "a firewall between the hosts?"},
+	{", resending ", "does the network drop packets, or only those larger "
+			 "than its MTU?"},
+	{NULL, NULL},
+};
+
+/* "; rank 2 on h2 is connecting to 10.0.0.1:41291 without an answer: a
+ * firewall between the hosts?" */
+static int stall_put_unanswered_by(const struct stall *s, uint32_t rank,
+				   struct buf *out)
 {
-	static const char words[] = ", connecting to ";
+	struct slice w = s->ranks[rank].at.words;
+	const char *at;
 
-	for (uint32_t i = 0; i < s->world; i++) {
-		struct slice w = s->ranks[i].at.words;
-		const char *at = s->ranks[i].known && w.len
-					 ? memmem(w.data, w.len, words,
-						  sizeof(words) - 1)
-					 : NULL;
-
+	if (!s->ranks[rank].known || !w.len)
+		return 0;
+	for (size_t i = 0; stall_network[i].words; i++) {
+		at = memmem(w.data, w.len, stall_network[i].words,
+			    strlen(stall_network[i].words));
 		if (!at)
 			continue;
 		at += strlen(", ");
-		buf_printf(out, "; rank %u on %s is %.*s: a firewall between "
-			   "the hosts?", i, s->host(s->arg, i),
-			   (int)(w.data + w.len - at), at);
-		return;
+		buf_printf(out, "; rank %u on %s is ", rank,
+			   s->host(s->arg, rank));
+		buf_printf(out, "%.*s: %s", (int)(w.data + w.len - at), at,
+			   stall_network[i].meaning);
+		return 1;
 	}
+	return 0;
+}
+
+/* The network between two hosts may be why ranks wait. 0: no. */
+static int stall_put_unanswered(const struct stall *s, struct buf *out)
+{
+	for (uint32_t i = 0; i < s->world; i++) {
+		if (stall_put_unanswered_by(s, i, out))
+			return 1;
+	}
+	return 0;
 }
 
 void stall_describe_wait(const struct stall *s, uint32_t waiter,
@@ -138,13 +160,13 @@ void stall_describe_wait(const struct stall *s, uint32_t waiter,
 	stall_put_waiters(s, &line, w);
 	if (culprit < 0) {
 		buf_printf(&line, ", and no rank is missing");
-		stall_put_connecting(s, &line);
+		stall_put_unanswered(s, &line);
 		buf_printf(&why, "no progress for ");
 		stall_put_seconds(&why, out->ms);
 		buf_printf(&why, ": ");
 		stall_put_waiters(s, &why, w);
 		buf_printf(&why, ", and no rank is missing");
-		stall_put_connecting(s, &why);
+		stall_put_unanswered(s, &why);
 	} else {
 		buf_printf(&line, "; ");
 		stall_put_rank(s, &line, rank);
@@ -153,7 +175,9 @@ void stall_describe_wait(const struct stall *s, uint32_t waiter,
 			buf_printf(&line, ", nor have %u more", behind - 1);
 		buf_printf(&line, ": ");
 		stall_put_doing(s, &line, rank);
+		stall_put_unanswered(s, &line);
 		stall_put_doing(s, &why, rank);
+		stall_put_unanswered(s, &why);
 		buf_printf(&why, "; for ");
 		stall_put_seconds(&why, out->ms);
 		buf_printf(&why, " ");
@@ -254,10 +278,13 @@ void stall_describe_mpi_all(const struct stall *s, struct stall_news *out)
 	stall_put_seconds(&line, out->ms);
 	buf_printf(&line, ": ");
 	stall_put_mpi(s, &line, s->world, NOBODY);
-	buf_printf(&line, ", and no rank is missing; ");
-	stall_put_rank(s, &line, out->rank);
-	buf_printf(&line, " for example: ");
-	stall_put_doing(s, &line, out->rank);
+	buf_printf(&line, ", and no rank is missing");
+	if (!stall_put_unanswered(s, &line)) {
+		buf_printf(&line, "; ");
+		stall_put_rank(s, &line, out->rank);
+		buf_printf(&line, " for example: ");
+		stall_put_doing(s, &line, out->rank);
+	}
 	stall_put_doing(s, &why, out->rank);
 	buf_printf(&why, "; for ");
 	stall_put_seconds(&why, out->ms);

@@ -140,3 +140,21 @@ resent() {
 	signal on_h1 KILL
 	end_job
 }
+
+@test "a rank whose long packets are lost is named while it resends them" {
+	local h
+	in_net h2 iptables -A INPUT -p tcp -m length --length 1001: -j DROP ||
+		skip "this kernel has no length match"
+	export DDP_TEST_WATCH_MS=4000
+	for h in h1 h2; do
+		start_on $h on_$h ddprun --nnodes 2 --nproc-per-node 1 \
+			--rdzv-endpoint "${at[h1]}:29400" \
+			--heartbeat-timeout 60 c_fault on 0 60000
+	done
+	await "$T/on_h1.err" '^ddprun: no progress for .*, and no rank is missing; rank 0 on h1 is resending [0-9]+ bytes to 10\.78\.0\.2:[0-9]+ without an answer \([3-9] times\): does the network drop packets, or only those larger than its MTU\?$' 60
+	start_on h1 dump ddprun dump --here --no-stacks
+	finish dump
+	has "$out" '^  in all_reduce .*, resending [0-9]+ bytes to 10\.78\.0\.2:[0-9]+ without an answer \([0-9]+ times\)$'
+	signal on_h1 KILL
+	end_job
+}

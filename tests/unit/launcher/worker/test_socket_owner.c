@@ -21,6 +21,12 @@ static const char v6_line[] =
 	"   0: 000077FD000000000000000001000000:1F91 "
 	"0000000000000000FFFF00000B4E000A:0050 08 00000000:00000001 "
 	"02:000AB2E6 00000000  1000        0 77 1 00000000 20 4 30 10 -1\n";
+static const char resending_line[] =
+	"  14: 0100007F:1F90 0B4E000A:D2C4 01 000101F4:00000000 01:00000A13 "
+	"00000007     0        0 79 3 000000002d8e90fe 51200 4 30 1 7\n";
+static const char full_line[] = /* the peer's window is full: a probe's timer */
+	"  15: 0100007F:1F90 0B4E000A:D2C4 01 000101F4:00000000 04:00000A13 "
+	"00000007     0        0 80 3 000000002d8e90fe 51200 4 30 1 7\n";
 static const char waiting_line[] =
 	"  13: 0100007F:1F90 0100007F:D2C4 06 00000000:00000000 03:000001FA "
 	"00000000     0        0 0 3 000000002d8e90fe\n";
@@ -68,6 +74,24 @@ START_TEST(lines_of_the_kernel)
 	ck_assert_int_eq(parse(waiting_line, sizeof(waiting_line) - 1, &s), 1);
 	ck_assert_uint_eq(s.state, 6);
 	ck_assert_uint_eq(s.inode, 0);
+}
+END_TEST
+
+START_TEST(retransmissions_are_those_under_way)
+{
+	struct proc_tcp s;
+
+	ck_assert_int_eq(parse(v4_line, sizeof(v4_line) - 1, &s), 1);
+	ck_assert_uint_eq(s.unacked, 0);
+	ck_assert_uint_eq(s.resent, 0);
+	ck_assert_int_eq(
+		parse(resending_line, sizeof(resending_line) - 1, &s), 1);
+	ck_assert_uint_eq(s.unacked, 66036);
+	ck_assert_uint_eq(s.resent, 7);
+	ck_assert_uint_eq(s.inode, 79);
+	ck_assert_int_eq(parse(full_line, sizeof(full_line) - 1, &s), 1);
+	ck_assert_uint_eq(s.unacked, 66036);
+	ck_assert_uint_eq(s.resent, 0);
 }
 END_TEST
 
@@ -260,6 +284,7 @@ int main(void)
 	TCase *t = tcase_create("socket_owner");
 
 	tcase_add_test(t, lines_of_the_kernel);
+	tcase_add_test(t, retransmissions_are_those_under_way);
 	tcase_add_test(t, invalid_lines_are_ignored);
 	tcase_add_test(t, a_socket_is_ours);
 	tcase_add_test(t, its_inode_is_its_descriptors);

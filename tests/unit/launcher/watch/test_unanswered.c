@@ -1,5 +1,5 @@
-/* test_connects.c: real connections to a port of this host whose queue is full,
- * so that they have no answer. */
+/* test_unanswered.c: real connections to a port of this host whose queue is
+ * full, so that they have no answer. */
 #include <check.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -8,14 +8,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/watch/connects.h"
+#include "launcher/watch/unanswered.h"
 #include "tests/unit/run_case.h"
 
 enum { TRIES = 16 };
 
 static struct sockaddr_in port;
 static int listener, fds[TRIES], n;
-static char want[CONNECTS_WORDS_MAX], words[CONNECTS_WORDS_MAX];
+static char want[UNANSWERED_WORDS_MAX], words[UNANSWERED_WORDS_MAX];
 
 static void fill(void)
 {
@@ -57,19 +57,19 @@ static void begin_connect(void)
 static void begin_unanswered(void)
 {
 	do {
-		struct connects c = {.net = 0};
+		struct unanswered u = {.net = 0};
 
 		begin_connect();
-		connects_words(&c, getpid(), words);
+		unanswered_words(&u, getpid(), words);
 	} while (!*words);
 }
 
 START_TEST(a_process_that_connects_nowhere_has_no_words)
 {
-	struct connects c = {.net = 0};
+	struct unanswered u = {.net = 0};
 
 	strcpy(words, "old");
-	ck_assert_str_eq(connects_words(&c, getpid(), words), "");
+	ck_assert_str_eq(unanswered_words(&u, getpid(), words), "");
 }
 END_TEST
 
@@ -82,29 +82,29 @@ END_TEST
 
 START_TEST(a_namespace_is_read_once_for_all_that_are_looked_at_together)
 {
-	struct connects c = {.net = 0};
+	struct unanswered u = {.net = 0};
 
-	connects_words(&c, getpid(), words);
+	unanswered_words(&u, getpid(), words);
 	ck_assert_str_eq(words, "");
 	begin_unanswered();
-	ck_assert_str_eq(connects_words(&c, getpid(), words), "");
-	c = (struct connects){.net = 0};
-	ck_assert_str_eq(connects_words(&c, getpid(), words), want);
+	ck_assert_str_eq(unanswered_words(&u, getpid(), words), "");
+	u = (struct unanswered){.net = 0};
+	ck_assert_str_eq(unanswered_words(&u, getpid(), words), want);
 }
 END_TEST
 
 START_TEST(a_process_that_is_gone_has_no_words)
 {
-	struct connects c = {.net = 0};
+	struct unanswered u = {.net = 0};
 
 	begin_unanswered();
-	ck_assert_str_eq(connects_words(&c, 0x7fffffff, words), "");
+	ck_assert_str_eq(unanswered_words(&u, 0x7fffffff, words), "");
 }
 END_TEST
 
 int main(void)
 {
-	TCase *c = tcase_create("connects");
+	TCase *c = tcase_create("unanswered");
 
 	tcase_add_checked_fixture(c, fill, empty);
 	tcase_add_test(c, a_process_that_connects_nowhere_has_no_words);
